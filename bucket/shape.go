@@ -1,0 +1,195 @@
+// Package bucket is the exact tier: the arithmetic of one leaky bucket
+// ([Shape]) and a fixed-size table of buckets ([Table]) that serves as the
+// exact tier of a single node, as the memory of verdicts, and as the fallback
+// when a shared store is away.
+//
+// # The bucket
+//
+// A bucket leaks r units per second and holds B. It is kept as the virtual
+// time until which it is busy (TAT, the theoretical arrival time of GCRA, the
+// generic cell rate algorithm of ITU-T I.371), which is the leaky bucket in
+// one number:
+//
+//	level = max(TAT - now, 0)                        in ticks
+//	a request of n units fits iff level + n·T <= B·T + grace
+//	then TAT = max(TAT, now) + n·T
+//
+// # Exactness
+//
+// r = N units per period P is kept as a fraction in lowest terms: a tick is
+// 1/num µs and a unit costs den ticks, with num/den = N/P in units per µs. So
+// T = den ticks exactly, for 3/s as for 1/d, and nothing is ever rounded but
+// the clock, which is read in whole µs. Rounding two readings down can bring
+// two requests nearer by less than 1 µs = num ticks; grace = num - 1 ticks
+// makes up for it, so that a client which conforms by an ideal clock is never
+// denied by the rounding. Where T is a whole number of µs, grace is 0.
+package bucket
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"time"
+)
+
+const (
+	// MaxRate is the highest rate, in units per second.
+	MaxRate = 1_000_000_000
+
+	// maxPerMicro bounds num. Ticks since the start of the clock must fit 63
+	// bits: with num at this bound that is four years, with num = 1 it is
+	// 292,000. The bound admits every N up to 65,536 per any period, and
+	// larger N that are round.
+	maxPerMicro = 1 << 16
+
+	// maxLimit bounds B·T in ticks, so that sums of a few such levels and a
+	// clock reading stay within 64 bits.
+	maxLimit = 1 << 60
+
+	// Never is the wait for a request that can never fit.
+	Never = time.Duration(math.MaxInt64)
+)
+
+// ErrInexact tells that a rate has no exact representation within the bounds.
+var ErrInexact = errors.New("rate cannot be kept exactly")
+
+// Shape is the rate and size of a bucket with its derived constants, immutable
+// after [NewShape]. It is a value; copies are independent. The zero value has
+// rate 0 and admits nothing.
+type Shape struct {
+	perMicro uint64 // num: ticks per µs
+	unit     uint64 // den: ticks per unit, T
+	limit    uint64 // B·T
+	grace    uint64 // num - 1
+	burst    uint64 // B
+}
+
+// NewShape returns the bucket of n units per period and the given burst. It
+// fails on a rate outside 1/d to 10^9/s, on one that is not exact (the error
+// wraps [ErrInexact]), and on a burst that is 0 or takes longer than about
+// 36,000 years to leak.
+func NewShape(n uint64, per time.Duration, burst uint64) (Shape, error) {
+	micros := uint64(per / time.Microsecond)
+	switch {
+	case n == 0 || per <= 0:
+		return Shape{}, fmt.Errorf("fastlimit/bucket: rate %d per %v: want at least 1 per day", n, per)
+	case per%time.Microsecond != 0:
+		return Shape{}, fmt.Errorf("fastlimit/bucket: period %v: want whole microseconds", per)
+	case float64(n)/per.Seconds() > MaxRate:
+		return Shape{}, fmt.Errorf("fastlimit/bucket: rate %d per %v: want at most 10^9 per second", n, per)
+	case float64(n)/per.Seconds() < 1/86400.0:
+		return Shape{}, fmt.Errorf("fastlimit/bucket: rate %d per %v: want at least 1 per day", n, per)
+	case burst == 0:
+		return Shape{}, errors.New("fastlimit/bucket: burst 0: want at least 1")
+	}
+	g := gcd(n, micros)
+	num, den := n/g, micros/g
+	if num > maxPerMicro {
+		return Shape{}, fmt.Errorf("fastlimit/bucket: %d per %v: %w", n, per, ErrInexact)
+	}
+	hi, limit := bits.Mul64(burst, den)
+	if hi != 0 || limit > maxLimit {
+		return Shape{}, fmt.Errorf("fastlimit/bucket: burst %d at %d per %v: want at most %d", burst, n, per, maxLimit/den)
+	}
+	return Shape{perMicro: num, unit: den, limit: limit, grace: num - 1, burst: burst}, nil
+}
+
+// Ticks converts a time since the start of the clock to ticks, rounded down
+// to whole µs.
+func (s *Shape) Ticks(now time.Duration) uint64 {
+	return uint64(now/time.Microsecond) * s.perMicro
+}
+
+// Duration converts ticks to time, rounded up to whole µs: whoever waits for
+// it has waited long enough.
+func (s *Shape) Duration(ticks uint64) time.Duration {
+	us := ticks / s.perMicro
+	if us*s.perMicro != ticks {
+		us++
+	}
+	if us > uint64(math.MaxInt64/time.Microsecond) {
+		return Never
+	}
+	return time.Duration(us) * time.Microsecond
+}
+
+// Cost is n units in ticks. It saturates above every limit.
+func (s *Shape) Cost(n uint64) uint64 {
+	if n == 1 {
+		return s.unit
+	}
+	if n > s.burst {
+		return s.limit + s.grace + 1
+	}
+	return n * s.unit
+}
+
+// Burst is B.
+func (s *Shape) Burst() uint64 { return s.burst }
+
+// Unit is T in ticks.
+func (s *Shape) Unit() uint64 { return s.unit }
+
+// Limit is B·T in ticks, without the grace.
+func (s *Shape) Limit() uint64 { return s.limit }
+
+// Level is the content of a bucket in ticks.
+func Level(tat, now uint64) uint64 {
+	if tat <= now {
+		return 0
+	}
+	return tat - now
+}
+
+// Fits reports whether a request of the given cost fits, by reading alone.
+func (s *Shape) Fits(tat, now, cost uint64) bool {
+	return Level(tat, now)+cost <= s.limit+s.grace
+}
+
+// Add returns the TAT after a request of the given cost, whether it fits or
+// not.
+func Add(tat, now, cost uint64) uint64 { return max(tat, now) + cost }
+
+// Refund returns the TAT after a request of the given cost is given back. A
+// bucket never drops below empty.
+func Refund(tat, now, cost uint64) uint64 {
+	if Level(tat, now) <= cost {
+		return now
+	}
+	return tat - cost
+}
+
+// Remaining is the number of units that fit now.
+func (s *Shape) Remaining(tat, now uint64) uint64 {
+	l := Level(tat, now)
+	if l >= s.limit+s.grace {
+		return 0
+	}
+	return (s.limit + s.grace - l) / s.unit
+}
+
+// RetryAfter is the time until a request of the given cost fits if nothing
+// else arrives: 0 if it fits now, [Never] if it exceeds the burst.
+func (s *Shape) RetryAfter(tat, now, cost uint64) time.Duration {
+	if cost > s.limit {
+		return Never
+	}
+	l := Level(tat, now) + cost
+	if l <= s.limit+s.grace {
+		return 0
+	}
+	return s.Duration(l - s.limit - s.grace)
+}
+
+// TimeToEmpty is the time until the bucket has leaked out.
+func (s *Shape) TimeToEmpty(tat, now uint64) time.Duration {
+	return s.Duration(Level(tat, now))
+}
+
+func gcd(a, b uint64) uint64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}

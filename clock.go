@@ -1,0 +1,67 @@
+package fastlimit
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// clock maps the times that callers bring onto one line that never steps
+// back, as far as a bucket can tell.
+//
+// The limiter's own reading is monotonic and passes unchanged. A caller that
+// brings its own times may bring a clock that is set back: such a step counts
+// as no time passed, and time goes on from there. Goroutines that overtake
+// each other between reading the time and using it look like small steps
+// back; up to jitter they are left alone.
+type clock struct {
+	start time.Time
+
+	// latest is the highest settled time seen, to within grain. All requests
+	// read it, and one in grain writes it.
+	latest atomic.Int64
+	// shift is added to every time brought. Written under mu.
+	shift atomic.Int64
+	mu    sync.Mutex
+}
+
+const (
+	clockGrain  = int64(time.Millisecond)
+	clockJitter = int64(time.Second)
+
+	// clockOrigin keeps a fresh clock above 0, the TAT of an unused bucket,
+	// and leaves room for times brought that start below the limiter's own.
+	clockOrigin = int64(time.Hour)
+)
+
+func newClock() clock { return clock{start: time.Now()} }
+
+func (c *clock) read() time.Duration { return time.Since(c.start) }
+
+// own is a reading of the limiter's clock on the settled line. The shift is
+// there for those who mix it with times they bring.
+func (c *clock) own() time.Duration {
+	return c.read() + time.Duration(c.shift.Load()+clockOrigin)
+}
+
+// settle returns the time at which to judge a request that was read at now.
+func (c *clock) settle(now time.Duration) time.Duration {
+	t := int64(now) + c.shift.Load()
+	latest := c.latest.Load()
+	if d := t - latest; d < -clockJitter {
+		return c.stepBack(now)
+	} else if d > clockGrain {
+		c.latest.CompareAndSwap(latest, t)
+	}
+	return time.Duration(t + clockOrigin)
+}
+
+func (c *clock) stepBack(now time.Duration) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	latest := c.latest.Load()
+	if int64(now)+c.shift.Load() < latest-clockJitter {
+		c.shift.Store(latest - int64(now))
+	}
+	return time.Duration(int64(now) + c.shift.Load() + clockOrigin)
+}

@@ -1,0 +1,78 @@
+package fastlimit
+
+import "time"
+
+// Stage names the part of the limiter that decided.
+type Stage uint8
+
+// The stages, in the order in which a request meets them.
+const (
+	StageList     Stage = iota // an allow or deny list, in front of all rules
+	StageTable                 // the table knew the client to be over its limit
+	StageFilter                // first sight of the client in this window
+	StageSketch                // below the suspicion threshold
+	StageExact                 // an exact bucket decided
+	StageFallback              // the shared exact tier was away
+	stageCount
+)
+
+var stageNames = [stageCount]string{"list", "table", "filter", "sketch", "exact", "fallback"}
+
+// Stages returns all stages in order.
+func Stages() []Stage {
+	all := make([]Stage, stageCount)
+	for i := range all {
+		all[i] = Stage(i)
+	}
+	return all
+}
+
+// String is the stage's name in metrics and replies.
+func (s Stage) String() string {
+	if s >= stageCount {
+		return "unknown"
+	}
+	return stageNames[s]
+}
+
+// Mode tells whether a rule's verdict counts.
+type Mode uint8
+
+// The modes. The zero value is Enforce.
+const (
+	Enforce Mode = iota
+	Shadow       // decide and count, but never deny
+)
+
+// String is the mode's name in configuration and metrics.
+func (m Mode) String() string {
+	if m == Shadow {
+		return "shadow"
+	}
+	return "enforce"
+}
+
+// Unknown is the Remaining of a decision that no exact bucket made. Estimates
+// are never shown: they would tell an attacker which keys collide.
+const Unknown int64 = -1
+
+// Decision is the verdict on one request. It is a plain value; the zero value
+// is a denial by no rule.
+type Decision struct {
+	// Allowed tells whether the request is admitted.
+	Allowed bool
+	// Degraded tells that the shared exact tier could not be asked in time and
+	// the rule's failure policy answered.
+	Degraded bool
+	// Stage is the part of the limiter that decided.
+	Stage Stage
+	// Remaining is the number of units that would be admitted now, or Unknown.
+	Remaining int64
+	// RetryAfter is the time after which a denied request of the same cost
+	// would fit if nothing else arrived; [bucket.Never] if it is larger than
+	// the burst. 0 for an admitted request.
+	RetryAfter time.Duration
+	// TimeToEmpty is the time until the client's bucket is empty, 0 where it
+	// is not known.
+	TimeToEmpty time.Duration
+}

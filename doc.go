@@ -1,0 +1,67 @@
+// Package fastlimit is a rate limiter for edges under attack: it sheds the
+// clients that exceed their limit at a cost near that of not limiting at all,
+// in memory that does not grow with the number of clients, and never denies
+// one client for what another did.
+//
+//	request ─► bucket table ──► first-seen filter ─► leaky sketch ──► exact leaky bucket
+//	           known over its   first sight in this   below its       over its limit?
+//	           limit: shed      window: pass          share: pass
+//
+// The sketch accuses, the exact bucket convicts, the table remembers the
+// sentence.
+//
+// # Model
+//
+// A rule has a rate r in units per second and a burst B in units. A client's
+// level is its units admitted and not yet leaked at r; a stream conforms to
+// (r, B) if its level never exceeds B. T = 1/r. A request costs n units,
+// usually one. θ ([RuleConfig.EscalateAt]) is the share of B from which on a
+// client is suspected.
+//
+// # Promises
+//
+// P1, no false denial: a client whose own requests conform to (r, B) is never
+// denied, whatever others send, forced collisions included. Only an exact
+// bucket that counted this client alone denies.
+//
+// P2, bounded excess: what is admitted for a client conforms to rate r and
+// burst (1+θ)·B + 1 + C. The 1 is the first-seen request, C the decisions for
+// this client in flight at once. With Strict the bound is B.
+//
+// P3, flat memory: all memory is taken by [New].
+//
+// # Proof of P2
+//
+// Let A be the admitted stream of one client and level_A its leaky level. Let
+// S be the level that the sketch reports for it.
+//
+// (a) Every hit of A but the first-seen one is charged to all cells of the
+// client, and the cells receive the hits of others besides. A leaky level is
+// monotone in arrivals, so each cell, and the least of them, S, is at least
+// level_A - 1 after every hit. The first-seen hit of a later window adds
+// nothing: a window lasts ((1+θ)·B + 2)·T or more, so a client that was
+// forgotten has level_A = 0.
+//
+// (b) A hit passes unchecked only if S, its own cost included, stays below
+// θ·B. Before and at such a hit level_A < θ·B + 1.
+//
+// (c) Let t0 be the time when S reaches θ·B. From then on, until S is below
+// again, every hit is charged to the exact bucket X and admitted only if X
+// stays within B. Two leaky levels that start apart and receive the same hits
+// never get further apart, so level_A(t) <= level_A(t0) + X(t) < θ·B + 1 + B.
+//
+// Hits in flight when S crosses θ·B, or between the sketch and the bucket, add
+// C. What is not a theorem: level(a+b) <= level(a) + level(b); each side would
+// leak at r. So an admitted hit that is charged to X must be charged to the
+// sketch too.
+//
+// The bucket of a suspect may be lost when more suspects are alive than the
+// table holds ([Plan] tells how many do); it is then drained buckets that go
+// first, and what is given up early is counted in [Stats].
+//
+// # What it gets wrong
+//
+// Sketch levels err upwards, so under too small a memory everyone is a suspect
+// and is checked exactly: slower, never wrong. Many sources that each stay
+// below the limit are not shed: they conform.
+package fastlimit

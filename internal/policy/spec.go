@@ -1,0 +1,65 @@
+package policy
+
+import (
+	"net/netip"
+
+	"github.com/fastlimit/fastlimit"
+)
+
+// RuleSpec is one rule of a policy: a limit, the requests it applies to and
+// how it tells clients apart.
+type RuleSpec struct {
+	Limit fastlimit.RuleConfig
+	Match Match
+	Key   []KeyPart // one or more; composite if more
+}
+
+// Match selects requests. An empty list matches everything; all non-empty
+// lists must match.
+type Match struct {
+	Hosts   []string // glob patterns over the lower-case host without port
+	Paths   []string // glob patterns over the canonical path; * crosses slashes
+	Methods []string // exact, upper case
+}
+
+// KeyKind is where a part of a key comes from.
+type KeyKind uint8
+
+// The kinds of key parts.
+const (
+	KeyIP KeyKind = iota
+	KeyHeader
+	KeyCookie
+	KeyMethod
+	KeyHost
+	KeyPath
+	KeyGlobal // one key for all requests
+)
+
+// KeyPart is one part of a key. The prefix lengths of a KeyIP part are those
+// of the limit's IPv4Prefix and IPv6Prefix.
+type KeyPart struct {
+	Kind KeyKind
+	Name string // of the header or cookie
+}
+
+// OriginalRequest tells which headers of a trusted proxy name the request that
+// a decision is about.
+type OriginalRequest uint8
+
+// The header families that are understood.
+const (
+	OriginalNone       OriginalRequest = iota // the request itself
+	OriginalXOriginal                         // X-Original-Method, X-Original-URI (nginx)
+	OriginalXForwarded                        // X-Forwarded-Method, -Uri, -Host (Traefik, Caddy)
+)
+
+// Settings are all that decides about a request, as a configuration file gives
+// it.
+type Settings struct {
+	Rules           []RuleSpec
+	Allow, Deny     []netip.Prefix
+	TrustedProxies  []netip.Prefix
+	ClientIPHeader  string // read from trusted proxies only
+	OriginalRequest OriginalRequest
+}

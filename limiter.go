@@ -1,0 +1,97 @@
+package fastlimit
+
+import (
+	"crypto/rand"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/sketch"
+	"github.com/fastlimit/fastlimit/window"
+)
+
+// Limiter is a set of rules that share memory. It starts no goroutines and is
+// safe for concurrent use. The zero value is not usable: call [New].
+type Limiter struct {
+	rules  []*Rule
+	byName map[string]*Rule
+	filter *window.Filter // nil if no rule uses it
+	plan   Plan
+	clock  clock
+}
+
+// New checks the configuration and takes all the memory of the local tier. Its
+// error joins everything that is wrong.
+func New(c Config) (*Limiter, error) {
+	plan, err := NewPlan(c)
+	if err != nil {
+		return nil, err
+	}
+	if c.Secret == (sketch.Secret{}) {
+		rand.Read(c.Secret[:]) // never fails
+	}
+	l := &Limiter{byName: make(map[string]*Rule, len(plan.Rules)), plan: *plan, clock: newClock()}
+	if plan.Window > 0 {
+		l.filter, err = window.New(plan.Window, plan.filterWords, l.now())
+		if err != nil {
+			return nil, err
+		}
+	}
+	for i := range plan.Rules {
+		r, err := newRule(l, &plan.Rules[i], c.Secret)
+		if err != nil {
+			return nil, err
+		}
+		l.rules = append(l.rules, r)
+		l.byName[r.config.Name] = r
+	}
+	return l, nil
+}
+
+// Rule returns the rule of that name. Resolve it once, not per request.
+func (l *Limiter) Rule(name string) (*Rule, bool) {
+	r, ok := l.byName[name]
+	return r, ok
+}
+
+// Rules returns all rules in the order of the configuration.
+func (l *Limiter) Rules() []*Rule { return append([]*Rule(nil), l.rules...) }
+
+// Plan returns how the memory is shared out.
+func (l *Limiter) Plan() Plan { return l.plan }
+
+// Now reads the limiter's clock: monotonic time, from an arbitrary start. It
+// is the clock of all calls without a time argument.
+func (l *Limiter) Now() time.Duration { return l.clock.read() }
+
+// Advance does the work that is due at now, so that no request has to. Call it
+// every second or so; a limiter without it works the same.
+func (l *Limiter) Advance(now time.Duration) {
+	if l.filter != nil {
+		l.filter.Advance(l.clock.settle(now))
+	}
+}
+
+func newRule(l *Limiter, rp *RulePlan, secret sketch.Secret) (*Rule, error) {
+	r := &Rule{limiter: l, config: rp.Config, shape: rp.shape, cost: rp.Config.Cost}
+	var err error
+	if r.hasher, err = sketch.NewHasher(secret, rp.Config.Name); err != nil {
+		return nil, err
+	}
+	r.setPrefixes()
+	if rp.Filter {
+		r.filter = l.filter
+	}
+	if rp.hasSketch() {
+		r.threshold = uint64(*rp.Config.EscalateAt * float64(rp.shape.Limit()))
+		if r.sketch, err = sketch.NewLeaky(max(1, rp.blocks), r.sketchLimit()); err != nil {
+			return nil, err
+		}
+		r.sketch.Touch()
+	}
+	if r.table, err = bucket.NewTable(rp.shape, rp.sets); err != nil {
+		return nil, err
+	}
+	r.table.Touch()
+	r.counts = newCounters()
+	return r, nil
+}

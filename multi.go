@@ -1,0 +1,115 @@
+package fastlimit
+
+import (
+	"context"
+	"time"
+)
+
+// Charge asks for N units of one rule for one client.
+type Charge struct {
+	Rule *Rule
+	Key  Key
+	N    uint64
+}
+
+// MaxCharges is the largest number of charges of one request.
+const MaxCharges = MaxRules
+
+// TakeAll decides on one request that several rules apply to: it is admitted
+// if every enforced rule admits it. A request that one rule denies is not
+// charged to the buckets of the others. Shadow rules count what they would
+// have done and change nothing. It does not allocate. At most [MaxCharges]
+// charges, each of another rule of this limiter.
+//
+// It returns the decision and the index of the charge that it is by: of a
+// denial the one with the longest RetryAfter, of an admission the last
+// enforced one, -1 if there is none.
+func (l *Limiter) TakeAll(ctx context.Context, charges []Charge) (Decision, int) {
+	_ = ctx
+	return l.takeAll(charges, l.now())
+}
+
+// TakeAllAt is TakeAll at a time that the caller brings; see [Rule.TakeAt].
+func (l *Limiter) TakeAllAt(ctx context.Context, charges []Charge, now time.Duration) (Decision, int) {
+	_ = ctx
+	return l.takeAll(charges, l.clock.settle(now))
+}
+
+// chargeSet is a set of indices of charges.
+type chargeSet [MaxCharges / 64]uint64
+
+func (s *chargeSet) add(i int)      { s[i>>6&3] |= 1 << (i & 63) }
+func (s *chargeSet) has(i int) bool { return s[i>>6&3]>>(i&63)&1 != 0 }
+
+func (l *Limiter) takeAll(charges []Charge, now time.Duration) (Decision, int) {
+	if len(charges) == 1 && charges[0].Rule.config.Mode == Enforce {
+		c := &charges[0]
+		return c.Rule.take(c.Key.digest, c.N, now), 0
+	}
+	if len(charges) > MaxCharges {
+		panic("fastlimit: TakeAll: more than MaxCharges charges")
+	}
+	// All that the table knows first, by reading: a flood that one rule sheds
+	// costs the others nothing.
+	var over chargeSet
+	if d, i := l.verdicts(charges, now, &over); i >= 0 {
+		return d, i
+	}
+	var taken chargeSet
+	last, lastIndex := Decision{Allowed: true, Stage: StageFilter, Remaining: Unknown}, -1
+	for i := range charges {
+		c := &charges[i]
+		if over.has(i) || c.N == 0 {
+			continue
+		}
+		r := c.Rule
+		d := r.admit(c.Key.digest, c.N, now, r.shape.Ticks(now), r.shape.Cost(c.N))
+		switch {
+		case d.Allowed && d.Stage == StageExact:
+			taken.add(i)
+		case !d.Allowed && r.config.Mode == Enforce:
+			l.giveBack(charges[:i], &taken, now)
+			return d, i
+		}
+		if r.config.Mode == Enforce {
+			last, lastIndex = d, i
+		}
+	}
+	return last, lastIndex
+}
+
+// verdicts reads the table for every charge. It returns the enforced denial
+// with the longest RetryAfter, or index -1, and sets over to the charges that
+// are denied.
+func (l *Limiter) verdicts(charges []Charge, now time.Duration, over *chargeSet) (Decision, int) {
+	worst, index := Decision{}, -1
+	for i := range charges {
+		c := &charges[i]
+		r := c.Rule
+		ticks, cost := r.shape.Ticks(now), r.shape.Cost(c.N)
+		tat := r.table.Lookup(c.Key.digest)
+		if r.shape.Fits(tat, ticks, cost) {
+			continue
+		}
+		over.add(i)
+		r.counts.add(StageTable, false)
+		if r.config.Mode != Enforce {
+			continue
+		}
+		if d := r.denied(StageTable, tat, ticks, cost); index < 0 || d.RetryAfter > worst.RetryAfter {
+			worst, index = d, i
+		}
+	}
+	return worst, index
+}
+
+func (l *Limiter) giveBack(charges []Charge, taken *chargeSet, now time.Duration) {
+	for i := range charges {
+		if !taken.has(i) {
+			continue
+		}
+		c := &charges[i]
+		r := c.Rule
+		r.table.Refund(c.Key.digest, r.shape.Ticks(now), r.shape.Cost(c.N))
+	}
+}

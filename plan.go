@@ -1,0 +1,180 @@
+package fastlimit
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/sketch"
+)
+
+// Plan is how a configuration's memory is shared out and what it can carry.
+type Plan struct {
+	Memory  int64         // bytes in all, counters excluded
+	Window  time.Duration // of the first-seen filter; 0 if no rule uses it
+	Clients int           // distinct clients per window that the filter knows
+	Rules   []RulePlan    // in the order of Config.Rules
+
+	filterWords int // per generation
+}
+
+// RulePlan is the share of one rule.
+type RulePlan struct {
+	Config RuleConfig // with defaults filled in
+	Filter bool       // whether the first-seen filter serves this rule
+	Width  int        // cells in a row of its sketch; 0 without a sketch
+	Bytes  int64      // of sketch and table
+
+	// Buckets is the number of clients whose exact buckets fit the table.
+	Buckets int
+	// RequestsPerSecond is the traffic of distinct clients up to which the
+	// sketch stays at load 0.5 and the suspects that could be alive fit half
+	// the table. Beyond it more and more requests are checked exactly, and
+	// buckets may be lost (P3).
+	RequestsPerSecond float64
+
+	shape  bucket.Shape
+	blocks int // of the sketch
+	sets   int // of the table
+}
+
+const (
+	minWindow = time.Second
+	maxWindow = time.Hour
+
+	// targetLoad is ρ, at which the noise of a cell has a tail of e^-1.26x.
+	targetLoad = 0.5
+	// targetFill leaves room in 4-way sets: with a Poisson mean of 2 live
+	// buckets 5 % of the sets meet a fifth, which costs the least of them.
+	targetFill = 0.5
+
+	// enough is the rate per node beyond which more cells only cost cache
+	// misses: no node decides more.
+	enough = 8e6
+
+	// minRuleBytes keeps a rule usable beside much hungrier ones.
+	minRuleBytes = 128 << 10
+)
+
+// NewPlan checks a configuration and shares its memory out. It takes none. Its
+// error joins everything that is wrong.
+//
+// A quarter goes to the first-seen filter. The rules share the rest in
+// proportion to T = 1/r, since what a sketch or table must hold at a given
+// traffic is proportional to T; none gets less than 128 KiB, nor more than
+// serves 8 million requests per second.
+func NewPlan(c Config) (*Plan, error) {
+	if c.Memory == 0 {
+		c.Memory = DefaultMemory
+	}
+	var errs []error
+	if n := len(c.Rules); n == 0 || n > MaxRules {
+		errs = append(errs, fmt.Errorf("fastlimit: %d rules: want 1 to %d", n, MaxRules))
+	}
+	if least := max(MinMemory, 2*minRuleBytes*int64(len(c.Rules))); c.Memory < least {
+		errs = append(errs, fmt.Errorf("fastlimit: Memory %d: want at least %d for %d rules", c.Memory, least, len(c.Rules)))
+	}
+	p := &Plan{}
+	seen := map[string]bool{}
+	for _, rc := range c.Rules {
+		rc, err := rc.withDefaults()
+		if seen[rc.Name] {
+			err = errors.Join(err, fmt.Errorf("fastlimit: rule %q: the name is taken by an earlier rule", rc.Name))
+		}
+		seen[rc.Name] = true
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		p.Rules = append(p.Rules, newRulePlan(rc))
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	p.planFilter(c.Memory / 4)
+	p.planRules(c.Memory - p.Memory)
+	return p, nil
+}
+
+func newRulePlan(rc RuleConfig) RulePlan {
+	shape, err := bucket.NewShape(rc.Rate.N, rc.Rate.Per, rc.Burst)
+	if err != nil {
+		panic("BUG: fastlimit: a checked rule has no shape: " + err.Error())
+	}
+	rp := RulePlan{Config: rc, shape: shape}
+	rp.Filter = !rc.Strict && rp.drainTime() <= maxWindow
+	return rp
+}
+
+// drainTime is ((1+θ)·B + 2)·T: a client that was silent for so long has
+// level 0, however much P2 allowed it before. One unit less breaks P2: the
+// client would be let in uncounted while its level has not drained.
+func (rp *RulePlan) drainTime() time.Duration {
+	units := (1+*rp.Config.EscalateAt)*float64(rp.Config.Burst) + 2
+	secs := units / rp.Config.Rate.PerSecond()
+	if secs > maxPeriod.Seconds() {
+		return maxPeriod
+	}
+	return time.Duration(secs*1e9) + time.Microsecond
+}
+
+func (rp *RulePlan) hasSketch() bool { return *rp.Config.EscalateAt > 0 }
+
+// planFilter sets the window to the longest drain time that is served.
+func (p *Plan) planFilter(budget int64) {
+	for i := range p.Rules {
+		if rp := &p.Rules[i]; rp.Filter {
+			p.Window = max(p.Window, rp.drainTime(), minWindow)
+		}
+	}
+	if p.Window == 0 {
+		return
+	}
+	p.filterWords = int(budget / 2 / 8)
+	p.Memory = int64(p.filterWords) * 2 * 8
+	// Counted on a throw-away generation of the same density.
+	if g, err := sketch.NewBloom(1 << 10); err == nil {
+		p.Clients = int(float64(g.Capacity()) / (1 << 10) * float64(p.filterWords))
+	}
+}
+
+// sketchBytes and tableBytes are what one request per second needs.
+func (rp *RulePlan) sketchBytes() float64 {
+	if !rp.hasSketch() {
+		return 0
+	}
+	cells := 1 / rp.Config.Rate.PerSecond() / targetLoad // w = rps/(ρ·r)
+	return cells * sketch.Depth * 8
+}
+
+func (rp *RulePlan) tableBytes() float64 {
+	theta := *rp.Config.EscalateAt
+	suspects := 1 / rp.Config.Rate.PerSecond() // alive: each unit keeps a bucket for T
+	if theta > 0 {
+		suspects *= (1 + theta) / theta // K of P3
+	}
+	return suspects / targetFill * bucket.SetBytes / 4
+}
+
+func (p *Plan) planRules(budget int64) {
+	need := 0.0
+	for i := range p.Rules {
+		need += p.Rules[i].sketchBytes() + p.Rules[i].tableBytes()
+	}
+	spare := float64(budget - minRuleBytes*int64(len(p.Rules)))
+	rps := min(enough, spare/need)
+	for i := range p.Rules {
+		rp := &p.Rules[i]
+		rp.RequestsPerSecond = rps
+		own := rp.sketchBytes() + rp.tableBytes()
+		total := minRuleBytes + rps*own
+		sketchShare := total * rp.sketchBytes() / own
+		rp.blocks = int(sketchShare) / sketch.BlockBytes
+		rp.sets = max(1, int(total-sketchShare)/bucket.SetBytes)
+		rp.Width = rp.blocks * 4
+		rp.Buckets = rp.sets * 4
+		rp.Bytes = int64(rp.blocks)*sketch.BlockBytes + int64(rp.sets)*bucket.SetBytes
+		p.Memory += rp.Bytes
+	}
+}

@@ -1,0 +1,73 @@
+package fastlimit
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Rate is a number of units per period. The zero value is no rate and is
+// rejected by [New].
+type Rate struct {
+	N   uint64
+	Per time.Duration
+}
+
+// ParseRate reads "100/s", "600/m", "5/h", "1/d" or, with a multiple of the
+// unit, "300/15m". Rates go from 1/d to 1000000000/s.
+func ParseRate(s string) (Rate, error) {
+	bad := func(why string) (Rate, error) {
+		return Rate{}, fmt.Errorf("fastlimit: rate %q: %s; write for example 100/s, 600/m, 5/h, 1/d or 300/15m", s, why)
+	}
+	num, per, found := strings.Cut(s, "/")
+	if !found {
+		return bad("no \"/\"")
+	}
+	n, err := strconv.ParseUint(num, 10, 64)
+	if err != nil || n == 0 {
+		return bad(fmt.Sprintf("%q is not a whole number above 0", num))
+	}
+	unit, ok := units[per[max(0, len(per)-1):]]
+	if !ok {
+		return bad("the period must end in s, m, h or d")
+	}
+	count := uint64(1)
+	if digits := per[:len(per)-1]; digits != "" {
+		count, err = strconv.ParseUint(digits, 10, 32)
+		if err != nil || count == 0 {
+			return bad(fmt.Sprintf("%q is not a whole number above 0", digits))
+		}
+	}
+	if count > uint64(maxPeriod/unit) {
+		return bad("the period is longer than 366d")
+	}
+	return Rate{N: n, Per: time.Duration(count) * unit}, nil
+}
+
+// PerSecond is the rate as a number of units per second.
+func (r Rate) PerSecond() float64 {
+	if r.Per <= 0 {
+		return 0
+	}
+	return float64(r.N) / r.Per.Seconds()
+}
+
+// String is the form that [ParseRate] reads.
+func (r Rate) String() string {
+	for _, u := range []string{"d", "h", "m", "s"} {
+		switch {
+		case r.Per == units[u]:
+			return fmt.Sprintf("%d/%s", r.N, u)
+		case r.Per > 0 && r.Per%units[u] == 0:
+			return fmt.Sprintf("%d/%d%s", r.N, r.Per/units[u], u)
+		}
+	}
+	return fmt.Sprintf("%d/%v", r.N, r.Per)
+}
+
+const maxPeriod = 366 * 24 * time.Hour
+
+var units = map[string]time.Duration{
+	"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour,
+}

@@ -1,0 +1,167 @@
+package fastlimit
+
+import (
+	"context"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/sketch"
+	"github.com/fastlimit/fastlimit/window"
+)
+
+// Rule is one limit of a [Limiter]. It is safe for concurrent use.
+type Rule struct {
+	// Immutable after New, so that all cores share these lines.
+	table     *bucket.Table
+	filter    *window.Filter // nil: every request goes on to the sketch
+	sketch    *sketch.Leaky  // nil: every request is checked exactly
+	shape     bucket.Shape
+	threshold uint64 // θ·B·T in ticks, rounded down: towards suspicion
+	cost      uint64
+	counts    *counters
+	limiter   *Limiter
+	hasher    sketch.Hasher
+	config    RuleConfig
+
+	mask6hi, mask6lo uint64
+	mask4            uint32
+	bits4, bits6     uint8
+}
+
+// Name is the rule's name.
+func (r *Rule) Name() string { return r.config.Name }
+
+// Config is the rule's configuration with defaults filled in.
+func (r *Rule) Config() RuleConfig { return r.config }
+
+// Allow takes the rule's cost for key now and reports whether the request is
+// admitted. A shadow rule admits everything.
+func (r *Rule) Allow(key Key) bool {
+	d := r.take(key.digest, r.cost, r.limiter.now())
+	return d.Allowed || r.config.Mode == Shadow
+}
+
+// Take takes n units for key now. It does not allocate. A denied request
+// takes nothing. The decision is what the rule would do if enforced: minding
+// its mode is up to the caller. n = 0 asks like [Rule.Peek].
+func (r *Rule) Take(ctx context.Context, key Key, n uint64) Decision {
+	_ = ctx // waits for nothing while the exact tier is local
+	return r.take(key.digest, n, r.limiter.now())
+}
+
+// TakeAt is Take at a time that the caller brings: the time since an arbitrary
+// start not far in the past, on one clock for all calls to a limiter. The
+// clock may jump ahead. Where it steps back by more than a second that counts
+// as no time passed.
+func (r *Rule) TakeAt(ctx context.Context, key Key, n uint64, now time.Duration) Decision {
+	_ = ctx
+	return r.take(key.digest, n, r.limiter.clock.settle(now))
+}
+
+// Peek tells whether n units would be admitted now, and takes nothing.
+func (r *Rule) Peek(key Key, n uint64) Decision {
+	return r.peek(key.digest, n, r.limiter.now())
+}
+
+// PeekAt is Peek at a time that the caller brings; see [Rule.TakeAt].
+func (r *Rule) PeekAt(key Key, n uint64, now time.Duration) Decision {
+	return r.peek(key.digest, n, r.limiter.clock.settle(now))
+}
+
+// Refund gives back n units that were taken for key, as far as its exact
+// bucket still holds them. Give back only what was taken, and soon: P2 counts
+// a request that was given back as one that was never made.
+func (r *Rule) Refund(key Key, n uint64) {
+	now := r.shape.Ticks(r.limiter.now())
+	r.table.Refund(key.digest, now, r.shape.Cost(n))
+}
+
+// Reset empties the exact bucket of key: whoever was denied is admitted
+// again. Its sketch cells are shared with others and keep their levels.
+func (r *Rule) Reset(key Key) { r.table.Reset(key.digest) }
+
+// take is the whole decision: table, filter, sketch, exact.
+func (r *Rule) take(d sketch.Digest, n uint64, now time.Duration) Decision {
+	if n == 0 {
+		return r.peek(d, n, now)
+	}
+	ticks, cost := r.shape.Ticks(now), r.shape.Cost(n)
+	if tat := r.table.Lookup(d); !r.shape.Fits(tat, ticks, cost) {
+		r.counts.add(StageTable, false)
+		return r.denied(StageTable, tat, ticks, cost)
+	}
+	return r.admit(d, n, now, ticks, cost)
+}
+
+// admit decides on a request that the table does not turn away.
+func (r *Rule) admit(d sketch.Digest, n uint64, now time.Duration, ticks, cost uint64) Decision {
+	// Every hit marks the filter, also one that is too dear to pass by it:
+	// else a client that sends both kinds would pass uncounted once in each
+	// window while its level has not drained, which breaks P2 (a).
+	if r.filter != nil && r.filter.FirstSeen(d, now) && n == 1 {
+		r.counts.add(StageFilter, true)
+		return Decision{Allowed: true, Stage: StageFilter, Remaining: Unknown}
+	}
+	if r.sketch != nil && r.sketch.Add(d, ticks, cost) < r.threshold {
+		r.counts.add(StageSketch, true)
+		return Decision{Allowed: true, Stage: StageSketch, Remaining: Unknown}
+	}
+	tat, ok := r.table.Take(d, ticks, cost)
+	r.counts.add(StageExact, ok)
+	if !ok {
+		return r.denied(StageExact, tat, ticks, cost)
+	}
+	return Decision{
+		Allowed: true, Stage: StageExact,
+		Remaining:   int64(r.shape.Remaining(tat, ticks)),
+		TimeToEmpty: r.shape.TimeToEmpty(tat, ticks),
+	}
+}
+
+func (r *Rule) peek(d sketch.Digest, n uint64, now time.Duration) Decision {
+	ticks, cost := r.shape.Ticks(now), r.shape.Cost(n)
+	tat := r.table.Lookup(d)
+	switch {
+	case !r.shape.Fits(tat, ticks, cost):
+		return r.denied(StageTable, tat, ticks, cost)
+	case tat > ticks:
+		return Decision{
+			Allowed: true, Stage: StageTable,
+			Remaining:   int64(r.shape.Remaining(tat, ticks)),
+			TimeToEmpty: r.shape.TimeToEmpty(tat, ticks),
+		}
+	case r.filter != nil && n <= 1 && !r.filter.Known(d):
+		return Decision{Allowed: true, Stage: StageFilter, Remaining: Unknown}
+	case r.sketch != nil && r.sketch.Level(d, ticks)+cost < r.threshold:
+		return Decision{Allowed: true, Stage: StageSketch, Remaining: Unknown}
+	}
+	return Decision{Allowed: true, Stage: StageExact, Remaining: int64(r.shape.Burst())}
+}
+
+func (r *Rule) denied(stage Stage, tat, ticks, cost uint64) Decision {
+	return Decision{
+		Stage:       stage,
+		Remaining:   int64(r.shape.Remaining(tat, ticks)),
+		RetryAfter:  r.shape.RetryAfter(tat, ticks, cost),
+		TimeToEmpty: r.shape.TimeToEmpty(tat, ticks),
+	}
+}
+
+// sketchLimit is the level at which cells stop rising: above every level that
+// P2 allows a client, with room for 64 decisions in flight. A client beyond
+// that is suspected for as long as it takes to leak from here.
+func (r *Rule) sketchLimit() uint64 {
+	const inFlight = 64
+	return r.threshold + r.shape.Limit() + (1+inFlight)*r.shape.Unit()
+}
+
+func (r *Rule) setPrefixes() {
+	r.bits4, r.bits6 = uint8(r.config.IPv4Prefix), uint8(r.config.IPv6Prefix)
+	r.mask4 = ^uint32(0) << (32 - r.bits4)
+	r.mask6hi = ^uint64(0)
+	if r.bits6 <= 64 {
+		r.mask6hi <<= 64 - r.bits6
+	} else {
+		r.mask6lo = ^uint64(0) << (128 - r.bits6)
+	}
+}

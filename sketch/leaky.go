@@ -1,0 +1,135 @@
+package sketch
+
+import (
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+)
+
+const (
+	// Depth is the number of rows d.
+	Depth = 4
+
+	slotsPerRow   = 4                   // per block; 2 bits of the digest each
+	cellsPerBlock = Depth * slotsPerRow // 16 cells of 8 bytes: two cache lines
+
+	// BlockBytes is the size of one block, the unit in which a sketch is
+	// sized.
+	BlockBytes = cellsPerBlock * 8
+)
+
+type block [cellsPerBlock]uint64
+
+// A block must be two cache lines for the layout argument of the package
+// comment to hold.
+var _ [0]struct{} = [unsafe.Sizeof(block{}) - 128]struct{}{}
+
+// Leaky is a count-min sketch of leaky buckets. It is safe for concurrent
+// use; no operation waits for another. The zero value is not usable: call
+// [NewLeaky].
+//
+// All times and costs are in ticks. now must come from one clock that does
+// not go backwards by more than the reordering of concurrent callers; an
+// older now can only raise the reported level.
+type Leaky struct {
+	blocks []block
+	limit  uint64 // a cell at or above this level is not raised further
+}
+
+// NewLeaky returns a sketch of n blocks, which is 4·n cells in each of the 4
+// rows. Cells stop rising at limit ticks: more would only make a past
+// offender a suspect for longer. To keep the guarantee S >= level, limit must
+// lie above every level that the exact tier lets a client reach.
+func NewLeaky(n int, limit uint64) (*Leaky, error) {
+	if n < 1 || uint64(n) > 1<<32 {
+		return nil, fmt.Errorf("fastlimit/sketch: %d blocks: want 1 to 2^32", n)
+	}
+	if limit == 0 {
+		return nil, fmt.Errorf("fastlimit/sketch: limit must be above 0")
+	}
+	return &Leaky{blocks: make([]block, n), limit: limit}, nil
+}
+
+// Width is the number of cells in a row.
+func (s *Leaky) Width() int { return len(s.blocks) * slotsPerRow }
+
+// Bytes is the memory of the cells.
+func (s *Leaky) Bytes() int { return len(s.blocks) * BlockBytes }
+
+// Touch writes to every page, so that the memory is resident from the start
+// and not taken when a flood spreads over it. Call it before first use.
+func (s *Leaky) Touch() {
+	for i := 0; i < len(s.blocks); i += 4096 / BlockBytes {
+		s.blocks[i][0] = 0
+	}
+}
+
+// Add charges cost to the cells of d and returns the level S after it.
+func (s *Leaky) Add(d Digest, now, cost uint64) uint64 {
+	b := s.block(d)
+	p := d.Pos
+	l := s.raise(&b[p&3], now, cost)
+	l = min(l, s.raise(&b[4|p>>2&3], now, cost))
+	l = min(l, s.raise(&b[8|p>>4&3], now, cost))
+	return min(l, s.raise(&b[12|p>>6&3], now, cost))
+}
+
+// Level returns S without charging anything.
+func (s *Leaky) Level(d Digest, now uint64) uint64 {
+	b := s.block(d)
+	p := d.Pos
+	l := level(&b[p&3], now)
+	l = min(l, level(&b[4|p>>2&3], now))
+	l = min(l, level(&b[8|p>>4&3], now))
+	return min(l, level(&b[12|p>>6&3], now))
+}
+
+// Busy is the share of cells whose level is above zero, over up to sample
+// blocks spread evenly, at least one. At load ρ an unsaturated row is busy
+// for a share ρ of the time.
+func (s *Leaky) Busy(now uint64, sample int) float64 {
+	sample = max(1, min(sample, len(s.blocks)))
+	step := len(s.blocks) / sample
+	busy := 0
+	for i := range sample {
+		b := &s.blocks[i*step]
+		for j := range b {
+			if atomic.LoadUint64(&b[j]) > now {
+				busy++
+			}
+		}
+	}
+	return float64(busy) / float64(sample*cellsPerBlock)
+}
+
+// block picks the block by fastrange over the upper half of Pos; the slots
+// come from its lowest 8 bits, so the two are independent.
+func (s *Leaky) block(d Digest) *block {
+	return &s.blocks[(d.Pos>>32)*uint64(len(s.blocks))>>32]
+}
+
+// raise is cell = max(cell, now) + cost. A busy cell takes one XADD, an idle
+// one a single CAS: no hit is ever lost, unlike in a lock-free conservative
+// update, where racing hits of one key overwrite each other.
+func (s *Leaky) raise(cell *uint64, now, cost uint64) uint64 {
+	for {
+		c := atomic.LoadUint64(cell)
+		if c > now {
+			if c-now >= s.limit {
+				return c - now
+			}
+			return atomic.AddUint64(cell, cost) - now
+		}
+		if atomic.CompareAndSwapUint64(cell, c, now+cost) {
+			return cost
+		}
+	}
+}
+
+func level(cell *uint64, now uint64) uint64 {
+	c := atomic.LoadUint64(cell)
+	if c <= now {
+		return 0
+	}
+	return c - now
+}

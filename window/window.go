@@ -1,0 +1,127 @@
+// Package window turns the generations of the first-seen filter.
+//
+// A [Filter] has two generations, each a [sketch.Bloom]. A sighting marks the
+// current one; a client is new if neither knows it. Every period the previous
+// generation is wiped and becomes the current one, so that a mark made at t
+// is remembered until t + W at least and t + 2W + W/8 at most, where W is the
+// configured window.
+//
+// The direction of every error is towards remembering: late turns, a clock
+// that steps back, a saturated filter all mean that fewer clients count as
+// new, and being known costs a client no more than an exact check.
+package window
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fastlimit/fastlimit/sketch"
+)
+
+// Filter is a rotating first-seen filter. It is safe for concurrent use; no
+// lookup waits for a rotation. The zero value is not usable: call [New].
+type Filter struct {
+	// epoch counts turns; generation epoch&1 is the current one. Written
+	// under mu.
+	epoch atomic.Uint64
+	// due is the time of the next turn in ns. Written under mu.
+	due    atomic.Int64
+	period int64 // W and the margin for wiping, ns
+	gens   [2]*sketch.Bloom
+
+	mu sync.Mutex // serializes turns; never held by a lookup
+}
+
+// New returns a filter with window w over two generations of the given number
+// of 64-bit words each, whose first window begins at now.
+func New(w time.Duration, words int, now time.Duration) (*Filter, error) {
+	if w <= 0 {
+		return nil, fmt.Errorf("fastlimit/window: window %v: want more than 0", w)
+	}
+	f := &Filter{}
+	for i := range f.gens {
+		g, err := sketch.NewBloom(words)
+		if err != nil {
+			return nil, err
+		}
+		g.Touch()
+		f.gens[i] = g
+	}
+	// Wiping takes time (8 ms for 8 MiB of used words), and marks made
+	// meanwhile must live for W all the same: a sixteenth is added for it.
+	f.period = int64(w) + int64(w)/16
+	f.due.Store(int64(now) + f.period)
+	return f, nil
+}
+
+// FirstSeen marks d at time now and reports whether no sighting of it is
+// remembered. Of any number of concurrent calls for one digest at most one
+// returns true.
+func (f *Filter) FirstSeen(d sketch.Digest, now time.Duration) bool {
+	// A request turns the generations only if nobody called Advance for a
+	// sixteenth of a period.
+	if int64(now)-f.due.Load() >= f.period>>4 {
+		f.Advance(now)
+	}
+	e := f.epoch.Load()
+	cur, prev := f.gens[e&1], f.gens[e&1^1]
+	// Mark first, then look into prev: a caller that still takes the other
+	// generation for the current one does the same the other way round, so
+	// one of the two sees the other's mark and they cannot both be first.
+	first := cur.Mark(d) && !prev.Has(d)
+	if now := f.epoch.Load(); now != e {
+		// Turned meanwhile: the mark may be gone already or too old.
+		f.gens[now&1].Mark(d)
+	}
+	return first
+}
+
+// Known reports whether a sighting of d is remembered, and marks nothing.
+func (f *Filter) Known(d sketch.Digest) bool {
+	return f.gens[0].Has(d) || f.gens[1].Has(d)
+}
+
+// Advance turns the generations if the period is over at now, twice if two
+// periods are. One caller turns, others return at once. A clock found before
+// the current period starts a new one at now.
+func (f *Filter) Advance(now time.Duration) {
+	if !f.mu.TryLock() {
+		return
+	}
+	defer f.mu.Unlock()
+	late := int64(now) - f.due.Load()
+	switch {
+	case late >= f.period:
+		f.turnLocked()
+		f.turnLocked()
+	case late >= 0:
+		f.turnLocked()
+	case late >= -f.period:
+		return
+	}
+	f.due.Store(int64(now) + f.period)
+}
+
+func (f *Filter) turnLocked() {
+	e := f.epoch.Load()
+	f.gens[e&1^1].Reset()
+	f.epoch.Store(e + 1)
+}
+
+// Clients estimates the distinct clients marked in the current generation.
+func (f *Filter) Clients() uint32 {
+	const sampleWords = 1 << 16
+	return f.gens[f.epoch.Load()&1].Population(sampleWords)
+}
+
+// Window is the time for which a sighting is remembered at least.
+func (f *Filter) Window() time.Duration { return time.Duration(f.period * 16 / 17) }
+
+// Capacity is the number of distinct clients per window that the filter tells
+// apart well; see [sketch.Bloom.Capacity].
+func (f *Filter) Capacity() int { return f.gens[0].Capacity() }
+
+// Bytes is the memory of both generations.
+func (f *Filter) Bytes() int { return f.gens[0].Bytes() + f.gens[1].Bytes() }
