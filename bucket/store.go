@@ -1,0 +1,61 @@
+package bucket
+
+import (
+	"context"
+	"errors"
+)
+
+// Kind is what an [Op] asks a [Store] to do.
+type Kind uint8
+
+// The kinds of operations.
+const (
+	Take       Kind = iota // charge up to Count requests of Cost each
+	Peek                   // as Take, but charge nothing
+	GiveBack               // take Cost off the level, once
+	EmptyOut               // forget the bucket
+	kindsCount             // number of kinds
+)
+
+// Op is one operation on one bucket of a shared store. The store owns it from
+// Submit until it has called Done.
+type Op struct {
+	Kind  Kind
+	Key   string // names rule and client; stores add their own prefix
+	Shape Shape  // its Limit may carry slack for requests that bunch on their way
+	Cost  uint64 // ticks of one request
+	Count uint64 // requests that wait for this answer; at least 1
+
+	// Floor is a level in ticks that the bucket is known to have at least: the
+	// store raises it to that first. It brings back what a store has
+	// forgotten, by maximum, never by sum.
+	Floor uint64
+
+	// Done is called exactly once, from another goroutine, also when nobody
+	// waits for the answer any more. It must not block.
+	Done func(*Op, Reply, error)
+}
+
+// Reply is the outcome of an [Op].
+type Reply struct {
+	Granted uint64 // of Take and Peek: how many of Count requests fit
+	Level   uint64 // ticks, afterwards, at the time of the store
+}
+
+// Store is an exact tier that several nodes share. Implementations are safe
+// for concurrent use and never block the caller of Submit.
+type Store interface {
+	// Submit queues op. An error means that it was not queued and Done will
+	// not be called: [ErrAway] or [ErrBusy].
+	Submit(op *Op) error
+	// Close finishes what is queued, or fails it when ctx ends.
+	Close(ctx context.Context) error
+}
+
+// Errors of Submit.
+var (
+	// ErrAway tells that the store is known not to answer.
+	ErrAway = errors.New("fastlimit/bucket: store is away")
+	// ErrBusy tells that the queue is full.
+	ErrBusy = errors.New("fastlimit/bucket: store queue is full")
+)
