@@ -1,0 +1,52 @@
+package denial
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+)
+
+// Values are the field values of one denial. They borrow from the buffer
+// inside and hold until it is rendered into again. The zero value is ready;
+// reuse it, as only its first use allocates. Not safe for concurrent use.
+type Values struct {
+	RetryAfter, RateLimit, Remaining, Clear, Reset []byte
+
+	buf []byte
+}
+
+// Render fills v for a decision that denied.
+func (a *Answer) Render(v *Values, d *fastlimit.Decision) {
+	left := max(d.Remaining, 0)
+	retry := max(ceil(d.RetryAfter, time.Second), 1)
+
+	b := strconv.AppendInt(v.buf[:0], retry, 10)
+	afterRetry := len(b)
+	b = append(b, a.item...)
+	b = append(b, ";r="...)
+	b = strconv.AppendInt(b, min(left, maxInteger), 10)
+	b = append(b, ";t="...)
+	b = strconv.AppendInt(b, retry, 10)
+	afterLimit := len(b)
+	b = strconv.AppendInt(b, left, 10)
+	afterLeft := len(b)
+	b = appendSeconds(b, d.RetryAfter)
+	afterReset := len(b)
+	b = appendSeconds(b, d.TimeToEmpty)
+
+	v.buf = b
+	v.RetryAfter = b[:afterRetry]
+	v.RateLimit = b[afterRetry:afterLimit]
+	v.Remaining = b[afterLimit:afterLeft]
+	v.Reset = b[afterLeft:afterReset]
+	v.Clear = b[afterReset:]
+}
+
+// appendSeconds writes d in seconds with three decimals, rounded up.
+func appendSeconds(b []byte, d time.Duration) []byte {
+	ms := ceil(max(d, 0), time.Millisecond)
+	b = strconv.AppendInt(b, ms/1000, 10)
+	frac := ms % 1000
+	return append(b, '.', byte('0'+frac/100), byte('0'+frac/10%10), byte('0'+frac%10))
+}
