@@ -47,6 +47,10 @@ const (
 	// clock reading stay within 64 bits.
 	maxLimit = 1 << 60
 
+	// MaxPortable bounds levels in ticks in stores that compute with
+	// float64, as Lua does: half of 2^53, so that sums of two stay exact.
+	MaxPortable = 1 << 52
+
 	// Never is the wait for a request that can never fit.
 	Never = time.Duration(math.MaxInt64)
 )
@@ -104,9 +108,11 @@ func (s *Shape) Ticks(now time.Duration) uint64 {
 // Duration converts ticks to time, rounded up to whole µs: whoever waits for
 // it has waited long enough.
 func (s *Shape) Duration(ticks uint64) time.Duration {
-	us := ticks / s.perMicro
-	if us*s.perMicro != ticks {
-		us++
+	us := ticks
+	// Most rates have one tick per µs; a division costs as much as the rest of
+	// a denial.
+	if s.perMicro != 1 {
+		us = (ticks + s.perMicro - 1) / s.perMicro
 	}
 	if us > uint64(math.MaxInt64/time.Microsecond) {
 		return Never
@@ -133,6 +139,32 @@ func (s *Shape) Unit() uint64 { return s.unit }
 
 // Limit is B·T in ticks, without the grace.
 func (s *Shape) Limit() uint64 { return s.limit }
+
+// Grace is num - 1 ticks; a request fits up to Limit + Grace.
+func (s *Shape) Grace() uint64 { return s.grace }
+
+// PerMicro is num, the ticks that leak per µs.
+func (s *Shape) PerMicro() uint64 { return s.perMicro }
+
+// WithSlack returns a bucket of the same rate that holds r·d more, rounded up
+// to whole µs: requests that leave a client evenly may reach the bucket up to
+// d closer together.
+func (s Shape) WithSlack(d time.Duration) Shape {
+	us := uint64(max(d, 0) / time.Microsecond)
+	if d%time.Microsecond > 0 {
+		us++
+	}
+	if hi, more := bits.Mul64(us, s.perMicro); hi == 0 && more <= maxLimit-s.limit {
+		s.limit += more
+	} else {
+		s.limit = maxLimit
+	}
+	return s
+}
+
+// Portable reports whether a store that computes with float64 keeps this
+// bucket exactly; see [MaxPortable].
+func (s *Shape) Portable() bool { return s.limit+s.grace <= MaxPortable }
 
 // Level is the content of a bucket in ticks.
 func Level(tat, now uint64) uint64 {
@@ -163,7 +195,7 @@ func Refund(tat, now, cost uint64) uint64 {
 // Remaining is the number of units that fit now.
 func (s *Shape) Remaining(tat, now uint64) uint64 {
 	l := Level(tat, now)
-	if l >= s.limit+s.grace {
+	if l+s.unit > s.limit+s.grace {
 		return 0
 	}
 	return (s.limit + s.grace - l) / s.unit

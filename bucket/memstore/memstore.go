@@ -1,0 +1,109 @@
+// Package memstore is a [bucket.Store] in memory and, in [Step], the model of
+// what every shared store computes. It serves tests and conformance: it is a
+// map that grows with the number of clients and must not face a flood.
+package memstore
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
+)
+
+// Config of a [Store].
+type Config struct {
+	// Now is the clock in µs since some start. It need not be monotonic.
+	// Default: the wall clock.
+	Now func() uint64
+	// Queue is how many operations may wait. Default 1024.
+	Queue int
+}
+
+// Store keeps buckets in a map. It is safe for concurrent use. The zero value
+// is not usable: call [New].
+type Store struct {
+	now   func() uint64
+	queue chan *bucket.Op
+	done  chan struct{} // closed when the worker has ended
+
+	mu     sync.RWMutex // guards closed and the sending side of queue
+	closed bool
+
+	stateMu sync.Mutex
+	states  map[string]State
+}
+
+// New starts a store with one goroutine; Close ends it.
+func New(c Config) *Store {
+	if c.Now == nil {
+		c.Now = func() uint64 { return uint64(time.Now().UnixMicro()) }
+	}
+	if c.Queue <= 0 {
+		c.Queue = 1024
+	}
+	s := &Store{
+		now:    c.Now,
+		queue:  make(chan *bucket.Op, c.Queue),
+		done:   make(chan struct{}),
+		states: make(map[string]State),
+	}
+	go s.work()
+	return s
+}
+
+// Submit implements [bucket.Store].
+func (s *Store) Submit(op *bucket.Op) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return bucket.ErrAway
+	}
+	select {
+	case s.queue <- op:
+		return nil
+	default:
+		return bucket.ErrBusy
+	}
+}
+
+// Close implements [bucket.Store]. Everything queued is finished; it never
+// takes longer than that.
+func (s *Store) Close(context.Context) error {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.queue)
+	}
+	s.mu.Unlock()
+	<-s.done
+	return nil
+}
+
+// State returns what is stored under key.
+func (s *Store) State(key string) State {
+	s.stateMu.Lock()
+	defer s.stateMu.Unlock()
+	return s.states[key]
+}
+
+func (s *Store) work() {
+	defer close(s.done)
+	for op := range s.queue {
+		r := s.apply(op)
+		op.Done(op, bucket.Reply{Granted: r.Granted, Level: r.Level}, nil)
+	}
+}
+
+func (s *Store) apply(op *bucket.Op) Result {
+	s.stateMu.Lock()
+	defer s.stateMu.Unlock()
+	next, r := Step(s.states[op.Key], s.now(), NewRequest(op))
+	switch {
+	case r.Write && next == State{}:
+		delete(s.states, op.Key)
+	case r.Write:
+		s.states[op.Key] = next
+	}
+	return r
+}

@@ -1,0 +1,146 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fastlimit/fastlimit/bucket"
+)
+
+// Open connects and checks. On a wrong configuration it returns no store. If
+// Redis is merely away it returns both a store, which tries again by itself,
+// and an error that matches [bucket.ErrAway]: the caller decides.
+func Open(ctx context.Context, c Config) (*Store, error) {
+	return open(ctx, c, production, nil)
+}
+
+func open(ctx context.Context, c Config, sc *scripts, clock func() uint64) (*Store, error) {
+	s, err := newStore(c, sc)
+	if err != nil {
+		return nil, err
+	}
+	s.clock = clock
+	s.start()
+	err = s.Check(ctx)
+	if err != nil && !errors.Is(err, bucket.ErrAway) {
+		_ = s.Close(ctx)
+		return nil, err
+	}
+	return s, err
+}
+
+// Check reports whether every primary can do the work: it answers, is Redis
+// 6.2 or later or Valkey, may be written, and runs the scripts. The error
+// names the fix; it matches [bucket.ErrAway] if waiting may help.
+func (s *Store) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 4*s.config.batchTimeout())
+	defer cancel()
+	err := s.client.eachPrimary(ctx, s.checkServer)
+	if err == nil {
+		err = s.probe(ctx)
+	}
+	var e *Error
+	if err != nil && !errors.As(err, &e) {
+		err = &Error{Class: Classify(err), Err: err}
+	}
+	return err
+}
+
+func (s *Store) checkServer(ctx context.Context, c *redis.Client) error {
+	step := func(what string, err error) error {
+		if err == nil {
+			return nil
+		}
+		return &Error{Class: Classify(err), Err: fmt.Errorf("%s: %w", what, err)}
+	}
+	if err := step("PING", c.Ping(ctx).Err()); err != nil {
+		return err
+	}
+	if err := step("TIME", c.Time(ctx).Err()); err != nil {
+		return err
+	}
+	info, err := c.Info(ctx).Result() // sections cannot be combined before 7.0
+	if err != nil && Classify(err) != NoPerm {
+		return step("INFO", err)
+	}
+	if err := checkInfo(info); err != nil {
+		return err
+	}
+	return step("SCRIPT LOAD", s.loadInto(ctx, c))
+}
+
+// checkInfo reads INFO; without the right to it, the scripts still tell.
+func checkInfo(info string) error {
+	if info == "" {
+		return nil
+	}
+	field := func(name string) string {
+		_, v, _ := strings.Cut("\n"+info, "\n"+name+":")
+		v, _, _ = strings.Cut(v, "\n")
+		return strings.TrimSpace(v)
+	}
+	if v := field("redis_version"); !atLeast(v, 6, 2) {
+		return &Error{Class: Other, Err: fmt.Errorf("redis_version %q: want 6.2 or later, or Valkey", v)}
+	}
+	if field("role") == "slave" {
+		return &Error{Class: ReadOnly, Err: fmt.Errorf("this is a replica of %s:%s", field("master_host"), field("master_port"))}
+	}
+	return nil
+}
+
+func atLeast(version string, major, minor int) bool {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 {
+		return false
+	}
+	a, err1 := strconv.Atoi(parts[0])
+	b, err2 := strconv.Atoi(parts[1])
+	return err1 == nil && err2 == nil && (a > major || a == major && b >= minor)
+}
+
+// probeKey looks like no rule and client.
+const probeKey = "!probe"
+
+// probeShape leaks in a millisecond, so a probe leaves nothing behind and
+// always has something to write.
+var probeShape, _ = bucket.NewShape(1000, time.Second, 1<<20)
+
+// probe takes from a bucket of its own, which needs everything that takes
+// need: reading, writing, the scripts, an answer in time.
+func (s *Store) probe(ctx context.Context) error {
+	var err error
+	op := &bucket.Op{
+		Kind: bucket.Take, Key: probeKey, Shape: probeShape, Cost: probeShape.Unit(), Count: 1,
+		Done: func(_ *bucket.Op, _ bucket.Reply, e error) { err = e },
+	}
+	if s.client.cluster != nil {
+		ping := func(ctx context.Context, c *redis.Client) error { return c.Ping(ctx).Err() }
+		if err := s.client.eachPrimary(ctx, ping); err != nil {
+			s.client.reload(ctx)
+			return &Error{Class: Classify(err), Err: err}
+		}
+	}
+	s.exec(ctx, &batch{ops: []*bucket.Op{op}})
+	return err
+}
+
+// probeFast is the probe of the breaker: the answer must come in time as well.
+// The first may have had to connect, so there is a second try.
+func (s *Store) probeFast(ctx context.Context) error {
+	for range 2 {
+		start := time.Now()
+		if err := s.probe(ctx); err != nil {
+			return err
+		}
+		if time.Since(start) <= s.config.Timeout {
+			return nil
+		}
+	}
+	return errSlow
+}

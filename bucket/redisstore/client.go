@@ -1,0 +1,124 @@
+package redisstore
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// pipeliner is what one server and a whole cluster have in common here.
+type pipeliner interface {
+	Pipeline() redis.Pipeliner
+}
+
+// client is a connection pool to one server, to the primary that Sentinel
+// names, or to a cluster. Only in the last case is cluster set.
+type client struct {
+	redis.UniversalClient
+
+	cluster *redis.ClusterClient
+	options *redis.UniversalOptions
+
+	mu     sync.Mutex
+	direct map[string]*redis.Client // by address, for redirections
+}
+
+// maxDirect bounds the pools made for redirections. A cluster that redirects
+// to more nodes has been laid out anew; its slots are reloaded by then.
+const maxDirect = 64
+
+func newClient(o *redis.UniversalOptions) *client {
+	c := &client{options: o, direct: make(map[string]*redis.Client)}
+	off := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	switch {
+	case o.IsClusterMode:
+		co := o.Cluster()
+		co.ClusterStateReloadInterval = 5 * time.Second
+		co.MaintNotificationsConfig = off
+		c.cluster = redis.NewClusterClient(co)
+		c.UniversalClient = c.cluster
+	case o.MasterName != "":
+		c.UniversalClient = redis.NewFailoverClient(o.Failover())
+	default:
+		so := o.Simple()
+		so.MaintNotificationsConfig = off
+		c.UniversalClient = redis.NewClient(so)
+	}
+	return c
+}
+
+// at returns a pool to one node of the cluster. The cluster client cannot be
+// asked to follow a redirection: it would also send again what failed.
+func (c *client) at(addr string) pipeliner {
+	if host, port, err := net.SplitHostPort(addr); err == nil && host == "" {
+		seed, _, _ := net.SplitHostPort(c.options.Addrs[0])
+		addr = net.JoinHostPort(seed, port)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p, ok := c.direct[addr]; ok {
+		return p
+	}
+	if len(c.direct) >= maxDirect {
+		return c.UniversalClient
+	}
+	so := c.options.Simple()
+	so.Addr = addr
+	so.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	p := redis.NewClient(so)
+	c.direct[addr] = p
+	return p
+}
+
+// eachPrimary calls f for every server that may hold a bucket.
+func (c *client) eachPrimary(ctx context.Context, f func(context.Context, *redis.Client) error) error {
+	if c.cluster != nil {
+		return c.cluster.ForEachMaster(ctx, f)
+	}
+	return f(ctx, c.UniversalClient.(*redis.Client)) //nolint:forcetypeassert // both other cases are one
+}
+
+// reload asks for the slots anew, in the background; the cluster client does
+// not do that when a node refuses connections.
+func (c *client) reload(ctx context.Context) {
+	if c.cluster != nil {
+		c.cluster.ReloadState(ctx)
+	}
+}
+
+func (c *client) close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.direct {
+		_ = p.Close()
+	}
+	return c.UniversalClient.Close()
+}
+
+// target names the servers for logs, without secrets.
+func (c *client) target() string {
+	t := strings.Join(c.options.Addrs, ",")
+	if c.options.MasterName != "" {
+		t = c.options.MasterName + "@" + t
+	}
+	return t
+}
+
+// redirection reads MOVED and ASK, which tell that a command was not carried
+// out and where it belongs.
+func redirection(err error) (addr string, ask, ok bool) {
+	reply, isReply := err.(redis.Error) //nolint:errorlint // replies are never wrapped
+	if !isReply {
+		return "", false, false
+	}
+	f := strings.Fields(reply.Error())
+	if len(f) != 3 || f[0] != "MOVED" && f[0] != "ASK" {
+		return "", false, false
+	}
+	return f[2], f[0] == "ASK", true
+}

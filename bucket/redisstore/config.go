@@ -1,0 +1,251 @@
+package redisstore
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Config names a Redis and how long to wait for it. Give URL or Addrs.
+type Config struct {
+	// URL is redis://[user:password@]host[:port][/db], rediss://… for TLS, or
+	// unix://[user:password@]/path/to.sock[?db=N]. Special characters of a
+	// password are percent-encoded.
+	URL string
+
+	// Addrs is host:port of one server, of the sentinels if MasterName is
+	// set, or of some nodes of a cluster if Cluster is.
+	Addrs      []string
+	MasterName string // the primary as Sentinel knows it
+	Cluster    bool   // Redis Cluster, with URL too
+	DB         int    // not in a cluster
+
+	Username, Password                 string // override those of URL
+	SentinelUsername, SentinelPassword string
+
+	// TLS turns it on where URL does not say; the files do too. CAFile
+	// replaces the system's roots, CertFile and KeyFile are shown to the
+	// server.
+	TLS                       bool
+	CAFile, CertFile, KeyFile string
+	ServerName                string // default: the host
+
+	// KeyPrefix precedes every key. Default "fastlimit:".
+	KeyPrefix string
+
+	// Timeout is how long an answer may take before it counts as slow; a
+	// caller waits that long too. Take at least 5 times the round trip at
+	// the 99.9th percentile: a breaker that trips on noise sheds exactness,
+	// one that trips late costs nothing but late answers. Default 5 ms.
+	//
+	// A connection is given up after 5·Timeout, at least 25 ms, so that late
+	// answers still arrive, and an attempt to connect after 40·Timeout, at
+	// least 200 ms.
+	Timeout time.Duration
+
+	// Workers is the number of pipelines in flight, each on a connection of
+	// its own. More hide the round trip, fewer make bigger batches, which is
+	// what saves work: w·128/RTT commands per second is the ceiling, 500,000
+	// for the default of 2 at 0.5 ms.
+	Workers int
+
+	// Queue is how many operations may wait for a worker; one more is
+	// refused with [bucket.ErrBusy]. An operation that waits longer than
+	// Timeout is late, so rate·Timeout is enough. Default 2048: 400,000/s at
+	// 5 ms.
+	Queue int
+
+	// RetryMin and RetryMax bound the pause between attempts to reach a
+	// Redis that is away; it doubles from one to the other, a quarter of it
+	// random. A wrong configuration is tried at RetryMax. Defaults 100 ms
+	// and 2 s.
+	RetryMin, RetryMax time.Duration
+
+	// Logger gets changes of state. Default [slog.Default].
+	Logger *slog.Logger
+}
+
+const (
+	maxBatch = 128 // commands in one pipeline: bounds what one slow batch holds up
+
+	defaultTimeout  = 5 * time.Millisecond
+	defaultWorkers  = 2
+	defaultQueue    = 2048
+	defaultPrefix   = "fastlimit:"
+	defaultRetryMin = 100 * time.Millisecond
+	defaultRetryMax = 2 * time.Second
+	minIO           = 25 * time.Millisecond
+	minDial         = 200 * time.Millisecond
+)
+
+func (c Config) withDefaults() Config {
+	c.Timeout = orDefault(c.Timeout, defaultTimeout)
+	c.Workers = orDefault(c.Workers, defaultWorkers)
+	c.Queue = orDefault(c.Queue, defaultQueue)
+	c.KeyPrefix = orDefault(c.KeyPrefix, defaultPrefix)
+	c.RetryMin = orDefault(c.RetryMin, defaultRetryMin)
+	c.RetryMax = max(orDefault(c.RetryMax, defaultRetryMax), c.RetryMin)
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+func (c *Config) ioTimeout() time.Duration   { return max(5*c.Timeout, minIO) }
+func (c *Config) dialTimeout() time.Duration { return max(40*c.Timeout, minDial) }
+
+// batchTimeout bounds one batch: dial, write, read, and the wait for a
+// connection that go-redis bounds by nothing but the context.
+func (c *Config) batchTimeout() time.Duration { return c.dialTimeout() + 2*c.ioTimeout() }
+
+// validate reports everything that is wrong. No message contains the URL: it
+// may hold a password.
+func (c *Config) validate() error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("fastlimit/redisstore: "+format, args...))
+	}
+	switch {
+	case c.URL == "" && len(c.Addrs) == 0:
+		bad("no server: set URL or Addrs")
+	case c.URL != "" && len(c.Addrs) > 0:
+		bad("URL and Addrs are set: want one")
+	case c.MasterName != "" && c.Cluster:
+		bad("MasterName and Cluster are set: want one")
+	case c.MasterName != "" && len(c.Addrs) == 0:
+		bad("MasterName %q needs the Addrs of sentinels", c.MasterName)
+	case c.URL == "" && len(c.Addrs) > 1 && c.MasterName == "" && !c.Cluster:
+		bad("%d Addrs: set MasterName or Cluster", len(c.Addrs))
+	}
+	if c.Cluster && c.DB != 0 {
+		bad("DB %d: a cluster has only 0", c.DB)
+	}
+	if c.DB < 0 {
+		bad("DB %d: want at least 0", c.DB)
+	}
+	if (c.CertFile == "") != (c.KeyFile == "") {
+		bad("CertFile %q and KeyFile %q: want both or none", c.CertFile, c.KeyFile)
+	}
+	for name, d := range map[string]time.Duration{"Timeout": c.Timeout, "RetryMin": c.RetryMin, "RetryMax": c.RetryMax} {
+		if d < 0 || d > time.Minute {
+			bad("%s %v: want 0 to 1m", name, d)
+		}
+	}
+	if c.Workers < 0 || c.Workers > 64 {
+		bad("Workers %d: want 0 to 64", c.Workers)
+	}
+	if c.Queue < 0 || c.Queue > 1<<20 {
+		bad("Queue %d: want 0 to 2^20", c.Queue)
+	}
+	return errors.Join(errs...)
+}
+
+// options returns the client's options: the profile that docs/redis.md gives
+// reasons for.
+func (c *Config) options() (*redis.UniversalOptions, error) {
+	o := &redis.UniversalOptions{
+		Addrs: c.Addrs, MasterName: c.MasterName, DB: c.DB,
+		SentinelUsername: c.SentinelUsername, SentinelPassword: c.SentinelPassword,
+
+		Protocol:              2,
+		DisableIdentity:       true,
+		DialTimeout:           c.dialTimeout(),
+		DialerRetries:         1,
+		ReadTimeout:           c.ioTimeout(),
+		WriteTimeout:          c.ioTimeout(),
+		ContextTimeoutEnabled: false,         // an expiring context would cost the connection
+		MaxRetries:            -1,            // a take is never sent twice
+		MaxRedirects:          -1,            // nor by the cluster client: it resends whole batches
+		PoolSize:              c.Workers + 2, // one for scripts, one for checks
+		MaxActiveConns:        c.Workers + 2,
+		PoolTimeout:           c.Timeout,
+		PipelinePoolSize:      -1,
+	}
+	if err := c.applyURL(o); err != nil {
+		return nil, err
+	}
+	if c.Username != "" {
+		o.Username = c.Username
+	}
+	if c.Password != "" {
+		o.Password = c.Password
+	}
+	return o, c.applyTLS(o)
+}
+
+var errURL = errors.New("fastlimit/redisstore: URL cannot be used (not shown, it may hold a password): " +
+	"want redis://[user:password@]host[:port][/db], rediss://… or unix://[user:password@]/path[?db=N], " +
+	"special characters of the password percent-encoded")
+
+func (c *Config) applyURL(o *redis.UniversalOptions) error {
+	if c.URL == "" {
+		return nil
+	}
+	u, err := url.Parse(c.URL)
+	if err != nil {
+		return errURL // err quotes the URL
+	}
+	for name := range u.Query() {
+		if name != "db" {
+			return errURL // would override the profile
+		}
+	}
+	p, err := redis.ParseURL(c.URL)
+	if err != nil || p.Addr == "" {
+		return errURL
+	}
+	o.Addrs, o.Username, o.Password, o.TLSConfig = []string{p.Addr}, p.Username, p.Password, p.TLSConfig
+	if p.DB != 0 {
+		o.DB = p.DB
+	}
+	if c.Cluster && o.DB != 0 {
+		return fmt.Errorf("fastlimit/redisstore: URL names database %d: a cluster has only 0", o.DB)
+	}
+	return nil
+}
+
+func (c *Config) applyTLS(o *redis.UniversalOptions) error {
+	if o.TLSConfig == nil && (c.TLS || c.CAFile != "" || c.CertFile != "") {
+		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	if o.TLSConfig == nil {
+		return nil
+	}
+	if c.ServerName != "" {
+		o.TLSConfig.ServerName = c.ServerName
+	}
+	if c.CAFile != "" {
+		pem, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return fmt.Errorf("fastlimit/redisstore: CA: %w", err)
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(pem) {
+			return fmt.Errorf("fastlimit/redisstore: CA: no certificate in %s", c.CAFile)
+		}
+		o.TLSConfig.RootCAs = pool
+	}
+	if c.CertFile != "" {
+		cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		if err != nil {
+			return fmt.Errorf("fastlimit/redisstore: client certificate: %w", err)
+		}
+		o.TLSConfig.Certificates = []tls.Certificate{cert}
+	}
+	return nil
+}
+
+func orDefault[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}

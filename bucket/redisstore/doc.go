@@ -1,0 +1,47 @@
+// Package redisstore keeps exact buckets in Redis, where the nodes of a fleet
+// share them: a [bucket.Store] on one server, on Sentinel or on Cluster, Redis
+// 6.2 or later or Valkey.
+//
+//	Submit ─► queue ─► worker ─► one pipeline of ≤128 EVALSHA ─► Done, once each
+//	           │         └ breaker: open? fail at once
+//	           └ full? ErrBusy
+//
+// # One operation
+//
+// A bucket is one key with the value "level:last:unit" and the time to live
+// in which it drains. One Lua script reads the server's clock, leaks, charges
+// and writes: one round trip, one key, atomic. Levels are in the ticks of
+// [bucket.Shape], so all arithmetic is on integers below 2^53, which Lua has
+// exactly; [memstore.Step] does the same in Go and the tests hold the two
+// together. A clock that steps back counts as no time passed, and the bucket
+// is rebased on it. A denial writes nothing.
+//
+// # What is never done twice
+//
+// A take whose answer was lost may have been charged, so nothing that might
+// have been carried out is sent again: not by this package, and not by the
+// client, whose retries and redirections are off (its cluster pipeline sends
+// whole batches again). What Redis refuses before doing anything, NOSCRIPT, MOVED and
+// ASK, is sent once more where it belongs.
+//
+// # What callers wait for
+//
+// Nothing: Submit queues and Done tells. A caller that cannot wait any longer
+// decides by itself and may use the answer when it comes. While a pipeline is
+// in flight the next batch gathers, so batches are as large as the load asks
+// for and a lone operation is sent at once; waiting for a batch to fill gained
+// nothing in measurements (BenchmarkLinger).
+//
+// # Failure
+//
+// Five bad batches in a row, or half of those within a second, open a breaker:
+// failed, or slower than [Config.Timeout]. While it is open Submit returns
+// [bucket.ErrAway] and a goroutine probes with a take of its own, at growing
+// intervals. Every failure has a [Class] from a closed set. A configuration
+// that cannot work is logged once a minute and tried again at the longest
+// interval.
+//
+// In a cluster the breaker is one for all shards: a shard that refuses
+// connections costs its own operations only, one that swallows packets slows
+// all pipelines and so takes the store away until the cluster has replaced it.
+package redisstore
