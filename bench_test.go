@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/reference"
 )
+
+const benchKeys = 1 << 20
 
 func v4(i uint32) netip.Addr {
 	var b [4]byte
@@ -16,53 +19,123 @@ func v4(i uint32) netip.Addr {
 	return netip.AddrFrom4(b)
 }
 
-func BenchmarkQuick(b *testing.B) {
-	lim, err := fastlimit.New(fastlimit.Config{Rules: []fastlimit.RuleConfig{{Name: "x", Rate: fastlimit.Rate{N: 100, Per: time.Second}, Burst: 200}}})
+func benchRule(tb testing.TB) *fastlimit.Rule {
+	tb.Helper()
+	lim, err := fastlimit.New(fastlimit.Config{Rules: []fastlimit.RuleConfig{
+		{Name: "per-ip", Rate: fastlimit.Rate{N: 100, Per: time.Second}, Burst: 200},
+	}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	r, _ := lim.Rule("per-ip")
+	return r
+}
+
+// taker is one decision at a time since the start.
+type taker func(addr netip.Addr, now time.Duration) bool
+
+func takers(b *testing.B) []struct {
+	name string
+	make func() taker
+} {
+	return []struct {
+		name string
+		make func() taker
+	}{
+		{"fastlimit", func() taker {
+			r, ctx := benchRule(b), b.Context()
+			return func(addr netip.Addr, now time.Duration) bool {
+				return r.TakeAt(ctx, r.AddrKey(addr), 1, now).Allowed
+			}
+		}},
+		{"reference", func() taker {
+			l, start := reference.New(100, 200), time.Unix(1e9, 0)
+			return func(addr netip.Addr, now time.Duration) bool {
+				return l.AllowN(addr, start.Add(now), 1)
+			}
+		}},
+	}
+}
+
+// step between two decisions in the benchmarks' time: a million per second.
+const step = time.Microsecond
+
+// BenchmarkZipf is steady traffic of clients with Zipf popularity 1.1 over
+// 2^20 addresses.
+func BenchmarkZipf(b *testing.B) {
+	z := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 1, benchKeys-1)
+	addrs := make([]netip.Addr, benchKeys)
+	for i := range addrs {
+		addrs[i] = v4(uint32(z.Uint64()) * 2654435761)
+	}
+	for _, t := range takers(b) {
+		b.Run(t.name, func(b *testing.B) {
+			take := t.make()
+			var now time.Duration
+			for _, a := range addrs {
+				now += step
+				take(a, now)
+			}
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				now += step
+				take(addrs[i&(benchKeys-1)], now)
+				i++
+			}
+		})
+	}
+}
+
+// BenchmarkDistinct is a flood of sources that are seen once.
+func BenchmarkDistinct(b *testing.B) {
+	for _, t := range takers(b) {
+		b.Run(t.name, func(b *testing.B) {
+			take := t.make()
+			var now time.Duration
+			b.ReportAllocs()
+			i := uint32(0)
+			for b.Loop() {
+				now += step
+				take(v4(i*2654435761), now)
+				i++
+			}
+		})
+	}
+}
+
+// BenchmarkHotDenied is one client far over its limit, on all cores: the cost
+// of shedding. Run it with -cpu 2.
+func BenchmarkHotDenied(b *testing.B) {
+	for _, t := range takers(b) {
+		b.Run(t.name, func(b *testing.B) {
+			take := t.make()
+			hot := v4(0xc0000207)
+			for range 1000 {
+				take(hot, step)
+			}
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if take(hot, step) {
+						b.Error("admitted")
+					}
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkClock is the reading that every decision without a time argument
+// pays on top.
+func BenchmarkClock(b *testing.B) {
+	lim, err := fastlimit.New(fastlimit.Config{Rules: []fastlimit.RuleConfig{
+		{Name: "x", Rate: fastlimit.Rate{N: 1, Per: time.Second}},
+	}})
 	if err != nil {
 		b.Fatal(err)
 	}
-	r, _ := lim.Rule("x")
-	z := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 1, 1<<20-1)
-	addrs := make([]netip.Addr, 1<<20)
-	for i := range addrs {
-		addrs[i] = v4(uint32(z.Uint64()))
+	for b.Loop() {
+		lim.Now()
 	}
-	ctx := b.Context()
-	now := time.Duration(0)
-	b.Run("zipf", func(b *testing.B) {
-		i := 0
-		for b.Loop() {
-			now += time.Microsecond
-			r.TakeAt(ctx, r.AddrKey(addrs[i&(1<<20-1)]), 1, now)
-			i++
-		}
-	})
-	b.Run("distinct", func(b *testing.B) {
-		i := uint32(0)
-		for b.Loop() {
-			now += time.Microsecond
-			r.TakeAt(ctx, r.AddrKey(v4(i*2654435761)), 1, now)
-			i++
-		}
-	})
-	b.Run("hot", func(b *testing.B) {
-		for i := 0; i < 1000; i++ {
-			r.TakeAt(ctx, r.AddrKey(v4(1<<30)), 1, now)
-		}
-		b.RunParallel(func(pb *testing.PB) {
-			for pb.Next() {
-				r.TakeAt(ctx, r.AddrKey(v4(1<<30)), 1, now)
-			}
-		})
-	})
-	b.Run("key", func(b *testing.B) {
-		for b.Loop() {
-			r.AddrKey(v4(1 << 30))
-		}
-	})
-	b.Run("clock", func(b *testing.B) {
-		for b.Loop() {
-			lim.Now()
-		}
-	})
 }

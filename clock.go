@@ -61,7 +61,8 @@ func (c *clock) stepBack(now time.Duration) time.Duration {
 	defer c.mu.Unlock()
 	latest := c.latest.Load()
 	if int64(now)+c.shift.Load() < latest-clockJitter {
-		c.shift.Store(latest - int64(now))
+		// Not before any time seen: latest may lag by a grain.
+		c.shift.Store(latest + clockGrain - int64(now))
 	}
 	return time.Duration(int64(now) + c.shift.Load() + clockOrigin)
 }

@@ -13,11 +13,10 @@ type Config struct {
 	// At least one, at most 256.
 	Rules []RuleConfig
 
-	// Memory is the size of the local tier in bytes, all of which is taken by
-	// New: the first-seen filter, and for each rule a sketch and a bucket
-	// table. Rules share it by need; see [NewPlan]. More memory keeps more
-	// clients apart, at the price of more cache misses. 0 means 64 MiB; at
-	// least 1 MiB, and 128 KiB for each rule.
+	// Memory bounds the local tier in bytes: the first-seen filter, and for
+	// each rule a sketch and a bucket table. What is used is taken by New.
+	// Rules share it by need; see [NewPlan]. Slow rules and long windows need
+	// more. 0 means 64 MiB; at least 1 MiB, and 256 KiB for each rule.
 	Memory int64
 
 	// Secret keys all digests. Nodes that compare digests need the same one.

@@ -1,6 +1,9 @@
 package fastlimit
 
-import "time"
+import (
+	"time"
+	"unsafe"
+)
 
 // Stage names the part of the limiter that decided.
 type Stage uint8
@@ -56,9 +59,8 @@ func (m Mode) String() string {
 // are never shown: they would tell an attacker which keys collide.
 const Unknown int64 = -1
 
-// Decision is the verdict on one request. It is a plain value; the zero value
-// is a denial by no rule.
-type Decision struct {
+// Outcome is the verdict itself.
+type Outcome struct {
 	// Allowed tells whether the request is admitted.
 	Allowed bool
 	// Degraded tells that the shared exact tier could not be asked in time and
@@ -66,6 +68,18 @@ type Decision struct {
 	Degraded bool
 	// Stage is the part of the limiter that decided.
 	Stage Stage
+}
+
+// Decision is the verdict on one request with what is known of the client's
+// bucket. It is a plain value; the zero value is a denial by no rule.
+//
+// It has four fields of four words in all, so that the compiler keeps it in
+// registers. With one more it would be copied through memory 16 bytes at a
+// time right after it was written in smaller pieces, a stall of 5 ns at every
+// call level (BenchmarkHotDenied).
+type Decision struct {
+	Outcome
+
 	// Remaining is the number of units that would be admitted now, or Unknown.
 	Remaining int64
 	// RetryAfter is the time after which a denied request of the same cost
@@ -76,3 +90,5 @@ type Decision struct {
 	// is not known.
 	TimeToEmpty time.Duration
 }
+
+var _ [0]struct{} = [unsafe.Sizeof(Decision{}) - 32]struct{}{}

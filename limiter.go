@@ -2,6 +2,7 @@ package fastlimit
 
 import (
 	"crypto/rand"
+	"sync/atomic"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
@@ -17,6 +18,7 @@ type Limiter struct {
 	filter *window.Filter // nil if no rule uses it
 	plan   Plan
 	clock  clock
+	turn   atomic.Uint32 // calls of Advance
 }
 
 // New checks the configuration and takes all the memory of the local tier. Its
@@ -66,8 +68,14 @@ func (l *Limiter) Now() time.Duration { return l.clock.read() }
 // Advance does the work that is due at now, so that no request has to. Call it
 // every second or so; a limiter without it works the same.
 func (l *Limiter) Advance(now time.Duration) {
+	now = l.clock.settle(now)
 	if l.filter != nil {
-		l.filter.Advance(l.clock.settle(now))
+		l.filter.Advance(now)
+	}
+	const parts = 8 // each table is swept once in so many calls
+	part := int(l.turn.Add(1) % parts)
+	for _, r := range l.rules {
+		r.table.Sweep(r.shape.Ticks(now), part, parts)
 	}
 }
 
@@ -86,12 +94,10 @@ func newRule(l *Limiter, rp *RulePlan, secret sketch.Secret) (*Rule, error) {
 		if r.sketch, err = sketch.NewLeaky(max(1, rp.blocks), r.sketchLimit()); err != nil {
 			return nil, err
 		}
-		r.sketch.Touch()
 	}
 	if r.table, err = bucket.NewTable(rp.shape, rp.sets); err != nil {
 		return nil, err
 	}
-	r.table.Touch()
 	r.counts = newCounters()
 	return r, nil
 }

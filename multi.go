@@ -24,13 +24,13 @@ const MaxCharges = MaxRules
 // It returns the decision and the index of the charge that it is by: of a
 // denial the one with the longest RetryAfter, of an admission the last
 // enforced one, -1 if there is none.
-func (l *Limiter) TakeAll(ctx context.Context, charges []Charge) (Decision, int) {
+func (l *Limiter) TakeAll(ctx context.Context, charges []Charge) (d Decision, by int) {
 	_ = ctx
 	return l.takeAll(charges, l.now())
 }
 
 // TakeAllAt is TakeAll at a time that the caller brings; see [Rule.TakeAt].
-func (l *Limiter) TakeAllAt(ctx context.Context, charges []Charge, now time.Duration) (Decision, int) {
+func (l *Limiter) TakeAllAt(ctx context.Context, charges []Charge, now time.Duration) (d Decision, by int) {
 	_ = ctx
 	return l.takeAll(charges, l.clock.settle(now))
 }
@@ -41,10 +41,10 @@ type chargeSet [MaxCharges / 64]uint64
 func (s *chargeSet) add(i int)      { s[i>>6&3] |= 1 << (i & 63) }
 func (s *chargeSet) has(i int) bool { return s[i>>6&3]>>(i&63)&1 != 0 }
 
-func (l *Limiter) takeAll(charges []Charge, now time.Duration) (Decision, int) {
+func (l *Limiter) takeAll(charges []Charge, now time.Duration) (d Decision, by int) {
 	if len(charges) == 1 && charges[0].Rule.config.Mode == Enforce {
 		c := &charges[0]
-		return c.Rule.take(c.Key.digest, c.N, now), 0
+		return c.Rule.take(c.Key.digest(), c.N, now), 0
 	}
 	if len(charges) > MaxCharges {
 		panic("fastlimit: TakeAll: more than MaxCharges charges")
@@ -52,42 +52,43 @@ func (l *Limiter) takeAll(charges []Charge, now time.Duration) (Decision, int) {
 	// All that the table knows first, by reading: a flood that one rule sheds
 	// costs the others nothing.
 	var over chargeSet
-	if d, i := l.verdicts(charges, now, &over); i >= 0 {
-		return d, i
+	if d, by = l.verdicts(charges, now, &over); by >= 0 {
+		return d, by
 	}
+	d = passed(StageFilter)
 	var taken chargeSet
-	last, lastIndex := Decision{Allowed: true, Stage: StageFilter, Remaining: Unknown}, -1
 	for i := range charges {
 		c := &charges[i]
 		if over.has(i) || c.N == 0 {
 			continue
 		}
 		r := c.Rule
-		d := r.admit(c.Key.digest, c.N, now, r.shape.Ticks(now), r.shape.Cost(c.N))
-		switch {
-		case d.Allowed && d.Stage == StageExact:
+		own := r.admit(c.Key.digest(), c.N, now, r.shape.Ticks(now), r.shape.Cost(c.N))
+		if own.Allowed && own.Stage == StageExact {
 			taken.add(i)
-		case !d.Allowed && r.config.Mode == Enforce:
+		}
+		if r.config.Mode != Enforce {
+			continue
+		}
+		if !own.Allowed {
 			l.giveBack(charges[:i], &taken, now)
-			return d, i
+			return own, i
 		}
-		if r.config.Mode == Enforce {
-			last, lastIndex = d, i
-		}
+		d, by = own, i
 	}
-	return last, lastIndex
+	return d, by
 }
 
-// verdicts reads the table for every charge. It returns the enforced denial
-// with the longest RetryAfter, or index -1, and sets over to the charges that
-// are denied.
-func (l *Limiter) verdicts(charges []Charge, now time.Duration, over *chargeSet) (Decision, int) {
-	worst, index := Decision{}, -1
+// verdicts reads the table for every charge. It sets over to the charges that
+// are denied and returns the enforced denial with the longest RetryAfter and
+// its index, or -1.
+func (l *Limiter) verdicts(charges []Charge, now time.Duration, over *chargeSet) (worst Decision, by int) {
+	by = -1
 	for i := range charges {
 		c := &charges[i]
 		r := c.Rule
 		ticks, cost := r.shape.Ticks(now), r.shape.Cost(c.N)
-		tat := r.table.Lookup(c.Key.digest)
+		tat := r.table.Lookup(c.Key.digest())
 		if r.shape.Fits(tat, ticks, cost) {
 			continue
 		}
@@ -96,11 +97,11 @@ func (l *Limiter) verdicts(charges []Charge, now time.Duration, over *chargeSet)
 		if r.config.Mode != Enforce {
 			continue
 		}
-		if d := r.denied(StageTable, tat, ticks, cost); index < 0 || d.RetryAfter > worst.RetryAfter {
-			worst, index = d, i
+		if d := r.denied(StageTable, tat, ticks, cost); by < 0 || d.RetryAfter > worst.RetryAfter {
+			worst, by = d, i
 		}
 	}
-	return worst, index
+	return worst, by
 }
 
 func (l *Limiter) giveBack(charges []Charge, taken *chargeSet, now time.Duration) {
@@ -110,6 +111,6 @@ func (l *Limiter) giveBack(charges []Charge, taken *chargeSet, now time.Duration
 		}
 		c := &charges[i]
 		r := c.Rule
-		r.table.Refund(c.Key.digest, r.shape.Ticks(now), r.shape.Cost(c.N))
+		r.table.Refund(c.Key.digest(), r.shape.Ticks(now), r.shape.Cost(c.N))
 	}
 }

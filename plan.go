@@ -3,6 +3,7 @@ package fastlimit
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
@@ -23,7 +24,7 @@ type Plan struct {
 type RulePlan struct {
 	Config RuleConfig // with defaults filled in
 	Filter bool       // whether the first-seen filter serves this rule
-	Width  int        // cells in a row of its sketch; 0 without a sketch
+	Cells  int        // of its sketch; 0 without a sketch
 	Bytes  int64      // of sketch and table
 
 	// Buckets is the number of clients whose exact buckets fit the table.
@@ -49,9 +50,15 @@ const (
 	// buckets 5 % of the sets meet a fifth, which costs the least of them.
 	targetFill = 0.5
 
-	// enough is the rate per node beyond which more cells only cost cache
-	// misses: no node decides more.
-	enough = 8e6
+	// enoughPerCore is the rate per core beyond which more cells and bits only
+	// cost cache misses: no core serves more HTTP requests. Machines are
+	// planned as if they had four cores or more.
+	enoughPerCore = 250e3
+	minCores      = 4
+
+	// bitsPerClient of a generation of the filter: 2 % of new clients are then
+	// taken for known ones.
+	bitsPerClient = 10
 
 	// minRuleBytes keeps a rule usable beside much hungrier ones.
 	minRuleBytes = 128 << 10
@@ -60,10 +67,11 @@ const (
 // NewPlan checks a configuration and shares its memory out. It takes none. Its
 // error joins everything that is wrong.
 //
-// A quarter goes to the first-seen filter. The rules share the rest in
+// Up to a quarter goes to the first-seen filter. The rules share the rest in
 // proportion to T = 1/r, since what a sketch or table must hold at a given
-// traffic is proportional to T; none gets less than 128 KiB, nor more than
-// serves 8 million requests per second.
+// traffic is proportional to T; none gets less than 128 KiB. Nothing gets more
+// than serves 250,000 requests per second and core: it would make the working
+// set larger and every decision slower.
 func NewPlan(c Config) (*Plan, error) {
 	if c.Memory == 0 {
 		c.Memory = DefaultMemory
@@ -119,6 +127,8 @@ func (rp *RulePlan) drainTime() time.Duration {
 	return time.Duration(secs*1e9) + time.Microsecond
 }
 
+func enough() float64 { return enoughPerCore * float64(max(minCores, runtime.GOMAXPROCS(0))) }
+
 func (rp *RulePlan) hasSketch() bool { return *rp.Config.EscalateAt > 0 }
 
 // planFilter sets the window to the longest drain time that is served.
@@ -131,12 +141,10 @@ func (p *Plan) planFilter(budget int64) {
 	if p.Window == 0 {
 		return
 	}
-	p.filterWords = int(budget / 2 / 8)
+	need := enough() * p.Window.Seconds() * bitsPerClient / 64
+	p.filterWords = int(min(float64(budget/2/8), need))
 	p.Memory = int64(p.filterWords) * 2 * 8
-	// Counted on a throw-away generation of the same density.
-	if g, err := sketch.NewBloom(1 << 10); err == nil {
-		p.Clients = int(float64(g.Capacity()) / (1 << 10) * float64(p.filterWords))
-	}
+	p.Clients = sketch.BloomCapacity(p.filterWords)
 }
 
 // sketchBytes and tableBytes are what one request per second needs.
@@ -144,8 +152,8 @@ func (rp *RulePlan) sketchBytes() float64 {
 	if !rp.hasSketch() {
 		return 0
 	}
-	cells := 1 / rp.Config.Rate.PerSecond() / targetLoad // w = rps/(ρ·r)
-	return cells * sketch.Depth * 8
+	cells := sketch.Depth / rp.Config.Rate.PerSecond() / targetLoad // d·rps/(ρ·r)
+	return cells * 8
 }
 
 func (rp *RulePlan) tableBytes() float64 {
@@ -163,7 +171,7 @@ func (p *Plan) planRules(budget int64) {
 		need += p.Rules[i].sketchBytes() + p.Rules[i].tableBytes()
 	}
 	spare := float64(budget - minRuleBytes*int64(len(p.Rules)))
-	rps := min(enough, spare/need)
+	rps := min(enough(), spare/need)
 	for i := range p.Rules {
 		rp := &p.Rules[i]
 		rp.RequestsPerSecond = rps
@@ -172,7 +180,7 @@ func (p *Plan) planRules(budget int64) {
 		sketchShare := total * rp.sketchBytes() / own
 		rp.blocks = int(sketchShare) / sketch.BlockBytes
 		rp.sets = max(1, int(total-sketchShare)/bucket.SetBytes)
-		rp.Width = rp.blocks * 4
+		rp.Cells = rp.blocks * sketch.BlockBytes / 8
 		rp.Buckets = rp.sets * 4
 		rp.Bytes = int64(rp.blocks)*sketch.BlockBytes + int64(rp.sets)*bucket.SetBytes
 		p.Memory += rp.Bytes

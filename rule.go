@@ -37,7 +37,7 @@ func (r *Rule) Config() RuleConfig { return r.config }
 // Allow takes the rule's cost for key now and reports whether the request is
 // admitted. A shadow rule admits everything.
 func (r *Rule) Allow(key Key) bool {
-	d := r.take(key.digest, r.cost, r.limiter.now())
+	d := r.take(key.digest(), r.cost, r.limiter.now())
 	return d.Allowed || r.config.Mode == Shadow
 }
 
@@ -46,7 +46,7 @@ func (r *Rule) Allow(key Key) bool {
 // its mode is up to the caller. n = 0 asks like [Rule.Peek].
 func (r *Rule) Take(ctx context.Context, key Key, n uint64) Decision {
 	_ = ctx // waits for nothing while the exact tier is local
-	return r.take(key.digest, n, r.limiter.now())
+	return r.take(key.digest(), n, r.limiter.now())
 }
 
 // TakeAt is Take at a time that the caller brings: the time since an arbitrary
@@ -55,17 +55,17 @@ func (r *Rule) Take(ctx context.Context, key Key, n uint64) Decision {
 // as no time passed.
 func (r *Rule) TakeAt(ctx context.Context, key Key, n uint64, now time.Duration) Decision {
 	_ = ctx
-	return r.take(key.digest, n, r.limiter.clock.settle(now))
+	return r.take(key.digest(), n, r.limiter.clock.settle(now))
 }
 
 // Peek tells whether n units would be admitted now, and takes nothing.
 func (r *Rule) Peek(key Key, n uint64) Decision {
-	return r.peek(key.digest, n, r.limiter.now())
+	return r.peek(key.digest(), n, r.limiter.now())
 }
 
 // PeekAt is Peek at a time that the caller brings; see [Rule.TakeAt].
 func (r *Rule) PeekAt(key Key, n uint64, now time.Duration) Decision {
-	return r.peek(key.digest, n, r.limiter.clock.settle(now))
+	return r.peek(key.digest(), n, r.limiter.clock.settle(now))
 }
 
 // Refund gives back n units that were taken for key, as far as its exact
@@ -73,12 +73,12 @@ func (r *Rule) PeekAt(key Key, n uint64, now time.Duration) Decision {
 // a request that was given back as one that was never made.
 func (r *Rule) Refund(key Key, n uint64) {
 	now := r.shape.Ticks(r.limiter.now())
-	r.table.Refund(key.digest, now, r.shape.Cost(n))
+	r.table.Refund(key.digest(), now, r.shape.Cost(n))
 }
 
 // Reset empties the exact bucket of key: whoever was denied is admitted
 // again. Its sketch cells are shared with others and keep their levels.
-func (r *Rule) Reset(key Key) { r.table.Reset(key.digest) }
+func (r *Rule) Reset(key Key) { r.table.Reset(key.digest()) }
 
 // take is the whole decision: table, filter, sketch, exact.
 func (r *Rule) take(d sketch.Digest, n uint64, now time.Duration) Decision {
@@ -100,22 +100,18 @@ func (r *Rule) admit(d sketch.Digest, n uint64, now time.Duration, ticks, cost u
 	// window while its level has not drained, which breaks P2 (a).
 	if r.filter != nil && r.filter.FirstSeen(d, now) && n == 1 {
 		r.counts.add(StageFilter, true)
-		return Decision{Allowed: true, Stage: StageFilter, Remaining: Unknown}
+		return passed(StageFilter)
 	}
 	if r.sketch != nil && r.sketch.Add(d, ticks, cost) < r.threshold {
 		r.counts.add(StageSketch, true)
-		return Decision{Allowed: true, Stage: StageSketch, Remaining: Unknown}
+		return passed(StageSketch)
 	}
 	tat, ok := r.table.Take(d, ticks, cost)
 	r.counts.add(StageExact, ok)
 	if !ok {
 		return r.denied(StageExact, tat, ticks, cost)
 	}
-	return Decision{
-		Allowed: true, Stage: StageExact,
-		Remaining:   int64(r.shape.Remaining(tat, ticks)),
-		TimeToEmpty: r.shape.TimeToEmpty(tat, ticks),
-	}
+	return r.allowed(StageExact, tat, ticks)
 }
 
 func (r *Rule) peek(d sketch.Digest, n uint64, now time.Duration) Decision {
@@ -125,22 +121,32 @@ func (r *Rule) peek(d sketch.Digest, n uint64, now time.Duration) Decision {
 	case !r.shape.Fits(tat, ticks, cost):
 		return r.denied(StageTable, tat, ticks, cost)
 	case tat > ticks:
-		return Decision{
-			Allowed: true, Stage: StageTable,
-			Remaining:   int64(r.shape.Remaining(tat, ticks)),
-			TimeToEmpty: r.shape.TimeToEmpty(tat, ticks),
-		}
+		return r.allowed(StageTable, tat, ticks)
 	case r.filter != nil && n <= 1 && !r.filter.Known(d):
-		return Decision{Allowed: true, Stage: StageFilter, Remaining: Unknown}
+		return passed(StageFilter)
 	case r.sketch != nil && r.sketch.Level(d, ticks)+cost < r.threshold:
-		return Decision{Allowed: true, Stage: StageSketch, Remaining: Unknown}
+		return passed(StageSketch)
 	}
-	return Decision{Allowed: true, Stage: StageExact, Remaining: int64(r.shape.Burst())}
+	return r.allowed(StageExact, tat, ticks)
+}
+
+// passed admits without an exact bucket.
+func passed(stage Stage) Decision {
+	return Decision{Outcome: Outcome{Allowed: true, Stage: stage}, Remaining: Unknown}
+}
+
+// allowed admits by an exact bucket.
+func (r *Rule) allowed(stage Stage, tat, ticks uint64) Decision {
+	return Decision{
+		Outcome:     Outcome{Allowed: true, Stage: stage},
+		Remaining:   int64(r.shape.Remaining(tat, ticks)),
+		TimeToEmpty: r.shape.TimeToEmpty(tat, ticks),
+	}
 }
 
 func (r *Rule) denied(stage Stage, tat, ticks, cost uint64) Decision {
 	return Decision{
-		Stage:       stage,
+		Outcome:     Outcome{Stage: stage},
 		Remaining:   int64(r.shape.Remaining(tat, ticks)),
 		RetryAfter:  r.shape.RetryAfter(tat, ticks, cost),
 		TimeToEmpty: r.shape.TimeToEmpty(tat, ticks),

@@ -2,6 +2,7 @@ package bucket
 
 import (
 	"fmt"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -54,6 +55,12 @@ type Table struct {
 	locks *[stripes]stripe
 	shape Shape
 
+	// used has a bit for each set that may hold an undrained bucket. Most sets
+	// hold none, and the bits of 500 sets share a cache line: a client that is
+	// no suspect is looked up without touching the table (BenchmarkZipf: 20 ns
+	// of 90). Bits are set under the set's lock and cleared by Sweep.
+	used []uint64
+
 	evictions atomic.Uint64 // undrained buckets given up
 }
 
@@ -62,18 +69,18 @@ func NewTable(shape Shape, n int) (*Table, error) {
 	if n < 1 || uint64(n) > 1<<32 {
 		return nil, fmt.Errorf("fastlimit/bucket: %d sets: want 1 to 2^32", n)
 	}
-	return &Table{sets: make([]set, n), locks: new([stripes]stripe), shape: shape}, nil
-}
-
-// Touch makes the memory resident; see [sketch.Leaky.Touch].
-func (t *Table) Touch() {
-	for i := 0; i < len(t.sets); i += 4096 / SetBytes {
-		t.sets[i][0].tat = 0
-	}
+	return &Table{
+		sets:  sketch.Memory[set](n),
+		used:  sketch.Memory[uint64](n/64 + 1),
+		locks: new([stripes]stripe),
+		shape: shape,
+	}, nil
 }
 
 // Bytes is the memory of the table.
-func (t *Table) Bytes() int { return len(t.sets)*SetBytes + int(unsafe.Sizeof(*t.locks)) }
+func (t *Table) Bytes() int {
+	return len(t.sets)*SetBytes + len(t.used)*8 + int(unsafe.Sizeof(*t.locks))
+}
 
 // Buckets is the number of buckets that fit.
 func (t *Table) Buckets() int { return len(t.sets) * ways }
@@ -84,7 +91,11 @@ func (t *Table) Evictions() uint64 { return t.evictions.Load() }
 // Lookup returns the TAT of d, or 0, the TAT of an empty bucket, if the table
 // does not hold it. It takes no lock and writes nothing.
 func (t *Table) Lookup(d sketch.Digest) uint64 {
-	s := t.set(d)
+	x := t.index(d)
+	if atomic.LoadUint64(&t.used[x>>6])>>(x&63)&1 == 0 {
+		return 0
+	}
+	s := &t.sets[x]
 	for i := range s {
 		tat := atomic.LoadUint64(&s[i].tat)
 		if atomic.LoadUint64(&s[i].tag)^tat == d.ID {
@@ -112,6 +123,7 @@ func (t *Table) Take(d sketch.Digest, now, cost uint64) (tat uint64, ok bool) {
 		e = t.roomLocked(d, now)
 	}
 	e.store(d.ID, tat)
+	t.useLocked(t.index(d))
 	mu.Unlock()
 	return tat, true
 }
@@ -184,6 +196,37 @@ func (t *Table) roomLocked(d sketch.Digest, now uint64) *entry {
 		t.evictions.Add(1)
 	}
 	return e
+}
+
+// Sweep marks sets whose buckets have all drained at now as unused, over part
+// of the sets: the part'th of parts. Without it lookups work the same but
+// slower, the more sets were ever used.
+func (t *Table) Sweep(now uint64, part, parts int) {
+	lo, hi := len(t.used)*part/parts, len(t.used)*(part+1)/parts
+	for i := lo; i < hi; i++ {
+		for w := atomic.LoadUint64(&t.used[i]); w != 0; w &= w - 1 {
+			t.sweepSet(uint64(i)<<6|uint64(bits.TrailingZeros64(w)), now)
+		}
+	}
+}
+
+func (t *Table) sweepSet(x, now uint64) {
+	mu := &t.locks[x%stripes]
+	mu.Lock()
+	defer mu.Unlock()
+	for i := range t.sets[x] {
+		if t.sets[x][i].tat > now {
+			return
+		}
+	}
+	atomic.AndUint64(&t.used[x>>6], ^(uint64(1) << (x & 63)))
+}
+
+// useLocked marks set x as used. Its word is shared with sets of other locks.
+func (t *Table) useLocked(x uint64) {
+	if w, bit := &t.used[x>>6], uint64(1)<<(x&63); atomic.LoadUint64(w)&bit == 0 {
+		atomic.OrUint64(w, bit)
+	}
 }
 
 func (t *Table) set(d sketch.Digest) *set {

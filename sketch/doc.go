@@ -1,6 +1,6 @@
 // Package sketch holds the two approximate structures that stand in front of
-// the exact buckets: a leaky count-min sketch ([Leaky]) and one generation of
-// the first-seen filter ([Bloom]), with the keyed digests ([Hasher]) that
+// the exact buckets: a leaky count-min sketch ([Leaky]) and the generations
+// of the first-seen filter ([Blooms]), with the keyed digests ([Hasher]) that
 // address them. It is arithmetic only: no goroutines, no clock, no I/O. Time
 // is an argument, in ticks whose length the caller chooses.
 //
@@ -22,22 +22,29 @@
 //	S(t) >= level_A(t)   at all times, whatever the others do,
 //
 // and the sketch errs towards suspicion only. Noise drains at the limit rate,
-// so there is no window, no reset and no seam. With ρ = rps/(w·r) the load of
-// a row of w cells, noise has a geometric tail while ρ < 1 and piles up
-// without bound (to the cap) when ρ > 1: size for ρ <= 0.5.
+// so there is no window, no reset and no seam. A cell's load is
+//
+//	ρ = d·rps / (cells·r)
+//
+// for rps units per second of traffic in all: noise has a geometric tail while
+// ρ < 1 and piles up without bound (to the cap) when ρ > 1. Size for ρ <= 0.5.
 //
 // # Layout
 //
-// The d = 4 cells of a key live in one 128-byte block: 4 rows of 4 slots, two
-// cache lines that the adjacent-line prefetcher fetches together. One bit
-// field of the digest picks the block, four others the slots, so that a
-// collision in one row says nothing about the next, given the block.
+// The cells of a key are d = 3 of the 8 in one block, a cache line: a blocked
+// count-min sketch, as there are blocked Bloom filters. One bit field of the
+// digest picks the block, another which of the 56 subsets of three, so that a
+// shared block, or one shared cell, says little about the others. A key that
+// meets a heavy one shares all its cells with it in one of 56 cases. Rows of
+// their own would make that rarer and cost a cache miss each, on the path of
+// every request; here it costs the unlucky key exact checks.
 //
 // # First-seen filter
 //
 // A blocked Bloom filter [Putze, Sanders, Singler 2007] with one-word blocks:
 // all bits of a key lie in one uint64, so that a single atomic Or both asks
 // and marks, and of any number of simultaneous callers exactly one learns
-// that it was the first. The words are those of a bits-and-blooms
-// BloomFilter, which sizes the filter and estimates its population.
+// that it was the first. bits-and-blooms/bloom is not safe for concurrent
+// writes and hashes without a key, so the marking is our own; the library
+// sizes the filter and estimates its population from quiescent copies.
 package sketch

@@ -11,9 +11,10 @@ import (
 )
 
 // Digest is the keyed hash of a client key. Pos addresses cells, bits and
-// table sets; ID tells two keys of one table set apart. For addresses of up
-// to 64 bits ID is a bijection of the address, so that two of them never
-// share a bucket; for all else it is 64 bits of a keyed PRF beside Pos.
+// table sets; ID tells two keys of one table set apart. For addresses both are
+// one hash, which for up to 64 bits of address is a bijection, so that two
+// addresses never share a bucket; for byte keys they are the halves of a
+// 128-bit keyed PRF.
 type Digest struct {
 	Pos uint64
 	ID  uint64
@@ -33,16 +34,15 @@ type Secret [32]byte
 // bytes a client writes go through SipHash-2-4, a keyed PRF
 // [Aumasson and Bernstein 2012].
 type Hasher struct {
-	mask4, mask6     uint64 // one-word addresses
-	maskHi, maskLo   uint64 // two-word addresses
-	sip0, sip1       uint64 // first part of a byte key
-	chain0, chain1   uint64 // further parts
-	mixMul, mixFinal uint64 // odd; ID to Pos
+	mask4, mask6   uint64 // one-word addresses
+	maskHi, maskLo uint64 // two-word addresses
+	sip0, sip1     uint64 // first part of a byte key
+	chain0, chain1 uint64 // further parts
 }
 
 // NewHasher derives the keys for the rule that label names.
 func NewHasher(secret Secret, label string) (Hasher, error) {
-	raw, err := hkdf.Key(sha256.New, secret[:], nil, "fastlimit digest v1 "+label, 80)
+	raw, err := hkdf.Key(sha256.New, secret[:], nil, "fastlimit digest v1 "+label, 64)
 	if err != nil {
 		return Hasher{}, fmt.Errorf("fastlimit/sketch: derive digest keys: %w", err)
 	}
@@ -50,19 +50,18 @@ func NewHasher(secret Secret, label string) (Hasher, error) {
 	return Hasher{
 		mask4: w(0), mask6: w(1), maskHi: w(2), maskLo: w(3),
 		sip0: w(4), sip1: w(5), chain0: w(6), chain1: w(7),
-		mixMul: w(8) | 1, mixFinal: w(9) | 1,
 	}, nil
 }
 
 // Word4 is the digest of an IPv4 address or prefix, given as its 32 bits.
 func (h *Hasher) Word4(addr uint32) Digest {
-	return h.spread(sum8(uint64(addr) ^ h.mask4))
+	return sum8(uint64(addr) ^ h.mask4)
 }
 
 // Word6 is the digest of an IPv6 prefix of at most 64 bits, given as its
 // upper half.
 func (h *Hasher) Word6(hi uint64) Digest {
-	return h.spread(sum8(hi ^ h.mask6))
+	return sum8(hi ^ h.mask6)
 }
 
 // Pair6 is the digest of an IPv6 prefix longer than 64 bits.
@@ -70,7 +69,8 @@ func (h *Hasher) Pair6(hi, lo uint64) Digest {
 	var b [16]byte
 	binary.LittleEndian.PutUint64(b[:8], hi^h.maskHi)
 	binary.LittleEndian.PutUint64(b[8:], lo^h.maskLo)
-	return h.spread(xxhash.Sum64(b[:]))
+	id := xxhash.Sum64(b[:])
+	return Digest{Pos: id, ID: id}
 }
 
 // Bytes is the digest of a byte key.
@@ -87,18 +87,9 @@ func (h *Hasher) Append(d Digest, part []byte) Digest {
 	return Digest{Pos: lo, ID: hi}
 }
 
-func sum8(v uint64) uint64 {
+func sum8(v uint64) Digest {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], v)
-	return xxhash.Sum64(b[:])
-}
-
-// spread makes Pos from ID by a keyed bijection, so that the bit fields of
-// the two are not copies of each other.
-func (h *Hasher) spread(id uint64) Digest {
-	x := id * h.mixMul
-	x ^= x >> 32
-	x *= h.mixFinal
-	x ^= x >> 29
-	return Digest{Pos: x, ID: id}
+	id := xxhash.Sum64(b[:])
+	return Digest{Pos: id, ID: id}
 }

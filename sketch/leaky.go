@@ -7,11 +7,10 @@ import (
 )
 
 const (
-	// Depth is the number of rows d.
-	Depth = 4
+	// Depth is d, the number of cells that a key is charged to.
+	Depth = 3
 
-	slotsPerRow   = 4                   // per block; 2 bits of the digest each
-	cellsPerBlock = Depth * slotsPerRow // 16 cells of 8 bytes: two cache lines
+	cellsPerBlock = 8 // of 8 bytes: one cache line
 
 	// BlockBytes is the size of one block, the unit in which a sketch is
 	// sized.
@@ -20,9 +19,26 @@ const (
 
 type block [cellsPerBlock]uint64
 
-// A block must be two cache lines for the layout argument of the package
+// A block must be one cache line for the layout argument of the package
 // comment to hold.
-var _ [0]struct{} = [unsafe.Sizeof(block{}) - 128]struct{}{}
+var _ [0]struct{} = [unsafe.Sizeof(block{}) - 64]struct{}{}
+
+// subsets are the 56 ways to choose 3 of 8 cells, three bits for each cell,
+// and the first eight again to fill up the 64.
+var subsets = func() (t [64]uint16) {
+	const ways = 56
+	n := 0
+	for a := range uint16(cellsPerBlock) {
+		for b := range a {
+			for c := range b {
+				t[n] = a | b<<3 | c<<6
+				n++
+			}
+		}
+	}
+	copy(t[ways:], t[:])
+	return t
+}()
 
 // Leaky is a count-min sketch of leaky buckets. It is safe for concurrent
 // use; no operation waits for another. The zero value is not usable: call
@@ -36,10 +52,10 @@ type Leaky struct {
 	limit  uint64 // a cell at or above this level is not raised further
 }
 
-// NewLeaky returns a sketch of n blocks, which is 4·n cells in each of the 4
-// rows. Cells stop rising at limit ticks: more would only make a past
-// offender a suspect for longer. To keep the guarantee S >= level, limit must
-// lie above every level that the exact tier lets a client reach.
+// NewLeaky returns a sketch of n blocks of 8 cells. Cells stop rising at limit
+// ticks: more would only make a past offender a suspect for longer. To keep
+// the guarantee S >= level, limit must lie above every level that the exact
+// tier lets a client reach.
 func NewLeaky(n int, limit uint64) (*Leaky, error) {
 	if n < 1 || uint64(n) > 1<<32 {
 		return nil, fmt.Errorf("fastlimit/sketch: %d blocks: want 1 to 2^32", n)
@@ -47,45 +63,35 @@ func NewLeaky(n int, limit uint64) (*Leaky, error) {
 	if limit == 0 {
 		return nil, fmt.Errorf("fastlimit/sketch: limit must be above 0")
 	}
-	return &Leaky{blocks: make([]block, n), limit: limit}, nil
+	return &Leaky{blocks: Memory[block](n), limit: limit}, nil
 }
 
-// Width is the number of cells in a row.
-func (s *Leaky) Width() int { return len(s.blocks) * slotsPerRow }
+// Cells is the number of cells.
+func (s *Leaky) Cells() int { return len(s.blocks) * cellsPerBlock }
 
 // Bytes is the memory of the cells.
 func (s *Leaky) Bytes() int { return len(s.blocks) * BlockBytes }
 
-// Touch writes to every page, so that the memory is resident from the start
-// and not taken when a flood spreads over it. Call it before first use.
-func (s *Leaky) Touch() {
-	for i := 0; i < len(s.blocks); i += 4096 / BlockBytes {
-		s.blocks[i][0] = 0
-	}
-}
-
 // Add charges cost to the cells of d and returns the level S after it.
 func (s *Leaky) Add(d Digest, now, cost uint64) uint64 {
 	b := s.block(d)
-	p := d.Pos
-	l := s.raise(&b[p&3], now, cost)
-	l = min(l, s.raise(&b[4|p>>2&3], now, cost))
-	l = min(l, s.raise(&b[8|p>>4&3], now, cost))
-	return min(l, s.raise(&b[12|p>>6&3], now, cost))
+	p := subsets[d.Pos&63]
+	l := s.raise(&b[p&7], now, cost)
+	l = min(l, s.raise(&b[p>>3&7], now, cost))
+	return min(l, s.raise(&b[p>>6&7], now, cost))
 }
 
 // Level returns S without charging anything.
 func (s *Leaky) Level(d Digest, now uint64) uint64 {
 	b := s.block(d)
-	p := d.Pos
-	l := level(&b[p&3], now)
-	l = min(l, level(&b[4|p>>2&3], now))
-	l = min(l, level(&b[8|p>>4&3], now))
-	return min(l, level(&b[12|p>>6&3], now))
+	p := subsets[d.Pos&63]
+	l := level(&b[p&7], now)
+	l = min(l, level(&b[p>>3&7], now))
+	return min(l, level(&b[p>>6&7], now))
 }
 
 // Busy is the share of cells whose level is above zero, over up to sample
-// blocks spread evenly, at least one. At load ρ an unsaturated row is busy
+// blocks spread evenly, at least one. At load ρ an unsaturated cell is busy
 // for a share ρ of the time.
 func (s *Leaky) Busy(now uint64, sample int) float64 {
 	sample = max(1, min(sample, len(s.blocks)))
@@ -102,8 +108,8 @@ func (s *Leaky) Busy(now uint64, sample int) float64 {
 	return float64(busy) / float64(sample*cellsPerBlock)
 }
 
-// block picks the block by fastrange over the upper half of Pos; the slots
-// come from its lowest 8 bits, so the two are independent.
+// block picks the block by fastrange over the upper half of Pos; the subset
+// comes from its lowest 6 bits, so the two are independent.
 func (s *Leaky) block(d Digest) *block {
 	return &s.blocks[(d.Pos>>32)*uint64(len(s.blocks))>>32]
 }

@@ -1,6 +1,6 @@
 // Package window turns the generations of the first-seen filter.
 //
-// A [Filter] has two generations, each a [sketch.Bloom]. A sighting marks the
+// A [Filter] has the two generations of a [sketch.Blooms]. A sighting marks the
 // current one; a client is new if neither knows it. Every period the previous
 // generation is wiped and becomes the current one, so that a mark made at t
 // is remembered until t + W at least and t + 2W + W/8 at most, where W is the
@@ -29,7 +29,7 @@ type Filter struct {
 	// due is the time of the next turn in ns. Written under mu.
 	due    atomic.Int64
 	period int64 // W and the margin for wiping, ns
-	gens   [2]*sketch.Bloom
+	gens   *sketch.Blooms
 
 	mu sync.Mutex // serializes turns; never held by a lookup
 }
@@ -40,15 +40,11 @@ func New(w time.Duration, words int, now time.Duration) (*Filter, error) {
 	if w <= 0 {
 		return nil, fmt.Errorf("fastlimit/window: window %v: want more than 0", w)
 	}
-	f := &Filter{}
-	for i := range f.gens {
-		g, err := sketch.NewBloom(words)
-		if err != nil {
-			return nil, err
-		}
-		g.Touch()
-		f.gens[i] = g
+	gens, err := sketch.NewBlooms(words)
+	if err != nil {
+		return nil, err
 	}
+	f := &Filter{gens: gens}
 	// Wiping takes time (8 ms for 8 MiB of used words), and marks made
 	// meanwhile must live for W all the same: a sixteenth is added for it.
 	f.period = int64(w) + int64(w)/16
@@ -66,21 +62,21 @@ func (f *Filter) FirstSeen(d sketch.Digest, now time.Duration) bool {
 		f.Advance(now)
 	}
 	e := f.epoch.Load()
-	cur, prev := f.gens[e&1], f.gens[e&1^1]
-	// Mark first, then look into prev: a caller that still takes the other
-	// generation for the current one does the same the other way round, so
-	// one of the two sees the other's mark and they cannot both be first.
-	first := cur.Mark(d) && !prev.Has(d)
-	if now := f.epoch.Load(); now != e {
-		// Turned meanwhile: the mark may be gone already or too old.
-		f.gens[now&1].Mark(d)
+	// Mark first, then look into the previous one: a caller that still takes
+	// the other generation for the current one does the same the other way
+	// round, so one of the two sees the other's mark and they cannot both be
+	// first.
+	first := f.gens.Mark(e, d) && !f.gens.Has(e+1, d)
+	if turned := f.epoch.Load(); turned != e {
+		// The mark may be gone already, or too old.
+		f.gens.Mark(turned, d)
 	}
 	return first
 }
 
 // Known reports whether a sighting of d is remembered, and marks nothing.
 func (f *Filter) Known(d sketch.Digest) bool {
-	return f.gens[0].Has(d) || f.gens[1].Has(d)
+	return f.gens.Has(0, d) || f.gens.Has(1, d)
 }
 
 // Advance turns the generations if the period is over at now, twice if two
@@ -106,22 +102,18 @@ func (f *Filter) Advance(now time.Duration) {
 
 func (f *Filter) turnLocked() {
 	e := f.epoch.Load()
-	f.gens[e&1^1].Reset()
+	f.gens.Reset(e + 1)
 	f.epoch.Store(e + 1)
 }
 
 // Clients estimates the distinct clients marked in the current generation.
 func (f *Filter) Clients() uint32 {
 	const sampleWords = 1 << 16
-	return f.gens[f.epoch.Load()&1].Population(sampleWords)
+	return f.gens.Population(f.epoch.Load(), sampleWords)
 }
 
 // Window is the time for which a sighting is remembered at least.
 func (f *Filter) Window() time.Duration { return time.Duration(f.period * 16 / 17) }
 
-// Capacity is the number of distinct clients per window that the filter tells
-// apart well; see [sketch.Bloom.Capacity].
-func (f *Filter) Capacity() int { return f.gens[0].Capacity() }
-
 // Bytes is the memory of both generations.
-func (f *Filter) Bytes() int { return f.gens[0].Bytes() + f.gens[1].Bytes() }
+func (f *Filter) Bytes() int { return f.gens.Bytes() }
