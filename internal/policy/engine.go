@@ -2,6 +2,8 @@ package policy
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -17,22 +19,12 @@ type Fields interface {
 
 // Request is what a policy looks at. All bytes are borrowed for the call.
 type Request struct {
-	Client netip.Addr // resolved, see [Identity]; unmapped, without zone
-	Method []byte     // upper case
+	Client netip.Addr // see [Identity]
+	Method []byte     // case counts
 	Host   []byte     // canonical, see [AppendHost]; may be empty
 	Path   []byte     // canonical, see [AppendPath]
 	Fields Fields     // nil: neither headers nor cookies
 }
-
-// ListVerdict tells whether a list decided.
-type ListVerdict uint8
-
-// The verdicts of the allow and deny lists.
-const (
-	ListNone  ListVerdict = iota // on neither list
-	ListAllow                    // never limited
-	ListDeny                     // refused without a retry time
-)
 
 // Verdict is the decision on one request. It is a plain value.
 type Verdict struct {
@@ -44,52 +36,136 @@ type Verdict struct {
 }
 
 // Engine judges requests by a compiled policy. It is immutable and safe for
-// concurrent use.
+// concurrent use. The zero value is not usable: call [New].
 type Engine struct {
-	lim *fastlimit.Limiter
+	lim    *fastlimit.Limiter
+	lists  *lists // nil: there are none
+	rules  []rule
+	byRule map[*fastlimit.Rule]int
+	needs  scratchNeeds
+	fields []KeyPart // the distinct headers and cookies that keys are made of
+}
+
+// rule is a compiled [RuleSpec].
+type rule struct {
+	limit *fastlimit.Rule
+	cost  uint64
+	match matcher
+	key   keyMaker
 }
 
 // New compiles the settings. The rules of lim are those of s.Rules in the same
 // order. The error joins everything that is wrong.
 func New(lim *fastlimit.Limiter, s Settings) (*Engine, error) {
-	return &Engine{lim: lim}, nil
+	limits := lim.Rules()
+	if len(limits) != len(s.Rules) {
+		return nil, fmt.Errorf("policy: %d rules for a limiter with %d: make both from the same settings", len(s.Rules), len(limits))
+	}
+	e := &Engine{lim: lim, byRule: make(map[*fastlimit.Rule]int, len(limits))}
+	var errs []error
+	for i := range s.Rules {
+		if err := e.addRule(limits[i], &s.Rules[i]); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	var err error
+	if e.lists, err = newLists(s.Allow, s.Deny); err != nil {
+		errs = append(errs, err)
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return e, nil
 }
 
-// Scratch is the working memory of one call at a time. The zero value is
-// ready; reuse it, as only its first use allocates. Not safe for concurrent
-// use.
-type Scratch struct {
-	charges []fastlimit.Charge
+func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
+	var errs []error
+	add := func(err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("policy: rule %q: %w", spec.Limit.Name, err))
+		}
+	}
+	if limit.Name() != spec.Limit.Name {
+		add(fmt.Errorf("the limiter has %q in its place: make both from the same settings", limit.Name()))
+	}
+	if len(spec.Key) == 0 {
+		add(errors.New("no key; write for example key: ip, or key: global for one limit for all"))
+	}
+	for _, part := range spec.Key {
+		add(CheckKeyPart(part))
+	}
+	for _, h := range spec.Match.Hosts {
+		add(CheckHostPattern(h))
+	}
+	for _, p := range spec.Match.Paths {
+		add(CheckPathPattern(p))
+	}
+	for _, m := range spec.Match.Methods {
+		add(CheckMethod(m))
+	}
+	config := limit.Config()
+	e.byRule[limit] = len(e.rules)
+	e.rules = append(e.rules, rule{
+		limit: limit, cost: config.Cost,
+		match: compileMatch(spec.Match),
+		key:   e.compileKey(spec.Key, config),
+	})
+	return errors.Join(errs...)
 }
 
-// Decide judges the request now and charges the rules that apply.
+// Decide judges the request now and charges the rules that apply. It does not
+// allocate, but for the first use of s.
 func (e *Engine) Decide(ctx context.Context, r *Request, s *Scratch) Verdict {
-	return Verdict{Decision: fastlimit.Decision{Allowed: true, Stage: fastlimit.StageFilter, Remaining: fastlimit.Unknown}}
+	list := e.collect(r, s)
+	if len(s.charges) == 0 {
+		return uncharged(list)
+	}
+	d, by := e.lim.TakeAll(ctx, s.charges)
+	return s.verdict(d, by)
 }
 
 // DecideAt is Decide at a time that the caller brings; see
 // [fastlimit.Rule.TakeAt].
 func (e *Engine) DecideAt(ctx context.Context, r *Request, s *Scratch, now time.Duration) Verdict {
-	return e.Decide(ctx, r, s)
+	list := e.collect(r, s)
+	if len(s.charges) == 0 {
+		return uncharged(list)
+	}
+	d, by := e.lim.TakeAllAt(ctx, s.charges, now)
+	return s.verdict(d, by)
 }
 
-// Applied is one rule that applied to a request, and the key it counted.
-type Applied struct {
-	RuleIndex int
-	Rule      *fastlimit.Rule
-	Key       fastlimit.Key // borrows from the request and the scratch
+// collect asks the lists, and if they leave it open gathers the charges of all
+// rules that apply.
+func (e *Engine) collect(r *Request, s *Scratch) ListVerdict {
+	s.reset(&e.needs)
+	s.client = plain(r.Client)
+	if v := e.lists.lookup(s.client); v != ListNone {
+		return v
+	}
+	for i := range e.rules {
+		c := &e.rules[i]
+		if !c.match.match(r) {
+			continue
+		}
+		if key, ok := e.key(c, r, s); ok {
+			s.charges = append(s.charges, fastlimit.Charge{Rule: c.limit, Key: key, N: c.cost})
+			s.indices = append(s.indices, i)
+		}
+	}
+	return ListNone
 }
 
-// Applied returns the rules that applied in the last call of Decide with s, in
-// the order of the configuration. The slice is valid until the next call.
-func (e *Engine) Applied(s *Scratch) []Applied { return nil }
-
-// KeyText returns the key of the request under a rule for people to read, one
-// element per part.
-func (e *Engine) KeyText(ruleIndex int, r *Request) []string { return nil }
-
-// KeyFromText returns the key of a client that is named by text, one element
-// per part: the key that a live request of that client has.
-func (e *Engine) KeyFromText(rule *fastlimit.Rule, parts []string) (fastlimit.Key, error) {
-	return fastlimit.Key{}, nil
+// uncharged is the verdict where no rule was asked: that of the list or, for
+// no list and no rule, the one that [fastlimit.Limiter.TakeAll] gives for no
+// charges.
+func uncharged(list ListVerdict) Verdict {
+	v := Verdict{List: list}
+	v.Decision.Remaining = fastlimit.Unknown
+	v.Decision.Allowed = list != ListDeny
+	v.Decision.Stage = fastlimit.StageList
+	if list == ListNone {
+		v.Decision.Stage = fastlimit.StageFilter
+	}
+	return v
 }

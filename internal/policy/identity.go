@@ -1,49 +1,126 @@
 package policy
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
-	"sync/atomic"
+	"strings"
+
+	"github.com/gaissmai/bart"
 )
 
 // Identity tells who the client of a connection is. It is immutable and safe
 // for concurrent use.
+//
+// The walk from the right is the rightmost-trusted algorithm of
+// https://adam-p.ca/blog/2022/03/x-forwarded-for/.
 type Identity struct {
-	header string
+	trusted   *bart.Lite // nil: nobody
+	header    string
+	forwarded bool // the header is Forwarded (RFC 7239)
+	original  OriginalRequest
 }
 
-// NewIdentity compiles TrustedProxies and ClientIPHeader.
-func NewIdentity(s Settings) (*Identity, error) { return &Identity{header: s.ClientIPHeader}, nil }
+// NewIdentity compiles the settings about proxies. The error joins everything
+// that is wrong.
+func NewIdentity(s Settings) (*Identity, error) {
+	id := &Identity{header: s.ClientIPHeader, original: s.OriginalRequest}
+	if id.header == "" {
+		id.header = "X-Forwarded-For"
+	}
+	id.forwarded = strings.EqualFold(id.header, "Forwarded")
+	var errs []error
+	if !isToken(id.header) {
+		errs = append(errs, fmt.Errorf("policy: client_ip_header %q is no header name; write for example X-Forwarded-For", id.header))
+	}
+	if s.OriginalRequest > OriginalXForwarded {
+		errs = append(errs, fmt.Errorf("policy: original_request %d: there is no such header family", s.OriginalRequest))
+	}
+	for _, p := range s.TrustedProxies {
+		n, err := normalPrefix(p)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("policy: trusted_proxies: %w", err))
+			continue
+		}
+		if id.trusted == nil {
+			id.trusted = new(bart.Lite)
+		}
+		id.trusted.Insert(n)
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return id, nil
+}
 
-// Header is the name of the header that names the client. Read it, and the
-// headers of [OriginalRequest], only where [Identity.Trusted].
+// Header is the name of the header that names the client.
 func (id *Identity) Header() string { return id.header }
 
-// Trusted tells whether the peer is a trusted proxy.
-func (id *Identity) Trusted(peer netip.Addr) bool { return false }
+// Original is the header family that names the original request.
+func (id *Identity) Original() OriginalRequest { return id.original }
 
-// Client returns the client of a request that came from peer: values are all
-// instances of the header in order; they are ignored unless the peer is
-// trusted. fromHeader tells that the header named the client. ok is false if
-// the peer is no address that a client can have: refuse such a connection, as
-// all of them would share one key.
-func (id *Identity) Client(peer netip.Addr, values [][]byte) (client netip.Addr, fromHeader, ok bool) {
-	return peer.Unmap().WithZone(""), false, peer.IsValid() && !peer.IsUnspecified()
+// Trusted reports whether the peer is a trusted proxy. Only then read the
+// headers that [Identity.Header] and [OriginalRequest.Headers] name.
+func (id *Identity) Trusted(peer netip.Addr) bool {
+	return id.trusted != nil && id.trusted.Contains(plain(peer))
 }
+
+// Client returns the client of a request that came from peer, unmapped and
+// without zone. values are all instances of the header, in order; they are
+// ignored unless the peer is trusted. fromHeader tells that an element of the
+// header named the client. At most 32 elements and 4 KiB are read, from the
+// right.
+//
+// ok is false if the peer is no address that tells clients apart: close such a
+// connection, as all of them would share one key. It does not allocate for
+// elements that are addresses.
+func (id *Identity) Client(peer netip.Addr, values [][]byte) (client netip.Addr, fromHeader, ok bool) {
+	peer = plain(peer)
+	if !identifies(peer) {
+		return netip.Addr{}, false, false
+	}
+	if id.trusted == nil || !id.trusted.Contains(peer) {
+		return peer, false, true
+	}
+	hop := peer // the last one known
+	w := newWalk(values, id.forwarded)
+	for {
+		element, more := w.next()
+		if !more {
+			return hop, fromHeader, true
+		}
+		addr, valid := id.address(element)
+		if !valid {
+			return hop, fromHeader, true
+		}
+		hop, fromHeader = addr, true
+		if !id.trusted.Contains(hop) {
+			return hop, true, true
+		}
+	}
+}
+
+func (id *Identity) address(element []byte) (netip.Addr, bool) {
+	if id.forwarded {
+		var ok bool
+		if element, ok = forParameter(element); !ok {
+			return netip.Addr{}, false
+		}
+	}
+	return parseNode(element)
+}
+
+// plain is the address that lists and keys know: unmapped, without zone.
+func plain(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
 
 // Headers returns the names of the headers that name the original request, ""
 // where the request's own value counts.
-func (o OriginalRequest) Headers() (method, uri, host string) { return "", "", "" }
-
-// ProxyHint notices a proxy in front that is not trusted, so that everybody
-// shares its address. The zero value is ready. It is safe for concurrent use.
-type ProxyHint struct {
-	seen   atomic.Uint64
-	warned atomic.Bool
+func (o OriginalRequest) Headers() (method, uri, host string) {
+	switch o {
+	case OriginalXOriginal:
+		return "X-Original-Method", "X-Original-URI", ""
+	case OriginalXForwarded:
+		return "X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-Host"
+	}
+	return "", "", ""
 }
-
-// Note looks at one request: forwarded tells that it has forwarding headers.
-// It returns true once, when it is time to warn.
-func (h *ProxyHint) Note(peer netip.Addr, trusted, forwarded bool) (warn bool) { return false }
-
-// Count is the number of requests that looked like it.
-func (h *ProxyHint) Count() uint64 { return h.seen.Load() }

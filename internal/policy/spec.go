@@ -57,9 +57,29 @@ const (
 // Settings are all that decides about a request, as a configuration file gives
 // it.
 type Settings struct {
-	Rules           []RuleSpec
-	Allow, Deny     []netip.Prefix
+	Rules       []RuleSpec
+	Allow, Deny []netip.Prefix // the longest prefix wins; equal means deny
+
 	TrustedProxies  []netip.Prefix
-	ClientIPHeader  string // read from trusted proxies only
-	OriginalRequest OriginalRequest
+	ClientIPHeader  string          // read from trusted proxies only; "" means X-Forwarded-For
+	OriginalRequest OriginalRequest // likewise
+}
+
+// String is the part as a configuration file names it, without prefix lengths.
+func (p KeyPart) String() string {
+	switch p.Kind {
+	case KeyIP:
+		return "ip"
+	case KeyHeader:
+		return "header:" + p.Name
+	case KeyCookie:
+		return "cookie:" + p.Name
+	case KeyMethod:
+		return "method"
+	case KeyHost:
+		return "host"
+	case KeyPath:
+		return "path"
+	}
+	return "global"
 }

@@ -1,0 +1,149 @@
+package policy
+
+import (
+	"net/netip"
+
+	"github.com/fastlimit/fastlimit"
+)
+
+// keyMaker is a compiled key.
+type keyMaker struct {
+	parts        []keyPart
+	addrOnly     bool // one part, and that an address
+	bits4, bits6 int  // prefix lengths of addresses
+}
+
+type keyPart struct {
+	KeyPart
+	field int // index into Engine.fields, of headers and cookies
+}
+
+// globalPart is the part that all requests share.
+var globalPart = []byte("global")
+
+func (e *Engine) compileKey(parts []KeyPart, config fastlimit.RuleConfig) keyMaker {
+	k := keyMaker{bits4: config.IPv4Prefix, bits6: config.IPv6Prefix}
+	for _, p := range parts {
+		part := keyPart{KeyPart: p}
+		switch p.Kind {
+		case KeyHeader, KeyCookie:
+			part.field = e.fieldIndex(p)
+		case KeyIP:
+			e.needs.addrs += 16
+		}
+		k.parts = append(k.parts, part)
+	}
+	k.addrOnly = len(parts) == 1 && parts[0].Kind == KeyIP
+	e.needs.rules++
+	e.needs.parts += len(parts)
+	return k
+}
+
+func (e *Engine) fieldIndex(p KeyPart) int {
+	for i, f := range e.fields {
+		if f == p {
+			return i
+		}
+	}
+	e.fields = append(e.fields, p)
+	e.needs.fields = len(e.fields)
+	return len(e.fields) - 1
+}
+
+// key makes the key of a request under a rule; ok is false if the request
+// lacks a part of it. The key borrows from the request and the scratch.
+func (e *Engine) key(c *rule, r *Request, s *Scratch) (key fastlimit.Key, ok bool) {
+	if c.key.addrOnly {
+		if !identifies(s.client) {
+			return fastlimit.Key{}, false
+		}
+		return c.limit.AddrKey(s.client), true
+	}
+	first := len(s.parts)
+	for i := range c.key.parts {
+		part := e.part(&c.key, &c.key.parts[i], r, s)
+		if len(part) == 0 {
+			s.parts = s.parts[:first]
+			return fastlimit.Key{}, false
+		}
+		s.parts = append(s.parts, part)
+	}
+	return c.limit.BytesKey(s.parts[first:]...), true
+}
+
+// part returns one part of the key, empty if the request lacks it.
+func (e *Engine) part(k *keyMaker, p *keyPart, r *Request, s *Scratch) []byte {
+	switch p.Kind {
+	case KeyIP:
+		if !identifies(s.client) {
+			return nil
+		}
+		start := len(s.addrs)
+		s.addrs = k.appendAddr(s.addrs, s.client)
+		return s.addrs[start:]
+	case KeyHeader, KeyCookie:
+		return e.field(p, r, s)
+	case KeyMethod:
+		return r.Method
+	case KeyHost:
+		return r.Host
+	case KeyPath:
+		return r.Path
+	}
+	return globalPart
+}
+
+func (e *Engine) field(p *keyPart, r *Request, s *Scratch) []byte {
+	f := &s.fields[p.field]
+	if !f.known {
+		f.known = true
+		f.value = lookup(p.KeyPart, r)
+	}
+	return f.value
+}
+
+// lookup returns a header or cookie, empty if the request lacks it.
+func lookup(p KeyPart, r *Request) []byte {
+	if r.Fields == nil {
+		return nil
+	}
+	var value []byte
+	var ok bool
+	if p.Kind == KeyCookie {
+		value, ok = r.Fields.Cookie(p.Name)
+	} else {
+		value, ok = r.Fields.Header(p.Name)
+	}
+	if !ok {
+		return nil
+	}
+	return value
+}
+
+// appendAddr appends the bytes of an address that the prefix lengths leave: 4
+// for IPv4, 8 or 16 for IPv6. Their number tells the three apart.
+func (k *keyMaker) appendAddr(dst []byte, addr netip.Addr) []byte {
+	p := k.prefix(addr)
+	if addr.Is4() {
+		b := p.Addr().As4()
+		return append(dst, b[:]...)
+	}
+	b := p.Addr().As16()
+	if k.bits6 <= 64 {
+		return append(dst, b[:8]...)
+	}
+	return append(dst, b[:]...)
+}
+
+// prefix is the prefix that addr is counted under.
+func (k *keyMaker) prefix(addr netip.Addr) netip.Prefix {
+	bits := k.bits6
+	if addr.Is4() {
+		bits = k.bits4
+	}
+	p, _ := addr.Prefix(bits) // the limiter has checked the lengths
+	return p
+}
+
+// identifies reports whether addr can tell a client from others.
+func identifies(addr netip.Addr) bool { return addr.IsValid() && !addr.IsUnspecified() }

@@ -1,0 +1,176 @@
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/fastlimit/fastlimit"
+)
+
+// maxKeyText is the number of bytes of a part that are shown.
+const maxKeyText = 256
+
+// KeyText returns the key of a request under a rule for people to read, one
+// element per part: an address as its prefix where that is shorter, a part
+// that the request lacks as "". The text is valid UTF-8 without control
+// characters, and long parts are cut, so that clients which write such keys
+// may share a text.
+func (e *Engine) KeyText(ruleIndex int, r *Request) []string {
+	k := &e.rules[ruleIndex].key
+	texts := make([]string, len(k.parts))
+	for i := range k.parts {
+		switch p := &k.parts[i]; p.Kind {
+		case KeyIP:
+			if addr := plain(r.Client); identifies(addr) {
+				texts[i] = prefixText(k.prefix(addr))
+			}
+		case KeyHeader, KeyCookie:
+			texts[i] = printable(lookup(p.KeyPart, r))
+		case KeyMethod:
+			texts[i] = printable(r.Method)
+		case KeyHost:
+			texts[i] = printable(r.Host)
+		case KeyPath:
+			texts[i] = printable(r.Path)
+		case KeyGlobal:
+			texts[i] = string(globalPart)
+		}
+	}
+	return texts
+}
+
+// KeyFromText returns the key that a live request of the named client has, one
+// element per part, as [Engine.KeyText] shows them: an address or its prefix,
+// the value of a header, a canonical path. A host may be written as clients
+// write it.
+func (e *Engine) KeyFromText(rule *fastlimit.Rule, parts []string) (fastlimit.Key, error) {
+	i, ok := e.byRule[rule]
+	if !ok {
+		return fastlimit.Key{}, fmt.Errorf("policy: rule %q is not one of this policy", rule.Name())
+	}
+	k := &e.rules[i].key
+	fail := func(format string, args ...any) (fastlimit.Key, error) {
+		return fastlimit.Key{}, fmt.Errorf("policy: rule %q: "+format, append([]any{rule.Name()}, args...)...)
+	}
+	if len(parts) != len(k.parts) {
+		return fail("key has %d parts; want %d: %s", len(parts), len(k.parts), k.describe())
+	}
+	raw := make([][]byte, len(parts))
+	for i, text := range parts {
+		p := &k.parts[i]
+		if p.Kind != KeyIP {
+			part, err := partFromText(p.KeyPart, text)
+			if err != nil {
+				return fail("%w", err)
+			}
+			raw[i] = part
+			continue
+		}
+		addr, err := k.addrFromText(text)
+		if err != nil {
+			return fail("%w", err)
+		}
+		if k.addrOnly {
+			return rule.AddrKey(addr), nil
+		}
+		raw[i] = k.appendAddr(nil, addr)
+	}
+	return rule.BytesKey(raw...), nil
+}
+
+// addrFromText reads an address or, as KeyText shows it, a prefix.
+func (k *keyMaker) addrFromText(text string) (netip.Addr, error) {
+	base, _, isPrefix := strings.Cut(text, "/")
+	addr, err := netip.ParseAddr(base)
+	addr = plain(addr)
+	if err != nil || !isPrefix && !identifies(addr) {
+		return addr, fmt.Errorf("key %q is no client's address; write for example 192.0.2.7 or 2001:db8::1", text)
+	}
+	if !isPrefix {
+		return addr, nil
+	}
+	if p, err := netip.ParsePrefix(text); err != nil || p != k.prefix(addr) {
+		return addr, fmt.Errorf("key %q: the rule counts such clients as %s", text, prefixText(k.prefix(addr)))
+	}
+	return addr, nil
+}
+
+func partFromText(p KeyPart, text string) ([]byte, error) {
+	if text == "" {
+		return nil, fmt.Errorf("key part %s is empty; the rule does not apply to such requests", p)
+	}
+	switch p.Kind {
+	case KeyHost:
+		host, ok := AppendHost(nil, []byte(text))
+		if !ok {
+			return nil, fmt.Errorf("key part %q is no host; write for example www.example.com", text)
+		}
+		return host, nil
+	case KeyPath:
+		if !isCanonicalPath(text) {
+			return nil, fmt.Errorf("key part %q is no canonical path: write it decoded, without query, dots resolved and slashes merged", text)
+		}
+	case KeyGlobal:
+		if text != string(globalPart) {
+			return nil, fmt.Errorf("key part %q: want %q", text, globalPart)
+		}
+	}
+	return []byte(text), nil
+}
+
+// isCanonicalPath reports whether s is a path that [AppendPath] can return.
+func isCanonicalPath(s string) bool {
+	return string(canonicalText(s)) == s
+}
+
+// canonicalText is the canonical form of a decoded path, nil if there is
+// none.
+func canonicalText(s string) []byte {
+	escaped := strings.NewReplacer("%", "%25", "?", "%3F", "#", "%23").Replace(s)
+	if !strings.HasPrefix(escaped, "/") {
+		return nil
+	}
+	path, _ := AppendPath(nil, []byte(escaped))
+	return path
+}
+
+func (k *keyMaker) describe() string {
+	names := make([]string, len(k.parts))
+	for i, p := range k.parts {
+		names[i] = p.String()
+	}
+	return strings.Join(names, ", ")
+}
+
+// prefixText is the prefix, or the address where it is as long.
+func prefixText(p netip.Prefix) string {
+	if p.IsSingleIP() {
+		return p.Addr().String()
+	}
+	return p.String()
+}
+
+// printable is text that a log or a terminal takes as it is.
+func printable(b []byte) string {
+	var out []byte
+	for len(b) > 0 {
+		r, size := utf8.DecodeRune(b)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			out = fmt.Appendf(out, `\x%02x`, b[0])
+		case unicode.IsPrint(r):
+			out = append(out, b[:size]...)
+		default:
+			quoted := strconv.QuoteRuneToASCII(r)
+			out = append(out, quoted[1:len(quoted)-1]...)
+		}
+		if b = b[size:]; len(out) > maxKeyText && len(b) > 0 {
+			return string(out) + "…"
+		}
+	}
+	return string(out)
+}

@@ -1,0 +1,139 @@
+package policy
+
+import "bytes"
+
+// AppendPath appends the canonical path of a request target (RFC 9112,
+// section 3.2) to dst, which must not overlap it. The path begins with a slash
+// and holds no empty, "." or ".." segment:
+//
+//   - Query, fragment, and the authority of an absolute form are left out.
+//     The asterisk form is the path "/".
+//   - Escapes are decoded once; "%252e" becomes "%2e", which is not a dot. An
+//     escaped slash separates nothing and stays, as "%2f".
+//   - Then slashes are merged, then dots resolved, never above the root.
+//   - All other bytes, a backslash included, stay as they are.
+//
+// ok is false, and nothing appended, for a malformed escape, for a NUL byte,
+// escaped or not, and for a target in no form that has a path.
+func AppendPath(dst, target []byte) (path []byte, ok bool) {
+	_, raw, ok := splitTarget(target)
+	if !ok {
+		return dst, false
+	}
+	root := len(dst)
+	dst = append(dst, '/')
+	segment := len(dst) // where the segment under way begins
+	for i := 0; i < len(raw); i++ {
+		c := raw[i]
+		switch c {
+		case 0:
+			return dst[:root], false
+		case '/':
+			if dst = endSegment(dst, root, segment); dst[len(dst)-1] != '/' {
+				dst = append(dst, '/')
+			}
+			segment = len(dst)
+			continue
+		case '%':
+			if c, ok = unescape(raw[i:]); !ok {
+				return dst[:root], false
+			}
+			i += 2
+			if c == '/' {
+				dst = append(dst, "%2f"...)
+				continue
+			}
+		}
+		dst = append(dst, c)
+	}
+	return endSegment(dst, root, segment), true
+}
+
+// Authority returns the authority of a target in absolute form, as
+// "example.com:80" of "http://example.com:80/", and nil for other forms. It
+// overrides the Host header.
+func Authority(target []byte) []byte {
+	authority, _, _ := splitTarget(target)
+	return authority
+}
+
+// endSegment resolves the segment that begins at segment, if it is a dot
+// segment. dst[root] is the slash of the root, and dst[segment-1] a slash.
+func endSegment(dst []byte, root, segment int) []byte {
+	switch string(dst[segment:]) {
+	case ".":
+		return dst[:segment]
+	case "..":
+		if segment-1 == root {
+			return dst[:segment]
+		}
+		parent := root + bytes.LastIndexByte(dst[root:segment-1], '/')
+		return dst[:parent+1]
+	}
+	return dst
+}
+
+// unescape decodes the escape that b begins with.
+func unescape(b []byte) (c byte, ok bool) {
+	if len(b) < 3 {
+		return 0, false
+	}
+	hi, lo := unhex(b[1]), unhex(b[2])
+	if hi < 0 || lo < 0 {
+		return 0, false
+	}
+	c = byte(hi<<4 | lo)
+	return c, c != 0
+}
+
+// unhex is the value of a hexadecimal digit, negative for other bytes.
+func unhex(c byte) int {
+	switch {
+	case '0' <= c && c <= '9':
+		return int(c - '0')
+	case 'a' <= c && c <= 'f':
+		return int(c-'a') + 10
+	case 'A' <= c && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return -1
+}
+
+// splitTarget finds the authority, nil unless the target is in absolute form,
+// and the raw path without query and fragment, which may be empty.
+func splitTarget(target []byte) (authority, path []byte, ok bool) {
+	if i := bytes.IndexAny(target, "?#"); i >= 0 {
+		target = target[:i]
+	}
+	switch {
+	case len(target) == 0:
+		return nil, nil, false
+	case target[0] == '/':
+		return nil, target, true
+	case string(target) == "*":
+		return nil, nil, true
+	}
+	scheme, rest, found := bytes.Cut(target, []byte("://"))
+	if !found || !isScheme(scheme) {
+		return nil, nil, false
+	}
+	end := bytes.IndexByte(rest, '/')
+	if end < 0 {
+		end = len(rest)
+	}
+	if end == 0 {
+		return nil, nil, false
+	}
+	return rest[:end], rest[end:], true
+}
+
+func isScheme(b []byte) bool {
+	for i, c := range b {
+		first := i == 0
+		if alpha := 'a' <= c|0x20 && c|0x20 <= 'z'; alpha || !first && (isAlnum(c) || c == '+' || c == '-' || c == '.') {
+			continue
+		}
+		return false
+	}
+	return len(b) > 0
+}

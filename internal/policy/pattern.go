@@ -1,0 +1,99 @@
+package policy
+
+import (
+	"bytes"
+	"strings"
+)
+
+// pattern is a compiled glob: * stands for any run of bytes, everything else
+// for itself, and the whole text must match.
+//
+// Without alternatives the leftmost place of each piece between stars is as
+// good as any other, so nothing is tried twice and the time is linear in the
+// text.
+type pattern struct {
+	head, tail string   // before the first star and after the last
+	middle     [][]byte // between the stars, none of them empty
+	literal    bool     // no star: head is all
+}
+
+func compilePattern(glob string) pattern {
+	pieces := strings.Split(glob, "*")
+	if len(pieces) == 1 {
+		return pattern{head: glob, literal: true}
+	}
+	last := len(pieces) - 1
+	p := pattern{head: pieces[0], tail: pieces[last]}
+	for _, m := range pieces[1:last] {
+		if m != "" {
+			p.middle = append(p.middle, []byte(m))
+		}
+	}
+	return p
+}
+
+func (p *pattern) match(text []byte) bool {
+	if p.literal {
+		return string(text) == p.head
+	}
+	rest := len(text) - len(p.tail)
+	if rest < len(p.head) || string(text[:len(p.head)]) != p.head || string(text[rest:]) != p.tail {
+		return false
+	}
+	text = text[len(p.head):rest]
+	for _, m := range p.middle {
+		i := bytes.Index(text, m)
+		if i < 0 {
+			return false
+		}
+		text = text[i+len(m):]
+	}
+	return true
+}
+
+// matcher is a compiled [Match]. An empty list matches everything.
+type matcher struct {
+	methods      []string
+	hosts, paths []pattern
+}
+
+func compileMatch(m Match) matcher {
+	return matcher{
+		methods: m.Methods,
+		hosts:   compilePatterns(m.Hosts, strings.ToLower),
+		paths:   compilePatterns(m.Paths, func(s string) string { return s }),
+	}
+}
+
+func compilePatterns(globs []string, fold func(string) string) []pattern {
+	var all []pattern
+	for _, g := range globs {
+		if strings.Trim(g, "*") == "" {
+			return nil // matches everything, as no list does
+		}
+		all = append(all, compilePattern(fold(g)))
+	}
+	return all
+}
+
+func (m *matcher) match(r *Request) bool {
+	return m.matchMethod(r.Method) && matchAny(m.hosts, r.Host) && matchAny(m.paths, r.Path)
+}
+
+func (m *matcher) matchMethod(method []byte) bool {
+	for _, want := range m.methods {
+		if string(method) == want {
+			return true
+		}
+	}
+	return len(m.methods) == 0
+}
+
+func matchAny(patterns []pattern, text []byte) bool {
+	for i := range patterns {
+		if patterns[i].match(text) {
+			return true
+		}
+	}
+	return len(patterns) == 0
+}

@@ -1,0 +1,69 @@
+package policy
+
+// Bounds on what is read of a forwarding header: more hops than any real
+// chain has, and a cost that a sender cannot raise.
+const (
+	maxElements = 32
+	maxScan     = 4 << 10 // bytes
+)
+
+// walk yields the elements of all instances of a list header from the right.
+//
+// Quotes are matched from the right too: there stands what the trusted proxies
+// wrote, and a stray quote of whoever wrote before them cannot swallow it.
+type walk struct {
+	values   [][]byte // what is left; the last one has been read down to end
+	end      int
+	quoted   bool // commas within quotes do not separate
+	elements int
+	scanned  int
+}
+
+func newWalk(values [][]byte, quoted bool) walk {
+	w := walk{values: values, quoted: quoted}
+	w.rewind()
+	return w
+}
+
+// rewind goes to the right end of the last instance.
+func (w *walk) rewind() {
+	if n := len(w.values); n > 0 {
+		w.end = len(w.values[n-1])
+	}
+}
+
+// next returns the next element to the left, with the space around it, until
+// there is none or a bound is reached. An instance without elements is one
+// empty element.
+func (w *walk) next() (element []byte, ok bool) {
+	if len(w.values) == 0 || w.elements == maxElements {
+		return nil, false
+	}
+	w.elements++
+	value := w.values[len(w.values)-1][:w.end]
+	inQuotes := false
+	for i := len(value) - 1; i >= 0; i-- {
+		if w.scanned++; w.scanned > maxScan {
+			return nil, false
+		}
+		switch c := value[i]; {
+		case c == '"' && w.quoted && !(inQuotes && escaped(value[:i])):
+			inQuotes = !inQuotes
+		case c == ',' && !inQuotes:
+			w.end = i
+			return value[i+1:], true
+		}
+	}
+	w.values = w.values[:len(w.values)-1]
+	w.rewind()
+	return value, true
+}
+
+// escaped reports whether a backslash that counts stands at the end of before.
+func escaped(before []byte) bool {
+	n := 0
+	for n < len(before) && n < maxScan && before[len(before)-1-n] == '\\' {
+		n++
+	}
+	return n%2 == 1
+}
