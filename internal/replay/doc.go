@@ -1,0 +1,38 @@
+// Package replay judges an access log by a policy, in the log's own time: what
+// would have been shed, by which rule, and whom.
+//
+// # Order
+//
+// Servers write a line when a request ends, so real logs are out of order by
+// up to a minute and more. Requests are judged by their time stamps, those of
+// one second in the order of the log. A file is read whole and sorted: 48
+// bytes a line and the text that the rules look at, so 10 million lines under
+// a rule by address take half a gigabyte. What is above 2 GiB, and a stream,
+// passes through a window instead: a line is judged once one that is two
+// minutes younger has been read. A line that comes later still is judged at
+// the time reached by then, and counted as late.
+//
+// Time stamps have a resolution of one second, so a burst within a second is
+// judged as if it came at once. A silence longer than any rule remembers is
+// shortened to that length, which no rule can tell.
+//
+// # Fields
+//
+// Common and combined format give rules the client, the method, the path and,
+// combined only, the headers Referer and User-Agent; Apache's vhost_combined
+// gives the host besides. A rule that needs more does not apply, and
+// [Report.Warnings] says so. The client is the address in the log: whether it
+// is that of a proxy is up to the server that wrote it.
+//
+// # Oracle
+//
+// Beside the limiter runs an exact leaky bucket for every client and enforced
+// rule, in integer arithmetic that shares no code with the limiter and no
+// digest, so that collisions cannot hide. It holds what the limiter admitted
+// for this client, and gives judgement on both promises of the limiter: a
+// denial at a time when the request would have fitted is a false denial (P1:
+// there is none), and what stands above the burst is the excess (P2). A
+// second bucket decides for itself and tells what exact buckets alone would
+// have denied. This takes about 150 bytes for each client and rule, so here,
+// unlike in the limiter, memory grows with the number of clients.
+package replay

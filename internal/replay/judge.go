@@ -1,0 +1,200 @@
+package replay
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/policy"
+)
+
+// judge feeds records to the policy, in order, and keeps the books of the
+// oracle beside it.
+type judge struct {
+	engine *policy.Engine
+	needs  needs
+	rules  []ruleBook
+
+	scratch policy.Scratch
+	request policy.Request
+	fields  fields
+	text    []byte // of the record under way
+	key     []byte // of the account looked up
+
+	started     bool
+	first, last int64         // Unix seconds of the log
+	now         time.Duration // in the limiter's time
+	silence     int64         // seconds after which no rule remembers anything
+
+	report *Report
+	denied map[string]*account // by the deny list
+}
+
+// ruleBook is the oracle of one rule.
+type ruleBook struct {
+	rule     *fastlimit.Rule
+	cost     uint64
+	exact    exact
+	key      []policy.KeyPart
+	clients  map[string]*account // by appendKey; nil in shadow mode
+	excess   float64
+	reported RuleReport
+}
+
+func newJudge(lim *fastlimit.Limiter, engine *policy.Engine, rules []policy.RuleSpec, report *Report) (*judge, error) {
+	j := &judge{engine: engine, report: report, denied: map[string]*account{}}
+	j.request.Fields = &j.fields
+	longest := lim.Plan().Window
+	for i, r := range lim.Rules() {
+		c := r.Config()
+		b := ruleBook{rule: r, cost: c.Cost, key: rules[i].Key, reported: newRuleReport(r)}
+		var err error
+		if b.exact, err = newExact(c); err != nil {
+			return nil, err
+		}
+		if c.Mode == fastlimit.Enforce {
+			b.clients = map[string]*account{}
+		}
+		j.rules = append(j.rules, b)
+		// Everything drains within (2·B + 2)·T and the margin of sketch cells.
+		drain := (2*float64(c.Burst) + 100) / c.Rate.PerSecond()
+		longest = max(longest, time.Duration(min(drain, math.MaxInt64/4/1e9)*1e9))
+	}
+	j.silence = 3 * int64(longest/time.Second+1) // the filter turns twice
+	return j, nil
+}
+
+// clock moves the limiter's time to that of a record.
+func (j *judge) clock(at int64) {
+	if !j.started {
+		j.started, j.first, j.last = true, at, at
+	}
+	if at == j.last {
+		return
+	}
+	j.now += time.Duration(min(at-j.last, j.silence)) * time.Second
+	j.last = at
+}
+
+func (j *judge) record(ctx context.Context, r *record) {
+	j.clock(r.at)
+	j.text = append(j.text[:0], r.text...)
+	j.fields.unpack(j.text, &j.needs)
+	q := &j.request
+	q.Client, q.Method, q.Host, q.Path = r.client(), j.fields.method, j.fields.host, j.fields.path
+	v := j.engine.DecideAt(ctx, q, &j.scratch, j.now)
+	j.report.Requests++
+	if v.Decision.Allowed {
+		j.report.Allowed++
+	} else {
+		j.report.Denied++
+	}
+	if v.List == policy.ListDeny {
+		name := q.Client.String()
+		a := lookup(j.denied, []byte(name))
+		a.requests++
+		a.key = Key{name}
+		return
+	}
+	for _, applied := range j.engine.Applied(&j.scratch) {
+		j.account(applied, v)
+	}
+}
+
+// account books a request in one of the rules that applied to it.
+func (j *judge) account(applied policy.Applied, v policy.Verdict) {
+	b := &j.rules[applied.RuleIndex]
+	if b.clients == nil {
+		return
+	}
+	j.key = b.appendKey(j.key[:0], &j.request)
+	a := lookup(b.clients, j.key)
+	a.advance(&b.exact, int64(j.now/time.Second))
+	outcome := admitted
+	switch {
+	case v.Decision.Allowed:
+	case v.Rule == b.rule:
+		outcome = deniedHere
+		if a.key == nil {
+			a.key = j.engine.KeyText(applied.RuleIndex, &j.request)
+		}
+	default:
+		outcome = deniedElsewhere
+	}
+	b.excess = max(b.excess, a.judge(&b.exact, b.cost, outcome))
+}
+
+// appendKey appends what names the client under the rule, each part behind
+// its length. It is made from the request anew, so that a client which the
+// limiter took for another shows.
+func (b *ruleBook) appendKey(dst []byte, q *policy.Request) []byte {
+	for _, part := range b.key {
+		var v []byte
+		switch part.Kind {
+		case policy.KeyIP:
+			c := b.rule.Config()
+			bits := c.IPv6Prefix
+			if q.Client.Is4() {
+				bits = c.IPv4Prefix
+			}
+			prefix, err := q.Client.Prefix(bits)
+			if err != nil {
+				panic("BUG: replay: " + err.Error()) // the plan has checked bits
+			}
+			addr := prefix.Addr().As16()
+			v = addr[:]
+		case policy.KeyMethod:
+			v = q.Method
+		case policy.KeyHost:
+			v = q.Host
+		case policy.KeyPath:
+			v = q.Path
+		case policy.KeyHeader:
+			v, _ = q.Fields.Header(part.Name)
+		case policy.KeyCookie, policy.KeyGlobal: // no part, and one for all
+		}
+		dst = binary.AppendUvarint(dst, uint64(len(v)))
+		dst = append(dst, v...)
+	}
+	return dst
+}
+
+func lookup(m map[string]*account, key []byte) *account {
+	a, ok := m[string(key)]
+	if !ok {
+		a = new(account)
+		m[string(key)] = a
+	}
+	return a
+}
+
+// finish completes the report.
+func (j *judge) finish() {
+	r := j.report
+	if j.started {
+		r.First = time.Unix(j.first, 0).UTC().Format(time.RFC3339)
+		r.Last = time.Unix(j.last, 0).UTC().Format(time.RFC3339)
+	}
+	for i := range j.rules {
+		b := &j.rules[i]
+		b.reported.addStages(b.rule.Stats())
+		b.reported.Excess = b.excess
+		for _, a := range b.clients {
+			b.reported.ExactDenied += a.exactDenied
+			r.FalseDenials += a.falseDenied
+			if a.denied > 0 {
+				r.Clients = append(r.Clients, Client{
+					Rule: b.reported.Name, Key: a.key, Requests: a.requests, Denied: a.denied,
+					OverLimit: a.falseDenied == 0, ExactDenied: a.exactDenied,
+				})
+			}
+		}
+		r.Rules = append(r.Rules, b.reported)
+	}
+	for _, a := range j.denied {
+		r.Clients = append(r.Clients, Client{Rule: DenyList, Key: a.key, Requests: a.requests, Denied: a.requests})
+	}
+	r.sortClients()
+}

@@ -1,0 +1,190 @@
+package replay
+
+import (
+	"bytes"
+	"errors"
+	"net/netip"
+	"time"
+
+	"github.com/fastlimit/fastlimit/internal/policy"
+)
+
+// Line is one line of an access log. Byte fields are unescaped, nil where the
+// log has none or "-", and borrowed: they are valid until the next call of
+// [Parser.Parse] and as long as the line is unchanged.
+type Line struct {
+	Time      int64 // Unix seconds
+	Client    netip.Addr
+	Method    []byte
+	Target    []byte
+	VHost     []byte // as written: mixed case, perhaps with a port
+	Referer   []byte
+	UserAgent []byte
+}
+
+// Reasons for which a line is skipped.
+var (
+	ErrNoClient   = errors.New("does not start with a client address")
+	ErrNoTime     = errors.New("no time as in [02/Jan/2006:15:04:05 -0700]")
+	ErrNoRequest  = errors.New("no quoted request after the time")
+	ErrNoStatus   = errors.New("no status and size after the request")
+	ErrLineTooBig = errors.New("longer than 65536 bytes")
+)
+
+const stampLayout = "02/Jan/2006:15:04:05 -0700"
+
+// Parser reads lines of the common and the combined log format, and of either
+// behind the "vhost:port" of Apache's vhost_combined. Fields after these are
+// ignored. The zero value is ready. It is not safe for concurrent use.
+type Parser struct {
+	text  []byte                 // unescaped fields of the current line
+	stamp [len(stampLayout)]byte // the last time stamp: neighbours share it
+	at    int64                  // its value; 0 if there is none
+}
+
+// Parse reads one line without its line end. The error is one of those above.
+func (p *Parser) Parse(b []byte) (Line, error) {
+	p.text = p.text[:0]
+	var l Line
+	rest, ok := l.client(b)
+	if !ok {
+		return Line{}, ErrNoClient
+	}
+	if l.Time, rest, ok = p.time(rest); !ok {
+		return Line{}, ErrNoTime
+	}
+	request, rest, ok := quoted(rest)
+	if !ok {
+		return Line{}, ErrNoRequest
+	}
+	if rest, ok = statusAndSize(rest); !ok {
+		return Line{}, ErrNoStatus
+	}
+	l.request(p.unescape(request))
+	// A log cut off here, or with bare quotes in these two, as old servers
+	// wrote them, still tells who asked for what.
+	l.Referer, rest, ok = quoted(rest)
+	if l.Referer = p.unescape(l.Referer); ok {
+		l.UserAgent, _, _ = quoted(rest)
+		l.UserAgent = p.unescape(l.UserAgent)
+	}
+	return l, nil
+}
+
+// client reads the address, or the virtual host and the address.
+func (l *Line) client(b []byte) (rest []byte, ok bool) {
+	first, rest, _ := bytes.Cut(b, []byte(" "))
+	if l.Client, ok = parseAddr(first); ok {
+		return rest, true
+	}
+	if _, ok := policy.AppendHost(nil, first); !ok || len(first) == 0 {
+		return nil, false
+	}
+	l.VHost = first
+	second, rest, _ := bytes.Cut(rest, []byte(" "))
+	l.Client, ok = parseAddr(second)
+	return rest, ok
+}
+
+func parseAddr(b []byte) (netip.Addr, bool) {
+	const longest = 45 + 1 + 32 // IPv4 in IPv6, and a zone
+	if len(b) < 2 || len(b) > longest {
+		return netip.Addr{}, false
+	}
+	var a netip.Addr
+	if err := a.UnmarshalText(b); err != nil {
+		return netip.Addr{}, false
+	}
+	a = a.Unmap().WithZone("")
+	return a, a.IsValid() && !a.IsUnspecified()
+}
+
+// time finds the first time stamp. Identity and user stand before it, and user
+// names may hold anything, blanks and brackets included.
+func (p *Parser) time(b []byte) (at int64, rest []byte, ok bool) {
+	const width = len(stampLayout)
+	for {
+		i := bytes.IndexByte(b, '[')
+		if i < 0 {
+			return 0, nil, false
+		}
+		b = b[i+1:]
+		if len(b) <= width || b[width] != ']' {
+			continue
+		}
+		if p.at != 0 && string(b[:width]) == string(p.stamp[:]) {
+			return p.at, b[width+1:], true
+		}
+		t, err := time.Parse(stampLayout, string(b[:width]))
+		if err != nil {
+			continue
+		}
+		p.at = t.Unix()
+		copy(p.stamp[:], b)
+		return p.at, b[width+1:], true
+	}
+}
+
+// quoted reads a blank and a string in double quotes, in which a backslash
+// escapes the next byte. A string that does not end is returned up to the end
+// of the line, with ok false.
+func quoted(b []byte) (s, rest []byte, ok bool) {
+	if len(b) < 2 || b[0] != ' ' || b[1] != '"' {
+		return nil, nil, false
+	}
+	b = b[2:]
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '\\':
+			i++
+		case '"':
+			return b[:i], b[i+1:], true
+		}
+	}
+	return b, nil, false
+}
+
+// statusAndSize reads " 200 1234"; either may be "-".
+func statusAndSize(b []byte) (rest []byte, ok bool) {
+	for range 2 {
+		if len(b) < 2 || b[0] != ' ' {
+			return nil, false
+		}
+		b = b[1:]
+		n := 0
+		for n < len(b) && '0' <= b[n] && b[n] <= '9' {
+			n++
+		}
+		if n == 0 && b[0] == '-' {
+			n = 1
+		}
+		if n == 0 || n < len(b) && b[n] != ' ' {
+			return nil, false
+		}
+		b = b[n:]
+	}
+	return b, true
+}
+
+// request splits "GET /path HTTP/1.1". What is no request, "-" for instance or
+// the first bytes of a TLS handshake, leaves method and target nil: the client
+// did send something.
+func (l *Line) request(b []byte) {
+	method, target, found := bytes.Cut(b, []byte(" "))
+	if !found || !isMethod(method) {
+		return
+	}
+	if i := bytes.LastIndexByte(target, ' '); i >= 0 && bytes.HasPrefix(target[i+1:], []byte("HTTP/")) {
+		target = target[:i]
+	}
+	l.Method, l.Target = method, target
+}
+
+func isMethod(b []byte) bool {
+	for _, c := range b {
+		if (c < 'A' || c > 'Z') && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return len(b) > 0
+}

@@ -1,0 +1,107 @@
+package replay
+
+import (
+	"fmt"
+	"math/bits"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+)
+
+// exact is the shape of an exact leaky bucket over whole seconds: one unit is
+// worth per, and a second leaks n of it, with n/per the rate in lowest terms.
+// It shares no code with package bucket, which it is there to check.
+type exact struct {
+	n, per uint64
+	limit  uint64 // B·per
+}
+
+func newExact(c fastlimit.RuleConfig) (exact, error) {
+	if c.Rate.Per <= 0 || c.Rate.Per%time.Second != 0 {
+		return exact{}, fmt.Errorf("replay: rule %q: rate %v: want a period of whole seconds, as logs have", c.Name, c.Rate)
+	}
+	n, per := c.Rate.N, uint64(c.Rate.Per/time.Second)
+	for a, b := n, per; ; a, b = b, a%b {
+		if b == 0 {
+			n, per = n/a, per/a
+			break
+		}
+	}
+	hi, limit := bits.Mul64(c.Burst, per)
+	if hi != 0 || limit > 1<<62 {
+		return exact{}, fmt.Errorf("replay: rule %q: burst %d at %v is too large to check", c.Name, c.Burst, c.Rate)
+	}
+	return exact{n: n, per: per, limit: limit}, nil
+}
+
+// leak is the level after so many seconds.
+func (e *exact) leak(level uint64, seconds int64) uint64 {
+	hi, out := bits.Mul64(e.n, uint64(max(0, seconds)))
+	if hi != 0 || out >= level {
+		return 0
+	}
+	return level - out
+}
+
+func (e *exact) fits(level, cost uint64) bool { return level+cost*e.per <= e.limit }
+
+// units is a level above the burst, in units.
+func (e *exact) excess(level uint64) float64 {
+	if level <= e.limit {
+		return 0
+	}
+	return float64(level-e.limit) / float64(e.per)
+}
+
+// account is the oracle's view of one client under one rule.
+type account struct {
+	at       int64  // second of the levels
+	admitted uint64 // level of what the limiter admitted
+	alone    uint64 // level of a bucket that decides for itself
+
+	requests    int
+	denied      int // by this rule
+	falseDenied int // of these, those that would have fitted
+	exactDenied int // by the bucket that decides for itself
+	key         []string
+}
+
+// advance leaks both levels up to the given second.
+func (a *account) advance(e *exact, second int64) {
+	a.admitted = e.leak(a.admitted, second-a.at)
+	a.alone = e.leak(a.alone, second-a.at)
+	a.at = second
+}
+
+// verdict of the limiter on a request, as one of its rules sees it.
+type verdict uint8
+
+const (
+	admitted verdict = iota
+	deniedHere
+	deniedElsewhere // by another rule, so that it counts for none
+)
+
+// judge books a request and what the limiter made of it, and returns the
+// excess that it leaves.
+func (a *account) judge(e *exact, cost uint64, v verdict) (excess float64) {
+	a.requests++
+	switch v {
+	case deniedElsewhere:
+		return 0
+	case admitted:
+		a.admitted += cost * e.per
+		excess = e.excess(a.admitted)
+	case deniedHere:
+		a.denied++
+		if e.fits(a.admitted, cost) {
+			a.falseDenied++
+		}
+	}
+	if e.fits(a.alone, cost) {
+		a.alone += cost * e.per
+	} else {
+		a.exactDenied++
+	}
+	return excess
+}

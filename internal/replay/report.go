@@ -1,0 +1,141 @@
+package replay
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/fastlimit/fastlimit"
+)
+
+// Report is what a replay found. Its JSON is part of the contract of
+// "fastlimit replay -o json".
+type Report struct {
+	Requests int      `json:"requests"` // judged
+	Skipped  int      `json:"skipped"`  // lines that could not be parsed
+	Allowed  int      `json:"allowed"`
+	Denied   int      `json:"denied"`
+	Clients  []Client `json:"clients"` // all that were denied, most denied first
+
+	Late         int          `json:"late"`          // judged later than their time
+	FalseDenials int          `json:"false_denials"` // P1: 0
+	Rules        []RuleReport `json:"rules"`         // in the order of the policy
+	First        string       `json:"first,omitempty"`
+	Last         string       `json:"last,omitempty"` // times, RFC 3339
+	SkippedLines []Skipped    `json:"skipped_lines,omitempty"`
+	Warnings     []string     `json:"warnings,omitempty"`
+}
+
+// Client is a client of one rule that was denied.
+type Client struct {
+	Rule     string `json:"rule"` // DenyList for one on the deny list
+	Key      Key    `json:"key"`
+	Requests int    `json:"requests"` // that the rule applied to
+	Denied   int    `json:"denied"`   // by this rule
+	// OverLimit tells that at every denial the request would not have fitted
+	// into an exact bucket of what this client was admitted.
+	OverLimit bool `json:"over_limit"`
+	// ExactDenied is what an exact bucket of its own would have denied.
+	ExactDenied int `json:"exact_denied"`
+}
+
+// DenyList stands for the name of a rule where the deny list decided.
+const DenyList = "deny"
+
+// Key is the text of a client's key, one element per part. In JSON a single
+// part is a string and more are a list.
+type Key []string
+
+// MarshalJSON implements [json.Marshaler].
+func (k Key) MarshalJSON() ([]byte, error) {
+	if len(k) == 1 {
+		return json.Marshal(k[0])
+	}
+	return json.Marshal([]string(k))
+}
+
+// RuleReport is what one rule decided. Of shadow rules the stages are counted,
+// but neither clients nor excess.
+type RuleReport struct {
+	Name        string        `json:"rule"`
+	Mode        string        `json:"mode"`
+	Rate        string        `json:"rate"`
+	Burst       uint64        `json:"burst"`
+	Stages      []StageReport `json:"stages"` // that decided something
+	ExactDenied int           `json:"exact_denied"`
+	// Excess is the highest level above the burst that the limiter let any
+	// client reach, in units, and ExcessBound what P2 allows.
+	Excess      float64 `json:"excess"`
+	ExcessBound float64 `json:"excess_bound"`
+	Evictions   uint64  `json:"evictions"` // buckets lost: P2 may not hold
+}
+
+// StageReport is the number of decisions by one stage.
+type StageReport struct {
+	Stage   string `json:"stage"`
+	Allowed uint64 `json:"allowed"`
+	Denied  uint64 `json:"denied"`
+}
+
+// Skipped is a line that could not be parsed.
+type Skipped struct {
+	Line   int    `json:"line"`
+	Reason string `json:"reason"`
+	Text   string `json:"text"` // its start, in Go syntax
+}
+
+const (
+	showSkipped     = 5  // lines
+	showSkippedText = 80 // bytes of each
+)
+
+func (r *Report) skip(line int, reason error, text []byte) {
+	r.Skipped++
+	if len(r.SkippedLines) == showSkipped {
+		return
+	}
+	s := Skipped{Line: line, Reason: reason.Error()}
+	if len(text) > showSkippedText {
+		s.Text = fmt.Sprintf("%+q…", text[:showSkippedText])
+	} else {
+		s.Text = fmt.Sprintf("%+q", text)
+	}
+	r.SkippedLines = append(r.SkippedLines, s)
+}
+
+func (r *Report) sortClients() {
+	slices.SortFunc(r.Clients, func(a, b Client) int {
+		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Rule, b.Rule), slices.Compare(a.Key, b.Key),
+			cmp.Compare(b.Requests, a.Requests))
+	})
+}
+
+func newRuleReport(r *fastlimit.Rule) RuleReport {
+	c := r.Config()
+	return RuleReport{
+		Name: c.Name, Mode: c.Mode.String(), Rate: c.Rate.String(), Burst: c.Burst,
+		Stages: []StageReport{}, ExcessBound: excessBound(c),
+	}
+}
+
+// excessBound is θ·B + 1 of P2; without the filter nobody is first seen, and
+// with strict there is no excess. Rounding of the clock is worth less than 1
+// µs of the rate.
+func excessBound(c fastlimit.RuleConfig) float64 {
+	rounding := c.Rate.PerSecond() / 1e6
+	if c.Strict {
+		return rounding
+	}
+	return *c.EscalateAt*float64(c.Burst) + 1 + rounding
+}
+
+// addStages takes over the counters of a rule.
+func (r *RuleReport) addStages(s fastlimit.RuleStats) {
+	for _, stage := range fastlimit.Stages() {
+		if s.Allowed[stage]+s.Denied[stage] > 0 {
+			r.Stages = append(r.Stages, StageReport{stage.String(), s.Allowed[stage], s.Denied[stage]})
+		}
+	}
+	r.Evictions = s.Evictions
+}

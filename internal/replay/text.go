@@ -1,0 +1,83 @@
+package replay
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// WriteText writes the report for people, with the top clients shed most.
+func (r *Report) WriteText(out io.Writer, top int) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "requests\t%d\t%s\n", r.Requests, r.span())
+	fmt.Fprintf(w, "allowed\t%d\t%s\n", r.Allowed, percent(r.Allowed, r.Requests))
+	fmt.Fprintf(w, "denied\t%d\t%s\n", r.Denied, percent(r.Denied, r.Requests))
+	fmt.Fprintf(w, "skipped\t%d\tlines that could not be parsed\n", r.Skipped)
+	if r.Late > 0 {
+		fmt.Fprintf(w, "late\t%d\tlines that came too late to be judged at their time\n", r.Late)
+	}
+	fmt.Fprintf(w, "false denials\t%d\tof clients that were within their limit\n", r.FalseDenials)
+	for i := range r.Rules {
+		r.Rules[i].writeText(w)
+	}
+	r.writeClients(w, top)
+	for _, s := range r.SkippedLines {
+		fmt.Fprintf(w, "\nskipped line %d: %s: %s", s.Line, s.Reason, s.Text)
+	}
+	if len(r.SkippedLines) > 0 {
+		if more := r.Skipped - len(r.SkippedLines); more > 0 {
+			fmt.Fprintf(w, "\nand %d more", more)
+		}
+		fmt.Fprintln(w)
+	}
+	return w.Flush()
+}
+
+func (r *Report) span() string {
+	if r.Requests == 0 {
+		return ""
+	}
+	return "from " + r.First + " to " + r.Last
+}
+
+func (r *RuleReport) writeText(w io.Writer) {
+	fmt.Fprintf(w, "\nrule %s: %s, burst %d, %s\n", r.Name, r.Rate, r.Burst, r.Mode)
+	fmt.Fprintf(w, "  stage\tallowed\tdenied\n")
+	for _, s := range r.Stages {
+		fmt.Fprintf(w, "  %s\t%d\t%d\n", s.Stage, s.Allowed, s.Denied)
+	}
+	if r.Mode == "enforce" {
+		fmt.Fprintf(w, "  exact buckets alone would deny %d; the highest excess over the burst was %.1f of %.1f allowed\n",
+			r.ExactDenied, r.Excess, r.ExcessBound)
+	}
+	if r.Evictions > 0 {
+		fmt.Fprintf(w, "  %d buckets were lost: raise memory\n", r.Evictions)
+	}
+}
+
+func (r *Report) writeClients(w io.Writer, top int) {
+	n := min(max(top, 0), len(r.Clients))
+	if n == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\n%d of %d clients denied, those shed most first\n", n, len(r.Clients))
+	fmt.Fprintf(w, "  rule\tclient\trequests\tdenied\tover its limit\n")
+	for _, c := range r.Clients[:n] {
+		over := "yes"
+		switch {
+		case c.Rule == DenyList:
+			over = "on the deny list"
+		case !c.OverLimit:
+			over = "NO"
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%d\t%d\t%s\n", c.Rule, strings.Join(c.Key, " "), c.Requests, c.Denied, over)
+	}
+}
+
+func percent(n, of int) string {
+	if of == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(of))
+}
