@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/alecthomas/kong"
+)
+
+// system is what a command touches of the world.
+type system struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	lookupEnv      func(string) (string, bool)
+}
+
+type cli struct {
+	Serve    serveCmd    `cmd:"" help:"Run the decision service (without flags: 127.0.0.1:8080, admin on 127.0.0.1:8081, 100/s for each client address)."`
+	Validate validateCmd `cmd:"" help:"Check a configuration file, show how its memory is shared out and where a limit cannot be kept."`
+	Replay   replayCmd   `cmd:"" help:"Judge an access log: what would have been shed, and whom."`
+	Version  versionCmd  `cmd:"" help:"Show version, commit and Go version."`
+}
+
+const (
+	exitFailure     = 1
+	exitUsage       = 2
+	exitInterrupted = 130 // 128 + SIGINT, as shells have it
+)
+
+// usageError is a mistake on the command line.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// stopped ends the parser once it has printed its help.
+type stopped struct{ code int }
+
+// run runs the command that args name and returns the exit code.
+func run(ctx context.Context, args []string, sys *system) (code int) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case stopped:
+			code = r.code
+		default:
+			panic(r)
+		}
+	}()
+	var c cli
+	parser := kong.Must(&c,
+		kong.Name("fastlimit"),
+		kong.Description("A rate limiter that sheds floods at the edge."),
+		kong.Writers(sys.stdout, sys.stderr),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Exit(func(code int) { panic(stopped{code}) }),
+	)
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintf(sys.stderr, "fastlimit: %v; see fastlimit --help\n", err)
+		return exitUsage
+	}
+	parsed.BindTo(ctx, (*context.Context)(nil))
+	return sys.exitCode(parsed.Run(sys))
+}
+
+// exitCode prints the error and returns the code for it.
+func (sys *system) exitCode(err error) int {
+	var usage usageError
+	var interrupted interruptedError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &interrupted):
+		fmt.Fprintf(sys.stderr, "fastlimit: %v\n", err)
+		return interrupted.code()
+	case errors.As(err, &usage):
+		fmt.Fprintf(sys.stderr, "fastlimit: %v\n", err)
+		return exitUsage
+	}
+	fmt.Fprintln(sys.stderr, err)
+	return exitFailure
+}

@@ -1,0 +1,19 @@
+// Command fastlimit sheds the clients that exceed their limit: as a decision
+// service for reverse proxies (serve), and on paper, over an access log
+// (replay).
+//
+// This package reads flags, files and signals and wires the parts together;
+// what they do is in the packages below. Exit codes: 0 done, 1 failure, 2
+// wrong usage, 130 interrupted.
+package main
+
+import (
+	"context"
+	"os"
+)
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], &system{
+		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, lookupEnv: os.LookupEnv,
+	}))
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/config"
+	"github.com/fastlimit/fastlimit/internal/policy"
+	"github.com/fastlimit/fastlimit/server"
+)
+
+type serveCmd struct {
+	limitFlags
+
+	Listen     string        `placeholder:"ADDR" help:"Address for traffic, host:port. Port 0 takes a free one."`
+	Admin      string        `placeholder:"ADDR" help:"Address for health, metrics and profiles. Keep it away from clients."`
+	Upstream   string        `placeholder:"URL" help:"Not supported by this version."`
+	Redis      string        `placeholder:"URL" help:"Not supported by this version."`
+	LogFormat  string        `enum:"text,json" default:"text" help:"Format of the log on stderr: text or json."`
+	DrainDelay time.Duration `placeholder:"5s" help:"Time between /readyz turning 503 and the listeners closing, for a load balancer to notice. Default: none."`
+}
+
+// Run implements the command.
+func (c *serveCmd) Run(ctx context.Context, sys *system) error {
+	cfg, err := c.load(config.Flags{Listen: c.Listen, Admin: c.Admin, Upstream: c.Upstream, Redis: c.Redis}, sys)
+	if err != nil {
+		return err
+	}
+	if c.DrainDelay < 0 {
+		return usageError{fmt.Errorf("--drain-delay %v: want 0 or more", c.DrainDelay)}
+	}
+	log := c.logger(sys)
+	lim, err := fastlimit.New(cfg.Limiter())
+	if err != nil {
+		return err
+	}
+	plan := lim.Plan()
+	for _, w := range config.Warnings(cfg, &plan) {
+		log.Warn(w)
+	}
+	srv, err := c.server(cfg, lim, log)
+	if err != nil {
+		return err
+	}
+	if err := srv.Listen(); err != nil {
+		return err
+	}
+	log.Info("fastlimit is serving", startAttrs(srv, &plan)...)
+	return signalled(ctx, signalHooks{
+		onStop: func(s os.Signal) {
+			log.Info("stopping; a second signal stops at once", slog.String("signal", s.String()))
+		},
+		onHangup: func() { log.Warn("reload is not supported by this version: the rules stay as they are") },
+	}, srv.Serve)
+}
+
+func (c *serveCmd) logger(sys *system) *slog.Logger {
+	if c.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(sys.stderr, nil))
+	}
+	return slog.New(slog.NewTextHandler(sys.stderr, nil))
+}
+
+func (c *serveCmd) server(cfg *config.Config, lim *fastlimit.Limiter, log *slog.Logger) (*server.Server, error) {
+	engine, err := policy.New(lim, cfg.Policy)
+	if err != nil {
+		return nil, err
+	}
+	identity, err := policy.NewIdentity(cfg.Policy)
+	if err != nil {
+		return nil, err
+	}
+	sc := server.Config{
+		Admin: cfg.Admin, DecideAPI: cfg.DecideAPI,
+		Limiter: lim, Engine: engine, Identity: identity,
+		Logger:     log,
+		Version:    version().short(),
+		DrainDelay: c.DrainDelay,
+	}
+	for _, l := range cfg.Listeners {
+		sc.Listeners = append(sc.Listeners, server.Listener(l))
+	}
+	return server.New(sc)
+}
+
+// startAttrs are what an operator wants to read back from the log: where it
+// listens, and what each rule lets a client have (P2).
+func startAttrs(srv *server.Server, plan *fastlimit.Plan) []any {
+	var rules []any
+	for i := range plan.Rules {
+		rp := &plan.Rules[i]
+		rules = append(rules, slog.String(rp.Config.Name, fmt.Sprintf("%v burst %d %v; a client gets at most %d at once, then %v",
+			rp.Config.Rate, rp.Config.Burst, rp.Config.Mode, config.AtOnce(rp), rp.Config.Rate)))
+	}
+	return []any{
+		slog.String("listen", joinAddrs(srv.Addrs())), slog.String("admin", joinAddrs([]net.Addr{srv.AdminAddr()})),
+		slog.String("version", version().short()), slog.Int64("memory", plan.Memory), slog.Group("rules", rules...),
+	}
+}
+
+func joinAddrs(addrs []net.Addr) string {
+	var all []string
+	for _, a := range addrs {
+		if a != nil {
+			all = append(all, a.String())
+		}
+	}
+	return strings.Join(all, ",")
+}

@@ -1,0 +1,26 @@
+package main
+
+import "github.com/fastlimit/fastlimit/internal/config"
+
+// limitFlags are the settings that serve and replay share.
+type limitFlags struct {
+	Config string `short:"c" placeholder:"FILE" help:"Configuration file."`
+	Rate   string `placeholder:"100/s" help:"Limit for each client address: N/s, N/m, N/h, N/d or N/15m. Only without a file."`
+	Burst  string `placeholder:"200" help:"Requests that a client may make at once from rest. Only without a file."`
+}
+
+// load reads the file, if there is one, and puts the flags over it.
+func (f *limitFlags) load(flags config.Flags, sys *system) (*config.Config, error) {
+	flags.Rate, flags.Burst = f.Rate, f.Burst
+	cfg := config.Default()
+	if f.Config != "" {
+		var err error
+		if cfg, err = config.Load(f.Config, sys.lookupEnv); err != nil {
+			return nil, err
+		}
+	}
+	if err := cfg.Override(flags, f.Config != ""); err != nil {
+		return nil, usageError{err}
+	}
+	return cfg, nil
+}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/config"
+)
+
+type validateCmd struct {
+	Config string `short:"c" required:"" placeholder:"FILE" help:"Configuration file."`
+}
+
+// Run implements the command.
+func (c *validateCmd) Run(sys *system) error {
+	cfg, err := config.Load(c.Config, sys.lookupEnv)
+	if err != nil {
+		return err
+	}
+	plan, err := fastlimit.NewPlan(cfg.Limiter())
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprint(sys.stdout, config.Describe(cfg, plan))
+	for _, w := range config.Warnings(cfg, plan) {
+		_, err = fmt.Fprintf(sys.stdout, "warning: %s\n", w)
+	}
+	return err
+}
