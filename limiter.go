@@ -31,15 +31,20 @@ func New(c Config) (*Limiter, error) {
 	if c.Secret == (sketch.Secret{}) {
 		rand.Read(c.Secret[:]) // never fails
 	}
+	return newLimiter(plan, c.Secret)
+}
+
+func newLimiter(plan *Plan, secret sketch.Secret) (*Limiter, error) {
 	l := &Limiter{byName: make(map[string]*Rule, len(plan.Rules)), plan: *plan, clock: newClock()}
 	if plan.Window > 0 {
+		var err error
 		l.filter, err = window.New(plan.Window, plan.filterWords, l.now())
 		if err != nil {
 			return nil, err
 		}
 	}
 	for i := range plan.Rules {
-		r, err := newRule(l, &plan.Rules[i], c.Secret)
+		r, err := newRule(l, &plan.Rules[i], secret)
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,43 @@
+package fastlimit
+
+import "time"
+
+// oracle is the exact leaky bucket of one client in whole numbers: its level
+// in units times the period in ns, so that dt ns leak dt·N. It counts what
+// the limiter admitted and judges both promises by it.
+type oracle struct {
+	n, per int64 // rate
+	level  int64 // units · ns
+	last   int64 // ns
+}
+
+func newOracle(r Rate) *oracle { return &oracle{n: int64(r.N), per: int64(r.Per)} }
+
+// at leaks up to now.
+func (o *oracle) at(now time.Duration) {
+	dt := int64(now) - o.last
+	o.last = int64(now)
+	switch {
+	case dt <= 0:
+	case dt > o.level/o.n:
+		o.level = 0
+	default:
+		o.level -= dt * o.n
+	}
+}
+
+// units converts to the oracle's scale.
+func (o *oracle) units(u float64) int64 { return int64(u * float64(o.per)) }
+
+// justified tells whether a denial of n units is one that an exact bucket of
+// burst b would make. The level is that of the admitted stream, so a denial
+// that passes is one the client's own admitted requests explain: P1.
+func (o *oracle) justified(n, b uint64) bool {
+	return o.level+int64(n)*o.per > int64(b)*o.per
+}
+
+// admit charges n units and returns the level.
+func (o *oracle) admit(n uint64) int64 {
+	o.level += int64(n) * o.per
+	return o.level
+}

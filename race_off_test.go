@@ -1,0 +1,5 @@
+//go:build !race
+
+package fastlimit
+
+const raceEnabled = false

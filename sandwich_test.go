@@ -1,0 +1,244 @@
+package fastlimit
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit/sketch"
+)
+
+// The sandwich: every denial must be explained by the client's own admitted
+// requests (P1), and what is admitted must stay within the burst of P2. Both
+// are checked at every decision by an exact oracle for each client and rule.
+
+// world is one limiter under test with an oracle for each client and rule.
+type world struct {
+	lim     *Limiter
+	digests [][]sketch.Digest // [client][rule]
+	truth   [][]*oracle       // [client][rule]
+	slack   float64           // units that P2 may exceed by, besides θ·B + 1
+
+	raw, shift time.Duration // the time brought last, and what puts it on one line
+}
+
+// line puts a time on a line on which a step back is no time passed.
+func (w *world) line(now time.Duration) time.Duration {
+	if now < w.raw {
+		w.shift += w.raw - now
+	}
+	w.raw = now
+	return now + w.shift
+}
+
+// geometry is the size of a limiter's structures; tests make them absurdly
+// small, so that everything collides.
+type geometry struct {
+	blocks, sets, words int
+	hash                func(r *rand.Rand, client int) sketch.Digest
+}
+
+// randomHash is what a keyed digest looks like.
+func randomHash(r *rand.Rand, _ int) sketch.Digest {
+	return sketch.Digest{Pos: r.Uint64(), ID: r.Uint64()}
+}
+
+// degenerateHash sends all clients to the same cells and filter bits; only
+// table sets and IDs differ, without which P2 is not promised.
+func degenerateHash(_ *rand.Rand, client int) sketch.Digest {
+	return sketch.Digest{Pos: uint64(client) * 0x9e3779b1 << 8 & 0xffffff00, ID: uint64(client+1) << 24 & 0xff000000}
+}
+
+func newWorld(tb testing.TB, rng *rand.Rand, clients int, g geometry, rules ...RuleConfig) *world {
+	tb.Helper()
+	plan, err := NewPlan(Config{Rules: rules})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	plan.filterWords = g.words
+	for i := range plan.Rules {
+		plan.Rules[i].blocks, plan.Rules[i].sets = g.blocks, g.sets
+	}
+	lim, err := newLimiter(plan, sketch.Secret{1})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	w := &world{lim: lim}
+	for c := range clients {
+		var ds []sketch.Digest
+		var os []*oracle
+		for _, r := range lim.rules {
+			ds = append(ds, g.hash(rng, c))
+			os = append(os, newOracle(r.config.Rate))
+		}
+		w.digests, w.truth = append(w.digests, ds), append(w.truth, os)
+	}
+	return w
+}
+
+// request makes client c send one request of n units to the given rules and
+// checks the verdict.
+func (w *world) request(c int, n uint64, now time.Duration, rules []int) error {
+	if len(rules) == 1 {
+		return w.single(c, n, now, rules[0])
+	}
+	line := w.line(now)
+	charges := make([]Charge, len(rules))
+	for i, r := range rules {
+		d := w.digests[c][r]
+		charges[i] = Charge{Rule: w.lim.rules[r], Key: Key{id: d.ID, x: d.Pos}, N: n}
+		w.truth[c][r].at(line)
+	}
+	d, by := w.lim.takeAll(charges, w.lim.clock.settle(now))
+	if !d.Allowed {
+		return w.denied(c, n, now, rules[by])
+	}
+	for _, r := range rules {
+		if err := w.admitted(c, n, now, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *world) single(c int, n uint64, now time.Duration, rule int) error {
+	r := w.lim.rules[rule]
+	w.truth[c][rule].at(w.line(now))
+	if !r.take(w.digests[c][rule], n, w.lim.clock.settle(now)).Allowed {
+		return w.denied(c, n, now, rule)
+	}
+	return w.admitted(c, n, now, rule)
+}
+
+func (w *world) denied(c int, n uint64, now time.Duration, rule int) error {
+	o, cfg := w.truth[c][rule], w.lim.rules[rule].config
+	if cfg.Mode == Shadow {
+		return nil // what it admitted among others is not visible here
+	}
+	if !o.justified(n, cfg.Burst) {
+		return fmt.Errorf("P1: client %d, rule %s: %d units denied at %v at level %v of burst %d",
+			c, cfg.Name, n, now, float64(o.level)/float64(o.per), cfg.Burst)
+	}
+	return nil
+}
+
+func (w *world) admitted(c int, n uint64, now time.Duration, rule int) error {
+	o, cfg := w.truth[c][rule], w.lim.rules[rule].config
+	if cfg.Mode == Shadow {
+		return nil
+	}
+	level := o.admit(n)
+	bound := (1+*cfg.EscalateAt)*float64(cfg.Burst) + 1
+	if cfg.Strict {
+		bound = float64(cfg.Burst)
+	}
+	if w.lim.rules[rule].table.Evictions() == 0 && level > o.units(bound+w.slack)+w.grace(rule) {
+		return fmt.Errorf("P2: client %d, rule %s: level %v after %d units at %v, bound %v",
+			c, cfg.Name, float64(level)/float64(o.per), n, now, bound)
+	}
+	return nil
+}
+
+// grace is what reading the clock in whole µs may admit: less than r·1 µs, and
+// nothing where T is whole µs.
+func (w *world) grace(rule int) int64 {
+	r := w.lim.rules[rule]
+	if r.shape.Cost(1)%r.shape.Ticks(time.Microsecond) == 0 {
+		return 0
+	}
+	return int64(r.config.Rate.N) * int64(time.Microsecond)
+}
+
+// sandwichCase is a world and how much of it to run.
+type sandwichCase struct {
+	name    string
+	rules   []RuleConfig
+	geo     geometry
+	clients int
+	steps   int
+}
+
+func ptr(f float64) *float64 { return &f }
+
+func rule(name string, n uint64, per time.Duration, burst uint64) RuleConfig {
+	return RuleConfig{Name: name, Rate: Rate{N: n, Per: per}, Burst: burst}
+}
+
+func withTheta(c RuleConfig, theta float64) RuleConfig { c.EscalateAt = &theta; return c }
+
+func sandwichCases() []sandwichCase {
+	tiny := geometry{blocks: 1, sets: 1 << 12, words: 1, hash: randomHash}
+	small := geometry{blocks: 8, sets: 1 << 12, words: 64, hash: randomHash}
+	wide := geometry{blocks: 1 << 10, sets: 1 << 12, words: 1 << 12, hash: randomHash}
+	same := geometry{blocks: 4, sets: 1 << 12, words: 16, hash: degenerateHash}
+	evict := geometry{blocks: 2, sets: 1, words: 16, hash: randomHash}
+	strict := rule("strict", 7, time.Second, 13)
+	strict.Strict = true
+	shadow := rule("shadow", 5, time.Second, 12)
+	shadow.Mode = Shadow
+	const k = 3000
+	return []sandwichCase{
+		{"default", []RuleConfig{rule("a", 100, time.Second, 200)}, small, 40, 1500 * k},
+		{"wide", []RuleConfig{rule("a", 10, time.Second, 20)}, wide, 60, 1500 * k},
+		{"one block", []RuleConfig{rule("a", 10, time.Second, 20)}, tiny, 20, 1000 * k},
+		{"degenerate hash", []RuleConfig{withTheta(rule("a", 3, time.Second, 15), 0.3)}, same, 30, 1000 * k},
+		{"theta 0.1", []RuleConfig{withTheta(rule("a", 9, time.Minute, 30), 0.1)}, wide, 30, 1000 * k},
+		{"theta 0.9", []RuleConfig{withTheta(rule("a", 333, time.Second, 50), 0.9)}, wide, 30, 1000 * k},
+		{"theta 1", []RuleConfig{withTheta(rule("a", 10, time.Minute, 20), 1)}, wide, 30, 500 * k},
+		{"small burst", []RuleConfig{rule("a", 2, time.Second, 3)}, wide, 30, 500 * k},
+		{"burst 1", []RuleConfig{rule("a", 70000, time.Second, 1)}, wide, 10, 500 * k},
+		{"strict", []RuleConfig{strict}, wide, 30, 500 * k},
+		{"slow", []RuleConfig{rule("a", 1, 24*time.Hour, 12)}, wide, 20, 500 * k},
+		{"evictions", []RuleConfig{rule("a", 10, time.Second, 20)}, evict, 40, 500 * k},
+		{"three rules", []RuleConfig{rule("a", 100, time.Second, 100), rule("b", 7, time.Second, 11), rule("c", 60, time.Minute, 40)}, small, 20, 500 * k},
+		{"shadow among two", []RuleConfig{rule("a", 20, time.Second, 25), shadow, strict}, wide, 20, 300 * k},
+	}
+}
+
+// TestSandwich makes more than 3·10^7 random and adversarial decisions.
+func TestSandwich(t *testing.T) {
+	t.Parallel()
+	total := 0
+	for i, c := range sandwichCases() {
+		steps := c.steps
+		if raceEnabled {
+			steps /= 20
+		}
+		total += steps
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(uint64(i), 42))
+			for steps > 0 {
+				w := newWorld(t, rng, c.clients, c.geo, c.rules...)
+				steps -= drive(t, w, rng, steps)
+				if evicted := w.lim.rules[0].table.Evictions() > 0; evicted != (c.name == "evictions") {
+					t.Errorf("evictions: %v; P2 is tested only without, and evictions only with", evicted)
+				}
+			}
+		})
+	}
+	if total < 30_000_000 && !raceEnabled {
+		t.Errorf("%d decisions, want 3·10^7 or more", total)
+	}
+}
+
+// drive sends steps requests in phases, each with a traffic pattern of its
+// own, and returns how many it sent: time in int64 ns ends after 292 years.
+func drive(t *testing.T, w *world, rng *rand.Rand, steps int) (done int) {
+	t.Helper()
+	const century = 100 * 365 * 24 * time.Hour
+	var now time.Duration
+	for done < steps && w.shift+now < century {
+		p := newPattern(rng, w, len(w.digests))
+		for range min(1000+rng.IntN(4000), steps-done) {
+			done++
+			now += p.gap(rng, w)
+			if err := w.request(p.client(rng), p.cost(rng), now, p.rules); err != nil {
+				t.Fatalf("decision %d, %s: %v", done, p.name, err)
+			}
+		}
+		w.lim.Advance(now)
+	}
+	return done
+}
