@@ -1,0 +1,148 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/policy"
+)
+
+// Config configures a [Server]. Zero durations and sizes mean the defaults.
+type Config struct {
+	// Listeners take traffic. At least one.
+	Listeners []Listener
+
+	// Admin is the address for health, metrics and profiles, host:port. Empty
+	// means none. Keep it away from clients: it has no authentication.
+	Admin string
+
+	// DecideAPI serves POST /v1/decide on the traffic listeners too. Whoever
+	// reaches them may then charge any client's buckets.
+	DecideAPI bool
+
+	// Limiter, Engine and Identity decide. All required. Identity also tells
+	// which headers of a trusted proxy name the request to decide on.
+	Limiter  *fastlimit.Limiter
+	Engine   *policy.Engine
+	Identity *policy.Identity
+
+	// Logger receives all logs. nil means slog.Default().
+	Logger *slog.Logger
+
+	// DenialLogs is the number of denials logged per second, all rules
+	// together; the rest is counted. 0 means 10, negative none.
+	DenialLogs int
+
+	// Version is shown in /v1/info and metrics. Empty means "unknown".
+	Version string
+
+	// ReadTimeout is the time a client has to send a request, header and body
+	// together. 0 means 5 s. Lower sheds slow clients sooner; too low drops
+	// clients on bad lines.
+	ReadTimeout time.Duration
+	// WriteTimeout is the time to hand over a response. 0 means 5 s.
+	WriteTimeout time.Duration
+	// IdleTimeout is how long a connection may wait for its next request. 0
+	// means 60 s. Keep it above the keep-alive time of the proxy in front,
+	// else the proxy sends into closing connections.
+	IdleTimeout time.Duration
+
+	// MaxHeaderBytes bounds request line and headers; above it the answer is
+	// 431. 0 means 8 KiB. It is also the read buffer of each connection.
+	MaxHeaderBytes int
+	// MaxBodyBytes bounds the body, which nobody needs; above it the answer is
+	// 413. 0 means 64 KiB. /v1/decide takes 1 MiB.
+	MaxBodyBytes int
+	// MaxConnections bounds the connections of each listener; above it they
+	// are answered 503 and closed. 0 means 16384. A connection costs about 20
+	// KiB, so the default costs 320 MiB when it is reached.
+	MaxConnections int
+
+	// DrainDelay is the time between /readyz turning 503 and the listeners
+	// closing: what a load balancer needs to notice. 0 means none.
+	DrainDelay time.Duration
+	// DrainTimeout bounds the wait for requests in flight. 0 means 10 s.
+	DrainTimeout time.Duration
+}
+
+// Listener is one address that takes traffic.
+type Listener struct {
+	// Address is host:port. Port 0 picks a free one; see [Server.Addrs].
+	Address string
+	// DenyStatus is the status of a denial by a rule, 400 to 599. 0 means 429.
+	// nginx's auth_request wants 403.
+	DenyStatus int
+}
+
+const (
+	defaultReadTimeout    = 5 * time.Second
+	defaultWriteTimeout   = 5 * time.Second
+	defaultIdleTimeout    = time.Minute
+	defaultDrainTimeout   = 10 * time.Second
+	defaultMaxHeaderBytes = 8 << 10
+	defaultMaxBodyBytes   = 64 << 10
+	defaultMaxConnections = 16384
+	defaultDenialLogs     = 10
+	defaultDenyStatus     = 429
+
+	maxDecideBytes = 1 << 20
+)
+
+// withDefaults returns the configuration with its defaults filled in, and all
+// that is wrong with it.
+func (c Config) withDefaults() (Config, error) {
+	var errs []error
+	add := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("fastlimit/server: "+format, args...))
+	}
+	if c.Limiter == nil || c.Engine == nil || c.Identity == nil {
+		add("Limiter, Engine and Identity are required")
+	}
+	if len(c.Listeners) == 0 {
+		add("no listeners: name at least one address, for example 127.0.0.1:8080")
+	}
+	c.Listeners = append([]Listener(nil), c.Listeners...)
+	for i := range c.Listeners {
+		l := &c.Listeners[i]
+		orDefault(&l.DenyStatus, defaultDenyStatus)
+		if l.DenyStatus < 400 || l.DenyStatus > 599 {
+			add("listener %s: deny status %d: want 400 to 599, 429 for most and 403 for nginx auth_request", l.Address, l.DenyStatus)
+		}
+		if l.Address == "" {
+			add("listener %d has no address: write host:port, for example 127.0.0.1:8080", i)
+		}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Version == "" {
+		c.Version = "unknown"
+	}
+	orDefault(&c.DenialLogs, defaultDenialLogs)
+	orDefault(&c.MaxHeaderBytes, defaultMaxHeaderBytes)
+	orDefault(&c.MaxBodyBytes, defaultMaxBodyBytes)
+	orDefault(&c.MaxConnections, defaultMaxConnections)
+	orDefault(&c.ReadTimeout, defaultReadTimeout)
+	orDefault(&c.WriteTimeout, defaultWriteTimeout)
+	orDefault(&c.IdleTimeout, defaultIdleTimeout)
+	orDefault(&c.DrainTimeout, defaultDrainTimeout)
+	if c.MaxHeaderBytes < 0 || c.MaxBodyBytes < 0 || c.MaxConnections < 0 {
+		add("MaxHeaderBytes %d, MaxBodyBytes %d, MaxConnections %d: want 0 or more", c.MaxHeaderBytes, c.MaxBodyBytes, c.MaxConnections)
+	}
+	// An unlimited timeout would let a slow client hold its connection for
+	// ever, so there is none.
+	if min(c.ReadTimeout, c.WriteTimeout, c.IdleTimeout, c.DrainDelay, c.DrainTimeout) < 0 {
+		add("a timeout is negative: want 0 for the default, or more")
+	}
+	return c, errors.Join(errs...)
+}
+
+func orDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}

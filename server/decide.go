@@ -1,0 +1,156 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/valyala/fasthttp"
+)
+
+const (
+	decidePath     = "/v1/decide"
+	maxDecideBatch = 1000
+	jsonMediaType  = "application/json"
+)
+
+// decideRequest is one question of a batch.
+type decideRequest struct {
+	Rule string   `json:"rule"`
+	Key  []string `json:"key"`
+	// Cost is in units; absent means the cost of the rule.
+	Cost *uint64 `json:"cost"`
+	Peek bool    `json:"peek"`
+}
+
+type decideBatch struct {
+	Requests []decideRequest `json:"requests"`
+}
+
+type decideResult struct {
+	Allowed bool `json:"allowed"`
+	// Remaining is null where no exact bucket knows it.
+	Remaining *int64 `json:"remaining"`
+	// RetryAfter is in seconds, 0 if allowed.
+	RetryAfter float64 `json:"retry_after"`
+	Stage      string  `json:"stage"`
+}
+
+type decideReply struct {
+	Results []decideResult `json:"results"`
+}
+
+// question is a request of a batch that was found valid.
+type question struct {
+	rule *fastlimit.Rule
+	key  fastlimit.Key
+	cost uint64
+	peek bool
+}
+
+// decideJSON answers a batch. All of it is checked before anything is charged:
+// an error means that nothing was.
+func (s *Server) decideJSON(ctx context.Context, body []byte) ([]byte, error) {
+	questions, err := s.parseBatch(body)
+	if err != nil {
+		return nil, err
+	}
+	reply := decideReply{Results: make([]decideResult, len(questions))}
+	for i := range questions {
+		reply.Results[i] = questions[i].answer(ctx)
+	}
+	return json.Marshal(reply)
+}
+
+func (s *Server) parseBatch(body []byte) ([]question, error) {
+	var batch decideBatch
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&batch); err != nil {
+		return nil, fmt.Errorf(`the body is not a batch: %w; send {"requests":[{"rule":"per-ip","key":["192.0.2.7"]}]}`, err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("the body goes on after the batch: send one JSON object")
+	}
+	if n := len(batch.Requests); n == 0 || n > maxDecideBatch {
+		return nil, fmt.Errorf("requests has %d items: send 1 to %d", n, maxDecideBatch)
+	}
+	questions := make([]question, len(batch.Requests))
+	for i := range batch.Requests {
+		q, err := s.parseQuestion(&batch.Requests[i])
+		if err != nil {
+			return nil, fmt.Errorf("requests[%d]: %w", i, err)
+		}
+		questions[i] = q
+	}
+	return questions, nil
+}
+
+func (s *Server) parseQuestion(r *decideRequest) (question, error) {
+	rule, ok := s.limiter.Rule(r.Rule)
+	if !ok {
+		return question{}, fmt.Errorf("rule %q is not configured", printable(r.Rule))
+	}
+	q := question{rule: rule, cost: rule.Config().Cost, peek: r.Peek}
+	if r.Cost != nil {
+		q.cost = *r.Cost
+	}
+	if q.cost == 0 {
+		return question{}, errors.New(`cost 0: want at least 1; to ask without taking, send "peek": true`)
+	}
+	var err error
+	if q.key, err = s.engine.KeyFromText(rule, r.Key); err != nil {
+		return question{}, fmt.Errorf("key: %w", err)
+	}
+	return q, nil
+}
+
+func (q *question) answer(ctx context.Context) decideResult {
+	var d fastlimit.Decision
+	if q.peek {
+		d = q.rule.Peek(q.key, q.cost)
+	} else {
+		d = q.rule.Take(ctx, q.key, q.cost)
+	}
+	r := decideResult{Allowed: d.Allowed, Stage: d.Stage.String(), RetryAfter: d.RetryAfter.Seconds()}
+	if d.Remaining != fastlimit.Unknown {
+		r.Remaining = &d.Remaining
+	}
+	if q.rule.Config().Mode == fastlimit.Shadow && !r.Allowed {
+		r.Allowed, r.RetryAfter = true, 0 // it has been counted
+	}
+	return r
+}
+
+// decideAPI serves the batch on a traffic listener.
+func (t *traffic) decideAPI(ctx *fasthttp.RequestCtx) {
+	h := &ctx.Request.Header
+	g := guard{
+		method: string(h.Method()), contentType: string(h.ContentType()), hasBody: true,
+		site: string(h.Peek("Sec-Fetch-Site")), origin: string(h.Peek("Origin")), host: string(h.Host()),
+	}
+	status, err := g.check()
+	var reply []byte
+	if err == nil {
+		status = http.StatusBadRequest
+		reply, err = t.decideJSON(context.Background(), ctx.PostBody())
+	}
+	ctx.Response.Header.Set(denial.CacheControl, denial.NoStore)
+	if err != nil {
+		if status == http.StatusMethodNotAllowed {
+			ctx.Response.Header.Set("Allow", http.MethodPost)
+		}
+		ctx.SetStatusCode(status)
+		ctx.SetContentType(denial.ProblemMediaType)
+		ctx.SetBody(denial.Problem(status, err.Error()))
+		return
+	}
+	ctx.SetContentType(jsonMediaType)
+	ctx.SetBody(reply)
+}

@@ -1,0 +1,40 @@
+// Package server puts a policy on the network: a decision service that speaks
+// HTTP/1 to reverse proxies, an admin listener for operators, and a fasthttp
+// middleware for those who embed the limiter.
+//
+//	                    ┌ framing ── identity ── policy ─► 200, or a denial
+//	traffic (fasthttp) ─┤
+//	                    └ POST /v1/decide (if enabled) ─┐
+//	admin   (net/http) ── health, metrics, info, pprof ─┴► limiter
+//
+// # One request
+//
+// A request on a traffic listener is a decision about itself, or about the
+// original request that headers of a trusted proxy name. What is not a plain
+// HTTP/1 request from a client with an address is refused before it can be
+// counted for anybody (framing.go, request.go). An admitted request gets an
+// empty 200; a denial is rendered once per rule and listener and copied with a
+// few digits changed (page.go). Neither allocates.
+//
+// # State and who owns it
+//
+//   - Counters are striped by connection (counter.go); whoever scrapes adds
+//     them up.
+//   - One goroutine, started by [Server.Serve], ticks once a second: it lets the
+//     limiter do its work that is due, refills the log budgets, and logs changes
+//     of state (watch.go).
+//   - A log budget is an atomic that requests only read once it is used up: a
+//     flood writes neither log lines nor shared memory (sampler.go).
+//
+// # Stopping
+//
+// When the context of Serve ends: /readyz answers 503 and every response closes
+// its connection; after DrainDelay the listeners close; requests in flight
+// finish; what is still open at DrainTimeout is cut (drain.go).
+//
+// # What it does not do
+//
+// No TLS and no HTTP/2: put it behind the proxy that does both. fasthttp has
+// one read timeout for header and body, so a slow client is closed at
+// ReadTimeout, not sooner.
+package server

@@ -1,0 +1,99 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/valyala/fasthttp"
+)
+
+// fault is a kind of request that is refused before anybody is charged for it.
+// The set is closed; its reasons are label values.
+type fault struct {
+	reason string
+	status int
+	body   []byte
+	count  atomic.Uint64
+}
+
+// faults of one server. A bad request is answered and its connection closed:
+// after bytes that nobody understood the next ones cannot be trusted either.
+type faults struct {
+	malformed, framing, version, host, target, peer fault
+	headerSize, bodySize, timeout, truncated        fault
+	internal                                        fault
+}
+
+func newFaults() *faults {
+	f := new(faults)
+	for _, d := range []struct {
+		fault  *fault
+		reason string
+		status int
+		detail string
+	}{
+		{&f.malformed, "malformed", http.StatusBadRequest, "The request is not valid HTTP/1.1."},
+		{&f.framing, "framing", http.StatusBadRequest, "The length of the request is ambiguous: send either Content-Length or Transfer-Encoding: chunked, and no folded header lines."},
+		{&f.version, "version", http.StatusHTTPVersionNotSupported, "This server speaks HTTP/1.1 and HTTP/1.0."},
+		{&f.host, "host", http.StatusBadRequest, "The host of the request is not valid."},
+		{&f.target, "target", http.StatusBadRequest, "The target of the request is not valid: check the percent-encoding of its path."},
+		{&f.peer, "peer", http.StatusBadRequest, "The connection has no client address."},
+		{&f.headerSize, "header_size", http.StatusRequestHeaderFieldsTooLarge, "The request line and headers are too long."},
+		{&f.bodySize, "body_size", http.StatusRequestEntityTooLarge, "The request body is too long. A decision needs none."},
+		{&f.timeout, "timeout", http.StatusRequestTimeout, "The request did not arrive in time."},
+		{&f.truncated, "truncated", http.StatusBadRequest, "The request ended early."},
+		{&f.internal, "panic", http.StatusInternalServerError, "The request could not be handled."},
+	} {
+		d.fault.reason, d.fault.status = d.reason, d.status
+		d.fault.body = denial.Problem(d.status, d.detail)
+	}
+	return f
+}
+
+func (f *faults) all() []*fault {
+	return []*fault{
+		&f.malformed, &f.framing, &f.version, &f.host, &f.target, &f.peer,
+		&f.headerSize, &f.bodySize, &f.timeout, &f.truncated, &f.internal,
+	}
+}
+
+func (f *faults) total() (n uint64) {
+	for _, k := range f.all() {
+		n += k.count.Load()
+	}
+	return n
+}
+
+// of tells which fault an error of fasthttp's parser is.
+func (f *faults) of(err error) *fault {
+	var small *fasthttp.ErrSmallBuffer
+	var netErr net.Error
+	switch {
+	case errors.As(err, &small):
+		return &f.headerSize
+	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		return &f.bodySize
+	case errors.As(err, &netErr) && netErr.Timeout():
+		return &f.timeout
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+		return &f.truncated
+	case errors.Is(err, fasthttp.ErrDuplicateContentLength), errors.Is(err, fasthttp.ErrUnsupportedTransferEncoding):
+		return &f.framing
+	case errors.Is(err, fasthttp.ErrorInvalidURI):
+		return &f.target
+	}
+	return &f.malformed
+}
+
+// refuse counts the fault, answers with it and closes the connection.
+func (k *fault) refuse(ctx *fasthttp.RequestCtx) {
+	k.count.Add(1)
+	ctx.SetStatusCode(k.status)
+	ctx.Response.Header.SetContentType(denial.ProblemMediaType)
+	ctx.Response.SetBodyRaw(k.body)
+	ctx.SetConnectionClose()
+}

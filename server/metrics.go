@@ -1,0 +1,102 @@
+package server
+
+import (
+	"runtime"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// newRegistry is a registry of its own, so that two servers in one process do
+// not meet, with what Go and the process tell of themselves.
+func (s *Server) newRegistry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(
+		&collector{s},
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return r
+}
+
+// collector reads the counters when it is scraped; requests touch nothing of
+// Prometheus. All label values come from closed sets: rule names and constants.
+// Safe for concurrent use.
+type collector struct{ *Server }
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("fastlimit_"+name, help, labels, nil)
+}
+
+var (
+	descRequests  = desc("requests_total", "Requests decided, by decision.", "decision")
+	descDecisions = desc("decisions_total", "Decisions by rule and the stage that made them. The rule is empty at stage list.",
+		"rule", "stage", "mode", "decision")
+	descFirstSeen  = desc("first_seen_clients", "Estimate of the distinct clients in the current window of the first-seen filter, all rules together.")
+	descSketchLoad = desc("sketch_load", "Share of busy cells of a rule's sketch. Above 0.5 noise makes many clients suspects.", "rule")
+	descTableLive  = desc("table_live", "Share of a rule's exact buckets that have not drained.", "rule")
+	descEvictions  = desc("exact_evictions_total", "Exact buckets given up before they had drained.")
+	descBad        = desc("bad_requests_total", "Requests refused before they were counted for a client.", "reason")
+	descUntrusted  = desc("untrusted_proxy_requests_total", "Requests that look as if a proxy that is not trusted had sent them.")
+	descConns      = desc("connections", "Open connections on the traffic listeners.")
+	descRejected   = desc("connections_rejected_total", "Connections above MaxConnections.")
+	descAccept     = desc("accept_errors_total", "Failures to accept a connection, for want of file descriptors mostly.")
+	descBuild      = desc("build_info", "Constant 1.", "version", "goversion")
+)
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		descRequests, descDecisions, descFirstSeen, descSketchLoad, descTableLive, descEvictions,
+		descBad, descUntrusted, descConns, descRejected, descAccept, descBuild,
+	} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	count := func(d *prometheus.Desc, n uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	n := c.requests()
+	count(descRequests, n[outcomeAllow]+n[outcomeListAllow], "allow")
+	count(descRequests, n[outcomeDeny]+n[outcomeListDeny], "deny")
+	list, enforce := fastlimit.StageList.String(), fastlimit.Enforce.String()
+	count(descDecisions, n[outcomeListAllow], "", list, enforce, "allow")
+	count(descDecisions, n[outcomeListDeny], "", list, enforce, "deny")
+
+	evictions := uint64(0)
+	for _, r := range c.limiter.Rules() {
+		stats, name, mode := r.Stats(), r.Name(), r.Config().Mode.String()
+		for _, stage := range fastlimit.Stages() {
+			if stage == fastlimit.StageList {
+				continue
+			}
+			count(descDecisions, stats.Allowed[stage], name, stage.String(), mode, "allow")
+			count(descDecisions, stats.Denied[stage], name, stage.String(), mode, "deny")
+		}
+		gauge(descSketchLoad, stats.SketchLoad, name)
+		gauge(descTableLive, stats.TableLive, name)
+		evictions += stats.Evictions
+	}
+	count(descEvictions, evictions)
+	gauge(descFirstSeen, float64(c.limiter.FirstSeenClients()))
+	for _, f := range c.faults.all() {
+		count(descBad, f.count.Load(), f.reason)
+	}
+	count(descUntrusted, c.identity.hint.Count())
+	count(descAccept, c.acceptErrors.Load())
+	open, rejected := 0, uint64(0)
+	for _, t := range c.traffic {
+		open += t.conns.count()
+		rejected += uint64(t.http.GetRejectedConnectionsCount())
+	}
+	gauge(descConns, float64(open))
+	count(descRejected, rejected)
+	gauge(descBuild, 1, c.config.Version, runtime.Version())
+}

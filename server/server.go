@@ -1,0 +1,194 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/policy"
+	"github.com/valyala/fasthttp"
+)
+
+// Server serves decisions and an admin listener. Use it once: [New], Listen,
+// Serve. The zero value is not usable. Addrs and AdminAddr are safe for
+// concurrent use after Listen.
+type Server struct {
+	config   Config // with defaults filled in
+	log      *slog.Logger
+	limiter  *fastlimit.Limiter
+	engine   *policy.Engine
+	identity *identity
+	listed   *listedPage
+	faults   *faults
+	started  time.Time
+	state    atomic.Uint32
+
+	// Log budgets, refilled by the watcher.
+	denials, panics, parserLog, acceptLog sampler
+	parserLines, acceptErrors             atomic.Uint64 // all events, logged or not
+
+	traffic []*traffic
+	admin   *http.Server // nil: none
+	adminLn net.Listener
+}
+
+// The states of a server.
+const (
+	stateStarting uint32 = iota
+	stateServing
+	stateDraining
+)
+
+// New checks the configuration and renders all answers. It opens nothing. Its
+// error joins everything that is wrong.
+func New(c Config) (*Server, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		config: c, log: c.Logger, limiter: c.Limiter, engine: c.Engine,
+		identity: newIdentity(c.Identity),
+		listed:   newListedPage(), faults: newFaults(), started: time.Now(),
+	}
+	for _, l := range c.Listeners {
+		s.traffic = append(s.traffic, s.newTraffic(l))
+	}
+	if c.Admin != "" {
+		s.admin = s.newAdmin()
+	}
+	return s, nil
+}
+
+func (s *Server) newTraffic(l Listener) *traffic {
+	t := &traffic{Server: s, listener: l, pages: map[*fastlimit.Rule]*page{}}
+	for i, r := range s.limiter.Rules() {
+		t.pages[r] = newPage(r.Config(), i, l.DenyStatus)
+	}
+	c := &s.config
+	t.http = &fasthttp.Server{
+		Handler:            t.handle,
+		ErrorHandler:       t.parseError,
+		ConnState:          t.conns.note,
+		Logger:             parserLogger{s},
+		ReadTimeout:        c.ReadTimeout,
+		WriteTimeout:       c.WriteTimeout,
+		IdleTimeout:        c.IdleTimeout,
+		ReadBufferSize:     c.MaxHeaderBytes,
+		MaxRequestBodySize: c.MaxBodyBytes,
+		Concurrency:        c.MaxConnections,
+		TCPKeepalive:       true,
+		CloseOnShutdown:    true,
+
+		// The pool's cleaner notices that it was stopped only after this time;
+		// with the default of 10 s it would outlive Serve by as much.
+		MaxIdleWorkerDuration: time.Second,
+
+		// The Date header stays: an origin server with a clock should send one
+		// (RFC 9110 §6.6.1). fasthttp formats it once a second; it costs a
+		// copy of 37 bytes.
+		NoDefaultServerHeader: true,
+		NoDefaultContentType:  true,
+
+		SecureErrorLogMessage:        true, // no client bytes in the log
+		DisablePreParseMultipartForm: true, // no temporary files for a body nobody reads
+	}
+	if c.DecideAPI {
+		t.http.HeaderReceived = func(h *fasthttp.RequestHeader) (rc fasthttp.RequestConfig) {
+			if string(h.RequestURI()) == decidePath {
+				rc.MaxRequestBodySize = maxDecideBytes
+			}
+			return rc
+		}
+	}
+	return t
+}
+
+// Listen binds all addresses, so that they are known before anything is served.
+// Its error names every address that failed and what to do.
+func (s *Server) Listen() error {
+	var errs []error
+	for _, t := range s.traffic {
+		ln, err := listen("listen", t.listener.Address)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		t.ln = &steadyListener{Listener: ln, failed: s.acceptFailed}
+	}
+	if s.admin != nil {
+		ln, err := listen("admin", s.config.Admin)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		s.adminLn = ln
+	}
+	if len(errs) > 0 {
+		s.closeListeners()
+		return errors.Join(errs...)
+	}
+	return nil
+}
+
+func (s *Server) closeListeners() {
+	for _, t := range s.traffic {
+		if t.ln != nil {
+			t.ln.Close()
+			t.ln = nil
+		}
+	}
+	if s.adminLn != nil {
+		s.adminLn.Close()
+		s.adminLn = nil
+	}
+}
+
+// Addrs are the traffic addresses in the order of Config.Listeners, port 0
+// resolved; nil before Listen.
+func (s *Server) Addrs() []net.Addr {
+	var all []net.Addr
+	for _, t := range s.traffic {
+		if t.ln == nil {
+			return nil
+		}
+		all = append(all, t.ln.Addr())
+	}
+	return all
+}
+
+// AdminAddr is the admin address, port 0 resolved; nil without one or before
+// Listen.
+func (s *Server) AdminAddr() net.Addr {
+	if s.adminLn == nil {
+		return nil
+	}
+	return s.adminLn.Addr()
+}
+
+// requests adds up what became of the requests on all listeners.
+func (s *Server) requests() (sum [outcomeCount]uint64) {
+	for _, t := range s.traffic {
+		n := t.counts.totals()
+		for i := range sum {
+			sum[i] += n[i]
+		}
+	}
+	return sum
+}
+
+// parserLogger bounds what fasthttp logs by itself: a line for every bad
+// request. It implements fasthttp.Logger.
+type parserLogger struct{ *Server }
+
+// Printf implements fasthttp.Logger.
+func (l parserLogger) Printf(format string, args ...any) {
+	l.parserLines.Add(1)
+	if l.parserLog.take() {
+		l.log.Warn("bad request", slog.String("error", printable(fmt.Sprintf(format, args...))))
+	}
+}

@@ -1,0 +1,282 @@
+package server
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/policy"
+)
+
+func TestAllowsThenDenies(t *testing.T) {
+	t.Parallel()
+	s := start(t, perIP())
+	for range 3 {
+		resp := get(t, "http://"+s.addr+"/")
+		if resp.StatusCode != 200 || resp.ContentLength != 0 {
+			t.Fatalf("status %d, length %d: want an empty 200", resp.StatusCode, resp.ContentLength)
+		}
+		for name := range resp.Header {
+			if strings.Contains(strings.ToLower(name), "ratelimit") {
+				t.Errorf("an admitted request shows %s", name)
+			}
+		}
+	}
+	checkDenial(t, get(t, "http://"+s.addr+"/"), 429)
+	n := s.requests()
+	if n[outcomeAllow] != 3 || n[outcomeDeny] != 1 {
+		t.Errorf("counted %v", n)
+	}
+}
+
+func checkDenial(t *testing.T, resp *http.Response, status int) {
+	t.Helper()
+	if resp.StatusCode != status {
+		t.Fatalf("status %d, want %d", resp.StatusCode, status)
+	}
+	h := resp.Header
+	for name, want := range map[string]string{
+		"Retry-After":           "1",
+		"RateLimit-Policy":      `"per-ip";q=3;w=3`,
+		"RateLimit":             `"per-ip";r=0;t=1`,
+		"X-RateLimit-Remaining": "0",
+		"Content-Type":          "application/problem+json",
+		"Cache-Control":         "no-store",
+	} {
+		if got := h.Values(name); len(got) != 1 || got[0] != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+	for name, most := range map[string]time.Duration{"X-RateLimit-Reset": time.Second, "X-RateLimit-Clear": 3 * time.Second} {
+		d, err := time.ParseDuration(h.Get(name) + "s")
+		_, decimals, _ := strings.Cut(h.Get(name), ".")
+		if err != nil || d <= 0 || d > most || len(decimals) != 3 {
+			t.Errorf("%s: %q: want up to %v with three decimals", name, h.Get(name), most)
+		}
+	}
+	for _, name := range []string{"RateLimit", "RateLimit-Policy"} {
+		if _, err := httpsfv.UnmarshalList(h.Values(name)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if h.Get("Date") == "" || h.Get("Server") != "" {
+		t.Errorf("Date %q, Server %q", h.Get("Date"), h.Get("Server"))
+	}
+	var doc struct {
+		Type, Title, Detail string
+		Status              int
+		Violated            []string `json:"violated-policies"`
+	}
+	if err := json.Unmarshal(readAll(t, resp), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.Status != status || !strings.HasSuffix(doc.Type, "#quota-exceeded") || len(doc.Violated) != 1 || doc.Violated[0] != "per-ip" {
+		t.Errorf("problem document %+v", doc)
+	}
+}
+
+func TestListenersHaveTheirOwnDenyStatus(t *testing.T) {
+	t.Parallel()
+	s := start(t, perIP(), func(c *Config) {
+		c.Listeners = append(c.Listeners, Listener{Address: "127.0.0.1:0", DenyStatus: 403})
+	})
+	second := s.Addrs()[1].String()
+	for range 3 {
+		get(t, "http://"+s.addr+"/")
+	}
+	checkDenial(t, get(t, "http://"+s.addr+"/"), 429)
+	checkDenial(t, get(t, "http://"+second+"/"), 403) // and shares the buckets
+}
+
+func TestLists(t *testing.T) {
+	t.Parallel()
+	set := perIP()
+	set.Allow = loopback()
+	s := start(t, set)
+	for range 10 {
+		if resp := get(t, "http://"+s.addr+"/"); resp.StatusCode != 200 {
+			t.Fatalf("an allowed client got %d", resp.StatusCode)
+		}
+	}
+	set.Deny, set.Allow = set.Allow, nil
+	s = start(t, set, func(c *Config) { c.Listeners[0].DenyStatus = 429 })
+	resp := get(t, "http://"+s.addr+"/")
+	if resp.StatusCode != 403 || resp.Header.Get("Retry-After") != "" || resp.Header.Get("RateLimit") != "" {
+		t.Errorf("a listed client got %d %v", resp.StatusCode, resp.Header)
+	}
+	if ct := resp.Header.Get("Content-Type"); ct != "application/problem+json" || !json.Valid(readAll(t, resp)) {
+		t.Errorf("content type %q", ct)
+	}
+	if n := s.requests(); n[outcomeListDeny] != 1 || n[outcomeDeny] != 0 {
+		t.Errorf("counted %v", n)
+	}
+}
+
+func TestClientsBehindATrustedProxyAreToldApart(t *testing.T) {
+	t.Parallel()
+	set := perIP()
+	set.TrustedProxies = loopback()
+	s := start(t, set)
+	ask := func(client string) int {
+		return get(t, "http://"+s.addr+"/", "X-Forwarded-For", client).StatusCode
+	}
+	for range 3 {
+		ask("192.0.2.1")
+	}
+	if got := ask("192.0.2.1"); got != 429 {
+		t.Errorf("the fourth request got %d", got)
+	}
+	if got := ask("192.0.2.2"); got != 200 {
+		t.Errorf("another client got %d", got)
+	}
+}
+
+func TestForwardedForOfAStrangerIsIgnored(t *testing.T) {
+	t.Parallel()
+	s := start(t, perIP())
+	last := 0
+	for i := range 4 {
+		last = get(t, "http://"+s.addr+"/", "X-Forwarded-For", "192.0.2."+string(rune('1'+i))).StatusCode
+	}
+	if last != 429 {
+		t.Errorf("a spoofed header bought a bucket: %d", last)
+	}
+	if s.identity.hint.Count() != 4 || s.logs.count("not trusted") != 1 {
+		t.Errorf("hint counted %d and was logged %d times", s.identity.hint.Count(), s.logs.count("not trusted"))
+	}
+}
+
+func TestOriginalRequest(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		from    policy.OriginalRequest
+		trusted bool
+		headers []string
+		want    int // of a request that the rule's match decides
+	}{
+		{"itself", policy.OriginalNone, true, []string{"X-Original-URI", "/login"}, 200},
+		{"x-original", policy.OriginalXOriginal, true, []string{"X-Original-URI", "/login", "X-Original-Method", "POST"}, 429},
+		{"x-original, another path", policy.OriginalXOriginal, true, []string{"X-Original-URI", "/", "X-Original-Method", "POST"}, 200},
+		{"x-original, another method", policy.OriginalXOriginal, true, []string{"X-Original-URI", "/login"}, 200},
+		{"x-original, untrusted", policy.OriginalXOriginal, false, []string{"X-Original-URI", "/login", "X-Original-Method", "POST"}, 200},
+		{"x-forwarded", policy.OriginalXForwarded, true, []string{"X-Forwarded-Uri", "/login?a=b", "X-Forwarded-Method", "POST", "X-Forwarded-Host", "shop.example:443"}, 429},
+		{"x-forwarded, another host", policy.OriginalXForwarded, true, []string{"X-Forwarded-Uri", "/login", "X-Forwarded-Method", "POST", "X-Forwarded-Host", "example"}, 200},
+		{"a bad path", policy.OriginalXOriginal, true, []string{"X-Original-URI", "/%zz"}, 400},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			set := perIP()
+			set.OriginalRequest = c.from
+			if c.trusted {
+				set.TrustedProxies = loopback()
+			}
+			set.Rules[0].Limit.Burst = 1
+			set.Rules[0].Match = policy.Match{Paths: []string{"/login"}, Methods: []string{"POST"}}
+			if c.from == policy.OriginalXForwarded {
+				set.Rules[0].Match.Hosts = []string{"shop.*"}
+			}
+			s := start(t, set)
+			get(t, "http://"+s.addr+"/auth", c.headers...)
+			if got := get(t, "http://"+s.addr+"/auth", c.headers...).StatusCode; got != c.want {
+				t.Errorf("got %d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+func TestHeadersAndCookiesAreKeys(t *testing.T) {
+	t.Parallel()
+	for _, part := range []policy.KeyPart{{Kind: policy.KeyHeader, Name: "X-Api-Key"}, {Kind: policy.KeyCookie, Name: "sid"}} {
+		set := perIP()
+		set.Rules[0].Key = []policy.KeyPart{part}
+		s := start(t, set)
+		ask := func(v string) int {
+			return get(t, "http://"+s.addr+"/", "x-api-key", v, "Cookie", "other=1; sid="+v).StatusCode
+		}
+		for range 3 {
+			ask("a")
+		}
+		if got := ask("a"); got != 429 {
+			t.Errorf("%v: the fourth got %d", part, got)
+		}
+		if got := ask("b"); got != 200 {
+			t.Errorf("%v: another key got %d", part, got)
+		}
+		for range 5 {
+			if got := get(t, "http://"+s.addr+"/").StatusCode; got != 200 {
+				t.Errorf("%v: without one the rule does not apply, got %d", part, got)
+			}
+		}
+	}
+}
+
+func TestNewNamesEveryMistake(t *testing.T) {
+	t.Parallel()
+	_, err := New(Config{Listeners: []Listener{{Address: "x:1", DenyStatus: 200}, {}}, MaxBodyBytes: -1, ReadTimeout: -1})
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{"Engine", "x:1: deny status 200", "listener 1 has no address", "MaxBodyBytes -1", "negative"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error does not mention %q: %v", want, err)
+		}
+	}
+	if _, err := New(Config{}); err == nil || !strings.Contains(err.Error(), "no listeners") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestListenErrorsNameAddressAndFix(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	c := newConfig(t, perIP())
+	c.Listeners = []Listener{{Address: taken.Addr().String()}, {Address: "192.0.2.1:80"}, {Address: "nonsense"}}
+	c.Admin = taken.Addr().String()
+	s, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.Listen()
+	if err == nil {
+		t.Fatal("bound")
+	}
+	for _, want := range []string{
+		"listen " + taken.Addr().String(), "another process has it",
+		"listen 192.0.2.1:80", "no interface",
+		"listen nonsense", "write host:port",
+		"admin " + taken.Addr().String(),
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error does not mention %q:\n%v", want, err)
+		}
+	}
+	if s.Addrs() != nil || s.AdminAddr() != nil {
+		t.Error("a failed Listen left addresses")
+	}
+}
+
+func TestShadowRuleDeniesNobody(t *testing.T) {
+	t.Parallel()
+	set := perIP()
+	set.Rules[0].Limit.Mode = fastlimit.Shadow
+	s := start(t, set)
+	for range 6 {
+		if resp := get(t, "http://"+s.addr+"/"); resp.StatusCode != 200 {
+			t.Fatalf("got %d", resp.StatusCode)
+		}
+	}
+	r, _ := s.limiter.Rule("per-ip")
+	if st := r.Stats(); st.Denied[fastlimit.StageTable]+st.Denied[fastlimit.StageExact] != 3 {
+		t.Errorf("counted %+v", st)
+	}
+}

@@ -1,0 +1,149 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/policy"
+)
+
+const (
+	tick = time.Second
+
+	// A sketch above overloaded makes suspects of too many clients; it is
+	// well again below recovered, so that a load at the edge is told once.
+	overloaded, recovered = 0.5, 0.4
+
+	// evictionQuiet is the time without evictions after which the next one is
+	// news again.
+	evictionQuiet = time.Minute
+
+	parserLinesPerSecond = 1
+
+	maxLoggedText = 128
+)
+
+// watch ticks until ctx ends.
+func (s *Server) watch(ctx context.Context) {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	watchers := make([]ruleWatch, 0)
+	for _, r := range s.limiter.Rules() {
+		watchers = append(watchers, ruleWatch{rule: r, log: s.log})
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			s.limiter.Advance(s.limiter.Now())
+			for i := range watchers {
+				watchers[i].look(watchers[i].rule.Stats(), s.limiter.Now())
+			}
+			s.refill()
+		}
+	}
+}
+
+// refill gives the log budgets for the next second and tells what the last ones
+// could not.
+func (s *Server) refill() {
+	n := s.requests()
+	s.tell("denials not logged", s.denials.refill(s.config.DenialLogs, n[outcomeDeny]))
+	s.tell("bad requests not logged", s.parserLog.refill(parserLinesPerSecond, s.parserLines.Load()))
+	s.tell("panics not logged", s.panics.refill(1, s.faults.internal.count.Load()))
+	s.tell("accept errors not logged", s.acceptLog.refill(1, s.acceptErrors.Load()))
+}
+
+func (s *Server) tell(what string, suppressed uint64) {
+	if suppressed > 0 {
+		s.log.Info(what, slog.Uint64("suppressed", suppressed))
+	}
+}
+
+// ruleWatch tells of changes in the state of a rule, once each.
+type ruleWatch struct {
+	rule     *fastlimit.Rule
+	log      *slog.Logger
+	overload bool
+
+	evictions uint64
+	evicting  bool
+	lastSeen  time.Duration // when evictions last grew
+}
+
+func (w *ruleWatch) look(stats fastlimit.RuleStats, now time.Duration) {
+	name := slog.String("rule", w.rule.Name())
+	switch load := stats.SketchLoad; {
+	case !w.overload && load > overloaded:
+		w.overload = true
+		w.log.Warn("sketch overloaded: many clients are checked exactly; raise memory, or the rate of the rule",
+			name, slog.Float64("load", load))
+	case w.overload && load < recovered:
+		w.overload = false
+		w.log.Info("sketch recovered", name, slog.Float64("load", load))
+	}
+	switch {
+	case stats.Evictions > w.evictions:
+		w.evictions, w.lastSeen = stats.Evictions, now
+		if !w.evicting {
+			w.evicting = true
+			w.log.Warn("exact buckets are given up before they drain: more suspects are alive than the table holds; raise memory",
+				name, slog.Uint64("evictions", stats.Evictions))
+		}
+	case w.evicting && now-w.lastSeen >= evictionQuiet:
+		w.evicting = false
+		w.log.Info("no more exact buckets are given up", name, slog.Uint64("evictions", stats.Evictions))
+	}
+}
+
+func (s *Server) logDenial(rule int, r *policy.Request, v *policy.Verdict) {
+	key := s.engine.KeyText(rule, r)
+	for i := range key {
+		key[i] = printable(key[i])
+	}
+	s.log.Info("denied",
+		slog.String("rule", v.Rule.Name()),
+		slog.Any("key", key),
+		slog.String("stage", v.Decision.Stage.String()),
+		slog.Duration("retry_after", v.Decision.RetryAfter),
+	)
+}
+
+func (s *Server) warnProxy(peer net.Addr) {
+	s.log.Warn("everybody shares the address of a proxy that is not trusted: add it to trusted_proxies",
+		slog.String("peer", peer.String()))
+}
+
+// acceptFailed is called for an error of Accept that will pass.
+func (s *Server) acceptFailed(err error) {
+	s.acceptErrors.Add(1)
+	if s.acceptLog.take() {
+		s.log.Error("connections cannot be accepted: raise the limit of open files, or lower MaxConnections",
+			slog.String("error", err.Error()))
+	}
+}
+
+// printable makes text of a client fit for any log: escaped if anything in it
+// is not printable ASCII, and cut.
+func printable(s string) string {
+	cut := len(s) > maxLoggedText
+	if cut {
+		s = s[:maxLoggedText]
+	}
+	for i := range len(s) {
+		if s[i] < 0x20 || s[i] > 0x7e {
+			q := strconv.QuoteToASCII(s)
+			s = q[1 : len(q)-1]
+			break
+		}
+	}
+	if cut {
+		s += "…"
+	}
+	return s
+}
