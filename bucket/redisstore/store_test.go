@@ -1,0 +1,135 @@
+package redisstore
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/bucket/storetest"
+	"github.com/fastlimit/fastlimit/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	// The one goroutine that starts servers lives as long as they do.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/fastlimit/fastlimit/internal/redistest.init.func1.1"))
+}
+
+// clocked are the scripts with the time as their last two arguments.
+var clocked = newScripts(func(source string) string {
+	const call = "redis.call('TIME')"
+	if strings.Count(source, call) != 1 {
+		panic("a script reads the clock other than once")
+	}
+	return strings.Replace(source, call, "{ ARGV[#ARGV - 1], ARGV[#ARGV] }", 1)
+})
+
+// logs is a log that tests read. It is safe for concurrent use.
+type logs struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+func (l *logs) count(s string) int { return strings.Count(l.String(), s) }
+
+// patient is a configuration for a noisy machine: only real faults are slow.
+func patient(addr string) Config {
+	return Config{
+		URL: "redis://" + addr, Timeout: 2 * time.Second, RetryMin: 20 * time.Millisecond, RetryMax: 100 * time.Millisecond,
+		Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+func mustOpen(t testing.TB, c Config) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeLater(t, s)
+	return s
+}
+
+func closeLater(t testing.TB, s *Store) {
+	t.Helper()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := s.Close(ctx); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+}
+
+func mustShape(t testing.TB, n uint64, per time.Duration, burst uint64) bucket.Shape {
+	t.Helper()
+	s, err := bucket.NewShape(n, per, burst)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	storetest.Run(t, func(t *testing.T, clock *storetest.Clock) bucket.Store {
+		c := patient(server.Addr)
+		c.KeyPrefix = t.Name() + ":"
+		s, err := open(t.Context(), c, clocked, clock.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeLater(t, s)
+		return s
+	})
+}
+
+// Keys live until their bucket has drained, by the server's own clock.
+func TestExpiry(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := mustOpen(t, patient(server.Addr))
+	shape := mustShape(t, 10, time.Second, 1000)
+	op := bucket.Op{Kind: bucket.Take, Key: "a", Shape: shape, Cost: shape.Unit(), Count: 600}
+	if r, err := do(s, op); err != nil || r.Granted != 600 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	ttl := server.Do("PTTL", "fastlimit:a")
+	if len(ttl) != 5 || ttl > "60002" {
+		t.Errorf("PTTL = %s, want just below 60002", ttl)
+	}
+	op.Kind, op.Cost = bucket.GiveBack, 600*shape.Unit()
+	if r, err := do(s, op); err != nil || r.Level != 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if got := server.Do("EXISTS", "fastlimit:a"); got != "0" {
+		t.Error("an empty bucket is still stored")
+	}
+	fast := mustShape(t, 1000, time.Second, 1)
+	if _, err := do(s, bucket.Op{Kind: bucket.Take, Key: "b", Shape: fast, Cost: fast.Unit(), Count: 1}); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Eventually(t, "the key is gone", func() bool { return server.Do("EXISTS", "fastlimit:b") == "0" })
+}
+
+// do runs one operation and waits for it.
+func do(s *Store, op bucket.Op) (bucket.Reply, error) { return storetest.Do(s, op) }

@@ -1,0 +1,303 @@
+// Package storetest is the conformance suite of [bucket.Store]: what every
+// exact tier that nodes share must do.
+package storetest
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
+)
+
+// Clock is a clock in µs that tests set. It is safe for concurrent use.
+type Clock struct {
+	mu  sync.Mutex
+	now uint64
+}
+
+// NewClock starts at an ordinary date.
+func NewClock() *Clock { return &Clock{now: 1_763_596_800_000_000} }
+
+// Now in µs.
+func (c *Clock) Now() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Advance moves the clock, also back.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = uint64(int64(c.now) + d.Microseconds())
+}
+
+// Run runs the suite. open returns a fresh store that reads the given clock
+// and is closed when the test ends.
+func Run(t *testing.T, open func(t *testing.T, clock *Clock) bucket.Store) {
+	t.Helper()
+	for name, test := range map[string]func(*testing.T, *suite){
+		"take": testTake, "partial": testPartial, "mixed costs": testMixedCosts, "peek": testPeek, "refund": testRefund,
+		"reset": testReset, "floor": testFloor, "clock back": testClockBack, "rate change": testRateChange,
+		"rates": testRates, "concurrent": testConcurrent, "close": testClose,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clock := NewClock()
+			test(t, &suite{t: t, clock: clock, store: open(t, clock)})
+		})
+	}
+}
+
+type suite struct {
+	t     *testing.T
+	clock *Clock
+	store bucket.Store
+}
+
+// do runs one operation and waits for it.
+func (s *suite) do(op bucket.Op) bucket.Reply {
+	s.t.Helper()
+	r, err := Do(s.store, op)
+	if err != nil {
+		s.t.Fatalf("%+v: %v", op, err)
+	}
+	return r
+}
+
+// Do submits op and waits for the outcome. A full queue is waited for.
+func Do(store bucket.Store, op bucket.Op) (bucket.Reply, error) {
+	type outcome struct {
+		r   bucket.Reply
+		err error
+	}
+	c := make(chan outcome, 1)
+	op.Done = func(_ *bucket.Op, r bucket.Reply, err error) { c <- outcome{r, err} }
+	for {
+		err := store.Submit(&op)
+		if err == nil {
+			break
+		}
+		if err != bucket.ErrBusy { //nolint:errorlint // Submit returns it as is
+			return bucket.Reply{}, err
+		}
+		time.Sleep(time.Millisecond)
+	}
+	o := <-c
+	return o.r, o.err
+}
+
+func (s *suite) want(op bucket.Op, want bucket.Reply) {
+	s.t.Helper()
+	if got := s.do(op); got != want {
+		s.t.Errorf("%d of %d at %d: %+v, want %+v", op.Kind, op.Cost, s.clock.Now(), got, want)
+	}
+}
+
+func shape(t *testing.T, n uint64, per time.Duration, burst uint64) bucket.Shape {
+	t.Helper()
+	sh, err := bucket.NewShape(n, per, burst)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sh
+}
+
+func take(sh bucket.Shape, key string, units, count uint64) bucket.Op {
+	return bucket.Op{Kind: bucket.Take, Key: key, Shape: sh, Cost: sh.Cost(units), Count: count}
+}
+
+func with(op bucket.Op, kind bucket.Kind) bucket.Op {
+	op.Kind = kind
+	return op
+}
+
+// The tests use 10/s, so a unit is u = 100,000 ticks of 1 µs.
+const u = 100_000
+
+func testTake(t *testing.T, s *suite) {
+	op := take(shape(t, 10, time.Second, 2), "a", 1, 1)
+	s.want(op, bucket.Reply{Granted: 1, Level: u})
+	s.want(op, bucket.Reply{Granted: 1, Level: 2 * u})
+	s.want(op, bucket.Reply{Level: 2 * u})
+	s.clock.Advance(100*time.Millisecond - time.Microsecond)
+	s.want(op, bucket.Reply{Level: u + 1})
+	s.clock.Advance(time.Microsecond)
+	s.want(op, bucket.Reply{Granted: 1, Level: 2 * u})
+	s.want(take(op.Shape, "b", 1, 1), bucket.Reply{Granted: 1, Level: u})
+	s.clock.Advance(time.Hour)
+	s.want(op, bucket.Reply{Granted: 1, Level: u})
+}
+
+func testPartial(t *testing.T, s *suite) {
+	sh := shape(t, 10, time.Second, 5)
+	s.want(take(sh, "a", 1, 3), bucket.Reply{Granted: 3, Level: 3 * u})
+	s.want(take(sh, "a", 1, 9), bucket.Reply{Granted: 2, Level: 5 * u})
+	s.want(take(sh, "a", 1, 9), bucket.Reply{Level: 5 * u})
+	s.want(take(sh, "b", 2, 9), bucket.Reply{Granted: 2, Level: 4 * u})
+}
+
+func testMixedCosts(t *testing.T, s *suite) {
+	sh := shape(t, 10, time.Second, 5)
+	s.want(take(sh, "a", 3, 1), bucket.Reply{Granted: 1, Level: 3 * u})
+	s.want(take(sh, "a", 3, 1), bucket.Reply{Level: 3 * u})
+	s.want(take(sh, "a", 2, 1), bucket.Reply{Granted: 1, Level: 5 * u})
+	s.want(take(sh, "b", 6, 1), bucket.Reply{}) // more than the burst
+	s.want(take(sh, "b", 5, 1), bucket.Reply{Granted: 1, Level: 5 * u})
+}
+
+func testPeek(t *testing.T, s *suite) {
+	op := take(shape(t, 10, time.Second, 3), "a", 1, 2)
+	peek := with(op, bucket.Peek)
+	s.want(peek, bucket.Reply{Granted: 2})
+	s.want(peek, bucket.Reply{Granted: 2})
+	s.want(op, bucket.Reply{Granted: 2, Level: 2 * u})
+	s.want(peek, bucket.Reply{Granted: 1, Level: 2 * u})
+	peek.Floor = 3 * u
+	s.want(peek, bucket.Reply{Level: 3 * u})
+	peek.Floor = 0
+	s.want(peek, bucket.Reply{Granted: 1, Level: 2 * u})
+}
+
+func testRefund(t *testing.T, s *suite) {
+	op := take(shape(t, 10, time.Second, 3), "a", 1, 1)
+	back := with(op, bucket.GiveBack)
+	s.want(back, bucket.Reply{})
+	s.want(op, bucket.Reply{Granted: 1, Level: u})
+	s.want(op, bucket.Reply{Granted: 1, Level: 2 * u})
+	s.want(back, bucket.Reply{Level: u})
+	s.clock.Advance(50 * time.Millisecond)
+	s.want(back, bucket.Reply{})
+	s.want(op, bucket.Reply{Granted: 1, Level: u})
+}
+
+func testReset(t *testing.T, s *suite) {
+	op := take(shape(t, 10, time.Second, 3), "a", 1, 3)
+	s.want(with(op, bucket.EmptyOut), bucket.Reply{})
+	s.want(op, bucket.Reply{Granted: 3, Level: 3 * u})
+	s.want(with(op, bucket.EmptyOut), bucket.Reply{})
+	s.want(op, bucket.Reply{Granted: 3, Level: 3 * u})
+}
+
+func testFloor(t *testing.T, s *suite) {
+	op := take(shape(t, 10, time.Second, 5), "a", 1, 1)
+	op.Floor = 3 * u
+	s.want(op, bucket.Reply{Granted: 1, Level: 4 * u}) // raised from nothing
+	s.want(op, bucket.Reply{Granted: 1, Level: 5 * u}) // not added
+	s.want(op, bucket.Reply{Level: 5 * u})
+	op.Key, op.Floor = "b", 5*u
+	s.want(op, bucket.Reply{Level: 5 * u})
+	op.Floor = 0
+	s.want(op, bucket.Reply{Level: 5 * u}) // a denial keeps what it has learnt
+}
+
+func testClockBack(t *testing.T, s *suite) {
+	op := take(shape(t, 10, time.Second, 2), "a", 1, 1)
+	s.do(op)
+	s.do(op)
+	s.clock.Advance(-24 * time.Hour)
+	s.want(op, bucket.Reply{Level: 2 * u}) // denied, and rebased:
+	s.clock.Advance(100 * time.Millisecond)
+	s.want(op, bucket.Reply{Granted: 1, Level: 2 * u})
+	s.clock.Advance(48 * time.Hour)
+	s.want(op, bucket.Reply{Granted: 1, Level: u})
+}
+
+// A level is worth as many units after the rate has changed.
+func testRateChange(t *testing.T, s *suite) {
+	s.want(take(shape(t, 10, time.Second, 5), "a", 1, 4), bucket.Reply{Granted: 4, Level: 4 * u})
+	slow := shape(t, 1, time.Minute, 5) // a unit is 60·10^6 ticks
+	s.want(take(slow, "a", 1, 9), bucket.Reply{Granted: 1, Level: 300_000_000})
+	s.want(take(shape(t, 10, time.Second, 8), "a", 1, 9), bucket.Reply{Granted: 3, Level: 8 * u})
+	s.want(take(shape(t, 10, time.Second, 2), "a", 1, 1), bucket.Reply{Level: 8 * u})
+}
+
+// Every allowed rate is kept exactly: after k periods exactly k·n more fit,
+// and what the grace is worth once.
+func testRates(t *testing.T, s *suite) {
+	for _, r := range []struct {
+		n   uint64
+		per time.Duration
+	}{
+		{1, 24 * time.Hour}, {3, time.Second}, {7, 15 * time.Minute}, {300_000, time.Second}, {bucket.MaxRate, time.Second},
+	} {
+		sh := shape(t, r.n, r.per, 2*r.n)
+		op := take(sh, fmt.Sprintf("%d per %v", r.n, r.per), 1, 5*r.n)
+		granted := s.do(op).Granted
+		for range 3 {
+			s.clock.Advance(r.per)
+			granted += s.do(op).Granted
+		}
+		if want := 5*r.n + sh.Grace()/sh.Unit(); granted != want {
+			t.Errorf("%s: %d granted in 3 periods from a bucket of 2, want %d", op.Key, granted, want)
+		}
+	}
+}
+
+func testConcurrent(t *testing.T, s *suite) {
+	const callers, each, burst = 16, 50, 300
+	op := take(shape(t, 10, time.Second, burst), "a", 1, 1)
+	var mu sync.Mutex
+	var granted uint64
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for range each {
+				r, err := Do(s.store, op)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				granted += r.Granted
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if granted != burst {
+		t.Errorf("%d granted of %d, want %d", granted, callers*each, burst)
+	}
+}
+
+// Close finishes what is queued; afterwards Submit refuses.
+func testClose(t *testing.T, s *suite) {
+	const ops = 100
+	sh := shape(t, 10, time.Second, ops)
+	var mu sync.Mutex
+	calls := make(map[*bucket.Op]int)
+	for range ops {
+		op := take(sh, "a", 1, 1)
+		op.Done = func(op *bucket.Op, r bucket.Reply, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			calls[op]++
+			if err != nil || r.Granted != 1 {
+				t.Errorf("Done(%+v, %v)", r, err)
+			}
+		}
+		if err := s.store.Submit(&op); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.store.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(calls) != ops {
+		t.Errorf("Done was called for %d operations, want %d", len(calls), ops)
+	}
+	for _, n := range calls {
+		if n != 1 {
+			t.Errorf("Done was called %d times", n)
+		}
+	}
+	op := take(sh, "a", 1, 1)
+	if err := s.store.Submit(&op); err != bucket.ErrAway { //nolint:errorlint // as is
+		t.Errorf("Submit after Close: %v, want ErrAway", err)
+	}
+	if err := s.store.Close(t.Context()); err != nil {
+		t.Errorf("second Close: %v", err)
+	}
+}

@@ -1,0 +1,230 @@
+// Package faultproxy is a TCP proxy that misbehaves on purpose, for tests. Faults
+// can change while connections are open; random ones follow a seed.
+package faultproxy
+
+import (
+	"math/rand/v2"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Fault is what happens to traffic. The zero value forwards faithfully.
+type Fault struct {
+	Refuse  bool          // do not listen
+	Silent  bool          // accept, swallow requests, never answer
+	Delay   time.Duration // before each piece of an answer
+	Slice   int           // write answers in pieces of this many bytes
+	Garbage []byte        // answer this instead
+	ResetAt int           // reset the connection after this many bytes of answer
+	// ResetOneIn resets the connection instead of passing on one in so many
+	// pieces of answer, and half of the times one of the request.
+	ResetOneIn int
+}
+
+// Proxy stands between a client and one server. It is safe for concurrent
+// use. The zero value is not usable: call [New].
+type Proxy struct {
+	addr, target string
+
+	mu       sync.Mutex // guards all below
+	fault    Fault
+	rand     *rand.Rand
+	listener net.Listener
+	conns    map[net.Conn]struct{}
+	closed   bool
+
+	wg sync.WaitGroup
+}
+
+// New starts a proxy to target on a free port and stops it when the test ends.
+func New(t testing.TB, target string, seed uint64) *Proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{
+		addr: l.Addr().String(), target: target, listener: l,
+		rand: rand.New(rand.NewPCG(seed, 0)), conns: make(map[net.Conn]struct{}),
+	}
+	p.wg.Go(func() { p.accept(l) })
+	t.Cleanup(p.close)
+	return p
+}
+
+// Addr is where the proxy listens.
+func (p *Proxy) Addr() string { return p.addr }
+
+// Set changes the fault, for open connections too.
+func (p *Proxy) Set(t testing.TB, f Fault) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fault = f
+	if f.Refuse && p.listener != nil {
+		_ = p.listener.Close()
+		p.listener = nil
+		p.cutLocked()
+	}
+	if !f.Refuse && p.listener == nil && !p.closed {
+		l, err := net.Listen("tcp", p.addr)
+		if err != nil {
+			t.Fatalf("faultproxy: listen again: %v", err)
+		}
+		p.listener = l
+		p.wg.Go(func() { p.accept(l) })
+	}
+}
+
+// Cut resets all open connections.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cutLocked()
+}
+
+func (p *Proxy) cutLocked() {
+	for c := range p.conns {
+		reset(c)
+	}
+}
+
+func (p *Proxy) close() {
+	p.mu.Lock()
+	p.closed = true
+	if p.listener != nil {
+		_ = p.listener.Close()
+		p.listener = nil
+	}
+	p.cutLocked()
+	p.mu.Unlock()
+	p.wg.Wait()
+}
+
+func (p *Proxy) accept(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		p.wg.Go(func() { p.serve(c) })
+	}
+}
+
+func (p *Proxy) serve(client net.Conn) {
+	server, err := net.DialTimeout("tcp", p.target, 5*time.Second)
+	if err != nil {
+		reset(client)
+		return
+	}
+	if !p.add(client, server) {
+		return
+	}
+	defer p.remove(client, server)
+	var up sync.WaitGroup
+	up.Go(func() { p.forward(server, client, p.request) })
+	p.forward(client, server, p.answer)
+	up.Wait()
+}
+
+// forward copies until either side ends or step says so, and then ends both.
+func (p *Proxy) forward(dst, src net.Conn, step func(dst net.Conn, b []byte, sent int) bool) {
+	defer func() { reset(dst); reset(src) }()
+	buf := make([]byte, 16<<10)
+	for sent := 0; ; {
+		n, err := src.Read(buf)
+		if n > 0 && !step(dst, buf[:n], sent) {
+			return
+		}
+		sent += n
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (p *Proxy) request(dst net.Conn, b []byte, _ int) bool {
+	f, hit := p.current()
+	if f.Silent {
+		return true
+	}
+	if hit && p.coin() {
+		return false
+	}
+	_, err := dst.Write(b)
+	return err == nil
+}
+
+func (p *Proxy) answer(dst net.Conn, b []byte, sent int) bool {
+	f, hit := p.current()
+	switch {
+	case f.Silent:
+		return true
+	case hit:
+		return false
+	case f.Garbage != nil:
+		b = f.Garbage
+	}
+	if f.ResetAt > 0 && sent+len(b) >= f.ResetAt {
+		_, _ = dst.Write(b[:max(0, f.ResetAt-sent)])
+		return false
+	}
+	piece := len(b)
+	if f.Slice > 0 {
+		piece = f.Slice
+	}
+	for len(b) > 0 {
+		time.Sleep(f.Delay)
+		n := min(piece, len(b))
+		if _, err := dst.Write(b[:n]); err != nil {
+			return false
+		}
+		b = b[n:]
+	}
+	return true
+}
+
+func (p *Proxy) current() (f Fault, hit bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fault, p.fault.ResetOneIn > 0 && p.rand.IntN(p.fault.ResetOneIn) == 0
+}
+
+func (p *Proxy) coin() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.rand.IntN(2) == 0
+}
+
+func (p *Proxy) add(conns ...net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range conns {
+		if p.closed || p.fault.Refuse {
+			reset(c)
+			continue
+		}
+		p.conns[c] = struct{}{}
+	}
+	return !p.closed && !p.fault.Refuse
+}
+
+func (p *Proxy) remove(conns ...net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range conns {
+		delete(p.conns, c)
+		_ = c.Close()
+	}
+}
+
+// reset closes with RST instead of FIN: what was sent may be lost.
+func reset(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = c.Close()
+}
+

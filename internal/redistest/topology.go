@@ -1,0 +1,118 @@
+package redistest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Sentinels is a primary with one replica, watched by three sentinels.
+type Sentinels struct {
+	Primary, Replica *Server
+	Watchers         []*Server
+}
+
+// MasterName is how the sentinels know the primary.
+const MasterName = "buckets"
+
+// StartSentinels starts all five processes and waits until the sentinels know
+// each other and the replica.
+func StartSentinels(t testing.TB) *Sentinels {
+	t.Helper()
+	s := &Sentinels{Primary: Start(t, "--repl-diskless-sync-delay", "0")}
+	port := strconv.Itoa(s.Primary.Port)
+	s.Replica = Start(t, "--replicaof", "127.0.0.1 "+port)
+	for range 3 {
+		w := New(t)
+		conf := filepath.Join(w.Dir, "sentinel.conf")
+		text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor %s 127.0.0.1 %s 2\n"+
+			"sentinel down-after-milliseconds %[3]s 500\nsentinel failover-timeout %[3]s 3000\n", w.Port, w.Dir, MasterName, port)
+		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.exec([]string{conf, "--sentinel"})
+		w.WaitReady()
+		s.Watchers = append(s.Watchers, w)
+	}
+	Eventually(t, "sentinels know each other and the replica", func() bool {
+		for _, w := range s.Watchers {
+			r := w.Do("SENTINEL", "MASTER", MasterName)
+			if !strings.Contains(r, "num-other-sentinels\n2") || !strings.Contains(r, "num-slaves\n1") {
+				return false
+			}
+		}
+		return strings.Contains(s.Replica.Do("INFO", "replication"), "master_link_status:up")
+	})
+	return s
+}
+
+// Addrs of the sentinels.
+func (s *Sentinels) Addrs() []string { return addrs(s.Watchers) }
+
+// Cluster is three primaries that share the slots evenly.
+type Cluster struct{ Nodes []*Server }
+
+// StartCluster starts it and waits until it serves.
+func StartCluster(t testing.TB) *Cluster {
+	t.Helper()
+	c := new(Cluster)
+	for i := range 3 {
+		n := Start(t, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "2000")
+		n.Do("CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(i*16384/3), strconv.Itoa((i+1)*16384/3-1))
+		n.Do("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
+		c.Nodes = append(c.Nodes, n)
+	}
+	for _, n := range c.Nodes[1:] {
+		n.Do("CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(c.Nodes[0].Port))
+	}
+	Eventually(t, "cluster serves", func() bool {
+		for _, n := range c.Nodes {
+			r := n.Do("CLUSTER", "INFO")
+			if !strings.Contains(r, "cluster_state:ok") || !strings.Contains(r, "cluster_known_nodes:3") {
+				return false
+			}
+		}
+		return true
+	})
+	return c
+}
+
+// Addrs of the nodes.
+func (c *Cluster) Addrs() []string { return addrs(c.Nodes) }
+
+// Owner returns the node that serves slot.
+func (c *Cluster) Owner(slot int) int {
+	for i := range c.Nodes {
+		if slot < (i+1)*16384/3 {
+			return i
+		}
+	}
+	return 0
+}
+
+// ID of a node.
+func (c *Cluster) ID(node int) string { return c.Nodes[node].Do("CLUSTER", "MYID") }
+
+// Eventually waits until f holds, for up to half a minute.
+func Eventually(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for !f() {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func addrs(servers []*Server) []string {
+	var a []string
+	for _, s := range servers {
+		a = append(a, s.Addr)
+	}
+	return a
+}
