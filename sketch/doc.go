@@ -35,7 +35,7 @@
 // count-min sketch, as there are blocked Bloom filters. One bit field of the
 // digest picks the block, another which of the 56 subsets of three, so that a
 // shared block, or one shared cell, says little about the others. A key that
-// meets a heavy one shares all its cells with it in one of 56 cases. Rows of
+// meets a heavy one shares all its cells with it in one of 51 cases. Rows of
 // their own would make that rarer and cost a cache miss each, on the path of
 // every request; here it costs the unlucky key exact checks.
 //

@@ -24,9 +24,9 @@ type block [cellsPerBlock]uint64
 var _ [0]struct{} = [unsafe.Sizeof(block{}) - 64]struct{}{}
 
 // subsets are the 56 ways to choose 3 of 8 cells, three bits for each cell,
-// and the first eight again to fill up the 64.
+// and eight of them again to fill up the 64: the rotations of {0, 1, 3}, which
+// have each cell in three of them, so that all cells bear the same load.
 var subsets = func() (t [64]uint16) {
-	const ways = 56
 	n := 0
 	for a := range uint16(cellsPerBlock) {
 		for b := range a {
@@ -36,7 +36,10 @@ var subsets = func() (t [64]uint16) {
 			}
 		}
 	}
-	copy(t[ways:], t[:])
+	for i := range uint16(cellsPerBlock) {
+		t[n] = i | (i+1)&7<<3 | (i+3)&7<<6
+		n++
+	}
 	return t
 }()
 
