@@ -38,12 +38,12 @@ func (f *Blooms) Bytes() int { return len(f.words) * 8 }
 
 // BloomCapacity is the number of distinct keys up to which a generation of n
 // words takes less than 2 % of new keys for known ones: by the library's
-// sizing of a standard filter, less the tenth that one-word blocks cost at
+// sizing of a standard filter, less the fifth that one-word blocks cost at
 // this rate.
 func BloomCapacity(n int) int {
 	const keys = 1 << 20
 	bits, _ := bloom.EstimateParameters(keys, 0.02)
-	return int(float64(n) * 64 / (float64(bits) / keys) * 0.9)
+	return int(float64(n) * 64 / (float64(bits) / keys) * 0.8)
 }
 
 // Has reports whether generation g may hold d; false is certain.
