@@ -1,0 +1,89 @@
+package config
+
+import (
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/policy"
+)
+
+// Config is a checked configuration with defaults filled in. The zero value is
+// not usable: call [Default], [Load] or [Parse]. It holds no locks; do not
+// change it while others read it.
+type Config struct {
+	// Listeners take traffic. At least one.
+	Listeners []Listener
+
+	// DenyStatus is the status code of denials for listeners that name none,
+	// 400 to 599. It is filled into Listeners already.
+	DenyStatus int
+
+	// Admin is the address of the admin listener, host:port.
+	Admin string
+
+	// DecideAPI opens POST /v1/decide on the traffic listeners too.
+	DecideAPI bool
+
+	// Memory is the size of the local tier in bytes.
+	Memory int64
+
+	// Policy is all that decides about a request. Its rules are valid, and
+	// carry what the file says: defaults that package fastlimit fills in
+	// (burst, cost, escalate_at) are zero here.
+	Policy policy.Settings
+
+	// headerGiven tells that the file names client_ip_header, for Warnings.
+	headerGiven bool
+}
+
+// Listener is one address for traffic.
+type Listener struct {
+	Address    string // host:port; an empty host is all addresses, port 0 any port
+	DenyStatus int    // status code of denials, 400 to 599
+}
+
+// Defaults of settings.
+const (
+	DefaultListen     = "127.0.0.1:8080"
+	DefaultAdmin      = "127.0.0.1:8081"
+	DefaultDenyStatus = 429
+	DefaultHeader     = "X-Forwarded-For"
+)
+
+// Default is the configuration without file and flags: a decision service on
+// 127.0.0.1:8080 and one rule for each client address.
+func Default() *Config {
+	c := defaults()
+	c.Listeners = []Listener{{Address: DefaultListen, DenyStatus: DefaultDenyStatus}}
+	c.Policy.Rules = []policy.RuleSpec{{
+		Limit: fastlimit.RuleConfig{
+			Name:       "per-ip",
+			Rate:       fastlimit.Rate{N: 100, Per: time.Second},
+			Burst:      200,
+			IPv4Prefix: defaultPrefix4,
+			IPv6Prefix: defaultPrefix6,
+		},
+		Key: []policy.KeyPart{{Kind: policy.KeyIP}},
+	}}
+	return c
+}
+
+// defaults is what a file starts from: neither listeners nor rules.
+func defaults() *Config {
+	return &Config{
+		DenyStatus: DefaultDenyStatus,
+		Admin:      DefaultAdmin,
+		Memory:     fastlimit.DefaultMemory,
+		Policy:     policy.Settings{ClientIPHeader: DefaultHeader},
+	}
+}
+
+// Limiter is the part of the configuration that package fastlimit takes. The
+// rules are in the order of Policy.Rules.
+func (c *Config) Limiter() fastlimit.Config {
+	lc := fastlimit.Config{Memory: c.Memory}
+	for _, r := range c.Policy.Rules {
+		lc.Rules = append(lc.Rules, r.Limit)
+	}
+	return lc
+}

@@ -1,0 +1,90 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+)
+
+// Describe tells how the memory is shared out, what each rule carries and how
+// far a client can exceed it: text for people, in whole lines. p is the plan
+// of c.Limiter().
+func Describe(c *Config, p *fastlimit.Plan) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "memory %s, of which %s used\n", size(c.Memory), size(p.Memory))
+	if p.Window > 0 {
+		filter := p.Memory
+		for i := range p.Rules {
+			filter -= p.Rules[i].Bytes
+		}
+		fmt.Fprintf(&b, "first-seen filter %s: remembers %s clients for %s\n", size(filter), count(float64(p.Clients)), roughly(p.Window))
+	} else {
+		b.WriteString("first-seen filter: none, no rule can use it\n")
+	}
+	b.WriteByte('\n')
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "rule\tlimit\tmode\tmemory\tsketch\tbuckets\tcarries\ta client gets at most")
+	for i := range p.Rules {
+		describeRule(w, &p.Rules[i])
+	}
+	w.Flush() // to a strings.Builder, which never fails
+	return b.String()
+}
+
+func describeRule(w *tabwriter.Writer, rp *fastlimit.RulePlan) {
+	rc := &rp.Config
+	sketch := "none"
+	if rp.Cells > 0 {
+		sketch = fmt.Sprintf("%d cells", rp.Cells)
+	}
+	fmt.Fprintf(w, "%s\t%v burst %d\t%v\t%s\t%s\t%d\t%s\t%d at once, then %v\n",
+		rc.Name, rc.Rate, rc.Burst, rc.Mode, size(rp.Bytes), sketch, rp.Buckets,
+		perSecond(rp.RequestsPerSecond), AtOnce(rp), rc.Rate)
+}
+
+// AtOnce is the most units that a client of the rule is admitted at once,
+// requests in flight aside: (1+θ)·B + 1 (P2). The 1 is the request that the
+// first-seen filter admits; Strict has θ = 0 and no filter.
+func AtOnce(rp *fastlimit.RulePlan) uint64 {
+	most := rp.Config.Burst + uint64(*rp.Config.EscalateAt*float64(rp.Config.Burst))
+	if rp.Filter {
+		most++
+	}
+	return most
+}
+
+// size is a number of bytes in binary units.
+func size(n int64) string {
+	v, unit := float64(n), 0
+	for v >= 1024 && unit < 4 {
+		v, unit = v/1024, unit+1
+	}
+	return trim(fmt.Sprintf("%.1f", v)) + " " + [...]string{"B", "KiB", "MiB", "GiB", "TiB"}[unit]
+}
+
+// count is a number to two digits after the point, with k, M or G.
+func count(v float64) string {
+	unit := 0
+	for v >= 1000 && unit < 3 {
+		v, unit = v/1000, unit+1
+	}
+	return trim(fmt.Sprintf("%.1f", v)) + [...]string{"", "k", "M", "G"}[unit]
+}
+
+func perSecond(v float64) string { return count(v) + " requests/s" }
+
+func trim(s string) string { return strings.TrimSuffix(s, ".0") }
+
+// roughly rounds a time for people.
+func roughly(d time.Duration) string {
+	switch {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%.0f days", d.Hours()/24)
+	case d >= time.Minute:
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	}
+	return d.Round(100 * time.Millisecond).String()
+}

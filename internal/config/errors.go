@@ -1,0 +1,104 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Error is one mistake in a configuration file.
+type Error struct {
+	File         string
+	Line, Column int    // from 1, in characters; 0 where no place is to blame
+	Setting      string // such as "rules[0].rate"; empty where none is to blame
+	Problem      string // what is wrong
+	Fix          string // what to write instead; may be empty
+}
+
+// Error is one line: file:line:column: setting: problem; fix.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.File)
+	if e.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", e.Line, e.Column)
+	}
+	b.WriteString(": ")
+	if e.Setting != "" {
+		b.WriteString(e.Setting)
+		b.WriteString(": ")
+	}
+	b.WriteString(e.Problem)
+	if e.Fix != "" {
+		b.WriteString("; ")
+		b.WriteString(e.Fix)
+	}
+	return b.String()
+}
+
+// Errors is every mistake in a file, in the order of the file, one line each.
+// It is what [Load] and [Parse] return.
+type Errors []*Error
+
+// Error is all the lines, without a newline at the end.
+func (es Errors) Error() string {
+	lines := make([]string, len(es))
+	for i, e := range es {
+		lines[i] = e.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap gives errors.As each mistake.
+func (es Errors) Unwrap() []error {
+	all := make([]error, len(es))
+	for i, e := range es {
+		all[i] = e
+	}
+	return all
+}
+
+func (es Errors) sort() {
+	slices.SortStableFunc(es, func(a, b *Error) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+}
+
+// maxErrors bounds a report: a file with more is not a configuration.
+const maxErrors = 1000
+
+// quote shows a value in a message: on one line and not for pages.
+func quote(s string) string { return strconv.Quote(clip(s, 60)) }
+
+// clip cuts a text to about that many bytes, between characters.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most] + "…"
+}
+
+// settingNames turns fields of package fastlimit into settings.
+var settingNames = strings.NewReplacer(
+	"Rate ", "rate ", "Burst ", "burst ", "Cost ", "cost ", "EscalateAt ", "escalate_at ", "Memory ", "memory ")
+
+// splitError takes an error of another package apart. Its package and rule say
+// nothing beside the setting's path.
+func splitError(err error) (problem, fix string) {
+	msg, _, _ := strings.Cut(err.Error(), "\n")
+	msg = strings.ReplaceAll(msg, "fastlimit/bucket: ", "")
+	msg = strings.TrimPrefix(msg, "fastlimit: ")
+	msg = strings.TrimPrefix(msg, "rule "+strconv.Quote(probeName)+": ")
+	msg = settingNames.Replace(msg)
+	for _, mark := range []string{"; ", ": want ", ": write "} {
+		if i := strings.LastIndex(msg, mark); i >= 0 {
+			return clip(msg[:i], 300), clip(msg[i+2:], 300)
+		}
+	}
+	return clip(msg, 300), ""
+}

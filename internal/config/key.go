@@ -1,0 +1,101 @@
+package config
+
+import (
+	"fmt"
+	"net/textproto"
+	"strconv"
+	"strings"
+
+	"github.com/fastlimit/fastlimit/internal/policy"
+)
+
+// maxKeyParts bounds what one request may cost to key.
+const maxKeyParts = 8
+
+const keyWant = "a key: ip, ip/24/48, header:X-Api-Key, cookie:sid, method, host, path, global, or a list of them"
+
+// ruleKey reads the key of a rule; without one, clients are addresses.
+func (d *decoder) ruleKey(n *node, spec *policy.RuleSpec) {
+	spec.Limit.IPv4Prefix, spec.Limit.IPv6Prefix = defaultPrefix4, defaultPrefix6
+	if n == nil {
+		spec.Key = []policy.KeyPart{{Kind: policy.KeyIP}}
+		return
+	}
+	items := d.oneOrMore(*n)
+	if len(items) > maxKeyParts {
+		d.fail(*n, fmt.Sprintf("%d parts", len(items)), fmt.Sprintf("want at most %d", maxKeyParts))
+	}
+	seen := map[policy.KeyPart]bool{}
+	for _, item := range items {
+		s, ok := d.scalar(item, keyWant)
+		if !ok {
+			continue
+		}
+		part, ok := d.keyPart(item, s.text, spec)
+		switch {
+		case !ok:
+			continue
+		case seen[part]:
+			d.fail(item, quote(s.text)+" is a part already", "remove it")
+		case part.Kind == policy.KeyGlobal && len(items) > 1:
+			d.fail(item, "global means one bucket for everybody", "write it alone, or remove it")
+		}
+		seen[part] = true
+		spec.Key = append(spec.Key, part)
+	}
+}
+
+var keyKinds = map[string]policy.KeyKind{
+	"ip":     policy.KeyIP,
+	"method": policy.KeyMethod,
+	"host":   policy.KeyHost,
+	"path":   policy.KeyPath,
+	"global": policy.KeyGlobal,
+}
+
+func (d *decoder) keyPart(n node, s string, spec *policy.RuleSpec) (policy.KeyPart, bool) {
+	if kind, ok := keyKinds[s]; ok {
+		return policy.KeyPart{Kind: kind}, true
+	}
+	kind, name, named := strings.Cut(s, ":")
+	part := policy.KeyPart{}
+	switch {
+	case strings.HasPrefix(s, "ip/"):
+		return part, d.prefixLengths(n, s, spec)
+	case named && kind == "header" && strings.EqualFold(name, "host"):
+		d.fail(n, "the Host header has a key of its own", "write host")
+		return part, false
+	case named && kind == "header":
+		part = policy.KeyPart{Kind: policy.KeyHeader, Name: textproto.CanonicalMIMEHeaderKey(name)}
+	case named && kind == "cookie":
+		part = policy.KeyPart{Kind: policy.KeyCookie, Name: name}
+	default:
+		d.fail(n, quote(s)+" is not a key", "want "+keyWant)
+		return part, false
+	}
+	if err := policy.CheckKeyPart(part); err != nil {
+		d.failWith(n, err, "write for example header:X-Api-Key")
+		return part, false
+	}
+	return part, true
+}
+
+// prefixLengths reads ip/24/48.
+func (d *decoder) prefixLengths(n node, s string, spec *policy.RuleSpec) bool {
+	f := strings.Split(s, "/")
+	if len(f) != 3 {
+		d.fail(n, quote(s)+" does not name two prefix lengths", "write the one for IPv4, then the one for IPv6: ip/24/48")
+		return false
+	}
+	v4, err4 := strconv.ParseUint(f[1], 10, 8)
+	v6, err6 := strconv.ParseUint(f[2], 10, 8)
+	c := probe
+	c.IPv4Prefix, c.IPv6Prefix = int(v4), int(v6)
+	// 0 would mean the default there, and everybody here.
+	if err4 != nil || err6 != nil || v4 == 0 || v6 == 0 || tryLimit(c) != nil {
+		d.fail(n, quote(s)+" is out of range", "want 1 to 32 for IPv4 and 1 to 128 for IPv6, for example ip/24/48")
+		return false
+	}
+	spec.Limit.IPv4Prefix, spec.Limit.IPv6Prefix = c.IPv4Prefix, c.IPv6Prefix
+	return true
+}

@@ -1,0 +1,177 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/policy"
+)
+
+var update = flag.Bool("update", false, "write the .golden files anew")
+
+// noEnv knows no variables.
+func noEnv(string) (string, bool) { return "", false }
+
+func mustParse(t *testing.T, text string) *Config {
+	t.Helper()
+	c, err := Parse("f.yaml", []byte(text), noEnv)
+	if err != nil {
+		t.Fatalf("%s\n%v", text, err)
+	}
+	return c
+}
+
+// TestGolden compares the whole report on files that hold one of every
+// mistake. Line and column of each were checked by eye.
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"everything", "contract", "network"} {
+		path := filepath.Join("testdata", name+".yaml")
+		_, err := Load(path, noEnv)
+		if err == nil {
+			t.Errorf("%s: no error", path)
+			continue
+		}
+		got := []byte(filepath.ToSlash(err.Error()) + "\n")
+		golden := filepath.Join("testdata", name+".golden")
+		if *update {
+			if err := os.WriteFile(golden, got, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s:\n--- got\n%s--- want\n%s", path, got, want)
+		}
+	}
+}
+
+// TestGoldenPlaces checks the places of a report against the file: at each of
+// them stands the setting, its value, or the mapping that lacks it.
+func TestGoldenPlaces(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join("testdata", "everything.yaml")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(data), "\n")
+	_, err = Parse(path, data, noEnv)
+	var all Errors
+	if !errors.As(err, &all) || len(all) < 60 {
+		t.Fatalf("%d errors, want 60 and more", len(all))
+	}
+	last := &Error{}
+	for _, e := range all {
+		if e.Line < last.Line || e.Line == last.Line && e.Column < last.Column {
+			t.Errorf("%v comes after %v", e, last)
+		}
+		last = e
+		line := []rune(lines[e.Line-1])
+		if e.Column < 1 || e.Column > len(line) {
+			t.Errorf("%v: line %d has %d columns", e, e.Line, len(line))
+			continue
+		}
+		before, at := line[:e.Column-1], line[e.Column-1]
+		ok := at != ' ' && (len(before) == 0 || strings.ContainsRune(" [{", before[len(before)-1]))
+		if !ok {
+			t.Errorf("%v: column %d of %q is not where a value begins", e, e.Column, string(line))
+		}
+	}
+}
+
+// TestContract parses every setting of the contract but those that are refused
+// by name.
+func TestContract(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join("testdata", "contract.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for line := range strings.Lines(string(data)) {
+		if !strings.HasPrefix(line, "upstream:") && !strings.HasPrefix(line, "redis:") && !strings.HasPrefix(line, "cluster:") {
+			text.WriteString(line)
+		}
+	}
+	theta := 0.5
+	want := &Config{
+		Listeners:  []Listener{{Address: "127.0.0.1:8080", DenyStatus: 429}},
+		DenyStatus: 429,
+		Admin:      "127.0.0.1:8081",
+		Memory:     64 << 20,
+		Policy: policy.Settings{
+			Rules: []policy.RuleSpec{{
+				Limit: fastlimit.RuleConfig{
+					Name: "per-ip", Rate: fastlimit.Rate{N: 100, Per: time.Second}, Burst: 200, Cost: 1,
+					EscalateAt: &theta, IPv4Prefix: 32, IPv6Prefix: 64,
+				},
+				Match: policy.Match{Hosts: []string{"*.example.com"}, Paths: []string{"/api/*"}, Methods: []string{"GET", "POST"}},
+				Key:   []policy.KeyPart{{Kind: policy.KeyIP}},
+			}},
+			Allow:          []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+			Deny:           []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")},
+			TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
+			ClientIPHeader: "X-Forwarded-For",
+		},
+		headerGiven: true,
+	}
+	if got := mustParse(t, text.String()); !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%+v\nwant\n%+v", got, want)
+	}
+}
+
+func TestDefault(t *testing.T) {
+	t.Parallel()
+	c := Default()
+	written := mustParse(t, "rules: [{name: per-ip, key: ip, rate: 100/s, burst: 200}]")
+	if !reflect.DeepEqual(c, written) {
+		t.Errorf("Default() is\n%+v\na file without other settings\n%+v", c, written)
+	}
+	if _, err := fastlimit.New(c.Limiter()); err != nil {
+		t.Error(err)
+	}
+	if c.Listeners[0] != (Listener{"127.0.0.1:8080", 429}) || c.Admin != "127.0.0.1:8081" {
+		t.Errorf("%+v", c)
+	}
+	if got := c.Limiter().Rules[0]; got.Name != "per-ip" || got.Rate.String() != "100/s" || got.Burst != 200 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A file that parses is one that the limiter and the policy accept.
+func checkAccepted(t *testing.T, c *Config) {
+	t.Helper()
+	lc := c.Limiter()
+	if _, err := fastlimit.NewPlan(lc); err != nil {
+		t.Errorf("accepted here, refused by the limiter: %v", err)
+		return
+	}
+	if len(lc.Rules) > 8 {
+		return // taking the memory takes time
+	}
+	lc.Memory = 4 << 20
+	lim, err := fastlimit.New(lc)
+	if err != nil {
+		t.Errorf("accepted here, refused by the limiter: %v", err)
+		return
+	}
+	if _, err := policy.New(lim, c.Policy); err != nil {
+		t.Errorf("accepted here, refused by the policy: %v", err)
+	}
+	if _, err := policy.NewIdentity(c.Policy); err != nil {
+		t.Errorf("accepted here, refused by the policy: %v", err)
+	}
+}

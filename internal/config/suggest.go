@@ -1,0 +1,68 @@
+package config
+
+import (
+	"strconv"
+	"strings"
+)
+
+// suggest says what may stand in place of an unknown setting.
+func suggest(name string, fields []field) string {
+	var valid []string
+	best, least := "", 1+max(1, len(name)/3)
+	for _, f := range fields {
+		if f.read == nil {
+			continue
+		}
+		valid = append(valid, f.name)
+		if n := distance(strings.ToLower(name), f.name); n < least {
+			best, least = f.name, n
+		}
+	}
+	list := "valid here: " + strings.Join(valid, ", ")
+	if best == "" {
+		return list
+	}
+	return "did you mean " + best + "? " + list
+}
+
+// distance is the number of letters to insert, remove, replace or swap with
+// their neighbour to get from a to b (optimal string alignment). Lengths that
+// differ by more than any suggestion allows are not looked at.
+func distance(a, b string) int {
+	if len(a) > 2*len(b) {
+		return len(a)
+	}
+	before, prev, cur := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i := range len(a) {
+		cur[0] = i + 1
+		for j := range len(b) {
+			change := 1
+			if a[i] == b[j] {
+				change = 0
+			}
+			cur[j+1] = min(prev[j]+change, prev[j+1]+1, cur[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				cur[j+1] = min(cur[j+1], before[j-1]+1)
+			}
+		}
+		before, prev, cur = prev, cur, before
+	}
+	return prev[len(b)]
+}
+
+// printable keeps a name that somebody wrote in place of a setting on one
+// line.
+func printable(name string) string {
+	for _, r := range name {
+		if r <= ' ' || r == ':' || r == 0x7f || !strconv.IsPrint(r) {
+			return quote(name)
+		}
+	}
+	if name == "" || len(name) > 60 {
+		return quote(name)
+	}
+	return name
+}

@@ -1,0 +1,80 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+)
+
+// lowRate is the traffic in requests per second below which a rule's share of
+// memory is worth a warning: any flood is above.
+const lowRate = 1000
+
+// Warnings tells what is valid and probably not meant. p is the plan of
+// c.Limiter(). One line each, without a newline.
+func Warnings(c *Config, p *fastlimit.Plan) []string {
+	var all []string
+	warn := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+
+	if host, _, err := net.SplitHostPort(c.Admin); err == nil && !isLoopback(host) {
+		warn("admin: %s can be reached from other machines; it serves metrics, profiles and resets, so keep it behind a firewall", c.Admin)
+	}
+	if len(c.Policy.TrustedProxies) == 0 {
+		if c.headerGiven {
+			warn("client_ip_header: %s is read from trusted proxies only, and there are none; set trusted_proxies", c.Policy.ClientIPHeader)
+		}
+		if c.Policy.OriginalRequest != 0 {
+			warn("original_request: its headers are read from trusted proxies only, and there are none; set trusted_proxies")
+		}
+	}
+	for _, t := range c.Policy.TrustedProxies {
+		if t.Bits() == 0 {
+			warn("trusted_proxies: %v trusts everybody: any client may choose the address it is counted by", t)
+		}
+	}
+	denied := map[netip.Prefix]bool{}
+	for _, p := range c.Policy.Deny {
+		denied[p] = true
+	}
+	for _, p := range c.Policy.Allow {
+		if denied[p] {
+			warn("allow, deny: %v is in both lists: deny wins", p)
+		}
+	}
+	for i := range p.Rules {
+		all = append(all, ruleWarnings(&c.Policy.Rules[i].Limit, &p.Rules[i])...)
+	}
+	return all
+}
+
+func ruleWarnings(given *fastlimit.RuleConfig, rp *fastlimit.RulePlan) []string {
+	var all []string
+	warn := func(format string, args ...any) {
+		all = append(all, "rule "+given.Name+": "+fmt.Sprintf(format, args...))
+	}
+	rc := &rp.Config
+	if rp.RequestsPerSecond < lowRate {
+		warn("its memory carries %s of distinct clients; beyond that buckets are lost and clients exceed %v: raise memory, or the rate",
+			perSecond(rp.RequestsPerSecond), rc.Rate)
+	}
+	drain := time.Duration((1 + *rc.EscalateAt) * float64(rc.Burst) / rc.Rate.PerSecond() * float64(time.Second))
+	switch {
+	case rc.Strict:
+		warn("strict checks every request: every client takes a bucket, and a flood of one-shot sources fills the table")
+	case !rp.Filter:
+		warn("a full bucket takes %s to drain, over the hour that first-seen clients are remembered: every client is counted from its first request, which takes more memory under a flood",
+			roughly(drain))
+	}
+	if given.EscalateAt == nil && !rc.Strict && *rc.EscalateAt == 0 {
+		warn("escalate_at is 0, as burst %d is below 10: every request but a first-seen one is checked exactly", rc.Burst)
+	}
+	return all
+}
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}

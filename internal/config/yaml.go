@@ -1,0 +1,173 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// Bounds on what the parser is given; see the package comment.
+const (
+	maxDepth = 32
+	maxKeys  = 6000
+)
+
+const (
+	secondDocument = "a second document"
+	oneDocument    = "one file holds one configuration: remove what follows"
+)
+
+// parseYAML returns the tree of the only document, nil if it is empty.
+func parseYAML(data []byte) (ast.Node, *Error) {
+	tokens := lexer.Tokenize(string(data))
+	if e := checkTokens(tokens); e != nil {
+		return nil, e
+	}
+	f, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		return nil, syntaxError(err, data)
+	}
+	var body ast.Node
+	for _, doc := range f.Docs {
+		switch {
+		case doc.Body == nil:
+		case body != nil:
+			n := newNode("", doc.Body)
+			return nil, &Error{Line: n.line, Column: n.column, Problem: secondDocument, Fix: oneDocument}
+		default:
+			body = doc.Body
+		}
+	}
+	return body, nil
+}
+
+func errorAt(t *token.Token, problem, fix string) *Error {
+	return &Error{Line: t.Position.Line, Column: t.Position.Column, Problem: problem, Fix: fix}
+}
+
+// checkTokens refuses what would keep the parser busy, and what a token tells
+// more plainly than a tree.
+func checkTokens(tokens token.Tokens) *Error {
+	flow, keys, line := 0, 0, 0
+	content := false // something other than comments and "---" was seen
+	var blocks []int // columns of the blocks around the token
+	for _, t := range tokens {
+		switch t.Type {
+		case token.CommentType:
+			continue
+		case token.DirectiveType:
+			return errorAt(t, "a YAML directive", "remove the line")
+		case token.DocumentHeaderType:
+			if content {
+				return errorAt(t, secondDocument, oneDocument)
+			}
+			continue
+		case token.SequenceStartType, token.MappingStartType:
+			flow++
+		case token.SequenceEndType, token.MappingEndType:
+			flow = max(0, flow-1) // one without a start is the parser's to refuse
+		case token.MappingValueType:
+			keys++
+		case token.MappingKeyType:
+			return errorAt(t, `a complex key ("? ")`, "write key: value")
+		}
+		content = true
+		if p := t.Position; flow == 0 && (p.Line != line || t.Type == token.SequenceEntryType) {
+			line = p.Line
+			blocks = enclose(blocks, p.Column)
+		}
+		if flow > maxDepth || len(blocks) > maxDepth {
+			return errorAt(t, fmt.Sprintf("nested deeper than %d levels", maxDepth), "no setting is")
+		}
+		if keys > maxKeys {
+			return errorAt(t, fmt.Sprintf("more than %d keys", maxKeys), "256 rules need fewer: is this the right file?")
+		}
+	}
+	return nil
+}
+
+// enclose leaves the blocks that a token at the column ends, and enters the one
+// that it begins.
+func enclose(blocks []int, column int) []int {
+	for len(blocks) > 0 && blocks[len(blocks)-1] >= column {
+		blocks = blocks[:len(blocks)-1]
+	}
+	return append(blocks, column)
+}
+
+// syntaxError places an error of the parser. There is only ever one, as what
+// follows it cannot be told.
+func syntaxError(err error, data []byte) *Error {
+	var ye yaml.Error
+	if !errors.As(err, &ye) || ye.GetToken() == nil {
+		return &Error{Problem: "YAML: " + strings.ReplaceAll(err.Error(), "\n", " ")}
+	}
+	t := ye.GetToken()
+	e := errorAt(t, "YAML: "+ye.GetMessage(), "")
+	e.Fix = syntaxFix(ye.GetMessage(), sourceLine(data, t.Position.Line))
+	return e
+}
+
+// syntaxFix guesses at what the author meant.
+func syntaxFix(msg, line string) string {
+	switch {
+	case strings.Contains(msg, "cannot start any token") && strings.Contains(line, "\t"):
+		return "indent with spaces instead of tabs"
+	case strings.Contains(line, "${"):
+		return `put quotes around "${…}"`
+	case strings.Contains(msg, "must be specified"):
+		return "close the bracket, or put the value in quotes"
+	case strings.Contains(msg, "could not find end character"):
+		return "close the quotes"
+	case strings.Contains(msg, "mapping value is not allowed"):
+		return `indent all settings of a block alike, and put a value that contains ": " in quotes`
+	case strings.Contains(msg, "invalid key for this map"), strings.Contains(msg, "unexpected scalar value type"), strings.Contains(msg, "reserved character"),
+		strings.Contains(msg, "unexpected directive"), strings.Contains(msg, "value is not allowed"):
+		return "put the value in quotes"
+	}
+	return "check the indentation and the quotes"
+}
+
+func sourceLine(data []byte, n int) string {
+	for line := range strings.Lines(string(data)) {
+		if n--; n == 0 {
+			return line
+		}
+	}
+	return ""
+}
+
+// glue undoes a slip of the tokenizer (go-yaml 1.19.2): in a list inside { } it
+// takes a:b for a mapping, where YAML wants a space after the colon. So
+// {key: [ip, header:X-Api-Key]} reads as it does in block style.
+func glue(n ast.Node) ast.Node {
+	m, ok := n.(*ast.MappingNode)
+	if !ok || m.IsFlowStyle || len(m.Values) != 1 {
+		return n
+	}
+	v := m.Values[0]
+	key, colon, value := v.Key.GetToken(), v.Start, v.Value.GetToken()
+	if !isPlain(key) || !isPlain(value) ||
+		value.Position.Line != colon.Position.Line || value.Position.Column != colon.Position.Column+1 {
+		return n
+	}
+	t := key.Clone()
+	t.Type = token.StringType
+	t.Value = key.Value + ":" + value.Value
+	return ast.String(t)
+}
+
+// isPlain tells scalars without quotes from all other tokens.
+func isPlain(t *token.Token) bool {
+	switch t.Type {
+	case token.StringType, token.IntegerType, token.FloatType, token.BoolType:
+		return true
+	}
+	return false
+}
