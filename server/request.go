@@ -70,8 +70,10 @@ func (i *identity) read(j *job, ctx *fasthttp.RequestCtx, forwarded bool, f *fau
 
 	var named [][]byte
 	method, target, host := h.Method(), h.RequestURI(), h.Host()
-	if authority := policy.Authority(target); authority != nil {
-		host = authority // RFC 9112 §3.2.2: it wins over Host
+	if len(target) > 0 && target[0] != '/' {
+		if authority := policy.Authority(target); authority != nil {
+			host = authority // RFC 9112 §3.2.2: it wins over Host
+		}
 	}
 	if trusted {
 		named = h.PeekAll(i.client)

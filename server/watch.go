@@ -101,14 +101,12 @@ func (w *ruleWatch) look(stats fastlimit.RuleStats, now time.Duration) {
 	}
 }
 
+// logDenial logs the key as text, in which the policy has escaped whatever is
+// not printable.
 func (s *Server) logDenial(rule int, r *policy.Request, v *policy.Verdict) {
-	key := s.engine.KeyText(rule, r)
-	for i := range key {
-		key[i] = printable(key[i])
-	}
 	s.log.Info("denied",
 		slog.String("rule", v.Rule.Name()),
-		slog.Any("key", key),
+		slog.Any("key", s.engine.KeyText(rule, r)),
 		slog.String("stage", v.Decision.Stage.String()),
 		slog.Duration("retry_after", v.Decision.RetryAfter),
 	)

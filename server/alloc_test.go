@@ -1,0 +1,213 @@
+// The race detector makes sync.Pool drop items, so that everything allocates.
+
+//go:build !race
+
+package server
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit/internal/policy"
+	"github.com/valyala/fasthttp"
+	"github.com/valyala/fasthttp/fasthttputil"
+)
+
+// The handler, and with it identity, policy and page, must not allocate.
+func TestHandlerDoesNotAllocate(t *testing.T) {
+	composite := perIP()
+	composite.TrustedProxies = loopback()
+	composite.OriginalRequest = policy.OriginalXForwarded
+	composite.Rules[0].Key = []policy.KeyPart{{Kind: policy.KeyIP}, {Kind: policy.KeyHeader, Name: "X-Api-Key"}, {Kind: policy.KeyCookie, Name: "sid"}}
+	allowed := perIP()
+	allowed.Rules[0].Limit.Burst = 1 << 40
+	listed := perIP()
+	listed.Deny = loopback()
+	for name, c := range map[string]struct {
+		set    policy.Settings
+		status int
+	}{
+		"allow": {allowed, 200}, "deny": {perIP(), 429}, "deny list": {listed, 403}, "composite, proxied": {composite, 429},
+	} {
+		s, err := New(newConfig(t, c.set))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := newContext(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1})
+		for k, v := range map[string]string{"X-Forwarded-For": "192.0.2.1, 127.0.0.2", "X-Forwarded-Uri": "/a", "X-Api-Key": "k", "Cookie": "a=b; sid=s"} {
+			ctx.Request.Header.Set(k, v)
+		}
+		request := func() {
+			ctx.Response.Reset()
+			s.traffic[0].handle(ctx)
+		}
+		for range 10 {
+			request()
+		}
+		if got := ctx.Response.StatusCode(); got != c.status {
+			t.Fatalf("%s: status %d, want %d", name, got, c.status)
+		}
+		if n := testing.AllocsPerRun(1000, request); n != 0 {
+			t.Errorf("%s: %v allocations per request", name, n)
+		}
+	}
+}
+
+// tcpListener makes in-memory connections look like TCP ones, which is what
+// the handler insists on.
+type tcpListener struct{ *fasthttputil.InmemoryListener }
+
+func (l tcpListener) Accept() (net.Conn, error) {
+	c, err := l.InmemoryListener.Accept()
+	return tcpConn{c}, err
+}
+
+type tcpConn struct{ net.Conn }
+
+func (tcpConn) RemoteAddr() net.Addr { return tcpPeer }
+
+var tcpPeer = &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1}
+
+// The same over connections, with fasthttp's parser and writer around it.
+func TestConnectionDoesNotAllocate(t *testing.T) {
+	s, err := New(newConfig(t, perIP()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask, stop := connect(t, s.traffic[0].http)
+	defer stop()
+	for range 100 {
+		ask()
+	}
+	// Below one: the runtime allocates now and then on its own account.
+	if n := testing.AllocsPerRun(2000, ask); n >= 1 {
+		t.Errorf("%v allocations per request", n)
+	}
+	if n := s.requests(); n[outcomeDeny] < 2000 {
+		t.Errorf("counted %v", n)
+	}
+}
+
+// connect serves one in-memory connection; ask sends a request and reads the
+// answer without allocating.
+func connect(t testing.TB, srv *fasthttp.Server) (ask, stop func()) {
+	ln := tcpListener{fasthttputil.NewInmemoryListener()}
+	done := make(chan error)
+	go func() { done <- srv.Serve(ln) }()
+	c, err := ln.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := []byte("GET /path?query HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: test\r\nAccept: */*\r\n\r\n")
+	br := bufio.NewReader(c)
+	var resp fasthttp.Response
+	ask = func() {
+		if _, err := c.Write(request); err != nil {
+			t.Fatal(err)
+		}
+		if err := resp.Read(br); err != nil && err != io.EOF {
+			t.Fatal(err)
+		}
+	}
+	return ask, func() { c.Close(); ln.Close(); <-done }
+}
+
+// bare answers what the server answers without a decision: what it costs to
+// return this from a fasthttp handler.
+func bare(deny bool) *fasthttp.Server {
+	body := []byte(`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"detail":"The limit of 1/s with a burst of 3 is exceeded.","violated-policies":["per-ip"]}`)
+	return &fasthttp.Server{
+		NoDefaultServerHeader: true, NoDefaultContentType: true,
+		ReadTimeout: defaultReadTimeout, WriteTimeout: defaultWriteTimeout, IdleTimeout: defaultIdleTimeout,
+		ReadBufferSize: defaultMaxHeaderBytes, MaxIdleWorkerDuration: time.Second,
+		Handler: func(ctx *fasthttp.RequestCtx) {
+			if !deny {
+				return
+			}
+			ctx.SetStatusCode(429)
+			h := &ctx.Response.Header
+			h.SetContentType("application/problem+json")
+			h.Set("Retry-After", "1")
+			h.Set("RateLimit", `"per-ip";r=0;t=1`)
+			h.Set("X-RateLimit-Remaining", "0")
+			h.Set("X-RateLimit-Reset", "1.000")
+			h.Set("X-RateLimit-Clear", "3.000")
+			h.Set("RateLimit-Policy", `"per-ip";q=3;w=3`)
+			h.Set("Cache-Control", "no-store")
+			ctx.SetBody(body)
+		},
+	}
+}
+
+// BenchmarkHandler is the handler alone, ours beside a bare one.
+func BenchmarkHandler(b *testing.B) {
+	allowed := perIP()
+	allowed.Rules[0].Limit.Burst, allowed.Rules[0].Limit.Strict = 1<<40, false
+	for _, c := range []struct {
+		name string
+		set  policy.Settings
+		deny bool
+	}{{"allow", allowed, false}, {"deny", perIP(), true}} {
+		s, err := New(newConfig(b, c.set))
+		if err != nil {
+			b.Fatal(err)
+		}
+		for name, handler := range map[string]fasthttp.RequestHandler{"fastlimit": s.traffic[0].handle, "bare": bare(c.deny).Handler} {
+			b.Run(c.name+"/"+name, func(b *testing.B) {
+				ctx := newContext(tcpPeer)
+				for range 10 {
+					handler(ctx)
+				}
+				for b.Loop() {
+					ctx.Response.Reset()
+					handler(ctx)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkConnection is a request with all of fasthttp around it, in memory:
+// without the system calls, which cost most.
+func BenchmarkConnection(b *testing.B) {
+	s, err := New(newConfig(b, perIP()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, srv := range map[string]*fasthttp.Server{"fastlimit": s.traffic[0].http, "bare": bare(true)} {
+		b.Run(name, func(b *testing.B) {
+			ask, stop := connect(b, srv)
+			defer stop()
+			b.ReportAllocs()
+			for b.Loop() {
+				ask()
+			}
+		})
+	}
+}
+
+func BenchmarkInspect(b *testing.B) {
+	var ctx fasthttp.RequestCtx
+	br := bufio.NewReader(&endless{[]byte("GET / HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0)\r\nAccept: text/html,*/*\r\nAccept-Language: en\r\nAccept-Encoding: gzip, br\r\nCookie: a=b\r\nConnection: keep-alive\r\n\r\n"), 0})
+	if err := ctx.Request.Header.Read(br); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		inspect(&ctx.Request.Header)
+	}
+}
+
+// endless repeats data.
+type endless struct {
+	data []byte
+	at   int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	n := copy(p, e.data[e.at:])
+	e.at = (e.at + n) % len(e.data)
+	return n, nil
+}

@@ -1,0 +1,130 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	set := perIP()
+	set.Rules[0].Limit.Burst = 1000
+	s := start(t, set, func(c *Config) {
+		c.DrainDelay = 700 * time.Millisecond
+		c.DrainTimeout = 20 * time.Second
+	})
+	idle := dial(t, s.addr)
+	defer idle.Close()
+	busy := dial(t, s.addr)
+	defer busy.Close()
+	// A request whose body is still on its way when the drain begins.
+	io.WriteString(busy, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab")
+	io.WriteString(idle, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	if resp, err := http.ReadResponse(bufio.NewReader(idle), nil); err != nil || resp.Close {
+		t.Fatalf("before the drain: %v %v", resp, err)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.stop() }()
+
+	// First /readyz, while traffic is still taken but told to go away.
+	eventually(t, func() bool { return s.state.Load() == stateDraining })
+	if resp := get(t, "http://"+s.admin+"/readyz"); resp.StatusCode != 503 {
+		t.Errorf("readyz %d", resp.StatusCode)
+	}
+	if resp := get(t, "http://"+s.admin+"/livez"); resp.StatusCode != 200 {
+		t.Errorf("livez %d", resp.StatusCode)
+	}
+	all := raw(t, s.addr, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	if len(all) != 1 || all[0].StatusCode != 200 || !all[0].Close {
+		t.Errorf("during the delay: %v", all)
+	}
+	// Then the listener closes; the request in flight finishes.
+	eventually(t, func() bool {
+		c, err := net.Dial("tcp", s.addr)
+		if err == nil {
+			c.Close()
+		}
+		return err != nil
+	})
+	io.WriteString(busy, "cd")
+	resp, err := http.ReadResponse(bufio.NewReader(busy), nil)
+	if err != nil || resp.StatusCode != 200 || !resp.Close {
+		t.Errorf("the request in flight: %v %v", resp, err)
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	if s.logs.count("draining") != 1 || s.logs.count("drained") != 1 {
+		t.Errorf("logs:\n%s", s.logs)
+	}
+}
+
+func TestDrainIsBounded(t *testing.T) {
+	t.Parallel()
+	s := start(t, perIP(), func(c *Config) {
+		c.DrainTimeout = 200 * time.Millisecond
+		c.ReadTimeout = time.Hour
+	})
+	c := dial(t, s.addr)
+	defer c.Close()
+	io.WriteString(c, "GET / HTTP/1.1\r\nHo")
+	eventually(t, func() bool { return s.traffic[0].conns.count() == 1 })
+	err := s.stop()
+	if err == nil || !strings.Contains(err.Error(), "1 connections were cut") {
+		t.Errorf("got %v", err)
+	}
+	eventually(t, func() bool { return s.traffic[0].conns.count() == 0 })
+}
+
+func TestServeWithACancelledContextReturns(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		s, err := New(newConfig(t, perIP()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := s.Serve(ctx); err != nil { // it listens by itself
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestServeEndsWhenAListenerBreaks(t *testing.T) {
+	t.Parallel()
+	s, err := New(newConfig(t, perIP()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	s.adminLn.Close()
+	if err := s.Serve(t.Context()); err == nil || !strings.Contains(err.Error(), "a listener stopped") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestReadyOnlyWhileServing(t *testing.T) {
+	t.Parallel()
+	s, err := New(newConfig(t, perIP()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	defer s.closeListeners()
+	go s.admin.Serve(s.adminLn)
+	defer s.admin.Close()
+	if resp := get(t, "http://"+s.AdminAddr().String()+"/readyz"); resp.StatusCode != 503 {
+		t.Errorf("before Serve: %d", resp.StatusCode)
+	}
+}
