@@ -3,6 +3,7 @@ package fastlimit
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
 )
@@ -18,6 +19,16 @@ type Config struct {
 	// Rules share it by need; see [NewPlan]. Slow rules and long windows need
 	// more. 0 means 64 MiB; at least 1 MiB, and 256 KiB for each rule.
 	Memory int64
+
+	// Store is the exact tier that nodes share, for example one of package
+	// bucket/redisstore. nil means that the buckets of this node are exact by
+	// themselves. Close does not close it.
+	Store bucket.Store
+
+	// StoreTimeout is J, the longest that a request waits for Store; then
+	// its rule's OnFailure answers. Admissions may exceed P2's bound by r·J.
+	// 0 means 5 ms.
+	StoreTimeout time.Duration
 
 	// Secret keys all digests. Nodes that compare digests need the same one.
 	// The zero value means a random secret, which is right for a single node.
@@ -54,6 +65,10 @@ type RuleConfig struct {
 	// flood of one-shot sources fills the table.
 	Strict bool
 
+	// OnFailure is what happens to a suspect when Store does not answer in
+	// time. The zero value lets this node decide by itself.
+	OnFailure OnFailure
+
 	// IPv4Prefix and IPv6Prefix are the prefix lengths that [Rule.AddrKey]
 	// groups clients by. 0 means 32 and 64.
 	IPv4Prefix, IPv6Prefix int
@@ -64,6 +79,8 @@ const (
 	DefaultMemory = 64 << 20
 	MinMemory     = 1 << 20
 	MaxRules      = 256
+
+	DefaultStoreTimeout = 5 * time.Millisecond
 
 	smallBurst   = 10  // below this θ defaults to 0
 	defaultTheta = 0.5 // the sketch settles half the burst without a check
@@ -97,6 +114,9 @@ func (c RuleConfig) withDefaults() (RuleConfig, error) {
 	}
 	if c.Mode > Shadow {
 		add("Mode %d: want Enforce or Shadow", c.Mode)
+	}
+	if c.OnFailure > FailClosed {
+		add("OnFailure %d: want FailLocal, FailOpen or FailClosed", c.OnFailure)
 	}
 	theta := defaultTheta
 	switch {

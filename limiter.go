@@ -31,7 +31,16 @@ func New(c Config) (*Limiter, error) {
 	if c.Secret == (sketch.Secret{}) {
 		rand.Read(c.Secret[:]) // never fails
 	}
-	return newLimiter(plan, c.Secret)
+	l, err := newLimiter(plan, c.Secret)
+	if err != nil {
+		return nil, err
+	}
+	if c.Store != nil {
+		for _, r := range l.rules {
+			r.shared = newShared(r, c.Store, plan.timeout)
+		}
+	}
+	return l, nil
 }
 
 func newLimiter(plan *Plan, secret sketch.Secret) (*Limiter, error) {
@@ -95,7 +104,7 @@ func newRule(l *Limiter, rp *RulePlan, secret sketch.Secret) (*Rule, error) {
 		r.filter = l.filter
 	}
 	if rp.hasSketch() {
-		r.threshold = uint64(*rp.Config.EscalateAt * float64(rp.shape.Limit()))
+		r.threshold = uint64(*rp.Config.EscalateAt * float64(rp.shape.Burst()*rp.shape.Unit()))
 		if r.sketch, err = sketch.NewLeaky(max(1, rp.blocks), r.sketchLimit()); err != nil {
 			return nil, err
 		}

@@ -25,14 +25,12 @@ const MaxCharges = MaxRules
 // denial the one with the longest RetryAfter, of an admission the last
 // enforced one, -1 if there is none.
 func (l *Limiter) TakeAll(ctx context.Context, charges []Charge) (d Decision, by int) {
-	_ = ctx
-	return l.takeAll(charges, l.now())
+	return l.takeAll(ctx, charges, l.now())
 }
 
 // TakeAllAt is TakeAll at a time that the caller brings; see [Rule.TakeAt].
 func (l *Limiter) TakeAllAt(ctx context.Context, charges []Charge, now time.Duration) (d Decision, by int) {
-	_ = ctx
-	return l.takeAll(charges, l.clock.settle(now))
+	return l.takeAll(ctx, charges, l.clock.settle(now))
 }
 
 // chargeSet is a set of indices of charges.
@@ -41,10 +39,10 @@ type chargeSet [MaxCharges / 64]uint64
 func (s *chargeSet) add(i int)      { s[i>>6&3] |= 1 << (i & 63) }
 func (s *chargeSet) has(i int) bool { return s[i>>6&3]>>(i&63)&1 != 0 }
 
-func (l *Limiter) takeAll(charges []Charge, now time.Duration) (d Decision, by int) {
+func (l *Limiter) takeAll(ctx context.Context, charges []Charge, now time.Duration) (d Decision, by int) {
 	if len(charges) == 1 && charges[0].Rule.config.Mode == Enforce {
 		c := &charges[0]
-		return c.Rule.take(c.Key.digest(), c.N, now), 0
+		return c.Rule.take(ctx, c.Key, c.N, now), 0
 	}
 	if len(charges) > MaxCharges {
 		panic("fastlimit: TakeAll: more than MaxCharges charges")
@@ -63,9 +61,15 @@ func (l *Limiter) takeAll(charges []Charge, now time.Duration) (d Decision, by i
 			continue
 		}
 		r := c.Rule
-		own := r.admit(c.Key.digest(), c.N, now, r.shape.Ticks(now), r.shape.Cost(c.N))
-		if own.Allowed && own.Stage == StageExact {
-			taken.add(i)
+		ticks, cost := r.shape.Ticks(now), r.shape.Cost(c.N)
+		own := passed(r.unchecked(c.Key.digest(), c.N, now, ticks, cost))
+		if own.Stage == StageExact {
+			// One deadline for all rules: a request waits once.
+			own = r.exact(ctx, c.Key, cost, now, now+l.plan.timeout)
+			// What a failure policy admitted stays charged where it was.
+			if own.Allowed && own.Stage == StageExact {
+				taken.add(i)
+			}
 		}
 		if r.config.Mode != Enforce {
 			continue
@@ -111,6 +115,6 @@ func (l *Limiter) giveBack(charges []Charge, taken *chargeSet, now time.Duration
 		}
 		c := &charges[i]
 		r := c.Rule
-		r.table.Refund(c.Key.digest(), r.shape.Ticks(now), r.shape.Cost(c.N))
+		r.giveBack(c.Key, r.shape.Cost(c.N), now)
 	}
 }

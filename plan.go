@@ -17,7 +17,8 @@ type Plan struct {
 	Clients int           // distinct clients per window that the filter knows
 	Rules   []RulePlan    // in the order of Config.Rules
 
-	filterWords int // per generation
+	filterWords int           // per generation
+	timeout     time.Duration // J; 0 without a shared exact tier
 }
 
 // RulePlan is the share of one rule.
@@ -38,6 +39,8 @@ type RulePlan struct {
 	shape  bucket.Shape
 	blocks int // of the sketch
 	sets   int // of the table
+
+	slack time.Duration // J: what a shared bucket holds more, as time
 }
 
 const (
@@ -84,6 +87,12 @@ func NewPlan(c Config) (*Plan, error) {
 		errs = append(errs, fmt.Errorf("fastlimit: Memory %d: want at least %d for %d rules", c.Memory, least, len(c.Rules)))
 	}
 	p := &Plan{}
+	if c.Store != nil {
+		p.timeout = c.StoreTimeout
+		if p.timeout <= 0 {
+			p.timeout = DefaultStoreTimeout
+		}
+	}
 	seen := map[string]bool{}
 	for _, rc := range c.Rules {
 		rc, err := rc.withDefaults()
@@ -95,7 +104,7 @@ func NewPlan(c Config) (*Plan, error) {
 			errs = append(errs, err)
 			continue
 		}
-		p.Rules = append(p.Rules, newRulePlan(rc))
+		p.Rules = append(p.Rules, newRulePlan(rc, p.timeout))
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
@@ -105,17 +114,17 @@ func NewPlan(c Config) (*Plan, error) {
 	return p, nil
 }
 
-func newRulePlan(rc RuleConfig) RulePlan {
+func newRulePlan(rc RuleConfig, slack time.Duration) RulePlan {
 	shape, err := bucket.NewShape(rc.Rate.N, rc.Rate.Per, rc.Burst)
 	if err != nil {
 		panic("BUG: fastlimit: a checked rule has no shape: " + err.Error())
 	}
-	rp := RulePlan{Config: rc, shape: shape}
+	rp := RulePlan{Config: rc, shape: shape.WithSlack(slack), slack: slack}
 	rp.Filter = !rc.Strict && rp.drainTime() <= maxWindow
 	return rp
 }
 
-// drainTime is ((1+θ)·B + 2)·T: a client that was silent for so long has
+// drainTime is ((1+θ)·B + 2)·T, and J with a shared exact tier: a client that was silent for so long has
 // level 0, however much P2 allowed it before. One unit less breaks P2: the
 // client would be let in uncounted while its level has not drained.
 func (rp *RulePlan) drainTime() time.Duration {
@@ -124,7 +133,7 @@ func (rp *RulePlan) drainTime() time.Duration {
 	if secs > maxPeriod.Seconds() {
 		return maxPeriod
 	}
-	return time.Duration(secs*1e9) + time.Microsecond
+	return time.Duration(secs*1e9) + time.Microsecond + rp.slack
 }
 
 func enough() float64 { return enoughPerCore * float64(max(minCores, runtime.GOMAXPROCS(0))) }

@@ -19,6 +19,7 @@ type Rule struct {
 	threshold uint64 // θ·B·T in ticks, rounded down: towards suspicion
 	cost      uint64
 	counts    *counters
+	shared    *shared // nil: the table is the exact tier
 	limiter   *Limiter
 	hasher    sketch.Hasher
 	config    RuleConfig
@@ -37,28 +38,30 @@ func (r *Rule) Config() RuleConfig { return r.config }
 // Allow takes the rule's cost for key now and reports whether the request is
 // admitted. A shadow rule admits everything.
 func (r *Rule) Allow(key Key) bool {
-	d := r.take(key.digest(), r.cost, r.limiter.now())
+	d := r.take(context.Background(), key, r.cost, r.limiter.now())
 	return d.Allowed || r.config.Mode == Shadow
 }
 
-// Take takes n units for key now. It does not allocate. A denied request
-// takes nothing. The decision is what the rule would do if enforced: minding
-// its mode is up to the caller. n = 0 asks like [Rule.Peek].
+// Take takes n units for key now. It does not allocate, nor wait, unless a
+// suspect has to be looked up in a shared exact tier ([Config.Store]); then it
+// waits for no longer than [Config.StoreTimeout] or the end of ctx. A denied
+// request takes nothing. The decision is what the rule would do if enforced:
+// minding its mode is up to the caller. n = 0 asks like [Rule.Peek].
 func (r *Rule) Take(ctx context.Context, key Key, n uint64) Decision {
-	_ = ctx // waits for nothing while the exact tier is local
-	return r.take(key.digest(), n, r.limiter.now())
+	return r.take(ctx, key, n, r.limiter.now())
 }
 
 // TakeAt is Take at a time that the caller brings: the time since an arbitrary
 // start not far in the past, on one clock for all calls to a limiter. The
 // clock may jump ahead. Where it steps back by more than a second that counts
-// as no time passed.
+// as no time passed. A limiter with a shared exact tier must not be given
+// times other than its own.
 func (r *Rule) TakeAt(ctx context.Context, key Key, n uint64, now time.Duration) Decision {
-	_ = ctx
-	return r.take(key.digest(), n, r.limiter.clock.settle(now))
+	return r.take(ctx, key, n, r.limiter.clock.settle(now))
 }
 
-// Peek tells whether n units would be admitted now, and takes nothing.
+// Peek tells whether n units would be admitted now as far as this node knows,
+// and takes nothing.
 func (r *Rule) Peek(key Key, n uint64) Decision {
 	return r.peek(key.digest(), n, r.limiter.now())
 }
@@ -72,16 +75,30 @@ func (r *Rule) PeekAt(key Key, n uint64, now time.Duration) Decision {
 // bucket still holds them. Give back only what was taken, and soon: P2 counts
 // a request that was given back as one that was never made.
 func (r *Rule) Refund(key Key, n uint64) {
-	now := r.shape.Ticks(r.limiter.now())
-	r.table.Refund(key.digest(), now, r.shape.Cost(n))
+	r.giveBack(key, r.shape.Cost(n), r.limiter.now())
+}
+
+func (r *Rule) giveBack(key Key, cost uint64, now time.Duration) {
+	if r.shared != nil {
+		r.shared.giveBack(key, cost)
+		return
+	}
+	r.table.Refund(key.digest(), r.shape.Ticks(now), cost)
 }
 
 // Reset empties the exact bucket of key: whoever was denied is admitted
 // again. Its sketch cells are shared with others and keep their levels.
-func (r *Rule) Reset(key Key) { r.table.Reset(key.digest()) }
+func (r *Rule) Reset(key Key) {
+	if r.shared != nil {
+		r.shared.reset(key)
+		return
+	}
+	r.table.Reset(key.digest())
+}
 
 // take is the whole decision: table, filter, sketch, exact.
-func (r *Rule) take(d sketch.Digest, n uint64, now time.Duration) Decision {
+func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration) Decision {
+	d := key.digest()
 	if n == 0 {
 		return r.peek(d, n, now)
 	}
@@ -90,28 +107,44 @@ func (r *Rule) take(d sketch.Digest, n uint64, now time.Duration) Decision {
 		r.counts.add(StageTable, false)
 		return r.denied(StageTable, tat, ticks, cost)
 	}
-	return r.admit(d, n, now, ticks, cost)
+	if stage := r.unchecked(d, n, now, ticks, cost); stage != StageExact {
+		return passed(stage)
+	}
+	return r.exact(ctx, key, cost, now, now+r.limiter.plan.timeout)
 }
 
-// admit decides on a request that the table does not turn away.
-func (r *Rule) admit(d sketch.Digest, n uint64, now time.Duration, ticks, cost uint64) Decision {
+// unchecked tells the stage at which a request that the table does not turn
+// away may pass without an exact check, or StageExact if it may not.
+func (r *Rule) unchecked(d sketch.Digest, n uint64, now time.Duration, ticks, cost uint64) Stage {
 	// Every hit marks the filter, also one that is too dear to pass by it:
 	// else a client that sends both kinds would pass uncounted once in each
 	// window while its level has not drained, which breaks P2 (a).
 	if r.filter != nil && r.filter.FirstSeen(d, now) && n == 1 {
 		r.counts.add(StageFilter, true)
-		return passed(StageFilter)
+		return StageFilter
 	}
 	if r.sketch != nil && r.sketch.Add(d, ticks, cost) < r.threshold {
 		r.counts.add(StageSketch, true)
-		return passed(StageSketch)
+		return StageSketch
 	}
-	tat, ok := r.table.Take(d, ticks, cost)
-	r.counts.add(StageExact, ok)
-	if !ok {
-		return r.denied(StageExact, tat, ticks, cost)
+	return StageExact
+}
+
+// exact decides by the exact bucket, waiting for a shared one until deadline.
+func (r *Rule) exact(ctx context.Context, key Key, cost uint64, now, deadline time.Duration) Decision {
+	var d Decision
+	if r.shared != nil {
+		d = r.shared.take(ctx, key, cost, deadline)
+	} else {
+		ticks := r.shape.Ticks(now)
+		if tat, ok := r.table.Take(key.digest(), ticks, cost); ok {
+			d = r.allowed(StageExact, tat, ticks)
+		} else {
+			d = r.denied(StageExact, tat, ticks, cost)
+		}
 	}
-	return r.allowed(StageExact, tat, ticks)
+	r.counts.add(d.Stage, d.Allowed)
+	return d
 }
 
 func (r *Rule) peek(d sketch.Digest, n uint64, now time.Duration) Decision {

@@ -1,6 +1,7 @@
 package fastlimit
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -90,7 +91,7 @@ func (w *world) request(c int, n uint64, now time.Duration, rules []int) error {
 		charges[i] = Charge{Rule: w.lim.rules[r], Key: Key{id: d.ID, x: d.Pos}, N: n}
 		w.truth[c][r].at(line)
 	}
-	d, by := w.lim.takeAll(charges, w.lim.clock.settle(now))
+	d, by := w.lim.takeAll(context.Background(), charges, w.lim.clock.settle(now))
 	if !d.Allowed {
 		return w.denied(c, n, now, rules[by])
 	}
@@ -105,7 +106,7 @@ func (w *world) request(c int, n uint64, now time.Duration, rules []int) error {
 func (w *world) single(c int, n uint64, now time.Duration, rule int) error {
 	r := w.lim.rules[rule]
 	w.truth[c][rule].at(w.line(now))
-	if !r.take(w.digests[c][rule], n, w.lim.clock.settle(now)).Allowed {
+	if !r.take(context.Background(), Key{id: w.digests[c][rule].ID, x: w.digests[c][rule].Pos}, n, w.lim.clock.settle(now)).Allowed {
 		return w.denied(c, n, now, rule)
 	}
 	return w.admitted(c, n, now, rule)

@@ -192,13 +192,13 @@ func Refund(tat, now, cost uint64) uint64 {
 	return tat - cost
 }
 
-// Remaining is the number of units that fit now.
+// Remaining is the number of units that fit now, at most Burst.
 func (s *Shape) Remaining(tat, now uint64) uint64 {
 	l := Level(tat, now)
 	if l+s.unit > s.limit+s.grace {
 		return 0
 	}
-	return (s.limit + s.grace - l) / s.unit
+	return min((s.limit+s.grace-l)/s.unit, s.burst)
 }
 
 // RetryAfter is the time until a request of the given cost fits if nothing

@@ -128,6 +128,26 @@ func (t *Table) Take(d sketch.Digest, now, cost uint64) (tat uint64, ok bool) {
 	return tat, true
 }
 
+// Raise makes the bucket of d at least as full as tat says: what is learnt
+// from a shared store is merged by maximum.
+func (t *Table) Raise(d sketch.Digest, now, tat uint64) {
+	if tat <= now {
+		return
+	}
+	mu := t.lock(d)
+	mu.Lock()
+	defer mu.Unlock()
+	e := t.findLocked(d)
+	switch {
+	case e == nil:
+		e = t.roomLocked(d, now)
+	case e.tat >= tat:
+		return
+	}
+	e.store(d.ID, tat)
+	t.useLocked(t.index(d))
+}
+
 // Refund gives back cost that was charged to d and returns the TAT
 // afterwards. A bucket that the table no longer holds is empty already.
 func (t *Table) Refund(d sketch.Digest, now, cost uint64) uint64 {

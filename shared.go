@@ -1,0 +1,193 @@
+package fastlimit
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"sync"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/sketch"
+)
+
+// OnFailure is what a rule does with a request whose shared exact bucket could
+// not be asked in time.
+type OnFailure uint8
+
+// The failure policies. The zero value is FailLocal.
+const (
+	// FailLocal lets this node's own table decide, which holds what the
+	// shared tier answered last: every node keeps the limit by itself.
+	FailLocal  OnFailure = iota
+	FailOpen             // admit
+	FailClosed           // deny: the stated exception to P1
+)
+
+// String is the policy's name in configuration.
+func (f OnFailure) String() string {
+	switch f {
+	case FailOpen:
+		return "open"
+	case FailClosed:
+		return "closed"
+	}
+	return "local"
+}
+
+// closedRetry is the RetryAfter of a FailClosed denial: there is no bucket to
+// ask when.
+const closedRetry = time.Second
+
+// shared asks the exact tier that nodes share on behalf of one rule. At most
+// one take of a client is on its way; whoever arrives meanwhile is judged on
+// its result (P4). Requests wait for an answer until their deadline and do no
+// I/O themselves.
+type shared struct {
+	rule    *Rule
+	store   bucket.Store
+	timeout time.Duration // J
+	shards  [64]flightShard
+}
+
+type flightShard struct {
+	mu sync.Mutex
+	m  map[sketch.Digest]*flight // guarded by mu
+	_  [64 - 16]byte             // a cache line each
+}
+
+func newShared(r *Rule, store bucket.Store, timeout time.Duration) *shared {
+	s := &shared{rule: r, store: store, timeout: timeout}
+	for i := range s.shards {
+		s.shards[i].m = map[sketch.Digest]*flight{}
+	}
+	return s
+}
+
+func (s *shared) shard(d sketch.Digest) *flightShard { return &s.shards[d.Pos>>8%64] }
+
+// take decides on a suspect: by the table if it knows by now, by the shared
+// bucket if that answers before the deadline, else by the failure policy.
+func (s *shared) take(ctx context.Context, key Key, cost uint64, deadline time.Duration) Decision {
+	d := key.digest()
+	w, verdict := s.join(key, d, cost, deadline)
+	if w == nil {
+		return verdict
+	}
+	timer := time.NewTimer(deadline - s.rule.limiter.now())
+	defer timer.Stop()
+	select {
+	case verdict = <-w.verdict:
+		return verdict
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return s.leave(d, w)
+}
+
+// join makes the request wait for an answer, or decides at once and returns
+// no waiter.
+func (s *shared) join(key Key, d sketch.Digest, cost uint64, deadline time.Duration) (*waiter, Decision) {
+	r := s.rule
+	sh := s.shard(d)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	now := r.limiter.now()
+	// An answer may have come since the table was read; see settleLocked.
+	ticks := r.shape.Ticks(now)
+	if tat := r.table.Lookup(d); !r.shape.Fits(tat, ticks, cost) {
+		return nil, r.denied(StageTable, tat, ticks, cost)
+	}
+	f := sh.m[d]
+	switch {
+	case now >= deadline, f != nil && now-f.sent > s.timeout:
+		// Too late, or an answer is overdue: waiting for it would cost every
+		// request the whole timeout.
+		return nil, s.fallback(d, cost, now)
+	case f == nil:
+		f = &flight{shared: s, digest: d, name: s.name(key)}
+		f.next = append(f.next, newWaiter(cost))
+		w := f.next[0]
+		sh.m[d] = f
+		if !f.submitLocked(sh, now) {
+			return nil, s.fallback(d, cost, now)
+		}
+		return w, Decision{}
+	}
+	w := newWaiter(cost)
+	f.next = append(f.next, w)
+	return w, Decision{}
+}
+
+// leave ends a wait without an answer, unless it has come just now.
+func (s *shared) leave(d sketch.Digest, w *waiter) Decision {
+	sh := s.shard(d)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	select {
+	case verdict := <-w.verdict:
+		return verdict
+	default:
+	}
+	verdict := s.fallback(d, w.cost, s.rule.limiter.now())
+	w.left, w.denied = true, !verdict.Allowed
+	return verdict
+}
+
+// fallback is the verdict of the failure policy.
+func (s *shared) fallback(d sketch.Digest, cost uint64, now time.Duration) Decision {
+	r := s.rule
+	var verdict Decision
+	switch r.config.OnFailure {
+	case FailOpen:
+		verdict = passed(StageFallback)
+	case FailClosed:
+		verdict = Decision{RetryAfter: closedRetry}
+	default:
+		ticks := r.shape.Ticks(now)
+		if tat, ok := r.table.Take(d, ticks, cost); ok {
+			verdict = r.allowed(StageFallback, tat, ticks)
+		} else {
+			verdict = r.denied(StageFallback, tat, ticks, cost)
+		}
+	}
+	verdict.Stage, verdict.Degraded = StageFallback, true
+	return verdict
+}
+
+// giveBack returns cost to the bucket, at once in the table and soon in the
+// store.
+func (s *shared) giveBack(key Key, cost uint64) {
+	now := s.rule.shape.Ticks(s.rule.limiter.now())
+	s.rule.table.Refund(key.digest(), now, cost)
+	s.send(bucket.GiveBack, s.name(key), cost)
+}
+
+// reset empties the bucket.
+func (s *shared) reset(key Key) {
+	s.rule.table.Reset(key.digest())
+	s.send(bucket.EmptyOut, s.name(key), 0)
+}
+
+// send submits an operation whose answer nobody waits for. If the store is
+// away it is lost: the client stays charged, on the safe side of P2.
+func (s *shared) send(kind bucket.Kind, name string, cost uint64) {
+	_ = s.store.Submit(&bucket.Op{
+		Kind: kind, Key: name, Shape: s.rule.shape, Cost: cost, Count: 1,
+		Done: func(*bucket.Op, bucket.Reply, error) {},
+	})
+}
+
+// name is the bucket's name in the store: the rule's and the client's. Long
+// client names, which clients write, are replaced by their hash.
+func (s *shared) name(key Key) string {
+	const longest = 120
+	b := append(make([]byte, 0, 160), s.rule.config.Name...)
+	b = append(b, ':')
+	n := len(b)
+	if b = s.rule.AppendKey(b, key); len(b)-n > longest {
+		sum := sha256.Sum256(b[n:])
+		b = hex.AppendEncode(append(b[:n], '#'), sum[:])
+	}
+	return string(b)
+}
