@@ -29,6 +29,7 @@ type batch struct {
 	ops   []*bucket.Op
 	calls []call
 	args  []any
+	buf   []byte // what args point to
 	err   *Error // of the last failed operation
 	bad   int    // operations that failed
 }
@@ -88,7 +89,7 @@ func (s *Store) exec(ctx context.Context, b *batch) {
 // send does one round trip to each address that calls go to.
 func (s *Store) send(ctx context.Context, b *batch, calls []call) {
 	s.counters.commands.Add(uint64(len(calls)))
-	b.args = b.args[:0]
+	b.args, b.buf = b.args[:0], b.buf[:0]
 	for len(calls) > 0 {
 		n := 1
 		for n < len(calls) && calls[n].to == calls[0].to {
@@ -104,7 +105,7 @@ func (s *Store) sendTo(ctx context.Context, b *batch, calls []call) {
 	for i := range calls {
 		c := &calls[i]
 		from := len(b.args)
-		b.args = s.scripts.appendArgs(b.args, s.config.KeyPrefix+c.op.Key, c.op, s.extraArgs())
+		b.args, b.buf = s.scripts.appendArgs(b.args, b.buf, s.config.KeyPrefix+c.op.Key, c.op, s.extraArgs())
 		c.cmd = redis.NewIntSliceCmd(ctx, b.args[from:len(b.args):len(b.args)]...)
 		if c.ask {
 			_ = pipe.Process(ctx, redis.NewStatusCmd(ctx, "asking"))

@@ -2,6 +2,8 @@ package redisstore
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"sync"
@@ -32,7 +34,21 @@ type client struct {
 // to more nodes has been laid out anew; its slots are reloaded by then.
 const maxDirect = 64
 
-func newClient(o *redis.UniversalOptions) *client {
+// quiet passes the client's own log on at debug level: it prints a line per
+// failed attempt to connect, and what matters of it comes as errors.
+type quiet struct{ log *slog.Logger }
+
+func (q quiet) Printf(ctx context.Context, format string, v ...any) {
+	if q.log.Enabled(ctx, slog.LevelDebug) {
+		q.log.DebugContext(ctx, fmt.Sprintf(format, v...))
+	}
+}
+
+// quieten is once per process: go-redis has one logger.
+var quieten sync.Once
+
+func newClient(o *redis.UniversalOptions, log *slog.Logger) *client {
+	quieten.Do(func() { redis.SetLogger(quiet{log}) })
 	c := &client{options: o, direct: make(map[string]*redis.Client)}
 	off := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	switch {

@@ -1,20 +1,21 @@
--- Common head of take, peek and refund: the level of KEYS[1] in ticks at the
--- server's time. The value is "level:last:unit": ticks when it was written,
--- µs when that was, ticks of a unit then. All numbers are integers below 2^53.
--- The same in Go, bit for bit: memstore.Step.
-local num, unit, limit = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local cost, count, floor = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+-- The level of KEYS[1] in ticks at the server's time. ARGV[1] is six float64,
+-- the value is "level:last:unit": ticks when it was written, µs when that was,
+-- ticks of a unit then. All are integers below 2^53, and memstore.Step is the
+-- same in Go, bit for bit. No functions and few globals: they cost more here
+-- than the arithmetic.
+local num, unit, limit, cost, count, floor = struct.unpack('<dddddd', ARGV[1])
 local MAX = 4503599627370496 -- 2^52, bucket.MaxPortable
+local down, call = math.floor, redis.pcall
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
-local level, moved = 0, false
-local value = redis.pcall('GET', KEYS[1])
-if type(value) == 'table' then
-  return value -- WRONGTYPE
-end
+local level, write = 0, false
+local value = call('GET', KEYS[1])
 if value then
+  if type(value) == 'table' then
+    return value -- WRONGTYPE
+  end
   local l, last, u = string.match(value, '^(%d+):(%d+):(%d+)$')
   l, last, u = tonumber(l), tonumber(last), tonumber(u)
   if not l or l > MAX or last > 9007199254740991 or u > 9007199254740991 or u == 0 then
@@ -23,37 +24,20 @@ if value then
   level = l
   if level > 0 then
     if u ~= unit then
-      level = math.min(math.floor(level / u * unit), MAX)
+      level = math.min(down(level / u * unit), MAX) -- the rate has changed
     end
     if now < last then
-      moved = true -- the clock stepped back: no time has passed, rebase
+      write = true -- the clock stepped back: no time has passed, rebase
     else
-      local dt = math.min(now - last, math.floor(level / num) + 1)
-      level = level - math.min(level, dt * num)
+      local dt, full = now - last, down(level / num) + 1
+      if dt > full then
+        dt = full -- keeps the product exact
+      end
+      local leak = dt * num
+      level = leak < level and level - leak or 0
     end
   end
 end
 if floor > level then
-  level, moved = floor, true
-end
-
-local function store()
-  local r
-  if level > 0 then
-    -- tostring() keeps 14 digits only
-    r = redis.pcall('SET', KEYS[1], string.format('%.0f:%.0f:%.0f', level, now, unit),
-      'PX', string.format('%.0f', math.floor(level / (num * 1000)) + 2))
-  else
-    r = redis.pcall('DEL', KEYS[1])
-  end
-  return type(r) == 'table' and r.err and r
-end
-
-local function fits()
-  if level > limit then
-    return 0
-  elseif cost == 0 then
-    return count
-  end
-  return math.min(count, math.floor((limit - level) / cost))
+  level, write = floor, true
 end

@@ -56,7 +56,7 @@ func (l *lab) run(trials []trial) {
 		if tr.value != "" {
 			pipe.Set(ctx, key, tr.value, 0)
 		}
-		args := clocked.appendArgs(nil, key, &tr.op, []any{tr.now / 1_000_000, tr.now % 1_000_000})
+		args, _ := clocked.appendArgs(nil, nil, key, &tr.op, []any{tr.now / 1_000_000, tr.now % 1_000_000})
 		replies[i] = redis.NewIntSliceCmd(ctx, args...)
 		_ = pipe.Process(ctx, replies[i])
 		values[i] = pipe.Get(ctx, key)

@@ -1,3 +1,3 @@
 
--- peek: as take, but nothing is charged or written.
-return { fits(), level, now }
+-- peek: charge and write nothing.
+return { granted, level, now }

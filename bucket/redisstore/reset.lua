@@ -1,4 +1,4 @@
--- reset: forget KEYS[1], whatever it holds. The arguments are not needed.
+-- reset: forget KEYS[1], whatever it holds.
 local clock = redis.call('TIME')
 local r = redis.pcall('DEL', KEYS[1])
 if type(r) == 'table' and r.err then

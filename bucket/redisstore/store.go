@@ -40,7 +40,7 @@ func newStore(c Config, sc *scripts) (*Store, error) {
 		return nil, err
 	}
 	o.IsClusterMode = c.Cluster
-	s := &Store{config: c, client: newClient(o), scripts: sc, queue: make(chan *bucket.Op, c.Queue)}
+	s := &Store{config: c, client: newClient(o, c.Logger), scripts: sc, queue: make(chan *bucket.Op, c.Queue)}
 	s.alarm.log, s.alarm.target = c.Logger, s.client.target()
 	s.breaker.log, s.breaker.target = c.Logger, s.client.target()
 	s.breaker.min, s.breaker.max = c.RetryMin, c.RetryMax

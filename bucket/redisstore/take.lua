@@ -1,12 +1,6 @@
 
--- take: charge as many of count requests of cost as fit.
-local granted = fits()
+-- take: charge what fits.
 local charge = granted * cost
-level = level + charge
-if moved or charge > 0 then
-  local err = store()
-  if err then
-    return err
-  end
+if charge > 0 then
+  level, write = level + charge, true
 end
-return { granted, level, now }

@@ -56,6 +56,9 @@ func New(t testing.TB, args ...string) *Server {
 // Auth sets what Do logs in with.
 func (s *Server) Auth(userAndPassword ...string) { s.auth = append([]string{"AUTH"}, userAndPassword...) }
 
+// SetArgs replaces the further arguments for the next start.
+func (s *Server) SetArgs(args ...string) { s.args = args }
+
 // Run starts the process, again after [Server.Kill] with the same port and
 // data, and waits until it answers.
 func (s *Server) Run() {

@@ -1,0 +1,131 @@
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/bucket/memstore"
+	"github.com/fastlimit/fastlimit/internal/redistest"
+)
+
+const (
+	loadCallers = 8
+	loadKeys    = 16
+)
+
+// load takes from slow buckets all the time: a unit leaks in a day, so that
+// levels count what has been charged.
+type load struct {
+	t     testing.TB
+	store *Store
+	shape bucket.Shape
+
+	granted, failed, accepted, called, twice atomic.Int64
+
+	stop chan struct{}
+	wg   sync.WaitGroup
+}
+
+func startLoad(t testing.TB, s *Store) *load {
+	t.Helper()
+	l := &load{t: t, store: s, shape: mustShape(t, 1, 24*time.Hour, 50_000), stop: make(chan struct{})}
+	for i := range loadCallers {
+		l.wg.Go(func() { l.caller(i) })
+	}
+	return l
+}
+
+func loadKey(i int) string { return fmt.Sprintf("load%d", i%loadKeys) }
+
+func (l *load) caller(i int) {
+	answered := make(chan struct{}, 1)
+	for ; ; i += loadCallers + 1 {
+		select {
+		case <-l.stop:
+			return
+		default:
+		}
+		var calls atomic.Int32
+		op := &bucket.Op{Kind: bucket.Take, Key: loadKey(i), Shape: l.shape, Cost: l.shape.Unit(), Count: 1}
+		op.Done = func(_ *bucket.Op, r bucket.Reply, err error) {
+			l.called.Add(1)
+			if calls.Add(1) > 1 {
+				l.twice.Add(1)
+				return
+			}
+			if err != nil {
+				l.failed.Add(1)
+			}
+			l.granted.Add(int64(r.Granted))
+			answered <- struct{}{}
+		}
+		switch err := l.store.Submit(op); {
+		case err == nil:
+			l.accepted.Add(1)
+			<-answered
+		case errors.Is(err, bucket.ErrAway), errors.Is(err, bucket.ErrBusy):
+			time.Sleep(time.Millisecond)
+		default:
+			l.t.Errorf("Submit: %v", err)
+		}
+	}
+}
+
+// progress waits until more takes are granted.
+func (l *load) progress(what string) {
+	l.t.Helper()
+	from := l.granted.Load()
+	redistest.Eventually(l.t, what, func() bool { return l.granted.Load() >= from+100 })
+}
+
+// end stops the load and checks that every operation has one outcome.
+func (l *load) end() {
+	l.t.Helper()
+	close(l.stop)
+	ended := make(chan struct{})
+	go func() { l.wg.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		l.t.Fatal("an operation never ended")
+	}
+	if a, c := l.accepted.Load(), l.called.Load(); a != c || l.twice.Load() != 0 {
+		l.t.Errorf("%d operations accepted, Done called %d times, %d too often", a, c, l.twice.Load())
+	}
+}
+
+// charged sums the levels of all keys in units, rounded up: what has leaked of
+// a unit in the seconds of a test.
+func (l *load) charged(get func(key string) string) (units int64) {
+	l.t.Helper()
+	for i := range loadKeys {
+		v := get(defaultPrefix + loadKey(i))
+		if v == "" {
+			continue
+		}
+		s, ok := memstore.ParseState(v)
+		if !ok {
+			l.t.Fatalf("%s holds %q", loadKey(i), v)
+		}
+		units += int64((s.Level + l.shape.Unit() - 1) / l.shape.Unit())
+	}
+	return units
+}
+
+// audit checks that what was charged is what was granted and at most what has
+// an unknown outcome besides: nothing was charged twice.
+func (l *load) audit(get func(key string) string, lost bool) {
+	l.t.Helper()
+	units, granted, failed := l.charged(get), l.granted.Load(), l.failed.Load()
+	if units > granted+failed {
+		l.t.Errorf("%d units charged, %d granted and %d unknown: some were charged twice", units, granted, failed)
+	}
+	if units < granted && !lost {
+		l.t.Errorf("%d units charged, %d granted: some were lost", units, granted)
+	}
+}
