@@ -1,0 +1,58 @@
+// Package bench measures limiters: how fast they decide, how right, and in how
+// much memory, in one run on one machine. It holds workloads, an exact oracle,
+// a load generator over HTTP, measurements of processes, and the report.
+package bench
+
+import "time"
+
+// Report is the outcome of one run. Its JSON form is the output of
+// `fastlimit bench -o json`.
+type Report struct {
+	Environment Environment `json:"environment"`
+	Results     []Result    `json:"results"`
+}
+
+// Environment is what a figure means nothing without.
+type Environment struct {
+	CPU      string            `json:"cpu"`
+	Cores    int               `json:"cores"`
+	Kernel   string            `json:"kernel"`
+	Go       string            `json:"go"`
+	Commit   string            `json:"commit"`
+	Date     time.Time         `json:"date"`
+	Flags    []string          `json:"flags,omitempty"`
+	Versions map[string]string `json:"versions,omitempty"` // of the programs measured beside
+}
+
+// Result is one limiter under one workload. Pointers are nil where a figure
+// does not apply.
+type Result struct {
+	Group    string `json:"group"`    // local, accuracy, memory, http, redis, cluster
+	Workload string `json:"workload"` // for example zipf-1.1
+	Limiter  string `json:"limiter"`
+	Setup    string `json:"setup,omitempty"` // how it was configured
+	Cores    int    `json:"cores,omitempty"`
+	Keys     int64  `json:"keys,omitempty"`
+	Requests int64  `json:"requests,omitempty"`
+
+	NsPerOp     *float64 `json:"ns_per_op,omitempty"` // wall time of one core, or of all together
+	AllocsPerOp *float64 `json:"allocs_per_op,omitempty"`
+	PerSecond   *float64 `json:"per_second,omitempty"`
+	CPUMicros   *float64 `json:"cpu_us_per_request,omitempty"`
+
+	FalseDenials    *int64   `json:"false_denials,omitempty"`
+	Excess          *float64 `json:"excess,omitempty"`    // units above burst, of the worst client
+	Denied          *float64 `json:"denied,omitempty"`    // share of requests
+	Escalated       *float64 `json:"escalated,omitempty"` // share checked exactly
+	StorePerRequest *float64 `json:"redis_per_request,omitempty"`
+	HitterAdmitted  *float64 `json:"hitter_admitted_ratio,omitempty"` // of the heavy hitter, to its limit
+
+	RSSBytes  *int64 `json:"rss_bytes,omitempty"`
+	RSSGrowth *int64 `json:"rss_growth_bytes,omitempty"` // since warm-up
+
+	// LatencyMicros are percentiles: p50, p90, p99, p99.9, max.
+	LatencyMicros map[string]float64 `json:"latency_us,omitempty"`
+	// Series are plots over time: seconds and values, by name.
+	Series map[string][][2]float64 `json:"series,omitempty"`
+	Error  string                  `json:"error,omitempty"` // why there are no figures
+}
