@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/fastlimit/fastlimit"
@@ -28,10 +29,11 @@ func (c *Config) Override(f Flags, fromFile bool) error {
 	fail := func(flag, value, problem, fix string) {
 		errs = append(errs, fmt.Errorf("--%s %s: %s; %s", flag, value, problem, fix))
 	}
-	for flag, value := range map[string]string{"upstream": f.Upstream, "redis": f.Redis} {
-		if value != "" {
-			fail(flag, value, "not supported by this version", "remove it")
-		}
+	if f.Upstream != "" {
+		fail("upstream", f.Upstream, "not supported by this version", "remove it")
+	}
+	if f.Redis != "" {
+		fail("redis", f.Redis, "not supported by this version", "remove it")
 	}
 	if f.Listen != "" {
 		addr, problem := parseAddress(f.Listen)
@@ -66,33 +68,40 @@ func (c *Config) Override(f Flags, fromFile bool) error {
 
 // overrideLimit replaces the limit of the only rule there is without a file.
 func (c *Config) overrideLimit(f Flags) error {
-	rules := append(c.Policy.Rules[:0:0], c.Policy.Rules...)
+	rules := slices.Clone(c.Policy.Rules)
 	limit := &rules[0].Limit
+	var errs []error
 	if f.Rate != "" {
 		r, err := fastlimit.ParseRate(f.Rate)
+		check := probe
+		check.Rate = r
+		if err == nil {
+			err = tryLimit(check)
+		}
 		if err != nil {
-			return flagError("rate", f.Rate, err)
+			errs = append(errs, flagError("rate", f.Rate, err))
 		}
 		limit.Rate, limit.Burst = r, 0
-	}
-	check := probe
-	check.Rate, check.Burst = limit.Rate, 1
-	if err := tryLimit(check); err != nil {
-		return flagError("rate", f.Rate, err)
 	}
 	if f.Burst != "" {
 		n, err := strconv.ParseUint(f.Burst, 10, 64)
 		if err != nil || n == 0 {
-			return fmt.Errorf("--burst %s: not a whole number above 0; write for example 200", f.Burst)
+			errs = append(errs, fmt.Errorf("--burst %s: not a whole number above 0; write for example 200", f.Burst))
 		}
 		limit.Burst = n
 	}
-	check.Burst = limit.Burst
-	if err := tryLimit(check); err != nil {
-		return flagError("burst", f.Burst, err)
+	if len(errs) == 0 {
+		check := *limit
+		check.Name = probeName
+		switch err := tryLimit(check); {
+		case err != nil && f.Burst == "": // the default of the rate is too much
+			errs = append(errs, flagError("rate", f.Rate, err))
+		case err != nil:
+			errs = append(errs, flagError("burst", f.Burst, err))
+		}
 	}
 	c.Policy.Rules = rules
-	return nil
+	return errors.Join(errs...)
 }
 
 func flagError(flag, value string, err error) error {
