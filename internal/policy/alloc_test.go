@@ -90,6 +90,11 @@ func TestScratchFitsAnyEngine(t *testing.T) {
 	if n := len(large.Applied(&s)); n != 10 {
 		t.Errorf("%d rules applied, want 10", n)
 	}
+	// Rare growth would be no allocation on average.
+	if cap(s.parts) > 64 || cap(s.addrs) > 256 || cap(s.charges) > 32 || cap(s.indices) > 32 || cap(s.fields) > 32 || cap(s.applied) > 32 {
+		t.Errorf("the scratch grows: %d parts, %d bytes of addresses, %d charges, %d indices, %d fields, %d applied",
+			cap(s.parts), cap(s.addrs), cap(s.charges), cap(s.indices), cap(s.fields), cap(s.applied))
+	}
 }
 
 func TestParsersDoNotAllocate(t *testing.T) {

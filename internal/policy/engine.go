@@ -42,7 +42,6 @@ type Engine struct {
 	lists  *lists // nil: there are none
 	rules  []rule
 	byRule map[*fastlimit.Rule]int
-	needs  scratchNeeds
 	fields []KeyPart // the distinct headers and cookies that keys are made of
 }
 
@@ -114,7 +113,7 @@ func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
 }
 
 // Decide judges the request now and charges the rules that apply. It does not
-// allocate, but for the first use of s.
+// allocate once s has grown to its size.
 func (e *Engine) Decide(ctx context.Context, r *Request, s *Scratch) Verdict {
 	list := e.collect(r, s)
 	if len(s.charges) == 0 {
@@ -138,7 +137,7 @@ func (e *Engine) DecideAt(ctx context.Context, r *Request, s *Scratch, now time.
 // collect asks the lists, and if they leave it open gathers the charges of all
 // rules that apply.
 func (e *Engine) collect(r *Request, s *Scratch) ListVerdict {
-	s.reset(&e.needs)
+	s.reset(len(e.fields))
 	s.client = plain(r.Client)
 	if v := e.lists.lookup(s.client); v != ListNone {
 		return v

@@ -108,6 +108,7 @@ func TestClientForwarded(t *testing.T) {
 		{"plain address", "10.0.0.1", []string{"198.51.100.1"}, "10.0.0.1", false},
 		{"comma in quotes", "10.0.0.1", []string{`for=198.51.100.1;x="a,b;for=1.1.1.1"`}, "198.51.100.1", true},
 		{"escaped quote", "10.0.0.1", []string{`for=198.51.100.1;x="a\",for=1.1.1.1"`}, "198.51.100.1", true},
+		{"escaped quote in the last element", "10.0.0.1", []string{`for=1.1.1.1, for=198.51.100.1;x="a\",b"`}, "198.51.100.1", true},
 		{"escaped backslash", "10.0.0.1", []string{`for=1.1.1.1;x="a\\",for=198.51.100.1`}, "198.51.100.1", true},
 		{"open quote on the left", "10.0.0.1", []string{`for="1.1.1.1, for=198.51.100.1`}, "198.51.100.1", true},
 		{"open quote in an instance on the left", "10.0.0.1", []string{`for="`, "for=198.51.100.1"}, "198.51.100.1", true},

@@ -25,17 +25,12 @@ func (e *Engine) compileKey(parts []KeyPart, config fastlimit.RuleConfig) keyMak
 	k := keyMaker{bits4: config.IPv4Prefix, bits6: config.IPv6Prefix}
 	for _, p := range parts {
 		part := keyPart{KeyPart: p}
-		switch p.Kind {
-		case KeyHeader, KeyCookie:
+		if p.Kind == KeyHeader || p.Kind == KeyCookie {
 			part.field = e.fieldIndex(p)
-		case KeyIP:
-			e.needs.addrs += 16
 		}
 		k.parts = append(k.parts, part)
 	}
 	k.addrOnly = len(parts) == 1 && parts[0].Kind == KeyIP
-	e.needs.rules++
-	e.needs.parts += len(parts)
 	return k
 }
 
@@ -46,7 +41,6 @@ func (e *Engine) fieldIndex(p KeyPart) int {
 		}
 	}
 	e.fields = append(e.fields, p)
-	e.needs.fields = len(e.fields)
 	return len(e.fields) - 1
 }
 

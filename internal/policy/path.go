@@ -21,11 +21,17 @@ func AppendPath(dst, target []byte) (path []byte, ok bool) {
 		return dst, false
 	}
 	root := len(dst)
-	dst = append(dst, '/')
-	segment := len(dst) // where the segment under way begins
-	for i := 0; i < len(raw); i++ {
+	n := plainPrefix(raw)
+	if n == 0 {
+		dst = append(dst, '/')
+	}
+	dst = append(dst, raw[:n]...)
+	segment := root + bytes.LastIndexByte(dst[root:], '/') + 1 // where the one under way begins
+	for i := n; i < len(raw); i++ {
 		c := raw[i]
 		switch c {
+		case '?', '#':
+			return endSegment(dst, root, segment), true
 		case 0:
 			return dst[:root], false
 		case '/':
@@ -47,6 +53,23 @@ func AppendPath(dst, target []byte) (path []byte, ok bool) {
 		dst = append(dst, c)
 	}
 	return endSegment(dst, root, segment), true
+}
+
+// plainPrefix is the length of what is canonical already: most paths as a
+// whole (BenchmarkAppendPath). A slash before another or before a dot, where
+// there may be work to do, does not belong to it.
+func plainPrefix(raw []byte) int {
+	for i, c := range raw {
+		switch c {
+		case 0, '%', '?', '#':
+			return i
+		case '/':
+			if i+1 < len(raw) && (raw[i+1] == '/' || raw[i+1] == '.') {
+				return i
+			}
+		}
+	}
+	return len(raw)
 }
 
 // Authority returns the authority of a target in absolute form, as
@@ -100,24 +123,19 @@ func unhex(c byte) int {
 }
 
 // splitTarget finds the authority, nil unless the target is in absolute form,
-// and the raw path without query and fragment, which may be empty.
+// and the raw path up to the end of the target, which may be empty.
 func splitTarget(target []byte) (authority, path []byte, ok bool) {
-	if i := bytes.IndexAny(target, "?#"); i >= 0 {
-		target = target[:i]
-	}
-	switch {
-	case len(target) == 0:
-		return nil, nil, false
-	case target[0] == '/':
+	if len(target) > 0 && target[0] == '/' {
 		return nil, target, true
-	case string(target) == "*":
+	}
+	if string(target) == "*" {
 		return nil, nil, true
 	}
 	scheme, rest, found := bytes.Cut(target, []byte("://"))
 	if !found || !isScheme(scheme) {
 		return nil, nil, false
 	}
-	end := bytes.IndexByte(rest, '/')
+	end := bytes.IndexAny(rest, "/?#")
 	if end < 0 {
 		end = len(rest)
 	}
@@ -129,11 +147,10 @@ func splitTarget(target []byte) (authority, path []byte, ok bool) {
 
 func isScheme(b []byte) bool {
 	for i, c := range b {
-		first := i == 0
-		if alpha := 'a' <= c|0x20 && c|0x20 <= 'z'; alpha || !first && (isAlnum(c) || c == '+' || c == '-' || c == '.') {
-			continue
+		alpha := 'a' <= c|0x20 && c|0x20 <= 'z'
+		if !alpha && (i == 0 || !isAlnum(c) && c != '+' && c != '-' && c != '.') {
+			return false
 		}
-		return false
 	}
 	return len(b) > 0
 }

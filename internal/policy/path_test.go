@@ -65,7 +65,7 @@ func TestAppendPath(t *testing.T) {
 func TestAppendPathRefuses(t *testing.T) {
 	t.Parallel()
 	for _, target := range []string{
-		"", "?", "#", "a", "a/b", "**", "*/a", // no form that has a path
+		"", "?", "#", "a", "a/b", "**", "*/a", "*?a", // no form that has a path
 		"example.com:80", "http:/a", "http:///a", "://a/b", "1http://a/b", "ht_tp://a/b",
 		"/%", "/%2", "/%zz", "/%2g", "/%g2", "/a%", "/a/%/b", "/a/b%u0041", // malformed escapes
 		"/%00", "/a\x00b",
@@ -109,7 +109,7 @@ func slowPath(target string) (path string, ok bool) {
 	raw, _, _ := strings.Cut(target, "#")
 	raw, _, _ = strings.Cut(raw, "?")
 	switch {
-	case raw == "*" || raw != "" && absolute.FindString(raw) == raw:
+	case target == "*" || raw != "" && absolute.FindString(raw) == raw:
 		return "/", true
 	case !strings.HasPrefix(raw, "/"):
 		raw = raw[len(absolute.FindString(raw)):]

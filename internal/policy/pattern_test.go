@@ -33,6 +33,9 @@ func TestPattern(t *testing.T) {
 		{"ab*ba", "aba", false},
 		{"*ab*", "ab", true},
 		{"*a*b*", "ba", false},
+		{"*a*a*", "a", false}, // each piece takes bytes of its own
+		{"a*a*", "a", false},
+		{"*a*a", "a", false},
 		{"*aa*a", "aaa", true},
 		{"*aa*a", "aa", false},
 		{"a**b", "ab", true},

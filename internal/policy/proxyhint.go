@@ -21,7 +21,6 @@ func (h *ProxyHint) Note(peer netip.Addr, trusted, forwarded bool) (warn bool) {
 	if trusted || !forwarded {
 		return false
 	}
-	peer = plain(peer)
 	if !peer.IsLoopback() && !peer.IsPrivate() && !peer.IsLinkLocalUnicast() {
 		return false
 	}

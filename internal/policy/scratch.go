@@ -2,6 +2,7 @@ package policy
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/fastlimit/fastlimit"
 )
@@ -16,10 +17,8 @@ type Scratch struct {
 	indices []int // of the rules of charges
 	applied []Applied
 
-	// Keys borrow from these two, so they must not move in the course of a
-	// request: reset makes room for all that it may need.
-	parts [][]byte
-	addrs []byte // masked addresses within composite keys
+	parts [][]byte // of all keys of the request, which borrow from it
+	addrs []byte   // masked addresses within composite keys
 
 	fields []field // by index into Engine.fields
 }
@@ -30,28 +29,11 @@ type field struct {
 	known bool
 }
 
-// scratchNeeds is the most that one request can need of a [Scratch].
-type scratchNeeds struct {
-	rules, parts, addrs, fields int
-}
-
-func (s *Scratch) reset(n *scratchNeeds) {
-	if cap(s.charges) < n.rules || cap(s.parts) < n.parts || cap(s.addrs) < n.addrs || cap(s.fields) < n.fields {
-		s.grow(n)
-	}
+func (s *Scratch) reset(fields int) {
 	s.charges, s.indices = s.charges[:0], s.indices[:0]
 	s.parts, s.addrs = s.parts[:0], s.addrs[:0]
-	s.fields = s.fields[:n.fields]
+	s.fields = slices.Grow(s.fields[:0], fields)[:fields]
 	clear(s.fields)
-}
-
-func (s *Scratch) grow(n *scratchNeeds) {
-	s.charges = make([]fastlimit.Charge, 0, n.rules)
-	s.indices = make([]int, 0, n.rules)
-	s.applied = make([]Applied, 0, n.rules)
-	s.parts = make([][]byte, 0, n.parts)
-	s.addrs = make([]byte, 0, n.addrs)
-	s.fields = make([]field, 0, n.fields)
 }
 
 // verdict is a decision and the charge that it is by, as the limiter gives

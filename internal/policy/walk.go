@@ -47,7 +47,7 @@ func (w *walk) next() (element []byte, ok bool) {
 			return nil, false
 		}
 		switch c := value[i]; {
-		case c == '"' && w.quoted && !(inQuotes && escaped(value[:i])):
+		case c == '"' && w.quoted && !(inQuotes && i > 0 && value[i-1] == '\\'):
 			inQuotes = !inQuotes
 		case c == ',' && !inQuotes:
 			w.end = i
@@ -57,13 +57,4 @@ func (w *walk) next() (element []byte, ok bool) {
 	w.values = w.values[:len(w.values)-1]
 	w.rewind()
 	return value, true
-}
-
-// escaped reports whether a backslash that counts stands at the end of before.
-func escaped(before []byte) bool {
-	n := 0
-	for n < len(before) && n < maxScan && before[len(before)-1-n] == '\\' {
-		n++
-	}
-	return n%2 == 1
 }
