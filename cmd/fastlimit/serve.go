@@ -48,16 +48,19 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 	if err != nil {
 		return err
 	}
-	if err := srv.Listen(); err != nil {
-		return err
-	}
-	log.Info("fastlimit is serving", startAttrs(srv, &plan)...)
+	// Signals are wired before anybody can know from the log that it runs.
 	return signalled(ctx, signalHooks{
 		onStop: func(s os.Signal) {
 			log.Info("stopping; a second signal stops at once", slog.String("signal", s.String()))
 		},
 		onHangup: func() { log.Warn("reload is not supported by this version: the rules stay as they are") },
-	}, srv.Serve)
+	}, func(ctx context.Context) error {
+		if err := srv.Listen(); err != nil {
+			return err
+		}
+		log.Info("fastlimit is serving", startAttrs(srv, &plan)...)
+		return srv.Serve(ctx)
+	})
 }
 
 func (c *serveCmd) logger(sys *system) *slog.Logger {

@@ -46,10 +46,11 @@ type ruleBook struct {
 func newJudge(lim *fastlimit.Limiter, engine *policy.Engine, rules []policy.RuleSpec, report *Report) (*judge, error) {
 	j := &judge{engine: engine, report: report, denied: map[string]*account{}}
 	j.request.Fields = &j.fields
-	longest := lim.Plan().Window
+	plan := lim.Plan()
+	longest := plan.Window
 	for i, r := range lim.Rules() {
 		c := r.Config()
-		b := ruleBook{rule: r, cost: c.Cost, key: rules[i].Key, reported: newRuleReport(r)}
+		b := ruleBook{rule: r, cost: c.Cost, key: rules[i].Key, reported: newRuleReport(&plan.Rules[i])}
 		var err error
 		if b.exact, err = newExact(c); err != nil {
 			return nil, err

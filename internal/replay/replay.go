@@ -22,8 +22,9 @@ type Config struct {
 	// Stream judges with a window of two minutes instead of sorting all.
 	Stream bool
 
-	// Budget is the number of bytes of lines to hold for sorting. More makes
-	// a larger file be sorted completely. 0 means 2 GiB.
+	// Budget is the number of bytes of records to hold for sorting; the peak
+	// is up to three times that. More makes a larger file be sorted
+	// completely. 0 means 1 GiB.
 	Budget int64
 
 	// Judged is called now and then with the number of requests judged and
@@ -32,7 +33,7 @@ type Config struct {
 }
 
 const (
-	defaultBudget = 2 << 30
+	defaultBudget = 1 << 30
 
 	// checkEvery is the number of lines between looks at the context.
 	checkEvery = 1 << 12

@@ -111,23 +111,26 @@ func (r *Report) sortClients() {
 	})
 }
 
-func newRuleReport(r *fastlimit.Rule) RuleReport {
-	c := r.Config()
+func newRuleReport(rp *fastlimit.RulePlan) RuleReport {
+	c := &rp.Config
 	return RuleReport{
 		Name: c.Name, Mode: c.Mode.String(), Rate: c.Rate.String(), Burst: c.Burst,
-		Stages: []StageReport{}, ExcessBound: excessBound(c),
+		Stages: []StageReport{}, ExcessBound: excessBound(rp),
 	}
 }
 
-// excessBound is θ·B + 1 of P2; without the filter nobody is first seen, and
-// with strict there is no excess. Rounding of the clock is worth less than 1
-// µs of the rate.
-func excessBound(c fastlimit.RuleConfig) float64 {
-	rounding := c.Rate.PerSecond() / 1e6
-	if c.Strict {
-		return rounding
+// excessBound is θ·B + 1 of P2, the 1 only where there is a filter that lets
+// somebody in at first sight. Rounding of the clock is worth less than 1 µs of
+// the rate.
+func excessBound(rp *fastlimit.RulePlan) float64 {
+	bound := rp.Config.Rate.PerSecond() / 1e6
+	if !rp.Config.Strict {
+		bound += *rp.Config.EscalateAt * float64(rp.Config.Burst)
 	}
-	return *c.EscalateAt*float64(c.Burst) + 1 + rounding
+	if rp.Filter {
+		bound++
+	}
+	return bound
 }
 
 // addStages takes over the counters of a rule.

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	good := writeFile(t, "good.yaml", "rules:\n  - {name: logins, key: ip, rate: 5/m, burst: 4, match: {path: /login}}\n")
+	code, stdout, stderr := command(t, nil, "validate", "-c", good)
+	for _, want := range []string{"memory 64 MiB", "logins", "5/m burst 4", "at once, then 5/m", "warning: rule logins: escalate_at is 0"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("stdout lacks %q", want)
+		}
+	}
+	if code != 0 || stderr != "" || t.Failed() {
+		t.Errorf("exit %d, stdout\n%s\nstderr %s", code, stdout, stderr)
+	}
+
+	bad := writeFile(t, "bad.yaml", "rules:\n  - {name: a, key: ip, rate: fast}\n  - {name: a, key: nose, rate: 1/s}\nredis: {url: x}\n")
+	code, stdout, stderr = command(t, nil, "validate", "-c", bad)
+	if code != exitFailure || stdout != "" {
+		t.Errorf("exit %d, stdout %q", code, stdout)
+	}
+	for _, want := range []string{bad + ":2:", bad + ":3:", bad + ":4:1: redis: not supported"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("stderr lacks %q:\n%s", want, stderr)
+		}
+	}
+	if code, _, stderr := command(t, nil, "validate"); code != exitUsage || !strings.Contains(stderr, "--config") {
+		t.Errorf("without a file: exit %d: %s", code, stderr)
+	}
+}
+
+func TestVersionAndHelp(t *testing.T) {
+	t.Parallel()
+	code, stdout, _ := command(t, nil, "version")
+	if code != 0 || !strings.HasPrefix(stdout, "fastlimit ") || !strings.Contains(stdout, "\ncommit ") || !strings.Contains(stdout, runtime.Version()) {
+		t.Errorf("exit %d: %s", code, stdout)
+	}
+	for _, args := range [][]string{{"--help"}, {"serve", "--help"}, {"replay", "-h"}} {
+		if code, stdout, stderr := command(t, nil, args...); code != 0 || !strings.HasPrefix(stdout, "Usage: fastlimit") || stderr != "" {
+			t.Errorf("%v: exit %d, %q, %q", args, code, stdout, stderr)
+		}
+	}
+	for _, args := range [][]string{nil, {"sevre"}, {"version", "x"}} {
+		if code, stdout, stderr := command(t, nil, args...); code != exitUsage || stdout != "" || !strings.HasPrefix(stderr, "fastlimit: ") {
+			t.Errorf("%v: exit %d, %q, %q", args, code, stdout, stderr)
+		}
+	}
+}
+
+const accessLog = `192.0.2.7 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1 "-" "curl"
+192.0.2.7 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1 "-" "curl"
+what is this?
+192.0.2.7 - - [17/May/2015:10:05:02 +0000] "GET / HTTP/1.1" 200 1 "-" "curl"
+192.0.2.7 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1 "-" "curl"
+`
+
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := io.WriteString(z, accessLog); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	plain := writeFile(t, "access.log", accessLog)
+	policy := writeFile(t, "c.yaml", "rules:\n  - {name: per-ip, key: ip, rate: 1/m, burst: 1}\n")
+	for _, tt := range []struct {
+		name  string
+		stdin io.Reader
+		args  []string
+	}{
+		{"flags", nil, []string{"--rate", "1/m", "--burst", "1", plain}},
+		{"file", nil, []string{"-c", policy, plain}},
+		{"gzip", nil, []string{"-c", policy, writeFile(t, "access.log.1", packed.String())}},
+		{"stdin", strings.NewReader(accessLog), []string{"-c", policy, "-"}},
+		{"gzip on stdin", &packed, []string{"-c", policy, "-"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			code, stdout, stderr := command(t, tt.stdin, append([]string{"replay", "-o", "json"}, tt.args...)...)
+			want := `{"requests":4,"skipped":1,"allowed":2,"denied":2,"clients":[{"rule":"per-ip","key":"192.0.2.7","requests":4,"denied":2,`
+			if code != 0 || stderr != "" || !strings.HasPrefix(stdout, want) || !json.Valid([]byte(stdout)) {
+				t.Errorf("exit %d, stderr %q\ngot  %s\nwant %s…", code, stderr, stdout, want)
+			}
+		})
+	}
+	code, stdout, stderr := command(t, nil, "replay", "--rate", "1/m", "--burst", "1", plain)
+	for _, want := range []string{"requests", "192.0.2.7", "skipped line 3", "what is this?", "false denials  0"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("text lacks %q:\n%s", want, stdout)
+		}
+	}
+	if code != 0 || stderr != "" {
+		t.Errorf("exit %d, stderr %q: want nothing in a pipe", code, stderr)
+	}
+}
+
+func TestReplayFails(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"/does/not/exist"}, exitFailure, "/does/not/exist: no such file"},
+		{[]string{t.TempDir()}, exitFailure, "is a directory"},
+		{[]string{writeFile(t, "cut.gz", "\x1f\x8b\x08\x00")}, exitFailure, "cut.gz: replay: gzip: unexpected EOF"},
+		{[]string{}, exitUsage, "<log>"},
+		{[]string{"--top", "-1", "-"}, exitUsage, "--top"},
+		{[]string{"-o", "xml", "-"}, exitUsage, "text"},
+		{[]string{"--rate", "x", "-"}, exitUsage, "--rate"},
+	} {
+		code, stdout, stderr := command(t, strings.NewReader(""), append([]string{"replay"}, tt.args...)...)
+		if code != tt.code || stdout != "" || !strings.Contains(stderr, tt.want) {
+			t.Errorf("%v: exit %d, stdout %q, stderr %q; want %d and %q", tt.args, code, stdout, stderr, tt.code, tt.want)
+		}
+	}
+}
+
+// Ctrl-C ends a replay that waits for a pipe, with the exit code of shells.
+func TestReplayInterrupted(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), binary, "replay", "-")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// The write returns once the process reads: then its signals are wired. A
+	// pipe takes 64 KiB unread.
+	if _, err := io.WriteString(stdin, strings.Repeat("junk\n", 100_000)); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // the code tells
+	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || !strings.Contains(stderr.String(), "interrupt") {
+		t.Errorf("exit %d: %s", code, stderr.String())
+	}
+}
