@@ -110,6 +110,8 @@ func (e *Error) Is(target error) bool { return target == bucket.ErrAway && e.Cla
 
 var fixes = map[Class]string{
 	Auth:       "check username and password",
+	Timeout:    "check address, load and firewall, and TLS on both sides or none",
+	Refused:    "start Redis or correct the address",
 	NoPerm:     "grant the user what docs/redis.md lists",
 	ReadOnly:   "name the primary, or use Sentinel or Cluster",
 	OOM:        "raise maxmemory, or set maxmemory-policy volatile-ttl",

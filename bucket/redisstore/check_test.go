@@ -1,0 +1,221 @@
+package redisstore
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/internal/redistest"
+)
+
+// acl is what docs/redis.md tells to grant.
+var acl = []string{"~fastlimit:*", "+ping", "+info", "+script|load", "+evalsha", "+time", "+get", "+set", "+del"}
+
+// What is wrong at the start is said at the start, with the fix; what may pass
+// comes with a store.
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--unixsocket", "redis.sock")
+	good := append([]string{"ACL", "SETUSER", "good", "on", ">s3cret"}, acl...)
+	server.Do(good...)
+	for i, grant := range acl {
+		if grant == "+info" {
+			continue // only tells the version
+		}
+		rest := append(append([]string{}, acl[:i]...), acl[i+1:]...)
+		server.Do(append([]string{"ACL", "SETUSER", "no" + grant, "on", ">s3cret"}, rest...)...)
+	}
+	replica := redistest.Start(t, "--replicaof", "127.0.0.1 1")
+	plain := func(c Config) Config { c.URL = "redis://" + server.Addr; return c }
+	as := func(user string) Config { return plain(Config{Username: user, Password: "s3cret"}) }
+
+	type want struct {
+		class Class
+		away  bool
+		text  string
+	}
+	for name, tt := range map[string]struct {
+		config Config
+		want   want
+	}{
+		"plain":                 {plain(Config{}), want{}},
+		"database":              {Config{URL: "redis://" + server.Addr + "/3"}, want{}},
+		"unix socket":           {Config{URL: "unix://" + server.Dir + "/redis.sock"}, want{}},
+		"ACL user in the URL":   {Config{URL: "redis://good:s3cret@" + server.Addr}, want{}},
+		"ACL user":              {as("good"), want{}},
+		"one address":           {Config{Addrs: []string{server.Addr}}, want{}},
+		"wrong password":        {plain(Config{Username: "good", Password: "wr0ng"}), want{class: Auth, text: "check username and password"}},
+		"no other keys":         {plain(Config{Username: "good", Password: "s3cret", KeyPrefix: "x:"}), want{class: NoPerm, text: "docs/redis.md"}},
+		"no right to keys":      {as("no~fastlimit:*"), want{class: NoPerm}},
+		"no right to evalsha":   {as("no+evalsha"), want{class: NoPerm, text: "evalsha"}},
+		"no right to load":      {as("no+script|load"), want{class: NoPerm, text: "script"}},
+		"no right to ping":      {as("no+ping"), want{class: NoPerm, text: "ping"}},
+		"no right to time":      {as("no+time"), want{class: NoPerm, text: "time"}},
+		"replica":               {Config{URL: "redis://" + replica.Addr}, want{class: ReadOnly, away: true, text: "name the primary"}},
+		"nobody listens":        {Config{URL: "redis://127.0.0.1:1"}, want{class: Refused, away: true}},
+		"no socket":             {Config{URL: "unix:///nonexistent/redis.sock"}, want{class: Refused, away: true}},
+		"black hole":            {Config{URL: "redis://" + blackHole(t)}, want{class: Timeout, away: true}},
+		"not Redis":             {Config{URL: "redis://" + talker(t, "SSH-2.0-OpenSSH_9.2\r\n")}, want{class: Protocol, text: "check that the address is Redis"}},
+		"not TLS":               {Config{URL: "rediss://" + server.Addr}, want{class: Timeout, away: true, text: "TLS on both sides or none"}},
+		"no sentinel listens":   {Config{Addrs: []string{"127.0.0.1:1"}, MasterName: "x"}, want{class: Refused, away: true}},
+		"no cluster listens":    {Config{Addrs: []string{"127.0.0.1:1"}, Cluster: true}, want{class: Refused, away: true}},
+		"not a cluster":         {Config{Addrs: []string{server.Addr}, Cluster: true}, want{class: Other}},
+		"a sentinel's stranger": {Config{Addrs: []string{server.Addr}, MasterName: "x"}, want{class: Other}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := tt.config
+			c.Timeout, c.Logger = 50*time.Millisecond, patient("").Logger
+			s, err := Open(t.Context(), c)
+			if s != nil {
+				closeLater(t, s)
+			}
+			if got := Classify(err); got != tt.want.class || errors.Is(err, bucket.ErrAway) != tt.want.away {
+				t.Fatalf("Open: class %s, %v; want class %s, away %v", got, err, tt.want.class, tt.want.away)
+			}
+			if (s != nil) != (err == nil || tt.want.away) {
+				t.Errorf("store %v with error %v", s, err)
+			}
+			if err != nil && (!strings.Contains(err.Error(), tt.want.text) || strings.Contains(err.Error(), "cret")) {
+				t.Errorf("error %q: want %q in it, and no password", err, tt.want.text)
+			}
+		})
+	}
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartTLS(t, time.Now().Add(time.Hour))
+	expired := redistest.StartTLS(t, time.Now().Add(-time.Hour))
+	ours := Config{URL: "rediss://" + server.TLSAddr, CAFile: server.CertFile, CertFile: server.CertFile, KeyFile: server.KeyFile}
+	unknown, old, noCert, addrs := ours, ours, ours, ours
+	unknown.CAFile = ""
+	old.URL, old.CAFile = "rediss://"+expired.TLSAddr, expired.CertFile
+	noCert.CertFile, noCert.KeyFile = "", ""
+	addrs.URL, addrs.Addrs = "", []string{server.TLSAddr}
+	for name, tt := range map[string]struct {
+		config Config
+		text   string
+	}{
+		"mutual": {ours, ""}, "by address": {addrs, ""}, "unknown authority": {unknown, "unknown authority"},
+		"expired": {old, "expired"},
+	} {
+		c := tt.config
+		c.Timeout, c.Logger = time.Second, patient("").Logger
+		s, err := Open(t.Context(), c)
+		if s != nil {
+			closeLater(t, s)
+		}
+		if tt.text == "" {
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if Classify(err) != Protocol || !strings.Contains(err.Error(), tt.text) || s != nil {
+			t.Errorf("%s: %v, store %v; want class protocol with %q", name, err, s, tt.text)
+		}
+	}
+	noCert.Timeout, noCert.Logger = time.Second, patient("").Logger
+	s, err := Open(t.Context(), noCert)
+	if s != nil {
+		closeLater(t, s)
+	}
+	if err == nil { // TLS 1.3 tells the client so late that a reset may come first
+		t.Error("no client certificate: no error")
+	}
+}
+
+// A Redis that is away at the start is used as soon as it comes.
+func TestStartsLater(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t)
+	s, err := Open(t.Context(), patient(server.Addr))
+	if !errors.Is(err, bucket.ErrAway) || s == nil {
+		t.Fatalf("Open: %v, %v; want a store and ErrAway", s, err)
+	}
+	closeLater(t, s)
+	server.Run()
+	l := startLoad(t, s)
+	l.progress("works once Redis has come")
+	l.end()
+}
+
+func TestCheckInfo(t *testing.T) {
+	t.Parallel()
+	for info, want := range map[string]Class{
+		"":                        None,
+		"redis_version:6.2.0\r\n": None,
+		"# Server\r\nredis_version:7.0.15\r\nrole:master\r\n":                     None,
+		"redis_version:10.1\r\n":                                                  None,
+		"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\n":   None,
+		"redis_version:6.0.16\r\n":                                                Other,
+		"redis_version:5.0.7\r\n":                                                 Other,
+		"redis_version:banana\r\n":                                                Other,
+		"redis_version:7.0.0\r\nrole:slave\r\nmaster_host:a\r\nmaster_port:1\r\n": ReadOnly,
+	} {
+		if err := checkInfo(info); Classify(err) != want {
+			t.Errorf("checkInfo(%q) = %v, want class %s", info, err, want)
+		}
+	}
+}
+
+// blackHole is an address that takes no connection and refuses none: its queue
+// is full.
+func blackHole(t *testing.T) string {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Listen(fd, 0); err != nil {
+		t.Fatal(err)
+	}
+	sa, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: sa.(*syscall.SockaddrInet4).Port}).String() //nolint:forcetypeassert // bound above
+	for {
+		c, err := net.DialTimeout("tcp", addr, 200*time.Millisecond)
+		if err != nil {
+			return addr
+		}
+		t.Cleanup(func() { _ = c.Close() })
+	}
+}
+
+// talker says the same to everybody.
+func talker(t *testing.T, greeting string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte(greeting))
+			_ = c.(*net.TCPConn).CloseWrite() //nolint:forcetypeassert // of a TCP listener
+			buf := make([]byte, 4096)
+			for _, err := c.Read(buf); err == nil; _, err = c.Read(buf) {
+			}
+			_ = c.Close()
+		}
+	}()
+	t.Cleanup(func() { _ = l.Close(); <-done })
+	return l.Addr().String()
+}

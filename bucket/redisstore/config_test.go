@@ -1,0 +1,188 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fastlimit/fastlimit/bucket"
+)
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		config Config
+		want   string
+	}{
+		{Config{}, "set URL or Addrs"},
+		{Config{URL: "redis://a", Addrs: []string{"b:1"}}, "want one"},
+		{Config{Addrs: []string{"a:1", "b:1"}}, "set MasterName or Cluster"},
+		{Config{Addrs: []string{"a:1"}, MasterName: "m", Cluster: true}, "want one"},
+		{Config{URL: "redis://a", MasterName: "m"}, "needs the Addrs of sentinels"},
+		{Config{URL: "redis://a", Cluster: true, DB: 1}, "only 0"},
+		{Config{URL: "redis://a/1", Cluster: true}, "only 0"},
+		{Config{URL: "redis://a", DB: -1}, "DB -1"},
+		{Config{URL: "redis://a", CertFile: "x"}, "want both or none"},
+		{Config{URL: "redis://a", Timeout: -1}, "Timeout -1ns"},
+		{Config{URL: "redis://a", Timeout: time.Hour}, "Timeout 1h"},
+		{Config{URL: "redis://a", Workers: 65}, "Workers 65"},
+		{Config{URL: "redis://a", Queue: -1}, "Queue -1"},
+		{Config{URL: "redis://a", CAFile: "/nonexistent"}, "CA: open /nonexistent"},
+		{Config{URL: "redis://a", CAFile: os.DevNull}, "no certificate in"},
+		{Config{URL: "redis://a", CertFile: "/nonexistent", KeyFile: "/nonexistent"}, "client certificate"},
+	} {
+		s, err := Open(t.Context(), tt.config)
+		if s != nil || err == nil || !strings.Contains(err.Error(), tt.want) || errors.Is(err, bucket.ErrAway) {
+			t.Errorf("%+v: %v, want an error with %q", tt.config, err, tt.want)
+		}
+	}
+}
+
+// No error about a URL shows any of it.
+func TestURLErrorsHideThePassword(t *testing.T) {
+	t.Parallel()
+	for _, u := range []string{
+		"redis://:hunter2", "redis://u:hunter2@host:port", "redis://u:hunter#2@host", "redis://u:hunter/2@host/0",
+		"http://u:hunter2@host", "hunter2", "redis://u:hunter2@host/a/b", "redis://u:hunter2@host/x", "redis://u:hunter%2@host",
+		"redis://u:hunter2@host?max_retries=3", "unix://u:hunter2@", "redis://u:hunter2@[::1", " redis://u:hunter2@host",
+	} {
+		_, err := Open(t.Context(), Config{URL: u})
+		if err == nil || strings.Contains(err.Error(), "hunter") || !strings.Contains(err.Error(), "percent-encoded") {
+			t.Errorf("%q: %v", u, err)
+		}
+	}
+}
+
+func TestURL(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ url, addr, user, password, tls string }{
+		{"redis://host", "host:6379", "", "", ""},
+		{"redis://u:p%40ss@host:1/2", "host:1", "u", "p@ss", ""},
+		{"rediss://:p@host:1", "host:1", "", "p", "host"},
+		{"unix://u:p@/a/b.sock?db=2", "/a/b.sock", "u", "p", ""},
+		{"redis://[::1]:1", "[::1]:1", "", "", ""},
+	} {
+		c := Config{URL: tt.url}.withDefaults()
+		o, err := c.options()
+		if err != nil {
+			t.Errorf("%s: %v", tt.url, err)
+			continue
+		}
+		server := ""
+		if o.TLSConfig != nil {
+			server = o.TLSConfig.ServerName
+		}
+		if o.Addrs[0] != tt.addr || o.Username != tt.user || o.Password != tt.password || server != tt.tls {
+			t.Errorf("%s: %v %q %q %q", tt.url, o.Addrs, o.Username, o.Password, server)
+		}
+	}
+}
+
+// The client must not send anything twice, whatever kind it is. A cluster
+// client whose redirections are on sends whole batches again.
+func TestClientNeverResends(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]Config{
+		"single": {URL: "redis://a"}, "sentinel": {Addrs: []string{"a:1"}, MasterName: "m"}, "cluster": {Addrs: []string{"a:1"}, Cluster: true},
+	} {
+		s, err := newStore(c, production)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.client.cluster != nil {
+			if o := s.client.cluster.Options(); o.MaxRedirects != 0 || o.MaxRetries > 0 {
+				t.Errorf("cluster: MaxRedirects %d, MaxRetries %d", o.MaxRedirects, o.MaxRetries)
+			}
+		} else {
+			o := s.client.UniversalClient.(*redis.Client).Options() //nolint:forcetypeassert // not a cluster
+			if o.MaxRetries > 0 || o.ContextTimeoutEnabled || o.ReadTimeout != 25*time.Millisecond || o.DialTimeout != 200*time.Millisecond {
+				t.Errorf("%s: %+v", name, o)
+			}
+		}
+		_ = s.client.close()
+	}
+}
+
+func TestClassify(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]Class{
+		nil:                      None,
+		io.EOF:                   Reset,
+		io.ErrUnexpectedEOF:      Reset,
+		net.ErrClosed:            Reset,
+		context.DeadlineExceeded: Timeout,
+		redis.ErrPoolTimeout:     Timeout,
+		&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}: Refused,
+		&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}:      Reset,
+		&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}:                              Timeout,
+		&Error{Class: OOM, Err: io.EOF}:                                                    OOM,
+		errors.New("redis: can't parse \"SSH\""):                                           Protocol,
+		errors.New("redis: cluster has no nodes"):                                          Refused,
+		errors.New("something else"):                                                       Other,
+	} {
+		if got := Classify(err); got != want {
+			t.Errorf("Classify(%v) = %s, want %s", err, got, want)
+		}
+		if err != nil {
+			if got := Classify(fmt.Errorf("wrapped: %w", err)); got != want && want != Protocol {
+				t.Errorf("Classify of wrapped %v = %s, want %s", err, got, want)
+			}
+		}
+	}
+	for msg, want := range map[string]Class{
+		"NOSCRIPT No matching script. Please use EVAL.":                                                                   NoScript,
+		"LOADING Redis is loading the dataset in memory":                                                                  Loading,
+		"BUSY Redis is busy running a script.":                                                                            Busy,
+		"OOM command not allowed when used memory > 'maxmemory'. script: 5f, on @user_script:1.":                          OOM,
+		"ERR Error running script (call to f_5f): @user_script:1: @user_script: 1: -OOM command not allowed":              OOM,
+		"ERR Error running script (call to f_5f): @user_script:1: -READONLY You can't write against a read only replica.": ReadOnly,
+		"READONLY You can't write against a read only replica.":                                                           ReadOnly,
+		"NOREPLICAS Not enough good replicas to write.":                                                                   NoReplicas,
+		"MISCONF Redis is configured to save RDB snapshots":                                                               Misconf,
+		"MASTERDOWN Link with MASTER is down":                                                                             MasterDown,
+		"CLUSTERDOWN Hash slot not served":                                                                                ClusterDown,
+		"TRYAGAIN Multiple keys request during rehashing of slot":                                                         ClusterDown,
+		"MOVED 1 127.0.0.1:1":                                                              ClusterDown,
+		"ERR max number of clients reached":                                                MaxClients,
+		"NOAUTH Authentication required.":                                                  Auth,
+		"WRONGPASS invalid username-password pair or user is disabled.":                    Auth,
+		"ERR AUTH <password> called without any password configured for the default user.": Auth,
+		"NOPERM this user has no permissions to run the 'evalsha' command":                 NoPerm,
+		"WRONGTYPE Operation against a key holding the wrong kind of value":                WrongType,
+		"CORRUPT not a bucket":                                                             Corrupt,
+		"CROSSSLOT Keys in request don't hash to the same slot":                            CrossSlot,
+		"ERR unknown command":                                                              Other,
+	} {
+		if got := classifyReply(msg); got != want {
+			t.Errorf("classifyReply(%q) = %s, want %s", msg, got, want)
+		}
+	}
+}
+
+func TestClassNames(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]bool)
+	for _, n := range Classes() {
+		if n == "" || seen[n] {
+			t.Errorf("class name %q is empty or twice there", n)
+		}
+		seen[n] = true
+	}
+	if got := Class(200).String(); got != "other" {
+		t.Errorf("Class(200) = %q", got)
+	}
+	for c := range classes {
+		if c.away() && c.misconfigured() {
+			t.Errorf("%s is both away and misconfigured", c)
+		}
+	}
+}

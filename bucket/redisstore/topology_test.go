@@ -1,0 +1,131 @@
+package redisstore
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/fastlimit/fastlimit/internal/redistest"
+)
+
+// The primary dies; Sentinel promotes the replica, and the store follows. The
+// replica has not seen the scripts, and the last takes may be lost.
+func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
+	trio := redistest.StartSentinels(t)
+	l := new(logs)
+	c := brisk("", l)
+	c.URL, c.Addrs, c.MasterName = "", trio.Addrs(), redistest.MasterName
+	s := openBrisk(t, c)
+	load := startLoad(t, s)
+	load.progress("works at first")
+	trio.Primary.Kill()
+	redistest.Eventually(t, "the breaker opens", func() bool { return s.Stats().Trips > 0 })
+	redistest.Eventually(t, "the replica is promoted", func() bool {
+		return strings.HasPrefix(trio.Replica.Do("ROLE"), "master")
+	})
+	redistest.Eventually(t, "the breaker closes", func() bool { return s.Stats().State == "closed" })
+	load.progress("works on the new primary")
+	load.end()
+	load.audit(func(key string) string { return trio.Replica.Do("GET", key) }, true)
+	if s.Stats().Loads == 0 {
+		t.Error("the scripts were not loaded again")
+	}
+}
+
+// A slot moves under load: ASK while it is on its way, MOVED afterwards, and a
+// node that has not seen the scripts. No take fails, none is charged twice.
+func TestClusterSlotMove(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	c := patient("")
+	c.URL, c.Addrs, c.Cluster = "", cluster.Addrs(), true
+	s := mustOpen(t, c)
+	load := startLoad(t, s)
+	load.progress("works at first")
+
+	moved := make(map[int]int) // slot to new owner
+	for _, i := range []int{0, 1, 2, 3} {
+		slot := keySlot(t, cluster, i)
+		from := cluster.Owner(slot)
+		if to, ok := moved[slot]; ok || to == from {
+			continue
+		}
+		to := (from + 1) % 3
+		moved[slot] = to
+		cluster.Nodes[to].Do("SCRIPT", "FLUSH")
+		moveSlot(t, cluster, slot, from, to, func() { load.progress("works while the slot is on its way") })
+		load.progress("works after the move")
+	}
+	load.end()
+	load.audit(func(key string) string {
+		slot := slotOf(t, cluster, key)
+		node := cluster.Owner(slot)
+		if to, ok := moved[slot]; ok {
+			node = to
+		}
+		return cluster.Nodes[node].Do("GET", key)
+	}, false)
+	st := s.Stats()
+	if load.failed.Load() != 0 || st.Resent == 0 {
+		t.Errorf("%d takes failed, %d were sent again; want none and some: %v", load.failed.Load(), st.Resent, st.Errors)
+	}
+}
+
+func keySlot(t *testing.T, c *redistest.Cluster, i int) int {
+	t.Helper()
+	return slotOf(t, c, defaultPrefix+loadKey(i))
+}
+
+func slotOf(t *testing.T, c *redistest.Cluster, key string) int {
+	t.Helper()
+	n, err := strconv.Atoi(c.Nodes[0].Do("CLUSTER", "KEYSLOT", key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func moveSlot(t *testing.T, c *redistest.Cluster, slot, from, to int, between func()) {
+	t.Helper()
+	s := strconv.Itoa(slot)
+	c.Nodes[to].Do("CLUSTER", "SETSLOT", s, "IMPORTING", c.ID(from))
+	c.Nodes[from].Do("CLUSTER", "SETSLOT", s, "MIGRATING", c.ID(to))
+	for _, key := range strings.Fields(c.Nodes[from].Do("CLUSTER", "GETKEYSINSLOT", s, "100")) {
+		c.Nodes[from].Do("MIGRATE", "127.0.0.1", strconv.Itoa(c.Nodes[to].Port), key, "0", "5000")
+	}
+	between()
+	for _, node := range []int{to, from, 3 - to - from} {
+		c.Nodes[node].Do("CLUSTER", "SETSLOT", s, "NODE", c.ID(to))
+	}
+}
+
+// A node of three dies: its keys fail at once, the others' go on, and the
+// breaker stays closed.
+func TestClusterNodeDown(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	for _, n := range cluster.Nodes {
+		n.Do("CONFIG", "SET", "cluster-require-full-coverage", "no")
+	}
+	c := patient("")
+	c.URL, c.Addrs, c.Cluster = "", cluster.Addrs(), true
+	s := mustOpen(t, c)
+	load := startLoad(t, s)
+	load.progress("works at first")
+	cluster.Nodes[2].Kill()
+	redistest.Eventually(t, "operations fail", func() bool { return load.failed.Load() > 0 })
+	load.progress("the other nodes work")
+	cluster.Nodes[2].Run()
+	failed := int64(-1)
+	redistest.Eventually(t, "all work again", func() bool {
+		before := failed
+		failed = load.failed.Load()
+		load.progress("goes on")
+		return failed == before && load.failed.Load() == failed
+	})
+	load.end()
+	load.audit(func(key string) string {
+		return cluster.Nodes[cluster.Owner(slotOf(t, cluster, key))].Do("GET", key)
+	}, true)
+}

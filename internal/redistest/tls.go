@@ -1,0 +1,68 @@
+package redistest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// TLS is a server that speaks TLS on a second port.
+type TLS struct {
+	*Server
+
+	TLSAddr           string
+	CertFile, KeyFile string // its self-signed certificate for 127.0.0.1, which clients may show too
+}
+
+// StartTLS starts one with a certificate that is valid until notAfter.
+func StartTLS(t testing.TB, notAfter time.Time, args ...string) *TLS {
+	t.Helper()
+	dir := t.TempDir()
+	s := &TLS{CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem")}
+	writeCert(t, s.CertFile, s.KeyFile, notAfter)
+	port := strconv.Itoa(freePort(t))
+	s.TLSAddr = "127.0.0.1:" + port
+	s.Server = Start(t, append([]string{
+		"--tls-port", port, "--tls-cert-file", s.CertFile, "--tls-key-file", s.KeyFile, "--tls-ca-cert-file", s.CertFile,
+	}, args...)...)
+	return s
+}
+
+func writeCert(t testing.TB, certFile, keyFile string, notAfter time.Time) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "redistest"},
+		NotBefore: notAfter.Add(-48 * time.Hour), NotAfter: notAfter,
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{
+		certFile: {Type: "CERTIFICATE", Bytes: cert}, keyFile: {Type: "PRIVATE KEY", Bytes: der},
+	} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
