@@ -13,10 +13,12 @@ import (
 
 // listen binds a TCP address. setting is what the operator calls it.
 //
-// One plain listener per address: on 2 cores, 64 connections and wrk on the
-// same machine, two SO_REUSEPORT listeners were no faster with keep-alive, and
-// within the noise of ±5 % with a connection per request, where the kernel's
-// accept cost is the same; they do spread connections unevenly.
+// One plain listener per address: two with SO_REUSEPORT gained nothing on 2
+// cores with wrk on the same machine. With keep-alive 9.2 µs of CPU a request
+// either way; with a connection per request 25 and 26 µs plain, 27 and 29 µs
+// with SO_REUSEPORT, 24 to 27 µs where TCP_DEFER_ACCEPT was added (medians of
+// two runs of 8 pairs; they vary by 15 %). The kernel would also spread
+// connections by hash, not by who is idle.
 func listen(setting, address string) (net.Listener, error) {
 	ln, err := net.Listen("tcp", address)
 	if err == nil {
