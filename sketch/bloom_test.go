@@ -91,8 +91,8 @@ func measuredRate(f *Blooms, g uint64, probes int, rng *rand.Rand) float64 {
 
 func TestBloomFalsePositives(t *testing.T) {
 	t.Parallel()
-	const probes = 200_000
-	for _, words := range []int{1 << 10, 3 << 12, 1 << 16} {
+	const probes = 100_000
+	for _, words := range []int{1 << 10, 3 << 12, 1 << 14} {
 		for _, perWord := range []float64{0.5, 2, 7, 15, 40} {
 			t.Run(fmt.Sprintf("words=%d/keys=%v", words, perWord), func(t *testing.T) {
 				t.Parallel()
@@ -168,6 +168,27 @@ func TestMarkHasOneWinner(t *testing.T) {
 	for k := range won {
 		if n := won[k].Load(); n != 1 {
 			t.Errorf("key %d: %d winners", k, n)
+		}
+	}
+}
+
+// TestMarkRace: two simultaneous marks of one key have one winner, and of two
+// keys that share a word neither is lost.
+func TestMarkRace(t *testing.T) { // not parallel: needs the cores
+	const words = 1 << 17
+	f := newBlooms(t, words)
+	at := func(k int, bits uint64) Digest { return Digest{ID: uint64(k)<<32/words<<32 | bits} }
+	var won [2][words]bool
+	lockstep(words, func(g, k int) {
+		won[g][k] = f.Mark(0, at(k, 0xabcdef))
+		f.Mark(1, at(k, uint64(g)))
+	})
+	for k := range words {
+		if won[0][k] == won[1][k] {
+			t.Fatalf("key %d: two callers, told %v and %v to be the first", k, won[0][k], won[1][k])
+		}
+		if !f.Has(1, at(k, 0)) || !f.Has(1, at(k, 1)) {
+			t.Fatalf("word %d: one of two simultaneous marks is lost", k)
 		}
 	}
 }
@@ -273,7 +294,7 @@ func TestNewBloomsRejects(t *testing.T) {
 // TestBloomBits: word and bits of a key are uniform and independent.
 func TestBloomBits(t *testing.T) {
 	t.Parallel()
-	const words, keys = 32, 400_000
+	const words, keys = 32, 100_000
 	rng := rand.New(rand.NewPCG(8, 8))
 	f := newBlooms(t, words)
 	joint := make([]float64, words*64)
@@ -297,7 +318,7 @@ func TestBloomBits(t *testing.T) {
 		t.Error(err)
 	}
 	want := 64 * (1 - math.Pow(63.0/64, bitsPerKey))
-	if got := bitCount / keys; math.Abs(got-want) > 0.01 {
+	if got := bitCount / keys; math.Abs(got-want) > 0.02 {
 		t.Errorf("%.3f bits per key, want %.3f", got, want)
 	}
 }

@@ -117,7 +117,7 @@ func TestDigestsDifferByRuleAndSecret(t *testing.T) {
 // share neither position nor ID.
 func TestAddressDigestsInjective(t *testing.T) {
 	t.Parallel()
-	const n = 1 << 17
+	const n = 1 << 15
 	h := newHasher(t, testSecret(), "per-ip")
 	rng := rand.New(rand.NewPCG(1, 1))
 	for name, digest := range map[string]func(i uint64) Digest{
@@ -190,7 +190,7 @@ func TestAvalanche(t *testing.T) {
 		}},
 		{"Append", 64, func(_, lo uint64) Digest { return h.Append(Digest{lo, lo}, buf[:1]) }},
 	} {
-		const samples = 2000
+		const samples = 1000
 		rng := rand.New(rand.NewPCG(2, 2))
 		for bit := range tt.bits {
 			var flips [128]int

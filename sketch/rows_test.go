@@ -59,7 +59,7 @@ var badIndexings = map[string]indexing{
 
 // checkIndexing tells what is wrong with an indexing, from random positions.
 func checkIndexing(place indexing) error {
-	const keys = 400_000
+	const keys = 100_000
 	rng := rand.New(rand.NewPCG(11, 12))
 	load := make([]float64, indexBlocks*cellsPerBlock)
 	joint := map[[2]uint64]float64{} // (block, subset)
