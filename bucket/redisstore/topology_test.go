@@ -38,8 +38,12 @@ func TestSentinelFailover(t *testing.T) {
 func TestClusterSlotMove(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
+	for _, n := range cluster.Nodes {
+		n.Do(append([]string{"ACL", "SETUSER", "good", "on", ">s3cret", "+cluster|slots", "+asking"}, acl...)...)
+	}
 	c := patient("")
 	c.URL, c.Addrs, c.Cluster = "", cluster.Addrs(), true
+	c.Username, c.Password = "good", "s3cret"
 	s := mustOpen(t, c)
 	load := startLoad(t, s)
 	load.progress("works at first")
