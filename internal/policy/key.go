@@ -57,7 +57,6 @@ func (e *Engine) key(c *rule, r *Request, s *Scratch) (key fastlimit.Key, ok boo
 	for i := range c.key.parts {
 		part := e.part(&c.key, &c.key.parts[i], r, s)
 		if len(part) == 0 {
-			s.parts = s.parts[:first]
 			return fastlimit.Key{}, false
 		}
 		s.parts = append(s.parts, part)
