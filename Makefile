@@ -1,0 +1,67 @@
+# Targets are explained by "make help". Tools are pinned and live in .tmp/bin;
+# "git status" is clean after any of them.
+
+GO            ?= go
+GOLANGCI_LINT ?= v2.15.0
+FUZZTIME      ?= 10s
+BENCHTIME     ?= 1s
+
+BIN  := $(CURDIR)/.tmp/bin
+LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT)
+
+.DEFAULT_GOAL := all
+.PHONY: all build test race lint fuzz bench fix clean help system-test system-race
+
+all: build test lint ## Build, test and lint
+
+build: ## Build ./fastlimit
+	$(GO) build -o fastlimit ./cmd/fastlimit
+
+test: system-test ## Vet and run all tests (under 3 minutes)
+	$(GO) vet ./...
+	$(GO) test ./...
+
+race: system-race system-test ## Run the short tests under the race detector
+	$(GO) test -race -short ./...
+
+lint: $(LINT) ## Run the linters and check formatting and go.mod
+	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo 'gofmt: run "make fix"' >&2; exit 1; }
+	$(GO) vet ./...
+	$(GO) mod tidy -diff
+	$(GO) mod verify
+	$(LINT) run ./...
+
+fuzz: ## Run every fuzz target for FUZZTIME (10s)
+	@set -e; \
+	for file in $$(grep -rl --include='*_test.go' '^func Fuzz' .); do \
+	  for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' "$$file"); do \
+	    echo "fuzz $$target in $$(dirname "$$file")"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")"; \
+	  done; \
+	done
+
+bench: ## Run the Go benchmarks (BENCHTIME=1s each)
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+
+fix: $(LINT) ## Format, and fix what the linters can fix
+	$(LINT) run --fix ./... || true
+	$(LINT) fmt ./...
+	$(GO) mod tidy
+
+clean: ## Remove what was built, tools included
+	rm -rf .tmp bin fastlimit
+
+help: ## Show this help
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+$(LINT):
+	GOBIN=$(BIN) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)
+	mv $(BIN)/golangci-lint $@
+
+# What the tests need beside Go: installed where that is possible without
+# asking, else asked for.
+system-test:
+	@./.ci/need redis-server:redis-server
+
+system-race:
+	@./.ci/need gcc:gcc gcc:libc6-dev

@@ -1,0 +1,94 @@
+package fastlimit_test
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+)
+
+// The example of README.md.
+func ExampleLimiter() {
+	lim, err := fastlimit.New(fastlimit.Config{Rules: []fastlimit.RuleConfig{
+		{Name: "logins", Rate: fastlimit.Rate{N: 10, Per: time.Hour}, Burst: 20},
+	}})
+	if err != nil {
+		panic(err)
+	}
+	rule, _ := lim.Rule("logins") // once, not per request
+
+	attacker := rule.AddrKey(netip.MustParseAddr("192.0.2.7"))
+	for range 1000 {
+		rule.Allow(attacker)
+	}
+	d := rule.Take(context.Background(), attacker, 1)
+	fmt.Println("attacker:", d.Allowed, d.Stage)
+
+	neighbour := rule.AddrKey(netip.MustParseAddr("192.0.2.8"))
+	fmt.Println("neighbour:", rule.Allow(neighbour))
+
+	// Output:
+	// attacker: false table
+	// neighbour: true
+}
+
+// Time is an argument: here ten requests come at once and another after each
+// second.
+func ExampleRule_TakeAt() {
+	always := 0.0 // every request but the first is checked exactly
+	lim, err := fastlimit.New(fastlimit.Config{Rules: []fastlimit.RuleConfig{
+		{Name: "api", Rate: fastlimit.Rate{N: 1, Per: 2 * time.Second}, Burst: 3, EscalateAt: &always},
+	}})
+	if err != nil {
+		panic(err)
+	}
+	rule, _ := lim.Rule("api")
+	key := rule.BytesKey([]byte("api-key-1"))
+	ctx := context.Background()
+	for i := range 6 {
+		d := rule.TakeAt(ctx, key, 1, 0)
+		fmt.Println(i, d.Allowed, d.Stage, d.Remaining, d.RetryAfter)
+	}
+	d := rule.TakeAt(ctx, key, 1, 2*time.Second)
+	fmt.Println("after 2s", d.Allowed, d.Stage, d.Remaining, d.RetryAfter)
+
+	// Output:
+	// 0 true filter -1 0s
+	// 1 true exact 2 0s
+	// 2 true exact 1 0s
+	// 3 true exact 0 0s
+	// 4 false table 0 2s
+	// 5 false table 0 2s
+	// after 2s true exact 0 0s
+}
+
+// A request takes from the buckets of several rules, or from none.
+func ExampleLimiter_TakeAllAt() {
+	lim, err := fastlimit.New(fastlimit.Config{Rules: []fastlimit.RuleConfig{
+		{Name: "per-ip", Rate: fastlimit.Rate{N: 100, Per: time.Second}, Burst: 200, Strict: true},
+		{Name: "per-account", Rate: fastlimit.Rate{N: 1, Per: time.Minute}, Burst: 2, Strict: true},
+	}})
+	if err != nil {
+		panic(err)
+	}
+	ip, _ := lim.Rule("per-ip")
+	account, _ := lim.Rule("per-account")
+	charges := []fastlimit.Charge{
+		{Rule: ip, Key: ip.AddrKey(netip.MustParseAddr("2001:db8::1")), N: 1},
+		{Rule: account, Key: account.BytesKey([]byte("alice")), N: 1},
+	}
+	for range 3 {
+		d, by := lim.TakeAllAt(context.Background(), charges, 0)
+		fmt.Println(d.Allowed, charges[by].Rule.Name(), d.RetryAfter)
+	}
+	d := ip.PeekAt(charges[0].Key, 1, 0)
+	fmt.Println("left for the address:", d.Remaining)
+
+	// Output:
+	// true per-account 0s
+	// true per-account 0s
+	// false per-account 1m0s
+	// left for the address: 198
+}
