@@ -29,11 +29,7 @@ if value then
     if now < last then
       write = true -- the clock stepped back: no time has passed, rebase
     else
-      local dt, full = now - last, down(level / num) + 1
-      if dt > full then
-        dt = full -- keeps the product exact
-      end
-      local leak = dt * num
+      local leak = (now - last) * num -- exact below 2^53; beyond, more than any level
       level = leak < level and level - leak or 0
     end
   end

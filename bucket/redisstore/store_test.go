@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) {
 	// The one goroutine that starts servers lives as long as they do.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/fastlimit/fastlimit/internal/redistest.init.func1.1"))
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/fastlimit/fastlimit/internal/redistest.Spawn"))
 }
 
 // clocked are the scripts with the time as their last two arguments.

@@ -227,4 +227,3 @@ func reset(c net.Conn) {
 	}
 	_ = c.Close()
 }
-

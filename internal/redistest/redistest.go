@@ -4,16 +4,11 @@
 package redistest
 
 import (
-	"bufio"
-	"errors"
-	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -54,7 +49,9 @@ func New(t testing.TB, args ...string) *Server {
 }
 
 // Auth sets what Do logs in with.
-func (s *Server) Auth(userAndPassword ...string) { s.auth = append([]string{"AUTH"}, userAndPassword...) }
+func (s *Server) Auth(userAndPassword ...string) {
+	s.auth = append([]string{"AUTH"}, userAndPassword...)
+}
 
 // SetArgs replaces the further arguments for the next start.
 func (s *Server) SetArgs(args ...string) { s.args = args }
@@ -100,25 +97,6 @@ func (s *Server) exec(args []string) {
 	})
 }
 
-// spawner starts processes: Pdeathsig is tied to the thread that forked, so
-// that one must live as long as the tests.
-var spawner = sync.OnceValue(func() chan<- func() {
-	c := make(chan func())
-	go func() {
-		lockThread()
-		for f := range c {
-			f()
-		}
-	}()
-	return c
-})
-
-func startLocked(cmd *exec.Cmd) error {
-	errs := make(chan error)
-	spawner() <- func() { errs <- cmd.Start() }
-	return <-errs
-}
-
 // WaitReady waits until the server answers PING, with an error or without.
 func (s *Server) WaitReady() {
 	s.t.Helper()
@@ -156,124 +134,7 @@ func (s *Server) signal(sig syscall.Signal) {
 	}
 }
 
-// Do runs one command on a connection of its own and returns the reply, nested
-// arrays flattened to lines. An error reply fails the test.
-func (s *Server) Do(args ...string) string {
-	s.t.Helper()
-	r, err := s.Try(args...)
-	if err != nil || strings.HasPrefix(r, "-") {
-		s.t.Fatalf("redis %q: %s %v", args, r, err)
-	}
-	return r
-}
-
-// Try is Do that returns errors; an error reply is a string that begins with
-// "-".
-func (s *Server) Try(args ...string) (string, error) {
-	c, err := net.DialTimeout("tcp", s.Addr, 5*time.Second)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = c.Close() }()
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-	r := bufio.NewReader(c)
-	if s.auth != nil {
-		if _, err := roundTrip(c, r, s.auth); err != nil {
-			return "", err
-		}
-	}
-	return roundTrip(c, r, args)
-}
-
-func roundTrip(c net.Conn, r *bufio.Reader, args []string) (string, error) {
-	var b strings.Builder
-	fmt.Fprintf(&b, "*%d\r\n", len(args))
-	for _, a := range args {
-		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(a), a)
-	}
-	if _, err := c.Write([]byte(b.String())); err != nil {
-		return "", err
-	}
-	return readReply(r)
-}
-
-var errProtocol = errors.New("redistest: not a RESP2 reply")
-
-func readReply(r *bufio.Reader) (string, error) {
-	line, err := r.ReadString('\n')
-	if err != nil {
-		return "", err
-	}
-	line = strings.TrimSuffix(line, "\r\n")
-	if line == "" {
-		return "", errProtocol
-	}
-	switch kind, rest := line[0], line[1:]; kind {
-	case '+', ':':
-		return rest, nil
-	case '-':
-		return line, nil
-	case '$':
-		return readBulk(r, rest)
-	case '*':
-		n, err := strconv.Atoi(rest)
-		if err != nil {
-			return "", errProtocol
-		}
-		var items []string
-		for range n {
-			item, err := readReply(r)
-			if err != nil {
-				return "", err
-			}
-			items = append(items, item)
-		}
-		return strings.Join(items, "\n"), nil
-	default:
-		return "", errProtocol
-	}
-}
-
-func readBulk(r *bufio.Reader, length string) (string, error) {
-	n, err := strconv.Atoi(length)
-	if err != nil || n < 0 {
-		return "", err // nil: the null reply
-	}
-	buf := make([]byte, n+2)
-	for read := 0; read < len(buf); {
-		m, err := r.Read(buf[read:])
-		if err != nil {
-			return "", err
-		}
-		read += m
-	}
-	return string(buf[:n]), nil
-}
-
 func (s *Server) logText() string {
 	b, _ := os.ReadFile(filepath.Join(s.Dir, "log"))
 	return string(b)
-}
-
-// freePort finds a port that is free now, below the range of outgoing
-// connections, and whose cluster bus port is free too.
-func freePort(t testing.TB) int {
-	t.Helper()
-	for range 200 {
-		port := 10000 + int(nextPort())
-		if free(port) && free(port+10000) {
-			return port
-		}
-	}
-	t.Fatal("redistest: no free port")
-	return 0
-}
-
-func free(port int) bool {
-	l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
-	if err != nil {
-		return false
-	}
-	_ = l.Close()
-	return true
 }

@@ -1,0 +1,105 @@
+package redistest
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Do runs one command on a connection of its own and returns the reply, nested
+// arrays flattened to lines. An error reply fails the test.
+func (s *Server) Do(args ...string) string {
+	s.t.Helper()
+	r, err := s.Try(args...)
+	if err != nil || strings.HasPrefix(r, "-") {
+		s.t.Fatalf("redis %q: %s %v", args, r, err)
+	}
+	return r
+}
+
+// Try is Do that returns errors; an error reply is a string that begins with
+// "-".
+func (s *Server) Try(args ...string) (string, error) {
+	c, err := net.DialTimeout("tcp", s.Addr, 5*time.Second)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = c.Close() }()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	r := bufio.NewReader(c)
+	if s.auth != nil {
+		if _, err := roundTrip(c, r, s.auth); err != nil {
+			return "", err
+		}
+	}
+	return roundTrip(c, r, args)
+}
+
+func roundTrip(c net.Conn, r *bufio.Reader, args []string) (string, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(args))
+	for _, a := range args {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(a), a)
+	}
+	if _, err := c.Write([]byte(b.String())); err != nil {
+		return "", err
+	}
+	return readReply(r)
+}
+
+var errProtocol = errors.New("redistest: not a RESP2 reply")
+
+func readReply(r *bufio.Reader) (string, error) {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return "", err
+	}
+	line = strings.TrimSuffix(line, "\r\n")
+	if line == "" {
+		return "", errProtocol
+	}
+	switch kind, rest := line[0], line[1:]; kind {
+	case '+', ':':
+		return rest, nil
+	case '-':
+		return line, nil
+	case '$':
+		return readBulk(r, rest)
+	case '*':
+		n, err := strconv.Atoi(rest)
+		if err != nil {
+			return "", errProtocol
+		}
+		var items []string
+		for range n {
+			item, err := readReply(r)
+			if err != nil {
+				return "", err
+			}
+			items = append(items, item)
+		}
+		return strings.Join(items, "\n"), nil
+	default:
+		return "", errProtocol
+	}
+}
+
+func readBulk(r *bufio.Reader, length string) (string, error) {
+	n, err := strconv.Atoi(length)
+	if err != nil || n < 0 {
+		return "", err // nil: the null reply
+	}
+	buf := make([]byte, n+2)
+	for read := 0; read < len(buf); {
+		m, err := r.Read(buf[read:])
+		if err != nil {
+			return "", err
+		}
+		read += m
+	}
+	return string(buf[:n]), nil
+}
