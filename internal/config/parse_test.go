@@ -58,6 +58,35 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// TestNumbersWithoutEachOther: a broken number does not hide what is wrong
+// with the others, and is not blamed on them.
+func TestNumbersWithoutEachOther(t *testing.T) {
+	t.Parallel()
+	for settings, want := range map[string][]string{
+		"burst: 5, cost: 6":                             {"rate: missing", "cost: cost 6 is above burst 5"},
+		"rate: 5, burst: 5, cost: 6":                    {"rate: rate", "cost: cost 6 is above burst 5"},
+		"rate: 5, cost: 6":                              {"rate: rate"},
+		"rate: 5, burst: 1152921504606846976":           {"rate: rate"},
+		"rate: 5, burst: 1152921504606846977, cost: 9":  {"rate: rate", "burst: burst 1152921504606846977"},
+		"rate: 5/s, burst: x, cost: 6":                  {"burst: "},
+		"rate: 5/s, burst: 4, cost: 0, escalate_at: 2":  {"cost: 0 is too small", "escalate_at: "},
+		"rate: 65533/366d, cost: 65534":                 {"rate: burst 65533 at"},
+		"rate: 5, burst: 0, cost: -1, escalate_at: two": {"rate: ", "burst: ", "cost: ", "escalate_at: "},
+	} {
+		_, err := Parse("f.yaml", []byte("rules: [{name: a, "+settings+"}]"), noEnv)
+		var all Errors
+		if !errors.As(err, &all) || len(all) != len(want) {
+			t.Errorf("%s: got\n%v\nwant %q", settings, err, want)
+			continue
+		}
+		for i, e := range all {
+			if !strings.Contains(e.Error(), "rules[0]."+want[i]) {
+				t.Errorf("%s: got %v, want %s", settings, e, want[i])
+			}
+		}
+	}
+}
+
 // TestGoldenPlaces checks the places of a report against the file: at each of
 // them stands the setting, its value, or the mapping that lacks it.
 func TestGoldenPlaces(t *testing.T) {

@@ -111,24 +111,29 @@ func tryLimit(c fastlimit.RuleConfig) error {
 	return err
 }
 
-// limit reads the numbers of a rule.
+// fastest admits every burst that any rate admits.
+var fastest = fastlimit.Rate{N: 1, Per: time.Microsecond}
+
+// limit reads the numbers of a rule. Where one is wrong or missing, the others
+// are still held against each other.
 func (d *decoder) limit(at *ruleNodes, to *fastlimit.RuleConfig) {
 	c := probe
+	c.Rate = fastest
 	rated := at.rate != nil && d.rate(*at.rate, &c)
 	if rated {
 		to.Rate = c.Rate
-		c.Burst = 0 // the default
-		if at.burst == nil {
-			if err := tryLimit(c); err != nil {
-				d.failWith(*at.rate, err, "lower it")
-				rated = false
-			}
-		}
 	}
-	sized := rated
-	if at.burst != nil {
-		sized = d.tryNumber(*at.burst, "200", &c, &c.Burst, rated, "lower it") && rated
+	sized := false
+	switch {
+	case at.burst != nil:
+		sized = d.tryNumber(*at.burst, "200", &c, &c.Burst, true, "lower it")
 		to.Burst = c.Burst
+	case rated:
+		c.Burst = 0 // the default, which depends on the rate
+		err := tryLimit(c)
+		if sized = err == nil; !sized {
+			d.failWith(*at.rate, err, "lower it")
+		}
 	}
 	if at.cost != nil {
 		d.tryNumber(*at.cost, "1", &c, &c.Cost, sized, "lower it, or raise burst")
@@ -137,25 +142,28 @@ func (d *decoder) limit(at *ruleNodes, to *fastlimit.RuleConfig) {
 	d.escalation(at, to)
 }
 
+// rate leaves c as it is if the rate is no good.
 func (d *decoder) rate(n node, c *fastlimit.RuleConfig) bool {
 	s, ok := d.scalar(n, "a rate such as 100/s, 600/m, 5/h, 1/d or 300/15m")
 	if !ok {
 		return false
 	}
+	next := *c
 	r, err := fastlimit.ParseRate(s.text)
 	if err == nil {
-		c.Rate = r
-		err = tryLimit(*c)
+		next.Rate = r
+		err = tryLimit(next)
 	}
 	if err != nil {
 		d.failWith(n, err, "write for example 100/s")
 		return false
 	}
+	*c = next
 	return true
 }
 
-// tryNumber reads a number into a field of c. If the rest of c is good, so must the
-// whole be.
+// tryNumber reads a number into a field of c. Where the rest of c is good, so
+// must the whole be.
 func (d *decoder) tryNumber(n node, example string, c *fastlimit.RuleConfig, to *uint64, good bool, fix string) bool {
 	v, ok := d.whole(n, example)
 	if !ok {

@@ -187,7 +187,7 @@ func TestLoad(t *testing.T) {
 // The deadline is of the kind that only a broken guard misses.
 func TestHostileSize(t *testing.T) {
 	t.Parallel()
-	const size = maxFile / 4
+	const size = maxFile / 8
 	unit := map[string]string{}
 	for _, s := range []string{"[", "{", "- ", "? ", "a: ", "a: b\n", "- a: b\n", "{a: ", "&a ", "*a ", "!a ", "---\n", "\n", "\"", "'", "|\n", "x\n ", "[],", "<<: *a\n", ": ", "}", "]"} {
 		unit[s] = strings.Repeat(s, size/len(s))
