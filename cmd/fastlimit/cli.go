@@ -48,21 +48,23 @@ func run(ctx context.Context, args []string, sys *system) (code int) {
 			panic(r)
 		}
 	}()
-	var c cli
-	parser := kong.Must(&c,
-		kong.Name("fastlimit"),
-		kong.Description("A rate limiter that sheds floods at the edge."),
-		kong.Writers(sys.stdout, sys.stderr),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.Exit(func(code int) { panic(stopped{code}) }),
-	)
-	parsed, err := parser.Parse(args)
+	parsed, err := newParser(sys).Parse(args)
 	if err != nil {
 		fmt.Fprintf(sys.stderr, "fastlimit: %v; see fastlimit --help\n", err)
 		return exitUsage
 	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	return sys.exitCode(parsed.Run(sys))
+}
+
+func newParser(sys *system) *kong.Kong {
+	return kong.Must(&cli{},
+		kong.Name("fastlimit"),
+		kong.Description("A rate limiter that sheds floods at the edge."),
+		kong.Writers(sys.stdout, sys.stderr),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Exit(func(code int) { panic(stopped{code}) }),
+	)
 }
 
 // exitCode prints the error and returns the code for it.

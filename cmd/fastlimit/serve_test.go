@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,9 +18,7 @@ import (
 func clientFrom(t *testing.T, addr string) *http.Client {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(addr)}}
-	tr := &http.Transport{DialContext: func(ctx context.Context, network, to string) (net.Conn, error) {
-		return d.DialContext(ctx, network, to)
-	}}
+	tr := &http.Transport{DialContext: d.DialContext}
 	t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{Transport: tr}
 }
