@@ -179,11 +179,11 @@ func TestMarkRace(t *testing.T) { // not parallel: needs the cores
 	f := newBlooms(t, words)
 	at := func(k int, bits uint64) Digest { return Digest{ID: uint64(k)<<32/words<<32 | bits} }
 	var won [2][words]bool
-	lockstep(words, func(g, k int) {
+	done := lockstep(words, func(g, k int) {
 		won[g][k] = f.Mark(0, at(k, 0xabcdef))
 		f.Mark(1, at(k, uint64(g)))
 	})
-	for k := range words {
+	for k := range done {
 		if won[0][k] == won[1][k] {
 			t.Fatalf("key %d: two callers, told %v and %v to be the first", k, won[0][k], won[1][k])
 		}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 const goroutines = 64
@@ -28,13 +29,19 @@ func together(f func(g int)) {
 
 // lockstep runs f in two goroutines that begin each round together, but for a
 // delay that differs from round to round: a race of a few ns is then met in
-// some of them.
-func lockstep(rounds int, f func(g, round int)) {
-	var arrived atomic.Int64
+// some of them. It returns the number of rounds, fewer than asked for where
+// they would take long.
+func lockstep(most int, f func(g, round int)) (rounds int) {
+	var arrived, end atomic.Int64
+	end.Store(int64(most))
+	start := time.Now()
 	var wg sync.WaitGroup
 	for g := range 2 {
 		wg.Go(func() {
-			for r := range rounds {
+			for r := 0; r < int(end.Load()); r++ {
+				if g == 0 && r%64 == 0 && time.Since(start) > time.Second {
+					end.Store(int64(r + 1)) // seen by the other after the barrier
+				}
 				arrived.Add(1)
 				for spin := 1; arrived.Load() < int64(2*(r+1)); spin++ {
 					if spin%256 == 0 {
@@ -49,6 +56,7 @@ func lockstep(rounds int, f func(g, round int)) {
 		})
 	}
 	wg.Wait()
+	return int(end.Load())
 }
 
 // TestLeakyIdleRace: of two first hits on an idle cell neither is lost.
@@ -56,8 +64,8 @@ func TestLeakyIdleRace(t *testing.T) { // not parallel: needs the cores
 	const keys = 1 << 17
 	s := newLeaky(t, keys, noLimit)
 	at := func(k int) Digest { return Digest{Pos: uint64(k) << 32 / keys << 32} }
-	lockstep(keys, func(_, k int) { s.Add(at(k), 1<<40, 3) })
-	for k := range keys {
+	done := lockstep(keys, func(_, k int) { s.Add(at(k), 1<<40, 3) })
+	for k := range done {
 		if got := s.Level(at(k), 1<<40); got != 6 {
 			t.Fatalf("key %d: level %d after two hits of 3", k, got)
 		}

@@ -3,8 +3,9 @@
 // A [Filter] has the two generations of a [sketch.Blooms]. A sighting marks the
 // current one; a client is new if neither knows it. Every period the previous
 // generation is wiped and becomes the current one, so that a mark made at t
-// is remembered until t + W at least and t + 2W + W/8 at most, where W is the
-// configured window.
+// is remembered until t + W at least, where W is the configured window, and
+// until t + 2W + W/8 at most, plus the time by which the two turns after it
+// come late.
 //
 // The direction of every error is towards remembering: late turns, a clock
 // that steps back, a saturated filter all mean that fewer clients count as
@@ -34,11 +35,14 @@ type Filter struct {
 	mu sync.Mutex // serializes turns; never held by a lookup
 }
 
+// maxWindow keeps sums of times and periods within 64 bits.
+const maxWindow = 10 * 366 * 24 * time.Hour
+
 // New returns a filter with window w over two generations of the given number
 // of 64-bit words each, whose first window begins at now.
 func New(w time.Duration, words int, now time.Duration) (*Filter, error) {
-	if w <= 0 {
-		return nil, fmt.Errorf("fastlimit/window: window %v: want more than 0", w)
+	if w <= 0 || w > maxWindow {
+		return nil, fmt.Errorf("fastlimit/window: window %v: want more than 0 and at most %v", w, maxWindow)
 	}
 	gens, err := sketch.NewBlooms(words)
 	if err != nil {
@@ -79,31 +83,28 @@ func (f *Filter) Known(d sketch.Digest) bool {
 	return f.gens.Has(0, d) || f.gens.Has(1, d)
 }
 
-// Advance turns the generations if the period is over at now, twice if two
-// periods are. One caller turns, others return at once. A clock found before
-// the current period starts a new one at now.
+// Advance turns the generations if the period is over at now. One caller
+// turns, others return at once. A clock found before the current period starts
+// a new one at now.
+//
+// However long the period has been over, it turns once: a second turn would
+// wipe the marks that are being made during the first. What was known before a
+// long gap stays known for one more period.
 func (f *Filter) Advance(now time.Duration) {
 	if !f.mu.TryLock() {
 		return
 	}
 	defer f.mu.Unlock()
 	late := int64(now) - f.due.Load()
-	switch {
-	case late >= f.period:
-		f.turnLocked()
-		f.turnLocked()
-	case late >= 0:
-		f.turnLocked()
-	case late >= -f.period:
+	if late < 0 && late >= -f.period {
 		return
 	}
+	if late >= 0 {
+		e := f.epoch.Load()
+		f.gens.Reset(e + 1)
+		f.epoch.Store(e + 1)
+	}
 	f.due.Store(int64(now) + f.period)
-}
-
-func (f *Filter) turnLocked() {
-	e := f.epoch.Load()
-	f.gens.Reset(e + 1)
-	f.epoch.Store(e + 1)
 }
 
 // Clients estimates the distinct clients marked in the current generation.
