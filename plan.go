@@ -104,7 +104,12 @@ func NewPlan(c Config) (*Plan, error) {
 			errs = append(errs, err)
 			continue
 		}
-		p.Rules = append(p.Rules, newRulePlan(rc, p.timeout))
+		rp := newRulePlan(rc, p.timeout)
+		if c.Store != nil && !rp.shape.Portable() {
+			errs = append(errs, fmt.Errorf("fastlimit: rule %q: Burst %d at %v takes %v to leak: too long to be kept exactly in a shared store",
+				rc.Name, rc.Burst, rc.Rate, rp.drainTime().Round(time.Hour)))
+		}
+		p.Rules = append(p.Rules, rp)
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
@@ -122,6 +127,18 @@ func newRulePlan(rc RuleConfig, slack time.Duration) RulePlan {
 	rp := RulePlan{Config: rc, shape: shape.WithSlack(slack), slack: slack}
 	rp.Filter = !rc.Strict && rp.drainTime() <= maxWindow
 	return rp
+}
+
+// AtOnce is the most units that a client is admitted at once on one node,
+// decisions in flight aside: (1+θ)·B + 1, and r·J with a shared exact tier
+// (P2). The 1 is the request that the first-seen filter admits.
+func (rp *RulePlan) AtOnce() uint64 {
+	c := &rp.Config
+	most := (1+*c.EscalateAt)*float64(c.Burst) + c.Rate.PerSecond()*rp.slack.Seconds()
+	if rp.Filter {
+		most++
+	}
+	return uint64(most)
 }
 
 // drainTime is ((1+θ)·B + 2)·T, and J with a shared exact tier: a client that was silent for so long has

@@ -59,3 +59,13 @@ var (
 	// ErrBusy tells that the queue is full.
 	ErrBusy = errors.New("fastlimit/bucket: store queue is full")
 )
+
+// Nowhere is a store that is always away, for planning what will have one. The
+// zero value is ready.
+type Nowhere struct{}
+
+// Submit implements [Store].
+func (Nowhere) Submit(*Op) error { return ErrAway }
+
+// Close implements [Store].
+func (Nowhere) Close(context.Context) error { return nil }

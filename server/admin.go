@@ -70,6 +70,12 @@ func (s *Server) adminGuard(next http.Handler) http.Handler {
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	switch s.state.Load() {
 	case stateServing:
+		if s.config.Ready != nil {
+			if err := s.config.Ready(); err != nil {
+				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+				return
+			}
+		}
 		io.WriteString(w, "ok\n")
 	case stateStarting:
 		http.Error(w, "starting", http.StatusServiceUnavailable)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/policy"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Config configures a [Server]. Zero durations and sizes mean the defaults.
@@ -28,6 +29,13 @@ type Config struct {
 	Limiter  *fastlimit.Limiter
 	Engine   *policy.Engine
 	Identity *policy.Identity
+
+	// Collectors are shown on /metrics beside the server's own.
+	Collectors []prometheus.Collector
+
+	// Ready fails /readyz while it returns an error, which the reply shows.
+	// nil: the server is ready while it serves.
+	Ready func() error
 
 	// Logger receives all logs. nil means slog.Default().
 	Logger *slog.Logger

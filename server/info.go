@@ -46,9 +46,11 @@ type ruleInfo struct {
 	Bytes       int64   `json:"bytes"`
 	Carries     float64 `json:"carries_requests_per_second"`
 
-	// BurstBound is what P2 admits of one client at once, decisions in flight
-	// aside: (1+θ)·B + 1, or B for a strict rule.
-	BurstBound float64 `json:"burst_bound"`
+	OnFailure string `json:"on_failure"`
+
+	// BurstBound is what P2 admits of one client at once; see
+	// [fastlimit.RulePlan.AtOnce].
+	BurstBound uint64 `json:"burst_bound"`
 }
 
 func (s *Server) describe() serverInfo {
@@ -75,15 +77,10 @@ func (s *Server) describe() serverInfo {
 
 func describeRule(p *fastlimit.RulePlan) ruleInfo {
 	c := &p.Config
-	theta := *c.EscalateAt
-	bound := float64(c.Burst)
-	if !c.Strict {
-		bound = (1+theta)*bound + 1
-	}
 	return ruleInfo{
 		Name: c.Name, Rate: c.Rate.String(), Burst: c.Burst, Cost: c.Cost, Mode: c.Mode.String(),
-		EscalateAt: theta, Strict: c.Strict, Filter: p.Filter,
+		EscalateAt: *c.EscalateAt, Strict: c.Strict, Filter: p.Filter,
 		SketchCells: p.Cells, Buckets: p.Buckets, Bytes: p.Bytes, Carries: p.RequestsPerSecond,
-		BurstBound: bound,
+		OnFailure: c.OnFailure.String(), BurstBound: p.AtOnce(),
 	}
 }

@@ -17,6 +17,7 @@ func (s *Server) newRegistry() *prometheus.Registry {
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
+	r.MustRegister(s.config.Collectors...)
 	return r
 }
 

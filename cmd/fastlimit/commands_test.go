@@ -25,12 +25,12 @@ func TestValidate(t *testing.T) {
 		t.Errorf("exit %d, stdout\n%s\nstderr %s", code, stdout, stderr)
 	}
 
-	bad := writeFile(t, "bad.yaml", "rules:\n  - {name: a, key: ip, rate: fast}\n  - {name: a, key: nose, rate: 1/s}\nredis: {url: x}\n")
+	bad := writeFile(t, "bad.yaml", "rules:\n  - {name: a, key: ip, rate: fast}\n  - {name: a, key: nose, rate: 1/s}\ncluster: {name: x}\n")
 	code, stdout, stderr = command(t, nil, "validate", "-c", bad)
 	if code != exitFailure || stdout != "" {
 		t.Errorf("exit %d, stdout %q", code, stdout)
 	}
-	for _, want := range []string{bad + ":2:", bad + ":3:", bad + ":4:1: redis: not supported"} {
+	for _, want := range []string{bad + ":2:", bad + ":3:", bad + ":4:1: cluster: not supported"} {
 		if !strings.Contains(stderr, want) {
 			t.Errorf("stderr lacks %q:\n%s", want, stderr)
 		}

@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bucket/redisstore"
 	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/internal/policy"
+	"github.com/fastlimit/fastlimit/internal/redismetrics"
 	"github.com/fastlimit/fastlimit/server"
 )
 
@@ -21,7 +23,7 @@ type serveCmd struct {
 	Listen     string        `placeholder:"ADDR" help:"Address for traffic, host:port. Port 0 takes a free one."`
 	Admin      string        `placeholder:"ADDR" help:"Address for health, metrics and profiles. Keep it away from clients."`
 	Upstream   string        `placeholder:"URL" help:"Not supported by this version."`
-	Redis      string        `placeholder:"URL" help:"Not supported by this version."`
+	Redis      string        `placeholder:"URL" help:"Exact tier that nodes share, for example redis://127.0.0.1:6379/0. Without: the buckets of this node."`
 	LogFormat  string        `enum:"text,json" default:"text" help:"Format of the log on stderr: text or json."`
 	DrainDelay time.Duration `placeholder:"5s" help:"Time between /readyz turning 503 and the listeners closing, for a load balancer to notice. Default: none."`
 }
@@ -36,7 +38,16 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 		return usageError{fmt.Errorf("--drain-delay %v: want 0 or more", c.DrainDelay)}
 	}
 	log := c.logger(sys)
-	lim, err := fastlimit.New(cfg.Limiter())
+	lc := cfg.Limiter()
+	var store *redisstore.Store
+	if cfg.Redis != nil {
+		if store, err = openStore(ctx, cfg.Redis, log); err != nil {
+			return err
+		}
+		defer closeStore(store, log)
+		lc.Store = store
+	}
+	lim, err := fastlimit.New(lc)
 	if err != nil {
 		return err
 	}
@@ -44,7 +55,7 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 	for _, w := range config.Warnings(cfg, &plan) {
 		log.Warn(w)
 	}
-	srv, err := c.server(cfg, lim, log)
+	srv, err := c.server(cfg, lim, store, log)
 	if err != nil {
 		return err
 	}
@@ -70,7 +81,7 @@ func (c *serveCmd) logger(sys *system) *slog.Logger {
 	return slog.New(slog.NewTextHandler(sys.stderr, nil))
 }
 
-func (c *serveCmd) server(cfg *config.Config, lim *fastlimit.Limiter, log *slog.Logger) (*server.Server, error) {
+func (c *serveCmd) server(cfg *config.Config, lim *fastlimit.Limiter, store *redisstore.Store, log *slog.Logger) (*server.Server, error) {
 	engine, err := policy.New(lim, cfg.Policy)
 	if err != nil {
 		return nil, err
@@ -86,6 +97,10 @@ func (c *serveCmd) server(cfg *config.Config, lim *fastlimit.Limiter, log *slog.
 		Version:    version().short(),
 		DrainDelay: c.DrainDelay,
 	}
+	if store != nil {
+		sc.Collectors = append(sc.Collectors, redismetrics.New(store.Stats))
+		sc.Ready = redisReady(lim.Rules(), store.Stats)
+	}
 	for _, l := range cfg.Listeners {
 		sc.Listeners = append(sc.Listeners, server.Listener(l))
 	}
@@ -99,7 +114,7 @@ func startAttrs(srv *server.Server, plan *fastlimit.Plan) []any {
 	for i := range plan.Rules {
 		rp := &plan.Rules[i]
 		rules = append(rules, slog.String(rp.Config.Name, fmt.Sprintf("%v burst %d %v; a client gets at most %d at once, then %v",
-			rp.Config.Rate, rp.Config.Burst, rp.Config.Mode, config.AtOnce(rp), rp.Config.Rate)))
+			rp.Config.Rate, rp.Config.Burst, rp.Config.Mode, rp.AtOnce(), rp.Config.Rate)))
 	}
 	return []any{
 		slog.String("listen", joinAddrs(srv.Addrs())), slog.String("admin", joinAddrs([]net.Addr{srv.AdminAddr()})),

@@ -241,7 +241,7 @@ func TestServeFails(t *testing.T) {
 		{"rate beside a file", []string{"-c", good, "--rate", "1/s"}, exitUsage, []string{"--rate"}},
 		{"burst beside a file", []string{"-c", good, "--burst", "3"}, exitUsage, []string{"--burst"}},
 		{"upstream", []string{"--upstream", "http://127.0.0.1:3000"}, exitUsage, []string{"--upstream", "not supported by this version"}},
-		{"redis", []string{"--redis", "redis://127.0.0.1"}, exitUsage, []string{"--redis", "not supported by this version"}},
+		{"redis", []string{"--redis", "http://:secret@127.0.0.1"}, exitUsage, []string{"--redis", "rediss://"}},
 		{"bad rate", []string{"--rate", "many"}, exitUsage, []string{"many", "100/s"}},
 		{"bad address", []string{"--listen", "nowhere"}, exitUsage, []string{"nowhere"}},
 		{"unknown flag", []string{"--listn", "x"}, exitUsage, []string{"--listn"}},

@@ -27,6 +27,10 @@ type Config struct {
 	// Memory is the size of the local tier in bytes.
 	Memory int64
 
+	// Redis is the exact tier that nodes share; nil: the buckets of this node
+	// are exact by themselves.
+	Redis *Redis
+
 	// Policy is all that decides about a request. Its rules are valid, and
 	// carry what the file says: defaults that package fastlimit fills in
 	// (burst, cost, escalate_at) are zero here.
@@ -79,9 +83,10 @@ func defaults() *Config {
 }
 
 // Limiter is the part of the configuration that package fastlimit takes. The
-// rules are in the order of Policy.Rules.
+// rules are in the order of Policy.Rules. Where there is a Redis, Store stands
+// for it and never answers: planning needs no more, serving replaces it.
 func (c *Config) Limiter() fastlimit.Config {
-	lc := fastlimit.Config{Memory: c.Memory}
+	lc := fastlimit.Config{Memory: c.Memory, Store: c.away(), StoreTimeout: c.storeTimeout()}
 	for _, r := range c.Policy.Rules {
 		lc.Rules = append(lc.Rules, r.Limit)
 	}

@@ -12,6 +12,7 @@ import (
 type decoder struct {
 	file      string
 	lookupEnv func(string) (string, bool)
+	readFile  func(path string) ([]byte, *Error) // of secrets
 	cfg       *Config
 	errs      Errors
 }

@@ -42,18 +42,7 @@ func describeRule(w *tabwriter.Writer, rp *fastlimit.RulePlan) {
 	}
 	fmt.Fprintf(w, "%s\t%v burst %d\t%v\t%s\t%s\t%d\t%s\t%d at once, then %v\n",
 		rc.Name, rc.Rate, rc.Burst, rc.Mode, size(rp.Bytes), sketch, rp.Buckets,
-		perSecond(rp.RequestsPerSecond), AtOnce(rp), rc.Rate)
-}
-
-// AtOnce is the most units that a client of the rule is admitted at once,
-// requests in flight aside: (1+θ)·B + 1 (P2). The 1 is the request that the
-// first-seen filter admits; Strict has θ = 0 and no filter.
-func AtOnce(rp *fastlimit.RulePlan) uint64 {
-	most := rp.Config.Burst + uint64(*rp.Config.EscalateAt*float64(rp.Config.Burst))
-	if rp.Filter {
-		most++
-	}
-	return most
+		perSecond(rp.RequestsPerSecond), rp.AtOnce(), rc.Rate)
 }
 
 // size is a number of bytes in binary units.

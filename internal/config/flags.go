@@ -33,7 +33,14 @@ func (c *Config) Override(f Flags, fromFile bool) error {
 		fail("upstream", f.Upstream, "not supported by this version", "remove it")
 	}
 	if f.Redis != "" {
-		fail("redis", f.Redis, "not supported by this version", "remove it")
+		if problem := checkRedisURL(f.Redis); problem != "" {
+			// Never shown: it may hold a password.
+			fail("redis", "URL", problem, "write redis://host:6379/0, rediss://host:6379/0 for TLS, or unix:///path/to.sock")
+		}
+		next.overrideRedis(f.Redis)
+		if err := next.tryRules(); err != nil {
+			errs = append(errs, fmt.Errorf("--redis: %w", err))
+		}
 	}
 	if f.Listen != "" {
 		addr, problem := parseAddress(f.Listen)
@@ -66,6 +73,22 @@ func (c *Config) Override(f Flags, fromFile bool) error {
 	return nil
 }
 
+// overrideRedis replaces the server, and keeps what else the file says of it.
+func (c *Config) overrideRedis(url string) {
+	r := Redis{}
+	if c.Redis != nil {
+		r = *c.Redis
+	}
+	r.URL, r.Addresses, r.MasterName = url, nil, ""
+	c.Redis = &r
+}
+
+// tryRules checks that all rules can be kept in Redis too.
+func (c *Config) tryRules() error {
+	_, err := fastlimit.NewPlan(c.Limiter())
+	return err
+}
+
 // overrideLimit replaces the limit of the only rule there is without a file.
 func (c *Config) overrideLimit(f Flags) error {
 	rules := slices.Clone(c.Policy.Rules)
@@ -76,7 +99,7 @@ func (c *Config) overrideLimit(f Flags) error {
 		check := probe
 		check.Rate = r
 		if err == nil {
-			err = tryLimit(check)
+			err = c.tryLimit(check)
 		}
 		if err != nil {
 			errs = append(errs, flagError("rate", f.Rate, err))
@@ -93,7 +116,7 @@ func (c *Config) overrideLimit(f Flags) error {
 	if len(errs) == 0 {
 		check := *limit
 		check.Name = probeName
-		switch err := tryLimit(check); {
+		switch err := c.tryLimit(check); {
 		case err != nil && f.Burst == "": // the default of the rate is too much
 			errs = append(errs, flagError("rate", f.Rate, err))
 		case err != nil:

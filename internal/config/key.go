@@ -92,7 +92,7 @@ func (d *decoder) prefixLengths(n node, s string, spec *policy.RuleSpec) bool {
 	c := probe
 	c.IPv4Prefix, c.IPv6Prefix = int(v4), int(v6)
 	// 0 would mean the default there, and everybody here.
-	if err4 != nil || err6 != nil || v4 == 0 || v6 == 0 || tryLimit(c) != nil {
+	if err4 != nil || err6 != nil || v4 == 0 || v6 == 0 || d.cfg.tryLimit(c) != nil {
 		d.fail(n, quote(s)+" is out of range", "want 1 to 32 for IPv4 and 1 to 128 for IPv6, for example ip/24/48")
 		return false
 	}

@@ -19,7 +19,7 @@ func Load(path string, lookupEnv func(string) (string, bool)) (*Config, error) {
 	if err != nil {
 		return nil, Errors{err}
 	}
-	return Parse(path, data, lookupEnv)
+	return parse(path, data, lookupEnv, read)
 }
 
 func read(path string) ([]byte, *Error) {
@@ -57,12 +57,18 @@ func openProblem(err error) (problem, fix string) {
 
 // Parse checks the content of a file; name stands for it in errors. lookupEnv
 // resolves ${NAME}; nil knows no variables. Parse touches nothing but its
-// arguments. The error is of type [Errors].
+// arguments, so settings that name a file with a secret are errors. The error
+// is of type [Errors].
 func Parse(name string, data []byte, lookupEnv func(string) (string, bool)) (*Config, error) {
+	noFiles := func(string) ([]byte, *Error) { return nil, &Error{Problem: "is not read here"} }
+	return parse(name, data, lookupEnv, noFiles)
+}
+
+func parse(name string, data []byte, lookupEnv func(string) (string, bool), readFile func(string) ([]byte, *Error)) (*Config, error) {
 	if lookupEnv == nil {
 		lookupEnv = func(string) (string, bool) { return "", false }
 	}
-	d := &decoder{file: name, lookupEnv: lookupEnv, cfg: defaults()}
+	d := &decoder{file: name, lookupEnv: lookupEnv, readFile: readFile, cfg: defaults()}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if e := checkText(data); e != nil {
 		d.add(e)

@@ -131,7 +131,7 @@ func TestContract(t *testing.T) {
 	}
 	var text strings.Builder
 	for line := range strings.Lines(string(data)) {
-		if !strings.HasPrefix(line, "upstream:") && !strings.HasPrefix(line, "redis:") && !strings.HasPrefix(line, "cluster:") {
+		if !strings.HasPrefix(line, "upstream:") && !strings.HasPrefix(line, "cluster:") {
 			text.WriteString(line)
 		}
 	}
@@ -141,6 +141,7 @@ func TestContract(t *testing.T) {
 		DenyStatus: 429,
 		Admin:      "127.0.0.1:8081",
 		Memory:     64 << 20,
+		Redis:      &Redis{URL: "redis://127.0.0.1:6379/0", Timeout: 5 * time.Millisecond},
 		Policy: policy.Settings{
 			Rules: []policy.RuleSpec{{
 				Limit: fastlimit.RuleConfig{

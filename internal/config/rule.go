@@ -56,7 +56,10 @@ func (d *decoder) rule(n node, lines map[string]int) policy.RuleSpec {
 		}},
 		{"escalate_at", set(&at.escalateAt)},
 		{"strict", set(&at.strict)},
-		{"on_failure", d.onFailure},
+		{"on_failure", func(v node) {
+			i, _ := d.choice(v, "local", "open", "closed")
+			spec.Limit.OnFailure = [...]fastlimit.OnFailure{fastlimit.FailLocal, fastlimit.FailOpen, fastlimit.FailClosed}[i]
+		}},
 	})
 	if !ok {
 		return spec
@@ -93,21 +96,15 @@ func (d *decoder) ruleName(n node, lines map[string]int) string {
 	return name
 }
 
-// onFailure takes the policy that a single node has anyway.
-func (d *decoder) onFailure(n node) {
-	if i, ok := d.choice(n, "local", "open", "closed"); ok && i > 0 {
-		d.fail(n, "needs redis, which is not supported by this version", "remove it")
-	}
-}
-
 // probe is a limit that is known to be good. Settings are added to it one at
 // a time, so that an error is about the one that was added last.
 var probe = fastlimit.RuleConfig{Name: probeName, Rate: fastlimit.Rate{N: 1, Per: time.Second}, Burst: 1}
 
 const probeName = "probe"
 
-func tryLimit(c fastlimit.RuleConfig) error {
-	_, err := fastlimit.NewPlan(fastlimit.Config{Rules: []fastlimit.RuleConfig{c}})
+// tryLimit checks a limit for where it is to be kept.
+func (c *Config) tryLimit(r fastlimit.RuleConfig) error {
+	_, err := fastlimit.NewPlan(fastlimit.Config{Rules: []fastlimit.RuleConfig{r}, Store: c.away(), StoreTimeout: c.storeTimeout()})
 	return err
 }
 
@@ -130,7 +127,7 @@ func (d *decoder) limit(at *ruleNodes, to *fastlimit.RuleConfig) {
 		to.Burst = c.Burst
 	case rated:
 		c.Burst = 0 // the default, which depends on the rate
-		err := tryLimit(c)
+		err := d.cfg.tryLimit(c)
 		if sized = err == nil; !sized {
 			d.failWith(*at.rate, err, "lower it")
 		}
@@ -152,7 +149,7 @@ func (d *decoder) rate(n node, c *fastlimit.RuleConfig) bool {
 	r, err := fastlimit.ParseRate(s.text)
 	if err == nil {
 		next.Rate = r
-		err = tryLimit(next)
+		err = d.cfg.tryLimit(next)
 	}
 	if err != nil {
 		d.failWith(n, err, "write for example 100/s")
@@ -173,7 +170,7 @@ func (d *decoder) tryNumber(n node, example string, c *fastlimit.RuleConfig, to 
 	if !good {
 		return true
 	}
-	if err := tryLimit(*c); err != nil {
+	if err := d.cfg.tryLimit(*c); err != nil {
 		d.failWith(n, err, fix)
 		return false
 	}
@@ -193,7 +190,7 @@ func (d *decoder) escalation(at *ruleNodes, to *fastlimit.RuleConfig) {
 	}
 	c := probe
 	c.EscalateAt = &theta
-	if err := tryLimit(c); err != nil {
+	if err := d.cfg.tryLimit(c); err != nil {
 		d.failWith(*at.escalateAt, err, "want 0 to 1")
 		return
 	}

@@ -21,7 +21,7 @@ func (d *decoder) top(body ast.Node) {
 		d.missing(root, "rules", "the file is empty: "+rulesExample)
 		return
 	}
-	var listen, admin, rules, memory *node
+	var listen, admin, redis, rules, memory *node
 	set := func(to **node) func(node) { return func(n node) { *to = &n } }
 	p := &d.cfg.Policy
 	ok := d.mapping(newNode("", body), "settings, such as rules:", []field{
@@ -34,7 +34,7 @@ func (d *decoder) top(body ast.Node) {
 		{"original_request", d.originalRequest},
 		{"decide_api", func(n node) { d.cfg.DecideAPI, _ = d.boolean(n) }},
 		{"memory", set(&memory)},
-		{"redis", nil},
+		{"redis", set(&redis)},
 		{"cluster", nil},
 		{"allow", func(n node) { p.Allow = d.prefixes(n) }},
 		{"deny", func(n node) { p.Deny = d.prefixes(n) }},
@@ -45,6 +45,9 @@ func (d *decoder) top(body ast.Node) {
 	}
 	d.listeners(listen) // after deny_status, wherever that is
 	d.admin(admin, listen)
+	if redis != nil { // before the rules, which must fit it
+		d.redis(*redis)
+	}
 	if rules == nil {
 		d.missing(root, "rules", "nothing would be limited: "+rulesExample)
 	} else {

@@ -176,7 +176,6 @@ func TestOneMistake(t *testing.T) {
 		{inRule("escalate_at: '0.5'"), `escalate_at: "0.5" is not a decimal`},
 		{inRule("escalate_at: 0x1p-2"), `escalate_at: "0x1p-2" is not a decimal`},
 		{inRule("strict: true, escalate_at: 0"), "escalate_at: has no meaning beside strict"},
-		{inRule("on_failure: closed"), "on_failure: needs redis"},
 		{inRule("key: [global, ip]"), "key[0]: global means one bucket"},
 		{inRule("key: [header:a, header:A]"), `key[1]: "header:A" is a part already`},
 		{inRule("key: cookie:"), "key: key part with the name"},

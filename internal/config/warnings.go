@@ -44,6 +44,11 @@ func Warnings(c *Config, p *fastlimit.Plan) []string {
 			warn("allow, deny: %v is in both lists: deny wins", p)
 		}
 	}
+	for i := range c.Policy.Rules {
+		if r := &c.Policy.Rules[i].Limit; c.Redis == nil && r.OnFailure != fastlimit.FailLocal {
+			warn("rule %s: on_failure: %v has no effect without redis", r.Name, r.OnFailure)
+		}
+	}
 	for i := range p.Rules {
 		all = append(all, ruleWarnings(&c.Policy.Rules[i].Limit, &p.Rules[i])...)
 	}

@@ -66,7 +66,7 @@ func TestAtOnce(t *testing.T) {
 		"rate: 1000000000/s, burst: 100000000000001": 150000000000001,
 	} {
 		c := mustParse(t, "rules: [{name: a, "+settings+"}]")
-		if got := AtOnce(&plan(t, c).Rules[0]); got != want {
+		if got := plan(t, c).Rules[0].AtOnce(); got != want {
 			t.Errorf("%s: got %d, want %d", settings, got, want)
 		}
 	}

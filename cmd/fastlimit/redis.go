@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/bucket/redisstore"
+	"github.com/fastlimit/fastlimit/internal/config"
+)
+
+// openStore connects to Redis. One that is away is no reason not to serve: the
+// rules' on_failure decides until it is back. A wrong configuration is.
+func openStore(ctx context.Context, c *config.Redis, log *slog.Logger) (*redisstore.Store, error) {
+	s, err := redisstore.Open(ctx, redisstore.Config{
+		URL: c.URL, Addrs: c.Addresses, MasterName: c.MasterName, Cluster: c.Cluster,
+		Username: c.Username, Password: c.Password,
+		CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, TLS: c.CAFile != "" || c.CertFile != "",
+		KeyPrefix: c.KeyPrefix,
+		Timeout:   c.Timeout,
+		Logger:    log,
+	})
+	switch {
+	case err == nil:
+		log.Info("redis is the exact tier")
+	case errors.Is(err, bucket.ErrAway) && s != nil:
+		log.Warn("redis is away: serving without it and trying again", slog.Any("error", err))
+	default:
+		return nil, fmt.Errorf("redis: %w", err)
+	}
+	return s, nil
+}
+
+// redisReady fails while Redis is away and no rule may decide without it.
+func redisReady(rules []*fastlimit.Rule, stats func() redisstore.Stats) func() error {
+	for _, r := range rules {
+		if r.Config().OnFailure != fastlimit.FailClosed {
+			return nil
+		}
+	}
+	return func() error {
+		if state := stats().State; state != "closed" {
+			return fmt.Errorf("redis is away (breaker %s) and every rule has on_failure: closed", state)
+		}
+		return nil
+	}
+}
+
+// closeStore sends what is queued still, such as charges given back.
+func closeStore(s *redisstore.Store, log *slog.Logger) {
+	const patience = 2 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		log.Warn("redis: closing", slog.Any("error", err))
+	}
+}

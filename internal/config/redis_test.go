@@ -1,0 +1,120 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+)
+
+func withRedis(settings string) string {
+	return "redis: {" + settings + "}\nrules: [{name: a, rate: 10/s}]\n"
+}
+
+func TestRedis(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Redis{
+		`url: "redis://u:p@h:6379/1", timeout: 20ms`:           {URL: "redis://u:p@h:6379/1", Timeout: 20 * time.Millisecond},
+		`url: "rediss://h", ca_file: ca.pem, key_prefix: "x:"`: {URL: "rediss://h", CAFile: "ca.pem", KeyPrefix: "x:"},
+		`url: "unix:///run/redis.sock", cluster: false`:        {URL: "unix:///run/redis.sock"},
+		`addresses: ["h:1", "i:2"], master_name: edge`:         {Addresses: []string{"h:1", "i:2"}, MasterName: "edge"},
+		`addresses: ["h:1"], cluster: true, cert_file: c, key_file: k, username: u, password: p`: {
+			Addresses: []string{"h:1"}, Cluster: true, CertFile: "c", KeyFile: "k", Username: "u", Password: "p",
+		},
+	} {
+		c := mustParse(t, withRedis(text))
+		if !reflect.DeepEqual(*c.Redis, want) {
+			t.Errorf("%s:\ngot  %+v\nwant %+v", text, *c.Redis, want)
+		}
+		if l := c.Limiter(); l.Store == nil || l.StoreTimeout != want.Timeout {
+			t.Errorf("%s: planned for store %v, timeout %v", text, l.Store, l.StoreTimeout)
+		}
+	}
+	if c := mustParse(t, "rules: [{name: a, rate: 10/s}]"); c.Redis != nil || c.Limiter().Store != nil {
+		t.Error("a Redis that nobody named")
+	}
+}
+
+func TestRedisErrors(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		``:                                 "f.yaml:1:8: redis: 0 of url, url_file and addresses are set; set one",
+		`url: "redis://h", addresses: []`:  "f.yaml:1:8: redis: 2 of url, url_file and addresses are set; set one",
+		`url: "http://h"`:                  `redis.url: scheme "http" is not one of redis, rediss and unix; write redis://`,
+		`url: "redis://:secret@"`:          "redis.url: names no host; write redis://",
+		`url: "redis://h:secret@ x"`:       "redis.url: is not a URL; write redis://",
+		`url: "unix:"`:                     "redis.url: names no socket; write redis://",
+		`url: "redis://h", timeout: 5`:     `redis.timeout: "5" is not a time; write for example 5ms`,
+		`url: "redis://h", timeout: 1us`:   "redis.timeout: 1us is out of range; want 1ms to 1s",
+		`url: "redis://h", timout: 5ms`:    "redis.timout: unknown setting; did you mean timeout?",
+		`url: "redis://h", master_name: x`: "redis.master_name: needs addresses, of the sentinels",
+		`addresses: ["h:1"], master_name: x, cluster: true`: "redis.cluster: true beside master_name; Sentinel and Cluster",
+		`addresses: ["h"]`:          `redis.addresses[0]: "h" is not host:port`,
+		`url_file: /does/not/exist`: `redis.url_file: "/does/not/exist" is not read here`,
+		`url: "redis://h"}` + "\nrules: [{name: a, rate: 1/d, burst: 200000}]\nx: {": "rules[0].burst: burst 200000 at 1/d takes",
+	} {
+		_, err := Parse("f.yaml", []byte(withRedis(text)), noEnv)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s:\ngot  %v\nwant %s", text, err, want)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: the error shows the password: %v", text, err)
+		}
+	}
+}
+
+func TestRedisSecretFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	url, password := write("url", "redis://:p@h\n"), write("password", "s3cret\r\n")
+	c, err := Load(write("good.yaml", withRedis("url_file: "+url+", password_file: "+password)), noEnv)
+	if err != nil || c.Redis.URL != "redis://:p@h" || c.Redis.Password != "s3cret" {
+		t.Errorf("got %+v, %v", c, err)
+	}
+	_, err = Load(write("bad.yaml", withRedis("url_file: "+filepath.Join(dir, "none")+", password_file: "+dir)), noEnv)
+	for _, want := range []string{"bad.yaml:1:19: redis.url_file:", "no such file", "redis.password_file:", "is a directory"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in %v", want, err)
+		}
+	}
+}
+
+func TestOnFailure(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]fastlimit.OnFailure{"local": fastlimit.FailLocal, "open": fastlimit.FailOpen, "closed": fastlimit.FailClosed} {
+		c := mustParse(t, "rules: [{name: a, rate: 10/s, on_failure: "+text+"}]")
+		if got := c.Policy.Rules[0].Limit.OnFailure; got != want {
+			t.Errorf("%s: got %v", text, got)
+		}
+		warned := len(Warnings(c, plan(t, c))) > 0
+		if warned != (want != fastlimit.FailLocal) {
+			t.Errorf("%s without redis: warned %v", text, warned)
+		}
+	}
+}
+
+func TestRedisFlag(t *testing.T) {
+	t.Parallel()
+	c := mustParse(t, withRedis(`addresses: ["h:1"], timeout: 7ms`))
+	if err := c.Override(Flags{Redis: "redis://other"}, true); err != nil {
+		t.Fatal(err)
+	}
+	if want := (Redis{URL: "redis://other", Timeout: 7 * time.Millisecond}); !reflect.DeepEqual(*c.Redis, want) {
+		t.Errorf("got %+v", *c.Redis)
+	}
+	c = mustParse(t, "rules: [{name: a, rate: 1/d, burst: 200000}]")
+	if err := c.Override(Flags{Redis: "redis://h"}, true); err == nil || !strings.Contains(err.Error(), "--redis: ") {
+		t.Errorf("a limit that Redis cannot keep: %v", err)
+	}
+}
