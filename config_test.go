@@ -144,3 +144,24 @@ func TestClockStepsBack(t *testing.T) {
 		}
 	}
 }
+
+// A rule that needs little must have it beside hungry ones.
+func TestPlanServesFastRulesBesideSlowOnes(t *testing.T) {
+	t.Parallel()
+	p, err := NewPlan(Config{Rules: []RuleConfig{
+		rule("slow", 1, 24*time.Hour, 100), rule("fast", 100, time.Second, 200), rule("slower", 1, 24*time.Hour, 1000),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow, fast, slower := p.Rules[0], p.Rules[1], p.Rules[2]
+	if fast.RequestsPerSecond < enough() {
+		t.Errorf("the fast rule carries %v requests/s, want %v", fast.RequestsPerSecond, enough())
+	}
+	if ratio := float64(slow.Bytes) / float64(slower.Bytes); ratio < 0.9 || ratio > 1.1 {
+		t.Errorf("two rules of one need get %d and %d bytes", slow.Bytes, slower.Bytes)
+	}
+	if p.Memory < DefaultMemory*9/10 {
+		t.Errorf("%d of %d bytes used though slow rules could use them", p.Memory, DefaultMemory)
+	}
+}

@@ -1,9 +1,11 @@
 package fastlimit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
@@ -70,11 +72,11 @@ const (
 // NewPlan checks a configuration and shares its memory out. It takes none. Its
 // error joins everything that is wrong.
 //
-// Up to a quarter goes to the first-seen filter. The rules share the rest in
-// proportion to T = 1/r, since what a sketch or table must hold at a given
-// traffic is proportional to T; none gets less than 128 KiB. Nothing gets more
-// than serves 250,000 requests per second and core: it would make the working
-// set larger and every decision slower.
+// Up to a quarter goes to the first-seen filter. The rules share the rest: what
+// a rule's sketch and table must hold at a given traffic is proportional to T =
+// 1/r, so slow rules get what fast ones do not need. Nothing gets more than
+// serves 250,000 requests per second and core: it would make the working set
+// larger and every decision slower.
 func NewPlan(c Config) (*Plan, error) {
 	if c.Memory == 0 {
 		c.Memory = DefaultMemory
@@ -191,24 +193,33 @@ func (rp *RulePlan) tableBytes() float64 {
 	return suspects / targetFill * bucket.SetBytes / 4
 }
 
+// planRules shares the budget out by max-min fairness: everybody gets the same,
+// but nobody more than serves enough, and what they leave goes to the others.
+// So a fast rule, which needs little, has it beside any number of slow ones.
 func (p *Plan) planRules(budget int64) {
-	need := 0.0
+	order := make([]*RulePlan, len(p.Rules))
 	for i := range p.Rules {
-		need += p.Rules[i].sketchBytes() + p.Rules[i].tableBytes()
+		order[i] = &p.Rules[i]
 	}
-	spare := float64(budget - minRuleBytes*int64(len(p.Rules)))
-	rps := min(enough(), spare/need)
-	for i := range p.Rules {
-		rp := &p.Rules[i]
-		rp.RequestsPerSecond = rps
-		own := rp.sketchBytes() + rp.tableBytes()
-		total := minRuleBytes + rps*own
-		sketchShare := total * rp.sketchBytes() / own
-		rp.blocks = int(sketchShare) / sketch.BlockBytes
-		rp.sets = max(1, int(total-sketchShare)/bucket.SetBytes)
-		rp.Cells = rp.blocks * sketch.BlockBytes / 8
-		rp.Buckets = rp.sets * 4
-		rp.Bytes = int64(rp.blocks)*sketch.BlockBytes + int64(rp.sets)*bucket.SetBytes
+	slices.SortStableFunc(order, func(a, b *RulePlan) int { return cmp.Compare(a.need(), b.need()) })
+	for i, rp := range order {
+		share := float64(budget) / float64(len(order)-i)
+		rp.take(min(share, max(minRuleBytes, enough()*rp.need())))
+		budget -= rp.Bytes
 		p.Memory += rp.Bytes
 	}
+}
+
+// need is the memory for one request per second.
+func (rp *RulePlan) need() float64 { return rp.sketchBytes() + rp.tableBytes() }
+
+// take splits a share between sketch and table.
+func (rp *RulePlan) take(total float64) {
+	rp.RequestsPerSecond = min(enough(), total/rp.need())
+	sketchShare := total * rp.sketchBytes() / rp.need()
+	rp.blocks = int(sketchShare) / sketch.BlockBytes
+	rp.sets = max(1, int(total-sketchShare)/bucket.SetBytes)
+	rp.Cells = rp.blocks * sketch.BlockBytes / 8
+	rp.Buckets = rp.sets * 4
+	rp.Bytes = int64(rp.blocks)*sketch.BlockBytes + int64(rp.sets)*bucket.SetBytes
 }
