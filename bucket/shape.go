@@ -111,7 +111,7 @@ func (s *Shape) Duration(ticks uint64) time.Duration {
 	us := ticks
 	// Most rates have one tick per µs; a division costs as much as the rest of
 	// a denial.
-	if s.perMicro != 1 {
+	if s.perMicro > 1 {
 		us = (ticks + s.perMicro - 1) / s.perMicro
 	}
 	if us > uint64(math.MaxInt64/time.Microsecond) {
@@ -122,9 +122,6 @@ func (s *Shape) Duration(ticks uint64) time.Duration {
 
 // Cost is n units in ticks. It saturates above every limit.
 func (s *Shape) Cost(n uint64) uint64 {
-	if n == 1 {
-		return s.unit
-	}
 	if n > s.burst {
 		return s.limit + s.grace + 1
 	}
@@ -195,7 +192,7 @@ func Refund(tat, now, cost uint64) uint64 {
 // Remaining is the number of units that fit now, at most Burst.
 func (s *Shape) Remaining(tat, now uint64) uint64 {
 	l := Level(tat, now)
-	if l+s.unit > s.limit+s.grace {
+	if l+s.unit > s.limit+s.grace || s.burst == 0 {
 		return 0
 	}
 	return min((s.limit+s.grace-l)/s.unit, s.burst)

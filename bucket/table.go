@@ -169,7 +169,7 @@ func (t *Table) Reset(d sketch.Digest) {
 	mu.Lock()
 	defer mu.Unlock()
 	if e := t.findLocked(d); e != nil {
-		e.clear()
+		e.store(d.ID, 0) // keeps its place: see findLocked
 	}
 }
 
@@ -191,7 +191,8 @@ func (t *Table) Live(now uint64, sample int) float64 {
 }
 
 // findLocked returns the entry of d or nil. An entry that was never used has
-// tag and tat 0 and so looks like the bucket of ID 0, empty: right either way.
+// tag and tat 0 and so looks like the bucket of ID 0, empty. It cannot hide
+// that bucket: entries are first used in order and never become unused again.
 func (t *Table) findLocked(d sketch.Digest) *entry {
 	s := t.set(d)
 	for i := range s {
@@ -268,9 +269,4 @@ func (t *Table) lock(d sketch.Digest) *sync.Mutex {
 func (e *entry) store(id, tat uint64) {
 	atomic.StoreUint64(&e.tat, tat)
 	atomic.StoreUint64(&e.tag, id^tat)
-}
-
-func (e *entry) clear() {
-	atomic.StoreUint64(&e.tat, 0)
-	atomic.StoreUint64(&e.tag, 0)
 }
