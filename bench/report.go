@@ -34,6 +34,8 @@ type Result struct {
 	Cores    int    `json:"cores,omitempty"`
 	Keys     int64  `json:"keys,omitempty"`
 	Requests int64  `json:"requests,omitempty"`
+	// Scale is the number of clients by that of the workload's full size.
+	Scale float64 `json:"scale,omitempty"`
 
 	NsPerOp     *float64 `json:"ns_per_op,omitempty"` // wall time of one core, or of all together
 	AllocsPerOp *float64 `json:"allocs_per_op,omitempty"`
@@ -41,9 +43,10 @@ type Result struct {
 	CPUMicros   *float64 `json:"cpu_us_per_request,omitempty"`
 
 	FalseDenials    *int64   `json:"false_denials,omitempty"`
-	Excess          *float64 `json:"excess,omitempty"`    // units above burst, of the worst client
-	Denied          *float64 `json:"denied,omitempty"`    // share of requests
-	Escalated       *float64 `json:"escalated,omitempty"` // share checked exactly
+	Excess          *float64 `json:"excess,omitempty"`         // units above burst, of the worst client
+	Denied          *float64 `json:"denied,omitempty"`         // share of requests
+	DeniedExactly   *float64 `json:"denied_exactly,omitempty"` // share that one exact bucket per client would deny
+	Escalated       *float64 `json:"escalated,omitempty"`      // share checked exactly
 	StorePerRequest *float64 `json:"redis_per_request,omitempty"`
 	HitterAdmitted  *float64 `json:"hitter_admitted_ratio,omitempty"` // of the heavy hitter, to its limit
 

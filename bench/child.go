@@ -1,0 +1,127 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// Each limiter is measured in a process of its own, so that its memory, its
+// garbage and its resident set are its own. The child is the same program
+// again, told what to do by this variable.
+const childEnv = "FASTLIMIT_BENCH_CHILD"
+
+// job is what a child is asked to do.
+type job struct {
+	Contender string
+	Rule      Rule
+	Speed     *speedJob `json:",omitempty"`
+	Flood     *floodJob `json:",omitempty"`
+}
+
+// report is one line of a child's answer.
+type report struct {
+	Error string       `json:",omitempty"`
+	Round *round       `json:",omitempty"` // of a speed job; the first tells that it is ready
+	Flood *floodReport `json:",omitempty"`
+}
+
+// RunChild does a child's part and exits, if this process is a child of
+// [Local] or [Memory]; else it returns at once. Programs that call these must
+// call it first in main, with the contenders that they measure beside the
+// defaults.
+func RunChild(contenders ...Contender) {
+	text, ok := os.LookupEnv(childEnv)
+	if !ok {
+		return
+	}
+	out := json.NewEncoder(os.Stdout)
+	if err := runJob(text, contenders, os.Stdin, out); err != nil {
+		_ = out.Encode(report{Error: err.Error()}) // the parent is gone
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func runJob(text string, contenders []Contender, in io.Reader, out *json.Encoder) error {
+	var j job
+	if err := json.Unmarshal([]byte(text), &j); err != nil {
+		return fmt.Errorf("bench: %s: %w", childEnv, err)
+	}
+	for _, c := range append(contenders, Fastlimit(), FastlimitClock(), Reference(), noLimiter()) {
+		if c.Name != j.Contender {
+			continue
+		}
+		if j.Flood != nil {
+			return j.Flood.run(c, j.Rule, out)
+		}
+		return j.Speed.run(c, j.Rule, in, out)
+	}
+	return fmt.Errorf("bench: no contender %q in this program: RunChild must know those that are measured", j.Contender)
+}
+
+// child is a running job.
+type child struct {
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Scanner
+	stderr strings.Builder
+}
+
+func startChild(ctx context.Context, j job) (*child, error) {
+	text, err := json.Marshal(j)
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("bench: cannot start itself: %w", err)
+	}
+	c := &child{cmd: exec.CommandContext(ctx, self)}
+	c.cmd.Env = append(os.Environ(), childEnv+"="+string(text))
+	c.cmd.Stderr = &c.stderr
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	stdout, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	c.out = bufio.NewScanner(stdout)
+	if err := c.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("bench: cannot start itself: %w", err)
+	}
+	return c, nil
+}
+
+// next reads one line of the answer.
+func (c *child) next() (report, error) {
+	var r report
+	if !c.out.Scan() {
+		err := errors.Join(c.out.Err(), errors.New("bench: the measuring process ended early"))
+		if text := strings.TrimSpace(c.stderr.String()); text != "" {
+			err = fmt.Errorf("%w: %.500s", err, text)
+		}
+		return r, err
+	}
+	if err := json.Unmarshal(c.out.Bytes(), &r); err != nil {
+		return r, fmt.Errorf("bench: the measuring process answered %q: does main call bench.RunChild first?", c.out.Text())
+	}
+	if r.Error != "" {
+		return r, errors.New(r.Error)
+	}
+	return r, nil
+}
+
+// stop ends the job. A child exits when its input ends.
+func (c *child) stop() {
+	c.in.Close()
+	_ = c.cmd.Process.Kill() // it may be amid a flood
+	_ = c.cmd.Wait()
+}

@@ -1,0 +1,140 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/reference"
+)
+
+// Rule is the limit that every limiter is given. The zero value is 100/s with
+// a burst of 200, the default of `fastlimit serve`.
+type Rule struct {
+	Rate  fastlimit.Rate
+	Burst uint64
+}
+
+func (r Rule) withDefaults() Rule {
+	if r.Rate == (fastlimit.Rate{}) {
+		r.Rate = fastlimit.Rate{N: 100, Per: time.Second}
+	}
+	if r.Burst == 0 {
+		r.Burst = 2 * r.Rate.N
+	}
+	return r
+}
+
+// String is the rule in words.
+func (r Rule) String() string { return fmt.Sprintf("%v, burst %d", r.Rate, r.Burst) }
+
+// Window is B/r: a counter that holds B and is reset so often lets r pass in the
+// long run.
+func (r Rule) Window() time.Duration {
+	return time.Duration(float64(r.Burst) / r.Rate.PerSecond() * float64(time.Second))
+}
+
+// Limiter is what is measured. It must be safe for concurrent use. It may
+// implement io.Closer and [Escalator].
+type Limiter interface {
+	// Allow takes one request of addr at now, the time since the start. A
+	// limiter that reads the clock itself ignores now.
+	Allow(addr netip.Addr, now time.Duration) bool
+}
+
+// Escalator is a limiter that checks only some requests exactly.
+type Escalator interface {
+	// Escalated is the number of requests that were.
+	Escalated() uint64
+}
+
+// Contender makes limiters of one kind.
+type Contender struct {
+	Name  string
+	Setup string // how it is configured, and what it counts as a client
+	// OwnClock tells that it reads the clock itself: it is measured in real
+	// time, so that its figures contain a clock reading.
+	OwnClock bool
+	New      func(Rule) (Limiter, error)
+}
+
+// Fastlimit is this project's limiter with its defaults.
+func Fastlimit() Contender {
+	return Contender{
+		Name:  "fastlimit",
+		Setup: fmt.Sprintf("defaults: memory up to %d MiB, escalate_at 0.5; clients are IPv4 addresses and IPv6 /64", fastlimit.DefaultMemory>>20),
+		New:   func(r Rule) (Limiter, error) { return newFast(r) },
+	}
+}
+
+// FastlimitClock is [Fastlimit] reading its own clock for every decision, to
+// be compared with limiters that do.
+func FastlimitClock() Contender {
+	c := Fastlimit()
+	c.Name, c.OwnClock = "fastlimit, own clock", true
+	c.New = func(r Rule) (Limiter, error) {
+		f, err := newFast(r)
+		return ownClock{f}, err
+	}
+	return c
+}
+
+// Reference is the frozen reference: what most people write first.
+func Reference() Contender {
+	return Contender{
+		Name:  "x/time map",
+		Setup: "golang.org/x/time/rate, one limiter per netip.Addr in 256 locked maps, never forgotten",
+		New: func(r Rule) (Limiter, error) {
+			return referenceLimiter{reference.New(r.Rate.PerSecond(), int(r.Burst))}, nil
+		},
+	}
+}
+
+// DefaultContenders are those that the main module links.
+func DefaultContenders() []Contender { return []Contender{Fastlimit(), Reference()} }
+
+type fast struct {
+	lim  *fastlimit.Limiter
+	rule *fastlimit.Rule
+}
+
+func newFast(r Rule) (*fast, error) {
+	lim, err := fastlimit.New(fastlimit.Config{
+		Rules:  []fastlimit.RuleConfig{{Name: "bench", Rate: r.Rate, Burst: r.Burst}},
+		Secret: [32]byte{1}, // the same collisions in every run
+	})
+	if err != nil {
+		return nil, err
+	}
+	rule, _ := lim.Rule("bench")
+	return &fast{lim, rule}, nil
+}
+
+func (f *fast) Allow(addr netip.Addr, now time.Duration) bool {
+	return f.rule.TakeAt(context.Background(), f.rule.AddrKey(addr), 1, now).Allowed
+}
+
+func (f *fast) Escalated() uint64 {
+	s := f.rule.Stats()
+	return s.Allowed[fastlimit.StageExact] + s.Denied[fastlimit.StageExact]
+}
+
+type ownClock struct{ *fast }
+
+func (f ownClock) Allow(addr netip.Addr, _ time.Duration) bool {
+	return f.rule.Take(context.Background(), f.rule.AddrKey(addr), 1).Allowed
+}
+
+// start is the moment that peers with a wall clock are told to begin at.
+var start = time.Unix(1_000_000_000, 0)
+
+// Wall is the wall-clock time that stands for now.
+func Wall(now time.Duration) time.Time { return start.Add(now) }
+
+type referenceLimiter struct{ *reference.Limiter }
+
+func (l referenceLimiter) Allow(addr netip.Addr, now time.Duration) bool {
+	return l.AllowN(addr, Wall(now), 1)
+}

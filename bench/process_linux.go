@@ -1,0 +1,44 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// residentBytes is the resident memory of this process.
+func residentBytes() (int64, error) {
+	b, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0, err
+	}
+	if fields := bytes.Fields(b); len(fields) > 1 {
+		pages, err := strconv.ParseInt(string(fields[1]), 10, 64)
+		return pages * int64(os.Getpagesize()), err
+	}
+	return 0, fmt.Errorf("bench: /proc/self/statm is %q", b)
+}
+
+// settle waits until this process no longer works in the background, so that
+// the garbage of one limiter is not collected at the expense of the next.
+func settle() {
+	const step, idle, patience = 2 * time.Millisecond, 200 * time.Microsecond, time.Second
+	for waited := time.Duration(0); waited < patience; waited += step {
+		before := cpuTime()
+		time.Sleep(step)
+		if cpuTime()-before < idle {
+			return
+		}
+	}
+}
+
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,14 @@
+//go:build !linux
+
+package bench
+
+import (
+	"errors"
+	"time"
+)
+
+func residentBytes() (int64, error) {
+	return 0, errors.New("bench: resident memory is measured on Linux only")
+}
+
+func settle() { time.Sleep(20 * time.Millisecond) }
