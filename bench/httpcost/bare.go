@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// serveBare answers every request with what the file holds. The settings are
+// those of the server package, newTraffic.
+func serveBare(file, addr string) error {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var answer fasthttp.Response
+	if err := answer.Read(bufio.NewReader(bytes.NewReader(raw))); err != nil {
+		return err
+	}
+	s := &fasthttp.Server{
+		Handler:                      handler(&answer),
+		ReadTimeout:                  5 * time.Second,
+		WriteTimeout:                 5 * time.Second,
+		IdleTimeout:                  time.Minute,
+		ReadBufferSize:               8 << 10,
+		MaxRequestBodySize:           64 << 10,
+		Concurrency:                  16384,
+		TCPKeepalive:                 true,
+		CloseOnShutdown:              true,
+		MaxIdleWorkerDuration:        time.Second,
+		NoDefaultServerHeader:        true,
+		NoDefaultContentType:         true,
+		SecureErrorLogMessage:        true,
+		DisablePreParseMultipartForm: true,
+	}
+	return s.ListenAndServe(addr)
+}
+
+type field struct{ key, value []byte }
+
+// handler answers as one would write it by hand: status, fields, body.
+func handler(answer *fasthttp.Response) fasthttp.RequestHandler {
+	status, body := answer.StatusCode(), answer.Body()
+	if status == fasthttp.StatusOK && len(body) == 0 {
+		return func(*fasthttp.RequestCtx) {}
+	}
+	var fields []field
+	contentType := string(answer.Header.ContentType())
+	for key, value := range answer.Header.All() {
+		switch string(key) {
+		case "Content-Type", "Content-Length", "Date": // written by fasthttp
+		default:
+			fields = append(fields, field{bytes.Clone(key), bytes.Clone(value)})
+		}
+	}
+	return func(ctx *fasthttp.RequestCtx) {
+		ctx.SetStatusCode(status)
+		ctx.SetContentType(contentType)
+		for i := range fields {
+			ctx.Response.Header.SetCanonical(fields[i].key, fields[i].value)
+		}
+		ctx.Response.SetBodyRaw(body)
+	}
+}

@@ -1,0 +1,91 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+// client is one source of requests: a connection, replaced when the server
+// closes it.
+type client struct {
+	target *Target
+	from   net.IP
+	conn   *conn // nil: to be dialled
+}
+
+// newClients returns n clients, with the source addresses in turn, and
+// connects them.
+func newClients(ctx context.Context, t *Target, n int, sources []net.IP) ([]*client, error) {
+	all := make([]*client, n)
+	for i := range all {
+		c := &client{target: t}
+		if len(sources) > 0 {
+			c.from = sources[i%len(sources)]
+		}
+		all[i] = c
+		if err := c.connect(ctx); err != nil {
+			closeAll(all[:i])
+			return nil, fmt.Errorf("bench: connection %d of %d: %w", i+1, n, err)
+		}
+	}
+	return all, nil
+}
+
+func closeAll(all []*client) {
+	for _, c := range all {
+		c.drop()
+	}
+}
+
+func (c *client) connect(ctx context.Context) error {
+	if c.conn != nil {
+		return nil
+	}
+	dial := c.target.dial
+	if dial == nil {
+		dial = dialer(c.from, c.target.timeout).DialContext
+	}
+	conn, err := dial(ctx, "tcp", c.target.addr)
+	if err != nil {
+		return err
+	}
+	c.conn = newConn(conn)
+	return nil
+}
+
+func (c *client) drop() {
+	if c.conn != nil {
+		c.conn.Close()
+		c.conn = nil
+	}
+}
+
+// send writes a request, on a new connection where the last one is gone.
+func (c *client) send(ctx context.Context) error {
+	err := c.connect(ctx)
+	if err == nil {
+		err = c.conn.SetDeadline(time.Now().Add(c.target.timeout))
+	}
+	if err == nil {
+		err = c.conn.send(c.target.request)
+	}
+	if err != nil {
+		c.drop()
+	}
+	return err
+}
+
+// receive returns the status of the answer.
+func (c *client) receive() (int, error) {
+	if c.conn == nil {
+		return 0, errors.New("not connected")
+	}
+	a, err := c.conn.receive()
+	if err != nil || a.close {
+		c.drop()
+	}
+	return a.status, err
+}

@@ -1,0 +1,190 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// OpenConfig is a load that does not depend on the server: requests are due at
+// fixed times, as if sent by clients who know nothing of each other.
+type OpenConfig struct {
+	Target Target
+	// Rate is in requests per second, all connections together.
+	Rate float64
+	// Duration is the time over which requests are due.
+	Duration time.Duration
+	// Conns is the number of connections. Requests wait for a free one, and
+	// that wait counts: with fewer connections than the server answers at
+	// once, the wait is the generator's own.
+	Conns int
+	// Sources are the addresses to connect from, in turn; none means any.
+	Sources []net.IP
+}
+
+// Outcome is what an open loop measured. All times are in nanoseconds.
+type Outcome struct {
+	Counts
+	// Latency is the time from the moment a request was due to its answer:
+	// what a client would have waited.
+	Latency *hdrhistogram.Histogram
+	// Service is the time from the moment it was sent, which leaves out the
+	// requests that could not be sent while the server stalled ("coordinated
+	// omission"). It is here to be compared.
+	Service *hdrhistogram.Histogram
+	// Lag is how late the generator sent where a connection was free: what of
+	// Latency is its own doing.
+	Lag *hdrhistogram.Histogram
+	// Unsent is the number of requests that were due but never sent, because
+	// the server was too far behind when time was up.
+	Unsent int64
+	// Seconds are the answers by the second in which their request was due.
+	Seconds []Second
+}
+
+// Second is one second of a run.
+type Second struct{ Answers, Denied int64 }
+
+func newOutcome(d time.Duration) *Outcome {
+	// From 1 µs to 1 min in steps of 0.1 %: 270 KB each.
+	h := func() *hdrhistogram.Histogram {
+		return hdrhistogram.New(int64(time.Microsecond), int64(time.Minute), 3)
+	}
+	return &Outcome{Latency: h(), Service: h(), Lag: h(), Seconds: make([]Second, int(math.Ceil(d.Seconds())))}
+}
+
+func (o *Outcome) merge(p *Outcome) {
+	o.Counts.merge(&p.Counts)
+	o.Latency.Merge(p.Latency)
+	o.Service.Merge(p.Service)
+	o.Lag.Merge(p.Lag)
+	for i, s := range p.Seconds {
+		o.Seconds[i].Answers += s.Answers
+		o.Seconds[i].Denied += s.Denied
+	}
+}
+
+// Validate reports what is wrong with the configuration.
+func (c *OpenConfig) Validate() error {
+	if !(c.Rate > 0) || c.Duration <= 0 || c.Conns < 1 {
+		return fmt.Errorf("bench: rate %v, duration %v, %d connections: want more than 0 of each", c.Rate, c.Duration, c.Conns)
+	}
+	if n := c.Rate * c.Duration.Seconds(); n < 1 || n > math.MaxInt32 {
+		return fmt.Errorf("bench: rate %v for %v makes %.3g requests: want 1 to 2^31", c.Rate, c.Duration, n)
+	}
+	return nil
+}
+
+// Open runs the load. A request without an answer is counted and its connection
+// replaced; an answer that is none of HTTP ends the run. The outcome is valid
+// beside an error, for what was done until then.
+func Open(ctx context.Context, c OpenConfig) (*Outcome, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	clients, err := newClients(ctx, &c.Target, c.Conns, c.Sources)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll(clients)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s := &schedule{start: time.Now(), gap: float64(time.Second) / c.Rate, n: int64(c.Rate * c.Duration.Seconds())}
+	s.end = s.start.Add(c.Duration + c.Target.timeout)
+	outcomes := make([]*Outcome, len(clients))
+	var wg sync.WaitGroup
+	for i, client := range clients {
+		outcomes[i] = newOutcome(c.Duration)
+		wg.Go(func() {
+			if err := client.follow(ctx, s, outcomes[i]); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	wg.Wait()
+	all := newOutcome(c.Duration)
+	for _, o := range outcomes {
+		all.merge(o)
+	}
+	all.Unsent = s.n - all.Total() - all.Failed
+	return all, context.Cause(ctx)
+}
+
+// schedule hands out the times at which requests are due. Safe for concurrent
+// use.
+type schedule struct {
+	start, end time.Time
+	gap        float64 // ns between requests
+	n          int64
+	next       atomic.Int64
+}
+
+// take returns when the next request is due, since the start; false when there
+// is none left.
+func (s *schedule) take() (time.Duration, bool) {
+	i := s.next.Add(1) - 1
+	return time.Duration(float64(i) * s.gap), i < s.n
+}
+
+// follow sends requests until the schedule is done. It returns an error only
+// for nonsense.
+func (c *client) follow(ctx context.Context, s *schedule, o *Outcome) error {
+	for {
+		due, ok := s.take()
+		if !ok || !s.wait(ctx, due, o) {
+			return nil
+		}
+		sent := time.Now()
+		err := c.send(ctx)
+		var status int
+		if err == nil {
+			status, err = c.receive()
+		}
+		done := time.Now()
+		switch {
+		case errors.As(err, new(nonsense)):
+			return fmt.Errorf("bench: target %s: %w", c.target.addr, err)
+		case err != nil:
+			o.failed(err)
+		default:
+			o.answered(status)
+			record(o.Latency, done.Sub(s.start)-due)
+			record(o.Service, done.Sub(sent))
+			at := &o.Seconds[int(due/time.Second)]
+			at.Answers++
+			if denial(status) {
+				at.Denied++
+			}
+		}
+	}
+}
+
+// wait sleeps until a request is due. It returns false if it is not to be sent.
+func (s *schedule) wait(ctx context.Context, due time.Duration, o *Outcome) bool {
+	now := time.Now()
+	ahead := due - now.Sub(s.start)
+	if ahead <= 0 { // the connection was busy when it was due
+		return ctx.Err() == nil && now.Before(s.end)
+	}
+	timer := time.NewTimer(ahead)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		record(o.Lag, time.Since(s.start)-due)
+		return true
+	}
+}
+
+// record notes a time; one beyond the histogram as its highest.
+func record(h *hdrhistogram.Histogram, d time.Duration) {
+	_ = h.RecordValue(min(max(int64(d), 1), h.HighestTrackableValue())) // in range
+}

@@ -1,0 +1,181 @@
+// Package proc starts the servers that are measured and tells what they cost:
+// CPU time and resident memory, as the kernel counts them.
+//
+// A child is pinned to its cores before its first instruction, so that a
+// runtime that sizes itself by the cores it may use (Go, nginx "auto") sees
+// them, and it dies with its parent. CPU time is that of the whole process,
+// threads that have ended included, in nanoseconds: ticks of 10 ms would hide
+// what a run of a second costs.
+//
+// Linux only: elsewhere every function returns an error.
+package proc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Config describes a child process.
+type Config struct {
+	Path string
+	Args []string
+	Env  []string // beside the environment of this process
+	Dir  string
+	// Cores are the CPUs it may run on. Empty means all.
+	Cores []int
+	// Addr is a TCP address that it listens on once it is ready. Empty means
+	// that it is not waited for.
+	Addr string
+	// Wait bounds the time until Addr answers. 0 means 5 s.
+	Wait time.Duration
+}
+
+// Child is a running process. Its methods are safe for concurrent use.
+type Child struct {
+	cmd    *exec.Cmd
+	output tail
+	exited chan struct{}
+	stop   sync.Once
+}
+
+// Start runs the program and waits until it listens. Its error holds what the
+// program printed last.
+func Start(ctx context.Context, c Config) (*Child, error) {
+	if c.Addr != "" {
+		// Else an old server on the port would be measured in its place.
+		if conn, err := net.DialTimeout("tcp", c.Addr, time.Second); err == nil {
+			conn.Close()
+			return nil, fmt.Errorf("bench: %s is taken by another server: stop it or choose another port", c.Addr)
+		}
+	}
+	child := &Child{cmd: exec.Command(c.Path, c.Args...), exited: make(chan struct{})}
+	child.cmd.Env = append(os.Environ(), c.Env...)
+	child.cmd.Dir = c.Dir
+	child.cmd.Stdout, child.cmd.Stderr = &child.output, &child.output
+	if err := startPinned(child.cmd, c.Cores); err != nil {
+		return nil, fmt.Errorf("bench: start %s: %w", c.Path, err)
+	}
+	go func() {
+		_ = child.cmd.Wait() // how it ended is told by its output
+		close(child.exited)
+	}()
+	if c.Addr == "" {
+		return child, nil
+	}
+	wait := c.Wait
+	if wait == 0 {
+		wait = 5 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	if err := child.await(ctx, c.Addr); err != nil {
+		child.Stop()
+		return nil, fmt.Errorf("bench: %s: %w; it printed: %s", c.Path, err, child.Output())
+	}
+	return child, nil
+}
+
+// await returns once the address accepts a connection.
+func (c *Child) await(ctx context.Context, addr string) error {
+	var dialer net.Dialer
+	for {
+		conn, err := dialer.DialContext(ctx, "tcp", addr)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-c.exited:
+			return errors.New("ended before it listened on " + addr)
+		case <-ctx.Done():
+			return fmt.Errorf("does not listen on %s: %w", addr, err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// PID is the process id.
+func (c *Child) PID() int { return c.cmd.Process.Pid }
+
+// CPU is the CPU time used so far, user and system, of all threads of the child
+// and of its own children (nginx works in one).
+func (c *Child) CPU() (time.Duration, error) { return sum(c.PID(), cpu) }
+
+// RSS is the resident memory in bytes of the child and of its own children.
+// Pages they share are counted for each.
+func (c *Child) RSS() (int64, error) { return sum(c.PID(), rss) }
+
+func sum[T ~int64](pid int, of func(pid int) (T, error)) (T, error) {
+	total, err := of(pid)
+	if err != nil {
+		return 0, err
+	}
+	for _, child := range children(pid) {
+		n, err := sum(child, of)
+		if err != nil {
+			return 0, err
+		}
+		total += n
+	}
+	return total, nil
+}
+
+// Output is the end of what the child printed, at most 4 KiB.
+func (c *Child) Output() string { return c.output.String() }
+
+// Stop asks the child to end, kills it after 2 s and waits for it. Calls after
+// the first do nothing.
+func (c *Child) Stop() {
+	c.stop.Do(func() {
+		_ = c.cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-c.exited:
+		case <-time.After(2 * time.Second):
+			_ = c.cmd.Process.Kill()
+			<-c.exited
+		}
+	})
+}
+
+// FreeAddr is a loopback address whose port was free a moment ago.
+func FreeAddr() (string, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer ln.Close()
+	return ln.Addr().String(), nil
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+const tailBytes = 4 << 10
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, p...)
+	if over := len(t.buf) - tailBytes; over > 0 {
+		t.buf = append(t.buf[:0], t.buf[over:]...)
+	}
+	return len(p), nil
+}
+
+// String is the text without blanks around it.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(bytes.TrimSpace(t.buf))
+}

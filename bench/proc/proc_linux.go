@@ -1,0 +1,157 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// startPinned starts the command on the given cores. A child inherits the
+// affinity of the thread that forks it, so that the pin holds from its first
+// instruction; and the signal of the death of that thread, which is why the
+// thread is never given back.
+func startPinned(cmd *exec.Cmd, cores []int) error {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	result := make(chan error)
+	forks.once.Do(func() { go forks.run() })
+	forks.todo <- func() {
+		result <- pinned(cores, cmd.Start)
+	}
+	return <-result
+}
+
+// forks is the thread that starts all children. Pdeathsig fires when the
+// thread that forked ends, not the process.
+var forks = forker{todo: make(chan func())}
+
+type forker struct {
+	once sync.Once
+	todo chan func()
+}
+
+func (f *forker) run() {
+	runtime.LockOSThread()
+	for do := range f.todo {
+		do()
+	}
+}
+
+// pinned calls f with this thread on the given cores.
+func pinned(cores []int, f func() error) error {
+	if len(cores) == 0 {
+		return f()
+	}
+	var before unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		return fmt.Errorf("read the cores of this process: %w", err)
+	}
+	if err := pin(cores); err != nil {
+		return err
+	}
+	err := f()
+	return errors.Join(err, unix.SchedSetaffinity(0, &before))
+}
+
+func pin(cores []int) error {
+	var set unix.CPUSet
+	for _, c := range cores {
+		set.Set(c)
+	}
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return fmt.Errorf("pin to cores %v: %w; this machine may have fewer, or the container may forbid it", cores, err)
+	}
+	return nil
+}
+
+// PinSelf moves every thread of this process to the given cores. Threads that
+// start later inherit them.
+func PinSelf(cores []int) error {
+	var set unix.CPUSet
+	for _, c := range cores {
+		set.Set(c)
+	}
+	tasks, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return err
+	}
+	for _, t := range tasks {
+		tid, err := strconv.Atoi(t.Name())
+		if err != nil {
+			continue
+		}
+		if err := unix.SchedSetaffinity(tid, &set); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("pin to cores %v: %w", cores, err)
+		}
+	}
+	return nil
+}
+
+// Cores are the CPUs that this process may use.
+func Cores() ([]int, error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return nil, err
+	}
+	var cores []int
+	for c := range len(set) * strconv.IntSize {
+		if set.IsSet(c) {
+			cores = append(cores, c)
+		}
+	}
+	return cores, nil
+}
+
+// cpu reads the CPU clock of another process; see clock_getcpuclockid(3). It is
+// exact to the nanosecond at any moment, which /proc/PID/schedstat is only at
+// a scheduler tick, and it counts threads that have ended.
+func cpu(pid int) (time.Duration, error) {
+	const clockOfProcess = 2
+	var ts unix.Timespec
+	if err := unix.ClockGettime(int32(^pid)<<3|clockOfProcess, &ts); err != nil {
+		return 0, fmt.Errorf("CPU time of process %d: %w", pid, err)
+	}
+	return time.Duration(ts.Nano()), nil
+}
+
+// children are the processes that a process started, itself or its threads.
+func children(pid int) (all []int) {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, name := range lists {
+		list, err := os.ReadFile(name)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for _, f := range bytes.Fields(list) {
+			if child, err := strconv.Atoi(string(f)); err == nil {
+				all = append(all, child)
+			}
+		}
+	}
+	return all
+}
+
+func rss(pid int) (int64, error) {
+	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := bytes.Fields(statm)
+	if len(fields) < 2 {
+		return 0, fmt.Errorf("/proc/%d/statm: %q: want a second number", pid, statm)
+	}
+	pages, err := strconv.ParseInt(string(fields[1]), 10, 64)
+	if err != nil {
+		return 0, err
+	}
+	return pages * int64(os.Getpagesize()), nil
+}

@@ -1,0 +1,25 @@
+//go:build !linux
+
+package proc
+
+import (
+	"errors"
+	"os/exec"
+	"time"
+)
+
+var errLinux = errors.New("bench: processes are measured on Linux only")
+
+func startPinned(*exec.Cmd, []int) error { return errLinux }
+
+// PinSelf moves this process to the given cores.
+func PinSelf([]int) error { return errLinux }
+
+// Cores are the CPUs that this process may use.
+func Cores() ([]int, error) { return nil, errLinux }
+
+func cpu(int) (time.Duration, error) { return 0, errLinux }
+
+func rss(int) (int64, error) { return 0, errLinux }
+
+func children(int) []int { return nil }
