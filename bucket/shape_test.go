@@ -88,6 +88,8 @@ func TestNewShapeEdges(t *testing.T) {
 		{7, 15 * time.Minute, 1, true, false},
 		{65_536, time.Second, 1, true, false},
 		{65_537, time.Second, 1, false, true},
+		{65_536, 65_537 * time.Microsecond, 1, true, false},
+		{65_537, 65_536 * time.Microsecond, 1, false, true},
 		{100_001, time.Second, 1, false, true},
 		{300_000, time.Second, 1, true, false},
 		{0, time.Second, 1, false, false},
@@ -98,6 +100,7 @@ func TestNewShapeEdges(t *testing.T) {
 		{1, time.Second, 0, false, false},
 		{1000, time.Second, maxLimit / 1000, true, false},
 		{1000, time.Second, maxLimit/1000 + 1, false, false},
+		{1000, time.Second, math.MaxUint64/1000 + 1, false, false}, // times T wraps to 384
 		{1000, time.Second, math.MaxUint64, false, false},
 		{bucket.MaxRate, time.Second, maxLimit, true, false},
 		{bucket.MaxRate, time.Second, maxLimit + 1, false, false},

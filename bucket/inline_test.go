@@ -1,0 +1,60 @@
+package bucket
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestInlining: a decision is some tens of ns, and a call that is not inlined
+// costs one or two of them. The compiler says what it can inline.
+func TestInlining(t *testing.T) {
+	t.Parallel()
+	for _, pkg := range []struct {
+		path string
+		why  map[string]string // function → where it is on the path of a request
+	}{
+		{"github.com/fastlimit/fastlimit/bucket", map[string]string{
+			"Level":             "in Fits and all that tells a client how long to wait",
+			"Add":               "in Take, under the lock",
+			"Refund":            "in Table.Refund, under the lock",
+			"(*Shape).Ticks":    "once for each request",
+			"(*Shape).Cost":     "once for each request",
+			"(*Shape).Fits":     "the verdict, made for each request by reading alone",
+			"(*Shape).Duration": "twice for each denial",
+			"(*Table).index":    "once for each lookup",
+			"(*Table).set":      "in findLocked and roomLocked, under the lock",
+			"(*Table).lock":     "once for each take",
+			"(*entry).store":    "in Take, under the lock",
+		}},
+		{"github.com/fastlimit/fastlimit/sketch", map[string]string{
+			"level":           "three times for each estimate",
+			"mask":            "once for each mark and look",
+			"sum8":            "the whole of an address digest",
+			"(*Leaky).block":  "once for each charge and estimate",
+			"(*Blooms).word":  "once for each mark and look",
+			"(*Blooms).Has":   "the previous generation, for each new client",
+			"(*Hasher).Word4": "the digest of an IPv4 client",
+			"(*Hasher).Word6": "the digest of an IPv6 client",
+		}},
+		{"github.com/fastlimit/fastlimit/window", map[string]string{
+			"(*Filter).Known": "once for each Peek",
+		}},
+	} {
+		out, err := exec.Command("go", "build", "-gcflags="+pkg.path+"=-m", pkg.path).CombinedOutput()
+		if err != nil {
+			t.Fatalf("go build: %v\n%s", err, out)
+		}
+		can := map[string]bool{}
+		for line := range strings.Lines(string(out)) {
+			if _, name, ok := strings.Cut(line, "can inline "); ok {
+				can[strings.TrimSpace(name)] = true
+			}
+		}
+		for name, why := range pkg.why {
+			if !can[name] {
+				t.Errorf("%s: %s is not inlined; it is %s", pkg.path, name, why)
+			}
+		}
+	}
+}

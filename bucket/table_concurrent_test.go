@@ -1,0 +1,176 @@
+package bucket
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/fastlimit/fastlimit/sketch"
+)
+
+// TestNoTornRead: a reader never finds another client's TAT under an ID, while
+// writers replace each other's entries in one set. A TAT here has its client
+// in the lowest bits.
+func TestNoTornRead(t *testing.T) { // not parallel: needs the cores
+	const writers, readers, clientCount, writes = 4, 4, 16, 30_000
+	tb := newTable(t, 1)
+	rng := rand.New(rand.NewPCG(1, 1))
+	ids := make([]uint64, clientCount)
+	for i := range ids {
+		ids[i] = rng.Uint64()
+	}
+	var write, read sync.WaitGroup
+	var done atomic.Bool
+	var found atomic.Int64
+	for w := range uint64(writers) {
+		write.Go(func() {
+			for k := range uint64(writes) {
+				// Each client has one writer, and drains between two of its
+				// requests, so its TAT is now + cost.
+				c := w + writers*(k%(clientCount/writers))
+				now := (k + 1) * 1024
+				if _, ok := tb.Take(sketch.Digest{ID: ids[c]}, now, 16+c); !ok {
+					t.Error("denied")
+				}
+			}
+		})
+	}
+	for r := range readers {
+		read.Go(func() {
+			rng := rand.New(rand.NewPCG(2, uint64(r)))
+			for !done.Load() {
+				c := rng.Uint64N(clientCount)
+				tat := tb.Lookup(sketch.Digest{ID: ids[c]})
+				if tat == 0 {
+					continue
+				}
+				found.Add(1)
+				if tat%16 != c {
+					t.Errorf("client %d found with a TAT of client %d", c, tat%16)
+					return
+				}
+			}
+		})
+	}
+	write.Wait()
+	done.Store(true)
+	read.Wait()
+	if found.Load() == 0 {
+		t.Error("no reader ever found an entry: this run shows nothing")
+	}
+}
+
+// TestTakeIsExactUnderContention: 64 goroutines on one bucket take its burst
+// and not one unit more, whatever else happens in its set.
+func TestTakeIsExactUnderContention(t *testing.T) {
+	t.Parallel()
+	const goroutines, now = 64, 1 << 30
+	tb := newTable(t, 1)
+	burst := int64(tb.shape.Burst())
+	for round := range uint64(50) {
+		d, neighbour := sketch.Digest{ID: round*2 + 1<<40}, sketch.Digest{ID: round*2 + 1 + 1<<40}
+		at := now + round*tb.shape.Limit()*2 // all have drained
+		var admitted atomic.Int64
+		var wg sync.WaitGroup
+		for g := range goroutines {
+			wg.Go(func() {
+				if g%2 == 0 {
+					tb.Take(neighbour, at, tb.shape.Unit())
+					tb.Sweep(at, 0, 1)
+				}
+				if _, ok := tb.Take(d, at, tb.shape.Unit()); ok {
+					admitted.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if got := admitted.Load(); got != burst {
+			t.Fatalf("round %d: %d of %d admitted, want %d", round, got, goroutines, burst)
+		}
+		if got := Level(tb.Lookup(d), at); got != tb.shape.Limit() {
+			t.Fatalf("round %d: level %d, want the whole burst", round, got)
+		}
+	}
+}
+
+// TestSweepLosesNothing: a bucket that a request has just filled is found
+// afterwards although a sweep ran meanwhile, which had found its set drained.
+func TestSweepLosesNothing(t *testing.T) { // not parallel: needs the cores
+	const rounds = 40_000
+	tb := newTable(t, 128) // two words of used bits, shared by all
+	var wg sync.WaitGroup
+	var clock atomic.Uint64
+	var done atomic.Bool
+	clock.Store(1 << 30)
+	wg.Go(func() {
+		for !done.Load() {
+			tb.Sweep(clock.Load(), 0, 1)
+		}
+	})
+	for g := range uint64(2) {
+		wg.Go(func() {
+			defer done.Store(true)
+			rng := rand.New(rand.NewPCG(3, g))
+			for range rounds {
+				// Sets are g's own, words and the stripes' neighbours are not.
+				d := sketch.Digest{Pos: (rng.Uint64N(64)*2+g)<<25<<8 | 1<<31, ID: rng.Uint64()}
+				now := clock.Add(1000) // all buckets of before have drained
+				tb.Take(d, now, 500)
+				// now may be in the past for the sweep: only ask while it is not.
+				if tat := tb.Lookup(d); tat == 0 && clock.Load() < now+500 {
+					t.Errorf("a bucket that was just filled is not found")
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestConcurrentMix runs all operations at once, for the race detector, and
+// then holds every bucket to what the operations allow.
+func TestConcurrentMix(t *testing.T) {
+	t.Parallel()
+	const goroutines, ops = 16, 4000
+	tb := newTable(t, 4)
+	rng := rand.New(rand.NewPCG(4, 4))
+	ds := clients(rng, 32, rng.Uint64)
+	var clock atomic.Uint64
+	clock.Store(1 << 30)
+	var wg sync.WaitGroup
+	for g := range uint64(goroutines) {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(5, g))
+			for range ops {
+				d, now := ds[rng.IntN(len(ds))], clock.Add(rng.Uint64N(500))
+				switch rng.IntN(10) {
+				case 0:
+					tb.Reset(d)
+				case 1:
+					tb.Refund(d, now, 5000)
+				case 2:
+					tb.Sweep(now, int(g)%4, 4)
+				case 3:
+					tb.Raise(d, now, now+rng.Uint64N(tb.shape.Limit()))
+				case 4:
+					tb.Live(now, 4)
+				case 5, 6:
+					tat := tb.Lookup(d) // before the clock is read again: now may be old
+					if l := Level(tat, clock.Load()); l > tb.shape.Limit() {
+						t.Errorf("level %d above the burst of %d", l, tb.shape.Limit())
+					}
+				default:
+					tb.Take(d, now, 1000)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	now := clock.Load()
+	for _, d := range ds {
+		if l := Level(tb.Lookup(d), now); l > tb.shape.Limit() {
+			t.Errorf("level %d above the burst of %d", l, tb.shape.Limit())
+		}
+	}
+}
