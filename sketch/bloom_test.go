@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+
+	"github.com/fastlimit/fastlimit/internal/racetest"
 )
 
 func newBlooms(tb testing.TB, words int) *Blooms {
@@ -154,13 +156,13 @@ func TestMarkHasOneWinner(t *testing.T) {
 	}
 	var won [keys]atomic.Int32
 	var turn atomic.Int64
-	together(func(int) {
+	racetest.Together(func(int) {
 		for {
 			i := turn.Add(1) - 1
-			if i >= keys*goroutines {
+			if i >= keys*racetest.Goroutines {
 				return
 			}
-			if k := i / goroutines; f.Mark(0, digests[k]) {
+			if k := i / racetest.Goroutines; f.Mark(0, digests[k]) {
 				won[k].Add(1)
 			}
 		}
@@ -179,7 +181,7 @@ func TestMarkRace(t *testing.T) { // not parallel: needs the cores
 	f := newBlooms(t, words)
 	at := func(k int, bits uint64) Digest { return Digest{ID: uint64(k)<<32/words<<32 | bits} }
 	var won [2][words]bool
-	done := lockstep(words, func(g, k int) {
+	done := racetest.Lockstep(words, func(g, k int) {
 		won[g][k] = f.Mark(0, at(k, 0xabcdef))
 		f.Mark(1, at(k, uint64(g)))
 	})
@@ -198,7 +200,7 @@ func TestMarkInSharedWord(t *testing.T) {
 	t.Parallel()
 	const perGoroutine = 200
 	f := newBlooms(t, 512)
-	together(func(g int) {
+	racetest.Together(func(g int) {
 		rng := rand.New(rand.NewPCG(9, uint64(g)))
 		for i, d := range fill(f, uint64(g), perGoroutine, rng) {
 			if !f.Has(uint64(g), d) {
@@ -207,7 +209,7 @@ func TestMarkInSharedWord(t *testing.T) {
 			}
 		}
 	})
-	for g := range uint64(goroutines) {
+	for g := range uint64(racetest.Goroutines) {
 		rng := rand.New(rand.NewPCG(9, g))
 		for i := range perGoroutine {
 			if !f.Has(g, randomDigest(rng)) {

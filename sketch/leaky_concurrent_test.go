@@ -3,68 +3,19 @@ package sketch
 import (
 	"maps"
 	"math/rand/v2"
-	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
+
+	"github.com/fastlimit/fastlimit/internal/racetest"
 )
-
-const goroutines = 64
-
-// together runs f in 64 goroutines that start at once and waits for them.
-func together(f func(g int)) {
-	var wg sync.WaitGroup
-	start := make(chan struct{})
-	for g := range goroutines {
-		wg.Go(func() {
-			<-start
-			f(g)
-		})
-	}
-	close(start)
-	wg.Wait()
-}
-
-// lockstep runs f in two goroutines that begin each round together, but for a
-// delay that differs from round to round: a race of a few ns is then met in
-// some of them. It returns the number of rounds, fewer than asked for where
-// they would take long.
-func lockstep(most int, f func(g, round int)) (rounds int) {
-	var arrived, end atomic.Int64
-	end.Store(int64(most))
-	start := time.Now()
-	var wg sync.WaitGroup
-	for g := range 2 {
-		wg.Go(func() {
-			for r := 0; r < int(end.Load()); r++ {
-				if g == 0 && r%64 == 0 && time.Since(start) > time.Second {
-					end.Store(int64(r + 1)) // seen by the other after the barrier
-				}
-				arrived.Add(1)
-				for spin := 1; arrived.Load() < int64(2*(r+1)); spin++ {
-					if spin%256 == 0 {
-						runtime.Gosched() // the other one may have no core
-					}
-				}
-				for range [2]int{r % 61, r / 61 % 61}[g] {
-					arrived.Load()
-				}
-				f(g, r)
-			}
-		})
-	}
-	wg.Wait()
-	return int(end.Load())
-}
 
 // TestLeakyIdleRace: of two first hits on an idle cell neither is lost.
 func TestLeakyIdleRace(t *testing.T) { // not parallel: needs the cores
 	const keys = 1 << 17
 	s := newLeaky(t, keys, noLimit)
 	at := func(k int) Digest { return Digest{Pos: uint64(k) << 32 / keys << 32} }
-	done := lockstep(keys, func(_, k int) { s.Add(at(k), 1<<40, 3) })
+	done := racetest.Lockstep(keys, func(_, k int) { s.Add(at(k), 1<<40, 3) })
 	for k := range done {
 		if got := s.Level(at(k), 1<<40); got != 6 {
 			t.Fatalf("key %d: level %d after two hits of 3", k, got)
@@ -82,19 +33,19 @@ func TestLeakyLosesNothing(t *testing.T) { // not parallel: needs the cores
 	for round := range uint64(3) {
 		now := (round + 1) << 40
 		turn.Store(0)
-		together(func(int) {
+		racetest.Together(func(int) {
 			// All follow one turn, so that they meet on the same cells.
 			for {
 				i := turn.Add(1) - 1
-				if i >= keys*goroutines {
+				if i >= keys*racetest.Goroutines {
 					return
 				}
-				s.Add(at(int(i/goroutines)), now, 3)
+				s.Add(at(int(i/racetest.Goroutines)), now, 3)
 			}
 		})
 		for k := range keys {
-			if got := s.Level(at(k), now); got != 3*goroutines {
-				t.Fatalf("round %d, key %d: level %d after %d hits of 3", round, k, got, goroutines)
+			if got := s.Level(at(k), now); got != 3*racetest.Goroutines {
+				t.Fatalf("round %d, key %d: level %d after %d hits of 3", round, k, got, racetest.Goroutines)
 			}
 		}
 	}
@@ -122,8 +73,8 @@ func TestLeakyConcurrentModel(t *testing.T) {
 			}
 			var clock atomic.Uint64
 			clock.Store(1 << 30)
-			var log [goroutines][]hit
-			together(func(g int) {
+			var log [racetest.Goroutines][]hit
+			racetest.Together(func(g int) {
 				rng := rand.New(rand.NewPCG(uint64(g), 6))
 				var own [keys]tat
 				for range hits {

@@ -1,28 +1,12 @@
 package window
 
 import (
-	"runtime"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/racetest"
 )
-
-const goroutines = 64
-
-// together runs f in 64 goroutines that start at once and waits for them.
-func together(f func(g int)) {
-	var wg sync.WaitGroup
-	start := make(chan struct{})
-	for g := range goroutines {
-		wg.Go(func() {
-			<-start
-			f(g)
-		})
-	}
-	close(start)
-	wg.Wait()
-}
 
 // TestOneWinner: of 64 goroutines at most one is told that it was the first,
 // also while the generations turn, and what they marked stays known.
@@ -37,7 +21,7 @@ func TestOneWinner(t *testing.T) {
 		now := time.Duration(r/2)*testPeriod*9/8 + testPeriod*9/8*time.Duration(r%2)
 		before := f.epoch.Load()
 		var won atomic.Int32
-		together(func(g int) {
+		racetest.Together(func(g int) {
 			if g%8 == 0 && r%4 < 2 {
 				f.Advance(now)
 			}
@@ -65,44 +49,12 @@ func TestOneWinner(t *testing.T) {
 	}
 }
 
-// lockstep runs f in two goroutines that begin each round together, but for a
-// delay that differs from round to round: a race of a few ns is then met in
-// some of them. It returns the number of rounds, fewer than asked for where
-// they would take long.
-func lockstep(most int, f func(g, round int)) (rounds int) {
-	var arrived, end atomic.Int64
-	end.Store(int64(most))
-	start := time.Now()
-	var wg sync.WaitGroup
-	for g := range 2 {
-		wg.Go(func() {
-			for r := 0; r < int(end.Load()); r++ {
-				if g == 0 && r%64 == 0 && time.Since(start) > time.Second {
-					end.Store(int64(r + 1)) // seen by the other after the barrier
-				}
-				arrived.Add(1)
-				for spin := 1; arrived.Load() < int64(2*(r+1)); spin++ {
-					if spin%256 == 0 {
-						runtime.Gosched() // the other one may have no core
-					}
-				}
-				for range [2]int{r % 61, r / 61 % 61}[g] {
-					arrived.Load()
-				}
-				f(g, r)
-			}
-		})
-	}
-	wg.Wait()
-	return int(end.Load())
-}
-
 // TestTurnRace: two goroutines meet at a turn, one of them turning.
 func TestTurnRace(t *testing.T) { // not parallel: needs the cores
 	const most = 1 << 16
 	f := newFilter(t, 8, 0) // wiping is short, so that the race is close
 	var won [2][most]bool
-	rounds := lockstep(most, func(g, r int) {
+	rounds := racetest.Lockstep(most, func(g, r int) {
 		now, d := time.Duration(r+1)*testPeriod, key(r)
 		if g == 1 {
 			f.Advance(now)
@@ -133,7 +85,7 @@ func TestMarksSurviveLongWipe(t *testing.T) { // not parallel: needs the cores
 		}
 		later := 100 * testPeriod
 		var turn atomic.Int64
-		together(func(g int) {
+		racetest.Together(func(g int) {
 			if g == 0 {
 				f.Advance(later)
 			}
@@ -158,7 +110,7 @@ func TestAdvanceElectsOne(t *testing.T) {
 	f := newFilter(t, 1<<12, 0)
 	const rounds = 200
 	for r := range time.Duration(rounds) {
-		together(func(int) { f.Advance((r + 1) * testPeriod) })
+		racetest.Together(func(int) { f.Advance((r + 1) * testPeriod) })
 	}
 	if got := f.epoch.Load(); got != rounds {
 		t.Errorf("%d turns in %d periods", got, rounds)
