@@ -96,6 +96,16 @@ func (b *breaker) allow() (report func(*Error), ok bool) {
 	}, true
 }
 
+// open opens the breaker for what was found out without it, so that the first
+// requests need not.
+func (b *breaker) open(e *Error) {
+	for range tripAfter {
+		if report, ok := b.allow(); ok {
+			report(e)
+		}
+	}
+}
+
 func (b *breaker) state() string { return b.cb.State().String() }
 
 // run probes whenever the breaker has opened, until ctx ends.

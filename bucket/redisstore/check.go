@@ -13,9 +13,10 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 )
 
-// Open connects and checks. On a wrong configuration it returns no store. If
-// Redis is merely away it returns both a store, which tries again by itself,
-// and an error that matches [bucket.ErrAway]: the caller decides.
+// Open connects and checks. On a wrong configuration, which the one address of
+// a replica is too, it returns no store. If
+// Redis is merely away it returns both a store, whose breaker is open and which
+// tries again by itself, and an error that matches [bucket.ErrAway]: the caller decides.
 func Open(ctx context.Context, c Config) (*Store, error) {
 	return open(ctx, c, production, nil)
 }
@@ -28,10 +29,17 @@ func open(ctx context.Context, c Config, sc *scripts, clock func() uint64) (*Sto
 	s.clock = clock
 	s.start()
 	err = s.Check(ctx)
-	if err != nil && !errors.Is(err, bucket.ErrAway) {
+	var e *Error
+	errors.As(err, &e)
+	switch {
+	case err == nil:
+		return s, nil
+	case !errors.Is(err, bucket.ErrAway), e.Class == ReadOnly && s.config.single():
+		// A replica that nobody promotes stays one.
 		_ = s.Close(ctx)
 		return nil, err
 	}
+	s.breaker.open(e)
 	return s, err
 }
 

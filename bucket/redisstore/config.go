@@ -98,6 +98,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// single tells that one address is all there is: no Sentinel, no cluster.
+func (c *Config) single() bool { return c.MasterName == "" && !c.Cluster }
+
 func (c *Config) ioTimeout() time.Duration   { return max(5*c.Timeout, minIO) }
 func (c *Config) dialTimeout() time.Duration { return max(40*c.Timeout, minDial) }
 

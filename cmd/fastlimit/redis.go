@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
 	"github.com/fastlimit/fastlimit/internal/config"
 )
@@ -24,13 +22,11 @@ func openStore(ctx context.Context, c *config.Redis, log *slog.Logger) (*redisst
 		Timeout:   c.Timeout,
 		Logger:    log,
 	})
-	switch {
-	case err == nil:
-		log.Info("redis is the exact tier")
-	case errors.Is(err, bucket.ErrAway) && s != nil:
-		log.Warn("redis is away: serving without it and trying again", slog.Any("error", err))
-	default:
+	if s == nil {
 		return nil, fmt.Errorf("redis: %w", err)
+	}
+	if err == nil { // else it is away, and the store has said so
+		log.Info("redis is the exact tier")
 	}
 	return s, nil
 }

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit/internal/redistest"
+)
+
+// metric is the value of one sample on a process's /metrics.
+func (p *process) metric(t *testing.T, sample string) float64 {
+	t.Helper()
+	_, body := get(t, http.DefaultClient, "http://"+p.admin+"/metrics")
+	m := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(sample) + ` (\S+)$`).FindStringSubmatch(body)
+	if m == nil {
+		t.Fatalf("no %s in the metrics", sample)
+	}
+	v, err := strconv.ParseFloat(m[1], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// flood sends requests from several connections until stop is closed and
+// returns how many were admitted, denied and neither.
+func flood(t *testing.T, url string, conns int, stop <-chan struct{}) (admitted, denied, other int64) {
+	t.Helper()
+	var a, d, o atomic.Int64
+	var wg sync.WaitGroup
+	for range conns {
+		wg.Go(func() {
+			c := clientFrom(t, "127.0.0.1")
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				resp, err := c.Get(url)
+				if err != nil {
+					o.Add(1)
+					continue
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+				switch resp.StatusCode {
+				case http.StatusOK:
+					a.Add(1)
+				case http.StatusTooManyRequests:
+					d.Add(1)
+				default:
+					o.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return a.Load(), d.Load(), o.Load()
+}
+
+// redisConfig is a file with a wait that a loaded machine keeps.
+func redisConfig(t *testing.T, addr, rule string) string {
+	t.Helper()
+	return writeFile(t, "redis.yaml", fmt.Sprintf("redis: {url: \"redis://%s\", timeout: 200ms}\nrules: [{name: r, key: ip, %s}]\n", addr, rule))
+}
+
+// Two processes on one Redis: a client that floods both is held to rate r and
+// burst (1+2θ)·B + 2 + r·J in total.
+func TestTwoNodesOneRedis(t *testing.T) {
+	t.Parallel()
+	const rate, burst, theta, wait = 10, 40, 0.5, 0.2
+	r := redistest.Start(t)
+	file := redisConfig(t, r.Addr, fmt.Sprintf("rate: %d/s, burst: %d", rate, burst))
+	nodes := []*process{serve(t, "-c", file), serve(t, "-c", file)}
+
+	stop := make(chan struct{})
+	var admitted, denied, other [2]int64
+	var wg sync.WaitGroup
+	start := time.Now()
+	for i, p := range nodes {
+		wg.Go(func() { admitted[i], denied[i], other[i] = flood(t, "http://"+p.listen+"/", 4, stop) })
+	}
+	time.Sleep(3 * time.Second) // what passes is measured, not assumed
+	close(stop)
+	wg.Wait()
+	elapsed := time.Since(start).Seconds()
+
+	most := rate*elapsed + (1+2*theta)*burst + 2 + rate*wait
+	total := float64(admitted[0] + admitted[1])
+	if total > most || other[0]+other[1] > 0 {
+		t.Errorf("%v admitted in %.2f s, want at most %.1f; %v neither admitted nor denied", total, elapsed, most, other)
+	}
+	if total < rate*elapsed {
+		t.Errorf("%v admitted in %.2f s: less than the rate", total, elapsed)
+	}
+	for i, p := range nodes {
+		if float64(admitted[i]+denied[i]) < 10*rate*elapsed {
+			t.Errorf("node %d saw %d requests: no flood", i, admitted[i]+denied[i])
+		}
+		takes := p.metric(t, `fastlimit_redis_operations_total{operation="take"}`)
+		if takes == 0 || takes > (2*rate+10)*elapsed {
+			t.Errorf("node %d: %v takes in %.2f s, want at most 2·r + 10 per second", i, takes, elapsed)
+		}
+	}
+}
+
+// Redis dies under load and comes back: every request is answered by the
+// node itself meanwhile, the limit holds, and Redis takes over again.
+func TestRedisDiesAndReturns(t *testing.T) {
+	t.Parallel()
+	const rate, burst = 20, 30
+	r := redistest.Start(t)
+	p := serve(t, "-c", redisConfig(t, r.Addr, fmt.Sprintf("rate: %d/s, burst: %d", rate, burst)))
+	stop := make(chan struct{})
+	var admitted, other int64
+	var wg sync.WaitGroup
+	start := time.Now()
+	wg.Go(func() { admitted, _, other = flood(t, "http://"+p.listen+"/", 4, stop) })
+
+	takes := func() float64 { return p.metric(t, `fastlimit_redis_operations_total{operation="take"}`) }
+	redistest.Eventually(t, "takes", func() bool { return takes() > 5 })
+	r.Kill()
+	redistest.Eventually(t, "the breaker to open", func() bool { return p.metric(t, "fastlimit_redis_up") == 0 })
+	fallback := func() float64 {
+		return p.metric(t, `fastlimit_decisions_total{decision="allow",mode="enforce",rule="r",stage="fallback"}`)
+	}
+	before := fallback()
+	redistest.Eventually(t, "decisions without Redis", func() bool { return fallback() > before+5 })
+	if resp, _ := get(t, http.DefaultClient, "http://"+p.admin+"/readyz"); resp.StatusCode != http.StatusOK {
+		t.Errorf("readyz %d while the rule decides locally", resp.StatusCode)
+	}
+	r.Run()
+	redistest.Eventually(t, "Redis to be used again", func() bool { return p.metric(t, "fastlimit_redis_up") == 1 })
+	again := takes()
+	redistest.Eventually(t, "takes again", func() bool { return takes() > again+5 })
+	close(stop)
+	wg.Wait()
+
+	if other > 0 {
+		t.Errorf("%d requests were neither admitted nor denied", other)
+	}
+	// P2 of one node: what Redis forgot, the table brought back.
+	elapsed := time.Since(start).Seconds()
+	if most := rate*elapsed + 1.5*burst + 1 + rate*0.2 + 4; float64(admitted) > most {
+		t.Errorf("%d admitted in %.2f s, want at most %.1f", admitted, elapsed, most)
+	}
+}
+
+func TestWrongRedisIsAnErrorAtStart(t *testing.T) {
+	t.Parallel()
+	guarded := redistest.Start(t, "--requirepass", "s3cret")
+	guarded.Auth("s3cret")
+	guarded.Do("ACL", "SETUSER", "reader", "on", ">pw", "~*", "+get", "+ping", "+info", "+time")
+	primary := redistest.Start(t)
+	replica := redistest.Start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(primary.Port))
+	for _, tt := range []struct {
+		name, url string
+		want      string
+	}{
+		{"no password", "redis://" + guarded.Addr, "auth"},
+		{"wrong password", "redis://:wr0ng@" + guarded.Addr, "auth"},
+		{"no permission", "redis://reader:pw@" + guarded.Addr, "noperm"},
+		{"replica", "redis://" + replica.Addr, "readonly"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			file := redisConfig(t, "unused", "rate: 1/s")
+			code, _, stderr := command(t, nil, "serve", "-c", file, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--redis", tt.url)
+			if code != exitFailure || !strings.Contains(strings.ToLower(stderr), tt.want) || strings.Contains(stderr, "wr0ng") {
+				t.Errorf("exit %d: %s", code, stderr)
+			}
+		})
+	}
+}
+
+// A Redis that is merely down is no reason not to serve, unless every rule
+// needs it: then the node is not ready.
+func TestServesWithoutRedis(t *testing.T) {
+	t.Parallel()
+	down := redistest.New(t) // never run
+	for policy, ready := range map[string]int{"local": http.StatusOK, "closed": http.StatusServiceUnavailable} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			p := serve(t, "-c", redisConfig(t, down.Addr, "rate: 1/h, burst: 5, strict: true, on_failure: "+policy))
+			if resp, _ := get(t, http.DefaultClient, "http://"+p.admin+"/readyz"); resp.StatusCode != ready {
+				t.Errorf("readyz %d, want %d", resp.StatusCode, ready)
+			}
+			want := map[string]int{"local": http.StatusOK, "closed": http.StatusTooManyRequests}[policy]
+			if resp, _ := get(t, http.DefaultClient, "http://"+p.listen+"/"); resp.StatusCode != want {
+				t.Errorf("status %d, want %d", resp.StatusCode, want)
+			}
+		})
+	}
+}
