@@ -113,6 +113,7 @@ func TestClientForwarded(t *testing.T) {
 		{"open quote on the left", "10.0.0.1", []string{`for="1.1.1.1, for=198.51.100.1`}, "198.51.100.1", true},
 		{"open quote in an instance on the left", "10.0.0.1", []string{`for="`, "for=198.51.100.1"}, "198.51.100.1", true},
 		{"open quote in the element", "10.0.0.1", []string{`for="198.51.100.1`}, "10.0.0.1", false},
+		{"open quote in another parameter", "10.0.0.1", []string{`for=198.51.100.1;x="a`}, "10.0.0.1", false},
 		{"escape in an address", "10.0.0.1", []string{`for="198.51.100\.1"`}, "10.0.0.1", false},
 	})
 }

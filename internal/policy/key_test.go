@@ -54,6 +54,11 @@ func TestKeysTellClientsApart(t *testing.T) {
 		{key(byIP, byAll), client("192.0.2.1"), client("c000:201::"), false}, // the same first bytes
 		{key(byHeader), header("k1"), header("k2"), false},
 		{key(byHeader), header("k1"), client("192.0.2.9"), true},
+		{
+			key(byHeader, KeyPart{Kind: KeyHeader, Name: "X-Tenant"}),
+			func(r *Request) { r.Fields = fieldMap{"X-Api-Key": "k1", "X-Tenant": "t1"} },
+			func(r *Request) { r.Fields = fieldMap{"X-Api-Key": "k1", "X-Tenant": "t2"} }, false,
+		},
 		{key(byCookie), cookie("s1"), cookie("s2"), false},
 		{key(byMethod), func(r *Request) {}, func(r *Request) { r.Method = []byte("PUT") }, false},
 		{key(byHost), func(r *Request) {}, func(r *Request) { r.Host = []byte("b") }, false},
@@ -191,6 +196,18 @@ func TestKeyFromText(t *testing.T) {
 		k, err := e.KeyFromText(rule, tc.text)
 		if err != nil || !denies(t, e, sampleRequest(tc.client), rule, k) {
 			t.Errorf("key %v: %q is not the key of %s: %v", tc.key, tc.text, tc.client, err)
+		}
+	}
+}
+
+func TestIsCanonicalPath(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]bool{
+		"/": true, "/a?b#c": true, "/100%": true, "/%41": true, "/a%2Fb": true, "/a/": true,
+		"": false, "*": false, "a": false, "http://h/": false, "//": false, "/a/..": false, "/a/./b": false, "/\x00": false,
+	} {
+		if got := isCanonicalPath(path); got != want {
+			t.Errorf("isCanonicalPath(%q) = %v", path, got)
 		}
 	}
 }

@@ -124,18 +124,12 @@ func partFromText(p KeyPart, text string) ([]byte, error) {
 
 // isCanonicalPath reports whether s is a path that [AppendPath] can return.
 func isCanonicalPath(s string) bool {
-	return string(canonicalText(s)) == s
-}
-
-// canonicalText is the canonical form of a decoded path, nil if there is
-// none.
-func canonicalText(s string) []byte {
-	escaped := strings.NewReplacer("%", "%25", "?", "%3F", "#", "%23").Replace(s)
-	if !strings.HasPrefix(escaped, "/") {
-		return nil
+	if !strings.HasPrefix(s, "/") {
+		return false
 	}
-	path, _ := AppendPath(nil, []byte(escaped))
-	return path
+	escaped := strings.NewReplacer("%", "%25", "?", "%3F", "#", "%23").Replace(s)
+	path, ok := AppendPath(nil, []byte(escaped))
+	return ok && string(path) == s
 }
 
 func (k *keyMaker) describe() string {
