@@ -35,7 +35,8 @@ type report struct {
 // RunChild does a child's part and exits, if this process is a child of
 // [Local] or [Memory]; else it returns at once. Programs that call these must
 // call it first in main, with the contenders that they measure beside the
-// defaults.
+// defaults. A child has the arguments of its parent, so contenders may depend
+// on flags.
 func RunChild(contenders ...Contender) {
 	text, ok := os.LookupEnv(childEnv)
 	if !ok {
@@ -58,10 +59,13 @@ func runJob(text string, contenders []Contender, in io.Reader, out *json.Encoder
 		if c.Name != j.Contender {
 			continue
 		}
-		if j.Flood != nil {
+		switch {
+		case j.Flood != nil:
 			return j.Flood.run(c, j.Rule, out)
+		case j.Speed != nil:
+			return j.Speed.run(c, j.Rule, in, out)
 		}
-		return j.Speed.run(c, j.Rule, in, out)
+		return fmt.Errorf("bench: %s: no job in %s", childEnv, text)
 	}
 	return fmt.Errorf("bench: no contender %q in this program: RunChild must know those that are measured", j.Contender)
 }
@@ -71,7 +75,8 @@ type child struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	out    *bufio.Scanner
-	stderr strings.Builder
+	stderr strings.Builder // complete after Wait
+	ended  bool            // its output has ended
 }
 
 func startChild(ctx context.Context, j job) (*child, error) {
@@ -83,7 +88,7 @@ func startChild(ctx context.Context, j job) (*child, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bench: cannot start itself: %w", err)
 	}
-	c := &child{cmd: exec.CommandContext(ctx, self)}
+	c := &child{cmd: exec.CommandContext(ctx, self, os.Args[1:]...)}
 	c.cmd.Env = append(os.Environ(), childEnv+"="+string(text))
 	c.cmd.Stderr = &c.stderr
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
@@ -104,6 +109,8 @@ func startChild(ctx context.Context, j job) (*child, error) {
 func (c *child) next() (report, error) {
 	var r report
 	if !c.out.Scan() {
+		c.ended = c.out.Err() == nil
+		c.stop() // so that its last words are complete
 		err := errors.Join(c.out.Err(), errors.New("bench: the measuring process ended early"))
 		if text := strings.TrimSpace(c.stderr.String()); text != "" {
 			err = fmt.Errorf("%w: %.500s", err, text)
@@ -119,9 +126,12 @@ func (c *child) next() (report, error) {
 	return r, nil
 }
 
-// stop ends the job. A child exits when its input ends.
+// stop ends the job and waits. A child that has ended by itself is not killed
+// while it writes why: the end of its output comes last.
 func (c *child) stop() {
 	c.in.Close()
-	_ = c.cmd.Process.Kill() // it may be amid a flood
-	_ = c.cmd.Wait()
+	if !c.ended {
+		_ = c.cmd.Process.Kill() // it may be amid a flood
+	}
+	_ = c.cmd.Wait() // an error the second time
 }

@@ -52,7 +52,9 @@ func (o LocalOptions) withDefaults() LocalOptions {
 
 // Local measures how fast limiters decide within a process. Each lives in a
 // process of its own; they take turns in short rounds, so that a noisy machine
-// is noisy to all, and the figures are medians over the rounds. A limiter is
+// is noisy to all, and the figures are medians over the rounds. CPU time per
+// decision is given beside wall time: it leaves out what other programs took.
+// A limiter is
 // told the time unless it reads the clock itself; what a reading costs is a
 // result of its own. When ctx ends it returns what it has, and the cause.
 func Local(ctx context.Context, o LocalOptions) ([]Result, error) {
@@ -163,15 +165,19 @@ func finish(turns []*turn, o LocalOptions, workload string, cores int) []Result 
 }
 
 func fillSpeed(r *Result, rounds []round) {
-	var ns []float64
+	var ns, cpu []float64
 	allocs := uint64(0)
 	for _, x := range rounds {
 		ns = append(ns, x.nsPerOp())
+		cpu = append(cpu, x.CPU.Seconds()*1e6/float64(x.Ops))
 		allocs += x.Allocs
 		r.Requests += x.Ops
 	}
 	r.NsPerOp = ptr(median(ns))
 	r.PerSecond = ptr(1e9 / *r.NsPerOp)
+	if m := median(cpu); m > 0 {
+		r.CPUMicros = &m
+	}
 	// The harness allocates a few dozen times a round.
 	r.AllocsPerOp = ptr(float64(int64(100*float64(allocs)/float64(r.Requests)+0.5)) / 100)
 }

@@ -27,6 +27,7 @@ type speedJob struct {
 type round struct {
 	Ops    int64
 	Took   time.Duration
+	CPU    time.Duration // of the process; 0 where it is not known
 	Allocs uint64
 }
 
@@ -83,16 +84,17 @@ func (s *speedRun) run(ops int64) round {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	var all sync.WaitGroup
-	begin := time.Now()
+	cpu, begin := cpuTime(), time.Now()
 	for core := range s.cores {
 		first := s.done + int64(core)*each
 		all.Go(func() { s.decide(first, each) })
 	}
 	all.Wait()
 	took := time.Since(begin)
+	cpu = cpuTime() - cpu
 	runtime.ReadMemStats(&after)
 	s.done += each * int64(s.cores)
-	return round{each * int64(s.cores), took, after.Mallocs - before.Mallocs}
+	return round{each * int64(s.cores), took, cpu, after.Mallocs - before.Mallocs}
 }
 
 // decide makes n decisions, numbered from first. All cores start a round at
@@ -113,9 +115,9 @@ func (s *speedRun) decide(first, n int64) {
 // calibrate warms the limiter up and returns how many decisions take so long.
 func (s *speedRun) calibrate(want time.Duration) int64 {
 	const patience = 5 * time.Second // a slow limiter is not warmed up for minutes
-	const ops = 1 << 9
+	const ops = 1 << 12
 	for begin := time.Now(); s.done < int64(s.feed.warm) && time.Since(begin) < patience; {
-		s.run(16 * ops)
+		s.run(4 * ops)
 	}
 	fastest := math.Inf(1) // of several: an interruption makes one too long
 	for begin, i := time.Now(), 0; i < 8 && time.Since(begin) < patience; i++ {

@@ -1,0 +1,73 @@
+package bench
+
+import (
+	"bufio"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+)
+
+// CurrentEnvironment describes this machine and program. What it cannot find
+// out is empty. The commit is that which the program was built from, with
+// "+dirty" if files had been changed; `go run` and tests do not record one.
+func CurrentEnvironment(flags []string) Environment {
+	return Environment{
+		CPU: cpuModel(), Cores: runtime.NumCPU(), Kernel: kernel(), Go: runtime.Version(),
+		Commit: commit(), Date: time.Now().UTC().Truncate(time.Second), Flags: flags,
+		Versions: moduleVersions(),
+	}
+}
+
+func cpuModel() string {
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return runtime.GOARCH
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if name, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return runtime.GOARCH
+}
+
+func kernel() string {
+	b, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		return runtime.GOOS
+	}
+	return "Linux " + strings.TrimSpace(string(b))
+}
+
+func commit() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	revision, dirty := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "+dirty"
+		}
+	}
+	return revision + dirty
+}
+
+// moduleVersions are those of the modules that this program links.
+func moduleVersions() map[string]string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || len(info.Deps) == 0 {
+		return nil
+	}
+	versions := make(map[string]string, len(info.Deps))
+	for _, m := range info.Deps {
+		versions[m.Path] = m.Version
+	}
+	return versions
+}
