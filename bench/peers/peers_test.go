@@ -1,0 +1,70 @@
+package peers
+
+import (
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bench"
+)
+
+func TestMain(m *testing.M) {
+	bench.RunChild(InProcess()...)
+	os.Exit(m.Run())
+}
+
+// TestPeers: every adapter admits the burst, denies what comes at once after
+// it, tells clients apart, and admits again when its window or bucket has
+// drained. The rule is slow, so that the time that the test takes is nothing
+// to it; those that are told the time are told that a day has passed.
+func TestPeers(t *testing.T) {
+	t.Parallel()
+	rule := bench.Rule{Rate: fastlimit.Rate{N: 3, Per: time.Hour}, Burst: 5}
+	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
+	for _, c := range append(InProcess(), bench.Reference(), bench.Fastlimit()) {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			if c.Setup == "" {
+				t.Error("Setup is empty")
+			}
+			l, err := c.New(rule)
+			if err != nil {
+				t.Fatal(err)
+			}
+			admitted := 0
+			for range 100 {
+				if l.Allow(a, time.Second) {
+					admitted++
+				}
+			}
+			// First-seen requests and suspicion thresholds may add to the burst.
+			if admitted < 5 || admitted > 9 {
+				t.Errorf("admitted %d of a burst of 5", admitted)
+			}
+			if !l.Allow(b, time.Second) {
+				t.Error("another client is denied")
+			}
+			if !c.OwnClock && !l.Allow(a, 24*time.Hour) {
+				t.Error("denied a day later")
+			}
+			if closer, ok := l.(interface{ Close() error }); ok {
+				if err := closer.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// TestRedisRateNeedsAServer: an unreachable one is an error before anything is
+// measured.
+func TestRedisRateNeedsAServer(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"redis://127.0.0.1:1/0?dial_timeout=100ms&max_retries=-1", "nonsense"} {
+		if _, err := RedisRate(url).New(bench.Rule{}); err == nil {
+			t.Errorf("%s: no error", url)
+		}
+	}
+}

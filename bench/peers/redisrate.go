@@ -1,0 +1,49 @@
+package peers
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bench"
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/redis/go-redis/v9"
+)
+
+// RedisRate is github.com/go-redis/redis_rate/v10: GCRA as a script in Redis,
+// one round trip for each decision. The URL names a server whose current
+// database is at its disposal: it is flushed first.
+func RedisRate(url string) bench.Contender {
+	return bench.Contender{
+		Name:     "redis_rate",
+		Setup:    "go-redis/redis_rate v10, one EVALSHA per decision, client with defaults, server on this machine; strings of address bytes; the server reads the clock",
+		OwnClock: true,
+		New: func(r bench.Rule) (bench.Limiter, error) {
+			options, err := redis.ParseURL(url)
+			if err != nil {
+				return nil, err
+			}
+			client := redis.NewClient(options)
+			if err := client.FlushDB(context.Background()).Err(); err != nil {
+				client.Close()
+				return nil, err
+			}
+			return redisRate{client, redis_rate.NewLimiter(client), redis_rate.Limit{
+				Rate: int(r.Rate.N), Burst: int(r.Burst), Period: r.Rate.Per,
+			}}, nil
+		},
+	}
+}
+
+type redisRate struct {
+	client  *redis.Client
+	limiter *redis_rate.Limiter
+	limit   redis_rate.Limit
+}
+
+func (l redisRate) Allow(addr netip.Addr, _ time.Duration) bool {
+	result, err := l.limiter.Allow(context.Background(), name(addr), l.limit)
+	return err == nil && result.Allowed > 0
+}
+
+func (l redisRate) Close() error { return l.client.Close() }
