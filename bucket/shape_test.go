@@ -20,9 +20,21 @@ var rates = []struct {
 	n   uint64
 	per time.Duration
 }{
-	{1, day}, {7, 15 * time.Minute}, {1, time.Second}, {3, time.Second}, {10, time.Minute}, {100, time.Second},
-	{7, time.Second}, {65_536, time.Second}, {65_535, time.Second}, {300_000, time.Second}, {999_999, 7 * day},
-	{1_000_000, time.Second}, {3_000_000, time.Second}, {65_536, time.Microsecond * 100}, {bucket.MaxRate, time.Second},
+	{1, day},
+	{7, 15 * time.Minute},
+	{1, time.Second},
+	{3, time.Second},
+	{10, time.Minute},
+	{100, time.Second},
+	{7, time.Second},
+	{65_536, time.Second},
+	{65_535, time.Second},
+	{300_000, time.Second},
+	{999_999, 7 * day},
+	{1_000_000, time.Second},
+	{3_000_000, time.Second},
+	{65_536, time.Microsecond * 100},
+	{bucket.MaxRate, time.Second},
 }
 
 // TestNewShapeIsExact: what is accepted keeps N/P as a fraction, and exactly

@@ -148,8 +148,21 @@ func TestPartsAreFramed(t *testing.T) {
 	h := newHasher(t, testSecret(), "login")
 	seen := map[Digest][]string{}
 	for _, parts := range [][]string{
-		{""}, {"", ""}, {"", "", ""}, {"abc"}, {"ab", "c"}, {"a", "bc"}, {"", "abc"}, {"abc", ""}, {"a", "b", "c"},
-		{"a", "", "bc"}, {"c", "ab"}, {"bc", "a"}, {"a\x00", "bc"}, {"a", "\x00bc"}, {"\x01a\x02bc"},
+		{""},
+		{"", ""},
+		{"", "", ""},
+		{"abc"},
+		{"ab", "c"},
+		{"a", "bc"},
+		{"", "abc"},
+		{"abc", ""},
+		{"a", "b", "c"},
+		{"a", "", "bc"},
+		{"c", "ab"},
+		{"bc", "a"},
+		{"a\x00", "bc"},
+		{"a", "\x00bc"},
+		{"\x01a\x02bc"},
 	} {
 		d := h.Bytes([]byte(parts[0]))
 		for _, part := range parts[1:] {
