@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -155,6 +156,34 @@ func TestOracleSteps(t *testing.T) {
 		if o.Judge(s.client, s.at, s.allowed); o.Verdict() != s.want {
 			t.Fatalf("client %d at %v: got %+v, want %+v", s.client, s.at, o.Verdict(), s.want)
 		}
+	}
+}
+
+// TestOracleBenefitOfTheDoubt: where the limiter reads the clock itself, an
+// admission counts from the later of two readings and a denial from the
+// earlier. 1/s, burst 1.
+func TestOracleBenefitOfTheDoubt(t *testing.T) {
+	t.Parallel()
+	o, err := NewOracle(Rule{fastlimit.Rate{N: 1, Per: time.Second}, 1}, 1, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var later time.Duration
+	elapsed := func() time.Duration { return later }
+	observe := func(at, until time.Duration, allowed bool) {
+		later = until
+		answer := broken(func(netip.Addr, time.Duration) bool { return allowed })
+		o.Observe(answer, 0, netip.Addr{}, at, elapsed)
+	}
+	observe(0, time.Second, true)                // charged at 1 s
+	observe(time.Second, 2*time.Second, false)   // full at 1 s, empty at 2 s
+	observe(time.Second, 2*time.Second, true)    // full at 1 s, empty at 2 s
+	observe(2999*time.Millisecond, 1<<40, false) // not quite empty
+	if v := o.Verdict(); v.FalseDenials != 0 || v.Excess != 0 || v.Denied != 2 {
+		t.Errorf("%+v", v)
+	}
+	if observe(3*time.Second, 1<<40, false); o.Verdict().FalseDenials != 1 {
+		t.Errorf("%+v", o.Verdict())
 	}
 }
 
