@@ -160,8 +160,6 @@ type sandwichCase struct {
 	steps   int
 }
 
-func ptr(f float64) *float64 { return &f }
-
 func rule(name string, n uint64, per time.Duration, burst uint64) RuleConfig {
 	return RuleConfig{Name: name, Rate: Rate{N: n, Per: per}, Burst: burst}
 }

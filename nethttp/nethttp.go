@@ -64,7 +64,8 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	rule := m.config.Rule
 	config := rule.Config()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		key, ok := fastlimit.Key{}, false
+		var key fastlimit.Key
+		var ok bool
 		if m.config.Key != nil {
 			if key, ok = m.config.Key(r); !ok {
 				next.ServeHTTP(w, r)

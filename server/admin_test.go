@@ -122,9 +122,11 @@ fastlimit_requests_total{decision="deny"} 2
 	if err != nil || len(problems) > 0 {
 		t.Errorf("lint: %v %v", problems, err)
 	}
-	for _, name := range []string{"fastlimit_first_seen_clients", "fastlimit_sketch_load", "fastlimit_table_live",
+	for _, name := range []string{
+		"fastlimit_first_seen_clients", "fastlimit_sketch_load", "fastlimit_table_live",
 		"fastlimit_untrusted_proxy_requests_total", "fastlimit_connections", "fastlimit_connections_rejected_total",
-		"fastlimit_accept_errors_total", "fastlimit_build_info"} {
+		"fastlimit_accept_errors_total", "fastlimit_build_info",
+	} {
 		if n, err := testutil.GatherAndCount(s.newRegistry(), name); n != 1 || err != nil {
 			t.Errorf("%s: %d series, %v", name, n, err)
 		}

@@ -6,6 +6,7 @@ package server
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"testing"
@@ -108,7 +109,7 @@ func connect(t testing.TB, srv *fasthttp.Server) (ask, stop func()) {
 		if _, err := c.Write(request); err != nil {
 			t.Fatal(err)
 		}
-		if err := resp.Read(br); err != nil && err != io.EOF {
+		if err := resp.Read(br); err != nil && !errors.Is(err, io.EOF) {
 			t.Fatal(err)
 		}
 	}

@@ -96,6 +96,6 @@ func (s *Server) shutdownAdmin() {
 	ctx, cancel := context.WithTimeout(context.Background(), cutGrace)
 	defer cancel()
 	if err := s.admin.Shutdown(ctx); err != nil && !errors.Is(err, http.ErrServerClosed) {
-		s.admin.Close() // a profile in progress
+		_ = s.admin.Close() // a profile in progress
 	}
 }

@@ -61,13 +61,6 @@ func (f *faults) all() []*fault {
 	}
 }
 
-func (f *faults) total() (n uint64) {
-	for _, k := range f.all() {
-		n += k.count.Load()
-	}
-	return n
-}
-
 // of tells which fault an error of fasthttp's parser is.
 func (f *faults) of(err error) *fault {
 	var small *fasthttp.ErrSmallBuffer

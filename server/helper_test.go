@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -159,7 +160,7 @@ func raw(t testing.TB, addr, request string) []*http.Response {
 	for {
 		resp, err := http.ReadResponse(br, nil)
 		if err != nil {
-			if ne, ok := err.(net.Error); ok && ne.Timeout() {
+			if ne := net.Error(nil); errors.As(err, &ne) && ne.Timeout() {
 				t.Fatalf("the connection stays open after %q", request)
 			}
 			return all

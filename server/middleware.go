@@ -58,12 +58,14 @@ func (m *Middleware) Wrap(next fasthttp.RequestHandler) fasthttp.RequestHandler 
 	rule := m.config.Rule
 	config := rule.Config()
 	return func(ctx *fasthttp.RequestCtx) {
-		key, ok := fastlimit.Key{}, false
+		var key fastlimit.Key
 		if m.config.Key != nil {
-			if key, ok = m.config.Key(ctx); !ok {
+			own, ok := m.config.Key(ctx)
+			if !ok {
 				next(ctx)
 				return
 			}
+			key = own
 		} else {
 			peer := peerAddr(ctx.RemoteAddr())
 			if !peer.IsValid() || peer.IsUnspecified() {

@@ -49,7 +49,11 @@ func TestSampler(t *testing.T) {
 		total, suppressed uint64
 		lines             int // of 5 events after the refill
 	}{
-		{0, 0, 2}, {5, 3, 2}, {10, 3, 2}, {10, 0, 2}, {1000, 986, 2},
+		{0, 0, 2},
+		{5, 3, 2},
+		{10, 3, 2},
+		{10, 0, 2},
+		{1000, 986, 2},
 		{1000, 0, 2}, // what was logged is not in the total yet
 		{1005, 1, 2},
 	} {

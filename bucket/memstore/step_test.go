@@ -15,8 +15,16 @@ var rates = []struct {
 	n   uint64
 	per time.Duration
 }{
-	{1, 24 * time.Hour}, {10, time.Minute}, {1, time.Second}, {3, time.Second}, {7, 15 * time.Minute}, {100, time.Second},
-	{300_000, time.Second}, {1_000_000, time.Second}, {65_536, time.Second}, {bucket.MaxRate, time.Second},
+	{1, 24 * time.Hour},
+	{10, time.Minute},
+	{1, time.Second},
+	{3, time.Second},
+	{7, 15 * time.Minute},
+	{100, time.Second},
+	{300_000, time.Second},
+	{1_000_000, time.Second},
+	{65_536, time.Second},
+	{bucket.MaxRate, time.Second},
 }
 
 func newShape(t testing.TB, n uint64, per time.Duration, burst uint64) bucket.Shape {

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/redis/go-redis/v9"
 )
 
 // rounds bounds how often a command is sent that Redis says it has not

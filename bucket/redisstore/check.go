@@ -8,9 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/redis/go-redis/v9"
 )
 
 // Open connects and checks. On a wrong configuration, which the one address of

@@ -75,14 +75,14 @@ type Config struct {
 const (
 	maxBatch = 128 // commands in one pipeline: bounds what one slow batch holds up
 
-	defaultTimeout  = 5 * time.Millisecond
-	defaultWorkers  = 2
-	defaultQueue    = 2048
-	defaultPrefix   = "fastlimit:"
-	defaultRetryMin = 100 * time.Millisecond
-	defaultRetryMax = 2 * time.Second
-	minIO           = 25 * time.Millisecond
-	minDial         = 200 * time.Millisecond
+	defaultTimeout = 5 * time.Millisecond
+	defaultWorkers = 2
+	defaultQueue   = 2048
+	defaultPrefix  = "fastlimit:"
+	firstRetry     = 100 * time.Millisecond
+	longestRetry   = 2 * time.Second
+	minIO          = 25 * time.Millisecond
+	minDial        = 200 * time.Millisecond
 )
 
 func (c Config) withDefaults() Config {
@@ -90,8 +90,8 @@ func (c Config) withDefaults() Config {
 	c.Workers = orDefault(c.Workers, defaultWorkers)
 	c.Queue = orDefault(c.Queue, defaultQueue)
 	c.KeyPrefix = orDefault(c.KeyPrefix, defaultPrefix)
-	c.RetryMin = orDefault(c.RetryMin, defaultRetryMin)
-	c.RetryMax = max(orDefault(c.RetryMax, defaultRetryMax), c.RetryMin)
+	c.RetryMin = orDefault(c.RetryMin, firstRetry)
+	c.RetryMax = max(orDefault(c.RetryMax, longestRetry), c.RetryMin)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}

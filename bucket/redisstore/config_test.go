@@ -12,9 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/redis/go-redis/v9"
 )
 
 func TestValidate(t *testing.T) {

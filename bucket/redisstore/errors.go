@@ -10,9 +10,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/redis/go-redis/v9"
 )
 
 // Class sorts the failures of Redis into a closed set, for metrics and for

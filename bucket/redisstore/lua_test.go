@@ -7,11 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/memstore"
 	"github.com/fastlimit/fastlimit/internal/redistest"
+	"github.com/redis/go-redis/v9"
 )
 
 // A lab runs scripts on chosen states at chosen times and compares with the

@@ -96,7 +96,7 @@ func moveSlot(t *testing.T, c *redistest.Cluster, slot, from, to int, between fu
 	s := strconv.Itoa(slot)
 	c.Nodes[to].Do("CLUSTER", "SETSLOT", s, "IMPORTING", c.ID(from))
 	c.Nodes[from].Do("CLUSTER", "SETSLOT", s, "MIGRATING", c.ID(to))
-	for _, key := range strings.Fields(c.Nodes[from].Do("CLUSTER", "GETKEYSINSLOT", s, "100")) {
+	for key := range strings.FieldsSeq(c.Nodes[from].Do("CLUSTER", "GETKEYSINSLOT", s, "100")) {
 		c.Nodes[from].Do("MIGRATE", "127.0.0.1", strconv.Itoa(c.Nodes[to].Port), key, "0", "5000")
 	}
 	between()

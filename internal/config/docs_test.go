@@ -31,7 +31,7 @@ func TestExampleFile(t *testing.T) {
 		t.Errorf("warnings: %q", w)
 	}
 	for _, name := range settings(t) {
-		if !regexp.MustCompile(`(?m)^[ -]*(# *)?[ -]*\{?`+name+`:`).MatchString(text) {
+		if !regexp.MustCompile(`(?m)^[ -]*(# *)?[ -]*\{?` + name + `:`).MatchString(text) {
 			t.Errorf("setting %s is missing", name)
 		}
 	}

@@ -38,8 +38,11 @@ func TestOverride(t *testing.T) {
 		{Flags{Admin: "80"}, true, "", `--admin 80: "80" is not host:port; want`},
 		{Flags{Listen: ":8081"}, false, "", "admin 127.0.0.1:8081 is taken by the listener :8081"},
 		{Flags{Admin: "a:1"}, true, "", "admin a:1 is taken by the listener a:1"},
-		{Flags{Upstream: "http://x", Redis: "http://:secret@x"}, false, "",
-			"--upstream http://x: not supported by this version; remove it\n--redis URL: scheme \"http\" is not one of redis, rediss and unix; write redis://host:6379/0"},
+		{
+			Flags{Upstream: "http://x", Redis: "http://:secret@x"},
+			false, "",
+			"--upstream http://x: not supported by this version; remove it\n--redis URL: scheme \"http\" is not one of redis, rediss and unix; write redis://host:6379/0",
+		},
 		{Flags{Listen: "x", Admin: "y", Rate: "z"}, false, "", "--listen x"},
 	} {
 		c := Default()

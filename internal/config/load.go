@@ -48,8 +48,7 @@ func openProblem(err error) (problem, fix string) {
 	case errors.Is(err, fs.ErrPermission):
 		return "permission denied", "make it readable for the user that runs fastlimit"
 	}
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pe.Err
 	}
 	return "cannot be opened: " + err.Error(), ""

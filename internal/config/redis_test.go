@@ -55,7 +55,7 @@ func TestRedisErrors(t *testing.T) {
 		`addresses: ["h:1"], master_name: x, cluster: true`: "redis.cluster: true beside master_name; Sentinel and Cluster",
 		`addresses: ["h"]`:          `redis.addresses[0]: "h" is not host:port`,
 		`url_file: /does/not/exist`: `redis.url_file: "/does/not/exist" is not read here`,
-		`url: "redis://h"}` + "\nrules: [{name: a, rate: 1/d, burst: 200000}]\nx: {": "rules[0].burst: burst 200000 at 1/d takes",
+		"url: redis://h}\nrules: [{name: a, rate: 1/d, burst: 200000}]\nx: {": "rules[0].burst: burst 200000 at 1/d takes",
 	} {
 		_, err := Parse("f.yaml", []byte(withRedis(text)), noEnv)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -55,8 +55,10 @@ func TestTopValues(t *testing.T) {
 		{"memory: 1TiB", memory, int64(1 << 40)},
 		{"decide_api: true", func(c *Config) any { return c.DecideAPI }, true},
 		{"allow: []", allow, "[]"},
-		{"allow: [10.0.0.0/8, 192.0.2.7, 2001:db8::/32, '::1', '::ffff:10.1.0.0/112', '::ffff:10.1.2.3', 0.0.0.0/0, '::/0']", allow,
-			"[10.0.0.0/8 192.0.2.7/32 2001:db8::/32 ::1/128 10.1.0.0/16 10.1.2.3/32 0.0.0.0/0 ::/0]"},
+		{
+			"allow: [10.0.0.0/8, 192.0.2.7, 2001:db8::/32, '::1', '::ffff:10.1.0.0/112', '::ffff:10.1.2.3', 0.0.0.0/0, '::/0']", allow,
+			"[10.0.0.0/8 192.0.2.7/32 2001:db8::/32 ::1/128 10.1.0.0/16 10.1.2.3/32 0.0.0.0/0 ::/0]",
+		},
 		{"", header, "X-Forwarded-For"},
 		{"client_ip_header: cf-connecting-ip", header, "Cf-Connecting-Ip"},
 		{"original_request: none", original, policy.OriginalNone},
@@ -90,8 +92,10 @@ func TestRuleValues(t *testing.T) {
 		{"key: [path, ip/1/128]", "[path ip]", 1, 128},
 		{"key: header:x-api-key", "[header:X-Api-Key]", 32, 64},
 		{"key: cookie:SID", "[cookie:SID]", 32, 64},
-		{"key: [ip, header:A, header:B, cookie:a, cookie:A, method, host, path]",
-			"[ip header:A header:B cookie:a cookie:A method host path]", 32, 64},
+		{
+			"key: [ip, header:A, header:B, cookie:a, cookie:A, method, host, path]",
+			"[ip header:A header:B cookie:a cookie:A method host path]", 32, 64,
+		},
 		{"key: global", "[global]", 32, 64},
 		{"key: [global]", "[global]", 32, 64},
 	} {

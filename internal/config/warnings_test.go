@@ -28,7 +28,8 @@ func TestWarnings(t *testing.T) {
 		{inRule("rate: 100/s"), nil},
 		{inRule("rate: 100/s, strict: true"), []string{"rule a: strict checks every request"}},
 		{inRule("rate: 10/d, burst: 10"), []string{
-			"rule a: its memory carries ", "rule a: a full bucket takes 36h0m to drain, over the hour"}},
+			"rule a: its memory carries ", "rule a: a full bucket takes 36h0m to drain, over the hour",
+		}},
 		{inRule("rate: 100/s") + "\nadmin: :9000", []string{"admin: :9000 can be reached"}},
 		{inRule("rate: 100/s") + "\nadmin: 0.0.0.0:9000", []string{"admin: 0.0.0.0:9000 can be reached"}},
 		{inRule("rate: 100/s") + "\nadmin: 192.0.2.1:9000", []string{"admin: 192.0.2.1:9000 can be reached"}},

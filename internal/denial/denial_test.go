@@ -49,16 +49,26 @@ func TestRenderRoundsWaitsUp(t *testing.T) {
 		d                              fastlimit.Decision
 		retry, limit, left, reset, clr string
 	}{
-		{fastlimit.Decision{RetryAfter: time.Microsecond, TimeToEmpty: 2 * time.Second},
-			"1", `"per-ip";r=0;t=1`, "0", "0.001", "2.000"},
-		{fastlimit.Decision{RetryAfter: time.Second, TimeToEmpty: 2*time.Second + 1},
-			"1", `"per-ip";r=0;t=1`, "0", "1.000", "2.001"},
-		{fastlimit.Decision{RetryAfter: time.Second + 1, TimeToEmpty: 3 * time.Second, Remaining: 4},
-			"2", `"per-ip";r=4;t=2`, "4", "1.001", "3.000"},
-		{fastlimit.Decision{Remaining: fastlimit.Unknown},
-			"1", `"per-ip";r=0;t=1`, "0", "0.000", "0.000"},
-		{fastlimit.Decision{RetryAfter: bucket.Never},
-			"9223372037", `"per-ip";r=0;t=9223372037`, "0", "9223372036.855", "0.000"},
+		{
+			fastlimit.Decision{RetryAfter: time.Microsecond, TimeToEmpty: 2 * time.Second},
+			"1", `"per-ip";r=0;t=1`, "0", "0.001", "2.000",
+		},
+		{
+			fastlimit.Decision{RetryAfter: time.Second, TimeToEmpty: 2*time.Second + 1},
+			"1", `"per-ip";r=0;t=1`, "0", "1.000", "2.001",
+		},
+		{
+			fastlimit.Decision{RetryAfter: time.Second + 1, TimeToEmpty: 3 * time.Second, Remaining: 4},
+			"2", `"per-ip";r=4;t=2`, "4", "1.001", "3.000",
+		},
+		{
+			fastlimit.Decision{Remaining: fastlimit.Unknown},
+			"1", `"per-ip";r=0;t=1`, "0", "0.000", "0.000",
+		},
+		{
+			fastlimit.Decision{RetryAfter: bucket.Never},
+			"9223372037", `"per-ip";r=0;t=9223372037`, "0", "9223372036.855", "0.000",
+		},
 	} {
 		var v Values
 		a.Render(&v, &c.d)

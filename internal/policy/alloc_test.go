@@ -29,8 +29,16 @@ func wantNoAllocs(t *testing.T, name string, f func()) {
 // everyKey has a rule for each kind of key, and composites.
 func everyKey() Settings {
 	keys := [][]KeyPart{
-		{byIP}, {byMethod}, {byHost}, {byPath}, {byAll}, {byHeader}, {byCookie},
-		{byIP, byPath}, {byHeader, byIP, byCookie, byIP}, {byIP, byMethod, byHost, byPath, byAll, byHeader, byCookie},
+		{byIP},
+		{byMethod},
+		{byHost},
+		{byPath},
+		{byAll},
+		{byHeader},
+		{byCookie},
+		{byIP, byPath},
+		{byHeader, byIP, byCookie, byIP},
+		{byIP, byMethod, byHost, byPath, byAll, byHeader, byCookie},
 	}
 	var s Settings
 	for i, k := range keys {

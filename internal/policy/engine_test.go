@@ -165,8 +165,10 @@ func TestDecideIncompleteKey(t *testing.T) {
 		part KeyPart
 		r    *Request
 	}{
-		{byHeader, noFields}, {byCookie, noFields},
-		{byHeader, emptyFields}, {byCookie, emptyFields},
+		{byHeader, noFields},
+		{byCookie, noFields},
+		{byHeader, emptyFields},
+		{byCookie, emptyFields},
 		{byHeader, without(func(r *Request) { r.Fields = fieldMap{"cookie X-Api-Key": "k"} })},
 		{byCookie, without(func(r *Request) { r.Fields = fieldMap{"sid": "s"} })},
 		{byIP, without(func(r *Request) { r.Client = netip.Addr{} })},

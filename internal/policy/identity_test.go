@@ -134,7 +134,8 @@ func TestClientRefusesPeer(t *testing.T) {
 	t.Parallel()
 	id := mustIdentity(t, "", "0.0.0.0/0", "::/0")
 	for _, peer := range []netip.Addr{
-		{}, netip.IPv4Unspecified(), netip.IPv6Unspecified(),
+		{},
+		netip.IPv4Unspecified(), netip.IPv6Unspecified(),
 		netip.MustParseAddr("::ffff:0.0.0.0"), netip.IPv6Unspecified().WithZone("eth0"),
 	} {
 		if got, from, ok := id.Client(peer, instances("198.51.100.1")); ok || from || got.IsValid() {

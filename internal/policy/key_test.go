@@ -215,9 +215,12 @@ func TestIsCanonicalPath(t *testing.T) {
 func TestKeyFromTextRefuses(t *testing.T) {
 	t.Parallel()
 	e := mustEngine(t, Settings{Rules: []RuleSpec{
-		{Limit: limit("ip", 1), Key: key(byIP)}, {Limit: limit("header", 1), Key: key(byHeader)},
-		{Limit: limit("host", 1), Key: key(byHost)}, {Limit: limit("path", 1), Key: key(byPath)},
-		{Limit: limit("all", 1), Key: key(byAll)}, {Limit: limit("two", 1), Key: key(byIP, byHeader)},
+		{Limit: limit("ip", 1), Key: key(byIP)},
+		{Limit: limit("header", 1), Key: key(byHeader)},
+		{Limit: limit("host", 1), Key: key(byHost)},
+		{Limit: limit("path", 1), Key: key(byPath)},
+		{Limit: limit("all", 1), Key: key(byAll)},
+		{Limit: limit("two", 1), Key: key(byIP, byHeader)},
 	}})
 	for _, tc := range []struct {
 		rule  int

@@ -153,7 +153,8 @@ func slowPath(target string) (path string, ok bool) {
 // checkPath holds AppendPath against its promises and the oracle.
 func checkPath(t interface {
 	Fatalf(format string, args ...any)
-}, target string) {
+}, target string,
+) {
 	got, ok := AppendPath(nil, []byte(target))
 	want, wantOK := slowPath(target)
 	if ok != wantOK || string(got) != want {

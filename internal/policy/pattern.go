@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -81,12 +82,7 @@ func (m *matcher) match(r *Request) bool {
 }
 
 func (m *matcher) matchMethod(method []byte) bool {
-	for _, want := range m.methods {
-		if string(method) == want {
-			return true
-		}
-	}
-	return len(m.methods) == 0
+	return len(m.methods) == 0 || slices.Contains(m.methods, string(method))
 }
 
 func matchAny(patterns []pattern, text []byte) bool {

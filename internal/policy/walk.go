@@ -1,5 +1,7 @@
 package policy
 
+import "slices"
+
 // Bounds on what is read of a forwarding header: more hops than any real
 // chain has, and a cost that a sender cannot raise.
 const (
@@ -42,11 +44,11 @@ func (w *walk) next() (element []byte, ok bool) {
 	w.elements++
 	value := w.values[len(w.values)-1][:w.end]
 	inQuotes := false
-	for i := len(value) - 1; i >= 0; i-- {
+	for i, c := range slices.Backward(value) {
 		if w.scanned++; w.scanned > maxScan {
 			return nil, false
 		}
-		switch c := value[i]; {
+		switch {
 		case c == '"' && w.quoted && !(inQuotes && i > 0 && value[i-1] == '\\'):
 			inQuotes = !inQuotes
 		case c == ',' && !inQuotes:

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,7 +13,7 @@ func TestParseNode(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		"192.0.2.1":                "192.0.2.1",
-		" \t192.0.2.1\t ":          "192.0.2.1",
+		" \t192.0.2.1\t ":          "192.0.2.1", //nolint:gocritic // the blanks are what is tested
 		`"192.0.2.1"`:              "192.0.2.1",
 		"192.0.2.1:0":              "192.0.2.1",
 		"192.0.2.1:65535":          "192.0.2.1",
@@ -53,9 +54,9 @@ func TestWalkOracle(t *testing.T) {
 			want = strings.Split(strings.Join(values, ","), ",")
 		}
 		w := newWalk(instances(values...), false)
-		for i := len(want) - 1; i >= 0; i-- {
-			if got, ok := w.next(); !ok || string(got) != want[i] {
-				t.Fatalf("element %d of %q = %q, %v, want %q", i, values, got, ok, want[i])
+		for i, element := range slices.Backward(want) {
+			if got, ok := w.next(); !ok || string(got) != element {
+				t.Fatalf("element %d of %q = %q, %v, want %q", i, values, got, ok, element)
 			}
 		}
 		if got, ok := w.next(); ok {
