@@ -122,7 +122,8 @@ func TestFirstTakeRace(t *testing.T) { // not parallel: needs the cores
 // TestSweepLosesNothing: a bucket that a request has just filled is found
 // afterwards although a sweep ran meanwhile, which had found its set drained.
 func TestSweepLosesNothing(t *testing.T) { // not parallel: needs the cores
-	const rounds = 40_000
+	const rounds = 1_000_000
+	deadline := time.Now().Add(time.Second)
 	tb := newTable(t, 128) // two words of used bits, shared by all
 	var wg sync.WaitGroup
 	var clock atomic.Uint64
@@ -137,7 +138,7 @@ func TestSweepLosesNothing(t *testing.T) { // not parallel: needs the cores
 		wg.Go(func() {
 			defer done.Store(true)
 			rng := rand.New(rand.NewPCG(3, g))
-			for range rounds {
+			for r := 0; r < rounds && (r%64 != 0 || time.Now().Before(deadline)); r++ {
 				// Sets are g's own, words and the stripes' neighbours are not.
 				d := sketch.Digest{Pos: (rng.Uint64N(64)*2+g)<<25<<8 | 1<<31, ID: rng.Uint64()}
 				now := clock.Add(1000) // all buckets of before have drained

@@ -41,28 +41,28 @@ func TestRedis(t *testing.T) {
 
 func TestRedisErrors(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]string{
-		``:                                 "f.yaml:1:8: redis: 0 of url, url_file and addresses are set; set one",
-		`url: "redis://h", addresses: []`:  "f.yaml:1:8: redis: 2 of url, url_file and addresses are set; set one",
-		`url: "http://h"`:                  `redis.url: scheme "http" is not one of redis, rediss and unix; write redis://`,
-		`url: "redis://:secret@"`:          "redis.url: names no host; write redis://",
-		`url: "redis://h:secret@ x"`:       "redis.url: is not a URL; write redis://",
-		`url: "unix:"`:                     "redis.url: names no socket; write redis://",
-		`url: "redis://h", timeout: 5`:     `redis.timeout: "5" is not a time; write for example 5ms`,
-		`url: "redis://h", timeout: 1us`:   "redis.timeout: 1us is out of range; want 1ms to 1s",
-		`url: "redis://h", timout: 5ms`:    "redis.timout: unknown setting; did you mean timeout?",
-		`url: "redis://h", master_name: x`: "redis.master_name: needs addresses, of the sentinels",
-		`addresses: ["h:1"], master_name: x, cluster: true`: "redis.cluster: true beside master_name; Sentinel and Cluster",
-		`addresses: ["h"]`:          `redis.addresses[0]: "h" is not host:port`,
-		`url_file: /does/not/exist`: `redis.url_file: "/does/not/exist" is not read here`,
-		"url: redis://h}\nrules: [{name: a, rate: 1/d, burst: 200000}]\nx: {": "rules[0].burst: burst 200000 at 1/d takes",
+	for _, tt := range []struct{ text, want string }{
+		{``, "f.yaml:1:8: redis: 0 of url, url_file and addresses are set; set one"},
+		{`url: "redis://h", addresses: []`, "f.yaml:1:8: redis: 2 of url, url_file and addresses are set; set one"},
+		{`url: "http://h"`, `redis.url: scheme "http" is not one of redis, rediss and unix; write redis://`},
+		{`url: "redis://:secret@"`, "redis.url: names no host; write redis://"},
+		{`url: "redis://h:secret@ x"`, "redis.url: is not a URL; write redis://"},
+		{`url: "unix:"`, "redis.url: names no socket; write redis://"},
+		{`url: "redis://h", timeout: 5`, `redis.timeout: "5" is not a time; write for example 5ms`},
+		{`url: "redis://h", timeout: 1us`, "redis.timeout: 1us is out of range; want 1ms to 1s"},
+		{`url: "redis://h", timout: 5ms`, "redis.timout: unknown setting; did you mean timeout?"},
+		{`url: "redis://h", master_name: x`, "redis.master_name: needs addresses, of the sentinels"},
+		{`addresses: ["h:1"], master_name: x, cluster: true`, "redis.cluster: true beside master_name; Sentinel and Cluster"},
+		{`addresses: ["h"]`, `redis.addresses[0]: "h" is not host:port`},
+		{`url_file: /does/not/exist`, `redis.url_file: "/does/not/exist" is not read here`},
+		{"url: redis://h}\nrules: [{name: a, rate: 1/d, burst: 200000}]\nx: {", "rules[0].burst: burst 200000 at 1/d takes"},
 	} {
-		_, err := Parse("f.yaml", []byte(withRedis(text)), noEnv)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s:\ngot  %v\nwant %s", text, err, want)
+		_, err := Parse("f.yaml", []byte(withRedis(tt.text)), noEnv)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s:\ngot  %v\nwant %s", tt.text, err, tt.want)
 		}
 		if err != nil && strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: the error shows the password: %v", text, err)
+			t.Errorf("%s: the error shows the password: %v", tt.text, err)
 		}
 	}
 }

@@ -1,0 +1,62 @@
+package fastlimit
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestConformingClientIsNotDenied has a client at exactly its rate, from a
+// full burst on, and answers that come long after they were due: dated from
+// any later than they were asked for, they would convict it (P1).
+func TestConformingClientIsNotDenied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(21, 22))
+		var mu sync.Mutex
+		s := newSlowStore(t)
+		s.delay = func() time.Duration {
+			mu.Lock()
+			defer mu.Unlock()
+			return time.Duration(rng.IntN(5000)) * time.Microsecond
+		}
+		s.back = func() time.Duration { return 10 * s.delay() }
+		r := sharedLimiter(t, s, strictRule("a", 1000, time.Second, 5)).rules[0]
+		key := r.BytesKey([]byte("x"))
+		var wg sync.WaitGroup
+		for i := range 3000 {
+			if i >= 5 {
+				time.Sleep(time.Millisecond)
+			}
+			wg.Go(func() {
+				if d := r.Take(t.Context(), key, 1); !d.Allowed {
+					t.Errorf("request %d of a client at its rate: %+v", i, d)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// TestOverdueAnswerIsNotWaitedFor: the first request finds out that the store
+// is silent; those after it do not pay for that again.
+func TestOverdueAnswerIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlowStore(t)
+		s.back = func() time.Duration { return time.Minute }
+		r := sharedLimiter(t, s, strictRule("a", 1, time.Second, 100)).rules[0]
+		key := r.BytesKey([]byte("x"))
+		for i := range 10 {
+			start := time.Now()
+			if d := r.Take(t.Context(), key, 1); !d.Degraded {
+				t.Fatalf("got %+v from a silent store", d)
+			}
+			if waited := time.Since(start); i > 0 && waited > 0 {
+				t.Errorf("request %d waited %v for an answer that is overdue", i, waited)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(2 * time.Minute)
+	})
+}
