@@ -26,9 +26,22 @@
 //
 // P2, bounded excess: what is admitted for a client conforms to rate r and
 // burst (1+θ)·B + 1 + C. The 1 is the first-seen request, C the decisions for
-// this client in flight at once. With Strict the bound is B.
+// this client in flight at once. With Strict the bound is B. With a shared
+// store add r·J, J being how long a request waits for it at most: requests
+// bunch on their way, and the store's bucket holds r·J more so that P1
+// survives that. n nodes that a client floods give it n·θ·B + n beside the one
+// B of the store; one that stays below r at every node is not suspected there.
 //
 // P3, flat memory: all memory is taken by [New].
+//
+// P4, the shared store sees heavy hitters only: nothing is asked while the
+// table knows the answer, and at most one take of a client is in flight.
+//
+// P5, a store that is away is not an outage: [OnFailure] decides after J at
+// the latest, by default from this node's table, which the store's answers
+// have filled. No take is sent twice.
+//
+// P6, no allocation and no lock that waits for I/O up to the shared store.
 //
 // # Proof of P2
 //
