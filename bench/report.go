@@ -48,6 +48,7 @@ type Result struct {
 	DeniedExactly   *float64 `json:"denied_exactly,omitempty"` // share that one exact bucket per client would deny
 	Escalated       *float64 `json:"escalated,omitempty"`      // share checked exactly
 	StorePerRequest *float64 `json:"redis_per_request,omitempty"`
+	StorePerSecond  *float64 `json:"redis_per_second,omitempty"`
 	HitterAdmitted  *float64 `json:"hitter_admitted_ratio,omitempty"` // of the heavy hitter, to its limit
 
 	RSSBytes  *int64 `json:"rss_bytes,omitempty"`
@@ -55,7 +56,9 @@ type Result struct {
 
 	// LatencyMicros are percentiles: p50, p90, p99, p99.9, max.
 	LatencyMicros map[string]float64 `json:"latency_us,omitempty"`
-	// Series are plots over time: seconds and values, by name.
+	// Series are plots by name: shed (seconds, share denied), latency_us
+	// (percentile, µs from the moment a request was due) and
+	// latency_omission_us (the same from the moment it was sent).
 	Series map[string][][2]float64 `json:"series,omitempty"`
 	Error  string                  `json:"error,omitempty"` // why there are no figures
 }

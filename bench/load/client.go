@@ -13,7 +13,8 @@ import (
 type client struct {
 	target *Target
 	from   net.IP
-	conn   *conn // nil: to be dialled
+	conn   *conn     // nil: to be dialled
+	until  time.Time // the connection's deadline
 }
 
 // newClients returns n clients, with the source addresses in turn, and
@@ -52,7 +53,7 @@ func (c *client) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.conn = newConn(conn)
+	c.conn, c.until = newConn(conn), time.Time{}
 	return nil
 }
 
@@ -67,7 +68,7 @@ func (c *client) drop() {
 func (c *client) send(ctx context.Context) error {
 	err := c.connect(ctx)
 	if err == nil {
-		err = c.conn.SetDeadline(time.Now().Add(c.target.timeout))
+		err = c.extend(time.Now())
 	}
 	if err == nil {
 		err = c.conn.send(c.target.request)
@@ -88,4 +89,14 @@ func (c *client) receive() (int, error) {
 		c.drop()
 	}
 	return a.status, err
+}
+
+// extend gives the connection the timeout at least, and at most twice that: a
+// new deadline for every request would cost as much as the request's parsing.
+func (c *client) extend(now time.Time) error {
+	if c.until.Sub(now) >= c.target.timeout {
+		return nil
+	}
+	c.until = now.Add(2 * c.target.timeout)
+	return c.conn.SetDeadline(c.until)
 }

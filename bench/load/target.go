@@ -26,7 +26,7 @@ type Target struct {
 }
 
 // NewTarget parses an http URL. A connection is given up when an answer takes
-// longer than the timeout; 0 means 5 s.
+// longer than the timeout, at the latest after twice that; 0 means 5 s.
 func NewTarget(rawURL string, timeout time.Duration) (Target, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {

@@ -1,0 +1,175 @@
+package httpbench
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bench/load"
+)
+
+// closed measures what each server can do, in rounds that take turns.
+func (o Options) closed(ctx context.Context, all []*running, workload string, sources []net.IP) (results []bench.Result, err error) {
+	loops := make([]*load.Closed, len(all))
+	rounds := make([]round, len(all))
+	defer func() {
+		for _, l := range loops {
+			if l != nil {
+				l.Close()
+			}
+		}
+	}()
+	for i, r := range all {
+		if loops[i], err = load.DialClosed(ctx, r.target, o.Clients, sources); err != nil {
+			return nil, err
+		}
+		// Caches, connections, and the client's way over its limit.
+		if _, err := loops[i].Run(ctx, o.Requests); err != nil {
+			return nil, fmt.Errorf("%s: %w", r.server.Name, err)
+		}
+	}
+	for n := range o.Rounds {
+		for i := range all {
+			i = (i + n) % len(all)
+			if err = rounds[i].measure(ctx, all[i], loops[i], o.Requests); err != nil {
+				return collect(all, rounds, workload), fmt.Errorf("%s: %w", all[i].server.Name, err)
+			}
+		}
+	}
+	return collect(all, rounds, workload), nil
+}
+
+func collect(all []*running, rounds []round, workload string) (results []bench.Result) {
+	for i, r := range all {
+		if len(rounds[i].perSecond) > 0 {
+			results = append(results, rounds[i].result(r.result(workload)))
+		}
+	}
+	return results
+}
+
+// round collects the rounds of one server.
+type round struct {
+	perSecond, micros []float64
+	requests, denied  int64
+}
+
+func (m *round) measure(ctx context.Context, r *running, l *load.Closed, n int) error {
+	before, err := r.child.CPU()
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	counts, err := l.Run(ctx, n)
+	if err != nil {
+		return err
+	}
+	took := time.Since(start)
+	after, err := r.child.CPU()
+	if err != nil {
+		return err
+	}
+	done := float64(counts.Total())
+	m.perSecond = append(m.perSecond, done/took.Seconds())
+	m.micros = append(m.micros, (after-before).Seconds()*1e6/done)
+	m.requests += counts.Total()
+	m.denied += counts.Denied()
+	return nil
+}
+
+func (m *round) result(res bench.Result) bench.Result {
+	perSecond, micros := median(m.perSecond), median(m.micros)
+	denied := float64(m.denied) / float64(m.requests)
+	res.Requests, res.PerSecond, res.CPUMicros, res.Denied = m.requests, &perSecond, &micros, &denied
+	return res
+}
+
+func median(v []float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	n := len(v)
+	return (v[(n-1)/2] + v[n/2]) / 2
+}
+
+// flood measures latencies and shed shares under clients that all exceed their
+// limit.
+func (o Options) flood(ctx context.Context, all []*running) (results []bench.Result, err error) {
+	for _, r := range all {
+		before, err := r.child.CPU()
+		if err != nil {
+			return results, err
+		}
+		out, err := load.Open(ctx, load.OpenConfig{
+			Target: r.target, Rate: o.Rate, Duration: o.Duration,
+			Conns: o.Clients, Sources: load.Loopback(o.Clients),
+		})
+		if out != nil && out.Total() > 0 {
+			res := OpenResult(r.result("flood"), out)
+			if after, err := r.child.CPU(); err == nil {
+				micros := (after - before).Seconds() * 1e6 / float64(out.Total())
+				res.CPUMicros = &micros
+			}
+			exactly := o.exactlyDenied()
+			res.DeniedExactly = &exactly
+			results = append(results, res)
+		}
+		if err != nil {
+			return results, fmt.Errorf("%s: %w", r.server.Name, err)
+		}
+	}
+	return results, nil
+}
+
+// exactlyDenied is the share that one exact bucket per client would shed.
+func (o Options) exactlyDenied() float64 {
+	admitted := float64(o.Rule.Burst) + o.Rule.Rate.PerSecond()*o.Duration.Seconds()
+	return max(0, 1-admitted*float64(o.Clients)/(o.Rate*o.Duration.Seconds()))
+}
+
+// OpenResult adds the outcome of an open loop to a result.
+func OpenResult(res bench.Result, out *load.Outcome) bench.Result {
+	res.Requests = out.Total()
+	denied := float64(out.Denied()) / float64(out.Total())
+	res.Denied = &denied
+	res.LatencyMicros = percentiles(out.Latency)
+	var shed [][2]float64
+	for i, s := range out.Seconds {
+		if s.Answers > 0 {
+			shed = append(shed, [2]float64{float64(i), float64(s.Denied) / float64(s.Answers)})
+		}
+	}
+	res.Series = map[string][][2]float64{
+		"shed":                shed,
+		"latency_us":          distribution(out.Latency),
+		"latency_omission_us": distribution(out.Service),
+	}
+	if out.Failed > 0 || out.Unsent > 0 {
+		res.Error = fmt.Sprintf("%d requests failed (%v), %d could not be sent in time", out.Failed, out.Failure, out.Unsent)
+	}
+	return res
+}
+
+func percentiles(h *hdrhistogram.Histogram) map[string]float64 {
+	return map[string]float64{
+		"p50": at(h, 50), "p90": at(h, 90), "p99": at(h, 99), "p99.9": at(h, 99.9), "max": float64(h.Max()) / 1e3,
+	}
+}
+
+func at(h *hdrhistogram.Histogram, percentile float64) float64 {
+	return float64(h.ValueAtPercentile(percentile)) / 1e3
+}
+
+// distribution is latency in µs by percentile.
+func distribution(h *hdrhistogram.Histogram) [][2]float64 {
+	points := [][2]float64{{0, at(h, 0)}}
+	for _, p := range []float64{50, 75, 90, 95, 97.5, 99, 99.5, 99.9, 99.99} {
+		if 1-p/100 < 2/float64(h.TotalCount()) {
+			break // fewer than two requests beyond it
+		}
+		points = append(points, [2]float64{p, at(h, p)})
+	}
+	return points
+}

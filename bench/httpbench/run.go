@@ -1,0 +1,176 @@
+package httpbench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bench/load"
+	"github.com/fastlimit/fastlimit/bench/proc"
+)
+
+// Options configure [Run]. Zero fields mean defaults.
+type Options struct {
+	Servers []Server
+	// Rule is the limit of every server; see [bench.Rule] for the default.
+	Rule bench.Rule
+	// Clients is the number of clients, each with a connection and a loopback
+	// address of its own. 0 means 32.
+	Clients int
+	// Rounds is the number of closed-loop rounds of each server. 0 means 7.
+	Rounds int
+	// Requests is the number in a round. 0 means 20,000.
+	Requests int
+	// Rate of the open loop, in requests per second from all clients. 0 means
+	// 10,000, which leaves a core half idle.
+	Rate float64
+	// Duration of the open loop. 0 means 4 s: two windows of the default rule.
+	Duration time.Duration
+	Progress bench.Progress
+}
+
+func (o Options) withDefaults() Options {
+	if o.Rule.Rate == (fastlimit.Rate{}) {
+		o.Rule.Rate = fastlimit.Rate{N: 100, Per: time.Second}
+	}
+	orDefault(&o.Rule.Burst, 2*o.Rule.Rate.N)
+	orDefault(&o.Clients, 32)
+	orDefault(&o.Rounds, 7)
+	orDefault(&o.Requests, 20_000)
+	orDefault(&o.Rate, 10_000)
+	orDefault(&o.Duration, 4*time.Second)
+	if o.Progress == nil {
+		o.Progress = func(int, int, string) {}
+	}
+	return o
+}
+
+func orDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+// Check reports what would keep [Run] from measuring: programs and cores that
+// are missing.
+func (o Options) Check() error {
+	cores, err := proc.Cores()
+	errs := []error{err}
+	if err == nil && len(cores) < 2 {
+		errs = append(errs, errors.New("bench: this process may use 1 core: over HTTP 2 are needed, for the server and for the load"))
+	}
+	for _, s := range o.Servers {
+		_, err := s.Find()
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Run measures the servers. The calling process is moved to all cores but the
+// first, which the servers get. The results are valid beside an error, for what
+// was done until then.
+func Run(ctx context.Context, o Options) (results []bench.Result, err error) {
+	o = o.withDefaults()
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	cores, err := proc.Cores()
+	if err != nil {
+		return nil, err
+	}
+	if err := proc.PinSelf(cores[1:]); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, proc.PinSelf(cores)) }()
+	dir, err := os.MkdirTemp("", "fastlimit-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	for i, p := range phases {
+		o.Progress(i, len(phases), p.name)
+		more, err := o.phase(ctx, p, filepath.Join(dir, strconv.Itoa(i)), cores[:1])
+		results = append(results, more...)
+		if err != nil {
+			return results, fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	o.Progress(len(phases), len(phases), "done")
+	return results, nil
+}
+
+// phase is one kind of load on all servers.
+type phase struct {
+	name string
+	// rule is that of the servers, made from the configured one.
+	rule func(bench.Rule) bench.Rule
+	run  func(Options, context.Context, []*running) ([]bench.Result, error)
+}
+
+var phases = []phase{
+	{"all allowed", generous, func(o Options, ctx context.Context, all []*running) ([]bench.Result, error) {
+		return o.closed(ctx, all, "all allowed", load.Loopback(o.Clients))
+	}},
+	{"one denied hot key", sameRule, func(o Options, ctx context.Context, all []*running) ([]bench.Result, error) {
+		return o.closed(ctx, all, "one denied hot key", load.Loopback(1))
+	}},
+	{"flood", sameRule, Options.flood},
+}
+
+func sameRule(r bench.Rule) bench.Rule { return r }
+
+// generous is a rule that no client of a closed loop exceeds.
+func generous(bench.Rule) bench.Rule {
+	return bench.Rule{Rate: fastlimit.Rate{N: 1_000_000, Per: time.Second}, Burst: 2_000_000}
+}
+
+// running is a server during a phase.
+type running struct {
+	server Server
+	child  *proc.Child
+	target load.Target
+}
+
+func (o Options) phase(ctx context.Context, p phase, dir string, cores []int) ([]bench.Result, error) {
+	var all []*running
+	defer func() {
+		for _, r := range all {
+			r.child.Stop()
+		}
+	}()
+	for i, s := range o.Servers {
+		home := filepath.Join(dir, strconv.Itoa(i))
+		if err := os.MkdirAll(home, 0o700); err != nil {
+			return nil, err
+		}
+		child, addr, err := s.start(ctx, p.rule(o.Rule), home, cores)
+		if err != nil {
+			return nil, err
+		}
+		r := &running{server: s, child: child}
+		all = append(all, r)
+		if r.target, err = load.NewTarget("http://"+addr+"/", 0); err != nil {
+			return nil, err
+		}
+		if status, err := r.target.Probe(ctx); err != nil || status >= 300 {
+			return nil, fmt.Errorf("bench: %s answers %d to the first request, %w: want 200", s.Name, status, err)
+		}
+	}
+	return p.run(o, ctx, all)
+}
+
+// result is one with what all phases tell.
+func (r *running) result(workload string) bench.Result {
+	res := bench.Result{Group: "http", Workload: workload, Limiter: r.server.Name, Setup: r.server.Setup, Cores: 1}
+	if rss, err := r.child.RSS(); err == nil {
+		res.RSSBytes = &rss
+	}
+	return res
+}

@@ -1,0 +1,195 @@
+// Package httpbench measures rate limiters over HTTP: fastlimit beside nginx
+// limit_req, HAProxy stick tables and any other server, each with the same
+// rule, on the same core and under the same load.
+//
+// A server answers 200 to what it admits and 429 to the rest, and does nothing
+// else. It has one core for itself, the load generator another. Throughput and
+// CPU time come from a closed loop, in short rounds that take turns between
+// the servers, since a machine's speed drifts; the median counts. Latencies and
+// shed shares come from an open loop at a rate that all can answer.
+package httpbench
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"text/template"
+
+	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bench/proc"
+)
+
+// Server is a limiter that can be started. Its zero value is not usable: take
+// [Fastlimit], [Nginx], [HAProxy] or [Command].
+type Server struct {
+	Name string
+	// Setup tells how it is configured.
+	Setup string
+
+	path    string   // of the program; looked up in PATH and in sbin
+	args    []string // templates of settings
+	config  string   // name of a template, written to Dir/config; "" is none
+	version []string // arguments that print it
+}
+
+// settings fill the templates of a server.
+type settings struct {
+	Addr, Dir, Setup string
+	Rate             string // as fastlimit writes it
+	Burst            uint64
+	PerSecond        int64  // the rate, in whole requests
+	Excess           uint64 // nginx's burst: requests beyond the one that the rate admits
+	WindowMS         int64  // in which a client that uses its limit sends Burst requests
+}
+
+//go:embed nginx.conf haproxy.cfg
+var templates embed.FS
+
+// Fastlimit is the fastlimit binary at path.
+func Fastlimit(path string) Server {
+	return Server{
+		Name:    "fastlimit",
+		Setup:   "fastlimit serve, defaults",
+		path:    path,
+		args:    []string{"serve", "--listen", "{{.Addr}}", "--admin", "127.0.0.1:0", "--rate", "{{.Rate}}", "--burst", "{{.Burst}}"},
+		version: []string{"version"},
+	}
+}
+
+// Nginx is nginx with limit_req, as its documentation has it: a zone keyed by
+// $binary_remote_addr, burst with nodelay.
+func Nginx() Server {
+	return Server{
+		Name:    "nginx limit_req",
+		Setup:   "1 worker; zone of 64 MiB by $binary_remote_addr; burst is the rule's less 1, nodelay; no logs",
+		path:    "nginx",
+		args:    []string{"-c", "{{.Dir}}/config", "-e", "stderr"},
+		config:  "nginx.conf",
+		version: []string{"-v"},
+	}
+}
+
+// HAProxy is HAProxy with a stick table, as its documentation has it: a
+// sliding window of the request rate by source address.
+func HAProxy() Server {
+	return Server{
+		Name:    "HAProxy stick table",
+		Setup:   "nbthread 1; 2^20 entries by source; http_req_rate over burst/rate, denied above burst; no logs",
+		path:    "haproxy",
+		args:    []string{"-db", "-f", "{{.Dir}}/config"},
+		config:  "haproxy.cfg",
+		version: []string{"-v"},
+	}
+}
+
+// Command is any other limiter, given as name=command. In the command,
+// {{.Addr}} stands for the address to listen on, {{.Rate}}, {{.PerSecond}} and
+// {{.Burst}} for the rule; its words are split at blanks.
+func Command(spec string) (Server, error) {
+	name, command, ok := strings.Cut(spec, "=")
+	words := strings.Fields(command)
+	if !ok || name == "" || len(words) == 0 {
+		return Server{}, fmt.Errorf("bench: server %q: write name=command, with {{.Addr}} where the address to listen on goes", spec)
+	}
+	if !strings.Contains(command, "{{.Addr}}") {
+		return Server{}, fmt.Errorf("bench: server %q: its command lacks {{.Addr}}, the address to listen on", name)
+	}
+	s := Server{Name: name, Setup: command, path: words[0], args: words[1:]}
+	for _, a := range s.args {
+		if _, err := expand(a, settings{}); err != nil {
+			return Server{}, fmt.Errorf("bench: server %q: %w", name, err)
+		}
+	}
+	return s, nil
+}
+
+// Find returns the path of the server's program.
+func (s Server) Find() (string, error) {
+	path, err := exec.LookPath(s.path)
+	if err == nil {
+		return path, nil
+	}
+	// Debian keeps servers where users do not look.
+	for _, dir := range []string{"/usr/sbin", "/usr/local/sbin"} {
+		if path, err := exec.LookPath(filepath.Join(dir, s.path)); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("bench: %s: no program %q on this machine: install it, or leave it out with --servers", s.Name, s.path)
+}
+
+var versionNumber = regexp.MustCompile(`\d+\.\d+[^\s,]*|\(devel\)`)
+
+// Version is what the program says it is, "" where that is not known.
+func (s Server) Version(ctx context.Context) string {
+	path, err := s.Find()
+	if err != nil || s.version == nil {
+		return ""
+	}
+	out, err := exec.CommandContext(ctx, path, s.version...).CombinedOutput()
+	if err != nil {
+		return ""
+	}
+	return versionNumber.FindString(string(out))
+}
+
+// start runs the server with a rule on the given cores, its files in dir.
+func (s Server) start(ctx context.Context, rule bench.Rule, dir string, cores []int) (*proc.Child, string, error) {
+	path, err := s.Find()
+	if err != nil {
+		return nil, "", err
+	}
+	addr, err := proc.FreeAddr()
+	if err != nil {
+		return nil, "", err
+	}
+	perSecond := rule.Rate.PerSecond()
+	set := settings{
+		Addr: addr, Dir: dir, Setup: s.Name + ": " + s.Setup,
+		Rate: rule.Rate.String(), Burst: rule.Burst, Excess: rule.Burst - 1,
+		PerSecond: int64(perSecond), WindowMS: rule.Window().Milliseconds(),
+	}
+	if float64(set.PerSecond) != perSecond || rule.Burst < 1 || set.WindowMS < 1 {
+		return nil, "", fmt.Errorf("bench: rule %v: not all servers have it: want whole requests per second, and a burst of 1 ms or more", rule)
+	}
+	args := make([]string, len(s.args))
+	for i, a := range s.args {
+		if args[i], err = expand(a, set); err != nil {
+			return nil, "", fmt.Errorf("bench: %s: %w", s.Name, err)
+		}
+	}
+	if s.config != "" {
+		if err := s.configure(set); err != nil {
+			return nil, "", err
+		}
+	}
+	child, err := proc.Start(ctx, proc.Config{Path: path, Args: args, Dir: dir, Cores: cores, Addr: addr})
+	return child, addr, err
+}
+
+func (s Server) configure(set settings) error {
+	text, err := templates.ReadFile(s.config)
+	if err != nil {
+		return err
+	}
+	config, err := expand(string(text), set)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(set.Dir, "config"), []byte(config), 0o600)
+}
+
+func expand(text string, set settings) (string, error) {
+	t, err := template.New("").Parse(text)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	err = t.Execute(&b, set)
+	return b.String(), err
+}

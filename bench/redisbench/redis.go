@@ -1,0 +1,152 @@
+// Package redisbench measures what exact buckets in Redis cost: how often Redis
+// is asked while one client floods among many that conform (P4), and how many
+// checks get done beside the usual way of one EVALSHA per request.
+package redisbench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bench/proc"
+	"github.com/fastlimit/fastlimit/bucket/redisstore"
+)
+
+// Options configure [Run]. Zero fields mean defaults.
+type Options struct {
+	// Path of the redis-server that is started. "" means the one in PATH.
+	Path string
+	// Clients is the number of those that conform. 0 means 100,000.
+	Clients int
+	// Flood is the rate of the one that does not, in requests per second. 0
+	// means 20,000; the others send as much together.
+	Flood float64
+	// Duration of the flood. 0 means 4 s.
+	Duration time.Duration
+	// Checks is the number in a round of exact checks. 0 means 5000.
+	Checks int
+	// Rounds of each way to check. 0 means 7.
+	Rounds   int
+	Progress bench.Progress
+}
+
+func (o Options) withDefaults() Options {
+	orDefault(&o.Path, "redis-server")
+	orDefault(&o.Clients, 100_000)
+	orDefault(&o.Flood, 20_000)
+	orDefault(&o.Duration, 4*time.Second)
+	orDefault(&o.Checks, 5000)
+	orDefault(&o.Rounds, 7)
+	if o.Progress == nil {
+		o.Progress = func(int, int, string) {}
+	}
+	return o
+}
+
+func orDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+// Check reports whether there is a Redis to start.
+func (o Options) Check() error {
+	if _, err := exec.LookPath(o.withDefaults().Path); err != nil {
+		return fmt.Errorf("bench: no Redis to measure: %w; install redis-server", err)
+	}
+	return nil
+}
+
+var versionNumber = regexp.MustCompile(`v=(\S+)`)
+
+// Version is what the server says it is, "" where that is not known.
+func (o Options) Version(ctx context.Context) string {
+	out, err := exec.CommandContext(ctx, o.withDefaults().Path, "--version").Output()
+	if m := versionNumber.FindSubmatch(out); err == nil && m != nil {
+		return string(m[1])
+	}
+	return ""
+}
+
+// Run starts a Redis that keeps nothing and measures with it. The results are
+// valid beside an error, for what was done until then.
+func Run(ctx context.Context, o Options) (results []bench.Result, err error) {
+	o = o.withDefaults()
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "fastlimit-redis-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	addr, err := proc.FreeAddr()
+	if err != nil {
+		return nil, err
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	server, err := proc.Start(ctx, proc.Config{
+		Path: o.Path, Dir: dir, Addr: addr,
+		Args: []string{"--bind", host, "--port", port, "--save", "", "--appendonly", "no"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer server.Stop()
+	for i, measure := range []func(context.Context, string) ([]bench.Result, error){o.flood, o.checks} {
+		o.Progress(i, 2, [...]string{"redis: flood", "redis: exact checks"}[i])
+		more, err := measure(ctx, addr)
+		results = append(results, more...)
+		if err != nil {
+			return results, err
+		}
+	}
+	o.Progress(2, 2, "done")
+	return results, nil
+}
+
+// open connects a store that is as patient as the figures need: a check that
+// timed out would be measured as one that was not made.
+func open(ctx context.Context, addr string, timeout time.Duration) (*redisstore.Store, error) {
+	s, err := redisstore.Open(ctx, redisstore.Config{Addrs: []string{addr}, Timeout: timeout, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, fmt.Errorf("bench: redis on %s: %w", addr, err)
+	}
+	return s, nil
+}
+
+func closeStore(s *redisstore.Store) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	return s.Close(ctx)
+}
+
+// limiter has one rule of 100/s and a burst of 200, the default of `fastlimit
+// serve`.
+func limiter(s *redisstore.Store, timeout time.Duration) (*fastlimit.Limiter, *fastlimit.Rule, error) {
+	const name = "bench"
+	lim, err := fastlimit.New(fastlimit.Config{
+		Rules: []fastlimit.RuleConfig{{Name: name, Rate: fastlimit.Rate{N: 100, Per: time.Second}, Burst: 200}},
+		Store: s, StoreTimeout: timeout,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	rule, ok := lim.Rule(name)
+	if !ok {
+		return nil, nil, errors.New("BUG: the rule is not there")
+	}
+	return lim, rule, nil
+}

@@ -1,0 +1,150 @@
+package render
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/fastlimit/fastlimit/bench"
+)
+
+// charts are the plots of a group.
+func charts(g *group, colors *colors) []*chart {
+	var all []*chart
+	for _, workload := range workloads(g.results) {
+		in := slices.DeleteFunc(slices.Clone(g.results), func(r bench.Result) bool { return r.Workload != workload })
+		all = append(all, perCore(workload, in, colors), latency(workload, in, colors), shed(workload, in, colors))
+	}
+	all = append(all, errorByMemory(g.results, colors))
+	return slices.DeleteFunc(all, func(c *chart) bool { return len(c.series) == 0 })
+}
+
+func workloads(results []bench.Result) (names []string) {
+	for i := range results {
+		if !slices.Contains(names, results[i].Workload) {
+			names = append(names, results[i].Workload)
+		}
+	}
+	return names
+}
+
+// collect makes a series of each limiter from the points that its results have.
+// Those of fewer than atLeast points are left out.
+func collect(results []bench.Result, colors *colors, atLeast int, points func(*bench.Result) [][2]float64) []series {
+	var all []series
+	for i := range results {
+		r := &results[i]
+		if r.Limiter == baseline {
+			continue // it would squeeze all others
+		}
+		at := slices.IndexFunc(all, func(s series) bool { return s.name == r.Limiter })
+		if at < 0 {
+			all = append(all, series{name: r.Limiter})
+			at = len(all) - 1
+		}
+		all[at].points = append(all[at].points, points(r)...)
+	}
+	all = slices.DeleteFunc(all, func(s series) bool { return len(s.points) < atLeast })
+	for i := range all {
+		all[i].color = colors.of(all[i].name)
+		slices.SortStableFunc(all[i].points, func(a, b [2]float64) int { return cmp.Compare(a[0], b[0]) })
+	}
+	return all
+}
+
+// perCore is throughput against cores.
+func perCore(workload string, results []bench.Result, colors *colors) *chart {
+	c := &chart{
+		Title: "Throughput against cores: " + workload,
+		Note:  "Higher is better. All cores together.",
+		y:     axis{label: "decisions per second", log: true},
+	}
+	var cores []int
+	c.series = collect(results, colors, 2, func(r *bench.Result) [][2]float64 {
+		v, ok := throughput(r)
+		if !ok || r.Cores == 0 {
+			return nil
+		}
+		cores = append(cores, r.Cores)
+		return [][2]float64{{float64(r.Cores), v}}
+	})
+	if len(c.series) == 0 {
+		return c
+	}
+	slices.Sort(cores)
+	c.x = axis{label: "cores", lo: float64(cores[0]) - 0.5, hi: float64(cores[len(cores)-1]) + 0.5}
+	for _, n := range slices.Compact(cores) {
+		c.x.ticks = append(c.x.ticks, tick{float64(n), count(float64(n))})
+	}
+	return c
+}
+
+// throughput is in decisions per second. ns_per_op is the time between two
+// decisions, of all cores together.
+func throughput(r *bench.Result) (float64, bool) {
+	if r.PerSecond != nil {
+		return *r.PerSecond, true
+	}
+	if r.NsPerOp != nil && *r.NsPerOp > 0 {
+		return 1e9 / *r.NsPerOp, true
+	}
+	return 0, false
+}
+
+// latency is the time to an answer by percentile.
+func latency(workload string, results []bench.Result, colors *colors) *chart {
+	c := &chart{
+		Title: "Latency by percentile: " + workload,
+		Note:  "Lower is better. From the moment a request was due, so that a stall counts for all who would have waited.",
+		x:     nines(),
+		y:     axis{label: "latency, µs", log: true},
+	}
+	c.series = collect(results, colors, 2, func(r *bench.Result) [][2]float64 {
+		var points [][2]float64
+		for _, p := range r.Series["latency_us"] {
+			if p[0] < 100 {
+				points = append(points, [2]float64{nine(p[0]), p[1]})
+			}
+		}
+		return points
+	})
+	return c
+}
+
+// shed is the share of denials over time.
+func shed(workload string, results []bench.Result, colors *colors) *chart {
+	c := &chart{
+		Title: "Shed share over time: " + workload,
+		Note:  "Of the requests due in each second.",
+		x:     axis{label: "time, s"},
+		y:     axis{label: "denied, % of requests", hi: 100},
+	}
+	for v := 0.0; v <= 100; v += 20 {
+		c.y.ticks = append(c.y.ticks, tick{v, count(v)})
+	}
+	c.series = collect(results, colors, 2, func(r *bench.Result) [][2]float64 {
+		var points [][2]float64
+		for _, p := range r.Series["shed"] {
+			points = append(points, [2]float64{p[0], 100 * p[1]})
+		}
+		return points
+	})
+	return c
+}
+
+// errorByMemory is what a limiter gets wrong against what it takes to hold.
+func errorByMemory(results []bench.Result, colors *colors) *chart {
+	c := &chart{
+		Title:   "Error against memory",
+		Note:    "A heavy client hidden in a flood of others: what was admitted to it, to what its limit admits. 1 is right; a limiter that forgets it admits more. Left is less memory.",
+		x:       axis{label: "resident memory, MiB", log: true},
+		y:       axis{label: "admitted, × its limit", log: true},
+		scatter: true,
+	}
+	c.series = collect(results, colors, 1, func(r *bench.Result) [][2]float64 {
+		if r.HitterAdmitted == nil || r.RSSBytes == nil {
+			return nil
+		}
+		return [][2]float64{{float64(*r.RSSBytes) / (1 << 20), *r.HitterAdmitted}}
+	})
+	return c
+}

@@ -1,0 +1,143 @@
+// Package render shows reports to people: as text for a terminal, and as one
+// HTML page that needs nothing else, with plots drawn as SVG.
+package render
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/fastlimit/fastlimit/bench"
+)
+
+// column is one figure of a result.
+type column struct {
+	name, unit string
+	value      func(*bench.Result) (float64, bool)
+	format     func(float64) string
+	better     int // -1: less is better, 1: more is, 0: neither
+}
+
+// columns are all figures, in the order of the tables.
+var columns = []column{
+	{"cores", "", func(r *bench.Result) (float64, bool) { return float64(r.Cores), r.Cores > 0 }, count, 0},
+	{"keys", "", func(r *bench.Result) (float64, bool) { return float64(r.Keys), r.Keys > 0 }, si, 0},
+	{"decisions", "1/s", float(func(r *bench.Result) *float64 { return r.PerSecond }), si, 1},
+	{"time", "ns/decision", float(func(r *bench.Result) *float64 { return r.NsPerOp }), short, -1},
+	{"allocations", "1/decision", float(func(r *bench.Result) *float64 { return r.AllocsPerOp }), short, -1},
+	{"CPU", "µs/request", float(func(r *bench.Result) *float64 { return r.CPUMicros }), short, -1},
+	{"p50", "µs", percentile("p50"), short, -1},
+	{"p99", "µs", percentile("p99"), short, -1},
+	{"p99.9", "µs", percentile("p99.9"), short, -1},
+	{"max", "µs", percentile("max"), short, -1},
+	{"false denials", "requests", func(r *bench.Result) (float64, bool) {
+		if r.FalseDenials == nil {
+			return 0, false
+		}
+		return float64(*r.FalseDenials), true
+	}, si, -1},
+	{"excess", "requests", float(func(r *bench.Result) *float64 { return r.Excess }), short, -1},
+	{"hitter admitted", "× its limit", float(func(r *bench.Result) *float64 { return r.HitterAdmitted }), short, -1},
+	{"denied", "%", float(func(r *bench.Result) *float64 { return r.Denied }), percent, 0},
+	{"exact bucket denies", "%", float(func(r *bench.Result) *float64 { return r.DeniedExactly }), percent, 0},
+	{"checked exactly", "%", float(func(r *bench.Result) *float64 { return r.Escalated }), percent, 0},
+	{"Redis", "operations/request", float(func(r *bench.Result) *float64 { return r.StorePerRequest }), short, -1},
+	{"Redis", "operations/s", float(func(r *bench.Result) *float64 { return r.StorePerSecond }), short, -1},
+	{"RSS", "MiB", mebibytes(func(r *bench.Result) *int64 { return r.RSSBytes }), short, -1},
+	{"RSS growth", "MiB", mebibytes(func(r *bench.Result) *int64 { return r.RSSGrowth }), short, -1},
+	{"requests", "", func(r *bench.Result) (float64, bool) { return float64(r.Requests), r.Requests > 0 }, si, 0},
+}
+
+func float(of func(*bench.Result) *float64) func(*bench.Result) (float64, bool) {
+	return func(r *bench.Result) (float64, bool) {
+		if p := of(r); p != nil && !math.IsNaN(*p) {
+			return *p, true
+		}
+		return 0, false
+	}
+}
+
+func percentile(name string) func(*bench.Result) (float64, bool) {
+	return func(r *bench.Result) (float64, bool) {
+		v, ok := r.LatencyMicros[name]
+		return v, ok
+	}
+}
+
+func mebibytes(of func(*bench.Result) *int64) func(*bench.Result) (float64, bool) {
+	return func(r *bench.Result) (float64, bool) {
+		if p := of(r); p != nil {
+			return float64(*p) / (1 << 20), true
+		}
+		return 0, false
+	}
+}
+
+// used are the columns that any of the results fills.
+func used(results []bench.Result) []column {
+	var all []column
+	for _, c := range columns {
+		if slices.ContainsFunc(results, func(r bench.Result) bool { _, ok := c.value(&r); return ok }) {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+func (c column) heading() string {
+	if c.unit == "" {
+		return c.name
+	}
+	return c.name + ", " + c.unit
+}
+
+func (c column) text(r *bench.Result) string {
+	v, ok := c.value(r)
+	if !ok {
+		return ""
+	}
+	return c.format(v)
+}
+
+func count(v float64) string { return strconv.Itoa(int(v)) }
+
+func percent(v float64) string {
+	if v != 0 && math.Abs(v) < 0.0001 {
+		return fmt.Sprintf("%.2g", 100*v)
+	}
+	return strconv.FormatFloat(math.Round(1e4*v)/100, 'f', -1, 64)
+}
+
+// short has three digits that count.
+func short(v float64) string {
+	switch a := math.Abs(v); {
+	case a >= 1e6:
+		return si(v)
+	case a >= 100 || v == math.Trunc(v):
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case a >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	case a >= 0.01:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 2, 64)
+}
+
+// si has a prefix for thousands.
+func si(v float64) string {
+	for _, p := range []struct {
+		size float64
+		name string
+	}{{1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
+		// 999,950 would be 1000 k.
+		if math.Abs(v) >= p.size*0.99995 {
+			return strconv.FormatFloat(math.Round(v/p.size*10)/10, 'f', -1, 64) + " " + p.name
+		}
+	}
+	return short(v)
+}
+
+// baseline is the name of package bench for no limiter at all: the cost of the
+// harness, which is no contender.
+const baseline = "none"

@@ -1,0 +1,180 @@
+package render
+
+import (
+	_ "embed"
+	"html/template"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bench"
+)
+
+//go:embed page.html
+var pageSource string
+
+var pageTemplate = template.Must(template.New("page").Parse(pageSource))
+
+// HTML writes the reports as one page. Where two of them have the same limiter
+// under the same workload, the later one counts.
+func HTML(w io.Writer, reports ...bench.Report) error {
+	results := Merge(reports...)
+	var p page
+	for i := range reports {
+		p.Environments = append(p.Environments, newEnvironment(&reports[i].Environment))
+	}
+	var colors colors
+	for i := range results { // in the order of the tables, fastlimit first
+		if strings.HasPrefix(results[i].Limiter, "fastlimit") {
+			colors.of(results[i].Limiter)
+		}
+	}
+	for _, g := range groups(results) {
+		p.Sections = append(p.Sections, section{
+			Name: g.name, Title: title(g.name), Text: groupTexts[g.name].text,
+			Charts: charts(g, &colors), Tables: tables(g),
+		})
+	}
+	p.Setups = setups(results)
+	return pageTemplate.Execute(w, &p)
+}
+
+// Merge joins the results of reports. A later result replaces an earlier one of
+// the same limiter under the same workload, cores and keys.
+func Merge(reports ...bench.Report) []bench.Result {
+	type id struct {
+		group, workload, limiter string
+		cores                    int
+		keys                     int64
+	}
+	var all []bench.Result
+	at := map[id]int{}
+	for _, report := range reports {
+		for _, r := range report.Results {
+			k := id{r.Group, r.Workload, r.Limiter, r.Cores, r.Keys}
+			if i, ok := at[k]; ok {
+				all[i] = r
+				continue
+			}
+			at[k] = len(all)
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// What the template shows.
+type (
+	page struct {
+		Environments []environment
+		Sections     []section
+		Setups       []setup
+	}
+	environment struct {
+		bench.Environment
+		When     string
+		Flags    string
+		Versions []string
+	}
+	section struct {
+		Name, Title, Text string
+		Charts            []*chart
+		Tables            []table
+	}
+	table struct {
+		Workload string
+		Head     []string
+		Rows     []row
+	}
+	row struct {
+		Limiter, Error string
+		Ours           bool
+		Cells          []cell
+	}
+	cell struct {
+		Text string
+		Best bool
+	}
+	setup struct{ Limiter, Text string }
+)
+
+var groupTexts = map[string]struct{ title, text string }{
+	"local":    {"In process", "Decisions by a call, without network. Each limiter in a process of its own, in turns; medians."},
+	"accuracy": {"Accuracy", "Against an exact bucket per client. A false denial hits a client within its limit; excess is what the worst client got beyond rate and burst."},
+	"memory":   {"Memory", "Floods of clients that are each seen once, with one heavy client among them."},
+	"http":     {"Over HTTP", "Each server on one core, the load on another. Throughput and CPU time from a closed loop, latencies from an open one. Where the load's core is the bottleneck, CPU time is the figure that tells servers apart."},
+	"redis":    {"Redis", "One flooding client among many well-behaved ones, exact buckets in Redis."},
+}
+
+func title(group string) string {
+	if t := groupTexts[group].title; t != "" {
+		return t
+	}
+	return group
+}
+
+func newEnvironment(e *bench.Environment) environment {
+	v := environment{Environment: *e, When: e.Date.UTC().Format(time.RFC1123), Flags: strings.Join(e.Flags, " ")}
+	v.Commit = orUnknown(e.Commit)
+	for _, name := range slices.Sorted(maps.Keys(e.Versions)) {
+		v.Versions = append(v.Versions, name+" "+e.Versions[name])
+	}
+	return v
+}
+
+// tables has one table for each workload.
+func tables(g *group) []table {
+	var all []table
+	for _, w := range workloads(g.results) {
+		in := slices.DeleteFunc(slices.Clone(g.results), func(r bench.Result) bool { return r.Workload != w })
+		cols := used(in)
+		t := table{Workload: w}
+		for _, c := range cols {
+			t.Head = append(t.Head, c.heading())
+		}
+		for i := range in {
+			r := row{Limiter: in[i].Limiter, Error: in[i].Error, Ours: strings.HasPrefix(in[i].Limiter, "fastlimit")}
+			for _, c := range cols {
+				r.Cells = append(r.Cells, cell{c.text(&in[i]), c.best(&in[i], in)})
+			}
+			t.Rows = append(t.Rows, r)
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+// best reports whether no result of the same size is better.
+func (c column) best(r *bench.Result, among []bench.Result) bool {
+	v, ok := c.value(r)
+	if !ok || c.better == 0 || r.Limiter == baseline {
+		return false
+	}
+	worse := false
+	for i := range among {
+		o := &among[i]
+		w, ok := c.value(o)
+		if !ok || o.Cores != r.Cores || o.Keys != r.Keys || o.Limiter == baseline {
+			continue
+		}
+		switch d := float64(c.better) * (w - v); {
+		case d > 0:
+			return false
+		case d < 0:
+			worse = true
+		}
+	}
+	return worse
+}
+
+func setups(results []bench.Result) (all []setup) {
+	for i := range results {
+		s := setup{results[i].Limiter, results[i].Setup}
+		if s.Text != "" && !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
