@@ -34,11 +34,16 @@ type Secret [32]byte
 // bytes a client writes go through SipHash-2-4, a keyed PRF
 // [Aumasson and Bernstein 2012].
 type Hasher struct {
-	mask4, mask6   uint64 // one-word addresses
+	mask4, mask6   uint64 // one-word addresses; mask4 is mask6 ^ ipv4Realm
 	maskHi, maskLo uint64 // two-word addresses
 	sip0, sip1     uint64 // first part of a byte key
 	chain0, chain1 uint64 // further parts
 }
+
+// ipv4Realm puts the IPv4 addresses among the IPv6 prefixes as fe:dcba::/32,
+// which is reserved and routed nowhere: so no IPv4 client shares its digest, and
+// with it a bucket, with an IPv6 /64.
+const ipv4Realm = 0x00fedcba << 32
 
 // NewHasher derives the keys for the rule that label names.
 func NewHasher(secret Secret, label string) (Hasher, error) {
@@ -48,7 +53,7 @@ func NewHasher(secret Secret, label string) (Hasher, error) {
 	}
 	w := func(i int) uint64 { return binary.LittleEndian.Uint64(raw[8*i:]) }
 	return Hasher{
-		mask4: w(0), mask6: w(1), maskHi: w(2), maskLo: w(3),
+		mask4: w(1) ^ ipv4Realm, mask6: w(1), maskHi: w(2), maskLo: w(3),
 		sip0: w(4), sip1: w(5), chain0: w(6), chain1: w(7),
 	}, nil
 }

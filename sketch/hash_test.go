@@ -33,7 +33,7 @@ func TestHasherGolden(t *testing.T) {
 	t.Parallel()
 	h := newHasher(t, testSecret(), "per-ip")
 	if want := (Hasher{
-		mask4: 0xe93a7d16d832c5a4, mask6: 0x1f62fd56adb29cc4, maskHi: 0x9829005ec0bf0caf, maskLo: 0x66af95c324ea531,
+		mask4: 0x1f9c21ecadb29cc4, mask6: 0x1f62fd56adb29cc4, maskHi: 0x9829005ec0bf0caf, maskLo: 0x66af95c324ea531,
 		sip0: 0xb75b4d1720f18aac, sip1: 0xc83cddce66cfa57c, chain0: 0x3ce85da39551e7ee, chain1: 0x6bcc8cd1ca147a3b,
 	}); *h != want {
 		t.Errorf("derived keys %#x, want %#x", *h, want)
@@ -44,9 +44,9 @@ func TestHasherGolden(t *testing.T) {
 		name      string
 		got, want Digest
 	}{
-		{"Word4 0.0.0.0", h.Word4(0), same(0x4b72d422bc5f71d0)},
-		{"Word4 192.0.2.7", h.Word4(0xc0000207), same(0x56cad6d6fe6d003f)},
-		{"Word4 255.255.255.255", h.Word4(math.MaxUint32), same(0x761fcaea7991e750)},
+		{"Word4 0.0.0.0", h.Word4(0), same(0x2e2aa68583960401)},
+		{"Word4 192.0.2.7", h.Word4(0xc0000207), same(0xd8ef47acbc77d2a9)},
+		{"Word4 255.255.255.255", h.Word4(math.MaxUint32), same(0x047ce6b74142eccc)},
 		{"Word6 ::", h.Word6(0), same(0xef531ca49a04ba3c)},
 		{"Word6 2001:db8::", h.Word6(0x20010db800000000), same(0x2d86baefaa61442f)},
 		{"Word6 all ones", h.Word6(math.MaxUint64), same(0x086dbe53e73dbb24)},
@@ -56,7 +56,7 @@ func TestHasherGolden(t *testing.T) {
 		{"Bytes 16", h.Bytes([]byte(key16)), Digest{0x7fd4a420e82289bf, 0x87c4e7935d37e424}},
 		{"Bytes 64", h.Bytes([]byte(key16 + key16 + key16 + key16)), Digest{0x8ae5474e18bdd090, 0x6a2cef1bd03249f2}},
 		{"a, bc", h.Append(h.Bytes([]byte("a")), []byte("bc")), Digest{0xbe83ba65693f7be6, 0x4bdbaa3bc2b219af}},
-		{"192.0.2.7, /login", h.Append(h.Word4(0xc0000207), []byte("/login")), Digest{0x167eae554e031229, 0xf4cdc6db8589332b}},
+		{"192.0.2.7, /login", h.Append(h.Word4(0xc0000207), []byte("/login")), Digest{0x5441f3024fb015f8, 0x95d8f7c83d563827}},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("%s: digest %#x, want %#x", tt.name, tt.got, tt.want)
@@ -228,6 +228,22 @@ func TestAvalanche(t *testing.T) {
 					t.Errorf("%s: input bit %d flips output bit %d in %d of %d cases", tt.name, bit, out, n, samples)
 				}
 			}
+		}
+	}
+}
+
+// An IPv4 address has the digest of one IPv6 prefix, and that is reserved:
+// 0000::/8 is not routed, and neither ::/64 nor 64:ff9b::/64 (RFC 6052) is it.
+func TestIPv4HasARealmOfItsOwn(t *testing.T) {
+	t.Parallel()
+	h := newHasher(t, testSecret(), "per-ip")
+	for _, addr := range []uint32{0, 1, 0xc0000207, math.MaxUint32} {
+		twin := uint64(ipv4Realm) | uint64(addr)
+		if h.Word4(addr) != h.Word6(twin) {
+			t.Errorf("%#x: its twin is not %#x", addr, twin)
+		}
+		if twin>>56 != 0 || twin>>32 == 0 || twin>>32 == 0x0064ff9b {
+			t.Errorf("%#x: the twin %#x may be a client", addr, twin)
 		}
 	}
 }
