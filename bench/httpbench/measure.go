@@ -136,9 +136,10 @@ func OpenResult(res bench.Result, out *load.Outcome) bench.Result {
 	res.Denied = &denied
 	res.LatencyMicros = percentiles(out.Latency)
 	var shed [][2]float64
-	for i, s := range out.Seconds {
-		if s.Answers > 0 {
-			shed = append(shed, [2]float64{float64(i), float64(s.Denied) / float64(s.Answers)})
+	for i, v := range out.Intervals {
+		if v.Answers > 0 { // at the middle of the interval
+			at := (float64(i) + 0.5) * load.Step.Seconds()
+			shed = append(shed, [2]float64{at, float64(v.Denied) / float64(v.Answers)})
 		}
 	}
 	res.Series = map[string][][2]float64{

@@ -45,19 +45,23 @@ type Outcome struct {
 	// Unsent is the number of requests that were due but never sent, because
 	// the server was too far behind when time was up.
 	Unsent int64
-	// Seconds are the answers by the second in which their request was due.
-	Seconds []Second
+	// Intervals are the answers by the time at which their request was due, in
+	// steps of [Step].
+	Intervals []Interval
 }
 
-// Second is one second of a run.
-type Second struct{ Answers, Denied int64 }
+// Step is the length of an [Interval].
+const Step = 250 * time.Millisecond
+
+// Interval is what became of the requests due in one step of a run.
+type Interval struct{ Answers, Denied int64 }
 
 func newOutcome(d time.Duration) *Outcome {
 	// From 1 µs to 1 min in steps of 0.1 %: 270 KB each.
 	h := func() *hdrhistogram.Histogram {
 		return hdrhistogram.New(int64(time.Microsecond), int64(time.Minute), 3)
 	}
-	return &Outcome{Latency: h(), Service: h(), Lag: h(), Seconds: make([]Second, int(math.Ceil(d.Seconds())))}
+	return &Outcome{Latency: h(), Service: h(), Lag: h(), Intervals: make([]Interval, (d+Step-1)/Step)}
 }
 
 func (o *Outcome) merge(p *Outcome) {
@@ -65,9 +69,9 @@ func (o *Outcome) merge(p *Outcome) {
 	o.Latency.Merge(p.Latency)
 	o.Service.Merge(p.Service)
 	o.Lag.Merge(p.Lag)
-	for i, s := range p.Seconds {
-		o.Seconds[i].Answers += s.Answers
-		o.Seconds[i].Denied += s.Denied
+	for i, v := range p.Intervals {
+		o.Intervals[i].Answers += v.Answers
+		o.Intervals[i].Denied += v.Denied
 	}
 }
 
@@ -157,7 +161,7 @@ func (c *client) follow(ctx context.Context, s *schedule, o *Outcome) error {
 			o.answered(status)
 			record(o.Latency, done.Sub(s.start)-due)
 			record(o.Service, done.Sub(sent))
-			at := &o.Seconds[int(due/time.Second)]
+			at := &o.Intervals[due/Step]
 			at.Answers++
 			if denial(status) {
 				at.Denied++

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -120,7 +121,7 @@ func TestOpenShowsCoordinatedOmission(t *testing.T) {
 	})
 }
 
-func TestOpenSeconds(t *testing.T) {
+func TestOpenIntervals(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		server := &fakeServer{t: t,
@@ -132,15 +133,12 @@ func TestOpenSeconds(t *testing.T) {
 				return "200 OK"
 			},
 		}
-		o, err := Open(t.Context(), OpenConfig{Target: server.target(t), Rate: 10, Duration: 2500 * time.Millisecond, Conns: 1})
+		o, err := Open(t.Context(), OpenConfig{Target: server.target(t), Rate: 40, Duration: 625 * time.Millisecond, Conns: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := []Second{{10, 0}, {10, 10}, {5, 5}}
-		for i, s := range o.Seconds {
-			if len(o.Seconds) != len(want) || s != want[i] {
-				t.Fatalf("seconds %v, want %v", o.Seconds, want)
-			}
+		if want := []Interval{{10, 0}, {10, 10}, {5, 5}}; !slices.Equal(o.Intervals, want) {
+			t.Fatalf("intervals %v, want %v", o.Intervals, want)
 		}
 		if o.Denied() != 15 || o.Status(429) != 15 {
 			t.Errorf("denied %d, want 15", o.Denied())

@@ -27,7 +27,7 @@ type series struct {
 // shows it a little smaller, a desktop a little larger.
 const (
 	chartWidth, chartHeight = 360.0, 260.0
-	left, right             = 60.0, 18.0
+	left, right             = 60.0, 24.0
 	top, bottom             = 10.0, 46.0
 	palette                 = 10 // colours; see page.html
 )
@@ -143,7 +143,7 @@ func nines() axis {
 	for _, p := range []struct {
 		at   float64
 		text string
-	}{{0, "0"}, {50, "p50"}, {90, "p90"}, {99, "p99"}, {99.9, "p99.9"}, {99.99, "p99.99"}} {
+	}{{0, ""}, {50, "p50"}, {90, "p90"}, {99, "p99"}, {99.9, "p99.9"}, {99.99, "p99.99"}} {
 		a.ticks = append(a.ticks, tick{nine(p.at), p.text})
 	}
 	return a

@@ -114,7 +114,7 @@ func latency(workload string, results []bench.Result, colors *colors) *chart {
 func shed(workload string, results []bench.Result, colors *colors) *chart {
 	c := &chart{
 		Title: "Shed share over time: " + workload,
-		Note:  "Of the requests due in each second.",
+		Note:  "Of the requests due in each quarter of a second.",
 		x:     axis{label: "time, s"},
 		y:     axis{label: "denied, % of requests", hi: 100},
 	}

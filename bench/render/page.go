@@ -97,7 +97,7 @@ type (
 		Text string
 		Best bool
 	}
-	setup struct{ Limiter, Text string }
+	setup struct{ Limiter, Group, Text string }
 )
 
 var groupTexts = map[string]struct{ title, text string }{
@@ -171,7 +171,7 @@ func (c column) best(r *bench.Result, among []bench.Result) bool {
 
 func setups(results []bench.Result) (all []setup) {
 	for i := range results {
-		s := setup{results[i].Limiter, results[i].Setup}
+		s := setup{results[i].Limiter, results[i].Group, results[i].Setup}
 		if s.Text != "" && !slices.Contains(all, s) {
 			all = append(all, s)
 		}

@@ -10,9 +10,12 @@ package main
 import (
 	"context"
 	"os"
+
+	"github.com/fastlimit/fastlimit/bench"
 )
 
 func main() {
+	bench.RunChild() // bench measures each limiter in a process of its own
 	os.Exit(run(context.Background(), os.Args[1:], &system{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, lookupEnv: os.LookupEnv,
 	}))

@@ -1,0 +1,236 @@
+package httpbench
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bench/load"
+)
+
+// As a child the test binary is a limiter: it admits the first requests of each
+// source, as many as the burst.
+func TestMain(m *testing.M) {
+	if os.Getenv("HTTPBENCH_TEST") == "serve" {
+		burst, err := strconv.Atoi(os.Args[2])
+		if err != nil {
+			panic(err)
+		}
+		panic(http.ListenAndServe(os.Args[1], firstOnly(burst)))
+	}
+	os.Exit(m.Run())
+}
+
+func firstOnly(burst int) http.Handler {
+	var mu sync.Mutex
+	seen := map[string]int{}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, _ := net.SplitHostPort(r.RemoteAddr)
+		mu.Lock()
+		defer mu.Unlock()
+		if seen[host]++; seen[host] > burst {
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	})
+}
+
+func self(t *testing.T) Server {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Command("test=env HTTPBENCH_TEST=serve " + path + " {{.Addr}} {{.Burst}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestRun(t *testing.T) {
+	var told []string
+	results, err := Run(t.Context(), Options{
+		Servers: []Server{self(t)}, Clients: 4, Rounds: 2, Requests: 100, Rate: 400, Duration: time.Second,
+		Rule:     bench.Rule{Rate: fastlimit.Rate{N: 1, Per: time.Second}, Burst: 20},
+		Progress: func(done, total int, what string) { told = append(told, fmt.Sprint(done, "/", total, " ", what)) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(results) != 3 || len(told) != 4 {
+		t.Fatalf("%d results, told %q: want 3 results and 4 steps", len(results), told)
+	}
+	allowed, hot, flood := results[0], results[1], results[2]
+	for _, r := range results {
+		if r.Group != "http" || r.Limiter != "test" || *r.CPUMicros <= 0 || *r.RSSBytes <= 0 {
+			t.Errorf("%s: CPU %v µs, RSS %v", r.Workload, *r.CPUMicros, *r.RSSBytes)
+		}
+	}
+	if allowed.Requests != 200 || *allowed.Denied != 0 || *allowed.PerSecond <= 0 {
+		t.Errorf("all allowed: %d requests, share %v denied", allowed.Requests, *allowed.Denied)
+	}
+	if *hot.Denied != 1 {
+		t.Errorf("one denied hot key: share %v denied after the warm-up, want all", *hot.Denied)
+	}
+	// The probe comes from 127.0.0.1, nobody's address but its own.
+	if want := 1 - 4*20/400.0; *flood.Denied != want || *flood.DeniedExactly != 1-4*21/400.0 {
+		t.Errorf("flood: share %v denied, %v exactly: want %v, %v", *flood.Denied, *flood.DeniedExactly, want, 1-4*21/400.0)
+	}
+	for _, p := range []string{"p50", "p90", "p99", "p99.9", "max"} {
+		if flood.LatencyMicros[p] <= 0 {
+			t.Errorf("flood: %s is %v µs", p, flood.LatencyMicros[p])
+		}
+	}
+	if len(flood.Series["shed"]) != 4 {
+		t.Errorf("shed share at %d times, want 4", len(flood.Series["shed"]))
+	}
+}
+
+func TestRunLeavesNothingBehind(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if _, err := Run(ctx, Options{Servers: []Server{self(t)}, Rounds: 1 << 20}); err == nil {
+		t.Error("no error of a run that was interrupted")
+	}
+	left, err := os.ReadDir(os.TempDir())
+	if err != nil || len(left) > 0 {
+		t.Errorf("left in the temporary folder: %v, %v", left, err)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	missing, err := Command("ghost=no-such-limiter {{.Addr}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (Options{Servers: []Server{missing}}).Check(); err == nil || !strings.Contains(err.Error(), `ghost: no program "no-such-limiter"`) {
+		t.Errorf("error %v, want one that names server and program", err)
+	}
+	if missing.Version(t.Context()) != "" {
+		t.Error("a version of what is not there")
+	}
+}
+
+func TestCommand(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"", "x", "x=", "=y {{.Addr}}", "x=y", "x=y {{.Addr}} {{.Nope}}", "x=y {{.Addr}} {{"} {
+		if _, err := Command(bad); err == nil {
+			t.Errorf("%q accepted", bad)
+		}
+	}
+}
+
+// The configurations hold the rule, with nginx's burst one less and HAProxy's
+// window as long as the burst lasts at the rate.
+func TestTemplates(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string][]string{
+		"nginx.conf":  {"listen 127.0.0.1:99;", "rate=100r/s;", "burst=199 nodelay;", "pid DIR/nginx.pid;"},
+		"haproxy.cfg": {"bind 127.0.0.1:99\n", "http_req_rate(2000ms)", "gt 200 }"},
+	} {
+		dir := t.TempDir()
+		s := Server{config: name}
+		set := settings{Addr: "127.0.0.1:99", Dir: dir, PerSecond: 100, Burst: 200, Excess: 199, WindowMS: 2000}
+		if err := s.configure(set); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "config"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range want {
+			if w = strings.ReplaceAll(w, "DIR", dir); !strings.Contains(string(text), w) {
+				t.Errorf("%s lacks %q:\n%s", name, w, text)
+			}
+		}
+		if regexp.MustCompile(`{{|<no value>`).Match(text) {
+			t.Errorf("%s is not filled in:\n%s", name, text)
+		}
+	}
+}
+
+// The peers that this machine has take their configuration and keep the rule.
+func TestPeers(t *testing.T) {
+	for _, s := range []Server{Nginx(), HAProxy()} {
+		if _, err := s.Find(); err != nil {
+			t.Logf("not tested: %v", err)
+			continue
+		}
+		child, addr, err := s.start(t.Context(), bench.Rule{Rate: fastlimit.Rate{N: 1, Per: time.Second}, Burst: 20}, t.TempDir(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(child.Stop)
+		target, err := load.NewTarget("http://"+addr, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		loop, err := load.DialClosed(t.Context(), target, 2, load.Loopback(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts, err := loop.Run(t.Context(), 200)
+		loop.Close()
+		// 200 requests take well below a second; some slack for a slow machine.
+		if n := counts.Status(200); err != nil || n < 20 || n > 30 || counts.Status(429) != 200-n {
+			t.Errorf("%s: %d times 200, %d times 429, %v: want 20 and 180, or nearly", s.Name, n, counts.Status(429), err)
+		}
+		if !regexp.MustCompile(`^\d+\.\d+`).MatchString(s.Version(t.Context())) {
+			t.Errorf("%s: version %q", s.Name, s.Version(t.Context()))
+		}
+		if cpu, err := child.CPU(); err != nil || cpu <= 0 {
+			t.Errorf("%s: CPU time %v, %v", s.Name, cpu, err)
+		}
+	}
+}
+
+func TestRunTarget(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(firstOnly(10))
+	t.Cleanup(server.Close)
+	o := TargetOptions{URL: server.URL, Rate: 200, Duration: 500 * time.Millisecond, Requests: 100, Clients: 4}
+	if err := o.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	open, err := RunTarget(t.Context(), o)
+	if err != nil || len(open) != 1 || open[0].Requests != 100 || *open[0].Denied != 0.6 {
+		t.Fatalf("open: %+v, %v", open, err)
+	}
+	o.Closed = true
+	closed, err := RunTarget(t.Context(), o)
+	if err != nil || len(closed) != 1 || closed[0].Requests != 100 || *closed[0].Denied != 1 {
+		t.Fatalf("closed: %+v, %v", closed, err)
+	}
+}
+
+func TestTargetCheck(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	for _, c := range []struct {
+		o    TargetOptions
+		want string
+	}{
+		{TargetOptions{URL: server.URL, Rate: 1, Duration: time.Second, Clients: 1}, "404"},
+		{TargetOptions{URL: server.URL, Rate: -1, Duration: time.Second, Clients: 1}, "rate -1"},
+		{TargetOptions{URL: "nonsense"}, "nonsense"},
+	} {
+		if err := c.o.Check(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want one with %q", err, c.want)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bench"
+)
+
+func decodeReport(t *testing.T, text string) bench.Report {
+	t.Helper()
+	var r bench.Report
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&r); err != nil {
+		t.Fatalf("not a report: %v\n%s", err, text)
+	}
+	return r
+}
+
+func TestBenchHTTP(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(server.Close)
+	dir := t.TempDir()
+	page, out := filepath.Join(dir, "r.html"), filepath.Join(dir, "r.json")
+	code, stdout, stderr := command(t, nil, "bench", "http", server.URL, "--rate=100", "--duration=300ms", "--clients=2",
+		"-o", "json", "--out", out, "--html", page)
+	if code != 0 || stdout != "" || stderr != "" {
+		t.Fatalf("exit %d, stdout %q, stderr %q: want 0 and silence in a pipe", code, stdout, stderr)
+	}
+	text, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := decodeReport(t, string(text))
+	if r.Environment.Cores < 1 || r.Environment.Go == "" || len(r.Results) != 1 || r.Results[0].Requests != 30 {
+		t.Errorf("report %+v", r)
+	}
+	if html, err := os.ReadFile(page); err != nil || !strings.Contains(string(html), server.URL) {
+		t.Errorf("page of %d bytes, %v", len(html), err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+
+	code, stdout, stderr = command(t, nil, "bench", "report", out, out)
+	if code != 0 || strings.Count(stdout, server.URL) != 1 {
+		t.Errorf("merged: exit %d, %s%s", code, stdout, stderr)
+	}
+}
+
+func TestBenchRefuses(t *testing.T) {
+	t.Parallel()
+	nonsense := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(nonsense.Close)
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"bench", "cluster"}, exitUsage, "not supported"},
+		{[]string{"bench", "http", "http://127.0.0.1:1/"}, exitFailure, "127.0.0.1:1"},
+		{[]string{"bench", "http", nonsense.URL}, exitFailure, "404"},
+		{[]string{"bench", "http", "--server", "apache"}, exitUsage, "apache"},
+		{[]string{"bench", "http", "--server", "fastlimit", "--command", "x=no-such-limiter {{.Addr}}"}, exitFailure, "no-such-limiter"},
+		{[]string{"bench", "http", "--rate=0"}, exitUsage, "rate 0"},
+		{[]string{"bench", "redis", "--server", "no-such-redis"}, exitFailure, "no-such-redis"},
+		{[]string{"bench", "accuracy", "--workload", "nope"}, exitUsage, "nope"},
+		{[]string{"bench", "memory", "--keys", "1.5"}, exitUsage, "1.5"},
+		{[]string{"bench", "local", "--html", "/no/such/folder/x.html"}, exitFailure, "/no/such/folder"},
+		{[]string{"bench", "local", "--out", "/dev/null"}, exitFailure, "regular"},
+		{[]string{"bench", "report", os.Args[0]}, exitFailure, "not a report"},
+	} {
+		start := time.Now()
+		code, stdout, stderr := command(t, nil, c.args...)
+		if code != c.code || stdout != "" || !strings.Contains(stderr, c.want) {
+			t.Errorf("%v: exit %d after %v, stdout %q, stderr %q: want %d and %q", c.args, code, time.Since(start), stdout, stderr, c.code, c.want)
+		}
+	}
+}
+
+// Ctrl-C keeps what was measured.
+func TestBenchInterrupted(t *testing.T) {
+	t.Parallel()
+	asked := make(chan struct{}, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+	}))
+	t.Cleanup(server.Close)
+	var stdout, stderr strings.Builder
+	cmd := exec.CommandContext(t.Context(), binary, "bench", "http", server.URL, "--rate=500", "--duration=1h", "-o", "json")
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // the first is the probe
+		<-asked
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // its exit code is looked at below
+	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
+		t.Errorf("exit %d, want %d; stderr %q", code, exitInterrupted, stderr.String())
+	}
+	if r := decodeReport(t, stdout.String()); len(r.Results) != 1 || r.Results[0].Requests == 0 {
+		t.Errorf("results %+v, want what was measured", r.Results)
+	}
+}
