@@ -45,7 +45,7 @@ type AccuracyOptions struct {
 // Accuracy runs each workload through each limiter, one decision at a time, and
 // judges every decision by an exact oracle: false denials, excess, share denied
 // and share escalated. Limiters that read the clock themselves are run in real
-// time. When ctx ends it returns what it has, and the cause. A limiter that
+// time, those that cannot keep up on as many requests as they manage. When ctx ends it returns what it has, and the cause. A limiter that
 // fails has its error in its result.
 func Accuracy(ctx context.Context, o AccuracyOptions) ([]Result, error) {
 	o.Options = o.Options.withDefaults()
@@ -92,7 +92,9 @@ func judge(ctx context.Context, c Contender, rule Rule, t Traffic, r *Result) (e
 	}
 	for e := range t.Events() {
 		if c.OwnClock {
-			e.At = waitUntil(begin, e.At)
+			if e.At = waitUntil(begin, e.At); e.At >= t.params.Duration {
+				break // it could not keep up: the rest is left out
+			}
 		}
 		oracle.Observe(l, e.Client, e.Addr, e.At, elapsed)
 		if oracle.verdict.Requests%(1<<12) == 0 && ctx.Err() != nil {
