@@ -10,7 +10,7 @@ BIN  := $(CURDIR)/.tmp/bin
 LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT)
 
 .DEFAULT_GOAL := all
-.PHONY: all build test race lint fuzz bench fix clean help system-test system-race
+.PHONY: all build test race lint fuzz bench bench-report fix clean help system-test system-race
 
 all: build test lint ## Build, test and lint
 
@@ -43,6 +43,9 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s)
 bench: ## Run the Go benchmarks (BENCHTIME=1s each)
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
 
+bench-report: ## Measure everything, with peers, and write bench/results (25 minutes)
+	./bench/report.sh
+
 fix: $(LINT) ## Format, and fix what the linters can fix
 	$(LINT) run --fix ./... || true
 	$(LINT) fmt ./...
@@ -52,7 +55,7 @@ clean: ## Remove what was built, tools included
 	rm -rf .tmp bin fastlimit
 
 help: ## Show this help
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 $(LINT):
 	GOBIN=$(BIN) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)

@@ -9,19 +9,28 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// serveBare answers every request with what the file holds. The settings are
-// those of the server package, newTraffic.
+// serveBare answers every request with what the file holds.
 func serveBare(file, addr string) error {
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
 	var answer fasthttp.Response
-	if err := answer.Read(bufio.NewReader(bytes.NewReader(raw))); err != nil {
+	if err := parseAnswer(raw, &answer); err != nil {
 		return err
 	}
-	s := &fasthttp.Server{
-		Handler:                      handler(&answer),
+	return bareServer(&answer).ListenAndServe(addr)
+}
+
+func parseAnswer(raw []byte, into *fasthttp.Response) error {
+	into.Header.DisableNormalizing() // RateLimit, not Ratelimit
+	return into.Read(bufio.NewReader(bytes.NewReader(raw)))
+}
+
+// bareServer has the settings of the server package, newTraffic.
+func bareServer(answer *fasthttp.Response) *fasthttp.Server {
+	return &fasthttp.Server{
+		Handler:                      handler(answer),
 		ReadTimeout:                  5 * time.Second,
 		WriteTimeout:                 5 * time.Second,
 		IdleTimeout:                  time.Minute,
@@ -36,7 +45,6 @@ func serveBare(file, addr string) error {
 		SecureErrorLogMessage:        true,
 		DisablePreParseMultipartForm: true,
 	}
-	return s.ListenAndServe(addr)
 }
 
 type field struct{ key, value []byte }

@@ -14,19 +14,24 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
 	"slices"
 	"syscall"
 
+	"github.com/fastlimit/fastlimit/bench"
 	"github.com/fastlimit/fastlimit/bench/load"
 	"github.com/fastlimit/fastlimit/bench/proc"
 )
 
 type options struct {
 	fastlimit string
+	out       string
 	pairs     int
 	requests  int
 	conns     int
@@ -36,8 +41,9 @@ func main() {
 	var o options
 	bare := flag.String("bare", "", "serve this answer (a file) on the address in the argument; used by httpcost itself")
 	flag.StringVar(&o.fastlimit, "fastlimit", "bin/fastlimit", "the binary to measure")
-	flag.IntVar(&o.pairs, "pairs", 40, "pairs of runs for each answer")
-	flag.IntVar(&o.requests, "requests", 25000, "requests in a run")
+	flag.StringVar(&o.out, "out", "", "write a report in JSON there too")
+	flag.IntVar(&o.pairs, "pairs", 200, "pairs of runs for each answer")
+	flag.IntVar(&o.requests, "requests", 5000, "requests in a run")
 	flag.IntVar(&o.conns, "conns", 32, "connections, each from its own loopback address")
 	flag.Parse()
 	if *bare != "" {
@@ -66,6 +72,7 @@ func run(ctx context.Context, o options) error {
 	if err := proc.PinSelf(cores[1:2]); err != nil {
 		return err
 	}
+	report := bench.Report{Environment: bench.CurrentEnvironment(os.Args[1:])}
 	for _, a := range []struct {
 		name  string
 		limit []string
@@ -82,26 +89,66 @@ func run(ctx context.Context, o options) error {
 		p.stop()
 		if len(ratios) > 0 {
 			ratios.print(a.name)
+			report.Results = append(report.Results, ratios.results(a.name)...)
 		}
 		if err != nil {
-			return err
+			return errors.Join(err, write(o.out, report))
 		}
 	}
-	return nil
+	return write(o.out, report)
+}
+
+func write(name string, report bench.Report) error {
+	if name == "" || len(report.Results) == 0 {
+		return nil
+	}
+	data, err := json.MarshalIndent(report, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, append(data, '\n'), 0o644) //nolint:gosec // G306: a report is to be read
 }
 
 // costs are the CPU times of a request in ns, of the pairs measured.
 type costs []struct{ fastlimit, bare float64 }
 
-func (c costs) print(answer string) {
-	var ratio, fast, bare []float64
+func (c costs) columns() (ratio, fast, bare []float64) {
 	for _, p := range c {
 		ratio = append(ratio, p.fastlimit/p.bare)
 		fast = append(fast, p.fastlimit/1e3)
 		bare = append(bare, p.bare/1e3)
 	}
-	fmt.Printf("%-6s ratio %.4f (quartiles %.4f to %.4f)  fastlimit %.2f us  bare %.2f us  %d pairs\n", answer,
-		quantile(ratio, 0.5), quantile(ratio, 0.25), quantile(ratio, 0.75), quantile(fast, 0.5), quantile(bare, 0.5), len(c))
+	return ratio, fast, bare
+}
+
+func (c costs) print(answer string) {
+	_, fast, bare := c.columns()
+	fmt.Printf("%-5s fastlimit %.2f µs  bare %.2f µs  %s\n", answer, quantile(fast, 0.5), quantile(bare, 0.5), c.verdict())
+}
+
+// verdict gives the 95 % interval of the median too: the order statistics
+// 1.96·√n/2 ranks to both sides of it.
+func (c costs) verdict() string {
+	ratio, _, _ := c.columns()
+	off := 0.98 / math.Sqrt(float64(len(c)))
+	return fmt.Sprintf("ratio %.3f (95 %% of medians within %.3f to %.3f; quartiles %.3f to %.3f) of %d pairs",
+		quantile(ratio, 0.5), quantile(ratio, max(0, 0.5-off)), quantile(ratio, min(1, 0.5+off)),
+		quantile(ratio, 0.25), quantile(ratio, 0.75), len(c))
+}
+
+func (c costs) results(answer string) []bench.Result {
+	_, fast, bare := c.columns()
+	one := func(limiter string, v []float64, setup string) bench.Result {
+		micros := quantile(v, 0.5)
+		return bench.Result{
+			Group: "http", Workload: "CPU beside bare fasthttp: " + answer, Limiter: limiter,
+			Setup: setup, Cores: 1, CPUMicros: &micros,
+		}
+	}
+	return []bench.Result{
+		one("fastlimit", fast, answer+": "+c.verdict()),
+		one("bare fasthttp", bare, "the same answer by a handler that decides nothing, same settings of fasthttp"),
+	}
 }
 
 func quantile(v []float64, q float64) float64 {

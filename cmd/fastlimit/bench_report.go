@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -166,9 +167,14 @@ func (b *benchCmd) write(sys *system, files benchFiles, reports ...bench.Report)
 	return err
 }
 
-// encode writes one report: the first environment with the results of all.
+// encode writes one report: the first environment, with the versions of all,
+// and the results of all.
 func (b *benchCmd) encode(w io.Writer, reports []bench.Report) error {
 	merged := bench.Report{Environment: reports[0].Environment, Results: render.Merge(reports...)}
+	merged.Environment.Versions = map[string]string{}
+	for i := range reports {
+		maps.Copy(merged.Environment.Versions, reports[i].Environment.Versions)
+	}
 	if b.Output == "json" {
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", " ")
