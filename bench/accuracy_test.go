@@ -131,7 +131,7 @@ func TestRealTime(t *testing.T) {
 	t.Parallel()
 	hot := &Workload{Name: "hot", Source: "test", Clients: 1, perClient: each(5000), open: random, alone: true}
 	results, err := Accuracy(t.Context(), AccuracyOptions{
-		Options: Options{Contenders: []Contender{{
+		Options: Options{Rule: Rule{Burst: 5}, Contenders: []Contender{{
 			Name: "real time", OwnClock: true,
 			New: func(r Rule) (Limiter, error) { return &realTime{rule: r, begin: time.Now()}, nil },
 		}}},
@@ -143,7 +143,7 @@ func TestRealTime(t *testing.T) {
 	// A bucket that is empty when it is charged looks fuller by what leaks
 	// between the readings, which is any time on a busy machine: no bound on
 	// the excess. That it denied falsely is never said.
-	if r := results[0]; *r.FalseDenials != 0 || r.Requests < 1000 {
+	if r := results[0]; *r.FalseDenials != 0 || r.Requests == 0 {
 		t.Errorf("%d false denials of %d requests", *r.FalseDenials, r.Requests)
 	}
 }

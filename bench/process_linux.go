@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/fastlimit/fastlimit/bench/proc"
+	"golang.org/x/sys/unix"
 )
 
 // residentBytes is the resident memory of this process.
@@ -33,6 +36,17 @@ func settle() {
 			return
 		}
 	}
+}
+
+// pinThread keeps the calling thread on one of the cores of this process.
+func pinThread(core int) error {
+	cores, err := proc.Cores()
+	if err != nil {
+		return err
+	}
+	var set unix.CPUSet
+	set.Set(cores[core%len(cores)])
+	return unix.SchedSetaffinity(0, &set)
 }
 
 func cpuTime() time.Duration {

@@ -13,4 +13,6 @@ func residentBytes() (int64, error) {
 
 func settle() { time.Sleep(20 * time.Millisecond) }
 
+func pinThread(int) error { return nil }
+
 func cpuTime() time.Duration { return 0 }

@@ -75,7 +75,8 @@ type speedRun struct {
 	limiter Limiter
 	feed    feed
 	cores   int
-	done    int64 // decisions so far
+	workers []chan<- func() // one for each core; nil for one core
+	done    int64           // decisions so far
 }
 
 // run makes ops decisions on all cores.
@@ -85,9 +86,15 @@ func (s *speedRun) run(ops int64) round {
 	runtime.ReadMemStats(&before)
 	var all sync.WaitGroup
 	cpu, begin := cpuTime(), time.Now()
-	for core := range s.cores {
-		first := s.done + int64(core)*each
-		all.Go(func() { s.decide(first, each) })
+	for core, worker := range s.workers {
+		all.Add(1)
+		worker <- func() {
+			defer all.Done()
+			s.decide(s.done+int64(core)*each, each)
+		}
+	}
+	if s.workers == nil {
+		s.decide(s.done, each)
 	}
 	all.Wait()
 	took := time.Since(begin)
@@ -112,6 +119,29 @@ func (s *speedRun) decide(first, n int64) {
 	}
 }
 
+// startWorkers starts a thread on each of n cores. Left to itself the kernel
+// may keep threads that wake for a few milliseconds at a time on one core, and
+// two cores then look no faster than one.
+func startWorkers(n int) ([]chan<- func(), error) {
+	workers, pinned := make([]chan<- func(), n), make(chan error)
+	for core := range n {
+		todo := make(chan func())
+		workers[core] = todo
+		go func() {
+			runtime.LockOSThread()
+			pinned <- pinThread(core)
+			for do := range todo {
+				do()
+			}
+		}()
+	}
+	var err error
+	for range n {
+		err = errors.Join(err, <-pinned)
+	}
+	return workers, err
+}
+
 // calibrate warms the limiter up and returns how many decisions take so long.
 func (s *speedRun) calibrate(want time.Duration) int64 {
 	const patience = 5 * time.Second // a slow limiter is not warmed up for minutes
@@ -129,6 +159,11 @@ func (s *speedRun) calibrate(want time.Duration) int64 {
 func (j *speedJob) run(c Contender, rule Rule, in io.Reader, out *json.Encoder) (err error) {
 	runtime.GOMAXPROCS(j.Cores) // collect garbage on the cores that it may use
 	s := speedRun{cores: j.Cores}
+	if j.Cores > 1 {
+		if s.workers, err = startWorkers(j.Cores); err != nil {
+			return err
+		}
+	}
 	if s.feed, err = newFeed(j.Workload, j.Seed); err != nil {
 		return err
 	}
