@@ -92,7 +92,9 @@ func measure(ctx context.Context, f flags, all []bench.Contender, report *bench.
 			return bench.Accuracy(ctx, bench.AccuracyOptions{Options: options(f, told), Requests: f.requests, Duration: f.duration})
 		},
 		"memory": func() ([]bench.Result, error) {
-			return bench.Memory(ctx, bench.MemoryOptions{Options: options(f, told), Keys: keys})
+			// The memory of redis_rate is that of another process.
+			here := slices.DeleteFunc(slices.Clone(told), func(c bench.Contender) bool { return c.Name == peers.RedisRate("").Name })
+			return bench.Memory(ctx, bench.MemoryOptions{Options: options(f, here), Keys: keys})
 		},
 	}
 	groups := strings.Split(f.groups, ",")
