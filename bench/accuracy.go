@@ -124,14 +124,15 @@ func fill(r *Result, v Verdict, l Limiter) {
 	r.Requests = v.Requests
 	r.FalseDenials = &v.FalseDenials
 	r.Excess = &v.Excess
-	r.Denied = ptr(float64(v.Denied) / requests)
-	r.DeniedExactly = ptr(float64(v.DeniedExactly) / requests)
+	r.Denied = new(float64(v.Denied) / requests)
+	r.DeniedExactly = new(float64(v.DeniedExactly) / requests)
 	if e, ok := l.(Escalator); ok {
-		r.Escalated = ptr(float64(e.Escalated()) / requests)
+		r.Escalated = new(float64(e.Escalated()) / requests)
 	}
 }
 
-func ptr[T any](v T) *T { return &v }
+//go:fix inline
+func ptr[T any](v T) *T { return new(v) }
 
 func closeLimiter(l Limiter) error {
 	if c, ok := l.(io.Closer); ok {

@@ -173,13 +173,13 @@ func fillSpeed(r *Result, rounds []round) {
 		allocs += x.Allocs
 		r.Requests += x.Ops
 	}
-	r.NsPerOp = ptr(median(ns))
-	r.PerSecond = ptr(1e9 / *r.NsPerOp)
+	r.NsPerOp = new(median(ns))
+	r.PerSecond = new(1e9 / *r.NsPerOp)
 	if m := median(cpu); m > 0 {
 		r.CPUMicros = &m
 	}
 	// The harness allocates a few dozen times a round.
-	r.AllocsPerOp = ptr(float64(int64(100*float64(allocs)/float64(r.Requests)+0.5)) / 100)
+	r.AllocsPerOp = new(float64(int64(100*float64(allocs)/float64(r.Requests)+0.5)) / 100)
 }
 
 // median of at least one value; it sorts them.
@@ -212,6 +212,6 @@ func clockResults(rounds int) []Result {
 	}
 	return []Result{
 		measure("fastlimit", "Limiter.Now: monotonic time only", func() { lim.Now() }),
-		measure("time.Now", "wall clock and monotonic time", func() { time.Now() }),
+		measure("time.Now", "wall clock and monotonic time", func() { _ = time.Now() }),
 	}
 }

@@ -90,11 +90,11 @@ func runFlood(ctx context.Context, j job, r *Result, tell func(part float64)) er
 		}
 		r.Requests = f.Decisions
 		if !f.Paced {
-			r.NsPerOp = ptr(float64(f.Took) / float64(f.Decisions))
+			r.NsPerOp = new(float64(f.Took) / float64(f.Decisions))
 		}
-		r.RSSBytes, r.RSSGrowth = &f.RSS, ptr(f.RSS-f.Warm)
+		r.RSSBytes, r.RSSGrowth = &f.RSS, new(f.RSS-f.Warm)
 		r.Excess, r.FalseDenials = &f.Excess, &f.FalseDenials
-		r.HitterAdmitted = ptr(float64(f.Admitted) / float64(max(1, f.Limit)))
+		r.HitterAdmitted = new(float64(f.Admitted) / float64(max(1, f.Limit)))
 		if f.Keys < j.Flood.Keys {
 			r.Error = fmt.Sprintf("grew past %d MiB at %d keys", j.Flood.Cap>>20, f.Keys)
 		}

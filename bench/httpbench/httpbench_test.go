@@ -183,11 +183,12 @@ func TestPeers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		start := time.Now()
 		counts, err := loop.Run(t.Context(), 200)
 		loop.Close()
-		// 200 requests take well below a second; some slack for a slow machine.
-		if n := counts.Status(200); err != nil || n < 20 || n > 30 || counts.Status(429) != 200-n {
-			t.Errorf("%s: %d times 200, %d times 429, %v: want 20 and 180, or nearly", s.Name, n, counts.Status(429), err)
+		most := 20 + int64(time.Since(start).Seconds()) // whole seconds let one more through each
+		if n := counts.Status(200); err != nil || n < 20 || n > most || counts.Status(429) != 200-n {
+			t.Errorf("%s: %d times 200, %d times 429, %v: want 20 to %d and the rest", s.Name, n, counts.Status(429), err, most)
 		}
 		if !regexp.MustCompile(`^\d+\.\d+`).MatchString(s.Version(t.Context())) {
 			t.Errorf("%s: version %q", s.Name, s.Version(t.Context()))

@@ -124,7 +124,8 @@ func TestOpenShowsCoordinatedOmission(t *testing.T) {
 func TestOpenIntervals(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		server := &fakeServer{t: t,
+		server := &fakeServer{
+			t:       t,
 			latency: func(int) time.Duration { return 0 },
 			status: func(n int) string {
 				if n >= 10 {
@@ -179,7 +180,8 @@ func TestOpenKeepsWhatItHasWhenCancelled(t *testing.T) {
 func TestOpenEndsAtNonsense(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		server := &fakeServer{t: t,
+		server := &fakeServer{
+			t:       t,
 			latency: func(int) time.Duration { return 0 },
 			status:  func(int) string { return "999 Nonsense" },
 		}

@@ -131,7 +131,7 @@ func children(pid int) (all []int) {
 		if err != nil {
 			continue // the thread has ended
 		}
-		for _, f := range bytes.Fields(list) {
+		for f := range bytes.FieldsSeq(list) {
 			if child, err := strconv.Atoi(string(f)); err == nil {
 				all = append(all, child)
 			}
