@@ -131,9 +131,6 @@ func fill(r *Result, v Verdict, l Limiter) {
 	}
 }
 
-//go:fix inline
-func ptr[T any](v T) *T { return new(v) }
-
 func closeLimiter(l Limiter) error {
 	if c, ok := l.(io.Closer); ok {
 		return c.Close()
