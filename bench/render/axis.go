@@ -97,6 +97,9 @@ func (a *axis) fitLog(lo, hi float64) {
 	a.lo, a.hi = at[0], at[len(at)-1]
 	every := (len(at) + 2*maxTicks - 1) / (2 * maxTicks)
 	for i := 0; i < len(at); i += every {
-		a.ticks = append(a.ticks, tick{at[i], si(math.Pow(10, at[i]))})
+		// The logarithm of 20 does not come back as 20.
+		e := math.Floor(at[i] + slack)
+		v := math.Round(math.Pow(10, at[i]-e)) * math.Pow(10, e)
+		a.ticks = append(a.ticks, tick{at[i], si(v)})
 	}
 }

@@ -175,3 +175,16 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 }
+
+func TestLogTicks(t *testing.T) {
+	t.Parallel()
+	a := axis{log: true}
+	a.fit([]float64{25, 210, 0, math.NaN()})
+	var got []string
+	for _, tick := range a.ticks {
+		got = append(got, tick.text)
+	}
+	if want := "20 50 100 200 500"; strings.Join(got, " ") != want {
+		t.Errorf("ticks %v, want %v", got, want)
+	}
+}
