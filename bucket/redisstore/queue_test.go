@@ -117,6 +117,8 @@ func TestStatsCount(t *testing.T) {
 			}
 		}
 	}
+	// A batch is counted after its operations are done.
+	redistest.Eventually(t, "the last batch to be counted", func() bool { return s.Stats().Pipelines == 10 })
 	st := s.Stats()
 	if st.Takes != 1 || st.Peeks != 2 || st.Refunds != 3 || st.Resets != 4 {
 		t.Errorf("operations %d %d %d %d, want 1 2 3 4", st.Takes, st.Peeks, st.Refunds, st.Resets)
