@@ -102,7 +102,7 @@ func judge(ctx context.Context, c Contender, rule Rule, t Traffic, r *Result) (e
 		}
 	}
 	fill(r, oracle.Verdict(), l)
-	return nil
+	return failure(l)
 }
 
 // waitUntil waits until at has passed since begin and returns how long it has
@@ -122,13 +122,21 @@ func waitUntil(begin time.Time, at time.Duration) time.Duration {
 func fill(r *Result, v Verdict, l Limiter) {
 	requests := float64(max(1, v.Requests))
 	r.Requests = v.Requests
-	r.FalseDenials = &v.FalseDenials
+	r.FalseDenials, r.ConformingDenied = &v.FalseDenials, &v.ConformingDenied
 	r.Excess = &v.Excess
 	r.Denied = new(float64(v.Denied) / requests)
 	r.DeniedExactly = new(float64(v.DeniedExactly) / requests)
 	if e, ok := l.(Escalator); ok {
 		r.Escalated = new(float64(e.Escalated()) / requests)
 	}
+}
+
+// failure is the error that a limiter took back silently.
+func failure(l Limiter) error {
+	if f, ok := l.(Failer); ok {
+		return f.Err()
+	}
+	return nil
 }
 
 func closeLimiter(l Limiter) error {

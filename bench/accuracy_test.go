@@ -64,6 +64,12 @@ func contender(name string, l Limiter, err error) Contender {
 	return Contender{Name: name, Setup: "test", New: func(Rule) (Limiter, error) { return l, err }}
 }
 
+// losing is a limiter that decides nothing because something is away.
+type losing struct{}
+
+func (losing) Allow(netip.Addr, time.Duration) bool { return false }
+func (losing) Err() error                           { return errors.New("lost") }
+
 // TestAccuracyShowsMistakes: limiters that deny too much and too little, and
 // one that fails, are found out; the exact reference is not.
 func TestAccuracyShowsMistakes(t *testing.T) {
@@ -78,15 +84,16 @@ func TestAccuracyShowsMistakes(t *testing.T) {
 			Contenders: []Contender{
 				contender("every tenth", everyTenth, nil), contender("everything", everything, nil),
 				contender("fails", nil, errors.New("no such luck")), Reference(),
+				contender("loses its server", losing{}, nil),
 			},
 			Progress: func(done, total int, what string) { progress = append(progress, what) },
 		},
 		Workloads: []*Workload{w}, Requests: 1000, Duration: time.Second,
 	})
-	if err != nil || len(results) != 4 || len(progress) != 5 {
+	if err != nil || len(results) != 5 || len(progress) != 6 {
 		t.Fatalf("%d results, progress %q, error %v", len(results), progress, err)
 	}
-	if r := results[0]; *r.FalseDenials == 0 || *r.Denied < 0.099 || *r.Denied > 0.101 {
+	if r := results[0]; *r.FalseDenials == 0 || *r.ConformingDenied == 0 || *r.ConformingDenied >= *r.FalseDenials || *r.Denied < 0.099 || *r.Denied > 0.101 {
 		t.Errorf("denying every tenth: %+v", r)
 	}
 	// 100,000 requests within a second, of which 100 leak and 200 fit.
@@ -95,6 +102,9 @@ func TestAccuracyShowsMistakes(t *testing.T) {
 	}
 	if r := results[2]; r.Error != "no such luck" || r.Denied != nil {
 		t.Errorf("failing: %+v", r)
+	}
+	if r := results[4]; r.Error != "lost" || *r.Denied != 1 {
+		t.Errorf("failing in between: %+v", r)
 	}
 	if r := results[3]; *r.FalseDenials != 0 || *r.Excess > 0.01 || *r.Denied != *r.DeniedExactly {
 		t.Errorf("the reference: %+v", r)

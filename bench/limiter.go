@@ -37,7 +37,7 @@ func (r Rule) Window() time.Duration {
 }
 
 // Limiter is what is measured. It must be safe for concurrent use. It may
-// implement io.Closer and [Escalator].
+// implement io.Closer, [Escalator] and [Failer].
 type Limiter interface {
 	// Allow takes one request of addr at now, the time since the start. A
 	// limiter that reads the clock itself ignores now.
@@ -48,6 +48,13 @@ type Limiter interface {
 type Escalator interface {
 	// Escalated is the number of requests that were.
 	Escalated() uint64
+}
+
+// Failer is a limiter whose decisions may fail. The figures of one that did are
+// marked with its error.
+type Failer interface {
+	// Err is the first error, nil if there was none.
+	Err() error
 }
 
 // Contender makes limiters of one kind.

@@ -25,6 +25,7 @@ type account struct {
 	at       time.Duration
 	admitted int64 // level of what the limiter admitted
 	alone    int64 // level of a bucket that decides for itself
+	offered  int64 // level of all requests, denied ones too
 }
 
 // Verdict is the sum of what an oracle saw.
@@ -33,6 +34,10 @@ type Verdict struct {
 	// FalseDenials are those that the client's own admitted requests do not
 	// explain: its exact bucket, charged with just these, had room.
 	FalseDenials int64
+	// ConformingDenied are those of clients who kept to their limit, counting
+	// all that they sent: nobody can say that they earned it. A window that
+	// denies a flooder until it ends makes false denials, but none of these.
+	ConformingDenied int64
 	// DeniedExactly is what one exact bucket for each client would deny.
 	DeniedExactly int64
 	// Excess is by how many units the admitted requests of the worst client
@@ -66,6 +71,7 @@ func (o *Oracle) Judge(client uint32, at time.Duration, allowed bool) {
 	a := &o.buckets[client]
 	dt := int64(at - a.at)
 	a.at, a.admitted, a.alone = at, o.leak(a.admitted, dt), o.leak(a.alone, dt)
+	a.offered = o.leak(a.offered, dt) + o.per
 	o.verdict.Requests++
 	if allowed {
 		a.admitted += o.per
@@ -74,6 +80,9 @@ func (o *Oracle) Judge(client uint32, at time.Duration, allowed bool) {
 		o.verdict.Denied++
 		if a.admitted+o.per <= o.limit {
 			o.verdict.FalseDenials++
+		}
+		if a.offered <= o.limit {
+			o.verdict.ConformingDenied++
 		}
 	}
 	if a.alone+o.per <= o.limit {

@@ -18,12 +18,13 @@ type rational struct {
 	rate, burst     *big.Rat
 	at              time.Duration
 	admitted, alone *big.Rat
+	offered         *big.Rat
 }
 
 func newRational(r Rule) *rational {
 	return &rational{
 		rate:  new(big.Rat).SetFrac(new(big.Int).SetUint64(r.Rate.N), big.NewInt(int64(r.Rate.Per))),
-		burst: new(big.Rat).SetInt(new(big.Int).SetUint64(r.Burst)), admitted: new(big.Rat), alone: new(big.Rat),
+		burst: new(big.Rat).SetInt(new(big.Int).SetUint64(r.Burst)), admitted: new(big.Rat), alone: new(big.Rat), offered: new(big.Rat),
 	}
 }
 
@@ -35,11 +36,12 @@ func (o *rational) leak(level *big.Rat, dt time.Duration) *big.Rat {
 	return new(big.Rat).Sub(level, out)
 }
 
-// judge returns what a false denial, a denial by the bucket alone, and the
-// excess of this request are.
-func (o *rational) judge(at time.Duration, allowed bool) (falsely, exactly bool, excess *big.Rat) {
+// judge returns whether this request is a false denial, one of a conforming
+// client, and one that the bucket alone would deny, and its excess.
+func (o *rational) judge(at time.Duration, allowed bool) (falsely, conforming, exactly bool, excess *big.Rat) {
 	one := big.NewRat(1, 1)
 	o.admitted, o.alone = o.leak(o.admitted, at-o.at), o.leak(o.alone, at-o.at)
+	o.offered = new(big.Rat).Add(o.leak(o.offered, at-o.at), one)
 	o.at = at
 	more := new(big.Rat).Add(o.admitted, one)
 	excess = new(big.Rat)
@@ -49,14 +51,14 @@ func (o *rational) judge(at time.Duration, allowed bool) (falsely, exactly bool,
 			excess = d
 		}
 	} else {
-		falsely = more.Cmp(o.burst) <= 0
+		falsely, conforming = more.Cmp(o.burst) <= 0, o.offered.Cmp(o.burst) <= 0
 	}
 	if next := new(big.Rat).Add(o.alone, one); next.Cmp(o.burst) <= 0 {
 		o.alone = next
 	} else {
 		exactly = true
 	}
-	return falsely, exactly, excess
+	return falsely, conforming, exactly, excess
 }
 
 // TestOracleAgainstRationals: every verdict of the oracle is that of rational
@@ -95,10 +97,11 @@ func TestOracleAgainstRationals(t *testing.T) {
 				}
 				c, allowed := rng.IntN(clients), rng.IntN(3) > 0
 				o.Judge(uint32(c), at, allowed)
-				falsely, exactly, excess := truth[c].judge(at, allowed)
+				falsely, conforming, exactly, excess := truth[c].judge(at, allowed)
 				want.Requests++
 				want.Denied += one(!allowed)
 				want.FalseDenials += one(falsely)
+				want.ConformingDenied += one(conforming)
 				want.DeniedExactly += one(exactly)
 				f, _ := excess.Float64()
 				want.Excess = max(want.Excess, f)
@@ -110,7 +113,7 @@ func TestOracleAgainstRationals(t *testing.T) {
 					t.Fatalf("at %v: got %+v, want %+v", at, got, want)
 				}
 			}
-			if want.FalseDenials == 0 || want.DeniedExactly == 0 || want.Excess == 0 {
+			if want.FalseDenials == 0 || want.ConformingDenied == 0 || want.ConformingDenied == want.FalseDenials || want.DeniedExactly == 0 || want.Excess == 0 {
 				t.Errorf("the stream does not test everything: %+v", want)
 			}
 		})
@@ -137,21 +140,21 @@ func TestOracleSteps(t *testing.T) {
 		allowed bool
 		want    Verdict
 	}{
-		{0, 0, true, Verdict{1, 0, 0, 0, 0}},
-		{0, 0, true, Verdict{2, 0, 0, 0, 0}},
-		{0, 0, false, Verdict{3, 1, 0, 1, 0}},                                      // full
-		{1, 0, false, Verdict{4, 2, 1, 1, 0}},                                      // empty: a false denial
-		{0, 100*time.Millisecond - 1, false, Verdict{5, 3, 1, 2, 0}},               // a nanosecond short
-		{0, 100 * time.Millisecond, false, Verdict{6, 4, 2, 2, 0}},                 // exactly room for one
-		{0, 100 * time.Millisecond, true, Verdict{7, 4, 2, 3, 0}},                  // alone took it before
-		{0, 100 * time.Millisecond, true, Verdict{8, 4, 2, 4, 1}},                  // one too many
-		{0, 100 * time.Hour, true, Verdict{9, 4, 2, 4, 1}},                         // drained
-		{0, 100*time.Hour + 50*time.Millisecond, true, Verdict{10, 4, 2, 4, 1}},    // 0.5 + 1
-		{0, 100*time.Hour + 50*time.Millisecond, false, Verdict{11, 5, 2, 5, 1}},   // 1.5 + 1 > 2
-		{0, 100*time.Hour + 99*time.Millisecond, true, Verdict{12, 5, 2, 6, 1}},    // excess 0.01 < 1
-		{1, 200 * time.Hour, true, Verdict{13, 5, 2, 6, 1}},                        // others are not touched
-		{0, 100*time.Hour + 200*time.Millisecond, false, Verdict{14, 6, 3, 6, 1}},  // 2.01 - 1.01 + 1 = 2
-		{0, 100*time.Hour + 1200*time.Millisecond, false, Verdict{15, 7, 4, 6, 1}}, // empty
+		{0, 0, true, Verdict{1, 0, 0, 0, 0, 0}},
+		{0, 0, true, Verdict{2, 0, 0, 0, 0, 0}},
+		{0, 0, false, Verdict{3, 1, 0, 0, 1, 0}},                                      // full
+		{1, 0, false, Verdict{4, 2, 1, 1, 1, 0}},                                      // empty: a false denial
+		{0, 100*time.Millisecond - 1, false, Verdict{5, 3, 1, 1, 2, 0}},               // a nanosecond short
+		{0, 100 * time.Millisecond, false, Verdict{6, 4, 2, 1, 2, 0}},                 // exactly room for one
+		{0, 100 * time.Millisecond, true, Verdict{7, 4, 2, 1, 3, 0}},                  // alone took it before
+		{0, 100 * time.Millisecond, true, Verdict{8, 4, 2, 1, 4, 1}},                  // one too many
+		{0, 100 * time.Hour, true, Verdict{9, 4, 2, 1, 4, 1}},                         // drained
+		{0, 100*time.Hour + 50*time.Millisecond, true, Verdict{10, 4, 2, 1, 4, 1}},    // 0.5 + 1
+		{0, 100*time.Hour + 50*time.Millisecond, false, Verdict{11, 5, 2, 1, 5, 1}},   // 1.5 + 1 > 2
+		{0, 100*time.Hour + 99*time.Millisecond, true, Verdict{12, 5, 2, 1, 6, 1}},    // excess 0.01 < 1
+		{1, 200 * time.Hour, true, Verdict{13, 5, 2, 1, 6, 1}},                        // others are not touched
+		{0, 100*time.Hour + 200*time.Millisecond, false, Verdict{14, 6, 3, 1, 6, 1}},  // 2.01 - 1.01 + 1 = 2
+		{0, 100*time.Hour + 1200*time.Millisecond, false, Verdict{15, 7, 4, 2, 6, 1}}, // empty
 	} {
 		if o.Judge(s.client, s.at, s.allowed); o.Verdict() != s.want {
 			t.Fatalf("client %d at %v: got %+v, want %+v", s.client, s.at, o.Verdict(), s.want)

@@ -42,14 +42,17 @@ type Result struct {
 	PerSecond   *float64 `json:"per_second,omitempty"`
 	CPUMicros   *float64 `json:"cpu_us_per_request,omitempty"`
 
-	FalseDenials    *int64   `json:"false_denials,omitempty"`
-	Excess          *float64 `json:"excess,omitempty"`         // units above burst, of the worst client
-	Denied          *float64 `json:"denied,omitempty"`         // share of requests
-	DeniedExactly   *float64 `json:"denied_exactly,omitempty"` // share that one exact bucket per client would deny
-	Escalated       *float64 `json:"escalated,omitempty"`      // share checked exactly
-	StorePerRequest *float64 `json:"redis_per_request,omitempty"`
-	StorePerSecond  *float64 `json:"redis_per_second,omitempty"`
-	HitterAdmitted  *float64 `json:"hitter_admitted_ratio,omitempty"` // of the heavy hitter, to its limit
+	FalseDenials *int64 `json:"false_denials,omitempty"` // that the client's own admitted requests do not explain
+	// ConformingDenied are denials of clients who kept to their limit with all
+	// that they sent: the false denials that hurt.
+	ConformingDenied *int64   `json:"conforming_denied,omitempty"`
+	Excess           *float64 `json:"excess,omitempty"`         // units above burst, of the worst client
+	Denied           *float64 `json:"denied,omitempty"`         // share of requests
+	DeniedExactly    *float64 `json:"denied_exactly,omitempty"` // share that one exact bucket per client would deny
+	Escalated        *float64 `json:"escalated,omitempty"`      // share checked exactly
+	StorePerRequest  *float64 `json:"redis_per_request,omitempty"`
+	StorePerSecond   *float64 `json:"redis_per_second,omitempty"`
+	HitterAdmitted   *float64 `json:"hitter_admitted_ratio,omitempty"` // of the heavy hitter, to its limit
 
 	RSSBytes  *int64 `json:"rss_bytes,omitempty"`
 	RSSGrowth *int64 `json:"rss_growth_bytes,omitempty"` // since warm-up

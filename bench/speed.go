@@ -178,6 +178,9 @@ func (j *speedJob) run(c Contender, rule Rule, in io.Reader, out *json.Encoder) 
 	}
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		r := s.run(ops)
+		if err := failure(s.limiter); err != nil {
+			return err
+		}
 		settle()
 		if err := out.Encode(report{Round: &r}); err != nil {
 			return err

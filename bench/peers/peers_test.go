@@ -8,6 +8,8 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bench"
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/redis/go-redis/v9"
 )
 
 func TestMain(m *testing.M) {
@@ -66,5 +68,21 @@ func TestRedisRateNeedsAServer(t *testing.T) {
 		if _, err := RedisRate(url).New(bench.Rule{}); err == nil {
 			t.Errorf("%s: no error", url)
 		}
+	}
+}
+
+// TestRedisRateReportsErrors: decisions that failed are not silently denials.
+func TestRedisRateReportsErrors(t *testing.T) {
+	t.Parallel()
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
+	l := &redisRate{client: client, limiter: redis_rate.NewLimiter(client)}
+	if err := l.Err(); err != nil {
+		t.Errorf("before any decision: %v", err)
+	}
+	if l.Allow(netip.MustParseAddr("192.0.2.1"), 0) || l.Err() == nil {
+		t.Errorf("without a server: error %v", l.Err())
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -3,6 +3,7 @@ package peers
 import (
 	"context"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bench"
@@ -28,7 +29,7 @@ func RedisRate(url string) bench.Contender {
 				client.Close()
 				return nil, err
 			}
-			return redisRate{client, redis_rate.NewLimiter(client), redis_rate.Limit{
+			return &redisRate{client: client, limiter: redis_rate.NewLimiter(client), limit: redis_rate.Limit{
 				Rate: int(r.Rate.N), Burst: int(r.Burst), Period: r.Rate.Per,
 			}}, nil
 		},
@@ -39,11 +40,24 @@ type redisRate struct {
 	client  *redis.Client
 	limiter *redis_rate.Limiter
 	limit   redis_rate.Limit
+	err     atomic.Pointer[error] // the first one
 }
 
-func (l redisRate) Allow(addr netip.Addr, _ time.Duration) bool {
+func (l *redisRate) Allow(addr netip.Addr, _ time.Duration) bool {
 	result, err := l.limiter.Allow(context.Background(), name(addr), l.limit)
-	return err == nil && result.Allowed > 0
+	if err != nil {
+		l.err.CompareAndSwap(nil, &err)
+		return false
+	}
+	return result.Allowed > 0
 }
 
-func (l redisRate) Close() error { return l.client.Close() }
+// Err implements [bench.Failer].
+func (l *redisRate) Err() error {
+	if err := l.err.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (l *redisRate) Close() error { return l.client.Close() }
