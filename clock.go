@@ -44,6 +44,11 @@ func (c *clock) own() time.Duration {
 	return c.read() + time.Duration(c.shift.Load()+clockOrigin)
 }
 
+// ownAt is own for a reading that was made before.
+func (c *clock) ownAt(t time.Time) time.Duration {
+	return t.Sub(c.start) + time.Duration(c.shift.Load()+clockOrigin)
+}
+
 // settle returns the time at which to judge a request that was read at now.
 func (c *clock) settle(now time.Duration) time.Duration {
 	t := int64(now) + c.shift.Load()

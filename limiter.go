@@ -13,11 +13,11 @@ import (
 // Limiter is a set of rules that share memory. It starts no goroutines and is
 // safe for concurrent use. The zero value is not usable: call [New].
 type Limiter struct {
+	clock  clock
+	filter *window.Filter // nil if no rule uses it
 	rules  []*Rule
 	byName map[string]*Rule
-	filter *window.Filter // nil if no rule uses it
 	plan   Plan
-	clock  clock
 	turn   atomic.Uint32 // calls of Advance
 }
 
@@ -57,6 +57,7 @@ func newLimiter(plan *Plan, secret sketch.Secret) (*Limiter, error) {
 		if err != nil {
 			return nil, err
 		}
+		r.index = i
 		l.rules = append(l.rules, r)
 		l.byName[r.config.Name] = r
 	}

@@ -28,6 +28,14 @@ func (l *Limiter) TakeAll(ctx context.Context, charges []Charge) (d Decision, by
 	return l.takeAll(ctx, charges, l.now())
 }
 
+// TakeAllRead is TakeAll for a caller that has read the clock for this request
+// already, right before the call: read is what [time.Now] returned, with its
+// monotonic part. A reading that is older than other requests of the client
+// may deny it what it is due (P1).
+func (l *Limiter) TakeAllRead(ctx context.Context, charges []Charge, read time.Time) (d Decision, by int) {
+	return l.takeAll(ctx, charges, l.clock.ownAt(read))
+}
+
 // TakeAllAt is TakeAll at a time that the caller brings; see [Rule.TakeAt].
 func (l *Limiter) TakeAllAt(ctx context.Context, charges []Charge, now time.Duration) (d Decision, by int) {
 	return l.takeAll(ctx, charges, l.clock.settle(now))

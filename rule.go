@@ -21,6 +21,7 @@ type Rule struct {
 	counts    *counters
 	shared    *shared // nil: the table is the exact tier
 	limiter   *Limiter
+	index     int // in Limiter.rules
 	hasher    sketch.Hasher
 	config    RuleConfig
 
@@ -31,6 +32,9 @@ type Rule struct {
 
 // Name is the rule's name.
 func (r *Rule) Name() string { return r.config.Name }
+
+// Index is the rule's place in [Config.Rules].
+func (r *Rule) Index() int { return r.index }
 
 // Config is the rule's configuration with defaults filled in.
 func (r *Rule) Config() RuleConfig { return r.config }

@@ -57,7 +57,7 @@ func (s *Server) newAdmin() *http.Server {
 func (s *Server) adminGuard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-		if peerAddr(local).IsLoopback() && !localName(r.Host) {
+		if tcpAddr(local).IsLoopback() && !localName(r.Host) {
 			problem(w, http.StatusMisdirectedRequest, fmt.Sprintf("host %q: on a loopback address use localhost or the address itself", printable(r.Host)))
 			return
 		}

@@ -15,9 +15,9 @@ const (
 
 const outcomeStripes = 64
 
-// outcomes counts requests. It is striped by connection: fasthttp serves each
-// in one goroutine, so that cores rarely meet on a line. Safe for concurrent
-// use; the zero value is ready.
+// outcomes counts requests. It is striped by job, of which the pool gives each
+// core its own, so that cores rarely meet on a line and each finds its own in
+// its cache. Safe for concurrent use; the zero value is ready.
 type outcomes struct {
 	stripes [outcomeStripes]struct {
 		n [outcomeCount]atomic.Uint64
@@ -26,8 +26,8 @@ type outcomes struct {
 	}
 }
 
-func (o *outcomes) add(conn uint64, what outcome) {
-	o.stripes[conn%outcomeStripes].n[what].Add(1)
+func (o *outcomes) add(stripe uint32, what outcome) {
+	o.stripes[stripe%outcomeStripes].n[what].Add(1)
 }
 
 // totals adds the stripes up. Concurrent requests may be missing.

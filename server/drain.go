@@ -52,6 +52,9 @@ func (s *Server) Serve(ctx context.Context) error {
 
 func (s *Server) drain() error {
 	s.state.Store(stateDraining)
+	for _, t := range s.traffic {
+		t.draining.Store(true)
+	}
 	s.log.Info("draining", slog.Duration("delay", s.config.DrainDelay), slog.Duration("timeout", s.config.DrainTimeout))
 	time.Sleep(s.config.DrainDelay)
 

@@ -90,7 +90,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for _, f := range c.faults.all() {
 		count(descBad, f.count.Load(), f.reason)
 	}
-	count(descUntrusted, c.identity.hint.Count())
+	count(descUntrusted, c.untrusted())
 	count(descAccept, c.acceptErrors.Load())
 	open, rejected := 0, uint64(0)
 	for _, t := range c.traffic {

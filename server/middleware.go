@@ -67,7 +67,7 @@ func (m *Middleware) Wrap(next fasthttp.RequestHandler) fasthttp.RequestHandler 
 			}
 			key = own
 		} else {
-			peer := peerAddr(ctx.RemoteAddr())
+			peer := peerAddr(ctx)
 			if !peer.IsValid() || peer.IsUnspecified() {
 				// A key shared by all such connections would let one deny the others.
 				ctx.Error("the connection has no client address", fasthttp.StatusBadRequest)

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 
 	"github.com/fastlimit/fastlimit/internal/denial"
 	"github.com/fastlimit/fastlimit/internal/policy"
@@ -17,11 +18,14 @@ type job struct {
 	scratch policy.Scratch
 	values  denial.Values
 	header  *fasthttp.RequestHeader
-
-	path, host []byte
+	stripe  uint32 // of the counters
 }
 
-var jobs = sync.Pool{New: func() any { return new(job) }}
+// jobs keeps one job for each core that serves, and with it what it touches in
+// that core's cache.
+var jobs = sync.Pool{New: func() any { return &job{stripe: jobsMade.Add(1)} }}
+
+var jobsMade atomic.Uint32
 
 // release forgets what is borrowed, so that the pool keeps no request alive,
 // and returns the job to the pool.
@@ -45,7 +49,7 @@ func (j *job) Cookie(name string) ([]byte, bool) {
 
 // identity names the client of a connection and the request it asks about.
 type identity struct {
-	clients *policy.Identity
+	clients policy.Identity // a copy
 	hint    policy.ProxyHint
 
 	// The header that names the client, and those that name the original
@@ -53,17 +57,16 @@ type identity struct {
 	client, method, uri, hostname string
 }
 
-func newIdentity(id *policy.Identity) *identity {
-	i := &identity{clients: id, client: id.Header()}
+func (i *identity) init(id *policy.Identity) {
+	i.clients, i.client = *id, id.Header()
 	i.method, i.uri, i.hostname = id.Original().Headers()
-	return i
 }
 
 // read fills the job from a request. It returns the fault for which the request
 // is refused, or nil; warn tells that it is time to warn of a proxy that is not
 // trusted.
 func (i *identity) read(j *job, ctx *fasthttp.RequestCtx, forwarded bool, f *faults) (bad *fault, warn bool) {
-	peer := peerAddr(ctx.RemoteAddr())
+	peer := peerAddr(ctx)
 	h := &ctx.Request.Header
 	trusted := i.clients.Trusted(peer)
 	warn = i.hint.Note(peer, trusted, forwarded)
@@ -85,14 +88,15 @@ func (i *identity) read(j *job, ctx *fasthttp.RequestCtx, forwarded bool, f *fau
 	if trusted && !i.original(h, &method, &target, &host) {
 		return &f.target, warn
 	}
-	if j.path, ok = policy.AppendPath(j.path[:0], target); !ok {
+	path, ok := j.scratch.Path(target)
+	if !ok {
 		return &f.target, warn
 	}
-	if j.host, ok = policy.AppendHost(j.host[:0], host); !ok {
+	if host, ok = j.scratch.Host(host); !ok {
 		return &f.host, warn
 	}
 	j.header = h
-	j.request = policy.Request{Client: client, Method: method, Host: j.host, Path: j.path, Fields: j}
+	j.request = policy.Request{Client: client, Method: method, Host: host, Path: path, Fields: j}
 	return nil, warn
 }
 
@@ -117,13 +121,30 @@ func (i *identity) original(h *fasthttp.RequestHeader, method, target, host *[]b
 	return true
 }
 
+// peer is the address of a connection, kept with it in the form that is asked
+// for: to find it anew costs three cache misses a request. It is a net.Addr.
+type peer struct {
+	addr netip.Addr // without zone: it names our interface, not the client
+	net.Addr
+}
+
 // peerAddr is the address of a TCP peer, invalid for any other: fasthttp's
 // RemoteIP makes 0.0.0.0 of those, a key that they would all share.
-func peerAddr(a net.Addr) netip.Addr {
+func peerAddr(ctx *fasthttp.RequestCtx) netip.Addr {
+	a := ctx.RemoteAddr()
+	if p, ok := a.(*peer); ok {
+		return p.addr
+	}
+	addr := tcpAddr(a)
+	ctx.SetRemoteAddr(&peer{addr, a})
+	return addr
+}
+
+func tcpAddr(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
 		return netip.Addr{}
 	}
 	addr, _ := netip.AddrFromSlice(tcp.IP)
-	return addr.Unmap() // without zone: it names our interface, not the client
+	return addr.Unmap()
 }

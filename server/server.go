@@ -18,15 +18,14 @@ import (
 // Serve. The zero value is not usable. Addrs and AdminAddr are safe for
 // concurrent use after Listen.
 type Server struct {
-	config   Config // with defaults filled in
-	log      *slog.Logger
-	limiter  *fastlimit.Limiter
-	engine   *policy.Engine
-	identity *identity
-	listed   *listedPage
-	faults   *faults
-	started  time.Time
-	state    atomic.Uint32
+	config  Config // with defaults filled in
+	log     *slog.Logger
+	limiter *fastlimit.Limiter
+	engine  *policy.Engine
+	listed  *listedPage
+	faults  *faults
+	started time.Time
+	state   atomic.Uint32
 
 	// Log budgets, refilled by the watcher.
 	denials, panics, parserLog, acceptLog sampler
@@ -53,8 +52,7 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{
 		config: c, log: c.Logger, limiter: c.Limiter, engine: c.Engine,
-		identity: newIdentity(c.Identity),
-		listed:   newListedPage(), faults: newFaults(), started: time.Now(),
+		listed: newListedPage(), faults: newFaults(), started: time.Now(),
 	}
 	for _, l := range c.Listeners {
 		s.traffic = append(s.traffic, s.newTraffic(l))
@@ -66,11 +64,15 @@ func New(c Config) (*Server, error) {
 }
 
 func (s *Server) newTraffic(l Listener) *traffic {
-	t := &traffic{Server: s, listener: l, pages: map[*fastlimit.Rule]*page{}}
-	for i, r := range s.limiter.Rules() {
-		t.pages[r] = newPage(r.Config(), i, l.DenyStatus)
-	}
 	c := &s.config
+	t := &traffic{
+		Server: s, listener: l,
+		engine: *c.Engine, batches: c.DecideAPI,
+	}
+	t.identity.init(c.Identity)
+	for i, r := range s.limiter.Rules() {
+		t.pages = append(t.pages, newPage(r.Config(), i, l.DenyStatus))
+	}
 	t.http = &fasthttp.Server{
 		Handler:            t.handle,
 		ErrorHandler:       t.parseError,
@@ -177,6 +179,14 @@ func (s *Server) requests() (sum [outcomeCount]uint64) {
 		for i := range sum {
 			sum[i] += n[i]
 		}
+	}
+	return sum
+}
+
+// untrusted adds up what the listeners noticed of proxies nobody trusts.
+func (s *Server) untrusted() (sum uint64) {
+	for _, t := range s.traffic {
+		sum += t.identity.hint.Count()
 	}
 	return sum
 }

@@ -146,8 +146,8 @@ func TestForwardedForOfAStrangerIsIgnored(t *testing.T) {
 	if last != 429 {
 		t.Errorf("a spoofed header bought a bucket: %d", last)
 	}
-	if s.identity.hint.Count() != 4 || s.logs.count("not trusted") != 1 {
-		t.Errorf("hint counted %d and was logged %d times", s.identity.hint.Count(), s.logs.count("not trusted"))
+	if s.untrusted() != 4 || s.logs.count("not trusted") != 1 {
+		t.Errorf("hint counted %d and was logged %d times", s.untrusted(), s.logs.count("not trusted"))
 	}
 }
 

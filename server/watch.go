@@ -3,7 +3,7 @@ package server
 import (
 	"context"
 	"log/slog"
-	"net"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -112,7 +112,7 @@ func (s *Server) logDenial(rule int, r *policy.Request, v *policy.Verdict) {
 	)
 }
 
-func (s *Server) warnProxy(peer net.Addr) {
+func (s *Server) warnProxy(peer netip.Addr) {
 	s.log.Warn("everybody shares the address of a proxy that is not trusted: add it to trusted_proxies",
 		slog.String("peer", peer.String()))
 }

@@ -9,11 +9,12 @@ import (
 
 // Values are the field values of one denial. They borrow from the buffer
 // inside and hold until it is rendered into again. The zero value is ready;
-// reuse it, as only its first use allocates. Not safe for concurrent use.
+// reuse it in place, as only a value longer than all before allocates. Not safe for concurrent use.
 type Values struct {
 	RetryAfter, RateLimit, Remaining, Clear, Reset []byte
 
-	buf []byte
+	buf   []byte
+	first [128]byte // buf, until it has to be longer
 }
 
 // Render fills v for a decision that denied.
@@ -21,6 +22,9 @@ func (a *Answer) Render(v *Values, d *fastlimit.Decision) {
 	left := max(d.Remaining, 0)
 	retry := max(ceil(d.RetryAfter, time.Second), 1)
 
+	if v.buf == nil {
+		v.buf = v.first[:]
+	}
 	b := strconv.AppendInt(v.buf[:0], retry, 10)
 	afterRetry := len(b)
 	b = append(b, a.item...)

@@ -45,12 +45,15 @@ type Engine struct {
 	fields []KeyPart // the distinct headers and cookies that keys are made of
 }
 
-// rule is a compiled [RuleSpec].
+// rule is a compiled [RuleSpec]. Of the most common one, a limit for each
+// address, a request reads the first line only.
 type rule struct {
-	limit *fastlimit.Rule
-	cost  uint64
-	match matcher
-	key   keyMaker
+	limit    *fastlimit.Rule
+	cost     uint64
+	matchAll bool // match has no conditions
+	addrOnly bool // the key is one part, and that an address
+	match    matcher
+	key      keyMaker
 }
 
 // New compiles the settings. The rules of lim are those of s.Rules in the same
@@ -106,9 +109,10 @@ func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
 	e.byRule[limit] = len(e.rules)
 	e.rules = append(e.rules, rule{
 		limit: limit, cost: config.Cost,
-		match: compileMatch(spec.Match),
-		key:   e.compileKey(spec.Key, config),
+		match: compileMatch(spec.Match), key: e.compileKey(spec.Key, config),
 	})
+	r := &e.rules[len(e.rules)-1]
+	r.matchAll, r.addrOnly = r.match.all(), r.key.addrOnly()
 	return errors.Join(errs...)
 }
 
@@ -120,6 +124,17 @@ func (e *Engine) Decide(ctx context.Context, r *Request, s *Scratch) Verdict {
 		return uncharged(list)
 	}
 	d, by := e.lim.TakeAll(ctx, s.charges)
+	return s.verdict(d, by)
+}
+
+// DecideRead is Decide with a reading of [time.Now] made for this request; see
+// [fastlimit.Limiter.TakeAllRead].
+func (e *Engine) DecideRead(ctx context.Context, r *Request, s *Scratch, read time.Time) Verdict {
+	list := e.collect(r, s)
+	if len(s.charges) == 0 {
+		return uncharged(list)
+	}
+	d, by := e.lim.TakeAllRead(ctx, s.charges, read)
 	return s.verdict(d, by)
 }
 
@@ -144,12 +159,11 @@ func (e *Engine) collect(r *Request, s *Scratch) ListVerdict {
 	}
 	for i := range e.rules {
 		c := &e.rules[i]
-		if !c.match.match(r) {
+		if !c.matchAll && !c.match.match(r) {
 			continue
 		}
 		if key, ok := e.key(c, r, s); ok {
 			s.charges = append(s.charges, fastlimit.Charge{Rule: c.limit, Key: key, N: c.cost})
-			s.indices = append(s.indices, i)
 		}
 	}
 	return ListNone

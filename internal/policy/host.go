@@ -54,6 +54,29 @@ func AppendHost(dst, raw []byte) (host []byte, ok bool) {
 	return dst, true
 }
 
+// plainHost is the length of a host name that is canonical as it stands, without
+// its port: most of them. It is 0 where there may be work to do, or something
+// wrong.
+func plainHost(raw []byte) int {
+	n := bytes.IndexByte(raw, ':')
+	if n < 0 {
+		n = len(raw)
+	} else if !isPort(raw[n+1:]) {
+		return 0
+	}
+	dot := true
+	for _, c := range raw[:n] {
+		if !isAlnum(c) && c != '-' && c != '.' && c != '_' && c != '~' || 'A' <= c && c <= 'Z' || c == '.' && dot {
+			return 0
+		}
+		dot = c == '.'
+	}
+	if dot || n > maxHost {
+		return 0
+	}
+	return n
+}
+
 func appendHost6(dst, raw []byte) (host []byte, ok bool) {
 	end := bytes.IndexByte(raw, ']')
 	if end < 0 {

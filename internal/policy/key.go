@@ -9,8 +9,7 @@ import (
 // keyMaker is a compiled key.
 type keyMaker struct {
 	parts        []keyPart
-	addrOnly     bool // one part, and that an address
-	bits4, bits6 int  // prefix lengths of addresses
+	bits4, bits6 int // prefix lengths of addresses
 }
 
 type keyPart struct {
@@ -30,9 +29,11 @@ func (e *Engine) compileKey(parts []KeyPart, config fastlimit.RuleConfig) keyMak
 		}
 		k.parts = append(k.parts, part)
 	}
-	k.addrOnly = len(parts) == 1 && parts[0].Kind == KeyIP
 	return k
 }
+
+// addrOnly reports whether the key is one part, and that an address.
+func (k *keyMaker) addrOnly() bool { return len(k.parts) == 1 && k.parts[0].Kind == KeyIP }
 
 func (e *Engine) fieldIndex(p KeyPart) int {
 	for i, f := range e.fields {
@@ -47,7 +48,7 @@ func (e *Engine) fieldIndex(p KeyPart) int {
 // key makes the key of a request under a rule; ok is false if the request
 // lacks a part of it. The key borrows from the request and the scratch.
 func (e *Engine) key(c *rule, r *Request, s *Scratch) (key fastlimit.Key, ok bool) {
-	if c.key.addrOnly {
+	if c.addrOnly {
 		if !identifies(s.client) {
 			return fastlimit.Key{}, false
 		}

@@ -74,7 +74,7 @@ func (e *Engine) KeyFromText(rule *fastlimit.Rule, parts []string) (fastlimit.Ke
 		if err != nil {
 			return fail("%w", err)
 		}
-		if k.addrOnly {
+		if k.addrOnly() {
 			return rule.AddrKey(addr), nil
 		}
 		raw[i] = k.appendAddr(nil, addr)

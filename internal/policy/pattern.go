@@ -77,6 +77,9 @@ func compilePatterns(globs []string, fold func(string) string) []pattern {
 	return all
 }
 
+// all reports whether every request matches.
+func (m *matcher) all() bool { return len(m.methods)+len(m.hosts)+len(m.paths) == 0 }
+
 func (m *matcher) match(r *Request) bool {
 	return m.matchMethod(r.Method) && matchAny(m.hosts, r.Host) && matchAny(m.paths, r.Path)
 }
