@@ -30,6 +30,19 @@ type Config struct {
 	// 0 means 5 ms.
 	StoreTimeout time.Duration
 
+	// HeavyHitters is the number of clients of each rule whose units are
+	// counted by name, for other nodes and for those who ask who talks most
+	// ([Rule.Heavy]). The more, the fewer units of a client can stay untold;
+	// each takes [sketch.HeavySlotBytes] of Memory, and each decision a few
+	// ns. Rounded up to a multiple of four, at most 2^20. 0 means none.
+	HeavyHitters int
+
+	// Nodes is the most nodes that tell each other of their heavy hitters,
+	// at most 10,000. The more, the longer the first-seen filter must
+	// remember, since each node forgives a hit; see [RulePlan.ClusterBound].
+	// 0 means 1: this node is alone.
+	Nodes int
+
 	// Secret keys all digests. Nodes that compare digests need the same one.
 	// The zero value means a random secret, which is right for a single node.
 	Secret [32]byte
@@ -69,6 +82,11 @@ type RuleConfig struct {
 	// time. The zero value lets this node decide by itself.
 	OnFailure OnFailure
 
+	// KeyKind says what the keys of the rule are made of, in words of the
+	// caller's. Nodes exchange counts of a rule only where it agrees; see
+	// [Rule.Identity]. Optional.
+	KeyKind string
+
 	// IPv4Prefix and IPv6Prefix are the prefix lengths that [Rule.AddrKey]
 	// groups clients by. 0 means 32 and 64.
 	IPv4Prefix, IPv6Prefix int
@@ -79,6 +97,9 @@ const (
 	DefaultMemory = 64 << 20
 	MinMemory     = 1 << 20
 	MaxRules      = 256
+	MaxNodes      = 10_000
+
+	MaxHeavyHitters = 1 << 20
 
 	DefaultStoreTimeout = 5 * time.Millisecond
 

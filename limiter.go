@@ -95,7 +95,7 @@ func (l *Limiter) Advance(now time.Duration) {
 }
 
 func newRule(l *Limiter, rp *RulePlan, secret sketch.Secret) (*Rule, error) {
-	r := &Rule{limiter: l, config: rp.Config, shape: rp.shape, cost: rp.Config.Cost}
+	r := &Rule{limiter: l, config: rp.Config, shape: rp.shape, cost: rp.Config.Cost, epoch: rp.epoch()}
 	var err error
 	if r.hasher, err = sketch.NewHasher(secret, rp.Config.Name); err != nil {
 		return nil, err
@@ -106,7 +106,12 @@ func newRule(l *Limiter, rp *RulePlan, secret sketch.Secret) (*Rule, error) {
 	}
 	if rp.hasSketch() {
 		r.threshold = uint64(*rp.Config.EscalateAt * float64(rp.shape.Burst()*rp.shape.Unit()))
-		if r.sketch, err = sketch.NewLeaky(max(1, rp.blocks), r.sketchLimit()); err != nil {
+		if r.sketch, err = sketch.NewLeaky(max(1, rp.blocks), r.sketchLimit(rp)); err != nil {
+			return nil, err
+		}
+	}
+	if rp.HeavyHitters > 0 {
+		if r.heavy, err = sketch.NewHeavy(rp.HeavyHitters); err != nil {
 			return nil, err
 		}
 	}

@@ -71,6 +71,9 @@ func (l *Limiter) takeAll(ctx context.Context, charges []Charge, now time.Durati
 		r := c.Rule
 		ticks, cost := r.shape.Ticks(now), r.shape.Cost(c.N)
 		own := passed(r.unchecked(c.Key.digest(), c.N, now, ticks, cost))
+		if r.heavy != nil && own.Stage != StageFilter {
+			r.tally(c.Key, c.N)
+		}
 		if own.Stage == StageExact {
 			// One deadline for all rules: a request waits once.
 			own = r.exact(ctx, c.Key, cost, now, now+l.plan.timeout)
@@ -105,7 +108,7 @@ func (l *Limiter) verdicts(charges []Charge, now time.Duration, over *chargeSet)
 			continue
 		}
 		over.add(i)
-		r.counts.add(StageTable, false)
+		r.shed(c.Key.digest(), c.N)
 		if r.config.Mode != Enforce {
 			continue
 		}

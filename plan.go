@@ -28,7 +28,9 @@ type RulePlan struct {
 	Config RuleConfig // with defaults filled in
 	Filter bool       // whether the first-seen filter serves this rule
 	Cells  int        // of its sketch; 0 without a sketch
-	Bytes  int64      // of sketch and table
+	Bytes  int64      // of sketch, table and heavy hitters
+
+	HeavyHitters int // clients counted by name; 0: none
 
 	// Buckets is the number of clients whose exact buckets fit the table.
 	Buckets int
@@ -43,6 +45,7 @@ type RulePlan struct {
 	sets   int // of the table
 
 	slack time.Duration // J: what a shared bucket holds more, as time
+	nodes int           // N, at least 1
 }
 
 const (
@@ -85,8 +88,22 @@ func NewPlan(c Config) (*Plan, error) {
 	if n := len(c.Rules); n == 0 || n > MaxRules {
 		errs = append(errs, fmt.Errorf("fastlimit: %d rules: want 1 to %d", n, MaxRules))
 	}
-	if least := max(MinMemory, 2*minRuleBytes*int64(len(c.Rules))); c.Memory < least {
-		errs = append(errs, fmt.Errorf("fastlimit: Memory %d: want at least %d for %d rules", c.Memory, least, len(c.Rules)))
+	if c.HeavyHitters < 0 || c.HeavyHitters > MaxHeavyHitters {
+		errs = append(errs, fmt.Errorf("fastlimit: HeavyHitters %d: want 0 to %d", c.HeavyHitters, MaxHeavyHitters))
+		c.HeavyHitters = 0
+	}
+	if c.Nodes < 0 || c.Nodes > MaxNodes {
+		errs = append(errs, fmt.Errorf("fastlimit: Nodes %d: want 0 to %d", c.Nodes, MaxNodes))
+		c.Nodes = 0
+	}
+	heavy := heavySlots(c.HeavyHitters)
+	heavyBytes := int64(heavy) * int64(sketch.HeavySlotBytes) * int64(len(c.Rules))
+	if least := max(MinMemory, 2*minRuleBytes*int64(len(c.Rules))) + heavyBytes; c.Memory < least {
+		err := fmt.Errorf("fastlimit: Memory %d: want at least %d for %d rules", c.Memory, least, len(c.Rules))
+		if heavy > 0 {
+			err = fmt.Errorf("%w with %d heavy hitters each", err, heavy)
+		}
+		errs = append(errs, err)
 	}
 	p := &Plan{}
 	if c.Store != nil {
@@ -106,7 +123,8 @@ func NewPlan(c Config) (*Plan, error) {
 			errs = append(errs, err)
 			continue
 		}
-		rp := newRulePlan(rc, p.timeout)
+		rp := newRulePlan(rc, p.timeout, max(1, c.Nodes))
+		rp.HeavyHitters = heavy
 		if c.Store != nil && !rp.shape.Portable() {
 			errs = append(errs, fmt.Errorf("fastlimit: rule %q: Burst %d at %v takes %v to leak: too long to be kept exactly in a shared store",
 				rc.Name, rc.Burst, rc.Rate, rp.drainTime().Round(time.Hour)))
@@ -116,18 +134,22 @@ func NewPlan(c Config) (*Plan, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	p.planFilter(c.Memory / 4)
-	p.planRules(c.Memory - p.Memory)
+	p.planFilter((c.Memory - heavyBytes) / 4)
+	p.planRules(c.Memory - heavyBytes - p.Memory)
+	for i := range p.Rules {
+		p.Rules[i].Bytes += int64(heavy) * int64(sketch.HeavySlotBytes)
+	}
+	p.Memory += heavyBytes
 	return p, nil
 }
 
-func newRulePlan(rc RuleConfig, slack time.Duration) RulePlan {
+func newRulePlan(rc RuleConfig, slack time.Duration, nodes int) RulePlan {
 	shape, err := bucket.NewShape(rc.Rate.N, rc.Rate.Per, rc.Burst)
 	if err != nil {
 		panic("BUG: fastlimit: a checked rule has no shape: " + err.Error())
 	}
-	rp := RulePlan{Config: rc, shape: shape.WithSlack(slack), slack: slack}
-	rp.Filter = !rc.Strict && rp.drainTime() <= maxWindow
+	rp := RulePlan{Config: rc, shape: shape.WithSlack(slack), slack: slack, nodes: nodes}
+	rp.Filter = !rc.Strict && rp.window() <= maxWindow
 	return rp
 }
 
@@ -143,16 +165,19 @@ func (rp *RulePlan) AtOnce() uint64 {
 	return uint64(most)
 }
 
-// drainTime is ((1+θ)·B + 2)·T, and J with a shared exact tier: a client that was silent for so long has
-// level 0, however much P2 allowed it before. One unit less breaks P2: the
+// drainTime is ((1+θ)·B + 2)·T, and J with a shared exact tier: a client that was
+// silent for so long has level 0, however much P2 allowed it before. One unit less breaks P2: the
 // client would be let in uncounted while its level has not drained.
 func (rp *RulePlan) drainTime() time.Duration {
 	units := (1+*rp.Config.EscalateAt)*float64(rp.Config.Burst) + 2
-	secs := units / rp.Config.Rate.PerSecond()
-	if secs > maxPeriod.Seconds() {
-		return maxPeriod
-	}
-	return time.Duration(secs*1e9) + time.Microsecond + rp.slack
+	return rp.takes(units) + rp.slack
+}
+
+// takes is the time in which that many units leak, rounded up to whole µs; at
+// most maxPeriod.
+func (rp *RulePlan) takes(units float64) time.Duration {
+	secs := min(units/rp.Config.Rate.PerSecond(), maxPeriod.Seconds())
+	return time.Duration(secs*1e9) + time.Microsecond
 }
 
 func enough() float64 { return enoughPerCore * float64(max(minCores, runtime.GOMAXPROCS(0))) }
@@ -163,7 +188,7 @@ func (rp *RulePlan) hasSketch() bool { return *rp.Config.EscalateAt > 0 }
 func (p *Plan) planFilter(budget int64) {
 	for i := range p.Rules {
 		if rp := &p.Rules[i]; rp.Filter {
-			p.Window = max(p.Window, rp.drainTime(), minWindow)
+			p.Window = max(p.Window, rp.window(), minWindow)
 		}
 	}
 	if p.Window == 0 {

@@ -15,6 +15,7 @@ type Rule struct {
 	table     *bucket.Table
 	filter    *window.Filter // nil: every request goes on to the sketch
 	sketch    *sketch.Leaky  // nil: every request is checked exactly
+	heavy     *sketch.Heavy  // nil: nobody is counted by name
 	shape     bucket.Shape
 	threshold uint64 // θ·B·T in ticks, rounded down: towards suspicion
 	cost      uint64
@@ -24,6 +25,7 @@ type Rule struct {
 	index     int // in Limiter.rules
 	hasher    sketch.Hasher
 	config    RuleConfig
+	epoch     time.Duration // see Epoch
 
 	mask6hi, mask6lo uint64
 	mask4            uint32
@@ -108,10 +110,14 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration) D
 	}
 	ticks, cost := r.shape.Ticks(now), r.shape.Cost(n)
 	if tat := r.table.Lookup(d); !r.shape.Fits(tat, ticks, cost) {
-		r.counts.add(StageTable, false)
+		r.shed(d, n)
 		return r.denied(StageTable, tat, ticks, cost)
 	}
-	if stage := r.unchecked(d, n, now, ticks, cost); stage != StageExact {
+	stage := r.unchecked(d, n, now, ticks, cost)
+	if r.heavy != nil && stage != StageFilter {
+		r.tally(key, n)
+	}
+	if stage != StageExact {
 		return passed(stage)
 	}
 	return r.exact(ctx, key, cost, now, now+r.limiter.plan.timeout)
@@ -191,11 +197,15 @@ func (r *Rule) denied(stage Stage, tat, ticks, cost uint64) Decision {
 }
 
 // sketchLimit is the level at which cells stop rising: above every level that
-// P2 allows a client, with room for 64 decisions in flight. A client beyond
-// that is suspected for as long as it takes to leak from here.
-func (r *Rule) sketchLimit() uint64 {
+// P2 allows a client, with room for 64 decisions in flight at each node. A
+// client beyond that is suspected for as long as it takes to leak from here.
+func (r *Rule) sketchLimit(rp *RulePlan) uint64 {
 	const inFlight = 64
-	return r.threshold + r.shape.Limit() + (1+inFlight)*r.shape.Unit()
+	limit := r.threshold + r.shape.Limit() + (1+inFlight)*r.shape.Unit()
+	if rp.nodes > 1 {
+		limit = max(limit, rp.clusterLevel(inFlight))
+	}
+	return limit
 }
 
 func (r *Rule) setPrefixes() {

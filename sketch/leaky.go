@@ -84,6 +84,27 @@ func (s *Leaky) Add(d Digest, now, cost uint64) uint64 {
 	return min(l, s.raise(&b[p>>6&7], now, cost))
 }
 
+// Charge is Add for a cost that is large or comes from elsewhere: it takes no
+// cell above the limit.
+func (s *Leaky) Charge(d Digest, now, cost uint64) {
+	b := s.block(d)
+	p := subsets[d.Pos&63]
+	for _, i := range [Depth]uint16{p & 7, p >> 3 & 7, p >> 6 & 7} {
+		s.fill(&b[i], now, min(cost, s.limit))
+	}
+}
+
+// fill is cell = min(max(cell, now) + cost, now + limit), and never lowers.
+func (s *Leaky) fill(cell *uint64, now, cost uint64) {
+	for {
+		c := atomic.LoadUint64(cell)
+		to := min(max(c, now)+cost, now+s.limit)
+		if to <= c || atomic.CompareAndSwapUint64(cell, c, to) {
+			return
+		}
+	}
+}
+
 // Level returns S without charging anything.
 func (s *Leaky) Level(d Digest, now uint64) uint64 {
 	b := s.block(d)

@@ -1,0 +1,131 @@
+package fastlimit
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"math/bits"
+	"time"
+
+	"github.com/fastlimit/fastlimit/sketch"
+)
+
+const (
+	// forgiven is ε, the share by which a client may exceed its rate in a
+	// cluster since each node forgives it a hit in each window of the first-
+	// seen filter: N hits in W, which W >= N·T/ε keeps to ε·r. Less means a
+	// longer window, more memory for the filter, and rules that do without.
+	forgiven = 0.02
+
+	// minEpoch keeps slow what is done once an epoch.
+	minEpoch = 10 * time.Second
+
+	// heldLag is the lag L up to which the sketch holds all that a cluster may
+	// have admitted. After a longer one, a partition, it forgets a past
+	// offender sooner, and N·r·L of the bound counts once for each partition.
+	heldLag = 10 * time.Second
+
+	// maxLevel keeps sums of levels in ticks and a clock within 64 bits.
+	maxLevel = 1 << 61
+
+	// identityVersion is that of the digests, names and units exchanged.
+	identityVersion = "fastlimit rule v1"
+)
+
+// ClusterBound is the most that all nodes of a cluster of [Config.Nodes] admit
+// of one client: burst + rate·s units in any s seconds, where lag is the time
+// from a hit until every peer has been charged with it. Not in it are the
+// decisions in flight, and what tables of heavy hitters did not tell: of f
+// units at each other node and epoch, (N-1)·f·(s/E + 2). The proof is in
+// docs/decisions/0005-nodes.md.
+//
+// Without a shared exact tier nodes cannot judge together: N times the bound
+// of one.
+func (rp *RulePlan) ClusterBound(lag time.Duration) (rate float64, burst uint64) {
+	b, r, n := float64(rp.Config.Burst), rp.Config.Rate.PerSecond(), float64(rp.nodes)
+	if rp.nodes == 1 || rp.slack == 0 {
+		return n * r, uint64(rp.nodes) * rp.AtOnce()
+	}
+	most := b + r*rp.slack.Seconds()
+	if rp.hasSketch() {
+		most += n * (*rp.Config.EscalateAt*b + r*max(lag, 0).Seconds())
+	}
+	rate = r
+	if rp.Filter {
+		most += n
+		rate *= 1 + forgiven
+	}
+	return rate, uint64(min(most, 1<<63)) + 1 // rounded up
+}
+
+// clusterLevel is the level in ticks that ClusterBound allows a client after a
+// lag of up to heldLag, with room for so many decisions in flight at each node.
+func (rp *RulePlan) clusterLevel(inFlight uint64) uint64 {
+	_, units := rp.ClusterBound(heldLag)
+	hi, level := bits.Mul64(units+uint64(rp.nodes)*inFlight, rp.shape.Unit())
+	if hi != 0 || level > maxLevel {
+		return maxLevel
+	}
+	return level
+}
+
+// window is what the first-seen filter must remember a client for.
+func (rp *RulePlan) window() time.Duration {
+	w := rp.drainTime()
+	if rp.nodes > 1 {
+		w = max(w, rp.takes(float64(rp.nodes)/forgiven))
+	}
+	return w
+}
+
+// epoch is that of the rule's heavy hitters.
+func (rp *RulePlan) epoch() time.Duration { return max(rp.drainTime(), minEpoch) }
+
+// Epoch is E, after which the weights of [Rule.Heavy] are to begin anew: at
+// least the time in which the fullest bucket drains, and 10 s.
+func (r *Rule) Epoch() time.Duration { return r.epoch }
+
+// Identity is a hash of all that two nodes must agree on to exchange counts of
+// this rule: what a client is, how it is named and digested (the rule's name
+// and [Config.Secret]), and its limit. θ, cost and mode may differ.
+func (r *Rule) Identity() uint64 {
+	c := &r.config
+	probe := r.hasher.Bytes(nil) // tells secrets apart and gives none away
+	b := []byte(identityVersion)
+	for _, s := range []string{c.Name, c.KeyKind} {
+		b = append(binary.BigEndian.AppendUint64(b, uint64(len(s))), s...)
+	}
+	for _, v := range []uint64{
+		r.shape.PerMicro(), r.shape.Unit(), c.Burst, uint64(c.IPv4Prefix), uint64(c.IPv6Prefix), probe.Pos, probe.ID,
+	} {
+		b = binary.BigEndian.AppendUint64(b, v)
+	}
+	sum := sha256.Sum256(b)
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+// ChargePeer charges units that another node counted to the sketch, as of now:
+// to the client at pos, a [sketch.Slot]'s. That can make a suspect and never
+// denies. Without a sketch there are no suspects and nothing happens.
+func (r *Rule) ChargePeer(pos, units uint64) {
+	r.chargePeer(pos, units, r.limiter.now())
+}
+
+// ChargePeerAt is ChargePeer at a time that the caller brings; see
+// [Rule.TakeAt].
+func (r *Rule) ChargePeerAt(pos, units uint64, now time.Duration) {
+	r.chargePeer(pos, units, r.limiter.clock.settle(now))
+}
+
+func (r *Rule) chargePeer(pos, units uint64, now time.Duration) {
+	if r.sketch == nil {
+		return
+	}
+	hi, cost := bits.Mul64(units, r.shape.Unit())
+	if hi != 0 {
+		cost = maxLevel
+	}
+	r.sketch.Charge(sketch.Digest{Pos: pos}, r.shape.Ticks(now), cost)
+}
+
+// heavySlots rounds up to whole sets.
+func heavySlots(n int) int { return (n + 3) / 4 * 4 }

@@ -1,0 +1,129 @@
+package fastlimit
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"strconv"
+	"unsafe"
+
+	"github.com/fastlimit/fastlimit/sketch"
+)
+
+// Heavy is the table of the clients that sent most to this rule, nil without
+// [Config.HeavyHitters]. Every hit that gets past the first-seen filter is
+// counted in it, admitted or not, for a request of more than the burst no more
+// than the burst; what the table of buckets denies is only noted as shed. Its
+// epochs are turned by whoever reads it, every [Rule.Epoch]; the limiter
+// itself never does.
+func (r *Rule) Heavy() *sketch.Heavy { return r.heavy }
+
+// shedSample is how many denials by the table one note in r.heavy stands for:
+// a flood is shed without writing to what cores share.
+const shedSample = 64
+
+// shed counts a denial by the table.
+func (r *Rule) shed(d sketch.Digest, n uint64) {
+	seen := r.counts.add(StageTable, false)
+	if seen%shedSample == 0 && r.heavy != nil {
+		r.heavy.Shed(d, min(n, r.shape.Burst())*shedSample)
+	}
+}
+
+// tally counts a hit that got past the filter by its client's name. Only with
+// r.heavy.
+func (r *Rule) tally(key Key, n uint64) {
+	if n = min(n, r.shape.Burst()); !r.heavy.Add(key.digest(), n) {
+		r.enlist(key, n)
+	}
+}
+
+func (r *Rule) enlist(key Key, n uint64) {
+	var name [sketch.HeavyNameBytes]byte
+	r.heavy.Insert(key.digest(), n, appendHeavyName(name[:0], key))
+}
+
+// A heavy name is a kind and the bytes of the address, or of the parts of a
+// byte key as far as they fit, each part behind its length. It is copied for
+// every client that gets a slot, so nothing is formatted here.
+const (
+	heavyAddr4   = '4' // 4 bytes
+	heavyAddr6   = '6' // the upper 8 bytes
+	heavyAddr16  = 'x' // all 16
+	heavyParts   = 'p'
+	heavyPartial = 'c' // parts, of which the last was cut
+)
+
+// appendHeavyName appends the compact name of k within the capacity of dst,
+// which is [sketch.HeavyNameBytes].
+func appendHeavyName(dst []byte, k Key) []byte {
+	switch {
+	case k.parts == &isAddr4:
+		return binary.BigEndian.AppendUint32(append(dst, heavyAddr4), uint32(k.x))
+	case k.parts == &isAddr6 && k.y == 0:
+		return binary.BigEndian.AppendUint64(append(dst, heavyAddr6), k.x)
+	case k.parts == &isAddr6:
+		dst = binary.BigEndian.AppendUint64(append(dst, heavyAddr16), k.x)
+		return binary.BigEndian.AppendUint64(dst, k.y)
+	}
+	dst = append(dst, heavyParts)
+	if k.parts == nil {
+		return dst
+	}
+	for _, p := range unsafe.Slice(k.parts, k.y) {
+		room := cap(dst) - len(dst) - 1
+		if room < len(p) {
+			dst[0] = heavyPartial
+			if room >= 0 {
+				dst = append(append(dst, byte(room)), p[:room]...)
+			}
+			break
+		}
+		dst = append(append(dst, byte(len(p))), p...)
+	}
+	return dst
+}
+
+// HeavyName is the text of a name in [Rule.Heavy], or in that of a rule with
+// the same [Rule.Identity] elsewhere: as [Rule.AppendKey] writes it, and with
+// an ellipsis where it was cut. A name that is none is quoted as it is.
+func (r *Rule) HeavyName(name []byte) string {
+	var b [80]byte
+	if dst, ok := r.appendHeavyText(b[:0], name); ok {
+		return string(dst)
+	}
+	return "?" + strconv.QuoteToASCII(string(name))
+}
+
+func (r *Rule) appendHeavyText(dst, name []byte) ([]byte, bool) {
+	if len(name) == 0 {
+		return nil, false
+	}
+	kind, name := name[0], name[1:]
+	switch {
+	case kind == heavyAddr4 && len(name) == 4:
+		return appendPrefix(dst, netip.AddrFrom4([4]byte(name)), int(r.bits4)), true
+	case kind == heavyAddr6 && len(name) == 8, kind == heavyAddr16 && len(name) == 16:
+		var b [16]byte
+		copy(b[:], name)
+		return appendPrefix(dst, netip.AddrFrom16(b), int(r.bits6)), true
+	case kind == heavyParts && len(name) == 0:
+		return append(dst, `""`...), true
+	case kind != heavyParts && kind != heavyPartial:
+		return nil, false
+	}
+	for first := true; len(name) > 0; first = false {
+		n := int(name[0])
+		if name = name[1:]; n > len(name) {
+			return nil, false
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		dst = strconv.AppendQuoteToASCII(dst, string(name[:n]))
+		name = name[n:]
+	}
+	if kind == heavyPartial {
+		dst = append(dst, "…"...)
+	}
+	return dst, true
+}
