@@ -29,15 +29,14 @@ func (r *Rule) shed(d sketch.Digest, n uint64) {
 	}
 }
 
-// tally counts a hit that got past the filter by its client's name. Only with
-// r.heavy.
-func (r *Rule) tally(key Key, n uint64) {
-	if n = min(n, r.shape.Burst()); !r.heavy.Add(key.digest(), n) {
-		r.enlist(key, n)
+// tally counts a hit that got past the filter for its client, whose slot is -1
+// if it has none. Only with r.heavy.
+func (r *Rule) tally(key Key, slot int, n uint64) {
+	n = min(n, r.shape.Burst())
+	if slot >= 0 {
+		r.heavy.AddTo(slot, n)
+		return
 	}
-}
-
-func (r *Rule) enlist(key Key, n uint64) {
 	var name [sketch.HeavyNameBytes]byte
 	r.heavy.Insert(key.digest(), n, appendHeavyName(name[:0], key))
 }

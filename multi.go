@@ -70,10 +70,7 @@ func (l *Limiter) takeAll(ctx context.Context, charges []Charge, now time.Durati
 		}
 		r := c.Rule
 		ticks, cost := r.shape.Ticks(now), r.shape.Cost(c.N)
-		own := passed(r.unchecked(c.Key.digest(), c.N, now, ticks, cost))
-		if r.heavy != nil && own.Stage != StageFilter {
-			r.tally(c.Key, c.N)
-		}
+		own := passed(r.unchecked(c.Key, c.N, now, ticks, cost))
 		if own.Stage == StageExact {
 			// One deadline for all rules: a request waits once.
 			own = r.exact(ctx, c.Key, cost, now, now+l.plan.timeout)

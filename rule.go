@@ -113,11 +113,7 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration) D
 		r.shed(d, n)
 		return r.denied(StageTable, tat, ticks, cost)
 	}
-	stage := r.unchecked(d, n, now, ticks, cost)
-	if r.heavy != nil && stage != StageFilter {
-		r.tally(key, n)
-	}
-	if stage != StageExact {
+	if stage := r.unchecked(key, n, now, ticks, cost); stage != StageExact {
 		return passed(stage)
 	}
 	return r.exact(ctx, key, cost, now, now+r.limiter.plan.timeout)
@@ -125,7 +121,8 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration) D
 
 // unchecked tells the stage at which a request that the table does not turn
 // away may pass without an exact check, or StageExact if it may not.
-func (r *Rule) unchecked(d sketch.Digest, n uint64, now time.Duration, ticks, cost uint64) Stage {
+func (r *Rule) unchecked(key Key, n uint64, now time.Duration, ticks, cost uint64) Stage {
+	d := key.digest()
 	// Every hit marks the filter, also one that is too dear to pass by it:
 	// else a client that sends both kinds would pass uncounted once in each
 	// window while its level has not drained, which breaks P2 (a).
@@ -133,11 +130,21 @@ func (r *Rule) unchecked(d sketch.Digest, n uint64, now time.Duration, ticks, co
 		r.counts.add(StageFilter, true)
 		return StageFilter
 	}
+	slot := -1
+	if r.heavy != nil {
+		// Before the sketch, whose atomic adds let no load past: so the two
+		// cache misses are one (BenchmarkHeavy).
+		slot = r.heavy.Find(d)
+	}
+	stage := StageExact
 	if r.sketch != nil && r.sketch.Add(d, ticks, cost) < r.threshold {
 		r.counts.add(StageSketch, true)
-		return StageSketch
+		stage = StageSketch
 	}
-	return StageExact
+	if r.heavy != nil {
+		r.tally(key, slot, n)
+	}
+	return stage
 }
 
 // exact decides by the exact bucket, waiting for a shared one until deadline.

@@ -14,56 +14,63 @@ const (
 	HeavyNameBytes = 40
 
 	// HeavySlotBytes is the memory of one slot of a [Heavy].
-	HeavySlotBytes = int(unsafe.Sizeof(heavySet{})+unsafe.Sizeof(heavyEdge{})+heavyWays*unsafe.Sizeof(tenant{})) / heavyWays
+	HeavySlotBytes = int(unsafe.Sizeof(heavySet{})+heavyWays*unsafe.Sizeof(tenant{})) / heavyWays
 
 	maxHeavySlots = 1 << 24
+
+	// patience is the units by which those counted for nobody may pass the
+	// least weight before a slot is taken over. Without it every second hit of
+	// a crowd takes a slot over, at 60 ns and a message to every peer.
+	patience = 3
 )
 
-// heavySet is all that a hit of a client with a slot touches.
-type heavySet [heavyWays]struct {
-	id    atomic.Uint64 // of a live slot that of its client, else 0; written under the edge's mu
-	count atomic.Uint64 // units since the client took the slot over
-}
+// heavySet is four slots and what they share. A hit of a client with a slot
+// touches the first cache line only, any other hit both.
+type heavySet struct {
+	slots [heavyWays]struct {
+		id    atomic.Uint64 // of a live slot that of its client, else 0; written under mu
+		count atomic.Uint64 // units since the client took the slot over
+	}
 
-// heavyEdge is what a set needs when a client is taken in, beside the set.
-type heavyEdge struct {
+	// missed is m, the most units in this epoch of a client without a slot. Up
+	// to room it rises without the lock.
+	missed atomic.Uint64
+	room   atomic.Uint64 // least weight + patience, or less; written under mu
+
 	mu   sync.Mutex
-	live uint8 // bit i: slot i has a client; guarded by mu
+	live uint64 // bit i: slot i has a client; guarded by mu
 
 	// base is what weights count from: weight = count - base, modulo 2^64, so
 	// that a client that inherits a weight has a base below 0. Guarded by mu.
 	base [heavyWays]uint64
-
-	_ [64 - 16 - 8*heavyWays]byte
 }
 
-// tenant is what is told of a slot's client. Guarded by the edge's mu, but for
+// tenant is what is told of a slot's client. Guarded by the set's mu, but for
 // shed.
 type tenant struct {
-	pos  uint64
-	gen  uint64 // gen<<8 | length of name
-	shed atomic.Uint64
-	name [HeavyNameBytes]byte
+	pos    uint64
+	genLen uint64 // generation<<8 | length of name
+	shed   atomic.Uint64
+	name   [HeavyNameBytes]byte
 }
 
-// Each of the three is one cache line.
 var (
-	_ [0]struct{} = [unsafe.Sizeof(heavySet{}) - 64]struct{}{}
-	_ [0]struct{} = [unsafe.Sizeof(heavyEdge{}) - 64]struct{}{}
+	_ [0]struct{} = [unsafe.Sizeof(heavySet{}) - 128]struct{}{}
+	_ [0]struct{} = [unsafe.Offsetof(heavySet{}.missed) - 64]struct{}{}
 	_ [0]struct{} = [unsafe.Sizeof(tenant{}) - 64]struct{}{}
 )
 
-// Heavy is a table of the heaviest clients of an epoch with their units: Space-
-// Saving in sets of four slots; see the package comment. It is safe for
-// concurrent use. The zero value is not usable: call [NewHeavy].
+// Heavy is a table of the heaviest clients of an epoch with their units; see
+// the package comment. It is safe for concurrent use; locks are held for a few
+// instructions. The zero value is not usable: call [NewHeavy].
 //
-// A hit that looks a slot up while another client takes it over may be counted
-// for that one. So every bound of the package comment is off by the units in
-// flight at most, the C of promise P2; the sum of all weights is exact.
+// A hit that looked its slot up before another client took it over may be
+// counted for that one. So every bound of the package comment is off by the
+// units in flight at most, which are the C of promise P2.
 type Heavy struct {
-	sets    []heavySet
-	edges   []heavyEdge
-	tenants [][heavyWays]tenant
+	sets     []heavySet
+	tenants  [][heavyWays]tenant
+	patience uint64
 }
 
 // Slot is a copy of one slot of a [Heavy].
@@ -86,7 +93,7 @@ func NewHeavy(slots int) (*Heavy, error) {
 		return nil, fmt.Errorf("fastlimit/sketch: %d slots: want 1 to %d", slots, maxHeavySlots)
 	}
 	n := (slots + heavyWays - 1) / heavyWays
-	return &Heavy{sets: Memory[heavySet](n), edges: Memory[heavyEdge](n), tenants: Memory[[heavyWays]tenant](n)}, nil
+	return &Heavy{sets: Memory[heavySet](n), tenants: Memory[[heavyWays]tenant](n), patience: patience}, nil
 }
 
 // Slots is the number of slots.
@@ -98,154 +105,170 @@ func (h *Heavy) Bytes() int { return h.Slots() * HeavySlotBytes }
 // Add counts n units of d and reports whether d has a slot. Without one it
 // counts nothing: call Insert.
 func (h *Heavy) Add(d Digest, n uint64) bool {
-	s := &h.sets[h.index(d)]
-	for i := range s {
-		if s[i].id.Load() == d.ID {
-			if d.ID == 0 {
-				return h.addZero(d, n)
-			}
-			s[i].count.Add(n)
-			return true
+	slot := h.Find(d)
+	if slot >= 0 {
+		h.AddTo(slot, n)
+	}
+	return slot >= 0
+}
+
+// Find returns the slot of d, or -1. With AddTo it is an Add in two parts: what
+// stands between them hides the time that memory takes.
+func (h *Heavy) Find(d Digest) int {
+	if d.ID == 0 {
+		return h.findZero(d)
+	}
+	x := h.index(d)
+	s := &h.sets[x]
+	// Without branches, since nobody can predict the way.
+	slot := -1
+	for i := range s.slots {
+		if s.slots[i].id.Load() == d.ID {
+			slot = x*heavyWays + i
 		}
 	}
-	return false
+	return slot
 }
 
-// addZero is Add for the one ID that free slots have too.
-func (h *Heavy) addZero(d Digest, n uint64) bool {
+// findZero is Find for the one ID that free slots have too.
+func (h *Heavy) findZero(d Digest) int {
 	x := h.index(d)
-	e := &h.edges[x]
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	i := h.findLocked(x, d)
-	if i < 0 {
-		return false
-	}
-	h.sets[x][i].count.Add(n)
-	return true
+	s := &h.sets[x]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return h.findLocked(x, d)
 }
 
-// Insert counts n units of d and gives d a slot if it has none: a free one of
-// its set or else the one of least weight, which d inherits. name, cut to
-// [HeavyNameBytes], is copied only then.
+// AddTo counts n units in a slot that Find has just returned.
+func (h *Heavy) AddTo(slot int, n uint64) {
+	h.sets[slot/heavyWays].slots[slot%heavyWays].count.Add(n)
+}
+
+// Insert counts n units of d, which Add found to have no slot. d gets one if
+// its set has a free one, or one that is lighter than m + n, m being the most
+// units that the set counted for a client without a slot. Else n is added to m.
+// name, cut to [HeavyNameBytes], is copied only if d gets a slot.
 func (h *Heavy) Insert(d Digest, n uint64, name []byte) {
-	if n == 0 {
-		return
-	}
 	x := h.index(d)
-	s, e := &h.sets[x], &h.edges[x]
-	e.mu.Lock()
-	if i := h.findLocked(x, d); i >= 0 {
-		s[i].count.Add(n)
-		e.mu.Unlock()
+	s := &h.sets[x]
+	if room, m := s.room.Load(), s.missed.Load(); m+n <= room && s.missed.CompareAndSwap(m, m+n) {
 		return
 	}
-	i := h.leastLocked(x)
-	// From here on hits of d find the slot. Those that come before the count
-	// is swapped are inherited, so that no weight is lost.
-	s[i].id.Store(d.ID)
-	e.base[i] -= s[i].count.Swap(n)
-	e.live |= 1 << i
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slot := h.findLocked(x, d); slot >= 0 {
+		h.AddTo(slot, n)
+		return
+	}
+	i, free, least := s.leastLocked()
+	if room := least + h.patience; !free && s.missed.Load()+n <= room {
+		s.missed.Add(n)
+		s.room.Store(room)
+		return
+	}
+	s.takeLocked(i, free, d.ID, n)
 	t := &h.tenants[x][i]
+	t.genLen = (t.genLen>>8+1)<<8 | uint64(copy(t.name[:], name))
 	t.pos = d.Pos
 	if t.shed.Load() != 0 {
 		t.shed.Store(0)
 	}
-	t.gen = (t.gen>>8+1)<<8 | uint64(copy(t.name[:], name))
-	e.mu.Unlock()
+}
+
+// takeLocked gives slot i to a client. From the first line on hits of the
+// client find the slot; those that come before the count is swapped pass for
+// the last one's, so that no weight is lost.
+func (s *heavySet) takeLocked(i int, free bool, id, n uint64) {
+	s.slots[i].id.Store(id)
+	weight := s.slots[i].count.Swap(n) - s.base[i]
+	m := s.missed.Load()
+	s.base[i] = -m
+	if free {
+		s.live |= 1 << i
+	} else if weight > m {
+		s.missed.Add(weight - m) // the last client has no slot now
+	}
 }
 
 // Shed notes n units of d that were denied elsewhere, if d has a slot. They
 // count for no weight.
 func (h *Heavy) Shed(d Digest, n uint64) {
-	x := h.index(d)
-	s := &h.sets[x]
-	for i := range s {
-		if s[i].id.Load() == d.ID {
-			h.tenants[x][i].shed.Add(n)
-			return
-		}
+	if slot := h.Find(d); slot >= 0 {
+		h.tenants[slot/heavyWays][slot%heavyWays].shed.Add(n)
 	}
 }
 
 // Read copies slot i, 0 to Slots()-1, to s.
 func (h *Heavy) Read(i int, s *Slot) {
 	x, way := i/heavyWays, i%heavyWays
-	e, t := &h.edges[x], &h.tenants[x][way]
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	s.Count = h.sets[x][way].count.Load()
-	s.Weight = s.Count - e.base[way]
-	s.Live = e.live>>way&1 != 0
-	s.Pos, s.Gen, s.Shed = t.pos, t.gen>>8, t.shed.Load()
-	s.Name, s.NameLen = t.name, uint8(t.gen)
+	set, t := &h.sets[x], &h.tenants[x][way]
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	s.Count = set.slots[way].count.Load()
+	s.Weight = s.Count - set.base[way]
+	s.Live = set.live>>way&1 != 0
+	s.Pos, s.Gen, s.Shed = t.pos, t.genLen>>8, t.shed.Load()
+	s.Name, s.NameLen = t.name, uint8(t.genLen)
 }
 
 // Turn begins a new epoch: weights begin anew, and slots whose clients were
 // silent for the whole of the last epoch become free.
 func (h *Heavy) Turn() {
 	for x := range h.sets {
-		s, e := &h.sets[x], &h.edges[x]
-		e.mu.Lock()
-		for i := range s {
-			c := s[i].count.Load()
-			if c == e.base[i] && e.live>>i&1 != 0 {
-				e.live &^= 1 << i
-				s[i].id.Store(0)
-			}
-			e.base[i] = c
-		}
-		e.mu.Unlock()
+		h.sets[x].turn()
 	}
 }
 
-// Floor is the most units of one client that this epoch may hide: the largest
-// of the least weights of sets that are full. A client without a slot has no
-// more units in this epoch.
+func (s *heavySet) turn() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.slots {
+		c := s.slots[i].count.Load()
+		if c == s.base[i] && s.live>>i&1 != 0 {
+			s.live &^= 1 << i
+			s.slots[i].id.Store(0)
+		}
+		s.base[i] = c
+	}
+	s.room.Store(0)
+	s.missed.Store(0)
+}
+
+// Floor is the most units of one client without a slot in this epoch.
 func (h *Heavy) Floor() uint64 {
 	most := uint64(0)
 	for x := range h.sets {
-		e := &h.edges[x]
-		e.mu.Lock()
-		if e.live == 1<<heavyWays-1 {
-			most = max(most, h.weightLocked(x, h.leastLocked(x)))
-		}
-		e.mu.Unlock()
+		most = max(most, h.sets[x].missed.Load())
 	}
 	return most
 }
 
-// findLocked returns the slot of d in set x, or -1.
+// findLocked is Find without doubt.
 func (h *Heavy) findLocked(x int, d Digest) int {
-	s, live := &h.sets[x], h.edges[x].live
-	for i := range s {
-		if s[i].id.Load() == d.ID && live>>i&1 != 0 {
-			return i
+	s := &h.sets[x]
+	for i := range s.slots {
+		if s.slots[i].id.Load() == d.ID && s.live>>i&1 != 0 {
+			return x*heavyWays + i
 		}
 	}
 	return -1
 }
 
-// leastLocked returns the slot of set x to give to another client: a free one,
-// else the one of least weight, and of several the one of the lowest count.
-// Without that an epoch would begin by giving up the heaviest.
-func (h *Heavy) leastLocked(x int) int {
-	s, e := &h.sets[x], &h.edges[x]
-	least, weight, count := 0, ^uint64(0), ^uint64(0)
-	for i := range s {
-		if e.live>>i&1 == 0 {
-			return i
+// leastLocked returns the slot to give to another client and its weight: a free
+// one, else the one of least weight, and of several the one of the lowest
+// count. Without that an epoch would begin by giving up the heaviest.
+func (s *heavySet) leastLocked() (slot int, free bool, weight uint64) {
+	weight, count := ^uint64(0), ^uint64(0)
+	for i := range s.slots {
+		if s.live>>i&1 == 0 {
+			return i, true, 0
 		}
-		c := s[i].count.Load()
-		if w := c - e.base[i]; w < weight || w == weight && c < count {
-			least, weight, count = i, w, c
+		c := s.slots[i].count.Load()
+		if w := c - s.base[i]; w < weight || w == weight && c < count {
+			slot, weight, count = i, w, c
 		}
 	}
-	return least
-}
-
-func (h *Heavy) weightLocked(x, i int) uint64 {
-	return h.sets[x][i].count.Load() - h.edges[x].base[i]
+	return slot, false, weight
 }
 
 // index is fastrange over the middle of Pos.
