@@ -1,0 +1,122 @@
+package delta
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit/sketch"
+)
+
+// testRule counts exactly what is charged.
+type testRule struct {
+	name    string
+	heavy   *sketch.Heavy
+	epoch   time.Duration
+	charged map[uint64]uint64 // by position
+}
+
+func (r *testRule) Name() string              { return r.name }
+func (r *testRule) Identity() uint64          { return clusterHash(r.name) }
+func (r *testRule) Heavy() *sketch.Heavy      { return r.heavy }
+func (r *testRule) ChargePeer(pos, n uint64)  { r.charged[pos] += n }
+func (r *testRule) HeavyName(b []byte) string { return string(b) }
+func (r *testRule) Epoch() time.Duration      { return r.epoch }
+
+func (r *testRule) total() (n uint64) {
+	for _, v := range r.charged {
+		n += v
+	}
+	return n
+}
+
+// hit counts n units of a client, as a limiter does.
+func (r *testRule) hit(client, n uint64) {
+	d := testDigest(client)
+	if !r.heavy.Add(d, n) {
+		r.heavy.Insert(d, n, fmt.Appendf(nil, "c%d", client))
+	}
+}
+
+// testDigest spreads clients over the sets.
+func testDigest(client uint64) sketch.Digest {
+	var h sketch.Hasher
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], client)
+	return h.Bytes(b[:])
+}
+
+func newTestRule(t testing.TB, name string, slots int) *testRule {
+	t.Helper()
+	h, err := sketch.NewHeavy(slots)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &testRule{name: name, heavy: h, epoch: time.Hour, charged: map[uint64]uint64{}}
+}
+
+// testNode is a State with one rule.
+type testNode struct {
+	*State
+	rule *testRule
+}
+
+func newTestNode(t testing.TB, name string, slots int, change func(*Config)) *testNode {
+	t.Helper()
+	r := newTestRule(t, "per-ip", slots)
+	c := Config{Cluster: "test", Node: name, Incarnation: 1, Rules: []Rule{r}}
+	if change != nil {
+		change(&c)
+	}
+	s, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &testNode{State: s, rule: r}
+}
+
+// knows makes n a member that b believes.
+func (n *testNode) knows(b *testNode) { n.Join(b.config.Node, b.config.Incarnation, 0) }
+
+// tick returns copies of the packets.
+func (n *testNode) tick(now time.Duration) (packets [][]byte) {
+	for _, p := range n.Tick(now) {
+		packets = append(packets, append([]byte(nil), p...))
+	}
+	return packets
+}
+
+func (n *testNode) mustReceive(t testing.TB, packets [][]byte, now time.Duration) {
+	t.Helper()
+	for _, p := range packets {
+		if err := n.Receive(p, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// mirrors checks that n's mirror of b is b's table.
+func (n *testNode) mirrorsTable(b *testNode) error {
+	m := n.State.mirrors[b.config.Node]
+	if m == nil {
+		return fmt.Errorf("%s has no mirror of %s", n.config.Node, b.config.Node)
+	}
+	var s sketch.Slot
+	for i := range b.rule.heavy.Slots() {
+		b.rule.heavy.Read(i, &s)
+		if !s.Live {
+			continue
+		}
+		got := m.tables[0].slot(uint64(i))
+		name := string(got.name[:got.nameLen])
+		if got.gen != s.Gen || got.count != s.Count || got.pos != s.Pos || got.shed != s.Shed || name != string(s.Name[:s.NameLen]) {
+			return fmt.Errorf("%s's mirror of %s: slot %d: gen %d count %d shed %d name %q, want %d %d %d %q",
+				n.config.Node, b.config.Node, i, got.gen, got.count, got.shed, name, s.Gen, s.Count, s.Shed, s.Name[:s.NameLen])
+		}
+	}
+	return nil
+}
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }

@@ -1,0 +1,139 @@
+package delta
+
+import "time"
+
+const (
+	// chunkSlots: few clients lie scattered over a table, so small chunks keep
+	// the mirror of a quiet node small.
+	chunkSlots = 32
+
+	// hoard is how long a node may save up growth that it is believed: after
+	// a partition it has much to tell.
+	hoard = time.Hour
+	// ahead is what a node is believed beyond the time that has passed, since
+	// packets bunch.
+	ahead = time.Second
+)
+
+// mirrorSlot is what is known of a slot of another node. The zero value is a
+// slot that was never heard of.
+type mirrorSlot struct {
+	pos, gen, count, shed uint64
+	marks                 marks
+	name                  [MaxName]byte
+	nameLen               uint8
+}
+
+type chunk [chunkSlots]mirrorSlot
+
+// mirrorTable mirrors the table of one rule, chunk by chunk as it is told.
+type mirrorTable struct {
+	hidden uint64 // see section
+	chunks []*chunk
+}
+
+// mirror is what is known of one incarnation of one node. It outlives
+// membership: what was charged must not be charged again after a partition.
+type mirror struct {
+	incarnation uint64
+	left        time.Duration // when it ceased to be a member
+	heard       time.Duration // the last packet
+	settled     time.Duration // from when on growth counts for rates
+
+	tokens float64 // units of growth that the node is believed, at heard
+
+	tables  []mirrorTable // as State.rules
+	seq     uint64        // the highest
+	packets uint64
+	merged  uint64 // entries that told something new
+	charged uint64 // units
+}
+
+func newMirror(incarnation uint64, rules []rule, maxRate uint64, now time.Duration) *mirror {
+	m := &mirror{
+		incarnation: incarnation, heard: now, settled: now + 2*markEvery,
+		tokens: float64(maxRate) * ahead.Seconds(), tables: make([]mirrorTable, len(rules)),
+	}
+	for i := range m.tables {
+		m.tables[i].chunks = make([]*chunk, (len(rules[i].own)+chunkSlots-1)/chunkSlots)
+	}
+	return m
+}
+
+// hear notes a packet: the node is believed more as time passes, and growth
+// that piled up in a silence is no rate.
+func (m *mirror) hear(seq, maxRate uint64, now time.Duration) {
+	passed := max(0, now-m.heard)
+	if passed > markEvery {
+		m.settled = now + 2*markEvery
+	}
+	m.tokens = min(m.tokens+float64(maxRate)*passed.Seconds(), float64(maxRate)*hoard.Seconds())
+	m.heard = max(m.heard, now)
+	m.seq = max(m.seq, seq)
+	m.packets++
+}
+
+// grant is how much of the growth the node is believed. What it counted before
+// anybody listened is charged whole: there is no more of that than slots.
+func (m *mirror) grant(g growth) uint64 {
+	if g.first {
+		return g.units
+	}
+	ok := g.units
+	if m.tokens < float64(ok) {
+		ok = uint64(m.tokens)
+	}
+	m.tokens -= float64(ok)
+	return ok
+}
+
+// slot returns slot i, making room for it.
+func (t *mirrorTable) slot(i uint64) *mirrorSlot {
+	c := &t.chunks[i/chunkSlots]
+	if *c == nil {
+		*c = new(chunk)
+	}
+	return &(*c)[i%chunkSlots]
+}
+
+// all calls f for each slot heard of.
+func (t *mirrorTable) all(f func(i int, s *mirrorSlot)) {
+	for c, ch := range t.chunks {
+		if ch == nil {
+			continue
+		}
+		for i := range ch {
+			if ch[i].gen > 0 {
+				f(c*chunkSlots+i, &ch[i])
+			}
+		}
+	}
+}
+
+// growth is what an entry told that was not known.
+type growth struct {
+	units, shed uint64
+	first       bool // of a slot that was never heard of
+}
+
+// merge takes the maximum of (generation, count), in this order. That is
+// idempotent and free of order, so loss, repetition and replay do no harm.
+func (s *mirrorSlot) merge(e *entry) (g growth) {
+	if e.gen < s.gen {
+		return growth{}
+	}
+	if e.gen > s.gen {
+		g.first = s.gen == 0
+		*s = mirrorSlot{pos: e.pos, gen: e.gen}
+	}
+	if e.count > s.count {
+		g.units, s.count = e.count-s.count, e.count
+	}
+	if e.shed > s.shed {
+		g.shed, s.shed = e.shed-s.shed, e.shed
+	}
+	if s.nameLen == 0 {
+		s.nameLen = uint8(copy(s.name[:], e.name))
+	}
+	return g
+}

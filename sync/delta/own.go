@@ -1,0 +1,122 @@
+package delta
+
+import (
+	"time"
+
+	"github.com/fastlimit/fastlimit/sketch"
+)
+
+// rule is one of the rules with what was told of its table.
+type rule struct {
+	Rule
+	identity uint64
+	heavy    *sketch.Heavy
+	own      []ownSlot
+
+	live   int           // slots with a client, as of the last Tick
+	unsent uint64        // the largest growth that the last Tick left out
+	turn   time.Duration // when the epoch ends
+	hidden uint64        // see section: in this epoch so far
+	before uint64        // hidden of the epoch before
+}
+
+// ownSlot is what was told of a slot of the own table.
+type ownSlot struct {
+	gen, count uint64 // as last told
+	marks      marks
+	markGen    uint64 // the generation that marks are of
+
+	// As of the scan of the last Tick.
+	waiting uint64 // units that were not told yet
+	size    uint8  // of the entry without name, bounded above; 0: no client
+	nameLen uint8
+	picked  uint8 // whether it goes along, and its name too
+}
+
+const (
+	notPicked uint8 = iota
+	picked
+	pickedNamed
+)
+
+// scan notes what s has to tell.
+func (o *ownSlot) scan(i int, s *sketch.Slot) {
+	o.picked, o.size, o.waiting = notPicked, 0, 0
+	if !s.Live {
+		return
+	}
+	o.size, o.nameLen = uint8(entrySize(i, s)), s.NameLen
+	o.waiting = s.Count
+	if s.Gen == o.gen {
+		o.waiting -= min(s.Count, o.count)
+	}
+}
+
+// told notes that s was told.
+func (o *ownSlot) told(s *sketch.Slot) { o.gen, o.count, o.waiting = s.Gen, s.Count, 0 }
+
+// roll sets a mark. Units of an earlier client of the slot are not its own.
+func (o *ownSlot) roll(s *sketch.Slot) {
+	if s.Gen != o.markGen {
+		o.marks, o.markGen = marks{}, s.Gen
+	}
+	o.marks.roll(s.Count + s.Shed)
+}
+
+// recent is the growth since the mark before the last.
+func (o *ownSlot) recent(s *sketch.Slot) uint64 {
+	if s.Gen != o.markGen {
+		return s.Count + s.Shed
+	}
+	return o.marks.since(s.Count + s.Shed)
+}
+
+// scan reads the whole table, offers what grew, and marks if it is time to.
+func (r *rule) scan(index int, p *picks, mark bool) {
+	var s sketch.Slot
+	r.live = 0
+	for i := range r.own {
+		r.heavy.Read(i, &s)
+		o := &r.own[i]
+		o.scan(i, &s)
+		if mark {
+			o.roll(&s)
+		}
+		if o.size == 0 {
+			continue
+		}
+		r.live++
+		if o.waiting == 0 {
+			continue
+		}
+		k := pick{growth: o.waiting, rule: uint16(index), slot: uint32(i), size: uint16(o.size)}
+		if s.Gen != o.gen {
+			k.size, k.named = k.size+uint16(o.nameLen), true
+		}
+		p.offer(k)
+	}
+}
+
+// left notes what the tick left out.
+func (r *rule) left() {
+	r.unsent = 0
+	for i := range r.own {
+		r.unsent = max(r.unsent, r.own[i].waiting)
+	}
+	r.hidden = max(r.hidden, r.heavy.Floor()+r.unsent)
+}
+
+// epoch ends the epoch if it is due.
+func (r *rule) epoch(now time.Duration) {
+	switch {
+	case r.turn == 0:
+		r.turn = now + r.Epoch()
+	case now >= r.turn:
+		r.turn = now + r.Epoch()
+		r.before, r.hidden = max(r.hidden, r.heavy.Floor()+r.unsent), 0
+		r.heavy.Turn()
+	}
+}
+
+// hides is what the rule's table may hide of one client in an epoch.
+func (r *rule) hides() uint64 { return max(r.hidden, r.before) }

@@ -1,0 +1,59 @@
+package delta
+
+// Reason is why a packet, or a part of one, was not merged.
+type Reason uint8
+
+// The reasons. All but the last three drop the whole packet.
+const (
+	Malformed        Reason = iota // does not parse to its very end
+	Oversized                      // longer than [MaxPacket]
+	Version                        // another version of the format
+	Cluster                        // of a cluster of another name
+	Self                           // names this node as its sender
+	Ignored                        // from a node in Config.Ignore
+	UnknownNode                    // from a node that is no member
+	StaleIncarnation               // not from the member's present life
+	TooManyNodes                   // from a member beyond Config.MaxNodes
+	UnknownRule                    // a section of a rule that this node does not have, or has otherwise
+	Slots                          // an entry beyond this node's own table
+	Cap                            // growth beyond Config.MaxRate: recorded, not charged
+	reasonCount
+
+	accepted = reasonCount
+)
+
+var reasonNames = [reasonCount]string{
+	"malformed", "oversized", "version", "cluster", "self", "ignored",
+	"unknown_node", "stale_incarnation", "nodes", "rule", "slots", "cap",
+}
+
+// Reasons are all reasons, for those who export a counter of each.
+func Reasons() []Reason {
+	all := make([]Reason, reasonCount)
+	for i := range all {
+		all[i] = Reason(i)
+	}
+	return all
+}
+
+// String is the reason's name in metrics.
+func (r Reason) String() string {
+	if r >= reasonCount {
+		return "unknown"
+	}
+	return reasonNames[r]
+}
+
+// Rejected is the error of [State.Receive]: nothing of the packet was merged.
+type Rejected struct {
+	Reason Reason
+	Node   string // the sender as far as it is known: what the packet says, not more
+}
+
+// Error implements error.
+func (r *Rejected) Error() string {
+	if r.Node == "" {
+		return "fastlimit/sync/delta: packet rejected: " + r.Reason.String()
+	}
+	return "fastlimit/sync/delta: packet of " + quote(r.Node) + " rejected: " + r.Reason.String()
+}

@@ -1,0 +1,225 @@
+package delta
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// State is what a node knows of the heavy hitters of all nodes, and what it has
+// told of its own. It starts no goroutine and reads no clock: now is monotonic
+// time from any start, on one clock for all calls to a State. It is safe for
+// concurrent use; calls wait for each other. The zero value is not usable: call
+// [New].
+type State struct {
+	config  Config
+	cluster uint64 // hash of its name
+	node    []byte
+	byID    map[uint64]int // identity → index of rules
+
+	mu      sync.Mutex // guards all below
+	rules   []rule
+	members map[string]member
+	mirrors map[string]*mirror
+	picks   picks
+	writer  writer
+	seq     uint64           // of the last Tick
+	marked  [2]time.Duration // when the mark before the last was set, and the last
+	counts  counts
+	latest  time.Duration // the last time told
+}
+
+// member is a node that the membership tells of.
+type member struct {
+	incarnation uint64
+	joined      time.Duration
+}
+
+// New checks the configuration. Its error joins all that is wrong.
+func New(c Config) (*State, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &State{
+		config: c, cluster: clusterHash(c.Cluster), byID: map[uint64]int{},
+		members: map[string]member{}, mirrors: map[string]*mirror{},
+	}
+	s.config.Ignore = slices.Clone(c.Ignore)
+	for _, r := range c.Rules {
+		h := r.Heavy()
+		if h == nil {
+			continue
+		}
+		s.byID[r.Identity()] = len(s.rules)
+		s.rules = append(s.rules, rule{Rule: r, identity: r.Identity(), heavy: h, own: make([]ownSlot, h.Slots())})
+	}
+	s.node, s.writer = []byte(c.Node), newWriter(&c)
+	return s, nil
+}
+
+func (s *State) lock(now time.Duration) {
+	s.mu.Lock()
+	s.latest = max(s.latest, now)
+}
+
+// Join tells that node is a member, alive with this incarnation: from now on
+// its packets count. What was heard of the same incarnation before is still
+// known; another one counts anew.
+func (s *State) Join(node string, incarnation uint64, now time.Duration) {
+	s.lock(now)
+	defer s.mu.Unlock()
+	if m, ok := s.members[node]; ok && m.incarnation == incarnation || node == s.config.Node {
+		return
+	}
+	s.members[node] = member{incarnation: incarnation, joined: now}
+}
+
+// Leave tells that node is no member any more: its packets do not count. What
+// was heard of it stays known, for it may be back after a partition, until
+// there is another incarnation or no room.
+func (s *State) Leave(node string, now time.Duration) {
+	s.lock(now)
+	defer s.mu.Unlock()
+	delete(s.members, node)
+	if m := s.mirrors[node]; m != nil {
+		m.left = now
+	}
+}
+
+// Receive merges a packet from another node, or tells in a [*Rejected] why it
+// merged nothing of it. Parts that it left out, a rule that it does not have
+// for one, are counted in Stats only. The packet is not kept.
+func (s *State) Receive(packet []byte, now time.Duration) error {
+	s.lock(now)
+	defer s.mu.Unlock()
+	s.counts.receivedPackets++
+	s.counts.receivedBytes += uint64(len(packet))
+	node, reason := s.receiveLocked(packet, now)
+	if reason == accepted {
+		return nil
+	}
+	s.counts.rejected[reason]++
+	return &Rejected{Reason: reason, Node: string(node)}
+}
+
+func (s *State) receiveLocked(packet []byte, now time.Duration) (node []byte, _ Reason) {
+	if len(packet) > MaxPacket {
+		return nil, Oversized
+	}
+	r := reader{b: packet}
+	if string(r.bytes(len(magic))) != magic {
+		return nil, Malformed
+	}
+	if v := r.byte(); v != version && !r.bad {
+		return nil, Version
+	}
+	h := r.header()
+	if r.bad {
+		return nil, Malformed
+	}
+	if h.cluster != s.cluster {
+		return h.node, Cluster
+	}
+	// Before anything is merged: half of a packet is no packet.
+	if !wellFormed(r.b) {
+		return h.node, Malformed
+	}
+	m, reason := s.senderLocked(&h, now)
+	if m == nil {
+		return h.node, reason
+	}
+	m.hear(h.seq, s.config.MaxRate, now)
+	s.mergeLocked(m, r, now)
+	return h.node, accepted
+}
+
+// senderLocked is the mirror of a packet's sender, if that is to be believed.
+func (s *State) senderLocked(h *header, now time.Duration) (*mirror, Reason) {
+	node := string(h.node)
+	if node == s.config.Node {
+		return nil, Self
+	}
+	if slices.Contains(s.config.Ignore, node) {
+		return nil, Ignored
+	}
+	known, ok := s.members[node]
+	if !ok {
+		return nil, UnknownNode
+	}
+	if known.incarnation != h.incarnation {
+		return nil, StaleIncarnation
+	}
+	m := s.mirrors[node]
+	if m != nil && m.incarnation == h.incarnation {
+		return m, accepted
+	}
+	if m == nil && len(s.mirrors) >= s.config.MaxNodes && !s.forgetLocked() {
+		return nil, TooManyNodes
+	}
+	m = newMirror(h.incarnation, s.rules, s.config.MaxRate, now)
+	s.mirrors[node] = m
+	return m, accepted
+}
+
+// forgetLocked makes room for another mirror: the node that left first goes.
+func (s *State) forgetLocked() bool {
+	var first string
+	for node, m := range s.mirrors {
+		if _, ok := s.members[node]; ok {
+			continue
+		}
+		if f := s.mirrors[first]; f == nil || m.left < f.left || m.left == f.left && node < first {
+			first = node
+		}
+	}
+	_, found := s.mirrors[first]
+	delete(s.mirrors, first)
+	return found
+}
+
+// mergeLocked merges the sections that r is at.
+func (s *State) mergeLocked(m *mirror, r reader, now time.Duration) {
+	for r.more() {
+		sec := r.section()
+		i, known := s.byID[sec.identity]
+		if !known {
+			s.counts.rejected[UnknownRule]++
+		} else {
+			m.tables[i].hidden = sec.hidden
+		}
+		for range sec.entries {
+			e := r.entry(&sec)
+			switch {
+			case !known:
+			case e.slot >= uint64(len(s.rules[i].own)):
+				s.counts.rejected[Slots]++
+			default:
+				s.mergeEntryLocked(m, i, &e, now)
+			}
+		}
+	}
+}
+
+// mergeEntryLocked charges what an entry tells that was not known.
+func (s *State) mergeEntryLocked(m *mirror, i int, e *entry, now time.Duration) {
+	slot := m.tables[i].slot(e.slot)
+	g := slot.merge(e)
+	if g.units == 0 && g.shed == 0 {
+		return
+	}
+	if now < m.settled {
+		slot.marks.skip(g.units + g.shed)
+	}
+	m.merged++
+	s.counts.merged++
+	ok := m.grant(g)
+	if ok < g.units {
+		s.counts.rejected[Cap]++
+	}
+	if ok > 0 {
+		s.rules[i].ChargePeer(slot.pos, ok)
+		m.charged += ok
+		s.counts.charged += ok
+	}
+}
