@@ -103,17 +103,25 @@ func (n *testNode) mirrorsTable(b *testNode) error {
 	if m == nil {
 		return fmt.Errorf("%s has no mirror of %s", n.config.Node, b.config.Node)
 	}
+	if err := sameTable(b.rule.heavy, &m.tables[0]); err != nil {
+		return fmt.Errorf("%s's mirror of %s: %w", n.config.Node, b.config.Node, err)
+	}
+	return nil
+}
+
+// sameTable checks that a mirror has all that is live in a table.
+func sameTable(h *sketch.Heavy, mirror *mirrorTable) error {
 	var s sketch.Slot
-	for i := range b.rule.heavy.Slots() {
-		b.rule.heavy.Read(i, &s)
+	for i := range h.Slots() {
+		h.Read(i, &s)
 		if !s.Live {
 			continue
 		}
-		got := m.tables[0].slot(uint64(i))
+		got := mirror.slot(uint64(i))
 		name := string(got.name[:got.nameLen])
 		if got.gen != s.Gen || got.count != s.Count || got.pos != s.Pos || got.shed != s.Shed || name != string(s.Name[:s.NameLen]) {
-			return fmt.Errorf("%s's mirror of %s: slot %d: gen %d count %d shed %d name %q, want %d %d %d %q",
-				n.config.Node, b.config.Node, i, got.gen, got.count, got.shed, name, s.Gen, s.Count, s.Shed, s.Name[:s.NameLen])
+			return fmt.Errorf("slot %d: gen %d count %d shed %d name %q, want %d %d %d %q",
+				i, got.gen, got.count, got.shed, name, s.Gen, s.Count, s.Shed, s.Name[:s.NameLen])
 		}
 	}
 	return nil

@@ -22,6 +22,7 @@ type mirrorSlot struct {
 	marks                 marks
 	name                  [MaxName]byte
 	nameLen               uint8
+	silence               uint32 // mirror.silences as of the last news
 }
 
 type chunk [chunkSlots]mirrorSlot
@@ -38,7 +39,7 @@ type mirror struct {
 	incarnation uint64
 	left        time.Duration // when it ceased to be a member
 	heard       time.Duration // the last packet
-	settled     time.Duration // from when on growth counts for rates
+	silences    uint32        // times that it was met after a while
 
 	tokens float64 // units of growth that the node is believed, at heard
 
@@ -51,7 +52,7 @@ type mirror struct {
 
 func newMirror(incarnation uint64, rules []rule, maxRate uint64, now time.Duration) *mirror {
 	m := &mirror{
-		incarnation: incarnation, heard: now, settled: now + 2*markEvery,
+		incarnation: incarnation, heard: now, silences: 1,
 		tokens: float64(maxRate) * ahead.Seconds(), tables: make([]mirrorTable, len(rules)),
 	}
 	for i := range m.tables {
@@ -60,12 +61,11 @@ func newMirror(incarnation uint64, rules []rule, maxRate uint64, now time.Durati
 	return m
 }
 
-// hear notes a packet: the node is believed more as time passes, and growth
-// that piled up in a silence is no rate.
+// hear notes a packet: the node is believed more as time passes.
 func (m *mirror) hear(seq, maxRate uint64, now time.Duration) {
 	passed := max(0, now-m.heard)
 	if passed > markEvery {
-		m.settled = now + 2*markEvery
+		m.silences++
 	}
 	m.tokens = min(m.tokens+float64(maxRate)*passed.Seconds(), float64(maxRate)*hoard.Seconds())
 	m.heard = max(m.heard, now)
@@ -124,7 +124,7 @@ func (s *mirrorSlot) merge(e *entry) (g growth) {
 	}
 	if e.gen > s.gen {
 		g.first = s.gen == 0
-		*s = mirrorSlot{pos: e.pos, gen: e.gen}
+		*s = mirrorSlot{pos: e.pos, gen: e.gen, silence: s.silence}
 	}
 	if e.count > s.count {
 		g.units, s.count = e.count-s.count, e.count

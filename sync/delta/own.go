@@ -106,14 +106,15 @@ func (r *rule) left() {
 	r.hidden = max(r.hidden, r.heavy.Floor()+r.unsent)
 }
 
-// epoch ends the epoch if it is due.
+// epoch ends the epoch if it is due. That comes after the packets of a tick: a
+// new epoch gives slots up easily, and they have just been told.
 func (r *rule) epoch(now time.Duration) {
 	switch {
 	case r.turn == 0:
 		r.turn = now + r.Epoch()
 	case now >= r.turn:
 		r.turn = now + r.Epoch()
-		r.before, r.hidden = max(r.hidden, r.heavy.Floor()+r.unsent), 0
+		r.before, r.hidden = r.hidden, 0
 		r.heavy.Turn()
 	}
 }

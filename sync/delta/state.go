@@ -130,7 +130,7 @@ func (s *State) receiveLocked(packet []byte, now time.Duration) (node []byte, _ 
 		return h.node, reason
 	}
 	m.hear(h.seq, s.config.MaxRate, now)
-	s.mergeLocked(m, r, now)
+	s.mergeLocked(m, r)
 	return h.node, accepted
 }
 
@@ -179,7 +179,7 @@ func (s *State) forgetLocked() bool {
 }
 
 // mergeLocked merges the sections that r is at.
-func (s *State) mergeLocked(m *mirror, r reader, now time.Duration) {
+func (s *State) mergeLocked(m *mirror, r reader) {
 	for r.more() {
 		sec := r.section()
 		i, known := s.byID[sec.identity]
@@ -195,20 +195,21 @@ func (s *State) mergeLocked(m *mirror, r reader, now time.Duration) {
 			case e.slot >= uint64(len(s.rules[i].own)):
 				s.counts.rejected[Slots]++
 			default:
-				s.mergeEntryLocked(m, i, &e, now)
+				s.mergeEntryLocked(m, i, &e)
 			}
 		}
 	}
 }
 
 // mergeEntryLocked charges what an entry tells that was not known.
-func (s *State) mergeEntryLocked(m *mirror, i int, e *entry, now time.Duration) {
+func (s *State) mergeEntryLocked(m *mirror, i int, e *entry) {
 	slot := m.tables[i].slot(e.slot)
 	g := slot.merge(e)
 	if g.units == 0 && g.shed == 0 {
 		return
 	}
-	if now < m.settled {
+	if slot.silence != m.silences { // what piled up in a silence is no rate
+		slot.silence = m.silences
 		slot.marks.skip(g.units + g.shed)
 	}
 	m.merged++

@@ -19,7 +19,6 @@ func (s *State) Tick(now time.Duration) [][]byte {
 	w.begin(&header{cluster: s.cluster, incarnation: s.config.Incarnation, seq: s.seq, node: s.node})
 	p.begin(w.budget(len(s.rules)))
 	for i := range s.rules {
-		s.rules[i].epoch(now)
 		s.rules[i].scan(i, p, mark)
 	}
 	p.pass(s.rules)
@@ -27,6 +26,7 @@ func (s *State) Tick(now time.Duration) [][]byte {
 	s.writeLocked()
 	for i := range s.rules {
 		s.rules[i].left()
+		s.rules[i].epoch(now)
 	}
 	packets := w.end()
 	s.counts.sentPackets += uint64(len(packets))

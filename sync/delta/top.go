@@ -34,7 +34,7 @@ type talker struct {
 }
 
 // Top returns the n clients of highest rate over all nodes, highest first.
-// Rates of a node that was just joined, or was silent, count after 10 s.
+// Rates of a node that was just joined, or was silent, are low for 10 s.
 func (s *State) Top(n int, now time.Duration) []Talker {
 	s.lock(now)
 	defer s.mu.Unlock()

@@ -2,8 +2,7 @@ package delta
 
 // writer writes the packets of a tick into one buffer, which it reuses.
 type writer struct {
-	packetSize int
-	maxPackets int
+	packetSize, maxBytes int
 
 	buf     []byte
 	packets [][]byte // slices of buf
@@ -11,6 +10,7 @@ type writer struct {
 	header  []byte
 
 	start     int // where the open packet begins in buf
+	room      int // its size at most
 	open      int // index of the rule whose section is open; -1: none
 	entriesAt int // where the number of its entries stands
 	entries   int
@@ -20,19 +20,33 @@ type writer struct {
 const slack = maxSection + minEntry + 4*9 + MaxName
 
 func newWriter(c *Config) writer {
-	n := c.MaxBytes / c.PacketSize
 	return writer{
-		packetSize: c.PacketSize, maxPackets: n,
+		packetSize: c.PacketSize, maxBytes: c.MaxBytes,
 		buf:     make([]byte, 0, c.MaxBytes+slack),
-		packets: make([][]byte, 0, n),
+		packets: make([][]byte, 0, c.MaxBytes/c.PacketSize+2),
 	}
 }
 
 // budget is how many bytes of entries fit for sure, with sections of that many
 // rules. The end of a packet may stay empty, and a section may be cut in two.
 func (w *writer) budget(rules int) int {
-	room := w.maxPackets * (w.packetSize - len(w.header) - slack)
-	return max(room-rules*maxSection, room/2)
+	room := 0
+	for left := w.maxBytes; ; {
+		size := w.next(left)
+		if size == 0 {
+			return max(room-rules*maxSection, room/2)
+		}
+		left -= size
+		room += size - len(w.header) - slack
+	}
+}
+
+// next is the size of the next packet when so many bytes are left.
+func (w *writer) next(left int) int {
+	if left < minPacketSize {
+		return 0
+	}
+	return min(left, w.packetSize)
 }
 
 func (w *writer) begin(h *header) {
@@ -41,6 +55,7 @@ func (w *writer) begin(h *header) {
 	w.bytes = 0
 	w.buf = append(w.buf[:0], w.header...)
 	w.start, w.open = 0, -1
+	w.room = w.next(w.maxBytes)
 }
 
 // write adds an entry of rule i, whose section has that head, and reports
@@ -54,7 +69,7 @@ func (w *writer) write(i int, s *section, e *entry) bool {
 			w.open, w.entriesAt, w.entries = i, len(w.buf)-2, 0
 		}
 		w.buf = appendEntry(w.buf, e)
-		if len(w.buf)-w.start <= w.packetSize {
+		if len(w.buf)-w.start <= w.room {
 			w.entries++
 			return true
 		}
@@ -62,10 +77,12 @@ func (w *writer) write(i int, s *section, e *entry) bool {
 		if open != i {
 			w.open = -1
 		}
-		if len(w.packets) == w.maxPackets-1 || before == w.start+len(w.header) {
+		next := w.next(w.maxBytes - before)
+		if next == 0 || before == w.start+len(w.header) {
 			return false
 		}
 		w.closePacket()
+		w.room = next
 		w.start = len(w.buf)
 		w.buf = append(w.buf, w.header...)
 	}

@@ -1,0 +1,125 @@
+package delta
+
+import "time"
+
+// simNetwork loses, doubles, delays and reorders, and is cut in two at times.
+type simNetwork struct {
+	loss, double  float64
+	delay, jitter time.Duration
+	notice        time.Duration // until membership tells of what has changed
+
+	sim  *sim
+	side []bool // of the partition, by index of node; nil: none
+}
+
+func (w *simNetwork) init(s *sim) {
+	w.sim = s
+	if w.notice == 0 {
+		w.notice = time.Second
+	}
+}
+
+func (w *simNetwork) cut(a, b *simNode) bool {
+	return w.side != nil && w.side[a.index] != w.side[b.index]
+}
+
+func (w *simNetwork) send(from, to *simNode, packet []byte) {
+	s := w.sim
+	if w.cut(from, to) {
+		return
+	}
+	loss, double, jitter := w.loss, w.double, w.jitter
+	if s.quiet && s.now() > s.healed {
+		loss, double, jitter = 0, 0, 0 // the last fault is over
+	}
+	copies := 1
+	if s.rng.Float64() < double {
+		copies = 2
+	}
+	for range copies {
+		if s.rng.Float64() < loss {
+			continue
+		}
+		d := w.delay
+		if jitter > 0 {
+			d += time.Duration(s.rng.Int64N(int64(jitter)))
+		}
+		s.after(d, func() { to.receive(from, packet) })
+	}
+}
+
+// meet has two nodes learn of each other, or again, each in its own time.
+func (w *simNetwork) meet(a, b *simNode) {
+	for _, p := range [][2]*simNode{{a, b}, {b, a}} {
+		w.sim.after(time.Duration(w.sim.rng.Int64N(int64(w.notice)/4)), func() {
+			if p[0].up && p[1].up && !w.cut(p[0], p[1]) {
+				p[0].state.Join(p[1].name, p[1].incarnation, p[0].clock())
+			}
+		})
+	}
+}
+
+// part has a learn that b is gone.
+func (w *simNetwork) part(a, b *simNode) {
+	w.sim.after(w.notice/2+time.Duration(w.sim.rng.Int64N(int64(w.notice)/2)), func() {
+		gone := !b.up && w.sim.nodes[b.index] == b || w.cut(a, b)
+		if a.up && gone {
+			a.state.Leave(b.name, a.clock())
+		}
+	})
+}
+
+// split cuts the cluster in two and heals it in the end.
+func (s *sim) split() {
+	w := &s.network
+	w.side = make([]bool, len(s.nodes))
+	for i := range w.side {
+		w.side[i] = s.rng.IntN(2) == 0
+	}
+	w.side[0], w.side[len(w.side)-1] = true, false
+	s.pairs(func(a, b *simNode) {
+		if w.cut(a, b) {
+			w.part(a, b)
+		}
+	})
+	s.after(s.partition, func() {
+		w.side = nil
+		s.pairs(func(a, b *simNode) {
+			if a.index < b.index {
+				w.meet(a, b)
+			}
+		})
+	})
+}
+
+func (s *sim) pairs(f func(a, b *simNode)) {
+	for _, a := range s.nodes {
+		for _, b := range s.nodes {
+			if a != nil && b != nil && a != b && a.up && b.up {
+				f(a, b)
+			}
+		}
+	}
+}
+
+// crash ends a life of node i, and begins another after a while.
+func (s *sim) crash(i int) {
+	n := s.nodes[i]
+	if n == nil || !n.up {
+		return
+	}
+	n.up = false
+	untold := false
+	for _, o := range s.nodes {
+		if o == nil || o == n || !o.up {
+			continue
+		}
+		s.network.part(o, n)
+		untold = untold || len(o.pending[n]) > 0
+		delete(o.pending, n) // what it did not tell, nobody will
+	}
+	if untold {
+		s.deaths++
+	}
+	s.after(time.Duration(s.rng.Int64N(int64(3*time.Second))), func() { s.boot(i) })
+}

@@ -1,0 +1,278 @@
+package delta
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bucket/memstore"
+	"github.com/fastlimit/fastlimit/sketch"
+)
+
+// simConfig is a cluster and what happens to it.
+type simConfig struct {
+	nodes, slots int
+	rule         fastlimit.RuleConfig
+	interval     time.Duration // of ticks
+	duration     time.Duration // of traffic
+	network      simNetwork
+	skew         bool          // clocks and ticks of the nodes differ
+	restarts     int           // nodes that die and come back
+	crashTold    bool          // they tell all before they die
+	late         bool          // the last node joins half-way
+	partition    time.Duration // from a third of the duration on
+	flood        int           // requests/s of other clients
+	small        bool          // few bytes per tick
+}
+
+// sim is a cluster of real limiters and States around one exact store, in fake
+// time, on one goroutine.
+type sim struct {
+	simConfig
+	t       testing.TB
+	rng     *rand.Rand
+	start   time.Time
+	events  simEvents
+	store   *memstore.Store
+	secret  [32]byte
+	nodes   []*simNode // alive or down, by index
+	lives   []*simNode // every incarnation ever
+	clients []*simClient
+	tracked map[uint64]*simClient // by position
+	quiet   bool                  // traffic has ended
+	healed  time.Duration         // when the last fault ended
+
+	lag    time.Duration // the longest until a hit was charged everywhere
+	lost   uint64        // the most units of a client and epoch that a peer was never told
+	hid    uint64        // the largest Hidden: f
+	deaths int           // with something untold
+}
+
+// simNode is one life of one node.
+type simNode struct {
+	sim         *sim
+	index       int
+	name        string
+	incarnation uint64
+	up          bool
+	joined      time.Duration
+	limiter     *fastlimit.Limiter
+	rule        *fastlimit.Rule
+	state       *State
+	offset      time.Duration
+	drift       float64
+	epoch       int // of its table
+	turn        time.Duration
+	from        *simNode           // whose packet is being merged
+	pending     map[*simNode][]hit // hits of others that it has not heard of
+	charged     map[*simNode]map[uint64]uint64
+	gone        map[lostKey]uint64 // units that it will never hear of
+}
+
+type lostKey struct {
+	from  *simNode
+	pos   uint64
+	epoch int
+}
+
+// hit is a unit that a node counted in a slot.
+type hit struct {
+	at              time.Duration
+	slot            int
+	gen, count, pos uint64
+	epoch           int
+}
+
+// chargeSpy is a rule that notes what is charged.
+type chargeSpy struct {
+	*fastlimit.Rule
+	node *simNode
+}
+
+func (c chargeSpy) ChargePeer(pos, units uint64) {
+	n := c.node
+	if n.charged[n.from] == nil {
+		n.charged[n.from] = map[uint64]uint64{}
+	}
+	n.charged[n.from][pos] += units
+	c.Rule.ChargePeer(pos, units)
+}
+
+type simEvent struct {
+	at  time.Duration
+	seq int
+	do  func()
+}
+
+type simEvents struct {
+	list []simEvent
+	seq  int
+}
+
+func (e *simEvents) Len() int { return len(e.list) }
+func (e *simEvents) Less(i, j int) bool {
+	a, b := &e.list[i], &e.list[j]
+	return a.at < b.at || a.at == b.at && a.seq < b.seq
+}
+func (e *simEvents) Swap(i, j int) { e.list[i], e.list[j] = e.list[j], e.list[i] }
+func (e *simEvents) Push(x any)    { e.list = append(e.list, x.(simEvent)) }
+func (e *simEvents) Pop() any {
+	last := len(e.list) - 1
+	x := e.list[last]
+	e.list = e.list[:last]
+	return x
+}
+
+// after runs do that much later.
+func (s *sim) after(d time.Duration, do func()) {
+	s.events.seq++
+	heap.Push(&s.events, simEvent{at: s.now() + max(d, 0), seq: s.events.seq, do: do})
+}
+
+func (s *sim) now() time.Duration { return time.Since(s.start) }
+
+// run lets time pass until then.
+func (s *sim) run(until time.Duration) {
+	for s.events.Len() > 0 && s.events.list[0].at <= until {
+		e := heap.Pop(&s.events).(simEvent)
+		if d := e.at - s.now(); d > 0 {
+			time.Sleep(d)
+		}
+		e.do()
+	}
+	if d := until - s.now(); d > 0 {
+		time.Sleep(d)
+	}
+}
+
+func newSim(t testing.TB, c simConfig, seed uint64) *sim {
+	s := &sim{
+		simConfig: c, t: t, rng: newRand(seed), start: time.Now(), store: memstore.New(memstore.Config{}),
+		secret: [32]byte{1, byte(seed)}, tracked: map[uint64]*simClient{},
+	}
+	t.Cleanup(func() { _ = s.store.Close(context.Background()) })
+	s.network.init(s)
+	for i := range c.nodes {
+		s.nodes = append(s.nodes, nil)
+		wait := time.Duration(0)
+		if c.late && i == c.nodes-1 {
+			wait = c.duration / 2
+		}
+		if wait == 0 {
+			s.boot(i)
+		} else {
+			s.fault(wait, 0, func() { s.boot(i) })
+		}
+	}
+	for range c.restarts {
+		i := s.rng.IntN(c.nodes)
+		s.fault(time.Duration(s.rng.Int64N(int64(c.duration))), 5*time.Second, func() { s.crash(i) })
+	}
+	if c.partition > 0 {
+		s.fault(c.duration/3, c.partition+3*time.Second, s.split)
+	}
+	return s
+}
+
+// fault does something, whose effects last so long.
+func (s *sim) fault(at, lasts time.Duration, do func()) {
+	s.healed = max(s.healed, at+lasts)
+	s.after(at, do)
+}
+
+// boot starts a new life of node i.
+func (s *sim) boot(i int) {
+	n := &simNode{
+		sim: s, index: i, name: fmt.Sprintf("node-%d", i), incarnation: s.rng.Uint64(), up: true, joined: s.now(), drift: 1,
+		pending: map[*simNode][]hit{}, charged: map[*simNode]map[uint64]uint64{}, gone: map[lostKey]uint64{},
+	}
+	interval := s.interval
+	if s.skew {
+		n.offset = time.Duration(s.rng.Int64N(int64(1000 * time.Hour)))
+		n.drift = 0.95 + 0.1*s.rng.Float64()
+	}
+	var err error
+	n.limiter, err = fastlimit.New(fastlimit.Config{
+		Rules: []fastlimit.RuleConfig{s.simConfig.rule}, Memory: fastlimit.MinMemory + 1<<20, Store: s.store,
+		HeavyHitters: s.slots, Nodes: s.simConfig.nodes, Secret: s.secret,
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	n.rule, _ = n.limiter.Rule(s.simConfig.rule.Name)
+	c := Config{Cluster: "sim", Node: n.name, Incarnation: n.incarnation, Rules: []Rule{chargeSpy{n.rule, n}}, MaxNodes: s.simConfig.nodes}
+	if s.small {
+		c.PacketSize, c.MaxBytes = minPacketSize, 3*minPacketSize
+	}
+	if n.state, err = New(c); err != nil {
+		s.t.Fatal(err)
+	}
+	s.nodes[i] = n
+	s.lives = append(s.lives, n)
+	for _, o := range s.nodes {
+		if o == nil || o == n || !o.up {
+			continue
+		}
+		s.network.meet(o, n)
+		s.catchUp(n, o)
+	}
+	var beat func()
+	beat = func() {
+		if !n.up {
+			return
+		}
+		n.tick()
+		s.after(interval, beat)
+	}
+	s.after(time.Duration(s.rng.Int64N(int64(interval))), beat)
+}
+
+// clock is the node's own.
+func (n *simNode) clock() time.Duration {
+	return n.offset + time.Duration(float64(n.sim.now())*n.drift)
+}
+
+func (n *simNode) tick() {
+	n.limiter.Advance(n.limiter.Now())
+	packets := n.state.Tick(n.clock())
+	if t := n.state.rules[0].turn; t != n.turn {
+		n.turn = t
+		n.epoch++
+	}
+	n.sim.hid = max(n.sim.hid, n.state.rules[0].hides())
+	for _, o := range n.sim.nodes {
+		if o == nil || o == n || !o.up {
+			continue
+		}
+		for _, p := range packets {
+			n.sim.network.send(n, o, append([]byte(nil), p...))
+		}
+	}
+}
+
+func (n *simNode) receive(from *simNode, packet []byte) {
+	if !n.up {
+		return
+	}
+	n.from = from
+	_ = n.state.Receive(packet, n.clock()) // rejected: not a member at present
+	n.settle(from)
+}
+
+func addrOf(i int) netip.Addr {
+	return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
+}
+
+func (s *sim) position(a netip.Addr) uint64 {
+	h, err := sketch.NewHasher(s.secret, s.simConfig.rule.Name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	b := a.As4()
+	return h.Word4(uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])).Pos
+}
