@@ -96,13 +96,14 @@ func (s *sim) ask(c *simClient, node int) {
 // counted notes a hit for all who are to hear of it.
 func (n *simNode) counted(c *simClient, now time.Duration) {
 	h, ok := n.find(c.pos)
-	if !ok {
-		n.sim.t.Fatalf("%s was counted by %s and is not in its table", c.name, n.name)
-	}
-	h.at, h.epoch = now, n.epoch
+	h.at, h.epoch, h.pos = now, n.epoch, c.pos
 	for _, o := range n.sim.nodes {
-		if o != nil && o != n && o.up {
+		switch {
+		case o == nil, o == n, !o.up:
+		case ok:
 			o.pending[n] = append(o.pending[n], h)
+		default:
+			o.lose(n, h)
 		}
 	}
 }
@@ -128,6 +129,13 @@ func (s *sim) catchUp(n, o *simNode) {
 	}
 }
 
+// lose notes that n will never hear of a hit.
+func (n *simNode) lose(from *simNode, h hit) {
+	k := lostKey{from, h.pos, h.epoch}
+	n.gone[k]++
+	n.sim.lost = max(n.sim.lost, n.gone[k])
+}
+
 // settle strikes off what n has heard of from that node by now.
 func (n *simNode) settle(from *simNode) {
 	hits := n.pending[from]
@@ -145,9 +153,7 @@ func (n *simNode) settle(from *simNode) {
 		case slot.gen == h.gen && slot.count >= h.count:
 			n.sim.lag = max(n.sim.lag, n.sim.now()-h.at)
 		case slot.gen > h.gen:
-			k := lostKey{from, h.pos, h.epoch}
-			n.gone[k]++
-			n.sim.lost = max(n.sim.lost, n.gone[k])
+			n.lose(from, h)
 		default:
 			rest = append(rest, h)
 		}

@@ -155,18 +155,19 @@ func TestEpoch(t *testing.T) {
 	for i := range uint64(4) {
 		a.rule.hit(i, 10+i)
 	}
+	a.rule.hit(4, 2) // finds no slot
 	now := 7 * time.Hour
 	a.tick(now)
 	a.tick(now + 9900*time.Millisecond)
 	if w := weight(); w != 46 {
 		t.Errorf("weights of %d before the epoch ends", w)
 	}
-	if h := a.Stats().Rules[0].Hidden; h != 10 {
-		t.Errorf("hidden %d, want the least weight", h)
+	if h := a.Stats().Rules[0].Hidden; h != 2 {
+		t.Errorf("hidden %d, want 2", h)
 	}
 	a.tick(now + 10*time.Second)
-	if h := a.Stats().Rules[0].Hidden; h != 10 {
-		t.Errorf("hidden %d in the epoch before, want 10", h)
+	if h := a.Stats().Rules[0].Hidden; h != 2 {
+		t.Errorf("hidden %d in the epoch before, want 2", h)
 	}
 	a.tick(now + 20*time.Second)
 	if w := weight(); w != 0 {

@@ -93,6 +93,7 @@ func TestTopShedAndError(t *testing.T) {
 		for c := range uint64(4) {
 			a.rule.hit(c, 10-c)
 		}
+		a.rule.hit(5, 1)
 		a.rule.heavy.Shed(testDigest(0), 64)
 		b.mustReceive(t, a.tick(now), now)
 		b.tick(now)
