@@ -64,7 +64,7 @@ func (w *world) alone(c, requests int, rng *rand.Rand, clock *line) error {
 		// test's jumps ahead by other goroutines as steps back.
 		o := w.truth[c][rule]
 		o.at(now)
-		if !r.take(context.Background(), Key{id: w.digests[c][rule].ID, x: w.digests[c][rule].Pos}, n, now+time.Duration(clockOrigin)).Allowed {
+		if !r.take(context.Background(), Key{id: w.digests[c][rule].ID, x: w.digests[c][rule].Pos}, n, now+time.Duration(clockOrigin), ownLane()).Allowed {
 			if err := w.denied(c, n, now, rule); err != nil {
 				return err
 			}
@@ -90,7 +90,7 @@ func TestOneClientManyGoroutines(t *testing.T) {
 		wg.Go(func() {
 			for range 20_000 {
 				now := clock.next(10 * time.Microsecond)
-				if r.take(context.Background(), Key{id: d.ID, x: d.Pos}, 1, now+time.Duration(clockOrigin)).Allowed {
+				if r.take(context.Background(), Key{id: d.ID, x: d.Pos}, 1, now+time.Duration(clockOrigin), ownLane()).Allowed {
 					admitted[g] = append(admitted[g], now)
 				}
 			}

@@ -22,8 +22,8 @@ func (r *Rule) Heavy() *sketch.Heavy { return r.heavy }
 const shedSample = 64
 
 // shed counts a denial by the table.
-func (r *Rule) shed(d sketch.Digest, n uint64) {
-	seen := r.counts.add(StageTable, false)
+func (r *Rule) shed(at lane, d sketch.Digest, n uint64) {
+	seen := r.counts.add(at, StageTable, false)
 	if seen%shedSample == 0 && r.heavy != nil {
 		r.heavy.Shed(d, min(n, r.shape.Burst())*shedSample)
 	}

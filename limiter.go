@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/sketch"
 	"github.com/fastlimit/fastlimit/window"
 )
@@ -14,7 +13,8 @@ import (
 // safe for concurrent use. The zero value is not usable: call [New].
 type Limiter struct {
 	clock  clock
-	filter *window.Filter // nil if no rule uses it
+	filter *window.Filter // &own, nil if no rule uses it
+	own    window.Filter
 	rules  []*Rule
 	byName map[string]*Rule
 	plan   Plan
@@ -46,9 +46,8 @@ func New(c Config) (*Limiter, error) {
 func newLimiter(plan *Plan, secret sketch.Secret) (*Limiter, error) {
 	l := &Limiter{byName: make(map[string]*Rule, len(plan.Rules)), plan: *plan, clock: newClock()}
 	if plan.Window > 0 {
-		var err error
-		l.filter, err = window.New(plan.Window, plan.filterWords, l.now())
-		if err != nil {
+		l.filter = &l.own
+		if err := l.filter.Init(plan.Window, plan.filterWords, l.now()); err != nil {
 			return nil, err
 		}
 	}
@@ -95,7 +94,7 @@ func (l *Limiter) Advance(now time.Duration) {
 }
 
 func newRule(l *Limiter, rp *RulePlan, secret sketch.Secret) (*Rule, error) {
-	r := &Rule{limiter: l, config: rp.Config, shape: rp.shape, cost: rp.Config.Cost, epoch: rp.epoch()}
+	r := &Rule{limiter: l, config: rp.Config, shape: rp.shape, cost: rp.Config.Cost, enforced: rp.Config.Mode == Enforce, epoch: rp.epoch()}
 	var err error
 	if r.hasher, err = sketch.NewHasher(secret, rp.Config.Name); err != nil {
 		return nil, err
@@ -106,7 +105,8 @@ func newRule(l *Limiter, rp *RulePlan, secret sketch.Secret) (*Rule, error) {
 	}
 	if rp.hasSketch() {
 		r.threshold = uint64(*rp.Config.EscalateAt * float64(rp.shape.Burst()*rp.shape.Unit()))
-		if r.sketch, err = sketch.NewLeaky(max(1, rp.blocks), r.sketchLimit(rp)); err != nil {
+		r.sketch = &r.cells
+		if err = r.sketch.Init(max(1, rp.blocks), r.sketchLimit(rp)); err != nil {
 			return nil, err
 		}
 	}
@@ -115,7 +115,7 @@ func newRule(l *Limiter, rp *RulePlan, secret sketch.Secret) (*Rule, error) {
 			return nil, err
 		}
 	}
-	if r.table, err = bucket.NewTable(rp.shape, rp.sets); err != nil {
+	if err = r.table.Init(rp.shape, rp.sets); err != nil {
 		return nil, err
 	}
 	r.counts = newCounters()

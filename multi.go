@@ -48,9 +48,9 @@ func (s *chargeSet) add(i int)      { s[i>>6&3] |= 1 << (i & 63) }
 func (s *chargeSet) has(i int) bool { return s[i>>6&3]>>(i&63)&1 != 0 }
 
 func (l *Limiter) takeAll(ctx context.Context, charges []Charge, now time.Duration) (d Decision, by int) {
-	if len(charges) == 1 && charges[0].Rule.config.Mode == Enforce {
+	if len(charges) == 1 && charges[0].Rule.enforced {
 		c := &charges[0]
-		return c.Rule.take(ctx, c.Key, c.N, now), 0
+		return c.Rule.take(ctx, c.Key, c.N, now, lentLane(charges)), 0
 	}
 	if len(charges) > MaxCharges {
 		panic("fastlimit: TakeAll: more than MaxCharges charges")
@@ -58,7 +58,8 @@ func (l *Limiter) takeAll(ctx context.Context, charges []Charge, now time.Durati
 	// All that the table knows first, by reading: a flood that one rule sheds
 	// costs the others nothing.
 	var over chargeSet
-	if d, by = l.verdicts(charges, now, &over); by >= 0 {
+	at := lentLane(charges)
+	if d, by = l.verdicts(at, charges, now, &over); by >= 0 {
 		return d, by
 	}
 	d = passed(StageFilter)
@@ -70,16 +71,16 @@ func (l *Limiter) takeAll(ctx context.Context, charges []Charge, now time.Durati
 		}
 		r := c.Rule
 		ticks, cost := r.shape.Ticks(now), r.shape.Cost(c.N)
-		own := passed(r.unchecked(c.Key, c.N, now, ticks, cost))
+		own := passed(r.unchecked(at, c.Key, c.N, now, ticks, cost))
 		if own.Stage == StageExact {
 			// One deadline for all rules: a request waits once.
-			own = r.exact(ctx, c.Key, cost, now, now+l.plan.timeout)
+			own = r.exact(ctx, at, c.Key, cost, now, now+l.plan.timeout)
 			// What a failure policy admitted stays charged where it was.
 			if own.Allowed && own.Stage == StageExact {
 				taken.add(i)
 			}
 		}
-		if r.config.Mode != Enforce {
+		if !r.enforced {
 			continue
 		}
 		if !own.Allowed {
@@ -94,7 +95,7 @@ func (l *Limiter) takeAll(ctx context.Context, charges []Charge, now time.Durati
 // verdicts reads the table for every charge. It sets over to the charges that
 // are denied and returns the enforced denial with the longest RetryAfter and
 // its index, or -1.
-func (l *Limiter) verdicts(charges []Charge, now time.Duration, over *chargeSet) (worst Decision, by int) {
+func (l *Limiter) verdicts(at lane, charges []Charge, now time.Duration, over *chargeSet) (worst Decision, by int) {
 	by = -1
 	for i := range charges {
 		c := &charges[i]
@@ -105,8 +106,8 @@ func (l *Limiter) verdicts(charges []Charge, now time.Duration, over *chargeSet)
 			continue
 		}
 		over.add(i)
-		r.shed(c.Key.digest(), c.N)
-		if r.config.Mode != Enforce {
+		r.shed(at, c.Key.digest(), c.N)
+		if !r.enforced {
 			continue
 		}
 		if d := r.denied(StageTable, tat, ticks, cost); by < 0 || d.RetryAfter > worst.RetryAfter {

@@ -11,25 +11,30 @@ import (
 
 // Rule is one limit of a [Limiter]. It is safe for concurrent use.
 type Rule struct {
-	// Immutable after New, so that all cores share these lines.
-	table     *bucket.Table
-	filter    *window.Filter // nil: every request goes on to the sketch
-	sketch    *sketch.Leaky  // nil: every request is checked exactly
-	heavy     *sketch.Heavy  // nil: nobody is counted by name
+	// Immutable after New, so that all cores share these lines. What every
+	// request reads stands together and within the rule: behind HTTP the
+	// kernel has taken the caches, and each line costs some 60 ns anew.
+	limiter          *Limiter
+	enforced         bool // not in shadow mode
+	bits4, bits6     uint8
+	mask4            uint32
+	mask6hi, mask6lo uint64
+	hasher           sketch.Hasher
+
 	shape     bucket.Shape
 	threshold uint64 // θ·B·T in ticks, rounded down: towards suspicion
-	cost      uint64
 	counts    *counters
-	shared    *shared // nil: the table is the exact tier
-	limiter   *Limiter
-	index     int // in Limiter.rules
-	hasher    sketch.Hasher
-	config    RuleConfig
-	epoch     time.Duration // see Epoch
+	filter    *window.Filter // nil: every request goes on to the sketch
+	sketch    *sketch.Leaky  // &cells; nil: every request is checked exactly
+	cells     sketch.Leaky
+	heavy     *sketch.Heavy // nil: nobody is counted by name
+	shared    *shared       // nil: the table is the exact tier
+	table     bucket.Table
 
-	mask6hi, mask6lo uint64
-	mask4            uint32
-	bits4, bits6     uint8
+	index  int // in Limiter.rules
+	cost   uint64
+	config RuleConfig
+	epoch  time.Duration // see Epoch
 }
 
 // Name is the rule's name.
@@ -44,8 +49,8 @@ func (r *Rule) Config() RuleConfig { return r.config }
 // Allow takes the rule's cost for key now and reports whether the request is
 // admitted. A shadow rule admits everything.
 func (r *Rule) Allow(key Key) bool {
-	d := r.take(context.Background(), key, r.cost, r.limiter.now())
-	return d.Allowed || r.config.Mode == Shadow
+	d := r.take(context.Background(), key, r.cost, r.limiter.now(), ownLane())
+	return d.Allowed || !r.enforced
 }
 
 // Take takes n units for key now. It does not allocate, nor wait, unless a
@@ -54,7 +59,7 @@ func (r *Rule) Allow(key Key) bool {
 // request takes nothing. The decision is what the rule would do if enforced:
 // minding its mode is up to the caller. n = 0 asks like [Rule.Peek].
 func (r *Rule) Take(ctx context.Context, key Key, n uint64) Decision {
-	return r.take(ctx, key, n, r.limiter.now())
+	return r.take(ctx, key, n, r.limiter.now(), ownLane())
 }
 
 // TakeAt is Take at a time that the caller brings: the time since an arbitrary
@@ -63,7 +68,7 @@ func (r *Rule) Take(ctx context.Context, key Key, n uint64) Decision {
 // as no time passed. A limiter with a shared exact tier must not be given
 // times other than its own.
 func (r *Rule) TakeAt(ctx context.Context, key Key, n uint64, now time.Duration) Decision {
-	return r.take(ctx, key, n, r.limiter.clock.settle(now))
+	return r.take(ctx, key, n, r.limiter.clock.settle(now), ownLane())
 }
 
 // Peek tells whether n units would be admitted now as far as this node knows,
@@ -103,31 +108,31 @@ func (r *Rule) Reset(key Key) {
 }
 
 // take is the whole decision: table, filter, sketch, exact.
-func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration) Decision {
+func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, at lane) Decision {
 	d := key.digest()
 	if n == 0 {
 		return r.peek(d, n, now)
 	}
 	ticks, cost := r.shape.Ticks(now), r.shape.Cost(n)
 	if tat := r.table.Lookup(d); !r.shape.Fits(tat, ticks, cost) {
-		r.shed(d, n)
+		r.shed(at, d, n)
 		return r.denied(StageTable, tat, ticks, cost)
 	}
-	if stage := r.unchecked(key, n, now, ticks, cost); stage != StageExact {
+	if stage := r.unchecked(at, key, n, now, ticks, cost); stage != StageExact {
 		return passed(stage)
 	}
-	return r.exact(ctx, key, cost, now, now+r.limiter.plan.timeout)
+	return r.exact(ctx, at, key, cost, now, now+r.limiter.plan.timeout)
 }
 
 // unchecked tells the stage at which a request that the table does not turn
 // away may pass without an exact check, or StageExact if it may not.
-func (r *Rule) unchecked(key Key, n uint64, now time.Duration, ticks, cost uint64) Stage {
+func (r *Rule) unchecked(at lane, key Key, n uint64, now time.Duration, ticks, cost uint64) Stage {
 	d := key.digest()
 	// Every hit marks the filter, also one that is too dear to pass by it:
 	// else a client that sends both kinds would pass uncounted once in each
 	// window while its level has not drained, which breaks P2 (a).
 	if r.filter != nil && r.filter.FirstSeen(d, now) && n == 1 {
-		r.counts.add(StageFilter, true)
+		r.counts.add(at, StageFilter, true)
 		return StageFilter
 	}
 	slot := -1
@@ -138,7 +143,7 @@ func (r *Rule) unchecked(key Key, n uint64, now time.Duration, ticks, cost uint6
 	}
 	stage := StageExact
 	if r.sketch != nil && r.sketch.Add(d, ticks, cost) < r.threshold {
-		r.counts.add(StageSketch, true)
+		r.counts.add(at, StageSketch, true)
 		stage = StageSketch
 	}
 	if r.heavy != nil {
@@ -148,7 +153,7 @@ func (r *Rule) unchecked(key Key, n uint64, now time.Duration, ticks, cost uint6
 }
 
 // exact decides by the exact bucket, waiting for a shared one until deadline.
-func (r *Rule) exact(ctx context.Context, key Key, cost uint64, now, deadline time.Duration) Decision {
+func (r *Rule) exact(ctx context.Context, at lane, key Key, cost uint64, now, deadline time.Duration) Decision {
 	var d Decision
 	if r.shared != nil {
 		d = r.shared.take(ctx, key, cost, deadline)
@@ -160,7 +165,7 @@ func (r *Rule) exact(ctx context.Context, key Key, cost uint64, now, deadline ti
 			d = r.denied(StageExact, tat, ticks, cost)
 		}
 	}
-	r.counts.add(d.Stage, d.Allowed)
+	r.counts.add(at, d.Stage, d.Allowed)
 	return d
 }
 

@@ -106,7 +106,7 @@ func (w *world) request(c int, n uint64, now time.Duration, rules []int) error {
 func (w *world) single(c int, n uint64, now time.Duration, rule int) error {
 	r := w.lim.rules[rule]
 	w.truth[c][rule].at(w.line(now))
-	if !r.take(context.Background(), Key{id: w.digests[c][rule].ID, x: w.digests[c][rule].Pos}, n, w.lim.clock.settle(now)).Allowed {
+	if !r.take(context.Background(), Key{id: w.digests[c][rule].ID, x: w.digests[c][rule].Pos}, n, w.lim.clock.settle(now), ownLane()).Allowed {
 		return w.denied(c, n, now, rule)
 	}
 	return w.admitted(c, n, now, rule)

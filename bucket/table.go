@@ -51,30 +51,39 @@ type stripe struct {
 // starts again from an empty bucket. Buckets are keyed by 64-bit IDs; two
 // clients share one only if their IDs and set agree.
 type Table struct {
-	sets  []set
-	locks *[stripes]stripe
-	shape Shape
-
+	sets []set
 	// used has a bit for each set that may hold an undrained bucket. Most sets
 	// hold none, and the bits of 500 sets share a cache line: a client that is
 	// no suspect is looked up without touching the table (BenchmarkZipf: 20 ns
 	// of 90). Bits are set under the set's lock and cleared by Sweep.
 	used []uint64
 
+	locks *[stripes]stripe
+	shape Shape
+
 	evictions atomic.Uint64 // undrained buckets given up
 }
 
 // NewTable returns a table of n sets of 4 buckets.
 func NewTable(shape Shape, n int) (*Table, error) {
-	if n < 1 || uint64(n) > 1<<32 {
-		return nil, fmt.Errorf("fastlimit/bucket: %d sets: want 1 to 2^32", n)
+	t := new(Table)
+	if err := t.Init(shape, n); err != nil {
+		return nil, err
 	}
-	return &Table{
-		sets:  sketch.Memory[set](n),
-		used:  sketch.Memory[uint64](n/64 + 1),
-		locks: new([stripes]stripe),
-		shape: shape,
-	}, nil
+	return t, nil
+}
+
+// Init makes a table of n sets of 4 buckets within another struct. Call it
+// before anything else.
+func (t *Table) Init(shape Shape, n int) error {
+	if n < 1 || uint64(n) > 1<<32 {
+		return fmt.Errorf("fastlimit/bucket: %d sets: want 1 to 2^32", n)
+	}
+	t.sets = sketch.Memory[set](n)
+	t.used = sketch.Memory[uint64](n/64 + 1)
+	t.locks = new([stripes]stripe)
+	t.shape = shape
+	return nil
 }
 
 // Bytes is the memory of the table.

@@ -60,13 +60,24 @@ type Leaky struct {
 // the guarantee S >= level, limit must lie above every level that the exact
 // tier lets a client reach.
 func NewLeaky(n int, limit uint64) (*Leaky, error) {
+	s := new(Leaky)
+	if err := s.Init(n, limit); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Init makes a sketch within another struct, as [NewLeaky] does. Call it
+// before anything else.
+func (s *Leaky) Init(n int, limit uint64) error {
 	if n < 1 || uint64(n) > 1<<32 {
-		return nil, fmt.Errorf("fastlimit/sketch: %d blocks: want 1 to 2^32", n)
+		return fmt.Errorf("fastlimit/sketch: %d blocks: want 1 to 2^32", n)
 	}
 	if limit == 0 {
-		return nil, fmt.Errorf("fastlimit/sketch: limit must be above 0")
+		return fmt.Errorf("fastlimit/sketch: limit must be above 0")
 	}
-	return &Leaky{blocks: Memory[block](n), limit: limit}, nil
+	s.blocks, s.limit = Memory[block](n), limit
+	return nil
 }
 
 // Cells is the number of cells.

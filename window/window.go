@@ -30,7 +30,7 @@ type Filter struct {
 	// due is the time of the next turn in ns. Written under mu.
 	due    atomic.Int64
 	period int64 // W and the margin for wiping, ns
-	gens   *sketch.Blooms
+	gens   sketch.Blooms
 
 	mu sync.Mutex // serializes turns; never held by a lookup
 }
@@ -41,19 +41,29 @@ const maxWindow = 10 * 366 * 24 * time.Hour
 // New returns a filter with window w over two generations of the given number
 // of 64-bit words each, whose first window begins at now.
 func New(w time.Duration, words int, now time.Duration) (*Filter, error) {
+	f := new(Filter)
+	if err := f.Init(w, words, now); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Init makes a filter within another struct, as [New] does. Call it before
+// anything else.
+func (f *Filter) Init(w time.Duration, words int, now time.Duration) error {
 	if w <= 0 || w > maxWindow {
-		return nil, fmt.Errorf("fastlimit/window: window %v: want more than 0 and at most %v", w, maxWindow)
+		return fmt.Errorf("fastlimit/window: window %v: want more than 0 and at most %v", w, maxWindow)
 	}
 	gens, err := sketch.NewBlooms(words)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	f := &Filter{gens: gens}
+	f.gens = *gens
 	// Wiping takes time (8 ms for 8 MiB of used words), and marks made
 	// meanwhile must live for W all the same: a sixteenth is added for it.
 	f.period = int64(w) + int64(w)/16
 	f.due.Store(int64(now) + f.period)
-	return f, nil
+	return nil
 }
 
 // FirstSeen marks d at time now and reports whether no sighting of it is
