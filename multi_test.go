@@ -1,7 +1,9 @@
 package fastlimit
 
 import (
+	"net/netip"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -110,4 +112,35 @@ func TestTakeAllOfNothing(t *testing.T) {
 	if d, by := lim.TakeAll(t.Context(), nil); !d.Allowed || by != -1 {
 		t.Errorf("no rule applies: %+v by %d, want an admission by none", d, by)
 	}
+}
+
+// A reading made before the call is the time at which the request is judged.
+func TestTakeAllRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		theta := 0.0
+		lim, err := New(Config{Memory: MinMemory, Rules: []RuleConfig{
+			{Name: "a", Rate: Rate{N: 1, Per: time.Second}, Burst: 1, EscalateAt: &theta, Strict: true},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := lim.Rules()[0]
+		all := []Charge{{Rule: r, Key: r.AddrKey(netip.MustParseAddr("192.0.2.1")), N: 1}}
+		if d, by := lim.TakeAllRead(t.Context(), all, time.Now()); !d.Allowed || by != 0 {
+			t.Fatalf("the first: %+v, by %d", d, by)
+		}
+		time.Sleep(600 * time.Millisecond)
+		read := time.Now()
+		time.Sleep(600 * time.Millisecond)
+		if d, _ := lim.TakeAllRead(t.Context(), all, read); d.Allowed || d.RetryAfter != 400*time.Millisecond {
+			t.Errorf("read 0.6 s after the first: %+v", d)
+		}
+		if d, _ := lim.TakeAllRead(t.Context(), all, time.Now()); !d.Allowed {
+			t.Errorf("read 1.2 s after the first: %+v", d)
+		}
+		if d, _ := lim.TakeAll(t.Context(), all); d.Allowed || d.RetryAfter != time.Second {
+			t.Errorf("on the limiter's own clock: %+v", d)
+		}
+	})
 }

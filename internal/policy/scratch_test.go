@@ -1,0 +1,75 @@
+package policy
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+)
+
+// What a scratch finds canonical as it stands is what the long way makes of it.
+func TestScratchAgreesWithTheLongWay(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(1, 2))
+	word := func(alphabet string) []byte {
+		b := make([]byte, rng.IntN(12))
+		for i := range b {
+			b[i] = alphabet[rng.IntN(len(alphabet))]
+		}
+		return b
+	}
+	var s Scratch
+	inPlace, moved := 0, 0
+	for range 300_000 {
+		target := append([]byte("/"), word("ab/.?#%2eA\x00~")...)
+		if rng.IntN(8) == 0 {
+			target = target[1:]
+		}
+		before := bytes.Clone(target)
+		got, ok := s.Path(target)
+		want, wantOK := AppendPath(nil, target)
+		if ok != wantOK || ok && !bytes.Equal(got, want) {
+			t.Fatalf("Path(%q) = %q, %v, want %q, %v", target, got, ok, want, wantOK)
+		}
+		if len(got) > 0 && &got[0] == &target[0] {
+			inPlace++
+		} else {
+			moved++
+		}
+		host := word("aZ0.-_~:[]!")
+		gotHost, ok := s.Host(host)
+		wantHost, wantOK := AppendHost(nil, host)
+		if ok != wantOK || ok && !bytes.Equal(gotHost, wantHost) {
+			t.Fatalf("Host(%q) = %q, %v, want %q, %v", host, gotHost, ok, wantHost, wantOK)
+		}
+		if !bytes.Equal(before, target) {
+			t.Fatalf("the target %q became %q", before, target)
+		}
+	}
+	if inPlace < 10_000 || moved < 10_000 {
+		t.Errorf("%d paths in place, %d not: one way is hardly tried", inPlace, moved)
+	}
+}
+
+// More rules than a scratch has room for within itself.
+func TestScratchGrows(t *testing.T) {
+	t.Parallel()
+	var set Settings
+	for i := range 2 * len(Scratch{}.few) {
+		set.Rules = append(set.Rules, benchRule(string(rune('a'+i)), key(byIP), Match{}))
+	}
+	e := mustEngine(t, set)
+	r := liveRequest("192.0.2.1")
+	var s Scratch
+	for range 3 {
+		e.Decide(t.Context(), r, &s)
+		applied := e.Applied(&s)
+		if len(applied) != len(set.Rules) {
+			t.Fatalf("%d rules applied, want %d", len(applied), len(set.Rules))
+		}
+		for i, a := range applied {
+			if a.RuleIndex != i || a.Rule.Index() != i || a.Rule.Name() != set.Rules[i].Limit.Name {
+				t.Errorf("place %d: rule %d, %s", i, a.RuleIndex, a.Rule.Name())
+			}
+		}
+	}
+}
