@@ -48,10 +48,11 @@ type Config struct {
 	Version string
 
 	// ReadTimeout is the time a client has to send a request, header and body
-	// together. 0 means 5 s. Lower sheds slow clients sooner; too low drops
+	// together. 0 means 5 s. This and the next two end up to a quarter later. Lower sheds slow clients sooner; too low drops
 	// clients on bad lines.
 	ReadTimeout time.Duration
-	// WriteTimeout is the time to hand over a response. 0 means 5 s.
+	// WriteTimeout is the time to decide and to hand over a response. 0 means
+	// 5 s.
 	WriteTimeout time.Duration
 	// IdleTimeout is how long a connection may wait for its next request. 0
 	// means 60 s. Keep it above the keep-alive time of the proxy in front,

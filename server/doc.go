@@ -13,13 +13,16 @@
 // original request that headers of a trusted proxy name. What is not a plain
 // HTTP/1 request from a client with an address is refused before it can be
 // counted for anybody (framing.go, request.go). An admitted request gets an
-// empty 200; a denial is rendered once per rule and listener and copied with a
-// few digits changed (page.go). Neither allocates.
+// empty 200; of a denial only a few digits are not rendered beforehand (page.go).
+// Neither allocates.
 //
 // # State and who owns it
 //
-//   - Counters are striped by connection (counter.go); whoever scrapes adds
-//     them up.
+//   - Counters are striped by the job of a request, which comes from a pool
+//     (counter.go); whoever scrapes adds them up.
+//   - A connection holds its client's address and since when it is reading,
+//     writing or idle. One goroutine for each listener ends what takes too long
+//     (conns.go).
 //   - One goroutine, started by [Server.Serve], ticks once a second: it lets the
 //     limiter do its work that is due, refills the log budgets, and logs changes
 //     of state (watch.go).
@@ -34,7 +37,7 @@
 //
 // # What it does not do
 //
-// No TLS and no HTTP/2: put it behind the proxy that does both. fasthttp has
-// one read timeout for header and body, so a slow client is closed at
-// ReadTimeout, not sooner.
+// No TLS and no HTTP/2: put it behind the proxy that does both. There is one
+// read timeout for header and body, so a slow client is closed at ReadTimeout,
+// not sooner.
 package server

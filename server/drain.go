@@ -25,15 +25,16 @@ func (s *Server) Serve(ctx context.Context) error {
 			return err
 		}
 	}
+	watching, stopWatch := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup
 	failed := make(chan error, len(s.traffic)+1)
 	for _, t := range s.traffic {
 		all.Go(func() { failed <- t.http.Serve(t.ln) })
+		all.Go(func() { t.conns.watch(watching) })
 	}
 	if s.admin != nil {
 		all.Go(func() { failed <- s.admin.Serve(s.adminLn) })
 	}
-	watching, stopWatch := context.WithCancel(context.WithoutCancel(ctx))
 	s.refill() // or nothing would be logged in the first second
 	all.Go(func() { s.watch(watching) })
 

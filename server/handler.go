@@ -23,18 +23,21 @@ type traffic struct {
 	batches  bool // POST /v1/decide is served
 	draining atomic.Bool
 	pages    []*page // by index of their rule
+	conns    conns
 
 	*Server
 	listener Listener
 	ln       net.Listener // nil until Listen
 	http     *fasthttp.Server
-	conns    conns
 	counts   outcomes
 }
 
 // handle answers one request. It does not allocate.
 func (t *traffic) handle(ctx *fasthttp.RequestCtx) {
 	defer t.rescue(ctx)
+	if c, ok := ctx.Conn().(*conn); ok {
+		c.enter(writing)
+	}
 	header := &ctx.Request.Header
 	f := inspect(header)
 	switch {

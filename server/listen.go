@@ -7,8 +7,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/valyala/fasthttp"
 )
 
 // listen binds a TCP address. setting is what the operator calls it.
@@ -42,6 +40,7 @@ func listen(setting, address string) (net.Listener, error) {
 type steadyListener struct {
 	net.Listener
 	failed func(error)
+	conns  *conns // of whose clients the connections are
 
 	once sync.Once
 	err  error
@@ -52,8 +51,11 @@ func (l *steadyListener) Accept() (net.Conn, error) {
 	const least, most = 5 * time.Millisecond, time.Second
 	for wait := least; ; wait = min(2*wait, most) {
 		c, err := l.Listener.Accept()
-		if err == nil || !passing(err) {
-			return c, err
+		switch {
+		case err == nil:
+			return l.conns.wrap(c), nil
+		case !passing(err):
+			return nil, err
 		}
 		l.failed(err)
 		time.Sleep(wait)
@@ -76,46 +78,4 @@ func passing(err error) bool {
 		}
 	}
 	return false
-}
-
-// conns knows the open connections of a listener, to cut them when a drain
-// takes too long: fasthttp would let them go on. Safe for concurrent use; the
-// zero value is ready.
-type conns struct {
-	mu   sync.Mutex
-	open map[net.Conn]struct{}
-}
-
-// note is called by fasthttp at every change of state, twice per request, and
-// must be cheap for those.
-func (c *conns) note(conn net.Conn, state fasthttp.ConnState) {
-	switch state {
-	case fasthttp.StateNew:
-		c.mu.Lock()
-		if c.open == nil {
-			c.open = make(map[net.Conn]struct{})
-		}
-		c.open[conn] = struct{}{}
-		c.mu.Unlock()
-	case fasthttp.StateClosed:
-		c.mu.Lock()
-		delete(c.open, conn)
-		c.mu.Unlock()
-	}
-}
-
-func (c *conns) count() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.open)
-}
-
-// cut closes all and returns how many they were.
-func (c *conns) cut() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for conn := range c.open {
-		conn.Close()
-	}
-	return len(c.open)
 }

@@ -173,6 +173,7 @@ func TestAcceptSurvivesWantOfDescriptors(t *testing.T) {
 	l := &steadyListener{
 		Listener: &failingListener{ln, []error{syscall.EMFILE, syscall.ENFILE, syscall.ECONNABORTED}},
 		failed:   func(error) { failed++ },
+		conns:    new(conns),
 	}
 	go func() {
 		if c, err := net.Dial("tcp", ln.Addr().String()); err == nil {

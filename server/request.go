@@ -121,25 +121,16 @@ func (i *identity) original(h *fasthttp.RequestHeader, method, target, host *[]b
 	return true
 }
 
-// peer is the address of a connection, kept with it in the form that is asked
-// for: to find it anew costs three cache misses a request. It is a net.Addr.
-type peer struct {
-	addr netip.Addr // without zone: it names our interface, not the client
-	net.Addr
-}
-
 // peerAddr is the address of a TCP peer, invalid for any other: fasthttp's
 // RemoteIP makes 0.0.0.0 of those, a key that they would all share.
 func peerAddr(ctx *fasthttp.RequestCtx) netip.Addr {
-	a := ctx.RemoteAddr()
-	if p, ok := a.(*peer); ok {
-		return p.addr
+	if c, ok := ctx.Conn().(*conn); ok {
+		return c.addr
 	}
-	addr := tcpAddr(a)
-	ctx.SetRemoteAddr(&peer{addr, a})
-	return addr
+	return tcpAddr(ctx.RemoteAddr())
 }
 
+// tcpAddr leaves the zone out: it names our interface, not the client.
 func tcpAddr(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

@@ -70,6 +70,7 @@ func (s *Server) newTraffic(l Listener) *traffic {
 		engine: *c.Engine, batches: c.DecideAPI,
 	}
 	t.identity.init(c.Identity)
+	t.conns.init(c.ReadTimeout, c.WriteTimeout, c.IdleTimeout)
 	for i, r := range s.limiter.Rules() {
 		t.pages = append(t.pages, newPage(r.Config(), i, l.DenyStatus))
 	}
@@ -78,9 +79,6 @@ func (s *Server) newTraffic(l Listener) *traffic {
 		ErrorHandler:       t.parseError,
 		ConnState:          t.conns.note,
 		Logger:             parserLogger{s},
-		ReadTimeout:        c.ReadTimeout,
-		WriteTimeout:       c.WriteTimeout,
-		IdleTimeout:        c.IdleTimeout,
 		ReadBufferSize:     c.MaxHeaderBytes,
 		MaxRequestBodySize: c.MaxBodyBytes,
 		Concurrency:        c.MaxConnections,
@@ -121,7 +119,7 @@ func (s *Server) Listen() error {
 			errs = append(errs, err)
 			continue
 		}
-		t.ln = &steadyListener{Listener: ln, failed: s.acceptFailed}
+		t.ln = &steadyListener{Listener: ln, failed: s.acceptFailed, conns: &t.conns}
 	}
 	if s.admin != nil {
 		ln, err := listen("admin", s.config.Admin)
