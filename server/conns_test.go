@@ -138,7 +138,7 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 // Who sends requests and reads no answer is cut off.
 func TestClientThatDoesNotReadIsCut(t *testing.T) {
 	t.Parallel()
-	s := start(t, perIP(), func(c *Config) { c.WriteTimeout = 200 * time.Millisecond })
+	s := start(t, perIP(), func(c *Config) { c.WriteTimeout, c.ReadTimeout = 200*time.Millisecond, time.Hour })
 	c := dial(t, s.addr)
 	defer c.Close()
 	c.(*net.TCPConn).SetReadBuffer(4 << 10)
