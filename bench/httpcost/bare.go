@@ -10,7 +10,7 @@ import (
 )
 
 // serveBare answers every request with what the file holds.
-func serveBare(file, addr string) error {
+func serveBare(file, addr string, timeouts bool) error {
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -19,7 +19,11 @@ func serveBare(file, addr string) error {
 	if err := parseAnswer(raw, &answer); err != nil {
 		return err
 	}
-	return bareServer(&answer).ListenAndServe(addr)
+	s := bareServer(&answer)
+	if !timeouts {
+		s.ReadTimeout, s.WriteTimeout, s.IdleTimeout = 0, 0, 0
+	}
+	return s.ListenAndServe(addr)
 }
 
 func parseAnswer(raw []byte, into *fasthttp.Response) error {
@@ -27,7 +31,8 @@ func parseAnswer(raw []byte, into *fasthttp.Response) error {
 	return into.Read(bufio.NewReader(bytes.NewReader(raw)))
 }
 
-// bareServer has the settings of the server package, newTraffic.
+// bareServer has the settings of the server package, newTraffic, and lets
+// fasthttp keep the timeouts.
 func bareServer(answer *fasthttp.Response) *fasthttp.Server {
 	return &fasthttp.Server{
 		Handler:                      handler(answer),

@@ -56,7 +56,7 @@ func startPair(ctx context.Context, o options, core int, limit []string, want in
 		return nil, err
 	}
 	p.child[1], err = proc.Start(ctx, proc.Config{
-		Path: self, Args: []string{"-bare", p.answer, p.addrs[1]},
+		Path: self, Args: []string{"-bare", p.answer, fmt.Sprintf("-bare-timeouts=%v", o.timeouts), p.addrs[1]},
 		Cores: []int{core}, Addr: p.addrs[1],
 	})
 	if err != nil {
