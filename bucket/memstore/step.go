@@ -1,9 +1,8 @@
 package memstore
 
 import (
+	"encoding/binary"
 	"math"
-	"strconv"
-	"strings"
 
 	"github.com/fastlimit/fastlimit/bucket"
 )
@@ -45,23 +44,34 @@ type State struct {
 	Unit  uint64 // ticks of one unit when it was written
 }
 
-// String returns the state as it is stored: "level:last:unit".
-func (s State) String() string {
-	return strconv.FormatUint(s.Level, 10) + ":" + strconv.FormatUint(s.Last, 10) + ":" + strconv.FormatUint(s.Unit, 10)
+// stateVersion is the first byte of a stored state; Level, Last and Unit follow
+// as float64, little endian. Text would cost Redis more than the arithmetic.
+const (
+	stateVersion = 1
+	stateBytes   = 1 + 3*8
+)
+
+// Encode returns the state as it is stored.
+func (s State) Encode() string {
+	b := append(make([]byte, 0, stateBytes), stateVersion)
+	for _, n := range [...]uint64{s.Level, s.Last, s.Unit} {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(float64(n)))
+	}
+	return string(b)
 }
 
 // ParseState reads a stored state and reports whether v is one.
 func ParseState(v string) (State, bool) {
-	parts := strings.Split(v, ":")
-	if len(parts) != 3 {
+	if len(v) != stateBytes || v[0] != stateVersion {
 		return State{}, false
 	}
 	var n [3]uint64
-	for i, p := range parts {
-		var err error
-		if n[i], err = strconv.ParseUint(p, 10, 64); err != nil || n[i] > maxSafe {
+	for i := range n {
+		f := math.Float64frombits(binary.LittleEndian.Uint64([]byte(v[1+8*i:])))
+		if !(f >= 0 && f <= maxSafe && f == math.Floor(f)) { // not NaN either
 			return State{}, false
 		}
+		n[i] = uint64(f)
 	}
 	s := State{Level: n[0], Last: n[1], Unit: n[2]}
 	return s, s.Unit > 0 && s.Level <= bucket.MaxPortable

@@ -1,8 +1,10 @@
 package memstore
 
 import (
+	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -167,14 +169,23 @@ func TestStep(t *testing.T) {
 
 func TestParseState(t *testing.T) {
 	t.Parallel()
-	for _, s := range []State{{1, 2, 3}, {bucket.MaxPortable, maxSafe, maxSafe}} {
-		if got, ok := ParseState(s.String()); !ok || got != s {
-			t.Errorf("ParseState(%q) = %+v, %v", s, got, ok)
+	for _, s := range []State{{1, 2, 3}, {0, 0, 1}, {bucket.MaxPortable, maxSafe, maxSafe}} {
+		if got, ok := ParseState(s.Encode()); !ok || got != s {
+			t.Errorf("ParseState(%q) = %+v, %v", s.Encode(), got, ok)
 		}
 	}
+	numbers := func(n ...float64) string {
+		b := []byte{stateVersion}
+		for _, f := range n {
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(f))
+		}
+		return string(b)
+	}
 	for _, v := range []string{
-		"", "1", "1:2", "1:2:3:4", "-1:2:3", "+1:2:3", "1:2:0", " 1:2:3", "1:2:3\n", "a:2:3", "1.5:2:3",
-		"4503599627370497:2:3", "1:9007199254740992:3", "1:2:99999999999999999999999",
+		"", "1:2:3", strings.Repeat("0C", 12) + "0", "\x02" + numbers(1, 2, 3)[1:], numbers(1, 2), numbers(1, 2, 3) + "x",
+		numbers(-1, 2, 3), numbers(1, -2, 3), numbers(1, 2, 0), numbers(1, 2, -3), numbers(1.5, 2, 3), numbers(1, 2.5, 3),
+		numbers(1, 2, 3.5), numbers(1<<52+1, 2, 3), numbers(1, 1<<53, 3), numbers(1, 2, 1<<53), numbers(math.NaN(), 2, 3),
+		numbers(1, math.NaN(), 3), numbers(1, 2, math.NaN()), numbers(math.Inf(1), 2, 3), numbers(1, 2, math.Inf(1)),
 	} {
 		if s, ok := ParseState(v); ok {
 			t.Errorf("ParseState(%q) = %+v, want none", v, s)

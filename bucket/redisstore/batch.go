@@ -15,10 +15,11 @@ import (
 // there.
 const rounds = 3
 
-// call is one operation on its way.
+// call is one command on its way: several operations, but in a cluster, where
+// their keys are anywhere.
 type call struct {
-	op  *bucket.Op
-	cmd *redis.IntSliceCmd
+	ops []*bucket.Op
+	cmd *redis.SliceCmd
 	to  string // address of a redirection, or empty
 	ask bool   // the redirection is for this command only
 }
@@ -27,10 +28,13 @@ type call struct {
 type batch struct {
 	ops   []*bucket.Op
 	calls []call
-	args  []any
-	buf   []byte // what args point to
+	args  *arguments
 	err   *Error // of the last failed operation
 	bad   int    // operations that failed
+}
+
+func newBatch() *batch {
+	return &batch{ops: make([]*bucket.Op, 0, maxBatch), args: newArguments()}
 }
 
 // run sends the batch and calls Done of every operation exactly once.
@@ -70,12 +74,18 @@ func (s *Store) exec(ctx context.Context, b *batch) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.batchTimeout())
 	defer cancel()
 	b.calls, b.err, b.bad = b.calls[:0], nil, 0
+	sound := b.ops[:0]
 	for _, op := range b.ops {
-		if !op.Shape.Portable() {
-			s.finish(b, op, nil, fmt.Errorf("limit of %d ticks: want at most 2^52, use a smaller burst", op.Shape.Limit()))
+		if op.Kind != bucket.EmptyOut && !op.Shape.Portable() {
+			s.fail(b, op, fmt.Errorf("limit of %d ticks: want at most 2^52, use a smaller burst", op.Shape.Limit()))
 			continue
 		}
-		b.calls = append(b.calls, call{op: op})
+		sound = append(sound, op)
+	}
+	if s.client.cluster != nil || s.scattered.Load() {
+		b.calls = single(b.calls, sound)
+	} else if len(sound) > 0 {
+		b.calls = append(b.calls, call{ops: sound})
 	}
 	pending := b.calls
 	for round := 1; len(pending) > 0; round++ {
@@ -85,10 +95,18 @@ func (s *Store) exec(ctx context.Context, b *batch) {
 	}
 }
 
+// single appends a call for each operation.
+func single(calls []call, ops []*bucket.Op) []call {
+	for i := range ops {
+		calls = append(calls, call{ops: ops[i : i+1]})
+	}
+	return calls
+}
+
 // send does one round trip to each address that calls go to.
 func (s *Store) send(ctx context.Context, b *batch, calls []call) {
 	s.counters.commands.Add(uint64(len(calls)))
-	b.args, b.buf = b.args[:0], b.buf[:0]
+	b.args.reset()
 	for len(calls) > 0 {
 		n := 1
 		for n < len(calls) && calls[n].to == calls[0].to {
@@ -103,9 +121,7 @@ func (s *Store) sendTo(ctx context.Context, b *batch, calls []call) {
 	pipe := s.server(calls[0].to).Pipeline()
 	for i := range calls {
 		c := &calls[i]
-		from := len(b.args)
-		b.args, b.buf = s.scripts.appendArgs(b.args, b.buf, s.config.KeyPrefix+c.op.Key, c.op, s.extraArgs())
-		c.cmd = redis.NewIntSliceCmd(ctx, b.args[from:len(b.args):len(b.args)]...)
+		c.cmd = redis.NewSliceCmd(ctx, b.args.command(s.script, s.config.KeyPrefix, c.ops, s.extraArgs())...)
 		if c.ask {
 			_ = pipe.Process(ctx, redis.NewStatusCmd(ctx, "asking"))
 		}
@@ -124,53 +140,70 @@ func (s *Store) server(addr string) pipeliner {
 // collect finishes the calls that have their final outcome and returns those
 // to send again.
 func (s *Store) collect(ctx context.Context, b *batch, calls []call, last bool) []call {
-	again := calls[:0]
-	var unknown map[string]bool // servers that lack the scripts
+	var again []call
 	broken := false
 	for _, c := range calls {
 		err := c.cmd.Err()
 		if err == nil {
-			s.finish(b, c.op, c.cmd.Val(), nil)
+			s.finish(b, &c)
 			continue
 		}
-		class := Classify(err)
-		broken = broken || class.away()
+		broken = broken || Classify(err).away()
+		before := len(again)
 		if !last {
-			if addr, ask, ok := redirection(err); ok && s.client.cluster != nil {
-				c.to, c.ask = addr, ask
-				again = append(again, c)
-				continue
-			}
-			if class == NoScript {
-				if unknown == nil {
-					unknown = make(map[string]bool)
-				}
-				unknown[c.to] = true
-				again = append(again, c)
-				continue
-			}
+			again = s.resend(again, c)
 		}
-		s.finish(b, c.op, nil, err)
-	}
-	for addr := range unknown {
-		if err := s.load(ctx, addr); err != nil {
-			again = s.unloadable(b, again, addr, err)
+		if len(again) == before {
+			s.failAll(b, &c, err)
 		}
 	}
 	if broken {
 		s.client.reload(ctx)
 	}
+	again = s.loadMissing(ctx, b, again)
 	s.counters.resent.Add(uint64(len(again)))
 	return again
 }
 
-// unloadable finishes the calls to a server on which the scripts cannot be
-// loaded.
-func (s *Store) unloadable(b *batch, calls []call, addr string, err error) []call {
+// resend appends what is to be sent again of a call that failed: all of it if
+// Redis says that it has done nothing, and why.
+func (s *Store) resend(calls []call, c call) []call {
+	err := c.cmd.Err()
+	addr, ask, redirected := redirection(err)
+	switch class := Classify(err); {
+	case redirected && s.client.cluster != nil:
+		c.to, c.ask = addr, ask
+	case class == NoScript:
+	case class == CrossSlot && len(c.ops) > 1:
+		// A cluster behind one address: one key at a time from now on.
+		s.scattered.Store(true)
+		return single(calls, c.ops)
+	default:
+		return calls
+	}
+	return append(calls, c)
+}
+
+// loadMissing loads the script where it was missing. It fails the calls to
+// servers on which that cannot be done and returns the others.
+func (s *Store) loadMissing(ctx context.Context, b *batch, calls []call) []call {
+	var outcomes map[string]error // by address
 	rest := calls[:0]
 	for _, c := range calls {
-		if c.to == addr && Classify(c.cmd.Err()) == NoScript {
-			s.finish(b, c.op, nil, err)
+		if c.cmd == nil || Classify(c.cmd.Err()) != NoScript {
+			rest = append(rest, c)
+			continue
+		}
+		err, tried := outcomes[c.to]
+		if !tried {
+			if outcomes == nil {
+				outcomes = make(map[string]error)
+			}
+			err = s.load(ctx, c.to)
+			outcomes[c.to] = err
+		}
+		if err != nil {
+			s.failAll(b, &c, err)
 			continue
 		}
 		rest = append(rest, c)
@@ -178,7 +211,7 @@ func (s *Store) unloadable(b *batch, calls []call, addr string, err error) []cal
 	return rest
 }
 
-// load makes the scripts known to one server, or to all primaries. SCRIPT LOAD
+// load makes the script known to one server, or to all primaries. SCRIPT LOAD
 // rather than EVAL: since 7.4 Redis forgets scripts that came by EVAL.
 func (s *Store) load(ctx context.Context, addr string) error {
 	s.counters.loads.Add(1)
@@ -190,34 +223,46 @@ func (s *Store) load(ctx context.Context, addr string) error {
 
 func (s *Store) loadInto(ctx context.Context, c pipeliner) error {
 	pipe := c.Pipeline()
-	for i := range s.scripts {
-		pipe.ScriptLoad(ctx, s.scripts[i].source)
-	}
-	s.counters.commands.Add(uint64(len(s.scripts)))
+	pipe.ScriptLoad(ctx, s.script.source)
+	s.counters.commands.Add(1)
 	_, err := pipe.Exec(ctx)
 	return err
 }
 
-var errReply = errors.New("unexpected reply of a script")
+var errAnswer = &Error{Class: Protocol, Err: errors.New("unexpected reply of the script")}
 
-// finish calls Done, once.
-func (s *Store) finish(b *batch, op *bucket.Op, val []int64, err error) {
-	if err == nil && (len(val) != 3 || val[0] < 0 || val[1] < 0) {
-		err = &Error{Class: Protocol, Err: errReply}
-	}
-	if err != nil {
-		e := s.failed(op, err)
-		b.err = e
-		b.bad++
-		op.Done(op, bucket.Reply{}, e)
+// finish hands out the answer to a call.
+func (s *Store) finish(b *batch, c *call) {
+	a, ok := parseAnswer(c.cmd.Val(), len(c.ops))
+	if !ok {
+		s.failAll(b, c, errAnswer)
 		return
 	}
-	s.counters.offsetUs.Store(val[2] - time.Now().UnixMicro())
-	op.Done(op, bucket.Reply{Granted: uint64(val[0]), Level: uint64(val[1])}, nil)
+	s.counters.offsetUs.Store(a.now - time.Now().UnixMicro())
+	for i, op := range c.ops {
+		r, err := a.next(i)
+		if err != nil {
+			s.fail(b, op, err)
+			continue
+		}
+		op.Done(op, r, nil)
+	}
 }
 
-// failed classifies and counts, and alarms where waiting does not help.
-func (s *Store) failed(op *bucket.Op, err error) *Error {
+// failAll fails a call. Whoever is not told to be a client of a cluster must
+// not be sent on by one.
+func (s *Store) failAll(b *batch, c *call, err error) {
+	if _, _, redirected := redirection(err); redirected && s.client.cluster == nil {
+		err = &Error{Class: CrossSlot, Err: err}
+	}
+	for _, op := range c.ops {
+		s.fail(b, op, err)
+	}
+}
+
+// fail tells the operation that it failed. It classifies and counts, and
+// alarms where waiting does not help.
+func (s *Store) fail(b *batch, op *bucket.Op, err error) {
 	e, ok := err.(*Error) //nolint:errorlint // wrapped ones are classified anew
 	if !ok {
 		e = &Error{Class: Classify(err), Err: err}
@@ -226,5 +271,7 @@ func (s *Store) failed(op *bucket.Op, err error) *Error {
 	if e.Class.misconfigured() {
 		s.alarm.raise(e, s.config.KeyPrefix+op.Key)
 	}
-	return e
+	b.err = e
+	b.bad++
+	op.Done(op, bucket.Reply{}, e)
 }

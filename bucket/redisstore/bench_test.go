@@ -162,8 +162,6 @@ func viaPlain(c *redis.Client, ops []bucket.Op) func(int) error {
 	ctx := context.Background()
 	return func(key int) error {
 		op := &ops[key]
-		args, _ := production.appendArgs(nil, nil, defaultPrefix+op.Key, op, nil)
-		keys, argv := []string{args[3].(string)}, args[4:] //nolint:forcetypeassert // ours
-		return c.EvalSha(ctx, production[op.Kind].sha, keys, argv...).Err()
+		return c.EvalSha(ctx, production.sha, []string{defaultPrefix + op.Key}, appendNumbers(nil, op)).Err()
 	}
 }

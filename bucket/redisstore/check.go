@@ -20,7 +20,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	return open(ctx, c, production, nil)
 }
 
-func open(ctx context.Context, c Config, sc *scripts, clock func() uint64) (*Store, error) {
+func open(ctx context.Context, c Config, sc *script, clock func() uint64) (*Store, error) {
 	s, err := newStore(c, sc)
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (s *Store) Check(ctx context.Context) error {
 	defer cancel()
 	err := s.client.eachPrimary(ctx, s.checkServer)
 	if err == nil {
-		err = s.probe(ctx)
+		err = s.probe(ctx, checkKeys)
 	}
 	var e *Error
 	if err != nil && !errors.As(err, &e) {
@@ -114,17 +114,28 @@ func atLeast(version string, major, minor int) bool {
 // probeKey looks like no rule and client.
 const probeKey = "!probe"
 
+// checkKeys is how many buckets a check takes from: so many that one node of a
+// cluster that is taken for all of it would own all only once in 2^16 times.
+const checkKeys = 16
+
 // probeShape leaks in a millisecond, so a probe leaves nothing behind and
 // always has something to write.
 var probeShape, _ = bucket.NewShape(1000, time.Second, 1<<20)
 
-// probe takes from a bucket of its own, which needs everything that takes
-// need: reading, writing, the scripts, an answer in time.
-func (s *Store) probe(ctx context.Context) error {
+// probe takes from n buckets of its own, which needs everything that takes
+// need: reading, writing, the script, an answer in time.
+func (s *Store) probe(ctx context.Context, n int) error {
+	b := newBatch()
 	var err error
-	op := &bucket.Op{
-		Kind: bucket.Take, Key: probeKey, Shape: probeShape, Cost: probeShape.Unit(), Count: 1,
-		Done: func(_ *bucket.Op, _ bucket.Reply, e error) { err = e },
+	for i := range n {
+		b.ops = append(b.ops, &bucket.Op{
+			Kind: bucket.Take, Key: probeKey + strconv.Itoa(i), Shape: probeShape, Cost: probeShape.Unit(), Count: 1,
+			Done: func(_ *bucket.Op, _ bucket.Reply, e error) {
+				if err == nil {
+					err = e
+				}
+			},
+		})
 	}
 	if s.client.cluster != nil {
 		ping := func(ctx context.Context, c *redis.Client) error { return c.Ping(ctx).Err() }
@@ -133,7 +144,7 @@ func (s *Store) probe(ctx context.Context) error {
 			return &Error{Class: Classify(err), Err: err}
 		}
 	}
-	s.exec(ctx, &batch{ops: []*bucket.Op{op}})
+	s.exec(ctx, b)
 	return err
 }
 
@@ -142,7 +153,7 @@ func (s *Store) probe(ctx context.Context) error {
 func (s *Store) probeFast(ctx context.Context) error {
 	for range 2 {
 		start := time.Now()
-		if err := s.probe(ctx); err != nil {
+		if err := s.probe(ctx, 1); err != nil {
 			return err
 		}
 		if time.Since(start) <= s.config.Timeout {

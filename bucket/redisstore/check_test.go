@@ -13,7 +13,7 @@ import (
 )
 
 // acl is what docs/redis.md tells to grant.
-var acl = []string{"~fastlimit:*", "+ping", "+info", "+script|load", "+evalsha", "+time", "+get", "+set", "+del"}
+var acl = []string{"~fastlimit:*", "+ping", "+info", "+script|load", "+evalsha", "+time", "+mget", "+set", "+del"}
 
 // What is wrong at the start is said at the start, with the fix; what may pass
 // comes with a store.
@@ -56,6 +56,8 @@ func TestOpen(t *testing.T) {
 		"no right to load":      {as("no+script|load"), want{class: NoPerm, text: "script"}},
 		"no right to ping":      {as("no+ping"), want{class: NoPerm, text: "ping"}},
 		"no right to time":      {as("no+time"), want{class: NoPerm, text: "time"}},
+		"no right to mget":      {as("no+mget"), want{class: NoPerm, text: "docs/redis.md"}},
+		"no right to set":       {as("no+set"), want{class: NoPerm, text: "docs/redis.md"}},
 		"replica":               {Config{URL: "redis://" + replica.Addr}, want{class: ReadOnly, away: true, fatal: true, text: "name the primary"}},
 		"nobody listens":        {Config{URL: "redis://127.0.0.1:1"}, want{class: Refused, away: true}},
 		"no socket":             {Config{URL: "unix:///nonexistent/redis.sock"}, want{class: Refused, away: true}},

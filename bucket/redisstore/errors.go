@@ -39,7 +39,7 @@ const (
 	NoPerm            // the ACL does not allow it
 	WrongType         // the key holds no string: somebody else's
 	Corrupt           // the key holds no bucket: somebody else's
-	CrossSlot         // a proxy or a script for several keys
+	CrossSlot         // one node of a cluster, taken for all of it, or a proxy that rewrites keys
 	Protocol          // not RESP
 	Other
 	classes
@@ -117,7 +117,7 @@ var fixes = map[Class]string{
 	MaxClients: "raise maxclients",
 	WrongType:  "give fastlimit its own key prefix or database, or reset the key",
 	Corrupt:    "give fastlimit its own key prefix or database, or reset the key",
-	CrossSlot:  "connect to the cluster itself, not to a proxy that rewrites keys",
+	CrossSlot:  "set cluster and name its nodes, not a proxy that rewrites keys",
 	Protocol:   "check that the address is Redis, and TLS on both sides or none",
 	Busy:       "find the script that blocks Redis: SCRIPT KILL",
 	Misconf:    "fix the snapshots of Redis or set stop-writes-on-bgsave-error no",
@@ -160,6 +160,8 @@ func classifyReply(msg string) Class {
 	case strings.Contains(msg, "without any password configured"), strings.Contains(msg, "invalid username-password"),
 		strings.Contains(msg, "invalid password"):
 		return Auth
+	case strings.Contains(msg, "The user executing the script can't"), strings.Contains(msg, "ACL failure in script"):
+		return NoPerm
 	}
 	if _, inner, ok := strings.Cut(msg, "@user_script"); ok {
 		for word := range strings.FieldsSeq(inner) {

@@ -91,7 +91,7 @@ var faults = []fault{
 	},
 	{name: "NOAUTH", strike: both(command("CONFIG", "SET", "requirepass", "x"), cut), heal: command("CONFIG", "SET", "requirepass", ""), class: Auth, trips: true},
 	{name: "NOPERM", strike: command("ACL", "SETUSER", "default", "-evalsha"), heal: command("ACL", "SETUSER", "default", "+evalsha"), class: NoPerm, trips: true},
-	{name: "NOPERM in the script", strike: command("ACL", "SETUSER", "default", "-set"), heal: command("ACL", "SETUSER", "default", "+set"), trips: true},
+	{name: "NOPERM in the script", strike: command("ACL", "SETUSER", "default", "-set"), heal: command("ACL", "SETUSER", "default", "+set"), class: NoPerm, trips: true},
 	{name: "CLIENT PAUSE", strike: command("CLIENT", "PAUSE", "1000", "WRITE"), heal: func(*site) {}, class: Timeout, trips: true},
 	{name: "SIGSTOP", strike: func(s *site) { s.server.Stop() }, heal: func(s *site) { s.server.Continue() }, class: Timeout, trips: true},
 	{name: "kill -9 and restart", strike: func(s *site) { s.server.Kill() }, heal: func(s *site) { s.server.Run() }, trips: true, lost: true},

@@ -2,8 +2,10 @@ package redisstore
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
-	"strings"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -13,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A lab runs scripts on chosen states at chosen times and compares with the
+// A lab runs the script on chosen states at chosen times and compares with the
 // model.
 type lab struct {
 	t      testing.TB
@@ -25,80 +27,110 @@ func newLab(t testing.TB) *lab {
 	server := redistest.Start(t)
 	c := redis.NewClient(&redis.Options{Addr: server.Addr, Protocol: 2, MaxRetries: -1, ReadTimeout: time.Minute})
 	t.Cleanup(func() { _ = c.Close() })
-	for _, s := range clocked {
-		if err := c.ScriptLoad(t.Context(), s.source).Err(); err != nil {
-			t.Fatal(err)
-		}
+	if err := c.ScriptLoad(t.Context(), clocked.source).Err(); err != nil {
+		t.Fatal(err)
 	}
 	return &lab{t: t, client: c}
 }
 
-// trial is one step: a stored value, the time, the operation.
-type trial struct {
-	value string // empty: no key
-	now   uint64
-	op    bucket.Op
+// scene is one run of the script: stored values, the time, and operations on
+// them, several on one value too.
+type scene struct {
+	values []string // empty: no key
+	now    uint64
+	ops    []bucket.Op
+	on     []int // index of the value of each operation
 }
 
-// run compares all trials, each on a key of its own, in one pipeline.
-func (l *lab) run(trials []trial) {
+// replies of Redis to a scene.
+type replies struct {
+	answer *redis.SliceCmd
+	values []*redis.StringCmd
+	ttls   []*redis.DurationCmd
+}
+
+// run plays all scenes, each on keys of its own, in one pipeline.
+func (l *lab) run(scenes []scene) {
 	l.t.Helper()
 	ctx := context.Background()
 	pipe := l.client.Pipeline()
 	pipe.FlushAll(ctx)
-	replies := make([]*redis.IntSliceCmd, len(trials))
-	values := make([]*redis.StringCmd, len(trials))
-	ttls := make([]*redis.DurationCmd, len(trials))
-	for i := range trials {
-		tr := &trials[i]
-		key := "k" + string(rune('0'+i%10)) + string(rune('a'+i/10%26)) + string(rune('A'+i/260))
-		if tr.value != "" {
-			pipe.Set(ctx, key, tr.value, 0)
+	got := make([]replies, len(scenes))
+	for i := range scenes {
+		sc := &scenes[i]
+		ops := make([]*bucket.Op, len(sc.ops))
+		for j := range sc.ops {
+			ops[j] = &sc.ops[j]
+			ops[j].Key = sc.key(i, sc.on[j])
 		}
-		args, _ := clocked.appendArgs(nil, nil, key, &tr.op, []any{tr.now / 1_000_000, tr.now % 1_000_000})
-		replies[i] = redis.NewIntSliceCmd(ctx, args...)
-		_ = pipe.Process(ctx, replies[i])
-		values[i] = pipe.Get(ctx, key)
-		ttls[i] = pipe.PTTL(ctx, key)
+		for k, v := range sc.values {
+			if v != "" {
+				pipe.Set(ctx, "p"+sc.key(i, k), v, 0)
+			}
+		}
+		args := newArguments().command(clocked, "p", ops, []any{sc.now / 1_000_000, sc.now % 1_000_000})
+		got[i].answer = redis.NewSliceCmd(ctx, args...)
+		_ = pipe.Process(ctx, got[i].answer)
+		for k := range sc.values {
+			got[i].values = append(got[i].values, pipe.Get(ctx, "p"+sc.key(i, k)))
+			got[i].ttls = append(got[i].ttls, pipe.PTTL(ctx, "p"+sc.key(i, k)))
+		}
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !isReply(err) {
 		l.t.Fatal(err)
 	}
-	for i := range trials {
-		l.compare(&trials[i], replies[i], values[i], ttls[i])
+	for i := range scenes {
+		l.compare(&scenes[i], &got[i])
 	}
 }
 
+func (*scene) key(scene, value int) string { return strconv.Itoa(scene) + "." + strconv.Itoa(value) }
+
 func isReply(err error) bool { _, ok := err.(redis.Error); return ok } //nolint:errorlint // as is
 
-func (l *lab) compare(tr *trial, reply *redis.IntSliceCmd, value *redis.StringCmd, ttl *redis.DurationCmd) {
+func (l *lab) compare(sc *scene, got *replies) {
 	l.t.Helper()
-	state, ok := memstore.ParseState(tr.value)
-	if tr.value != "" && !ok && tr.op.Kind != bucket.EmptyOut {
-		if Classify(reply.Err()) != Corrupt || value.Val() != tr.value {
-			l.t.Fatalf("%+v: %v, value then %q; want corrupt, value as before", *tr, reply, value.Val())
+	a, ok := parseAnswer(got.answer.Val(), len(sc.ops))
+	if err := got.answer.Err(); err != nil || !ok || a.now != int64(sc.now) {
+		l.t.Fatalf("%+v: %v %v, time %d", *sc, got.answer.Val(), err, a.now)
+	}
+	want, ttls := slices.Clone(sc.values), make([]int64, len(sc.values))
+	for i := range sc.ops {
+		on := sc.on[i]
+		state, sound := memstore.ParseState(want[on])
+		r, err := a.next(i)
+		if want[on] != "" && !sound && sc.ops[i].Kind != bucket.EmptyOut {
+			if Classify(err) != Corrupt {
+				l.t.Fatalf("%+v: operation %d: %+v, %v; want corrupt", *sc, i, r, err)
+			}
+			continue
 		}
-		return
+		after, res := memstore.Step(state, sc.now, memstore.NewRequest(&sc.ops[i]))
+		if err != nil || r.Granted != res.Granted || r.Level != res.Level {
+			l.t.Fatalf("%+v: operation %d: %+v, %v; want %+v", *sc, i, r, err, res)
+		}
+		if res.Write {
+			want[on], ttls[on] = "", res.TTL
+			if after != (memstore.State{}) {
+				want[on] = after.Encode()
+			}
+		}
 	}
-	after, want := memstore.Step(state, tr.now, memstore.NewRequest(&tr.op))
-	wantValue := after.String()
-	if after == (memstore.State{}) {
-		wantValue = ""
+	for k := range want {
+		l.compareStored(sc, k, want[k], ttls[k], got)
 	}
-	if !want.Write {
-		wantValue = tr.value
-	}
-	v := reply.Val()
-	if reply.Err() != nil || len(v) != 3 || v[0] != int64(want.Granted) || v[1] != int64(want.Level) || v[2] != int64(tr.now) {
-		l.t.Fatalf("%+v: %v, want %+v", *tr, reply, want)
-	}
-	expired := value.Val() == "" && want.TTL > 0 && want.TTL < time.Minute.Milliseconds()
-	if value.Val() != wantValue && !expired {
-		l.t.Fatalf("%+v: stored %q, want %q", *tr, value.Val(), wantValue)
+}
+
+func (l *lab) compareStored(sc *scene, k int, want string, wantTTL int64, got *replies) {
+	l.t.Helper()
+	value, ttl := got.values[k].Val(), got.ttls[k].Val()
+	expired := value == "" && wantTTL > 0 && wantTTL < time.Minute.Milliseconds()
+	if value != want && !expired {
+		l.t.Fatalf("%+v: value %d is %q, want %q", *sc, k, value, want)
 	}
 	// The time to live runs by the real clock.
-	if want.TTL > 0 && !expired && (ttl.Val() > time.Duration(want.TTL)*time.Millisecond || ttl.Val() < time.Duration(want.TTL)*time.Millisecond-time.Minute) {
-		l.t.Fatalf("%+v: PTTL %v, want %d ms", *tr, ttl.Val(), want.TTL)
+	if most := time.Duration(wantTTL) * time.Millisecond; wantTTL > 0 && !expired && (ttl > most || ttl < most-time.Minute) {
+		l.t.Fatalf("%+v: PTTL of value %d is %v, want %d ms", *sc, k, ttl, wantTTL)
 	}
 }
 
@@ -127,8 +159,7 @@ func near(rng *rand.Rand, n uint64) uint64 {
 	}
 }
 
-func randomTrial(rng *rand.Rand) trial {
-	s := randomShape(rng)
+func randomOp(rng *rand.Rand, s bucket.Shape) bucket.Op {
 	limit := s.Limit() + s.Grace()
 	op := bucket.Op{
 		Kind: bucket.Kind(rng.IntN(kinds)), Shape: s,
@@ -145,11 +176,14 @@ func randomTrial(rng *rand.Rand) trial {
 	if rng.IntN(3) == 0 {
 		op.Floor = rng.Uint64() >> rng.UintN(64)
 	}
-	tr := trial{now: 1_763_596_800_000_000 + rng.Uint64N(1<<40), op: op}
+	return op
+}
+
+func randomValue(rng *rand.Rand, s bucket.Shape, now uint64) string {
 	if rng.IntN(8) == 0 {
-		return tr
+		return ""
 	}
-	st := memstore.State{Level: near(rng, limit), Unit: s.Unit()}
+	st := memstore.State{Level: near(rng, s.Limit()+s.Grace()), Unit: s.Unit()}
 	switch rng.IntN(6) {
 	case 0:
 		st.Level = rng.Uint64() >> (11 + rng.UintN(53))
@@ -160,66 +194,117 @@ func randomTrial(rng *rand.Rand) trial {
 	age := near(rng, st.Level/s.PerMicro())
 	switch rng.IntN(6) {
 	case 0:
-		age = rng.Uint64N(tr.now)
+		age = rng.Uint64N(now)
 	case 1:
 		age = 0
 	}
-	st.Last = tr.now - min(tr.now, age)
+	st.Last = now - min(now, age)
 	if rng.IntN(8) == 0 {
-		st.Last = tr.now + rng.Uint64N(1<<40) // the clock has stepped back
+		st.Last = now + rng.Uint64N(1<<40) // the clock has stepped back
 	}
-	tr.value = st.String()
-	if rng.IntN(50) == 0 {
-		tr.value = corrupt(rng, tr.value)
+	if v := st.Encode(); rng.IntN(50) != 0 {
+		return v
 	}
-	return tr
+	return corrupt(rng, st.Encode())
 }
 
 func corrupt(rng *rand.Rand, v string) string {
-	switch rng.IntN(4) {
+	switch rng.IntN(5) {
 	case 0:
-		return v[:rng.IntN(len(v))] + "x"
+		return v[:1+rng.IntN(len(v)-1)]
 	case 1:
-		return v + ":1"
+		return v + "x"
 	case 2:
-		return "99999999999999999999999:" + v
+		return "\x02" + v[1:]
+	case 3:
+		return v[:9] + string([]byte{1, 2, 3, 4, 5, 6, byte(rng.IntN(256)), 0x3f}) + v[17:] // a fraction
 	default:
-		return strings.Replace(v, ":", "", 1)
+		at := 1 + 8*rng.IntN(3)
+		return v[:at+6] + string([]byte{byte(rng.IntN(256)), byte(0x44 + rng.IntN(256-0x44))}) + v[at+8:] // huge, negative or not a number
 	}
 }
 
-// Go and Lua agree bit for bit, on 150,000 steps.
+func randomScene(rng *rand.Rand) scene {
+	sc := scene{now: 1_763_596_800_000_000 + rng.Uint64N(1<<40)}
+	values, ops := 1, 1
+	if rng.IntN(3) == 0 {
+		values, ops = 1+rng.IntN(8), 1+rng.IntN(20)
+	}
+	shapes := make([]bucket.Shape, values)
+	for i := range shapes {
+		shapes[i] = randomShape(rng)
+		sc.values = append(sc.values, randomValue(rng, shapes[i], sc.now))
+	}
+	for range ops {
+		on := rng.IntN(values)
+		sc.on = append(sc.on, on)
+		shape := shapes[on]
+		if rng.IntN(10) == 0 {
+			shape = randomShape(rng) // nodes may differ while they are reloaded
+		}
+		sc.ops = append(sc.ops, randomOp(rng, shape))
+	}
+	return sc
+}
+
+// Go and Lua agree bit for bit, on some 400,000 steps.
 func TestLuaIsTheModel(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	rng := rand.New(rand.NewPCG(3, 4))
-	for range 150 {
-		trials := make([]trial, 1000)
-		for i := range trials {
-			trials[i] = randomTrial(rng)
+	for range 100 {
+		scenes := make([]scene, 1000)
+		for i := range scenes {
+			scenes[i] = randomScene(rng)
 		}
-		l.run(trials)
+		l.run(scenes)
 	}
 }
 
-func FuzzTake(f *testing.F) {
+// A batch as large as they come.
+func TestLuaManyKeys(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	rng := rand.New(rand.NewPCG(5, 6))
+	for range 50 {
+		sc := scene{now: 1_763_596_800_000_000}
+		for i := range maxBatch {
+			shape := randomShape(rng)
+			sc.values = append(sc.values, randomValue(rng, shape, sc.now))
+			sc.on = append(sc.on, i)
+			sc.ops = append(sc.ops, randomOp(rng, shape))
+		}
+		l.run([]scene{sc})
+	}
+}
+
+func FuzzOperate(f *testing.F) {
 	l := newLab(f)
-	f.Add("", uint64(1_763_596_800_000_000), uint8(0), uint64(100), uint64(1), uint64(200), uint64(10_000), uint64(1), uint64(0))
-	f.Add("4503599627370496:0:1", uint64(1<<52), uint8(0), uint64(1e9), uint64(1), uint64(1), uint64(1), uint64(1<<52), uint64(1<<53))
-	f.Add("1:9007199254740991:1000000", uint64(5), uint8(2), uint64(3), uint64(1), uint64(2), uint64(1_000_000), uint64(1), uint64(0))
-	f.Add("666667:5:10", uint64(5), uint8(1), uint64(1), uint64(86400), uint64(52124), uint64(86_400_000_000), uint64(9), uint64(7))
-	f.Add("1:2:3\n", uint64(5), uint8(3), uint64(1), uint64(60), uint64(1), uint64(1), uint64(1), uint64(0))
-	f.Fuzz(func(t *testing.T, value string, now uint64, kind uint8, n, seconds, burst, cost, count, floor uint64) {
+	state := func(level, last, unit uint64) string {
+		return memstore.State{Level: level, Last: last, Unit: unit}.Encode()
+	}
+	f.Add("", uint64(1_763_596_800_000_000), uint16(0), uint64(100), uint64(1), uint64(200), uint64(10_000), uint64(1), uint64(0))
+	f.Add(state(1<<52, 0, 1), uint64(1<<52), uint16(0), uint64(1e9), uint64(1), uint64(1), uint64(1), uint64(1<<52), uint64(1<<53))
+	f.Add(state(1, 1<<53-1, 1_000_000), uint64(5), uint16(0o1232), uint64(3), uint64(1), uint64(2), uint64(1_000_000), uint64(1), uint64(0))
+	f.Add(state(666_667, 5, 10), uint64(5), uint16(0o31), uint64(1), uint64(86400), uint64(52124), uint64(86_400_000_000), uint64(9), uint64(7))
+	f.Add("1:2:3\n", uint64(5), uint16(0o3), uint64(1), uint64(60), uint64(1), uint64(1), uint64(1), uint64(0))
+	f.Fuzz(func(t *testing.T, value string, now uint64, kinds uint16, n, seconds, burst, cost, count, floor uint64) {
 		s, err := bucket.NewShape(n, time.Duration(1+seconds%86400)*time.Second, burst)
 		if err != nil || !s.Portable() || now >= 1<<53 {
 			return
 		}
-		op := bucket.Op{Kind: bucket.Kind(kind % kinds), Shape: s, Cost: cost, Count: max(1, count), Floor: floor}
-		(&lab{t: t, client: l.client}).run([]trial{{value: value, now: now, op: op}})
+		sc := scene{values: []string{value}, now: now}
+		for more := true; more; more = kinds > 0 { // an octal digit for each operation
+			sc.ops = append(sc.ops, bucket.Op{Kind: bucket.Kind(kinds & 3), Shape: s, Cost: cost, Count: max(1, count), Floor: floor})
+			sc.on = append(sc.on, 0)
+			kinds >>= 3
+		}
+		(&lab{t: t, client: l.client}).run([]scene{sc})
 	})
 }
 
-// Foreign values are an error of their own operation, not of the batch.
+// Foreign values are an error of their own operation, not of the batch, and
+// are left as they are until they are reset.
 func TestForeignValues(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -227,18 +312,34 @@ func TestForeignValues(t *testing.T) {
 	server.Do("LPUSH", "fastlimit:list", "x")
 	server.Do("SET", "fastlimit:text", "hello")
 	shape := mustShape(t, 10, time.Second, 5)
-	for key, want := range map[string]Class{"list": WrongType, "text": Corrupt, "good": None} {
-		for _, kind := range []bucket.Kind{bucket.Take, bucket.Peek, bucket.GiveBack} {
-			_, err := do(s, bucket.Op{Kind: kind, Key: key, Shape: shape, Cost: shape.Unit(), Count: 1})
-			if got := Classify(err); got != want {
-				t.Errorf("%d of %s: %v, want class %s", kind, key, err, want)
+	none := map[string]Class{"list": None, "text": None, "good": None}
+	for _, step := range []struct {
+		kind bucket.Kind
+		want map[string]Class
+	}{
+		{bucket.Take, map[string]Class{"list": WrongType, "text": Corrupt, "good": None}},
+		// Without something to write a list is as good as nothing.
+		{bucket.Peek, map[string]Class{"list": None, "text": Corrupt, "good": None}},
+		{bucket.GiveBack, map[string]Class{"list": None, "text": Corrupt, "good": None}},
+		{bucket.EmptyOut, none},
+		{bucket.Take, none},
+	} {
+		if step.kind == bucket.EmptyOut {
+			if list, text := server.Do("LRANGE", "fastlimit:list", "0", "-1"), server.Do("GET", "fastlimit:text"); list != "x" || text != "hello" {
+				t.Errorf("foreign values are now %q and %q", list, text)
 			}
 		}
-		if _, err := do(s, bucket.Op{Kind: bucket.EmptyOut, Key: key, Shape: shape, Count: 1}); err != nil {
-			t.Errorf("reset of %s: %v", key, err)
+		got := make(map[string]Class)
+		b := newBatch()
+		for key := range step.want {
+			b.ops = append(b.ops, &bucket.Op{
+				Kind: step.kind, Key: key, Shape: shape, Cost: shape.Unit(), Count: 1,
+				Done: func(op *bucket.Op, _ bucket.Reply, err error) { got[op.Key] = Classify(err) },
+			})
 		}
-		if _, err := do(s, bucket.Op{Kind: bucket.Take, Key: key, Shape: shape, Cost: shape.Unit(), Count: 1}); err != nil {
-			t.Errorf("after reset of %s: %v", key, err)
+		s.exec(t.Context(), b)
+		if !maps.Equal(got, step.want) {
+			t.Errorf("operations of kind %d: %v, want %v", step.kind, got, step.want)
 		}
 	}
 }

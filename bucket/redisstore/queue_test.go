@@ -92,14 +92,14 @@ func TestAlarmIsRare(t *testing.T) {
 	l := new(logs)
 	a := &alarm{log: slog.New(slog.NewTextHandler(l, nil)), target: "x"}
 	for range 1000 {
-		a.raise(&Error{Class: NoPerm, Err: errReply}, "k")
-		a.raise(&Error{Class: Corrupt, Err: errReply}, "k")
+		a.raise(&Error{Class: NoPerm, Err: errAnswer}, "k")
+		a.raise(&Error{Class: Corrupt, Err: errAnswer}, "k")
 	}
 	if n := l.count("level=ERROR"); n != 2 {
 		t.Errorf("%d lines, want one per class:\n%s", n, l)
 	}
 	a.last[NoPerm].Add(-2 * int64(alarmEvery))
-	a.raise(&Error{Class: NoPerm, Err: errReply}, "k")
+	a.raise(&Error{Class: NoPerm, Err: errAnswer}, "k")
 	if n := l.count("class=noperm"); n != 2 {
 		t.Errorf("%d lines after a minute, want a second:\n%s", n, l)
 	}

@@ -9,66 +9,139 @@ import (
 
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/memstore"
+	"github.com/redis/go-redis/v9"
 )
 
-// The scripts, in parts. Each script is put together here once, so that Redis
-// gets one self-contained text per operation.
-var (
-	//go:embed level.lua
-	levelPart string
-	//go:embed fits.lua
-	fitsPart string
-	//go:embed take.lua
-	takePart string
-	//go:embed peek.lua
-	peekPart string
-	//go:embed refund.lua
-	refundPart string
-	//go:embed store.lua
-	storePart string
-	//go:embed reset.lua
-	resetPart string
-)
+//go:embed operate.lua
+var operate string
 
 const kinds = 4
 
 // script is one self-contained Lua script and its SHA-1 in hex.
-type script struct {
-	name, source, sha string
+type script struct{ source, sha string }
+
+// production is the script as it runs; tests replace the clock in a copy.
+var production = newScript(operate)
+
+func newScript(source string) *script {
+	sum := sha1.Sum([]byte(source)) //nolint:gosec // see above
+	return &script{source: source, sha: hex.EncodeToString(sum[:])}
 }
 
-type scripts [kinds]script
+// arguments is the memory of the arguments of some commands, which point into
+// it until the next reset.
+type arguments struct {
+	args    []any
+	names   []byte
+	keys    []string
+	numbers []byte
+}
 
-// production are the scripts as they run; tests replace the clock in a copy.
-var production = newScripts(func(source string) string { return source })
+func newArguments() *arguments {
+	return &arguments{args: make([]any, 0, 5*maxBatch), keys: make([]string, 0, maxBatch)}
+}
 
-func newScripts(edit func(string) string) *scripts {
-	s := new(scripts)
-	for kind, src := range map[bucket.Kind][2]string{
-		bucket.Take:     {"take", levelPart + fitsPart + takePart + storePart},
-		bucket.Peek:     {"peek", levelPart + fitsPart + peekPart},
-		bucket.GiveBack: {"refund", levelPart + refundPart + storePart},
-		bucket.EmptyOut: {"reset", resetPart},
-	} {
-		source := edit(src[1])
-		sum := sha1.Sum([]byte(source)) //nolint:gosec // see above
-		s[kind] = script{name: src[0], source: source, sha: hex.EncodeToString(sum[:])}
+func (a *arguments) reset() {
+	a.args, a.names, a.keys, a.numbers = a.args[:0], a.names[:0], a.keys[:0], a.numbers[:0]
+}
+
+// command returns the arguments of one EVALSHA of all ops. Their numbers go
+// into one argument: text would cost Redis as much as the arithmetic, and this
+// side an allocation for each. extra are further ARGV.
+func (a *arguments) command(sc *script, prefix string, ops []*bucket.Op, extra []any) []any {
+	from, numbers, names := len(a.args), len(a.numbers), len(a.names)
+	a.args = append(a.args, "evalsha", sc.sha, len(ops))
+	for _, op := range ops {
+		a.names = append(append(a.names, prefix...), op.Key...)
+		a.numbers = appendNumbers(a.numbers, op)
 	}
-	return s
+	all := string(a.names[names:]) // one allocation for all keys
+	for _, op := range ops {
+		n := len(prefix) + len(op.Key)
+		a.keys = append(a.keys, all[:n])
+		a.args = append(a.args, &a.keys[len(a.keys)-1]) // a pointer, as a string would be allocated
+		all = all[n:]
+	}
+	a.args = append(a.args, a.numbers[numbers:len(a.numbers):len(a.numbers)])
+	a.args = append(a.args, extra...)
+	return a.args[from:len(a.args):len(a.args)]
 }
 
-// appendArgs appends EVALSHA of op to args, whose numbers it appends to buf.
-// Six numbers in one argument: text would cost Redis as much as the arithmetic
-// and this side an allocation each. extra are further ARGV.
-func (s *scripts) appendArgs(args []any, buf []byte, key string, op *bucket.Op, extra []any) ([]any, []byte) {
-	args = append(args, "evalsha", s[op.Kind].sha, 1, key)
+func appendNumbers(b []byte, op *bucket.Op) []byte {
+	r := memstore.Request{Kind: op.Kind, PerMicro: 1, Unit: 1} // resetting needs no more
 	if op.Kind != bucket.EmptyOut {
-		r := memstore.NewRequest(op)
-		from := len(buf)
-		for _, n := range [...]uint64{r.PerMicro, r.Unit, r.Limit, r.Cost, r.Count, r.Floor} {
-			buf = binary.LittleEndian.AppendUint64(buf, math.Float64bits(float64(n)))
-		}
-		args = append(args, buf[from:len(buf):len(buf)])
+		r = memstore.NewRequest(op)
 	}
-	return append(args, extra...), buf
+	for _, n := range [...]uint64{uint64(r.Kind), r.PerMicro, r.Unit, r.Limit, r.Cost, r.Count, r.Floor} {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(float64(n)))
+	}
+	return b
 }
+
+// answer is what the script replied: the outcome of each operation, in order.
+type answer struct {
+	results  string
+	n        int
+	now      int64 // µs of the server's clock
+	failures []any // index from 1, message, and so on, by index
+}
+
+const resultBytes = 2 * 8 // granted and level
+
+// parseAnswer reads the reply for n operations and reports whether it is one.
+func parseAnswer(reply []any, n int) (a answer, ok bool) {
+	if len(reply) == 0 || len(reply)%2 == 0 {
+		return a, false
+	}
+	a.results, ok = reply[0].(string)
+	if !ok || len(a.results) != n*resultBytes+8 {
+		return a, false
+	}
+	now, ok := number(a.results[n*resultBytes:])
+	a.n, a.now, a.failures = n, int64(now), reply[1:]
+	last := int64(0)
+	for i := 0; i < len(a.failures) && ok; i += 2 {
+		index, isInt := a.failures[i].(int64)
+		_, isText := a.failures[i+1].(string)
+		ok = isInt && isText && index > last && index <= int64(n)
+		last = index
+	}
+	return a, ok
+}
+
+// next takes the outcome of operation i from 0; ask for all of them in order.
+func (a *answer) next(i int) (r bucket.Reply, err error) {
+	if len(a.failures) > 0 && a.failures[0] == int64(i+1) {
+		msg, _ := a.failures[1].(string)
+		a.failures = a.failures[2:]
+		return r, refusal(msg)
+	}
+	result := a.results[i*resultBytes:]
+	var ok1, ok2 bool
+	r.Granted, ok1 = number(result)
+	r.Level, ok2 = number(result[8:])
+	if !ok1 || !ok2 {
+		return bucket.Reply{}, errAnswer
+	}
+	return r, nil
+}
+
+// number reads a float64 that is an integer below 2^53.
+func number(s string) (uint64, bool) {
+	f := math.Float64frombits(binary.LittleEndian.Uint64([]byte(s[:8])))
+	if !(f >= 0 && f < 1<<53 && f == math.Floor(f)) {
+		return 0, false
+	}
+	return uint64(f), true
+}
+
+// refusal is the error reply to one operation of several.
+type refusal string
+
+var _ redis.Error = refusal("")
+
+// Error implements error.
+func (r refusal) Error() string { return string(r) }
+
+// RedisError implements [redis.Error].
+func (refusal) RedisError() {}

@@ -11,14 +11,16 @@ import (
 // Store is a [bucket.Store] on Redis. It is safe for concurrent use. The zero
 // value is not usable: call [Open].
 type Store struct {
-	config  Config
-	client  *client
-	scripts *scripts
-	clock   func() uint64 // nil but in tests: µs for scripts that take the time from us
+	config Config
+	client *client
+	script *script
+	clock  func() uint64 // nil but in tests: µs for a script that takes the time from us
 
 	mu     sync.RWMutex // guards closed and the sending side of queue
 	closed bool
 	queue  chan *bucket.Op
+
+	scattered atomic.Bool // a cluster behind one address: one key for each command
 
 	aborted  atomic.Bool // fail what is queued
 	stop     context.CancelFunc
@@ -30,7 +32,7 @@ type Store struct {
 }
 
 // newStore makes a store that does not run yet.
-func newStore(c Config, sc *scripts) (*Store, error) {
+func newStore(c Config, sc *script) (*Store, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
@@ -40,7 +42,7 @@ func newStore(c Config, sc *scripts) (*Store, error) {
 		return nil, err
 	}
 	o.IsClusterMode = c.Cluster
-	s := &Store{config: c, client: newClient(o, c.Logger), scripts: sc, queue: make(chan *bucket.Op, c.Queue)}
+	s := &Store{config: c, client: newClient(o, c.Logger), script: sc, queue: make(chan *bucket.Op, c.Queue)}
 	s.alarm.log, s.alarm.target = c.Logger, s.client.target()
 	s.breaker.log, s.breaker.target = c.Logger, s.client.target()
 	s.breaker.min, s.breaker.max = c.RetryMin, c.RetryMax
@@ -83,7 +85,7 @@ func (s *Store) Submit(op *bucket.Op) error {
 // batch: under load batches grow by themselves, and at rest nobody waits for a
 // batch to fill.
 func (s *Store) work() {
-	b := &batch{ops: make([]*bucket.Op, 0, maxBatch)}
+	b := newBatch()
 	for op := range s.queue {
 		b.ops = append(b.ops[:0], op)
 		s.fill(b)

@@ -20,20 +20,12 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/fastlimit/fastlimit/internal/redistest.Spawn"))
 }
 
-// clocked are the scripts with the time as their last two arguments.
-var clocked = newScripts(func(source string) string {
-	return replaceOnce(source, "redis.call('TIME')", "{ ARGV[#ARGV - 1], ARGV[#ARGV] }")
-})
+// clocked is the script with the time as its last two arguments.
+var clocked = newScript(replaceOnce(operate, "redis.call('TIME')", "{ ARGV[#ARGV - 1], ARGV[#ARGV] }"))
 
-// timeless are clocked scripts whose keys outlive the test: Redis expires by
+// timeless is a clocked script whose keys outlive the test: Redis expires by
 // its own clock, however long a test that stands still in time may take.
-var timeless = newScripts(func(source string) string {
-	source = replaceOnce(source, "redis.call('TIME')", "{ ARGV[#ARGV - 1], ARGV[#ARGV] }")
-	if strings.Contains(source, "'PX'") {
-		source = replaceOnce(source, "down(level / (num * 1000)) + 2", "86400000")
-	}
-	return source
-})
+var timeless = newScript(replaceOnce(clocked.source, "down(level / (num * 1000)) + 2", "86400000"))
 
 func replaceOnce(source, from, to string) string {
 	if strings.Count(source, from) != 1 {

@@ -134,3 +134,36 @@ func TestClusterNodeDown(t *testing.T) {
 		return cluster.Nodes[cluster.Owner(slotOf(t, cluster, key))].Do("GET", key)
 	}, true)
 }
+
+// A cluster behind one address, as some providers have it: it refuses commands
+// for keys in several slots, once for each worker at most, and then gets its
+// keys one by one.
+func TestClusterBehindOneAddress(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--cluster-enabled", "yes")
+	server.Do("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+	redistest.Eventually(t, "the cluster serves", func() bool {
+		return strings.Contains(server.Do("CLUSTER", "INFO"), "cluster_state:ok")
+	})
+	s := mustOpen(t, patient(server.Addr))
+	load := startLoad(t, s)
+	load.progress("works")
+	load.progress("goes on")
+	load.end()
+	load.audit(func(key string) string { return server.Do("GET", key) }, false)
+	if !strings.Contains(server.Do("INFO", "errorstats"), "errorstat_CROSSSLOT:count=1\r\n") || load.failed.Load() != 0 {
+		t.Errorf("%d takes failed; errors %s; want one CROSSSLOT, at the start", load.failed.Load(), server.Do("INFO", "errorstats"))
+	}
+}
+
+// One node of several is no Redis to work with, and that is said at the start.
+func TestOneNodeOfACluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	for _, n := range cluster.Nodes {
+		s, err := Open(t.Context(), patient(n.Addr))
+		if s != nil || Classify(err) != CrossSlot || !strings.Contains(err.Error(), "set cluster") {
+			t.Errorf("Open: %v, %v; want no store and an error that says how", s, err)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+-- One operation on the bucket of each key, in their order and all at one
+-- reading of the server's clock. memstore.Step is the same in Go, bit for bit.
+-- ARGV[1] is seven float64 for each key: the operation and its numbers. The
+-- reply is { results, i, error, … }: granted and level of each, then the time,
+-- as float64, and the operations that failed. All numbers are integers below
+-- 2^53. No functions and few globals: calls cost more here than arithmetic.
+local MAX, SAFE = 4503599627370496, 9007199254740991 -- 2^52, bucket.MaxPortable; 2^53 - 1
+local TAKE, REFUND, RESET = 0, 2, 3 -- bucket.Kind; 1 is to peek
+local VERSION = 1
+local down, call, pack, unpack_numbers = math.floor, redis.pcall, struct.pack, struct.unpack
+
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+-- One call for all: a call costs as much as the rest of a denial. MGET takes
+-- what is no string for nothing; that is found out where it is to be written.
+local values = call('MGET', unpack(KEYS))
+if values.err then
+  return values
+end
+
+local results, reply, written = {}, { '' }, {}
+local numbers, at = ARGV[1], 1
+for i = 1, #KEYS do
+  local kind, num, unit, limit, cost, count, floor
+  kind, num, unit, limit, cost, count, floor, at = unpack_numbers('<ddddddd', numbers, at)
+  local key = KEYS[i]
+  local value = written[key] -- the key may have come before
+  if value == nil then
+    value = values[i]
+  end
+  local level, granted, write, failure, new = 0, 0, false, nil, nil
+
+  if value and kind ~= RESET then
+    local version, l, last, u = 0, 0, 0, 0
+    if #value == 25 then
+      version, l, last, u = unpack_numbers('<Bddd', value)
+    end
+    if version == VERSION and l >= 0 and l <= MAX and l % 1 == 0 and last >= 0 and last <= SAFE and last % 1 == 0
+      and u >= 1 and u <= SAFE and u % 1 == 0 then
+      level = l
+      if level > 0 then
+        if u ~= unit then
+          level = math.min(down(level / u * unit), MAX) -- the rate has changed
+        end
+        if now < last then
+          write = true -- the clock stepped back: no time has passed, rebase
+        else
+          local leak = (now - last) * num -- exact below 2^53; beyond, more than any level
+          level = leak < level and level - leak or 0
+        end
+      end
+    else
+      failure = { err = 'CORRUPT not a bucket' }
+    end
+  end
+  if floor > level then
+    level, write = floor, true
+  end
+
+  if kind == REFUND then -- once; a bucket never drops below empty
+    write = write or level > 0 or value
+    level = cost < level and level - cost or 0
+  elseif kind == RESET then -- whatever it holds
+    level, write = 0, true
+  else
+    if level <= limit then
+      granted = count
+      if cost > 0 then
+        local room = down((limit - level) / cost)
+        if room < count then
+          granted = room
+        end
+      end
+    end
+    local charge = granted * cost
+    if kind ~= TAKE then
+      write = false
+    elseif charge > 0 then
+      level, write = level + charge, true
+    end
+  end
+
+  if failure then
+    granted = 0
+  elseif write and level == 0 then
+    new, failure = false, call('DEL', key)
+  elseif write then
+    -- Until it has certainly drained: one ms to round up, another since
+    -- expiry counts whole ones.
+    local ttl = down(level / (num * 1000)) + 2
+    new = pack('<Bddd', VERSION, level, now, unit)
+    if value then
+      failure = call('SET', key, new, 'PX', ttl)
+    else
+      failure = call('SET', key, new, 'PX', ttl, 'NX') or { err = 'WRONGTYPE not a string' }
+    end
+  end
+  if type(failure) == 'table' and failure.err then
+    reply[#reply + 1] = i
+    reply[#reply + 1] = failure.err
+  elseif new ~= nil then
+    written[key] = new
+  end
+  results[i] = pack('<dd', granted, level)
+end
+results[#KEYS + 1] = pack('<d', now)
+reply[1] = table.concat(results)
+return reply

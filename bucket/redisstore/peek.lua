@@ -1,3 +1,0 @@
-
--- peek: charge and write nothing.
-return { granted, level, now }

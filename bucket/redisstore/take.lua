@@ -1,6 +1,0 @@
-
--- take: charge what fits.
-local charge = granted * cost
-if charge > 0 then
-  level, write = level + charge, true
-end
