@@ -1,19 +1,14 @@
 package redisstore
 
 import (
-	"context"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/internal/redistest"
-	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -21,75 +16,8 @@ const (
 	benchKeys    = 1000
 )
 
-// BenchmarkExact compares, in alternating short rounds of one run (the median counts), 64 concurrent
-// callers that each take and wait: through the store, and as is usual, with
-// one EVALSHA of the same script per request on go-redis with its defaults.
-// Its metric is how many times more the store gets done. Hot keys are over
-// their limit most of the time, as the exact path sees them; charged ones
-// never are, so that every take writes.
-func BenchmarkExact(b *testing.B) {
-	for name, rate := range map[string]uint64{"hot": 1, "charged": 1_000_000} {
-		b.Run(name, func(b *testing.B) { benchExact(b, rate) })
-	}
-}
-
-func benchExact(b *testing.B, rate uint64) {
-	server := redistest.Start(b)
-	c := patient(server.Addr)
-	s := mustOpen(b, c)
-	plain := redis.NewClient(&redis.Options{Addr: server.Addr})
-	b.Cleanup(func() { _ = plain.Close() })
-	ops := benchOps(b, rate)
-	var ours, theirs, ratios []float64
-	var ourCPU, theirCPU time.Duration
-	b.ResetTimer()
-	rounds := max(1, b.N/benchRound)
-	for range rounds {
-		c0 := cpuTime(b, server)
-		a := benchCall(b, func() func(int) error { return viaStore(s, ops) })
-		c1 := cpuTime(b, server)
-		z := benchCall(b, func() func(int) error { return viaPlain(plain, ops) })
-		c2 := cpuTime(b, server)
-		ours, theirs = append(ours, benchRound/a.Seconds()), append(theirs, benchRound/z.Seconds())
-		ratios = append(ratios, float64(z)/float64(a))
-		ourCPU, theirCPU = ourCPU+c1-c0, theirCPU+c2-c1
-	}
-	b.ReportMetric(median(ours), "takes/s")
-	b.ReportMetric(median(theirs), "plain/s")
-	b.ReportMetric(median(ratios), "ratio")
-	b.ReportMetric(float64(ourCPU.Microseconds())/float64(rounds*benchRound), "cpu-µs/take")
-	b.ReportMetric(float64(theirCPU.Microseconds())/float64(rounds*benchRound), "cpu-µs/plain")
-	st := s.Stats()
-	b.ReportMetric(float64(st.Takes)/float64(st.Pipelines), "takes/pipeline")
-}
-
-func median(v []float64) float64 {
-	slices.Sort(v)
-	return v[len(v)/2]
-}
-
-// cpuTime is that of this process and of the server.
-func cpuTime(b *testing.B, server *redistest.Server) time.Duration {
-	b.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	d := time.Duration(u.Utime.Nano() + u.Stime.Nano())
-	for line := range strings.Lines(server.Do("INFO", "cpu")) {
-		name, v, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if name == "used_cpu_sys" || name == "used_cpu_user" {
-			sec, err := strconv.ParseFloat(v, 64)
-			if err != nil {
-				b.Fatal(err)
-			}
-			d += time.Duration(sec * float64(time.Second))
-		}
-	}
-	return d
-}
-
-// BenchmarkStore is the store alone, for profiles.
+// BenchmarkStore is 64 concurrent callers that each take and wait, for
+// profiles. `fastlimit bench redis` compares it with the usual way.
 func BenchmarkStore(b *testing.B) {
 	server := redistest.Start(b)
 	for _, workers := range []int{1, 2, 4} {
@@ -155,13 +83,5 @@ func viaStore(s *Store, ops []bucket.Op) func(int) error {
 			return err
 		}
 		return <-answer
-	}
-}
-
-func viaPlain(c *redis.Client, ops []bucket.Op) func(int) error {
-	ctx := context.Background()
-	return func(key int) error {
-		op := &ops[key]
-		return c.EvalSha(ctx, production.sha, []string{defaultPrefix + op.Key}, appendNumbers(nil, op)).Err()
 	}
 }

@@ -2,37 +2,43 @@
 // share them: a [bucket.Store] on one server, on Sentinel or on Cluster, Redis
 // 6.2 or later or Valkey.
 //
-//	Submit ─► queue ─► worker ─► one pipeline of ≤128 EVALSHA ─► Done, once each
+//	Submit ─► queue ─► worker ─► one EVALSHA for ≤128 buckets ─► Done, once each
 //	           │         └ breaker: open? fail at once
 //	           └ full? ErrBusy
 //
 // # One operation
 //
-// A bucket is one key with the value "level:last:unit" and the time to live
-// in which it drains. One Lua script reads the server's clock, leaks, charges
-// and writes: one round trip, one key, atomic. Levels are in the ticks of
-// [bucket.Shape], so all arithmetic is on integers below 2^53, which Lua has
-// exactly; [memstore.Step] does the same in Go and the tests hold the two
-// together. A clock that steps back counts as no time passed, and the bucket
-// is rebased on it. A denial writes nothing.
+// A bucket is one key with its level, the time of that, and the ticks of a
+// unit, and the time to live in which it drains. One Lua script reads the
+// server's clock and carries out a batch: for each bucket it leaks, charges and
+// writes. One round trip, atomic. Levels are in the ticks of [bucket.Shape], so
+// all arithmetic is on integers below 2^53, which Lua has exactly;
+// [memstore.Step] does the same in Go and the tests hold the two together. A
+// clock that steps back counts as no time passed, and the bucket is rebased on
+// it. A denial writes nothing.
+//
+// One run of the script for a batch costs Redis half of what one for each
+// bucket does (docs/decisions/0006). In a cluster, where keys have their places,
+// a batch is a pipeline of commands with one key; so it is behind an address
+// that has once refused several (CROSSSLOT).
 //
 // # What is never done twice
 //
 // A take whose answer was lost may have been charged, so nothing that might
 // have been carried out is sent again: not by this package, and not by the
 // client, whose retries and redirections are off (its cluster pipeline sends
-// whole batches again). What Redis refuses before doing anything, NOSCRIPT, MOVED and
-// ASK, is sent once more where it belongs.
+// whole batches again). What Redis refuses before doing anything, NOSCRIPT, MOVED,
+// ASK and CROSSSLOT, is sent once more where it belongs.
 //
 // # What callers wait for
 //
 // Nothing: Submit queues and Done tells. A caller that cannot wait any longer
-// decides by itself and may use the answer when it comes. While a pipeline is
-// in flight the next batch gathers, so batches are as large as the load asks
-// for and a lone operation is sent at once. Waiting on purpose does not pay:
-// yielding once before sending made batches of 64 callers a third larger (27
-// instead of 19) and a take no cheaper (10 against 9 µs of CPU, Redis included,
-// go1.26, 2.5 GHz Xeon), since Redis spends its time in the script.
+// decides by itself and may use the answer when it comes. While a batch is in
+// flight the next gathers, so batches are as large as the load asks for and a
+// lone operation is sent at once. A worker whose last batch had company yields
+// once before it collects: batches of 64 callers are of 27 instead of 19 then,
+// and a take costs 6.8 instead of 8.3 µs of CPU, Redis included (go1.26, AMD
+// EPYC).
 //
 // # Failure
 //

@@ -217,7 +217,8 @@ func corrupt(rng *rand.Rand, v string) string {
 	case 2:
 		return "\x02" + v[1:]
 	case 3:
-		return v[:9] + string([]byte{1, 2, 3, 4, 5, 6, byte(rng.IntN(256)), 0x3f}) + v[17:] // a fraction
+		at := 1 + 8*rng.IntN(3)
+		return v[:at] + string([]byte{1, 2, 3, 4, 5, 6, byte(rng.IntN(256)), 0x40}) + v[at+8:] // a fraction
 	default:
 		at := 1 + 8*rng.IntN(3)
 		return v[:at+6] + string([]byte{byte(rng.IntN(256)), byte(0x44 + rng.IntN(256-0x44))}) + v[at+8:] // huge, negative or not a number
@@ -341,5 +342,26 @@ func TestForeignValues(t *testing.T) {
 		if !maps.Equal(got, step.want) {
 			t.Errorf("operations of kind %d: %v, want %v", step.kind, got, step.want)
 		}
+	}
+}
+
+// What could not be written has not happened, for those that follow too.
+func TestFailedWriteIsForgotten(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := mustOpen(t, patient(server.Addr))
+	server.Do("CONFIG", "SET", "maxmemory", "1")
+	shape := mustShape(t, 1, time.Hour, 1)
+	var got []Class
+	b := newBatch()
+	for range 3 {
+		b.ops = append(b.ops, &bucket.Op{
+			Kind: bucket.Take, Key: "a", Shape: shape, Cost: shape.Unit(), Count: 1,
+			Done: func(_ *bucket.Op, _ bucket.Reply, err error) { got = append(got, Classify(err)) },
+		})
+	}
+	s.exec(t.Context(), b)
+	if !slices.Equal(got, []Class{OOM, OOM, OOM}) {
+		t.Errorf("takes of one unit: %v, want all to fail", got)
 	}
 }

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -83,12 +84,18 @@ func (s *Store) Submit(op *bucket.Op) error {
 
 // work is one pipeline in flight at a time. What arrives meanwhile is the next
 // batch: under load batches grow by themselves, and at rest nobody waits for a
-// batch to fill.
+// batch to fill. Under load a worker lets those run first who can: the caller
+// that wakes it is rarely the only one who has just got an answer.
 func (s *Store) work() {
 	b := newBatch()
+	crowded := false
 	for op := range s.queue {
+		if crowded {
+			runtime.Gosched()
+		}
 		b.ops = append(b.ops[:0], op)
 		s.fill(b)
+		crowded = len(b.ops) > 1
 		s.run(b)
 	}
 }
