@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bucket/memstore"
 	"github.com/fastlimit/fastlimit/internal/reference"
 )
 
@@ -138,4 +139,26 @@ func BenchmarkClock(b *testing.B) {
 	for b.Loop() {
 		lim.Now()
 	}
+}
+
+// BenchmarkShared is an exact check of a store that answers at once: what the
+// limiter itself spends on one.
+func BenchmarkShared(b *testing.B) {
+	store := memstore.New(memstore.Config{})
+	b.Cleanup(func() { _ = store.Close(b.Context()) })
+	lim, err := fastlimit.New(fastlimit.Config{Store: store, StoreTimeout: time.Minute, Rules: []fastlimit.RuleConfig{
+		{Name: "per-ip", Rate: fastlimit.Rate{N: 1, Per: time.Second}, Burst: 1_000_000, Strict: true},
+	}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	r, _ := lim.Rule("per-ip")
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for i := rand.Uint32(); pb.Next(); i++ {
+			if d := r.Take(b.Context(), r.AddrKey(v4(i%1024)), 1); d.Stage != fastlimit.StageExact {
+				b.Errorf("decided by %v", d.Stage)
+			}
+		}
+	})
 }

@@ -14,23 +14,62 @@ type flight struct {
 	shared *shared
 	digest sketch.Digest
 	name   string
+	buf    []byte        // for making names
 	sent   time.Duration // when the operation was submitted
 	asked  []*waiter     // those that the operation asks for, of one cost
 	next   []*waiter     // those that arrived since
+
+	op   bucket.Op // the store's while it is in flight
+	done func(*bucket.Op, bucket.Reply, error)
+}
+
+func newFlight(s *shared) *flight {
+	f := &flight{shared: s}
+	f.done = func(_ *bucket.Op, reply bucket.Reply, err error) { f.answer(reply, err) }
+	return f
+}
+
+func (s *shared) flight(d sketch.Digest, key Key) *flight {
+	f := s.flights.Get().(*flight) //nolint:forcetypeassert // ours
+	f.digest, f.buf = d, s.appendName(f.buf[:0], key)
+	f.name = string(f.buf)
+	return f
+}
+
+// freeFlight takes a flight that is in no map and that no store knows.
+func (s *shared) freeFlight(f *flight) {
+	f.asked, f.next, f.name = f.asked[:0], f.next[:0], ""
+	s.flights.Put(f)
 }
 
 // waiter is a request that waits.
 type waiter struct {
 	cost    uint64
 	verdict chan Decision // buffered: 1
+	timer   *time.Timer   // the request's own
 
 	// left is set when the request has stopped waiting, denied if its failure
 	// policy denied it. Guarded by the lock of the flight's shard.
 	left, denied bool
 }
 
-func newWaiter(cost uint64) *waiter {
-	return &waiter{cost: cost, verdict: make(chan Decision, 1)}
+func newWaiter() *waiter {
+	w := &waiter{verdict: make(chan Decision, 1), timer: time.NewTimer(time.Hour)}
+	w.timer.Stop()
+	return w
+}
+
+func (s *shared) waiter(cost uint64) *waiter {
+	w := s.waiters.Get().(*waiter) //nolint:forcetypeassert // ours
+	w.cost = cost
+	return w
+}
+
+// freeWaiter takes one that has its verdict, or that no flight has seen: who
+// leaves without a verdict is still in a flight.
+func (s *shared) freeWaiter(w *waiter) {
+	w.timer.Stop()
+	s.waiters.Put(w)
 }
 
 // submitLocked asks for all of next that have the cost of the first. It
@@ -48,12 +87,11 @@ func (f *flight) submitLocked(sh *flightShard, now time.Duration) bool {
 		}
 	}
 	f.next, f.sent = rest, now
-	err := s.store.Submit(&bucket.Op{
+	f.op = bucket.Op{
 		Kind: bucket.Take, Key: f.name, Shape: s.rule.shape,
-		Cost: cost, Count: uint64(len(f.asked)), Floor: s.floor(f.digest, now),
-		Done: func(_ *bucket.Op, reply bucket.Reply, err error) { f.done(reply, err) },
-	})
-	if err != nil {
+		Cost: cost, Count: uint64(len(f.asked)), Floor: s.floor(f.digest, now), Done: f.done,
+	}
+	if s.store.Submit(&f.op) != nil {
 		delete(sh.m, f.digest)
 		return false
 	}
@@ -69,10 +107,10 @@ func (s *shared) floor(d sketch.Digest, now time.Duration) uint64 {
 	return level - min(level, slack)
 }
 
-// done takes the answer, late ones too: it feeds the table, tells those who
+// answer takes the answer, late ones too: it feeds the table, tells those who
 // wait, and asks again for those who arrived meanwhile unless the table now
 // knows the answer for them.
-func (f *flight) done(reply bucket.Reply, err error) {
+func (f *flight) answer(reply bucket.Reply, err error) {
 	s := f.shared
 	sh := s.shard(f.digest)
 	sh.mu.Lock()
@@ -86,6 +124,7 @@ func (f *flight) done(reply bucket.Reply, err error) {
 	f.judgeLocked(now)
 	if len(f.next) == 0 {
 		delete(sh.m, f.digest)
+		s.freeFlight(f)
 		return
 	}
 	if !f.submitLocked(sh, now) {
@@ -93,7 +132,7 @@ func (f *flight) done(reply bucket.Reply, err error) {
 	}
 }
 
-// failLocked lets the failure policy decide for everyone.
+// failLocked lets the failure policy decide for everyone and ends the flight.
 func (f *flight) failLocked(sh *flightShard, now time.Duration) {
 	delete(sh.m, f.digest)
 	for _, group := range [][]*waiter{f.asked, f.next} {
@@ -103,7 +142,7 @@ func (f *flight) failLocked(sh *flightShard, now time.Duration) {
 			}
 		}
 	}
-	f.asked, f.next = nil, nil
+	f.shared.freeFlight(f)
 }
 
 // settleLocked feeds the table with the answer and hands its grants out: to

@@ -1,11 +1,15 @@
 package fastlimit
 
 import (
+	"context"
 	"math/rand/v2"
+	"net/netip"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fastlimit/fastlimit/bucket/memstore"
 )
 
 // TestConformingClientIsNotDenied has a client at exactly its rate, from a
@@ -58,5 +62,48 @@ func TestOverdueAnswerIsNotWaitedFor(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(2 * time.Minute)
+	})
+}
+
+// An exact check of a shared store allocates the bucket's name and no more.
+func TestSharedAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Log("the race detector allocates: counted without it only")
+		return
+	}
+	store := memstore.New(memstore.Config{})
+	t.Cleanup(func() { _ = store.Close(context.Background()) })
+	cfg := strictRule("a", 1, time.Hour, 1_000_000)
+	lim, err := New(Config{Rules: []RuleConfig{cfg}, Store: store, StoreTimeout: time.Minute, Memory: 4 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, ctx := lim.rules[0], t.Context()
+	key := r.AddrKey(netip.MustParseAddr("192.0.2.1"))
+	if n := testing.AllocsPerRun(200, func() {
+		if d := r.Take(ctx, key, 1); d.Stage != StageExact || !d.Allowed {
+			t.Fatalf("%+v: want admission by the store", d)
+		}
+	}); n > 1 {
+		t.Errorf("%v allocations, want 1", n)
+	}
+}
+
+// Requests of different costs, one after another, are charged what they cost.
+func TestSharedCosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlowStore(t)
+		r := sharedLimiter(t, s, strictRule("a", 1, time.Hour, 100)).rules[0]
+		key := r.BytesKey([]byte("x"))
+		left := int64(100)
+		for _, n := range []uint64{1, 20, 3, 1, 50} {
+			left -= int64(n)
+			if d := r.Take(t.Context(), key, n); !d.Allowed || d.Remaining != left {
+				t.Errorf("take of %d: %+v, want %d remaining", n, d, left)
+			}
+		}
+		if d := r.Take(t.Context(), key, uint64(left)+1); d.Allowed {
+			t.Errorf("more than remains: %+v", d)
+		}
 	})
 }
