@@ -52,7 +52,9 @@ type Result struct {
 	Escalated        *float64 `json:"escalated,omitempty"`      // share checked exactly
 	StorePerRequest  *float64 `json:"redis_per_request,omitempty"`
 	StorePerSecond   *float64 `json:"redis_per_second,omitempty"`
-	HitterAdmitted   *float64 `json:"hitter_admitted_ratio,omitempty"` // of the heavy hitter, to its limit
+	StoreCPUMicros   *float64 `json:"redis_cpu_us_per_request,omitempty"` // of redis-server
+	Speedup          *float64 `json:"speedup,omitempty"`                  // over the usual way, median over rounds
+	HitterAdmitted   *float64 `json:"hitter_admitted_ratio,omitempty"`    // of the heavy hitter, to its limit
 
 	RSSBytes  *int64 `json:"rss_bytes,omitempty"`
 	RSSGrowth *int64 `json:"rss_growth_bytes,omitempty"` // since warm-up

@@ -108,6 +108,9 @@ func (c *Child) PID() int { return c.cmd.Process.Pid }
 // and of its own children (nginx works in one).
 func (c *Child) CPU() (time.Duration, error) { return sum(c.PID(), cpu) }
 
+// SelfCPU is the CPU time of this process so far, user and system.
+func SelfCPU() (time.Duration, error) { return selfCPU() }
+
 // RSS is the resident memory in bytes of the child and of its own children.
 // Pages they share are counted for each.
 func (c *Child) RSS() (int64, error) { return sum(c.PID(), rss) }

@@ -123,6 +123,14 @@ func cpu(pid int) (time.Duration, error) {
 	return time.Duration(ts.Nano()), nil
 }
 
+func selfCPU() (time.Duration, error) {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		return 0, err
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
+}
+
 // children are the processes that a process started, itself or its threads.
 func children(pid int) (all []int) {
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))

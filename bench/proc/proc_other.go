@@ -18,6 +18,8 @@ func PinSelf([]int) error { return errLinux }
 // Cores are the CPUs that this process may use.
 func Cores() ([]int, error) { return nil, errLinux }
 
+func selfCPU() (time.Duration, error) { return 0, errLinux }
+
 func cpu(int) (time.Duration, error) { return 0, errLinux }
 
 func rss(int) (int64, error) { return 0, errLinux }

@@ -11,76 +11,114 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bench"
-	"github.com/fastlimit/fastlimit/bucket"
-	"github.com/fastlimit/fastlimit/bucket/redisstore"
-	"github.com/redis/go-redis/v9"
+	"github.com/fastlimit/fastlimit/bench/proc"
 )
 
 const (
 	checkCallers = 64
-	checkKeys    = 1000
+	checkKeys    = 1024
 )
 
-// gcra is the usual script: one bucket, one request, the server's clock. It is
-// what redis_rate does, without its conversions.
-const gcra = `
-local t = redis.call('TIME')
-local now = t[1] * 1000000 + t[2]
-local gap, burst = tonumber(ARGV[1]), tonumber(ARGV[2])
-local tat = math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now)
-if tat + gap - now > gap * burst then return 0 end
-redis.call('SET', KEYS[1], tat + gap, 'PX', math.ceil((tat + gap - now) / 1000) + 1)
-return 1`
-
-// checks compares exact checks by many callers who wait: through the store,
-// which batches, and one EVALSHA for each on go-redis with its defaults.
-func (o Options) checks(ctx context.Context, addr string) (_ []bench.Result, err error) {
-	const patience = time.Second // every check is to be made
-	store, err := open(ctx, addr, patience)
-	if err != nil {
-		return nil, err
-	}
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer func() { err = errors.Join(err, closeStore(store), client.Close()) }()
-	batched, err := viaStore(store)
-	if err != nil {
-		return nil, err
-	}
-	plain := viaScript(client)
-	var perSecond [2][]float64
-	for range o.Rounds {
-		for i, check := range []func(context.Context, int) error{batched, plain} {
-			took, err := o.round(ctx, check)
-			if err != nil {
-				return nil, err
-			}
-			perSecond[i] = append(perSecond[i], float64(o.Checks)/took.Seconds())
-		}
-	}
-	setup := fmt.Sprintf("%d callers, %d hot keys, 100/s, burst 200", checkCallers, checkKeys)
-	one := func(limiter, how string, v []float64) bench.Result {
-		slices.Sort(v)
-		return bench.Result{
-			Group: "redis", Workload: "exact checks", Limiter: limiter, Setup: how + "; " + setup,
-			Keys: checkKeys, Requests: int64(o.Checks * o.Rounds), PerSecond: &v[len(v)/2],
-		}
-	}
-	return []bench.Result{
-		one("fastlimit", "redisstore, micro-batches", perSecond[0]),
-		one("EVALSHA per request", "go-redis with its defaults, a GCRA script", perSecond[1]),
-	}, nil
+// checkLoad is what exact checks are asked about. Hot keys are all far below
+// their limit, so that every check writes, or all over it, so that none does.
+type checkLoad struct {
+	workload string
+	per      time.Duration // of one unit
+	burst    uint64
 }
 
-// round makes o.Checks checks and returns how long they took.
-func (o Options) round(ctx context.Context, check func(context.Context, int) error) (time.Duration, error) {
+var checkLoads = []checkLoad{
+	{"exact checks, admitted", time.Second, 1_000_000},
+	{"exact checks, denied", 24 * time.Hour, 1},
+}
+
+// contender makes exact checks one way.
+type contender struct {
+	name, setup string
+	check       func(ctx context.Context, key int) (admitted bool, err error)
+	close       func() error
+
+	rounds   []checkRound
+	requests int64
+}
+
+// checkRound is what a round of one contender took.
+type checkRound struct{ wall, here, redis time.Duration }
+
+// checks compares exact checks by many callers who wait: through the limiter
+// and the store, which batches, and one EVALSHA for each on go-redis. They take
+// turns in short rounds, and medians count.
+func (o Options) checks(ctx context.Context, redis *proc.Child, addr string) (results []bench.Result, err error) {
+	for _, l := range checkLoads {
+		more, err := o.checksOf(ctx, l, redis, addr)
+		results = append(results, more...)
+		if err != nil {
+			return results, fmt.Errorf("%s: %w", l.workload, err)
+		}
+	}
+	return results, nil
+}
+
+func (o Options) checksOf(ctx context.Context, l checkLoad, redis *proc.Child, addr string) (_ []bench.Result, err error) {
+	var all []*contender
+	defer func() {
+		for _, c := range all {
+			err = errors.Join(err, c.close())
+		}
+	}()
+	ways := []func(context.Context, checkLoad, string) (*contender, error){viaLimiter, viaStore, viaScript}
+	if l.burst == 1 {
+		ways = ways[1:] // the limiter knows who is over and does not ask
+	}
+	for _, make := range ways {
+		c, err := make(ctx, l, addr)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+		if err := c.warm(ctx, l); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.name, err)
+		}
+	}
+	for n := range o.Rounds {
+		for i := range all {
+			c := all[(i+n)%len(all)]
+			if err := c.measure(ctx, o.Checks, redis); err != nil {
+				return nil, fmt.Errorf("%s: %w", c.name, err)
+			}
+		}
+	}
+	usual := all[len(all)-1]
+	var results []bench.Result
+	for _, c := range all {
+		results = append(results, c.result(l, usual))
+	}
+	return results, nil
+}
+
+// warm connects, loads scripts, and takes every key to where it stays.
+func (c *contender) warm(ctx context.Context, l checkLoad) error {
+	for range 2 {
+		if err := c.run(ctx, checkKeys); err != nil {
+			return err
+		}
+	}
+	admitted, err := c.check(ctx, 0)
+	if err == nil && admitted != (l.burst > 1) {
+		err = errors.New("BUG: admits what is to be denied, or denies what is to be admitted")
+	}
+	return err
+}
+
+// run makes n checks by all callers, all keys in turn.
+func (c *contender) run(ctx context.Context, n int) error {
 	var next atomic.Int64
 	var failed atomic.Pointer[error]
 	var wg sync.WaitGroup
-	start := time.Now()
 	for range checkCallers {
 		wg.Go(func() {
-			for i := next.Add(1); i <= int64(o.Checks) && failed.Load() == nil; i = next.Add(1) {
-				if err := check(ctx, int(i*7919)%checkKeys); err != nil {
+			for i := next.Add(1); i <= int64(n) && failed.Load() == nil; i = next.Add(1) {
+				if _, err := c.check(ctx, int(i*7919)%checkKeys); err != nil {
 					failed.CompareAndSwap(nil, &err)
 				}
 			}
@@ -88,32 +126,52 @@ func (o Options) round(ctx context.Context, check func(context.Context, int) err
 	}
 	wg.Wait()
 	if err := failed.Load(); err != nil {
-		return 0, fmt.Errorf("bench: a check in Redis: %w", *err)
+		return fmt.Errorf("bench: a check in Redis: %w", *err)
 	}
-	return time.Since(start), nil
+	return nil
 }
 
-func viaStore(s *redisstore.Store) (func(context.Context, int) error, error) {
-	shape, err := bucket.NewShape(100, time.Second, 200)
-	if err != nil {
-		return nil, err
+func (c *contender) measure(ctx context.Context, n int, redis *proc.Child) error {
+	here, err1 := proc.SelfCPU()
+	there, err2 := redis.CPU()
+	start := time.Now()
+	if err := errors.Join(err1, err2, c.run(ctx, n)); err != nil {
+		return err
 	}
-	return func(_ context.Context, key int) error {
-		answer := make(chan error, 1)
-		err := s.Submit(&bucket.Op{
-			Kind: bucket.Take, Key: "bench:" + strconv.Itoa(key), Shape: shape, Cost: shape.Unit(), Count: 1,
-			Done: func(_ *bucket.Op, _ bucket.Reply, err error) { answer <- err },
-		})
-		if err != nil {
-			return err
-		}
-		return <-answer
-	}, nil
+	r := checkRound{wall: time.Since(start)}
+	hereAfter, err1 := proc.SelfCPU()
+	thereAfter, err2 := redis.CPU()
+	r.here, r.redis = hereAfter-here, thereAfter-there
+	c.rounds = append(c.rounds, r)
+	c.requests += int64(n)
+	return errors.Join(err1, err2)
 }
 
-func viaScript(c *redis.Client) func(context.Context, int) error {
-	script := redis.NewScript(gcra)
-	return func(ctx context.Context, key int) error {
-		return script.Run(ctx, c, []string{"plain:" + strconv.Itoa(key)}, 10_000, 200).Err()
+func (c *contender) result(l checkLoad, usual *contender) bench.Result {
+	n := float64(c.requests) / float64(len(c.rounds))
+	perSecond := c.median(func(i int) float64 { return n / c.rounds[i].wall.Seconds() })
+	here := c.median(func(i int) float64 { return c.rounds[i].here.Seconds() * 1e6 / n })
+	redis := c.median(func(i int) float64 { return c.rounds[i].redis.Seconds() * 1e6 / n })
+	res := bench.Result{
+		Group: "redis", Workload: l.workload, Limiter: c.name,
+		Setup: fmt.Sprintf("%s; %d callers, %d hot keys, 1 per %v, burst %d", c.setup, checkCallers, checkKeys, l.per, l.burst),
+		Keys:  checkKeys, Requests: c.requests, PerSecond: &perSecond, CPUMicros: &here, StoreCPUMicros: &redis,
 	}
+	if c != usual {
+		ratio := c.median(func(i int) float64 { return usual.rounds[i].wall.Seconds() / c.rounds[i].wall.Seconds() })
+		res.Speedup = &ratio
+	}
+	return res
 }
+
+// median of a figure over the rounds.
+func (c *contender) median(of func(round int) float64) float64 {
+	var v []float64
+	for i := range c.rounds {
+		v = append(v, of(i))
+	}
+	slices.Sort(v)
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}
+
+func benchKey(i int) string { return "192.0.2." + strconv.Itoa(i) }

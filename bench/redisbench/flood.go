@@ -25,7 +25,7 @@ func (o Options) flood(ctx context.Context, addr string) (results []bench.Result
 			err = e
 		}
 	}()
-	_, rule, err := limiter(store, patience)
+	_, rule, err := limiter(store, patience, fastlimit.RuleConfig{Rate: fastlimit.Rate{N: 100, Per: time.Second}, Burst: 200})
 	if err != nil {
 		return nil, err
 	}

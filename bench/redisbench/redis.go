@@ -105,7 +105,8 @@ func Run(ctx context.Context, o Options) (results []bench.Result, err error) {
 		return nil, err
 	}
 	defer server.Stop()
-	for i, measure := range []func(context.Context, string) ([]bench.Result, error){o.flood, o.checks} {
+	checks := func(ctx context.Context, addr string) ([]bench.Result, error) { return o.checks(ctx, server, addr) }
+	for i, measure := range []func(context.Context, string) ([]bench.Result, error){o.flood, checks} {
 		o.Progress(i, 2, [...]string{"redis: flood", "redis: exact checks"}[i])
 		more, err := measure(ctx, addr)
 		results = append(results, more...)
@@ -133,20 +134,16 @@ func closeStore(s *redisstore.Store) error {
 	return s.Close(ctx)
 }
 
-// limiter has one rule of 100/s and a burst of 200, the default of `fastlimit
-// serve`.
-func limiter(s *redisstore.Store, timeout time.Duration) (*fastlimit.Limiter, *fastlimit.Rule, error) {
-	const name = "bench"
-	lim, err := fastlimit.New(fastlimit.Config{
-		Rules: []fastlimit.RuleConfig{{Name: name, Rate: fastlimit.Rate{N: 100, Per: time.Second}, Burst: 200}},
-		Store: s, StoreTimeout: timeout,
-	})
+// limiter has one rule.
+func limiter(s *redisstore.Store, timeout time.Duration, rule fastlimit.RuleConfig) (*fastlimit.Limiter, *fastlimit.Rule, error) {
+	rule.Name = "bench"
+	lim, err := fastlimit.New(fastlimit.Config{Rules: []fastlimit.RuleConfig{rule}, Store: s, StoreTimeout: timeout})
 	if err != nil {
 		return nil, nil, err
 	}
-	rule, ok := lim.Rule(name)
+	r, ok := lim.Rule(rule.Name)
 	if !ok {
 		return nil, nil, errors.New("BUG: the rule is not there")
 	}
-	return lim, rule, nil
+	return lim, r, nil
 }

@@ -13,8 +13,8 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(results) != 3 {
-		t.Fatalf("%d results, want 3: %+v", len(results), results)
+	if len(results) != 6 {
+		t.Fatalf("%d results, want 6: %+v", len(results), results)
 	}
 	flood := results[0]
 	if *flood.FalseDenials != 0 {
@@ -26,8 +26,11 @@ func TestRun(t *testing.T) {
 		t.Errorf("Redis is asked %v times for a request, %v times a second", *flood.StorePerRequest, *flood.StorePerSecond)
 	}
 	for _, r := range results[1:] {
-		if *r.PerSecond <= 0 || r.Requests != 500 {
-			t.Errorf("%s: %v checks per second, %d checks", r.Limiter, *r.PerSecond, r.Requests)
+		if *r.PerSecond <= 0 || r.Requests != 500 || *r.CPUMicros <= 0 || *r.StoreCPUMicros <= 0 {
+			t.Errorf("%s: %v checks per second, %d checks, %v and %v µs", r.Limiter, *r.PerSecond, r.Requests, *r.CPUMicros, *r.StoreCPUMicros)
+		}
+		if usual := r.Limiter == "EVALSHA per request"; usual == (r.Speedup != nil) {
+			t.Errorf("%s: compared with the usual way: %v", r.Limiter, r.Speedup != nil)
 		}
 	}
 }

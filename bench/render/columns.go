@@ -44,6 +44,8 @@ var columns = []column{
 	{"checked exactly", "%", float(func(r *bench.Result) *float64 { return r.Escalated }), percent, 0},
 	{"Redis", "operations/request", float(func(r *bench.Result) *float64 { return r.StorePerRequest }), short, -1},
 	{"Redis", "operations/s", float(func(r *bench.Result) *float64 { return r.StorePerSecond }), short, -1},
+	{"Redis CPU", "µs/request", float(func(r *bench.Result) *float64 { return r.StoreCPUMicros }), short, -1},
+	{"times the usual way", "", float(func(r *bench.Result) *float64 { return r.Speedup }), short, 1},
 	{"RSS", "MiB", mebibytes(func(r *bench.Result) *int64 { return r.RSSBytes }), short, -1},
 	{"RSS growth", "MiB", mebibytes(func(r *bench.Result) *int64 { return r.RSSGrowth }), short, -1},
 	{"requests", "", func(r *bench.Result) (float64, bool) { return float64(r.Requests), r.Requests > 0 }, si, 0},
