@@ -30,7 +30,7 @@ func TestValidate(t *testing.T) {
 	if code != exitFailure || stdout != "" {
 		t.Errorf("exit %d, stdout %q", code, stdout)
 	}
-	for _, want := range []string{bad + ":2:", bad + ":3:", bad + ":4:1: cluster: not supported"} {
+	for _, want := range []string{bad + ":2:", bad + ":3:", bad + ":4:10: cluster.bind: missing"} {
 		if !strings.Contains(stderr, want) {
 			t.Errorf("stderr lacks %q:\n%s", want, stderr)
 		}

@@ -31,6 +31,10 @@ type Config struct {
 	// are exact by themselves.
 	Redis *Redis
 
+	// Cluster is the nodes with which this one exchanges counts; nil: it is
+	// alone.
+	Cluster *Cluster
+
 	// Policy is all that decides about a request. Its rules are valid, and
 	// carry what the file says: defaults that package fastlimit fills in
 	// (burst, cost, escalate_at) are zero here.

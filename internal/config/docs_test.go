@@ -47,14 +47,14 @@ func TestExampleFile(t *testing.T) {
 // settings returns every setting that is understood, as errors list them.
 func settings(t *testing.T) []string {
 	t.Helper()
-	_, err := Parse("f.yaml", []byte("x: 1\nlisten: [{x: 1}]\nredis: {x: 1}\nrules: [{x: 1, match: {x: 1}}]\n"), noEnv)
+	_, err := Parse("f.yaml", []byte("x: 1\nlisten: [{x: 1}]\nredis: {x: 1}\ncluster: {x: 1}\nrules: [{x: 1, match: {x: 1}}]\n"), noEnv)
 	var all []string
 	for line := range strings.Lines(err.Error()) {
 		if _, list, ok := strings.Cut(strings.TrimSpace(line), "valid here: "); ok {
 			all = append(all, strings.Split(list, ", ")...)
 		}
 	}
-	if len(all) != 12+2+10+3+13 {
+	if len(all) != 13+2+10+12+3+13 {
 		t.Fatalf("%d settings: %v", len(all), all)
 	}
 	return all

@@ -59,6 +59,9 @@ func (c *Config) Override(f Flags, fromFile bool) error {
 	if other := taken(next.Listeners, next.Admin); other != "" {
 		errs = append(errs, fmt.Errorf("admin %s is taken by the listener %s, and must never be exposed with traffic; give it a port of its own with --admin", next.Admin, other))
 	}
+	if c := next.Cluster; c != nil && (taken(next.Listeners, c.Bind) != "" || overlap(next.Admin, c.Bind)) {
+		errs = append(errs, fmt.Errorf("cluster.bind %s: --listen or --admin has that port; choose another", c.Bind))
+	}
 	if f.Rate != "" || f.Burst != "" {
 		if fromFile {
 			errs = append(errs, errors.New("--rate and --burst: the file has the rules; write them there"))

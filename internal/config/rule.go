@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
@@ -80,12 +79,8 @@ func (d *decoder) rule(n node, lines map[string]int) policy.RuleSpec {
 // ruleName checks a name, which becomes a metric label and a header value.
 func (d *decoder) ruleName(n node, lines map[string]int) string {
 	const want = "1 to 64 letters, digits, dots, dashes or underscores"
-	name, ok := d.text(n, "a name of "+want)
-	if !ok {
-		return ""
-	}
-	if len(name) > 64 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != "" {
-		d.fail(n, quote(name)+" is not a name", "want "+want)
+	name := d.word(n, "a name of "+want, nameRunes)
+	if name == "" {
 		return ""
 	}
 	if line, taken := lines[name]; taken {

@@ -21,7 +21,7 @@ func (d *decoder) top(body ast.Node) {
 		d.missing(root, "rules", "the file is empty: "+rulesExample)
 		return
 	}
-	var listen, admin, redis, rules, memory *node
+	var listen, admin, redis, cluster, rules, memory *node
 	set := func(to **node) func(node) { return func(n node) { *to = &n } }
 	p := &d.cfg.Policy
 	ok := d.mapping(newNode("", body), "settings, such as rules:", []field{
@@ -35,7 +35,7 @@ func (d *decoder) top(body ast.Node) {
 		{"decide_api", func(n node) { d.cfg.DecideAPI, _ = d.boolean(n) }},
 		{"memory", set(&memory)},
 		{"redis", set(&redis)},
-		{"cluster", nil},
+		{"cluster", set(&cluster)},
 		{"allow", func(n node) { p.Allow = d.prefixes(n) }},
 		{"deny", func(n node) { p.Deny = d.prefixes(n) }},
 		{"rules", set(&rules)},
@@ -47,6 +47,9 @@ func (d *decoder) top(body ast.Node) {
 	d.admin(admin, listen)
 	if redis != nil { // before the rules, which must fit it
 		d.redis(*redis)
+	}
+	if cluster != nil { // after the listeners, whose ports it must not take
+		d.cluster(*cluster)
 	}
 	if rules == nil {
 		d.missing(root, "rules", "nothing would be limited: "+rulesExample)

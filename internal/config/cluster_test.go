@@ -1,0 +1,122 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func withCluster(settings string) string {
+	return "cluster: {" + settings + "}\nrules: [{name: a, rate: 10/s}]\n"
+}
+
+const leanCluster = `name: edge, bind: "10.0.0.1:7946", secret: 0123456789abcdef`
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	lean := Cluster{
+		Name: "edge", Bind: "10.0.0.1:7946", Secret: "0123456789abcdef",
+		Interval: 100 * time.Millisecond, MaxBytes: 16 << 10, MaxNodes: 32, HeavyHitters: 8192,
+	}
+	full := lean
+	full.Node, full.Advertise, full.Join, full.Ignore = "a:1", "192.0.2.7:7946", []string{"10.0.0.2:7946", "edge-3:7946"}, []string{"edge-4"}
+	full.Interval, full.MaxBytes, full.MaxNodes, full.HeavyHitters = 20*time.Millisecond, 32<<10, 5, 1024
+	for text, want := range map[string]Cluster{
+		leanCluster: lean,
+		leanCluster + `, node: "a:1", advertise: "192.0.2.7:7946", join: ["10.0.0.2:7946", "Edge-3:7946"], ignore: [edge-4], interval: 20ms,
+  max_bytes: 32KiB, max_nodes: 5, heavy_hitters: 1024`: full,
+		`name: edge, bind: 10.0.0.1:7946, secret: "${S}"`: lean,
+	} {
+		env := func(name string) (string, bool) { return "0123456789abcdef", name == "S" }
+		c, err := Parse("f.yaml", []byte(withCluster(text)), env)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+		} else if !reflect.DeepEqual(*c.Cluster, want) {
+			t.Errorf("%s:\ngot  %+v\nwant %+v", text, *c.Cluster, want)
+		}
+	}
+	if c := mustParse(t, "rules: [{name: a, rate: 10/s}]"); c.Cluster != nil {
+		t.Error("a cluster that nobody named")
+	}
+}
+
+func TestClusterErrors(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ text, want string }{
+		{``, "f.yaml:1:10: cluster.name: missing; give all nodes the same one"},
+		{``, "f.yaml:1:10: cluster.bind: missing; write the address"},
+		{``, "f.yaml:1:10: cluster.secret: missing; set secret or secret_file; write the same random text"},
+		{`name: "a b"`, `f.yaml:1:17: cluster.name: "a b" is not a name; want a name of 1 to 64 letters`},
+		{`bind: "127.0.0.1"`, `cluster.bind: "127.0.0.1" is not host:port`},
+		{`bind: "127.0.0.1:8080"`, "cluster.bind: 127.0.0.1:8080 is taken by the listener 127.0.0.1:8080; give the cluster a port of its own"},
+		{`bind: "0.0.0.0:8081"`, "cluster.bind: 0.0.0.0:8081 is taken by admin; give"},
+		{`secret: hunter2sEcret`, "cluster.secret: 13 characters are too few; want 16 or more; write the same random text"},
+		{`secret: 0123456789abcdef, secret_file: x`, "cluster.secret_file: secret is set too; remove one"},
+		{`secret_file: /does/not/exist`, `cluster.secret_file: "/does/not/exist" is not read here`},
+		{`join: "10.0.0.2:7946"`, `cluster.join: found the text "10.0.0.2:7946"; want a list such as`},
+		{`join: ["10.0.0.2", ":7946", "10.0.0.2:0"]`, `cluster.join[0]: "10.0.0.2" is not host:port`},
+		{`join: ["10.0.0.2", ":7946", "10.0.0.2:0"]`, `cluster.join[1]: ":7946" is not the address of a node; write host:port`},
+		{`join: ["10.0.0.2", ":7946", "10.0.0.2:0"]`, `cluster.join[2]: "10.0.0.2:0" is not the address of a node`},
+		{`join: [` + strings.Repeat(`"h:1",`, 65) + `]`, "cluster.join: 65 addresses; want at most 64"},
+		{`interval: 5`, `cluster.interval: "5" is not a time; write for example 100ms`},
+		{`interval: 19ms`, "cluster.interval: 19ms is out of range; want 20ms to 10s"},
+		{`interval: 11s`, "cluster.interval: 11s is out of range"},
+		{`node: "a/b"`, `cluster.node: "a/b" is not a name; want a name of 1 to 64 letters, digits, dots, dashes, underscores or colons`},
+		{`advertise: "edge-1:7946"`, `cluster.advertise: "edge-1:7946" is not an address that others can reach; want the IP address and port`},
+		{`advertise: "0.0.0.0:7946"`, "cluster.advertise: "},
+		{`max_bytes: 1KiB`, "cluster.max_bytes: 1KiB is out of range; want 2KiB to 1MiB"},
+		{`max_bytes: many`, `cluster.max_bytes: "many" is not a size; write for example 16KiB`},
+		{`max_nodes: 1`, "cluster.max_nodes: 1 is out of range; want 2 to 1000"},
+		{`heavy_hitters: 3`, "cluster.heavy_hitters: 3 is out of range; want 4 to 1048576"},
+		{`ignore: [""]`, "cluster.ignore[0]: is empty; want a name"},
+		{`secrets: x`, "cluster.secrets: unknown setting; did you mean secret? valid here: name, bind, join, secret, secret_file, interval, node"},
+	} {
+		_, err := Parse("f.yaml", []byte(withCluster(tt.text)), noEnv)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s:\ngot  %v\nwant %s", tt.text, err, tt.want)
+		}
+		if err != nil && (strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "0123456789abcdef")) {
+			t.Errorf("%s: the error shows the secret: %v", tt.text, err)
+		}
+	}
+}
+
+func TestClusterSecretFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	settings := `name: edge, bind: "10.0.0.1:7946", secret_file: `
+	c, err := Load(write("good.yaml", withCluster(settings+write("secret", "0123456789abcdef\n"))), noEnv)
+	if err != nil || c.Cluster.Secret != "0123456789abcdef" {
+		t.Errorf("got %+v, %v", c, err)
+	}
+	for file, want := range map[string]string{
+		write("short", "0123456789abcde\n"): "cluster.secret_file: 15 characters are too few",
+		filepath.Join(dir, "none"):          "no such file",
+		dir:                                 "is a directory",
+	} {
+		_, err := Load(write("bad.yaml", withCluster(settings+file)), noEnv)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "0123") {
+			t.Errorf("%s: got %v, want %s", file, err, want)
+		}
+	}
+}
+
+func TestClusterAndFlags(t *testing.T) {
+	t.Parallel()
+	for _, f := range []Flags{{Listen: "10.0.0.1:7946"}, {Admin: ":7946"}} {
+		c := mustParse(t, withCluster(leanCluster))
+		if err := c.Override(f, true); err == nil || !strings.Contains(err.Error(), "cluster.bind 10.0.0.1:7946: ") {
+			t.Errorf("%+v: %v", f, err)
+		}
+	}
+}
