@@ -1,0 +1,350 @@
+package gossip
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/sketch"
+	"github.com/fastlimit/fastlimit/sync/delta"
+	"github.com/hashicorp/memberlist"
+)
+
+// Types of memberlist's messages.
+const (
+	pushPullType = 6
+	userType     = 8
+	encryptType  = 10
+	labelType    = 244
+)
+
+// labelled puts a cluster's name in front.
+func labelled(name string, b []byte) []byte {
+	return slices.Concat([]byte{labelType, byte(len(name))}, []byte(name), b)
+}
+
+// sealed encrypts a message as a node does.
+func sealed(t testing.TB, key, msg []byte, data string) []byte {
+	t.Helper()
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gcm, err := cipher.NewGCM(block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nonce := make([]byte, gcm.NonceSize())
+	rand.Read(nonce)
+	return gcm.Seal(append([]byte{1}, nonce...), nonce, msg, []byte(data))
+}
+
+// packet is what a node would send.
+func packet(t testing.TB, msg []byte) []byte {
+	t.Helper()
+	return labelled("test", sealed(t, gossipKey("test", testSecret), msg, "test"))
+}
+
+// counted is a packet of counts.
+func counted(t testing.TB, payload []byte) []byte {
+	t.Helper()
+	return packet(t, append([]byte{userType}, payload...))
+}
+
+// sender makes packets of counts as the state of a node does.
+type sender struct {
+	*delta.State
+	rule *fastlimit.Rule
+}
+
+func newSender(t testing.TB, cluster, name string, incarnation uint64) *sender {
+	t.Helper()
+	lim := newLimiter(t, "test", testSecret)
+	rule, _ := lim.Rule("r")
+	s, err := delta.New(delta.Config{Cluster: cluster, Node: name, Incarnation: incarnation, Rules: []delta.Rule{rule}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &sender{s, rule}
+}
+
+// says counts units of a client and returns the packet that tells so.
+func (s *sender) says(addr string, units uint64) []byte {
+	k := s.rule.AddrKey(netip.MustParseAddr(addr))
+	for range units {
+		s.rule.Allow(k)
+	}
+	return slices.Clone(s.Tick(time.Second)[0])
+}
+
+// What reaches the socket and is not to be believed is dropped, counted by its
+// reason, logged once, and changes nothing else. This also pins the lines of
+// memberlist's log that the reasons are read from.
+func TestReasonsOfMemberlist(t *testing.T) {
+	t.Parallel()
+	key := gossipKey("test", testSecret)
+	good := newSender(t, "test", "stranger", 1).says("192.0.2.66", 99)
+	longer := slices.Clone(good)
+	longer = append(longer, 0)
+	newer := slices.Clone(good)
+	newer[bytes.IndexByte(newer, 1)]++ // the version is the first byte that is 1
+	for _, tt := range []struct {
+		name, network string
+		data          []byte
+		reason        string
+	}{
+		{"noise", "udp", []byte{1, 2, 3}, reasonCluster},
+		{"nothing", "udp", nil, reasonTruncated},
+		{"another cluster", "udp", labelled("other", sealed(t, key, []byte{userType}, "other")), reasonCluster},
+		{"half a label", "udp", []byte{labelType, 10, 't'}, reasonTruncated},
+		{"a label of nothing", "udp", []byte{labelType, 0, 't'}, reasonMalformed},
+		{"a label and no more", "udp", labelled("test", nil), reasonTruncated},
+		{"too short to decrypt", "udp", labelled("test", make([]byte, 10)), reasonTruncated},
+		{"another key", "udp", labelled("test", sealed(t, gossipKey("test", "another secret of theirs"), []byte{userType}, "test")), reasonKey},
+		{"another label in front", "udp", labelled("test", sealed(t, key, []byte{userType}, "other")), reasonKey},
+		{"plain text", "udp", labelled("test", append([]byte{userType}, good...)), reasonKey},
+		{"one bit flipped", "udp", flip(counted(t, good)), reasonKey},
+		{"cut short", "udp", cut(counted(t, good)), reasonKey},
+		{"oversized", "udp", append(counted(t, good), make([]byte, maxPacket)...), reasonOversized},
+		{"unknown message", "udp", packet(t, []byte{99}), reasonMalformed},
+		{"empty message", "udp", packet(t, nil), reasonMalformed},
+		{"broken list", "udp", packet(t, []byte{3, 0xff}), reasonMalformed},
+		{"noise in a packet of counts", "udp", counted(t, []byte("noise")), delta.Malformed.String()},
+		{"half a packet of counts", "udp", counted(t, cut(good)), delta.Malformed.String()},
+		{"more than a packet of counts", "udp", counted(t, longer), delta.Malformed.String()},
+		{"another version of counts", "udp", counted(t, newer), delta.Version.String()},
+		{"counts of another cluster", "udp", counted(t, newSender(t, "other", "b", 1).says("192.0.2.66", 99)), delta.Cluster.String()},
+		{"counts of a stranger", "udp", counted(t, good), delta.UnknownNode.String()},
+		{"counts of this node itself", "udp", counted(t, newSender(t, "test", "victim", 1).says("192.0.2.66", 99)), delta.Self.String()},
+		{"counts of a node that is ignored", "udp", counted(t, newSender(t, "test", "ignored", 1).says("192.0.2.66", 99)), delta.Ignored.String()},
+		{"noise", "tcp", []byte{1, 2, 3}, reasonCluster},
+		{"another cluster", "tcp", labelled("other", nil), reasonCluster},
+		{"half a label", "tcp", []byte{labelType, 10, 't'}, reasonTruncated},
+		{"another key", "tcp", list(t, gossipKey("test", "another secret of theirs"), []byte{pushPullType}), reasonKey},
+		{"plain text", "tcp", labelled("test", []byte{pushPullType, 0}), reasonKey},
+		{"half a list", "tcp", cut(list(t, key, make([]byte, 100))), reasonTruncated},
+		{"broken list", "tcp", list(t, key, []byte{pushPullType, 0xc1}), reasonMalformed},
+		{"unknown message", "tcp", list(t, key, []byte{99}), reasonMalformed},
+		{"a list of 100 MB", "tcp", labelled("test", []byte{encryptType, 6, 0, 0, 0}), reasonStreams},
+		{"a list longer than its limit", "tcp", append(labelled("test", []byte{encryptType, 0, 0x10, 0, 0}), make([]byte, 1<<20)...), reasonStreams},
+	} {
+		t.Run(tt.network+" "+tt.name, func(t *testing.T) {
+			t.Parallel()
+			a := node(t, func(c *Config) { c.Node, c.Ignore = "victim", []string{"ignored"} })
+			for range 3 {
+				sendTo(t, tt.network, a.Addr(), tt.data)
+			}
+			eventually(t, tt.reason, func() bool { return a.Stats().Rejected[tt.reason] >= 3 })
+			checkUnharmed(t, a, tt.reason, 3)
+		})
+	}
+}
+
+func flip(b []byte) []byte { b[len(b)-1] ^= 1; return b }
+
+func cut(b []byte) []byte { return b[:len(b)-len(b)/3] }
+
+// list is a stream with a list of members, or what is said to be one.
+func list(t testing.TB, key, msg []byte) []byte {
+	t.Helper()
+	n := 1 + 12 + len(msg) + 16
+	header := []byte{encryptType, 0, 0, byte(n >> 8), byte(n)}
+	return labelled("test", append(header, sealed(t, key, msg, string(header)+"test")...))
+}
+
+func sendTo(t testing.TB, network string, to netip.AddrPort, data []byte) {
+	t.Helper()
+	conn, err := net.Dial(network, to.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, _ = conn.Write(data) // a stream may be cut before all is written
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.CloseWrite()
+		_ = conn.SetReadDeadline(time.Now().Add(patience))
+		_, _ = io.Copy(io.Discard, conn)
+	}
+}
+
+// checkUnharmed checks that nothing was dropped for another reason, that the
+// log has a line at most, and that the node has no peer, no suspect and no
+// charge.
+func checkUnharmed(t *testing.T, n *testNode, reason string, times uint64) {
+	t.Helper()
+	s := n.Stats()
+	for r, count := range s.Rejected {
+		if r != reason && count > 0 || count > times {
+			t.Errorf("%d dropped: %s", count, r)
+		}
+	}
+	if lines := n.logs.lines("reason=" + reason); len(lines) > 1 || len(lines) == 0 && !passing[reason] {
+		t.Errorf("logged: %q", lines)
+	}
+	if s.Peers > 0 || s.Delta.ChargedUnits > 0 || s.Delta.Mirrors > 0 || n.suspects("192.0.2.66") {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Streams that nobody reads to the end take a bounded number of goroutines,
+// and none of the exchange of counts.
+func TestStreamsAreBounded(t *testing.T) {
+	t.Parallel()
+	a := node(t, nil)
+	b := joining(t, a)
+	together(t, a, b)
+	for range maxStreams + 5 {
+		conn, err := net.Dial("tcp", a.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	eventually(t, "streams to be refused", func() bool { return a.Stats().Rejected[reasonStreams] >= 5 })
+	b.flood("192.0.2.7", 30)
+	eventually(t, "counts meanwhile", func() bool { return a.Stats().Delta.ChargedUnits == 29 })
+	// They end by themselves.
+	eventually(t, "streams to be free", func() bool { return len(a.transport.slots) == 0 })
+}
+
+// peerOf is a member that a test speaks for.
+type peerOf struct {
+	*sender
+	list *memberlist.Memberlist
+	to   *memberlist.Node
+}
+
+// newPeer joins a node with what is in meta, and is believed for what it says.
+func newPeer(t *testing.T, a *testNode, name string, meta []byte, incarnation uint64) *peerOf {
+	t.Helper()
+	c := Config{Name: "test", Secret: testSecret, Node: name, MaxNodes: 3, Logger: slog.New(slog.DiscardHandler)}
+	j := newJournal(c.Logger, time.Now)
+	tr, err := newTransport("127.0.0.1:0", 3, j.refuse)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr.run()
+	m := newMembers(&c, incarnation, j, idle{})
+	mc := c.memberlistConfig(tr, m, j)
+	mc.Delegate, mc.Alive = metaOnly{m, meta}, nil
+	l, err := memberlist.Create(mc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Shutdown() })
+	if _, err := l.Join([]string{a.Addr().String()}); err != nil {
+		t.Fatal(err)
+	}
+	p := &peerOf{sender: newSender(t, "test", name, incarnation), list: l}
+	for _, n := range l.Members() {
+		if n.Name == a.Node() {
+			p.to = n
+		}
+	}
+	return p
+}
+
+// metaOnly tells another meta than the members it wraps.
+type metaOnly struct {
+	*members
+	meta []byte
+}
+
+func (m metaOnly) NodeMeta(int) []byte { return m.meta }
+
+// idle exchanges nothing.
+type idle struct{}
+
+func (idle) tick() [][]byte       { return nil }
+func (idle) receive([]byte) error { return nil }
+func (idle) join(string, uint64)  {}
+func (idle) leave(string)         {}
+
+func (p *peerOf) send(t testing.TB, b []byte) {
+	t.Helper()
+	if err := p.list.SendBestEffort(p.to, b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A node that speaks otherwise is not let in, however it says so.
+func TestOtherVersionsStayOut(t *testing.T) {
+	t.Parallel()
+	a := node(t, func(c *Config) { c.Node = "victim" })
+	for i, meta := range [][]byte{nil, {protocolVersion}, append(appendMeta(nil, 7), 0), append([]byte{protocolVersion + 1}, make([]byte, 8)...)} {
+		before := a.Stats().Rejected[reasonVersion]
+		p := newPeer(t, a, fmt.Sprintf("other-%d", i), meta, 7)
+		eventually(t, "a rejection", func() bool { return a.Stats().Rejected[reasonVersion] > before })
+		p.send(t, p.says("192.0.2.66", 99))
+		eventually(t, "its counts to be dropped", func() bool { return a.Stats().Rejected[delta.UnknownNode.String()] > uint64(i) })
+	}
+	if s := a.Stats(); s.Peers > 0 || s.Delta.ChargedUnits > 0 {
+		t.Errorf("%+v", s)
+	}
+	if lines := a.logs.lines("reason=version"); len(lines) != 1 {
+		t.Errorf("%q", lines)
+	}
+}
+
+// A member is believed about itself, within a cap, and once.
+func TestHostileMember(t *testing.T) {
+	t.Parallel()
+	a := node(t, func(c *Config) { c.Node = "victim" })
+	p := newPeer(t, a, "evil", appendMeta(nil, 7), 7)
+	eventually(t, "a peer", func() bool { return len(a.Peers()) == 1 })
+	charged := func() uint64 { return a.Stats().Delta.ChargedUnits }
+
+	first := p.says("192.0.2.7", 30)
+	for range 5 {
+		p.send(t, first) // replayed
+	}
+	eventually(t, "five packets", func() bool { return a.Stats().Delta.ReceivedPackets == 5 })
+	if charged() != 29 { // the filter forgives one
+		t.Errorf("%d units charged, want 29", charged())
+	}
+	// Of another life, and of somebody else.
+	p.send(t, newSender(t, "test", "evil", 8).says("192.0.2.7", 30))
+	p.send(t, newSender(t, "test", "good", 7).says("192.0.2.7", 30))
+	// Counts beyond what a node can have seen.
+	p.says("192.0.2.66", 2)
+	h, err := sketch.NewHasher(LimiterSecret("test", testSecret), "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := h.Word4(192<<24 | 2<<8 | 66).ID
+	if !p.rule.Heavy().Add(sketch.Digest{Pos: id, ID: id}, 1<<40) {
+		t.Fatal("the forged client has no slot")
+	}
+	p.send(t, slices.Clone(p.Tick(2*time.Second)[0]))
+	eventually(t, "three more", func() bool { return a.Stats().Delta.ReceivedPackets == 8 })
+	s := a.Stats()
+	for reason, want := range map[delta.Reason]uint64{delta.StaleIncarnation: 1, delta.UnknownNode: 1} {
+		if got := s.Rejected[reason.String()]; got != want {
+			t.Errorf("%d dropped as %v, want %d", got, reason, want)
+		}
+	}
+	if s.Rejected[delta.Cap.String()] == 0 {
+		t.Error("growth beyond the cap is not counted")
+	}
+	// A suspect is checked exactly, and not denied what it may have.
+	if got := a.flood("192.0.2.66", 100); got != 100 {
+		t.Errorf("%d of 100 admitted to a client that was slandered", got)
+	}
+	if got := a.flood("192.0.2.9", 100); got != 100 {
+		t.Errorf("%d of 100 admitted to another client", got)
+	}
+	if lines := a.logs.lines("WARN"); len(lines) != 0 && !strings.Contains(lines[0], "cap") {
+		t.Errorf("%q", lines)
+	}
+}

@@ -1,0 +1,150 @@
+package gossip
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// Config configures a [Cluster]. Name, Bind and Secret are required.
+type Config struct {
+	// Name is what the nodes of a cluster have in common. Packets with
+	// another one are dropped.
+	Name string
+	// Secret is shared by all nodes, at least 16 characters. The limiter's
+	// secret must be [LimiterSecret] of the same.
+	Secret string
+	// Node is this node's name, unlike all others. "" means host name and
+	// port.
+	Node string
+
+	// Bind is host:port, for UDP and TCP. Port 0 takes a free one.
+	Bind string
+	// Advertise is the IP:port at which the others reach this node, if not at
+	// Bind.
+	Advertise string
+	// Join are addresses of nodes to ask for the others, host:port. They are
+	// asked for as long as they are not there.
+	Join []string
+
+	// Interval is the time between two exchanges. 0 means 100 ms. The bound of
+	// P2 in a cluster grows by N·r for each second of it; packets and their
+	// cost grow as it shrinks.
+	Interval time.Duration
+	// MaxBytes is what is sent to each peer in an interval at most. 0 means 16
+	// KiB. Less leaves counts of many clients for later.
+	MaxBytes int
+	// MaxNodes is N_max, for which the limiter was planned. 0 means 32.
+	MaxNodes int
+	// Ignore are nodes whose counts are not believed.
+	Ignore []string
+
+	// Logger receives all logs. nil means slog.Default().
+	Logger *slog.Logger
+}
+
+const (
+	minSecret       = 16
+	defaultInterval = 100 * time.Millisecond
+	defaultMaxNodes = 32
+	minInterval     = time.Millisecond
+)
+
+// withDefaults returns the configuration with its defaults filled in, and all
+// that is wrong with it.
+func (c Config) withDefaults() (Config, error) {
+	var errs []error
+	add := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("fastlimit/sync/gossip: "+format, args...))
+	}
+	if c.Name == "" || len(c.Name) > 64 {
+		add("Name has %d bytes: want 1 to 64", len(c.Name))
+	}
+	if len(c.Secret) < minSecret {
+		add("Secret has %d characters: want %d or more", len(c.Secret), minSecret)
+	}
+	if c.Interval == 0 {
+		c.Interval = defaultInterval
+	}
+	if c.Interval < minInterval {
+		add("Interval %v: want %v or more", c.Interval, minInterval)
+	}
+	if c.MaxNodes == 0 {
+		c.MaxNodes = defaultMaxNodes
+	}
+	if c.MaxNodes < 1 {
+		add("MaxNodes %d: want 1 or more", c.MaxNodes)
+	}
+	if c.Advertise != "" {
+		if a, err := netip.ParseAddrPort(c.Advertise); err != nil || a.Port() == 0 {
+			add("Advertise %q: want an IP address and a port", c.Advertise)
+		}
+	}
+	for _, s := range c.Join {
+		if _, _, err := net.SplitHostPort(s); err != nil {
+			add("Join %q: want host:port", s)
+		}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c, errors.Join(errs...)
+}
+
+// defaultNode names a node by what tells it from others: host name and port.
+func defaultNode(port uint16) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "node"
+	}
+	return fmt.Sprintf("%s:%d", host, port)
+}
+
+// Settings of memberlist that differ from its defaults for a LAN.
+const (
+	// gossipEvery spreads news of members: a peer is known within some hundred
+	// ms.
+	gossipEvery = 100 * time.Millisecond
+	// streamTimeout is for an exchange of the list of members, which takes
+	// milliseconds.
+	streamTimeout = 3 * time.Second
+	// reclaimAfter is when a name of a dead node may be taken with another
+	// address: a container that was started again.
+	reclaimAfter = 10 * time.Second
+)
+
+// memberlistConfig is the configuration of memberlist. Its log goes to the
+// journal, its events to the members, its packets through the transport.
+func (c *Config) memberlistConfig(t *transport, m *members, j *journal) *memberlist.Config {
+	mc := memberlist.DefaultLANConfig()
+	mc.Name = c.Node
+	mc.Label = c.Name
+	mc.SecretKey = gossipKey(c.Name, c.Secret)
+	mc.Transport = t
+	mc.BindAddr, mc.BindPort = t.addr().Addr().String(), int(t.addr().Port())
+	mc.AdvertiseAddr, mc.AdvertisePort = "", 0
+	if a, err := netip.ParseAddrPort(c.Advertise); err == nil {
+		mc.AdvertiseAddr, mc.AdvertisePort = a.Addr().String(), int(a.Port())
+	}
+	mc.Delegate, mc.Events, mc.Alive = m, m, m
+	mc.LogOutput = j
+	mc.UDPBufferSize = packetBytes
+	mc.EnableCompression = false // counts are compact, and a bomb less
+	mc.GossipInterval = gossipEvery
+	mc.TCPTimeout = streamTimeout
+	mc.DeadNodeReclaimTime = reclaimAfter
+	return mc
+}
+
+// payload is what fits a packet beside memberlist's label, encryption,
+// checksum and type.
+func (c *Config) payload() int {
+	const label, encryption, checksum, kind = 2, 1 + 12 + 16, 5, 1
+	return packetBytes - label - len(c.Name) - encryption - checksum - kind
+}

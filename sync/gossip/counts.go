@@ -1,0 +1,41 @@
+package gossip
+
+import (
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/sync/delta"
+)
+
+// counts is the delta of a limiter on that limiter's clock. Safe for concurrent
+// use.
+type counts struct {
+	state *delta.State
+	now   func() time.Duration
+}
+
+var _ exchange = (*counts)(nil)
+
+func newCounts(c *Config, incarnation uint64, lim *fastlimit.Limiter) (*counts, error) {
+	dc := delta.Config{
+		Cluster: c.Name, Node: c.Node, Incarnation: incarnation,
+		MaxBytes: c.MaxBytes, PacketSize: c.payload(), MaxNodes: c.MaxNodes, Ignore: c.Ignore,
+	}
+	for _, r := range lim.Rules() {
+		dc.Rules = append(dc.Rules, r)
+	}
+	s, err := delta.New(dc)
+	if err != nil {
+		return nil, err
+	}
+	return &counts{s, lim.Now}, nil
+}
+
+func (c *counts) tick() [][]byte              { return c.state.Tick(c.now()) }
+func (c *counts) receive(packet []byte) error { return c.state.Receive(packet, c.now()) }
+func (c *counts) leave(node string)           { c.state.Leave(node, c.now()) }
+func (c *counts) top(n int) []delta.Talker    { return c.state.Top(n, c.now()) }
+
+func (c *counts) join(node string, incarnation uint64) {
+	c.state.Join(node, incarnation, c.now())
+}

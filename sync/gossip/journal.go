@@ -1,0 +1,138 @@
+package gossip
+
+import (
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fastlimit/fastlimit/sync/delta"
+)
+
+const (
+	// logEvery is the interval in which each reason gets one line at most.
+	logEvery = time.Minute
+	// grace is for what happens whenever a node comes or goes: packets that
+	// overtake the news of it.
+	grace = 10 * time.Second
+)
+
+// passing are the reasons that are worth a line only after grace.
+var passing = map[string]bool{
+	delta.UnknownNode.String():      true,
+	delta.StaleIncarnation.String(): true,
+}
+
+// journal counts what was dropped, and logs it once per reason and interval. It
+// is where memberlist logs, a line for each Write. Safe for concurrent use.
+type journal struct {
+	log *slog.Logger
+	now func() time.Time
+
+	mu      sync.Mutex // guards the maps; never held across a line of the log
+	counts  map[string]uint64
+	entries map[string]*entry
+}
+
+// entry is what is known of a reason.
+type entry struct {
+	since      time.Time // it goes on, with pauses below grace
+	last       time.Time // when it was noted
+	logged     time.Time
+	suppressed uint64 // since then
+}
+
+func newJournal(log *slog.Logger, now func() time.Time) *journal {
+	return &journal{log: log, now: now, counts: map[string]uint64{}, entries: map[string]*entry{}}
+}
+
+// Write implements io.Writer for the logger of memberlist. It keeps nothing of
+// b.
+func (j *journal) Write(b []byte) (int, error) {
+	line := strings.TrimSpace(string(b))
+	if reason := classify(line); reason != quiet {
+		_, text, found := strings.Cut(line, "memberlist: ")
+		if !found {
+			text = line
+		}
+		j.count(reason)
+		j.tell(reason, slog.String("detail", clip(text)))
+	}
+	return len(b), nil
+}
+
+// refuse notes what a stranger, or a node, sent; from may be nil.
+func (j *journal) refuse(reason string, from net.Addr) {
+	j.count(reason)
+	if from == nil {
+		j.tell(reason)
+		return
+	}
+	j.tell(reason, slog.String("from", from.String()))
+}
+
+func (j *journal) count(reason string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.counts[reason]++
+}
+
+// tell logs a reason, if it is time.
+func (j *journal) tell(reason string, attrs ...any) {
+	suppressed, ok := j.due(reason)
+	if !ok {
+		return
+	}
+	text, known := advice[reason]
+	if !known {
+		text = "counts of a node were not merged"
+	}
+	all := append([]any{slog.String("reason", reason)}, attrs...)
+	if suppressed > 0 {
+		all = append(all, slog.Uint64("suppressed", suppressed))
+	}
+	j.log.Warn("cluster: "+text, all...)
+}
+
+// due tells whether the interval of a reason is over, and what it suppressed.
+func (j *journal) due(reason string) (suppressed uint64, ok bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	now := j.now()
+	e := j.entries[reason]
+	if e == nil {
+		e = &entry{since: now}
+		j.entries[reason] = e
+	} else if now.Sub(e.last) > grace {
+		e.since = now
+	}
+	e.last = now
+	if !e.logged.IsZero() && now.Sub(e.logged) < logEvery || passing[reason] && now.Sub(e.since) < grace {
+		e.suppressed++
+		return 0, false
+	}
+	suppressed, e.logged, e.suppressed = e.suppressed, now, 0
+	return suppressed, true
+}
+
+// totals are the counts of all reasons so far.
+func (j *journal) totals() map[string]uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	all := make(map[string]uint64, len(j.counts))
+	for r, n := range j.counts {
+		all[r] = n
+	}
+	return all
+}
+
+// clip bounds what others can put into a line of the log. The handler escapes
+// what does not print.
+func clip(s string) string {
+	const most = 200
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}

@@ -1,0 +1,34 @@
+package gossip
+
+import (
+	"github.com/fastlimit/fastlimit/sync/delta"
+)
+
+// Stats is a snapshot of what a [Cluster] did and knows.
+type Stats struct {
+	// SentBytes and ReceivedBytes are of the sockets, UDP and TCP: counts,
+	// membership, and what was rejected.
+	SentBytes, ReceivedBytes uint64
+	// Rejected counts what was dropped, by all of [Reasons].
+	Rejected map[string]uint64
+	// Peers is the number of other nodes that are up.
+	Peers int
+	// Delta is about the counts.
+	Delta delta.Stats
+}
+
+// Stats returns a snapshot.
+func (c *Cluster) Stats() Stats {
+	s := Stats{
+		SentBytes: c.transport.sent.Load(), ReceivedBytes: c.transport.received.Load(),
+		Rejected: map[string]uint64{}, Peers: len(c.members.list()), Delta: c.counts.state.Stats(),
+	}
+	noted := c.journal.totals()
+	for _, r := range Reasons() {
+		s.Rejected[r] = noted[r]
+	}
+	for _, r := range delta.Reasons() {
+		s.Rejected[r.String()] += s.Delta.Rejected[r]
+	}
+	return s
+}

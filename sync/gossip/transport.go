@@ -1,0 +1,217 @@
+package gossip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-sockaddr"
+	"github.com/hashicorp/memberlist"
+)
+
+const (
+	// packetBytes is the most that a node sends in a UDP packet: below the MTU
+	// of Ethernet with room for IPv6 and a tunnel.
+	packetBytes = 1400
+	// maxPacket is the most that is read of one: what fits an Ethernet frame,
+	// so that a later version may send more.
+	maxPacket = 1500
+
+	receiveBuffer = 2 << 20 // of the kernel: a tick's packets from all peers
+
+	// maxStreams is how many others may send their list of members at a time.
+	maxStreams = 16
+)
+
+// transport is memberlist's way to the network: UDP for packets, TCP for lists
+// of members. Safe for concurrent use.
+type transport struct {
+	tcp     net.Listener
+	udp     *net.UDPConn
+	packets chan *memberlist.Packet
+	streams chan net.Conn
+	refuse  func(reason string, from net.Addr)
+
+	done       context.Context // ends with the node
+	stop       context.CancelFunc
+	dialing    context.Context // ends before it: no more streams to others
+	stopDials  context.CancelFunc
+	goroutines sync.WaitGroup
+	slots      chan struct{} // taken by incoming streams
+	streamSize int64         // bytes that a stream may carry
+
+	sent, received atomic.Uint64 // bytes, UDP and TCP
+}
+
+var _ memberlist.NodeAwareTransport = (*transport)(nil)
+
+// newTransport binds UDP and TCP to one port. It serves nobody until run.
+func newTransport(bind string, maxNodes int, refuse func(string, net.Addr)) (*transport, error) {
+	t := &transport{
+		packets: make(chan *memberlist.Packet), streams: make(chan net.Conn), refuse: refuse,
+		slots: make(chan struct{}, maxStreams), streamSize: 64<<10 + int64(maxNodes)<<10,
+	}
+	t.done, t.stop = context.WithCancel(context.Background())
+	t.dialing, t.stopDials = context.WithCancel(t.done)
+	// UDP and TCP have ports of their own: one that is free for both takes a
+	// few attempts if any port will do.
+	var err error
+	for range 10 {
+		if err = t.listen(bind); err == nil {
+			return t, nil
+		}
+		if _, port, _ := net.SplitHostPort(bind); port != "0" {
+			break
+		}
+	}
+	return nil, bindError(bind, err)
+}
+
+func (t *transport) listen(bind string) error {
+	ln, err := net.Listen("tcp", bind)
+	if err != nil {
+		return err
+	}
+	at, ok := ln.Addr().(*net.TCPAddr)
+	if !ok {
+		panic("BUG: gossip: a TCP listener without a TCP address")
+	}
+	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: at.IP, Port: at.Port, Zone: at.Zone})
+	if err != nil {
+		ln.Close()
+		return err
+	}
+	_ = udp.SetReadBuffer(receiveBuffer) // the kernel gives what it allows
+	t.tcp, t.udp = ln, udp
+	return nil
+}
+
+// bindError says what to do.
+func bindError(bind string, err error) error {
+	fix := `write the address of this machine, for example bind: "10.0.0.1:7946"`
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		fix = "another process has the port, for UDP or TCP: stop that one, or choose another port"
+	case errors.Is(err, syscall.EACCES):
+		fix = "ports below 1024 need CAP_NET_BIND_SERVICE: choose one from 1024 on"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		fix = `no interface of this machine has the address: bind one that has, and put the other in advertise`
+	}
+	return fmt.Errorf("fastlimit/sync/gossip: cluster bind %s: %w; %s", bind, err, fix)
+}
+
+// run starts to read the sockets.
+func (t *transport) run() {
+	t.goroutines.Go(t.receive)
+	t.goroutines.Go(t.accept)
+}
+
+// receive hands packets to memberlist.
+func (t *transport) receive() {
+	buf := make([]byte, maxPacket+1) // one more shows what was cut
+	for wait := retryLeast; ; {
+		n, from, err := t.udp.ReadFromUDPAddrPort(buf)
+		now := time.Now()
+		switch {
+		case t.done.Err() != nil:
+			return
+		case err != nil:
+			t.refuse(reasonNetwork, net.UDPAddrFromAddrPort(from))
+			wait = t.pause(wait)
+			continue
+		}
+		wait = retryLeast
+		t.received.Add(uint64(n))
+		source := net.UDPAddrFromAddrPort(netip.AddrPortFrom(from.Addr().Unmap(), from.Port()))
+		if n > maxPacket {
+			t.refuse(reasonOversized, source)
+			continue
+		}
+		if n == 0 {
+			t.refuse(reasonTruncated, source)
+			continue
+		}
+		select {
+		case t.packets <- &memberlist.Packet{Buf: append([]byte(nil), buf[:n]...), From: source, Timestamp: now}:
+		case <-t.done.Done():
+			return
+		}
+	}
+}
+
+const retryLeast, retryMost = 5 * time.Millisecond, time.Second
+
+// pause waits and returns how long to wait the next time.
+func (t *transport) pause(wait time.Duration) time.Duration {
+	select {
+	case <-time.After(wait):
+	case <-t.done.Done():
+	}
+	return min(2*wait, retryMost)
+}
+
+// WriteToAddress implements memberlist.NodeAwareTransport.
+func (t *transport) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
+	to, err := netip.ParseAddrPort(a.Addr)
+	if err != nil {
+		return time.Time{}, err
+	}
+	n, err := t.udp.WriteToUDPAddrPort(b, to)
+	t.sent.Add(uint64(n))
+	return time.Now(), err
+}
+
+// WriteTo implements memberlist.Transport.
+func (t *transport) WriteTo(b []byte, addr string) (time.Time, error) {
+	return t.WriteToAddress(b, memberlist.Address{Addr: addr})
+}
+
+// PacketCh implements memberlist.Transport.
+func (t *transport) PacketCh() <-chan *memberlist.Packet { return t.packets }
+
+// StreamCh implements memberlist.Transport.
+func (t *transport) StreamCh() <-chan net.Conn { return t.streams }
+
+// FinalAdvertiseAddr implements memberlist.Transport: what the others are told.
+func (t *transport) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error) {
+	if ip != "" {
+		return canonical(net.ParseIP(ip)), port, nil
+	}
+	at := t.addr()
+	if !at.Addr().IsUnspecified() {
+		return canonical(at.Addr().AsSlice()), int(at.Port()), nil
+	}
+	private, err := sockaddr.GetPrivateIP()
+	if err != nil || private == "" {
+		return nil, 0, fmt.Errorf("fastlimit/sync/gossip: cluster bind %v is every address, and this machine has no private one to tell the others; set advertise", at)
+	}
+	return canonical(net.ParseIP(private)), int(at.Port()), nil
+}
+
+// canonical is four bytes for IPv4, as memberlist compares addresses.
+func canonical(ip net.IP) net.IP {
+	if v4 := ip.To4(); v4 != nil {
+		return v4
+	}
+	return ip
+}
+
+// addr is the bound address, port 0 resolved.
+func (t *transport) addr() netip.AddrPort {
+	at := t.udp.LocalAddr().(*net.UDPAddr).AddrPort() //nolint:forcetypeassert // of a UDP socket
+	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+}
+
+// Shutdown implements memberlist.Transport. It waits for receive and accept.
+func (t *transport) Shutdown() error {
+	t.stop()
+	err := errors.Join(t.tcp.Close(), t.udp.Close())
+	t.goroutines.Wait()
+	return err
+}
