@@ -47,6 +47,8 @@ type Config struct {
 
 	// Logger receives all logs. nil means slog.Default().
 	Logger *slog.Logger
+
+	tune func(*memberlist.Config) // for tests: a faster failure detector
 }
 
 const (
@@ -139,6 +141,9 @@ func (c *Config) memberlistConfig(t *transport, m *members, j *journal) *memberl
 	mc.GossipInterval = gossipEvery
 	mc.TCPTimeout = streamTimeout
 	mc.DeadNodeReclaimTime = reclaimAfter
+	if c.tune != nil {
+		c.tune(mc)
+	}
 	return mc
 }
 

@@ -68,6 +68,7 @@ var patterns = []struct{ text, reason string }{
 	{"double stream label", reasonCluster},
 	{"double packet label", reasonCluster},
 	{"payload is too small", reasonTruncated},
+	{"stream has been truncated", quiet}, // transport tells
 	{"has been truncated", reasonTruncated},
 	{"empty payload", reasonTruncated},
 	{"label header", reasonMalformed},
@@ -94,7 +95,7 @@ var patterns = []struct{ text, reason string }{
 	{"truncated messages", reasonMalformed},
 	{"invalid checksum", reasonMalformed},
 	{"unexpected node", reasonOther},
-	{"failed to receive", reasonTruncated}, // cut short or timed out
+	{"failed to receive", reasonTruncated}, // or timed out
 	// What the failure detector does is told as nodes that are up or down.
 	{"Refuting", quiet},
 	{"Suspect ", quiet},

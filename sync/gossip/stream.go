@@ -3,6 +3,7 @@ package gossip
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"sync"
 	"time"
@@ -35,6 +36,7 @@ func (t *transport) accept() {
 			continue
 		}
 		s := t.stream(t.done, conn, func() { <-t.slots })
+		s.short = func() { t.refuse(reasonTruncated, conn.RemoteAddr()) }
 		select {
 		case t.streams <- s:
 		case <-t.done.Done():
@@ -66,7 +68,8 @@ var errStreamSize = errors.New("the list of members is larger than the limit: ma
 type stream struct {
 	net.Conn
 	of     *transport
-	left   int64 // bytes that may be read; one goroutine reads
+	left   int64  // bytes that may be read; one goroutine reads
+	short  func() // called when it ends before it was read; nil: of no interest
 	closed func() error
 }
 
@@ -89,6 +92,9 @@ func (s *stream) Read(b []byte) (int, error) {
 		return 0, errStreamSize
 	}
 	n, err := s.Conn.Read(b[:min(int64(len(b)), s.left)])
+	if err == io.EOF && s.short != nil && s.left < s.of.streamSize { //nolint:errorlint // of a net.Conn
+		s.short()
+	}
 	s.left -= int64(n)
 	s.of.received.Add(uint64(n))
 	return n, err
