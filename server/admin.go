@@ -34,6 +34,7 @@ func (s *Server) newAdmin() *http.Server {
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelError),
 	}))
 	mux.HandleFunc("GET /v1/info", s.info)
+	mux.HandleFunc("GET /v1/top", s.top)
 	mux.HandleFunc("POST "+decidePath, s.adminDecide)
 	mux.HandleFunc("POST /v1/reload", s.adminReload)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)

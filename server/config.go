@@ -30,6 +30,17 @@ type Config struct {
 	Engine   *policy.Engine
 	Identity *policy.Identity
 
+	// Talkers knows who asks most, for GET /v1/top. nil: nobody is counted by
+	// name.
+	Talkers Talkers
+
+	// Cluster tells of the other nodes, for /v1/info. nil: this one is alone.
+	Cluster func() ClusterInfo
+
+	// Tick is called once a second while the server serves. It must not block.
+	// nil: nothing is.
+	Tick func()
+
 	// Collectors are shown on /metrics beside the server's own.
 	Collectors []prometheus.Collector
 

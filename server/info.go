@@ -16,12 +16,31 @@ type serverInfo struct {
 	Admin         string         `json:"admin"`
 	DecideAPI     bool           `json:"decide_api"`
 	Memory        memoryInfo     `json:"memory"`
+	Cluster       *clusterInfo   `json:"cluster,omitempty"`
 	Rules         []ruleInfo     `json:"rules"`
 }
 
 type listenerInfo struct {
 	Address    string `json:"address"`
 	DenyStatus int    `json:"deny_status"`
+}
+
+// clusterInfo is about this node and the others.
+type clusterInfo struct {
+	Name         string   `json:"name"`
+	Node         string   `json:"node"`
+	Address      string   `json:"address"`
+	MaxNodes     int      `json:"max_nodes"`
+	IntervalSecs float64  `json:"interval_seconds"`
+	LagSecs      float64  `json:"lag_seconds"` // that cluster_bound assumes
+	Peers        []string `json:"peers"`
+}
+
+// boundInfo is the most that all nodes admit of one client: burst + rate·s
+// units in any s seconds; see [fastlimit.RulePlan.ClusterBound].
+type boundInfo struct {
+	Burst uint64  `json:"burst"`
+	Rate  float64 `json:"rate_per_second"`
 }
 
 // memoryInfo is the plan of the local tier.
@@ -51,6 +70,8 @@ type ruleInfo struct {
 	// BurstBound is what P2 admits of one client at once; see
 	// [fastlimit.RulePlan.AtOnce].
 	BurstBound uint64 `json:"burst_bound"`
+	// ClusterBound is that of all nodes together.
+	ClusterBound *boundInfo `json:"cluster_bound,omitempty"`
 }
 
 func (s *Server) describe() serverInfo {
@@ -71,6 +92,17 @@ func (s *Server) describe() serverInfo {
 	}
 	for i := range plan.Rules {
 		info.Rules = append(info.Rules, describeRule(&plan.Rules[i]))
+	}
+	if s.config.Cluster != nil {
+		c := s.config.Cluster()
+		info.Cluster = &clusterInfo{
+			Name: c.Name, Node: c.Node, Address: c.Address, MaxNodes: c.MaxNodes, Peers: append([]string{}, c.Peers...),
+			IntervalSecs: c.Interval.Seconds(), LagSecs: c.Lag().Seconds(),
+		}
+		for i := range plan.Rules {
+			rate, burst := plan.Rules[i].ClusterBound(c.Lag())
+			info.Rules[i].ClusterBound = &boundInfo{Burst: burst, Rate: rate}
+		}
 	}
 	return info
 }

@@ -45,6 +45,9 @@ func (s *Server) watch(ctx context.Context) {
 				watchers[i].look(watchers[i].rule.Stats(), s.limiter.Now())
 			}
 			s.refill()
+			if s.config.Tick != nil {
+				s.config.Tick()
+			}
 		}
 	}
 }
