@@ -20,6 +20,7 @@ type cli struct {
 	Serve    serveCmd    `cmd:"" help:"Run the decision service (without flags: 127.0.0.1:8080, admin on 127.0.0.1:8081, 100/s for each client address)."`
 	Validate validateCmd `cmd:"" help:"Check a configuration file, show how its memory is shared out and where a limit cannot be kept."`
 	Replay   replayCmd   `cmd:"" help:"Judge an access log: what would have been shed, and whom."`
+	Top      topCmd      `cmd:"" help:"Show the clients that ask most, of all nodes."`
 	Bench    benchCmd    `cmd:"" help:"Measure limiters: speed, accuracy, memory, over HTTP and with Redis."`
 	Version  versionCmd  `cmd:"" help:"Show version, commit and Go version."`
 }

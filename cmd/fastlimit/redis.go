@@ -9,6 +9,8 @@ import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
 	"github.com/fastlimit/fastlimit/internal/config"
+	"github.com/fastlimit/fastlimit/internal/redismetrics"
+	"github.com/fastlimit/fastlimit/server"
 )
 
 // openStore connects to Redis. One that is away is no reason not to serve: the
@@ -29,6 +31,12 @@ func openStore(ctx context.Context, c *config.Redis, log *slog.Logger) (*redisst
 		log.Info("redis is the exact tier")
 	}
 	return s, nil
+}
+
+// addStore shows the store's counters, and when it is needed and away.
+func addStore(sc *server.Config, s *redisstore.Store) {
+	sc.Collectors = append(sc.Collectors, redismetrics.New(s.Stats))
+	sc.Ready = redisReady(sc.Limiter.Rules(), s.Stats)
 }
 
 // redisReady fails while Redis is away and no rule may decide without it.

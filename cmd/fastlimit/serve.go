@@ -13,8 +13,8 @@ import (
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
 	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/internal/policy"
-	"github.com/fastlimit/fastlimit/internal/redismetrics"
 	"github.com/fastlimit/fastlimit/server"
+	"github.com/fastlimit/fastlimit/sync/gossip"
 )
 
 type serveCmd struct {
@@ -47,6 +47,9 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 		defer closeStore(store, log)
 		lc.Store = store
 	}
+	if cfg.Cluster != nil {
+		lc.Secret = gossip.LimiterSecret(cfg.Cluster.Name, cfg.Cluster.Secret)
+	}
 	lim, err := fastlimit.New(lc)
 	if err != nil {
 		return err
@@ -55,7 +58,21 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 	for _, w := range config.Warnings(cfg, &plan) {
 		log.Warn(w)
 	}
-	srv, err := c.server(cfg, lim, store, log)
+	sc, err := c.serverConfig(cfg, lim, log)
+	if err != nil {
+		return err
+	}
+	if store != nil {
+		addStore(&sc, store)
+	}
+	cluster, err := addTalkers(&sc, cfg)
+	if err != nil {
+		return err
+	}
+	if cluster != nil {
+		defer cluster.Close()
+	}
+	srv, err := server.New(sc)
 	if err != nil {
 		return err
 	}
@@ -69,7 +86,7 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 		if err := srv.Listen(); err != nil {
 			return err
 		}
-		log.Info("fastlimit is serving", startAttrs(srv, &plan)...)
+		log.Info("fastlimit is serving", startAttrs(cfg, srv, cluster, &plan)...)
 		return srv.Serve(ctx)
 	})
 }
@@ -81,45 +98,50 @@ func (c *serveCmd) logger(sys *system) *slog.Logger {
 	return slog.New(slog.NewTextHandler(sys.stderr, nil))
 }
 
-func (c *serveCmd) server(cfg *config.Config, lim *fastlimit.Limiter, store *redisstore.Store, log *slog.Logger) (*server.Server, error) {
+// serverConfig is what every server has.
+func (c *serveCmd) serverConfig(cfg *config.Config, lim *fastlimit.Limiter, log *slog.Logger) (sc server.Config, err error) {
 	engine, err := policy.New(lim, cfg.Policy)
 	if err != nil {
-		return nil, err
+		return sc, err
 	}
 	identity, err := policy.NewIdentity(cfg.Policy)
 	if err != nil {
-		return nil, err
+		return sc, err
 	}
-	sc := server.Config{
+	sc = server.Config{
 		Admin: cfg.Admin, DecideAPI: cfg.DecideAPI,
 		Limiter: lim, Engine: engine, Identity: identity,
 		Logger:     log,
 		Version:    version().short(),
 		DrainDelay: c.DrainDelay,
 	}
-	if store != nil {
-		sc.Collectors = append(sc.Collectors, redismetrics.New(store.Stats))
-		sc.Ready = redisReady(lim.Rules(), store.Stats)
-	}
 	for _, l := range cfg.Listeners {
 		sc.Listeners = append(sc.Listeners, server.Listener(l))
 	}
-	return server.New(sc)
+	return sc, nil
 }
 
 // startAttrs are what an operator wants to read back from the log: where it
 // listens, and what each rule lets a client have (P2).
-func startAttrs(srv *server.Server, plan *fastlimit.Plan) []any {
+func startAttrs(cfg *config.Config, srv *server.Server, cluster *gossip.Cluster, plan *fastlimit.Plan) []any {
 	var rules []any
 	for i := range plan.Rules {
 		rp := &plan.Rules[i]
-		rules = append(rules, slog.String(rp.Config.Name, fmt.Sprintf("%v burst %d %v; a client gets at most %d at once, then %v",
-			rp.Config.Rate, rp.Config.Burst, rp.Config.Mode, rp.AtOnce(), rp.Config.Rate)))
+		text := fmt.Sprintf("%v burst %d %v; a client gets at most %d at once, then %v",
+			rp.Config.Rate, rp.Config.Burst, rp.Config.Mode, rp.AtOnce(), rp.Config.Rate)
+		if cluster != nil {
+			text += "; of all nodes together " + cfg.Cluster.Bound(rp)
+		}
+		rules = append(rules, slog.String(rp.Config.Name, text))
 	}
-	return []any{
+	attrs := []any{
 		slog.String("listen", joinAddrs(srv.Addrs())), slog.String("admin", joinAddrs([]net.Addr{srv.AdminAddr()})),
 		slog.String("version", version().short()), slog.Int64("memory", plan.Memory), slog.Group("rules", rules...),
 	}
+	if cluster != nil {
+		attrs = append(attrs, clusterAttrs(cfg, cluster))
+	}
+	return attrs
 }
 
 func joinAddrs(addrs []net.Addr) string {

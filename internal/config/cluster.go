@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"github.com/fastlimit/fastlimit"
 )
 
 // Cluster is how this node meets the others, as the file names it, with
@@ -31,12 +33,11 @@ const (
 	minInterval         = 20 * time.Millisecond
 	maxInterval         = 10 * time.Second
 	defaultMaxBytes     = 16 << 10
-	minMaxBytes         = 2 << 10 // one packet
+	minMaxBytes         = 4 << 10 // two packets and more
 	maxMaxBytes         = 1 << 20
 	defaultMaxNodes     = 32
 	maxMaxNodes         = 1000
 	defaultHeavyHitters = 8192
-	maxHeavyHitters     = 1 << 20
 	minSecret           = 16
 	maxSeeds            = 64
 
@@ -64,7 +65,7 @@ func (d *decoder) cluster(n node) {
 		{"advertise", func(v node) { c.Advertise = d.advertise(v) }},
 		{"max_bytes", func(v node) { d.maxBytes(v, &c.MaxBytes) }},
 		{"max_nodes", func(v node) { d.bounded(v, &c.MaxNodes, "32", 2, maxMaxNodes) }},
-		{"heavy_hitters", func(v node) { d.bounded(v, &c.HeavyHitters, "8192", 4, maxHeavyHitters) }},
+		{"heavy_hitters", func(v node) { d.bounded(v, &c.HeavyHitters, "8192", 4, fastlimit.MaxHeavyHitters) }},
 		{"ignore", func(v node) { c.Ignore = d.ignored(v) }},
 	})
 	d.cfg.Cluster = c // also where it is broken: rules are then read as they are meant
@@ -217,7 +218,7 @@ func (d *decoder) maxBytes(n node, to *int) {
 	case !ok:
 		d.fail(n, quote(s.text)+" is not a size", "write for example 16KiB")
 	case v < minMaxBytes || v > maxMaxBytes:
-		d.fail(n, s.text+" is out of range", "want 2KiB to 1MiB: what one node sends another at each interval")
+		d.fail(n, s.text+" is out of range", "want 4KiB to 1MiB: what one node sends another at each interval")
 	default:
 		*to = int(v)
 	}

@@ -67,7 +67,7 @@ func TestClusterErrors(t *testing.T) {
 		{`node: "a/b"`, `cluster.node: "a/b" is not a name; want a name of 1 to 64 letters, digits, dots, dashes, underscores or colons`},
 		{`advertise: "edge-1:7946"`, `cluster.advertise: "edge-1:7946" is not an address that others can reach; want the IP address and port`},
 		{`advertise: "0.0.0.0:7946"`, "cluster.advertise: "},
-		{`max_bytes: 1KiB`, "cluster.max_bytes: 1KiB is out of range; want 2KiB to 1MiB"},
+		{`max_bytes: 1KiB`, "cluster.max_bytes: 1KiB is out of range; want 4KiB to 1MiB"},
 		{`max_bytes: many`, `cluster.max_bytes: "many" is not a size; write for example 16KiB`},
 		{`max_nodes: 1`, "cluster.max_nodes: 1 is out of range; want 2 to 1000"},
 		{`heavy_hitters: 3`, "cluster.heavy_hitters: 3 is out of range; want 4 to 1048576"},
@@ -117,6 +117,87 @@ func TestClusterAndFlags(t *testing.T) {
 		c := mustParse(t, withCluster(leanCluster))
 		if err := c.Override(f, true); err == nil || !strings.Contains(err.Error(), "cluster.bind 10.0.0.1:7946: ") {
 			t.Errorf("%+v: %v", f, err)
+		}
+	}
+}
+
+func TestHeavyHitters(t *testing.T) {
+	t.Parallel()
+	c := mustParse(t, "heavy_hitters: 64\nrules: [{name: a, rate: 10/s}]")
+	if l := c.Limiter(); l.HeavyHitters != 64 || l.Nodes != 0 || plan(t, c).Rules[0].HeavyHitters != 64 {
+		t.Errorf("%+v", l)
+	}
+	c = mustParse(t, withCluster(leanCluster+", max_nodes: 3, heavy_hitters: 32"))
+	if l := c.Limiter(); l.HeavyHitters != 32 || l.Nodes != 3 {
+		t.Errorf("%+v", l)
+	}
+	if l := mustParse(t, "rules: [{name: a, rate: 10/s}]").Limiter(); l.HeavyHitters != 0 || l.Nodes != 0 {
+		t.Errorf("%+v", l)
+	}
+	for text, want := range map[string]string{
+		"heavy_hitters: 2\nrules: [{name: a, rate: 10/s}]":                             "f.yaml:1:16: heavy_hitters: 2 is out of range; want 4 to 1048576",
+		"heavy_hitters: 64\n" + withCluster(leanCluster):                               "f.yaml:1:16: heavy_hitters: is that of a node without cluster; write it in cluster",
+		"heavy_hitters: 100000\nmemory: 1MiB\nrules: [{name: a, rate: 10/s}]":          "f.yaml:1:16: heavy_hitters: memory 1048576; want at least ",
+		"memory: 1MiB\n" + withCluster(leanCluster):                                    "f.yaml:2:10: cluster: memory 1048576; want at least ",
+	} {
+		if _, err := Parse("f.yaml", []byte(text), noEnv); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s:\ngot  %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+// Rules of two nodes are the same if they count the same by the same.
+func TestRuleKinds(t *testing.T) {
+	t.Parallel()
+	kind := func(settings string) string {
+		return mustParse(t, "rules: [{name: a, rate: 10/s, "+settings+"}]").Limiter().Rules[0].KeyKind
+	}
+	same := []string{
+		"key: ip", "key: [ip]", "burst: 7", "key: ip, mode: shadow",
+	}
+	for _, s := range same {
+		if kind(s) != kind("key: ip") {
+			t.Errorf("%s: %s", s, kind(s))
+		}
+	}
+	if a, b := kind("match: {path: [/a, /b]}"), kind("match: {path: [/b, /a]}"); a != b {
+		t.Errorf("%s, %s", a, b)
+	}
+	seen := map[string]string{}
+	for _, s := range []string{
+		"key: ip", "key: host", "key: [ip, host]", "key: [host, ip]", "key: header:Host-Ip", "key: cookie:ip", "match: {path: /a}",
+		"match: {host: a}", "match: {path: /a, method: GET}", `match: {path: "/a\",\"/b"}`, "match: {path: [/a, /b]}",
+	} {
+		if other, ok := seen[kind(s)]; ok {
+			t.Errorf("%s and %s are %s", s, other, kind(s))
+		}
+		seen[kind(s)] = s
+	}
+}
+
+// With Redis the nodes keep one limit, without it each its own, and both is
+// said.
+func TestClusterBounds(t *testing.T) {
+	t.Parallel()
+	const rule = "rules: [{name: a, rate: 10/s, burst: 20}]"
+	alone := mustParse(t, "cluster: {"+leanCluster+", max_nodes: 3}\n"+rule)
+	shared := mustParse(t, "redis: {url: \"redis://h\"}\ncluster: {"+leanCluster+", max_nodes: 3}\n"+rule)
+	if w := Warnings(alone, plan(t, alone)); len(w) != 1 || !strings.HasPrefix(w[0], "cluster: without redis each node keeps the limits by itself") ||
+		!strings.Contains(w[0], "3 nodes admit up to 3 times") {
+		t.Errorf("%q", w)
+	}
+	if w := Warnings(shared, plan(t, shared)); len(w) > 0 {
+		t.Errorf("%q", w)
+	}
+	for c, want := range map[*Config][]string{
+		alone:  {"cluster edge", "up to 3 nodes", "3 nodes together admit a client at most", "each by itself", "93 at once, then 30/s"},
+		shared: {"cluster edge", "up to 3 nodes", "a count is 200ms on its way", "60 at once, then 10.2/s"},
+	} {
+		text := Describe(c, plan(t, c))
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				t.Errorf("no %q in\n%s", w, text)
+			}
 		}
 	}
 }

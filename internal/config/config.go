@@ -35,6 +35,10 @@ type Config struct {
 	// alone.
 	Cluster *Cluster
 
+	// HeavyHitters is the number of clients of each rule that are counted by
+	// name without a cluster; 0: none. With one it is the cluster's.
+	HeavyHitters int
+
 	// Policy is all that decides about a request. Its rules are valid, and
 	// carry what the file says: defaults that package fastlimit fills in
 	// (burst, cost, escalate_at) are zero here.
@@ -90,9 +94,20 @@ func defaults() *Config {
 // rules are in the order of Policy.Rules. Where there is a Redis, Store stands
 // for it and never answers: planning needs no more, serving replaces it.
 func (c *Config) Limiter() fastlimit.Config {
-	lc := fastlimit.Config{Memory: c.Memory, Store: c.away(), StoreTimeout: c.storeTimeout()}
-	for _, r := range c.Policy.Rules {
-		lc.Rules = append(lc.Rules, r.Limit)
+	lc := c.tier()
+	for i := range c.Policy.Rules {
+		r := c.Policy.Rules[i].Limit
+		r.KeyKind = c.Policy.Rules[i].Kind()
+		lc.Rules = append(lc.Rules, r)
+	}
+	return lc
+}
+
+// tier is the configuration of the limiter but for its rules.
+func (c *Config) tier() fastlimit.Config {
+	lc := fastlimit.Config{Memory: c.Memory, Store: c.away(), StoreTimeout: c.storeTimeout(), HeavyHitters: c.HeavyHitters}
+	if c.Cluster != nil {
+		lc.Nodes, lc.HeavyHitters = c.Cluster.MaxNodes, c.Cluster.HeavyHitters
 	}
 	return lc
 }

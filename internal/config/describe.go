@@ -31,7 +31,37 @@ func Describe(c *Config, p *fastlimit.Plan) string {
 		describeRule(w, &p.Rules[i])
 	}
 	w.Flush() // to a strings.Builder, which never fails
+	if c.Cluster != nil {
+		describeCluster(&b, c, p)
+	}
 	return b.String()
+}
+
+// Lag is L, for which bounds are told: a count waits for a tick, and is charged
+// within the next.
+func (c *Cluster) Lag() time.Duration { return 2 * c.Interval }
+
+// Bound is what all nodes together admit of a client of a rule, for people.
+func (c *Cluster) Bound(rp *fastlimit.RulePlan) string {
+	rate, burst := rp.ClusterBound(c.Lag())
+	return fmt.Sprintf("%d at once, then %.4g/s", burst, rate)
+}
+
+// describeCluster tells what P2 becomes with other nodes.
+func describeCluster(b *strings.Builder, c *Config, p *fastlimit.Plan) {
+	n := c.Cluster.MaxNodes
+	fmt.Fprintf(b, "\ncluster %s: up to %d nodes, %d clients of each rule counted by name\n", c.Cluster.Name, n, c.Cluster.HeavyHitters)
+	if c.Redis == nil {
+		fmt.Fprintf(b, "%d nodes together admit a client at most, each by itself as there is no redis:\n", n)
+	} else {
+		fmt.Fprintf(b, "%d nodes together admit a client at most, if a count is %v on its way (two intervals), and what the tables do not tell:\n",
+			n, c.Cluster.Lag())
+	}
+	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	for i := range p.Rules {
+		fmt.Fprintf(w, "%s\t%s\n", p.Rules[i].Config.Name, c.Cluster.Bound(&p.Rules[i]))
+	}
+	w.Flush()
 }
 
 func describeRule(w *tabwriter.Writer, rp *fastlimit.RulePlan) {

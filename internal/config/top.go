@@ -21,7 +21,7 @@ func (d *decoder) top(body ast.Node) {
 		d.missing(root, "rules", "the file is empty: "+rulesExample)
 		return
 	}
-	var listen, admin, redis, cluster, rules, memory *node
+	var listen, admin, redis, cluster, rules, memory, heavy *node
 	set := func(to **node) func(node) { return func(n node) { *to = &n } }
 	p := &d.cfg.Policy
 	ok := d.mapping(newNode("", body), "settings, such as rules:", []field{
@@ -34,6 +34,7 @@ func (d *decoder) top(body ast.Node) {
 		{"original_request", d.originalRequest},
 		{"decide_api", func(n node) { d.cfg.DecideAPI, _ = d.boolean(n) }},
 		{"memory", set(&memory)},
+		{"heavy_hitters", set(&heavy)},
 		{"redis", set(&redis)},
 		{"cluster", set(&cluster)},
 		{"allow", func(n node) { p.Allow = d.prefixes(n) }},
@@ -59,6 +60,39 @@ func (d *decoder) top(body ast.Node) {
 	if memory != nil {
 		d.memory(*memory, len(p.Rules))
 	}
+	d.heavyHitters(heavy, cluster)
+}
+
+// heavyHitters reads how many clients are counted by name without a cluster,
+// and checks that there is memory for them, and for those of a cluster.
+func (d *decoder) heavyHitters(n, cluster *node) {
+	switch {
+	case n == nil && cluster == nil:
+		return
+	case n == nil:
+		n = cluster
+	case cluster != nil:
+		d.fail(*n, "is that of a node without cluster", "write it in cluster")
+		return
+	default:
+		d.bounded(*n, &d.cfg.HeavyHitters, "1024", 4, fastlimit.MaxHeavyHitters)
+	}
+	// Rules that are known to be good, so that an error is about the memory.
+	c := d.cfg.tier()
+	c.Rules = probes(len(d.cfg.Policy.Rules))
+	if _, err := fastlimit.NewPlan(c); err != nil && len(d.errs) == 0 {
+		d.failWith(*n, err, "lower heavy_hitters, or raise memory")
+	}
+}
+
+// probes are good rules, at least one.
+func probes(n int) []fastlimit.RuleConfig {
+	all := make([]fastlimit.RuleConfig, max(n, 1))
+	for i := range all {
+		all[i] = probe
+		all[i].Name = strconv.Itoa(i)
+	}
+	return all
 }
 
 func (d *decoder) denyStatus(n node, to *int) {
@@ -111,12 +145,7 @@ func (d *decoder) memory(n node, rules int) {
 		d.fail(n, s.text+" is too large", "want at most 1TiB")
 		return
 	}
-	c := fastlimit.Config{Memory: max(size, 1)} // 0 would mean the default
-	for i := range max(rules, 1) {
-		r := probe
-		r.Name = strconv.Itoa(i)
-		c.Rules = append(c.Rules, r)
-	}
+	c := fastlimit.Config{Memory: max(size, 1), Rules: probes(rules)} // 0 would mean the default
 	if _, err := fastlimit.NewPlan(c); err != nil {
 		d.failWith(n, err, "raise it")
 		return

@@ -49,6 +49,10 @@ func Warnings(c *Config, p *fastlimit.Plan) []string {
 			warn("rule %s: on_failure: %v has no effect without redis", r.Name, r.OnFailure)
 		}
 	}
+	if c.Cluster != nil && c.Redis == nil {
+		warn("cluster: without redis each node keeps the limits by itself: %d nodes admit up to %d times burst and rate; counts are exchanged for top talkers only",
+			c.Cluster.MaxNodes, c.Cluster.MaxNodes)
+	}
 	for i := range p.Rules {
 		all = append(all, ruleWarnings(&c.Policy.Rules[i].Limit, &p.Rules[i])...)
 	}

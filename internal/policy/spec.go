@@ -2,6 +2,9 @@ package policy
 
 import (
 	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/fastlimit/fastlimit"
 )
@@ -20,6 +23,32 @@ type Match struct {
 	Hosts   []string // glob patterns over the lower-case host without port
 	Paths   []string // glob patterns over the canonical path; * crosses slashes
 	Methods []string // exact, upper case
+}
+
+// Kind says in one line what the rule counts and by what: rules of two nodes
+// with one kind mean the same by a client. The order of patterns does not matter, that of key
+// parts does.
+func (r *RuleSpec) Kind() string {
+	var key []string
+	for _, p := range r.Key {
+		key = append(key, strconv.Quote(p.String()))
+	}
+	kind := "key " + strings.Join(key, ",")
+	for _, m := range []struct {
+		what string
+		all  []string
+	}{{"host", r.Match.Hosts}, {"path", r.Match.Paths}, {"method", r.Match.Methods}} {
+		if len(m.all) == 0 {
+			continue
+		}
+		all := make([]string, len(m.all))
+		for i, s := range m.all {
+			all[i] = strconv.Quote(s)
+		}
+		slices.Sort(all)
+		kind += " " + m.what + " " + strings.Join(all, ",")
+	}
+	return kind
 }
 
 // KeyKind is where a part of a key comes from.

@@ -328,7 +328,7 @@ func TestHostileMember(t *testing.T) {
 	if !p.rule.Heavy().Add(sketch.Digest{Pos: id, ID: id}, 1<<40) {
 		t.Fatal("the forged client has no slot")
 	}
-	p.send(t, slices.Clone(p.Tick(2*time.Second)[0]))
+	p.send(t, slices.Clone(p.Tick(2 * time.Second)[0]))
 	eventually(t, "one more", func() bool { return a.Stats().Delta.ReceivedPackets == 9 })
 	s := a.Stats()
 	for reason, want := range map[delta.Reason]uint64{delta.StaleIncarnation: 1, delta.UnknownNode: 1} {

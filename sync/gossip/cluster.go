@@ -77,6 +77,12 @@ func randomIncarnation() uint64 {
 // Addr is the bound address, port 0 resolved.
 func (c *Cluster) Addr() netip.AddrPort { return c.transport.addr() }
 
+// Advertised is the address at which the others reach this node.
+func (c *Cluster) Advertised() netip.AddrPort {
+	a, _ := netip.ParseAddrPort(c.list.LocalNode().Address())
+	return a
+}
+
 // Node is the name of this node.
 func (c *Cluster) Node() string { return c.config.Node }
 

@@ -80,7 +80,6 @@ func TestStartsAlone(t *testing.T) {
 	if line := a.logs.lines("goes on alone")[0]; !strings.Contains(line, seed+": nothing listens there") {
 		t.Errorf("%s", line)
 	}
-	time.Sleep(1500 * time.Millisecond) // another attempt
 	b := node(t, func(c *Config) { c.Bind = seed })
 	together(t, a, b)
 	eventually(t, "a word", func() bool { return len(a.logs.lines("cluster: joined")) == 1 })

@@ -25,23 +25,17 @@ const (
 
 // join asks seeds and lost peers that are not members until ctx ends.
 func (c *Cluster) join(ctx context.Context) {
-	var alone bool // said so
+	failed := 0
 	for wait := joinLeast; ; {
 		joined, problems := c.attempt(ctx)
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return
-		case len(c.members.list()) > 0:
-			if alone {
-				c.config.Logger.Info("cluster: joined", slog.Any("peers", c.Peers()))
-			}
-			alone = false
-		case len(problems) > 0 && !alone:
-			alone = true
-			c.config.Logger.Warn("cluster: no other node could be joined; this one goes on alone and keeps trying",
-				slog.String("errors", strings.Join(problems, "; ")))
 		}
-		if joined || len(problems) == 0 {
+		failed = c.tellAlone(failed, problems)
+		switch {
+		case len(problems) == 0: // all are there; names may come to stand for more
+			wait = joinMost
+		case joined:
 			wait = joinLeast
 		}
 		select {
@@ -50,9 +44,27 @@ func (c *Cluster) join(ctx context.Context) {
 		case <-c.members.nudge:
 			wait = joinLeast
 		case <-time.After(jitter(wait)):
+			wait = min(2*wait, joinMost)
 		}
-		wait = min(2*wait, joinMost)
 	}
+}
+
+// tellAlone says once that this node is alone, and once that it is not any
+// more. failed is the number of attempts in a row that left it so. The first
+// is not told of: nodes that start together miss each other.
+func (c *Cluster) tellAlone(failed int, problems []string) int {
+	alone := len(problems) > 0 && len(c.members.list()) == 0
+	switch {
+	case alone && failed == 1:
+		c.config.Logger.Warn("cluster: no other node could be joined; this one goes on alone and keeps trying",
+			slog.String("errors", strings.Join(problems, "; ")))
+	case !alone && failed > 1:
+		c.config.Logger.Info("cluster: joined", slog.Any("peers", c.Peers()))
+	}
+	if alone {
+		return failed + 1
+	}
+	return 0
 }
 
 // jitter keeps nodes that lost each other from asking in step.
@@ -71,7 +83,7 @@ func (c *Cluster) attempt(ctx context.Context) (joined bool, problems []string) 
 		}
 		targets = append(targets, all...)
 	}
-	for _, at := range c.members.missing(targets, c.Addr(), c.advertised()) {
+	for _, at := range c.members.missing(targets, c.Addr(), c.Advertised()) {
 		if ctx.Err() != nil {
 			return joined, problems
 		}
@@ -144,12 +156,6 @@ func (m *members) reached(at netip.AddrPort) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.reach[at] = true
-}
-
-// advertised is what this node tells the others of itself.
-func (c *Cluster) advertised() netip.AddrPort {
-	a, _ := netip.ParseAddrPort(c.list.LocalNode().Address())
-	return a
 }
 
 // explain says what to do about a node that cannot be joined.

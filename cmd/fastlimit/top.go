@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/fastlimit/fastlimit/internal/config"
+	"github.com/fastlimit/fastlimit/server"
+	"golang.org/x/term"
+)
+
+type topCmd struct {
+	Admin  string        `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Admin address of a running node. Any node of a cluster knows all. Default: 127.0.0.1:8081."`
+	N      int           `short:"n" default:"20" help:"Clients to show."`
+	Watch  bool          `help:"Show them again and again."`
+	Every  time.Duration `default:"2s" help:"Time in between."`
+	Output string        `short:"o" enum:"text,json" default:"text" help:"Format: text or json."`
+}
+
+const (
+	topTimeout   = 5 * time.Second
+	maxTopBytes  = 4 << 20
+	clearScreen  = "\x1b[H\x1b[2J"
+	maxShownKey  = 80
+	minTopRepeat = 100 * time.Millisecond
+)
+
+// Run implements the command.
+func (c *topCmd) Run(ctx context.Context, sys *system) error {
+	if _, _, err := net.SplitHostPort(c.Admin); err != nil {
+		return usageError{fmt.Errorf("--admin %s: want host:port, for example 127.0.0.1:8081", c.Admin)}
+	}
+	if c.N < 1 {
+		return usageError{fmt.Errorf("-n %d: want 1 or more", c.N)}
+	}
+	if c.Every < minTopRepeat {
+		return usageError{fmt.Errorf("--every %v: want %v or more", c.Every, minTopRepeat)}
+	}
+	if !c.Watch {
+		return c.show(ctx, sys.stdout, "")
+	}
+	before := "\n" // between tables in a pipe
+	if f, ok := sys.stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		before = clearScreen
+	}
+	return signalled(ctx, signalHooks{grace: interruptGrace}, func(ctx context.Context) error {
+		for first := true; ; first = false {
+			lead := before
+			if first && before != clearScreen || c.Output == "json" {
+				lead = ""
+			}
+			if err := c.show(ctx, sys.stdout, lead); err != nil {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(c.Every):
+			}
+		}
+	})
+}
+
+// show asks once and writes the answer behind lead.
+func (c *topCmd) show(ctx context.Context, w io.Writer, lead string) error {
+	body, err := c.ask(ctx)
+	if err != nil {
+		return err
+	}
+	var reply struct {
+		Clients []server.Talker `json:"clients"`
+	}
+	if err := json.Unmarshal(body, &reply); err != nil || reply.Clients == nil {
+		return fmt.Errorf("fastlimit top: %s answers what is not a list of clients: is it the admin listener of fastlimit?", c.Admin)
+	}
+	if c.Output == "json" {
+		_, err = w.Write(body)
+		return err
+	}
+	var out bytes.Buffer // so that a terminal does not flicker
+	out.WriteString(lead)
+	writeTop(&out, reply.Clients)
+	_, err = w.Write(out.Bytes())
+	return err
+}
+
+func writeTop(out io.Writer, clients []server.Talker) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "RULE\tCLIENT\tUNITS/S\tAT MOST\tNODES")
+	for _, t := range clients {
+		fmt.Fprintf(w, "%s\t%s\t%.1f\t%.1f\t%s\n",
+			printable(t.Rule), printable(t.Key), t.Rate, t.Rate+t.Error, printable(strings.Join(t.Nodes, ",")))
+	}
+	w.Flush()
+}
+
+// printable keeps what a server sent from steering a terminal.
+func printable(s string) string {
+	if r := []rune(s); len(r) > maxShownKey {
+		s = string(r[:maxShownKey]) + "…"
+	}
+	for _, r := range s {
+		if !strconv.IsPrint(r) {
+			return strconv.QuoteToASCII(s)
+		}
+	}
+	return s
+}
+
+// ask returns the body of GET /v1/top.
+func (c *topCmd) ask(ctx context.Context) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, topTimeout)
+	defer cancel()
+	url := "http://" + c.Admin + "/v1/top?n=" + strconv.Itoa(c.N)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--admin %s: want host:port, for example %s", c.Admin, config.DefaultAdmin)}
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, c.unreachable(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxTopBytes))
+	if err != nil {
+		return nil, c.unreachable(err)
+	}
+	if resp.StatusCode == http.StatusOK {
+		return body, nil
+	}
+	var problem struct{ Detail string }
+	if err := json.Unmarshal(body, &problem); err != nil || problem.Detail == "" {
+		return nil, fmt.Errorf("fastlimit top: %s answers %s: is it the admin listener of a fastlimit that knows /v1/top?", c.Admin, resp.Status)
+	}
+	return nil, fmt.Errorf("fastlimit top: %s: %s", c.Admin, printable(problem.Detail))
+}
+
+// unreachable says what to do.
+func (c *topCmd) unreachable(err error) error {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("fastlimit top: nothing listens on %s; start fastlimit serve, or name its admin address with --admin", c.Admin)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("fastlimit top: no answer from %s in %v; name the admin address with --admin", c.Admin, topTimeout)
+	}
+	var op *net.OpError
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &dns):
+		return fmt.Errorf("fastlimit top: %s: %w; name the admin address with --admin", c.Admin, dns)
+	case errors.As(err, &op):
+		return fmt.Errorf("fastlimit top: %s: %w; name the admin address with --admin", c.Admin, op.Err)
+	}
+	return fmt.Errorf("fastlimit top: %s does not answer as an admin listener: %w", c.Admin, err)
+}
