@@ -56,7 +56,7 @@ func (s *Server) top(w http.ResponseWriter, r *http.Request) {
 		n = v
 	}
 	if s.config.Talkers == nil {
-		problem(w, http.StatusNotFound, "No client is counted by name: raise memory, or set cluster.heavy_hitters.")
+		problem(w, http.StatusNotFound, "No client is counted by name: set cluster or heavy_hitters.")
 		return
 	}
 	reply := struct {
