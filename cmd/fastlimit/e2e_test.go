@@ -80,8 +80,13 @@ var startLine = regexp.MustCompile(`msg="fastlimit is serving" listen=(\S+) admi
 // serve starts the binary on free ports and reads these from its log.
 func serve(t *testing.T, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, lines: make(chan string, 1000), done: make(chan struct{})}
-	p.cmd = exec.Command(binary, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, args...)...)
+	return start(t, exec.Command(binary, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, args...)...))
+}
+
+// start runs a command that serves.
+func start(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, cmd: cmd, lines: make(chan string, 1000), done: make(chan struct{})}
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +102,7 @@ func serve(t *testing.T, args ...string) *process {
 		if t.Failed() {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			t.Logf("log of %v:\n%s", args, p.log.String())
+			t.Logf("log of %v:\n%s", cmd.Args, p.log.String())
 		}
 	})
 	addrs := startLine.FindStringSubmatch(p.waitLog("fastlimit is serving"))
