@@ -121,13 +121,16 @@ func (h *Heavy) Find(d Digest) int {
 	x := h.index(d)
 	s := &h.sets[x]
 	// Without branches, since nobody can predict the way.
-	slot := -1
+	way := -1
 	for i := range s.slots {
 		if s.slots[i].id.Load() == d.ID {
-			slot = x*heavyWays + i
+			way = i
 		}
 	}
-	return slot
+	if way < 0 {
+		return -1
+	}
+	return x*heavyWays + way
 }
 
 // findZero is Find for the one ID that free slots have too.
@@ -166,7 +169,7 @@ func (h *Heavy) Insert(d Digest, n uint64, name []byte) {
 		s.room.Store(room)
 		return
 	}
-	s.takeLocked(i, free, d.ID, n)
+	s.takeLocked(i, d.ID, n)
 	t := &h.tenants[x][i]
 	t.genLen = (t.genLen>>8+1)<<8 | uint64(copy(t.name[:], name))
 	t.pos = d.Pos
@@ -175,19 +178,18 @@ func (h *Heavy) Insert(d Digest, n uint64, name []byte) {
 	}
 }
 
-// takeLocked gives slot i to a client. From the first line on hits of the
-// client find the slot; those that come before the count is swapped pass for
-// the last one's, so that no weight is lost.
-func (s *heavySet) takeLocked(i int, free bool, id, n uint64) {
-	s.slots[i].id.Store(id)
+// takeLocked gives slot i to a client. Until the last line hits of the client
+// do not find it and wait for mu; those of the last client that still come count
+// for the new one.
+func (s *heavySet) takeLocked(i int, id, n uint64) {
 	weight := s.slots[i].count.Swap(n) - s.base[i]
 	m := s.missed.Load()
 	s.base[i] = -m
-	if free {
-		s.live |= 1 << i
-	} else if weight > m {
+	if weight > m {
 		s.missed.Add(weight - m) // the last client has no slot now
 	}
+	s.live |= 1 << i
+	s.slots[i].id.Store(id)
 }
 
 // Shed notes n units of d that were denied elsewhere, if d has a slot. They

@@ -1,0 +1,347 @@
+package sketch
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+func newHeavy(tb testing.TB, slots int) *Heavy {
+	tb.Helper()
+	h, err := NewHeavy(slots)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return h
+}
+
+// hit is what a request does.
+func (h *Heavy) hit(d Digest, n uint64, name []byte) {
+	if !h.Add(d, n) {
+		h.Insert(d, n, name)
+	}
+}
+
+// heavyModel is a Heavy beside a map of exact counts.
+type heavyModel struct {
+	h       *Heavy
+	clients []Digest
+	epoch   []uint64 // units of each client in this epoch
+	ever    []uint64
+	taken   []uint64 // ever before the client took its slot
+	gen     []uint64 // by slot: the last one seen
+	told    []uint64 // by slot: Count when the epoch began or the slot was taken
+	active  []bool   // by slot: hit since the last turn
+	inSet   []uint64 // by set: units in this epoch
+}
+
+func newHeavyModel(h *Heavy, clients []Digest) *heavyModel {
+	n, s := len(clients), h.Slots()
+	return &heavyModel{
+		h: h, clients: clients, epoch: make([]uint64, n), ever: make([]uint64, n), taken: make([]uint64, n),
+		gen: make([]uint64, s), told: make([]uint64, s), active: make([]bool, s), inSet: make([]uint64, s/heavyWays),
+	}
+}
+
+func (m *heavyModel) hit(c int, n uint64) error {
+	d := m.clients[c]
+	m.h.hit(d, n, []byte(fmt.Sprint("client ", c)))
+	m.epoch[c] += n
+	m.ever[c] += n
+	m.inSet[m.h.index(d)] += n
+	if slot := m.h.Find(d); slot >= 0 {
+		var s Slot
+		m.h.Read(slot, &s)
+		if s.Gen == m.gen[slot]+1 {
+			m.gen[slot], m.taken[c], m.told[slot] = s.Gen, m.ever[c]-n, 0
+		}
+		m.active[slot] = true
+	}
+	return m.checkSet(m.h.index(d))
+}
+
+// turn begins a new epoch, in which only slots that were hit in the last live.
+func (m *heavyModel) turn() error {
+	m.h.Turn()
+	clear(m.epoch)
+	clear(m.inSet)
+	for i := range m.told {
+		var s Slot
+		m.h.Read(i, &s)
+		if s.Live != m.active[i] || s.Weight != 0 {
+			return fmt.Errorf("slot %d after a turn: live %v, hit in the epoch %v, weight %d", i, s.Live, m.active[i], s.Weight)
+		}
+		m.told[i], m.active[i] = s.Count, false
+	}
+	if f := m.h.Floor(); f != 0 {
+		return fmt.Errorf("floor %d after a turn", f)
+	}
+	return m.check()
+}
+
+func (m *heavyModel) check() error {
+	for x := range m.h.sets {
+		if err := m.checkSet(x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkSet checks all that the package comment promises of one set.
+func (m *heavyModel) checkSet(x int) error {
+	missed := m.h.sets[x].missed.Load()
+	held, weights, full, slots := 0, missed, true, [heavyWays]Slot{}
+	for i := range slots {
+		s := &slots[i]
+		m.h.Read(x*heavyWays+i, s)
+		if s.Gen != m.gen[x*heavyWays+i] {
+			return fmt.Errorf("set %d, slot %d: generation %d, want %d", x, i, s.Gen, m.gen[x*heavyWays+i])
+		}
+		if s.Live {
+			held++
+		}
+		full = full && s.Live
+		weights += s.Weight
+	}
+	if missed > 0 && !full {
+		return fmt.Errorf("set %d: %d units missed though a slot is free", x, missed)
+	}
+	if floor := m.h.Floor(); missed > floor {
+		return fmt.Errorf("set %d: %d units missed, floor %d", x, missed, floor)
+	}
+	if m.h.patience == 0 && (weights != m.inSet[x] || missed > m.inSet[x]/(heavyWays+1)) {
+		return fmt.Errorf("set %d: weights and missed are %d, missed %d, of %d units", x, weights, missed, m.inSet[x])
+	}
+	for c, d := range m.clients {
+		if m.h.index(d) != x {
+			continue
+		}
+		slot := m.h.Find(d)
+		if slot < 0 {
+			if m.epoch[c] > missed {
+				return fmt.Errorf("client %d without a slot has %d units, above the %d missed", c, m.epoch[c], missed)
+			}
+			continue
+		}
+		held--
+		if err := m.checkSlot(c, slot, missed, &slots[slot%heavyWays]); err != nil {
+			return err
+		}
+	}
+	if held != 0 {
+		return fmt.Errorf("set %d: %d live slots of nobody", x, held)
+	}
+	return nil
+}
+
+func (m *heavyModel) checkSlot(c, slot int, missed uint64, s *Slot) error {
+	switch name := string(s.Name[:s.NameLen]); {
+	case !s.Live || s.Pos != m.clients[c].Pos || name != fmt.Sprint("client ", c):
+		return fmt.Errorf("client %d: its slot is %+v", c, s)
+	case s.Count != m.ever[c]-m.taken[c]:
+		return fmt.Errorf("client %d: count %d, want %d, the units since it has the slot", c, s.Count, m.ever[c]-m.taken[c])
+	case s.Weight < m.epoch[c]:
+		return fmt.Errorf("client %d: weight %d below its %d units", c, s.Weight, m.epoch[c])
+	case s.Count-m.told[slot]+missed < m.epoch[c]:
+		return fmt.Errorf("client %d: told %d and missed %d of %d units", c, s.Count-m.told[slot], missed, m.epoch[c])
+	}
+	return nil
+}
+
+// heavyStreams are ways to send: uniform, skewed, in turn as fits a table of
+// four worst, and in bursts of one client.
+var heavyStreams = map[string]func(rng *rand.Rand, clients int) func(i int) (client int, n uint64){
+	"uniform": func(rng *rand.Rand, clients int) func(int) (int, uint64) {
+		return func(int) (int, uint64) { return rng.IntN(clients), 1 }
+	},
+	"skewed": func(rng *rand.Rand, clients int) func(int) (int, uint64) {
+		z := rand.NewZipf(rng, 1.1, 1, uint64(clients-1))
+		return func(int) (int, uint64) { return int(z.Uint64()), 1 }
+	},
+	"in turn": func(_ *rand.Rand, clients int) func(int) (int, uint64) {
+		return func(i int) (int, uint64) { return i % min(clients, heavyWays+1+i/1000%3), 1 }
+	},
+	"bursts": func(rng *rand.Rand, clients int) func(int) (int, uint64) {
+		return func(i int) (int, uint64) { return i / (1 + rng.IntN(50)) % clients, 1 + rng.Uint64N(40) }
+	},
+	"one dear among many": func(rng *rand.Rand, clients int) func(int) (int, uint64) {
+		return func(i int) (int, uint64) {
+			if i%7 == 0 {
+				return 0, 1 + rng.Uint64N(1<<40)
+			}
+			return rng.IntN(clients), 1
+		}
+	},
+}
+
+// heavyPlaces are ways to lay 40 clients out.
+var heavyPlaces = []struct {
+	name   string
+	slots  int
+	digest func(rng *rand.Rand, i int) Digest
+}{
+	{"one set", 1, func(rng *rand.Rand, _ int) Digest { return randomDigest(rng) }},
+	{"one set of eight", 32, func(_ *rand.Rand, i int) Digest { return Digest{ID: uint64(i)} }}, // ID 0 too
+	{"one ID", 256, func(rng *rand.Rand, _ int) Digest { return Digest{Pos: rng.Uint64()} }},
+	{"spread", 64, func(rng *rand.Rand, i int) Digest {
+		v := rng.Uint64() * uint64(i) // 0 for the first
+		return Digest{Pos: v, ID: v}
+	}},
+}
+
+// TestHeavyAgainstExactCounts: whatever is sent, weights bound units from
+// above, counts are exact, and what a set missed bounds who has no slot.
+func TestHeavyAgainstExactCounts(t *testing.T) {
+	t.Parallel()
+	const clients = 40
+	steps := 12_000
+	if testing.Short() {
+		steps = 2000
+	}
+	for _, place := range heavyPlaces {
+		for name, stream := range heavyStreams {
+			for _, patience := range []uint64{0, patience, 100} {
+				t.Run(fmt.Sprintf("%s, %s, patience %d", place.name, name, patience), func(t *testing.T) {
+					t.Parallel()
+					rng := rand.New(rand.NewPCG(patience, uint64(len(place.name)*100+len(name))))
+					h := newHeavy(t, place.slots)
+					h.patience = patience
+					m := newHeavyModel(h, heavyClients(h, rng, clients, place.digest))
+					next := stream(rng, len(m.clients))
+					for i := range steps {
+						if c, n := next(i); c < len(m.clients) {
+							if err := m.hit(c, n); err != nil {
+								t.Fatalf("hit %d: %v", i, err)
+							}
+						}
+						if rng.IntN(3000) == 0 || i == steps/2 || i == steps/2+1 {
+							if err := m.turn(); err != nil {
+								t.Fatalf("turn after hit %d: %v", i, err)
+							}
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// heavyClients draws digests of which no two share set and ID, as the digests
+// of one rule do.
+func heavyClients(h *Heavy, rng *rand.Rand, n int, digest func(*rand.Rand, int) Digest) []Digest {
+	type place struct {
+		set int
+		id  uint64
+	}
+	seen := map[place]bool{}
+	var all []Digest
+	for i := range n {
+		if d := digest(rng, i); !seen[place{h.index(d), d.ID}] {
+			seen[place{h.index(d), d.ID}] = true
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// FuzzHeavy lets the fuzzer send: a byte for the client and one for the units.
+func FuzzHeavy(f *testing.F) {
+	f.Add([]byte("\x00" + "\x00\x01\x01\x01\x02\x01\x03\x01\x04\x01\xff\x00\x05\x09\x05\x01"))
+	f.Add([]byte("\x09" + strings.Repeat("\x01\x01\x02\x02\x03\x03\x04\x04\x05\x05\x06\x06", 9) + "\xff\x00"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		if len(in) == 0 {
+			return
+		}
+		h := newHeavy(t, 1+int(in[0]>>4))
+		h.patience = uint64(in[0] & 7)
+		rng := rand.New(rand.NewPCG(1, 1))
+		m := newHeavyModel(h, heavyClients(h, rng, 12, func(rng *rand.Rand, i int) Digest {
+			return Digest{Pos: rng.Uint64(), ID: uint64(i)}
+		}))
+		for in = in[1:]; len(in) >= 2; in = in[2:] {
+			var err error
+			if in[0] == 0xff {
+				err = m.turn()
+			} else if in[1] > 0 {
+				err = m.hit(int(in[0])%len(m.clients), uint64(in[1]))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := m.check(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestHeavyKeepsTheHeavy: four clients that send more than a fifth of what
+// reaches their set have slots at the end, whatever the others do.
+func TestHeavyKeepsTheHeavy(t *testing.T) {
+	t.Parallel()
+	h := newHeavy(t, 4)
+	rng := rand.New(rand.NewPCG(2, 2))
+	for i := range uint64(100_000) {
+		d := Digest{ID: 1 + i%4, Pos: 7}
+		if i%10 == 0 {
+			d = randomDigest(rng) // one-shot
+		}
+		h.hit(d, 1, nil)
+		if i == 50_000 {
+			h.Turn()
+		}
+	}
+	for id := range uint64(4) {
+		if d := (Digest{ID: id + 1, Pos: 7}); h.Find(d) < 0 {
+			t.Errorf("client %d has no slot", id+1)
+		} else if s := readHeavy(h, h.Find(d)); s.Weight < 10_000 {
+			t.Errorf("client %d: weight %d: it lost its slot lately", id+1, s.Weight)
+		}
+	}
+}
+
+func readHeavy(h *Heavy, slot int) (s Slot) {
+	h.Read(slot, &s)
+	return s
+}
+
+func TestHeavySlot(t *testing.T) {
+	t.Parallel()
+	h := newHeavy(t, 5)
+	if h.Slots() != 8 || h.Bytes() != 8*HeavySlotBytes || HeavySlotBytes != 96 {
+		t.Errorf("5 slots: %d slots, %d bytes, %d each", h.Slots(), h.Bytes(), HeavySlotBytes)
+	}
+	a, b := Digest{Pos: 5, ID: 9}, Digest{Pos: 6, ID: 10}
+	h.Shed(a, 64) // has no slot
+	if h.Add(a, 1) {
+		t.Error("Add found a client that was never inserted")
+	}
+	h.Insert(a, 3, []byte(strings.Repeat("n", 50)))
+	h.Insert(a, 4, []byte("not read"))
+	h.Shed(a, 64)
+	h.Shed(b, 64)
+	s := readHeavy(h, h.Find(a))
+	if s.Gen != 1 || s.Count != 7 || s.Weight != 7 || s.Shed != 64 || s.Pos != 5 || !s.Live || string(s.Name[:s.NameLen]) != strings.Repeat("n", HeavyNameBytes) {
+		t.Errorf("slot %+v", s)
+	}
+	if s := readHeavy(h, 7); s != (Slot{}) {
+		t.Errorf("a slot that was never used: %+v", s)
+	}
+	slot := h.Find(a)
+	h.Turn()
+	h.Turn() // a was silent for an epoch
+	if s = readHeavy(h, slot); s.Live || s.Gen != 1 || s.Count != 7 || h.Find(a) >= 0 {
+		t.Errorf("a freed slot: %+v", s)
+	}
+	h.Insert(b, 2, nil)
+	if s = readHeavy(h, slot); !s.Live || s.Gen != 2 || s.Count != 2 || s.Weight != 2 || s.Shed != 0 || s.NameLen != 0 {
+		t.Errorf("a slot taken over: %+v", s)
+	}
+	for _, n := range []int{0, -1, maxHeavySlots + 1} {
+		if _, err := NewHeavy(n); err == nil {
+			t.Errorf("%d slots: no error", n)
+		}
+	}
+}
