@@ -11,9 +11,8 @@ import (
 
 // Heavy is the table of the clients that sent most to this rule, nil without
 // [Config.HeavyHitters]. Every hit that gets past the first-seen filter is
-// counted in it, admitted or not, for a request of more than the burst no more
-// than the burst; what the table of buckets denies is only noted as shed. Its
-// epochs are turned by whoever reads it, every [Rule.Epoch]; the limiter
+// counted in it, admitted or not; what the table of buckets denies is only noted
+// as shed. Whoever reads it turns its epochs, every [Rule.Epoch]; the limiter
 // itself never does.
 func (r *Rule) Heavy() *sketch.Heavy { return r.heavy }
 
@@ -32,7 +31,6 @@ func (r *Rule) shed(at lane, d sketch.Digest, n uint64) {
 // tally counts a hit that got past the filter for its client, whose slot is -1
 // if it has none. Only with r.heavy.
 func (r *Rule) tally(key Key, slot int, n uint64) {
-	n = min(n, r.shape.Burst())
 	if slot >= 0 {
 		r.heavy.AddTo(slot, n)
 		return

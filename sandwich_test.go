@@ -21,6 +21,7 @@ type world struct {
 	truth   [][]*oracle       // [client][rule]
 	slack   float64           // units that P2 may exceed by, besides θ·B + 1
 
+	peers      bool          // whether other nodes tell of hits that nobody sent
 	raw, shift time.Duration // the time brought last, and what puts it on one line
 }
 
@@ -53,7 +54,7 @@ func degenerateHash(_ *rand.Rand, client int) sketch.Digest {
 
 func newWorld(tb testing.TB, rng *rand.Rand, clients int, g geometry, rules ...RuleConfig) *world {
 	tb.Helper()
-	plan, err := NewPlan(Config{Rules: rules})
+	plan, err := NewPlan(Config{Rules: rules, HeavyHitters: 8})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -151,6 +152,13 @@ func (w *world) grace(rule int) int64 {
 	return int64(r.config.Rate.N) * int64(time.Microsecond)
 }
 
+// peer has another node tell of any client that it sent up to three bursts.
+func (w *world) peer(rng *rand.Rand, now time.Duration) {
+	rule := rng.IntN(len(w.lim.rules))
+	r := w.lim.rules[rule]
+	r.ChargePeerAt(w.digests[rng.IntN(len(w.digests))][rule].Pos, rng.Uint64N(3*r.config.Burst), now)
+}
+
 // sandwichCase is a world and how much of it to run.
 type sandwichCase struct {
 	name    string
@@ -158,6 +166,7 @@ type sandwichCase struct {
 	geo     geometry
 	clients int
 	steps   int
+	peers   bool
 }
 
 func rule(name string, n uint64, per time.Duration, burst uint64) RuleConfig {
@@ -178,20 +187,22 @@ func sandwichCases() []sandwichCase {
 	shadow.Mode = Shadow
 	const k = 3000
 	return []sandwichCase{
-		{"default", []RuleConfig{rule("a", 100, time.Second, 200)}, small, 40, 1500 * k},
-		{"wide", []RuleConfig{rule("a", 10, time.Second, 20)}, wide, 60, 1500 * k},
-		{"one block", []RuleConfig{rule("a", 10, time.Second, 20)}, tiny, 20, 1000 * k},
-		{"degenerate hash", []RuleConfig{withTheta(rule("a", 3, time.Second, 15), 0.3)}, same, 30, 1000 * k},
-		{"theta 0.1", []RuleConfig{withTheta(rule("a", 9, time.Minute, 30), 0.1)}, wide, 30, 1000 * k},
-		{"theta 0.9", []RuleConfig{withTheta(rule("a", 333, time.Second, 50), 0.9)}, wide, 30, 1000 * k},
-		{"theta 1", []RuleConfig{withTheta(rule("a", 10, time.Minute, 20), 1)}, wide, 30, 500 * k},
-		{"small burst", []RuleConfig{rule("a", 2, time.Second, 3)}, wide, 30, 500 * k},
-		{"burst 1", []RuleConfig{rule("a", 70000, time.Second, 1)}, wide, 10, 500 * k},
-		{"strict", []RuleConfig{strict}, wide, 30, 500 * k},
-		{"slow", []RuleConfig{rule("a", 1, 24*time.Hour, 12)}, wide, 20, 500 * k},
-		{"evictions", []RuleConfig{rule("a", 10, time.Second, 20)}, evict, 40, 500 * k},
-		{"three rules", []RuleConfig{rule("a", 100, time.Second, 100), rule("b", 7, time.Second, 11), rule("c", 60, time.Minute, 40)}, small, 20, 500 * k},
-		{"shadow among two", []RuleConfig{rule("a", 20, time.Second, 25), shadow, strict}, wide, 20, 300 * k},
+		{"default", []RuleConfig{rule("a", 100, time.Second, 200)}, small, 40, 1500 * k, false},
+		{"wide", []RuleConfig{rule("a", 10, time.Second, 20)}, wide, 60, 1500 * k, false},
+		{"one block", []RuleConfig{rule("a", 10, time.Second, 20)}, tiny, 20, 1000 * k, false},
+		{"degenerate hash", []RuleConfig{withTheta(rule("a", 3, time.Second, 15), 0.3)}, same, 30, 1000 * k, false},
+		{"theta 0.1", []RuleConfig{withTheta(rule("a", 9, time.Minute, 30), 0.1)}, wide, 30, 1000 * k, false},
+		{"theta 0.9", []RuleConfig{withTheta(rule("a", 333, time.Second, 50), 0.9)}, wide, 30, 1000 * k, false},
+		{"theta 1", []RuleConfig{withTheta(rule("a", 10, time.Minute, 20), 1)}, wide, 30, 500 * k, false},
+		{"small burst", []RuleConfig{rule("a", 2, time.Second, 3)}, wide, 30, 500 * k, false},
+		{"burst 1", []RuleConfig{rule("a", 70000, time.Second, 1)}, wide, 10, 500 * k, false},
+		{"strict", []RuleConfig{strict}, wide, 30, 500 * k, false},
+		{"slow", []RuleConfig{rule("a", 1, 24*time.Hour, 12)}, wide, 20, 500 * k, false},
+		{"evictions", []RuleConfig{rule("a", 10, time.Second, 20)}, evict, 40, 500 * k, false},
+		{"three rules", []RuleConfig{rule("a", 100, time.Second, 100), rule("b", 7, time.Second, 11), rule("c", 60, time.Minute, 40)}, small, 20, 500 * k, false},
+		{"shadow among two", []RuleConfig{rule("a", 20, time.Second, 25), shadow, strict}, wide, 20, 300 * k, false},
+		{"peers", []RuleConfig{rule("a", 10, time.Second, 20)}, wide, 30, 500 * k, true},
+		{"peers in a crowd", []RuleConfig{rule("a", 100, time.Second, 100), rule("b", 7, time.Second, 11)}, small, 20, 300 * k, true},
 	}
 }
 
@@ -210,6 +221,7 @@ func TestSandwich(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(i), 42))
 			for steps > 0 {
 				w := newWorld(t, rng, c.clients, c.geo, c.rules...)
+				w.peers = c.peers
 				steps -= drive(t, w, rng, steps)
 				if evicted := w.lim.rules[0].table.Evictions() > 0; evicted != (c.name == "evictions") {
 					t.Errorf("evictions: %v; P2 is tested only without, and evictions only with", evicted)
@@ -233,6 +245,9 @@ func drive(t *testing.T, w *world, rng *rand.Rand, steps int) (done int) {
 		for range min(1000+rng.IntN(4000), steps-done) {
 			done++
 			now += p.gap(rng, w)
+			if w.peers && rng.IntN(8) == 0 {
+				w.peer(rng, now)
+			}
 			if err := w.request(p.client(rng), p.cost(rng), now, p.rules); err != nil {
 				t.Fatalf("decision %d, %s: %v", done, p.name, err)
 			}

@@ -1,0 +1,182 @@
+package fastlimit
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit/sketch"
+)
+
+func heavyLimiter(tb testing.TB, slots int, rules ...RuleConfig) *Limiter {
+	tb.Helper()
+	lim, err := New(Config{Rules: rules, HeavyHitters: slots})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return lim
+}
+
+// slotOf returns the slot of a client of r.
+func slotOf(tb testing.TB, r *Rule, k Key) (s sketch.Slot) {
+	tb.Helper()
+	if i := r.Heavy().Find(k.digest()); i >= 0 {
+		r.Heavy().Read(i, &s)
+	}
+	return s
+}
+
+// What gets past the filter is counted, admitted or not; what the table denies
+// is only noted.
+func TestHeavyCounts(t *testing.T) {
+	t.Parallel()
+	lim := heavyLimiter(t, 64, rule("sketch", 1, time.Hour, 20), rule("theta 0", 1, time.Hour, 5), strictRule("strict", 1, time.Hour, 20))
+	for i, want := range []uint64{
+		9 + 20, // below θ·B, and the burst; the first passes by the filter
+		5,      // likewise, all of them checked
+		20,     // no filter
+		0,      // never seen
+		7,      // a request of more than the burst is denied by reading alone
+	} {
+		r := lim.rules[min(i, 2)]
+		key := r.BytesKey([]byte{byte(i)})
+		switch i {
+		case 3:
+		case 4:
+			r.TakeAt(t.Context(), key, 1<<60, 0)
+			r.TakeAt(t.Context(), key, 7, 0)
+		default:
+			for r.TakeAt(t.Context(), key, 1, 0).Allowed {
+			}
+		}
+		if s := slotOf(t, r, key); s.Count != want || s.Weight != want || s.Shed != 0 {
+			t.Errorf("case %d, rule %s: %+v, want a count of %d", i, r.Name(), s, want)
+		}
+	}
+}
+
+// TestHeavyShed: of denials by the table one in 64 is noted, for 64.
+func TestHeavyShed(t *testing.T) {
+	t.Parallel()
+	lim := heavyLimiter(t, 64, rule("a", 1, time.Hour, 20), rule("b", 1, time.Hour, 20))
+	charges := make([]Charge, len(lim.rules))
+	for i, r := range lim.rules {
+		charges[i] = Charge{Rule: r, Key: r.BytesKey([]byte("x")), N: 1}
+	}
+	const flood = 64 * 1000
+	before := [2]uint64{}
+	for range flood {
+		lim.TakeAllAt(t.Context(), charges, 0)
+	}
+	for i, r := range lim.rules {
+		denied := r.Stats().Denied[StageTable]
+		if s := slotOf(t, r, charges[i].Key); s.Shed+64 < denied || s.Shed > denied+64*counterStripes {
+			t.Errorf("rule %s: %d shed of %d denied", r.Name(), s.Shed, denied)
+		}
+		before[i] = slotOf(t, r, charges[i].Key).Count
+	}
+	for range 1000 {
+		lim.TakeAllAt(t.Context(), charges, 0)
+		lim.Advance(0)
+	}
+	for i, r := range lim.rules {
+		if s := slotOf(t, r, charges[i].Key); s.Count != before[i] || s.Weight != before[i] {
+			t.Errorf("rule %s: denials by the table, or Advance, changed %d to %+v", r.Name(), before[i], s)
+		}
+	}
+}
+
+// TestHeavyNames: a compact name reads as AppendKey writes the key.
+func TestHeavyNames(t *testing.T) {
+	t.Parallel()
+	wide, long := rule("wide", 1, time.Second, 1), rule("long", 1, time.Second, 1)
+	wide.IPv4Prefix, wide.IPv6Prefix = 24, 48
+	long.IPv6Prefix = 128
+	for _, r := range heavyLimiter(t, 4, rule("plain", 1, time.Second, 1), wide, long).rules {
+		keys := []Key{r.BytesKey(), r.BytesKey([]byte("")), r.BytesKey([]byte("a"), []byte("b\x00\xff,\"ä")), r.BytesKey([]byte(strings.Repeat("x", 38)))}
+		for _, a := range []string{"192.0.2.7", "0.0.0.0", "::", "2001:db8::1", "2001:db8:1:2:3:4:5:6", "::ffff:10.1.2.3"} {
+			keys = append(keys, r.AddrKey(netip.MustParseAddr(a)))
+		}
+		for _, k := range keys {
+			var b [sketch.HeavyNameBytes]byte
+			name := appendHeavyName(b[:0], k)
+			if got, want := r.HeavyName(name), string(r.AppendKey(nil, k)); got != want || &name[0] != &b[0] {
+				t.Errorf("%s: %q reads %s, want %s", r.Name(), name, got, want)
+			}
+		}
+	}
+}
+
+// TestHeavyNamesAreCut: a name that does not fit shows its beginning.
+func TestHeavyNamesAreCut(t *testing.T) {
+	t.Parallel()
+	r := heavyLimiter(t, 4, rule("a", 1, time.Second, 1)).rules[0]
+	x := func(n int) []byte { return []byte(strings.Repeat("x", n)) }
+	for want, parts := range map[string][][]byte{
+		`"` + string(x(38)) + `"…`:              {x(39)},
+		`"` + string(x(38)) + "\"…\x00":         {x(4000)},
+		`"` + string(x(30)) + `","xxxxxxx"…`:    {x(30), x(8)},
+		`"` + string(x(37)) + `",""…`:           {x(37), x(1)},
+		`"` + string(x(38)) + "\"…\x00\x00":     {x(38), x(1)},
+		`"` + string(x(38)) + "\"…\x00\x00\x00": {x(38), nil},
+	} {
+		var b [sketch.HeavyNameBytes]byte
+		name := appendHeavyName(b[:0], r.BytesKey(parts...))
+		if got := r.HeavyName(name); got != strings.TrimRight(want, "\x00") || &name[0] != &b[0] {
+			t.Errorf("%q reads %s, want %s", name, got, want)
+		}
+	}
+}
+
+// FuzzHeavyName: names come from peers; whatever they are, the text has no
+// character that a terminal would act on.
+func FuzzHeavyName(f *testing.F) {
+	for _, s := range []string{"", "4", "4\x01\x02\x03\x04", "6\x00\x00\x00\x00\x00\x00\x00\x01", "p\x02ab\x01", "c\x01\x1b", "z\x1b[2J"} {
+		f.Add([]byte(s))
+	}
+	r := heavyLimiter(f, 4, rule("a", 1, time.Second, 1)).rules[0]
+	f.Fuzz(func(t *testing.T, name []byte) {
+		text := r.HeavyName(name)
+		if text == "" {
+			t.Fatalf("%q has no text", name)
+		}
+		for _, c := range text {
+			if c < ' ' || c > '~' && c != '…' {
+				t.Fatalf("%q reads %q", name, text)
+			}
+		}
+	})
+}
+
+func TestHeavyAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Log("the race detector allocates: counted without it only")
+		return
+	}
+	lim := heavyLimiter(t, 4, rule("a", 100, time.Second, 1000), rule("b", 1, time.Hour, 1000))
+	r, ctx := lim.rules[0], t.Context()
+	i := uint32(0)
+	text := []byte(strings.Repeat("a client's own text ", 10))
+	charges, parts := make([]Charge, 2), [][]byte{text}
+	for name, f := range map[string]func(){
+		"addresses": func() { r.Take(ctx, r.AddrKey(netip.AddrFrom4([4]byte{byte(i % 9), 1, 2, 3})), 2) },
+		"text":      func() { text[0] = byte(i % 9); r.Take(ctx, r.BytesKey(text, text), 2) },
+		"TakeAll": func() {
+			text[0] = byte(i % 9)
+			for j, r := range lim.rules {
+				charges[j] = Charge{Rule: r, Key: r.BytesKey(parts...), N: 2}
+			}
+			lim.TakeAll(ctx, charges)
+		},
+		"ChargePeer": func() { r.ChargePeer(uint64(i), 7) },
+	} {
+		if n := testing.AllocsPerRun(500, func() { i++; f() }); n != 0 {
+			t.Errorf("%s: %v allocations, want 0", name, n)
+		}
+	}
+	var s sketch.Slot
+	if r.Heavy().Read(0, &s); s.Gen < 10 {
+		t.Errorf("%d takeovers: insertions were not measured", s.Gen)
+	}
+}

@@ -1,0 +1,101 @@
+package fastlimit
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit/sketch"
+)
+
+// In a cluster the filter remembers a client until all that the nodes forgive
+// it is 2 % of the rate.
+func TestPlanWindowOfCluster(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		nodes  int
+		rule   RuleConfig
+		filter bool
+		window time.Duration
+	}{
+		{0, rule("a", 10, time.Second, 20), true, 3200 * time.Millisecond}, // drain time
+		{1, rule("a", 10, time.Second, 20), true, 3200 * time.Millisecond},
+		{2, rule("a", 10, time.Second, 20), true, 10 * time.Second}, // 2 · 0.1 s / 0.02
+		{100, rule("a", 10, time.Second, 20), true, 500 * time.Second},
+		{1000, rule("a", 10, time.Second, 20), false, 0}, // more than an hour
+		{3, rule("a", 1, time.Minute, 20), false, 0},
+	} {
+		p, err := NewPlan(Config{Rules: []RuleConfig{tt.rule}, Nodes: tt.nodes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Rules[0].Filter != tt.filter || p.Window < tt.window || p.Window > tt.window+time.Millisecond {
+			t.Errorf("%d nodes, %v: filter %v, window %v, want %v, %v", tt.nodes, tt.rule.Rate, p.Rules[0].Filter, p.Window, tt.filter, tt.window)
+		}
+	}
+}
+
+// The cells of a cluster's sketch rise as high as what its nodes may admit
+// together, for any rule that is allowed.
+func TestSketchLimitOfCluster(t *testing.T) {
+	t.Parallel()
+	for _, rc := range []RuleConfig{
+		rule("a", 100, time.Second, 200), rule("slow", 1, 24*time.Hour, 100), rule("fast", 1e9, time.Second, 1e9),
+		withTheta(rule("long", 1, 24*time.Hour, 1<<22), 1),
+	} {
+		for _, nodes := range []int{2, 10, MaxNodes} {
+			p, err := NewPlan(Config{Rules: []RuleConfig{rc}, Nodes: nodes})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rp := &p.Rules[0]
+			r := &Rule{config: rp.Config, shape: rp.shape}
+			_, burst := rp.ClusterBound(heldLag)
+			limit := r.sketchLimit(rp)
+			if limit < rp.shape.Limit() || limit > maxLevel || limit < maxLevel && limit < burst*rp.shape.Unit() {
+				t.Errorf("rule %s, %d nodes: limit %d, bound %d units of %d ticks", rc.Name, nodes, limit, burst, rp.shape.Unit())
+			}
+		}
+	}
+}
+
+func TestPlanCountsHeavyHitters(t *testing.T) {
+	t.Parallel()
+	c := Config{Rules: []RuleConfig{rule("a", 10, time.Second, 20), rule("b", 1, 24*time.Hour, 20)}, HeavyHitters: 1022}
+	p, err := NewPlan(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	filter := p.Memory
+	for _, rp := range p.Rules {
+		if rp.HeavyHitters != 1024 {
+			t.Errorf("rule %s: %d heavy hitters, want whole sets", rp.Config.Name, rp.HeavyHitters)
+		}
+		if tiers := int64(rp.Cells)*8 + int64(rp.Buckets)*16; rp.Bytes != tiers+1024*int64(sketch.HeavySlotBytes) {
+			t.Errorf("rule %s: %d bytes, of which %d for sketch and table", rp.Config.Name, rp.Bytes, tiers)
+		}
+		filter -= rp.Bytes
+	}
+	if p.Memory > DefaultMemory || filter != int64(p.filterWords)*16 {
+		t.Errorf("%d bytes in all, %d for the filter", p.Memory, filter)
+	}
+	lim, err := newLimiter(p, sketch.Secret{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := lim.rules[1]; r.Heavy().Slots() != 1024 || r.Heavy().Bytes() != 1024*sketch.HeavySlotBytes {
+		t.Errorf("a table of %d slots", r.Heavy().Slots())
+	}
+	c.Memory = MinMemory
+	c.HeavyHitters = 1 << 14
+	if _, err = NewPlan(c); err == nil || !strings.Contains(err.Error(), "want at least 4194304 for 2 rules with 16384 heavy hitters each") {
+		t.Errorf("more heavy hitters than memory: %v", err)
+	}
+	c = Config{Rules: c.Rules, HeavyHitters: MaxHeavyHitters + 1, Nodes: -1}
+	if _, err = NewPlan(c); err == nil || !strings.Contains(err.Error(), "HeavyHitters 1048577: want 0 to 1048576") || !strings.Contains(err.Error(), "Nodes -1: want 0 to 10000") {
+		t.Errorf("out of bounds: %v", err)
+	}
+	if lim := mustNew(t, rule("a", 1, time.Second, 1)); lim.rules[0].Heavy() != nil {
+		t.Error("heavy hitters that nobody asked for")
+	}
+}
