@@ -2,6 +2,7 @@ package sketch
 
 import (
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -44,17 +45,32 @@ func newHeavyModel(h *Heavy, clients []Digest) *heavyModel {
 	}
 }
 
+// place returns the slot of a client, whether it is live or unnamed, or -1.
+func (m *heavyModel) place(c int) (slot int, live bool) {
+	x := m.h.index(m.clients[c])
+	way := m.h.sets[x].findLocked(m.clients[c].ID)
+	if way < 0 {
+		return -1, false
+	}
+	return x*heavyWays + way, m.h.Find(m.clients[c]) >= 0
+}
+
 func (m *heavyModel) hit(c int, n uint64) error {
 	d := m.clients[c]
+	before, _ := m.place(c)
 	m.h.hit(d, n, []byte(fmt.Sprint("client ", c)))
 	m.epoch[c] += n
 	m.ever[c] += n
 	m.inSet[m.h.index(d)] += n
-	if slot := m.h.Find(d); slot >= 0 {
-		var s Slot
-		m.h.Read(slot, &s)
-		if s.Gen == m.gen[slot]+1 {
-			m.gen[slot], m.taken[c], m.told[slot] = s.Gen, m.ever[c]-n, 0
+	if slot, live := m.place(c); slot >= 0 {
+		if before < 0 {
+			m.taken[c], m.told[slot] = m.ever[c]-n, 0
+		}
+		if !live && (before >= 0 || n > 1) {
+			return fmt.Errorf("client %d has slot %d without a name though it must be told", c, slot)
+		}
+		if s := readHeavy(m.h, slot); live && s.Gen == m.gen[slot]+1 {
+			m.gen[slot] = s.Gen
 		}
 		m.active[slot] = true
 	}
@@ -67,14 +83,16 @@ func (m *heavyModel) turn() error {
 	clear(m.epoch)
 	clear(m.inSet)
 	for i := range m.told {
-		var s Slot
-		m.h.Read(i, &s)
-		if s.Live != m.active[i] || s.Weight != 0 {
-			return fmt.Errorf("slot %d after a turn: live %v, hit in the epoch %v, weight %d", i, s.Live, m.active[i], s.Weight)
+		s := readHeavy(m.h, i)
+		if held := m.h.sets[i/heavyWays].live>>(i%heavyWays)&1 != 0; held != m.active[i] || s.Weight != 0 {
+			return fmt.Errorf("slot %d after a turn: held %v, hit in the epoch %v, weight %d", i, held, m.active[i], s.Weight)
 		}
-		m.told[i], m.active[i] = s.Count, false
+		if m.told[i] = 0; s.Live {
+			m.told[i] = s.Count
+		}
+		m.active[i] = false
 	}
-	if f := m.h.Floor(); f != 0 {
+	if f := m.h.Floor(); f > 1 {
 		return fmt.Errorf("floor %d after a turn", f)
 	}
 	return m.check()
@@ -91,61 +109,58 @@ func (m *heavyModel) check() error {
 
 // checkSet checks all that the package comment promises of one set.
 func (m *heavyModel) checkSet(x int) error {
-	missed := m.h.sets[x].missed.Load()
-	held, weights, full, slots := 0, missed, true, [heavyWays]Slot{}
+	set, floor := &m.h.sets[x], m.h.Floor()
+	missed, free := set.missed.Load(), allLive&^set.live
+	weights, slots := missed, [heavyWays]Slot{}
 	for i := range slots {
-		s := &slots[i]
+		s, last := &slots[i], m.gen[x*heavyWays+i]
 		m.h.Read(x*heavyWays+i, s)
-		if s.Gen != m.gen[x*heavyWays+i] {
-			return fmt.Errorf("set %d, slot %d: generation %d, want %d", x, i, s.Gen, m.gen[x*heavyWays+i])
+		if s.Gen != last && (s.Live || s.Gen != last+1) {
+			return fmt.Errorf("set %d, slot %d: generation %d, last %d", x, i, s.Gen, last)
 		}
-		if s.Live {
-			held++
-		}
-		full = full && s.Live
 		weights += s.Weight
 	}
-	if missed > 0 && !full {
+	switch {
+	case missed > 0 && free != 0:
 		return fmt.Errorf("set %d: %d units missed though a slot is free", x, missed)
-	}
-	if floor := m.h.Floor(); missed > floor {
-		return fmt.Errorf("set %d: %d units missed, floor %d", x, missed, floor)
-	}
-	if m.h.patience == 0 && (weights != m.inSet[x] || missed > m.inSet[x]/(heavyWays+1)) {
+	case m.h.patience == 0 && (weights != m.inSet[x] || missed > m.inSet[x]/(heavyWays+1)):
 		return fmt.Errorf("set %d: weights and missed are %d, missed %d, of %d units", x, weights, missed, m.inSet[x])
 	}
+	held := 0
 	for c, d := range m.clients {
 		if m.h.index(d) != x {
 			continue
 		}
-		slot := m.h.Find(d)
+		slot, live := m.place(c)
+		if slot >= 0 {
+			held++
+		}
+		if !live && m.epoch[c] > floor || slot < 0 && m.epoch[c] > missed {
+			return fmt.Errorf("client %d that is not told has %d units, above the floor of %d or the %d missed", c, m.epoch[c], floor, missed)
+		}
 		if slot < 0 {
-			if m.epoch[c] > missed {
-				return fmt.Errorf("client %d without a slot has %d units, above the %d missed", c, m.epoch[c], missed)
-			}
 			continue
 		}
-		held--
-		if err := m.checkSlot(c, slot, missed, &slots[slot%heavyWays]); err != nil {
+		if err := m.checkSlot(c, slot, floor, live, &slots[slot%heavyWays]); err != nil {
 			return err
 		}
 	}
-	if held != 0 {
-		return fmt.Errorf("set %d: %d live slots of nobody", x, held)
+	if held != heavyWays-bits.OnesCount64(free) {
+		return fmt.Errorf("set %d: %d clients have slots, %d are free", x, held, bits.OnesCount64(free))
 	}
 	return nil
 }
 
-func (m *heavyModel) checkSlot(c, slot int, missed uint64, s *Slot) error {
+func (m *heavyModel) checkSlot(c, slot int, floor uint64, live bool, s *Slot) error {
 	switch name := string(s.Name[:s.NameLen]); {
-	case !s.Live || s.Pos != m.clients[c].Pos || name != fmt.Sprint("client ", c):
+	case s.Live != live, live && (s.Pos != m.clients[c].Pos || name != fmt.Sprint("client ", c)):
 		return fmt.Errorf("client %d: its slot is %+v", c, s)
 	case s.Count != m.ever[c]-m.taken[c]:
 		return fmt.Errorf("client %d: count %d, want %d, the units since it has the slot", c, s.Count, m.ever[c]-m.taken[c])
 	case s.Weight < m.epoch[c]:
 		return fmt.Errorf("client %d: weight %d below its %d units", c, s.Weight, m.epoch[c])
-	case s.Count-m.told[slot]+missed < m.epoch[c]:
-		return fmt.Errorf("client %d: told %d and missed %d of %d units", c, s.Count-m.told[slot], missed, m.epoch[c])
+	case live && s.Count-m.told[slot]+floor < m.epoch[c]:
+		return fmt.Errorf("client %d: told %d and hidden %d of %d units", c, s.Count-m.told[slot], floor, m.epoch[c])
 	}
 	return nil
 }
