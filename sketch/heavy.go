@@ -25,11 +25,6 @@ const (
 	// the slot over: it has no tenant yet. In a crowd few clients come back
 	// before they lose their slot, and the tenant is a cache miss of 80 ns.
 	unnamed = 1 << 63
-
-	// patience is the units by which those counted for nobody may pass the
-	// least weight before a slot is taken over. Without it every second hit of
-	// a crowd takes a slot over.
-	patience = 3
 )
 
 // heavySet is four slots and what they share. A hit of a client with a slot
@@ -43,7 +38,7 @@ type heavySet struct {
 	// missed is m, the most units in this epoch of a client without a slot. Up
 	// to room it rises without the lock.
 	missed atomic.Uint64
-	room   atomic.Uint64 // least weight + patience, or less; written under mu
+	room   atomic.Uint64 // no more than the least weight of a slot; written under mu
 
 	mu   sync.Mutex
 	live uint64 // bit i: slot i has a client; guarded by mu
@@ -76,9 +71,8 @@ var (
 // counted for that one. So every bound of the package comment is off by the
 // units in flight at most, which are the C of promise P2.
 type Heavy struct {
-	sets     []heavySet
-	tenants  [][heavyWays]tenant
-	patience uint64
+	sets    []heavySet
+	tenants [][heavyWays]tenant
 }
 
 // Slot is a copy of one slot of a [Heavy].
@@ -101,7 +95,7 @@ func NewHeavy(slots int) (*Heavy, error) {
 		return nil, fmt.Errorf("fastlimit/sketch: %d slots: want 1 to %d", slots, maxHeavySlots)
 	}
 	n := (slots + heavyWays - 1) / heavyWays
-	return &Heavy{sets: Memory[heavySet](n), tenants: Memory[[heavyWays]tenant](n), patience: patience}, nil
+	return &Heavy{sets: Memory[heavySet](n), tenants: Memory[[heavyWays]tenant](n)}, nil
 }
 
 // Slots is the number of slots.
@@ -176,7 +170,7 @@ func (h *Heavy) Insert(d Digest, n uint64, name []byte) {
 		return
 	}
 	s.mu.Lock()
-	if way, fresh := s.hitLocked(d.ID, n, h.patience); fresh {
+	if way, fresh := s.hitLocked(d.ID, n); fresh {
 		h.nameLocked(x, way, d.Pos, name)
 	}
 	s.mu.Unlock()
@@ -184,7 +178,7 @@ func (h *Heavy) Insert(d Digest, n uint64, name []byte) {
 
 // hitLocked counts a hit for its client or for nobody. It returns the client's
 // slot if that is to get its tenant now.
-func (s *heavySet) hitLocked(id, n, patience uint64) (way int, fresh bool) {
+func (s *heavySet) hitLocked(id, n uint64) (way int, fresh bool) {
 	if way = s.findLocked(id); way >= 0 {
 		return way, s.slots[way].count.Add(n) >= unnamed
 	}
@@ -194,9 +188,9 @@ func (s *heavySet) hitLocked(id, n, patience uint64) (way int, fresh bool) {
 		return way, true
 	}
 	way, least := s.leastLocked()
-	if room := least + patience; s.missed.Load()+n <= room {
+	if s.missed.Load()+n <= least {
 		s.missed.Add(n)
-		s.room.Store(room)
+		s.room.Store(least)
 		return -1, false
 	}
 	if n > 1 {
@@ -310,24 +304,34 @@ func (s *heavySet) findLocked(id uint64) int {
 	return -1
 }
 
-// leastLocked returns the slot of least weight of a full set, and of several the
-// one of the lowest count: else an epoch would begin by giving up the heaviest.
+// leastLocked returns the slot of least weight of a full set, without branches.
 func (s *heavySet) leastLocked() (way int, least uint64) {
-	var weights [heavyWays]uint64
 	least = ^uint64(0)
-	for i := range weights {
-		weights[i] = s.slots[i].count.Load()&^unnamed - s.base[i]
-		least = min(least, weights[i])
+	for i := range s.slots {
+		least = min(least, s.weightLocked(i)<<2|uint64(i))
 	}
-	count := ^uint64(0)
-	for i, w := range weights {
-		if w == least {
-			if c := s.slots[i].count.Load() &^ unnamed; c < count {
-				way, count = i, c
-			}
-		}
+	way, least = int(least&3), least>>2
+	if least == 0 {
+		way = s.idleLocked()
 	}
 	return way, least
+}
+
+// idleLocked returns, of the slots that were not hit in this epoch, the one of
+// the lowest count. Else an epoch would begin by giving up the heaviest.
+func (s *heavySet) idleLocked() (way int) {
+	count := ^uint64(0)
+	for i := range s.slots {
+		if c := s.slots[i].count.Load() &^ unnamed; c < count && s.weightLocked(i) == 0 {
+			way, count = i, c
+		}
+	}
+	return way
+}
+
+// weightLocked is the weight of a slot, within 62 bits.
+func (s *heavySet) weightLocked(way int) uint64 {
+	return s.slots[way].count.Load()&^unnamed - s.base[way]
 }
 
 // index is fastrange over the middle of Pos.

@@ -61,7 +61,6 @@ func TestHeavyConcurrentTotal(t *testing.T) {
 	t.Parallel()
 	const clients, each = 24, 5_000
 	h := newHeavy(t, 1)
-	h.patience = 0
 	names := make([][]byte, clients)
 	for c := range names {
 		names[c] = bytes.Repeat([]byte{byte(c + 1)}, HeavyNameBytes)

@@ -123,7 +123,7 @@ func (m *heavyModel) checkSet(x int) error {
 	switch {
 	case missed > 0 && free != 0:
 		return fmt.Errorf("set %d: %d units missed though a slot is free", x, missed)
-	case m.h.patience == 0 && (weights != m.inSet[x] || missed > m.inSet[x]/(heavyWays+1)):
+	case weights != m.inSet[x] || missed > m.inSet[x]/(heavyWays+1):
 		return fmt.Errorf("set %d: weights and missed are %d, missed %d, of %d units", x, weights, missed, m.inSet[x])
 	}
 	held := 0
@@ -217,12 +217,11 @@ func TestHeavyAgainstExactCounts(t *testing.T) {
 	}
 	for _, place := range heavyPlaces {
 		for name, stream := range heavyStreams {
-			for _, patience := range []uint64{0, patience, 100} {
-				t.Run(fmt.Sprintf("%s, %s, patience %d", place.name, name, patience), func(t *testing.T) {
+			for seed := range uint64(3) {
+				t.Run(fmt.Sprintf("%s, %s, %d", place.name, name, seed), func(t *testing.T) {
 					t.Parallel()
-					rng := rand.New(rand.NewPCG(patience, uint64(len(place.name)*100+len(name))))
+					rng := rand.New(rand.NewPCG(seed, uint64(len(place.name)*100+len(name))))
 					h := newHeavy(t, place.slots)
-					h.patience = patience
 					m := newHeavyModel(h, heavyClients(h, rng, clients, place.digest))
 					next := stream(rng, len(m.clients))
 					for i := range steps {
@@ -264,13 +263,12 @@ func heavyClients(h *Heavy, rng *rand.Rand, n int, digest func(*rand.Rand, int) 
 // FuzzHeavy lets the fuzzer send: a byte for the client and one for the units.
 func FuzzHeavy(f *testing.F) {
 	f.Add([]byte("\x00" + "\x00\x01\x01\x01\x02\x01\x03\x01\x04\x01\xff\x00\x05\x09\x05\x01"))
-	f.Add([]byte("\x09" + strings.Repeat("\x01\x01\x02\x02\x03\x03\x04\x04\x05\x05\x06\x06", 9) + "\xff\x00"))
+	f.Add([]byte("\x30" + strings.Repeat("\x01\x01\x02\x02\x03\x03\x04\x04\x05\x05\x06\x06", 9) + "\xff\x00"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		if len(in) == 0 {
 			return
 		}
 		h := newHeavy(t, 1+int(in[0]>>4))
-		h.patience = uint64(in[0] & 7)
 		rng := rand.New(rand.NewPCG(1, 1))
 		m := newHeavyModel(h, heavyClients(h, rng, 12, func(rng *rand.Rand, i int) Digest {
 			return Digest{Pos: rng.Uint64(), ID: uint64(i)}
