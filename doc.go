@@ -29,8 +29,16 @@
 // this client in flight at once. With Strict the bound is B. With a shared
 // store add r·J, J being how long a request waits for it at most: requests
 // bunch on their way, and the store's bucket holds r·J more so that P1
-// survives that. n nodes that a client floods give it n·θ·B + n beside the one
-// B of the store; one that stays below r at every node is not suspected there.
+// survives that.
+//
+// P2 in a cluster of N nodes with a shared store, which tell each other their
+// heavy hitters within L: in any s seconds all nodes together admit of a client
+// at most 1.02·r·s + (1+N·θ)·B + N·r·L + N + C + r·J units, and (N-1)·f·(s/E + 2)
+// that tables of heavy hitters did not tell, f at each node in each epoch E
+// ([RulePlan.ClusterBound]; the proof is in docs/decisions/0005-nodes.md). What
+// a node is told makes suspects and never denies. Without a store N nodes keep
+// the limit each by itself: N·r and N times the burst. Without such nodes a
+// client that stays below r at every node is not suspected anywhere.
 //
 // P3, flat memory: all memory is taken by [New].
 //

@@ -1,7 +1,7 @@
-// Package sketch holds the two approximate structures that stand in front of
-// the exact buckets: a leaky count-min sketch ([Leaky]) and the generations
-// of the first-seen filter ([Blooms]), with the keyed digests ([Hasher]) that
-// address them. It is arithmetic only: no goroutines, no clock, no I/O. Time
+// Package sketch holds the approximate structures that stand in front of the
+// exact buckets: a leaky count-min sketch ([Leaky]) and the generations of the
+// first-seen filter ([Blooms]), with the keyed digests ([Hasher]) that address
+// them; and beside them the table of heavy hitters ([Heavy]). It is arithmetic only: no goroutines, no clock, no I/O. Time
 // is an argument, in ticks whose length the caller chooses.
 //
 // # Leaky count-min sketch
@@ -47,4 +47,34 @@
 // that it was the first. bits-and-blooms/bloom is not safe for concurrent
 // writes and hashes without a key, so the marking is our own; the library
 // sizes the filter and estimates its population from quiescent copies.
+//
+// # Heavy hitters
+//
+// The clients that sent most in an epoch, with the units they sent: what nodes
+// tell each other, since levels cannot be shared, and who talks most. A table
+// of sets of four slots; one bit field of the digest picks the set. Each set is
+// a summary by Misra and Gries [1982], which has the bounds of Space-Saving
+// [Metwally, Agrawal, El Abbadi 2005] with one slot more [Agarwal et al. 2012]
+// and gives half as many slots to others:
+//
+//	a client with a slot:   its weight and its count grow by n
+//	without, m + n <= the least weight of the set:   m grows by n
+//	without, else:   it gets the slot of least weight w, count n, weight m + n,
+//	                 and m becomes w
+//
+// m is what the set missed. At all times, for the units u of a client in this
+// epoch and the N of all clients of its set,
+//
+//	without a slot   u <= m <= N/5
+//	with one         u <= weight  and  u <= growth of count + m
+//
+// and count is exact: the units since the client took the slot over. There are
+// no collisions, as in a hash table of counters: IDs have 64 bits. [Heavy.Turn]
+// begins an epoch; it starts weights and m anew and leaves counts as they are,
+// so that whoever keeps a copy of slots only ever sees them grow.
+//
+// A client that takes a slot over with one unit is told of (has a name, a
+// generation) from its second hit on; until then it hides m + 1. Of a crowd of
+// small clients few come back in time, and those who read the table are spared
+// the others.
 package sketch
