@@ -2,7 +2,6 @@ package delta
 
 import (
 	"context"
-	"math/rand/v2"
 	"net/netip"
 	"time"
 
@@ -15,58 +14,67 @@ type simClient struct {
 	name     string
 	addr     netip.Addr
 	pos      uint64
+	cost     uint64
 	conforms bool
-	next     func(c *simClient) (wait time.Duration, node int)
+	next     behaviour
 
-	admitted []time.Duration
+	admitted []admission
 	denied   int
 	level    levelOracle // of what it asked for, if it conforms
 }
 
-// levelOracle is a leaky bucket in exact integers: ns times units per period.
+// behaviour tells how long to wait, and which node to ask then.
+type behaviour func() (wait time.Duration, node int)
+
+type admission struct {
+	at    time.Duration
+	units uint64
+}
+
+// levelOracle is a leaky bucket in exact integers: a unit is 10^9 of them, and
+// rate leak in a ns.
 type levelOracle struct {
-	rate  fastlimit.Rate
+	rate  uint64
 	at    time.Duration
 	level uint64
 }
 
-func (o *levelOracle) leak(now time.Duration) {
-	o.level -= min(o.level, uint64(now-o.at)*o.rate.N)
+// wait is how long until n more units fit into burst.
+func (o *levelOracle) wait(now time.Duration, n, burst uint64) time.Duration {
+	o.level -= min(o.level, uint64(now-o.at)*o.rate)
 	o.at = now
+	const unit = uint64(time.Second)
+	over := o.level + n*unit - min(burst*unit, o.level+n*unit)
+	return time.Duration((over + o.rate - 1) / o.rate)
 }
 
-func (o *levelOracle) units(n uint64) uint64 { return n * uint64(o.rate.Per) }
-
-// wait is how long until another unit fits into burst.
-func (o *levelOracle) wait(now time.Duration, burst uint64) time.Duration {
-	o.leak(now)
-	over := o.level + o.units(1) - min(o.units(burst), o.level+o.units(1))
-	return time.Duration((over + o.rate.N - 1) / o.rate.N)
-}
-
-func (s *sim) client(name string, next func(c *simClient) (time.Duration, int)) *simClient {
+// client adds a client that begins within a second.
+func (s *sim) client(name string, next behaviour) *simClient {
 	a := addrOf(len(s.clients) + 1)
-	c := &simClient{name: name, addr: a, pos: s.position(a), next: next, level: levelOracle{rate: s.simConfig.rule.Rate}}
+	c := &simClient{name: name, addr: a, pos: s.position(a), cost: 1, next: next, level: levelOracle{rate: s.rate}}
 	s.clients = append(s.clients, c)
-	s.tracked[c.pos] = c
-	var step func()
-	step = func() {
-		if s.quiet {
-			return
-		}
-		wait, node := c.next(c)
-		if c.conforms {
-			wait = max(wait, c.level.wait(s.now()+wait, s.simConfig.rule.Burst)+wait)
-		}
-		s.after(wait, func() {
-			if !s.quiet {
-				s.ask(c, node)
-			}
-			step()
-		})
-	}
-	s.after(time.Duration(s.rng.Int64N(int64(time.Second))), step)
+	s.after(time.Duration(s.rng.Int64N(int64(time.Second))), func() { s.step(c) })
 	return c
+}
+
+// conforming adds a client that waits until its requests conform.
+func (s *sim) conforming(name string, next behaviour) *simClient {
+	c := s.client(name, next)
+	c.conforms = true
+	return c
+}
+
+func (s *sim) step(c *simClient) {
+	wait, node := c.next()
+	if c.conforms {
+		wait = max(wait, c.level.wait(s.now(), c.cost, s.burst))
+	}
+	s.after(wait, func() {
+		if !s.quiet {
+			s.ask(c, node)
+			s.step(c)
+		}
+	})
 }
 
 // ask is one request at a node.
@@ -77,26 +85,27 @@ func (s *sim) ask(c *simClient, node int) {
 	}
 	now := s.now()
 	if c.conforms {
-		if c.level.wait(now, s.simConfig.rule.Burst) > 0 {
-			return
+		if c.level.wait(now, c.cost, s.burst) > 0 {
+			s.t.Fatalf("%s does not conform", c.name)
 		}
-		c.level.level += c.level.units(1)
+		c.level.level += c.cost * uint64(time.Second)
 	}
-	d := n.rule.Take(context.Background(), n.rule.AddrKey(c.addr), 1)
+	d := n.rule.Take(context.Background(), n.rule.AddrKey(c.addr), c.cost)
 	if d.Allowed {
-		c.admitted = append(c.admitted, now)
+		c.admitted = append(c.admitted, admission{now, c.cost})
 	} else {
 		c.denied++
 	}
 	if d.Stage != fastlimit.StageFilter && d.Stage != fastlimit.StageTable {
-		n.counted(c, now)
+		n.count(c, now)
 	}
 }
 
-// counted notes a hit for all who are to hear of it.
-func (n *simNode) counted(c *simClient, now time.Duration) {
+// count notes a hit for all who are to hear of it.
+func (n *simNode) count(c *simClient, now time.Duration) {
+	n.counted[c.pos] += c.cost
 	h, ok := n.find(c.pos)
-	h.at, h.epoch, h.pos = now, n.epoch, c.pos
+	h.at, h.epoch, h.pos, h.units = now, n.epoch, c.pos, c.cost
 	for _, o := range n.sim.nodes {
 		switch {
 		case o == nil, o == n, !o.up:
@@ -113,17 +122,17 @@ func (n *simNode) find(pos uint64) (hit, bool) {
 	var s sketch.Slot
 	for i := range n.rule.Heavy().Slots() {
 		if n.rule.Heavy().Read(i, &s); s.Live && s.Pos == pos {
-			return hit{slot: i, gen: s.Gen, count: s.Count, pos: pos}, true
+			return hit{slot: i, gen: s.Gen, count: s.Count}, true
 		}
 	}
 	return hit{}, false
 }
 
-// catchUp notes what a new node has yet to hear of, and the others of it.
-func (s *sim) catchUp(n, o *simNode) {
-	for _, c := range s.clients {
+// catchUp notes what n, which is new, has yet to hear of from o.
+func (n *simNode) catchUp(o *simNode) {
+	for _, c := range n.sim.clients {
 		if h, ok := o.find(c.pos); ok {
-			h.at, h.epoch = s.now(), o.epoch
+			h.at, h.epoch, h.pos = n.sim.now(), o.epoch, c.pos
 			n.pending[o] = append(n.pending[o], h)
 		}
 	}
@@ -132,8 +141,8 @@ func (s *sim) catchUp(n, o *simNode) {
 // lose notes that n will never hear of a hit.
 func (n *simNode) lose(from *simNode, h hit) {
 	k := lostKey{from, h.pos, h.epoch}
-	n.gone[k]++
-	n.sim.lost = max(n.sim.lost, n.gone[k])
+	n.lost[k] += h.units
+	n.sim.lost = max(n.sim.lost, n.lost[k])
 }
 
 // settle strikes off what n has heard of from that node by now.
@@ -159,62 +168,4 @@ func (n *simNode) settle(from *simNode) {
 		}
 	}
 	n.pending[from] = rest
-}
-
-// Behaviours. Each returns how long to wait and whom to ask then.
-
-func exponential(rng *rand.Rand, perSecond float64) time.Duration {
-	return time.Duration(rng.ExpFloat64() / perSecond * 1e9)
-}
-
-// spray asks all nodes in turn at an even rate.
-func (s *sim) spray(perSecond float64) func(*simClient) (time.Duration, int) {
-	i := s.rng.IntN(len(s.nodes))
-	return func(*simClient) (time.Duration, int) {
-		i++
-		return time.Duration(1e9 / perSecond), i % len(s.nodes)
-	}
-}
-
-// scatter asks any node at random times.
-func (s *sim) scatter(perSecond float64) func(*simClient) (time.Duration, int) {
-	return func(*simClient) (time.Duration, int) { return exponential(s.rng, perSecond), s.rng.IntN(len(s.nodes)) }
-}
-
-// floodOne visits all nodes but one rarely, and floods that.
-func (s *sim) floodOne(perSecond, rarely float64) func(*simClient) (time.Duration, int) {
-	return func(*simClient) (time.Duration, int) {
-		if s.rng.Float64() < rarely {
-			return 0, 1 % len(s.nodes) * (1 + s.rng.IntN(max(1, len(s.nodes)-1))) % len(s.nodes)
-		}
-		return exponential(s.rng, perSecond), 0
-	}
-}
-
-// pulse asks every node so many times at once, and then is silent.
-func (s *sim) pulse(burst int, silence time.Duration) func(*simClient) (time.Duration, int) {
-	i := 0
-	return func(*simClient) (time.Duration, int) {
-		i++
-		if i%(burst*len(s.nodes)) == 0 {
-			return silence, i % len(s.nodes)
-		}
-		return 0, i % len(s.nodes)
-	}
-}
-
-// others are clients that nobody tracks, so many a second.
-func (s *sim) others(perSecond int) {
-	zipf := rand.NewZipf(s.rng, 1.2, 10, 5000)
-	var step func()
-	step = func() {
-		if s.quiet {
-			return
-		}
-		if n := s.nodes[s.rng.IntN(len(s.nodes))]; n != nil && n.up {
-			n.rule.Allow(n.rule.AddrKey(addrOf(1<<20 + int(zipf.Uint64()))))
-		}
-		s.after(exponential(s.rng, float64(perSecond)), step)
-	}
-	step()
 }

@@ -9,7 +9,7 @@ type simNetwork struct {
 	notice        time.Duration // until membership tells of what has changed
 
 	sim  *sim
-	side []bool // of the partition, by index of node; nil: none
+	side []int // of the partition, by index of node; nil: none
 }
 
 func (w *simNetwork) init(s *sim) {
@@ -20,7 +20,7 @@ func (w *simNetwork) init(s *sim) {
 }
 
 func (w *simNetwork) cut(a, b *simNode) bool {
-	return w.side != nil && w.side[a.index] != w.side[b.index]
+	return w.sim.apart || w.side != nil && w.side[a.index] != w.side[b.index]
 }
 
 func (w *simNetwork) send(from, to *simNode, packet []byte) {
@@ -50,6 +50,7 @@ func (w *simNetwork) send(from, to *simNode, packet []byte) {
 
 // meet has two nodes learn of each other, or again, each in its own time.
 func (w *simNetwork) meet(a, b *simNode) {
+	w.sim.unwell(w.notice / 4)
 	for _, p := range [][2]*simNode{{a, b}, {b, a}} {
 		w.sim.after(time.Duration(w.sim.rng.Int64N(int64(w.notice)/4)), func() {
 			if p[0].up && p[1].up && !w.cut(p[0], p[1]) {
@@ -69,19 +70,23 @@ func (w *simNetwork) part(a, b *simNode) {
 	})
 }
 
-// split cuts the cluster in two and heals it in the end.
+// split cuts the cluster in two, or into single nodes, and heals it in the end.
 func (s *sim) split() {
 	w := &s.network
-	w.side = make([]bool, len(s.nodes))
+	w.side = make([]int, len(s.nodes))
 	for i := range w.side {
-		w.side[i] = s.rng.IntN(2) == 0
+		w.side[i] = s.rng.IntN(2)
+		if s.alone {
+			w.side[i] = i
+		}
 	}
-	w.side[0], w.side[len(w.side)-1] = true, false
+	w.side[0], w.side[len(w.side)-1] = 0, len(w.side)-1
 	s.pairs(func(a, b *simNode) {
 		if w.cut(a, b) {
 			w.part(a, b)
 		}
 	})
+	s.unwell(s.partition)
 	s.after(s.partition, func() {
 		w.side = nil
 		s.pairs(func(a, b *simNode) {
@@ -102,8 +107,8 @@ func (s *sim) pairs(f func(a, b *simNode)) {
 	}
 }
 
-// crash ends a life of node i, and begins another after a while.
-func (s *sim) crash(i int) {
+// crash ends the life of node i, and may begin another after a while.
+func (s *sim) crash(i int, again bool) {
 	n := s.nodes[i]
 	if n == nil || !n.up {
 		return
@@ -111,15 +116,18 @@ func (s *sim) crash(i int) {
 	n.up = false
 	untold := false
 	for _, o := range s.nodes {
-		if o == nil || o == n || !o.up {
-			continue
+		if o != nil && o != n && o.up {
+			s.network.part(o, n)
+			untold = untold || len(o.pending[n]) > 0
+			delete(o.pending, n) // what it did not tell, nobody will
 		}
-		s.network.part(o, n)
-		untold = untold || len(o.pending[n]) > 0
-		delete(o.pending, n) // what it did not tell, nobody will
 	}
 	if untold {
 		s.deaths++
 	}
-	s.after(time.Duration(s.rng.Int64N(int64(3*time.Second))), func() { s.boot(i) })
+	if again {
+		down := time.Duration(s.rng.Int64N(int64(3 * time.Second)))
+		s.unwell(down)
+		s.after(down, func() { s.boot(i) })
+	}
 }

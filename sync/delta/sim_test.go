@@ -17,17 +17,23 @@ import (
 // simConfig is a cluster and what happens to it.
 type simConfig struct {
 	nodes, slots int
-	rule         fastlimit.RuleConfig
+	rate, burst  uint64 // units/s, and units
+	theta        float64
 	interval     time.Duration // of ticks
 	duration     time.Duration // of traffic
 	network      simNetwork
-	skew         bool          // clocks and ticks of the nodes differ
+	apart        bool          // nothing is exchanged at all
+	skew         bool          // clocks of the nodes differ
 	restarts     int           // nodes that die and come back
-	crashTold    bool          // they tell all before they die
 	late         bool          // the last node joins half-way
 	partition    time.Duration // from a third of the duration on
-	flood        int           // requests/s of other clients
+	alone        bool          // every node is a side of the partition
+	flood        int           // requests/s of clients that nobody tracks
 	small        bool          // few bytes per tick
+}
+
+func (c *simConfig) rule() fastlimit.RuleConfig {
+	return fastlimit.RuleConfig{Name: "per-ip", Rate: fastlimit.Rate{N: c.rate, Per: time.Second}, Burst: c.burst, EscalateAt: &c.theta}
 }
 
 // sim is a cluster of real limiters and States around one exact store, in fake
@@ -43,14 +49,13 @@ type sim struct {
 	nodes   []*simNode // alive or down, by index
 	lives   []*simNode // every incarnation ever
 	clients []*simClient
-	tracked map[uint64]*simClient // by position
-	quiet   bool                  // traffic has ended
-	healed  time.Duration         // when the last fault ended
+	quiet   bool          // traffic has ended
+	healed  time.Duration // when the last fault is over
 
-	lag    time.Duration // the longest until a hit was charged everywhere
+	lag    time.Duration // L: the longest until a hit was charged everywhere
 	lost   uint64        // the most units of a client and epoch that a peer was never told
-	hid    uint64        // the largest Hidden: f
-	deaths int           // with something untold
+	hid    uint64        // the most that a table hid in an epoch, and that waited
+	deaths int           // lives that ended with something untold
 }
 
 // simNode is one life of one node.
@@ -60,18 +65,19 @@ type simNode struct {
 	name        string
 	incarnation uint64
 	up          bool
-	joined      time.Duration
 	limiter     *fastlimit.Limiter
 	rule        *fastlimit.Rule
 	state       *State
-	offset      time.Duration
+	offset      time.Duration // of its clock
 	drift       float64
 	epoch       int // of its table
 	turn        time.Duration
-	from        *simNode           // whose packet is being merged
-	pending     map[*simNode][]hit // hits of others that it has not heard of
-	charged     map[*simNode]map[uint64]uint64
-	gone        map[lostKey]uint64 // units that it will never hear of
+
+	counted map[uint64]uint64              // units by position
+	pending map[*simNode][]hit             // of others, that it has not heard of
+	lost    map[lostKey]uint64             // units that it will never hear of
+	charged map[*simNode]map[uint64]uint64 // units, by whose they are and position
+	from    *simNode                       // whose packet is being merged
 }
 
 type lostKey struct {
@@ -80,12 +86,11 @@ type lostKey struct {
 	epoch int
 }
 
-// hit is a unit that a node counted in a slot.
+// hit is one that a node counted in a slot.
 type hit struct {
-	at              time.Duration
-	slot            int
-	gen, count, pos uint64
-	epoch           int
+	at                     time.Duration
+	slot, epoch            int
+	gen, count, units, pos uint64 // count: afterwards
 }
 
 // chargeSpy is a rule that notes what is charged.
@@ -102,6 +107,9 @@ func (c chargeSpy) ChargePeer(pos, units uint64) {
 	n.charged[n.from][pos] += units
 	c.Rule.ChargePeer(pos, units)
 }
+
+// fastest is how fast a clock is at most.
+const fastest = 1.05
 
 type simEvent struct {
 	at  time.Duration
@@ -152,59 +160,50 @@ func (s *sim) run(until time.Duration) {
 
 func newSim(t testing.TB, c simConfig, seed uint64) *sim {
 	s := &sim{
-		simConfig: c, t: t, rng: newRand(seed), start: time.Now(), store: memstore.New(memstore.Config{}),
-		secret: [32]byte{1, byte(seed)}, tracked: map[uint64]*simClient{},
+		simConfig: c, t: t, rng: newRand(seed), start: time.Now(), secret: [32]byte{1, byte(seed)},
+		store: memstore.New(memstore.Config{}), nodes: make([]*simNode, c.nodes),
 	}
 	t.Cleanup(func() { _ = s.store.Close(context.Background()) })
 	s.network.init(s)
 	for i := range c.nodes {
-		s.nodes = append(s.nodes, nil)
-		wait := time.Duration(0)
 		if c.late && i == c.nodes-1 {
-			wait = c.duration / 2
-		}
-		if wait == 0 {
-			s.boot(i)
+			s.after(c.duration/2, func() { s.boot(i) })
 		} else {
-			s.fault(wait, 0, func() { s.boot(i) })
+			s.boot(i)
 		}
 	}
 	for range c.restarts {
 		i := s.rng.IntN(c.nodes)
-		s.fault(time.Duration(s.rng.Int64N(int64(c.duration))), 5*time.Second, func() { s.crash(i) })
+		s.after(time.Duration(s.rng.Int64N(int64(c.duration))), func() { s.crash(i, true) })
 	}
 	if c.partition > 0 {
-		s.fault(c.duration/3, c.partition+3*time.Second, s.split)
+		s.after(c.duration/3, s.split)
 	}
 	return s
 }
 
-// fault does something, whose effects last so long.
-func (s *sim) fault(at, lasts time.Duration, do func()) {
-	s.healed = max(s.healed, at+lasts)
-	s.after(at, do)
-}
+// unwell tells that a fault lasts for so long from now on.
+func (s *sim) unwell(lasts time.Duration) { s.healed = max(s.healed, s.now()+lasts) }
 
 // boot starts a new life of node i.
 func (s *sim) boot(i int) {
 	n := &simNode{
-		sim: s, index: i, name: fmt.Sprintf("node-%d", i), incarnation: s.rng.Uint64(), up: true, joined: s.now(), drift: 1,
-		pending: map[*simNode][]hit{}, charged: map[*simNode]map[uint64]uint64{}, gone: map[lostKey]uint64{},
+		sim: s, index: i, name: fmt.Sprintf("node-%d", i), incarnation: s.rng.Uint64(), up: true, drift: 1,
+		counted: map[uint64]uint64{}, pending: map[*simNode][]hit{}, lost: map[lostKey]uint64{}, charged: map[*simNode]map[uint64]uint64{},
 	}
-	interval := s.interval
 	if s.skew {
 		n.offset = time.Duration(s.rng.Int64N(int64(1000 * time.Hour)))
-		n.drift = 0.95 + 0.1*s.rng.Float64()
+		n.drift = 2 - fastest + 2*(fastest-1)*s.rng.Float64()
 	}
 	var err error
 	n.limiter, err = fastlimit.New(fastlimit.Config{
-		Rules: []fastlimit.RuleConfig{s.simConfig.rule}, Memory: fastlimit.MinMemory + 1<<20, Store: s.store,
+		Rules: []fastlimit.RuleConfig{s.rule()}, Memory: fastlimit.MinMemory + int64(s.slots*sketch.HeavySlotBytes), Store: s.store,
 		HeavyHitters: s.slots, Nodes: s.simConfig.nodes, Secret: s.secret,
 	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	n.rule, _ = n.limiter.Rule(s.simConfig.rule.Name)
+	n.rule, _ = n.limiter.Rule("per-ip")
 	c := Config{Cluster: "sim", Node: n.name, Incarnation: n.incarnation, Rules: []Rule{chargeSpy{n.rule, n}}, MaxNodes: s.simConfig.nodes}
 	if s.small {
 		c.PacketSize, c.MaxBytes = minPacketSize, 3*minPacketSize
@@ -215,21 +214,19 @@ func (s *sim) boot(i int) {
 	s.nodes[i] = n
 	s.lives = append(s.lives, n)
 	for _, o := range s.nodes {
-		if o == nil || o == n || !o.up {
-			continue
+		if o != nil && o != n && o.up {
+			s.network.meet(o, n)
+			n.catchUp(o)
 		}
-		s.network.meet(o, n)
-		s.catchUp(n, o)
 	}
-	var beat func()
-	beat = func() {
-		if !n.up {
-			return
-		}
+	s.after(time.Duration(s.rng.Int64N(int64(s.interval))), n.beat)
+}
+
+func (n *simNode) beat() {
+	if n.up {
 		n.tick()
-		s.after(interval, beat)
+		n.sim.after(time.Duration(float64(n.sim.interval)/n.drift), n.beat)
 	}
-	s.after(time.Duration(s.rng.Int64N(int64(interval))), beat)
 }
 
 // clock is the node's own.
@@ -239,7 +236,10 @@ func (n *simNode) clock() time.Duration {
 
 func (n *simNode) tick() {
 	n.limiter.Advance(n.limiter.Now())
-	packets := n.state.Tick(n.clock())
+	var packets [][]byte
+	for _, p := range n.state.Tick(n.clock()) {
+		packets = append(packets, append([]byte(nil), p...))
+	}
 	if t := n.state.rules[0].turn; t != n.turn {
 		n.turn = t
 		n.epoch++
@@ -250,7 +250,7 @@ func (n *simNode) tick() {
 			continue
 		}
 		for _, p := range packets {
-			n.sim.network.send(n, o, append([]byte(nil), p...))
+			n.sim.network.send(n, o, p)
 		}
 	}
 }
@@ -269,7 +269,7 @@ func addrOf(i int) netip.Addr {
 }
 
 func (s *sim) position(a netip.Addr) uint64 {
-	h, err := sketch.NewHasher(s.secret, s.simConfig.rule.Name)
+	h, err := sketch.NewHasher(s.secret, "per-ip")
 	if err != nil {
 		s.t.Fatal(err)
 	}

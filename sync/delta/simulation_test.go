@@ -2,137 +2,104 @@ package delta
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/fastlimit/fastlimit"
 )
 
-const forgiven = 0.02 // ε of the bound
-
-// bound is what docs/decisions/0005-nodes.md allows a client: rate·t + burst.
-func (s *sim) bound() (rate, burst float64) {
-	c := s.simConfig.rule
-	r, b, theta := c.Rate.PerSecond(), float64(c.Burst), *s.lives[0].rule.Config().EscalateAt
-	n, f := float64(len(s.lives)), float64(s.hid)
-	epoch := s.lives[0].rule.Epoch().Seconds() / 1.05 // of the fastest clock
-	late := r * s.lag.Seconds()
-	j := r * fastlimit.DefaultStoreTimeout.Seconds()
-	rate = r*(1+forgiven) + (n-1)*f/epoch
-	burst = 2*(n-1)*f + (1+n*theta)*b + n*late + n + j
-	return rate, burst
-}
-
-// check tells what was broken.
-func (s *sim) check() (fullest float64, err error) {
-	rate, burst := s.bound()
-	for _, c := range s.clients {
-		if c.conforms && c.denied > 0 {
-			return 0, fmt.Errorf("P1: %s conforms and was denied %d times", c.name, c.denied)
-		}
-		level, at := 0.0, time.Duration(0)
-		for _, t := range c.admitted {
-			level = max(0, level-rate*(t-at).Seconds()) + 1
-			at = t
-			fullest = max(fullest, level/burst)
-			if level > burst {
-				return 0, fmt.Errorf("P2: %s: level %.1f at %v, bound %.1f and %.2f/s (lag %v, f %d, %d lives, %d deaths)",
-					c.name, level, t, burst, rate, s.lag, s.hid, len(s.lives), s.deaths)
-			}
-		}
-	}
-	return fullest, nil
-}
-
-// converge lets the cluster be quiet until all mirrors are the tables, and
-// tells how many ticks that took.
-func (s *sim) converge(most int) (ticks int, err error) {
-	s.quiet = true
-	s.run(max(s.healed, s.now()) + time.Second)
-	for ; ; ticks++ {
-		if err = s.differs(); err == nil || ticks > most {
-			return ticks, err
-		}
-		s.run(s.now() + s.interval)
-	}
-}
-
-// differs tells where a mirror is not the table.
-func (s *sim) differs() (err error) {
-	s.pairs(func(a, b *simNode) {
-		if err != nil {
-			return
-		}
-		m := a.state.mirrors[b.name]
-		if m == nil || m.incarnation != b.incarnation {
-			err = fmt.Errorf("%s knows nothing of %s", a.name, b.name)
-			return
-		}
-		err = sameTable(b.rule.Heavy(), &m.tables[0])
-		if err != nil {
-			err = fmt.Errorf("%s of %s: %w", a.name, b.name, err)
-		}
-	})
-	return err
-}
-
-func (s *sim) report(seed uint64, fullest float64) string {
-	return fmt.Sprintf("seed %d: fullest %.2f lag %v f %d lost %d lives %d deaths %d", seed, fullest, s.lag, s.hid, s.lost, len(s.lives), s.deaths)
-}
-
+// TestSimulation: in clusters of 2, 3 and 10 nodes of all kinds, with all that
+// may go wrong, nobody who conforms is denied, nobody exceeds the bound that is
+// written down, and soon after the last fault everybody knows everything.
 func TestSimulation(t *testing.T) {
-	for seed := range uint64(40) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				simulate(t, seed)
-			})
+	t.Parallel()
+	seeds := 200
+	if testing.Short() {
+		seeds = 30
+	}
+	for part := range 4 {
+		t.Run(fmt.Sprint(part), func(t *testing.T) {
+			t.Parallel()
+			for seed := part; seed < seeds; seed += 4 {
+				synctest.Test(t, func(t *testing.T) {
+					rng := newRand(uint64(seed) ^ 1<<40)
+					simulate(t, randomSim(rng, []int{2, 3, 10}[rng.IntN(3)]), uint64(seed))
+				})
+			}
 		})
 	}
 }
 
-func simulate(t *testing.T, seed uint64) {
-	rng := newRand(seed ^ 1<<40)
-	n := []int{2, 3, 10}[rng.IntN(3)]
-	theta := 0.5
+// TestSimulationOf100 is the same with 100 nodes.
+func TestSimulationOf100(t *testing.T) {
+	if testing.Short() {
+		t.Skip("half a minute under the race detector")
+	}
+	t.Parallel()
+	for seed := range uint64(2) {
+		synctest.Test(t, func(t *testing.T) {
+			c := randomSim(newRand(seed^1<<41), 100)
+			c.interval, c.duration = 200*time.Millisecond, 8*time.Second
+			simulate(t, c, seed)
+		})
+	}
+}
+
+func randomSim(rng *rand.Rand, nodes int) simConfig {
+	one := func() bool { return rng.IntN(2) == 0 }
 	c := simConfig{
-		nodes: n, slots: 64, interval: 100 * time.Millisecond, duration: 20 * time.Second,
-		rule:    fastlimit.RuleConfig{Name: "per-ip", Rate: fastlimit.Rate{N: 20, Per: time.Second}, Burst: 20, EscalateAt: &theta},
-		network: simNetwork{loss: 0.3 * rng.Float64(), double: 0.1, delay: 5 * time.Millisecond, jitter: time.Duration(rng.Int64N(int64(300 * time.Millisecond)))},
-		skew:    rng.IntN(2) == 0,
-		late:    rng.IntN(2) == 0,
-		small:   rng.IntN(2) == 0,
+		nodes: nodes, slots: 64, interval: 100 * time.Millisecond, duration: 20 * time.Second,
+		rate: []uint64{5, 20, 50}[rng.IntN(3)], burst: []uint64{10, 20, 100}[rng.IntN(3)],
+		theta: []float64{0, 0.1, 0.5, 1}[rng.IntN(4)],
+		network: simNetwork{
+			loss: 0.3 * rng.Float64(), double: 0.2 * rng.Float64(),
+			delay: 5 * time.Millisecond, jitter: time.Duration(1 + rng.Int64N(int64(300*time.Millisecond))),
+		},
+		skew: one(), late: one(), small: one(), alone: one(),
 	}
-	if rng.IntN(2) == 0 {
-		c.partition = 4 * time.Second
+	if one() {
+		c.partition = time.Second + time.Duration(rng.Int64N(int64(5*time.Second)))
 	}
-	if rng.IntN(2) == 0 {
+	if one() {
 		c.restarts = 1 + rng.IntN(2)
 	}
-	if rng.IntN(2) == 0 {
+	if one() {
 		c.flood = 200
 	}
+	return c
+}
+
+func simulate(t *testing.T, c simConfig, seed uint64) {
+	t.Helper()
 	s := newSim(t, c, seed)
-	r := c.rule.Rate.PerSecond()
-	for i := range 3 {
-		s.client(fmt.Sprintf("conforming %d", i), s.scatter([]float64{r * 3, r, r / 2}[i])).conforms = true
-	}
-	s.client("spray 3r", s.spray(3*r))
-	s.client("trap", s.spray(0.95*r*float64(n)))
-	s.client("flood one", s.floodOne(3*r, 0.05))
-	s.client("pulses", s.pulse(int(c.rule.Burst), time.Duration(float64(c.rule.Burst)*1.5/r*1e9)))
-	s.client("scatter 10r", s.scatter(10*r))
-	if c.flood > 0 {
-		s.others(c.flood)
-	}
+	s.crowd()
 	s.run(c.duration)
-	ticks, err := s.converge(200)
+	ticks, err := s.converge(s.enough())
 	if err != nil {
-		t.Errorf("not converged in %d ticks: %v", ticks, err)
+		t.Errorf("seed %d: after %d ticks: %v; %v: %+v", seed, ticks, err, s, c)
 	}
 	fullest, err := s.check()
 	if err != nil {
-		t.Errorf("%v: %+v", err, c)
+		t.Errorf("seed %d: %v: %+v", seed, err, c)
 	}
-	t.Logf("%s; %d ticks; n %d", s.report(seed, fullest), ticks, n)
+	t.Logf("seed %d: fullest %.2f, %d of %d ticks; %v", seed, fullest, ticks, s.enough(), s)
+}
+
+// crowd are clients of all kinds.
+func (s *sim) crowd() {
+	r := float64(s.rate)
+	s.conforming("conforming, at its limit", s.scatter(9*r))
+	s.conforming("conforming", s.scatter(r))
+	s.conforming("conforming, spread evenly", s.spray(0.9*r))
+	s.conforming("conforming, dear", s.wander(r, 1)).cost = 3
+	s.client("3r spread evenly", s.spray(3*r))
+	s.client("0.95r at each node", s.spray(0.95*r*float64(len(s.nodes))))
+	s.client("floods one, visits all", s.floodOne(3*r, 0.05))
+	s.client("pulses", s.pulse(int(s.burst), time.Duration(float64(s.burst)/r*1e9)))
+	s.client("slow pulses", s.pulse(int(s.burst), time.Duration(3*float64(s.burst)/r*1e9)))
+	s.client("10r anywhere", s.scatter(10*r))
+	s.client("3r, dear, wandering", s.wander(3*r, 0.5)).cost = 2
+	if s.flood > 0 {
+		s.others(s.flood)
+	}
 }
