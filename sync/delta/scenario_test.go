@@ -53,20 +53,49 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// All nodes at once between two ticks: the bound is that high for a reason.
+// All nodes at once between two ticks, and again as soon as one node by itself
+// would have forgotten: the bound is that high for a reason, and holds.
 func TestBoundIsReached(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := plain(10)
-		c.burst = 200
+		c.burst, c.duration = 200, 2*time.Minute
 		s := newSim(t, c, 1)
-		s.client("all at once", s.pulse(int(c.burst), time.Minute))
+		alone := 1.5*float64(c.burst) + 65 // what the sketch of a single node holds
+		s.client("all at once", s.pulse(int(c.burst), time.Duration(alone/float64(c.rate)*1.1e9)))
 		s.run(c.duration)
 		fullest, err := s.check()
 		if err != nil || fullest < 0.95 {
 			t.Errorf("fullest %.2f, %v; %v", fullest, err, s)
 		}
 	})
+}
+
+// A client floods one node and visits the others as rarely as a first-seen
+// filter of a single node forgets: each forgives it a hit. Filters that remember
+// for longer keep that within 2 %.
+func TestForgiven(t *testing.T) {
+	t.Parallel()
+	for _, theta := range []float64{0, 0.2} {
+		synctest.Test(t, func(t *testing.T) {
+			c := plain(11)
+			c.rate, c.burst, c.theta, c.duration = 5, 10, theta, 2*time.Minute
+			s := newSim(t, c, 1)
+			remembers := ((1+theta)*float64(c.burst) + 2) / float64(c.rate) // of a single node
+			i := 0
+			s.client("floods one, visits all", func() (time.Duration, int) {
+				i++
+				if i%20 == 0 {
+					return 0, 1 + i/20%10
+				}
+				return time.Duration(2.1 * remembers / 10 / 20 * 1e9), 0
+			})
+			s.run(c.duration)
+			if fullest, err := s.check(); err != nil || fullest < 0.4 {
+				t.Errorf("θ %v: fullest %.2f, %v; %v", theta, fullest, err, s)
+			}
+		})
+	}
 }
 
 // A node that dies takes with it what it has not told: a client that was
