@@ -56,6 +56,13 @@ type Result struct {
 	Speedup          *float64 `json:"speedup,omitempty"`                  // over the usual way, median over rounds
 	HitterAdmitted   *float64 `json:"hitter_admitted_ratio,omitempty"`    // of the heavy hitter, to its limit
 
+	// What a node sends to each other node, and what of one client it leaves
+	// out: as it knows it, and as it was, the worst of all clients.
+	SyncBytes   *float64 `json:"bytes_per_second_per_peer,omitempty"`
+	SyncPackets *float64 `json:"packets_per_second_per_peer,omitempty"`
+	SyncBound   *float64 `json:"error_bound_per_second,omitempty"`
+	SyncUntold  *float64 `json:"untold_per_second,omitempty"`
+
 	RSSBytes  *int64 `json:"rss_bytes,omitempty"`
 	RSSGrowth *int64 `json:"rss_growth_bytes,omitempty"` // since warm-up
 

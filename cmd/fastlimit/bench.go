@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bench/clusterbench"
 	"github.com/fastlimit/fastlimit/bench/httpbench"
-	"github.com/fastlimit/fastlimit/bench/load"
 	"github.com/fastlimit/fastlimit/bench/redisbench"
 )
 
@@ -26,7 +23,7 @@ type benchCmd struct {
 	Memory   benchMemory   `cmd:"" help:"Memory under floods of distinct clients, and whether a heavy client hidden in one stays limited."`
 	HTTP     benchHTTP     `cmd:"" name:"http" help:"A limiter over HTTP: the one at URL, or fastlimit beside nginx, HAProxy and others, started here."`
 	Redis    benchRedis    `cmd:"" help:"Redis operations per request under a flood, and exact checks per second, on a Redis started here."`
-	Cluster  benchCluster  `cmd:"" help:"Not supported by this version."`
+	Cluster  benchCluster  `cmd:"" help:"What nodes tell each other: bytes for each peer, and what stays untold, by the number of active clients. In memory, in simulated time."`
 	All      benchAll      `cmd:"" help:"All of them in short, in under a minute."`
 	Report   benchReport   `cmd:"" help:"Merge JSON reports into one page or table."`
 }
@@ -49,8 +46,15 @@ type (
 		Server   string        `default:"redis-server" help:"Path of redis-server."`
 		Duration time.Duration `default:"4s" help:"Of the flood."`
 	}
-	benchCluster struct{}
-	benchAll     struct{}
+	benchCluster struct {
+		Keys         []float64     `default:"1e3,1e5,1e6" placeholder:"N" help:"Numbers of active clients."`
+		Rate         int           `default:"200000" help:"Requests per second at the measured node."`
+		Duration     time.Duration `default:"30s" help:"Of the traffic, simulated."`
+		Interval     time.Duration `default:"100ms" help:"Of the exchange."`
+		MaxBytes     int           `default:"16384" help:"Ceiling in bytes for each peer and interval."`
+		HeavyHitters int           `default:"8192" help:"Clients counted by name."`
+	}
+	benchAll struct{}
 )
 
 // Run implements the command.
@@ -86,8 +90,12 @@ func (c *benchRedis) Run(ctx context.Context, sys *system, b *benchCmd) error {
 }
 
 // Run implements the command.
-func (benchCluster) Run() error {
-	return usageError{errors.New("bench cluster: nodes are not supported by this version")}
+func (c *benchCluster) Run(ctx context.Context, sys *system, b *benchCmd) error {
+	part, err := b.cluster(c)
+	if err != nil {
+		return err
+	}
+	return b.measure(ctx, sys, part)
 }
 
 // Run implements the command. What is not installed is left out with a word.
@@ -100,7 +108,11 @@ func (benchAll) Run(ctx context.Context, sys *system, b *benchCmd) error {
 	if err != nil {
 		return err
 	}
-	parts := []benchPart{b.local(&benchLocal{Rounds: 5}), accuracy, memory}
+	cluster, err := b.cluster(&benchCluster{Keys: []float64{1e3, 1e6}, Duration: 10 * time.Second})
+	if err != nil {
+		return err
+	}
+	parts := []benchPart{b.local(&benchLocal{Rounds: 5}), accuracy, memory, cluster}
 	servers, err := installed(sys)
 	if err != nil {
 		return err
@@ -155,15 +167,40 @@ func (b *benchCmd) accuracy(c *benchAccuracy) (benchPart, error) {
 }
 
 func (b *benchCmd) memory(c *benchMemory) (benchPart, error) {
-	var keys []int64
-	for _, k := range c.Keys {
-		if k < 10 || k > 1e9 || k != float64(int64(k)) {
-			return benchPart{}, usageError{fmt.Errorf("--keys %v: want whole numbers from 10 to 1e9", k)}
-		}
-		keys = append(keys, int64(k))
+	keys, err := wholeNumbers(c.Keys, 1e9)
+	if err != nil {
+		return benchPart{}, err
 	}
 	return benchPart{run: func(ctx context.Context, p bench.Progress) ([]bench.Result, error) {
 		return bench.Memory(ctx, bench.MemoryOptions{Options: b.options(p), Keys: keys})
+	}}, nil
+}
+
+func wholeNumbers(of []float64, most float64) (keys []int64, err error) {
+	for _, k := range of {
+		if k < 10 || k > most || k != float64(int64(k)) {
+			return nil, usageError{fmt.Errorf("--keys %v: want whole numbers from 10 to %.0e", k, most)}
+		}
+		keys = append(keys, int64(k))
+	}
+	return keys, nil
+}
+
+func (b *benchCmd) cluster(c *benchCluster) (benchPart, error) {
+	keys, err := wholeNumbers(c.Keys, 1e7)
+	if err != nil {
+		return benchPart{}, err
+	}
+	o := clusterbench.Options{
+		Keys: keys, PerSecond: c.Rate, Duration: c.Duration, Interval: c.Interval,
+		MaxBytes: c.MaxBytes, HeavyHitters: c.HeavyHitters, Seed: b.Seed,
+	}
+	if err := o.Check(); err != nil {
+		return benchPart{}, usageError{err}
+	}
+	return benchPart{run: func(ctx context.Context, p bench.Progress) ([]bench.Result, error) {
+		o.Progress = p
+		return clusterbench.Run(ctx, o)
 	}}, nil
 }
 
@@ -177,133 +214,4 @@ func redisPart(o redisbench.Options) benchPart {
 			return map[string]string{"Redis": o.Version(ctx)}
 		},
 	}
-}
-
-type benchHTTP struct {
-	URL string `arg:"" optional:"" help:"The limiter to ask. It must answer every request with a Content-Length. Default: servers started here."`
-
-	Server   []string      `placeholder:"NAME" help:"Servers to start: fastlimit, nginx, haproxy. Default: those installed."`
-	Command  []string      `sep:"none" placeholder:"NAME=CMD" help:"Another server to start; {{.Addr}}, {{.PerSecond}} and {{.Burst}} in the command stand for address and rule."`
-	Loop     string        `enum:"open,closed" default:"open" help:"Load on URL: open (at --rate, corrected for coordinated omission) or closed (as fast as it answers)."`
-	Rate     float64       `default:"10000" help:"Requests per second of an open loop."`
-	Duration time.Duration `default:"4s" help:"Of an open loop."`
-	Requests int           `default:"20000" help:"Requests of a closed loop, in each round."`
-	Rounds   int           `default:"7" help:"Rounds of a closed loop."`
-	Clients  int           `default:"32" help:"Clients, each with a connection; of this machine each has a loopback address of its own."`
-}
-
-// Run implements the command.
-func (c *benchHTTP) Run(ctx context.Context, sys *system, b *benchCmd) error {
-	if c.Clients < 2 || c.Requests < 1 || c.Rounds < 1 {
-		return usageError{fmt.Errorf("--clients %d --requests %d --rounds %d: want 2 clients and 1 of the others, or more", c.Clients, c.Requests, c.Rounds)}
-	}
-	if c.URL != "" {
-		part, err := c.target(ctx)
-		if err != nil {
-			return err
-		}
-		return b.measure(ctx, sys, part)
-	}
-	servers, err := c.servers(sys)
-	if err != nil {
-		return err
-	}
-	o := httpbench.Options{
-		Servers: servers, Clients: c.Clients, Rounds: c.Rounds, Requests: c.Requests, Rate: c.Rate, Duration: c.Duration,
-	}
-	open := load.OpenConfig{Rate: c.Rate, Duration: c.Duration, Conns: c.Clients}
-	if err := open.Validate(); err != nil {
-		return usageError{err}
-	}
-	if err := o.Check(); err != nil {
-		return err
-	}
-	return b.measure(ctx, sys, serversPart(o))
-}
-
-func (c *benchHTTP) servers(sys *system) ([]httpbench.Server, error) {
-	var all []httpbench.Server
-	for _, name := range c.Server {
-		s, err := namedServer(name)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, s)
-	}
-	if len(c.Server) == 0 {
-		var err error
-		if all, err = installed(sys); err != nil {
-			return nil, err
-		}
-	}
-	for _, spec := range c.Command {
-		s, err := httpbench.Command(spec)
-		if err != nil {
-			return nil, usageError{err}
-		}
-		all = append(all, s)
-	}
-	return all, nil
-}
-
-func namedServer(name string) (httpbench.Server, error) {
-	switch name {
-	case "fastlimit":
-		self, err := os.Executable()
-		return httpbench.Fastlimit(self), err
-	case "nginx":
-		return httpbench.Nginx(), nil
-	case "haproxy":
-		return httpbench.HAProxy(), nil
-	}
-	return httpbench.Server{}, usageError{fmt.Errorf("--server %q: want fastlimit, nginx or haproxy, or --command for another", name)}
-}
-
-// installed are the servers that this machine has.
-func installed(sys *system) ([]httpbench.Server, error) {
-	var all []httpbench.Server
-	for _, name := range []string{"fastlimit", "nginx", "haproxy"} {
-		s, err := namedServer(name)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := s.Find(); err != nil {
-			fmt.Fprintf(sys.stderr, "left out: %v\n", err)
-			continue
-		}
-		all = append(all, s)
-	}
-	return all, nil
-}
-
-func serversPart(o httpbench.Options) benchPart {
-	return benchPart{
-		run: func(ctx context.Context, p bench.Progress) ([]bench.Result, error) {
-			o.Progress = p
-			return httpbench.Run(ctx, o)
-		},
-		versions: func(ctx context.Context) map[string]string {
-			versions := map[string]string{}
-			for _, s := range o.Servers {
-				name, _, _ := strings.Cut(s.Name, " ")
-				versions[name] = s.Version(ctx)
-			}
-			return versions
-		},
-	}
-}
-
-// target measures the URL, once it has answered.
-func (c *benchHTTP) target(ctx context.Context) (benchPart, error) {
-	o := httpbench.TargetOptions{
-		URL: c.URL, Closed: c.Loop == "closed", Rate: c.Rate, Duration: c.Duration,
-		Requests: c.Requests * c.Rounds, Clients: c.Clients,
-	}
-	if err := o.Check(ctx); err != nil {
-		return benchPart{}, err
-	}
-	return benchPart{run: func(ctx context.Context, p bench.Progress) ([]bench.Result, error) {
-		p(0, 1, c.URL)
-		return httpbench.RunTarget(ctx, o)
-	}}, nil
 }

@@ -67,7 +67,8 @@ func TestBenchRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"bench", "cluster"}, exitUsage, "not supported"},
+		{[]string{"bench", "cluster", "--keys", "1.5"}, exitUsage, "1.5"},
+		{[]string{"bench", "cluster", "--max-bytes", "100"}, exitUsage, "MaxBytes 100"},
 		{[]string{"bench", "http", "http://127.0.0.1:1/"}, exitFailure, "127.0.0.1:1"},
 		{[]string{"bench", "http", nonsense.URL}, exitFailure, "404"},
 		{[]string{"bench", "http", "--server", "apache"}, exitUsage, "apache"},

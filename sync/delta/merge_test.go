@@ -11,7 +11,11 @@ const tick = 100 * time.Millisecond
 // has arrived the mirror is the table, and nothing was charged twice.
 func TestMergeInAnyOrder(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(200) {
+	seeds := uint64(200)
+	if testing.Short() {
+		seeds = 40
+	}
+	for seed := range seeds {
 		rng := newRand(seed)
 		slots, clients := 16+rng.IntN(200), 1+rng.IntN(300)
 		a, b := newTestNode(t, "a", slots, small), newTestNode(t, "b", slots, small)

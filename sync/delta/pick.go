@@ -106,23 +106,35 @@ func (p *picks) pass(rules []rule) {
 			rules[k.rule].own[k.slot].picked = pickedNamed
 		}
 	}
-	steps := len(rules)
-	for i := range rules {
-		steps += len(rules[i].own)
-	}
-	for range steps {
-		if p.rule >= len(rules) {
-			p.rule, p.slot = 0, 0
-		}
-		if p.slot >= len(rules[p.rule].own) {
-			p.rule, p.slot = p.rule+1, 0
+	for range p.steps(rules) {
+		if o := p.at(rules); o == nil {
 			continue
-		}
-		if !p.visit(&rules[p.rule].own[p.slot]) {
+		} else if !p.visit(o) {
 			return
 		}
 		p.slot++
 	}
+}
+
+// steps are those of a whole pass.
+func (p *picks) steps(rules []rule) int {
+	n := len(rules)
+	for i := range rules {
+		n += len(rules[i].own)
+	}
+	return n
+}
+
+// at is the slot that the pass is at; nil on its way from one rule to the next.
+func (p *picks) at(rules []rule) *ownSlot {
+	if p.rule >= len(rules) {
+		p.rule, p.slot = 0, 0
+	}
+	if own := rules[p.rule].own; p.slot < len(own) {
+		return &own[p.slot]
+	}
+	p.rule, p.slot = p.rule+1, 0
+	return nil
 }
 
 // visit adds the slot that the pass is at, and reports whether it fits.

@@ -1,0 +1,259 @@
+// Package clusterbench measures what nodes tell each other of their heavy
+// hitters: bytes and packets for each peer, by the number of active clients, and
+// what stays untold. A real limiter and the real exchange run in memory and in
+// simulated time, so that the figures are of the traffic, not of the machine.
+package clusterbench
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/sketch"
+	"github.com/fastlimit/fastlimit/sync/delta"
+)
+
+// Options configure [Run]. Zero fields mean defaults.
+type Options struct {
+	// Keys are the numbers of active clients. nil means 10^3, 10^5 and 10^6.
+	Keys []int64
+	// PerSecond is the traffic of the measured node. 0 means 200,000.
+	PerSecond int
+	// Duration of the traffic, simulated. 0 means 30 s.
+	Duration time.Duration
+	// Interval of the exchange. 0 means 100 ms.
+	Interval time.Duration
+	// MaxBytes is the ceiling for each peer and interval. 0 means the default
+	// of package delta.
+	MaxBytes int
+	// HeavyHitters is the size of the table. 0 means 8192.
+	HeavyHitters int
+	// Nodes is the size that the limiter is planned for. 0 means 32.
+	Nodes    int
+	Seed     uint64
+	Progress bench.Progress
+}
+
+func (o Options) withDefaults() Options {
+	if o.Keys == nil {
+		o.Keys = []int64{1e3, 1e5, 1e6}
+	}
+	orDefault(&o.PerSecond, 200_000)
+	orDefault(&o.Duration, 30*time.Second)
+	orDefault(&o.Interval, 100*time.Millisecond)
+	orDefault(&o.MaxBytes, delta.DefaultMaxBytes)
+	orDefault(&o.HeavyHitters, 8192)
+	orDefault(&o.Nodes, 32)
+	if o.Progress == nil {
+		o.Progress = func(int, int, string) {}
+	}
+	return o
+}
+
+func orDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+const (
+	maxKeys  = 1 << 24
+	ruleName = "bench"
+)
+
+// workloads choose the next of n clients.
+var workloads = []struct {
+	name string
+	next func(rng *rand.Rand, n int64) func() int64
+}{
+	{"zipf-1.1", func(rng *rand.Rand, n int64) func() int64 {
+		z, err := bench.NewZipf(rng, 1.1, int(n))
+		if err != nil {
+			panic("BUG: " + err.Error())
+		}
+		return func() int64 { return int64(z.Next() - 1) }
+	}},
+	{"even", func(rng *rand.Rand, n int64) func() int64 { return func() int64 { return rng.Int64N(n) } }},
+}
+
+// Check tells what of the options cannot be measured.
+func (o Options) Check() error {
+	o = o.withDefaults()
+	for _, n := range o.Keys {
+		if n < 2 || n > maxKeys {
+			return fmt.Errorf("bench: %d clients: want 2 to %d", n, maxKeys)
+		}
+	}
+	if o.PerSecond < 1 || o.PerSecond > 1e9 || o.Interval < time.Millisecond || o.Duration < o.Interval {
+		return fmt.Errorf("bench: %d requests/s for %v, told every %v: want 1 to 10^9, and 1 ms or more", o.PerSecond, o.Duration, o.Interval)
+	}
+	_, err := newPair(o, 2)
+	return err
+}
+
+// Run measures every workload with every number of clients. When ctx ends it
+// returns what it has, and the cause.
+func Run(ctx context.Context, o Options) (results []bench.Result, err error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	total := len(workloads) * len(o.Keys)
+	for _, w := range workloads {
+		for _, n := range o.Keys {
+			o.Progress(len(results), total, fmt.Sprintf("cluster: %s, %.0e clients", w.name, float64(n)))
+			rng := rand.New(rand.NewPCG(o.Seed, uint64(n)))
+			r, err := measure(ctx, o, w.name, n, w.next(rng, n))
+			if err != nil {
+				return results, err
+			}
+			results = append(results, r)
+		}
+	}
+	o.Progress(total, total, "done")
+	return results, nil
+}
+
+func measure(ctx context.Context, o Options, workload string, keys int64, next func() int64) (bench.Result, error) {
+	p, err := newPair(o, keys)
+	if err != nil {
+		return bench.Result{}, err
+	}
+	if err := p.run(ctx, next); err != nil {
+		return bench.Result{}, err
+	}
+	return p.result(workload)
+}
+
+// pair is the measured node and one peer.
+type pair struct {
+	Options
+	keys     int64
+	secret   [32]byte
+	now      time.Duration
+	rule     *fastlimit.Rule // of the measured node
+	limiter  *fastlimit.Limiter
+	from, to *delta.State
+
+	counted []uint32          // by client: units that its node counted
+	charged map[uint64]uint32 // by position: units that the peer charged
+	before  delta.Stats       // of the measured node, before it was measured
+}
+
+// listener is the peer's rule, which notes what is charged.
+type listener struct {
+	*fastlimit.Rule
+	charged map[uint64]uint32
+}
+
+// ChargePeer implements [delta.Rule].
+func (l listener) ChargePeer(pos, units uint64) {
+	l.charged[pos] += uint32(units)
+	l.Rule.ChargePeer(pos, units)
+}
+
+func newPair(o Options, keys int64) (*pair, error) {
+	p := &pair{Options: o, keys: keys, secret: [32]byte{1}, counted: make([]uint32, keys), charged: map[uint64]uint32{}}
+	for i, name := range []string{"from", "to"} {
+		lim, err := fastlimit.New(fastlimit.Config{
+			Rules: []fastlimit.RuleConfig{{Name: ruleName, Rate: fastlimit.Rate{N: 100, Per: time.Second}, Burst: 200}},
+			Nodes: o.Nodes, HeavyHitters: o.HeavyHitters, Secret: p.secret,
+		})
+		if err != nil {
+			return nil, err
+		}
+		rule := lim.Rules()[0]
+		c := delta.Config{Cluster: "bench", Node: name, Incarnation: 1, MaxBytes: o.MaxBytes, Rules: []delta.Rule{rule}}
+		if i == 1 {
+			c.Rules[0] = listener{rule, p.charged}
+		} else {
+			p.limiter, p.rule = lim, rule
+		}
+		state, err := delta.New(c)
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			p.from = state
+		} else {
+			p.to = state
+		}
+	}
+	p.to.Join("from", 1, 0)
+	return p, nil
+}
+
+// address is that of a client, in 10.0.0.0/8.
+func address(client int64) uint32 { return 10<<24 + uint32(client) }
+
+func (p *pair) key(client int64) fastlimit.Key {
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], address(client))
+	return p.rule.AddrKey(netip.AddrFrom4(b))
+}
+
+// run has every client be seen once, and then the traffic.
+func (p *pair) run(ctx context.Context, next func() int64) error {
+	for i := range p.keys {
+		p.ask(ctx, i)
+	}
+	gap := time.Second / time.Duration(p.PerSecond)
+	// The first intervals tell of clients all of whom are new.
+	const settling = 10
+	for i := range int(p.Duration/p.Interval) + settling {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		if i == settling {
+			p.before = p.from.Stats()
+		}
+		for range p.Interval / gap {
+			p.now += gap
+			p.ask(ctx, next())
+		}
+		p.limiter.Advance(p.now)
+		for _, packet := range p.from.Tick(p.now) {
+			if err := p.to.Receive(packet, p.now); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (p *pair) ask(ctx context.Context, client int64) {
+	d := p.rule.TakeAt(ctx, p.key(client), 1, p.now)
+	if d.Stage != fastlimit.StageFilter && d.Stage != fastlimit.StageTable {
+		p.counted[client]++
+	}
+}
+
+// untold is the most units of one client that the peer does not know of.
+func (p *pair) untold() (most uint32, err error) {
+	h, err := sketch.NewHasher(p.secret, ruleName)
+	for i, n := range p.counted {
+		most = max(most, n-p.charged[h.Word4(address(int64(i))).Pos])
+	}
+	return most, err
+}
+
+func (p *pair) result(workload string) (bench.Result, error) {
+	st := p.from.Stats()
+	seconds := p.Duration.Seconds()
+	most, err := p.untold()
+	untold := float64(most) / p.now.Seconds()
+	bytes := float64(st.SentBytes-p.before.SentBytes) / seconds
+	packets := float64(st.SentPackets-p.before.SentPackets) / seconds
+	bound := float64(st.Rules[0].Hidden) / st.Rules[0].Epoch.Seconds()
+	return bench.Result{
+		Group: "cluster", Workload: workload, Limiter: "fastlimit", Keys: p.keys, Requests: int64(seconds) * int64(p.PerSecond),
+		Setup:     fmt.Sprintf("%d requests/s at one node; a table of %d, at most %d bytes every %v", p.PerSecond, p.HeavyHitters, p.MaxBytes, p.Interval),
+		SyncBytes: &bytes, SyncPackets: &packets, SyncBound: &bound, SyncUntold: &untold,
+	}, err
+}

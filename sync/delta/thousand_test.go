@@ -1,0 +1,65 @@
+package delta
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestAThousandNodes has one node listen to a thousand others, as the section
+// "A thousand nodes" of ARCHITECTURE.md has it: 1024 slots, 4 KiB a second. It
+// keeps up, knows all of them, and takes no more memory than is said there.
+func TestAThousandNodes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("300 MB")
+	}
+	t.Parallel()
+	const nodes, slots, seconds = 1000, 1024, 60
+	thousand := func(c *Config) { c.MaxNodes, c.MaxBytes = nodes, 4<<10 }
+	b := newTestNode(t, "b", slots, thousand)
+	all := make([]*testNode, nodes)
+	for i := range all {
+		all[i] = newTestNode(t, fmt.Sprint("node-", i), slots, thousand)
+		b.knows(all[i])
+	}
+	rng := newRand(1)
+	var receiving time.Duration
+	packets, now := 0, time.Duration(0)
+	for second := range seconds {
+		now += time.Second
+		for _, a := range all {
+			for range 100 {
+				a.rule.hit(rng.Uint64N(2000)*rng.Uint64N(2000)/2000, 1)
+			}
+			mine := a.tick(now)
+			start := time.Now()
+			b.mustReceive(t, mine, now)
+			receiving += time.Since(start)
+			packets += len(mine)
+		}
+		if bytes := b.Stats().ReceivedBytes; bytes > uint64(second+1)*nodes*4<<10 {
+			t.Fatalf("%d bytes in %d s", bytes, second+1)
+		}
+	}
+	ticks := 0
+	for ; ticks < all[0].fullPass(); ticks++ {
+		now += time.Second
+		for _, a := range all {
+			b.mustReceive(t, a.tick(now), now)
+		}
+	}
+	for _, a := range all {
+		if err := b.mirrorsTable(a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	st := b.Stats()
+	if most := int64(nodes * slots * 100); st.MirrorBytes > most {
+		t.Errorf("mirrors of %d bytes, at most %d", st.MirrorBytes, most)
+	}
+	start := time.Now()
+	b.Top(20, now)
+	top := time.Since(start)
+	t.Logf("received %d packets and %d KB a second in %v, mirrors %d MB, %d ticks to know all, top in %v",
+		packets/seconds, st.ReceivedBytes/uint64(seconds+ticks)/1000, receiving/seconds, st.MirrorBytes>>20, ticks, top)
+}
