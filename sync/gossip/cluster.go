@@ -141,6 +141,7 @@ func (c *Cluster) end(tell bool) {
 	c.transport.stopDials()
 	c.loops.Wait()
 	if tell {
+		c.send()                       // what nobody would know of otherwise, which costs a burst
 		_ = c.list.Leave(leaveTimeout) // else they find out
 	}
 	_ = c.list.Shutdown()

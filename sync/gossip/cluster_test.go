@@ -70,6 +70,18 @@ func TestLeave(t *testing.T) {
 	}
 }
 
+// A node that leaves tells first what it has counted since its last tick: what
+// dies with it would let clients have another burst.
+func TestTellsBeforeItLeaves(t *testing.T) {
+	t.Parallel()
+	a := node(t, nil)
+	b := node(t, func(c *Config) { c.Join, c.Interval = []string{a.Addr().String()}, time.Hour })
+	together(t, a, b)
+	b.flood("192.0.2.7", 90)
+	b.Close()
+	eventually(t, "the client to be a suspect", func() bool { return a.suspects("192.0.2.7") || a.Stats().Delta.ChargedUnits > 80 })
+}
+
 // A node whose seeds are all down starts alone, says so once with what is
 // wrong, keeps trying and says when it is over.
 func TestStartsAlone(t *testing.T) {
