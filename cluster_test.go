@@ -3,6 +3,7 @@ package fastlimit
 import (
 	"math"
 	"math/rand/v2"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +17,7 @@ func TestPeersMakeSuspects(t *testing.T) {
 	t.Parallel()
 	lim := mustNew(t, rule("a", 1, time.Second, 20), rule("no sketch", 1, time.Second, 5))
 	r := lim.rules[0]
-	key := r.BytesKey([]byte("x"))
+	key := r.AddrKey(netip.MustParseAddr("192.0.2.7"))
 	r.TakeAt(t.Context(), key, 1, 0) // passes by the filter
 	if d := r.TakeAt(t.Context(), key, 1, 0); d.Stage != StageSketch {
 		t.Fatalf("without peers: %+v", d)
@@ -41,7 +42,7 @@ func TestPeersMakeSuspects(t *testing.T) {
 // when the sketch's limit has leaked, and not before what was told has.
 func TestPeerChargesSaturate(t *testing.T) {
 	t.Parallel()
-	for _, units := range []uint64{1, 19, 1000, 1 << 40, math.MaxUint64} {
+	for _, units := range []uint64{1, 19, 1000, 1 << 40, 1 << 59, math.MaxUint64} {
 		lim := mustNew(t, rule("a", 10, time.Second, 20))
 		r := lim.rules[0]
 		d := r.BytesKey([]byte("x")).digest()

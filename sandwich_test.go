@@ -52,6 +52,12 @@ func degenerateHash(_ *rand.Rand, client int) sketch.Digest {
 	return sketch.Digest{Pos: uint64(client) * 0x9e3779b1 << 8 & 0xffffff00, ID: uint64(client+1) << 24 & 0xff000000}
 }
 
+// addressHash is the digest of an address: position and ID are one.
+func addressHash(r *rand.Rand, _ int) sketch.Digest {
+	v := r.Uint64()
+	return sketch.Digest{Pos: v, ID: v}
+}
+
 func newWorld(tb testing.TB, rng *rand.Rand, clients int, g geometry, rules ...RuleConfig) *world {
 	tb.Helper()
 	plan, err := NewPlan(Config{Rules: rules, HeavyHitters: 8})
@@ -179,6 +185,7 @@ func sandwichCases() []sandwichCase {
 	tiny := geometry{blocks: 1, sets: 1 << 12, words: 1, hash: randomHash}
 	small := geometry{blocks: 8, sets: 1 << 12, words: 64, hash: randomHash}
 	wide := geometry{blocks: 1 << 10, sets: 1 << 12, words: 1 << 12, hash: randomHash}
+	addrs := geometry{blocks: 1 << 10, sets: 1 << 12, words: 1 << 12, hash: addressHash}
 	same := geometry{blocks: 4, sets: 1 << 12, words: 16, hash: degenerateHash}
 	evict := geometry{blocks: 2, sets: 1, words: 16, hash: randomHash}
 	strict := rule("strict", 7, time.Second, 13)
@@ -201,7 +208,7 @@ func sandwichCases() []sandwichCase {
 		{"evictions", []RuleConfig{rule("a", 10, time.Second, 20)}, evict, 40, 500 * k, false},
 		{"three rules", []RuleConfig{rule("a", 100, time.Second, 100), rule("b", 7, time.Second, 11), rule("c", 60, time.Minute, 40)}, small, 20, 500 * k, false},
 		{"shadow among two", []RuleConfig{rule("a", 20, time.Second, 25), shadow, strict}, wide, 20, 300 * k, false},
-		{"peers", []RuleConfig{rule("a", 10, time.Second, 20)}, wide, 30, 500 * k, true},
+		{"peers", []RuleConfig{rule("a", 10, time.Second, 20)}, addrs, 30, 500 * k, true},
 		{"peers in a crowd", []RuleConfig{rule("a", 100, time.Second, 100), rule("b", 7, time.Second, 11)}, small, 20, 300 * k, true},
 	}
 }

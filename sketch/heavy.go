@@ -256,21 +256,25 @@ func (h *Heavy) Read(i int, s *Slot) {
 // silent for the whole of the last epoch become free.
 func (h *Heavy) Turn() {
 	for x := range h.sets {
-		h.sets[x].turn()
+		h.turn(x)
 	}
 }
 
-func (s *heavySet) turn() {
+func (h *Heavy) turn(x int) {
+	s := &h.sets[x]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.slots {
-		c := s.slots[i].count.Load() &^ unnamed
-		if c == s.base[i] && s.live>>i&1 != 0 {
+		c := s.slots[i].count.Load()
+		if c&^unnamed == s.base[i] && s.live>>i&1 != 0 {
 			s.live &^= 1 << i
 			s.slots[i].id.Store(0)
-			s.slots[i].count.And(^uint64(unnamed))
+			if c >= unnamed {
+				s.slots[i].count.And(^uint64(unnamed))
+				h.tenants[x][i].genLen += 1 << 8 // as Read told it
+			}
 		}
-		s.base[i] = c
+		s.base[i] = c &^ unnamed
 	}
 	s.room.Store(0)
 	s.missed.Store(0)

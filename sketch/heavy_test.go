@@ -31,7 +31,8 @@ type heavyModel struct {
 	epoch   []uint64 // units of each client in this epoch
 	ever    []uint64
 	taken   []uint64 // ever before the client took its slot
-	gen     []uint64 // by slot: the last one seen
+	gen     []uint64 // by slot: the last one told
+	last    []Slot   // by slot, as read last
 	told    []uint64 // by slot: Count when the epoch began or the slot was taken
 	active  []bool   // by slot: hit since the last turn
 	inSet   []uint64 // by set: units in this epoch
@@ -41,7 +42,7 @@ func newHeavyModel(h *Heavy, clients []Digest) *heavyModel {
 	n, s := len(clients), h.Slots()
 	return &heavyModel{
 		h: h, clients: clients, epoch: make([]uint64, n), ever: make([]uint64, n), taken: make([]uint64, n),
-		gen: make([]uint64, s), told: make([]uint64, s), active: make([]bool, s), inSet: make([]uint64, s/heavyWays),
+		gen: make([]uint64, s), last: make([]Slot, s), told: make([]uint64, s), active: make([]bool, s), inSet: make([]uint64, s/heavyWays),
 	}
 }
 
@@ -57,7 +58,7 @@ func (m *heavyModel) place(c int) (slot int, live bool) {
 
 func (m *heavyModel) hit(c int, n uint64) error {
 	d := m.clients[c]
-	before, _ := m.place(c)
+	before, lived := m.place(c)
 	m.h.hit(d, n, []byte(fmt.Sprint("client ", c)))
 	m.epoch[c] += n
 	m.ever[c] += n
@@ -69,7 +70,11 @@ func (m *heavyModel) hit(c int, n uint64) error {
 		if !live && (before >= 0 || n > 1) {
 			return fmt.Errorf("client %d has slot %d without a name though it must be told", c, slot)
 		}
-		if s := readHeavy(m.h, slot); live && s.Gen == m.gen[slot]+1 {
+		if live && !lived {
+			s := readHeavy(m.h, slot)
+			if s.Gen <= m.gen[slot] {
+				return fmt.Errorf("client %d: slot %d has generation %d, the last client's was %d", c, slot, s.Gen, m.gen[slot])
+			}
 			m.gen[slot] = s.Gen
 		}
 		m.active[slot] = true
@@ -113,11 +118,15 @@ func (m *heavyModel) checkSet(x int) error {
 	missed, free := set.missed.Load(), allLive&^set.live
 	weights, slots := missed, [heavyWays]Slot{}
 	for i := range slots {
-		s, last := &slots[i], m.gen[x*heavyWays+i]
+		s, last, told := &slots[i], &m.last[x*heavyWays+i], m.gen[x*heavyWays+i]
 		m.h.Read(x*heavyWays+i, s)
-		if s.Gen != last && (s.Live || s.Gen != last+1) {
-			return fmt.Errorf("set %d, slot %d: generation %d, last %d", x, i, s.Gen, last)
+		if s.Gen < told || s.Live && s.Gen != told {
+			return fmt.Errorf("set %d, slot %d: generation %d, told %d", x, i, s.Gen, told)
 		}
+		if s.Gen < last.Gen || s.Gen == last.Gen && s.Count < last.Count {
+			return fmt.Errorf("set %d, slot %d: fell from %+v to %+v", x, i, last, s)
+		}
+		*last = *s
 		weights += s.Weight
 	}
 	switch {
@@ -312,6 +321,21 @@ func TestHeavyKeepsTheHeavy(t *testing.T) {
 		} else if s := readHeavy(h, h.Find(d)); s.Weight < 10_000 {
 			t.Errorf("client %d: weight %d: it lost its slot lately", id+1, s.Weight)
 		}
+	}
+}
+
+// TestHeavyKeepsTheHeavyOverTurns: at the start of an epoch, when nobody has a
+// weight, the slot with the lowest count goes first.
+func TestHeavyKeepsTheHeavyOverTurns(t *testing.T) {
+	t.Parallel()
+	h := newHeavy(t, 4)
+	for id, n := range []uint64{900, 800, 3, 700} {
+		h.hit(Digest{ID: uint64(id + 1)}, n, nil)
+	}
+	h.Turn()
+	h.hit(Digest{ID: 9}, 2, nil)
+	if h.Find(Digest{ID: 9}) != 2 || h.Find(Digest{ID: 3}) >= 0 {
+		t.Errorf("the newcomer has slot %d, want that of the lightest, 2", h.Find(Digest{ID: 9}))
 	}
 }
 

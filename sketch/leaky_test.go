@@ -250,3 +250,32 @@ func TestLeakyBusy(t *testing.T) {
 		}
 	}
 }
+
+// TestLeakyCharge: what is charged from elsewhere counts as a hit does, up to
+// the limit, and lowers nothing.
+func TestLeakyCharge(t *testing.T) {
+	t.Parallel()
+	const limit = 1000
+	rng := rand.New(rand.NewPCG(8, 8))
+	d := Digest{Pos: 5}
+	for range 1000 {
+		s, now := newLeaky(t, 1, limit), uint64(1<<20)
+		for range 20 {
+			at := now - rng.Uint64N(400) // callers overtake each other
+			cost := rng.Uint64N(600)
+			if rng.IntN(10) == 0 {
+				cost = math.MaxUint64 - rng.Uint64N(9)
+			}
+			before := s.Level(d, at)
+			s.Charge(d, at, cost)
+			want := max(before, min(before+min(cost, limit), limit))
+			if got := s.Level(d, at); got != want {
+				t.Fatalf("level %d, %d charged: %d, want %d", before, cost, got, want)
+			}
+			if rng.IntN(3) == 0 {
+				s.Add(d, now, rng.Uint64N(300))
+			}
+			now += rng.Uint64N(800)
+		}
+	}
+}
