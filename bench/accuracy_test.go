@@ -136,7 +136,7 @@ func (l *realTime) Allow(netip.Addr, time.Duration) bool {
 }
 
 // TestRealTime: what a limiter does between two readings of the clock is not
-// held against it.
+// held against it: an exact bucket is found exact, however late it is.
 func TestRealTime(t *testing.T) {
 	t.Parallel()
 	hot := &Workload{Name: "hot", Source: "test", Clients: 1, perClient: each(5000), open: random, alone: true}
@@ -150,11 +150,8 @@ func TestRealTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A bucket that is empty when it is charged looks fuller by what leaks
-	// between the readings, which is any time on a busy machine: no bound on
-	// the excess. That it denied falsely is never said.
-	if r := results[0]; *r.FalseDenials != 0 || r.Requests == 0 {
-		t.Errorf("%d false denials of %d requests", *r.FalseDenials, r.Requests)
+	if r := results[0]; *r.FalseDenials != 0 || *r.Excess > 0 || r.Requests == 0 {
+		t.Errorf("%d false denials of %d requests, excess %v", *r.FalseDenials, r.Requests, *r.Excess)
 	}
 }
 

@@ -9,7 +9,8 @@ import (
 
 // Oracle judges the decisions of a limiter by one exact leaky bucket for each
 // client, in whole numbers. It shares no code with the limiter. It is not safe
-// for concurrent use. The zero value is not usable: call [NewOracle].
+// for concurrent use; clients are independent, so several oracles may share
+// them out. The zero value is not usable: call [NewOracle].
 //
 // A level counts units times per, so that each nanosecond leaks n, with n/per
 // the rate in lowest terms.
@@ -23,7 +24,8 @@ type Oracle struct {
 // account is the oracle's view of one client.
 type account struct {
 	at       time.Duration
-	admitted int64 // level of what the limiter admitted
+	admitted int64 // the most that the level of what was admitted can be
+	least    int64 // the least that it can be
 	alone    int64 // level of a bucket that decides for itself
 	offered  int64 // level of all requests, denied ones too
 }
@@ -43,6 +45,16 @@ type Verdict struct {
 	// Excess is by how many units the admitted requests of the worst client
 	// went above a bucket of the rule's rate and burst.
 	Excess float64
+}
+
+// Add joins the verdict on other clients.
+func (v *Verdict) Add(w Verdict) {
+	v.Requests += w.Requests
+	v.Denied += w.Denied
+	v.FalseDenials += w.FalseDenials
+	v.ConformingDenied += w.ConformingDenied
+	v.DeniedExactly += w.DeniedExactly
+	v.Excess = max(v.Excess, w.Excess)
 }
 
 // NewOracle returns an oracle of n clients who send no more than the given
@@ -68,41 +80,74 @@ func NewOracle(r Rule, clients int, requests int64) (*Oracle, error) {
 // Judge books a request and what the limiter made of it. The times of one
 // client must not decrease.
 func (o *Oracle) Judge(client uint32, at time.Duration, allowed bool) {
-	a := &o.buckets[client]
-	dt := int64(at - a.at)
-	a.at, a.admitted, a.alone = at, o.leak(a.admitted, dt), o.leak(a.alone, dt)
-	a.offered = o.leak(a.offered, dt) + o.per
+	o.JudgeWithin(client, at, at, allowed)
+}
+
+// JudgeWithin is Judge for a decision that was made at some moment from from
+// to until, for example between a request and its answer. The limiter gets the
+// benefit of the doubt: a denial is false only if it was at every moment, and
+// the excess is the least that explains what was admitted. The spans of one
+// client must not overlap.
+func (o *Oracle) JudgeWithin(client uint32, from, until time.Duration, allowed bool) {
+	a := o.advance(client, from)
 	o.verdict.Requests++
-	if allowed {
-		a.admitted += o.per
-		o.verdict.Excess = max(o.verdict.Excess, float64(a.admitted-o.limit)/float64(o.per))
-	} else {
-		o.verdict.Denied++
-		if a.admitted+o.per <= o.limit {
-			o.verdict.FalseDenials++
-		}
-		if a.offered <= o.limit {
-			o.verdict.ConformingDenied++
-		}
+	if !allowed {
+		o.deny(a)
 	}
 	if a.alone+o.per <= o.limit {
 		a.alone += o.per
 	} else {
 		o.verdict.DeniedExactly++
 	}
+	early := a.least + o.per
+	o.advance(client, until)
+	a.offered += o.per
+	if allowed {
+		// Charged early it has leaked the most by now, charged late nothing.
+		o.verdict.Excess = max(o.verdict.Excess, float64(a.least+o.per-o.limit)/float64(o.per))
+		a.least = o.leak(early, int64(until-from))
+		a.admitted += o.per
+	}
+}
+
+// Lose books a request that got no answer: the limiter may have admitted it.
+// It is none of the verdict's requests.
+func (o *Oracle) Lose(client uint32, until time.Duration) {
+	a := o.advance(client, until)
+	a.admitted += o.per
+	a.offered += o.per
+}
+
+// deny judges a denial at the moment to which a has advanced.
+func (o *Oracle) deny(a *account) {
+	o.verdict.Denied++
+	if a.admitted+o.per <= o.limit {
+		o.verdict.FalseDenials++
+	}
+	if a.offered+o.per <= o.limit {
+		o.verdict.ConformingDenied++
+	}
+}
+
+// advance lets all levels of a client leak.
+func (o *Oracle) advance(client uint32, to time.Duration) *account {
+	a := &o.buckets[client]
+	dt := max(0, int64(to-a.at))
+	a.at += time.Duration(dt)
+	a.admitted, a.least = o.leak(a.admitted, dt), o.leak(a.least, dt)
+	a.alone, a.offered = o.leak(a.alone, dt), o.leak(a.offered, dt)
+	return a
 }
 
 // Observe lets l decide at the given time and judges it. Where l reads the clock
-// itself, elapsed reads it too, and what l decided between two readings gets
-// the benefit of the doubt: a denial is judged by the earlier one, when the
-// bucket was fuller, an admission by the later one, when it was emptier. Else
-// elapsed is nil.
+// itself, elapsed reads it too, and the decision was made between the two
+// readings; else elapsed is nil.
 func (o *Oracle) Observe(l Limiter, client uint32, addr netip.Addr, at time.Duration, elapsed func() time.Duration) {
-	allowed := l.Allow(addr, at)
+	allowed, until := l.Allow(addr, at), at
 	if allowed && elapsed != nil {
-		at = elapsed()
+		until = elapsed() // of a denial only the earlier end matters
 	}
-	o.Judge(client, at, allowed)
+	o.JudgeWithin(client, at, until, allowed)
 }
 
 // Verdict is the sum so far.

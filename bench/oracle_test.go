@@ -162,31 +162,89 @@ func TestOracleSteps(t *testing.T) {
 	}
 }
 
-// TestOracleBenefitOfTheDoubt: where the limiter reads the clock itself, an
-// admission counts from the later of two readings and a denial from the
-// earlier. 1/s, burst 1.
+// TestOracleBenefitOfTheDoubt: of a decision between two readings of the clock,
+// a denial is judged by the earlier one, and an admission is charged from the
+// later one on. 1/s, burst 1.
 func TestOracleBenefitOfTheDoubt(t *testing.T) {
 	t.Parallel()
 	o, err := NewOracle(Rule{fastlimit.Rate{N: 1, Per: time.Second}, 1}, 1, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var later time.Duration
-	elapsed := func() time.Duration { return later }
-	observe := func(at, until time.Duration, allowed bool) {
-		later = until
-		answer := broken(func(netip.Addr, time.Duration) bool { return allowed })
-		o.Observe(answer, 0, netip.Addr{}, at, elapsed)
+	const ms = time.Millisecond
+	for i, s := range []struct {
+		at, until time.Duration
+		allowed   bool
+		want      Verdict
+	}{
+		{0, 1000, true, Verdict{Requests: 1}},
+		{1000, 1500, false, Verdict{Requests: 2, Denied: 1}},                                    // full at its begin
+		{1500, 2000, true, Verdict{Requests: 3, Denied: 1}},                                     // leaked 1 by its end
+		{2999, 3500, false, Verdict{Requests: 4, Denied: 2}},                                    // 0.001 left, had it been late
+		{3500, 3600, false, Verdict{Requests: 5, Denied: 3, FalseDenials: 1}},                   // empty at any rate
+		{3600, 3900, true, Verdict{Requests: 6, Denied: 3, FalseDenials: 1}},                    //
+		{4000, 4200, true, Verdict{Requests: 7, Denied: 3, FalseDenials: 1, Excess: 0.4}},       // 1 at 3.6 s or later
+		{4300, 4300, true, Verdict{Requests: 8, Denied: 3, FalseDenials: 1, Excess: 0.4 + 0.9}}, // 1.6 at 4 s or later
+	} {
+		var elapsed func() time.Duration
+		if s.until > s.at {
+			elapsed = func() time.Duration { return s.until * ms }
+		}
+		o.Observe(broken(func(netip.Addr, time.Duration) bool { return s.allowed }), 0, netip.Addr{}, s.at*ms, elapsed)
+		got := o.Verdict()
+		got.ConformingDenied, got.DeniedExactly = 0, 0
+		if math.Abs(got.Excess-s.want.Excess) < 1e-12 {
+			got.Excess = s.want.Excess
+		}
+		if got != s.want {
+			t.Errorf("step %d: %+v, want %+v", i, got, s.want)
+		}
 	}
-	observe(0, time.Second, true)                // charged at 1 s
-	observe(time.Second, 2*time.Second, false)   // full at 1 s, empty at 2 s
-	observe(time.Second, 2*time.Second, true)    // full at 1 s, empty at 2 s
-	observe(2999*time.Millisecond, 1<<40, false) // not quite empty
-	if v := o.Verdict(); v.FalseDenials != 0 || v.Excess != 0 || v.Denied != 2 {
-		t.Errorf("%+v", v)
+}
+
+// TestOracleNeverAccusesFalsely: judged by spans around the true moments of
+// decision, with some answers lost, no client looks worse than judged by the
+// moments themselves; with spans of no length it looks the same.
+func TestOracleNeverAccusesFalsely(t *testing.T) {
+	t.Parallel()
+	rule := Rule{fastlimit.Rate{N: 10, Per: time.Second}, 5}
+	seen := Verdict{}
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		width := []float64{0, 1e6, 1e8, 1e9}[seed%4]
+		truth, err := NewOracle(rule, 1, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		guess, _ := NewOracle(rule, 1, 1000)
+		lost, at := int64(0), time.Duration(0)
+		for range 300 {
+			from := at + time.Duration(rng.ExpFloat64()*4e7)
+			moment := from + time.Duration(rng.Float64()*width)
+			at = moment + time.Duration(rng.Float64()*width)
+			allowed := rng.IntN(2) > 0
+			truth.Judge(0, moment, allowed)
+			if width > 0 && allowed && rng.IntN(20) == 0 {
+				guess.Lose(0, at)
+				lost++
+				continue
+			}
+			guess.JudgeWithin(0, from, at, allowed)
+		}
+		want, got := truth.Verdict(), guess.Verdict()
+		if got.Requests != want.Requests-lost || got.Denied != want.Denied {
+			t.Fatalf("seed %d: %+v, want %+v less %d", seed, got, want, lost)
+		}
+		if got.FalseDenials > want.FalseDenials || got.ConformingDenied > want.ConformingDenied || got.Excess > want.Excess {
+			t.Errorf("seed %d: accused of %+v, guilty of %+v", seed, got, want)
+		}
+		if width == 0 && got != want {
+			t.Errorf("seed %d: %+v, want %+v", seed, got, want)
+		}
+		seen.Add(got)
 	}
-	if observe(3*time.Second, 1<<40, false); o.Verdict().FalseDenials != 1 {
-		t.Errorf("%+v", o.Verdict())
+	if seen.FalseDenials == 0 || seen.ConformingDenied == 0 || seen.Excess == 0 {
+		t.Errorf("the streams do not test everything: %+v", seen)
 	}
 }
 
