@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -45,7 +46,8 @@ type AccuracyOptions struct {
 // Accuracy runs each workload through each limiter, one decision at a time, and
 // judges every decision by an exact oracle: false denials, excess, share denied
 // and share escalated. Limiters that read the clock themselves are run in real
-// time, those that cannot keep up on as many requests as they manage. When ctx ends it returns what it has, and the cause. A limiter that
+// time, side by side, those that cannot keep up on as many requests as they
+// manage. When ctx ends it returns what it has, and the cause. A limiter that
 // fails has its error in its result.
 func Accuracy(ctx context.Context, o AccuracyOptions) ([]Result, error) {
 	o.Options = o.Options.withDefaults()
@@ -56,53 +58,140 @@ func Accuracy(ctx context.Context, o AccuracyOptions) ([]Result, error) {
 	total := len(o.Workloads) * len(o.Contenders)
 	for _, w := range o.Workloads {
 		traffic := w.Traffic(Params{Seed: o.Seed, Rule: o.Rule, Requests: o.Requests, Duration: o.Duration})
-		for _, c := range o.Contenders {
-			o.Progress.report(len(results), total, "%s: %s", w.Name, c.Name)
-			r := Result{
+		done := len(results)
+		trials := make([]*trial, len(o.Contenders))
+		for i, c := range o.Contenders {
+			trials[i] = &trial{contender: c, result: Result{
 				Group: "accuracy", Workload: w.Name, Limiter: c.Name, Setup: c.Setup,
 				Keys: int64(traffic.Clients), Scale: traffic.Scale,
-			}
-			if err := judge(ctx, c, o.Rule, traffic, &r); ctx.Err() != nil {
-				return results, context.Cause(ctx)
-			} else if err != nil {
-				r.Error = err.Error()
-			}
-			results = append(results, r)
+			}}
 		}
+		for _, together := range sideBySide(trials) {
+			o.Progress.report(done, total, "%s: %s", w.Name, names(together))
+			if judge(ctx, together, o.Rule, traffic); ctx.Err() != nil {
+				return append(results, finished(trials)...), context.Cause(ctx)
+			}
+			done += len(together)
+		}
+		results = append(results, finished(trials)...)
 	}
 	o.Progress.report(total, total, "done")
 	return results, nil
 }
 
-// judge runs one limiter through one workload.
-func judge(ctx context.Context, c Contender, rule Rule, t Traffic, r *Result) (err error) {
-	l, err := c.New(rule)
-	if err != nil {
-		return err
+// trial is one limiter under one workload.
+type trial struct {
+	contender Contender
+	result    Result
+	done      bool
+
+	limiter Limiter // nil before its start and when it has failed
+	oracle  *Oracle
+}
+
+func names(trials []*trial) string {
+	var all []string
+	for _, t := range trials {
+		all = append(all, t.contender.Name)
 	}
-	defer func() { err = errors.Join(err, closeLimiter(l)) }()
-	oracle, err := NewOracle(rule, t.Clients, 1<<32)
-	if err != nil {
-		return err
+	return strings.Join(all, ", ")
+}
+
+// finished are the results that are complete, in the order of the contenders.
+func finished(trials []*trial) (all []Result) {
+	for _, t := range trials {
+		if t.done {
+			all = append(all, t.result)
+		}
+	}
+	return all
+}
+
+// sideBySide sets apart who can share a stream of requests: those who are told
+// the time take no longer than they need, each by itself; those who read the
+// clock take as long as the stream, so that they share it, apart from those who
+// would let the others wait.
+func sideBySide(trials []*trial) (groups [][]*trial) {
+	var here, remote []*trial
+	for _, t := range trials {
+		switch {
+		case !t.contender.OwnClock:
+			groups = append(groups, []*trial{t})
+		case t.contender.Remote:
+			remote = append(remote, t)
+		default:
+			here = append(here, t)
+		}
+	}
+	for _, g := range [][]*trial{here, remote} {
+		if len(g) > 0 {
+			groups = append(groups, g)
+		}
+	}
+	return groups
+}
+
+// judge runs limiters through one workload: one, or several in real time.
+func judge(ctx context.Context, trials []*trial, rule Rule, traffic Traffic) {
+	ready := false
+	for _, t := range trials {
+		t.end(t.start(rule, traffic))
+		t.done, ready = t.limiter == nil, ready || t.limiter != nil
+	}
+	if !ready {
+		return
 	}
 	begin := time.Now()
 	var elapsed func() time.Duration
-	if c.OwnClock {
+	if trials[0].contender.OwnClock {
 		elapsed = func() time.Duration { return time.Since(begin) }
 	}
-	for e := range t.Events() {
-		if c.OwnClock {
-			if e.At = waitUntil(begin, e.At); e.At >= t.params.Duration {
-				break // it could not keep up: the rest is left out
+	n := 0
+	for e := range traffic.Events() {
+		if elapsed != nil {
+			if e.At = waitUntil(begin, e.At); e.At >= traffic.params.Duration {
+				break // they could not keep up: the rest is left out
 			}
 		}
-		oracle.Observe(l, e.Client, e.Addr, e.At, elapsed)
-		if oracle.verdict.Requests%(1<<12) == 0 && ctx.Err() != nil {
-			return context.Cause(ctx)
+		for i, t := range trials {
+			if i > 0 {
+				e.At = elapsed()
+			}
+			if t.limiter != nil {
+				t.oracle.Observe(t.limiter, e.Client, e.Addr, e.At, elapsed)
+			}
+		}
+		if n++; n%(1<<12) == 0 && ctx.Err() != nil {
+			break
 		}
 	}
-	fill(r, oracle.Verdict(), l)
-	return failure(l)
+	for _, t := range trials {
+		if t.limiter == nil {
+			continue
+		}
+		if t.done = ctx.Err() == nil; t.done {
+			fill(&t.result, t.oracle.Verdict(), t.limiter)
+		}
+		t.end(errors.Join(failure(t.limiter), closeLimiter(t.limiter)))
+	}
+}
+
+func (t *trial) start(rule Rule, traffic Traffic) (err error) {
+	if t.oracle, err = NewOracle(rule, traffic.Clients, 1<<32); err != nil {
+		return err
+	}
+	t.limiter, err = t.contender.New(rule)
+	if err != nil {
+		t.limiter = nil
+	}
+	return err
+}
+
+// end notes why a limiter has no figures, or no good ones.
+func (t *trial) end(err error) {
+	if err != nil {
+		t.result.Error = err.Error()
+	}
 }
 
 // waitUntil waits until at has passed since begin and returns how long it has
@@ -128,6 +217,9 @@ func fill(r *Result, v Verdict, l Limiter) {
 	r.DeniedExactly = new(float64(v.DeniedExactly) / requests)
 	if e, ok := l.(Escalator); ok {
 		r.Escalated = new(float64(e.Escalated()) / requests)
+	}
+	if a, ok := l.(Asker); ok {
+		r.StorePerRequest = new(float64(a.Asked()) / requests)
 	}
 }
 

@@ -136,22 +136,44 @@ func (l *realTime) Allow(netip.Addr, time.Duration) bool {
 }
 
 // TestRealTime: what a limiter does between two readings of the clock is not
-// held against it: an exact bucket is found exact, however late it is.
+// held against it: an exact bucket is found exact, however late it is, also
+// beside others that share its stream.
 func TestRealTime(t *testing.T) {
 	t.Parallel()
 	hot := &Workload{Name: "hot", Source: "test", Clients: 1, perClient: each(5000), open: random, alone: true}
+	exact := func(r Rule) (Limiter, error) { return &realTime{rule: r, begin: time.Now()}, nil }
+	var groups []string
 	results, err := Accuracy(t.Context(), AccuracyOptions{
-		Options: Options{Rule: Rule{Burst: 5}, Contenders: []Contender{{
-			Name: "real time", OwnClock: true,
-			New: func(r Rule) (Limiter, error) { return &realTime{rule: r, begin: time.Now()}, nil },
-		}}},
+		Options: Options{
+			Rule: Rule{Burst: 5},
+			Contenders: []Contender{
+				{Name: "a", OwnClock: true, New: exact},
+				{Name: "b", OwnClock: true, Remote: true, New: exact},
+				{Name: "c", OwnClock: true, New: func(Rule) (Limiter, error) { return nil, errors.New("no such luck") }},
+				Reference(),
+				{Name: "d", OwnClock: true, New: exact},
+			},
+			Progress: func(_, _ int, what string) { groups = append(groups, what) },
+		},
 		Workloads: []*Workload{hot}, Duration: 300 * time.Millisecond,
 	})
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(results) != 5 {
+		t.Fatalf("%d results, error %v", len(results), err)
 	}
-	if r := results[0]; *r.FalseDenials != 0 || *r.Excess > 0 || r.Requests == 0 {
-		t.Errorf("%d false denials of %d requests, excess %v", *r.FalseDenials, r.Requests, *r.Excess)
+	if got := strings.Join(groups, "; "); got != "hot: x/time map; hot: a, c, d; hot: b; done" {
+		t.Errorf("run as %s", got)
+	}
+	for i, r := range results {
+		if want := []string{"a", "b", "c", "x/time map", "d"}[i]; r.Limiter != want {
+			t.Errorf("result %d is of %s, want %s", i, r.Limiter, want)
+		}
+		if r.Limiter == "c" {
+			if r.Error != "no such luck" || r.Denied != nil {
+				t.Errorf("failing: %+v", r)
+			}
+		} else if r.Error != "" || *r.FalseDenials != 0 || *r.Excess > 0.01 || r.Requests == 0 || *r.Denied == 0 {
+			t.Errorf("%s: %s, %d false denials of %d requests, excess %v, %v denied", r.Limiter, r.Error, *r.FalseDenials, r.Requests, *r.Excess, *r.Denied)
+		}
 	}
 }
 

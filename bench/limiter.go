@@ -37,7 +37,7 @@ func (r Rule) Window() time.Duration {
 }
 
 // Limiter is what is measured. It must be safe for concurrent use. It may
-// implement io.Closer, [Escalator] and [Failer].
+// implement io.Closer, [Escalator], [Asker] and [Failer].
 type Limiter interface {
 	// Allow takes one request of addr at now, the time since the start. A
 	// limiter that reads the clock itself ignores now.
@@ -48,6 +48,12 @@ type Limiter interface {
 type Escalator interface {
 	// Escalated is the number of requests that were.
 	Escalated() uint64
+}
+
+// Asker is a limiter that asks Redis.
+type Asker interface {
+	// Asked is the number of operations so far.
+	Asked() uint64
 }
 
 // Failer is a limiter whose decisions may fail. The figures of one that did are
@@ -64,7 +70,10 @@ type Contender struct {
 	// OwnClock tells that it reads the clock itself: it is measured in real
 	// time, so that its figures contain a clock reading.
 	OwnClock bool
-	New      func(Rule) (Limiter, error)
+	// Remote tells that a decision waits for another process, for so long that
+	// limiters which share a stream of requests with it would be late.
+	Remote bool
+	New    func(Rule) (Limiter, error)
 }
 
 // Fastlimit is this project's limiter with its defaults.

@@ -20,6 +20,7 @@ func testContenders() []Contender {
 		contender("fails", nil, errors.New("no such luck")),
 		contender("panics", broken(func(netip.Addr, time.Duration) bool { panic("out of luck") }), nil),
 		contender("grows", &growing{}, nil),
+		{Name: "denies", Setup: "test", New: func(Rule) (Limiter, error) { return new(denying), nil }},
 		{Name: "forgets", Setup: "test", New: func(r Rule) (Limiter, error) { return newForgetful(r), nil }},
 	}
 }
@@ -32,6 +33,14 @@ func (l *growing) Allow(netip.Addr, time.Duration) bool {
 	page[0] = 1
 	l.kept = append(l.kept, page)
 	return true
+}
+
+// denying denies every tenth request.
+type denying struct{ n int }
+
+func (l *denying) Allow(netip.Addr, time.Duration) bool {
+	l.n++
+	return l.n%10 > 0
 }
 
 // forgetful is the reference that forgets everybody after a few thousand

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -23,6 +24,31 @@ func residentBytes() (int64, error) {
 		return pages * int64(os.Getpagesize()), err
 	}
 	return 0, fmt.Errorf("bench: /proc/self/statm is %q", b)
+}
+
+// availableBytes is the memory that can be had without swapping: of the machine,
+// or of the control group, where that has less.
+func availableBytes() (int64, error) {
+	b, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, err
+	}
+	_, text, ok := bytes.Cut(b, []byte("\nMemAvailable:"))
+	fields := bytes.Fields(text)
+	if !ok || len(fields) == 0 {
+		return 0, errors.New("bench: /proc/meminfo has no MemAvailable")
+	}
+	kib, err := strconv.ParseInt(string(fields[0]), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("bench: MemAvailable in /proc/meminfo: %w", err)
+	}
+	spare := kib << 10
+	if b, err := os.ReadFile("/sys/fs/cgroup/memory.max"); err == nil {
+		if most, err := strconv.ParseInt(string(bytes.TrimSpace(b)), 10, 64); err == nil { // else "max"
+			spare = min(spare, most)
+		}
+	}
+	return spare, nil
 }
 
 // settle waits until this process no longer works in the background, so that

@@ -63,6 +63,10 @@ type Result struct {
 	SyncBound   *float64 `json:"error_bound_per_second,omitempty"`
 	SyncUntold  *float64 `json:"untold_per_second,omitempty"`
 
+	// Verdict is what the figures come to where a limiter may fail in kind:
+	// see [Memory].
+	Verdict string `json:"verdict,omitempty"`
+
 	RSSBytes  *int64 `json:"rss_bytes,omitempty"`
 	RSSGrowth *int64 `json:"rss_growth_bytes,omitempty"` // since warm-up
 
@@ -72,5 +76,5 @@ type Result struct {
 	// (percentile, µs from the moment a request was due) and
 	// latency_omission_us (the same from the moment it was sent).
 	Series map[string][][2]float64 `json:"series,omitempty"`
-	Error  string                  `json:"error,omitempty"` // why there are no figures
+	Error  string                  `json:"error,omitempty"` // why figures are missing, or of a part
 }

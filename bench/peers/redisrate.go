@@ -18,7 +18,7 @@ func RedisRate(url string) bench.Contender {
 	return bench.Contender{
 		Name:     "redis_rate",
 		Setup:    "go-redis/redis_rate v10, one EVALSHA per decision, client with defaults, server on this machine; strings of address bytes; the server reads the clock",
-		OwnClock: true,
+		OwnClock: true, Remote: true,
 		New: func(r bench.Rule) (bench.Limiter, error) {
 			options, err := redis.ParseURL(url)
 			if err != nil {
@@ -41,9 +41,11 @@ type redisRate struct {
 	limiter *redis_rate.Limiter
 	limit   redis_rate.Limit
 	err     atomic.Pointer[error] // the first one
+	asked   atomic.Uint64
 }
 
 func (l *redisRate) Allow(addr netip.Addr, _ time.Duration) bool {
+	l.asked.Add(1)
 	result, err := l.limiter.Allow(context.Background(), name(addr), l.limit)
 	if err != nil {
 		l.err.CompareAndSwap(nil, &err)
@@ -51,6 +53,9 @@ func (l *redisRate) Allow(addr netip.Addr, _ time.Duration) bool {
 	}
 	return result.Allowed > 0
 }
+
+// Asked implements [bench.Asker].
+func (l *redisRate) Asked() uint64 { return l.asked.Load() }
 
 // Err implements [bench.Failer].
 func (l *redisRate) Err() error {

@@ -2,9 +2,14 @@ package redisbench
 
 import (
 	"context"
+	"net"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bench/proc"
 )
 
 func TestRun(t *testing.T) {
@@ -69,5 +74,52 @@ func TestPacedEnds(t *testing.T) {
 	})
 	if n != 1000 {
 		t.Errorf("%d calls, want 1000", n)
+	}
+}
+
+// Judged by the oracle with its buckets in Redis: nobody is denied falsely, and
+// Redis is asked about few of the requests of a hot client.
+func TestContender(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	addr, err := proc.FreeAddr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(addr)
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := proc.Start(t.Context(), proc.Config{
+		Path: path, Dir: dir, Addr: addr, Args: []string{"--bind", "127.0.0.1", "--port", port, "--save", ""},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	hot, err := bench.FindWorkload("hot-key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := bench.Accuracy(t.Context(), bench.AccuracyOptions{
+		Options:   bench.Options{Contenders: []bench.Contender{Contender("redis://" + addr + "/0")}},
+		Workloads: []*bench.Workload{hot}, Requests: 10_000, Duration: time.Second,
+	})
+	if err != nil || len(results) != 1 {
+		t.Fatalf("%d results, %v", len(results), err)
+	}
+	r := results[0]
+	if r.Error != "" || *r.FalseDenials != 0 || *r.Denied == 0 || *r.StorePerRequest <= 0 || *r.StorePerRequest > 0.2 {
+		t.Errorf("%s: %d false denials, %v denied, %v operations per request", r.Error, *r.FalseDenials, *r.Denied, *r.StorePerRequest)
+	}
+}
+
+func TestContenderWithoutRedis(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"redis://127.0.0.1:1/0", "nonsense"} {
+		if _, err := Contender(url).New(bench.Rule{}); err == nil || !strings.Contains(err.Error(), url) {
+			t.Errorf("error %v, want one that names %s", err, url)
+		}
 	}
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
+	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bench"
 	"github.com/fastlimit/fastlimit/bench/clusterbench"
 	"github.com/fastlimit/fastlimit/bench/httpbench"
@@ -38,9 +40,12 @@ type (
 		Workload []string      `placeholder:"NAME" help:"Workloads, for example zipf-1.1. Default: all."`
 		Requests int           `default:"300000" help:"Requests of each workload, about."`
 		Duration time.Duration `default:"6s" help:"Time that each workload spans. It is simulated where a limiter can be told the time."`
+		Redis    string        `placeholder:"URL" help:"Measure fastlimit with its exact buckets in this Redis too, in real time: redis://host:port/db."`
 	}
 	benchMemory struct {
-		Keys []float64 `default:"1e6" placeholder:"N" help:"Sizes of the floods, in clients: 1e6,1e7,1e8."`
+		Keys     []float64     `default:"1e6,1e7" placeholder:"N" help:"Sizes of the floods, in clients: 1e6,1e7,1e8."`
+		Cap      float64       `placeholder:"GIB" help:"Resident memory in GiB at which a limiter is stopped. Default: two thirds of what is free."`
+		Patience time.Duration `default:"3m" help:"Time after which a limiter is stopped in a flood."`
 	}
 	benchRedis struct {
 		Server   string        `default:"redis-server" help:"Path of redis-server."`
@@ -161,9 +166,28 @@ func (b *benchCmd) accuracy(c *benchAccuracy) (benchPart, error) {
 	if c.Requests < 1 || c.Duration <= 0 {
 		return benchPart{}, usageError{fmt.Errorf("--requests %d --duration %v: want more than 0", c.Requests, c.Duration)}
 	}
+	contenders := bench.DefaultContenders()
+	if c.Redis != "" {
+		shared := redisbench.Contender(c.Redis)
+		if err := tryOut(shared); err != nil {
+			return benchPart{}, fmt.Errorf("--redis: %w", err)
+		}
+		contenders = append(contenders, shared)
+	}
 	return benchPart{run: func(ctx context.Context, p bench.Progress) ([]bench.Result, error) {
-		return bench.Accuracy(ctx, bench.AccuracyOptions{Options: b.options(p), Workloads: workloads, Requests: c.Requests, Duration: c.Duration})
+		o := b.options(p)
+		o.Contenders = contenders
+		return bench.Accuracy(ctx, bench.AccuracyOptions{Options: o, Workloads: workloads, Requests: c.Requests, Duration: c.Duration})
 	}}, nil
+}
+
+// tryOut makes a limiter once, so that what it lacks is known before a run.
+func tryOut(c bench.Contender) error {
+	l, err := c.New(bench.Rule{Rate: fastlimit.Rate{N: 1, Per: time.Second}, Burst: 1})
+	if closer, ok := l.(io.Closer); ok && err == nil {
+		err = closer.Close()
+	}
+	return err
 }
 
 func (b *benchCmd) memory(c *benchMemory) (benchPart, error) {
@@ -171,8 +195,13 @@ func (b *benchCmd) memory(c *benchMemory) (benchPart, error) {
 	if err != nil {
 		return benchPart{}, err
 	}
+	if c.Cap < 0 || c.Patience < 0 {
+		return benchPart{}, usageError{fmt.Errorf("--cap %v --patience %v: want 0 or more", c.Cap, c.Patience)}
+	}
 	return benchPart{run: func(ctx context.Context, p bench.Progress) ([]bench.Result, error) {
-		return bench.Memory(ctx, bench.MemoryOptions{Options: b.options(p), Keys: keys})
+		return bench.Memory(ctx, bench.MemoryOptions{
+			Options: b.options(p), Keys: keys, Cap: int64(c.Cap * (1 << 30)), Patience: c.Patience,
+		})
 	}}, nil
 }
 

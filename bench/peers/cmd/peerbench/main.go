@@ -22,12 +22,14 @@ import (
 
 	"github.com/fastlimit/fastlimit/bench"
 	"github.com/fastlimit/fastlimit/bench/peers"
+	"github.com/fastlimit/fastlimit/bench/redisbench"
 )
 
 type flags struct {
 	groups, only, keys, redis string
 	rounds, requests          int
-	duration                  time.Duration
+	duration, patience        time.Duration
+	capGiB                    float64
 	seed                      uint64
 }
 
@@ -36,7 +38,9 @@ func main() {
 	flag.StringVar(&f.groups, "groups", "local,accuracy,memory", "what to measure")
 	flag.StringVar(&f.only, "only", "", "limiters to measure, by name, separated by commas; default all")
 	flag.StringVar(&f.keys, "keys", "1e6,1e7", "sizes of the floods of the memory group")
-	flag.StringVar(&f.redis, "redis", "", "URL of a Redis for redis_rate, whose database is flushed; default: it is left out")
+	flag.Float64Var(&f.capGiB, "cap", 0, "resident memory in GiB at which a limiter is stopped; default two thirds of what is free")
+	flag.DurationVar(&f.patience, "patience", 0, "time after which a limiter is stopped in a flood; default 3m")
+	flag.StringVar(&f.redis, "redis", "", "URL of a Redis for redis_rate and fastlimit with it, whose database is flushed; default: both are left out")
 	flag.IntVar(&f.rounds, "rounds", 0, "rounds of the local group; default 11")
 	flag.IntVar(&f.requests, "requests", 0, "requests of each accuracy workload; default 10^6")
 	flag.DurationVar(&f.duration, "duration", 0, "time that each accuracy workload spans; default 6s")
@@ -63,7 +67,7 @@ func main() {
 func contenders(f flags) []bench.Contender {
 	all := append([]bench.Contender{bench.Fastlimit(), bench.FastlimitClock(), bench.Reference()}, peers.InProcess()...)
 	if f.redis != "" {
-		all = append(all, peers.RedisRate(f.redis))
+		all = append(all, peers.RedisRate(f.redis), redisbench.Contender(f.redis))
 	}
 	if f.only == "" {
 		return all
@@ -83,18 +87,20 @@ func measure(ctx context.Context, f flags, all []bench.Contender, report *bench.
 	}
 	// Reading the clock changes how fast fastlimit is, not how right: in real
 	// time the oracle knows less.
-	told := slices.DeleteFunc(slices.Clone(all), func(c bench.Contender) bool { return c.Name == bench.FastlimitClock().Name })
+	clock, shared := bench.FastlimitClock().Name, redisbench.Contender("").Name
 	runs := map[string]func() ([]bench.Result, error){
 		"local": func() ([]bench.Result, error) {
-			return bench.Local(ctx, bench.LocalOptions{Options: options(f, all), Rounds: f.rounds})
+			return bench.Local(ctx, bench.LocalOptions{Options: options(f, without(all, shared)), Rounds: f.rounds})
 		},
 		"accuracy": func() ([]bench.Result, error) {
-			return bench.Accuracy(ctx, bench.AccuracyOptions{Options: options(f, told), Requests: f.requests, Duration: f.duration})
+			return bench.Accuracy(ctx, bench.AccuracyOptions{Options: options(f, without(all, clock)), Requests: f.requests, Duration: f.duration})
 		},
 		"memory": func() ([]bench.Result, error) {
-			// The memory of redis_rate is that of another process.
-			here := slices.DeleteFunc(slices.Clone(told), func(c bench.Contender) bool { return c.Name == peers.RedisRate("").Name })
-			return bench.Memory(ctx, bench.MemoryOptions{Options: options(f, here), Keys: keys})
+			// What Redis holds is the memory of another process.
+			here := without(all, clock, shared, peers.RedisRate("").Name)
+			return bench.Memory(ctx, bench.MemoryOptions{
+				Options: options(f, here), Keys: keys, Cap: int64(f.capGiB * (1 << 30)), Patience: f.patience,
+			})
 		},
 	}
 	groups := strings.Split(f.groups, ",")
@@ -111,6 +117,10 @@ func measure(ctx context.Context, f flags, all []bench.Contender, report *bench.
 		}
 	}
 	return nil
+}
+
+func without(all []bench.Contender, names ...string) []bench.Contender {
+	return slices.DeleteFunc(slices.Clone(all), func(c bench.Contender) bool { return slices.Contains(names, c.Name) })
 }
 
 func options(f flags, all []bench.Contender) bench.Options {

@@ -37,7 +37,7 @@ func TestContenders(t *testing.T) {
 		}
 		seen[c.Name] = true
 	}
-	if len(seen) != 9 { // fastlimit twice, and seven others
+	if len(seen) != 10 { // fastlimit three times, and seven others
 		t.Errorf("%d contenders", len(seen))
 	}
 	if only := contenders(flags{only: "fastlimit,throttled"}); len(only) != 2 {

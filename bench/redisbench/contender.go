@@ -1,0 +1,56 @@
+package redisbench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/netip"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bucket/redisstore"
+)
+
+// Contender is fastlimit with its exact buckets in the Redis at a URL, which it
+// leaves keys in that expire: how right it is, and how often it asks.
+func Contender(url string) bench.Contender {
+	return bench.Contender{
+		Name:     "fastlimit, Redis",
+		Setup:    "defaults; exact buckets in a Redis on this machine",
+		OwnClock: true, Remote: true,
+		New: func(r bench.Rule) (bench.Limiter, error) {
+			const patience = time.Second
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			store, err := redisstore.Open(ctx, redisstore.Config{
+				URL: url, Logger: slog.New(slog.DiscardHandler),
+				KeyPrefix: fmt.Sprintf("bench:%x:", rand.Uint64()), // nobody's buckets are left over
+			})
+			if err != nil {
+				return nil, fmt.Errorf("bench: redis on %s: %w", url, err)
+			}
+			_, rule, err := limiter(store, fastlimit.DefaultStoreTimeout, fastlimit.RuleConfig{Rate: r.Rate, Burst: r.Burst})
+			if err != nil {
+				return nil, errors.Join(err, closeStore(store))
+			}
+			return &viaRedis{store: store, rule: rule}, nil
+		},
+	}
+}
+
+type viaRedis struct {
+	store *redisstore.Store
+	rule  *fastlimit.Rule
+}
+
+func (l *viaRedis) Allow(addr netip.Addr, _ time.Duration) bool {
+	return l.rule.Take(context.Background(), l.rule.AddrKey(addr), 1).Allowed
+}
+
+// Asked implements [bench.Asker].
+func (l *viaRedis) Asked() uint64 { return l.store.Stats().Takes }
+
+func (l *viaRedis) Close() error { return closeStore(l.store) }
