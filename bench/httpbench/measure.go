@@ -12,7 +12,8 @@ import (
 	"github.com/fastlimit/fastlimit/bench/load"
 )
 
-// closed measures what each server can do, in rounds that take turns.
+// closed measures what each server can do, in rounds that take turns, and then
+// how long answers take at a rate that all can do.
 func (o Options) closed(ctx context.Context, all []*running, workload string, sources []net.IP) (results []bench.Result, err error) {
 	loops := make([]*load.Closed, len(all))
 	rounds := make([]round, len(all))
@@ -40,7 +41,19 @@ func (o Options) closed(ctx context.Context, all []*running, workload string, so
 			}
 		}
 	}
-	return collect(all, rounds, workload), nil
+	results = collect(all, rounds, workload)
+	for i, r := range all {
+		out, err := load.Open(ctx, load.OpenConfig{
+			Target: r.target, Rate: o.Rate, Duration: o.Duration / 2, Conns: o.Clients, Sources: sources,
+		})
+		if out != nil && out.Total() > 0 {
+			latencies(&results[i], out)
+		}
+		if err != nil {
+			return results, fmt.Errorf("%s: %w", r.server.Name, err)
+		}
+	}
+	return results, nil
 }
 
 func collect(all []*running, rounds []round, workload string) (results []bench.Result) {
@@ -94,47 +107,12 @@ func median(v []float64) float64 {
 	return (v[(n-1)/2] + v[n/2]) / 2
 }
 
-// flood measures latencies and shed shares under clients that all exceed their
-// limit.
-func (o Options) flood(ctx context.Context, all []*running) (results []bench.Result, err error) {
-	for _, r := range all {
-		before, err := r.child.CPU()
-		if err != nil {
-			return results, err
-		}
-		out, err := load.Open(ctx, load.OpenConfig{
-			Target: r.target, Rate: o.Rate, Duration: o.Duration,
-			Conns: o.Clients, Sources: load.Loopback(o.Clients),
-		})
-		if out != nil && out.Total() > 0 {
-			res := OpenResult(r.result("flood"), out)
-			if after, err := r.child.CPU(); err == nil {
-				micros := (after - before).Seconds() * 1e6 / float64(out.Total())
-				res.CPUMicros = &micros
-			}
-			exactly := o.exactlyDenied()
-			res.DeniedExactly = &exactly
-			results = append(results, res)
-		}
-		if err != nil {
-			return results, fmt.Errorf("%s: %w", r.server.Name, err)
-		}
-	}
-	return results, nil
-}
-
-// exactlyDenied is the share that one exact bucket per client would shed.
-func (o Options) exactlyDenied() float64 {
-	admitted := float64(o.Rule.Burst) + o.Rule.Rate.PerSecond()*o.Duration.Seconds()
-	return max(0, 1-admitted*float64(o.Clients)/(o.Rate*o.Duration.Seconds()))
-}
-
 // OpenResult adds the outcome of an open loop to a result.
 func OpenResult(res bench.Result, out *load.Outcome) bench.Result {
+	latencies(&res, out)
 	res.Requests = out.Total()
 	denied := float64(out.Denied()) / float64(out.Total())
 	res.Denied = &denied
-	res.LatencyMicros = percentiles(out.Latency)
 	var shed [][2]float64
 	for i, v := range out.Intervals {
 		if v.Answers > 0 { // at the middle of the interval
@@ -142,15 +120,20 @@ func OpenResult(res bench.Result, out *load.Outcome) bench.Result {
 			shed = append(shed, [2]float64{at, float64(v.Denied) / float64(v.Answers)})
 		}
 	}
+	res.Series["shed"] = shed
+	return res
+}
+
+// latencies adds those of an open loop to a result.
+func latencies(res *bench.Result, out *load.Outcome) {
+	res.LatencyMicros = percentiles(out.Latency)
 	res.Series = map[string][][2]float64{
-		"shed":                shed,
 		"latency_us":          distribution(out.Latency),
 		"latency_omission_us": distribution(out.Service),
 	}
 	if out.Failed > 0 || out.Unsent > 0 {
 		res.Error = fmt.Sprintf("%d requests failed (%v), %d could not be sent in time", out.Failed, out.Failure, out.Unsent)
 	}
-	return res
 }
 
 func percentiles(h *hdrhistogram.Histogram) map[string]float64 {

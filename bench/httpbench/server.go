@@ -108,6 +108,12 @@ func Command(spec string) (Server, error) {
 	return s, nil
 }
 
+// At is the server with its program at path, a file or a name to look up.
+func (s Server) At(path string) Server {
+	s.path = path
+	return s
+}
+
 // Find returns the path of the server's program.
 func (s Server) Find() (string, error) {
 	path, err := exec.LookPath(s.path)
@@ -116,11 +122,14 @@ func (s Server) Find() (string, error) {
 	}
 	// Debian keeps servers where users do not look.
 	for _, dir := range []string{"/usr/sbin", "/usr/local/sbin"} {
+		if strings.Contains(s.path, "/") {
+			break // it was not looked up
+		}
 		if path, err := exec.LookPath(filepath.Join(dir, s.path)); err == nil {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("bench: %s: no program %q on this machine: install it, or leave it out with --servers", s.Name, s.path)
+	return "", fmt.Errorf("bench: %s: no program %q on this machine: install it, say where it is, or leave it out with --server", s.Name, s.path)
 }
 
 var versionNumber = regexp.MustCompile(`\d+\.\d+[^\s,]*|\(devel\)`)

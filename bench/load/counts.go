@@ -46,7 +46,7 @@ func (c *Counts) Status(s int) int64 { return c.status[s] }
 func (c *Counts) Denied() int64 {
 	var n int64
 	for s := range c.status {
-		if denial(s) {
+		if Denial(s) {
 			n += c.status[s]
 		}
 	}
@@ -62,9 +62,9 @@ func (c *Counts) Allowed() int64 {
 	return n
 }
 
-// denial reports whether limiters deny with the status: 429 as they should, 503
+// Denial reports whether limiters deny with the status: 429 as they should, 503
 // as nginx does by default, 403 as auth_request wants it.
-func denial(status int) bool {
+func Denial(status int) bool {
 	switch status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusForbidden:
 		return true

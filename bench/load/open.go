@@ -27,6 +27,11 @@ type OpenConfig struct {
 	Conns int
 	// Sources are the addresses to connect from, in turn; none means any.
 	Sources []net.IP
+	// Judge, if not nil, is told of every request that was sent: by which
+	// connection, when it was sent and answered since the start, and the
+	// status, 0 without an answer. Calls for one connection come one after the
+	// other, those for several at the same time.
+	Judge func(conn int, sent, answered time.Duration, status int)
 }
 
 // Outcome is what an open loop measured. All times are in nanoseconds.
@@ -64,7 +69,10 @@ func newOutcome(d time.Duration) *Outcome {
 	return &Outcome{Latency: h(), Service: h(), Lag: h(), Intervals: make([]Interval, (d+Step-1)/Step)}
 }
 
-func (o *Outcome) merge(p *Outcome) {
+// Add joins the outcome of a load that began at the same time and lasted as
+// long.
+func (o *Outcome) Add(p *Outcome) {
+	o.Unsent += p.Unsent
 	o.Counts.merge(&p.Counts)
 	o.Latency.Merge(p.Latency)
 	o.Service.Merge(p.Service)
@@ -100,14 +108,14 @@ func Open(ctx context.Context, c OpenConfig) (*Outcome, error) {
 	defer closeAll(clients)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &schedule{start: time.Now(), gap: float64(time.Second) / c.Rate, n: int64(c.Rate * c.Duration.Seconds())}
+	s := &schedule{judge: c.Judge, start: time.Now(), gap: float64(time.Second) / c.Rate, n: int64(c.Rate * c.Duration.Seconds())}
 	s.end = s.start.Add(c.Duration + c.Target.timeout)
 	outcomes := make([]*Outcome, len(clients))
 	var wg sync.WaitGroup
 	for i, client := range clients {
 		outcomes[i] = newOutcome(c.Duration)
 		wg.Go(func() {
-			if err := client.follow(ctx, s, outcomes[i]); err != nil {
+			if err := client.follow(ctx, s, i, outcomes[i]); err != nil {
 				cancel(err)
 			}
 		})
@@ -115,7 +123,7 @@ func Open(ctx context.Context, c OpenConfig) (*Outcome, error) {
 	wg.Wait()
 	all := newOutcome(c.Duration)
 	for _, o := range outcomes {
-		all.merge(o)
+		all.Add(o)
 	}
 	all.Unsent = s.n - all.Total() - all.Failed
 	return all, context.Cause(ctx)
@@ -124,6 +132,7 @@ func Open(ctx context.Context, c OpenConfig) (*Outcome, error) {
 // schedule hands out the times at which requests are due. Safe for concurrent
 // use.
 type schedule struct {
+	judge      func(conn int, sent, answered time.Duration, status int)
 	start, end time.Time
 	gap        float64 // ns between requests
 	n          int64
@@ -139,7 +148,7 @@ func (s *schedule) take() (time.Duration, bool) {
 
 // follow sends requests until the schedule is done. It returns an error only
 // for nonsense.
-func (c *client) follow(ctx context.Context, s *schedule, o *Outcome) error {
+func (c *client) follow(ctx context.Context, s *schedule, conn int, o *Outcome) error {
 	for {
 		due, ok := s.take()
 		if !ok || !s.wait(ctx, due, o) {
@@ -152,6 +161,9 @@ func (c *client) follow(ctx context.Context, s *schedule, o *Outcome) error {
 			status, err = c.receive()
 		}
 		done := time.Now()
+		if s.judge != nil {
+			s.judge(conn, sent.Sub(s.start), done.Sub(s.start), status)
+		}
 		switch {
 		case errors.As(err, new(nonsense)):
 			return fmt.Errorf("bench: target %s: %w", c.target.addr, err)
@@ -163,7 +175,7 @@ func (c *client) follow(ctx context.Context, s *schedule, o *Outcome) error {
 			record(o.Service, done.Sub(sent))
 			at := &o.Intervals[due/Step]
 			at.Answers++
-			if denial(status) {
+			if Denial(status) {
 				at.Denied++
 			}
 		}

@@ -118,7 +118,7 @@ func (benchAll) Run(ctx context.Context, sys *system, b *benchCmd) error {
 		return err
 	}
 	parts := []benchPart{b.local(&benchLocal{Rounds: 5}), accuracy, memory, cluster}
-	servers, err := installed(sys)
+	servers, err := installed(sys, func(string) string { return "" })
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,8 @@ type benchHTTP struct {
 
 	Server   []string      `placeholder:"NAME" help:"Servers to start: fastlimit, nginx, haproxy. Default: those installed."`
 	Command  []string      `sep:"none" placeholder:"NAME=CMD" help:"Another server to start; {{.Addr}}, {{.PerSecond}} and {{.Burst}} in the command stand for address and rule."`
+	Nginx    string        `placeholder:"PATH" help:"Path of nginx. Default: looked up."`
+	HAProxy  string        `name:"haproxy" placeholder:"PATH" help:"Path of HAProxy. Default: looked up."`
 	Loop     string        `enum:"open,closed" default:"open" help:"Load on URL: open (at --rate, corrected for coordinated omission) or closed (as fast as it answers)."`
 	Rate     float64       `default:"10000" help:"Requests per second of an open loop."`
 	Duration time.Duration `default:"4s" help:"Of an open loop."`
@@ -57,7 +59,7 @@ func (c *benchHTTP) Run(ctx context.Context, sys *system, b *benchCmd) error {
 func (c *benchHTTP) servers(sys *system) ([]httpbench.Server, error) {
 	var all []httpbench.Server
 	for _, name := range c.Server {
-		s, err := namedServer(name)
+		s, err := namedServer(name, c.path(name))
 		if err != nil {
 			return nil, err
 		}
@@ -65,7 +67,7 @@ func (c *benchHTTP) servers(sys *system) ([]httpbench.Server, error) {
 	}
 	if len(c.Server) == 0 {
 		var err error
-		if all, err = installed(sys); err != nil {
+		if all, err = installed(sys, c.path); err != nil {
 			return nil, err
 		}
 	}
@@ -79,28 +81,40 @@ func (c *benchHTTP) servers(sys *system) ([]httpbench.Server, error) {
 	return all, nil
 }
 
-func namedServer(name string) (httpbench.Server, error) {
+// path is what the flags say of a server, "" if nothing.
+func (c *benchHTTP) path(name string) string {
+	return map[string]string{"nginx": c.Nginx, "haproxy": c.HAProxy}[name]
+}
+
+// namedServer is a server that is known by name, at a path if that is given.
+func namedServer(name, path string) (s httpbench.Server, err error) {
 	switch name {
 	case "fastlimit":
 		self, err := os.Executable()
 		return httpbench.Fastlimit(self), err
 	case "nginx":
-		return httpbench.Nginx(), nil
+		s = httpbench.Nginx()
 	case "haproxy":
-		return httpbench.HAProxy(), nil
+		s = httpbench.HAProxy()
+	default:
+		return s, usageError{fmt.Errorf("--server %q: want fastlimit, nginx or haproxy, or --command for another", name)}
 	}
-	return httpbench.Server{}, usageError{fmt.Errorf("--server %q: want fastlimit, nginx or haproxy, or --command for another", name)}
+	if path != "" {
+		s = s.At(path)
+	}
+	return s, nil
 }
 
-// installed are the servers that this machine has.
-func installed(sys *system) ([]httpbench.Server, error) {
+// installed are the servers that this machine has, and those whose path is
+// given.
+func installed(sys *system, path func(name string) string) ([]httpbench.Server, error) {
 	var all []httpbench.Server
 	for _, name := range []string{"fastlimit", "nginx", "haproxy"} {
-		s, err := namedServer(name)
+		s, err := namedServer(name, path(name))
 		if err != nil {
 			return nil, err
 		}
-		if _, err := s.Find(); err != nil {
+		if _, err := s.Find(); err != nil && path(name) == "" {
 			fmt.Fprintf(sys.stderr, "left out: %v\n", err)
 			continue
 		}

@@ -1,0 +1,110 @@
+package httpbench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bench/load"
+)
+
+const (
+	// bystanders is how many of the flood's clients, one for so many that
+	// flood, use half their limit: those whom a limiter must not hurt.
+	bystanders    = 4
+	bystanderLoad = 0.5
+)
+
+// flood measures latencies, shed shares and the mistakes of each server, under
+// clients that exceed their limit among some that do not.
+func (o Options) flood(ctx context.Context, all []*running) (results []bench.Result, err error) {
+	for _, r := range all {
+		before, err := r.child.CPU()
+		if err != nil {
+			return results, err
+		}
+		out, verdict, err := o.attack(ctx, r.target)
+		if out != nil && out.Total() > 0 {
+			res := OpenResult(r.result("flood"), out)
+			if after, err := r.child.CPU(); err == nil {
+				micros := (after - before).Seconds() * 1e6 / float64(out.Total())
+				res.CPUMicros = &micros
+			}
+			exactly := float64(verdict.DeniedExactly) / float64(max(1, verdict.Requests))
+			res.DeniedExactly = &exactly
+			res.FalseDenials, res.ConformingDenied, res.Excess = &verdict.FalseDenials, &verdict.ConformingDenied, &verdict.Excess
+			results = append(results, res)
+		}
+		if err != nil {
+			return results, fmt.Errorf("%s: %w", r.server.Name, err)
+		}
+	}
+	return results, nil
+}
+
+// attack sends the flood and judges every answer. The decision was made at some
+// time between request and answer, of which the server gets the benefit.
+func (o Options) attack(ctx context.Context, target load.Target) (*load.Outcome, bench.Verdict, error) {
+	innocent := (o.Clients + bystanders - 1) / bystanders
+	sources := load.Loopback(o.Clients + innocent)
+	loads := []load.OpenConfig{
+		{Rate: o.Rate, Conns: o.Clients, Sources: sources[:o.Clients]},
+	}
+	if rate := bystanderLoad * o.Rule.Rate.PerSecond() * float64(innocent); rate*o.Duration.Seconds() >= 1 {
+		loads = append(loads, load.OpenConfig{Rate: rate, Conns: innocent, Sources: sources[o.Clients:]})
+	}
+	outcomes, verdicts, errs := make([]*load.Outcome, len(loads)), make([]bench.Verdict, len(loads)), make([]error, len(loads))
+	var wg sync.WaitGroup
+	for i, c := range loads {
+		c.Target, c.Duration = target, o.Duration
+		judges, err := newJudges(o.Rule, c.Conns)
+		if err != nil {
+			return nil, bench.Verdict{}, err
+		}
+		c.Judge = judges.judge
+		wg.Go(func() {
+			outcomes[i], errs[i] = load.Open(ctx, c)
+			verdicts[i] = judges.verdict()
+		})
+	}
+	wg.Wait()
+	for i := 1; i < len(loads); i++ {
+		if outcomes[0] != nil && outcomes[i] != nil {
+			outcomes[0].Add(outcomes[i])
+		}
+		verdicts[0].Add(verdicts[i])
+	}
+	return outcomes[0], verdicts[0], errors.Join(errs...)
+}
+
+// judges are one oracle for each client, since clients answer at the same time.
+type judges []*bench.Oracle
+
+func newJudges(rule bench.Rule, clients int) (judges, error) {
+	all := make(judges, clients)
+	var err error
+	for i := range all {
+		if all[i], err = bench.NewOracle(rule, 1, 1<<32); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func (j judges) judge(client int, sent, answered time.Duration, status int) {
+	if status == 0 {
+		j[client].Lose(0, answered)
+		return
+	}
+	j[client].JudgeWithin(0, sent, answered, !load.Denial(status))
+}
+
+func (j judges) verdict() (v bench.Verdict) {
+	for _, o := range j {
+		v.Add(o.Verdict())
+	}
+	return v
+}
