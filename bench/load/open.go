@@ -7,7 +7,6 @@ import (
 	"math"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -108,8 +107,16 @@ func Open(ctx context.Context, c OpenConfig) (*Outcome, error) {
 	defer closeAll(clients)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &schedule{judge: c.Judge, start: time.Now(), gap: float64(time.Second) / c.Rate, n: int64(c.Rate * c.Duration.Seconds())}
-	s.end = s.start.Add(c.Duration + c.Target.timeout)
+	timer, err := newAlarm()
+	if err != nil {
+		return nil, err
+	}
+	defer timer.close()
+	sleep := timer.sleep
+	if c.Target.sleep != nil {
+		sleep = c.Target.sleep
+	}
+	s := newSchedule(c, sleep)
 	outcomes := make([]*Outcome, len(clients))
 	var wg sync.WaitGroup
 	for i, client := range clients {
@@ -120,7 +127,14 @@ func Open(ctx context.Context, c OpenConfig) (*Outcome, error) {
 			}
 		})
 	}
+	pacing, stopPacing := context.WithCancel(ctx)
+	defer stopPacing()
+	defer context.AfterFunc(pacing, timer.stop)()
+	var pacer sync.WaitGroup
+	pacer.Go(func() { s.pace(pacing) })
 	wg.Wait()
+	stopPacing()
+	pacer.Wait()
 	all := newOutcome(c.Duration)
 	for _, o := range outcomes {
 		all.Add(o)
@@ -129,40 +143,62 @@ func Open(ctx context.Context, c OpenConfig) (*Outcome, error) {
 	return all, context.Cause(ctx)
 }
 
-// schedule hands out the times at which requests are due. Safe for concurrent
-// use.
+// schedule tells when requests are due.
 type schedule struct {
 	judge      func(conn int, sent, answered time.Duration, status int)
+	sleep      func(time.Duration)
 	start, end time.Time
 	gap        float64 // ns between requests
 	n          int64
-	next       atomic.Int64
+	due        chan time.Duration // since start; closed after the last
 }
 
-// take returns when the next request is due, since the start; false when there
-// is none left.
-func (s *schedule) take() (time.Duration, bool) {
-	i := s.next.Add(1) - 1
-	return time.Duration(float64(i) * s.gap), i < s.n
+func newSchedule(c OpenConfig, sleep func(time.Duration)) *schedule {
+	s := &schedule{
+		judge: c.Judge, sleep: sleep, start: time.Now(), gap: float64(time.Second) / c.Rate,
+		n: int64(c.Rate * c.Duration.Seconds()), due: make(chan time.Duration),
+	}
+	s.end = s.start.Add(c.Duration + c.Target.timeout)
+	return s
+}
+
+// pace hands every request to a free connection when it is due, or when one gets
+// free.
+func (s *schedule) pace(ctx context.Context) {
+	defer close(s.due)
+	for i := range s.n {
+		due := time.Duration(float64(i) * s.gap)
+		for ahead := due - time.Since(s.start); ahead > 0 && ctx.Err() == nil; ahead = due - time.Since(s.start) {
+			s.sleep(ahead)
+		}
+		select {
+		case s.due <- due:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // follow sends requests until the schedule is done. It returns an error only
 // for nonsense.
 func (c *client) follow(ctx context.Context, s *schedule, conn int, o *Outcome) error {
-	for {
-		due, ok := s.take()
-		if !ok || !s.wait(ctx, due, o) {
+	free := time.Now()
+	for due := range s.due {
+		sent := time.Now()
+		if free.Sub(s.start) <= due { // else the connection was busy when it was due
+			record(o.Lag, sent.Sub(s.start)-due)
+		}
+		if ctx.Err() != nil || sent.After(s.end) {
 			return nil
 		}
-		sent := time.Now()
 		err := c.send(ctx)
 		var status int
 		if err == nil {
 			status, err = c.receive()
 		}
-		done := time.Now()
+		free = time.Now()
 		if s.judge != nil {
-			s.judge(conn, sent.Sub(s.start), done.Sub(s.start), status)
+			s.judge(conn, sent.Sub(s.start), free.Sub(s.start), status)
 		}
 		switch {
 		case errors.As(err, new(nonsense)):
@@ -171,8 +207,8 @@ func (c *client) follow(ctx context.Context, s *schedule, conn int, o *Outcome) 
 			o.failed(err)
 		default:
 			o.answered(status)
-			record(o.Latency, done.Sub(s.start)-due)
-			record(o.Service, done.Sub(sent))
+			record(o.Latency, free.Sub(s.start)-due)
+			record(o.Service, free.Sub(sent))
 			at := &o.Intervals[due/Step]
 			at.Answers++
 			if Denial(status) {
@@ -180,24 +216,7 @@ func (c *client) follow(ctx context.Context, s *schedule, conn int, o *Outcome) 
 			}
 		}
 	}
-}
-
-// wait sleeps until a request is due. It returns false if it is not to be sent.
-func (s *schedule) wait(ctx context.Context, due time.Duration, o *Outcome) bool {
-	now := time.Now()
-	ahead := due - now.Sub(s.start)
-	if ahead <= 0 { // the connection was busy when it was due
-		return ctx.Err() == nil && now.Before(s.end)
-	}
-	timer := time.NewTimer(ahead)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		record(o.Lag, time.Since(s.start)-due)
-		return true
-	}
+	return nil
 }
 
 // record notes a time; one beyond the histogram as its highest.

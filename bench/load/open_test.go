@@ -61,7 +61,7 @@ func (f *fakeServer) target(t testing.TB) Target {
 	if err != nil {
 		t.Fatal(err)
 	}
-	target.dial = f.dial
+	target.dial, target.sleep = f.dial, time.Sleep
 	return target
 }
 

@@ -21,8 +21,9 @@ type Target struct {
 	request []byte
 	timeout time.Duration
 
-	// dial replaces the network in tests.
-	dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// dial and sleep replace the network and the timer in tests.
+	dial  func(ctx context.Context, network, addr string) (net.Conn, error)
+	sleep func(time.Duration)
 }
 
 // NewTarget parses an http URL. A connection is given up when an answer takes

@@ -97,6 +97,14 @@ func used(results []bench.Result) []column {
 	return all
 }
 
+// note is what a result says in words.
+func note(r *bench.Result) string {
+	if r.Verdict != "" && r.Error != "" {
+		return r.Verdict + "; " + r.Error
+	}
+	return r.Verdict + r.Error
+}
+
 func (c column) heading() string {
 	if c.unit == "" {
 		return c.name

@@ -89,9 +89,9 @@ type (
 		Rows     []row
 	}
 	row struct {
-		Limiter, Error string
-		Ours           bool
-		Cells          []cell
+		Limiter, Note string
+		Ours          bool
+		Cells         []cell
 	}
 	cell struct {
 		Text string
@@ -135,7 +135,7 @@ func tables(g *group) []table {
 			t.Head = append(t.Head, c.heading())
 		}
 		for i := range in {
-			r := row{Limiter: in[i].Limiter, Error: in[i].Error, Ours: strings.HasPrefix(in[i].Limiter, "fastlimit")}
+			r := row{Limiter: in[i].Limiter, Note: note(&in[i]), Ours: strings.HasPrefix(in[i].Limiter, "fastlimit")}
 			for _, c := range cols {
 				r.Cells = append(r.Cells, cell{c.text(&in[i]), c.best(&in[i], in)})
 			}

@@ -37,8 +37,8 @@ func (g *group) text(w io.Writer) error {
 		for _, c := range cols {
 			cells = append(cells, c.text(r))
 		}
-		if r.Error != "" {
-			cells = append(cells, r.Error)
+		if n := note(r); n != "" {
+			cells = append(cells, n)
 		}
 		fmt.Fprintln(tw, strings.Join(cells, "\t"))
 	}
