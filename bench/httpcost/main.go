@@ -140,16 +140,16 @@ func (c costs) verdict() string {
 
 func (c costs) results(answer string) []bench.Result {
 	_, fast, bare := c.columns()
-	one := func(limiter string, v []float64, setup string) bench.Result {
+	one := func(limiter string, v []float64, setup, verdict string) bench.Result {
 		micros := quantile(v, 0.5)
 		return bench.Result{
 			Group: "http", Workload: "CPU beside bare fasthttp: " + answer, Limiter: limiter,
-			Setup: setup, Cores: 1, CPUMicros: &micros,
+			Setup: setup, Cores: 1, CPUMicros: &micros, Verdict: verdict,
 		}
 	}
 	return []bench.Result{
-		one("fastlimit", fast, answer+": "+c.verdict()),
-		one("bare fasthttp", bare, "the same answer by a handler that decides nothing, same settings of fasthttp"),
+		one("fastlimit", fast, "fastlimit serve, defaults", c.verdict()),
+		one("bare fasthttp", bare, "the same answer by a handler that decides nothing, same settings of fasthttp", ""),
 	}
 }
 

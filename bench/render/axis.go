@@ -2,6 +2,7 @@ package render
 
 import (
 	"math"
+	"strings"
 )
 
 // axis maps values to positions from 0 to 1.
@@ -52,6 +53,14 @@ func (a *axis) shows(v float64) bool {
 
 const maxTicks = 6
 
+func tickText(v float64) string {
+	text := si(v)
+	if strings.Contains(text, ".") && !strings.Contains(text, " ") {
+		return strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	}
+	return text
+}
+
 func (a *axis) fitLinear(lo, hi float64) {
 	if hi <= lo {
 		hi = lo + 1
@@ -66,7 +75,7 @@ func (a *axis) fitLinear(lo, hi float64) {
 	a.lo, a.hi = math.Floor(lo/step)*step, math.Ceil(hi/step-1e-9)*step
 	for i := 0; a.lo+float64(i)*step <= a.hi+step/2; i++ {
 		v := math.Round((a.lo+float64(i)*step)/step) * step
-		a.ticks = append(a.ticks, tick{v, si(v)})
+		a.ticks = append(a.ticks, tick{v, tickText(v)})
 	}
 }
 
@@ -100,6 +109,6 @@ func (a *axis) fitLog(lo, hi float64) {
 		// The logarithm of 20 does not come back as 20.
 		e := math.Floor(at[i] + slack)
 		v := math.Round(math.Pow(10, at[i]-e)) * math.Pow(10, e)
-		a.ticks = append(a.ticks, tick{at[i], si(v)})
+		a.ticks = append(a.ticks, tick{at[i], tickText(v)})
 	}
 }

@@ -2,6 +2,7 @@ package render
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/fastlimit/fastlimit/bench"
@@ -71,6 +72,10 @@ func perCore(workload string, results []bench.Result, colors *colors) *chart {
 		return c
 	}
 	slices.Sort(cores)
+	if cores[0] == cores[len(cores)-1] { // nothing to compare
+		c.series = nil
+		return c
+	}
 	c.x = axis{label: "cores", lo: float64(cores[0]) - 0.5, hi: float64(cores[len(cores)-1]) + 0.5}
 	for _, n := range slices.Compact(cores) {
 		c.x.ticks = append(c.x.ticks, tick{float64(n), count(float64(n))})
@@ -131,20 +136,31 @@ func shed(workload string, results []bench.Result, colors *colors) *chart {
 	return c
 }
 
-// errorByMemory is what a limiter gets wrong against what it takes to hold.
+// errorByMemory is what a limiter gets wrong against what it takes to hold, in
+// the largest flood.
 func errorByMemory(results []bench.Result, colors *colors) *chart {
+	most := int64(0)
+	for i := range results {
+		if results[i].HitterAdmitted != nil {
+			most = max(most, results[i].Keys)
+		}
+	}
 	c := &chart{
-		Title:   "Error against memory",
-		Note:    "A heavy client hidden in a flood of others: what was admitted to it, to what its limit admits. 1 is right; a limiter that forgets it admits more. Left is less memory.",
+		Title:   fmt.Sprintf("Error against memory: %s clients, each seen once", si(float64(most))),
+		Note:    "A heavy client hidden among them, steady or in pulses, whichever was worse: what was admitted to it, to what its limit admits. 1 is right; a limiter that forgets it admits more. Left is less memory.",
 		x:       axis{label: "resident memory, MiB", log: true},
 		y:       axis{label: "admitted, × its limit", log: true},
 		scatter: true,
 	}
 	c.series = collect(results, colors, 1, func(r *bench.Result) [][2]float64 {
-		if r.HitterAdmitted == nil || r.RSSBytes == nil {
+		if r.HitterAdmitted == nil || r.RSSBytes == nil || r.Keys != most {
 			return nil
 		}
 		return [][2]float64{{float64(*r.RSSBytes) / (1 << 20), *r.HitterAdmitted}}
 	})
+	for i := range c.series {
+		worst := slices.MaxFunc(c.series[i].points, func(a, b [2]float64) int { return cmp.Compare(a[1], b[1]) })
+		c.series[i].points = [][2]float64{worst}
+	}
 	return c
 }

@@ -37,14 +37,14 @@ var columns = []column{
 		}
 		return float64(*r.FalseDenials), true
 	}, si, -1},
-	{"of conforming clients", "requests", func(r *bench.Result) (float64, bool) {
+	{"denials of conforming clients", "requests", func(r *bench.Result) (float64, bool) {
 		if r.ConformingDenied == nil {
 			return 0, false
 		}
 		return float64(*r.ConformingDenied), true
 	}, si, -1},
 	{"excess", "requests", float(func(r *bench.Result) *float64 { return r.Excess }), short, -1},
-	{"hitter admitted", "× its limit", float(func(r *bench.Result) *float64 { return r.HitterAdmitted }), short, -1},
+	{"hitter admitted", "× its limit", float(func(r *bench.Result) *float64 { return r.HitterAdmitted }), short, 0}, // less than 1 is as wrong as more
 	{"denied", "%", float(func(r *bench.Result) *float64 { return r.Denied }), percent, 0},
 	{"exact bucket denies", "%", float(func(r *bench.Result) *float64 { return r.DeniedExactly }), percent, 0},
 	{"checked exactly", "%", float(func(r *bench.Result) *float64 { return r.Escalated }), percent, 0},

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	_ "embed"
 	"html/template"
 	"io"
@@ -22,9 +23,8 @@ var pageTemplate = template.Must(template.New("page").Parse(pageSource))
 func HTML(w io.Writer, reports ...bench.Report) error {
 	results := Merge(reports...)
 	var p page
-	for i := range reports {
-		p.Environments = append(p.Environments, newEnvironment(&reports[i].Environment))
-	}
+	p.Environments = environments(reports)
+	p.Summary = summary(results)
 	var colors colors
 	for i := range results { // in the order of the tables, fastlimit first
 		if strings.HasPrefix(results[i].Limiter, "fastlimit") {
@@ -69,15 +69,16 @@ func Merge(reports ...bench.Report) []bench.Result {
 type (
 	page struct {
 		Environments []environment
+		Summary      []comparison
 		Sections     []section
 		Setups       []setup
 	}
 	environment struct {
 		bench.Environment
-		When     string
-		Flags    string
+		Runs     []run
 		Versions []string
 	}
+	run     struct{ When, Flags string }
 	section struct {
 		Name, Title, Text string
 		Charts            []*chart
@@ -85,6 +86,7 @@ type (
 	}
 	table struct {
 		Workload string
+		Notes    bool // any row has one
 		Head     []string
 		Rows     []row
 	}
@@ -115,13 +117,29 @@ func title(group string) string {
 	return group
 }
 
-func newEnvironment(e *bench.Environment) environment {
-	v := environment{Environment: *e, When: e.Date.UTC().Format(time.RFC1123), Flags: strings.Join(e.Flags, " ")}
-	v.Commit = orUnknown(e.Commit)
-	for _, name := range slices.Sorted(maps.Keys(e.Versions)) {
-		v.Versions = append(v.Versions, name+" "+e.Versions[name])
+// environments are the machines and commits that reports come from, each with
+// its runs.
+func environments(reports []bench.Report) (all []environment) {
+	for i := range reports {
+		e := reports[i].Environment
+		e.Commit = orUnknown(e.Commit)
+		same := func(o environment) bool {
+			return o.CPU == e.CPU && o.Cores == e.Cores && o.Kernel == e.Kernel && o.Go == e.Go && o.Commit == e.Commit
+		}
+		at := slices.IndexFunc(all, same)
+		if at < 0 {
+			all = append(all, environment{Environment: e})
+			at = len(all) - 1
+		}
+		v := &all[at]
+		v.Runs = append(v.Runs, run{e.Date.UTC().Format(time.DateTime) + " UTC", strings.Join(e.Flags, " ")})
+		for _, name := range slices.Sorted(maps.Keys(e.Versions)) {
+			v.Versions = append(v.Versions, name+" "+e.Versions[name])
+		}
+		slices.Sort(v.Versions)
+		v.Versions = slices.Compact(v.Versions)
 	}
-	return v
+	return all
 }
 
 // tables has one table for each workload.
@@ -129,6 +147,9 @@ func tables(g *group) []table {
 	var all []table
 	for _, w := range workloads(g.results) {
 		in := slices.DeleteFunc(slices.Clone(g.results), func(r bench.Result) bool { return r.Workload != w })
+		slices.SortStableFunc(in, func(a, b bench.Result) int {
+			return cmp.Or(cmp.Compare(a.Cores, b.Cores), cmp.Compare(a.Keys, b.Keys))
+		})
 		cols := used(in)
 		t := table{Workload: w}
 		for _, c := range cols {
@@ -139,6 +160,7 @@ func tables(g *group) []table {
 			for _, c := range cols {
 				r.Cells = append(r.Cells, cell{c.text(&in[i]), c.best(&in[i], in)})
 			}
+			t.Notes = t.Notes || r.Note != ""
 			t.Rows = append(t.Rows, r)
 		}
 		all = append(all, t)
