@@ -20,6 +20,7 @@ build: ## Build ./fastlimit
 test: system-test ## Vet and run all tests (under 3 minutes)
 	$(GO) vet ./...
 	$(GO) test ./...
+	cd bench/peers && $(GO) vet ./... && $(GO) test ./...
 
 race: system-race system-test ## Run the short tests under the race detector
 	$(GO) test -race -short ./...
@@ -64,7 +65,7 @@ $(LINT):
 # What the tests need beside Go: installed where that is possible without
 # asking, else asked for.
 system-test:
-	@./.ci/need redis-server:redis-server
+	@./.ci/need redis-server:redis-server nginx:nginx-light haproxy:haproxy
 
 system-race:
 	@./.ci/need gcc:gcc gcc:libc6-dev

@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"os"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -15,9 +16,21 @@ import (
 func CurrentEnvironment(flags []string) Environment {
 	return Environment{
 		CPU: cpuModel(), Cores: runtime.NumCPU(), Kernel: kernel(), Go: runtime.Version(),
-		Commit: commit(), Date: time.Now().UTC().Truncate(time.Second), Flags: flags,
+		Commit: commit(), Date: time.Now().UTC().Truncate(time.Second), Flags: withoutPasswords(flags),
 		Versions: moduleVersions(),
 	}
+}
+
+var userInfo = regexp.MustCompile(`://[^/@\s]*@`)
+
+// withoutPasswords hides who logs in to the URLs of flags: reports are shown
+// around.
+func withoutPasswords(flags []string) []string {
+	all := make([]string, len(flags))
+	for i, f := range flags {
+		all[i] = userInfo.ReplaceAllString(f, "://…@")
+	}
+	return all
 }
 
 func cpuModel() string {

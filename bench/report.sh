@@ -7,7 +7,7 @@
 # For a try: KEYS=1e5 ROUNDS=1 PAIRS=5 REQUESTS=20000 DURATION=2s RESULTS=/tmp make bench-report
 set -eu
 cd "$(dirname "$0")/.."
-PATH=$PATH:/usr/sbin
+PATH=$PATH:${SBIN:-/usr/sbin}
 
 port=${REDIS_PORT:-16379}
 work=.tmp/bench

@@ -30,7 +30,7 @@ func Contender(url string) bench.Contender {
 				KeyPrefix: fmt.Sprintf("bench:%x:", rand.Uint64()), // nobody's buckets are left over
 			})
 			if err != nil {
-				return nil, fmt.Errorf("bench: redis on %s: %w", url, err)
+				return nil, fmt.Errorf("bench: %w", err) // without the URL: it may hold a password
 			}
 			_, rule, err := limiter(store, fastlimit.DefaultStoreTimeout, fastlimit.RuleConfig{Rate: r.Rate, Burst: r.Burst})
 			if err != nil {

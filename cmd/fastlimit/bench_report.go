@@ -127,7 +127,11 @@ func pending(path string) (*os.File, error) {
 	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: is not a regular file; name one, or a new one", path)
 	}
-	return os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be written: %w", path, errors.Unwrap(err))
+	}
+	return f, nil
 }
 
 func (f *benchFiles) discard() {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -71,6 +73,11 @@ func TestBenchRefuses(t *testing.T) {
 		{[]string{"bench", "cluster", "--max-bytes", "100"}, exitUsage, "MaxBytes 100"},
 		{[]string{"bench", "http", "http://127.0.0.1:1/"}, exitFailure, "127.0.0.1:1"},
 		{[]string{"bench", "http", nonsense.URL}, exitFailure, "404"},
+		{[]string{"bench", "http", "http://" + banner(t)}, exitFailure, "220 mail"},
+		{[]string{"bench", "http", "--nginx", "/nope"}, exitFailure, `"/nope"`},
+		{[]string{"bench", "http", "--server", "haproxy", "--haproxy", "./nope"}, exitFailure, `"./nope"`},
+		{[]string{"bench", "accuracy", "--redis", "redis://127.0.0.1:1/0"}, exitFailure, "127.0.0.1:1"},
+		{[]string{"bench", "memory", "--cap=-1"}, exitUsage, "--cap -1"},
 		{[]string{"bench", "http", "--server", "apache"}, exitUsage, "apache"},
 		{[]string{"bench", "http", "--server", "fastlimit", "--command", "x=no-such-limiter {{.Addr}}"}, exitFailure, "no-such-limiter"},
 		{[]string{"bench", "http", "--rate=0"}, exitUsage, "rate 0"},
@@ -87,6 +94,28 @@ func TestBenchRefuses(t *testing.T) {
 			t.Errorf("%v: exit %d after %v, stdout %q, stderr %q: want %d and %q", c.args, code, time.Since(start), stdout, stderr, c.code, c.want)
 		}
 	}
+}
+
+// banner listens and answers what is not HTTP.
+func banner(t *testing.T) (addr string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Read(make([]byte, 1))
+			_, _ = io.WriteString(conn, "220 mail.example ready for whatever you have to say\r\n\r\n")
+			conn.Close()
+		}
+	}()
+	return ln.Addr().String()
 }
 
 // Ctrl-C keeps what was measured.

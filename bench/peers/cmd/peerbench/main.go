@@ -11,8 +11,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -20,6 +22,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bench"
 	"github.com/fastlimit/fastlimit/bench/peers"
 	"github.com/fastlimit/fastlimit/bench/redisbench"
@@ -53,10 +56,10 @@ func main() {
 	defer stop()
 	report := bench.Report{Environment: bench.CurrentEnvironment(os.Args[1:])}
 	err := measure(ctx, f, all, &report)
-	out := json.NewEncoder(os.Stdout)
-	out.SetIndent("", "  ")
-	if encodeErr := out.Encode(report); err == nil {
-		err = encodeErr
+	if len(report.Results) > 0 {
+		out := json.NewEncoder(os.Stdout)
+		out.SetIndent("", "  ")
+		err = errors.Join(err, out.Encode(report))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "peerbench:", err)
@@ -109,6 +112,9 @@ func measure(ctx context.Context, f flags, all []bench.Contender, report *bench.
 			return fmt.Errorf("-groups %q: want local, accuracy and memory, separated by commas", f.groups)
 		}
 	}
+	if err := reachable(all); err != nil {
+		return err
+	}
 	for _, g := range groups {
 		results, err := runs[g]()
 		report.Results = append(report.Results, results...)
@@ -119,11 +125,34 @@ func measure(ctx context.Context, f flags, all []bench.Contender, report *bench.
 	return nil
 }
 
+// reachable reports whether the servers answer that some limiters need.
+func reachable(all []bench.Contender) error {
+	for _, c := range all {
+		if !c.Remote {
+			continue
+		}
+		l, err := c.New(bench.Rule{Rate: fastlimit.Rate{N: 1, Per: time.Second}, Burst: 1})
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
+		}
+		if closer, ok := l.(io.Closer); ok {
+			if err := closer.Close(); err != nil {
+				return fmt.Errorf("%s: %w", c.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
 func without(all []bench.Contender, names ...string) []bench.Contender {
 	return slices.DeleteFunc(slices.Clone(all), func(c bench.Contender) bool { return slices.Contains(names, c.Name) })
 }
 
 func options(f flags, all []bench.Contender) bench.Options {
+	st, err := os.Stderr.Stat()
+	if err != nil || st.Mode()&os.ModeCharDevice == 0 {
+		return bench.Options{Contenders: all, Seed: f.seed} // nobody looks on
+	}
 	return bench.Options{Contenders: all, Seed: f.seed, Progress: func(done, total int, what string) {
 		fmt.Fprintf(os.Stderr, "\r\x1b[K%d/%d %s", done, total, what)
 		if done == total {

@@ -69,10 +69,31 @@ func TestMeasureRefuses(t *testing.T) {
 	t.Parallel()
 	for _, f := range []flags{
 		{groups: "local,http", keys: "1e6"}, {groups: "memory", keys: "x"}, {groups: "local", keys: "1e6", only: "nobody"},
+		{groups: "memory", keys: "1e4", redis: "redis://127.0.0.1:1/0?dial_timeout=100ms&max_retries=-1"},
 	} {
 		var report bench.Report
 		if err := measure(context.Background(), f, contenders(f), &report); err == nil || len(report.Results) > 0 {
 			t.Errorf("%+v: error %v, %d results", f, err, len(report.Results))
 		}
+	}
+}
+
+// TestMeasureInterrupted: what was measured by then is kept.
+func TestMeasureInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	f := flags{groups: "memory", keys: "1e4", only: "fastlimit"}
+	time.AfterFunc(time.Second, cancel)
+	var report bench.Report
+	for range 1000 { // far more than there is time for
+		if err := measure(ctx, f, contenders(f), &report); err != nil {
+			if ctx.Err() == nil {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	if ctx.Err() == nil || len(report.Results) == 0 {
+		t.Errorf("%d results, %v", len(report.Results), ctx.Err())
 	}
 }
