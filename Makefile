@@ -29,8 +29,10 @@ lint: $(LINT) ## Run the linters and check formatting and go.mod
 	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo 'gofmt: run "make fix"' >&2; exit 1; }
 	$(GO) vet ./...
 	$(GO) mod tidy -diff
+	cd bench/peers && $(GO) mod tidy -diff
 	$(GO) mod verify
 	$(LINT) run ./...
+	cd bench/peers && $(LINT) run ./...
 
 fuzz: ## Run every fuzz target for FUZZTIME (10s)
 	@set -e; \
@@ -51,6 +53,7 @@ fix: $(LINT) ## Format, and fix what the linters can fix
 	$(LINT) run --fix ./... || true
 	$(LINT) fmt ./...
 	$(GO) mod tidy
+	cd bench/peers && $(GO) mod tidy
 
 clean: ## Remove what was built, tools included
 	rm -rf .tmp bin fastlimit

@@ -2,6 +2,7 @@ package peers
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"sync/atomic"
 	"time"
@@ -26,8 +27,7 @@ func RedisRate(url string) bench.Contender {
 			}
 			client := redis.NewClient(options)
 			if err := client.FlushDB(context.Background()).Err(); err != nil {
-				client.Close()
-				return nil, err
+				return nil, errors.Join(err, client.Close())
 			}
 			return &redisRate{client: client, limiter: redis_rate.NewLimiter(client), limit: redis_rate.Limit{
 				Rate: int(r.Rate.N), Burst: int(r.Burst), Period: r.Rate.Per,

@@ -52,6 +52,13 @@ func main() {
 
 	all := contenders(f)
 	bench.RunChild(all...)
+	if err := run(f, all); err != nil {
+		fmt.Fprintln(os.Stderr, "peerbench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(f flags, all []bench.Contender) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	report := bench.Report{Environment: bench.CurrentEnvironment(os.Args[1:])}
@@ -61,10 +68,7 @@ func main() {
 		out.SetIndent("", "  ")
 		err = errors.Join(err, out.Encode(report))
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "peerbench:", err)
-		os.Exit(1)
-	}
+	return err
 }
 
 func contenders(f flags) []bench.Contender {

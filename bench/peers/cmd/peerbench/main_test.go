@@ -68,7 +68,9 @@ func TestMeasure(t *testing.T) {
 func TestMeasureRefuses(t *testing.T) {
 	t.Parallel()
 	for _, f := range []flags{
-		{groups: "local,http", keys: "1e6"}, {groups: "memory", keys: "x"}, {groups: "local", keys: "1e6", only: "nobody"},
+		{groups: "local,http", keys: "1e6"},
+		{groups: "memory", keys: "x"},
+		{groups: "local", keys: "1e6", only: "nobody"},
 		{groups: "memory", keys: "1e4", redis: "redis://127.0.0.1:1/0?dial_timeout=100ms&max_retries=-1"},
 	} {
 		var report bench.Report
