@@ -15,11 +15,11 @@
 // the peer's sketch at once, and never again: a report makes a suspect, it
 // never denies.
 //
-// A tick's packets have a ceiling in bytes. Three quarters go to the slots
-// that grew most since they were last told, the rest to all live slots in turn.
-// The turn repairs what was lost and tells those who joined; with few clients
-// it comes around in every tick. A name goes along when its client is new in
-// the slot, and with the turn.
+// A tick's packets have a ceiling in bytes. A quarter goes to all live slots in
+// turn, the next to those that grew most since they were last told, and what is
+// left to the turn again. The turn repairs what was lost and tells those who
+// joined; with few clients it comes around in every tick. A name goes along
+// when its client is new in the slot, and with the turn.
 //
 // # Whom to believe
 //

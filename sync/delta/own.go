@@ -26,26 +26,16 @@ type ownSlot struct {
 	marks      marks
 	markGen    uint64 // the generation that marks are of
 
-	// As of the scan of the last Tick.
-	waiting uint64 // units that were not told yet
-	size    uint8  // of the entry without name, bounded above; 0: no client
-	nameLen uint8
-	picked  uint8 // whether it goes along, and its name too
+	waiting uint64 // units that are not told yet, as of the last scan
+	live    bool   // as of the last scan
 }
 
-const (
-	notPicked uint8 = iota
-	picked
-	pickedNamed
-)
-
 // scan notes what s has to tell.
-func (o *ownSlot) scan(i int, s *sketch.Slot) {
-	o.picked, o.size, o.waiting = notPicked, 0, 0
+func (o *ownSlot) scan(s *sketch.Slot) {
+	o.live, o.waiting = s.Live, 0
 	if !s.Live {
 		return
 	}
-	o.size, o.nameLen = uint8(entrySize(i, s)), s.NameLen
 	o.waiting = s.Count
 	if s.Gen == o.gen {
 		o.waiting -= min(s.Count, o.count)
@@ -78,22 +68,19 @@ func (r *rule) scan(index int, p *picks, mark bool) {
 	for i := range r.own {
 		r.heavy.Read(i, &s)
 		o := &r.own[i]
-		o.scan(i, &s)
+		o.scan(&s)
 		if mark {
 			o.roll(&s)
 		}
-		if o.size == 0 {
-			continue
+		if o.live {
+			r.live++
 		}
-		r.live++
-		if o.waiting == 0 {
-			continue
+		if o.waiting > 0 {
+			p.offer(pick{
+				growth: o.waiting, rule: uint16(index), slot: uint32(i),
+				size: uint16(entrySize(i, &s, s.Gen != o.gen)),
+			})
 		}
-		k := pick{growth: o.waiting, rule: uint16(index), slot: uint32(i), size: uint16(o.size)}
-		if s.Gen != o.gen {
-			k.size, k.named = k.size+uint16(o.nameLen), true
-		}
-		p.offer(k)
 	}
 }
 

@@ -22,6 +22,7 @@ type State struct {
 	members map[string]member
 	mirrors map[string]*mirror
 	picks   picks
+	tour    tour
 	writer  writer
 	seq     uint64           // of the last Tick
 	marked  [2]time.Duration // when the mark before the last was set, and the last

@@ -15,16 +15,16 @@ func (s *State) Tick(now time.Duration) [][]byte {
 	defer s.mu.Unlock()
 	s.seq++
 	mark := s.markLocked(now)
-	w, p := &s.writer, &s.picks
+	w := &s.writer
 	w.begin(&header{cluster: s.cluster, incarnation: s.config.Incarnation, seq: s.seq, node: s.node})
-	p.begin(w.budget(len(s.rules)))
+	s.picks.begin(w.budget(len(s.rules)) * 3 / 4)
 	for i := range s.rules {
-		s.rules[i].scan(i, p, mark)
+		s.rules[i].scan(i, &s.picks, mark)
 	}
-	p.pass(s.rules)
-	p.sort()
-	if s.writeLocked() {
-		s.topUpLocked()
+	s.tour.begin(s.rules)
+	s.passLocked(s.config.MaxBytes / 4)
+	if s.growthLocked() {
+		s.passLocked(s.config.MaxBytes)
 	}
 	for i := range s.rules {
 		s.rules[i].left()
@@ -36,44 +36,63 @@ func (s *State) Tick(now time.Duration) [][]byte {
 	return packets
 }
 
-// writeLocked tells what was picked, and reports whether all of it had room.
-func (s *State) writeLocked() bool {
+// growthLocked tells what grew most, and reports whether all that was picked
+// had room.
+func (s *State) growthLocked() bool {
+	s.picks.sort()
 	for _, k := range s.picks.heap {
-		if !s.tellLocked(int(k.rule), int(k.slot)) {
+		told := s.rules[k.rule].own[k.slot].waiting == 0 // by the pass
+		if !told && !s.tellLocked(int(k.rule), int(k.slot), false) {
 			return false
 		}
 	}
 	return true
 }
 
-// topUpLocked goes on with the pass while there is room: picks are chosen by
-// bounds of their sizes.
-func (s *State) topUpLocked() {
-	p := &s.picks
-	for range p.steps(s.rules) {
-		o := p.at(s.rules)
-		if o == nil {
+// passLocked goes on with the pass over all live slots, once around in a tick
+// at most, until so many bytes are written. It repairs what was lost on the way,
+// and tells names to those who are new.
+func (s *State) passLocked(bytes int) {
+	t := &s.tour
+	for ; t.steps > 0 && len(s.writer.buf) < bytes; t.steps-- {
+		if t.rule >= len(s.rules) {
+			t.rule, t.slot = 0, 0
+		}
+		own := s.rules[t.rule].own
+		switch {
+		case t.slot >= len(own):
+			t.rule, t.slot = t.rule+1, 0
 			continue
+		case own[t.slot].live && !s.tellLocked(t.rule, t.slot, true):
+			return
 		}
-		if o.size > 0 && o.picked != pickedNamed {
-			o.picked = pickedNamed
-			if !s.tellLocked(p.rule, p.slot) {
-				return
-			}
-		}
-		p.slot++
+		t.slot++
 	}
 }
 
-// tellLocked tells of a slot as it is by now, and reports whether there is
-// room.
-func (s *State) tellLocked(index, i int) bool {
+// tour is where the pass over all slots goes on.
+type tour struct {
+	rule, slot int
+	steps      int // that are left to this tick
+}
+
+// begin allows for once around, and the ways between the rules.
+func (t *tour) begin(rules []rule) {
+	t.steps = len(rules)
+	for i := range rules {
+		t.steps += len(rules[i].own)
+	}
+}
+
+// tellLocked tells of a slot as it is by now, with its client's name if that is
+// new or asked for, and reports whether there was room.
+func (s *State) tellLocked(index, i int, named bool) bool {
 	r := &s.rules[index]
 	o := &r.own[i]
 	var slot sketch.Slot
 	r.heavy.Read(i, &slot)
 	e := entry{slot: uint64(i), gen: slot.Gen, count: slot.Count, shed: slot.Shed, pos: slot.Pos}
-	if o.picked == pickedNamed || slot.Gen != o.gen {
+	if named || slot.Gen != o.gen {
 		e.name = slot.Name[:slot.NameLen]
 	}
 	sec := section{identity: r.identity, slots: uint64(len(r.own)), hidden: r.hides()}
