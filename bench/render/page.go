@@ -108,6 +108,7 @@ var groupTexts = map[string]struct{ title, text string }{
 	"memory":   {"Memory", "Floods of clients that are each seen once, with one heavy client among them."},
 	"http":     {"Over HTTP", "Each server on one core, the load on another. Throughput and CPU time from a closed loop, latencies from an open one. Where the load's core is the bottleneck, CPU time is the figure that tells servers apart."},
 	"redis":    {"Redis", "One flooding client among many well-behaved ones, exact buckets in Redis."},
+	"cluster":  {"Cluster", "What a node tells each other node of its heavy clients, and what of one client it may leave out, in simulated time."},
 }
 
 func title(group string) string {
