@@ -35,7 +35,8 @@ const (
 // of one client: burst + rate·s units in any s seconds, where lag is the time
 // from a hit until every peer has been charged with it. Not in it are the
 // decisions in flight, and what tables of heavy hitters did not tell: of f
-// units at each other node and epoch, (N-1)·f·(s/E + 2). The proof is in
+// units at each other node and epoch, (N-1)·f·(s/E + 2). Each node that died
+// with something untold adds B + r·lag. The proof is in
 // docs/decisions/0005-nodes.md.
 //
 // Without a shared exact tier nodes cannot judge together: N times the bound
