@@ -15,7 +15,7 @@ type MemoryOptions struct {
 	// 10^7. From 10^7 on a smaller one is the beginning of the largest.
 	Keys []int64
 	// Cap is the resident memory in bytes at which a limiter is stopped. 0
-	// means two thirds of what this machine has to spare.
+	// means three quarters of what this machine has to spare.
 	Cap int64
 	// Patience is the time after which a limiter is stopped, in each flood. 0
 	// means 3 minutes.
@@ -38,7 +38,7 @@ func (o MemoryOptions) withDefaults() (MemoryOptions, error) {
 	}
 	if o.Cap == 0 {
 		spare, err := availableBytes()
-		o.Cap = spare / 3 * 2
+		o.Cap = spare / 4 * 3
 		return o, err
 	}
 	return o, nil

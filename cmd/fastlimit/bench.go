@@ -44,7 +44,7 @@ type (
 	}
 	benchMemory struct {
 		Keys     []float64     `default:"1e6,1e7" placeholder:"N" help:"Sizes of the floods, in clients: 1e6,1e7,1e8."`
-		Cap      float64       `placeholder:"GIB" help:"Resident memory in GiB at which a limiter is stopped. Default: two thirds of what is free."`
+		Cap      float64       `placeholder:"GIB" help:"Resident memory in GiB at which a limiter is stopped. Default: three quarters of what is free."`
 		Patience time.Duration `default:"3m" help:"Time after which a limiter is stopped in a flood."`
 	}
 	benchRedis struct {

@@ -41,7 +41,7 @@ func main() {
 	flag.StringVar(&f.groups, "groups", "local,accuracy,memory", "what to measure")
 	flag.StringVar(&f.only, "only", "", "limiters to measure, by name, separated by commas; default all")
 	flag.StringVar(&f.keys, "keys", "1e6,1e7", "sizes of the floods of the memory group")
-	flag.Float64Var(&f.capGiB, "cap", 0, "resident memory in GiB at which a limiter is stopped; default two thirds of what is free")
+	flag.Float64Var(&f.capGiB, "cap", 0, "resident memory in GiB at which a limiter is stopped; default three quarters of what is free")
 	flag.DurationVar(&f.patience, "patience", 0, "time after which a limiter is stopped in a flood; default 3m")
 	flag.StringVar(&f.redis, "redis", "", "URL of a Redis for redis_rate and fastlimit with it, whose database is flushed; default: both are left out")
 	flag.IntVar(&f.rounds, "rounds", 0, "rounds of the local group; default 11")
