@@ -198,8 +198,6 @@ func (s *heavySet) hitLocked(id, n uint64) (way int, fresh bool) {
 		return way, true
 	}
 	s.takeLocked(way, id, n|unnamed)
-	_, least = s.leastLocked()
-	s.room.Store(least)
 	return -1, false
 }
 
