@@ -28,13 +28,16 @@ func TestInlining(t *testing.T) {
 			"(*entry).store":    "in Take, under the lock",
 		}},
 		{"github.com/fastlimit/fastlimit/sketch", map[string]string{
-			"level":           "three times for each estimate",
-			"mask":            "once for each mark and look",
-			"(*Leaky).block":  "once for each charge and estimate",
-			"(*Blooms).word":  "once for each mark and look",
-			"(*Blooms).Has":   "the previous generation, for each new client",
-			"(*Hasher).Word4": "the digest of an IPv4 client",
-			"(*Hasher).Word6": "the digest of an IPv6 client",
+			"level":            "three times for each estimate",
+			"mask":             "once for each mark and look",
+			"(*Leaky).block":   "once for each charge and estimate",
+			"(*Blooms).word":   "once for each mark and look",
+			"(*Blooms).Has":    "the previous generation, for each new client",
+			"(*heavySet).find": "twice for each hit that is counted by name",
+			"(*Heavy).AddTo":   "once for each hit of a client with a slot",
+			"(*Heavy).index":   "once for each lookup by name",
+			"(*Hasher).Word4":  "the digest of an IPv4 client",
+			"(*Hasher).Word6":  "the digest of an IPv6 client",
 		}},
 	} {
 		out, err := exec.Command("go", "build", "-gcflags="+pkg.path+"=-m", pkg.path).CombinedOutput()

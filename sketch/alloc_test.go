@@ -5,6 +5,8 @@ import "testing"
 // TestNoAllocations: nothing on the path of a request allocates.
 func TestNoAllocations(t *testing.T) {
 	s, f, h := newLeaky(t, 64, noLimit), newBlooms(t, 64), newHasher(t, testSecret(), "x")
+	heavy := newHeavy(t, 8)
+	var slot Slot
 	key := make([]byte, 64)
 	now := uint64(1 << 30)
 	var d Digest
@@ -12,6 +14,13 @@ func TestNoAllocations(t *testing.T) {
 		"Add":        func() { s.Add(d, now, 10) },
 		"Level":      func() { s.Level(d, now) },
 		"Busy":       func() { s.Busy(now, 16) },
+		"Charge":     func() { s.Charge(d, now, 10) },
+		"Heavy.Add":  func() { heavy.Add(d, 1) },
+		"Insert":     func() { heavy.Insert(Digest{Pos: now, ID: now}, now&1+1, key) },
+		"Shed":       func() { heavy.Shed(d, 64) },
+		"Read":       func() { heavy.Read(0, &slot) },
+		"Turn":       func() { heavy.Turn() },
+		"Floor":      func() { heavy.Floor() },
 		"Mark":       func() { f.Mark(0, d) },
 		"Has":        func() { f.Has(1, d) },
 		"Reset":      func() { f.Reset(1) },
