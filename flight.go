@@ -156,26 +156,31 @@ func (f *flight) settleLocked(reply bucket.Reply, now time.Duration) {
 	// The level is the store's at some time after it was sent: dated from
 	// then it is a lower bound of the truth, so it never convicts wrongly.
 	tat := r.shape.Ticks(f.sent) + reply.Level
-	r.table.Raise(f.digest, ticks, tat)
-	granted := reply.Granted
-	left := uint64(0)
+	waiting, left := uint64(0), uint64(0)
+	for _, w := range f.asked {
+		switch {
+		case !w.left:
+			waiting++
+		case !w.denied:
+			left++ // its policy has charged it to the table
+		}
+	}
+	admitted := min(reply.Granted, waiting)
+	r.table.Settle(f.digest, ticks, admitted*cost, tat)
+	if unused := reply.Granted - admitted; unused > left {
+		back := (unused - left) * cost
+		r.table.Refund(f.digest, ticks, back)
+		s.send(bucket.GiveBack, f.name, back)
+	}
 	for _, w := range f.asked {
 		switch {
 		case w.left:
-			if !w.denied {
-				left++
-			}
-		case granted > 0:
-			granted--
+		case admitted > 0:
+			admitted--
 			w.verdict <- r.allowed(StageExact, tat, ticks)
 		default:
 			w.verdict <- r.denied(StageExact, tat, ticks, cost)
 		}
-	}
-	if granted > left {
-		back := (granted - left) * cost
-		r.table.Refund(f.digest, ticks, back)
-		s.send(bucket.GiveBack, f.name, back)
 	}
 	f.asked = f.asked[:0]
 }

@@ -18,7 +18,7 @@ func TestNoAllocations(t *testing.T) {
 		"Take, fits":    func() { tb.Take(d, now, 1) },
 		"Take, denied":  func() { tb.Take(d, now, s.Cost(21)) },
 		"Take, evicts":  func() { tb.Take(sketch.Digest{ID: now}, now, s.Unit()) },
-		"Raise":         func() { tb.Raise(d, now, now+5) },
+		"Settle":        func() { tb.Settle(d, now, 1, now+5) },
 		"Refund":        func() { tb.Refund(d, now, 1) },
 		"Reset":         func() { tb.Reset(d) },
 		"Sweep":         func() { tb.Sweep(now, 0, 1) },

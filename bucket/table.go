@@ -137,21 +137,29 @@ func (t *Table) Take(d sketch.Digest, now, cost uint64) (tat uint64, ok bool) {
 	return tat, true
 }
 
-// Raise makes the bucket of d at least as full as tat says: what is learnt
-// from a shared store is merged by maximum.
-func (t *Table) Raise(d sketch.Digest, now, tat uint64) {
-	if tat <= now {
+// Settle charges cost, which a shared store has admitted, to d whether it fits
+// or not, and makes the bucket at least as full as tat says, which the store
+// knew afterwards: by maximum, never by sum. A store that has forgotten some
+// thus does not make this table forget as well.
+func (t *Table) Settle(d sketch.Digest, now, cost, tat uint64) {
+	if cost == 0 && tat <= now {
 		return
 	}
 	mu := t.lock(d)
 	mu.Lock()
 	defer mu.Unlock()
-	e := t.findLocked(d)
-	switch {
-	case e == nil:
-		e = t.roomLocked(d, now)
-	case e.tat >= tat:
+	e, own := t.findLocked(d), uint64(0)
+	if e != nil {
+		own = e.tat
+	}
+	if cost > 0 {
+		tat = max(tat, Add(own, now, cost))
+	}
+	if tat <= own {
 		return
+	}
+	if e == nil {
+		e = t.roomLocked(d, now)
 	}
 	e.store(d.ID, tat)
 	t.useLocked(t.index(d))

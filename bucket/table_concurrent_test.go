@@ -172,7 +172,7 @@ func TestConcurrentMix(t *testing.T) {
 				case 2:
 					tb.Sweep(now, int(g)%4, 4)
 				case 3:
-					tb.Raise(d, now, now+rng.Uint64N(tb.shape.Limit()))
+					tb.Settle(d, now, 0, now+rng.Uint64N(tb.shape.Limit()))
 				case 4:
 					tb.Live(now, 4)
 				case 5, 6:

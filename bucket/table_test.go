@@ -128,7 +128,10 @@ func runTableModel(t *testing.T, rng *rand.Rand, tb *Table, ds []sketch.Digest, 
 			tb.Sweep(now, rng.IntN(parts), parts)
 		case 4:
 			tat := now + rng.Uint64N(tb.shape.Limit()) - 100
-			tb.Raise(d, now, tat)
+			tb.Settle(d, now, cost, tat)
+			if cost > 0 {
+				tat = max(tat, Add(held, now, cost))
+			}
 			if tat > max(now, held) {
 				m.put(set, d.ID, tat, now)
 			}
