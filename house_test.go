@@ -135,8 +135,9 @@ var keep = []struct {
 	{module + "/server", []string{"cmd/fastlimit", "bench/..."}, "arrows point down"},
 	{module + "/bucket/redisstore", []string{"cmd/fastlimit", "internal/redismetrics", "bench/..."}, "wiring is for commands"},
 	{module + "/sync/gossip", []string{"cmd/fastlimit", "internal/syncmetrics", "bench/..."}, "wiring is for commands"},
-	{module + "/internal/redistest", nil, "for tests"},
-	{module + "/internal/faultproxy", nil, "for tests"},
+	{module + "/internal/redistest", []string{"internal/redisfault", "bench/redisbench"}, "for tests, and for what measures faults"},
+	{module + "/internal/faultproxy", []string{"internal/redisfault"}, "for tests, and for what measures faults"},
+	{module + "/internal/redisfault", []string{"bench/redisbench"}, "for tests, and for what measures faults"},
 	{module + "/bucket/storetest", nil, "for tests"},
 }
 

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"net"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/internal/faultproxy"
 	"github.com/fastlimit/fastlimit/internal/redistest"
 )
 
@@ -61,7 +61,7 @@ func TestOpen(t *testing.T) {
 		"replica":               {Config{URL: "redis://" + replica.Addr}, want{class: ReadOnly, away: true, fatal: true, text: "name the primary"}},
 		"nobody listens":        {Config{URL: "redis://127.0.0.1:1"}, want{class: Refused, away: true}},
 		"no socket":             {Config{URL: "unix:///nonexistent/redis.sock"}, want{class: Refused, away: true}},
-		"black hole":            {Config{URL: "redis://" + blackHole(t)}, want{class: Timeout, away: true}},
+		"black hole":            {Config{URL: "redis://" + faultproxy.BlackHole(t)}, want{class: Timeout, away: true}},
 		"not Redis":             {Config{URL: "redis://" + talker(t, "SSH-2.0-OpenSSH_9.2\r\n")}, want{class: Protocol, text: "check that the address is Redis"}},
 		"not TLS":               {Config{URL: "rediss://" + server.Addr}, want{class: Timeout, away: true, text: "TLS on both sides or none"}},
 		"no sentinel listens":   {Config{Addrs: []string{"127.0.0.1:1"}, MasterName: "x"}, want{class: Refused, away: true}},
@@ -164,35 +164,6 @@ func TestCheckInfo(t *testing.T) {
 		if err := checkInfo(info); Classify(err) != want {
 			t.Errorf("checkInfo(%q) = %v, want class %s", info, err, want)
 		}
-	}
-}
-
-// blackHole is an address that takes no connection and refuses none: its queue
-// is full.
-func blackHole(t *testing.T) string {
-	t.Helper()
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = syscall.Close(fd) })
-	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Listen(fd, 0); err != nil {
-		t.Fatal(err)
-	}
-	sa, err := syscall.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: sa.(*syscall.SockaddrInet4).Port}).String() //nolint:forcetypeassert // bound above
-	for {
-		c, err := net.DialTimeout("tcp", addr, 200*time.Millisecond)
-		if err != nil {
-			return addr
-		}
-		t.Cleanup(func() { _ = c.Close() })
 	}
 }
 

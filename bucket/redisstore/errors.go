@@ -41,6 +41,7 @@ const (
 	Corrupt           // the key holds no bucket: somebody else's
 	CrossSlot         // one node of a cluster, taken for all of it, or a proxy that rewrites keys
 	Protocol          // not RESP
+	NoFile            // this process may open no more files
 	Other
 	classes
 )
@@ -48,7 +49,7 @@ const (
 var classNames = [classes]string{
 	"none", "refused", "timeout", "reset", "noscript", "loading", "busy", "oom", "readonly", "noreplicas",
 	"misconf", "masterdown", "clusterdown", "maxclients", "auth", "noperm", "wrongtype", "corrupt",
-	"crossslot", "protocol", "other",
+	"crossslot", "protocol", "nofile", "other",
 }
 
 // Classes returns the names of all classes.
@@ -75,7 +76,7 @@ func (c Class) misconfigured() bool {
 // away tells that Redis may come back by itself.
 func (c Class) away() bool {
 	switch c {
-	case Refused, Timeout, Reset, Loading, Busy, OOM, ReadOnly, NoReplicas, Misconf, MasterDown, ClusterDown, MaxClients:
+	case Refused, Timeout, Reset, Loading, Busy, OOM, ReadOnly, NoReplicas, Misconf, MasterDown, ClusterDown, MaxClients, NoFile:
 		return true
 	default:
 		return false
@@ -115,6 +116,7 @@ var fixes = map[Class]string{
 	ReadOnly:   "name the primary, or use Sentinel or Cluster",
 	OOM:        "raise maxmemory, or set maxmemory-policy volatile-ttl",
 	MaxClients: "raise maxclients",
+	NoFile:     "raise the limit of open files of this process (LimitNOFILE, ulimit -n)",
 	WrongType:  "give fastlimit its own key prefix or database, or reset the key",
 	Corrupt:    "give fastlimit its own key prefix or database, or reset the key",
 	CrossSlot:  "set cluster and name its nodes, not a proxy that rewrites keys",
@@ -175,7 +177,12 @@ func classifyReply(msg string) Class {
 
 func classifyTransport(err error) Class {
 	var netErr net.Error
+	var name *net.DNSError
 	switch {
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return NoFile
+	case errors.As(err, &name) && !name.IsTimeout:
+		return Refused
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.EHOSTUNREACH),
 		errors.Is(err, syscall.ENETUNREACH):
 		return Refused

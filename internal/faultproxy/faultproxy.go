@@ -6,18 +6,27 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
-	"testing"
 	"time"
 )
 
+// T is what a proxy needs of a test.
+type T interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Cleanup(f func())
+}
+
 // Fault is what happens to traffic. The zero value forwards faithfully.
 type Fault struct {
-	Refuse  bool          // do not listen
-	Silent  bool          // accept, swallow requests, never answer
-	Delay   time.Duration // before each piece of an answer
-	Slice   int           // write answers in pieces of this many bytes
-	Garbage []byte        // answer this instead
-	ResetAt int           // reset the connection after this many bytes of answer
+	Refuse    bool          // do not listen
+	BlackHole bool          // take no connection and refuse none, as if packets were swallowed
+	Silent    bool          // accept, swallow requests, never answer
+	Delay     time.Duration // before each piece of an answer
+	Slice     int           // write answers in pieces of this many bytes
+	Garbage   []byte        // answer this instead
+	ResetAt   int           // reset the connection after this many bytes of answer
+	CloseAt   int           // close it instead
 	// ResetOneIn resets the connection instead of passing on one in so many
 	// pieces of answer, and half of the times one of the request.
 	ResetOneIn int
@@ -32,6 +41,7 @@ type Proxy struct {
 	fault    Fault
 	rand     *rand.Rand
 	listener net.Listener
+	hole     func() // closes the black hole, nil where there is none
 	conns    map[net.Conn]struct{}
 	closed   bool
 
@@ -39,9 +49,15 @@ type Proxy struct {
 }
 
 // New starts a proxy to target on a free port and stops it when the test ends.
-func New(t testing.TB, target string, seed uint64) *Proxy {
+func New(t T, target string, seed uint64) *Proxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	return NewAt(t, "127.0.0.1:0", target, seed)
+}
+
+// NewAt is New on an address.
+func NewAt(t T, addr, target string, seed uint64) *Proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,17 +74,25 @@ func New(t testing.TB, target string, seed uint64) *Proxy {
 func (p *Proxy) Addr() string { return p.addr }
 
 // Set changes the fault, for open connections too.
-func (p *Proxy) Set(t testing.TB, f Fault) {
+func (p *Proxy) Set(t T, f Fault) {
 	t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fault = f
-	if f.Refuse && p.listener != nil {
+	if p.hole != nil {
+		p.hole()
+		p.hole = nil
+	}
+	deaf := f.Refuse || f.BlackHole
+	if deaf && p.listener != nil {
 		_ = p.listener.Close()
 		p.listener = nil
 		p.cutLocked()
 	}
-	if !f.Refuse && p.listener == nil && !p.closed {
+	if f.BlackHole {
+		_, p.hole = blackHole(t, p.addr)
+	}
+	if !deaf && p.listener == nil && !p.closed {
 		l, err := net.Listen("tcp", p.addr)
 		if err != nil {
 			t.Fatalf("faultproxy: listen again: %v", err)
@@ -97,6 +121,10 @@ func (p *Proxy) close() {
 	if p.listener != nil {
 		_ = p.listener.Close()
 		p.listener = nil
+	}
+	if p.hole != nil {
+		p.hole()
+		p.hole = nil
 	}
 	p.cutLocked()
 	p.mu.Unlock()
@@ -171,6 +199,11 @@ func (p *Proxy) answer(dst net.Conn, b []byte, sent int) bool {
 		_, _ = dst.Write(b[:max(0, f.ResetAt-sent)])
 		return false
 	}
+	if f.CloseAt > 0 && sent+len(b) >= f.CloseAt {
+		_, _ = dst.Write(b[:max(0, f.CloseAt-sent)])
+		_ = dst.Close()
+		return false
+	}
 	piece := len(b)
 	if f.Slice > 0 {
 		piece = f.Slice
@@ -202,13 +235,13 @@ func (p *Proxy) add(conns ...net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range conns {
-		if p.closed || p.fault.Refuse {
+		if p.closed || p.fault.Refuse || p.fault.BlackHole {
 			reset(c)
 			continue
 		}
 		p.conns[c] = struct{}{}
 	}
-	return !p.closed && !p.fault.Refuse
+	return !p.closed && !p.fault.Refuse && !p.fault.BlackHole
 }
 
 func (p *Proxy) remove(conns ...net.Conn) {

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"testing"
 )
 
 // spawner starts processes: Pdeathsig is tied to the thread that forked, so
@@ -35,7 +34,7 @@ func startLocked(cmd *exec.Cmd) error {
 
 // freePort finds a port that is free now, below the range of outgoing
 // connections, and whose cluster bus port is free too.
-func freePort(t testing.TB) int {
+func freePort(t T) int {
 	t.Helper()
 	for range 200 {
 		port := 10000 + int(nextPort())

@@ -1,6 +1,6 @@
 // Package redistest starts real Redis servers for tests: each on a free port,
 // in the test's own directory, gone when the test ends. A missing redis-server
-// fails the test, it is never skipped.
+// fails the test, it is never skipped. What measures faults uses it too.
 package redistest
 
 import (
@@ -10,9 +10,17 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"testing"
 	"time"
 )
+
+// T is what servers need of a test.
+type T interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Cleanup(f func())
+	TempDir() string
+}
 
 // Server is one redis-server process. Its methods fail the test on errors; it
 // is not safe for concurrent use but for [Server.Do].
@@ -21,8 +29,9 @@ type Server struct {
 	Port int
 	Dir  string
 
-	t    testing.TB
+	t    T
 	args []string
+	env  []string // beside that of this process
 	auth []string // AUTH that Do sends first
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the process has ended
@@ -31,7 +40,7 @@ type Server struct {
 
 // Start starts a server with further command line arguments, such as
 // "--maxmemory", "1mb", and waits until it answers.
-func Start(t testing.TB, args ...string) *Server {
+func Start(t T, args ...string) *Server {
 	t.Helper()
 	s := New(t, args...)
 	s.Run()
@@ -39,7 +48,7 @@ func Start(t testing.TB, args ...string) *Server {
 }
 
 // New prepares a server that does not run yet.
-func New(t testing.TB, args ...string) *Server {
+func New(t T, args ...string) *Server {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Fatal("redis-server is missing: apt-get install redis-server")
@@ -55,6 +64,9 @@ func (s *Server) Auth(userAndPassword ...string) {
 
 // SetArgs replaces the further arguments for the next start.
 func (s *Server) SetArgs(args ...string) { s.args = args }
+
+// SetEnv adds to the environment of the next start.
+func (s *Server) SetEnv(env ...string) { s.env = env }
 
 // Run starts the process, again after [Server.Kill] with the same port and
 // data, and waits until it answers.
@@ -81,6 +93,7 @@ func (s *Server) exec(args []string) {
 		s.t.Fatal(err)
 	}
 	cmd := exec.Command("redis-server", args...)
+	cmd.Env = append(os.Environ(), s.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	// The server must not outlive a test binary that crashes.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"testing"
 	"time"
 )
 
@@ -25,7 +24,7 @@ type TLS struct {
 }
 
 // StartTLS starts one with a certificate that is valid until notAfter.
-func StartTLS(t testing.TB, notAfter time.Time, args ...string) *TLS {
+func StartTLS(t T, notAfter time.Time, args ...string) *TLS {
 	t.Helper()
 	dir := t.TempDir()
 	s := &TLS{CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem")}
@@ -38,7 +37,7 @@ func StartTLS(t testing.TB, notAfter time.Time, args ...string) *TLS {
 	return s
 }
 
-func writeCert(t testing.TB, certFile, keyFile string, notAfter time.Time) {
+func writeCert(t T, certFile, keyFile string, notAfter time.Time) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

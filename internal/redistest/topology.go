@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"testing"
 	"time"
 )
 
@@ -21,7 +20,7 @@ const MasterName = "buckets"
 
 // StartSentinels starts all five processes and waits until the sentinels know
 // each other and the replica.
-func StartSentinels(t testing.TB) *Sentinels {
+func StartSentinels(t T) *Sentinels {
 	t.Helper()
 	s := &Sentinels{Primary: Start(t, "--repl-diskless-sync-delay", "0")}
 	port := strconv.Itoa(s.Primary.Port)
@@ -57,7 +56,7 @@ func (s *Sentinels) Addrs() []string { return addrs(s.Watchers) }
 type Cluster struct{ Nodes []*Server }
 
 // StartCluster starts it and waits until it serves.
-func StartCluster(t testing.TB) *Cluster {
+func StartCluster(t T) *Cluster {
 	t.Helper()
 	c := new(Cluster)
 	for i := range 3 {
@@ -98,7 +97,7 @@ func (c *Cluster) Owner(slot int) int {
 func (c *Cluster) ID(node int) string { return c.Nodes[node].Do("CLUSTER", "MYID") }
 
 // Eventually waits until f holds, for up to half a minute.
-func Eventually(t testing.TB, what string, f func() bool) {
+func Eventually(t T, what string, f func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	for !f() {

@@ -1,0 +1,61 @@
+package redisstore
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/internal/redistest"
+)
+
+// The clock of a real server steps under load: forward, buckets drain; back, no
+// time has passed; and takes go on. It takes a C compiler to give a server a
+// clock of its own. The race detector needs one anyway, so that is where this
+// runs; TestFaults steps buckets instead of clocks.
+func TestServerClockSteps(t *testing.T) {
+	t.Parallel()
+	if !raceEnabled {
+		t.Log("run with -race only")
+		return
+	}
+	dir := t.TempDir()
+	file, lib := filepath.Join(dir, "offset"), filepath.Join(dir, "clock.so")
+	cc, err := exec.Command("go", "env", "CC").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(strings.TrimSpace(string(cc)), "-shared", "-fPIC", "-O2", "-o", lib, "testdata/clock.c").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	server := redistest.New(t)
+	server.SetEnv("LD_PRELOAD="+lib, "CLOCK_OFFSET_FILE="+file)
+	server.Run()
+	s := openBrisk(t, brisk(server.Addr, new(logs)))
+	load := startLoad(t, s)
+	load.progress("works at first")
+
+	shape := mustShape(t, 10, time.Hour, 1000)
+	for _, step := range []struct {
+		offset int    // s
+		level  uint64 // units afterwards, with one more
+	}{{0, 1}, {-3600, 2}, {-7200, 3}, {3600, 1}, {600, 2}} {
+		if err := os.WriteFile(file, []byte(strconv.Itoa(step.offset)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := do(s, bucket.Op{Kind: bucket.Take, Key: "a", Shape: shape, Cost: shape.Unit(), Count: 1})
+		if err != nil || r.Granted != 1 || (r.Level+shape.Unit()-1)/shape.Unit() != step.level {
+			t.Errorf("clock at %d s: %+v, %v; want a level of %d units", step.offset, r, err, step.level)
+		}
+		if off := s.Stats().ClockOffset.Round(time.Minute); off != time.Duration(step.offset)*time.Second {
+			t.Errorf("clock at %d s: measured as %v", step.offset, off)
+		}
+		load.progress("works after the step")
+	}
+	load.end()
+	load.audit(func(key string) string { return server.Do("GET", key) }, false)
+}

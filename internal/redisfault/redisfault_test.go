@@ -1,0 +1,74 @@
+package redisfault
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	UseNames()
+	if code := m.Run(); code != 0 {
+		os.Exit(code)
+	}
+	if err := goleak.Find(goleak.IgnoreAnyFunction("github.com/fastlimit/fastlimit/internal/redistest.Spawn")); err != nil {
+		panic(err)
+	}
+}
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	name := names.add(t)
+	for _, want := range []struct {
+		resolution
+		addr              string
+		missing, timeouts bool
+	}{
+		{known, "127.0.0.1", false, false},
+		{resolution{127, 0, 0, 2}, "127.0.0.2", false, false},
+		{unknown, "", true, false},
+		{broken, "", false, false},
+		{silent, "", false, true},
+	} {
+		names.set(name, want.resolution)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		addrs, err := net.DefaultResolver.LookupHost(ctx, name)
+		cancel()
+		if want.addr != "" {
+			if err != nil || len(addrs) != 1 || addrs[0] != want.addr {
+				t.Errorf("%v: %v, %v; want %s", want.resolution, addrs, err, want.addr)
+			}
+			continue
+		}
+		var dns *net.DNSError
+		if !errors.As(err, &dns) || dns.IsNotFound != want.missing || dns.IsTimeout != want.timeouts {
+			t.Errorf("%v: %v, %#v", want.resolution, addrs, err)
+		}
+	}
+	if addrs, err := net.LookupHost("example.com"); err == nil {
+		t.Errorf("a name from outside: %v", addrs)
+	}
+}
+
+// No query makes the name server panic.
+func FuzzAnswer(f *testing.F) {
+	f.Add([]byte("ID\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x01a\x00\x00\x01\x00\x01"))
+	f.Add([]byte("ID\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\xffa"))
+	f.Fuzz(func(_ *testing.T, query []byte) { names.answer(query) })
+}
+
+func TestFaultsAreDistinct(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]bool)
+	for _, f := range All() {
+		if seen[f.Name] || f.strike == nil || f.heal == nil && !f.Process && !f.byName {
+			t.Errorf("%q: seen before, or cannot be struck or healed", f.Name)
+		}
+		seen[f.Name] = true
+	}
+}
