@@ -130,8 +130,9 @@ func (c *Cluster) send() {
 // leaveTimeout is for the news to reach a peer.
 const leaveTimeout = time.Second
 
-// Close tells the peers that this node leaves, and ends all goroutines. It
-// takes about a second at most. It may be called again.
+// Close tells the peers that this node leaves, and ends all goroutines; a probe
+// that memberlist waits for ends by itself within seconds. It takes about a
+// second at most. It may be called again.
 func (c *Cluster) Close() {
 	c.ended.Do(func() { c.end(true) })
 }

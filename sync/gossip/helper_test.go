@@ -48,11 +48,11 @@ type testNode struct {
 	logs *logs
 }
 
-// newLimiter has one rule of 100/s and burst 100 that suspects from 50 on.
-func newLimiter(t testing.TB, name, secret string) *fastlimit.Limiter {
+// newLimiter has one rule of burst 100 that suspects from 50 on.
+func newLimiter(t testing.TB, name, secret string, perSecond uint64) *fastlimit.Limiter {
 	t.Helper()
 	lim, err := fastlimit.New(fastlimit.Config{
-		Rules:  []fastlimit.RuleConfig{{Name: "r", Rate: fastlimit.Rate{N: 100, Per: time.Second}, Burst: 100}},
+		Rules:  []fastlimit.RuleConfig{{Name: "r", Rate: fastlimit.Rate{N: perSecond, Per: time.Second}, Burst: 100}},
 		Memory: 2 << 20, HeavyHitters: 256, Nodes: 3, Secret: LimiterSecret(name, secret),
 	})
 	if err != nil {
@@ -61,8 +61,15 @@ func newLimiter(t testing.TB, name, secret string) *fastlimit.Limiter {
 	return lim
 }
 
-// node starts a node on a free port of the loopback. change may be nil.
+// node starts a node on a free port of the loopback. change may be nil. Nothing
+// to speak of leaks while a test runs.
 func node(t testing.TB, change func(*Config)) *testNode {
+	t.Helper()
+	return nodeAt(t, 1, change)
+}
+
+// nodeAt is node with a rate.
+func nodeAt(t testing.TB, perSecond uint64, change func(*Config)) *testNode {
 	t.Helper()
 	n := &testNode{logs: &logs{}}
 	c := Config{Name: "test", Secret: testSecret, Bind: "127.0.0.1:0", Interval: 20 * time.Millisecond}
@@ -70,7 +77,7 @@ func node(t testing.TB, change func(*Config)) *testNode {
 	if change != nil {
 		change(&c)
 	}
-	n.lim = newLimiter(t, c.Name, c.Secret)
+	n.lim = newLimiter(t, c.Name, c.Secret, perSecond)
 	n.rule, _ = n.lim.Rule("r")
 	var err error
 	if n.Cluster, err = Start(context.Background(), c, n.lim); err != nil {

@@ -114,7 +114,7 @@ func TestPartition(t *testing.T) {
 	relays := []*relay{newRelay(t), newRelay(t)}
 	nodes := make([]*testNode, 2)
 	for i, r := range relays {
-		nodes[i] = node(t, func(c *Config) {
+		nodes[i] = nodeAt(t, 100, func(c *Config) {
 			c.Advertise = r.tcp.Addr().String()
 			c.Join = []string{relays[1-i].tcp.Addr().String()}
 			c.tune = func(mc *memberlist.Config) {
