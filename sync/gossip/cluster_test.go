@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/memberlist"
 	"go.uber.org/goleak"
 )
 
@@ -249,4 +250,21 @@ func TestRestart(t *testing.T) {
 	together(t, a, again)
 	again.flood("192.0.2.7", 11)
 	eventually(t, "counts of the new life", func() bool { return a.Stats().Delta.ChargedUnits == 29+10 })
+}
+
+// A peer that was lost is asked for where it was, also by a node that was given
+// nobody to ask.
+func TestLostPeerIsAskedFor(t *testing.T) {
+	t.Parallel()
+	fast := func(mc *memberlist.Config) {
+		mc.ProbeInterval, mc.ProbeTimeout, mc.GossipToTheDeadTime = 100*time.Millisecond, 50*time.Millisecond, 0
+	}
+	a := node(t, func(c *Config) { c.tune = fast })
+	b := node(t, func(c *Config) { c.Node, c.Join, c.tune = "b", []string{a.Addr().String()}, fast })
+	together(t, a, b)
+	at := b.Addr().String()
+	b.kill()
+	eventually(t, "b to be missed", func() bool { return len(a.Peers()) == 0 })
+	again := node(t, func(c *Config) { c.Node, c.Bind, c.tune = "b", at, fast })
+	together(t, a, again)
 }
