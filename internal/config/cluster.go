@@ -14,7 +14,7 @@ import (
 // defaults filled in.
 type Cluster struct {
 	Name      string // what the nodes have in common
-	Node      string // unique name of this node; "" is made of host name and port
+	Node      string // unique name of this node; "" is the address at which others reach it
 	Bind      string // host:port, UDP and TCP
 	Advertise string // IP:port at which the others reach it; "" is Bind
 	Join      []string
@@ -140,9 +140,9 @@ func (d *decoder) word(n node, want, runes string) string {
 	return s
 }
 
-// nodeName also takes what the default looks like, host:port.
+// nodeName also takes what the default looks like, an address and a port.
 func (d *decoder) nodeName(n node) string {
-	return d.word(n, "a name of 1 to 64 letters, digits, dots, dashes, underscores or colons", nameRunes+":")
+	return d.word(n, "a name of 1 to 64 letters, digits, dots, dashes or underscores, or host:port", nameRunes+":[]")
 }
 
 func (d *decoder) ignored(n node) []string {

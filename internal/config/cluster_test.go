@@ -64,7 +64,7 @@ func TestClusterErrors(t *testing.T) {
 		{`interval: 5`, `cluster.interval: "5" is not a time; write for example 100ms`},
 		{`interval: 19ms`, "cluster.interval: 19ms is out of range; want 20ms to 10s"},
 		{`interval: 11s`, "cluster.interval: 11s is out of range"},
-		{`node: "a/b"`, `cluster.node: "a/b" is not a name; want a name of 1 to 64 letters, digits, dots, dashes, underscores or colons`},
+		{`node: "a/b"`, `cluster.node: "a/b" is not a name; want a name of 1 to 64 letters, digits, dots, dashes or underscores, or host:port`},
 		{`advertise: "edge-1:7946"`, `cluster.advertise: "edge-1:7946" is not an address that others can reach; want the IP address and port`},
 		{`advertise: "0.0.0.0:7946"`, "cluster.advertise: "},
 		{`max_bytes: 1KiB`, "cluster.max_bytes: 1KiB is out of range; want 4KiB to 1MiB"},
@@ -135,10 +135,10 @@ func TestHeavyHitters(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 	for text, want := range map[string]string{
-		"heavy_hitters: 2\nrules: [{name: a, rate: 10/s}]":                             "f.yaml:1:16: heavy_hitters: 2 is out of range; want 4 to 1048576",
-		"heavy_hitters: 64\n" + withCluster(leanCluster):                               "f.yaml:1:16: heavy_hitters: is that of a node without cluster; write it in cluster",
-		"heavy_hitters: 100000\nmemory: 1MiB\nrules: [{name: a, rate: 10/s}]":          "f.yaml:1:16: heavy_hitters: memory 1048576; want at least ",
-		"memory: 1MiB\n" + withCluster(leanCluster):                                    "f.yaml:2:10: cluster: memory 1048576; want at least ",
+		"heavy_hitters: 2\nrules: [{name: a, rate: 10/s}]":                    "f.yaml:1:16: heavy_hitters: 2 is out of range; want 4 to 1048576",
+		"heavy_hitters: 64\n" + withCluster(leanCluster):                      "f.yaml:1:16: heavy_hitters: is that of a node without cluster; write it in cluster",
+		"heavy_hitters: 100000\nmemory: 1MiB\nrules: [{name: a, rate: 10/s}]": "f.yaml:1:16: heavy_hitters: memory 1048576; want at least ",
+		"memory: 1MiB\n" + withCluster(leanCluster):                           "f.yaml:2:10: cluster: memory 1048576; want at least ",
 	} {
 		if _, err := Parse("f.yaml", []byte(text), noEnv); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s:\ngot  %v\nwant %s", text, err, want)

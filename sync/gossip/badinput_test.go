@@ -237,7 +237,7 @@ func newPeer(t *testing.T, a *testNode, name string, meta []byte, incarnation ui
 	}
 	tr.run()
 	m := newMembers(&c, incarnation, j, idle{})
-	mc := c.memberlistConfig(tr, m, j)
+	mc := c.memberlistConfig(tr, m, j, tr.addr())
 	mc.Delegate, mc.Alive = metaOnly{m, meta}, nil
 	l, err := memberlist.Create(mc)
 	if err != nil {

@@ -24,6 +24,7 @@ type Cluster struct {
 	members   *members
 	transport *transport
 	list      *memberlist.Memberlist
+	at        netip.AddrPort // what the others are told
 
 	cancel context.CancelFunc
 	loops  sync.WaitGroup
@@ -45,8 +46,13 @@ func Start(ctx context.Context, c Config, lim *fastlimit.Limiter) (*Cluster, err
 	if err != nil {
 		return nil, err
 	}
+	at, err := t.advertise(c.Advertise)
+	if err != nil {
+		_ = t.Shutdown()
+		return nil, err
+	}
 	if c.Node == "" {
-		c.Node = defaultNode(t.addr().Port())
+		c.Node = at.String()
 	}
 	incarnation := randomIncarnation()
 	x, err := newCounts(&c, incarnation, lim)
@@ -56,12 +62,12 @@ func Start(ctx context.Context, c Config, lim *fastlimit.Limiter) (*Cluster, err
 	}
 	m := newMembers(&c, incarnation, j, x)
 	t.run()
-	list, err := memberlist.Create(c.memberlistConfig(t, m, j))
+	list, err := memberlist.Create(c.memberlistConfig(t, m, j, at))
 	if err != nil {
 		_ = t.Shutdown()
 		return nil, fmt.Errorf("fastlimit/sync/gossip: cluster bind %s: %w", c.Bind, err)
 	}
-	cl := &Cluster{config: c, counts: x, journal: j, members: m, transport: t, list: list}
+	cl := &Cluster{config: c, counts: x, journal: j, members: m, transport: t, list: list, at: at}
 	ctx, cl.cancel = context.WithCancel(ctx)
 	cl.loops.Go(func() { cl.tick(ctx) })
 	cl.loops.Go(func() { cl.join(ctx) })
@@ -79,8 +85,7 @@ func (c *Cluster) Addr() netip.AddrPort { return c.transport.addr() }
 
 // Advertised is the address at which the others reach this node.
 func (c *Cluster) Advertised() netip.AddrPort {
-	a, _ := netip.ParseAddrPort(c.list.LocalNode().Address())
-	return a
+	return c.at
 }
 
 // Node is the name of this node.

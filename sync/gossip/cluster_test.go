@@ -268,3 +268,30 @@ func TestLostPeerIsAskedFor(t *testing.T) {
 	again := node(t, func(c *Config) { c.Node, c.Bind, c.tune = "b", at, fast })
 	together(t, a, again)
 }
+
+// What a node tells the others is what it is bound to, what it was given, or a
+// private address of the machine; and that is its name, unless it has one.
+func TestAdvertise(t *testing.T) {
+	t.Parallel()
+	a := node(t, nil)
+	if a.Advertised() != a.Addr() || a.Node() != a.Addr().String() {
+		t.Errorf("bound to %v, told %v, named %s", a.Addr(), a.Advertised(), a.Node())
+	}
+	b := node(t, func(c *Config) { c.Bind, c.Advertise, c.Node = "0.0.0.0:0", "127.0.0.5:7946", "b" })
+	if b.Advertised().String() != "127.0.0.5:7946" || b.Node() != "b" || b.list.LocalNode().Address() != "127.0.0.5:7946" {
+		t.Errorf("told %v, named %s", b.Advertised(), b.Node())
+	}
+	tr, err := newTransport("0.0.0.0:0", 3, func(string, net.Addr) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tr.Shutdown() }()
+	switch at, err := tr.advertise(""); {
+	case err != nil: // a machine without a private address
+		if !strings.Contains(err.Error(), "set advertise") {
+			t.Error(err)
+		}
+	case !at.Addr().IsPrivate() || at.Port() != tr.addr().Port():
+		t.Errorf("told %v", at)
+	}
+}

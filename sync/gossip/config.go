@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -20,8 +19,8 @@ type Config struct {
 	// Secret is shared by all nodes, at least 16 characters. The limiter's
 	// secret must be [LimiterSecret] of the same.
 	Secret string
-	// Node is this node's name, unlike all others. "" means host name and
-	// port.
+	// Node is this node's name, unlike all others. "" means the address at
+	// which they reach it, which no other has, as host names may.
 	Node string
 
 	// Bind is host:port, for UDP and TCP. Port 0 takes a free one.
@@ -99,15 +98,6 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(errs...)
 }
 
-// defaultNode names a node by what tells it from others: host name and port.
-func defaultNode(port uint16) string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "node"
-	}
-	return fmt.Sprintf("%s:%d", host, port)
-}
-
 // Settings of memberlist that differ from its defaults for a LAN.
 const (
 	// gossipEvery spreads news of members: a peer is known within some hundred
@@ -123,17 +113,14 @@ const (
 
 // memberlistConfig is the configuration of memberlist. Its log goes to the
 // journal, its events to the members, its packets through the transport.
-func (c *Config) memberlistConfig(t *transport, m *members, j *journal) *memberlist.Config {
+func (c *Config) memberlistConfig(t *transport, m *members, j *journal, at netip.AddrPort) *memberlist.Config {
 	mc := memberlist.DefaultLANConfig()
 	mc.Name = c.Node
 	mc.Label = c.Name
 	mc.SecretKey = gossipKey(c.Name, c.Secret)
 	mc.Transport = t
 	mc.BindAddr, mc.BindPort = t.addr().Addr().String(), int(t.addr().Port())
-	mc.AdvertiseAddr, mc.AdvertisePort = "", 0
-	if a, err := netip.ParseAddrPort(c.Advertise); err == nil {
-		mc.AdvertiseAddr, mc.AdvertisePort = a.Addr().String(), int(a.Port())
-	}
+	mc.AdvertiseAddr, mc.AdvertisePort = at.Addr().String(), int(at.Port())
 	mc.Delegate, mc.Events, mc.Alive = m, m, m
 	mc.LogOutput = j
 	mc.UDPBufferSize = packetBytes

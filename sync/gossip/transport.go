@@ -178,20 +178,29 @@ func (t *transport) PacketCh() <-chan *memberlist.Packet { return t.packets }
 // StreamCh implements memberlist.Transport.
 func (t *transport) StreamCh() <-chan net.Conn { return t.streams }
 
-// FinalAdvertiseAddr implements memberlist.Transport: what the others are told.
-func (t *transport) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error) {
-	if ip != "" {
-		return canonical(net.ParseIP(ip)), port, nil
+// FinalAdvertiseAddr implements memberlist.Transport.
+func (*transport) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error) {
+	return canonical(net.ParseIP(ip)), port, nil
+}
+
+// advertise is what the others are told: what was configured, or the bound
+// address, or if that is every address a private one of this machine.
+func (t *transport) advertise(configured string) (netip.AddrPort, error) {
+	if configured != "" {
+		return netip.ParseAddrPort(configured)
 	}
 	at := t.addr()
 	if !at.Addr().IsUnspecified() {
-		return canonical(at.Addr().AsSlice()), int(at.Port()), nil
+		return at, nil
 	}
-	private, err := sockaddr.GetPrivateIP()
-	if err != nil || private == "" {
-		return nil, 0, fmt.Errorf("fastlimit/sync/gossip: cluster bind %v is every address, and this machine has no private one to tell the others; set advertise", at)
+	text, err := sockaddr.GetPrivateIP()
+	if err == nil && text != "" {
+		var private netip.Addr
+		if private, err = netip.ParseAddr(text); err == nil {
+			return netip.AddrPortFrom(private, at.Port()), nil
+		}
 	}
-	return canonical(net.ParseIP(private)), int(at.Port()), nil
+	return at, fmt.Errorf("fastlimit/sync/gossip: cluster bind %v is every address, and this machine has no private one to tell the others; set advertise", at)
 }
 
 // canonical is four bytes for IPv4, as memberlist compares addresses.
@@ -205,7 +214,7 @@ func canonical(ip net.IP) net.IP {
 // addr is the bound address, port 0 resolved.
 func (t *transport) addr() netip.AddrPort {
 	at := t.udp.LocalAddr().(*net.UDPAddr).AddrPort() //nolint:forcetypeassert // of a UDP socket
-	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+	return netip.AddrPortFrom(at.Addr().Unmap().WithZone(""), at.Port())
 }
 
 // Shutdown implements memberlist.Transport. It waits for receive and accept.
