@@ -60,6 +60,21 @@ func settings(t *testing.T) []string {
 	return all
 }
 
+// block is a block of a page, with the environment that it is meant for.
+var block = regexp.MustCompile("(?s)(?:<!-- env: ([^\n]*) -->\n)?```(yaml|yaml bad|text)\n(.*?)```")
+
+// TestClusterPage runs what docs/cluster.md shows.
+func TestClusterPage(t *testing.T) {
+	t.Parallel()
+	blocks := block.FindAllStringSubmatch(repoFile(t, "docs", "cluster.md"), -1)
+	if len(blocks) == 0 {
+		t.Error("no blocks")
+	}
+	for _, b := range blocks {
+		checkBlock(t, b[3], b[1])
+	}
+}
+
 // TestReference runs what docs/configuration.md shows.
 func TestReference(t *testing.T) {
 	t.Parallel()
@@ -69,7 +84,7 @@ func TestReference(t *testing.T) {
 			t.Errorf("setting %s is missing", name)
 		}
 	}
-	blocks := regexp.MustCompile("(?s)(?:<!-- env: ([^\n]*) -->\n)?```(yaml|yaml bad|text)\n(.*?)```").FindAllStringSubmatch(text, -1)
+	blocks := block.FindAllStringSubmatch(text, -1)
 	if len(blocks) < 10 {
 		t.Fatalf("%d blocks", len(blocks))
 	}

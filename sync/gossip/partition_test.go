@@ -19,6 +19,7 @@ type relay struct {
 	*transport // for its sockets
 	target     atomic.Pointer[netip.AddrPort]
 	down       atomic.Bool
+	onlyTCP    atomic.Bool
 	wg         sync.WaitGroup
 
 	mu    sync.Mutex
@@ -49,7 +50,7 @@ func (r *relay) packetLoop() {
 		if err != nil {
 			return
 		}
-		if to := r.target.Load(); to != nil && !r.down.Load() {
+		if to := r.target.Load(); to != nil && !r.down.Load() && !r.onlyTCP.Load() {
 			_, _ = r.udp.WriteToUDPAddrPort(buf[:n], *to)
 		}
 	}
@@ -176,5 +177,29 @@ func TestPartition(t *testing.T) {
 		if got := n.Stats().Delta.ChargedUnits; got != want {
 			t.Errorf("node %d: %d units charged, the other counted %d", i, got, want)
 		}
+	}
+}
+
+// Where TCP passes and UDP does not, nodes are members and hear no counts: the
+// log says why.
+func TestUDPBlocked(t *testing.T) {
+	t.Parallel()
+	r := newRelay(t)
+	r.onlyTCP.Store(true)
+	b := node(t, func(c *Config) { c.Advertise = r.tcp.Addr().String() })
+	at := b.Addr()
+	r.target.Store(&at)
+	a := node(t, func(c *Config) {
+		c.Join = []string{r.tcp.Addr().String()}
+		c.tune = func(mc *memberlist.Config) {
+			mc.ProbeInterval, mc.ProbeTimeout = 200*time.Millisecond, 100*time.Millisecond
+		}
+	})
+	together(t, a, b)
+	eventually(t, "a word", func() bool { return len(a.logs.lines("UDP probes failed")) == 1 })
+	a.flood("192.0.2.7", 30)
+	time.Sleep(100 * time.Millisecond)
+	if got := b.Stats().Delta.ChargedUnits; got > 0 {
+		t.Errorf("%d units charged", got)
 	}
 }
