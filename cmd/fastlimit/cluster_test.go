@@ -318,6 +318,7 @@ func TestClusterStart(t *testing.T) {
 	p.signal(syscall.SIGHUP)
 	p.waitLog("reload is not supported")
 	p.signal(syscall.SIGTERM)
+	p.waitLog("cluster: left")
 	if code := p.wait(); code != 0 {
 		t.Errorf("exit %d", code)
 	}

@@ -33,7 +33,7 @@ func (r *RuleSpec) Kind() string {
 	for _, p := range r.Key {
 		key = append(key, strconv.Quote(p.String()))
 	}
-	kind := "key " + strings.Join(key, ",")
+	kind := []string{"key " + strings.Join(key, ",")}
 	for _, m := range []struct {
 		what string
 		all  []string
@@ -46,9 +46,9 @@ func (r *RuleSpec) Kind() string {
 			all[i] = strconv.Quote(s)
 		}
 		slices.Sort(all)
-		kind += " " + m.what + " " + strings.Join(all, ",")
+		kind = append(kind, m.what+" "+strings.Join(all, ","))
 	}
-	return kind
+	return strings.Join(kind, " ")
 }
 
 // KeyKind is where a part of a key comes from.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"sync"
 	"time"
@@ -148,7 +149,11 @@ func (c *Cluster) end(tell bool) {
 	c.loops.Wait()
 	if tell {
 		c.send()                       // what nobody would know of otherwise, which costs a burst
-		_ = c.list.Leave(leaveTimeout) // else they find out
+		if err := c.list.Leave(leaveTimeout); err != nil { // else they find out
+			c.config.Logger.Warn("cluster: left without a word", slog.Any("error", err))
+		} else {
+			c.config.Logger.Info("cluster: left")
+		}
 	}
 	_ = c.list.Shutdown()
 }

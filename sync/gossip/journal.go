@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"log/slog"
+	"maps"
 	"net"
 	"strings"
 	"sync"
@@ -120,11 +121,7 @@ func (j *journal) due(reason string) (suppressed uint64, ok bool) {
 func (j *journal) totals() map[string]uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	all := make(map[string]uint64, len(j.counts))
-	for r, n := range j.counts {
-		all[r] = n
-	}
-	return all
+	return maps.Clone(j.counts)
 }
 
 // clip bounds what others can put into a line of the log. The handler escapes

@@ -128,12 +128,7 @@ func (m *members) NodeMeta(int) []byte { return appendMeta(nil, m.incarnation) }
 
 // NotifyMsg implements memberlist.Delegate: a packet of counts.
 func (m *members) NotifyMsg(b []byte) {
-	err := m.exchange.receive(b)
-	if err == nil {
-		return
-	}
-	var r *delta.Rejected
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[*delta.Rejected](m.exchange.receive(b)); ok {
 		m.journal.tell(r.Reason.String(), slog.String("peer", r.Node))
 	}
 }

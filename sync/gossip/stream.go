@@ -40,7 +40,7 @@ func (t *transport) accept() {
 		select {
 		case t.streams <- s:
 		case <-t.done.Done():
-			s.Close()
+			_ = s.Close()
 			return
 		}
 	}
