@@ -94,17 +94,21 @@ func (s *Server) describe() serverInfo {
 		info.Rules = append(info.Rules, describeRule(&plan.Rules[i]))
 	}
 	if s.config.Cluster != nil {
-		c := s.config.Cluster()
-		info.Cluster = &clusterInfo{
-			Name: c.Name, Node: c.Node, Address: c.Address, MaxNodes: c.MaxNodes, Peers: append([]string{}, c.Peers...),
-			IntervalSecs: c.Interval.Seconds(), LagSecs: c.Lag().Seconds(),
-		}
-		for i := range plan.Rules {
-			rate, burst := plan.Rules[i].ClusterBound(c.Lag())
-			info.Rules[i].ClusterBound = &boundInfo{Burst: burst, Rate: rate}
-		}
+		info.addCluster(s.config.Cluster(), &plan)
 	}
 	return info
+}
+
+// addCluster tells of the other nodes, and what all of them admit.
+func (i *serverInfo) addCluster(c ClusterInfo, plan *fastlimit.Plan) {
+	i.Cluster = &clusterInfo{
+		Name: c.Name, Node: c.Node, Address: c.Address, MaxNodes: c.MaxNodes, Peers: append([]string{}, c.Peers...),
+		IntervalSecs: c.Interval.Seconds(), LagSecs: c.Lag().Seconds(),
+	}
+	for k := range plan.Rules {
+		rate, burst := plan.Rules[k].ClusterBound(c.Lag())
+		i.Rules[k].ClusterBound = &boundInfo{Burst: burst, Rate: rate}
+	}
 }
 
 func describeRule(p *fastlimit.RulePlan) ruleInfo {

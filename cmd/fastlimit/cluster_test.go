@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -83,83 +82,6 @@ func (p *process) clusterAddr(t *testing.T) string { t.Helper(); return p.info(t
 func (p *process) waitPeers(t *testing.T, n int) {
 	t.Helper()
 	redistest.Eventually(t, fmt.Sprintf("%d peers", n), func() bool { return len(p.info(t).Cluster.Peers) == n })
-}
-
-// sender asks nodes for one client, each at its own pace. Late requests are not
-// made up for: a client that has to keep within its limit must not bunch what
-// the machine delayed.
-type sender struct {
-	from   string  // its address, of the loopback
-	header string  // or what it is to a proxy: X-Forwarded-For
-	rate   float64 // at each node, in requests/s
-
-	mu  sync.Mutex
-	log []answer // guarded by mu
-}
-
-// answer is one request with its time and what became of it.
-type answer struct {
-	at       time.Time
-	admitted bool
-}
-
-func (s *sender) run(ctx context.Context, t *testing.T, nodes []*process) {
-	var all sync.WaitGroup
-	every := time.Duration(float64(time.Second) / s.rate)
-	for i, p := range nodes {
-		all.Go(func() {
-			c := http.DefaultClient
-			if s.from != "" {
-				c = clientFrom(t, s.from)
-			}
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.listen+"/", nil)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if s.header != "" {
-				req.Header.Set("X-Forwarded-For", s.header)
-			}
-			next := time.Now().Add(every * time.Duration(i) / time.Duration(len(nodes)))
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case <-time.After(time.Until(next)):
-				}
-				at := time.Now()
-				next = at.Add(every)
-				resp, err := c.Do(req)
-				if err != nil {
-					t.Errorf("%s%s: %v", s.from, s.header, err)
-					return
-				}
-				_, _ = io.Copy(io.Discard, resp.Body)
-				resp.Body.Close()
-				s.mu.Lock()
-				s.log = append(s.log, answer{at, resp.StatusCode == http.StatusOK})
-				s.mu.Unlock()
-			}
-		})
-	}
-	all.Wait()
-}
-
-// since counts what was sent and admitted since then, and the seconds that it
-// took by the sender's clock.
-func (s *sender) since(start time.Time) (sent, admitted int, seconds float64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, a := range s.log {
-		if a.at.Before(start) {
-			continue
-		}
-		sent++
-		if a.admitted {
-			admitted++
-		}
-	}
-	return sent, admitted, time.Since(start).Seconds()
 }
 
 // A client that sends three times its limit evenly over three nodes, and one
@@ -321,25 +243,5 @@ func TestClusterStart(t *testing.T) {
 	p.waitLog("cluster: left")
 	if code := p.wait(); code != 0 {
 		t.Errorf("exit %d", code)
-	}
-}
-
-func TestTopWithoutCluster(t *testing.T) {
-	t.Parallel()
-	p := serve(t, "-c", writeFile(t, "c.yaml", "heavy_hitters: 64\nrules: [{name: per-ip, rate: 1000/s}]\n"))
-	for range 20 {
-		get(t, http.DefaultClient, "http://"+p.listen+"/")
-	}
-	redistest.Eventually(t, "the client", func() bool {
-		code, stdout, stderr := command(t, nil, "top", "--admin", p.admin, "-o", "json")
-		if code != 0 || stderr != "" {
-			t.Fatalf("exit %d: %s", code, stderr)
-		}
-		return strings.HasPrefix(stdout, `{"clients":[{"rule":"per-ip","key":"127.0.0.1","rate":`)
-	})
-	none := serve(t)
-	code, stdout, stderr := command(t, nil, "top", "--admin", none.admin)
-	if code != exitFailure || stdout != "" || !strings.Contains(stderr, "set cluster or heavy_hitters") {
-		t.Errorf("exit %d, %q, %s", code, stdout, stderr)
 	}
 }

@@ -189,6 +189,11 @@ func TestClusterBounds(t *testing.T) {
 	if w := Warnings(shared, plan(t, shared)); len(w) > 0 {
 		t.Errorf("%q", w)
 	}
+	// 1000 nodes · 0.1 s / 2 % is more than an hour; 3 are not.
+	many := mustParse(t, "redis: {url: \"redis://h\"}\ncluster: {"+leanCluster+", max_nodes: 1000}\n"+rule)
+	if w := Warnings(many, plan(t, many)); len(w) != 1 || !strings.HasPrefix(w[0], "rule a: in a cluster of 1000 nodes") {
+		t.Errorf("%q", w)
+	}
 	for c, want := range map[*Config][]string{
 		alone:  {"cluster edge", "up to 3 nodes", "3 nodes together admit a client at most", "each by itself", "93 at once, then 30/s"},
 		shared: {"cluster edge", "up to 3 nodes", "a count is 200ms on its way", "60 at once, then 10.2/s"},

@@ -54,12 +54,12 @@ func Warnings(c *Config, p *fastlimit.Plan) []string {
 			c.Cluster.MaxNodes, c.Cluster.MaxNodes)
 	}
 	for i := range p.Rules {
-		all = append(all, ruleWarnings(&c.Policy.Rules[i].Limit, &p.Rules[i])...)
+		all = append(all, ruleWarnings(&c.Policy.Rules[i].Limit, &p.Rules[i], c.tier().Nodes)...)
 	}
 	return all
 }
 
-func ruleWarnings(given *fastlimit.RuleConfig, rp *fastlimit.RulePlan) []string {
+func ruleWarnings(given *fastlimit.RuleConfig, rp *fastlimit.RulePlan, nodes int) []string {
 	var all []string
 	warn := func(format string, args ...any) {
 		all = append(all, "rule "+given.Name+": "+fmt.Sprintf(format, args...))
@@ -73,6 +73,9 @@ func ruleWarnings(given *fastlimit.RuleConfig, rp *fastlimit.RulePlan) []string 
 	switch {
 	case rc.Strict:
 		warn("strict checks every request: every client takes a bucket, and a flood of one-shot sources fills the table")
+	case !rp.Filter && drain < time.Hour:
+		warn("in a cluster of %d nodes, each of which forgives a first-seen client, that takes longer than the hour that clients are remembered: every client is counted from its first request, which takes more memory under a flood; set cluster.max_nodes to the nodes there are",
+			nodes)
 	case !rp.Filter:
 		warn("a full bucket takes %s to drain, over the hour that first-seen clients are remembered: every client is counted from its first request, which takes more memory under a flood",
 			roughly(drain))

@@ -148,7 +148,7 @@ func (c *Cluster) end(tell bool) {
 	c.transport.stopDials()
 	c.loops.Wait()
 	if tell {
-		c.send()                       // what nobody would know of otherwise, which costs a burst
+		c.send()                                           // what nobody would know of otherwise, which costs a burst
 		if err := c.list.Leave(leaveTimeout); err != nil { // else they find out
 			c.config.Logger.Warn("cluster: left without a word", slog.Any("error", err))
 		} else {

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/fastlimit/fastlimit/internal/redistest"
+)
+
+func TestTopWithoutCluster(t *testing.T) {
+	t.Parallel()
+	p := serve(t, "-c", writeFile(t, "c.yaml", "heavy_hitters: 64\nrules: [{name: per-ip, rate: 1000/s}]\n"))
+	for range 20 {
+		get(t, http.DefaultClient, "http://"+p.listen+"/")
+	}
+	redistest.Eventually(t, "the client", func() bool {
+		code, stdout, stderr := command(t, nil, "top", "--admin", p.admin, "-o", "json")
+		if code != 0 || stderr != "" {
+			t.Fatalf("exit %d: %s", code, stderr)
+		}
+		return strings.HasPrefix(stdout, `{"clients":[{"rule":"per-ip","key":"127.0.0.1","rate":`)
+	})
+	none := serve(t)
+	code, stdout, stderr := command(t, nil, "top", "--admin", none.admin)
+	if code != exitFailure || stdout != "" || !strings.Contains(stderr, "set cluster or heavy_hitters") {
+		t.Errorf("exit %d, %q, %s", code, stdout, stderr)
+	}
+}
+
+// Each way to fail says what to do, on stderr alone.
+func TestTopFails(t *testing.T) {
+	t.Parallel()
+	answers := func(status int, body string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			fmt.Fprint(w, body)
+		}))
+		t.Cleanup(s.Close)
+		return strings.TrimPrefix(s.URL, "http://")
+	}
+	nobody := httptest.NewServer(nil)
+	nobody.Close()
+	for _, tt := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--admin", strings.TrimPrefix(nobody.URL, "http://")}, exitFailure, "nothing listens on 127.0.0.1:"},
+		{[]string{"--admin", "no-such-host.invalid:8081"}, exitFailure, "name the admin address with --admin"},
+		{[]string{"--admin", answers(200, "<html>")}, exitFailure, "is it the admin listener of fastlimit?"},
+		{[]string{"--admin", answers(200, "{}")}, exitFailure, "is it the admin listener of fastlimit?"},
+		{[]string{"--admin", answers(404, "404 page not found")}, exitFailure, "that knows /v1/top?"},
+		{[]string{"--admin", answers(400, `{"detail":"n=\u001b[31m"}`)}, exitFailure, `"n=\x1b[31m"`},
+		{[]string{"--admin", "localhost"}, exitUsage, "--admin localhost: want host:port"},
+		{[]string{"--admin", "a b:1"}, exitUsage, "--admin a b:1: want host:port"},
+		{[]string{"-n", "0"}, exitUsage, "-n 0: want 1 or more"},
+		{[]string{"--watch", "--every", "1ms"}, exitUsage, "--every 1ms: want 100ms or more"},
+		{[]string{"-o", "xml"}, exitUsage, "text"},
+	} {
+		code, stdout, stderr := command(t, nil, append([]string{"top"}, tt.args...)...)
+		if code != tt.code || stdout != "" || !strings.Contains(stderr, tt.want) || strings.Contains(stderr, "\x1b") {
+			t.Errorf("%v: exit %d, stdout %q, stderr %q; want %d and %q", tt.args, code, stdout, stderr, tt.code, tt.want)
+		}
+	}
+}
+
+// In a pipe it shows one table after another and nothing else, until it is
+// interrupted; what a server sends cannot steer a terminal.
+func TestTopWatchesInAPipe(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"clients":[{"rule":"r","key":"\u001b[2J","rate":1.25,"error":0.5,"nodes":["a","b"]}]}`)
+	}))
+	defer s.Close()
+	cmd := exec.CommandContext(t.Context(), binary, "top", "--admin", strings.TrimPrefix(s.URL, "http://"), "--watch", "--every", "100ms")
+	var out, errs syncBuffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Eventually(t, "three tables", func() bool { return strings.Count(out.String(), "RULE") >= 3 })
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // the code tells
+	const table = "RULE  CLIENT     UNITS/S  AT MOST  NODES\nr     \"\\x1b[2J\"  1.2      1.8      a,b\n"
+	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || !strings.HasPrefix(out.String(), table+"\n"+table) || strings.Contains(out.String(), "\x1b") {
+		t.Errorf("exit %d, stdout\n%s\nstderr %s", code, out.String(), errs.String())
+	}
+}
+
+// syncBuffer is written to by a process while a test reads it.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string { s.mu.Lock(); defer s.mu.Unlock(); return s.b.String() }
