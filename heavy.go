@@ -20,10 +20,9 @@ func (r *Rule) Heavy() *sketch.Heavy { return r.heavy }
 // a flood is shed without writing to what cores share.
 const shedSample = 64
 
-// shed counts a denial by the table.
-func (r *Rule) shed(at lane, d sketch.Digest, n uint64) {
-	seen := r.counts.add(at, StageTable, false)
-	if seen%shedSample == 0 && r.heavy != nil {
+// shed notes a denial by the table, of which one in shedSample gets here.
+func (r *Rule) shed(d sketch.Digest, n uint64) {
+	if r.heavy != nil {
 		r.heavy.Shed(d, min(n, r.shape.Burst())*shedSample)
 	}
 }

@@ -71,7 +71,7 @@ func (l *Limiter) takeAll(ctx context.Context, charges []Charge, now time.Durati
 		}
 		r := c.Rule
 		ticks, cost := r.shape.Ticks(now), r.shape.Cost(c.N)
-		own := passed(r.unchecked(at, c.Key, c.N, now, ticks, cost))
+		own := passed(r.unchecked(at, c.Key, c.N, now, ticks))
 		if own.Stage == StageExact {
 			// One deadline for all rules: a request waits once.
 			own = r.exact(ctx, at, c.Key, cost, now, now+l.plan.timeout)
@@ -106,7 +106,9 @@ func (l *Limiter) verdicts(at lane, charges []Charge, now time.Duration, over *c
 			continue
 		}
 		over.add(i)
-		r.shed(at, c.Key.digest(), c.N)
+		if r.counts.add(at, StageTable, false)%shedSample == 0 {
+			r.shed(c.Key.digest(), c.N)
+		}
 		if !r.enforced {
 			continue
 		}

@@ -115,10 +115,12 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 	}
 	ticks, cost := r.shape.Ticks(now), r.shape.Cost(n)
 	if tat := r.table.Lookup(d); !r.shape.Fits(tat, ticks, cost) {
-		r.shed(at, d, n)
+		if r.counts.add(at, StageTable, false)%shedSample == 0 {
+			r.shed(d, n)
+		}
 		return r.denied(StageTable, tat, ticks, cost)
 	}
-	if stage := r.unchecked(at, key, n, now, ticks, cost); stage != StageExact {
+	if stage := r.unchecked(at, key, n, now, ticks); stage != StageExact {
 		return passed(stage)
 	}
 	return r.exact(ctx, at, key, cost, now, now+r.limiter.plan.timeout)
@@ -126,7 +128,8 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 
 // unchecked tells the stage at which a request that the table does not turn
 // away may pass without an exact check, or StageExact if it may not.
-func (r *Rule) unchecked(at lane, key Key, n uint64, now time.Duration, ticks, cost uint64) Stage {
+// Its arguments fit the registers; with the cost they would not.
+func (r *Rule) unchecked(at lane, key Key, n uint64, now time.Duration, ticks uint64) Stage {
 	d := key.digest()
 	// Every hit marks the filter, also one that is too dear to pass by it:
 	// else a client that sends both kinds would pass uncounted once in each
@@ -142,7 +145,7 @@ func (r *Rule) unchecked(at lane, key Key, n uint64, now time.Duration, ticks, c
 		slot = r.heavy.Find(d)
 	}
 	stage := StageExact
-	if r.sketch != nil && r.sketch.Add(d, ticks, cost) < r.threshold {
+	if r.sketch != nil && r.sketch.Add(d, ticks, r.shape.Cost(n)) < r.threshold {
 		r.counts.add(at, StageSketch, true)
 		stage = StageSketch
 	}
