@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -88,6 +89,30 @@ func TestMemorySharesFloods(t *testing.T) {
 		if r.Error != "stopped after 1ns at 0.002 million keys" || r.RSSBytes == nil || r.Verdict == "" {
 			t.Errorf("without patience: %+v", r)
 		}
+	}
+}
+
+// TestFloodHidesTwo: one hitter sends ten times the limit all the time, the
+// other two thirds of that, in pulses.
+func TestFloodHidesTwo(t *testing.T) {
+	t.Parallel()
+	var lines strings.Builder
+	j := floodJob{Keys: []int64{2e4}, Cap: 1 << 40, Patience: time.Hour}
+	if err := j.run(Reference(), Rule{}.withDefaults(), json.NewEncoder(&lines)); err != nil {
+		t.Fatal(err)
+	}
+	var last report
+	for line := range strings.Lines(lines.String()) {
+		if err := json.Unmarshal([]byte(line), &last); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := last.Flood
+	if f.Steady.Requests < 9_990 || f.Steady.Requests > 10_010 || f.Pulses.Requests < 6_990 || f.Pulses.Requests > 7_010 {
+		t.Errorf("%d and %d requests in 10 s, want 10,000 and 7,000", f.Steady.Requests, f.Pulses.Requests)
+	}
+	if want := int64(20_000) + f.Steady.Requests + f.Pulses.Requests; f.Decisions != want || f.Steady.Admitted != f.Steady.Limit {
+		t.Errorf("%+v, want %d decisions", f, want)
 	}
 }
 

@@ -248,6 +248,16 @@ func TestOracleNeverAccusesFalsely(t *testing.T) {
 	}
 }
 
+func TestVerdictAdd(t *testing.T) {
+	t.Parallel()
+	v := Verdict{1, 2, 3, 4, 5, 6}
+	v.Add(Verdict{10, 20, 30, 40, 50, 5})
+	v.Add(Verdict{Excess: 7})
+	if want := (Verdict{11, 22, 33, 44, 55, 7}); v != want { // the excess is that of the worst client
+		t.Errorf("%+v, want %+v", v, want)
+	}
+}
+
 func TestOracleRefuses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
