@@ -27,7 +27,7 @@ type Environment struct {
 // Result is one limiter under one workload. Pointers are nil where a figure
 // does not apply.
 type Result struct {
-	Group    string `json:"group"`    // local, accuracy, memory, http, redis, cluster
+	Group    string `json:"group"`    // local, accuracy, memory, http, redis, redis-http, redis-faults, cluster
 	Workload string `json:"workload"` // for example zipf-1.1
 	Limiter  string `json:"limiter"`
 	Setup    string `json:"setup,omitempty"` // how it was configured
@@ -52,6 +52,8 @@ type Result struct {
 	Escalated        *float64 `json:"escalated,omitempty"`      // share checked exactly
 	StorePerRequest  *float64 `json:"redis_per_request,omitempty"`
 	StorePerSecond   *float64 `json:"redis_per_second,omitempty"`
+	StoreReads       *float64 `json:"redis_reads_per_request,omitempty"`  // buckets read, as Redis counts them
+	FloodPerSecond   *float64 `json:"flood_per_second,omitempty"`         // requests of the client that floods
 	StoreCPUMicros   *float64 `json:"redis_cpu_us_per_request,omitempty"` // of redis-server
 	Speedup          *float64 `json:"speedup,omitempty"`                  // over the usual way, median over rounds
 	HitterAdmitted   *float64 `json:"hitter_admitted_ratio,omitempty"`    // of the heavy hitter, to its limit
@@ -69,6 +71,17 @@ type Result struct {
 
 	RSSBytes  *int64 `json:"rss_bytes,omitempty"`
 	RSSGrowth *int64 `json:"rss_growth_bytes,omitempty"` // since warm-up
+
+	// Under a fault of Redis: how long a request may wait for it, the share of
+	// requests decided without it, the share admitted of those by failure
+	// policy, and how long after the fault Redis was used again.
+	TimeoutMicros    *float64           `json:"timeout_us,omitempty"`
+	Degraded         *float64           `json:"without_redis,omitempty"`
+	DegradedAdmitted map[string]float64 `json:"without_redis_admitted,omitempty"`
+	BackMillis       *float64           `json:"back_after_ms,omitempty"`
+	// LagMicros are percentiles of how late a sleep of 1 ms ended meanwhile:
+	// what the machine adds to every wait.
+	LagMicros map[string]float64 `json:"lag_us,omitempty"`
 
 	// LatencyMicros are percentiles: p50, p90, p99, p99.9, max.
 	LatencyMicros map[string]float64 `json:"latency_us,omitempty"`

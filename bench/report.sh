@@ -36,7 +36,7 @@ finish() {
 	[ -z "$redis" ] || kill "$redis"
 	if [ $status -ne 0 ]; then
 		set --
-		for part in peers http cost redis cluster; do
+		for part in peers http cost redis redis-http redis-faults cluster; do
 			[ ! -s "$work/$part.json" ] || set -- "$@" "$work/$part.json"
 		done
 		if [ $# -gt 0 ]; then
@@ -58,6 +58,8 @@ go build -buildvcs=auto -o "$work/httpcost" ./bench/httpcost
 "$work/httpcost" -fastlimit "$work/fastlimit" -out "$work/cost.json" -pairs "${PAIRS:-100}"
 "$work/fastlimit" bench http --rounds "${ROUNDS:-15}" --duration "${DURATION:-10s}" -o json --out "$work/http.json"
 "$work/fastlimit" bench redis -o json --out "$work/redis.json"
+"$work/fastlimit" bench redis --http --duration "${DURATION:-10s}" -o json --out "$work/redis-http.json"
+"$work/fastlimit" bench redis --faults -o json --out "$work/redis-faults.json"
 "$work/fastlimit" bench cluster -o json --out "$work/cluster.json"
 
 # redis_rate, one of the peers, wants a Redis of its own.
@@ -71,5 +73,6 @@ done
 	-rounds "${ROUNDS:-11}" -requests "${REQUESTS:-500000}" >"$work/peers.json"
 
 "$work/fastlimit" bench report -o json --out "$name.json" --html "$name.html" \
-	"$work/peers.json" "$work/http.json" "$work/cost.json" "$work/redis.json" "$work/cluster.json"
+	"$work/peers.json" "$work/http.json" "$work/cost.json" "$work/redis.json" \
+	"$work/redis-http.json" "$work/redis-faults.json" "$work/cluster.json"
 echo "wrote $name.json and $name.html"

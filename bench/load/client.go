@@ -15,6 +15,7 @@ type client struct {
 	from   net.IP
 	conn   *conn     // nil: to be dialled
 	until  time.Time // the connection's deadline
+	buf    []byte    // the request
 }
 
 // newClients returns n clients, with the source addresses in turn, and
@@ -71,7 +72,8 @@ func (c *client) send(ctx context.Context) error {
 		err = c.extend(time.Now())
 	}
 	if err == nil {
-		err = c.conn.send(c.target.request)
+		c.buf = c.target.appendRequest(c.buf[:0])
+		err = c.conn.send(c.buf)
 	}
 	if err != nil {
 		c.drop()

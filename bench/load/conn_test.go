@@ -5,7 +5,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -152,6 +154,38 @@ func TestClosed(t *testing.T) {
 	}
 	if len(peers) != 0 || len(seen) != 5 || seen["127.1.0.0"] != 8 {
 		t.Errorf("requests by source: %v and %d more, want 8 from each of 5", seen, len(peers))
+	}
+}
+
+// Requests name their clients in a header.
+func TestAs(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	seen := map[string]int{}
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[r.Header.Get("X-Forwarded-For")+" "+r.Host]++
+	}))
+	t.Cleanup(server.Close)
+	target, err := NewTarget(server.URL, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := netip.MustParseAddr("10.0.0.0")
+	target = target.As("X-Forwarded-For", func() netip.Addr { next = next.Next(); return next })
+	l, err := DialClosed(t.Context(), target, 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	if _, err := l.Run(t.Context(), 20); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(seen) != 20 || seen["10.0.0.20 "+strings.TrimPrefix(server.URL, "http://")] != 1 {
+		t.Errorf("clients %v, want 10.0.0.1 to 10.0.0.20, once each", seen)
 	}
 }
 

@@ -60,7 +60,8 @@ const Step = 250 * time.Millisecond
 // Interval is what became of the requests due in one step of a run.
 type Interval struct{ Answers, Denied int64 }
 
-func newOutcome(d time.Duration) *Outcome {
+// NewOutcome returns an empty outcome of a load that lasts d.
+func NewOutcome(d time.Duration) *Outcome {
 	// From 1 µs to 1 min in steps of 0.1 %: 270 KB each.
 	h := func() *hdrhistogram.Histogram {
 		return hdrhistogram.New(int64(time.Microsecond), int64(time.Minute), 3)
@@ -120,7 +121,7 @@ func Open(ctx context.Context, c OpenConfig) (*Outcome, error) {
 	outcomes := make([]*Outcome, len(clients))
 	var wg sync.WaitGroup
 	for i, client := range clients {
-		outcomes[i] = newOutcome(c.Duration)
+		outcomes[i] = NewOutcome(c.Duration)
 		wg.Go(func() {
 			if err := client.follow(ctx, s, i, outcomes[i]); err != nil {
 				cancel(err)
@@ -135,7 +136,7 @@ func Open(ctx context.Context, c OpenConfig) (*Outcome, error) {
 	wg.Wait()
 	stopPacing()
 	pacer.Wait()
-	all := newOutcome(c.Duration)
+	all := NewOutcome(c.Duration)
 	for _, o := range outcomes {
 		all.Add(o)
 	}

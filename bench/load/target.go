@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"time"
 )
@@ -20,6 +21,8 @@ type Target struct {
 	addr    string
 	request []byte
 	timeout time.Duration
+	client  func() netip.Addr // nil: requests are those of their connection
+	header  string            // that names the client
 
 	// dial and sleep replace the network and the timer in tests.
 	dial  func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -48,6 +51,24 @@ func NewTarget(rawURL string, timeout time.Duration) (Target, error) {
 		request: fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: fastlimit-bench\r\n\r\n", http.MethodGet, u.RequestURI(), u.Host),
 		timeout: timeout,
 	}, nil
+}
+
+// As returns the target for requests that say, as a proxy does, whose they are:
+// next, which is called for each and by several goroutines, in a header.
+func (t Target) As(header string, next func() netip.Addr) Target {
+	t.header, t.client = header, next
+	return t
+}
+
+// appendRequest appends the next request.
+func (t *Target) appendRequest(b []byte) []byte {
+	if t.client == nil {
+		return append(b, t.request...)
+	}
+	const end = len("\r\n")
+	b = append(b, t.request[:len(t.request)-end]...)
+	b = append(append(b, t.header...), ": "...)
+	return append(t.client().AppendTo(b), "\r\n\r\n"...)
 }
 
 // Addr is the address that is connected to.

@@ -93,14 +93,7 @@ func Run(ctx context.Context, o Options) (results []bench.Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, err
-	}
-	server, err := proc.Start(ctx, proc.Config{
-		Path: o.Path, Dir: dir, Addr: addr,
-		Args: []string{"--bind", host, "--port", port, "--save", "", "--appendonly", "no"},
-	})
+	server, err := startRedis(ctx, o.Path, dir, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +109,18 @@ func Run(ctx context.Context, o Options) (results []bench.Result, err error) {
 	}
 	o.Progress(2, 2, "done")
 	return results, nil
+}
+
+// startRedis starts a Redis that keeps nothing.
+func startRedis(ctx context.Context, path, dir, addr string) (*proc.Child, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	return proc.Start(ctx, proc.Config{
+		Path: path, Dir: dir, Addr: addr,
+		Args: []string{"--bind", host, "--port", port, "--save", "", "--appendonly", "no"},
+	})
 }
 
 // open connects a store that is as patient as the figures need: a check that

@@ -23,14 +23,18 @@ type column struct {
 var columns = []column{
 	{"cores", "", func(r *bench.Result) (float64, bool) { return float64(r.Cores), r.Cores > 0 }, count, 0},
 	{"keys", "", func(r *bench.Result) (float64, bool) { return float64(r.Keys), r.Keys > 0 }, si, 0},
+	{"flood", "1/s", float(func(r *bench.Result) *float64 { return r.FloodPerSecond }), si, 0},
 	{"decisions", "1/s", float(func(r *bench.Result) *float64 { return r.PerSecond }), si, 1},
 	{"time", "ns/decision", float(func(r *bench.Result) *float64 { return r.NsPerOp }), short, -1},
 	{"allocations", "1/decision", float(func(r *bench.Result) *float64 { return r.AllocsPerOp }), short, -1},
 	{"CPU", "µs/request", float(func(r *bench.Result) *float64 { return r.CPUMicros }), short, -1},
+	{"timeout", "µs", float(func(r *bench.Result) *float64 { return r.TimeoutMicros }), short, 0},
 	{"p50", "µs", percentile("p50"), short, -1},
 	{"p99", "µs", percentile("p99"), short, -1},
 	{"p99.9", "µs", percentile("p99.9"), short, -1},
 	{"max", "µs", percentile("max"), short, -1},
+	{"a sleep is late by: p99.9", "µs", lag("p99.9"), short, 0},
+	{"max", "µs", lag("max"), short, 0},
 	{"false denials", "requests", func(r *bench.Result) (float64, bool) {
 		if r.FalseDenials == nil {
 			return 0, false
@@ -46,10 +50,16 @@ var columns = []column{
 	{"excess", "requests", float(func(r *bench.Result) *float64 { return r.Excess }), short, -1},
 	{"hitter admitted", "× its limit", float(func(r *bench.Result) *float64 { return r.HitterAdmitted }), short, 0}, // less than 1 is as wrong as more
 	{"denied", "%", float(func(r *bench.Result) *float64 { return r.Denied }), percent, 0},
+	{"decided without Redis", "%", float(func(r *bench.Result) *float64 { return r.Degraded }), percent, 0},
+	{"of these admitted: local", "%", fallback("local"), percent, 0},
+	{"open", "%", fallback("open"), percent, 0},
+	{"closed", "%", fallback("closed"), percent, 0},
+	{"Redis back after", "ms", float(func(r *bench.Result) *float64 { return r.BackMillis }), short, -1},
 	{"exact bucket denies", "%", float(func(r *bench.Result) *float64 { return r.DeniedExactly }), percent, 0},
 	{"checked exactly", "%", float(func(r *bench.Result) *float64 { return r.Escalated }), percent, 0},
 	{"Redis", "operations/request", float(func(r *bench.Result) *float64 { return r.StorePerRequest }), short, -1},
 	{"Redis", "operations/s", float(func(r *bench.Result) *float64 { return r.StorePerSecond }), short, -1},
+	{"counted by Redis", "buckets/request", float(func(r *bench.Result) *float64 { return r.StoreReads }), short, -1},
 	{"Redis CPU", "µs/request", float(func(r *bench.Result) *float64 { return r.StoreCPUMicros }), short, -1},
 	{"times the usual way", "", float(func(r *bench.Result) *float64 { return r.Speedup }), short, 1},
 	{"sent to each peer", "bytes/s", float(func(r *bench.Result) *float64 { return r.SyncBytes }), si, -1},
@@ -73,6 +83,20 @@ func float(of func(*bench.Result) *float64) func(*bench.Result) (float64, bool) 
 func percentile(name string) func(*bench.Result) (float64, bool) {
 	return func(r *bench.Result) (float64, bool) {
 		v, ok := r.LatencyMicros[name]
+		return v, ok
+	}
+}
+
+func lag(name string) func(*bench.Result) (float64, bool) {
+	return func(r *bench.Result) (float64, bool) {
+		v, ok := r.LagMicros[name]
+		return v, ok
+	}
+}
+
+func fallback(policy string) func(*bench.Result) (float64, bool) {
+	return func(r *bench.Result) (float64, bool) {
+		v, ok := r.DegradedAdmitted[policy]
 		return v, ok
 	}
 }

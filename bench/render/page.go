@@ -103,12 +103,14 @@ type (
 )
 
 var groupTexts = map[string]struct{ title, text string }{
-	"local":    {"In process", "Decisions by a call, without network. Each limiter in a process of its own, in turns; medians."},
-	"accuracy": {"Accuracy", "Against an exact bucket per client. A false denial hits a client within its limit; excess is what the worst client got beyond rate and burst."},
-	"memory":   {"Memory", "Floods of clients that are each seen once, with one heavy client among them."},
-	"http":     {"Over HTTP", "Each server on one core, the load on another. Throughput and CPU time from a closed loop, latencies from an open one. Where the load's core is the bottleneck, CPU time is the figure that tells servers apart."},
-	"redis":    {"Redis", "One flooding client among many well-behaved ones, exact buckets in Redis."},
-	"cluster":  {"Cluster", "What a node tells each other node of its heavy clients, and what of one client it may leave out, in simulated time."},
+	"local":        {"In process", "Decisions by a call, without network. Each limiter in a process of its own, in turns; medians."},
+	"accuracy":     {"Accuracy", "Against an exact bucket per client. A false denial hits a client within its limit; excess is what the worst client got beyond rate and burst."},
+	"memory":       {"Memory", "Floods of clients that are each seen once, with one heavy client among them."},
+	"http":         {"Over HTTP", "Each server on one core, the load on another. Throughput and CPU time from a closed loop, latencies from an open one. Where the load's core is the bottleneck, CPU time is the figure that tells servers apart."},
+	"redis":        {"Redis", "One flooding client among many well-behaved ones, exact buckets in Redis."},
+	"redis-http":   {"Redis, over HTTP", "A server with its buckets in Redis, asked by one flooding client and 100,000 well-behaved ones. What Redis is asked, as the store counts it and as Redis does."},
+	"redis-faults": {"Redis, misbehaving", "How long requests waited for a Redis that is struck by a fault, and what the failure policies decided, from the stroke until Redis is used again. Beside the timeout stands what a sleep of a millisecond was late by at the same time."},
+	"cluster":      {"Cluster", "What a node tells each other node of its heavy clients, and what of one client it may leave out, in simulated time."},
 }
 
 func title(group string) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
@@ -49,7 +50,10 @@ type (
 	}
 	benchRedis struct {
 		Server   string        `default:"redis-server" help:"Path of redis-server."`
-		Duration time.Duration `default:"4s" help:"Of the flood."`
+		Duration time.Duration `placeholder:"4s" help:"Of the flood, of each flood over HTTP (10s), of each fault (1s)."`
+		Timeout  time.Duration `default:"5ms" help:"How long a request may wait for Redis while it misbehaves."`
+		HTTP     bool          `name:"http" help:"Measure what Redis is asked under a flood over HTTP instead, at 1000/s, 15000/s and full speed, among 100,000 clients that conform."`
+		Faults   bool          `help:"Measure how long requests wait while Redis misbehaves instead, in every way that can be made."`
 	}
 	benchCluster struct {
 		Keys         []float64     `default:"1e3,1e5,1e6" placeholder:"N" help:"Numbers of active clients."`
@@ -91,7 +95,28 @@ func (c *benchRedis) Run(ctx context.Context, sys *system, b *benchCmd) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
-	return b.measure(ctx, sys, redisPart(o))
+	if c.Duration < 0 || c.Timeout <= 0 {
+		return usageError{fmt.Errorf("--duration %v --timeout %v: want more than 0", c.Duration, c.Timeout)}
+	}
+	var parts []benchPart
+	if c.HTTP {
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		parts = append(parts, benchPart{versions: redisPart(o).versions, run: func(ctx context.Context, p bench.Progress) ([]bench.Result, error) {
+			return redisbench.RunHTTP(ctx, redisbench.HTTPOptions{Redis: c.Server, Fastlimit: self, Duration: c.Duration, Progress: p})
+		}})
+	}
+	if c.Faults {
+		parts = append(parts, benchPart{versions: redisPart(o).versions, run: func(ctx context.Context, p bench.Progress) ([]bench.Result, error) {
+			return redisbench.RunFaults(ctx, redisbench.FaultOptions{Redis: c.Server, Duration: c.Duration, Timeout: c.Timeout, Progress: p})
+		}})
+	}
+	if parts == nil {
+		parts = append(parts, redisPart(o))
+	}
+	return b.measure(ctx, sys, parts...)
 }
 
 // Run implements the command.

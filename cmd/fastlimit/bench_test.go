@@ -82,6 +82,7 @@ func TestBenchRefuses(t *testing.T) {
 		{[]string{"bench", "http", "--server", "fastlimit", "--command", "x=no-such-limiter {{.Addr}}"}, exitFailure, "no-such-limiter"},
 		{[]string{"bench", "http", "--rate=0"}, exitUsage, "rate 0"},
 		{[]string{"bench", "redis", "--server", "no-such-redis"}, exitFailure, "no-such-redis"},
+		{[]string{"bench", "redis", "--faults", "--timeout=0s"}, exitUsage, "--timeout"},
 		{[]string{"bench", "accuracy", "--workload", "nope"}, exitUsage, "nope"},
 		{[]string{"bench", "memory", "--keys", "1.5"}, exitUsage, "1.5"},
 		{[]string{"bench", "local", "--html", "/no/such/folder/x.html"}, exitFailure, "/no/such/folder"},
@@ -116,6 +117,30 @@ func banner(t *testing.T) (addr string) {
 		}
 	}()
 	return ln.Addr().String()
+}
+
+// One flood over HTTP: Redis is asked about one client, and counts as many
+// buckets as the store.
+func TestBenchRedisHTTP(t *testing.T) {
+	t.Parallel()
+	code, stdout, stderr := command(t, nil, "bench", "redis", "--http", "--duration=500ms", "-o", "json")
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	r := decodeReport(t, stdout)
+	if len(r.Results) != 4 || r.Environment.Versions["Redis"] == "" {
+		t.Fatalf("%d results, versions %v: want 3 stages, their sum, and the version of Redis", len(r.Results), r.Environment.Versions)
+	}
+	for _, res := range r.Results {
+		if *res.FalseDenials != 0 || *res.Denied == 0 {
+			t.Errorf("%s: %d false denials, share denied %v", res.Workload, *res.FalseDenials, *res.Denied)
+		}
+		// A take for each unit that leaks and for the burst, at most, however
+		// many requests there are.
+		if takes := *res.StorePerRequest * float64(res.Requests); takes == 0 || takes > 3*(200+100*2) || *res.StoreReads < *res.StorePerRequest {
+			t.Errorf("%s: %v takes for %d requests, %v and %v for each", res.Workload, takes, res.Requests, *res.StorePerRequest, *res.StoreReads)
+		}
+	}
 }
 
 // Ctrl-C keeps what was measured.

@@ -10,6 +10,9 @@ import (
 // All are the faults.
 func All() []Fault { return append(append([]Fault(nil), lineFaults...), serverFaults...) }
 
+// None is no fault, to compare with.
+func None() Fault { return Fault{Name: "none", strike: func(*Site) {}} }
+
 var faithful = line(faultproxy.Fault{})
 
 // lineFaults are between the client and a server that is well.

@@ -34,13 +34,16 @@ type nameServer struct {
 }
 
 // UseNames makes this process resolve all names by a name server in memory that
-// knows those of faults only. Call it before anything that may dial runs.
-func UseNames() {
+// knows those of faults only, until restore is called. Nothing that may dial
+// may run at either time.
+func UseNames() (restore func()) {
+	before := net.DefaultResolver
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		client, server := net.Pipe()
 		go names.serve(server)
 		return client, nil
 	}}
+	return func() { net.DefaultResolver = before }
 }
 
 // add makes a new name, of 127.0.0.1.

@@ -29,13 +29,14 @@ type Server struct {
 	Port int
 	Dir  string
 
-	t    T
-	args []string
-	env  []string // beside that of this process
-	auth []string // AUTH that Do sends first
-	cmd  *exec.Cmd
-	done chan struct{} // closed when the process has ended
-	log  *os.File
+	t       T
+	program string
+	args    []string
+	env     []string // beside that of this process
+	auth    []string // AUTH that Do sends first
+	cmd     *exec.Cmd
+	done    chan struct{} // closed when the process has ended
+	log     *os.File
 }
 
 // Start starts a server with further command line arguments, such as
@@ -50,11 +51,15 @@ func Start(t T, args ...string) *Server {
 // New prepares a server that does not run yet.
 func New(t T, args ...string) *Server {
 	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
+	program := "redis-server"
+	if p, ok := t.(interface{ RedisServer() string }); ok { // of a T that is no test
+		program = p.RedisServer()
+	}
+	if _, err := exec.LookPath(program); err != nil {
 		t.Fatal("redis-server is missing: apt-get install redis-server")
 	}
 	port := freePort(t)
-	return &Server{Addr: "127.0.0.1:" + strconv.Itoa(port), Port: port, Dir: t.TempDir(), t: t, args: args}
+	return &Server{program: program, Addr: "127.0.0.1:" + strconv.Itoa(port), Port: port, Dir: t.TempDir(), t: t, args: args}
 }
 
 // Auth sets what Do logs in with.
@@ -92,8 +97,8 @@ func (s *Server) exec(args []string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	cmd := exec.Command("redis-server", args...)
-	cmd.Env = append(os.Environ(), s.env...)
+	cmd := exec.Command(s.program, args...)
+	cmd.Env = append(cmd.Environ(), s.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	// The server must not outlive a test binary that crashes.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -1,0 +1,154 @@
+package redisbench
+
+import (
+	"context"
+	"encoding/binary"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bucket/redisstore"
+)
+
+const (
+	crowdCallers = 24
+	crowdKeys    = 32 // of each caller
+	crowdPause   = time.Millisecond
+)
+
+// crowd is callers who want exact checks, all of clients far below their limit,
+// so that whoever is not admitted is denied by a failure policy.
+type crowd struct {
+	callers   []caller
+	recording atomic.Bool
+	stop      chan struct{}
+	stopOnce  sync.Once
+	wg        sync.WaitGroup
+}
+
+// caller is one of them. Its figures are its own until it has ended.
+type caller struct {
+	rule               *fastlimit.Rule
+	keys               []fastlimit.Key
+	waits              *hdrhistogram.Histogram // ns
+	lags               *hdrhistogram.Histogram // ns by which a pause is longer than it should be
+	requests, denied   int64
+	degraded, admitted int64 // decided without Redis, and admitted of those
+}
+
+func newCrowd(store *redisstore.Store, timeout time.Duration) (*crowd, error) {
+	cfg := fastlimit.Config{Store: store, StoreTimeout: timeout}
+	for _, p := range policies {
+		cfg.Rules = append(cfg.Rules, fastlimit.RuleConfig{
+			Name: p.String(), Rate: fastlimit.Rate{N: 100, Per: time.Second}, Burst: 1_000_000, Strict: true, OnFailure: p,
+		})
+	}
+	lim, err := fastlimit.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	c := &crowd{callers: make([]caller, crowdCallers), stop: make(chan struct{})}
+	for i := range c.callers {
+		rule := lim.Rules()[i%len(policies)]
+		who := caller{rule: rule, waits: newWaits(), lags: newWaits()}
+		for k := range crowdKeys {
+			who.keys = append(who.keys, rule.BytesKey(binary.BigEndian.AppendUint32(nil, uint32(i*crowdKeys+k))))
+		}
+		c.callers[i] = who
+	}
+	return c, nil
+}
+
+func newWaits() *hdrhistogram.Histogram {
+	return hdrhistogram.New(int64(time.Microsecond), int64(time.Minute), 3)
+}
+
+// record notes a time; one below a µs as that.
+func record(h *hdrhistogram.Histogram, d time.Duration) {
+	_ = h.RecordValue(max(int64(d), h.LowestTrackableValue())) // far below a minute
+}
+
+func (c *crowd) start(ctx context.Context) {
+	for i := range c.callers {
+		who := &c.callers[i]
+		c.wg.Go(func() {
+			for n := 0; ; n++ {
+				paused := time.Now()
+				select {
+				case <-c.stop:
+					return
+				case <-time.After(crowdPause):
+					recording := c.recording.Load()
+					if recording {
+						record(who.lags, time.Since(paused)-crowdPause)
+					}
+					who.ask(ctx, n, recording)
+				}
+			}
+		})
+	}
+}
+
+// end stops all callers. Calls after the first do nothing.
+func (c *crowd) end() {
+	c.stopOnce.Do(func() { close(c.stop) })
+	c.wg.Wait()
+}
+
+func (w *caller) ask(ctx context.Context, n int, recording bool) {
+	start := time.Now()
+	d := w.rule.Take(ctx, w.keys[n%len(w.keys)], 1)
+	if !recording {
+		return
+	}
+	record(w.waits, time.Since(start))
+	w.requests++
+	if !d.Allowed {
+		w.denied++
+	}
+	if d.Degraded {
+		w.degraded++
+		if d.Allowed {
+			w.admitted++
+		}
+	}
+}
+
+// result sums up what callers that have ended recorded.
+func (c *crowd) result() bench.Result {
+	waits, lags := newWaits(), newWaits()
+	var requests, denied, degraded int64
+	decided, admitted := map[string]int64{}, map[string]int64{}
+	for i := range c.callers {
+		w := &c.callers[i]
+		waits.Merge(w.waits)
+		lags.Merge(w.lags)
+		requests, denied, degraded = requests+w.requests, denied+w.denied, degraded+w.degraded
+		decided[w.rule.Name()] += w.degraded
+		admitted[w.rule.Name()] += w.admitted
+	}
+	at := func(h *hdrhistogram.Histogram, percentile float64) float64 {
+		return float64(h.ValueAtPercentile(percentile)) / 1e3
+	}
+	share := func(n, of int64) *float64 { v := float64(n) / float64(max(1, of)); return &v }
+	res := bench.Result{
+		Requests: requests, Denied: share(denied, requests), Degraded: share(degraded, requests),
+		LatencyMicros: map[string]float64{
+			"p50": at(waits, 50), "p90": at(waits, 90), "p99": at(waits, 99), "p99.9": at(waits, 99.9), "max": at(waits, 100),
+		},
+		LagMicros: map[string]float64{"p99.9": at(lags, 99.9), "max": at(lags, 100)},
+	}
+	for policy, n := range decided {
+		if n == 0 {
+			continue
+		}
+		if res.DegradedAdmitted == nil {
+			res.DegradedAdmitted = map[string]float64{}
+		}
+		res.DegradedAdmitted[policy] = *share(admitted[policy], n)
+	}
+	return res
+}

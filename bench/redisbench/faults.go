@@ -1,0 +1,145 @@
+package redisbench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/bucket/redisstore"
+	"github.com/fastlimit/fastlimit/internal/redisfault"
+)
+
+// FaultOptions configure [RunFaults]. Zero fields mean defaults.
+type FaultOptions struct {
+	// Redis is the program that is started.
+	Redis string
+	// Timeout is how long a request may wait for Redis. 0 means 5 ms, the
+	// default of a configuration.
+	Timeout time.Duration
+	// Duration of a fault, beside the time that it takes to strike and to get
+	// over. 0 means 1 s.
+	Duration time.Duration
+	// Only are the names of faults. None means all.
+	Only     []string
+	Progress bench.Progress
+}
+
+func (o FaultOptions) withDefaults() FaultOptions {
+	orDefault(&o.Redis, "redis-server")
+	orDefault(&o.Timeout, 5*time.Millisecond)
+	orDefault(&o.Duration, time.Second)
+	if o.Progress == nil {
+		o.Progress = func(int, int, string) {}
+	}
+	return o
+}
+
+// faults are those asked for, after none at all, to compare with.
+func (o FaultOptions) faults() (all []redisfault.Fault, err error) {
+	for _, f := range append([]redisfault.Fault{redisfault.None()}, redisfault.All()...) {
+		if len(o.Only) == 0 || slices.Contains(o.Only, f.Name) {
+			all = append(all, f)
+		}
+	}
+	if len(all) < len(o.Only) {
+		return nil, fmt.Errorf("bench: faults %q: %d of them are known", o.Only, len(all))
+	}
+	return all, nil
+}
+
+// RunFaults strikes a Redis that it starts with every fault, one after the
+// other, under requests that all want an exact check, and tells how long they
+// waited and what the failure policies decided. No figure is a failure. The
+// results are valid beside an error.
+func RunFaults(ctx context.Context, o FaultOptions) (results []bench.Result, err error) {
+	o = o.withDefaults()
+	if err := (Options{Path: o.Redis}).Check(); err != nil {
+		return nil, err
+	}
+	faults, err := o.faults()
+	if err != nil {
+		return nil, err
+	}
+	defer redisfault.UseNames()()
+	for i := range faults {
+		f := &faults[i]
+		o.Progress(i, len(faults), "redis: "+f.Name)
+		err := onStand(o.Redis, func(t *stand) error {
+			res, err := o.run(ctx, t, f)
+			if err == nil {
+				results = append(results, res)
+			}
+			return err
+		})
+		if err != nil {
+			return results, fmt.Errorf("fault %q: %w", f.Name, err)
+		}
+	}
+	o.Progress(len(faults), len(faults), "done")
+	return results, nil
+}
+
+// run measures one fault: from its beginning until Redis is used again.
+func (o FaultOptions) run(ctx context.Context, t *stand, f *redisfault.Fault) (res bench.Result, err error) {
+	site := redisfault.New(t, f)
+	store, err := redisstore.Open(ctx, redisstore.Config{
+		URL: "redis://" + site.Addr(), Timeout: o.Timeout, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil && !errors.Is(err, bucket.ErrAway) {
+		return res, err
+	}
+	c, err := newCrowd(store, o.Timeout)
+	if err != nil {
+		return res, errors.Join(err, closeStore(store))
+	}
+	t.Cleanup(func() {
+		c.end()
+		_ = closeStore(store) // it may be broken still
+	})
+	c.start(ctx)
+	if err := pause(ctx, 300*time.Millisecond); err != nil {
+		return res, err
+	}
+	c.recording.Store(true)
+	site.Strike()
+	if err := pause(ctx, o.Duration); err != nil {
+		return res, err
+	}
+	site.Heal()
+	healed := time.Now()
+	for store.Stats().State != "closed" {
+		if err := pause(ctx, 5*time.Millisecond); err != nil {
+			return res, err
+		}
+		if time.Since(healed) > time.Minute {
+			return res, errors.New("bench: Redis is not used again")
+		}
+	}
+	back := float64(time.Since(healed).Microseconds()) / 1e3
+	c.recording.Store(false)
+	c.end()
+	res = c.result()
+	timeout := float64(o.Timeout.Microseconds())
+	res.Group, res.Workload, res.Limiter = "redis-faults", f.Name, "fastlimit"
+	res.Setup = fmt.Sprintf("%d callers, a third for each failure policy, %v apart; %v beside striking and recovering", crowdCallers, crowdPause, o.Duration)
+	res.TimeoutMicros, res.BackMillis = &timeout, &back
+	return res, nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// policies are the failure policies, by value.
+var policies = [...]fastlimit.OnFailure{fastlimit.FailLocal, fastlimit.FailOpen, fastlimit.FailClosed}

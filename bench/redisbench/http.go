@@ -1,0 +1,137 @@
+package redisbench
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bench/load"
+	"github.com/fastlimit/fastlimit/bench/proc"
+	"github.com/redis/go-redis/v9"
+)
+
+// HTTPOptions configure [RunHTTP]. Zero fields mean defaults.
+type HTTPOptions struct {
+	// Redis and Fastlimit are the programs that are started.
+	Redis, Fastlimit string
+	// Clients is the number of those that conform. 0 means 100,000.
+	Clients int
+	// Others is the rate of their requests together. 0 means 15,000 per
+	// second.
+	Others float64
+	// Floods are the rates of the one client that floods, a stage each; 0 in
+	// it means as fast as it goes. None means 1000, 15,000 and that.
+	Floods []float64
+	// Duration of a stage. 0 means 10 s.
+	Duration time.Duration
+	Progress bench.Progress
+}
+
+func (o HTTPOptions) withDefaults() HTTPOptions {
+	orDefault(&o.Redis, "redis-server")
+	orDefault(&o.Clients, 100_000)
+	orDefault(&o.Others, 15_000)
+	orDefault(&o.Duration, 10*time.Second)
+	if o.Floods == nil {
+		o.Floods = []float64{1000, 15_000, 0}
+	}
+	if o.Progress == nil {
+		o.Progress = func(int, int, string) {}
+	}
+	return o
+}
+
+const (
+	httpRate, httpBurst = 100, 200 // the default of `fastlimit serve`
+	httpHeader          = "X-Forwarded-For"
+	httpConns           = 32
+)
+
+// edge is a server with its Redis, and a client of that to read its counters.
+type edge struct {
+	redis, server *proc.Child
+	client        *redis.Client
+	target        load.Target
+	metrics       string // URL
+}
+
+// RunHTTP floods a fastlimit that is started, with a Redis that is started, by
+// one client among many that conform, over HTTP, and counts what Redis is
+// asked: by the store's counters, and by those of Redis itself. One result for
+// each stage and one for all. They are valid beside an error.
+func RunHTTP(ctx context.Context, o HTTPOptions) (results []bench.Result, err error) {
+	o = o.withDefaults()
+	if err := (Options{Path: o.Redis}).Check(); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "fastlimit-redis-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	e, err := o.start(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer e.stop()
+	all := new(stage)
+	for i, rate := range o.Floods {
+		name := "full speed"
+		if rate > 0 {
+			name = strconv.FormatFloat(rate, 'f', -1, 64) + "/s"
+		}
+		o.Progress(i, len(o.Floods), "redis: flood over HTTP, "+name)
+		s, err := o.stage(ctx, e, rate, netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}))
+		if s.requests > 0 {
+			all.add(s)
+			results = append(results, o.result("one flood, "+name, s))
+		}
+		if err != nil {
+			return results, err
+		}
+	}
+	results = append(results, o.result("one flood, all of these", all))
+	o.Progress(len(o.Floods), len(o.Floods), "done")
+	return results, nil
+}
+
+func (o HTTPOptions) start(ctx context.Context, dir string) (e *edge, err error) {
+	var addrs [3]string // of Redis, for traffic, for the operator
+	for i := range addrs {
+		if addrs[i], err = proc.FreeAddr(); err != nil {
+			return nil, err
+		}
+	}
+	e = &edge{metrics: "http://" + addrs[2] + "/metrics"}
+	if e.redis, err = startRedis(ctx, o.Redis, dir, addrs[0]); err != nil {
+		return nil, err
+	}
+	e.client = redis.NewClient(&redis.Options{Addr: addrs[0]})
+	config := filepath.Join(dir, "fastlimit.yaml")
+	text := fmt.Sprintf("listen: %s\nadmin: %s\ntrusted_proxies: [127.0.0.0/8]\nclient_ip_header: %s\nredis: {url: \"redis://%s\"}\n"+
+		"rules: [{name: per-ip, key: ip, rate: %d/s, burst: %d}]\n", addrs[1], addrs[2], httpHeader, addrs[0], httpRate, httpBurst)
+	if err = os.WriteFile(config, []byte(text), 0o600); err == nil {
+		e.server, err = proc.Start(ctx, proc.Config{Path: o.Fastlimit, Args: []string{"serve", "-c", config}, Dir: dir, Addr: addrs[1]})
+	}
+	if err == nil {
+		e.target, err = load.NewTarget("http://"+addrs[1]+"/", 0)
+	}
+	if err != nil {
+		e.stop()
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *edge) stop() {
+	if e.server != nil {
+		e.server.Stop()
+	}
+	_ = e.client.Close()
+	e.redis.Stop()
+}
