@@ -27,6 +27,9 @@ const (
 	unnamed = 1 << 63
 )
 
+// holds and leastLocked know the number of ways.
+var _ [0]struct{} = [heavyWays - 4]struct{}{}
+
 // heavySet is four slots and what they share. A hit of a client with a slot
 // touches the first cache line only, any other hit both.
 type heavySet struct {
@@ -166,7 +169,7 @@ func (h *Heavy) Insert(d Digest, n uint64, name []byte) {
 	x := h.index(d)
 	s := &h.sets[x]
 	room, m := s.room.Load(), s.missed.Load()
-	if m+n <= room && s.find(d.ID) < 0 && s.missed.CompareAndSwap(m, m+n) {
+	if m+n <= room && !s.holds(d.ID) && s.missed.CompareAndSwap(m, m+n) {
 		return
 	}
 	s.mu.Lock()
@@ -294,26 +297,29 @@ func (h *Heavy) Floor() uint64 {
 	return most
 }
 
+// holds tells whether a slot has that ID. It is for those who expect that none
+// does, and branches.
+func (s *heavySet) holds(id uint64) bool {
+	return s.slots[0].id.Load() == id || s.slots[1].id.Load() == id ||
+		s.slots[2].id.Load() == id || s.slots[3].id.Load() == id
+}
+
 // findLocked returns the slot of that ID, or -1.
 func (s *heavySet) findLocked(id uint64) int {
-	way := s.find(id)
-	if way < 0 || id != 0 {
-		return way
+	if !s.holds(id) {
+		return -1
 	}
 	for i := range s.slots { // free ones have ID 0 too
-		if s.live>>i&1 != 0 && s.slots[i].id.Load() == 0 {
+		if s.slots[i].id.Load() == id && s.live>>i&1 != 0 {
 			return i
 		}
 	}
 	return -1
 }
 
-// leastLocked returns the slot of least weight of a full set, without branches.
+// leastLocked returns the slot of least weight of a full set; as find does it.
 func (s *heavySet) leastLocked() (way int, least uint64) {
-	least = ^uint64(0)
-	for i := range s.slots {
-		least = min(least, s.weightLocked(i)<<2|uint64(i))
-	}
+	least = min(s.weightLocked(0)<<2, s.weightLocked(1)<<2|1, s.weightLocked(2)<<2|2, s.weightLocked(3)<<2|3)
 	way, least = int(least&3), least>>2
 	if least == 0 {
 		way = s.idleLocked()

@@ -90,9 +90,8 @@ func TestHeavyConcurrentTotal(t *testing.T) {
 	})
 	sum, held := h.Floor(), map[uint64]bool{}
 	for slot := range heavyWays {
-		s := readHeavy(h, slot)
-		sum += s.Weight
-		held[s.Pos] = true
+		sum += readHeavy(h, slot).Weight
+		held[h.sets[0].slots[slot].id.Load()] = true
 	}
 	if n := total.Load(); sum < n || sum > n+n/100 {
 		t.Errorf("weights and missed are %d of %d units", sum, n)
