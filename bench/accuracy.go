@@ -109,24 +109,19 @@ func finished(trials []*trial) (all []Result) {
 
 // sideBySide sets apart who can share a stream of requests: those who are told
 // the time take no longer than they need, each by itself; those who read the
-// clock take as long as the stream, so that they share it, apart from those who
+// clock take as long as the stream, so that they share it, but for those who
 // would let the others wait.
 func sideBySide(trials []*trial) (groups [][]*trial) {
-	var here, remote []*trial
+	var together []*trial
 	for _, t := range trials {
-		switch {
-		case !t.contender.OwnClock:
+		if t.contender.OwnClock && !t.contender.Remote {
+			together = append(together, t)
+		} else {
 			groups = append(groups, []*trial{t})
-		case t.contender.Remote:
-			remote = append(remote, t)
-		default:
-			here = append(here, t)
 		}
 	}
-	for _, g := range [][]*trial{here, remote} {
-		if len(g) > 0 {
-			groups = append(groups, g)
-		}
+	if len(together) > 0 {
+		groups = append(groups, together)
 	}
 	return groups
 }

@@ -160,7 +160,7 @@ func TestRealTime(t *testing.T) {
 	if err != nil || len(results) != 5 {
 		t.Fatalf("%d results, error %v", len(results), err)
 	}
-	if got := strings.Join(groups, "; "); got != "hot: x/time map; hot: a, c, d; hot: b; done" {
+	if got := strings.Join(groups, "; "); got != "hot: b; hot: x/time map; hot: a, c, d; done" {
 		t.Errorf("run as %s", got)
 	}
 	for i, r := range results {

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Measures everything and writes bench/results/DATE.json and DATE.html.
-# Run it on a machine that does nothing else; it takes about 18 minutes, half
+# Run it on a machine that does nothing else; it takes up to 20 minutes, half
 # of them for the flood of 10^8 keys. See docs/benchmarks.md. Interrupted, it
 # leaves what it has in .tmp/bench/partial.json and .html.
 #
