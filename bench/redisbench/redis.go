@@ -31,9 +31,9 @@ type Options struct {
 	Flood float64
 	// Duration of the flood. 0 means 4 s.
 	Duration time.Duration
-	// Checks is the number in a round of exact checks. 0 means 5000.
+	// Checks is the number in a round of exact checks. 0 means 20,000.
 	Checks int
-	// Rounds of each way to check. 0 means 7.
+	// Rounds of each way to check. 0 means 9.
 	Rounds   int
 	Progress bench.Progress
 }
@@ -43,8 +43,8 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.Clients, 100_000)
 	orDefault(&o.Flood, 20_000)
 	orDefault(&o.Duration, 4*time.Second)
-	orDefault(&o.Checks, 5000)
-	orDefault(&o.Rounds, 7)
+	orDefault(&o.Checks, 20_000)
+	orDefault(&o.Rounds, 9)
 	if o.Progress == nil {
 		o.Progress = func(int, int, string) {}
 	}

@@ -20,9 +20,9 @@ type Stats struct {
 	Takes, Peeks, Refunds, Resets uint64
 
 	Pipelines uint64 // batches
-	Commands  uint64 // commands in them, resent ones and scripts too
-	Resent    uint64 // commands that Redis had not carried out: NOSCRIPT, MOVED, ASK
-	Loads     uint64 // times the scripts were loaded
+	Commands  uint64 // commands in them, one each but in a cluster; resent ones and scripts too
+	Resent    uint64 // commands that Redis had not carried out: NOSCRIPT, MOVED, ASK, CROSSSLOT
+	Loads     uint64 // times the script was loaded
 	Busy      uint64 // operations refused because the queue was full
 	Away      uint64 // operations refused because Redis was away
 

@@ -153,7 +153,7 @@ func (benchAll) Run(ctx context.Context, sys *system, b *benchCmd) error {
 	} else {
 		parts = append(parts, serversPart(o))
 	}
-	r := redisbench.Options{Duration: 3 * time.Second, Rounds: 5}
+	r := redisbench.Options{Duration: 3 * time.Second, Checks: 10_000, Rounds: 5}
 	if err := r.Check(); err != nil {
 		fmt.Fprintf(sys.stderr, "left out: redis: %v\n", err)
 	} else {

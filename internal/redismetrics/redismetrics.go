@@ -29,7 +29,7 @@ var (
 	descErrors     = desc("errors_total", "Operations that failed in Redis, by class.", "class")
 	descRefused    = desc("refused_total", "Operations that were not sent: the queue was full, or Redis was away.", "reason")
 	descPipelines  = desc("pipelines_total", "Batches sent to Redis.")
-	descCommands   = desc("commands_total", "Commands in all batches, those sent again included.")
+	descCommands   = desc("commands_total", "Commands in all batches: one each, but in a cluster; those sent again included.")
 	descUp         = desc("up", "1 while the circuit breaker is closed.")
 	descTrips      = desc("breaker_trips_total", "Times the circuit breaker opened.")
 	descQueue      = desc("queue_operations", "Operations that wait for a batch.")
