@@ -126,7 +126,7 @@ func floodResults(rule Rule, c Contender, keys int64, f *floodReport) (both [2]R
 	for i, h := range []*hitterReport{&f.Steady, &f.Pulses} {
 		r := Result{
 			Group: "memory", Workload: [2]string{"flood, steady hitter", "flood, hitter in pulses"}[i],
-			Limiter: c.Name, Setup: c.Setup, Keys: keys, Cores: 1, Requests: f.Decisions, Error: f.Stopped,
+			Limiter: c.Name, Setup: c.Setup, Keys: keys, Requests: f.Decisions, Error: f.Stopped,
 		}
 		if f.Decisions > 0 {
 			r.RSSBytes, r.RSSGrowth = &f.RSS, new(f.RSS-f.Warm)

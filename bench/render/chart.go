@@ -29,7 +29,7 @@ const (
 	chartWidth, chartHeight = 360.0, 260.0
 	left, right             = 60.0, 24.0
 	top, bottom             = 10.0, 46.0
-	palette                 = 10 // colours; see page.html
+	palette                 = 12 // colours; see page.html
 )
 
 // SVG draws the chart. Colours come from the page's style.

@@ -26,11 +26,7 @@ func HTML(w io.Writer, reports ...bench.Report) error {
 	p.Environments = environments(reports)
 	p.Summary = summary(results)
 	var colors colors
-	for i := range results { // in the order of the tables, fastlimit first
-		if strings.HasPrefix(results[i].Limiter, "fastlimit") {
-			colors.of(results[i].Limiter)
-		}
-	}
+	colors.of("fastlimit") // the first, whatever the order of the reports
 	for _, g := range groups(results) {
 		p.Sections = append(p.Sections, section{
 			Name: g.name, Title: title(g.name), Text: groupTexts[g.name].text,
@@ -105,7 +101,7 @@ type (
 var groupTexts = map[string]struct{ title, text string }{
 	"local":        {"In process", "Decisions by a call, without network. Each limiter in a process of its own, in turns; medians."},
 	"accuracy":     {"Accuracy", "Against an exact bucket per client. A false denial hits a client within its limit; excess is what the worst client got beyond rate and burst."},
-	"memory":       {"Memory", "Floods of clients that are each seen once, with one heavy client among them."},
+	"memory":       {"Memory", "Floods of clients that are each seen once, with two heavy ones among them: a steady one, and one in pulses. What became of them is in the outcome."},
 	"http":         {"Over HTTP", "Each server on one core, the load on another. Throughput and CPU time from a closed loop, latencies from an open one. Where the load's core is the bottleneck, CPU time is the figure that tells servers apart."},
 	"redis":        {"Redis", "One flooding client among many well-behaved ones, exact buckets in Redis."},
 	"redis-http":   {"Redis, over HTTP", "A server with its buckets in Redis, asked by one flooding client and 100,000 well-behaved ones. What Redis is asked, as the store counts it and as Redis does."},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"regexp"
@@ -114,6 +115,20 @@ func TestChartsStayInside(t *testing.T) {
 			t.Fatalf("%d and %d ticks", len(c.x.ticks), len(c.y.ticks))
 		}
 	})
+}
+
+// Every colour that a chart may use is in both styles of the page.
+func TestPalette(t *testing.T) {
+	t.Parallel()
+	for i := range palette {
+		for want, n := range map[string]int{
+			fmt.Sprintf("--c%d: #", i): 2, fmt.Sprintf(".point.c%d{", i): 1, fmt.Sprintf(".line.c%d{", i): 1,
+		} {
+			if got := strings.Count(pageSource, want); got != n {
+				t.Errorf("%d times %q, want %d", got, want, n)
+			}
+		}
+	}
 }
 
 func TestMerge(t *testing.T) {

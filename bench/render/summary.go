@@ -97,7 +97,7 @@ func (c *column) compare(g *group) (all []comparison) {
 		all = append(all, comparison{
 			Title: g.name + ": " + ours.Workload + size(ours), Unit: c.heading(),
 			Ours: c.format(v), Best: c.format(best), Name: name,
-			Ratio: ratio(v, best, c.better), Loses: float64(c.better)*(best-v) > 0,
+			Ratio: ratio(v, best, c.better), Loses: float64(c.better)*(best-v) > 0 && c.format(v) != c.format(best),
 		})
 	}
 	return all
@@ -135,7 +135,7 @@ func ratio(ours, other float64, better int) string {
 	if better < 0 {
 		ours, other = other, ours
 	}
-	if other == 0 {
+	if ours == 0 || other == 0 {
 		return ""
 	}
 	return "× " + short(ours/other)

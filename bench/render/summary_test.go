@@ -34,6 +34,8 @@ func TestSummary(t *testing.T) {
 
 		{Group: "http", Workload: "hot", Limiter: "fastlimit", PerSecond: new(50e3), CPUMicros: new(12.0)},
 		{Group: "http", Workload: "hot", Limiter: "nginx", PerSecond: new(100e3), CPUMicros: new(8.0)},
+		{Group: "http", Workload: "even", Limiter: "fastlimit", PerSecond: new(50e3)},
+		{Group: "http", Workload: "even", Limiter: "nginx", PerSecond: new(50.01e3)},
 		{Group: "http", Workload: "hot", Limiter: "other", PerSecond: new(90e3), CPUMicros: new(6.0)},
 	}
 	var got []string
@@ -46,6 +48,7 @@ func TestSummary(t *testing.T) {
 		"accuracy: all workloads|excess, requests|100|10|x|× 0.10|true",
 		"memory: flood, 10 M keys|RSS, MiB|20|200|grown|× 10|false",
 		"http: hot|decisions, 1/s|50 k|100 k|nginx|× 0.50|true",
+		"http: even|decisions, 1/s|50 k|50 k|nginx|× 1.00|false",
 		"http: hot|CPU, µs/request|12|6|other|× 0.50|true",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
