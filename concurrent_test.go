@@ -14,7 +14,20 @@ const goroutines = 64
 
 // line is a clock that all goroutines of a test share: every reading is later
 // than all before it.
-type line struct{ ns atomic.Int64 }
+type line struct {
+	ns atomic.Int64
+	// decisions is held for reading during each, and for writing by a jump of
+	// the clock: one that spans a jump of more than the filter's window would
+	// be as late as none is in a process that runs, and P2 allows it one unit.
+	decisions sync.RWMutex
+}
+
+// jump moves the clock while no decision is under way.
+func (l *line) jump(gap time.Duration) {
+	l.decisions.Lock()
+	l.ns.Add(int64(gap))
+	l.decisions.Unlock()
+}
 
 func (l *line) next(gap time.Duration) time.Duration { return time.Duration(l.ns.Add(int64(gap))) }
 
@@ -50,29 +63,34 @@ func TestSandwichConcurrent(t *testing.T) {
 // alone sends the requests of client c one after the other.
 func (w *world) alone(c, requests int, rng *rand.Rand, clock *line) error {
 	for range requests {
-		gap := time.Duration(rng.Int64N(int64(20 * time.Microsecond)))
 		if rng.IntN(1000) == 0 {
-			gap = time.Duration(rng.Int64N(int64(3 * time.Second)))
+			clock.jump(time.Duration(rng.Int64N(int64(3 * time.Second))))
 		}
-		now := clock.next(gap)
-		rule, n := rng.IntN(3), uint64(1)
-		if rng.IntN(8) == 0 {
-			n += rng.Uint64N(4)
-		}
-		r := w.lim.rules[rule]
-		// A time that is at once used needs no settling, which would see the
-		// test's jumps ahead by other goroutines as steps back.
-		o := w.truth[c][rule]
-		o.at(now)
-		if !r.take(context.Background(), Key{id: w.digests[c][rule].ID, x: w.digests[c][rule].Pos}, n, now+time.Duration(clockOrigin), ownLane()).Allowed {
-			if err := w.denied(c, n, now, rule); err != nil {
-				return err
-			}
-		} else if err := w.admitted(c, n, now, rule); err != nil {
+		if err := w.one(c, rng, clock); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// one sends one request of client c.
+func (w *world) one(c int, rng *rand.Rand, clock *line) error {
+	clock.decisions.RLock()
+	defer clock.decisions.RUnlock()
+	now := clock.next(time.Duration(rng.Int64N(int64(20 * time.Microsecond))))
+	rule, n := rng.IntN(3), uint64(1)
+	if rng.IntN(8) == 0 {
+		n += rng.Uint64N(4)
+	}
+	r := w.lim.rules[rule]
+	// A time that is at once used needs no settling, which would see the
+	// test's jumps ahead by other goroutines as steps back.
+	o := w.truth[c][rule]
+	o.at(now)
+	if !r.take(context.Background(), Key{id: w.digests[c][rule].ID, x: w.digests[c][rule].Pos}, n, now+time.Duration(clockOrigin), ownLane()).Allowed {
+		return w.denied(c, n, now, rule)
+	}
+	return w.admitted(c, n, now, rule)
 }
 
 // TestOneClientManyGoroutines floods one client from 64 goroutines: what is
