@@ -168,8 +168,10 @@ func (h *Heavy) AddTo(slot int, n uint64) {
 func (h *Heavy) Insert(d Digest, n uint64, name []byte) {
 	x := h.index(d)
 	s := &h.sets[x]
+	// A client whose slot is unnamed does not pass here: its weight, and so
+	// room, is m + 1 at most, and room is only set by what takes m up to it.
 	room, m := s.room.Load(), s.missed.Load()
-	if m+n <= room && !s.holds(d.ID) && s.missed.CompareAndSwap(m, m+n) {
+	if m+n <= room && s.missed.CompareAndSwap(m, m+n) {
 		return
 	}
 	s.mu.Lock()
