@@ -278,7 +278,8 @@ func TestKeyTextRoundTrip(t *testing.T) {
 			return
 		}
 		r.Fields = fieldMap{"X-Api-Key": word.Draw(rt, "header"), "cookie sid": word.Draw(rt, "cookie")}
-		if path, ok := AppendPath(nil, []byte("/"+word.Draw(rt, "path"))); ok {
+		// Of bytes that are no text the key shows escapes, for eyes only.
+		if path, ok := AppendPath(nil, []byte("/"+word.Draw(rt, "path"))); ok && printable(path) == string(path) {
 			r.Path = path
 		}
 		text, rule := e.KeyText(0, r), e.rules[0].limit
