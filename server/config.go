@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -127,7 +128,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.Listeners = append([]Listener(nil), c.Listeners...)
 	for i := range c.Listeners {
 		l := &c.Listeners[i]
-		orDefault(&l.DenyStatus, defaultDenyStatus)
+		l.DenyStatus = cmp.Or(l.DenyStatus, defaultDenyStatus)
 		if l.DenyStatus < 400 || l.DenyStatus > 599 {
 			add("listener %s: deny status %d: want 400 to 599, 429 for most and 403 for nginx auth_request", l.Address, l.DenyStatus)
 		}
@@ -141,14 +142,14 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Version == "" {
 		c.Version = "unknown"
 	}
-	orDefault(&c.DenialLogs, defaultDenialLogs)
-	orDefault(&c.MaxHeaderBytes, defaultMaxHeaderBytes)
-	orDefault(&c.MaxBodyBytes, defaultMaxBodyBytes)
-	orDefault(&c.MaxConnections, defaultMaxConnections)
-	orDefault(&c.ReadTimeout, defaultReadTimeout)
-	orDefault(&c.WriteTimeout, defaultWriteTimeout)
-	orDefault(&c.IdleTimeout, defaultIdleTimeout)
-	orDefault(&c.DrainTimeout, defaultDrainTimeout)
+	c.DenialLogs = cmp.Or(c.DenialLogs, defaultDenialLogs)
+	c.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, defaultMaxHeaderBytes)
+	c.MaxBodyBytes = cmp.Or(c.MaxBodyBytes, defaultMaxBodyBytes)
+	c.MaxConnections = cmp.Or(c.MaxConnections, defaultMaxConnections)
+	c.ReadTimeout = cmp.Or(c.ReadTimeout, defaultReadTimeout)
+	c.WriteTimeout = cmp.Or(c.WriteTimeout, defaultWriteTimeout)
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, defaultIdleTimeout)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, defaultDrainTimeout)
 	if c.MaxHeaderBytes < 0 || c.MaxBodyBytes < 0 || c.MaxConnections < 0 {
 		add("MaxHeaderBytes %d, MaxBodyBytes %d, MaxConnections %d: want 0 or more", c.MaxHeaderBytes, c.MaxBodyBytes, c.MaxConnections)
 	}
@@ -158,11 +159,4 @@ func (c Config) withDefaults() (Config, error) {
 		add("a timeout is negative: want 0 for the default, or more")
 	}
 	return c, errors.Join(errs...)
-}
-
-func orDefault[T comparable](v *T, d T) {
-	var zero T
-	if *v == zero {
-		*v = d
-	}
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,7 @@ func NewMiddleware(c MiddlewareConfig) (*Middleware, error) {
 	if c.Rule == nil {
 		return nil, errors.New("fastlimit/server: no Rule: get one with Limiter.Rule")
 	}
-	orDefault(&c.DenyStatus, defaultDenyStatus)
+	c.DenyStatus = cmp.Or(c.DenyStatus, defaultDenyStatus)
 	if c.DenyStatus < 400 || c.DenyStatus > 599 {
 		return nil, fmt.Errorf("fastlimit/server: DenyStatus %d: want 400 to 599, 429 for most", c.DenyStatus)
 	}

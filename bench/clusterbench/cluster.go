@@ -5,6 +5,7 @@
 package clusterbench
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -43,23 +44,16 @@ func (o Options) withDefaults() Options {
 	if o.Keys == nil {
 		o.Keys = []int64{1e3, 1e5, 1e6}
 	}
-	orDefault(&o.PerSecond, 200_000)
-	orDefault(&o.Duration, 30*time.Second)
-	orDefault(&o.Interval, 100*time.Millisecond)
-	orDefault(&o.MaxBytes, delta.DefaultMaxBytes)
-	orDefault(&o.HeavyHitters, 8192)
-	orDefault(&o.Nodes, 32)
+	o.PerSecond = cmp.Or(o.PerSecond, 200_000)
+	o.Duration = cmp.Or(o.Duration, 30*time.Second)
+	o.Interval = cmp.Or(o.Interval, 100*time.Millisecond)
+	o.MaxBytes = cmp.Or(o.MaxBytes, delta.DefaultMaxBytes)
+	o.HeavyHitters = cmp.Or(o.HeavyHitters, 8192)
+	o.Nodes = cmp.Or(o.Nodes, 32)
 	if o.Progress == nil {
 		o.Progress = func(int, int, string) {}
 	}
 	return o
-}
-
-func orDefault[T comparable](v *T, d T) {
-	var zero T
-	if *v == zero {
-		*v = d
-	}
 }
 
 const (

@@ -1,6 +1,7 @@
 package httpbench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,23 +40,16 @@ func (o Options) withDefaults() Options {
 	if o.Rule.Rate == (fastlimit.Rate{}) {
 		o.Rule.Rate = fastlimit.Rate{N: 100, Per: time.Second}
 	}
-	orDefault(&o.Rule.Burst, 2*o.Rule.Rate.N)
-	orDefault(&o.Clients, 32)
-	orDefault(&o.Rounds, 7)
-	orDefault(&o.Requests, 20_000)
-	orDefault(&o.Rate, 10_000)
-	orDefault(&o.Duration, 4*time.Second)
+	o.Rule.Burst = cmp.Or(o.Rule.Burst, 2*o.Rule.Rate.N)
+	o.Clients = cmp.Or(o.Clients, 32)
+	o.Rounds = cmp.Or(o.Rounds, 7)
+	o.Requests = cmp.Or(o.Requests, 20_000)
+	o.Rate = cmp.Or(o.Rate, 10_000)
+	o.Duration = cmp.Or(o.Duration, 4*time.Second)
 	if o.Progress == nil {
 		o.Progress = func(int, int, string) {}
 	}
 	return o
-}
-
-func orDefault[T comparable](v *T, d T) {
-	var zero T
-	if *v == zero {
-		*v = d
-	}
 }
 
 // Check reports what would keep [Run] from measuring: programs and cores that

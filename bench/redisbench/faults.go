@@ -1,6 +1,7 @@
 package redisbench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,9 +32,9 @@ type FaultOptions struct {
 }
 
 func (o FaultOptions) withDefaults() FaultOptions {
-	orDefault(&o.Redis, "redis-server")
-	orDefault(&o.Timeout, 5*time.Millisecond)
-	orDefault(&o.Duration, time.Second)
+	o.Redis = cmp.Or(o.Redis, "redis-server")
+	o.Timeout = cmp.Or(o.Timeout, 5*time.Millisecond)
+	o.Duration = cmp.Or(o.Duration, time.Second)
 	if o.Progress == nil {
 		o.Progress = func(int, int, string) {}
 	}

@@ -1,6 +1,7 @@
 package redisbench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -33,10 +34,10 @@ type HTTPOptions struct {
 }
 
 func (o HTTPOptions) withDefaults() HTTPOptions {
-	orDefault(&o.Redis, "redis-server")
-	orDefault(&o.Clients, 100_000)
-	orDefault(&o.Others, 15_000)
-	orDefault(&o.Duration, 10*time.Second)
+	o.Redis = cmp.Or(o.Redis, "redis-server")
+	o.Clients = cmp.Or(o.Clients, 100_000)
+	o.Others = cmp.Or(o.Others, 15_000)
+	o.Duration = cmp.Or(o.Duration, 10*time.Second)
 	if o.Floods == nil {
 		o.Floods = []float64{1000, 15_000, 0}
 	}

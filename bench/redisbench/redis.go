@@ -4,6 +4,7 @@
 package redisbench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,23 +40,16 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	orDefault(&o.Path, "redis-server")
-	orDefault(&o.Clients, 100_000)
-	orDefault(&o.Flood, 20_000)
-	orDefault(&o.Duration, 4*time.Second)
-	orDefault(&o.Checks, 20_000)
-	orDefault(&o.Rounds, 9)
+	o.Path = cmp.Or(o.Path, "redis-server")
+	o.Clients = cmp.Or(o.Clients, 100_000)
+	o.Flood = cmp.Or(o.Flood, 20_000)
+	o.Duration = cmp.Or(o.Duration, 4*time.Second)
+	o.Checks = cmp.Or(o.Checks, 20_000)
+	o.Rounds = cmp.Or(o.Rounds, 9)
 	if o.Progress == nil {
 		o.Progress = func(int, int, string) {}
 	}
 	return o
-}
-
-func orDefault[T comparable](v *T, d T) {
-	var zero T
-	if *v == zero {
-		*v = d
-	}
 }
 
 // Check reports whether there is a Redis to start.

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -86,12 +87,12 @@ const (
 )
 
 func (c Config) withDefaults() Config {
-	c.Timeout = orDefault(c.Timeout, defaultTimeout)
-	c.Workers = orDefault(c.Workers, defaultWorkers)
-	c.Queue = orDefault(c.Queue, defaultQueue)
-	c.KeyPrefix = orDefault(c.KeyPrefix, defaultPrefix)
-	c.RetryMin = orDefault(c.RetryMin, firstRetry)
-	c.RetryMax = max(orDefault(c.RetryMax, longestRetry), c.RetryMin)
+	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
+	c.Workers = cmp.Or(c.Workers, defaultWorkers)
+	c.Queue = cmp.Or(c.Queue, defaultQueue)
+	c.KeyPrefix = cmp.Or(c.KeyPrefix, defaultPrefix)
+	c.RetryMin = cmp.Or(c.RetryMin, firstRetry)
+	c.RetryMax = max(cmp.Or(c.RetryMax, longestRetry), c.RetryMin)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -243,12 +244,4 @@ func (c *Config) applyTLS(o *redis.UniversalOptions) error {
 		o.TLSConfig.Certificates = []tls.Certificate{cert}
 	}
 	return nil
-}
-
-func orDefault[T comparable](v, def T) T {
-	var zero T
-	if v == zero {
-		return def
-	}
-	return v
 }

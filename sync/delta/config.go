@@ -1,6 +1,7 @@
 package delta
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -89,19 +90,19 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Node == "" || len(c.Node) > MaxNodeName {
 		add("Node has %d bytes: want 1 to %d", len(c.Node), MaxNodeName)
 	}
-	c.PacketSize = orDefault(c.PacketSize, DefaultPacketSize)
+	c.PacketSize = cmp.Or(c.PacketSize, DefaultPacketSize)
 	if c.PacketSize < minPacketSize || c.PacketSize > MaxPacket {
 		add("PacketSize %d: want %d to %d", c.PacketSize, minPacketSize, MaxPacket)
 	}
-	c.MaxBytes = orDefault(c.MaxBytes, DefaultMaxBytes)
+	c.MaxBytes = cmp.Or(c.MaxBytes, DefaultMaxBytes)
 	if c.MaxBytes < 2*c.PacketSize || c.MaxBytes > maxMaxBytes {
 		add("MaxBytes %d: want two packets of %d to %d", c.MaxBytes, c.PacketSize, maxMaxBytes)
 	}
-	c.MaxNodes = orDefault(c.MaxNodes, DefaultMaxNodes)
+	c.MaxNodes = cmp.Or(c.MaxNodes, DefaultMaxNodes)
 	if c.MaxNodes < 1 || c.MaxNodes > maxMaxNodes {
 		add("MaxNodes %d: want 1 to %d", c.MaxNodes, maxMaxNodes)
 	}
-	c.MaxRate = orDefault(c.MaxRate, DefaultMaxRate)
+	c.MaxRate = cmp.Or(c.MaxRate, DefaultMaxRate)
 	if c.MaxRate > maxMaxRate {
 		add("MaxRate %d: want at most %d units/s", c.MaxRate, uint64(maxMaxRate))
 	}
@@ -113,14 +114,6 @@ func (c Config) withDefaults() (Config, error) {
 		seen[r.Identity()] = r.Name()
 	}
 	return c, errors.Join(errs...)
-}
-
-func orDefault[T comparable](v, def T) T {
-	var zero T
-	if v == zero {
-		return def
-	}
-	return v
 }
 
 // quote is for names that others chose.
