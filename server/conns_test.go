@@ -141,7 +141,6 @@ func TestClientThatDoesNotReadIsCut(t *testing.T) {
 	s := start(t, perIP(), func(c *Config) { c.WriteTimeout, c.ReadTimeout = 200*time.Millisecond, time.Hour })
 	c := dial(t, s.addr)
 	defer c.Close()
-	c.(*net.TCPConn).SetReadBuffer(4 << 10)
 	many := make([]byte, 0, 1<<20)
 	for len(many) < 1<<20-64 {
 		many = append(many, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"...)
