@@ -26,12 +26,12 @@ type clock struct {
 }
 
 const (
-	clockGrain  = int64(time.Millisecond)
-	clockJitter = int64(time.Second)
+	clockGrain  = 1e6 // 1 ms
+	clockJitter = 1e9 // 1 s
 
 	// clockOrigin keeps a fresh clock above 0, the TAT of an unused bucket,
 	// and leaves room for times brought that start below the limiter's own.
-	clockOrigin = int64(time.Hour)
+	clockOrigin = 3600e9 // 1 h
 )
 
 func newClock() clock { return clock{start: time.Now()} }
@@ -51,11 +51,27 @@ func (c *clock) ownAt(t time.Time) time.Duration {
 
 // settle returns the time at which to judge a request that was read at now.
 func (c *clock) settle(now time.Duration) time.Duration {
+	if t, ok := c.near(now); ok {
+		return t
+	}
+	return c.moved(now)
+}
+
+// near is settle for a time within jitter and grain of latest, which most are.
+// It is apart so that it can be inlined.
+func (c *clock) near(now time.Duration) (t time.Duration, ok bool) {
+	t = now + time.Duration(c.shift.Load())
+	return t + clockOrigin, uint64(t)-uint64(c.latest.Load())+clockJitter <= clockJitter+clockGrain
+}
+
+// moved is settle for all others.
+func (c *clock) moved(now time.Duration) time.Duration {
 	t := int64(now) + c.shift.Load()
 	latest := c.latest.Load()
-	if d := t - latest; d < -clockJitter {
+	if t-latest < -clockJitter {
 		return c.stepBack(now)
-	} else if d > clockGrain {
+	}
+	if t > latest { // it may have moved since near looked
 		c.latest.CompareAndSwap(latest, t)
 	}
 	return time.Duration(t + clockOrigin)

@@ -68,7 +68,11 @@ func (r *Rule) Take(ctx context.Context, key Key, n uint64) Decision {
 // as no time passed. A limiter with a shared exact tier must not be given
 // times other than its own.
 func (r *Rule) TakeAt(ctx context.Context, key Key, n uint64, now time.Duration) Decision {
-	return r.take(ctx, key, n, r.limiter.clock.settle(now), ownLane())
+	at, ok := r.limiter.clock.near(now)
+	if !ok {
+		at = r.limiter.clock.moved(now)
+	}
+	return r.take(ctx, key, n, at, ownLane())
 }
 
 // Peek tells whether n units would be admitted now as far as this node knows,
@@ -114,7 +118,11 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 		return r.peek(d, n, now)
 	}
 	ticks, cost := r.shape.Ticks(now), r.shape.Cost(n)
-	if tat := r.table.Lookup(d); !r.shape.Fits(tat, ticks, cost) {
+	tat := uint64(0)
+	if x, used := r.table.Place(d); used {
+		tat = r.table.At(x, d)
+	}
+	if !r.shape.Fits(tat, ticks, cost) {
 		if r.counts.add(at, StageTable, false)%shedSample == 0 {
 			r.shed(d, n)
 		}
@@ -203,6 +211,9 @@ func (r *Rule) allowed(stage Stage, tat, ticks uint64) Decision {
 }
 
 func (r *Rule) denied(stage Stage, tat, ticks, cost uint64) Decision {
+	if over, level, ok := r.shape.Over(tat, ticks, cost); ok {
+		return Decision{Outcome: Outcome{Stage: stage}, RetryAfter: over, TimeToEmpty: level}
+	}
 	return Decision{
 		Outcome:     Outcome{Stage: stage},
 		Remaining:   int64(r.shape.Remaining(tat, ticks)),

@@ -22,6 +22,8 @@ func TestInlining(t *testing.T) {
 			"(*Shape).Cost":     "once for each request",
 			"(*Shape).Fits":     "the verdict, made for each request by reading alone",
 			"(*Shape).Duration": "twice for each denial",
+			"(*Shape).Over":     "once for each denial",
+			"(*Table).Place":    "once for each request",
 			"(*Table).index":    "once for each lookup",
 			"(*Table).set":      "in findLocked and roomLocked, under the lock",
 			"(*Table).lock":     "once for each take",
@@ -38,6 +40,13 @@ func TestInlining(t *testing.T) {
 			"(*Heavy).index":   "once for each lookup by name",
 			"(*Hasher).Word4":  "the digest of an IPv4 client",
 			"(*Hasher).Word6":  "the digest of an IPv6 client",
+			"mark":             "once for each client that the table does not turn away",
+		}},
+		{"github.com/fastlimit/fastlimit", map[string]string{
+			"(*clock).near":   "once for each request with a time of its own",
+			"(*counters).add": "once for each request",
+			"ownLane":         "once for each request",
+			"Key.digest":      "once for each request",
 		}},
 	} {
 		out, err := exec.Command("go", "build", "-gcflags="+pkg.path+"=-m", pkg.path).CombinedOutput()

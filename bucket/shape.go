@@ -51,6 +51,9 @@ const (
 	// float64, as Lua does: half of 2^53, so that sums of two stay exact.
 	MaxPortable = 1 << 52
 
+	// maxMicros is the longest time.Duration in µs.
+	maxMicros = math.MaxInt64 / uint64(time.Microsecond)
+
 	// Never is the wait for a request that can never fit.
 	Never = time.Duration(math.MaxInt64)
 )
@@ -65,7 +68,7 @@ type Shape struct {
 	perMicro uint64 // num: ticks per µs
 	unit     uint64 // den: ticks per unit, T
 	limit    uint64 // B·T
-	grace    uint64 // num - 1
+	most     uint64 // B·T + num - 1, grace included
 	burst    uint64 // B
 }
 
@@ -96,13 +99,13 @@ func NewShape(n uint64, per time.Duration, burst uint64) (Shape, error) {
 	if hi != 0 || limit > maxLimit {
 		return Shape{}, fmt.Errorf("fastlimit/bucket: burst %d at %d per %v: want at most %d", burst, n, per, maxLimit/den)
 	}
-	return Shape{perMicro: num, unit: den, limit: limit, grace: num - 1, burst: burst}, nil
+	return Shape{perMicro: num, unit: den, limit: limit, most: limit + num - 1, burst: burst}, nil
 }
 
 // Ticks converts a time since the start of the clock to ticks, rounded down
 // to whole µs.
 func (s *Shape) Ticks(now time.Duration) uint64 {
-	return uint64(now/time.Microsecond) * s.perMicro
+	return uint64(now) / uint64(time.Microsecond) * s.perMicro
 }
 
 // Duration converts ticks to time, rounded up to whole µs: whoever waits for
@@ -114,7 +117,7 @@ func (s *Shape) Duration(ticks uint64) time.Duration {
 	if s.perMicro > 1 {
 		us = (ticks + s.perMicro - 1) / s.perMicro
 	}
-	if us > uint64(math.MaxInt64/time.Microsecond) {
+	if us > maxMicros {
 		return Never
 	}
 	return time.Duration(us) * time.Microsecond
@@ -123,7 +126,7 @@ func (s *Shape) Duration(ticks uint64) time.Duration {
 // Cost is n units in ticks. It saturates above every limit.
 func (s *Shape) Cost(n uint64) uint64 {
 	if n > s.burst {
-		return s.limit + s.grace + 1
+		return s.most + 1
 	}
 	return n * s.unit
 }
@@ -138,7 +141,7 @@ func (s *Shape) Unit() uint64 { return s.unit }
 func (s *Shape) Limit() uint64 { return s.limit }
 
 // Grace is num - 1 ticks; a request fits up to Limit + Grace.
-func (s *Shape) Grace() uint64 { return s.grace }
+func (s *Shape) Grace() uint64 { return s.most - s.limit }
 
 // PerMicro is num, the ticks that leak per µs.
 func (s *Shape) PerMicro() uint64 { return s.perMicro }
@@ -152,16 +155,16 @@ func (s Shape) WithSlack(d time.Duration) Shape {
 		us++
 	}
 	if hi, more := bits.Mul64(us, s.perMicro); hi == 0 && more <= maxLimit-s.limit {
-		s.limit += more
+		s.limit, s.most = s.limit+more, s.most+more
 	} else {
-		s.limit = maxLimit
+		s.limit, s.most = maxLimit, maxLimit+s.Grace()
 	}
 	return s
 }
 
 // Portable reports whether a store that computes with float64 keeps this
 // bucket exactly; see [MaxPortable].
-func (s *Shape) Portable() bool { return s.limit+s.grace <= MaxPortable }
+func (s *Shape) Portable() bool { return s.most <= MaxPortable }
 
 // Level is the content of a bucket in ticks.
 func Level(tat, now uint64) uint64 {
@@ -173,7 +176,7 @@ func Level(tat, now uint64) uint64 {
 
 // Fits reports whether a request of the given cost fits, by reading alone.
 func (s *Shape) Fits(tat, now, cost uint64) bool {
-	return Level(tat, now)+cost <= s.limit+s.grace
+	return Level(tat, now)+cost <= s.most
 }
 
 // Add returns the TAT after a request of the given cost, whether it fits or
@@ -192,10 +195,10 @@ func Refund(tat, now, cost uint64) uint64 {
 // Remaining is the number of units that fit now, at most Burst.
 func (s *Shape) Remaining(tat, now uint64) uint64 {
 	l := Level(tat, now)
-	if l+s.unit > s.limit+s.grace || s.burst == 0 {
+	if l+s.unit > s.most || s.burst == 0 {
 		return 0
 	}
-	return min((s.limit+s.grace-l)/s.unit, s.burst)
+	return min((s.most-l)/s.unit, s.burst)
 }
 
 // RetryAfter is the time until a request of the given cost fits if nothing
@@ -205,15 +208,24 @@ func (s *Shape) RetryAfter(tat, now, cost uint64) time.Duration {
 		return Never
 	}
 	l := Level(tat, now) + cost
-	if l <= s.limit+s.grace {
+	if l <= s.most {
 		return 0
 	}
-	return s.Duration(l - s.limit - s.grace)
+	return s.Duration(l - s.most)
 }
 
 // TimeToEmpty is the time until the bucket has leaked out.
 func (s *Shape) TimeToEmpty(tat, now uint64) time.Duration {
 	return s.Duration(Level(tat, now))
+}
+
+// Over is RetryAfter and TimeToEmpty of a request that does not fit, for the
+// most frequent kind: ticks are µs, the cost is no more than the burst, and
+// nothing remains. Of other kinds ok is false.
+func (s *Shape) Over(tat, now, cost uint64) (retry, empty time.Duration, ok bool) {
+	l := Level(tat, now)
+	ok = s.perMicro == 1 && cost <= s.limit && l <= maxMicros && l+s.unit > s.most
+	return time.Duration(l+cost-s.most) * time.Microsecond, time.Duration(l) * time.Microsecond, ok
 }
 
 func gcd(a, b uint64) uint64 {

@@ -69,6 +69,14 @@ func checkWaits(s *bucket.Shape, tat, now, n uint64) error {
 	if bucket.Level(tat, later(empty)) != 0 || empty > 0 && bucket.Level(tat, later(empty-time.Microsecond)) == 0 {
 		return fmt.Errorf("TimeToEmpty(%d, %d) = %v", tat, now, empty)
 	}
+	if !s.Fits(tat, now, cost) {
+		want, empty := s.RetryAfter(tat, now, cost), s.TimeToEmpty(tat, now)
+		retry, drained, ok := s.Over(tat, now, cost)
+		if frequent := s.PerMicro() == 1 && n <= s.Burst() && s.Remaining(tat, now) == 0 && empty != bucket.Never; ok != frequent ||
+			ok && (retry != want || drained != empty) {
+			return fmt.Errorf("Over(%d, %d, %d) = %v, %v, %v, want %v, %v, %v", tat, now, cost, retry, drained, ok, want, empty, frequent)
+		}
+	}
 	return nil
 }
 
@@ -144,4 +152,19 @@ func FuzzShape(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestOverOfAges: waits that no time.Duration holds are left to the others.
+func TestOverOfAges(t *testing.T) {
+	t.Parallel()
+	s, err := bucket.NewShape(1, time.Second, 1e11) // 3,000 years
+	if err != nil {
+		t.Fatal(err)
+	}
+	const now = 1e6
+	for _, n := range []uint64{1, 5e10, 1e11} {
+		if retry, empty, ok := s.Over(now+s.Limit(), now, s.Cost(n)); ok {
+			t.Errorf("Over for %d units of a full bucket = %v, %v", n, retry, empty)
+		}
+	}
 }

@@ -37,12 +37,12 @@ func NewBlooms(n int) (*Blooms, error) {
 func (f *Blooms) Bytes() int { return len(f.words) * 8 }
 
 // BloomCapacity is the number of distinct keys up to which a generation of n
-// words takes less than 2 % of new keys for known ones: by the library's
+// words takes less than 10 % of new keys for known ones: by the library's
 // sizing of a standard filter, less the fifth that one-word blocks cost at
 // this rate.
 func BloomCapacity(n int) int {
 	const keys = 1 << 20
-	bits, _ := bloom.EstimateParameters(keys, 0.02)
+	bits, _ := bloom.EstimateParameters(keys, 0.1)
 	return int(float64(n) * 64 / (float64(bits) / keys) * 0.8)
 }
 
@@ -57,13 +57,14 @@ func (f *Blooms) Has(g uint64, d Digest) bool {
 // none does if the generation already held it, or held other keys that cover
 // its bits.
 func (f *Blooms) Mark(g uint64, d Digest) bool {
-	m, w := mask(d), f.word(g, d)
-	// A known client must cost no write: its line then stays shared by all
-	// cores.
-	if atomic.LoadUint64(w)&m == m {
-		return false
-	}
-	return atomic.OrUint64(w, m)&m != m
+	return mark(f.word(g, d), mask(d))
+}
+
+// MarkNew is Mark(g, d) && !Has(g+1, d), in this order, finding the place of d
+// once.
+func (f *Blooms) MarkNew(g uint64, d Digest) bool {
+	m, i := mask(d), f.pair(d)
+	return mark(&f.words[i|g&1], m) && atomic.LoadUint64(&f.words[i|g&1^1])&m != m
 }
 
 // Reset forgets all marks of generation g. Words that are empty already are
@@ -95,8 +96,15 @@ func (f *Blooms) Population(g uint64, sample int) uint32 {
 	return uint32(min(float64(part)*float64(f.n)/float64(sample), math.MaxUint32))
 }
 
-func (f *Blooms) word(g uint64, d Digest) *uint64 {
-	return &f.words[(d.ID>>32)*f.n>>32<<1|g&1]
+// pair is the place of d in generation 0; its place in generation 1 follows.
+func (f *Blooms) pair(d Digest) uint64 { return (d.ID >> 32) * f.n >> 32 << 1 }
+
+func (f *Blooms) word(g uint64, d Digest) *uint64 { return &f.words[f.pair(d)|g&1] }
+
+// mark sets the bits m and reports whether one of them was new. A known client
+// must cost no write: its line then stays shared by all cores.
+func mark(w *uint64, m uint64) bool {
+	return atomic.LoadUint64(w)&m != m && atomic.OrUint64(w, m)&m != m
 }
 
 func mask(d Digest) uint64 {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/dchest/siphash"
@@ -93,8 +94,26 @@ func (h *Hasher) Append(d Digest, part []byte) Digest {
 }
 
 func sum8(v uint64) Digest {
-	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], v)
-	id := xxhash.Sum64(b[:])
+	id := xxh64(v)
 	return Digest{Pos: id, ID: id}
+}
+
+// Primes of XXH64.
+const (
+	prime1 = 0x9e3779b185ebca87
+	prime2 = 0xc2b2ae3d27d4eb4f
+	prime3 = 0x165667b19e3779f9
+	prime4 = 0x85ebca77c2b2ae63
+	prime5 = 0x27d4eb2f165667c5
+)
+
+// xxh64 is xxhash.Sum64 of the eight bytes of v, little endian, unrolled: every
+// request hashes one word, and the library passes it through memory, a stall
+// of 3.5 ns (BenchmarkDigest). TestOneWordIsXXHash holds the two together.
+func xxh64(v uint64) uint64 {
+	h := prime5 + 8 ^ bits.RotateLeft64(v*prime2, 31)*prime1
+	h = bits.RotateLeft64(h, 27)*prime1 + prime4
+	h = (h ^ h>>33) * prime2
+	h = (h ^ h>>29) * prime3
+	return h ^ h>>32
 }

@@ -9,12 +9,6 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// The primes of xxhash64's round, r(k) = rol31(k·P2)·P1.
-const (
-	prime1 = 11400714785074694791
-	prime2 = 14029467366897019727
-)
-
 // inverse of an odd number modulo 2^64: Newton's iteration doubles the right
 // bits each time.
 func inverse(a uint64) uint64 {
@@ -25,6 +19,7 @@ func inverse(a uint64) uint64 {
 	return x
 }
 
+// round is that of XXH64, r(k) = rol31(k·P2)·P1.
 func round(k uint64) uint64 { return bits.RotateLeft64(k*prime2, 31) * prime1 }
 
 func unround(r uint64) uint64 {

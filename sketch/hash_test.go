@@ -1,12 +1,15 @@
 package sketch
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 func newHasher(tb testing.TB, secret Secret, label string) *Hasher {
@@ -60,6 +63,18 @@ func TestHasherGolden(t *testing.T) {
 	} {
 		if tt.got != tt.want {
 			t.Errorf("%s: digest %#x, want %#x", tt.name, tt.got, tt.want)
+		}
+	}
+}
+
+// TestOneWordIsXXHash holds the unrolled hash of one word to the library's.
+func TestOneWordIsXXHash(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(8, 8))
+	for i := range 10_000 {
+		v := rng.Uint64() >> (i % 64)
+		if got, want := xxh64(v), xxhash.Sum64(binary.LittleEndian.AppendUint64(nil, v)); got != want {
+			t.Fatalf("hash of %#x: %#x, the library says %#x", v, got, want)
 		}
 	}
 }

@@ -80,7 +80,7 @@ func (f *Filter) FirstSeen(d sketch.Digest, now time.Duration) bool {
 	// the other generation for the current one does the same the other way
 	// round, so one of the two sees the other's mark and they cannot both be
 	// first.
-	first := f.gens.Mark(e, d) && !f.gens.Has(e+1, d)
+	first := f.gens.MarkNew(e, d)
 	if turned := f.epoch.Load(); turned != e {
 		// The mark may be gone already, or too old.
 		f.gens.Mark(turned, d)
