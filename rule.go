@@ -117,14 +117,20 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 	if n == 0 {
 		return r.peek(d, n, now)
 	}
-	ticks, cost := r.shape.Ticks(now), r.shape.Cost(n)
-	tat := uint64(0)
+	ticks, cost, tat := r.shape.Ticks(now), r.shape.Cost(n), uint64(0)
 	if x, used := r.table.Place(d); used {
-		tat = r.table.At(x, d)
+		ok := false
+		if tat, ok = r.table.First(x, d); !ok {
+			tat = r.table.Further(x, d)
+		}
 	}
 	if !r.shape.Fits(tat, ticks, cost) {
+		// A flood gets to here without a call.
 		if r.counts.add(at, StageTable, false)%shedSample == 0 {
 			r.shed(d, n)
+		}
+		if retry, empty, ok := r.shape.Over(tat, ticks, cost); ok {
+			return Decision{Outcome: Outcome{Stage: StageTable}, RetryAfter: retry, TimeToEmpty: empty}
 		}
 		return r.denied(StageTable, tat, ticks, cost)
 	}
@@ -211,9 +217,6 @@ func (r *Rule) allowed(stage Stage, tat, ticks uint64) Decision {
 }
 
 func (r *Rule) denied(stage Stage, tat, ticks, cost uint64) Decision {
-	if over, level, ok := r.shape.Over(tat, ticks, cost); ok {
-		return Decision{Outcome: Outcome{Stage: stage}, RetryAfter: over, TimeToEmpty: level}
-	}
 	return Decision{
 		Outcome:     Outcome{Stage: stage},
 		Remaining:   int64(r.shape.Remaining(tat, ticks)),

@@ -24,6 +24,7 @@ func TestInlining(t *testing.T) {
 			"(*Shape).Duration": "twice for each denial",
 			"(*Shape).Over":     "once for each denial",
 			"(*Table).Place":    "once for each request",
+			"(*Table).First":    "once for each request of a suspect",
 			"(*Table).index":    "once for each lookup",
 			"(*Table).set":      "in findLocked and roomLocked, under the lock",
 			"(*Table).lock":     "once for each take",

@@ -100,26 +100,36 @@ func (t *Table) Evictions() uint64 { return t.evictions.Load() }
 // Lookup returns the TAT of d, or 0, the TAT of an empty bucket, if the table
 // does not hold it. It takes no lock and writes nothing.
 func (t *Table) Lookup(d sketch.Digest) uint64 {
-	if x, used := t.Place(d); used {
-		return t.At(x, d)
+	x, used := t.Place(d)
+	if !used {
+		return 0
 	}
-	return 0
+	if tat, ok := t.First(x, d); ok {
+		return tat
+	}
+	return t.Further(x, d)
 }
 
-// Place returns the set of d and whether it may hold an undrained bucket. It
-// is the half of Lookup that can be inlined, and enough for most clients.
+// Place, First and Further are Lookup in parts, of which two can be inlined.
+// Place returns the set of d and whether it may hold an undrained bucket. Of
+// most clients it does not.
 func (t *Table) Place(d sketch.Digest) (x uint64, used bool) {
 	x = t.index(d)
 	return x, atomic.LoadUint64(&t.used[x>>6])>>(x&63)&1 != 0
 }
 
-// At returns the TAT of d in set x, its [Table.Place], or 0. Unrolled: constant
-// places need no check of bounds.
-func (t *Table) At(x uint64, d sketch.Digest) uint64 {
+// First returns the TAT of d if it is in the first bucket of set x, where most
+// are that have one.
+func (t *Table) First(x uint64, d sketch.Digest) (tat uint64, ok bool) {
+	e := &t.sets[x][0]
+	tat = atomic.LoadUint64(&e.tat)
+	return tat, atomic.LoadUint64(&e.tag)^tat == d.ID
+}
+
+// Further returns the TAT of d from the other buckets of set x, or 0. Unrolled:
+// constant places need no check of bounds.
+func (t *Table) Further(x uint64, d sketch.Digest) uint64 {
 	s, id := &t.sets[x], d.ID
-	if tat := atomic.LoadUint64(&s[0].tat); atomic.LoadUint64(&s[0].tag)^tat == id {
-		return tat
-	}
 	if tat := atomic.LoadUint64(&s[1].tat); atomic.LoadUint64(&s[1].tag)^tat == id {
 		return tat
 	}
