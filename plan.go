@@ -64,11 +64,12 @@ const (
 	enoughPerCore = 250e3
 	minCores      = 2
 
-	// bitsPerClient of a generation of the filter: 8 % of new clients are then
-	// taken for known ones, which the sketch has room for. With 10 bits it were
-	// 2 %, at 17 % more time for a decision and 40 % more for one on a new
-	// client: each look at the filter misses the nearer caches.
-	bitsPerClient = 6
+	// bitsPerClient of a generation of the filter: at the planned rate a sixth
+	// of new clients are then taken for known ones, and the sketch has room for
+	// all. With 10 bits it were 2 %, but each look at the filter then misses the
+	// nearer caches, which is a quarter of the time of a decision and half of
+	// one on a new client (BenchmarkZipf, BenchmarkDistinct).
+	bitsPerClient = 4
 
 	// minRuleBytes keeps a rule usable beside much hungrier ones.
 	minRuleBytes = 128 << 10

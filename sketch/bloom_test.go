@@ -53,13 +53,13 @@ func TestBloomNoFalseNegatives(t *testing.T) {
 // falsePositives is the exact rate of a generation of n words with the given
 // number of keys. A word has j keys with Poisson probability of mean
 // λ = keys/n. A query asks for u distinct bits; by inclusion and exclusion over
-// them, with (1-i/64)^4j the chance that j keys miss i given bits,
+// them, with (1-i/64)^kj the chance that j keys miss i given bits,
 //
-//	P = Σ_u P(u) Σ_i (-1)^i C(u,i) exp(-λ·(1 - (1-i/64)^4))
+//	P = Σ_u P(u) Σ_i (-1)^i C(u,i) exp(-λ·(1 - (1-i/64)^k))
 func falsePositives(n, keys int) float64 {
 	lambda := float64(keys) / float64(n)
 	missed := func(i int) float64 { return math.Exp(-lambda * (1 - math.Pow(1-float64(i)/64, bitsPerKey))) }
-	// distinct[u] is the chance of u distinct bits among four.
+	// distinct[u] is the chance of u distinct bits among k.
 	distinct := [bitsPerKey + 1]float64{1}
 	for range bitsPerKey {
 		var next [bitsPerKey + 1]float64
@@ -119,7 +119,7 @@ func TestBloomFalsePositives(t *testing.T) {
 	}
 }
 
-// TestBloomCapacity: at capacity less than 10 % of new keys are taken for known
+// TestBloomCapacity: at capacity less than a sixth of new keys are taken for known
 // ones; a quarter more is too much, so capacity is not wasted either.
 func TestBloomCapacity(t *testing.T) {
 	t.Parallel()
@@ -127,12 +127,12 @@ func TestBloomCapacity(t *testing.T) {
 		rng := rand.New(rand.NewPCG(3, uint64(words)))
 		f := newBlooms(t, words)
 		fill(f, 1, BloomCapacity(words), rng)
-		if got := measuredRate(f, 1, 200_000, rng); got >= 0.1 {
-			t.Errorf("%d words at capacity: rate %.4f, want below 0.1", words, got)
+		if got := measuredRate(f, 1, 200_000, rng); got >= 1.0/6 {
+			t.Errorf("%d words at capacity: rate %.4f, want below 1/6", words, got)
 		}
 		fill(f, 1, BloomCapacity(words)/4, rng)
-		if got := measuredRate(f, 1, 200_000, rng); got <= 0.1 {
-			t.Errorf("%d words a quarter above capacity: rate %.4f, want above 0.1", words, got)
+		if got := measuredRate(f, 1, 200_000, rng); got <= 1.0/6 {
+			t.Errorf("%d words a quarter above capacity: rate %.4f, want above 1/6", words, got)
 		}
 	}
 	if a, b := BloomCapacity(1000), BloomCapacity(2000); b < 2*a-1 || b > 2*a+2 {
