@@ -110,9 +110,9 @@ func (t *Table) Lookup(d sketch.Digest) uint64 {
 	return t.Further(x, d)
 }
 
-// Place, First and Further are Lookup in parts, of which two can be inlined.
-// Place returns the set of d and whether it may hold an undrained bucket. Of
-// most clients it does not.
+// Place returns the set of d and whether it may hold an undrained bucket, which
+// few do. Place, First and Further are Lookup in parts: the first two can be
+// inlined.
 func (t *Table) Place(d sketch.Digest) (x uint64, used bool) {
 	x = t.index(d)
 	return x, atomic.LoadUint64(&t.used[x>>6])>>(x&63)&1 != 0
