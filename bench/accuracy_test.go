@@ -12,14 +12,14 @@ import (
 
 // TestGoldenFacts are exact counts of fastlimit for one seed. They change only
 // when a decision changes: when that is meant, copy the new ones.
-func TestGoldenFacts(t *testing.T) {
-	t.Parallel()
+func TestGoldenFacts(t *testing.T) { // not parallel: see GOMAXPROCS
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2)) // the memory follows the cores
 	if raceEnabled {
 		return // a million decisions, one after the other
 	}
 	golden := map[string]struct{ requests, denied, escalated int64 }{
-		"zipf-0.8":     {200596, 5212, 4381},
-		"zipf-1.1":     {200007, 65303, 17318},
+		"zipf-0.8":     {200596, 5212, 4396},
+		"zipf-1.1":     {200007, 65303, 17323},
 		"distinct":     {259979, 0, 0},
 		"hot-key":      {661480, 600601, 799},
 		"botnet-2022":  {247765, 182387, 4786},
