@@ -30,21 +30,6 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// TestSimulationOf100 is the same with 100 nodes.
-func TestSimulationOf100(t *testing.T) {
-	if testing.Short() {
-		t.Skip("half a minute under the race detector")
-	}
-	t.Parallel()
-	for seed := range uint64(2) {
-		synctest.Test(t, func(t *testing.T) {
-			c := randomSim(newRand(seed^1<<41), 100)
-			c.interval, c.duration = 200*time.Millisecond, 8*time.Second
-			simulate(t, c, seed)
-		})
-	}
-}
-
 func randomSim(rng *rand.Rand, nodes int) simConfig {
 	one := func() bool { return rng.IntN(2) == 0 }
 	c := simConfig{

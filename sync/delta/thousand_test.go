@@ -1,8 +1,14 @@
+//go:build !race
+
+// Tests of many nodes: one would take half a minute under the race detector, the
+// other takes 300 MB without it.
+
 package delta
 
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -10,9 +16,6 @@ import (
 // "A thousand nodes" of ARCHITECTURE.md has it: 1024 slots, 4 KiB a second. It
 // keeps up, knows all of them, and takes no more memory than is said there.
 func TestAThousandNodes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("300 MB")
-	}
 	t.Parallel()
 	const nodes, slots, seconds = 1000, 1024, 60
 	thousand := func(c *Config) { c.MaxNodes, c.MaxBytes = nodes, 4<<10 }
@@ -62,4 +65,16 @@ func TestAThousandNodes(t *testing.T) {
 	top := time.Since(start)
 	t.Logf("received %d packets and %d KB a second in %v, mirrors %d MB, %d ticks to know all, top in %v",
 		packets/seconds, st.ReceivedBytes/uint64(seconds+ticks)/1000, receiving/seconds, st.MirrorBytes>>20, ticks, top)
+}
+
+// TestSimulationOf100 is the same with 100 nodes.
+func TestSimulationOf100(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(2) {
+		synctest.Test(t, func(t *testing.T) {
+			c := randomSim(newRand(seed^1<<41), 100)
+			c.interval, c.duration = 200*time.Millisecond, 8*time.Second
+			simulate(t, c, seed)
+		})
+	}
 }
