@@ -246,8 +246,8 @@ func (rp *RulePlan) take(total float64) {
 	rp.RequestsPerSecond = min(enough(), total/rp.need())
 	sketchShare := total * rp.sketchBytes() / rp.need()
 	rp.blocks = int(sketchShare) / sketch.BlockBytes
-	rp.sets = max(1, int(total-sketchShare)/bucket.SetBytes)
+	rp.sets = bucket.SetsIn(int(total - sketchShare))
 	rp.Cells = rp.blocks * sketch.BlockBytes / 8
 	rp.Buckets = rp.sets * 4
-	rp.Bytes = int64(rp.blocks)*sketch.BlockBytes + int64(rp.sets)*bucket.SetBytes
+	rp.Bytes = int64(rp.blocks)*sketch.BlockBytes + int64(bucket.TableBytes(rp.sets))
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -71,7 +72,7 @@ func TestPlanCountsHeavyHitters(t *testing.T) {
 		if rp.HeavyHitters != 1024 {
 			t.Errorf("rule %s: %d heavy hitters, want whole sets", rp.Config.Name, rp.HeavyHitters)
 		}
-		if tiers := int64(rp.Cells)*8 + int64(rp.Buckets)*16; rp.Bytes != tiers+1024*int64(sketch.HeavySlotBytes) {
+		if tiers := int64(rp.Cells)*8 + int64(bucket.TableBytes(rp.Buckets/4)); rp.Bytes != tiers+1024*int64(sketch.HeavySlotBytes) {
 			t.Errorf("rule %s: %d bytes, of which %d for sketch and table", rp.Config.Name, rp.Bytes, tiers)
 		}
 		filter -= rp.Bytes

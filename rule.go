@@ -119,10 +119,9 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 		return r.peek(d, n, now)
 	}
 	ticks, cost, tat := r.shape.Ticks(now), r.shape.Cost(n), uint64(0)
-	if x, used := r.table.Place(d); used {
-		ok := false
-		if tat, ok = r.table.First(x, d); !ok {
-			tat = r.table.Further(x, d)
+	if x, marks := r.table.Place(d); marks != 0 {
+		if tat = r.table.First(x, d); tat == 0 {
+			tat = r.table.Further(x, marks, d)
 		}
 	}
 	if !r.shape.Fits(tat, ticks, cost) {

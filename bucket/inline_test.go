@@ -26,8 +26,10 @@ func TestInlining(t *testing.T) {
 			"(*Table).Place":    "once for each request",
 			"(*Table).First":    "once for each request of a suspect",
 			"(*Table).index":    "once for each lookup",
-			"(*Table).set":      "in findLocked and roomLocked, under the lock",
+			"(*Table).other":    "once for each lookup of a client whose home has spilled, often in a search",
+			"(*Table).awayOf":   "in hold, under the lock",
 			"(*Table).lock":     "once for each take",
+			"(*entry).of":       "in First and Further",
 			"(*entry).store":    "in Take, under the lock",
 		}},
 		{"github.com/fastlimit/fastlimit/sketch", map[string]string{

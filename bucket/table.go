@@ -2,7 +2,7 @@ package bucket
 
 import (
 	"fmt"
-	"math/bits"
+	"math"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -17,13 +17,23 @@ const (
 	// any case; for the rest 1024 make a meeting rare.
 	stripes = 1024
 
-	// SetBytes is the size of one set, the unit in which a table is sized.
-	SetBytes = ways * 16
+	// A table asked to hold 4·n buckets has n·9/8 sets, so that it is at most
+	// 8/9 full, where a search of searchSets sets finds room (TestCapacity).
+	// With searches without end two candidate sets of four could be 0.98 full.
+	spareNum, spareDen = 9, 8
+
+	// SetBytes is what a set of 4 buckets costs at most, with its share of
+	// spare sets, links and marks: the unit in which a table is sized.
+	SetBytes = 77
+
+	// MaxSets keeps the arithmetic of places within 64 bits.
+	MaxSets = 1 << 31
 )
 
 // An entry is two words, read without a lock: tag is ID xor TAT, so that a
 // torn pair of old and new matches no ID (but for a chance of 2^-64) and
-// counts as absent, which costs one exact check.
+// counts as absent, which costs one exact check. An entry with TAT 0 is free,
+// whatever its tag.
 type entry struct {
 	tag, tat uint64
 }
@@ -39,32 +49,77 @@ type stripe struct {
 	_ [64 - unsafe.Sizeof(sync.Mutex{})%64]byte
 }
 
-// Table is a fixed-size set-associative table of buckets of one [Shape],
-// addressed by digest. It is safe for concurrent use: reads take no lock and
-// write nothing, so a client that is over its limit is turned away at the
-// cost of one cache line that all cores share; writes lock one of 1024
-// stripes for a few instructions. The zero value is not usable: call
-// [NewTable].
+// Table is a fixed-size table of buckets of one [Shape], addressed by digest.
+// It is safe for concurrent use: reads take no lock and write nothing, so a
+// client that is over its limit is turned away at the cost of one cache line
+// that all cores share; writes lock one of 1024 stripes for a few
+// instructions, or two. The zero value is not usable: call [NewTable].
 //
-// When a set is full the table gives up a drained bucket, or else the one
-// with the lowest level, which is counted by [Table.Evictions]: that client
-// starts again from an empty bucket. Buckets are keyed by 64-bit IDs; two
-// clients share one only if their IDs and set agree.
+// # Where a bucket is
+//
+// A bucket has two candidate sets of four entries: its home, picked by Pos,
+// and another, which follows from either of the two and the ID. A new bucket
+// goes home if it can, else to the other set; if both are full, buckets in
+// them move to their own other sets until there is room (partial-key cuckoo
+// hashing: Fan, Andersen, Kaminsky, Mitzenmacher, "Cuckoo Filter", 2014; the
+// search is that of Li, Andersen, Kaminsky, Freedman, "Algorithmic
+// Improvements for Fast Concurrent Cuckoo Hashing", 2014). With one set alone
+// one in 20 was over-full at half the capacity, and of five clients in one set
+// two had no limit.
+//
+// Each set counts its buckets that live elsewhere, and carries a mark if there
+// are any. Only then does a lookup read the other set.
+//
+// # When the table is full
+//
+// A table holds Buckets() undrained buckets. When there is no room for another,
+// the one with the lowest level in its two sets is given up, and that client
+// starts again from an empty bucket. [Table.Evictions] counts the buckets and
+// [Table.Forgiven] the units in them: what all clients together are admitted
+// beyond their limits is no more than that.
+//
+// Buckets are keyed by 64-bit IDs; two clients share one only if their IDs
+// agree and their candidate sets do.
 type Table struct {
 	sets []set
-	// used has a bit for each set that may hold an undrained bucket. Most sets
-	// hold none, and the bits of 500 sets share a cache line: a client that is
-	// no suspect is looked up without touching the table (BenchmarkZipf: 20 ns
-	// of 90). Bits are set under the set's lock and cleared by Sweep.
-	used []uint64
+	// marks has two bits for each set. Most sets have none, and the bits of
+	// 256 sets share a cache line: a client that is no suspect is looked up
+	// without touching the table (BenchmarkZipf: 20 ns of 90). Bits are set
+	// under the set's lock and cleared by Sweep.
+	marks []uint64
 
 	locks *[stripes]stripe
 	shape Shape
 
+	// links says of each set how many buckets whose home it is live elsewhere
+	// (the lower 28 bits) and which of its entries are guests, that is live
+	// here and not at home (the upper 4). The count rises under the lock of
+	// the home and falls under that of the set where the bucket was; the guest
+	// bits change under the lock of their set.
+	links []uint32
+	size  int // sets that were asked for
+
 	evictions atomic.Uint64 // undrained buckets given up
+	forgiven  atomic.Uint64 // units in them
 }
 
-// NewTable returns a table of n sets of 4 buckets.
+// Marks are what a lookup must know of a set before it reads it.
+type Marks uint64
+
+const (
+	inUse   Marks = 1 << iota // the set may hold an undrained bucket, or spilled
+	spilled                   // buckets whose home it is may live elsewhere
+)
+
+const (
+	markBits  = 2
+	marksWord = 64 / markBits // sets in a word
+
+	countBits = 28
+	maxAway   = 1<<countBits - 1
+)
+
+// NewTable returns a table for 4·n buckets.
 func NewTable(shape Shape, n int) (*Table, error) {
 	t := new(Table)
 	if err := t.Init(shape, n); err != nil {
@@ -73,153 +128,102 @@ func NewTable(shape Shape, n int) (*Table, error) {
 	return t, nil
 }
 
-// Init makes a table of n sets of 4 buckets within another struct. Call it
-// before anything else.
+// Init makes a table for 4·n buckets within another struct. Call it before
+// anything else.
 func (t *Table) Init(shape Shape, n int) error {
-	if n < 1 || uint64(n) > 1<<32 {
-		return fmt.Errorf("fastlimit/bucket: %d sets: want 1 to 2^32", n)
+	if n < 1 || n > MaxSets {
+		return fmt.Errorf("fastlimit/bucket: %d sets: want 1 to %d", n, MaxSets)
 	}
-	t.sets = sketch.Memory[set](n)
-	t.used = sketch.Memory[uint64](n/64 + 1)
+	m := physicalSets(n)
+	t.sets = sketch.Memory[set](m)
+	t.marks = sketch.Memory[uint64](m/marksWord + 1)
+	t.links = sketch.Memory[uint32](m)
 	t.locks = new([stripes]stripe)
-	t.shape = shape
+	t.shape, t.size = shape, n
 	return nil
 }
 
-// Bytes is the memory of the table.
-func (t *Table) Bytes() int {
-	return len(t.sets)*SetBytes + len(t.used)*8 + int(unsafe.Sizeof(*t.locks))
+// physicalSets is an even number, so that no bucket has one candidate set only.
+func physicalSets(n int) int { return 2 * ((n*spareNum + 2*spareDen - 1) / (2 * spareDen)) }
+
+// SetsIn is the number of sets to ask for in so many bytes, at least 1.
+func SetsIn(bytes int) int { return max(1, min(bytes/SetBytes-2, MaxSets)) } // 2: rounding up
+
+// TableBytes is the memory of a table for 4·n buckets without its locks.
+func TableBytes(n int) int {
+	m := physicalSets(n)
+	return m*(int(unsafe.Sizeof(set{}))+4) + (m/marksWord+1)*8
 }
 
-// Buckets is the number of buckets that fit.
-func (t *Table) Buckets() int { return len(t.sets) * ways }
+// Bytes is the memory of the table.
+func (t *Table) Bytes() int { return TableBytes(t.size) + int(unsafe.Sizeof(*t.locks)) }
+
+// Buckets is the number of undrained buckets that the table holds without
+// giving any up.
+func (t *Table) Buckets() int { return t.size * ways }
 
 // Evictions counts buckets that were given up before they had drained.
 func (t *Table) Evictions() uint64 { return t.evictions.Load() }
 
+// Forgiven is the number of units in buckets that were given up before they
+// had drained, each bucket's rounded up. All clients together are admitted no
+// more than that beyond what they would have been.
+func (t *Table) Forgiven() uint64 { return t.forgiven.Load() }
+
 // Lookup returns the TAT of d, or 0, the TAT of an empty bucket, if the table
-// does not hold it. It takes no lock and writes nothing.
+// does not hold it. It takes no lock and writes nothing. A bucket that is
+// moved home meanwhile may be missed, which costs an exact check.
 func (t *Table) Lookup(d sketch.Digest) uint64 {
-	x, used := t.Place(d)
-	if !used {
+	x, marks := t.Place(d)
+	if marks == 0 {
 		return 0
 	}
-	if tat, ok := t.First(x, d); ok {
+	if tat := t.First(x, d); tat != 0 {
 		return tat
 	}
-	return t.Further(x, d)
+	return t.Further(x, marks, d)
 }
 
-// Place returns the set of d and whether it may hold an undrained bucket, which
-// few do. Place, First and Further are Lookup in parts: the first two can be
-// inlined.
-func (t *Table) Place(d sketch.Digest) (x uint64, used bool) {
+// Place returns the home of d and its marks. Without marks, as most are, d has
+// no undrained bucket. Place, First and Further are Lookup in parts: the first
+// two can be inlined.
+func (t *Table) Place(d sketch.Digest) (x uint64, marks Marks) {
 	x = t.index(d)
-	return x, atomic.LoadUint64(&t.used[x>>6])>>(x&63)&1 != 0
+	return x, Marks(atomic.LoadUint64(&t.marks[x/marksWord])>>(x*markBits&63)) & (inUse | spilled)
 }
 
-// First returns the TAT of d if it is in the first bucket of set x, where most
-// are that have one.
-func (t *Table) First(x uint64, d sketch.Digest) (tat uint64, ok bool) {
-	e := &t.sets[x][0]
-	tat = atomic.LoadUint64(&e.tat)
-	return tat, atomic.LoadUint64(&e.tag)^tat == d.ID
+// First returns the TAT of d if it is in the first entry of set x, where most
+// are that have one, or 0.
+func (t *Table) First(x uint64, d sketch.Digest) uint64 {
+	return t.sets[x][0].of(d.ID)
 }
 
-// Further returns the TAT of d from the other buckets of set x, or 0. Unrolled:
-// constant places need no check of bounds.
-func (t *Table) Further(x uint64, d sketch.Digest) uint64 {
-	s, id := &t.sets[x], d.ID
-	if tat := atomic.LoadUint64(&s[1].tat); atomic.LoadUint64(&s[1].tag)^tat == id {
+// Further returns the TAT of d from the other entries of set x, or from its
+// other set, or 0.
+func (t *Table) Further(x uint64, marks Marks, d sketch.Digest) uint64 {
+	// Unrolled: constant places need no check of bounds.
+	s := &t.sets[x]
+	if tat := s[1].of(d.ID); tat != 0 {
 		return tat
 	}
-	if tat := atomic.LoadUint64(&s[2].tat); atomic.LoadUint64(&s[2].tag)^tat == id {
+	if tat := s[2].of(d.ID); tat != 0 {
 		return tat
 	}
-	if tat := atomic.LoadUint64(&s[3].tat); atomic.LoadUint64(&s[3].tag)^tat == id {
+	if tat := s[3].of(d.ID); tat != 0 || marks&spilled == 0 {
 		return tat
+	}
+	s = &t.sets[t.other(x, d.ID)]
+	for i := range s {
+		if tat := s[i].of(d.ID); tat != 0 {
+			return tat
+		}
 	}
 	return 0
 }
 
-// Take charges cost to d if it fits. It returns the TAT afterwards and
-// whether it fitted; a request that does not fit changes nothing.
-func (t *Table) Take(d sketch.Digest, now, cost uint64) (tat uint64, ok bool) {
-	mu := t.lock(d)
-	mu.Lock()
-	e := t.findLocked(d)
-	if e != nil {
-		tat = e.tat
-	}
-	if !t.shape.Fits(tat, now, cost) {
-		mu.Unlock()
-		return tat, false
-	}
-	tat = Add(tat, now, cost)
-	if e == nil {
-		e = t.roomLocked(d, now)
-	}
-	e.store(d.ID, tat)
-	t.useLocked(t.index(d))
-	mu.Unlock()
-	return tat, true
-}
-
-// Settle charges cost, which a shared store has admitted, to d whether it fits
-// or not, and makes the bucket at least as full as tat says, which the store
-// knew afterwards: by maximum, never by sum. A store that has forgotten some
-// thus does not make this table forget as well.
-func (t *Table) Settle(d sketch.Digest, now, cost, tat uint64) {
-	if cost == 0 && tat <= now {
-		return
-	}
-	mu := t.lock(d)
-	mu.Lock()
-	defer mu.Unlock()
-	e, own := t.findLocked(d), uint64(0)
-	if e != nil {
-		own = e.tat
-	}
-	if cost > 0 {
-		tat = max(tat, Add(own, now, cost))
-	}
-	if tat <= own {
-		return
-	}
-	if e == nil {
-		e = t.roomLocked(d, now)
-	}
-	e.store(d.ID, tat)
-	t.useLocked(t.index(d))
-}
-
-// Refund gives back cost that was charged to d and returns the TAT
-// afterwards. A bucket that the table no longer holds is empty already.
-func (t *Table) Refund(d sketch.Digest, now, cost uint64) uint64 {
-	mu := t.lock(d)
-	mu.Lock()
-	defer mu.Unlock()
-	e := t.findLocked(d)
-	if e == nil {
-		return 0
-	}
-	tat := Refund(e.tat, now, cost)
-	e.store(d.ID, tat)
-	return tat
-}
-
-// Reset empties the bucket of d.
-func (t *Table) Reset(d sketch.Digest) {
-	mu := t.lock(d)
-	mu.Lock()
-	defer mu.Unlock()
-	if e := t.findLocked(d); e != nil {
-		e.store(d.ID, 0) // keeps its place: see findLocked
-	}
-}
-
-// Live is the share of entries whose bucket has not drained, over up to sample
-// sets spread evenly.
+// Live is the number of buckets that have not drained by Buckets(), estimated
+// over up to sample sets spread evenly. It is above 1 where the table holds
+// more than it must.
 func (t *Table) Live(now uint64, sample int) float64 {
 	sample = max(1, min(sample, len(t.sets)))
 	step := len(t.sets) / sample
@@ -232,81 +236,44 @@ func (t *Table) Live(now uint64, sample int) float64 {
 			}
 		}
 	}
-	return float64(live) / float64(sample*ways)
+	return float64(live) * float64(len(t.sets)) / (float64(sample) * float64(t.Buckets()))
 }
 
-// findLocked returns the entry of d or nil. An entry that was never used has
-// tag and tat 0 and so looks like the bucket of ID 0, empty. It cannot hide
-// that bucket: entries are first used in order and never become unused again.
-func (t *Table) findLocked(d sketch.Digest) *entry {
-	s := t.set(d)
-	for i := range s {
-		if s[i].tag^s[i].tat == d.ID {
-			return &s[i]
-		}
-	}
-	return nil
-}
-
-// roomLocked returns the entry of d's set with the lowest level, which a
-// drained bucket always is.
-func (t *Table) roomLocked(d sketch.Digest, now uint64) *entry {
-	s := t.set(d)
-	e := &s[0]
-	for i := 1; i < ways; i++ {
-		if s[i].tat < e.tat {
-			e = &s[i]
-		}
-	}
-	if e.tat > now {
-		t.evictions.Add(1)
-	}
-	return e
-}
-
-// Sweep marks sets whose buckets have all drained at now as unused, over part
-// of the sets: the part'th of parts. Without it lookups work the same but
-// slower, the more sets were ever used.
-func (t *Table) Sweep(now uint64, part, parts int) {
-	lo, hi := len(t.used)*part/parts, len(t.used)*(part+1)/parts
-	for i := lo; i < hi; i++ {
-		for w := atomic.LoadUint64(&t.used[i]); w != 0; w &= w - 1 {
-			t.sweepSet(uint64(i)<<6|uint64(bits.TrailingZeros64(w)), now)
-		}
-	}
-}
-
-func (t *Table) sweepSet(x, now uint64) {
-	mu := &t.locks[x%stripes]
-	mu.Lock()
-	defer mu.Unlock()
-	for i := range t.sets[x] {
-		if t.sets[x][i].tat > now {
-			return
-		}
-	}
-	atomic.AndUint64(&t.used[x>>6], ^(uint64(1) << (x & 63)))
-}
-
-// useLocked marks set x as used. Its word is shared with sets of other locks.
-func (t *Table) useLocked(x uint64) {
-	if w, bit := &t.used[x>>6], uint64(1)<<(x&63); atomic.LoadUint64(w)&bit == 0 {
-		atomic.OrUint64(w, bit)
-	}
-}
-
-func (t *Table) set(d sketch.Digest) *set {
-	return &t.sets[t.index(d)]
-}
-
-// index is fastrange over the middle of Pos. All of a set's entries share a
-// stripe since the stripe follows from the set.
+// index is the home of d: fastrange over the middle of Pos.
 func (t *Table) index(d sketch.Digest) uint64 {
-	return (d.Pos >> 8 & 0xffffffff) * uint64(len(t.sets)) >> 32
+	return (d.Pos >> 8 & math.MaxUint32) * uint64(len(t.sets)) >> 32
 }
 
-func (t *Table) lock(d sketch.Digest) *sync.Mutex {
-	return &t.locks[t.index(d)%stripes].Mutex
+// other is the other candidate set of the bucket with that ID in set x. It is
+// its own inverse, so that whoever finds a bucket can move it without knowing
+// which of the two is its home: x + other(x) = h modulo the number of sets,
+// h being drawn from the ID. Of an even h two sets would be their own others:
+// they are each other's.
+func (t *Table) other(x, id uint64) uint64 {
+	n := uint64(len(t.sets))
+	y := (id*idMix>>32)*n>>32 + n - x
+	if y >= n {
+		y -= n
+	}
+	if y == x {
+		if y += n / 2; y >= n {
+			y -= n
+		}
+	}
+	return y
+}
+
+// idMix spreads the ID over the bits that other takes: of an address, Pos is
+// the ID too. The golden ratio.
+const idMix = 0x9e3779b97f4a7c15
+
+// of returns the TAT if the entry is that of id, or 0.
+func (e *entry) of(id uint64) uint64 {
+	tat := atomic.LoadUint64(&e.tat)
+	if atomic.LoadUint64(&e.tag)^tat != id {
+		return 0
+	}
+	return tat
 }
 
 // store writes the entry under its lock. Readers that meet it half written

@@ -1,7 +1,6 @@
 package bucket
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -26,41 +25,6 @@ func newTable(tb testing.TB, sets int) *Table {
 	return t
 }
 
-// model is the table as maps: for each set the undrained buckets, at most 4.
-type model struct {
-	sets      []map[uint64]uint64 // ID → TAT
-	evictions uint64
-}
-
-func newModel(sets int) *model {
-	m := &model{sets: make([]map[uint64]uint64, sets)}
-	for i := range m.sets {
-		m.sets[i] = map[uint64]uint64{}
-	}
-	return m
-}
-
-// put stores a bucket, giving up drained ones and then the lowest.
-func (m *model) put(set, id, tat, now uint64) {
-	s := m.sets[set]
-	for other, t := range s {
-		if t <= now {
-			delete(s, other)
-		}
-	}
-	if _, ok := s[id]; !ok && len(s) == ways {
-		lowest, least := uint64(0), ^uint64(0)
-		for other, t := range s {
-			if t < least {
-				lowest, least = other, t
-			}
-		}
-		delete(s, lowest)
-		m.evictions++
-	}
-	s[id] = tat
-}
-
 // clients are keys of several sets whose IDs include 0 and a few that differ
 // in one bit; their IDs are otherwise random, as those of a keyed hash.
 func clients(rng *rand.Rand, n int, pos func() uint64) []sketch.Digest {
@@ -72,120 +36,22 @@ func clients(rng *rand.Rand, n int, pos func() uint64) []sketch.Digest {
 	return ds
 }
 
-// TestTableModel runs random operations against the model: many clients in few
-// sets, so that buckets are given up; sets of their own; all in one set.
-func TestTableModel(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		name          string
-		sets, clients int
-		pause         float64 // largest pause between operations, in T
-		spread        bool
-	}{
-		{"roomy", 512, 100, 0.3, true},
-		{"crowded", 8, 100, 0.1, true},
-		{"few, often drained", 4, 20, 4, true},
-		{"one set", 1, 12, 0.3, true},
-		{"one set for all of many", 64, 8, 0.3, false},
-	} {
-		for seed := range uint64(3) {
-			t.Run(fmt.Sprintf("%s/%d", tt.name, seed), func(t *testing.T) {
-				t.Parallel()
-				rng := rand.New(rand.NewPCG(seed, 77))
-				pos := rng.Uint64
-				if !tt.spread {
-					pos = func() uint64 { return 0xabcdef0123456789 }
-				}
-				runTableModel(t, rng, newTable(t, tt.sets), clients(rng, tt.clients, pos), tt.pause)
-			})
-		}
-	}
-}
-
-func runTableModel(t *testing.T, rng *rand.Rand, tb *Table, ds []sketch.Digest, pause float64) {
-	m := newModel(len(tb.sets))
-	now := uint64(1 << 50)
-	for step := range 60_000 {
-		now += uint64(rng.Float64() * pause * float64(tb.shape.Unit()))
-		d := ds[rng.IntN(len(ds))]
-		set := tb.index(d)
-		held := m.sets[set][d.ID] // 0 if absent
-		cost := tb.shape.Cost(rng.Uint64N(4))
-		switch op := rng.IntN(20); op {
-		case 0:
-			tb.Reset(d)
-			delete(m.sets[set], d.ID)
-		case 1, 2:
-			got := tb.Refund(d, now, cost)
-			if want := Refund(held, now, cost); Level(got, now) != Level(want, now) {
-				t.Fatalf("step %d: Refund = %d, want %d", step, got, want)
-			}
-			if held > now {
-				m.sets[set][d.ID] = Refund(held, now, cost)
-			}
-		case 3:
-			parts := 1 + rng.IntN(4)
-			tb.Sweep(now, rng.IntN(parts), parts)
-		case 4:
-			tat := now + rng.Uint64N(tb.shape.Limit()) - 100
-			tb.Settle(d, now, cost, tat)
-			if cost > 0 {
-				tat = max(tat, Add(held, now, cost))
-			}
-			if tat > max(now, held) {
-				m.put(set, d.ID, tat, now)
-			}
-		default:
-			cost += rng.Uint64N(tb.shape.Unit() / 10)
-			tat, ok := tb.Take(d, now, cost)
-			if want := tb.shape.Fits(held, now, cost); ok != want {
-				t.Fatalf("step %d: Take = %v with level %d and cost %d", step, ok, Level(held, now), cost)
-			}
-			if ok {
-				held = Add(held, now, cost)
-				m.put(set, d.ID, held, now)
-			}
-			if Level(tat, now) != Level(held, now) {
-				t.Fatalf("step %d: level %d after Take, want %d", step, Level(tat, now), Level(held, now))
-			}
-		}
-		for _, d := range []sketch.Digest{d, ds[rng.IntN(len(ds))]} {
-			if got, want := Level(tb.Lookup(d), now), Level(m.sets[tb.index(d)][d.ID], now); got != want {
-				t.Fatalf("step %d: ID %#x has level %d, want %d", step, d.ID, got, want)
-			}
-		}
-	}
-	if got := tb.Evictions(); got != m.evictions {
-		t.Errorf("%d evictions, want %d", got, m.evictions)
-	}
-	live := 0
-	for _, s := range m.sets {
-		for _, tat := range s {
-			if tat > now {
-				live++
-			}
-		}
-	}
-	if got, want := tb.Live(now, len(tb.sets)), float64(live)/float64(tb.Buckets()); got != want {
-		t.Errorf("Live = %v, want %v", got, want)
-	}
-}
-
-// TestEviction traces one set: drained buckets go first, uncounted, then the
-// one with the lowest level.
+// TestEviction traces a table of two sets, which are the candidates of every
+// bucket: drained buckets go first, uncounted, then the one with the lowest
+// level.
 func TestEviction(t *testing.T) {
 	t.Parallel()
 	tb := newTable(t, 1)
-	at := func(id uint64) sketch.Digest { return sketch.Digest{ID: id * 0x9e3779b97f4a7c15} }
+	at := func(id uint64) sketch.Digest { return sketch.Digest{Pos: id << 39, ID: id * 0x9e3779b97f4a7c15} }
 	const now = 1 << 50
 	unit := tb.shape.Unit()
-	for i, units := range []uint64{5, 2, 9, 4} {
+	for i, units := range []uint64{5, 2, 9, 4, 11, 12, 13, 14} {
 		tb.Take(at(uint64(i+1)), now, units*unit)
 	}
-	holds := func(now uint64, want ...uint64) {
+	holds := func(now, evictions, forgiven uint64, want ...uint64) {
 		t.Helper()
 		var got []uint64
-		for id := uint64(1); id < 10; id++ {
+		for id := uint64(1); id < 20; id++ {
 			if tb.Lookup(at(id)) > now {
 				got = append(got, id)
 			}
@@ -193,28 +59,24 @@ func TestEviction(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("buckets %v at %d, want %v", got, now, want)
 		}
+		if e, f := tb.Evictions(), tb.Forgiven(); e != evictions || f != forgiven {
+			t.Errorf("%d evictions of %d units, want %d of %d", e, f, evictions, forgiven)
+		}
 	}
-	holds(now, 1, 2, 3, 4)
-	tb.Take(at(5), now, 7*unit)
-	holds(now, 1, 3, 4, 5) // 2 had the lowest level
-	if n := tb.Evictions(); n != 1 {
-		t.Errorf("%d evictions, want 1", n)
-	}
-	later := now + 4*unit // 4 has drained
-	tb.Take(at(6), later, unit)
-	holds(later, 1, 3, 5, 6)
-	if n := tb.Evictions(); n != 1 {
-		t.Errorf("%d evictions after a drained bucket gave way, want 1", n)
-	}
+	holds(now, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8)
+	tb.Take(at(9), now, 7*unit)
+	holds(now, 1, 2, 1, 3, 4, 5, 6, 7, 8, 9) // 2 had the lowest level
+	later := now + 4*unit                    // 4 has drained
+	tb.Take(at(10), later, 3*unit)
+	holds(later, 1, 2, 1, 3, 5, 6, 7, 8, 9, 10)
 	if _, ok := tb.Take(at(3), later, 20*unit); ok {
 		t.Error("a client that survived the evictions lost its level")
 	}
 	tb.Reset(at(5))
-	tb.Take(at(7), later, unit)
-	holds(later, 1, 3, 6, 7) // the reset one gave way
-	if n := tb.Evictions(); n != 1 {
-		t.Errorf("%d evictions after a reset bucket gave way, want 1", n)
-	}
+	tb.Take(at(11), later, unit)
+	holds(later, 1, 2, 1, 3, 6, 7, 8, 9, 10, 11) // the reset one gave way
+	tb.Take(at(12), later+1, 20*unit)
+	holds(later+1, 2, 3, 3, 6, 7, 8, 9, 10, 11, 12) // 1 had just under one unit left, which counts as one
 }
 
 // TestIDZero: the ID that unused entries seem to have is one like any other,
@@ -253,7 +115,7 @@ func TestLookupIsReadOnly(t *testing.T) {
 	for _, d := range ds {
 		tb.Take(d, now, 1000+rng.Uint64N(1000))
 	}
-	sets, used := slices.Clone(tb.sets), slices.Clone(tb.used)
+	sets, marks, links := slices.Clone(tb.sets), slices.Clone(tb.marks), slices.Clone(tb.links)
 	for i := range tb.locks {
 		tb.locks[i].Lock()
 	}
@@ -263,7 +125,7 @@ func TestLookupIsReadOnly(t *testing.T) {
 	for i := range tb.locks {
 		tb.locks[i].Unlock()
 	}
-	if !slices.Equal(tb.sets, sets) || !slices.Equal(tb.used, used) {
+	if !slices.Equal(tb.sets, sets) || !slices.Equal(tb.marks, marks) || !slices.Equal(tb.links, links) {
 		t.Error("Lookup changed the table")
 	}
 }
@@ -276,20 +138,20 @@ func TestDenialWritesNothing(t *testing.T) {
 	d := sketch.Digest{ID: 42}
 	const now = 1 << 50
 	tb.Take(d, now, tb.shape.Limit())
-	sets, used := slices.Clone(tb.sets), slices.Clone(tb.used)
+	sets, marks, links := slices.Clone(tb.sets), slices.Clone(tb.marks), slices.Clone(tb.links)
 	if tat, ok := tb.Take(d, now, 1); ok || tat != now+tb.shape.Limit() {
 		t.Errorf("Take on a full bucket = %d, %v", tat, ok)
 	}
 	if _, ok := tb.Take(sketch.Digest{ID: 43}, now, tb.shape.Cost(21)); ok {
 		t.Error("a request above the burst fits an empty bucket")
 	}
-	if !slices.Equal(tb.sets, sets) || !slices.Equal(tb.used, used) {
+	if !slices.Equal(tb.sets, sets) || !slices.Equal(tb.marks, marks) || !slices.Equal(tb.links, links) {
 		t.Error("a denial changed the table")
 	}
 }
 
-// TestSweep: only sets whose buckets have all drained are marked unused, and
-// the parts cover all sets.
+// TestSweep: the marks of a set stay while it holds an undrained bucket, or has
+// one elsewhere, and no longer; the parts cover all sets.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	const now = 1 << 50
@@ -314,10 +176,20 @@ func TestSweep(t *testing.T) {
 					t.Fatalf("%d sets, %d parts: level %d after Sweep, %d before", sets, parts, got, levels[i])
 				}
 			}
-			for x := range uint64(sets) {
-				live := slices.ContainsFunc(tb.sets[x][:], func(e entry) bool { return e.tat > later })
-				if used := tb.used[x>>6]>>(x&63)&1 != 0; used != live {
-					t.Fatalf("%d sets, %d parts: set %d is marked %v and is live: %v", sets, parts, x, used, live)
+			check(t, tb, ds, later)
+			for part := range parts { // of sets that came before the last bucket that they had elsewhere
+				tb.Sweep(later, part, parts)
+			}
+			for x := range uint64(len(tb.sets)) {
+				want := Marks(0)
+				if slices.ContainsFunc(tb.sets[x][:], func(e entry) bool { return e.tat > later }) {
+					want |= inUse
+				}
+				if tb.awayOf(x) > 0 {
+					want |= inUse | spilled
+				}
+				if got := marksOf(tb, x); got != want {
+					t.Fatalf("%d sets, %d parts: set %d has marks %b, want %b", sets, parts, x, got, want)
 				}
 			}
 		}
@@ -333,8 +205,12 @@ func TestTableLayout(t *testing.T) {
 		if a := uintptr(unsafe.Pointer(&tb.sets[0])); a%64 != 0 {
 			t.Errorf("%d sets begin at %#x, not at a cache line", n, a)
 		}
-		if got, least := tb.Bytes(), n*64+stripes*64; got < least || got > least+n/8+64 || tb.Buckets() != 4*n {
-			t.Errorf("%d sets: %d bytes, %d buckets", n, got, tb.Buckets())
+		memory := len(tb.sets)*64 + len(tb.marks)*8 + len(tb.links)*4 + stripes*64
+		if got := tb.Bytes(); got != memory || tb.Buckets() != 4*n || len(tb.sets)%2 != 0 || 8*len(tb.sets) < 9*n {
+			t.Errorf("%d sets: %d bytes, %d buckets; %d sets were made of %d bytes", n, got, tb.Buckets(), len(tb.sets), memory)
+		}
+		if share := tb.Bytes() - stripes*64; SetsIn(share+share/300+3*SetBytes) < n || n > 3 && TableBytes(SetsIn(share)) > share {
+			t.Errorf("%d sets take %d bytes, and %d sets fit so many", n, share, SetsIn(share))
 		}
 		for i := 1; i < stripes; i++ {
 			a, b := uintptr(unsafe.Pointer(&tb.locks[i-1].Mutex)), uintptr(unsafe.Pointer(&tb.locks[i].Mutex))
@@ -343,7 +219,7 @@ func TestTableLayout(t *testing.T) {
 			}
 		}
 	}
-	for _, n := range []int{0, -1, 1<<32 + 1} {
+	for _, n := range []int{0, -1, MaxSets + 1} {
 		if _, err := NewTable(Shape{}, n); err == nil {
 			t.Errorf("NewTable with %d sets: no error", n)
 		}
@@ -354,9 +230,9 @@ func TestTableLayout(t *testing.T) {
 // block of a sketch nor a subset of its cells.
 func TestTableSpreads(t *testing.T) {
 	t.Parallel()
-	const sets, keys = 48, 480_000
+	const sets, keys = 54, 540_000
 	rng := rand.New(rand.NewPCG(6, 6))
-	tb := newTable(t, sets)
+	tb := newTable(t, 48)
 	for name, pos := range map[string]func() uint64{
 		"all random":          rng.Uint64,
 		"one block, one cell": func() uint64 { return 0xabc<<52 | rng.Uint64()>>12&^0xff | 0x15 },
@@ -369,8 +245,51 @@ func TestTableSpreads(t *testing.T) {
 		for _, c := range n {
 			chi += (c - keys/sets) * (c - keys/sets) / (keys / sets)
 		}
-		if chi > sets+6*10 { // mean 47, σ 9.7
+		if chi > sets+6*10 { // mean 53, σ 10.3
 			t.Errorf("%s: χ² = %.0f over %d sets", name, chi, sets)
+		}
+	}
+}
+
+// TestOther: the other set of the other set is the set itself, and never the
+// same one, for any even number of sets; and others are spread evenly whatever
+// the home, for addresses too, whose ID is their Pos.
+func TestOther(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(8, 8))
+	for _, n := range []int{1, 2, 3, 5, 47, 48, 1000, 1<<16 + 1} {
+		tb := newTable(t, n)
+		for range 2000 {
+			x, id := rng.Uint64N(uint64(len(tb.sets))), rng.Uint64()
+			y := tb.other(x, id)
+			if y == x || y >= uint64(len(tb.sets)) || tb.other(y, id) != x {
+				t.Fatalf("%d sets: the other of set %d for %#x is %d, whose other is %d", len(tb.sets), x, id, y, tb.other(y, id))
+			}
+		}
+	}
+	const keys = 540_000
+	tb := newTable(t, 48)
+	for name, draw := range map[string]func() sketch.Digest{
+		"text":    func() sketch.Digest { return sketch.Digest{Pos: 77 << 32, ID: rng.Uint64()} },
+		"address": func() sketch.Digest { v := rng.Uint64(); return sketch.Digest{Pos: v, ID: v} },
+		"addresses, one home": func() sketch.Digest {
+			v := rng.Uint64()&^0xff_ffff_ff00 | 0x12_3456_7800
+			return sketch.Digest{Pos: v, ID: v}
+		},
+	} {
+		n := make([]float64, len(tb.sets))
+		for range keys {
+			d := draw()
+			n[tb.other(tb.index(d), d.ID)]++
+		}
+		chi, mean := 0.0, keys/float64(len(n))
+		for _, c := range n {
+			chi += (c - mean) * (c - mean) / mean
+		}
+		// One home never is its own other: its share goes to the set half a
+		// turn away.
+		if limit := 54.0 + 6*10; chi > limit && (name == "address" || chi > limit+2*mean) {
+			t.Errorf("%s: χ² = %.0f over %d sets", name, chi, len(n))
 		}
 	}
 }

@@ -1,0 +1,265 @@
+package bucket
+
+import (
+	"sync"
+
+	"github.com/fastlimit/fastlimit/sketch"
+)
+
+// maxTries bounds how often a take makes room in a table that has some, only
+// to find that another was faster.
+const maxTries = 16
+
+// Take charges cost to d if it fits. It returns the TAT afterwards and
+// whether it fitted; a request that does not fit changes nothing.
+func (t *Table) Take(d sketch.Digest, now, cost uint64) (tat uint64, ok bool) {
+	x := t.index(d)
+	mu := t.lock(x)
+	mu.Lock()
+	// Most takes are of a bucket at home, or of a new one that finds room there
+	// and has none elsewhere. They go no further: BenchmarkTake, a third of the
+	// time.
+	i := t.findLocked(x, d.ID)
+	if i >= 0 {
+		e := &t.sets[x][i]
+		if tat = e.tat; t.shape.Fits(tat, now, cost) {
+			tat, ok = Add(tat, now, cost), true
+			e.store(d.ID, tat)
+			t.markLocked(x, inUse)
+		}
+		mu.Unlock()
+		return tat, ok
+	}
+	if t.awayOf(x) == 0 {
+		if ok = t.shape.Fits(0, now, cost); ok {
+			i = t.drainedLocked(x, now)
+		}
+		if !ok || i >= 0 {
+			if ok {
+				tat = Add(0, now, cost)
+				t.enterLocked(x, x, i, d.ID, tat)
+			}
+			mu.Unlock()
+			return tat, ok
+		}
+	}
+	mu.Unlock()
+	return t.charge(d, charge{now: now, cost: cost})
+}
+
+// Settle charges cost, which a shared store has admitted, to d whether it fits
+// or not, and makes the bucket at least as full as tat says, which the store
+// knew afterwards: by maximum, never by sum. A store that has forgotten some
+// thus does not make this table forget as well.
+func (t *Table) Settle(d sketch.Digest, now, cost, tat uint64) {
+	if cost == 0 && tat <= now {
+		return
+	}
+	t.charge(d, charge{now: now, cost: cost, least: tat, must: true})
+}
+
+// charge is what a bucket is charged with.
+type charge struct {
+	now, cost uint64
+	least     uint64 // the TAT that the bucket has afterwards at least
+	must      bool   // charged even if it does not fit
+}
+
+// to returns the TAT of a bucket after the charge.
+func (c *charge) to(shape *Shape, tat uint64) (after uint64, ok bool) {
+	if !c.must && !shape.Fits(tat, c.now, c.cost) {
+		return tat, false
+	}
+	after = tat
+	if c.cost > 0 {
+		after = Add(tat, c.now, c.cost)
+	}
+	return max(after, c.least), true
+}
+
+func (t *Table) charge(d sketch.Digest, c charge) (tat uint64, ok bool) {
+	var h held
+	for tries, both := 0, false; ; {
+		t.hold(&h, d, both)
+		if h.i >= 0 && h.at != h.x && t.sets[h.at][h.i].tat <= c.now {
+			t.freeLocked(h.at, h.i) // drained: it may come home
+			h.i = -1
+		}
+		if h.i >= 0 {
+			e := &t.sets[h.at][h.i]
+			if tat, ok = c.to(&t.shape, e.tat); ok && tat > e.tat {
+				e.store(d.ID, tat)
+				t.markLocked(h.at, inUse)
+			}
+			break
+		}
+		if tat, ok = c.to(&t.shape, 0); tat == 0 {
+			break // denied, or nothing to charge
+		}
+		at, i := t.roomLocked(&h, c.now)
+		if i < 0 && !h.both {
+			t.release(&h)
+			both = true
+			continue
+		}
+		if i < 0 && tries < maxTries {
+			t.release(&h)
+			if tries++; !t.makeRoom(h.x, h.y, c.now) {
+				tries = maxTries
+			}
+			continue
+		}
+		if i < 0 {
+			at, i = t.lowestLocked(&h)
+			t.evictLocked(at, i, c.now)
+		}
+		t.enterLocked(h.x, at, i, d.ID, tat)
+		break
+	}
+	t.release(&h)
+	return tat, ok
+}
+
+// Refund gives back cost that was charged to d and returns the TAT
+// afterwards. A bucket that the table no longer holds is empty already.
+func (t *Table) Refund(d sketch.Digest, now, cost uint64) uint64 {
+	var h held
+	t.hold(&h, d, false)
+	defer t.release(&h)
+	if h.i < 0 {
+		return 0
+	}
+	e := &t.sets[h.at][h.i]
+	tat := Refund(e.tat, now, cost)
+	if tat == 0 {
+		t.freeLocked(h.at, h.i)
+	} else {
+		e.store(d.ID, tat)
+	}
+	return tat
+}
+
+// Reset empties the bucket of d.
+func (t *Table) Reset(d sketch.Digest) {
+	var h held
+	t.hold(&h, d, false)
+	defer t.release(&h)
+	if h.i >= 0 {
+		t.freeLocked(h.at, h.i)
+	}
+}
+
+// held is a bucket whose locks are held: that of its home, and with both that
+// of its other set. It stays where it is, or absent, until release.
+type held struct {
+	x, y uint64 // home and other set
+	at   uint64 // where it is, and
+	i    int    // at which place, or -1
+	both bool
+}
+
+// hold locks what it takes to say where the bucket of d is, and both sets if
+// asked to.
+func (t *Table) hold(h *held, d sketch.Digest, both bool) {
+	h.x = t.index(d)
+	h.at = h.x
+	if !both {
+		t.lock(h.x).Lock()
+		// Without a bucket elsewhere, which only this lock lets leave home,
+		// d's is here or nowhere.
+		if h.i = t.findLocked(h.x, d.ID); h.i >= 0 || t.awayOf(h.x) == 0 {
+			h.both = false
+			return
+		}
+		t.lock(h.x).Unlock()
+	}
+	h.y, h.both = t.other(h.x, d.ID), true
+	t.lockBoth(h.x, h.y)
+	if h.i = t.findLocked(h.x, d.ID); h.i < 0 {
+		if h.i = t.findLocked(h.y, d.ID); h.i >= 0 {
+			h.at = h.y
+		}
+	}
+}
+
+func (t *Table) release(h *held) {
+	if h.both {
+		t.unlockBoth(h.x, h.y)
+	} else {
+		t.lock(h.x).Unlock()
+	}
+}
+
+// roomLocked returns a free place in what is held, at home if there is one, or
+// -1.
+func (t *Table) roomLocked(h *held, now uint64) (at uint64, i int) {
+	if i = t.drainedLocked(h.x, now); i >= 0 || !h.both || t.awayOf(h.x) == maxAway {
+		return h.x, i
+	}
+	return h.y, t.drainedLocked(h.y, now)
+}
+
+// lowestLocked returns the place of the lowest bucket of both sets.
+func (t *Table) lowestLocked(h *held) (at uint64, i int) {
+	at, i = h.x, 0
+	for _, x := range [2]uint64{h.x, h.y} {
+		if x != h.x && t.awayOf(h.x) == maxAway {
+			break
+		}
+		for j := range t.sets[x] {
+			if t.sets[x][j].tat < t.sets[at][i].tat {
+				at, i = x, j
+			}
+		}
+	}
+	return at, i
+}
+
+// evictLocked counts the bucket that is given up.
+func (t *Table) evictLocked(at uint64, i int, now uint64) {
+	if level := Level(t.sets[at][i].tat, now); level > 0 {
+		t.evictions.Add(1)
+		t.forgiven.Add((level-1)/max(1, t.shape.unit) + 1)
+	}
+}
+
+// findLocked returns the place of the bucket with that ID in set x, or -1.
+func (t *Table) findLocked(x, id uint64) int {
+	s := &t.sets[x]
+	for i := range s {
+		if s[i].tag^s[i].tat == id && s[i].tat != 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+// drainedLocked returns the first place in set x that is free or whose bucket
+// has drained, or -1.
+func (t *Table) drainedLocked(x, now uint64) int {
+	s := &t.sets[x]
+	for i := range s {
+		if s[i].tat <= now {
+			return i
+		}
+	}
+	return -1
+}
+
+func (t *Table) lock(x uint64) *sync.Mutex { return &t.locks[x%stripes].Mutex }
+
+// lockBoth locks two sets, which may share a lock, in the order of the locks.
+func (t *Table) lockBoth(x, y uint64) {
+	a, b := min(x%stripes, y%stripes), max(x%stripes, y%stripes)
+	t.locks[a].Lock()
+	if a != b {
+		t.locks[b].Lock()
+	}
+}
+
+func (t *Table) unlockBoth(x, y uint64) {
+	if x%stripes != y%stripes {
+		t.lock(y).Unlock()
+	}
+	t.lock(x).Unlock()
+}
