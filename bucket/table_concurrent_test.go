@@ -96,27 +96,31 @@ func TestTakeIsExact(t *testing.T) { // not parallel: needs the cores
 // neither's charge is lost.
 func TestFirstTakeRace(t *testing.T) { // not parallel: needs the cores
 	const words, passes = 128, 200 // small enough to stay in cache
-	tb := newTable(t, 64*words)
-	at := func(set, id int) sketch.Digest {
-		return sketch.Digest{Pos: (uint64(set)<<32/(64*words) + 1) << 8, ID: uint64(id+1) << 40}
-	}
+	tb := newTable(t, marksWord*words)
+	at := func(set, id int) sketch.Digest { return inSet(tb, set, uint64(id+1)<<40) }
 	now, start := uint64(1<<50), time.Now()
 	for pass := 0; pass < passes && time.Since(start) < 2*time.Second; pass++ {
 		now += 2 * tb.shape.Limit()
 		tb.Sweep(now, 0, 1) // all drained, all bits cleared
 		rounds := racetest.Lockstep(words, func(g, r int) {
-			tb.Take(at(64*r+g, g), now, 1000)  // sets of one word
-			tb.Take(at(64*r+9, g), now, 1000)  // one set
-			tb.Take(at(64*r+17, 5), now, 1000) // one bucket
+			tb.Take(at(marksWord*r+g, g), now, 1000)  // sets of one word
+			tb.Take(at(marksWord*r+9, g), now, 1000)  // one set
+			tb.Take(at(marksWord*r+17, 5), now, 1000) // one bucket
 		})
 		for r := range rounds {
 			for _, want := range []struct{ set, id, level int }{{0, 0, 1000}, {1, 1, 1000}, {9, 0, 1000}, {9, 1, 1000}, {17, 5, 2000}} {
-				if got := Level(tb.Lookup(at(64*r+want.set, want.id)), now); got != uint64(want.level) {
+				if got := Level(tb.Lookup(at(marksWord*r+want.set, want.id)), now); got != uint64(want.level) {
 					t.Fatalf("word %d: set %d, client %d: level %d, want %d", r, want.set, want.id, got, want.level)
 				}
 			}
 		}
 	}
+}
+
+// inSet is a client whose home is set x.
+func inSet(tb *Table, x int, id uint64) sketch.Digest {
+	n := uint64(len(tb.sets))
+	return sketch.Digest{Pos: (uint64(x)<<32 + n - 1) / n << 8, ID: id}
 }
 
 // TestSweepLosesNothing: a bucket that a request has just filled is found
@@ -193,4 +197,5 @@ func TestConcurrentMix(t *testing.T) {
 			t.Errorf("level %d above the burst of %d", l, tb.shape.Limit())
 		}
 	}
+	check(t, tb, ds, now)
 }
