@@ -81,13 +81,12 @@ func (t *Table) move(from, to, id, now uint64) bool {
 // of one that is given up there.
 func (t *Table) enterLocked(home, at uint64, i int, id, tat uint64) {
 	t.leaveLocked(at, i)
-	marks := inUse
 	if at != home {
 		atomic.AddUint32(&t.links[home], 1)
 		atomic.OrUint32(&t.links[at], guestBit(i))
-		t.markLocked(home, inUse|spilled)
+		t.markLocked(home, spilled)
 	}
-	t.markLocked(at, marks)
+	t.markLocked(at, inUse)
 	t.sets[at][i].store(id, tat)
 }
 

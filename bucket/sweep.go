@@ -38,7 +38,7 @@ func (t *Table) sweepSet(x, now uint64) {
 		}
 	}
 	if t.awayOf(x) > 0 {
-		clear = 0
+		clear &^= spilled
 	}
 	if clear != 0 {
 		atomic.AndUint64(&t.marks[x/marksWord], ^(uint64(clear) << (x * markBits & 63)))

@@ -107,7 +107,7 @@ type Table struct {
 type Marks uint64
 
 const (
-	inUse   Marks = 1 << iota // the set may hold an undrained bucket, or spilled
+	inUse   Marks = 1 << iota // the set may hold an undrained bucket
 	spilled                   // buckets whose home it is may live elsewhere
 )
 

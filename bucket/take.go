@@ -248,9 +248,14 @@ func (t *Table) drainedLocked(x, now uint64) int {
 
 func (t *Table) lock(x uint64) *sync.Mutex { return &t.locks[x%stripes].Mutex }
 
-// lockBoth locks two sets, which may share a lock, in the order of the locks.
+// lockOrder is the one order in which the locks of two sets are taken.
+func lockOrder(x, y uint64) (first, second uint64) {
+	return min(x%stripes, y%stripes), max(x%stripes, y%stripes)
+}
+
+// lockBoth locks two sets, which may share a lock.
 func (t *Table) lockBoth(x, y uint64) {
-	a, b := min(x%stripes, y%stripes), max(x%stripes, y%stripes)
+	a, b := lockOrder(x, y)
 	t.locks[a].Lock()
 	if a != b {
 		t.locks[b].Lock()
