@@ -85,3 +85,39 @@ func TestBeyondCapacity(t *testing.T) {
 	}
 	check(t, tb, ds, now)
 }
+
+// TestOverflowChance holds the bound to tables so small and full that overflow
+// can be seen, and to what is promised of planned ones.
+func TestOverflowChance(t *testing.T) {
+	t.Parallel()
+	const sets, clientCount, trials, now = 3, 12, 200_000, 1 << 50
+	rng := rand.New(rand.NewPCG(16, 16))
+	tb := newTable(t, sets)
+	overflows := 0
+	var ds [clientCount]sketch.Digest
+	for range trials {
+		before := tb.Evictions()
+		for i := range ds {
+			ds[i] = sketch.Digest{Pos: rng.Uint64(), ID: rng.Uint64()}
+			tb.Take(ds[i], now, 1000)
+		}
+		if tb.Evictions() > before {
+			overflows++
+		}
+		for _, d := range ds {
+			tb.Reset(d)
+		}
+	}
+	want := OverflowChance(sets, clientCount) * trials // 337
+	if got := float64(overflows); got > want || got < want/4 {
+		t.Errorf("%v overflows in %d tables, the bound is %v", got, trials, want)
+	}
+	for n, most := range map[int]float64{1: 0, 8: 1e-6, 100: 1e-12, 1 << 10: 1e-20, 1 << 17: 1e-35, 1 << 30: 1e-62} {
+		if got := OverflowChance(n, 2*n); got > most || n > 8 && got < most/1e4 {
+			t.Errorf("%d sets, half full: chance %v, want at most %v", n, got, most)
+		}
+	}
+	if got := OverflowChance(100, 600); got != 1 {
+		t.Errorf("over-full: chance %v", got)
+	}
+}

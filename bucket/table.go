@@ -147,7 +147,13 @@ func (t *Table) Init(shape Shape, n int) error {
 func physicalSets(n int) int { return 2 * ((n*spareNum + 2*spareDen - 1) / (2 * spareDen)) }
 
 // SetsIn is the number of sets to ask for in so many bytes, at least 1.
-func SetsIn(bytes int) int { return max(1, min(bytes/SetBytes-2, MaxSets)) } // 2: rounding up
+func SetsIn(bytes int) int {
+	n := min(bytes/SetBytes, MaxSets)
+	if TableBytes(n) > bytes { // what is rounded up counts in small tables
+		n -= 2
+	}
+	return max(1, n)
+}
 
 // TableBytes is the memory of a table for 4·n buckets without its locks.
 func TableBytes(n int) int {
