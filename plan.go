@@ -32,12 +32,16 @@ type RulePlan struct {
 
 	HeavyHitters int // clients counted by name; 0: none
 
-	// Buckets is the number of clients whose exact buckets fit the table.
+	// Buckets is the number of suspects that the table holds at a time without
+	// giving up the bucket of any.
 	Buckets int
+	// Overflow is the chance, at most, that the table gives one up although only
+	// half as many are alive, for which it is planned.
+	Overflow float64
 	// RequestsPerSecond is the traffic of distinct clients up to which the
 	// sketch stays at load 0.5 and the suspects that could be alive fit half
-	// the table. Beyond it more and more requests are checked exactly, and
-	// buckets may be lost (P3).
+	// the table. Beyond it more and more requests are checked exactly; from
+	// twice that on buckets are lost (P3).
 	RequestsPerSecond float64
 
 	shape  bucket.Shape
@@ -54,8 +58,9 @@ const (
 
 	// targetLoad is ρ, at which the noise of a cell has a tail of e^-1.26x.
 	targetLoad = 0.5
-	// targetFill leaves room in 4-way sets: with a Poisson mean of 2 live
-	// buckets 5 % of the sets meet a fifth, which costs the least of them.
+	// targetFill leaves half of the buckets for floods that are not planned for.
+	// Up to a fill of 1 none is given up; at a half 4 % of them are not in the
+	// first set in which they are looked for (bucket.Table).
 	targetFill = 0.5
 
 	// enoughPerCore is the rate per core beyond which more cells and bits only
@@ -249,5 +254,6 @@ func (rp *RulePlan) take(total float64) {
 	rp.sets = bucket.SetsIn(int(total - sketchShare))
 	rp.Cells = rp.blocks * sketch.BlockBytes / 8
 	rp.Buckets = rp.sets * 4
+	rp.Overflow = bucket.OverflowChance(rp.sets, rp.Buckets/2)
 	rp.Bytes = int64(rp.blocks)*sketch.BlockBytes + int64(bucket.TableBytes(rp.sets))
 }

@@ -58,12 +58,15 @@ func (c *counters) add(at lane, stage Stage, allowed bool) uint64 {
 // RuleStats is a snapshot of the counters of one rule since it was made.
 type RuleStats struct {
 	Allowed, Denied [stageCount]uint64 // by Stage
-	// Evictions counts buckets given up before they had drained (P3).
-	Evictions uint64
+	// Evictions counts buckets given up before they had drained, because more
+	// suspects were alive than the table holds (P3), and Forgiven the units in
+	// them: what all clients together got beyond P2 is no more than that.
+	Evictions, Forgiven uint64
 	// SketchLoad is the share of busy cells, 0 without a sketch. Above 0.5
 	// noise makes many clients suspects.
 	SketchLoad float64
-	// TableLive is the share of the table's buckets that have not drained.
+	// TableLive is the number of buckets that have not drained by what the table
+	// holds; it may rise to 1.13.
 	TableLive float64
 }
 
@@ -80,7 +83,7 @@ func (r *Rule) Stats() RuleStats {
 		}
 	}
 	now := r.shape.Ticks(r.limiter.now())
-	s.Evictions = r.table.Evictions()
+	s.Evictions, s.Forgiven = r.table.Evictions(), r.table.Forgiven()
 	s.TableLive = r.table.Live(now, sample)
 	if r.sketch != nil {
 		s.SketchLoad = r.sketch.Busy(now, sample)

@@ -109,13 +109,16 @@ fastlimit_decisions_total{decision="deny",mode="enforce",rule="per-ip",stage="ta
 # HELP fastlimit_exact_evictions_total Exact buckets given up before they had drained.
 # TYPE fastlimit_exact_evictions_total counter
 fastlimit_exact_evictions_total 0
+# HELP fastlimit_exact_forgiven_units_total Units in exact buckets given up before they had drained: at most so much was admitted beyond the limits.
+# TYPE fastlimit_exact_forgiven_units_total counter
+fastlimit_exact_forgiven_units_total 0
 # HELP fastlimit_requests_total Requests decided, by decision.
 # TYPE fastlimit_requests_total counter
 fastlimit_requests_total{decision="allow"} 3
 fastlimit_requests_total{decision="deny"} 2
 `
 	if err := testutil.GatherAndCompare(s.newRegistry(), strings.NewReader(want),
-		"fastlimit_bad_requests_total", "fastlimit_decisions_total", "fastlimit_exact_evictions_total", "fastlimit_requests_total"); err != nil {
+		"fastlimit_bad_requests_total", "fastlimit_decisions_total", "fastlimit_exact_evictions_total", "fastlimit_exact_forgiven_units_total", "fastlimit_requests_total"); err != nil {
 		t.Error(err)
 	}
 	problems, err := testutil.GatherAndLint(s.newRegistry())

@@ -36,7 +36,8 @@ var (
 		"rule", "stage", "mode", "decision")
 	descFirstSeen  = desc("first_seen_clients", "Estimate of the distinct clients in the current window of the first-seen filter, all rules together.")
 	descSketchLoad = desc("sketch_load", "Share of busy cells of a rule's sketch. Above 0.5 noise makes many clients suspects.", "rule")
-	descTableLive  = desc("table_live", "Share of a rule's exact buckets that have not drained.", "rule")
+	descTableLive  = desc("table_live", "Exact buckets that have not drained, as a share of those the table holds.", "rule")
+	descForgiven   = desc("exact_forgiven_units_total", "Units in exact buckets given up before they had drained: at most so much was admitted beyond the limits.")
 	descEvictions  = desc("exact_evictions_total", "Exact buckets given up before they had drained.")
 	descBad        = desc("bad_requests_total", "Requests refused before they were counted for a client.", "reason")
 	descUntrusted  = desc("untrusted_proxy_requests_total", "Requests that look as if a proxy that is not trusted had sent them.")
@@ -49,7 +50,7 @@ var (
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descRequests, descDecisions, descFirstSeen, descSketchLoad, descTableLive, descEvictions,
+		descRequests, descDecisions, descFirstSeen, descSketchLoad, descTableLive, descEvictions, descForgiven,
 		descBad, descUntrusted, descConns, descRejected, descAccept, descBuild,
 	} {
 		ch <- d
@@ -71,7 +72,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	count(descDecisions, n[outcomeListAllow], "", list, enforce, "allow")
 	count(descDecisions, n[outcomeListDeny], "", list, enforce, "deny")
 
-	evictions := uint64(0)
+	evictions, forgiven := uint64(0), uint64(0)
 	for _, r := range c.limiter.Rules() {
 		stats, name, mode := r.Stats(), r.Name(), r.Config().Mode.String()
 		for _, stage := range fastlimit.Stages() {
@@ -83,9 +84,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		}
 		gauge(descSketchLoad, stats.SketchLoad, name)
 		gauge(descTableLive, stats.TableLive, name)
-		evictions += stats.Evictions
+		evictions, forgiven = evictions+stats.Evictions, forgiven+stats.Forgiven
 	}
 	count(descEvictions, evictions)
+	count(descForgiven, forgiven)
 	gauge(descFirstSeen, float64(c.limiter.FirstSeenClients()))
 	for _, f := range c.faults.all() {
 		count(descBad, f.count.Load(), f.reason)

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -24,6 +25,7 @@ func Describe(c *Config, p *fastlimit.Plan) string {
 	} else {
 		b.WriteString("first-seen filter: none, no rule can use it\n")
 	}
+	describeTables(&b, p)
 	b.WriteByte('\n')
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "rule\tlimit\tmode\tmemory\tsketch\tbuckets\tcarries\ta client gets at most")
@@ -35,6 +37,16 @@ func Describe(c *Config, p *fastlimit.Plan) string {
 		describeCluster(&b, c, p)
 	}
 	return b.String()
+}
+
+// describeTables tells what the number of buckets means.
+func describeTables(b *strings.Builder, p *fastlimit.Plan) {
+	overflow := 0.0
+	for i := range p.Rules {
+		overflow = max(overflow, p.Rules[i].Overflow)
+	}
+	fmt.Fprintf(b, "buckets: so many suspects at a time are limited; at the traffic that a rule carries half of them are in use,\n"+
+		"and a suspect finds none free with a chance below 1 in 10^%.0f\n", min(30, math.Floor(-math.Log10(overflow))))
 }
 
 // Lag is L, for which bounds are told: a count waits for a tick, and is charged
