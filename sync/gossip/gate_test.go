@@ -230,3 +230,23 @@ func FuzzGate(f *testing.F) {
 		_, _, _ = g.readOpening(bytes.NewReader(b))
 	})
 }
+
+// BenchmarkGate is what a packet of counts costs before memberlist sees it, and
+// what one of a stranger does.
+func BenchmarkGate(b *testing.B) {
+	g, buf := testGate(), make([]byte, maxPacket)
+	full := packet(b, append([]byte{userType}, make([]byte, 1350)...))
+	for name, p := range map[string][]byte{
+		"counts":   full,
+		"ack":      packet(b, encoded(b, ackType, ackMsg{7})),
+		"stranger": flip(bytes.Clone(full)),
+		"noise":    []byte("GET / HTTP/1.1"),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				g.packet(p, buf)
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -22,8 +23,11 @@ import (
 func TestIncarnationsAreOrdered(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 11, 22, 5, 0, 0, 0, time.UTC)
-	if a, b := incarnationOf(start), incarnationOf(start.Add(time.Millisecond)); a >= b {
-		t.Errorf("%d, then %d", a, b)
+	for i := range 1000 {
+		at := start.Add(time.Duration(i) * time.Millisecond)
+		if a, b := incarnationOf(at), incarnationOf(at.Add(time.Millisecond)); a >= b {
+			t.Fatalf("%d, then %d", a, b)
+		}
 	}
 	if a, b := incarnationOf(start), incarnationOf(start.AddDate(200, 0, 0)); a >= b {
 		t.Errorf("%d, 200 years later %d", a, b)
@@ -242,14 +246,12 @@ func TestAnswersPassTheGate(t *testing.T) {
 // and takes no part, until the other is gone.
 func TestTwoNodesOfOneName(t *testing.T) {
 	t.Parallel()
-	fast := func(mc *memberlist.Config) {
-		mc.ProbeInterval, mc.ProbeTimeout, mc.PushPullInterval = 100*time.Millisecond, 50*time.Millisecond, 500*time.Millisecond
-	}
-	a := node(t, func(c *Config) { c.Node, c.tune = "twin", fast })
-	other := node(t, func(c *Config) { c.Node, c.Join, c.tune = "other", []string{a.Addr().String()}, fast })
+	slow := func(mc *memberlist.Config) { mc.ProbeInterval, mc.PushPullInterval = time.Hour, time.Hour } // nothing is found out late
+	a := node(t, func(c *Config) { c.Node, c.tune = "twin", slow })
+	other := node(t, func(c *Config) { c.Node, c.Join, c.tune = "other", []string{a.Addr().String()}, slow })
 	together(t, a, other)
 	time.Sleep(2 * time.Millisecond) // incarnations of one millisecond are ordered by chance
-	b := node(t, func(c *Config) { c.Node, c.Join, c.tune = "twin", []string{other.Addr().String()}, fast })
+	b := node(t, func(c *Config) { c.Node, c.Join, c.tune = "twin", []string{other.Addr().String()}, slow })
 	eventually(t, "the later one to yield", func() bool { return b.Ready() != nil })
 	if err := b.Ready(); !strings.Contains(err.Error(), a.Addr().String()) || !strings.Contains(err.Error(), "set cluster.node") || !b.Stats().Yields {
 		t.Errorf("%v", err)
@@ -262,6 +264,7 @@ func TestTwoNodesOfOneName(t *testing.T) {
 	if a.Ready() != nil || a.Stats().Yields {
 		t.Errorf("the first: %v", a.Ready())
 	}
+	time.Sleep(100 * time.Millisecond) // five ticks
 	if now := b.Stats().Delta.SentPackets; now != sent || charged(other) != 59 {
 		t.Errorf("the later one told what it counted: %d packets", now-sent)
 	}
@@ -272,6 +275,66 @@ func TestTwoNodesOfOneName(t *testing.T) {
 	eventually(t, "the later one to be ready", func() bool { return b.Ready() == nil })
 	together(t, b, other)
 	eventually(t, "its counts", func() bool { return charged(other) == 59+59 })
+}
+
+// A node that yields hears nothing and says nothing by UDP, opens no streams for
+// memberlist and takes none; it still answers who it is.
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	a := node(t, func(c *Config) { c.Node = "silent" })
+	listener, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	for _, silent := range []bool{false, true} {
+		a.transport.silent.Store(silent)
+		received := a.Stats().Delta.ReceivedPackets
+		sendTo(t, "udp", a.Addr(), counted(t, []byte("counts")))
+		noise := a.Stats().Rejected[reasonCluster]
+		sendTo(t, "udp", a.Addr(), []byte("noise")) // behind it
+		eventually(t, "noise", func() bool { return a.Stats().Rejected[reasonCluster] > noise })
+		if silent {
+			time.Sleep(50 * time.Millisecond) // for memberlist, if it had got it
+		} else {
+			eventually(t, "counts", func() bool { return a.Stats().Delta.ReceivedPackets > received })
+		}
+		if got := a.Stats().Delta.ReceivedPackets > received; got == silent {
+			t.Errorf("silent %v: counts heard %v", silent, got)
+		}
+		sent := a.Stats().SentBytes
+		if _, err := a.transport.WriteTo([]byte("hello"), listener.LocalAddr().String()); err != nil {
+			t.Error(err)
+		}
+		if got := a.Stats().SentBytes > sent; got == silent {
+			t.Errorf("silent %v: sent %v", silent, got)
+		}
+		if _, err := a.transport.DialTimeout(answering(t, nil).String(), time.Second); (err != nil) != silent {
+			t.Errorf("silent %v: dial %v", silent, err)
+		}
+		asked := listStream(t, gossipKey("test", testSecret), encoded(t, pushPullType, listMsg{}))
+		if n := len(said(t, a, asked)); (n == 0) != silent {
+			t.Errorf("silent %v: %d bytes for a list", silent, n)
+		}
+	}
+	b := node(t, nil)
+	if name, _, err := b.members.twins.ask(t.Context(), a.Addr()); name != "silent" {
+		t.Errorf("%q, %v", name, err)
+	}
+}
+
+// said is what a node answers on a stream.
+func said(t *testing.T, n *testNode, data []byte) []byte {
+	t.Helper()
+	conn, err := net.Dial("tcp", n.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, _ = conn.Write(data)
+	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	b, _ := io.ReadAll(conn) // a reset is an answer too
+	return b
 }
 
 // Two halves of a cluster meet, each with a node of the same name. Both decide
