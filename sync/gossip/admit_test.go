@@ -153,8 +153,11 @@ func TestNamesThatAreGone(t *testing.T) {
 // send to them.
 func TestGhosts(t *testing.T) {
 	t.Parallel()
-	a := node(t, func(c *Config) { c.Node, c.MaxNodes = "victim", 8 })
-	p := newPeer(t, a, "evil", appendMeta(nil, 7), 7)
+	a := node(t, func(c *Config) {
+		c.Node, c.MaxNodes = "victim", 8
+		c.tune = func(mc *memberlist.Config) { mc.ProbeInterval, mc.ProbeTimeout = 200*time.Millisecond, 100*time.Millisecond }
+	})
+	newPeer(t, a, "evil", appendMeta(nil, 7), 7)
 	eventually(t, "a peer", func() bool { return len(a.Peers()) == 1 })
 	before := a.Stats().SentBytes
 	for i := range 1000 {
@@ -164,7 +167,6 @@ func TestGhosts(t *testing.T) {
 		})
 		a.receives(packet(t, msg))
 	}
-	_ = p
 	eventually(t, "the rest to be refused", func() bool { return a.Stats().Rejected[reasonNodes] >= 900 })
 	start := time.Now()
 	for time.Since(start) < 500*time.Millisecond {

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"io"
+	"slices"
 )
 
 // The frames of memberlist v0.7.0:
@@ -152,7 +153,7 @@ func (g *gate) readFrame(r io.Reader) (frame, plain []byte, reason string) {
 // seal makes a frame of a message, for a stream.
 func (g *gate) seal(plain []byte) []byte {
 	frame := binary.BigEndian.AppendUint32([]byte{encryptedType}, uint32(sealOverhead+len(plain))) //nolint:gosec // messages of this package are short
-	data := append(frame[:frameHead:frameHead], g.name...)
+	data := slices.Concat(frame, g.name)
 	nonce := make([]byte, nonceSize)
 	rand.Read(nonce) // never fails
 	frame = append(append(frame, sealVersion), nonce...)

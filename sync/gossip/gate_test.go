@@ -41,10 +41,6 @@ type (
 		State       memberlist.NodeStateType
 		Vsn         []uint8
 	}
-	deadMsg struct {
-		Incarnation uint32
-		Node, From  string
-	}
 	aliveMsg struct {
 		Incarnation uint32
 		Node        string

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -63,7 +64,7 @@ func (t *transport) take(s *stream) {
 		_ = s.Close()
 		return
 	}
-	s.ready, s.checked = append(t.gate.header[:len(t.gate.header):len(t.gate.header)], frame...), true
+	s.ready, s.checked = slices.Concat(t.gate.header, frame), true
 	select {
 	case t.streams <- s:
 	case <-t.done.Done():
