@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 
@@ -37,6 +38,7 @@ func addTalkers(sc *server.Config, cfg *config.Config) (*gossip.Cluster, error) 
 	}
 	sc.Talkers = talkers(running.Top)
 	sc.Collectors = append(sc.Collectors, syncmetrics.New(running.Stats))
+	sc.Ready = allReady(sc.Ready, running.Ready)
 	sc.Cluster = func() server.ClusterInfo {
 		return server.ClusterInfo{
 			Name: c.Name, Node: running.Node(), Address: running.Advertised().String(),
@@ -44,6 +46,19 @@ func addTalkers(sc *server.Config, cfg *config.Config) (*gossip.Cluster, error) 
 		}
 	}
 	return running, nil
+}
+
+// allReady joins what each of the checks says; nil ones say nothing.
+func allReady(checks ...func() error) func() error {
+	return func() error {
+		var errs []error
+		for _, check := range checks {
+			if check != nil {
+				errs = append(errs, check())
+			}
+		}
+		return errors.Join(errs...)
+	}
 }
 
 // clusterAttrs are what the start line says of the cluster.

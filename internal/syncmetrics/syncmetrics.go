@@ -25,6 +25,7 @@ var (
 	descBytes    = desc("bytes_total", "Bytes on the cluster's sockets, UDP and TCP, membership and what was rejected included.", "direction")
 	descPackets  = desc("packets_total", "Packets of counts: made, which go to every peer, and taken in.", "direction")
 	descPeers    = desc("peers", "Other nodes that are up.")
+	descYields   = desc("name_taken", "1 while this node is not ready because another one has its name and started before it.")
 	descRejected = desc("rejected_total", "Packets, streams and parts of packets that were dropped, by reason.", "reason")
 	descLag      = desc("lag_seconds", "Time since the last packet of counts of a peer.", "peer")
 	descFloor    = desc("floor_units", "Most units of one client in this epoch that the table of heavy hitters may not know.", "rule")
@@ -39,7 +40,7 @@ var (
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descBytes, descPackets, descPeers, descRejected, descLag, descFloor, descUnsent, descHidden, descMerged, descCharged, descMirrors, descMemory,
+		descBytes, descPackets, descPeers, descYields, descRejected, descLag, descFloor, descUnsent, descHidden, descMerged, descCharged, descMirrors, descMemory,
 	} {
 		ch <- d
 	}
@@ -60,6 +61,11 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	count(descPackets, s.Delta.SentPackets, "sent")
 	count(descPackets, s.Delta.ReceivedPackets, "received")
 	gauge(descPeers, float64(s.Peers))
+	yields := 0.0
+	if s.Yields {
+		yields = 1
+	}
+	gauge(descYields, yields)
 	for reason, n := range s.Rejected {
 		count(descRejected, n, reason)
 	}

@@ -13,7 +13,7 @@ import (
 func TestCollector(t *testing.T) {
 	t.Parallel()
 	s := gossip.Stats{
-		SentBytes: 1000, ReceivedBytes: 900, Rejected: map[string]uint64{"key": 3, "cap": 0}, Peers: 2,
+		SentBytes: 1000, ReceivedBytes: 900, Rejected: map[string]uint64{"key": 3, "cap": 0}, Peers: 2, Yields: true,
 		Delta: delta.Stats{
 			SentPackets: 8, ReceivedPackets: 7, MergedSlots: 5, ChargedUnits: 60, Mirrors: 3, MirrorBytes: 4096,
 			Rules: []delta.RuleStats{{Rule: "per-ip", Floor: 4, Unsent: 2, Hidden: 6}},
@@ -41,6 +41,9 @@ fastlimit_sync_lag_seconds{peer="b"} 0.25
 # HELP fastlimit_sync_merged_total Counts of peers that told something new.
 # TYPE fastlimit_sync_merged_total counter
 fastlimit_sync_merged_total 5
+# HELP fastlimit_sync_name_taken 1 while this node is not ready because another one has its name and started before it.
+# TYPE fastlimit_sync_name_taken gauge
+fastlimit_sync_name_taken 1
 # HELP fastlimit_sync_peers Other nodes that are up.
 # TYPE fastlimit_sync_peers gauge
 fastlimit_sync_peers 2
@@ -53,7 +56,7 @@ fastlimit_sync_rejected_total{reason="key"} 3
 fastlimit_sync_unsent_units{rule="per-ip"} 2
 `
 	var names []string
-	for _, n := range []string{"bytes_total", "charged_units_total", "floor_units", "lag_seconds", "merged_total", "peers", "rejected_total", "unsent_units"} {
+	for _, n := range []string{"bytes_total", "charged_units_total", "floor_units", "lag_seconds", "merged_total", "name_taken", "peers", "rejected_total", "unsent_units"} {
 		names = append(names, "fastlimit_sync_"+n)
 	}
 	if err := testutil.CollectAndCompare(c, strings.NewReader(want), names...); err != nil {

@@ -16,14 +16,6 @@ import (
 	"github.com/fastlimit/fastlimit/sync/delta"
 )
 
-// Types of memberlist's messages.
-const (
-	pushPullType = 6
-	userType     = 8
-	encryptType  = 10
-	labelType    = 244
-)
-
 // labelled puts a cluster's name in front.
 func labelled(name string, b []byte) []byte {
 	return slices.Concat([]byte{labelType, byte(len(name))}, []byte(name), b)
@@ -84,8 +76,7 @@ func (s *sender) says(addr string, units uint64) []byte {
 }
 
 // What reaches the socket and is not to be believed is dropped, counted by its
-// reason, logged once, and changes nothing else. This also pins the lines of
-// memberlist's log that the reasons are read from.
+// reason, logged once, and changes nothing else.
 func TestReasonsOfMemberlist(t *testing.T) {
 	t.Parallel()
 	key := gossipKey("test", testSecret)
@@ -113,7 +104,7 @@ func TestReasonsOfMemberlist(t *testing.T) {
 		{"cut short", "udp", cut(counted(t, good)), reasonKey},
 		{"oversized", "udp", append(counted(t, good), make([]byte, maxPacket)...), reasonOversized},
 		{"unknown message", "udp", packet(t, []byte{99}), reasonMalformed},
-		{"empty message", "udp", packet(t, nil), reasonMalformed},
+		{"empty message", "udp", packet(t, nil), reasonTruncated},
 		{"broken list", "udp", packet(t, []byte{3, 0xff}), reasonMalformed},
 		{"noise in a packet of counts", "udp", counted(t, []byte("noise")), delta.Malformed.String()},
 		{"half a packet of counts", "udp", counted(t, cut(good)), delta.Malformed.String()},
@@ -126,14 +117,14 @@ func TestReasonsOfMemberlist(t *testing.T) {
 		{"noise", "tcp", []byte{1, 2, 3}, reasonCluster},
 		{"another cluster", "tcp", labelled("other", nil), reasonCluster},
 		{"half a label", "tcp", []byte{labelType, 10, 't'}, reasonTruncated},
-		{"another key", "tcp", list(t, gossipKey("test", "another secret of theirs"), []byte{pushPullType}), reasonKey},
+		{"another key", "tcp", listStream(t, gossipKey("test", "another secret of theirs"), []byte{pushPullType}), reasonKey},
 		{"plain text", "tcp", labelled("test", []byte{pushPullType, 0}), reasonKey},
-		{"half a list", "tcp", cut(list(t, key, make([]byte, 100))), reasonTruncated},
+		{"half a list", "tcp", cut(listStream(t, key, make([]byte, 100))), reasonTruncated},
 		{"plain text and no more", "tcp", labelled("test", []byte{pushPullType}), reasonKey},
-		{"broken list", "tcp", list(t, key, []byte{pushPullType, 0xc1}), reasonMalformed},
-		{"unknown message", "tcp", list(t, key, []byte{99}), reasonMalformed},
-		{"a list of 100 MB", "tcp", labelled("test", []byte{encryptType, 6, 0, 0, 0}), reasonStreams},
-		{"a list longer than its limit", "tcp", append(labelled("test", []byte{encryptType, 0, 0x10, 0, 0}), make([]byte, 1<<20)...), reasonStreams},
+		{"broken list", "tcp", listStream(t, key, []byte{pushPullType, 0xc1}), reasonMalformed},
+		{"unknown message", "tcp", listStream(t, key, []byte{99}), reasonMalformed},
+		{"a list of 100 MB", "tcp", labelled("test", []byte{encryptedType, 6, 0, 0, 0}), reasonStreams},
+		{"a list longer than its limit", "tcp", append(labelled("test", []byte{encryptedType, 0, 0x10, 0, 0}), make([]byte, 1<<20)...), reasonStreams},
 	} {
 		t.Run(tt.network+" "+tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -151,11 +142,11 @@ func flip(b []byte) []byte { b[len(b)-1] ^= 1; return b }
 
 func cut(b []byte) []byte { return b[:len(b)-len(b)/3] }
 
-// list is a stream with a list of members, or what is said to be one.
-func list(t testing.TB, key, msg []byte) []byte {
+// listStream is a stream with a list of members, or what is said to be one.
+func listStream(t testing.TB, key, msg []byte) []byte {
 	t.Helper()
 	n := 1 + 12 + len(msg) + 16
-	header := []byte{encryptType, 0, 0, byte(n >> 8), byte(n)}
+	header := []byte{encryptedType, 0, 0, byte(n >> 8), byte(n)}
 	return labelled("test", append(header, sealed(t, key, msg, string(header)+"test")...))
 }
 

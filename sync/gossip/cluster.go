@@ -2,8 +2,6 @@ package gossip
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -26,6 +24,7 @@ type Cluster struct {
 	transport *transport
 	list      *memberlist.Memberlist
 	at        netip.AddrPort // what the others are told
+	first     int            // peer of the tick; send alone
 
 	cancel context.CancelFunc
 	loops  sync.WaitGroup
@@ -43,7 +42,7 @@ func Start(ctx context.Context, c Config, lim *fastlimit.Limiter) (*Cluster, err
 		return nil, err
 	}
 	j := newJournal(c.Logger, time.Now)
-	t, err := newTransport(c.Bind, c.MaxNodes, j.refuse)
+	t, err := newTransport(&c, j.refuse)
 	if err != nil {
 		return nil, err
 	}
@@ -55,13 +54,14 @@ func Start(ctx context.Context, c Config, lim *fastlimit.Limiter) (*Cluster, err
 	if c.Node == "" {
 		c.Node = at.String()
 	}
-	incarnation := randomIncarnation()
+	incarnation := incarnationOf(time.Now())
 	x, err := newCounts(&c, incarnation, lim)
 	if err != nil {
 		_ = t.Shutdown()
 		return nil, err
 	}
 	m := newMembers(&c, incarnation, j, x)
+	m.twins.ask, t.asked = t.asking(c.Node, incarnation, at), m.twins.answer
 	t.run()
 	list, err := memberlist.Create(c.memberlistConfig(t, m, j, at))
 	if err != nil {
@@ -69,16 +69,47 @@ func Start(ctx context.Context, c Config, lim *fastlimit.Limiter) (*Cluster, err
 		return nil, fmt.Errorf("fastlimit/sync/gossip: cluster bind %s: %w", c.Bind, err)
 	}
 	cl := &Cluster{config: c, counts: x, journal: j, members: m, transport: t, list: list, at: at}
+	m.twins.changed = cl.yield
+	join := &joiner{
+		seeds: c.Join, self: []netip.AddrPort{cl.Addr(), at}, members: m, log: c.Logger,
+		resolve: resolve, join: cl.joinAt, idle: t.silent.Load, found: map[string][]netip.AddrPort{},
+	}
 	ctx, cl.cancel = context.WithCancel(ctx)
 	cl.loops.Go(func() { cl.tick(ctx) })
-	cl.loops.Go(func() { cl.join(ctx) })
+	cl.loops.Go(func() { join.run(ctx) })
+	cl.loops.Go(func() { m.twins.run(ctx) })
 	return cl, nil
 }
 
-func randomIncarnation() uint64 {
-	var b [8]byte
-	rand.Read(b[:]) // never fails
-	return binary.LittleEndian.Uint64(b[:])
+// joinAt exchanges lists of members with whoever is at an address.
+func (c *Cluster) joinAt(at netip.AddrPort) error {
+	_, err := c.list.Join([]string{at.String()})
+	return err
+}
+
+// yield takes this node out of the cluster, whose other node of this name goes
+// on, and back. The others miss it then, as they would if it had died.
+func (c *Cluster) yield(yields bool) {
+	c.transport.silent.Store(yields)
+	if yields {
+		return
+	}
+	// The others hear that it is there, or it hears from them what they lack.
+	_ = c.list.UpdateNode(leaveTimeout)
+	select {
+	case c.members.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// Ready tells in its error why this node must not get requests: another one
+// has its name, and started before it. What one of the two counts the others
+// would not believe, and a client could have up to twice its rate.
+func (c *Cluster) Ready() error {
+	if other, ok := c.members.twins.yieldsTo(); ok {
+		return fmt.Errorf("cluster: the node at %v has the name %q too and started before this one: set cluster.node to a name of its own on each", other, c.config.Node)
+	}
+	return nil
 }
 
 // Addr is the bound address, port 0 resolved.
@@ -119,16 +150,32 @@ func (c *Cluster) tick(ctx context.Context) {
 	}
 }
 
-// send hands the packets of a tick to every peer.
+// send hands the packets of a tick to every peer. The next tick begins with
+// another one: if not all of it may be sent, none goes without for ever.
 func (c *Cluster) send() {
+	if c.transport.silent.Load() {
+		return
+	}
 	packets := c.counts.tick()
 	peers := c.members.list()
+	c.first++
 	for i := range peers {
 		for _, p := range packets {
-			if err := c.list.SendBestEffort(&peers[i], p); err != nil {
+			if err := c.list.SendBestEffort(&peers[(c.first+i)%len(peers)], p); err != nil {
 				c.journal.refuse(reasonNetwork, nil)
 				break // of no use to this peer now; what it missed comes again
 			}
+		}
+	}
+}
+
+// bid tells every peer that this node leaves, twice: packets get lost.
+func (c *Cluster) bid() {
+	peers := c.members.list()
+	word := c.members.appendFarewell(nil)
+	for range 2 {
+		for i := range peers {
+			_ = c.list.SendBestEffort(&peers[i], word) // else they look for it for a while
 		}
 	}
 }
@@ -148,7 +195,8 @@ func (c *Cluster) end(tell bool) {
 	c.transport.stopDials()
 	c.loops.Wait()
 	if tell {
-		c.send()                                           // what nobody would know of otherwise, which costs a burst
+		c.send() // what nobody would know of otherwise, which costs a burst
+		c.bid()
 		if err := c.list.Leave(leaveTimeout); err != nil { // else they find out
 			c.config.Logger.Warn("cluster: left without a word", slog.Any("error", err))
 		} else {

@@ -103,7 +103,7 @@ func TestLeave(t *testing.T) {
 	b.Close()
 	eventually(t, "b to be gone", func() bool { return len(a.Peers()) == 0 })
 	b.Close() // again
-	if gone, left := a.logs.lines("peer is gone"), b.logs.lines("cluster: left"); len(gone) != 1 || len(left) != 1 {
+	if gone, left := a.logs.lines("peer has left"), b.logs.lines("cluster: left"); len(gone) != 1 || len(left) != 1 {
 		t.Errorf("logged: %q, %q", gone, left)
 	}
 }
@@ -157,7 +157,7 @@ func TestJoinProblems(t *testing.T) {
 		want   string
 		reason string
 	}{
-		{func(c *Config) { c.Secret = "another secret of theirs" }, "it has another secret", reasonKey},
+		{func(c *Config) { c.Secret = "another secret of theirs" }, "it hung up: compare cluster.name and the secret", reasonKey},
 		{func(c *Config) { c.Name = "other" }, "it hung up: compare cluster.name and the secret", reasonCluster},
 		{func(c *Config) { c.Join = []string{"no-such-host.invalid:7946"} }, "no-such-host.invalid", ""},
 	} {
@@ -277,7 +277,11 @@ func TestAdvertise(t *testing.T) {
 	if b.Advertised().String() != "127.0.0.5:7946" || b.Node() != "b" || b.list.LocalNode().Address() != "127.0.0.5:7946" {
 		t.Errorf("told %v, named %s", b.Advertised(), b.Node())
 	}
-	tr, err := newTransport("0.0.0.0:0", 3, func(string, net.Addr) {})
+	c, err := Config{Name: "test", Secret: testSecret, Bind: "0.0.0.0:0"}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := newTransport(&c, func(string, net.Addr) {})
 	if err != nil {
 		t.Fatal(err)
 	}

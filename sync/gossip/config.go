@@ -8,7 +8,9 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/fastlimit/fastlimit/sync/delta"
 	"github.com/hashicorp/memberlist"
+	"golang.org/x/time/rate"
 )
 
 // Config configures a [Cluster]. Name, Bind and Secret are required.
@@ -39,7 +41,8 @@ type Config struct {
 	// MaxBytes is what is sent to each peer in an interval at most. 0 means 16
 	// KiB. Less leaves counts of many clients for later.
 	MaxBytes int
-	// MaxNodes is N_max, for which the limiter was planned. 0 means 32.
+	// MaxNodes is N_max, for which the limiter was planned: so many nodes with
+	// this one are let in, and those in Join. 0 means 32.
 	MaxNodes int
 	// Ignore are nodes whose counts are not believed.
 	Ignore []string
@@ -79,6 +82,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.MaxNodes == 0 {
 		c.MaxNodes = defaultMaxNodes
 	}
+	if c.MaxBytes == 0 {
+		c.MaxBytes = delta.DefaultMaxBytes
+	}
 	if c.MaxNodes < 1 {
 		add("MaxNodes %d: want 1 or more", c.MaxNodes)
 	}
@@ -109,7 +115,22 @@ const (
 	// reclaimAfter is when a name of a dead node may be taken with another
 	// address: a container that was started again.
 	reclaimAfter = 10 * time.Second
+	// probeEvery is the interval between two probes, each of another peer.
+	probeEvery = time.Second
+	// goneFor is how long a peer that is gone is told of.
+	goneFor = 30 * time.Second
 )
+
+// allowance is what may be sent by UDP to all peers together: counts for
+// max_nodes, and what they and the membership take beside. Memory of a second
+// makes up for ticks that bunch.
+func (c *Config) allowance() *rate.Limiter {
+	const membership, perNode = 256 << 10, 4 << 10 // bytes/s
+	overhead := float64(packetBytes) / float64(c.payload())
+	counts := float64(c.MaxBytes) / c.Interval.Seconds() * overhead
+	perSecond := membership + float64(c.MaxNodes)*(counts+perNode)
+	return rate.NewLimiter(rate.Limit(perSecond), int(perSecond))
+}
 
 // memberlistConfig is the configuration of memberlist. Its log goes to the
 // journal, its events to the members, its packets through the transport.
@@ -128,6 +149,7 @@ func (c *Config) memberlistConfig(t *transport, m *members, j *journal, at netip
 	mc.GossipInterval = gossipEvery
 	mc.TCPTimeout = streamTimeout
 	mc.DeadNodeReclaimTime = reclaimAfter
+	mc.ProbeInterval, mc.GossipToTheDeadTime = probeEvery, goneFor
 	if c.tune != nil {
 		c.tune(mc)
 	}

@@ -23,9 +23,12 @@ type peerOf struct {
 // newPeer joins a node with what is in meta, and is believed for what it says.
 func newPeer(t *testing.T, a *testNode, name string, meta []byte, incarnation uint64) *peerOf {
 	t.Helper()
-	c := Config{Name: "test", Secret: testSecret, Node: name, MaxNodes: 3, Logger: slog.New(slog.DiscardHandler)}
+	c, err := Config{Name: "test", Secret: testSecret, Node: name, Bind: "127.0.0.1:0", MaxNodes: 3, Logger: slog.New(slog.DiscardHandler)}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
 	j := newJournal(c.Logger, time.Now)
-	tr, err := newTransport("127.0.0.1:0", 3, j.refuse)
+	tr, err := newTransport(&c, j.refuse)
 	if err != nil {
 		t.Fatal(err)
 	}

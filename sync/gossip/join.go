@@ -1,37 +1,63 @@
 package gossip
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
 
 const (
 	joinLeast = time.Second
-	// joinMost bounds how long a healed partition goes unnoticed.
+	// joinMost is the time from the start of one attempt to the start of the
+	// next, at most, as long as an attempt takes less: so it bounds how long a
+	// healed partition goes unnoticed.
 	joinMost = 10 * time.Second
 	// lookup bounds the wait for a name server.
-	lookup = 5 * time.Second
+	lookup = 2 * time.Second
+	// joinAtOnce is how many are asked at a time. One that does not answer takes
+	// streamTimeout; with 64 seeds, the most that a file may name, all are
+	// asked in less than joinMost.
+	joinAtOnce = 32
+	// lostFor is how long a peer that went without a word is asked for. After
+	// that only Config.Join leads to it.
+	lostFor = 24 * time.Hour
 )
 
-// join asks seeds and lost peers that are not members until ctx ends.
-func (c *Cluster) join(ctx context.Context) {
+// joiner asks seeds and lost peers that are not members.
+type joiner struct {
+	seeds   []string
+	self    []netip.AddrPort
+	members *members
+	log     *slog.Logger
+	resolve func(ctx context.Context, seed string) ([]netip.AddrPort, error)
+	join    func(at netip.AddrPort) error
+	idle    func() bool // nothing is to be asked for now
+
+	found map[string][]netip.AddrPort // what seeds stood for last; run alone
+}
+
+// run asks until ctx ends.
+func (j *joiner) run(ctx context.Context) {
 	failed := 0
 	for wait := joinLeast; ; {
-		joined, problems := c.attempt(ctx)
+		start := time.Now()
+		joined, problems := j.attempt(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		failed = c.tellAlone(failed, problems)
+		failed = j.tellAlone(failed, problems)
 		switch {
 		case len(problems) == 0: // all are there; names may come to stand for more
 			wait = joinMost
@@ -41,9 +67,9 @@ func (c *Cluster) join(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-c.members.nudge:
+		case <-j.members.nudge:
 			wait = joinLeast
-		case <-time.After(jitter(wait)):
+		case <-time.After(jitter(wait) - time.Since(start)):
 			wait = min(2*wait, joinMost)
 		}
 	}
@@ -52,14 +78,15 @@ func (c *Cluster) join(ctx context.Context) {
 // tellAlone says once that this node is alone, and once that it is not any
 // more. failed is the number of attempts in a row that left it so. The first
 // is not told of: nodes that start together miss each other.
-func (c *Cluster) tellAlone(failed int, problems []string) int {
-	alone := len(problems) > 0 && len(c.members.list()) == 0
+func (j *joiner) tellAlone(failed int, problems []string) int {
+	peers := j.members.list()
+	alone := len(problems) > 0 && len(peers) == 0
 	switch {
 	case alone && failed == 1:
-		c.config.Logger.Warn("cluster: no other node could be joined; this one goes on alone and keeps trying",
-			slog.String("errors", strings.Join(problems, "; ")))
+		j.log.Warn("cluster: no other node could be joined; this one goes on alone and keeps trying",
+			slog.String("errors", strings.Join(problems[:min(len(problems), 10)], "; ")))
 	case !alone && failed > 1:
-		c.config.Logger.Info("cluster: joined", slog.Any("peers", c.Peers()))
+		j.log.Info("cluster: joined", slog.Int("peers", len(peers)))
 	}
 	if alone {
 		return failed + 1
@@ -67,34 +94,69 @@ func (c *Cluster) tellAlone(failed int, problems []string) int {
 	return 0
 }
 
-// jitter keeps nodes that lost each other from asking in step.
+// jitter keeps nodes that lost each other from asking in step. It makes no wait
+// longer.
 func jitter(d time.Duration) time.Duration {
-	return d/2 + rand.N(d) //nolint:gosec // no secret
+	return d/2 + rand.N(d/2) //nolint:gosec // no secret
 }
 
 // attempt asks everyone who is missing, and tells whether one of them answered
 // and what is wrong with the others.
-func (c *Cluster) attempt(ctx context.Context) (joined bool, problems []string) {
-	var targets []netip.AddrPort
-	for _, seed := range c.config.Join {
-		all, err := resolve(ctx, seed)
-		if err != nil {
-			problems = append(problems, seed+": "+err.Error())
-		}
-		targets = append(targets, all...)
+func (j *joiner) attempt(ctx context.Context) (joined bool, problems []string) {
+	if j.idle() {
+		return false, nil
 	}
-	for _, at := range c.members.missing(targets, c.Addr(), c.Advertised()) {
+	seeds, problems := j.lookUp(ctx)
+	var (
+		mu    sync.Mutex // guards the results
+		slots = make(chan struct{}, joinAtOnce)
+		all   sync.WaitGroup
+	)
+	for _, at := range j.members.missing(seeds, j.self...) {
+		slots <- struct{}{}
 		if ctx.Err() != nil {
-			return joined, problems
+			break
 		}
-		if _, err := c.list.Join([]string{at.String()}); err != nil {
-			problems = append(problems, at.String()+": "+explain(err))
+		if !j.members.misses(at) { // one that answered has told of it
+			<-slots
 			continue
 		}
-		joined = true
-		c.members.reached(at)
+		all.Go(func() {
+			defer func() { <-slots }()
+			err := j.join(at)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				problems = append(problems, at.String()+": "+explain(err))
+				return
+			}
+			joined = true
+			j.members.reached(at)
+		})
 	}
+	all.Wait()
 	return joined, problems
+}
+
+// lookUp finds what the seeds stand for, all at a time. A name server that does
+// not answer takes no seed away that was known before.
+func (j *joiner) lookUp(ctx context.Context) (seeds []netip.AddrPort, problems []string) {
+	results, errs := make([][]netip.AddrPort, len(j.seeds)), make([]error, len(j.seeds))
+	var all sync.WaitGroup
+	for i, seed := range j.seeds {
+		all.Go(func() { results[i], errs[i] = j.resolve(ctx, seed) })
+	}
+	all.Wait()
+	for i, seed := range j.seeds {
+		if errs[i] != nil {
+			problems = append(problems, seed+": "+errs[i].Error())
+		} else {
+			j.found[seed] = results[i]
+		}
+		seeds = append(seeds, j.found[seed]...)
+	}
+	j.members.seedsAre(seeds)
+	return seeds, problems
 }
 
 // resolve finds the addresses of host:port. A name may stand for several nodes.
@@ -120,34 +182,62 @@ func resolve(ctx context.Context, seed string) ([]netip.AddrPort, error) {
 	return all, nil
 }
 
-// missing returns which of the seeds are no members, and the peers that went.
-func (m *members) missing(seeds []netip.AddrPort, self ...netip.AddrPort) []netip.AddrPort {
+// seedsAre notes what the seeds stand for.
+func (m *members) seedsAre(all []netip.AddrPort) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.seeds)
+	for _, at := range all {
+		m.seeds[at] = true
+	}
+}
+
+// missing returns whom to ask: the seeds that are no members, in their order,
+// then the peers that went, the last one first. After a partition that is who
+// is most likely to be there.
+func (m *members) missing(seeds []netip.AddrPort, self ...netip.AddrPort) (all []netip.AddrPort) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known := map[netip.AddrPort]bool{}
 	for _, a := range self {
 		known[a] = true
 	}
-	for _, n := range m.peers {
-		if a, err := netip.ParseAddrPort(n.Address()); err == nil {
-			known[a] = true
+	for _, p := range m.peers {
+		if at, ok := addressOf(&p.Node); ok {
+			known[at] = true
 		}
 	}
-	var all []netip.AddrPort
-	for _, a := range seeds {
-		if !known[a] && !m.reach[a] {
-			known[a] = true
-			all = append(all, a)
+	add := func(at netip.AddrPort) {
+		if !known[at] {
+			known[at] = true
+			all = append(all, at)
 		}
 	}
-	for _, a := range m.lost {
-		if !known[a] {
-			known[a] = true
-			all = append(all, a)
+	for _, at := range seeds {
+		if !m.reach[at] {
+			add(at)
 		}
 	}
-	slices.SortFunc(all, netip.AddrPort.Compare)
+	now := time.Now()
+	maps.DeleteFunc(m.lost, func(_ string, l lostPeer) bool { return now.Sub(l.since) > lostFor })
+	for _, l := range slices.SortedFunc(maps.Values(m.lost), func(a, b lostPeer) int {
+		return cmp.Or(b.since.Compare(a.since), a.at.Compare(b.at))
+	}) {
+		add(l.at)
+	}
 	return all
+}
+
+// misses tells whether no peer is at an address.
+func (m *members) misses(at netip.AddrPort) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.peers {
+		if a, ok := addressOf(&p.Node); ok && a == at {
+			return false
+		}
+	}
+	return true
 }
 
 // reached notes that an address led to the cluster. It may be one that no
@@ -162,8 +252,8 @@ func (m *members) reached(at netip.AddrPort) {
 func explain(err error) string {
 	text := strings.Join(strings.Fields(err.Error()), " ")
 	switch {
-	case strings.Contains(text, "no installed keys"), strings.Contains(text, "could decrypt"):
-		return "it has another secret"
+	case strings.Contains(text, errReply[reasonKey].Error()):
+		return "it has another secret, or is no node"
 	case strings.Contains(text, syscall.ECONNREFUSED.Error()):
 		return "nothing listens there"
 	case strings.Contains(text, "i/o timeout"):

@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"context"
 	"log/slog"
 	"maps"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/sync/delta"
+	"golang.org/x/time/rate"
 )
 
 const (
@@ -17,6 +19,9 @@ const (
 	// grace is for what happens whenever a node comes or goes: packets that
 	// overtake the news of it.
 	grace = 10 * time.Second
+
+	// Lines that tell of peers which come and go.
+	eventsPerSecond, eventsAtOnce = 1, 64
 )
 
 // passing are the reasons that are worth a line only after grace.
@@ -34,6 +39,8 @@ type journal struct {
 	mu      sync.Mutex // guards the maps; never held across a line of the log
 	counts  map[string]uint64
 	entries map[string]*entry
+	budget  *rate.Limiter // of events
+	unsaid  uint64        // events since the last that was logged
 }
 
 // entry is what is known of a reason.
@@ -45,7 +52,10 @@ type entry struct {
 }
 
 func newJournal(log *slog.Logger, now func() time.Time) *journal {
-	return &journal{log: log, now: now, counts: map[string]uint64{}, entries: map[string]*entry{}}
+	return &journal{
+		log: log, now: now, counts: map[string]uint64{}, entries: map[string]*entry{},
+		budget: rate.NewLimiter(eventsPerSecond, eventsAtOnce),
+	}
 }
 
 // Write implements io.Writer for the logger of memberlist. It keeps nothing of
@@ -71,6 +81,26 @@ func (j *journal) refuse(reason string, from net.Addr) {
 		return
 	}
 	j.tell(reason, slog.String("from", from.String()))
+}
+
+// event logs that a peer came or went, within a budget: members can make as
+// many of them as they like.
+func (j *journal) event(level slog.Level, text string, attrs ...slog.Attr) {
+	j.mu.Lock()
+	ok, unsaid := j.budget.AllowN(j.now(), 1), j.unsaid
+	if ok {
+		j.unsaid = 0
+	} else {
+		j.unsaid++
+	}
+	j.mu.Unlock()
+	if !ok {
+		return
+	}
+	if unsaid > 0 {
+		attrs = append(attrs, slog.Uint64("suppressed", unsaid))
+	}
+	j.log.LogAttrs(context.Background(), level, text, attrs...)
 }
 
 func (j *journal) count(reason string) {

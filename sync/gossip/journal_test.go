@@ -19,12 +19,12 @@ func TestJournal(t *testing.T) {
 	j := newJournal(slog.New(slog.NewTextHandler(&l, nil)), func() time.Time { return now })
 	for range 600 {
 		j.refuse(reasonOversized, nil)
-		if _, err := j.Write([]byte("[ERR] memberlist: Decrypt packet failed: no installed keys could decrypt the message from=192.0.2.7:1\n")); err != nil {
+		if _, err := j.Write([]byte("[ERR] memberlist: Failed to decode ping request: EOF from=192.0.2.7:1\n")); err != nil {
 			t.Fatal(err)
 		}
 		now = now.Add(time.Second / 4)
 	}
-	for _, reason := range []string{reasonOversized, reasonKey} {
+	for _, reason := range []string{reasonOversized, reasonMalformed} {
 		lines := l.lines("reason=" + reason)
 		if j.totals()[reason] != 600 || len(lines) != 3 { // at 0, 60 and 120 s
 			t.Fatalf("%s: %d, logged %d times", reason, j.totals()[reason], len(lines))
@@ -106,5 +106,42 @@ func TestReasons(t *testing.T) {
 				t.Errorf("advice on %s, which is no reason", reason)
 			}
 		}
+	}
+}
+
+// Peers come and go as often as a member likes to say so: that is told within a
+// budget, with the number of those in between.
+func TestEventsAreBudgeted(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(0, 0)
+	var l logs
+	j := newJournal(slog.New(slog.NewTextHandler(&l, nil)), func() time.Time { return now })
+	for range 1000 {
+		j.event(slog.LevelInfo, "cluster: peer is up", slog.String("peer", "ghost"))
+	}
+	if lines := l.lines("peer is up"); len(lines) != eventsAtOnce {
+		t.Errorf("%d lines", len(lines))
+	}
+	now = now.Add(time.Second)
+	for range 10 {
+		j.event(slog.LevelInfo, "cluster: peer is up", slog.String("peer", "later"))
+	}
+	if lines := l.lines("peer=later"); len(lines) != 1 || !strings.Contains(lines[0], "suppressed=936") {
+		t.Errorf("%q", lines)
+	}
+}
+
+// The name of a node that is refused is in the line: it is not taken for the
+// line's level or for another reason to be quiet.
+func TestNamesDoNotSilenceTheLog(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"[DEBUG]", "[DEBUG] memberlist: x", "Refuting"} {
+		line := "2026/11/22 05:00:00 [WARN] memberlist: ignoring alive message for '" + name + "': " + errNodes.Error()
+		if got := classify(line); got != reasonNodes {
+			t.Errorf("%s: %q", line, got)
+		}
+	}
+	if got := classify("2026/11/22 05:00:00 [DEBUG] memberlist: Stream connection from=192.0.2.7:1"); got != quiet {
+		t.Errorf("%q", got)
 	}
 }

@@ -1,14 +1,15 @@
 package gossip
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"log/slog"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/fastlimit/fastlimit/sync/delta"
 	"github.com/hashicorp/memberlist"
@@ -35,21 +36,38 @@ func readMeta(meta []byte) (incarnation uint64, err error) {
 	return binary.BigEndian.Uint64(meta[1:]), nil
 }
 
-// members follows memberlist's events. memberlist calls its methods, some under
-// its node lock; they call nothing of memberlist's. Safe for concurrent use.
+// members follows memberlist's events, and says who is let in. memberlist calls
+// its methods, some under its node lock; they call nothing of memberlist's. Safe
+// for concurrent use.
 type members struct {
 	self        string
 	incarnation uint64
 	maxNodes    int
-	log         *slog.Logger
 	journal     *journal
 	exchange    exchange
+	twins       *twins
+	nudge       chan struct{} // a peer was lost: join must not wait
 
 	mu    sync.Mutex // guards all below
-	peers map[string]memberlist.Node
-	lost  map[string]netip.AddrPort // peers that went; join asks for them
-	reach map[netip.AddrPort]bool   // seeds that led to peers, whatever they call themselves
-	nudge chan struct{}             // a peer was lost: join must not wait
+	peers map[string]*peer
+	lost  map[string]lostPeer     // peers that went without a word; join asks for them
+	gone  map[string]time.Time    // names that memberlist may still tell of, since when
+	seeds map[netip.AddrPort]bool // what the names in Config.Join stand for
+	reach map[netip.AddrPort]bool // seeds that led to peers, whatever they call themselves
+}
+
+// peer is another node that is up.
+type peer struct {
+	memberlist.Node
+	incarnation uint64
+	leaving     bool // it has said so
+}
+
+// lostPeer is one that is not up any more.
+type lostPeer struct {
+	at          netip.AddrPort
+	incarnation uint64
+	since       time.Time
 }
 
 // exchange is what the loop does with counts. *delta.State behind the
@@ -63,16 +81,11 @@ type exchange interface {
 
 func newMembers(c *Config, incarnation uint64, j *journal, x exchange) *members {
 	return &members{
-		self: c.Node, incarnation: incarnation, maxNodes: c.MaxNodes, log: c.Logger, journal: j, exchange: x,
-		peers: map[string]memberlist.Node{}, lost: map[string]netip.AddrPort{}, reach: map[netip.AddrPort]bool{},
-		nudge: make(chan struct{}, 1),
+		self: c.Node, incarnation: incarnation, maxNodes: c.MaxNodes, journal: j, exchange: x,
+		twins: newTwins(c.Node, incarnation, c.Logger), nudge: make(chan struct{}, 1),
+		peers: map[string]*peer{}, lost: map[string]lostPeer{}, gone: map[string]time.Time{},
+		seeds: map[netip.AddrPort]bool{}, reach: map[netip.AddrPort]bool{},
 	}
-}
-
-// NotifyAlive implements memberlist.AliveDelegate: who is let in.
-func (m *members) NotifyAlive(n *memberlist.Node) error {
-	_, err := readMeta(n.Meta)
-	return err
 }
 
 // NotifyJoin implements memberlist.EventDelegate.
@@ -89,13 +102,15 @@ func (m *members) up(n *memberlist.Node) {
 	}
 	m.mu.Lock()
 	_, known := m.peers[n.Name]
-	m.peers[n.Name] = *n
+	m.peers[n.Name] = &peer{Node: *n, incarnation: incarnation}
 	delete(m.lost, n.Name)
+	delete(m.gone, n.Name)
 	count := len(m.peers)
 	m.exchange.join(n.Name, incarnation)
 	m.mu.Unlock()
 	if !known {
-		m.log.Info("cluster: peer is up", slog.String("peer", n.Name), slog.String("address", n.Address()), slog.Int("peers", count))
+		m.journal.event(slog.LevelInfo, "cluster: peer is up",
+			slog.String("peer", n.Name), slog.String("address", n.Address()), slog.Int("peers", count))
 	}
 	if count+1 > m.maxNodes {
 		m.journal.tell(reasonNodes, slog.Int("nodes", count+1))
@@ -104,30 +119,58 @@ func (m *members) up(n *memberlist.Node) {
 
 // NotifyLeave implements memberlist.EventDelegate: a peer left, or is dead.
 func (m *members) NotifyLeave(n *memberlist.Node) {
-	if n.Name == m.self {
+	m.mu.Lock()
+	p := m.peers[n.Name]
+	if p == nil { // this node itself
+		m.mu.Unlock()
 		return
 	}
-	m.mu.Lock()
+	now := time.Now()
 	delete(m.peers, n.Name)
-	if at, err := netip.ParseAddrPort(n.Address()); err == nil && (len(m.lost) < m.maxNodes || m.lost[n.Name].IsValid()) {
-		m.lost[n.Name] = at
+	m.gone[n.Name] = now
+	if at, err := netip.ParseAddrPort(n.Address()); err == nil && !p.leaving {
+		m.loseLocked(n.Name, lostPeer{at: at, incarnation: p.incarnation, since: now})
 	}
 	clear(m.reach)
 	count := len(m.peers)
 	m.exchange.leave(n.Name)
 	m.mu.Unlock()
-	m.log.Warn("cluster: peer is gone", slog.String("peer", n.Name), slog.Int("peers", count))
+	if p.leaving {
+		m.journal.event(slog.LevelInfo, "cluster: peer has left", slog.String("peer", n.Name), slog.Int("peers", count))
+		return
+	}
+	m.journal.event(slog.LevelWarn, "cluster: peer is gone", slog.String("peer", n.Name), slog.Int("peers", count))
 	select {
 	case m.nudge <- struct{}{}:
 	default:
 	}
 }
 
+// loseLocked notes that join is to ask for a peer. If there are too many, the
+// one that was lost first makes room.
+func (m *members) loseLocked(name string, l lostPeer) {
+	m.lost[name] = l
+	if len(m.lost) <= m.maxNodes {
+		return
+	}
+	first := name
+	for n, other := range m.lost {
+		if other.since.Before(m.lost[first].since) {
+			first = n
+		}
+	}
+	delete(m.lost, first)
+}
+
 // NodeMeta implements memberlist.Delegate.
 func (m *members) NodeMeta(int) []byte { return appendMeta(nil, m.incarnation) }
 
-// NotifyMsg implements memberlist.Delegate: a packet of counts.
+// NotifyMsg implements memberlist.Delegate: a packet of counts, or a farewell.
 func (m *members) NotifyMsg(b []byte) {
+	if name, incarnation, ok := readFarewell(b); ok {
+		m.farewell(name, incarnation)
+		return
+	}
 	if r, ok := errors.AsType[*delta.Rejected](m.exchange.receive(b)); ok {
 		m.journal.tell(r.Reason.String(), slog.String("peer", r.Node))
 	}
@@ -142,9 +185,42 @@ func (*members) LocalState(bool) []byte { return nil }
 // MergeRemoteState implements memberlist.Delegate.
 func (*members) MergeRemoteState([]byte, bool) {}
 
-// list returns the peers there are.
+// list returns the peers there are, by name.
 func (m *members) list() []memberlist.Node {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.SortedFunc(maps.Values(m.peers), func(a, b memberlist.Node) int { return strings.Compare(a.Name, b.Name) })
+	all := make([]memberlist.Node, 0, len(m.peers))
+	for _, p := range m.peers {
+		all = append(all, p.Node)
+	}
+	slices.SortFunc(all, func(a, b memberlist.Node) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// farewell is what a node tells each peer before it leaves: that nobody need
+// look for it. memberlist knows, and does not tell. It names the incarnation,
+// so that one of an earlier life means nothing.
+const farewell = "flbye\x01"
+
+func (m *members) appendFarewell(b []byte) []byte {
+	return append(binary.BigEndian.AppendUint64(append(b, farewell...), m.incarnation), m.self...)
+}
+
+func readFarewell(b []byte) (name string, incarnation uint64, ok bool) {
+	rest, ok := bytes.CutPrefix(b, []byte(farewell))
+	if !ok || len(rest) < 8 {
+		return "", 0, false
+	}
+	return string(rest[8:]), binary.BigEndian.Uint64(rest), true
+}
+
+func (m *members) farewell(name string, incarnation uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p := m.peers[name]; p != nil && p.incarnation == incarnation {
+		p.leaving = true
+	}
+	if l, ok := m.lost[name]; ok && l.incarnation == incarnation { // packets overtake each other
+		delete(m.lost, name)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,8 +23,10 @@ type relay struct {
 	onlyTCP    atomic.Bool
 	wg         sync.WaitGroup
 
-	mu    sync.Mutex
-	conns map[net.Conn]bool // guarded by mu
+	mu      sync.Mutex // guards all below
+	conns   map[net.Conn]bool
+	packets [][]byte // what passed
+	streams []*[]byte
 }
 
 func newRelay(t *testing.T) *relay {
@@ -50,6 +53,9 @@ func (r *relay) packetLoop() {
 		if err != nil {
 			return
 		}
+		r.mu.Lock()
+		r.packets = append(r.packets, slices.Clone(buf[:n]))
+		r.mu.Unlock()
 		if to := r.target.Load(); to != nil && !r.down.Load() && !r.onlyTCP.Load() {
 			_, _ = r.udp.WriteToUDPAddrPort(buf[:n], *to)
 		}
@@ -74,14 +80,33 @@ func (r *relay) streamLoop() {
 		}
 		r.mu.Lock()
 		r.conns[in], r.conns[out] = true, true
+		said := &[]byte{} // by who has dialed
+		r.streams = append(r.streams, said)
 		r.mu.Unlock()
 		for _, c := range [][2]net.Conn{{in, out}, {out, in}} {
 			r.wg.Go(func() {
-				_, _ = io.Copy(c[0], c[1])
+				var from io.Reader = c[1]
+				if c[1] == in {
+					from = io.TeeReader(in, &recorder{r, said})
+				}
+				_, _ = io.Copy(c[0], from)
 				_ = c[0].(*net.TCPConn).CloseWrite()
 			})
 		}
 	}
+}
+
+// recorder keeps what passes.
+type recorder struct {
+	of   *relay
+	said *[]byte
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	r.of.mu.Lock()
+	defer r.of.mu.Unlock()
+	*r.said = append(*r.said, b...)
+	return len(b), nil
 }
 
 // cut drops everything from now on.

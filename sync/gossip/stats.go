@@ -13,6 +13,8 @@ type Stats struct {
 	Rejected map[string]uint64
 	// Peers is the number of other nodes that are up.
 	Peers int
+	// Yields tells that another node has this one's name, see [Cluster.Ready].
+	Yields bool
 	// Delta is about the counts.
 	Delta delta.Stats
 }
@@ -23,6 +25,7 @@ func (c *Cluster) Stats() Stats {
 		SentBytes: c.transport.sent.Load(), ReceivedBytes: c.transport.received.Load(),
 		Rejected: map[string]uint64{}, Peers: len(c.members.list()), Delta: c.counts.state.Stats(),
 	}
+	_, s.Yields = c.members.twins.yieldsTo()
 	noted := c.journal.totals()
 	for _, r := range Reasons() {
 		s.Rejected[r] = noted[r]

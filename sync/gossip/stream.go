@@ -5,14 +5,15 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/memberlist"
 )
 
-// accept hands streams to memberlist, a bounded number at a time: it reads what
-// a stranger sends before it can tell that the key is wrong.
+// accept takes streams, a bounded number at a time: what a stranger sends has
+// to be read before it can be told from what a node sends.
 func (t *transport) accept() {
 	for wait := retryLeast; ; {
 		conn, err := t.tcp.Accept()
@@ -36,20 +37,54 @@ func (t *transport) accept() {
 			continue
 		}
 		s := t.stream(t.done, conn, func() { <-t.slots })
-		s.short = func() { t.refuse(reasonTruncated, conn.RemoteAddr()) }
-		select {
-		case t.streams <- s:
-		case <-t.done.Done():
-			_ = s.Close()
-			return
-		}
+		t.goroutines.Go(func() { t.take(s) })
 	}
 }
 
+// take hands a stream to memberlist once its message has passed the gate. Whoever
+// does not get that far gets no answer: memberlist would encrypt one, and so
+// give a stranger something to forge with.
+func (t *transport) take(s *stream) {
+	_ = s.SetDeadline(time.Now().Add(streamTimeout))
+	frame, plain, reason := t.gate.readOpening(&counter{Reader: s.Conn, of: t})
+	if reason == quiet && isQuestion(plain) {
+		if answer := t.asked(plain); answer != nil {
+			_, _ = s.Write(t.gate.seal(answer))
+		}
+		_ = s.Close()
+		return
+	}
+	if reason == quiet {
+		reason = checkRequest(plain)
+	}
+	if reason != quiet || t.silent.Load() {
+		if reason != quiet && t.done.Err() == nil {
+			t.refuse(reason, s.RemoteAddr())
+		}
+		_ = s.Close()
+		return
+	}
+	s.ready, s.checked = slices.Concat(t.gate.header, frame), true
+	select {
+	case t.streams <- s:
+	case <-t.done.Done():
+		_ = s.Close()
+	}
+}
+
+var errSilent = errors.New("another node has this one's name")
+
 // DialAddressTimeout implements memberlist.NodeAwareTransport.
 func (t *transport) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
+	if t.silent.Load() {
+		return nil, errSilent
+	}
+	return t.dial(a.Addr, timeout)
+}
+
+func (t *transport) dial(addr string, timeout time.Duration) (*stream, error) {
 	d := net.Dialer{Timeout: timeout}
-	conn, err := d.DialContext(t.dialing, "tcp", a.Addr)
+	conn, err := d.DialContext(t.dialing, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
@@ -61,22 +96,28 @@ func (t *transport) DialTimeout(addr string, timeout time.Duration) (net.Conn, e
 	return t.DialAddressTimeout(memberlist.Address{Addr: addr}, timeout)
 }
 
-var errStreamSize = errors.New("the list of members is larger than the limit: max_nodes is too low, or the sender is no node")
+// errReply are the answers that memberlist does not get to see.
+var errReply = map[string]error{
+	reasonKey:       errors.New("its answer is not encrypted with the key of this cluster"),
+	reasonTruncated: errors.New("its answer is too short"),
+	reasonStreams:   errors.New("its list of members is larger than the limit: max_nodes is too low, or it is no node"),
+	reasonMalformed: errors.New("its answer cannot be read"),
+}
 
-// stream is a connection that carries a bounded number of bytes, counts them,
-// and is cut when the node stops.
+// stream is a connection of which memberlist reads one message, an authentic
+// one. It counts its bytes, and is cut when the node stops.
 type stream struct {
 	net.Conn
-	of     *transport
-	left   int64  // bytes that may be read; one goroutine reads
-	short  func() // called when it ends before it was read; nil: of no interest
-	closed func() error
+	of      *transport
+	checked bool   // one goroutine reads
+	ready   []byte // of the message, not read yet
+	closed  func() error
 }
 
 func (t *transport) stream(until context.Context, conn net.Conn, released func()) *stream {
 	detach := context.AfterFunc(until, func() { conn.Close() })
 	return &stream{
-		Conn: conn, of: t, left: t.streamSize,
+		Conn: conn, of: t,
 		closed: sync.OnceValue(func() error {
 			detach()
 			err := conn.Close()
@@ -86,18 +127,29 @@ func (t *transport) stream(until context.Context, conn net.Conn, released func()
 	}
 }
 
-// Read implements net.Conn.
+// Read implements net.Conn. On a stream that this node opened, the first Read
+// reads all of the answer.
 func (s *stream) Read(b []byte) (int, error) {
-	if s.left <= 0 {
-		return 0, errStreamSize
+	if !s.checked {
+		c := &counter{Reader: s.Conn, of: s.of}
+		frame, plain, reason := s.of.gate.readFrame(c)
+		if reason == quiet {
+			reason = checkReply(plain)
+		}
+		if reason == reasonTruncated && c.err != nil {
+			return 0, c.err // it hung up, or takes too long
+		}
+		if reason != quiet {
+			return 0, errReply[reason]
+		}
+		s.ready, s.checked = frame, true
 	}
-	n, err := s.Conn.Read(b[:min(int64(len(b)), s.left)])
-	if err == io.EOF && s.short != nil && s.left < s.of.streamSize { //nolint:errorlint // of a net.Conn
-		s.short()
+	if len(s.ready) == 0 {
+		return 0, io.EOF
 	}
-	s.left -= int64(n)
-	s.of.received.Add(uint64(n))
-	return n, err
+	n := copy(b, s.ready)
+	s.ready = s.ready[n:]
+	return n, nil
 }
 
 // Write implements net.Conn.
@@ -109,3 +161,17 @@ func (s *stream) Write(b []byte) (int, error) {
 
 // Close implements net.Conn. It may be called more than once.
 func (s *stream) Close() error { return s.closed() }
+
+// counter counts what is read, and keeps the error that ended it.
+type counter struct {
+	io.Reader
+	of  *transport
+	err error
+}
+
+func (c *counter) Read(b []byte) (n int, err error) {
+	n, err = c.Reader.Read(b)
+	c.of.received.Add(uint64(n))
+	c.err = err
+	return n, err
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/go-sockaddr"
 	"github.com/hashicorp/memberlist"
+	"golang.org/x/time/rate"
 )
 
 const (
@@ -27,6 +28,9 @@ const (
 
 	// maxStreams is how many others may send their list of members at a time.
 	maxStreams = 16
+	// A list of members takes at most so many bytes. memberlist tells of the
+	// nodes that are gone for a while, see members.admit.
+	streamBase, streamPerNode = 64 << 10, 1 << 10
 )
 
 // transport is memberlist's way to the network: UDP for packets, TCP for lists
@@ -34,9 +38,13 @@ const (
 type transport struct {
 	tcp     net.Listener
 	udp     *net.UDPConn
+	gate    *gate
+	allowed *rate.Limiter // bytes of packets that may be sent
 	packets chan *memberlist.Packet
 	streams chan net.Conn
 	refuse  func(reason string, from net.Addr)
+	asked   func(question []byte) (answer []byte) // by another node; set before run
+	silent  atomic.Bool                           // towards memberlist and its network: another node has this one's name
 
 	done       context.Context // ends with the node
 	stop       context.CancelFunc
@@ -44,7 +52,6 @@ type transport struct {
 	stopDials  context.CancelFunc
 	goroutines sync.WaitGroup
 	slots      chan struct{} // taken by incoming streams
-	streamSize int64         // bytes that a stream may carry
 
 	sent, received atomic.Uint64 // bytes, UDP and TCP
 }
@@ -52,10 +59,13 @@ type transport struct {
 var _ memberlist.NodeAwareTransport = (*transport)(nil)
 
 // newTransport binds UDP and TCP to one port. It serves nobody until run.
-func newTransport(bind string, maxNodes int, refuse func(string, net.Addr)) (*transport, error) {
+func newTransport(c *Config, refuse func(string, net.Addr)) (*transport, error) {
+	bind := c.Bind
 	t := &transport{
+		gate: newGate(c.Name, c.Secret, c.MaxNodes), allowed: c.allowance(),
 		packets: make(chan *memberlist.Packet), streams: make(chan net.Conn), refuse: refuse,
-		slots: make(chan struct{}, maxStreams), streamSize: 64<<10 + int64(maxNodes)<<10,
+		asked: func([]byte) []byte { return nil },
+		slots: make(chan struct{}, maxStreams),
 	}
 	t.done, t.stop = context.WithCancel(context.Background())
 	t.dialing, t.stopDials = context.WithCancel(t.done)
@@ -112,9 +122,9 @@ func (t *transport) run() {
 	t.goroutines.Go(t.accept)
 }
 
-// receive hands packets to memberlist.
+// receive hands packets to memberlist that pass the gate.
 func (t *transport) receive() {
-	buf := make([]byte, maxPacket+1) // one more shows what was cut
+	buf, plain := make([]byte, maxPacket+1), make([]byte, maxPacket) // one more shows what was cut
 	for wait := retryLeast; ; {
 		n, from, err := t.udp.ReadFromUDPAddrPort(buf)
 		now := time.Now()
@@ -129,12 +139,11 @@ func (t *transport) receive() {
 		wait = retryLeast
 		t.received.Add(uint64(n))
 		source := net.UDPAddrFromAddrPort(netip.AddrPortFrom(from.Addr().Unmap(), from.Port()))
-		if n > maxPacket {
-			t.refuse(reasonOversized, source)
+		if reason := t.check(buf[:n], plain); reason != quiet {
+			t.refuse(reason, source)
 			continue
 		}
-		if n == 0 {
-			t.refuse(reasonTruncated, source)
+		if t.silent.Load() {
 			continue
 		}
 		select {
@@ -143,6 +152,14 @@ func (t *transport) receive() {
 			return
 		}
 	}
+}
+
+// check tells why memberlist must not see a packet.
+func (t *transport) check(packet, buf []byte) (reason string) {
+	if len(packet) > maxPacket {
+		return reasonOversized
+	}
+	return t.gate.packet(packet, buf)
 }
 
 const retryLeast, retryMost = 5 * time.Millisecond, time.Second
@@ -161,6 +178,14 @@ func (t *transport) WriteToAddress(b []byte, a memberlist.Address) (time.Time, e
 	to, err := netip.ParseAddrPort(a.Addr)
 	if err != nil {
 		return time.Time{}, err
+	}
+	now := time.Now()
+	if t.silent.Load() {
+		return now, nil
+	}
+	if !t.allowed.AllowN(now, len(b)) {
+		t.refuse(reasonBudget, nil)
+		return now, nil
 	}
 	n, err := t.udp.WriteToUDPAddrPort(b, to)
 	t.sent.Add(uint64(n))
