@@ -39,6 +39,10 @@ const (
 // with something untold adds B + r·lag. The proof is in
 // docs/decisions/0005-nodes.md.
 //
+// It assumes one configuration of the rule. While a change of its rate or burst
+// rolls through, nodes of the old and of the new one do not exchange counts
+// ([Rule.Identity]), and what they admit adds up: the sum of both bounds.
+//
 // Without a shared exact tier nodes cannot judge together: N times the bound
 // of one.
 func (rp *RulePlan) ClusterBound(lag time.Duration) (rate float64, burst uint64) {

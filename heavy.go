@@ -11,21 +11,10 @@ import (
 
 // Heavy is the table of the clients that sent most to this rule, nil without
 // [Config.HeavyHitters]. Every hit that gets past the first-seen filter is
-// counted in it, admitted or not; what the table of buckets denies is only noted
-// as shed. Whoever reads it turns its epochs, every [Rule.Epoch]; the limiter
-// itself never does.
+// counted in it, admitted or not; of what the table of buckets denies chance has
+// some noted as shed. Whoever reads it turns its epochs, every [Rule.Epoch], and
+// calls its Pace; the limiter itself never does.
 func (r *Rule) Heavy() *sketch.Heavy { return r.heavy }
-
-// shedSample is how many denials by the table one note in r.heavy stands for:
-// a flood is shed without writing to what cores share.
-const shedSample = 64
-
-// shed notes a denial by the table, of which one in shedSample gets here.
-func (r *Rule) shed(d sketch.Digest, n uint64) {
-	if r.heavy != nil {
-		r.heavy.Shed(d, min(n, r.shape.Burst())*shedSample)
-	}
-}
 
 // tally counts a hit that got past the filter for its client, whose slot is -1
 // if it has none. Only with r.heavy.

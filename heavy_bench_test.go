@@ -39,7 +39,7 @@ func heavyRule(tb testing.TB, slots int) *fastlimit.Rule {
 // that what else the machine does weighs on both.
 //
 //   - zipf: steady traffic, a quarter of which is for clients without a slot;
-//   - hot: one client that the table denies, of whom one in 64 is noted.
+//   - hot: one client that the table denies, of whom chance has some noted.
 func BenchmarkHeavy(b *testing.B) {
 	const pairs, each = 160, 1 << 15
 	for _, w := range []struct {

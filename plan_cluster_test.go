@@ -89,7 +89,7 @@ func TestPlanCountsHeavyHitters(t *testing.T) {
 	}
 	c.Memory = MinMemory
 	c.HeavyHitters = 1 << 14
-	if _, err = NewPlan(c); err == nil || !strings.Contains(err.Error(), "want at least 4194304 for 2 rules with 16384 heavy hitters each") {
+	if _, err = NewPlan(c); err == nil || !strings.Contains(err.Error(), "want at least 4849664 for 2 rules with 16384 heavy hitters each") {
 		t.Errorf("more heavy hitters than memory: %v", err)
 	}
 	c = Config{Rules: c.Rules, HeavyHitters: MaxHeavyHitters + 1, Nodes: -1}

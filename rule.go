@@ -126,8 +126,8 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 	}
 	if !r.shape.Fits(tat, ticks, cost) {
 		// A flood gets to here without a call.
-		if r.counts.add(at, StageTable, false)%shedSample == 0 {
-			r.shed(d, n)
+		if serial := r.counts.add(at, StageTable, false); r.heavy != nil && r.heavy.Drawn(serial, n) {
+			r.heavy.Shed(d, n)
 		}
 		if retry, empty, ok := r.shape.Over(tat, ticks, cost); ok {
 			return Decision{Outcome: Outcome{Stage: StageTable}, RetryAfter: retry, TimeToEmpty: empty}

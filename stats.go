@@ -46,13 +46,13 @@ func lentLane(charges []Charge) lane {
 
 func laneOf(a uintptr) lane { return lane(uint64(a) * 0x9e3779b97f4a7c15 >> 58) }
 
-// add returns the stripe's count.
+// add returns a serial number: no two denials of a stage have the same.
 func (c *counters) add(at lane, stage Stage, allowed bool) uint64 {
 	a := 0
 	if allowed {
 		a = 1
 	}
-	return c.stripes[at%counterStripes].n[stage][a].Add(1)
+	return c.stripes[at%counterStripes].n[stage][a].Add(1) | uint64(at)<<58
 }
 
 // RuleStats is a snapshot of the counters of one rule since it was made.

@@ -38,6 +38,12 @@ type Config struct {
 	// Cluster tells of the other nodes, for /v1/info. nil: this one is alone.
 	Cluster func() ClusterInfo
 
+	// Redis tells of the shared exact tier, for /v1/info. nil: there is none.
+	Redis func() RedisInfo
+
+	// GoMemory is what Go was told of memory, for /v1/info. nil: nothing.
+	GoMemory *GoMemory
+
 	// Tick is called once a second while the server serves. It must not block.
 	// nil: nothing is.
 	Tick func()
@@ -78,8 +84,8 @@ type Config struct {
 	// 413. 0 means 64 KiB. /v1/decide takes 1 MiB.
 	MaxBodyBytes int
 	// MaxConnections bounds the connections of each listener; above it they
-	// are answered 503 and closed. 0 means 16384. A connection costs about 20
-	// KiB, so the default costs 320 MiB when it is reached.
+	// are answered 503 and closed. 0 means 16384. A connection costs about
+	// [ConnectionBytes], so the default costs 320 MiB when it is reached.
 	MaxConnections int
 
 	// DrainDelay is the time between /readyz turning 503 and the listeners

@@ -16,6 +16,7 @@ type serverInfo struct {
 	Admin         string         `json:"admin"`
 	DecideAPI     bool           `json:"decide_api"`
 	Memory        memoryInfo     `json:"memory"`
+	Redis         *redisInfo     `json:"redis,omitempty"`
 	Cluster       *clusterInfo   `json:"cluster,omitempty"`
 	Rules         []ruleInfo     `json:"rules"`
 }
@@ -48,6 +49,8 @@ type memoryInfo struct {
 	Bytes            int64   `json:"bytes"`
 	FilterWindowSecs float64 `json:"filter_window_seconds"`
 	FilterClients    int     `json:"filter_clients"`
+
+	Go *GoMemory `json:"go,omitempty"`
 }
 
 type ruleInfo struct {
@@ -82,6 +85,7 @@ func (s *Server) describe() serverInfo {
 		DecideAPI:     s.config.DecideAPI,
 		Memory: memoryInfo{
 			Bytes: plan.Memory, FilterWindowSecs: plan.Window.Seconds(), FilterClients: plan.Clients,
+			Go: s.config.GoMemory,
 		},
 	}
 	for i, a := range s.Addrs() {
@@ -92,6 +96,9 @@ func (s *Server) describe() serverInfo {
 	}
 	for i := range plan.Rules {
 		info.Rules = append(info.Rules, describeRule(&plan.Rules[i]))
+	}
+	if s.config.Redis != nil {
+		info.addRedis(s.config.Redis())
 	}
 	if s.config.Cluster != nil {
 		info.addCluster(s.config.Cluster(), &plan)

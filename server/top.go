@@ -18,8 +18,9 @@ type Talkers interface {
 type Talker struct {
 	Rule string `json:"rule"`
 	Key  string `json:"key"` // as text for people
-	// Rate is what it asks for in units/s. The true rate is no less, and no
-	// more than Rate + Error but for what is on its way.
+	// Rate is what it asked for lately in units/s, what was denied included.
+	// The truth is within Rate ± Error but once in a million times, and but
+	// for what is on its way from other nodes.
 	Rate  float64  `json:"rate"`
 	Error float64  `json:"error"`
 	Nodes []string `json:"nodes"` // that count it

@@ -73,6 +73,11 @@
 // begins an epoch; it starts weights and m anew and leaves counts as they are,
 // so that whoever keeps a copy of slots only ever sees them grow.
 //
+// What a table of buckets has denied is noted beside the counts ([Heavy.Shed]),
+// by chance where it is much ([Heavy.Drawn]); what was noted of clients without
+// a slot, and all that was counted of those who have lost theirs, [Heavy.Missed]
+// and [Heavy.Dropped] bound for each client.
+//
 // A client that takes a slot over with one unit is told of (has a name, a
 // generation) from its second hit on; until then it hides m + 1. Of a crowd of
 // small clients few come back in time, and those who read the table are spared

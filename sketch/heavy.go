@@ -15,7 +15,7 @@ const (
 	HeavyNameBytes = 40
 
 	// HeavySlotBytes is the memory of one slot of a [Heavy].
-	HeavySlotBytes = int(unsafe.Sizeof(heavySet{})+heavyWays*unsafe.Sizeof(tenant{})) / heavyWays
+	HeavySlotBytes = int(unsafe.Sizeof(heavySet{})+heavyWays*unsafe.Sizeof(tenant{})+unsafe.Sizeof(lostUnits{})) / heavyWays
 
 	maxHeavySlots = 1 << 24
 
@@ -44,20 +44,31 @@ type heavySet struct {
 	room   atomic.Uint64 // no more than the least weight of a slot; written under mu
 
 	mu   sync.Mutex
-	live uint64 // bit i: slot i has a client; guarded by mu
+	live uint8 // bit i: slot i has a client; guarded by mu, like the next two
+	shed uint8 // bit i: its client has been shed since it has the slot
+	past uint8 // bit i: its client had it when the epoch began
 
 	// base is what weights count from: weight = count - base, modulo 2^64, so
 	// that a client that inherits a weight has a base below 0. Guarded by mu.
 	base [heavyWays]uint64
 }
 
-// tenant is what is told of a slot's client. Guarded by the set's mu, but for
-// shed.
+// tenant is what is told of a slot's client. Guarded by the set's mu.
 type tenant struct {
 	pos    uint64
 	genLen uint64 // generation<<8 | length of name
-	shed   atomic.Uint64
+	shed   uint64
 	name   [HeavyNameBytes]byte
+}
+
+// lostUnits are units of a set that no slot tells any more. They only grow.
+// Guarded by the set's mu. They stand apart since only those who read the table
+// and those who are shed come here.
+type lostUnits struct {
+	missed uint64            // in earlier epochs; see heavySet.missed
+	shed   uint64            // of clients that had no slot, or lost it
+	base   [heavyWays]uint64 // tenant.shed when the epoch began
+	past   [heavyWays]uint64 // units of the slot in the epoch before; this can fall
 }
 
 var (
@@ -76,6 +87,8 @@ var (
 type Heavy struct {
 	sets    []heavySet
 	tenants [][heavyWays]tenant
+	lost    []lostUnits
+	chance  chance
 }
 
 // Slot is a copy of one slot of a [Heavy].
@@ -83,7 +96,7 @@ type Slot struct {
 	Pos    uint64 // Digest.Pos of the client
 	Gen    uint64 // grows when another client takes the slot over; 0: never used
 	Count  uint64 // units since then; only grows within a generation
-	Shed   uint64 // units told to Shed since then
+	Shed   uint64 // units told to Shed since then: an estimate, see Grain
 	Weight uint64 // upper bound of the client's units in this epoch
 	Live   bool   // whether the slot has a client that can be told; else Name and Pos are stale
 
@@ -98,7 +111,9 @@ func NewHeavy(slots int) (*Heavy, error) {
 		return nil, fmt.Errorf("fastlimit/sketch: %d slots: want 1 to %d", slots, maxHeavySlots)
 	}
 	n := (slots + heavyWays - 1) / heavyWays
-	return &Heavy{sets: Memory[heavySet](n), tenants: Memory[[heavyWays]tenant](n)}, nil
+	h := &Heavy{sets: Memory[heavySet](n), tenants: Memory[[heavyWays]tenant](n), lost: Memory[lostUnits](n)}
+	h.chance.init()
+	return h, nil
 }
 
 // Slots is the number of slots.
@@ -175,7 +190,7 @@ func (h *Heavy) Insert(d Digest, n uint64, name []byte) {
 		return
 	}
 	s.mu.Lock()
-	if way, fresh := s.hitLocked(d.ID, n); fresh {
+	if way, fresh := h.hitLocked(x, d.ID, n); fresh {
 		h.nameLocked(x, way, d.Pos, name)
 	}
 	s.mu.Unlock()
@@ -183,13 +198,14 @@ func (h *Heavy) Insert(d Digest, n uint64, name []byte) {
 
 // hitLocked counts a hit for its client or for nobody. It returns the client's
 // slot if that is to get its tenant now.
-func (s *heavySet) hitLocked(id, n uint64) (way int, fresh bool) {
+func (h *Heavy) hitLocked(x int, id, n uint64) (way int, fresh bool) {
+	s := &h.sets[x]
 	if way = s.findLocked(id); way >= 0 {
 		return way, s.slots[way].count.Add(n) >= unnamed
 	}
 	if s.live != allLive {
-		way = bits.TrailingZeros64(^s.live)
-		s.takeLocked(way, id, n)
+		way = bits.TrailingZeros8(^s.live)
+		h.takeLocked(x, way, id, n)
 		return way, true
 	}
 	way, least := s.leastLocked()
@@ -199,17 +215,21 @@ func (s *heavySet) hitLocked(id, n uint64) (way int, fresh bool) {
 		return -1, false
 	}
 	if n > 1 {
-		s.takeLocked(way, id, n)
+		h.takeLocked(x, way, id, n)
 		return way, true
 	}
-	s.takeLocked(way, id, n|unnamed)
+	h.takeLocked(x, way, id, n|unnamed)
 	return -1, false
 }
 
 // takeLocked gives a slot to a client. Until the last line hits of the client
 // do not find it and wait for mu; those of the last client that still come count
 // for the new one.
-func (s *heavySet) takeLocked(way int, id, count uint64) {
+func (h *Heavy) takeLocked(x, way int, id, count uint64) {
+	s := &h.sets[x]
+	if (s.shed|s.past)>>way&1 != 0 {
+		h.loseLocked(x, way)
+	}
 	weight := s.slots[way].count.Swap(count)&^unnamed - s.base[way]
 	m := s.missed.Load()
 	s.base[way] = -m
@@ -226,17 +246,18 @@ func (h *Heavy) nameLocked(x, way int, pos uint64, name []byte) {
 	t := &h.tenants[x][way]
 	t.genLen = (t.genLen>>8+1)<<8 | uint64(copy(t.name[:], name))
 	t.pos = pos
-	if t.shed.Load() != 0 {
-		t.shed.Store(0)
-	}
 }
 
-// Shed notes n units of d that were denied elsewhere, if d has a slot. They
-// count for no weight.
-func (h *Heavy) Shed(d Digest, n uint64) {
-	if slot := h.Find(d); slot >= 0 {
-		h.tenants[slot/heavyWays][slot%heavyWays].shed.Add(n)
-	}
+// loseLocked forgets what nothing but the slot tells of its client, who is about
+// to lose it. In a crowd most who lose theirs have nothing of the kind, and the
+// memory for it is not touched.
+func (h *Heavy) loseLocked(x, way int) {
+	s := &h.sets[x]
+	t, l := &h.tenants[x][way], &h.lost[x]
+	l.shed += t.shed - l.base[way]
+	h.chance.drop(l.past[way])
+	t.shed, l.base[way], l.past[way] = 0, 0, 0
+	s.shed, s.past = s.shed&^(1<<way), s.past&^(1<<way)
 }
 
 // Read copies slot i, 0 to Slots()-1, to s.
@@ -248,7 +269,7 @@ func (h *Heavy) Read(i int, s *Slot) {
 	c := set.slots[way].count.Load()
 	s.Count, s.Weight = c&^unnamed, c&^unnamed-set.base[way]
 	s.Live = set.live>>way&1 != 0 && c < unnamed
-	s.Pos, s.Gen, s.Shed = t.pos, t.genLen>>8, t.shed.Load()
+	s.Pos, s.Gen, s.Shed = t.pos, t.genLen>>8, t.shed
 	s.Name, s.NameLen = t.name, uint8(t.genLen)
 	if c >= unnamed {
 		s.Gen++ // what it will have once it is told
@@ -267,20 +288,31 @@ func (h *Heavy) turn(x int) {
 	s := &h.sets[x]
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	l := &h.lost[x]
 	for i := range s.slots {
 		c := s.slots[i].count.Load()
 		if c&^unnamed == s.base[i] && s.live>>i&1 != 0 {
 			s.live &^= 1 << i
 			s.slots[i].id.Store(0)
+			h.loseLocked(x, i)
 			if c >= unnamed {
 				s.slots[i].count.And(^uint64(unnamed))
 				h.tenants[x][i].genLen += 1 << 8 // as Read told it
 			}
 		}
+		if s.live>>i&1 != 0 {
+			l.past[i] = c&^unnamed - s.base[i]
+			if s.shed>>i&1 != 0 {
+				shed := h.tenants[x][i].shed
+				l.past[i] += shed - l.base[i]
+				l.base[i] = shed
+			}
+			s.past |= 1 << i
+		}
 		s.base[i] = c &^ unnamed
 	}
 	s.room.Store(0)
-	s.missed.Store(0)
+	l.missed += s.missed.Swap(0)
 }
 
 // Floor is the most units in this epoch of one client that no live slot tells.

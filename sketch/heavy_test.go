@@ -154,8 +154,8 @@ func (m *heavyModel) checkSet(x int) error {
 			return err
 		}
 	}
-	if held != heavyWays-bits.OnesCount64(free) {
-		return fmt.Errorf("set %d: %d clients have slots, %d are free", x, held, bits.OnesCount64(free))
+	if held != heavyWays-bits.OnesCount8(free) {
+		return fmt.Errorf("set %d: %d clients have slots, %d are free", x, held, bits.OnesCount8(free))
 	}
 	return nil
 }
@@ -347,7 +347,7 @@ func readHeavy(h *Heavy, slot int) (s Slot) {
 func TestHeavySlot(t *testing.T) {
 	t.Parallel()
 	h := newHeavy(t, 5)
-	if h.Slots() != 8 || h.Bytes() != 8*HeavySlotBytes || HeavySlotBytes != 96 {
+	if h.Slots() != 8 || h.Bytes() != 8*HeavySlotBytes || HeavySlotBytes != 116 {
 		t.Errorf("5 slots: %d slots, %d bytes, %d each", h.Slots(), h.Bytes(), HeavySlotBytes)
 	}
 	a, b := Digest{Pos: 5, ID: 9}, Digest{Pos: 6, ID: 10}

@@ -57,6 +57,7 @@ func (s *Store) run(b *batch) {
 	took := time.Since(start)
 	s.counters.pipelines.Add(1)
 	s.counters.observe(took)
+	s.answered(took, n, b.bad)
 	switch {
 	case 2*b.bad >= n && b.bad > 0: // half: one shard of a cluster is not all of Redis
 		report(b.err)

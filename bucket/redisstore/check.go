@@ -32,6 +32,7 @@ func open(ctx context.Context, c Config, sc *script, clock func() uint64) (*Stor
 	errors.As(err, &e)
 	switch {
 	case err == nil:
+		_ = s.measure(ctx, s.client) // an error will be the operations' too
 		return s, nil
 	case !errors.Is(err, bucket.ErrAway), e.Class == ReadOnly && s.config.single():
 		// A replica that nobody promotes stays one.
@@ -154,9 +155,14 @@ func (s *Store) probeFast(ctx context.Context) error {
 	for range 2 {
 		start := time.Now()
 		if err := s.probe(ctx, 1); err != nil {
+			if Classify(err) == Timeout {
+				s.measureAside(ctx) // it may answer later than anybody waits
+			}
 			return err
 		}
-		if time.Since(start) <= s.config.Timeout {
+		took := time.Since(start)
+		s.distance.note(took, time.Now())
+		if took <= s.config.Timeout {
 			return nil
 		}
 	}

@@ -49,6 +49,11 @@
 // that cannot work is logged once a minute and tried again at the longest
 // interval.
 //
+// A Redis that is farther away than Config.Timeout fails in nothing and is of no
+// use: the shortest round trip of late is measured, at the start, with every
+// batch and probe, and aside with more patience when a probe has timed out. Where
+// it is more than half of the timeout that is logged once, with the fix.
+//
 // In a cluster the breaker is one for all shards: a shard that refuses
 // connections costs its own operations only, one that swallows packets slows
 // all pipelines and so takes the store away until the cluster has replaced it.

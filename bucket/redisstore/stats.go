@@ -37,6 +37,13 @@ type Stats struct {
 	RoundTrips   [len(RoundTripBounds) + 1]uint64
 	RoundTripSum time.Duration
 
+	// Distance is the shortest round trip of the last 10 to 20 s in which there
+	// were any, with every batch and probe and at the start; Timeout is
+	// [Config.Timeout], which should be 5 times that. Late counts operations
+	// that were answered after it.
+	Distance, Timeout time.Duration
+	Late              uint64
+
 	// ClockOffset is the server's clock minus this machine's at the last
 	// answer: for display, nothing is computed from it.
 	ClockOffset time.Duration
@@ -95,6 +102,9 @@ func (s *Store) Stats() Stats {
 		State:        s.breaker.state(),
 		Trips:        c.trips.Load(),
 		RoundTripSum: time.Duration(c.roundTripNs.Load()),
+		Distance:     s.distance.rtt(),
+		Timeout:      s.config.Timeout,
+		Late:         s.distance.late.Load(),
 		ClockOffset:  time.Duration(c.offsetUs.Load()) * time.Microsecond,
 	}
 	for i := Class(1); i < classes; i++ {

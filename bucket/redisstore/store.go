@@ -29,6 +29,7 @@ type Store struct {
 	prober   sync.WaitGroup
 	breaker  breaker
 	alarm    alarm
+	distance distance
 	counters counters
 }
 
@@ -45,6 +46,7 @@ func newStore(c Config, sc *script) (*Store, error) {
 	o.IsClusterMode = c.Cluster
 	s := &Store{config: c, client: newClient(o, c.Logger), script: sc, queue: make(chan *bucket.Op, c.Queue)}
 	s.alarm.log, s.alarm.target = c.Logger, s.client.target()
+	s.distance.log, s.distance.target, s.distance.timeout = c.Logger, s.client.target(), c.Timeout
 	s.breaker.log, s.breaker.target = c.Logger, s.client.target()
 	s.breaker.min, s.breaker.max = c.RetryMin, c.RetryMax
 	s.breaker.trips, s.breaker.probe = &s.counters.trips, s.probeFast

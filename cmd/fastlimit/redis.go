@@ -37,6 +37,10 @@ func openStore(ctx context.Context, c *config.Redis, log *slog.Logger) (*redisst
 func addStore(sc *server.Config, s *redisstore.Store) {
 	sc.Collectors = append(sc.Collectors, redismetrics.New(s.Stats))
 	sc.Ready = redisReady(sc.Limiter.Rules(), s.Stats)
+	sc.Redis = func() server.RedisInfo {
+		st := s.Stats()
+		return server.RedisInfo{State: st.State, Distance: st.Distance, Timeout: st.Timeout, Late: st.Late}
+	}
 }
 
 // redisReady fails while Redis is away and no rule may decide without it.

@@ -65,6 +65,8 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 	if store != nil {
 		addStore(&sc, store)
 	}
+	memory := limitMemory(plannedMemory(cfg, &plan, &sc), sys.lookupEnv)
+	sc.GoMemory = &memory
 	cluster, err := addTalkers(&sc, cfg)
 	if err != nil {
 		return err
@@ -86,7 +88,7 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 		if err := srv.Listen(); err != nil {
 			return err
 		}
-		log.Info("fastlimit is serving", startAttrs(cfg, srv, cluster, &plan)...)
+		log.Info("fastlimit is serving", append(startAttrs(cfg, srv, cluster, &plan), memoryAttrs(memory)...)...)
 		return srv.Serve(ctx)
 	})
 }

@@ -98,10 +98,10 @@ func (c *topCmd) show(ctx context.Context, w io.Writer, lead string) error {
 
 func writeTop(out io.Writer, clients []server.Talker) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "RULE\tCLIENT\tUNITS/S\tAT MOST\tNODES")
+	fmt.Fprintln(w, "RULE\tCLIENT\tUNITS/S\t±\tNODES")
 	for _, t := range clients {
 		fmt.Fprintf(w, "%s\t%s\t%.1f\t%.1f\t%s\n",
-			printable(t.Rule), printable(t.Key), t.Rate, t.Rate+t.Error, printable(strings.Join(t.Nodes, ",")))
+			printable(t.Rule), printable(t.Key), t.Rate, t.Error, printable(strings.Join(t.Nodes, ",")))
 	}
 	w.Flush()
 }

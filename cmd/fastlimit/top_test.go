@@ -89,7 +89,7 @@ func TestTopWatchesInAPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // the code tells
-	const table = "RULE  CLIENT     UNITS/S  AT MOST  NODES\nr     \"\\x1b[2J\"  1.2      1.8      a,b\n"
+	const table = "RULE  CLIENT     UNITS/S  ±    NODES\nr     \"\\x1b[2J\"  1.2      0.5  a,b\n"
 	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || !strings.HasPrefix(out.String(), table+"\n"+table) || strings.Contains(out.String(), "\x1b") {
 		t.Errorf("exit %d, stdout\n%s\nstderr %s", code, out.String(), errs.String())
 	}

@@ -35,6 +35,9 @@ var (
 	descQueue      = desc("queue_operations", "Operations that wait for a batch.")
 	descOffset     = desc("clock_offset_seconds", "Redis's clock minus this machine's, at the last answer. For display only.")
 	descPool       = desc("connections", "Connections to Redis, by state.", "state")
+	descDistance   = desc("distance_seconds", "Shortest round trip to Redis of the last 10 to 20 s in which there were any.")
+	descTimeout    = desc("timeout_seconds", "redis.timeout: want 5 times the distance.")
+	descLate       = desc("late_operations_total", "Operations that Redis answered after the timeout.")
 	descRoundTrip  = desc("round_trip_seconds", "Duration of a batch.")
 )
 
@@ -42,6 +45,7 @@ var (
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descOperations, descErrors, descRefused, descPipelines, descCommands, descUp, descTrips, descQueue, descOffset, descPool, descRoundTrip,
+		descDistance, descTimeout, descLate,
 	} {
 		ch <- d
 	}
@@ -75,6 +79,9 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	count(descTrips, s.Trips)
 	gauge(descQueue, float64(s.Queue))
 	gauge(descOffset, s.ClockOffset.Seconds())
+	gauge(descDistance, s.Distance.Seconds())
+	gauge(descTimeout, s.Timeout.Seconds())
+	count(descLate, s.Late)
 	gauge(descPool, float64(s.Pool.Idle), "idle")
 	gauge(descPool, float64(s.Pool.Total-s.Pool.Idle), "busy")
 	ch <- roundTrips(&s)

@@ -17,7 +17,8 @@
 //
 // A tick's packets have a ceiling in bytes. A quarter goes to all live slots in
 // turn, the next to those that grew most since they were last told, and what is
-// left to the turn again. The turn repairs what was lost and tells those who
+// left to the turn again. Growth is of what was counted; what was shed, denied by a
+// table of buckets, goes along, is charged to nobody, and is for Top only. The turn repairs what was lost and tells those who
 // joined; with few clients it comes around in every tick. A name goes along
 // when its client is new in the slot, and with the turn.
 //
@@ -28,9 +29,16 @@
 // is not authenticated here: the network is to do that, and a member that lies
 // can make suspects of others' clients, never have them denied. Its growth is
 // charged up to Config.MaxRate; what exceeds that is recorded, so that it is
-// never charged later. The first word of a slot is charged whole, since it was
+// never charged later and is in no rate of Top; what was shed has a limit of its
+// own of the same size. The first word of a slot is charged whole, since it was
 // counted before anybody listened; there are only so many slots, and a sketch
 // takes no cell beyond its limit, so that suspicion ends.
+//
+// Whoever is on the network can replay packets, late ones of the same life
+// included. They cannot lower a count; what a node may not have told is taken
+// from its latest tick only; and only a later tick says that the node is alive. To
+// a node that was started anew the replay of an old packet charges counts of then
+// as of now, no more of them than slots: it makes suspects.
 //
 // What is known of a node outlives its membership, since it may be back after a
 // partition and its counts with it.
@@ -40,12 +48,13 @@
 // Numbers are unsigned varints, LEB128 as in package encoding/binary, unless a
 // size is given; those are little-endian. Each packet stands alone.
 //
-//	packet:  "fld", version 1 (1 byte), cluster (8 bytes), incarnation (8),
+//	packet:  "fld", version 2 (1 byte), cluster (8 bytes), incarnation (8),
 //	         tick, length of the node's name (1 byte, 1 to 128), name,
 //	         sections up to its end
 //	section: identity of the rule (8 bytes), slots of the table (1 to 2^22),
-//	         units that the table may hide of one client, number of entries
-//	         (1 or more), entries
+//	         units of one client that may not be told of late (to 2^53), units
+//	         of which chance had one counted among shed of late (1, all, to
+//	         2^24), number of entries (1 or more), entries
 //	entry:   slot, generation (1 or more), count (1 to 2^53), shed (to 2^53),
 //	         position of the client (8 bytes), length of its name (1 byte, to
 //	         40), name

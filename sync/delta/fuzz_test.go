@@ -58,7 +58,7 @@ func FuzzRoundTrip(f *testing.F) {
 			pos: pos, name: name[:min(len(name), MaxName)],
 		}
 		h := header{cluster: pos, incarnation: gen, seq: count, node: []byte("node")}
-		sec := section{identity: shed, slots: MaxSlots, hidden: count % (MaxCount + 1)}
+		sec := section{identity: shed, slots: MaxSlots, hidden: count % (MaxCount + 1), grain: 1 + gen%maxGrain}
 		w := newWriter(&Config{PacketSize: minPacketSize, MaxBytes: 64 * minPacketSize})
 		w.begin(&h)
 		for i := range int(n) {
@@ -89,7 +89,7 @@ func readBack(t *testing.T, p []byte, h *header, sec *section, want *entry) (rea
 	}
 	for r.more() {
 		s := r.section()
-		if s.identity != sec.identity || s.slots != sec.slots || s.hidden != sec.hidden {
+		if s.identity != sec.identity || s.slots != sec.slots || s.hidden != sec.hidden || s.grain != sec.grain {
 			t.Fatalf("section %+v, want %+v", s, sec)
 		}
 		for range s.entries {

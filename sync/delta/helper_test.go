@@ -60,7 +60,8 @@ func newTestRule(t testing.TB, name string, slots int) *testRule {
 // testNode is a State with one rule.
 type testNode struct {
 	*State
-	rule *testRule
+	rule   *testRule
+	serial uint64 // of denials
 }
 
 func newTestNode(t testing.TB, name string, slots int, change func(*Config)) *testNode {

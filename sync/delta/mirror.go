@@ -29,8 +29,18 @@ type chunk [chunkSlots]mirrorSlot
 
 // mirrorTable mirrors the table of one rule, chunk by chunk as it is told.
 type mirrorTable struct {
-	hidden uint64 // see section
-	chunks []*chunk
+	hidden, grain uint64 // see section
+	seq           uint64 // of the tick that told so
+	skipped       peaks  // units of one slot that came at once and are in no rate
+	chunks        []*chunk
+}
+
+// tell notes the head of a section unless a later tick has told already: packets
+// may be late, and anybody on the network may replay one.
+func (t *mirrorTable) tell(seq uint64, sec *section) {
+	if seq >= t.seq {
+		t.hidden, t.grain, t.seq = sec.hidden, sec.grain, seq
+	}
 }
 
 // mirror is what is known of one incarnation of one node. It outlives
@@ -38,10 +48,10 @@ type mirrorTable struct {
 type mirror struct {
 	incarnation uint64
 	left        time.Duration // when it ceased to be a member
-	heard       time.Duration // the last packet
+	heard       time.Duration // the last news: a packet of a later tick than all before
 	silences    uint32        // times that it was met after a while
 
-	tokens float64 // units of growth that the node is believed, at heard
+	tokens, shedTokens float64 // units of growth that the node is believed, at heard
 
 	tables  []mirrorTable // as State.rules
 	seq     uint64        // the highest
@@ -53,7 +63,8 @@ type mirror struct {
 func newMirror(incarnation uint64, rules []rule, maxRate uint64, now time.Duration) *mirror {
 	m := &mirror{
 		incarnation: incarnation, heard: now, silences: 1,
-		tokens: float64(maxRate) * ahead.Seconds(), tables: make([]mirrorTable, len(rules)),
+		tokens: float64(maxRate) * ahead.Seconds(), shedTokens: float64(maxRate) * ahead.Seconds(),
+		tables: make([]mirrorTable, len(rules)),
 	}
 	for i := range m.tables {
 		m.tables[i].chunks = make([]*chunk, (len(rules[i].own)+chunkSlots-1)/chunkSlots)
@@ -61,30 +72,39 @@ func newMirror(incarnation uint64, rules []rule, maxRate uint64, now time.Durati
 	return m
 }
 
-// hear notes a packet: the node is believed more as time passes.
+// hear notes a packet: the node is believed more as time passes. One that is not
+// of a later tick says nothing of the time: it may be a replay of years ago, and
+// would make a node that is silent look alive.
 func (m *mirror) hear(seq, maxRate uint64, now time.Duration) {
+	m.packets++
+	if seq <= m.seq {
+		return
+	}
+	m.seq = seq
 	passed := max(0, now-m.heard)
 	if passed > markEvery {
 		m.silences++
 	}
-	m.tokens = min(m.tokens+float64(maxRate)*passed.Seconds(), float64(maxRate)*hoard.Seconds())
+	more, most := float64(maxRate)*passed.Seconds(), float64(maxRate)*hoard.Seconds()
+	m.tokens, m.shedTokens = min(m.tokens+more, most), min(m.shedTokens+more, most)
 	m.heard = max(m.heard, now)
-	m.seq = max(m.seq, seq)
-	m.packets++
 }
 
 // grant is how much of the growth the node is believed. What it counted before
 // anybody listened is charged whole: there is no more of that than slots.
-func (m *mirror) grant(g growth) uint64 {
+func (m *mirror) grant(g growth) (units, shed uint64) {
 	if g.first {
-		return g.units
+		return g.units, g.shed
 	}
-	ok := g.units
-	if m.tokens < float64(ok) {
-		ok = uint64(m.tokens)
+	return spend(&m.tokens, g.units), spend(&m.shedTokens, g.shed)
+}
+
+func spend(tokens *float64, units uint64) uint64 {
+	if *tokens < float64(units) {
+		units = uint64(*tokens)
 	}
-	m.tokens -= float64(ok)
-	return ok
+	*tokens -= float64(units)
+	return units
 }
 
 // slot returns slot i, making room for it.

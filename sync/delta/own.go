@@ -15,35 +15,46 @@ type rule struct {
 
 	live   int           // slots with a client, as of the last Tick
 	unsent uint64        // the largest growth that the last Tick left out
-	turn   time.Duration // when the epoch ends
-	hidden uint64        // see section: in this epoch so far
+	began  time.Duration // when the epoch began: with the first tick
+	hidden uint64        // the most of Floor and unsent together: in this epoch so far
 	before uint64        // hidden of the epoch before
+
+	missed []setMarks // by set of the table
+	late   peaks      // units of one slot that waited to be told
+	drops  peaks      // sketch.Heavy.Dropped
+	grain  peaks      // of the table
+	untold uint64     // see section.hidden, as of the last scan
 }
 
 // ownSlot is what was told of a slot of the own table.
 type ownSlot struct {
-	gen, count uint64 // as last told
-	marks      marks
-	markGen    uint64 // the generation that marks are of
+	gen, count, shed uint64 // as last told
+	marks            marks
+	markGen          uint64 // the generation that marks are of
 
 	waiting uint64 // units that are not told yet, as of the last scan
+	late    uint64 // and those shed
 	live    bool   // as of the last scan
 }
 
 // scan notes what s has to tell.
 func (o *ownSlot) scan(s *sketch.Slot) {
-	o.live, o.waiting = s.Live, 0
+	o.live, o.waiting, o.late = s.Live, 0, 0
 	if !s.Live {
 		return
 	}
-	o.waiting = s.Count
+	o.waiting, o.late = s.Count, s.Count+s.Shed
 	if s.Gen == o.gen {
 		o.waiting -= min(s.Count, o.count)
+		o.late = o.waiting + s.Shed - min(s.Shed, o.shed)
 	}
 }
 
 // told notes that s was told.
-func (o *ownSlot) told(s *sketch.Slot) { o.gen, o.count, o.waiting = s.Gen, s.Count, 0 }
+func (o *ownSlot) told(s *sketch.Slot) {
+	o.gen, o.count, o.shed = s.Gen, s.Count, s.Shed
+	o.waiting, o.late = 0, 0
+}
 
 // roll sets a mark. Units of an earlier client of the slot are not its own.
 func (o *ownSlot) roll(s *sketch.Slot) {
@@ -61,15 +72,20 @@ func (o *ownSlot) recent(s *sketch.Slot) uint64 {
 	return o.marks.since(s.Count + s.Shed)
 }
 
-// scan reads the whole table, offers what grew, and marks if it is time to.
-func (r *rule) scan(index int, p *picks, mark bool) {
+// scan reads the whole table, offers what grew, and sets so many marks.
+func (r *rule) scan(index int, p *picks, marks int) {
 	var s sketch.Slot
 	r.live = 0
+	r.grain.note(r.heavy.Grain())
+	r.untold = r.missedSince(longMarks-1) + r.drops.worst() + r.late.worst()
+	for range marks {
+		r.mark()
+	}
 	for i := range r.own {
 		r.heavy.Read(i, &s)
 		o := &r.own[i]
 		o.scan(&s)
-		if mark {
+		for range marks {
 			o.roll(&s)
 		}
 		if o.live {
@@ -89,18 +105,44 @@ func (r *rule) left() {
 	r.unsent = 0
 	for i := range r.own {
 		r.unsent = max(r.unsent, r.own[i].waiting)
+		r.late.note(r.own[i].late)
 	}
 	r.hidden = max(r.hidden, r.heavy.Floor()+r.unsent)
 }
 
+// mark sets the marks of the table, which the marks of its slots belong to.
+func (r *rule) mark() {
+	for i := range r.missed {
+		units, _ := r.heavy.Missed(i)
+		r.missed[i].roll(units)
+	}
+	r.late.roll()
+	r.drops.roll()
+	r.grain.roll()
+	r.grain.note(r.heavy.Grain())
+}
+
+// missedSince is the most units of one client of which no slot tells, since a
+// mark, but for drops: 0 is the last one.
+func (r *rule) missedSince(mark int) (most uint64) {
+	r.drops.note(r.heavy.Dropped())
+	for i := range r.missed {
+		units, pending := r.heavy.Missed(i)
+		most = max(most, units+pending-r.missed[i][mark])
+	}
+	return most
+}
+
+// coarse is the grain of what was shed since the marks.
+func (r *rule) coarse() uint64 { return max(r.grain.worst(), r.heavy.Grain()) }
+
 // epoch ends the epoch if it is due. That comes after the packets of a tick: a
-// new epoch gives slots up easily, and they have just been told.
-func (r *rule) epoch(now time.Duration) {
-	switch {
-	case r.turn == 0:
-		r.turn = now + r.Epoch()
-	case now >= r.turn:
-		r.turn = now + r.Epoch()
+// new epoch gives slots up easily, and they have just been told. It is not
+// shorter than the time since the mark before the last, or Top would not know of
+// whom the table has just given up for silent.
+func (r *rule) epoch(now, marked time.Duration) {
+	if now-r.began >= r.Epoch() && r.began <= marked {
+		r.began = now
 		r.before, r.hidden = r.hidden, 0
 		r.heavy.Turn()
 	}

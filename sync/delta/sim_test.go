@@ -240,7 +240,7 @@ func (n *simNode) tick() {
 	for _, p := range n.state.Tick(n.clock()) {
 		packets = append(packets, append([]byte(nil), p...))
 	}
-	if t := n.state.rules[0].turn; t != n.turn {
+	if t := n.state.rules[0].began; t != n.turn {
 		n.turn = t
 		n.epoch++
 	}

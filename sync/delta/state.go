@@ -25,6 +25,7 @@ type State struct {
 	tour    tour
 	writer  writer
 	seq     uint64           // of the last Tick
+	ticked  time.Duration    // when that was
 	marked  [2]time.Duration // when the mark before the last was set, and the last
 	counts  counts
 	latest  time.Duration // the last time told
@@ -53,7 +54,9 @@ func New(c Config) (*State, error) {
 			continue
 		}
 		s.byID[r.Identity()] = len(s.rules)
-		s.rules = append(s.rules, rule{Rule: r, identity: r.Identity(), heavy: h, own: make([]ownSlot, h.Slots())})
+		s.rules = append(s.rules, rule{
+			Rule: r, identity: r.Identity(), heavy: h, own: make([]ownSlot, h.Slots()), missed: make([]setMarks, h.Sets()),
+		})
 	}
 	s.node, s.writer = []byte(c.Node), newWriter(&c)
 	return s, nil
@@ -131,7 +134,7 @@ func (s *State) receiveLocked(packet []byte, now time.Duration) (node []byte, _ 
 		return h.node, reason
 	}
 	m.hear(h.seq, s.config.MaxRate, now)
-	s.mergeLocked(m, r)
+	s.mergeLocked(m, h.seq, r)
 	return h.node, accepted
 }
 
@@ -180,14 +183,14 @@ func (s *State) forgetLocked() bool {
 }
 
 // mergeLocked merges the sections that r is at.
-func (s *State) mergeLocked(m *mirror, r reader) {
+func (s *State) mergeLocked(m *mirror, seq uint64, r reader) {
 	for r.more() {
 		sec := r.section()
 		i, known := s.byID[sec.identity]
 		if !known {
 			s.counts.rejected[UnknownRule]++
 		} else {
-			m.tables[i].hidden = sec.hidden
+			m.tables[i].tell(seq, &sec)
 		}
 		for range sec.entries {
 			e := r.entry(&sec)
@@ -212,12 +215,14 @@ func (s *State) mergeEntryLocked(m *mirror, i int, e *entry) {
 	if slot.silence != m.silences { // what piled up in a silence is no rate
 		slot.silence = m.silences
 		slot.marks.skip(g.units + g.shed)
+		m.tables[i].skipped.note(g.units + g.shed)
 	}
 	m.merged++
 	s.counts.merged++
-	ok := m.grant(g)
-	if ok < g.units {
+	ok, shed := m.grant(g)
+	if ok < g.units || shed < g.shed {
 		s.counts.rejected[Cap]++
+		slot.marks.skip(g.units - ok + g.shed - shed) // nor is it a rate
 	}
 	if ok > 0 {
 		s.rules[i].ChargePeer(slot.pos, ok)

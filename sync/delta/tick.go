@@ -14,12 +14,17 @@ func (s *State) Tick(now time.Duration) [][]byte {
 	s.lock(now)
 	defer s.mu.Unlock()
 	s.seq++
-	mark := s.markLocked(now)
+	marks := s.markLocked(now)
+	passed := now - s.ticked
+	s.ticked = now
 	w := &s.writer
 	w.begin(&header{cluster: s.cluster, incarnation: s.config.Incarnation, seq: s.seq, node: s.node})
 	s.picks.begin(w.budget(len(s.rules)) * 3 / 4)
 	for i := range s.rules {
-		s.rules[i].scan(i, &s.picks, mark)
+		s.rules[i].scan(i, &s.picks, marks)
+		if s.seq > 1 && passed > 0 {
+			s.rules[i].heavy.Pace(passed)
+		}
 	}
 	s.tour.begin(s.rules)
 	s.passLocked(s.config.MaxBytes / 4)
@@ -28,7 +33,7 @@ func (s *State) Tick(now time.Duration) [][]byte {
 	}
 	for i := range s.rules {
 		s.rules[i].left()
-		s.rules[i].epoch(now)
+		s.rules[i].epoch(now, s.marked[0])
 	}
 	packets := w.end()
 	s.counts.sentPackets += uint64(len(packets))
@@ -91,11 +96,14 @@ func (s *State) tellLocked(index, i int, named bool) bool {
 	o := &r.own[i]
 	var slot sketch.Slot
 	r.heavy.Read(i, &slot)
-	e := entry{slot: uint64(i), gen: slot.Gen, count: slot.Count, shed: slot.Shed, pos: slot.Pos}
+	e := entry{
+		slot: uint64(i), gen: slot.Gen, pos: slot.Pos,
+		count: min(slot.Count, MaxCount), shed: min(slot.Shed, MaxCount),
+	}
 	if named || slot.Gen != o.gen {
 		e.name = slot.Name[:slot.NameLen]
 	}
-	sec := section{identity: r.identity, slots: uint64(len(r.own)), hidden: r.hides()}
+	sec := section{identity: r.identity, slots: uint64(len(r.own)), hidden: r.untold, grain: r.coarse()}
 	if !s.writer.write(index, &sec, &e) {
 		return false
 	}
@@ -103,19 +111,25 @@ func (s *State) tellLocked(index, i int, named bool) bool {
 	return true
 }
 
-// markLocked sets marks on the mirrors if it is time to, and tells so.
-func (s *State) markLocked(now time.Duration) bool {
+// markLocked sets marks on the mirrors if it is time to, and tells how many to
+// set on the own tables. What was before the first tick is no rate.
+func (s *State) markLocked(now time.Duration) (marks int) {
 	if s.seq == 1 {
 		s.marked = [2]time.Duration{now, now}
+		for i := range s.rules {
+			s.rules[i].began = now
+		}
+		return 2
 	}
 	if now-s.marked[1] < markEvery {
-		return false
+		return 0
 	}
 	s.marked = [2]time.Duration{s.marked[1], now}
 	for _, m := range s.mirrors {
 		for i := range m.tables {
+			m.tables[i].skipped.roll()
 			m.tables[i].all(func(_ int, slot *mirrorSlot) { slot.marks.roll(slot.count + slot.shed) })
 		}
 	}
-	return true
+	return 1
 }

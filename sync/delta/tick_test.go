@@ -151,10 +151,12 @@ func TestEpoch(t *testing.T) {
 	if h := a.Stats().Rules[0].Hidden; h != 2 {
 		t.Errorf("hidden %d in the epoch before, want 2", h)
 	}
+	a.tick(now + 15*time.Second)
 	a.tick(now + 20*time.Second)
 	if w := weight(); w != 0 {
 		t.Errorf("weights of %d after two silent epochs", w)
 	}
+	a.tick(now + 25*time.Second)
 	a.tick(now + 30*time.Second)
 	if st := a.Stats().Rules[0]; st.Live != 0 || st.Hidden != 0 {
 		t.Errorf("%+v after silence", st)
@@ -187,5 +189,26 @@ func TestNoAllocations(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, step); n > 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// What a node hides counts what waits for room, on top of what its table misses,
+// and the peers are told so.
+func TestHiddenHasWhatWaits(t *testing.T) {
+	t.Parallel()
+	a, b := newTestNode(t, "a", 512, small), newTestNode(t, "b", 512, nil)
+	b.knows(a)
+	a.tick(0)
+	for c := range uint64(2000) {
+		a.rule.hit(c, 50)
+	}
+	b.mustReceive(t, a.tick(tick), tick) // has room for some 40
+	st := a.Stats().Rules[0]
+	if st.Unsent < 50 || st.Floor < 50 || st.Hidden != st.Floor+st.Unsent {
+		t.Errorf("%+v: want all that is hidden of a client", st)
+	}
+	b.mustReceive(t, a.tick(2*tick), 2*tick)
+	if got := b.mirrors["a"].tables[0].hidden; got < st.Floor+st.Unsent {
+		t.Errorf("told to hide %d units, want %d and %d at least", got, st.Floor, st.Unsent)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -14,9 +15,13 @@ import (
 type Talker struct {
 	Rule string
 	Key  string // as the rule writes it; "?" and a digest if it was not told yet
-	// Rate is what it is known to have asked for in the last 5 to 10 s, denied
-	// units included, in units/s. Error is what all tables may hide of one
-	// client, on average over an epoch: it may have asked for Rate + Error.
+	// Rate is an estimate of what it asked for in the last 5 to 10 s, denied
+	// units included, in units/s. The truth is no further from it than Error,
+	// but once in a million times, as far as this node has been told: counts
+	// on their way, or lost there until they are told again, are not in it.
+	// Error is 0 where every client has a slot and few are denied, and large for
+	// 10 s after a node was met or was silent: what it has counted meanwhile
+	// comes at once, and is in no Rate.
 	Rate, Error float64
 	Nodes       []string // that count it, by name
 }
@@ -36,7 +41,7 @@ type talker struct {
 }
 
 // Top returns the n clients of highest rate over all nodes, highest first.
-// Rates of a node that was just joined, or was silent, are low for 10 s. It
+// What a node tells beyond Config.MaxRate is in no rate. It
 // reads all mirrors twice, some 100 ns for each slot, one node at a time:
 // packets are merged in between.
 func (s *State) Top(n int, now time.Duration) []Talker {
@@ -122,6 +127,10 @@ func (s *State) talkers(top []talker, now time.Duration) []Talker {
 	s.lock(now)
 	defer s.mu.Unlock()
 	window := max(now-s.marked[0], time.Second).Seconds()
+	unsure := make([]doubt, len(s.rules))
+	for i := range unsure {
+		unsure[i] = s.doubtLocked(i)
+	}
 	all := make([]Talker, 0, len(top))
 	for i := range top {
 		t := &top[i]
@@ -132,20 +141,54 @@ func (s *State) talkers(top []talker, now time.Duration) []Talker {
 			key = r.HeavyName(t.name)
 		}
 		all = append(all, Talker{
-			Rule: r.Name(), Key: key, Rate: float64(t.units) / window,
-			Error: s.errorLocked(t.rule), Nodes: t.nodes,
+			Rule: r.Name(), Key: key, Nodes: t.nodes,
+			Rate: float64(t.units) / window, Error: unsure[t.rule].of(t.units) / window,
 		})
 	}
 	return all
 }
 
-// errorLocked is what all tables of a rule may hide of one client, in units/s.
-func (s *State) errorLocked(rule int) float64 {
-	units := float64(s.rules[rule].hides())
+// doubt is what is not known of the clients of a rule.
+type doubt struct {
+	hidden uint64 // units of one client that all tables together may not tell
+	grain  uint64 // of which chance let one be told
+}
+
+func (s *State) doubtLocked(rule int) doubt {
+	const beforeLast = 1
+	r := &s.rules[rule]
+	d := doubt{hidden: r.missedSince(beforeLast), grain: r.coarse()}
+	d.hidden += slices.Max(r.drops[:beforeLast+1])
 	for node := range s.members {
 		if m := s.mirrors[node]; m != nil {
-			units += float64(m.tables[rule].hidden)
+			t := &m.tables[rule]
+			d.hidden += t.hidden + slices.Max(t.skipped[:beforeLast+1])
+			d.grain = max(d.grain, t.grain)
 		}
 	}
-	return units / s.rules[rule].Epoch().Seconds()
+	return d
+}
+
+// certainty is L: what chance does worse occurs less than once in e^L times, two
+// million, to each side.
+const certainty = 14.6
+
+// of is how far the truth may be from units that were told of a client.
+//
+// Each denied unit was counted by a chance of 1/g for g units, or surely for
+// less. With x the sum of what was counted, in g, and y its mean, Chernoff's
+// bound for independent values of 0 to 1 is, to either side,
+//
+//	P <= exp(-(y - x + x·ln(x/y))) <= exp(-L)  where  |y - x| >= L + min(√(L² + 2xL), 2√(xL))
+//
+// the first by (y-x)²/2y and (x-y)²/(x+y), the second by (√y - √x)², neither of
+// which exceeds the exponent.
+func (d doubt) of(units uint64) float64 {
+	hidden := float64(d.hidden)
+	if d.grain <= 1 {
+		return hidden
+	}
+	g := float64(d.grain)
+	x := (float64(units) + hidden) / g
+	return hidden + g*(certainty+min(math.Sqrt(certainty*certainty+2*x*certainty), 2*math.Sqrt(x*certainty)))
 }

@@ -7,13 +7,15 @@ import (
 
 const (
 	magic   = "fld"
-	version = 1
+	version = 2
 
 	// minHeader is magic, version, cluster, incarnation, a sequence number and
 	// a name of one byte.
 	minHeader = len(magic) + 1 + 8 + 8 + 1 + 2
 	// maxSection is the longest head of a section.
-	maxSection = 8 + 4 + 8 + 3
+	maxSection = 8 + 4 + 8 + 4 + 3
+	// maxGrain is that of package sketch.
+	maxGrain = 1 << 24
 	// minEntry is slot, generation, count, shed, position and an absent name.
 	minEntry = 4 + 8 + 1
 )
@@ -36,7 +38,8 @@ type header struct {
 type section struct {
 	identity uint64
 	slots    uint64 // of the sender's table
-	hidden   uint64 // units of one client that the sender may not tell in an epoch
+	hidden   uint64 // units of one client that the sender may not have told of late: see rule.untold
+	grain    uint64 // units of which chance let one be counted among shed, of late; 1: all were
 	entries  uint64
 }
 
@@ -61,6 +64,7 @@ func appendSection(b []byte, s *section) []byte {
 	b = binary.LittleEndian.AppendUint64(b, s.identity)
 	b = binary.AppendUvarint(b, s.slots)
 	b = binary.AppendUvarint(b, min(s.hidden, MaxCount))
+	b = binary.AppendUvarint(b, min(max(s.grain, 1), maxGrain))
 	return append(b, 0x80, 0)
 }
 
@@ -140,6 +144,7 @@ func (r *reader) section() (s section) {
 	s.identity = r.word()
 	s.slots = r.uvarint(1, MaxSlots)
 	s.hidden = r.uvarint(0, MaxCount)
+	s.grain = r.uvarint(1, maxGrain)
 	s.entries = r.uvarint(1, uint64(len(r.b)/minEntry))
 	return s
 }

@@ -13,11 +13,11 @@ func TestGoldenPacket(t *testing.T) {
 	c := Config{PacketSize: DefaultPacketSize, MaxBytes: DefaultMaxBytes}
 	w := newWriter(&c)
 	w.begin(&header{cluster: 0x0102030405060708, incarnation: 0x1112131415161718, seq: 300, node: []byte("n1")})
-	sec := section{identity: 0x2122232425262728, slots: 64, hidden: 5}
+	sec := section{identity: 0x2122232425262728, slots: 64, hidden: 5, grain: 256}
 	w.write(0, &sec, &entry{slot: 3, gen: 1, count: 200, pos: 0x3132333435363738, name: []byte("c")})
 	w.write(0, &sec, &entry{slot: 63, gen: 2, count: 1, shed: 64, pos: 7})
-	want := "fld\x01" + "\x08\x07\x06\x05\x04\x03\x02\x01" + "\x18\x17\x16\x15\x14\x13\x12\x11" + "\xac\x02" + "\x02n1" +
-		"\x28\x27\x26\x25\x24\x23\x22\x21" + "\x40" + "\x05" + "\x82\x00" +
+	want := "fld\x02" + "\x08\x07\x06\x05\x04\x03\x02\x01" + "\x18\x17\x16\x15\x14\x13\x12\x11" + "\xac\x02" + "\x02n1" +
+		"\x28\x27\x26\x25\x24\x23\x22\x21" + "\x40" + "\x05" + "\x80\x02" + "\x82\x00" +
 		"\x03" + "\x01" + "\xc8\x01" + "\x00" + "\x38\x37\x36\x35\x34\x33\x32\x31" + "\x01c" +
 		"\x3f" + "\x02" + "\x01" + "\x40" + "\x07\x00\x00\x00\x00\x00\x00\x00" + "\x00"
 	if got := w.end(); len(got) != 1 || string(got[0]) != want {
@@ -68,8 +68,8 @@ func TestRejected(t *testing.T) {
 	}{
 		"empty":                  {nil, Malformed},
 		"other magic":            {[]byte("GET / HTTP/1.1\r\n\r\n"), Malformed},
-		"other version":          {append([]byte("fld\x02"), whole[4:]...), Version},
-		"version and nothing":    {[]byte("fld\x02"), Version},
+		"other version":          {append([]byte("fld\x01"), whole[4:]...), Version},
+		"version and nothing":    {[]byte("fld\x01"), Version},
 		"magic and nothing":      {[]byte("fld"), Malformed},
 		"too long":               {append(whole, make([]byte, MaxPacket)...), Oversized},
 		"other cluster":          {packet(func(h *header) { h.cluster++ }, oneRule(64, good)), Cluster},

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/config"
+	"github.com/fastlimit/fastlimit/internal/faultproxy"
+	"github.com/fastlimit/fastlimit/internal/redistest"
+	"github.com/fastlimit/fastlimit/server"
+)
+
+func TestPlannedMemory(t *testing.T) {
+	t.Parallel()
+	const mib = 1 << 20
+	plan := &fastlimit.Plan{Memory: 128 * mib, Rules: []fastlimit.RulePlan{{HeavyHitters: 1024}, {HeavyHitters: 1024}}}
+	sc := &server.Config{Listeners: make([]server.Listener, 2), MaxConnections: 1000}
+	const conns, own = 2 * 1000 * server.ConnectionBytes, 2 * 1024 * ownSlot
+	for name, tt := range map[string]struct {
+		cfg  config.Config
+		want memoryUse
+	}{
+		"alone":   {config.Config{}, memoryUse{128*mib + own, conns}},
+		"redis":   {config.Config{Redis: &config.Redis{}}, memoryUse{128*mib + own, conns + redisBytes}},
+		"cluster": {config.Config{Cluster: &config.Cluster{MaxNodes: 32}}, memoryUse{128*mib + own, conns + 2*1024*32*mirrorSlot}},
+	} {
+		if got := plannedMemory(&tt.cfg, plan, sc); got != tt.want {
+			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
+		}
+	}
+	sc.MaxConnections = 0
+	if got := sc.ConnectionMemory(); got != 2*16384*server.ConnectionBytes {
+		t.Errorf("%d bytes for the default of connections", got)
+	}
+	for _, tt := range []struct {
+		use     memoryUse
+		limit   int64
+		percent int
+	}{
+		{memoryUse{128 * mib, 320 * mib}, (128 + 400 + 32) * mib, 20},
+		{memoryUse{1 * mib, 20 * mib}, (1 + 25 + 32) * mib, 96},
+		{memoryUse{4096 * mib, 0}, (4096 + 32) * mib, minGCPercent},
+	} {
+		if l, p := tt.use.limit(), tt.use.gcPercent(); l != tt.limit || p != tt.percent {
+			t.Errorf("%+v: limit %d, %d %%, want %d and %d", tt.use, l, p, tt.limit, tt.percent)
+		}
+	}
+}
+
+// goInfo is what /v1/info tells of Go's memory.
+func (p *process) goInfo(t *testing.T) server.GoMemory {
+	t.Helper()
+	var info struct{ Memory struct{ Go server.GoMemory } }
+	_, body := get(t, http.DefaultClient, "http://"+p.admin+"/v1/info")
+	if err := json.Unmarshal([]byte(body), &info); err != nil {
+		t.Fatal(err)
+	}
+	return info.Memory.Go
+}
+
+// The heap that Go lets grow follows the configuration, and the operator where
+// that one says so.
+func TestMemoryLimit(t *testing.T) {
+	t.Parallel()
+	file := writeFile(t, "a.yaml", "memory: 128MiB\nrules: [{name: r, key: ip, rate: 1/m, burst: 20}]\n")
+	const mib, none = 1 << 20, 1<<63 - 1
+	ours := server.GoMemory{LimitBytes: (128+32)*mib + 16384*server.ConnectionBytes*5/4, GCPercent: 20}
+	for _, tt := range []struct {
+		env  string
+		want server.GoMemory
+	}{
+		{"", ours},
+		{"GOMEMLIMIT=200MiB", server.GoMemory{LimitBytes: 200 * mib, GCPercent: 20}},
+		{"GOMEMLIMIT=off", server.GoMemory{LimitBytes: none, GCPercent: 20}},
+		{"GOGC=50", server.GoMemory{LimitBytes: ours.LimitBytes, GCPercent: 50}},
+		{"GOGC=off", server.GoMemory{LimitBytes: ours.LimitBytes, GCPercent: -1}},
+	} {
+		t.Run(tt.env, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command(binary, "serve", "-c", file, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+			cmd.Env = append(os.Environ(), tt.env)
+			p := start(t, cmd)
+			got := p.goInfo(t)
+			if off := got.LimitBytes - tt.want.LimitBytes; off > 4096 || off < -4096 || got.GCPercent != tt.want.GCPercent { // tables are whole lines
+				t.Errorf("%+v, want %+v", got, tt.want)
+			}
+			if goal := p.metric(t, "go_memstats_next_gc_bytes"); tt.env == "" && goal > 190*mib {
+				t.Errorf("the heap may grow to %.0f MiB for 128 MiB of tables", goal/mib)
+			}
+		})
+	}
+}
+
+// A Redis farther away than redis.timeout is said at the start, with the fix, and
+// shown.
+func TestRedisIsTooFarAway(t *testing.T) {
+	t.Parallel()
+	const delay = 60 * time.Millisecond
+	proxy := faultproxy.New(t, redistest.Start(t).Addr, 1)
+	proxy.Set(t, faultproxy.Fault{Delay: delay})
+	file := writeFile(t, "r.yaml", "redis: {url: \"redis://"+proxy.Addr()+"\", timeout: 20ms}\nrules: [{name: r, key: ip, rate: 10/s, burst: 5}]\n")
+	p := serve(t, "-c", file)
+	redistest.Eventually(t, "a warning", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return strings.Contains(p.log.String(), "redis is too far away for redis.timeout") && strings.Contains(p.log.String(), "raise redis.timeout to ")
+	})
+	var info struct {
+		Redis struct {
+			State    string
+			Distance float64 `json:"distance_seconds"`
+			Timeout  float64 `json:"timeout_seconds"`
+		}
+	}
+	_, body := get(t, http.DefaultClient, "http://"+p.admin+"/v1/info")
+	if err := json.Unmarshal([]byte(body), &info); err != nil || info.Redis.Distance < delay.Seconds() || info.Redis.Timeout != 0.02 || info.Redis.State == "" {
+		t.Errorf("%+v, %v; of %s", info, err, body)
+	}
+	if d := p.metric(t, "fastlimit_redis_distance_seconds"); d < delay.Seconds() {
+		t.Errorf("distance %v s", d)
+	}
+	if d := p.metric(t, "fastlimit_redis_timeout_seconds"); d != 0.02 {
+		t.Errorf("timeout %v s", d)
+	}
+	if p.metric(t, "fastlimit_redis_late_operations_total") < 0 {
+		t.Error("late operations are not counted")
+	}
+}

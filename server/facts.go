@@ -1,0 +1,41 @@
+package server
+
+import (
+	"cmp"
+	"time"
+)
+
+// ConnectionBytes is about what an open connection takes at most: its buffers,
+// the stack of its goroutine, what the kernel does not count.
+const ConnectionBytes = 20 << 10
+
+// ConnectionMemory is about what all connections take when every listener has
+// as many as it may.
+func (c *Config) ConnectionMemory() int64 {
+	return int64(len(c.Listeners)) * int64(cmp.Or(c.MaxConnections, defaultMaxConnections)) * ConnectionBytes
+}
+
+// GoMemory is how Go's garbage collector is kept within bounds, for /v1/info.
+type GoMemory struct {
+	LimitBytes int64 `json:"limit_bytes"` // soft limit; 2^63-1: none
+	GCPercent  int   `json:"gc_percent"`  // GOGC; -1: off
+}
+
+// RedisInfo is what /v1/info tells of the shared exact tier.
+type RedisInfo struct {
+	State    string        // of the circuit breaker
+	Distance time.Duration // the shortest round trip of late; 0: not known
+	Timeout  time.Duration
+	Late     uint64 // operations that were answered after Timeout
+}
+
+type redisInfo struct {
+	State        string  `json:"state"`
+	DistanceSecs float64 `json:"distance_seconds"`
+	TimeoutSecs  float64 `json:"timeout_seconds"`
+	Late         uint64  `json:"late_operations"`
+}
+
+func (i *serverInfo) addRedis(r RedisInfo) {
+	i.Redis = &redisInfo{State: r.State, DistanceSecs: r.Distance.Seconds(), TimeoutSecs: r.Timeout.Seconds(), Late: r.Late}
+}
