@@ -76,9 +76,17 @@
 // leak at r. So an admitted hit that is charged to X must be charged to the
 // sketch too.
 //
-// The bucket of a suspect may be lost when more suspects are alive than the
-// table holds ([Plan] tells how many do); it is then drained buckets that go
-// first, and what is given up early is counted in [Stats].
+// P2 holds for all suspects while no more are alive than the table holds,
+// [RulePlan.Buckets]; it is planned for half as many. A table that is half full
+// has room for each of them but for a chance of [RulePlan.Overflow]. When more
+// are alive, drained buckets make room first, then the lowest of those that
+// stand where the new one may: its client starts again from an empty bucket.
+// [RuleStats.Evictions] counts these buckets and [RuleStats.Forgiven] the units
+// in them. Two levels that start L apart and receive the same hits never get
+// further apart, so (c) holds for a client up to the units forgiven to it, and
+// all clients together exceed P2 by no more than Forgiven. Who has no bucket has
+// no limit: more suspects than buckets for long means that some of them get all
+// they ask for.
 //
 // # What it gets wrong
 //

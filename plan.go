@@ -59,7 +59,7 @@ const (
 	// targetLoad is ρ, at which the noise of a cell has a tail of e^-1.26x.
 	targetLoad = 0.5
 	// targetFill leaves half of the buckets for floods that are not planned for.
-	// Up to a fill of 1 none is given up; at a half 4 % of them are not in the
+	// Up to a fill of 1 none is given up; at a half 3 % of them are not in the
 	// first set in which they are looked for (bucket.Table).
 	targetFill = 0.5
 

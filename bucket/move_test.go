@@ -45,7 +45,7 @@ func TestSpilled(t *testing.T) {
 		tb := newTable(t, 8)
 		ds := spill(t, tb, now)
 		unit, last := tb.shape.Unit(), ds[ways]
-		later := uint64(now + unit/2)
+		later := now + unit/2
 		tt.do(tb, last, later)
 		if got := Level(tb.Lookup(last), later) / unit; got != tt.want {
 			t.Errorf("%s: level %d units, want %d", name, got, tt.want)
@@ -62,7 +62,7 @@ func TestSpilled(t *testing.T) {
 	if _, ok := tb.Take(last, now, 20*unit); ok {
 		t.Error("a request that does not fit was admitted")
 	}
-	later := uint64(now + 3*unit) // it has drained, and so has one that is at home
+	later := now + 3*unit // it has drained, and so has one that is at home
 	tb.Take(last, later, unit)
 	if got := tb.awayOf(3); got != 0 || tb.Lookup(last) != later+unit {
 		t.Errorf("%d buckets are away, the TAT is %d", got, tb.Lookup(last))

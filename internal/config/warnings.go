@@ -66,7 +66,7 @@ func ruleWarnings(given *fastlimit.RuleConfig, rp *fastlimit.RulePlan, nodes int
 	}
 	rc := &rp.Config
 	if rp.RequestsPerSecond < lowRate {
-		warn("its memory carries %s of distinct clients; beyond that buckets are lost and clients exceed %v: raise memory, or the rate",
+		warn("its memory carries %s of distinct clients; beyond twice that buckets are lost and clients exceed %v: raise memory, or the rate",
 			perSecond(rp.RequestsPerSecond), rc.Rate)
 	}
 	drain := time.Duration((1 + *rc.EscalateAt) * float64(rc.Burst) / rc.Rate.PerSecond() * float64(time.Second))
