@@ -155,7 +155,9 @@ func TestGhosts(t *testing.T) {
 	t.Parallel()
 	a := node(t, func(c *Config) {
 		c.Node, c.MaxNodes = "victim", 8
-		c.tune = func(mc *memberlist.Config) { mc.ProbeInterval, mc.ProbeTimeout = 200*time.Millisecond, 100*time.Millisecond }
+		c.tune = func(mc *memberlist.Config) {
+			mc.ProbeInterval, mc.ProbeTimeout = 200*time.Millisecond, 100*time.Millisecond
+		}
 	})
 	newPeer(t, a, "evil", appendMeta(nil, 7), 7)
 	eventually(t, "a peer", func() bool { return len(a.Peers()) == 1 })

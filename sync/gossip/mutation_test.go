@@ -48,6 +48,8 @@ func capture(t *testing.T) captured {
 	eventually(t, "c to be missed", func() bool { return len(b.Peers()) == 2 })
 	d.Close()
 	eventually(t, "d to be gone", func() bool { return len(b.Peers()) == 1 })
+	b.Close() // nobody is to answer for the names in what was captured
+	a.Close()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var all captured
@@ -125,12 +127,10 @@ func TestMutated(t *testing.T) {
 	if len(plain.packets) < 100 || len(plain.streams) < 5 {
 		t.Fatal("too few to change")
 	}
-	a := node(t, func(c *Config) {
-		c.Node, c.MaxNodes = "victim", 4
-		c.tune = func(mc *memberlist.Config) {
-			mc.ProbeInterval, mc.ProbeTimeout = 50*time.Millisecond, 25*time.Millisecond
-		}
-	})
+	fast := func(mc *memberlist.Config) {
+		mc.ProbeInterval, mc.ProbeTimeout, mc.PushPullInterval = 50*time.Millisecond, 25*time.Millisecond, 300*time.Millisecond
+	}
+	a := node(t, func(c *Config) { c.Node, c.MaxNodes, c.tune = "victim", 4, fast })
 	key, g := gossipKey("test", testSecret), testGate()
 	const workers = 4
 	var sending sync.WaitGroup
@@ -180,7 +180,7 @@ func TestMutated(t *testing.T) {
 		t.Errorf("%d peers", s.Peers)
 	}
 	// It still works: ghosts are missed in time, and make room for a peer.
-	b := node(t, func(c *Config) { c.Node, c.Join = "honest", []string{a.Addr().String()} })
+	b := node(t, func(c *Config) { c.Node, c.Join, c.tune = "honest", []string{a.Addr().String()}, fast })
 	eventually(t, "an honest peer", func() bool { return slices.Contains(a.Peers(), "honest") && slices.Contains(b.Peers(), "victim") })
 	before := a.Stats().Delta.ChargedUnits
 	b.flood("192.0.2.77", 30)
