@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -50,7 +51,7 @@ func (rp *RulePlan) ClusterBound(lag time.Duration) (rate float64, burst uint64)
 	if rp.nodes == 1 || rp.slack == 0 {
 		return n * r, uint64(rp.nodes) * rp.AtOnce()
 	}
-	most := b + r*rp.slack.Seconds()
+	most := b + r*(rp.slack+bucket.ClockRounding).Seconds()
 	if rp.hasSketch() {
 		most += n * (*rp.Config.EscalateAt*b + r*max(lag, 0).Seconds())
 	}
@@ -112,12 +113,14 @@ func (r *Rule) Identity() uint64 {
 // to the client at pos, a [sketch.Slot]'s. That can make a suspect and never
 // denies. Without a sketch there are no suspects and nothing happens.
 func (r *Rule) ChargePeer(pos, units uint64) {
+	r.checkMade()
 	r.chargePeer(pos, units, r.limiter.now())
 }
 
 // ChargePeerAt is ChargePeer at a time that the caller brings; see
 // [Rule.TakeAt].
 func (r *Rule) ChargePeerAt(pos, units uint64, now time.Duration) {
+	r.checkMade()
 	r.chargePeer(pos, units, r.limiter.clock.settle(now))
 }
 

@@ -73,6 +73,7 @@ type RuleStats struct {
 // Stats returns a snapshot. Counters of concurrent decisions may be a few
 // apart.
 func (r *Rule) Stats() RuleStats {
+	r.checkMade()
 	const sample = 1 << 10
 	var s RuleStats
 	for i := range r.counts.stripes {
@@ -100,5 +101,6 @@ func (l *Limiter) FirstSeenClients() uint32 {
 	return l.filter.Clients()
 }
 
-// now is the limiter's own clock on the settled time line.
-func (l *Limiter) now() time.Duration { return l.clock.own() }
+// now is the limiter's own clock, or the latest time where callers bring times
+// that are ahead of it.
+func (l *Limiter) now() time.Duration { return l.clock.late(l.clock.read()) }
