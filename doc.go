@@ -40,7 +40,9 @@
 // ([RulePlan.ClusterBound]; the proof is in docs/decisions/0005-nodes.md). What
 // a node is told makes suspects and never denies. Without a store N nodes keep
 // the limit each by itself: N·r and N times the burst. Without such nodes a
-// client that stays below r at every node is not suspected anywhere.
+// client that stays below r at every node is not suspected anywhere. While a
+// change of a rule rolls through, nodes of the old and of the new one do not tell
+// each other of it, and what they admit adds up.
 //
 // P3, flat memory: all memory is taken by [New].
 //

@@ -32,7 +32,7 @@ func open(ctx context.Context, c Config, sc *script, clock func() uint64) (*Stor
 	errors.As(err, &e)
 	switch {
 	case err == nil:
-		_ = s.measure(ctx, s.client) // an error will be the operations' too
+		_ = s.measure(ctx) // an error will be the operations' too
 		return s, nil
 	case !errors.Is(err, bucket.ErrAway), e.Class == ReadOnly && s.config.single():
 		// A replica that nobody promotes stays one.

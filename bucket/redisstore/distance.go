@@ -103,8 +103,18 @@ func (s *Store) answered(took time.Duration, ops, failed int) {
 	}
 }
 
-// measure asks every primary for its distance and notes the farthest.
-func (s *Store) measure(ctx context.Context, c *client) error {
+// measure asks every primary for its distance, with more patience than operations
+// have and so on a connection of its own, and notes the farthest.
+func (s *Store) measure(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*farthest)
+	defer cancel()
+	o := *s.client.options
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = farthest, farthest, farthest
+	o.PoolSize, o.MaxActiveConns, o.PoolTimeout = 1, 1, farthest
+	c := newClient(&o, s.config.Logger)
+	hangUp := sync.OnceFunc(func() { _ = c.close() })
+	defer hangUp()
+	defer context.AfterFunc(ctx, hangUp)()
 	var mu sync.Mutex // primaries are asked at the same time
 	var trips [distanceSamples]time.Duration
 	err := c.eachPrimary(ctx, func(ctx context.Context, c *redis.Client) error {
@@ -131,23 +141,13 @@ func (s *Store) measure(ctx context.Context, c *client) error {
 	return nil
 }
 
-// measureAside measures in the background with more patience than operations
-// have, once at a time. ctx ends it.
+// measureAside measures in the background, once at a time. ctx ends it.
 func (s *Store) measureAside(ctx context.Context) {
 	if s.distance.measuring.Swap(true) {
 		return
 	}
 	s.prober.Go(func() {
 		defer s.distance.measuring.Store(false)
-		ctx, cancel := context.WithTimeout(ctx, 2*farthest)
-		defer cancel()
-		o := *s.client.options
-		o.DialTimeout, o.ReadTimeout, o.WriteTimeout = farthest, farthest, farthest
-		o.PoolSize, o.MaxActiveConns, o.PoolTimeout = 1, 1, farthest
-		c := newClient(&o, s.config.Logger)
-		hangUp := sync.OnceFunc(func() { _ = c.close() })
-		defer hangUp()
-		defer context.AfterFunc(ctx, hangUp)()
-		_ = s.measure(ctx, c) // it is away, and the breaker says so
+		_ = s.measure(ctx) // it is away, and the breaker says so
 	})
 }

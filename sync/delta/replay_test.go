@@ -144,7 +144,7 @@ func FuzzSchedule(f *testing.F) {
 	rng := newRand(1)
 	counted := map[uint64]uint64{}
 	var packets [][]byte
-	for i := range 150 {
+	for i := range 40 {
 		for range rng.IntN(30) {
 			c, n := rng.Uint64N(40), 1+rng.Uint64N(4)
 			a.rule.hit(c, n)
