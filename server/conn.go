@@ -73,7 +73,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	n, err := c.receive(p)
 	if c.unborn && n > 0 {
-		c.begin()
+		c.begin(p)
 	}
 	if n == len(p) {
 		c.noteFull(p)
@@ -81,10 +81,11 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// begin notes the first byte of the first request that fasthttp reads. Where it
-// is the first of the connection its time has run since that was accepted.
-func (c *conn) begin() {
-	c.unborn = false
+// begin notes the first byte of the first request that fasthttp reads, into p:
+// the whole buffer of its reader, which is empty. Where it is the first of the
+// connection its time has run since that was accepted.
+func (c *conn) begin(p []byte) {
+	c.unborn, c.buffer = false, p
 	if since := c.since.Load(); phase(since>>32) == fresh {
 		c.since.Store(uint64(reading)<<32 | since&0xffffffff)
 		return

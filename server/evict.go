@@ -20,17 +20,19 @@ const (
 //
 // Which of them was idle longest is known to nobody: a request notes its phase
 // without a lock. So where one has to go, the group is ranked, and the ranking
-// serves for the evictions to come: a connection that has changed its phase
-// since then is passed by, and one that was not ranked has begun to wait later.
-// Every entry of a ranking is used up by an eviction or by a request, so an
-// eviction costs O(1) (amortized, n·log n for n of them).
+// serves an eighth of its size: a connection that has changed its phase since
+// then is passed by. So an eviction costs 8·log n steps (amortized), and who has
+// been denied or has become idle since the ranking may go an eighth too late.
 type group struct {
 	kind    groupKind
 	members []*conn
 
 	ranking []ranked // the next to go is the last
 	turn    uint32   // in which it was made
-	dry     int      // evictions that failed since a ranking was empty
+	asked   int      // how often since then
+	none    bool     // it was empty when it was made
+
+	rankings int // made, for a test
 }
 
 // ranked is a connection as it was when it was ranked.
@@ -93,34 +95,37 @@ func (g *group) remove(c *conn) bool {
 // victim returns the connection that goes first, with its phase; nil if all
 // must stay.
 func (g *group) victim(turn uint32) (*conn, phase) {
-	for range 3 {
-		for n := len(g.ranking); n > 0; n-- {
-			r := g.ranking[n-1]
-			if r.class > classDenied && g.turn != turn {
-				break // somebody may have been denied since
-			}
-			g.ranking[n-1] = ranked{}
-			g.ranking = g.ranking[:n-1]
-			if r.conn.places[g.kind] >= 0 && r.conn.since.Load() == r.since {
-				return r.conn, phase(r.since >> 32)
-			}
-		}
-		if !g.rank(turn) {
-			return nil, 0
+	if g.asked++; g.asked >= len(g.members)/8 || g.turn != turn {
+		g.rank(turn)
+	}
+	c, p := g.next()
+	// Who ranked has gone or gone on. If nobody did, another look is not worth it
+	// so soon: it would be one for each connection in a flood.
+	if c == nil && !g.none {
+		g.rank(turn)
+		c, p = g.next()
+	}
+	return c, p
+}
+
+// next takes from the ranking until there is one that has not moved on.
+func (g *group) next() (*conn, phase) {
+	for n := len(g.ranking); n > 0; n = len(g.ranking) {
+		r := g.ranking[n-1]
+		g.ranking[n-1] = ranked{}
+		g.ranking = g.ranking[:n-1]
+		if r.conn.places[g.kind] >= 0 && r.conn.since.Load() == r.since {
+			return r.conn, phase(r.since >> 32)
 		}
 	}
 	return nil, 0
 }
 
-// rank orders the members. It fails where nobody may go; if that was so the last
-// time it looks again only after a share of attempts, for it looks at all.
-func (g *group) rank(turn uint32) bool {
-	if g.dry > 0 && g.turn == turn && g.dry < len(g.members)/64 {
-		g.dry++
-		return false
-	}
+// rank orders those who may go.
+func (g *group) rank(turn uint32) {
+	g.rankings++
 	clear(g.ranking)
-	g.ranking, g.turn, g.dry = g.ranking[:0], turn, 0
+	g.ranking, g.turn, g.asked = g.ranking[:0], turn, 0
 	for _, c := range g.members {
 		since := c.since.Load()
 		age := turn - uint32(since)
@@ -134,9 +139,5 @@ func (g *group) rank(turn uint32) bool {
 	slices.SortFunc(g.ranking, func(a, b ranked) int {
 		return cmp.Or(-cmp.Compare(a.class, b.class), cmp.Compare(a.age, b.age))
 	})
-	if len(g.ranking) == 0 {
-		g.dry = 1
-		return false
-	}
-	return true
+	g.none = len(g.ranking) == 0
 }

@@ -32,9 +32,6 @@ type largeHead struct {
 // fasthttp's buffer and there is no end of a head in that, then fasthttp will
 // refuse the head as too long. The bytes are kept: its buffer is gone by then.
 func (c *conn) noteFull(p []byte) {
-	if len(p) == smallHead && c.buffer == nil {
-		c.buffer = p // of an empty reader: all of it
-	}
 	c.head = nil
 	if len(p) == 0 || len(p) > len(c.buffer) || &p[len(p)-1] != &c.buffer[len(c.buffer)-1] || c.phase() == body {
 		return
@@ -87,7 +84,7 @@ func (c *conn) beginLarge() {
 // endLarge reports whether the connection goes on.
 func (c *conn) endLarge() bool {
 	ok := c.large.answered
-	c.large = largeHead{}
+	c.large, c.buffer, c.head = largeHead{}, nil, nil
 	c.special = len(c.rest) > 0
 	return ok
 }
@@ -111,7 +108,7 @@ func (c *conn) readSpecial(p []byte) (n int, err error) {
 		n, err = c.receive(p)
 	}
 	if n > 0 && c.unborn {
-		c.begin()
+		c.begin(p)
 	}
 	if c.large.active && !c.large.ended {
 		if end := endOfHead(p[:n], &c.large.lf); end >= 0 {
