@@ -125,9 +125,14 @@ fastlimit_requests_total{decision="deny"} 2
 	if err != nil || len(problems) > 0 {
 		t.Errorf("lint: %v %v", problems, err)
 	}
+	for name, want := range map[string]int{"fastlimit_connections_rejected_total": 2, "fastlimit_connections_dismissed_total": 4} {
+		if n, err := testutil.GatherAndCount(s.newRegistry(), name); n != want || err != nil {
+			t.Errorf("%s: %d series, %v", name, n, err)
+		}
+	}
 	for _, name := range []string{
 		"fastlimit_first_seen_clients", "fastlimit_sketch_load", "fastlimit_table_live",
-		"fastlimit_untrusted_proxy_requests_total", "fastlimit_connections", "fastlimit_connections_rejected_total",
+		"fastlimit_untrusted_proxy_requests_total", "fastlimit_connections",
 		"fastlimit_accept_errors_total", "fastlimit_build_info",
 	} {
 		if n, err := testutil.GatherAndCount(s.newRegistry(), name); n != 1 || err != nil {

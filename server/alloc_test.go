@@ -122,8 +122,8 @@ func bare(deny bool) *fasthttp.Server {
 	body := []byte(`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"detail":"The limit of 1/s with a burst of 3 is exceeded.","violated-policies":["per-ip"]}`)
 	return &fasthttp.Server{
 		NoDefaultServerHeader: true, NoDefaultContentType: true,
-		ReadTimeout: defaultReadTimeout, WriteTimeout: defaultWriteTimeout, IdleTimeout: defaultIdleTimeout,
-		ReadBufferSize: defaultMaxHeaderBytes, MaxIdleWorkerDuration: time.Second,
+		ReadTimeout: defaultHeaderTimeout, WriteTimeout: defaultWriteTimeout, IdleTimeout: defaultIdleTimeout,
+		ReadBufferSize: smallHead, WriteBufferSize: writeBuffer, MaxIdleWorkerDuration: time.Second,
 		Handler: func(ctx *fasthttp.RequestCtx) {
 			if !deny {
 				return

@@ -3,7 +3,6 @@ package server
 import (
 	"bufio"
 	"encoding/json"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -18,7 +17,7 @@ func TestBadRequests(t *testing.T) {
 	t.Parallel()
 	s := start(t, perIP(), func(c *Config) {
 		c.MaxBodyBytes = 100
-		c.ReadTimeout = time.Second
+		c.HeaderTimeout = time.Second
 	})
 	for _, c := range []struct {
 		name, request string
@@ -56,12 +55,9 @@ func TestBadRequests(t *testing.T) {
 		{"percent and no hex", "GET /%zz HTTP/1.1\r\nHost: a\r\n\r\n", 400, "target"},
 		{"percent cut off", "GET /%4 HTTP/1.1\r\nHost: a\r\n\r\n", 400, "target"},
 		{"a relative target", "GET a HTTP/1.1\r\nHost: a\r\n\r\n", 400, "malformed"},
-		{"a long header", "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("a", 10_000) + "\r\n\r\n", 431, "header_size"},
-		{"many headers", "GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("X: aaaa\r\n", 1000) + "\r\n", 431, "header_size"},
-		{"a long target", "GET /" + strings.Repeat("a", 10_000) + " HTTP/1.1\r\nHost: a\r\n\r\n", 431, "header_size"},
-		{"a long body", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 101\r\n\r\n" + strings.Repeat("a", 101), 413, "body_size"},
-		{"a long chunk", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n65\r\n" + strings.Repeat("a", 101) + "\r\n0\r\n\r\n", 413, "body_size"},
-		{"a long body after 100-continue", "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 101\r\n\r\n" + strings.Repeat("a", 101), 413, "body_size"},
+		{"a long header", "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("a", 40_000) + "\r\n\r\n", 431, "header_size"},
+		{"many headers", "GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("X: aaaa\r\n", 4000) + "\r\n", 431, "header_size"},
+		{"a long target", "GET /" + strings.Repeat("a", 40_000) + " HTTP/1.1\r\nHost: a\r\n\r\n", 431, "header_size"},
 		{"half a header", "GET / HTTP/1.1\r\nHost:", 408, "timeout"},
 		{"half a body", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc", 408, "timeout"},
 		{"nothing", "", 408, "timeout"},
@@ -139,23 +135,6 @@ func TestUnusualButGoodRequests(t *testing.T) {
 	}
 }
 
-func TestExpectContinue(t *testing.T) {
-	t.Parallel()
-	s := start(t, perIP())
-	c := dial(t, s.addr)
-	defer c.Close()
-	io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\nConnection: close\r\n\r\n")
-	br := bufio.NewReader(c)
-	resp, err := http.ReadResponse(br, nil)
-	if err != nil || resp.StatusCode != 100 {
-		t.Fatalf("%v %v", resp, err)
-	}
-	io.WriteString(c, "ok")
-	if resp, err = http.ReadResponse(br, nil); err != nil || resp.StatusCode != 200 {
-		t.Fatalf("%v %v", resp, err)
-	}
-}
-
 func TestPipelinedRequestsAreEachDecided(t *testing.T) {
 	t.Parallel()
 	s := start(t, perIP())
@@ -183,7 +162,7 @@ func TestNothingIsReadBehindABadRequest(t *testing.T) {
 // The whole budget counts, not the time since the last byte.
 func TestSlowClientIsClosedAtTheReadTimeout(t *testing.T) {
 	t.Parallel()
-	s := start(t, perIP(), func(c *Config) { c.ReadTimeout = 300 * time.Millisecond })
+	s := start(t, perIP(), func(c *Config) { c.HeaderTimeout = 300 * time.Millisecond })
 	c := dial(t, s.addr)
 	defer c.Close()
 	go func() {

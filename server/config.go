@@ -58,6 +58,10 @@ type Config struct {
 	// Logger receives all logs. nil means slog.Default().
 	Logger *slog.Logger
 
+	// LostLogs is how many lines the Logger could not write, for /metrics. It is
+	// called by scrapes, concurrently. nil: none are counted.
+	LostLogs func() uint64
+
 	// DenialLogs is the number of denials logged per second, all rules
 	// together; the rest is counted. 0 means 10, negative none.
 	DenialLogs int
@@ -65,12 +69,12 @@ type Config struct {
 	// Version is shown in /v1/info and metrics. Empty means "unknown".
 	Version string
 
-	// ReadTimeout is the time a client has to send a request, header and body
-	// together. 0 means 5 s. This and the next two end up to a quarter later. Lower sheds slow clients sooner; too low drops
-	// clients on bad lines.
-	ReadTimeout time.Duration
-	// WriteTimeout is the time to decide and to hand over a response. 0 means
-	// 5 s.
+	// HeaderTimeout is the time a client has to send the head of a request, and
+	// again for a body. 0 means 5 s. This and the next two end up to a quarter
+	// later. Lower sheds slow clients sooner; too low drops clients on bad lines.
+	HeaderTimeout time.Duration
+	// WriteTimeout is how long a response may make no progress; the time to
+	// decide counts. 0 means 10 s.
 	WriteTimeout time.Duration
 	// IdleTimeout is how long a connection may wait for its next request. 0
 	// means 60 s. Keep it above the keep-alive time of the proxy in front,
@@ -78,15 +82,21 @@ type Config struct {
 	IdleTimeout time.Duration
 
 	// MaxHeaderBytes bounds request line and headers; above it the answer is
-	// 431. 0 means 8 KiB. It is also the read buffer of each connection.
+	// 431. 0 means 32 KiB. A connection holds a buffer of 4 KiB; only while a
+	// longer head arrives and is answered it holds one of this size too.
 	MaxHeaderBytes int
-	// MaxBodyBytes bounds the body, which nobody needs; above it the answer is
-	// 413. 0 means 64 KiB. /v1/decide takes 1 MiB.
+	// MaxBodyBytes is how much of a body is read, and dropped, to keep the
+	// connection. A request with a longer one is decided all the same, and its
+	// connection ends. 0 means 64 KiB. /v1/decide takes 1 MiB.
 	MaxBodyBytes int
-	// MaxConnections bounds the connections of each listener; above it they
-	// are answered 503 and closed. 0 means 16384. A connection costs about
-	// [ConnectionBytes], so the default costs 320 MiB when it is reached.
+	// MaxConnections bounds the connections of all listeners together. Where
+	// there are too many, those go that were denied, then those idle longest;
+	// see [Server]. 0 means 16384. New lowers it to what the limit on open files
+	// has room for. A connection costs about [ConnectionBytes].
 	MaxConnections int
+	// MaxPerClient bounds those of one IPv4 address or IPv6 /64, trusted proxies
+	// excepted. Above it the longest idle one of that client goes. 0 means 1024.
+	MaxPerClient int
 
 	// DrainDelay is the time between /readyz turning 503 and the listeners
 	// closing: what a load balancer needs to notice. 0 means none.
@@ -105,13 +115,15 @@ type Listener struct {
 }
 
 const (
-	defaultReadTimeout    = 5 * time.Second
-	defaultWriteTimeout   = 5 * time.Second
+	defaultHeaderTimeout  = 5 * time.Second
+	defaultWriteTimeout   = 10 * time.Second
 	defaultIdleTimeout    = time.Minute
 	defaultDrainTimeout   = 10 * time.Second
-	defaultMaxHeaderBytes = 8 << 10
+	defaultMaxHeaderBytes = 32 << 10
+	minHeaderBytes        = 512
 	defaultMaxBodyBytes   = 64 << 10
 	defaultMaxConnections = 16384
+	defaultMaxPerClient   = 1024
 	defaultDenialLogs     = 10
 	defaultDenyStatus     = 429
 
@@ -152,16 +164,20 @@ func (c Config) withDefaults() (Config, error) {
 	c.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, defaultMaxHeaderBytes)
 	c.MaxBodyBytes = cmp.Or(c.MaxBodyBytes, defaultMaxBodyBytes)
 	c.MaxConnections = cmp.Or(c.MaxConnections, defaultMaxConnections)
-	c.ReadTimeout = cmp.Or(c.ReadTimeout, defaultReadTimeout)
+	c.MaxPerClient = cmp.Or(c.MaxPerClient, defaultMaxPerClient)
+	c.HeaderTimeout = cmp.Or(c.HeaderTimeout, defaultHeaderTimeout)
 	c.WriteTimeout = cmp.Or(c.WriteTimeout, defaultWriteTimeout)
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, defaultIdleTimeout)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, defaultDrainTimeout)
-	if c.MaxHeaderBytes < 0 || c.MaxBodyBytes < 0 || c.MaxConnections < 0 {
-		add("MaxHeaderBytes %d, MaxBodyBytes %d, MaxConnections %d: want 0 or more", c.MaxHeaderBytes, c.MaxBodyBytes, c.MaxConnections)
+	if min(c.MaxBodyBytes, c.MaxConnections, c.MaxPerClient) < 0 {
+		add("MaxBodyBytes %d, MaxConnections %d, MaxPerClient %d: want 0 for the default, or more", c.MaxBodyBytes, c.MaxConnections, c.MaxPerClient)
+	}
+	if c.MaxHeaderBytes < minHeaderBytes {
+		add("MaxHeaderBytes %d: want 0 for the default, or at least %d", c.MaxHeaderBytes, minHeaderBytes)
 	}
 	// An unlimited timeout would let a slow client hold its connection for
 	// ever, so there is none.
-	if min(c.ReadTimeout, c.WriteTimeout, c.IdleTimeout, c.DrainDelay, c.DrainTimeout) < 0 {
+	if min(c.HeaderTimeout, c.WriteTimeout, c.IdleTimeout, c.DrainDelay, c.DrainTimeout) < 0 {
 		add("a timeout is negative: want 0 for the default, or more")
 	}
 	return c, errors.Join(errs...)

@@ -19,6 +19,7 @@ type ended struct {
 }
 
 func (e *ended) RemoteAddr() net.Addr              { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1} }
+func (e *ended) Close() error                      { return nil }
 func (e *ended) SetReadDeadline(t time.Time) error { e.read++; return nil }
 func (e *ended) SetDeadline(t time.Time) error     { e.both++; return nil }
 
@@ -37,10 +38,13 @@ func TestPhasesEnd(t *testing.T) {
 		{"idle", func(c *conns, cn *conn) { c.note(cn, fasthttp.StateIdle) }, 9 * 4, (9 + 3) * 4},
 	} {
 		var c conns
-		c.init(2*second, 3*second, 9*second) // a turn is 250 ms
+		c.init(limits{head: 2 * second, write: 3 * second, idle: 9 * second, max: 10, perClient: 10}) // a turn is 250 ms
 		nc := new(ended)
-		cn := c.wrap(nc).(*conn)
-		c.note(cn, fasthttp.StateNew)
+		cn := c.wrap(nc)
+		if !c.admit(cn) {
+			t.Fatal("refused")
+		}
+		cn.unborn = false
 		for range 5 {
 			c.round()
 		}
@@ -56,7 +60,7 @@ func TestPhasesEnd(t *testing.T) {
 				t.Errorf("%s, after %d turns: both deadlines set: %v, want %v", tc.name, elapsed, got, want)
 			}
 		}
-		c.note(cn, fasthttp.StateClosed)
+		c.remove(cn)
 		if c.count() != 0 {
 			t.Errorf("%s: a closed connection is still watched", tc.name)
 		}
@@ -68,10 +72,10 @@ func TestPhasesEnd(t *testing.T) {
 func TestPhaseOfThisVeryTurn(t *testing.T) {
 	t.Parallel()
 	var c conns
-	c.init(time.Second, time.Second, time.Second)
+	c.init(limits{head: time.Second, write: time.Second, idle: time.Second, max: 10, perClient: 10})
 	nc := new(ended)
-	cn := c.wrap(nc).(*conn)
-	c.note(cn, fasthttp.StateNew)
+	cn := c.wrap(nc)
+	c.admit(cn)
 	for range 1000 {
 		c.turn.Add(1)
 		cn.enter(reading) // of the turn that round is about to begin
@@ -87,17 +91,17 @@ func TestPhaseOfThisVeryTurn(t *testing.T) {
 func TestPhasesAreRaceFree(t *testing.T) {
 	t.Parallel()
 	var c conns
-	c.init(time.Hour, time.Hour, time.Hour)
+	c.init(limits{head: time.Hour, write: time.Hour, idle: time.Hour, max: 10, perClient: 10})
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
 			for range 200 {
 				nc := new(ended)
-				cn := c.wrap(nc).(*conn)
-				c.note(cn, fasthttp.StateNew)
+				cn := c.wrap(nc)
+				c.admit(cn)
 				cn.enter(writing)
 				c.note(cn, fasthttp.StateIdle)
-				c.note(cn, fasthttp.StateClosed)
+				c.remove(cn)
 				if nc.read+nc.both != 0 {
 					t.Error("ended before its time")
 				}
@@ -132,13 +136,13 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 	if _, err := br.ReadByte(); err != io.EOF {
 		t.Errorf("want the end of the connection, got %v", err)
 	}
-	eventually(t, func() bool { return s.traffic[0].conns.count() == 0 })
+	eventually(t, func() bool { return s.conns.count() == 0 })
 }
 
 // Who sends requests and reads no answer is cut off.
 func TestClientThatDoesNotReadIsCut(t *testing.T) {
 	t.Parallel()
-	s := start(t, perIP(), func(c *Config) { c.WriteTimeout, c.ReadTimeout = 200*time.Millisecond, time.Hour })
+	s := start(t, perIP(), func(c *Config) { c.WriteTimeout, c.HeaderTimeout = 200*time.Millisecond, time.Hour })
 	c := dial(t, s.addr)
 	defer c.Close()
 	many := make([]byte, 0, 1<<20)
@@ -151,5 +155,5 @@ func TestClientThatDoesNotReadIsCut(t *testing.T) {
 			break // reset by the server, or the deadline of this test
 		}
 	}
-	eventually(t, func() bool { return s.traffic[0].conns.count() == 0 })
+	eventually(t, func() bool { return s.conns.count() == 0 })
 }

@@ -130,6 +130,11 @@ func (q *question) answer(ctx context.Context) decideResult {
 
 // decideAPI serves the batch on a traffic listener.
 func (t *traffic) decideAPI(ctx *fasthttp.RequestCtx) {
+	content, bad := t.wholeBody(ctx, maxDecideBytes)
+	if bad != nil {
+		bad.refuse(ctx)
+		return
+	}
 	h := &ctx.Request.Header
 	g := guard{
 		method: string(h.Method()), contentType: string(h.ContentType()), hasBody: true,
@@ -139,7 +144,7 @@ func (t *traffic) decideAPI(ctx *fasthttp.RequestCtx) {
 	var reply []byte
 	if err == nil {
 		status = http.StatusBadRequest
-		reply, err = t.decideJSON(context.Background(), ctx.PostBody())
+		reply, err = t.decideJSON(context.Background(), content)
 	}
 	ctx.Response.Header.Set(denial.CacheControl, denial.NoStore)
 	if err != nil {

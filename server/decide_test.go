@@ -138,7 +138,7 @@ func TestDecideRefusesBadBatches(t *testing.T) {
 
 func TestDecideBounds(t *testing.T) {
 	t.Parallel()
-	s := start(t, decideSettings(), func(c *Config) { c.DecideAPI, c.ReadTimeout = true, time.Minute })
+	s := start(t, decideSettings(), func(c *Config) { c.DecideAPI, c.HeaderTimeout = true, time.Minute })
 	pad := strings.Repeat(" ", 500<<10) // above MaxBodyBytes
 	items := strings.Repeat(`{"rule":"shadow","key":["192.0.2.7"]},`, maxDecideBatch)
 	for _, addr := range []string{s.addr, s.admin} {
@@ -146,7 +146,7 @@ func TestDecideBounds(t *testing.T) {
 			t.Errorf("%d: %.200s", status, body)
 		}
 	}
-	if status := tooLong(t, s.addr, 0); status != 413 {
+	if status := tooLong(t, s.addr, 1); status != 413 {
 		t.Errorf("traffic got %d, want 413", status)
 	}
 	if status := tooLong(t, s.admin, maxDecideBytes+1); status != 413 {
@@ -160,8 +160,8 @@ func TestDecideBounds(t *testing.T) {
 	}
 }
 
-// tooLong announces a body above the limit. fasthttp goes by that, net/http
-// reads on to see.
+// tooLong announces a body above the limit. Traffic listeners go by that once
+// the first byte is there, net/http reads on to see.
 func tooLong(t *testing.T, addr string, bytes int) int {
 	t.Helper()
 	all := raw(t, addr, fmt.Sprintf("POST /v1/decide HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s",

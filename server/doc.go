@@ -20,9 +20,11 @@
 //
 //   - Counters are striped by the job of a request, which comes from a pool
 //     (counter.go); whoever scrapes adds them up.
-//   - A connection holds its client's address and since when it is reading,
-//     writing or idle. One goroutine for each listener ends what takes too long
-//     (conns.go).
+//   - A connection belongs to the goroutine that serves it (conn.go, serve.go). It
+//     notes what it is about and since when. One registry for all listeners
+//     ends what takes too long, and who has to make room (conns.go, evict.go).
+//   - A head that does not fit the 4 KiB of fasthttp's buffer goes to a second
+//     fasthttp server with a larger one, for one request (large.go).
 //   - One goroutine, started by [Server.Serve], ticks once a second: it lets the
 //     limiter do its work that is due, refills the log budgets, and logs changes
 //     of state (watch.go).
@@ -32,12 +34,12 @@
 // # Stopping
 //
 // When the context of Serve ends: /readyz answers 503 and every response closes
-// its connection; after DrainDelay the listeners close; requests in flight
-// finish; what is still open at DrainTimeout is cut (drain.go).
+// its connection; after DrainDelay the listeners close, once their queues are
+// empty; idle connections end after a last look at what has arrived; requests in
+// flight finish; what is still open at DrainTimeout is cut (drain.go).
 //
 // # What it does not do
 //
-// No TLS and no HTTP/2: put it behind the proxy that does both. There is one
-// read timeout for header and body, so a slow client is closed at ReadTimeout,
-// not sooner.
+// No TLS and no HTTP/2: put it behind the proxy that does both. A body is read
+// and dropped: no decision needs one (body.go).
 package server

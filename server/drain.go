@@ -16,9 +16,8 @@ const cutGrace = time.Second
 // Serve serves until ctx ends, then drains: /readyz turns 503, the listeners
 // close after DrainDelay, requests in flight finish within DrainTimeout. It
 // returns nil after a clean drain, else an error that tells how many connections
-// had to be cut or which listener failed. It leaves no goroutine behind but for
-// fasthttp's own: one that ends within a second, and one that keeps the Date
-// header. Serve calls Listen if the caller did not.
+// had to be cut or which listener failed. It leaves no goroutine behind but the
+// one with which fasthttp keeps the Date header. Serve calls Listen if the caller did not.
 func (s *Server) Serve(ctx context.Context) error {
 	if s.Addrs() == nil {
 		if err := s.Listen(); err != nil {
@@ -29,9 +28,14 @@ func (s *Server) Serve(ctx context.Context) error {
 	var all sync.WaitGroup
 	failed := make(chan error, len(s.traffic)+1)
 	for _, t := range s.traffic {
-		all.Go(func() { failed <- t.http.Serve(t.ln) })
-		all.Go(func() { t.conns.watch(watching) })
+		all.Go(func() {
+			defer close(t.accepted)
+			if err := t.accept(); err != nil {
+				failed <- err
+			}
+		})
 	}
+	all.Go(func() { s.conns.watch(watching) })
 	if s.admin != nil {
 		all.Go(func() { failed <- s.admin.Serve(s.adminLn) })
 	}
@@ -51,49 +55,58 @@ func (s *Server) Serve(ctx context.Context) error {
 	return errors.Join(broken, err)
 }
 
+// drain ends all connections so that no request is lost that has reached one of
+// them: every answer is the last one, no connection is cut while its client may
+// be about to send, and who is still idle then is asked once more whether
+// something has arrived; see [conn.receive].
 func (s *Server) drain() error {
 	s.state.Store(stateDraining)
-	for _, t := range s.traffic {
-		t.draining.Store(true)
-	}
 	s.log.Info("draining", slog.Duration("delay", s.config.DrainDelay), slog.Duration("timeout", s.config.DrainTimeout))
-	time.Sleep(s.config.DrainDelay)
+	s.conns.lastAnswers()
+	time.Sleep(max(0, s.config.DrainDelay-drainQuiet))
+	s.conns.dismissQuiet(false)
+	noted := time.Now()
+	time.Sleep(min(s.config.DrainDelay, drainQuiet))
 
-	ctx, cancel := context.WithTimeout(context.Background(), s.config.DrainTimeout)
-	defer cancel()
-	var all sync.WaitGroup
-	cut := make([]int, len(s.traffic))
-	for i, t := range s.traffic {
-		all.Go(func() { cut[i] = t.shutdown(ctx) })
+	end := time.Now().Add(s.config.DrainTimeout)
+	s.stopAccepting()
+	for !s.conns.emptyWithin(min(time.Until(noted.Add(drainQuiet)), time.Until(end))) && time.Until(end) > 0 {
+		s.conns.dismissQuiet(false)
+		noted = time.Now()
 	}
-	all.Wait()
+	cut := 0
+	if s.conns.dismissQuiet(true) > 0 && !s.conns.emptyWithin(cutGrace) {
+		cut = s.conns.cut()
+		s.conns.emptyWithin(cutGrace)
+	}
 	if s.admin != nil {
 		s.shutdownAdmin()
 	}
-	total := 0
-	for _, n := range cut {
-		total += n
-	}
-	if total > 0 {
-		return fmt.Errorf("fastlimit/server: %d connections were cut after a drain of %v: a longer DrainTimeout gives them time", total, s.config.DrainTimeout)
+	if cut > 0 {
+		return fmt.Errorf("fastlimit/server: %d connections were cut after a drain of %v: a longer drain.timeout gives them time", cut, s.config.DrainTimeout)
 	}
 	s.log.Info("drained")
 	return nil
 }
 
-// shutdown stops one listener and returns the number of connections that had to
-// be cut.
-func (t *traffic) shutdown(ctx context.Context) (cut int) {
-	// fasthttp closes only listeners that its Serve has seen already.
-	t.ln.Close()
-	if t.http.ShutdownWithContext(ctx) == nil {
-		return 0
+// drainQuiet is how long a connection must have been idle for the drain to end
+// it: a client that has just got an answer, or has just connected, is about to
+// send.
+const drainQuiet = 500 * time.Millisecond
+
+// stopAccepting closes the listeners once their queues are empty.
+func (s *Server) stopAccepting() {
+	late := time.Now().Add(settleMost)
+	for _, t := range s.traffic {
+		t.ln.settle()
 	}
-	cut = t.conns.cut()
-	ctx, cancel := context.WithTimeout(context.Background(), cutGrace)
-	defer cancel()
-	_ = t.http.ShutdownWithContext(ctx)
-	return cut
+	for _, t := range s.traffic {
+		select {
+		case <-t.accepted:
+		case <-time.After(time.Until(late)):
+		}
+		t.ln.Close()
+	}
 }
 
 func (s *Server) shutdownAdmin() {

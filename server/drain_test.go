@@ -69,17 +69,17 @@ func TestDrainIsBounded(t *testing.T) {
 	t.Parallel()
 	s := start(t, perIP(), func(c *Config) {
 		c.DrainTimeout = 200 * time.Millisecond
-		c.ReadTimeout = time.Hour
+		c.HeaderTimeout = time.Hour
 	})
 	c := dial(t, s.addr)
 	defer c.Close()
 	io.WriteString(c, "GET / HTTP/1.1\r\nHo")
-	eventually(t, func() bool { return s.traffic[0].conns.count() == 1 })
+	eventually(t, func() bool { return s.conns.count() == 1 })
 	err := s.stop()
 	if err == nil || !strings.Contains(err.Error(), "1 connections were cut") {
 		t.Errorf("got %v", err)
 	}
-	eventually(t, func() bool { return s.traffic[0].conns.count() == 0 })
+	eventually(t, func() bool { return s.conns.count() == 0 })
 }
 
 func TestServeWithACancelledContextReturns(t *testing.T) {

@@ -88,5 +88,5 @@ func (k *fault) refuse(ctx *fasthttp.RequestCtx) {
 	ctx.SetStatusCode(k.status)
 	ctx.Response.Header.SetContentType(denial.ProblemMediaType)
 	ctx.Response.SetBodyRaw(k.body)
-	ctx.SetConnectionClose()
+	leaveUnread(ctx)
 }

@@ -3,9 +3,7 @@ package server
 import (
 	"context"
 	"log/slog"
-	"net"
 	"runtime/debug"
-	"sync/atomic"
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/policy"
@@ -20,22 +18,29 @@ import (
 type traffic struct {
 	engine   policy.Engine // a copy
 	identity identity
-	batches  bool // POST /v1/decide is served
-	draining atomic.Bool
+	batches  bool    // POST /v1/decide is served
 	pages    []*page // by index of their rule
-	conns    conns
+	conns    *conns  // of all listeners
 
 	*Server
-	listener Listener
-	ln       net.Listener // nil until Listen
-	http     *fasthttp.Server
-	counts   outcomes
+	listener    Listener
+	ln          *retryListener   // nil until Listen
+	http, large *fasthttp.Server // for heads up to smallHead, and for longer ones
+	counts      outcomes
+	accepted    chan struct{} // closed when no more connections are accepted
 }
 
 // handle answers one request. It does not allocate.
 func (t *traffic) handle(ctx *fasthttp.RequestCtx) {
+	// fasthttp has read the clock right before it called the handler.
+	t.answer(ctx, ctx.Time())
+}
+
+// answer answers a request for which the clock was read at the given time.
+func (t *traffic) answer(ctx *fasthttp.RequestCtx, read time.Time) {
 	defer t.rescue(ctx)
-	if c, ok := ctx.Conn().(*conn); ok {
+	c, ok := ctx.Conn().(*conn)
+	if ok {
 		c.enter(writing)
 	}
 	header := &ctx.Request.Header
@@ -48,15 +53,25 @@ func (t *traffic) handle(ctx *fasthttp.RequestCtx) {
 	case t.batches && string(header.RequestURI()) == decidePath:
 		t.decideAPI(ctx)
 	default:
-		t.decide(ctx, f.forwarded)
+		if bad := t.discard(ctx); bad != nil {
+			bad.refuse(ctx)
+			break
+		}
+		if ctx.Request.IsBodyStream() {
+			read = time.Now() // reading it may have taken long
+		}
+		if t.decide(ctx, f.forwarded, read) && ok {
+			t.conns.denied(ctx, c)
+		}
 	}
-	if t.draining.Load() {
+	if ok && c.leave.Load() {
 		ctx.SetConnectionClose()
 	}
 }
 
-// decide judges the request and answers with the verdict.
-func (t *traffic) decide(ctx *fasthttp.RequestCtx, forwarded bool) {
+// decide judges the request and answers with the verdict. It reports whether the
+// request was denied.
+func (t *traffic) decide(ctx *fasthttp.RequestCtx, forwarded bool, read time.Time) (denied bool) {
 	j := jobs.Get().(*job)
 	bad, warn := t.identity.read(j, ctx, forwarded, t.faults)
 	if warn {
@@ -65,10 +80,8 @@ func (t *traffic) decide(ctx *fasthttp.RequestCtx, forwarded bool) {
 	if bad != nil {
 		bad.refuse(ctx)
 		j.release()
-		return
+		return false
 	}
-	// fasthttp has read the clock right before it called the handler.
-	read := ctx.Time()
 	if read.IsZero() { // it was called by somebody else
 		read = time.Now()
 	}
@@ -90,6 +103,7 @@ func (t *traffic) decide(ctx *fasthttp.RequestCtx, forwarded bool) {
 		}
 	}
 	j.release()
+	return !v.Decision.Allowed
 }
 
 // rescue keeps a panic in one request from ending the process, which fasthttp
@@ -108,6 +122,9 @@ func (t *traffic) rescue(ctx *fasthttp.RequestCtx) {
 
 // parseError answers what fasthttp could not parse.
 func (t *traffic) parseError(ctx *fasthttp.RequestCtx, err error) {
+	if c, ok := ctx.Conn().(*conn); ok && (c.tooLong(err) || c.closed) {
+		return // the larger reader answers, or nobody can
+	}
 	ctx.Response.Reset()
 	t.faults.of(err).refuse(ctx)
 }

@@ -17,6 +17,8 @@ type serverInfo struct {
 	DecideAPI     bool           `json:"decide_api"`
 	Memory        memoryInfo     `json:"memory"`
 	Redis         *redisInfo     `json:"redis,omitempty"`
+	Connections   connsInfo      `json:"connections"`
+	Drain         drainInfo      `json:"drain"`
 	Cluster       *clusterInfo   `json:"cluster,omitempty"`
 	Rules         []ruleInfo     `json:"rules"`
 }
@@ -24,6 +26,23 @@ type serverInfo struct {
 type listenerInfo struct {
 	Address    string `json:"address"`
 	DenyStatus int    `json:"deny_status"`
+}
+
+// connsInfo is the bounds on connections; max as the limit of open files allows
+// it.
+type connsInfo struct {
+	Max               int     `json:"max"`
+	MaxPerClient      int     `json:"max_per_client"`
+	HeaderBytes       int     `json:"header_bytes"`
+	HeaderTimeoutSecs float64 `json:"header_timeout_seconds"`
+	IdleTimeoutSecs   float64 `json:"idle_timeout_seconds"`
+	WriteTimeoutSecs  float64 `json:"write_timeout_seconds"`
+	Open              int     `json:"open"`
+}
+
+type drainInfo struct {
+	DelaySecs   float64 `json:"delay_seconds"`
+	TimeoutSecs float64 `json:"timeout_seconds"`
 }
 
 // clusterInfo is about this node and the others.
@@ -87,6 +106,12 @@ func (s *Server) describe() serverInfo {
 			Bytes: plan.Memory, FilterWindowSecs: plan.Window.Seconds(), FilterClients: plan.Clients,
 			Go: s.config.GoMemory,
 		},
+		Connections: connsInfo{
+			Max: s.config.MaxConnections, MaxPerClient: s.config.MaxPerClient, HeaderBytes: s.config.MaxHeaderBytes,
+			HeaderTimeoutSecs: s.config.HeaderTimeout.Seconds(), IdleTimeoutSecs: s.config.IdleTimeout.Seconds(),
+			WriteTimeoutSecs: s.config.WriteTimeout.Seconds(), Open: s.conns.count(),
+		},
+		Drain: drainInfo{DelaySecs: s.config.DrainDelay.Seconds(), TimeoutSecs: s.config.DrainTimeout.Seconds()},
 	}
 	for i, a := range s.Addrs() {
 		info.Listen = append(info.Listen, listenerInfo{Address: a.String(), DenyStatus: s.traffic[i].listener.DenyStatus})

@@ -1,10 +1,13 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -18,7 +21,11 @@ import (
 // two runs of 8 pairs; they vary by 15 %). The kernel would also spread
 // connections by hash, not by who is idle.
 func listen(setting, address string) (net.Listener, error) {
-	ln, err := net.Listen("tcp", address)
+	// Multipath TCP, which Go would offer, has a listening socket of its own
+	// kind, on which refuseNew has no effect.
+	var config net.ListenConfig
+	config.SetMultipathTCP(false)
+	ln, err := config.Listen(context.Background(), "tcp", address)
 	if err == nil {
 		return ln, nil
 	}
@@ -34,36 +41,67 @@ func listen(setting, address string) (net.Listener, error) {
 	return nil, fmt.Errorf("fastlimit/server: %s %s: %w; %s", setting, address, err, fix)
 }
 
-// steadyListener survives failures of Accept that pass: fasthttp would stop
-// serving for good when file descriptors run out, which is what a flood of
-// connections brings about.
-type steadyListener struct {
+// retryListener survives failures of Accept that pass: file descriptors run out
+// in a flood of connections. Accept is called by one goroutine.
+type retryListener struct {
 	net.Listener
 	failed func(error)
-	conns  *conns // of whose clients the connections are
 
-	once sync.Once
-	err  error
+	settling atomic.Bool // see settle
+	once     sync.Once
+	err      error
 }
 
 // Accept implements net.Listener.
-func (l *steadyListener) Accept() (net.Conn, error) {
+func (l *retryListener) Accept() (net.Conn, error) {
 	const least, most = 5 * time.Millisecond, time.Second
-	for wait := least; ; wait = min(2*wait, most) {
+	for wait, silent := least, 0; ; {
+		if l.settling.Load() {
+			l.wake(time.Now().Add(settleStep))
+		}
 		c, err := l.Listener.Accept()
 		switch {
 		case err == nil:
-			return l.conns.wrap(c), nil
+			return c, nil
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			// Once may be a deadline that was over before the queue was looked at.
+			if silent++; silent >= settleSteps {
+				return nil, err
+			}
+			continue
 		case !passing(err):
 			return nil, err
 		}
 		l.failed(err)
 		time.Sleep(wait)
+		wait = min(2*wait, most)
 	}
 }
 
-// Close implements net.Listener. fasthttp closes it again when it shuts down.
-func (l *steadyListener) Close() error {
+const (
+	settleStep  = 20 * time.Millisecond
+	settleSteps = 3
+	settleMost  = time.Second
+)
+
+// settle makes Accept return what is in its queue, and then fail: connections
+// that are in it when the listener is closed would be reset, after their clients
+// may have sent a request. From here on no new ones begin, where the system
+// allows that; their clients try again by themselves.
+func (l *retryListener) settle() {
+	_ = refuseNew(l.Listener) // else a client may come between the last Accept and Close
+	l.settling.Store(true)
+	l.wake(time.Now())
+}
+
+func (l *retryListener) wake(at time.Time) {
+	if d, ok := l.Listener.(interface{ SetDeadline(time.Time) error }); ok {
+		_ = d.SetDeadline(at) // of a listener that is open
+	}
+}
+
+// Close implements net.Listener. It may be called again.
+func (l *retryListener) Close() error {
 	l.once.Do(func() { l.err = l.Listener.Close() })
 	return l.err
 }

@@ -42,8 +42,10 @@ var (
 	descBad        = desc("bad_requests_total", "Requests refused before they were counted for a client.", "reason")
 	descUntrusted  = desc("untrusted_proxy_requests_total", "Requests that look as if a proxy that is not trusted had sent them.")
 	descConns      = desc("connections", "Open connections on the traffic listeners.")
-	descRejected   = desc("connections_rejected_total", "Connections above MaxConnections.")
+	descRejected   = desc("connections_rejected_total", "Connections refused because none could be ended in their place: of all, or of their client.", "reason")
+	descDismissed  = desc("connections_dismissed_total", "Connections ended before their time to make room: for others, for others of the same client, for other long heads, or after a denial.", "reason")
 	descAccept     = desc("accept_errors_total", "Failures to accept a connection, for want of file descriptors mostly.")
+	descLostLogs   = desc("log_lines_lost_total", "Log lines that could not be written: whoever reads the log went away.")
 	descBuild      = desc("build_info", "Constant 1.", "version", "goversion")
 )
 
@@ -51,7 +53,7 @@ var (
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descRequests, descDecisions, descFirstSeen, descSketchLoad, descTableLive, descEvictions, descForgiven,
-		descBad, descUntrusted, descConns, descRejected, descAccept, descBuild,
+		descBad, descUntrusted, descConns, descRejected, descDismissed, descAccept, descLostLogs, descBuild,
 	} {
 		ch <- d
 	}
@@ -94,12 +96,15 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	count(descUntrusted, c.untrusted())
 	count(descAccept, c.acceptErrors.Load())
-	open, rejected := 0, uint64(0)
-	for _, t := range c.traffic {
-		open += t.conns.count()
-		rejected += uint64(t.http.GetRejectedConnectionsCount())
+	if c.config.LostLogs != nil {
+		count(descLostLogs, c.config.LostLogs())
 	}
-	gauge(descConns, float64(open))
-	count(descRejected, rejected)
+	gauge(descConns, float64(c.conns.count()))
+	for why := range reasonCount {
+		if why < reasonLarge {
+			count(descRejected, c.conns.rejected[why].Load(), reasonNames[why])
+		}
+		count(descDismissed, c.conns.dismissed[why].Load(), reasonNames[why])
+	}
 	gauge(descBuild, 1, c.config.Version, runtime.Version())
 }

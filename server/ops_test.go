@@ -170,10 +170,9 @@ func TestAcceptSurvivesWantOfDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	failed := 0
-	l := &steadyListener{
+	l := &retryListener{
 		Listener: &failingListener{ln, []error{syscall.EMFILE, syscall.ENFILE, syscall.ECONNABORTED}},
 		failed:   func(error) { failed++ },
-		conns:    new(conns),
 	}
 	go func() {
 		if c, err := net.Dial("tcp", ln.Addr().String()); err == nil {
@@ -191,22 +190,6 @@ func TestAcceptSurvivesWantOfDescriptors(t *testing.T) {
 	}
 	if l.Close() != nil || l.Close() != nil {
 		t.Error("the second Close fails")
-	}
-}
-
-func TestConnectionsAboveTheBoundAreRefused(t *testing.T) {
-	t.Parallel()
-	s := start(t, perIP(), func(c *Config) { c.MaxConnections = 1 })
-	held := dial(t, s.addr)
-	defer held.Close()
-	held.Write([]byte("GET / HTTP/1.1\r\nHost: a\r\n\r\n"))
-	held.Read(make([]byte, 1))
-	all := raw(t, s.addr, "")
-	if len(all) != 1 || all[0].StatusCode != 503 {
-		t.Fatalf("%v", all)
-	}
-	if n := s.traffic[0].http.GetRejectedConnectionsCount(); n != 1 {
-		t.Errorf("counted %d", n)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/policy"
-	"github.com/valyala/fasthttp"
 )
 
 // Server serves decisions and an admin listener. Use it once: [New], Listen,
@@ -31,6 +30,7 @@ type Server struct {
 	denials, panics, parserLog, acceptLog sampler
 	parserLines, acceptErrors             atomic.Uint64 // all events, logged or not
 
+	conns   conns // of all traffic listeners
 	traffic []*traffic
 	admin   *http.Server // nil: none
 	adminLn net.Listener
@@ -54,6 +54,12 @@ func New(c Config) (*Server, error) {
 		config: c, log: c.Logger, limiter: c.Limiter, engine: c.Engine,
 		listed: newListedPage(), faults: newFaults(), started: time.Now(),
 	}
+	s.fitDescriptors(openFiles())
+	s.conns.init(limits{
+		head: c.HeaderTimeout, write: c.WriteTimeout, idle: c.IdleTimeout,
+		max: s.config.MaxConnections, perClient: c.MaxPerClient,
+		large: max(1, largeMemory/c.MaxHeaderBytes), exempt: c.Identity.Trusted,
+	})
 	for _, l := range c.Listeners {
 		s.traffic = append(s.traffic, s.newTraffic(l))
 	}
@@ -67,45 +73,14 @@ func (s *Server) newTraffic(l Listener) *traffic {
 	c := &s.config
 	t := &traffic{
 		Server: s, listener: l,
-		engine: *c.Engine, batches: c.DecideAPI,
+		engine: *c.Engine, batches: c.DecideAPI, conns: &s.conns, accepted: make(chan struct{}),
 	}
 	t.identity.init(c.Identity)
-	t.conns.init(c.ReadTimeout, c.WriteTimeout, c.IdleTimeout)
 	for i, r := range s.limiter.Rules() {
 		t.pages = append(t.pages, newPage(r.Config(), i, l.DenyStatus))
 	}
-	t.http = &fasthttp.Server{
-		Handler:            t.handle,
-		ErrorHandler:       t.parseError,
-		ConnState:          t.conns.note,
-		Logger:             parserLogger{s},
-		ReadBufferSize:     c.MaxHeaderBytes,
-		MaxRequestBodySize: c.MaxBodyBytes,
-		Concurrency:        c.MaxConnections,
-		TCPKeepalive:       true,
-		CloseOnShutdown:    true,
-
-		// The pool's cleaner notices that it was stopped only after this time;
-		// with the default of 10 s it would outlive Serve by as much.
-		MaxIdleWorkerDuration: time.Second,
-
-		// The Date header stays: an origin server with a clock should send one
-		// (RFC 9110 §6.6.1). fasthttp formats it once a second; it costs a
-		// copy of 37 bytes.
-		NoDefaultServerHeader: true,
-		NoDefaultContentType:  true,
-
-		SecureErrorLogMessage:        true, // no client bytes in the log
-		DisablePreParseMultipartForm: true, // no temporary files for a body nobody reads
-	}
-	if c.DecideAPI {
-		t.http.HeaderReceived = func(h *fasthttp.RequestHeader) (rc fasthttp.RequestConfig) {
-			if string(h.RequestURI()) == decidePath {
-				rc.MaxRequestBodySize = maxDecideBytes
-			}
-			return rc
-		}
-	}
+	t.http = t.newHTTP(min(smallHead, c.MaxHeaderBytes))
+	t.large = t.newHTTP(c.MaxHeaderBytes)
 	return t
 }
 
@@ -119,7 +94,7 @@ func (s *Server) Listen() error {
 			errs = append(errs, err)
 			continue
 		}
-		t.ln = &steadyListener{Listener: ln, failed: s.acceptFailed, conns: &t.conns}
+		t.ln = &retryListener{Listener: ln, failed: s.acceptFailed}
 	}
 	if s.admin != nil {
 		ln, err := listen("admin", s.config.Admin)

@@ -218,7 +218,7 @@ func TestHeadersAndCookiesAreKeys(t *testing.T) {
 
 func TestNewNamesEveryMistake(t *testing.T) {
 	t.Parallel()
-	_, err := New(Config{Listeners: []Listener{{Address: "x:1", DenyStatus: 200}, {}}, MaxBodyBytes: -1, ReadTimeout: -1})
+	_, err := New(Config{Listeners: []Listener{{Address: "x:1", DenyStatus: 200}, {}}, MaxBodyBytes: -1, HeaderTimeout: -1})
 	if err == nil {
 		t.Fatal("accepted")
 	}

@@ -32,6 +32,7 @@ func (s *Server) watch(ctx context.Context) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	watchers := make([]ruleWatch, 0)
+	crowd := crowdWatch{server: s}
 	for _, r := range s.limiter.Rules() {
 		watchers = append(watchers, ruleWatch{rule: r, log: s.log})
 	}
@@ -45,6 +46,7 @@ func (s *Server) watch(ctx context.Context) {
 				watchers[i].look(watchers[i].rule.Stats(), s.limiter.Now())
 			}
 			s.refill()
+			crowd.look(s.conns.crowded.Load(), s.limiter.Now())
 			if s.config.Tick != nil {
 				s.config.Tick()
 			}
@@ -104,6 +106,29 @@ func (w *ruleWatch) look(stats fastlimit.RuleStats, now time.Duration) {
 	}
 }
 
+// crowdWatch tells when connections run short, and when they have not for a
+// while: a flood may have them run short many times a second.
+type crowdWatch struct {
+	server   *Server
+	told     bool
+	lastSeen time.Duration
+}
+
+func (w *crowdWatch) look(crowded bool, now time.Duration) {
+	switch {
+	case crowded && !w.told:
+		w.told = true
+		w.server.log.Warn("connections are nearly full: denied and idle ones are ended; raise connections.max, or lower connections.idle_timeout",
+			slog.Int("open", w.server.conns.count()), slog.Int("max", w.server.config.MaxConnections))
+	case !crowded && w.told && now-w.lastSeen >= evictionQuiet:
+		w.told = false
+		w.server.log.Info("connections are no longer nearly full", slog.Int("open", w.server.conns.count()))
+	}
+	if crowded {
+		w.lastSeen = now
+	}
+}
+
 // logDenial logs the key as text, in which the policy has escaped whatever is
 // not printable.
 func (s *Server) logDenial(rule int, r *policy.Request, v *policy.Verdict) {
@@ -124,7 +149,7 @@ func (s *Server) warnProxy(peer netip.Addr) {
 func (s *Server) acceptFailed(err error) {
 	s.acceptErrors.Add(1)
 	if s.acceptLog.take() {
-		s.log.Error("connections cannot be accepted: raise the limit of open files, or lower MaxConnections",
+		s.log.Error("connections cannot be accepted: raise the limit of open files, or lower connections.max",
 			slog.String("error", err.Error()))
 	}
 }

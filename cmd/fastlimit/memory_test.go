@@ -21,7 +21,8 @@ func TestPlannedMemory(t *testing.T) {
 	const mib = 1 << 20
 	plan := &fastlimit.Plan{Memory: 128 * mib, Rules: []fastlimit.RulePlan{{HeavyHitters: 1024}, {HeavyHitters: 1024}}}
 	sc := &server.Config{Listeners: make([]server.Listener, 2), MaxConnections: 1000}
-	const conns, own = 2 * 1000 * server.ConnectionBytes, 2 * 1024 * ownSlot
+	const heads = 32 * mib
+	const conns, own = 1000*server.ConnectionBytes + heads, 2 * 1024 * ownSlot
 	for name, tt := range map[string]struct {
 		cfg  config.Config
 		want memoryUse
@@ -35,7 +36,7 @@ func TestPlannedMemory(t *testing.T) {
 		}
 	}
 	sc.MaxConnections = 0
-	if got := sc.ConnectionMemory(); got != 2*16384*server.ConnectionBytes {
+	if got := sc.ConnectionMemory(); got != 16384*server.ConnectionBytes+heads {
 		t.Errorf("%d bytes for the default of connections", got)
 	}
 	for _, tt := range []struct {
@@ -70,7 +71,7 @@ func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
 	file := writeFile(t, "a.yaml", "memory: 128MiB\nrules: [{name: r, key: ip, rate: 1/m, burst: 20}]\n")
 	const mib, none = 1 << 20, 1<<63 - 1
-	ours := server.GoMemory{LimitBytes: (128+32)*mib + 16384*server.ConnectionBytes*5/4, GCPercent: 20}
+	ours := server.GoMemory{LimitBytes: (128+32)*mib + (16384*server.ConnectionBytes+32*mib)*5/4, GCPercent: 20}
 	for _, tt := range []struct {
 		env  string
 		want server.GoMemory
@@ -87,7 +88,7 @@ func TestMemoryLimit(t *testing.T) {
 			cmd.Env = append(os.Environ(), tt.env)
 			p := start(t, cmd)
 			got := p.goInfo(t)
-			if off := got.LimitBytes - tt.want.LimitBytes; off > 4096 || off < -4096 || got.GCPercent != tt.want.GCPercent { // tables are whole lines
+			if off := got.LimitBytes - tt.want.LimitBytes; off > 1<<19 || off < -1<<19 || got.GCPercent != tt.want.GCPercent { // tables are whole sets
 				t.Errorf("%+v, want %+v", got, tt.want)
 			}
 			if goal := p.metric(t, "go_memstats_next_gc_bytes"); tt.env == "" && goal > 190*mib {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -20,12 +21,12 @@ import (
 type serveCmd struct {
 	limitFlags
 
-	Listen     string        `placeholder:"ADDR" help:"Address for traffic, host:port. Port 0 takes a free one."`
-	Admin      string        `placeholder:"ADDR" help:"Address for health, metrics and profiles. Keep it away from clients."`
-	Upstream   string        `placeholder:"URL" help:"Not supported by this version."`
-	Redis      string        `placeholder:"URL" help:"Exact tier that nodes share, for example redis://127.0.0.1:6379/0. Without: the buckets of this node."`
-	LogFormat  string        `enum:"text,json" default:"text" help:"Format of the log on stderr: text or json."`
-	DrainDelay time.Duration `placeholder:"5s" help:"Time between /readyz turning 503 and the listeners closing, for a load balancer to notice. Default: none."`
+	Listen     string         `placeholder:"ADDR" help:"Address for traffic, host:port. Port 0 takes a free one."`
+	Admin      string         `placeholder:"ADDR" help:"Address for health, metrics and profiles. Keep it away from clients."`
+	Upstream   string         `placeholder:"URL" help:"Not supported by this version."`
+	Redis      string         `placeholder:"URL" help:"Exact tier that nodes share, for example redis://127.0.0.1:6379/0. Without: the buckets of this node."`
+	LogFormat  string         `enum:"text,json" default:"text" help:"Format of the log on stderr: text or json."`
+	DrainDelay *time.Duration `placeholder:"5s" help:"Time between /readyz turning 503 and the listeners closing, for a load balancer to notice. Default: drain.delay of the file, 1s."`
 }
 
 // Run implements the command.
@@ -34,10 +35,14 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 	if err != nil {
 		return err
 	}
-	if c.DrainDelay < 0 {
-		return usageError{fmt.Errorf("--drain-delay %v: want 0 or more", c.DrainDelay)}
+	if c.DrainDelay != nil {
+		if *c.DrainDelay < 0 {
+			return usageError{fmt.Errorf("--drain-delay %v: want 0 or more", *c.DrainDelay)}
+		}
+		cfg.Drain.Delay = *c.DrainDelay
 	}
-	log := c.logger(sys)
+	sink := newLogSink(sys.stderr)
+	log := c.logger(sink)
 	lc := cfg.Limiter()
 	var store *redisstore.Store
 	if cfg.Redis != nil {
@@ -62,6 +67,7 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 	if err != nil {
 		return err
 	}
+	sc.LostLogs = sink.lost.Load
 	if store != nil {
 		addStore(&sc, store)
 	}
@@ -93,11 +99,11 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 	})
 }
 
-func (c *serveCmd) logger(sys *system) *slog.Logger {
+func (c *serveCmd) logger(w io.Writer) *slog.Logger {
 	if c.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(sys.stderr, nil))
+		return slog.New(slog.NewJSONHandler(w, nil))
 	}
-	return slog.New(slog.NewTextHandler(sys.stderr, nil))
+	return slog.New(slog.NewTextHandler(w, nil))
 }
 
 // serverConfig is what every server has.
@@ -113,9 +119,13 @@ func (c *serveCmd) serverConfig(cfg *config.Config, lim *fastlimit.Limiter, log 
 	sc = server.Config{
 		Admin: cfg.Admin, DecideAPI: cfg.DecideAPI,
 		Limiter: lim, Engine: engine, Identity: identity,
-		Logger:     log,
-		Version:    version().short(),
-		DrainDelay: c.DrainDelay,
+		Logger:         log,
+		Version:        version().short(),
+		MaxConnections: cfg.Connections.Max, MaxPerClient: cfg.Connections.MaxPerClient,
+		MaxHeaderBytes: cfg.Connections.HeaderBytes,
+		HeaderTimeout:  cfg.Connections.HeaderTimeout, IdleTimeout: cfg.Connections.IdleTimeout,
+		WriteTimeout: cfg.Connections.WriteTimeout,
+		DrainDelay:   cfg.Drain.Delay, DrainTimeout: cfg.Drain.Timeout,
 	}
 	for _, l := range cfg.Listeners {
 		sc.Listeners = append(sc.Listeners, server.Listener(l))

@@ -27,6 +27,11 @@ type Config struct {
 	// Memory is the size of the local tier in bytes.
 	Memory int64
 
+	// Connections bounds the connections of clients, Drain how they end when
+	// the server stops.
+	Connections Connections
+	Drain       Drain
+
 	// Redis is the exact tier that nodes share; nil: the buckets of this node
 	// are exact by themselves.
 	Redis *Redis
@@ -86,7 +91,11 @@ func defaults() *Config {
 		DenyStatus: DefaultDenyStatus,
 		Admin:      DefaultAdmin,
 		Memory:     fastlimit.DefaultMemory,
-		Policy:     policy.Settings{ClientIPHeader: DefaultHeader},
+
+		Connections: defaultConnections(),
+		Drain:       defaultDrain(),
+
+		Policy: policy.Settings{ClientIPHeader: DefaultHeader},
 	}
 }
 

@@ -39,6 +39,7 @@ func TestExampleFile(t *testing.T) {
 	lean := mustParse(t, "rules: [{name: per-ip, rate: 100/s}]")
 	if c.Listeners[0] != lean.Listeners[0] || c.Admin != lean.Admin || c.DenyStatus != lean.DenyStatus ||
 		c.Memory != lean.Memory || c.HeavyHitters != lean.HeavyHitters || c.DecideAPI != lean.DecideAPI ||
+		c.Connections != lean.Connections || c.Drain != lean.Drain ||
 		c.Policy.ClientIPHeader != lean.Policy.ClientIPHeader || c.Policy.OriginalRequest != lean.Policy.OriginalRequest {
 		t.Errorf("not the defaults: %+v", c)
 	}
@@ -47,14 +48,14 @@ func TestExampleFile(t *testing.T) {
 // settings returns every setting that is understood, as errors list them.
 func settings(t *testing.T) []string {
 	t.Helper()
-	_, err := Parse("f.yaml", []byte("x: 1\nlisten: [{x: 1}]\nredis: {x: 1}\ncluster: {x: 1}\nrules: [{x: 1, match: {x: 1}}]\n"), noEnv)
+	_, err := Parse("f.yaml", []byte("x: 1\nlisten: [{x: 1}]\nconnections: {x: 1}\ndrain: {x: 1}\nredis: {x: 1}\ncluster: {x: 1}\nrules: [{x: 1, match: {x: 1}}]\n"), noEnv)
 	var all []string
 	for line := range strings.Lines(err.Error()) {
 		if _, list, ok := strings.Cut(strings.TrimSpace(line), "valid here: "); ok {
 			all = append(all, strings.Split(list, ", ")...)
 		}
 	}
-	if len(all) != 14+2+10+12+3+13 {
+	if len(all) != 16+2+6+2+10+12+3+13 {
 		t.Fatalf("%d settings: %v", len(all), all)
 	}
 	return all

@@ -34,6 +34,8 @@ func (d *decoder) top(body ast.Node) {
 		{"original_request", d.originalRequest},
 		{"decide_api", func(n node) { d.cfg.DecideAPI, _ = d.boolean(n) }},
 		{"memory", set(&memory)},
+		{"connections", d.connections},
+		{"drain", d.drain},
 		{"heavy_hitters", set(&heavy)},
 		{"redis", set(&redis)},
 		{"cluster", set(&cluster)},

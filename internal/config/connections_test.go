@@ -1,0 +1,73 @@
+package config
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestConnections(t *testing.T) {
+	t.Parallel()
+	c := mustParse(t, rule)
+	if c.Connections != defaultConnections() || c.Drain != defaultDrain() {
+		t.Errorf("without settings: %+v %+v", c.Connections, c.Drain)
+	}
+	c = mustParse(t, `
+connections: {max: 1, max_per_client: 2, header_bytes: 1MiB, header_timeout: 100ms, idle_timeout: 1h, write_timeout: 1m30s}
+drain: {delay: 0s, timeout: 1h}
+`+rule)
+	if want := (Connections{1, 2, 1 << 20, 100 * time.Millisecond, time.Hour, 90 * time.Second}); c.Connections != want {
+		t.Errorf("got %+v, want %+v", c.Connections, want)
+	}
+	if want := (Drain{0, time.Hour}); c.Drain != want {
+		t.Errorf("got %+v, want %+v", c.Drain, want)
+	}
+	c = mustParse(t, "connections: {max_per_client: 7}\ndrain: {delay: 5s}\n"+rule)
+	want := defaultConnections()
+	want.MaxPerClient = 7
+	if c.Connections != want || c.Drain != (Drain{5 * time.Second, 10 * time.Second}) {
+		t.Errorf("what is not set is not the default: %+v %+v", c.Connections, c.Drain)
+	}
+}
+
+// Every mistake of both, with its place.
+func TestConnectionMistakes(t *testing.T) {
+	t.Parallel()
+	_, err := Parse("f.yaml", []byte(`connections:
+  max: 0
+  max_per_client: 16777217
+  header_bytes: 1023
+  header_timeout: 99ms
+  idle_timeout: 60
+  write_timeout: 2h
+  maxx: 3
+drain:
+  delay: -1s
+  timeout: 50ms
+`+rule), noEnv)
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	got := strings.Split(err.Error(), "\n")
+	for i, want := range []string{
+		"f.yaml:2:8: connections.max: 0 is too small; want at least 1",
+		"f.yaml:3:19: connections.max_per_client: 16777217 is out of range; want 1 to 16777216",
+		"f.yaml:4:17: connections.header_bytes: 1023 is out of range; want 1KiB to 1MiB",
+		"f.yaml:5:19: connections.header_timeout: 99ms is out of range; want 100ms to 1h0m0s",
+		`f.yaml:6:17: connections.idle_timeout: "60" is not a time; write for example 60s`,
+		"f.yaml:7:18: connections.write_timeout: 2h is out of range; want 100ms to 1h0m0s",
+		"f.yaml:8:3: connections.maxx: unknown setting; did you mean max? valid here: max, max_per_client, header_bytes, header_timeout, idle_timeout, write_timeout",
+		"f.yaml:10:10: drain.delay: -1s is out of range; want 0s to 1h0m0s",
+		"f.yaml:11:12: drain.timeout: 50ms is out of range; want 100ms to 1h0m0s",
+	} {
+		if i >= len(got) || got[i] != want {
+			t.Errorf("line %d: want %s\ngot all of:\n%v", i, want, err)
+			return
+		}
+	}
+	for _, text := range []string{"connections: 5", "connections: [1]", "connections:", "drain: 1s", "connections: {header_bytes: many}", "connections: {max: -1}", "connections: {header_timeout: forever}"} {
+		if _, err := Parse("f.yaml", []byte(text+"\n"+rule), noEnv); err == nil {
+			t.Errorf("%s: accepted", text)
+		}
+	}
+}

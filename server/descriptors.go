@@ -1,0 +1,27 @@
+package server
+
+import "log/slog"
+
+// spareFiles are kept free for all but the connections of clients: listeners,
+// the admin's connections, Redis, other nodes, logs, and connections that were
+// dismissed and have not ended yet.
+const spareFiles = 256
+
+// largeMemory bounds the buffers of the larger readers, all together.
+const largeMemory = 32 << 20
+
+// fitDescriptors lowers MaxConnections to what the limit on open files has room
+// for: without descriptors nobody can be accepted, not even to end another. 0
+// means no limit.
+func (s *Server) fitDescriptors(files int) {
+	if files == 0 {
+		return
+	}
+	room := max(files-spareFiles, files/2, 1)
+	if s.config.MaxConnections <= room {
+		return
+	}
+	s.log.Warn("connections.max is lowered: the limit of open files has no room for more; raise it (LimitNOFILE, ulimit -n)",
+		slog.Int("configured", s.config.MaxConnections), slog.Int("max", room), slog.Int("open_files", files))
+	s.config.MaxConnections = room
+}

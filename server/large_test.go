@@ -1,0 +1,185 @@
+package server
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// headOf is a request whose head has the given length.
+func headOf(length int, more string) string {
+	const frame = "GET /%s HTTP/1.1\r\nHost: a\r\n%sX: \r\n\r\n"
+	return fmt.Sprintf("GET /p HTTP/1.1\r\nHost: a\r\n%sX: %s\r\n\r\n", more, strings.Repeat("x", length-len(fmt.Sprintf(frame, "p", more))))
+}
+
+// A head is taken up to MaxHeaderBytes and not a byte more, however it is cut
+// into packets, and the connection goes on behind it.
+func TestHeadsUpToTheBound(t *testing.T) {
+	t.Parallel()
+	set := perIP()
+	set.Rules[0].Limit.Burst = 1 << 30
+	for _, bound := range []int{1 << 10, smallHead, 8 << 10, 32 << 10} {
+		s := start(t, set, func(c *Config) { c.MaxHeaderBytes = bound })
+		for _, length := range []int{100, smallHead - 1, smallHead, smallHead + 1, bound/2 + 100, bound - 1, bound, bound + 1, bound + 5000} {
+			for _, step := range []int{1 << 20, 4096, 1000} {
+				c := dial(t, s.addr)
+				br := bufio.NewReader(c)
+				want := 200
+				if length > bound {
+					want = 431
+				}
+				for range 2 { // the second on the same connection
+					text := headOf(length, "")
+					go func() {
+						for len(text) > 0 {
+							n := min(step, len(text))
+							if _, err := io.WriteString(c, text[:n]); err != nil {
+								return
+							}
+							text = text[n:]
+							time.Sleep(100 * time.Microsecond) // mostly a packet of its own
+						}
+					}()
+					resp, err := http.ReadResponse(br, nil)
+					if err != nil || resp.StatusCode != want {
+						t.Fatalf("bound %d, head of %d in steps of %d: %v %v, want %d", bound, length, step, resp, err, want)
+					}
+					if resp.Close != (want == 431) {
+						t.Errorf("bound %d, head of %d: close %v", bound, length, resp.Close)
+					}
+					if want == 431 {
+						break
+					}
+				}
+				c.Close()
+			}
+		}
+		eventually(t, func() bool { return s.conns.count() == 0 })
+		s.conns.mu.Lock()
+		if len(s.conns.large.members) != 0 {
+			t.Error("long heads are left")
+		}
+		s.conns.mu.Unlock()
+	}
+}
+
+// Long and short heads in one pipeline, with bodies, cut anywhere: every request
+// is answered once and in order, as its length is in the path of a denial list.
+func TestLongHeadsInAPipeline(t *testing.T) {
+	t.Parallel()
+	set := perIP()
+	set.Rules[0].Limit.Burst = 1 << 30
+	s := start(t, set)
+	for seed := range uint64(60) {
+		rnd := rand.New(rand.NewPCG(seed, 3))
+		var text strings.Builder
+		want := 0
+		for range 1 + rnd.IntN(12) {
+			switch rnd.IntN(4) {
+			case 0:
+				text.WriteString(headOf(5000+rnd.IntN(20_000), ""))
+			case 1:
+				n := rnd.IntN(6000)
+				text.WriteString(headOf(200, fmt.Sprintf("Content-Length: %d\r\n", n)) + strings.Repeat("b", n))
+			case 2:
+				text.WriteString(headOf(100, "Transfer-Encoding: chunked\r\n") + "5\r\nhello\r\n0\r\n\r\n")
+			default:
+				text.WriteString(headOf(100+rnd.IntN(3000), ""))
+			}
+			want++
+		}
+		text.WriteString(headOf(100, "Connection: close\r\n"))
+		want++
+		c := dial(t, s.addr)
+		rest := text.String()
+		go func() {
+			for len(rest) > 0 {
+				n := min(1+rnd.IntN(9000), len(rest))
+				if _, err := io.WriteString(c, rest[:n]); err != nil {
+					return
+				}
+				rest = rest[n:]
+			}
+		}()
+		br := bufio.NewReader(c)
+		got := 0
+		for {
+			resp, err := http.ReadResponse(br, nil)
+			if err != nil {
+				break
+			}
+			if resp.StatusCode != 200 {
+				t.Fatalf("seed %d: answer %d is %d", seed, got, resp.StatusCode)
+			}
+			got++
+		}
+		if got != want {
+			t.Fatalf("seed %d: %d answers, want %d", seed, got, want)
+		}
+		c.Close()
+	}
+	if n := s.requests(); n[outcomeDeny] != 0 || s.reason(t, "malformed") != 0 {
+		t.Errorf("%v", n)
+	}
+}
+
+// A long head with a body: decided once, and the connection ends, as its reader
+// may have taken bytes of the next request.
+func TestLongHeadWithABody(t *testing.T) {
+	t.Parallel()
+	s := start(t, perIP())
+	all := raw(t, s.addr, headOf(9000, "Content-Length: 5000\r\n")+strings.Repeat("b", 5000)+headOf(100, ""))
+	if len(all) != 1 || all[0].StatusCode != 200 || !all[0].Close {
+		t.Errorf("%v", all)
+	}
+	if n := s.requests(); n[outcomeAllow] != 1 {
+		t.Errorf("decided %v", n)
+	}
+}
+
+// A long head that stalls is told so in time, and no more of them are held than
+// there is memory for: the oldest goes.
+func TestStalledLongHeads(t *testing.T) {
+	t.Parallel()
+	s := start(t, perIP(), func(c *Config) { c.HeaderTimeout = 300 * time.Millisecond })
+	all := raw(t, s.addr, headOf(9000, "")[:6000])
+	if len(all) != 1 || all[0].StatusCode != 408 {
+		t.Errorf("%v", all)
+	}
+	s = start(t, perIP(), func(c *Config) { c.HeaderTimeout = time.Hour })
+	s.conns.limits.large = 2 // before any connection
+	held := func(n int) func() bool {
+		return func() bool {
+			s.conns.mu.Lock()
+			defer s.conns.mu.Unlock()
+			return len(s.conns.large.members) == n
+		}
+	}
+	first := dialFrom(t, "127.0.0.1", s.addr)
+	io.WriteString(first, headOf(9000, "")[:6000])
+	eventually(t, held(1))
+	s.conns.round()
+	second := dialFrom(t, "127.0.0.1", s.addr)
+	io.WriteString(second, headOf(9000, "")[:6000])
+	eventually(t, held(2))
+	third := dialFrom(t, "127.0.0.1", s.addr)
+	io.WriteString(third, headOf(9000, ""))
+	if resp, err := http.ReadResponse(bufio.NewReader(third), nil); err != nil || resp.StatusCode != 200 {
+		t.Errorf("the newcomer: %v %v", resp, err)
+	}
+	if resp, err := http.ReadResponse(bufio.NewReader(first), nil); err != nil || resp.StatusCode != 408 {
+		t.Errorf("the oldest: %v %v", resp, err)
+	}
+	io.WriteString(second, headOf(9000, "")[6000:])
+	if resp, err := http.ReadResponse(bufio.NewReader(second), nil); err != nil || resp.StatusCode != 200 {
+		t.Errorf("the other: %v %v", resp, err)
+	}
+	if n := s.conns.dismissed[reasonLarge].Load(); n != 1 {
+		t.Errorf("counted %d", n)
+	}
+}
