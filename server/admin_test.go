@@ -88,9 +88,11 @@ fastlimit_bad_requests_total{reason="host"} 0
 fastlimit_bad_requests_total{reason="malformed"} 0
 fastlimit_bad_requests_total{reason="panic"} 0
 fastlimit_bad_requests_total{reason="peer"} 0
+fastlimit_bad_requests_total{reason="repeated"} 0
 fastlimit_bad_requests_total{reason="target"} 0
 fastlimit_bad_requests_total{reason="timeout"} 0
 fastlimit_bad_requests_total{reason="truncated"} 0
+fastlimit_bad_requests_total{reason="unnamed"} 0
 fastlimit_bad_requests_total{reason="version"} 1
 # HELP fastlimit_decisions_total Decisions by rule and the stage that made them. The rule is empty at stage list.
 # TYPE fastlimit_decisions_total counter
@@ -124,7 +126,7 @@ fastlimit_requests_total{decision="deny"} 2
 	}
 	for _, name := range []string{
 		"fastlimit_first_seen_clients", "fastlimit_sketch_load", "fastlimit_table_live",
-		"fastlimit_untrusted_proxy_requests_total", "fastlimit_connections", "fastlimit_connections_rejected_total",
+		"fastlimit_untrusted_proxy_requests_total", "fastlimit_unnamed_requests_total", "fastlimit_connections", "fastlimit_connections_rejected_total",
 		"fastlimit_accept_errors_total", "fastlimit_build_info",
 	} {
 		if n, err := testutil.GatherAndCount(s.newRegistry(), name); n != 1 || err != nil {

@@ -21,12 +21,15 @@ const (
 	phases
 )
 
-// conn is a connection with what every request asks of it, on one cache line.
+// conn is a connection with what every request asks of it, on one cache line
+// and, of the gate, the next two.
 type conn struct {
 	net.Conn
 	addr  netip.Addr    // of the client
 	since atomic.Uint64 // phase<<32 | turn in which it began
 	conns *conns
+
+	framing // of the goroutine that serves it
 }
 
 // enter begins a phase.

@@ -2,17 +2,18 @@
 // HTTP/1 to reverse proxies, an admin listener for operators, and a fasthttp
 // middleware for those who embed the limiter.
 //
-//	                    ┌ framing ── identity ── policy ─► 200, or a denial
-//	traffic (fasthttp) ─┤
-//	                    └ POST /v1/decide (if enabled) ─┐
-//	admin   (net/http) ── health, metrics, info, pprof ─┴► limiter
+//	                            ┌ identity ── policy ─► 200, or a denial
+//	traffic ─► gate ─► fasthttp ┤
+//	                            └ POST /v1/decide (if enabled) ─┐
+//	admin   (net/http) ────────── health, metrics, info, pprof ─┴► limiter
 //
 // # One request
 //
 // A request on a traffic listener is a decision about itself, or about the
-// original request that headers of a trusted proxy name. What is not a plain
-// HTTP/1 request from a client with an address is refused before it can be
-// counted for anybody (framing.go, request.go). An admitted request gets an
+// original request that headers of a trusted proxy name. Every byte passes a
+// strict reader of HTTP/1 framing before fasthttp parses it (gate.go). What is
+// not a plain HTTP/1 request from a client with an address is refused before it
+// can be counted for anybody (framing.go, request.go). An admitted request gets an
 // empty 200; of a denial only a few digits are not rendered beforehand (page.go).
 // Neither allocates.
 //
@@ -20,8 +21,8 @@
 //
 //   - Counters are striped by the job of a request, which comes from a pool
 //     (counter.go); whoever scrapes adds them up.
-//   - A connection holds its client's address and since when it is reading,
-//     writing or idle. One goroutine for each listener ends what takes too long
+//   - A connection holds its client's address, the state of its gate, and since
+//     when it is reading, writing or idle. One goroutine for each listener ends what takes too long
 //     (conns.go).
 //   - One goroutine, started by [Server.Serve], ticks once a second: it lets the
 //     limiter do its work that is due, refills the log budgets, and logs changes

@@ -35,22 +35,27 @@ type traffic struct {
 // handle answers one request. It does not allocate.
 func (t *traffic) handle(ctx *fasthttp.RequestCtx) {
 	defer t.rescue(ctx)
+	var last, forwarded bool
+	var broken *violation
 	if c, ok := ctx.Conn().(*conn); ok {
 		c.enter(writing)
+		last, broken = c.begin()
+		forwarded = c.gate.forwarded
 	}
 	header := &ctx.Request.Header
-	f := inspect(header)
 	switch {
 	case !http1(header):
-		t.faults.version.refuse(ctx)
-	case f.ambiguous:
-		t.faults.framing.refuse(ctx)
+		t.refuse(ctx, &t.faults.version, nil)
+	case broken != nil:
+		t.refuse(ctx, t.faults.of(broken), broken)
+	case !validTarget(header.Method(), header.RequestURI()):
+		t.refuse(ctx, &t.faults.target, nil)
 	case t.batches && string(header.RequestURI()) == decidePath:
 		t.decideAPI(ctx)
 	default:
-		t.decide(ctx, f.forwarded)
+		t.decide(ctx, forwarded)
 	}
-	if t.draining.Load() {
+	if last || t.draining.Load() {
 		ctx.SetConnectionClose()
 	}
 }
@@ -59,11 +64,11 @@ func (t *traffic) handle(ctx *fasthttp.RequestCtx) {
 func (t *traffic) decide(ctx *fasthttp.RequestCtx, forwarded bool) {
 	j := jobs.Get().(*job)
 	bad, warn := t.identity.read(j, ctx, forwarded, t.faults)
-	if warn {
-		t.warnProxy(peerAddr(ctx))
+	if warn != warnNothing {
+		t.warnProxy(warn, peerAddr(ctx))
 	}
 	if bad != nil {
-		bad.refuse(ctx)
+		t.refuse(ctx, bad, nil)
 		j.release()
 		return
 	}
@@ -100,7 +105,7 @@ func (t *traffic) rescue(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	ctx.Response.Reset()
-	t.faults.internal.refuse(ctx)
+	t.refuse(ctx, &t.faults.internal, nil)
 	if t.panics.take() {
 		t.log.Error("panic in a request", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 	}
@@ -108,6 +113,17 @@ func (t *traffic) rescue(ctx *fasthttp.RequestCtx) {
 
 // parseError answers what fasthttp could not parse.
 func (t *traffic) parseError(ctx *fasthttp.RequestCtx, err error) {
+	if c, ok := ctx.Conn().(*conn); ok {
+		if v := c.violated(); v != nil {
+			err = v
+		}
+	}
 	ctx.Response.Reset()
-	t.faults.of(err).refuse(ctx)
+	t.refuse(ctx, t.faults.of(err), err)
+}
+
+// refuse answers with the fault, notes it for the log and closes the
+// connection.
+func (t *traffic) refuse(ctx *fasthttp.RequestCtx, f *fault, err error) {
+	f.refuse(ctx)
 }

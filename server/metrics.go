@@ -40,6 +40,7 @@ var (
 	descEvictions  = desc("exact_evictions_total", "Exact buckets given up before they had drained.")
 	descBad        = desc("bad_requests_total", "Requests refused before they were counted for a client.", "reason")
 	descUntrusted  = desc("untrusted_proxy_requests_total", "Requests that look as if a proxy that is not trusted had sent them.")
+	descUnnamed    = desc("unnamed_requests_total", "Requests of trusted proxies that named no client, or no original request.")
 	descConns      = desc("connections", "Open connections on the traffic listeners.")
 	descRejected   = desc("connections_rejected_total", "Connections above MaxConnections.")
 	descAccept     = desc("accept_errors_total", "Failures to accept a connection, for want of file descriptors mostly.")
@@ -50,7 +51,7 @@ var (
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descRequests, descDecisions, descFirstSeen, descSketchLoad, descTableLive, descEvictions,
-		descBad, descUntrusted, descConns, descRejected, descAccept, descBuild,
+		descBad, descUntrusted, descUnnamed, descConns, descRejected, descAccept, descBuild,
 	} {
 		ch <- d
 	}
@@ -91,6 +92,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		count(descBad, f.count.Load(), f.reason)
 	}
 	count(descUntrusted, c.untrusted())
+	count(descUnnamed, c.unnamed())
 	count(descAccept, c.acceptErrors.Load())
 	open, rejected := 0, uint64(0)
 	for _, t := range c.traffic {

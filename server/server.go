@@ -69,7 +69,7 @@ func (s *Server) newTraffic(l Listener) *traffic {
 		Server: s, listener: l,
 		engine: *c.Engine, batches: c.DecideAPI,
 	}
-	t.identity.init(c.Identity)
+	t.identity.init(c.Identity, c.Engine.Fields())
 	t.conns.init(c.ReadTimeout, c.WriteTimeout, c.IdleTimeout)
 	for i, r := range s.limiter.Rules() {
 		t.pages = append(t.pages, newPage(r.Config(), i, l.DenyStatus))
@@ -185,6 +185,15 @@ func (s *Server) requests() (sum [outcomeCount]uint64) {
 func (s *Server) untrusted() (sum uint64) {
 	for _, t := range s.traffic {
 		sum += t.identity.hint.Count()
+	}
+	return sum
+}
+
+// unnamed adds up the requests of trusted proxies that named no client or no
+// original request.
+func (s *Server) unnamed() (sum uint64) {
+	for _, t := range s.traffic {
+		sum += t.identity.unnamed.Count()
 	}
 	return sum
 }

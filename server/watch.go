@@ -115,9 +115,12 @@ func (s *Server) logDenial(rule int, r *policy.Request, v *policy.Verdict) {
 	)
 }
 
-func (s *Server) warnProxy(peer netip.Addr) {
-	s.log.Warn("everybody shares the address of a proxy that is not trusted: add it to trusted_proxies",
-		slog.String("peer", peer.String()))
+func (s *Server) warnProxy(w warning, peer netip.Addr) {
+	text := "everybody shares the address of a proxy that is not trusted: add it to trusted_proxies"
+	if w == warnUnnamed {
+		text = "a trusted proxy does not name the client, or not the original request: let it set the headers of client_ip_header and original_request; until then on_unnamed decides"
+	}
+	s.log.Warn(text, slog.String("peer", peer.String()))
 }
 
 // acceptFailed is called for an error of Accept that will pass.

@@ -54,7 +54,7 @@ func settings(t *testing.T) []string {
 			all = append(all, strings.Split(list, ", ")...)
 		}
 	}
-	if len(all) != 14+2+10+12+3+13 {
+	if len(all) != 15+2+10+12+3+13 {
 		t.Fatalf("%d settings: %v", len(all), all)
 	}
 	return all

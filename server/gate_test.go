@@ -1,0 +1,261 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// script is a connection that delivers a stream in pieces and keeps what is
+// answered.
+type script struct {
+	pieces [][]byte
+	out    bytes.Buffer
+}
+
+func (s *script) Read(p []byte) (int, error) {
+	if len(s.pieces) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, s.pieces[0])
+	if s.pieces[0] = s.pieces[0][n:]; len(s.pieces[0]) == 0 {
+		s.pieces = s.pieces[1:]
+	}
+	return n, nil
+}
+
+func (s *script) Write(p []byte) (int, error)      { return s.out.Write(p) }
+func (s *script) Close() error                     { return nil }
+func (s *script) LocalAddr() net.Addr              { return tcpPeer }
+func (s *script) RemoteAddr() net.Addr             { return tcpPeer }
+func (s *script) SetDeadline(time.Time) error      { return nil }
+func (s *script) SetReadDeadline(time.Time) error  { return nil }
+func (s *script) SetWriteDeadline(time.Time) error { return nil }
+
+var tcpPeer = &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1}
+
+// unlimited is a server whose rule admits everything and counts it exactly.
+func unlimited(t testing.TB) *Server {
+	set := perIP()
+	set.Rules[0].Limit.Burst = 1 << 40
+	s, err := New(newConfig(t, set))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// statuses serves the pieces and returns the status of each answer, and how
+// many requests were charged.
+func statuses(t testing.TB, s *Server, pieces ...[]byte) (all []int, charged uint64) {
+	t.Helper()
+	before := s.requests()
+	sc := &script{pieces: pieces}
+	tr := s.traffic[0]
+	_ = tr.http.ServeConn(tr.conns.wrap(sc)) // it fails for bad requests
+	all = statusesIn(sc.out.Bytes())
+	after := s.requests()
+	return all, after[outcomeAllow] - before[outcomeAllow] + after[outcomeDeny] - before[outcomeDeny]
+}
+
+// finalStatus finds answers; ReadResponse would have to know the methods, as an
+// answer to HEAD has no body. No body of ours looks like a status line.
+var finalStatus = regexp.MustCompile(`HTTP/1\.1 ([2-5]\d\d) `)
+
+func statusesIn(answers []byte) (all []int) {
+	for _, m := range finalStatus.FindAllSubmatch(answers, -1) {
+		n, _ := strconv.Atoi(string(m[1]))
+		all = append(all, n)
+	}
+	return all
+}
+
+func countOKs(all []int) (n int) {
+	for _, status := range all {
+		if status == http.StatusOK {
+			n++
+		}
+	}
+	return n
+}
+
+// pieces cuts a stream: whole, byte by byte, then at random.
+func cut(stream string, how int) [][]byte {
+	var all [][]byte
+	rng := rand.New(rand.NewPCG(uint64(how), 1))
+	for rest := []byte(stream); len(rest) > 0; {
+		n := len(rest)
+		switch {
+		case how == 1:
+			n = 1
+		case how > 1:
+			n = 1 + rng.IntN(min(len(rest), 40))
+		}
+		all = append(all, bytes.Clone(rest[:n]))
+		rest = rest[n:]
+	}
+	return all
+}
+
+// Every stream of the corpus is answered as RFC 9112 says, no matter how it is
+// cut into reads, and 200s are what was charged.
+func TestCorpus(t *testing.T) {
+	t.Parallel()
+	s := unlimited(t)
+	for _, it := range corpus() {
+		ways := 4
+		if len(it.stream) > 1<<20 {
+			ways = 1
+		}
+		for how := range ways {
+			all, charged := statuses(t, s, cut(it.stream, how)...)
+			oks := countOKs(all)
+			early := how > 0 && it.body && oks == it.oks+1
+			if oks != it.oks && !early {
+				t.Errorf("%s, cut %d: %.120q: %v, want %d times 200", it.name, how, it.stream, all, it.oks)
+			}
+			if uint64(oks) != charged {
+				t.Errorf("%s, cut %d: %.120q: %d times 200, and %d charged", it.name, how, it.stream, oks, charged)
+			}
+			for i, status := range all {
+				if status != 200 && i != len(all)-1 {
+					t.Errorf("%s, cut %d: %.120q: answered on after a refusal: %v", it.name, how, it.stream, all)
+				}
+			}
+			if n := strings.Count(it.stream, plainRequest); strings.HasSuffix(it.name, "next") && n > 0 && len(all) == 0 {
+				t.Errorf("%s, cut %d: %.120q: no answer", it.name, how, it.stream)
+			}
+		}
+		if want := reference(it.stream); it.oks > want {
+			t.Errorf("%s: %.120q: the reference reads %d requests, the table says %d", it.name, it.stream, want, it.oks)
+		}
+	}
+}
+
+// The same over real sockets.
+func TestCorpusOverSockets(t *testing.T) {
+	t.Parallel()
+	set := perIP()
+	set.Rules[0].Limit.Burst = 1 << 40
+	s := start(t, set)
+	total := 0
+	for _, it := range corpus() {
+		oks := countOKs(overSocket(t, s.addr, it.stream))
+		total += oks
+		if oks != it.oks && !(it.body && oks == it.oks+1) {
+			t.Errorf("%s: %.120q: %d times 200, want %d", it.name, it.stream, oks, it.oks)
+		}
+	}
+	if n := s.requests(); n[outcomeAllow] != uint64(total) || n[outcomeDeny] != 0 {
+		t.Errorf("%d times 200 and %v charged", total, n)
+	}
+	if st := s.limiter.Rules()[0].Stats(); sum(st.Allowed[:]) != uint64(total) {
+		t.Errorf("%d times 200, and the rule counted %v", total, st.Allowed)
+	}
+}
+
+func sum(all []uint64) (n uint64) {
+	for _, v := range all {
+		n += v
+	}
+	return n
+}
+
+// overSocket sends a stream, says that nothing follows, and returns the status
+// of each answer.
+func overSocket(t *testing.T, addr, stream string) []int {
+	t.Helper()
+	c := dial(t, addr).(*net.TCPConn)
+	defer c.Close()
+	go func() { // the server may refuse before it has read everything
+		io.WriteString(c, stream)
+		c.CloseWrite()
+	}()
+	answers, err := io.ReadAll(c)
+	if ne, ok := err.(net.Error); ok && ne.Timeout() {
+		t.Fatalf("%.120q: neither answered nor closed", stream)
+	}
+	return statusesIn(answers)
+}
+
+// A refusal tells what is wrong, is counted under its reason once, and is what
+// the log says.
+func TestGateNamesTheViolation(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		stream string
+		reason string
+		text   *violation
+	}{
+		{"GET / HTTP/1.1\nHost: a\r\n\r\n", "framing", errBareLF},
+		{"\n" + plainRequest, "framing", errBareLF},
+		{"\r\n\r\n" + plainRequest, "malformed", errBlankLines},
+		{"GET / HTTP/1.1\r\nHost: a\r\nX: a\r\n b\r\n\r\n", "framing", errFolded},
+		{"GET / HTTP/1.1\r\nHost: a\r\nX y: a\r\n\r\n", "malformed", errFieldName},
+		{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n", "framing", errTwoLengths},
+		{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1x\r\n\r\n", "malformed", errLength},
+		{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", "framing", errCoding},
+		{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "framing", errLengthCoding},
+		{"POST / HTTP/1.1\r\nHost: a\r\nConnection: " + strings.Repeat("x,", 200) + "\r\n\r\n", "malformed", errConnection},
+		{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5 \r\n", "malformed", errChunkSize},
+		{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;\x00\r\n", "malformed", errChunkLine},
+		{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n", "malformed", errChunkEnd},
+		{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + strings.Repeat("X: a\r\n", 2000), "malformed", errChunkOverhead},
+		{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: a\x00\r\n", "malformed", errTrailer},
+	} {
+		for how := range 3 {
+			s := unlimited(t)
+			all, _ := statuses(t, s, cut(plainRequest+c.stream, how)...)
+			early := how > 0 && len(all) == 2 // the body came after the answer
+			if len(all) != 2 || all[1] != 400 && !early {
+				t.Errorf("%s, cut %d: %v", c.text, how, all)
+			}
+			for _, f := range s.faults.all() {
+				if n := f.count.Load(); n != 0 && f.reason != c.reason || n != 1 && f.reason == c.reason && !early {
+					t.Errorf("%s, cut %d: reason %s counted %d times", c.text, how, f.reason, n)
+				}
+			}
+		}
+	}
+}
+
+// A line that is longer than what is kept of it means the same in one piece
+// and in many.
+func TestGateIsTheSameForEveryCut(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 100, lineKept - 20, lineKept - 3, lineKept - 2, lineKept - 1, lineKept, lineKept + 1, 2 * lineKept, 5000} {
+		for _, line := range []string{
+			strings.Repeat("n", n) + ": v", "X: " + strings.Repeat("v", n), strings.Repeat("n", n), strings.Repeat("n", n) + " : v",
+			"Connection: " + strings.Repeat(" ", n) + "close", "Content-Length: " + strings.Repeat("0", n), "Content-Length:" + strings.Repeat(" ", n) + "0",
+			"Transfer-Encoding: chunked" + strings.Repeat(" ", n), "X: " + strings.Repeat("v", n) + "\r",
+		} {
+			stream := "GET / HTTP/1.1\r\n" + line + "\r\nX: y\r\n\r\n0\r\n\r\n"
+			var first string
+			for how := range 6 {
+				var g gate
+				passed := 0
+				for _, p := range cut(stream, how) {
+					passed += g.pass(p)
+				}
+				got := fmt.Sprint(g.state, g.problem, g.heads, g.last)
+				if how == 0 {
+					first = got
+				}
+				if got != first {
+					t.Errorf("%d, %.40q, cut %d: %s, in one piece %s", n, line, how, got, first)
+				}
+				if cap(g.kept) > 2*lineKept {
+					t.Errorf("%d bytes are kept", cap(g.kept))
+				}
+			}
+		}
+	}
+}
