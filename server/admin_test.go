@@ -171,6 +171,31 @@ func TestAdminRefusesOtherSites(t *testing.T) {
 	}
 }
 
+// Also what only reads: a page could have profiles made, or read whatever a
+// browser lets it.
+func TestAdminRefusesReadersOfOtherSites(t *testing.T) {
+	t.Parallel()
+	s := start(t, perIP(), func(c *Config) { c.Talkers = talkers{} })
+	for _, path := range []string{"/debug/pprof/", "/debug/pprof/profile?seconds=1", "/debug/pprof/trace?seconds=1", "/debug/pprof/heap", "/v1/top", "/v1/info", "/metrics", "/readyz", "/livez", "/"} {
+		for _, headers := range [][]string{
+			{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"}, {"Sec-Fetch-Site", "nonsense"},
+			{"Origin", "http://evil.example"}, {"Origin", "null"}, {"Origin", "http://" + s.admin + ".evil.example"},
+		} {
+			resp := get(t, "http://"+s.admin+path, headers...)
+			if body := readAll(t, resp); resp.StatusCode != 403 || !json.Valid(body) || resp.Header.Get("Content-Type") != "application/problem+json" {
+				t.Errorf("%s with %q: %d %.100s", path, headers, resp.StatusCode, body)
+			}
+		}
+	}
+	for _, path := range []string{"/v1/top", "/v1/info", "/metrics", "/livez", "/debug/pprof/"} {
+		for _, headers := range [][]string{nil, {"Sec-Fetch-Site", "none"}, {"Sec-Fetch-Site", "same-origin", "Origin", "http://" + s.admin}} {
+			if resp := get(t, "http://"+s.admin+path, headers...); resp.StatusCode != 200 {
+				t.Errorf("%s with %q: %d", path, headers, resp.StatusCode)
+			}
+		}
+	}
+}
+
 func TestAdminIsNotOnTraffic(t *testing.T) {
 	t.Parallel()
 	set := perIP()

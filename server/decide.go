@@ -69,6 +69,9 @@ func (s *Server) decideJSON(ctx context.Context, body []byte) ([]byte, error) {
 }
 
 func (s *Server) parseBatch(body []byte) ([]question, error) {
+	if err := checkBody(body); err != nil {
+		return nil, err
+	}
 	var batch decideBatch
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
@@ -103,6 +106,9 @@ func (s *Server) parseQuestion(r *decideRequest) (question, error) {
 	}
 	if q.cost == 0 {
 		return question{}, errors.New(`cost 0: want at least 1; to ask without taking, send "peek": true`)
+	}
+	if burst := rule.Config().Burst; q.cost > burst {
+		return question{}, fmt.Errorf("cost %d is above the burst of %d: it would never be admitted; lower it, or raise burst", q.cost, burst)
 	}
 	var err error
 	if q.key, err = s.engine.KeyFromText(rule, r.Key); err != nil {
