@@ -52,8 +52,9 @@ type Config struct {
 	// Logger receives all logs. nil means slog.Default().
 	Logger *slog.Logger
 
-	// DenialLogs is the number of denials logged per second, all rules
-	// together; the rest is counted. 0 means 10, negative none.
+	// DenialLogs is the number of clients whose denials are logged per second,
+	// a line each; the rest is counted. At most 100, which is what 0 means;
+	// negative means none.
 	DenialLogs int
 
 	// Version is shown in /v1/info and metrics. Empty means "unknown".
@@ -106,7 +107,7 @@ const (
 	defaultMaxHeaderBytes = 8 << 10
 	defaultMaxBodyBytes   = 64 << 10
 	defaultMaxConnections = 16384
-	defaultDenialLogs     = 10
+	defaultDenialLogs     = maxDenialLines
 	defaultDenyStatus     = 429
 
 	maxDecideBytes = 1 << 20
@@ -150,6 +151,9 @@ func (c Config) withDefaults() (Config, error) {
 	c.WriteTimeout = cmp.Or(c.WriteTimeout, defaultWriteTimeout)
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, defaultIdleTimeout)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, defaultDrainTimeout)
+	if c.DenialLogs > maxDenialLines {
+		add("DenialLogs %d: want at most %d", c.DenialLogs, maxDenialLines)
+	}
 	if c.MaxHeaderBytes < 0 || c.MaxBodyBytes < 0 || c.MaxConnections < 0 {
 		add("MaxHeaderBytes %d, MaxBodyBytes %d, MaxConnections %d: want 0 or more", c.MaxHeaderBytes, c.MaxBodyBytes, c.MaxConnections)
 	}

@@ -25,10 +25,12 @@
 //     when it is reading, writing or idle. One goroutine for each listener ends what takes too long
 //     (conns.go).
 //   - One goroutine, started by [Server.Serve], ticks once a second: it lets the
-//     limiter do its work that is due, refills the log budgets, and logs changes
+//     limiter do its work that is due, ends a second of the log, and logs changes
 //     of state (watch.go).
-//   - A log budget is an atomic that requests only read once it is used up: a
-//     flood writes neither log lines nor shared memory (sampler.go).
+//   - Denials are counted by client for the log, in fixed memory striped like
+//     the counters (denials.go); bad requests by reason (badlog.go); other log
+//     budgets are an atomic that is only read once it is used up (sampler.go). So
+//     a flood writes neither log lines nor shared memory.
 //
 // # Stopping
 //

@@ -57,11 +57,18 @@ func newFaults() *faults {
 	return f
 }
 
+// all ends with the fault that is our own.
 func (f *faults) all() []*fault {
 	return []*fault{
 		&f.malformed, &f.framing, &f.version, &f.host, &f.target, &f.peer,
 		&f.repeated, &f.unnamed, &f.headerSize, &f.bodySize, &f.timeout, &f.truncated, &f.internal,
 	}
+}
+
+// requests are the faults of requests: all but our own.
+func (f *faults) requests() []*fault {
+	all := f.all()
+	return all[:len(all)-1]
 }
 
 // of tells which fault an error of fasthttp's parser is.

@@ -86,13 +86,12 @@ func (t *traffic) decide(ctx *fasthttp.RequestCtx, forwarded bool) {
 	case v.Rule == nil:
 		t.counts.add(j.stripe, outcomeListDeny)
 		t.listed.write(&ctx.Response)
+		t.denied(j, nil, &v)
 	default:
 		t.counts.add(j.stripe, outcomeDeny)
 		p := t.pages[v.Rule.Index()]
 		p.write(&ctx.Response, &v.Decision, &j.values)
-		if t.denials.take() {
-			t.logDenial(p.rule, &j.request, &v)
-		}
+		t.denied(j, p, &v)
 	}
 	j.release()
 }
@@ -126,4 +125,7 @@ func (t *traffic) parseError(ctx *fasthttp.RequestCtx, err error) {
 // connection.
 func (t *traffic) refuse(ctx *fasthttp.RequestCtx, f *fault, err error) {
 	f.refuse(ctx)
+	if f != &t.faults.internal { // which has a line of its own
+		t.bad.note(f, peerAddr(ctx), err)
+	}
 }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -27,9 +26,11 @@ type Server struct {
 	started time.Time
 	state   atomic.Uint32
 
-	// Log budgets, refilled by the watcher.
-	denials, panics, parserLog, acceptLog sampler
-	parserLines, acceptErrors             atomic.Uint64 // all events, logged or not
+	// What the log gets of floods. The watcher ends a second of each.
+	denials           denialLog
+	bad               badLog
+	panics, acceptLog sampler
+	acceptErrors      atomic.Uint64 // logged or not
 
 	traffic []*traffic
 	admin   *http.Server // nil: none
@@ -54,6 +55,7 @@ func New(c Config) (*Server, error) {
 		config: c, log: c.Logger, limiter: c.Limiter, engine: c.Engine,
 		listed: newListedPage(), faults: newFaults(), started: time.Now(),
 	}
+	s.denials.init(c.DenialLogs)
 	for _, l := range c.Listeners {
 		s.traffic = append(s.traffic, s.newTraffic(l))
 	}
@@ -196,16 +198,4 @@ func (s *Server) unnamed() (sum uint64) {
 		sum += t.identity.unnamed.Count()
 	}
 	return sum
-}
-
-// parserLogger bounds what fasthttp logs by itself: a line for every bad
-// request. It implements fasthttp.Logger.
-type parserLogger struct{ *Server }
-
-// Printf implements fasthttp.Logger.
-func (l parserLogger) Printf(format string, args ...any) {
-	l.parserLines.Add(1)
-	if l.parserLog.take() {
-		l.log.Warn("bad request", slog.String("error", printable(fmt.Sprintf(format, args...))))
-	}
 }
