@@ -26,16 +26,14 @@ type badLine struct {
 	err   string
 }
 
-// note keeps what is logged of a bad request, if it is the first of its second.
+// note keeps what is logged of a bad request, if it is among the first of its
+// second.
 func (b *badLog) note(f *fault, peer netip.Addr, err error) {
 	if b.taken.Load() {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.first != nil {
-		return
-	}
 	b.first = &badLine{fault: f, peer: peer}
 	if err != nil {
 		b.first.err = printable(err.Error())

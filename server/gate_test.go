@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/valyala/fasthttp"
 )
 
 // script is a connection that delivers a stream in pieces and keeps what is
@@ -224,6 +227,93 @@ func TestGateNamesTheViolation(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The gate by itself, without fasthttp behind it, which checks some of this
+// again: what it says, how much it lets pass, and that it ends the stream.
+func TestGateAlone(t *testing.T) {
+	t.Parallel()
+	const post = "POST / HTTP/1.1\r\nHost: a\r\n"
+	const chunked = post + "Transfer-Encoding: chunked\r\n\r\n"
+	for _, c := range []struct {
+		pass, stop string // what may pass, and what must not
+		want       *violation
+	}{
+		{"GET / HTTP/1.1\r\nHost: a", "\n\r\n", errBareLF},
+		{"GET / HTTP/1.1\r\nHost: a\r\n", "\n", errBareLF},
+		{post + " X: a\r", "\n\r\n", errFolded},
+		{post + "X y: a\r", "\n\r\n", errFieldName},
+		{post + "Content-Length: 1\r\nContent-Length: 1\r", "\n\r\nx", errTwoLengths},
+		{post + "Content-Length: 1\r\nX: y\r\ncontent-length: 0\r", "\n\r\nx", errTwoLengths},
+		{post + "Content-Length: 1:\r", "\n\r\n", errLength},
+		{post + "Content-Length: /\r", "\n\r\n", errLength},
+		{post + "Content-Length: 1234567890123456789\r", "\n\r\n", errLength},
+		{post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r", "\n\r\n", errCoding},
+		{post + "Transfer-Encoding: identity\r", "\n\r\n", errCoding},
+		{post + "Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r", "\n", errLengthCoding},
+		{post + "Content-Length: 0\r\nTransfer-Encoding: chunked\r\n\r", "\n", errLengthCoding},
+		{chunked + "1\r\nab\r", "\n", errChunkEnd},
+		{chunked + "1\r\na", "\n", errChunkEnd},
+		{chunked + "1\r\naX\r", "\n0\r\n\r\n", errChunkEnd},
+		{chunked + "g\r", "\n", errChunkSize},
+		{chunked + "1000000000000000\r", "\n", errChunkSize},
+		{chunked, "5;" + strings.Repeat("x", 300), errChunkLine}, // the end of the line is not waited for
+		{chunked + "0\r\nX: \x01\r", "\n\r\n", errTrailer},
+		{chunked + "0\r\nX\r", "\n\r\n", errFieldName},
+		{chunked + "0\r\n a: b\r", "\n\r\n", errFolded},
+		{post + "Connection: x , CLOSE\r\n\r\n", plainRequest, nil},
+		{post + "Connection: close\r\nContent-Length: 3\r\n\r\nabc", plainRequest, nil},
+		{post + "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX: y\r\n\r\n", plainRequest, nil},
+	} {
+		var g gate
+		before := plainRequest
+		if n := g.pass([]byte(before + c.pass + c.stop)); n != len(before+c.pass) {
+			t.Errorf("%q, %q: %d bytes too many pass", c.pass, c.stop, n-len(before+c.pass))
+		}
+		over, err := g.over()
+		if !over || g.problem != c.want || c.want == nil && err != io.EOF || c.want != nil && err != error(c.want) {
+			t.Errorf("%q, %q: %v, %v, want %v", c.pass, c.stop, over, err, c.want)
+		}
+		if n := g.pass([]byte(plainRequest)); n != 0 {
+			t.Errorf("%q, %q: the stream goes on", c.pass, c.stop)
+		}
+		if c.want != nil && g.wrong != 2 || c.want == nil && g.last != 2 {
+			t.Errorf("%q, %q: message %d is wrong, %d the last", c.pass, c.stop, g.wrong, g.last)
+		}
+	}
+}
+
+// A connection ends with the request that says so, and the answer says so too,
+// however it is spelt.
+func TestConnectionCloseIsAnnounced(t *testing.T) {
+	t.Parallel()
+	s := start(t, perIP())
+	for _, v := range []string{"close", "Close", "keep-alive, close", "close\r\nConnection: keep-alive"} {
+		all := raw(t, s.addr, "GET / HTTP/1.1\r\nHost: a\r\nConnection: "+v+"\r\n\r\n"+plainRequest)
+		if len(all) != 1 || !all[0].Close {
+			t.Errorf("%q: %d answers, close %v", v, len(all), all[0].Close)
+		}
+	}
+}
+
+// What the gate saw in a body counts, even where nobody reads the body.
+func TestViolationInABodyThatNobodyReads(t *testing.T) {
+	t.Parallel()
+	s := unlimited(t)
+	tr := s.traffic[0]
+	c := tr.conns.wrap(&script{}).(*conn)
+	var g gate
+	g.pass([]byte("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5 \r\n"))
+	c.gate = g
+	var ctx fasthttp.RequestCtx
+	ctx.Init2(c, nil, false)
+	if err := ctx.Request.Header.Read(bufio.NewReader(strings.NewReader(plainRequest))); err != nil {
+		t.Fatal(err)
+	}
+	tr.handle(&ctx)
+	if ctx.Response.StatusCode() != 400 || !ctx.Response.ConnectionClose() {
+		t.Errorf("got %d", ctx.Response.StatusCode())
 	}
 }
 
