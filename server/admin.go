@@ -53,13 +53,19 @@ func (s *Server) newAdmin() *http.Server {
 	}
 }
 
-// adminGuard refuses pages that rebind their own DNS name to a loopback
-// listener, before anything else looks at the request.
+// adminGuard refuses pages of other sites, also where they only read, as a
+// profile costs a minute of work; and pages that rebind their own DNS name to a
+// loopback listener. Nothing else looks at such a request.
 func (s *Server) adminGuard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 		if tcpAddr(local).IsLoopback() && !localName(r.Host) {
 			problem(w, http.StatusMisdirectedRequest, fmt.Sprintf("host %q: on a loopback address use localhost or the address itself", printable(r.Host)))
+			return
+		}
+		g := guard{site: r.Header.Get("Sec-Fetch-Site"), origin: r.Header.Get("Origin"), host: r.Host}
+		if err := g.crossSite(); err != nil {
+			problem(w, http.StatusForbidden, err.Error())
 			return
 		}
 		w.Header().Set("X-Content-Type-Options", "nosniff")

@@ -88,9 +88,11 @@ fastlimit_bad_requests_total{reason="host"} 0
 fastlimit_bad_requests_total{reason="malformed"} 0
 fastlimit_bad_requests_total{reason="panic"} 0
 fastlimit_bad_requests_total{reason="peer"} 0
+fastlimit_bad_requests_total{reason="repeated"} 0
 fastlimit_bad_requests_total{reason="target"} 0
 fastlimit_bad_requests_total{reason="timeout"} 0
 fastlimit_bad_requests_total{reason="truncated"} 0
+fastlimit_bad_requests_total{reason="unnamed"} 0
 fastlimit_bad_requests_total{reason="version"} 1
 # HELP fastlimit_decisions_total Decisions by rule and the stage that made them. The rule is empty at stage list.
 # TYPE fastlimit_decisions_total counter
@@ -132,7 +134,7 @@ fastlimit_requests_total{decision="deny"} 2
 	}
 	for _, name := range []string{
 		"fastlimit_first_seen_clients", "fastlimit_sketch_load", "fastlimit_table_live",
-		"fastlimit_untrusted_proxy_requests_total", "fastlimit_connections",
+		"fastlimit_untrusted_proxy_requests_total", "fastlimit_unnamed_requests_total", "fastlimit_connections",
 		"fastlimit_accept_errors_total", "fastlimit_build_info",
 	} {
 		if n, err := testutil.GatherAndCount(s.newRegistry(), name); n != 1 || err != nil {
@@ -174,6 +176,31 @@ func TestAdminRefusesOtherSites(t *testing.T) {
 	}
 	if resp := send(t, http.MethodPost, "http://"+s.admin+"/v1/reload", "", "Origin", "http://evil.example"); resp.StatusCode != 403 {
 		t.Errorf("another origin could reload: %d", resp.StatusCode)
+	}
+}
+
+// Also what only reads: a page could have profiles made, or read whatever a
+// browser lets it.
+func TestAdminRefusesReadersOfOtherSites(t *testing.T) {
+	t.Parallel()
+	s := start(t, perIP(), func(c *Config) { c.Talkers = talkers{} })
+	for _, path := range []string{"/debug/pprof/", "/debug/pprof/profile?seconds=1", "/debug/pprof/trace?seconds=1", "/debug/pprof/heap", "/v1/top", "/v1/info", "/metrics", "/readyz", "/livez", "/"} {
+		for _, headers := range [][]string{
+			{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"}, {"Sec-Fetch-Site", "nonsense"},
+			{"Origin", "http://evil.example"}, {"Origin", "null"}, {"Origin", "http://" + s.admin + ".evil.example"},
+		} {
+			resp := get(t, "http://"+s.admin+path, headers...)
+			if body := readAll(t, resp); resp.StatusCode != 403 || !json.Valid(body) || resp.Header.Get("Content-Type") != "application/problem+json" {
+				t.Errorf("%s with %q: %d %.100s", path, headers, resp.StatusCode, body)
+			}
+		}
+	}
+	for _, path := range []string{"/v1/top", "/v1/info", "/metrics", "/livez", "/debug/pprof/"} {
+		for _, headers := range [][]string{nil, {"Sec-Fetch-Site", "none"}, {"Sec-Fetch-Site", "same-origin", "Origin", "http://" + s.admin}} {
+			if resp := get(t, "http://"+s.admin+path, headers...); resp.StatusCode != 200 {
+				t.Errorf("%s with %q: %d", path, headers, resp.StatusCode)
+			}
+		}
 	}
 }
 

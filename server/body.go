@@ -13,16 +13,16 @@ import (
 // discard reads the body of a request and drops it, so that the next request on
 // the connection is found. Beyond MaxBodyBytes it stops: the connection then
 // ends with the answer, and what was not read is nobody's request. It returns
-// the fault for which the request is refused, or nil.
-func (t *traffic) discard(ctx *fasthttp.RequestCtx) *fault {
+// the fault for which the request is refused, or nil, and what was wrong.
+func (t *traffic) discard(ctx *fasthttp.RequestCtx) (bad *fault, cause error) {
 	stream := ctx.RequestBodyStream()
 	if stream == nil {
-		return nil
+		return nil, nil
 	}
 	c, _ := ctx.Conn().(*conn)
 	length := ctx.Request.Header.ContentLength()
 	if length == 0 {
-		return nil
+		return nil, nil
 	}
 	if c != nil {
 		c.head = nil
@@ -34,7 +34,7 @@ func (t *traffic) discard(ctx *fasthttp.RequestCtx) *fault {
 	}
 	if length > t.config.MaxBodyBytes {
 		leaveUnread(ctx)
-		return nil
+		return nil, nil
 	}
 	buf := discardBuffers.Get().(*[discardBytes]byte)
 	defer discardBuffers.Put(buf)
@@ -42,17 +42,28 @@ func (t *traffic) discard(ctx *fasthttp.RequestCtx) *fault {
 		n, err := stream.Read(buf[:])
 		total += n
 		switch {
-		case errors.Is(err, io.EOF) && length > total:
-			return &t.faults.truncated
+		case errors.Is(err, io.EOF) && (length > total || c != nil && !c.complete()):
+			return t.brokenBody(c, err)
 		case errors.Is(err, io.EOF):
-			return nil
+			return nil, nil
 		case err != nil:
-			return t.faults.of(err)
+			return t.brokenBody(c, err)
 		case total > t.config.MaxBodyBytes: // in chunks
 			leaveUnread(ctx)
-			return nil
+			return nil, nil
 		}
 	}
+}
+
+// brokenBody tells which fault an error while reading a body is. The gate's word
+// on it comes first: the parser has seen only what the gate let pass.
+func (t *traffic) brokenBody(c *conn, err error) (*fault, error) {
+	if c != nil {
+		if v := c.broken(); v != nil {
+			err = v
+		}
+	}
+	return t.faults.of(err), err
 }
 
 // discardBytes is what a stalled body holds beside the reader's buffer.
@@ -69,17 +80,19 @@ func leaveUnread(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// wholeBody reads a body that is needed.
-func (t *traffic) wholeBody(ctx *fasthttp.RequestCtx, most int) ([]byte, *fault) {
+// wholeBody reads a body that is needed. Of one that cannot be had it returns
+// the fault and what was wrong.
+func (t *traffic) wholeBody(ctx *fasthttp.RequestCtx, most int) (content []byte, bad *fault, cause error) {
 	stream := ctx.RequestBodyStream()
 	length := ctx.Request.Header.ContentLength()
 	switch {
 	case stream == nil:
-		return nil, nil
+		return nil, nil, nil
 	case length > most:
-		return nil, &t.faults.bodySize
+		return nil, &t.faults.bodySize, nil
 	}
-	if c, ok := ctx.Conn().(*conn); ok {
+	c, ok := ctx.Conn().(*conn)
+	if ok {
 		c.enter(body)
 		defer c.enter(writing)
 	}
@@ -87,13 +100,15 @@ func (t *traffic) wholeBody(ctx *fasthttp.RequestCtx, most int) ([]byte, *fault)
 	n, err := b.ReadFrom(io.LimitReader(stream, int64(most)+1))
 	switch {
 	case err != nil:
-		return nil, t.faults.of(err)
-	case int(n) < length:
-		return nil, &t.faults.truncated
+		bad, cause = t.brokenBody(c, err)
+		return nil, bad, cause
+	case int(n) < length, ok && int(n) <= most && !c.complete():
+		bad, cause = t.brokenBody(c, io.ErrUnexpectedEOF)
+		return nil, bad, cause
 	case int(n) > most:
-		return nil, &t.faults.bodySize
+		return nil, &t.faults.bodySize, nil
 	}
-	return b.Bytes(), nil
+	return b.Bytes(), nil, nil
 }
 
 // expect answers a request whose client waits to be asked for the body: nobody

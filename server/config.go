@@ -62,8 +62,9 @@ type Config struct {
 	// called by scrapes, concurrently. nil: none are counted.
 	LostLogs func() uint64
 
-	// DenialLogs is the number of denials logged per second, all rules
-	// together; the rest is counted. 0 means 10, negative none.
+	// DenialLogs is the number of clients whose denials are logged per second,
+	// a line each; the rest is counted. At most 100, which is what 0 means;
+	// negative means none.
 	DenialLogs int
 
 	// Version is shown in /v1/info and metrics. Empty means "unknown".
@@ -124,7 +125,7 @@ const (
 	defaultMaxBodyBytes   = 64 << 10
 	defaultMaxConnections = 16384
 	defaultMaxPerClient   = 1024
-	defaultDenialLogs     = 10
+	defaultDenialLogs     = maxDenialLines
 	defaultDenyStatus     = 429
 
 	maxDecideBytes = 1 << 20
@@ -169,6 +170,9 @@ func (c Config) withDefaults() (Config, error) {
 	c.WriteTimeout = cmp.Or(c.WriteTimeout, defaultWriteTimeout)
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, defaultIdleTimeout)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, defaultDrainTimeout)
+	if c.DenialLogs > maxDenialLines {
+		add("DenialLogs %d: want at most %d", c.DenialLogs, maxDenialLines)
+	}
 	if min(c.MaxBodyBytes, c.MaxConnections, c.MaxPerClient) < 0 {
 		add("MaxBodyBytes %d, MaxConnections %d, MaxPerClient %d: want 0 for the default, or more", c.MaxBodyBytes, c.MaxConnections, c.MaxPerClient)
 	}

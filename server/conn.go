@@ -47,6 +47,8 @@ type conn struct {
 	unread  bool        // bytes of the last request may still arrive
 	closed  bool        // no answer is possible any more
 
+	framing // what was read has passed its gate
+
 	buffer []byte // of fasthttp's reader
 	head   []byte // what came of a head that did not fit it
 	rest   []byte // what came after the end of that head
@@ -93,10 +95,19 @@ func (c *conn) begin(p []byte) {
 	c.enter(reading)
 }
 
-// receive reads from the socket. Somebody who wants the connection to end sets
+// receive reads from the socket, through the gate.
+func (c *conn) receive(p []byte) (int, error) {
+	if over, err := c.gate.over(); over {
+		return 0, err
+	}
+	n, err := c.receiveRaw(p)
+	return c.filter(p, n, err)
+}
+
+// receiveRaw reads from the socket. Somebody who wants the connection to end sets
 // a deadline that is over; whether it ends is decided here, by the goroutine
 // that reads, so that no request is lost that has arrived by then.
-func (c *conn) receive(p []byte) (int, error) {
+func (c *conn) receiveRaw(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) && c.leave.Load() {
 		return c.receiveLast(p, err)
@@ -114,7 +125,7 @@ func (c *conn) receiveLast(p []byte, timeout error) (int, error) {
 		return n, err
 	case woken: // a request has begun: it is answered
 		_ = c.SetReadDeadline(time.Time{})
-		return c.receive(p)
+		return c.receiveRaw(p)
 	}
 	return 0, timeout
 }

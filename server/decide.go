@@ -69,6 +69,9 @@ func (s *Server) decideJSON(ctx context.Context, body []byte) ([]byte, error) {
 }
 
 func (s *Server) parseBatch(body []byte) ([]question, error) {
+	if err := checkBody(body); err != nil {
+		return nil, err
+	}
 	var batch decideBatch
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
@@ -104,6 +107,9 @@ func (s *Server) parseQuestion(r *decideRequest) (question, error) {
 	if q.cost == 0 {
 		return question{}, errors.New(`cost 0: want at least 1; to ask without taking, send "peek": true`)
 	}
+	if burst := rule.Config().Burst; q.cost > burst {
+		return question{}, fmt.Errorf("cost %d is above the burst of %d: it would never be admitted; lower it, or raise burst", q.cost, burst)
+	}
 	var err error
 	if q.key, err = s.engine.KeyFromText(rule, r.Key); err != nil {
 		return question{}, fmt.Errorf("key: %w", err)
@@ -130,9 +136,9 @@ func (q *question) answer(ctx context.Context) decideResult {
 
 // decideAPI serves the batch on a traffic listener.
 func (t *traffic) decideAPI(ctx *fasthttp.RequestCtx) {
-	content, bad := t.wholeBody(ctx, maxDecideBytes)
+	content, bad, cause := t.wholeBody(ctx, maxDecideBytes)
 	if bad != nil {
-		bad.refuse(ctx)
+		t.refuse(ctx, bad, cause)
 		return
 	}
 	h := &ctx.Request.Header

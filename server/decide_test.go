@@ -44,7 +44,7 @@ func TestDecideBatch(t *testing.T) {
 			{"rule":"per-ip","key":["192.0.2.7"],"peek":true},
 			{"rule":"per-ip","key":["192.0.2.7"]},
 			{"rule":"per-ip","key":["192.0.2.7"]},
-			{"rule":"per-ip","key":["192.0.2.8"],"cost":9},
+			{"rule":"per-ip","key":["192.0.2.7"],"cost":3},
 			{"rule":"two","key":["192.0.2.7","k"],"cost":1,"peek":false}]}`)
 		if status != 200 {
 			t.Fatalf("%d %s", status, body)
@@ -87,6 +87,24 @@ func TestDecideShadowAdmits(t *testing.T) {
 	}
 }
 
+// Whatever text is accepted, different keys stay different, and none of the
+// escapes of JSON is refused for its looks.
+func TestDecideKeysStayApart(t *testing.T) {
+	t.Parallel()
+	set := decideSettings()
+	set.Rules[2].Limit.Burst = 1
+	s := start(t, set)
+	for _, key := range []string{`a`, `\\`, `\\ud800`, `\\\\udc00`, `\ud83d\ude00`, `\u0041`, `\ufffd`, `\"`, `é`, `\u0000`, `\\u`, `\/`, `key`, `rule`, `requests`} {
+		body := `{"requests":[{"rule":"two","key":["192.0.2.7","` + key + `"]}]}`
+		if status, _, reply := decide(t, s.admin, body); status != 200 || !strings.Contains(reply, `"allowed":true`) {
+			t.Errorf("%s: %d %s", key, status, reply)
+		}
+		if _, _, reply := decide(t, s.admin, body); !strings.Contains(reply, `"allowed":false`) {
+			t.Errorf("%s, again: %s", key, reply)
+		}
+	}
+}
+
 func TestDecideCountsWithLiveRequests(t *testing.T) {
 	t.Parallel()
 	s := start(t, perIP())
@@ -120,6 +138,17 @@ func TestDecideRefusesBadBatches(t *testing.T) {
 		{"a key that is no list", `{"requests":[{"rule":"per-ip","key":"192.0.2.7"}]}`, "not a batch"},
 		{"cost 0", `{"requests":[{"rule":"per-ip","key":["192.0.2.7"],"cost":0}]}`, "cost 0"},
 		{"a negative cost", `{"requests":[{"rule":"per-ip","key":["192.0.2.7"],"cost":-1}]}`, "not a batch"},
+		{"a cost above the burst", `{"requests":[` + good + `,{"rule":"per-ip","key":["192.0.2.7"],"cost":4}]}`, "requests[1]: cost 4 is above the burst of 3"},
+		{"a peek above the burst", `{"requests":[{"rule":"per-ip","key":["192.0.2.7"],"cost":18446744073709551615,"peek":true}]}`, "above the burst"},
+		{"not UTF-8", "{\"requests\":[{\"rule\":\"two\",\"key\":[\"192.0.2.7\",\"\xff\"]}]}", "not UTF-8"},
+		{"UTF-8 cut off", "{\"requests\":[{\"rule\":\"two\",\"key\":[\"192.0.2.7\",\"\xc3\"]}]}", "not UTF-8"},
+		{"half a surrogate pair", `{"requests":[{"rule":"two","key":["192.0.2.7","\ud800"]}]}`, "surrogate"},
+		{"the other half", `{"requests":[{"rule":"two","key":["192.0.2.7","\\\udc00"]}]}`, "surrogate"},
+		{"halves in the wrong order", `{"requests":[{"rule":"two","key":["192.0.2.7","\udc00\ud800"]}]}`, "surrogate"},
+		{"half a pair before another escape", `{"requests":[{"rule":"two","key":["192.0.2.7","\ud800\u0041"]}]}`, "surrogate"},
+		{"a name twice", `{"requests":[{"rule":"per-ip","key":["192.0.2.7"],"key":["192.0.2.8"]}]}`, "twice"},
+		{"a name twice, outside", `{"requests":[` + good + `],"requests":[` + good + `]}`, "twice"},
+		{"a name in another case", `{"requests":[{"rule":"per-ip","key":["192.0.2.7"],"Cost":1}]}`, "lower case"},
 		{"half a cost", `{"requests":[{"rule":"per-ip","key":["192.0.2.7"],"cost":0.5}]}`, "not a batch"},
 	} {
 		for _, addr := range []string{s.addr, s.admin} {
@@ -176,6 +205,7 @@ func FuzzDecide(f *testing.F) {
 	for _, s := range []string{
 		`{"requests":[{"rule":"per-ip","key":["192.0.2.7"],"cost":1,"peek":false}]}`,
 		`{"requests":[{"rule":"two","key":["2001:db8::/64","\u0000"]}]}`,
+		`{"requests":[{"rule":"two","key":["192.0.2.7","\ud83d\ude00\\"],"cost":3}]}`,
 		`{"requests":[]}`, `{"requests":[{}]}`, `[`, `{"requests":null}`, `{"requests":[{"rule":"lax","key":["::1"],"cost":18446744073709551615}]}`,
 	} {
 		f.Add([]byte(s))
@@ -195,7 +225,7 @@ func FuzzDecide(f *testing.F) {
 			t.Fatalf("%v: %s", err, reply)
 		}
 		for _, x := range r.Results {
-			if x.Allowed != (x.RetryAfter == 0) {
+			if x.Allowed != (x.RetryAfter == 0) || x.RetryAfter > 3600 {
 				t.Fatalf("%+v", x)
 			}
 		}

@@ -2,17 +2,18 @@
 // HTTP/1 to reverse proxies, an admin listener for operators, and a fasthttp
 // middleware for those who embed the limiter.
 //
-//	                    ┌ framing ── identity ── policy ─► 200, or a denial
-//	traffic (fasthttp) ─┤
-//	                    └ POST /v1/decide (if enabled) ─┐
-//	admin   (net/http) ── health, metrics, info, pprof ─┴► limiter
+//	                            ┌ identity ── policy ─► 200, or a denial
+//	traffic ─► gate ─► fasthttp ┤
+//	                            └ POST /v1/decide (if enabled) ─┐
+//	admin   (net/http) ────────── health, metrics, info, pprof ─┴► limiter
 //
 // # One request
 //
 // A request on a traffic listener is a decision about itself, or about the
-// original request that headers of a trusted proxy name. What is not a plain
-// HTTP/1 request from a client with an address is refused before it can be
-// counted for anybody (framing.go, request.go). An admitted request gets an
+// original request that headers of a trusted proxy name. Every byte passes a
+// strict reader of HTTP/1 framing before fasthttp parses it (gate.go). What is
+// not a plain HTTP/1 request from a client with an address is refused before it
+// can be counted for anybody (framing.go, request.go). An admitted request gets an
 // empty 200; of a denial only a few digits are not rendered beforehand (page.go).
 // Neither allocates.
 //
@@ -21,15 +22,18 @@
 //   - Counters are striped by the job of a request, which comes from a pool
 //     (counter.go); whoever scrapes adds them up.
 //   - A connection belongs to the goroutine that serves it (conn.go, serve.go). It
-//     notes what it is about and since when. One registry for all listeners
-//     ends what takes too long, and who has to make room (conns.go, evict.go).
+//     notes what it is about and since when, and what it reads passes its gate
+//     (gate.go). One registry for all listeners ends what takes too long, and
+//     who has to make room (conns.go, evict.go).
 //   - A head that does not fit the 4 KiB of fasthttp's buffer goes to a second
 //     fasthttp server with a larger one, for one request (large.go).
 //   - One goroutine, started by [Server.Serve], ticks once a second: it lets the
-//     limiter do its work that is due, refills the log budgets, and logs changes
+//     limiter do its work that is due, ends a second of the log, and logs changes
 //     of state (watch.go).
-//   - A log budget is an atomic that requests only read once it is used up: a
-//     flood writes neither log lines nor shared memory (sampler.go).
+//   - Denials are counted by client for the log, in fixed memory striped like
+//     the counters (denials.go); bad requests by reason (badlog.go); other log
+//     budgets are an atomic that is only read once it is used up (sampler.go). So
+//     a flood writes neither log lines nor shared memory.
 //
 // # Stopping
 //

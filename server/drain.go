@@ -39,7 +39,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	if s.admin != nil {
 		all.Go(func() { failed <- s.admin.Serve(s.adminLn) })
 	}
-	s.refill() // or nothing would be logged in the first second
+	s.refill() // gives the budgets of the first second
 	all.Go(func() { s.watch(watching) })
 
 	s.state.Store(stateServing)
@@ -52,6 +52,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	err := s.drain()
 	stopWatch()
 	all.Wait()
+	s.refill() // the last second of the log
 	return errors.Join(broken, err)
 }
 

@@ -24,6 +24,7 @@ type fault struct {
 // after bytes that nobody understood the next ones cannot be trusted either.
 type faults struct {
 	malformed, framing, version, host, target, peer fault
+	repeated, unnamed                               fault
 	headerSize, bodySize, timeout, truncated        fault
 	internal                                        fault
 }
@@ -37,11 +38,13 @@ func newFaults() *faults {
 		detail string
 	}{
 		{&f.malformed, "malformed", http.StatusBadRequest, "The request is not valid HTTP/1.1."},
-		{&f.framing, "framing", http.StatusBadRequest, "The length of the request is ambiguous: send either Content-Length or Transfer-Encoding: chunked, and no folded header lines."},
+		{&f.framing, "framing", http.StatusBadRequest, "The end of the request is ambiguous: send either Content-Length or Transfer-Encoding: chunked, once, end lines with CRLF and do not fold them."},
 		{&f.version, "version", http.StatusHTTPVersionNotSupported, "This server speaks HTTP/1.1 and HTTP/1.0."},
 		{&f.host, "host", http.StatusBadRequest, "The host of the request is not valid."},
-		{&f.target, "target", http.StatusBadRequest, "The target of the request is not valid: check the percent-encoding of its path."},
+		{&f.target, "target", http.StatusBadRequest, "The target of the request is not valid: it is a path or an http URL, in ASCII, and percent-encoded."},
 		{&f.peer, "peer", http.StatusBadRequest, "The connection has no client address."},
+		{&f.repeated, "repeated", http.StatusBadRequest, "A header or a cookie that requests are counted by came more than once."},
+		{&f.unnamed, "unnamed", http.StatusBadRequest, "The proxy did not name the client, or not the original request."},
 		{&f.headerSize, "header_size", http.StatusRequestHeaderFieldsTooLarge, "The request line and headers are too long."},
 		{&f.bodySize, "body_size", http.StatusRequestEntityTooLarge, "The request body is too long. A decision needs none."},
 		{&f.timeout, "timeout", http.StatusRequestTimeout, "The request did not arrive in time."},
@@ -54,18 +57,30 @@ func newFaults() *faults {
 	return f
 }
 
+// all ends with the fault that is our own.
 func (f *faults) all() []*fault {
 	return []*fault{
 		&f.malformed, &f.framing, &f.version, &f.host, &f.target, &f.peer,
-		&f.headerSize, &f.bodySize, &f.timeout, &f.truncated, &f.internal,
+		&f.repeated, &f.unnamed, &f.headerSize, &f.bodySize, &f.timeout, &f.truncated, &f.internal,
 	}
+}
+
+// requests are the faults of requests: all but our own.
+func (f *faults) requests() []*fault {
+	all := f.all()
+	return all[:len(all)-1]
 }
 
 // of tells which fault an error of fasthttp's parser is.
 func (f *faults) of(err error) *fault {
 	var small *fasthttp.ErrSmallBuffer
 	var netErr net.Error
+	var breach *violation
 	switch {
+	case errors.As(err, &breach):
+		if breach.ambiguous {
+			return &f.framing
+		}
 	case errors.As(err, &small):
 		return &f.headerSize
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):

@@ -2,65 +2,64 @@ package server
 
 import (
 	"bytes"
+	"encoding/binary"
 
 	"github.com/valyala/fasthttp"
 )
 
-// framed is what the raw header block tells.
-type framed struct {
-	ambiguous bool // two readers could disagree on where the request ends
-	forwarded bool // a proxy says that it forwards
+// framing is the part of a connection that reads requests. Used by the
+// goroutine that serves the connection.
+type framing struct {
+	gate   gate
+	served uint32 // requests handled
 }
 
-// inspect reads the raw header block, which fasthttp's parser has accepted.
-// fasthttp lets Transfer-Encoding win over Content-Length, drops "identity"
-// without a trace and joins folded lines, each of which another reader may see
-// otherwise (RFC 9112 §5.2, §6.1, §6.3). Nothing of this is left in the parsed
-// header, so the block is walked again: about 8 ns a line (BenchmarkInspect).
-func inspect(h *fasthttp.RequestHeader) (f framed) {
-	var length, encoding bool
-	for raw := h.RawHeaders(); len(raw) > 0; {
-		end := bytes.IndexByte(raw, '\n') + 1
-		if end == 0 {
-			end = len(raw)
-		}
-		switch raw[0] | 0x20 {
-		case ' ', '\t' | 0x20: // a tab is 0x29 then, which starts no header name
-			f.ambiguous = true
-		case 'c':
-			length = length || named(raw, "content-length")
-		case 't':
-			encoding = encoding || named(raw, "transfer-encoding")
-		case 'x':
-			f.forwarded = f.forwarded || named(raw, "x-forwarded-for") || named(raw, "x-real-ip")
-		case 'f':
-			f.forwarded = f.forwarded || named(raw, "forwarded")
-		}
-		raw = raw[end:]
+// filter lets through what was read from the socket, as far as the gate lets
+// it pass.
+func (f *framing) filter(p []byte, n int, err error) (int, error) {
+	if n == 0 {
+		return 0, err
 	}
-	const chunked = -1 // of RequestHeader.ContentLength
-	if encoding && (length || h.ContentLength() != chunked) {
-		f.ambiguous = true
+	if n = f.gate.pass(p[:n]); n == 0 {
+		_, err = f.gate.over()
 	}
-	return f
+	return n, err
 }
 
-// named reports whether the header line has the given name, in lower case. It
-// minds neither case nor blanks before the colon.
-func named(line []byte, name string) bool {
-	if len(line) <= len(name) {
-		return false
+// nextRequest notes that the next request is handled. It returns the violation
+// that the gate has seen in it so far, nil if there is none.
+func (f *framing) nextRequest() *violation {
+	f.served++
+	return f.broken()
+}
+
+// broken is the violation in the request that is being handled, nil if there is
+// none: in its head or in what was read of its body.
+func (f *framing) broken() *violation {
+	if f.served == f.gate.wrong {
+		return f.gate.problem
 	}
-	for i := range len(name) {
-		if line[i]|0x20 != name[i] {
-			return false
-		}
+	return nil
+}
+
+// complete reports whether the request that is being handled has been read to
+// its end. fasthttp takes the end of the connection for the end of a trailer.
+func (f *framing) complete() bool {
+	g := &f.gate
+	return g.heads > f.served || g.state == gateRequestLine || g.state == gateClosed
+}
+
+// isLast reports whether the request that is being handled must be the last of
+// its connection. It is known once the body has been read.
+func (f *framing) isLast() bool { return f.served == f.gate.last }
+
+// violated is the violation in the request that is being parsed, nil if it has
+// none.
+func (f *framing) violated() *violation {
+	if f.served+1 == f.gate.wrong {
+		return f.gate.problem
 	}
-	switch line[len(name)] {
-	case ':', ' ', '\t':
-		return true
-	}
-	return false
+	return nil
 }
 
 // http1 reports whether the request is HTTP/1.1 or HTTP/1.0. fasthttp takes any
@@ -71,4 +70,46 @@ func http1(h *fasthttp.RequestHeader) bool {
 		return true
 	}
 	return false
+}
+
+// validTarget reports whether a target is one that RFC 9112 §3.2 has for the
+// method. fasthttp takes more. CONNECT asks for a tunnel, which an empty 200
+// would grant; PRI is never a request (RFC 9113 §11.6).
+//
+// Of the bytes that a URI may not have, controls, blanks, those beyond ASCII
+// and '#' are refused. Quotes, braces and the like are let pass: browsers send
+// some of them, and no two readers disagree on them.
+func validTarget(method, target []byte) bool {
+	switch string(method) {
+	case fasthttp.MethodConnect, "PRI":
+		return false
+	}
+	if !isASCII(target) || bytes.IndexByte(target, '#') >= 0 {
+		return false
+	}
+	switch {
+	case len(target) == 0:
+		return false
+	case target[0] == '/':
+		return true
+	case target[0] == '*':
+		return len(target) == 1 && string(method) == fasthttp.MethodOptions
+	}
+	scheme, _, _ := bytes.Cut(target, []byte("://"))
+	return len(scheme) == len("http") && isName(scheme, "http") || len(scheme) == len("https") && isName(scheme, "https")
+}
+
+func isASCII(b []byte) bool {
+	const high = 0x8080808080808080
+	for ; len(b) >= 8; b = b[8:] {
+		if binary.NativeEndian.Uint64(b)&high != 0 {
+			return false
+		}
+	}
+	for _, c := range b {
+		if c >= 0x80 {
+			return false
+		}
+	}
+	return true
 }

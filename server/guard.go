@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// guard is what protects a call that changes something from the browser of
-// somebody who can reach us (Caddy's admin endpoint had CVE-2026-27589).
+// guard is what protects a call from the browser of somebody who can reach us
+// (Caddy's admin endpoint had CVE-2026-27589): check for one that changes
+// something, crossSite for all.
 type guard struct {
 	method, contentType, site, origin, host string
 	hasBody                                 bool

@@ -40,31 +40,35 @@ func (t *traffic) handle(ctx *fasthttp.RequestCtx) {
 func (t *traffic) answer(ctx *fasthttp.RequestCtx, read time.Time) {
 	defer t.rescue(ctx)
 	c, ok := ctx.Conn().(*conn)
+	forwarded, broken := false, (*violation)(nil)
 	if ok {
 		c.enter(writing)
+		broken = c.nextRequest()
+		forwarded = c.gate.forwarded
 	}
 	header := &ctx.Request.Header
-	f := inspect(header)
 	switch {
 	case !http1(header):
-		t.faults.version.refuse(ctx)
-	case f.ambiguous:
-		t.faults.framing.refuse(ctx)
+		t.refuse(ctx, &t.faults.version, nil)
+	case broken != nil:
+		t.refuse(ctx, t.faults.of(broken), broken)
+	case !validTarget(header.Method(), header.RequestURI()):
+		t.refuse(ctx, &t.faults.target, nil)
 	case t.batches && string(header.RequestURI()) == decidePath:
 		t.decideAPI(ctx)
 	default:
-		if bad := t.discard(ctx); bad != nil {
-			bad.refuse(ctx)
+		if bad, err := t.discard(ctx); bad != nil {
+			t.refuse(ctx, bad, err)
 			break
 		}
 		if ctx.Request.IsBodyStream() {
 			read = time.Now() // reading it may have taken long
 		}
-		if t.decide(ctx, f.forwarded, read) && ok {
+		if t.decide(ctx, forwarded, read) && ok {
 			t.conns.denied(ctx, c)
 		}
 	}
-	if ok && c.leave.Load() {
+	if ok && (c.leave.Load() || c.isLast()) {
 		ctx.SetConnectionClose()
 	}
 }
@@ -74,11 +78,11 @@ func (t *traffic) answer(ctx *fasthttp.RequestCtx, read time.Time) {
 func (t *traffic) decide(ctx *fasthttp.RequestCtx, forwarded bool, read time.Time) (denied bool) {
 	j := jobs.Get().(*job)
 	bad, warn := t.identity.read(j, ctx, forwarded, t.faults)
-	if warn {
-		t.warnProxy(peerAddr(ctx))
+	if warn != warnNothing {
+		t.warnProxy(warn, peerAddr(ctx))
 	}
 	if bad != nil {
-		bad.refuse(ctx)
+		t.refuse(ctx, bad, nil)
 		j.release()
 		return false
 	}
@@ -94,13 +98,12 @@ func (t *traffic) decide(ctx *fasthttp.RequestCtx, forwarded bool, read time.Tim
 	case v.Rule == nil:
 		t.counts.add(j.stripe, outcomeListDeny)
 		t.listed.write(&ctx.Response)
+		t.denied(j, nil, &v)
 	default:
 		t.counts.add(j.stripe, outcomeDeny)
 		p := t.pages[v.Rule.Index()]
 		p.write(&ctx.Response, &v.Decision, &j.values)
-		if t.denials.take() {
-			t.logDenial(p.rule, &j.request, &v)
-		}
+		t.denied(j, p, &v)
 	}
 	j.release()
 	return !v.Decision.Allowed
@@ -114,7 +117,7 @@ func (t *traffic) rescue(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	ctx.Response.Reset()
-	t.faults.internal.refuse(ctx)
+	t.refuse(ctx, &t.faults.internal, nil)
 	if t.panics.take() {
 		t.log.Error("panic in a request", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 	}
@@ -122,9 +125,23 @@ func (t *traffic) rescue(ctx *fasthttp.RequestCtx) {
 
 // parseError answers what fasthttp could not parse.
 func (t *traffic) parseError(ctx *fasthttp.RequestCtx, err error) {
-	if c, ok := ctx.Conn().(*conn); ok && (c.tooLong(err) || c.closed) {
-		return // the larger reader answers, or nobody can
+	if c, ok := ctx.Conn().(*conn); ok {
+		if c.tooLong(err) || c.closed {
+			return // the larger reader answers, or nobody can
+		}
+		if v := c.violated(); v != nil {
+			err = v
+		}
 	}
 	ctx.Response.Reset()
-	t.faults.of(err).refuse(ctx)
+	t.refuse(ctx, t.faults.of(err), err)
+}
+
+// refuse answers with the fault, notes it for the log and closes the
+// connection.
+func (t *traffic) refuse(ctx *fasthttp.RequestCtx, f *fault, err error) {
+	f.refuse(ctx)
+	if f != &t.faults.internal { // which has a line of its own
+		t.bad.note(f, peerAddr(ctx), err)
+	}
 }

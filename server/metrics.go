@@ -41,6 +41,7 @@ var (
 	descEvictions  = desc("exact_evictions_total", "Exact buckets given up before they had drained.")
 	descBad        = desc("bad_requests_total", "Requests refused before they were counted for a client.", "reason")
 	descUntrusted  = desc("untrusted_proxy_requests_total", "Requests that look as if a proxy that is not trusted had sent them.")
+	descUnnamed    = desc("unnamed_requests_total", "Requests of trusted proxies that named no client, or no original request.")
 	descConns      = desc("connections", "Open connections on the traffic listeners.")
 	descRejected   = desc("connections_rejected_total", "Connections refused because none could be ended in their place: of all, or of their client.", "reason")
 	descDismissed  = desc("connections_dismissed_total", "Connections ended before their time to make room: for others, for others of the same client, for other long heads, or after a denial.", "reason")
@@ -53,7 +54,7 @@ var (
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descRequests, descDecisions, descFirstSeen, descSketchLoad, descTableLive, descEvictions, descForgiven,
-		descBad, descUntrusted, descConns, descRejected, descDismissed, descAccept, descLostLogs, descBuild,
+		descBad, descUntrusted, descUnnamed, descConns, descRejected, descDismissed, descAccept, descLostLogs, descBuild,
 	} {
 		ch <- d
 	}
@@ -95,6 +96,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		count(descBad, f.count.Load(), f.reason)
 	}
 	count(descUntrusted, c.untrusted())
+	count(descUnnamed, c.unnamed())
 	count(descAccept, c.acceptErrors.Load())
 	if c.config.LostLogs != nil {
 		count(descLostLogs, c.config.LostLogs())

@@ -43,82 +43,150 @@ func (j *job) Header(name string) ([]byte, bool) {
 
 // Cookie implements [policy.Fields].
 func (j *job) Cookie(name string) ([]byte, bool) {
-	v := j.header.Cookie(name)
-	return v, v != nil
+	v, n := cookie(j.header, name)
+	return v, n > 0
 }
 
 // identity names the client of a connection and the request it asks about.
 type identity struct {
 	clients policy.Identity // a copy
 	hint    policy.ProxyHint
+	unnamed policy.UnnamedHint
 
 	// The header that names the client, and those that name the original
 	// request, empty where there is none.
 	client, method, uri, hostname string
+	keys                          []policy.KeyPart // the headers and cookies of keys
 }
 
-func (i *identity) init(id *policy.Identity) {
-	i.clients, i.client = *id, id.Header()
+func (i *identity) init(id *policy.Identity, keys []policy.KeyPart) {
+	i.clients, i.client, i.keys = *id, id.Header(), lowered(keys)
 	i.method, i.uri, i.hostname = id.Original().Headers()
 }
 
+// warning is something about a proxy that is worth a line in the log, once.
+type warning uint8
+
+const (
+	warnNothing warning = iota
+	warnUntrusted
+	warnUnnamed
+)
+
 // read fills the job from a request. It returns the fault for which the request
-// is refused, or nil; warn tells that it is time to warn of a proxy that is not
-// trusted.
-func (i *identity) read(j *job, ctx *fasthttp.RequestCtx, forwarded bool, f *faults) (bad *fault, warn bool) {
+// is refused, or nil, and whether it is time to warn.
+func (i *identity) read(j *job, ctx *fasthttp.RequestCtx, forwarded bool, f *faults) (bad *fault, warn warning) {
 	peer := peerAddr(ctx)
 	h := &ctx.Request.Header
 	trusted := i.clients.Trusted(peer)
-	warn = i.hint.Note(peer, trusted, forwarded)
-
-	var named [][]byte
-	method, target, host := h.Method(), h.RequestURI(), h.Host()
-	if len(target) > 0 && target[0] != '/' {
-		if authority := policy.Authority(target); authority != nil {
-			host = authority // RFC 9112 §3.2.2: it wins over Host
-		}
+	if i.hint.Note(peer, trusted, forwarded) {
+		warn = warnUntrusted
 	}
+	var elements [][]byte
 	if trusted {
-		named = h.PeekAll(i.client)
+		elements = h.PeekAll(i.client)
 	}
-	client, _, ok := i.clients.Client(peer, named)
+	client, named, ok := i.clients.Client(peer, elements)
 	if !ok {
 		return &f.peer, warn
 	}
-	if trusted && !i.original(h, &method, &target, &host) {
+	o := original{method: h.Method(), target: h.RequestURI(), host: h.Host(), named: true}
+	if len(o.target) > 0 && o.target[0] != '/' {
+		o.authority()
+	}
+	if trusted && !i.original(h, &o) {
 		return &f.target, warn
 	}
-	path, ok := j.scratch.Path(target)
-	if !ok {
-		return &f.target, warn
+	j.request = policy.Request{Client: client, Method: o.method, Fields: j}
+	if trusted && !(named && o.named) {
+		if i.unnamed.Note(!named, !o.named) {
+			warn = warnUnnamed
+		}
+		if !i.admitUnnamed(&j.request, named) {
+			return &f.unnamed, warn
+		}
 	}
-	if host, ok = j.scratch.Host(host); !ok {
-		return &f.host, warn
+	if bad := o.canonical(j, h, f); bad != nil {
+		return bad, warn
+	}
+	if len(i.keys) > 0 && repeated(h, i.keys) {
+		return &f.repeated, warn
 	}
 	j.header = h
-	j.request = policy.Request{Client: client, Method: method, Host: host, Path: path, Fields: j}
 	return nil, warn
+}
+
+// admitUnnamed does with a request what on_unnamed says, and reports whether it
+// goes on.
+func (i *identity) admitUnnamed(r *policy.Request, named bool) bool {
+	switch i.clients.OnUnnamed() {
+	case policy.UnnamedDeny:
+		return false
+	case policy.UnnamedSkip:
+		r.Unnamed = true
+		if !named {
+			r.Client = netip.Addr{} // the lists must not know the proxy either
+		}
+	}
+	return true
+}
+
+// original is the request that a decision is about.
+type original struct {
+	method, target, host []byte
+
+	otherHost bool // host is not that of the Host header
+	named     bool // the proxy named the target, or need not
+}
+
+// authority lets the authority of an absolute target win over Host, RFC 9112
+// §3.2.2.
+func (o *original) authority() {
+	if a := policy.Authority(o.target); a != nil {
+		o.host, o.otherHost = a, true
+	}
 }
 
 // original replaces method, target and host by those that a trusted proxy names.
 // It fails where one is named twice: the other may be the client's.
-func (i *identity) original(h *fasthttp.RequestHeader, method, target, host *[]byte) bool {
-	for _, o := range [...]struct {
+func (i *identity) original(h *fasthttp.RequestHeader, o *original) bool {
+	for _, part := range [...]struct {
 		name string
 		into *[]byte
-	}{{i.method, method}, {i.uri, target}, {i.hostname, host}} {
-		if o.name == "" {
+	}{{i.method, &o.method}, {i.uri, &o.target}, {i.hostname, &o.host}} {
+		if part.name == "" {
 			continue
 		}
-		switch v := h.PeekAll(o.name); len(v) {
-		case 0:
-		case 1:
-			*o.into = v[0]
-		default:
+		v := h.PeekAll(part.name)
+		if len(v) > 1 {
 			return false
+		}
+		switch empty := len(v) == 0 || len(v[0]) == 0; {
+		case !empty:
+			*part.into = v[0]
+			o.otherHost = o.otherHost || part.into == &o.host
+		case part.into == &o.target:
+			o.named = false
 		}
 	}
 	return true
+}
+
+// canonical puts path and host into the request of the job.
+func (o *original) canonical(j *job, h *fasthttp.RequestHeader, f *faults) *fault {
+	var ok bool
+	if j.request.Path, ok = j.scratch.Path(o.target); !ok {
+		return &f.target
+	}
+	if o.otherHost { // a Host that is not valid is refused all the same, RFC 9112 §3.2
+		if _, ok = j.scratch.Host(h.Host()); !ok {
+			return &f.host
+		}
+	}
+	if j.request.Host, ok = j.scratch.Host(o.host); !ok {
+		return &f.host
+	}
+	return nil
 }
 
 // peerAddr is the address of a TCP peer, invalid for any other: fasthttp's

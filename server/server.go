@@ -2,7 +2,6 @@ package server
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -26,9 +25,11 @@ type Server struct {
 	started time.Time
 	state   atomic.Uint32
 
-	// Log budgets, refilled by the watcher.
-	denials, panics, parserLog, acceptLog sampler
-	parserLines, acceptErrors             atomic.Uint64 // all events, logged or not
+	// What the log gets of floods. The watcher ends a second of each.
+	denials           denialLog
+	bad               badLog
+	panics, acceptLog sampler
+	acceptErrors      atomic.Uint64 // logged or not
 
 	conns   conns // of all traffic listeners
 	traffic []*traffic
@@ -60,6 +61,7 @@ func New(c Config) (*Server, error) {
 		max: s.config.MaxConnections, perClient: c.MaxPerClient,
 		large: max(1, largeMemory/c.MaxHeaderBytes), exempt: c.Identity.Trusted,
 	})
+	s.denials.init(c.DenialLogs)
 	for _, l := range c.Listeners {
 		s.traffic = append(s.traffic, s.newTraffic(l))
 	}
@@ -75,7 +77,7 @@ func (s *Server) newTraffic(l Listener) *traffic {
 		Server: s, listener: l,
 		engine: *c.Engine, batches: c.DecideAPI, conns: &s.conns, accepted: make(chan struct{}),
 	}
-	t.identity.init(c.Identity)
+	t.identity.init(c.Identity, c.Engine.Fields())
 	for i, r := range s.limiter.Rules() {
 		t.pages = append(t.pages, newPage(r.Config(), i, l.DenyStatus))
 	}
@@ -164,14 +166,11 @@ func (s *Server) untrusted() (sum uint64) {
 	return sum
 }
 
-// parserLogger bounds what fasthttp logs by itself: a line for every bad
-// request. It implements fasthttp.Logger.
-type parserLogger struct{ *Server }
-
-// Printf implements fasthttp.Logger.
-func (l parserLogger) Printf(format string, args ...any) {
-	l.parserLines.Add(1)
-	if l.parserLog.take() {
-		l.log.Warn("bad request", slog.String("error", printable(fmt.Sprintf(format, args...))))
+// unnamed adds up the requests of trusted proxies that named no client or no
+// original request.
+func (s *Server) unnamed() (sum uint64) {
+	for _, t := range s.traffic {
+		sum += t.identity.unnamed.Count()
 	}
+	return sum
 }

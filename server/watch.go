@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/internal/policy"
 )
 
 const (
@@ -21,8 +20,6 @@ const (
 	// evictionQuiet is the time without evictions after which the next one is
 	// news again.
 	evictionQuiet = time.Minute
-
-	parserLinesPerSecond = 1
 
 	maxLoggedText = 128
 )
@@ -54,12 +51,18 @@ func (s *Server) watch(ctx context.Context) {
 	}
 }
 
-// refill gives the log budgets for the next second and tells what the last ones
-// could not.
+// refill begins a second of the log: it tells what the last one could not, and
+// gives budgets for the next.
 func (s *Server) refill() {
 	n := s.requests()
-	s.tell("denials not logged", s.denials.refill(s.config.DenialLogs, n[outcomeDeny]))
-	s.tell("bad requests not logged", s.parserLog.refill(parserLinesPerSecond, s.parserLines.Load()))
+	lines, counts, others := s.denials.next(n[outcomeDeny] + n[outcomeListDeny])
+	for i := range lines {
+		lines[i].log(s.log, counts[i])
+	}
+	if s.config.DenialLogs > 0 {
+		s.tell("denials not logged", others)
+	}
+	s.bad.next(s.faults.requests(), s.log)
 	s.tell("panics not logged", s.panics.refill(1, s.faults.internal.count.Load()))
 	s.tell("accept errors not logged", s.acceptLog.refill(1, s.acceptErrors.Load()))
 }
@@ -129,20 +132,12 @@ func (w *crowdWatch) look(crowded bool, now time.Duration) {
 	}
 }
 
-// logDenial logs the key as text, in which the policy has escaped whatever is
-// not printable.
-func (s *Server) logDenial(rule int, r *policy.Request, v *policy.Verdict) {
-	s.log.Info("denied",
-		slog.String("rule", v.Rule.Name()),
-		slog.Any("key", s.engine.KeyText(rule, r)),
-		slog.String("stage", v.Decision.Stage.String()),
-		slog.Duration("retry_after", v.Decision.RetryAfter),
-	)
-}
-
-func (s *Server) warnProxy(peer netip.Addr) {
-	s.log.Warn("everybody shares the address of a proxy that is not trusted: add it to trusted_proxies",
-		slog.String("peer", peer.String()))
+func (s *Server) warnProxy(w warning, peer netip.Addr) {
+	text := "everybody shares the address of a proxy that is not trusted: add it to trusted_proxies"
+	if w == warnUnnamed {
+		text = "a trusted proxy does not name the client, or not the original request: let it set the headers of client_ip_header and original_request; until then on_unnamed decides"
+	}
+	s.log.Warn(text, slog.String("peer", peer.String()))
 }
 
 // acceptFailed is called for an error of Accept that will pass.

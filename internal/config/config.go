@@ -51,6 +51,8 @@ type Config struct {
 
 	// headerGiven tells that the file names client_ip_header, for Warnings.
 	headerGiven bool
+	// unnamedGiven tells the same of on_unnamed.
+	unnamedGiven bool
 }
 
 // Listener is one address for traffic.

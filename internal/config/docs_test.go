@@ -55,7 +55,7 @@ func settings(t *testing.T) []string {
 			all = append(all, strings.Split(list, ", ")...)
 		}
 	}
-	if len(all) != 16+2+6+2+10+12+3+13 {
+	if len(all) != 17+2+6+2+10+12+3+13 {
 		t.Fatalf("%d settings: %v", len(all), all)
 	}
 	return all

@@ -32,6 +32,7 @@ func (d *decoder) top(body ast.Node) {
 		{"trusted_proxies", func(n node) { p.TrustedProxies = d.prefixes(n) }},
 		{"client_ip_header", d.clientIPHeader},
 		{"original_request", d.originalRequest},
+		{"on_unnamed", d.onUnnamed},
 		{"decide_api", func(n node) { d.cfg.DecideAPI, _ = d.boolean(n) }},
 		{"memory", set(&memory)},
 		{"connections", d.connections},

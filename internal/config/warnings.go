@@ -29,6 +29,9 @@ func Warnings(c *Config, p *fastlimit.Plan) []string {
 		if c.Policy.OriginalRequest != 0 {
 			warn("original_request: its headers are read from trusted proxies only, and there are none; set trusted_proxies")
 		}
+		if c.unnamedGiven {
+			warn("on_unnamed: %v is about trusted proxies, and there are none; set trusted_proxies", c.Policy.OnUnnamed)
+		}
 	}
 	for _, t := range c.Policy.TrustedProxies {
 		if t.Bits() == 0 {

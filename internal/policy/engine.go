@@ -24,6 +24,11 @@ type Request struct {
 	Host   []byte     // canonical, see [AppendHost]; may be empty
 	Path   []byte     // canonical, see [AppendPath]
 	Fields Fields     // nil: neither headers nor cookies
+
+	// Unnamed tells that the client or the original request is not known, and
+	// leaves out the rules with an address in their key; see [UnnamedSkip]. The
+	// lists go by Client still.
+	Unnamed bool
 }
 
 // Verdict is the decision on one request. It is a plain value.
@@ -55,6 +60,10 @@ type rule struct {
 	match    matcher
 	key      keyMaker
 }
+
+// Fields are the distinct headers and cookies that keys are made of. Do not
+// change them.
+func (e *Engine) Fields() []KeyPart { return e.fields }
 
 // New compiles the settings. The rules of lim are those of s.Rules in the same
 // order. The error joins everything that is wrong.
@@ -156,6 +165,9 @@ func (e *Engine) collect(r *Request, s *Scratch) ListVerdict {
 	s.client = plain(r.Client)
 	if v := e.lists.lookup(s.client); v != ListNone {
 		return v
+	}
+	if r.Unnamed {
+		s.client = netip.Addr{} // no rule with an address in its key applies
 	}
 	for i := range e.rules {
 		c := &e.rules[i]

@@ -19,12 +19,13 @@ type Identity struct {
 	header    string
 	forwarded bool // the header is Forwarded (RFC 7239)
 	original  OriginalRequest
+	unnamed   OnUnnamed
 }
 
 // NewIdentity compiles the settings about proxies. The error joins everything
 // that is wrong.
 func NewIdentity(s Settings) (*Identity, error) {
-	id := &Identity{header: s.ClientIPHeader, original: s.OriginalRequest}
+	id := &Identity{header: s.ClientIPHeader, original: s.OriginalRequest, unnamed: s.OnUnnamed}
 	if id.header == "" {
 		id.header = "X-Forwarded-For"
 	}
@@ -35,6 +36,9 @@ func NewIdentity(s Settings) (*Identity, error) {
 	}
 	if s.OriginalRequest > OriginalXForwarded {
 		errs = append(errs, fmt.Errorf("policy: original_request %d: there is no such header family", s.OriginalRequest))
+	}
+	if s.OnUnnamed > UnnamedDeny {
+		errs = append(errs, fmt.Errorf("policy: on_unnamed %d: there is no such choice", s.OnUnnamed))
 	}
 	for _, p := range s.TrustedProxies {
 		n, err := normalPrefix(p)
@@ -59,6 +63,10 @@ func (id *Identity) Header() string { return id.header }
 // Original is the header family that names the original request.
 func (id *Identity) Original() OriginalRequest { return id.original }
 
+// OnUnnamed is what to do with requests of trusted proxies that name no client
+// or no original request.
+func (id *Identity) OnUnnamed() OnUnnamed { return id.unnamed }
+
 // Trusted reports whether the peer is a trusted proxy. Only then read the
 // headers that [Identity.Header] and [OriginalRequest.Headers] name.
 func (id *Identity) Trusted(peer netip.Addr) bool {
@@ -67,14 +75,18 @@ func (id *Identity) Trusted(peer netip.Addr) bool {
 
 // Client returns the client of a request that came from peer, unmapped and
 // without zone. values are all instances of the header, in order; they are
-// ignored unless the peer is trusted. fromHeader tells that an element of the
-// header named the client. At most 32 elements and 4 KiB are read, from the
-// right.
+// ignored unless the peer is trusted. At most 32 elements and 4 KiB are read,
+// from the right.
+//
+// named tells that the header named the client. It is false for a peer that is
+// not trusted, which is the client itself, and where the walk ends at a trusted
+// proxy that wrote nothing, or something that is no address. The client is then
+// that proxy, an address that all its clients share; see [OnUnnamed].
 //
 // ok is false if the peer is no address that tells clients apart: close such a
 // connection, as all of them would share one key. It does not allocate for
 // elements that are addresses.
-func (id *Identity) Client(peer netip.Addr, values [][]byte) (client netip.Addr, fromHeader, ok bool) {
+func (id *Identity) Client(peer netip.Addr, values [][]byte) (client netip.Addr, named, ok bool) {
 	peer = plain(peer)
 	if !identifies(peer) {
 		return netip.Addr{}, false, false
@@ -87,13 +99,14 @@ func (id *Identity) Client(peer netip.Addr, values [][]byte) (client netip.Addr,
 	for {
 		element, more := w.next()
 		if !more {
-			return hop, fromHeader, true
+			// All of them are trusted: the first one sent the request itself.
+			return hop, named && w.atEnd(), true
 		}
 		addr, valid := id.address(element)
 		if !valid {
-			return hop, fromHeader, true
+			return hop, false, true
 		}
-		hop, fromHeader = addr, true
+		hop, named = addr, true
 		if !id.trusted.Contains(hop) {
 			return hop, true, true
 		}

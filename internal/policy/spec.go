@@ -92,6 +92,7 @@ type Settings struct {
 	TrustedProxies  []netip.Prefix
 	ClientIPHeader  string          // read from trusted proxies only; "" means X-Forwarded-For
 	OriginalRequest OriginalRequest // likewise
+	OnUnnamed       OnUnnamed       // where a trusted proxy sends neither
 }
 
 // String is the part as a configuration file names it, without prefix lengths.

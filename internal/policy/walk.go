@@ -27,6 +27,9 @@ func newWalk(values [][]byte, quoted bool) walk {
 	return w
 }
 
+// atEnd reports whether every element has been read.
+func (w *walk) atEnd() bool { return len(w.values) == 0 }
+
 // rewind goes to the right end of the last instance.
 func (w *walk) rewind() {
 	if n := len(w.values); n > 0 {
