@@ -18,7 +18,7 @@ import (
 // two runs of 8 pairs; they vary by 15 %). The kernel would also spread
 // connections by hash, not by who is idle.
 func listen(setting, address string) (net.Listener, error) {
-	ln, err := net.Listen("tcp", address)
+	ln, err := net.Listen(network(address), address)
 	if err == nil {
 		return ln, nil
 	}
@@ -29,9 +29,18 @@ func listen(setting, address string) (net.Listener, error) {
 	case errors.Is(err, syscall.EACCES):
 		fix = "ports below 1024 need CAP_NET_BIND_SERVICE: grant it, or choose a port from 1024 on"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		fix = "no interface of this machine has the address: use one that has, or 0.0.0.0 or [::] for all"
+		fix = "no interface of this machine has the address: use one that has, or [::] for all, 0.0.0.0 for all of IPv4"
 	}
 	return nil, fmt.Errorf("fastlimit/server: %s %s: %w; %s", setting, address, err, fix)
+}
+
+// network keeps 0.0.0.0 to IPv4, as it reads: the net package would make it all
+// addresses, as it does with [::] and an empty host.
+func network(address string) string {
+	if host, _, err := net.SplitHostPort(address); err == nil && host == "0.0.0.0" {
+		return "tcp4"
+	}
+	return "tcp"
 }
 
 // steadyListener survives failures of Accept that pass: fasthttp would stop

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -25,6 +26,9 @@ const interruptGrace = 200 * time.Millisecond
 
 // Run implements the command.
 func (c *replayCmd) Run(ctx context.Context, sys *system) error {
+	if c.Config == "-" && c.Log == "-" {
+		return usageError{errors.New("-c - and the log - are both stdin; name a file for one of them")}
+	}
 	cfg, err := c.load(config.Flags{}, sys)
 	if err != nil {
 		return err

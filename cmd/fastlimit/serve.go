@@ -22,7 +22,7 @@ type serveCmd struct {
 
 	Listen     string        `placeholder:"ADDR" help:"Address for traffic, host:port. Port 0 takes a free one."`
 	Admin      string        `placeholder:"ADDR" help:"Address for health, metrics and profiles. Keep it away from clients."`
-	Upstream   string        `placeholder:"URL" help:"Not supported by this version."`
+	Upstream   string        `hidden:"" placeholder:"URL"` // refused by name until it is built
 	Redis      string        `placeholder:"URL" help:"Exact tier that nodes share, for example redis://127.0.0.1:6379/0. Without: the buckets of this node."`
 	LogFormat  string        `enum:"text,json" default:"text" help:"Format of the log on stderr: text or json."`
 	DrainDelay time.Duration `placeholder:"5s" help:"Time between /readyz turning 503 and the listeners closing, for a load balancer to notice. Default: none."`

@@ -141,10 +141,11 @@ func TestContract(t *testing.T) {
 		DenyStatus: 429,
 		Admin:      "127.0.0.1:8081",
 		Memory:     64 << 20,
+		TopTalkers: 0, // that of the cluster
 		Redis:      &Redis{URL: "redis://127.0.0.1:6379/0", Timeout: 5 * time.Millisecond},
 		Cluster: &Cluster{
 			Name: "edge", Bind: "127.0.0.1:7946", Join: []string{"127.0.0.1:7947"}, Secret: "0123456789abcdef",
-			Interval: 100 * time.Millisecond, MaxBytes: 16 << 10, MaxNodes: 32, HeavyHitters: 8192,
+			Interval: 100 * time.Millisecond, MaxBytes: 16 << 10, MaxNodes: 32, TopTalkers: 8192,
 		},
 		Policy: policy.Settings{
 			Rules: []policy.RuleSpec{{

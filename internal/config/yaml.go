@@ -106,12 +106,11 @@ func enclose(blocks []int, column int) []int {
 func syntaxError(err error, data []byte) *Error {
 	var ye yaml.Error
 	if !errors.As(err, &ye) || ye.GetToken() == nil {
-		return &Error{Problem: "YAML: " + strings.ReplaceAll(err.Error(), "\n", " ")}
+		return &Error{Line: 1, Column: 1, Problem: "YAML: " + strings.ReplaceAll(err.Error(), "\n", " "), Fix: generalFix}
 	}
 	t := ye.GetToken()
-	e := errorAt(t, "YAML: "+ye.GetMessage(), "")
-	e.Fix = syntaxFix(ye.GetMessage(), sourceLine(data, t.Position.Line))
-	return e
+	problem, fix := describeSyntax(t, ye.GetMessage(), data)
+	return errorAt(t, problem, fix)
 }
 
 // syntaxFix guesses at what the author meant.
@@ -126,13 +125,15 @@ func syntaxFix(msg, line string) string {
 	case strings.Contains(msg, "could not find end character"):
 		return "close the quotes"
 	case strings.Contains(msg, "mapping value is not allowed"):
-		return `indent all settings of a block alike, and put a value that contains ": " in quotes`
+		return alikeFix
 	case strings.Contains(msg, "invalid key for this map"), strings.Contains(msg, "unexpected scalar value type"), strings.Contains(msg, "reserved character"),
 		strings.Contains(msg, "unexpected directive"), strings.Contains(msg, "value is not allowed"):
 		return "put the value in quotes"
 	}
-	return "check the indentation and the quotes"
+	return generalFix
 }
+
+const generalFix = "check the indentation and the quotes"
 
 func sourceLine(data []byte, n int) string {
 	for line := range strings.Lines(string(data)) {
