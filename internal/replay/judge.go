@@ -14,7 +14,7 @@ import (
 // oracle beside it.
 type judge struct {
 	engine *policy.Engine
-	needs  needs
+	needs  *needs
 	rules  []ruleBook
 
 	scratch policy.Scratch
@@ -24,9 +24,9 @@ type judge struct {
 	key     []byte // of the account looked up
 
 	started     bool
-	first, last int64         // Unix seconds of the log
-	now         time.Duration // in the limiter's time
-	silence     int64         // seconds after which no rule remembers anything
+	first, last int64         // Unix µs of the log
+	now         time.Duration // in the limiter's time, whole µs
+	silence     int64         // µs after which no rule remembers anything
 
 	report *Report
 	denied map[string]*account // by the deny list
@@ -63,7 +63,7 @@ func newJudge(lim *fastlimit.Limiter, engine *policy.Engine, rules []policy.Rule
 		drain := (2*float64(c.Burst) + 100) / c.Rate.PerSecond()
 		longest = max(longest, time.Duration(min(drain, math.MaxInt64/4/1e9)*1e9))
 	}
-	j.silence = 3 * int64(longest/time.Second+1) // the filter turns twice
+	j.silence = 3 * second * int64(longest/time.Second+1) // the filter turns twice
 	return j, nil
 }
 
@@ -75,14 +75,14 @@ func (j *judge) clock(at int64) {
 	if at == j.last {
 		return
 	}
-	j.now += time.Duration(min(at-j.last, j.silence)) * time.Second
+	j.now += time.Duration(min(at-j.last, j.silence)) * time.Microsecond
 	j.last = at
 }
 
 func (j *judge) record(ctx context.Context, r *record) {
 	j.clock(r.at)
 	j.text = append(j.text[:0], r.text...)
-	j.fields.unpack(j.text, &j.needs)
+	j.fields.unpack(j.text, j.needs)
 	q := &j.request
 	q.Client, q.Method, q.Host, q.Path = r.client(), j.fields.method, j.fields.host, j.fields.path
 	v := j.engine.DecideAt(ctx, q, &j.scratch, j.now)
@@ -112,7 +112,7 @@ func (j *judge) account(applied policy.Applied, v policy.Verdict) {
 	}
 	j.key = b.appendKey(j.key[:0], &j.request)
 	a := lookup(b.clients, j.key)
-	a.advance(&b.exact, int64(j.now/time.Second))
+	a.advance(&b.exact, j.now.Microseconds())
 	outcome := admitted
 	switch {
 	case v.Decision.Allowed:
@@ -154,7 +154,9 @@ func (b *ruleBook) appendKey(dst []byte, q *policy.Request) []byte {
 			v = q.Path
 		case policy.KeyHeader:
 			v, _ = q.Fields.Header(part.Name)
-		case policy.KeyCookie, policy.KeyGlobal: // no part, and one for all
+		case policy.KeyCookie:
+			v, _ = q.Fields.Cookie(part.Name)
+		case policy.KeyGlobal: // one for all
 		}
 		dst = binary.AppendUvarint(dst, uint64(len(v)))
 		dst = append(dst, v...)
@@ -175,8 +177,8 @@ func lookup(m map[string]*account, key []byte) *account {
 func (j *judge) finish() {
 	r := j.report
 	if j.started {
-		r.First = time.Unix(j.first, 0).UTC().Format(time.RFC3339)
-		r.Last = time.Unix(j.last, 0).UTC().Format(time.RFC3339)
+		r.First = time.UnixMicro(j.first).UTC().Format(time.RFC3339Nano)
+		r.Last = time.UnixMicro(j.last).UTC().Format(time.RFC3339Nano)
 	}
 	for i := range j.rules {
 		b := &j.rules[i]
