@@ -41,7 +41,12 @@ func describeSyntax(t *token.Token, msg string, data []byte) (problem, fix strin
 	if misplaced && settingLine.MatchString(line) {
 		return "indented unlike the settings it belongs to", alikeFix
 	}
-	return "YAML: " + msg, syntaxFix(msg, line)
+	return "YAML: " + oneLine(msg), syntaxFix(msg, line)
+}
+
+// oneLine bounds what the parser says, which may quote the file.
+func oneLine(msg string) string {
+	return clip(strings.NewReplacer("\n", " ", "\r", " ").Replace(msg), 200)
 }
 
 func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -106,11 +107,14 @@ func enclose(blocks []int, column int) []int {
 func syntaxError(err error, data []byte) *Error {
 	var ye yaml.Error
 	if !errors.As(err, &ye) || ye.GetToken() == nil {
-		return &Error{Line: 1, Column: 1, Problem: "YAML: " + strings.ReplaceAll(err.Error(), "\n", " "), Fix: generalFix}
+		return &Error{Line: 1, Column: 1, Problem: "YAML: " + oneLine(err.Error()), Fix: generalFix}
 	}
 	t := ye.GetToken()
 	problem, fix := describeSyntax(t, ye.GetMessage(), data)
-	return errorAt(t, problem, fix)
+	e := errorAt(t, problem, fix)
+	// The tokenizer counts some escapes twice.
+	e.Column = max(1, min(e.Column, 1+utf8.RuneCountInString(strings.TrimRight(sourceLine(data, e.Line), "\r\n"))))
+	return e
 }
 
 // syntaxFix guesses at what the author meant.
@@ -122,6 +126,8 @@ func syntaxFix(msg, line string) string {
 		return `put quotes around "${…}"`
 	case strings.Contains(msg, "must be specified"):
 		return "close the bracket, or put the value in quotes"
+	case strings.Contains(msg, "unknown escape character"):
+		return "put the text in single quotes, or write the backslash twice"
 	case strings.Contains(msg, "could not find end character"):
 		return "close the quotes"
 	case strings.Contains(msg, "mapping value is not allowed"):
