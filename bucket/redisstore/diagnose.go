@@ -206,8 +206,7 @@ func certificateFix(err error) string {
 	case isAlert(err):
 		return "allow TLS 1.2 or 1.3 on the server"
 	}
-	var verification *tls.CertificateVerificationError
-	if errors.As(err, &verification) {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return "correct the server's certificate, or ca_file"
 	}
 	return ""

@@ -23,9 +23,9 @@ func warnDescriptors(log *slog.Logger, connections int) {
 		return
 	}
 	need := uint64(connections) + otherDescriptors
-	if uint64(limit.Cur) >= need {
+	if limit.Cur >= need {
 		return
 	}
 	log.Warn("the limit of open files is below the connections that are taken: clients beyond it must wait; raise it with LimitNOFILE or ulimit -n",
-		slog.Uint64("limit", uint64(limit.Cur)), slog.Int("connections", connections), slog.Uint64("want", need))
+		slog.Uint64("limit", limit.Cur), slog.Int("connections", connections), slog.Uint64("want", need))
 }

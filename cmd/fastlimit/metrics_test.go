@@ -15,7 +15,7 @@ import (
 
 var (
 	scrapedName    = regexp.MustCompile(`(?m)^# TYPE (fastlimit_\w+) `)
-	documentedName = regexp.MustCompile("\\bfastlimit_[a-z0-9_]+\\b")
+	documentedName = regexp.MustCompile(`\bfastlimit_[a-z0-9_]+\b`)
 )
 
 // The metrics of a node with Redis and a cluster are those that

@@ -19,8 +19,8 @@ const (
 	maxRedisRetry    = time.Minute
 
 	// What the store retries by unless told otherwise.
-	redisRetryMin = 100 * time.Millisecond
-	redisRetryMax = 2 * time.Second
+	firstRetry   = 100 * time.Millisecond
+	longestRetry = 2 * time.Second
 
 	redisURLFix = "write redis://host:6379/0, rediss://host:6379/0 for TLS, or unix:///path/to.sock"
 )
@@ -217,7 +217,7 @@ func (d *decoder) redisRetry(at *redisNodes, r *Redis) {
 	}
 	read(at.retryMin, &r.RetryMin, "100ms")
 	read(at.retryMax, &r.RetryMax, "2s")
-	least, most := redisRetryMin, redisRetryMax
+	least, most := firstRetry, longestRetry
 	if r.RetryMin > 0 {
 		least = r.RetryMin
 	}
