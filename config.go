@@ -22,7 +22,8 @@ type Config struct {
 
 	// Store is the exact tier that nodes share, for example one of package
 	// bucket/redisstore. nil means that the buckets of this node are exact by
-	// themselves. Close does not close it.
+	// themselves. The limiter never closes it: do so once nobody takes any
+	// more.
 	Store bucket.Store
 
 	// StoreTimeout is J, the longest that a request waits for Store; then
@@ -33,8 +34,8 @@ type Config struct {
 	// HeavyHitters is the number of clients of each rule whose units are
 	// counted by name, for other nodes and for those who ask who talks most
 	// ([Rule.Heavy]). The more, the fewer units of a client can stay untold;
-	// each takes [sketch.HeavySlotBytes] of Memory, and each decision a few
-	// ns. Rounded up to a multiple of four, at most 2^20. 0 means none.
+	// each takes [sketch.HeavySlotBytes] of Memory, and decisions that get past
+	// the filter take a tenth to a quarter longer (BenchmarkHeavy). Rounded up to a multiple of four, at most 2^20. 0 means none.
 	HeavyHitters int
 
 	// Nodes is the most nodes that tell each other of their heavy hitters,

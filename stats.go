@@ -30,8 +30,8 @@ func newCounters() *counters { return new(counters) }
 type lane uint64
 
 // ownLane picks it by the address of the stack. Goroutines have stacks of
-// their own, so each keeps to one stripe and rarely meets another: 5 ns for an
-// uncontended add against 20 and more for a shared one (BenchmarkCounters).
+// their own, so each keeps to one stripe and rarely meets another; a counter
+// that all share costs more the more cores there are (BenchmarkCounters).
 func ownLane() lane {
 	var here byte
 	return laneOf(uintptr(unsafe.Pointer(&here)) >> 10)

@@ -25,7 +25,7 @@ func listen(setting, address string) (net.Listener, error) {
 	// kind, on which refuseNew has no effect.
 	var config net.ListenConfig
 	config.SetMultipathTCP(false)
-	ln, err := config.Listen(context.Background(), "tcp", address)
+	ln, err := config.Listen(context.Background(), network(address), address)
 	if err == nil {
 		return ln, nil
 	}
@@ -36,9 +36,18 @@ func listen(setting, address string) (net.Listener, error) {
 	case errors.Is(err, syscall.EACCES):
 		fix = "ports below 1024 need CAP_NET_BIND_SERVICE: grant it, or choose a port from 1024 on"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		fix = "no interface of this machine has the address: use one that has, or 0.0.0.0 or [::] for all"
+		fix = "no interface of this machine has the address: use one that has, or [::] for all, 0.0.0.0 for all of IPv4"
 	}
 	return nil, fmt.Errorf("fastlimit/server: %s %s: %w; %s", setting, address, err, fix)
+}
+
+// network keeps 0.0.0.0 to IPv4, as it reads: the net package would make it all
+// addresses, as it does with [::] and an empty host.
+func network(address string) string {
+	if host, _, err := net.SplitHostPort(address); err == nil && host == "0.0.0.0" {
+		return "tcp4"
+	}
+	return "tcp"
 }
 
 // retryListener survives failures of Accept that pass: file descriptors run out

@@ -57,7 +57,7 @@ func (s *Server) top(w http.ResponseWriter, r *http.Request) {
 		n = v
 	}
 	if s.config.Talkers == nil {
-		problem(w, http.StatusNotFound, "No client is counted by name: set cluster or heavy_hitters.")
+		problem(w, http.StatusNotFound, "No client is tracked: top_talkers is 0, or memory is too small for it; set it to 1024, or raise memory.")
 		return
 	}
 	reply := struct {

@@ -48,7 +48,7 @@ func TestTopOfNobody(t *testing.T) {
 	t.Parallel()
 	none := start(t, perIP())
 	resp := get(t, "http://"+none.admin+"/v1/top")
-	if body := string(readAll(t, resp)); resp.StatusCode != http.StatusNotFound || !strings.Contains(body, "set cluster or heavy_hitters") {
+	if body := string(readAll(t, resp)); resp.StatusCode != http.StatusNotFound || !strings.Contains(body, "top_talkers is 0") {
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
 	quiet := start(t, perIP(), func(c *Config) { c.Talkers = talkers(nil) })

@@ -22,7 +22,7 @@ func (a *alarm) raise(e *Error, key string) {
 	if last != 0 && now-last < int64(alarmEvery) || !a.last[e.Class].CompareAndSwap(last, now) {
 		return
 	}
-	attrs := []any{"redis", a.target, "class", e.Class.String(), "error", e.Err, "fix", fixes[e.Class]}
+	attrs := []any{"redis", a.target, "class", e.Class.String(), "error", e.Err, "fix", e.fixText()}
 	if e.Class == WrongType || e.Class == Corrupt {
 		attrs = append(attrs, "key", key[:min(len(key), 128)])
 	}

@@ -29,7 +29,10 @@ func open(ctx context.Context, c Config, sc *script, clock func() uint64) (*Stor
 	s.start()
 	err = s.Check(ctx)
 	var e *Error
-	errors.As(err, &e)
+	if errors.As(err, &e) {
+		e = s.diagnose(ctx, e)
+		err = e
+	}
 	switch {
 	case err == nil:
 		_ = s.measure(ctx) // an error will be the operations' too

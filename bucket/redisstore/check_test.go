@@ -63,7 +63,7 @@ func TestOpen(t *testing.T) {
 		"no socket":             {Config{URL: "unix:///nonexistent/redis.sock"}, want{class: Refused, away: true}},
 		"black hole":            {Config{URL: "redis://" + faultproxy.BlackHole(t)}, want{class: Timeout, away: true}},
 		"not Redis":             {Config{URL: "redis://" + talker(t, "SSH-2.0-OpenSSH_9.2\r\n")}, want{class: Protocol, text: "check that the address is Redis"}},
-		"not TLS":               {Config{URL: "rediss://" + server.Addr}, want{class: Timeout, away: true, text: "TLS on both sides or none"}},
+		"not TLS":               {Config{URL: "rediss://" + server.Addr}, want{class: Protocol, text: "does not speak TLS, and the connection wants it: write redis://"}},
 		"no sentinel listens":   {Config{Addrs: []string{"127.0.0.1:1"}, MasterName: "x"}, want{class: Refused, away: true}},
 		"no cluster listens":    {Config{Addrs: []string{"127.0.0.1:1"}, Cluster: true}, want{class: Refused, away: true}},
 		"not a cluster":         {Config{Addrs: []string{server.Addr}, Cluster: true}, want{class: Other}},

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,15 +92,22 @@ func (c Class) away() bool {
 type Error struct {
 	Class Class
 	Err   error
+
+	fix string // where the class does not tell
 }
 
 // Error names the class, the error, and the fix where there is one.
 func (e *Error) Error() string {
 	s := fmt.Sprintf("fastlimit/redisstore: %s: %v", e.Class, e.Err)
-	if fix := fixes[e.Class]; fix != "" {
+	if fix := e.fixText(); fix != "" {
 		s += ": " + fix
 	}
 	return s
+}
+
+// fixText is what to do; "" if there is nothing.
+func (e *Error) fixText() string {
+	return cmp.Or(e.fix, certificateFix(e.Err), fixes[e.Class])
 }
 
 // Unwrap returns the error of the client.
@@ -181,6 +189,8 @@ func classifyTransport(err error) Class {
 	switch {
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return NoFile
+	case certificateFix(err) != "":
+		return Protocol
 	case errors.As(err, &name) && !name.IsTimeout:
 		return Refused
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.EHOSTUNREACH),

@@ -19,7 +19,7 @@ type benchCmd struct {
 	Output string `short:"o" enum:"text,json" default:"text" help:"Format of the results: text or json."`
 	Out    string `placeholder:"FILE" help:"Write the results there instead of stdout."`
 	HTML   string `name:"html" placeholder:"FILE" help:"Write a page with tables and plots too."`
-	Seed   uint64 `default:"1" help:"Of all random choices."`
+	Seed   uint64 `default:"1" help:"Random seed."`
 
 	Local    benchLocal    `cmd:"" help:"Speed within a process: time and allocations per decision, on 1 to all cores."`
 	Accuracy benchAccuracy `cmd:"" help:"False denials, excess and exact checks, against an exact oracle."`

@@ -18,11 +18,14 @@ type system struct {
 
 type cli struct {
 	Serve    serveCmd    `cmd:"" help:"Run the decision service (without flags: 127.0.0.1:8080, admin on 127.0.0.1:8081, 100/s for each client address)."`
-	Validate validateCmd `cmd:"" help:"Check a configuration file, show how its memory is shared out and where a limit cannot be kept."`
-	Replay   replayCmd   `cmd:"" help:"Judge an access log: what would have been shed, and whom."`
-	Top      topCmd      `cmd:"" help:"Show the clients that ask most, of all nodes."`
+	Validate validateCmd `cmd:"" help:"Check a configuration file, print how its memory is shared out, and warn where a limit cannot be kept."`
+	Replay   replayCmd   `cmd:"" help:"Judge access logs: what a limit would have denied, and to whom."`
+	Top      topCmd      `cmd:"" help:"Show the top clients across all nodes."`
 	Bench    benchCmd    `cmd:"" help:"Measure limiters: speed, accuracy, memory, over HTTP and with Redis."`
 	Version  versionCmd  `cmd:"" help:"Show version, commit and Go version."`
+	Help     helpCmd     `cmd:"" help:"Show this help, or that of a command: fastlimit help replay."`
+
+	VersionFlag versionFlag `name:"version" help:"Show version, commit and Go version."`
 }
 
 const (
@@ -50,7 +53,10 @@ func run(ctx context.Context, args []string, sys *system) (code int) {
 			panic(r)
 		}
 	}()
-	parsed, err := newParser(sys).Parse(args)
+	parsed, err := newParser(sys).Parse(helpArgs(args))
+	if err == nil {
+		err = checkFlags(parsed)
+	}
 	if err != nil {
 		fmt.Fprintf(sys.stderr, "fastlimit: %v; see fastlimit --help\n", err)
 		return exitUsage

@@ -15,12 +15,12 @@ import (
 )
 
 // addTalkers shows who asks most, and starts the cluster, if there is one: what
-// is counted by name is what it exchanges. nil: there is none. Nodes that are
+// it tracks individually is what it exchanges. nil: there is none. Nodes that are
 // not there are no reason not to serve.
 func addTalkers(sc *server.Config, cfg *config.Config) (*gossip.Cluster, error) {
 	c := cfg.Cluster
 	if c == nil {
-		if cfg.HeavyHitters == 0 {
+		if cfg.TopTalkers == 0 {
 			return nil, nil
 		}
 		var err error

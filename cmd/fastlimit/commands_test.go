@@ -107,8 +107,36 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// Rotated logs, JSON lines with a field map, and fractions of a second, all in
+// one run.
+func TestReplaySeveralLogs(t *testing.T) {
+	t.Parallel()
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := io.WriteString(z, "\ufeff"+`192.0.2.7 - - [17/May/2015:10:05:02.250 +0000] "GET / HTTP/1.1" 200 1`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rotated := writeFile(t, "access.log.2.gz", packed.String())
+	caddy := writeFile(t, "caddy.log", `{"ts":1431857104,"request":{"client_ip":"192.0.2.7","method":"GET","uri":"/"}}`+"\n")
+	nginx := writeFile(t, "nginx.json", `{"msec":"1431857105.5","addr":"192.0.2.7","r":"GET / HTTP/1.1"}`+"\n")
+	args := []string{"replay", "--rate", "1/h", "--burst", "1", "-o", "json"}
+	code, stdout, stderr := command(t, nil, append(args, writeFile(t, "access.log", accessLog), caddy, rotated)...)
+	want := `{"requests":6,"skipped":1,"allowed":1,"denied":5,"clients":[{"rule":"per-ip","key":"192.0.2.7","requests":6,"denied":5,`
+	if code != 0 || stderr != "" || !strings.HasPrefix(stdout, want) || !strings.Contains(stdout, `"first":"2015-05-17T10:05:02Z","last":"2015-05-17T10:05:04Z"`) {
+		t.Errorf("exit %d, stderr %q\ngot  %s\nwant %s…", code, stderr, stdout, want)
+	}
+	code, stdout, stderr = command(t, nil, append(args, "--fields", "time=msec,client=addr,request=r", nginx)...)
+	if code != 0 || stderr != "" || !strings.HasPrefix(stdout, `{"requests":1,"skipped":0,`) || !strings.Contains(stdout, `"first":"2015-05-17T10:05:05.5Z"`) {
+		t.Errorf("exit %d, stderr %q, %s", code, stderr, stdout)
+	}
+}
+
 func TestReplayFails(t *testing.T) {
 	t.Parallel()
+	junk, log := writeFile(t, "junk.log", "hello\n"), writeFile(t, "access.log", accessLog)
 	for _, tt := range []struct {
 		args []string
 		code int
@@ -117,13 +145,19 @@ func TestReplayFails(t *testing.T) {
 		{[]string{"/does/not/exist"}, exitFailure, "/does/not/exist: no such file"},
 		{[]string{t.TempDir()}, exitFailure, "is a directory"},
 		{[]string{writeFile(t, "cut.gz", "\x1f\x8b\x08\x00")}, exitFailure, "cut.gz: replay: gzip: unexpected EOF"},
-		{[]string{}, exitUsage, "<log>"},
+		{[]string{}, exitUsage, "<log> ..."},
+		{[]string{junk}, exitFailure, junk + ": replay: no line can be read; line 1: does not start with a client address: \"hello\"; accepted are the common and the combined log format"},
+		{[]string{"-"}, 0, "warning: <stdin> is empty"},
+		{[]string{log, log}, exitFailure, log + ": is named twice"},
+		{[]string{log, "-"}, exitUsage, "cat LOG… | fastlimit replay -"},
+		{[]string{"--fields", "tim=x", log}, exitUsage, `--fields: "tim" is no field; want time, client`},
+		{[]string{writeFile(t, "log.zst", "\x28\xb5\x2f\xfd")}, exitFailure, "zstdcat LOG | fastlimit replay -"},
 		{[]string{"--top", "-1", "-"}, exitUsage, "--top"},
 		{[]string{"-o", "xml", "-"}, exitUsage, "text"},
 		{[]string{"--rate", "x", "-"}, exitUsage, "--rate"},
 	} {
 		code, stdout, stderr := command(t, strings.NewReader(""), append([]string{"replay"}, tt.args...)...)
-		if code != tt.code || stdout != "" || !strings.Contains(stderr, tt.want) {
+		if code != tt.code || (stdout != "") != (code == 0) || !strings.Contains(stderr, tt.want) {
 			t.Errorf("%v: exit %d, stdout %q, stderr %q; want %d and %q", tt.args, code, stdout, stderr, tt.code, tt.want)
 		}
 	}

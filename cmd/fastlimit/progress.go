@@ -25,12 +25,18 @@ func newProgress(w io.Writer) *progress {
 	return &progress{out: f}
 }
 
-// reading returns r with a bar that counts its bytes; size is -1 if unknown.
-func (p *progress) reading(r io.Reader, size int64) io.Reader {
+// start shows a bar that counts bytes up to size, which is -1 if unknown.
+func (p *progress) start(size int64) {
+	if p != nil {
+		p.show(size, "reading", true)
+	}
+}
+
+// reading returns r with its bytes counted by the bar.
+func (p *progress) reading(r io.Reader) io.Reader {
 	if p == nil {
 		return r
 	}
-	p.show(size, "reading", true)
 	return io.TeeReader(r, p.bar)
 }
 

@@ -16,14 +16,7 @@ import (
 // openStore connects to Redis. One that is away is no reason not to serve: the
 // rules' on_failure decides until it is back. A wrong configuration is.
 func openStore(ctx context.Context, c *config.Redis, log *slog.Logger) (*redisstore.Store, error) {
-	s, err := redisstore.Open(ctx, redisstore.Config{
-		URL: c.URL, Addrs: c.Addresses, MasterName: c.MasterName, Cluster: c.Cluster,
-		Username: c.Username, Password: c.Password,
-		CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, TLS: c.CAFile != "" || c.CertFile != "",
-		KeyPrefix: c.KeyPrefix,
-		Timeout:   c.Timeout,
-		Logger:    log,
-	})
+	s, err := redisstore.Open(ctx, storeConfig(c, log))
 	if s == nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
@@ -31,6 +24,20 @@ func openStore(ctx context.Context, c *config.Redis, log *slog.Logger) (*redisst
 		log.Info("redis is the exact tier")
 	}
 	return s, nil
+}
+
+func storeConfig(c *config.Redis, log *slog.Logger) redisstore.Config {
+	return redisstore.Config{
+		URL: c.URL, Addrs: c.Addresses, MasterName: c.MasterName, Cluster: c.Cluster, DB: c.Database,
+		Username: c.Username, Password: c.Password,
+		SentinelUsername: c.SentinelUsername, SentinelPassword: c.SentinelPassword,
+		TLS: c.TLS, CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, ServerName: c.ServerName,
+		KeyPrefix: c.KeyPrefix,
+		Timeout:   c.Timeout,
+		Workers:   c.Workers, Queue: c.Queue,
+		RetryMin: c.RetryMin, RetryMax: c.RetryMax,
+		Logger: log,
+	}
 }
 
 // addStore shows the store's counters, and when it is needed and away.

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/config"
@@ -15,9 +17,11 @@ import (
 type replayCmd struct {
 	limitFlags
 
-	Output string `short:"o" enum:"text,json" default:"text" help:"Format of the report: text or json."`
-	Top    int    `default:"20" help:"Clients to show, those shed most first. JSON has them all."`
-	Log    string `arg:"" help:"Access log of nginx or Apache in common or combined format, plain or gzip; - reads stdin."`
+	Output string            `short:"o" enum:"text,json" default:"text" help:"Format of the report: text or json."`
+	Top    int               `default:"20" help:"Clients to show, those shed most first. JSON has them all."`
+	Fields map[string]string `mapsep:"," placeholder:"NAME=FIELD" help:"Where JSON lines have time, client, method, target, host, request, header:NAME or cookie:NAME, with dots between nested names: time=time_iso8601,client=remote_addr. Default: as Caddy has them."`
+
+	Log []string `arg:"" help:"Access logs, those of one server or of several, rotated ones too, in any order: common or combined format (nginx, Apache) or JSON lines (Caddy; others with --fields), plain or gzip; - reads stdin."`
 }
 
 // interruptGrace is time enough to take the progress bar off the terminal.
@@ -25,6 +29,12 @@ const interruptGrace = 200 * time.Millisecond
 
 // Run implements the command.
 func (c *replayCmd) Run(ctx context.Context, sys *system) error {
+	switch stdin := slices.Contains(c.Log, "-"); {
+	case stdin && c.Config == "-":
+		return usageError{errors.New("-c - and the log - are both stdin; name a file for one of them")}
+	case stdin && len(c.Log) > 1:
+		return usageError{errors.New("- stands beside other logs; name files, or pipe all of them: cat LOG… | fastlimit replay -")}
+	}
 	cfg, err := c.load(config.Flags{}, sys)
 	if err != nil {
 		return err
@@ -50,43 +60,65 @@ func (c *replayCmd) Run(ctx context.Context, sys *system) error {
 }
 
 func (c *replayCmd) replay(ctx context.Context, cfg *config.Config, sys *system) (*replay.Report, error) {
-	log, size, err := c.open(sys)
+	logs, size, err := c.open(sys)
+	defer func() {
+		for _, l := range logs {
+			l.Close()
+		}
+	}()
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close()
 	bar := newProgress(sys.stderr)
 	defer bar.clear()
-	report, err := replay.Run(ctx, bar.reading(log, size), replay.Config{
+	bar.start(size)
+	var all []replay.Log
+	for i, l := range logs {
+		name := c.Log[i]
+		if name == "-" {
+			name = "<stdin>"
+		}
+		all = append(all, replay.Log{Name: name, Reader: bar.reading(l)})
+	}
+	report, err := replay.RunAll(ctx, all, replay.Config{
 		Limiter: cfg.Limiter(), Policy: cfg.Policy,
 		Stream: size < 0,
+		Fields: c.Fields,
 		Judged: bar.judged,
 	})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.Log, err)
+	if bad := (*replay.FieldError)(nil); errors.As(err, &bad) {
+		return nil, usageError{fmt.Errorf("--fields: %w", bad)}
 	}
-	return report, nil
+	return report, err
 }
 
-// open returns the log and its size, -1 for a stream.
-func (c *replayCmd) open(sys *system) (log io.ReadCloser, size int64, err error) {
-	if c.Log == "-" {
-		return io.NopCloser(sys.stdin), -1, nil
+// open returns the logs and their size together, -1 if one is a stream. What
+// it has opened is returned beside an error too.
+func (c *replayCmd) open(sys *system) (logs []io.ReadCloser, size int64, err error) {
+	if c.Log[0] == "-" {
+		return []io.ReadCloser{io.NopCloser(sys.stdin)}, -1, nil
 	}
-	f, err := os.Open(c.Log)
-	if err != nil {
-		return nil, 0, err
+	var seen []os.FileInfo
+	for _, name := range c.Log {
+		f, err := os.Open(name)
+		if err != nil {
+			return logs, 0, err
+		}
+		logs = append(logs, f)
+		st, err := f.Stat()
+		switch {
+		case err != nil:
+			return logs, 0, err
+		case st.IsDir():
+			return logs, 0, fmt.Errorf("%s: is a directory; name the logs in it", name)
+		case slices.ContainsFunc(seen, func(other os.FileInfo) bool { return os.SameFile(st, other) }):
+			return logs, 0, fmt.Errorf("%s: is named twice, so its requests would count twice; remove one of the two", name)
+		case !st.Mode().IsRegular():
+			size = -1
+		case size >= 0:
+			size += st.Size()
+		}
+		seen = append(seen, st)
 	}
-	st, err := f.Stat()
-	switch {
-	case err != nil:
-		f.Close()
-		return nil, 0, err
-	case st.IsDir():
-		f.Close()
-		return nil, 0, fmt.Errorf("%s: is a directory; name a log in it", c.Log)
-	case !st.Mode().IsRegular():
-		return f, -1, nil
-	}
-	return f, st.Size(), nil
+	return logs, size, nil
 }

@@ -21,10 +21,10 @@ import (
 type serveCmd struct {
 	limitFlags
 
-	Listen     string         `placeholder:"ADDR" help:"Address for traffic, host:port. Port 0 takes a free one."`
+	Listen     string         `placeholder:"ADDR" help:"Address for traffic, host:port. Port 0 picks a free port."`
 	Admin      string         `placeholder:"ADDR" help:"Address for health, metrics and profiles. Keep it away from clients."`
-	Upstream   string         `placeholder:"URL" help:"Not supported by this version."`
-	Redis      string         `placeholder:"URL" help:"Exact tier that nodes share, for example redis://127.0.0.1:6379/0. Without: the buckets of this node."`
+	Upstream   string         `hidden:"" placeholder:"URL"` // refused by name until it is built
+	Redis      string         `placeholder:"URL" help:"Redis that the nodes share for exact checks, for example redis://127.0.0.1:6379/0. Without it each node keeps its own."`
 	LogFormat  string         `enum:"text,json" default:"text" help:"Format of the log on stderr: text or json."`
 	DrainDelay *time.Duration `placeholder:"5s" help:"Time between /readyz turning 503 and the listeners closing, for a load balancer to notice. Default: drain.delay of the file, 1s."`
 }

@@ -4,7 +4,7 @@ import "github.com/fastlimit/fastlimit/internal/config"
 
 // limitFlags are the settings that serve and replay share.
 type limitFlags struct {
-	Config string `short:"c" placeholder:"FILE" help:"Configuration file."`
+	Config string `short:"c" placeholder:"FILE" help:"Configuration file; - reads stdin."`
 	Rate   string `placeholder:"100/s" help:"Limit for each client address: N/s, N/m, N/h, N/d or N/15m. Only without a file."`
 	Burst  string `placeholder:"200" help:"Requests that a client may make at once from rest. Only without a file."`
 }
@@ -15,7 +15,7 @@ func (f *limitFlags) load(flags config.Flags, sys *system) (*config.Config, erro
 	cfg := config.Default()
 	if f.Config != "" {
 		var err error
-		if cfg, err = config.Load(f.Config, sys.lookupEnv); err != nil {
+		if cfg, err = loadConfig(f.Config, sys); err != nil {
 			return nil, err
 		}
 	}
@@ -23,4 +23,12 @@ func (f *limitFlags) load(flags config.Flags, sys *system) (*config.Config, erro
 		return nil, usageError{err}
 	}
 	return cfg, nil
+}
+
+// loadConfig reads the file at path, or stdin for "-".
+func loadConfig(path string, sys *system) (*config.Config, error) {
+	if path == "-" {
+		return config.LoadFrom("<stdin>", sys.stdin, sys.lookupEnv)
+	}
+	return config.Load(path, sys.lookupEnv)
 }

@@ -24,8 +24,8 @@ import (
 type topCmd struct {
 	Admin  string        `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Admin address of a running node. Any node of a cluster knows all. Default: 127.0.0.1:8081."`
 	N      int           `short:"n" default:"20" help:"Clients to show."`
-	Watch  bool          `help:"Show them again and again."`
-	Every  time.Duration `default:"2s" help:"Time in between."`
+	Watch  bool          `help:"Refresh until interrupted."`
+	Every  time.Duration `default:"2s" help:"Refresh interval."`
 	Output string        `short:"o" enum:"text,json" default:"text" help:"Format: text or json."`
 }
 

@@ -13,9 +13,9 @@ import (
 	"github.com/fastlimit/fastlimit/internal/redistest"
 )
 
-func TestTopWithoutCluster(t *testing.T) {
+func TestTopOutOfTheBox(t *testing.T) {
 	t.Parallel()
-	p := serve(t, "-c", writeFile(t, "c.yaml", "heavy_hitters: 64\nrules: [{name: per-ip, rate: 1000/s}]\n"))
+	p := serve(t) // it works without a word of configuration
 	for range 20 {
 		get(t, http.DefaultClient, "http://"+p.listen+"/")
 	}
@@ -26,9 +26,9 @@ func TestTopWithoutCluster(t *testing.T) {
 		}
 		return strings.HasPrefix(stdout, `{"clients":[{"rule":"per-ip","key":"127.0.0.1","rate":`)
 	})
-	none := serve(t)
+	none := serve(t, "-c", writeFile(t, "c.yaml", "top_talkers: 0\nrules: [{name: per-ip, rate: 1000/s}]\n"))
 	code, stdout, stderr := command(t, nil, "top", "--admin", none.admin)
-	if code != exitFailure || stdout != "" || !strings.Contains(stderr, "set cluster or heavy_hitters") {
+	if code != exitFailure || stdout != "" || !strings.Contains(stderr, "top_talkers is 0") {
 		t.Errorf("exit %d, %q, %s", code, stdout, stderr)
 	}
 }

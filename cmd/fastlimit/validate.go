@@ -8,12 +8,12 @@ import (
 )
 
 type validateCmd struct {
-	Config string `short:"c" required:"" placeholder:"FILE" help:"Configuration file."`
+	Config string `short:"c" required:"" placeholder:"FILE" help:"Configuration file; - reads stdin."`
 }
 
 // Run implements the command.
 func (c *validateCmd) Run(sys *system) error {
-	cfg, err := config.Load(c.Config, sys.lookupEnv)
+	cfg, err := loadConfig(c.Config, sys)
 	if err != nil {
 		return err
 	}

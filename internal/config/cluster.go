@@ -21,25 +21,25 @@ type Cluster struct {
 	Secret    string
 	Interval  time.Duration // between two exchanges of counts
 
-	MaxBytes     int // to each other node at each interval
-	MaxNodes     int
-	HeavyHitters int      // slots for each rule
-	Ignore       []string // nodes whose counts are not believed
+	MaxBytes   int // to each other node at each interval
+	MaxNodes   int
+	TopTalkers int      // slots for each rule
+	Ignore     []string // nodes whose counts are not believed
 }
 
 // Defaults and bounds of cluster.
 const (
-	defaultInterval     = 100 * time.Millisecond
-	minInterval         = 20 * time.Millisecond
-	maxInterval         = 10 * time.Second
-	defaultMaxBytes     = 16 << 10
-	minMaxBytes         = 4 << 10 // two packets and more
-	maxMaxBytes         = 1 << 20
-	defaultMaxNodes     = 32
-	maxMaxNodes         = 1000
-	defaultHeavyHitters = 8192
-	minSecret           = 16
-	maxSeeds            = 64
+	defaultInterval   = 100 * time.Millisecond
+	minInterval       = 20 * time.Millisecond
+	maxInterval       = 10 * time.Second
+	defaultMaxBytes   = 16 << 10
+	minMaxBytes       = 4 << 10 // two packets and more
+	maxMaxBytes       = 1 << 20
+	defaultMaxNodes   = 32
+	maxMaxNodes       = 1000
+	clusterTopTalkers = 8192
+	minSecret         = 16
+	maxSeeds          = 64
 
 	clusterExample = `write for example cluster: {name: edge, bind: "10.0.0.1:7946", join: ["10.0.0.2:7946"], secret_file: /etc/fastlimit/secret}`
 	secretFix      = "write the same random text on all nodes: openssl rand -base64 32 makes one"
@@ -50,7 +50,7 @@ type clusterNodes struct{ name, bind, secret, secretFile *node }
 
 func (d *decoder) cluster(n node) {
 	c := &Cluster{
-		Interval: defaultInterval, MaxBytes: defaultMaxBytes, MaxNodes: defaultMaxNodes, HeavyHitters: defaultHeavyHitters,
+		Interval: defaultInterval, MaxBytes: defaultMaxBytes, MaxNodes: defaultMaxNodes, TopTalkers: clusterTopTalkers,
 	}
 	var at clusterNodes
 	set := func(to **node) func(node) { return func(v node) { *to = &v } }
@@ -65,7 +65,7 @@ func (d *decoder) cluster(n node) {
 		{"advertise", func(v node) { c.Advertise = d.advertise(v) }},
 		{"max_bytes", func(v node) { d.maxBytes(v, &c.MaxBytes) }},
 		{"max_nodes", func(v node) { d.bounded(v, &c.MaxNodes, "32", 2, maxMaxNodes) }},
-		{"heavy_hitters", func(v node) { d.bounded(v, &c.HeavyHitters, "8192", 4, fastlimit.MaxHeavyHitters) }},
+		{"top_talkers", func(v node) { d.bounded(v, &c.TopTalkers, "8192", 4, fastlimit.MaxHeavyHitters) }},
 		{"ignore", func(v node) { c.Ignore = d.ignored(v) }},
 	})
 	d.cfg.Cluster = c // also where it is broken: rules are then read as they are meant
@@ -90,9 +90,9 @@ func (d *decoder) clusterBind(n node, c *Cluster) {
 	if !d.address(n, &c.Bind) {
 		return
 	}
-	if other := taken(d.cfg.Listeners, c.Bind); other != "" {
+	if other := taken(d.cfg.Listeners, c.Bind, d.machine.resolve); other != "" {
 		d.fail(n, c.Bind+" is taken by the listener "+other, "give the cluster a port of its own, for example 7946")
-	} else if overlap(d.cfg.Admin, c.Bind) {
+	} else if overlap(d.cfg.Admin, c.Bind, d.machine.resolve) {
 		d.fail(n, c.Bind+" is taken by admin", "give the cluster a port of its own, for example 7946")
 	}
 }
@@ -193,19 +193,7 @@ func (d *decoder) advertise(n node) string {
 }
 
 func (d *decoder) interval(n node, to *time.Duration) {
-	s, ok := d.scalar(n, "a time such as 100ms")
-	if !ok {
-		return
-	}
-	v, err := time.ParseDuration(s.text)
-	switch {
-	case err != nil:
-		d.fail(n, quote(s.text)+" is not a time", "write for example 100ms")
-	case v < minInterval || v > maxInterval:
-		d.fail(n, s.text+" is out of range", fmt.Sprintf("want %v to %v: what a client gains by visiting all nodes grows with it", minInterval, maxInterval))
-	default:
-		*to = v
-	}
+	d.span(n, to, "100ms", minInterval, maxInterval, ": what a client gains by visiting all nodes grows with it")
 }
 
 func (d *decoder) maxBytes(n node, to *int) {

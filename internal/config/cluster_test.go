@@ -19,15 +19,15 @@ func TestCluster(t *testing.T) {
 	t.Parallel()
 	lean := Cluster{
 		Name: "edge", Bind: "10.0.0.1:7946", Secret: "0123456789abcdef",
-		Interval: 100 * time.Millisecond, MaxBytes: 16 << 10, MaxNodes: 32, HeavyHitters: 8192,
+		Interval: 100 * time.Millisecond, MaxBytes: 16 << 10, MaxNodes: 32, TopTalkers: 8192,
 	}
 	full := lean
 	full.Node, full.Advertise, full.Join, full.Ignore = "a:1", "192.0.2.7:7946", []string{"10.0.0.2:7946", "edge-3:7946"}, []string{"edge-4"}
-	full.Interval, full.MaxBytes, full.MaxNodes, full.HeavyHitters = 20*time.Millisecond, 32<<10, 5, 1024
+	full.Interval, full.MaxBytes, full.MaxNodes, full.TopTalkers = 20*time.Millisecond, 32<<10, 5, 1024
 	for text, want := range map[string]Cluster{
 		leanCluster: lean,
 		leanCluster + `, node: "a:1", advertise: "192.0.2.7:7946", join: ["10.0.0.2:7946", "Edge-3:7946"], ignore: [edge-4], interval: 20ms,
-  max_bytes: 32KiB, max_nodes: 5, heavy_hitters: 1024`: full,
+  max_bytes: 32KiB, max_nodes: 5, top_talkers: 1024`: full,
 		`name: edge, bind: 10.0.0.1:7946, secret: "${S}"`: lean,
 	} {
 		env := func(name string) (string, bool) { return "0123456789abcdef", name == "S" }
@@ -70,7 +70,7 @@ func TestClusterErrors(t *testing.T) {
 		{`max_bytes: 1KiB`, "cluster.max_bytes: 1KiB is out of range; want 4KiB to 1MiB"},
 		{`max_bytes: many`, `cluster.max_bytes: "many" is not a size; write for example 16KiB`},
 		{`max_nodes: 1`, "cluster.max_nodes: 1 is out of range; want 2 to 1000"},
-		{`heavy_hitters: 3`, "cluster.heavy_hitters: 3 is out of range; want 4 to 1048576"},
+		{`top_talkers: 3`, "cluster.top_talkers: 3 is out of range; want 4 to 1048576"},
 		{`ignore: [""]`, "cluster.ignore[0]: is empty; want a name"},
 		{`secrets: x`, "cluster.secrets: unknown setting; did you mean secret? valid here: name, bind, join, secret, secret_file, interval, node"},
 	} {
@@ -121,24 +121,24 @@ func TestClusterAndFlags(t *testing.T) {
 	}
 }
 
-func TestHeavyHitters(t *testing.T) {
+func TestTopTalkers(t *testing.T) {
 	t.Parallel()
-	c := mustParse(t, "heavy_hitters: 64\nrules: [{name: a, rate: 10/s}]")
+	c := mustParse(t, "top_talkers: 64\nrules: [{name: a, rate: 10/s}]")
 	if l := c.Limiter(); l.HeavyHitters != 64 || l.Nodes != 0 || plan(t, c).Rules[0].HeavyHitters != 64 {
 		t.Errorf("%+v", l)
 	}
-	c = mustParse(t, withCluster(leanCluster+", max_nodes: 3, heavy_hitters: 32"))
+	c = mustParse(t, withCluster(leanCluster+", max_nodes: 3, top_talkers: 32"))
 	if l := c.Limiter(); l.HeavyHitters != 32 || l.Nodes != 3 {
 		t.Errorf("%+v", l)
 	}
-	if l := mustParse(t, "rules: [{name: a, rate: 10/s}]").Limiter(); l.HeavyHitters != 0 || l.Nodes != 0 {
+	if l := mustParse(t, "rules: [{name: a, rate: 10/s}]").Limiter(); l.HeavyHitters != DefaultTopTalkers || l.Nodes != 0 {
 		t.Errorf("%+v", l)
 	}
 	for text, want := range map[string]string{
-		"heavy_hitters: 2\nrules: [{name: a, rate: 10/s}]":                    "f.yaml:1:16: heavy_hitters: 2 is out of range; want 4 to 1048576",
-		"heavy_hitters: 64\n" + withCluster(leanCluster):                      "f.yaml:1:16: heavy_hitters: is that of a node without cluster; write it in cluster",
-		"heavy_hitters: 100000\nmemory: 1MiB\nrules: [{name: a, rate: 10/s}]": "f.yaml:1:16: heavy_hitters: memory 1048576; want at least ",
-		"memory: 1MiB\n" + withCluster(leanCluster):                           "f.yaml:2:10: cluster: memory 1048576; want at least ",
+		"top_talkers: 2\nrules: [{name: a, rate: 10/s}]":                    "f.yaml:1:14: top_talkers: 2 is out of range; want 4 to 1048576, or 0 for none",
+		"top_talkers: 64\n" + withCluster(leanCluster):                      "f.yaml:1:14: top_talkers: is for a node without cluster; write it in cluster",
+		"top_talkers: 100000\nmemory: 1MiB\nrules: [{name: a, rate: 10/s}]": "f.yaml:1:14: top_talkers: 100000 clients of each rule do not fit memory 1MiB; lower top_talkers, or raise memory to 12353KiB or more",
+		"memory: 1MiB\n" + withCluster(leanCluster):                         "f.yaml:2:10: cluster: 8192 clients of each rule do not fit memory 1MiB; lower top_talkers, or raise memory to 1952KiB or more",
 	} {
 		if _, err := Parse("f.yaml", []byte(text), noEnv); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s:\ngot  %v\nwant %s", text, err, want)

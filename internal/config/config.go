@@ -40,9 +40,9 @@ type Config struct {
 	// alone.
 	Cluster *Cluster
 
-	// HeavyHitters is the number of clients of each rule that are counted by
-	// name without a cluster; 0: none. With one it is the cluster's.
-	HeavyHitters int
+	// TopTalkers is the number of clients of each rule that are tracked
+	// individually without a cluster; 0: none. With one it is the cluster's.
+	TopTalkers int
 
 	// Policy is all that decides about a request. Its rules are valid, and
 	// carry what the file says: defaults that package fastlimit fills in
@@ -67,6 +67,7 @@ const (
 	DefaultAdmin      = "127.0.0.1:8081"
 	DefaultDenyStatus = 429
 	DefaultHeader     = "X-Forwarded-For"
+	DefaultTopTalkers = 1024 // without a cluster, and with memory for them
 )
 
 // Default is the configuration without file and flags: a decision service on
@@ -74,6 +75,7 @@ const (
 func Default() *Config {
 	c := defaults()
 	c.Listeners = []Listener{{Address: DefaultListen, DenyStatus: DefaultDenyStatus}}
+	c.TopTalkers = DefaultTopTalkers
 	c.Policy.Rules = []policy.RuleSpec{{
 		Limit: fastlimit.RuleConfig{
 			Name:       "per-ip",
@@ -116,9 +118,9 @@ func (c *Config) Limiter() fastlimit.Config {
 
 // tier is the configuration of the limiter but for its rules.
 func (c *Config) tier() fastlimit.Config {
-	lc := fastlimit.Config{Memory: c.Memory, Store: c.away(), StoreTimeout: c.storeTimeout(), HeavyHitters: c.HeavyHitters}
+	lc := fastlimit.Config{Memory: c.Memory, Store: c.away(), StoreTimeout: c.storeTimeout(), HeavyHitters: c.TopTalkers}
 	if c.Cluster != nil {
-		lc.Nodes, lc.HeavyHitters = c.Cluster.MaxNodes, c.Cluster.HeavyHitters
+		lc.Nodes, lc.HeavyHitters = c.Cluster.MaxNodes, c.Cluster.TopTalkers
 	}
 	return lc
 }

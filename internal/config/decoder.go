@@ -12,7 +12,7 @@ import (
 type decoder struct {
 	file      string
 	lookupEnv func(string) (string, bool)
-	readFile  func(path string) ([]byte, *Error) // of secrets
+	machine   machine
 	cfg       *Config
 	errs      Errors
 }
@@ -48,7 +48,11 @@ func (d *decoder) missing(n node, key, fix string) {
 func (d *decoder) mismatch(n node, want string) {
 	switch n.ast.(type) {
 	case *ast.NullNode:
-		d.fail(n, "has no value", "want "+want)
+		fix := "want " + want
+		if strings.HasPrefix(want, "a mapping") || strings.HasPrefix(want, "settings") {
+			fix += ", or indent its settings more than it"
+		}
+		d.fail(n, "has no value", fix)
 	case *ast.AnchorNode, *ast.AliasNode:
 		d.fail(n, n.kind()+": anchors and aliases are not supported", "write the value out")
 	case *ast.TagNode:
@@ -90,7 +94,7 @@ func (d *decoder) mapping(n node, want string, fields []field) bool {
 		switch {
 		case !known:
 			key.path = n.child(printable(name))
-			d.fail(key, "unknown setting", suggest(name, fields))
+			d.unknown(key, name, fields)
 			continue
 		case twice:
 			d.fail(key, fmt.Sprintf("already set on line %d", first), "remove one of the two")
@@ -126,6 +130,21 @@ func (d *decoder) key(n node, k ast.MapKeyNode) (node, bool) {
 		key.path = k.GetToken().Value
 	}
 	return key, true
+}
+
+// renamed are the old names of settings.
+var renamed = map[string]string{"heavy_hitters": "top_talkers"}
+
+func (d *decoder) unknown(key node, name string, fields []field) {
+	if now, ok := find(fields, renamed[name]); ok {
+		d.fail(key, "is now called "+now.name, "write "+now.name)
+		return
+	}
+	problem := "unknown setting"
+	if home := homeOf(key.path, name); home != "" { // mostly the indentation is wrong
+		problem += " here; it belongs " + home
+	}
+	d.fail(key, problem, suggest(name, fields))
 }
 
 func (d *decoder) unsupported(n node) {

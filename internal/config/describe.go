@@ -26,6 +26,9 @@ func Describe(c *Config, p *fastlimit.Plan) string {
 		b.WriteString("first-seen filter: none, no rule can use it\n")
 	}
 	describeTables(&b, p)
+	if c.TopTalkers > 0 {
+		fmt.Fprintf(&b, "top talkers: %d clients of each rule, %s\n", c.TopTalkers, size(int64(c.TopTalkers*talkerMemory*len(p.Rules))))
+	}
 	b.WriteByte('\n')
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "rule\tlimit\tmode\tmemory\tsketch\tbuckets\tcarries\ta client gets at most")
@@ -62,7 +65,7 @@ func (c *Cluster) Bound(rp *fastlimit.RulePlan) string {
 // describeCluster tells what P2 becomes with other nodes.
 func describeCluster(b *strings.Builder, c *Config, p *fastlimit.Plan) {
 	n := c.Cluster.MaxNodes
-	fmt.Fprintf(b, "\ncluster %s: up to %d nodes, %d clients of each rule counted by name\n", c.Cluster.Name, n, c.Cluster.HeavyHitters)
+	fmt.Fprintf(b, "\ncluster %s: up to %d nodes, the top %d clients of each rule are exchanged\n", c.Cluster.Name, n, c.Cluster.TopTalkers)
 	if c.Redis == nil {
 		fmt.Fprintf(b, "%d nodes together admit a client at most, each by itself as there is no redis:\n", n)
 	} else {

@@ -38,7 +38,7 @@ func TestExampleFile(t *testing.T) {
 	// What the file calls a default is one.
 	lean := mustParse(t, "rules: [{name: per-ip, rate: 100/s}]")
 	if c.Listeners[0] != lean.Listeners[0] || c.Admin != lean.Admin || c.DenyStatus != lean.DenyStatus ||
-		c.Memory != lean.Memory || c.HeavyHitters != lean.HeavyHitters || c.DecideAPI != lean.DecideAPI ||
+		c.Memory != lean.Memory || c.TopTalkers != lean.TopTalkers || c.DecideAPI != lean.DecideAPI ||
 		c.Connections != lean.Connections || c.Drain != lean.Drain ||
 		c.Policy.ClientIPHeader != lean.Policy.ClientIPHeader || c.Policy.OriginalRequest != lean.Policy.OriginalRequest {
 		t.Errorf("not the defaults: %+v", c)
@@ -55,7 +55,7 @@ func settings(t *testing.T) []string {
 			all = append(all, strings.Split(list, ", ")...)
 		}
 	}
-	if len(all) != 17+2+6+2+10+12+3+13 {
+	if len(all) != 17+2+6+2+10+12+3+23 {
 		t.Fatalf("%d settings: %v", len(all), all)
 	}
 	return all

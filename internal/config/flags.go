@@ -35,7 +35,7 @@ func (c *Config) Override(f Flags, fromFile bool) error {
 	if f.Redis != "" {
 		if problem := checkRedisURL(f.Redis); problem != "" {
 			// Never shown: it may hold a password.
-			fail("redis", "URL", problem, "write redis://host:6379/0, rediss://host:6379/0 for TLS, or unix:///path/to.sock")
+			fail("redis", "URL", problem, redisURLFix)
 		}
 		next.overrideRedis(f.Redis)
 		if err := next.tryRules(); err != nil {
@@ -56,10 +56,10 @@ func (c *Config) Override(f Flags, fromFile bool) error {
 		}
 		next.Admin = addr
 	}
-	if other := taken(next.Listeners, next.Admin); other != "" {
+	if other := taken(next.Listeners, next.Admin, systemResolver); other != "" {
 		errs = append(errs, fmt.Errorf("admin %s is taken by the listener %s, and must never be exposed with traffic; give it a port of its own with --admin", next.Admin, other))
 	}
-	if c := next.Cluster; c != nil && (taken(next.Listeners, c.Bind) != "" || overlap(next.Admin, c.Bind)) {
+	if c := next.Cluster; c != nil && (taken(next.Listeners, c.Bind, systemResolver) != "" || overlap(next.Admin, c.Bind, systemResolver)) {
 		errs = append(errs, fmt.Errorf("cluster.bind %s: --listen or --admin has that port; choose another", c.Bind))
 	}
 	if f.Rate != "" || f.Burst != "" {
@@ -82,7 +82,8 @@ func (c *Config) overrideRedis(url string) {
 	if c.Redis != nil {
 		r = *c.Redis
 	}
-	r.URL, r.Addresses, r.MasterName = url, nil, ""
+	r.URL, r.Addresses, r.MasterName, r.Database = url, nil, "", 0
+	r.SentinelUsername, r.SentinelPassword = "", ""
 	c.Redis = &r
 }
 

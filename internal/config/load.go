@@ -3,9 +3,12 @@ package config
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
+	"time"
 	"unicode/utf8"
 )
 
@@ -19,24 +22,61 @@ func Load(path string, lookupEnv func(string) (string, bool)) (*Config, error) {
 	if err != nil {
 		return nil, Errors{err}
 	}
-	return parse(path, data, lookupEnv, read)
+	return parse(path, data, lookupEnv, thisMachine())
 }
 
+// LoadFrom is Load of what r holds; name stands for it in errors. Settings
+// that name a file are relative to the working directory, as with Load.
+func LoadFrom(name string, r io.Reader, lookupEnv func(string) (string, bool)) (*Config, error) {
+	data, err := readAll(name, r)
+	if err != nil {
+		return nil, Errors{err}
+	}
+	return parse(name, data, lookupEnv, thisMachine())
+}
+
+// read never waits for what does not come: a FIFO is opened without waiting
+// for a writer, and one that stays silent is given up.
 func read(path string) ([]byte, *Error) {
 	fail := func(problem, fix string) ([]byte, *Error) {
 		return nil, &Error{File: path, Problem: problem, Fix: fix}
 	}
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return fail(openProblem(err))
 	}
 	defer f.Close()
-	if st, err := f.Stat(); err == nil && st.IsDir() {
+	st, err := f.Stat()
+	switch {
+	case err != nil:
+		return fail("cannot be read: "+err.Error(), pathFix)
+	case st.IsDir():
 		return fail("is a directory", "name a file in it")
+	case !st.Mode().IsRegular():
+		_ = f.SetReadDeadline(time.Now().Add(patience)) // a device that has none does not block
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return fail("cannot be read: "+err.Error(), "")
+	data, e := readAll(path, f)
+	if e == nil && len(data) == 0 && st.Mode()&fs.ModeNamedPipe != 0 {
+		return fail("is a pipe that nothing writes to", "start the writer first, or name a regular file")
+	}
+	return data, e
+}
+
+// patience is how long a pipe or a device may keep its reader waiting.
+const patience = 5 * time.Second
+
+const pathFix = "check the path"
+
+func readAll(name string, r io.Reader) ([]byte, *Error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, &Error{File: name, Problem: fmt.Sprintf("is a pipe whose writer has not finished in %v", patience), Fix: "name a regular file"}
+	case err != nil:
+		if pe, ok := errors.AsType[*fs.PathError](err); ok {
+			err = pe.Err
+		}
+		return nil, &Error{File: name, Problem: "cannot be read: " + err.Error(), Fix: pathFix}
 	}
 	return data, nil
 }
@@ -44,14 +84,14 @@ func read(path string) ([]byte, *Error) {
 func openProblem(err error) (problem, fix string) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "no such file", "check the path given with -c"
+		return "no such file", pathFix
 	case errors.Is(err, fs.ErrPermission):
 		return "permission denied", "make it readable for the user that runs fastlimit"
 	}
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pe.Err
 	}
-	return "cannot be opened: " + err.Error(), ""
+	return "cannot be opened: " + err.Error(), pathFix
 }
 
 // Parse checks the content of a file; name stands for it in errors. lookupEnv
@@ -59,15 +99,14 @@ func openProblem(err error) (problem, fix string) {
 // arguments, so settings that name a file with a secret are errors. The error
 // is of type [Errors].
 func Parse(name string, data []byte, lookupEnv func(string) (string, bool)) (*Config, error) {
-	noFiles := func(string) ([]byte, *Error) { return nil, &Error{Problem: "is not read here"} }
-	return parse(name, data, lookupEnv, noFiles)
+	return parse(name, data, lookupEnv, machine{})
 }
 
-func parse(name string, data []byte, lookupEnv func(string) (string, bool), readFile func(string) ([]byte, *Error)) (*Config, error) {
+func parse(name string, data []byte, lookupEnv func(string) (string, bool), m machine) (*Config, error) {
 	if lookupEnv == nil {
 		lookupEnv = func(string) (string, bool) { return "", false }
 	}
-	d := &decoder{file: name, lookupEnv: lookupEnv, readFile: readFile, cfg: defaults()}
+	d := &decoder{file: name, lookupEnv: lookupEnv, machine: m, cfg: defaults()}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if e := checkText(data); e != nil {
 		d.add(e)
@@ -89,7 +128,7 @@ func parse(name string, data []byte, lookupEnv func(string) (string, bool), read
 // checkText finds what the tokenizer would misread or let pass.
 func checkText(data []byte) *Error {
 	if len(data) > maxFile {
-		return &Error{Problem: "larger than 1 MiB", Fix: "a configuration is a few KiB: is this the right file?"}
+		return &Error{Line: 1, Column: 1, Problem: "larger than 1 MiB", Fix: "a configuration is a few KiB: is this the right file?"}
 	}
 	line, column := 1, 1
 	for len(data) > 0 {

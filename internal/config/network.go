@@ -34,7 +34,7 @@ func (d *decoder) listeners(n *node) {
 		if l.Address == "" { // reported
 			continue
 		}
-		if other := taken(d.cfg.Listeners, l.Address); other != "" {
+		if other := taken(d.cfg.Listeners, l.Address, d.machine.resolve); other != "" {
 			d.fail(at, l.Address+" is taken by the listener "+other, "remove one of the two")
 		}
 		d.cfg.Listeners = append(d.cfg.Listeners, l)
@@ -60,7 +60,7 @@ func (d *decoder) admin(n, listen *node) {
 	if n != nil && !d.address(*n, &d.cfg.Admin) {
 		return
 	}
-	other := taken(d.cfg.Listeners, d.cfg.Admin)
+	other := taken(d.cfg.Listeners, d.cfg.Admin, d.machine.resolve)
 	switch {
 	case other == "":
 	case n != nil:
@@ -68,28 +68,6 @@ func (d *decoder) admin(n, listen *node) {
 	default:
 		d.fail(*listen, other+" is the address of admin by default", "choose another port, or move admin with admin: 127.0.0.1:9090")
 	}
-}
-
-// taken returns the listener that has the address already, "" if none.
-func taken(all []Listener, addr string) string {
-	for _, l := range all {
-		if overlap(l.Address, addr) {
-			return l.Address
-		}
-	}
-	return ""
-}
-
-// overlap reports whether two valid addresses name the same port of one host.
-// Port 0 is another port each time.
-func overlap(a, b string) bool {
-	hostA, portA, errA := net.SplitHostPort(a)
-	hostB, portB, errB := net.SplitHostPort(b)
-	if errA != nil || errB != nil || portA != portB || portA == "0" {
-		return false
-	}
-	wild := func(host string) bool { return host == "" || host == "0.0.0.0" || host == "::" }
-	return hostA == hostB || wild(hostA) || wild(hostB)
 }
 
 const addressWant = "an address such as 127.0.0.1:8080"

@@ -145,11 +145,12 @@ func TestContract(t *testing.T) {
 			Max: 16384, MaxPerClient: 1024, HeaderBytes: 32 << 10,
 			HeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, WriteTimeout: 10 * time.Second,
 		},
-		Drain: Drain{Delay: time.Second, Timeout: 10 * time.Second},
-		Redis: &Redis{URL: "redis://127.0.0.1:6379/0", Timeout: 5 * time.Millisecond},
+		Drain:      Drain{Delay: time.Second, Timeout: 10 * time.Second},
+		TopTalkers: 0, // that of the cluster
+		Redis:      &Redis{URL: "redis://127.0.0.1:6379/0", Timeout: 5 * time.Millisecond},
 		Cluster: &Cluster{
 			Name: "edge", Bind: "127.0.0.1:7946", Join: []string{"127.0.0.1:7947"}, Secret: "0123456789abcdef",
-			Interval: 100 * time.Millisecond, MaxBytes: 16 << 10, MaxNodes: 32, HeavyHitters: 8192,
+			Interval: 100 * time.Millisecond, MaxBytes: 16 << 10, MaxNodes: 32, TopTalkers: 8192,
 		},
 		Policy: policy.Settings{
 			Rules: []policy.RuleSpec{{

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
 
@@ -16,12 +15,20 @@ type Redis struct {
 	Addresses  []string // of one server, of sentinels, or of nodes of a cluster
 	MasterName string   // the primary as Sentinel knows it
 	Cluster    bool
+	Database   int // with Addresses; a URL names its own
 	Username   string
 	Password   string
 	KeyPrefix  string
 	Timeout    time.Duration // J
 
+	SentinelUsername, SentinelPassword string
+
+	TLS                       bool // also where a file is set
 	CAFile, CertFile, KeyFile string
+	ServerName                string // in the certificate; "" is the host
+
+	Workers, Queue     int           // 0: the default of the store
+	RetryMin, RetryMax time.Duration // likewise
 }
 
 // Bounds of redis.timeout: below, the scheduler alone is late; above, a
@@ -33,7 +40,13 @@ const (
 )
 
 // redisNodes are the settings of redis that exclude each other.
-type redisNodes struct{ url, urlFile, addresses, masterName, cluster *node }
+type redisNodes struct {
+	url, urlFile, addresses, masterName, cluster, database *node
+	password, passwordFile                                 *node
+	sentinelUser, sentinelPassword, sentinelPasswordFile   *node
+	tls, caFile, certFile, keyFile, serverName             *node
+	retryMin, retryMax                                     *node
+}
 
 func (d *decoder) redis(n node) {
 	r := &Redis{}
@@ -49,13 +62,23 @@ func (d *decoder) redis(n node) {
 		{"master_name", set(&at.masterName)},
 		{"cluster", set(&at.cluster)},
 		{"username", word(&r.Username, "a user name")},
-		{"password", word(&r.Password, "a password")},
-		{"password_file", func(v node) { r.Password = d.secretFile(v) }},
+		{"password", set(&at.password)},
+		{"password_file", set(&at.passwordFile)},
+		{"sentinel_username", set(&at.sentinelUser)},
+		{"sentinel_password", set(&at.sentinelPassword)},
+		{"sentinel_password_file", set(&at.sentinelPasswordFile)},
+		{"database", set(&at.database)},
 		{"key_prefix", word(&r.KeyPrefix, "a prefix such as fastlimit:")},
 		{"timeout", func(v node) { d.redisTimeout(v, &r.Timeout) }},
-		{"ca_file", word(&r.CAFile, "the path of a file")},
-		{"cert_file", word(&r.CertFile, "the path of a file")},
-		{"key_file", word(&r.KeyFile, "the path of a file")},
+		{"tls", set(&at.tls)},
+		{"ca_file", set(&at.caFile)},
+		{"cert_file", set(&at.certFile)},
+		{"key_file", set(&at.keyFile)},
+		{"server_name", set(&at.serverName)},
+		{"workers", func(v node) { d.bounded(v, &r.Workers, "2", 1, maxRedisWorkers) }},
+		{"queue", func(v node) { d.bounded(v, &r.Queue, "2048", 1, maxRedisQueue) }},
+		{"retry_min", set(&at.retryMin)},
+		{"retry_max", set(&at.retryMax)},
 	})
 	// Also where it is broken: rules are then read as they are meant.
 	d.cfg.Redis = r
@@ -63,6 +86,9 @@ func (d *decoder) redis(n node) {
 		return
 	}
 	d.redisServer(n, &at, r)
+	d.redisSecrets(&at, r)
+	d.redisTLS(&at, r)
+	d.redisRetry(&at, r)
 }
 
 // redisServer reads where Redis is.
@@ -97,53 +123,47 @@ func (d *decoder) redisServer(n node, at *redisNodes, r *Redis) {
 				r.Addresses = append(r.Addresses, a)
 			}
 		}
+		if n := len(r.Addresses); n > 1 && at.masterName == nil && !r.Cluster {
+			d.fail(*at.addresses, fmt.Sprintf("%d addresses of one server", n), "set master_name for sentinels, cluster: true for nodes of a cluster, or remove all but one")
+		}
 	case at.url != nil:
 		if s, ok := d.scalar(*at.url, "a URL such as redis://127.0.0.1:6379/0"); ok {
 			d.redisURL(*at.url, s.text, r)
 		}
 	default:
-		d.redisURL(*at.urlFile, d.secretFile(*at.urlFile), r)
+		before := len(d.errs)
+		if s := d.secretFile(*at.urlFile); len(d.errs) == before {
+			d.redisURL(*at.urlFile, s, r)
+		}
 	}
+	d.redisDatabase(at, r)
 }
 
 // redisURL checks a URL without ever showing it: it may hold a password.
 func (d *decoder) redisURL(n node, s string, r *Redis) {
 	if problem := checkRedisURL(s); problem != "" {
-		d.fail(n, problem, "write redis://host:6379/0, rediss://host:6379/0 for TLS, or unix:///path/to.sock")
+		d.fail(n, problem, redisURLFix)
 		return
 	}
 	r.URL = s
 }
 
-func checkRedisURL(s string) string {
-	u, err := url.Parse(s)
-	switch {
-	case s == "":
-		return "is empty"
-	case err != nil:
-		return "is not a URL"
-	case u.Scheme == "unix" && u.Path == "":
-		return "names no socket"
-	case u.Scheme == "unix":
-	case u.Scheme != "redis" && u.Scheme != "rediss":
-		return "scheme " + quote(u.Scheme) + " is not one of redis, rediss and unix"
-	case u.Hostname() == "":
-		return "names no host"
-	}
-	return ""
+func (d *decoder) redisTimeout(n node, to *time.Duration) {
+	d.span(n, to, "5ms", minRedisTimeout, maxRedisTimeout, ": requests wait for so long when Redis is slow")
 }
 
-func (d *decoder) redisTimeout(n node, to *time.Duration) {
-	s, ok := d.scalar(n, "a time such as 5ms")
+// span reads a time within bounds; why follows them in the message.
+func (d *decoder) span(n node, to *time.Duration, example string, least, most time.Duration, why string) {
+	s, ok := d.scalar(n, "a time such as "+example)
 	if !ok {
 		return
 	}
 	v, err := time.ParseDuration(s.text)
 	switch {
 	case err != nil:
-		d.fail(n, quote(s.text)+" is not a time", "write for example 5ms")
-	case v < minRedisTimeout || v > maxRedisTimeout:
-		d.fail(n, s.text+" is out of range", fmt.Sprintf("want %v to %v: requests wait for so long when Redis is slow", minRedisTimeout, maxRedisTimeout))
+		d.fail(n, quote(s.text)+" is not a time", "write for example "+example)
+	case v < least || v > most:
+		d.fail(n, s.text+" is out of range", fmt.Sprintf("want %v to %v%s", least, most, why))
 	default:
 		*to = v
 	}
@@ -156,7 +176,11 @@ func (d *decoder) secretFile(n node) string {
 	if !ok {
 		return ""
 	}
-	data, e := d.readFile(path)
+	if d.machine.readFile == nil {
+		d.fail(n, quote(path)+" is not read here", "write the secret itself")
+		return ""
+	}
+	data, e := d.machine.readFile(path)
 	if e != nil {
 		d.fail(n, quote(path)+" "+e.Problem, "name a file that can be read")
 		return ""

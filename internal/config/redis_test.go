@@ -19,11 +19,11 @@ func TestRedis(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Redis{
 		`url: "redis://u:p@h:6379/1", timeout: 20ms`:           {URL: "redis://u:p@h:6379/1", Timeout: 20 * time.Millisecond},
-		`url: "rediss://h", ca_file: ca.pem, key_prefix: "x:"`: {URL: "rediss://h", CAFile: "ca.pem", KeyPrefix: "x:"},
+		`url: "rediss://h", ca_file: ca.pem, key_prefix: "x:"`: {URL: "rediss://h", TLS: true, CAFile: "ca.pem", KeyPrefix: "x:"},
 		`url: "unix:///run/redis.sock", cluster: false`:        {URL: "unix:///run/redis.sock"},
 		`addresses: ["h:1", "i:2"], master_name: edge`:         {Addresses: []string{"h:1", "i:2"}, MasterName: "edge"},
 		`addresses: ["h:1"], cluster: true, cert_file: c, key_file: k, username: u, password: p`: {
-			Addresses: []string{"h:1"}, Cluster: true, CertFile: "c", KeyFile: "k", Username: "u", Password: "p",
+			Addresses: []string{"h:1"}, Cluster: true, TLS: true, CertFile: "c", KeyFile: "k", Username: "u", Password: "p",
 		},
 	} {
 		c := mustParse(t, withRedis(text))
@@ -45,8 +45,8 @@ func TestRedisErrors(t *testing.T) {
 		{``, "f.yaml:1:8: redis: 0 of url, url_file and addresses are set; set one"},
 		{`url: "redis://h", addresses: []`, "f.yaml:1:8: redis: 2 of url, url_file and addresses are set; set one"},
 		{`url: "http://h"`, `redis.url: scheme "http" is not one of redis, rediss and unix; write redis://`},
-		{`url: "redis://:secret@"`, "redis.url: names no host; write redis://"},
-		{`url: "redis://h:secret@ x"`, "redis.url: is not a URL; write redis://"},
+		{`url: "redis://:s3cret@"`, "redis.url: names no host; write redis://"},
+		{`url: "redis://h:s3cret@ x"`, "redis.url: is not a URL; percent-encode the special characters of a password; write redis://"},
 		{`url: "unix:"`, "redis.url: names no socket; write redis://"},
 		{`url: "redis://h", timeout: 5`, `redis.timeout: "5" is not a time; write for example 5ms`},
 		{`url: "redis://h", timeout: 1us`, "redis.timeout: 1us is out of range; want 1ms to 1s"},
@@ -61,7 +61,7 @@ func TestRedisErrors(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s:\ngot  %v\nwant %s", tt.text, err, tt.want)
 		}
-		if err != nil && strings.Contains(err.Error(), "secret") {
+		if err != nil && strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: the error shows the password: %v", tt.text, err)
 		}
 	}

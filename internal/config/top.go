@@ -2,12 +2,9 @@ package config
 
 import (
 	"fmt"
-	"math"
 	"net/textproto"
-	"strconv"
 	"strings"
 
-	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/policy"
 	"github.com/goccy/go-yaml/ast"
 )
@@ -21,7 +18,7 @@ func (d *decoder) top(body ast.Node) {
 		d.missing(root, "rules", "the file is empty: "+rulesExample)
 		return
 	}
-	var listen, admin, redis, cluster, rules, memory, heavy *node
+	var listen, admin, redis, cluster, rules, memory, top *node
 	set := func(to **node) func(node) { return func(n node) { *to = &n } }
 	p := &d.cfg.Policy
 	ok := d.mapping(newNode("", body), "settings, such as rules:", []field{
@@ -37,7 +34,7 @@ func (d *decoder) top(body ast.Node) {
 		{"memory", set(&memory)},
 		{"connections", d.connections},
 		{"drain", d.drain},
-		{"heavy_hitters", set(&heavy)},
+		{"top_talkers", set(&top)},
 		{"redis", set(&redis)},
 		{"cluster", set(&cluster)},
 		{"allow", func(n node) { p.Allow = d.prefixes(n) }},
@@ -63,39 +60,7 @@ func (d *decoder) top(body ast.Node) {
 	if memory != nil {
 		d.memory(*memory, len(p.Rules))
 	}
-	d.heavyHitters(heavy, cluster)
-}
-
-// heavyHitters reads how many clients are counted by name without a cluster,
-// and checks that there is memory for them, and for those of a cluster.
-func (d *decoder) heavyHitters(n, cluster *node) {
-	switch {
-	case n == nil && cluster == nil:
-		return
-	case n == nil:
-		n = cluster
-	case cluster != nil:
-		d.fail(*n, "is that of a node without cluster", "write it in cluster")
-		return
-	default:
-		d.bounded(*n, &d.cfg.HeavyHitters, "1024", 4, fastlimit.MaxHeavyHitters)
-	}
-	// Rules that are known to be good, so that an error is about the memory.
-	c := d.cfg.tier()
-	c.Rules = probes(len(d.cfg.Policy.Rules))
-	if _, err := fastlimit.NewPlan(c); err != nil && len(d.errs) == 0 {
-		d.failWith(*n, err, "lower heavy_hitters, or raise memory")
-	}
-}
-
-// probes are good rules, at least one.
-func probes(n int) []fastlimit.RuleConfig {
-	all := make([]fastlimit.RuleConfig, max(n, 1))
-	for i := range all {
-		all[i] = probe
-		all[i].Name = strconv.Itoa(i)
-	}
-	return all
+	d.topTalkers(top, cluster)
 }
 
 func (d *decoder) denyStatus(n node, to *int) {
@@ -131,47 +96,6 @@ func (d *decoder) originalRequest(n node) {
 			policy.OriginalNone, policy.OriginalXOriginal, policy.OriginalXForwarded,
 		}[i]
 	}
-}
-
-// memory reads the size once the number of rules is known, as each needs some.
-func (d *decoder) memory(n node, rules int) {
-	s, ok := d.scalar(n, "a size such as 64MiB")
-	if !ok {
-		return
-	}
-	size, ok := parseSize(s.text)
-	if !ok {
-		d.fail(n, quote(s.text)+" is not a size", "write for example 64MiB, 512KiB, 1GiB, 64MB or a number of bytes")
-		return
-	}
-	if size > maxMemory {
-		d.fail(n, s.text+" is too large", "want at most 1TiB")
-		return
-	}
-	c := fastlimit.Config{Memory: max(size, 1), Rules: probes(rules)} // 0 would mean the default
-	if _, err := fastlimit.NewPlan(c); err != nil {
-		d.failWith(n, err, "raise it")
-		return
-	}
-	d.cfg.Memory = size
-}
-
-// maxMemory stands for a slip of the unit.
-const maxMemory = 1 << 40
-
-// parseSize reads bytes with a binary (KiB) or decimal (KB) unit.
-func parseSize(s string) (int64, bool) {
-	digits := strings.TrimRight(s, "BKMGTikbmgt ")
-	unit, ok := map[string]float64{
-		"": 1, "B": 1,
-		"KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
-		"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
-	}[strings.TrimPrefix(s[len(digits):], " ")]
-	n, err := strconv.ParseUint(digits, 10, 53)
-	if !ok || err != nil {
-		return 0, false
-	}
-	return int64(min(float64(n)*unit, math.MaxInt64/2)), true
 }
 
 // isToken reports whether s is a token of RFC 9110: a header, a method, the

@@ -147,7 +147,7 @@ func TestOneMistake(t *testing.T) {
 		{top("deny_status: 399"), "deny_status: 399 is not"},
 		{top("deny_status: 600"), "deny_status: 600 is not"},
 		{top("deny_status: 0x1ad"), `deny_status: "0x1ad" is not a whole number`},
-		{top("memory: 0"), "memory: memory 1; want at least 1048576"},
+		{top("memory: 0"), "memory: 0 is too small; want at least 1MiB for 1 rule"},
 		{top("memory: 1MiBi"), `memory: "1MiBi" is not a size`},
 		{top("memory: MiB"), `memory: "MiB" is not a size`},
 		{top("memory: 1.5GiB"), `memory: "1.5GiB" is not a size`},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -106,11 +107,13 @@ func enclose(blocks []int, column int) []int {
 func syntaxError(err error, data []byte) *Error {
 	var ye yaml.Error
 	if !errors.As(err, &ye) || ye.GetToken() == nil {
-		return &Error{Problem: "YAML: " + strings.ReplaceAll(err.Error(), "\n", " ")}
+		return &Error{Line: 1, Column: 1, Problem: "YAML: " + oneLine(err.Error()), Fix: generalFix}
 	}
 	t := ye.GetToken()
-	e := errorAt(t, "YAML: "+ye.GetMessage(), "")
-	e.Fix = syntaxFix(ye.GetMessage(), sourceLine(data, t.Position.Line))
+	problem, fix := describeSyntax(t, ye.GetMessage(), data)
+	e := errorAt(t, problem, fix)
+	// The tokenizer counts some escapes twice.
+	e.Column = max(1, min(e.Column, 1+utf8.RuneCountInString(strings.TrimRight(sourceLine(data, e.Line), "\r\n"))))
 	return e
 }
 
@@ -123,16 +126,20 @@ func syntaxFix(msg, line string) string {
 		return `put quotes around "${…}"`
 	case strings.Contains(msg, "must be specified"):
 		return "close the bracket, or put the value in quotes"
+	case strings.Contains(msg, "unknown escape character"):
+		return "put the text in single quotes, or write the backslash twice"
 	case strings.Contains(msg, "could not find end character"):
 		return "close the quotes"
 	case strings.Contains(msg, "mapping value is not allowed"):
-		return `indent all settings of a block alike, and put a value that contains ": " in quotes`
+		return alikeFix
 	case strings.Contains(msg, "invalid key for this map"), strings.Contains(msg, "unexpected scalar value type"), strings.Contains(msg, "reserved character"),
 		strings.Contains(msg, "unexpected directive"), strings.Contains(msg, "value is not allowed"):
 		return "put the value in quotes"
 	}
-	return "check the indentation and the quotes"
+	return generalFix
 }
+
+const generalFix = "check the indentation and the quotes"
 
 func sourceLine(data []byte, n int) string {
 	for line := range strings.Lines(string(data)) {

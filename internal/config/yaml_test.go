@@ -38,13 +38,13 @@ func TestSyntax(t *testing.T) {
 		{"open quotes", "admin: \"abc\nrules: 5\n", "f.yaml:1:8: YAML: could not find end character of double-quoted text; close the quotes"},
 		{"unquoted variable in a flow", "x: {a: ${X}}\n", "f.yaml:1:9: YAML: ',' or '}' must be specified; put quotes around \"${…}\""},
 		{"reserved character", "admin: @foo\n", "f.yaml:1:8: YAML: '@' is a reserved character; put the value in quotes"},
-		{"bad indent", "admin: a\n  memory: 5\n", "f.yaml:1:8: YAML: mapping value is not allowed in this context; indent all settings of a block alike, and put a value that contains \": \" in quotes"},
+		{"bad indent", "admin: a\n  memory: 5\n", "f.yaml:1:8: line 2 is indented more than this one, which has a value; indent all settings of a block alike"},
 		{"bare star", "rules: [{name: a, match: {path: *}}]\n", ""},
 		{"not UTF-8", "# \xe4\n" + rule, "f.yaml:1:3: not UTF-8; save the file as UTF-8"},
 		{"UTF-16", "\xff\xfer\x00", "f.yaml:1:1: not UTF-8; save the file as UTF-8"},
 		{"NUL", "rules:\r\n  ä\x00\n", `f.yaml:2:4: control character "\x00"; remove it`},
 		{"escape", "admin: \x1b[31m\n", `f.yaml:1:8: control character "\x1b"; remove it`},
-		{"too large", strings.Repeat("#", maxFile+1), "f.yaml: larger than 1 MiB; a configuration is a few KiB: is this the right file?"},
+		{"too large", strings.Repeat("#", maxFile+1), "f.yaml:1:1: larger than 1 MiB; a configuration is a few KiB: is this the right file?"},
 		{"deep flow", "x: " + strings.Repeat("[", 1000), "f.yaml:1:36: nested deeper than 32 levels; no setting is"},
 		{"deep flow after ends", strings.Repeat("]", 40) + strings.Repeat("[", 40), "f.yaml:1:73: nested deeper than 32 levels; no setting is"},
 		{"deep entries", strings.Repeat("- ", 1000), "f.yaml:1:65: nested deeper than 32 levels; no setting is"},
@@ -169,9 +169,9 @@ func TestLoad(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		dir:                         dir + ": is a directory; name a file in it",
-		filepath.Join(dir, "x"):     filepath.Join(dir, "x") + ": no such file; check the path given with -c",
-		filepath.Join(file, "x"):    filepath.Join(file, "x") + ": cannot be opened: not a directory",
-		filepath.Join(dir, "\x00x"): filepath.Join(dir, "\x00x") + ": cannot be opened: invalid argument",
+		filepath.Join(dir, "x"):     filepath.Join(dir, "x") + ": no such file; check the path",
+		filepath.Join(file, "x"):    filepath.Join(file, "x") + ": cannot be opened: not a directory; check the path",
+		filepath.Join(dir, "\x00x"): filepath.Join(dir, "\x00x") + ": cannot be opened: invalid argument; check the path",
 	} {
 		if _, err := Load(path, nil); err == nil || err.Error() != want {
 			t.Errorf("%q: got %v, want %s", path, err, want)

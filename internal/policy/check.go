@@ -41,6 +41,9 @@ func CheckPathPattern(glob string) error {
 		return fmt.Errorf("path pattern %q: want 1 to %d bytes; leave match.path out to match every path", glob, maxPattern)
 	}
 	if glob[0] != '/' && glob[0] != '*' {
+		if regexSigns.MatchString(glob) {
+			return errors.New(regexHint(glob))
+		}
 		return fmt.Errorf("path pattern %q: paths begin with a slash; write %q or %q", glob, "/"+glob, "*"+glob)
 	}
 	sample := glob
@@ -50,6 +53,9 @@ func CheckPathPattern(glob string) error {
 	path, ok := AppendPath(nil, escapeLonePercent(sample))
 	if !ok {
 		return fmt.Errorf("path pattern %q: %%00 never reaches a rule", glob)
+	}
+	if string(path) != sample && regexSigns.MatchString(glob) {
+		return errors.New(regexHint(glob))
 	}
 	if string(path) != sample {
 		fix := string(path[len(sample)-len(glob):])

@@ -32,9 +32,9 @@ func startLocked(cmd *exec.Cmd) error {
 	return <-errs
 }
 
-// freePort finds a port that is free now, below the range of outgoing
+// FreePort finds a port that is free now, below the range of outgoing
 // connections, and whose cluster bus port is free too.
-func freePort(t T) int {
+func FreePort(t T) int {
 	t.Helper()
 	for range 200 {
 		port := 10000 + int(nextPort())

@@ -58,7 +58,7 @@ func New(t T, args ...string) *Server {
 	if _, err := exec.LookPath(program); err != nil {
 		t.Fatal("redis-server is missing: apt-get install redis-server")
 	}
-	port := freePort(t)
+	port := FreePort(t)
 	return &Server{program: program, Addr: "127.0.0.1:" + strconv.Itoa(port), Port: port, Dir: t.TempDir(), t: t, args: args}
 }
 

@@ -19,17 +19,28 @@ import (
 type TLS struct {
 	*Server
 
-	TLSAddr           string
-	CertFile, KeyFile string // its self-signed certificate for 127.0.0.1, which clients may show too
+	Certificate // which clients may show too
+
+	TLSAddr string
+}
+
+// Certificate is one for 127.0.0.1 that is signed by itself.
+type Certificate struct{ CertFile, KeyFile string }
+
+// NewCertificate writes one that is valid until notAfter.
+func NewCertificate(t T, notAfter time.Time) Certificate {
+	t.Helper()
+	dir := t.TempDir()
+	c := Certificate{CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem")}
+	writeCert(t, c.CertFile, c.KeyFile, notAfter)
+	return c
 }
 
 // StartTLS starts one with a certificate that is valid until notAfter.
 func StartTLS(t T, notAfter time.Time, args ...string) *TLS {
 	t.Helper()
-	dir := t.TempDir()
-	s := &TLS{CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem")}
-	writeCert(t, s.CertFile, s.KeyFile, notAfter)
-	port := strconv.Itoa(freePort(t))
+	s := &TLS{Certificate: NewCertificate(t, notAfter)}
+	port := strconv.Itoa(FreePort(t))
 	s.TLSAddr = "127.0.0.1:" + port
 	s.Server = Start(t, append([]string{
 		"--tls-port", port, "--tls-cert-file", s.CertFile, "--tls-key-file", s.KeyFile, "--tls-ca-cert-file", s.CertFile,

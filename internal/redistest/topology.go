@@ -49,6 +49,23 @@ func StartSentinels(t T) *Sentinels {
 	return s
 }
 
+// StartSentinel starts a single sentinel that watches the server at addr, with
+// further lines of configuration, and waits until it answers on its port; with
+// TLS that is a second one, see [StartTLS].
+func StartSentinel(t T, addr string, lines ...string) *Server {
+	t.Helper()
+	w := New(t)
+	conf := filepath.Join(w.Dir, "sentinel.conf")
+	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\n%s\nsentinel monitor %s %s 1\n",
+		w.Port, w.Dir, strings.Join(lines, "\n"), MasterName, strings.Replace(addr, ":", " ", 1))
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.exec([]string{conf, "--sentinel"})
+	w.WaitReady()
+	return w
+}
+
 // Addrs of the sentinels.
 func (s *Sentinels) Addrs() []string { return addrs(s.Watchers) }
 

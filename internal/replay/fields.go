@@ -3,89 +3,83 @@ package replay
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fastlimit/fastlimit/internal/policy"
 )
 
-// fields are the fields of a request beside the client that a log can have.
+// fields are the fields of a request beside the client that rules look at.
 type fields struct {
-	method, host, path, referer, agent []byte // path and host canonical
-}
+	method, host, path []byte   // path and host canonical
+	values             [][]byte // of needs.names
 
-func (f *fields) all() [5]*[]byte {
-	return [5]*[]byte{&f.method, &f.host, &f.path, &f.referer, &f.agent}
+	needs *needs
 }
 
 // Header implements [policy.Fields].
-func (f *fields) Header(name string) (value []byte, ok bool) {
-	switch {
-	case strings.EqualFold(name, "Referer"):
-		value = f.referer
-	case strings.EqualFold(name, "User-Agent"):
-		value = f.agent
+func (f *fields) Header(name string) (value []byte, ok bool) { return f.named("header:", name) }
+
+// Cookie implements [policy.Fields].
+func (f *fields) Cookie(name string) (value []byte, ok bool) { return f.named("cookie:", name) }
+
+func (f *fields) named(kind, name string) (value []byte, ok bool) {
+	for i, n := range f.needs.names {
+		if rest, ok := strings.CutPrefix(n, kind); ok && (rest == name || kind == "header:" && strings.EqualFold(rest, name)) {
+			return f.values[i], f.values[i] != nil
+		}
 	}
-	return value, value != nil
+	return nil, false
 }
 
-// Cookie implements [policy.Fields]. Access logs have none.
-func (f *fields) Cookie(string) (value []byte, ok bool) { return nil, false }
+// needs tells which fields the rules look at: only those are kept.
+type needs struct {
+	method, host, path bool
+	names              []string // headers and cookies, as "header:X-Api-Key"
+}
 
-// needs tells which of the fields the rules look at: only those are kept.
-type needs [5]bool
-
-const (
-	needMethod = iota
-	needHost
-	needPath
-	needReferer
-	needAgent
-)
-
-// neededBy returns what the rules look at, and warnings of those that no log
-// can serve.
-func neededBy(rules []policy.RuleSpec) (n needs, warnings []string) {
+// neededBy returns what the rules look at.
+func neededBy(rules []policy.RuleSpec) *needs {
+	n := &needs{}
 	for i := range rules {
 		r := &rules[i]
-		n[needHost] = n[needHost] || len(r.Match.Hosts) > 0
-		n[needPath] = n[needPath] || len(r.Match.Paths) > 0
-		n[needMethod] = n[needMethod] || len(r.Match.Methods) > 0
-		var lacks []string
+		n.host = n.host || len(r.Match.Hosts) > 0
+		n.path = n.path || len(r.Match.Paths) > 0
+		n.method = n.method || len(r.Match.Methods) > 0
 		for _, p := range r.Key {
-			if field, ok := neededByKey(p); ok && field >= 0 {
-				n[field] = true
-			} else if !ok {
+			switch p.Kind {
+			case policy.KeyMethod:
+				n.method = true
+			case policy.KeyHost:
+				n.host = true
+			case policy.KeyPath:
+				n.path = true
+			case policy.KeyHeader, policy.KeyCookie:
+				if !slices.Contains(n.names, p.String()) {
+					n.names = append(n.names, p.String())
+				}
+			case policy.KeyIP, policy.KeyGlobal:
+			}
+		}
+	}
+	return n
+}
+
+// lacking are warnings of rules that no line could serve; seen tells for each
+// of n.names whether a line had it.
+func (n *needs) lacking(rules []policy.RuleSpec, seen []bool) (warnings []string) {
+	for i := range rules {
+		var lacks []string
+		for _, p := range rules[i].Key {
+			if at := slices.Index(n.names, p.String()); at >= 0 && !seen[at] {
 				lacks = append(lacks, p.String())
 			}
 		}
 		if len(lacks) > 0 {
-			warnings = append(warnings, fmt.Sprintf("rule %q does not apply: access logs have no %s", r.Limit.Name, strings.Join(lacks, ", ")))
+			warnings = append(warnings, fmt.Sprintf("rule %q does not apply: the log has no %s", rules[i].Limit.Name, strings.Join(lacks, ", ")))
 		}
 	}
-	return n, warnings
-}
-
-// neededByKey returns the field of a part of a key, -1 if it takes none; ok is
-// false if logs lack it.
-func neededByKey(p policy.KeyPart) (field int, ok bool) {
-	switch p.Kind {
-	case policy.KeyIP, policy.KeyGlobal:
-		return -1, true
-	case policy.KeyMethod:
-		return needMethod, true
-	case policy.KeyHost:
-		return needHost, true
-	case policy.KeyPath:
-		return needPath, true
-	case policy.KeyHeader:
-		switch {
-		case strings.EqualFold(p.Name, "Referer"):
-			return needReferer, true
-		case strings.EqualFold(p.Name, "User-Agent"):
-			return needAgent, true
-		}
-	}
-	return -1, false
+	return warnings
 }
 
 // needsHost names the rules that apply only to requests with a host.
@@ -107,8 +101,23 @@ func needsHost(rules []policy.RuleSpec) (names []string) {
 // returned for reuse. What has no canonical form stays nil, as in a request
 // that a server would refuse.
 func (f *fields) fill(l *Line, n *needs, buf []byte) []byte {
-	*f = fields{method: l.Method, referer: l.Referer, agent: l.UserAgent}
-	if n[needPath] && l.Target != nil {
+	*f = fields{needs: n, values: f.values[:0]}
+	if n.method {
+		f.method = l.Method
+	}
+	for i, name := range n.names {
+		var v []byte
+		switch {
+		case l.Values != nil:
+			v = l.Values[i]
+		case strings.EqualFold(name, "header:Referer"):
+			v = l.Referer
+		case strings.EqualFold(name, "header:User-Agent"):
+			v = l.UserAgent
+		}
+		f.values = append(f.values, v)
+	}
+	if n.path && l.Target != nil {
 		if b, ok := policy.AppendPath(buf, l.Target); ok {
 			f.path, buf = b[len(buf):], b
 		}
@@ -117,7 +126,7 @@ func (f *fields) fill(l *Line, n *needs, buf []byte) []byte {
 	if authority := policy.Authority(l.Target); authority != nil {
 		host = authority
 	}
-	if n[needHost] && host != nil {
+	if n.host && host != nil {
 		if b, ok := policy.AppendHost(buf, host); ok {
 			f.host, buf = b[len(buf):], b
 		}
@@ -128,29 +137,49 @@ func (f *fields) fill(l *Line, n *needs, buf []byte) []byte {
 // pack appends the needed fields to dst, each behind its length plus one, 0
 // where it is absent.
 func (f *fields) pack(dst []byte, n *needs) []byte {
-	for i, v := range f.all() {
-		switch {
-		case !n[i]:
-		case *v == nil:
+	add := func(v []byte) {
+		if v == nil {
 			dst = append(dst, 0)
-		default:
-			dst = binary.AppendUvarint(dst, uint64(len(*v))+1)
-			dst = append(dst, *v...)
+			return
 		}
+		dst = binary.AppendUvarint(dst, uint64(len(v))+1)
+		dst = append(dst, v...)
+	}
+	if n.method {
+		add(f.method)
+	}
+	if n.host {
+		add(f.host)
+	}
+	if n.path {
+		add(f.path)
+	}
+	for _, v := range f.values {
+		add(v)
 	}
 	return dst
 }
 
 // unpack is the inverse of pack. The fields borrow from b.
 func (f *fields) unpack(b []byte, n *needs) {
-	*f = fields{}
-	for i, v := range f.all() {
-		if !n[i] {
-			continue
-		}
+	*f = fields{needs: n, values: f.values[:0]}
+	take := func() (v []byte) {
 		size, w := binary.Uvarint(b)
 		if b = b[w:]; size > 0 {
-			*v, b = b[:size-1:size-1], b[size-1:]
+			v, b = b[:size-1:size-1], b[size-1:]
 		}
+		return v
+	}
+	if n.method {
+		f.method = take()
+	}
+	if n.host {
+		f.host = take()
+	}
+	if n.path {
+		f.path = take()
+	}
+	for range n.names {
+		f.values = append(f.values, take())
 	}
 }

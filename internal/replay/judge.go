@@ -15,7 +15,7 @@ import (
 // oracle beside it.
 type judge struct {
 	engine *policy.Engine
-	needs  needs
+	needs  *needs
 	rules  []ruleBook
 
 	scratch policy.Scratch
@@ -25,10 +25,10 @@ type judge struct {
 	key     []byte // of the account looked up
 
 	started     bool
-	first, last int64         // Unix seconds of the log
-	now         time.Duration // in the limiter's time
+	first, last int64         // Unix µs of the log
+	now         time.Duration // in the limiter's time, whole µs
 	end         time.Duration // of the limiter's time
-	silence     int64         // seconds after which no rule remembers anything
+	silence     int64         // µs after which no rule remembers anything
 
 	report *Report
 	denied map[string]*account // by the deny list
@@ -65,7 +65,7 @@ func newJudge(lim *fastlimit.Limiter, engine *policy.Engine, rules []policy.Rule
 		drain := (2*float64(c.Burst) + 100) / c.Rate.PerSecond()
 		longest = max(longest, time.Duration(min(drain, math.MaxInt64/4/1e9)*1e9))
 	}
-	j.silence = 3 * int64(longest/time.Second+1) // the filter turns twice
+	j.silence = 3 * second * int64(longest/time.Second+1) // the filter turns twice
 	return j, nil
 }
 
@@ -74,10 +74,10 @@ func (j *judge) clock(at int64) error {
 	if !j.started {
 		j.started, j.first, j.last = true, at, at
 	}
-	gap := time.Duration(min(at-j.last, j.silence)) * time.Second
+	gap := time.Duration(min(at-j.last, j.silence)) * time.Microsecond
 	if gap > j.end-j.now {
 		return fmt.Errorf("replay: the log reaches from %s to %s, which is longer than these rules can count time, %v: replay it in parts",
-			time.Unix(j.first, 0).UTC().Format(time.DateOnly), time.Unix(at, 0).UTC().Format(time.DateOnly), j.end.Round(time.Hour))
+			time.UnixMicro(j.first).UTC().Format(time.DateOnly), time.UnixMicro(at).UTC().Format(time.DateOnly), j.end.Round(time.Hour))
 	}
 	j.now, j.last = j.now+gap, at
 	return nil
@@ -88,7 +88,7 @@ func (j *judge) record(ctx context.Context, r *record) error {
 		return err
 	}
 	j.text = append(j.text[:0], r.text...)
-	j.fields.unpack(j.text, &j.needs)
+	j.fields.unpack(j.text, j.needs)
 	q := &j.request
 	q.Client, q.Method, q.Host, q.Path = r.client(), j.fields.method, j.fields.host, j.fields.path
 	v := j.engine.DecideAt(ctx, q, &j.scratch, j.now)
@@ -119,7 +119,7 @@ func (j *judge) account(applied policy.Applied, v policy.Verdict) {
 	}
 	j.key = b.appendKey(j.key[:0], &j.request)
 	a := lookup(b.clients, j.key)
-	a.advance(&b.exact, int64(j.now/time.Second))
+	a.advance(&b.exact, j.now.Microseconds())
 	outcome := admitted
 	switch {
 	case v.Decision.Allowed:
@@ -161,7 +161,9 @@ func (b *ruleBook) appendKey(dst []byte, q *policy.Request) []byte {
 			v = q.Path
 		case policy.KeyHeader:
 			v, _ = q.Fields.Header(part.Name)
-		case policy.KeyCookie, policy.KeyGlobal: // no part, and one for all
+		case policy.KeyCookie:
+			v, _ = q.Fields.Cookie(part.Name)
+		case policy.KeyGlobal: // one for all
 		}
 		dst = binary.AppendUvarint(dst, uint64(len(v)))
 		dst = append(dst, v...)
@@ -182,8 +184,8 @@ func lookup(m map[string]*account, key []byte) *account {
 func (j *judge) finish() {
 	r := j.report
 	if j.started {
-		r.First = time.Unix(j.first, 0).UTC().Format(time.RFC3339)
-		r.Last = time.Unix(j.last, 0).UTC().Format(time.RFC3339)
+		r.First = time.UnixMicro(j.first).UTC().Format(time.RFC3339Nano)
+		r.Last = time.UnixMicro(j.last).UTC().Format(time.RFC3339Nano)
 	}
 	for i := range j.rules {
 		b := &j.rules[i]

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"net/netip"
-	"time"
 
 	"github.com/fastlimit/fastlimit/internal/policy"
 )
@@ -13,13 +12,17 @@ import (
 // log has none or "-", and borrowed: they are valid until the next call of
 // [Parser.Parse] and as long as the line is unchanged.
 type Line struct {
-	Time      int64 // Unix seconds
+	Time      int64 // Unix microseconds
 	Client    netip.Addr
 	Method    []byte
 	Target    []byte
 	VHost     []byte // as written: mixed case, perhaps with a port
 	Referer   []byte
 	UserAgent []byte
+
+	// Values are those of Parser.Names, of a line of JSON; nil for other
+	// formats, which have Referer and UserAgent only.
+	Values [][]byte
 }
 
 // Reasons for which a line is skipped.
@@ -31,19 +34,33 @@ var (
 	ErrLineTooBig = errors.New("longer than 65536 bytes")
 )
 
-const stampLayout = "02/Jan/2006:15:04:05 -0700"
+// Formats are those that a [Parser] reads, for messages.
+const Formats = "the common and the combined log format of nginx and Apache, either behind vhost:port, " +
+	"and JSON lines (Caddy's as they are, others with --fields); plain or gzip"
 
-// Parser reads lines of the common and the combined log format, and of either
-// behind the "vhost:port" of Apache's vhost_combined. Fields after these are
-// ignored. The zero value is ready. It is not safe for concurrent use.
+// Parser reads lines of the common and the combined log format, of either
+// behind the "vhost:port" of Apache's vhost_combined, and of JSON. Fields after
+// these are ignored. The zero value is ready. It is not safe for concurrent use.
 type Parser struct {
+	// Map says where fields are in JSON. Names are the headers and cookies
+	// to read from it, as "header:X-Api-Key" and "cookie:sid". Not to be
+	// changed once a line was parsed.
+	Map   FieldMap
+	Names []string
+
 	text  []byte                 // unescaped fields of the current line
 	stamp [len(stampLayout)]byte // the last time stamp: neighbours share it
 	at    int64                  // its value; 0 if there is none
+
+	compiled *jsonFields // once there was a line of JSON
+	values   [][]byte    // of the current line
 }
 
 // Parse reads one line without its line end. The error is one of those above.
 func (p *Parser) Parse(b []byte) (Line, error) {
+	if len(b) > 0 && b[0] == '{' {
+		return p.json(b)
+	}
 	p.text = p.text[:0]
 	var l Line
 	rest, ok := l.client(b)
@@ -86,6 +103,18 @@ func (l *Line) client(b []byte) (rest []byte, ok bool) {
 	return rest, ok
 }
 
+// parsePeer reads an address that a port may follow.
+func parsePeer(s string) (netip.Addr, bool) {
+	if a, ok := parseAddr([]byte(s)); ok {
+		return a, true
+	}
+	ap, err := netip.ParseAddrPort(s)
+	if err != nil {
+		return netip.Addr{}, false
+	}
+	return parseAddr([]byte(ap.Addr().String()))
+}
+
 func parseAddr(b []byte) (netip.Addr, bool) {
 	const longest = 45 + 1 + 32 // IPv4 in IPv6, and a zone
 	if len(b) < 2 || len(b) > longest {
@@ -102,26 +131,19 @@ func parseAddr(b []byte) (netip.Addr, bool) {
 // time finds the first time stamp. Identity and user stand before it, and user
 // names may hold anything, blanks and brackets included.
 func (p *Parser) time(b []byte) (at int64, rest []byte, ok bool) {
-	const width = len(stampLayout)
 	for {
 		i := bytes.IndexByte(b, '[')
 		if i < 0 {
 			return 0, nil, false
 		}
 		b = b[i+1:]
-		if len(b) <= width || b[width] != ']' {
-			continue
+		end := bytes.IndexByte(b, ']')
+		if end < 0 {
+			return 0, nil, false
 		}
-		if p.at != 0 && string(b[:width]) == string(p.stamp[:]) {
-			return p.at, b[width+1:], true
+		if at, ok = p.stampOf(b[:end]); ok {
+			return at, b[end+1:], true
 		}
-		t, err := time.Parse(stampLayout, string(b[:width]))
-		if err != nil {
-			continue
-		}
-		p.at = t.Unix()
-		copy(p.stamp[:], b)
-		return p.at, b[width+1:], true
 	}
 }
 

@@ -8,19 +8,19 @@ import (
 	"github.com/fastlimit/fastlimit"
 )
 
-// exact is the shape of an exact leaky bucket over whole seconds: one unit is
-// worth per, and a second leaks n of it, with n/per the rate in lowest terms.
-// It shares no code with package bucket, which it is there to check.
+// exact is the shape of an exact leaky bucket over whole microseconds: one unit
+// is worth per, and a microsecond leaks n of it, with n/per the rate in lowest
+// terms. It shares no code with package bucket, which it is there to check.
 type exact struct {
 	n, per uint64
 	limit  uint64 // B·per
 }
 
 func newExact(c fastlimit.RuleConfig) (exact, error) {
-	if c.Rate.Per <= 0 || c.Rate.Per%time.Second != 0 {
-		return exact{}, fmt.Errorf("replay: rule %q: rate %v: want a period of whole seconds, as logs have", c.Name, c.Rate)
+	if c.Rate.Per <= 0 || c.Rate.Per%time.Microsecond != 0 {
+		return exact{}, fmt.Errorf("replay: rule %q: rate %v: want a period of whole microseconds", c.Name, c.Rate)
 	}
-	n, per := c.Rate.N, uint64(c.Rate.Per/time.Second)
+	n, per := c.Rate.N, uint64(c.Rate.Per/time.Microsecond)
 	for a, b := n, per; ; a, b = b, a%b {
 		if b == 0 {
 			n, per = n/a, per/a
@@ -34,9 +34,9 @@ func newExact(c fastlimit.RuleConfig) (exact, error) {
 	return exact{n: n, per: per, limit: limit}, nil
 }
 
-// leak is the level after so many seconds.
-func (e *exact) leak(level uint64, seconds int64) uint64 {
-	hi, out := bits.Mul64(e.n, uint64(max(0, seconds)))
+// leak is the level after so many microseconds.
+func (e *exact) leak(level uint64, micros int64) uint64 {
+	hi, out := bits.Mul64(e.n, uint64(max(0, micros)))
 	if hi != 0 || out >= level {
 		return 0
 	}
@@ -55,7 +55,7 @@ func (e *exact) excess(level uint64) float64 {
 
 // account is the oracle's view of one client under one rule.
 type account struct {
-	at       int64  // second of the levels
+	at       int64  // microsecond of the levels
 	admitted uint64 // level of what the limiter admitted
 	alone    uint64 // level of a bucket that decides for itself
 
@@ -66,11 +66,11 @@ type account struct {
 	key         []string
 }
 
-// advance leaks both levels up to the given second.
-func (a *account) advance(e *exact, second int64) {
-	a.admitted = e.leak(a.admitted, second-a.at)
-	a.alone = e.leak(a.alone, second-a.at)
-	a.at = second
+// advance leaks both levels up to the given time.
+func (a *account) advance(e *exact, at int64) {
+	a.admitted = e.leak(a.admitted, at-a.at)
+	a.alone = e.leak(a.alone, at-a.at)
+	a.at = at
 }
 
 // verdict of the limiter on a request, as one of its rules sees it.

@@ -28,7 +28,7 @@ func TestExactAgainstRationals(t *testing.T) {
 		level, want := uint64(0), new(big.Rat)
 		for range 50 {
 			seconds := rnd.Int64N(200)
-			level = e.leak(level, seconds)
+			level = e.leak(level, seconds*second)
 			want.Sub(want, new(big.Rat).Mul(rate, big.NewRat(seconds, 1)))
 			if want.Sign() < 0 {
 				want.SetInt64(0)
@@ -53,8 +53,8 @@ func TestExactBounds(t *testing.T) {
 	if err != nil || e.leak(1<<62, 1<<40) != 0 {
 		t.Errorf("a long silence at a high rate does not drain: %v", err)
 	}
-	if _, err := newExact(fastlimit.RuleConfig{Rate: fastlimit.Rate{N: 1, Per: time.Millisecond}, Burst: 5}); err == nil {
-		t.Error("a period below the resolution of logs is accepted")
+	if _, err := newExact(fastlimit.RuleConfig{Rate: fastlimit.Rate{N: 1, Per: time.Microsecond / 2}, Burst: 5}); err == nil {
+		t.Error("a period below the resolution is accepted")
 	}
 	if _, err := newExact(fastlimit.RuleConfig{Rate: fastlimit.Rate{N: 1, Per: time.Hour}, Burst: 1 << 60}); err == nil {
 		t.Error("a burst that overflows is accepted")
@@ -82,7 +82,7 @@ func TestAccount(t *testing.T) {
 		{10, deniedHere, 0, 0, 1}, // level 2: does not fit; the other bucket has room
 		{20, deniedHere, 0, 1, 1}, // level 1: would have fitted
 	} {
-		a.advance(&e, s.at)
+		a.advance(&e, s.at*second)
 		if got := a.judge(&e, 1, s.v); got != s.excess || a.falseDenied != s.wrong || a.exactDenied != s.exact {
 			t.Errorf("step %d: excess %v, %d false denials, %d exact; want %+v", i, got, a.falseDenied, a.exactDenied, s)
 		}

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"cmp"
+	"container/heap"
 	"net/netip"
 	"slices"
 	"unsafe"
@@ -9,7 +10,7 @@ import (
 
 // record is what is kept of a line until it is judged.
 type record struct {
-	at   int64 // Unix seconds
+	at   int64 // Unix µs
 	seq  int64 // of the line, so that equal times keep their order
 	addr [16]byte
 	text string // the fields that rules look at, see fields.pack
@@ -31,11 +32,12 @@ func compareRecords(a, b record) int {
 // is released until the end or until the budget is used up; then the window is
 // put in place.
 type order struct {
-	recs   []record // in no order while all is held, then a heap
-	budget int64    // bytes to hold at most
-	used   int64
-	window int64 // seconds
-	heap   bool  // records are released before the end
+	held   runs       // all that came before there was a window
+	recent recordHeap // what came since
+	budget int64      // bytes to hold at most
+	used   int64      // by held and recent
+	window int64      // µs
+	heap   bool       // records are released before the end
 
 	newest   int64 // time read
 	released int64 // time of the last record released
@@ -44,7 +46,7 @@ type order struct {
 }
 
 func newOrder(budget int64, stream bool) *order {
-	return &order{budget: budget, window: windowSeconds, heap: stream}
+	return &order{budget: budget, window: windowSeconds * second, heap: stream}
 }
 
 const windowSeconds = 120
@@ -54,76 +56,178 @@ func (o *order) push(r record) {
 		o.late++
 		r.at = o.released
 	}
-	if len(o.recs) == 0 || r.at > o.newest {
+	if o.len() == 0 || r.at > o.newest {
 		o.newest = r.at
 	}
 	o.used += r.bytes()
-	o.recs = append(o.recs, r)
-	switch {
-	case o.heap:
-		o.up(len(o.recs) - 1)
-	case o.used > o.budget:
-		o.sort() // which is a heap too
+	if o.heap {
+		o.recent.push(r)
+		return
+	}
+	o.held.push(r)
+	if o.used > o.budget {
+		o.held.sort()
 		o.heap = true
 	}
 }
 
+func (o *order) len() int { return o.held.n + len(o.recent) }
+
 // pop releases the next record if it may be judged: its window is over or the
 // budget used up.
 func (o *order) pop() (record, bool) {
-	if !o.heap || len(o.recs) == 0 {
+	if !o.heap || o.len() == 0 {
 		return record{}, false
 	}
-	if o.recs[0].at > o.newest-o.window && o.used <= o.budget {
+	if next := o.peek(); next.at > o.newest-o.window && o.used <= o.budget {
 		return record{}, false
 	}
 	return o.take(), true
 }
 
-// finish releases all that is left, in order.
-func (o *order) finish() []record {
-	o.sort()
-	return o.recs
+// finish lets next release what is left, in order.
+func (o *order) finish() {
+	if !o.heap {
+		o.held.sort()
+	}
 }
 
-func (o *order) sort() { slices.SortFunc(o.recs, compareRecords) }
+// next releases the next record once all have been pushed.
+func (o *order) next() (record, bool) {
+	if o.len() == 0 {
+		return record{}, false
+	}
+	return o.take(), true
+}
+
+// fromHeld tells which of the two has the next record.
+func (o *order) fromHeld() bool {
+	switch {
+	case o.held.n == 0:
+		return false
+	case len(o.recent) == 0:
+		return true
+	}
+	return compareRecords(*o.held.peek(), o.recent[0]) < 0
+}
+
+func (o *order) peek() *record {
+	if o.fromHeld() {
+		return o.held.peek()
+	}
+	return &o.recent[0]
+}
 
 func (o *order) take() record {
-	r, last := o.recs[0], len(o.recs)-1
-	o.recs[0] = o.recs[last]
-	o.recs[last] = record{} // lets go of the text
-	o.recs = o.recs[:last]
-	o.down()
+	var r record
+	if o.fromHeld() {
+		r = o.held.take()
+	} else {
+		r = o.recent.take()
+	}
 	o.used -= r.bytes()
 	o.released, o.started = r.at, true
 	return r
 }
 
-// up and down are those of container/heap, which would box every record.
-func (o *order) up(i int) {
-	for i > 0 {
+// runs holds records in pieces, so that nothing is copied when more come, as it
+// would be in one growing slice. Once sorted, it gives them back by merging the
+// pieces, and lets go of each that is used up.
+type runs struct {
+	runs [][]record // of runLength, the last may be shorter; sorted ones form a heap by their heads
+	n    int        // records held
+}
+
+const runLength = 1 << 15 // 1.5 MiB
+
+func (s *runs) push(r record) {
+	last := len(s.runs) - 1
+	if last < 0 || len(s.runs[last]) == runLength {
+		s.runs = append(s.runs, make([]record, 0, runLength))
+		last++
+	}
+	s.runs[last] = append(s.runs[last], r)
+	s.n++
+}
+
+func (s *runs) sort() {
+	for _, r := range s.runs {
+		slices.SortFunc(r, compareRecords)
+	}
+	heap.Init(s)
+}
+
+func (s *runs) peek() *record { return &s.runs[0][0] }
+
+func (s *runs) take() record {
+	head := s.runs[0]
+	r := head[0]
+	head[0] = record{} // lets go of the text
+	s.n--
+	if s.runs[0] = head[1:]; len(head) > 1 {
+		heap.Fix(s, 0)
+	} else {
+		heap.Pop(s)
+	}
+	return r
+}
+
+// Len, Less, Swap, Push and Pop implement [heap.Interface] over the pieces.
+func (s *runs) Len() int           { return len(s.runs) }
+func (s *runs) Less(i, j int) bool { return compareRecords(s.runs[i][0], s.runs[j][0]) < 0 }
+func (s *runs) Swap(i, j int)      { s.runs[i], s.runs[j] = s.runs[j], s.runs[i] }
+
+// Push is never called.
+func (s *runs) Push(any) { panic("BUG: replay: pieces are not added to a heap") }
+
+// Pop drops the last piece.
+func (s *runs) Pop() any {
+	last := len(s.runs) - 1
+	s.runs[last] = nil
+	s.runs = s.runs[:last]
+	return nil
+}
+
+// recordHeap is a heap by time. container/heap would box every record.
+type recordHeap []record
+
+func (h *recordHeap) push(r record) {
+	*h = append(*h, r)
+	s := *h
+	for i := len(s) - 1; i > 0; {
 		parent := (i - 1) / 2
-		if compareRecords(o.recs[parent], o.recs[i]) <= 0 {
+		if compareRecords(s[parent], s[i]) <= 0 {
 			return
 		}
-		o.recs[parent], o.recs[i] = o.recs[i], o.recs[parent]
+		s[parent], s[i] = s[i], s[parent]
 		i = parent
 	}
 }
 
-func (o *order) down() {
+func (h *recordHeap) take() record {
+	s := *h
+	r, last := s[0], len(s)-1
+	s[0] = s[last]
+	s[last] = record{} // lets go of the text
+	*h = s[:last]
+	h.down()
+	return r
+}
+
+func (h *recordHeap) down() {
+	s := *h
 	for i := 0; ; {
 		least := 2*i + 1
-		if least >= len(o.recs) {
+		if least >= len(s) {
 			return
 		}
-		if right := least + 1; right < len(o.recs) && compareRecords(o.recs[right], o.recs[least]) < 0 {
+		if right := least + 1; right < len(s) && compareRecords(s[right], s[least]) < 0 {
 			least = right
 		}
-		if compareRecords(o.recs[i], o.recs[least]) <= 0 {
+		if compareRecords(s[i], s[least]) <= 0 {
 			return
 		}
-		o.recs[i], o.recs[least] = o.recs[least], o.recs[i]
+		s[i], s[least] = s[least], s[i]
 		i = least
 	}
 }

@@ -13,7 +13,16 @@ func drainOrder(o *order, in []record) (out []record) {
 			out = append(out, r)
 		}
 	}
-	return append(out, o.finish()...)
+	o.finish()
+	return append(out, rest(o)...)
+}
+
+// rest is what is left once all were pushed.
+func rest(o *order) (out []record) {
+	for r, ok := o.next(); ok; r, ok = o.next() {
+		out = append(out, r)
+	}
+	return out
 }
 
 // shuffled returns n records, one a second on average, each up to spread
@@ -22,7 +31,7 @@ func shuffled(n int, spread int64, seed uint64) []record {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	recs := make([]record, n)
 	for i := range recs {
-		recs[i] = record{at: int64(i/2*2) - rnd.Int64N(spread+1), seq: int64(i)}
+		recs[i] = record{at: (int64(i/2*2) - rnd.Int64N(spread+1)) * second, seq: int64(i)}
 	}
 	return recs
 }
@@ -86,10 +95,10 @@ func TestOrderWindow(t *testing.T) {
 		{281, []int64{281}}, // behind the window but not behind what was released
 		{10, []int64{281}},
 	} {
-		o.push(record{at: s.at, seq: int64(i)})
+		o.push(record{at: s.at * second, seq: int64(i)})
 		var got []int64
 		for r, ok := o.pop(); ok; r, ok = o.pop() {
-			got = append(got, r.at)
+			got = append(got, r.at/second)
 		}
 		if !slices.Equal(got, s.released) {
 			t.Errorf("step %d: released %v, want %v", i, got, s.released)
@@ -113,11 +122,12 @@ func TestOrderBudget(t *testing.T) {
 		for r, ok := o.pop(); ok; r, ok = o.pop() {
 			got = append(got, r)
 		}
-		if o.used > budget || int64(len(o.recs))*recordBytes > budget {
+		if o.used > budget || int64(o.len())*recordBytes > budget {
 			t.Fatalf("holds %d bytes", o.used)
 		}
 	}
-	got = append(got, o.finish()...)
+	o.finish()
+	got = append(got, rest(o)...)
 	slices.SortStableFunc(in, func(a, b record) int { return int(a.at - b.at) })
 	if !slices.Equal(got, in) || o.late != 0 {
 		t.Errorf("not in order, %d late", o.late)

@@ -41,14 +41,14 @@ func TestFieldsReachRules(t *testing.T) {
 			rule("r", "1/d", 1, header("user-agent")), 1, "",
 		}, {
 			"no user agent", line("", "192.0.2.1", get, "-", "-") + line("", "192.0.2.1", get, "-", "-"),
-			rule("r", "1/d", 1, header("User-Agent")), 0, "",
+			rule("r", "1/d", 1, header("User-Agent")), 0, `rule "r" does not apply: the log has no header:User-Agent`,
 		}, {
 			"referer", line("", "192.0.2.1", get, "u", "x") + line("", "192.0.2.2", get, "u", "y"),
 			rule("r", "1/d", 1, header("Referer")), 1, "",
 		}, {
 			"another header", line("", "192.0.2.1", get, "u", "x") + line("", "192.0.2.1", get, "u", "x"),
 			rule("r", "1/d", 1, header("X-Api-Key"), policy.KeyPart{Kind: policy.KeyCookie, Name: "sid"}), 0,
-			`rule "r" does not apply: access logs have no header:X-Api-Key, cookie:sid`,
+			`rule "r" does not apply: the log has no header:X-Api-Key, cookie:sid`,
 		}, {
 			"method", line("", "192.0.2.1", get, "u", "x") + line("", "192.0.2.2", "POST /a HTTP/1.1", "u", "x") + line("", "192.0.2.1", "-", "-", "-"),
 			rule("r", "1/d", 1, policy.KeyPart{Kind: policy.KeyMethod}), 0, "",
@@ -65,7 +65,7 @@ func TestFieldsReachRules(t *testing.T) {
 			withHost(rule("r", "1/d", 1)), 2, "",
 		}, {
 			"no host", line("", "192.0.2.1", get, "-", "x") + line("", "192.0.2.1", get, "-", "x"),
-			withHost(rule("r", "1/d", 1)), 0, "rules that need a host do not apply: no line has one, as vhost_combined would: r",
+			withHost(rule("r", "1/d", 1)), 0, "rules that need a host do not apply: no line has one, as vhost_combined and JSON would: r",
 		}, {
 			"global", line("", "192.0.2.1", get, "-", "x") + line("", "2001:db8::1", "-", "-", "x"),
 			rule("r", "1/d", 1, policy.KeyPart{Kind: policy.KeyGlobal}), 1, "",

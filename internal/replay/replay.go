@@ -1,10 +1,12 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/fastlimit/fastlimit"
@@ -27,6 +29,10 @@ type Config struct {
 	// completely. 0 means 1 GiB.
 	Budget int64
 
+	// Fields are where JSON lines have what is asked of them; nil is where
+	// Caddy has it.
+	Fields FieldMap
+
 	// Judged is called now and then with the number of requests judged and
 	// that of all requests, as far as it is known. Optional.
 	Judged func(done, all int)
@@ -43,14 +49,31 @@ const (
 // be written by who knows it to anybody's harm but slowness.
 var secret = [32]byte{'f', 'a', 's', 't', 'l', 'i', 'm', 'i', 't', ' ', 'r', 'e', 'p', 'l', 'a', 'y'}
 
+// Log is one access log: a file, or a stream.
+type Log struct {
+	Name   string // for messages
+	Reader io.Reader
+}
+
 // Run reads a log, plain or gzip, and judges it. It fails if the log cannot be
-// read to its end, if the rules are invalid, or with the error of ctx.
+// read to its end, if no line of it is one of an access log ([NoLinesError]), if the
+// rules are invalid, or with the error of ctx.
 func Run(ctx context.Context, log io.Reader, c Config) (*Report, error) {
+	return RunAll(ctx, []Log{{Reader: log}}, c)
+}
+
+// RunAll is Run over several logs, which it reads side by side, always on with
+// the one that is behind in time: files of one server that was rotated, in any
+// order, or of several servers.
+func RunAll(ctx context.Context, logs []Log, c Config) (*Report, error) {
 	if c.Limiter.Secret == ([32]byte{}) {
 		c.Limiter.Secret = secret
 	}
 	if c.Budget == 0 {
 		c.Budget = defaultBudget
+	}
+	if err := c.Fields.check(); err != nil {
+		return nil, err
 	}
 	lim, err := fastlimit.New(c.Limiter)
 	if err != nil {
@@ -65,12 +88,14 @@ func Run(ctx context.Context, log io.Reader, c Config) (*Report, error) {
 		report: &Report{Clients: []Client{}},
 		order:  newOrder(c.Budget, c.Stream),
 		texts:  map[string]string{},
+		needs:  neededBy(c.Policy.Rules),
 	}
 	if p.judge, err = newJudge(lim, engine, c.Policy.Rules, p.report); err != nil {
 		return nil, err
 	}
-	p.judge.needs, p.report.Warnings = neededBy(c.Policy.Rules)
-	if err := p.read(log); err != nil {
+	p.judge.needs = p.needs
+	p.seen = make([]bool, len(p.needs.names))
+	if err := p.read(logs); err != nil {
 		return nil, err
 	}
 	if err := p.drain(); err != nil {
@@ -81,63 +106,168 @@ func Run(ctx context.Context, log io.Reader, c Config) (*Report, error) {
 	return p.report, nil
 }
 
-// player moves lines from the log through the order to the judge.
+// NoLinesError tells that a log has lines, and none that can be read.
+type NoLinesError struct{ First Skipped }
+
+// Error names the first line and the formats.
+func (e *NoLinesError) Error() string {
+	return fmt.Sprintf("replay: no line can be read; line %d: %s: %s; accepted are %s", e.First.Line, e.First.Reason, e.First.Text, Formats)
+}
+
+// player moves lines from the logs through the order to the judge.
 type player struct {
 	config *Config
 	ctx    context.Context
 	report *Report
 	judge  *judge
 	order  *order
+	needs  *needs
 
-	parser Parser
 	fields fields
 	buf    []byte            // canonical fields
 	packed []byte            // needed fields
 	texts  map[string]string // recent values of record.text, shared by records
 	hosts  bool              // there was a request with a host
+	seen   []bool            // for each of needs.names, that there was one
+	lines  int               // read of all logs
+	empty  []string          // names of logs without a line
+	unread []*Skipped        // the first lines of logs without one that could be read
 }
 
-func (p *player) read(log io.Reader) error {
-	src, err := newLines(log)
-	if err != nil {
-		return err
-	}
-	for {
-		if src.n%checkEvery == 0 {
-			if err := p.ctx.Err(); err != nil {
-				return err
-			}
+// source is a log that is being read, and the record of its next line.
+type source struct {
+	name   string
+	lines  *lines
+	parser Parser
+	next   record
+	first  *Skipped // the first line that could not be read
+	read   int      // lines that could
+}
+
+// read merges the logs by time. Within a log lines are out of order, which is
+// for order to mend.
+func (p *player) read(logs []Log) error {
+	var open []*source
+	for _, log := range logs {
+		src, err := newLines(log.Reader)
+		if err != nil {
+			return named(log.Name, err)
 		}
-		b, err := src.next()
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case errors.Is(err, ErrLineTooBig):
-			p.report.skip(src.n, err, b)
-			continue
-		case err != nil:
+		s := &source{name: log.Name, lines: src, parser: Parser{Map: p.config.Fields, Names: p.needs.names}}
+		more, err := p.advance(s)
+		if err != nil {
 			return err
 		}
-		l, err := p.parser.Parse(b)
-		if err != nil {
-			p.report.skip(src.n, err, b)
-			continue
+		if more {
+			open = append(open, s)
 		}
-		p.order.push(p.record(&l, int64(src.n)))
+	}
+	for seq := int64(0); len(open) > 0; seq++ {
+		at := 0
+		for i := range open {
+			if open[i].next.at < open[at].next.at {
+				at = i
+			}
+		}
+		s := open[at]
+		s.next.seq = seq
+		p.order.push(s.next)
 		for r, ok := p.order.pop(); ok; r, ok = p.order.pop() {
 			if err := p.judge.record(p.ctx, &r); err != nil {
 				return err
 			}
 		}
+		more, err := p.advance(s)
+		if err != nil {
+			return err
+		}
+		if !more {
+			open = slices.Delete(open, at, at+1)
+		}
+	}
+	return p.noLines(len(logs))
+}
+
+// advance reads up to the next line of an access log; more is false at the end.
+func (p *player) advance(s *source) (more bool, err error) {
+	for {
+		if p.lines++; p.lines%checkEvery == 0 {
+			if err := p.ctx.Err(); err != nil {
+				return false, err
+			}
+		}
+		b, err := s.lines.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			p.end(s)
+			return false, nil
+		case err != nil && !errors.Is(err, ErrLineTooBig):
+			return false, named(s.name, err)
+		}
+		var l Line
+		if err == nil {
+			l, err = s.parser.Parse(b)
+		}
+		if err != nil {
+			s.skip(p.report, err, b)
+			continue
+		}
+		s.read++
+		s.next = p.record(&l)
+		return true, nil
 	}
 }
 
-func (p *player) record(l *Line, seq int64) record {
-	n := &p.judge.needs
-	p.buf = p.fields.fill(l, n, p.buf[:0])
+func (s *source) skip(r *Report, reason error, text []byte) {
+	line := newSkipped(s.name, s.lines.n, reason, text)
+	if s.first == nil {
+		s.first = &line
+	}
+	r.skip(line)
+}
+
+// end notes what a log lacked.
+func (p *player) end(s *source) {
+	switch {
+	case s.read > 0:
+	case s.first == nil:
+		p.empty = append(p.empty, s.name)
+	default:
+		p.unread = append(p.unread, s.first)
+	}
+}
+
+// noLines fails if there were lines and none could be read. Of several logs,
+// those are named.
+func (p *player) noLines(logs int) error {
+	for _, first := range p.unread {
+		err := named(first.File, &NoLinesError{*first})
+		if logs == 1 || len(p.unread)+len(p.empty) == logs {
+			return err
+		}
+		p.report.Warnings = append(p.report.Warnings, err.Error())
+	}
+	for _, name := range p.empty {
+		p.report.Warnings = append(p.report.Warnings, cmp.Or(name, "the log")+" is empty")
+	}
+	return nil
+}
+
+func named(name string, err error) error {
+	if name == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+func (p *player) record(l *Line) record {
+	p.buf = p.fields.fill(l, p.needs, p.buf[:0])
 	p.hosts = p.hosts || p.fields.host != nil
-	p.packed = p.fields.pack(p.packed[:0], n)
-	return record{at: l.Time, seq: seq, addr: l.Client.As16(), text: p.intern(p.packed)}
+	for i, v := range p.fields.values {
+		p.seen[i] = p.seen[i] || v != nil
+	}
+	p.packed = p.fields.pack(p.packed[:0], p.needs)
+	return record{at: l.Time, addr: l.Client.As16(), text: p.intern(p.packed)}
 }
 
 // intern makes records with equal text share it.
@@ -159,17 +289,21 @@ func (p *player) intern(b []byte) string {
 
 // drain judges what is left at the end of the log.
 func (p *player) drain() error {
-	rest := p.order.finish()
-	for i := range rest {
+	p.order.finish()
+	for i := 0; ; i++ {
 		if i%checkEvery == 0 {
 			if err := p.ctx.Err(); err != nil {
 				return err
 			}
 			if p.config.Judged != nil {
-				p.config.Judged(p.report.Requests, p.report.Requests+len(rest)-i)
+				p.config.Judged(p.report.Requests, p.report.Requests+p.order.len())
 			}
 		}
-		if err := p.judge.record(p.ctx, &rest[i]); err != nil {
+		r, ok := p.order.next()
+		if !ok {
+			break
+		}
+		if err := p.judge.record(p.ctx, &r); err != nil {
 			return err
 		}
 	}
@@ -181,12 +315,13 @@ func (p *player) drain() error {
 }
 
 func (p *player) warn() {
+	p.report.Warnings = append(p.report.Warnings, p.needs.lacking(p.config.Policy.Rules, p.seen)...)
 	if !p.config.Stream && p.order.heap {
 		p.report.Warnings = append(p.report.Warnings, fmt.Sprintf(
 			"the log does not fit %d bytes and was not sorted as a whole but within %d s", p.config.Budget, windowSeconds))
 	}
 	if names := needsHost(p.config.Policy.Rules); len(names) > 0 && !p.hosts && p.report.Requests > 0 {
 		p.report.Warnings = append(p.report.Warnings, fmt.Sprintf(
-			"rules that need a host do not apply: no line has one, as vhost_combined would: %s", strings.Join(names, ", ")))
+			"rules that need a host do not apply: no line has one, as vhost_combined and JSON would: %s", strings.Join(names, ", ")))
 	}
 }

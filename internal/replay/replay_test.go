@@ -207,7 +207,7 @@ func TestEmptyLog(t *testing.T) {
 
 func TestSkippedLinesAreFew(t *testing.T) {
 	t.Parallel()
-	log := repeat(100, strings.Repeat("é", 500)) + strings.Repeat("x", 2*maxLine) + "\n"
+	log := repeat(100, strings.Repeat("é", 500)) + strings.Repeat("x", 2*maxLine) + "\n" + logOf(generate(1, 0))
 	r := mustRun(t, log, config(policy.Settings{Rules: []policy.RuleSpec{rule("per-ip", "1/s", 2)}}))
 	if r.Skipped != 101 || len(r.SkippedLines) != showSkipped {
 		t.Errorf("%d skipped, %d shown", r.Skipped, len(r.SkippedLines))
@@ -278,7 +278,7 @@ func TestBadConfig(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"no rules":          func(c *Config) { c.Limiter.Rules = nil },
 		"rules disagree":    func(c *Config) { c.Policy.Rules = nil },
-		"odd period":        func(c *Config) { c.Limiter.Rules[0].Rate.Per = time.Second / 2 },
+		"odd period":        func(c *Config) { c.Limiter.Rules[0].Rate.Per = time.Second / 3 },
 		"too little memory": func(c *Config) { c.Limiter.Memory = 1 },
 	} {
 		c := config(s)

@@ -80,6 +80,7 @@ type StageReport struct {
 
 // Skipped is a line that could not be parsed.
 type Skipped struct {
+	File   string `json:"file,omitempty"`
 	Line   int    `json:"line"`
 	Reason string `json:"reason"`
 	Text   string `json:"text"` // its start, in Go syntax
@@ -90,18 +91,21 @@ const (
 	showSkippedText = 80 // bytes of each
 )
 
-func (r *Report) skip(line int, reason error, text []byte) {
-	r.Skipped++
-	if len(r.SkippedLines) == showSkipped {
-		return
-	}
-	s := Skipped{Line: line, Reason: reason.Error()}
+func newSkipped(file string, line int, reason error, text []byte) Skipped {
+	s := Skipped{File: file, Line: line, Reason: reason.Error()}
 	if len(text) > showSkippedText {
 		s.Text = fmt.Sprintf("%+q…", text[:showSkippedText])
 	} else {
 		s.Text = fmt.Sprintf("%+q", text)
 	}
-	r.SkippedLines = append(r.SkippedLines, s)
+	return s
+}
+
+func (r *Report) skip(s Skipped) {
+	r.Skipped++
+	if len(r.SkippedLines) < showSkipped {
+		r.SkippedLines = append(r.SkippedLines, s)
+	}
 }
 
 func (r *Report) sortClients() {

@@ -17,20 +17,54 @@ type lines struct {
 	n int // lines read
 }
 
+// packed are the first bytes of what is compressed and not unpacked here, and
+// the program that does.
+var packed = []struct{ magic, name, program string }{
+	{"BZh", "bzip2", "bzcat"}, {"\xfd7zXZ\x00", "xz", "xzcat"}, {"\x28\xb5\x2f\xfd", "zstd", "zstdcat"},
+}
+
 func newLines(r io.Reader) (*lines, error) {
 	br := bufio.NewReaderSize(r, maxLine+2) // a line and its end
-	magic, err := br.Peek(2)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("replay: %w", err)
+	magic, err := peek(br, 2)
+	if err != nil {
+		return nil, err
 	}
-	if bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+	if string(magic) == "\x1f\x8b" {
 		z, err := gzip.NewReader(br)
 		if err != nil {
 			return nil, fmt.Errorf("replay: gzip: %w", err)
 		}
 		br = bufio.NewReaderSize(z, maxLine+2)
+	} else {
+		for _, p := range packed {
+			if magic, err = peek(br, len(p.magic)); err != nil {
+				return nil, err
+			}
+			if string(magic) == p.magic {
+				return nil, fmt.Errorf("replay: is compressed with %s; unpack it: %s LOG | fastlimit replay -", p.name, p.program)
+			}
+		}
+	}
+	mark, err := peek(br, len(byteOrderMark))
+	if err != nil {
+		return nil, err
+	}
+	if string(mark) == byteOrderMark {
+		_, _ = br.Discard(len(byteOrderMark)) // it is in the buffer
 	}
 	return &lines{r: br}, nil
+}
+
+// byteOrderMark is what editors of Windows put in front of UTF-8.
+const byteOrderMark = "\ufeff"
+
+// peek returns up to n bytes, less at the end.
+func peek(br *bufio.Reader, n int) ([]byte, error) {
+	b, err := br.Peek(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("replay: %w", err)
+	}
+	return b, nil
 }
 
 // next returns a line without its end, valid until the next call. The error is

@@ -23,7 +23,7 @@ func (r *Report) WriteText(out io.Writer, top int) error {
 	}
 	r.writeClients(w, top)
 	for _, s := range r.SkippedLines {
-		fmt.Fprintf(w, "\nskipped line %d: %s: %s", s.Line, s.Reason, s.Text)
+		fmt.Fprintf(w, "\nskipped line %d%s: %s: %s", s.Line, inFile(s.File), s.Reason, s.Text)
 	}
 	if len(r.SkippedLines) > 0 {
 		if more := r.Skipped - len(r.SkippedLines); more > 0 {
@@ -80,4 +80,11 @@ func percent(n, of int) string {
 		return ""
 	}
 	return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(of))
+}
+
+func inFile(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " of " + name
 }

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fastlimit/fastlimit/internal/redistest"
+)
+
+var (
+	scrapedName    = regexp.MustCompile(`(?m)^# TYPE (fastlimit_\w+) `)
+	documentedName = regexp.MustCompile(`\bfastlimit_[a-z0-9_]+\b`)
+)
+
+// The metrics of a node with Redis and a cluster are those that
+// docs/operations.md has in its tables, and no page names another.
+func TestMetricsAreDocumented(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	var nodes []*process
+	var seeds []string
+	for i := range 2 {
+		settings := fmt.Sprintf("redis: {url: \"redis://%s\"}\nrules: [{name: per-ip, rate: 100/s}]\n", r.Addr)
+		p := serve(t, "-c", writeFile(t, "node.yaml", settings+clusterSettings(fmt.Sprintf("n%d", i), "127.0.0.1:0", seeds)))
+		nodes = append(nodes, p)
+		seeds = append(seeds, p.clusterAddr(t))
+	}
+	var registered []string
+	redistest.Eventually(t, "packets of the other node", func() bool { // of which a family begins late
+		_, body := get(t, http.DefaultClient, "http://"+nodes[0].admin+"/metrics")
+		registered = registered[:0]
+		for _, m := range scrapedName.FindAllStringSubmatch(body, -1) {
+			registered = append(registered, m[1])
+		}
+		return slices.Contains(registered, "fastlimit_sync_lag_seconds")
+	})
+	if len(registered) < 30 {
+		t.Fatalf("only %d metrics: %q", len(registered), registered)
+	}
+	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tables string
+	for _, page := range append(pages, filepath.Join("..", "..", "README.md"), filepath.Join("..", "..", "SECURITY.md")) {
+		b, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range documentedName.FindAllString(string(b), -1) {
+			whole := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_sum"), "_count")
+			if !slices.Contains(registered, whole) && !strings.HasSuffix(name, "_") && name != "fastlimit_decisions" {
+				t.Errorf("%s names %s, which is not registered", page, name)
+			}
+		}
+		if filepath.Base(page) == "operations.md" {
+			for line := range strings.Lines(string(b)) {
+				if strings.HasPrefix(line, "| ") {
+					tables += line
+				}
+			}
+		}
+	}
+	for _, name := range registered {
+		if !regexp.MustCompile("`" + name + "[`{]").MatchString(tables) {
+			t.Errorf("docs/operations.md has no row for %s", name)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/fastlimit/fastlimit/internal/config"
+)
+
+// What serve refuses, validate refuses with the same words.
+func TestValidateRefusesWhatServeRefuses(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	empty := writeFile(t, "empty.pem", "not a certificate\n")
+	for settings, want := range map[string]string{
+		`redis: {url: "redis://127.0.0.1:1/x"}`:                          `redis.url: database "x" is not a number from 0`,
+		`redis: {url: "redis://127.0.0.1:1/99999999999"}`:                "is not a number from 0",
+		`redis: {url: "redis://127.0.0.1:1/0?max_retries=3"}`:            "query parameter",
+		`redis: {url: "redis://127.0.0.1:1/2", cluster: true}`:           "only database 0",
+		`redis: {addresses: ["127.0.0.1:1", "127.0.0.1:2"]}`:             "redis.addresses: 2 addresses of one server",
+		`redis: {url: "rediss://127.0.0.1:1", ca_file: ` + empty + `}`:   "holds no certificate",
+		`redis: {url: "rediss://127.0.0.1:1", ca_file: ` + dir + `}`:     "is a directory",
+		`redis: {url: "rediss://127.0.0.1:1", cert_file: ` + empty + `}`: "has no key_file beside it",
+		`listen: localhost:8081`:                                         "localhost:8081 is the address of admin by default",
+		`listen: ["127.0.0.1:8080", "localhost:8080"]`:                   "localhost:8080 is taken by the listener 127.0.0.1:8080",
+		`memory: 1023GiB`: "is more than this machine has",
+		`cluster: {name: a, bind: "localhost:8080", secret: 0123456789abcdefgh}`: "is taken by the listener",
+	} {
+		file := writeFile(t, "c.yaml", settings+"\nrules: [{name: a, rate: 100/s}]\n")
+		code1, _, validated := command(t, nil, "validate", "-c", file)
+		code2, _, served := command(t, nil, "serve", "-c", file)
+		if code1 != exitFailure || code2 != exitFailure || validated != served ||
+			!strings.HasPrefix(validated, file+":1:") || !strings.Contains(validated, want) {
+			t.Errorf("%s:\nvalidate %d %s\nserve %d %s\nwant %s", settings, code1, validated, code2, served, want)
+		}
+	}
+}
+
+// Whatever the store can be told, a file can tell it.
+func TestEveryFieldOfTheStoreHasASetting(t *testing.T) {
+	t.Parallel()
+	var r config.Redis
+	for i, v := 0, reflect.ValueOf(&r).Elem(); i < v.NumField(); i++ {
+		switch f := v.Field(i); f.Kind() {
+		case reflect.String:
+			f.SetString("x")
+		case reflect.Bool:
+			f.SetBool(true)
+		case reflect.Int, reflect.Int64:
+			f.SetInt(1)
+		case reflect.Slice:
+			f.Set(reflect.ValueOf([]string{"x"}))
+		default:
+			t.Fatalf("%s: a %s", v.Type().Field(i).Name, f.Kind())
+		}
+	}
+	c := reflect.ValueOf(storeConfig(&r, (&serveCmd{}).logger(t.Output())))
+	for i := range c.NumField() {
+		if c.Field(i).IsZero() {
+			t.Errorf("%s is set by no setting", c.Type().Field(i).Name)
+		}
+	}
+}
+
+// The file that the documentation shows in full is one that validate accepts.
+func TestValidateAcceptsTheExample(t *testing.T) {
+	t.Parallel()
+	code, stdout, stderr := command(t, nil, "validate", "-c", filepath.Join("..", "..", "fastlimit.example.yaml"))
+	if code != 0 || stderr != "" || strings.Contains(stdout, "warning") || !strings.Contains(stdout, "top talkers: 1024 clients of each rule") {
+		t.Errorf("exit %d, %s%s", code, stdout, stderr)
+	}
+}

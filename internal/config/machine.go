@@ -1,0 +1,43 @@
+package config
+
+import (
+	"os"
+	"strconv"
+	"strings"
+)
+
+// machine is what a configuration is held against beside itself: the machine
+// that reads it. The zero value knows nothing, and checks nothing.
+type machine struct {
+	readFile func(path string) ([]byte, *Error) // nil: files are not read
+	resolve  resolver
+	memory   int64 // bytes; 0 is unknown
+}
+
+func thisMachine() machine {
+	return machine{readFile: read, resolve: systemResolver, memory: memoryLimit(os.ReadFile)}
+}
+
+// memoryLimit is the memory that this process may have: that of the machine, or
+// of its control group if that is less. 0 means that it is not known, as
+// outside Linux.
+func memoryLimit(read func(string) ([]byte, error)) int64 {
+	least := int64(0)
+	add := func(text string, unit int64) {
+		n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+		if err == nil && n > 0 && n < 1<<60/unit && (least == 0 || n*unit < least) { // above: no limit
+			least = n * unit
+		}
+	}
+	if b, err := read("/proc/meminfo"); err == nil {
+		_, total, _ := strings.Cut(string(b), "MemTotal:")
+		total, _, _ = strings.Cut(total, " kB")
+		add(total, 1024)
+	}
+	for _, path := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+		if b, err := read(path); err == nil {
+			add(string(b), 1)
+		}
+	}
+	return least
+}

@@ -1,0 +1,52 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/goccy/go-yaml/token"
+)
+
+// A line that sets something, and two of its misspellings.
+var (
+	settingLine = regexp.MustCompile(`^\s*(?:- +)*["']?[A-Za-z_][\w-]*["']?:(?:\s|$)`)
+	noSpace     = regexp.MustCompile(`^\s*(?:- +)*([a-z_]+):(\S)`)
+	noDashSpace = regexp.MustCompile(`^\s*-([a-z_]+:)`)
+)
+
+const alikeFix = `indent all settings of a block alike, and put a value that contains ": " in quotes`
+
+// describeSyntax says in its own words what is wrong where the parser speaks of
+// something else: an indentation, a space that is missing.
+func describeSyntax(t *token.Token, msg string, data []byte) (problem, fix string) {
+	line := strings.TrimRight(sourceLine(data, t.Position.Line), "\r\n")
+	if m := noDashSpace.FindStringSubmatch(line); m != nil {
+		return "no space after the dash", "write - " + clip(m[1], 60) + " with one"
+	}
+	lines := []string{line}
+	if strings.Contains(msg, "non-map value") { // blamed on what stands before
+		lines = append(lines, strings.TrimRight(sourceLine(data, t.Position.Line+1), "\r\n"))
+	}
+	for _, l := range lines {
+		if m := noSpace.FindStringSubmatch(l); m != nil && !strings.HasPrefix(l[len(m[0])-1:], "//") && !settingLine.MatchString(l) {
+			return "no space after " + quote(m[1]+":"), "write one between it and the value"
+		}
+	}
+	next := strings.TrimRight(sourceLine(data, t.Position.Line+1), "\r\n")
+	if strings.HasPrefix(msg, "mapping value is not allowed") && settingLine.MatchString(next) && indent(next) > indent(line) {
+		return fmt.Sprintf("line %d is indented more than this one, which has a value", t.Position.Line+1), "indent all settings of a block alike"
+	}
+	misplaced := strings.HasPrefix(msg, "value is not allowed") || strings.Contains(msg, "non-map value")
+	if misplaced && settingLine.MatchString(line) {
+		return "indented unlike the settings it belongs to", alikeFix
+	}
+	return "YAML: " + oneLine(msg), syntaxFix(msg, line)
+}
+
+// oneLine bounds what the parser says, which may quote the file.
+func oneLine(msg string) string {
+	return clip(strings.NewReplacer("\n", " ", "\r", " ").Replace(msg), 200)
+}
+
+func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }

@@ -1,0 +1,193 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// Reasons for which a line of JSON is skipped.
+var (
+	ErrNotJSON    = errors.New("begins with { and is not JSON")
+	ErrJSONTime   = errors.New("no time in JSON that can be read; name its field with --fields time=NAME")
+	ErrJSONClient = errors.New("no client address in JSON; name its field with --fields client=NAME")
+)
+
+// FieldMap names the fields of JSON lines: what a request needs, on the left,
+// and the path of the value, on the right, with dots between nested names. The
+// left is time, client, method, target, host, request (method, target and
+// version in one), header:NAME or cookie:NAME. What it lacks is looked for
+// where Caddy has it. The zero value is Caddy's.
+type FieldMap map[string]string
+
+// caddy are the fields of Caddy's access log. The first that is there counts:
+// client_ip came in version 2.5 or so, remote_addr was in 2.0.
+var caddy = map[string][]string{
+	"time":   {"ts"},
+	"client": {"request.client_ip", "request.remote_ip", "request.remote_addr"},
+	"method": {"request.method"},
+	"target": {"request.uri"},
+	"host":   {"request.host"},
+}
+
+// FieldError is a mistake in a [FieldMap].
+type FieldError struct{ text string }
+
+// Error names the field and the fix.
+func (e *FieldError) Error() string { return e.text }
+
+// check tells what is wrong with the map.
+func (m FieldMap) check() error {
+	bad := func(format string, args ...any) error { return &FieldError{fmt.Sprintf(format, args...)} }
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		kind, field, named := strings.Cut(name, ":")
+		_, known := caddy[name]
+		switch {
+		case named && field != "" && (kind == "header" || kind == "cookie"):
+		case known, name == "request":
+		default:
+			return bad("%q is no field; want time, client, method, target, host, request, header:NAME or cookie:NAME", name)
+		}
+		if m[name] == "" {
+			return bad("%q is empty; write for example %s=remote_addr", name, name)
+		}
+	}
+	return nil
+}
+
+// paths are the places to look for a field at, escaped for gjson.
+func (m FieldMap) paths(name string) []string {
+	if given, ok := m[name]; ok {
+		return []string{jsonPath(given), gjson.Escape(given)} // nested, or a name with dots
+	}
+	var all []string
+	for _, p := range caddy[name] {
+		all = append(all, jsonPath(p))
+	}
+	return all
+}
+
+// jsonPath keeps all but the dots of a path from meaning something.
+func jsonPath(s string) string {
+	parts := strings.Split(s, ".")
+	for i := range parts {
+		parts[i] = gjson.Escape(parts[i])
+	}
+	return strings.Join(parts, ".")
+}
+
+// jsonFields is a compiled map.
+type jsonFields struct {
+	time, client, method, target, host, request []string
+	values                                      []jsonValue // in the order of Parser.Names
+}
+
+// jsonValue is where a header or a cookie is found.
+type jsonValue struct {
+	paths  []string
+	cookie string // its name within a whole Cookie header; "" elsewhere
+}
+
+func (m FieldMap) compile(names []string) *jsonFields {
+	f := &jsonFields{
+		time: m.paths("time"), client: m.paths("client"),
+		method: m.paths("method"), target: m.paths("target"), host: m.paths("host"),
+	}
+	if _, ok := m["request"]; ok {
+		f.request = m.paths("request")
+	}
+	for _, name := range names {
+		v := jsonValue{}
+		kind, field, _ := strings.Cut(name, ":")
+		for given := range m {
+			if strings.EqualFold(given, name) && kind == "header" || given == name {
+				v.paths = m.paths(given)
+			}
+		}
+		switch {
+		case v.paths != nil:
+		case kind == "header":
+			v.paths = []string{"request.headers." + gjson.Escape(field) + ".0"}
+		default:
+			v.paths, v.cookie = []string{"request.headers.Cookie.0"}, field
+		}
+		f.values = append(f.values, v)
+	}
+	return f
+}
+
+// json reads one line of JSON.
+func (p *Parser) json(b []byte) (Line, error) {
+	line := string(b)
+	if !gjson.Valid(line) {
+		return Line{}, ErrNotJSON
+	}
+	if p.compiled == nil {
+		p.compiled = p.Map.compile(p.Names)
+	}
+	f := p.compiled
+	var l Line
+	var ok bool
+	if l.Time, ok = p.textTime(first(line, f.time)); !ok {
+		return Line{}, ErrJSONTime
+	}
+	if l.Client, ok = parsePeer(first(line, f.client)); !ok {
+		return Line{}, ErrJSONClient
+	}
+	if f.request != nil {
+		l.request(value(first(line, f.request)))
+	}
+	if method := value(first(line, f.method)); isMethod(method) {
+		l.Method = method
+	}
+	if target := value(first(line, f.target)); target != nil {
+		l.Target = target
+	}
+	l.VHost = value(first(line, f.host))
+	p.values = p.values[:0]
+	for i := range f.values {
+		v := value(first(line, f.values[i].paths))
+		if name := f.values[i].cookie; name != "" {
+			v = cookie(v, name)
+		}
+		p.values = append(p.values, v)
+	}
+	l.Values = p.values
+	return l, nil
+}
+
+// first is the text of the first path that is there.
+func first(line string, paths []string) string {
+	for _, path := range paths {
+		if r := gjson.Get(line, path); r.Exists() && r.Type != gjson.Null {
+			if r.Type == gjson.Number {
+				return r.Raw // as it was written
+			}
+			return r.String()
+		}
+	}
+	return ""
+}
+
+// value is nil for what a log has in place of nothing, and for what Caddy has
+// in place of secrets.
+func value(s string) []byte {
+	if s == "" || s == "-" || s == "REDACTED" {
+		return nil
+	}
+	return []byte(s)
+}
+
+// cookie finds a cookie in a Cookie header.
+func cookie(header []byte, name string) []byte {
+	for pair := range strings.SplitSeq(string(header), ";") {
+		if n, v, ok := strings.Cut(strings.TrimSpace(pair), "="); ok && n == name {
+			return value(v)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package replay
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	stampLayout = "02/Jan/2006:15:04:05 -0700"
+	stampSecond = len("02/Jan/2006:15:04:05") // where a fraction stands, if there is one
+	second      = int64(time.Second / time.Microsecond)
+)
+
+// stampOf reads what stands in the brackets of a time stamp, as Unix
+// microseconds.
+func (p *Parser) stampOf(b []byte) (at int64, ok bool) {
+	fraction := int64(0)
+	if len(b) > len(stampLayout) && b[stampSecond] == '.' {
+		end := bytes.IndexByte(b, ' ')
+		if fraction, ok = micros(b[stampSecond+1 : max(end, stampSecond+1)]); !ok || len(b)-end != len(stampLayout)-stampSecond {
+			return 0, false
+		}
+		var whole [len(stampLayout)]byte
+		copy(whole[copy(whole[:], b[:stampSecond]):], b[end:])
+		at, ok = p.wholeSeconds(whole[:])
+		return at + fraction, ok
+	}
+	if len(b) != len(stampLayout) {
+		return 0, false
+	}
+	return p.wholeSeconds(b)
+}
+
+// wholeSeconds remembers the last one: neighbours share it.
+func (p *Parser) wholeSeconds(b []byte) (at int64, ok bool) {
+	if p.at != 0 && string(b) == string(p.stamp[:]) {
+		return p.at, true
+	}
+	t, err := time.Parse(stampLayout, string(b))
+	if err != nil {
+		return 0, false
+	}
+	p.at = t.UnixMicro()
+	copy(p.stamp[:], b)
+	return p.at, true
+}
+
+// micros reads the digits behind the point of a number of seconds; what is
+// below a microsecond is cut off.
+func micros(digits []byte) (int64, bool) {
+	v, unit := int64(0), second/10
+	for _, c := range digits {
+		if c < '0' || '9' < c {
+			return 0, false
+		}
+		v += int64(c-'0') * unit
+		unit /= 10
+	}
+	return v, len(digits) > 0
+}
+
+// epoch reads a number of seconds since 1970, or of milli-, micro- or
+// nanoseconds: its size tells, for times from 1973 to 5138.
+func epoch(s string) (at int64, ok bool) {
+	whole, digits, pointed := strings.Cut(s, ".")
+	if strings.ContainsAny(digits, "eE") || strings.ContainsAny(whole, "eE") {
+		f, err := strconv.ParseFloat(s, 64)
+		if err != nil || f < 0 || f > 1e19 {
+			return 0, false
+		}
+		return epoch(strconv.FormatFloat(f, 'f', -1, 64))
+	}
+	n, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil || n < 0 {
+		return 0, false
+	}
+	fraction := int64(0)
+	if pointed {
+		if fraction, ok = micros([]byte(digits)); !ok {
+			return 0, false
+		}
+	}
+	switch {
+	case n < 1e11:
+		return n*second + fraction, true
+	case n < 1e14:
+		return n*1000 + fraction/1000, true
+	case n < 1e17:
+		return n, true
+	}
+	return n / 1000, true
+}
+
+// textLayouts are those of times in JSON; a fraction of a second is read behind
+// any of them. Where no zone is named the time is UTC.
+var textLayouts = []string{
+	time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006/01/02 15:04:05", stampLayout,
+}
+
+func (p *Parser) textTime(s string) (at int64, ok bool) {
+	if at, ok = epoch(s); ok {
+		return at, true
+	}
+	if at, ok = p.stampOf([]byte(s)); ok {
+		return at, true
+	}
+	for _, layout := range textLayouts {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t.UnixMicro(), t.Year() > 0
+		}
+	}
+	return 0, false
+}
