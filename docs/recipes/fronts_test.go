@@ -1,0 +1,125 @@
+package recipes_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// front is a web server that asks fastlimit as its recipe says.
+type front struct {
+	name     string
+	settings string // what the recipe wants fastlimit to have
+	away     []int  // the statuses for everybody while fastlimit is away, closed form
+
+	// start returns the address. The closed form admits nobody while fastlimit
+	// is away; byKey turns on what a rule with key header:X-Api-Key needs.
+	start func(t *testing.T, o options) (addr string)
+}
+
+type options struct {
+	limiter, app  string // addresses
+	closed, byKey bool   // byKey: of nginx, Caddy passes all fields
+}
+
+var fronts = []front{
+	{
+		name:     "nginx",
+		settings: "listen: [{address: \"127.0.0.1:0\", deny_status: 403}]\noriginal_request: x-original\n",
+		away:     []int{503},
+		start:    startNginx,
+	},
+	{
+		name:     "caddy",
+		settings: "listen: 127.0.0.1:0\noriginal_request: x-forwarded\n",
+		away:     []int{502, 504},
+		start:    startCaddy,
+	},
+}
+
+func (f *front) config(rest string) string {
+	return f.settings + "trusted_proxies: [127.0.0.1/32]\n" + rest
+}
+
+// recipe reads a recipe with its addresses replaced. Every edit must apply.
+func recipe(t *testing.T, file, addr string, o *options, edits ...string) string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(b)
+	edits = append(edits, "127.0.0.1:8080", o.limiter, "127.0.0.1:3000", o.app)
+	if strings.Contains(text, "127.0.0.1:8000") {
+		edits = append(edits, "127.0.0.1:8000", addr)
+	} else {
+		edits = append(edits, ":8000", addr[strings.LastIndexByte(addr, ':'):])
+	}
+	for i := 0; i < len(edits); i += 2 {
+		if !strings.Contains(text, edits[i]) {
+			t.Fatalf("%s does not contain %q", file, edits[i])
+		}
+		text = strings.ReplaceAll(text, edits[i], edits[i+1])
+	}
+	return text
+}
+
+func startNginx(t *testing.T, o options) string {
+	t.Helper()
+	var edits []string
+	if o.closed {
+		edits = append(edits, "500 502 503 504 = @fastlimit_admit", "500 502 503 504 = @fastlimit_refuse")
+	}
+	if o.byKey {
+		edits = append(edits, "# proxy_set_header X-Api-Key", "proxy_set_header X-Api-Key")
+	}
+	program, dir := find(t, "nginx", "nginx-light"), t.TempDir()
+	return runFront(t, func(addr string) *exec.Cmd {
+		text := fmt.Sprintf("daemon off;\nmaster_process off;\npid %[1]s/pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n"+
+			"client_body_temp_path %[1]s/body;\nproxy_temp_path %[1]s/proxy;\n%[2]s}\n", dir, recipe(t, "nginx.conf", addr, &o, edits...))
+		return exec.Command(program, "-p", dir, "-c", write(t, dir, text))
+	})
+}
+
+func startCaddy(t *testing.T, o options) string {
+	t.Helper()
+	program, dir := find(t, "caddy", "caddy"), t.TempDir()
+	return runFront(t, func(addr string) *exec.Cmd {
+		text := recipe(t, "Caddyfile", addr, &o, "{\n\tservers", "{\n\tadmin off\n\tservers", "http://:8000 {", "http://:8000 {\n\tbind 127.0.0.1")
+		if o.closed {
+			open, _, ok := strings.Cut(text, "\n\t# No answer, or an error")
+			if !ok {
+				t.Fatal("Caddyfile: no part that fails open")
+			}
+			text = open + "}\n"
+		}
+		cmd := exec.Command(program, "run", "--config", write(t, dir, text), "--adapter", "caddyfile")
+		cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
+		return cmd
+	})
+}
+
+// write returns the path of a new file.
+func write(t *testing.T, dir, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, "conf")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// find is the path of a program, which Debian keeps where only root looks.
+func find(t *testing.T, name, debian string) string {
+	t.Helper()
+	for _, path := range []string{name, "/usr/sbin/" + name} {
+		if path, err := exec.LookPath(path); err == nil {
+			return path
+		}
+	}
+	t.Fatalf("this test needs %s: apt-get install %s", name, debian)
+	return ""
+}
