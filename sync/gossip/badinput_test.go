@@ -84,7 +84,7 @@ func TestReasonsOfMemberlist(t *testing.T) {
 	longer := slices.Clone(good)
 	longer = append(longer, 0)
 	newer := slices.Clone(good)
-	newer[bytes.IndexByte(newer, 1)]++ // the version is the first byte that is 1
+	newer[bytes.IndexByte(newer, 2)]++ // the version is the first byte that is 2
 	for _, tt := range []struct {
 		name, network string
 		data          []byte
