@@ -129,6 +129,7 @@ var keep = []struct {
 	{"github.com/hashicorp/memberlist", []string{"sync/..."}, "gossip is one adapter"},
 	{"github.com/prometheus", []string{"server", "internal/redismetrics", "internal/syncmetrics", "bench/..."}, "the library counts; the server exports"},
 	{"github.com/goccy/go-yaml", []string{"internal/config", "bench/..."}, "files are read at the edge"},
+	{"github.com/tidwall/gjson", []string{"internal/replay"}, "logs in JSON are read at the edge"},
 	{"github.com/alecthomas/kong", []string{"cmd/fastlimit", "bench/..."}, "flags are read at the edge"},
 	{"github.com/schollz/progressbar", []string{"cmd/fastlimit", "bench/..."}, "only a command has a terminal"},
 	{module + "/cmd", nil, "nothing builds on a command"},

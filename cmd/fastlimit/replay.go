@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"time"
@@ -101,6 +102,9 @@ func (c *replayCmd) open(sys *system) (logs []io.ReadCloser, size int64, err err
 	var seen []os.FileInfo
 	for _, name := range c.Log {
 		f, err := os.Open(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return logs, 0, fmt.Errorf("%s: no such file; check the path", name)
+		}
 		if err != nil {
 			return logs, 0, err
 		}

@@ -110,6 +110,8 @@ func TestWarningsOfWhatSwitchesItOff(t *testing.T) {
 		"allow: [0.0.0.0/0]\n" + key("ip"):                            "allow: 0.0.0.0/0 is every IPv4 client: no rule limits any of them; remove it",
 		"allow: ['::/0']\n" + key("ip"):                               "allow: ::/0 is every IPv6 client",
 		"allow: [128.0.0.0/1]\n" + key("ip"):                          "allow: 128.0.0.0/1 is a large part of the IPv4 internet",
+		"allow: [2.0.0.0/7]\n" + key("ip"):                            "allow: 2.0.0.0/7 is a large part of the IPv4 internet",
+		"allow: ['fc00::/6']\n" + key("ip"):                           "allow: fc00::/6 is a large part of the IPv6 internet",
 		"allow: ['2000::/3']\n" + key("ip"):                           "allow: 2000::/3 is a large part of the IPv6 internet",
 		"allow: [10.0.0.0/8, 'fc00::/7', 192.0.2.0/24]\n" + key("ip"): "",
 		"deny: [0.0.0.0/0]\n" + key("ip"):                             "",

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -131,5 +132,21 @@ func TestOrderBudget(t *testing.T) {
 	slices.SortStableFunc(in, func(a, b record) int { return int(a.at - b.at) })
 	if !slices.Equal(got, in) || o.late != 0 {
 		t.Errorf("not in order, %d late", o.late)
+	}
+}
+
+// What is held in several pieces comes out as one order, with a window that was
+// put in place halfway too.
+func TestOrderOfManyPieces(t *testing.T) {
+	t.Parallel()
+	const n = 3*runLength + 100
+	for name, budget := range map[string]int64{"all is held": 1 << 30, "half is held": n / 2 * recordBytes} {
+		in := shuffled(n, 60, 5)
+		o := newOrder(budget, false)
+		got := drainOrder(o, slices.Clone(in))
+		slices.SortStableFunc(in, func(a, b record) int { return cmp.Compare(a.at, b.at) })
+		if !slices.Equal(got, in) || o.late != 0 || o.used != 0 || o.len() != 0 {
+			t.Errorf("%s: not in order, or %d late, %d bytes and %d records left", name, o.late, o.used, o.len())
+		}
 	}
 }
