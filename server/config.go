@@ -91,9 +91,9 @@ type Config struct {
 	// connection ends. 0 means 64 KiB. /v1/decide takes 1 MiB.
 	MaxBodyBytes int
 	// MaxConnections bounds the connections of all listeners together. Where
-	// there are too many, those go that were denied, then those idle longest;
-	// see [Server]. 0 means 16384. New lowers it to what the limit on open files
-	// has room for. A connection costs about [ConnectionBytes].
+	// there are too many, those go that were denied, then those idle longest.
+	// 0 means 16384. New lowers it to what the limit on open files has room for.
+	// A connection costs about [ConnectionBytes].
 	MaxConnections int
 	// MaxPerClient bounds those of one IPv4 address or IPv6 /64, trusted proxies
 	// excepted. Above it the longest idle one of that client goes. 0 means 1024.

@@ -1,9 +1,6 @@
 package server
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // groupKind is a set of connections that has a bound.
 type groupKind uint8
@@ -27,10 +24,11 @@ type group struct {
 	kind    groupKind
 	members []*conn
 
-	ranking []ranked // the next to go is the last
-	turn    uint32   // in which it was made
-	asked   int      // how often since then
-	none    bool     // it was empty when it was made
+	ranked []ranked // those who may go, in no order
+	order  []uint64 // the same as numbers: class, age, place in ranked; the next to go is the last
+	turn   uint32   // in which it was made
+	asked  int      // how often since then
+	none   bool     // it was empty when it was made
 
 	rankings int // made, for a test
 }
@@ -39,8 +37,6 @@ type group struct {
 type ranked struct {
 	conn  *conn
 	since uint64
-	class class
-	age   uint32
 }
 
 // class says who goes first.
@@ -110,10 +106,11 @@ func (g *group) victim(turn uint32) (*conn, phase) {
 
 // next takes from the ranking until there is one that has not moved on.
 func (g *group) next() (*conn, phase) {
-	for n := len(g.ranking); n > 0; n = len(g.ranking) {
-		r := g.ranking[n-1]
-		g.ranking[n-1] = ranked{}
-		g.ranking = g.ranking[:n-1]
+	for n := len(g.order); n > 0; n = len(g.order) {
+		at := g.order[n-1] & placeMask
+		g.order = g.order[:n-1]
+		r := g.ranked[at]
+		g.ranked[at] = ranked{} // it may have ended
 		if r.conn.places[g.kind] >= 0 && r.conn.since.Load() == r.since {
 			return r.conn, phase(r.since >> 32)
 		}
@@ -121,11 +118,18 @@ func (g *group) next() (*conn, phase) {
 	return nil, 0
 }
 
+// The numbers of a ranking: sorting those takes a quarter of the time that structs take.
+const (
+	placeBits = 28 // more than there can be descriptors
+	placeMask = 1<<placeBits - 1
+	ageBits   = 32
+)
+
 // rank orders those who may go.
 func (g *group) rank(turn uint32) {
 	g.rankings++
-	clear(g.ranking)
-	g.ranking, g.turn, g.asked = g.ranking[:0], turn, 0
+	clear(g.ranked)
+	g.ranked, g.order, g.turn, g.asked = g.ranked[:0], g.order[:0], turn, 0
 	for _, c := range g.members {
 		since := c.since.Load()
 		age := turn - uint32(since)
@@ -133,11 +137,10 @@ func (g *group) rank(turn uint32) {
 			age = 0 // it began in the turn that is about to begin
 		}
 		if k := classify(phase(since>>32), age); k != classNone {
-			g.ranking = append(g.ranking, ranked{c, since, k, age})
+			g.order = append(g.order, uint64(classNone-k)<<(placeBits+ageBits)|uint64(age)<<placeBits|uint64(len(g.ranked)))
+			g.ranked = append(g.ranked, ranked{c, since})
 		}
 	}
-	slices.SortFunc(g.ranking, func(a, b ranked) int {
-		return cmp.Or(-cmp.Compare(a.class, b.class), cmp.Compare(a.age, b.age))
-	})
-	g.none = len(g.ranking) == 0
+	slices.Sort(g.order)
+	g.none = len(g.order) == 0
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -212,7 +213,7 @@ func ask(c net.Conn) int {
 // hasEnded reports whether the server has closed a connection, waiting for it.
 func hasEnded(c net.Conn) bool {
 	_, err := c.Read(make([]byte, 1))
-	return err == io.EOF
+	return errors.Is(err, io.EOF)
 }
 
 // At the cap the denied go first, then the longest idle; newcomers get in.
@@ -377,5 +378,24 @@ func TestFitDescriptors(t *testing.T) {
 			t.Errorf("%d files: %d, want %d; log:\n%s", tc.files, s.config.MaxConnections, tc.want, s.logs)
 		}
 		s.stop()
+	}
+}
+
+// Running short is told once, and that it is over after a quiet minute.
+func TestCrowdIsToldOnce(t *testing.T) {
+	t.Parallel()
+	s := start(t, perIP())
+	w := crowdWatch{server: s.Server}
+	for i, step := range []struct {
+		crowded bool
+		at      time.Duration
+		lines   int
+	}{
+		{false, 0, 0}, {true, 1, 1}, {false, 2, 1}, {true, 3, 1}, {false, 4, 1}, {false, 62, 1}, {false, 63, 2}, {false, 64, 2}, {true, 65, 3},
+	} {
+		w.look(step.crowded, step.at*time.Second)
+		if n := s.logs.count("nearly full"); n != step.lines {
+			t.Errorf("step %d: %d lines, want %d", i, n, step.lines)
+		}
 	}
 }

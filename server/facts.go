@@ -5,14 +5,10 @@ import (
 	"time"
 )
 
-// ConnectionBytes is about what an open connection takes at most: its buffers,
-// the stack of its goroutine, what the kernel does not count.
-const ConnectionBytes = 21 << 10
-
 // ConnectionMemory is about what all connections take when there are as many as
 // there may be, with as many long heads.
 func (c *Config) ConnectionMemory() int64 {
-	return int64(cmp.Or(c.MaxConnections, defaultMaxConnections))*ConnectionBytes + largeMemory
+	return int64(cmp.Or(c.MaxConnections, defaultMaxConnections))*ConnectionBytes + LargeHeadBytes
 }
 
 // GoMemory is how Go's garbage collector is kept within bounds, for /v1/info.

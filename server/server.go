@@ -115,7 +115,7 @@ func (s *Server) Listen() error {
 func (s *Server) closeListeners() {
 	for _, t := range s.traffic {
 		if t.ln != nil {
-			t.ln.Close()
+			_ = t.ln.Close() // nothing was served
 			t.ln = nil
 		}
 	}
