@@ -46,7 +46,7 @@ func (f *framing) broken() *violation {
 // its end. fasthttp takes the end of the connection for the end of a trailer.
 func (f *framing) complete() bool {
 	g := &f.gate
-	return g.heads > f.served || g.state == gateRequestLine || g.state == gateClosed
+	return g.heads > f.served || g.state == gateRequestLine || g.state == gateClosed || g.wrong > f.served
 }
 
 // isLast reports whether the request that is being handled must be the last of

@@ -66,7 +66,7 @@ const (
 
 	// maxOverhead bounds chunk extensions and trailers, which nobody here reads.
 	// It is less than what fasthttp's buffer holds, which must hold them.
-	maxOverhead = smallHead - 1<<10
+	maxOverhead = 2 << 10
 
 	maxLengthDigits = 18 // of an int64
 	maxChunkDigits  = 15

@@ -3,11 +3,13 @@ package server
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -63,7 +65,11 @@ func statuses(t testing.TB, s *Server, pieces ...[]byte) (all []int, charged uin
 	before := s.requests()
 	sc := &script{pieces: pieces}
 	tr := s.traffic[0]
-	_ = tr.http.ServeConn(tr.conns.wrap(sc)) // it fails for bad requests
+	c := tr.conns.wrap(sc)
+	if !tr.conns.admit(c) {
+		t.Fatal("not admitted")
+	}
+	tr.serve(c)
 	all = statusesIn(sc.out.Bytes())
 	after := s.requests()
 	return all, after[outcomeAllow] - before[outcomeAllow] + after[outcomeDeny] - before[outcomeDeny]
@@ -183,7 +189,7 @@ func overSocket(t *testing.T, addr, stream string) []int {
 		c.CloseWrite()
 	}()
 	answers, err := io.ReadAll(c)
-	if ne, ok := err.(net.Error); ok && ne.Timeout() {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("%.120q: neither answered nor closed", stream)
 	}
 	return statusesIn(answers)
@@ -272,7 +278,11 @@ func TestGateAlone(t *testing.T) {
 			t.Errorf("%q, %q: %d bytes too many pass", c.pass, c.stop, n-len(before+c.pass))
 		}
 		over, err := g.over()
-		if !over || g.problem != c.want || c.want == nil && err != io.EOF || c.want != nil && err != error(c.want) {
+		end := error(io.EOF)
+		if c.want != nil {
+			end = c.want
+		}
+		if !over || g.problem != c.want || !errors.Is(err, end) {
 			t.Errorf("%q, %q: %v, %v, want %v", c.pass, c.stop, over, err, c.want)
 		}
 		if n := g.pass([]byte(plainRequest)); n != 0 {
@@ -346,6 +356,21 @@ func TestGateIsTheSameForEveryCut(t *testing.T) {
 					t.Errorf("%d bytes are kept", cap(g.kept))
 				}
 			}
+		}
+	}
+}
+
+// A body that has come to its end is whole, whatever follows it in the same
+// read.
+func TestBodyBeforeAViolation(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{
+		"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", "Content-Length: 3\r\n\r\nabc",
+	} {
+		s := unlimited(t)
+		all, _ := statuses(t, s, []byte("POST / HTTP/1.1\r\nHost: a\r\n"+body+"\nGET / HTTP/1.1\r\n"))
+		if len(all) != 2 || all[0] != 200 || all[1] != 400 {
+			t.Errorf("%q: %v", body, all)
 		}
 	}
 }
