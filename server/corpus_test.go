@@ -52,8 +52,7 @@ func corpus() []item {
 }
 
 func badRequestLines() []string {
-	var all []string
-	for _, line := range []string{
+	all := []string{
 		// Separators and the end of the line.
 		"GET / HTTP/1.1\n", "GET  / HTTP/1.1\r\n", "GET /  HTTP/1.1\r\n", "GET\t/ HTTP/1.1\r\n", "GET /\tHTTP/1.1\r\n", " GET / HTTP/1.1\r\n",
 		"\tGET / HTTP/1.1\r\n", "GET / HTTP/1.1 \r\n", "GET / HTTP/1.1\t\r\n", "GET / HTTP/1.1\r\r\n", "GET / HTTP/1.1\r", "GET /\rHTTP/1.1\r\n",
@@ -75,8 +74,6 @@ func badRequestLines() []string {
 		"GET /\r\n", "GET / \r\n", "GET / http/1.1\r\n", "GET / HTTP/1.1x\r\n", "GET / HTTP/11\r\n", "GET / HTTP/1\r\n", "GET / HTTP/1.\r\n", "GET / HTTP/.1\r\n",
 		"GET / HTTP/01.1\r\n", "GET / HTTP/1.01\r\n", "GET / HTTP/1.10\r\n", "GET / HTTP/-1.1\r\n", "GET / HTTP/1,1\r\n", "GET / HTTP /1.1\r\n", "GET / HTTPS/1.1\r\n", "GET / XTTP/1.1\r\n",
 		"GET / HTTP/0.9\r\n", "GET / HTTP/1.2\r\n", "GET / HTTP/2.0\r\n", "GET / HTTP/3.0\r\n", "GET / HTTP/9.9\r\n", "GET / ICY/1.1\r\n", "GET / RTSP/1.0\r\n", "GET / HTTP/\xd9\xa1.1\r\n",
-	} {
-		all = append(all, line)
 	}
 	for _, method := range []string{"GET", "POST", "PUT", "HEAD", "DELETE", "BREW", "options"} {
 		all = append(all, method+" * HTTP/1.1\r\n", method+" * HTTP/1.0\r\n")

@@ -161,9 +161,9 @@ func (d *denialLog) next(total uint64) (lines []denialLine, counts []uint64, oth
 	d.lines = nil
 	clear(d.index)
 	d.full.Store(d.limit == 0)
-	events := total - d.lastTotal
-	if events < onLines { // a denial is in the total after it is on a line
-		events = onLines
+	events := onLines
+	if total > d.lastTotal { // it may lag behind what is on lines
+		events = max(total-d.lastTotal, onLines)
 	}
 	d.lastTotal += events
 	return lines, counts, events - onLines

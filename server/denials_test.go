@@ -193,6 +193,9 @@ func TestDenialLogAddsUp(t *testing.T) {
 	end := func(total uint64) {
 		_, counts, rest := d.next(total)
 		onLines, others = onLines+sum(counts), others+rest
+		if rest > workers*rounds {
+			t.Errorf("%d others of %d", rest, workers*rounds)
+		}
 	}
 	var all sync.WaitGroup
 	for w := range workers {
