@@ -34,9 +34,9 @@ func (f *framing) read(socket io.Reader, p []byte) (int, error) {
 	return n, err
 }
 
-// begin notes that the next request is handled. last tells that it must be the
-// last of its connection, broken that the gate has seen a violation in it.
-func (f *framing) begin() (last bool, broken *violation) {
+// handled notes that the next request is handled. last tells that it must be
+// the last of its connection, broken that the gate has seen a violation in it.
+func (f *framing) handled() (last bool, broken *violation) {
 	f.served++
 	if f.served == f.gate.wrong {
 		broken = f.gate.problem
@@ -44,13 +44,13 @@ func (f *framing) begin() (last bool, broken *violation) {
 	return f.served == f.gate.last, broken
 }
 
-// violated is the violation in the request that is being parsed, nil if it has
-// none.
-func (f *framing) violated() *violation {
-	if f.served+1 == f.gate.wrong {
+// blame returns the violation that made reading a request or its body fail, or
+// err if there was none.
+func (f *framing) blame(err error) error {
+	if w := f.gate.wrong; w > 0 && (w == f.served || w == f.served+1) {
 		return f.gate.problem
 	}
-	return nil
+	return err
 }
 
 // http1 reports whether the request is HTTP/1.1 or HTTP/1.0. fasthttp takes any

@@ -39,7 +39,7 @@ func (t *traffic) handle(ctx *fasthttp.RequestCtx) {
 	var broken *violation
 	if c, ok := ctx.Conn().(*conn); ok {
 		c.enter(writing)
-		last, broken = c.begin()
+		last, broken = c.handled()
 		forwarded = c.gate.forwarded
 	}
 	header := &ctx.Request.Header
@@ -113,9 +113,7 @@ func (t *traffic) rescue(ctx *fasthttp.RequestCtx) {
 // parseError answers what fasthttp could not parse.
 func (t *traffic) parseError(ctx *fasthttp.RequestCtx, err error) {
 	if c, ok := ctx.Conn().(*conn); ok {
-		if v := c.violated(); v != nil {
-			err = v
-		}
+		err = c.blame(err)
 	}
 	ctx.Response.Reset()
 	t.refuse(ctx, t.faults.of(err), err)
