@@ -24,12 +24,17 @@ func (f *framing) read(socket io.Reader, p []byte) (int, error) {
 		return 0, err
 	}
 	n, err := socket.Read(p)
-	if n == 0 {
+	return f.checked(p[:n], err)
+}
+
+// checked is what the reader gets of a read: as much of p as the gate lets pass.
+func (f *framing) checked(p []byte, err error) (int, error) {
+	if len(p) == 0 {
 		return 0, err
 	}
-	if n = f.gate.pass(p[:n]); n == 0 {
+	n := f.gate.pass(p)
+	if n == 0 {
 		_, err = f.gate.over()
-		return 0, err
 	}
 	return n, err
 }
