@@ -65,7 +65,7 @@ const (
 	lineKept = 256
 
 	// maxOverhead bounds chunk extensions and trailers, which nobody here reads.
-	maxOverhead = 4 << 10
+	maxOverhead = 2 << 10
 
 	maxLengthDigits = 18 // of an int64
 	maxChunkDigits  = 15
