@@ -77,17 +77,22 @@ func (c *clock) isLatest(now time.Duration) bool {
 	return int64(now) == l || int64(now) > l && now <= c.end && c.latest.CompareAndSwap(l, int64(now))
 }
 
-// settle returns the time that a time brought counts as.
+// settle returns the time that a time brought counts as, and moves the line.
 func (c *clock) settle(now time.Duration) time.Duration {
 	for !c.isLatest(now) {
-		if l := c.latest.Load(); int64(now) < l {
-			return time.Duration(l)
-		}
-		if now > c.end {
-			c.ended("the time %v was brought, which is longer than %s: bring the time since a recent start, not since 1970", now)
+		if late := c.ahead(now); late > now {
+			return late
 		}
 	}
 	return now
+}
+
+// ahead is settle for a time that moves nothing.
+func (c *clock) ahead(now time.Duration) time.Duration {
+	if now > c.end {
+		c.ended("the time %v was brought, which is longer than %s: bring the time since a recent start, not since 1970", now)
+	}
+	return c.late(now)
 }
 
 func (c *clock) ended(format string, now time.Duration) {

@@ -63,6 +63,23 @@ func TestStaleTimesMoveNobody(t *testing.T) {
 	}
 }
 
+// A question about the future moves nothing either.
+func TestPeekAhead(t *testing.T) {
+	t.Parallel()
+	r := mustNew(t, strictRule("a", 1, time.Second, 1)).rules[0]
+	key := r.BytesKey([]byte("x"))
+	r.TakeAt(t.Context(), key, 1, time.Second)
+	if d := r.PeekAt(key, 1, time.Hour); !d.Allowed {
+		t.Errorf("an hour later: %+v", d)
+	}
+	if d := r.PeekAt(key, 1, 0); d.Allowed || d.RetryAfter != time.Second {
+		t.Errorf("peek, as of now: %+v", d)
+	}
+	if d := r.TakeAt(t.Context(), key, 1, time.Second); d.Allowed || d.RetryAfter != time.Second {
+		t.Errorf("take, now: %+v", d)
+	}
+}
+
 func TestClockSetBackAndAhead(t *testing.T) {
 	t.Parallel()
 	lim := mustNew(t, strictRule("a", 1, time.Second, 2))
@@ -115,7 +132,11 @@ func TestOvertaken(t *testing.T) {
 		if d := judge(r, key); !d.Allowed {
 			t.Errorf("%s: a client that sent one request 5 s ago is denied: %+v", name, d)
 		}
-		if d := judge(r, key); d.Allowed || d.RetryAfter != time.Second {
+		want := StageTable
+		if name == "by the exact bucket" {
+			want = StageExact
+		}
+		if d := judge(r, key); d.Allowed || d.RetryAfter != time.Second || d.Stage != want {
 			t.Errorf("%s: one more than the burst: %+v", name, d)
 		}
 	}
@@ -235,6 +256,7 @@ func TestClockEnds(t *testing.T) {
 		}
 		for name, f := range map[string]func(){
 			"TakeAt":    func() { r.TakeAt(t.Context(), key, 1, last+1) },
+			"PeekAt":    func() { r.PeekAt(key, 1, last+1) },
 			"TakeAllAt": func() { lim.TakeAllAt(t.Context(), []Charge{charge(r, 1)}, 1<<63-1) },
 			"Advance":   func() { lim.Advance(last + 1) },
 		} {

@@ -101,12 +101,13 @@ func (l *Limiter) Advance(now time.Duration) {
 }
 
 func newRule(l *Limiter, rp *RulePlan, secret sketch.Secret) (*Rule, error) {
-	r := &Rule{limiter: l, tag: newTag(), config: rp.Config, shape: rp.shape, cost: rp.Config.Cost, enforced: rp.Config.Mode == Enforce, epoch: rp.epoch()}
+	r := &Rule{limiter: l, config: rp.Config, shape: rp.shape, cost: rp.Config.Cost, enforced: rp.Config.Mode == Enforce, epoch: rp.epoch()}
 	var err error
 	if r.hasher, err = sketch.NewHasher(secret, rp.Config.Name); err != nil {
 		return nil, err
 	}
 	r.setPrefixes()
+	r.setTag()
 	if rp.Filter {
 		r.filter = l.filter
 	}

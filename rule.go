@@ -20,7 +20,8 @@ type Rule struct {
 	mask4            uint32
 	mask6hi, mask6lo uint64
 	hasher           sketch.Hasher
-	tag              uint64 // of its keys
+	tag              uint64 // of its keys, in the upper half
+	others           uint32 // ^tag: what only a key with that tag makes all ones
 
 	shape     bucket.Shape
 	threshold uint64 // θ·B·T in ticks, rounded down: towards suspicion
@@ -90,10 +91,11 @@ func (r *Rule) Peek(key Key, n uint64) Decision {
 	return r.peek(key.digest(), n, r.limiter.now())
 }
 
-// PeekAt is Peek at a time that the caller brings; see [Rule.TakeAt].
+// PeekAt is Peek at a time that the caller brings; see [Rule.TakeAt]. It may
+// look ahead: times after it do not count as this one.
 func (r *Rule) PeekAt(key Key, n uint64, now time.Duration) Decision {
 	r.check(key)
-	return r.peek(key.digest(), n, r.limiter.clock.settle(now))
+	return r.peek(key.digest(), n, r.limiter.clock.ahead(now))
 }
 
 // Refund gives back n units that were taken for key, as far as its exact
@@ -136,20 +138,25 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 		}
 	}
 	if !r.shape.Fits(tat, ticks, cost) {
+		late := r.limiter.clock.latest.Load()
+		if late <= int64(now) {
+			// A flood gets to here without a call.
+			if serial := r.counts.add(at, StageTable, false); r.heavy != nil && r.heavy.Drawn(serial, n) {
+				r.heavy.Shed(d, n)
+			}
+			if retry, empty, ok := r.shape.Over(tat, ticks, cost); ok {
+				return Decision{Outcome: Outcome{Stage: StageTable}, RetryAfter: retry, TimeToEmpty: empty}
+			}
+			return r.denied(StageTable, tat, ticks, cost)
+		}
 		// A reading that was overtaken does not convict; see clock.
-		if late := r.limiter.clock.late(now); late > now {
-			now, ticks = late, r.shape.Ticks(late)
+		now, ticks = time.Duration(late), r.shape.Ticks(time.Duration(late))
+		if !r.shape.Fits(tat, ticks, cost) {
+			if serial := r.counts.add(at, StageTable, false); r.heavy != nil && r.heavy.Drawn(serial, n) {
+				r.heavy.Shed(d, n)
+			}
+			return r.denied(StageTable, tat, ticks, cost)
 		}
-	}
-	if !r.shape.Fits(tat, ticks, cost) {
-		// A flood gets to here without a call.
-		if serial := r.counts.add(at, StageTable, false); r.heavy != nil && r.heavy.Drawn(serial, n) {
-			r.heavy.Shed(d, n)
-		}
-		if retry, empty, ok := r.shape.Over(tat, ticks, cost); ok {
-			return Decision{Outcome: Outcome{Stage: StageTable}, RetryAfter: retry, TimeToEmpty: empty}
-		}
-		return r.denied(StageTable, tat, ticks, cost)
 	}
 	if stage := r.unchecked(at, key, n, now, ticks); stage != StageExact {
 		return passed(stage)
