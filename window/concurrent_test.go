@@ -116,3 +116,27 @@ func TestAdvanceElectsOne(t *testing.T) {
 		t.Errorf("%d turns in %d periods", got, rounds)
 	}
 }
+
+// TestTurnBetweenEpochAndMark: a caller that has read the epoch is held up while
+// the generations turn. Its mark must be remembered for W from when it was made,
+// so it belongs to the generation that is current then.
+func TestTurnBetweenEpochAndMark(t *testing.T) {
+	t.Parallel()
+	for turns := 1; turns <= 3; turns++ {
+		f := newFilter(t, 1024, 0)
+		e, now := f.epoch.Load(), time.Duration(0)
+		for range turns {
+			now += testPeriod
+			f.Advance(now)
+		}
+		now += testPeriod - 1 // as late as can be
+		f.mark(e, key(1), now)
+		f.Advance(now + 1)
+		if !f.Known(key(1)) {
+			t.Errorf("%d turns: forgotten at the next one", turns)
+		}
+		if f.FirstSeen(key(1), now+testWindow) {
+			t.Errorf("%d turns: first again within the window", turns)
+		}
+	}
+}

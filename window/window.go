@@ -14,6 +14,7 @@ package window
 
 import (
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,27 +63,40 @@ func (f *Filter) Init(w time.Duration, words int, now time.Duration) error {
 	// Wiping takes time (8 ms for 8 MiB of used words), and marks made
 	// meanwhile must live for W all the same: a sixteenth is added for it.
 	f.period = int64(w) + int64(w)/16
-	f.due.Store(int64(now) + f.period)
+	f.due.Store(after(now, f.period))
 	return nil
+}
+
+// after is now + period, and at the end of time the end: the window then lasts.
+func after(now time.Duration, period int64) int64 {
+	if int64(now) > math.MaxInt64-period {
+		return math.MaxInt64
+	}
+	return int64(now) + period
 }
 
 // FirstSeen marks d at time now and reports whether no sighting of it is
 // remembered. Of any number of concurrent calls for one digest at most one
 // returns true.
 func (f *Filter) FirstSeen(d sketch.Digest, now time.Duration) bool {
+	return f.mark(f.epoch.Load(), d, now)
+}
+
+// mark is FirstSeen for a caller that found the epoch to be e.
+func (f *Filter) mark(e uint64, d sketch.Digest, now time.Duration) bool {
 	// A request turns the generations only if nobody called Advance for a
 	// sixteenth of a period.
 	if int64(now)-f.due.Load() >= f.period>>4 {
 		f.Advance(now)
+		e = f.epoch.Load()
 	}
-	e := f.epoch.Load()
 	// Mark first, then look into the previous one: a caller that still takes
 	// the other generation for the current one does the same the other way
 	// round, so one of the two sees the other's mark and they cannot both be
 	// first.
 	first := f.gens.MarkNew(e, d)
 	if turned := f.epoch.Load(); turned != e {
-		// The mark may be gone already, or too old.
+		// The mark is gone already or will be too soon.
 		f.gens.Mark(turned, d)
 	}
 	return first
@@ -105,8 +119,9 @@ func (f *Filter) Advance(now time.Duration) {
 		return
 	}
 	defer f.mu.Unlock()
-	late := int64(now) - f.due.Load()
-	if late < 0 && late >= -f.period {
+	due := f.due.Load()
+	late := int64(now) - due
+	if late < 0 && late >= -f.period || due == math.MaxInt64 {
 		return
 	}
 	if late >= 0 {
@@ -114,7 +129,7 @@ func (f *Filter) Advance(now time.Duration) {
 		f.gens.Reset(e + 1)
 		f.epoch.Store(e + 1)
 	}
-	f.due.Store(int64(now) + f.period)
+	f.due.Store(after(now, f.period))
 }
 
 // Clients estimates the distinct clients marked in the current generation.

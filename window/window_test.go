@@ -190,6 +190,29 @@ func TestRemembered(t *testing.T) {
 	}
 }
 
+// TestEndOfTime: near the last time.Duration no sum wraps: what is known stays
+// known.
+func TestEndOfTime(t *testing.T) {
+	t.Parallel()
+	for _, before := range []time.Duration{0, 1, testPeriod - 1, testPeriod, testPeriod + 1, 3 * testPeriod} {
+		f := newFilter(t, 1024, math.MaxInt64-before-testPeriod)
+		now := math.MaxInt64 - before
+		if !f.FirstSeen(key(1), now) {
+			t.Fatalf("%v before the end: known from the start", before)
+		}
+		for range 5 {
+			f.Advance(now)
+			if f.FirstSeen(key(1), now) {
+				t.Errorf("%v before the end: forgotten after %d turns", before, f.epoch.Load())
+			}
+		}
+		f.FirstSeen(key(2), math.MaxInt64)
+		if turns := f.epoch.Load(); turns > 2 {
+			t.Errorf("%v before the end: %d turns in two periods", before, turns)
+		}
+	}
+}
+
 // TestSaturated: a full filter knows everybody: its failure is that nothing
 // passes by it. The next two turns bring it back.
 func TestSaturated(t *testing.T) {
