@@ -13,9 +13,11 @@ import (
 
 // Digest is the keyed hash of a client key. Pos addresses cells, bits and
 // table sets; ID tells two keys of one table set apart. For addresses both are
-// one hash, which for up to 64 bits of address is a bijection, so that two
-// addresses never share a bucket; for byte keys they are the halves of a
-// 128-bit keyed PRF.
+// one hash, which for IPv4 addresses and IPv6 prefixes of up to 64 bits is a
+// bijection, so that no two of them share a bucket. The exception is fe:dcba::/32,
+// which is reserved: a prefix in it shares a digest with some other one, and only
+// the secret tells with which. For byte keys they are the halves of a 128-bit
+// keyed PRF.
 type Digest struct {
 	Pos uint64
 	ID  uint64
@@ -41,9 +43,9 @@ type Hasher struct {
 	chain0, chain1 uint64 // further parts
 }
 
-// ipv4Realm puts the IPv4 addresses among the IPv6 prefixes as fe:dcba::/32,
-// which is reserved and routed nowhere: so no IPv4 client shares its digest, and
-// with it a bucket, with an IPv6 /64.
+// ipv4Realm is the place of the IPv4 addresses among the IPv6 prefixes of up to
+// 64 bits: fe:dcba::/32, which is reserved and routed nowhere. A header may name
+// such a prefix all the same; Word6 then takes another one in its place.
 const ipv4Realm = 0x00fedcba << 32
 
 // NewHasher derives the keys for the rule that label names.
@@ -67,7 +69,11 @@ func (h *Hasher) Word4(addr uint32) Digest {
 // Word6 is the digest of an IPv6 prefix of at most 64 bits, given as its
 // upper half.
 func (h *Hasher) Word6(hi uint64) Digest {
-	return sum8(hi ^ h.mask6)
+	if hi>>32 == ipv4Realm>>32 {
+		hi = hi*prime1 ^ h.maskHi // any of 2^64: nobody knows which
+	}
+	id := xxh64(hi ^ h.mask6)
+	return Digest{Pos: id, ID: id}
 }
 
 // Pair6 is the digest of an IPv6 prefix longer than 64 bits.

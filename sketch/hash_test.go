@@ -247,18 +247,45 @@ func TestAvalanche(t *testing.T) {
 	}
 }
 
-// An IPv4 address has the digest of one IPv6 prefix, and that is reserved:
-// 0000::/8 is not routed, and neither ::/64 nor 64:ff9b::/64 (RFC 6052) is it.
+// No IPv6 prefix that can be computed without the secret has the digest of an
+// IPv4 address: neither the one whose place the addresses take, nor what stands
+// for that, nor the forms in which IPv6 writes IPv4 addresses.
 func TestIPv4HasARealmOfItsOwn(t *testing.T) {
 	t.Parallel()
-	h := newHasher(t, testSecret(), "per-ip")
-	for _, addr := range []uint32{0, 1, 0xc0000207, math.MaxUint32} {
-		twin := uint64(ipv4Realm) | uint64(addr)
-		if h.Word4(addr) != h.Word6(twin) {
-			t.Errorf("%#x: its twin is not %#x", addr, twin)
+	h, rng := newHasher(t, testSecret(), "per-ip"), rand.New(rand.NewPCG(2, 2))
+	const n = 1 << 16
+	addrs := []uint32{0, 1, 0xc0000207, math.MaxUint32}
+	for range n {
+		addrs = append(addrs, rng.Uint32())
+	}
+	v4, v6 := map[uint64]uint32{}, map[uint64]uint64{}
+	for _, a := range addrs {
+		v4[h.Word4(a).ID] = a
+	}
+	for _, a := range addrs {
+		for _, hi := range []uint64{
+			ipv4Realm | uint64(a), ipv4Realm ^ uint64(a), (ipv4Realm | uint64(a)) * prime1, uint64(a), uint64(a) << 32, 0x0064ff9b<<32 | uint64(a), 0x2002<<48 | uint64(a)<<16,
+		} {
+			id := h.Word6(hi).ID
+			if twin, ok := v4[id]; ok {
+				t.Errorf("%#x has the digest of %#x", hi, twin)
+			}
+			if other, ok := v6[id]; ok && other != hi {
+				t.Errorf("%#x has the digest of %#x", hi, other)
+			}
+			v6[id] = hi
 		}
-		if twin>>56 != 0 || twin>>32 == 0 || twin>>32 == 0x0064ff9b {
-			t.Errorf("%#x: the twin %#x may be a client", addr, twin)
+	}
+}
+
+// Addresses hash as before but for the place that IPv4 takes: nodes of two
+// versions agree on all others.
+func TestRealmChangesNothingElse(t *testing.T) {
+	t.Parallel()
+	h := newHasher(t, testSecret(), "per-ip")
+	for _, hi := range []uint64{0, 1, ipv4Realm - 1, ipv4Realm + 1<<32, 0x20010db8 << 32, math.MaxUint64} {
+		if got := h.Word6(hi); got != sum8(hi^h.mask6) {
+			t.Errorf("%#x: %+v", hi, got)
 		}
 	}
 }
