@@ -1,9 +1,11 @@
 package fastlimit
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"sync"
 	"time"
 
@@ -191,15 +193,36 @@ func (s *shared) send(kind bucket.Kind, name string, cost uint64) {
 // name is the bucket's name in the store.
 func (s *shared) name(key Key) string { return string(s.appendName(nil, key)) }
 
-// appendName appends the rule's name and the client's. Long client names, which
-// clients write, are replaced by their hash.
+// appendName appends the rule's name and the client's, so that no two clients of
+// any rules have one name: the first colon ends the rule's, in which colons are
+// escaped, and a client has one name of its rule. Long client names, which
+// clients write, are replaced by their hash. Braces are escaped in both, since
+// Redis Cluster places a key by what stands between them: with
+// a header {x} clients could otherwise send all their buckets to one node.
 func (s *shared) appendName(b []byte, key Key) []byte {
 	const longest = 120
-	b = append(append(b, s.rule.config.Name...), ':')
+	b = append(appendEscaped(b, s.rule.config.Name), ':')
 	n := len(b)
 	if b = s.rule.AppendKey(b, key); len(b)-n > longest {
 		sum := sha256.Sum256(b[n:])
-		b = hex.AppendEncode(append(b[:n], '#'), sum[:])
+		return hex.AppendEncode(append(b[:n], '#'), sum[:])
+	}
+	if bytes.ContainsAny(b[n:], "{}") { // only in quoted text, where \x7b means the same
+		text := bytes.ReplaceAll(b[n:], []byte("{"), []byte(`\x7b`))
+		b = append(b[:n], bytes.ReplaceAll(text, []byte("}"), []byte(`\x7d`))...)
+	}
+	return b
+}
+
+// appendEscaped writes colons, braces and the percent sign as %3A and so on.
+func appendEscaped(b []byte, name string) []byte {
+	for _, c := range []byte(name) {
+		switch c {
+		case ':', '{', '}', '%':
+			b = fmt.Appendf(b, "%%%02X", c)
+		default:
+			b = append(b, c)
+		}
 	}
 	return b
 }
