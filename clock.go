@@ -1,89 +1,109 @@
 package fastlimit
 
 import (
-	"sync"
+	"fmt"
 	"sync/atomic"
 	"time"
 )
 
-// clock maps the times that callers bring onto one line that never steps
-// back, as far as a bucket can tell.
+// clock is the limiter's time line. It never steps back.
 //
-// The limiter's own reading is monotonic and passes unchanged. A caller that
-// brings its own times may bring a clock that is set back: such a step counts
-// as no time passed, and time goes on from there. Goroutines that overtake
-// each other between reading the time and using it look like small steps
-// back; up to jitter they are left alone.
+// A time that a caller brings counts as itself if it is the latest so far, and
+// otherwise as the latest, by however much it is older: it moves nothing. A
+// caller's clock that was set back thus stands still until it has caught up,
+// and one reading far in the future makes all later ones count as that one.
+//
+// The limiter's own readings are monotonic and count as themselves, so that
+// cores have nothing to write; the line follows them to within clockGrain. Such
+// a reading is old only if its goroutine was overtaken between reading the
+// clock and using it. Whoever would be denied for that is judged again by late.
+// The package comment says what that means for P1.
 type clock struct {
 	start time.Time
 
-	// latest is the highest settled time seen, to within grain. All requests
-	// read it, and one in grain writes it.
+	// end is the last time that every rule can count in ticks, since its first
+	// can (bucket.Shape.LastTime); ender says which. Immutable.
+	end   time.Duration
+	ender string
+
+	// latest is the latest time on the line, in ns. The own readings of all
+	// cores write it once in clockGrain, times brought whenever they advance.
 	latest atomic.Int64
-	// shift is added to every time brought. Written under mu.
-	shift atomic.Int64
-	mu    sync.Mutex
 }
 
-const (
-	clockGrain  = 1e6 // 1 ms
-	clockJitter = 1e9 // 1 s
+const clockGrain = time.Millisecond
 
-	// clockOrigin keeps a fresh clock above 0, the TAT of an unused bucket,
-	// and leaves room for times brought that start below the limiter's own.
-	clockOrigin = 3600e9 // 1 h
-)
-
-func newClock() clock { return clock{start: time.Now()} }
+// init starts a clock that lasts for as long as all the rules can count.
+func (c *clock) init(rules []RulePlan) {
+	c.start = time.Now()
+	for i := range rules {
+		if rp := &rules[i]; c.ender == "" || rp.shape.LastTime() < c.end {
+			c.end = rp.shape.LastTime()
+			c.ender = fmt.Sprintf("rule %q can count at %v", rp.Config.Name, rp.Config.Rate)
+		}
+	}
+}
 
 func (c *clock) read() time.Duration { return time.Since(c.start) }
 
-// own is a reading of the limiter's clock on the settled line. The shift is
-// there for those who mix it with times they bring.
-func (c *clock) own() time.Duration {
-	return c.read() + time.Duration(c.shift.Load()+clockOrigin)
+// follow has the line follow an own reading, made for a request, and returns
+// the time at which to judge it.
+func (c *clock) follow(now time.Duration) time.Duration {
+	if uint64(now)-uint64(c.latest.Load()) <= uint64(clockGrain) {
+		return now
+	}
+	return c.followFar(now)
 }
 
-// ownAt is own for a reading that was made before.
-func (c *clock) ownAt(t time.Time) time.Duration {
-	return t.Sub(c.start) + time.Duration(c.shift.Load()+clockOrigin)
+// followFar is follow for a reading that is overtaken, or first in its grain.
+func (c *clock) followFar(now time.Duration) time.Duration {
+	if now < 0 {
+		return 0 // read before the limiter was made
+	}
+	if now > c.end {
+		c.ended("this limiter was made %v ago, which is longer than %s: make a new one", now)
+	}
+	if l := c.latest.Load(); int64(now) > l {
+		c.latest.CompareAndSwap(l, int64(now))
+	}
+	return now
 }
 
-// settle returns the time at which to judge a request that was read at now.
+// isLatest reports whether a time brought is the latest so far, and moves the
+// line there. It is the part of settle that most requests need, apart so that
+// it can be inlined.
+func (c *clock) isLatest(now time.Duration) bool {
+	l := c.latest.Load()
+	return int64(now) == l || int64(now) > l && now <= c.end && c.latest.CompareAndSwap(l, int64(now))
+}
+
+// settle returns the time that a time brought counts as, and moves the line.
 func (c *clock) settle(now time.Duration) time.Duration {
-	if t, ok := c.near(now); ok {
-		return t
+	for !c.isLatest(now) {
+		if late := c.ahead(now); late > now {
+			return late
+		}
 	}
-	return c.moved(now)
+	return now
 }
 
-// near is settle for a time within jitter and grain of latest, which most are.
-// It is apart so that it can be inlined.
-func (c *clock) near(now time.Duration) (t time.Duration, ok bool) {
-	t = now + time.Duration(c.shift.Load())
-	return t + clockOrigin, uint64(t)-uint64(c.latest.Load())+clockJitter <= clockJitter+clockGrain
+// ahead is settle for a time that moves nothing.
+func (c *clock) ahead(now time.Duration) time.Duration {
+	if now > c.end {
+		c.ended("the time %v was brought, which is longer than %s: bring the time since a recent start, not since 1970", now)
+	}
+	return c.late(now)
 }
 
-// moved is settle for all others.
-func (c *clock) moved(now time.Duration) time.Duration {
-	t := int64(now) + c.shift.Load()
-	latest := c.latest.Load()
-	if t-latest < -clockJitter {
-		return c.stepBack(now)
+func (c *clock) ended(format string, now time.Duration) {
+	if c.ender == "" {
+		panic("BUG: fastlimit: the Limiter was not made by New")
 	}
-	if t > latest { // it may have moved since near looked
-		c.latest.CompareAndSwap(latest, t)
-	}
-	return time.Duration(t + clockOrigin)
+	panic(fmt.Sprintf("BUG: fastlimit: "+format, now, c.ender))
 }
 
-func (c *clock) stepBack(now time.Duration) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	latest := c.latest.Load()
-	if int64(now)+c.shift.Load() < latest-clockJitter {
-		// Not before any time seen: latest may lag by a grain.
-		c.shift.Store(latest + clockGrain - int64(now))
-	}
-	return time.Duration(int64(now) + c.shift.Load() + clockOrigin)
+// late is the time by which to judge a request that was read at now and does
+// not fit then: the latest time.
+func (c *clock) late(now time.Duration) time.Duration {
+	return max(now, time.Duration(c.latest.Load()))
 }

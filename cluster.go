@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -46,7 +47,7 @@ func (rp *RulePlan) ClusterBound(lag time.Duration) (rate float64, burst uint64)
 	if rp.nodes == 1 || rp.slack == 0 {
 		return n * r, uint64(rp.nodes) * rp.AtOnce()
 	}
-	most := b + r*rp.slack.Seconds()
+	most := b + r*(rp.slack+bucket.ClockRounding).Seconds()
 	if rp.hasSketch() {
 		most += n * (*rp.Config.EscalateAt*b + r*max(lag, 0).Seconds())
 	}

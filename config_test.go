@@ -119,32 +119,6 @@ func TestPlanSharesMemory(t *testing.T) {
 	})
 }
 
-func TestClockStepsBack(t *testing.T) {
-	t.Parallel()
-	lim := mustNew(t, strictRule("a", 1, time.Second, 2))
-	r, ctx := lim.rules[0], t.Context()
-	key := r.BytesKey([]byte("x"))
-	r.TakeAt(ctx, key, 2, time.Hour)
-	steps := []struct {
-		now  time.Duration
-		want bool
-	}{
-		{time.Hour, false},
-		{10 * time.Minute, false}, // a step back: no time passed
-		{10*time.Minute + 900*time.Millisecond, false},
-		{10*time.Minute + 1100*time.Millisecond, true}, // and goes on from there
-		{10*time.Minute + 1100*time.Millisecond, false},
-		{-time.Hour, false},
-		{-time.Hour + 1100*time.Millisecond, true},
-		{365 * 24 * time.Hour, true}, // a long jump
-	}
-	for i, s := range steps {
-		if got := r.TakeAt(ctx, key, 1, s.now).Allowed; got != s.want {
-			t.Errorf("step %d at %v: allowed %v, want %v", i, s.now, got, s.want)
-		}
-	}
-}
-
 // A rule that needs little must have it beside hungry ones.
 func TestPlanServesFastRulesBesideSlowOnes(t *testing.T) {
 	t.Parallel()

@@ -22,11 +22,13 @@
 //
 // P1, no false denial: a client whose own requests conform to (r, B) is never
 // denied, whatever others send, forced collisions included. Only an exact
-// bucket that counted this client alone denies.
+// bucket that counted this client alone denies. It holds in the order in which
+// the clock was read; see Time.
 //
 // P2, bounded excess: what is admitted for a client conforms to rate r and
-// burst (1+θ)·B + 1 + C. The 1 is the first-seen request, C the decisions for
-// this client in flight at once. With Strict the bound is B. With a shared
+// burst (1+θ)·B + 1 + C + R. The 1 is the first-seen request, C the decisions
+// for this client in flight at once, and R, less than r·2 µs, comes from
+// reading the clock in whole µs. With Strict the bound is B + R. With a shared
 // store add r·J, J being how long a request waits for it at most: requests
 // bunch on their way, and the store's bucket holds r·J more so that P1
 // survives that.
@@ -51,6 +53,34 @@
 //
 // P6, no allocation and no lock that waits for I/O up to the shared store.
 //
+// # Time
+//
+// A request is judged at its reading of the clock, in whole µs. A time that a
+// caller brings ([Rule.TakeAt] and the other At forms) counts as the latest one
+// brought if it is older than that, by however much, and moves nothing; then
+// "reading" below means the time that it counts as. The limiter's own readings
+// count as themselves.
+//
+// Requests of one client that are in flight at once can overtake each other
+// between reading the clock and reaching the bucket. One that would be denied
+// is judged again at the latest reading known, so being overtaken never
+// convicts. What remains is that the order has changed, so P1 says exactly:
+//
+// A client is never denied if its requests conform, in the order of their
+// readings, to (r, B) where it has one in flight at a time; and to (r, B - C)
+// where it has up to C units in flight at once. On the limiter's own clock
+// take r·1 ms off as well in the second case.
+//
+// Proof. Let s be the time at which a request is charged or denied; it is its
+// reading t or, judged again, later. The bucket denies i at s_i only if, for
+// some j charged before, the units charged from j on, with those of i, exceed
+// B + r·(s_i - s_j). Those units were read (1) at s_j or later: all readings
+// charged before i are known when i is judged again, so they lie in [s_j, s_i],
+// and are at most (B - C) + r·(s_i - s_j). (An own reading may be known 1 ms
+// late.) Or (2) before s_j: then they were in flight while j was charged, which
+// are at most C. Sum up. With one in flight at a time (2) is empty, and nobody is
+// judged again, so s = t and B needs no room.
+//
 // # Proof of P2
 //
 // Let A be the admitted stream of one client and level_A its leaky level. Let
@@ -68,7 +98,7 @@
 //
 // (c) Let t0 be the time when S reaches θ·B. From then on, until S is below
 // again, every hit is charged to the exact bucket X and admitted only if X
-// stays within B. Two leaky levels that start apart and receive the same hits
+// stays within B (and a grace below r·1 µs; see package bucket). Two leaky levels that start apart and receive the same hits
 // never get further apart, so level_A(t) <= level_A(t0) + X(t) < θ·B + 1 + B.
 //
 // Hits in flight when S crosses θ·B, or between the sketch and the bucket, add

@@ -44,7 +44,8 @@ func New(c Config) (*Limiter, error) {
 }
 
 func newLimiter(plan *Plan, secret sketch.Secret) (*Limiter, error) {
-	l := &Limiter{byName: make(map[string]*Rule, len(plan.Rules)), plan: *plan, clock: newClock()}
+	l := &Limiter{byName: make(map[string]*Rule, len(plan.Rules)), plan: *plan}
+	l.clock.init(plan.Rules)
 	if plan.Window > 0 {
 		l.filter = &l.own
 		if err := l.filter.Init(plan.Window, plan.filterWords, l.now()); err != nil {
@@ -78,6 +79,12 @@ func (l *Limiter) Plan() Plan { return l.plan }
 // Now reads the limiter's clock: monotonic time, from an arbitrary start. It
 // is the clock of all calls without a time argument.
 func (l *Limiter) Now() time.Duration { return l.clock.read() }
+
+// LastTime is the latest time that may be brought ([Rule.TakeAt]): beyond it a
+// rule could not count time exactly. It is between four years, for a rate such
+// as 65,533/s, and the 292 years of a [time.Duration], for most. The limiter's
+// own clock ends there, too: then requests panic.
+func (l *Limiter) LastTime() time.Duration { return l.clock.end }
 
 // Advance does the work that is due at now, so that no request has to. Call it
 // every second or so; a limiter without it works the same.

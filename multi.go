@@ -25,15 +25,14 @@ const MaxCharges = MaxRules
 // denial the one with the longest RetryAfter, of an admission the last
 // enforced one, -1 if there is none.
 func (l *Limiter) TakeAll(ctx context.Context, charges []Charge) (d Decision, by int) {
-	return l.takeAll(ctx, charges, l.now())
+	return l.takeAll(ctx, charges, l.clock.follow(l.clock.read()))
 }
 
 // TakeAllRead is TakeAll for a caller that has read the clock for this request
 // already, right before the call: read is what [time.Now] returned, with its
-// monotonic part. A reading that is older than other requests of the client
-// may deny it what it is due (P1).
+// monotonic part. The request counts as in flight from the reading on.
 func (l *Limiter) TakeAllRead(ctx context.Context, charges []Charge, read time.Time) (d Decision, by int) {
-	return l.takeAll(ctx, charges, l.clock.ownAt(read))
+	return l.takeAll(ctx, charges, l.clock.follow(read.Sub(l.clock.start)))
 }
 
 // TakeAllAt is TakeAll at a time that the caller brings; see [Rule.TakeAt].
@@ -103,6 +102,10 @@ func (l *Limiter) verdicts(at lane, charges []Charge, now time.Duration, over *c
 		ticks, cost := r.shape.Ticks(now), r.shape.Cost(c.N)
 		tat := r.table.Lookup(c.Key.digest())
 		if r.shape.Fits(tat, ticks, cost) {
+			continue
+		}
+		// A reading that was overtaken does not convict; see clock.
+		if ticks = r.shape.Ticks(l.clock.late(now)); r.shape.Fits(tat, ticks, cost) {
 			continue
 		}
 		over.add(i)

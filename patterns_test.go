@@ -114,24 +114,19 @@ func drawGap(rng *rand.Rand, unit time.Duration, cfg RuleConfig, window time.Dur
 			return time.Duration(r.Int64N(int64(3*window + time.Hour)))
 		}
 	case 7:
-		return "clock steps back", func(r *rand.Rand, w *world) time.Duration {
-			if r.IntN(500) > 0 {
-				return unit / 7
+		var back time.Duration
+		return "clock steps back", func(r *rand.Rand, _ *world) time.Duration {
+			switch {
+			case back == 0 && r.IntN(20) == 0: // by 1 ns to 73 minutes
+				back = 1 << r.IntN(43)
+				return -back
+			case back > 0 && r.IntN(3) == 0:
+				caughtUp := back
+				back = 0
+				return caughtUp + unit/7
 			}
-			// Each step may add a grain of the limiter's clock.
-			w.slack += clockGrainUnits(w)
-			return -2*time.Second - time.Duration(r.Int64N(int64(time.Hour)))
+			return unit / 7
 		}
 	}
 	return "microseconds", func(r *rand.Rand, _ *world) time.Duration { return time.Duration(r.Int64N(5000)) }
-}
-
-// clockGrainUnits is what leaks in two grains of the clock, for the fastest
-// rule.
-func clockGrainUnits(w *world) float64 {
-	most := 0.0
-	for _, r := range w.lim.rules {
-		most = max(most, r.config.Rate.PerSecond()*2*time.Duration(clockGrain).Seconds())
-	}
-	return most
 }

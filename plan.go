@@ -157,23 +157,24 @@ func newRulePlan(rc RuleConfig, slack time.Duration, nodes int) RulePlan {
 }
 
 // AtOnce is the most units that a client is admitted at once on one node,
-// decisions in flight aside: (1+θ)·B + 1, and r·J with a shared exact tier
-// (P2). The 1 is the request that the first-seen filter admits.
+// decisions in flight aside: (1+θ)·B + 1 + r·2 µs, and r·J with a shared exact
+// tier (P2). The 1 is the request that the first-seen filter admits, the 2 µs
+// are the clock's rounding.
 func (rp *RulePlan) AtOnce() uint64 {
 	c := &rp.Config
-	most := (1+*c.EscalateAt)*float64(c.Burst) + c.Rate.PerSecond()*rp.slack.Seconds()
+	most := (1+*c.EscalateAt)*float64(c.Burst) + c.Rate.PerSecond()*(rp.slack+bucket.ClockRounding).Seconds()
 	if rp.Filter {
 		most++
 	}
 	return uint64(most)
 }
 
-// drainTime is ((1+θ)·B + 2)·T, and J with a shared exact tier: a client that was
-// silent for so long has level 0, however much P2 allowed it before. One unit less breaks P2: the
+// drainTime is ((1+θ)·B + 2)·T and the clock's rounding, and J with a shared
+// exact tier: a client that was silent for so long has level 0, however much P2 allowed it before. One unit less breaks P2: the
 // client would be let in uncounted while its level has not drained.
 func (rp *RulePlan) drainTime() time.Duration {
 	units := (1+*rp.Config.EscalateAt)*float64(rp.Config.Burst) + 2
-	return rp.takes(units) + rp.slack
+	return rp.takes(units) + rp.slack + bucket.ClockRounding
 }
 
 // takes is the time in which that many units leak, rounded up to whole µs; at

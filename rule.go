@@ -49,7 +49,8 @@ func (r *Rule) Config() RuleConfig { return r.config }
 // Allow takes the rule's cost for key now and reports whether the request is
 // admitted. A shadow rule admits everything.
 func (r *Rule) Allow(key Key) bool {
-	d := r.take(context.Background(), key, r.cost, r.limiter.now(), ownLane())
+	c := &r.limiter.clock
+	d := r.take(context.Background(), key, r.cost, c.follow(c.read()), ownLane())
 	return d.Allowed || !r.enforced
 }
 
@@ -59,21 +60,23 @@ func (r *Rule) Allow(key Key) bool {
 // request takes nothing. The decision is what the rule would do if enforced:
 // minding its mode is up to the caller. n = 0 asks like [Rule.Peek].
 func (r *Rule) Take(ctx context.Context, key Key, n uint64) Decision {
-	return r.take(ctx, key, n, r.limiter.now(), ownLane())
+	c := &r.limiter.clock
+	return r.take(ctx, key, n, c.follow(c.read()), ownLane())
 }
 
 // TakeAt is Take at a time that the caller brings: the time since an arbitrary
-// start not far in the past, on one clock for all calls to a limiter. The
-// clock may jump ahead. Where it steps back by more than a second that counts
-// as no time passed. A limiter with a shared exact tier must not be given
-// times other than its own.
+// start, on one clock for all calls to a limiter. A time older than the latest
+// brought counts as the latest and changes nothing for anybody. So bring a
+// monotonic clock: with one that is set back by an hour no bucket leaks for an
+// hour, and after a single time that is an hour ahead all others count as that
+// one for an hour. Times before 0 count as 0. TakeAt panics on one past
+// [Limiter.LastTime], at the earliest four years. A limiter with a shared exact
+// tier must not be given times other than its own.
 func (r *Rule) TakeAt(ctx context.Context, key Key, n uint64, now time.Duration) Decision {
-	// clock.settle, of which the part that most requests need is inlined.
-	at, ok := r.limiter.clock.near(now)
-	if !ok {
-		at = r.limiter.clock.moved(now)
+	if !r.limiter.clock.isLatest(now) { // inlined, where settle is not
+		now = r.limiter.clock.settle(now)
 	}
-	return r.take(ctx, key, n, at, ownLane())
+	return r.take(ctx, key, n, now, ownLane())
 }
 
 // Peek tells whether n units would be admitted now as far as this node knows,
@@ -82,9 +85,10 @@ func (r *Rule) Peek(key Key, n uint64) Decision {
 	return r.peek(key.digest(), n, r.limiter.now())
 }
 
-// PeekAt is Peek at a time that the caller brings; see [Rule.TakeAt].
+// PeekAt is Peek at a time that the caller brings; see [Rule.TakeAt]. It may
+// look ahead: times after it do not count as this one.
 func (r *Rule) PeekAt(key Key, n uint64, now time.Duration) Decision {
-	return r.peek(key.digest(), n, r.limiter.clock.settle(now))
+	return r.peek(key.digest(), n, r.limiter.clock.ahead(now))
 }
 
 // Refund gives back n units that were taken for key, as far as its exact
@@ -123,6 +127,12 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 		ok := false
 		if tat, ok = r.table.First(x, d); !ok {
 			tat = r.table.Further(x, d)
+		}
+	}
+	if !r.shape.Fits(tat, ticks, cost) {
+		// A reading that was overtaken does not convict; see clock.
+		if late := r.limiter.clock.late(now); late > now {
+			now, ticks = late, r.shape.Ticks(late)
 		}
 	}
 	if !r.shape.Fits(tat, ticks, cost) {
@@ -176,15 +186,28 @@ func (r *Rule) exact(ctx context.Context, at lane, key Key, cost uint64, now, de
 	if r.shared != nil {
 		d = r.shared.take(ctx, key, cost, deadline)
 	} else {
-		ticks := r.shape.Ticks(now)
-		if tat, ok := r.table.Take(key.digest(), ticks, cost); ok {
-			d = r.allowed(StageExact, tat, ticks)
-		} else {
-			d = r.denied(StageExact, tat, ticks, cost)
-		}
+		d = r.takeLocal(key.digest(), cost, now)
 	}
 	r.counts.add(at, d.Stage, d.Allowed)
 	return d
+}
+
+// takeLocal takes from the table.
+func (r *Rule) takeLocal(d sketch.Digest, cost uint64, now time.Duration) Decision {
+	for {
+		ticks := r.shape.Ticks(now)
+		tat, ok := r.table.Take(d, ticks, cost)
+		if ok {
+			return r.allowed(StageExact, tat, ticks)
+		}
+		// Whoever charged d last may have read the clock later than this
+		// request. Trying again ends: each time another one was admitted.
+		late := r.limiter.clock.late(now)
+		if late == now || !r.shape.Fits(tat, r.shape.Ticks(late), cost) {
+			return r.denied(StageExact, tat, r.shape.Ticks(late), cost)
+		}
+		now = late
+	}
 }
 
 func (r *Rule) peek(d sketch.Digest, n uint64, now time.Duration) Decision {
@@ -231,7 +254,7 @@ func (r *Rule) denied(stage Stage, tat, ticks, cost uint64) Decision {
 // client beyond that is suspected for as long as it takes to leak from here.
 func (r *Rule) sketchLimit(rp *RulePlan) uint64 {
 	const inFlight = 64
-	limit := r.threshold + r.shape.Limit() + (1+inFlight)*r.shape.Unit()
+	limit := r.threshold + r.shape.Limit() + r.shape.Grace() + (1+inFlight)*r.shape.Unit()
 	if rp.nodes > 1 {
 		limit = max(limit, rp.clusterLevel(inFlight))
 	}

@@ -21,17 +21,15 @@ type world struct {
 	truth   [][]*oracle       // [client][rule]
 	slack   float64           // units that P2 may exceed by, besides θ·B + 1
 
-	peers      bool          // whether other nodes tell of hits that nobody sent
-	raw, shift time.Duration // the time brought last, and what puts it on one line
+	peers  bool          // whether other nodes tell of hits that nobody sent
+	latest time.Duration // of the times brought
 }
 
-// line puts a time on a line on which a step back is no time passed.
+// line puts a time on the line on which one older than the latest counts as
+// the latest.
 func (w *world) line(now time.Duration) time.Duration {
-	if now < w.raw {
-		w.shift += w.raw - now
-	}
-	w.raw = now
-	return now + w.shift
+	w.latest = max(w.latest, now)
+	return w.latest
 }
 
 // geometry is the size of a limiter's structures; tests make them absurdly
@@ -148,14 +146,9 @@ func (w *world) admitted(c int, n uint64, now time.Duration, rule int) error {
 	return nil
 }
 
-// grace is what reading the clock in whole µs may admit: less than r·1 µs, and
-// nothing where T is whole µs.
+// grace is what reading the clock in whole µs may admit: less than r·2 µs.
 func (w *world) grace(rule int) int64 {
-	r := w.lim.rules[rule]
-	if r.shape.Cost(1)%r.shape.Ticks(time.Microsecond) == 0 {
-		return 0
-	}
-	return int64(r.config.Rate.N) * int64(time.Microsecond)
+	return 2*int64(w.lim.rules[rule].config.Rate.N)*int64(time.Microsecond) - 1
 }
 
 // peer has another node tell of any client that it sent up to three bursts.
@@ -247,7 +240,7 @@ func drive(t *testing.T, w *world, rng *rand.Rand, steps int) (done int) {
 	t.Helper()
 	const century = 100 * 365 * 24 * time.Hour
 	var now time.Duration
-	for done < steps && w.shift+now < century {
+	for done < steps && now < century {
 		p := newPattern(rng, w, len(w.digests))
 		for range min(1000+rng.IntN(4000), steps-done) {
 			done++

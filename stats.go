@@ -97,5 +97,6 @@ func (l *Limiter) FirstSeenClients() uint32 {
 	return l.filter.Clients()
 }
 
-// now is the limiter's own clock on the settled time line.
-func (l *Limiter) now() time.Duration { return l.clock.own() }
+// now is the limiter's own clock, or the latest time where callers bring times
+// that are ahead of it.
+func (l *Limiter) now() time.Duration { return l.clock.late(l.clock.read()) }

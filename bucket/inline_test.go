@@ -43,11 +43,17 @@ func TestInlining(t *testing.T) {
 			"(*Hasher).Word6":  "the digest of an IPv6 client",
 			"mark":             "once for each client that the table does not turn away",
 		}},
+		{"github.com/fastlimit/fastlimit/window", map[string]string{
+			"(*Filter).FirstSeen": "once for each client that the table does not turn away",
+		}},
 		{"github.com/fastlimit/fastlimit", map[string]string{
-			"(*clock).near":   "once for each request with a time of its own",
-			"(*counters).add": "once for each request",
-			"ownLane":         "once for each request",
-			"Key.digest":      "once for each request",
+			"(*clock).isLatest": "once for each request with a time of its own",
+			"(*clock).read":     "once for each request without",
+			"(*clock).follow":   "once for each request without",
+			"(*clock).late":     "once for each denial",
+			"(*counters).add":   "once for each request",
+			"ownLane":           "once for each request",
+			"Key.digest":        "once for each request",
 		}},
 	} {
 		out, err := exec.Command("go", "build", "-gcflags="+pkg.path+"=-m", pkg.path).CombinedOutput()

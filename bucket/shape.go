@@ -23,6 +23,11 @@
 // two requests nearer by less than 1 µs = num ticks; grace = num - 1 ticks
 // makes up for it, so that a client which conforms by an ideal clock is never
 // denied by the rounding. Where T is a whole number of µs, grace is 0.
+//
+// The other way round it admits a little more: rounding can also put two
+// requests up to 1 µs further apart. So what a bucket admits conforms, by an
+// ideal clock, to rate r and burst B + r·2 µs ([ClockRounding]), one µs being
+// for the grace and one for the rounding; both are less than that.
 package bucket
 
 import (
@@ -53,6 +58,10 @@ const (
 
 	// maxMicros is the longest time.Duration in µs.
 	maxMicros = math.MaxInt64 / uint64(time.Microsecond)
+
+	// ClockRounding is the time by which a bucket may be larger than B, since
+	// the clock is read in whole µs.
+	ClockRounding = 2 * time.Microsecond
 
 	// Never is the wait for a request that can never fit.
 	Never = time.Duration(math.MaxInt64)
@@ -106,6 +115,17 @@ func NewShape(n uint64, per time.Duration, burst uint64) (Shape, error) {
 // to whole µs.
 func (s *Shape) Ticks(now time.Duration) uint64 {
 	return uint64(now) / uint64(time.Microsecond) * s.perMicro
+}
+
+// LastTime is the latest time that [Shape.Ticks] may be given: its ticks fit 63
+// bits, which leaves room for levels. It is 292 years up to 1000 ticks per µs,
+// which most rates are far below, and four years at the most.
+func (s *Shape) LastTime() time.Duration {
+	const ticks = math.MaxInt64
+	if us := ticks / max(s.perMicro, 1); us < maxMicros {
+		return time.Duration(us) * time.Microsecond
+	}
+	return math.MaxInt64
 }
 
 // Duration converts ticks to time, rounded up to whole µs: whoever waits for

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/big"
+	"math/bits"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -314,5 +315,33 @@ func TestTicksAndDuration(t *testing.T) {
 				t.Errorf("Duration(%d) = %v at %d ticks per µs", ticks, d, s.PerMicro())
 			}
 		}
+	}
+}
+
+// TestLastTime: for every number of ticks in a µs the last time converts
+// exactly, and leaves room for the largest levels; the next µs does not.
+func TestLastTime(t *testing.T) {
+	t.Parallel()
+	const prime = 1_000_003 * time.Microsecond // longer than any num, so nothing cancels
+	for num := uint64(1); num <= 1<<16; num++ {
+		s, err := bucket.NewShape(num, prime, 1)
+		if err != nil || s.PerMicro() != num {
+			t.Fatalf("num %d: %d ticks per µs, error %v", num, s.PerMicro(), err)
+		}
+		last := s.LastTime()
+		hi, want := bits.Mul64(uint64(last/time.Microsecond), num)
+		if got := s.Ticks(last); hi != 0 || got != want || got > math.MaxInt64 {
+			t.Fatalf("num %d: %v is %d ticks, want %d and 63 bits", num, last, got, want)
+		}
+		if hi, next := bits.Mul64(uint64(last/time.Microsecond)+1, num); last < math.MaxInt64 && hi == 0 && next <= math.MaxInt64 {
+			t.Fatalf("num %d: the last time %v could be later", num, last)
+		}
+		if tat := bucket.Add(s.Ticks(last), s.Ticks(last), 1<<62); bucket.Level(tat, s.Ticks(last)) != 1<<62 {
+			t.Fatalf("num %d: no room for a level at %v", num, last)
+		}
+	}
+	var zero bucket.Shape
+	if zero.LastTime() != math.MaxInt64 {
+		t.Error("the zero shape counts nothing, and so for ever")
 	}
 }

@@ -64,7 +64,7 @@ func TestAtOnce(t *testing.T) {
 		"rate: 100/s, burst: 200, strict: true":      200,
 		"rate: 1/d, burst: 100":                      150, // no filter, so no first-seen request
 		"rate: 1/s, burst: 1000000000000":            1500000000000,
-		"rate: 1000000000/s, burst: 100000000000001": 150000000000001,
+		"rate: 1000000000/s, burst: 100000000000001": 150000000002001, // the clock rounds to µs
 	} {
 		c := mustParse(t, "rules: [{name: a, "+settings+"}]")
 		if got := plan(t, c).Rules[0].AtOnce(); got != want {

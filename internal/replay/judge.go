@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"time"
 
@@ -26,6 +27,7 @@ type judge struct {
 	started     bool
 	first, last int64         // Unix seconds of the log
 	now         time.Duration // in the limiter's time
+	end         time.Duration // of the limiter's time
 	silence     int64         // seconds after which no rule remembers anything
 
 	report *Report
@@ -44,7 +46,7 @@ type ruleBook struct {
 }
 
 func newJudge(lim *fastlimit.Limiter, engine *policy.Engine, rules []policy.RuleSpec, report *Report) (*judge, error) {
-	j := &judge{engine: engine, report: report, denied: map[string]*account{}}
+	j := &judge{engine: engine, report: report, denied: map[string]*account{}, end: lim.LastTime()}
 	j.request.Fields = &j.fields
 	plan := lim.Plan()
 	longest := plan.Window
@@ -68,19 +70,23 @@ func newJudge(lim *fastlimit.Limiter, engine *policy.Engine, rules []policy.Rule
 }
 
 // clock moves the limiter's time to that of a record.
-func (j *judge) clock(at int64) {
+func (j *judge) clock(at int64) error {
 	if !j.started {
 		j.started, j.first, j.last = true, at, at
 	}
-	if at == j.last {
-		return
+	gap := time.Duration(min(at-j.last, j.silence)) * time.Second
+	if gap > j.end-j.now {
+		return fmt.Errorf("replay: the log reaches from %s to %s, which is longer than these rules can count time, %v: replay it in parts",
+			time.Unix(j.first, 0).UTC().Format(time.DateOnly), time.Unix(at, 0).UTC().Format(time.DateOnly), j.end.Round(time.Hour))
 	}
-	j.now += time.Duration(min(at-j.last, j.silence)) * time.Second
-	j.last = at
+	j.now, j.last = j.now+gap, at
+	return nil
 }
 
-func (j *judge) record(ctx context.Context, r *record) {
-	j.clock(r.at)
+func (j *judge) record(ctx context.Context, r *record) error {
+	if err := j.clock(r.at); err != nil {
+		return err
+	}
 	j.text = append(j.text[:0], r.text...)
 	j.fields.unpack(j.text, &j.needs)
 	q := &j.request
@@ -97,11 +103,12 @@ func (j *judge) record(ctx context.Context, r *record) {
 		a := lookup(j.denied, []byte(name))
 		a.requests++
 		a.key = Key{name}
-		return
+		return nil
 	}
 	for _, applied := range j.engine.Applied(&j.scratch) {
 		j.account(applied, v)
 	}
+	return nil
 }
 
 // account books a request in one of the rules that applied to it.

@@ -125,7 +125,9 @@ func (p *player) read(log io.Reader) error {
 		}
 		p.order.push(p.record(&l, int64(src.n)))
 		for r, ok := p.order.pop(); ok; r, ok = p.order.pop() {
-			p.judge.record(p.ctx, &r)
+			if err := p.judge.record(p.ctx, &r); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -167,7 +169,9 @@ func (p *player) drain() error {
 				p.config.Judged(p.report.Requests, p.report.Requests+len(rest)-i)
 			}
 		}
-		p.judge.record(p.ctx, &rest[i])
+		if err := p.judge.record(p.ctx, &rest[i]); err != nil {
+			return err
+		}
 	}
 	if p.config.Judged != nil {
 		p.config.Judged(p.report.Requests, p.report.Requests)

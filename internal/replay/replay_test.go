@@ -254,6 +254,24 @@ func TestLongSilence(t *testing.T) {
 	}
 }
 
+// A log that is longer than the rules can count is an error, not a panic or an
+// overflow. Only rules that remember for years make a silence last so long.
+func TestLogLongerThanTime(t *testing.T) {
+	t.Parallel()
+	slow, fast := rule("slow", "1/d", 100_000), rule("fast", "65533/s", 1)
+	slow.Limit.Strict, fast.Limit.Strict = true, true
+	c := config(policy.Settings{Rules: []policy.RuleSpec{slow, fast}})
+	line := `192.0.2.7 - - [17/May/%:10:05:03 +0000] "GET / HTTP/1.1" 200 1` + "\n"
+	for stream, year := range map[bool]string{false: "2031", true: "9999"} {
+		c.Stream = stream
+		log := strings.ReplaceAll(line, "%", "2026") + strings.ReplaceAll(line, "%", year)
+		_, err := Run(t.Context(), strings.NewReader(log), c)
+		if err == nil || !strings.Contains(err.Error(), "from 2026-05-17 to "+year+"-05-17, which is longer than these rules can count time") {
+			t.Errorf("stream %v: error %v", stream, err)
+		}
+	}
+}
+
 func TestBadConfig(t *testing.T) {
 	t.Parallel()
 	s := policy.Settings{Rules: []policy.RuleSpec{rule("r", "1/s", 1)}}
