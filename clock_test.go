@@ -132,7 +132,11 @@ func TestOvertaken(t *testing.T) {
 		if d := judge(r, key); !d.Allowed {
 			t.Errorf("%s: a client that sent one request 5 s ago is denied: %+v", name, d)
 		}
-		if d := judge(r, key); d.Allowed || d.RetryAfter != time.Second {
+		want := StageTable
+		if name == "by the exact bucket" {
+			want = StageExact
+		}
+		if d := judge(r, key); d.Allowed || d.RetryAfter != time.Second || d.Stage != want {
 			t.Errorf("%s: one more than the burst: %+v", name, d)
 		}
 	}

@@ -109,12 +109,14 @@ func (r *Rule) Identity() uint64 {
 // to the client at pos, a [sketch.Slot]'s. That can make a suspect and never
 // denies. Without a sketch there are no suspects and nothing happens.
 func (r *Rule) ChargePeer(pos, units uint64) {
+	r.checkMade()
 	r.chargePeer(pos, units, r.limiter.now())
 }
 
 // ChargePeerAt is ChargePeer at a time that the caller brings; see
 // [Rule.TakeAt].
 func (r *Rule) ChargePeerAt(pos, units uint64, now time.Duration) {
+	r.checkMade()
 	r.chargePeer(pos, units, r.limiter.clock.settle(now))
 }
 

@@ -55,9 +55,9 @@ func appendHeavyName(dst []byte, k Key) []byte {
 	switch {
 	case k.parts == &isAddr4:
 		return binary.BigEndian.AppendUint32(append(dst, heavyAddr4), uint32(k.x))
-	case k.parts == &isAddr6 && k.y == 0:
-		return binary.BigEndian.AppendUint64(append(dst, heavyAddr6), k.x)
 	case k.parts == &isAddr6:
+		return binary.BigEndian.AppendUint64(append(dst, heavyAddr6), k.x)
+	case k.parts == &isAddr16:
 		dst = binary.BigEndian.AppendUint64(append(dst, heavyAddr16), k.x)
 		return binary.BigEndian.AppendUint64(dst, k.y)
 	}
@@ -65,7 +65,7 @@ func appendHeavyName(dst []byte, k Key) []byte {
 	if k.parts == nil {
 		return dst
 	}
-	for _, p := range unsafe.Slice(k.parts, k.y) {
+	for _, p := range unsafe.Slice(k.parts, uint32(k.y)) {
 		room := cap(dst) - len(dst) - 1
 		if room < len(p) {
 			dst[0] = heavyPartial

@@ -2,8 +2,11 @@ package fastlimit
 
 import (
 	"encoding/binary"
+	"fmt"
+	"math"
 	"net/netip"
 	"strconv"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/fastlimit/fastlimit/sketch"
@@ -12,45 +15,87 @@ import (
 // Key identifies one client of one rule. It carries the client's digest and
 // borrows the bytes it was made from: they must stay unchanged until the call
 // that the key is handed to returns. The text is read only when a client is
-// escalated to a shared exact tier. Use a key with the rule that made it. The
-// zero value is the key of no client.
+// escalated to a shared exact tier. A key works with the rule that made it;
+// any other one panics, and so does the zero value, the key of no client.
 //
 // Like [Decision] it is made to stay in registers: four fields, four words.
 type Key struct {
-	id    uint64
-	x, y  uint64  // parts: position and their number; addresses: the masked address
+	id uint64
+	// x and y are the position, and the rule's tag with the number of parts in
+	// its lower half; of an address the masked bits, and the tag; of one longer
+	// than 64 bits both halves.
+	x, y  uint64
 	parts *[]byte // the first of the borrowed parts, or a mark for an address
 }
 
 var _ [0]struct{} = [unsafe.Sizeof(Key{}) - 32]struct{}{}
 
-// isAddr4 and isAddr6 mark keys of addresses.
-var isAddr4, isAddr6 []byte
+// These mark keys of addresses: of 4 bytes, of up to 8, and of up to 16.
+var isAddr4, isAddr6, isAddr16 []byte
 
 // digest restores the digest. That of an address has one hash for both parts.
 func (k Key) digest() sketch.Digest {
-	if k.parts == &isAddr4 || k.parts == &isAddr6 {
+	if k.parts == &isAddr4 || k.parts == &isAddr6 || k.parts == &isAddr16 {
 		return sketch.Digest{Pos: k.id, ID: k.id}
 	}
 	return sketch.Digest{Pos: k.x, ID: k.id}
 }
 
+// setTag gives the rule a tag of its own, which is not 0, by which it knows its
+// keys.
+func (r *Rule) setTag() {
+	tag := tags.Add(1) * 0x9e3779b1
+	r.tag, r.others = uint64(tag)<<32, ^tag
+}
+
+var tags atomic.Uint32
+
+// check panics on a key that this rule did not make, and in a zero rule. It is
+// inlined, and one comparison.
+func (r *Rule) check(k Key) {
+	if uint32(k.y>>32)^r.others != math.MaxUint32 {
+		r.checkFurther(k)
+	}
+}
+
+// checkFurther is check for an address of more than 64 bits, which leaves no
+// room for the tag.
+func (r *Rule) checkFurther(k Key) {
+	r.checkMade()
+	switch {
+	case k == Key{}:
+		panic(fmt.Sprintf("BUG: fastlimit: rule %q is given the zero Key, which names no client", r.config.Name))
+	case k.parts != &isAddr16 || r.mask6lo == 0 || r.hasher.Pair6(k.x, k.y).ID != k.id:
+		panic(fmt.Sprintf("BUG: fastlimit: rule %q is given a Key that another rule has made, or one of another Limiter", r.config.Name))
+	}
+}
+
+func (r *Rule) checkMade() {
+	if r.tag == 0 {
+		panic("BUG: fastlimit: the Rule was not made by New: get it from Limiter.Rule")
+	}
+}
+
 // AddrKey is the key of a client address under the rule's prefix lengths, /32
 // and /64 unless configured otherwise. An IPv4-mapped IPv6 address is the
-// IPv4 address; a zone is ignored. It does not allocate.
+// IPv4 address; a zone is ignored. It does not allocate. It panics on the zero
+// [netip.Addr], which is nobody's: check addr.IsValid where one may be missing.
 func (r *Rule) AddrKey(addr netip.Addr) Key {
 	if addr.Is4() || addr.Is4In6() {
 		b := addr.As4() // unmaps
 		v4 := binary.BigEndian.Uint32(b[:]) & r.mask4
-		return Key{id: r.hasher.Word4(v4).ID, x: uint64(v4), parts: &isAddr4}
+		return Key{id: r.hasher.Word4(v4).ID, x: uint64(v4), y: r.tag, parts: &isAddr4}
+	}
+	if !addr.IsValid() {
+		panic("BUG: fastlimit: AddrKey is given the zero netip.Addr, which is nobody's address")
 	}
 	b := addr.As16()
 	hi := binary.BigEndian.Uint64(b[:8]) & r.mask6hi
 	if r.mask6lo == 0 {
-		return Key{id: r.hasher.Word6(hi).ID, x: hi, parts: &isAddr6}
+		return Key{id: r.hasher.Word6(hi).ID, x: hi, y: r.tag, parts: &isAddr6}
 	}
 	lo := binary.BigEndian.Uint64(b[8:]) & r.mask6lo
-	return Key{id: r.hasher.Pair6(hi, lo).ID, x: hi, y: lo, parts: &isAddr6}
+	return Key{id: r.hasher.Pair6(hi, lo).ID, x: hi, y: lo, parts: &isAddr16}
 }
 
 // BytesKey is the key of a client that is named by byte strings: a header, a
@@ -60,13 +105,13 @@ func (r *Rule) AddrKey(addr netip.Addr) Key {
 func (r *Rule) BytesKey(parts ...[]byte) Key {
 	if len(parts) == 0 {
 		d := r.hasher.Bytes(nil)
-		return Key{id: d.ID, x: d.Pos}
+		return Key{id: d.ID, x: d.Pos, y: r.tag}
 	}
 	d := r.hasher.Bytes(parts[0])
 	for _, p := range parts[1:] {
 		d = r.hasher.Append(d, p)
 	}
-	return Key{id: d.ID, x: d.Pos, y: uint64(len(parts)), parts: unsafe.SliceData(parts)}
+	return Key{id: d.ID, x: d.Pos, y: r.tag | uint64(uint32(len(parts))), parts: unsafe.SliceData(parts)}
 }
 
 // AppendKey appends a name of the client to dst: an address, a prefix where
@@ -79,15 +124,17 @@ func (r *Rule) AppendKey(dst []byte, k Key) []byte {
 		var b [4]byte
 		binary.BigEndian.PutUint32(b[:], uint32(k.x))
 		return appendPrefix(dst, netip.AddrFrom4(b), int(r.bits4))
-	case &isAddr6:
+	case &isAddr6, &isAddr16:
 		var b [16]byte
 		binary.BigEndian.PutUint64(b[:8], k.x)
-		binary.BigEndian.PutUint64(b[8:], k.y)
+		if k.parts == &isAddr16 {
+			binary.BigEndian.PutUint64(b[8:], k.y)
+		}
 		return appendPrefix(dst, netip.AddrFrom16(b), int(r.bits6))
 	case nil:
 		return append(dst, `""`...)
 	}
-	for i, p := range unsafe.Slice(k.parts, k.y) {
+	for i, p := range unsafe.Slice(k.parts, uint32(k.y)) {
 		if i > 0 {
 			dst = append(dst, ',')
 		}

@@ -107,6 +107,7 @@ func newRule(l *Limiter, rp *RulePlan, secret sketch.Secret) (*Rule, error) {
 		return nil, err
 	}
 	r.setPrefixes()
+	r.setTag()
 	if rp.Filter {
 		r.filter = l.filter
 	}

@@ -2,6 +2,7 @@ package fastlimit
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -25,6 +26,7 @@ const MaxCharges = MaxRules
 // denial the one with the longest RetryAfter, of an admission the last
 // enforced one, -1 if there is none.
 func (l *Limiter) TakeAll(ctx context.Context, charges []Charge) (d Decision, by int) {
+	l.check(charges)
 	return l.takeAll(ctx, charges, l.clock.follow(l.clock.read()))
 }
 
@@ -32,12 +34,38 @@ func (l *Limiter) TakeAll(ctx context.Context, charges []Charge) (d Decision, by
 // already, right before the call: read is what [time.Now] returned, with its
 // monotonic part. The request counts as in flight from the reading on.
 func (l *Limiter) TakeAllRead(ctx context.Context, charges []Charge, read time.Time) (d Decision, by int) {
+	l.check(charges)
 	return l.takeAll(ctx, charges, l.clock.follow(read.Sub(l.clock.start)))
 }
 
 // TakeAllAt is TakeAll at a time that the caller brings; see [Rule.TakeAt].
 func (l *Limiter) TakeAllAt(ctx context.Context, charges []Charge, now time.Duration) (d Decision, by int) {
+	l.check(charges)
 	return l.takeAll(ctx, charges, l.clock.settle(now))
+}
+
+// check panics on charges that can only be a mistake of the caller's.
+func (l *Limiter) check(charges []Charge) {
+	if len(charges) > MaxCharges {
+		panic("BUG: fastlimit: more charges than MaxCharges")
+	}
+	for i := range charges {
+		c := &charges[i]
+		if c.Rule == nil || c.Rule.limiter != l {
+			panic(fmt.Sprintf("BUG: fastlimit: charge %d: %s", i, strayRule(c.Rule)))
+		}
+		c.Rule.check(c.Key)
+	}
+}
+
+func strayRule(r *Rule) string {
+	switch {
+	case r == nil:
+		return "its Rule is nil"
+	case r.limiter == nil:
+		return "its Rule was not made by New: get it from Limiter.Rule"
+	}
+	return fmt.Sprintf("rule %q belongs to another Limiter", r.config.Name)
 }
 
 // chargeSet is a set of indices of charges.
@@ -50,9 +78,6 @@ func (l *Limiter) takeAll(ctx context.Context, charges []Charge, now time.Durati
 	if len(charges) == 1 && charges[0].Rule.enforced {
 		c := &charges[0]
 		return c.Rule.take(ctx, c.Key, c.N, now, lentLane(charges)), 0
-	}
-	if len(charges) > MaxCharges {
-		panic("fastlimit: TakeAll: more than MaxCharges charges")
 	}
 	// All that the table knows first, by reading: a flood that one rule sheds
 	// costs the others nothing.

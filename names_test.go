@@ -25,7 +25,7 @@ func TestStoredNames(t *testing.T) {
 		rules = append(rules, rule(name, 1, time.Second, 1))
 	}
 	lim := mustNew(t, rules...)
-	addr := func(s string) netip.Addr { return netip.MustParseAddr(s) }
+	addr := netip.MustParseAddr
 	for _, tt := range []struct {
 		rule int
 		key  func(r *Rule) Key

@@ -20,6 +20,8 @@ type Rule struct {
 	mask4            uint32
 	mask6hi, mask6lo uint64
 	hasher           sketch.Hasher
+	tag              uint64 // of its keys, in the upper half
+	others           uint32 // ^tag: what only a key with that tag makes all ones
 
 	shape     bucket.Shape
 	threshold uint64 // θ·B·T in ticks, rounded down: towards suspicion
@@ -49,6 +51,7 @@ func (r *Rule) Config() RuleConfig { return r.config }
 // Allow takes the rule's cost for key now and reports whether the request is
 // admitted. A shadow rule admits everything.
 func (r *Rule) Allow(key Key) bool {
+	r.check(key)
 	c := &r.limiter.clock
 	d := r.take(context.Background(), key, r.cost, c.follow(c.read()), ownLane())
 	return d.Allowed || !r.enforced
@@ -60,6 +63,7 @@ func (r *Rule) Allow(key Key) bool {
 // request takes nothing. The decision is what the rule would do if enforced:
 // minding its mode is up to the caller. n = 0 asks like [Rule.Peek].
 func (r *Rule) Take(ctx context.Context, key Key, n uint64) Decision {
+	r.check(key)
 	c := &r.limiter.clock
 	return r.take(ctx, key, n, c.follow(c.read()), ownLane())
 }
@@ -73,6 +77,7 @@ func (r *Rule) Take(ctx context.Context, key Key, n uint64) Decision {
 // [Limiter.LastTime], at the earliest four years. A limiter with a shared exact
 // tier must not be given times other than its own.
 func (r *Rule) TakeAt(ctx context.Context, key Key, n uint64, now time.Duration) Decision {
+	r.check(key)
 	if !r.limiter.clock.isLatest(now) { // inlined, where settle is not
 		now = r.limiter.clock.settle(now)
 	}
@@ -82,12 +87,14 @@ func (r *Rule) TakeAt(ctx context.Context, key Key, n uint64, now time.Duration)
 // Peek tells whether n units would be admitted now as far as this node knows,
 // and takes nothing.
 func (r *Rule) Peek(key Key, n uint64) Decision {
+	r.check(key)
 	return r.peek(key.digest(), n, r.limiter.now())
 }
 
 // PeekAt is Peek at a time that the caller brings; see [Rule.TakeAt]. It may
 // look ahead: times after it do not count as this one.
 func (r *Rule) PeekAt(key Key, n uint64, now time.Duration) Decision {
+	r.check(key)
 	return r.peek(key.digest(), n, r.limiter.clock.ahead(now))
 }
 
@@ -95,6 +102,7 @@ func (r *Rule) PeekAt(key Key, n uint64, now time.Duration) Decision {
 // bucket still holds them. Give back only what was taken, and soon: P2 counts
 // a request that was given back as one that was never made.
 func (r *Rule) Refund(key Key, n uint64) {
+	r.check(key)
 	r.giveBack(key, r.shape.Cost(n), r.limiter.now())
 }
 
@@ -109,6 +117,7 @@ func (r *Rule) giveBack(key Key, cost uint64, now time.Duration) {
 // Reset empties the exact bucket of key: whoever was denied is admitted
 // again. Its sketch cells are shared with others and keep their levels.
 func (r *Rule) Reset(key Key) {
+	r.check(key)
 	if r.shared != nil {
 		r.shared.reset(key)
 		return
@@ -130,20 +139,23 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 		}
 	}
 	if !r.shape.Fits(tat, ticks, cost) {
+		late := r.limiter.clock.latest.Load()
+		if late <= int64(now) {
+			// A flood gets to here without a call.
+			if r.counts.add(at, StageTable, false)%shedSample == 0 {
+				r.shed(d, n)
+			}
+			if retry, empty, ok := r.shape.Over(tat, ticks, cost); ok {
+				return Decision{Outcome: Outcome{Stage: StageTable}, RetryAfter: retry, TimeToEmpty: empty}
+			}
+			return r.denied(StageTable, tat, ticks, cost)
+		}
 		// A reading that was overtaken does not convict; see clock.
-		if late := r.limiter.clock.late(now); late > now {
-			now, ticks = late, r.shape.Ticks(late)
+		now, ticks = time.Duration(late), r.shape.Ticks(time.Duration(late))
+		if !r.shape.Fits(tat, ticks, cost) {
+			r.counts.add(at, StageTable, false)
+			return r.denied(StageTable, tat, ticks, cost)
 		}
-	}
-	if !r.shape.Fits(tat, ticks, cost) {
-		// A flood gets to here without a call.
-		if r.counts.add(at, StageTable, false)%shedSample == 0 {
-			r.shed(d, n)
-		}
-		if retry, empty, ok := r.shape.Over(tat, ticks, cost); ok {
-			return Decision{Outcome: Outcome{Stage: StageTable}, RetryAfter: retry, TimeToEmpty: empty}
-		}
-		return r.denied(StageTable, tat, ticks, cost)
 	}
 	if stage := r.unchecked(at, key, n, now, ticks); stage != StageExact {
 		return passed(stage)

@@ -70,6 +70,7 @@ type RuleStats struct {
 // Stats returns a snapshot. Counters of concurrent decisions may be a few
 // apart.
 func (r *Rule) Stats() RuleStats {
+	r.checkMade()
 	const sample = 1 << 10
 	var s RuleStats
 	for i := range r.counts.stripes {

@@ -54,6 +54,7 @@ func TestInlining(t *testing.T) {
 			"(*counters).add":   "once for each request",
 			"ownLane":           "once for each request",
 			"Key.digest":        "once for each request",
+			"(*Rule).check":     "once for each request",
 		}},
 	} {
 		out, err := exec.Command("go", "build", "-gcflags="+pkg.path+"=-m", pkg.path).CombinedOutput()
