@@ -22,8 +22,9 @@
 //
 // P1, no false denial: a client whose own requests conform to (r, B) is never
 // denied, whatever others send, forced collisions included. Only an exact
-// bucket that counted this client alone denies. It holds in the order in which
-// the clock was read; see Time.
+// bucket that counted this client alone denies. [FailClosed] is the exception
+// that an operator chooses. P1 holds in the order in which the clock was read;
+// see Time.
 //
 // P2, bounded excess: what is admitted for a client conforms to rate r and
 // burst (1+θ)·B + 1 + C + R. The 1 is the first-seen request, C the decisions
@@ -69,7 +70,8 @@
 // A client is never denied if its requests conform, in the order of their
 // readings, to (r, B) where it has one in flight at a time; and to (r, B - C)
 // where it has up to C units in flight at once. On the limiter's own clock
-// take r·1 ms off as well in the second case.
+// take r·1 ms off as well in the second case. With a shared store its clock
+// judges suspects, in a bucket that holds r·J more.
 //
 // Proof. Let s be the time at which a request is charged or denied; it is its
 // reading t or, judged again, later. The bucket denies i at s_i only if, for
