@@ -114,6 +114,9 @@ func (r *Rule) ChargePeer(pos, units uint64) {
 // ChargePeerAt is ChargePeer at a time that the caller brings; see
 // [Rule.TakeAt].
 func (r *Rule) ChargePeerAt(pos, units uint64, now time.Duration) {
+	if r.stored {
+		panicAt("ChargePeerAt", "ChargePeer")
+	}
 	r.chargePeer(pos, units, r.limiter.clock.settle(now))
 }
 
