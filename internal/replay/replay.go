@@ -52,6 +52,8 @@ func Run(ctx context.Context, log io.Reader, c Config) (*Report, error) {
 	if c.Budget == 0 {
 		c.Budget = defaultBudget
 	}
+	// A log is judged by one node, at the log's own time: nobody can be asked.
+	c.Limiter.Store, c.Limiter.StoreTimeout = nil, 0
 	lim, err := fastlimit.New(c.Limiter)
 	if err != nil {
 		return nil, err
