@@ -29,7 +29,7 @@ func (p *play) conform(all []*modelRequest) bool {
 func (p *play) noteReset(node int) {
 	p.resetBy, p.resetFrom, p.resetAt = node, len(p.requests), p.now()
 	for _, r := range p.requests {
-		r.forgiven = r.forgiven || !r.returned
+		r.forgiven = r.forgiven || !r.returned || r.hung && !r.refunded
 	}
 }
 
@@ -38,7 +38,7 @@ func (p *play) noteReset(node int) {
 func (p *play) counted(i int) []*modelRequest {
 	var all []*modelRequest
 	for j, r := range p.requests {
-		if p.resetBy == p.requests[i].node && i >= p.resetFrom && j < p.resetFrom && !r.forgiven {
+		if p.resetBy == p.requests[i].node && i >= p.resetFrom && j < p.resetFrom && !r.forgiven && !p.lossy {
 			continue
 		}
 		if r.refunded && i >= r.since && r.node == p.requests[i].node && !p.lossy && !p.passed {
@@ -67,7 +67,7 @@ func (p *play) check() {
 	for node := range p.nodes {
 		total = total && !p.bounded(node)
 	}
-	if !p.lossy && total {
+	if !p.lossy && !p.failed && total {
 		p.bounded(everybody)
 	}
 }
@@ -77,11 +77,18 @@ func (p *play) check() {
 // failure policy has admitted some. A policy of open is held to nothing then.
 func (p *play) bounded(node int) (fellBack bool) {
 	admitted := slices.DeleteFunc(slices.Clone(p.requests), func(r *modelRequest) bool {
-		return !r.returned || !r.verdict.Allowed || r.refunded || r.forgiven || node != everybody && r.node != node
+		return !r.returned || !r.verdict.Allowed || r.refunded || r.forgiven || node != everybody && r.node != node ||
+			node == everybody && r.wiped
 	})
 	slices.SortStableFunc(admitted, func(a, b *modelRequest) int { return cmp.Compare(a.decided, b.decided) })
 	o := newOracle(Rate{N: 1, Per: time.Second})
 	bound := o.units(float64(p.burst) + 4*DefaultStoreTimeout.Seconds())
+	for _, r := range p.requests {
+		// What another node gives back after a reset that it did not hear of: in C.
+		if node == everybody && r.wiped && r.hung && r.node != p.resetBy {
+			bound += o.units(float64(r.cost))
+		}
+	}
 	for _, r := range admitted {
 		if p.resetAt >= 0 && r.decided <= p.resetAt && slices.Index(p.requests, r) < p.resetFrom {
 			continue
@@ -133,7 +140,7 @@ func (p *play) finish() {
 // accounts compares the store with what was admitted, where only the µs of the
 // events have leaked and nothing was lost: so nothing was given back twice.
 func (p *play) accounts() {
-	if p.passed || p.lossy || p.resetAt >= 0 || p.wrong != "" {
+	if p.passed || p.failed || p.lossy || p.resetAt >= 0 || p.wrong != "" {
 		return
 	}
 	units := uint64(0)

@@ -2,6 +2,7 @@ package fastlimit
 
 import (
 	"cmp"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -18,6 +19,9 @@ var storeWorlds = []storeWorld{
 	{name: "one node, late", nodes: 1, burst: 2, asks: asks(0, 0, 0), hangUps: 1, failures: 1, halves: 1, drains: 1, steps: 9},
 	{name: "one node conforms", nodes: 1, burst: 2, asks: asks(0, 0, 0, 0), patient: true, failures: 1, halves: 2, drains: 2, steps: 8},
 	{name: "two nodes, refund and reset", nodes: 2, burst: 2, asks: asks(0, 1, 0), hangUps: 1, resets: 1, refunds: 1, steps: 9},
+	{name: "two nodes, hang-up and reset", nodes: 2, burst: 1, asks: asks(0, 1, 0), hangUps: 1, resets: 1, refunds: 1, steps: 9},
+	{name: "two nodes, floor and refund", nodes: 2, burst: 3, asks: asks(0, 1, 1, 0), refunds: 1, doubt: true, patient: true},
+	{name: "two nodes, floor and reset", nodes: 2, burst: 2, asks: asks(1, 1, 0), resets: 1, doubt: true, patient: true},
 	{name: "two nodes, outage and reset", nodes: 2, burst: 2, asks: asks(0, 1, 0, 1), outages: 2, resets: 1, patient: true, drains: 1, steps: 8},
 	{name: "two nodes, forgotten", nodes: 2, burst: 2, asks: asks(0, 1, 0, 1), losses: 1, patient: true, drains: 1, refunds: 1, steps: 9},
 	{name: "three nodes hang up", nodes: 3, burst: 2, asks: asks(0, 1, 2, 0), hangUps: 2, refunds: 1, steps: 6, samples: 2000},
@@ -111,6 +115,9 @@ func (f *fleet) begin() *play {
 	for n := range f.stores {
 		f.stores[n].play = p
 		f.rules[n].shared.doubt.Store(0)
+		if f.doubt {
+			f.rules[n].shared.doubt.Store(math.MaxInt64)
+		}
 	}
 	return p
 }

@@ -3,6 +3,7 @@ package fastlimit
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing/synctest"
 	"time"
 
@@ -19,8 +20,8 @@ type storeWorld struct {
 	asks   []ask
 	policy OnFailure
 
-	// patient has the client send a request only when it conforms.
-	patient bool
+	patient bool // the client sends a request only when it conforms
+	doubt   bool // the nodes are in doubt from the start: all takes carry floors
 
 	hangUps, failures, halves, drains, resets, refunds, outages, losses int
 
@@ -100,7 +101,8 @@ type modelRequest struct {
 	checked  bool
 	refunded bool
 	since    int  // requests that arrived before it was refunded
-	forgiven bool // it was on its way when the bucket was emptied
+	forgiven bool // it was on its way when Reset was called
+	wiped    bool // it had arrived when the store was emptied
 	verdict  Decision
 	decided  time.Duration
 }
@@ -123,7 +125,8 @@ type play struct {
 	resetBy   int           // the node, -1 for none that counts
 	resetFrom int           // requests that arrived before
 	resetAt   time.Duration // of the last one, -1 for none
-	lossy     bool          // something may be lost: an operation, or what was stored
+	lossy     bool          // what was to be given back may be lost, or taken again
+	failed    bool          // an operation was
 	passed    bool          // time has passed
 }
 
@@ -143,7 +146,8 @@ func (s *modelStore) Submit(op *bucket.Op) error {
 		}
 	}
 	if p.away {
-		p.lose()
+		p.failed = true
+		p.lossy = p.lossy || amends(op.Kind, op.Back)
 		return bucket.ErrAway
 	}
 	date := p.storeTime() - uint64(time.Since(op.At)/time.Microsecond)
@@ -156,8 +160,10 @@ func (p *play) storeTime() uint64 { return 1e9 + uint64(p.now()/time.Microsecond
 
 func (p *play) now() time.Duration { return time.Since(p.start) }
 
-// lose notes that a reset or a refund may be lost.
-func (p *play) lose() { p.lossy, p.resetBy = true, -1 }
+// amends tells whether an operation lowers a bucket.
+func amends(k bucket.Kind, back uint64) bool {
+	return k == bucket.GiveBack || k == bucket.EmptyOut || back > 0
+}
 
 func (p *play) fault(format string, args ...any) {
 	if p.wrong == "" {
@@ -207,7 +213,12 @@ func (p *play) enabled() []event {
 }
 
 func (p *play) refundable(node int) *modelRequest {
-	for i := len(p.requests) - 1; i >= 0; i-- {
+	// What was taken before a reset is not there to be given back.
+	from := 0
+	if p.resetAt >= 0 {
+		from = p.resetFrom
+	}
+	for i := len(p.requests) - 1; i >= from; i-- {
 		if r := p.requests[i]; r.node == node && r.returned && r.verdict.Allowed && !r.refunded && !r.forgiven {
 			return r
 		}
@@ -235,8 +246,10 @@ func (p *play) do(e event) {
 		o := p.ops[e.at]
 		p.answer(o, bucket.Reply{Granted: o.result.Granted, Level: o.result.Level}, o.result.Late)
 	case fail:
-		p.lose()
-		p.answer(p.ops[e.at], bucket.Reply{}, true)
+		o := p.ops[e.at]
+		p.failed = true
+		p.lossy = p.lossy || !o.executed || amends(o.request.Kind, o.request.Back)
+		p.answer(o, bucket.Reply{}, true)
 	case half:
 		p.passed = true
 		time.Sleep(DefaultStoreTimeout / 2)
@@ -246,7 +259,7 @@ func (p *play) do(e event) {
 	case outage:
 		p.away = !p.away
 	case lose:
-		p.lose()
+		p.lossy = true
 		p.state = memstore.State{}
 	case reset:
 		p.noteReset(e.at)
@@ -257,7 +270,18 @@ func (p *play) do(e event) {
 		rule().Refund(rule().BytesKey([]byte(p.key)), r.cost)
 	}
 	synctest.Wait()
+	p.forgive()
 	p.check()
+}
+
+// forgive marks requests that hung up and whose grants are given back by now.
+func (p *play) forgive() {
+	for _, r := range p.requests {
+		busy := slices.ContainsFunc(p.ops, func(o *modelOp) bool { return o.node == r.node && !o.done })
+		if r.hung && r.returned && !r.refunded && !busy && !p.failed {
+			r.refunded, r.since = true, len(p.requests)
+		}
+	}
 }
 
 func (p *play) arrive(a ask) {
@@ -276,11 +300,17 @@ func (p *play) arrive(a ask) {
 func (p *play) execute(o *modelOp) {
 	after, res := memstore.Step(p.state, p.storeTime(), o.request)
 	o.executed, o.result = true, res
+	if o.request.Kind == bucket.EmptyOut {
+		for _, r := range p.requests {
+			r.wiped = true
+		}
+	}
 	if res.Write {
 		p.state = after
 	}
 	if res.Late {
-		p.lose()
+		p.failed = true
+		p.lossy = p.lossy || amends(o.request.Kind, o.request.Back)
 	}
 }
 
