@@ -11,6 +11,9 @@ import (
 // maxSafe is the largest integer up to which float64 has them all.
 const maxSafe = 1<<53 - 1
 
+// NoDue is the [Request.Due] of an operation that is never late.
+const NoDue = maxSafe
+
 // Request is a [bucket.Op] in plain numbers, as a shared store computes with
 // it. All fields are at most 2^53 - 1, so that they are the same in float64.
 type Request struct {
@@ -23,7 +26,8 @@ type Request struct {
 	Floor    uint64 // ticks that were in the bucket at Date at least
 	Back     uint64 // ticks to give back first
 	Date     uint64 // µs, no later than [bucket.Op.At]; 0: not known
-	Due      uint64 // µs, until when it may be carried out; 0: at any time
+	Sent     uint64 // µs, no later than when it was sent
+	Due      uint64 // µs, until when it may be carried out; NoDue: at any time
 }
 
 // NewRequest returns the numbers of op, whose At was at date or later, in µs
@@ -41,9 +45,11 @@ func NewRequest(op *bucket.Op, date uint64) Request {
 		Floor:    min(op.Floor, bucket.MaxPortable),
 		Back:     min(op.Back, maxSafe),
 		Date:     min(date, maxSafe),
+		Sent:     min(date, maxSafe),
+		Due:      NoDue,
 	}
 	if op.Patience > 0 {
-		r.Due = min(max(1, r.Date+uint64(op.Patience/time.Microsecond)), maxSafe)
+		r.Due = min(r.Date+uint64(op.Patience/time.Microsecond), NoDue-1)
 	}
 	return r
 }
@@ -109,7 +115,7 @@ type Result struct {
 // Step applies r to s at the time now in µs. It is what the script of the
 // Redis store does, bit for bit.
 func Step(s State, now uint64, r Request) (State, Result) {
-	if r.Due > 0 && (now > r.Due || now < r.Date) {
+	if now > r.Due || now < r.Sent && r.Due < NoDue {
 		return s, Result{Late: true}
 	}
 	// As long as anybody can know something from before; see Shape.MaxDrain.

@@ -23,9 +23,9 @@ type call struct {
 	to  string // address of a redirection, or empty
 	ask bool   // the redirection is for this command only
 
-	clock     reading // of the server it goes to; zero if nobody needs it
-	addr      string  // of that server, see home
-	undated   error   // why that could not be read: nothing was sent
+	clock     dating // by the server it goes to; zero if nobody needs it
+	addr      string // of that server, see home
+	undated   error  // why that could not be read: nothing was sent
 	sent, got time.Time
 }
 

@@ -18,16 +18,16 @@ const (
 	readingAge = 1 << driftShift / 16
 )
 
-// reading is what a server's clock said at some time between sent and got.
+// reading is what a server's clock said at some time between asked and got.
 type reading struct {
-	micros    int64
-	sent, got time.Time
+	micros     int64
+	asked, got time.Time
 }
 
-// at is a lower bound of the server's time at t, in µs. Nothing but the order
+// lower is a lower bound of the server's time at t, in µs. Nothing but the order
 // of events on either side enters into it: the server read its clock before
 // its answer came, and clocks drift apart by so much at most.
-func (r *reading) at(t time.Time) int64 {
+func (r *reading) lower(t time.Time) int64 {
 	d := t.Sub(r.got)
 	if d >= 0 {
 		d -= d >> driftShift
@@ -44,7 +44,7 @@ func (r *reading) at(t time.Time) int64 {
 // usable tells whether the reading is young and sharp enough for operations
 // that have timeout to be carried out.
 func (r *reading) usable(now time.Time, timeout time.Duration) bool {
-	return !r.got.IsZero() && now.Sub(r.got) <= readingAge*timeout && r.got.Sub(r.sent) <= timeout/2
+	return !r.got.IsZero() && now.Sub(r.got) <= readingAge*timeout && r.got.Sub(r.asked) <= timeout/2
 }
 
 // clocks keeps the best reading of the clock of each server, by address; one
@@ -65,7 +65,7 @@ func (c *clocks) get(addr string) reading {
 func (c *clocks) observe(addr string, r reading) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if old, ok := c.best[addr]; ok && old.at(r.got) > r.at(r.got) && old.at(r.sent) <= r.micros {
+	if old, ok := c.best[addr]; ok && old.lower(r.got) > r.lower(r.got) && old.lower(r.asked) <= r.micros {
 		return
 	}
 	if c.best == nil {
@@ -89,7 +89,7 @@ func dated(op *bucket.Op) bool { return op.Patience > 0 || op.Floor > 0 }
 // to know: from a recent answer, or else by asking, which costs a round trip.
 // An operation must not be sent without: nobody could tell how late it is.
 func (s *Store) readClock(ctx context.Context, c *call) error {
-	c.clock, c.addr = reading{}, ""
+	c.clock, c.addr = dating{}, ""
 	need := false
 	for _, op := range c.ops {
 		need = need || dated(op)
@@ -102,11 +102,11 @@ func (s *Store) readClock(ctx context.Context, c *call) error {
 		return err
 	}
 	c.addr = addr
-	c.clock = s.clocks.get(addr)
-	if c.clock.usable(s.now(), s.config.Timeout) {
+	c.clock = dating{s.clocks.get(addr), s.now()}
+	if c.clock.usable(c.clock.at, s.config.Timeout) {
 		return nil
 	}
-	r := reading{sent: s.now()}
+	r := reading{asked: s.now()}
 	if s.clock != nil {
 		r.micros = int64(s.clock()) //nolint:gosec // a test's
 	} else {
@@ -121,14 +121,14 @@ func (s *Store) readClock(ctx context.Context, c *call) error {
 	}
 	r.got = s.now()
 	s.clocks.observe(addr, r)
-	c.clock = s.clocks.get(addr)
+	c.clock = dating{s.clocks.get(addr), r.got}
 	return nil
 }
 
 // observe learns the clock from the answer to a call.
 func (s *Store) observe(c *call, micros int64) {
 	if c.addr != "" || s.client.cluster == nil && c.to == "" {
-		s.clocks.observe(c.addr, reading{micros: micros, sent: c.sent, got: c.got})
+		s.clocks.observe(c.addr, reading{micros: micros, asked: c.sent, got: c.got})
 	}
 }
 
@@ -148,10 +148,26 @@ func (s *Store) home(ctx context.Context, c *call) (pipeliner, string, error) {
 	return node, node.Options().Addr, nil
 }
 
+// dating is what dates the operations of a command: what the server's clock
+// said, and when the command is sent. The zero value dates nothing.
+type dating struct {
+	reading
+
+	at time.Time
+}
+
 // date is the server's time at op.At at the earliest, 0 if that is not known.
-func (r *reading) date(op *bucket.Op) uint64 {
-	if r == nil || r.got.IsZero() || !dated(op) {
+func (d *dating) date(op *bucket.Op) uint64 {
+	if d.got.IsZero() || !dated(op) {
 		return 0
 	}
-	return uint64(max(0, r.at(op.At)))
+	return uint64(max(0, d.lower(op.At)))
+}
+
+// sent is the server's time when the command is sent, at the earliest.
+func (d *dating) sent() uint64 {
+	if d.got.IsZero() {
+		return 0
+	}
+	return uint64(max(0, d.lower(d.at)))
 }

@@ -38,7 +38,7 @@ func newLab(t testing.TB) *lab {
 type scene struct {
 	values []string // empty: no key
 	now    uint64
-	clock  reading // what dates the operations
+	clock  dating // what dates the operations
 	ops    []bucket.Op
 	on     []int // index of the value of each operation
 }
@@ -100,7 +100,9 @@ func (l *lab) compare(sc *scene, got *replies) {
 		on := sc.on[i]
 		state, sound := memstore.ParseState(want[on])
 		r, err := a.next(i)
-		after, res := memstore.Step(state, sc.now, memstore.NewRequest(&sc.ops[i], sc.clock.date(&sc.ops[i])))
+		request := memstore.NewRequest(&sc.ops[i], sc.clock.date(&sc.ops[i]))
+		request.Sent = sc.clock.sent()
+		after, res := memstore.Step(state, sc.now, request)
 		if res.Late {
 			if Classify(err) != Late {
 				l.t.Fatalf("%+v: operation %d: %+v, %v; want late", *sc, i, r, err)
@@ -249,7 +251,7 @@ func corrupt(rng *rand.Rand, v string) string {
 func randomScene(rng *rand.Rand) scene {
 	sc := scene{now: 1_763_596_800_000_000 + rng.Uint64N(1<<40)}
 	if rng.IntN(4) > 0 {
-		sc.clock = reading{micros: int64(near(rng, sc.now)), got: time.Unix(0, 0)}
+		sc.clock = dating{reading{micros: int64(near(rng, sc.now)), got: time.Unix(0, 0)}, time.Unix(0, rng.Int64N(3000)-1000)}
 	}
 	values, ops := 1, 1
 	if rng.IntN(3) == 0 {
@@ -292,7 +294,7 @@ func TestLuaManyKeys(t *testing.T) {
 	l := newLab(t)
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 50 {
-		sc := scene{now: 1_763_596_800_000_000, clock: reading{micros: 1_763_596_800_000_000, got: time.Unix(0, 0)}}
+		sc := scene{now: 1_763_596_800_000_000, clock: dating{reading{micros: 1_763_596_800_000_000, got: time.Unix(0, 0)}, time.Unix(0, 0)}}
 		for i := range maxBatch {
 			shape := randomShape(rng)
 			sc.values = append(sc.values, randomValue(rng, shape, sc.now))
@@ -318,7 +320,7 @@ func FuzzOperate(f *testing.F) {
 		if err != nil || !s.Portable() || now >= 1<<53 {
 			return
 		}
-		sc := scene{values: []string{value}, now: now, clock: reading{micros: int64(now), got: time.Unix(0, 0)}}
+		sc := scene{values: []string{value}, now: now, clock: dating{reading{micros: int64(now), got: time.Unix(0, 0)}, time.Unix(0, 0)}}
 		for more := true; more; more = kinds > 0 { // an octal digit for each operation
 			sc.ops = append(sc.ops, bucket.Op{
 				Kind: bucket.Kind(kinds & 3), Shape: s, Cost: cost, Count: max(1, count), Floor: floor, Back: back,
