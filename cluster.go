@@ -121,6 +121,9 @@ func (r *Rule) ChargePeer(pos, units uint64) {
 // [Rule.TakeAt].
 func (r *Rule) ChargePeerAt(pos, units uint64, now time.Duration) {
 	r.checkMade()
+	if r.stored {
+		panicAt("ChargePeerAt", "ChargePeer")
+	}
 	r.chargePeer(pos, units, r.limiter.clock.settle(now))
 }
 

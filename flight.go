@@ -7,9 +7,11 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// flight is the take of one client that is on its way, with those who wait for
-// it and those who arrived since. Its fields are guarded by the lock of its
-// shard. It is in the shard's map exactly while an operation is in flight.
+// flight is the operation on one client's bucket that is on its way, with those
+// who wait for it, those who arrived since, and what is to be done after it. So
+// this node's operations on a bucket are in order: each is submitted after the
+// answer to the one before. Fields are guarded by the lock of the shard. A
+// flight is in the shard's map exactly while an operation is in flight.
 type flight struct {
 	shared *shared
 	digest sketch.Digest
@@ -18,6 +20,10 @@ type flight struct {
 	sent   time.Duration // when the operation was submitted
 	asked  []*waiter     // those that the operation asks for, of one cost
 	next   []*waiter     // those that arrived since
+
+	reset bool          // empty the bucket next
+	back  uint64        // ticks to give back next
+	since time.Duration // when the oldest of them may have been charged
 
 	op   bucket.Op // the store's while it is in flight
 	done func(*bucket.Op, bucket.Reply, error)
@@ -36,20 +42,15 @@ func (s *shared) flight(d sketch.Digest, key Key) *flight {
 	return f
 }
 
-// freeFlight takes a flight that is in no map and that no store knows.
-func (s *shared) freeFlight(f *flight) {
-	f.asked, f.next, f.name = f.asked[:0], f.next[:0], ""
-	s.flights.Put(f)
-}
-
 // waiter is a request that waits.
 type waiter struct {
-	cost    uint64
-	verdict chan Decision // buffered: 1
-	timer   *time.Timer   // the request's own
+	cost     uint64
+	deadline time.Duration
+	verdict  chan Decision // buffered: 1
+	timer    *time.Timer   // the request's own
 
-	// left is set when the request has stopped waiting, denied if its failure
-	// policy denied it. Guarded by the lock of the flight's shard.
+	// left is set when the request has stopped waiting, denied if it was
+	// denied then. Guarded by the lock of the flight's shard.
 	left, denied bool
 }
 
@@ -59,90 +60,127 @@ func newWaiter() *waiter {
 	return w
 }
 
-func (s *shared) waiter(cost uint64) *waiter {
+func (s *shared) waiter(cost uint64, deadline time.Duration) *waiter {
 	w := s.waiters.Get().(*waiter) //nolint:forcetypeassert // ours
-	w.cost = cost
+	w.cost, w.deadline = cost, deadline
 	return w
 }
 
-// freeWaiter takes one that has its verdict, or that no flight has seen: who
-// leaves without a verdict is still in a flight.
+// freeWaiter takes one that has its verdict: who leaves without may still be in
+// a flight.
 func (s *shared) freeWaiter(w *waiter) {
 	w.timer.Stop()
 	s.waiters.Put(w)
 }
 
-// submitLocked asks for all of next that have the cost of the first. It
-// reports false, and dissolves the flight, if the store does not take it.
-func (f *flight) submitLocked(sh *flightShard, now time.Duration) bool {
+// goOnLocked submits the next operation: to empty the bucket, or to take for
+// those who wait and give back on the way, or to give back alone. It ends the
+// flight if there is none, or if the store refuses it.
+func (f *flight) goOnLocked(sh *flightShard) {
 	s := f.shared
-	cost := f.next[0].cost
-	f.asked = f.asked[:0]
-	rest := f.next[:0]
-	for _, w := range f.next {
-		if w.cost == cost {
-			f.asked = append(f.asked, w)
-		} else {
-			rest = append(rest, w)
-		}
+	at := time.Now() // before now, so that nothing is newer than its date
+	now := s.rule.limiter.now()
+	f.op = bucket.Op{Key: f.name, Shape: s.rule.shape, Count: 1, At: at, Done: f.done}
+	switch {
+	case f.reset:
+		f.op.Kind, f.reset = bucket.EmptyOut, false
+	case len(f.next) > 0:
+		f.askLocked(now)
+		f.op.Back = f.takeBackLocked(now)
+	case f.back > 0:
+		f.op.Kind, f.op.Patience = bucket.GiveBack, s.timeout
+		f.op.Cost = f.takeBackLocked(now)
+	default:
+		f.endLocked(sh)
+		return
 	}
-	f.next, f.sent = rest, now
-	f.op = bucket.Op{
-		Kind: bucket.Take, Key: f.name, Shape: s.rule.shape,
-		Cost: cost, Count: uint64(len(f.asked)), Floor: s.floor(f.digest, now), Done: f.done,
-	}
+	f.sent = now
 	if s.store.Submit(&f.op) != nil {
-		delete(sh.m, f.digest)
-		return false
+		f.fallBackLocked(now)
+		f.endLocked(sh)
 	}
-	return true
 }
 
-// floor is the level that the table knows the bucket to have at least. By the
-// time the store reads it, up to J may have passed, and so much is taken off:
-// it must not raise a bucket above the truth.
-func (s *shared) floor(d sketch.Digest, now time.Duration) uint64 {
-	slack := s.rule.shape.Ticks(s.timeout)
-	level := bucket.Level(s.rule.table.Lookup(d), s.rule.shape.Ticks(now))
-	return level - min(level, slack)
+// askLocked makes the operation a take for all of next that have the cost of
+// the first. It may not be carried out when the first of them has stopped
+// waiting: what came too late was decided without the store, and would count
+// against the client from then on instead of from when it asked.
+func (f *flight) askLocked(now time.Duration) {
+	s := f.shared
+	cost, deadline := f.next[0].cost, f.next[0].deadline
+	rest := f.next[:0]
+	for _, w := range f.next {
+		if w.cost != cost {
+			rest = append(rest, w)
+			continue
+		}
+		f.asked = append(f.asked, w)
+		deadline = min(deadline, w.deadline)
+	}
+	f.next = rest
+	f.op.Kind, f.op.Cost, f.op.Count = bucket.Take, cost, uint64(len(f.asked))
+	f.op.Patience = max(deadline-now, 1)
+	f.op.Floor = s.floor(f.digest, now)
+}
+
+// giveBackLocked has ticks given back that were charged at since or later.
+func (f *flight) giveBackLocked(ticks uint64, since time.Duration) {
+	if f.back == 0 {
+		f.since = since
+	}
+	f.back, f.since = f.back+ticks, min(f.since, since)
+}
+
+// takeBackLocked returns what to give back now. What was charged longer ago
+// than J may have leaked since, and so much less is given back: else a client
+// would get back what it has used.
+func (f *flight) takeBackLocked(now time.Duration) uint64 {
+	s := f.shared
+	leaked := s.rule.shape.Ticks(max(0, now-f.since-s.timeout))
+	back := f.back - min(f.back, leaked)
+	f.back = 0
+	return back
 }
 
 // answer takes the answer, late ones too: it feeds the table, tells those who
-// wait, and asks again for those who arrived meanwhile unless the table now
-// knows the answer for them.
+// wait, and goes on with those who arrived meanwhile unless the table now knows
+// the answer for them.
 func (f *flight) answer(reply bucket.Reply, err error) {
 	s := f.shared
 	sh := s.shard(f.digest)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now := s.rule.limiter.now()
-	if err != nil {
-		f.failLocked(sh, now)
-		return
+	switch {
+	case err != nil:
+		f.fallBackLocked(now)
+	case f.op.Kind == bucket.Take:
+		f.settleLocked(reply, now)
+		f.judgeLocked(now)
+	default:
+		f.judgeLocked(now)
 	}
-	f.settleLocked(reply, now)
-	f.judgeLocked(now)
-	if len(f.next) == 0 {
-		delete(sh.m, f.digest)
-		s.freeFlight(f)
-		return
-	}
-	if !f.submitLocked(sh, now) {
-		f.failLocked(sh, now)
-	}
+	f.goOnLocked(sh)
 }
 
-// failLocked lets the failure policy decide for everyone and ends the flight.
-func (f *flight) failLocked(sh *flightShard, now time.Duration) {
-	delete(sh.m, f.digest)
-	for _, group := range [][]*waiter{f.asked, f.next} {
-		for _, w := range group {
+// fallBackLocked lets the failure policy decide for everyone who waits.
+func (f *flight) fallBackLocked(now time.Duration) {
+	f.shared.distrust(now)
+	for _, group := range [...]*[]*waiter{&f.asked, &f.next} {
+		for _, w := range *group {
 			if !w.left {
 				w.verdict <- f.shared.fallback(f.digest, w.cost, now)
 			}
 		}
+		*group = (*group)[:0]
 	}
-	f.shared.freeFlight(f)
+}
+
+// endLocked takes the flight out of the map and gives it away.
+func (f *flight) endLocked(sh *flightShard) {
+	delete(sh.m, f.digest)
+	f.name, f.reset, f.back = "", false, 0
+	f.shared.flights.Put(f)
 }
 
 // settleLocked feeds the table with the answer and hands its grants out: to
@@ -153,9 +191,6 @@ func (f *flight) settleLocked(reply bucket.Reply, now time.Duration) {
 	s, r := f.shared, f.shared.rule
 	cost := f.asked[0].cost
 	ticks := r.shape.Ticks(now)
-	// The level is the store's at some time after it was sent: dated from
-	// then it is a lower bound of the truth, so it never convicts wrongly.
-	tat := r.shape.Ticks(f.sent) + reply.Level
 	waiting, left := uint64(0), uint64(0)
 	for _, w := range f.asked {
 		switch {
@@ -166,12 +201,26 @@ func (f *flight) settleLocked(reply bucket.Reply, now time.Duration) {
 		}
 	}
 	admitted := min(reply.Granted, waiting)
-	r.table.Settle(f.digest, ticks, admitted*cost, tat)
-	if unused := reply.Granted - admitted; unused > left {
-		back := (unused - left) * cost
-		r.table.Refund(f.digest, ticks, back)
-		s.send(bucket.GiveBack, f.name, back)
+	unused := reply.Granted - admitted
+	unused -= min(unused, left)
+	level := reply.Level
+	if bucket.Level(r.table.Lookup(f.digest), ticks)+admitted*cost > level {
+		s.distrust(now) // the store has forgotten some, or was told elsewhere to
 	}
+	// What is to be given back the table must not learn.
+	level -= min(level, f.back+unused*cost)
+	if unused > 0 && !f.reset { // a reset takes care of it
+		f.giveBackLocked(unused*cost, f.sent)
+	}
+	// The level is the store's at some time after it was sent: dated from
+	// then it is a lower bound of the truth, so it never convicts wrongly. If
+	// the bucket was emptied meanwhile it is of no use.
+	tat := r.shape.Ticks(f.sent) + level
+	if f.reset {
+		tat = 0
+	}
+	r.table.Settle(f.digest, ticks, admitted*cost, tat)
+	tat = max(tat, r.table.Lookup(f.digest)) // which may know more
 	for _, w := range f.asked {
 		switch {
 		case w.left:
@@ -186,19 +235,21 @@ func (f *flight) settleLocked(reply bucket.Reply, now time.Duration) {
 }
 
 // judgeLocked denies those of next whom the table now knows to be over the
-// limit, and drops those who left.
+// limit, drops those who left, and decides without the store on those who can
+// wait no longer.
 func (f *flight) judgeLocked(now time.Duration) {
 	r := f.shared.rule
 	ticks := r.shape.Ticks(now)
-	tat := r.table.Lookup(f.digest)
 	rest := f.next[:0]
 	for _, w := range f.next {
-		switch {
+		switch tat := r.table.Lookup(f.digest); {
 		case w.left:
-		case r.shape.Fits(tat, ticks, w.cost):
-			rest = append(rest, w)
-		default:
+		case !r.shape.Fits(tat, ticks, w.cost):
 			w.verdict <- r.denied(StageTable, tat, ticks, w.cost)
+		case now >= w.deadline:
+			w.verdict <- f.shared.fallback(f.digest, w.cost, now)
+		default:
+			rest = append(rest, w)
 		}
 	}
 	f.next = rest

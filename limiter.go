@@ -19,6 +19,7 @@ type Limiter struct {
 	byName map[string]*Rule
 	plan   Plan
 	turn   atomic.Uint32 // calls of Advance
+	stored bool          // exact buckets are in a store
 }
 
 // New checks the configuration and takes all the memory of the local tier. Its
@@ -37,8 +38,9 @@ func New(c Config) (*Limiter, error) {
 	}
 	if c.Store != nil {
 		for _, r := range l.rules {
-			r.shared = newShared(r, c.Store, plan.timeout)
+			r.shared, r.stored = newShared(r, c.Store, plan.timeout), true
 		}
+		l.stored = true
 	}
 	return l, nil
 }

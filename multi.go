@@ -41,6 +41,9 @@ func (l *Limiter) TakeAllRead(ctx context.Context, charges []Charge, read time.T
 // TakeAllAt is TakeAll at a time that the caller brings; see [Rule.TakeAt].
 func (l *Limiter) TakeAllAt(ctx context.Context, charges []Charge, now time.Duration) (d Decision, by int) {
 	l.check(charges)
+	if l.stored {
+		panicAt("TakeAllAt", "TakeAll or TakeAllRead")
+	}
 	return l.takeAll(ctx, charges, l.clock.settle(now))
 }
 

@@ -16,6 +16,7 @@ type Rule struct {
 	// kernel has taken the caches, and each line costs some 60 ns anew.
 	limiter          *Limiter
 	enforced         bool // not in shadow mode
+	stored           bool // shared != nil
 	bits4, bits6     uint8
 	mask4            uint32
 	mask6hi, mask6lo uint64
@@ -59,8 +60,10 @@ func (r *Rule) Allow(key Key) bool {
 
 // Take takes n units for key now. It does not allocate, nor wait, unless a
 // suspect has to be looked up in a shared exact tier ([Config.Store]); then it
-// waits for no longer than [Config.StoreTimeout] or the end of ctx. A denied
-// request takes nothing. The decision is what the rule would do if enforced:
+// waits for no longer than [Config.StoreTimeout]. A request whose ctx ends
+// while it waits is denied, whatever the failure policy, and what the store
+// grants it is given back: the decision has stage exact and Remaining [Unknown].
+// A denied request takes nothing. The decision is what the rule would do if enforced:
 // minding its mode is up to the caller. n = 0 asks like [Rule.Peek].
 func (r *Rule) Take(ctx context.Context, key Key, n uint64) Decision {
 	r.check(key)
@@ -74,10 +77,13 @@ func (r *Rule) Take(ctx context.Context, key Key, n uint64) Decision {
 // monotonic clock: with one that is set back by an hour no bucket leaks for an
 // hour, and after a single time that is an hour ahead all others count as that
 // one for an hour. Times before 0 count as 0. TakeAt panics on one past
-// [Limiter.LastTime], at the earliest four years. A limiter with a shared exact
-// tier must not be given times other than its own.
+// [Limiter.LastTime], at the earliest four years. With a shared exact tier
+// requests wait by the limiter's own clock: there all At forms panic.
 func (r *Rule) TakeAt(ctx context.Context, key Key, n uint64, now time.Duration) Decision {
 	r.check(key)
+	if r.stored {
+		panicAt("TakeAt", "Take")
+	}
 	if !r.limiter.clock.isLatest(now) { // inlined, where settle is not
 		now = r.limiter.clock.settle(now)
 	}
@@ -95,15 +101,37 @@ func (r *Rule) Peek(key Key, n uint64) Decision {
 // look ahead: times after it do not count as this one.
 func (r *Rule) PeekAt(key Key, n uint64, now time.Duration) Decision {
 	r.check(key)
+	if r.stored {
+		panicAt("PeekAt", "Peek")
+	}
 	return r.peek(key.digest(), n, r.limiter.clock.ahead(now))
+}
+
+// panicAt stops whoever brings times to a limiter that cannot use them.
+func panicAt(name, instead string) {
+	panic("BUG: fastlimit: " + name + " on a limiter with a Store, which keeps time by itself: call " + instead)
 }
 
 // Refund gives back n units that were taken for key, as far as its exact
 // bucket still holds them. Give back only what was taken, and soon: P2 counts
 // a request that was given back as one that was never made.
+//
+// With a shared exact tier the units are back in this node's table at once, and
+// in the store after what is on its way there. They may be lost if the store is
+// away or takes longer than [Config.StoreTimeout]: then the client stays
+// charged. Other nodes go on denying what they knew of until it has leaked.
 func (r *Rule) Refund(key Key, n uint64) {
 	r.check(key)
 	r.giveBack(key, r.shape.Cost(n), r.limiter.now())
+}
+
+// RefundAt is Refund at a time that the caller brings; see [Rule.TakeAt].
+func (r *Rule) RefundAt(key Key, n uint64, now time.Duration) {
+	r.check(key)
+	if r.stored {
+		panicAt("RefundAt", "Refund")
+	}
+	r.giveBack(key, r.shape.Cost(n), r.limiter.clock.settle(now))
 }
 
 func (r *Rule) giveBack(key Key, cost uint64, now time.Duration) {
@@ -116,12 +144,28 @@ func (r *Rule) giveBack(key Key, cost uint64, now time.Duration) {
 
 // Reset empties the exact bucket of key: whoever was denied is admitted
 // again. Its sketch cells are shared with others and keep their levels.
+//
+// With a shared exact tier the bucket is empty in this node's table at once,
+// and in the store after what is on its way there; neither answers that are
+// under way nor what other nodes remember fill it again. A reset is lost if the
+// store is away. Other nodes go on denying what they knew of until it has
+// leaked, for at most the time in which the bucket drains: reset it there too.
 func (r *Rule) Reset(key Key) {
 	r.check(key)
 	if r.shared != nil {
 		r.shared.reset(key)
 		return
 	}
+	r.table.Reset(key.digest())
+}
+
+// ResetAt is Reset at a time that the caller brings; see [Rule.TakeAt].
+func (r *Rule) ResetAt(key Key, now time.Duration) {
+	r.check(key)
+	if r.stored {
+		panicAt("ResetAt", "Reset")
+	}
+	r.limiter.clock.settle(now)
 	r.table.Reset(key.digest())
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
@@ -42,16 +43,21 @@ func (f OnFailure) String() string {
 const closedRetry = time.Second
 
 // shared asks the exact tier that nodes share on behalf of one rule. At most
-// one take of a client is on its way; whoever arrives meanwhile is judged on
-// its result (P4). Requests wait for an answer until their deadline and do no
-// I/O themselves.
+// one operation on a client's bucket is on its way, whatever it is; whoever
+// arrives meanwhile is judged on its result, and what is to be given back or
+// emptied waits for it too (P4). Requests wait for an answer until their
+// deadline and do no I/O themselves.
 type shared struct {
 	rule    *Rule
 	store   bucket.Store
 	timeout time.Duration // J
 	shards  [64]flightShard
 
-	// Used again: a take made 11 allocations without (BenchmarkShared). The
+	// doubt is until when takes carry floors, on the limiter's clock: a full
+	// drain time after the table last came to know more than the store may.
+	doubt atomic.Int64
+
+	// Pooled: a take allocated 11 times without it (BenchmarkShared). The
 	// pools are the rule's own, since a channel must not leave the synctest
 	// bubble it was made in.
 	flights, waiters sync.Pool
@@ -75,9 +81,18 @@ func newShared(r *Rule, store bucket.Store, timeout time.Duration) *shared {
 
 func (s *shared) shard(d sketch.Digest) *flightShard { return &s.shards[d.Pos>>8%64] }
 
+// abandoned is the verdict on a request whose context ended before there was
+// one: a denial whatever the failure policy, or hanging up would lift the limit.
+func abandoned() Decision {
+	return Decision{Outcome: Outcome{Stage: StageExact}, Remaining: Unknown}
+}
+
 // take decides on a suspect: by the table if it knows by now, by the shared
 // bucket if that answers before the deadline, else by the failure policy.
 func (s *shared) take(ctx context.Context, key Key, cost uint64, deadline time.Duration) Decision {
+	if ctx.Err() != nil {
+		return abandoned()
+	}
 	d := key.digest()
 	w, verdict, now := s.join(key, d, cost, deadline)
 	if w == nil {
@@ -91,7 +106,7 @@ func (s *shared) take(ctx context.Context, key Key, cost uint64, deadline time.D
 	case <-w.timer.C:
 	case <-ctx.Done():
 	}
-	return s.leave(d, w)
+	return s.leave(d, w, ctx.Err() != nil)
 }
 
 // join makes the request wait for an answer, or decides at once and returns
@@ -108,30 +123,25 @@ func (s *shared) join(key Key, d sketch.Digest, cost uint64, deadline time.Durat
 		return nil, r.denied(StageTable, tat, ticks, cost), now
 	}
 	f := sh.m[d]
-	switch {
-	case now >= deadline, f != nil && now-f.sent > s.timeout:
+	if now >= deadline || f != nil && now-f.sent > s.timeout {
 		// Too late, or an answer is overdue: waiting for it would cost every
 		// request the whole timeout.
 		return nil, s.fallback(d, cost, now), now
-	case f == nil:
-		f = s.flight(d, key)
-		w := s.waiter(cost)
+	}
+	w := s.waiter(cost, deadline)
+	if f != nil {
 		f.next = append(f.next, w)
-		sh.m[d] = f
-		if !f.submitLocked(sh, now) {
-			s.freeWaiter(w)
-			s.freeFlight(f)
-			return nil, s.fallback(d, cost, now), now
-		}
 		return w, Decision{}, now
 	}
-	w := s.waiter(cost)
+	f = s.flight(d, key)
 	f.next = append(f.next, w)
+	sh.m[d] = f
+	f.goOnLocked(sh) // if the store does not take it, w has its verdict
 	return w, Decision{}, now
 }
 
 // leave ends a wait without an answer, unless it has come just now.
-func (s *shared) leave(d sketch.Digest, w *waiter) Decision {
+func (s *shared) leave(d sketch.Digest, w *waiter, hungUp bool) Decision {
 	sh := s.shard(d)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -141,7 +151,10 @@ func (s *shared) leave(d sketch.Digest, w *waiter) Decision {
 		return verdict
 	default:
 	}
-	verdict := s.fallback(d, w.cost, s.rule.limiter.now())
+	verdict := abandoned()
+	if !hungUp {
+		verdict = s.fallback(d, w.cost, s.rule.limiter.now())
+	}
 	w.left, w.denied = true, !verdict.Allowed
 	return verdict
 }
@@ -149,6 +162,7 @@ func (s *shared) leave(d sketch.Digest, w *waiter) Decision {
 // fallback is the verdict of the failure policy.
 func (s *shared) fallback(d sketch.Digest, cost uint64, now time.Duration) Decision {
 	r := s.rule
+	s.distrust(now)
 	var verdict Decision
 	switch r.config.OnFailure {
 	case FailOpen:
@@ -167,27 +181,55 @@ func (s *shared) fallback(d sketch.Digest, cost uint64, now time.Duration) Decis
 	return verdict
 }
 
-// giveBack returns cost to the bucket, at once in the table and soon in the
-// store.
+// distrust lets takes carry floors until the table knows nothing from before.
+func (s *shared) distrust(now time.Duration) {
+	s.doubt.Store(int64(now + s.rule.shape.MaxDrain()))
+}
+
+// floor is the level that the table knows the bucket to have at least, if the
+// store may know of less.
+func (s *shared) floor(d sketch.Digest, now time.Duration) uint64 {
+	if int64(now) >= s.doubt.Load() {
+		return 0
+	}
+	return bucket.Level(s.rule.table.Lookup(d), s.rule.shape.Ticks(now))
+}
+
+// giveBack returns cost to the bucket: at once in the table, and in the store
+// after what is in flight.
 func (s *shared) giveBack(key Key, cost uint64) {
-	now := s.rule.shape.Ticks(s.rule.limiter.now())
-	s.rule.table.Refund(key.digest(), now, cost)
-	s.send(bucket.GiveBack, s.name(key), cost)
-}
-
-// reset empties the bucket.
-func (s *shared) reset(key Key) {
-	s.rule.table.Reset(key.digest())
-	s.send(bucket.EmptyOut, s.name(key), 0)
-}
-
-// send submits an operation whose answer nobody waits for. If the store is
-// away it is lost: the client stays charged, on the safe side of P2.
-func (s *shared) send(kind bucket.Kind, name string, cost uint64) {
-	_ = s.store.Submit(&bucket.Op{
-		Kind: kind, Key: name, Shape: s.rule.shape, Cost: cost, Count: 1,
-		Done: func(*bucket.Op, bucket.Reply, error) {},
+	s.amend(key, func(f *flight, now time.Duration) {
+		s.rule.table.Refund(f.digest, s.rule.shape.Ticks(now), cost)
+		f.giveBackLocked(cost, now)
 	})
+}
+
+// reset empties the bucket: at once in the table, and in the store after what
+// is in flight.
+func (s *shared) reset(key Key) {
+	s.amend(key, func(f *flight, _ time.Duration) {
+		s.rule.table.Reset(f.digest)
+		f.reset, f.back = true, 0
+	})
+}
+
+// amend changes the flight of a client, and starts it if there is none. If the
+// store is away, what was to be done there is lost: the client stays charged,
+// on the safe side of P2.
+func (s *shared) amend(key Key, change func(*flight, time.Duration)) {
+	d := key.digest()
+	sh := s.shard(d)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	f := sh.m[d]
+	started := f == nil
+	if started {
+		f = s.flight(d, key)
+		sh.m[d] = f
+	}
+	if change(f, s.rule.limiter.now()); started {
+		f.goOnLocked(sh)
+	}
 }
 
 // name is the bucket's name in the store.

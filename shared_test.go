@@ -25,30 +25,40 @@ type slowStore struct {
 	err   func() error         // instead of carrying it out
 
 	mu       sync.Mutex
-	inFlight map[string]bool // takes, guarded by mu
-	doubled  int             // takes of a client that was in flight already, guarded by mu
+	inFlight map[string]bool // guarded by mu; a store for each node where several share one
+	doubled  int             // operations on a bucket that had one in flight, guarded by mu
 	takes    atomic.Int64
 	asked    atomic.Int64 // requests asked for
+	amends   atomic.Int64 // operations that are no takes
 }
 
 var errStore = errors.New("store failed")
 
 func newSlowStore(t *testing.T) *slowStore {
-	s := &slowStore{inFlight: map[string]bool{}}
-	zero := func() time.Duration { return 0 }
-	s.delay, s.back, s.err = zero, zero, func() error { return nil }
 	start := time.Now()
+	s := (*slowStore)(nil).sibling()
 	s.Store = memstore.New(memstore.Config{Now: func() uint64 { return uint64(time.Since(start).Microseconds()) + 1 }})
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
 	return s
 }
 
-func (s *slowStore) Submit(op *bucket.Op) error {
-	if op.Kind != bucket.Take {
-		return s.Store.Submit(op)
+// sibling is another node's way to the same store.
+func (s *slowStore) sibling() *slowStore {
+	zero := func() time.Duration { return 0 }
+	n := &slowStore{inFlight: map[string]bool{}, delay: zero, back: zero, err: func() error { return nil }}
+	if s != nil {
+		n.Store = s.Store
 	}
-	s.takes.Add(1)
-	s.asked.Add(int64(op.Count))
+	return n
+}
+
+func (s *slowStore) Submit(op *bucket.Op) error {
+	if op.Kind == bucket.Take {
+		s.takes.Add(1)
+		s.asked.Add(int64(op.Count))
+	} else {
+		s.amends.Add(1)
+	}
 	s.mu.Lock()
 	if s.inFlight[op.Key] {
 		s.doubled++

@@ -186,6 +186,13 @@ func (s Shape) WithSlack(d time.Duration) Shape {
 // bucket exactly; see [MaxPortable].
 func (s *Shape) Portable() bool { return s.most <= MaxPortable }
 
+// MaxDrain is the time in which all that any table knows of a client leaks. The
+// most it can know is twice what fits: a full bucket, and as much again that a
+// store which has forgotten granted to requests that were waiting.
+func (s *Shape) MaxDrain() time.Duration {
+	return time.Duration(2*(s.most/s.perMicro)+2) * time.Microsecond
+}
+
 // Level is the content of a bucket in ticks.
 func Level(tat, now uint64) uint64 {
 	if tat <= now {
@@ -204,10 +211,11 @@ func (s *Shape) Fits(tat, now, cost uint64) bool {
 func Add(tat, now, cost uint64) uint64 { return max(tat, now) + cost }
 
 // Refund returns the TAT after a request of the given cost is given back. A
-// bucket never drops below empty.
+// bucket never drops below empty, and one that has drained stays as it is: now
+// may be ahead of the clock that charged it.
 func Refund(tat, now, cost uint64) uint64 {
 	if Level(tat, now) <= cost {
-		return now
+		return min(tat, now)
 	}
 	return tat - cost
 }

@@ -3,6 +3,7 @@ package bucket
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // Kind is what an [Op] asks a [Store] to do.
@@ -12,13 +13,15 @@ type Kind uint8
 const (
 	Take       Kind = iota // charge up to Count requests of Cost each
 	Peek                   // as Take, but charge nothing
-	GiveBack               // take Cost off the level, once
-	EmptyOut               // forget the bucket
+	GiveBack               // take Cost off the level, once, as Back does
+	EmptyOut               // empty the bucket, whatever it holds
 	kindsCount             // number of kinds
 )
 
 // Op is one operation on one bucket of a shared store. The store owns it from
-// Submit until it has called Done.
+// Submit until it has called Done. Ticks are those of Shape.
+//
+// A store carries out, in one step: Back, then Floor, then what Kind says.
 type Op struct {
 	Kind  Kind
 	Key   string // names rule and client; stores add their own prefix
@@ -26,10 +29,26 @@ type Op struct {
 	Cost  uint64 // ticks of one request
 	Count uint64 // requests that wait for this answer; at least 1
 
-	// Floor is a level in ticks that the bucket is known to have at least: the
-	// store raises it to that first. It brings back what a store has
-	// forgotten, by maximum, never by sum.
+	// Back is how many ticks of earlier takes to give back before anything
+	// else. Whatever gives back or empties a bucket makes the store ignore
+	// floors until all that anybody knew before has leaked.
+	Back uint64
+
+	// Floor is a level in ticks that the bucket was known to have at least at
+	// At. The store takes off what has leaked since, or more, and raises the
+	// bucket to the rest: by maximum, never by sum. It brings back what a store
+	// has forgotten or was never told. A store that cannot tell how long ago At
+	// is ignores it.
 	Floor uint64
+
+	// Patience is how long after At the operation may still be carried out.
+	// Later the store must not change the bucket, and fails it. 0 means any
+	// time. A store that cannot tell fails it too.
+	Patience time.Duration
+
+	// At is when Floor was known and Patience began, read from [time.Now]. The
+	// zero value means the time of Submit.
+	At time.Time
 
 	// Done is called exactly once, from another goroutine, also when nobody
 	// waits for the answer any more. It must not block.
@@ -59,6 +78,10 @@ var (
 	// ErrBusy tells that the queue is full.
 	ErrBusy = errors.New("fastlimit/bucket: store queue is full")
 )
+
+// ErrLate tells Done that the operation reached its bucket after [Op.Patience]
+// had run out, and has changed nothing.
+var ErrLate = errors.New("fastlimit/bucket: too late, not carried out")
 
 // Nowhere is a store that is always away, for planning what will have one. The
 // zero value is ready.

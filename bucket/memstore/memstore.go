@@ -24,7 +24,7 @@ type Config struct {
 // is not usable: call [New].
 type Store struct {
 	now   func() uint64
-	queue chan *bucket.Op
+	queue chan queued
 	done  chan struct{} // closed when the worker has ended
 
 	mu     sync.RWMutex // guards closed and the sending side of queue
@@ -32,6 +32,12 @@ type Store struct {
 
 	stateMu sync.Mutex
 	states  map[string]State
+}
+
+// queued is an operation and the store's time at its At.
+type queued struct {
+	op   *bucket.Op
+	date uint64
 }
 
 // New starts a store with one goroutine; Close ends it.
@@ -44,7 +50,7 @@ func New(c Config) *Store {
 	}
 	s := &Store{
 		now:    c.Now,
-		queue:  make(chan *bucket.Op, c.Queue),
+		queue:  make(chan queued, c.Queue),
 		done:   make(chan struct{}),
 		states: make(map[string]State),
 	}
@@ -60,11 +66,22 @@ func (s *Store) Submit(op *bucket.Op) error {
 		return bucket.ErrAway
 	}
 	select {
-	case s.queue <- op:
+	case s.queue <- queued{op, s.date(op)}:
 		return nil
 	default:
 		return bucket.ErrBusy
 	}
+}
+
+// date is the time at op.At, or now. What the caller read a moment before is
+// taken to be as old as it looks, rounded up.
+func (s *Store) date(op *bucket.Op) uint64 {
+	now := s.now()
+	if op.At.IsZero() {
+		return now
+	}
+	age := uint64(max(0, time.Since(op.At)+time.Microsecond-1) / time.Microsecond)
+	return now - min(age, now)
 }
 
 // Close implements [bucket.Store]. Everything queued is finished; it never
@@ -89,21 +106,22 @@ func (s *Store) State(key string) State {
 
 func (s *Store) work() {
 	defer close(s.done)
-	for op := range s.queue {
-		r := s.apply(op)
-		op.Done(op, bucket.Reply{Granted: r.Granted, Level: r.Level}, nil)
+	for q := range s.queue {
+		r := s.apply(q)
+		if r.Late {
+			q.op.Done(q.op, bucket.Reply{}, bucket.ErrLate)
+			continue
+		}
+		q.op.Done(q.op, bucket.Reply{Granted: r.Granted, Level: r.Level}, nil)
 	}
 }
 
-func (s *Store) apply(op *bucket.Op) Result {
+func (s *Store) apply(q queued) Result {
 	s.stateMu.Lock()
 	defer s.stateMu.Unlock()
-	next, r := Step(s.states[op.Key], s.now(), NewRequest(op))
-	switch {
-	case r.Write && next == State{}:
-		delete(s.states, op.Key)
-	case r.Write:
-		s.states[op.Key] = next
+	next, r := Step(s.states[q.op.Key], s.now(), NewRequest(q.op, q.date))
+	if r.Write {
+		s.states[q.op.Key] = next
 	}
 	return r
 }

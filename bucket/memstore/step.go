@@ -3,12 +3,16 @@ package memstore
 import (
 	"encoding/binary"
 	"math"
+	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
 )
 
 // maxSafe is the largest integer up to which float64 has them all.
 const maxSafe = 1<<53 - 1
+
+// NoDue is the [Request.Due] of an operation that is never late.
+const NoDue = maxSafe
 
 // Request is a [bucket.Op] in plain numbers, as a shared store computes with
 // it. All fields are at most 2^53 - 1, so that they are the same in float64.
@@ -19,14 +23,19 @@ type Request struct {
 	Limit    uint64 // ticks that fit, grace included
 	Cost     uint64 // ticks of one request
 	Count    uint64 // requests
-	Floor    uint64 // ticks that are in the bucket at least
+	Floor    uint64 // ticks that were in the bucket at Date at least
+	Back     uint64 // ticks to give back first
+	Date     uint64 // µs, no later than [bucket.Op.At]; 0: not known
+	Sent     uint64 // µs, no later than when it was sent
+	Due      uint64 // µs, until when it may be carried out; NoDue: at any time
 }
 
-// NewRequest returns the numbers of op. What exceeds the range of exact
+// NewRequest returns the numbers of op, whose At was at date or later, in µs
+// of the store's clock; 0 if that is not known. What exceeds the range of exact
 // arithmetic is brought to a value with the same outcome: a cost above the
 // limit never fits, whatever it is. The shape must be [bucket.Shape.Portable].
-func NewRequest(op *bucket.Op) Request {
-	return Request{
+func NewRequest(op *bucket.Op, date uint64) Request {
+	r := Request{
 		Kind:     op.Kind,
 		PerMicro: op.Shape.PerMicro(),
 		Unit:     op.Shape.Unit(),
@@ -34,27 +43,43 @@ func NewRequest(op *bucket.Op) Request {
 		Cost:     min(op.Cost, maxSafe),
 		Count:    min(op.Count, maxSafe),
 		Floor:    min(op.Floor, bucket.MaxPortable),
+		Back:     min(op.Back, maxSafe),
+		Date:     min(date, maxSafe),
+		Sent:     min(date, maxSafe),
+		Due:      NoDue,
 	}
+	if op.Patience > 0 {
+		r.Due = min(r.Date+uint64(op.Patience/time.Microsecond), NoDue-1)
+	}
+	return r
 }
 
 // State is one bucket at rest. The zero value is an empty bucket.
 type State struct {
-	Level uint64 // ticks when it was written; 0 only in the zero value
+	Level uint64 // ticks when it was written
 	Last  uint64 // µs, when it was written
-	Unit  uint64 // ticks of one unit when it was written
+	Unit  uint64 // ticks of one unit when it was written; 0 only in the zero value
+	Quiet uint64 // µs, until when floors are ignored; 0 if nothing was given back
 }
 
-// stateVersion is the first byte of a stored state; Level, Last and Unit follow
-// as float64, little endian. Text would cost Redis more than the arithmetic.
+// A stored state is a byte for the version, then Level, Last and Unit as
+// float64, little endian, and Quiet too in version 2, which is written only
+// while it counts. Text would cost Redis more than the arithmetic.
 const (
-	stateVersion = 1
-	stateBytes   = 1 + 3*8
+	plainVersion = 1
+	plainBytes   = 1 + 3*8
+	quietVersion = 2
+	quietBytes   = 1 + 4*8
 )
 
 // Encode returns the state as it is stored.
 func (s State) Encode() string {
-	b := append(make([]byte, 0, stateBytes), stateVersion)
-	for _, n := range [...]uint64{s.Level, s.Last, s.Unit} {
+	version, numbers := byte(plainVersion), []uint64{s.Level, s.Last, s.Unit}
+	if s.Quiet > 0 {
+		version, numbers = quietVersion, append(numbers, s.Quiet)
+	}
+	b := append(make([]byte, 0, quietBytes), version)
+	for _, n := range numbers {
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(float64(n)))
 	}
 	return string(b)
@@ -62,18 +87,19 @@ func (s State) Encode() string {
 
 // ParseState reads a stored state and reports whether v is one.
 func ParseState(v string) (State, bool) {
-	if len(v) != stateBytes || v[0] != stateVersion {
+	plain := len(v) == plainBytes && v[0] == plainVersion
+	if !plain && !(len(v) == quietBytes && v[0] == quietVersion) {
 		return State{}, false
 	}
-	var n [3]uint64
-	for i := range n {
+	var n [4]uint64
+	for i := range len(v) / 8 {
 		f := math.Float64frombits(binary.LittleEndian.Uint64([]byte(v[1+8*i:])))
 		if !(f >= 0 && f <= maxSafe && f == math.Floor(f)) { // not NaN either
 			return State{}, false
 		}
 		n[i] = uint64(f)
 	}
-	s := State{Level: n[0], Last: n[1], Unit: n[2]}
+	s := State{Level: n[0], Last: n[1], Unit: n[2], Quiet: n[3]}
 	return s, s.Unit > 0 && s.Level <= bucket.MaxPortable
 }
 
@@ -81,44 +107,71 @@ func ParseState(v string) (State, bool) {
 type Result struct {
 	Granted uint64
 	Level   uint64
+	Late    bool  // too late, or dated in the future: nothing has changed
 	Write   bool  // the state has to be stored
-	TTL     int64 // ms until the bucket is certainly empty; 0 if it is now: delete it
+	TTL     int64 // ms until nothing of it counts any more
 }
 
-// Step applies r to s at the time now in µs. It is what the scripts of the
-// Redis store do, bit for bit.
+// Step applies r to s at the time now in µs. It is what the script of the
+// Redis store does, bit for bit.
 func Step(s State, now uint64, r Request) (State, Result) {
+	if now > r.Due || now < r.Sent && r.Due < NoDue {
+		return s, Result{Late: true}
+	}
+	// As long as anybody can know something from before; see Shape.MaxDrain.
+	hush := min(now+2*(r.Limit/r.PerMicro)+2, maxSafe)
 	if r.Kind == bucket.EmptyOut {
-		return State{}, Result{Write: true}
+		return store(0, hush, now, r, Result{})
 	}
 	level, moved := settle(s, now, r)
-	if r.Floor > level {
-		level, moved = r.Floor, true
+	quiet := min(s.Quiet, hush) // it may be of a clock that has stepped back
+	if quiet <= now {
+		quiet = 0
+	}
+	// The floor knows of what this operation gives back, not of what others
+	// gave back.
+	floor := uint64(0)
+	if quiet == 0 && r.Date > 0 {
+		floor = aged(r.Floor, r.Date, now, r.PerMicro)
+	}
+	back := r.Back
+	if r.Kind == bucket.GiveBack {
+		back = r.Cost
+	}
+	if back > 0 && level > 0 {
+		level, quiet, moved = level-min(level, back), hush, true
+	}
+	if floor > level {
+		level, moved = floor, true
 	}
 	res := Result{Level: level}
 	switch r.Kind {
-	case bucket.Take, bucket.Peek:
+	case bucket.Peek:
 		res.Granted = fits(level, r)
-		if r.Kind == bucket.Peek {
-			return s, res
-		}
+		return s, res
+	case bucket.Take:
+		res.Granted = fits(level, r)
 		charge := res.Granted * r.Cost
-		res.Level = level + charge
-		res.Write = moved || charge > 0
-	case bucket.GiveBack:
-		res.Level = level - min(level, r.Cost)
-		res.Write = moved || level > 0 || s != State{}
+		level, moved = level+charge, moved || charge > 0
 	}
-	if !res.Write {
+	if res.Level = level; !moved {
 		return s, res
 	}
-	if res.Level == 0 {
-		return State{}, res
+	return store(level, quiet, now, r, res)
+}
+
+// store returns what is to be stored.
+func store(level, quiet, now uint64, r Request, res Result) (State, Result) {
+	res.Write = true
+	// A millisecond to round up, another since the server's clock for expiry
+	// counts whole ones.
+	res.TTL = int64(level/(r.PerMicro*1000)) + 2
+	if quiet <= now { // at the end of time
+		quiet = 0
+	} else {
+		res.TTL = max(res.TTL, int64((quiet-now)/1000)+2)
 	}
-	// A millisecond to round up, another since the server's clock for
-	// expiry counts whole ones.
-	res.TTL = int64(res.Level/(r.PerMicro*1000)) + 2
-	return State{Level: res.Level, Last: now, Unit: r.Unit}, res
+	return State{Level: level, Last: now, Unit: r.Unit, Quiet: quiet}, res
 }
 
 // settle returns the level at now and whether the clock has stepped back since
@@ -135,9 +188,18 @@ func settle(s State, now uint64, r Request) (level uint64, moved bool) {
 	if now < s.Last {
 		return level, true
 	}
+	return aged(level, s.Last, now, r.PerMicro), false
+}
+
+// aged is what is left at now of a level that was at date. One that is dated
+// in the future is worth nothing.
+func aged(level, date, now, perMicro uint64) uint64 {
+	if now < date {
+		return 0
+	}
 	// The clamp keeps the product near level, so that float64 has it exactly.
-	dt := min(now-s.Last, level/r.PerMicro+1)
-	return level - min(level, dt*r.PerMicro), false
+	dt := min(now-date, level/perMicro+1)
+	return level - min(level, dt*perMicro)
 }
 
 // rescale converts a level to another rate: units stay, ticks change. It is

@@ -47,7 +47,7 @@ func TestStepIsTheKernel(t *testing.T) {
 		for _, burst := range []uint64{1, 2, 20, 1000} {
 			shape := newShape(t, r.n, r.per, burst)
 			var s State
-			var tat uint64
+			var k kernel
 			now := uint64(rng.Uint32())
 			for range 2000 {
 				if now > maxSafe/2 {
@@ -56,11 +56,11 @@ func TestStepIsTheKernel(t *testing.T) {
 				now += gap(rng, &shape)
 				ticks := now * shape.PerMicro()
 				op := randomOp(rng, shape)
+				age := rng.Uint64N(1 + rng.Uint64N(1+now))
 				var res Result
-				s, res = Step(s, now, NewRequest(op))
-				var granted uint64
-				tat, granted = kernel(&shape, tat, ticks, op)
-				if level := bucket.Level(tat, ticks); op.Kind != bucket.Peek && res.Level != level || res.Granted != granted {
+				s, res = Step(s, now, NewRequest(op, now-age))
+				granted := k.do(&shape, now, age, op)
+				if level := bucket.Level(k.tat, ticks); op.Kind != bucket.Peek && res.Level != level || res.Granted != granted {
 					t.Fatalf("%d per %v burst %d: %+v at %d: granted %d level %d, kernel %d and %d",
 						r.n, r.per, burst, op, now, res.Granted, res.Level, granted, level)
 				}
@@ -69,25 +69,39 @@ func TestStepIsTheKernel(t *testing.T) {
 	}
 }
 
-func kernel(s *bucket.Shape, tat, now uint64, op *bucket.Op) (after, granted uint64) {
+// kernel is a bucket in one virtual time, and until when floors are ignored.
+type kernel struct{ tat, quiet uint64 }
+
+func (k *kernel) do(s *bucket.Shape, now, age uint64, op *bucket.Op) (granted uint64) {
+	ticks := now * s.PerMicro()
+	hush := now + uint64(s.MaxDrain()/time.Microsecond)
 	if op.Kind == bucket.EmptyOut {
-		return 0, 0
+		k.tat, k.quiet = 0, hush
+		return 0
 	}
-	start := tat
-	if op.Floor > bucket.Level(tat, now) {
-		tat = now + op.Floor
+	before, heard := *k, now >= k.quiet
+	back := op.Back
+	if op.Kind == bucket.GiveBack {
+		back = op.Cost
+	}
+	if back > 0 && k.tat > ticks {
+		k.tat, k.quiet = bucket.Refund(k.tat, ticks, back), hush
+	}
+	if floor := (now-age)*s.PerMicro() + op.Floor; heard && op.Floor > 0 {
+		k.tat = max(k.tat, floor)
 	}
 	if op.Kind == bucket.GiveBack {
-		return bucket.Refund(tat, now, op.Cost), 0
+		return 0
 	}
-	for granted < op.Count && s.Fits(tat, now, op.Cost) {
-		tat = bucket.Add(tat, now, op.Cost)
+	tat := k.tat
+	for granted < op.Count && s.Fits(tat, ticks, op.Cost) {
+		tat = bucket.Add(tat, ticks, op.Cost)
 		granted++
 	}
-	if op.Kind == bucket.Peek {
-		return start, granted
+	if k.tat = tat; op.Kind == bucket.Peek {
+		*k = before
 	}
-	return tat, granted
+	return granted
 }
 
 // gap is a step of time around what matters: nothing, one unit, the whole
@@ -118,7 +132,11 @@ func randomOp(rng *rand.Rand, s bucket.Shape) *bucket.Op {
 	case 3:
 		op.Kind = bucket.EmptyOut
 	case 4, 5:
-		op.Floor = rng.Uint64N(s.Limit() + 1)
+		op.Floor = rng.Uint64N(2*s.Limit() + 1)
+	case 9:
+		op.Back = rng.Uint64N(s.Limit() + 1)
+	case 10:
+		op.Back, op.Floor = rng.Uint64N(s.Limit()+1), rng.Uint64N(s.Limit()+1)
 	case 6, 7, 8:
 		op.Count = 1 + rng.Uint64N(5)
 	}
@@ -130,62 +148,110 @@ func TestStep(t *testing.T) {
 	// 3/s: 3 ticks per µs, a unit is 10^6 ticks, two fit, and 2 ticks of grace.
 	shape := newShape(t, 3, time.Second, 2)
 	const u, sec = 1_000_000, 1_000_000
+	const hush = 5 + 1_333_336 // MaxDrain after 5 µs
+	back := func(cost uint64) bucket.Op { return bucket.Op{Kind: bucket.GiveBack, Shape: shape, Cost: cost} }
 	take := func(count, cost, floor uint64) bucket.Op {
 		return bucket.Op{Kind: bucket.Take, Shape: shape, Count: count, Cost: cost, Floor: floor}
 	}
 	for _, tt := range []struct {
 		name  string
 		s     State
-		now   uint64
+		now   uint64 // and date
 		op    bucket.Op
 		want  Result
 		after State
 	}{
-		{"empty", State{}, 5, take(1, u, 0), Result{Granted: 1, Level: u, Write: true, TTL: 335}, State{u, 5, u}},
-		{"some of many fit", State{}, 5, take(9, u, 0), Result{Granted: 2, Level: 2 * u, Write: true, TTL: 668}, State{2 * u, 5, u}},
-		{"a denial writes nothing", State{2 * u, 5, u}, 6, take(1, u, 0), Result{Level: 2*u - 3}, State{2 * u, 5, u}},
-		{"the grace", State{2 * u, 0, u}, 333_333, take(1, u, 0), Result{Granted: 1, Level: 2*u + 1, Write: true, TTL: 668}, State{2*u + 1, 333_333, u}},
-		{"drained", State{2 * u, 5, u}, 10 * sec, take(1, u, 0), Result{Granted: 1, Level: u, Write: true, TTL: 335}, State{u, 10 * sec, u}},
-		{"clock steps back, allowed", State{u, 10 * sec, u}, 5, take(1, u, 0), Result{Granted: 1, Level: 2 * u, Write: true, TTL: 668}, State{2 * u, 5, u}},
-		{"clock steps back, denied", State{2 * u, 10 * sec, u}, 5, take(1, u, 0), Result{Level: 2 * u, Write: true, TTL: 668}, State{2 * u, 5, u}},
-		{"floor above", State{u, 5, u}, 5, take(1, u, 2*u), Result{Level: 2 * u, Write: true, TTL: 668}, State{2 * u, 5, u}},
-		{"floor below", State{2 * u, 5, u}, 5, take(1, u, u), Result{Level: 2 * u}, State{2 * u, 5, u}},
-		{"floor beyond the limit", State{}, 5, take(1, u, 9*u), Result{Level: 9 * u, Write: true, TTL: 3002}, State{9 * u, 5, u}},
-		{"cost 0", State{u, 5, u}, 5, take(7, 0, 0), Result{Granted: 7, Level: u}, State{u, 5, u}},
-		{"cost 0 over the limit", State{9 * u, 5, u}, 5, take(7, 0, 0), Result{Level: 9 * u}, State{9 * u, 5, u}},
+		{"empty", State{}, 5, take(1, u, 0), Result{Granted: 1, Level: u, Write: true, TTL: 335}, State{u, 5, u, 0}},
+		{"some of many fit", State{}, 5, take(9, u, 0), Result{Granted: 2, Level: 2 * u, Write: true, TTL: 668}, State{2 * u, 5, u, 0}},
+		{"a denial writes nothing", State{2 * u, 5, u, 0}, 6, take(1, u, 0), Result{Level: 2*u - 3}, State{2 * u, 5, u, 0}},
+		{"the grace", State{2 * u, 0, u, 0}, 333_333, take(1, u, 0), Result{Granted: 1, Level: 2*u + 1, Write: true, TTL: 668}, State{2*u + 1, 333_333, u, 0}},
+		{"drained", State{2 * u, 5, u, 0}, 10 * sec, take(1, u, 0), Result{Granted: 1, Level: u, Write: true, TTL: 335}, State{u, 10 * sec, u, 0}},
+		{"clock steps back, allowed", State{u, 10 * sec, u, 0}, 5, take(1, u, 0), Result{Granted: 1, Level: 2 * u, Write: true, TTL: 668}, State{2 * u, 5, u, 0}},
+		{"clock steps back, denied", State{2 * u, 10 * sec, u, 0}, 5, take(1, u, 0), Result{Level: 2 * u, Write: true, TTL: 668}, State{2 * u, 5, u, 0}},
+		{"floor above", State{u, 5, u, 0}, 5, take(1, u, 2*u), Result{Level: 2 * u, Write: true, TTL: 668}, State{2 * u, 5, u, 0}},
+		{"floor below", State{2 * u, 5, u, 0}, 5, take(1, u, u), Result{Level: 2 * u}, State{2 * u, 5, u, 0}},
+		{"floor beyond the limit", State{}, 5, take(1, u, 9*u), Result{Level: 9 * u, Write: true, TTL: 3002}, State{9 * u, 5, u, 0}},
+		{"cost 0", State{u, 5, u, 0}, 5, take(7, 0, 0), Result{Granted: 7, Level: u}, State{u, 5, u, 0}},
+		{"cost 0 over the limit", State{9 * u, 5, u, 0}, 5, take(7, 0, 0), Result{Level: 9 * u}, State{9 * u, 5, u, 0}},
 		{"endless cost", State{}, 5, take(1, math.MaxUint64, 0), Result{}, State{}},
-		{"other rate before", State{10, 5, 20}, 5, take(1, u, 0), Result{Granted: 1, Level: 3 * u / 2, Write: true, TTL: 502}, State{3 * u / 2, 5, u}},
-		{"refund to empty", State{u, 5, u}, 5, bucket.Op{Kind: bucket.GiveBack, Shape: shape, Cost: 2 * u}, Result{Write: true}, State{}},
-		{"refund of nothing", State{}, 5, bucket.Op{Kind: bucket.GiveBack, Shape: shape, Cost: u}, Result{}, State{}},
-		{"peek", State{u, 5, u}, 5, bucket.Op{Kind: bucket.Peek, Shape: shape, Cost: u, Count: 5}, Result{Granted: 1, Level: u}, State{u, 5, u}},
-		{"reset", State{u, 5, u}, 5, bucket.Op{Kind: bucket.EmptyOut, Shape: shape}, Result{Write: true}, State{}},
+		{"other rate before", State{10, 5, 20, 0}, 5, take(1, u, 0), Result{Granted: 1, Level: 3 * u / 2, Write: true, TTL: 502}, State{3 * u / 2, 5, u, 0}},
+		{"refund to empty", State{u, 5, u, 0}, 5, back(2 * u), Result{Write: true, TTL: 1335}, State{0, 5, u, hush}},
+		{"refund of some", State{2 * u, 5, u, 0}, 5, back(u), Result{Level: u, Write: true, TTL: 1335}, State{u, 5, u, hush}},
+		{"refund of nothing", State{}, 5, back(u), Result{}, State{}},
+		{"refund of nothing, again", State{0, 5, u, hush}, 6, back(u), Result{}, State{0, 5, u, hush}},
+		{"peek", State{u, 5, u, 0}, 5, bucket.Op{Kind: bucket.Peek, Shape: shape, Cost: u, Count: 5}, Result{Granted: 1, Level: u}, State{u, 5, u, 0}},
+		{"reset", State{u, 5, u, 0}, 5, bucket.Op{Kind: bucket.EmptyOut, Shape: shape}, Result{Write: true, TTL: 1335}, State{0, 5, u, hush}},
+		{"reset of nothing", State{}, 5, bucket.Op{Kind: bucket.EmptyOut, Shape: shape}, Result{Write: true, TTL: 1335}, State{0, 5, u, hush}},
+		{"floor after a reset", State{0, 5, u, hush}, hush - 1, take(1, u, u), Result{Granted: 1, Level: u, Write: true, TTL: 335}, State{u, hush - 1, u, hush}},
+		{"floor long after", State{0, 5, u, hush}, hush, take(1, u, u), Result{Granted: 1, Level: 2 * u, Write: true, TTL: 668}, State{2 * u, hush, u, 0}},
+		{"quiet from before a step back", State{0, 9 * sec, u, 10 * sec}, 5, take(1, u, u), Result{Granted: 1, Level: u, Write: true, TTL: 1335}, State{u, 5, u, hush}},
+		{"back, then take", State{2 * u, 5, u, 0}, 5, bucket.Op{Kind: bucket.Take, Shape: shape, Cost: u, Count: 5, Back: u}, Result{Granted: 1, Level: 2 * u, Write: true, TTL: 1335}, State{2 * u, 5, u, hush}},
+		{"back below the floor", State{2 * u, 5, u, 0}, 5, bucket.Op{Kind: bucket.Take, Shape: shape, Cost: 9 * u, Count: 1, Back: 2 * u, Floor: u}, Result{Level: u, Write: true, TTL: 1335}, State{u, 5, u, hush}},
 	} {
-		after, got := Step(tt.s, tt.now, NewRequest(&tt.op))
+		after, got := Step(tt.s, tt.now, NewRequest(&tt.op, tt.now))
 		if got != tt.want || after != tt.after {
 			t.Errorf("%s: %+v and %+v, want %+v and %+v", tt.name, got, after, tt.want, tt.after)
 		}
 	}
 }
 
+// An operation that is dated: what is late, and what is left of a floor.
+func TestStepInTime(t *testing.T) {
+	t.Parallel()
+	shape := newShape(t, 1, time.Second, 2)
+	const u = 1_000_000
+	for _, tt := range []struct {
+		name      string
+		now, date uint64
+		patience  time.Duration
+		late      bool
+		level     uint64 // of a take of one with a floor of u
+	}{
+		{"at once", 500, 500, time.Millisecond, false, 2 * u},
+		{"just in time", 1500, 500, time.Millisecond, false, 2*u - 1000},
+		{"late", 1501, 500, time.Millisecond, true, 0},
+		{"no patience", 1501, 500, 0, false, 2*u - 1001},
+		{"long after", 900 * u, 500, 0, false, u},
+		{"from the future", 499, 500, time.Millisecond, true, 0},
+		{"a floor from the future", 499, 500, 0, false, u},
+		{"of unknown date", 500, 0, time.Millisecond, false, u},
+		{"of unknown date, later", 5000, 0, time.Millisecond, true, 0},
+		{"less than the clock tells", 501, 500, time.Nanosecond, true, 0},
+	} {
+		op := bucket.Op{Kind: bucket.Take, Shape: shape, Cost: u, Count: 1, Floor: u, Patience: tt.patience}
+		after, got := Step(State{}, tt.now, NewRequest(&op, tt.date))
+		if got.Late != tt.late || got.Level != tt.level || after.Level != tt.level {
+			t.Errorf("%s: %+v and %+v, want %+v", tt.name, got, after, tt)
+		}
+	}
+}
+
 func TestParseState(t *testing.T) {
 	t.Parallel()
-	for _, s := range []State{{1, 2, 3}, {0, 0, 1}, {bucket.MaxPortable, maxSafe, maxSafe}} {
+	for _, s := range []State{{1, 2, 3, 0}, {0, 0, 1, 0}, {0, 2, 3, 4}, {bucket.MaxPortable, maxSafe, maxSafe, maxSafe}} {
 		if got, ok := ParseState(s.Encode()); !ok || got != s {
 			t.Errorf("ParseState(%q) = %+v, %v", s.Encode(), got, ok)
 		}
 	}
-	numbers := func(n ...float64) string {
-		b := []byte{stateVersion}
+	versioned := func(version byte, n ...float64) string {
+		b := []byte{version}
 		for _, f := range n {
 			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(f))
 		}
 		return string(b)
+	}
+	numbers := func(n ...float64) string { return versioned(1, n...) }
+	// What earlier releases stored.
+	if s, ok := ParseState(numbers(1, 2, 3)); !ok || s != (State{1, 2, 3, 0}) {
+		t.Errorf("version 1: %+v, %v", s, ok)
 	}
 	for _, v := range []string{
 		"", "1:2:3", strings.Repeat("0C", 12) + "0", "\x02" + numbers(1, 2, 3)[1:], numbers(1, 2), numbers(1, 2, 3) + "x",
 		numbers(-1, 2, 3), numbers(1, -2, 3), numbers(1, 2, 0), numbers(1, 2, -3), numbers(1.5, 2, 3), numbers(1, 2.5, 3),
 		numbers(1, 2, 3.5), numbers(1<<52+1, 2, 3), numbers(1, 1<<53, 3), numbers(1, 2, 1<<53), numbers(math.NaN(), 2, 3),
 		numbers(1, math.NaN(), 3), numbers(1, 2, math.NaN()), numbers(math.Inf(1), 2, 3), numbers(1, 2, math.Inf(1)),
+		numbers(1, 2, 3, 4), versioned(2, 1, 2, 3), versioned(3, 1, 2, 3, 4), versioned(2, 1, 2, 3, 4, 5), versioned(2, 1, 2, 0, 4),
+		versioned(2, 1, 2, 3, -1), versioned(2, 1, 2, 3, 0.5), versioned(2, 1, 2, 3, 1<<53), versioned(2, 1, 2, 3, math.NaN()),
 	} {
 		if s, ok := ParseState(v); ok {
 			t.Errorf("ParseState(%q) = %+v, want none", v, s)

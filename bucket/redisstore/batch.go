@@ -22,6 +22,18 @@ type call struct {
 	cmd *redis.SliceCmd
 	to  string // address of a redirection, or empty
 	ask bool   // the redirection is for this command only
+
+	clock     dating // by the server it goes to; zero if nobody needs it
+	addr      string // of that server, see home
+	undated   error  // why that could not be read: nothing was sent
+	sent, got time.Time
+}
+
+func (c *call) err() error {
+	if c.undated != nil {
+		return c.undated
+	}
+	return c.cmd.Err()
 }
 
 // batch is the working memory of one worker.
@@ -122,13 +134,22 @@ func (s *Store) sendTo(ctx context.Context, b *batch, calls []call) {
 	pipe := s.server(calls[0].to).Pipeline()
 	for i := range calls {
 		c := &calls[i]
-		c.cmd = redis.NewSliceCmd(ctx, b.args.command(s.script, s.config.KeyPrefix, c.ops, s.extraArgs())...)
+		c.cmd = nil
+		if c.undated = s.readClock(ctx, c); c.undated != nil {
+			continue
+		}
+		c.cmd = redis.NewSliceCmd(ctx, b.args.command(s.script, s.config.KeyPrefix, c.ops, &c.clock, s.extraArgs())...)
 		if c.ask {
 			_ = pipe.Process(ctx, redis.NewStatusCmd(ctx, "asking"))
 		}
 		_ = pipe.Process(ctx, c.cmd)
 	}
+	sent := s.now()
 	_, _ = pipe.Exec(ctx) // each command has its own error
+	got := s.now()
+	for i := range calls {
+		calls[i].sent, calls[i].got = sent, got
+	}
 }
 
 func (s *Store) server(addr string) pipeliner {
@@ -144,7 +165,7 @@ func (s *Store) collect(ctx context.Context, b *batch, calls []call, last bool) 
 	var again []call
 	broken := false
 	for _, c := range calls {
-		err := c.cmd.Err()
+		err := c.err()
 		if err == nil {
 			s.finish(b, &c)
 			continue
@@ -159,6 +180,7 @@ func (s *Store) collect(ctx context.Context, b *batch, calls []call, last bool) 
 		}
 	}
 	if broken {
+		s.clocks.forget()
 		s.client.reload(ctx)
 	}
 	again = s.loadMissing(ctx, b, again)
@@ -169,7 +191,7 @@ func (s *Store) collect(ctx context.Context, b *batch, calls []call, last bool) 
 // resend appends what is to be sent again of a call that failed: all of it if
 // Redis says that it has done nothing, and why.
 func (s *Store) resend(calls []call, c call) []call {
-	err := c.cmd.Err()
+	err := c.err()
 	addr, ask, redirected := redirection(err)
 	switch class := Classify(err); {
 	case redirected && s.client.cluster != nil:
@@ -191,7 +213,7 @@ func (s *Store) loadMissing(ctx context.Context, b *batch, calls []call) []call 
 	var outcomes map[string]error // by address
 	rest := calls[:0]
 	for _, c := range calls {
-		if c.cmd == nil || Classify(c.cmd.Err()) != NoScript {
+		if c.cmd == nil || Classify(c.err()) != NoScript {
 			rest = append(rest, c)
 			continue
 		}
@@ -240,6 +262,7 @@ func (s *Store) finish(b *batch, c *call) {
 		return
 	}
 	s.counters.offsetUs.Store(a.now - time.Now().UnixMicro())
+	s.observe(c, a.now)
 	for i, op := range c.ops {
 		r, err := a.next(i)
 		if err != nil {

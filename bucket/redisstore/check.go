@@ -17,15 +17,17 @@ import (
 // Redis is merely away it returns both a store, whose breaker is open and which
 // tries again by itself, and an error that matches [bucket.ErrAway]: the caller decides.
 func Open(ctx context.Context, c Config) (*Store, error) {
-	return open(ctx, c, production, nil)
+	return open(ctx, c, production, nil, time.Now)
 }
 
-func open(ctx context.Context, c Config, sc *script, clock func() uint64) (*Store, error) {
+// open opens a store with a script that may take the time from clock. now is
+// this machine's.
+func open(ctx context.Context, c Config, sc *script, clock func() uint64, now func() time.Time) (*Store, error) {
 	s, err := newStore(c, sc)
 	if err != nil {
 		return nil, err
 	}
-	s.clock = clock
+	s.clock, s.now = clock, now
 	s.start()
 	err = s.Check(ctx)
 	var e *Error

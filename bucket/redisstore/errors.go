@@ -43,6 +43,7 @@ const (
 	CrossSlot         // one node of a cluster, taken for all of it, or a proxy that rewrites keys
 	Protocol          // not RESP
 	NoFile            // this process may open no more files
+	Late              // reached Redis when it was of no use any more, and was not carried out
 	Other
 	classes
 )
@@ -50,7 +51,7 @@ const (
 var classNames = [classes]string{
 	"none", "refused", "timeout", "reset", "noscript", "loading", "busy", "oom", "readonly", "noreplicas",
 	"misconf", "masterdown", "clusterdown", "maxclients", "auth", "noperm", "wrongtype", "corrupt",
-	"crossslot", "protocol", "nofile", "other",
+	"crossslot", "protocol", "nofile", "late", "other",
 }
 
 // Classes returns the names of all classes.
@@ -77,7 +78,7 @@ func (c Class) misconfigured() bool {
 // away tells that Redis may come back by itself.
 func (c Class) away() bool {
 	switch c {
-	case Refused, Timeout, Reset, Loading, Busy, OOM, ReadOnly, NoReplicas, Misconf, MasterDown, ClusterDown, MaxClients, NoFile:
+	case Refused, Timeout, Reset, Loading, Busy, OOM, ReadOnly, NoReplicas, Misconf, MasterDown, ClusterDown, MaxClients, NoFile, Late:
 		return true
 	default:
 		return false
@@ -113,8 +114,11 @@ func (e *Error) fixText() string {
 // Unwrap returns the error of the client.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is reports whether target is [bucket.ErrAway] and Redis is away.
-func (e *Error) Is(target error) bool { return target == bucket.ErrAway && e.Class.away() }
+// Is reports whether target is [bucket.ErrAway] and Redis is away, or
+// [bucket.ErrLate] and the operation was too late.
+func (e *Error) Is(target error) bool {
+	return target == bucket.ErrAway && e.Class.away() || target == bucket.ErrLate && e.Class == Late
+}
 
 var fixes = map[Class]string{
 	Auth:       "check username and password",
@@ -129,6 +133,7 @@ var fixes = map[Class]string{
 	Corrupt:    "give fastlimit its own key prefix or database, or reset the key",
 	CrossSlot:  "set cluster and name its nodes, not a proxy that rewrites keys",
 	Protocol:   "check that the address is Redis, and TLS on both sides or none",
+	Late:       "check load and round trip, or raise the timeout",
 	Busy:       "find the script that blocks Redis: SCRIPT KILL",
 	Misconf:    "fix the snapshots of Redis or set stop-writes-on-bgsave-error no",
 }
@@ -139,6 +144,7 @@ var codes = map[string]Class{
 	"NOREPLICAS": NoReplicas, "MISCONF": Misconf, "MASTERDOWN": MasterDown, "CLUSTERDOWN": ClusterDown,
 	"TRYAGAIN": ClusterDown, "MOVED": ClusterDown, "ASK": ClusterDown, "UNKILLABLE": Busy,
 	"NOAUTH": Auth, "WRONGPASS": Auth, "NOPERM": NoPerm, "WRONGTYPE": WrongType, "CORRUPT": Corrupt, "CROSSSLOT": CrossSlot,
+	"LATE": Late,
 }
 
 // Classify returns the class of an error of the client; [None] for nil.

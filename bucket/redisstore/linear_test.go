@@ -33,7 +33,7 @@ var linearModel = (&porcupine.NondeterministicModel{
 	Step: func(state, input, output any) []any {
 		in, out := input.(linearInput), output.(linearOutput) //nolint:forcetypeassert // ours
 		before := state.(memstore.State)                      //nolint:forcetypeassert // ours
-		after, r := memstore.Step(before, in.now, memstore.NewRequest(&in.op))
+		after, r := memstore.Step(before, in.now, memstore.NewRequest(&in.op, 0))
 		if out.unknown {
 			return []any{before, after}
 		}
@@ -55,7 +55,7 @@ func TestLinearizable(t *testing.T) {
 		c := patient(proxy.Addr())
 		c.Workers = 4
 		clock := &tick{now: 1_763_596_800_000_000}
-		s, err := open(t.Context(), c, timeless, clock.read)
+		s, err := open(t.Context(), c, timeless, clock.read, time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -51,7 +51,8 @@ func (l *load) caller(i int) {
 		default:
 		}
 		var calls atomic.Int32
-		op := &bucket.Op{Kind: bucket.Take, Key: loadKey(i), Shape: l.shape, Cost: l.shape.Unit(), Count: 1}
+		// Patience, however long, has the store know the time of the server.
+		op := &bucket.Op{Kind: bucket.Take, Key: loadKey(i), Shape: l.shape, Cost: l.shape.Unit(), Count: 1, Patience: time.Minute}
 		op.Done = func(_ *bucket.Op, r bucket.Reply, err error) {
 			l.called.Add(1)
 			if calls.Add(1) > 1 {

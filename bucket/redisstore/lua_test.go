@@ -38,6 +38,7 @@ func newLab(t testing.TB) *lab {
 type scene struct {
 	values []string // empty: no key
 	now    uint64
+	clock  dating // what dates the operations
 	ops    []bucket.Op
 	on     []int // index of the value of each operation
 }
@@ -68,7 +69,7 @@ func (l *lab) run(scenes []scene) {
 				pipe.Set(ctx, "p"+sc.key(i, k), v, 0)
 			}
 		}
-		args := newArguments().command(clocked, "p", ops, []any{sc.now / 1_000_000, sc.now % 1_000_000})
+		args := newArguments().command(clocked, "p", ops, &sc.clock, []any{sc.now / 1_000_000, sc.now % 1_000_000})
 		got[i].answer = redis.NewSliceCmd(ctx, args...)
 		_ = pipe.Process(ctx, got[i].answer)
 		for k := range sc.values {
@@ -99,21 +100,26 @@ func (l *lab) compare(sc *scene, got *replies) {
 		on := sc.on[i]
 		state, sound := memstore.ParseState(want[on])
 		r, err := a.next(i)
+		request := memstore.NewRequest(&sc.ops[i], sc.clock.date(&sc.ops[i]))
+		request.Sent = sc.clock.sent()
+		after, res := memstore.Step(state, sc.now, request)
+		if res.Late {
+			if Classify(err) != Late {
+				l.t.Fatalf("%+v: operation %d: %+v, %v; want late", *sc, i, r, err)
+			}
+			continue
+		}
 		if want[on] != "" && !sound && sc.ops[i].Kind != bucket.EmptyOut {
 			if Classify(err) != Corrupt {
 				l.t.Fatalf("%+v: operation %d: %+v, %v; want corrupt", *sc, i, r, err)
 			}
 			continue
 		}
-		after, res := memstore.Step(state, sc.now, memstore.NewRequest(&sc.ops[i]))
 		if err != nil || r.Granted != res.Granted || r.Level != res.Level {
 			l.t.Fatalf("%+v: operation %d: %+v, %v; want %+v", *sc, i, r, err, res)
 		}
 		if res.Write {
-			want[on], ttls[on] = "", res.TTL
-			if after != (memstore.State{}) {
-				want[on] = after.Encode()
-			}
+			want[on], ttls[on] = after.Encode(), res.TTL
 		}
 	}
 	for k := range want {
@@ -176,6 +182,17 @@ func randomOp(rng *rand.Rand, s bucket.Shape) bucket.Op {
 	if rng.IntN(3) == 0 {
 		op.Floor = rng.Uint64() >> rng.UintN(64)
 	}
+	if rng.IntN(3) == 0 {
+		op.Back = near(rng, limit/(1+rng.Uint64N(10)))
+	}
+	// Dates are around the scene's reading of the clock.
+	op.At = time.Unix(0, 0).Add(time.Duration(rng.Int64()>>rng.UintN(63)) / 4)
+	if rng.IntN(2) == 0 {
+		op.At = op.At.Add(-2 * op.At.Sub(time.Unix(0, 0)))
+	}
+	if rng.IntN(3) == 0 {
+		op.Patience = time.Duration(rng.Int64() >> rng.UintN(63))
+	}
 	return op
 }
 
@@ -202,6 +219,12 @@ func randomValue(rng *rand.Rand, s bucket.Shape, now uint64) string {
 	if rng.IntN(8) == 0 {
 		st.Last = now + rng.Uint64N(1<<40) // the clock has stepped back
 	}
+	switch rng.IntN(4) {
+	case 0:
+		st.Quiet = near(rng, now)
+	case 1:
+		st.Quiet = now + rng.Uint64N(2*(s.Limit()/s.PerMicro())+5)
+	}
 	if v := st.Encode(); rng.IntN(50) != 0 {
 		return v
 	}
@@ -215,18 +238,21 @@ func corrupt(rng *rand.Rand, v string) string {
 	case 1:
 		return v + "x"
 	case 2:
-		return "\x02" + v[1:]
+		return string([]byte{v[0] ^ 3}) + v[1:]
 	case 3:
-		at := 1 + 8*rng.IntN(3)
+		at := 1 + 8*rng.IntN(len(v)/8)
 		return v[:at] + string([]byte{1, 2, 3, 4, 5, 6, byte(rng.IntN(256)), 0x40}) + v[at+8:] // a fraction
 	default:
-		at := 1 + 8*rng.IntN(3)
+		at := 1 + 8*rng.IntN(len(v)/8)
 		return v[:at+6] + string([]byte{byte(rng.IntN(256)), byte(0x44 + rng.IntN(256-0x44))}) + v[at+8:] // huge, negative or not a number
 	}
 }
 
 func randomScene(rng *rand.Rand) scene {
 	sc := scene{now: 1_763_596_800_000_000 + rng.Uint64N(1<<40)}
+	if rng.IntN(4) > 0 {
+		sc.clock = dating{reading{micros: int64(near(rng, sc.now)), got: time.Unix(0, 0)}, time.Unix(0, rng.Int64N(3000)-1000)}
+	}
 	values, ops := 1, 1
 	if rng.IntN(3) == 0 {
 		values, ops = 1+rng.IntN(8), 1+rng.IntN(20)
@@ -268,7 +294,7 @@ func TestLuaManyKeys(t *testing.T) {
 	l := newLab(t)
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 50 {
-		sc := scene{now: 1_763_596_800_000_000}
+		sc := scene{now: 1_763_596_800_000_000, clock: dating{reading{micros: 1_763_596_800_000_000, got: time.Unix(0, 0)}, time.Unix(0, 0)}}
 		for i := range maxBatch {
 			shape := randomShape(rng)
 			sc.values = append(sc.values, randomValue(rng, shape, sc.now))
@@ -281,22 +307,25 @@ func TestLuaManyKeys(t *testing.T) {
 
 func FuzzOperate(f *testing.F) {
 	l := newLab(f)
-	state := func(level, last, unit uint64) string {
-		return memstore.State{Level: level, Last: last, Unit: unit}.Encode()
+	state := func(level, last, unit, quiet uint64) string {
+		return memstore.State{Level: level, Last: last, Unit: unit, Quiet: quiet}.Encode()
 	}
-	f.Add("", uint64(1_763_596_800_000_000), uint16(0), uint64(100), uint64(1), uint64(200), uint64(10_000), uint64(1), uint64(0))
-	f.Add(state(1<<52, 0, 1), uint64(1<<52), uint16(0), uint64(1e9), uint64(1), uint64(1), uint64(1), uint64(1<<52), uint64(1<<53))
-	f.Add(state(1, 1<<53-1, 1_000_000), uint64(5), uint16(0o1232), uint64(3), uint64(1), uint64(2), uint64(1_000_000), uint64(1), uint64(0))
-	f.Add(state(666_667, 5, 10), uint64(5), uint16(0o31), uint64(1), uint64(86400), uint64(52124), uint64(86_400_000_000), uint64(9), uint64(7))
-	f.Add("1:2:3\n", uint64(5), uint16(0o3), uint64(1), uint64(60), uint64(1), uint64(1), uint64(1), uint64(0))
-	f.Fuzz(func(t *testing.T, value string, now uint64, kinds uint16, n, seconds, burst, cost, count, floor uint64) {
+	f.Add("", uint64(1_763_596_800_000_000), uint16(0), uint64(100), uint64(1), uint64(200), uint64(10_000), uint64(1), uint64(0), uint64(0), int64(0), int64(0))
+	f.Add(state(1<<52, 0, 1, 0), uint64(1<<52), uint16(0), uint64(1e9), uint64(1), uint64(1), uint64(1), uint64(1<<52), uint64(1<<53), uint64(0), int64(0), int64(1))
+	f.Add(state(1, 1<<53-1, 1_000_000, 5), uint64(5), uint16(0o1232), uint64(3), uint64(1), uint64(2), uint64(1_000_000), uint64(1), uint64(0), uint64(5), int64(9), int64(0))
+	f.Add(state(666_667, 5, 10, 1<<53-1), uint64(5), uint16(0o31), uint64(1), uint64(86400), uint64(52124), uint64(86_400_000_000), uint64(9), uint64(7), uint64(1), int64(-3), int64(5))
+	f.Add("1:2:3\n", uint64(5), uint16(0o3), uint64(1), uint64(60), uint64(1), uint64(1), uint64(1), uint64(0), uint64(0), int64(0), int64(0))
+	f.Fuzz(func(t *testing.T, value string, now uint64, kinds uint16, n, seconds, burst, cost, count, floor, back uint64, age, patience int64) {
 		s, err := bucket.NewShape(n, time.Duration(1+seconds%86400)*time.Second, burst)
 		if err != nil || !s.Portable() || now >= 1<<53 {
 			return
 		}
-		sc := scene{values: []string{value}, now: now}
+		sc := scene{values: []string{value}, now: now, clock: dating{reading{micros: int64(now), got: time.Unix(0, 0)}, time.Unix(0, 0)}}
 		for more := true; more; more = kinds > 0 { // an octal digit for each operation
-			sc.ops = append(sc.ops, bucket.Op{Kind: bucket.Kind(kinds & 3), Shape: s, Cost: cost, Count: max(1, count), Floor: floor})
+			sc.ops = append(sc.ops, bucket.Op{
+				Kind: bucket.Kind(kinds & 3), Shape: s, Cost: cost, Count: max(1, count), Floor: floor, Back: back,
+				At: time.Unix(0, 0).Add(-time.Duration(age / 4)), Patience: time.Duration(patience),
+			})
 			sc.on = append(sc.on, 0)
 			kinds >>= 3
 		}

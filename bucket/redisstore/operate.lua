@@ -1,12 +1,14 @@
 -- One operation on the bucket of each key, in their order and all at one
 -- reading of the server's clock. memstore.Step is the same in Go, bit for bit.
--- ARGV[1] is seven float64 for each key: the operation and its numbers. The
--- reply is { results, i, error, … }: granted and level of each, then the time,
+-- ARGV[1] is float64s: when it was sent, at the earliest, then seven for each
+-- key, the operation and its numbers, and three more where 4 is added to the
+-- kind. The reply is { results, i, error, … }: granted and level of each, then the time,
 -- as float64, and the operations that failed. All numbers are integers below
 -- 2^53. No functions and few globals: calls cost more here than arithmetic.
 local MAX, SAFE = 4503599627370496, 9007199254740991 -- 2^52, bucket.MaxPortable; 2^53 - 1
-local TAKE, REFUND, RESET = 0, 2, 3 -- bucket.Kind; 1 is to peek
-local VERSION = 1
+local PEEK, REFUND, RESET = 1, 2, 3 -- bucket.Kind; 0 is to take
+local PLAIN, QUIET = 1, 2 -- versions of what is stored
+local LATE = { err = 'LATE not carried out' }
 local down, call, pack, unpack_numbers = math.floor, redis.pcall, struct.pack, struct.unpack
 
 local clock = redis.call('TIME')
@@ -19,24 +21,45 @@ if values.err then
 end
 
 local results, reply, written = {}, { '' }, {}
-local numbers, at = ARGV[1], 1
+local numbers = ARGV[1]
+local sent, at = unpack_numbers('<d', numbers)
+local behind = now < sent -- the clock has stepped back: nobody can tell what is late
 for i = 1, #KEYS do
-  local kind, num, unit, limit, cost, count, floor
-  kind, num, unit, limit, cost, count, floor, at = unpack_numbers('<ddddddd', numbers, at)
+  local kind, num, unit, limit, cost, count, due
+  kind, num, unit, limit, cost, count, due, at = unpack_numbers('<ddddddd', numbers, at)
+  local amends, floor, back, date = kind > PEEK
+  if amends then
+    floor, back, date = 0, 0, 0
+    if kind > RESET then
+      kind = kind - 4
+      floor, back, date, at = unpack_numbers('<ddd', numbers, at)
+    end
+  end
   local key = KEYS[i]
   local value = written[key] -- the key may have come before
   if value == nil then
     value = values[i]
   end
-  local level, granted, write, failure, new = 0, 0, false, nil, nil
+  local level, quiet, granted, write, failure, new = 0, 0, 0, false, nil, nil
 
-  if value and kind ~= RESET then
-    local version, l, last, u = 0, 0, 0, 0
-    if #value == 25 then
+  if now > due or behind and due < SAFE then
+    failure = LATE
+  elseif value and kind ~= RESET then
+    local version, l, last, u, size = 0, 0, 0, 0, #value
+    if size == 25 then
       version, l, last, u = unpack_numbers('<Bddd', value)
+    elseif size == 33 then
+      local v, q
+      v, l, last, u, q = unpack_numbers('<Bdddd', value)
+      if v == QUIET and (q == 0 or q > 0 and q <= SAFE and q % 1 == 0) then
+        version = PLAIN
+        if q > now then
+          quiet = math.min(q, now + 2 * down(limit / num) + 2, SAFE) -- the clock may have stepped back
+        end
+      end
     end
-    if version == VERSION and l >= 0 and l <= MAX and l % 1 == 0 and last >= 0 and last <= SAFE and last % 1 == 0
-      and u >= 1 and u <= SAFE and u % 1 == 0 then
+    if version == PLAIN and l >= 0 and l <= MAX and l % 1 == 0
+      and last >= 0 and last <= SAFE and last % 1 == 0 and u >= 1 and u <= SAFE and u % 1 == 0 then
       level = l
       if level > 0 then
         if u ~= unit then
@@ -53,16 +76,27 @@ for i = 1, #KEYS do
       failure = { err = 'CORRUPT not a bucket' }
     end
   end
-  if floor > level then
-    level, write = floor, true
+
+  if amends then
+    -- What is given back first: the floor knows of it. But what others gave
+    -- back it does not, so that it counts only when all from before has leaked.
+    local heard = quiet == 0
+    if kind == REFUND then
+      back = cost
+    end
+    if back > 0 and level > 0 or kind == RESET then
+      level = back < level and kind ~= RESET and level - back or 0
+      quiet, write = math.min(now + 2 * down(limit / num) + 2, SAFE), true
+    end
+    if floor > level and heard and date > 0 and now >= date and kind ~= RESET then
+      local leak = (now - date) * num
+      if floor - leak > level then
+        level, write = floor - leak, true
+      end
+    end
   end
 
-  if kind == REFUND then -- once; a bucket never drops below empty
-    write = write or level > 0 or value
-    level = cost < level and level - cost or 0
-  elseif kind == RESET then -- whatever it holds
-    level, write = 0, true
-  else
+  if kind <= PEEK then
     if level <= limit then
       granted = count
       if cost > 0 then
@@ -73,7 +107,7 @@ for i = 1, #KEYS do
       end
     end
     local charge = granted * cost
-    if kind ~= TAKE then
+    if kind == PEEK then
       write = false
     elseif charge > 0 then
       level, write = level + charge, true
@@ -82,14 +116,17 @@ for i = 1, #KEYS do
 
   if failure then
     granted = 0
-  elseif write and level == 0 then
-    new, failure = false, call('DEL', key)
   elseif write then
-    -- Until it has certainly drained: one ms to round up, another since
+    -- Until nothing of it counts any more: one ms to round up, another since
     -- expiry counts whole ones.
     local ttl = down(level / (num * 1000)) + 2
-    new = pack('<Bddd', VERSION, level, now, unit)
-    if value then
+    if quiet > now then
+      ttl = math.max(ttl, down((quiet - now) / 1000) + 2)
+      new = pack('<Bdddd', QUIET, level, now, unit, quiet)
+    else
+      new = pack('<Bddd', PLAIN, level, now, unit)
+    end
+    if value or kind == RESET then
       failure = call('SET', key, new, 'PX', ttl)
     else
       failure = call('SET', key, new, 'PX', ttl, 'NX') or { err = 'WRONGTYPE not a string' }

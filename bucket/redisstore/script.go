@@ -47,13 +47,14 @@ func (a *arguments) reset() {
 
 // command returns the arguments of one EVALSHA of all ops. Their numbers go
 // into one argument: text would cost Redis as much as the arithmetic, and this
-// side an allocation for each. extra are further ARGV.
-func (a *arguments) command(sc *script, prefix string, ops []*bucket.Op, extra []any) []any {
+// side an allocation for each. clock dates them; extra are further ARGV.
+func (a *arguments) command(sc *script, prefix string, ops []*bucket.Op, clock *dating, extra []any) []any {
 	from, numbers, names := len(a.args), len(a.numbers), len(a.names)
 	a.args = append(a.args, "evalsha", sc.sha, len(ops))
+	a.numbers = appendFloats(a.numbers, clock.sent())
 	for _, op := range ops {
 		a.names = append(append(a.names, prefix...), op.Key...)
-		a.numbers = appendNumbers(a.numbers, op)
+		a.numbers = appendNumbers(a.numbers, op, clock.date(op))
 	}
 	all := string(a.names[names:]) // one allocation for all keys
 	for _, op := range ops {
@@ -67,12 +68,28 @@ func (a *arguments) command(sc *script, prefix string, ops []*bucket.Op, extra [
 	return a.args[from:len(a.args):len(a.args)]
 }
 
-func appendNumbers(b []byte, op *bucket.Op) []byte {
-	r := memstore.Request{Kind: op.Kind, PerMicro: 1, Unit: 1} // resetting needs no more
-	if op.Kind != bucket.EmptyOut {
-		r = memstore.NewRequest(op)
+// extended is added to the kind of an operation that three more numbers follow.
+const extended = 4
+
+func appendNumbers(b []byte, op *bucket.Op, date uint64) []byte {
+	// A bucket that cannot be kept can be emptied all the same.
+	r := memstore.Request{Kind: op.Kind, PerMicro: 1, Unit: 1, Due: memstore.NoDue}
+	if op.Shape.Portable() {
+		r = memstore.NewRequest(op, date)
 	}
-	for _, n := range [...]uint64{uint64(r.Kind), r.PerMicro, r.Unit, r.Limit, r.Cost, r.Count, r.Floor} {
+	kind := uint64(r.Kind)
+	if r.Floor > 0 || r.Back > 0 {
+		kind += extended
+	}
+	b = appendFloats(b, kind, r.PerMicro, r.Unit, r.Limit, r.Cost, r.Count, r.Due)
+	if kind >= extended {
+		b = appendFloats(b, r.Floor, r.Back, r.Date)
+	}
+	return b
+}
+
+func appendFloats(b []byte, numbers ...uint64) []byte {
+	for _, n := range numbers {
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(float64(n)))
 	}
 	return b

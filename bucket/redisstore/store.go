@@ -5,8 +5,10 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/redis/go-redis/v9"
 )
 
 // Store is a [bucket.Store] on Redis. It is safe for concurrent use. The zero
@@ -16,6 +18,8 @@ type Store struct {
 	client *client
 	script *script
 	clock  func() uint64 // nil but in tests: µs for a script that takes the time from us
+	now    func() time.Time
+	clocks clocks
 
 	mu     sync.RWMutex // guards closed and the sending side of queue
 	closed bool
@@ -44,7 +48,9 @@ func newStore(c Config, sc *script) (*Store, error) {
 		return nil, err
 	}
 	o.IsClusterMode = c.Cluster
-	s := &Store{config: c, client: newClient(o, c.Logger), script: sc, queue: make(chan *bucket.Op, c.Queue)}
+	s := &Store{config: c, script: sc, now: time.Now, queue: make(chan *bucket.Op, c.Queue)}
+	o.OnConnect = func(context.Context, *redis.Conn) error { s.clocks.forget(); return nil }
+	s.client = newClient(o, c.Logger)
 	s.alarm.log, s.alarm.target = c.Logger, s.client.target()
 	s.distance.log, s.distance.target, s.distance.timeout = c.Logger, s.client.target(), c.Timeout
 	s.breaker.log, s.breaker.target = c.Logger, s.client.target()
@@ -68,6 +74,9 @@ func (s *Store) Submit(op *bucket.Op) error {
 	if s.breaker.away.Load() {
 		s.counters.away.Add(1)
 		return bucket.ErrAway
+	}
+	if op.At.IsZero() && dated(op) {
+		op.At = s.now()
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()

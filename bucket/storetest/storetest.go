@@ -11,14 +11,16 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 )
 
-// Clock is a clock in µs that tests set. It is safe for concurrent use.
+// Clock is the clock of a store, in µs, and beside it that of the store's
+// caller, which never steps. It is safe for concurrent use.
 type Clock struct {
-	mu  sync.Mutex
-	now uint64
+	mu    sync.Mutex
+	now   uint64
+	local time.Time
 }
 
 // NewClock starts at an ordinary date.
-func NewClock() *Clock { return &Clock{now: 1_763_596_800_000_000} }
+func NewClock() *Clock { return &Clock{now: 1_763_596_800_000_000, local: time.Now()} }
 
 // Now in µs.
 func (c *Clock) Now() uint64 {
@@ -27,21 +29,39 @@ func (c *Clock) Now() uint64 {
 	return c.now
 }
 
-// Advance moves the clock, also back.
+// Local is the caller's time.
+func (c *Clock) Local() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.local
+}
+
+// Advance lets time pass.
 func (c *Clock) Advance(d time.Duration) {
+	c.Step(d)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.local = c.local.Add(d)
+}
+
+// Step sets the store's clock, also back, while no time passes.
+func (c *Clock) Step(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = uint64(int64(c.now) + d.Microseconds())
 }
 
 // Run runs the suite. open returns a fresh store that reads the given clock
-// and is closed when the test ends.
+// and is closed when the test ends. It carries out one operation, or one batch,
+// at a time and calls Done in between, so that a Done which blocks stalls it.
 func Run(t *testing.T, open func(t *testing.T, clock *Clock) bucket.Store) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, *suite){
 		"take": testTake, "partial": testPartial, "mixed costs": testMixedCosts, "peek": testPeek, "refund": testRefund,
 		"reset": testReset, "floor": testFloor, "clock back": testClockBack, "rate change": testRateChange,
 		"rates": testRates, "concurrent": testConcurrent, "close": testClose,
+		"late take": testLateTake, "late floor": testLateFloor, "back": testBack, "quiet": testQuiet, "reset is known": testResetIsKnown,
+		"clock steps under operations": testClockSteps,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -197,7 +217,7 @@ func testClockBack(t *testing.T, s *suite) {
 	op := take(shape(t, 10, time.Second, 2), "a", 1, 1)
 	s.do(op)
 	s.do(op)
-	s.clock.Advance(-24 * time.Hour)
+	s.clock.Step(-24 * time.Hour)
 	s.want(op, bucket.Reply{Level: 2 * u}) // denied, and rebased:
 	s.clock.Advance(100 * time.Millisecond)
 	s.want(op, bucket.Reply{Granted: 1, Level: 2 * u})

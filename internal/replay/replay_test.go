@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/internal/policy"
 )
 
@@ -187,6 +189,25 @@ func TestJSON(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, skipped)
 			}
 		})
+	}
+}
+
+// A file that names a Redis is replayed as any other: by the time of the log.
+func TestRedisIsNotAsked(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	for i := range 59 { // at the rate, then three at once
+		fmt.Fprintf(&log, "192.0.2.7 - - [10/Oct/2025:13:%02d:00 +0000] \"GET / HTTP/1.1\" 200 1\n", i)
+	}
+	for range 3 {
+		log.WriteString("192.0.2.7 - - [10/Oct/2025:13:59:00 +0000] \"GET / HTTP/1.1\" 200 1\n")
+	}
+	strict := rule("a", "1/m", 2)
+	strict.Limit.Strict = true
+	c := config(policy.Settings{Rules: []policy.RuleSpec{strict}})
+	c.Limiter.Store, c.Limiter.StoreTimeout = bucket.Nowhere{}, time.Second
+	if r := mustRun(t, log.String(), c); r.Denied != 1 {
+		t.Errorf("%d denied, want the last one", r.Denied)
 	}
 }
 

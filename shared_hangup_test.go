@@ -1,0 +1,363 @@
+package fastlimit
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// millisecond is a store that answers after 1 ms; J is 5 ms.
+func millisecond(t *testing.T) *slowStore {
+	s := newSlowStore(t)
+	s.delay = func() time.Duration { return time.Millisecond }
+	return s
+}
+
+// TestHangUpAdmitsNothing has a client hang up after 0.1 ms, again and again, at
+// one node and at five: it is denied by every policy, and its bucket is empty
+// in the end. So is a lone node's table; one of several may have seen what
+// others had not given back yet.
+func TestHangUpAdmitsNothing(t *testing.T) {
+	for _, policy := range []OnFailure{FailLocal, FailOpen, FailClosed} {
+		t.Run(policy.String(), func(t *testing.T) {
+			for _, nodes := range []int{1, 5} {
+				synctest.Test(t, func(t *testing.T) { hangUpAdmitsNothing(t, policy, nodes) })
+			}
+		})
+	}
+}
+
+func hangUpAdmitsNothing(t *testing.T, policy OnFailure, nodes int) {
+	var rules []*Rule
+	first := newSlowStore(t)
+	for range nodes {
+		s := first.sibling()
+		s.delay = func() time.Duration { return time.Millisecond }
+		cfg := strictRule("a", 1, time.Hour, 20)
+		cfg.OnFailure = policy
+		rules = append(rules, sharedLimiter(t, s, cfg).rules[0])
+	}
+	var wg sync.WaitGroup
+	for range 50 {
+		for _, r := range rules {
+			for range 20 {
+				wg.Go(func() {
+					ctx, cancel := context.WithTimeout(t.Context(), 100*time.Microsecond)
+					defer cancel()
+					d := r.Take(ctx, r.BytesKey([]byte("x")), 1)
+					if want := abandoned(); d != want {
+						t.Errorf("hung up: %+v, want %+v", d, want)
+					}
+				})
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	wg.Wait()
+	time.Sleep(time.Second)
+	if level := first.State(`a:"x"`).Level; level != 0 {
+		t.Errorf("%d nodes: the store holds %d ticks in the end", nodes, level)
+	}
+	for i, r := range rules {
+		key := r.BytesKey([]byte("x"))
+		if d := r.Take(t.Context(), key, 20); nodes == 1 && !d.Allowed {
+			t.Errorf("the whole burst after all that: %+v", d)
+		}
+		if n := r.shared.inFlight(); n != 0 {
+			t.Errorf("node %d: %d flights left", i, n)
+		}
+	}
+}
+
+// TestHangUpCostsTwoOperations counts what the store is asked for a client that
+// only hangs up: a take and what gives it back, one after the other, whatever
+// the number of requests; so the round trip bounds it.
+func TestHangUpCostsTwoOperations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := millisecond(t)
+		r := sharedLimiter(t, s, strictRule("a", 1, time.Hour, 20)).rules[0]
+		key := r.BytesKey([]byte("x"))
+		var wg sync.WaitGroup
+		const ms = 200
+		for range ms * 10 {
+			for range 5 {
+				wg.Go(func() {
+					ctx, cancel := context.WithTimeout(t.Context(), 50*time.Microsecond)
+					defer cancel()
+					r.Take(ctx, key, 1)
+				})
+			}
+			time.Sleep(100 * time.Microsecond)
+		}
+		wg.Wait()
+		time.Sleep(time.Second)
+		takes, amends := s.takes.Load(), s.amends.Load()
+		if s.doubled > 0 {
+			t.Errorf("%d operations overlapped", s.doubled)
+		}
+		if takes+amends > ms+4 || amends > takes {
+			t.Errorf("%d takes and %d refunds in %d ms of round trips of 1 ms", takes, amends, ms)
+		}
+
+		before := takes + amends
+		ctx, cancel := context.WithCancel(t.Context())
+		wg.Go(func() { r.Take(ctx, key, 1) })
+		synctest.Wait()
+		cancel()
+		wg.Wait()
+		time.Sleep(time.Second)
+		if n := s.takes.Load() + s.amends.Load() - before; n != 2 {
+			t.Errorf("%d operations for one request that hung up, want 2", n)
+		}
+	})
+}
+
+// TestNobodyAsksForThoseWhoLeft: who hangs up while the operation of another
+// is on its way is not asked for at all, nor is who had hung up before.
+func TestNobodyAsksForThoseWhoLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := millisecond(t)
+		r := sharedLimiter(t, s, strictRule("a", 1, time.Hour, 20)).rules[0]
+		key := r.BytesKey([]byte("x"))
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if d := r.Take(t.Context(), key, 1); !d.Allowed {
+				t.Errorf("who stays: %+v", d)
+			}
+		})
+		synctest.Wait()
+		for range 3 {
+			wg.Go(func() { r.Take(ctx, key, 1) })
+		}
+		synctest.Wait()
+		cancel()
+		wg.Wait()
+		if d := r.Take(ctx, r.BytesKey([]byte("y")), 1); d != abandoned() {
+			t.Errorf("who had hung up before: %+v", d)
+		}
+		time.Sleep(time.Second)
+		if takes, asked, amends := s.takes.Load(), s.asked.Load(), s.amends.Load(); takes != 1 || asked != 1 || amends != 0 {
+			t.Errorf("%d takes for %d requests and %d refunds, want one take for the one who stayed", takes, asked, amends)
+		}
+	})
+}
+
+// TestHangUpGivesOtherRulesBack: what the first rule took is given back when the
+// client hangs up while the second is asked.
+func TestHangUpGivesOtherRulesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := millisecond(t)
+		lim := sharedLimiter(t, s, strictRule("a", 1, time.Hour, 5), strictRule("b", 1, time.Hour, 5))
+		charges := func() []Charge { return []Charge{charge(lim.rules[0], 5), charge(lim.rules[1], 5)} }
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Microsecond)
+		defer cancel()
+		if d, by := lim.TakeAll(ctx, charges()); d != abandoned() || by != 1 {
+			t.Errorf("hung up at the second rule: %+v by %d", d, by)
+		}
+		time.Sleep(time.Second)
+		if d, _ := lim.TakeAll(t.Context(), charges()); !d.Allowed {
+			t.Errorf("both bursts afterwards: %+v", d)
+		}
+	})
+}
+
+// TestUsedGrantIsKept has a request time out, be admitted by its policy, and be
+// granted afterwards: the grant is what it used.
+func TestUsedGrantIsKept(t *testing.T) {
+	for _, policy := range []OnFailure{FailLocal, FailOpen} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSlowStore(t)
+			s.back = func() time.Duration { return 50 * time.Millisecond }
+			cfg := strictRule("a", 1, time.Hour, 10)
+			cfg.OnFailure = policy
+			r := sharedLimiter(t, s, cfg).rules[0]
+			if d := r.Take(t.Context(), r.BytesKey([]byte("x")), 4); !d.Allowed || !d.Degraded {
+				t.Fatalf("%v: %+v, want an admission by the policy", policy, d)
+			}
+			time.Sleep(time.Second)
+			if got := s.State(`a:"x"`).Level; got != 4*r.shape.Unit() || s.amends.Load() != 0 {
+				t.Errorf("%v: the store holds %d ticks after %d refunds", policy, got, s.amends.Load())
+			}
+		})
+	}
+}
+
+// TestOldChargesAreNotGivenBackInFull: a charge that has leaked before it is
+// found to be unused would be used twice.
+func TestOldChargesAreNotGivenBackInFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlowStore(t)
+		s.back = func() time.Duration { return 2 * time.Second }
+		cfg := strictRule("a", 1, time.Second, 10)
+		cfg.OnFailure = FailClosed
+		a := sharedLimiter(t, s, cfg).rules[0]
+		if d := a.Take(t.Context(), a.BytesKey([]byte("x")), 2); d.Allowed {
+			t.Fatal("a silent store admitted")
+		}
+		// Another node finds the bucket drained just before that answer comes.
+		time.Sleep(1990 * time.Millisecond)
+		b := sharedLimiter(t, s.sibling(), cfg).rules[0]
+		if d := b.Take(t.Context(), b.BytesKey([]byte("x")), 10); !d.Allowed {
+			t.Fatalf("a drained bucket: %+v", d)
+		}
+		time.Sleep(10 * time.Millisecond)
+		if left := s.State(`a:"x"`).Level; left+2*5_000 < 10*b.shape.Unit() {
+			t.Errorf("the store holds %d ticks of 10 units taken: a charge that had leaked was given back", left)
+		}
+	})
+}
+
+// TestStoreLearnsAfterOutage: what a node admitted while the store was away it
+// brings along: the store takes the maximum, so another node finds what is left.
+func TestStoreLearnsAfterOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlowStore(t)
+		var down atomic.Bool
+		s.err = func() error {
+			if down.Load() {
+				return errStore
+			}
+			return nil
+		}
+		cfg := strictRule("a", 1, time.Hour, 10)
+		a, b := sharedLimiter(t, s, cfg).rules[0], sharedLimiter(t, s, cfg).rules[0]
+		take := func(r *Rule, n uint64) Decision { return r.Take(t.Context(), r.BytesKey([]byte("x")), n) }
+		take(a, 3)
+		down.Store(true)
+		if d := take(a, 5); !d.Allowed || !d.Degraded {
+			t.Fatalf("while it is away: %+v", d)
+		}
+		down.Store(false)
+		if d := take(a, 1); !d.Allowed || d.Remaining != 1 {
+			t.Errorf("the same node: %+v, want 9 of 10 taken", d)
+		}
+		if d := take(b, 2); d.Allowed {
+			t.Errorf("another node: %+v, want 9 of 10 taken", d)
+		}
+		if d := take(b, 1); !d.Allowed {
+			t.Errorf("another node: %+v, want the last one", d)
+		}
+		// Nothing is doubted any more once all that was known has leaked.
+		time.Sleep(a.shape.MaxDrain())
+		if f := a.shared.floor(a.BytesKey([]byte("x")).digest(), a.limiter.now()); f != 0 {
+			t.Errorf("a floor of %d long after the outage", f)
+		}
+	})
+}
+
+// TestOldAnswerDoesNotUndoRefund: an answer that was on its way when units were
+// given back does not bring them back to the table, and neither does a floor.
+func TestOldAnswerDoesNotUndoRefund(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlowStore(t)
+		r := sharedLimiter(t, s, strictRule("a", 1, time.Hour, 5)).rules[0]
+		key := r.BytesKey([]byte("x"))
+		r.Take(t.Context(), key, 4)
+		s.back = func() time.Duration { return 2 * time.Millisecond }
+		var wg sync.WaitGroup
+		wg.Go(func() { r.Take(t.Context(), key, 1) })
+		time.Sleep(time.Millisecond)
+		r.Refund(key, 4)
+		wg.Wait()
+		time.Sleep(time.Second)
+		if d := r.Take(t.Context(), key, 4); !d.Allowed {
+			t.Errorf("after a refund of 4 of 5: %+v", d)
+		}
+	})
+}
+
+// TestDeniedElsewhereIsGivenBackForGood: what another rule's denial gives back
+// stays given back, though a second node saw the level in between and is in
+// doubt about the store.
+func TestDeniedElsewhereIsGivenBackForGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlowStore(t)
+		cfg := []RuleConfig{strictRule("a", 1, time.Minute, 20), strictRule("b", 1, time.Hour, 1)}
+		var nodes [3]*Limiter
+		for i := range nodes {
+			own := s.sibling()
+			own.delay = func() time.Duration { return 2 * time.Millisecond }
+			nodes[i] = sharedLimiter(t, own, cfg...)
+		}
+		key := func(n, rule int, name string) Key { return nodes[n].rules[rule].BytesKey([]byte(name)) }
+		take := func(n int, units uint64) Decision {
+			return nodes[n].rules[0].Take(t.Context(), key(n, 0, "x"), units)
+		}
+		nodes[2].rules[1].Take(t.Context(), key(2, 1, "y"), 1) // "b" is exhausted
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			charges := []Charge{{nodes[0].rules[0], key(0, 0, "x"), 15}, {nodes[0].rules[1], key(0, 1, "y"), 1}}
+			if d, by := nodes[0].TakeAll(t.Context(), charges); d.Allowed || by != 1 {
+				t.Errorf("the request that b denies: %+v by %d", d, by)
+			}
+		})
+		time.Sleep(time.Millisecond)
+		take(1, 1) // learns of 15 and its own
+		wg.Wait()
+		nodes[1].rules[0].shared.distrust(nodes[1].now())
+		time.Sleep(time.Second)
+		take(1, 1)
+		if d := take(2, 18); !d.Allowed {
+			t.Errorf("18 of 20, with 2 taken: %+v", d)
+		}
+	})
+}
+
+// TestResetIsNotUndone: neither an answer that was on its way nor the floor of
+// another node in doubt fills a bucket again that was emptied.
+func TestResetIsNotUndone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlowStore(t)
+		cfg := strictRule("a", 5, 15*time.Minute, 5)
+		a, b := sharedLimiter(t, s, cfg).rules[0], sharedLimiter(t, s.sibling(), cfg).rules[0]
+		take := func(r *Rule, n uint64) Decision { return r.Take(t.Context(), r.BytesKey([]byte("x")), n) }
+		take(a, 4)
+		take(b, 1) // knows of 5
+		s.back = func() time.Duration { return 2 * time.Millisecond }
+		var wg sync.WaitGroup
+		wg.Go(func() { take(a, 1) })
+		time.Sleep(time.Millisecond)
+		a.Reset(a.BytesKey([]byte("x")))
+		wg.Wait()
+		time.Sleep(time.Second)
+		if d := take(b, 1); d.Allowed || d.Stage != StageTable {
+			t.Errorf("the other node goes by what it remembers: %+v", d)
+		}
+		b.shared.distrust(b.limiter.now())
+		time.Sleep(3 * time.Minute) // a unit leaks in its table
+		if d := take(b, 1); !d.Allowed {
+			t.Errorf("the other node after a unit has leaked: %+v", d)
+		}
+		if d := take(a, 4); !d.Allowed {
+			t.Errorf("4 of 5 after the reset, with 1 taken: %+v", d)
+		}
+	})
+}
+
+// TestLateFloorRaisesNothing is a stall of the store while a take with a floor
+// is on its way: the client, whose bucket has drained, is not denied by what it
+// was.
+func TestLateFloorRaisesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := millisecond(t)
+		r := sharedLimiter(t, s, strictRule("a", 100, time.Second, 20)).rules[0]
+		key := r.BytesKey([]byte("x"))
+		r.shared.distrust(r.limiter.now() + time.Hour)
+		for range 19 {
+			r.Take(t.Context(), key, 1)
+		}
+		s.delay = func() time.Duration { return 200 * time.Millisecond }
+		r.Take(t.Context(), key, 1)
+		s.delay = func() time.Duration { return time.Millisecond }
+		time.Sleep(201 * time.Millisecond)
+		for i := range 18 {
+			if d := r.Take(t.Context(), key, 1); !d.Allowed {
+				t.Fatalf("request %d of a client that keeps its limit: %+v", i, d)
+			}
+		}
+	})
+}
