@@ -186,8 +186,13 @@ func TestAdminRefusesReadersOfOtherSites(t *testing.T) {
 	s := start(t, perIP(), func(c *Config) { c.Talkers = talkers{} })
 	for _, path := range []string{"/debug/pprof/", "/debug/pprof/profile?seconds=1", "/debug/pprof/trace?seconds=1", "/debug/pprof/heap", "/v1/top", "/v1/info", "/metrics", "/readyz", "/livez", "/"} {
 		for _, headers := range [][]string{
-			{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"}, {"Sec-Fetch-Site", "nonsense"},
-			{"Origin", "http://evil.example"}, {"Origin", "null"}, {"Origin", "http://" + s.admin + ".evil.example"},
+			{"Sec-Fetch-Site", "cross-site"},
+			{"Sec-Fetch-Site", "same-site"},
+			{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"},
+			{"Sec-Fetch-Site", "nonsense"},
+			{"Origin", "http://evil.example"},
+			{"Origin", "null"},
+			{"Origin", "http://" + s.admin + ".evil.example"},
 		} {
 			resp := get(t, "http://"+s.admin+path, headers...)
 			if body := readAll(t, resp); resp.StatusCode != 403 || !json.Valid(body) || resp.Header.Get("Content-Type") != "application/problem+json" {

@@ -278,7 +278,7 @@ func TestGateAlone(t *testing.T) {
 			t.Errorf("%q, %q: %d bytes too many pass", c.pass, c.stop, n-len(before+c.pass))
 		}
 		over, err := g.over()
-		end := error(io.EOF)
+		var end error = io.EOF
 		if c.want != nil {
 			end = c.want
 		}
