@@ -278,8 +278,8 @@ func TestGateAlone(t *testing.T) {
 			t.Errorf("%q, %q: %d bytes too many pass", c.pass, c.stop, n-len(before+c.pass))
 		}
 		over, err := g.over()
-		var end error = io.EOF
-		if c.want != nil {
+		var end error
+		if end = io.EOF; c.want != nil {
 			end = c.want
 		}
 		if !over || g.problem != c.want || !errors.Is(err, end) {
