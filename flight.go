@@ -78,8 +78,8 @@ func (s *shared) freeWaiter(w *waiter) {
 // flight if there is none, or if the store refuses it.
 func (f *flight) goOnLocked(sh *flightShard) {
 	s := f.shared
-	at := time.Now() // before now, so that nothing is newer than its date
-	now := s.rule.limiter.now()
+	at := time.Now()
+	now := s.rule.limiter.clock.ownAt(at) // the same, on the limiter's time line
 	f.op = bucket.Op{Key: f.name, Shape: s.rule.shape, Count: 1, At: at, Done: f.done}
 	switch {
 	case f.reset:

@@ -419,3 +419,21 @@ func TestPatienceIsThatOfTheFirst(t *testing.T) {
 		}
 	})
 }
+
+// What a client was admitted stays in the table when it hangs up, no more and no
+// less: else an outage would admit it again.
+func TestHangUpLeavesTheTableAsItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := millisecond(t)
+		r := sharedLimiter(t, s, strictRule("a", 1, time.Hour, 5)).rules[0]
+		key := r.BytesKey([]byte("x"))
+		r.Take(t.Context(), key, 3)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Microsecond)
+		defer cancel()
+		r.Take(ctx, key, 2)
+		time.Sleep(100 * time.Millisecond)
+		if d := r.Peek(key, 1); d.Remaining != 2 {
+			t.Errorf("%+v: want 3 of 5 taken", d)
+		}
+	})
+}
