@@ -26,10 +26,12 @@
 //
 // P2, bounded excess: what is admitted for a client conforms to rate r and
 // burst (1+θ)·B + 1 + C. The 1 is the first-seen request, C the decisions for
-// this client in flight at once. With Strict the bound is B. With a shared
-// store add r·J, J being how long a request waits for it at most: requests
-// bunch on their way, and the store's bucket holds r·J more so that P1
-// survives that.
+// this client in flight at once, those included whose units are on their way
+// back. With Strict the bound is B. With a shared store add r·J, J being how
+// long a request waits for it at most: requests bunch on their way, and the
+// store's bucket holds r·J more so that P1 survives that. A request whose context
+// ends while it waits is denied, and what it was granted is given back: hanging
+// up lifts no limit.
 //
 // P2 in a cluster of N nodes with a shared store, which tell each other their
 // heavy hitters within L: in any s seconds all nodes together admit of a client
@@ -43,11 +45,13 @@
 // P3, flat memory: all memory is taken by [New].
 //
 // P4, the shared store sees heavy hitters only: nothing is asked while the
-// table knows the answer, and at most one take of a client is in flight.
+// table knows the answer, and at most one operation on a client's bucket is in
+// flight for each node, refunds and resets included.
 //
 // P5, a store that is away is not an outage: [OnFailure] decides after J at
 // the latest, by default from this node's table, which the store's answers
-// have filled. No take is sent twice.
+// have filled. No take is sent twice, and none is carried out when the policy
+// has decided already.
 //
 // P6, no allocation and no lock that waits for I/O up to the shared store.
 //
@@ -79,6 +83,17 @@
 // The bucket of a suspect may be lost when more suspects are alive than the
 // table holds ([Plan] tells how many do); it is then drained buckets that go
 // first, and what is given up early is counted in [Stats].
+//
+// # P1 with a shared store
+//
+// Each request is charged J after it was made at the latest: to the table when it
+// is decided, to the store by the patience of its take. Charges that are late
+// by up to J fill a bucket to B + r·J at most if the requests conform, and that
+// is what it holds. Table and store are joined by maximum: each is the level of
+// some of the requests, so the larger is below that of all. What the table knew
+// is dated when it is sent, since it leaks on its way; and where units were given
+// back, it does not count until what was known before has leaked. The proof is in
+// docs/decisions/0009-late-hung-up-given-back.md.
 //
 // # What it gets wrong
 //
