@@ -27,8 +27,8 @@ type Config struct {
 	Store bucket.Store
 
 	// StoreTimeout is J, the longest that a request waits for Store; then
-	// its rule's OnFailure answers. Admissions may exceed P2's bound by r·J.
-	// 0 means 5 ms.
+	// its rule's OnFailure answers, and Store must not charge it any more.
+	// Admissions may exceed P2's bound by r·J. 0 means 5 ms.
 	StoreTimeout time.Duration
 
 	// HeavyHitters is the number of clients of each rule whose units are

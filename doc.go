@@ -28,11 +28,13 @@
 //
 // P2, bounded excess: what is admitted for a client conforms to rate r and
 // burst (1+θ)·B + 1 + C + R. The 1 is the first-seen request, C the decisions
-// for this client in flight at once, and R, less than r·2 µs, comes from
-// reading the clock in whole µs. With Strict the bound is B + R. With a shared
-// store add r·J, J being how long a request waits for it at most: requests
-// bunch on their way, and the store's bucket holds r·J more so that P1
-// survives that.
+// for this client in flight at once, those included whose units are on their
+// way back, and R, less than r·2 µs, comes from reading the clock in whole µs.
+// With Strict the bound is B + R. With a shared store add r·J, J being how long
+// a request waits for it at most: requests bunch on their way, and the store's
+// bucket holds r·J more so that P1 survives that. A request whose context ends
+// while it waits is denied, and what it was granted is given back: hanging up
+// lifts no limit.
 //
 // P2 in a cluster of N nodes with a shared store, which tell each other their
 // heavy hitters within L: in any s seconds all nodes together admit of a client
@@ -48,11 +50,13 @@
 // P3, flat memory: all memory is taken by [New].
 //
 // P4, the shared store sees heavy hitters only: nothing is asked while the
-// table knows the answer, and at most one take of a client is in flight.
+// table knows the answer, and at most one operation on a client's bucket is in
+// flight for each node, refunds and resets included.
 //
 // P5, a store that is away is not an outage: [OnFailure] decides after J at
 // the latest, by default from this node's table, which the store's answers
-// have filled. No take is sent twice.
+// have filled. No take is sent twice, and none is carried out when the policy
+// has decided already.
 //
 // P6, no allocation and no lock that waits for I/O up to the shared store.
 //
@@ -121,6 +125,17 @@
 // all clients together exceed P2 by no more than Forgiven. Who has no bucket has
 // no limit: more suspects than buckets for long means that some of them get all
 // they ask for.
+//
+// # P1 with a shared store
+//
+// Each request is charged J after it was made at the latest: to the table when it
+// is decided, to the store by the patience of its take. Charges that are late
+// by up to J fill a bucket to B + r·J at most if the requests conform, and that
+// is what it holds. Table and store are joined by maximum: each is the level of
+// some of the requests, so the larger is below that of all. What the table knew
+// is dated when it is sent, since it leaks on its way; and where units were given
+// back, it does not count until what was known before has leaked. The proof is in
+// docs/decisions/0009-late-hung-up-given-back.md.
 //
 // # What it gets wrong
 //

@@ -78,8 +78,8 @@ func (s *shared) freeWaiter(w *waiter) {
 // flight if there is none, or if the store refuses it.
 func (f *flight) goOnLocked(sh *flightShard) {
 	s := f.shared
-	at := time.Now() // before now, so that nothing is newer than its date
-	now := s.rule.limiter.now()
+	at := time.Now()
+	now := s.rule.limiter.clock.ownAt(at) // the same, on the limiter's time line
 	f.op = bucket.Op{Key: f.name, Shape: s.rule.shape, Count: 1, At: at, Done: f.done}
 	switch {
 	case f.reset:
@@ -119,7 +119,7 @@ func (f *flight) askLocked(now time.Duration) {
 	}
 	f.next = rest
 	f.op.Kind, f.op.Cost, f.op.Count = bucket.Take, cost, uint64(len(f.asked))
-	f.op.Patience = max(deadline-now, 1)
+	f.op.Patience = max(deadline-now, 1) // 0 would be for ever
 	f.op.Floor = s.floor(f.digest, now)
 }
 
@@ -235,19 +235,17 @@ func (f *flight) settleLocked(reply bucket.Reply, now time.Duration) {
 }
 
 // judgeLocked denies those of next whom the table now knows to be over the
-// limit, drops those who left, and decides without the store on those who can
-// wait no longer.
+// limit, and drops those who left.
 func (f *flight) judgeLocked(now time.Duration) {
 	r := f.shared.rule
 	ticks := r.shape.Ticks(now)
+	tat := r.table.Lookup(f.digest)
 	rest := f.next[:0]
 	for _, w := range f.next {
-		switch tat := r.table.Lookup(f.digest); {
+		switch {
 		case w.left:
 		case !r.shape.Fits(tat, ticks, w.cost):
 			w.verdict <- r.denied(StageTable, tat, ticks, w.cost)
-		case now >= w.deadline:
-			w.verdict <- f.shared.fallback(f.digest, w.cost, now)
 		default:
 			rest = append(rest, w)
 		}

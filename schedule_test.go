@@ -17,6 +17,7 @@ import (
 var storeWorlds = []storeWorld{
 	{name: "one node hangs up", nodes: 1, burst: 2, asks: asks(0, 0, 0), hangUps: 2, resets: 1, refunds: 1},
 	{name: "one node, late", nodes: 1, burst: 2, asks: asks(0, 0, 0), hangUps: 1, failures: 1, halves: 1, drains: 1, steps: 9},
+	{name: "one node, hang-up and outage", nodes: 1, burst: 2, asks: asks(0, 0, 0, 0), hangUps: 1, outages: 1, steps: 13},
 	{name: "one node conforms", nodes: 1, burst: 2, asks: asks(0, 0, 0, 0), patient: true, failures: 1, halves: 2, drains: 2, steps: 8},
 	{name: "two nodes, refund and reset", nodes: 2, burst: 2, asks: asks(0, 1, 0), hangUps: 1, resets: 1, refunds: 1, steps: 9},
 	{name: "two nodes, hang-up and reset", nodes: 2, burst: 1, asks: asks(0, 1, 0), hangUps: 1, resets: 1, refunds: 1, steps: 9},

@@ -2,11 +2,14 @@ package fastlimit
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
 )
 
 // millisecond is a store that answers after 1 ms; J is 5 ms.
@@ -243,6 +246,7 @@ func TestStoreLearnsAfterOutage(t *testing.T) {
 		}
 		// Nothing is doubted any more once all that was known has leaked.
 		time.Sleep(a.shape.MaxDrain())
+		take(a, 3)
 		if f := a.shared.floor(a.BytesKey([]byte("x")).digest(), a.limiter.now()); f != 0 {
 			t.Errorf("a floor of %d long after the outage", f)
 		}
@@ -358,6 +362,78 @@ func TestLateFloorRaisesNothing(t *testing.T) {
 			if d := r.Take(t.Context(), key, 1); !d.Allowed {
 				t.Fatalf("request %d of a client that keeps its limit: %+v", i, d)
 			}
+		}
+	})
+}
+
+// A Refund and a Reset while an operation is on its way are one operation after
+// it: the reset takes care of the refund, which would undo what is charged next.
+func TestResetTakesCareOfRefunds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := millisecond(t)
+		r := sharedLimiter(t, s, strictRule("a", 1, time.Hour, 5)).rules[0]
+		key := r.BytesKey([]byte("x"))
+		r.Take(t.Context(), key, 3)
+		var wg sync.WaitGroup
+		wg.Go(func() { r.Take(t.Context(), key, 1) })
+		synctest.Wait()
+		r.Refund(key, 2)
+		r.Refund(key, 1)
+		r.Reset(key)
+		wg.Wait()
+		time.Sleep(time.Second)
+		if n := s.amends.Load(); n != 1 || s.doubled > 0 {
+			t.Errorf("%d operations after the takes, %d overlapped; want the reset alone", n, s.doubled)
+		}
+	})
+}
+
+// patienceSpy notes what takes carry.
+type patienceSpy struct {
+	bucket.Store
+	patience []time.Duration
+}
+
+func (s *patienceSpy) Submit(op *bucket.Op) error {
+	s.patience = append(s.patience, op.Patience)
+	return s.Store.Submit(op)
+}
+
+// A take may be carried out as long as everybody waits for whom it asks: after
+// that the policy has decided for one of them, who would be charged too late.
+func TestPatienceIsThatOfTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := newSlowStore(t)
+		slow.back = func() time.Duration { return 3 * time.Millisecond }
+		s := &patienceSpy{Store: slow}
+		r := sharedLimiter(t, s, strictRule("a", 1, time.Hour, 10)).rules[0]
+		var wg sync.WaitGroup
+		for range 3 { // at 0, 1 and 2 ms
+			wg.Go(func() { r.Take(t.Context(), r.BytesKey([]byte("x")), 1) })
+			time.Sleep(time.Millisecond)
+		}
+		wg.Wait()
+		want := []time.Duration{DefaultStoreTimeout, DefaultStoreTimeout - 2*time.Millisecond}
+		if !slices.Equal(s.patience, want) {
+			t.Errorf("takes with a patience of %v, want %v", s.patience, want)
+		}
+	})
+}
+
+// What a client was admitted stays in the table when it hangs up, no more and no
+// less: else an outage would admit it again.
+func TestHangUpLeavesTheTableAsItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := millisecond(t)
+		r := sharedLimiter(t, s, strictRule("a", 1, time.Hour, 5)).rules[0]
+		key := r.BytesKey([]byte("x"))
+		r.Take(t.Context(), key, 3)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Microsecond)
+		defer cancel()
+		r.Take(ctx, key, 2)
+		time.Sleep(100 * time.Millisecond)
+		if d := r.Peek(key, 1); d.Remaining != 2 {
+			t.Errorf("%+v: want 3 of 5 taken", d)
 		}
 	})
 }

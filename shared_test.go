@@ -294,21 +294,23 @@ func TestLateGrantIsGivenBack(t *testing.T) {
 }
 
 // TestStoreForgets has the store lose everything (FLUSHALL, a failover): the
-// table brings the level back by maximum.
+// node that notices brings the level back by maximum, for the others too.
 func TestStoreForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlowStore(t)
-		r := sharedLimiter(t, s, strictRule("a", 1, time.Hour, 10)).rules[0]
-		key := r.BytesKey([]byte("x"))
-		r.Take(t.Context(), key, 7)
-		done := make(chan struct{})
-		_ = s.Store.Submit(&bucket.Op{
-			Kind: bucket.EmptyOut, Key: r.shared.name(key), Shape: r.shape, Count: 1,
-			Done: func(*bucket.Op, bucket.Reply, error) { close(done) },
-		})
-		<-done
-		if d := r.Take(t.Context(), key, 1); !d.Allowed || d.Remaining != 2 {
+		cfg := strictRule("a", 1, time.Hour, 10)
+		a, b := sharedLimiter(t, s, cfg).rules[0], sharedLimiter(t, s.sibling(), cfg).rules[0]
+		take := func(r *Rule, n uint64) Decision { return r.Take(t.Context(), r.BytesKey([]byte("x")), n) }
+		take(a, 7)
+		s.Forget()
+		if d := take(a, 1); !d.Allowed || d.Remaining != 2 {
 			t.Errorf("got %+v, want 8 of 10 taken", d)
+		}
+		if d := take(a, 1); !d.Allowed || d.Remaining != 1 {
+			t.Errorf("got %+v, want 9 of 10 taken", d)
+		}
+		if d := take(b, 2); d.Allowed {
+			t.Errorf("another node: %+v, want 9 of 10 taken", d)
 		}
 	})
 }

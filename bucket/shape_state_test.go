@@ -36,7 +36,7 @@ func checkState(s *bucket.Shape, tat, now, n uint64) error {
 		return fmt.Errorf("Add and Refund of %d take TAT %d at %d to %d", cost, tat, now, got)
 	}
 	back := bucket.Refund(tat, now, cost)
-	if got, want := bucket.Level(back, now), bucket.Level(tat, now)-min(cost, bucket.Level(tat, now)); got != want || back < min(tat, now) {
+	if got, want := bucket.Level(back, now), bucket.Level(tat, now)-min(cost, bucket.Level(tat, now)); got != want || back < min(tat, now) || back > tat {
 		return fmt.Errorf("Refund(%d, %d, %d) = %d: level %d, want %d", tat, now, cost, back, got, want)
 	}
 	left := s.Remaining(tat, now)

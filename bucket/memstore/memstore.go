@@ -104,6 +104,14 @@ func (s *Store) State(key string) State {
 	return s.states[key]
 }
 
+// Forget empties the store, as one that was restarted: nothing is left to tell
+// that anything was given back.
+func (s *Store) Forget() {
+	s.stateMu.Lock()
+	defer s.stateMu.Unlock()
+	clear(s.states)
+}
+
 func (s *Store) work() {
 	defer close(s.done)
 	for q := range s.queue {

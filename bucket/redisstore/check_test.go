@@ -13,7 +13,7 @@ import (
 )
 
 // acl is what docs/redis.md tells to grant.
-var acl = []string{"~fastlimit:*", "+ping", "+info", "+script|load", "+evalsha", "+time", "+mget", "+set", "+del"}
+var acl = []string{"~fastlimit:*", "+ping", "+info", "+script|load", "+evalsha", "+time", "+mget", "+set"}
 
 // What is wrong at the start is said at the start, with the fix; what may pass
 // comes with a store.

@@ -9,9 +9,10 @@
 // # One operation
 //
 // A bucket is one key with its level, the time of that, and the ticks of a
-// unit, and the time to live in which it drains. One Lua script reads the
-// server's clock and carries out a batch: for each bucket it leaks, charges and
-// writes. One round trip, atomic. Levels are in the ticks of [bucket.Shape], so
+// unit; where something was given back also until when floors are ignored; and
+// the time to live after which none of it counts. One Lua script reads the
+// server's clock and carries out a batch: for each bucket it refuses what is
+// late, leaks, gives back, raises, charges and writes. One round trip, atomic. Levels are in the ticks of [bucket.Shape], so
 // all arithmetic is on integers below 2^53, which Lua has exactly;
 // [memstore.Step] does the same in Go and the tests hold the two together. A
 // clock that steps back counts as no time passed, and the bucket is rebased on
@@ -21,6 +22,11 @@
 // bucket does (docs/decisions/0006). In a cluster, where keys have their places,
 // a batch is a pipeline of commands with one key; so it is behind an address
 // that has once refused several (CROSSSLOT).
+//
+// What is late, and what a floor is still worth, the script tells by its clock.
+// So operations are dated by that clock: an answer says what it showed at some
+// time before it came, which is a lower bound of what it shows at any time
+// since. Whoever has no recent answer of a server asks it first.
 //
 // # What is never done twice
 //
