@@ -102,6 +102,9 @@ func (c *clock) ended(format string, now time.Duration) {
 	panic(fmt.Sprintf("BUG: fastlimit: "+format, now, c.ender))
 }
 
+// at is the time of an own reading t, or the latest time if that is later.
+func (c *clock) at(t time.Time) time.Duration { return c.late(t.Sub(c.start)) }
+
 // late is the time by which to judge a request that was read at now and does
 // not fit then: the latest time.
 func (c *clock) late(now time.Duration) time.Duration {

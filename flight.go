@@ -79,7 +79,7 @@ func (s *shared) freeWaiter(w *waiter) {
 func (f *flight) goOnLocked(sh *flightShard) {
 	s := f.shared
 	at := time.Now()
-	now := s.rule.limiter.clock.ownAt(at) // the same, on the limiter's time line
+	now := s.rule.limiter.clock.at(at) // the same, on the limiter's time line
 	f.op = bucket.Op{Key: f.name, Shape: s.rule.shape, Count: 1, At: at, Done: f.done}
 	switch {
 	case f.reset:

@@ -55,6 +55,9 @@ func TestSchedules(t *testing.T) {
 				}
 				w.steps, w.samples = n, 100*w.samples
 			}
+			if raceEnabled { // which takes 20 times as long
+				w.steps, w.samples = min(cmp.Or(w.steps, 6), 6), w.samples/20
+			}
 			t.Run(w.name+"/"+policy.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { w.explore(t) })
 			})

@@ -105,6 +105,12 @@ type modelRequest struct {
 	wiped    bool // it had arrived when the store was emptied
 	verdict  Decision
 	decided  time.Duration
+	decision chan decided // what its goroutine was told
+}
+
+type decided struct {
+	verdict Decision
+	at      time.Duration
 }
 
 // play is one schedule as it unfolds.
@@ -270,6 +276,7 @@ func (p *play) do(e event) {
 		rule().Refund(rule().BytesKey([]byte(p.key)), r.cost)
 	}
 	synctest.Wait()
+	p.collect()
 	p.forgive()
 	p.check()
 }
@@ -286,15 +293,26 @@ func (p *play) forgive() {
 
 func (p *play) arrive(a ask) {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &modelRequest{ask: a, at: p.now(), cancel: cancel}
+	r := &modelRequest{ask: a, at: p.now(), cancel: cancel, decision: make(chan decided, 1)}
 	p.requests = append(p.requests, r)
 	rule := p.rules[a.node]
 	go func() {
-		r.verdict = rule.Take(ctx, rule.BytesKey([]byte(p.key)), a.cost)
-		r.decided = p.now()
-		r.returned = true
+		d := rule.Take(ctx, rule.BytesKey([]byte(p.key)), a.cost)
+		r.decision <- decided{d, p.now()}
 		cancel()
 	}()
+}
+
+// collect notes what the requests were told that have returned by now. It goes
+// through a channel, since time in a bubble orders nothing for the race detector.
+func (p *play) collect() {
+	for _, r := range p.requests {
+		select {
+		case d := <-r.decision:
+			r.verdict, r.decided, r.returned = d.verdict, d.at, true
+		default:
+		}
+	}
 }
 
 func (p *play) execute(o *modelOp) {

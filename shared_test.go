@@ -277,7 +277,9 @@ func sharedSandwich(t *testing.T, failing bool) {
 func TestLateGrantIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlowStore(t)
-		s.back = func() time.Duration { return 50 * time.Millisecond }
+		var back atomic.Int64
+		back.Store(int64(50 * time.Millisecond))
+		s.back = func() time.Duration { return time.Duration(back.Load()) }
 		cfg := strictRule("a", 1, time.Hour, 10)
 		cfg.OnFailure = FailClosed
 		r := sharedLimiter(t, s, cfg).rules[0]
@@ -286,7 +288,7 @@ func TestLateGrantIsGivenBack(t *testing.T) {
 			t.Fatalf("got %+v, want a degraded denial", d)
 		}
 		time.Sleep(time.Second)
-		s.back = func() time.Duration { return 0 }
+		back.Store(0)
 		if d := r.Take(t.Context(), key, 10); !d.Allowed || d.Remaining != 0 {
 			t.Errorf("got %+v: the charge of a denied request was kept", d)
 		}
