@@ -24,6 +24,8 @@ func (s *Server) Serve(ctx context.Context) error {
 			return err
 		}
 	}
+	// Whoever asks from here on is queued at the latest: it is served.
+	s.state.Store(stateServing)
 	watching, stopWatch := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup
 	failed := make(chan error, len(s.traffic)+1)
@@ -42,7 +44,6 @@ func (s *Server) Serve(ctx context.Context) error {
 	s.refill() // gives the budgets of the first second
 	all.Go(func() { s.watch(watching) })
 
-	s.state.Store(stateServing)
 	var broken error
 	select {
 	case <-ctx.Done():
