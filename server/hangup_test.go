@@ -14,13 +14,13 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// gate is a store that carries nothing out before it is opened.
-type gate struct {
+// heldStore is a store that carries nothing out before it is opened.
+type heldStore struct {
 	*memstore.Store
 	open chan struct{}
 }
 
-func (g *gate) Submit(op *bucket.Op) error {
+func (g *heldStore) Submit(op *bucket.Op) error {
 	go func() {
 		<-g.open
 		if err := g.Store.Submit(op); err != nil {
@@ -35,7 +35,7 @@ func (g *gate) Submit(op *bucket.Op) error {
 func TestHangUpIsCharged(t *testing.T) {
 	t.Parallel()
 	const clients, burst = 30, 3
-	g := &gate{Store: memstore.New(memstore.Config{}), open: make(chan struct{})}
+	g := &heldStore{Store: memstore.New(memstore.Config{}), open: make(chan struct{})}
 	t.Cleanup(func() { _ = g.Close(context.Background()) })
 	lim, err := fastlimit.New(fastlimit.Config{
 		Memory: fastlimit.MinMemory, Store: g, StoreTimeout: time.Minute,
