@@ -126,7 +126,7 @@ func (s *shared) join(key Key, d sketch.Digest, cost uint64, deadline time.Durat
 	if now >= deadline || f != nil && now-f.sent > s.timeout {
 		// Too late, or an answer is overdue: waiting for it would cost every
 		// request the whole timeout.
-		return nil, s.fallback(d, cost, now), now
+		return nil, s.fallback(d, cost, deadline, now), now
 	}
 	w := s.waiter(cost, deadline)
 	if f != nil {
@@ -153,14 +153,15 @@ func (s *shared) leave(d sketch.Digest, w *waiter, hungUp bool) Decision {
 	}
 	verdict := abandoned()
 	if !hungUp {
-		verdict = s.fallback(d, w.cost, s.rule.limiter.now())
+		verdict = s.fallback(d, w.cost, w.deadline, s.rule.limiter.now())
 	}
 	w.left, w.denied = true, !verdict.Allowed
 	return verdict
 }
 
-// fallback is the verdict of the failure policy.
-func (s *shared) fallback(d sketch.Digest, cost uint64, now time.Duration) Decision {
+// fallback is the verdict of the failure policy on a request that was to be
+// decided by deadline.
+func (s *shared) fallback(d sketch.Digest, cost uint64, deadline, now time.Duration) Decision {
 	r := s.rule
 	s.distrust(now)
 	var verdict Decision
@@ -170,8 +171,14 @@ func (s *shared) fallback(d sketch.Digest, cost uint64, now time.Duration) Decis
 	case FailClosed:
 		verdict = Decision{RetryAfter: closedRetry}
 	default:
+		// Charged as of the deadline at the latest: if this process stood still
+		// since, a charge as of now would convict the requests after this one.
 		ticks := r.shape.Ticks(now)
-		if tat, ok := r.table.Take(d, ticks, cost); ok {
+		tat, ok := r.table.Take(d, r.shape.Ticks(min(now, deadline)), cost)
+		if !ok && now > deadline {
+			tat, ok = r.table.Take(d, ticks, cost)
+		}
+		if ok {
 			verdict = r.allowed(StageFallback, tat, ticks)
 		} else {
 			verdict = r.denied(StageFallback, tat, ticks, cost)
