@@ -211,6 +211,13 @@ func (s *shared) giveBack(key Key, cost uint64) {
 	})
 }
 
+// giveBackLocal returns what the failure policy has charged to the table. The
+// store gets nothing back, as it need not have charged anything; if it did, and
+// says so later, the client stays charged.
+func (s *shared) giveBackLocal(key Key, cost uint64) {
+	s.rule.table.Refund(key.digest(), s.rule.shape.Ticks(s.rule.limiter.now()), cost)
+}
+
 // reset empties the bucket: at once in the table, and in the store after what
 // is in flight.
 func (s *shared) reset(key Key) {
