@@ -63,8 +63,10 @@ func (c *clock) followFar(now time.Duration) time.Duration {
 	if now > c.end {
 		c.ended("this limiter was made %v ago, which is longer than %s: make a new one", now)
 	}
-	if l := c.latest.Load(); int64(now) > l {
-		c.latest.CompareAndSwap(l, int64(now))
+	for l := c.latest.Load(); int64(now) > l; l = c.latest.Load() {
+		if c.latest.CompareAndSwap(l, int64(now)) {
+			break // else another reading was faster, which may be far older
+		}
 	}
 	return now
 }

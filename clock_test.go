@@ -1,10 +1,12 @@
 package fastlimit
 
 import (
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -284,4 +286,39 @@ func recovered(f func()) (text string) {
 	}()
 	f()
 	return ""
+}
+
+// TestLineFollowsTheLatestReading has two goroutines bring readings at once, the
+// first ones in their grain: the line gets to the later one.
+func TestLineFollowsTheLatestReading(t *testing.T) {
+	t.Parallel()
+	const rounds, step = 1_000_000, 10 * time.Millisecond
+	c := clock{end: math.MaxInt64, ender: "a test"}
+	var turn, done atomic.Int64
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := int64(1); i <= rounds; i++ {
+			for turn.Load() < i {
+				runtime.Gosched()
+			}
+			c.follow(time.Duration(i) * step)
+			done.Store(i)
+		}
+	})
+	lost := 0
+	for i := int64(1); i <= rounds; i++ {
+		late := time.Duration(i)*step + step/2
+		turn.Store(i)
+		c.follow(late)
+		for done.Load() < i {
+			runtime.Gosched()
+		}
+		if time.Duration(c.latest.Load()) < late-clockGrain {
+			lost++
+		}
+	}
+	wg.Wait()
+	if lost > 0 {
+		t.Errorf("in %d of %d rounds the line stayed behind the later reading", lost, rounds)
+	}
 }

@@ -169,7 +169,7 @@ func (f *flight) fallBackLocked(now time.Duration) {
 	for _, group := range [...]*[]*waiter{&f.asked, &f.next} {
 		for _, w := range *group {
 			if !w.left {
-				w.verdict <- f.shared.fallback(f.digest, w.cost, now)
+				w.verdict <- f.shared.fallback(f.digest, w.cost, w.deadline, now)
 			}
 		}
 		*group = (*group)[:0]
@@ -212,14 +212,18 @@ func (f *flight) settleLocked(reply bucket.Reply, now time.Duration) {
 	if unused > 0 && !f.reset { // a reset takes care of it
 		f.giveBackLocked(unused*cost, f.sent)
 	}
-	// The level is the store's at some time after it was sent: dated from
-	// then it is a lower bound of the truth, so it never convicts wrongly. If
-	// the bucket was emptied meanwhile it is of no use.
-	tat := r.shape.Ticks(f.sent) + level
+	// The store has charged at some time after the operation was sent, and the
+	// level is of then: dated from when it was sent both are lower bounds of the
+	// truth, so they never convict wrongly, however late the answer is. If the
+	// bucket was emptied meanwhile the level is of no use.
+	sent := r.shape.Ticks(f.sent)
+	tat := sent + level
 	if f.reset {
 		tat = 0
 	}
-	r.table.Settle(f.digest, ticks, admitted*cost, tat)
+	if admitted > 0 || tat > ticks {
+		r.table.Settle(f.digest, sent, admitted*cost, tat)
+	}
 	tat = max(tat, r.table.Lookup(f.digest)) // which may know more
 	for _, w := range f.asked {
 		switch {

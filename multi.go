@@ -90,7 +90,7 @@ func (l *Limiter) takeAll(ctx context.Context, charges []Charge, now time.Durati
 		return d, by
 	}
 	d = passed(StageFilter)
-	var taken chargeSet
+	var taken, takenHere chargeSet
 	for i := range charges {
 		c := &charges[i]
 		if over.has(i) || c.N == 0 {
@@ -102,16 +102,18 @@ func (l *Limiter) takeAll(ctx context.Context, charges []Charge, now time.Durati
 		if own.Stage == StageExact {
 			// One deadline for all rules: a request waits once.
 			own = r.exact(ctx, at, c.Key, cost, now, now+l.plan.timeout)
-			// What a failure policy admitted stays charged where it was.
-			if own.Allowed && own.Stage == StageExact {
+			switch {
+			case own.Allowed && own.Stage == StageExact:
 				taken.add(i)
+			case own.Allowed && r.config.OnFailure == FailLocal:
+				takenHere.add(i) // FailOpen charges nobody
 			}
 		}
 		if !r.enforced {
 			continue
 		}
 		if !own.Allowed {
-			l.giveBack(charges[:i], &taken, now)
+			l.giveBack(charges[:i], &taken, &takenHere, now)
 			return own, i
 		}
 		d, by = own, i
@@ -150,13 +152,17 @@ func (l *Limiter) verdicts(at lane, charges []Charge, now time.Duration, over *c
 	return worst, by
 }
 
-func (l *Limiter) giveBack(charges []Charge, taken *chargeSet, now time.Duration) {
+// giveBack returns what was taken from exact buckets, and what failure policies
+// took from this node's.
+func (l *Limiter) giveBack(charges []Charge, taken, takenHere *chargeSet, now time.Duration) {
 	for i := range charges {
-		if !taken.has(i) {
-			continue
-		}
 		c := &charges[i]
 		r := c.Rule
-		r.giveBack(c.Key, r.shape.Cost(c.N), now)
+		switch {
+		case taken.has(i):
+			r.giveBack(c.Key, r.shape.Cost(c.N), now)
+		case takenHere.has(i):
+			r.shared.giveBackLocal(c.Key, r.shape.Cost(c.N))
+		}
 	}
 }

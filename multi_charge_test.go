@@ -72,3 +72,26 @@ func TestShadowDenialIsOneDecision(t *testing.T) {
 		t.Errorf("its sketch went from %d to %d for a request that the table denied", level, got)
 	}
 }
+
+// TestDeniedRequestLeavesNoLocalCharge: what a failure policy charged to this
+// node's table is given back there if a later rule denies the request, and the
+// store, which was not asked, is given nothing.
+func TestDeniedRequestLeavesNoLocalCharge(t *testing.T) {
+	t.Parallel()
+	store := new(refusing)
+	closed := strictRule("closed", 1, time.Hour, 5)
+	closed.OnFailure = FailClosed
+	lim, err := New(Config{Rules: []RuleConfig{strictRule("local", 1, time.Hour, 5), closed}, Store: store, StoreTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := lim.rules[0]
+	for range 20 {
+		if d, by := lim.TakeAll(t.Context(), []Charge{charge(r, 1), charge(lim.rules[1], 1)}); d.Allowed || by != 1 {
+			t.Fatalf("%+v by %d, want a denial by the closed rule", d, by)
+		}
+	}
+	if d := r.Take(t.Context(), charge(r, 1).Key, 5); !d.Allowed || store.givenBack.Load() != 0 {
+		t.Errorf("the whole burst of the local rule: %+v; %d refunds were sent", d, store.givenBack.Load())
+	}
+}

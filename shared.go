@@ -126,7 +126,7 @@ func (s *shared) join(key Key, d sketch.Digest, cost uint64, deadline time.Durat
 	if now >= deadline || f != nil && now-f.sent > s.timeout {
 		// Too late, or an answer is overdue: waiting for it would cost every
 		// request the whole timeout.
-		return nil, s.fallback(d, cost, now), now
+		return nil, s.fallback(d, cost, deadline, now), now
 	}
 	w := s.waiter(cost, deadline)
 	if f != nil {
@@ -153,14 +153,15 @@ func (s *shared) leave(d sketch.Digest, w *waiter, hungUp bool) Decision {
 	}
 	verdict := abandoned()
 	if !hungUp {
-		verdict = s.fallback(d, w.cost, s.rule.limiter.now())
+		verdict = s.fallback(d, w.cost, w.deadline, s.rule.limiter.now())
 	}
 	w.left, w.denied = true, !verdict.Allowed
 	return verdict
 }
 
-// fallback is the verdict of the failure policy.
-func (s *shared) fallback(d sketch.Digest, cost uint64, now time.Duration) Decision {
+// fallback is the verdict of the failure policy on a request that was to be
+// decided by deadline.
+func (s *shared) fallback(d sketch.Digest, cost uint64, deadline, now time.Duration) Decision {
 	r := s.rule
 	s.distrust(now)
 	var verdict Decision
@@ -170,8 +171,14 @@ func (s *shared) fallback(d sketch.Digest, cost uint64, now time.Duration) Decis
 	case FailClosed:
 		verdict = Decision{RetryAfter: closedRetry}
 	default:
+		// Charged as of the deadline at the latest: if this process stood still
+		// since, a charge as of now would convict the requests after this one.
 		ticks := r.shape.Ticks(now)
-		if tat, ok := r.table.Take(d, ticks, cost); ok {
+		tat, ok := r.table.Take(d, r.shape.Ticks(min(now, deadline)), cost)
+		if !ok && now > deadline {
+			tat, ok = r.table.Take(d, ticks, cost)
+		}
+		if ok {
 			verdict = r.allowed(StageFallback, tat, ticks)
 		} else {
 			verdict = r.denied(StageFallback, tat, ticks, cost)
@@ -204,6 +211,13 @@ func (s *shared) giveBack(key Key, cost uint64) {
 	})
 }
 
+// giveBackLocal returns what the failure policy has charged to the table. The
+// store gets nothing back, as it need not have charged anything; if it did, and
+// says so later, the client stays charged.
+func (s *shared) giveBackLocal(key Key, cost uint64) {
+	s.rule.table.Refund(key.digest(), s.rule.shape.Ticks(s.rule.limiter.now()), cost)
+}
+
 // reset empties the bucket: at once in the table, and in the store after what
 // is in flight.
 func (s *shared) reset(key Key) {
@@ -231,9 +245,6 @@ func (s *shared) amend(key Key, change func(*flight, time.Duration)) {
 		f.goOnLocked(sh)
 	}
 }
-
-// name is the bucket's name in the store.
-func (s *shared) name(key Key) string { return string(s.appendName(nil, key)) }
 
 // appendName appends the rule's name and the client's, so that no two clients of
 // any rules have one name: the first colon ends the rule's, in which colons are

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/memstore"
 )
 
@@ -104,6 +105,52 @@ func TestSharedCosts(t *testing.T) {
 		}
 		if d := r.Take(t.Context(), key, uint64(left)+1); d.Allowed {
 			t.Errorf("more than remains: %+v", d)
+		}
+	})
+}
+
+// TestStalledFallbackConvictsNobody has the process stand still for 200 ms
+// between reading the clock for a request and deciding on it without the store.
+// The next one conforms, by its reading and that of the first: were the first
+// charged when the process went on, the second would be denied (P1).
+func TestStalledFallbackConvictsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim := sharedLimiter(t, new(refusing), strictRule("a", 10, time.Second, 1))
+		r := lim.rules[0]
+		read := time.Now()
+		time.Sleep(200 * time.Millisecond)
+		if d, _ := lim.TakeAllRead(t.Context(), []Charge{charge(r, 1)}, read); !d.Allowed || !d.Degraded {
+			t.Fatalf("the stalled request: %+v", d)
+		}
+		time.Sleep(10 * time.Millisecond)
+		if d, _ := lim.TakeAll(t.Context(), []Charge{charge(r, 1)}); !d.Allowed {
+			t.Errorf("210 ms after the reading of the first, at one in 100 ms: %+v", d)
+		}
+	})
+}
+
+// TestStalledAnswerConvictsNobody has the process stand still while an answer of
+// the store waits for it, with the request that asked. What the store charged
+// 200 ms ago is charged to the table as of then.
+func TestStalledAnswerConvictsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim := sharedLimiter(t, new(refusing), strictRule("a", 10, time.Second, 1))
+		r := lim.rules[0]
+		s, key, cost, sent := r.shared, charge(r, 1).Key, r.shape.Cost(1), lim.now()
+		f := s.flight(key.digest(), key)
+		w := s.waiter(cost, sent+s.timeout)
+		f.sent, f.asked = sent, append(f.asked, w)
+		time.Sleep(200 * time.Millisecond)
+		f.settleLocked(bucket.Reply{Granted: 1, Level: cost}, lim.now())
+		if d := <-w.verdict; !d.Allowed {
+			t.Fatalf("granted: %+v", d)
+		}
+		if got, most := r.table.Lookup(key.digest()), r.shape.Ticks(sent)+cost; got > most {
+			t.Errorf("the table has the bucket busy until %d, the store until %d", got, most)
+		}
+		time.Sleep(10 * time.Millisecond)
+		if d, _ := lim.TakeAll(t.Context(), []Charge{charge(r, 1)}); !d.Allowed {
+			t.Errorf("210 ms after the first, at one in 100 ms: %+v", d)
 		}
 	})
 }
