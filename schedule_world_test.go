@@ -96,6 +96,7 @@ type modelRequest struct {
 	ask
 	at       time.Duration
 	cancel   context.CancelFunc
+	outcome  chan outcome
 	returned bool
 	hung     bool
 	checked  bool
@@ -270,6 +271,7 @@ func (p *play) do(e event) {
 		rule().Refund(rule().BytesKey([]byte(p.key)), r.cost)
 	}
 	synctest.Wait()
+	p.collect()
 	p.forgive()
 	p.check()
 }
@@ -286,15 +288,30 @@ func (p *play) forgive() {
 
 func (p *play) arrive(a ask) {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &modelRequest{ask: a, at: p.now(), cancel: cancel}
+	r := &modelRequest{ask: a, at: p.now(), cancel: cancel, outcome: make(chan outcome, 1)}
 	p.requests = append(p.requests, r)
 	rule := p.rules[a.node]
 	go func() {
-		r.verdict = rule.Take(ctx, rule.BytesKey([]byte(p.key)), a.cost)
-		r.decided = p.now()
-		r.returned = true
-		cancel()
+		d := rule.Take(ctx, rule.BytesKey([]byte(p.key)), a.cost)
+		r.outcome <- outcome{d, p.now()}
 	}()
+}
+
+// outcome is what a request got, and when.
+type outcome struct {
+	verdict Decision
+	at      time.Duration
+}
+
+// collect takes the outcomes of requests that have returned.
+func (p *play) collect() {
+	for _, r := range p.requests {
+		select {
+		case o := <-r.outcome:
+			r.verdict, r.decided, r.returned = o.verdict, o.at, true
+		default:
+		}
+	}
 }
 
 func (p *play) execute(o *modelOp) {

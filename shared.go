@@ -230,11 +230,8 @@ func (s *shared) amend(key Key, change func(*flight, time.Duration)) {
 	}
 }
 
-// name is the bucket's name in the store.
-func (s *shared) name(key Key) string { return string(s.appendName(nil, key)) }
-
-// appendName appends the rule's name and the client's. Long client names, which
-// clients write, are replaced by their hash.
+// appendName appends the bucket's name in the store: the rule's name and the
+// client's. Long client names, which clients write, are replaced by their hash.
 func (s *shared) appendName(b []byte, key Key) []byte {
 	const longest = 120
 	b = append(append(b, s.rule.config.Name...), ':')

@@ -261,6 +261,7 @@ func TestOldAnswerDoesNotUndoRefund(t *testing.T) {
 		r := sharedLimiter(t, s, strictRule("a", 1, time.Hour, 5)).rules[0]
 		key := r.BytesKey([]byte("x"))
 		r.Take(t.Context(), key, 4)
+		synctest.Wait()
 		s.back = func() time.Duration { return 2 * time.Millisecond }
 		var wg sync.WaitGroup
 		wg.Go(func() { r.Take(t.Context(), key, 1) })
@@ -321,6 +322,7 @@ func TestResetIsNotUndone(t *testing.T) {
 		take := func(r *Rule, n uint64) Decision { return r.Take(t.Context(), r.BytesKey([]byte("x")), n) }
 		take(a, 4)
 		take(b, 1) // knows of 5
+		synctest.Wait()
 		s.back = func() time.Duration { return 2 * time.Millisecond }
 		var wg sync.WaitGroup
 		wg.Go(func() { take(a, 1) })
@@ -354,8 +356,10 @@ func TestLateFloorRaisesNothing(t *testing.T) {
 		for range 19 {
 			r.Take(t.Context(), key, 1)
 		}
+		synctest.Wait()
 		s.delay = func() time.Duration { return 200 * time.Millisecond }
 		r.Take(t.Context(), key, 1)
+		synctest.Wait()
 		s.delay = func() time.Duration { return time.Millisecond }
 		time.Sleep(201 * time.Millisecond)
 		for i := range 18 {
