@@ -3,6 +3,7 @@ package fastlimit
 import (
 	"cmp"
 	"slices"
+	"testing/synctest"
 	"time"
 )
 
@@ -124,6 +125,8 @@ func (p *play) finish() {
 	}
 	p.accounts()
 	time.Sleep(2 * DefaultStoreTimeout)
+	synctest.Wait()
+	p.collect()
 	for i, r := range p.requests {
 		if !r.returned {
 			p.fault("request %d waits for ever", i)

@@ -96,6 +96,7 @@ type modelRequest struct {
 	ask
 	at       time.Duration
 	cancel   context.CancelFunc
+	outcome  chan outcome
 	returned bool
 	hung     bool
 	checked  bool
@@ -105,12 +106,6 @@ type modelRequest struct {
 	wiped    bool // it had arrived when the store was emptied
 	verdict  Decision
 	decided  time.Duration
-	decision chan decided // what its goroutine was told
-}
-
-type decided struct {
-	verdict Decision
-	at      time.Duration
 }
 
 // play is one schedule as it unfolds.
@@ -293,23 +288,27 @@ func (p *play) forgive() {
 
 func (p *play) arrive(a ask) {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &modelRequest{ask: a, at: p.now(), cancel: cancel, decision: make(chan decided, 1)}
+	r := &modelRequest{ask: a, at: p.now(), cancel: cancel, outcome: make(chan outcome, 1)}
 	p.requests = append(p.requests, r)
 	rule := p.rules[a.node]
 	go func() {
 		d := rule.Take(ctx, rule.BytesKey([]byte(p.key)), a.cost)
-		r.decision <- decided{d, p.now()}
-		cancel()
+		r.outcome <- outcome{d, p.now()}
 	}()
 }
 
-// collect notes what the requests were told that have returned by now. It goes
-// through a channel, since time in a bubble orders nothing for the race detector.
+// outcome is what a request got, and when.
+type outcome struct {
+	verdict Decision
+	at      time.Duration
+}
+
+// collect takes the outcomes of requests that have returned.
 func (p *play) collect() {
 	for _, r := range p.requests {
 		select {
-		case d := <-r.decision:
-			r.verdict, r.decided, r.returned = d.verdict, d.at, true
+		case o := <-r.outcome:
+			r.verdict, r.decided, r.returned = o.verdict, o.at, true
 		default:
 		}
 	}

@@ -288,7 +288,8 @@ func TestLateGrantIsGivenBack(t *testing.T) {
 			t.Fatalf("got %+v, want a degraded denial", d)
 		}
 		time.Sleep(time.Second)
-		back.Store(0)
+		synctest.Wait()
+		s.back = func() time.Duration { return 0 }
 		if d := r.Take(t.Context(), key, 10); !d.Allowed || d.Remaining != 0 {
 			t.Errorf("got %+v: the charge of a denied request was kept", d)
 		}
