@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 )
@@ -214,6 +215,13 @@ func hasEnded(c net.Conn) bool {
 	return errors.Is(err, io.EOF)
 }
 
+// allWait reports whether all connections wait for a request.
+func (c *conns) allWait() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !slices.ContainsFunc(c.all.members, func(cn *conn) bool { return !cn.phase().waiting() })
+}
+
 // At the cap the denied go first, then the longest idle; newcomers get in.
 func TestNewcomersGetIn(t *testing.T) {
 	t.Parallel()
@@ -237,6 +245,8 @@ func TestNewcomersGetIn(t *testing.T) {
 	}
 	eventually(t, func() bool { return s.conns.count() == 6 })
 	for i, goes := range []net.Conn{denied, first} {
+		// Who has its answer may not have been noted as idle yet.
+		eventually(t, func() bool { return s.conns.allWait() })
 		if got := ask(dialFrom(t, fmt.Sprintf("127.0.1.%d", i+1), s.addr)); got != 200 {
 			t.Errorf("newcomer %d got %d", i, got)
 		}
