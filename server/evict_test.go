@@ -230,6 +230,8 @@ func TestNewcomersGetIn(t *testing.T) {
 	if ask(first) != 200 {
 		t.Fatal("the first")
 	}
+	// Who has its answer may not have been noted as idle yet.
+	eventually(t, func() bool { return s.conns.allWait() })
 	s.conns.round() // it is idle longer than those to come
 	s.conns.round()
 	var denied net.Conn
@@ -245,7 +247,6 @@ func TestNewcomersGetIn(t *testing.T) {
 	}
 	eventually(t, func() bool { return s.conns.count() == 6 })
 	for i, goes := range []net.Conn{denied, first} {
-		// Who has its answer may not have been noted as idle yet.
 		eventually(t, func() bool { return s.conns.allWait() })
 		if got := ask(dialFrom(t, fmt.Sprintf("127.0.1.%d", i+1), s.addr)); got != 200 {
 			t.Errorf("newcomer %d got %d", i, got)
