@@ -34,6 +34,9 @@ func (b *badLog) note(f *fault, peer netip.Addr, err error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.first != nil {
+		return // somebody was faster
+	}
 	b.first = &badLine{fault: f, peer: peer}
 	if err != nil {
 		b.first.err = printable(err.Error())

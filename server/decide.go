@@ -160,6 +160,9 @@ func (t *traffic) decideAPI(ctx *fasthttp.RequestCtx) {
 		ctx.SetStatusCode(status)
 		ctx.SetContentType(denial.ProblemMediaType)
 		ctx.SetBody(denial.Problem(status, err.Error()))
+		// The request was understood, so its connection stays.
+		t.faults.batch.count.Add(1)
+		t.bad.note(&t.faults.batch, peerAddr(ctx), err)
 		return
 	}
 	ctx.SetContentType(jsonMediaType)

@@ -231,3 +231,28 @@ func FuzzDecide(f *testing.F) {
 		}
 	})
 }
+
+// A batch that is refused on a traffic listener is counted and logged, as other
+// bad requests are.
+func TestBadBatchesAreCounted(t *testing.T) {
+	t.Parallel()
+	s := start(t, decideSettings(), func(c *Config) { c.DecideAPI = true })
+	for range 3 {
+		if status, _, body := decide(t, s.addr, `{"requests":[{"rule":"none","key":["a"]}]}`); status != 400 {
+			t.Fatalf("%d %s", status, body)
+		}
+	}
+	resp := get(t, "http://"+s.addr+"/v1/decide")
+	if readAll(t, resp); resp.StatusCode != 405 {
+		t.Fatalf("got %d", resp.StatusCode)
+	}
+	if n := s.faults.batch.count.Load(); n != 4 {
+		t.Errorf("%d counted, want 4", n)
+	}
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if s.logs.count("reason=batch") == 0 {
+		t.Errorf("not logged:\n%s", s.logs)
+	}
+}

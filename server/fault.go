@@ -24,7 +24,7 @@ type fault struct {
 // after bytes that nobody understood the next ones cannot be trusted either.
 type faults struct {
 	malformed, framing, version, host, target, peer fault
-	repeated, unnamed                               fault
+	repeated, unnamed, batch                        fault
 	headerSize, bodySize, timeout, truncated        fault
 	internal                                        fault
 }
@@ -43,6 +43,7 @@ func newFaults() *faults {
 		{&f.host, "host", http.StatusBadRequest, "The host of the request is not valid."},
 		{&f.target, "target", http.StatusBadRequest, "The target of the request is not valid: it is a path or an http URL, in ASCII, and percent-encoded."},
 		{&f.peer, "peer", http.StatusBadRequest, "The connection has no client address."},
+		{&f.batch, "batch", http.StatusBadRequest, "The batch cannot be decided."},
 		{&f.repeated, "repeated", http.StatusBadRequest, "A header or a cookie that requests are counted by came more than once."},
 		{&f.unnamed, "unnamed", http.StatusBadRequest, "The proxy did not name the client, or not the original request."},
 		{&f.headerSize, "header_size", http.StatusRequestHeaderFieldsTooLarge, "The request line and headers are too long."},
@@ -61,7 +62,7 @@ func newFaults() *faults {
 func (f *faults) all() []*fault {
 	return []*fault{
 		&f.malformed, &f.framing, &f.version, &f.host, &f.target, &f.peer,
-		&f.repeated, &f.unnamed, &f.headerSize, &f.bodySize, &f.timeout, &f.truncated, &f.internal,
+		&f.repeated, &f.unnamed, &f.batch, &f.headerSize, &f.bodySize, &f.timeout, &f.truncated, &f.internal,
 	}
 }
 
