@@ -81,6 +81,7 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 	want := `
 # HELP fastlimit_bad_requests_total Requests refused before they were counted for a client.
 # TYPE fastlimit_bad_requests_total counter
+fastlimit_bad_requests_total{reason="batch"} 0
 fastlimit_bad_requests_total{reason="body_size"} 0
 fastlimit_bad_requests_total{reason="framing"} 0
 fastlimit_bad_requests_total{reason="header_size"} 0
