@@ -2,9 +2,7 @@ package fastlimit
 
 import (
 	"context"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -208,66 +206,6 @@ func TestOldChargesAreNotGivenBackInFull(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 		if left := s.State(`a:"x"`).Level; left+2*5_000 < 10*b.shape.Unit() {
 			t.Errorf("the store holds %d ticks of 10 units taken: a charge that had leaked was given back", left)
-		}
-	})
-}
-
-// TestStoreLearnsAfterOutage: what a node admitted while the store was away it
-// brings along: the store takes the maximum, so another node finds what is left.
-func TestStoreLearnsAfterOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSlowStore(t)
-		var down atomic.Bool
-		s.err = func() error {
-			if down.Load() {
-				return errStore
-			}
-			return nil
-		}
-		cfg := strictRule("a", 1, time.Hour, 10)
-		a, b := sharedLimiter(t, s, cfg).rules[0], sharedLimiter(t, s, cfg).rules[0]
-		take := func(r *Rule, n uint64) Decision { return r.Take(t.Context(), r.BytesKey([]byte("x")), n) }
-		take(a, 3)
-		down.Store(true)
-		if d := take(a, 5); !d.Allowed || !d.Degraded {
-			t.Fatalf("while it is away: %+v", d)
-		}
-		down.Store(false)
-		if d := take(a, 1); !d.Allowed || d.Remaining != 1 {
-			t.Errorf("the same node: %+v, want 9 of 10 taken", d)
-		}
-		if d := take(b, 2); d.Allowed {
-			t.Errorf("another node: %+v, want 9 of 10 taken", d)
-		}
-		if d := take(b, 1); !d.Allowed {
-			t.Errorf("another node: %+v, want the last one", d)
-		}
-		// Nothing is doubted any more once all that was known has leaked.
-		time.Sleep(a.shape.MaxDrain())
-		take(a, 3)
-		if f := a.shared.floor(a.BytesKey([]byte("x")).digest(), a.limiter.now()); f != 0 {
-			t.Errorf("a floor of %d long after the outage", f)
-		}
-	})
-}
-
-// A take may be carried out as long as everybody waits for whom it asks: after
-// that the policy has decided for one of them, who would be charged too late.
-func TestPatienceIsThatOfTheFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		slow := newSlowStore(t)
-		slow.back = func() time.Duration { return 3 * time.Millisecond }
-		s := &patienceSpy{Store: slow}
-		r := sharedLimiter(t, s, strictRule("a", 1, time.Hour, 10)).rules[0]
-		var wg sync.WaitGroup
-		for range 3 { // at 0, 1 and 2 ms
-			wg.Go(func() { r.Take(t.Context(), r.BytesKey([]byte("x")), 1) })
-			time.Sleep(time.Millisecond)
-		}
-		wg.Wait()
-		want := []time.Duration{DefaultStoreTimeout, DefaultStoreTimeout - 2*time.Millisecond}
-		if !slices.Equal(s.patience, want) {
-			t.Errorf("takes with a patience of %v, want %v", s.patience, want)
 		}
 	})
 }

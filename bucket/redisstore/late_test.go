@@ -72,6 +72,24 @@ func TestReadingAfterAStep(t *testing.T) {
 	}
 }
 
+// A slow answer does not blunt what a fast one told, until that has aged.
+func TestReadingStaysSharp(t *testing.T) {
+	t.Parallel()
+	start := time.Now()
+	for _, tt := range []struct {
+		later time.Duration
+		want  int64 // µs after the first
+	}{{100 * time.Millisecond, 99_902}, {20 * time.Second, 19_999_000}} {
+		var c clocks
+		c.observe("", reading{micros: 1e15, asked: start, got: start})
+		got := start.Add(tt.later)
+		c.observe("", reading{micros: 1e15 + tt.later.Microseconds() - 1000, asked: got.Add(-2 * time.Millisecond), got: got})
+		if r := c.get(""); r.lower(got)-1e15 != tt.want {
+			t.Errorf("after %v: %d µs, want %d", tt.later, r.lower(got)-int64(1e15), tt.want)
+		}
+	}
+}
+
 // What a server carries out when it wakes up again is too late: a take changes
 // nothing, neither does a refund. Without patience it is charged.
 func TestFrozenServerChargesNothing(t *testing.T) {

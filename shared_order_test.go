@@ -1,13 +1,54 @@
 package fastlimit
 
 import (
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
 )
+
+// TestStoreLearnsAfterOutage: what a node admitted while the store was away it
+// brings along: the store takes the maximum, so another node finds what is left.
+func TestStoreLearnsAfterOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlowStore(t)
+		var down atomic.Bool
+		s.err = func() error {
+			if down.Load() {
+				return errStore
+			}
+			return nil
+		}
+		cfg := strictRule("a", 1, time.Hour, 10)
+		a, b := sharedLimiter(t, s, cfg).rules[0], sharedLimiter(t, s, cfg).rules[0]
+		take := func(r *Rule, n uint64) Decision { return r.Take(t.Context(), r.BytesKey([]byte("x")), n) }
+		take(a, 3)
+		down.Store(true)
+		if d := take(a, 5); !d.Allowed || !d.Degraded {
+			t.Fatalf("while it is away: %+v", d)
+		}
+		down.Store(false)
+		if d := take(a, 1); !d.Allowed || d.Remaining != 1 {
+			t.Errorf("the same node: %+v, want 9 of 10 taken", d)
+		}
+		if d := take(b, 2); d.Allowed {
+			t.Errorf("another node: %+v, want 9 of 10 taken", d)
+		}
+		if d := take(b, 1); !d.Allowed {
+			t.Errorf("another node: %+v, want the last one", d)
+		}
+		// Nothing is doubted any more once all that was known has leaked.
+		time.Sleep(a.shape.MaxDrain())
+		take(a, 3)
+		if f := a.shared.floor(a.BytesKey([]byte("x")).digest(), a.limiter.now()); f != 0 {
+			t.Errorf("a floor of %d long after the outage", f)
+		}
+	})
+}
 
 // TestOldAnswerDoesNotUndoRefund: an answer that was on its way when units were
 // given back does not bring them back to the table, and neither does a floor.
@@ -157,4 +198,25 @@ type patienceSpy struct {
 func (s *patienceSpy) Submit(op *bucket.Op) error {
 	s.patience = append(s.patience, op.Patience)
 	return s.Store.Submit(op)
+}
+
+// A take may be carried out as long as everybody waits for whom it asks: after
+// that the policy has decided for one of them, who would be charged too late.
+func TestPatienceIsThatOfTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := newSlowStore(t)
+		slow.back = func() time.Duration { return 3 * time.Millisecond }
+		s := &patienceSpy{Store: slow}
+		r := sharedLimiter(t, s, strictRule("a", 1, time.Hour, 10)).rules[0]
+		var wg sync.WaitGroup
+		for range 3 { // at 0, 1 and 2 ms
+			wg.Go(func() { r.Take(t.Context(), r.BytesKey([]byte("x")), 1) })
+			time.Sleep(time.Millisecond)
+		}
+		wg.Wait()
+		want := []time.Duration{DefaultStoreTimeout, DefaultStoreTimeout - 2*time.Millisecond}
+		if !slices.Equal(s.patience, want) {
+			t.Errorf("takes with a patience of %v, want %v", s.patience, want)
+		}
+	})
 }
