@@ -35,7 +35,7 @@ const (
 // ClusterBound is the most that all nodes of a cluster of [Config.Nodes] admit
 // of one client: burst + rate·s units in any s seconds, where lag is the time
 // from a hit until every peer has been charged with it. Not in it are the
-// decisions in flight, and what tables of heavy hitters did not tell: of f
+// decisions in flight, and what tables of top talkers did not tell: of f
 // units at each other node and epoch, (N-1)·f·(s/E + 2). Each node that died
 // with something untold adds B + r·lag. The proof is in
 // docs/decisions/0005-nodes.md.
@@ -83,10 +83,10 @@ func (rp *RulePlan) window() time.Duration {
 	return w
 }
 
-// epoch is that of the rule's heavy hitters.
+// epoch is that of the rule's top talkers.
 func (rp *RulePlan) epoch() time.Duration { return max(rp.drainTime(), minEpoch) }
 
-// Epoch is E, after which the weights of [Rule.Heavy] are to begin anew: at
+// Epoch is E, after which the weights of [Rule.TopTalkers] are to begin anew: at
 // least the time in which the fullest bucket drains, and 10 s.
 func (r *Rule) Epoch() time.Duration { return r.epoch }
 
@@ -138,5 +138,5 @@ func (r *Rule) chargePeer(pos, units uint64, now time.Duration) {
 	r.sketch.Charge(sketch.Digest{Pos: pos}, r.shape.Ticks(now), cost)
 }
 
-// heavySlots rounds up to whole sets.
-func heavySlots(n int) int { return (n + 3) / 4 * 4 }
+// talkerSlots rounds up to whole sets.
+func talkerSlots(n int) int { return (n + 3) / 4 * 4 }

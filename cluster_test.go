@@ -76,7 +76,7 @@ func newTestCluster(t *testing.T, nodes int, rc RuleConfig) *testCluster {
 	t.Helper()
 	store, c := newSlowStore(t), &testCluster{}
 	for range nodes {
-		lim, err := New(Config{Rules: []RuleConfig{rc}, Store: store, Memory: 4 << 20, HeavyHitters: 64, Nodes: nodes, Secret: [32]byte{1}})
+		lim, err := New(Config{Rules: []RuleConfig{rc}, Store: store, Memory: 4 << 20, TopTalkers: 64, Nodes: nodes, Secret: [32]byte{1}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,11 +90,11 @@ func newTestCluster(t *testing.T, nodes int, rc RuleConfig) *testCluster {
 // exchange tells every node what the others counted since the last time.
 func (c *testCluster) exchange() {
 	for i, from := range c.nodes {
-		heavy := from.rules[0].Heavy()
+		talkers := from.rules[0].TopTalkers()
 		for slot := range c.told[i] {
 			last := c.told[i][slot]
 			s := &c.told[i][slot]
-			heavy.Read(slot, s)
+			talkers.Read(slot, s)
 			if s.Gen != last.Gen {
 				last.Count = 0
 			}
@@ -108,7 +108,7 @@ func (c *testCluster) exchange() {
 	if !time.Now().Before(c.turns) {
 		c.turns = time.Now().Add(c.nodes[0].rules[0].Epoch())
 		for _, n := range c.nodes {
-			n.rules[0].Heavy().Turn()
+			n.rules[0].TopTalkers().Turn()
 		}
 	}
 }

@@ -31,14 +31,14 @@ type Config struct {
 	// Admissions may exceed P2's bound by r·J. 0 means 5 ms.
 	StoreTimeout time.Duration
 
-	// HeavyHitters is the number of clients of each rule whose units are
+	// TopTalkers is the number of clients of each rule whose units are
 	// counted by name, for other nodes and for those who ask who talks most
-	// ([Rule.Heavy]). The more, the fewer units of a client can stay untold;
-	// each takes [sketch.HeavySlotBytes] of Memory, and decisions that get past
-	// the filter take a tenth to a quarter longer (BenchmarkHeavy). Rounded up to a multiple of four, at most 2^20. 0 means none.
-	HeavyHitters int
+	// ([Rule.TopTalkers]). The more, the fewer units of a client can stay untold;
+	// each takes [sketch.TalkerSlotBytes] of Memory, and decisions that get past
+	// the filter take a tenth to a quarter longer (BenchmarkTalkers). Rounded up to a multiple of four, at most 2^20. 0 means none.
+	TopTalkers int
 
-	// Nodes is the most nodes that tell each other of their heavy hitters,
+	// Nodes is the most nodes that tell each other of their top talkers,
 	// at most 10,000. The more, the longer the first-seen filter must
 	// remember, since each node forgives a hit; see [RulePlan.ClusterBound].
 	// 0 means 1: this node is alone.
@@ -100,7 +100,7 @@ const (
 	MaxRules      = 256
 	MaxNodes      = 10_000
 
-	MaxHeavyHitters = 1 << 20
+	MaxTopTalkers = 1 << 20
 
 	DefaultStoreTimeout = 5 * time.Millisecond
 

@@ -37,9 +37,9 @@
 // lifts no limit.
 //
 // P2 in a cluster of N nodes with a shared store, which tell each other their
-// heavy hitters within L: in any s seconds all nodes together admit of a client
+// top talkers within L: in any s seconds all nodes together admit of a client
 // at most 1.02·r·s + (1+N·θ)·B + N·r·L + N + C + r·J units, and (N-1)·f·(s/E + 2)
-// that tables of heavy hitters did not tell, f at each node in each epoch E
+// that tables of top talkers did not tell, f at each node in each epoch E
 // ([RulePlan.ClusterBound]; the proof is in docs/decisions/0005-nodes.md). What
 // a node is told makes suspects and never denies. Without a store N nodes keep
 // the limit each by itself: N·r and N times the burst. Without such nodes a
@@ -49,7 +49,7 @@
 //
 // P3, flat memory: all memory is taken by [New].
 //
-// P4, the shared store sees heavy hitters only: nothing is asked while the
+// P4, the shared store sees top talkers only: nothing is asked while the
 // table knows the answer, and at most one operation on a client's bucket is in
 // flight for each node, refunds and resets included.
 //

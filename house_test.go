@@ -87,15 +87,15 @@ var layers = []struct {
 	{"bucket/memstore", []string{"bucket"}, "a store knows buckets, not rules"},
 	{"bucket/redisstore", []string{"bucket", "bucket/memstore"}, "a store knows buckets, not rules; memstore is its model"},
 	{".", []string{"sketch", "window", "bucket"}, "what importers of the library link"},
-	{"internal/policy", []string{"."}, "who, which rules, which keys: no HTTP, no files"},
+	{"policy", []string{"."}, "who, which rules, which keys: no HTTP, no files"},
 	{"internal/reference", nil, "what people write first; frozen"},
 	{"internal/denial", []string{"."}, "text of an answer, for any server"},
-	{"internal/config", []string{".", "bucket", "internal/policy"}, "reads a file; serves nothing"},
+	{"internal/config", []string{".", "bucket", "policy"}, "reads a file; serves nothing"},
 	{"internal/redismetrics", []string{"bucket/redisstore"}, "so that neither the store knows of Prometheus nor the server of Redis"},
 	{"internal/syncmetrics", []string{"sync/..."}, "so that neither the cluster knows of Prometheus nor the server of nodes"},
-	{"internal/replay", []string{".", "internal/policy"}, "judges logs; needs no server"},
-	{"server", []string{".", "internal/policy", "internal/denial"}, "gets its settings as a Config, not from files"},
-	{"nethttp", []string{".", "internal/denial"}, "a middleware for those who have their own server"},
+	{"internal/replay", []string{".", "policy"}, "judges logs; needs no server"},
+	{"server", []string{".", "policy", "internal/denial"}, "gets its settings as a Config, not from files"},
+	{"middleware/nethttp", []string{".", "internal/denial"}, "a middleware for those who have their own server"},
 	{"sync/...", []string{".", "sketch", "sync/..."}, "adapters know the library, not each other"},
 }
 
@@ -136,9 +136,9 @@ var keep = []struct {
 	{module + "/server", []string{"cmd/fastlimit", "bench/..."}, "arrows point down"},
 	{module + "/bucket/redisstore", []string{"cmd/fastlimit", "internal/redismetrics", "bench/..."}, "wiring is for commands"},
 	{module + "/sync/gossip", []string{"cmd/fastlimit", "internal/syncmetrics", "bench/..."}, "wiring is for commands"},
-	{module + "/internal/redistest", []string{"internal/redisfault", "bench/redisbench"}, "for tests, and for what measures faults"},
-	{module + "/internal/faultproxy", []string{"internal/redisfault"}, "for tests, and for what measures faults"},
-	{module + "/internal/redisfault", []string{"bench/redisbench"}, "for tests, and for what measures faults"},
+	{module + "/internal/testkit/redistest", []string{"internal/testkit/redisfault", "bench/redisbench"}, "for tests, and for what measures faults"},
+	{module + "/internal/testkit/faultproxy", []string{"internal/testkit/redisfault"}, "for tests, and for what measures faults"},
+	{module + "/internal/testkit/redisfault", []string{"bench/redisbench"}, "for tests, and for what measures faults"},
 	{module + "/bucket/storetest", nil, "for tests"},
 }
 

@@ -120,8 +120,8 @@ func newRule(l *Limiter, rp *RulePlan, secret sketch.Secret) (*Rule, error) {
 			return nil, err
 		}
 	}
-	if rp.HeavyHitters > 0 {
-		if r.heavy, err = sketch.NewHeavy(rp.HeavyHitters); err != nil {
+	if rp.TopTalkers > 0 {
+		if r.talkers, err = sketch.NewTopTalkers(rp.TopTalkers); err != nil {
 			return nil, err
 		}
 	}

@@ -127,7 +127,7 @@ func FuzzKey(f *testing.F) {
 	f.Add([]byte("\xc0\x00\x02\x01"), []byte("0123456789abcdef"), uint64(0))
 	plain, long := rule("plain", 10, time.Second, 20), rule("a{b}:c%", 65533, time.Second, 3)
 	long.IPv4Prefix, long.IPv6Prefix = 24, 100
-	lim, err := New(Config{Rules: []RuleConfig{plain, long}, HeavyHitters: 4, Memory: 2 << 20})
+	lim, err := New(Config{Rules: []RuleConfig{plain, long}, TopTalkers: 4, Memory: 2 << 20})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func FuzzKey(f *testing.F) {
 					t.Errorf("%q is stored as %q", name, stored)
 				}
 			}
-			r.HeavyName(a)
+			r.TalkerName(a)
 		}
 	})
 }

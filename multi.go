@@ -139,8 +139,8 @@ func (l *Limiter) verdicts(at lane, charges []Charge, now time.Duration, over *c
 			continue
 		}
 		over.add(i)
-		if serial := r.counts.add(at, StageTable, false); r.heavy != nil && r.heavy.Drawn(serial, c.N) {
-			r.heavy.Shed(c.Key.digest(), c.N)
+		if serial := r.counts.add(at, StageTable, false); r.talkers != nil && r.talkers.Drawn(serial, c.N) {
+			r.talkers.Shed(c.Key.digest(), c.N)
 		}
 		if !r.enforced {
 			continue

@@ -28,9 +28,9 @@ type RulePlan struct {
 	Config RuleConfig // with defaults filled in
 	Filter bool       // whether the first-seen filter serves this rule
 	Cells  int        // of its sketch; 0 without a sketch
-	Bytes  int64      // of sketch, table and heavy hitters
+	Bytes  int64      // of sketch, table and top talkers
 
-	HeavyHitters int // clients counted by name; 0: none
+	TopTalkers int // clients counted by name; 0: none
 
 	// Buckets is the number of suspects that the table holds at a time without
 	// giving up the bucket of any.
@@ -96,20 +96,20 @@ func NewPlan(c Config) (*Plan, error) {
 	if n := len(c.Rules); n == 0 || n > MaxRules {
 		errs = append(errs, fmt.Errorf("fastlimit: %d rules: want 1 to %d", n, MaxRules))
 	}
-	if c.HeavyHitters < 0 || c.HeavyHitters > MaxHeavyHitters {
-		errs = append(errs, fmt.Errorf("fastlimit: HeavyHitters %d: want 0 to %d", c.HeavyHitters, MaxHeavyHitters))
-		c.HeavyHitters = 0
+	if c.TopTalkers < 0 || c.TopTalkers > MaxTopTalkers {
+		errs = append(errs, fmt.Errorf("fastlimit: TopTalkers %d: want 0 to %d", c.TopTalkers, MaxTopTalkers))
+		c.TopTalkers = 0
 	}
 	if c.Nodes < 0 || c.Nodes > MaxNodes {
 		errs = append(errs, fmt.Errorf("fastlimit: Nodes %d: want 0 to %d", c.Nodes, MaxNodes))
 		c.Nodes = 0
 	}
-	heavy := heavySlots(c.HeavyHitters)
-	heavyBytes := int64(heavy) * int64(sketch.HeavySlotBytes) * int64(len(c.Rules))
-	if least := max(MinMemory, 2*minRuleBytes*int64(len(c.Rules))) + heavyBytes; c.Memory < least {
+	slots := talkerSlots(c.TopTalkers)
+	talkerBytes := int64(slots) * int64(sketch.TalkerSlotBytes) * int64(len(c.Rules))
+	if least := max(MinMemory, 2*minRuleBytes*int64(len(c.Rules))) + talkerBytes; c.Memory < least {
 		err := fmt.Errorf("fastlimit: Memory %d: want at least %d for %d rules", c.Memory, least, len(c.Rules))
-		if heavy > 0 {
-			err = fmt.Errorf("%w with %d heavy hitters each", err, heavy)
+		if slots > 0 {
+			err = fmt.Errorf("%w with %d top talkers each", err, slots)
 		}
 		errs = append(errs, err)
 	}
@@ -132,7 +132,7 @@ func NewPlan(c Config) (*Plan, error) {
 			continue
 		}
 		rp := newRulePlan(rc, p.timeout, max(1, c.Nodes))
-		rp.HeavyHitters = heavy
+		rp.TopTalkers = slots
 		if c.Store != nil && !rp.shape.Portable() {
 			errs = append(errs, fmt.Errorf("fastlimit: rule %q: Burst %d at %v takes %v to leak: too long to be kept exactly in a shared store",
 				rc.Name, rc.Burst, rc.Rate, rp.drainTime().Round(time.Hour)))
@@ -142,12 +142,12 @@ func NewPlan(c Config) (*Plan, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	p.planFilter((c.Memory - heavyBytes) / 4)
-	p.planRules(c.Memory - heavyBytes - p.Memory)
+	p.planFilter((c.Memory - talkerBytes) / 4)
+	p.planRules(c.Memory - talkerBytes - p.Memory)
 	for i := range p.Rules {
-		p.Rules[i].Bytes += int64(heavy) * int64(sketch.HeavySlotBytes)
+		p.Rules[i].Bytes += int64(slots) * int64(sketch.TalkerSlotBytes)
 	}
-	p.Memory += heavyBytes
+	p.Memory += talkerBytes
 	return p, nil
 }
 

@@ -60,19 +60,19 @@ func TestSketchLimitOfCluster(t *testing.T) {
 	}
 }
 
-func TestPlanCountsHeavyHitters(t *testing.T) {
+func TestPlanCountsTopTalkers(t *testing.T) {
 	t.Parallel()
-	c := Config{Rules: []RuleConfig{rule("a", 10, time.Second, 20), rule("b", 1, 24*time.Hour, 20)}, HeavyHitters: 1022}
+	c := Config{Rules: []RuleConfig{rule("a", 10, time.Second, 20), rule("b", 1, 24*time.Hour, 20)}, TopTalkers: 1022}
 	p, err := NewPlan(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	filter := p.Memory
 	for _, rp := range p.Rules {
-		if rp.HeavyHitters != 1024 {
-			t.Errorf("rule %s: %d heavy hitters, want whole sets", rp.Config.Name, rp.HeavyHitters)
+		if rp.TopTalkers != 1024 {
+			t.Errorf("rule %s: %d top talkers, want whole sets", rp.Config.Name, rp.TopTalkers)
 		}
-		if tiers := int64(rp.Cells)*8 + int64(bucket.TableBytes(rp.Buckets/4)); rp.Bytes != tiers+1024*int64(sketch.HeavySlotBytes) {
+		if tiers := int64(rp.Cells)*8 + int64(bucket.TableBytes(rp.Buckets/4)); rp.Bytes != tiers+1024*int64(sketch.TalkerSlotBytes) {
 			t.Errorf("rule %s: %d bytes, of which %d for sketch and table", rp.Config.Name, rp.Bytes, tiers)
 		}
 		filter -= rp.Bytes
@@ -84,19 +84,19 @@ func TestPlanCountsHeavyHitters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := lim.rules[1]; r.Heavy().Slots() != 1024 || r.Heavy().Bytes() != 1024*sketch.HeavySlotBytes {
-		t.Errorf("a table of %d slots", r.Heavy().Slots())
+	if r := lim.rules[1]; r.TopTalkers().Slots() != 1024 || r.TopTalkers().Bytes() != 1024*sketch.TalkerSlotBytes {
+		t.Errorf("a table of %d slots", r.TopTalkers().Slots())
 	}
 	c.Memory = MinMemory
-	c.HeavyHitters = 1 << 14
-	if _, err = NewPlan(c); err == nil || !strings.Contains(err.Error(), "want at least 4849664 for 2 rules with 16384 heavy hitters each") {
-		t.Errorf("more heavy hitters than memory: %v", err)
+	c.TopTalkers = 1 << 14
+	if _, err = NewPlan(c); err == nil || !strings.Contains(err.Error(), "want at least 4849664 for 2 rules with 16384 top talkers each") {
+		t.Errorf("more top talkers than memory: %v", err)
 	}
-	c = Config{Rules: c.Rules, HeavyHitters: MaxHeavyHitters + 1, Nodes: -1}
-	if _, err = NewPlan(c); err == nil || !strings.Contains(err.Error(), "HeavyHitters 1048577: want 0 to 1048576") || !strings.Contains(err.Error(), "Nodes -1: want 0 to 10000") {
+	c = Config{Rules: c.Rules, TopTalkers: MaxTopTalkers + 1, Nodes: -1}
+	if _, err = NewPlan(c); err == nil || !strings.Contains(err.Error(), "TopTalkers 1048577: want 0 to 1048576") || !strings.Contains(err.Error(), "Nodes -1: want 0 to 10000") {
 		t.Errorf("out of bounds: %v", err)
 	}
-	if lim := mustNew(t, rule("a", 1, time.Second, 1)); lim.rules[0].Heavy() != nil {
-		t.Error("heavy hitters that nobody asked for")
+	if lim := mustNew(t, rule("a", 1, time.Second, 1)); lim.rules[0].TopTalkers() != nil {
+		t.Error("top talkers that nobody asked for")
 	}
 }

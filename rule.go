@@ -30,8 +30,8 @@ type Rule struct {
 	filter    *window.Filter // nil: every request goes on to the sketch
 	sketch    *sketch.Leaky  // &cells; nil: every request is checked exactly
 	cells     sketch.Leaky
-	heavy     *sketch.Heavy // nil: nobody is counted by name
-	shared    *shared       // nil: the table is the exact tier
+	talkers   *sketch.TopTalkers // nil: top talkers are not tracked
+	shared    *shared            // nil: the table is the exact tier
 	table     bucket.Table
 
 	index  int // in Limiter.rules
@@ -185,7 +185,7 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 		late := r.limiter.clock.latest.Load()
 		if late <= int64(now) {
 			// A flood gets to here without a call.
-			if serial := r.counts.add(at, StageTable, false); r.heavy != nil {
+			if serial := r.counts.add(at, StageTable, false); r.talkers != nil {
 				r.shed(d, n, serial)
 			}
 			if retry, empty, ok := r.shape.Over(tat, ticks, cost); ok {
@@ -208,8 +208,8 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 //
 //go:noinline
 func (r *Rule) shed(d sketch.Digest, n, serial uint64) {
-	if r.heavy.Drawn(serial, n) {
-		r.heavy.Shed(d, n)
+	if r.talkers.Drawn(serial, n) {
+		r.talkers.Shed(d, n)
 	}
 }
 
@@ -226,17 +226,17 @@ func (r *Rule) unchecked(at lane, key Key, n uint64, now time.Duration, ticks ui
 		return StageFilter
 	}
 	slot := -1
-	if r.heavy != nil {
+	if r.talkers != nil {
 		// Before the sketch, whose atomic adds let no load past: so the two
-		// cache misses are one (BenchmarkHeavy).
-		slot = r.heavy.Find(d)
+		// cache misses are one (BenchmarkTalkers).
+		slot = r.talkers.Find(d)
 	}
 	stage := StageExact
 	if r.sketch != nil && r.sketch.Add(d, ticks, r.shape.Cost(n)) < r.threshold {
 		r.counts.add(at, StageSketch, true)
 		stage = StageSketch
 	}
-	if r.heavy != nil {
+	if r.talkers != nil {
 		r.tally(key, slot, n)
 	}
 	return stage

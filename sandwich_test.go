@@ -68,7 +68,7 @@ func addressHash(r *rand.Rand, _ int) sketch.Digest {
 
 func newWorld(tb testing.TB, rng *rand.Rand, clients int, g geometry, rules ...RuleConfig) *world {
 	tb.Helper()
-	plan, err := NewPlan(Config{Rules: rules, HeavyHitters: 8})
+	plan, err := NewPlan(Config{Rules: rules, TopTalkers: 8})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
-	"github.com/fastlimit/fastlimit/internal/redisfault"
-	"github.com/fastlimit/fastlimit/internal/redistest"
+	"github.com/fastlimit/fastlimit/internal/testkit/redisfault"
+	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
 func TestMain(m *testing.M) {

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/fastlimit/fastlimit/internal/racetest"
+	"github.com/fastlimit/fastlimit/internal/testkit/racetest"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fastlimit/fastlimit/internal/racetest"
+	"github.com/fastlimit/fastlimit/internal/testkit/racetest"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 

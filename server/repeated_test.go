@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fastlimit/fastlimit/internal/policy"
+	"github.com/fastlimit/fastlimit/policy"
 )
 
 // keyed is a server with one rule by a header or a cookie.

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/fastlimit/fastlimit/internal/denial"
-	"github.com/fastlimit/fastlimit/internal/policy"
+	"github.com/fastlimit/fastlimit/policy"
 	"github.com/valyala/fasthttp"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/dunglas/httpsfv"
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/internal/policy"
+	"github.com/fastlimit/fastlimit/policy"
 )
 
 func TestAllowsThenDenies(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fastlimit/fastlimit/internal/racetest"
+	"github.com/fastlimit/fastlimit/internal/testkit/racetest"
 )
 
 func newBlooms(tb testing.TB, words int) *Blooms {

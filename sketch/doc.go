@@ -1,7 +1,7 @@
 // Package sketch holds the approximate structures that stand in front of the
 // exact buckets: a leaky count-min sketch ([Leaky]) and the generations of the
 // first-seen filter ([Blooms]), with the keyed digests ([Hasher]) that address
-// them; and beside them the table of heavy hitters ([Heavy]). It is arithmetic only: no goroutines, no clock, no I/O. Time
+// them; and beside them the table of top talkers ([TopTalkers]). It is arithmetic only: no goroutines, no clock, no I/O. Time
 // is an argument, in ticks whose length the caller chooses.
 //
 // # Leaky count-min sketch
@@ -48,7 +48,7 @@
 // writes and hashes without a key, so the marking is our own; the library
 // sizes the filter and estimates its population from quiescent copies.
 //
-// # Heavy hitters
+// # Top talkers
 //
 // The clients that sent most in an epoch, with the units they sent: what nodes
 // tell each other, since levels cannot be shared, and who talks most. A table
@@ -69,14 +69,14 @@
 //	with one         u <= weight  and  u <= growth of count + m
 //
 // and count is exact: the units since the client took the slot over. There are
-// no collisions, as in a hash table of counters: IDs have 64 bits. [Heavy.Turn]
+// no collisions, as in a hash table of counters: IDs have 64 bits. [TopTalkers.Turn]
 // begins an epoch; it starts weights and m anew and leaves counts as they are,
 // so that whoever keeps a copy of slots only ever sees them grow.
 //
-// What a table of buckets has denied is noted beside the counts ([Heavy.Shed]),
-// by chance where it is much ([Heavy.Drawn]); what was noted of clients without
-// a slot, and all that was counted of those who have lost theirs, [Heavy.Missed]
-// and [Heavy.Dropped] bound for each client.
+// What a table of buckets has denied is noted beside the counts ([TopTalkers.Shed]),
+// by chance where it is much ([TopTalkers.Drawn]); what was noted of clients without
+// a slot, and all that was counted of those who have lost theirs, [TopTalkers.Missed]
+// and [TopTalkers.Dropped] bound for each client.
 //
 // A client that takes a slot over with one unit is told of (has a name, a
 // generation) from its second hit on; until then it hides m + 1. Of a crowd of

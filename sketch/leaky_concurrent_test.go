@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/fastlimit/fastlimit/internal/racetest"
+	"github.com/fastlimit/fastlimit/internal/testkit/racetest"
 )
 
 // TestLeakyIdleRace: of two first hits on an idle cell neither is lost.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fastlimit/fastlimit/internal/racetest"
+	"github.com/fastlimit/fastlimit/internal/testkit/racetest"
 )
 
 // TestOneWinner: of 64 goroutines at most one is told that it was the first,

@@ -1,5 +1,5 @@
-// Package clusterbench measures what nodes tell each other of their heavy
-// hitters: bytes and packets for each peer, by the number of active clients, and
+// Package clusterbench measures what nodes tell each other of their top
+// talkers: bytes and packets for each peer, by the number of active clients, and
 // what stays untold. A real limiter and the real exchange run in memory and in
 // simulated time, so that the figures are of the traffic, not of the machine.
 package clusterbench
@@ -32,8 +32,8 @@ type Options struct {
 	// MaxBytes is the ceiling for each peer and interval. 0 means the default
 	// of package delta.
 	MaxBytes int
-	// HeavyHitters is the size of the table. 0 means 8192.
-	HeavyHitters int
+	// TopTalkers is the size of the table. 0 means 8192.
+	TopTalkers int
 	// Nodes is the size that the limiter is planned for. 0 means 32.
 	Nodes    int
 	Seed     uint64
@@ -48,7 +48,7 @@ func (o Options) withDefaults() Options {
 	o.Duration = cmp.Or(o.Duration, 30*time.Second)
 	o.Interval = cmp.Or(o.Interval, 100*time.Millisecond)
 	o.MaxBytes = cmp.Or(o.MaxBytes, delta.DefaultMaxBytes)
-	o.HeavyHitters = cmp.Or(o.HeavyHitters, 8192)
+	o.TopTalkers = cmp.Or(o.TopTalkers, 8192)
 	o.Nodes = cmp.Or(o.Nodes, 32)
 	if o.Progress == nil {
 		o.Progress = func(int, int, string) {}
@@ -157,7 +157,7 @@ func newPair(o Options, keys int64) (*pair, error) {
 	for i, name := range []string{"from", "to"} {
 		lim, err := fastlimit.New(fastlimit.Config{
 			Rules: []fastlimit.RuleConfig{{Name: ruleName, Rate: fastlimit.Rate{N: 100, Per: time.Second}, Burst: 200}},
-			Nodes: o.Nodes, HeavyHitters: o.HeavyHitters, Secret: p.secret,
+			Nodes: o.Nodes, TopTalkers: o.TopTalkers, Secret: p.secret,
 		})
 		if err != nil {
 			return nil, err
@@ -247,7 +247,7 @@ func (p *pair) result(workload string) (bench.Result, error) {
 	bound := float64(st.Rules[0].Hidden) / st.Rules[0].Epoch.Seconds()
 	return bench.Result{
 		Group: "cluster", Workload: workload, Limiter: "fastlimit", Keys: p.keys, Requests: int64(seconds) * int64(p.PerSecond),
-		Setup:     fmt.Sprintf("%d requests/s at one node; a table of %d, at most %d bytes every %v", p.PerSecond, p.HeavyHitters, p.MaxBytes, p.Interval),
+		Setup:     fmt.Sprintf("%d requests/s at one node; a table of %d, at most %d bytes every %v", p.PerSecond, p.TopTalkers, p.MaxBytes, p.Interval),
 		SyncBytes: &bytes, SyncPackets: &packets, SyncBound: &bound, SyncUntold: &untold,
 	}, err
 }

@@ -14,7 +14,7 @@ func TestCheck(t *testing.T) {
 		"1 clients":          {Keys: []int64{1}},
 		"0s":                 {Interval: time.Second, Duration: time.Nanosecond},
 		"MaxBytes 10":        {MaxBytes: 10},
-		"HeavyHitters -4":    {HeavyHitters: -4},
+		"TopTalkers -4":      {TopTalkers: -4},
 		"-1 requests/s":      {PerSecond: -1},
 		"Nodes 1000000":      {Nodes: 1e6},
 		"told every 1ns":     {Interval: 1},

@@ -13,7 +13,7 @@ import (
 // what a peer does not know of a client within what the node says it may be.
 func TestRun(t *testing.T) {
 	t.Parallel()
-	o := Options{Keys: []int64{10, 1000, 50_000}, PerSecond: 20_000, Duration: 15 * time.Second, HeavyHitters: 1024, MaxBytes: 8 << 10}
+	o := Options{Keys: []int64{10, 1000, 50_000}, PerSecond: 20_000, Duration: 15 * time.Second, TopTalkers: 1024, MaxBytes: 8 << 10}
 	steps := 0
 	o.Progress = func(done, total int, _ string) {
 		if steps++; total != 6 || done > total {

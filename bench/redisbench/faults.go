@@ -13,7 +13,7 @@ import (
 	"github.com/fastlimit/fastlimit/bench"
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
-	"github.com/fastlimit/fastlimit/internal/redisfault"
+	"github.com/fastlimit/fastlimit/internal/testkit/redisfault"
 )
 
 // FaultOptions configure [RunFaults]. Zero fields mean defaults.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
-	"github.com/fastlimit/fastlimit/internal/faultproxy"
-	"github.com/fastlimit/fastlimit/internal/redistest"
+	"github.com/fastlimit/fastlimit/internal/testkit/faultproxy"
+	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
 const tooFar = "redis is too far away for redis.timeout"

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
-	"github.com/fastlimit/fastlimit/internal/redisfault"
-	"github.com/fastlimit/fastlimit/internal/redistest"
+	"github.com/fastlimit/fastlimit/internal/testkit/redisfault"
+	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
 // brisk gives up early enough for a test and late enough for a noisy machine.

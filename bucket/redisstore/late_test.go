@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
-	"github.com/fastlimit/fastlimit/internal/redistest"
+	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
 // A reading is a lower bound of the server's time, whatever the delays and

@@ -11,15 +11,15 @@ import (
 
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/storetest"
-	"github.com/fastlimit/fastlimit/internal/redisfault"
-	"github.com/fastlimit/fastlimit/internal/redistest"
+	"github.com/fastlimit/fastlimit/internal/testkit/redisfault"
+	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
 	redisfault.UseNames()
 	// The one goroutine that starts servers lives as long as they do.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/fastlimit/fastlimit/internal/redistest.Spawn"))
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/fastlimit/fastlimit/internal/testkit/redistest.Spawn"))
 }
 
 // clocked is the script with the time as its last two arguments.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fastlimit/fastlimit/internal/redistest"
+	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
 // The primary dies; Sentinel promotes the replica, and the store follows. The

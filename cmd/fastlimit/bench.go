@@ -56,12 +56,12 @@ type (
 		Faults   bool          `help:"Measure how long requests wait while Redis misbehaves instead, in every way that can be made."`
 	}
 	benchCluster struct {
-		Keys         []float64     `default:"1e3,1e5,1e6" placeholder:"N" help:"Numbers of active clients."`
-		Rate         int           `default:"200000" help:"Requests per second at the measured node."`
-		Duration     time.Duration `default:"30s" help:"Of the traffic, simulated."`
-		Interval     time.Duration `default:"100ms" help:"Of the exchange."`
-		MaxBytes     int           `default:"16384" help:"Ceiling in bytes for each peer and interval."`
-		HeavyHitters int           `default:"8192" help:"Clients counted by name."`
+		Keys       []float64     `default:"1e3,1e5,1e6" placeholder:"N" help:"Numbers of active clients."`
+		Rate       int           `default:"200000" help:"Requests per second at the measured node."`
+		Duration   time.Duration `default:"30s" help:"Of the traffic, simulated."`
+		Interval   time.Duration `default:"100ms" help:"Of the exchange."`
+		MaxBytes   int           `default:"16384" help:"Ceiling in bytes for each peer and interval."`
+		TopTalkers int           `default:"8192" help:"Clients counted by name."`
 	}
 	benchAll struct{}
 )
@@ -247,7 +247,7 @@ func (b *benchCmd) cluster(c *benchCluster) (benchPart, error) {
 	}
 	o := clusterbench.Options{
 		Keys: keys, PerSecond: c.Rate, Duration: c.Duration, Interval: c.Interval,
-		MaxBytes: c.MaxBytes, HeavyHitters: c.HeavyHitters, Seed: b.Seed,
+		MaxBytes: c.MaxBytes, TopTalkers: c.TopTalkers, Seed: b.Seed,
 	}
 	if err := o.Check(); err != nil {
 		return benchPart{}, usageError{err}

@@ -27,7 +27,7 @@ const (
 	garbageBytes = 32 << 20
 	// redisBytes is for the queue and the buffers of the Redis store.
 	redisBytes = 4 << 20
-	// mirrorSlot and ownSlot are what a slot of a table of heavy hitters takes
+	// mirrorSlot and ownSlot are what a slot of a table of top talkers takes
 	// that a peer tells of, and one of the own.
 	mirrorSlot, ownSlot = 100, 100
 	// minGCPercent keeps the collector from running all the time beside large
@@ -42,9 +42,9 @@ func plannedMemory(cfg *config.Config, plan *fastlimit.Plan, sc *server.Config) 
 		u.most += redisBytes
 	}
 	for i := range plan.Rules {
-		u.fixed += int64(plan.Rules[i].HeavyHitters) * ownSlot
+		u.fixed += int64(plan.Rules[i].TopTalkers) * ownSlot
 		if c := cfg.Cluster; c != nil {
-			u.most += int64(plan.Rules[i].HeavyHitters) * int64(c.MaxNodes) * mirrorSlot
+			u.most += int64(plan.Rules[i].TopTalkers) * int64(c.MaxNodes) * mirrorSlot
 		}
 	}
 	return u

@@ -11,15 +11,15 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/config"
-	"github.com/fastlimit/fastlimit/internal/faultproxy"
-	"github.com/fastlimit/fastlimit/internal/redistest"
+	"github.com/fastlimit/fastlimit/internal/testkit/faultproxy"
+	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 	"github.com/fastlimit/fastlimit/server"
 )
 
 func TestPlannedMemory(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
-	plan := &fastlimit.Plan{Memory: 128 * mib, Rules: []fastlimit.RulePlan{{HeavyHitters: 1024}, {HeavyHitters: 1024}}}
+	plan := &fastlimit.Plan{Memory: 128 * mib, Rules: []fastlimit.RulePlan{{TopTalkers: 1024}, {TopTalkers: 1024}}}
 	sc := &server.Config{Listeners: make([]server.Listener, 2), MaxConnections: 1000}
 	const heads = 32 * mib
 	const conns, own = 1000*server.ConnectionBytes + heads, 2 * 1024 * ownSlot

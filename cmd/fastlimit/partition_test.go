@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fastlimit/fastlimit/internal/redistest"
+	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
 // world is two machines that can be cut from each other: network namespaces A

@@ -65,7 +65,7 @@ func (d *decoder) cluster(n node) {
 		{"advertise", func(v node) { c.Advertise = d.advertise(v) }},
 		{"max_bytes", func(v node) { d.maxBytes(v, &c.MaxBytes) }},
 		{"max_nodes", func(v node) { d.bounded(v, &c.MaxNodes, "32", 2, maxMaxNodes) }},
-		{"top_talkers", func(v node) { d.bounded(v, &c.TopTalkers, "8192", 4, fastlimit.MaxHeavyHitters) }},
+		{"top_talkers", func(v node) { d.bounded(v, &c.TopTalkers, "8192", 4, fastlimit.MaxTopTalkers) }},
 		{"ignore", func(v node) { c.Ignore = d.ignored(v) }},
 	})
 	d.cfg.Cluster = c // also where it is broken: rules are then read as they are meant

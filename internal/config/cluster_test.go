@@ -124,14 +124,14 @@ func TestClusterAndFlags(t *testing.T) {
 func TestTopTalkers(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, "top_talkers: 64\nrules: [{name: a, rate: 10/s}]")
-	if l := c.Limiter(); l.HeavyHitters != 64 || l.Nodes != 0 || plan(t, c).Rules[0].HeavyHitters != 64 {
+	if l := c.Limiter(); l.TopTalkers != 64 || l.Nodes != 0 || plan(t, c).Rules[0].TopTalkers != 64 {
 		t.Errorf("%+v", l)
 	}
 	c = mustParse(t, withCluster(leanCluster+", max_nodes: 3, top_talkers: 32"))
-	if l := c.Limiter(); l.HeavyHitters != 32 || l.Nodes != 3 {
+	if l := c.Limiter(); l.TopTalkers != 32 || l.Nodes != 3 {
 		t.Errorf("%+v", l)
 	}
-	if l := mustParse(t, "rules: [{name: a, rate: 10/s}]").Limiter(); l.HeavyHitters != DefaultTopTalkers || l.Nodes != 0 {
+	if l := mustParse(t, "rules: [{name: a, rate: 10/s}]").Limiter(); l.TopTalkers != DefaultTopTalkers || l.Nodes != 0 {
 		t.Errorf("%+v", l)
 	}
 	for text, want := range map[string]string{

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/internal/policy"
+	"github.com/fastlimit/fastlimit/policy"
 )
 
 // Config is a checked configuration with defaults filled in. The zero value is
@@ -118,9 +118,9 @@ func (c *Config) Limiter() fastlimit.Config {
 
 // tier is the configuration of the limiter but for its rules.
 func (c *Config) tier() fastlimit.Config {
-	lc := fastlimit.Config{Memory: c.Memory, Store: c.away(), StoreTimeout: c.storeTimeout(), HeavyHitters: c.TopTalkers}
+	lc := fastlimit.Config{Memory: c.Memory, Store: c.away(), StoreTimeout: c.storeTimeout(), TopTalkers: c.TopTalkers}
 	if c.Cluster != nil {
-		lc.Nodes, lc.HeavyHitters = c.Cluster.MaxNodes, c.Cluster.TopTalkers
+		lc.Nodes, lc.TopTalkers = c.Cluster.MaxNodes, c.Cluster.TopTalkers
 	}
 	return lc
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/internal/redistest"
+	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
 func TestOverlap(t *testing.T) {
@@ -103,15 +103,15 @@ func TestMemoryLimit(t *testing.T) {
 func TestMemoryOfThePlan(t *testing.T) {
 	t.Parallel()
 	for _, rules := range []int{1, 3, 4, 5, 100, fastlimit.MaxRules} {
-		for _, heavy := range []int{0, 8, 1024} {
-			least := minMemory(rules) + int64(heavy*talkerMemory*rules)
-			c := fastlimit.Config{Rules: probes(rules), HeavyHitters: heavy, Memory: least}
+		for _, slots := range []int{0, 8, 1024} {
+			least := minMemory(rules) + int64(slots*talkerMemory*rules)
+			c := fastlimit.Config{Rules: probes(rules), TopTalkers: slots, Memory: least}
 			if _, err := fastlimit.NewPlan(c); err != nil {
-				t.Errorf("%d rules, %d talkers: %v", rules, heavy, err)
+				t.Errorf("%d rules, %d talkers: %v", rules, slots, err)
 			}
 			c.Memory--
 			if _, err := fastlimit.NewPlan(c); err == nil {
-				t.Errorf("%d rules, %d talkers: less than %d is enough", rules, heavy, least)
+				t.Errorf("%d rules, %d talkers: less than %d is enough", rules, slots, least)
 			}
 		}
 	}
@@ -137,16 +137,16 @@ func TestDefaultTopTalkers(t *testing.T) {
 		if got := defaultTopTalkers(tt.memory, tt.rules); got != tt.want {
 			t.Errorf("memory %d, %d rules: %d, want %d", tt.memory, tt.rules, got, tt.want)
 		}
-		c := fastlimit.Config{Rules: probes(tt.rules), HeavyHitters: tt.want, Memory: tt.memory}
+		c := fastlimit.Config{Rules: probes(tt.rules), TopTalkers: tt.want, Memory: tt.memory}
 		if _, err := fastlimit.NewPlan(c); err != nil {
 			t.Error(err)
 		}
 	}
-	if c := mustParse(t, "top_talkers: 0\n"+rule); c.Limiter().HeavyHitters != 0 {
+	if c := mustParse(t, "top_talkers: 0\n"+rule); c.Limiter().TopTalkers != 0 {
 		t.Error("0 does not turn it off")
 	}
-	if c := mustParse(t, "memory: 1MiB\n"+rule); c.Limiter().HeavyHitters != 0 {
-		t.Errorf("%d in the least memory", c.Limiter().HeavyHitters)
+	if c := mustParse(t, "memory: 1MiB\n"+rule); c.Limiter().TopTalkers != 0 {
+		t.Errorf("%d in the least memory", c.Limiter().TopTalkers)
 	}
 	_, err := Parse("f.yaml", []byte("heavy_hitters: 5\ncluster: {heavy_hitters: 5}\n"), noEnv)
 	for _, want := range []string{"f.yaml:1:1: heavy_hitters: is now called top_talkers; write top_talkers", "f.yaml:2:11: cluster.heavy_hitters: is now called top_talkers"} {

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/fastlimit/fastlimit/internal/policy"
+	"github.com/fastlimit/fastlimit/policy"
 )
 
 // match reads which requests a rule applies to. Patterns that no request can

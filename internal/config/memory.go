@@ -95,8 +95,8 @@ func (d *decoder) topTalkers(n, cluster *node) {
 	c := d.cfg.tier()
 	c.Rules = probes(rules)
 	if _, err := fastlimit.NewPlan(c); err != nil && len(d.errs) == 0 {
-		least := minMemory(rules) + int64(c.HeavyHitters+3)/4*4*talkerMemory*int64(max(rules, 1))
-		d.fail(*n, fmt.Sprintf("%d clients of each rule do not fit memory %s", c.HeavyHitters, compactSize(c.Memory)),
+		least := minMemory(rules) + int64(c.TopTalkers+3)/4*4*talkerMemory*int64(max(rules, 1))
+		d.fail(*n, fmt.Sprintf("%d clients of each rule do not fit memory %s", c.TopTalkers, compactSize(c.Memory)),
 			fmt.Sprintf("lower top_talkers, or raise memory to %s or more", compactSize((least+1023)&^1023)))
 	}
 }
@@ -111,8 +111,8 @@ func (d *decoder) topTalkersOrNone(n node) {
 	v, ok := d.whole(n, "1024")
 	switch {
 	case !ok:
-	case v < 4 || v > fastlimit.MaxHeavyHitters:
-		d.fail(n, fmt.Sprintf("%d is out of range", v), fmt.Sprintf("want 4 to %d, or 0 for none", fastlimit.MaxHeavyHitters))
+	case v < 4 || v > fastlimit.MaxTopTalkers:
+		d.fail(n, fmt.Sprintf("%d is out of range", v), fmt.Sprintf("want 4 to %d, or 0 for none", fastlimit.MaxTopTalkers))
 	default:
 		d.cfg.TopTalkers = int(v)
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/internal/policy"
+	"github.com/fastlimit/fastlimit/policy"
 )
 
 var update = flag.Bool("update", false, "write the .golden files anew")

@@ -1,6 +1,6 @@
 package config
 
-import "github.com/fastlimit/fastlimit/internal/policy"
+import "github.com/fastlimit/fastlimit/policy"
 
 // onUnnamed reads what to do where a trusted proxy names no client or no
 // original request.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/internal/policy"
+	"github.com/fastlimit/fastlimit/policy"
 )
 
 func TestOnUnnamed(t *testing.T) {

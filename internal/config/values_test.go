@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/internal/policy"
+	"github.com/fastlimit/fastlimit/policy"
 )
 
 // get parses top-level settings beside a rule and returns what pick sees.

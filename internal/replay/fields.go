@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fastlimit/fastlimit/internal/policy"
+	"github.com/fastlimit/fastlimit/policy"
 )
 
 // fields are the fields of a request beside the client that rules look at.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fastlimit/fastlimit/internal/policy"
+	"github.com/fastlimit/fastlimit/policy"
 )
 
 const caddyLine = `{"level":"info","ts":1646861401.5241024,"logger":"http.log.access","msg":"handled request","request":{` +

@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/fastlimit/fastlimit/internal/policy"
+	"github.com/fastlimit/fastlimit/policy"
 )
 
 // repeated gives the same text again and again, n times.

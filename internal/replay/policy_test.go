@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/internal/policy"
+	"github.com/fastlimit/fastlimit/policy"
 )
 
 func header(name string) policy.KeyPart {

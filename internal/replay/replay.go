@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/internal/policy"
+	"github.com/fastlimit/fastlimit/policy"
 )
 
 // Config says how to replay a log. The zero value replays under no rules and

@@ -28,7 +28,7 @@ var (
 	descYields   = desc("name_taken", "1 while this node is not ready because another one has its name and started before it.")
 	descRejected = desc("rejected_total", "Packets, streams and parts of packets that were dropped, by reason.", "reason")
 	descLag      = desc("lag_seconds", "Time since the last packet of counts of a peer.", "peer")
-	descFloor    = desc("floor_units", "Most units of one client in this epoch that the table of heavy hitters may not know.", "rule")
+	descFloor    = desc("floor_units", "Most units of one client in this epoch that the table of top talkers may not know.", "rule")
 	descUnsent   = desc("unsent_units", "Most units of one client that wait for room in a packet.", "rule")
 	descHidden   = desc("hidden_units", "Most units of one client in an epoch that the peers may not be told: f of the bound.", "rule")
 	descMerged   = desc("merged_total", "Counts of peers that told something new.")

@@ -32,7 +32,7 @@ fastlimit_sync_bytes_total{direction="sent"} 1000
 # HELP fastlimit_sync_charged_units_total Units of peers charged to the sketches here.
 # TYPE fastlimit_sync_charged_units_total counter
 fastlimit_sync_charged_units_total 60
-# HELP fastlimit_sync_floor_units Most units of one client in this epoch that the table of heavy hitters may not know.
+# HELP fastlimit_sync_floor_units Most units of one client in this epoch that the table of top talkers may not know.
 # TYPE fastlimit_sync_floor_units gauge
 fastlimit_sync_floor_units{rule="per-ip"} 4
 # HELP fastlimit_sync_lag_seconds Time since the last packet of counts of a peer.

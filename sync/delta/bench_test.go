@@ -26,7 +26,7 @@ func BenchmarkTick(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		for range 2000 {
-			a.rule.heavy.Add(testDigest(rng.Uint64N(40_000)), 1)
+			a.rule.talkers.Add(testDigest(rng.Uint64N(40_000)), 1)
 		}
 		now += tick
 		b.StartTimer()
@@ -52,7 +52,7 @@ func BenchmarkReceive(b *testing.B) {
 				if !known || packets == nil {
 					b.StopTimer()
 					for range 2000 {
-						a.rule.heavy.Add(testDigest(rng.Uint64N(40_000)), 1)
+						a.rule.talkers.Add(testDigest(rng.Uint64N(40_000)), 1)
 					}
 					packets = a.tick(now)
 					b.StartTimer()

@@ -10,20 +10,20 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// Rule is what nodes exchange the heavy hitters of. *fastlimit.Rule is one.
+// Rule is what nodes exchange the top talkers of. *fastlimit.Rule is one.
 // Implementations are safe for concurrent use.
 type Rule interface {
 	// Name is the rule's name, for people.
 	Name() string
 	// Identity is the same at all nodes that mean the same rule.
 	Identity() uint64
-	// Heavy is the table of its heavy hitters; nil if it has none.
-	Heavy() *sketch.Heavy
+	// TopTalkers is the table of its top talkers; nil if it has none.
+	TopTalkers() *sketch.TopTalkers
 	// ChargePeer charges units that a peer counted to the client with this
 	// [sketch.Digest.Pos], as of now. It makes suspects and denies nobody.
 	ChargePeer(pos, units uint64)
-	// HeavyName is the text of a client's compact name.
-	HeavyName(name []byte) string
+	// TalkerName is the text of a client's compact name.
+	TalkerName(name []byte) string
 	// Epoch is E, after which weights begin anew.
 	Epoch() time.Duration
 }
@@ -37,7 +37,7 @@ type Config struct {
 	// Incarnation is a random number for this life of the process, told to
 	// the others through the membership. Counts begin anew with each.
 	Incarnation uint64
-	// Rules are those whose heavy hitters are exchanged; rules without a
+	// Rules are those whose top talkers are exchanged; rules without a
 	// table are left out.
 	Rules []Rule
 

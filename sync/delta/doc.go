@@ -1,11 +1,11 @@
-// Package delta is what nodes tell each other of their heavy hitters: the
+// Package delta is what nodes tell each other of their top talkers: the
 // format, the choice, the merge and what follows from it. It has no network, no
 // clock and no goroutine; package gossip brings those. Why it is so, and the
 // proof of the bound, is in docs/decisions/0005-nodes.md.
 //
 // # What is told
 //
-// A rule's table of heavy hitters ([sketch.Heavy]) has slots; a slot has a
+// A rule's table of top talkers ([sketch.TopTalkers]) has slots; a slot has a
 // generation, which grows with every client that takes it over, and counts the
 // units since then. A node tells the same to every peer: slot, generation,
 // count. The peer keeps the maximum of (generation, count), lexicographically,

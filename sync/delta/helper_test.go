@@ -13,17 +13,17 @@ import (
 // testRule counts exactly what is charged.
 type testRule struct {
 	name    string
-	heavy   *sketch.Heavy
+	talkers *sketch.TopTalkers
 	epoch   time.Duration
 	charged map[uint64]uint64 // by position
 }
 
-func (r *testRule) Name() string              { return r.name }
-func (r *testRule) Identity() uint64          { return clusterHash(r.name) }
-func (r *testRule) Heavy() *sketch.Heavy      { return r.heavy }
-func (r *testRule) ChargePeer(pos, n uint64)  { r.charged[pos] += n }
-func (r *testRule) HeavyName(b []byte) string { return string(b) }
-func (r *testRule) Epoch() time.Duration      { return r.epoch }
+func (r *testRule) Name() string                   { return r.name }
+func (r *testRule) Identity() uint64               { return clusterHash(r.name) }
+func (r *testRule) TopTalkers() *sketch.TopTalkers { return r.talkers }
+func (r *testRule) ChargePeer(pos, n uint64)       { r.charged[pos] += n }
+func (r *testRule) TalkerName(b []byte) string     { return string(b) }
+func (r *testRule) Epoch() time.Duration           { return r.epoch }
 
 func (r *testRule) total() (n uint64) {
 	for _, v := range r.charged {
@@ -35,8 +35,8 @@ func (r *testRule) total() (n uint64) {
 // hit counts n units of a client, as a limiter does.
 func (r *testRule) hit(client, n uint64) {
 	d := testDigest(client)
-	if !r.heavy.Add(d, n) {
-		r.heavy.Insert(d, n, fmt.Appendf(nil, "c%d", client))
+	if !r.talkers.Add(d, n) {
+		r.talkers.Insert(d, n, fmt.Appendf(nil, "c%d", client))
 	}
 }
 
@@ -50,11 +50,11 @@ func testDigest(client uint64) sketch.Digest {
 
 func newTestRule(t testing.TB, name string, slots int) *testRule {
 	t.Helper()
-	h, err := sketch.NewHeavy(slots)
+	h, err := sketch.NewTopTalkers(slots)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &testRule{name: name, heavy: h, epoch: time.Hour, charged: map[uint64]uint64{}}
+	return &testRule{name: name, talkers: h, epoch: time.Hour, charged: map[uint64]uint64{}}
 }
 
 // testNode is a State with one rule.
@@ -104,14 +104,14 @@ func (n *testNode) mirrorsTable(b *testNode) error {
 	if m == nil {
 		return fmt.Errorf("%s has no mirror of %s", n.config.Node, b.config.Node)
 	}
-	if err := sameTable(b.rule.heavy, &m.tables[0]); err != nil {
+	if err := sameTable(b.rule.talkers, &m.tables[0]); err != nil {
 		return fmt.Errorf("%s's mirror of %s: %w", n.config.Node, b.config.Node, err)
 	}
 	return nil
 }
 
 // sameTable checks that a mirror has all that is live in a table.
-func sameTable(h *sketch.Heavy, mirror *mirrorTable) error {
+func sameTable(h *sketch.TopTalkers, mirror *mirrorTable) error {
 	var s sketch.Slot
 	for i := range h.Slots() {
 		h.Read(i, &s)

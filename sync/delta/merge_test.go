@@ -31,7 +31,7 @@ func TestMergeInAnyOrder(t *testing.T) {
 				counted[testDigest(c).Pos] += n
 			}
 			if rng.IntN(20) == 0 {
-				a.rule.heavy.Turn()
+				a.rule.talkers.Turn()
 			}
 			for _, p := range a.tick(now) {
 				for range []int{1, 1, 1, 0, 2}[rng.IntN(5)] {
@@ -78,5 +78,5 @@ func small(c *Config) { c.PacketSize, c.MaxBytes = minPacketSize, 2*minPacketSiz
 func (n *testNode) fullPass() int {
 	const entry = 13 + 4 + 6
 	quarter := (n.config.MaxBytes - n.config.MaxBytes/n.config.PacketSize*(slack+minHeader+8)) / 4
-	return n.rule.heavy.Slots()*entry/quarter + 2
+	return n.rule.talkers.Slots()*entry/quarter + 2
 }

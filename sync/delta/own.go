@@ -10,7 +10,7 @@ import (
 type rule struct {
 	Rule
 	identity uint64
-	heavy    *sketch.Heavy
+	talkers  *sketch.TopTalkers
 	own      []ownSlot
 
 	live   int           // slots with a client, as of the last Tick
@@ -21,7 +21,7 @@ type rule struct {
 
 	missed []setMarks // by set of the table
 	late   peaks      // units of one slot that waited to be told
-	drops  peaks      // sketch.Heavy.Dropped
+	drops  peaks      // sketch.TopTalkers.Dropped
 	grain  peaks      // of the table
 	untold uint64     // see section.hidden, as of the last scan
 }
@@ -76,13 +76,13 @@ func (o *ownSlot) recent(s *sketch.Slot) uint64 {
 func (r *rule) scan(index int, p *picks, marks int) {
 	var s sketch.Slot
 	r.live = 0
-	r.grain.note(r.heavy.Grain())
+	r.grain.note(r.talkers.Grain())
 	r.untold = r.missedSince(longMarks-1) + r.drops.worst() + r.late.worst()
 	for range marks {
 		r.mark()
 	}
 	for i := range r.own {
-		r.heavy.Read(i, &s)
+		r.talkers.Read(i, &s)
 		o := &r.own[i]
 		o.scan(&s)
 		for range marks {
@@ -107,34 +107,34 @@ func (r *rule) left() {
 		r.unsent = max(r.unsent, r.own[i].waiting)
 		r.late.note(r.own[i].late)
 	}
-	r.hidden = max(r.hidden, r.heavy.Floor()+r.unsent)
+	r.hidden = max(r.hidden, r.talkers.Floor()+r.unsent)
 }
 
 // mark sets the marks of the table, which the marks of its slots belong to.
 func (r *rule) mark() {
 	for i := range r.missed {
-		units, _ := r.heavy.Missed(i)
+		units, _ := r.talkers.Missed(i)
 		r.missed[i].roll(units)
 	}
 	r.late.roll()
 	r.drops.roll()
 	r.grain.roll()
-	r.grain.note(r.heavy.Grain())
+	r.grain.note(r.talkers.Grain())
 }
 
 // missedSince is the most units of one client of which no slot tells, since a
 // mark, but for drops: 0 is the last one.
 func (r *rule) missedSince(mark int) (most uint64) {
-	r.drops.note(r.heavy.Dropped())
+	r.drops.note(r.talkers.Dropped())
 	for i := range r.missed {
-		units, pending := r.heavy.Missed(i)
+		units, pending := r.talkers.Missed(i)
 		most = max(most, units+pending-r.missed[i][mark])
 	}
 	return most
 }
 
 // coarse is the grain of what was shed since the marks.
-func (r *rule) coarse() uint64 { return max(r.grain.worst(), r.heavy.Grain()) }
+func (r *rule) coarse() uint64 { return max(r.grain.worst(), r.talkers.Grain()) }
 
 // epoch ends the epoch if it is due. That comes after the packets of a tick: a
 // new epoch gives slots up easily, and they have just been told. It is not
@@ -144,7 +144,7 @@ func (r *rule) epoch(now, marked time.Duration) {
 	if now-r.began >= r.Epoch() && r.began <= marked {
 		r.began = now
 		r.before, r.hidden = r.hidden, 0
-		r.heavy.Turn()
+		r.talkers.Turn()
 	}
 }
 

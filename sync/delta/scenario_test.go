@@ -226,7 +226,7 @@ func TestRules(t *testing.T) {
 		}
 	}
 	for j, r := range rules[0] {
-		err := sameTable(r.heavy, &states[1].mirrors["0"].tables[j])
+		err := sameTable(r.talkers, &states[1].mirrors["0"].tables[j])
 		if j == 3 {
 			if rules[1][3].total() != 0 || states[1].Stats().Rejected[UnknownRule] == 0 {
 				t.Errorf("another rule was charged %d", rules[1][3].total())

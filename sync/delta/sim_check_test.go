@@ -110,7 +110,7 @@ func (s *sim) differs() (err error) {
 		if m == nil || m.incarnation != b.incarnation {
 			err = errApart
 		} else {
-			err = sameTable(b.rule.Heavy(), &m.tables[0])
+			err = sameTable(b.rule.TopTalkers(), &m.tables[0])
 		}
 		if err != nil {
 			err = fmt.Errorf("%s of %s: %w", a.name, b.name, err)
@@ -126,7 +126,7 @@ func (s *sim) enough() int {
 	const entry = 8 + 1 + 5 + 2 + 4 + 2 // with the compact name of an IPv4 address
 	st := s.lives[0].state
 	quarter := (st.config.MaxBytes - (st.config.MaxBytes/st.config.PacketSize+1)*(slack+40) - maxSection) / 4
-	turn := (s.lives[0].rule.Heavy().Slots()*entry + quarter - 1) / quarter
+	turn := (s.lives[0].rule.TopTalkers().Slots()*entry + quarter - 1) / quarter
 	slowest := 2 * s.interval // a tick of the slowest clock, and its phase
 	return turn + int((s.network.delay+s.network.jitter+slowest)/s.interval) + 1
 }

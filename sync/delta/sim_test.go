@@ -197,8 +197,8 @@ func (s *sim) boot(i int) {
 	}
 	var err error
 	n.limiter, err = fastlimit.New(fastlimit.Config{
-		Rules: []fastlimit.RuleConfig{s.rule()}, Memory: fastlimit.MinMemory + int64(s.slots*sketch.HeavySlotBytes), Store: s.store,
-		HeavyHitters: s.slots, Nodes: s.simConfig.nodes, Secret: s.secret,
+		Rules: []fastlimit.RuleConfig{s.rule()}, Memory: fastlimit.MinMemory + int64(s.slots*sketch.TalkerSlotBytes), Store: s.store,
+		TopTalkers: s.slots, Nodes: s.simConfig.nodes, Secret: s.secret,
 	})
 	if err != nil {
 		s.t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// State is what a node knows of the heavy hitters of all nodes, and what it has
+// State is what a node knows of the top talkers of all nodes, and what it has
 // told of its own. It starts no goroutine and reads no clock: now is monotonic
 // time from any start, on one clock for all calls to a State. It is safe for
 // concurrent use; calls wait for each other. The zero value is not usable: call
@@ -49,13 +49,13 @@ func New(c Config) (*State, error) {
 	}
 	s.config.Ignore = slices.Clone(c.Ignore)
 	for _, r := range c.Rules {
-		h := r.Heavy()
+		h := r.TopTalkers()
 		if h == nil {
 			continue
 		}
 		s.byID[r.Identity()] = len(s.rules)
 		s.rules = append(s.rules, rule{
-			Rule: r, identity: r.Identity(), heavy: h, own: make([]ownSlot, h.Slots()), missed: make([]setMarks, h.Sets()),
+			Rule: r, identity: r.Identity(), talkers: h, own: make([]ownSlot, h.Slots()), missed: make([]setMarks, h.Sets()),
 		})
 	}
 	s.node, s.writer = []byte(c.Node), newWriter(&c)

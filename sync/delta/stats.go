@@ -76,7 +76,7 @@ func (s *State) Stats() Stats {
 		r := &s.rules[i]
 		st.Rules = append(st.Rules, RuleStats{
 			Rule: r.Name(), Slots: len(r.own), Live: r.live,
-			Floor: r.heavy.Floor(), Unsent: r.unsent, Hidden: r.hides(), Epoch: r.Epoch(),
+			Floor: r.talkers.Floor(), Unsent: r.unsent, Hidden: r.hides(), Epoch: r.Epoch(),
 		})
 	}
 	for node, known := range s.members {

@@ -23,7 +23,7 @@ func (s *State) Tick(now time.Duration) [][]byte {
 	for i := range s.rules {
 		s.rules[i].scan(i, &s.picks, marks)
 		if s.seq > 1 && passed > 0 {
-			s.rules[i].heavy.Pace(passed)
+			s.rules[i].talkers.Pace(passed)
 		}
 	}
 	s.tour.begin(s.rules)
@@ -95,7 +95,7 @@ func (s *State) tellLocked(index, i int, named bool) bool {
 	r := &s.rules[index]
 	o := &r.own[i]
 	var slot sketch.Slot
-	r.heavy.Read(i, &slot)
+	r.talkers.Read(i, &slot)
 	e := entry{
 		slot: uint64(i), gen: slot.Gen, pos: slot.Pos,
 		count: min(slot.Count, MaxCount), shed: min(slot.Shed, MaxCount),

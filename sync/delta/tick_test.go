@@ -48,7 +48,7 @@ func ceiling(t *testing.T, a *testNode, now time.Duration) {
 	var s sketch.Slot
 	unsent, live := uint64(0), 0
 	for i := range a.rules[0].own {
-		a.rule.heavy.Read(i, &s)
+		a.rule.talkers.Read(i, &s)
 		if !s.Live {
 			continue
 		}
@@ -129,7 +129,7 @@ func TestEpoch(t *testing.T) {
 		var s sketch.Slot
 		total := uint64(0)
 		for i := range 4 {
-			a.rule.heavy.Read(i, &s)
+			a.rule.talkers.Read(i, &s)
 			total += s.Weight
 		}
 		return total
@@ -172,7 +172,7 @@ func TestNoAllocations(t *testing.T) {
 		now += tick
 		for range 100 {
 			c++
-			a.rule.heavy.Add(testDigest(c%500), 1)
+			a.rule.talkers.Add(testDigest(c%500), 1)
 		}
 		for _, p := range a.Tick(now) {
 			if err := b.Receive(p, now); err != nil {

@@ -95,7 +95,7 @@ func (s *State) eachOwnLocked(rule int, f func(node string, k talkerKey, units u
 	var slot sketch.Slot
 	r := &s.rules[rule]
 	for i := range r.own {
-		r.heavy.Read(i, &slot)
+		r.talkers.Read(i, &slot)
 		if !slot.Live {
 			continue
 		}
@@ -138,7 +138,7 @@ func (s *State) talkers(top []talker, now time.Duration) []Talker {
 		slices.Sort(t.nodes)
 		key := fmt.Sprintf("?%016x", t.pos)
 		if len(t.name) > 0 {
-			key = r.HeavyName(t.name)
+			key = r.TalkerName(t.name)
 		}
 		all = append(all, Talker{
 			Rule: r.Name(), Key: key, Nodes: t.nodes,

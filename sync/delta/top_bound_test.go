@@ -36,8 +36,8 @@ func count(all []map[string]uint64, client, units uint64) {
 // deny is a denial of n units by a table of buckets.
 func (n *testNode) deny(client, units uint64) {
 	n.serial++
-	if n.rule.heavy.Drawn(n.serial, units) {
-		n.rule.heavy.Shed(testDigest(client), units)
+	if n.rule.talkers.Drawn(n.serial, units) {
+		n.rule.talkers.Shed(testDigest(client), units)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestTopOfTheDenied(t *testing.T) {
 		rate, most float64 // of one client, of nine others each
 		percent    float64 // that Error may be
 	}{{300, 0, 0.5}, {300, 250, 0.5}, {20_000, 0, 7}, {20_000, 5000, 15}} {
-		lim, err := fastlimit.New(fastlimit.Config{HeavyHitters: 1024, Rules: []fastlimit.RuleConfig{
+		lim, err := fastlimit.New(fastlimit.Config{TopTalkers: 1024, Rules: []fastlimit.RuleConfig{
 			{Name: "per-ip", Rate: fastlimit.Rate{N: 100, Per: time.Second}, Burst: 200},
 		}})
 		if err != nil {
@@ -177,7 +177,7 @@ func TestTopOfTheDenied(t *testing.T) {
 // same place among the others. That has it noted neither always nor never.
 func TestNobodyChoosesWhatIsNoted(t *testing.T) {
 	t.Parallel()
-	h, err := sketch.NewHeavy(4)
+	h, err := sketch.NewTopTalkers(4)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func TestTopShed(t *testing.T) {
 	for range 110 {
 		now += tick
 		a.rule.hit(0, 10)
-		a.rule.heavy.Shed(testDigest(0), 64)
+		a.rule.talkers.Shed(testDigest(0), 64)
 		b.mustReceive(t, a.tick(now), now)
 		b.tick(now)
 	}
@@ -129,7 +129,7 @@ func TestRateOfANewClient(t *testing.T) {
 	for now := range time.Duration(11) {
 		a.tick(now * time.Second)
 	}
-	a.rule.heavy.Turn()
+	a.rule.talkers.Turn()
 	a.rule.hit(9, 900) // takes the slot of c0, of which 1000 units are marked
 	if top := a.Top(1, 10*time.Second); len(top) != 1 || top[0].Key != "c9" || top[0].Rate != 180 {
 		t.Errorf("%+v, want c9 with 180/s", top)

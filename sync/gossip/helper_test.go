@@ -53,7 +53,7 @@ func newLimiter(t testing.TB, name, secret string, perSecond uint64) *fastlimit.
 	t.Helper()
 	lim, err := fastlimit.New(fastlimit.Config{
 		Rules:  []fastlimit.RuleConfig{{Name: "r", Rate: fastlimit.Rate{N: perSecond, Per: time.Second}, Burst: 100}},
-		Memory: 2 << 20, HeavyHitters: 256, Nodes: 3, Secret: LimiterSecret(name, secret),
+		Memory: 2 << 20, TopTalkers: 256, Nodes: 3, Secret: LimiterSecret(name, secret),
 	})
 	if err != nil {
 		t.Fatal(err)

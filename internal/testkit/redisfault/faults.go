@@ -3,8 +3,8 @@ package redisfault
 import (
 	"time"
 
-	"github.com/fastlimit/fastlimit/internal/faultproxy"
-	"github.com/fastlimit/fastlimit/internal/redistest"
+	"github.com/fastlimit/fastlimit/internal/testkit/faultproxy"
+	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
 // All are the faults.

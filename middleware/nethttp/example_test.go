@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/nethttp"
+	"github.com/fastlimit/fastlimit/middleware/nethttp"
 )
 
 func Example() {

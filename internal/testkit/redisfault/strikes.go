@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/fastlimit/fastlimit/internal/redistest"
+	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
 func cutAddr(addr string) (host, port string, ok bool) { return strings.Cut(addr, ":") }

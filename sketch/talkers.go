@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	heavyWays = 4 // slots in a set, whose ids and counts are one cache line
+	talkerWays = 4 // slots in a set, whose ids and counts are one cache line
 
-	// HeavyNameBytes is the longest name that a slot of a [Heavy] keeps.
-	HeavyNameBytes = 40
+	// TalkerNameBytes is the longest name that a slot of a [TopTalkers] keeps.
+	TalkerNameBytes = 40
 
-	// HeavySlotBytes is the memory of one slot of a [Heavy].
-	HeavySlotBytes = int(unsafe.Sizeof(heavySet{})+heavyWays*unsafe.Sizeof(tenant{})+unsafe.Sizeof(lostUnits{})) / heavyWays
+	// TalkerSlotBytes is the memory of one slot of a [TopTalkers].
+	TalkerSlotBytes = int(unsafe.Sizeof(talkerSet{})+talkerWays*unsafe.Sizeof(tenant{})+unsafe.Sizeof(lostUnits{})) / talkerWays
 
-	maxHeavySlots = 1 << 24
+	maxTalkerSlots = 1 << 24
 
-	allLive = 1<<heavyWays - 1
+	allLive = 1<<talkerWays - 1
 
 	// unnamed marks the count of a slot whose client was hit once since it took
 	// the slot over: it has no tenant yet. In a crowd few clients come back
@@ -28,12 +28,12 @@ const (
 )
 
 // holds and leastLocked know the number of ways.
-var _ [0]struct{} = [heavyWays - 4]struct{}{}
+var _ [0]struct{} = [talkerWays - 4]struct{}{}
 
-// heavySet is four slots and what they share. A hit of a client with a slot
+// talkerSet is four slots and what they share. A hit of a client with a slot
 // touches the first cache line only, any other hit both.
-type heavySet struct {
-	slots [heavyWays]struct {
+type talkerSet struct {
+	slots [talkerWays]struct {
 		id    atomic.Uint64 // of a live slot that of its client, else 0; written under mu
 		count atomic.Uint64 // units since the client took the slot over, or unnamed with 1
 	}
@@ -50,7 +50,7 @@ type heavySet struct {
 
 	// base is what weights count from: weight = count - base, modulo 2^64, so
 	// that a client that inherits a weight has a base below 0. Guarded by mu.
-	base [heavyWays]uint64
+	base [talkerWays]uint64
 }
 
 // tenant is what is told of a slot's client. Guarded by the set's mu.
@@ -58,40 +58,40 @@ type tenant struct {
 	pos    uint64
 	genLen uint64 // generation<<8 | length of name
 	shed   uint64
-	name   [HeavyNameBytes]byte
+	name   [TalkerNameBytes]byte
 }
 
 // lostUnits are units of a set that no slot tells any more. They only grow.
 // Guarded by the set's mu. They stand apart since only those who read the table
 // and those who are shed come here.
 type lostUnits struct {
-	missed uint64            // in earlier epochs; see heavySet.missed
-	shed   uint64            // of clients that had no slot, or lost it
-	base   [heavyWays]uint64 // tenant.shed when the epoch began
-	past   [heavyWays]uint64 // units of the slot in the epoch before; this can fall
+	missed uint64             // in earlier epochs; see talkerSet.missed
+	shed   uint64             // of clients that had no slot, or lost it
+	base   [talkerWays]uint64 // tenant.shed when the epoch began
+	past   [talkerWays]uint64 // units of the slot in the epoch before; this can fall
 }
 
 var (
-	_ [0]struct{} = [unsafe.Sizeof(heavySet{}) - 128]struct{}{}
-	_ [0]struct{} = [unsafe.Offsetof(heavySet{}.missed) - 64]struct{}{}
+	_ [0]struct{} = [unsafe.Sizeof(talkerSet{}) - 128]struct{}{}
+	_ [0]struct{} = [unsafe.Offsetof(talkerSet{}.missed) - 64]struct{}{}
 	_ [0]struct{} = [unsafe.Sizeof(tenant{}) - 64]struct{}{}
 )
 
-// Heavy is a table of the heaviest clients of an epoch with their units; see
+// TopTalkers is a table of the heaviest clients of an epoch with their units; see
 // the package comment. It is safe for concurrent use; locks are held for a few
-// instructions. The zero value is not usable: call [NewHeavy].
+// instructions. The zero value is not usable: call [NewTopTalkers].
 //
 // A hit that looked its slot up before another client took it over may be
 // counted for that one. So every bound of the package comment is off by the
 // units in flight at most, which are the C of promise P2.
-type Heavy struct {
-	sets    []heavySet
-	tenants [][heavyWays]tenant
+type TopTalkers struct {
+	sets    []talkerSet
+	tenants [][talkerWays]tenant
 	lost    []lostUnits
 	chance  chance
 }
 
-// Slot is a copy of one slot of a [Heavy].
+// Slot is a copy of one slot of a [TopTalkers].
 type Slot struct {
 	Pos    uint64 // Digest.Pos of the client
 	Gen    uint64 // grows when another client takes the slot over; 0: never used
@@ -100,31 +100,31 @@ type Slot struct {
 	Weight uint64 // upper bound of the client's units in this epoch
 	Live   bool   // whether the slot has a client that can be told; else Name and Pos are stale
 
-	Name    [HeavyNameBytes]byte // as given to Insert, NameLen bytes
+	Name    [TalkerNameBytes]byte // as given to Insert, NameLen bytes
 	NameLen uint8
 }
 
-// NewHeavy returns an empty table of that many slots, rounded up to whole sets
+// NewTopTalkers returns an empty table of that many slots, rounded up to whole sets
 // of four.
-func NewHeavy(slots int) (*Heavy, error) {
-	if slots < 1 || slots > maxHeavySlots {
-		return nil, fmt.Errorf("fastlimit/sketch: %d slots: want 1 to %d", slots, maxHeavySlots)
+func NewTopTalkers(slots int) (*TopTalkers, error) {
+	if slots < 1 || slots > maxTalkerSlots {
+		return nil, fmt.Errorf("fastlimit/sketch: %d slots: want 1 to %d", slots, maxTalkerSlots)
 	}
-	n := (slots + heavyWays - 1) / heavyWays
-	h := &Heavy{sets: Memory[heavySet](n), tenants: Memory[[heavyWays]tenant](n), lost: Memory[lostUnits](n)}
+	n := (slots + talkerWays - 1) / talkerWays
+	h := &TopTalkers{sets: Memory[talkerSet](n), tenants: Memory[[talkerWays]tenant](n), lost: Memory[lostUnits](n)}
 	h.chance.init()
 	return h, nil
 }
 
 // Slots is the number of slots.
-func (h *Heavy) Slots() int { return len(h.sets) * heavyWays }
+func (h *TopTalkers) Slots() int { return len(h.sets) * talkerWays }
 
 // Bytes is the memory of the table.
-func (h *Heavy) Bytes() int { return h.Slots() * HeavySlotBytes }
+func (h *TopTalkers) Bytes() int { return h.Slots() * TalkerSlotBytes }
 
 // Add counts n units of d and reports whether d has a slot. Without one it
 // counts nothing: call Insert.
-func (h *Heavy) Add(d Digest, n uint64) bool {
+func (h *TopTalkers) Add(d Digest, n uint64) bool {
 	slot := h.Find(d)
 	if slot >= 0 {
 		h.AddTo(slot, n)
@@ -134,7 +134,7 @@ func (h *Heavy) Add(d Digest, n uint64) bool {
 
 // Find returns the slot of d, or -1. With AddTo it is an Add in two parts: what
 // stands between them hides the time that memory takes.
-func (h *Heavy) Find(d Digest) int {
+func (h *TopTalkers) Find(d Digest) int {
 	x := h.index(d)
 	s := &h.sets[x]
 	way := s.find(d.ID)
@@ -144,12 +144,12 @@ func (h *Heavy) Find(d Digest) int {
 	if d.ID == 0 {
 		return h.findZero(x)
 	}
-	return x*heavyWays + way
+	return x*talkerWays + way
 }
 
 // find returns a slot with that ID, or -1: without branches, since nobody can
 // predict the way.
-func (s *heavySet) find(id uint64) int {
+func (s *talkerSet) find(id uint64) int {
 	way := -1
 	for i := range s.slots {
 		if s.slots[i].id.Load() == id {
@@ -160,7 +160,7 @@ func (s *heavySet) find(id uint64) int {
 }
 
 // findZero is Find for the one ID that free slots have too.
-func (h *Heavy) findZero(x int) int {
+func (h *TopTalkers) findZero(x int) int {
 	s := &h.sets[x]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,19 +168,19 @@ func (h *Heavy) findZero(x int) int {
 	if way < 0 || s.slots[way].count.Load() >= unnamed {
 		return -1
 	}
-	return x*heavyWays + way
+	return x*talkerWays + way
 }
 
 // AddTo counts n units in a slot that Find has just returned.
-func (h *Heavy) AddTo(slot int, n uint64) {
-	h.sets[slot/heavyWays].slots[slot%heavyWays].count.Add(n)
+func (h *TopTalkers) AddTo(slot int, n uint64) {
+	h.sets[slot/talkerWays].slots[slot%talkerWays].count.Add(n)
 }
 
 // Insert counts n units of d, which Add found to have no slot. d gets one if
 // its set has a free one, or one that is lighter than m + n, m being the most
 // units that the set counted for a client without a slot. Else n is added to m.
-// name, cut to [HeavyNameBytes], is copied once d can be told.
-func (h *Heavy) Insert(d Digest, n uint64, name []byte) {
+// name, cut to [TalkerNameBytes], is copied once d can be told.
+func (h *TopTalkers) Insert(d Digest, n uint64, name []byte) {
 	x := h.index(d)
 	s := &h.sets[x]
 	// A client whose slot is unnamed does not pass here: its weight, and so
@@ -198,7 +198,7 @@ func (h *Heavy) Insert(d Digest, n uint64, name []byte) {
 
 // hitLocked counts a hit for its client or for nobody. It returns the client's
 // slot if that is to get its tenant now.
-func (h *Heavy) hitLocked(x int, id, n uint64) (way int, fresh bool) {
+func (h *TopTalkers) hitLocked(x int, id, n uint64) (way int, fresh bool) {
 	s := &h.sets[x]
 	if way = s.findLocked(id); way >= 0 {
 		return way, s.slots[way].count.Add(n) >= unnamed
@@ -225,7 +225,7 @@ func (h *Heavy) hitLocked(x int, id, n uint64) (way int, fresh bool) {
 // takeLocked gives a slot to a client. Until the last line hits of the client
 // do not find it and wait for mu; those of the last client that still come count
 // for the new one.
-func (h *Heavy) takeLocked(x, way int, id, count uint64) {
+func (h *TopTalkers) takeLocked(x, way int, id, count uint64) {
 	s := &h.sets[x]
 	if (s.shed|s.past)>>way&1 != 0 {
 		h.loseLocked(x, way)
@@ -241,7 +241,7 @@ func (h *Heavy) takeLocked(x, way int, id, count uint64) {
 }
 
 // nameLocked tells who has the slot.
-func (h *Heavy) nameLocked(x, way int, pos uint64, name []byte) {
+func (h *TopTalkers) nameLocked(x, way int, pos uint64, name []byte) {
 	h.sets[x].slots[way].count.And(^uint64(unnamed))
 	t := &h.tenants[x][way]
 	t.genLen = (t.genLen>>8+1)<<8 | uint64(copy(t.name[:], name))
@@ -251,7 +251,7 @@ func (h *Heavy) nameLocked(x, way int, pos uint64, name []byte) {
 // loseLocked forgets what nothing but the slot tells of its client, who is about
 // to lose it. In a crowd most who lose theirs have nothing of the kind, and the
 // memory for it is not touched.
-func (h *Heavy) loseLocked(x, way int) {
+func (h *TopTalkers) loseLocked(x, way int) {
 	s := &h.sets[x]
 	t, l := &h.tenants[x][way], &h.lost[x]
 	l.shed += t.shed - l.base[way]
@@ -261,8 +261,8 @@ func (h *Heavy) loseLocked(x, way int) {
 }
 
 // Read copies slot i, 0 to Slots()-1, to s.
-func (h *Heavy) Read(i int, s *Slot) {
-	x, way := i/heavyWays, i%heavyWays
+func (h *TopTalkers) Read(i int, s *Slot) {
+	x, way := i/talkerWays, i%talkerWays
 	set, t := &h.sets[x], &h.tenants[x][way]
 	set.mu.Lock()
 	defer set.mu.Unlock()
@@ -278,13 +278,13 @@ func (h *Heavy) Read(i int, s *Slot) {
 
 // Turn begins a new epoch: weights begin anew, and slots whose clients were
 // silent for the whole of the last epoch become free.
-func (h *Heavy) Turn() {
+func (h *TopTalkers) Turn() {
 	for x := range h.sets {
 		h.turn(x)
 	}
 }
 
-func (h *Heavy) turn(x int) {
+func (h *TopTalkers) turn(x int) {
 	s := &h.sets[x]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -316,7 +316,7 @@ func (h *Heavy) turn(x int) {
 }
 
 // Floor is the most units in this epoch of one client that no live slot tells.
-func (h *Heavy) Floor() uint64 {
+func (h *TopTalkers) Floor() uint64 {
 	most := uint64(0)
 	for x := range h.sets {
 		s := &h.sets[x]
@@ -333,13 +333,13 @@ func (h *Heavy) Floor() uint64 {
 
 // holds tells whether a slot has that ID. It is for those who expect that none
 // does, and branches.
-func (s *heavySet) holds(id uint64) bool {
+func (s *talkerSet) holds(id uint64) bool {
 	return s.slots[0].id.Load() == id || s.slots[1].id.Load() == id ||
 		s.slots[2].id.Load() == id || s.slots[3].id.Load() == id
 }
 
 // findLocked returns the slot of that ID, or -1.
-func (s *heavySet) findLocked(id uint64) int {
+func (s *talkerSet) findLocked(id uint64) int {
 	if !s.holds(id) {
 		return -1
 	}
@@ -352,7 +352,7 @@ func (s *heavySet) findLocked(id uint64) int {
 }
 
 // leastLocked returns the slot of least weight of a full set; as find does it.
-func (s *heavySet) leastLocked() (way int, least uint64) {
+func (s *talkerSet) leastLocked() (way int, least uint64) {
 	least = min(s.weightLocked(0)<<2, s.weightLocked(1)<<2|1, s.weightLocked(2)<<2|2, s.weightLocked(3)<<2|3)
 	way, least = int(least&3), least>>2
 	if least == 0 {
@@ -363,7 +363,7 @@ func (s *heavySet) leastLocked() (way int, least uint64) {
 
 // idleLocked returns, of the slots that were not hit in this epoch, the one of
 // the lowest count. Else an epoch would begin by giving up the heaviest.
-func (s *heavySet) idleLocked() (way int) {
+func (s *talkerSet) idleLocked() (way int) {
 	count := ^uint64(0)
 	for i := range s.slots {
 		if c := s.slots[i].count.Load() &^ unnamed; c < count && s.weightLocked(i) == 0 {
@@ -374,11 +374,11 @@ func (s *heavySet) idleLocked() (way int) {
 }
 
 // weightLocked is the weight of a slot, within 62 bits.
-func (s *heavySet) weightLocked(way int) uint64 {
+func (s *talkerSet) weightLocked(way int) uint64 {
 	return s.slots[way].count.Load()&^unnamed - s.base[way]
 }
 
 // index is fastrange over the middle of Pos.
-func (h *Heavy) index(d Digest) int {
+func (h *TopTalkers) index(d Digest) int {
 	return int((d.Pos >> 16 & 0xffffffff) * uint64(len(h.sets)) >> 32)
 }

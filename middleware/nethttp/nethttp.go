@@ -46,13 +46,13 @@ type Middleware struct {
 // New checks the configuration.
 func New(c Config) (*Middleware, error) {
 	if c.Rule == nil {
-		return nil, errors.New("fastlimit/nethttp: no Rule: get one with Limiter.Rule")
+		return nil, errors.New("fastlimit/middleware/nethttp: no Rule: get one with Limiter.Rule")
 	}
 	if c.DenyStatus == 0 {
 		c.DenyStatus = http.StatusTooManyRequests
 	}
 	if c.DenyStatus < 400 || c.DenyStatus > 599 {
-		return nil, fmt.Errorf("fastlimit/nethttp: DenyStatus %d: want 400 to 599, 429 for most", c.DenyStatus)
+		return nil, fmt.Errorf("fastlimit/middleware/nethttp: DenyStatus %d: want 400 to 599, 429 for most", c.DenyStatus)
 	}
 	m := &Middleware{config: c, answer: denial.New(c.Rule.Config(), c.DenyStatus)}
 	m.values.New = func() any { return new(denial.Values) }

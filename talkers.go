@@ -9,55 +9,55 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// Heavy is the table of the clients that sent most to this rule, nil without
-// [Config.HeavyHitters]. Every hit that gets past the first-seen filter is
+// TopTalkers is the table of the clients that sent most to this rule, nil without
+// [Config.TopTalkers]. Every hit that gets past the first-seen filter is
 // counted in it, admitted or not; of what the table of buckets denies chance has
 // some noted as shed. Whoever reads it turns its epochs, every [Rule.Epoch], and
 // calls its Pace; the limiter itself never does.
-func (r *Rule) Heavy() *sketch.Heavy { return r.heavy }
+func (r *Rule) TopTalkers() *sketch.TopTalkers { return r.talkers }
 
 // tally counts a hit that got past the filter for its client, whose slot is -1
-// if it has none. Only with r.heavy.
+// if it has none. Only with r.talkers.
 func (r *Rule) tally(key Key, slot int, n uint64) {
 	if slot >= 0 {
-		r.heavy.AddTo(slot, n)
+		r.talkers.AddTo(slot, n)
 		return
 	}
-	var name [sketch.HeavyNameBytes]byte
-	r.heavy.Insert(key.digest(), n, appendHeavyName(name[:0], key))
+	var name [sketch.TalkerNameBytes]byte
+	r.talkers.Insert(key.digest(), n, appendTalkerName(name[:0], key))
 }
 
 // A heavy name is a kind and the bytes of the address, or of the parts of a
 // byte key as far as they fit, each part behind its length. It is copied for
 // every client that gets a slot, so nothing is formatted here.
 const (
-	heavyAddr4   = '4' // 4 bytes
-	heavyAddr6   = '6' // the upper 8 bytes
-	heavyAddr16  = 'x' // all 16
-	heavyParts   = 'p'
-	heavyPartial = 'c' // parts, of which the last was cut
+	talkerAddr4   = '4' // 4 bytes
+	talkerAddr6   = '6' // the upper 8 bytes
+	talkerAddr16  = 'x' // all 16
+	talkerParts   = 'p'
+	talkerPartial = 'c' // parts, of which the last was cut
 )
 
-// appendHeavyName appends the compact name of k within the capacity of dst,
-// which is [sketch.HeavyNameBytes].
-func appendHeavyName(dst []byte, k Key) []byte {
+// appendTalkerName appends the compact name of k within the capacity of dst,
+// which is [sketch.TalkerNameBytes].
+func appendTalkerName(dst []byte, k Key) []byte {
 	switch {
 	case k.parts == &isAddr4:
-		return binary.BigEndian.AppendUint32(append(dst, heavyAddr4), uint32(k.x))
+		return binary.BigEndian.AppendUint32(append(dst, talkerAddr4), uint32(k.x))
 	case k.parts == &isAddr6:
-		return binary.BigEndian.AppendUint64(append(dst, heavyAddr6), k.x)
+		return binary.BigEndian.AppendUint64(append(dst, talkerAddr6), k.x)
 	case k.parts == &isAddr16:
-		dst = binary.BigEndian.AppendUint64(append(dst, heavyAddr16), k.x)
+		dst = binary.BigEndian.AppendUint64(append(dst, talkerAddr16), k.x)
 		return binary.BigEndian.AppendUint64(dst, k.y)
 	}
-	dst = append(dst, heavyParts)
+	dst = append(dst, talkerParts)
 	if k.parts == nil {
 		return dst
 	}
 	for _, p := range unsafe.Slice(k.parts, uint32(k.y)) {
 		room := cap(dst) - len(dst) - 1
 		if room < len(p) {
-			dst[0] = heavyPartial
+			dst[0] = talkerPartial
 			if room >= 0 {
 				dst = append(append(dst, byte(room)), p[:room]...)
 			}
@@ -68,32 +68,32 @@ func appendHeavyName(dst []byte, k Key) []byte {
 	return dst
 }
 
-// HeavyName is the text of a name in [Rule.Heavy], or in that of a rule with
+// TalkerName is the text of a name in [Rule.TopTalkers], or in that of a rule with
 // the same [Rule.Identity] elsewhere: as [Rule.AppendKey] writes it, and with
 // an ellipsis where it was cut. A name that is none is quoted as it is.
-func (r *Rule) HeavyName(name []byte) string {
+func (r *Rule) TalkerName(name []byte) string {
 	var b [80]byte
-	if dst, ok := r.appendHeavyText(b[:0], name); ok {
+	if dst, ok := r.appendTalkerText(b[:0], name); ok {
 		return string(dst)
 	}
 	return "?" + strconv.QuoteToASCII(string(name))
 }
 
-func (r *Rule) appendHeavyText(dst, name []byte) ([]byte, bool) {
+func (r *Rule) appendTalkerText(dst, name []byte) ([]byte, bool) {
 	if len(name) == 0 {
 		return nil, false
 	}
 	kind, name := name[0], name[1:]
 	switch {
-	case kind == heavyAddr4 && len(name) == 4:
+	case kind == talkerAddr4 && len(name) == 4:
 		return appendPrefix(dst, netip.AddrFrom4([4]byte(name)), int(r.bits4)), true
-	case kind == heavyAddr6 && len(name) == 8, kind == heavyAddr16 && len(name) == 16:
+	case kind == talkerAddr6 && len(name) == 8, kind == talkerAddr16 && len(name) == 16:
 		var b [16]byte
 		copy(b[:], name)
 		return appendPrefix(dst, netip.AddrFrom16(b), int(r.bits6)), true
-	case kind == heavyParts && len(name) == 0:
+	case kind == talkerParts && len(name) == 0:
 		return append(dst, `""`...), true
-	case kind != heavyParts && kind != heavyPartial:
+	case kind != talkerParts && kind != talkerPartial:
 		return nil, false
 	}
 	for first := true; len(name) > 0; first = false {
@@ -107,7 +107,7 @@ func (r *Rule) appendHeavyText(dst, name []byte) ([]byte, bool) {
 		dst = strconv.AppendQuoteToASCII(dst, string(name[:n]))
 		name = name[n:]
 	}
-	if kind == heavyPartial {
+	if kind == talkerPartial {
 		dst = append(dst, "…"...)
 	}
 	return dst, true

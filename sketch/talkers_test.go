@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-func newHeavy(tb testing.TB, slots int) *Heavy {
+func newTalkers(tb testing.TB, slots int) *TopTalkers {
 	tb.Helper()
-	h, err := NewHeavy(slots)
+	h, err := NewTopTalkers(slots)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -18,15 +18,15 @@ func newHeavy(tb testing.TB, slots int) *Heavy {
 }
 
 // hit is what a request does.
-func (h *Heavy) hit(d Digest, n uint64, name []byte) {
+func (h *TopTalkers) hit(d Digest, n uint64, name []byte) {
 	if !h.Add(d, n) {
 		h.Insert(d, n, name)
 	}
 }
 
-// heavyModel is a Heavy beside a map of exact counts.
-type heavyModel struct {
-	h       *Heavy
+// talkerModel is a TopTalkers beside a map of exact counts.
+type talkerModel struct {
+	h       *TopTalkers
 	clients []Digest
 	epoch   []uint64 // units of each client in this epoch
 	ever    []uint64
@@ -38,25 +38,25 @@ type heavyModel struct {
 	inSet   []uint64 // by set: units in this epoch
 }
 
-func newHeavyModel(h *Heavy, clients []Digest) *heavyModel {
+func newTalkerModel(h *TopTalkers, clients []Digest) *talkerModel {
 	n, s := len(clients), h.Slots()
-	return &heavyModel{
+	return &talkerModel{
 		h: h, clients: clients, epoch: make([]uint64, n), ever: make([]uint64, n), taken: make([]uint64, n),
-		gen: make([]uint64, s), last: make([]Slot, s), told: make([]uint64, s), active: make([]bool, s), inSet: make([]uint64, s/heavyWays),
+		gen: make([]uint64, s), last: make([]Slot, s), told: make([]uint64, s), active: make([]bool, s), inSet: make([]uint64, s/talkerWays),
 	}
 }
 
 // place returns the slot of a client, whether it is live or unnamed, or -1.
-func (m *heavyModel) place(c int) (slot int, live bool) {
+func (m *talkerModel) place(c int) (slot int, live bool) {
 	x := m.h.index(m.clients[c])
 	way := m.h.sets[x].findLocked(m.clients[c].ID)
 	if way < 0 {
 		return -1, false
 	}
-	return x*heavyWays + way, m.h.Find(m.clients[c]) >= 0
+	return x*talkerWays + way, m.h.Find(m.clients[c]) >= 0
 }
 
-func (m *heavyModel) hit(c int, n uint64) error {
+func (m *talkerModel) hit(c int, n uint64) error {
 	d := m.clients[c]
 	before, lived := m.place(c)
 	m.h.hit(d, n, []byte(fmt.Sprint("client ", c)))
@@ -71,7 +71,7 @@ func (m *heavyModel) hit(c int, n uint64) error {
 			return fmt.Errorf("client %d has slot %d without a name though it must be told", c, slot)
 		}
 		if live && !lived {
-			s := readHeavy(m.h, slot)
+			s := readTalker(m.h, slot)
 			if s.Gen <= m.gen[slot] {
 				return fmt.Errorf("client %d: slot %d has generation %d, the last client's was %d", c, slot, s.Gen, m.gen[slot])
 			}
@@ -83,13 +83,13 @@ func (m *heavyModel) hit(c int, n uint64) error {
 }
 
 // turn begins a new epoch, in which only slots that were hit in the last live.
-func (m *heavyModel) turn() error {
+func (m *talkerModel) turn() error {
 	m.h.Turn()
 	clear(m.epoch)
 	clear(m.inSet)
 	for i := range m.told {
-		s := readHeavy(m.h, i)
-		if held := m.h.sets[i/heavyWays].live>>(i%heavyWays)&1 != 0; held != m.active[i] || s.Weight != 0 {
+		s := readTalker(m.h, i)
+		if held := m.h.sets[i/talkerWays].live>>(i%talkerWays)&1 != 0; held != m.active[i] || s.Weight != 0 {
 			return fmt.Errorf("slot %d after a turn: held %v, hit in the epoch %v, weight %d", i, held, m.active[i], s.Weight)
 		}
 		if m.told[i] = 0; s.Live {
@@ -103,7 +103,7 @@ func (m *heavyModel) turn() error {
 	return m.check()
 }
 
-func (m *heavyModel) check() error {
+func (m *talkerModel) check() error {
 	for x := range m.h.sets {
 		if err := m.checkSet(x); err != nil {
 			return err
@@ -113,13 +113,13 @@ func (m *heavyModel) check() error {
 }
 
 // checkSet checks all that the package comment promises of one set.
-func (m *heavyModel) checkSet(x int) error {
+func (m *talkerModel) checkSet(x int) error {
 	set, floor := &m.h.sets[x], m.h.Floor()
 	missed, free := set.missed.Load(), allLive&^set.live
-	weights, slots := missed, [heavyWays]Slot{}
+	weights, slots := missed, [talkerWays]Slot{}
 	for i := range slots {
-		s, last, told := &slots[i], &m.last[x*heavyWays+i], m.gen[x*heavyWays+i]
-		m.h.Read(x*heavyWays+i, s)
+		s, last, told := &slots[i], &m.last[x*talkerWays+i], m.gen[x*talkerWays+i]
+		m.h.Read(x*talkerWays+i, s)
 		if s.Gen < told || s.Live && s.Gen != told {
 			return fmt.Errorf("set %d, slot %d: generation %d, told %d", x, i, s.Gen, told)
 		}
@@ -132,7 +132,7 @@ func (m *heavyModel) checkSet(x int) error {
 	switch {
 	case missed > 0 && free != 0:
 		return fmt.Errorf("set %d: %d units missed though a slot is free", x, missed)
-	case weights != m.inSet[x] || missed > m.inSet[x]/(heavyWays+1):
+	case weights != m.inSet[x] || missed > m.inSet[x]/(talkerWays+1):
 		return fmt.Errorf("set %d: weights and missed are %d, missed %d, of %d units", x, weights, missed, m.inSet[x])
 	}
 	held := 0
@@ -150,17 +150,17 @@ func (m *heavyModel) checkSet(x int) error {
 		if slot < 0 {
 			continue
 		}
-		if err := m.checkSlot(c, slot, floor, live, &slots[slot%heavyWays]); err != nil {
+		if err := m.checkSlot(c, slot, floor, live, &slots[slot%talkerWays]); err != nil {
 			return err
 		}
 	}
-	if held != heavyWays-bits.OnesCount8(free) {
+	if held != talkerWays-bits.OnesCount8(free) {
 		return fmt.Errorf("set %d: %d clients have slots, %d are free", x, held, bits.OnesCount8(free))
 	}
 	return nil
 }
 
-func (m *heavyModel) checkSlot(c, slot int, floor uint64, live bool, s *Slot) error {
+func (m *talkerModel) checkSlot(c, slot int, floor uint64, live bool, s *Slot) error {
 	switch name := string(s.Name[:s.NameLen]); {
 	case s.Live != live, live && (s.Pos != m.clients[c].Pos || name != fmt.Sprint("client ", c)):
 		return fmt.Errorf("client %d: its slot is %+v", c, s)
@@ -174,9 +174,9 @@ func (m *heavyModel) checkSlot(c, slot int, floor uint64, live bool, s *Slot) er
 	return nil
 }
 
-// heavyStreams are ways to send: uniform, skewed, in turn as fits a table of
+// talkerStreams are ways to send: uniform, skewed, in turn as fits a table of
 // four worst, and in bursts of one client.
-var heavyStreams = map[string]func(rng *rand.Rand, clients int) func(i int) (client int, n uint64){
+var talkerStreams = map[string]func(rng *rand.Rand, clients int) func(i int) (client int, n uint64){
 	"uniform": func(rng *rand.Rand, clients int) func(int) (int, uint64) {
 		return func(int) (int, uint64) { return rng.IntN(clients), 1 }
 	},
@@ -185,7 +185,7 @@ var heavyStreams = map[string]func(rng *rand.Rand, clients int) func(i int) (cli
 		return func(int) (int, uint64) { return int(z.Uint64()), 1 }
 	},
 	"in turn": func(_ *rand.Rand, clients int) func(int) (int, uint64) {
-		return func(i int) (int, uint64) { return i % min(clients, heavyWays+1+i/1000%3), 1 }
+		return func(i int) (int, uint64) { return i % min(clients, talkerWays+1+i/1000%3), 1 }
 	},
 	"bursts": func(rng *rand.Rand, clients int) func(int) (int, uint64) {
 		return func(i int) (int, uint64) { return i / (1 + rng.IntN(50)) % clients, 1 + rng.Uint64N(40) }
@@ -200,8 +200,8 @@ var heavyStreams = map[string]func(rng *rand.Rand, clients int) func(i int) (cli
 	},
 }
 
-// heavyPlaces are ways to lay 40 clients out.
-var heavyPlaces = []struct {
+// talkerPlaces are ways to lay 40 clients out.
+var talkerPlaces = []struct {
 	name   string
 	slots  int
 	digest func(rng *rand.Rand, i int) Digest
@@ -215,23 +215,23 @@ var heavyPlaces = []struct {
 	}},
 }
 
-// TestHeavyAgainstExactCounts: whatever is sent, weights bound units from
+// TestTalkerAgainstExactCounts: whatever is sent, weights bound units from
 // above, counts are exact, and what a set missed bounds who has no slot.
-func TestHeavyAgainstExactCounts(t *testing.T) {
+func TestTalkerAgainstExactCounts(t *testing.T) {
 	t.Parallel()
 	const clients = 40
 	steps := 12_000
 	if testing.Short() {
 		steps = 2000
 	}
-	for _, place := range heavyPlaces {
-		for name, stream := range heavyStreams {
+	for _, place := range talkerPlaces {
+		for name, stream := range talkerStreams {
 			for seed := range uint64(3) {
 				t.Run(fmt.Sprintf("%s, %s, %d", place.name, name, seed), func(t *testing.T) {
 					t.Parallel()
 					rng := rand.New(rand.NewPCG(seed, uint64(len(place.name)*100+len(name))))
-					h := newHeavy(t, place.slots)
-					m := newHeavyModel(h, heavyClients(h, rng, clients, place.digest))
+					h := newTalkers(t, place.slots)
+					m := newTalkerModel(h, talkerClients(h, rng, clients, place.digest))
 					next := stream(rng, len(m.clients))
 					for i := range steps {
 						if c, n := next(i); c < len(m.clients) {
@@ -251,9 +251,9 @@ func TestHeavyAgainstExactCounts(t *testing.T) {
 	}
 }
 
-// heavyClients draws digests of which no two share set and ID, as the digests
+// talkerClients draws digests of which no two share set and ID, as the digests
 // of one rule do.
-func heavyClients(h *Heavy, rng *rand.Rand, n int, digest func(*rand.Rand, int) Digest) []Digest {
+func talkerClients(h *TopTalkers, rng *rand.Rand, n int, digest func(*rand.Rand, int) Digest) []Digest {
 	type place struct {
 		set int
 		id  uint64
@@ -269,17 +269,17 @@ func heavyClients(h *Heavy, rng *rand.Rand, n int, digest func(*rand.Rand, int) 
 	return all
 }
 
-// FuzzHeavy lets the fuzzer send: a byte for the client and one for the units.
-func FuzzHeavy(f *testing.F) {
+// FuzzTalkers lets the fuzzer send: a byte for the client and one for the units.
+func FuzzTalkers(f *testing.F) {
 	f.Add([]byte("\x00" + "\x00\x01\x01\x01\x02\x01\x03\x01\x04\x01\xff\x00\x05\x09\x05\x01"))
 	f.Add([]byte("\x30" + strings.Repeat("\x01\x01\x02\x02\x03\x03\x04\x04\x05\x05\x06\x06", 9) + "\xff\x00"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		if len(in) == 0 {
 			return
 		}
-		h := newHeavy(t, 1+int(in[0]>>4))
+		h := newTalkers(t, 1+int(in[0]>>4))
 		rng := rand.New(rand.NewPCG(1, 1))
-		m := newHeavyModel(h, heavyClients(h, rng, 12, func(rng *rand.Rand, i int) Digest {
+		m := newTalkerModel(h, talkerClients(h, rng, 12, func(rng *rand.Rand, i int) Digest {
 			return Digest{Pos: rng.Uint64(), ID: uint64(i)}
 		}))
 		for in = in[1:]; len(in) >= 2; in = in[2:] {
@@ -299,11 +299,11 @@ func FuzzHeavy(f *testing.F) {
 	})
 }
 
-// TestHeavyKeepsTheHeavy: four clients that send more than a fifth of what
+// TestTalkersKeepTheHeaviest: four clients that send more than a fifth of what
 // reaches their set have slots at the end, whatever the others do.
-func TestHeavyKeepsTheHeavy(t *testing.T) {
+func TestTalkersKeepTheHeaviest(t *testing.T) {
 	t.Parallel()
-	h := newHeavy(t, 4)
+	h := newTalkers(t, 4)
 	rng := rand.New(rand.NewPCG(2, 2))
 	for i := range uint64(100_000) {
 		d := Digest{ID: 1 + i%4, Pos: 7}
@@ -318,17 +318,17 @@ func TestHeavyKeepsTheHeavy(t *testing.T) {
 	for id := range uint64(4) {
 		if d := (Digest{ID: id + 1, Pos: 7}); h.Find(d) < 0 {
 			t.Errorf("client %d has no slot", id+1)
-		} else if s := readHeavy(h, h.Find(d)); s.Weight < 10_000 {
+		} else if s := readTalker(h, h.Find(d)); s.Weight < 10_000 {
 			t.Errorf("client %d: weight %d: it lost its slot lately", id+1, s.Weight)
 		}
 	}
 }
 
-// TestHeavyKeepsTheHeavyOverTurns: at the start of an epoch, when nobody has a
+// TestTalkerKeepsTheTalkerOverTurns: at the start of an epoch, when nobody has a
 // weight, the slot with the lowest count goes first.
-func TestHeavyKeepsTheHeavyOverTurns(t *testing.T) {
+func TestTalkerKeepsTheTalkerOverTurns(t *testing.T) {
 	t.Parallel()
-	h := newHeavy(t, 4)
+	h := newTalkers(t, 4)
 	for id, n := range []uint64{900, 800, 3, 700} {
 		h.hit(Digest{ID: uint64(id + 1)}, n, nil)
 	}
@@ -339,16 +339,16 @@ func TestHeavyKeepsTheHeavyOverTurns(t *testing.T) {
 	}
 }
 
-func readHeavy(h *Heavy, slot int) (s Slot) {
+func readTalker(h *TopTalkers, slot int) (s Slot) {
 	h.Read(slot, &s)
 	return s
 }
 
-func TestHeavySlot(t *testing.T) {
+func TestTalkerSlot(t *testing.T) {
 	t.Parallel()
-	h := newHeavy(t, 5)
-	if h.Slots() != 8 || h.Bytes() != 8*HeavySlotBytes || HeavySlotBytes != 116 {
-		t.Errorf("5 slots: %d slots, %d bytes, %d each", h.Slots(), h.Bytes(), HeavySlotBytes)
+	h := newTalkers(t, 5)
+	if h.Slots() != 8 || h.Bytes() != 8*TalkerSlotBytes || TalkerSlotBytes != 116 {
+		t.Errorf("5 slots: %d slots, %d bytes, %d each", h.Slots(), h.Bytes(), TalkerSlotBytes)
 	}
 	a, b := Digest{Pos: 5, ID: 9}, Digest{Pos: 6, ID: 10}
 	h.Shed(a, 64) // has no slot
@@ -359,25 +359,25 @@ func TestHeavySlot(t *testing.T) {
 	h.Insert(a, 4, []byte("not read"))
 	h.Shed(a, 64)
 	h.Shed(b, 64)
-	s := readHeavy(h, h.Find(a))
-	if s.Gen != 1 || s.Count != 7 || s.Weight != 7 || s.Shed != 64 || s.Pos != 5 || !s.Live || string(s.Name[:s.NameLen]) != strings.Repeat("n", HeavyNameBytes) {
+	s := readTalker(h, h.Find(a))
+	if s.Gen != 1 || s.Count != 7 || s.Weight != 7 || s.Shed != 64 || s.Pos != 5 || !s.Live || string(s.Name[:s.NameLen]) != strings.Repeat("n", TalkerNameBytes) {
 		t.Errorf("slot %+v", s)
 	}
-	if s := readHeavy(h, 7); s != (Slot{}) {
+	if s := readTalker(h, 7); s != (Slot{}) {
 		t.Errorf("a slot that was never used: %+v", s)
 	}
 	slot := h.Find(a)
 	h.Turn()
 	h.Turn() // a was silent for an epoch
-	if s = readHeavy(h, slot); s.Live || s.Gen != 1 || s.Count != 7 || h.Find(a) >= 0 {
+	if s = readTalker(h, slot); s.Live || s.Gen != 1 || s.Count != 7 || h.Find(a) >= 0 {
 		t.Errorf("a freed slot: %+v", s)
 	}
 	h.Insert(b, 2, nil)
-	if s = readHeavy(h, slot); !s.Live || s.Gen != 2 || s.Count != 2 || s.Weight != 2 || s.Shed != 0 || s.NameLen != 0 {
+	if s = readTalker(h, slot); !s.Live || s.Gen != 2 || s.Count != 2 || s.Weight != 2 || s.Shed != 0 || s.NameLen != 0 {
 		t.Errorf("a slot taken over: %+v", s)
 	}
-	for _, n := range []int{0, -1, maxHeavySlots + 1} {
-		if _, err := NewHeavy(n); err == nil {
+	for _, n := range []int{0, -1, maxTalkerSlots + 1} {
+		if _, err := NewTopTalkers(n); err == nil {
 			t.Errorf("%d slots: no error", n)
 		}
 	}

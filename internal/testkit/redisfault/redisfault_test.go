@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 	if code := m.Run(); code != 0 {
 		os.Exit(code)
 	}
-	if err := goleak.Find(goleak.IgnoreAnyFunction("github.com/fastlimit/fastlimit/internal/redistest.Spawn")); err != nil {
+	if err := goleak.Find(goleak.IgnoreAnyFunction("github.com/fastlimit/fastlimit/internal/testkit/redistest.Spawn")); err != nil {
 		panic(err)
 	}
 }

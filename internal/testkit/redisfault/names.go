@@ -8,7 +8,7 @@ import (
 	"net"
 	"sync"
 
-	"github.com/fastlimit/fastlimit/internal/redistest"
+	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
 // resolution is what a name server says of a name: an address of 4 bytes, or

@@ -22,9 +22,9 @@ func zipfAddrs() []netip.Addr {
 	return addrs
 }
 
-func heavyRule(tb testing.TB, slots int) *fastlimit.Rule {
+func talkerRule(tb testing.TB, slots int) *fastlimit.Rule {
 	tb.Helper()
-	lim, err := fastlimit.New(fastlimit.Config{HeavyHitters: slots, Rules: []fastlimit.RuleConfig{
+	lim, err := fastlimit.New(fastlimit.Config{TopTalkers: slots, Rules: []fastlimit.RuleConfig{
 		{Name: "per-ip", Rate: fastlimit.Rate{N: 100, Per: time.Second}, Burst: 200},
 	}})
 	if err != nil {
@@ -35,43 +35,43 @@ func heavyRule(tb testing.TB, slots int) *fastlimit.Rule {
 }
 
 const (
-	heavyPairs = 160
-	heavyTurn  = 1 << 15 // decisions
+	talkerPairs = 160
+	talkerTurn  = 1 << 15 // decisions
 )
 
-// BenchmarkHeavy is what tracking top talkers adds to a decision. Two limiters,
-// one without and one with 1024 heavy hitters (what serve has by default) or 8192
+// BenchmarkTalkers is what tracking top talkers adds to a decision. Two limiters,
+// one without and one with 1024 top talkers (what serve has by default) or 8192
 // (what a cluster has), take turns of a few ms over the same traffic, and the median of the differences of 160 pairs of turns is told, so
 // that what else the machine does weighs on both.
 //
 //   - zipf: steady traffic, a quarter of which is for clients without a slot;
 //   - hot: one client that the table denies, of whom chance has some noted.
-func BenchmarkHeavy(b *testing.B) {
+func BenchmarkTalkers(b *testing.B) {
 	for _, w := range []struct {
 		name  string
 		addrs []netip.Addr
 		step  time.Duration
 	}{
 		{"zipf", zipfAddrs(), step},
-		{"hot", slices.Repeat([]netip.Addr{v4(7)}, heavyTurn), 0},
+		{"hot", slices.Repeat([]netip.Addr{v4(7)}, talkerTurn), 0},
 	} {
 		for _, slots := range []int{1024, 8192} {
-			b.Run(w.name+"/"+strconv.Itoa(slots), func(b *testing.B) { benchHeavy(b, slots, w.addrs, w.step) })
+			b.Run(w.name+"/"+strconv.Itoa(slots), func(b *testing.B) { benchTalkers(b, slots, w.addrs, w.step) })
 		}
 	}
 }
 
-func benchHeavy(b *testing.B, slots int, addrs []netip.Addr, step time.Duration) {
+func benchTalkers(b *testing.B, slots int, addrs []netip.Addr, step time.Duration) {
 	b.Helper()
 	without, with := newTurns(b, 0, addrs, step), newTurns(b, slots, addrs, step)
 	b.ReportAllocs()
-	base, extra := make([]float64, 0, heavyPairs), make([]float64, 0, heavyPairs)
+	base, extra := make([]float64, 0, talkerPairs), make([]float64, 0, talkerPairs)
 	for b.Loop() {
 		base, extra = base[:0], extra[:0]
-		for range heavyPairs {
-			ns := without.turn(b.Context(), heavyTurn)
+		for range talkerPairs {
+			ns := without.turn(b.Context(), talkerTurn)
 			base = append(base, ns)
-			extra = append(extra, with.turn(b.Context(), heavyTurn)-ns)
+			extra = append(extra, with.turn(b.Context(), talkerTurn)-ns)
 		}
 	}
 	b.ReportMetric(median(base), "without-ns")
@@ -90,7 +90,7 @@ type turns struct {
 
 func newTurns(tb testing.TB, slots int, addrs []netip.Addr, step time.Duration) *turns {
 	tb.Helper()
-	t := &turns{rule: heavyRule(tb, slots), addrs: addrs, now: time.Second, step: step}
+	t := &turns{rule: talkerRule(tb, slots), addrs: addrs, now: time.Second, step: step}
 	t.turn(tb.Context(), 4*benchKeys) // until slots are full and the flooders known
 	return t
 }

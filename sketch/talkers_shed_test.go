@@ -8,7 +8,7 @@ import (
 
 // flood has n denials of a client, one unit each, and returns how many were
 // noted.
-func (h *Heavy) flood(d Digest, serial *uint64, n int) (notes int) {
+func (h *TopTalkers) flood(d Digest, serial *uint64, n int) (notes int) {
 	for range n {
 		if *serial++; h.Drawn(*serial, 1) {
 			h.Shed(d, 1)
@@ -22,10 +22,10 @@ func (h *Heavy) flood(d Digest, serial *uint64, n int) (notes int) {
 // any size costs a few notes, even if nobody ever calls Pace.
 func TestShedGrain(t *testing.T) {
 	t.Parallel()
-	h := newHeavy(t, 4)
+	h := newTalkers(t, 4)
 	d, serial := Digest{ID: 1}, uint64(0)
 	h.hit(d, 2, nil)
-	shed := func() uint64 { return readHeavy(h, h.Find(d)).Shed }
+	shed := func() uint64 { return readTalker(h, h.Find(d)).Shed }
 
 	for range 20 { // 10,000 denials a second
 		if notes := h.flood(d, &serial, 1000); notes != 1000 || h.Grain() != 1 {
@@ -66,7 +66,7 @@ func TestShedGrain(t *testing.T) {
 // Dear requests are noted more often, for less: each unit counts the same.
 func TestShedCosts(t *testing.T) {
 	t.Parallel()
-	h := newHeavy(t, 4)
+	h := newTalkers(t, 4)
 	d := Digest{ID: 1}
 	h.hit(d, 2, nil)
 	h.chance.mask.Store(63)
@@ -84,12 +84,12 @@ func TestShedCosts(t *testing.T) {
 			sum += n
 		}
 	}
-	if got := readHeavy(h, h.Find(d)).Shed; math.Abs(float64(got)-float64(sum)) > 6*math.Sqrt(600*525) {
+	if got := readTalker(h, h.Find(d)).Shed; math.Abs(float64(got)-float64(sum)) > 6*math.Sqrt(600*525) {
 		t.Errorf("%d units are told as %d", sum, got)
 	}
-	before := readHeavy(h, h.Find(d)).Shed
+	before := readTalker(h, h.Find(d)).Shed
 	h.Shed(d, math.MaxUint64)
-	if got := readHeavy(h, h.Find(d)).Shed - before; got != maxGrain {
+	if got := readTalker(h, h.Find(d)).Shed - before; got != maxGrain {
 		t.Errorf("a request of 2^64-1 units counts %d", got)
 	}
 }
@@ -98,7 +98,7 @@ func TestShedCosts(t *testing.T) {
 // one whose slot is not told yet, one that lost it in this epoch or of the last.
 func TestMissed(t *testing.T) {
 	t.Parallel()
-	h := newHeavy(t, 4)
+	h := newTalkers(t, 4)
 	missed := func(want, pending uint64) {
 		t.Helper()
 		if u, p := h.Missed(0); u != want || p != pending {
@@ -131,7 +131,7 @@ func TestMissed(t *testing.T) {
 	h.hit(Digest{ID: 20}, 1, nil)
 	missed(65+8+3, 0)
 	h.Shed(Digest{ID: 20}, 4)
-	if s := readHeavy(h, h.Find(Digest{ID: 20})); s.Shed != 4 || s.Count != 2 {
+	if s := readTalker(h, h.Find(Digest{ID: 20})); s.Shed != 4 || s.Count != 2 {
 		t.Errorf("%+v, want 4 shed and a count of 2", s)
 	}
 	h.Turn()

@@ -7,8 +7,8 @@ package redisfault
 import (
 	"strings"
 
-	"github.com/fastlimit/fastlimit/internal/faultproxy"
-	"github.com/fastlimit/fastlimit/internal/redistest"
+	"github.com/fastlimit/fastlimit/internal/testkit/faultproxy"
+	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
 // Fault is one way in which Redis misbehaves.

@@ -7,7 +7,7 @@ import (
 )
 
 // Denials by a table of buckets come by the million and write to nothing that
-// cores share, so chance decides which of them are noted in a Heavy: each unit
+// cores share, so chance decides which of them are noted in a TopTalkers: each unit
 // with probability 1/g, whatever came before, as g units. g, the grain, is a
 // power of two that follows the load: it is 1, and all are noted, until there
 // are more than a budget.
@@ -38,7 +38,7 @@ func (c *chance) init() { c.seed = rand.Uint64() }
 
 // Drawn reports whether a denial of n units, the serial-th of its kind, is to
 // be given to Shed. Serials must differ; they may count up.
-func (h *Heavy) Drawn(serial, n uint64) bool {
+func (h *TopTalkers) Drawn(serial, n uint64) bool {
 	mask := h.chance.mask.Load()
 	return mask == 0 || mix(serial^h.chance.seed)&mask < n
 }
@@ -54,7 +54,7 @@ func mix(x uint64) uint64 {
 // Shed notes a denial of n units of d, which Drawn has chosen, for as many as
 // it stands for, 2^24 at most: for d if that has a slot, else for those of its set that have
 // none. They count for no weight.
-func (h *Heavy) Shed(d Digest, n uint64) {
+func (h *TopTalkers) Shed(d Digest, n uint64) {
 	n = min(max(n, h.Grain()), maxGrain)
 	h.chance.note(n)
 	x := h.index(d)
@@ -82,11 +82,11 @@ func (c *chance) note(n uint64) {
 
 // Grain is how many units a note of Shed may stand for. While it is 1 Shed is
 // told all. It falls in Pace only.
-func (h *Heavy) Grain() uint64 { return h.chance.mask.Load() + 1 }
+func (h *TopTalkers) Grain() uint64 { return h.chance.mask.Load() + 1 }
 
 // Pace chooses the grain by the units that were shed since the last call, so
 // long ago. One goroutine calls it, 10 times a second or once.
-func (h *Heavy) Pace(passed time.Duration) {
+func (h *TopTalkers) Pace(passed time.Duration) {
 	c := &h.chance
 	budget := min(max(uint64(passed.Seconds()*shedRate), 1), shedBudget)
 	c.notes.Store(0)
@@ -98,7 +98,7 @@ func (h *Heavy) Pace(passed time.Duration) {
 }
 
 // Sets is the number of sets, each of which has four slots.
-func (h *Heavy) Sets() int { return len(h.sets) }
+func (h *TopTalkers) Sets() int { return len(h.sets) }
 
 // drop notes units of a client that has lost its slot.
 func (c *chance) drop(n uint64) {
@@ -109,13 +109,13 @@ func (c *chance) drop(n uint64) {
 // Dropped returns the most units, those shed included, that one client which has
 // lost its slot since the last call had in the epoch before: they are in no
 // Missed, whose clients have lost theirs in the epoch of the units.
-func (h *Heavy) Dropped() uint64 { return h.chance.dropped.Swap(0) }
+func (h *TopTalkers) Dropped() uint64 { return h.chance.dropped.Swap(0) }
 
 // Missed is a number that only grows, and that grows by no less than what any
 // one client of the set does of which no slot tells: its units in this epoch,
 // and what was told to Shed of it. A client whose slot is not told yet has one
 // more, which pending is.
-func (h *Heavy) Missed(set int) (units, pending uint64) {
+func (h *TopTalkers) Missed(set int) (units, pending uint64) {
 	s, l := &h.sets[set], &h.lost[set]
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-func heavyLimiter(tb testing.TB, slots int, rules ...RuleConfig) *Limiter {
+func talkerLimiter(tb testing.TB, slots int, rules ...RuleConfig) *Limiter {
 	tb.Helper()
-	lim, err := New(Config{Rules: rules, HeavyHitters: slots})
+	lim, err := New(Config{Rules: rules, TopTalkers: slots})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -22,17 +22,17 @@ func heavyLimiter(tb testing.TB, slots int, rules ...RuleConfig) *Limiter {
 // slotOf returns the slot of a client of r.
 func slotOf(tb testing.TB, r *Rule, k Key) (s sketch.Slot) {
 	tb.Helper()
-	if i := r.Heavy().Find(k.digest()); i >= 0 {
-		r.Heavy().Read(i, &s)
+	if i := r.TopTalkers().Find(k.digest()); i >= 0 {
+		r.TopTalkers().Read(i, &s)
 	}
 	return s
 }
 
 // What gets past the filter is counted, admitted or not; what the table denies
 // is only noted.
-func TestHeavyCounts(t *testing.T) {
+func TestTalkerCounts(t *testing.T) {
 	t.Parallel()
-	lim := heavyLimiter(t, 64, rule("sketch", 1, time.Hour, 20), rule("theta 0", 1, time.Hour, 5), strictRule("strict", 1, time.Hour, 20))
+	lim := talkerLimiter(t, 64, rule("sketch", 1, time.Hour, 20), rule("theta 0", 1, time.Hour, 5), strictRule("strict", 1, time.Hour, 20))
 	for i, want := range []uint64{
 		9 + 20, // below θ·B, and the burst; the first passes by the filter
 		5,      // likewise, all of them checked
@@ -59,11 +59,11 @@ func TestHeavyCounts(t *testing.T) {
 	}
 }
 
-// TestHeavyShed: denials by the table are noted as shed, all while there are few,
+// TestTalkerShed: denials by the table are noted as shed, all while there are few,
 // and of a flood by chance.
-func TestHeavyShed(t *testing.T) {
+func TestTalkerShed(t *testing.T) {
 	t.Parallel()
-	lim := heavyLimiter(t, 64, rule("a", 1, time.Hour, 20), rule("b", 1, time.Hour, 20))
+	lim := talkerLimiter(t, 64, rule("a", 1, time.Hour, 20), rule("b", 1, time.Hour, 20))
 	charges := make([]Charge, len(lim.rules))
 	for i, r := range lim.rules {
 		charges[i] = Charge{Rule: r, Key: r.BytesKey([]byte("x")), N: 1}
@@ -96,31 +96,31 @@ func TestHeavyShed(t *testing.T) {
 	}
 }
 
-// TestHeavyNames: a compact name reads as AppendKey writes the key.
-func TestHeavyNames(t *testing.T) {
+// TestTalkerNames: a compact name reads as AppendKey writes the key.
+func TestTalkerNames(t *testing.T) {
 	t.Parallel()
 	wide, long := rule("wide", 1, time.Second, 1), rule("long", 1, time.Second, 1)
 	wide.IPv4Prefix, wide.IPv6Prefix = 24, 48
 	long.IPv6Prefix = 128
-	for _, r := range heavyLimiter(t, 4, rule("plain", 1, time.Second, 1), wide, long).rules {
+	for _, r := range talkerLimiter(t, 4, rule("plain", 1, time.Second, 1), wide, long).rules {
 		keys := []Key{r.BytesKey(), r.BytesKey([]byte("")), r.BytesKey([]byte("a"), []byte("b\x00\xff,\"ä")), r.BytesKey([]byte(strings.Repeat("x", 38)))}
 		for _, a := range []string{"192.0.2.7", "0.0.0.0", "::", "2001:db8::1", "2001:db8:1:2:3:4:5:6", "::ffff:10.1.2.3"} {
 			keys = append(keys, r.AddrKey(netip.MustParseAddr(a)))
 		}
 		for _, k := range keys {
-			var b [sketch.HeavyNameBytes]byte
-			name := appendHeavyName(b[:0], k)
-			if got, want := r.HeavyName(name), string(r.AppendKey(nil, k)); got != want || &name[0] != &b[0] {
+			var b [sketch.TalkerNameBytes]byte
+			name := appendTalkerName(b[:0], k)
+			if got, want := r.TalkerName(name), string(r.AppendKey(nil, k)); got != want || &name[0] != &b[0] {
 				t.Errorf("%s: %q reads %s, want %s", r.Name(), name, got, want)
 			}
 		}
 	}
 }
 
-// TestHeavyNamesAreCut: a name that does not fit shows its beginning.
-func TestHeavyNamesAreCut(t *testing.T) {
+// TestTalkerNamesAreCut: a name that does not fit shows its beginning.
+func TestTalkerNamesAreCut(t *testing.T) {
 	t.Parallel()
-	r := heavyLimiter(t, 4, rule("a", 1, time.Second, 1)).rules[0]
+	r := talkerLimiter(t, 4, rule("a", 1, time.Second, 1)).rules[0]
 	x := func(n int) []byte { return []byte(strings.Repeat("x", n)) }
 	for want, parts := range map[string][][]byte{
 		`"` + string(x(38)) + `"…`:              {x(39)},
@@ -130,23 +130,23 @@ func TestHeavyNamesAreCut(t *testing.T) {
 		`"` + string(x(38)) + "\"…\x00\x00":     {x(38), x(1)},
 		`"` + string(x(38)) + "\"…\x00\x00\x00": {x(38), nil},
 	} {
-		var b [sketch.HeavyNameBytes]byte
-		name := appendHeavyName(b[:0], r.BytesKey(parts...))
-		if got := r.HeavyName(name); got != strings.TrimRight(want, "\x00") || &name[0] != &b[0] {
+		var b [sketch.TalkerNameBytes]byte
+		name := appendTalkerName(b[:0], r.BytesKey(parts...))
+		if got := r.TalkerName(name); got != strings.TrimRight(want, "\x00") || &name[0] != &b[0] {
 			t.Errorf("%q reads %s, want %s", name, got, want)
 		}
 	}
 }
 
-// FuzzHeavyName: names come from peers; whatever they are, the text has no
+// FuzzTalkerName: names come from peers; whatever they are, the text has no
 // character that a terminal would act on.
-func FuzzHeavyName(f *testing.F) {
+func FuzzTalkerName(f *testing.F) {
 	for _, s := range []string{"", "4", "4\x01\x02\x03\x04", "6\x00\x00\x00\x00\x00\x00\x00\x01", "p\x02ab\x01", "c\x01\x1b", "z\x1b[2J"} {
 		f.Add([]byte(s))
 	}
-	r := heavyLimiter(f, 4, rule("a", 1, time.Second, 1)).rules[0]
+	r := talkerLimiter(f, 4, rule("a", 1, time.Second, 1)).rules[0]
 	f.Fuzz(func(t *testing.T, name []byte) {
-		text := r.HeavyName(name)
+		text := r.TalkerName(name)
 		if text == "" {
 			t.Fatalf("%q has no text", name)
 		}
@@ -158,12 +158,12 @@ func FuzzHeavyName(f *testing.F) {
 	})
 }
 
-func TestHeavyAllocations(t *testing.T) {
+func TestTalkerAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Log("the race detector allocates: counted without it only")
 		return
 	}
-	lim := heavyLimiter(t, 4, rule("a", 100, time.Second, 1000), rule("b", 1, time.Hour, 1000))
+	lim := talkerLimiter(t, 4, rule("a", 100, time.Second, 1000), rule("b", 1, time.Hour, 1000))
 	r, ctx := lim.rules[0], t.Context()
 	i := uint32(0)
 	text := []byte(strings.Repeat("a client's own text ", 10))
@@ -185,7 +185,7 @@ func TestHeavyAllocations(t *testing.T) {
 		}
 	}
 	var s sketch.Slot
-	if r.Heavy().Read(0, &s); s.Gen < 10 {
+	if r.TopTalkers().Read(0, &s); s.Gen < 10 {
 		t.Errorf("%d takeovers: insertions were not measured", s.Gen)
 	}
 }
