@@ -16,8 +16,8 @@ import (
 func TestBadRequests(t *testing.T) {
 	t.Parallel()
 	s := start(t, perIP(), func(c *Config) {
-		c.MaxBodyBytes = 100
-		c.HeaderTimeout = time.Second
+		c.Connections.BodyBytes = 100
+		c.Connections.HeaderTimeout = time.Second
 	})
 	for _, c := range []struct {
 		name, request string
@@ -162,7 +162,7 @@ func TestNothingIsReadBehindABadRequest(t *testing.T) {
 // The whole budget counts, not the time since the last byte.
 func TestSlowClientIsClosedAtTheReadTimeout(t *testing.T) {
 	t.Parallel()
-	s := start(t, perIP(), func(c *Config) { c.HeaderTimeout = 300 * time.Millisecond })
+	s := start(t, perIP(), func(c *Config) { c.Connections.HeaderTimeout = 300 * time.Millisecond })
 	c := dial(t, s.addr)
 	defer c.Close()
 	go func() {

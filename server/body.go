@@ -11,7 +11,7 @@ import (
 )
 
 // discard reads the body of a request and drops it, so that the next request on
-// the connection is found. Beyond MaxBodyBytes it stops: the connection then
+// the connection is found. Beyond Connections.BodyBytes it stops: the connection then
 // ends with the answer, and what was not read is nobody's request. It returns
 // the fault for which the request is refused, or nil, and what was wrong.
 func (t *traffic) discard(ctx *fasthttp.RequestCtx) (bad *fault, cause error) {
@@ -32,7 +32,7 @@ func (t *traffic) discard(ctx *fasthttp.RequestCtx) (bad *fault, cause error) {
 			ctx.SetConnectionClose()
 		}
 	}
-	if length > t.config.MaxBodyBytes {
+	if length > t.config.Connections.BodyBytes {
 		leaveUnread(ctx)
 		return nil, nil
 	}
@@ -48,7 +48,7 @@ func (t *traffic) discard(ctx *fasthttp.RequestCtx) (bad *fault, cause error) {
 			return nil, nil
 		case err != nil:
 			return t.brokenBody(c, err)
-		case total > t.config.MaxBodyBytes: // in chunks
+		case total > t.config.Connections.BodyBytes: // in chunks
 			leaveUnread(ctx)
 			return nil, nil
 		}

@@ -16,7 +16,7 @@ func TestBodiesAreDropped(t *testing.T) {
 	t.Parallel()
 	set := perIP()
 	set.Rules[0].Limit.Burst = 1 << 30
-	s := start(t, set, func(c *Config) { c.MaxBodyBytes = 10_000 })
+	s := start(t, set, func(c *Config) { c.Connections.BodyBytes = 10_000 })
 	const smuggled = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
 	fill := func(n int) string { return strings.Repeat(smuggled, n/len(smuggled)+1)[:n] }
 	chunks := func(n, each int) string {
@@ -52,7 +52,7 @@ func TestBodiesAreDropped(t *testing.T) {
 // Half a body is no request.
 func TestBrokenBodies(t *testing.T) {
 	t.Parallel()
-	s := start(t, perIP(), func(c *Config) { c.HeaderTimeout = 300 * time.Millisecond })
+	s := start(t, perIP(), func(c *Config) { c.Connections.HeaderTimeout = 300 * time.Millisecond })
 	for request, want := range map[string]int{
 		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n":                             408,
 		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n1":                            408,
@@ -137,7 +137,7 @@ func TestAnswerBeforeTheBodyArrives(t *testing.T) {
 	t.Parallel()
 	set := perIP()
 	set.Rules[0].Limit.Burst = 1 << 30
-	s := start(t, set, func(c *Config) { c.MaxBodyBytes = 1000 })
+	s := start(t, set, func(c *Config) { c.Connections.BodyBytes = 1000 })
 	for range 50 {
 		c := dial(t, s.addr)
 		io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 600000\r\n\r\n")

@@ -70,40 +70,52 @@ type Config struct {
 	// Version is shown in /v1/info and metrics. Empty means "unknown".
 	Version string
 
-	// HeaderTimeout is the time a client has to send the head of a request, and
-	// again for a body. 0 means 5 s. This and the next two end up to a quarter
-	// later. Lower sheds slow clients sooner; too low drops clients on bad lines.
-	HeaderTimeout time.Duration
-	// WriteTimeout is how long a response may make no progress; the time to
-	// decide counts. 0 means 10 s.
-	WriteTimeout time.Duration
-	// IdleTimeout is how long a connection may wait for its next request. 0
-	// means 60 s. Keep it above the keep-alive time of the proxy in front,
-	// else the proxy sends into closing connections.
-	IdleTimeout time.Duration
+	// Connections bounds what clients' connections may hold and how long they
+	// may take, Drain how they end.
+	Connections Connections
+	Drain       Drain
+}
 
-	// MaxHeaderBytes bounds request line and headers; above it the answer is
-	// 431. 0 means 32 KiB. A connection holds a buffer of 4 KiB; only while a
-	// longer head arrives and is answered it holds one of this size too.
-	MaxHeaderBytes int
-	// MaxBodyBytes is how much of a body is read, and dropped, to keep the
-	// connection. A request with a longer one is decided all the same, and its
-	// connection ends. 0 means 64 KiB. /v1/decide takes 1 MiB.
-	MaxBodyBytes int
-	// MaxConnections bounds the connections of all listeners together. Where
-	// there are too many, those go that were denied, then those idle longest.
-	// 0 means 16384. New lowers it to what the limit on open files has room for.
-	// A connection costs about [ConnectionBytes].
-	MaxConnections int
+// Connections bounds the connections of clients. Zero values mean the defaults.
+type Connections struct {
+	// Max bounds the connections of all listeners together. Where there are too
+	// many, those go that were denied, then those idle longest. 0 means 16384.
+	// New lowers it to what the limit on open files has room for. A connection
+	// costs about [ConnectionBytes].
+	Max int
 	// MaxPerClient bounds those of one IPv4 address or IPv6 /64, trusted proxies
 	// excepted. Above it the longest idle one of that client goes. 0 means 1024.
 	MaxPerClient int
 
-	// DrainDelay is the time between /readyz turning 503 and the listeners
-	// closing: what a load balancer needs to notice. 0 means none.
-	DrainDelay time.Duration
-	// DrainTimeout bounds the wait for requests in flight. 0 means 10 s.
-	DrainTimeout time.Duration
+	// HeaderBytes bounds request line and headers; above it the answer is
+	// 431. 0 means 32 KiB. A connection holds a buffer of 4 KiB; only while a
+	// longer head arrives and is answered it holds one of this size too.
+	HeaderBytes int
+	// BodyBytes is how much of a body is read, and dropped, to keep the
+	// connection. A request with a longer one is decided all the same, and its
+	// connection ends. 0 means 64 KiB. /v1/decide takes 1 MiB.
+	BodyBytes int
+
+	// HeaderTimeout is the time a client has to send the head of a request, and
+	// again for a body. 0 means 5 s. This and the next two are enforced up to
+	// 25 % late. Lower sheds slow clients sooner; too low drops clients on bad lines.
+	HeaderTimeout time.Duration
+	// IdleTimeout is how long a connection may wait for its next request. 0
+	// means 60 s. Keep it above the keep-alive time of the proxy in front,
+	// else the proxy sends into closing connections.
+	IdleTimeout time.Duration
+	// WriteTimeout is how long a response may make no progress; the time to
+	// decide counts. 0 means 10 s.
+	WriteTimeout time.Duration
+}
+
+// Drain is how a server stops.
+type Drain struct {
+	// Delay is the time between /readyz turning 503 and the listeners closing:
+	// what a load balancer needs to notice. 0 means none.
+	Delay time.Duration
+	// Timeout bounds the wait for requests in flight. 0 means 10 s.
+	Timeout time.Duration
 }
 
 // Listener is one address that takes traffic.
@@ -162,26 +174,26 @@ func (c Config) withDefaults() (Config, error) {
 		c.Version = "unknown"
 	}
 	c.DenialLogs = cmp.Or(c.DenialLogs, defaultDenialLogs)
-	c.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, defaultMaxHeaderBytes)
-	c.MaxBodyBytes = cmp.Or(c.MaxBodyBytes, defaultMaxBodyBytes)
-	c.MaxConnections = cmp.Or(c.MaxConnections, defaultMaxConnections)
-	c.MaxPerClient = cmp.Or(c.MaxPerClient, defaultMaxPerClient)
-	c.HeaderTimeout = cmp.Or(c.HeaderTimeout, defaultHeaderTimeout)
-	c.WriteTimeout = cmp.Or(c.WriteTimeout, defaultWriteTimeout)
-	c.IdleTimeout = cmp.Or(c.IdleTimeout, defaultIdleTimeout)
-	c.DrainTimeout = cmp.Or(c.DrainTimeout, defaultDrainTimeout)
+	c.Connections.HeaderBytes = cmp.Or(c.Connections.HeaderBytes, defaultMaxHeaderBytes)
+	c.Connections.BodyBytes = cmp.Or(c.Connections.BodyBytes, defaultMaxBodyBytes)
+	c.Connections.Max = cmp.Or(c.Connections.Max, defaultMaxConnections)
+	c.Connections.MaxPerClient = cmp.Or(c.Connections.MaxPerClient, defaultMaxPerClient)
+	c.Connections.HeaderTimeout = cmp.Or(c.Connections.HeaderTimeout, defaultHeaderTimeout)
+	c.Connections.WriteTimeout = cmp.Or(c.Connections.WriteTimeout, defaultWriteTimeout)
+	c.Connections.IdleTimeout = cmp.Or(c.Connections.IdleTimeout, defaultIdleTimeout)
+	c.Drain.Timeout = cmp.Or(c.Drain.Timeout, defaultDrainTimeout)
 	if c.DenialLogs > maxDenialLines {
 		add("DenialLogs %d: want at most %d", c.DenialLogs, maxDenialLines)
 	}
-	if min(c.MaxBodyBytes, c.MaxConnections, c.MaxPerClient) < 0 {
-		add("MaxBodyBytes %d, MaxConnections %d, MaxPerClient %d: want 0 for the default, or more", c.MaxBodyBytes, c.MaxConnections, c.MaxPerClient)
+	if min(c.Connections.BodyBytes, c.Connections.Max, c.Connections.MaxPerClient) < 0 {
+		add("Connections.BodyBytes %d, Max %d, MaxPerClient %d: want 0 for the default, or more", c.Connections.BodyBytes, c.Connections.Max, c.Connections.MaxPerClient)
 	}
-	if c.MaxHeaderBytes < minHeaderBytes {
-		add("MaxHeaderBytes %d: want 0 for the default, or at least %d", c.MaxHeaderBytes, minHeaderBytes)
+	if c.Connections.HeaderBytes < minHeaderBytes {
+		add("Connections.HeaderBytes %d: want 0 for the default, or at least %d", c.Connections.HeaderBytes, minHeaderBytes)
 	}
 	// An unlimited timeout would let a slow client hold its connection for
 	// ever, so there is none.
-	if min(c.HeaderTimeout, c.WriteTimeout, c.IdleTimeout, c.DrainDelay, c.DrainTimeout) < 0 {
+	if min(c.Connections.HeaderTimeout, c.Connections.WriteTimeout, c.Connections.IdleTimeout, c.Drain.Delay, c.Drain.Timeout) < 0 {
 		add("a timeout is negative: want 0 for the default, or more")
 	}
 	return c, errors.Join(errs...)

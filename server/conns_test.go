@@ -118,7 +118,7 @@ func TestPhasesAreRaceFree(t *testing.T) {
 // connection; one in time does not.
 func TestIdleConnectionIsClosed(t *testing.T) {
 	t.Parallel()
-	s := start(t, perIP(), func(c *Config) { c.IdleTimeout = 200 * time.Millisecond })
+	s := start(t, perIP(), func(c *Config) { c.Connections.IdleTimeout = 200 * time.Millisecond })
 	c := dial(t, s.addr)
 	defer c.Close()
 	br := bufio.NewReader(c)
@@ -142,7 +142,9 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 // Who sends requests and reads no answer is cut off.
 func TestClientThatDoesNotReadIsCut(t *testing.T) {
 	t.Parallel()
-	s := start(t, perIP(), func(c *Config) { c.WriteTimeout, c.HeaderTimeout = 200*time.Millisecond, time.Hour })
+	s := start(t, perIP(), func(c *Config) {
+		c.Connections.WriteTimeout, c.Connections.HeaderTimeout = 200*time.Millisecond, time.Hour
+	})
 	c := dial(t, s.addr)
 	defer c.Close()
 	many := make([]byte, 0, 1<<20)

@@ -167,8 +167,8 @@ func TestDecideRefusesBadBatches(t *testing.T) {
 
 func TestDecideBounds(t *testing.T) {
 	t.Parallel()
-	s := start(t, decideSettings(), func(c *Config) { c.DecideAPI, c.HeaderTimeout = true, time.Minute })
-	pad := strings.Repeat(" ", 500<<10) // above MaxBodyBytes
+	s := start(t, decideSettings(), func(c *Config) { c.DecideAPI, c.Connections.HeaderTimeout = true, time.Minute })
+	pad := strings.Repeat(" ", 500<<10) // above Connections.BodyBytes
 	items := strings.Repeat(`{"rule":"shadow","key":["192.0.2.7"]},`, maxDecideBatch)
 	for _, addr := range []string{s.addr, s.admin} {
 		if status, _, body := decide(t, addr, `{"requests":[`+items[:len(items)-1]+`]}`+pad); status != 200 {

@@ -28,10 +28,10 @@ func (s *Server) fitDescriptors(files int) {
 		return
 	}
 	room := max(files-spareFiles, files/2, 1)
-	if s.config.MaxConnections <= room {
+	if s.config.Connections.Max <= room {
 		return
 	}
 	s.log.Warn("connections.max is lowered: the limit of open files has no room for more; raise it (LimitNOFILE, ulimit -n)",
-		slog.Int("configured", s.config.MaxConnections), slog.Int("max", room), slog.Int("open_files", files))
-	s.config.MaxConnections = room
+		slog.Int("configured", s.config.Connections.Max), slog.Int("max", room), slog.Int("open_files", files))
+	s.config.Connections.Max = room
 }

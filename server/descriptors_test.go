@@ -13,10 +13,10 @@ func TestFitDescriptors(t *testing.T) {
 		{0, 5000, 0}, {1 << 20, 5000, 0}, {5256, 5000, 0}, {5255, 4999, 1}, {1024, 768, 1}, {300, 150, 1}, {1, 1, 1},
 	} {
 		s := start(t, policy.Settings{Rules: perIP().Rules})
-		s.config.MaxConnections = 5000
+		s.config.Connections.Max = 5000
 		s.fitDescriptors(tc.files)
-		if s.config.MaxConnections != tc.want || s.logs.count("is lowered") != tc.lines {
-			t.Errorf("%d files: %d, want %d; log:\n%s", tc.files, s.config.MaxConnections, tc.want, s.logs)
+		if s.config.Connections.Max != tc.want || s.logs.count("is lowered") != tc.lines {
+			t.Errorf("%d files: %d, want %d; log:\n%s", tc.files, s.config.Connections.Max, tc.want, s.logs)
 		}
 		s.stop()
 	}

@@ -38,9 +38,9 @@
 // # Stopping
 //
 // When the context of Serve ends: /readyz answers 503 and every response closes
-// its connection; after DrainDelay the listeners close, once their queues are
+// its connection; after Drain.Delay the listeners close, once their queues are
 // empty; idle connections end after a last look at what has arrived; requests in
-// flight finish; what is still open at DrainTimeout is cut (drain.go).
+// flight finish; what is still open at Drain.Timeout is cut (drain.go).
 //
 // # What it does not do
 //

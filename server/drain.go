@@ -14,7 +14,7 @@ import (
 const cutGrace = time.Second
 
 // Serve serves until ctx ends, then drains: /readyz turns 503, the listeners
-// close after DrainDelay, requests in flight finish within DrainTimeout. It
+// close after Drain.Delay, requests in flight finish within Drain.Timeout. It
 // returns nil after a clean drain, else an error that tells how many connections
 // had to be cut or which listener failed. It leaves no goroutine behind but the
 // one with which fasthttp keeps the Date header. Serve calls Listen if the caller did not.
@@ -63,14 +63,14 @@ func (s *Server) Serve(ctx context.Context) error {
 // something has arrived; see [conn.receive].
 func (s *Server) drain() error {
 	s.state.Store(stateDraining)
-	s.log.Info("draining", slog.Duration("delay", s.config.DrainDelay), slog.Duration("timeout", s.config.DrainTimeout))
+	s.log.Info("draining", slog.Duration("delay", s.config.Drain.Delay), slog.Duration("timeout", s.config.Drain.Timeout))
 	s.conns.lastAnswers()
-	time.Sleep(max(0, s.config.DrainDelay-drainQuiet))
+	time.Sleep(max(0, s.config.Drain.Delay-drainQuiet))
 	s.conns.dismissQuiet(false)
 	noted := time.Now()
-	time.Sleep(min(s.config.DrainDelay, drainQuiet))
+	time.Sleep(min(s.config.Drain.Delay, drainQuiet))
 
-	end := time.Now().Add(s.config.DrainTimeout)
+	end := time.Now().Add(s.config.Drain.Timeout)
 	s.stopAccepting()
 	for !s.conns.emptyWithin(min(time.Until(noted.Add(drainQuiet)), time.Until(end))) && time.Until(end) > 0 {
 		s.conns.dismissQuiet(false)
@@ -85,7 +85,7 @@ func (s *Server) drain() error {
 		s.shutdownAdmin()
 	}
 	if cut > 0 {
-		return fmt.Errorf("fastlimit/server: %d connections were cut after a drain of %v: a longer drain.timeout gives them time", cut, s.config.DrainTimeout)
+		return fmt.Errorf("fastlimit/server: %d connections were cut after a drain of %v: a longer drain.timeout gives them time", cut, s.config.Drain.Timeout)
 	}
 	s.log.Info("drained")
 	return nil

@@ -16,8 +16,8 @@ func TestDrain(t *testing.T) {
 	set := perIP()
 	set.Rules[0].Limit.Burst = 1000
 	s := start(t, set, func(c *Config) {
-		c.DrainDelay = 700 * time.Millisecond
-		c.DrainTimeout = 20 * time.Second
+		c.Drain.Delay = 700 * time.Millisecond
+		c.Drain.Timeout = 20 * time.Second
 	})
 	idle := dial(t, s.addr)
 	defer idle.Close()
@@ -68,8 +68,8 @@ func TestDrain(t *testing.T) {
 func TestDrainIsBounded(t *testing.T) {
 	t.Parallel()
 	s := start(t, perIP(), func(c *Config) {
-		c.DrainTimeout = 200 * time.Millisecond
-		c.HeaderTimeout = time.Hour
+		c.Drain.Timeout = 200 * time.Millisecond
+		c.Connections.HeaderTimeout = time.Hour
 	})
 	c := dial(t, s.addr)
 	defer c.Close()

@@ -225,7 +225,9 @@ func (c *conns) allWait() bool {
 // At the cap the denied go first, then the longest idle; newcomers get in.
 func TestNewcomersGetIn(t *testing.T) {
 	t.Parallel()
-	s := start(t, perIP(), func(c *Config) { c.MaxConnections, c.HeaderTimeout, c.IdleTimeout = 6, time.Hour, time.Hour })
+	s := start(t, perIP(), func(c *Config) {
+		c.Connections.Max, c.Connections.HeaderTimeout, c.Connections.IdleTimeout = 6, time.Hour, time.Hour
+	})
 	first := dialFrom(t, "127.0.0.1", s.addr)
 	if ask(first) != 200 {
 		t.Fatal("the first")
@@ -272,7 +274,7 @@ func TestOneClientHasABound(t *testing.T) {
 			set.TrustedProxies = loopback()
 		}
 		set.Rules[0].Limit.Burst = 1000
-		s := start(t, set, func(c *Config) { c.MaxPerClient = 3 })
+		s := start(t, set, func(c *Config) { c.Connections.MaxPerClient = 3 })
 		neighbour := dialFrom(t, "127.0.0.9", s.addr)
 		if ask(neighbour) != 200 {
 			t.Fatal("the neighbour")
@@ -306,7 +308,7 @@ func TestOneClientHasABound(t *testing.T) {
 // Nearly full, a denial is the last answer on its connection; before, not.
 func TestDeniedAreSentAwayWhenCrowded(t *testing.T) {
 	t.Parallel()
-	s := start(t, perIP(), func(c *Config) { c.MaxConnections = 10 })
+	s := start(t, perIP(), func(c *Config) { c.Connections.Max = 10 })
 	flood := dialFrom(t, "127.0.0.1", s.addr)
 	for range 3 {
 		ask(flood)
@@ -330,7 +332,7 @@ func TestDeniedAreSentAwayWhenCrowded(t *testing.T) {
 // Where nobody can go the newcomer is told so.
 func TestRefusedWhereAllAreBusy(t *testing.T) {
 	t.Parallel()
-	s := start(t, perIP(), func(c *Config) { c.MaxConnections, c.WriteTimeout = 1, time.Hour })
+	s := start(t, perIP(), func(c *Config) { c.Connections.Max, c.Connections.WriteTimeout = 1, time.Hour })
 	c := dialFrom(t, "127.0.0.1", s.addr)
 	if ask(c) != 200 {
 		t.Fatal("the first")
@@ -347,7 +349,7 @@ func TestRefusedWhereAllAreBusy(t *testing.T) {
 // Slow heads of many clients go, the oldest first, once nobody is idle.
 func TestSlowHeadsMakeRoom(t *testing.T) {
 	t.Parallel()
-	s := start(t, perIP(), func(c *Config) { c.MaxConnections, c.HeaderTimeout = 3, time.Hour })
+	s := start(t, perIP(), func(c *Config) { c.Connections.Max, c.Connections.HeaderTimeout = 3, time.Hour })
 	var slow []net.Conn
 	for i := range 3 {
 		c := dialFrom(t, fmt.Sprintf("127.0.0.%d", i+1), s.addr)

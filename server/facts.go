@@ -8,7 +8,7 @@ import (
 // ConnectionMemory is about what all connections take when there are as many as
 // there may be, with as many long heads.
 func (c *Config) ConnectionMemory() int64 {
-	return int64(cmp.Or(c.MaxConnections, defaultMaxConnections))*ConnectionBytes + LargeHeadBytes
+	return int64(cmp.Or(c.Connections.Max, defaultMaxConnections))*ConnectionBytes + LargeHeadBytes
 }
 
 // GoMemory is how Go's garbage collector is kept within bounds, for /v1/info.

@@ -107,11 +107,11 @@ func (s *Server) describe() serverInfo {
 			Go: s.config.GoMemory,
 		},
 		Connections: connsInfo{
-			Max: s.config.MaxConnections, MaxPerClient: s.config.MaxPerClient, HeaderBytes: s.config.MaxHeaderBytes,
-			HeaderTimeoutSecs: s.config.HeaderTimeout.Seconds(), IdleTimeoutSecs: s.config.IdleTimeout.Seconds(),
-			WriteTimeoutSecs: s.config.WriteTimeout.Seconds(), Open: s.conns.count(),
+			Max: s.config.Connections.Max, MaxPerClient: s.config.Connections.MaxPerClient, HeaderBytes: s.config.Connections.HeaderBytes,
+			HeaderTimeoutSecs: s.config.Connections.HeaderTimeout.Seconds(), IdleTimeoutSecs: s.config.Connections.IdleTimeout.Seconds(),
+			WriteTimeoutSecs: s.config.Connections.WriteTimeout.Seconds(), Open: s.conns.count(),
 		},
-		Drain: drainInfo{DelaySecs: s.config.DrainDelay.Seconds(), TimeoutSecs: s.config.DrainTimeout.Seconds()},
+		Drain: drainInfo{DelaySecs: s.config.Drain.Delay.Seconds(), TimeoutSecs: s.config.Drain.Timeout.Seconds()},
 	}
 	for i, a := range s.Addrs() {
 		info.Listen = append(info.Listen, listenerInfo{Address: a.String(), DenyStatus: s.traffic[i].listener.DenyStatus})

@@ -24,7 +24,7 @@ func TestHeadsUpToTheBound(t *testing.T) {
 	set := perIP()
 	set.Rules[0].Limit.Burst = 1 << 30
 	for _, bound := range []int{1 << 10, smallHead, 8 << 10, 32 << 10} {
-		s := start(t, set, func(c *Config) { c.MaxHeaderBytes = bound })
+		s := start(t, set, func(c *Config) { c.Connections.HeaderBytes = bound })
 		for _, length := range []int{100, smallHead - 1, smallHead, smallHead + 1, bound/2 + 100, bound - 1, bound, bound + 1, bound + 5000} {
 			for _, step := range []int{1 << 20, 4096, 1000} {
 				c := dial(t, s.addr)
@@ -146,12 +146,12 @@ func TestLongHeadWithABody(t *testing.T) {
 // there is memory for: the oldest goes.
 func TestStalledLongHeads(t *testing.T) {
 	t.Parallel()
-	s := start(t, perIP(), func(c *Config) { c.HeaderTimeout = 300 * time.Millisecond })
+	s := start(t, perIP(), func(c *Config) { c.Connections.HeaderTimeout = 300 * time.Millisecond })
 	all := raw(t, s.addr, headOf(9000, "")[:6000])
 	if len(all) != 1 || all[0].StatusCode != 408 {
 		t.Errorf("%v", all)
 	}
-	s = start(t, perIP(), func(c *Config) { c.HeaderTimeout = time.Hour })
+	s = start(t, perIP(), func(c *Config) { c.Connections.HeaderTimeout = time.Hour })
 	s.conns.limits.large = 2 // before any connection
 	held := func(n int) func() bool {
 		return func() bool {

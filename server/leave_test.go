@@ -88,7 +88,7 @@ func TestDismissedInTheMiddleOfARequest(t *testing.T) {
 // told by the end of the connection, and nothing is counted as a bad request.
 func TestIdleLimitIsNoBadRequest(t *testing.T) {
 	t.Parallel()
-	s := start(t, perIP(), func(c *Config) { c.IdleTimeout = 20 * time.Millisecond })
+	s := start(t, perIP(), func(c *Config) { c.Connections.IdleTimeout = 20 * time.Millisecond })
 	for _, first := range []string{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", headOf(9000, "")} { // small and larger reader
 		c := dial(t, s.addr)
 		defer c.Close()
@@ -148,7 +148,7 @@ func TestDrainAnswersEverybody(t *testing.T) {
 	t.Parallel()
 	set := perIP()
 	set.Rules[0].Limit.Burst = 1 << 30
-	s := start(t, set, func(c *Config) { c.DrainTimeout = 15 * time.Second })
+	s := start(t, set, func(c *Config) { c.Drain.Timeout = 15 * time.Second })
 	idleOnes, freshOnes := make([]net.Conn, 20), make([]net.Conn, 20)
 	for i := range idleOnes {
 		idleOnes[i], freshOnes[i] = dial(t, s.addr), dial(t, s.addr)

@@ -57,9 +57,9 @@ func New(c Config) (*Server, error) {
 	}
 	s.fitDescriptors(openFiles())
 	s.conns.init(limits{
-		head: c.HeaderTimeout, write: c.WriteTimeout, idle: c.IdleTimeout,
-		max: s.config.MaxConnections, perClient: c.MaxPerClient,
-		large: max(1, largeMemory/c.MaxHeaderBytes), exempt: c.Identity.Trusted,
+		head: c.Connections.HeaderTimeout, write: c.Connections.WriteTimeout, idle: c.Connections.IdleTimeout,
+		max: s.config.Connections.Max, perClient: c.Connections.MaxPerClient,
+		large: max(1, largeMemory/c.Connections.HeaderBytes), exempt: c.Identity.Trusted,
 	})
 	s.denials.init(c.DenialLogs)
 	for _, l := range c.Listeners {
@@ -81,8 +81,8 @@ func (s *Server) newTraffic(l Listener) *traffic {
 	for i, r := range s.limiter.Rules() {
 		t.pages = append(t.pages, newPage(r.Config(), i, l.DenyStatus))
 	}
-	t.http = t.newHTTP(min(smallHead, c.MaxHeaderBytes))
-	t.large = t.newHTTP(c.MaxHeaderBytes)
+	t.http = t.newHTTP(min(smallHead, c.Connections.HeaderBytes))
+	t.large = t.newHTTP(c.Connections.HeaderBytes)
 	return t
 }
 

@@ -218,11 +218,11 @@ func TestHeadersAndCookiesAreKeys(t *testing.T) {
 
 func TestNewNamesEveryMistake(t *testing.T) {
 	t.Parallel()
-	_, err := New(Config{Listeners: []Listener{{Address: "x:1", DenyStatus: 200}, {}}, MaxBodyBytes: -1, HeaderTimeout: -1})
+	_, err := New(Config{Listeners: []Listener{{Address: "x:1", DenyStatus: 200}, {}}, Connections: Connections{BodyBytes: -1, HeaderTimeout: -1}})
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{"Engine", "x:1: deny status 200", "listener 1 has no address", "MaxBodyBytes -1", "negative"} {
+	for _, want := range []string{"Engine", "x:1: deny status 200", "listener 1 has no address", "Connections.BodyBytes -1", "negative"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not mention %q: %v", want, err)
 		}

@@ -122,7 +122,7 @@ func (w *crowdWatch) look(crowded bool, now time.Duration) {
 	case crowded && !w.told:
 		w.told = true
 		w.server.log.Warn("connections are nearly full: denied and idle ones are ended; raise connections.max, or lower connections.idle_timeout",
-			slog.Int("open", w.server.conns.count()), slog.Int("max", w.server.config.MaxConnections))
+			slog.Int("open", w.server.conns.count()), slog.Int("max", w.server.config.Connections.Max))
 	case !crowded && w.told && now-w.lastSeen >= evictionQuiet:
 		w.told = false
 		w.server.log.Info("connections are no longer nearly full", slog.Int("open", w.server.conns.count()))

@@ -20,7 +20,7 @@ func TestPlannedMemory(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
 	plan := &fastlimit.Plan{Memory: 128 * mib, Rules: []fastlimit.RulePlan{{TopTalkers: 1024}, {TopTalkers: 1024}}}
-	sc := &server.Config{Listeners: make([]server.Listener, 2), MaxConnections: 1000}
+	sc := &server.Config{Listeners: make([]server.Listener, 2), Connections: server.Connections{Max: 1000}}
 	const heads = 32 * mib
 	const conns, own = 1000*server.ConnectionBytes + heads, 2 * 1024 * ownSlot
 	for name, tt := range map[string]struct {
@@ -35,7 +35,7 @@ func TestPlannedMemory(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
 		}
 	}
-	sc.MaxConnections = 0
+	sc.Connections.Max = 0
 	if got := sc.ConnectionMemory(); got != 16384*server.ConnectionBytes+heads {
 		t.Errorf("%d bytes for the default of connections", got)
 	}

@@ -119,16 +119,9 @@ func (c *serveCmd) serverConfig(cfg *config.Config, lim *fastlimit.Limiter, log 
 	sc = server.Config{
 		Admin: cfg.Admin, DecideAPI: cfg.DecideAPI,
 		Limiter: lim, Engine: engine, Identity: identity,
-		Logger:         log,
-		Version:        version().short(),
-		MaxConnections: cfg.Connections.Max, MaxPerClient: cfg.Connections.MaxPerClient,
-		MaxHeaderBytes: cfg.Connections.HeaderBytes,
-		HeaderTimeout:  cfg.Connections.HeaderTimeout, IdleTimeout: cfg.Connections.IdleTimeout,
-		WriteTimeout: cfg.Connections.WriteTimeout,
-		DrainDelay:   cfg.Drain.Delay, DrainTimeout: cfg.Drain.Timeout,
-	}
-	for _, l := range cfg.Listeners {
-		sc.Listeners = append(sc.Listeners, server.Listener(l))
+		Logger: log, Version: version().short(),
+		Connections: cfg.Connections, Drain: cfg.Drain,
+		Listeners: cfg.Listeners,
 	}
 	return sc, nil
 }

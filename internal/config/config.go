@@ -5,6 +5,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server"
 )
 
 // Config is a checked configuration with defaults filled in. The zero value is
@@ -12,7 +13,7 @@ import (
 // change it while others read it.
 type Config struct {
 	// Listeners take traffic. At least one.
-	Listeners []Listener
+	Listeners []server.Listener
 
 	// DenyStatus is the status code of denials for listeners that name none,
 	// 400 to 599. It is filled into Listeners already.
@@ -29,8 +30,8 @@ type Config struct {
 
 	// Connections bounds the connections of clients, Drain how they end when
 	// the server stops.
-	Connections Connections
-	Drain       Drain
+	Connections server.Connections
+	Drain       server.Drain
 
 	// Redis is the exact tier that nodes share; nil: the buckets of this node
 	// are exact by themselves.
@@ -55,12 +56,6 @@ type Config struct {
 	unnamedGiven bool
 }
 
-// Listener is one address for traffic.
-type Listener struct {
-	Address    string // host:port; an empty host is all addresses, port 0 any port
-	DenyStatus int    // status code of denials, 400 to 599
-}
-
 // Defaults of settings.
 const (
 	DefaultListen     = "127.0.0.1:8080"
@@ -74,7 +69,7 @@ const (
 // 127.0.0.1:8080 and one rule for each client address.
 func Default() *Config {
 	c := defaults()
-	c.Listeners = []Listener{{Address: DefaultListen, DenyStatus: DefaultDenyStatus}}
+	c.Listeners = []server.Listener{{Address: DefaultListen, DenyStatus: DefaultDenyStatus}}
 	c.TopTalkers = DefaultTopTalkers
 	c.Policy.Rules = []policy.RuleSpec{{
 		Limit: fastlimit.RuleConfig{

@@ -3,33 +3,18 @@ package config
 import (
 	"fmt"
 	"time"
+
+	"github.com/fastlimit/fastlimit/server"
 )
 
-// Connections bounds the connections of clients.
-type Connections struct {
-	Max          int // of all traffic listeners together
-	MaxPerClient int // of one IPv4 address or IPv6 /64
-	HeaderBytes  int // of request line and headers
-
-	HeaderTimeout time.Duration // for a head to arrive
-	IdleTimeout   time.Duration // until the next request
-	WriteTimeout  time.Duration // without progress
-}
-
-// Drain is how the server stops.
-type Drain struct {
-	Delay   time.Duration // from /readyz 503 to closing the listeners
-	Timeout time.Duration // for what is in flight after that
-}
-
-func defaultConnections() Connections {
-	return Connections{
+func defaultConnections() server.Connections {
+	return server.Connections{
 		Max: 16384, MaxPerClient: 1024, HeaderBytes: 32 << 10,
 		HeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, WriteTimeout: 10 * time.Second,
 	}
 }
 
-func defaultDrain() Drain { return Drain{Delay: time.Second, Timeout: 10 * time.Second} }
+func defaultDrain() server.Drain { return server.Drain{Delay: time.Second, Timeout: 10 * time.Second} }
 
 // Bounds of connections and drain.
 const (

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/server"
 )
 
 func TestConnections(t *testing.T) {
@@ -16,16 +18,19 @@ func TestConnections(t *testing.T) {
 connections: {max: 1, max_per_client: 2, header_bytes: 1MiB, header_timeout: 100ms, idle_timeout: 1h, write_timeout: 1m30s}
 drain: {delay: 0s, timeout: 1h}
 `+rule)
-	if want := (Connections{1, 2, 1 << 20, 100 * time.Millisecond, time.Hour, 90 * time.Second}); c.Connections != want {
+	if want := (server.Connections{
+		Max: 1, MaxPerClient: 2, HeaderBytes: 1 << 20,
+		HeaderTimeout: 100 * time.Millisecond, IdleTimeout: time.Hour, WriteTimeout: 90 * time.Second,
+	}); c.Connections != want {
 		t.Errorf("got %+v, want %+v", c.Connections, want)
 	}
-	if want := (Drain{0, time.Hour}); c.Drain != want {
+	if want := (server.Drain{Timeout: time.Hour}); c.Drain != want {
 		t.Errorf("got %+v, want %+v", c.Drain, want)
 	}
 	c = mustParse(t, "connections: {max_per_client: 7}\ndrain: {delay: 5s}\n"+rule)
 	want := defaultConnections()
 	want.MaxPerClient = 7
-	if c.Connections != want || c.Drain != (Drain{5 * time.Second, 10 * time.Second}) {
+	if c.Connections != want || c.Drain != (server.Drain{Delay: 5 * time.Second, Timeout: 10 * time.Second}) {
 		t.Errorf("what is not set is not the default: %+v %+v", c.Connections, c.Drain)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"github.com/fastlimit/fastlimit"
+
+	"github.com/fastlimit/fastlimit/server"
 )
 
 // Flags are the command-line flags that stand for settings, as they were
@@ -47,7 +49,7 @@ func (c *Config) Override(f Flags, fromFile bool) error {
 		if problem != "" {
 			fail("listen", f.Listen, problem, "want "+addressWant)
 		}
-		next.Listeners = []Listener{{Address: addr, DenyStatus: c.DenyStatus}}
+		next.Listeners = []server.Listener{{Address: addr, DenyStatus: c.DenyStatus}}
 	}
 	if f.Admin != "" {
 		addr, problem := parseAddress(f.Admin)

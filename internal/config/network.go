@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"github.com/fastlimit/fastlimit/server"
 )
 
 // maxListeners bounds a list that is compared pair by pair.
@@ -15,7 +17,7 @@ const maxListeners = 64
 // deny_status}. n is nil where the file names none.
 func (d *decoder) listeners(n *node) {
 	if n == nil {
-		d.cfg.Listeners = []Listener{{Address: DefaultListen, DenyStatus: d.cfg.DenyStatus}}
+		d.cfg.Listeners = []server.Listener{{Address: DefaultListen, DenyStatus: d.cfg.DenyStatus}}
 		return
 	}
 	items := d.oneOrMore(*n)
@@ -24,7 +26,7 @@ func (d *decoder) listeners(n *node) {
 		return
 	}
 	for _, item := range items {
-		l := Listener{DenyStatus: d.cfg.DenyStatus}
+		l := server.Listener{DenyStatus: d.cfg.DenyStatus}
 		at := item
 		if item.isMapping() && item.path != n.path {
 			at = d.listener(item, &l)
@@ -42,7 +44,7 @@ func (d *decoder) listeners(n *node) {
 }
 
 // listener returns the place of the address.
-func (d *decoder) listener(n node, l *Listener) node {
+func (d *decoder) listener(n node, l *server.Listener) node {
 	at := n
 	d.mapping(n, "an address", []field{
 		{"address", func(v node) { at = v; d.address(v, &l.Address) }},

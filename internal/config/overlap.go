@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/netip"
 	"time"
+
+	"github.com/fastlimit/fastlimit/server"
 )
 
 // resolver returns the address that a listener takes for a name; ok is false
@@ -32,7 +34,7 @@ func systemResolver(host string) (netip.Addr, bool) {
 }
 
 // taken returns the listener that has the address already, "" if none.
-func taken(all []Listener, addr string, names resolver) string {
+func taken(all []server.Listener, addr string, names resolver) string {
 	for _, l := range all {
 		if overlap(l.Address, addr, names) {
 			return l.Address

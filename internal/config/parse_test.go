@@ -14,6 +14,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server"
 )
 
 var update = flag.Bool("update", false, "write the .golden files anew")
@@ -137,15 +138,15 @@ func TestContract(t *testing.T) {
 	}
 	theta := 0.5
 	want := &Config{
-		Listeners:  []Listener{{Address: "127.0.0.1:8080", DenyStatus: 429}},
+		Listeners:  []server.Listener{{Address: "127.0.0.1:8080", DenyStatus: 429}},
 		DenyStatus: 429,
 		Admin:      "127.0.0.1:8081",
 		Memory:     64 << 20,
-		Connections: Connections{
+		Connections: server.Connections{
 			Max: 16384, MaxPerClient: 1024, HeaderBytes: 32 << 10,
 			HeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, WriteTimeout: 10 * time.Second,
 		},
-		Drain:      Drain{Delay: time.Second, Timeout: 10 * time.Second},
+		Drain:      server.Drain{Delay: time.Second, Timeout: 10 * time.Second},
 		TopTalkers: 0, // that of the cluster
 		Redis:      &Redis{URL: "redis://127.0.0.1:6379/0", Timeout: 5 * time.Millisecond},
 		Cluster: &Cluster{
@@ -183,7 +184,7 @@ func TestDefault(t *testing.T) {
 	if _, err := fastlimit.New(c.Limiter()); err != nil {
 		t.Error(err)
 	}
-	if c.Listeners[0] != (Listener{"127.0.0.1:8080", 429}) || c.Admin != "127.0.0.1:8081" {
+	if c.Listeners[0] != (server.Listener{Address: "127.0.0.1:8080", DenyStatus: 429}) || c.Admin != "127.0.0.1:8081" {
 		t.Errorf("%+v", c)
 	}
 	if got := c.Limiter().Rules[0]; got.Name != "per-ip" || got.Rate.String() != "100/s" || got.Burst != 200 {
