@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/internal/field"
 )
 
 // Config configures a [Limiter]. The zero value has no rules and is rejected.
@@ -92,6 +93,10 @@ type RuleConfig struct {
 	// groups clients by. 0 means 32 and 64.
 	IPv4Prefix, IPv6Prefix int
 }
+
+// FieldError is one thing that is wrong with one field of a configuration.
+// [New] and [NewPlan] join all that they find; errors.As gets at them.
+type FieldError = field.Error
 
 // Bounds on a configuration.
 const (
