@@ -210,10 +210,10 @@ func (s *Shape) Fits(tat, now, cost uint64) bool {
 // not.
 func Add(tat, now, cost uint64) uint64 { return max(tat, now) + cost }
 
-// Refund returns the TAT after a request of the given cost is given back. A
+// Sub returns the TAT after a request of the given cost is given back. A
 // bucket never drops below empty, and one that has drained stays as it is: now
 // may be ahead of the clock that charged it.
-func Refund(tat, now, cost uint64) uint64 {
+func Sub(tat, now, cost uint64) uint64 {
 	if Level(tat, now) <= cost {
 		return min(tat, now)
 	}

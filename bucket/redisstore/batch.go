@@ -89,7 +89,11 @@ func (s *Store) exec(ctx context.Context, b *batch) {
 	b.calls, b.err, b.bad = b.calls[:0], nil, 0
 	sound := b.ops[:0]
 	for _, op := range b.ops {
-		if op.Kind != bucket.EmptyOut && !op.Shape.Portable() {
+		if op.Algorithm != bucket.LeakyBucket {
+			s.fail(b, op, &Error{Class: Unsupported, Err: bucket.ErrAlgorithm})
+			continue
+		}
+		if op.Kind != bucket.Reset && !op.Shape.Portable() {
 			s.fail(b, op, fmt.Errorf("limit of %d ticks: want at most 2^52, use a smaller burst", op.Shape.Limit()))
 			continue
 		}

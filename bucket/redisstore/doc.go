@@ -14,7 +14,7 @@
 // server's clock and carries out a batch: for each bucket it refuses what is
 // late, leaks, gives back, raises, charges and writes. One round trip, atomic. Levels are in the ticks of [bucket.Shape], so
 // all arithmetic is on integers below 2^53, which Lua has exactly;
-// [memstore.Step] does the same in Go and the tests hold the two together. A
+// [step.Apply] does the same in Go and the tests hold the two together. A
 // clock that steps back counts as no time passed, and the bucket is rebased on
 // it. A denial writes nothing.
 //

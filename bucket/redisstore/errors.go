@@ -44,6 +44,7 @@ const (
 	Protocol          // not RESP
 	NoFile            // this process may open no more files
 	Late              // reached Redis when it was of no use any more, and was not carried out
+	Unsupported       // an algorithm that this release cannot run in Redis
 	Other
 	classes
 )
@@ -51,7 +52,7 @@ const (
 var classNames = [classes]string{
 	"none", "refused", "timeout", "reset", "noscript", "loading", "busy", "oom", "readonly", "noreplicas",
 	"misconf", "masterdown", "clusterdown", "maxclients", "auth", "noperm", "wrongtype", "corrupt",
-	"crossslot", "protocol", "nofile", "late", "other",
+	"crossslot", "protocol", "nofile", "late", "unsupported", "other",
 }
 
 // Classes returns the names of all classes.
@@ -68,7 +69,7 @@ func (c Class) String() string {
 // misconfigured tells that somebody has to change something.
 func (c Class) misconfigured() bool {
 	switch c {
-	case NoScript, Auth, NoPerm, WrongType, Corrupt, CrossSlot:
+	case NoScript, Auth, NoPerm, WrongType, Corrupt, CrossSlot, Unsupported:
 		return true
 	default:
 		return false

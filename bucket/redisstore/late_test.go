@@ -105,7 +105,7 @@ func TestFrozenServerChargesNothing(t *testing.T) {
 	}
 	take.Patience = 50 * time.Millisecond
 	back := take
-	back.Kind = bucket.GiveBack
+	back.Kind = bucket.Refund
 	patient := take
 	patient.Patience, patient.Key = 0, "b"
 	type outcome struct {

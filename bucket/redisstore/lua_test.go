@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
-	"github.com/fastlimit/fastlimit/bucket/memstore"
+	"github.com/fastlimit/fastlimit/bucket/step"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 	"github.com/redis/go-redis/v9"
 )
@@ -98,18 +98,18 @@ func (l *lab) compare(sc *scene, got *replies) {
 	want, ttls := slices.Clone(sc.values), make([]int64, len(sc.values))
 	for i := range sc.ops {
 		on := sc.on[i]
-		state, sound := memstore.ParseState(want[on])
+		state, sound := step.ParseState(want[on])
 		r, err := a.next(i)
-		request := memstore.NewRequest(&sc.ops[i], sc.clock.date(&sc.ops[i]))
+		request := step.NewRequest(&sc.ops[i], sc.clock.date(&sc.ops[i]))
 		request.Sent = sc.clock.sent()
-		after, res := memstore.Step(state, sc.now, request)
+		after, res := step.Apply(state, sc.now, request)
 		if res.Late {
 			if Classify(err) != Late {
 				l.t.Fatalf("%+v: operation %d: %+v, %v; want late", *sc, i, r, err)
 			}
 			continue
 		}
-		if want[on] != "" && !sound && sc.ops[i].Kind != bucket.EmptyOut {
+		if want[on] != "" && !sound && sc.ops[i].Kind != bucket.Reset {
 			if Classify(err) != Corrupt {
 				l.t.Fatalf("%+v: operation %d: %+v, %v; want corrupt", *sc, i, r, err)
 			}
@@ -200,7 +200,7 @@ func randomValue(rng *rand.Rand, s bucket.Shape, now uint64) string {
 	if rng.IntN(8) == 0 {
 		return ""
 	}
-	st := memstore.State{Level: near(rng, s.Limit()+s.Grace()), Unit: s.Unit()}
+	st := step.State{Level: near(rng, s.Limit()+s.Grace()), Unit: s.Unit()}
 	switch rng.IntN(6) {
 	case 0:
 		st.Level = rng.Uint64() >> (11 + rng.UintN(53))
@@ -308,7 +308,7 @@ func TestLuaManyKeys(t *testing.T) {
 func FuzzOperate(f *testing.F) {
 	l := newLab(f)
 	state := func(level, last, unit, quiet uint64) string {
-		return memstore.State{Level: level, Last: last, Unit: unit, Quiet: quiet}.Encode()
+		return step.State{Level: level, Last: last, Unit: unit, Quiet: quiet}.Encode()
 	}
 	f.Add("", uint64(1_763_596_800_000_000), uint16(0), uint64(100), uint64(1), uint64(200), uint64(10_000), uint64(1), uint64(0), uint64(0), int64(0), int64(0))
 	f.Add(state(1<<52, 0, 1, 0), uint64(1<<52), uint16(0), uint64(1e9), uint64(1), uint64(1), uint64(1), uint64(1<<52), uint64(1<<53), uint64(0), int64(0), int64(1))
@@ -350,11 +350,11 @@ func TestForeignValues(t *testing.T) {
 		{bucket.Take, map[string]Class{"list": WrongType, "text": Corrupt, "good": None}},
 		// Without something to write a list is as good as nothing.
 		{bucket.Peek, map[string]Class{"list": None, "text": Corrupt, "good": None}},
-		{bucket.GiveBack, map[string]Class{"list": None, "text": Corrupt, "good": None}},
-		{bucket.EmptyOut, none},
+		{bucket.Refund, map[string]Class{"list": None, "text": Corrupt, "good": None}},
+		{bucket.Reset, none},
 		{bucket.Take, none},
 	} {
-		if step.kind == bucket.EmptyOut {
+		if step.kind == bucket.Reset {
 			if list, text := server.Do("LRANGE", "fastlimit:list", "0", "-1"), server.Do("GET", "fastlimit:text"); list != "x" || text != "hello" {
 				t.Errorf("foreign values are now %q and %q", list, text)
 			}

@@ -8,7 +8,7 @@ import (
 	"math"
 
 	"github.com/fastlimit/fastlimit/bucket"
-	"github.com/fastlimit/fastlimit/bucket/memstore"
+	"github.com/fastlimit/fastlimit/bucket/step"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -73,9 +73,9 @@ const extended = 4
 
 func appendNumbers(b []byte, op *bucket.Op, date uint64) []byte {
 	// A bucket that cannot be kept can be emptied all the same.
-	r := memstore.Request{Kind: op.Kind, PerMicro: 1, Unit: 1, Due: memstore.NoDue}
+	r := step.Request{Kind: op.Kind, PerMicro: 1, Unit: 1, Due: step.NoDue}
 	if op.Shape.Portable() {
-		r = memstore.NewRequest(op, date)
+		r = step.NewRequest(op, date)
 	}
 	kind := uint64(r.Kind)
 	if r.Floor > 0 || r.Back > 0 {

@@ -88,8 +88,8 @@ func (s *Store) Stats() Stats {
 	st := Stats{
 		Takes:        c.operations[bucket.Take].Load(),
 		Peeks:        c.operations[bucket.Peek].Load(),
-		Refunds:      c.operations[bucket.GiveBack].Load(),
-		Resets:       c.operations[bucket.EmptyOut].Load(),
+		Refunds:      c.operations[bucket.Refund].Load(),
+		Resets:       c.operations[bucket.Reset].Load(),
 		Pipelines:    c.pipelines.Load(),
 		Commands:     c.commands.Load(),
 		Resent:       c.resent.Load(),

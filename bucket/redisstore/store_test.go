@@ -124,7 +124,7 @@ func TestExpiry(t *testing.T) {
 	if len(ttl) != 5 || ttl > "60002" {
 		t.Errorf("PTTL = %s, want just below 60002", ttl)
 	}
-	op.Kind, op.Cost = bucket.GiveBack, 600*shape.Unit()
+	op.Kind, op.Cost = bucket.Refund, 600*shape.Unit()
 	if r, err := do(s, op); err != nil || r.Level != 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
