@@ -87,7 +87,8 @@ var layers = []struct {
 	{"bucket", []string{"sketch"}, "arithmetic and a table addressed by digests"},
 	{"bucket/step", []string{"bucket"}, "what every store computes: arithmetic"},
 	{"bucket/memstore", []string{"bucket", "bucket/step"}, "a store knows buckets, not rules"},
-	{"bucket/redisstore", []string{"bucket", "bucket/step"}, "a store knows buckets, not rules"},
+	{"bucket/remote", []string{"bucket"}, "what stores across a network have in common: no I/O, and no store"},
+	{"bucket/redisstore", []string{"bucket", "bucket/step", "bucket/remote"}, "a store knows buckets, not rules; its driver is what is of Redis alone"},
 	{"bucket/storetest", []string{"bucket"}, "asks of every store the same"},
 	{".", []string{"sketch", "window", "bucket"}, "what importers of the library link"},
 	{"policy", []string{"."}, "who, which rules, which keys: no HTTP, no files"},
@@ -129,6 +130,7 @@ var keep = []struct {
 }{
 	{"github.com/valyala/fasthttp", []string{"server", "bench/..."}, "the library must not link a server"},
 	{"github.com/redis/go-redis", []string{"bucket/redisstore", "bench/..."}, "the library must not link a Redis client"},
+	{"github.com/sony/gobreaker", []string{"bucket/remote"}, "one breaker for all stores"},
 	{"github.com/hashicorp/memberlist", []string{"sync/..."}, "gossip is one adapter"},
 	{"github.com/prometheus", []string{"server", "internal/redismetrics", "internal/syncmetrics", "bench/..."}, "the library counts; the server exports"},
 	{"github.com/goccy/go-yaml", []string{"internal/config", "bench/..."}, "files are read at the edge"},

@@ -74,8 +74,6 @@ type Config struct {
 }
 
 const (
-	maxBatch = 128 // commands in one pipeline: bounds what one slow batch holds up
-
 	defaultTimeout = 5 * time.Millisecond
 	defaultWorkers = 2
 	defaultQueue   = 2048

@@ -160,7 +160,7 @@ func TestClockIsAskedFor(t *testing.T) {
 	if st := s.Stats(); st.Commands-before.Commands != 20 {
 		t.Errorf("%d commands for 20 takes of a server that was just heard of", st.Commands-before.Commands)
 	}
-	s.clocks.forget()
+	s.driver.clocks.forget()
 	run()
 	if st := s.Stats(); st.Commands-before.Commands != 41 {
 		t.Errorf("%d commands for 40 takes and one look at the clock", st.Commands-before.Commands)

@@ -55,11 +55,7 @@ func TestLinearizable(t *testing.T) {
 		c := patient(proxy.Addr())
 		c.Workers = 4
 		clock := &tick{now: 1_763_596_800_000_000}
-		s, err := open(t.Context(), c, timeless, clock.read, time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		closeLater(t, s)
+		s := openClocked(t, c, timeless, clock.read, time.Now)
 		proxy.Set(t, faultproxy.Fault{ResetOneIn: 12, Slice: 50})
 		history := record(t, s, clock, seed)
 		known := 0

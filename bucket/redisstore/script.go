@@ -8,14 +8,13 @@ import (
 	"math"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/fastlimit/fastlimit/bucket/step"
 	"github.com/redis/go-redis/v9"
 )
 
 //go:embed operate.lua
 var operate string
-
-const kinds = 4
 
 // script is one self-contained Lua script and its SHA-1 in hex.
 type script struct{ source, sha string }
@@ -38,7 +37,7 @@ type arguments struct {
 }
 
 func newArguments() *arguments {
-	return &arguments{args: make([]any, 0, 5*maxBatch), keys: make([]string, 0, maxBatch)}
+	return &arguments{args: make([]any, 0, 5*remote.MaxBatch), keys: make([]string, 0, remote.MaxBatch)}
 }
 
 func (a *arguments) reset() {

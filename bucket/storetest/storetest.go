@@ -72,6 +72,23 @@ func Run(t *testing.T, open func(t *testing.T, clock *Clock) bucket.Store) {
 	}
 }
 
+// Dated returns a store that reads Op.At from the clock's local time, where it is
+// to be the time of Submit: for stores that take it from [time.Now].
+func Dated(store bucket.Store, clock *Clock) bucket.Store { return dated{store, clock} }
+
+type dated struct {
+	bucket.Store
+
+	clock *Clock
+}
+
+func (d dated) Submit(op *bucket.Op) error {
+	if op.At.IsZero() {
+		op.At = d.clock.Local()
+	}
+	return d.Store.Submit(op)
+}
+
 type suite struct {
 	t     *testing.T
 	clock *Clock
