@@ -32,11 +32,13 @@ type Config struct {
 	// Admissions may exceed P2's bound by r·J. 0 means 5 ms.
 	StoreTimeout time.Duration
 
-	// TopTalkers is the number of clients of each rule whose units are
-	// counted by name, for other nodes and for those who ask who talks most
-	// ([Rule.TopTalkers]). The more, the fewer units of a client can stay untold;
-	// each takes [sketch.TalkerSlotBytes] of Memory, and decisions that get past
-	// the filter take a tenth to a quarter longer (BenchmarkTalkers). Rounded up to a multiple of four, at most 2^20. 0 means none.
+	// TopTalkers is the number of clients of each rule that are tracked
+	// individually ([Rule.TopTalkers]), for package toptalkers, which ranks them,
+	// and for a cluster, which exchanges them. The more, the fewer units of a
+	// client can stay unknown; each takes [sketch.TalkerSlotBytes] of Memory, and
+	// decisions that get past the filter take a tenth to a quarter longer
+	// (BenchmarkTalkers). Rounded up to a multiple of four, at most 2^20. 0 means
+	// none.
 	TopTalkers int
 
 	// Nodes is the most nodes that tell each other of their top talkers,

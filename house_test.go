@@ -82,6 +82,7 @@ var layers = []struct {
 	why  string
 }{
 	{"internal/field", nil, "an error that every package may return"},
+	{"internal/marks", nil, "growth of counters"},
 	{"sketch", nil, "pure arithmetic, at the bottom"},
 	{"window", []string{"sketch"}, "turns the generations of a sketch, and knows nothing else"},
 	{"bucket", []string{"sketch"}, "arithmetic and a table addressed by digests"},
@@ -98,9 +99,10 @@ var layers = []struct {
 	{"internal/redismetrics", []string{"bucket/redisstore"}, "so that neither the store knows of Prometheus nor the server of Redis"},
 	{"internal/syncmetrics", []string{"sync/..."}, "so that neither the cluster knows of Prometheus nor the server of nodes"},
 	{"internal/replay", []string{".", "policy"}, "judges logs; needs no server"},
-	{"server", []string{".", "policy", "internal/denial"}, "gets its settings as a Config, not from files"},
+	{"toptalkers", []string{"sketch", "internal/marks"}, "ranks what tables count: no network, no server"},
+	{"server", []string{".", "policy", "internal/denial", "toptalkers"}, "gets its settings as a Config, not from files"},
 	{"middleware/nethttp", []string{".", "internal/denial"}, "a middleware for those who have their own server"},
-	{"sync/...", []string{".", "sketch", "sync/..."}, "adapters know the library, not each other"},
+	{"sync/...", []string{".", "sketch", "toptalkers", "internal/marks", "sync/..."}, "adapters know the library, not each other"},
 }
 
 func TestLayers(t *testing.T) {

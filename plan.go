@@ -30,7 +30,7 @@ type RulePlan struct {
 	Cells  int        // of its sketch; 0 without a sketch
 	Bytes  int64      // of sketch, table and top talkers
 
-	TopTalkers int // clients counted by name; 0: none
+	TopTalkers int // clients tracked individually; 0: none
 
 	// Buckets is the number of suspects that the table holds at a time without
 	// giving up the bucket of any.
