@@ -3,8 +3,9 @@
 // HTTP servers or log files; both the server and the replay of logs use it.
 //
 //	peer, forwarding header ─► Identity ─► client address ┐
-//	request target ─► AppendPath ─► canonical path        ├─► Engine.Decide ─► Verdict
+//	request target ─► AppendPath ─► canonical path        ├─► Request ─► Engine.Decide ─► Verdict
 //	Host header ───► AppendHost ─► canonical host         ┘
+//	              Engine.Assemble
 //
 // # Order of a decision
 //

@@ -10,27 +10,6 @@ import (
 	"github.com/fastlimit/fastlimit"
 )
 
-// Fields gives access to the headers and cookies of a request. Values are
-// borrowed for the call of [Engine.Decide]; ok is false where there is none.
-type Fields interface {
-	Header(name string) (value []byte, ok bool) // the first, if there are several
-	Cookie(name string) (value []byte, ok bool)
-}
-
-// Request is what a policy looks at. All bytes are borrowed for the call.
-type Request struct {
-	Client netip.Addr // see [Identity]
-	Method []byte     // case counts
-	Host   []byte     // canonical, see [AppendHost]; may be empty
-	Path   []byte     // canonical, see [AppendPath]
-	Fields Fields     // nil: neither headers nor cookies
-
-	// Unnamed tells that the client or the original request is not known, and
-	// leaves out the rules with an address in their key; see [UnnamedSkip]. The
-	// lists go by Client still.
-	Unnamed bool
-}
-
 // Verdict is the decision on one request. It is a plain value.
 type Verdict struct {
 	Decision fastlimit.Decision
@@ -60,10 +39,6 @@ type rule struct {
 	match    matcher
 	key      keyMaker
 }
-
-// Fields are the distinct headers and cookies that keys are made of. Do not
-// change them.
-func (e *Engine) Fields() []KeyPart { return e.fields }
 
 // New compiles the settings. The rules of lim are those of s.Rules in the same
 // order. The error joins everything that is wrong.
@@ -161,10 +136,18 @@ func (e *Engine) DecideAt(ctx context.Context, r *Request, s *Scratch, now time.
 // collect asks the lists, and if they leave it open gathers the charges of all
 // rules that apply.
 func (e *Engine) collect(r *Request, s *Scratch) ListVerdict {
-	s.reset(len(e.fields))
+	s.reset()
 	s.client = plain(r.Client)
 	if v := e.lists.lookup(s.client); v != ListNone {
 		return v
+	}
+	if len(e.fields) > 0 {
+		if r.by != e {
+			e.lookUp(r.Fields, s)
+			s.keyed = s.values
+		} else {
+			s.keyed = r.values
+		}
 	}
 	if r.Unnamed {
 		s.client = netip.Addr{} // no rule with an address in its key applies

@@ -16,12 +16,15 @@ import (
 // fieldMap is a request's fields: headers by name, cookies by "cookie " + name.
 type fieldMap map[string]string
 
-func (f fieldMap) Header(name string) ([]byte, bool) {
+func (f fieldMap) Header(name string) [][]byte {
 	v, ok := f[name]
-	return []byte(v), ok
+	if !ok {
+		return nil
+	}
+	return instances(v)
 }
 
-func (f fieldMap) Cookie(name string) ([]byte, bool) { return f.Header("cookie " + name) }
+func (f fieldMap) Cookie(name string) [][]byte { return f.Header("cookie " + name) }
 
 // limit is a rule of 1/h, so that time plays no part in a test.
 func limit(name string, burst uint64) fastlimit.RuleConfig {
