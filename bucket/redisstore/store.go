@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -39,10 +40,10 @@ type Store struct {
 
 // newStore makes a store that does not run yet.
 func newStore(c Config, sc *script) (*Store, error) {
-	if err := c.validate(); err != nil {
+	if err := c.Validate(os.ReadFile); err != nil {
 		return nil, err
 	}
-	c = c.withDefaults()
+	c = c.WithDefaults()
 	o, err := c.options()
 	if err != nil {
 		return nil, err
