@@ -95,7 +95,7 @@ var layers = []struct {
 	{"policy", []string{"."}, "who, which rules, which keys: no HTTP, no files"},
 	{"internal/reference", nil, "what people write first; frozen"},
 	{"internal/denial", []string{"."}, "text of an answer, for any server"},
-	{"internal/config", []string{".", "bucket", "policy", "server"}, "fills in the settings of those who have any; serves nothing"},
+	{"internal/config", []string{".", "policy", "server"}, "fills in the settings of those who have any; serves nothing"},
 	{"internal/redismetrics", []string{"bucket/redisstore"}, "so that neither the store knows of Prometheus nor the server of Redis"},
 	{"internal/syncmetrics", []string{"sync/..."}, "so that neither the cluster knows of Prometheus nor the server of nodes"},
 	{"internal/replay", []string{".", "policy"}, "judges logs; needs no server"},

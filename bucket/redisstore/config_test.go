@@ -24,21 +24,26 @@ func TestValidate(t *testing.T) {
 		want   string
 	}{
 		{Config{}, "set URL or Addrs"},
-		{Config{URL: "redis://a", Addrs: []string{"b:1"}}, "want one"},
-		{Config{Addrs: []string{"a:1", "b:1"}}, "set MasterName or Cluster"},
-		{Config{Addrs: []string{"a:1"}, MasterName: "m", Cluster: true}, "want one"},
-		{Config{URL: "redis://a", MasterName: "m"}, "needs the Addrs of sentinels"},
-		{Config{URL: "redis://a", Cluster: true, DB: 1}, "only 0"},
-		{Config{URL: "redis://a/1", Cluster: true}, "only 0"},
-		{Config{URL: "redis://a", DB: -1}, "DB -1"},
-		{Config{URL: "redis://a", CertFile: "x"}, "want both or none"},
-		{Config{URL: "redis://a", Timeout: -1}, "Timeout -1ns"},
-		{Config{URL: "redis://a", Timeout: time.Hour}, "Timeout 1h"},
-		{Config{URL: "redis://a", Workers: 65}, "Workers 65"},
-		{Config{URL: "redis://a", Queue: -1}, "Queue -1"},
-		{Config{URL: "redis://a", CAFile: "/nonexistent"}, "CA: open /nonexistent"},
-		{Config{URL: "redis://a", CAFile: os.DevNull}, "no certificate in"},
-		{Config{URL: "redis://a", CertFile: "/nonexistent", KeyFile: "/nonexistent"}, "client certificate"},
+		{Config{URL: "redis://a", Addrs: []string{"b:1"}}, "Addrs: URL is set too: remove one of the two"},
+		{Config{Addrs: []string{"a:1", "b:1"}}, "set master_name for sentinels, cluster: true for nodes of a cluster"},
+		{Config{Addrs: []string{"a:1"}, MasterName: "m", Cluster: true}, "Cluster: true beside master_name: Sentinel and Cluster exclude each other"},
+		{Config{URL: "redis://a", MasterName: "m"}, "MasterName: needs addresses, of the sentinels"},
+		{Config{URL: "redis://a", Cluster: true, DB: 1}, "DB: a cluster has only database 0"},
+		{Config{URL: "redis://a/1", Cluster: true}, "Cluster: a cluster has only database 0, and the URL names another"},
+		{Config{URL: "redis://a", DB: -1}, "DB: -1 is not the number of a database"},
+		{Config{URL: "redis://a", CertFile: "x"}, "CertFile: has no key_file beside it"},
+		{Config{URL: "redis://a", Timeout: -1}, "Timeout: -1ns is out of range: want 0 to 1m"},
+		{Config{URL: "redis://a", Timeout: time.Hour}, "Timeout: 1h0m0s is out of range"},
+		{Config{URL: "redis://a", Workers: 65}, "Workers: 65 is out of range: want 1 to 64, or 0 for the default"},
+		{Config{URL: "redis://a", SentinelPassword: "x"}, "SentinelPassword: needs master_name"},
+		{Config{Addrs: []string{"a:1"}, MasterName: "m", SentinelUsername: "x"}, "SentinelUsername: has no password beside it"},
+		{Config{URL: "redis://a", ServerName: "x"}, "ServerName: has no meaning without TLS"},
+		{Config{URL: "redis://a", RetryMin: 3 * time.Second}, "RetryMin: 3s is above retry_max, which is 2s"},
+		{Config{URL: "redis://a", RetryMax: 50 * time.Millisecond}, "RetryMax: 50ms is below retry_min, which is 100ms"},
+		{Config{URL: "redis://a", Queue: -1}, "Queue: -1 is out of range"},
+		{Config{URL: "redis://a", CAFile: "/nonexistent"}, `CAFile: "/nonexistent" no such file or directory: name a file that can be read`},
+		{Config{URL: "redis://a", CAFile: os.DevNull}, `CAFile: "/dev/null" holds no certificate`},
+		{Config{URL: "redis://a", CertFile: "/nonexistent", KeyFile: "/nonexistent"}, `CertFile: "/nonexistent" no such file`},
 	} {
 		s, err := Open(t.Context(), tt.config)
 		if s != nil || err == nil || !strings.Contains(err.Error(), tt.want) || errors.Is(err, bucket.ErrAway) {
@@ -71,7 +76,7 @@ func TestURL(t *testing.T) {
 		{"unix://u:p@/a/b.sock?db=2", "/a/b.sock", "u", "p", ""},
 		{"redis://[::1]:1", "[::1]:1", "", "", ""},
 	} {
-		c := Config{URL: tt.url}.withDefaults()
+		c := Config{URL: tt.url}.WithDefaults()
 		o, err := c.options()
 		if err != nil {
 			t.Errorf("%s: %v", tt.url, err)

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,10 +67,10 @@ type driver struct {
 }
 
 func newDriver(c Config, sc *script) (*driver, error) {
-	if err := c.validate(); err != nil {
+	if err := c.Validate(os.ReadFile); err != nil {
 		return nil, err
 	}
-	c = c.withDefaults()
+	c = c.WithDefaults()
 	o, err := c.options()
 	if err != nil {
 		return nil, err
