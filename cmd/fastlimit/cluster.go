@@ -8,7 +8,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/config"
-	"github.com/fastlimit/fastlimit/internal/syncmetrics"
+	"github.com/fastlimit/fastlimit/internal/metrics"
 	"github.com/fastlimit/fastlimit/server"
 	"github.com/fastlimit/fastlimit/sync/delta"
 	"github.com/fastlimit/fastlimit/sync/gossip"
@@ -37,7 +37,7 @@ func addTalkers(sc *server.Config, cfg *config.Config) (*gossip.Cluster, error) 
 		return nil, err
 	}
 	sc.Talkers = talkers(running.Top)
-	sc.Collectors = append(sc.Collectors, syncmetrics.New(running.Stats))
+	sc.Collectors = append(sc.Collectors, metrics.Cluster(running.Stats))
 	sc.Ready = allReady(sc.Ready, running.Ready)
 	sc.Cluster = func() server.ClusterInfo {
 		return server.ClusterInfo{
