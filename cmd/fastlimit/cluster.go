@@ -6,7 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/fastlimit/fastlimit/internal/config"
-	"github.com/fastlimit/fastlimit/internal/syncmetrics"
+	"github.com/fastlimit/fastlimit/internal/metrics"
 	"github.com/fastlimit/fastlimit/server"
 	"github.com/fastlimit/fastlimit/sync/gossip"
 )
@@ -28,7 +28,7 @@ func startCluster(sc *server.Config, cfg *config.Config) (*gossip.Cluster, error
 		return nil, err
 	}
 	sc.TopTalkers = running
-	sc.Collectors = append(sc.Collectors, syncmetrics.New(running.Stats))
+	sc.Collectors = append(sc.Collectors, metrics.Cluster(running.Stats))
 	sc.Ready = allReady(sc.Ready, running.Ready)
 	sc.Cluster = func() server.ClusterInfo {
 		return server.ClusterInfo{
