@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,16 +35,16 @@ func trip(t *testing.T, s *Store) {
 func TestBreakerOpens(t *testing.T) {
 	t.Parallel()
 	for batches, open := range map[string]bool{
-		"xxxx":                         false,
-		"xxxxx":                        true,
-		"sssss":                        true,
-		"xsxsx":                        true,
-		strings.Repeat("-", 50):        false,
-		"xxxx." + "xxxx.":              false,
-		strings.Repeat(".x", 9) + ".":  false,
-		strings.Repeat(".x", 10):       true, // half of 20
-		strings.Repeat("..x", 30):      false,
-		strings.Repeat(".x.x.x._", 20): false, // few within a second
+		"xxxx":                        false,
+		"xxxxx":                       true,
+		"sssss":                       true,
+		"xsxsx":                       true,
+		strings.Repeat("-", 50):       false,
+		"xxxx." + "xxxx.":             false,
+		strings.Repeat(".x", 9) + ".": false,
+		strings.Repeat(".x", 10):      true, // half of 20
+		strings.Repeat("..x", 30):     false,
+		strings.Repeat(".x.x.x_", 20): false, // half, but few within a second
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			m, next := newMemory(), byte('.')
@@ -179,14 +180,18 @@ func TestProbes(t *testing.T) {
 func TestMisconfiguredIsProbedRarely(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m, probes := newMemory(), 0
+		m := newMemory()
+		var probes atomic.Int64
 		m.exec = func([]*bucket.Op) error { return errRights }
-		m.probe = func() error { probes++; return errRights }
+		m.probe = func() error { probes.Add(1); return errRights }
 		s := start(t, m, testConfig(new(logs)))
 		trip(t, s)
+		if pass(1499 * time.Millisecond); probes.Load() != 0 {
+			t.Errorf("%d probes within 1.5 s", probes.Load())
+		}
 		pass(time.Minute)
-		if probes < 30 || probes > 40 {
-			t.Errorf("%d probes in a minute, want one in 1.5 to 2 s", probes)
+		if n := probes.Load(); n < 30 || n > 40 {
+			t.Errorf("%d probes in a minute, want one in 1.5 to 2 s", n)
 		}
 	})
 }
@@ -249,6 +254,20 @@ func TestStartsAway(t *testing.T) {
 		synctest.Wait()
 		if o.called != 1 || len(o.errs) != 0 {
 			t.Errorf("%d done, %v", o.called, o.errs)
+		}
+	})
+}
+
+// Close waits for a probe before it closes the driver.
+func TestCloseDuringAProbe(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m, ended := newMemory(), false
+		m.probe = func() error { time.Sleep(time.Second); ended = !m.closed; return errGone }
+		s := Start(t.Context(), m, testConfig(new(logs)), errGone)
+		pass(100 * time.Millisecond)
+		if err := s.Close(t.Context()); err != nil || !ended || !m.closed {
+			t.Errorf("Close: %v; the probe ended before: %t; driver closed: %t", err, ended, m.closed)
 		}
 	})
 }

@@ -199,6 +199,32 @@ func TestCloseGivesUp(t *testing.T) {
 	})
 }
 
+// Whose age matters is dated when it is submitted, if its caller has not done so.
+func TestSubmitDates(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, newMemory(), testConfig(new(logs)))
+		begin := time.Now()
+		pass(time.Second)
+		for name, tt := range map[string]struct {
+			change func(*bucket.Op)
+			want   time.Time
+		}{
+			"floor":    {func(op *bucket.Op) { op.Floor = 1 }, begin.Add(time.Second)},
+			"patience": {func(op *bucket.Op) { op.Patience = time.Hour }, begin.Add(time.Second)},
+			"dated":    {func(op *bucket.Op) { op.Floor, op.At = 1, begin }, begin},
+			"ageless":  {func(*bucket.Op) {}, time.Time{}},
+		} {
+			op := new(outcomes).take(t)
+			tt.change(op)
+			if err := s.Submit(op); err != nil || !op.At.Equal(tt.want) {
+				t.Errorf("%s: %v, at %v, want %v", name, err, op.At, tt.want)
+			}
+			synctest.Wait()
+		}
+	})
+}
+
 func TestStatsCount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
