@@ -29,6 +29,9 @@ func New(c Config) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Shared && c.Store == nil {
+		return nil, &FieldError{Package: "fastlimit", Field: "Store", Problem: "is nil although Shared is set", Fix: "open the store first"}
+	}
 	if c.Secret == (sketch.Secret{}) {
 		rand.Read(c.Secret[:]) // never fails
 	}

@@ -89,11 +89,11 @@ func TestPlanCountsTopTalkers(t *testing.T) {
 	}
 	c.Memory = MinMemory
 	c.TopTalkers = 1 << 14
-	if _, err = NewPlan(c); err == nil || !strings.Contains(err.Error(), "want at least 4849664 for 2 rules with 16384 top talkers each") {
+	if _, err = NewPlan(c); err == nil || !strings.Contains(err.Error(), "TopTalkers: 16384 clients of each rule do not fit memory 1MiB: lower them, or raise memory to 4736KiB or more") {
 		t.Errorf("more top talkers than memory: %v", err)
 	}
 	c = Config{Rules: c.Rules, TopTalkers: MaxTopTalkers + 1, Nodes: -1}
-	if _, err = NewPlan(c); err == nil || !strings.Contains(err.Error(), "TopTalkers 1048577: want 0 to 1048576") || !strings.Contains(err.Error(), "Nodes -1: want 0 to 10000") {
+	if _, err = NewPlan(c); err == nil || !strings.Contains(err.Error(), "TopTalkers: 1048577 is out of range: want 0 to 1048576") || !strings.Contains(err.Error(), "Nodes: -1 is out of range: want 0 to 10000") {
 		t.Errorf("out of bounds: %v", err)
 	}
 	if lim := mustNew(t, rule("a", 1, time.Second, 1)); lim.rules[0].TopTalkers() != nil {

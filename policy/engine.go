@@ -65,29 +65,9 @@ func New(lim *fastlimit.Limiter, s Settings) (*Engine, error) {
 }
 
 func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
-	var errs []error
-	add := func(err error) {
-		if err != nil {
-			errs = append(errs, fmt.Errorf("policy: rule %q: %w", spec.Limit.Name, err))
-		}
-	}
+	err := spec.check()
 	if limit.Name() != spec.Limit.Name {
-		add(fmt.Errorf("the limiter has %q in its place: make both from the same settings", limit.Name()))
-	}
-	if len(spec.Key) == 0 {
-		add(errors.New("no key; write for example key: ip, or key: global for one limit for all"))
-	}
-	for _, part := range spec.Key {
-		add(CheckKeyPart(part))
-	}
-	for _, h := range spec.Match.Hosts {
-		add(CheckHostPattern(h))
-	}
-	for _, p := range spec.Match.Paths {
-		add(CheckPathPattern(p))
-	}
-	for _, m := range spec.Match.Methods {
-		add(CheckMethod(m))
+		err = errors.Join(fmt.Errorf("policy: rule %q: the limiter has %q in its place: make both from the same settings", spec.Limit.Name, limit.Name()), err)
 	}
 	config := limit.Config()
 	e.byRule[limit] = len(e.rules)
@@ -97,7 +77,7 @@ func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
 	})
 	r := &e.rules[len(e.rules)-1]
 	r.matchAll, r.addrOnly = r.match.all(), r.key.addrOnly()
-	return errors.Join(errs...)
+	return err
 }
 
 // Decide judges the request now and charges the rules that apply. It does not

@@ -291,8 +291,8 @@ func TestNewRefuses(t *testing.T) {
 	}
 	_, err := New(lim, bad)
 	for _, want := range []string{
-		`rule "a": no key`, `host pattern "a b"`, `path pattern "x"`, `method "get"`,
-		`rule "c": the limiter has "b"`, `header:X-Api-Key`, "allow: invalid prefix", "deny: prefix ::ffff:10.0.0.0/8",
+		`rule "a": Key: no key`, `host pattern "a b"`, `path pattern "x"`, `method "get"`,
+		`rule "c": the limiter has "b"`, `header:X-Api-Key`, "Allow: invalid prefix", "Deny: prefix ::ffff:10.0.0.0/8",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v: does not say %s", err, want)

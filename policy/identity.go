@@ -2,7 +2,6 @@ package policy
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"net/textproto"
@@ -36,18 +35,18 @@ func NewIdentity(s Settings) (*Identity, error) {
 	id.forwarded = strings.EqualFold(id.header, "Forwarded")
 	var errs []error
 	if !isToken(id.header) {
-		errs = append(errs, fmt.Errorf("policy: client_ip_header %q is no header name; write for example X-Forwarded-For", id.header))
+		errs = append(errs, bad("ClientIPHeader", "write for example X-Forwarded-For", "%q is not the name of a header", id.header))
 	}
 	if s.OriginalRequest > OriginalXForwarded {
-		errs = append(errs, fmt.Errorf("policy: original_request %d: there is no such header family", s.OriginalRequest))
+		errs = append(errs, bad("OriginalRequest", "want one of the constants", "%d: there is no such header family", s.OriginalRequest))
 	}
 	if s.OnUnnamed > UnnamedDeny {
-		errs = append(errs, fmt.Errorf("policy: on_unnamed %d: there is no such choice", s.OnUnnamed))
+		errs = append(errs, bad("OnUnnamed", "want one of the constants", "%d: there is no such choice", s.OnUnnamed))
 	}
 	for _, p := range s.TrustedProxies {
-		n, err := normalPrefix(p)
+		n, err := normalPrefix("TrustedProxies", p)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("policy: trusted_proxies: %w", err))
+			errs = append(errs, err)
 			continue
 		}
 		if id.trusted == nil {

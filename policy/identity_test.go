@@ -177,7 +177,7 @@ func TestNewIdentityRefuses(t *testing.T) {
 		OriginalRequest: OriginalXForwarded + 1,
 		TrustedProxies:  []netip.Prefix{{}, netip.MustParsePrefix("::ffff:10.0.0.0/8")},
 	})
-	for _, want := range []string{`"X Real IP"`, "original_request 3", "invalid prefix", "10.0.0.0/8"} {
+	for _, want := range []string{`"X Real IP"`, "OriginalRequest: 3: there is no such header family", "invalid prefix", "10.0.0.0/8"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v: does not say %s", err, want)
 		}

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 
 	"github.com/gaissmai/bart"
@@ -31,9 +30,9 @@ func newLists(allow, deny []netip.Prefix) (*lists, error) {
 	l := new(lists)
 	insert := func(name string, prefixes []netip.Prefix, v ListVerdict) (errs error) {
 		for _, p := range prefixes {
-			n, err := normalPrefix(p)
+			n, err := normalPrefix(name, p)
 			if err != nil {
-				errs = errors.Join(errs, fmt.Errorf("policy: %s: %w", name, err))
+				errs = errors.Join(errs, err)
 				continue
 			}
 			l.table.Insert(n, v)
@@ -41,7 +40,7 @@ func newLists(allow, deny []netip.Prefix) (*lists, error) {
 		return errs
 	}
 	// Deny last, so that it wins over an equal prefix.
-	err := errors.Join(insert("allow", allow, ListAllow), insert("deny", deny, ListDeny))
+	err := errors.Join(insert("Allow", allow, ListAllow), insert("Deny", deny, ListDeny))
 	return l, err
 }
 

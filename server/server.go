@@ -24,6 +24,7 @@ type Server struct {
 	faults  *faults
 	started time.Time
 	state   atomic.Uint32
+	talkers *localTalkers // nil: none, or Config.TopTalkers
 
 	// What the log gets of floods. The watcher ends a second of each.
 	denials           denialLog
@@ -54,6 +55,11 @@ func New(c Config) (*Server, error) {
 	s := &Server{
 		config: c, log: c.Logger, limiter: c.Limiter, engine: c.Engine,
 		listed: newListedPage(), faults: newFaults(), started: time.Now(),
+	}
+	if c.TopTalkers == nil {
+		if s.talkers = newLocalTalkers(c.Limiter); s.talkers != nil {
+			s.config.TopTalkers = s.talkers
+		}
 	}
 	s.fitDescriptors(openFiles())
 	s.conns.init(limits{

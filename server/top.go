@@ -4,27 +4,46 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/toptalkers"
 )
 
-// Talkers knows who asks most. Safe for concurrent use.
-type Talkers interface {
+// TopTalkers lists the clients that send most. Safe for concurrent use.
+type TopTalkers interface {
 	// Top returns up to n clients, the highest rate first.
-	Top(n int) []Talker
+	Top(n int) []toptalkers.Talker
 }
 
-// Talker is one of the clients that ask most.
-type Talker struct {
-	Rule string `json:"rule"`
-	Key  string `json:"key"` // as text for people
-	// Rate is what it asked for lately in units/s, what was denied included.
-	// The truth is within Rate ± Error but once in a million times, and but
-	// for what is on its way from other nodes.
-	Rate  float64  `json:"rate"`
-	Error float64  `json:"error"`
-	Nodes []string `json:"nodes"` // that count it
+// localTalkers are the top talkers of this node alone.
+type localTalkers struct {
+	ranking *toptalkers.Ranking
+	limiter *fastlimit.Limiter
 }
+
+// newLocalTalkers returns nil if the limiter tracks none. Rates count from here
+// on.
+func newLocalTalkers(lim *fastlimit.Limiter) *localTalkers {
+	node, err := os.Hostname()
+	if err != nil {
+		node = "this"
+	}
+	t := &localTalkers{toptalkers.New(node, lim.Rules()), lim}
+	if t.ranking.Rules() == 0 {
+		return nil
+	}
+	t.tick()
+	return t
+}
+
+// Top implements TopTalkers.
+func (t *localTalkers) Top(n int) []toptalkers.Talker { return t.ranking.Top(n, t.limiter.Now()) }
+
+// tick is called once a second.
+func (t *localTalkers) tick() { t.ranking.Tick(t.limiter.Now()) }
 
 // ClusterInfo is what /v1/info tells of the other nodes.
 type ClusterInfo struct {
@@ -56,15 +75,15 @@ func (s *Server) top(w http.ResponseWriter, r *http.Request) {
 		}
 		n = v
 	}
-	if s.config.Talkers == nil {
+	if s.config.TopTalkers == nil {
 		problem(w, http.StatusNotFound, "No client is tracked: top_talkers is 0, or memory is too small for it; set it to 1024, or raise memory.")
 		return
 	}
 	reply := struct {
-		Clients []Talker `json:"clients"`
-	}{s.config.Talkers.Top(n)}
+		Clients []toptalkers.Talker `json:"clients"`
+	}{s.config.TopTalkers.Top(n)}
 	if reply.Clients == nil {
-		reply.Clients = []Talker{}
+		reply.Clients = []toptalkers.Talker{}
 	}
 	b, err := json.Marshal(reply)
 	if err != nil {

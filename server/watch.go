@@ -44,8 +44,8 @@ func (s *Server) watch(ctx context.Context) {
 			}
 			s.refill()
 			crowd.look(s.conns.crowded.Load(), s.limiter.Now())
-			if s.config.Tick != nil {
-				s.config.Tick()
+			if s.talkers != nil {
+				s.talkers.tick()
 			}
 		}
 	}

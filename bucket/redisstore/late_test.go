@@ -105,7 +105,7 @@ func TestFrozenServerChargesNothing(t *testing.T) {
 	}
 	take.Patience = 50 * time.Millisecond
 	back := take
-	back.Kind = bucket.GiveBack
+	back.Kind = bucket.Refund
 	patient := take
 	patient.Patience, patient.Key = 0, "b"
 	type outcome struct {
@@ -160,7 +160,7 @@ func TestClockIsAskedFor(t *testing.T) {
 	if st := s.Stats(); st.Commands-before.Commands != 20 {
 		t.Errorf("%d commands for 20 takes of a server that was just heard of", st.Commands-before.Commands)
 	}
-	s.clocks.forget()
+	s.driver.clocks.forget()
 	run()
 	if st := s.Stats(); st.Commands-before.Commands != 41 {
 		t.Errorf("%d commands for 40 takes and one look at the clock", st.Commands-before.Commands)

@@ -9,7 +9,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
 	"github.com/fastlimit/fastlimit/internal/config"
-	"github.com/fastlimit/fastlimit/internal/redismetrics"
+	"github.com/fastlimit/fastlimit/internal/metrics"
 	"github.com/fastlimit/fastlimit/server"
 )
 
@@ -42,7 +42,7 @@ func storeConfig(c *config.Redis, log *slog.Logger) redisstore.Config {
 
 // addStore shows the store's counters, and when it is needed and away.
 func addStore(sc *server.Config, s *redisstore.Store) {
-	sc.Collectors = append(sc.Collectors, redismetrics.New(s.Stats))
+	sc.Collectors = append(sc.Collectors, metrics.Redis(s.Stats))
 	sc.Ready = redisReady(sc.Limiter.Rules(), s.Stats)
 	sc.Redis = func() server.RedisInfo {
 		st := s.Stats()

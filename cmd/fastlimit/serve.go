@@ -73,7 +73,7 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 	}
 	memory := limitMemory(plannedMemory(cfg, &plan, &sc), sys.lookupEnv)
 	sc.GoMemory = &memory
-	cluster, err := addTalkers(&sc, cfg)
+	cluster, err := startCluster(&sc, cfg)
 	if err != nil {
 		return err
 	}

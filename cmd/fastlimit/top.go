@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/config"
-	"github.com/fastlimit/fastlimit/server"
+	"github.com/fastlimit/fastlimit/toptalkers"
 	"golang.org/x/term"
 )
 
@@ -80,7 +80,7 @@ func (c *topCmd) show(ctx context.Context, w io.Writer, lead string) error {
 		return err
 	}
 	var reply struct {
-		Clients []server.Talker `json:"clients"`
+		Clients []toptalkers.Talker `json:"clients"`
 	}
 	if err := json.Unmarshal(body, &reply); err != nil || reply.Clients == nil {
 		return fmt.Errorf("fastlimit top: %s answers what is not a list of clients: is it the admin listener of fastlimit?", c.Admin)
@@ -96,7 +96,7 @@ func (c *topCmd) show(ctx context.Context, w io.Writer, lead string) error {
 	return err
 }
 
-func writeTop(out io.Writer, clients []server.Talker) {
+func writeTop(out io.Writer, clients []toptalkers.Talker) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "RULE\tCLIENT\tUNITS/S\t±\tNODES")
 	for _, t := range clients {

@@ -54,7 +54,7 @@ func (d *decoder) cluster(n node) {
 	}
 	var at clusterNodes
 	set := func(to **node) func(node) { return func(v node) { *to = &v } }
-	ok := d.mapping(n, "settings: "+clusterExample, []field{
+	ok := d.mapping(n, "settings: "+clusterExample, []setting{
 		{"name", set(&at.name)},
 		{"bind", set(&at.bind)},
 		{"join", func(v node) { c.Join = d.seeds(v) }},

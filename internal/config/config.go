@@ -99,8 +99,8 @@ func defaults() *Config {
 }
 
 // Limiter is the part of the configuration that package fastlimit takes. The
-// rules are in the order of Policy.Rules. Where there is a Redis, Store stands
-// for it and never answers: planning needs no more, serving replaces it.
+// rules are in the order of Policy.Rules. Where there is a Redis it is planned
+// for; serving adds the Store.
 func (c *Config) Limiter() fastlimit.Config {
 	lc := c.tier()
 	for i := range c.Policy.Rules {
@@ -113,7 +113,7 @@ func (c *Config) Limiter() fastlimit.Config {
 
 // tier is the configuration of the limiter but for its rules.
 func (c *Config) tier() fastlimit.Config {
-	lc := fastlimit.Config{Memory: c.Memory, Store: c.away(), StoreTimeout: c.storeTimeout(), TopTalkers: c.TopTalkers}
+	lc := fastlimit.Config{Memory: c.Memory, Shared: c.Redis != nil, StoreTimeout: c.storeTimeout(), TopTalkers: c.TopTalkers}
 	if c.Cluster != nil {
 		lc.Nodes, lc.TopTalkers = c.Cluster.MaxNodes, c.Cluster.TopTalkers
 	}

@@ -31,7 +31,7 @@ func (d *decoder) connections(n node) {
 	timeout := func(to *time.Duration, example string) func(node) {
 		return func(v node) { d.duration(v, to, example, minTimeout, maxTimeout) }
 	}
-	d.mapping(n, "settings, such as {max: 16384, max_per_client: 1024}", []field{
+	d.mapping(n, "settings, such as {max: 16384, max_per_client: 1024}", []setting{
 		{"max", func(v node) { d.bounded(v, &c.Max, "16384", 1, maxConnections) }},
 		{"max_per_client", func(v node) { d.bounded(v, &c.MaxPerClient, "1024", 1, maxConnections) }},
 		{"header_bytes", func(v node) { d.headerBytes(v, &c.HeaderBytes) }},
@@ -43,7 +43,7 @@ func (d *decoder) connections(n node) {
 
 func (d *decoder) drain(n node) {
 	c := &d.cfg.Drain
-	d.mapping(n, "settings, such as {delay: 1s, timeout: 10s}", []field{
+	d.mapping(n, "settings, such as {delay: 1s, timeout: 10s}", []setting{
 		{"delay", func(v node) { d.duration(v, &c.Delay, "1s", 0, maxDrain) }},
 		{"timeout", func(v node) { d.duration(v, &c.Timeout, "10s", minTimeout, maxDrain) }},
 	})

@@ -1,9 +1,11 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
+	"github.com/fastlimit/fastlimit/internal/field"
 	"github.com/goccy/go-yaml/ast"
 )
 
@@ -28,14 +30,12 @@ func (d *decoder) fail(n node, problem, fix string) {
 	d.add(&Error{Line: n.line, Column: n.column, Setting: n.path, Problem: problem, Fix: fix})
 }
 
-// failWith reports an error of the package that knows what a value may be; fix
-// is used if it has none.
+// failWith reports what the package that knows a value says of it; fix is used
+// if it has none.
 func (d *decoder) failWith(n node, err error, fix string) {
-	problem, own := splitError(err)
-	if own != "" {
-		fix = own
+	for _, e := range field.All(err) {
+		d.fail(n, clip(e.Problem, 300), clip(cmp.Or(e.Fix, fix), 300))
 	}
-	d.fail(n, problem, fix)
 }
 
 // missing reports a setting that n lacks.
@@ -62,15 +62,15 @@ func (d *decoder) mismatch(n node, want string) {
 	}
 }
 
-// field is a setting of a mapping.
-type field struct {
+// setting is one of a mapping.
+type setting struct {
 	name string
 	read func(node) // nil: not supported by this version
 }
 
 // mapping reads the settings of n in the order of the file. It reports those
 // that are unknown, written twice or not supported.
-func (d *decoder) mapping(n node, want string, fields []field) bool {
+func (d *decoder) mapping(n node, want string, fields []setting) bool {
 	var values []*ast.MappingValueNode
 	switch v := n.ast.(type) {
 	case *ast.MappingNode:
@@ -135,7 +135,7 @@ func (d *decoder) key(n node, k ast.MapKeyNode) (node, bool) {
 // renamed are the old names of settings.
 var renamed = map[string]string{"heavy_hitters": "top_talkers"}
 
-func (d *decoder) unknown(key node, name string, fields []field) {
+func (d *decoder) unknown(key node, name string, fields []setting) {
 	if now, ok := find(fields, renamed[name]); ok {
 		d.fail(key, "is now called "+now.name, "write "+now.name)
 		return
@@ -151,13 +151,13 @@ func (d *decoder) unsupported(n node) {
 	d.fail(n, "not supported by this version", "remove it")
 }
 
-func find(fields []field, name string) (field, bool) {
+func find(fields []setting, name string) (setting, bool) {
 	for _, f := range fields {
 		if f.name == name {
 			return f, true
 		}
 	}
-	return field{}, false
+	return setting{}, false
 }
 
 // choice returns the index of the value in names.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/fastlimit/fastlimit"
-
+	"github.com/fastlimit/fastlimit/internal/field"
 	"github.com/fastlimit/fastlimit/server"
 )
 
@@ -134,9 +134,9 @@ func (c *Config) overrideLimit(f Flags) error {
 }
 
 func flagError(flag, value string, err error) error {
-	problem, fix := splitError(err)
-	if fix != "" {
-		problem += "; " + fix
+	var all []error
+	for _, e := range field.All(err) {
+		all = append(all, fmt.Errorf("--%s %s: %s; %s", flag, value, e.Problem, e.Fix))
 	}
-	return fmt.Errorf("--%s %s: %s", flag, value, problem)
+	return errors.Join(all...)
 }

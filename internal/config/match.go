@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"strings"
 
 	"github.com/fastlimit/fastlimit/policy"
@@ -11,12 +10,12 @@ import (
 // match are errors: their rule would guard nothing.
 func (d *decoder) match(n node) policy.Match {
 	var m policy.Match
-	d.mapping(n, `a mapping such as {path: "/api/*"}`, []field{
+	d.mapping(n, `a mapping such as {path: "/api/*"}`, []setting{
 		{"host", func(v node) {
 			m.Hosts = d.patterns(v, "a host such as *.example.com", strings.ToLower, policy.CheckHostPattern)
 		}},
 		{"path", func(v node) { m.Paths = d.patterns(v, "a path such as /api/*", asIs, policy.CheckPathPattern) }},
-		{"method", func(v node) { m.Methods = d.patterns(v, "a method such as GET", asIs, checkMethod) }},
+		{"method", func(v node) { m.Methods = d.patterns(v, "a method such as GET", asIs, policy.CheckMethod) }},
 	})
 	return m
 }
@@ -45,14 +44,4 @@ func (d *decoder) patterns(n node, want string, normal func(string) string, chec
 		all = append(all, s)
 	}
 	return all
-}
-
-var errMethodPattern = errors.New("methods are matched exactly, and * is none; remove match.method to match every one")
-
-// checkMethod also refuses what is a token and looks like a pattern.
-func checkMethod(s string) error {
-	if strings.Contains(s, "*") {
-		return errMethodPattern
-	}
-	return policy.CheckMethod(s)
 }

@@ -46,7 +46,7 @@ func (d *decoder) listeners(n *node) {
 // listener returns the place of the address.
 func (d *decoder) listener(n node, l *server.Listener) node {
 	at := n
-	d.mapping(n, "an address", []field{
+	d.mapping(n, "an address", []setting{
 		{"address", func(v node) { at = v; d.address(v, &l.Address) }},
 		{"deny_status", func(v node) { d.denyStatus(v, &l.DenyStatus) }},
 	})

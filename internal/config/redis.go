@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/fastlimit/fastlimit/bucket"
 )
 
 // Redis is the shared exact tier as the file names it. Exactly one of URL and
@@ -55,7 +53,7 @@ func (d *decoder) redis(n node) {
 	word := func(to *string, want string) func(node) {
 		return func(v node) { *to, _ = d.text(v, want) }
 	}
-	ok := d.mapping(n, `settings such as {url: "redis://127.0.0.1:6379/0"}`, []field{
+	ok := d.mapping(n, `settings such as {url: "redis://127.0.0.1:6379/0"}`, []setting{
 		{"url", set(&at.url)},
 		{"url_file", set(&at.urlFile)},
 		{"addresses", set(&at.addresses)},
@@ -186,15 +184,6 @@ func (d *decoder) secretFile(n node) string {
 		return ""
 	}
 	return strings.TrimRight(string(data), "\r\n")
-}
-
-// away stands for the store that a configuration only names, where limits are
-// checked and memory is planned.
-func (c *Config) away() bucket.Store {
-	if c.Redis == nil {
-		return nil
-	}
-	return bucket.Nowhere{}
 }
 
 // storeTimeout is J, 0 for the default.

@@ -30,11 +30,11 @@ func TestRedis(t *testing.T) {
 		if !reflect.DeepEqual(*c.Redis, want) {
 			t.Errorf("%s:\ngot  %+v\nwant %+v", text, *c.Redis, want)
 		}
-		if l := c.Limiter(); l.Store == nil || l.StoreTimeout != want.Timeout {
-			t.Errorf("%s: planned for store %v, timeout %v", text, l.Store, l.StoreTimeout)
+		if l := c.Limiter(); !l.Shared || l.StoreTimeout != want.Timeout {
+			t.Errorf("%s: planned for a store: %v, timeout %v", text, l.Shared, l.StoreTimeout)
 		}
 	}
-	if c := mustParse(t, "rules: [{name: a, rate: 10/s}]"); c.Redis != nil || c.Limiter().Store != nil {
+	if c := mustParse(t, "rules: [{name: a, rate: 10/s}]"); c.Redis != nil || c.Limiter().Shared {
 		t.Error("a Redis that nobody named")
 	}
 }

@@ -42,7 +42,7 @@ func (d *decoder) rule(n node, lines map[string]int) policy.RuleSpec {
 	var spec policy.RuleSpec
 	var at ruleNodes
 	set := func(to **node) func(node) { return func(v node) { *to = &v } }
-	ok := d.mapping(n, "a rule such as {name: per-ip, key: ip, rate: 100/s}", []field{
+	ok := d.mapping(n, "a rule such as {name: per-ip, key: ip, rate: 100/s}", []setting{
 		{"name", set(&at.name)},
 		{"key", set(&at.key)},
 		{"match", func(v node) { spec.Match = d.match(v) }},
@@ -99,7 +99,7 @@ const probeName = "probe"
 
 // tryLimit checks a limit for where it is to be kept.
 func (c *Config) tryLimit(r fastlimit.RuleConfig) error {
-	_, err := fastlimit.NewPlan(fastlimit.Config{Rules: []fastlimit.RuleConfig{r}, Store: c.away(), StoreTimeout: c.storeTimeout()})
+	_, err := fastlimit.NewPlan(fastlimit.Config{Rules: []fastlimit.RuleConfig{r}, Shared: c.Redis != nil, StoreTimeout: c.storeTimeout()})
 	return err
 }
 

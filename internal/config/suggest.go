@@ -6,7 +6,7 @@ import (
 )
 
 // suggest says what may stand in place of an unknown setting.
-func suggest(name string, fields []field) string {
+func suggest(name string, fields []setting) string {
 	var valid []string
 	best, least := "", 1+max(1, len(name)/3)
 	for _, f := range fields {

@@ -21,7 +21,7 @@ func (d *decoder) top(body ast.Node) {
 	var listen, admin, redis, cluster, rules, memory, top *node
 	set := func(to **node) func(node) { return func(n node) { *to = &n } }
 	p := &d.cfg.Policy
-	ok := d.mapping(newNode("", body), "settings, such as rules:", []field{
+	ok := d.mapping(newNode("", body), "settings, such as rules:", []setting{
 		{"listen", set(&listen)},
 		{"admin", set(&admin)},
 		{"upstream", nil},

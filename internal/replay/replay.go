@@ -76,7 +76,7 @@ func RunAll(ctx context.Context, logs []Log, c Config) (*Report, error) {
 		return nil, err
 	}
 	// A log is judged by one node, at the log's own time: nobody can be asked.
-	c.Limiter.Store, c.Limiter.StoreTimeout = nil, 0
+	c.Limiter.Store, c.Limiter.Shared, c.Limiter.StoreTimeout = nil, false, 0
 	lim, err := fastlimit.New(c.Limiter)
 	if err != nil {
 		return nil, err

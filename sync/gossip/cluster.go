@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/sync/delta"
+	"github.com/fastlimit/fastlimit/toptalkers"
 	"github.com/hashicorp/memberlist"
 )
 
@@ -134,7 +134,7 @@ func (c *Cluster) Peers() []string {
 
 // Top returns the clients with the highest rates in all nodes, as far as they
 // are known here.
-func (c *Cluster) Top(n int) []delta.Talker { return c.counts.top(n) }
+func (c *Cluster) Top(n int) []toptalkers.Talker { return c.counts.top(n) }
 
 // tick sends the counts until ctx ends.
 func (c *Cluster) tick(ctx context.Context) {

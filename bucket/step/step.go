@@ -1,4 +1,12 @@
-package memstore
+// Package step says what every shared store computes: [Apply] is one operation
+// on one bucket, a pure function of the stored state, the store's time and the
+// operation. A store that cannot call it repeats it in its own language, bit
+// for bit (Lua in bucket/redisstore), so all numbers are integers that float64
+// has exactly. It covers [bucket.LeakyBucket].
+//
+// Order within a step: refuse what is late, leak, give back, raise to the
+// floor, then charge.
+package step
 
 import (
 	"encoding/binary"
@@ -103,7 +111,7 @@ func ParseState(v string) (State, bool) {
 	return s, s.Unit > 0 && s.Level <= bucket.MaxPortable
 }
 
-// Result is the outcome of [Step].
+// Result is the outcome of [Apply].
 type Result struct {
 	Granted uint64
 	Level   uint64
@@ -112,15 +120,15 @@ type Result struct {
 	TTL     int64 // ms until nothing of it counts any more
 }
 
-// Step applies r to s at the time now in µs. It is what the script of the
-// Redis store does, bit for bit.
-func Step(s State, now uint64, r Request) (State, Result) {
+// Apply applies r to s at the time now in µs, and returns the state afterwards,
+// which is to be stored if Result.Write is set.
+func Apply(s State, now uint64, r Request) (State, Result) {
 	if now > r.Due || now < r.Sent && r.Due < NoDue {
 		return s, Result{Late: true}
 	}
 	// As long as anybody can know something from before; see Shape.MaxDrain.
 	hush := min(now+2*(r.Limit/r.PerMicro)+2, maxSafe)
-	if r.Kind == bucket.EmptyOut {
+	if r.Kind == bucket.Reset {
 		return store(0, hush, now, r, Result{})
 	}
 	level, moved := settle(s, now, r)
@@ -135,7 +143,7 @@ func Step(s State, now uint64, r Request) (State, Result) {
 		floor = aged(r.Floor, r.Date, now, r.PerMicro)
 	}
 	back := r.Back
-	if r.Kind == bucket.GiveBack {
+	if r.Kind == bucket.Refund {
 		back = r.Cost
 	}
 	if back > 0 && level > 0 {

@@ -1,4 +1,4 @@
-package memstore
+package step
 
 import (
 	"encoding/binary"
@@ -58,7 +58,7 @@ func TestStepIsTheKernel(t *testing.T) {
 				op := randomOp(rng, shape)
 				age := rng.Uint64N(1 + rng.Uint64N(1+now))
 				var res Result
-				s, res = Step(s, now, NewRequest(op, now-age))
+				s, res = Apply(s, now, NewRequest(op, now-age))
 				granted := k.do(&shape, now, age, op)
 				if level := bucket.Level(k.tat, ticks); op.Kind != bucket.Peek && res.Level != level || res.Granted != granted {
 					t.Fatalf("%d per %v burst %d: %+v at %d: granted %d level %d, kernel %d and %d",
@@ -75,22 +75,22 @@ type kernel struct{ tat, quiet uint64 }
 func (k *kernel) do(s *bucket.Shape, now, age uint64, op *bucket.Op) (granted uint64) {
 	ticks := now * s.PerMicro()
 	hush := now + uint64(s.MaxDrain()/time.Microsecond)
-	if op.Kind == bucket.EmptyOut {
+	if op.Kind == bucket.Reset {
 		k.tat, k.quiet = 0, hush
 		return 0
 	}
 	before, heard := *k, now >= k.quiet
 	back := op.Back
-	if op.Kind == bucket.GiveBack {
+	if op.Kind == bucket.Refund {
 		back = op.Cost
 	}
 	if back > 0 && k.tat > ticks {
-		k.tat, k.quiet = bucket.Refund(k.tat, ticks, back), hush
+		k.tat, k.quiet = bucket.Sub(k.tat, ticks, back), hush
 	}
 	if floor := (now-age)*s.PerMicro() + op.Floor; heard && op.Floor > 0 {
 		k.tat = max(k.tat, floor)
 	}
-	if op.Kind == bucket.GiveBack {
+	if op.Kind == bucket.Refund {
 		return 0
 	}
 	tat := k.tat
@@ -128,9 +128,9 @@ func randomOp(rng *rand.Rand, s bucket.Shape) *bucket.Op {
 	case 0:
 		op.Kind = bucket.Peek
 	case 1, 2:
-		op.Kind = bucket.GiveBack
+		op.Kind = bucket.Refund
 	case 3:
-		op.Kind = bucket.EmptyOut
+		op.Kind = bucket.Reset
 	case 4, 5:
 		op.Floor = rng.Uint64N(2*s.Limit() + 1)
 	case 9:
@@ -149,7 +149,7 @@ func TestStep(t *testing.T) {
 	shape := newShape(t, 3, time.Second, 2)
 	const u, sec = 1_000_000, 1_000_000
 	const hush = 5 + 1_333_336 // MaxDrain after 5 µs
-	back := func(cost uint64) bucket.Op { return bucket.Op{Kind: bucket.GiveBack, Shape: shape, Cost: cost} }
+	back := func(cost uint64) bucket.Op { return bucket.Op{Kind: bucket.Refund, Shape: shape, Cost: cost} }
 	take := func(count, cost, floor uint64) bucket.Op {
 		return bucket.Op{Kind: bucket.Take, Shape: shape, Count: count, Cost: cost, Floor: floor}
 	}
@@ -180,15 +180,15 @@ func TestStep(t *testing.T) {
 		{"refund of nothing", State{}, 5, back(u), Result{}, State{}},
 		{"refund of nothing, again", State{0, 5, u, hush}, 6, back(u), Result{}, State{0, 5, u, hush}},
 		{"peek", State{u, 5, u, 0}, 5, bucket.Op{Kind: bucket.Peek, Shape: shape, Cost: u, Count: 5}, Result{Granted: 1, Level: u}, State{u, 5, u, 0}},
-		{"reset", State{u, 5, u, 0}, 5, bucket.Op{Kind: bucket.EmptyOut, Shape: shape}, Result{Write: true, TTL: 1335}, State{0, 5, u, hush}},
-		{"reset of nothing", State{}, 5, bucket.Op{Kind: bucket.EmptyOut, Shape: shape}, Result{Write: true, TTL: 1335}, State{0, 5, u, hush}},
+		{"reset", State{u, 5, u, 0}, 5, bucket.Op{Kind: bucket.Reset, Shape: shape}, Result{Write: true, TTL: 1335}, State{0, 5, u, hush}},
+		{"reset of nothing", State{}, 5, bucket.Op{Kind: bucket.Reset, Shape: shape}, Result{Write: true, TTL: 1335}, State{0, 5, u, hush}},
 		{"floor after a reset", State{0, 5, u, hush}, hush - 1, take(1, u, u), Result{Granted: 1, Level: u, Write: true, TTL: 335}, State{u, hush - 1, u, hush}},
 		{"floor long after", State{0, 5, u, hush}, hush, take(1, u, u), Result{Granted: 1, Level: 2 * u, Write: true, TTL: 668}, State{2 * u, hush, u, 0}},
 		{"quiet from before a step back", State{0, 9 * sec, u, 10 * sec}, 5, take(1, u, u), Result{Granted: 1, Level: u, Write: true, TTL: 1335}, State{u, 5, u, hush}},
 		{"back, then take", State{2 * u, 5, u, 0}, 5, bucket.Op{Kind: bucket.Take, Shape: shape, Cost: u, Count: 5, Back: u}, Result{Granted: 1, Level: 2 * u, Write: true, TTL: 1335}, State{2 * u, 5, u, hush}},
 		{"back below the floor", State{2 * u, 5, u, 0}, 5, bucket.Op{Kind: bucket.Take, Shape: shape, Cost: 9 * u, Count: 1, Back: 2 * u, Floor: u}, Result{Level: u, Write: true, TTL: 1335}, State{u, 5, u, hush}},
 	} {
-		after, got := Step(tt.s, tt.now, NewRequest(&tt.op, tt.now))
+		after, got := Apply(tt.s, tt.now, NewRequest(&tt.op, tt.now))
 		if got != tt.want || after != tt.after {
 			t.Errorf("%s: %+v and %+v, want %+v and %+v", tt.name, got, after, tt.want, tt.after)
 		}
@@ -219,7 +219,7 @@ func TestStepInTime(t *testing.T) {
 		{"less than the clock tells", 501, 500, time.Nanosecond, true, 0},
 	} {
 		op := bucket.Op{Kind: bucket.Take, Shape: shape, Cost: u, Count: 1, Floor: u, Patience: tt.patience}
-		after, got := Step(State{}, tt.now, NewRequest(&op, tt.date))
+		after, got := Apply(State{}, tt.now, NewRequest(&op, tt.date))
 		if got.Late != tt.late || got.Level != tt.level || after.Level != tt.level {
 			t.Errorf("%s: %+v and %+v, want %+v", tt.name, got, after, tt)
 		}

@@ -1,4 +1,4 @@
-package syncmetrics
+package metrics
 
 import (
 	"strings"
@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-func TestCollector(t *testing.T) {
+func TestCluster(t *testing.T) {
 	t.Parallel()
 	s := gossip.Stats{
 		SentBytes: 1000, ReceivedBytes: 900, Rejected: map[string]uint64{"key": 3, "cap": 0}, Peers: 2, Yields: true,
@@ -20,7 +20,7 @@ func TestCollector(t *testing.T) {
 			Peers: []delta.PeerStats{{Node: "b", Lag: 250 * time.Millisecond}},
 		},
 	}
-	c := New(func() gossip.Stats { return s })
+	c := Cluster(func() gossip.Stats { return s })
 	if problems, err := testutil.CollectAndLint(c); err != nil || len(problems) > 0 {
 		t.Errorf("lint: %v, %v", problems, err)
 	}

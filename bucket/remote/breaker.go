@@ -1,18 +1,16 @@
-package redisstore
+package remote
 
 import (
 	"context"
-	"errors"
-	"log/slog"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/sony/gobreaker/v2"
 )
 
 const (
-	// tripAfter consecutive bad batches mean that Redis is away, for good or
+	// tripAfter consecutive bad batches mean that the store is away, for good or
 	// for long. Two workers whose connections break at once are not enough.
 	tripAfter = 5
 
@@ -22,36 +20,38 @@ const (
 	tripWindow   = time.Second
 )
 
-// errSlow is how a batch that was answered late counts.
-var errSlow = &Error{Class: Timeout, Err: errors.New("answers are slow")}
+// jitter is which part of a pause is random, either way: pauses are from 3/4
+// of what Config says to all of it, so that nodes which lost a store together
+// do not return to it together.
+const jitter = 1. / 7
 
-// breaker keeps operations from a Redis that does not answer. Operations
+// breaker keeps operations from a store that does not answer. Operations
 // never probe: a goroutine of the breaker's own does, one attempt at a time, so
 // nobody waits for one and recovery needs no traffic.
 type breaker struct {
+	config *Config
+	probe  func(context.Context) *Error
+
 	cb    *gobreaker.TwoStepCircuitBreaker[struct{}]
 	away  atomic.Bool   // not closed
 	wake  chan struct{} // capacity 1: the breaker has opened
 	last  atomic.Pointer[Error]
 	since atomic.Int64 // UnixNano of the trip
+	trips atomic.Uint64
 
-	pause time.Duration // before the next attempt; the prober's own
-	back  time.Time     // when it closed last; the prober's own
-
-	probe    func(context.Context) error
-	min, max time.Duration
-	log      *slog.Logger
-	target   string
-	trips    *atomic.Uint64
+	pauses backoff.ExponentialBackOff // between probes; the prober's own
+	back   time.Time                  // when it closed last; the prober's own
 }
 
-func (b *breaker) init() {
+func (b *breaker) init(c *Config, probe func(context.Context) *Error) {
+	b.config, b.probe = c, probe
 	b.wake = make(chan struct{}, 1)
+	b.pauses = backoff.ExponentialBackOff{RandomizationFactor: jitter, Multiplier: 2, MaxInterval: middle(c.RetryMax)}
 	b.cb = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		MaxRequests:  1,
 		Interval:     tripWindow,
 		BucketPeriod: tripWindow / 10,
-		Timeout:      b.min / 2, // below every pause of the prober
+		Timeout:      c.RetryMin / 2, // below every pause of the prober
 		ReadyToTrip: func(c gobreaker.Counts) bool {
 			return c.ConsecutiveFailures >= tripAfter || c.Requests >= tripRequests && 2*c.TotalFailures >= c.Requests
 		},
@@ -67,13 +67,14 @@ func (b *breaker) changed(from, to gobreaker.State) {
 		b.trips.Add(1)
 		b.since.Store(time.Now().UnixNano())
 		err := b.last.Load()
-		b.log.Warn("redis is away, deciding without it", "redis", b.target, "class", err.Class.String(), "error", err.Err)
+		b.config.Logger.Warn(b.config.Name+" is away, deciding without it", b.config.Name, b.config.Target, "class", err.Class.Name, "error", err.Err)
 		select {
 		case b.wake <- struct{}{}:
 		default:
 		}
 	case to == gobreaker.StateClosed:
-		b.log.Info("redis is back", "redis", b.target, "after", time.Since(time.Unix(0, b.since.Load())).Round(time.Millisecond))
+		b.config.Logger.Info(b.config.Name+" is back", b.config.Name, b.config.Target,
+			"after", time.Since(time.Unix(0, b.since.Load())).Round(time.Millisecond))
 	}
 }
 
@@ -120,32 +121,61 @@ func (b *breaker) run(ctx context.Context) {
 	}
 }
 
-// recover probes until the breaker is closed. A Redis that fails again soon
+// startPauses makes the next pause at most d; those after it double.
+func (b *breaker) startPauses(d time.Duration) {
+	b.pauses.InitialInterval = middle(d)
+	b.pauses.Reset()
+}
+
+// middle is the middle of a random pause of at most d.
+func middle(d time.Duration) time.Duration { return time.Duration(float64(d) / (1 + jitter)) }
+
+// recover probes until the breaker is closed. A store that fails again soon
 // after it came back finds the pause as long as it was left.
 func (b *breaker) recover(ctx context.Context) {
-	if time.Since(b.back) > 10*b.max {
-		b.pause = b.min
+	if time.Since(b.back) > 10*b.config.RetryMax {
+		b.startPauses(b.config.RetryMin)
 	}
 	for b.away.Load() {
-		if b.last.Load().Class.misconfigured() {
-			b.pause = b.max
+		if b.last.Load().Class.Cause == Misconfigured {
+			b.startPauses(b.config.RetryMax)
 		}
-		jitter := time.Duration(rand.Int64N(int64(b.pause/4) + 1))
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(b.pause*3/4 + jitter):
+		case <-time.After(b.pauses.NextBackOff()):
 		}
-		b.pause = min(2*b.pause, b.max)
 		done, err := b.cb.Allow()
 		if err != nil {
 			continue
 		}
-		err = b.probe(ctx)
-		if e := (*Error)(nil); errors.As(err, &e) {
+		if e := b.probe(ctx); e != nil {
 			b.last.Store(e)
+			done(e)
+			continue
 		}
-		done(err)
+		done(nil)
 	}
 	b.back = time.Now()
+}
+
+// probe is the probe of the breaker: the answer must come in time as well. The
+// first may have had to connect, so there is a second try.
+func (s *Store) probe(ctx context.Context) *Error {
+	for range 2 {
+		start := time.Now()
+		if err := s.driver.Probe(ctx); err != nil {
+			e := s.fail(err)
+			if e.Class == s.slow.Class {
+				s.measureAside(ctx) // it may answer later than anybody waits
+			}
+			return e
+		}
+		took := time.Since(start)
+		s.distance.note(took, time.Now())
+		if took <= s.config.Timeout {
+			return nil
+		}
+	}
+	return s.slow
 }
