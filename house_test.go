@@ -101,7 +101,9 @@ var layers = []struct {
 	{"internal/replay", []string{".", "policy"}, "judges logs; needs no server"},
 	{"toptalkers", []string{"sketch", "internal/marks"}, "ranks what tables count: no network, no server"},
 	{"server", []string{".", "policy", "internal/denial", "toptalkers"}, "gets its settings as a Config, not from files"},
-	{"middleware/nethttp", []string{".", "internal/denial"}, "a middleware for those who have their own server"},
+	{"middleware/internal/limits", []string{".", "policy"}, "what all middlewares decide alike: no HTTP"},
+	{"middleware/nethttp", []string{".", "policy", "internal/denial", "middleware/internal/limits"}, "a middleware for those who have their own server"},
+	{"middleware/fasthttp", []string{".", "policy", "internal/denial", "middleware/internal/limits"}, "likewise"},
 	{"sync/...", []string{".", "sketch", "toptalkers", "internal/marks", "sync/..."}, "adapters know the library, not each other"},
 }
 
@@ -130,7 +132,7 @@ var keep = []struct {
 	trees      []string
 	why        string
 }{
-	{"github.com/valyala/fasthttp", []string{"server", "bench/..."}, "the library must not link a server"},
+	{"github.com/valyala/fasthttp", []string{"server", "middleware/fasthttp", "bench/..."}, "the library must not link a server"},
 	{"github.com/redis/go-redis", []string{"bucket/redisstore", "bench/..."}, "the library must not link a Redis client"},
 	{"github.com/sony/gobreaker", []string{"bucket/remote"}, "one breaker for all stores"},
 	{"github.com/hashicorp/memberlist", []string{"sync/..."}, "gossip is one adapter"},
@@ -147,6 +149,7 @@ var keep = []struct {
 	{module + "/internal/testkit/faultproxy", []string{"internal/testkit/redisfault"}, "for tests, and for what measures faults"},
 	{module + "/internal/testkit/redisfault", []string{"bench/redisbench"}, "for tests, and for what measures faults"},
 	{module + "/bucket/storetest", nil, "for tests"},
+	{module + "/internal/testkit/middlewaretest", nil, "for tests"},
 }
 
 func TestDependenciesStayInPlace(t *testing.T) {

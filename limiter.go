@@ -78,6 +78,9 @@ func (l *Limiter) Rule(name string) (*Rule, bool) {
 // Rules returns all rules in the order of the configuration.
 func (l *Limiter) Rules() []*Rule { return append([]*Rule(nil), l.rules...) }
 
+// Limiter returns the limiter that the rule is one of.
+func (r *Rule) Limiter() *Limiter { return r.limiter }
+
 // Plan returns how the memory is shared out.
 func (l *Limiter) Plan() Plan { return l.plan }
 

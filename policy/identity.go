@@ -65,6 +65,9 @@ func NewIdentity(s Settings) (*Identity, error) {
 // of [net/textproto.CanonicalMIMEHeaderKey].
 func (id *Identity) Header() string { return id.header }
 
+// OnUnnamed is what to do where [Identity.Client] returns [FromProxy].
+func (id *Identity) OnUnnamed() OnUnnamed { return id.unnamed }
+
 // Trusted reports whether the peer is a trusted proxy.
 func (id *Identity) Trusted(peer netip.Addr) bool { return id.trusts(plain(peer)) }
 

@@ -27,7 +27,7 @@ func TestOnUnnamedIsChecked(t *testing.T) {
 	}
 	for _, o := range []OnUnnamed{UnnamedPeer, UnnamedSkip, UnnamedDeny} {
 		id, err := NewIdentity(Settings{OnUnnamed: o})
-		if err != nil || id.unnamed != o {
+		if err != nil || id.OnUnnamed() != o {
 			t.Errorf("%v: %v, %v", o, id, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package server_test
+package fasthttplimit_test
 
 import (
 	"fmt"
@@ -8,19 +8,19 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/server"
+	fasthttplimit "github.com/fastlimit/fastlimit/middleware/fasthttp"
 	"github.com/valyala/fasthttp"
 )
 
-func ExampleMiddleware() {
+func Example() {
 	lim, err := fastlimit.New(fastlimit.Config{Rules: []fastlimit.RuleConfig{{
 		Name: "per-ip", Rate: fastlimit.Rate{N: 1, Per: time.Second}, Burst: 2, Strict: true,
 	}}})
 	if err != nil {
 		log.Fatal(err)
 	}
-	rule, _ := lim.Rule("per-ip")
-	limited, err := server.NewMiddleware(server.MiddlewareConfig{Rule: rule})
+	perIP, _ := lim.Rule("per-ip")
+	limited, err := fasthttplimit.New(fasthttplimit.Config{Limits: []fasthttplimit.Limit{{Rule: perIP}}})
 	if err != nil {
 		log.Fatal(err)
 	}

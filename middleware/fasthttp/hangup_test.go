@@ -1,4 +1,4 @@
-package server
+package fasthttplimit
 
 import (
 	"context"
@@ -46,7 +46,7 @@ func TestHangUpIsCharged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := NewMiddleware(MiddlewareConfig{Rule: lim.Rules()[0]})
+	m, err := New(Config{Limits: []Limit{{Rule: lim.Rules()[0]}}})
 	if err != nil {
 		t.Fatal(err)
 	}
