@@ -83,6 +83,7 @@ var layers = []struct {
 }{
 	{"internal/field", nil, "an error that every package may return"},
 	{"internal/marks", nil, "growth of counters"},
+	{"internal/heap", nil, "a data structure"},
 	{"sketch", nil, "pure arithmetic, at the bottom"},
 	{"window", []string{"sketch"}, "turns the generations of a sketch, and knows nothing else"},
 	{"bucket", []string{"sketch"}, "arithmetic and a table addressed by digests"},
@@ -95,11 +96,11 @@ var layers = []struct {
 	{"internal/config", []string{".", "bucket", "policy", "server"}, "fills in the settings of those who have any; serves nothing"},
 	{"internal/redismetrics", []string{"bucket/redisstore"}, "so that neither the store knows of Prometheus nor the server of Redis"},
 	{"internal/syncmetrics", []string{"sync/..."}, "so that neither the cluster knows of Prometheus nor the server of nodes"},
-	{"internal/replay", []string{".", "policy"}, "judges logs; needs no server"},
+	{"internal/replay", []string{".", "policy", "internal/heap"}, "judges logs; needs no server"},
 	{"toptalkers", []string{"sketch", "internal/marks"}, "ranks what tables count: no network, no server"},
 	{"server", []string{".", "policy", "internal/denial", "toptalkers"}, "gets its settings as a Config, not from files"},
 	{"middleware/nethttp", []string{".", "internal/denial"}, "a middleware for those who have their own server"},
-	{"sync/...", []string{".", "sketch", "toptalkers", "internal/marks", "sync/..."}, "adapters know the library, not each other"},
+	{"sync/...", []string{".", "sketch", "toptalkers", "internal/marks", "internal/heap", "sync/..."}, "adapters know the library, not each other"},
 }
 
 func TestLayers(t *testing.T) {
