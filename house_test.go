@@ -83,6 +83,7 @@ var layers = []struct {
 }{
 	{"internal/field", nil, "an error that every package may return"},
 	{"internal/marks", nil, "growth of counters"},
+	{"internal/heap", nil, "a data structure"},
 	{"sketch", nil, "pure arithmetic, at the bottom"},
 	{"window", []string{"sketch"}, "turns the generations of a sketch, and knows nothing else"},
 	{"bucket", []string{"sketch"}, "arithmetic and a table addressed by digests"},
@@ -98,13 +99,13 @@ var layers = []struct {
 	{"internal/config", []string{".", "policy", "server"}, "fills in the settings of those who have any; serves nothing"},
 	{"internal/prom", nil, "tables of metrics, whoever counts"},
 	{"internal/metrics", []string{"internal/prom", "bucket/redisstore", "bucket/remote", "sync/..."}, "so that neither store nor cluster knows of Prometheus, nor the server of either"},
-	{"internal/replay", []string{".", "policy"}, "judges logs; needs no server"},
+	{"internal/replay", []string{".", "policy", "internal/heap"}, "judges logs; needs no server"},
 	{"toptalkers", []string{"sketch", "internal/marks"}, "ranks what tables count: no network, no server"},
 	{"server", []string{".", "policy", "internal/denial", "toptalkers"}, "gets its settings as a Config, not from files"},
 	{"middleware/internal/limits", []string{".", "policy"}, "what all middlewares decide alike: no HTTP"},
 	{"middleware/nethttp", []string{".", "policy", "internal/denial", "middleware/internal/limits"}, "a middleware for those who have their own server"},
 	{"middleware/fasthttp", []string{".", "policy", "internal/denial", "middleware/internal/limits"}, "likewise"},
-	{"sync/...", []string{".", "sketch", "toptalkers", "internal/marks", "sync/..."}, "adapters know the library, not each other"},
+	{"sync/...", []string{".", "sketch", "toptalkers", "internal/marks", "internal/heap", "sync/..."}, "adapters know the library, not each other"},
 }
 
 func TestLayers(t *testing.T) {
