@@ -25,9 +25,11 @@ test: system-test ## Vet and run all tests (under 3 minutes)
 race: system-race system-test ## Run the short tests under the race detector
 	$(GO) test -race -short ./...
 
-lint: $(LINT) ## Run the linters and check formatting and go.mod
+lint: $(LINT) ## Run the linters, check formatting and go.mod, build for macOS and Windows
 	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo 'gofmt: run "make fix"' >&2; exit 1; }
 	$(GO) vet ./...
+	GOOS=darwin $(GO) build ./...
+	GOOS=windows $(GO) build ./...
 	$(GO) mod tidy -diff
 	cd bench/peers && $(GO) mod tidy -diff
 	$(GO) mod verify
@@ -43,7 +45,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s)
 	  done; \
 	done
 
-bench: ## Run the Go benchmarks (BENCHTIME=1s each)
+bench: ## Run the Go benchmarks (BENCHTIME=1s each); go run ./bench measures more
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
 
 bench-report: ## Measure everything, with peers, and write bench/results (20 minutes)

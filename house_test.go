@@ -94,7 +94,6 @@ var layers = []struct {
 	{"bucket/storetest", []string{"bucket"}, "asks of every store the same"},
 	{".", []string{"sketch", "window", "bucket"}, "what importers of the library link"},
 	{"policy", []string{"."}, "who, which rules, which keys: no HTTP, no files"},
-	{"internal/reference", nil, "what people write first; frozen"},
 	{"internal/denial", []string{"."}, "text of an answer, for any server"},
 	{"internal/config", []string{".", "policy", "server"}, "fills in the settings of those who have any; serves nothing"},
 	{"internal/prom", nil, "tables of metrics, whoever counts"},
@@ -106,6 +105,16 @@ var layers = []struct {
 	{"middleware/nethttp", []string{".", "policy", "internal/denial", "middleware/internal/limits"}, "a middleware for those who have their own server"},
 	{"middleware/fasthttp", []string{".", "policy", "internal/denial", "middleware/internal/limits"}, "likewise"},
 	{"sync/...", []string{".", "sketch", "toptalkers", "internal/marks", "internal/heap", "sync/..."}, "adapters know the library, not each other"},
+	{"internal/cli", nil, "flags, signals and progress of any program"},
+	{"internal/testkit/...", []string{".", "policy", "internal/testkit/..."}, "for tests of any package, so it may know none of them"},
+	{"bench/reference", nil, "what people write first; frozen"},
+	{"bench/proc", nil, "processes, whatever they are"},
+	{"bench/load", nil, "an HTTP client, whatever it asks"},
+	{"bench/report", nil, "results, whoever has measured them"},
+	{"bench/oracle", []string{"."}, "judges by itself: of the library it knows the notation of a rate"},
+	{"bench/workload", []string{"bench/oracle"}, "traffic made to test a rule"},
+	{"bench/inproc", []string{".", "bench/oracle", "bench/proc", "bench/reference", "bench/report", "bench/workload"}, "calls limiters"},
+	{"bench/httpbench", []string{".", "bench/load", "bench/oracle", "bench/proc", "bench/report"}, "asks servers"},
 }
 
 func TestLayers(t *testing.T) {
@@ -140,15 +149,15 @@ var keep = []struct {
 	{"github.com/prometheus", []string{"server/...", "internal/prom", "internal/metrics", "bench/..."}, "the library counts; the server exports"},
 	{"github.com/goccy/go-yaml", []string{"internal/config", "bench/..."}, "files are read at the edge"},
 	{"github.com/tidwall/gjson", []string{"internal/replay"}, "logs in JSON are read at the edge"},
-	{"github.com/alecthomas/kong", []string{"cmd/fastlimit", "bench/..."}, "flags are read at the edge"},
-	{"github.com/schollz/progressbar", []string{"cmd/fastlimit", "bench/..."}, "only a command has a terminal"},
+	{"github.com/alecthomas/kong", []string{"cmd/fastlimit", "internal/cli"}, "flags are read at the edge"},
+	{"github.com/schollz/progressbar", []string{"internal/cli"}, "only a command has a terminal"},
+	{module + "/internal/cli", []string{"cmd/fastlimit", "bench"}, "only a command has a terminal"},
+	{module + "/bench", []string{"bench/..."}, "the product is measured from outside"},
 	{module + "/cmd", nil, "nothing builds on a command"},
 	{module + "/server", []string{"cmd/fastlimit", "internal/config", "bench/..."}, "arrows point down"},
 	{module + "/bucket/redisstore", []string{"cmd/fastlimit", "internal/metrics", "bench/..."}, "wiring is for commands"},
 	{module + "/sync/gossip", []string{"cmd/fastlimit", "internal/metrics", "bench/..."}, "wiring is for commands"},
-	{module + "/internal/testkit/redistest", []string{"internal/testkit/redisfault", "bench/redisbench"}, "for tests, and for what measures faults"},
-	{module + "/internal/testkit/faultproxy", []string{"internal/testkit/redisfault"}, "for tests, and for what measures faults"},
-	{module + "/internal/testkit/redisfault", []string{"bench/redisbench"}, "for tests, and for what measures faults"},
+	{module + "/internal/testkit", []string{"internal/testkit/...", "bench/redisbench"}, "for tests, and for what measures faults"},
 	{module + "/bucket/storetest", nil, "for tests"},
 	{module + "/internal/testkit/middlewaretest", nil, "for tests"},
 }
@@ -187,6 +196,28 @@ func TestRootLinksLittle(t *testing.T) {
 		return
 	}
 	t.Error("the root package is not listed")
+}
+
+// The product's binary holds nothing that measures it or breaks it on purpose,
+// also through a package that may be imported.
+func TestProductLinksNoMeasuring(t *testing.T) {
+	t.Parallel()
+	banned := []string{
+		module + "/bench", module + "/internal/testkit", module + "/bucket/storetest",
+		"testing", "github.com/HdrHistogram/hdrhistogram-go", "pgregory.net/rapid",
+	}
+	all := mustPackages(t)
+	at := slices.IndexFunc(all, func(p *goPackage) bool { return p.name() == "cmd/fastlimit" })
+	if at < 0 {
+		t.Fatal("cmd/fastlimit is not listed")
+	}
+	for _, dep := range all[at].Deps {
+		for _, b := range banned {
+			if dep == b || strings.HasPrefix(dep, b+"/") {
+				t.Errorf("fastlimit links %s", dep)
+			}
+		}
+	}
 }
 
 func TestEveryPackageHasOneComment(t *testing.T) {

@@ -10,12 +10,12 @@ package peers
 import (
 	"net/netip"
 
-	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bench/inproc"
 )
 
 // InProcess returns the peers that need nothing but this process.
-func InProcess() []bench.Contender {
-	return []bench.Contender{
+func InProcess() []inproc.Contender {
+	return []inproc.Contender{
 		GoLimiter(), Throttled(), Ulule(), HTTPRate(), TwoWindows(),
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
+	"github.com/fastlimit/fastlimit/internal/cli"
 	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server"
@@ -37,7 +38,7 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 	}
 	if c.DrainDelay != nil {
 		if *c.DrainDelay < 0 {
-			return usageError{fmt.Errorf("--drain-delay %v: want 0 or more", *c.DrainDelay)}
+			return cli.Usagef("--drain-delay %v: want 0 or more", *c.DrainDelay)
 		}
 		cfg.Drain.Delay = *c.DrainDelay
 	}
@@ -85,11 +86,11 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 		return err
 	}
 	// Signals are wired before anybody can know from the log that it runs.
-	return signalled(ctx, signalHooks{
-		onStop: func(s os.Signal) {
+	return cli.Signalled(ctx, cli.SignalHooks{
+		OnStop: func(s os.Signal) {
 			log.Info("stopping; a second signal stops at once", slog.String("signal", s.String()))
 		},
-		onHangup: func() { log.Warn("reload is not supported by this version: the rules stay as they are") },
+		OnHangup: func() { log.Warn("reload is not supported by this version: the rules stay as they are") },
 	}, func(ctx context.Context) error {
 		if err := srv.Listen(); err != nil {
 			return err

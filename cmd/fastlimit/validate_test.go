@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastlimit/fastlimit/internal/cli"
 	"github.com/fastlimit/fastlimit/internal/config"
 )
 
@@ -31,7 +32,7 @@ func TestValidateRefusesWhatServeRefuses(t *testing.T) {
 		file := writeFile(t, "c.yaml", settings+"\nrules: [{name: a, rate: 100/s}]\n")
 		code1, _, validated := command(t, nil, "validate", "-c", file)
 		code2, _, served := command(t, nil, "serve", "-c", file)
-		if code1 != exitFailure || code2 != exitFailure || validated != served ||
+		if code1 != cli.ExitFailure || code2 != cli.ExitFailure || validated != served ||
 			!strings.HasPrefix(validated, file+":1:") || !strings.Contains(validated, want) {
 			t.Errorf("%s:\nvalidate %d %s\nserve %d %s\nwant %s", settings, code1, validated, code2, served, want)
 		}

@@ -1,7 +1,7 @@
 // Command peerbench measures fastlimit beside the limiters that people would
 // otherwise pick, in one run: how fast they decide, how right, and in how much
-// memory. It writes the same JSON as `fastlimit bench -o json`; reports of
-// several runs are merged by joining their results.
+// memory. It writes the same JSON as `go run ./bench … -o json`; `go run ./bench
+// report` merges those of several runs.
 //
 //	go run ./cmd/peerbench -redis redis://127.0.0.1:6379/9 -keys 1e6,1e7 >peers.json
 //
@@ -10,7 +10,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -23,9 +22,11 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bench/inproc"
+	"github.com/fastlimit/fastlimit/bench/oracle"
 	"github.com/fastlimit/fastlimit/bench/peers"
 	"github.com/fastlimit/fastlimit/bench/redisbench"
+	"github.com/fastlimit/fastlimit/bench/report"
 )
 
 type flags struct {
@@ -37,42 +38,44 @@ type flags struct {
 }
 
 func main() {
-	var f flags
-	flag.StringVar(&f.groups, "groups", "local,accuracy,memory", "what to measure")
-	flag.StringVar(&f.only, "only", "", "limiters to measure, by name, separated by commas; default all")
-	flag.StringVar(&f.keys, "keys", "1e6,1e7", "sizes of the floods of the memory group")
-	flag.Float64Var(&f.capGiB, "cap", 0, "resident memory in GiB at which a limiter is stopped; default three quarters of what is free")
-	flag.DurationVar(&f.patience, "patience", 0, "time after which a limiter is stopped in a flood; default 3m")
-	flag.StringVar(&f.redis, "redis", "", "URL of a Redis for redis_rate and fastlimit with it, whose database is flushed; default: both are left out")
-	flag.IntVar(&f.rounds, "rounds", 0, "rounds of the local group; default 11")
-	flag.IntVar(&f.requests, "requests", 0, "requests of each accuracy workload; default 10^6")
-	flag.DurationVar(&f.duration, "duration", 0, "time that each accuracy workload spans; default 6s")
-	flag.Uint64Var(&f.seed, "seed", 1, "of all random choices")
-	flag.Parse()
-
-	all := contenders(f)
-	bench.RunChild(all...)
-	if err := run(f, all); err != nil {
+	inproc.RunChild(func(args []string) []inproc.Contender { return contenders(parse(args)) })
+	f := parse(os.Args[1:])
+	if err := run(f, contenders(f)); err != nil {
 		fmt.Fprintln(os.Stderr, "peerbench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(f flags, all []bench.Contender) error {
+// parse reads the flags, and ends the process where it cannot.
+func parse(args []string) (f flags) {
+	set := flag.NewFlagSet("peerbench", flag.ExitOnError)
+	set.StringVar(&f.groups, "groups", "local,accuracy,memory", "what to measure")
+	set.StringVar(&f.only, "only", "", "limiters to measure, by name, separated by commas; default all")
+	set.StringVar(&f.keys, "keys", "1e6,1e7", "sizes of the floods of the memory group")
+	set.Float64Var(&f.capGiB, "cap", 0, "resident memory in GiB at which a limiter is stopped; default three quarters of what is free")
+	set.DurationVar(&f.patience, "patience", 0, "time after which a limiter is stopped in a flood; default 3m")
+	set.StringVar(&f.redis, "redis", "", "URL of a Redis for redis_rate and fastlimit with it, whose database is flushed; default: both are left out")
+	set.IntVar(&f.rounds, "rounds", 0, "rounds of the local group; default 11")
+	set.IntVar(&f.requests, "requests", 0, "requests of each accuracy workload; default 10^6")
+	set.DurationVar(&f.duration, "duration", 0, "time that each accuracy workload spans; default 6s")
+	set.Uint64Var(&f.seed, "seed", 1, "random seed")
+	_ = set.Parse(args) // it exits
+	return f
+}
+
+func run(f flags, all []inproc.Contender) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	report := bench.Report{Environment: bench.CurrentEnvironment(os.Args[1:])}
-	err := measure(ctx, f, all, &report)
-	if len(report.Results) > 0 {
-		out := json.NewEncoder(os.Stdout)
-		out.SetIndent("", "  ")
-		err = errors.Join(err, out.Encode(report))
+	r := report.Report{Environment: report.CurrentEnvironment(os.Args[1:])}
+	err := measure(ctx, f, all, &r)
+	if len(r.Results) > 0 {
+		err = errors.Join(err, r.WriteJSON(os.Stdout))
 	}
 	return err
 }
 
-func contenders(f flags) []bench.Contender {
-	all := append([]bench.Contender{bench.Fastlimit(), bench.FastlimitClock(), bench.Reference()}, peers.InProcess()...)
+func contenders(f flags) []inproc.Contender {
+	all := append([]inproc.Contender{inproc.Fastlimit(), inproc.FastlimitClock(), inproc.Reference()}, peers.InProcess()...)
 	if f.redis != "" {
 		all = append(all, peers.RedisRate(f.redis), redisbench.Contender(f.redis))
 	}
@@ -80,11 +83,11 @@ func contenders(f flags) []bench.Contender {
 		return all
 	}
 	names := strings.Split(f.only, ",")
-	return slices.DeleteFunc(all, func(c bench.Contender) bool { return !slices.Contains(names, c.Name) })
+	return slices.DeleteFunc(all, func(c inproc.Contender) bool { return !slices.Contains(names, c.Name) })
 }
 
 // measure runs the groups and keeps what they measured, also when one fails.
-func measure(ctx context.Context, f flags, all []bench.Contender, report *bench.Report) error {
+func measure(ctx context.Context, f flags, all []inproc.Contender, r *report.Report) error {
 	if len(all) == 0 {
 		return fmt.Errorf("-only %q names none of the limiters", f.only)
 	}
@@ -94,18 +97,18 @@ func measure(ctx context.Context, f flags, all []bench.Contender, report *bench.
 	}
 	// Reading the clock changes how fast fastlimit is, not how right: in real
 	// time the oracle knows less.
-	clock, shared := bench.FastlimitClock().Name, redisbench.Contender("").Name
-	runs := map[string]func() ([]bench.Result, error){
-		"local": func() ([]bench.Result, error) {
-			return bench.Local(ctx, bench.LocalOptions{Options: options(f, without(all, shared)), Rounds: f.rounds})
+	clock, shared := inproc.FastlimitClock().Name, redisbench.Contender("").Name
+	runs := map[string]func() ([]report.Result, error){
+		"local": func() ([]report.Result, error) {
+			return inproc.Local(ctx, inproc.LocalOptions{Options: options(f, without(all, shared)), Rounds: f.rounds})
 		},
-		"accuracy": func() ([]bench.Result, error) {
-			return bench.Accuracy(ctx, bench.AccuracyOptions{Options: options(f, without(all, clock)), Requests: f.requests, Duration: f.duration})
+		"accuracy": func() ([]report.Result, error) {
+			return inproc.Accuracy(ctx, inproc.AccuracyOptions{Options: options(f, without(all, clock)), Requests: f.requests, Duration: f.duration})
 		},
-		"memory": func() ([]bench.Result, error) {
+		"memory": func() ([]report.Result, error) {
 			// What Redis holds is the memory of another process.
 			here := without(all, clock, shared, peers.RedisRate("").Name)
-			return bench.Memory(ctx, bench.MemoryOptions{
+			return inproc.Memory(ctx, inproc.MemoryOptions{
 				Options: options(f, here), Keys: keys, Cap: int64(f.capGiB * (1 << 30)), Patience: f.patience,
 			})
 		},
@@ -121,7 +124,7 @@ func measure(ctx context.Context, f flags, all []bench.Contender, report *bench.
 	}
 	for _, g := range groups {
 		results, err := runs[g]()
-		report.Results = append(report.Results, results...)
+		r.Results = append(r.Results, results...)
 		if err != nil {
 			return fmt.Errorf("%s: %w", g, err)
 		}
@@ -130,12 +133,12 @@ func measure(ctx context.Context, f flags, all []bench.Contender, report *bench.
 }
 
 // reachable reports whether the servers answer that some limiters need.
-func reachable(all []bench.Contender) error {
+func reachable(all []inproc.Contender) error {
 	for _, c := range all {
 		if !c.Remote {
 			continue
 		}
-		l, err := c.New(bench.Rule{Rate: fastlimit.Rate{N: 1, Per: time.Second}, Burst: 1})
+		l, err := c.New(oracle.Rule{Rate: fastlimit.Rate{N: 1, Per: time.Second}, Burst: 1})
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.Name, err)
 		}
@@ -148,16 +151,16 @@ func reachable(all []bench.Contender) error {
 	return nil
 }
 
-func without(all []bench.Contender, names ...string) []bench.Contender {
-	return slices.DeleteFunc(slices.Clone(all), func(c bench.Contender) bool { return slices.Contains(names, c.Name) })
+func without(all []inproc.Contender, names ...string) []inproc.Contender {
+	return slices.DeleteFunc(slices.Clone(all), func(c inproc.Contender) bool { return slices.Contains(names, c.Name) })
 }
 
-func options(f flags, all []bench.Contender) bench.Options {
+func options(f flags, all []inproc.Contender) inproc.Options {
 	st, err := os.Stderr.Stat()
 	if err != nil || st.Mode()&os.ModeCharDevice == 0 {
-		return bench.Options{Contenders: all, Seed: f.seed} // nobody looks on
+		return inproc.Options{Contenders: all, Seed: f.seed} // nobody looks on
 	}
-	return bench.Options{Contenders: all, Seed: f.seed, Progress: func(done, total int, what string) {
+	return inproc.Options{Contenders: all, Seed: f.seed, Progress: func(done, total int, what string) {
 		fmt.Fprintf(os.Stderr, "\r\x1b[K%d/%d %s", done, total, what)
 		if done == total {
 			fmt.Fprintln(os.Stderr)

@@ -8,11 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bench/inproc"
+	"github.com/fastlimit/fastlimit/bench/report"
+	"github.com/fastlimit/fastlimit/bench/workload"
 )
 
 func TestMain(m *testing.M) {
-	bench.RunChild(contenders(flags{})...)
+	inproc.RunChild(func([]string) []inproc.Contender { return contenders(flags{}) })
 	os.Exit(m.Run())
 }
 
@@ -50,14 +52,14 @@ func TestContenders(t *testing.T) {
 func TestMeasure(t *testing.T) {
 	t.Parallel()
 	f := flags{groups: "accuracy,memory", keys: "1e4", requests: 2000, duration: 50 * time.Millisecond, only: "fastlimit,throttled,two-window sketch"}
-	var report bench.Report
-	if err := measure(t.Context(), f, contenders(f), &report); err != nil {
+	var r report.Report
+	if err := measure(t.Context(), f, contenders(f), &r); err != nil {
 		t.Fatal(err)
 	}
-	if want := 3*len(bench.Workloads()) + 3*2; len(report.Results) != want {
-		t.Errorf("%d results, want %d", len(report.Results), want)
+	if want := 3*len(workload.All()) + 3*2; len(r.Results) != want {
+		t.Errorf("%d results, want %d", len(r.Results), want)
 	}
-	for _, r := range report.Results {
+	for _, r := range r.Results {
 		if r.Error != "" || r.FalseDenials == nil {
 			t.Errorf("%s, %s: %q", r.Workload, r.Limiter, r.Error)
 		}
@@ -73,9 +75,9 @@ func TestMeasureRefuses(t *testing.T) {
 		{groups: "local", keys: "1e6", only: "nobody"},
 		{groups: "memory", keys: "1e4", redis: "redis://127.0.0.1:1/0?dial_timeout=100ms&max_retries=-1"},
 	} {
-		var report bench.Report
-		if err := measure(context.Background(), f, contenders(f), &report); err == nil || len(report.Results) > 0 {
-			t.Errorf("%+v: error %v, %d results", f, err, len(report.Results))
+		var r report.Report
+		if err := measure(context.Background(), f, contenders(f), &r); err == nil || len(r.Results) > 0 {
+			t.Errorf("%+v: error %v, %d results", f, err, len(r.Results))
 		}
 	}
 }
@@ -86,16 +88,16 @@ func TestMeasureInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	f := flags{groups: "memory", keys: "1e4", only: "fastlimit"}
 	time.AfterFunc(time.Second, cancel)
-	var report bench.Report
+	var r report.Report
 	for range 1000 { // far more than there is time for
-		if err := measure(ctx, f, contenders(f), &report); err != nil {
+		if err := measure(ctx, f, contenders(f), &r); err != nil {
 			if ctx.Err() == nil {
 				t.Fatal(err)
 			}
 			break
 		}
 	}
-	if ctx.Err() == nil || len(report.Results) == 0 {
-		t.Errorf("%d results, %v", len(report.Results), ctx.Err())
+	if ctx.Err() == nil || len(r.Results) == 0 {
+		t.Errorf("%d results, %v", len(r.Results), ctx.Err())
 	}
 }
