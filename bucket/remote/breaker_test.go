@@ -2,6 +2,7 @@ package remote
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -294,12 +295,10 @@ func TestAlarmIsRare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := new(logs)
-		s := start(t, newMemory(), testConfig(l))
 		corrupt := &Error{Class: &Class{Name: "corrupt", Cause: Misconfigured}, Err: errGone, Key: strings.Repeat("k", 200)}
 		c := testConfig(l)
-		c.Classes = append(c.Classes, corrupt.Class)
-		s.alarm.init(&c)
-		s.counters.init(c.Classes)
+		c.Classes = append(slices.Clone(c.Classes), corrupt.Class)
+		s := start(t, newMemory(), c)
 		for range 1000 {
 			s.fail(errRights)
 			s.fail(corrupt)
