@@ -12,18 +12,22 @@ import (
 
 // Verdict is the decision on one request. It is a plain value.
 type Verdict struct {
+	// Decision tells whether to admit the request and, of a denial, when to try
+	// again.
 	Decision fastlimit.Decision
 	// Rule is the rule that the decision is by: nil if a list decided or no
 	// enforced rule applied.
 	Rule *fastlimit.Rule
+	// List is the list that decided, if one did.
 	List ListVerdict
 }
 
-// Engine judges requests by a compiled policy. It is immutable and safe for
+// Engine judges requests by a compiled policy: the lists, and rules with their
+// matches and keys. It is immutable and safe for
 // concurrent use. The zero value is not usable: call [New].
 type Engine struct {
 	lim    *fastlimit.Limiter
-	lists  *lists // nil: there are none
+	lists  *Lists // nil: there are none
 	rules  []rule
 	byRule map[*fastlimit.Rule]int
 	fields []KeyPart // the distinct headers and cookies that keys are made of
@@ -55,7 +59,7 @@ func New(lim *fastlimit.Limiter, s Settings) (*Engine, error) {
 		}
 	}
 	var err error
-	if e.lists, err = newLists(s.Allow, s.Deny); err != nil {
+	if e.lists, err = NewLists(s.Allow, s.Deny); err != nil {
 		errs = append(errs, err)
 	}
 	if len(errs) > 0 {

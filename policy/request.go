@@ -3,8 +3,8 @@ package policy
 import "net/netip"
 
 // Request is what a policy looks at. All bytes are borrowed for the call.
-// [Engine.Assemble] makes one of a request as it arrived; whoever fills one in
-// by hand keeps to the canonical forms.
+// [Engine.Assemble] makes one from a request as it arrived; if you fill one in by
+// hand, use the canonical forms.
 type Request struct {
 	Client netip.Addr // see [Identity]
 	Method []byte     // case counts
