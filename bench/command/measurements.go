@@ -57,29 +57,17 @@ type (
 
 // Run implements the command.
 func (c *localCmd) Run(ctx context.Context, sys *system, b *commands) error {
-	part, err := b.local(c)
-	if err != nil {
-		return err
-	}
-	return b.measure(ctx, sys, part)
+	return b.measureOne(ctx, sys)(b.local(c))
 }
 
 // Run implements the command.
 func (c *accuracyCmd) Run(ctx context.Context, sys *system, b *commands) error {
-	part, err := b.accuracy(c)
-	if err != nil {
-		return err
-	}
-	return b.measure(ctx, sys, part)
+	return b.measureOne(ctx, sys)(b.accuracy(c))
 }
 
 // Run implements the command.
 func (c *memoryCmd) Run(ctx context.Context, sys *system, b *commands) error {
-	part, err := b.memory(c)
-	if err != nil {
-		return err
-	}
-	return b.measure(ctx, sys, part)
+	return b.measureOne(ctx, sys)(b.memory(c))
 }
 
 // Run implements the command.
@@ -115,11 +103,7 @@ func (c *redisCmd) Run(ctx context.Context, sys *system, b *commands) error {
 
 // Run implements the command.
 func (c *clusterCmd) Run(ctx context.Context, sys *system, b *commands) error {
-	part, err := b.cluster(c)
-	if err != nil {
-		return err
-	}
-	return b.measure(ctx, sys, part)
+	return b.measureOne(ctx, sys)(b.cluster(c))
 }
 
 // Run implements the command. What is not installed is left out with a word.
