@@ -151,7 +151,7 @@ var keep = []struct {
 	{"github.com/tidwall/gjson", []string{"internal/replay"}, "logs in JSON are read at the edge"},
 	{"github.com/alecthomas/kong", []string{"cmd/fastlimit", "internal/cli"}, "flags are read at the edge"},
 	{"github.com/schollz/progressbar", []string{"internal/cli"}, "only a command has a terminal"},
-	{module + "/internal/cli", []string{"cmd/fastlimit", "bench"}, "only a command has a terminal"},
+	{module + "/internal/cli", []string{"cmd/fastlimit", "bench/command"}, "only a command has a terminal"},
 	{module + "/bench", []string{"bench/..."}, "the product is measured from outside"},
 	{module + "/cmd", nil, "nothing builds on a command"},
 	{module + "/server", []string{"cmd/fastlimit", "internal/config", "bench/..."}, "arrows point down"},

@@ -4,7 +4,7 @@
 # of them for the flood of 10^8 keys. See docs/benchmarks.md. Interrupted, it
 # leaves what it has in .tmp/bench/partial.json and .html.
 #
-# For a try: KEYS=1e5 ROUNDS=1 PAIRS=5 REQUESTS=20000 DURATION=2s RESULTS=/tmp make bench-report
+# For a try: KEYS=1e5 ROUNDS=1 PAIRS=5 REQUESTS=20000 PATIENCE=5s DURATION=2s RESULTS=/tmp make bench-report
 set -eu
 cd "$(dirname "$0")/.."
 PATH=$PATH:${SBIN:-/usr/sbin}
@@ -36,7 +36,7 @@ finish() {
 	[ -z "$redis" ] || kill "$redis"
 	if [ $status -ne 0 ]; then
 		set --
-		for part in peers http cost redis redis-http redis-faults cluster; do
+		for part in local accuracy memory http cost redis redis-http redis-faults cluster; do
 			[ ! -s "$work/$part.json" ] || set -- "$@" "$work/$part.json"
 		done
 		if [ $# -gt 0 ]; then
@@ -70,10 +70,12 @@ until redis-cli -p "$port" ping >/dev/null 2>&1; do
 	kill -0 "$redis" || { echo "bench-report: redis-server does not start: is port $port taken? REDIS_PORT names another" >&2; exit 1; }
 	sleep 0.1
 done
-"$work/peerbench" -redis "redis://127.0.0.1:$port/0" -keys "${KEYS:-1e7,1e8}" -patience "${PATIENCE:-2m}" \
-	-rounds "${ROUNDS:-11}" -requests "${REQUESTS:-500000}" >"$work/peers.json"
+redis_url=redis://127.0.0.1:$port/0
+"$work/peerbench" local --redis "$redis_url" --rounds "${ROUNDS:-11}" -o json --out "$work/local.json"
+"$work/peerbench" accuracy --redis "$redis_url" --requests "${REQUESTS:-500000}" -o json --out "$work/accuracy.json"
+"$work/peerbench" memory --keys "${KEYS:-1e7,1e8}" --patience "${PATIENCE:-2m}" -o json --out "$work/memory.json"
 
 "$work/bench" report -o json --out "$name.json" --html "$name.html" \
-	"$work/peers.json" "$work/http.json" "$work/cost.json" "$work/redis.json" \
+	"$work/local.json" "$work/accuracy.json" "$work/memory.json" "$work/http.json" "$work/cost.json" "$work/redis.json" \
 	"$work/redis-http.json" "$work/redis-faults.json" "$work/cluster.json"
 echo "wrote $name.json and $name.html"

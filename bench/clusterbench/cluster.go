@@ -239,13 +239,12 @@ func (p *pair) result(workload string) (report.Result, error) {
 	st := p.from.Stats()
 	seconds := p.Duration.Seconds()
 	most, err := p.untold()
-	untold := float64(most) / p.now.Seconds()
-	bytes := float64(st.SentBytes-p.before.SentBytes) / seconds
-	packets := float64(st.SentPackets-p.before.SentPackets) / seconds
-	bound := float64(st.Rules[0].Hidden) / st.Rules[0].Epoch.Seconds()
 	return report.Result{
 		Group: "cluster", Workload: workload, Limiter: "fastlimit", Keys: p.keys, Requests: int64(seconds) * int64(p.PerSecond),
-		Setup:     fmt.Sprintf("%d requests/s at one node; a table of %d, at most %d bytes every %v", p.PerSecond, p.TopTalkers, p.MaxBytes, p.Interval),
-		SyncBytes: &bytes, SyncPackets: &packets, SyncBound: &bound, SyncUntold: &untold,
+		Setup:       fmt.Sprintf("%d requests/s at one node; a table of %d, at most %d bytes every %v", p.PerSecond, p.TopTalkers, p.MaxBytes, p.Interval),
+		SyncBytes:   new(float64(st.SentBytes-p.before.SentBytes) / seconds),
+		SyncPackets: new(float64(st.SentPackets-p.before.SentPackets) / seconds),
+		SyncBound:   new(float64(st.Rules[0].Hidden) / st.Rules[0].Epoch.Seconds()),
+		SyncUntold:  new(float64(most) / p.now.Seconds()),
 	}, err
 }

@@ -31,11 +31,9 @@ func (o Options) flood(ctx context.Context, all []*running) (results []report.Re
 		if out != nil && out.Total() > 0 {
 			res := OpenResult(r.result("flood"), out)
 			if after, err := r.child.CPU(); err == nil {
-				micros := (after - before).Seconds() * 1e6 / float64(out.Total())
-				res.CPUMicros = &micros
+				res.CPUMicros = new((after - before).Seconds() * 1e6 / float64(out.Total()))
 			}
-			exactly := float64(verdict.DeniedExactly) / float64(max(1, verdict.Requests))
-			res.DeniedExactly = &exactly
+			res.DeniedExactly = new(float64(verdict.DeniedExactly) / float64(max(1, verdict.Requests)))
 			res.FalseDenials, res.ConformingDenied, res.Excess = &verdict.FalseDenials, &verdict.ConformingDenied, &verdict.Excess
 			results = append(results, res)
 		}

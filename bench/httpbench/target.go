@@ -92,7 +92,7 @@ func RunTarget(ctx context.Context, o TargetOptions) ([]report.Result, error) {
 		return nil, err
 	}
 	total := float64(counts.Total())
-	perSecond, denied := total/time.Since(start).Seconds(), float64(counts.Denied())/total
-	res.Requests, res.PerSecond, res.Denied = counts.Total(), &perSecond, &denied
+	res.Requests, res.Denied = counts.Total(), new(float64(counts.Denied())/total)
+	res.PerSecond = new(total / time.Since(start).Seconds())
 	return []report.Result{res}, err
 }

@@ -20,6 +20,16 @@ func InProcess() []inproc.Contender {
 	}
 }
 
+// All returns the peers, with those that keep their buckets in a Redis if its URL
+// is not "".
+func All(redis string) []inproc.Contender {
+	all := InProcess()
+	if redis != "" {
+		all = append(all, RedisRate(redis))
+	}
+	return all
+}
+
 // name is the client's name where a peer wants a string.
 func name(addr netip.Addr) string {
 	if addr.Is4() {

@@ -61,6 +61,23 @@ func TestPeers(t *testing.T) {
 	}
 }
 
+// TestMemory: measuring processes know the peers; those that are told the time
+// need no more of it than they take.
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	results, err := inproc.Memory(t.Context(), inproc.MemoryOptions{
+		Options: inproc.Options{Contenders: []inproc.Contender{Throttled(), TwoWindows()}}, Keys: []int64{1e4},
+	})
+	if err != nil || len(results) != 4 {
+		t.Fatalf("%d results, %v", len(results), err)
+	}
+	for _, r := range results {
+		if r.Error != "" || r.RSSBytes == nil {
+			t.Errorf("%s, %s: %q", r.Workload, r.Limiter, r.Error)
+		}
+	}
+}
+
 // TestRedisRateNeedsAServer: an unreachable one is an error before anything is
 // measured.
 func TestRedisRateNeedsAServer(t *testing.T) {

@@ -101,10 +101,9 @@ func (o FaultOptions) run(ctx context.Context, t *stand, f *redisfault.Fault) (r
 	c.recording.Store(false)
 	c.end()
 	res = c.result()
-	timeout := float64(o.Timeout.Microseconds())
 	res.Group, res.Workload, res.Limiter = "redis-faults", f.Name, "fastlimit"
 	res.Setup = fmt.Sprintf("%d callers, a third for each failure policy, %v apart; %v beside striking and recovering", crowdCallers, crowdPause, o.Duration)
-	res.TimeoutMicros, res.BackMillis = &timeout, &back
+	res.TimeoutMicros, res.BackMillis = new(float64(o.Timeout.Microseconds())), &back
 	return res, nil
 }
 

@@ -31,18 +31,8 @@ var columns = []column{
 	{"max", "µs", percentile("max"), short, -1},
 	{"a sleep is late by: p99.9", "µs", lag("p99.9"), short, 0},
 	{"max", "µs", lag("max"), short, 0},
-	{"false denials", "requests", func(r *Result) (float64, bool) {
-		if r.FalseDenials == nil {
-			return 0, false
-		}
-		return float64(*r.FalseDenials), true
-	}, si, -1},
-	{"denials of conforming clients", "requests", func(r *Result) (float64, bool) {
-		if r.ConformingDenied == nil {
-			return 0, false
-		}
-		return float64(*r.ConformingDenied), true
-	}, si, -1},
+	{"false denials", "requests", whole(1, func(r *Result) *int64 { return r.FalseDenials }), si, -1},
+	{"denials of conforming clients", "requests", whole(1, func(r *Result) *int64 { return r.ConformingDenied }), si, -1},
 	{"excess", "requests", float(func(r *Result) *float64 { return r.Excess }), short, -1},
 	{"hitter admitted", "× its limit", float(func(r *Result) *float64 { return r.HitterAdmitted }), short, 0}, // less than 1 is as wrong as more
 	{"denied", "%", float(func(r *Result) *float64 { return r.Denied }), percent, 0},
@@ -62,8 +52,8 @@ var columns = []column{
 	{"sent to each peer", "packets/s", float(func(r *Result) *float64 { return r.SyncPackets }), short, -1},
 	{"may stay untold of a client", "units/s", float(func(r *Result) *float64 { return r.SyncBound }), short, -1},
 	{"was untold", "units/s", float(func(r *Result) *float64 { return r.SyncUntold }), short, -1},
-	{"RSS", "MiB", mebibytes(func(r *Result) *int64 { return r.RSSBytes }), short, -1},
-	{"RSS growth", "MiB", mebibytes(func(r *Result) *int64 { return r.RSSGrowth }), short, -1},
+	{"RSS", "MiB", whole(1<<20, func(r *Result) *int64 { return r.RSSBytes }), short, -1},
+	{"RSS growth", "MiB", whole(1<<20, func(r *Result) *int64 { return r.RSSGrowth }), short, -1},
 	{"requests", "", func(r *Result) (float64, bool) { return float64(r.Requests), r.Requests > 0 }, si, 0},
 }
 
@@ -76,31 +66,31 @@ func float(of func(*Result) *float64) func(*Result) (float64, bool) {
 	}
 }
 
-func percentile(name string) func(*Result) (float64, bool) {
+// one is an entry of a figure that has several.
+func one(name string, of func(*Result) map[string]float64) func(*Result) (float64, bool) {
 	return func(r *Result) (float64, bool) {
-		v, ok := r.LatencyMicros[name]
+		v, ok := of(r)[name]
 		return v, ok
 	}
+}
+
+func percentile(name string) func(*Result) (float64, bool) {
+	return one(name, func(r *Result) map[string]float64 { return r.LatencyMicros })
 }
 
 func lag(name string) func(*Result) (float64, bool) {
-	return func(r *Result) (float64, bool) {
-		v, ok := r.LagMicros[name]
-		return v, ok
-	}
+	return one(name, func(r *Result) map[string]float64 { return r.LagMicros })
 }
 
 func fallback(policy string) func(*Result) (float64, bool) {
-	return func(r *Result) (float64, bool) {
-		v, ok := r.DegradedAdmitted[policy]
-		return v, ok
-	}
+	return one(policy, func(r *Result) map[string]float64 { return r.DegradedAdmitted })
 }
 
-func mebibytes(of func(*Result) *int64) func(*Result) (float64, bool) {
+// whole is a whole number in units of a size.
+func whole(unit float64, of func(*Result) *int64) func(*Result) (float64, bool) {
 	return func(r *Result) (float64, bool) {
 		if p := of(r); p != nil {
-			return float64(*p) / (1 << 20), true
+			return float64(*p) / unit, true
 		}
 		return 0, false
 	}

@@ -57,8 +57,6 @@ func (p Params) withDefaults() Params {
 // Workload is a model of traffic, of whatever size [Params] ask for.
 type Workload struct {
 	Name string
-	// Source tells where the parameters come from.
-	Source string
 	// Clients is the number at full size.
 	Clients int
 

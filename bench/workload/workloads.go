@@ -33,7 +33,6 @@ func random(rng *rand.Rand, _ Params, n int, perSecond float64) arrivals {
 func zipfWorkload(exponent float64) *Workload {
 	return &Workload{
 		Name:    "zipf-" + strconv.FormatFloat(exponent, 'g', -1, 64),
-		Source:  "Zipf's law over 2^20 clients, 157,000 requests/s",
 		Clients: 1 << 20, perClient: each(0.15), alone: true,
 		open: func(rng *rand.Rand, _ Params, n int, perSecond float64) arrivals {
 			z, err := NewZipf(rng, exponent, n)
@@ -49,7 +48,7 @@ func zipfWorkload(exponent float64) *Workload {
 // addresses, or a scan over a whole prefix.
 func distinct() *Workload {
 	return &Workload{
-		Name: "distinct", Source: "10^8 sources, one request each",
+		Name:      "distinct",
 		Clients:   1e8,
 		perClient: func(p Params) float64 { return 1 / p.Duration.Seconds() },
 		open:      func(_ *rand.Rand, _ Params, n int, perSecond float64) arrivals { return once(n, perSecond) },
@@ -59,7 +58,7 @@ func distinct() *Workload {
 // hotKey is one client that sends 100,000 requests/s.
 func hotKey() *Workload {
 	return &Workload{
-		Name: "hot-key", Source: "one client, 100,000 requests/s",
+		Name:    "hot-key",
 		Clients: 1, perClient: each(100_000), open: random,
 	}
 }
@@ -68,7 +67,7 @@ func hotKey() *Workload {
 // each, 26 million in all (Cloudflare, June 2022).
 func botnet2022() *Workload {
 	return &Workload{
-		Name: "botnet-2022", Source: "5,067 devices at 5,200 requests/s each (Cloudflare, June 2022)",
+		Name:    "botnet-2022",
 		Clients: 5067, perClient: each(5200), open: random,
 	}
 }
@@ -77,7 +76,7 @@ func botnet2022() *Workload {
 // each (Cloudflare, February 2023).
 func botnet2023() *Workload {
 	return &Workload{
-		Name: "botnet-2023", Source: "30,000 addresses at 2,400 requests/s each (Cloudflare, February 2023)",
+		Name:    "botnet-2023",
 		Clients: 30_000, perClient: each(2400), open: random,
 	}
 }
@@ -87,7 +86,7 @@ func botnet2023() *Workload {
 // sensible limit; the harm that a limiter may do is to deny them by mistake.
 func swarm2022() *Workload {
 	return &Workload{
-		Name: "swarm-2022", Source: "730,000 devices at 1.4 requests/s each (Cloudflare, June 2022)",
+		Name:    "swarm-2022",
 		Clients: 730_000, perClient: each(1.4), open: random,
 	}
 }
@@ -99,7 +98,7 @@ func swarm2022() *Workload {
 func pulseWave() *Workload {
 	const length = 100 * time.Millisecond
 	return &Workload{
-		Name: "pulse-wave", Source: "500 clients, 2·B within 100 ms at every edge of a window of B/r (pulses: Imperva, 2017)",
+		Name:      "pulse-wave",
 		Clients:   500,
 		perClient: func(p Params) float64 { return 2 * p.Rule.Rate.PerSecond() },
 		open: func(rng *rand.Rand, p Params, n int, _ float64) arrivals {
@@ -113,7 +112,7 @@ func pulseWave() *Workload {
 // another address of their /64, which one subscriber commonly has for itself.
 func rotateV6() *Workload {
 	return &Workload{
-		Name: "rotate-v6", Source: "100 clients at 10·r, every request from a new address of their /64",
+		Name:      "rotate-v6",
 		Clients:   100,
 		perClient: func(p Params) float64 { return 10 * p.Rule.Rate.PerSecond() },
 		open:      random, rotates: true,
@@ -128,7 +127,7 @@ func flashCrowd() *Workload {
 	const growth = 20.0
 	mean := (1 + growth) / 2 / growth // of the crowd over time, to its peak
 	return &Workload{
-		Name: "flash-crowd", Source: "a crowd that grows twentyfold to 100,000 clients at 3 requests/s each, and leaves",
+		Name:    "flash-crowd",
 		Clients: 100_000, perClient: each(3 * mean), alone: true,
 		open: func(rng *rand.Rand, p Params, n int, perSecond float64) arrivals {
 			present := func(at time.Duration) float64 { // as a share of n
@@ -150,7 +149,7 @@ func flashCrowd() *Workload {
 func slowDrip() *Workload {
 	const share = 0.95
 	return &Workload{
-		Name: "slow-drip", Source: "1,000 clients at 0.95·r, evenly spaced",
+		Name:      "slow-drip",
 		Clients:   1000,
 		perClient: func(p Params) float64 { return share * p.Rule.Rate.PerSecond() },
 		alone:     true,
@@ -166,7 +165,7 @@ func slowDrip() *Workload {
 // five hours). No limit per address sheds it, and none should: it conforms.
 func lowAndSlow() *Workload {
 	return &Workload{
-		Name: "low-and-slow", Source: "1.2 million addresses, one request per 9 s each (DataDome, April 2026)",
+		Name:    "low-and-slow",
 		Clients: 1_200_000, perClient: each(1.0 / 9), open: random,
 	}
 }

@@ -1,7 +1,8 @@
-package main
+package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -23,12 +24,13 @@ type (
 		Workload []string `placeholder:"NAME" help:"zipf-1.1, distinct, hot-denied. Default: all."`
 		Cores    []int    `placeholder:"N" help:"Numbers of cores to decide on. Default: 1, 2, 4 and so on."`
 		Rounds   int      `default:"11" help:"Turns of each limiter."`
+		Redis    string   `placeholder:"URL" help:"Measure limiters with their buckets in this Redis too; its database may be flushed: redis://host:port/db."`
 	}
 	accuracyCmd struct {
 		Workload []string      `placeholder:"NAME" help:"Workloads, for example zipf-1.1. Default: all."`
 		Requests int           `default:"300000" help:"Requests of each workload, about."`
 		Duration time.Duration `default:"6s" help:"Time that each workload spans. It is simulated where a limiter can be told the time."`
-		Redis    string        `placeholder:"URL" help:"Measure fastlimit with its exact buckets in this Redis too, in real time: redis://host:port/db."`
+		Redis    string        `placeholder:"URL" help:"Measure limiters with their buckets in this Redis too, in real time; its database may be flushed: redis://host:port/db."`
 	}
 	memoryCmd struct {
 		Keys     []float64     `default:"1e6,1e7" placeholder:"N" help:"Sizes of the floods, in clients: 1e6,1e7,1e8."`
@@ -55,25 +57,17 @@ type (
 
 // Run implements the command.
 func (c *localCmd) Run(ctx context.Context, sys *system, b *commands) error {
-	return b.measure(ctx, sys, b.local(c))
+	return b.measureOne(ctx, sys)(b.local(c))
 }
 
 // Run implements the command.
 func (c *accuracyCmd) Run(ctx context.Context, sys *system, b *commands) error {
-	part, err := b.accuracy(c)
-	if err != nil {
-		return err
-	}
-	return b.measure(ctx, sys, part)
+	return b.measureOne(ctx, sys)(b.accuracy(c))
 }
 
 // Run implements the command.
 func (c *memoryCmd) Run(ctx context.Context, sys *system, b *commands) error {
-	part, err := b.memory(c)
-	if err != nil {
-		return err
-	}
-	return b.measure(ctx, sys, part)
+	return b.measureOne(ctx, sys)(b.memory(c))
 }
 
 // Run implements the command.
@@ -109,15 +103,15 @@ func (c *redisCmd) Run(ctx context.Context, sys *system, b *commands) error {
 
 // Run implements the command.
 func (c *clusterCmd) Run(ctx context.Context, sys *system, b *commands) error {
-	part, err := b.cluster(c)
-	if err != nil {
-		return err
-	}
-	return b.measure(ctx, sys, part)
+	return b.measureOne(ctx, sys)(b.cluster(c))
 }
 
 // Run implements the command. What is not installed is left out with a word.
 func (allCmd) Run(ctx context.Context, sys *system, b *commands) error {
+	local, err := b.local(&localCmd{Rounds: 5})
+	if err != nil {
+		return err
+	}
 	accuracy, err := b.accuracy(&accuracyCmd{Requests: 50_000, Duration: 6 * time.Second})
 	if err != nil {
 		return err
@@ -130,7 +124,7 @@ func (allCmd) Run(ctx context.Context, sys *system, b *commands) error {
 	if err != nil {
 		return err
 	}
-	parts := []part{b.local(&localCmd{Rounds: 5}), accuracy, memory, cluster}
+	parts := []part{local, accuracy, memory, cluster}
 	o := httpbench.Options{Servers: new(httpCmd).installed(sys), Rounds: 3, Requests: 10_000, Duration: 3 * time.Second}
 	if err := o.Check(); err != nil {
 		fmt.Fprintf(sys.stderr, "left out: http: %v\n", err)
@@ -159,14 +153,25 @@ type part struct {
 	versions func(context.Context) map[string]string
 }
 
-func (b *commands) options(p report.Progress) inproc.Options {
-	return inproc.Options{Seed: b.Seed, Progress: p}
+// options measure the limiters, those that ask a Redis once it has answered.
+func (b *commands) options(contenders []inproc.Contender) (o inproc.Options, err error) {
+	for _, c := range contenders {
+		if c.Remote {
+			err = errors.Join(err, tryOut(c))
+		}
+	}
+	if err != nil {
+		return o, fmt.Errorf("--redis: %w", err)
+	}
+	return inproc.Options{Seed: b.Seed, Contenders: contenders}, nil
 }
 
-func (b *commands) local(c *localCmd) part {
+func (b *commands) local(c *localCmd) (part, error) {
+	o, err := b.options(slices.Insert(b.contenders(c.Redis), 1, inproc.FastlimitClock()))
 	return part{run: func(ctx context.Context, p report.Progress) ([]report.Result, error) {
-		return inproc.Local(ctx, inproc.LocalOptions{Options: b.options(p), Workloads: c.Workload, Cores: c.Cores, Rounds: c.Rounds})
-	}}
+		o.Progress = p
+		return inproc.Local(ctx, inproc.LocalOptions{Options: o, Workloads: c.Workload, Cores: c.Cores, Rounds: c.Rounds})
+	}}, err
 }
 
 func (b *commands) accuracy(c *accuracyCmd) (part, error) {
@@ -181,19 +186,11 @@ func (b *commands) accuracy(c *accuracyCmd) (part, error) {
 	if c.Requests < 1 || c.Duration <= 0 {
 		return part{}, cli.Usagef("--requests %d --duration %v: want more than 0", c.Requests, c.Duration)
 	}
-	contenders := inproc.DefaultContenders()
-	if c.Redis != "" {
-		shared := redisbench.Contender(c.Redis)
-		if err := tryOut(shared); err != nil {
-			return part{}, fmt.Errorf("--redis: %w", err)
-		}
-		contenders = append(contenders, shared)
-	}
+	o, err := b.options(b.contenders(c.Redis))
 	return part{run: func(ctx context.Context, p report.Progress) ([]report.Result, error) {
-		o := b.options(p)
-		o.Contenders = contenders
+		o.Progress = p
 		return inproc.Accuracy(ctx, inproc.AccuracyOptions{Options: o, Workloads: workloads, Requests: c.Requests, Duration: c.Duration})
-	}}, nil
+	}}, err
 }
 
 // tryOut makes a limiter once, so that what it lacks is known before a run.
@@ -215,7 +212,7 @@ func (b *commands) memory(c *memoryCmd) (part, error) {
 	}
 	return part{run: func(ctx context.Context, p report.Progress) ([]report.Result, error) {
 		return inproc.Memory(ctx, inproc.MemoryOptions{
-			Options: b.options(p), Keys: keys, Cap: int64(c.Cap * (1 << 30)), Patience: c.Patience,
+			Options: inproc.Options{Seed: b.Seed, Contenders: b.contenders(""), Progress: p}, Keys: keys, Cap: int64(c.Cap * (1 << 30)), Patience: c.Patience,
 		})
 	}}, nil
 }

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -34,11 +34,7 @@ func (c *httpCmd) Run(ctx context.Context, sys *system, b *commands) error {
 		return cli.Usagef("--clients %d --requests %d --rounds %d: want 2 clients and 1 of the others, or more", c.Clients, c.Requests, c.Rounds)
 	}
 	if c.URL != "" {
-		part, err := c.target(ctx)
-		if err != nil {
-			return err
-		}
-		return b.measure(ctx, sys, part)
+		return b.measureOne(ctx, sys)(c.target(ctx))
 	}
 	servers, err := c.servers(sys)
 	if err != nil {

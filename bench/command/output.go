@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -40,6 +40,16 @@ func (b *commands) measure(ctx context.Context, sys *system, parts ...part) erro
 		r.Environment.Versions[name] = version
 	}
 	return errors.Join(err, b.write(sys, files, r))
+}
+
+// measureOne is measure of a part that may be in error already.
+func (b *commands) measureOne(ctx context.Context, sys *system) func(part, error) error {
+	return func(p part, err error) error {
+		if err != nil {
+			return err
+		}
+		return b.measure(ctx, sys, p)
+	}
 }
 
 // grace is time enough for servers to be stopped.

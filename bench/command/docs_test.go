@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"io"
@@ -17,7 +17,7 @@ func TestDocumentedCommandsParse(t *testing.T) {
 	t.Parallel()
 	found := 0
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
-		pages, err := filepath.Glob(filepath.Join("..", pattern))
+		pages, err := filepath.Glob(filepath.Join("..", "..", pattern))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +32,7 @@ func TestDocumentedCommandsParse(t *testing.T) {
 					continue // the form of all
 				}
 				found++
-				if _, err := program(&system{io.Discard, io.Discard}).Parser().Parse(args); err != nil {
+				if _, err := program("bench", new(commands), &system{io.Discard, io.Discard}).Parser().Parse(args); err != nil {
 					t.Errorf("%s: %s: %v", page, m[0], err)
 				}
 			}

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 // TestMain lets the test binary be the program, and its measuring processes.
 func TestMain(m *testing.M) {
 	if os.Getenv("BENCH_TEST") == "main" {
-		main()
+		Main("bench", nil)
 	}
 	os.Exit(m.Run())
 }
