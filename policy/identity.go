@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/fastlimit/fastlimit/internal/ascii"
 	"github.com/gaissmai/bart"
 )
 
@@ -31,7 +32,7 @@ func NewIdentity(s Settings) (*Identity, error) {
 	}
 	id.forwarded = strings.EqualFold(id.header, "Forwarded")
 	var errs []error
-	if !isToken(id.header) {
+	if !ascii.IsToken(id.header) {
 		errs = append(errs, fmt.Errorf("policy: client_ip_header %q is no header name; write for example X-Forwarded-For", id.header))
 	}
 	if s.OriginalRequest > OriginalXForwarded {

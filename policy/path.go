@@ -1,6 +1,10 @@
 package policy
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/fastlimit/fastlimit/internal/ascii"
+)
 
 // AppendPath appends the canonical path of a request target (RFC 9112,
 // section 3.2) to dst, which must not overlap it. The path begins with a slash
@@ -101,25 +105,12 @@ func unescape(b []byte) (c byte, ok bool) {
 	if len(b) < 3 {
 		return 0, false
 	}
-	hi, lo := unhex(b[1]), unhex(b[2])
+	hi, lo := ascii.Hex(b[1]), ascii.Hex(b[2])
 	if hi < 0 || lo < 0 {
 		return 0, false
 	}
 	c = byte(hi<<4 | lo)
 	return c, c != 0
-}
-
-// unhex is the value of a hexadecimal digit, negative for other bytes.
-func unhex(c byte) int {
-	switch {
-	case '0' <= c && c <= '9':
-		return int(c - '0')
-	case 'a' <= c && c <= 'f':
-		return int(c-'a') + 10
-	case 'A' <= c && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return -1
 }
 
 // splitTarget finds the authority, nil unless the target is in absolute form,
@@ -148,7 +139,7 @@ func splitTarget(target []byte) (authority, path []byte, ok bool) {
 func isScheme(b []byte) bool {
 	for i, c := range b {
 		alpha := 'a' <= c|0x20 && c|0x20 <= 'z'
-		if !alpha && (i == 0 || !isAlnum(c) && c != '+' && c != '-' && c != '.') {
+		if !alpha && (i == 0 || !ascii.IsAlnum(c) && c != '+' && c != '-' && c != '.') {
 			return false
 		}
 	}
