@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-
-	"github.com/fastlimit/fastlimit/internal/ascii"
 )
 
 // maxPattern is the length of the longest pattern that is accepted.
@@ -72,7 +70,7 @@ func escapeLonePercent(s string) []byte {
 	var b []byte
 	for i := range len(s) {
 		b = append(b, s[i])
-		if s[i] == '%' && (i+2 >= len(s) || ascii.Hex(s[i+1]) < 0 || ascii.Hex(s[i+2]) < 0) {
+		if s[i] == '%' && (i+2 >= len(s) || unhex(s[i+1]) < 0 || unhex(s[i+2]) < 0) {
 			b = append(b, "25"...)
 		}
 	}
@@ -81,7 +79,7 @@ func escapeLonePercent(s string) []byte {
 
 // CheckMethod tells what is wrong with a method of a match.
 func CheckMethod(method string) error {
-	if !ascii.IsToken(method) || method != strings.ToUpper(method) {
+	if !isToken(method) || method != strings.ToUpper(method) {
 		return fmt.Errorf("method %q: methods are matched exactly; write for example %q", method, "GET")
 	}
 	return nil
@@ -93,7 +91,7 @@ func CheckKeyPart(p KeyPart) error {
 	switch {
 	case p.Kind > KeyGlobal:
 		return fmt.Errorf("key part of kind %d: there is no such kind", p.Kind)
-	case named && !ascii.IsToken(p.Name):
+	case named && !isToken(p.Name):
 		return fmt.Errorf("key part with the name %q: want the name of a header or cookie; write for example header:X-Api-Key", p.Name)
 	}
 	return nil
@@ -112,4 +110,19 @@ func normalPrefix(p netip.Prefix) (netip.Prefix, error) {
 		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 	}
 	return p.Masked(), nil
+}
+
+// isToken reports whether s is a token of HTTP (RFC 9110, section 5.6.2).
+func isToken(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if !isAlnum(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func isAlnum(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }

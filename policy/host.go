@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"net/netip"
 	"unsafe"
-
-	"github.com/fastlimit/fastlimit/internal/ascii"
 )
 
 // maxHost is the length of the longest host that is accepted: a domain name
@@ -44,7 +42,7 @@ func AppendHost(dst, raw []byte) (host []byte, ok bool) {
 			return dst[:start], false
 		case 'A' <= c && c <= 'Z':
 			c |= 0x20
-		case !ascii.IsAlnum(c) && c != '-' && c != '.' && c != '_' && c != '~':
+		case !isAlnum(c) && c != '-' && c != '.' && c != '_' && c != '~':
 			return dst[:start], false
 		}
 		dot = c == '.'
@@ -68,7 +66,7 @@ func plainHost(raw []byte) int {
 	}
 	dot := true
 	for _, c := range raw[:n] {
-		if !ascii.IsAlnum(c) && c != '-' && c != '.' && c != '_' && c != '~' || 'A' <= c && c <= 'Z' || c == '.' && dot {
+		if !isAlnum(c) && c != '-' && c != '.' && c != '_' && c != '~' || 'A' <= c && c <= 'Z' || c == '.' && dot {
 			return 0
 		}
 		dot = c == '.'

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/fastlimit/fastlimit/internal/ascii"
 	"github.com/gaissmai/bart"
 )
 
@@ -32,7 +31,7 @@ func NewIdentity(s Settings) (*Identity, error) {
 	}
 	id.forwarded = strings.EqualFold(id.header, "Forwarded")
 	var errs []error
-	if !ascii.IsToken(id.header) {
+	if !isToken(id.header) {
 		errs = append(errs, fmt.Errorf("policy: client_ip_header %q is no header name; write for example X-Forwarded-For", id.header))
 	}
 	if s.OriginalRequest > OriginalXForwarded {

@@ -3,8 +3,6 @@ package policy
 import (
 	"bytes"
 	"net/netip"
-
-	"github.com/fastlimit/fastlimit/internal/ascii"
 )
 
 // parseNode reads an element of a forwarding header: an address, with a port
@@ -46,7 +44,7 @@ func isNodePort(b []byte) bool {
 		return isPort(b[1:])
 	}
 	for _, c := range b[2:] {
-		if !ascii.IsAlnum(c) && c != '.' && c != '_' && c != '-' {
+		if !isAlnum(c) && c != '.' && c != '_' && c != '-' {
 			return false
 		}
 	}

@@ -105,13 +105,16 @@ func unescape(b []byte) (c byte, ok bool) {
 	if len(b) < 3 {
 		return 0, false
 	}
-	hi, lo := ascii.Hex(b[1]), ascii.Hex(b[2])
+	hi, lo := unhex(b[1]), unhex(b[2])
 	if hi < 0 || lo < 0 {
 		return 0, false
 	}
 	c = byte(hi<<4 | lo)
 	return c, c != 0
 }
+
+// unhex is the value of a hexadecimal digit, negative for other bytes.
+func unhex(c byte) int { return ascii.Hex(c) }
 
 // splitTarget finds the authority, nil unless the target is in absolute form,
 // and the raw path up to the end of the target, which may be empty.
@@ -139,7 +142,7 @@ func splitTarget(target []byte) (authority, path []byte, ok bool) {
 func isScheme(b []byte) bool {
 	for i, c := range b {
 		alpha := 'a' <= c|0x20 && c|0x20 <= 'z'
-		if !alpha && (i == 0 || !ascii.IsAlnum(c) && c != '+' && c != '-' && c != '.') {
+		if !alpha && (i == 0 || !isAlnum(c) && c != '+' && c != '-' && c != '.') {
 			return false
 		}
 	}

@@ -61,7 +61,7 @@ type (
 		Duration   time.Duration `default:"30s" help:"Of the traffic, simulated."`
 		Interval   time.Duration `default:"100ms" help:"Of the exchange."`
 		MaxBytes   int           `default:"16384" help:"Ceiling in bytes for each peer and interval."`
-		TopTalkers int           `default:"8192" help:"Top talkers that are tracked."`
+		TopTalkers int           `default:"8192" help:"Clients counted by name."`
 	}
 	benchAll struct{}
 )

@@ -3,8 +3,8 @@ package config
 import (
 	"fmt"
 	"net/textproto"
+	"strings"
 
-	"github.com/fastlimit/fastlimit/internal/ascii"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/goccy/go-yaml/ast"
 )
@@ -81,7 +81,7 @@ func (d *decoder) clientIPHeader(n node) {
 	if !ok {
 		return
 	}
-	if !ascii.IsToken(name) {
+	if !isToken(name) {
 		d.fail(n, quote(name)+" is not the name of a header", "want "+example)
 		return
 	}
@@ -96,4 +96,15 @@ func (d *decoder) originalRequest(n node) {
 			policy.OriginalNone, policy.OriginalXOriginal, policy.OriginalXForwarded,
 		}[i]
 	}
+}
+
+// isToken reports whether s is a token of RFC 9110: a header, a method, the
+// name of a cookie.
+func isToken(s string) bool {
+	for _, r := range s {
+		if r >= 0x7f || r <= ' ' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) {
+			return false
+		}
+	}
+	return s != ""
 }
