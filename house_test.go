@@ -84,6 +84,8 @@ var layers = []struct {
 	{"internal/field", nil, "an error that every package may return"},
 	{"internal/marks", nil, "growth of counters"},
 	{"internal/heap", nil, "a data structure"},
+	{"internal/ascii", nil, "characters"},
+	{"internal/safetext", nil, "text for logs and terminals"},
 	{"sketch", nil, "pure arithmetic, at the bottom"},
 	{"window", []string{"sketch"}, "turns the generations of a sketch, and knows nothing else"},
 	{"bucket", []string{"sketch"}, "arithmetic and a table addressed by digests"},
@@ -98,13 +100,13 @@ var layers = []struct {
 	{"internal/config", []string{".", "policy", "server"}, "fills in the settings of those who have any; serves nothing"},
 	{"internal/prom", nil, "tables of metrics, whoever counts"},
 	{"internal/metrics", []string{"internal/prom", "bucket/redisstore", "bucket/remote", "sync/..."}, "so that neither store nor cluster knows of Prometheus, nor the server of either"},
-	{"internal/replay", []string{".", "policy", "internal/heap"}, "judges logs; needs no server"},
-	{"toptalkers", []string{"sketch", "internal/marks"}, "ranks what tables count: no network, no server"},
+	{"internal/replay", []string{".", "policy"}, "judges logs; needs no server"},
+	{"toptalkers", []string{"sketch"}, "ranks what tables count: no network, no server"},
 	{"server", []string{".", "policy", "internal/denial", "toptalkers"}, "gets its settings as a Config, not from files"},
 	{"middleware/internal/limits", []string{".", "policy"}, "what all middlewares decide alike: no HTTP"},
 	{"middleware/nethttp", []string{".", "policy", "internal/denial", "middleware/internal/limits"}, "a middleware for those who have their own server"},
 	{"middleware/fasthttp", []string{".", "policy", "internal/denial", "middleware/internal/limits"}, "likewise"},
-	{"sync/...", []string{".", "sketch", "toptalkers", "internal/marks", "internal/heap", "sync/..."}, "adapters know the library, not each other"},
+	{"sync/...", []string{".", "sketch", "toptalkers", "sync/..."}, "adapters know the library, not each other"},
 	{"internal/cli", nil, "flags, signals and progress of any program"},
 	{"internal/testkit/...", []string{".", "policy", "internal/testkit/..."}, "for tests of any package, so it may know none of them"},
 	{"bench/reference", nil, "what people write first; frozen"},
@@ -117,6 +119,9 @@ var layers = []struct {
 	{"bench/httpbench", []string{".", "bench/load", "bench/oracle", "bench/proc", "bench/report"}, "asks servers"},
 }
 
+// basics know nothing of this module, and everybody may import them.
+var basics = []string{"internal/field", "internal/ascii", "internal/safetext"}
+
 func TestLayers(t *testing.T) {
 	t.Parallel()
 	for _, p := range mustPackages(t) {
@@ -126,7 +131,7 @@ func TestLayers(t *testing.T) {
 			}
 			for _, imp := range p.Imports {
 				target := &goPackage{ImportPath: imp}
-				if imp != module && !strings.HasPrefix(imp, module+"/") || within(target.name(), "internal/field") || within(target.name(), l.may...) {
+				if imp != module && !strings.HasPrefix(imp, module+"/") || within(target.name(), basics...) || within(target.name(), l.may...) {
 					continue
 				}
 				t.Errorf("%s imports %s: it may import %v of this module: %s", p.name(), target.name(), l.may, l.why)

@@ -1,6 +1,10 @@
 package server
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/fastlimit/fastlimit/internal/ascii"
+)
 
 // tokenByte are the bytes of a token, RFC 9110 §5.6.2.
 var tokenByte = func() (t [256]bool) {
@@ -166,7 +170,7 @@ func trimBlanks(b []byte) []byte {
 func (g *gate) chunkLine(line []byte) *violation {
 	n, size := 0, int64(0)
 	for ; n < len(line); n++ {
-		digit := hexDigit(line[n])
+		digit := ascii.Hex(line[n])
 		if digit < 0 {
 			break
 		}
@@ -219,15 +223,4 @@ func isText(b []byte) bool {
 		}
 	}
 	return true
-}
-
-// hexDigit is the value of a hexadecimal digit, negative for other bytes.
-func hexDigit(c byte) int {
-	switch {
-	case '0' <= c && c <= '9':
-		return int(c - '0')
-	case 'a' <= c|0x20 && c|0x20 <= 'f':
-		return int(c|0x20-'a') + 10
-	}
-	return -1
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
-	"strconv"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/safetext"
 )
 
 const (
@@ -149,22 +149,5 @@ func (s *Server) acceptFailed(err error) {
 	}
 }
 
-// printable makes text of a client fit for any log: escaped if anything in it
-// is not printable ASCII, and cut.
-func printable(s string) string {
-	cut := len(s) > maxLoggedText
-	if cut {
-		s = s[:maxLoggedText]
-	}
-	for i := range len(s) {
-		if s[i] < 0x20 || s[i] > 0x7e {
-			q := strconv.QuoteToASCII(s)
-			s = q[1 : len(q)-1]
-			break
-		}
-	}
-	if cut {
-		s += "…"
-	}
-	return s
-}
+// printable makes text of a client fit for any log.
+func printable(s string) string { return safetext.ASCII(s, maxLoggedText) }

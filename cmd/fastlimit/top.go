@@ -18,6 +18,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/internal/cli"
 	"github.com/fastlimit/fastlimit/internal/config"
+	"github.com/fastlimit/fastlimit/internal/safetext"
 	"github.com/fastlimit/fastlimit/toptalkers"
 	"golang.org/x/term"
 )
@@ -108,17 +109,7 @@ func writeTop(out io.Writer, clients []toptalkers.Talker) {
 }
 
 // printable keeps what a server sent from steering a terminal.
-func printable(s string) string {
-	if r := []rune(s); len(r) > maxShownKey {
-		s = string(r[:maxShownKey]) + "…"
-	}
-	for _, r := range s {
-		if !strconv.IsPrint(r) {
-			return strconv.QuoteToASCII(s)
-		}
-	}
-	return s
-}
+func printable(s string) string { return safetext.Quote(s, maxShownKey) }
 
 // ask returns the body of GET /v1/top.
 func (c *topCmd) ask(ctx context.Context) ([]byte, error) {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/safetext"
 	"github.com/fastlimit/fastlimit/sync/delta"
 	"golang.org/x/time/rate"
 )
@@ -169,10 +170,4 @@ func (j *journal) totals() map[string]uint64 {
 
 // clip bounds what others can put into a line of the log. The handler escapes
 // what does not print.
-func clip(s string) string {
-	const most = 200
-	if len(s) > most {
-		return s[:most] + "…"
-	}
-	return s
-}
+func clip(s string) string { return safetext.Clip(s, 200) }
