@@ -22,6 +22,7 @@ type cli struct {
 	Replay   replayCmd   `cmd:"" help:"Judge access logs: what a limit would have denied, and to whom."`
 	Top      topCmd      `cmd:"" help:"Show the top clients across all nodes."`
 	Bench    benchCmd    `cmd:"" help:"Measure limiters: speed, accuracy, memory, over HTTP and with Redis."`
+	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of the configuration file, for editors."`
 	Version  versionCmd  `cmd:"" help:"Show version, commit and Go version."`
 	Help     helpCmd     `cmd:"" help:"Show this help, or that of a command: fastlimit help replay."`
 

@@ -27,12 +27,9 @@ func addTalkers(sc *server.Config, cfg *config.Config) (*gossip.Cluster, error) 
 		sc.Talkers, sc.Tick, err = localTalkers(sc.Limiter)
 		return nil, err
 	}
-	running, err := gossip.Start(context.Background(), gossip.Config{
-		Name: c.Name, Secret: c.Secret, Node: c.Node,
-		Bind: c.Bind, Advertise: c.Advertise, Join: c.Join,
-		Interval: c.Interval, MaxBytes: c.MaxBytes, MaxNodes: c.MaxNodes, Ignore: c.Ignore,
-		Logger: sc.Logger,
-	}, sc.Limiter)
+	settings := c.Config
+	settings.Logger = sc.Logger
+	running, err := gossip.Start(context.Background(), settings, sc.Limiter)
 	if err != nil {
 		return nil, err
 	}
