@@ -23,7 +23,7 @@ func listeners() value {
 	element := mapping(&listenSettings)
 	one := address()
 	v := oneOrMore("address, or list of addresses", maxListeners, "addresses", value{
-		schema: schema{"anyOf": []schema{one.schema, element.schema}}, section: &listenSettings,
+		section: &listenSettings,
 		read: func(d *decoder, n *node, to reflect.Value) bool {
 			if n.kind == isMapping && strings.HasSuffix(n.path, "]") {
 				return element.read(d, n, to)
@@ -31,6 +31,9 @@ func listeners() value {
 			return one.read(d, n, to.FieldByName("Address"))
 		},
 	})
+	v.schema = schema{"anyOf": []schema{one.schema, {
+		"type": "array", "items": schema{"anyOf": []schema{one.schema, element.schema}}, "minItems": 1, "maxItems": maxListeners,
+	}}}
 	return v
 }
 
