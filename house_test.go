@@ -97,7 +97,7 @@ var layers = []struct {
 	{".", []string{"sketch", "window", "bucket"}, "what importers of the library link"},
 	{"policy", []string{"."}, "who, which rules, which keys: no HTTP, no files"},
 	{"internal/denial", []string{"."}, "text of an answer, for any server"},
-	{"internal/config", []string{".", "policy", "server"}, "fills in the settings of those who have any; serves nothing"},
+	{"internal/config", []string{".", "policy", "server", "bucket/redisstore", "sync/gossip"}, "fills in the settings of those who have any; serves nothing"},
 	{"internal/prom", nil, "tables of metrics, whoever counts"},
 	{"internal/metrics", []string{"internal/prom", "bucket/redisstore", "bucket/remote", "sync/..."}, "so that neither store nor cluster knows of Prometheus, nor the server of either"},
 	{"internal/replay", []string{".", "policy"}, "judges logs; needs no server"},
@@ -120,7 +120,7 @@ var layers = []struct {
 }
 
 // basics know nothing of this module, and everybody may import them.
-var basics = []string{"internal/field", "internal/ascii", "internal/safetext"}
+var basics = []string{"internal/field", "internal/marks", "internal/heap", "internal/ascii", "internal/safetext"}
 
 func TestLayers(t *testing.T) {
 	t.Parallel()
@@ -160,8 +160,8 @@ var keep = []struct {
 	{module + "/bench", []string{"bench/..."}, "the product is measured from outside"},
 	{module + "/cmd", nil, "nothing builds on a command"},
 	{module + "/server", []string{"cmd/fastlimit", "internal/config", "bench/..."}, "arrows point down"},
-	{module + "/bucket/redisstore", []string{"cmd/fastlimit", "internal/metrics", "bench/..."}, "wiring is for commands"},
-	{module + "/sync/gossip", []string{"cmd/fastlimit", "internal/metrics", "bench/..."}, "wiring is for commands"},
+	{module + "/bucket/redisstore", []string{"cmd/fastlimit", "internal/config", "internal/metrics", "bench/..."}, "wiring is for commands"},
+	{module + "/sync/gossip", []string{"cmd/fastlimit", "internal/config", "internal/metrics", "bench/..."}, "wiring is for commands"},
 	{module + "/internal/testkit", []string{"internal/testkit/...", "bench/redisbench"}, "for tests, and for what measures faults"},
 	{module + "/bucket/storetest", nil, "for tests"},
 	{module + "/internal/testkit/middlewaretest", nil, "for tests"},

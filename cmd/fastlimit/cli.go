@@ -21,6 +21,7 @@ type commands struct {
 	Validate validateCmd `cmd:"" help:"Check a configuration file, print how its memory is shared out, and warn where a limit cannot be kept."`
 	Replay   replayCmd   `cmd:"" help:"Judge access logs: what a limit would have denied, and to whom."`
 	Top      topCmd      `cmd:"" help:"Show the top clients across all nodes."`
+	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of the configuration file, for editors."`
 	Version  versionCmd  `cmd:"" help:"Show version, commit and Go version."`
 	Help     cli.Help    `cmd:"" help:"Show this help, or that of a command: fastlimit help replay."`
 

@@ -18,12 +18,9 @@ func startCluster(sc *server.Config, cfg *config.Config) (*gossip.Cluster, error
 	if c == nil {
 		return nil, nil
 	}
-	running, err := gossip.Start(context.Background(), gossip.Config{
-		Name: c.Name, Secret: c.Secret, Node: c.Node,
-		Bind: c.Bind, Advertise: c.Advertise, Join: c.Join,
-		Interval: c.Interval, MaxBytes: c.MaxBytes, MaxNodes: c.MaxNodes, Ignore: c.Ignore,
-		Logger: sc.Logger,
-	}, sc.Limiter)
+	settings := c.Config
+	settings.Logger = sc.Logger
+	running, err := gossip.Start(context.Background(), settings, sc.Limiter)
 	if err != nil {
 		return nil, err
 	}

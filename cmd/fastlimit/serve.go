@@ -47,7 +47,7 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 	lc := cfg.Limiter()
 	var store *redisstore.Store
 	if cfg.Redis != nil {
-		if store, err = openStore(ctx, cfg.Redis, log); err != nil {
+		if store, err = openStore(ctx, *cfg.Redis, log); err != nil {
 			return err
 		}
 		defer closeStore(store, log)
@@ -122,7 +122,10 @@ func (c *serveCmd) serverConfig(cfg *config.Config, lim *fastlimit.Limiter, log 
 		Limiter: lim, Engine: engine, Identity: identity,
 		Logger: log, Version: version().short(),
 		Connections: cfg.Connections, Drain: cfg.Drain,
-		Listeners: cfg.Listeners,
+		Listeners: cfg.Listeners, DenialLogs: cfg.DenialLogs,
+	}
+	if sc.DenialLogs == 0 {
+		sc.DenialLogs = -1 // none, where 0 is the server's default
 	}
 	return sc, nil
 }

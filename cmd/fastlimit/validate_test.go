@@ -2,12 +2,10 @@ package main
 
 import (
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/fastlimit/fastlimit/internal/cli"
-	"github.com/fastlimit/fastlimit/internal/config"
 )
 
 // What serve refuses, validate refuses with the same words.
@@ -35,32 +33,6 @@ func TestValidateRefusesWhatServeRefuses(t *testing.T) {
 		if code1 != cli.ExitFailure || code2 != cli.ExitFailure || validated != served ||
 			!strings.HasPrefix(validated, file+":1:") || !strings.Contains(validated, want) {
 			t.Errorf("%s:\nvalidate %d %s\nserve %d %s\nwant %s", settings, code1, validated, code2, served, want)
-		}
-	}
-}
-
-// Whatever the store can be told, a file can tell it.
-func TestEveryFieldOfTheStoreHasASetting(t *testing.T) {
-	t.Parallel()
-	var r config.Redis
-	for i, v := 0, reflect.ValueOf(&r).Elem(); i < v.NumField(); i++ {
-		switch f := v.Field(i); f.Kind() {
-		case reflect.String:
-			f.SetString("x")
-		case reflect.Bool:
-			f.SetBool(true)
-		case reflect.Int, reflect.Int64:
-			f.SetInt(1)
-		case reflect.Slice:
-			f.Set(reflect.ValueOf([]string{"x"}))
-		default:
-			t.Fatalf("%s: a %s", v.Type().Field(i).Name, f.Kind())
-		}
-	}
-	c := reflect.ValueOf(storeConfig(&r, (&serveCmd{}).logger(t.Output())))
-	for i := range c.NumField() {
-		if c.Field(i).IsZero() {
-			t.Errorf("%s is set by no setting", c.Type().Field(i).Name)
 		}
 	}
 }
