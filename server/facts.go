@@ -3,6 +3,16 @@ package server
 import (
 	"cmp"
 	"time"
+
+	"github.com/fastlimit/fastlimit/server/internal/conn"
+)
+
+// ConnectionBytes is what a connection takes of memory at most, the garbage
+// collector's headroom included. LargeHeadBytes is what heads above 4 KiB take
+// beside it, all connections together.
+const (
+	ConnectionBytes = conn.Bytes
+	LargeHeadBytes  = conn.LargeHeadBytes
 )
 
 // ConnectionMemory is about what all connections take when there are as many as
@@ -25,13 +35,34 @@ type RedisInfo struct {
 	Late     uint64 // operations that were answered after Timeout
 }
 
-type redisInfo struct {
-	State        string  `json:"state"`
-	DistanceSecs float64 `json:"distance_seconds"`
-	TimeoutSecs  float64 `json:"timeout_seconds"`
-	Late         uint64  `json:"late_operations"`
+// Talkers knows who asks most. Safe for concurrent use.
+type Talkers interface {
+	// Top returns up to n clients, the highest rate first.
+	Top(n int) []Talker
 }
 
-func (i *serverInfo) addRedis(r RedisInfo) {
-	i.Redis = &redisInfo{State: r.State, DistanceSecs: r.Distance.Seconds(), TimeoutSecs: r.Timeout.Seconds(), Late: r.Late}
+// Talker is one of the clients that ask most.
+type Talker struct {
+	Rule string `json:"rule"`
+	Key  string `json:"key"` // as text for people
+	// Rate is what it asked for lately in units/s, what was denied included.
+	// The truth is within Rate ± Error but once in a million times, and but
+	// for what is on its way from other nodes.
+	Rate  float64  `json:"rate"`
+	Error float64  `json:"error"`
+	Nodes []string `json:"nodes"` // that count it
 }
+
+// ClusterInfo is what /v1/info tells of the other nodes.
+type ClusterInfo struct {
+	Name     string
+	Node     string // the name of this one
+	Address  string // at which the others reach it
+	MaxNodes int
+	Interval time.Duration // between two exchanges of counts
+	Peers    []string      // that are up
+}
+
+// Lag is the L that bounds are told for: a count waits for a tick, and is
+// charged within the next.
+func (c *ClusterInfo) Lag() time.Duration { return 2 * c.Interval }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/server/internal/conn"
+	"github.com/fastlimit/fastlimit/server/internal/decide"
 	"github.com/valyala/fasthttp"
 )
 
@@ -34,7 +36,7 @@ type MiddlewareConfig struct {
 // [NewMiddleware]. For net/http see package nethttp.
 type Middleware struct {
 	config MiddlewareConfig
-	page   *page
+	page   *decide.DenyResponse
 	values sync.Pool // *denial.Values
 }
 
@@ -47,7 +49,7 @@ func NewMiddleware(c MiddlewareConfig) (*Middleware, error) {
 	if c.DenyStatus < 400 || c.DenyStatus > 599 {
 		return nil, fmt.Errorf("fastlimit/server: DenyStatus %d: want 400 to 599, 429 for most", c.DenyStatus)
 	}
-	m := &Middleware{config: c, page: newPage(c.Rule.Config(), 0, c.DenyStatus)}
+	m := &Middleware{config: c, page: decide.NewDenyResponse(c.Rule.Config(), c.DenyStatus)}
 	m.values.New = func() any { return new(denial.Values) }
 	return m, nil
 }
@@ -68,7 +70,7 @@ func (m *Middleware) Wrap(next fasthttp.RequestHandler) fasthttp.RequestHandler 
 			}
 			key = own
 		} else {
-			peer := peerAddr(ctx)
+			peer := conn.PeerAddr(ctx)
 			if !peer.IsValid() || peer.IsUnspecified() {
 				// A key shared by all such connections would let one deny the others.
 				ctx.Error("the connection has no client address", fasthttp.StatusBadRequest)
@@ -82,7 +84,7 @@ func (m *Middleware) Wrap(next fasthttp.RequestHandler) fasthttp.RequestHandler 
 			return
 		}
 		v := m.values.Get().(*denial.Values)
-		m.page.write(&ctx.Response, &d, v)
+		m.page.Write(&ctx.Response, &d, v)
 		m.values.Put(v)
 	}
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"github.com/fastlimit/fastlimit/server/internal/admin"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -74,7 +75,7 @@ func TestInfoOfACluster(t *testing.T) {
 			return ClusterInfo{Name: "edge", Node: "a", Address: "10.0.0.1:7946", MaxNodes: 3, Interval: 100 * time.Millisecond, Peers: []string{"b"}}
 		}
 	})
-	var info serverInfo
+	var info admin.Info
 	if err := json.Unmarshal(readAll(t, get(t, "http://"+s.admin+"/v1/info")), &info); err != nil {
 		t.Fatal(err)
 	}
