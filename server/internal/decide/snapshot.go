@@ -25,13 +25,15 @@ type Snapshot struct {
 	identity identity
 	batches  bool
 	denials  []*DenyResponse // by rule, then listener; see response
-	settings Settings
-	listed   *listedResponse
+
+	listeners int
+	listed    *listedResponse
+	settings  Settings
 }
 
 // NewSnapshot renders all answers. The settings must not be changed any more.
 func NewSnapshot(s Settings) *Snapshot {
-	snap := &Snapshot{engine: *s.Engine, batches: s.Batches, settings: s, listed: newListedResponse()}
+	snap := &Snapshot{engine: *s.Engine, batches: s.Batches, listeners: len(s.DenyStatus), listed: newListedResponse(), settings: s}
 	snap.identity.init(s.Identity, s.Engine.Fields())
 	for _, r := range s.Limiter.Rules() {
 		for _, status := range s.DenyStatus {
@@ -43,7 +45,7 @@ func NewSnapshot(s Settings) *Snapshot {
 
 // response is the answer to those whom a rule denies on a listener.
 func (s *Snapshot) response(rule, listener int) *DenyResponse {
-	return s.denials[rule*len(s.settings.DenyStatus)+listener]
+	return s.denials[rule*s.listeners+listener]
 }
 
 // Settings returns what the snapshot was made of. Do not change it.
