@@ -31,7 +31,7 @@ func (s *Server) fitDescriptors(files int) {
 	if s.config.Connections.Max <= room {
 		return
 	}
-	s.log.Warn("connections.max is lowered: the limit of open files has no room for more; raise it (LimitNOFILE, ulimit -n)",
+	s.log.Warn("connections.max is lowered to fit the limit of open files; raise that limit (LimitNOFILE, ulimit -n)",
 		slog.Int("configured", s.config.Connections.Max), slog.Int("max", room), slog.Int("open_files", files))
 	s.config.Connections.Max = room
 }

@@ -85,7 +85,7 @@ func (s *Server) drain() error {
 		s.shutdownAdmin()
 	}
 	if cut > 0 {
-		return fmt.Errorf("fastlimit/server: %d connections were cut after a drain of %v: a longer drain.timeout gives them time", cut, s.config.Drain.Timeout)
+		return fmt.Errorf("fastlimit/server: %d connections were cut after a drain of %v: raise drain.timeout to give them more time", cut, s.config.Drain.Timeout)
 	}
 	s.log.Info("drained")
 	return nil

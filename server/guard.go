@@ -39,13 +39,13 @@ func (g *guard) crossSite() error {
 	switch g.site {
 	case "", "none", "same-origin":
 	default:
-		return fmt.Errorf("Sec-Fetch-Site %s: requests of other sites are refused", printable(g.site))
+		return fmt.Errorf("Sec-Fetch-Site %s: requests from other sites are refused", printable(g.site))
 	}
 	if g.origin == "" {
 		return nil
 	}
 	if u, err := url.Parse(g.origin); err != nil || !strings.EqualFold(u.Host, g.host) {
-		return errors.New("the Origin is not this host: requests of other sites are refused")
+		return errors.New("the Origin is not this host: requests from other sites are refused")
 	}
 	return nil
 }

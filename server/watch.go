@@ -100,12 +100,12 @@ func (w *ruleWatch) look(stats fastlimit.RuleStats, now time.Duration) {
 		w.evictions, w.lastSeen = stats.Evictions, now
 		if !w.evicting {
 			w.evicting = true
-			w.log.Warn("exact buckets are given up before they drain: more suspects are alive than the table holds; raise memory",
+			w.log.Warn("active exact buckets are evicted: there are more suspects than the table holds; raise memory",
 				name, slog.Uint64("evictions", stats.Evictions))
 		}
 	case w.evicting && now-w.lastSeen >= evictionQuiet:
 		w.evicting = false
-		w.log.Info("no more exact buckets are given up", name, slog.Uint64("evictions", stats.Evictions))
+		w.log.Info("active exact buckets are no longer evicted", name, slog.Uint64("evictions", stats.Evictions))
 	}
 }
 
@@ -121,7 +121,7 @@ func (w *crowdWatch) look(crowded bool, now time.Duration) {
 	switch {
 	case crowded && !w.told:
 		w.told = true
-		w.server.log.Warn("connections are nearly full: denied and idle ones are ended; raise connections.max, or lower connections.idle_timeout",
+		w.server.log.Warn("connections are nearly full: denied and idle ones are closed; raise connections.max, or lower connections.idle_timeout",
 			slog.Int("open", w.server.conns.count()), slog.Int("max", w.server.config.Connections.Max))
 	case !crowded && w.told && now-w.lastSeen >= evictionQuiet:
 		w.told = false
@@ -133,9 +133,9 @@ func (w *crowdWatch) look(crowded bool, now time.Duration) {
 }
 
 func (s *Server) warnProxy(w warning, peer netip.Addr) {
-	text := "everybody shares the address of a proxy that is not trusted: add it to trusted_proxies"
+	text := "all clients share the address of a proxy that is not trusted: add it to trusted_proxies"
 	if w == warnUnnamed {
-		text = "a trusted proxy does not name the client, or not the original request: let it set the headers of client_ip_header and original_request; until then on_unnamed decides"
+		text = "a trusted proxy does not name the client or the original request: make it set the headers of client_ip_header and original_request; until then on_unnamed decides"
 	}
 	s.log.Warn(text, slog.String("peer", peer.String()))
 }

@@ -17,13 +17,13 @@ type system struct {
 }
 
 type cli struct {
-	Serve    serveCmd    `cmd:"" help:"Run the decision service (without flags: 127.0.0.1:8080, admin on 127.0.0.1:8081, 100/s for each client address)."`
-	Validate validateCmd `cmd:"" help:"Check a configuration file, print how its memory is shared out, and warn where a limit cannot be kept."`
-	Replay   replayCmd   `cmd:"" help:"Judge access logs: what a limit would have denied, and to whom."`
+	Serve    serveCmd    `cmd:"" help:"Run the decision service. Defaults: traffic on 127.0.0.1:8080, admin on 127.0.0.1:8081, 100/s per client address."`
+	Validate validateCmd `cmd:"" help:"Check a configuration file, show its memory use and limits, and warn about likely mistakes."`
+	Replay   replayCmd   `cmd:"" help:"Show which requests in access logs a limit would have denied, and to whom."`
 	Top      topCmd      `cmd:"" help:"Show the top clients across all nodes."`
 	Bench    benchCmd    `cmd:"" help:"Measure limiters: speed, accuracy, memory, over HTTP and with Redis."`
 	Version  versionCmd  `cmd:"" help:"Show version, commit and Go version."`
-	Help     helpCmd     `cmd:"" help:"Show this help, or that of a command: fastlimit help replay."`
+	Help     helpCmd     `cmd:"" help:"Show this help or that of a command, as in: fastlimit help replay."`
 
 	VersionFlag versionFlag `name:"version" help:"Show version, commit and Go version."`
 }
@@ -66,13 +66,15 @@ func run(ctx context.Context, args []string, sys *system) (code int) {
 }
 
 func newParser(sys *system) *kong.Kong {
-	return kong.Must(&cli{},
+	k := kong.Must(&cli{},
 		kong.Name("fastlimit"),
-		kong.Description("A rate limiter that sheds floods at the edge."),
+		kong.Description("A rate limiter for servers under attack."),
 		kong.Writers(sys.stdout, sys.stderr),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.Exit(func(code int) { panic(stopped{code}) }),
 	)
+	k.Model.HelpFlag.Help = "Show this help."
+	return k
 }
 
 // exitCode prints the error and returns the code for it.

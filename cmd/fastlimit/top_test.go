@@ -55,7 +55,7 @@ func TestTopFails(t *testing.T) {
 		{[]string{"--admin", "no-such-host.invalid:8081"}, exitFailure, "name the admin address with --admin"},
 		{[]string{"--admin", answers(200, "<html>")}, exitFailure, "is it the admin listener of fastlimit?"},
 		{[]string{"--admin", answers(200, "{}")}, exitFailure, "is it the admin listener of fastlimit?"},
-		{[]string{"--admin", answers(404, "404 page not found")}, exitFailure, "that knows /v1/top?"},
+		{[]string{"--admin", answers(404, "404 page not found")}, exitFailure, "with /v1/top?"},
 		{[]string{"--admin", answers(400, `{"detail":"n=\u001b[31m"}`)}, exitFailure, `"n=\x1b[31m"`},
 		{[]string{"--admin", "localhost"}, exitUsage, "--admin localhost: want host:port"},
 		{[]string{"--admin", "a b:1"}, exitUsage, "--admin a b:1: want host:port"},
