@@ -111,10 +111,10 @@ fastlimit_decisions_total{decision="allow",mode="enforce",rule="per-ip",stage="s
 fastlimit_decisions_total{decision="deny",mode="enforce",rule="per-ip",stage="sketch"} 0
 fastlimit_decisions_total{decision="allow",mode="enforce",rule="per-ip",stage="table"} 0
 fastlimit_decisions_total{decision="deny",mode="enforce",rule="per-ip",stage="table"} 2
-# HELP fastlimit_exact_evictions_total Exact buckets given up before they had drained.
+# HELP fastlimit_exact_evictions_total Active exact buckets that were evicted.
 # TYPE fastlimit_exact_evictions_total counter
 fastlimit_exact_evictions_total 0
-# HELP fastlimit_exact_forgiven_units_total Units in exact buckets given up before they had drained: at most so much was admitted beyond the limits.
+# HELP fastlimit_exact_forgiven_units_total Units in active exact buckets that were evicted: at most this much was admitted beyond the limits.
 # TYPE fastlimit_exact_forgiven_units_total counter
 fastlimit_exact_forgiven_units_total 0
 # HELP fastlimit_requests_total Requests decided, by decision.

@@ -128,7 +128,7 @@ func TestDecideRefusesBadBatches(t *testing.T) {
 		{"an array", `[` + good + `]`, "not a batch"},
 		{"an unknown field", `{"requests":[{"rule":"per-ip","key":["192.0.2.7"],"costs":1}]}`, "costs"},
 		{"an unknown field outside", `{"requests":[` + good + `],"x":1}`, `\"x\"`},
-		{"two documents", `{"requests":[` + good + `]}{}`, "goes on"},
+		{"two documents", `{"requests":[` + good + `]}{}`, "more after the batch"},
 		{"none", `{"requests":[]}`, "0 items"},
 		{"no field", `{}`, "0 items"},
 		{"too many", `{"requests":[` + many + `]}`, "1001 items"},

@@ -274,7 +274,7 @@ func TestListenErrorsNameAddressAndFix(t *testing.T) {
 		t.Fatal("bound")
 	}
 	for _, want := range []string{
-		"listen " + taken.Addr().String(), "another process has it",
+		"listen " + taken.Addr().String(), "another process uses it",
 		"listen 192.0.2.1:80", "no interface",
 		"listen nonsense", "write host:port",
 		"admin " + taken.Addr().String(),

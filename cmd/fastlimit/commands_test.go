@@ -65,7 +65,7 @@ func TestSchema(t *testing.T) {
 	if code, stdout, stderr := command(t, nil, "schema"); code != 0 || stdout != string(want) || stderr != "" {
 		t.Errorf("exit %d, %q, %d bytes, want the %d of docs/fastlimit.schema.json", code, stderr, len(stdout), len(want))
 	}
-	if code, _, stderr := command(t, nil, "schema", "x"); code != exitUsage || !strings.Contains(stderr, "unexpected argument") {
+	if code, _, stderr := command(t, nil, "schema", "x"); code != cli.ExitUsage || !strings.Contains(stderr, "unexpected argument") {
 		t.Errorf("exit %d, %q", code, stderr)
 	}
 }

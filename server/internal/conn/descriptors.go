@@ -28,7 +28,7 @@ func fit(most, files int, log *slog.Logger) int {
 	if files == 0 || most <= room {
 		return most
 	}
-	log.Warn("connections.max is lowered: the limit of open files has no room for more; raise it (LimitNOFILE, ulimit -n)",
+	log.Warn("connections.max is lowered to fit the limit of open files; raise that limit (LimitNOFILE, ulimit -n)",
 		slog.Int("configured", most), slog.Int("max", room), slog.Int("open_files", files))
 	return room
 }

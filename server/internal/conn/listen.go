@@ -32,11 +32,11 @@ func Listen(setting, address string) (net.Listener, error) {
 	fix := "write host:port, for example 127.0.0.1:8080"
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		fix = "another process has it: stop that one, or choose another port (0 picks a free one)"
+		fix = "another process uses it: stop that process, or choose another port (0 picks a free one)"
 	case errors.Is(err, syscall.EACCES):
-		fix = "ports below 1024 need CAP_NET_BIND_SERVICE: grant it, or choose a port from 1024 on"
+		fix = "ports below 1024 need CAP_NET_BIND_SERVICE: grant it, or choose a port above 1023"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		fix = "no interface of this machine has the address: use one that has, or [::] for all, 0.0.0.0 for all of IPv4"
+		fix = "no interface of this machine has this address: use one that exists, [::] for all, or 0.0.0.0 for all of IPv4"
 	}
 	return nil, fmt.Errorf("fastlimit/server: %s %s: %w; %s", setting, address, err, fix)
 }

@@ -44,7 +44,7 @@ func (r *report) crowd(crowded bool, now time.Duration, c *Conns) {
 	switch {
 	case crowded && !r.crowded:
 		r.crowded = true
-		r.log.Warn("connections are nearly full: denied and idle ones are ended; raise connections.max, or lower connections.idle_timeout",
+		r.log.Warn("connections are nearly full: denied and idle ones are closed; raise connections.max, or lower connections.idle_timeout",
 			slog.Int("open", c.Open()), slog.Int("max", c.limits.Max))
 	case !crowded && r.crowded && now-r.lastCrowded >= crowdQuiet:
 		r.crowded = false

@@ -88,7 +88,7 @@ func (s *Snapshot) parseBatch(body []byte) ([]question, error) {
 		return nil, fmt.Errorf(`the body is not a batch: %w; send {"requests":[{"rule":"per-ip","key":["192.0.2.7"]}]}`, err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("the body goes on after the batch: send one JSON object")
+		return nil, errors.New("there is more after the batch: send one JSON object")
 	}
 	if n := len(batch.Requests); n == 0 || n > maxBatch {
 		return nil, fmt.Errorf("requests has %d items: send 1 to %d", n, maxBatch)

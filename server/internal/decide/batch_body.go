@@ -19,10 +19,10 @@ import (
 // the last counts; names in another case.
 func checkBody(body []byte) error {
 	if !utf8.Valid(body) {
-		return errors.New("the body is not UTF-8, and different keys would become one; a key with other bytes cannot be asked about")
+		return errors.New("the body is not UTF-8, so different keys would become one; keys with other bytes are not supported here")
 	}
 	if at, ok := halfSurrogate(body); ok {
-		return fmt.Errorf("the escape at byte %d is half of a surrogate pair, and different keys would become one; write both halves, or the character", at)
+		return fmt.Errorf("the escape at byte %d is half of a surrogate pair, so different keys would become one; write both halves, or the character", at)
 	}
 	return checkNames(json.NewDecoder(bytes.NewReader(body)))
 }

@@ -211,9 +211,9 @@ func (s *Service) EndSecond() {
 }
 
 func (s *Service) warnProxy(w warning, peer netip.Addr) {
-	what := "everybody shares the address of a proxy that is not trusted: add it to trusted_proxies"
+	what := "all clients share the address of a proxy that is not trusted: add it to trusted_proxies"
 	if w == warnUnnamed {
-		what = "a trusted proxy does not name the client, or not the original request: let it set the headers of client_ip_header and original_request; until then on_unnamed decides"
+		what = "a trusted proxy does not name the client or the original request: make it set the headers of client_ip_header and original_request; until then on_unnamed decides"
 	}
 	s.log.Warn(what, slog.String("peer", peer.String()))
 }

@@ -42,13 +42,13 @@ func (c *Call) CrossSite() error {
 	switch c.Site {
 	case "", "none", "same-origin":
 	default:
-		return fmt.Errorf("Sec-Fetch-Site %s: requests of other sites are refused", text.Printable(c.Site))
+		return fmt.Errorf("Sec-Fetch-Site %s: requests from other sites are refused", text.Printable(c.Site))
 	}
 	if c.Origin == "" {
 		return nil
 	}
 	if u, err := url.Parse(c.Origin); err != nil || !strings.EqualFold(u.Host, c.Host) {
-		return errors.New("the Origin is not this host: requests of other sites are refused")
+		return errors.New("the Origin is not this host: requests from other sites are refused")
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func (p *Parts) drain() error {
 		p.shutdownAdmin()
 	}
 	if cut > 0 {
-		return fmt.Errorf("fastlimit/server: %d connections were cut after a drain of %v: a longer drain.timeout gives them time", cut, p.Timeout)
+		return fmt.Errorf("fastlimit/server: %d connections were cut after a drain of %v: raise drain.timeout to give them more time", cut, p.Timeout)
 	}
 	p.Log.Info("drained")
 	return nil

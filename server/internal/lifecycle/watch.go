@@ -73,11 +73,11 @@ func (w *ruleWatch) look(stats fastlimit.RuleStats, now time.Duration) {
 		w.evictions, w.lastSeen = stats.Evictions, now
 		if !w.evicting {
 			w.evicting = true
-			w.log.Warn("exact buckets are given up before they drain: more suspects are alive than the table holds; raise memory",
+			w.log.Warn("active exact buckets are evicted: there are more suspects than the table holds; raise memory",
 				name, slog.Uint64("evictions", stats.Evictions))
 		}
 	case w.evicting && now-w.lastSeen >= evictionQuiet:
 		w.evicting = false
-		w.log.Info("no more exact buckets are given up", name, slog.Uint64("evictions", stats.Evictions))
+		w.log.Info("active exact buckets are no longer evicted", name, slog.Uint64("evictions", stats.Evictions))
 	}
 }
