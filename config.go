@@ -32,6 +32,11 @@ type Config struct {
 	// Admissions may exceed P2's bound by r·J. 0 means 5 ms.
 	StoreTimeout time.Duration
 
+	// Clock tells the time instead of the machine's clock, for tests and for
+	// judging what has happened before. nil means the machine's monotonic
+	// clock; with a Store it must be nil.
+	Clock *ManualClock
+
 	// TopTalkers is the number of clients of each rule whose units are
 	// counted by name, for other nodes and for those who ask who talks most
 	// ([Rule.TopTalkers]). The more, the fewer units of a client can stay untold;

@@ -38,7 +38,7 @@ func (s *Server) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			s.limiter.Advance(s.limiter.Now())
+			s.limiter.Advance()
 			for i := range watchers {
 				watchers[i].look(watchers[i].rule.Stats(), s.limiter.Now())
 			}
