@@ -100,11 +100,11 @@ func TestNewNamesTheMistake(t *testing.T) {
 	t.Parallel()
 	rules, others := middlewaretest.Rules(t, 1), middlewaretest.Rules(t, 1)
 	for want, all := range map[string][]Limit[ask]{
-		"no Limits":           nil,
-		"Limits[1] has no":    {{Rule: rules[0]}, {}},
-		"of another Limiter":  {{Rule: rules[0]}, {Rule: others[0]}},
-		"stands there twice":  {{Rule: rules[0]}, {Rule: rules[0]}},
-		"257 Limits: want at": make([]Limit[ask], fastlimit.MaxCharges+1),
+		"no Limits":            nil,
+		"no Rule in Limits[1]": {{Rule: rules[0]}, {}},
+		"of another Limiter":   {{Rule: rules[0]}, {Rule: others[0]}},
+		"stands there twice":   {{Rule: rules[0]}, {Rule: rules[0]}},
+		"257 Limits: want at":  make([]Limit[ask], fastlimit.MaxCharges+1),
 	} {
 		if _, err := New(all, clientOf, 0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
