@@ -27,9 +27,11 @@ race: system-race system-test ## Run the short tests under the race detector
 	$(GO) test -race -short ./...
 	cd middleware/grpc && $(GO) test -race -short ./...
 
-lint: $(LINT) ## Run the linters and check formatting and go.mod
+lint: $(LINT) ## Run the linters, check formatting and go.mod, build for macOS and Windows
 	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo 'gofmt: run "make fix"' >&2; exit 1; }
 	$(GO) vet ./...
+	GOOS=darwin $(GO) build ./...
+	GOOS=windows $(GO) build ./...
 	$(GO) mod tidy -diff
 	cd bench/peers && $(GO) mod tidy -diff
 	cd middleware/grpc && $(GO) mod tidy -diff
@@ -47,7 +49,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s)
 	  done; \
 	done
 
-bench: ## Run the Go benchmarks (BENCHTIME=1s each)
+bench: ## Run the Go benchmarks (BENCHTIME=1s each); go run ./bench measures more
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
 
 bench-report: ## Measure everything, with peers, and write bench/results (20 minutes)

@@ -138,9 +138,7 @@ func (c RuleConfig) withDefaults(bad *report) RuleConfig {
 	if c.Burst == 0 {
 		c.Burst = c.Rate.N
 	}
-	if sized {
-		c.checkBurst(bad, rated)
-	}
+	sized = sized && c.checkBurst(bad, rated)
 	if c.Cost == 0 {
 		c.Cost = 1
 	}
@@ -191,13 +189,14 @@ func (c *RuleConfig) checkRate(bad *report) bool {
 
 // checkBurst holds the burst against the rate, or, where that is wrong, against
 // the one that admits the largest bursts.
-func (c *RuleConfig) checkBurst(bad *report, rated bool) {
+func (c *RuleConfig) checkBurst(bad *report, rated bool) bool {
 	rate := c.Rate
 	if !rated {
 		rate = Rate{N: 1, Per: time.Microsecond}
 	}
 	_, err := bucket.NewShape(rate.N, rate.Per, c.Burst)
 	bad.wrap(c.Name, err)
+	return err == nil
 }
 
 // wrap reports what package bucket has found, as of a rule.

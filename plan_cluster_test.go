@@ -1,6 +1,7 @@
 package fastlimit
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -98,5 +99,26 @@ func TestPlanCountsTopTalkers(t *testing.T) {
 	}
 	if lim := mustNew(t, rule("a", 1, time.Second, 1)); lim.rules[0].TopTalkers() != nil {
 		t.Error("top talkers that nobody asked for")
+	}
+}
+
+// LeastMemory is what NewPlan takes, and no more.
+func TestLeastMemory(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 3, 4, 5, 100, MaxRules} {
+		var rules []RuleConfig
+		for i := range n {
+			rules = append(rules, rule(strconv.Itoa(i), 1, time.Second, 1))
+		}
+		for _, slots := range []int{0, 7, 8, 1024} {
+			c := Config{Rules: rules, TopTalkers: slots, Memory: LeastMemory(n, slots)}
+			if _, err := NewPlan(c); err != nil {
+				t.Errorf("%d rules, %d talkers: %v", n, slots, err)
+			}
+			c.Memory--
+			if _, err := NewPlan(c); err == nil {
+				t.Errorf("%d rules, %d talkers: less than %d is enough", n, slots, c.Memory+1)
+			}
+		}
 	}
 }

@@ -35,7 +35,7 @@ func NewIdentity(s Settings) (*Identity, error) {
 	id.forwarded = strings.EqualFold(id.header, "Forwarded")
 	var errs []error
 	if !isToken(id.header) {
-		errs = append(errs, bad("ClientIPHeader", "write for example X-Forwarded-For", "%q is not the name of a header", id.header))
+		errs = append(errs, bad("ClientIPHeader", "want a header such as X-Forwarded-For", "%q is not the name of a header", id.header))
 	}
 	if s.OriginalRequest > OriginalXForwarded {
 		errs = append(errs, bad("OriginalRequest", "want one of the constants", "%d: there is no such header family", s.OriginalRequest))

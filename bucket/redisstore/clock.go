@@ -133,11 +133,8 @@ func (d *driver) observe(c *call, micros int64) {
 // home is the server that a call goes to, and its address, which is empty but
 // in a cluster.
 func (d *driver) home(ctx context.Context, c *call) (pipeliner, string, error) {
-	switch {
-	case c.to != "":
+	if c.to != "" || d.client.cluster == nil {
 		return d.client.at(c.to), c.to, nil
-	case d.client.cluster == nil:
-		return d.client, "", nil
 	}
 	node, err := d.client.cluster.MasterForKey(ctx, d.config.KeyPrefix+c.ops[0].Key)
 	if err != nil {

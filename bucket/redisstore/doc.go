@@ -10,25 +10,26 @@
 //
 // # One operation
 //
-// A bucket is one key with its level, the time of that, and the ticks of a
-// unit; where something was given back also until when floors are ignored; and
-// the time to live after which none of it counts. One Lua script reads the
-// server's clock and carries out a batch: for each bucket it refuses what is
-// late, leaks, gives back, raises, charges and writes. One round trip, atomic.
+// A bucket is one key. It holds the level, the time it was written, the ticks of
+// a unit and, after a refund or a reset, until when floors are ignored; it expires
+// when none of that counts any more. One Lua script reads the server's clock and
+// carries out a batch: for each bucket it refuses what is late, leaks, gives back,
+// raises to the floor, charges and writes. One round trip, atomic.
 // Levels are in the ticks of [bucket.Shape], so all arithmetic is on integers
 // below 2^53, which Lua has exactly. [step.Apply] does the same in Go, and
 // TestLuaIsTheModel compares the two bit for bit. A clock that steps back counts
 // as no time passed, and the bucket is rebased on it. A denial writes nothing.
 //
 // One run of the script for a batch costs Redis half of what one for each
-// bucket does (docs/decisions/0006). In a cluster, where keys have their places,
-// a batch is a pipeline of commands with one key; so it is behind an address
-// that has once refused several (CROSSSLOT).
+// bucket does (docs/decisions/0006). In a cluster, where each key belongs to one
+// node, a batch is a pipeline of commands with one key each. The same goes for an
+// address that has refused a command with several keys (CROSSSLOT).
 //
-// What is late, and what a floor is still worth, the script tells by its clock.
-// So operations are dated by that clock: an answer says what it showed at some
-// time before it came, which is a lower bound of what it shows at any time
-// since. Whoever has no recent answer of a server asks it first.
+// The script uses the server's clock to tell whether an operation is late and
+// what its floor is still worth, so operations are dated in the server's time.
+// Each answer carries a reading of that clock, taken before the answer arrived,
+// which gives a lower bound of the server's time at any moment since. Without a
+// recent reading the server is asked first (TIME), which costs a round trip.
 //
 // # What is never done twice
 //

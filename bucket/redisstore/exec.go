@@ -105,7 +105,7 @@ func (d *driver) send(ctx context.Context, b *batch, calls []call) {
 }
 
 func (d *driver) sendTo(ctx context.Context, b *batch, calls []call) {
-	pipe := d.server(calls[0].to).Pipeline()
+	pipe := d.client.at(calls[0].to).Pipeline()
 	for i := range calls {
 		c := &calls[i]
 		c.cmd = nil
@@ -124,13 +124,6 @@ func (d *driver) sendTo(ctx context.Context, b *batch, calls []call) {
 	for i := range calls {
 		calls[i].sent, calls[i].got = sent, got
 	}
-}
-
-func (d *driver) server(addr string) pipeliner {
-	if addr == "" {
-		return d.client
-	}
-	return d.client.at(addr)
 }
 
 // collect finishes the calls that have their final outcome and returns those

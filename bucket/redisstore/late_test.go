@@ -95,9 +95,7 @@ func TestReadingStaysSharp(t *testing.T) {
 func TestFrozenServerChargesNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	c := patient(server.Addr)
-	c.Timeout = 200 * time.Millisecond
-	s := mustOpen(t, c)
+	s := mustOpen(t, patient(server.Addr)) // connections wait for 10 s
 	shape := mustShape(t, 1, time.Hour, 10)
 	take := bucket.Op{Kind: bucket.Take, Key: "a", Shape: shape, Cost: shape.Unit(), Count: 3}
 	if _, err := do(s, take); err != nil {

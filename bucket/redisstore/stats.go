@@ -26,11 +26,8 @@ type Stats struct {
 	Pool Pool
 }
 
-// Pool is the state of the connections.
-type Pool struct {
-	Hits, Misses, Timeouts, Stale uint64
-	Total, Idle                   int
-}
+// Pool counts open connections.
+type Pool struct{ Total, Idle int }
 
 // counters are the growing part of [Stats] that is of Redis alone.
 type counters struct {
@@ -49,9 +46,6 @@ func (s *Store) Stats() Stats {
 		Resent:      c.resent.Load(),
 		Loads:       c.loads.Load(),
 		ClockOffset: time.Duration(c.offsetUs.Load()) * time.Microsecond,
-		Pool: Pool{
-			Hits: uint64(p.Hits), Misses: uint64(p.Misses), Timeouts: uint64(p.Timeouts), Stale: uint64(p.StaleConns),
-			Total: int(p.TotalConns), Idle: int(p.IdleConns),
-		},
+		Pool:        Pool{Total: int(p.TotalConns), Idle: int(p.IdleConns)},
 	}
 }

@@ -2,7 +2,10 @@ package remote
 
 import (
 	"errors"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,16 +36,16 @@ func trip(t *testing.T, s *Store) {
 func TestBreakerOpens(t *testing.T) {
 	t.Parallel()
 	for batches, open := range map[string]bool{
-		"xxxx":                         false,
-		"xxxxx":                        true,
-		"sssss":                        true,
-		"xsxsx":                        true,
-		strings.Repeat("-", 50):        false,
-		"xxxx." + "xxxx.":              false,
-		strings.Repeat(".x", 9) + ".":  false,
-		strings.Repeat(".x", 10):       true, // half of 20
-		strings.Repeat("..x", 30):      false,
-		strings.Repeat(".x.x.x._", 20): false, // few within a second
+		"xxxx":                        false,
+		"xxxxx":                       true,
+		"sssss":                       true,
+		"xsxsx":                       true,
+		strings.Repeat("-", 50):       false,
+		"xxxx." + "xxxx.":             false,
+		strings.Repeat(".x", 9) + ".": false,
+		strings.Repeat(".x", 10):      true, // half of 20
+		strings.Repeat("..x", 30):     false,
+		strings.Repeat(".x.x.x_", 20): false, // half, but few within a second
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			m, next := newMemory(), byte('.')
@@ -106,25 +109,39 @@ func TestProbes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m, l := newMemory(), new(logs)
+		var mu sync.Mutex // guards both
 		last := time.Now()
 		var pauses []time.Duration
-		m.probe = func() error {
+		gone := func() error {
+			mu.Lock()
 			pauses = append(pauses, time.Since(last))
+			mu.Unlock()
 			time.Sleep(time.Millisecond)
+			mu.Lock()
+			defer mu.Unlock()
 			last = time.Now()
 			return errGone
 		}
-		m.exec = func([]*bucket.Op) error { last = time.Now(); return errGone }
+		m.probe = gone
+		m.exec = func([]*bucket.Op) error {
+			mu.Lock()
+			defer mu.Unlock()
+			last, pauses = time.Now(), nil
+			return errGone
+		}
 		s := start(t, m, testConfig(l))
 		want := func(most ...time.Duration) {
 			t.Helper()
-			pauses = pauses[:0]
-			for len(pauses) < len(most) {
+			var got []time.Duration
+			for len(got) < len(most) {
 				time.Sleep(time.Millisecond)
+				mu.Lock()
+				got = pauses
+				mu.Unlock()
 			}
-			for i, p := range pauses {
+			for i, p := range got {
 				if p > most[i] || p < most[i]*3/4 {
-					t.Errorf("pauses %v, want 3/4 of %v at least, and that at most", pauses, most)
+					t.Errorf("pauses %v, want 3/4 of %v at least, and that at most", got, most)
 				}
 			}
 		}
@@ -134,24 +151,23 @@ func TestProbes(t *testing.T) {
 		if err := s.Submit(new(outcomes).take(t)); !errors.Is(err, bucket.ErrAway) {
 			t.Errorf("Submit: %v, want ErrAway", err)
 		}
-		gone := m.probe
 		recovers := func() {
 			t.Helper()
-			m.probe = func() error { return nil }
-			time.Sleep(2 * time.Second)
+			m.probeWith(func() error { return nil })
+			pass(2 * time.Second)
 			if st := s.Stats(); st.State != "closed" {
 				t.Fatalf("state %s", st.State)
 			}
-			m.probe = gone
+			m.probeWith(gone)
 		}
 		recovers()
 		trip(t, s)
 		want(2000 * ms)
 		recovers()
-		time.Sleep(20 * time.Second)
+		pass(20 * time.Second)
 		trip(t, s)
 		want(100*ms, 200*ms)
-		time.Sleep(ms) // the last one takes that
+		pass(ms) // the last one takes that
 		if st := s.Stats(); st.Trips != 3 || st.Errors["gone"] != 3*tripAfter+10 || st.Away != 1 {
 			t.Errorf("%d trips, %v, %d refused", st.Trips, st.Errors, st.Away)
 		}
@@ -165,14 +181,18 @@ func TestProbes(t *testing.T) {
 func TestMisconfiguredIsProbedRarely(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m, probes := newMemory(), 0
+		m := newMemory()
+		var probes atomic.Int64
 		m.exec = func([]*bucket.Op) error { return errRights }
-		m.probe = func() error { probes++; return errRights }
+		m.probe = func() error { probes.Add(1); return errRights }
 		s := start(t, m, testConfig(new(logs)))
 		trip(t, s)
-		time.Sleep(time.Minute)
-		if probes < 30 || probes > 40 {
-			t.Errorf("%d probes in a minute, want one in 1.5 to 2 s", probes)
+		if pass(1499 * time.Millisecond); probes.Load() != 0 {
+			t.Errorf("%d probes within 1.5 s", probes.Load())
+		}
+		pass(time.Minute)
+		if n := probes.Load(); n < 30 || n > 40 {
+			t.Errorf("%d probes in a minute, want one in 1.5 to 2 s", n)
 		}
 	})
 }
@@ -187,26 +207,29 @@ func TestSlowProbes(t *testing.T) {
 		m.probe = func() error { time.Sleep(11 * time.Millisecond); return nil }
 		s := start(t, m, testConfig(l))
 		trip(t, s)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if st := s.Stats(); st.State == "closed" || st.Distance != 11*time.Millisecond {
 			t.Errorf("state %s, distance %v", st.State, st.Distance)
 		}
 		probes := 0
-		m.probe = func() error {
+		m.probeWith(func() error {
 			if probes++; probes == 1 {
 				time.Sleep(time.Second)
 			}
 			time.Sleep(time.Millisecond)
 			return nil
-		}
-		time.Sleep(4 * time.Second)
+		})
+		pass(4 * time.Second)
 		if st := s.Stats(); st.State != "closed" || probes != 2 {
 			t.Errorf("state %s after %d probes", st.State, probes)
 		}
-		m.probe, m.trip = func() error { return s.slow }, 70*time.Millisecond
-		time.Sleep(30 * time.Second) // what was measured before counts no more
+		m.probeWith(func() error { return s.slow })
+		m.mu.Lock()
+		m.trip = 70 * time.Millisecond
+		m.mu.Unlock()
+		pass(30 * time.Second) // what was measured before counts no more
 		trip(t, s)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if st := s.Stats(); st.Distance != 70*time.Millisecond || l.count("raise memory.timeout to 350ms") != 1 {
 			t.Errorf("distance %v\n%s", st.Distance, l)
 		}
@@ -225,13 +248,27 @@ func TestStartsAway(t *testing.T) {
 		if err := s.Submit(o.take(t)); !errors.Is(err, bucket.ErrAway) || s.Stats().Trips != 1 {
 			t.Errorf("Submit: %v after %d trips", err, s.Stats().Trips)
 		}
-		time.Sleep(101 * time.Millisecond)
+		pass(101 * time.Millisecond)
 		if err := s.Submit(o.take(t)); err != nil {
 			t.Errorf("Submit: %v", err)
 		}
 		synctest.Wait()
 		if o.called != 1 || len(o.errs) != 0 {
 			t.Errorf("%d done, %v", o.called, o.errs)
+		}
+	})
+}
+
+// Close waits for a probe before it closes the driver.
+func TestCloseDuringAProbe(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m, ended := newMemory(), false
+		m.probe = func() error { time.Sleep(time.Second); ended = !m.closed; return errGone }
+		s := Start(t.Context(), m, testConfig(new(logs)), errGone)
+		pass(100 * time.Millisecond)
+		if err := s.Close(t.Context()); err != nil || !ended || !m.closed {
+			t.Errorf("Close: %v; the probe ended before: %t; driver closed: %t", err, ended, m.closed)
 		}
 	})
 }
@@ -258,12 +295,10 @@ func TestAlarmIsRare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := new(logs)
-		s := start(t, newMemory(), testConfig(l))
 		corrupt := &Error{Class: &Class{Name: "corrupt", Cause: Misconfigured}, Err: errGone, Key: strings.Repeat("k", 200)}
 		c := testConfig(l)
-		c.Classes = append(c.Classes, corrupt.Class)
-		s.alarm.init(&c)
-		s.counters.init(c.Classes)
+		c.Classes = append(slices.Clone(c.Classes), corrupt.Class)
+		s := start(t, newMemory(), c)
 		for range 1000 {
 			s.fail(errRights)
 			s.fail(corrupt)

@@ -20,9 +20,9 @@ const (
 	tooShort, enough = 2, 5
 )
 
-// distance is how far away the store is: the shortest round trip of late. A store
-// that is farther than the timeout answers every question, and always too late:
-// the nodes decide without it, and nothing fails that would tell.
+// distance is how far away the store is: the shortest recent round trip. A store
+// that is farther away than the timeout answers every operation, always too late.
+// The nodes then decide without it, and no error shows that.
 type distance struct {
 	config *Config
 

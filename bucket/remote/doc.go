@@ -18,8 +18,8 @@
 // A batch is bad if half of its operations failed, or if it took longer than
 // Config.Timeout. Five bad batches in a row, or half of those within a second,
 // open the breaker. While it is open Submit returns [bucket.ErrAway] and one
-// goroutine probes the store at growing intervals; operations never probe, so
-// recovery costs no request any time and needs no traffic.
+// goroutine probes the store at growing intervals. Operations never probe, so no
+// request waits for a recovery, and none is needed for one.
 //
 // Every failure has a [Class] from the driver's closed set. Its cause decides
 // what follows: a store that is away may come back by itself, while a
@@ -31,11 +31,11 @@
 //
 // # Distance
 //
-// A store whose round trip exceeds Config.Timeout fails in nothing and is of no
-// use: every answer is late. So the shortest round trip of the last 10 to 20 s is
-// kept, and logged with the fix when it exceeds half of the timeout. It comes from
-// batches and probes, and from [Driver.Measure] at the start and after a probe
-// has timed out.
+// A store whose round trip exceeds Config.Timeout reports no error and is still of
+// no use, as every answer is late. So the shortest round trip of the last 10 to
+// 20 s is kept, and logged with the fix when it exceeds half of the timeout. It
+// comes from batches and probes, and from [Driver.Measure] at the start and after
+// a probe has timed out.
 //
 // # Goroutines
 //

@@ -19,9 +19,9 @@ type Settle func(op *bucket.Op, reply bucket.Reply, err error)
 // Driver is one kind of store. Its methods are called from several goroutines
 // at once.
 type Driver interface {
-	// Exec carries out a batch of at most MaxBatch operations, in their order as
-	// far as they have the same key, and settles each exactly once before it
-	// returns. It bounds its own time. ops is the caller's again afterwards.
+	// Exec carries out a batch of at most MaxBatch operations and settles each of
+	// them exactly once before it returns. Operations on the same key are carried
+	// out in their order. Exec bounds its own time and does not keep ops.
 	//
 	// An operation that may have been carried out must not be sent again: a take
 	// would be charged twice. One that the store has certainly not carried out
@@ -38,8 +38,10 @@ type Driver interface {
 	// any: it has connections of its own.
 	Measure(ctx context.Context, trips []time.Duration) error
 
-	// Classify returns the class of an error of this driver, of
-	// [context.DeadlineExceeded], or of nothing it knows. It must not return nil.
+	// Classify gives an error its class. It is asked about the driver's own
+	// errors, those of [bucket.Op] that Exec settles with, and
+	// [context.DeadlineExceeded], whose class is that of slow answers. It never
+	// returns nil, and only classes of Config.Classes.
 	Classify(err error) *Error
 
 	// Close closes the connections. Nothing is called after it.

@@ -33,8 +33,8 @@ type memory struct {
 	at     time.Time             // guarded by mu
 
 	exec   func(ops []*bucket.Op) error // before each batch; an error fails it
-	probe  func() error
-	trip   time.Duration
+	probe  func() error                 // guarded by mu
+	trip   time.Duration                // guarded by mu
 	closed bool
 }
 
@@ -94,9 +94,23 @@ func (m *memory) timeLocked(t time.Time) uint64 {
 	return uint64(int64(m.micros) + t.Sub(m.at).Microseconds())
 }
 
-func (m *memory) Probe(context.Context) error { return m.probe() }
+// probeWith changes what becomes of probes.
+func (m *memory) probeWith(probe func() error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.probe = probe
+}
+
+func (m *memory) Probe(context.Context) error {
+	m.mu.Lock()
+	probe := m.probe
+	m.mu.Unlock()
+	return probe()
+}
 
 func (m *memory) Measure(_ context.Context, trips []time.Duration) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for i := range trips {
 		trips[i] = m.trip
 	}

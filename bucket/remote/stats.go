@@ -47,16 +47,8 @@ type counters struct {
 	pipelines   atomic.Uint64
 	busy        atomic.Uint64
 	away        atomic.Uint64
-	errors      map[*Class]*atomic.Uint64 // the map never changes
 	roundTrips  [len(RoundTripBounds) + 1]atomic.Uint64
 	roundTripNs atomic.Int64
-}
-
-func (c *counters) init(classes []*Class) {
-	c.errors = make(map[*Class]*atomic.Uint64, len(classes))
-	for _, class := range classes {
-		c.errors[class] = new(atomic.Uint64)
-	}
 }
 
 // observe counts a batch.
@@ -81,7 +73,7 @@ func (s *Store) Stats() Stats {
 		Pipelines:    c.pipelines.Load(),
 		Busy:         c.busy.Load(),
 		Away:         c.away.Load(),
-		Errors:       make(map[string]uint64, len(c.errors)),
+		Errors:       make(map[string]uint64, len(s.classes)),
 		Queue:        len(s.queue),
 		QueueCap:     cap(s.queue),
 		State:        s.breaker.state(),
@@ -91,8 +83,8 @@ func (s *Store) Stats() Stats {
 		Timeout:      s.config.Timeout,
 		Late:         s.distance.late.Load(),
 	}
-	for class, n := range c.errors {
-		st.Errors[class.Name] = n.Load()
+	for class, of := range s.classes {
+		st.Errors[class.Name] = of.errors.Load()
 	}
 	for i := range st.RoundTrips {
 		st.RoundTrips[i] = c.roundTrips[i].Load()

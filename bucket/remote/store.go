@@ -41,9 +41,9 @@ type Store struct {
 	workers sync.WaitGroup
 	prober  sync.WaitGroup
 
-	slow     *Error // how a batch that was answered late counts
+	slow     *Error               // how a batch that was answered late counts
+	classes  map[*Class]*failures // all of Config; never changes
 	breaker  breaker
-	alarm    alarm
 	distance distance
 	counters counters
 }
@@ -56,8 +56,10 @@ func Start(ctx context.Context, d Driver, c Config, away error) *Store {
 	slow := *d.Classify(context.DeadlineExceeded)
 	slow.Err = errSlow
 	s.slow = &slow
-	s.counters.init(c.Classes)
-	s.alarm.init(&s.config)
+	s.classes = make(map[*Class]*failures, len(c.Classes))
+	for _, class := range c.Classes {
+		s.classes[class] = new(failures)
+	}
 	s.distance.config = &s.config
 	s.breaker.init(&s.config, s.probe)
 	if away != nil {

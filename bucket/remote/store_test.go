@@ -55,8 +55,13 @@ func start(t *testing.T, m *memory, c Config) *Store {
 	return s
 }
 
-// outcomes counts calls of Done. Use it between synctest.Wait and the next
-// operation.
+// pass lets fake time pass, and all that happens in it be seen.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// outcomes counts calls of Done. Read it after synctest.Wait.
 type outcomes struct {
 	mu     sync.Mutex
 	called int
@@ -119,7 +124,7 @@ func TestQueueIsBounded(t *testing.T) {
 		if st := s.Stats(); st.Busy != 1 || st.Queue != 10 || st.QueueCap != 10 || st.Takes != 11 {
 			t.Errorf("%+v", st)
 		}
-		time.Sleep(3 * time.Second)
+		pass(3 * time.Second)
 		if o.called != 11 || len(o.errs) != 0 || s.Stats().Queue != 0 {
 			t.Errorf("%d of 11 done, %v", o.called, o.errs)
 		}
@@ -150,7 +155,7 @@ func TestBatchesGather(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if want := []int{1, MaxBatch, MaxBatch, 44}; !slices.Equal(sizes, want) || o.called != 2*MaxBatch+45 {
 			t.Errorf("batches of %v, want %v; %d done", sizes, want, o.called)
 		}
@@ -190,6 +195,32 @@ func TestCloseGivesUp(t *testing.T) {
 		}
 		if n := s.Stats().Away; n != 4 {
 			t.Errorf("%d operations counted as away, want 4", n)
+		}
+	})
+}
+
+// Whose age matters is dated when it is submitted, if its caller has not done so.
+func TestSubmitDates(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, newMemory(), testConfig(new(logs)))
+		begin := time.Now()
+		pass(time.Second)
+		for name, tt := range map[string]struct {
+			change func(*bucket.Op)
+			want   time.Time
+		}{
+			"floor":    {func(op *bucket.Op) { op.Floor = 1 }, begin.Add(time.Second)},
+			"patience": {func(op *bucket.Op) { op.Patience = time.Hour }, begin.Add(time.Second)},
+			"dated":    {func(op *bucket.Op) { op.Floor, op.At = 1, begin }, begin},
+			"ageless":  {func(*bucket.Op) {}, time.Time{}},
+		} {
+			op := new(outcomes).take(t)
+			tt.change(op)
+			if err := s.Submit(op); err != nil || !op.At.Equal(tt.want) {
+				t.Errorf("%s: %v, at %v, want %v", name, err, op.At, tt.want)
+			}
+			synctest.Wait()
 		}
 	})
 }

@@ -106,17 +106,6 @@ func (w *worker) settleOne(op *bucket.Op, reply bucket.Reply, err error) {
 	op.Done(op, reply, err)
 }
 
-// fail classifies and counts an error of the driver, and alarms where waiting
-// does not help.
-func (s *Store) fail(err error) *Error {
-	e := s.driver.Classify(err)
-	s.counters.errors[e.Class].Add(1)
-	if e.Class.Cause == Misconfigured {
-		s.alarm.raise(e)
-	}
-	return e
-}
-
 // answered notes how long a batch took of which so many operations failed.
 func (s *Store) answered(took time.Duration, ops, failed int) {
 	if took > s.config.Timeout {

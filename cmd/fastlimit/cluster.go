@@ -18,12 +18,9 @@ func startCluster(sc *server.Config, cfg *config.Config) (*gossip.Cluster, error
 	if c == nil {
 		return nil, nil
 	}
-	running, err := gossip.Start(context.Background(), gossip.Config{
-		Name: c.Name, Secret: c.Secret, Node: c.Node,
-		Bind: c.Bind, Advertise: c.Advertise, Join: c.Join,
-		Interval: c.Interval, MaxBytes: c.MaxBytes, MaxNodes: c.MaxNodes, Ignore: c.Ignore,
-		Logger: sc.Logger,
-	}, sc.Limiter)
+	settings := c.Config
+	settings.Logger = sc.Logger
+	running, err := gossip.Start(context.Background(), settings, sc.Limiter)
 	if err != nil {
 		return nil, err
 	}
@@ -55,9 +52,9 @@ func allReady(checks ...func() error) func() error {
 // clusterAttrs are what the start line says of the cluster.
 func clusterAttrs(cfg *config.Config, running *gossip.Cluster) slog.Attr {
 	c := cfg.Cluster
-	judge := "redis judges whom the nodes suspect"
+	judge := "redis decides about suspects"
 	if cfg.Redis == nil {
-		judge = "each node keeps the limits by itself, as there is no redis"
+		judge = "no redis: each node enforces the limits on its own"
 	}
 	return slog.Group("cluster",
 		slog.String("name", c.Name), slog.String("node", running.Node()), slog.String("bind", running.Addr().String()),

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/cli"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
@@ -223,8 +224,8 @@ func TestClusterStart(t *testing.T) {
 	log := p.log.String()
 	p.mu.Unlock()
 	for _, want := range []string{
-		"without redis each node keeps the limits by itself", `cluster.promise="each node keeps the limits by itself, as there is no redis"`,
-		"of all nodes together 93 at once, then 60/s", "cluster.node=n0",
+		"without redis each node keeps the limits by itself", `cluster.promise="no redis: each node enforces the limits on its own"`,
+		"from all nodes together 93 at once, then 60/s", "cluster.node=n0",
 	} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the log lacks %q:\n%s", want, log)
@@ -233,7 +234,7 @@ func TestClusterStart(t *testing.T) {
 	taken := p.clusterAddr(t)
 	code, _, stderr := command(t, nil, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
 		"-c", writeFile(t, "node.yaml", rule+clusterSettings("n1", taken, nil)))
-	if code != exitFailure || !strings.Contains(stderr, "cluster bind "+taken) || !strings.Contains(stderr, "choose another port") {
+	if code != cli.ExitFailure || !strings.Contains(stderr, "cluster bind "+taken) || !strings.Contains(stderr, "choose another port") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 	// A reload is refused as ever and breaks nothing; the end is clean.

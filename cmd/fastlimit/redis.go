@@ -8,36 +8,22 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
-	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/internal/metrics"
 	"github.com/fastlimit/fastlimit/server"
 )
 
 // openStore connects to Redis. One that is away is no reason not to serve: the
 // rules' on_failure decides until it is back. A wrong configuration is.
-func openStore(ctx context.Context, c *config.Redis, log *slog.Logger) (*redisstore.Store, error) {
-	s, err := redisstore.Open(ctx, storeConfig(c, log))
+func openStore(ctx context.Context, c redisstore.Config, log *slog.Logger) (*redisstore.Store, error) {
+	c.Logger = log
+	s, err := redisstore.Open(ctx, c)
 	if s == nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
 	if err == nil { // else it is away, and the store has said so
-		log.Info("redis is the exact tier")
+		log.Info("redis is used for exact checks")
 	}
 	return s, nil
-}
-
-func storeConfig(c *config.Redis, log *slog.Logger) redisstore.Config {
-	return redisstore.Config{
-		URL: c.URL, Addrs: c.Addresses, MasterName: c.MasterName, Cluster: c.Cluster, DB: c.Database,
-		Username: c.Username, Password: c.Password,
-		SentinelUsername: c.SentinelUsername, SentinelPassword: c.SentinelPassword,
-		TLS: c.TLS, CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, ServerName: c.ServerName,
-		KeyPrefix: c.KeyPrefix,
-		Timeout:   c.Timeout,
-		Workers:   c.Workers, Queue: c.Queue,
-		RetryMin: c.RetryMin, RetryMax: c.RetryMax,
-		Logger: log,
-	}
 }
 
 // addStore shows the store's counters, and when it is needed and away.
@@ -59,7 +45,7 @@ func redisReady(rules []*fastlimit.Rule, stats func() redisstore.Stats) func() e
 	}
 	return func() error {
 		if state := stats().State; state != "closed" {
-			return fmt.Errorf("redis is away (breaker %s) and every rule has on_failure: closed", state)
+			return fmt.Errorf("redis is down (breaker %s) and every rule has on_failure: closed", state)
 		}
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
+	"github.com/fastlimit/fastlimit/internal/cli"
 	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server"
@@ -22,11 +23,11 @@ type serveCmd struct {
 	limitFlags
 
 	Listen     string         `placeholder:"ADDR" help:"Address for traffic, host:port. Port 0 picks a free port."`
-	Admin      string         `placeholder:"ADDR" help:"Address for health, metrics and profiles. Keep it away from clients."`
+	Admin      string         `placeholder:"ADDR" help:"Address for health, metrics and profiles, host:port. Clients must not reach it."`
 	Upstream   string         `hidden:"" placeholder:"URL"` // refused by name until it is built
-	Redis      string         `placeholder:"URL" help:"Redis that the nodes share for exact checks, for example redis://127.0.0.1:6379/0. Without it each node keeps its own."`
-	LogFormat  string         `enum:"text,json" default:"text" help:"Format of the log on stderr: text or json."`
-	DrainDelay *time.Duration `placeholder:"5s" help:"Time between /readyz turning 503 and the listeners closing, for a load balancer to notice. Default: drain.delay of the file, 1s."`
+	Redis      string         `placeholder:"URL" help:"Redis for exact checks, shared by all nodes, for example redis://127.0.0.1:6379/0. Without it each node enforces the limits on its own."`
+	LogFormat  string         `enum:"text,json" default:"text" help:"Log format on stderr: text or json."`
+	DrainDelay *time.Duration `placeholder:"5s" help:"On SIGTERM, time from /readyz returning 503 until the listeners close, so that a load balancer can notice. Default: drain.delay in the file, or 1s."`
 }
 
 // Run implements the command.
@@ -37,7 +38,7 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 	}
 	if c.DrainDelay != nil {
 		if *c.DrainDelay < 0 {
-			return usageError{fmt.Errorf("--drain-delay %v: want 0 or more", *c.DrainDelay)}
+			return cli.Usagef("--drain-delay %v: want 0 or more", *c.DrainDelay)
 		}
 		cfg.Drain.Delay = *c.DrainDelay
 	}
@@ -46,7 +47,7 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 	lc := cfg.Limiter()
 	var store *redisstore.Store
 	if cfg.Redis != nil {
-		if store, err = openStore(ctx, cfg.Redis, log); err != nil {
+		if store, err = openStore(ctx, *cfg.Redis, log); err != nil {
 			return err
 		}
 		defer closeStore(store, log)
@@ -85,11 +86,11 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 		return err
 	}
 	// Signals are wired before anybody can know from the log that it runs.
-	return signalled(ctx, signalHooks{
-		onStop: func(s os.Signal) {
+	return cli.Signalled(ctx, cli.SignalHooks{
+		OnStop: func(s os.Signal) {
 			log.Info("stopping; a second signal stops at once", slog.String("signal", s.String()))
 		},
-		onHangup: func() { log.Warn("reload is not supported by this version: the rules stay as they are") },
+		OnHangup: func() { log.Warn("reload is not supported by this version: the rules are unchanged") },
 	}, func(ctx context.Context) error {
 		if err := srv.Listen(); err != nil {
 			return err
@@ -121,7 +122,10 @@ func (c *serveCmd) serverConfig(cfg *config.Config, lim *fastlimit.Limiter, log 
 		Limiter: lim, Engine: engine, Identity: identity,
 		Logger: log, Version: version().short(),
 		Connections: cfg.Connections, Drain: cfg.Drain,
-		Listeners: cfg.Listeners,
+		Listeners: cfg.Listeners, DenialLogs: cfg.DenialLogs,
+	}
+	if sc.DenialLogs == 0 {
+		sc.DenialLogs = -1 // none, where 0 is the server's default
 	}
 	return sc, nil
 }
@@ -135,7 +139,7 @@ func startAttrs(cfg *config.Config, srv *server.Server, cluster *gossip.Cluster,
 		text := fmt.Sprintf("%v burst %d %v; a client gets at most %d at once, then %v",
 			rp.Config.Rate, rp.Config.Burst, rp.Config.Mode, rp.AtOnce(), rp.Config.Rate)
 		if cluster != nil {
-			text += "; of all nodes together " + cfg.Cluster.Bound(rp)
+			text += "; from all nodes together " + cfg.Cluster.Bound(rp)
 		}
 		rules = append(rules, slog.String(rp.Config.Name, text))
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/fastlimit/fastlimit/toptalkers"
 )
@@ -107,6 +106,3 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	return c, errors.Join(errs...)
 }
-
-// quote is for names that others chose.
-func quote(name string) string { return strconv.QuoteToASCII(name) }

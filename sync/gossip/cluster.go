@@ -62,6 +62,7 @@ func Start(ctx context.Context, c Config, lim *fastlimit.Limiter) (*Cluster, err
 	}
 	m := newMembers(&c, incarnation, j, x)
 	m.twins.ask, t.asked = t.asking(c.Node, incarnation, at), m.twins.answer
+	t.merge = m.NotifyMsg
 	t.run()
 	list, err := memberlist.Create(c.memberlistConfig(t, m, j, at))
 	if err != nil {
@@ -162,7 +163,6 @@ func (c *Cluster) send() {
 	for i := range peers {
 		for _, p := range packets {
 			if err := c.list.SendBestEffort(&peers[(c.first+i)%len(peers)], p); err != nil {
-				c.journal.refuse(reasonNetwork, nil)
 				break // of no use to this peer now; what it missed comes again
 			}
 		}

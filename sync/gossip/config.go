@@ -161,7 +161,7 @@ func (c *Config) memberlistConfig(t *transport, m *members, j *journal, at netip
 	mc.Transport = t
 	mc.BindAddr, mc.BindPort = t.addr().Addr().String(), int(t.addr().Port())
 	mc.AdvertiseAddr, mc.AdvertisePort = at.Addr().String(), int(at.Port())
-	mc.Delegate, mc.Events, mc.Alive = m, m, m
+	mc.Delegate, mc.Events, mc.Alive, mc.Conflict = m, m, m, m
 	mc.LogOutput = j
 	mc.UDPBufferSize = packetBytes
 	mc.EnableCompression = false // counts are compact, and a bomb less
