@@ -77,22 +77,34 @@ type Source struct {
 func (e *Engine) Assemble(id *Identity, in *Incoming, s *Scratch, r *Request) (from Source) {
 	peer := plain(in.Peer)
 	if !identifies(peer) {
+		*r = Request{}
 		return Source{Refused: RefusedPeer}
 	}
-	*r = Request{Client: peer, Method: in.Method, Fields: in.Fields}
+	// Field by field: a Request as a whole would be made beside and copied, 10 ns
+	// (BenchmarkAssemble).
+	r.Client, r.Method, r.Fields, r.Unnamed, r.by = peer, in.Method, in.Fields, false, nil
 	o := original{target: in.Target, host: in.Host}
 	if len(o.target) > 0 && o.target[0] != '/' {
-		// The authority of an absolute target overrides Host, RFC 9112 §3.2.2.
-		if a := authority(o.target); a != nil {
-			o.host, o.otherHost = a, true
-		}
+		o.authority()
 	}
 	if id.trusts(peer) {
 		if from = id.proxied(in.Fields, r, &o); from.Refused != NotRefused {
+			r.Host, r.Path = nil, nil
 			return from
 		}
 	}
-	from.Refused = o.canonical(in.Host, s, r)
+	var ok bool
+	if o.otherHost { // a Host that is not valid is refused all the same, RFC 9112 §3.2
+		if _, ok = s.canonicalHost(in.Host); !ok {
+			from.Refused = RefusedHost
+		}
+	}
+	if r.Host, ok = s.canonicalHost(o.host); !ok {
+		r.Host, from.Refused = nil, RefusedHost
+	}
+	if r.Path, ok = s.canonicalPath(o.target); !ok {
+		r.Path, from.Refused = nil, RefusedTarget
+	}
 	if len(e.fields) > 0 {
 		if once := e.lookUp(in.Fields, s); !once && from.Refused == NotRefused {
 			from.Refused = RefusedRepeated
@@ -106,6 +118,14 @@ func (e *Engine) Assemble(id *Identity, in *Incoming, s *Scratch, r *Request) (f
 type original struct {
 	target, host []byte
 	otherHost    bool // host is not that of the Host header
+}
+
+// authority lets the authority of an absolute target override Host, RFC 9112
+// §3.2.2.
+func (o *original) authority() {
+	if a := authority(o.target); a != nil {
+		o.host, o.otherHost = a, true
+	}
 }
 
 // proxied reads what a trusted proxy says of a request: the client, and the
@@ -167,23 +187,6 @@ func single(f Fields, name string) (value []byte, ok bool) {
 	}
 	all := f.Header(name)
 	return first(all), len(all) <= 1
-}
-
-// canonical sets path and host of r, each nil if it is not valid.
-func (o *original) canonical(hostHeader []byte, s *Scratch, r *Request) (refused Refusal) {
-	var ok bool
-	if o.otherHost { // a Host that is not valid is refused all the same, RFC 9112 §3.2
-		if _, ok = s.canonicalHost(hostHeader); !ok {
-			refused = RefusedHost
-		}
-	}
-	if r.Host, ok = s.canonicalHost(o.host); !ok {
-		r.Host, refused = nil, RefusedHost
-	}
-	if r.Path, ok = s.canonicalPath(o.target); !ok {
-		r.Path, refused = nil, RefusedTarget
-	}
-	return refused
 }
 
 // lookUp reads the headers and cookies that keys are made of, the first of each.

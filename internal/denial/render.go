@@ -66,15 +66,15 @@ func (a *Answer) renderAllowed(v *Values, d *fastlimit.Decision) {
 	if v.buf == nil {
 		v.buf = v.first[:]
 	}
-	b := append(v.buf[:0], a.item...)
+	b := strconv.AppendInt(v.buf[:0], d.Remaining, 10)
+	afterLeft := len(b)
+	b = append(b, a.item...)
 	b = append(b, ";r="...)
 	b = strconv.AppendInt(b, min(d.Remaining, maxInteger), 10)
 	afterLimit := len(b)
-	b = strconv.AppendInt(b, d.Remaining, 10)
-	afterLeft := len(b)
 	b = appendSeconds(b, d.TimeToEmpty)
 	v.buf = b
-	v.RateLimit, v.Remaining, v.Clear = b[:afterLimit], b[afterLimit:afterLeft], b[afterLeft:]
+	v.Remaining, v.RateLimit, v.Clear = b[:afterLeft], b[afterLeft:afterLimit], b[afterLimit:]
 }
 
 // Render fills v for a decision that denied.

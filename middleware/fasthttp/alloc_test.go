@@ -14,13 +14,18 @@ import (
 
 // Neither an admission nor a denial allocates, with one rule or several.
 func TestDecisionDoesNotAllocate(t *testing.T) {
-	rules := middlewaretest.Rules(t, 1<<28, 1<<28, 1)
+	rules := middlewaretest.Rules(t, 1<<28, 1<<28, 1, 1<<28, 1<<28, 1<<28)
+	var many []Limit // more than fit the stack
+	for _, i := range []int{0, 1, 3, 4, 5} {
+		many = append(many, Limit{Rule: rules[i]})
+	}
 	for name, c := range map[string]struct {
 		config Config
 		status int
 	}{
 		"one rule":        {one(rules[0]), 200},
 		"one that denies": {one(rules[2]), 429},
+		"many":            {Config{Limits: many}, 200},
 		"several, behind a proxy": {Config{
 			Limits:  []Limit{{Rule: rules[0]}, {Rule: rules[1], Cost: func(*fasthttp.RequestCtx) uint64 { return 2 }}},
 			Clients: middlewaretest.Clients(t, "10.0.0.0/8", 0),

@@ -35,8 +35,8 @@ type Set[R any] struct {
 	charges sync.Pool // *charges
 }
 
-// charges are the charges of one request: pooled, so that a decision does not
-// allocate.
+// charges are the charges of one request to many limits: pooled, so that a
+// decision does not allocate.
 type charges struct{ list []fastlimit.Charge }
 
 // New checks the limits, of which there is at least one. client names the client
@@ -49,17 +49,17 @@ func New[R any](all []Limit[R], client func(R) (netip.Addr, policy.Origin), unna
 		return nil, fmt.Errorf("%d Limits: want at most %d", len(all), fastlimit.MaxCharges)
 	}
 	s := &Set[R]{limits: append([]Limit[R](nil), all...), client: client, unnamed: unnamed}
-	s.charges.New = func() any { return &charges{make([]fastlimit.Charge, 0, len(all))} }
+	s.charges.New = func() any { return &charges{make([]fastlimit.Charge, len(all))} }
 	seen := make(map[*fastlimit.Rule]bool, len(all))
 	for i, l := range all {
 		if l.Rule == nil {
-			return nil, fmt.Errorf("Limits[%d] has no Rule: get one with Limiter.Rule", i)
+			return nil, fmt.Errorf("no Rule in Limits[%d]: get one with Limiter.Rule", i)
 		}
 		if l.Rule.Limiter() != all[0].Rule.Limiter() {
-			return nil, fmt.Errorf("Limits[%d]: rule %q is of another Limiter: what one rule took could not be given back; use rules of one", i, l.Rule.Name())
+			return nil, fmt.Errorf("rule %q in Limits[%d] is of another Limiter: what one rule took could not be given back; use rules of one", l.Rule.Name(), i)
 		}
 		if seen[l.Rule] {
-			return nil, fmt.Errorf("Limits[%d]: rule %q stands there twice: name it once", i, l.Rule.Name())
+			return nil, fmt.Errorf("rule %q in Limits[%d] stands there twice: name it once", l.Rule.Name(), i)
 		}
 		seen[l.Rule] = true
 		s.costs = append(s.costs, l.Rule.Config().Cost)
@@ -68,22 +68,26 @@ func New[R any](all []Limit[R], client func(R) (netip.Addr, policy.Origin), unna
 	return s, nil
 }
 
+// few is the number of limits whose charges fit the stack: nearly all sets.
+const few = 4
+
 // Decide charges a request to all rules that apply to it, or to none. by is the
 // index of the limit that the decision is by, -1 if no enforced rule applied.
 // Nothing was charged if the request is refused. It does not allocate.
 func (s *Set[R]) Decide(ctx context.Context, r R) (d fastlimit.Decision, by int, refused policy.Refusal) {
-	c := s.charges.Get().(*charges)
-	if refused = s.collect(r, c); refused == policy.NotRefused {
-		d, by = s.take(ctx, c.list)
+	if len(s.limits) <= few {
+		var list [few]fastlimit.Charge
+		return s.decide(ctx, r, list[:0])
 	}
-	clear(c.list) // the pool keeps no request alive
-	c.list = c.list[:0]
+	c := s.charges.Get().(*charges)
+	d, by, refused = s.decide(ctx, r, c.list[:0])
+	clear(c.list[:len(s.limits)]) // the pool keeps no request alive
 	s.charges.Put(c)
 	return d, by, refused
 }
 
-// collect gathers the charges of the rules that apply.
-func (s *Set[R]) collect(r R, c *charges) policy.Refusal {
+// decide is Decide with room for the charges.
+func (s *Set[R]) decide(ctx context.Context, r R, list []fastlimit.Charge) (d fastlimit.Decision, by int, refused policy.Refusal) {
 	var client netip.Addr
 	known := false
 	for i := range s.limits {
@@ -96,9 +100,8 @@ func (s *Set[R]) collect(r R, c *charges) policy.Refusal {
 			}
 		} else {
 			if !known {
-				var refused policy.Refusal
 				if client, refused = s.clientOf(r); refused != policy.NotRefused {
-					return refused
+					return d, -1, refused
 				}
 				known = true
 			}
@@ -113,9 +116,10 @@ func (s *Set[R]) collect(r R, c *charges) policy.Refusal {
 				continue
 			}
 		}
-		c.list = append(c.list, fastlimit.Charge{Rule: l.Rule, Key: key, N: cost})
+		list = append(list, fastlimit.Charge{Rule: l.Rule, Key: key, N: cost})
 	}
-	return policy.NotRefused
+	d, by = s.take(ctx, list)
+	return d, by, refused
 }
 
 // clientOf returns the client, invalid where the rules by client do not apply.

@@ -64,6 +64,22 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// At cost 0 a rule is not asked at all.
+func TestFreeRequests(t *testing.T) {
+	t.Parallel()
+	rule := middlewaretest.Rules(t, 1)[0]
+	s := mustSet(t, 0, Limit[ask]{Rule: rule, Cost: func(a ask) uint64 { return a.cost }})
+	for range 3 {
+		d, by, refused := s.Decide(t.Context(), ask{client: "192.0.2.1", from: policy.FromPeer})
+		if !d.Allowed || by != -1 || refused != policy.NotRefused || d.Remaining != fastlimit.Unknown {
+			t.Errorf("%+v by %d, %v", d, by, refused)
+		}
+	}
+	if st := rule.Stats(); st.Allowed != (fastlimit.RuleStats{}).Allowed {
+		t.Errorf("counted %v", st.Allowed)
+	}
+}
+
 // A client without an address is refused where a rule goes by it, and only there.
 func TestClientsWithoutANameOrAnAddress(t *testing.T) {
 	t.Parallel()
@@ -100,11 +116,11 @@ func TestNewNamesTheMistake(t *testing.T) {
 	t.Parallel()
 	rules, others := middlewaretest.Rules(t, 1), middlewaretest.Rules(t, 1)
 	for want, all := range map[string][]Limit[ask]{
-		"no Limits":           nil,
-		"Limits[1] has no":    {{Rule: rules[0]}, {}},
-		"of another Limiter":  {{Rule: rules[0]}, {Rule: others[0]}},
-		"stands there twice":  {{Rule: rules[0]}, {Rule: rules[0]}},
-		"257 Limits: want at": make([]Limit[ask], fastlimit.MaxCharges+1),
+		"no Limits":            nil,
+		"no Rule in Limits[1]": {{Rule: rules[0]}, {}},
+		"of another Limiter":   {{Rule: rules[0]}, {Rule: others[0]}},
+		"stands there twice":   {{Rule: rules[0]}, {Rule: rules[0]}},
+		"257 Limits: want at":  make([]Limit[ask], fastlimit.MaxCharges+1),
 	} {
 		if _, err := New(all, clientOf, 0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
