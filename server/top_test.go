@@ -2,12 +2,13 @@ package server
 
 import (
 	"encoding/json"
-	"github.com/fastlimit/fastlimit/server/internal/admin"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/server/internal/admin"
 )
 
 // talkers are those of a test.
