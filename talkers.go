@@ -12,8 +12,9 @@ import (
 // TopTalkers is the table of the clients that sent most to this rule, nil without
 // [Config.TopTalkers]. Every hit that gets past the first-seen filter is
 // counted in it, admitted or not; of what the table of buckets denies chance has
-// some noted as shed. Whoever reads it turns its epochs, every [Rule.Epoch], and
-// calls its Pace; the limiter itself never does.
+// some noted as shed. Its epochs end every [Rule.Epoch], by one caller: a
+// toptalkers.Ranking, package server or package gossip. The limiter itself never
+// ends them.
 func (r *Rule) TopTalkers() *sketch.TopTalkers { return r.talkers }
 
 // tally counts a hit that got past the filter for its client, whose slot is -1
@@ -27,7 +28,7 @@ func (r *Rule) tally(key Key, slot int, n uint64) {
 	r.talkers.Insert(key.digest(), n, appendTalkerName(name[:0], key))
 }
 
-// A heavy name is a kind and the bytes of the address, or of the parts of a
+// A talker name is a kind and the bytes of the address, or of the parts of a
 // byte key as far as they fit, each part behind its length. It is copied for
 // every client that gets a slot, so nothing is formatted here.
 const (

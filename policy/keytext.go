@@ -3,12 +3,10 @@ package policy
 import (
 	"fmt"
 	"net/netip"
-	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/safetext"
 )
 
 // maxKeyText is the number of bytes of a part that are shown.
@@ -29,7 +27,7 @@ func (e *Engine) KeyText(ruleIndex int, r *Request) []string {
 				texts[i] = prefixText(k.prefix(addr))
 			}
 		case KeyHeader, KeyCookie:
-			texts[i] = printable(lookup(p.KeyPart, r))
+			texts[i] = printable(first(e.fields[p.field].values(r.Fields)))
 		case KeyMethod:
 			texts[i] = printable(r.Method)
 		case KeyHost:
@@ -149,22 +147,4 @@ func prefixText(p netip.Prefix) string {
 }
 
 // printable is text that a log or a terminal takes as it is.
-func printable(b []byte) string {
-	var out []byte
-	for len(b) > 0 {
-		r, size := utf8.DecodeRune(b)
-		switch {
-		case r == utf8.RuneError && size == 1:
-			out = fmt.Appendf(out, `\x%02x`, b[0])
-		case unicode.IsPrint(r):
-			out = append(out, b[:size]...)
-		default:
-			quoted := strconv.QuoteRuneToASCII(r)
-			out = append(out, quoted[1:len(quoted)-1]...)
-		}
-		if b = b[size:]; len(out) > maxKeyText && len(b) > 0 {
-			return string(out) + "…"
-		}
-	}
-	return string(out)
-}
+func printable(b []byte) string { return safetext.Unicode(b, maxKeyText) }

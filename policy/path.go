@@ -1,6 +1,10 @@
 package policy
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/fastlimit/fastlimit/internal/ascii"
+)
 
 // AppendPath appends the canonical path of a request target (RFC 9112,
 // section 3.2) to dst, which must not overlap it. The path begins with a slash
@@ -72,12 +76,11 @@ func plainPrefix(raw []byte) int {
 	return len(raw)
 }
 
-// Authority returns the authority of a target in absolute form, as
-// "example.com:80" of "http://example.com:80/", and nil for other forms. It
-// overrides the Host header.
-func Authority(target []byte) []byte {
-	authority, _, _ := splitTarget(target)
-	return authority
+// authority returns the authority of a target in absolute form, as
+// "example.com:80" of "http://example.com:80/", and nil for other forms.
+func authority(target []byte) []byte {
+	a, _, _ := splitTarget(target)
+	return a
 }
 
 // endSegment resolves the segment that begins at segment, if it is a dot
@@ -110,17 +113,7 @@ func unescape(b []byte) (c byte, ok bool) {
 }
 
 // unhex is the value of a hexadecimal digit, negative for other bytes.
-func unhex(c byte) int {
-	switch {
-	case '0' <= c && c <= '9':
-		return int(c - '0')
-	case 'a' <= c && c <= 'f':
-		return int(c-'a') + 10
-	case 'A' <= c && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return -1
-}
+func unhex(c byte) int { return ascii.Hex(c) }
 
 // splitTarget finds the authority, nil unless the target is in absolute form,
 // and the raw path up to the end of the target, which may be empty.

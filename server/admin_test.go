@@ -186,7 +186,7 @@ func TestAdminRefusesOtherSites(t *testing.T) {
 // browser lets it.
 func TestAdminRefusesReadersOfOtherSites(t *testing.T) {
 	t.Parallel()
-	s := start(t, perIP(), func(c *Config) { c.Talkers = talkers{} })
+	s := start(t, perIP(), func(c *Config) { c.TopTalkers = talkers{} })
 	for _, path := range []string{"/debug/pprof/", "/debug/pprof/profile?seconds=1", "/debug/pprof/trace?seconds=1", "/debug/pprof/heap", "/v1/top", "/v1/info", "/metrics", "/readyz", "/livez", "/"} {
 		for _, headers := range [][]string{
 			{"Sec-Fetch-Site", "cross-site"},

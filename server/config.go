@@ -34,9 +34,10 @@ type Config struct {
 	Engine   *policy.Engine
 	Identity *policy.Identity
 
-	// Talkers knows who asks most, for GET /v1/top. nil: nobody is counted by
-	// name.
-	Talkers Talkers
+	// TopTalkers answers GET /v1/top, for one: a cluster, which knows those of all
+	// nodes and ends the epochs of the Limiter's tables. nil: the server does so
+	// for this node, if the Limiter has top talkers.
+	TopTalkers TopTalkers
 
 	// Cluster tells of the other nodes, for /v1/info. nil: this one is alone.
 	Cluster func() ClusterInfo
@@ -46,10 +47,6 @@ type Config struct {
 
 	// GoMemory is what Go was told of memory, for /v1/info. nil: nothing.
 	GoMemory *GoMemory
-
-	// Tick is called once a second while the server serves. It must not block.
-	// nil: nothing is.
-	Tick func()
 
 	// Collectors are shown on /metrics beside the server's own.
 	Collectors []prometheus.Collector

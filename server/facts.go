@@ -35,24 +35,6 @@ type RedisInfo struct {
 	Late     uint64 // operations that were answered after Timeout
 }
 
-// Talkers knows who asks most. Safe for concurrent use.
-type Talkers interface {
-	// Top returns up to n clients, the highest rate first.
-	Top(n int) []Talker
-}
-
-// Talker is one of the clients that ask most.
-type Talker struct {
-	Rule string `json:"rule"`
-	Key  string `json:"key"` // as text for people
-	// Rate is what it asked for lately in units/s, what was denied included.
-	// The truth is within Rate ± Error but once in a million times, and but
-	// for what is on its way from other nodes.
-	Rate  float64  `json:"rate"`
-	Error float64  `json:"error"`
-	Nodes []string `json:"nodes"` // that count it
-}
-
 // ClusterInfo is what /v1/info tells of the other nodes.
 type ClusterInfo struct {
 	Name     string

@@ -12,6 +12,7 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/decide"
 	"github.com/fastlimit/fastlimit/server/internal/lifecycle"
 	"github.com/fastlimit/fastlimit/server/internal/metrics"
+	"github.com/fastlimit/fastlimit/toptalkers"
 )
 
 // Server serves decisions and an admin listener. Use it once: [New], Listen,
@@ -20,6 +21,7 @@ import (
 type Server struct {
 	config  Config // with defaults filled in
 	started time.Time
+	talkers *localTalkers // nil: none, or Config.TopTalkers
 
 	decide  *decide.Service
 	conns   *conn.Conns
@@ -39,6 +41,11 @@ func New(c Config) (*Server, error) {
 	}
 	c.Connections.Max = conn.FitDescriptors(c.Connections.Max, c.Logger)
 	s := &Server{config: c, started: time.Now(), watch: lifecycle.NewRuleWatch(c.Logger)}
+	if c.TopTalkers == nil {
+		if s.talkers = newLocalTalkers(c.Limiter); s.talkers != nil {
+			s.config.TopTalkers = s.talkers
+		}
+	}
 	s.decide = decide.New(decide.Config{
 		Log: c.Logger, BodyBytes: c.Connections.BodyBytes, DenialLogs: c.DenialLogs,
 	}, decide.NewSnapshot(c.settings()))
@@ -62,8 +69,8 @@ func (s *Server) newAdmin() *http.Server {
 		Ready: s.ready, Info: s.info,
 		Batch: s.decide.Batch, MaxBatchBytes: decide.MaxBatchBytes,
 	}
-	if t := s.config.Talkers; t != nil {
-		c.Top = func(n int) any { return append([]Talker{}, t.Top(n)...) }
+	if t := s.config.TopTalkers; t != nil {
+		c.Top = func(n int) any { return append([]toptalkers.Talker{}, t.Top(n)...) }
 	}
 	return admin.New(c)
 }
@@ -153,8 +160,8 @@ func (s *Server) tick() {
 	lim := s.decide.Snapshot().Settings().Limiter
 	lim.Advance(lim.Now())
 	s.watch.Look(lim)
-	if s.config.Tick != nil {
-		s.config.Tick()
+	if s.talkers != nil {
+		s.talkers.tick()
 	}
 }
 

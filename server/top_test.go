@@ -3,18 +3,22 @@ package server
 import (
 	"encoding/json"
 	"net/http"
+	"net/netip"
 	"strings"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/server/internal/admin"
+	"github.com/fastlimit/fastlimit/sketch"
+	"github.com/fastlimit/fastlimit/toptalkers"
 )
 
 // talkers are those of a test.
-type talkers []Talker
+type talkers []toptalkers.Talker
 
-func (all talkers) Top(n int) []Talker { return all[:min(n, len(all))] }
+func (all talkers) Top(n int) []toptalkers.Talker { return all[:min(n, len(all))] }
 
 func TestTop(t *testing.T) {
 	t.Parallel()
@@ -22,7 +26,7 @@ func TestTop(t *testing.T) {
 		{Rule: "per-ip", Key: "192.0.2.7", Rate: 12.5, Error: 0.5, Nodes: []string{"a", "b"}},
 		{Rule: "per-key", Key: `"k\x1b"`, Rate: 1, Nodes: []string{"a"}},
 	}
-	s := start(t, perIP(), func(c *Config) { c.Talkers = all })
+	s := start(t, perIP(), func(c *Config) { c.TopTalkers = all })
 	for path, want := range map[string]string{
 		"/v1/top":     `{"clients":[{"rule":"per-ip","key":"192.0.2.7","rate":12.5,"error":0.5,"nodes":["a","b"]},{"rule":"per-key","key":"\"k\\x1b\"","rate":1,"error":0,"nodes":["a"]}]}`,
 		"/v1/top?n=1": `{"clients":[{"rule":"per-ip","key":"192.0.2.7","rate":12.5,"error":0.5,"nodes":["a","b"]}]}`,
@@ -53,18 +57,49 @@ func TestTopOfNobody(t *testing.T) {
 	if body := string(readAll(t, resp)); resp.StatusCode != http.StatusNotFound || !strings.Contains(body, "top_talkers is 0") {
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
-	quiet := start(t, perIP(), func(c *Config) { c.Talkers = talkers(nil) })
+	quiet := start(t, perIP(), func(c *Config) { c.TopTalkers = talkers(nil) })
 	if body := string(readAll(t, get(t, "http://"+quiet.admin+"/v1/top"))); body != "{\"clients\":[]}\n" {
 		t.Errorf("%s", body)
 	}
 }
 
-// What the server does once a second it does for others too.
-func TestTick(t *testing.T) {
+// Without a cluster the server itself ranks this node's clients and ends the
+// epochs of their tables.
+func TestTopOfThisNode(t *testing.T) {
 	t.Parallel()
-	var ticks atomic.Int32
-	start(t, perIP(), func(c *Config) { c.Tick = func() { ticks.Add(1) } })
-	eventually(t, func() bool { return ticks.Load() >= 2 })
+	synctest.Test(t, func(t *testing.T) {
+		c := newConfig(t, perIP())
+		lim, err := fastlimit.New(fastlimit.Config{TopTalkers: 16, Rules: []fastlimit.RuleConfig{c.Limiter.Rules()[0].Config()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Limiter = lim
+		s, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rule := lim.Rules()[0]
+		key := rule.AddrKey(netip.MustParseAddr("192.0.2.7"))
+		for range 12 {
+			rule.Allow(key)
+			time.Sleep(time.Second)
+			s.tick()
+		}
+		top := s.config.TopTalkers.Top(3)
+		if len(top) != 1 || top[0].Key != "192.0.2.7" || top[0].Rate < 0.8 || top[0].Rate > 1.2 || len(top[0].Nodes) != 1 {
+			t.Errorf("%+v, want 192.0.2.7 with 1/s", top)
+		}
+		for range int(2*rule.Epoch()/time.Second) + 2 {
+			time.Sleep(time.Second)
+			s.tick()
+		}
+		var slot sketch.Slot
+		for i := range rule.TopTalkers().Slots() {
+			if rule.TopTalkers().Read(i, &slot); slot.Live {
+				t.Errorf("after two silent epochs: %+v", slot)
+			}
+		}
+	})
 }
 
 func TestInfoOfACluster(t *testing.T) {

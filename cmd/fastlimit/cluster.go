@@ -4,39 +4,27 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
 
-	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/internal/metrics"
 	"github.com/fastlimit/fastlimit/server"
-	"github.com/fastlimit/fastlimit/sync/delta"
 	"github.com/fastlimit/fastlimit/sync/gossip"
 )
 
-// addTalkers shows who asks most, and starts the cluster, if there is one: what
-// it tracks individually is what it exchanges. nil: there is none. Nodes that are
-// not there are no reason not to serve.
-func addTalkers(sc *server.Config, cfg *config.Config) (*gossip.Cluster, error) {
+// startCluster starts the cluster and has the server show it; nil if there is
+// none. Nodes that are not there are no reason not to serve.
+func startCluster(sc *server.Config, cfg *config.Config) (*gossip.Cluster, error) {
 	c := cfg.Cluster
 	if c == nil {
-		if cfg.TopTalkers == 0 {
-			return nil, nil
-		}
-		var err error
-		sc.Talkers, sc.Tick, err = localTalkers(sc.Limiter)
-		return nil, err
+		return nil, nil
 	}
-	running, err := gossip.Start(context.Background(), gossip.Config{
-		Name: c.Name, Secret: c.Secret, Node: c.Node,
-		Bind: c.Bind, Advertise: c.Advertise, Join: c.Join,
-		Interval: c.Interval, MaxBytes: c.MaxBytes, MaxNodes: c.MaxNodes, Ignore: c.Ignore,
-		Logger: sc.Logger,
-	}, sc.Limiter)
+	settings := c.Config
+	settings.Logger = sc.Logger
+	running, err := gossip.Start(context.Background(), settings, sc.Limiter)
 	if err != nil {
 		return nil, err
 	}
-	sc.Talkers = talkers(running.Top)
+	sc.TopTalkers = running
 	sc.Collectors = append(sc.Collectors, metrics.Cluster(running.Stats))
 	sc.Ready = allReady(sc.Ready, running.Ready)
 	sc.Cluster = func() server.ClusterInfo {
@@ -73,33 +61,4 @@ func clusterAttrs(cfg *config.Config, running *gossip.Cluster) slog.Attr {
 		slog.String("advertise", running.Advertised().String()), slog.Int("max_nodes", c.MaxNodes),
 		slog.Duration("lag", c.Lag()), slog.String("promise", judge),
 	)
-}
-
-// talkers shows who asks most to the server, which knows nothing of nodes.
-type talkers func(n int) []delta.Talker
-
-// Top implements server.Talkers.
-func (t talkers) Top(n int) []server.Talker {
-	var all []server.Talker
-	for _, c := range t(n) {
-		all = append(all, server.Talker(c))
-	}
-	return all
-}
-
-// localTalkers knows who asks this node most. tick is to be called once a
-// second.
-func localTalkers(lim *fastlimit.Limiter) (top talkers, tick func(), err error) {
-	c := delta.Config{Cluster: "none", Node: "this"}
-	if host, err := os.Hostname(); err == nil {
-		c.Node = host
-	}
-	for _, r := range lim.Rules() {
-		c.Rules = append(c.Rules, r)
-	}
-	s, err := delta.New(c)
-	if err != nil {
-		return nil, nil, err
-	}
-	return func(n int) []delta.Talker { return s.Top(n, lim.Now()) }, func() { s.Tick(lim.Now()) }, nil
 }

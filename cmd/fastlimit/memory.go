@@ -27,8 +27,8 @@ const (
 	garbageBytes = 32 << 20
 	// redisBytes is for the queue and the buffers of the Redis store.
 	redisBytes = 4 << 20
-	// mirrorSlot and ownSlot are what a slot of a table of top talkers takes
-	// that a peer tells of, and one of the own.
+	// mirrorSlot and ownSlot are what a slot of a peer's table of top talkers
+	// takes, and a slot of the local one beside the table itself.
 	mirrorSlot, ownSlot = 100, 100
 	// minGCPercent keeps the collector from running all the time beside large
 	// tables, though these cost it nothing.

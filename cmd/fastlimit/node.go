@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -38,7 +39,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 		}
 	}()
 	if cfg.Redis != nil {
-		if n.store, err = openStore(ctx, cfg.Redis, log); err != nil {
+		if n.store, err = openStore(ctx, *cfg.Redis, log); err != nil {
 			return nil, err
 		}
 	}
@@ -53,6 +54,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 		Listeners: cfg.Listeners, Admin: cfg.Admin, DecideAPI: cfg.DecideAPI,
 		Limiter: n.limiter, Connections: cfg.Connections, Drain: cfg.Drain,
 		Logger: log, LostLogs: sink.lost.Load, Version: version().short(), GoMemory: &n.memory,
+		DenialLogs: cmp.Or(cfg.DenialLogs, -1), // -1: none, where 0 is the server's default
 	}
 	if sc.Engine, err = policy.New(n.limiter, cfg.Policy); err != nil {
 		return nil, err
@@ -64,7 +66,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 		addStore(&sc, n.store)
 	}
 	n.memory = limitMemory(plannedMemory(cfg, &n.plan, &sc), sys.lookupEnv)
-	if n.cluster, err = addTalkers(&sc, cfg); err != nil {
+	if n.cluster, err = startCluster(&sc, cfg); err != nil {
 		return nil, err
 	}
 	n.server, err = server.New(sc)

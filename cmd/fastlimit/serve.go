@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/cli"
 	"github.com/fastlimit/fastlimit/internal/config"
 )
 
@@ -30,7 +30,7 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 	}
 	if c.DrainDelay != nil {
 		if *c.DrainDelay < 0 {
-			return usageError{fmt.Errorf("--drain-delay %v: want 0 or more", *c.DrainDelay)}
+			return cli.Usagef("--drain-delay %v: want 0 or more", *c.DrainDelay)
 		}
 		cfg.Drain.Delay = *c.DrainDelay
 	}
@@ -41,11 +41,11 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 	}
 	defer n.close()
 	// Signals are wired before anybody can know from the log that it runs.
-	return signalled(ctx, signalHooks{
-		onStop: func(s os.Signal) {
+	return cli.Signalled(ctx, cli.SignalHooks{
+		OnStop: func(s os.Signal) {
 			n.log.Info("stopping; a second signal stops at once", slog.String("signal", s.String()))
 		},
-		onHangup: func() { n.log.Warn("reload is not supported by this version: the rules stay as they are") },
+		OnHangup: func() { n.log.Warn("reload is not supported by this version: the rules stay as they are") },
 	}, func(ctx context.Context) error {
 		if err := n.server.Listen(); err != nil {
 			return err

@@ -16,8 +16,10 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/cli"
 	"github.com/fastlimit/fastlimit/internal/config"
-	"github.com/fastlimit/fastlimit/server"
+	"github.com/fastlimit/fastlimit/internal/safetext"
+	"github.com/fastlimit/fastlimit/toptalkers"
 	"golang.org/x/term"
 )
 
@@ -40,13 +42,13 @@ const (
 // Run implements the command.
 func (c *topCmd) Run(ctx context.Context, sys *system) error {
 	if _, _, err := net.SplitHostPort(c.Admin); err != nil {
-		return usageError{fmt.Errorf("--admin %s: want host:port, for example 127.0.0.1:8081", c.Admin)}
+		return cli.Usagef("--admin %s: want host:port, for example 127.0.0.1:8081", c.Admin)
 	}
 	if c.N < 1 {
-		return usageError{fmt.Errorf("-n %d: want 1 or more", c.N)}
+		return cli.Usagef("-n %d: want 1 or more", c.N)
 	}
 	if c.Every < minTopRepeat {
-		return usageError{fmt.Errorf("--every %v: want %v or more", c.Every, minTopRepeat)}
+		return cli.Usagef("--every %v: want %v or more", c.Every, minTopRepeat)
 	}
 	if !c.Watch {
 		return c.show(ctx, sys.stdout, "")
@@ -55,7 +57,7 @@ func (c *topCmd) Run(ctx context.Context, sys *system) error {
 	if f, ok := sys.stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		before = clearScreen
 	}
-	return signalled(ctx, signalHooks{grace: interruptGrace}, func(ctx context.Context) error {
+	return cli.Signalled(ctx, cli.SignalHooks{Grace: interruptGrace}, func(ctx context.Context) error {
 		for first := true; ; first = false {
 			lead := before
 			if first && before != clearScreen || c.Output == "json" {
@@ -80,7 +82,7 @@ func (c *topCmd) show(ctx context.Context, w io.Writer, lead string) error {
 		return err
 	}
 	var reply struct {
-		Clients []server.Talker `json:"clients"`
+		Clients []toptalkers.Talker `json:"clients"`
 	}
 	if err := json.Unmarshal(body, &reply); err != nil || reply.Clients == nil {
 		return fmt.Errorf("fastlimit top: %s answers what is not a list of clients: is it the admin listener of fastlimit?", c.Admin)
@@ -96,7 +98,7 @@ func (c *topCmd) show(ctx context.Context, w io.Writer, lead string) error {
 	return err
 }
 
-func writeTop(out io.Writer, clients []server.Talker) {
+func writeTop(out io.Writer, clients []toptalkers.Talker) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "RULE\tCLIENT\tUNITS/S\t±\tNODES")
 	for _, t := range clients {
@@ -107,17 +109,7 @@ func writeTop(out io.Writer, clients []server.Talker) {
 }
 
 // printable keeps what a server sent from steering a terminal.
-func printable(s string) string {
-	if r := []rune(s); len(r) > maxShownKey {
-		s = string(r[:maxShownKey]) + "…"
-	}
-	for _, r := range s {
-		if !strconv.IsPrint(r) {
-			return strconv.QuoteToASCII(s)
-		}
-	}
-	return s
-}
+func printable(s string) string { return safetext.Quote(s, maxShownKey) }
 
 // ask returns the body of GET /v1/top.
 func (c *topCmd) ask(ctx context.Context) ([]byte, error) {
@@ -126,7 +118,7 @@ func (c *topCmd) ask(ctx context.Context) ([]byte, error) {
 	url := "http://" + c.Admin + "/v1/top?n=" + strconv.Itoa(c.N)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--admin %s: want host:port, for example %s", c.Admin, config.DefaultAdmin)}
+		return nil, cli.Usagef("--admin %s: want host:port, for example %s", c.Admin, config.DefaultAdmin)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {

@@ -11,10 +11,9 @@ import (
 
 func TestRedis(t *testing.T) {
 	t.Parallel()
-	s := redisstore.Stats{
-		Takes: 7, Refunds: 2, Errors: map[string]uint64{"timeout": 3, "refused": 0}, Busy: 1, State: "open", Trips: 4,
-		RoundTripSum: 30 * time.Millisecond,
-	}
+	var s redisstore.Stats
+	s.Takes, s.Refunds, s.Busy, s.State, s.Trips = 7, 2, 1, "open", 4
+	s.Errors, s.RoundTripSum = map[string]uint64{"timeout": 3, "refused": 0}, 30*time.Millisecond
 	s.RoundTrips[0], s.RoundTrips[len(s.RoundTrips)-1] = 5, 1
 	c := Redis(func() redisstore.Stats { return s })
 	if problems, err := testutil.CollectAndLint(c); err != nil || len(problems) > 0 {

@@ -1,6 +1,10 @@
 package replay
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/fastlimit/fastlimit/internal/ascii"
+)
 
 // unescape undoes the escapes of nginx (\xHH) and Apache (\", \\, \n, \xHH and
 // others of C). nil stands for "-", the absent value. The result borrows from
@@ -20,7 +24,7 @@ func (p *Parser) unescape(b []byte) []byte {
 		}
 		i++
 		if b[i] == 'x' && i+2 < len(b) {
-			if hi, lo := hexDigit(b[i+1]), hexDigit(b[i+2]); hi >= 0 && lo >= 0 {
+			if hi, lo := ascii.Hex(b[i+1]), ascii.Hex(b[i+2]); hi >= 0 && lo >= 0 {
 				p.text = append(p.text, byte(hi<<4|lo))
 				i += 2
 				continue
@@ -36,16 +40,4 @@ func escaped(c byte) byte {
 		return '\a' + byte(i) // in ASCII order, \a to \r
 	}
 	return c
-}
-
-func hexDigit(c byte) int {
-	switch {
-	case '0' <= c && c <= '9':
-		return int(c - '0')
-	case 'a' <= c && c <= 'f':
-		return int(c-'a') + 10
-	case 'A' <= c && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return -1
 }

@@ -91,7 +91,7 @@ func (p *Parser) Parse(b []byte) (Line, error) {
 // client reads the address, or the virtual host and the address.
 func (l *Line) client(b []byte) (rest []byte, ok bool) {
 	first, rest, _ := bytes.Cut(b, []byte(" "))
-	if l.Client, ok = parseAddr(first); ok {
+	if l.Client, ok = parseClient(first); ok {
 		return rest, true
 	}
 	if _, ok := policy.AppendHost(nil, first); !ok || len(first) == 0 {
@@ -99,23 +99,24 @@ func (l *Line) client(b []byte) (rest []byte, ok bool) {
 	}
 	l.VHost = first
 	second, rest, _ := bytes.Cut(rest, []byte(" "))
-	l.Client, ok = parseAddr(second)
+	l.Client, ok = parseClient(second)
 	return rest, ok
 }
 
 // parsePeer reads an address that a port may follow.
 func parsePeer(s string) (netip.Addr, bool) {
-	if a, ok := parseAddr([]byte(s)); ok {
+	if a, ok := parseClient([]byte(s)); ok {
 		return a, true
 	}
 	ap, err := netip.ParseAddrPort(s)
 	if err != nil {
 		return netip.Addr{}, false
 	}
-	return parseAddr([]byte(ap.Addr().String()))
+	return parseClient([]byte(ap.Addr().String()))
 }
 
-func parseAddr(b []byte) (netip.Addr, bool) {
+// parseClient reads an address as clients have it: unmapped, without a zone.
+func parseClient(b []byte) (netip.Addr, bool) {
 	const longest = 45 + 1 + 32 // IPv4 in IPv6, and a zone
 	if len(b) < 2 || len(b) > longest {
 		return netip.Addr{}, false

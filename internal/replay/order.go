@@ -2,10 +2,11 @@ package replay
 
 import (
 	"cmp"
-	"container/heap"
 	"net/netip"
 	"slices"
 	"unsafe"
+
+	"github.com/fastlimit/fastlimit/internal/heap"
 )
 
 // record is what is kept of a line until it is judged.
@@ -28,16 +29,18 @@ func compareRecords(a, b record) int {
 	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.seq, b.seq))
 }
 
+func earlier(a, b *record) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq }
+
 // order puts records into the order of their times. Without a window nothing
 // is released until the end or until the budget is used up; then the window is
 // put in place.
 type order struct {
-	held   runs       // all that came before there was a window
-	recent recordHeap // what came since
-	budget int64      // bytes to hold at most
-	used   int64      // by held and recent
-	window int64      // µs
-	heap   bool       // records are released before the end
+	held   runs     // all that came before there was a window
+	recent []record // what came since, a heap
+	budget int64    // bytes to hold at most
+	used   int64    // by held and recent
+	window int64    // µs
+	heap   bool     // records are released before the end
 
 	newest   int64 // time read
 	released int64 // time of the last record released
@@ -61,7 +64,7 @@ func (o *order) push(r record) {
 	}
 	o.used += r.bytes()
 	if o.heap {
-		o.recent.push(r)
+		o.recent = heap.Push(o.recent, r, earlier)
 		return
 	}
 	o.held.push(r)
@@ -108,7 +111,7 @@ func (o *order) fromHeld() bool {
 	case len(o.recent) == 0:
 		return true
 	}
-	return compareRecords(*o.held.peek(), o.recent[0]) < 0
+	return earlier(o.held.peek(), &o.recent[0])
 }
 
 func (o *order) peek() *record {
@@ -123,7 +126,8 @@ func (o *order) take() record {
 	if o.fromHeld() {
 		r = o.held.take()
 	} else {
-		r = o.recent.take()
+		r = o.recent[0]
+		o.recent = heap.Pop(o.recent, earlier)
 	}
 	o.used -= r.bytes()
 	o.released, o.started = r.at, true
@@ -151,11 +155,15 @@ func (s *runs) push(r record) {
 }
 
 func (s *runs) sort() {
-	for _, r := range s.runs {
+	pieces := s.runs
+	s.runs = make([][]record, 0, len(pieces))
+	for _, r := range pieces {
 		slices.SortFunc(r, compareRecords)
+		s.runs = heap.Push(s.runs, r, earlierHead)
 	}
-	heap.Init(s)
 }
+
+func earlierHead(a, b *[]record) bool { return earlier(&(*a)[0], &(*b)[0]) }
 
 func (s *runs) peek() *record { return &s.runs[0][0] }
 
@@ -165,69 +173,9 @@ func (s *runs) take() record {
 	head[0] = record{} // lets go of the text
 	s.n--
 	if s.runs[0] = head[1:]; len(head) > 1 {
-		heap.Fix(s, 0)
+		heap.Fix(s.runs, earlierHead)
 	} else {
-		heap.Pop(s)
+		s.runs = heap.Pop(s.runs, earlierHead)
 	}
 	return r
-}
-
-// Len, Less, Swap, Push and Pop implement [heap.Interface] over the pieces.
-func (s *runs) Len() int           { return len(s.runs) }
-func (s *runs) Less(i, j int) bool { return compareRecords(s.runs[i][0], s.runs[j][0]) < 0 }
-func (s *runs) Swap(i, j int)      { s.runs[i], s.runs[j] = s.runs[j], s.runs[i] }
-
-// Push is never called.
-func (s *runs) Push(any) { panic("BUG: replay: pieces are not added to a heap") }
-
-// Pop drops the last piece.
-func (s *runs) Pop() any {
-	last := len(s.runs) - 1
-	s.runs[last] = nil
-	s.runs = s.runs[:last]
-	return nil
-}
-
-// recordHeap is a heap by time. container/heap would box every record.
-type recordHeap []record
-
-func (h *recordHeap) push(r record) {
-	*h = append(*h, r)
-	s := *h
-	for i := len(s) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if compareRecords(s[parent], s[i]) <= 0 {
-			return
-		}
-		s[parent], s[i] = s[i], s[parent]
-		i = parent
-	}
-}
-
-func (h *recordHeap) take() record {
-	s := *h
-	r, last := s[0], len(s)-1
-	s[0] = s[last]
-	s[last] = record{} // lets go of the text
-	*h = s[:last]
-	h.down()
-	return r
-}
-
-func (h *recordHeap) down() {
-	s := *h
-	for i := 0; ; {
-		least := 2*i + 1
-		if least >= len(s) {
-			return
-		}
-		if right := least + 1; right < len(s) && compareRecords(s[right], s[least]) < 0 {
-			least = right
-		}
-		if compareRecords(s[i], s[least]) <= 0 {
-			return
-		}
-		s[i], s[least] = s[least], s[i]
-		i = least
-	}
 }

@@ -4,28 +4,19 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"strconv"
-	"time"
 
-	"github.com/fastlimit/fastlimit/sketch"
+	"github.com/fastlimit/fastlimit/toptalkers"
 )
 
 // Rule is what nodes exchange the top talkers of. *fastlimit.Rule is one.
 // Implementations are safe for concurrent use.
 type Rule interface {
-	// Name is the rule's name, for people.
-	Name() string
+	toptalkers.Rule
 	// Identity is the same at all nodes that mean the same rule.
 	Identity() uint64
-	// TopTalkers is the table of its top talkers; nil if it has none.
-	TopTalkers() *sketch.TopTalkers
 	// ChargePeer charges units that a peer counted to the client with this
 	// [sketch.Digest.Pos], as of now. It makes suspects and denies nobody.
 	ChargePeer(pos, units uint64)
-	// TalkerName is the text of a client's compact name.
-	TalkerName(name []byte) string
-	// Epoch is E, after which weights begin anew.
-	Epoch() time.Duration
 }
 
 // Config configures a [State]. Cluster, Node and Incarnation are required.
@@ -34,8 +25,8 @@ type Config struct {
 	Cluster string
 	// Node is this node's name, unique in the cluster; at most 128 bytes.
 	Node string
-	// Incarnation is a random number for this life of the process, told to
-	// the others through the membership. Counts begin anew with each.
+	// Incarnation is a random number for this life of the process, which
+	// others learn through the membership. Counts begin anew with each.
 	Incarnation uint64
 	// Rules are those whose top talkers are exchanged; rules without a
 	// table are left out.
@@ -115,6 +106,3 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	return c, errors.Join(errs...)
 }
-
-// quote is for names that others chose.
-func quote(name string) string { return strconv.QuoteToASCII(name) }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/marks"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -62,6 +63,13 @@ type testNode struct {
 	*State
 	rule   *testRule
 	serial uint64 // of denials
+	clock  markClock
+}
+
+// Tick is State's, and has the clock of the test follow.
+func (n *testNode) Tick(now time.Duration) [][]byte {
+	n.clock.tick(now, n.rule.epoch)
+	return n.State.Tick(now)
 }
 
 func newTestNode(t testing.TB, name string, slots int, change func(*Config)) *testNode {
@@ -126,6 +134,27 @@ func sameTable(h *sketch.TopTalkers, mirror *mirrorTable) error {
 		}
 	}
 	return nil
+}
+
+// markClock is when a node sets marks and ends an epoch, by its ticks alone.
+type markClock struct {
+	began  time.Duration    // the epoch
+	marked [2]time.Duration // the mark before the last one, and the last
+	ticks  int
+}
+
+func (c *markClock) tick(now, epoch time.Duration) {
+	c.ticks++
+	if c.ticks == 1 {
+		c.began, c.marked = now, [2]time.Duration{now, now}
+		return
+	}
+	if now-c.marked[1] >= marks.Every {
+		c.marked = [2]time.Duration{c.marked[1], now}
+	}
+	if now-c.began >= epoch && c.began <= c.marked[0] {
+		c.began = now
+	}
 }
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }

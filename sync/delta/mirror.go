@@ -1,25 +1,29 @@
 package delta
 
-import "time"
+import (
+	"time"
+
+	"github.com/fastlimit/fastlimit/internal/marks"
+)
 
 const (
 	// chunkSlots: few clients lie scattered over a table, so small chunks keep
 	// the mirror of a quiet node small.
 	chunkSlots = 32
 
-	// hoard is how long a node may save up growth that it is believed: after
-	// a partition it has much to tell.
-	hoard = time.Hour
-	// ahead is what a node is believed beyond the time that has passed, since
+	// maxBacklog bounds the time for which a node may save up growth that it is
+	// believed: after a partition it has much to report.
+	maxBacklog = time.Hour
+	// maxAhead is what a node is believed beyond the time that has passed, since
 	// packets bunch.
-	ahead = time.Second
+	maxAhead = time.Second
 )
 
 // mirrorSlot is what is known of a slot of another node. The zero value is a
 // slot that was never heard of.
 type mirrorSlot struct {
 	pos, gen, count, shed uint64
-	marks                 marks
+	marks                 marks.Counter
 	name                  [MaxName]byte
 	nameLen               uint8
 	silence               uint32 // mirror.silences as of the last news
@@ -29,15 +33,15 @@ type chunk [chunkSlots]mirrorSlot
 
 // mirrorTable mirrors the table of one rule, chunk by chunk as it is told.
 type mirrorTable struct {
-	hidden, grain uint64 // see section
-	seq           uint64 // of the tick that told so
-	skipped       peaks  // units of one slot that came at once and are in no rate
+	hidden, grain uint64      // see section
+	seq           uint64      // of the tick that told so
+	skipped       marks.Peaks // units of one slot that came at once and are in no rate
 	chunks        []*chunk
 }
 
-// tell notes the head of a section unless a later tick has told already: packets
+// update keeps the head of a section unless that of a later tick is known: packets
 // may be late, and anybody on the network may replay one.
-func (t *mirrorTable) tell(seq uint64, sec *section) {
+func (t *mirrorTable) update(seq uint64, sec *section) {
 	if seq >= t.seq {
 		t.hidden, t.grain, t.seq = sec.hidden, sec.grain, seq
 	}
@@ -63,7 +67,7 @@ type mirror struct {
 func newMirror(incarnation uint64, rules []rule, maxRate uint64, now time.Duration) *mirror {
 	m := &mirror{
 		incarnation: incarnation, heard: now, silences: 1,
-		tokens: float64(maxRate) * ahead.Seconds(), shedTokens: float64(maxRate) * ahead.Seconds(),
+		tokens: float64(maxRate) * maxAhead.Seconds(), shedTokens: float64(maxRate) * maxAhead.Seconds(),
 		tables: make([]mirrorTable, len(rules)),
 	}
 	for i := range m.tables {
@@ -82,10 +86,10 @@ func (m *mirror) hear(seq, maxRate uint64, now time.Duration) {
 	}
 	m.seq = seq
 	passed := max(0, now-m.heard)
-	if passed > markEvery {
+	if passed > marks.Every {
 		m.silences++
 	}
-	more, most := float64(maxRate)*passed.Seconds(), float64(maxRate)*hoard.Seconds()
+	more, most := float64(maxRate)*passed.Seconds(), float64(maxRate)*maxBacklog.Seconds()
 	m.tokens, m.shedTokens = min(m.tokens+more, most), min(m.shedTokens+more, most)
 	m.heard = max(m.heard, now)
 }

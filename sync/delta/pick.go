@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/fastlimit/fastlimit/internal/heap"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -55,41 +56,16 @@ func (p *picks) offer(k pick) {
 }
 
 func (p *picks) push(k pick) {
-	p.heap = append(p.heap, k)
+	p.heap = heap.Push(p.heap, k, lessGrowth)
 	p.bytes += int(k.size)
-	h := p.heap
-	for i := len(h) - 1; i > 0; {
-		up := (i - 1) / 2
-		if h[up].growth <= h[i].growth {
-			return
-		}
-		h[up], h[i] = h[i], h[up]
-		i = up
-	}
 }
 
 func (p *picks) pop() {
-	h := p.heap
-	p.bytes -= int(h[0].size)
-	last := len(h) - 1
-	h[0] = h[last]
-	h = h[:last]
-	p.heap = h
-	for i := 0; ; {
-		least := 2*i + 1
-		if least >= len(h) {
-			return
-		}
-		if r := least + 1; r < len(h) && h[r].growth < h[least].growth {
-			least = r
-		}
-		if h[i].growth <= h[least].growth {
-			return
-		}
-		h[i], h[least] = h[least], h[i]
-		i = least
-	}
+	p.bytes -= int(p.heap[0].size)
+	p.heap = heap.Pop(p.heap, lessGrowth)
 }
+
+func lessGrowth(a, b *pick) bool { return a.growth < b.growth }
 
 // sort puts the picks in the order in which they are told: rule by rule, what
 // grew most first.

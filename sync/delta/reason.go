@@ -1,5 +1,7 @@
 package delta
 
+import "strconv"
+
 // Reason is why a packet, or a part of one, was not merged.
 type Reason uint8
 
@@ -55,5 +57,5 @@ func (r *Rejected) Error() string {
 	if r.Node == "" {
 		return "fastlimit/sync/delta: packet rejected: " + r.Reason.String()
 	}
-	return "fastlimit/sync/delta: packet of " + quote(r.Node) + " rejected: " + r.Reason.String()
+	return "fastlimit/sync/delta: packet of " + strconv.QuoteToASCII(r.Node) + " rejected: " + r.Reason.String()
 }

@@ -72,6 +72,7 @@ type simNode struct {
 	drift       float64
 	epoch       int // of its table
 	turn        time.Duration
+	marks       markClock
 
 	counted map[uint64]uint64              // units by position
 	pending map[*simNode][]hit             // of others, that it has not heard of
@@ -240,8 +241,8 @@ func (n *simNode) tick() {
 	for _, p := range n.state.Tick(n.clock()) {
 		packets = append(packets, append([]byte(nil), p...))
 	}
-	if t := n.state.rules[0].began; t != n.turn {
-		n.turn = t
+	if n.marks.tick(n.clock(), n.rule.Epoch()); n.marks.began != n.turn {
+		n.turn = n.marks.began
 		n.epoch++
 	}
 	n.sim.hid = max(n.sim.hid, n.state.rules[0].hides())

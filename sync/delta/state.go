@@ -4,10 +4,12 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/fastlimit/fastlimit/toptalkers"
 )
 
 // State is what a node knows of the top talkers of all nodes, and what it has
-// told of its own. It starts no goroutine and reads no clock: now is monotonic
+// sent of its own. It starts no goroutine and reads no clock: now is monotonic
 // time from any start, on one clock for all calls to a State. It is safe for
 // concurrent use; calls wait for each other. The zero value is not usable: call
 // [New].
@@ -15,20 +17,19 @@ type State struct {
 	config  Config
 	cluster uint64 // hash of its name
 	node    []byte
-	byID    map[uint64]int // identity → index of rules
+	byID    map[uint64]int      // identity → index of rules
+	local   *toptalkers.Ranking // of this node's tables, numbered as rules are; its lock is taken last
 
 	mu      sync.Mutex // guards all below
 	rules   []rule
 	members map[string]member
 	mirrors map[string]*mirror
 	picks   picks
-	tour    tour
+	cursor  cursor
 	writer  writer
-	seq     uint64           // of the last Tick
-	ticked  time.Duration    // when that was
-	marked  [2]time.Duration // when the mark before the last was set, and the last
+	seq     uint64 // of the last Tick
 	counts  counts
-	latest  time.Duration // the last time told
+	latest  time.Duration // the last that a caller brought
 }
 
 // member is a node that the membership tells of.
@@ -54,10 +55,9 @@ func New(c Config) (*State, error) {
 			continue
 		}
 		s.byID[r.Identity()] = len(s.rules)
-		s.rules = append(s.rules, rule{
-			Rule: r, identity: r.Identity(), talkers: h, own: make([]ownSlot, h.Slots()), missed: make([]setMarks, h.Sets()),
-		})
+		s.rules = append(s.rules, rule{Rule: r, identity: r.Identity(), talkers: h, own: make([]ownSlot, h.Slots())})
 	}
+	s.local = toptalkers.New(c.Node, c.Rules)
 	s.node, s.writer = []byte(c.Node), newWriter(&c)
 	return s, nil
 }
@@ -190,7 +190,7 @@ func (s *State) mergeLocked(m *mirror, seq uint64, r reader) {
 		if !known {
 			s.counts.rejected[UnknownRule]++
 		} else {
-			m.tables[i].tell(seq, &sec)
+			m.tables[i].update(seq, &sec)
 		}
 		for range sec.entries {
 			e := r.entry(&sec)
@@ -214,15 +214,15 @@ func (s *State) mergeEntryLocked(m *mirror, i int, e *entry) {
 	}
 	if slot.silence != m.silences { // what piled up in a silence is no rate
 		slot.silence = m.silences
-		slot.marks.skip(g.units + g.shed)
-		m.tables[i].skipped.note(g.units + g.shed)
+		slot.marks.Skip(g.units + g.shed)
+		m.tables[i].skipped.Note(g.units + g.shed)
 	}
 	m.merged++
 	s.counts.merged++
 	ok, shed := m.grant(g)
 	if ok < g.units || shed < g.shed {
 		s.counts.rejected[Cap]++
-		slot.marks.skip(g.units - ok + g.shed - shed) // nor is it a rate
+		slot.marks.Skip(g.units - ok + g.shed - shed) // nor is it a rate
 	}
 	if ok > 0 {
 		s.rules[i].ChargePeer(slot.pos, ok)

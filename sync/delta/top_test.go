@@ -104,38 +104,6 @@ func TestTopShed(t *testing.T) {
 	}
 }
 
-// What the node's own table misses is in the error, as what the others' do.
-func TestErrorHasTheOwnTable(t *testing.T) {
-	t.Parallel()
-	a := newTestNode(t, "a", 4, nil)
-	a.tick(0)
-	for c := range uint64(4) {
-		a.rule.hit(c, 100)
-	}
-	a.rule.hit(9, 60) // finds no slot
-	a.tick(2 * time.Second)
-	if top := a.Top(1, 2*time.Second); len(top) != 1 || top[0].Rate != 50 || top[0].Error != 30 {
-		t.Errorf("%+v, want 50 ± 30", top)
-	}
-}
-
-// Marks of a slot's client say nothing of the next one.
-func TestRateOfANewClient(t *testing.T) {
-	t.Parallel()
-	a := newTestNode(t, "a", 1, nil)
-	for c := range uint64(4) {
-		a.rule.hit(c, 1000+c)
-	}
-	for now := range time.Duration(11) {
-		a.tick(now * time.Second)
-	}
-	a.rule.talkers.Turn()
-	a.rule.hit(9, 900) // takes the slot of c0, of which 1000 units are marked
-	if top := a.Top(1, 10*time.Second); len(top) != 1 || top[0].Key != "c9" || top[0].Rate != 180 {
-		t.Errorf("%+v, want c9 with 180/s", top)
-	}
-}
-
 // What came at once when a node was met is in no rate, but may be: the error has
 // it until it is out of the window. So it has what another node drew by chance.
 func TestErrorHasWhatOthersTell(t *testing.T) {
@@ -173,20 +141,5 @@ func TestErrorHasWhatOthersTell(t *testing.T) {
 	b.mustReceive(t, [][]byte{at(6, hiding(0, 64, e))}, 45*time.Second)
 	if top := b.Top(1, 45*time.Second); len(top) != 1 || top[0].Rate != 64 || top[0].Error < 64+200 {
 		t.Errorf("drawn by chance: %+v, want 64 ± more than 264", top)
-	}
-}
-
-// A slot is not given up for silent while what its client did is in the window.
-func TestSlotsOutliveTheWindow(t *testing.T) {
-	t.Parallel()
-	a := newTestNode(t, "a", 4, nil)
-	a.rule.epoch = 10 * time.Second
-	a.tick(0)
-	a.tick(9900 * time.Millisecond)
-	a.rule.hit(1, 505)
-	a.tick(10 * time.Second) // an epoch begins
-	a.tick(20 * time.Second)
-	if top := a.Top(1, 20*time.Second); len(top) != 1 || top[0].Rate != 50 {
-		t.Errorf("%+v, want 50/s", top)
 	}
 }

@@ -1,7 +1,7 @@
 package gossip
 
 import (
-	"errors"
+	"log/slog"
 	"net/netip"
 	"time"
 
@@ -18,21 +18,28 @@ const (
 	namesPerNode = 4
 )
 
-var (
-	errNodes   = errors.New("there are max_nodes nodes")
-	errAddress = errors.New("its address is that of other nodes, or of no node")
-	errName    = errors.New("its name is empty or too long")
-)
-
-// NotifyAlive implements memberlist.AliveDelegate: who is let in, and told to
-// the others. memberlist asks under its node lock, and calls NotifyJoin before
-// it gives it up.
+// NotifyAlive implements memberlist.AliveDelegate: which nodes are let in, and
+// passed on to the others. memberlist asks under its node lock, and calls
+// NotifyJoin before it gives it up. That memberlist can speak with the node is the
+// gate's concern: see versions.
 func (m *members) NotifyAlive(n *memberlist.Node) error {
-	incarnation, err := readMeta(n.Meta)
-	if err != nil {
-		return err
+	if r := m.admit(n); r != nil {
+		m.journal.reject(r.reason, slog.String("peer", clip(n.Name)), slog.String("address", n.Address()), slog.String("detail", r.text))
+		return r
 	}
-	if !speaksAlike(n) {
+	return nil
+}
+
+// NotifyConflict implements memberlist.ConflictDelegate: another node has the name
+// of one that is up. memberlist keeps the one it knows.
+func (m *members) NotifyConflict(known, other *memberlist.Node) {
+	m.journal.reject(reasonConflict, slog.String("peer", clip(known.Name)),
+		slog.String("address", known.Address()), slog.String("other", other.Address()))
+}
+
+func (m *members) admit(n *memberlist.Node) *refusal {
+	incarnation, ok := readMeta(n.Meta)
+	if !ok {
 		return errVersion
 	}
 	if n.Name == "" || len(n.Name) > delta.MaxNodeName {
@@ -53,14 +60,6 @@ func (m *members) NotifyAlive(n *memberlist.Node) error {
 	return m.admitLocked(n.Name, at)
 }
 
-// speaksAlike tells whether memberlist at this node, and at all others, can
-// speak with a node. One that it cannot speak with would have it refuse all
-// lists of members.
-func speaksAlike(n *memberlist.Node) bool {
-	const version = memberlist.ProtocolVersion2Compatible
-	return n.PMin <= version && n.PMax >= version && n.PCur == version && n.DMin == 0 && n.DCur == 0
-}
-
 // addressOf is where a node can be reached, if it can.
 func addressOf(n *memberlist.Node) (at netip.AddrPort, ok bool) {
 	ip, ok := netip.AddrFromSlice(n.Addr)
@@ -70,10 +69,10 @@ func addressOf(n *memberlist.Node) (at netip.AddrPort, ok bool) {
 
 var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
-// admitLocked tells why a node is not let in. Where there are max_nodes already,
+// admitLocked returns why a node is not let in, or nil. Where there are max_nodes already,
 // those in Config.Join are, once each: whoever fills the list with names cannot
 // keep them out.
-func (m *members) admitLocked(name string, at netip.AddrPort) error {
+func (m *members) admitLocked(name string, at netip.AddrPort) *refusal {
 	if m.peers[name] != nil {
 		return nil
 	}

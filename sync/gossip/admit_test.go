@@ -86,6 +86,38 @@ func TestOneAddressForAll(t *testing.T) {
 	}
 }
 
+// Each refusal is counted by its reason.
+func TestRefusalsAreCounted(t *testing.T) {
+	t.Parallel()
+	for reason, change := range map[string]func(*memberlist.Node){
+		reasonVersion:   func(n *memberlist.Node) { n.Meta[0]++ },
+		reasonMalformed: func(n *memberlist.Node) { n.Name = "" },
+		reasonAddress:   func(n *memberlist.Node) { n.Port = 0 },
+		reasonNodes:     func(n *memberlist.Node) { n.Name = "beyond" },
+	} {
+		m, l := testMembers(2)
+		if err := m.alive(announced("first", "192.0.2.1:7946")); err != nil {
+			t.Fatal(err)
+		}
+		n := announced("other", "192.0.2.2:7946")
+		change(n)
+		for range 3 {
+			if m.alive(n) == nil {
+				t.Fatalf("%s is let in", reason)
+			}
+		}
+		if got := m.journal.totals(); got[reason] != 3 || len(got) != 1 || len(l.lines("reason="+reason)) != 1 {
+			t.Errorf("%v, want 3 of %s; %q", got, reason, l.lines(""))
+		}
+	}
+	m, l := testMembers(2)
+	m.NotifyConflict(announced("twin", "192.0.2.1:7946"), announced("twin", "192.0.2.2:7946"))
+	if lines := l.lines("two nodes have one name"); m.journal.totals()[reasonConflict] != 1 || len(lines) != 1 ||
+		!strings.Contains(lines[0], "peer=twin address=192.0.2.1:7946 other=192.0.2.2:7946") {
+		t.Errorf("%q", lines)
+	}
+}
+
 // What is no node is not let in: it could never be missed, or would have all
 // others refuse each other.
 func TestNoNodes(t *testing.T) {
@@ -100,12 +132,7 @@ func TestNoNodes(t *testing.T) {
 		"no port":         func(n *memberlist.Node) { n.Port = 0 },
 		"no name":         func(n *memberlist.Node) { n.Name = "" },
 		"a long name":     func(n *memberlist.Node) { n.Name = strings.Repeat("x", 129) },
-		"no version":      func(n *memberlist.Node) { n.PMin, n.PMax, n.PCur = 0, 0, 0 },
-		"a later version": func(n *memberlist.Node) { n.PMin, n.PCur = 3, 5 },
-		"another current": func(n *memberlist.Node) { n.PCur = 5 },
-		"an earlier one":  func(n *memberlist.Node) { n.PMax, n.PCur = 1, 1 },
 		"another meta":    func(n *memberlist.Node) { n.Meta = nil },
-		"delegate's":      func(n *memberlist.Node) { n.DMin = 1 },
 	} {
 		n := announced("ghost", "198.51.100.1:7946")
 		change(n)

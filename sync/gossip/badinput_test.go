@@ -204,3 +204,36 @@ func TestStreamsAreBounded(t *testing.T) {
 	// They end by themselves.
 	eventually(t, "streams to be free", func() bool { return len(a.transport.slots) == 0 })
 }
+
+// Counts that come faster than they are merged are dropped and counted, not kept
+// without end; those that wait are merged in order.
+func TestQueueIsBounded(t *testing.T) {
+	t.Parallel()
+	c, err := Config{Name: "test", Secret: testSecret, Bind: "127.0.0.1:0"}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dropped := map[string]int{}
+	tr, err := newTransport(&c, func(reason string, _ net.Addr) { dropped[reason]++ })
+	if err != nil {
+		t.Fatal(err)
+	}
+	merged := make(chan byte, maxQueue+9)
+	tr.merge = func(counts []byte) { merged <- counts[0] }
+	buf := make([]byte, maxPacket)
+	for i := range maxQueue + 7 { // nobody merges yet
+		tr.take(counted(t, []byte{byte(i)}), buf, nil, time.Time{})
+	}
+	if len(dropped) != 1 || dropped[reasonQueue] != 7 {
+		t.Errorf("%v, want 7 of queue", dropped)
+	}
+	tr.goroutines.Go(tr.mergeQueued)
+	for i := range maxQueue {
+		if got := <-merged; got != byte(i) {
+			t.Fatalf("packet %d is merged, want %d", got, byte(i))
+		}
+	}
+	if err := tr.Shutdown(); err != nil {
+		t.Error(err)
+	}
+}

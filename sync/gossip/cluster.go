@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/sync/delta"
+	"github.com/fastlimit/fastlimit/toptalkers"
 	"github.com/hashicorp/memberlist"
 )
 
@@ -62,6 +62,7 @@ func Start(ctx context.Context, c Config, lim *fastlimit.Limiter) (*Cluster, err
 	}
 	m := newMembers(&c, incarnation, j, x)
 	m.twins.ask, t.asked = t.asking(c.Node, incarnation, at), m.twins.answer
+	t.merge = m.NotifyMsg
 	t.run()
 	list, err := memberlist.Create(c.memberlistConfig(t, m, j, at))
 	if err != nil {
@@ -134,7 +135,7 @@ func (c *Cluster) Peers() []string {
 
 // Top returns the clients with the highest rates in all nodes, as far as they
 // are known here.
-func (c *Cluster) Top(n int) []delta.Talker { return c.counts.top(n) }
+func (c *Cluster) Top(n int) []toptalkers.Talker { return c.counts.top(n) }
 
 // tick sends the counts until ctx ends.
 func (c *Cluster) tick(ctx context.Context) {
@@ -162,7 +163,6 @@ func (c *Cluster) send() {
 	for i := range peers {
 		for _, p := range packets {
 			if err := c.list.SendBestEffort(&peers[(c.first+i)%len(peers)], p); err != nil {
-				c.journal.refuse(reasonNetwork, nil)
 				break // of no use to this peer now; what it missed comes again
 			}
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/sync/delta"
+	"github.com/fastlimit/fastlimit/toptalkers"
 )
 
 // counts is the delta of a limiter on that limiter's clock. Safe for concurrent
@@ -34,7 +35,9 @@ func newCounts(c *Config, incarnation uint64, lim *fastlimit.Limiter) (*counts, 
 func (c *counts) tick() [][]byte              { return c.state.Tick(c.now()) }
 func (c *counts) receive(packet []byte) error { return c.state.Receive(packet, c.now()) }
 func (c *counts) leave(node string)           { c.state.Leave(node, c.now()) }
-func (c *counts) top(n int) []delta.Talker    { return c.state.Top(n, c.now()) }
+func (c *counts) top(n int) []toptalkers.Talker {
+	return c.state.Top(n, c.now())
+}
 
 func (c *counts) join(node string, incarnation uint64) {
 	c.state.Join(node, incarnation, c.now())

@@ -3,15 +3,20 @@
 // are hashicorp/memberlist's; this package carries packets, and decides
 // nothing.
 //
-//	delta.Tick ─► packets ─► memberlist ─► UDP ─► gate ─► memberlist ─► delta.Receive
-//	              the same    AES-256-GCM         drops what is
-//	              to every    AAD: cluster name   not authentic
-//	              peer
+//	delta.Tick ─► packets ─► memberlist ─► UDP ─► gate ─► queue ─► delta.Receive
+//	              the same    AES-256-GCM         drops   └ membership ─► memberlist
+//	              to every    AAD: cluster name   what is
+//	              peer                            not authentic
 //
-// The gate decrypts each packet and each stream to check it, and memberlist
-// decrypts what has passed once more. The gate takes 0.9 µs for a packet of 1400
-// bytes, 6 ns where the cluster's name is not in front (BenchmarkGate, AMD EPYC,
-// 2026-11).
+// The gate decrypts each packet and each stream to check it. Packets of counts go
+// from there to delta; what is about members goes to memberlist, which decrypts it
+// once more. The gate takes 0.9 µs for a packet of 1400 bytes, 6 ns where the
+// cluster's name is not in front (BenchmarkGate, AMD EPYC, 2026-11).
+//
+// What is dropped is counted where it is dropped: by the gate, which also decodes
+// the messages as memberlist would, by the queue of counts, by the delegates that
+// let nodes in, and by delta. What memberlist itself logs is at level debug; nothing
+// is read from its text.
 //
 // # Who is believed
 //
@@ -43,8 +48,9 @@
 //     transport, which takes 64 KiB of memory for each packet and reads 20 MiB
 //     from anybody before it knows the key (v0.7.0). Each stream has a goroutine
 //     until its message has been read.
-//   - memberlist has its own, which call the methods of [members] and Write of
-//     the log filter.
+//   - mergeQueued merges packets of counts, so that a slow merge does not hold up
+//     receive.
+//   - memberlist has its own, which call the methods of [members].
 //
 // The peers are guarded by members.mu; memberlist's node lock is held around
 // it, so nothing under members.mu calls memberlist. delta.State has a lock of
@@ -55,7 +61,8 @@
 // A packet is at most packetBytes on the wire and anything larger is dropped
 // unread. Streams carry the list of members only: at most maxStreams at once,
 // each of bounded length and time. So what a stranger can take is 2 KiB for a
-// packet and maxStreams times the list of members. What is sent by UDP has a
+// packet and maxStreams times the list of members; what members can take on top is
+// maxQueue packets. What is sent by UDP has a
 // ceiling over all peers, Config.allowance; names that memberlist keeps have one
 // too, namesPerNode for each of MaxNodes.
 package gossip

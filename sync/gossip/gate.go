@@ -58,20 +58,20 @@ func newGate(name, secret string, maxNodes int) *gate {
 }
 
 // packet checks a UDP packet. Its message is decrypted into buf, which has room
-// for it, to look at it. The reason is quiet if it may pass.
-func (g *gate) packet(b, buf []byte) (reason string) {
+// for it. The reason is quiet if it may pass.
+func (g *gate) packet(b, buf []byte) (plain []byte, reason string) {
 	if reason := g.label(b); reason != quiet {
-		return reason
+		return nil, reason
 	}
 	b = b[len(g.header):]
 	if len(b) <= sealOverhead {
-		return reasonTruncated
+		return nil, reasonTruncated
 	}
 	plain, ok := g.open(b, buf, g.name)
 	if !ok {
-		return reasonKey
+		return nil, reasonKey
 	}
-	return checkPacket(plain)
+	return plain, checkPacket(plain)
 }
 
 // label tells what is wrong with the label header at the start of b.

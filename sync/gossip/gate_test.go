@@ -3,13 +3,21 @@ package gossip
 import (
 	"bytes"
 	"encoding/binary"
+	"hash/crc32"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 	"github.com/hashicorp/memberlist"
 )
+
+// passes reports whether a packet may pass.
+func (g *gate) passes(b, buf []byte) bool {
+	_, reason := g.packet(b, buf)
+	return reason == quiet
+}
 
 func testGate() *gate { return newGate("test", testSecret, 32) }
 
@@ -51,6 +59,16 @@ type (
 	}
 )
 
+// aliveOf is an alive message of a node of these versions.
+func aliveOf(versions ...uint8) aliveMsg {
+	return aliveMsg{Incarnation: 1, Node: "a", Addr: []byte{127, 0, 0, 1}, Port: 7946, Meta: appendMeta(nil, 1), Vsn: versions}
+}
+
+// checked is a message with a checksum in front.
+func checked(msg []byte) []byte {
+	return append(binary.BigEndian.AppendUint32([]byte{checkedType}, crc32.ChecksumIEEE(msg)), msg...)
+}
+
 func compound(parts ...[]byte) []byte {
 	b := []byte{compoundType, byte(len(parts))}
 	for _, p := range parts {
@@ -65,7 +83,7 @@ func TestGateHoldsForEveryByte(t *testing.T) {
 	t.Parallel()
 	g, buf := testGate(), make([]byte, maxPacket)
 	good := packet(t, encoded(t, ackType, ackMsg{7}))
-	if reason := g.packet(good, buf); reason != quiet {
+	if _, reason := g.packet(good, buf); reason != quiet {
 		t.Fatalf("a good packet: %s", reason)
 	}
 	stream := listStream(t, gossipKey("test", testSecret), encoded(t, pushPullType, listMsg{}))
@@ -76,15 +94,15 @@ func TestGateHoldsForEveryByte(t *testing.T) {
 		for bit := range 8 {
 			b := slices.Clone(good)
 			b[i] ^= 1 << bit
-			if g.packet(b, buf) == quiet {
+			if g.passes(b, buf) {
 				t.Errorf("packet: bit %d of byte %d passes", bit, i)
 			}
 		}
-		if g.packet(good[:i], buf) == quiet {
+		if g.passes(good[:i], buf) {
 			t.Errorf("packet: %d bytes of %d pass", i, len(good))
 		}
 	}
-	if g.packet(append(slices.Clone(good), 0), buf) == quiet {
+	if g.passes(append(slices.Clone(good), 0), buf) {
 		t.Error("packet: one byte more passes")
 	}
 	for i := range stream {
@@ -118,7 +136,7 @@ func TestGateKnowsOneVersion(t *testing.T) {
 		s := listStream(t, gossipKey("test", testSecret), encoded(t, pushPullType, listMsg{}))
 		s[len(g.header)+frameHead] = byte(version)
 		_, _, reason := g.readOpening(bytes.NewReader(s))
-		if got := g.packet(b, buf); (got == quiet) != (version == sealVersion) || (reason == quiet) != (version == sealVersion) {
+		if _, got := g.packet(b, buf); (got == quiet) != (version == sealVersion) || (reason == quiet) != (version == sealVersion) {
 			t.Errorf("version %d: packet %q, stream %q", version, got, reason)
 		}
 	}
@@ -160,13 +178,32 @@ func TestGateOfMessages(t *testing.T) {
 	t.Parallel()
 	ack := encoded(t, ackType, ackMsg{7})
 	node := nodeMsg{Name: "a", Addr: []byte{127, 0, 0, 1}, Port: 7946, Meta: appendMeta(nil, 1), Vsn: []uint8{1, 5, 2, 0, 0, 0}}
+	other := node
+	other.Vsn = []uint8{3, 5, 5, 0, 0, 0}
 	for name, tt := range map[string]struct {
 		check func([]byte) string
 		msg   []byte
 		want  string
 	}{
 		"ack":                       {checkPacket, ack, quiet},
-		"ack with a checksum":       {checkPacket, slices.Concat([]byte{checkedType, 1, 2, 3, 4}, ack), quiet},
+		"ack with a checksum":       {checkPacket, checked(ack), quiet},
+		"another checksum":          {checkPacket, slices.Concat([]byte{checkedType, 1, 2, 3, 4}, ack), reasonMalformed},
+		"a text for a number":       {checkPacket, encoded(t, ackType, struct{ SeqNo string }{"7"}), reasonMalformed},
+		"a number for a name":       {checkPacket, encoded(t, suspectType, struct{ Node, From int }{7, 8}), reasonMalformed},
+		"a list for a name":         {checkPacket, encoded(t, deadType, struct{ Node []string }{[]string{"a"}}), reasonMalformed},
+		"a name for an address":     {checkPacket, encoded(t, pingType, struct{ SourcePort string }{"b"}), reasonMalformed},
+		"a port of five digits":     {checkPacket, encoded(t, indirectType, struct{ Port int }{99999}), reasonMalformed},
+		"a number for a nack":       {checkPacket, encoded(t, nackType, 7), reasonMalformed},
+		"alive":                     {checkPacket, encoded(t, aliveType, aliveOf(1, 5, 2, 0, 0, 0)), quiet},
+		"alive, no port":            {checkPacket, encoded(t, aliveType, struct{ Port string }{"x"}), reasonMalformed},
+		"alive, no versions":        {checkPacket, encoded(t, aliveType, aliveOf()), reasonVersion},
+		"alive, three versions":     {checkPacket, encoded(t, aliveType, aliveOf(1, 5, 2)), reasonVersion},
+		"alive, versions of 0":      {checkPacket, encoded(t, aliveType, aliveOf(0, 0, 0, 0, 0, 0)), reasonVersion},
+		"alive, a later version":    {checkPacket, encoded(t, aliveType, aliveOf(3, 5, 5, 0, 0, 0)), reasonVersion},
+		"alive, another current":    {checkPacket, encoded(t, aliveType, aliveOf(1, 5, 5, 0, 0, 0)), reasonVersion},
+		"alive, an earlier one":     {checkPacket, encoded(t, aliveType, aliveOf(1, 1, 1, 0, 0, 0)), reasonVersion},
+		"alive, of the delegate":    {checkPacket, encoded(t, aliveType, aliveOf(1, 5, 2, 1, 0, 0)), reasonVersion},
+		"alive, in compound":        {checkPacket, compound(ack, encoded(t, aliveType, aliveOf(3, 5, 5, 0, 0, 0))), reasonVersion},
 		"compound":                  {checkPacket, compound(ack, ack), quiet},
 		"compound of nothing":       {checkPacket, compound(), quiet},
 		"counts":                    {checkPacket, []byte{userType, 1}, quiet},
@@ -185,6 +222,8 @@ func TestGateOfMessages(t *testing.T) {
 		"a list in a packet":        {checkPacket, encoded(t, pushPullType, listMsg{}), reasonMalformed},
 
 		"list":                       {checkRequest, encoded(t, pushPullType, listMsg{Nodes: 1}, node), quiet},
+		"list of another version":    {checkRequest, encoded(t, pushPullType, listMsg{Nodes: 1}, other), reasonVersion},
+		"list of a text":             {checkRequest, encoded(t, pushPullType, listMsg{Nodes: 1}, struct{ Port string }{strings.Repeat("x", 99)}), reasonMalformed},
 		"empty list":                 {checkRequest, encoded(t, pushPullType, listMsg{}), quiet},
 		"list of more than it says":  {checkRequest, encoded(t, pushPullType, listMsg{}, node), reasonMalformed},
 		"list of less than it says":  {checkRequest, encoded(t, pushPullType, listMsg{Nodes: 2}, node), reasonMalformed},
@@ -220,7 +259,7 @@ func FuzzGate(f *testing.F) {
 		for _, check := range []func([]byte) string{checkPacket, checkRequest, checkReply} {
 			check(b)
 		}
-		if len(b) <= maxPacket && g.packet(b, buf) == quiet && !bytes.HasPrefix(b, g.header) {
+		if len(b) <= maxPacket && g.passes(b, buf) && !bytes.HasPrefix(b, g.header) {
 			t.Error("a packet without the label passes")
 		}
 		_, _, _ = g.readOpening(bytes.NewReader(b))

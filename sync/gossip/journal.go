@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/safetext"
 	"github.com/fastlimit/fastlimit/sync/delta"
 	"golang.org/x/time/rate"
 )
@@ -20,7 +21,7 @@ const (
 	// overtake the news of it.
 	grace = 10 * time.Second
 
-	// Lines that tell of peers which come and go.
+	// Lines about peers that come and go, and of memberlist.
 	eventsPerSecond, eventsAtOnce = 1, 64
 )
 
@@ -28,19 +29,36 @@ const (
 var passing = map[string]bool{
 	delta.UnknownNode.String():      true,
 	delta.StaleIncarnation.String(): true,
+	reasonUDP:                       true, // packets get lost now and then
 }
 
-// journal counts what was dropped, and logs it once per reason and interval. It
-// is where memberlist logs, a line for each Write. Safe for concurrent use.
+// journal counts what was dropped, and logs it once per reason and interval. Safe
+// for concurrent use.
 type journal struct {
 	log *slog.Logger
 	now func() time.Time
 
-	mu      sync.Mutex // guards the maps; never held across a line of the log
+	mu      sync.Mutex // guards all below; never held across a line of the log
 	counts  map[string]uint64
 	entries map[string]*entry
-	budget  *rate.Limiter // of events
-	unsaid  uint64        // events since the last that was logged
+	events  budget // of peers that come and go
+	details budget // of memberlist
+}
+
+// budget bounds lines of the log that members can cause at will.
+type budget struct {
+	*rate.Limiter
+	suppressed uint64 // lines since the last one that was logged
+}
+
+// take reports whether a line may be logged, and how many before it were not.
+func (b *budget) take(now time.Time) (suppressed uint64, ok bool) {
+	if !b.AllowN(now, 1) {
+		b.suppressed++
+		return 0, false
+	}
+	suppressed, b.suppressed = b.suppressed, 0
+	return suppressed, true
 }
 
 // entry is what is known of a reason.
@@ -54,63 +72,59 @@ type entry struct {
 func newJournal(log *slog.Logger, now func() time.Time) *journal {
 	return &journal{
 		log: log, now: now, counts: map[string]uint64{}, entries: map[string]*entry{},
-		budget: rate.NewLimiter(eventsPerSecond, eventsAtOnce),
+		events:  budget{Limiter: rate.NewLimiter(eventsPerSecond, eventsAtOnce)},
+		details: budget{Limiter: rate.NewLimiter(eventsPerSecond, eventsAtOnce)},
 	}
 }
 
-// Write implements io.Writer for the logger of memberlist. It keeps nothing of
-// b.
+// Write implements io.Writer for the logger of memberlist, which writes a line at
+// a time. All that is wrong is counted and logged where this package sees it, so
+// its lines are details for debugging; nothing is read from their text.
 func (j *journal) Write(b []byte) (int, error) {
-	line := strings.TrimSpace(string(b))
-	if reason := classify(line); reason != quiet {
-		_, text, found := strings.Cut(line, "memberlist: ")
-		if !found {
-			text = line
-		}
-		j.count(reason)
-		j.tell(reason, slog.String("detail", clip(text)))
+	if j.log.Enabled(context.Background(), slog.LevelDebug) {
+		j.logWithin(&j.details, slog.LevelDebug, "cluster: membership", slog.String("line", clip(strings.TrimSpace(string(b)))))
 	}
 	return len(b), nil
 }
 
-// refuse notes what a stranger, or a node, sent; from may be nil.
-func (j *journal) refuse(reason string, from net.Addr) {
-	j.count(reason)
-	if from == nil {
-		j.tell(reason)
-		return
-	}
-	j.tell(reason, slog.String("from", from.String()))
+// reject counts and logs what was dropped.
+func (j *journal) reject(reason string, attrs ...any) {
+	j.mu.Lock()
+	j.counts[reason]++
+	j.mu.Unlock()
+	j.warn(reason, attrs...)
 }
 
-// event logs that a peer came or went, within a budget: members can make as
-// many of them as they like.
-func (j *journal) event(level slog.Level, text string, attrs ...slog.Attr) {
-	j.mu.Lock()
-	ok, unsaid := j.budget.AllowN(j.now(), 1), j.unsaid
-	if ok {
-		j.unsaid = 0
-	} else {
-		j.unsaid++
+// refuse is reject of what came from an address, which may be nil.
+func (j *journal) refuse(reason string, from net.Addr) {
+	if from == nil {
+		j.reject(reason)
+		return
 	}
+	j.reject(reason, slog.String("from", from.String()))
+}
+
+// event logs that a peer came or went.
+func (j *journal) event(level slog.Level, text string, attrs ...slog.Attr) {
+	j.logWithin(&j.events, level, text, attrs...)
+}
+
+// logWithin logs a line if the budget, one of j's, has one.
+func (j *journal) logWithin(b *budget, level slog.Level, text string, attrs ...slog.Attr) {
+	j.mu.Lock()
+	suppressed, ok := b.take(j.now())
 	j.mu.Unlock()
 	if !ok {
 		return
 	}
-	if unsaid > 0 {
-		attrs = append(attrs, slog.Uint64("suppressed", unsaid))
+	if suppressed > 0 {
+		attrs = append(attrs, slog.Uint64("suppressed", suppressed))
 	}
 	j.log.LogAttrs(context.Background(), level, text, attrs...)
 }
 
-func (j *journal) count(reason string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.counts[reason]++
-}
-
-// tell logs a reason, if it is time.
-func (j *journal) tell(reason string, attrs ...any) {
+// warn logs a reason, if it is time.
+func (j *journal) warn(reason string, attrs ...any) {
 	suppressed, ok := j.due(reason)
 	if !ok {
 		return
@@ -156,10 +170,4 @@ func (j *journal) totals() map[string]uint64 {
 
 // clip bounds what others can put into a line of the log. The handler escapes
 // what does not print.
-func clip(s string) string {
-	const most = 200
-	if len(s) > most {
-		return s[:most] + "…"
-	}
-	return s
-}
+func clip(s string) string { return safetext.Clip(s, 200) }

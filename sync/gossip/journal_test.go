@@ -1,7 +1,10 @@
 package gossip
 
 import (
+	"errors"
 	"log/slog"
+	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -16,12 +19,11 @@ func TestJournal(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(0, 0)
 	var l logs
+	from := net.UDPAddrFromAddrPort(netip.MustParseAddrPort("192.0.2.7:1"))
 	j := newJournal(slog.New(slog.NewTextHandler(&l, nil)), func() time.Time { return now })
 	for range 600 {
 		j.refuse(reasonOversized, nil)
-		if _, err := j.Write([]byte("[ERR] memberlist: Failed to decode ping request: EOF from=192.0.2.7:1\n")); err != nil {
-			t.Fatal(err)
-		}
+		j.refuse(reasonMalformed, from)
 		now = now.Add(time.Second / 4)
 	}
 	for _, reason := range []string{reasonOversized, reasonMalformed} {
@@ -38,52 +40,71 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-// What happens at every join is told when it does not pass.
+// What happens at every join, or to a packet now and then, is logged when it does
+// not pass.
 func TestJournalGrace(t *testing.T) {
 	t.Parallel()
-	now := time.Unix(0, 0)
-	var l logs
-	j := newJournal(slog.New(slog.NewTextHandler(&l, nil)), func() time.Time { return now })
-	reason := delta.UnknownNode.String()
-	for range 3 { // joins, far apart
-		for range 10 {
-			j.tell(reason)
-			now = now.Add(100 * time.Millisecond)
+	for _, reason := range []string{delta.UnknownNode.String(), delta.StaleIncarnation.String(), reasonUDP} {
+		now := time.Unix(0, 0)
+		var l logs
+		j := newJournal(slog.New(slog.NewTextHandler(&l, nil)), func() time.Time { return now })
+		for range 3 { // far apart
+			for range 10 {
+				j.warn(reason)
+				now = now.Add(100 * time.Millisecond)
+			}
+			now = now.Add(time.Hour)
 		}
-		now = now.Add(time.Hour)
-	}
-	if lines := l.lines(""); len(lines) > 0 {
-		t.Errorf("%q", lines)
-	}
-	for range 15 {
-		j.tell(reason)
-		now = now.Add(time.Second)
-	}
-	if lines := l.lines("reason=" + reason); len(lines) != 1 {
-		t.Errorf("%q", lines)
+		if lines := l.lines(""); len(lines) > 0 {
+			t.Errorf("%q", lines)
+		}
+		for range 15 {
+			j.warn(reason)
+			now = now.Add(time.Second)
+		}
+		if lines := l.lines("reason=" + reason); len(lines) != 1 {
+			t.Errorf("%s: %q", reason, lines)
+		}
 	}
 }
 
-// The log of memberlist is clipped, and what the failure detector says is not
-// in it.
+// Nothing is read from what memberlist logs, whatever a member has it say: it is
+// for debugging, clipped and within a budget.
 func TestJournalOfMemberlist(t *testing.T) {
 	t.Parallel()
-	var l logs
-	j := newJournal(slog.New(slog.NewTextHandler(&l, nil)), time.Now)
-	for _, line := range []string{
+	lines := []string{
 		"[DEBUG] memberlist: Stream connection from=192.0.2.7:1",
-		"[INFO] memberlist: Suspect b has failed, no acks received",
-		"[WARN] memberlist: Refuting a suspect message (from: b)",
-	} {
-		_, _ = j.Write([]byte(line))
+		"[ERR] memberlist: Conflicting address for b. Mine: 192.0.2.7:1",
+		"[WARN] memberlist: ignoring alive message for 'b': " + errNodes.Error(),
+		"[WARN] memberlist: handler queue full, dropping message (3) from=192.0.2.7:1",
+		"[ERR] memberlist: Failed to decode ping request: EOF",
+		"[ERR] memberlist: \x1b[31m" + strings.Repeat("x", 1000),
 	}
-	if lines := l.lines(""); len(lines) > 0 {
-		t.Errorf("%q", lines)
-	}
-	_, _ = j.Write([]byte("[ERR] memberlist: \x1b[31m" + strings.Repeat("x", 1000)))
-	lines := l.lines("")
-	if len(lines) != 1 || len(lines[0]) > 400 || strings.Contains(lines[0], "\x1b") {
-		t.Errorf("%q", lines)
+	for _, level := range []slog.Level{slog.LevelInfo, slog.LevelDebug} {
+		var l logs
+		now := time.Unix(0, 0)
+		j := newJournal(slog.New(slog.NewTextHandler(&l, &slog.HandlerOptions{Level: level})), func() time.Time { return now })
+		for range 100 {
+			for _, line := range lines {
+				_, _ = j.Write([]byte(line))
+			}
+		}
+		if n := len(j.totals()); n > 0 {
+			t.Errorf("%v: %d reasons are counted", level, n)
+		}
+		want := 0
+		if level == slog.LevelDebug {
+			want = eventsAtOnce
+		}
+		all := l.lines("")
+		if len(all) != want || len(l.lines("level=DEBUG")) != want {
+			t.Errorf("%v: %d lines, want %d for debugging", level, len(all), want)
+		}
+		for _, line := range all {
+			if len(line) > 400 || strings.Contains(line, "\x1b") {
+				t.Errorf("%q", line)
+			}
+		}
 	}
 }
 
@@ -100,7 +121,7 @@ func TestReasons(t *testing.T) {
 	}
 	for reason := range advice {
 		switch reason {
-		case reasonNetwork, reasonNodes, reasonOther:
+		case reasonNetwork, reasonUDP:
 		default:
 			if !slices.Contains(all, reason) {
 				t.Errorf("advice on %s, which is no reason", reason)
@@ -131,17 +152,16 @@ func TestEventsAreBudgeted(t *testing.T) {
 	}
 }
 
-// The name of a node that is refused is in the line: it is not taken for the
-// line's level or for another reason to be quiet.
+// A node that is refused is counted and named, whatever its name is.
 func TestNamesDoNotSilenceTheLog(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"[DEBUG]", "[DEBUG] memberlist: x", "Refuting"} {
-		line := "2026/11/22 05:00:00 [WARN] memberlist: ignoring alive message for '" + name + "': " + errNodes.Error()
-		if got := classify(line); got != reasonNodes {
-			t.Errorf("%s: %q", line, got)
+	for _, name := range []string{"[DEBUG]", "[DEBUG] memberlist: x", "Refuting", strings.Repeat("x", 100)} {
+		m, l := testMembers(1)
+		if err := m.alive(announced(name, "192.0.2.7:1")); !errors.Is(err, errNodes) {
+			t.Fatalf("%s: %v", name, err)
 		}
-	}
-	if got := classify("2026/11/22 05:00:00 [DEBUG] memberlist: Stream connection from=192.0.2.7:1"); got != quiet {
-		t.Errorf("%q", got)
+		if lines := l.lines("reason=nodes"); m.journal.totals()[reasonNodes] != 1 || len(lines) != 1 || !strings.Contains(lines[0], name) {
+			t.Errorf("%s: %v, %q", name, m.journal.totals(), lines)
+		}
 	}
 }

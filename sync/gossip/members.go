@@ -22,18 +22,16 @@ const protocolVersion = 1
 // metaSize is a version and an incarnation.
 const metaSize = 1 + 8
 
-var errVersion = errors.New("it speaks another version")
-
 func appendMeta(b []byte, incarnation uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(b, protocolVersion), incarnation)
 }
 
-// readMeta returns the incarnation of a node that speaks as this one does.
-func readMeta(meta []byte) (incarnation uint64, err error) {
+// readMeta returns the incarnation of a node of this protocol version.
+func readMeta(meta []byte) (incarnation uint64, ok bool) {
 	if len(meta) != metaSize || meta[0] != protocolVersion {
-		return 0, errVersion
+		return 0, false
 	}
-	return binary.BigEndian.Uint64(meta[1:]), nil
+	return binary.BigEndian.Uint64(meta[1:]), true
 }
 
 // members follows memberlist's events, and says who is let in. memberlist calls
@@ -96,8 +94,8 @@ func (m *members) NotifyJoin(n *memberlist.Node) { m.up(n) }
 func (m *members) NotifyUpdate(n *memberlist.Node) { m.up(n) }
 
 func (m *members) up(n *memberlist.Node) {
-	incarnation, err := readMeta(n.Meta)
-	if n.Name == m.self || err != nil {
+	incarnation, ok := readMeta(n.Meta)
+	if n.Name == m.self || !ok {
 		return
 	}
 	m.mu.Lock()
@@ -113,7 +111,7 @@ func (m *members) up(n *memberlist.Node) {
 			slog.String("peer", n.Name), slog.String("address", n.Address()), slog.Int("peers", count))
 	}
 	if count+1 > m.maxNodes {
-		m.journal.tell(reasonNodes, slog.Int("nodes", count+1))
+		m.journal.warn(reasonNodes, slog.Int("nodes", count+1))
 	}
 }
 
@@ -172,7 +170,7 @@ func (m *members) NotifyMsg(b []byte) {
 		return
 	}
 	if r, ok := errors.AsType[*delta.Rejected](m.exchange.receive(b)); ok {
-		m.journal.tell(r.Reason.String(), slog.String("peer", r.Node))
+		m.journal.warn(r.Reason.String(), slog.String("peer", r.Node))
 	}
 }
 

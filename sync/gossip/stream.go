@@ -37,14 +37,14 @@ func (t *transport) accept() {
 			continue
 		}
 		s := t.stream(t.done, conn, func() { <-t.slots })
-		t.goroutines.Go(func() { t.take(s) })
+		t.goroutines.Go(func() { t.serve(s) })
 	}
 }
 
-// take hands a stream to memberlist once its message has passed the gate. Whoever
+// serve hands a stream to memberlist once its message has passed the gate. Whoever
 // does not get that far gets no answer: memberlist would encrypt one, and so
 // give a stranger something to forge with.
-func (t *transport) take(s *stream) {
+func (t *transport) serve(s *stream) {
 	_ = s.SetDeadline(time.Now().Add(streamTimeout))
 	frame, plain, reason := t.gate.readOpening(&counter{Reader: s.Conn, of: t})
 	if reason == quiet && isQuestion(plain) {
@@ -102,6 +102,7 @@ var errReply = map[string]error{
 	reasonTruncated: errors.New("its answer is too short"),
 	reasonStreams:   errors.New("its list of members is larger than the limit: max_nodes is too low, or it is no node"),
 	reasonMalformed: errors.New("its answer cannot be read"),
+	reasonVersion:   errors.New("it speaks another version, or knows a node that does"),
 }
 
 // stream is a connection of which memberlist reads one message, an authentic
@@ -140,7 +141,11 @@ func (s *stream) Read(b []byte) (int, error) {
 			return 0, c.err // it hung up, or takes too long
 		}
 		if reason != quiet {
+			s.of.refuse(reason, s.RemoteAddr())
 			return 0, errReply[reason]
+		}
+		if plain[0] == ackType { // it did not answer a probe over UDP, so memberlist asked over TCP
+			s.of.refuse(reasonUDP, s.RemoteAddr())
 		}
 		s.ready, s.checked = frame, true
 	}

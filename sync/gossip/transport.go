@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,8 @@ const (
 
 	receiveBuffer = 2 << 20 // of the kernel: a tick's packets from all peers
 
+	// maxQueue is how many packets of counts wait to be merged.
+	maxQueue = 1024
 	// maxStreams is how many others may send their list of members at a time.
 	maxStreams = 16
 	// A list of members takes at most so many bytes. memberlist tells of the
@@ -42,6 +45,8 @@ type transport struct {
 	allowed *rate.Limiter // bytes of packets that may be sent
 	packets chan *memberlist.Packet
 	streams chan net.Conn
+	counts  chan []byte         // packets of counts, for merge
+	merge   func(counts []byte) // set before run
 	refuse  func(reason string, from net.Addr)
 	asked   func(question []byte) (answer []byte) // by another node; set before run
 	silent  atomic.Bool                           // towards memberlist and its network: another node has this one's name
@@ -64,6 +69,7 @@ func newTransport(c *Config, refuse func(string, net.Addr)) (*transport, error) 
 	t := &transport{
 		gate: newGate(c.Name, c.Secret, c.MaxNodes), allowed: c.allowance(),
 		packets: make(chan *memberlist.Packet), streams: make(chan net.Conn), refuse: refuse,
+		counts: make(chan []byte, maxQueue), merge: func([]byte) {},
 		asked: func([]byte) []byte { return nil },
 		slots: make(chan struct{}, maxStreams),
 	}
@@ -120,9 +126,10 @@ func bindError(bind string, err error) error {
 func (t *transport) run() {
 	t.goroutines.Go(t.receive)
 	t.goroutines.Go(t.accept)
+	t.goroutines.Go(t.mergeQueued)
 }
 
-// receive hands packets to memberlist that pass the gate.
+// receive reads packets.
 func (t *transport) receive() {
 	buf, plain := make([]byte, maxPacket+1), make([]byte, maxPacket) // one more shows what was cut
 	for wait := retryLeast; ; {
@@ -139,27 +146,49 @@ func (t *transport) receive() {
 		wait = retryLeast
 		t.received.Add(uint64(n))
 		source := net.UDPAddrFromAddrPort(netip.AddrPortFrom(from.Addr().Unmap(), from.Port()))
-		if reason := t.check(buf[:n], plain); reason != quiet {
-			t.refuse(reason, source)
-			continue
-		}
-		if t.silent.Load() {
-			continue
-		}
+		t.take(buf[:n], plain, source, now)
+	}
+}
+
+// take hands a packet on that passes the gate: one of counts to merge, any other
+// to memberlist. Its message is decrypted into buf.
+func (t *transport) take(packet, buf []byte, from net.Addr, now time.Time) {
+	if len(packet) > maxPacket {
+		t.refuse(reasonOversized, from)
+		return
+	}
+	plain, reason := t.gate.packet(packet, buf)
+	if reason != quiet {
+		t.refuse(reason, from)
+		return
+	}
+	if t.silent.Load() {
+		return
+	}
+	if counts, ok := countsOf(plain); ok {
 		select {
-		case t.packets <- &memberlist.Packet{Buf: append([]byte(nil), buf[:n]...), From: source, Timestamp: now}:
+		case t.counts <- bytes.Clone(counts):
+		default:
+			t.refuse(reasonQueue, from)
+		}
+		return
+	}
+	select {
+	case t.packets <- &memberlist.Packet{Buf: bytes.Clone(packet), From: from, Timestamp: now}:
+	case <-t.done.Done():
+	}
+}
+
+// mergeQueued merges packets of counts, which can take longer than to read them.
+func (t *transport) mergeQueued() {
+	for {
+		select {
+		case counts := <-t.counts:
+			t.merge(counts)
 		case <-t.done.Done():
 			return
 		}
 	}
-}
-
-// check tells why memberlist must not see a packet.
-func (t *transport) check(packet, buf []byte) (reason string) {
-	if len(packet) > maxPacket {
-		return reasonOversized
-	}
-	return t.gate.packet(packet, buf)
 }
 
 const retryLeast, retryMost = 5 * time.Millisecond, time.Second
@@ -189,6 +218,9 @@ func (t *transport) WriteToAddress(b []byte, a memberlist.Address) (time.Time, e
 	}
 	n, err := t.udp.WriteToUDPAddrPort(b, to)
 	t.sent.Add(uint64(n))
+	if err != nil && t.done.Err() == nil {
+		t.refuse(reasonNetwork, net.UDPAddrFromAddrPort(to))
+	}
 	return time.Now(), err
 }
 

@@ -221,23 +221,31 @@ func TestAnswersPassTheGate(t *testing.T) {
 	t.Parallel()
 	g := testGate()
 	good := g.seal(encoded(t, pushPullType, listMsg{}))
+	other := nodeMsg{Name: "b", Addr: []byte{127, 0, 0, 1}, Port: 1, Meta: appendMeta(nil, 1), Vsn: []uint8{3, 5, 5, 0, 0, 0}}
 	for what, tt := range map[string]struct {
-		frame []byte
-		want  string
+		frame  []byte
+		want   string
+		reason string
 	}{
-		"a list":                    {good, ""},
-		"in the version of padding": {versionOf(good, 0), "another secret"},
-		"with another key":          {newGate("test", "another secret of theirs", 3).seal([]byte{pushPullType}), "another secret"},
-		"plain text":                {[]byte{pushPullType, 0x80}, "another secret"},
-		"too long":                  {[]byte{encryptedType, 0xff, 0, 0, 0}, "max_nodes is too low"},
-		"empty":                     {[]byte{encryptedType, 0, 0, 0, 29}, "too short"},
-		"of another kind":           {g.seal([]byte{9, 0x80}), "cannot be read"},
-		"nothing":                   {nil, "hung up"},
+		"a list":                    {good, "", ""},
+		"in the version of padding": {versionOf(good, 0), "another secret", reasonKey},
+		"with another key":          {newGate("test", "another secret of theirs", 3).seal([]byte{pushPullType}), "another secret", reasonKey},
+		"plain text":                {[]byte{pushPullType, 0x80}, "another secret", reasonKey},
+		"too long":                  {[]byte{encryptedType, 0xff, 0, 0, 0}, "max_nodes is too low", reasonStreams},
+		"empty":                     {[]byte{encryptedType, 0, 0, 0, 29}, "too short", reasonTruncated},
+		"of another kind":           {g.seal([]byte{9, 0x80}), "cannot be read", reasonMalformed},
+		"of another version":        {g.seal(encoded(t, pushPullType, listMsg{Nodes: 1}, other)), "another version", reasonVersion},
+		"nothing":                   {nil, "hung up", ""},
 	} {
 		a := node(t, nil)
 		err := a.joinAt(answering(t, tt.frame))
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(explain(err), tt.want) {
 			t.Errorf("%s: %v", what, err)
+		}
+		for reason, n := range a.Stats().Rejected {
+			if n > 0 != (reason == tt.reason) {
+				t.Errorf("%s: %d dropped: %s", what, n, reason)
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package conn
 import (
 	"bytes"
 
+	"github.com/fastlimit/fastlimit/internal/ascii"
 	"github.com/fastlimit/fastlimit/server/internal/text"
 )
 
@@ -144,7 +145,7 @@ func (g *gate) transferEncoding(value []byte) *Violation {
 func (g *gate) chunkLine(line []byte) *Violation {
 	n, size := 0, int64(0)
 	for ; n < len(line); n++ {
-		digit := hexDigit(line[n])
+		digit := ascii.Hex(line[n])
 		if digit < 0 {
 			break
 		}
@@ -197,15 +198,4 @@ func isText(b []byte) bool {
 		}
 	}
 	return true
-}
-
-// hexDigit is the value of a hexadecimal digit, negative for other bytes.
-func hexDigit(c byte) int {
-	switch {
-	case '0' <= c && c <= '9':
-		return int(c - '0')
-	case 'a' <= c|0x20 && c|0x20 <= 'f':
-		return int(c|0x20-'a') + 10
-	}
-	return -1
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/logs"
 	"github.com/valyala/fasthttp"
@@ -63,6 +64,14 @@ func (f *badRequests) all() []*badRequest {
 		&f.malformed, &f.framing, &f.version, &f.host, &f.target, &f.peer,
 		&f.repeated, &f.unnamed, &f.batch, &f.headerSize, &f.bodySize, &f.timeout, &f.truncated, &f.internal,
 	}
+}
+
+// refused is the kind for which the policy refuses a request.
+func (f *badRequests) refused(why policy.Refusal) *badRequest {
+	return [...]*badRequest{
+		policy.NotRefused: nil, policy.RefusedPeer: &f.peer, policy.RefusedTarget: &f.target,
+		policy.RefusedUnnamed: &f.unnamed, policy.RefusedHost: &f.host, policy.RefusedRepeated: &f.repeated,
+	}[why]
 }
 
 // ofClients are the reasons of all but our own.

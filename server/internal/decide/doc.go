@@ -4,7 +4,7 @@
 // connections stand outside of it.
 //
 //	conn.Handlers ─► Service.answer      version, framing, target; the body is dropped
-//	             ─► identity.read        who is the client; whose request is it
+//	             ─► read                 who is the client; whose request is it
 //	             ─► policy.Engine        lists, match, keys, limits
 //	             ─► DenyResponse.Write   or an empty 200
 //

@@ -114,12 +114,12 @@ func (s *Service) answer(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 // request was denied.
 func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int, forwarded bool, read time.Time) (denied bool) {
 	r := states.Get().(*requestState)
-	bad, warn := snap.identity.read(r, ctx, forwarded, &s.hints, s.bad)
+	refused, warn := r.read(ctx, snap, forwarded, &s.hints)
 	if warn != warnNothing {
 		s.warnProxy(warn, conn.PeerAddr(ctx))
 	}
-	if bad != nil {
-		s.refuse(ctx, bad, nil)
+	if refused != policy.NotRefused {
+		s.refuse(ctx, s.bad.refused(refused), nil)
 		r.release()
 		return false
 	}

@@ -21,8 +21,8 @@ type Settings struct {
 // What every request reads stands together, as copies where need be: one line
 // less to miss on after the kernel ran.
 type Snapshot struct {
-	engine   policy.Engine // a copy
-	identity identity
+	engine   policy.Engine   // a copy
+	identity policy.Identity // a copy
 	batches  bool
 	denials  []*DenyResponse // by rule, then listener; see response
 
@@ -33,8 +33,7 @@ type Snapshot struct {
 
 // NewSnapshot renders all answers. The settings must not be changed any more.
 func NewSnapshot(s Settings) *Snapshot {
-	snap := &Snapshot{engine: *s.Engine, batches: s.Batches, listeners: len(s.DenyStatus), listed: newListedResponse(), settings: s}
-	snap.identity.init(s.Identity, s.Engine.Fields())
+	snap := &Snapshot{engine: *s.Engine, identity: *s.Identity, batches: s.Batches, listeners: len(s.DenyStatus), listed: newListedResponse(), settings: s}
 	for _, r := range s.Limiter.Rules() {
 		for _, status := range s.DenyStatus {
 			snap.denials = append(snap.denials, NewDenyResponse(r.Config(), status))

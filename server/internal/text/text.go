@@ -2,30 +2,14 @@
 // wrote.
 package text
 
-import "strconv"
+import "github.com/fastlimit/fastlimit/internal/safetext"
 
 // MaxLogged is the most bytes of a client's text that a log line has.
 const MaxLogged = 128
 
 // Printable makes text of a client fit for any log: escaped if anything in it
 // is not printable ASCII, and cut.
-func Printable(s string) string {
-	cut := len(s) > MaxLogged
-	if cut {
-		s = s[:MaxLogged]
-	}
-	for i := range len(s) {
-		if s[i] < 0x20 || s[i] > 0x7e {
-			q := strconv.QuoteToASCII(s)
-			s = q[1 : len(q)-1]
-			break
-		}
-	}
-	if cut {
-		s += "…"
-	}
-	return s
-}
+func Printable(s string) string { return safetext.ASCII(s, MaxLogged) }
 
 // IsName reports whether a token is the name, which is in lower case and as
 // long.

@@ -1,0 +1,149 @@
+package toptalkers
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fastlimit/fastlimit/sketch"
+)
+
+// Source knows more about the clients of the same rules: the other nodes of a
+// cluster. Rules are numbered as in [Ranking.Rules].
+type Source interface {
+	// Each calls f for the units that each client asked of each node since the
+	// mark before the last one. name is borrowed, and empty where it is not
+	// known. Top calls it twice; the second call may tell of later units.
+	Each(f func(node string, rule int, pos, units uint64, name []byte))
+	// Doubt is what Each does not tell.
+	Doubt(rule int) Doubt
+}
+
+// client is a client of a rule.
+type client struct {
+	rule int
+	pos  uint64 // sketch.Digest.Pos
+}
+
+// candidate is a Talker in the making.
+type candidate struct {
+	client
+	units uint64
+	name  []byte
+	nodes []string
+}
+
+// Top returns the n clients of the highest rates, highest first: of this node, or
+// with sources the sums over all of them. It reads all tables twice, some 100 ns
+// for each slot, and locks out Tick for the time of one reading.
+func (r *Ranking) Top(n int, now time.Duration, others ...Source) []Talker {
+	sums := map[client]uint64{}
+	r.each(others, func(_ string, rule int, pos, units uint64, _ []byte) { sums[client{rule, pos}] += units })
+	top := highest(sums, n)
+	found := map[client]*candidate{}
+	for i := range top {
+		found[top[i].client] = &top[i]
+	}
+	r.each(others, func(node string, rule int, pos, _ uint64, name []byte) {
+		c := found[client{rule, pos}]
+		if c == nil {
+			return
+		}
+		if len(c.name) == 0 {
+			c.name = slices.Clone(name)
+		}
+		if !slices.Contains(c.nodes, node) {
+			c.nodes = append(c.nodes, node)
+		}
+	})
+	return r.talkers(top, others, now)
+}
+
+// each calls f for what every client asked of every node lately.
+func (r *Ranking) each(others []Source, f func(node string, rule int, pos, units uint64, name []byte)) {
+	r.mu.Lock()
+	for i := range r.tables {
+		r.eachLocked(i, f)
+	}
+	r.mu.Unlock()
+	for _, o := range others {
+		o.Each(f)
+	}
+}
+
+func (r *Ranking) eachLocked(rule int, f func(node string, rule int, pos, units uint64, name []byte)) {
+	var s sketch.Slot
+	t := &r.tables[rule]
+	for i := range t.slots {
+		t.talkers.Read(i, &s)
+		if !s.Live {
+			continue
+		}
+		if units := t.recent(i, &s); units > 0 {
+			f(r.node, rule, s.Pos, units, s.Name[:s.NameLen])
+		}
+	}
+}
+
+// highest are the n of most units, highest first.
+func highest(sums map[client]uint64, n int) []candidate {
+	var top []candidate
+	order := func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.units, a.units), cmp.Compare(a.rule, b.rule), cmp.Compare(a.pos, b.pos))
+	}
+	for k, units := range sums {
+		c := candidate{client: k, units: units}
+		if len(top) >= n && (n < 1 || order(c, top[n-1]) > 0) {
+			continue
+		}
+		i, _ := slices.BinarySearchFunc(top, c, order)
+		top = slices.Insert(top, i, c)
+		top = top[:min(n, len(top))]
+	}
+	return top
+}
+
+func (r *Ranking) talkers(top []candidate, others []Source, now time.Duration) []Talker {
+	r.mu.Lock()
+	window := max(now-r.marked[0], time.Second).Seconds()
+	r.mu.Unlock()
+	doubts := make([]Doubt, len(r.tables))
+	for i := range doubts {
+		doubts[i] = r.Doubt(i)
+		for _, o := range others {
+			doubts[i] = doubts[i].and(o.Doubt(i))
+		}
+	}
+	all := make([]Talker, 0, len(top))
+	for i := range top {
+		c := &top[i]
+		rule := r.tables[c.rule].rule
+		slices.Sort(c.nodes)
+		key := fmt.Sprintf("?%016x", c.pos)
+		if len(c.name) > 0 {
+			key = rule.TalkerName(c.name)
+		}
+		all = append(all, Talker{
+			Rule: rule.Name(), Key: key, Nodes: c.nodes,
+			Rate: float64(c.units) / window, Error: doubts[c.rule].Of(c.units) / window,
+		})
+	}
+	return all
+}
+
+// Doubt is what the table of a rule did not tell since the mark before the last
+// one: the window of Top.
+func (r *Ranking) Doubt(rule int) Doubt {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.tables[rule].doubt()
+}
+
+// LongDoubt is Doubt over more marks, for another node: its window lies within
+// them, whenever it sets marks of its own.
+func (r *Ranking) LongDoubt(rule int) Doubt {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.tables[rule].longDoubt()
+}
