@@ -2,13 +2,13 @@ package server
 
 import (
 	"encoding/json"
-	"github.com/fastlimit/fastlimit/server/internal/admin"
-	"github.com/fastlimit/fastlimit/server/internal/metrics"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/server/internal/admin"
+	"github.com/fastlimit/fastlimit/server/internal/metrics"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 

@@ -3,13 +3,13 @@ package server
 import (
 	"bufio"
 	"encoding/json"
-	"github.com/fastlimit/fastlimit/server/internal/decide"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server/internal/decide"
 )
 
 // Every case over a real connection; the server must answer and close, count

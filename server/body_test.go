@@ -3,12 +3,13 @@ package server
 import (
 	"bufio"
 	"fmt"
-	"github.com/fastlimit/fastlimit/server/internal/decide"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/server/internal/decide"
 )
 
 // A body is dropped, never parsed as the next request: up to the bound the

@@ -3,7 +3,6 @@ package server
 import (
 	"encoding/json"
 	"fmt"
-	"github.com/fastlimit/fastlimit/server/internal/decide"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server/internal/decide"
 )
 
 // decideSettings has an enforced rule, a shadow one and a composite one.

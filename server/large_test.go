@@ -100,3 +100,16 @@ func TestStalledLongHead(t *testing.T) {
 		t.Errorf("%v", all)
 	}
 }
+
+// A batch behind a long head is answered, and the connection ends, as the larger
+// reader may have taken bytes of the next request.
+func TestLongHeadWithABatch(t *testing.T) {
+	t.Parallel()
+	s := start(t, decideSettings(), func(c *Config) { c.DecideAPI = true })
+	const batch = `{"requests":[{"rule":"per-ip","key":["192.0.2.7"]}]}`
+	head := strings.Replace(headOf(9000, fmt.Sprintf("Content-Type: application/json\r\nContent-Length: %d\r\n", len(batch))), "GET /p", "POST /v1/decide", 1)
+	all := raw(t, s.addr, head+batch+headOf(100, ""))
+	if len(all) != 1 || all[0].StatusCode != 200 || !all[0].Close || !strings.Contains(string(readAll(t, all[0])), `"allowed":true`) {
+		t.Errorf("%v", all)
+	}
+}

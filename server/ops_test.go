@@ -1,11 +1,11 @@
 package server
 
 import (
-	"github.com/fastlimit/fastlimit/server/internal/decide"
 	"net"
 	"strings"
 	"testing"
 
+	"github.com/fastlimit/fastlimit/server/internal/decide"
 	"github.com/valyala/fasthttp"
 )
 

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"github.com/fastlimit/fastlimit/internal/field"
-
 	"encoding/json"
 	"net"
 	"net/http"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/dunglas/httpsfv"
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/field"
 	"github.com/fastlimit/fastlimit/policy"
 )
 

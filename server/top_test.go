@@ -2,7 +2,6 @@ package server
 
 import (
 	"encoding/json"
-	"github.com/fastlimit/fastlimit/server/internal/admin"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/server/internal/admin"
 	"github.com/fastlimit/fastlimit/sketch"
 	"github.com/fastlimit/fastlimit/toptalkers"
 )

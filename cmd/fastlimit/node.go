@@ -1,0 +1,129 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bucket/redisstore"
+	"github.com/fastlimit/fastlimit/internal/config"
+	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server"
+	"github.com/fastlimit/fastlimit/sync/gossip"
+)
+
+// node is a server and everything it is built from.
+type node struct {
+	cfg *config.Config
+	log *slog.Logger
+
+	store   *redisstore.Store // nil: buckets are in memory
+	limiter *fastlimit.Limiter
+	plan    fastlimit.Plan
+	cluster *gossip.Cluster // nil: there is none
+	memory  server.GoMemory
+	server  *server.Server
+}
+
+// newNode builds a node, each part from those above it. It opens the store and
+// starts the cluster, but listens nowhere; close it after use.
+func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *logSink, sys *system) (_ *node, err error) {
+	n := &node{cfg: cfg, log: log}
+	defer func() {
+		if err != nil {
+			n.close()
+		}
+	}()
+	if cfg.Redis != nil {
+		if n.store, err = openStore(ctx, *cfg.Redis, log); err != nil {
+			return nil, err
+		}
+	}
+	if n.limiter, err = fastlimit.New(n.limiterConfig()); err != nil {
+		return nil, err
+	}
+	n.plan = n.limiter.Plan()
+	for _, w := range config.Warnings(cfg, &n.plan) {
+		log.Warn(w)
+	}
+	sc := server.Config{
+		Listeners: cfg.Listeners, Admin: cfg.Admin, DecideAPI: cfg.DecideAPI,
+		Limiter: n.limiter, Connections: cfg.Connections, Drain: cfg.Drain,
+		Logger: log, LostLogs: sink.lost.Load, Version: version().short(), GoMemory: &n.memory,
+		DenialLogs: cmp.Or(cfg.DenialLogs, -1), // -1: none, where 0 is the server's default
+	}
+	if sc.Engine, err = policy.New(n.limiter, cfg.Policy); err != nil {
+		return nil, err
+	}
+	if sc.Identity, err = policy.NewIdentity(cfg.Policy); err != nil {
+		return nil, err
+	}
+	if n.store != nil {
+		addStore(&sc, n.store)
+	}
+	n.memory = limitMemory(plannedMemory(cfg, &n.plan, &sc), sys.lookupEnv)
+	if n.cluster, err = startCluster(&sc, cfg); err != nil {
+		return nil, err
+	}
+	n.server, err = server.New(sc)
+	return n, err
+}
+
+// limiterConfig is that of the file, with what other nodes share.
+func (n *node) limiterConfig() fastlimit.Config {
+	lc := n.cfg.Limiter()
+	if n.store != nil {
+		lc.Store = n.store
+	}
+	if c := n.cfg.Cluster; c != nil {
+		lc.Secret = gossip.LimiterSecret(c.Name, c.Secret)
+	}
+	return lc
+}
+
+// close ends what runs beside the server.
+func (n *node) close() {
+	if n.cluster != nil {
+		n.cluster.Close()
+	}
+	if n.store != nil {
+		closeStore(n.store, n.log)
+	}
+}
+
+// startAttrs are what an operator wants to read back from the log: where it
+// listens, and what each rule lets a client have (P2).
+func (n *node) startAttrs() []any {
+	var rules []any
+	for i := range n.plan.Rules {
+		rp := &n.plan.Rules[i]
+		text := fmt.Sprintf("%v burst %d %v; a client gets at most %d at once, then %v",
+			rp.Config.Rate, rp.Config.Burst, rp.Config.Mode, rp.AtOnce(), rp.Config.Rate)
+		if n.cluster != nil {
+			text += "; from all nodes together " + n.cfg.Cluster.Bound(rp)
+		}
+		rules = append(rules, slog.String(rp.Config.Name, text))
+	}
+	attrs := []any{
+		slog.String("listen", joinAddrs(n.server.Addrs())), slog.String("admin", joinAddrs([]net.Addr{n.server.AdminAddr()})),
+		slog.String("version", version().short()), slog.Int64("memory", n.plan.Memory), slog.Group("rules", rules...),
+	}
+	if n.cluster != nil {
+		attrs = append(attrs, clusterAttrs(n.cfg, n.cluster))
+	}
+	return append(attrs, memoryAttrs(n.memory)...)
+}
+
+func joinAddrs(addrs []net.Addr) string {
+	var all []string
+	for _, a := range addrs {
+		if a != nil {
+			all = append(all, a.String())
+		}
+	}
+	return strings.Join(all, ",")
+}
