@@ -100,7 +100,7 @@ func needsHost(rules []policy.RuleSpec) (names []string) {
 // fill sets the fields from a line. Path and host go to buf, which is
 // returned for reuse. What has no canonical form stays nil, as in a request
 // that a server would refuse.
-func (f *fields) fill(l *Line, n *needs, buf []byte) []byte {
+func (f *fields) fill(l *logLine, n *needs, buf []byte) []byte {
 	*f = fields{needs: n, values: f.values[:0]}
 	if n.method {
 		f.method = l.Method

@@ -24,7 +24,7 @@ const (
 type mirrorSlot struct {
 	pos, gen, count, shed uint64
 	marks                 marks.Counter
-	name                  [MaxName]byte
+	name                  [maxName]byte
 	nameLen               uint8
 	silence               uint32 // mirror.silences as of the last news
 }

@@ -108,7 +108,7 @@ func (s *State) Receive(packet []byte, now time.Duration) error {
 }
 
 func (s *State) receiveLocked(packet []byte, now time.Duration) (node []byte, _ Reason) {
-	if len(packet) > MaxPacket {
+	if len(packet) > maxPacket {
 		return nil, Oversized
 	}
 	r := reader{b: packet}

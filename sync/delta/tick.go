@@ -127,7 +127,7 @@ func (s *State) writeLocked(index, i int, named bool) bool {
 	r.talkers.Read(i, &slot)
 	e := entry{
 		slot: uint64(i), gen: slot.Gen, pos: slot.Pos,
-		count: min(slot.Count, MaxCount), shed: min(slot.Shed, MaxCount),
+		count: min(slot.Count, maxCount), shed: min(slot.Shed, maxCount),
 	}
 	if named || slot.Gen != o.gen {
 		e.name = slot.Name[:slot.NameLen]
