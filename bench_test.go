@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bench/reference"
 	"github.com/fastlimit/fastlimit/bucket/memstore"
-	"github.com/fastlimit/fastlimit/internal/reference"
 )
 
 const benchKeys = 1 << 20

@@ -1,6 +1,7 @@
 package fastlimit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -26,6 +27,10 @@ type Config struct {
 	// themselves. The limiter never closes it: do so once nobody takes any
 	// more.
 	Store bucket.Store
+
+	// Shared plans for a Store that is opened later: rules are checked, and
+	// memory is shared out, as with one. [New] wants the Store itself.
+	Shared bool
 
 	// StoreTimeout is J, the longest that a request waits for Store; then
 	// its rule's OnFailure answers, and Store must not charge it any more.
@@ -115,37 +120,36 @@ const (
 	defaultTheta = 0.5 // the sketch settles half the burst without a check
 )
 
-// withDefaults returns the rule with its defaults filled in, and all that is
-// wrong with it.
-func (c RuleConfig) withDefaults() (RuleConfig, error) {
-	var errs []error
-	add := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("fastlimit: rule %q: "+format, append([]any{c.Name}, args...)...))
-	}
+// report collects what is wrong with a configuration, as [FieldError]s.
+type report struct{ errs []error }
+
+func (r *report) add(rule, name, fix, format string, args ...any) {
+	r.errs = append(r.errs, &FieldError{Package: "fastlimit", Rule: rule, Field: name, Problem: fmt.Sprintf(format, args...), Fix: fix})
+}
+
+// withDefaults returns the rule with its defaults filled in, and reports all
+// that is wrong with it.
+func (c RuleConfig) withDefaults(bad *report) RuleConfig {
 	if c.Name == "" {
-		add("Name is empty: every rule needs one")
+		bad.add(c.Name, "Name", "every rule needs one", "is empty")
 	}
+	rated := c.checkRate(bad)
+	sized := rated || c.Burst > 0
 	if c.Burst == 0 {
 		c.Burst = c.Rate.N
 	}
-	if _, err := bucket.NewShape(c.Rate.N, c.Rate.Per, max(c.Burst, 1)); err != nil {
-		if exact, ok := c.Rate.nearestExact(); errors.Is(err, bucket.ErrInexact) && ok {
-			add("Rate %v cannot be kept exactly: write %v", c.Rate, exact)
-		} else {
-			add("%w", err)
-		}
-	}
+	sized = sized && c.checkBurst(bad, rated)
 	if c.Cost == 0 {
 		c.Cost = 1
 	}
-	if c.Cost > c.Burst {
-		add("Cost %d is above Burst %d: no request would ever be admitted", c.Cost, c.Burst)
+	if sized && c.Cost > c.Burst {
+		bad.add(c.Name, "Cost", "lower it, or raise burst", "cost %d is above burst %d: no request would ever be admitted", c.Cost, c.Burst)
 	}
 	if c.Mode > Shadow {
-		add("Mode %d: want Enforce or Shadow", c.Mode)
+		bad.add(c.Name, "Mode", "want Enforce or Shadow", "%d is not a mode", c.Mode)
 	}
 	if c.OnFailure > FailClosed {
-		add("OnFailure %d: want FailLocal, FailOpen or FailClosed", c.OnFailure)
+		bad.add(c.Name, "OnFailure", "want FailLocal, FailOpen or FailClosed", "%d is none", c.OnFailure)
 	}
 	theta := defaultTheta
 	switch {
@@ -155,19 +159,51 @@ func (c RuleConfig) withDefaults() (RuleConfig, error) {
 		theta = *c.EscalateAt
 	}
 	if !(theta >= 0 && theta <= 1) {
-		add("EscalateAt %v: want 0 to 1", theta)
+		bad.add(c.Name, "EscalateAt", "want 0 to 1", "%v is out of range", theta)
 	}
 	c.EscalateAt = &theta
-	if c.IPv4Prefix == 0 {
-		c.IPv4Prefix = 32
+	c.IPv4Prefix, c.IPv6Prefix = cmp.Or(c.IPv4Prefix, 32), cmp.Or(c.IPv6Prefix, 64)
+	if c.IPv4Prefix < 1 || c.IPv4Prefix > 32 {
+		bad.add(c.Name, "IPv4Prefix", "want 1 to 32", "/%d is out of range", c.IPv4Prefix)
 	}
-	if c.IPv6Prefix == 0 {
-		c.IPv6Prefix = 64
+	if c.IPv6Prefix < 1 || c.IPv6Prefix > 128 {
+		bad.add(c.Name, "IPv6Prefix", "want 1 to 128", "/%d is out of range", c.IPv6Prefix)
 	}
-	if c.IPv4Prefix < 1 || c.IPv4Prefix > 32 || c.IPv6Prefix < 1 || c.IPv6Prefix > 128 {
-		add("prefix lengths /%d and /%d: want 1 to 32 and 1 to 128", c.IPv4Prefix, c.IPv6Prefix)
+	return c
+}
+
+// checkRate tells whether the rate is one that can be kept.
+func (c *RuleConfig) checkRate(bad *report) bool {
+	_, err := bucket.NewShape(c.Rate.N, c.Rate.Per, 1)
+	if errors.Is(err, bucket.ErrInexact) {
+		fix := "write fewer digits"
+		if exact, ok := c.Rate.nearestExact(); ok {
+			fix = "write " + exact.String()
+		}
+		bad.add(c.Name, "Rate", fix, "rate %v cannot be kept exactly", c.Rate)
+	} else {
+		bad.wrap(c.Name, err)
 	}
-	return c, errors.Join(errs...)
+	return err == nil
+}
+
+// checkBurst holds the burst against the rate, or, where that is wrong, against
+// the one that admits the largest bursts.
+func (c *RuleConfig) checkBurst(bad *report, rated bool) bool {
+	rate := c.Rate
+	if !rated {
+		rate = Rate{N: 1, Per: time.Microsecond}
+	}
+	_, err := bucket.NewShape(rate.N, rate.Per, c.Burst)
+	bad.wrap(c.Name, err)
+	return err == nil
+}
+
+// wrap reports what package bucket has found, as of a rule.
+func (r *report) wrap(rule string, err error) {
+	for _, e := range field.All(err) {
+		r.add(rule, e.Field, e.Fix, "%s", e.Problem)
+	}
 }
 
 // nearestExact rounds N to as many leading digits as an exact rate allows.

@@ -62,9 +62,11 @@ func TestConfigErrors(t *testing.T) {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		"Memory 1000", "Name is empty", `"dup": the name is taken`, `"dup": Cost 6 is above Burst 5`, `"none": `,
-		`"odd": Rate 100001/s cannot be kept exactly: write 100000/s`, `"fast": `, `"slow": `, `"big": `,
-		`"theta": EscalateAt -0.5`, `"prefix": prefix lengths /33`, `"mode": Mode 7`,
+		"Memory: 1000 bytes is too small: want at least 2816KiB for 11 rules", "Name: is empty",
+		`"dup": Name: is taken by an earlier rule`, `"dup": Cost: cost 6 is above burst 5: no request would ever be admitted: lower it, or raise burst`,
+		`"none": Rate: rate 0 per 0s is too slow`, `"odd": Rate: rate 100001/s cannot be kept exactly: write 100000/s`,
+		`"fast": Rate: rate 1000000001 per 1s is too fast: want at most 10^9 per second`, `"slow": Rate: `, `"big": Burst: burst 18446744073709551615 at `,
+		`"theta": EscalateAt: -0.5 is out of range: want 0 to 1`, `"prefix": IPv4Prefix: /33`, `"mode": Mode: 7`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("missing %q in:\n%v", want, err)

@@ -45,6 +45,33 @@ func blocks(page, language string) (all []string) {
 	return all
 }
 
+// What docs/embedding.md shows is part of examples that are run.
+func TestEmbeddingShowsExamples(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("docs/embedding.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, _ := filepath.Glob("middleware/*/example_test.go")
+	var examples strings.Builder
+	for _, name := range names {
+		src, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		examples.WriteString(strings.ReplaceAll(string(src), "\n\t", "\n"))
+	}
+	shown := blocks(string(page), "go")
+	if len(shown) == 0 || len(names) < 2 {
+		t.Fatalf("%d blocks, %d files of examples", len(shown), len(names))
+	}
+	for _, block := range shown {
+		if !strings.Contains(examples.String(), "\n"+block) {
+			t.Errorf("docs/embedding.md: no example in %v has\n%s", names, block)
+		}
+	}
+}
+
 // What README shows of the library is an example that is run.
 func TestReadmeShowsTheExample(t *testing.T) {
 	t.Parallel()

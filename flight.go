@@ -83,12 +83,12 @@ func (f *flight) goOnLocked(sh *flightShard) {
 	f.op = bucket.Op{Key: f.name, Shape: s.rule.shape, Count: 1, At: at, Done: f.done}
 	switch {
 	case f.reset:
-		f.op.Kind, f.reset = bucket.EmptyOut, false
+		f.op.Kind, f.reset = bucket.Reset, false
 	case len(f.next) > 0:
 		f.askLocked(now)
 		f.op.Back = f.takeBackLocked(now)
 	case f.back > 0:
-		f.op.Kind, f.op.Patience = bucket.GiveBack, s.timeout
+		f.op.Kind, f.op.Patience = bucket.Refund, s.timeout
 		f.op.Cost = f.takeBackLocked(now)
 	default:
 		f.endLocked(sh)

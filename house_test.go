@@ -89,20 +89,34 @@ var layers = []struct {
 	{"sketch", nil, "pure arithmetic, at the bottom"},
 	{"window", []string{"sketch"}, "turns the generations of a sketch, and knows nothing else"},
 	{"bucket", []string{"sketch"}, "arithmetic and a table addressed by digests"},
-	{"bucket/memstore", []string{"bucket"}, "a store knows buckets, not rules"},
-	{"bucket/redisstore", []string{"bucket", "bucket/memstore"}, "a store knows buckets, not rules; memstore is its model"},
+	{"bucket/step", []string{"bucket"}, "what every store computes: arithmetic"},
+	{"bucket/memstore", []string{"bucket", "bucket/step"}, "a store knows buckets, not rules"},
+	{"bucket/remote", []string{"bucket"}, "what stores across a network have in common: no I/O, and no store"},
+	{"bucket/redisstore", []string{"bucket", "bucket/step", "bucket/remote"}, "a store knows buckets, not rules; its driver is what is of Redis alone"},
+	{"bucket/storetest", []string{"bucket"}, "asks of every store the same"},
 	{".", []string{"sketch", "window", "bucket"}, "what importers of the library link"},
 	{"policy", []string{"."}, "who, which rules, which keys: no HTTP, no files"},
-	{"internal/reference", nil, "what people write first; frozen"},
 	{"internal/denial", []string{"."}, "text of an answer, for any server"},
-	{"internal/config", []string{".", "bucket", "policy", "server"}, "fills in the settings of those who have any; serves nothing"},
-	{"internal/redismetrics", []string{"bucket/redisstore"}, "so that neither the store knows of Prometheus nor the server of Redis"},
-	{"internal/syncmetrics", []string{"sync/..."}, "so that neither the cluster knows of Prometheus nor the server of nodes"},
+	{"internal/config", []string{".", "policy", "server", "bucket/redisstore", "sync/gossip"}, "fills in the settings of those who have any; serves nothing"},
+	{"internal/prom", nil, "tables of metrics, whoever counts"},
+	{"internal/metrics", []string{"internal/prom", "bucket/redisstore", "bucket/remote", "sync/..."}, "so that neither store nor cluster knows of Prometheus, nor the server of either"},
 	{"internal/replay", []string{".", "policy"}, "judges logs; needs no server"},
 	{"toptalkers", []string{"sketch"}, "ranks what tables count: no network, no server"},
 	{"server", []string{".", "policy", "internal/denial", "toptalkers"}, "gets its settings as a Config, not from files"},
-	{"middleware/nethttp", []string{".", "internal/denial"}, "a middleware for those who have their own server"},
+	{"middleware/internal/limits", []string{".", "policy"}, "what all middlewares decide alike: no HTTP"},
+	{"middleware/nethttp", []string{".", "policy", "internal/denial", "middleware/internal/limits"}, "a middleware for those who have their own server"},
+	{"middleware/fasthttp", []string{".", "policy", "internal/denial", "middleware/internal/limits"}, "likewise"},
 	{"sync/...", []string{".", "sketch", "toptalkers", "sync/..."}, "adapters know the library, not each other"},
+	{"internal/cli", nil, "flags, signals and progress of any program"},
+	{"internal/testkit/...", []string{".", "policy", "internal/testkit/..."}, "for tests of any package, so it may know none of them"},
+	{"bench/reference", nil, "what people write first; frozen"},
+	{"bench/proc", nil, "processes, whatever they are"},
+	{"bench/load", nil, "an HTTP client, whatever it asks"},
+	{"bench/report", nil, "results, whoever has measured them"},
+	{"bench/oracle", []string{"."}, "judges by itself: of the library it knows the notation of a rate"},
+	{"bench/workload", []string{"bench/oracle"}, "traffic made to test a rule"},
+	{"bench/inproc", []string{".", "bench/oracle", "bench/proc", "bench/reference", "bench/report", "bench/workload"}, "calls limiters"},
+	{"bench/httpbench", []string{".", "bench/load", "bench/oracle", "bench/proc", "bench/report"}, "asks servers"},
 }
 
 // basics know nothing of this module, and everybody may import them.
@@ -133,22 +147,25 @@ var keep = []struct {
 	trees      []string
 	why        string
 }{
-	{"github.com/valyala/fasthttp", []string{"server", "bench/..."}, "the library must not link a server"},
+	{"github.com/valyala/fasthttp", []string{"server", "middleware/fasthttp", "bench/..."}, "the library must not link a server"},
 	{"github.com/redis/go-redis", []string{"bucket/redisstore", "bench/..."}, "the library must not link a Redis client"},
+	{"github.com/sony/gobreaker", []string{"bucket/remote"}, "one breaker for all stores"},
 	{"github.com/hashicorp/memberlist", []string{"sync/..."}, "gossip is one adapter"},
-	{"github.com/prometheus", []string{"server", "internal/redismetrics", "internal/syncmetrics", "bench/..."}, "the library counts; the server exports"},
+	{"github.com/prometheus", []string{"server/...", "internal/prom", "internal/metrics", "bench/..."}, "the library counts; the server exports"},
 	{"github.com/goccy/go-yaml", []string{"internal/config", "bench/..."}, "files are read at the edge"},
 	{"github.com/tidwall/gjson", []string{"internal/replay"}, "logs in JSON are read at the edge"},
-	{"github.com/alecthomas/kong", []string{"cmd/fastlimit", "bench/..."}, "flags are read at the edge"},
-	{"github.com/schollz/progressbar", []string{"cmd/fastlimit", "bench/..."}, "only a command has a terminal"},
+	{"github.com/alecthomas/kong", []string{"cmd/fastlimit", "internal/cli"}, "flags are read at the edge"},
+	{"github.com/schollz/progressbar", []string{"internal/cli"}, "only a command has a terminal"},
+	{module + "/internal/cli", []string{"cmd/fastlimit", "bench/command"}, "only a command has a terminal"},
+	{module + "/bench", []string{"bench/..."}, "the product is measured from outside"},
 	{module + "/cmd", nil, "nothing builds on a command"},
 	{module + "/server", []string{"cmd/fastlimit", "internal/config", "bench/..."}, "arrows point down"},
-	{module + "/bucket/redisstore", []string{"cmd/fastlimit", "internal/redismetrics", "bench/..."}, "wiring is for commands"},
-	{module + "/sync/gossip", []string{"cmd/fastlimit", "internal/syncmetrics", "bench/..."}, "wiring is for commands"},
-	{module + "/internal/testkit/redistest", []string{"internal/testkit/redisfault", "bench/redisbench"}, "for tests, and for what measures faults"},
-	{module + "/internal/testkit/faultproxy", []string{"internal/testkit/redisfault"}, "for tests, and for what measures faults"},
-	{module + "/internal/testkit/redisfault", []string{"bench/redisbench"}, "for tests, and for what measures faults"},
+	{module + "/bucket/redisstore", []string{"cmd/fastlimit", "internal/config", "internal/metrics", "bench/..."}, "wiring is for commands"},
+	{module + "/sync/gossip", []string{"cmd/fastlimit", "internal/config", "internal/metrics", "bench/..."}, "wiring is for commands"},
+	{module + "/internal/testkit", []string{"internal/testkit/...", "bench/redisbench"}, "for tests, and for what measures faults"},
 	{module + "/bucket/storetest", nil, "for tests"},
+	{module + "/internal/testkit/middlewaretest", nil, "for tests"},
+	{module + "/internal/testkit/outside", nil, "for tests"},
 }
 
 func TestDependenciesStayInPlace(t *testing.T) {
@@ -185,6 +202,28 @@ func TestRootLinksLittle(t *testing.T) {
 		return
 	}
 	t.Error("the root package is not listed")
+}
+
+// The product's binary holds nothing that measures it or breaks it on purpose,
+// also through a package that may be imported.
+func TestProductLinksNoMeasuring(t *testing.T) {
+	t.Parallel()
+	banned := []string{
+		module + "/bench", module + "/internal/testkit", module + "/bucket/storetest",
+		"testing", "github.com/HdrHistogram/hdrhistogram-go", "pgregory.net/rapid",
+	}
+	all := mustPackages(t)
+	at := slices.IndexFunc(all, func(p *goPackage) bool { return p.name() == "cmd/fastlimit" })
+	if at < 0 {
+		t.Fatal("cmd/fastlimit is not listed")
+	}
+	for _, dep := range all[at].Deps {
+		for _, b := range banned {
+			if dep == b || strings.HasPrefix(dep, b+"/") {
+				t.Errorf("fastlimit links %s", dep)
+			}
+		}
+	}
 }
 
 func TestEveryPackageHasOneComment(t *testing.T) {

@@ -29,6 +29,9 @@ func New(c Config) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Shared && c.Store == nil {
+		return nil, &FieldError{Package: "fastlimit", Field: "Store", Problem: "is nil although Shared is set", Fix: "open the store first"}
+	}
 	if c.Secret == (sketch.Secret{}) {
 		rand.Read(c.Secret[:]) // never fails
 	}
@@ -74,6 +77,9 @@ func (l *Limiter) Rule(name string) (*Rule, bool) {
 
 // Rules returns all rules in the order of the configuration.
 func (l *Limiter) Rules() []*Rule { return append([]*Rule(nil), l.rules...) }
+
+// Limiter returns the limiter that the rule is one of.
+func (r *Rule) Limiter() *Limiter { return r.limiter }
 
 // Plan returns how the memory is shared out.
 func (l *Limiter) Plan() Plan { return l.plan }

@@ -14,7 +14,7 @@ import (
 type refusing struct{ givenBack atomic.Int64 }
 
 func (s *refusing) Submit(op *bucket.Op) error {
-	if op.Kind == bucket.GiveBack {
+	if op.Kind == bucket.Refund {
 		s.givenBack.Add(1)
 	}
 	return errors.New("away")

@@ -92,29 +92,13 @@ func NewPlan(c Config) (*Plan, error) {
 	if c.Memory == 0 {
 		c.Memory = DefaultMemory
 	}
-	var errs []error
-	if n := len(c.Rules); n == 0 || n > MaxRules {
-		errs = append(errs, fmt.Errorf("fastlimit: %d rules: want 1 to %d", n, MaxRules))
-	}
-	if c.TopTalkers < 0 || c.TopTalkers > MaxTopTalkers {
-		errs = append(errs, fmt.Errorf("fastlimit: TopTalkers %d: want 0 to %d", c.TopTalkers, MaxTopTalkers))
-		c.TopTalkers = 0
-	}
-	if c.Nodes < 0 || c.Nodes > MaxNodes {
-		errs = append(errs, fmt.Errorf("fastlimit: Nodes %d: want 0 to %d", c.Nodes, MaxNodes))
-		c.Nodes = 0
-	}
+	bad := &report{}
+	c.checkSizes(bad)
 	slots := talkerSlots(c.TopTalkers)
-	talkerBytes := int64(slots) * int64(sketch.TalkerSlotBytes) * int64(len(c.Rules))
-	if least := max(MinMemory, 2*minRuleBytes*int64(len(c.Rules))) + talkerBytes; c.Memory < least {
-		err := fmt.Errorf("fastlimit: Memory %d: want at least %d for %d rules", c.Memory, least, len(c.Rules))
-		if slots > 0 {
-			err = fmt.Errorf("%w with %d top talkers each", err, slots)
-		}
-		errs = append(errs, err)
-	}
+	talkerBytes := slotBytes(slots, len(c.Rules))
 	p := &Plan{}
-	if c.Store != nil {
+	shared := c.Shared || c.Store != nil
+	if shared {
 		p.timeout = c.StoreTimeout
 		if p.timeout <= 0 {
 			p.timeout = DefaultStoreTimeout
@@ -122,33 +106,79 @@ func NewPlan(c Config) (*Plan, error) {
 	}
 	seen := map[string]bool{}
 	for _, rc := range c.Rules {
-		rc, err := rc.withDefaults()
+		known := len(bad.errs)
+		rc = rc.withDefaults(bad)
 		if seen[rc.Name] {
-			err = errors.Join(err, fmt.Errorf("fastlimit: rule %q: the name is taken by an earlier rule", rc.Name))
+			bad.add(rc.Name, "Name", "choose another", "is taken by an earlier rule")
 		}
 		seen[rc.Name] = true
-		if err != nil {
-			errs = append(errs, err)
+		if len(bad.errs) > known {
 			continue
 		}
 		rp := newRulePlan(rc, p.timeout, max(1, c.Nodes))
 		rp.TopTalkers = slots
-		if c.Store != nil && !rp.shape.Portable() {
-			errs = append(errs, fmt.Errorf("fastlimit: rule %q: Burst %d at %v takes %v to leak: too long to be kept exactly in a shared store",
-				rc.Name, rc.Burst, rc.Rate, rp.drainTime().Round(time.Hour)))
+		if shared && !rp.shape.Portable() {
+			bad.add(rc.Name, "Burst", "lower it", "burst %d at %v takes %v to leak: too long to be kept exactly in a shared store",
+				rc.Burst, rc.Rate, rp.drainTime().Round(time.Hour))
 		}
 		p.Rules = append(p.Rules, rp)
 	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+	if len(bad.errs) > 0 {
+		return nil, errors.Join(bad.errs...)
 	}
 	p.planFilter((c.Memory - talkerBytes) / 4)
 	p.planRules(c.Memory - talkerBytes - p.Memory)
 	for i := range p.Rules {
-		p.Rules[i].Bytes += int64(slots) * int64(sketch.TalkerSlotBytes)
+		p.Rules[i].Bytes += slotBytes(slots, 1)
 	}
 	p.Memory += talkerBytes
 	return p, nil
+}
+
+// checkSizes reports numbers that are out of range, and sets those right that
+// others depend on.
+func (c *Config) checkSizes(bad *report) {
+	if n := len(c.Rules); n == 0 || n > MaxRules {
+		bad.add("", "Rules", fmt.Sprintf("want 1 to %d", MaxRules), "%d rules", n)
+	}
+	if c.TopTalkers < 0 || c.TopTalkers > MaxTopTalkers {
+		bad.add("", "TopTalkers", fmt.Sprintf("want 0 to %d", MaxTopTalkers), "%d is out of range", c.TopTalkers)
+		c.TopTalkers = 0
+	}
+	if c.Nodes < 0 || c.Nodes > MaxNodes {
+		bad.add("", "Nodes", fmt.Sprintf("want 0 to %d", MaxNodes), "%d is out of range", c.Nodes)
+		c.Nodes = 0
+	}
+	switch least := LeastMemory(len(c.Rules), 0); {
+	case c.Memory < least:
+		bad.add("", "Memory", fmt.Sprintf("want at least %s for %d rules", sizeText(least), len(c.Rules)), "%s is too small", sizeText(c.Memory))
+	case c.Memory < LeastMemory(len(c.Rules), c.TopTalkers):
+		least = (LeastMemory(len(c.Rules), c.TopTalkers) + 1023) &^ 1023
+		bad.add("", "TopTalkers", fmt.Sprintf("lower them, or raise memory to %s or more", sizeText(least)),
+			"%d clients of each rule do not fit memory %s", c.TopTalkers, sizeText(c.Memory))
+	}
+}
+
+// LeastMemory is the least [Config.Memory] for so many rules with so many top
+// talkers each.
+func LeastMemory(rules, topTalkers int) int64 {
+	return max(MinMemory, 2*minRuleBytes*int64(rules)) + slotBytes(talkerSlots(topTalkers), rules)
+}
+
+// slotBytes is what the top talkers of some rules take.
+func slotBytes(slots, rules int) int64 {
+	return int64(slots) * int64(sketch.TalkerSlotBytes) * int64(rules)
+}
+
+// sizeText is a size as people write it, without rounding.
+func sizeText(n int64) string {
+	switch {
+	case n >= 1<<20 && n%(1<<20) == 0:
+		return fmt.Sprintf("%dMiB", n>>20)
+	case n >= 1<<10 && n%(1<<10) == 0:
+		return fmt.Sprintf("%dKiB", n>>10)
+	}
+	return fmt.Sprintf("%d bytes", n)
 }
 
 func newRulePlan(rc RuleConfig, slack time.Duration, nodes int) RulePlan {

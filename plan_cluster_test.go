@@ -1,6 +1,7 @@
 package fastlimit
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -89,14 +90,35 @@ func TestPlanCountsTopTalkers(t *testing.T) {
 	}
 	c.Memory = MinMemory
 	c.TopTalkers = 1 << 14
-	if _, err = NewPlan(c); err == nil || !strings.Contains(err.Error(), "want at least 4849664 for 2 rules with 16384 top talkers each") {
+	if _, err = NewPlan(c); err == nil || !strings.Contains(err.Error(), "TopTalkers: 16384 clients of each rule do not fit memory 1MiB: lower them, or raise memory to 4736KiB or more") {
 		t.Errorf("more top talkers than memory: %v", err)
 	}
 	c = Config{Rules: c.Rules, TopTalkers: MaxTopTalkers + 1, Nodes: -1}
-	if _, err = NewPlan(c); err == nil || !strings.Contains(err.Error(), "TopTalkers 1048577: want 0 to 1048576") || !strings.Contains(err.Error(), "Nodes -1: want 0 to 10000") {
+	if _, err = NewPlan(c); err == nil || !strings.Contains(err.Error(), "TopTalkers: 1048577 is out of range: want 0 to 1048576") || !strings.Contains(err.Error(), "Nodes: -1 is out of range: want 0 to 10000") {
 		t.Errorf("out of bounds: %v", err)
 	}
 	if lim := mustNew(t, rule("a", 1, time.Second, 1)); lim.rules[0].TopTalkers() != nil {
 		t.Error("top talkers that nobody asked for")
+	}
+}
+
+// LeastMemory is what NewPlan takes, and no more.
+func TestLeastMemory(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 3, 4, 5, 100, MaxRules} {
+		var rules []RuleConfig
+		for i := range n {
+			rules = append(rules, rule(strconv.Itoa(i), 1, time.Second, 1))
+		}
+		for _, slots := range []int{0, 7, 8, 1024} {
+			c := Config{Rules: rules, TopTalkers: slots, Memory: LeastMemory(n, slots)}
+			if _, err := NewPlan(c); err != nil {
+				t.Errorf("%d rules, %d talkers: %v", n, slots, err)
+			}
+			c.Memory--
+			if _, err := NewPlan(c); err == nil {
+				t.Errorf("%d rules, %d talkers: less than %d is enough", n, slots, c.Memory+1)
+			}
+		}
 	}
 }

@@ -15,10 +15,12 @@ type Rate struct {
 }
 
 // ParseRate reads "100/s", "600/m", "5/h", "1/d" or, with a multiple of the
-// unit, "300/15m". Rates go from 1/d to 1000000000/s.
+// unit, "300/15m". Rates go from 1/d to 1000000000/s. The error is a [FieldError].
 func ParseRate(s string) (Rate, error) {
 	bad := func(why string) (Rate, error) {
-		return Rate{}, fmt.Errorf("fastlimit: rate %q: %s; write for example 100/s, 600/m, 5/h, 1/d or 300/15m", s, why)
+		return Rate{}, &FieldError{
+			Package: "fastlimit", Field: "Rate", Problem: "rate " + strconv.Quote(s) + ": " + why, Fix: "write for example 100/s, 600/m, 5/h, 1/d or 300/15m",
+		}
 	}
 	num, per, found := strings.Cut(s, "/")
 	if !found {

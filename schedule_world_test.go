@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
-	"github.com/fastlimit/fastlimit/bucket/memstore"
+	"github.com/fastlimit/fastlimit/bucket/step"
 )
 
 // storeWorld is what can happen to one client: its requests, and how often each kind
@@ -85,10 +85,10 @@ func independent(a, b event) bool {
 type modelOp struct {
 	node           int
 	op             *bucket.Op // until done
-	request        memstore.Request
+	request        step.Request
 	key            string
 	done, executed bool
-	result         memstore.Result
+	result         step.Result
 }
 
 // request is one of the client's.
@@ -117,7 +117,7 @@ type play struct {
 
 	requests []*modelRequest
 	ops      []*modelOp
-	state    memstore.State
+	state    step.State
 	away     bool
 	left     [len(eventNames)]int // of each kind
 	done     []event
@@ -152,7 +152,7 @@ func (s *modelStore) Submit(op *bucket.Op) error {
 		return bucket.ErrAway
 	}
 	date := p.storeTime() - uint64(time.Since(op.At)/time.Microsecond)
-	p.ops = append(p.ops, &modelOp{node: s.node, op: op, key: op.Key, request: memstore.NewRequest(op, date)})
+	p.ops = append(p.ops, &modelOp{node: s.node, op: op, key: op.Key, request: step.NewRequest(op, date)})
 	return nil
 }
 
@@ -163,7 +163,7 @@ func (p *play) now() time.Duration { return time.Since(p.start) }
 
 // amends tells whether an operation lowers a bucket.
 func amends(k bucket.Kind, back uint64) bool {
-	return k == bucket.GiveBack || k == bucket.EmptyOut || back > 0
+	return k == bucket.Refund || k == bucket.Reset || back > 0
 }
 
 func (p *play) fault(format string, args ...any) {
@@ -199,7 +199,7 @@ func (p *play) enabled() []event {
 			es = append(es, event{kind, 0, everybody})
 		}
 	}
-	if p.left[lose] > 0 && p.state != (memstore.State{}) {
+	if p.left[lose] > 0 && p.state != (step.State{}) {
 		es = append(es, event{lose, 0, storeOnly})
 	}
 	for n := range p.nodes {
@@ -261,7 +261,7 @@ func (p *play) do(e event) {
 		p.away = !p.away
 	case lose:
 		p.lossy = true
-		p.state = memstore.State{}
+		p.state = step.State{}
 	case reset:
 		p.noteReset(e.at)
 		rule().Reset(rule().BytesKey([]byte(p.key)))
@@ -315,9 +315,9 @@ func (p *play) collect() {
 }
 
 func (p *play) execute(o *modelOp) {
-	after, res := memstore.Step(p.state, p.storeTime(), o.request)
+	after, res := step.Apply(p.state, p.storeTime(), o.request)
 	o.executed, o.result = true, res
-	if o.request.Kind == bucket.EmptyOut {
+	if o.request.Kind == bucket.Reset {
 		for _, r := range p.requests {
 			r.wiped = true
 		}

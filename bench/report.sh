@@ -4,7 +4,7 @@
 # of them for the flood of 10^8 keys. See docs/benchmarks.md. Interrupted, it
 # leaves what it has in .tmp/bench/partial.json and .html.
 #
-# For a try: KEYS=1e5 ROUNDS=1 PAIRS=5 REQUESTS=20000 DURATION=2s RESULTS=/tmp make bench-report
+# For a try: KEYS=1e5 ROUNDS=1 PAIRS=5 REQUESTS=20000 PATIENCE=5s DURATION=2s RESULTS=/tmp make bench-report
 set -eu
 cd "$(dirname "$0")/.."
 PATH=$PATH:${SBIN:-/usr/sbin}
@@ -36,11 +36,11 @@ finish() {
 	[ -z "$redis" ] || kill "$redis"
 	if [ $status -ne 0 ]; then
 		set --
-		for part in peers http cost redis redis-http redis-faults cluster; do
+		for part in local accuracy memory http cost redis redis-http redis-faults cluster; do
 			[ ! -s "$work/$part.json" ] || set -- "$@" "$work/$part.json"
 		done
 		if [ $# -gt 0 ]; then
-			"$work/fastlimit" bench report -o json --out "$work/partial.json" --html "$work/partial.html" "$@" &&
+			"$work/bench" report -o json --out "$work/partial.json" --html "$work/partial.html" "$@" &&
 				echo "bench-report: incomplete: see $work/partial.json and $work/partial.html" >&2
 		fi
 	fi
@@ -52,15 +52,16 @@ trap 'exit 143' TERM
 
 # The commit is in the report, whatever GOFLAGS say.
 go build -buildvcs=auto -o "$work/fastlimit" ./cmd/fastlimit
+go build -buildvcs=auto -o "$work/bench" ./bench
 go build -buildvcs=auto -o "$work/httpcost" ./bench/httpcost
 (cd bench/peers && go build -buildvcs=auto -o "../../$work/peerbench" ./cmd/peerbench)
 
 "$work/httpcost" -fastlimit "$work/fastlimit" -out "$work/cost.json" -pairs "${PAIRS:-100}"
-"$work/fastlimit" bench http --rounds "${ROUNDS:-15}" --duration "${DURATION:-10s}" -o json --out "$work/http.json"
-"$work/fastlimit" bench redis -o json --out "$work/redis.json"
-"$work/fastlimit" bench redis --http --duration "${DURATION:-10s}" -o json --out "$work/redis-http.json"
-"$work/fastlimit" bench redis --faults -o json --out "$work/redis-faults.json"
-"$work/fastlimit" bench cluster -o json --out "$work/cluster.json"
+"$work/bench" http --binary "$work/fastlimit" --rounds "${ROUNDS:-15}" --duration "${DURATION:-10s}" -o json --out "$work/http.json"
+"$work/bench" redis -o json --out "$work/redis.json"
+"$work/bench" redis --http --binary "$work/fastlimit" --duration "${DURATION:-10s}" -o json --out "$work/redis-http.json"
+"$work/bench" redis --faults -o json --out "$work/redis-faults.json"
+"$work/bench" cluster -o json --out "$work/cluster.json"
 
 # redis_rate, one of the peers, wants a Redis of its own.
 redis-server --port "$port" --bind 127.0.0.1 --save '' --appendonly no --dir "$work" >/dev/null &
@@ -69,10 +70,12 @@ until redis-cli -p "$port" ping >/dev/null 2>&1; do
 	kill -0 "$redis" || { echo "bench-report: redis-server does not start: is port $port taken? REDIS_PORT names another" >&2; exit 1; }
 	sleep 0.1
 done
-"$work/peerbench" -redis "redis://127.0.0.1:$port/0" -keys "${KEYS:-1e7,1e8}" -patience "${PATIENCE:-2m}" \
-	-rounds "${ROUNDS:-11}" -requests "${REQUESTS:-500000}" >"$work/peers.json"
+redis_url=redis://127.0.0.1:$port/0
+"$work/peerbench" local --redis "$redis_url" --rounds "${ROUNDS:-11}" -o json --out "$work/local.json"
+"$work/peerbench" accuracy --redis "$redis_url" --requests "${REQUESTS:-500000}" -o json --out "$work/accuracy.json"
+"$work/peerbench" memory --keys "${KEYS:-1e7,1e8}" --patience "${PATIENCE:-2m}" -o json --out "$work/memory.json"
 
-"$work/fastlimit" bench report -o json --out "$name.json" --html "$name.html" \
-	"$work/peers.json" "$work/http.json" "$work/cost.json" "$work/redis.json" \
+"$work/bench" report -o json --out "$name.json" --html "$name.html" \
+	"$work/local.json" "$work/accuracy.json" "$work/memory.json" "$work/http.json" "$work/cost.json" "$work/redis.json" \
 	"$work/redis-http.json" "$work/redis-faults.json" "$work/cluster.json"
 echo "wrote $name.json and $name.html"

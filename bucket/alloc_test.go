@@ -25,7 +25,7 @@ func TestNoAllocations(t *testing.T) {
 		"Live":          func() { tb.Live(now, 8) },
 		"Shape":         func() { s.RetryAfter(now, now, s.Cost(1)); s.Remaining(now, now); s.TimeToEmpty(now, now) },
 		"Ticks, Fits":   func() { s.Fits(s.Ticks(time.Duration(now)), now, 1) },
-		"Add, Refund":   func() { _ = Refund(Add(now, now, 1), now, 1) },
+		"Add, Sub":      func() { _ = Sub(Add(now, now, 1), now, 1) },
 		"WithSlack":     func() { s = s.WithSlack(0) },
 		"Lookup absent": func() { tb.Lookup(sketch.Digest{ID: now}) },
 	} {

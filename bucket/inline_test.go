@@ -17,7 +17,7 @@ func TestInlining(t *testing.T) {
 		{"github.com/fastlimit/fastlimit/bucket", map[string]string{
 			"Level":             "in Fits and all that tells a client how long to wait",
 			"Add":               "in Take, under the lock",
-			"Refund":            "in Table.Refund, under the lock",
+			"Sub":               "in Table.Refund, under the lock",
 			"(*Shape).Ticks":    "once for each request",
 			"(*Shape).Cost":     "once for each request",
 			"(*Shape).Fits":     "the verdict, made for each request by reading alone",

@@ -36,6 +36,8 @@ import (
 	"math"
 	"math/bits"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/field"
 )
 
 const (
@@ -84,29 +86,31 @@ type Shape struct {
 // NewShape returns the bucket of n units per period and the given burst. It
 // fails on a rate outside 1/d to 10^9/s, on one that is not exact (the error
 // wraps [ErrInexact]), and on a burst that is 0 or takes longer than about
-// 36,000 years to leak.
+// 36,000 years to leak. All but the second are a field error of Rate or Burst.
 func NewShape(n uint64, per time.Duration, burst uint64) (Shape, error) {
 	micros := uint64(per / time.Microsecond)
+	bad := func(name, problem, fix string) (Shape, error) {
+		return Shape{}, &field.Error{Package: "fastlimit/bucket", Field: name, Problem: problem, Fix: fix}
+	}
+	rate := fmt.Sprintf("%d per %v", n, per)
 	switch {
-	case n == 0 || per <= 0:
-		return Shape{}, fmt.Errorf("fastlimit/bucket: rate %d per %v: want at least 1 per day", n, per)
+	case n == 0 || per <= 0 || float64(n)/per.Seconds() < 1/86400.0:
+		return bad("Rate", "rate "+rate+" is too slow", "want at least 1 per day")
 	case per%time.Microsecond != 0:
-		return Shape{}, fmt.Errorf("fastlimit/bucket: period %v: want whole microseconds", per)
+		return bad("Rate", "period "+per.String()+" is not whole microseconds", "want whole microseconds")
 	case float64(n)/per.Seconds() > MaxRate:
-		return Shape{}, fmt.Errorf("fastlimit/bucket: rate %d per %v: want at most 10^9 per second", n, per)
-	case float64(n)/per.Seconds() < 1/86400.0:
-		return Shape{}, fmt.Errorf("fastlimit/bucket: rate %d per %v: want at least 1 per day", n, per)
+		return bad("Rate", "rate "+rate+" is too fast", "want at most 10^9 per second")
 	case burst == 0:
-		return Shape{}, errors.New("fastlimit/bucket: burst 0: want at least 1")
+		return bad("Burst", "0 admits nothing", "want at least 1")
 	}
 	g := gcd(n, micros)
 	num, den := n/g, micros/g
 	if num > maxPerMicro {
-		return Shape{}, fmt.Errorf("fastlimit/bucket: %d per %v: %w", n, per, ErrInexact)
+		return Shape{}, fmt.Errorf("fastlimit/bucket: %s: %w", rate, ErrInexact)
 	}
 	hi, limit := bits.Mul64(burst, den)
 	if hi != 0 || limit > maxLimit {
-		return Shape{}, fmt.Errorf("fastlimit/bucket: burst %d at %d per %v: want at most %d", burst, n, per, maxLimit/den)
+		return bad("Burst", fmt.Sprintf("burst %d at %s is too large", burst, rate), fmt.Sprintf("want at most %d", maxLimit/den))
 	}
 	return Shape{perMicro: num, unit: den, limit: limit, most: limit + num - 1, burst: burst}, nil
 }
@@ -210,10 +214,10 @@ func (s *Shape) Fits(tat, now, cost uint64) bool {
 // not.
 func Add(tat, now, cost uint64) uint64 { return max(tat, now) + cost }
 
-// Refund returns the TAT after a request of the given cost is given back. A
+// Sub returns the TAT after a request of the given cost is given back. A
 // bucket never drops below empty, and one that has drained stays as it is: now
 // may be ahead of the clock that charged it.
-func Refund(tat, now, cost uint64) uint64 {
+func Sub(tat, now, cost uint64) uint64 {
 	if Level(tat, now) <= cost {
 		return min(tat, now)
 	}

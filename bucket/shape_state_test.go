@@ -32,12 +32,12 @@ func checkState(s *bucket.Shape, tat, now, n uint64) error {
 	if got, want := bucket.Level(full, now), bucket.Level(tat, now)+cost; got != want {
 		return fmt.Errorf("level %d after Add, want %d", got, want)
 	}
-	if got := bucket.Refund(full, now, cost); bucket.Level(got, now) != bucket.Level(tat, now) {
-		return fmt.Errorf("Add and Refund of %d take TAT %d at %d to %d", cost, tat, now, got)
+	if got := bucket.Sub(full, now, cost); bucket.Level(got, now) != bucket.Level(tat, now) {
+		return fmt.Errorf("Add and Sub of %d take TAT %d at %d to %d", cost, tat, now, got)
 	}
-	back := bucket.Refund(tat, now, cost)
+	back := bucket.Sub(tat, now, cost)
 	if got, want := bucket.Level(back, now), bucket.Level(tat, now)-min(cost, bucket.Level(tat, now)); got != want || back < min(tat, now) || back > tat {
-		return fmt.Errorf("Refund(%d, %d, %d) = %d: level %d, want %d", tat, now, cost, back, got, want)
+		return fmt.Errorf("Sub(%d, %d, %d) = %d: level %d, want %d", tat, now, cost, back, got, want)
 	}
 	left := s.Remaining(tat, now)
 	if left > s.Burst() || left > 0 && !s.Fits(tat, now, s.Cost(left)) || s.Fits(tat, now, s.Cost(left+1)) {

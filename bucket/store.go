@@ -11,11 +11,20 @@ type Kind uint8
 
 // The kinds of operations.
 const (
-	Take       Kind = iota // charge up to Count requests of Cost each
-	Peek                   // as Take, but charge nothing
-	GiveBack               // take Cost off the level, once, as Back does
-	EmptyOut               // empty the bucket, whatever it holds
-	kindsCount             // number of kinds
+	Take     Kind = iota // charge up to Count requests of Cost each
+	Peek                 // as Take, but charge nothing
+	Refund               // take Cost off the level, once, as Back does
+	Reset                // empty the bucket, whatever it holds
+	NumKinds             // how many there are
+)
+
+// Algorithm is how a bucket counts. A store refuses an [Op] whose algorithm it
+// does not know with [ErrAlgorithm], and changes nothing.
+type Algorithm uint8
+
+// The algorithms. The zero value is LeakyBucket.
+const (
+	LeakyBucket Algorithm = iota // [Shape]; what a store computes is bucket/step
 )
 
 // Op is one operation on one bucket of a shared store. The store owns it from
@@ -23,6 +32,8 @@ const (
 //
 // A store carries out, in one step: Back, then Floor, then what Kind says.
 type Op struct {
+	Algorithm Algorithm
+
 	Kind  Kind
 	Key   string // names rule and client; stores add their own prefix
 	Shape Shape  // its Limit may carry slack for requests that bunch on their way
@@ -82,6 +93,9 @@ var (
 // ErrLate tells Done that the operation reached its bucket after [Op.Patience]
 // had run out, and has changed nothing.
 var ErrLate = errors.New("fastlimit/bucket: too late, not carried out")
+
+// ErrAlgorithm tells Done that the store does not know [Op.Algorithm].
+var ErrAlgorithm = errors.New("fastlimit/bucket: the store does not know this algorithm")
 
 // Nowhere is a store that is always away, for planning what will have one. The
 // zero value is ready.

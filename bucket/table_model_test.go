@@ -159,11 +159,11 @@ func runTableModel(t *testing.T, rng *rand.Rand, tb *Table, ds []sketch.Digest, 
 			delete(m.tat, d)
 		case 1, 2:
 			got := tb.Refund(d, now, cost)
-			if want := Refund(held, now, cost); Level(got, now) != Level(want, now) {
+			if want := Sub(held, now, cost); Level(got, now) != Level(want, now) {
 				t.Fatalf("step %d: Refund = %d, want %d", step, got, want)
 			}
 			if held > now {
-				m.tat[d] = Refund(held, now, cost)
+				m.tat[d] = Sub(held, now, cost)
 			}
 		case 3:
 			parts := 1 + rng.IntN(4)

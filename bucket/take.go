@@ -130,7 +130,7 @@ func (t *Table) Refund(d sketch.Digest, now, cost uint64) uint64 {
 		return 0
 	}
 	e := &t.sets[h.at][h.i]
-	tat := Refund(e.tat, now, cost)
+	tat := Sub(e.tat, now, cost)
 	if tat == 0 {
 		t.freeLocked(h.at, h.i)
 	} else {

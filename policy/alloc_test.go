@@ -8,14 +8,14 @@ import (
 )
 
 // constFields returns what it holds without allocating, unlike a fieldMap.
-type constFields struct{ header, cookie []byte }
+type constFields struct{ header, cookie [][]byte }
 
-func (f *constFields) Header(string) ([]byte, bool) { return f.header, f.header != nil }
-func (f *constFields) Cookie(string) ([]byte, bool) { return f.cookie, f.cookie != nil }
+func (f *constFields) Header(string) [][]byte { return f.header }
+func (f *constFields) Cookie(string) [][]byte { return f.cookie }
 
 func liveRequest(client string) *Request {
 	r := sampleRequest(client)
-	r.Fields = &constFields{header: []byte("k1"), cookie: []byte("s1")}
+	r.Fields = &constFields{header: instances("k1"), cookie: instances("s1")}
 	return r
 }
 
@@ -99,9 +99,9 @@ func TestScratchFitsAnyEngine(t *testing.T) {
 		t.Errorf("%d rules applied, want 10", n)
 	}
 	// Rare growth would be no allocation on average.
-	if cap(s.parts) > 64 || cap(s.addrs) > 256 || cap(s.charges) > 32 || cap(s.fields) > 32 || cap(s.applied) > 32 {
+	if cap(s.parts) > 64 || cap(s.addrs) > 256 || cap(s.charges) > 32 || cap(s.values) > 32 || cap(s.applied) > 32 {
 		t.Errorf("the scratch grows: %d parts, %d bytes of addresses, %d charges, %d fields, %d applied",
-			cap(s.parts), cap(s.addrs), cap(s.charges), cap(s.fields), cap(s.applied))
+			cap(s.parts), cap(s.addrs), cap(s.charges), cap(s.values), cap(s.applied))
 	}
 }
 
@@ -131,7 +131,9 @@ func TestParsersDoNotAllocate(t *testing.T) {
 			id.Client(peer, values)
 			id.Client(stranger, values)
 		})
-		if _, from, _ := id.Client(peer, values); !from {
+		text := []string{"198.51.100.7", tc.value}
+		wantNoAllocs(t, tc.value+" as a string", func() { id.ClientString(peer, text) })
+		if _, from := id.Client(peer, values); from != FromHeader {
 			t.Errorf("%s: the header named nobody", tc.value)
 		}
 	}

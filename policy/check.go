@@ -4,17 +4,57 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
+
+	"github.com/fastlimit/fastlimit"
 )
+
+// bad is what is wrong with a field of [Settings] or [RuleSpec].
+func bad(name, fix, format string, args ...any) error {
+	return &fastlimit.FieldError{Package: "fastlimit/policy", Field: name, Problem: fmt.Sprintf(format, args...), Fix: fix}
+}
+
+// check tells all that is wrong with the rule but for its limit, each as a
+// [fastlimit.FieldError].
+func (r *RuleSpec) check() error {
+	var errs []error
+	add := func(name string, i int, err error) {
+		if e, ok := errors.AsType[*fastlimit.FieldError](err); ok {
+			e.Rule, e.Field = r.Limit.Name, name+"["+strconv.Itoa(i)+"]"
+			errs = append(errs, e)
+		}
+	}
+	if len(r.Key) == 0 {
+		errs = append(errs, &fastlimit.FieldError{
+			Package: "fastlimit/policy", Rule: r.Limit.Name, Field: "Key",
+			Problem: "no key", Fix: "write for example key: ip, or key: global for one limit for all",
+		})
+	}
+	for i, part := range r.Key {
+		add("Key", i, CheckKeyPart(part))
+	}
+	for i, h := range r.Match.Hosts {
+		add("Match.Hosts", i, CheckHostPattern(h))
+	}
+	for i, p := range r.Match.Paths {
+		add("Match.Paths", i, CheckPathPattern(p))
+	}
+	for i, m := range r.Match.Methods {
+		add("Match.Methods", i, CheckMethod(m))
+	}
+	return errors.Join(errs...)
+}
 
 // maxPattern is the length of the longest pattern that is accepted.
 const maxPattern = 1 << 10
 
 // CheckHostPattern tells what is wrong with a pattern over hosts: that it is
-// malformed, or that no canonical host can ever match it.
+// malformed, or that no canonical host can ever match it. This and the checks
+// below return a [fastlimit.FieldError].
 func CheckHostPattern(glob string) error {
 	if glob == "" || len(glob) > maxPattern {
-		return fmt.Errorf("host pattern %q: want 1 to %d bytes; leave match.host out to match every host", glob, maxPattern)
+		return bad("Match.Hosts", "leave match.host out to match every host", "has %d bytes, not 1 to %d", len(glob), maxPattern)
 	}
 	star := strings.Contains(glob, "*")
 	if star && strings.HasPrefix(glob, "[") {
@@ -25,11 +65,11 @@ func CheckHostPattern(glob string) error {
 	host, ok := AppendHost(nil, []byte(sample))
 	switch {
 	case !ok:
-		return fmt.Errorf("host pattern %q: not a host name; write for example www.example.com or *.example.com", glob)
+		return bad("Match.Hosts", "write for example www.example.com or *.example.com", "host pattern %q: not a host name", glob)
 	case string(host) != sample && star:
-		return fmt.Errorf("host pattern %q: hosts are matched without port and trailing dot; leave them out", glob)
+		return bad("Match.Hosts", "leave them out", "host pattern %q: hosts are matched without port and trailing dot", glob)
 	case string(host) != sample:
-		return fmt.Errorf("host pattern %q: hosts are matched without port and trailing dot; write %q", glob, host)
+		return bad("Match.Hosts", fmt.Sprintf("write %q", host), "host pattern %q: hosts are matched without port and trailing dot", glob)
 	}
 	return nil
 }
@@ -38,13 +78,13 @@ func CheckHostPattern(glob string) error {
 // malformed, or that no canonical path can ever match it.
 func CheckPathPattern(glob string) error {
 	if glob == "" || len(glob) > maxPattern {
-		return fmt.Errorf("path pattern %q: want 1 to %d bytes; leave match.path out to match every path", glob, maxPattern)
+		return bad("Match.Paths", "leave match.path out to match every path", "has %d bytes, not 1 to %d", len(glob), maxPattern)
 	}
 	if glob[0] != '/' && glob[0] != '*' {
 		if regexSigns.MatchString(glob) {
-			return errors.New(regexHint(glob))
+			return notRegex(glob)
 		}
-		return fmt.Errorf("path pattern %q: paths begin with a slash; write %q or %q", glob, "/"+glob, "*"+glob)
+		return bad("Match.Paths", fmt.Sprintf("write %q or %q", "/"+glob, "*"+glob), "path pattern %q: paths begin with a slash", glob)
 	}
 	sample := glob
 	if glob[0] == '*' {
@@ -52,14 +92,14 @@ func CheckPathPattern(glob string) error {
 	}
 	path, ok := AppendPath(nil, escapeLonePercent(sample))
 	if !ok {
-		return fmt.Errorf("path pattern %q: %%00 never reaches a rule", glob)
+		return bad("Match.Paths", "leave it out", "path pattern %q: %%00 never reaches a rule", glob)
 	}
 	if string(path) != sample && regexSigns.MatchString(glob) {
-		return errors.New(regexHint(glob))
+		return notRegex(glob)
 	}
 	if string(path) != sample {
 		fix := string(path[len(sample)-len(glob):])
-		return fmt.Errorf("path pattern %q: paths are matched decoded, without query, dots resolved and slashes merged; write %q", glob, fix)
+		return bad("Match.Paths", fmt.Sprintf("write %q", fix), "path pattern %q: paths are matched decoded, without query, dots resolved and slashes merged", glob)
 	}
 	return nil
 }
@@ -79,8 +119,11 @@ func escapeLonePercent(s string) []byte {
 
 // CheckMethod tells what is wrong with a method of a match.
 func CheckMethod(method string) error {
-	if !isToken(method) || method != strings.ToUpper(method) {
-		return fmt.Errorf("method %q: methods are matched exactly; write for example %q", method, "GET")
+	switch {
+	case strings.Contains(method, "*"): // a token, and looks like a pattern
+		return bad("Match.Methods", "remove match.method to match every one", "methods are matched exactly, and * is none")
+	case !isToken(method) || method != strings.ToUpper(method):
+		return bad("Match.Methods", `write for example "GET"`, "method %q: methods are matched exactly", method)
 	}
 	return nil
 }
@@ -90,22 +133,22 @@ func CheckKeyPart(p KeyPart) error {
 	named := p.Kind == KeyHeader || p.Kind == KeyCookie
 	switch {
 	case p.Kind > KeyGlobal:
-		return fmt.Errorf("key part of kind %d: there is no such kind", p.Kind)
+		return bad("Key", "want one of the constants", "key part of kind %d: there is no such kind", p.Kind)
 	case named && !isToken(p.Name):
-		return fmt.Errorf("key part with the name %q: want the name of a header or cookie; write for example header:X-Api-Key", p.Name)
+		return bad("Key", "write for example header:X-Api-Key", "key part with the name %q: want the name of a header or cookie", p.Name)
 	}
 	return nil
 }
 
 // normalPrefix returns the prefix as lists and proxies are looked up: masked,
-// and IPv4 where it is IPv4-mapped.
-func normalPrefix(p netip.Prefix) (netip.Prefix, error) {
+// and IPv4 where it is IPv4-mapped. list is the field that it is in.
+func normalPrefix(list string, p netip.Prefix) (netip.Prefix, error) {
 	switch {
 	case !p.IsValid():
-		return p, errors.New("invalid prefix; write for example 192.0.2.0/24 or 2001:db8::/32")
+		return p, bad(list, "write for example 192.0.2.0/24 or 2001:db8::/32", "invalid prefix")
 	case p.Addr().Is4In6() && p.Bits() < 96:
-		return p, fmt.Errorf("prefix %v is not within the IPv4-mapped addresses; write the IPv4 prefix, for example %v/%d",
-			p, p.Addr().Unmap(), min(p.Bits(), 32))
+		return p, bad(list, fmt.Sprintf("write the IPv4 prefix, for example %v/%d", p.Addr().Unmap(), min(p.Bits(), 32)),
+			"prefix %v is not within the IPv4-mapped addresses", p)
 	case p.Addr().Is4In6():
 		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 	}

@@ -32,7 +32,7 @@ func TestCheckHostPattern(t *testing.T) {
 		"[2001:db8::1]":             "",
 		"[2001:db8:*":               "",
 		"":                          "leave match.host out",
-		strings.Repeat("a", 2000):   "1 to 1024",
+		strings.Repeat("a", 2000):   "not 1 to 1024",
 		"example.com:80":            `write "example.com"`,
 		"example.com.":              `write "example.com"`,
 		"*:80":                      "without port",
@@ -112,12 +112,12 @@ func TestNormalPrefix(t *testing.T) {
 		"::ffff:0.0.0.0/96":      "0.0.0.0/0",
 		"::/0":                   "::/0",
 	} {
-		if got, err := normalPrefix(netip.MustParsePrefix(in)); err != nil || got.String() != want {
+		if got, err := normalPrefix("Allow", netip.MustParsePrefix(in)); err != nil || got.String() != want {
 			t.Errorf("normalPrefix(%s) = %v, %v, want %s", in, got, err, want)
 		}
 	}
 	for _, bad := range []netip.Prefix{{}, netip.MustParsePrefix("::ffff:10.0.0.0/8")} {
-		if got, err := normalPrefix(bad); err == nil {
+		if got, err := normalPrefix("Allow", bad); err == nil {
 			t.Errorf("normalPrefix(%v) = %v, want an error", bad, got)
 		}
 	}

@@ -1,10 +1,26 @@
 // Package policy turns a request into a verdict: who the client is, which
-// rules apply, by which keys, and what the limiter says. It knows nothing of
-// HTTP servers or log files; both the server and the replay of logs use it.
+// rules apply, by which keys, and what the limiter says. It is what fastlimit's
+// server and its replay of logs have in common, and can be used by itself: it
+// knows nothing of HTTP servers or log files, starts no goroutine and opens
+// nothing.
 //
 //	peer, forwarding header ─► Identity ─► client address ┐
-//	request target ─► AppendPath ─► canonical path        ├─► Engine.Decide ─► Verdict
+//	request target ─► AppendPath ─► canonical path        ├─► Request ─► Engine.Decide ─► Verdict
 //	Host header ───► AppendHost ─► canonical host         ┘
+//	              Engine.Assemble
+//
+// To find out who the client behind a reverse proxy is, an [Identity] is all you
+// need:
+//
+//	clients, err := policy.NewIdentity(policy.Settings{TrustedProxies: proxies})
+//	…
+//	client, from := clients.ClientString(peer, r.Header[clients.Header()])
+//
+// [Lists] can be used alone, too. For matching and keys, compile all
+// [Settings] with [New], let [Engine.Assemble] read each request, and
+// [Engine.Decide] on it. Settings are checked when they are compiled: the
+// functions whose names begin with Check do it for one of them, and [PathHint]
+// and [KnownMethods] find what is valid but probably a mistake.
 //
 // # Order of a decision
 //
@@ -24,7 +40,7 @@
 //
 // # Who the client is
 //
-// The socket's peer, unless that is a trusted proxy. Then one configured
+// The peer of the connection, unless that is a trusted proxy. Then one configured
 // header is read from the right, the end that the trusted proxies wrote: past
 // the trusted addresses, up to the first other one. At the first element that
 // is no address the walk ends at the last hop that is known, and never goes

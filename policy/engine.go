@@ -10,41 +10,24 @@ import (
 	"github.com/fastlimit/fastlimit"
 )
 
-// Fields gives access to the headers and cookies of a request. Values are
-// borrowed for the call of [Engine.Decide]; ok is false where there is none.
-type Fields interface {
-	Header(name string) (value []byte, ok bool) // the first, if there are several
-	Cookie(name string) (value []byte, ok bool)
-}
-
-// Request is what a policy looks at. All bytes are borrowed for the call.
-type Request struct {
-	Client netip.Addr // see [Identity]
-	Method []byte     // case counts
-	Host   []byte     // canonical, see [AppendHost]; may be empty
-	Path   []byte     // canonical, see [AppendPath]
-	Fields Fields     // nil: neither headers nor cookies
-
-	// Unnamed tells that the client or the original request is not known, and
-	// leaves out the rules with an address in their key; see [UnnamedSkip]. The
-	// lists go by Client still.
-	Unnamed bool
-}
-
 // Verdict is the decision on one request. It is a plain value.
 type Verdict struct {
+	// Decision tells whether to admit the request and, of a denial, when to try
+	// again.
 	Decision fastlimit.Decision
 	// Rule is the rule that the decision is by: nil if a list decided or no
 	// enforced rule applied.
 	Rule *fastlimit.Rule
+	// List is the list that decided, if one did.
 	List ListVerdict
 }
 
-// Engine judges requests by a compiled policy. It is immutable and safe for
+// Engine judges requests by a compiled policy: the lists, and rules with their
+// matches and keys. It is immutable and safe for
 // concurrent use. The zero value is not usable: call [New].
 type Engine struct {
 	lim    *fastlimit.Limiter
-	lists  *lists // nil: there are none
+	lists  *Lists // nil: there are none
 	rules  []rule
 	byRule map[*fastlimit.Rule]int
 	fields []KeyPart // the distinct headers and cookies that keys are made of
@@ -61,10 +44,6 @@ type rule struct {
 	key      keyMaker
 }
 
-// Fields are the distinct headers and cookies that keys are made of. Do not
-// change them.
-func (e *Engine) Fields() []KeyPart { return e.fields }
-
 // New compiles the settings. The rules of lim are those of s.Rules in the same
 // order. The error joins everything that is wrong.
 func New(lim *fastlimit.Limiter, s Settings) (*Engine, error) {
@@ -80,7 +59,7 @@ func New(lim *fastlimit.Limiter, s Settings) (*Engine, error) {
 		}
 	}
 	var err error
-	if e.lists, err = newLists(s.Allow, s.Deny); err != nil {
+	if e.lists, err = NewLists(s.Allow, s.Deny); err != nil {
 		errs = append(errs, err)
 	}
 	if len(errs) > 0 {
@@ -90,29 +69,9 @@ func New(lim *fastlimit.Limiter, s Settings) (*Engine, error) {
 }
 
 func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
-	var errs []error
-	add := func(err error) {
-		if err != nil {
-			errs = append(errs, fmt.Errorf("policy: rule %q: %w", spec.Limit.Name, err))
-		}
-	}
+	err := spec.check()
 	if limit.Name() != spec.Limit.Name {
-		add(fmt.Errorf("the limiter has %q in its place: make both from the same settings", limit.Name()))
-	}
-	if len(spec.Key) == 0 {
-		add(errors.New("no key; write for example key: ip, or key: global for one limit for all"))
-	}
-	for _, part := range spec.Key {
-		add(CheckKeyPart(part))
-	}
-	for _, h := range spec.Match.Hosts {
-		add(CheckHostPattern(h))
-	}
-	for _, p := range spec.Match.Paths {
-		add(CheckPathPattern(p))
-	}
-	for _, m := range spec.Match.Methods {
-		add(CheckMethod(m))
+		err = errors.Join(fmt.Errorf("policy: rule %q: the limiter has %q in its place: make both from the same settings", spec.Limit.Name, limit.Name()), err)
 	}
 	config := limit.Config()
 	e.byRule[limit] = len(e.rules)
@@ -122,7 +81,7 @@ func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
 	})
 	r := &e.rules[len(e.rules)-1]
 	r.matchAll, r.addrOnly = r.match.all(), r.key.addrOnly()
-	return errors.Join(errs...)
+	return err
 }
 
 // Decide judges the request now and charges the rules that apply. It does not
@@ -161,10 +120,18 @@ func (e *Engine) DecideAt(ctx context.Context, r *Request, s *Scratch, now time.
 // collect asks the lists, and if they leave it open gathers the charges of all
 // rules that apply.
 func (e *Engine) collect(r *Request, s *Scratch) ListVerdict {
-	s.reset(len(e.fields))
+	s.reset()
 	s.client = plain(r.Client)
 	if v := e.lists.lookup(s.client); v != ListNone {
 		return v
+	}
+	if len(e.fields) > 0 {
+		if r.by != e {
+			e.lookUp(r.Fields, s)
+			s.keyed = s.values
+		} else {
+			s.keyed = r.values
+		}
 	}
 	if r.Unnamed {
 		s.client = netip.Addr{} // no rule with an address in its key applies

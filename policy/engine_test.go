@@ -16,12 +16,15 @@ import (
 // fieldMap is a request's fields: headers by name, cookies by "cookie " + name.
 type fieldMap map[string]string
 
-func (f fieldMap) Header(name string) ([]byte, bool) {
+func (f fieldMap) Header(name string) [][]byte {
 	v, ok := f[name]
-	return []byte(v), ok
+	if !ok {
+		return nil
+	}
+	return instances(v)
 }
 
-func (f fieldMap) Cookie(name string) ([]byte, bool) { return f.Header("cookie " + name) }
+func (f fieldMap) Cookie(name string) [][]byte { return f.Header("cookie " + name) }
 
 // limit is a rule of 1/h, so that time plays no part in a test.
 func limit(name string, burst uint64) fastlimit.RuleConfig {
@@ -288,8 +291,8 @@ func TestNewRefuses(t *testing.T) {
 	}
 	_, err := New(lim, bad)
 	for _, want := range []string{
-		`rule "a": no key`, `host pattern "a b"`, `path pattern "x"`, `method "get"`,
-		`rule "c": the limiter has "b"`, `header:X-Api-Key`, "allow: invalid prefix", "deny: prefix ::ffff:10.0.0.0/8",
+		`rule "a": Key: no key`, `host pattern "a b"`, `path pattern "x"`, `method "get"`,
+		`rule "c": the limiter has "b"`, `header:X-Api-Key`, "Allow: invalid prefix", "Deny: prefix ::ffff:10.0.0.0/8",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v: does not say %s", err, want)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/fastlimit/fastlimit"
 )
 
 // Signs of a regular expression that no path is likely to have. A dot before a
@@ -24,7 +26,8 @@ func PathHint(glob string) string {
 		return ""
 	}
 	if regexSigns.MatchString(glob) {
-		return regexHint(glob)
+		e := notRegex(glob)
+		return e.Problem + "; " + e.Fix
 	}
 	if m := param.FindStringSubmatch(glob); m != nil {
 		fix := glob
@@ -36,12 +39,15 @@ func PathHint(glob string) string {
 	return ""
 }
 
-func regexHint(expression string) string {
-	const problem = "path pattern %q: patterns are not regular expressions, only * stands for any text"
+func notRegex(expression string) *fastlimit.FieldError {
+	fix := "write for example /api/*, and several patterns in a list"
 	if glob := globOf(expression); glob != "" {
-		return fmt.Sprintf(problem+"; write %q", expression, glob)
+		fix = fmt.Sprintf("write %q", glob)
 	}
-	return fmt.Sprintf(problem+"; write for example /api/*, and several patterns in a list", expression)
+	return &fastlimit.FieldError{
+		Package: "fastlimit/policy", Field: "Match.Paths", Fix: fix,
+		Problem: fmt.Sprintf("path pattern %q: patterns are not regular expressions, only * stands for any text", expression),
+	}
 }
 
 // globOf is the pattern for what a regular expression means, "" if there is

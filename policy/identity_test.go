@@ -41,9 +41,20 @@ type clientCase struct {
 func runClientCases(t *testing.T, id *Identity, cases []clientCase) {
 	t.Helper()
 	for _, tc := range cases {
-		got, from, ok := id.Client(netip.MustParseAddr(tc.peer), instances(tc.values...))
-		if !ok || got.String() != tc.want || from != tc.named {
-			t.Errorf("%s: Client(%s, %q) = %v, %v, %v, want %s, %v", tc.name, tc.peer, tc.values, got, from, ok, tc.want, tc.named)
+		peer := netip.MustParseAddr(tc.peer)
+		want := FromProxy
+		switch {
+		case tc.named:
+			want = FromHeader
+		case !id.Trusted(peer):
+			want = FromPeer
+		}
+		got, from := id.Client(peer, instances(tc.values...))
+		if got.String() != tc.want || from != want {
+			t.Errorf("%s: Client(%s, %q) = %v, %v, want %s, %v", tc.name, tc.peer, tc.values, got, from, tc.want, want)
+		}
+		if same, sameFrom := id.ClientString(peer, tc.values); same != got || sameFrom != from {
+			t.Errorf("%s: ClientString = %v, %v, and Client %v, %v", tc.name, same, sameFrom, got, from)
 		}
 	}
 }
@@ -138,8 +149,8 @@ func TestClientRefusesPeer(t *testing.T) {
 		netip.IPv4Unspecified(), netip.IPv6Unspecified(),
 		netip.MustParseAddr("::ffff:0.0.0.0"), netip.IPv6Unspecified().WithZone("eth0"),
 	} {
-		if got, from, ok := id.Client(peer, instances("198.51.100.1")); ok || from || got.IsValid() {
-			t.Errorf("Client(%v) = %v, %v, %v, want it refused", peer, got, from, ok)
+		if got, from := id.Client(peer, instances("198.51.100.1")); from != NoAddress || got.IsValid() {
+			t.Errorf("Client(%v) = %v, %v, want it refused", peer, got, from)
 		}
 	}
 }
@@ -166,7 +177,7 @@ func TestNewIdentityRefuses(t *testing.T) {
 		OriginalRequest: OriginalXForwarded + 1,
 		TrustedProxies:  []netip.Prefix{{}, netip.MustParsePrefix("::ffff:10.0.0.0/8")},
 	})
-	for _, want := range []string{`"X Real IP"`, "original_request 3", "invalid prefix", "10.0.0.0/8"} {
+	for _, want := range []string{`"X Real IP"`, "OriginalRequest: 3: there is no such header family", "invalid prefix", "10.0.0.0/8"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v: does not say %s", err, want)
 		}
@@ -175,13 +186,12 @@ func TestNewIdentityRefuses(t *testing.T) {
 
 func TestOriginalRequestHeaders(t *testing.T) {
 	t.Parallel()
-	for o, want := range map[OriginalRequest][3]string{
+	for o, want := range map[OriginalRequest]originalHeaders{
 		OriginalNone:       {},
-		OriginalXOriginal:  {"X-Original-Method", "X-Original-URI", ""},
+		OriginalXOriginal:  {"X-Original-Method", "X-Original-Uri", ""},
 		OriginalXForwarded: {"X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-Host"},
 	} {
-		method, uri, host := o.Headers()
-		if got := [3]string{method, uri, host}; got != want {
+		if got := o.headers(); got != want {
 			t.Errorf("Headers of %d = %q, want %q", o, got, want)
 		}
 	}

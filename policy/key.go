@@ -2,6 +2,7 @@ package policy
 
 import (
 	"net/netip"
+	"net/textproto"
 
 	"github.com/fastlimit/fastlimit"
 )
@@ -35,7 +36,12 @@ func (e *Engine) compileKey(parts []KeyPart, config fastlimit.RuleConfig) keyMak
 // addrOnly reports whether the key is one part, and that an address.
 func (k *keyMaker) addrOnly() bool { return len(k.parts) == 1 && k.parts[0].Kind == KeyIP }
 
+// fieldIndex is the place of a header or cookie among those that are looked up
+// for each request.
 func (e *Engine) fieldIndex(p KeyPart) int {
+	if p.Kind == KeyHeader {
+		p.Name = textproto.CanonicalMIMEHeaderKey(p.Name)
+	}
 	for i, f := range e.fields {
 		if f == p {
 			return i
@@ -76,7 +82,7 @@ func (e *Engine) part(k *keyMaker, p *keyPart, r *Request, s *Scratch) []byte {
 		s.addrs = k.appendAddr(s.addrs, s.client)
 		return s.addrs[start:]
 	case KeyHeader, KeyCookie:
-		return e.field(p, r, s)
+		return s.keyed[p.field]
 	case KeyMethod:
 		return r.Method
 	case KeyHost:
@@ -85,33 +91,6 @@ func (e *Engine) part(k *keyMaker, p *keyPart, r *Request, s *Scratch) []byte {
 		return r.Path
 	}
 	return globalPart
-}
-
-func (e *Engine) field(p *keyPart, r *Request, s *Scratch) []byte {
-	f := &s.fields[p.field]
-	if !f.known {
-		f.known = true
-		f.value = lookup(p.KeyPart, r)
-	}
-	return f.value
-}
-
-// lookup returns a header or cookie, empty if the request lacks it.
-func lookup(p KeyPart, r *Request) []byte {
-	if r.Fields == nil {
-		return nil
-	}
-	var value []byte
-	var ok bool
-	if p.Kind == KeyCookie {
-		value, ok = r.Fields.Cookie(p.Name)
-	} else {
-		value, ok = r.Fields.Header(p.Name)
-	}
-	if !ok {
-		return nil
-	}
-	return value
 }
 
 // appendAddr appends the bytes of an address that the prefix lengths leave: 4

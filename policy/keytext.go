@@ -27,7 +27,7 @@ func (e *Engine) KeyText(ruleIndex int, r *Request) []string {
 				texts[i] = prefixText(k.prefix(addr))
 			}
 		case KeyHeader, KeyCookie:
-			texts[i] = printable(lookup(p.KeyPart, r))
+			texts[i] = printable(first(e.fields[p.field].values(r.Fields)))
 		case KeyMethod:
 			texts[i] = printable(r.Method)
 		case KeyHost:

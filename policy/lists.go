@@ -2,7 +2,6 @@ package policy
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 
 	"github.com/gaissmai/bart"
@@ -18,22 +17,24 @@ const (
 	ListDeny                     // refused without a retry time
 )
 
-// lists is one table for both lists, so that the longest prefix of either
-// wins. A nil table is empty.
-type lists struct {
-	table bart.Table[ListVerdict]
+// Lists are an allow and a deny list. It is immutable and safe for concurrent
+// use. A nil *Lists is empty.
+type Lists struct {
+	table bart.Table[ListVerdict] // both, so that the longest prefix of either wins
 }
 
-func newLists(allow, deny []netip.Prefix) (*lists, error) {
+// NewLists compiles the two lists; see [Lists.Lookup]. Its error joins a
+// [fastlimit.FieldError] for each prefix that is wrong.
+func NewLists(allow, deny []netip.Prefix) (*Lists, error) {
 	if len(allow)+len(deny) == 0 {
 		return nil, nil
 	}
-	l := new(lists)
+	l := new(Lists)
 	insert := func(name string, prefixes []netip.Prefix, v ListVerdict) (errs error) {
 		for _, p := range prefixes {
-			n, err := normalPrefix(p)
+			n, err := normalPrefix(name, p)
 			if err != nil {
-				errs = errors.Join(errs, fmt.Errorf("policy: %s: %w", name, err))
+				errs = errors.Join(errs, err)
 				continue
 			}
 			l.table.Insert(n, v)
@@ -41,14 +42,22 @@ func newLists(allow, deny []netip.Prefix) (*lists, error) {
 		return errs
 	}
 	// Deny last, so that it wins over an equal prefix.
-	err := errors.Join(insert("allow", allow, ListAllow), insert("deny", deny, ListDeny))
-	return l, err
+	err := errors.Join(insert("Allow", allow, ListAllow), insert("Deny", deny, ListDeny))
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
-func (l *lists) lookup(addr netip.Addr) ListVerdict {
+// Lookup tells which list an address is on: that of the longest prefix which
+// holds it, the deny list if both have that prefix. An IPv4-mapped address is the
+// IPv4 address, a zone is ignored.
+func (l *Lists) Lookup(addr netip.Addr) ListVerdict { return l.lookup(plain(addr)) }
+
+func (l *Lists) lookup(plainAddr netip.Addr) ListVerdict {
 	if l == nil {
 		return ListNone
 	}
-	v, _ := l.table.Lookup(addr) // none for an invalid address
+	v, _ := l.table.Lookup(plainAddr) // none for an invalid address
 	return v
 }

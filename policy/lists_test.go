@@ -74,7 +74,7 @@ func TestListsAgainstOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		allow := rapid.SliceOfN(prefix, 0, 6).Draw(t, "allow")
 		deny := rapid.SliceOfN(prefix, 0, 6).Draw(t, "deny")
-		l, err := newLists(allow, deny)
+		l, err := NewLists(allow, deny)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func TestListsAgainstOracle(t *testing.T) {
 		case a >= 0:
 			want = ListAllow
 		}
-		if got := l.lookup(addr); got != want {
+		if got := l.Lookup(addr); got != want {
 			t.Fatalf("%v: verdict %d, want %d", addr, got, want)
 		}
 	})

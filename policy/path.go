@@ -76,12 +76,11 @@ func plainPrefix(raw []byte) int {
 	return len(raw)
 }
 
-// Authority returns the authority of a target in absolute form, as
-// "example.com:80" of "http://example.com:80/", and nil for other forms. It
-// overrides the Host header.
-func Authority(target []byte) []byte {
-	authority, _, _ := splitTarget(target)
-	return authority
+// authority returns the authority of a target in absolute form, as
+// "example.com:80" of "http://example.com:80/", and nil for other forms.
+func authority(target []byte) []byte {
+	a, _, _ := splitTarget(target)
+	return a
 }
 
 // endSegment resolves the segment that begins at segment, if it is a dot

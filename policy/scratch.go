@@ -2,7 +2,6 @@ package policy
 
 import (
 	"net/netip"
-	"slices"
 
 	"github.com/fastlimit/fastlimit"
 )
@@ -19,7 +18,9 @@ type Scratch struct {
 	parts [][]byte // of all keys of the request, which borrow from it
 	addrs []byte   // masked addresses within composite keys
 
-	fields []field // by index into Engine.fields
+	// The first values of the headers and cookies of Engine.fields: those of the
+	// last lookup, and those for the decision under way.
+	values, keyed [][]byte
 
 	path, host []byte // canonical forms, where they differ from what came
 
@@ -28,26 +29,18 @@ type Scratch struct {
 	few [4]fastlimit.Charge
 }
 
-// field is a header or cookie as it was looked up, once for all rules.
-type field struct {
-	value []byte
-	known bool
-}
-
-func (s *Scratch) reset(fields int) {
+func (s *Scratch) reset() {
 	if s.charges == nil {
 		s.charges = s.few[:]
 	}
 	s.charges = s.charges[:0]
 	s.parts, s.addrs = s.parts[:0], s.addrs[:0]
-	s.fields = slices.Grow(s.fields[:0], fields)[:fields]
-	clear(s.fields)
 }
 
-// Path returns the canonical path of a request target as [AppendPath] does. It
-// is a part of target where that is canonical already, else it is valid until
-// the next call.
-func (s *Scratch) Path(target []byte) (path []byte, ok bool) {
+// canonicalPath returns the path of a request target as [AppendPath] does. It is
+// a part of target where that is canonical already, else it is valid until the
+// next call.
+func (s *Scratch) canonicalPath(target []byte) (path []byte, ok bool) {
 	if len(target) > 0 && target[0] == '/' {
 		n := plainPrefix(target)
 		if n == len(target) || target[n] == '?' {
@@ -58,9 +51,9 @@ func (s *Scratch) Path(target []byte) (path []byte, ok bool) {
 	return s.path, ok
 }
 
-// Host returns the canonical host of a Host header or an authority as
-// [AppendHost] does, under the terms of [Scratch.Path].
-func (s *Scratch) Host(raw []byte) (host []byte, ok bool) {
+// canonicalHost returns the host of a Host header or an authority as
+// [AppendHost] does, under the terms of canonicalPath.
+func (s *Scratch) canonicalHost(raw []byte) (host []byte, ok bool) {
 	if n := plainHost(raw); n > 0 {
 		return raw[:n], true
 	}

@@ -25,7 +25,7 @@ func TestScratchAgreesWithTheLongWay(t *testing.T) {
 			target = target[1:]
 		}
 		before := bytes.Clone(target)
-		got, ok := s.Path(target)
+		got, ok := s.canonicalPath(target)
 		want, wantOK := AppendPath(nil, target)
 		if ok != wantOK || ok && !bytes.Equal(got, want) {
 			t.Fatalf("Path(%q) = %q, %v, want %q, %v", target, got, ok, want, wantOK)
@@ -36,7 +36,7 @@ func TestScratchAgreesWithTheLongWay(t *testing.T) {
 			moved++
 		}
 		host := word("aZ0.-_~:[]!")
-		gotHost, ok := s.Host(host)
+		gotHost, ok := s.canonicalHost(host)
 		wantHost, wantOK := AppendHost(nil, host)
 		if ok != wantOK || ok && !bytes.Equal(gotHost, wantHost) {
 			t.Fatalf("Host(%q) = %q, %v, want %q, %v", host, gotHost, ok, wantHost, wantOK)

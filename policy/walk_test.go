@@ -68,23 +68,23 @@ func TestWalkOracle(t *testing.T) {
 // checkClient holds the result of Client against what it may be.
 func checkClient(t *testing.T, id *Identity, peer netip.Addr, values [][]byte, text string) {
 	t.Helper()
-	got, from, ok := id.Client(peer, values)
-	if ok != identifies(peer.Unmap().WithZone("")) {
-		t.Fatalf("Client(%v, %q): ok = %v", peer, values, ok)
+	got, from := id.Client(peer, values)
+	if (from == NoAddress) == identifies(peer.Unmap().WithZone("")) {
+		t.Fatalf("Client(%v, %q): from %v", peer, values, from)
 	}
-	if !ok {
+	if from == NoAddress {
 		return
 	}
 	if got != got.Unmap().WithZone("") || !identifies(got) {
 		t.Fatalf("Client(%v, %q) = %v: no plain address", peer, values, got)
 	}
-	if !from && got != peer.Unmap().WithZone("") && !id.Trusted(got) {
+	if from != FromHeader && got != peer.Unmap().WithZone("") && !id.Trusted(got) {
 		t.Fatalf("Client(%v, %q) = %v, not named, want the peer or a proxy", peer, values, got)
 	}
-	if from && !id.Trusted(peer) {
-		t.Fatalf("Client(%v, %q) = %v from the header of an untrusted peer", peer, values, got)
+	if (from != FromPeer) != id.Trusted(peer) {
+		t.Fatalf("Client(%v, %q) = %v, %v: the header counts for trusted peers only", peer, values, got, from)
 	}
-	if from && !holdsAddr(text, got) {
+	if from == FromHeader && !holdsAddr(text, got) {
 		t.Fatalf("Client(%v, %q) = %v, which is not in the header", peer, values, got)
 	}
 }

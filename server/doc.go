@@ -1,6 +1,5 @@
 // Package server puts a policy on the network: a decision service that speaks
-// HTTP/1 to reverse proxies, an admin listener for operators, and a fasthttp
-// middleware for those who embed the limiter.
+// HTTP/1 to reverse proxies, and an admin listener for operators.
 //
 //	                            ┌ identity ── policy ─► 200, or a denial
 //	traffic ─► gate ─► fasthttp ┤

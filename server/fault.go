@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/policy"
 	"github.com/valyala/fasthttp"
 )
 
@@ -64,6 +65,14 @@ func (f *faults) all() []*fault {
 		&f.malformed, &f.framing, &f.version, &f.host, &f.target, &f.peer,
 		&f.repeated, &f.unnamed, &f.batch, &f.headerSize, &f.bodySize, &f.timeout, &f.truncated, &f.internal,
 	}
+}
+
+// refused is the fault for which the policy refuses a request.
+func (f *faults) refused(why policy.Refusal) *fault {
+	return [...]*fault{
+		policy.NotRefused: nil, policy.RefusedPeer: &f.peer, policy.RefusedTarget: &f.target,
+		policy.RefusedUnnamed: &f.unnamed, policy.RefusedHost: &f.host, policy.RefusedRepeated: &f.repeated,
+	}[why]
 }
 
 // requests are the faults of requests: all but our own.

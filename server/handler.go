@@ -77,12 +77,12 @@ func (t *traffic) answer(ctx *fasthttp.RequestCtx, read time.Time) {
 // request was denied.
 func (t *traffic) decide(ctx *fasthttp.RequestCtx, forwarded bool, read time.Time) (denied bool) {
 	j := jobs.Get().(*job)
-	bad, warn := t.identity.read(j, ctx, forwarded, t.faults)
+	refused, warn := t.identity.read(&t.engine, j, ctx, forwarded)
 	if warn != warnNothing {
 		t.warnProxy(warn, peerAddr(ctx))
 	}
-	if bad != nil {
-		t.refuse(ctx, bad, nil)
+	if refused != policy.NotRefused {
+		t.refuse(ctx, t.faults.refused(refused), nil)
 		j.release()
 		return false
 	}

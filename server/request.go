@@ -18,7 +18,8 @@ type job struct {
 	scratch policy.Scratch
 	values  denial.Values
 	header  *fasthttp.RequestHeader
-	stripe  uint32 // of the counters
+	fields  [][]byte // of the last lookup
+	stripe  uint32   // of the counters
 }
 
 // jobs keeps one job for each core that serves, and with it what it touches in
@@ -36,32 +37,29 @@ func (j *job) release() {
 }
 
 // Header implements [policy.Fields].
-func (j *job) Header(name string) ([]byte, bool) {
-	v := j.header.Peek(name)
-	return v, v != nil
+func (j *job) Header(name string) [][]byte {
+	switch name {
+	case fasthttp.HeaderUserAgent, fasthttp.HeaderContentType, fasthttp.HeaderContentLength, fasthttp.HeaderHost,
+		fasthttp.HeaderConnection, fasthttp.HeaderTransferEncoding, fasthttp.HeaderTrailer, fasthttp.HeaderCookie:
+		// Of these the parsed header keeps one only.
+		j.fields = appendHeaders(j.fields[:0], j.header.RawHeaders(), name)
+		return j.fields
+	}
+	return j.header.PeekAll(name)
 }
 
 // Cookie implements [policy.Fields].
-func (j *job) Cookie(name string) ([]byte, bool) {
-	v, n := cookie(j.header, name)
-	return v, n > 0
+func (j *job) Cookie(name string) [][]byte {
+	j.fields = appendCookies(j.fields[:0], j.header.RawHeaders(), name)
+	return j.fields
 }
 
-// identity names the client of a connection and the request it asks about.
+// identity assembles the requests of a listener and notices proxies that are
+// not set up.
 type identity struct {
 	clients policy.Identity // a copy
 	hint    policy.ProxyHint
 	unnamed policy.UnnamedHint
-
-	// The header that names the client, and those that name the original
-	// request, empty where there is none.
-	client, method, uri, hostname string
-	keys                          []policy.KeyPart // the headers and cookies of keys
-}
-
-func (i *identity) init(id *policy.Identity, keys []policy.KeyPart) {
-	i.clients, i.client, i.keys = *id, id.Header(), lowered(keys)
-	i.method, i.uri, i.hostname = id.Original().Headers()
 }
 
 // warning is something about a proxy that is worth a line in the log, once.
@@ -73,120 +71,21 @@ const (
 	warnUnnamed
 )
 
-// read fills the job from a request. It returns the fault for which the request
-// is refused, or nil, and whether it is time to warn.
-func (i *identity) read(j *job, ctx *fasthttp.RequestCtx, forwarded bool, f *faults) (bad *fault, warn warning) {
-	peer := peerAddr(ctx)
+// read fills the job from a request. It returns why the request is refused, if
+// it is, and whether it is time to warn.
+func (i *identity) read(e *policy.Engine, j *job, ctx *fasthttp.RequestCtx, forwarded bool) (policy.Refusal, warning) {
 	h := &ctx.Request.Header
-	trusted := i.clients.Trusted(peer)
-	if i.hint.Note(peer, trusted, forwarded) {
-		warn = warnUntrusted
-	}
-	var elements [][]byte
-	if trusted {
-		elements = h.PeekAll(i.client)
-	}
-	client, named, ok := i.clients.Client(peer, elements)
-	if !ok {
-		return &f.peer, warn
-	}
-	o := original{method: h.Method(), target: h.RequestURI(), host: h.Host(), named: true}
-	if len(o.target) > 0 && o.target[0] != '/' {
-		o.authority()
-	}
-	if trusted && !i.original(h, &o) {
-		return &f.target, warn
-	}
-	j.request = policy.Request{Client: client, Method: o.method, Fields: j}
-	if trusted && !(named && o.named) {
-		if i.unnamed.Note(!named, !o.named) {
-			warn = warnUnnamed
-		}
-		if !i.admitUnnamed(&j.request, named) {
-			return &f.unnamed, warn
-		}
-	}
-	if bad := o.canonical(j, h, f); bad != nil {
-		return bad, warn
-	}
-	if len(i.keys) > 0 && repeated(h, i.keys) {
-		return &f.repeated, warn
-	}
 	j.header = h
-	return nil, warn
-}
-
-// admitUnnamed does with a request what on_unnamed says, and reports whether it
-// goes on.
-func (i *identity) admitUnnamed(r *policy.Request, named bool) bool {
-	switch i.clients.OnUnnamed() {
-	case policy.UnnamedDeny:
-		return false
-	case policy.UnnamedSkip:
-		r.Unnamed = true
-		if !named {
-			r.Client = netip.Addr{} // the lists must not know the proxy either
-		}
+	in := policy.Incoming{Peer: peerAddr(ctx), Method: h.Method(), Target: h.RequestURI(), Host: h.Host(), Fields: j}
+	from := e.Assemble(&i.clients, &in, &j.scratch, &j.request)
+	warn := warnNothing
+	switch {
+	case i.hint.Note(in.Peer, from.Trusted, forwarded):
+		warn = warnUntrusted
+	case (from.NoClient || from.NoRequest) && i.unnamed.Note(from.NoClient, from.NoRequest):
+		warn = warnUnnamed
 	}
-	return true
-}
-
-// original is the request that a decision is about.
-type original struct {
-	method, target, host []byte
-
-	otherHost bool // host is not that of the Host header
-	named     bool // the proxy named the target, or need not
-}
-
-// authority lets the authority of an absolute target win over Host, RFC 9112
-// §3.2.2.
-func (o *original) authority() {
-	if a := policy.Authority(o.target); a != nil {
-		o.host, o.otherHost = a, true
-	}
-}
-
-// original replaces method, target and host by those that a trusted proxy names.
-// It fails where one is named twice: the other may be the client's.
-func (i *identity) original(h *fasthttp.RequestHeader, o *original) bool {
-	for _, part := range [...]struct {
-		name string
-		into *[]byte
-	}{{i.method, &o.method}, {i.uri, &o.target}, {i.hostname, &o.host}} {
-		if part.name == "" {
-			continue
-		}
-		v := h.PeekAll(part.name)
-		if len(v) > 1 {
-			return false
-		}
-		switch empty := len(v) == 0 || len(v[0]) == 0; {
-		case !empty:
-			*part.into = v[0]
-			o.otherHost = o.otherHost || part.into == &o.host
-		case part.into == &o.target:
-			o.named = false
-		}
-	}
-	return true
-}
-
-// canonical puts path and host into the request of the job.
-func (o *original) canonical(j *job, h *fasthttp.RequestHeader, f *faults) *fault {
-	var ok bool
-	if j.request.Path, ok = j.scratch.Path(o.target); !ok {
-		return &f.target
-	}
-	if o.otherHost { // a Host that is not valid is refused all the same, RFC 9112 §3.2
-		if _, ok = j.scratch.Host(h.Host()); !ok {
-			return &f.host
-		}
-	}
-	if j.request.Host, ok = j.scratch.Host(o.host); !ok {
-		return &f.host
-	}
-	return nil
+	return from.Refused, warn
 }
 
 // peerAddr is the address of a TCP peer, invalid for any other: fasthttp's
@@ -198,12 +97,4 @@ func peerAddr(ctx *fasthttp.RequestCtx) netip.Addr {
 	return tcpAddr(ctx.RemoteAddr())
 }
 
-// tcpAddr leaves the zone out: it names our interface, not the client.
-func tcpAddr(a net.Addr) netip.Addr {
-	tcp, ok := a.(*net.TCPAddr)
-	if !ok {
-		return netip.Addr{}
-	}
-	addr, _ := netip.AddrFromSlice(tcp.IP)
-	return addr.Unmap()
-}
+func tcpAddr(a net.Addr) netip.Addr { return policy.PeerAddr(a) }

@@ -83,7 +83,7 @@ func (s *Server) newTraffic(l Listener) *traffic {
 		Server: s, listener: l,
 		engine: *c.Engine, batches: c.DecideAPI, conns: &s.conns, accepted: make(chan struct{}),
 	}
-	t.identity.init(c.Identity, c.Engine.Fields())
+	t.identity.clients = *c.Identity
 	for i, r := range s.limiter.Rules() {
 		t.pages = append(t.pages, newPage(r.Config(), i, l.DenyStatus))
 	}

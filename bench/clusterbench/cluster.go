@@ -14,7 +14,8 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bench/report"
+	"github.com/fastlimit/fastlimit/bench/workload"
 	"github.com/fastlimit/fastlimit/sketch"
 	"github.com/fastlimit/fastlimit/sync/delta"
 )
@@ -37,7 +38,7 @@ type Options struct {
 	// Nodes is the size that the limiter is planned for. 0 means 32.
 	Nodes    int
 	Seed     uint64
-	Progress bench.Progress
+	Progress report.Progress
 }
 
 func (o Options) withDefaults() Options {
@@ -50,9 +51,6 @@ func (o Options) withDefaults() Options {
 	o.MaxBytes = cmp.Or(o.MaxBytes, delta.DefaultMaxBytes)
 	o.TopTalkers = cmp.Or(o.TopTalkers, 8192)
 	o.Nodes = cmp.Or(o.Nodes, 32)
-	if o.Progress == nil {
-		o.Progress = func(int, int, string) {}
-	}
 	return o
 }
 
@@ -67,7 +65,7 @@ var workloads = []struct {
 	next func(rng *rand.Rand, n int64) func() int64
 }{
 	{"zipf-1.1", func(rng *rand.Rand, n int64) func() int64 {
-		z, err := bench.NewZipf(rng, 1.1, int(n))
+		z, err := workload.NewZipf(rng, 1.1, int(n))
 		if err != nil {
 			panic("BUG: " + err.Error())
 		}
@@ -93,7 +91,7 @@ func (o Options) Check() error {
 
 // Run measures every workload with every number of clients. When ctx ends it
 // returns what it has, and the cause.
-func Run(ctx context.Context, o Options) (results []bench.Result, err error) {
+func Run(ctx context.Context, o Options) (results []report.Result, err error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
@@ -101,7 +99,7 @@ func Run(ctx context.Context, o Options) (results []bench.Result, err error) {
 	total := len(workloads) * len(o.Keys)
 	for _, w := range workloads {
 		for _, n := range o.Keys {
-			o.Progress(len(results), total, fmt.Sprintf("cluster: %s, %.0e clients", w.name, float64(n)))
+			o.Progress.Tell(len(results), total, "cluster: %s, %.0e clients", w.name, float64(n))
 			rng := rand.New(rand.NewPCG(o.Seed, uint64(n)))
 			r, err := measure(ctx, o, w.name, n, w.next(rng, n))
 			if err != nil {
@@ -110,17 +108,17 @@ func Run(ctx context.Context, o Options) (results []bench.Result, err error) {
 			results = append(results, r)
 		}
 	}
-	o.Progress(total, total, "done")
+	o.Progress.Tell(total, total, "done")
 	return results, nil
 }
 
-func measure(ctx context.Context, o Options, workload string, keys int64, next func() int64) (bench.Result, error) {
+func measure(ctx context.Context, o Options, workload string, keys int64, next func() int64) (report.Result, error) {
 	p, err := newPair(o, keys)
 	if err != nil {
-		return bench.Result{}, err
+		return report.Result{}, err
 	}
 	if err := p.run(ctx, next); err != nil {
-		return bench.Result{}, err
+		return report.Result{}, err
 	}
 	return p.result(workload)
 }
@@ -237,17 +235,16 @@ func (p *pair) untold() (most uint32, err error) {
 	return most, err
 }
 
-func (p *pair) result(workload string) (bench.Result, error) {
+func (p *pair) result(workload string) (report.Result, error) {
 	st := p.from.Stats()
 	seconds := p.Duration.Seconds()
 	most, err := p.untold()
-	untold := float64(most) / p.now.Seconds()
-	bytes := float64(st.SentBytes-p.before.SentBytes) / seconds
-	packets := float64(st.SentPackets-p.before.SentPackets) / seconds
-	bound := float64(st.Rules[0].Hidden) / st.Rules[0].Epoch.Seconds()
-	return bench.Result{
+	return report.Result{
 		Group: "cluster", Workload: workload, Limiter: "fastlimit", Keys: p.keys, Requests: int64(seconds) * int64(p.PerSecond),
-		Setup:     fmt.Sprintf("%d requests/s at one node; a table of %d, at most %d bytes every %v", p.PerSecond, p.TopTalkers, p.MaxBytes, p.Interval),
-		SyncBytes: &bytes, SyncPackets: &packets, SyncBound: &bound, SyncUntold: &untold,
+		Setup:       fmt.Sprintf("%d requests/s at one node; a table of %d, at most %d bytes every %v", p.PerSecond, p.TopTalkers, p.MaxBytes, p.Interval),
+		SyncBytes:   new(float64(st.SentBytes-p.before.SentBytes) / seconds),
+		SyncPackets: new(float64(st.SentPackets-p.before.SentPackets) / seconds),
+		SyncBound:   new(float64(st.Rules[0].Hidden) / st.Rules[0].Epoch.Seconds()),
+		SyncUntold:  new(float64(most) / p.now.Seconds()),
 	}, err
 }

@@ -7,8 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fastlimit/fastlimit/bench"
 	"github.com/fastlimit/fastlimit/bench/load"
+	"github.com/fastlimit/fastlimit/bench/oracle"
+	"github.com/fastlimit/fastlimit/bench/report"
 )
 
 const (
@@ -20,7 +21,7 @@ const (
 
 // flood measures latencies, shed shares and the mistakes of each server, under
 // clients that exceed their limit among some that do not.
-func (o Options) flood(ctx context.Context, all []*running) (results []bench.Result, err error) {
+func (o Options) flood(ctx context.Context, all []*running) (results []report.Result, err error) {
 	for _, r := range all {
 		before, err := r.child.CPU()
 		if err != nil {
@@ -30,11 +31,9 @@ func (o Options) flood(ctx context.Context, all []*running) (results []bench.Res
 		if out != nil && out.Total() > 0 {
 			res := OpenResult(r.result("flood"), out)
 			if after, err := r.child.CPU(); err == nil {
-				micros := (after - before).Seconds() * 1e6 / float64(out.Total())
-				res.CPUMicros = &micros
+				res.CPUMicros = new((after - before).Seconds() * 1e6 / float64(out.Total()))
 			}
-			exactly := float64(verdict.DeniedExactly) / float64(max(1, verdict.Requests))
-			res.DeniedExactly = &exactly
+			res.DeniedExactly = new(float64(verdict.DeniedExactly) / float64(max(1, verdict.Requests)))
 			res.FalseDenials, res.ConformingDenied, res.Excess = &verdict.FalseDenials, &verdict.ConformingDenied, &verdict.Excess
 			results = append(results, res)
 		}
@@ -47,7 +46,7 @@ func (o Options) flood(ctx context.Context, all []*running) (results []bench.Res
 
 // attack sends the flood and judges every answer. The decision was made at some
 // time between request and answer, of which the server gets the benefit.
-func (o Options) attack(ctx context.Context, target load.Target) (*load.Outcome, bench.Verdict, error) {
+func (o Options) attack(ctx context.Context, target load.Target) (*load.Outcome, oracle.Verdict, error) {
 	innocent := (o.Clients + bystanders - 1) / bystanders
 	sources := load.Loopback(o.Clients + innocent)
 	loads := []load.OpenConfig{
@@ -56,13 +55,13 @@ func (o Options) attack(ctx context.Context, target load.Target) (*load.Outcome,
 	if rate := bystanderLoad * o.Rule.Rate.PerSecond() * float64(innocent); rate*o.Duration.Seconds() >= 1 {
 		loads = append(loads, load.OpenConfig{Rate: rate, Conns: innocent, Sources: sources[o.Clients:]})
 	}
-	outcomes, verdicts, errs := make([]*load.Outcome, len(loads)), make([]bench.Verdict, len(loads)), make([]error, len(loads))
+	outcomes, verdicts, errs := make([]*load.Outcome, len(loads)), make([]oracle.Verdict, len(loads)), make([]error, len(loads))
 	var wg sync.WaitGroup
 	for i, c := range loads {
 		c.Target, c.Duration = target, o.Duration
 		judges, err := newJudges(o.Rule, c.Conns)
 		if err != nil {
-			return nil, bench.Verdict{}, err
+			return nil, oracle.Verdict{}, err
 		}
 		c.Judge = judges.judge
 		wg.Go(func() {
@@ -81,13 +80,13 @@ func (o Options) attack(ctx context.Context, target load.Target) (*load.Outcome,
 }
 
 // judges are one oracle for each client, since clients answer at the same time.
-type judges []*bench.Oracle
+type judges []*oracle.Oracle
 
-func newJudges(rule bench.Rule, clients int) (judges, error) {
+func newJudges(rule oracle.Rule, clients int) (judges, error) {
 	all := make(judges, clients)
 	var err error
 	for i := range all {
-		if all[i], err = bench.NewOracle(rule, 1, 1<<32); err != nil {
+		if all[i], err = oracle.New(rule, 1, 1<<32); err != nil {
 			return nil, err
 		}
 	}
@@ -102,7 +101,7 @@ func (j judges) judge(client int, sent, answered time.Duration, status int) {
 	j[client].JudgeWithin(0, sent, answered, !load.Denial(status))
 }
 
-func (j judges) verdict() (v bench.Verdict) {
+func (j judges) verdict() (v oracle.Verdict) {
 	for _, o := range j {
 		v.Add(o.Verdict())
 	}

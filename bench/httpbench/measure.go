@@ -4,17 +4,16 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-	"github.com/fastlimit/fastlimit/bench"
 	"github.com/fastlimit/fastlimit/bench/load"
+	"github.com/fastlimit/fastlimit/bench/report"
 )
 
 // closed measures what each server can do, in rounds that take turns, and then
 // how long answers take at a rate that all can do.
-func (o Options) closed(ctx context.Context, all []*running, workload string, sources []net.IP) (results []bench.Result, err error) {
+func (o Options) closed(ctx context.Context, all []*running, workload string, sources []net.IP) (results []report.Result, err error) {
 	loops := make([]*load.Closed, len(all))
 	rounds := make([]round, len(all))
 	defer func() {
@@ -56,7 +55,7 @@ func (o Options) closed(ctx context.Context, all []*running, workload string, so
 	return results, nil
 }
 
-func collect(all []*running, rounds []round, workload string) (results []bench.Result) {
+func collect(all []*running, rounds []round, workload string) (results []report.Result) {
 	for i, r := range all {
 		if len(rounds[i].perSecond) > 0 {
 			results = append(results, rounds[i].result(r.result(workload)))
@@ -94,25 +93,17 @@ func (m *round) measure(ctx context.Context, r *running, l *load.Closed, n int) 
 	return nil
 }
 
-func (m *round) result(res bench.Result) bench.Result {
-	perSecond, micros := median(m.perSecond), median(m.micros)
-	denied := float64(m.denied) / float64(m.requests)
-	res.Requests, res.PerSecond, res.CPUMicros, res.Denied = m.requests, &perSecond, &micros, &denied
+func (m *round) result(res report.Result) report.Result {
+	res.Requests, res.Denied = m.requests, new(float64(m.denied)/float64(m.requests))
+	res.PerSecond, res.CPUMicros = new(report.Median(m.perSecond)), new(report.Median(m.micros))
 	return res
 }
 
-func median(v []float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	n := len(v)
-	return (v[(n-1)/2] + v[n/2]) / 2
-}
-
 // OpenResult adds the outcome of an open loop to a result.
-func OpenResult(res bench.Result, out *load.Outcome) bench.Result {
+func OpenResult(res report.Result, out *load.Outcome) report.Result {
 	latencies(&res, out)
 	res.Requests = out.Total()
-	denied := float64(out.Denied()) / float64(out.Total())
-	res.Denied = &denied
+	res.Denied = new(float64(out.Denied()) / float64(out.Total()))
 	var shed [][2]float64
 	for i, v := range out.Intervals {
 		if v.Answers > 0 { // at the middle of the interval
@@ -125,8 +116,8 @@ func OpenResult(res bench.Result, out *load.Outcome) bench.Result {
 }
 
 // latencies adds those of an open loop to a result.
-func latencies(res *bench.Result, out *load.Outcome) {
-	res.LatencyMicros = percentiles(out.Latency)
+func latencies(res *report.Result, out *load.Outcome) {
+	res.LatencyMicros = report.Latencies(out.Latency)
 	res.Series = map[string][][2]float64{
 		"latency_us":          distribution(out.Latency),
 		"latency_omission_us": distribution(out.Service),
@@ -136,24 +127,14 @@ func latencies(res *bench.Result, out *load.Outcome) {
 	}
 }
 
-func percentiles(h *hdrhistogram.Histogram) map[string]float64 {
-	return map[string]float64{
-		"p50": at(h, 50), "p90": at(h, 90), "p99": at(h, 99), "p99.9": at(h, 99.9), "max": float64(h.Max()) / 1e3,
-	}
-}
-
-func at(h *hdrhistogram.Histogram, percentile float64) float64 {
-	return float64(h.ValueAtPercentile(percentile)) / 1e3
-}
-
 // distribution is latency in µs by percentile.
 func distribution(h *hdrhistogram.Histogram) [][2]float64 {
-	points := [][2]float64{{0, at(h, 0)}}
+	points := [][2]float64{{0, report.Micros(h, 0)}}
 	for _, p := range []float64{50, 75, 90, 95, 97.5, 99, 99.5, 99.9, 99.99} {
 		if 1-p/100 < 2/float64(h.TotalCount()) {
 			break // fewer than two requests beyond it
 		}
-		points = append(points, [2]float64{p, at(h, p)})
+		points = append(points, [2]float64{p, report.Micros(h, p)})
 	}
 	return points
 }

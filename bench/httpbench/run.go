@@ -11,16 +11,17 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/bench"
 	"github.com/fastlimit/fastlimit/bench/load"
+	"github.com/fastlimit/fastlimit/bench/oracle"
 	"github.com/fastlimit/fastlimit/bench/proc"
+	"github.com/fastlimit/fastlimit/bench/report"
 )
 
 // Options configure [Run]. Zero fields mean defaults.
 type Options struct {
 	Servers []Server
-	// Rule is the limit of every server; see [bench.Rule] for the default.
-	Rule bench.Rule
+	// Rule is the limit of every server; see [oracle.Rule] for the default.
+	Rule oracle.Rule
 	// Clients is the number of clients, each with a connection and a loopback
 	// address of its own. 0 means 32.
 	Clients int
@@ -33,22 +34,16 @@ type Options struct {
 	Rate float64
 	// Duration of the open loop. 0 means 4 s: two windows of the default rule.
 	Duration time.Duration
-	Progress bench.Progress
+	Progress report.Progress
 }
 
 func (o Options) withDefaults() Options {
-	if o.Rule.Rate == (fastlimit.Rate{}) {
-		o.Rule.Rate = fastlimit.Rate{N: 100, Per: time.Second}
-	}
-	o.Rule.Burst = cmp.Or(o.Rule.Burst, 2*o.Rule.Rate.N)
+	o.Rule = o.Rule.WithDefaults()
 	o.Clients = cmp.Or(o.Clients, 32)
 	o.Rounds = cmp.Or(o.Rounds, 7)
 	o.Requests = cmp.Or(o.Requests, 20_000)
 	o.Rate = cmp.Or(o.Rate, 10_000)
 	o.Duration = cmp.Or(o.Duration, 4*time.Second)
-	if o.Progress == nil {
-		o.Progress = func(int, int, string) {}
-	}
 	return o
 }
 
@@ -70,7 +65,7 @@ func (o Options) Check() error {
 // Run measures the servers. The calling process is moved to all cores but the
 // first, which the servers get. The results are valid beside an error, for what
 // was done until then.
-func Run(ctx context.Context, o Options) (results []bench.Result, err error) {
+func Run(ctx context.Context, o Options) (results []report.Result, err error) {
 	o = o.withDefaults()
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -89,14 +84,14 @@ func Run(ctx context.Context, o Options) (results []bench.Result, err error) {
 	}
 	defer os.RemoveAll(dir)
 	for i, p := range phases {
-		o.Progress(i, len(phases), p.name)
+		o.Progress.Tell(i, len(phases), "%s", p.name)
 		more, err := o.phase(ctx, p, filepath.Join(dir, strconv.Itoa(i)), cores[:1])
 		results = append(results, more...)
 		if err != nil {
 			return results, fmt.Errorf("%s: %w", p.name, err)
 		}
 	}
-	o.Progress(len(phases), len(phases), "done")
+	o.Progress.Tell(len(phases), len(phases), "done")
 	return results, nil
 }
 
@@ -104,25 +99,25 @@ func Run(ctx context.Context, o Options) (results []bench.Result, err error) {
 type phase struct {
 	name string
 	// rule is that of the servers, made from the configured one.
-	rule func(bench.Rule) bench.Rule
-	run  func(Options, context.Context, []*running) ([]bench.Result, error)
+	rule func(oracle.Rule) oracle.Rule
+	run  func(Options, context.Context, []*running) ([]report.Result, error)
 }
 
 var phases = []phase{
-	{"all allowed", generous, func(o Options, ctx context.Context, all []*running) ([]bench.Result, error) {
+	{"all allowed", generous, func(o Options, ctx context.Context, all []*running) ([]report.Result, error) {
 		return o.closed(ctx, all, "all allowed", load.Loopback(o.Clients))
 	}},
-	{"one denied hot key", sameRule, func(o Options, ctx context.Context, all []*running) ([]bench.Result, error) {
+	{"one denied hot key", sameRule, func(o Options, ctx context.Context, all []*running) ([]report.Result, error) {
 		return o.closed(ctx, all, "one denied hot key", load.Loopback(1))
 	}},
 	{"flood", sameRule, Options.flood},
 }
 
-func sameRule(r bench.Rule) bench.Rule { return r }
+func sameRule(r oracle.Rule) oracle.Rule { return r }
 
 // generous is a rule that no client of a closed loop exceeds.
-func generous(bench.Rule) bench.Rule {
-	return bench.Rule{Rate: fastlimit.Rate{N: 1_000_000, Per: time.Second}, Burst: 2_000_000}
+func generous(oracle.Rule) oracle.Rule {
+	return oracle.Rule{Rate: fastlimit.Rate{N: 1_000_000, Per: time.Second}, Burst: 2_000_000}
 }
 
 // running is a server during a phase.
@@ -132,7 +127,7 @@ type running struct {
 	target load.Target
 }
 
-func (o Options) phase(ctx context.Context, p phase, dir string, cores []int) ([]bench.Result, error) {
+func (o Options) phase(ctx context.Context, p phase, dir string, cores []int) ([]report.Result, error) {
 	var all []*running
 	defer func() {
 		for _, r := range all {
@@ -161,8 +156,8 @@ func (o Options) phase(ctx context.Context, p phase, dir string, cores []int) ([
 }
 
 // result is one with what all phases tell.
-func (r *running) result(workload string) bench.Result {
-	res := bench.Result{Group: "http", Workload: workload, Limiter: r.server.Name, Setup: r.server.Setup, Cores: 1}
+func (r *running) result(workload string) report.Result {
+	res := report.Result{Group: "http", Workload: workload, Limiter: r.server.Name, Setup: r.server.Setup, Cores: 1}
 	if rss, err := r.child.RSS(); err == nil {
 		res.RSSBytes = &rss
 	}

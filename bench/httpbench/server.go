@@ -20,7 +20,7 @@ import (
 	"strings"
 	"text/template"
 
-	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bench/oracle"
 	"github.com/fastlimit/fastlimit/bench/proc"
 )
 
@@ -148,7 +148,7 @@ func (s Server) Version(ctx context.Context) string {
 }
 
 // start runs the server with a rule on the given cores, its files in dir.
-func (s Server) start(ctx context.Context, rule bench.Rule, dir string, cores []int) (*proc.Child, string, error) {
+func (s Server) start(ctx context.Context, rule oracle.Rule, dir string, cores []int) (*proc.Child, string, error) {
 	path, err := s.Find()
 	if err != nil {
 		return nil, "", err

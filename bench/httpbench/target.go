@@ -7,8 +7,8 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/fastlimit/fastlimit/bench"
 	"github.com/fastlimit/fastlimit/bench/load"
+	"github.com/fastlimit/fastlimit/bench/report"
 )
 
 // TargetOptions configure [RunTarget]: a limiter that runs already.
@@ -66,19 +66,19 @@ func (o TargetOptions) Check(ctx context.Context) error {
 
 // RunTarget measures the target. The result is valid beside an error, for what
 // was done until then.
-func RunTarget(ctx context.Context, o TargetOptions) ([]bench.Result, error) {
+func RunTarget(ctx context.Context, o TargetOptions) ([]report.Result, error) {
 	t, err := load.NewTarget(o.URL, 0)
 	if err != nil {
 		return nil, err
 	}
-	res := bench.Result{Group: "http", Limiter: o.URL}
+	res := report.Result{Group: "http", Limiter: o.URL}
 	if !o.Closed {
 		res.Workload = fmt.Sprintf("open loop, %g/s", o.Rate)
 		out, err := load.Open(ctx, o.open(t))
 		if out == nil || out.Total() == 0 {
 			return nil, err
 		}
-		return []bench.Result{OpenResult(res, out)}, err
+		return []report.Result{OpenResult(res, out)}, err
 	}
 	res.Workload = "closed loop"
 	loop, err := load.DialClosed(ctx, t, o.Clients, o.sources())
@@ -92,7 +92,7 @@ func RunTarget(ctx context.Context, o TargetOptions) ([]bench.Result, error) {
 		return nil, err
 	}
 	total := float64(counts.Total())
-	perSecond, denied := total/time.Since(start).Seconds(), float64(counts.Denied())/total
-	res.Requests, res.PerSecond, res.Denied = counts.Total(), &perSecond, &denied
-	return []bench.Result{res}, err
+	res.Requests, res.Denied = counts.Total(), new(float64(counts.Denied())/total)
+	res.PerSecond = new(total / time.Since(start).Seconds())
+	return []report.Result{res}, err
 }

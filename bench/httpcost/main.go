@@ -14,19 +14,17 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"math"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 
-	"github.com/fastlimit/fastlimit/bench"
 	"github.com/fastlimit/fastlimit/bench/load"
 	"github.com/fastlimit/fastlimit/bench/proc"
+	"github.com/fastlimit/fastlimit/bench/report"
 )
 
 type options struct {
@@ -74,7 +72,7 @@ func run(ctx context.Context, o options) error {
 	if err := proc.PinSelf(cores[1:2]); err != nil {
 		return err
 	}
-	report := bench.Report{Environment: bench.CurrentEnvironment(os.Args[1:])}
+	r := report.Report{Environment: report.CurrentEnvironment(os.Args[1:])}
 	for _, a := range []struct {
 		name  string
 		limit []string
@@ -91,24 +89,24 @@ func run(ctx context.Context, o options) error {
 		p.stop()
 		if len(ratios) > 0 {
 			ratios.print(a.name)
-			report.Results = append(report.Results, ratios.results(a.name)...)
+			r.Results = append(r.Results, ratios.results(a.name)...)
 		}
 		if err != nil {
-			return errors.Join(err, write(o.out, report))
+			return errors.Join(err, write(o.out, r))
 		}
 	}
-	return write(o.out, report)
+	return write(o.out, r)
 }
 
-func write(name string, report bench.Report) error {
-	if name == "" || len(report.Results) == 0 {
+func write(name string, r report.Report) error {
+	if name == "" || len(r.Results) == 0 {
 		return nil
 	}
-	data, err := json.MarshalIndent(report, "", " ")
+	f, err := os.Create(name)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(name, append(data, '\n'), 0o644) //nolint:gosec // G306: a report is to be read
+	return errors.Join(r.WriteJSON(f), f.Close())
 }
 
 // costs are the CPU times of a request in ns, of the pairs measured.
@@ -125,7 +123,7 @@ func (c costs) columns() (ratio, fast, bare []float64) {
 
 func (c costs) print(answer string) {
 	_, fast, bare := c.columns()
-	fmt.Printf("%-5s fastlimit %.2f µs  bare %.2f µs  %s\n", answer, quantile(fast, 0.5), quantile(bare, 0.5), c.verdict())
+	fmt.Printf("%-5s fastlimit %.2f µs  bare %.2f µs  %s\n", answer, report.Quantile(fast, 0.5), report.Quantile(bare, 0.5), c.verdict())
 }
 
 // verdict gives the 95 % interval of the median too: the order statistics
@@ -134,33 +132,23 @@ func (c costs) verdict() string {
 	ratio, _, _ := c.columns()
 	off := 0.98 / math.Sqrt(float64(len(c)))
 	return fmt.Sprintf("ratio %.3f (95 %% of medians within %.3f to %.3f; quartiles %.3f to %.3f) of %d pairs",
-		quantile(ratio, 0.5), quantile(ratio, max(0, 0.5-off)), quantile(ratio, min(1, 0.5+off)),
-		quantile(ratio, 0.25), quantile(ratio, 0.75), len(c))
+		report.Quantile(ratio, 0.5), report.Quantile(ratio, max(0, 0.5-off)), report.Quantile(ratio, min(1, 0.5+off)),
+		report.Quantile(ratio, 0.25), report.Quantile(ratio, 0.75), len(c))
 }
 
-func (c costs) results(answer string) []bench.Result {
+func (c costs) results(answer string) []report.Result {
 	_, fast, bare := c.columns()
-	one := func(limiter string, v []float64, setup, verdict string) bench.Result {
-		micros := quantile(v, 0.5)
-		return bench.Result{
+	one := func(limiter string, v []float64, setup, verdict string) report.Result {
+		micros := report.Quantile(v, 0.5)
+		return report.Result{
 			Group: "http", Workload: "CPU beside bare fasthttp: " + answer, Limiter: limiter,
 			Setup: setup, Cores: 1, CPUMicros: &micros, Verdict: verdict,
 		}
 	}
-	return []bench.Result{
+	return []report.Result{
 		one("fastlimit", fast, "fastlimit serve, defaults", c.verdict()),
 		one("bare fasthttp", bare, "the same answer by a handler that decides nothing, same settings of fasthttp", ""),
 	}
-}
-
-func quantile(v []float64, q float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	at := q * float64(len(v)-1)
-	i := min(int(at), len(v)-2)
-	if i < 0 {
-		return v[0]
-	}
-	return v[i] + (at-float64(i))*(v[i+1]-v[i])
 }
 
 // measure runs the load once and returns the CPU time of a request in ns.

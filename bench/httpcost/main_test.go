@@ -14,19 +14,6 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-func TestQuantile(t *testing.T) {
-	t.Parallel()
-	v := []float64{5, 1, 3, 2, 4}
-	for q, want := range map[float64]float64{0: 1, 0.25: 2, 0.5: 3, 0.6: 3.4, 1: 5} {
-		if got := quantile(v, q); got < want-1e-9 || got > want+1e-9 {
-			t.Errorf("quantile %v is %v, want %v", q, got, want)
-		}
-	}
-	if got := quantile([]float64{7}, 0.9); got != 7 {
-		t.Errorf("quantile of one value is %v, want it", got)
-	}
-}
-
 func TestVerdict(t *testing.T) {
 	t.Parallel()
 	c := costs{{110, 100}, {104, 100}, {90, 100}}

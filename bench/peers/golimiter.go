@@ -5,7 +5,8 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bench/inproc"
+	"github.com/fastlimit/fastlimit/bench/oracle"
 	"github.com/sethvargo/go-limiter"
 	"github.com/sethvargo/go-limiter/memorystore"
 )
@@ -13,12 +14,12 @@ import (
 // GoLimiter is github.com/sethvargo/go-limiter with its memory store, as in
 // its README. It refills a client's tokens at once when an interval ends, so
 // the nearest to a rate and a burst is the burst in each interval of B/r.
-func GoLimiter() bench.Contender {
-	return bench.Contender{
+func GoLimiter() inproc.Contender {
+	return inproc.Contender{
 		Name:     "go-limiter",
 		Setup:    "sethvargo/go-limiter memorystore, Tokens B per Interval B/r, other settings default; strings of address bytes; reads the clock itself",
 		OwnClock: true,
-		New: func(r bench.Rule) (bench.Limiter, error) {
+		New: func(r oracle.Rule) (inproc.Limiter, error) {
 			store, err := memorystore.New(&memorystore.Config{Tokens: r.Burst, Interval: r.Window()})
 			return goLimiter{store}, err
 		},

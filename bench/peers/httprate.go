@@ -6,19 +6,20 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bench/inproc"
+	"github.com/fastlimit/fastlimit/bench/oracle"
 	"github.com/go-chi/httprate"
 )
 
 // HTTPRate is github.com/go-chi/httprate with its local counter: a weighted
 // sum of two windows for each client. The nearest to a rate and a burst is
 // the burst in each window of B/r.
-func HTTPRate() bench.Contender {
-	return bench.Contender{
+func HTTPRate() inproc.Contender {
+	return inproc.Contender{
 		Name:     "httprate",
 		Setup:    "go-chi/httprate local counter, B requests per window of B/r, through OnLimit with reused headers; strings of address bytes; reads the clock itself",
 		OwnClock: true,
-		New: func(r bench.Rule) (bench.Limiter, error) {
+		New: func(r oracle.Rule) (inproc.Limiter, error) {
 			request, err := http.NewRequest(http.MethodGet, "http://localhost/", nil)
 			if err != nil {
 				return nil, err

@@ -10,14 +10,24 @@ package peers
 import (
 	"net/netip"
 
-	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bench/inproc"
 )
 
 // InProcess returns the peers that need nothing but this process.
-func InProcess() []bench.Contender {
-	return []bench.Contender{
+func InProcess() []inproc.Contender {
+	return []inproc.Contender{
 		GoLimiter(), Throttled(), Ulule(), HTTPRate(), TwoWindows(),
 	}
+}
+
+// All returns the peers, with those that keep their buckets in a Redis if its URL
+// is not "".
+func All(redis string) []inproc.Contender {
+	all := InProcess()
+	if redis != "" {
+		all = append(all, RedisRate(redis))
+	}
+	return all
 }
 
 // name is the client's name where a peer wants a string.

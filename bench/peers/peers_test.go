@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bench/inproc"
+	"github.com/fastlimit/fastlimit/bench/oracle"
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 )
 
 func TestMain(m *testing.M) {
-	bench.RunChild(InProcess()...)
+	inproc.RunChild(func([]string) []inproc.Contender { return InProcess() })
 	os.Exit(m.Run())
 }
 
@@ -23,9 +24,9 @@ func TestMain(m *testing.M) {
 // to it; those that are told the time are told that a day has passed.
 func TestPeers(t *testing.T) {
 	t.Parallel()
-	rule := bench.Rule{Rate: fastlimit.Rate{N: 3, Per: time.Hour}, Burst: 5}
+	rule := oracle.Rule{Rate: fastlimit.Rate{N: 3, Per: time.Hour}, Burst: 5}
 	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
-	for _, c := range append(InProcess(), bench.Reference(), bench.Fastlimit()) {
+	for _, c := range append(InProcess(), inproc.Reference(), inproc.Fastlimit()) {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
 			if c.Setup == "" {
@@ -60,12 +61,29 @@ func TestPeers(t *testing.T) {
 	}
 }
 
+// TestMemory: measuring processes know the peers; those that are told the time
+// need no more of it than they take.
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	results, err := inproc.Memory(t.Context(), inproc.MemoryOptions{
+		Options: inproc.Options{Contenders: []inproc.Contender{Throttled(), TwoWindows()}}, Keys: []int64{1e4},
+	})
+	if err != nil || len(results) != 4 {
+		t.Fatalf("%d results, %v", len(results), err)
+	}
+	for _, r := range results {
+		if r.Error != "" || r.RSSBytes == nil {
+			t.Errorf("%s, %s: %q", r.Workload, r.Limiter, r.Error)
+		}
+	}
+}
+
 // TestRedisRateNeedsAServer: an unreachable one is an error before anything is
 // measured.
 func TestRedisRateNeedsAServer(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"redis://127.0.0.1:1/0?dial_timeout=100ms&max_retries=-1", "nonsense"} {
-		if _, err := RedisRate(url).New(bench.Rule{}); err == nil {
+		if _, err := RedisRate(url).New(oracle.Rule{}); err == nil {
 			t.Errorf("%s: no error", url)
 		}
 	}

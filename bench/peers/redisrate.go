@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bench/inproc"
+	"github.com/fastlimit/fastlimit/bench/oracle"
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 )
@@ -15,12 +16,12 @@ import (
 // RedisRate is github.com/go-redis/redis_rate/v10: GCRA as a script in Redis,
 // one round trip for each decision. The URL names a server whose current
 // database is at its disposal: it is flushed first.
-func RedisRate(url string) bench.Contender {
-	return bench.Contender{
+func RedisRate(url string) inproc.Contender {
+	return inproc.Contender{
 		Name:     "redis_rate",
 		Setup:    "go-redis/redis_rate v10, one EVALSHA per decision, client with defaults, server on this machine; strings of address bytes; the server reads the clock",
 		OwnClock: true, Remote: true,
-		New: func(r bench.Rule) (bench.Limiter, error) {
+		New: func(r oracle.Rule) (inproc.Limiter, error) {
 			options, err := redis.ParseURL(url)
 			if err != nil {
 				return nil, err
@@ -54,10 +55,10 @@ func (l *redisRate) Allow(addr netip.Addr, _ time.Duration) bool {
 	return result.Allowed > 0
 }
 
-// Asked implements [bench.Asker].
+// Asked implements [inproc.Asker].
 func (l *redisRate) Asked() uint64 { return l.asked.Load() }
 
-// Err implements [bench.Failer].
+// Err implements [inproc.Failer].
 func (l *redisRate) Err() error {
 	if err := l.err.Load(); err != nil {
 		return *err

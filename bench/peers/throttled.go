@@ -6,24 +6,25 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bench/inproc"
+	"github.com/fastlimit/fastlimit/bench/oracle"
 	"github.com/throttled/throttled/v2"
 	"github.com/throttled/throttled/v2/store/memstore"
 )
 
 // Throttled is github.com/throttled/throttled/v2: GCRA over its memory store
 // of 65,536 keys, least recently used ones evicted, as in its README.
-func Throttled() bench.Contender {
-	return bench.Contender{
+func Throttled() inproc.Contender {
+	return inproc.Contender{
 		Name:  "throttled",
 		Setup: "throttled/v2 GCRA, memstore of 65536 keys (LRU) as in its README, MaxBurst B-1; strings of address bytes; told the time through SetTimeNow",
-		New: func(r bench.Rule) (bench.Limiter, error) {
+		New: func(r oracle.Rule) (inproc.Limiter, error) {
 			store, err := memstore.New(65536)
 			if err != nil {
 				return nil, err
 			}
 			l := &throttledLimiter{}
-			store.SetTimeNow(func() time.Time { return bench.Wall(time.Duration(l.now.Load())) })
+			store.SetTimeNow(func() time.Time { return inproc.Wall(time.Duration(l.now.Load())) })
 			l.gcra, err = throttled.NewGCRARateLimiterCtx(throttled.WrapStoreWithContext(store), throttled.RateQuota{
 				MaxRate:  throttled.PerDuration(int(r.Rate.N), r.Rate.Per),
 				MaxBurst: int(r.Burst) - 1,

@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/bits-and-blooms/bloom/v3"
-	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bench/inproc"
+	"github.com/fastlimit/fastlimit/bench/oracle"
 )
 
 // TwoWindows is the sketch that many articles show: a Bloom filter lets a
@@ -15,11 +16,11 @@ import (
 // others, the last window weighs in by what is left of it, and everything is
 // reset when a window ends. Whoever's estimate is above the limit is denied,
 // so that collisions deny clients for what others sent.
-func TwoWindows() bench.Contender {
-	return bench.Contender{
+func TwoWindows() inproc.Contender {
+	return inproc.Contender{
 		Name:  "two-window sketch",
 		Setup: "Bloom filter (10^6 clients, 1 %) and count-min 4 × 2^18 (8 MiB) for each of two windows of B/r, limit B, one lock; written here after the usual article",
-		New: func(r bench.Rule) (bench.Limiter, error) {
+		New: func(r oracle.Rule) (inproc.Limiter, error) {
 			return &twoWindows{
 				limit: float64(r.Burst), length: r.Window(), seed: maphash.MakeSeed(),
 				seen: bloom.NewWithEstimates(1e6, 0.01), now: new(countMin), last: new(countMin),

@@ -111,6 +111,9 @@ func (c *Child) CPU() (time.Duration, error) { return sum(c.PID(), cpu) }
 // SelfCPU is the CPU time of this process so far, user and system.
 func SelfCPU() (time.Duration, error) { return selfCPU() }
 
+// SelfRSS is the resident memory of this process in bytes.
+func SelfRSS() (int64, error) { return rss(os.Getpid()) }
+
 // RSS is the resident memory in bytes of the child and of its own children.
 // Pages they share are counted for each.
 func (c *Child) RSS() (int64, error) { return sum(c.PID(), rss) }

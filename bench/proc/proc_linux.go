@@ -62,11 +62,15 @@ func pinned(cores []int, f func() error) error {
 	return errors.Join(err, unix.SchedSetaffinity(0, &before))
 }
 
-func pin(cores []int) error {
-	var set unix.CPUSet
+func cpuSet(cores []int) (set unix.CPUSet) {
 	for _, c := range cores {
 		set.Set(c)
 	}
+	return set
+}
+
+func pin(cores []int) error {
+	set := cpuSet(cores)
 	if err := unix.SchedSetaffinity(0, &set); err != nil {
 		return fmt.Errorf("pin to cores %v: %w; this machine may have fewer, or the container may forbid it", cores, err)
 	}
@@ -76,10 +80,7 @@ func pin(cores []int) error {
 // PinSelf moves every thread of this process to the given cores. Threads that
 // start later inherit them.
 func PinSelf(cores []int) error {
-	var set unix.CPUSet
-	for _, c := range cores {
-		set.Set(c)
-	}
+	set := cpuSet(cores)
 	tasks, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		return err
@@ -109,6 +110,16 @@ func Cores() ([]int, error) {
 		}
 	}
 	return cores, nil
+}
+
+// PinThread keeps the calling thread on one of the cores of this process, by
+// index.
+func PinThread(core int) error {
+	cores, err := Cores()
+	if err != nil {
+		return err
+	}
+	return pin([]int{cores[core%len(cores)]})
 }
 
 // cpu reads the CPU clock of another process; see clock_getcpuclockid(3). It is
@@ -162,4 +173,29 @@ func rss(pid int) (int64, error) {
 		return 0, err
 	}
 	return pages * int64(os.Getpagesize()), nil
+}
+
+// AvailableBytes is the memory that can be had without swapping: of the machine,
+// or of the control group, where that has less.
+func AvailableBytes() (int64, error) {
+	b, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, err
+	}
+	_, text, ok := bytes.Cut(b, []byte("\nMemAvailable:"))
+	fields := bytes.Fields(text)
+	if !ok || len(fields) == 0 {
+		return 0, errors.New("bench: /proc/meminfo has no MemAvailable")
+	}
+	kib, err := strconv.ParseInt(string(fields[0]), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("bench: MemAvailable in /proc/meminfo: %w", err)
+	}
+	spare := kib << 10
+	if b, err := os.ReadFile("/sys/fs/cgroup/memory.max"); err == nil {
+		if most, err := strconv.ParseInt(string(bytes.TrimSpace(b)), 10, 64); err == nil { // else "max"
+			spare = min(spare, most)
+		}
+	}
+	return spare, nil
 }

@@ -18,6 +18,14 @@ func PinSelf([]int) error { return errLinux }
 // Cores are the CPUs that this process may use.
 func Cores() ([]int, error) { return nil, errLinux }
 
+// PinThread does nothing here.
+func PinThread(int) error { return nil }
+
+// AvailableBytes is the memory that can be had without swapping.
+func AvailableBytes() (int64, error) {
+	return 0, errors.New("bench: available memory is known on Linux only: give a cap")
+}
+
 func selfCPU() (time.Duration, error) { return 0, errLinux }
 
 func cpu(int) (time.Duration, error) { return 0, errLinux }

@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/fastlimit/fastlimit/bench"
 	"github.com/fastlimit/fastlimit/bench/proc"
+	"github.com/fastlimit/fastlimit/bench/report"
 )
 
 const (
@@ -48,7 +47,7 @@ type checkRound struct{ wall, here, redis time.Duration }
 // checks compares exact checks by many callers who wait: through the limiter
 // and the store, which batches, and one EVALSHA for each on go-redis. They take
 // turns in short rounds, and medians count.
-func (o Options) checks(ctx context.Context, redis *proc.Child, addr string) (results []bench.Result, err error) {
+func (o Options) checks(ctx context.Context, redis *proc.Child, addr string) (results []report.Result, err error) {
 	for _, l := range checkLoads {
 		more, err := o.checksOf(ctx, l, redis, addr)
 		results = append(results, more...)
@@ -59,7 +58,7 @@ func (o Options) checks(ctx context.Context, redis *proc.Child, addr string) (re
 	return results, nil
 }
 
-func (o Options) checksOf(ctx context.Context, l checkLoad, redis *proc.Child, addr string) (_ []bench.Result, err error) {
+func (o Options) checksOf(ctx context.Context, l checkLoad, redis *proc.Child, addr string) (_ []report.Result, err error) {
 	var all []*contender
 	defer func() {
 		for _, c := range all {
@@ -89,7 +88,7 @@ func (o Options) checksOf(ctx context.Context, l checkLoad, redis *proc.Child, a
 		}
 	}
 	usual := all[len(all)-1]
-	var results []bench.Result
+	var results []report.Result
 	for _, c := range all {
 		results = append(results, c.result(l, usual))
 	}
@@ -147,31 +146,29 @@ func (c *contender) measure(ctx context.Context, n int, redis *proc.Child) error
 	return errors.Join(err1, err2)
 }
 
-func (c *contender) result(l checkLoad, usual *contender) bench.Result {
+func (c *contender) result(l checkLoad, usual *contender) report.Result {
 	n := float64(c.requests) / float64(len(c.rounds))
-	perSecond := c.median(func(i int) float64 { return n / c.rounds[i].wall.Seconds() })
-	here := c.median(func(i int) float64 { return c.rounds[i].here.Seconds() * 1e6 / n })
-	redis := c.median(func(i int) float64 { return c.rounds[i].redis.Seconds() * 1e6 / n })
-	res := bench.Result{
+	res := report.Result{
 		Group: "redis", Workload: l.workload, Limiter: c.name,
 		Setup: fmt.Sprintf("%s; %d callers, %d hot keys, 1 per %v, burst %d", c.setup, checkCallers, checkKeys, l.per, l.burst),
-		Keys:  checkKeys, Requests: c.requests, PerSecond: &perSecond, CPUMicros: &here, StoreCPUMicros: &redis,
+		Keys:  checkKeys, Requests: c.requests,
+		PerSecond:      c.median(func(i int) float64 { return n / c.rounds[i].wall.Seconds() }),
+		CPUMicros:      c.median(func(i int) float64 { return c.rounds[i].here.Seconds() * 1e6 / n }),
+		StoreCPUMicros: c.median(func(i int) float64 { return c.rounds[i].redis.Seconds() * 1e6 / n }),
 	}
 	if c != usual {
-		ratio := c.median(func(i int) float64 { return usual.rounds[i].wall.Seconds() / c.rounds[i].wall.Seconds() })
-		res.Speedup = &ratio
+		res.Speedup = c.median(func(i int) float64 { return usual.rounds[i].wall.Seconds() / c.rounds[i].wall.Seconds() })
 	}
 	return res
 }
 
 // median of a figure over the rounds.
-func (c *contender) median(of func(round int) float64) float64 {
+func (c *contender) median(of func(round int) float64) *float64 {
 	var v []float64
 	for i := range c.rounds {
 		v = append(v, of(i))
 	}
-	slices.Sort(v)
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+	return new(report.Median(v))
 }
 
 func benchKey(i int) string { return "192.0.2." + strconv.Itoa(i) }

@@ -10,18 +10,19 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bench/inproc"
+	"github.com/fastlimit/fastlimit/bench/oracle"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
 )
 
 // Contender is fastlimit with its exact buckets in the Redis at a URL, which it
 // leaves keys in that expire: how right it is, and how often it asks.
-func Contender(url string) bench.Contender {
-	return bench.Contender{
+func Contender(url string) inproc.Contender {
+	return inproc.Contender{
 		Name:     "fastlimit, Redis",
 		Setup:    "defaults; exact buckets in a Redis on this machine",
 		OwnClock: true, Remote: true,
-		New: func(r bench.Rule) (bench.Limiter, error) {
+		New: func(r oracle.Rule) (inproc.Limiter, error) {
 			const patience = time.Second
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
@@ -50,7 +51,7 @@ func (l *viaRedis) Allow(addr netip.Addr, _ time.Duration) bool {
 	return l.rule.Take(context.Background(), l.rule.AddrKey(addr), 1).Allowed
 }
 
-// Asked implements [bench.Asker].
+// Asked implements [inproc.Asker].
 func (l *viaRedis) Asked() uint64 { return l.store.Stats().Takes }
 
 func (l *viaRedis) Close() error { return closeStore(l.store) }

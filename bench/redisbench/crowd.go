@@ -1,3 +1,5 @@
+//go:build linux
+
 package redisbench
 
 import (
@@ -9,7 +11,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bench/report"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
 )
 
@@ -118,7 +120,7 @@ func (w *caller) ask(ctx context.Context, n int, recording bool) {
 }
 
 // result sums up what callers that have ended recorded.
-func (c *crowd) result() bench.Result {
+func (c *crowd) result() report.Result {
 	waits, lags := newWaits(), newWaits()
 	var requests, denied, degraded int64
 	decided, admitted := map[string]int64{}, map[string]int64{}
@@ -130,16 +132,11 @@ func (c *crowd) result() bench.Result {
 		decided[w.rule.Name()] += w.degraded
 		admitted[w.rule.Name()] += w.admitted
 	}
-	at := func(h *hdrhistogram.Histogram, percentile float64) float64 {
-		return float64(h.ValueAtPercentile(percentile)) / 1e3
-	}
-	share := func(n, of int64) *float64 { v := float64(n) / float64(max(1, of)); return &v }
-	res := bench.Result{
+	share := func(n, of int64) *float64 { return new(float64(n) / float64(max(1, of))) }
+	res := report.Result{
 		Requests: requests, Denied: share(denied, requests), Degraded: share(degraded, requests),
-		LatencyMicros: map[string]float64{
-			"p50": at(waits, 50), "p90": at(waits, 90), "p99": at(waits, 99), "p99.9": at(waits, 99.9), "max": at(waits, 100),
-		},
-		LagMicros: map[string]float64{"p99.9": at(lags, 99.9), "max": at(lags, 100)},
+		LatencyMicros: report.Latencies(waits),
+		LagMicros:     map[string]float64{"p99.9": report.Micros(lags, 99.9), "max": report.Micros(lags, 100)},
 	}
 	for policy, n := range decided {
 		if n == 0 {
@@ -152,3 +149,6 @@ func (c *crowd) result() bench.Result {
 	}
 	return res
 }
+
+// policies are the failure policies, by value.
+var policies = [...]fastlimit.OnFailure{fastlimit.FailLocal, fastlimit.FailOpen, fastlimit.FailClosed}

@@ -1,7 +1,8 @@
+//go:build linux
+
 package redisbench
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,37 +10,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bench/report"
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
 	"github.com/fastlimit/fastlimit/internal/testkit/redisfault"
 )
-
-// FaultOptions configure [RunFaults]. Zero fields mean defaults.
-type FaultOptions struct {
-	// Redis is the program that is started.
-	Redis string
-	// Timeout is how long a request may wait for Redis. 0 means 5 ms, the
-	// default of a configuration.
-	Timeout time.Duration
-	// Duration of a fault, beside the time that it takes to strike and to get
-	// over. 0 means 1 s.
-	Duration time.Duration
-	// Only are the names of faults. None means all.
-	Only     []string
-	Progress bench.Progress
-}
-
-func (o FaultOptions) withDefaults() FaultOptions {
-	o.Redis = cmp.Or(o.Redis, "redis-server")
-	o.Timeout = cmp.Or(o.Timeout, 5*time.Millisecond)
-	o.Duration = cmp.Or(o.Duration, time.Second)
-	if o.Progress == nil {
-		o.Progress = func(int, int, string) {}
-	}
-	return o
-}
 
 // faults are those asked for, after none at all, to compare with.
 func (o FaultOptions) faults() (all []redisfault.Fault, err error) {
@@ -58,7 +33,7 @@ func (o FaultOptions) faults() (all []redisfault.Fault, err error) {
 // other, under requests that all want an exact check, and tells how long they
 // waited and what the failure policies decided. No figure is a failure. The
 // results are valid beside an error.
-func RunFaults(ctx context.Context, o FaultOptions) (results []bench.Result, err error) {
+func RunFaults(ctx context.Context, o FaultOptions) (results []report.Result, err error) {
 	o = o.withDefaults()
 	if err := (Options{Path: o.Redis}).Check(); err != nil {
 		return nil, err
@@ -70,7 +45,7 @@ func RunFaults(ctx context.Context, o FaultOptions) (results []bench.Result, err
 	defer redisfault.UseNames()()
 	for i := range faults {
 		f := &faults[i]
-		o.Progress(i, len(faults), "redis: "+f.Name)
+		o.Progress.Tell(i, len(faults), "redis: %s", f.Name)
 		err := onStand(o.Redis, func(t *stand) error {
 			res, err := o.run(ctx, t, f)
 			if err == nil {
@@ -82,12 +57,12 @@ func RunFaults(ctx context.Context, o FaultOptions) (results []bench.Result, err
 			return results, fmt.Errorf("fault %q: %w", f.Name, err)
 		}
 	}
-	o.Progress(len(faults), len(faults), "done")
+	o.Progress.Tell(len(faults), len(faults), "done")
 	return results, nil
 }
 
 // run measures one fault: from its beginning until Redis is used again.
-func (o FaultOptions) run(ctx context.Context, t *stand, f *redisfault.Fault) (res bench.Result, err error) {
+func (o FaultOptions) run(ctx context.Context, t *stand, f *redisfault.Fault) (res report.Result, err error) {
 	site := redisfault.New(t, f)
 	store, err := redisstore.Open(ctx, redisstore.Config{
 		URL: "redis://" + site.Addr(), Timeout: o.Timeout, Logger: slog.New(slog.DiscardHandler),
@@ -126,10 +101,9 @@ func (o FaultOptions) run(ctx context.Context, t *stand, f *redisfault.Fault) (r
 	c.recording.Store(false)
 	c.end()
 	res = c.result()
-	timeout := float64(o.Timeout.Microseconds())
 	res.Group, res.Workload, res.Limiter = "redis-faults", f.Name, "fastlimit"
 	res.Setup = fmt.Sprintf("%d callers, a third for each failure policy, %v apart; %v beside striking and recovering", crowdCallers, crowdPause, o.Duration)
-	res.TimeoutMicros, res.BackMillis = &timeout, &back
+	res.TimeoutMicros, res.BackMillis = new(float64(o.Timeout.Microseconds())), &back
 	return res, nil
 }
 
@@ -141,6 +115,3 @@ func pause(ctx context.Context, d time.Duration) error {
 		return nil
 	}
 }
-
-// policies are the failure policies, by value.
-var policies = [...]fastlimit.OnFailure{fastlimit.FailLocal, fastlimit.FailOpen, fastlimit.FailClosed}

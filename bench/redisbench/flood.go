@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bench/report"
 )
 
 // flood sends one client's flood among others that conform and counts what
 // Redis is asked.
-func (o Options) flood(ctx context.Context, addr string) (results []bench.Result, err error) {
+func (o Options) flood(ctx context.Context, addr string) (results []report.Result, err error) {
 	const patience = 5 * time.Millisecond // the default of a configuration
 	store, err := open(ctx, addr, patience)
 	if err != nil {
@@ -55,14 +55,13 @@ func (o Options) flood(ctx context.Context, addr string) (results []bench.Result
 	takes := float64(store.Stats().Takes)
 	requests := attacker.requests.Load() + others.requests.Load()
 	falseDenials := others.denied.Load()
-	perRequest, perSecond := takes/float64(requests), takes/took
-	denied := float64(attacker.denied.Load()+falseDenials) / float64(requests)
-	return []bench.Result{{
+	return []report.Result{{
 		Group: "redis", Workload: "one flood among conforming clients", Limiter: "fastlimit",
 		Setup: fmt.Sprintf("exact buckets in Redis; 100/s, burst 200; %.0f requests/s of one client among as many of %d others",
 			float64(attacker.requests.Load())/took, o.Clients),
 		Keys: int64(o.Clients) + 1, Requests: requests,
-		StorePerRequest: &perRequest, StorePerSecond: &perSecond, Denied: &denied, FalseDenials: &falseDenials,
+		StorePerRequest: new(takes / float64(requests)), StorePerSecond: new(takes / took), FalseDenials: &falseDenials,
+		Denied: new(float64(attacker.denied.Load()+falseDenials) / float64(requests)),
 	}}, nil
 }
 

@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/fastlimit/fastlimit/bench"
 	"github.com/fastlimit/fastlimit/bench/load"
 	"github.com/fastlimit/fastlimit/bench/proc"
+	"github.com/fastlimit/fastlimit/bench/report"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -30,7 +30,7 @@ type HTTPOptions struct {
 	Floods []float64
 	// Duration of a stage. 0 means 10 s.
 	Duration time.Duration
-	Progress bench.Progress
+	Progress report.Progress
 }
 
 func (o HTTPOptions) withDefaults() HTTPOptions {
@@ -40,9 +40,6 @@ func (o HTTPOptions) withDefaults() HTTPOptions {
 	o.Duration = cmp.Or(o.Duration, 10*time.Second)
 	if o.Floods == nil {
 		o.Floods = []float64{1000, 15_000, 0}
-	}
-	if o.Progress == nil {
-		o.Progress = func(int, int, string) {}
 	}
 	return o
 }
@@ -65,7 +62,7 @@ type edge struct {
 // one client among many that conform, over HTTP, and counts what Redis is
 // asked: by the store's counters, and by those of Redis itself. One result for
 // each stage and one for all. They are valid beside an error.
-func RunHTTP(ctx context.Context, o HTTPOptions) (results []bench.Result, err error) {
+func RunHTTP(ctx context.Context, o HTTPOptions) (results []report.Result, err error) {
 	o = o.withDefaults()
 	if err := (Options{Path: o.Redis}).Check(); err != nil {
 		return nil, err
@@ -86,7 +83,7 @@ func RunHTTP(ctx context.Context, o HTTPOptions) (results []bench.Result, err er
 		if rate > 0 {
 			name = strconv.FormatFloat(rate, 'f', -1, 64) + "/s"
 		}
-		o.Progress(i, len(o.Floods), "redis: flood over HTTP, "+name)
+		o.Progress.Tell(i, len(o.Floods), "redis: flood over HTTP, %s", name)
 		s, err := o.stage(ctx, e, rate, netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}))
 		if s.requests > 0 {
 			all.add(s)
@@ -97,7 +94,7 @@ func RunHTTP(ctx context.Context, o HTTPOptions) (results []bench.Result, err er
 		}
 	}
 	results = append(results, o.result("one flood, all of these", all))
-	o.Progress(len(o.Floods), len(o.Floods), "done")
+	o.Progress.Tell(len(o.Floods), len(o.Floods), "done")
 	return results, nil
 }
 

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/bench"
 	"github.com/fastlimit/fastlimit/bench/proc"
+	"github.com/fastlimit/fastlimit/bench/report"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
 )
 
@@ -36,7 +36,7 @@ type Options struct {
 	Checks int
 	// Rounds of each way to check. 0 means 9.
 	Rounds   int
-	Progress bench.Progress
+	Progress report.Progress
 }
 
 func (o Options) withDefaults() Options {
@@ -46,9 +46,6 @@ func (o Options) withDefaults() Options {
 	o.Duration = cmp.Or(o.Duration, 4*time.Second)
 	o.Checks = cmp.Or(o.Checks, 20_000)
 	o.Rounds = cmp.Or(o.Rounds, 9)
-	if o.Progress == nil {
-		o.Progress = func(int, int, string) {}
-	}
 	return o
 }
 
@@ -73,7 +70,7 @@ func (o Options) Version(ctx context.Context) string {
 
 // Run starts a Redis that keeps nothing and measures with it. The results are
 // valid beside an error, for what was done until then.
-func Run(ctx context.Context, o Options) (results []bench.Result, err error) {
+func Run(ctx context.Context, o Options) (results []report.Result, err error) {
 	o = o.withDefaults()
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -92,16 +89,16 @@ func Run(ctx context.Context, o Options) (results []bench.Result, err error) {
 		return nil, err
 	}
 	defer server.Stop()
-	checks := func(ctx context.Context, addr string) ([]bench.Result, error) { return o.checks(ctx, server, addr) }
-	for i, measure := range []func(context.Context, string) ([]bench.Result, error){o.flood, checks} {
-		o.Progress(i, 2, [...]string{"redis: flood", "redis: exact checks"}[i])
+	checks := func(ctx context.Context, addr string) ([]report.Result, error) { return o.checks(ctx, server, addr) }
+	for i, measure := range []func(context.Context, string) ([]report.Result, error){o.flood, checks} {
+		o.Progress.Tell(i, 2, "redis: %s", [...]string{"flood", "exact checks"}[i])
 		more, err := measure(ctx, addr)
 		results = append(results, more...)
 		if err != nil {
 			return results, err
 		}
 	}
-	o.Progress(2, 2, "done")
+	o.Progress.Tell(2, 2, "done")
 	return results, nil
 }
 

@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bench/inproc"
+	"github.com/fastlimit/fastlimit/bench/oracle"
 	"github.com/fastlimit/fastlimit/bench/proc"
+	"github.com/fastlimit/fastlimit/bench/workload"
 )
 
 func TestRun(t *testing.T) {
@@ -98,13 +100,13 @@ func TestContender(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Stop)
-	hot, err := bench.FindWorkload("hot-key")
+	hot, err := workload.Find("hot-key")
 	if err != nil {
 		t.Fatal(err)
 	}
-	results, err := bench.Accuracy(t.Context(), bench.AccuracyOptions{
-		Options:   bench.Options{Contenders: []bench.Contender{Contender("redis://" + addr + "/0")}},
-		Workloads: []*bench.Workload{hot}, Requests: 10_000, Duration: time.Second,
+	results, err := inproc.Accuracy(t.Context(), inproc.AccuracyOptions{
+		Options:   inproc.Options{Contenders: []inproc.Contender{Contender("redis://" + addr + "/0")}},
+		Workloads: []*workload.Workload{hot}, Requests: 10_000, Duration: time.Second,
 	})
 	if err != nil || len(results) != 1 {
 		t.Fatalf("%d results, %v", len(results), err)
@@ -118,7 +120,7 @@ func TestContender(t *testing.T) {
 func TestContenderWithoutRedis(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{"redis://:secret@127.0.0.1:1/0": "127.0.0.1:1", "nonsense": "redis://"} {
-		_, err := Contender(url).New(bench.Rule{})
+		_, err := Contender(url).New(oracle.Rule{})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("error %v, want one with %s and without the password", err, want)
 		}

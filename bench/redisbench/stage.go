@@ -13,9 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fastlimit/fastlimit/bench"
 	"github.com/fastlimit/fastlimit/bench/httpbench"
 	"github.com/fastlimit/fastlimit/bench/load"
+	"github.com/fastlimit/fastlimit/bench/report"
 )
 
 // stage is what was measured while one client flooded at one rate.
@@ -117,12 +117,12 @@ func (o HTTPOptions) flood(ctx context.Context, target load.Target, rate float64
 	return counts, err
 }
 
-func (o HTTPOptions) result(workload string, s *stage) bench.Result {
+func (o HTTPOptions) result(workload string, s *stage) report.Result {
 	n := float64(s.requests)
 	per := func(v float64) *float64 { v /= n; return &v }
 	rate := func(v float64) *float64 { v /= s.seconds; return &v }
 	falseDenials := s.others.Denied()
-	res := httpbench.OpenResult(bench.Result{
+	res := httpbench.OpenResult(report.Result{
 		Group: "redis-http", Workload: workload, Limiter: "fastlimit",
 		Setup: fmt.Sprintf("fastlimit serve, buckets in Redis; %d/s, burst %d; %d clients that conform, %.0f/s together; latencies are theirs; Redis counts %d EVALSHA",
 			httpRate, httpBurst, s.clients, float64(s.others.Total())/s.seconds, s.calls),

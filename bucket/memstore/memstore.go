@@ -1,6 +1,5 @@
-// Package memstore is a [bucket.Store] in memory and, in [Step], the model of
-// what every shared store computes. It serves tests and conformance: it is a
-// map that grows with the number of clients and must not face a flood.
+// Package memstore is a [bucket.Store] in memory, for tests: a map that grows
+// with the number of clients and must not face a flood.
 package memstore
 
 import (
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/bucket/step"
 )
 
 // Config of a [Store].
@@ -31,7 +31,7 @@ type Store struct {
 	closed bool
 
 	stateMu sync.Mutex
-	states  map[string]State
+	states  map[string]step.State
 }
 
 // queued is an operation and the store's time at its At.
@@ -52,7 +52,7 @@ func New(c Config) *Store {
 		now:    c.Now,
 		queue:  make(chan queued, c.Queue),
 		done:   make(chan struct{}),
-		states: make(map[string]State),
+		states: make(map[string]step.State),
 	}
 	go s.work()
 	return s
@@ -98,7 +98,7 @@ func (s *Store) Close(context.Context) error {
 }
 
 // State returns what is stored under key.
-func (s *Store) State(key string) State {
+func (s *Store) State(key string) step.State {
 	s.stateMu.Lock()
 	defer s.stateMu.Unlock()
 	return s.states[key]
@@ -115,21 +115,23 @@ func (s *Store) Forget() {
 func (s *Store) work() {
 	defer close(s.done)
 	for q := range s.queue {
-		r := s.apply(q)
-		if r.Late {
-			q.op.Done(q.op, bucket.Reply{}, bucket.ErrLate)
-			continue
-		}
-		q.op.Done(q.op, bucket.Reply{Granted: r.Granted, Level: r.Level}, nil)
+		reply, err := s.apply(q)
+		q.op.Done(q.op, reply, err)
 	}
 }
 
-func (s *Store) apply(q queued) Result {
+func (s *Store) apply(q queued) (bucket.Reply, error) {
+	if q.op.Algorithm != bucket.LeakyBucket {
+		return bucket.Reply{}, bucket.ErrAlgorithm
+	}
 	s.stateMu.Lock()
 	defer s.stateMu.Unlock()
-	next, r := Step(s.states[q.op.Key], s.now(), NewRequest(q.op, q.date))
+	next, r := step.Apply(s.states[q.op.Key], s.now(), step.NewRequest(q.op, q.date))
+	if r.Late {
+		return bucket.Reply{}, bucket.ErrLate
+	}
 	if r.Write {
 		s.states[q.op.Key] = next
 	}
-	return r
+	return bucket.Reply{Granted: r.Granted, Level: r.Level}, nil
 }

@@ -17,7 +17,7 @@ const (
 )
 
 // BenchmarkStore is 64 concurrent callers that each take and wait, for
-// profiles. `fastlimit bench redis` compares it with the usual way.
+// profiles. `go run ./bench redis` compares it with the usual way.
 func BenchmarkStore(b *testing.B) {
 	server := redistest.Start(b)
 	for _, workers := range []int{1, 2, 4} {

@@ -1,76 +1,40 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/redis/go-redis/v9"
 )
 
-// Open connects and checks. On a wrong configuration, which the one address of
-// a replica is too, it returns no store. If
-// Redis is merely away it returns both a store, whose breaker is open and which
-// tries again by itself, and an error that matches [bucket.ErrAway]: the caller decides.
-func Open(ctx context.Context, c Config) (*Store, error) {
-	return open(ctx, c, production, nil, time.Now)
-}
-
-// open opens a store with a script that may take the time from clock. now is
-// this machine's.
-func open(ctx context.Context, c Config, sc *script, clock func() uint64, now func() time.Time) (*Store, error) {
-	s, err := newStore(c, sc)
-	if err != nil {
-		return nil, err
-	}
-	s.clock, s.now = clock, now
-	s.start()
-	err = s.Check(ctx)
-	var e *Error
-	if errors.As(err, &e) {
-		e = s.diagnose(ctx, e)
-		err = e
-	}
-	switch {
-	case err == nil:
-		_ = s.measure(ctx) // an error will be the operations' too
-		return s, nil
-	case !errors.Is(err, bucket.ErrAway), e.Class == ReadOnly && s.config.single():
-		// A replica that nobody promotes stays one.
-		_ = s.Close(ctx)
-		return nil, err
-	}
-	s.breaker.open(e)
-	return s, err
-}
-
-// Check reports whether every primary can do the work: it answers, is Redis
-// 6.2 or later or Valkey, may be written, and runs the scripts. The error
-// names the fix; it matches [bucket.ErrAway] if waiting may help.
-func (s *Store) Check(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 4*s.config.batchTimeout())
+// check reports whether every primary can do the work: it answers, is Redis
+// 6.2 or later or Valkey, may be written, and runs the scripts. The error is a
+// [remote.Error] that names the fix.
+func (d *driver) check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 4*d.config.batchTimeout())
 	defer cancel()
-	err := s.client.eachPrimary(ctx, s.checkServer)
+	err := d.client.eachPrimary(ctx, d.checkServer)
 	if err == nil {
-		err = s.probe(ctx, checkKeys)
+		err = d.probe(ctx, checkKeys)
 	}
-	var e *Error
-	if err != nil && !errors.As(err, &e) {
-		err = &Error{Class: Classify(err), Err: err}
+	if err != nil {
+		return d.diagnose(ctx, asError(err))
 	}
-	return err
+	return nil
 }
 
-func (s *Store) checkServer(ctx context.Context, c *redis.Client) error {
+func (d *driver) checkServer(ctx context.Context, c *redis.Client) error {
 	step := func(what string, err error) error {
 		if err == nil {
 			return nil
 		}
-		return &Error{Class: Classify(err), Err: fmt.Errorf("%s: %w", what, err)}
+		return newError(classify(err), fmt.Errorf("%s: %w", what, err))
 	}
 	if err := step("PING", c.Ping(ctx).Err()); err != nil {
 		return err
@@ -79,13 +43,13 @@ func (s *Store) checkServer(ctx context.Context, c *redis.Client) error {
 		return err
 	}
 	info, err := c.Info(ctx).Result() // sections cannot be combined before 7.0
-	if err != nil && Classify(err) != NoPerm {
+	if err != nil && classify(err) != classNoPerm {
 		return step("INFO", err)
 	}
 	if err := checkInfo(info); err != nil {
 		return err
 	}
-	return step("SCRIPT LOAD", s.loadInto(ctx, c))
+	return step("SCRIPT LOAD", d.loadInto(ctx, c))
 }
 
 // checkInfo reads INFO; without the right to it, the scripts still tell.
@@ -99,10 +63,10 @@ func checkInfo(info string) error {
 		return strings.TrimSpace(v)
 	}
 	if v := field("redis_version"); !atLeast(v, 6, 2) {
-		return &Error{Class: Other, Err: fmt.Errorf("redis_version %q: want 6.2 or later, or Valkey", v)}
+		return newError(classOther, fmt.Errorf("redis_version %q: want 6.2 or later, or Valkey", v))
 	}
 	if field("role") == "slave" {
-		return &Error{Class: ReadOnly, Err: fmt.Errorf("this is a replica of %s:%s", field("master_host"), field("master_port"))}
+		return newError(classReadOnly, fmt.Errorf("this is a replica of %s:%s", field("master_host"), field("master_port")))
 	}
 	return nil
 }
@@ -128,48 +92,55 @@ const checkKeys = 16
 // always has something to write.
 var probeShape, _ = bucket.NewShape(1000, time.Second, 1<<20)
 
+// Probe implements [remote.Driver].
+func (d *driver) Probe(ctx context.Context) error { return d.probe(ctx, 1) }
+
 // probe takes from n buckets of its own, which needs everything that takes
 // need: reading, writing, the script, an answer in time.
-func (s *Store) probe(ctx context.Context, n int) error {
-	b := newBatch()
-	var err error
-	for i := range n {
-		b.ops = append(b.ops, &bucket.Op{
-			Kind: bucket.Take, Key: probeKey + strconv.Itoa(i), Shape: probeShape, Cost: probeShape.Unit(), Count: 1,
-			Done: func(_ *bucket.Op, _ bucket.Reply, e error) {
-				if err == nil {
-					err = e
-				}
-			},
-		})
-	}
-	if s.client.cluster != nil {
+func (d *driver) probe(ctx context.Context, n int) error {
+	if d.client.cluster != nil {
 		ping := func(ctx context.Context, c *redis.Client) error { return c.Ping(ctx).Err() }
-		if err := s.client.eachPrimary(ctx, ping); err != nil {
-			s.client.reload(ctx)
-			return &Error{Class: Classify(err), Err: err}
-		}
-	}
-	s.exec(ctx, b)
-	return err
-}
-
-// probeFast is the probe of the breaker: the answer must come in time as well.
-// The first may have had to connect, so there is a second try.
-func (s *Store) probeFast(ctx context.Context) error {
-	for range 2 {
-		start := time.Now()
-		if err := s.probe(ctx, 1); err != nil {
-			if Classify(err) == Timeout {
-				s.measureAside(ctx) // it may answer later than anybody waits
-			}
+		if err := d.client.eachPrimary(ctx, ping); err != nil {
+			d.client.reload(ctx)
 			return err
 		}
-		took := time.Since(start)
-		s.distance.note(took, time.Now())
-		if took <= s.config.Timeout {
-			return nil
-		}
 	}
-	return errSlow
+	ops := make([]*bucket.Op, n)
+	for i := range ops {
+		ops[i] = &bucket.Op{Kind: bucket.Take, Key: probeKey + strconv.Itoa(i), Shape: probeShape, Cost: probeShape.Unit(), Count: 1}
+	}
+	var first error
+	d.Exec(ctx, ops, func(_ *bucket.Op, _ bucket.Reply, err error) { first = cmp.Or(first, err) })
+	return first
+}
+
+// farthest is the longest round trip that is measured.
+const farthest = time.Second
+
+// Measure implements [remote.Driver]: it asks all primaries at once, on
+// connections of its own, as those of operations give up early.
+func (d *driver) Measure(ctx context.Context, trips []time.Duration) error {
+	o := *d.client.options
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = farthest, farthest, farthest
+	o.PoolSize, o.MaxActiveConns, o.PoolTimeout = 1, 1, farthest
+	c := newClient(&o, d.config.Logger)
+	hangUp := sync.OnceFunc(func() { _ = c.close() })
+	defer hangUp()
+	defer context.AfterFunc(ctx, hangUp)()
+	var mu sync.Mutex // guards trips
+	return c.eachPrimary(ctx, func(ctx context.Context, c *redis.Client) error {
+		if err := c.Ping(ctx).Err(); err != nil { // connects
+			return err
+		}
+		for i := range trips {
+			start := time.Now()
+			if err := c.Ping(ctx).Err(); err != nil {
+				return err
+			}
+			mu.Lock()
+			trips[i] = max(trips[i], time.Since(start))
+			mu.Unlock()
+		}
+		return nil
+	})
 }

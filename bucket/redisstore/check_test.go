@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/fastlimit/fastlimit/internal/testkit/faultproxy"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
@@ -34,7 +35,7 @@ func TestOpen(t *testing.T) {
 	as := func(user string) Config { return plain(Config{Username: user, Password: "s3cret"}) }
 
 	type want struct {
-		class Class
+		class *remote.Class
 		away  bool
 		fatal bool // no store though waiting may help
 		text  string
@@ -49,35 +50,35 @@ func TestOpen(t *testing.T) {
 		"ACL user in the URL":   {Config{URL: "redis://good:s3cret@" + server.Addr}, want{}},
 		"ACL user":              {as("good"), want{}},
 		"one address":           {Config{Addrs: []string{server.Addr}}, want{}},
-		"wrong password":        {plain(Config{Username: "good", Password: "wr0ng"}), want{class: Auth, text: "check username and password"}},
-		"no other keys":         {plain(Config{Username: "good", Password: "s3cret", KeyPrefix: "x:"}), want{class: NoPerm, text: "docs/redis.md"}},
-		"no right to keys":      {as("no~fastlimit:*"), want{class: NoPerm}},
-		"no right to evalsha":   {as("no+evalsha"), want{class: NoPerm, text: "evalsha"}},
-		"no right to load":      {as("no+script|load"), want{class: NoPerm, text: "script"}},
-		"no right to ping":      {as("no+ping"), want{class: NoPerm, text: "ping"}},
-		"no right to time":      {as("no+time"), want{class: NoPerm, text: "time"}},
-		"no right to mget":      {as("no+mget"), want{class: NoPerm, text: "docs/redis.md"}},
-		"no right to set":       {as("no+set"), want{class: NoPerm, text: "docs/redis.md"}},
-		"replica":               {Config{URL: "redis://" + replica.Addr}, want{class: ReadOnly, away: true, fatal: true, text: "name the primary"}},
-		"nobody listens":        {Config{URL: "redis://127.0.0.1:1"}, want{class: Refused, away: true}},
-		"no socket":             {Config{URL: "unix:///nonexistent/redis.sock"}, want{class: Refused, away: true}},
-		"black hole":            {Config{URL: "redis://" + faultproxy.BlackHole(t)}, want{class: Timeout, away: true}},
-		"not Redis":             {Config{URL: "redis://" + talker(t, "SSH-2.0-OpenSSH_9.2\r\n")}, want{class: Protocol, text: "check that the address is Redis"}},
-		"not TLS":               {Config{URL: "rediss://" + server.Addr}, want{class: Protocol, text: "does not speak TLS, and the connection wants it: write redis://"}},
-		"no sentinel listens":   {Config{Addrs: []string{"127.0.0.1:1"}, MasterName: "x"}, want{class: Refused, away: true}},
-		"no cluster listens":    {Config{Addrs: []string{"127.0.0.1:1"}, Cluster: true}, want{class: Refused, away: true}},
-		"not a cluster":         {Config{Addrs: []string{server.Addr}, Cluster: true}, want{class: Other}},
-		"a sentinel's stranger": {Config{Addrs: []string{server.Addr}, MasterName: "x"}, want{class: Other}},
+		"wrong password":        {plain(Config{Username: "good", Password: "wr0ng"}), want{class: classAuth, text: "check username and password"}},
+		"no other keys":         {plain(Config{Username: "good", Password: "s3cret", KeyPrefix: "x:"}), want{class: classNoPerm, text: "docs/redis.md"}},
+		"no right to keys":      {as("no~fastlimit:*"), want{class: classNoPerm}},
+		"no right to evalsha":   {as("no+evalsha"), want{class: classNoPerm, text: "evalsha"}},
+		"no right to load":      {as("no+script|load"), want{class: classNoPerm, text: "script"}},
+		"no right to ping":      {as("no+ping"), want{class: classNoPerm, text: "ping"}},
+		"no right to time":      {as("no+time"), want{class: classNoPerm, text: "time"}},
+		"no right to mget":      {as("no+mget"), want{class: classNoPerm, text: "docs/redis.md"}},
+		"no right to set":       {as("no+set"), want{class: classNoPerm, text: "docs/redis.md"}},
+		"replica":               {Config{URL: "redis://" + replica.Addr}, want{class: classReadOnly, away: true, fatal: true, text: "name the primary"}},
+		"nobody listens":        {Config{URL: "redis://127.0.0.1:1"}, want{class: classRefused, away: true}},
+		"no socket":             {Config{URL: "unix:///nonexistent/redis.sock"}, want{class: classRefused, away: true}},
+		"black hole":            {Config{URL: "redis://" + faultproxy.BlackHole(t)}, want{class: classTimeout, away: true}},
+		"not Redis":             {Config{URL: "redis://" + talker(t, "SSH-2.0-OpenSSH_9.2\r\n")}, want{class: classProtocol, text: "check that the address is Redis"}},
+		"not TLS":               {Config{URL: "rediss://" + server.Addr}, want{class: classProtocol, text: "does not speak TLS, and the connection wants it: write redis://"}},
+		"no sentinel listens":   {Config{Addrs: []string{"127.0.0.1:1"}, MasterName: "x"}, want{class: classRefused, away: true}},
+		"no cluster listens":    {Config{Addrs: []string{"127.0.0.1:1"}, Cluster: true}, want{class: classRefused, away: true}},
+		"not a cluster":         {Config{Addrs: []string{server.Addr}, Cluster: true}, want{class: classOther}},
+		"a sentinel's stranger": {Config{Addrs: []string{server.Addr}, MasterName: "x"}, want{class: classOther}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := tt.config
-			c.Timeout, c.Logger = 50*time.Millisecond, patient("").Logger
+			c.Timeout, c.Logger = timeoutFor(name), patient("").Logger
 			s, err := Open(t.Context(), c)
 			if s != nil {
 				closeLater(t, s)
 			}
-			if got := Classify(err); got != tt.want.class || errors.Is(err, bucket.ErrAway) != tt.want.away {
+			if got := classify(err); got != tt.want.class || errors.Is(err, bucket.ErrAway) != tt.want.away {
 				t.Fatalf("Open: class %s, %v; want class %s, away %v", got, err, tt.want.class, tt.want.away)
 			}
 			if (s != nil) != (err == nil || tt.want.away && !tt.want.fatal) {
@@ -88,6 +89,16 @@ func TestOpen(t *testing.T) {
 			}
 		})
 	}
+}
+
+// timeoutFor is short where no answer comes, and else long enough for a machine
+// that is busy with other tests.
+func timeoutFor(name string) time.Duration {
+	switch name {
+	case "black hole", "not TLS", "TLS to plain", "TLS to a plain sentinel":
+		return 20 * time.Millisecond
+	}
+	return time.Second
 }
 
 func TestTLS(t *testing.T) {
@@ -119,7 +130,7 @@ func TestTLS(t *testing.T) {
 			}
 			continue
 		}
-		if Classify(err) != Protocol || !strings.Contains(err.Error(), tt.text) || s != nil {
+		if classify(err) != classProtocol || !strings.Contains(err.Error(), tt.text) || s != nil {
 			t.Errorf("%s: %v, store %v; want class protocol with %q", name, err, s, tt.text)
 		}
 	}
@@ -150,18 +161,18 @@ func TestStartsLater(t *testing.T) {
 
 func TestCheckInfo(t *testing.T) {
 	t.Parallel()
-	for info, want := range map[string]Class{
-		"":                        None,
-		"redis_version:6.2.0\r\n": None,
-		"# Server\r\nredis_version:7.0.15\r\nrole:master\r\n":                     None,
-		"redis_version:10.1\r\n":                                                  None,
-		"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\n":   None,
-		"redis_version:6.0.16\r\n":                                                Other,
-		"redis_version:5.0.7\r\n":                                                 Other,
-		"redis_version:banana\r\n":                                                Other,
-		"redis_version:7.0.0\r\nrole:slave\r\nmaster_host:a\r\nmaster_port:1\r\n": ReadOnly,
+	for info, want := range map[string]*remote.Class{
+		"":                        nil,
+		"redis_version:6.2.0\r\n": nil,
+		"# Server\r\nredis_version:7.0.15\r\nrole:master\r\n":                     nil,
+		"redis_version:10.1\r\n":                                                  nil,
+		"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\n":   nil,
+		"redis_version:6.0.16\r\n":                                                classOther,
+		"redis_version:5.0.7\r\n":                                                 classOther,
+		"redis_version:banana\r\n":                                                classOther,
+		"redis_version:7.0.0\r\nrole:slave\r\nmaster_host:a\r\nmaster_port:1\r\n": classReadOnly,
 	} {
-		if err := checkInfo(info); Classify(err) != want {
+		if err := checkInfo(info); classify(err) != want {
 			t.Errorf("checkInfo(%q) = %v, want class %s", info, err, want)
 		}
 	}

@@ -68,9 +68,13 @@ func newClient(o *redis.UniversalOptions, log *slog.Logger) *client {
 	return c
 }
 
-// at returns a pool to one node of the cluster. The cluster client cannot be
+// at returns a pool to one node of the cluster, or the client itself if addr is
+// empty. The cluster client cannot be
 // asked to follow a redirection: it would also send again what failed.
 func (c *client) at(addr string) pipeliner {
+	if addr == "" {
+		return c.UniversalClient
+	}
 	if host, port, err := net.SplitHostPort(addr); err == nil && host == "" {
 		seed, _, _ := net.SplitHostPort(c.options.Addrs[0])
 		addr = net.JoinHostPort(seed, port)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/bucket/remote"
 )
 
 const (
@@ -82,66 +83,60 @@ func (c *clocks) forget() {
 	clear(c.best)
 }
 
-// dated tells whether an operation needs to know the server's time.
-func dated(op *bucket.Op) bool { return op.Patience > 0 || op.Floor > 0 }
-
 // readClock finds out the clock of the server that a call goes to, if it needs
 // to know: from a recent answer, or else by asking, which costs a round trip.
 // An operation must not be sent without: nobody could tell how late it is.
-func (s *Store) readClock(ctx context.Context, c *call) error {
+func (d *driver) readClock(ctx context.Context, c *call) error {
 	c.clock, c.addr = dating{}, ""
 	need := false
 	for _, op := range c.ops {
-		need = need || dated(op)
+		need = need || remote.Dated(op)
 	}
 	if !need {
 		return nil
 	}
-	to, addr, err := s.home(ctx, c)
+	to, addr, err := d.home(ctx, c)
 	if err != nil {
 		return err
 	}
 	c.addr = addr
-	c.clock = dating{s.clocks.get(addr), s.now()}
-	if c.clock.usable(c.clock.at, s.config.Timeout) {
+	c.clock = dating{d.clocks.get(addr), d.now()}
+	if c.clock.usable(c.clock.at, d.config.Timeout) {
 		return nil
 	}
-	r := reading{asked: s.now()}
-	if s.clock != nil {
-		r.micros = int64(s.clock()) //nolint:gosec // a test's
+	r := reading{asked: d.now()}
+	if d.clock != nil {
+		r.micros = int64(d.clock()) //nolint:gosec // a test's
 	} else {
-		s.counters.commands.Add(1)
+		d.counters.commands.Add(1)
 		pipe := to.Pipeline()
 		cmd := pipe.Time(ctx)
 		if _, err := pipe.Exec(ctx); err != nil {
-			s.clocks.forget()
+			d.clocks.forget()
 			return err
 		}
 		r.micros = cmd.Val().UnixMicro()
 	}
-	r.got = s.now()
-	s.clocks.observe(addr, r)
-	c.clock = dating{s.clocks.get(addr), r.got}
+	r.got = d.now()
+	d.clocks.observe(addr, r)
+	c.clock = dating{d.clocks.get(addr), r.got}
 	return nil
 }
 
 // observe learns the clock from the answer to a call.
-func (s *Store) observe(c *call, micros int64) {
-	if c.addr != "" || s.client.cluster == nil && c.to == "" {
-		s.clocks.observe(c.addr, reading{micros: micros, asked: c.sent, got: c.got})
+func (d *driver) observe(c *call, micros int64) {
+	if c.addr != "" || d.client.cluster == nil && c.to == "" {
+		d.clocks.observe(c.addr, reading{micros: micros, asked: c.sent, got: c.got})
 	}
 }
 
 // home is the server that a call goes to, and its address, which is empty but
 // in a cluster.
-func (s *Store) home(ctx context.Context, c *call) (pipeliner, string, error) {
-	switch {
-	case c.to != "":
-		return s.client.at(c.to), c.to, nil
-	case s.client.cluster == nil:
-		return s.client, "", nil
+func (d *driver) home(ctx context.Context, c *call) (pipeliner, string, error) {
+	if c.to != "" || d.client.cluster == nil {
+		return d.client.at(c.to), c.to, nil
 	}
-	node, err := s.client.cluster.MasterForKey(ctx, s.config.KeyPrefix+c.ops[0].Key)
+	node, err := d.client.cluster.MasterForKey(ctx, d.config.KeyPrefix+c.ops[0].Key)
 	if err != nil {
 		return nil, "", err
 	}
@@ -158,7 +153,7 @@ type dating struct {
 
 // date is the server's time at op.At at the earliest, 0 if that is not known.
 func (d *dating) date(op *bucket.Op) uint64 {
-	if d.got.IsZero() || !dated(op) {
+	if d.got.IsZero() || !remote.Dated(op) {
 		return 0
 	}
 	return uint64(max(0, d.lower(op.At)))

@@ -3,14 +3,12 @@ package redisstore
 import (
 	"cmp"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net/url"
 	"os"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/field"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -74,8 +72,6 @@ type Config struct {
 }
 
 const (
-	maxBatch = 128 // commands in one pipeline: bounds what one slow batch holds up
-
 	defaultTimeout = 5 * time.Millisecond
 	defaultWorkers = 2
 	defaultQueue   = 2048
@@ -84,15 +80,24 @@ const (
 	longestRetry   = 2 * time.Second
 	minIO          = 25 * time.Millisecond
 	minDial        = 200 * time.Millisecond
+
+	maxSpan = time.Minute // of Timeout, RetryMin and RetryMax
 )
 
-func (c Config) withDefaults() Config {
+// Bounds of a [Config].
+const (
+	MaxWorkers = 64
+	MaxQueue   = 1 << 20
+)
+
+// WithDefaults returns the configuration with its defaults filled in.
+func (c Config) WithDefaults() Config {
 	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
 	c.Workers = cmp.Or(c.Workers, defaultWorkers)
 	c.Queue = cmp.Or(c.Queue, defaultQueue)
 	c.KeyPrefix = cmp.Or(c.KeyPrefix, defaultPrefix)
 	c.RetryMin = cmp.Or(c.RetryMin, firstRetry)
-	c.RetryMax = max(cmp.Or(c.RetryMax, longestRetry), c.RetryMin)
+	c.RetryMax = cmp.Or(c.RetryMax, longestRetry)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -108,48 +113,6 @@ func (c *Config) dialTimeout() time.Duration { return max(40*c.Timeout, minDial)
 // batchTimeout bounds one batch: dial, write, read, and the wait for a
 // connection that go-redis bounds by nothing but the context.
 func (c *Config) batchTimeout() time.Duration { return c.dialTimeout() + 2*c.ioTimeout() }
-
-// validate reports everything that is wrong. No message contains the URL: it
-// may hold a password.
-func (c *Config) validate() error {
-	var errs []error
-	bad := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("fastlimit/redisstore: "+format, args...))
-	}
-	switch {
-	case c.URL == "" && len(c.Addrs) == 0:
-		bad("no server: set URL or Addrs")
-	case c.URL != "" && len(c.Addrs) > 0:
-		bad("URL and Addrs are set: want one")
-	case c.MasterName != "" && c.Cluster:
-		bad("MasterName and Cluster are set: want one")
-	case c.MasterName != "" && len(c.Addrs) == 0:
-		bad("MasterName %q needs the Addrs of sentinels", c.MasterName)
-	case c.URL == "" && len(c.Addrs) > 1 && c.MasterName == "" && !c.Cluster:
-		bad("%d Addrs: set MasterName or Cluster", len(c.Addrs))
-	}
-	if c.Cluster && c.DB != 0 {
-		bad("DB %d: a cluster has only 0", c.DB)
-	}
-	if c.DB < 0 {
-		bad("DB %d: want at least 0", c.DB)
-	}
-	if (c.CertFile == "") != (c.KeyFile == "") {
-		bad("CertFile %q and KeyFile %q: want both or none", c.CertFile, c.KeyFile)
-	}
-	for name, d := range map[string]time.Duration{"Timeout": c.Timeout, "RetryMin": c.RetryMin, "RetryMax": c.RetryMax} {
-		if d < 0 || d > time.Minute {
-			bad("%s %v: want 0 to 1m", name, d)
-		}
-	}
-	if c.Workers < 0 || c.Workers > 64 {
-		bad("Workers %d: want 0 to 64", c.Workers)
-	}
-	if c.Queue < 0 || c.Queue > 1<<20 {
-		bad("Queue %d: want 0 to 2^20", c.Queue)
-	}
-	return errors.Join(errs...)
-}
 
 // options returns the client's options: the profile that docs/redis.md gives
 // reasons for.
@@ -184,39 +147,23 @@ func (c *Config) options() (*redis.UniversalOptions, error) {
 	return o, c.applyTLS(o)
 }
 
-var errURL = errors.New("fastlimit/redisstore: URL cannot be used (not shown, it may hold a password): " +
-	"want redis://[user:password@]host[:port][/db], rediss://… or unix://[user:password@]/path[?db=N], " +
-	"special characters of the password percent-encoded")
-
 func (c *Config) applyURL(o *redis.UniversalOptions) error {
 	if c.URL == "" {
 		return nil
 	}
-	u, err := url.Parse(c.URL)
-	if err != nil {
-		return errURL // err quotes the URL
-	}
-	for name := range u.Query() {
-		if name != "db" {
-			return errURL // would override the profile
-		}
-	}
 	p, err := redis.ParseURL(c.URL)
-	if err != nil || p.Addr == "" {
-		return errURL
+	if err != nil || p.Addr == "" { // err quotes the URL
+		return &field.Error{Package: "fastlimit/redisstore", Field: "URL", Problem: "cannot be used (not shown, it may hold a password)", Fix: urlFix}
 	}
 	o.Addrs, o.Username, o.Password, o.TLSConfig = []string{p.Addr}, p.Username, p.Password, p.TLSConfig
 	if p.DB != 0 {
 		o.DB = p.DB
 	}
-	if c.Cluster && o.DB != 0 {
-		return fmt.Errorf("fastlimit/redisstore: URL names database %d: a cluster has only 0", o.DB)
-	}
 	return nil
 }
 
 func (c *Config) applyTLS(o *redis.UniversalOptions) error {
-	if o.TLSConfig == nil && (c.TLS || c.CAFile != "" || c.CertFile != "") {
+	if o.TLSConfig == nil && c.usesTLS() {
 		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	if o.TLSConfig == nil {
@@ -225,23 +172,7 @@ func (c *Config) applyTLS(o *redis.UniversalOptions) error {
 	if c.ServerName != "" {
 		o.TLSConfig.ServerName = c.ServerName
 	}
-	if c.CAFile != "" {
-		pem, err := os.ReadFile(c.CAFile)
-		if err != nil {
-			return fmt.Errorf("fastlimit/redisstore: CA: %w", err)
-		}
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("fastlimit/redisstore: CA: no certificate in %s", c.CAFile)
-		}
-		o.TLSConfig.RootCAs = pool
-	}
-	if c.CertFile != "" {
-		cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-		if err != nil {
-			return fmt.Errorf("fastlimit/redisstore: client certificate: %w", err)
-		}
-		o.TLSConfig.Certificates = []tls.Certificate{cert}
-	}
-	return nil
+	bad := &report{}
+	o.TLSConfig.RootCAs, o.TLSConfig.Certificates = c.certificates(bad, os.ReadFile)
+	return errors.Join(bad.errs...)
 }

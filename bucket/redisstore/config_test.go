@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -23,21 +24,26 @@ func TestValidate(t *testing.T) {
 		want   string
 	}{
 		{Config{}, "set URL or Addrs"},
-		{Config{URL: "redis://a", Addrs: []string{"b:1"}}, "want one"},
-		{Config{Addrs: []string{"a:1", "b:1"}}, "set MasterName or Cluster"},
-		{Config{Addrs: []string{"a:1"}, MasterName: "m", Cluster: true}, "want one"},
-		{Config{URL: "redis://a", MasterName: "m"}, "needs the Addrs of sentinels"},
-		{Config{URL: "redis://a", Cluster: true, DB: 1}, "only 0"},
-		{Config{URL: "redis://a/1", Cluster: true}, "only 0"},
-		{Config{URL: "redis://a", DB: -1}, "DB -1"},
-		{Config{URL: "redis://a", CertFile: "x"}, "want both or none"},
-		{Config{URL: "redis://a", Timeout: -1}, "Timeout -1ns"},
-		{Config{URL: "redis://a", Timeout: time.Hour}, "Timeout 1h"},
-		{Config{URL: "redis://a", Workers: 65}, "Workers 65"},
-		{Config{URL: "redis://a", Queue: -1}, "Queue -1"},
-		{Config{URL: "redis://a", CAFile: "/nonexistent"}, "CA: open /nonexistent"},
-		{Config{URL: "redis://a", CAFile: os.DevNull}, "no certificate in"},
-		{Config{URL: "redis://a", CertFile: "/nonexistent", KeyFile: "/nonexistent"}, "client certificate"},
+		{Config{URL: "redis://a", Addrs: []string{"b:1"}}, "Addrs: URL is set too: remove one of the two"},
+		{Config{Addrs: []string{"a:1", "b:1"}}, "set master_name for sentinels, cluster: true for nodes of a cluster"},
+		{Config{Addrs: []string{"a:1"}, MasterName: "m", Cluster: true}, "Cluster: true beside master_name: Sentinel and Cluster exclude each other"},
+		{Config{URL: "redis://a", MasterName: "m"}, "MasterName: needs addresses, of the sentinels"},
+		{Config{URL: "redis://a", Cluster: true, DB: 1}, "DB: a cluster has only database 0"},
+		{Config{URL: "redis://a/1", Cluster: true}, "Cluster: a cluster has only database 0, and the URL names another"},
+		{Config{URL: "redis://a", DB: -1}, "DB: -1 is not the number of a database"},
+		{Config{URL: "redis://a", CertFile: "x"}, "CertFile: has no key_file beside it"},
+		{Config{URL: "redis://a", Timeout: -1}, "Timeout: -1ns is out of range: want 0 to 1m"},
+		{Config{URL: "redis://a", Timeout: time.Hour}, "Timeout: 1h0m0s is out of range"},
+		{Config{URL: "redis://a", Workers: 65}, "Workers: 65 is out of range: want 1 to 64, or 0 for the default"},
+		{Config{URL: "redis://a", SentinelPassword: "x"}, "SentinelPassword: needs master_name"},
+		{Config{Addrs: []string{"a:1"}, MasterName: "m", SentinelUsername: "x"}, "SentinelUsername: has no password beside it"},
+		{Config{URL: "redis://a", ServerName: "x"}, "ServerName: has no meaning without TLS"},
+		{Config{URL: "redis://a", RetryMin: 3 * time.Second}, "RetryMin: 3s is above retry_max, which is 2s"},
+		{Config{URL: "redis://a", RetryMax: 50 * time.Millisecond}, "RetryMax: 50ms is below retry_min, which is 100ms"},
+		{Config{URL: "redis://a", Queue: -1}, "Queue: -1 is out of range"},
+		{Config{URL: "redis://a", CAFile: "/nonexistent"}, `CAFile: "/nonexistent" no such file or directory: name a file that can be read`},
+		{Config{URL: "redis://a", CAFile: os.DevNull}, `CAFile: "/dev/null" holds no certificate`},
+		{Config{URL: "redis://a", CertFile: "/nonexistent", KeyFile: "/nonexistent"}, `CertFile: "/nonexistent" no such file`},
 	} {
 		s, err := Open(t.Context(), tt.config)
 		if s != nil || err == nil || !strings.Contains(err.Error(), tt.want) || errors.Is(err, bucket.ErrAway) {
@@ -70,7 +76,7 @@ func TestURL(t *testing.T) {
 		{"unix://u:p@/a/b.sock?db=2", "/a/b.sock", "u", "p", ""},
 		{"redis://[::1]:1", "[::1]:1", "", "", ""},
 	} {
-		c := Config{URL: tt.url}.withDefaults()
+		c := Config{URL: tt.url}.WithDefaults()
 		o, err := c.options()
 		if err != nil {
 			t.Errorf("%s: %v", tt.url, err)
@@ -93,76 +99,76 @@ func TestClientNeverResends(t *testing.T) {
 	for name, c := range map[string]Config{
 		"single": {URL: "redis://a"}, "sentinel": {Addrs: []string{"a:1"}, MasterName: "m"}, "cluster": {Addrs: []string{"a:1"}, Cluster: true},
 	} {
-		s, err := newStore(c, production)
+		d, err := newDriver(c, production)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.client.cluster != nil {
-			if o := s.client.cluster.Options(); o.MaxRedirects != 0 || o.MaxRetries > 0 {
+		if d.client.cluster != nil {
+			if o := d.client.cluster.Options(); o.MaxRedirects != 0 || o.MaxRetries > 0 {
 				t.Errorf("cluster: MaxRedirects %d, MaxRetries %d", o.MaxRedirects, o.MaxRetries)
 			}
 		} else {
-			o := s.client.UniversalClient.(*redis.Client).Options() //nolint:forcetypeassert // not a cluster
+			o := d.client.UniversalClient.(*redis.Client).Options() //nolint:forcetypeassert // not a cluster
 			if o.MaxRetries > 0 || o.ContextTimeoutEnabled || o.ReadTimeout != 25*time.Millisecond || o.DialTimeout != 200*time.Millisecond {
 				t.Errorf("%s: %+v", name, o)
 			}
 		}
-		_ = s.client.close()
+		_ = d.client.close()
 	}
 }
 
 func TestClassify(t *testing.T) {
 	t.Parallel()
-	for err, want := range map[error]Class{
-		nil:                      None,
-		io.EOF:                   Reset,
-		io.ErrUnexpectedEOF:      Reset,
-		net.ErrClosed:            Reset,
-		context.DeadlineExceeded: Timeout,
-		redis.ErrPoolTimeout:     Timeout,
-		&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}: Refused,
-		&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}:      Reset,
-		&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}:                              Timeout,
-		&Error{Class: OOM, Err: io.EOF}:                                                    OOM,
-		errors.New("redis: can't parse \"SSH\""):                                           Protocol,
-		errors.New("redis: cluster has no nodes"):                                          Refused,
-		errors.New("something else"):                                                       Other,
+	for err, want := range map[error]*remote.Class{
+		nil:                      nil,
+		io.EOF:                   classReset,
+		io.ErrUnexpectedEOF:      classReset,
+		net.ErrClosed:            classReset,
+		context.DeadlineExceeded: classTimeout,
+		redis.ErrPoolTimeout:     classTimeout,
+		&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}: classRefused,
+		&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}:      classReset,
+		&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}:                              classTimeout,
+		newError(classOOM, io.EOF):                classOOM,
+		errors.New("redis: can't parse \"SSH\""):  classProtocol,
+		errors.New("redis: cluster has no nodes"): classRefused,
+		errors.New("something else"):              classOther,
 	} {
-		if got := Classify(err); got != want {
-			t.Errorf("Classify(%v) = %s, want %s", err, got, want)
+		if got := classify(err); got != want {
+			t.Errorf("classify(%v) = %s, want %s", err, got, want)
 		}
 		if err != nil {
-			if got := Classify(fmt.Errorf("wrapped: %w", err)); got != want && want != Protocol {
+			if got := classify(fmt.Errorf("wrapped: %w", err)); got != want && want != classProtocol {
 				t.Errorf("Classify of wrapped %v = %s, want %s", err, got, want)
 			}
 		}
 	}
-	for msg, want := range map[string]Class{
-		"NOSCRIPT No matching script. Please use EVAL.":                                                                   NoScript,
-		"LOADING Redis is loading the dataset in memory":                                                                  Loading,
-		"BUSY Redis is busy running a script.":                                                                            Busy,
-		"OOM command not allowed when used memory > 'maxmemory'. script: 5f, on @user_script:1.":                          OOM,
-		"ERR Error running script (call to f_5f): @user_script:1: @user_script: 1: -OOM command not allowed":              OOM,
-		"ERR Error running script (call to f_5f): @user_script:1: -READONLY You can't write against a read only replica.": ReadOnly,
-		"READONLY You can't write against a read only replica.":                                                           ReadOnly,
-		"NOREPLICAS Not enough good replicas to write.":                                                                   NoReplicas,
-		"MISCONF Redis is configured to save RDB snapshots":                                                               Misconf,
-		"MASTERDOWN Link with MASTER is down":                                                                             MasterDown,
-		"CLUSTERDOWN Hash slot not served":                                                                                ClusterDown,
-		"TRYAGAIN Multiple keys request during rehashing of slot":                                                         ClusterDown,
-		"MOVED 1 127.0.0.1:1":                                                              ClusterDown,
-		"ERR max number of clients reached":                                                MaxClients,
-		"NOAUTH Authentication required.":                                                  Auth,
-		"WRONGPASS invalid username-password pair or user is disabled.":                    Auth,
-		"ERR AUTH <password> called without any password configured for the default user.": Auth,
-		"ERR The user executing the script can't run this command or subcommand":           NoPerm,
-		"NOPERM ACL failure in script: User x has no permissions to run the 'set' command": NoPerm,
-		"ERR ACL failure in script: x":                                                     NoPerm,
-		"NOPERM this user has no permissions to run the 'evalsha' command":                 NoPerm,
-		"WRONGTYPE Operation against a key holding the wrong kind of value":                WrongType,
-		"CORRUPT not a bucket":                                                             Corrupt,
-		"CROSSSLOT Keys in request don't hash to the same slot":                            CrossSlot,
-		"ERR unknown command":                                                              Other,
+	for msg, want := range map[string]*remote.Class{
+		"NOSCRIPT No matching script. Please use EVAL.":                                                                   classNoScript,
+		"LOADING Redis is loading the dataset in memory":                                                                  classLoading,
+		"BUSY Redis is busy running a script.":                                                                            classBusy,
+		"OOM command not allowed when used memory > 'maxmemory'. script: 5f, on @user_script:1.":                          classOOM,
+		"ERR Error running script (call to f_5f): @user_script:1: @user_script: 1: -OOM command not allowed":              classOOM,
+		"ERR Error running script (call to f_5f): @user_script:1: -READONLY You can't write against a read only replica.": classReadOnly,
+		"READONLY You can't write against a read only replica.":                                                           classReadOnly,
+		"NOREPLICAS Not enough good replicas to write.":                                                                   classNoReplicas,
+		"MISCONF Redis is configured to save RDB snapshots":                                                               classMisconf,
+		"MASTERDOWN Link with MASTER is down":                                                                             classMasterDown,
+		"CLUSTERDOWN Hash slot not served":                                                                                classClusterDown,
+		"TRYAGAIN Multiple keys request during rehashing of slot":                                                         classClusterDown,
+		"MOVED 1 127.0.0.1:1":                                                              classClusterDown,
+		"ERR max number of clients reached":                                                classMaxClients,
+		"NOAUTH Authentication required.":                                                  classAuth,
+		"WRONGPASS invalid username-password pair or user is disabled.":                    classAuth,
+		"ERR AUTH <password> called without any password configured for the default user.": classAuth,
+		"ERR The user executing the script can't run this command or subcommand":           classNoPerm,
+		"NOPERM ACL failure in script: User x has no permissions to run the 'set' command": classNoPerm,
+		"ERR ACL failure in script: x":                                                     classNoPerm,
+		"NOPERM this user has no permissions to run the 'evalsha' command":                 classNoPerm,
+		"WRONGTYPE Operation against a key holding the wrong kind of value":                classWrongType,
+		"CORRUPT not a bucket":                                                             classCorrupt,
+		"CROSSSLOT Keys in request don't hash to the same slot":                            classCrossSlot,
+		"ERR unknown command":                                                              classOther,
 	} {
 		if got := classifyReply(msg); got != want {
 			t.Errorf("classifyReply(%q) = %s, want %s", msg, got, want)
@@ -170,21 +176,34 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-func TestClassNames(t *testing.T) {
+// Every class is in the list, or its first error would be the end of a worker,
+// and has a name of its own.
+func TestEveryClassIsListed(t *testing.T) {
 	t.Parallel()
+	source, err := os.ReadFile("errors.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made := strings.Count(string(source), "&remote.Class{"); made != len(classes) {
+		t.Errorf("%d classes are made, %d listed", made, len(classes))
+	}
 	seen := make(map[string]bool)
-	for _, n := range Classes() {
-		if n == "" || seen[n] {
-			t.Errorf("class name %q is empty or twice there", n)
+	for _, c := range classes {
+		if c.Name == "" || seen[c.Name] {
+			t.Errorf("class name %q is empty or twice there", c.Name)
 		}
-		seen[n] = true
+		seen[c.Name] = true
 	}
-	if got := Class(200).String(); got != "other" {
-		t.Errorf("Class(200) = %q", got)
-	}
-	for c := range classes {
-		if c.away() && c.misconfigured() {
-			t.Errorf("%s is both away and misconfigured", c)
+}
+
+// What remote asks a driver to tell apart.
+func TestClassifyForRemote(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]*remote.Class{
+		context.DeadlineExceeded: classTimeout, bucket.ErrAlgorithm: classUnsupported, refusal("LATE not carried out"): classLate,
+	} {
+		if e := new(driver).Classify(err); e.Class != want || !errors.Is(e, err) {
+			t.Errorf("%v: class %s, want %s", err, e.Class, want)
 		}
 	}
 }

@@ -11,23 +11,24 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/redis/go-redis/v9"
 )
 
 // diagnose finds the cause of an error at the start that a client cannot name
 // by itself: TLS on one side only, and what sentinels refuse. It returns err
 // where it knows no better.
-func (s *Store) diagnose(ctx context.Context, err *Error) *Error {
-	ctx, cancel := context.WithTimeout(ctx, 2*s.config.batchTimeout())
+func (d *driver) diagnose(ctx context.Context, err *remote.Error) *remote.Error {
+	ctx, cancel := context.WithTimeout(ctx, 2*d.config.batchTimeout())
 	defer cancel()
-	o := s.client.options
+	o := d.client.options
 	if o.MasterName != "" {
-		if better := s.diagnoseSentinel(ctx, err); better != nil {
+		if better := d.diagnoseSentinel(ctx, err); better != nil {
 			return better
 		}
 	}
 	switch err.Class {
-	case Reset, Timeout, Protocol, Refused, Other:
+	case classReset, classTimeout, classProtocol, classRefused, classOther:
 	default: // Redis has answered
 		return err
 	}
@@ -40,18 +41,14 @@ func (s *Store) diagnose(ctx context.Context, err *Error) *Error {
 		}
 		switch {
 		case o.TLSConfig == nil && speaksTLS(ctx, addr):
-			return &Error{
-				Class: Protocol, Err: fmt.Errorf("%s speaks TLS, and the connection is without", addr),
-				fix: "write rediss:// in place of redis://, or turn TLS on (tls)",
-			}
+			return errorWithFix(classProtocol, fmt.Errorf("%s speaks TLS, and the connection is without", addr),
+				"write rediss:// in place of redis://, or turn TLS on (tls)")
 		case o.TLSConfig != nil && speaksPlain(ctx, addr):
-			return &Error{
-				Class: Protocol, Err: fmt.Errorf("%s does not speak TLS, and the connection wants it", addr),
-				fix: "write redis:// in place of rediss://, and remove tls, ca_file and cert_file, or name the TLS port",
-			}
+			return errorWithFix(classProtocol, fmt.Errorf("%s does not speak TLS, and the connection wants it", addr),
+				"write redis:// in place of rediss://, and remove tls, ca_file and cert_file, or name the TLS port")
 		case o.TLSConfig != nil:
 			if alert := handshakeAlert(ctx, addr, o.TLSConfig); alert != nil {
-				return &Error{Class: Protocol, Err: fmt.Errorf("%s ends the TLS handshake: %w", addr, alert)}
+				return newError(classProtocol, fmt.Errorf("%s ends the TLS handshake: %w", addr, alert))
 			}
 		}
 	}
@@ -131,41 +128,33 @@ func deadline(ctx context.Context) time.Time {
 }
 
 // diagnoseSentinel names what sentinels have answered; nil: they have not.
-func (s *Store) diagnoseSentinel(ctx context.Context, err *Error) *Error {
-	o, text := s.client.options, err.Err.Error()
+func (d *driver) diagnoseSentinel(ctx context.Context, err *remote.Error) *remote.Error {
+	o, text := d.client.options, err.Err.Error()
 	switch {
 	case !strings.Contains(text, "all sentinels"):
 		return nil
 	case errors.Is(err.Err, redis.Nil):
-		return &Error{
-			Class: Other, Err: fmt.Errorf("the sentinels %s know no master %q", strings.Join(o.Addrs, ", "), o.MasterName),
-			fix: "correct master_name" + s.masters(ctx),
-		}
-	case err.Class == Auth:
-		return &Error{
-			Class: Auth, Err: err.Err,
-			fix: "check sentinel_username and sentinel_password: the sentinels have a password of their own",
-		}
-	case err.Class == NoPerm:
-		return &Error{
-			Class: NoPerm, Err: err.Err,
-			fix: "grant the user of the sentinels +sentinel +subscribe +ping and all channels",
-		}
+		return errorWithFix(classOther, fmt.Errorf("the sentinels %s know no master %q", strings.Join(o.Addrs, ", "), o.MasterName),
+			"correct master_name"+d.masters(ctx))
+	case err.Class == classAuth:
+		return errorWithFix(classAuth, err.Err,
+			"check sentinel_username and sentinel_password: the sentinels have a password of their own")
+	case err.Class == classNoPerm:
+		return errorWithFix(classNoPerm, err.Err,
+			"grant the user of the sentinels +sentinel +subscribe +ping and all channels")
 	case strings.Contains(strings.ToLower(text), "unknown command"):
-		return &Error{
-			Class: Other, Err: fmt.Errorf("%s is not a sentinel", strings.Join(o.Addrs, ", ")),
-			fix: "name the sentinels, which listen on port 26379 mostly, or remove master_name",
-		}
+		return errorWithFix(classOther, fmt.Errorf("%s is not a sentinel", strings.Join(o.Addrs, ", ")),
+			"name the sentinels, which listen on port 26379 mostly, or remove master_name")
 	}
 	return nil
 }
 
 // masters lists what the sentinels watch, for a message.
-func (s *Store) masters(ctx context.Context) string {
-	for _, addr := range s.client.options.Addrs {
-		o := s.client.options.Simple()
+func (d *driver) masters(ctx context.Context) string {
+	for _, addr := range d.client.options.Addrs {
+		o := d.client.options.Simple()
 		o.Addr, o.DB = addr, 0
-		o.Username, o.Password = s.config.SentinelUsername, s.config.SentinelPassword
+		o.Username, o.Password = d.config.SentinelUsername, d.config.SentinelPassword
 		sentinel := redis.NewSentinelClient(o)
 		reply, err := sentinel.Masters(ctx).Result()
 		_ = sentinel.Close()

@@ -48,7 +48,7 @@ func TestWrongConnectionIsNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := tt.config
-			c.Timeout, c.Logger = 20*time.Millisecond, patient("").Logger
+			c.Timeout, c.Logger = timeoutFor(name), patient("").Logger
 			s, err := Open(t.Context(), c)
 			if s != nil {
 				closeLater(t, s)

@@ -2,31 +2,34 @@
 // share them: a [bucket.Store] on one server, on Sentinel or on Cluster, Redis
 // 6.2 or later or Valkey.
 //
-//	Submit ─► queue ─► worker ─► one EVALSHA for ≤128 buckets ─► Done, once each
-//	           │         └ breaker: open? fail at once
-//	           └ full? ErrBusy
+//	bucket/remote: queue, workers, breaker ─► driver.Exec ─► one EVALSHA for ≤128 buckets ─► settle, once each
+//
+// This package is the driver: commands, the script, the topology, the clocks of
+// the servers and the classes of their errors. What callers wait for, and what
+// happens while Redis is away, is in package bucket/remote.
 //
 // # One operation
 //
-// A bucket is one key with its level, the time of that, and the ticks of a
-// unit; where something was given back also until when floors are ignored; and
-// the time to live after which none of it counts. One Lua script reads the
-// server's clock and carries out a batch: for each bucket it refuses what is
-// late, leaks, gives back, raises, charges and writes. One round trip, atomic. Levels are in the ticks of [bucket.Shape], so
-// all arithmetic is on integers below 2^53, which Lua has exactly;
-// [memstore.Step] does the same in Go and the tests hold the two together. A
-// clock that steps back counts as no time passed, and the bucket is rebased on
-// it. A denial writes nothing.
+// A bucket is one key. It holds the level, the time it was written, the ticks of
+// a unit and, after a refund or a reset, until when floors are ignored; it expires
+// when none of that counts any more. One Lua script reads the server's clock and
+// carries out a batch: for each bucket it refuses what is late, leaks, gives back,
+// raises to the floor, charges and writes. One round trip, atomic.
+// Levels are in the ticks of [bucket.Shape], so all arithmetic is on integers
+// below 2^53, which Lua has exactly. [step.Apply] does the same in Go, and
+// TestLuaIsTheModel compares the two bit for bit. A clock that steps back counts
+// as no time passed, and the bucket is rebased on it. A denial writes nothing.
 //
 // One run of the script for a batch costs Redis half of what one for each
-// bucket does (docs/decisions/0006). In a cluster, where keys have their places,
-// a batch is a pipeline of commands with one key; so it is behind an address
-// that has once refused several (CROSSSLOT).
+// bucket does (docs/decisions/0006). In a cluster, where each key belongs to one
+// node, a batch is a pipeline of commands with one key each. The same goes for an
+// address that has refused a command with several keys (CROSSSLOT).
 //
-// What is late, and what a floor is still worth, the script tells by its clock.
-// So operations are dated by that clock: an answer says what it showed at some
-// time before it came, which is a lower bound of what it shows at any time
-// since. Whoever has no recent answer of a server asks it first.
+// The script uses the server's clock to tell whether an operation is late and
+// what its floor is still worth, so operations are dated in the server's time.
+// Each answer carries a reading of that clock, taken before the answer arrived,
+// which gives a lower bound of the server's time at any moment since. Without a
+// recent reading the server is asked first (TIME), which costs a round trip.
 //
 // # What is never done twice
 //
@@ -36,29 +39,7 @@
 // whole batches again). What Redis refuses before doing anything, NOSCRIPT, MOVED,
 // ASK and CROSSSLOT, is sent once more where it belongs.
 //
-// # What callers wait for
-//
-// Nothing: Submit queues and Done tells. A caller that cannot wait any longer
-// decides by itself and may use the answer when it comes. While a batch is in
-// flight the next gathers, so batches are as large as the load asks for and a
-// lone operation is sent at once. A worker whose last batch had company yields
-// once before it collects: batches of 64 callers are of 27 instead of 19 then,
-// and a take costs 6.8 instead of 8.3 µs of CPU, Redis included (go1.26, AMD
-// EPYC).
-//
-// # Failure
-//
-// Five bad batches in a row, or half of those within a second, open a breaker:
-// failed, or slower than [Config.Timeout]. While it is open Submit returns
-// [bucket.ErrAway] and a goroutine probes with a take of its own, at growing
-// intervals. Every failure has a [Class] from a closed set. A configuration
-// that cannot work is logged once a minute and tried again at the longest
-// interval.
-//
-// A Redis that is farther away than Config.Timeout fails in nothing and is of no
-// use: the shortest round trip of late is measured, at the start, with every
-// batch and probe, and aside with more patience when a probe has timed out. Where
-// it is more than half of the timeout that is logged once, with the fix.
+// # Cluster
 //
 // In a cluster the breaker is one for all shards: a shard that refuses
 // connections costs its own operations only, one that swallows packets slows

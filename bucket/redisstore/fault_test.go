@@ -5,11 +5,13 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/fastlimit/fastlimit/internal/testkit/redisfault"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
@@ -89,6 +91,11 @@ func runFault(t *testing.T, f *redisfault.Fault) {
 
 	load.end()
 	load.audit(site.Get, f.Lost)
+	ended := s.Stats()
+	// A batch counts for the breaker after its operations are done.
+	if err := s.Close(t.Context()); err != nil {
+		t.Errorf("Close: %v", err)
+	}
 	st := s.Stats()
 	if opened := l.count("redis is away"); uint64(opened) != st.Trips {
 		t.Errorf("%d lines about %d trips", opened, st.Trips)
@@ -96,19 +103,14 @@ func runFault(t *testing.T, f *redisfault.Fault) {
 	if alarms := l.count("level=ERROR"); misconfigured(f.Class) && alarms != 1 {
 		t.Errorf("%d alarms, want 1:\n%s", alarms, l)
 	}
-	if f.Name == "CROSSSLOT" && !s.scattered.Load() {
+	if f.Name == "CROSSSLOT" && !s.driver.scattered.Load() {
 		t.Error("the keys of a batch were never refused")
 	}
-	if st.Queue != 0 || st.Pool.Total > s.config.Workers+2 {
-		t.Errorf("%d operations left in the queue, %d connections for %d workers", st.Queue, st.Pool.Total, s.config.Workers)
+	if ended.Queue != 0 || ended.Pool.Total > s.driver.config.Workers+2 {
+		t.Errorf("%d operations left in the queue, %d connections for %d workers", ended.Queue, ended.Pool.Total, s.driver.config.Workers)
 	}
 }
 
 func misconfigured(class string) bool {
-	for c := range classes {
-		if c.String() == class {
-			return c.misconfigured()
-		}
-	}
-	return false
+	return slices.ContainsFunc(classes, func(c *remote.Class) bool { return c.Name == class && c.Cause == remote.Misconfigured })
 }

@@ -95,9 +95,7 @@ func TestReadingStaysSharp(t *testing.T) {
 func TestFrozenServerChargesNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	c := patient(server.Addr)
-	c.Timeout = 200 * time.Millisecond
-	s := mustOpen(t, c)
+	s := mustOpen(t, patient(server.Addr)) // connections wait for 10 s
 	shape := mustShape(t, 1, time.Hour, 10)
 	take := bucket.Op{Kind: bucket.Take, Key: "a", Shape: shape, Cost: shape.Unit(), Count: 3}
 	if _, err := do(s, take); err != nil {
@@ -105,7 +103,7 @@ func TestFrozenServerChargesNothing(t *testing.T) {
 	}
 	take.Patience = 50 * time.Millisecond
 	back := take
-	back.Kind = bucket.GiveBack
+	back.Kind = bucket.Refund
 	patient := take
 	patient.Patience, patient.Key = 0, "b"
 	type outcome struct {
@@ -160,7 +158,7 @@ func TestClockIsAskedFor(t *testing.T) {
 	if st := s.Stats(); st.Commands-before.Commands != 20 {
 		t.Errorf("%d commands for 20 takes of a server that was just heard of", st.Commands-before.Commands)
 	}
-	s.clocks.forget()
+	s.driver.clocks.forget()
 	run()
 	if st := s.Stats(); st.Commands-before.Commands != 41 {
 		t.Errorf("%d commands for 40 takes and one look at the clock", st.Commands-before.Commands)

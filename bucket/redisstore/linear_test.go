@@ -9,7 +9,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/fastlimit/fastlimit/bucket"
-	"github.com/fastlimit/fastlimit/bucket/memstore"
+	"github.com/fastlimit/fastlimit/bucket/step"
 	"github.com/fastlimit/fastlimit/internal/testkit/faultproxy"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
@@ -26,14 +26,14 @@ type linearOutput struct {
 	unknown bool // maybe carried out
 }
 
-// linearModel is [memstore.Step]. An operation of unknown outcome may have
+// linearModel is [step.Apply]. An operation of unknown outcome may have
 // taken effect, or not.
 var linearModel = (&porcupine.NondeterministicModel{
-	Init: func() []any { return []any{memstore.State{}} },
+	Init: func() []any { return []any{step.State{}} },
 	Step: func(state, input, output any) []any {
 		in, out := input.(linearInput), output.(linearOutput) //nolint:forcetypeassert // ours
-		before := state.(memstore.State)                      //nolint:forcetypeassert // ours
-		after, r := memstore.Step(before, in.now, memstore.NewRequest(&in.op, 0))
+		before := state.(step.State)                          //nolint:forcetypeassert // ours
+		after, r := step.Apply(before, in.now, step.NewRequest(&in.op, 0))
 		if out.unknown {
 			return []any{before, after}
 		}
@@ -55,11 +55,7 @@ func TestLinearizable(t *testing.T) {
 		c := patient(proxy.Addr())
 		c.Workers = 4
 		clock := &tick{now: 1_763_596_800_000_000}
-		s, err := open(t.Context(), c, timeless, clock.read, time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		closeLater(t, s)
+		s := openClocked(t, c, timeless, clock.read, time.Now)
 		proxy.Set(t, faultproxy.Fault{ResetOneIn: 12, Slice: 50})
 		history := record(t, s, clock, seed)
 		known := 0

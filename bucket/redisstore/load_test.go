@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
-	"github.com/fastlimit/fastlimit/bucket/memstore"
+	"github.com/fastlimit/fastlimit/bucket/step"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
@@ -109,7 +109,7 @@ func (l *load) charged(get func(key string) string) (units int64) {
 		if v == "" {
 			continue
 		}
-		s, ok := memstore.ParseState(v)
+		s, ok := step.ParseState(v)
 		if !ok {
 			l.t.Fatalf("%s holds %q", loadKey(i), v)
 		}

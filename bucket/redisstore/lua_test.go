@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
-	"github.com/fastlimit/fastlimit/bucket/memstore"
+	"github.com/fastlimit/fastlimit/bucket/remote"
+	"github.com/fastlimit/fastlimit/bucket/step"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 	"github.com/redis/go-redis/v9"
 )
@@ -98,19 +99,19 @@ func (l *lab) compare(sc *scene, got *replies) {
 	want, ttls := slices.Clone(sc.values), make([]int64, len(sc.values))
 	for i := range sc.ops {
 		on := sc.on[i]
-		state, sound := memstore.ParseState(want[on])
+		state, sound := step.ParseState(want[on])
 		r, err := a.next(i)
-		request := memstore.NewRequest(&sc.ops[i], sc.clock.date(&sc.ops[i]))
+		request := step.NewRequest(&sc.ops[i], sc.clock.date(&sc.ops[i]))
 		request.Sent = sc.clock.sent()
-		after, res := memstore.Step(state, sc.now, request)
+		after, res := step.Apply(state, sc.now, request)
 		if res.Late {
-			if Classify(err) != Late {
+			if classify(err) != classLate {
 				l.t.Fatalf("%+v: operation %d: %+v, %v; want late", *sc, i, r, err)
 			}
 			continue
 		}
-		if want[on] != "" && !sound && sc.ops[i].Kind != bucket.EmptyOut {
-			if Classify(err) != Corrupt {
+		if want[on] != "" && !sound && sc.ops[i].Kind != bucket.Reset {
+			if classify(err) != classCorrupt {
 				l.t.Fatalf("%+v: operation %d: %+v, %v; want corrupt", *sc, i, r, err)
 			}
 			continue
@@ -168,7 +169,7 @@ func near(rng *rand.Rand, n uint64) uint64 {
 func randomOp(rng *rand.Rand, s bucket.Shape) bucket.Op {
 	limit := s.Limit() + s.Grace()
 	op := bucket.Op{
-		Kind: bucket.Kind(rng.IntN(kinds)), Shape: s,
+		Kind: bucket.Kind(rng.IntN(int(bucket.NumKinds))), Shape: s,
 		Cost: near(rng, s.Unit()), Count: 1 + rng.Uint64N(1<<rng.UintN(50)),
 	}
 	switch rng.IntN(8) {
@@ -200,7 +201,7 @@ func randomValue(rng *rand.Rand, s bucket.Shape, now uint64) string {
 	if rng.IntN(8) == 0 {
 		return ""
 	}
-	st := memstore.State{Level: near(rng, s.Limit()+s.Grace()), Unit: s.Unit()}
+	st := step.State{Level: near(rng, s.Limit()+s.Grace()), Unit: s.Unit()}
 	switch rng.IntN(6) {
 	case 0:
 		st.Level = rng.Uint64() >> (11 + rng.UintN(53))
@@ -295,7 +296,7 @@ func TestLuaManyKeys(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 50 {
 		sc := scene{now: 1_763_596_800_000_000, clock: dating{reading{micros: 1_763_596_800_000_000, got: time.Unix(0, 0)}, time.Unix(0, 0)}}
-		for i := range maxBatch {
+		for i := range remote.MaxBatch {
 			shape := randomShape(rng)
 			sc.values = append(sc.values, randomValue(rng, shape, sc.now))
 			sc.on = append(sc.on, i)
@@ -308,7 +309,7 @@ func TestLuaManyKeys(t *testing.T) {
 func FuzzOperate(f *testing.F) {
 	l := newLab(f)
 	state := func(level, last, unit, quiet uint64) string {
-		return memstore.State{Level: level, Last: last, Unit: unit, Quiet: quiet}.Encode()
+		return step.State{Level: level, Last: last, Unit: unit, Quiet: quiet}.Encode()
 	}
 	f.Add("", uint64(1_763_596_800_000_000), uint16(0), uint64(100), uint64(1), uint64(200), uint64(10_000), uint64(1), uint64(0), uint64(0), int64(0), int64(0))
 	f.Add(state(1<<52, 0, 1, 0), uint64(1<<52), uint16(0), uint64(1e9), uint64(1), uint64(1), uint64(1), uint64(1<<52), uint64(1<<53), uint64(0), int64(0), int64(1))
@@ -342,32 +343,29 @@ func TestForeignValues(t *testing.T) {
 	server.Do("LPUSH", "fastlimit:list", "x")
 	server.Do("SET", "fastlimit:text", "hello")
 	shape := mustShape(t, 10, time.Second, 5)
-	none := map[string]Class{"list": None, "text": None, "good": None}
+	none := map[string]*remote.Class{"list": nil, "text": nil, "good": nil}
 	for _, step := range []struct {
 		kind bucket.Kind
-		want map[string]Class
+		want map[string]*remote.Class
 	}{
-		{bucket.Take, map[string]Class{"list": WrongType, "text": Corrupt, "good": None}},
+		{bucket.Take, map[string]*remote.Class{"list": classWrongType, "text": classCorrupt, "good": nil}},
 		// Without something to write a list is as good as nothing.
-		{bucket.Peek, map[string]Class{"list": None, "text": Corrupt, "good": None}},
-		{bucket.GiveBack, map[string]Class{"list": None, "text": Corrupt, "good": None}},
-		{bucket.EmptyOut, none},
+		{bucket.Peek, map[string]*remote.Class{"list": nil, "text": classCorrupt, "good": nil}},
+		{bucket.Refund, map[string]*remote.Class{"list": nil, "text": classCorrupt, "good": nil}},
+		{bucket.Reset, none},
 		{bucket.Take, none},
 	} {
-		if step.kind == bucket.EmptyOut {
+		if step.kind == bucket.Reset {
 			if list, text := server.Do("LRANGE", "fastlimit:list", "0", "-1"), server.Do("GET", "fastlimit:text"); list != "x" || text != "hello" {
 				t.Errorf("foreign values are now %q and %q", list, text)
 			}
 		}
-		got := make(map[string]Class)
-		b := newBatch()
+		got := make(map[string]*remote.Class)
+		var ops []*bucket.Op
 		for key := range step.want {
-			b.ops = append(b.ops, &bucket.Op{
-				Kind: step.kind, Key: key, Shape: shape, Cost: shape.Unit(), Count: 1,
-				Done: func(op *bucket.Op, _ bucket.Reply, err error) { got[op.Key] = Classify(err) },
-			})
+			ops = append(ops, &bucket.Op{Kind: step.kind, Key: key, Shape: shape, Cost: shape.Unit(), Count: 1})
 		}
-		s.exec(t.Context(), b)
+		s.driver.Exec(t.Context(), ops, func(op *bucket.Op, _ bucket.Reply, err error) { got[op.Key] = classify(err) })
 		if !maps.Equal(got, step.want) {
 			t.Errorf("operations of kind %d: %v, want %v", step.kind, got, step.want)
 		}
@@ -381,16 +379,13 @@ func TestFailedWriteIsForgotten(t *testing.T) {
 	s := mustOpen(t, patient(server.Addr))
 	server.Do("CONFIG", "SET", "maxmemory", "1")
 	shape := mustShape(t, 1, time.Hour, 1)
-	var got []Class
-	b := newBatch()
+	var got []*remote.Class
+	var ops []*bucket.Op
 	for range 3 {
-		b.ops = append(b.ops, &bucket.Op{
-			Kind: bucket.Take, Key: "a", Shape: shape, Cost: shape.Unit(), Count: 1,
-			Done: func(_ *bucket.Op, _ bucket.Reply, err error) { got = append(got, Classify(err)) },
-		})
+		ops = append(ops, &bucket.Op{Kind: bucket.Take, Key: "a", Shape: shape, Cost: shape.Unit(), Count: 1})
 	}
-	s.exec(t.Context(), b)
-	if !slices.Equal(got, []Class{OOM, OOM, OOM}) {
+	s.driver.Exec(t.Context(), ops, func(_ *bucket.Op, _ bucket.Reply, err error) { got = append(got, classify(err)) })
+	if !slices.Equal(got, []*remote.Class{classOOM, classOOM, classOOM}) {
 		t.Errorf("takes of one unit: %v, want all to fail", got)
 	}
 }

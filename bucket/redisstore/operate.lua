@@ -1,5 +1,5 @@
 -- One operation on the bucket of each key, in their order and all at one
--- reading of the server's clock. memstore.Step is the same in Go, bit for bit.
+-- reading of the server's clock. step.Apply is the same in Go, bit for bit.
 -- ARGV[1] is float64s: when it was sent, at the earliest, then seven for each
 -- key, the operation and its numbers, and three more where 4 is added to the
 -- kind. The reply is { results, i, error, … }: granted and level of each, then the time,

@@ -8,14 +8,13 @@ import (
 	"math"
 
 	"github.com/fastlimit/fastlimit/bucket"
-	"github.com/fastlimit/fastlimit/bucket/memstore"
+	"github.com/fastlimit/fastlimit/bucket/remote"
+	"github.com/fastlimit/fastlimit/bucket/step"
 	"github.com/redis/go-redis/v9"
 )
 
 //go:embed operate.lua
 var operate string
-
-const kinds = 4
 
 // script is one self-contained Lua script and its SHA-1 in hex.
 type script struct{ source, sha string }
@@ -38,7 +37,7 @@ type arguments struct {
 }
 
 func newArguments() *arguments {
-	return &arguments{args: make([]any, 0, 5*maxBatch), keys: make([]string, 0, maxBatch)}
+	return &arguments{args: make([]any, 0, 5*remote.MaxBatch), keys: make([]string, 0, remote.MaxBatch)}
 }
 
 func (a *arguments) reset() {
@@ -73,9 +72,9 @@ const extended = 4
 
 func appendNumbers(b []byte, op *bucket.Op, date uint64) []byte {
 	// A bucket that cannot be kept can be emptied all the same.
-	r := memstore.Request{Kind: op.Kind, PerMicro: 1, Unit: 1, Due: memstore.NoDue}
+	r := step.Request{Kind: op.Kind, PerMicro: 1, Unit: 1, Due: step.NoDue}
 	if op.Shape.Portable() {
-		r = memstore.NewRequest(op, date)
+		r = step.NewRequest(op, date)
 	}
 	kind := uint64(r.Kind)
 	if r.Floor > 0 || r.Back > 0 {

@@ -94,6 +94,23 @@ func mustShape(t testing.TB, n uint64, per time.Duration, burst uint64) bucket.S
 	return s
 }
 
+// openClocked opens a store whose script takes the time from clock. now is this
+// machine's time.
+func openClocked(t *testing.T, c Config, sc *script, clock func() uint64, now func() time.Time) *Store {
+	t.Helper()
+	d, err := newDriver(c, sc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.clock, d.now = clock, now
+	s, err := open(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeLater(t, s)
+	return s
+}
+
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -101,13 +118,45 @@ func TestConformance(t *testing.T) {
 		c := patient(server.Addr)
 		c.KeyPrefix = t.Name() + ":"
 		c.Workers = 1 // storetest stalls it
-		s, err := open(t.Context(), c, timeless, clock.Now, clock.Local)
-		if err != nil {
+		return storetest.Dated(openClocked(t, c, timeless, clock.Now, clock.Local), clock)
+	})
+}
+
+// An unportable shape is refused for itself; the rest of the batch goes on.
+func TestUnportableShape(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, patient(redistest.Start(t).Addr))
+	big := mustShape(t, 1, 24*time.Hour, 10_000_000)
+	if _, err := do(s, bucket.Op{Kind: bucket.Take, Key: "a", Shape: big, Cost: big.Unit(), Count: 1}); classify(err) != classOther {
+		t.Errorf("%v, want an error about the limit", err)
+	}
+	if st := s.Stats(); st.State != "closed" || st.Errors["other"] != 1 {
+		t.Errorf("state %s, errors %v", st.State, st.Errors)
+	}
+}
+
+func TestStatsCount(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, patient(redistest.Start(t).Addr))
+	before := s.Stats()
+	shape := mustShape(t, 10, time.Second, 5)
+	for range 10 {
+		if _, err := do(s, bucket.Op{Kind: bucket.Take, Key: "a", Shape: shape, Cost: shape.Unit(), Count: 1}); err != nil {
 			t.Fatal(err)
 		}
-		closeLater(t, s)
-		return s
-	})
+	}
+	// A batch is counted after its operations are done.
+	redistest.Eventually(t, "the last batch to be counted", func() bool { return s.Stats().Pipelines == 10 })
+	st := s.Stats()
+	if st.Takes != 10 || st.Pipelines != 10 || st.Commands-before.Commands != 10 || st.RoundTripSum <= 0 {
+		t.Errorf("%d takes, %d pipelines, %d commands, %v", st.Takes, st.Pipelines, st.Commands-before.Commands, st.RoundTripSum)
+	}
+	if len(st.Errors) != len(classes) || st.Pool.Total == 0 || st.State != "closed" {
+		t.Errorf("%+v", st)
+	}
+	if off := st.ClockOffset; off > time.Minute || off < -time.Minute {
+		t.Errorf("ClockOffset = %v on the same machine", off)
+	}
 }
 
 // Keys live until their bucket has drained, by the server's own clock.
@@ -124,7 +173,7 @@ func TestExpiry(t *testing.T) {
 	if len(ttl) != 5 || ttl > "60002" {
 		t.Errorf("PTTL = %s, want just below 60002", ttl)
 	}
-	op.Kind, op.Cost = bucket.GiveBack, 600*shape.Unit()
+	op.Kind, op.Cost = bucket.Refund, 600*shape.Unit()
 	if r, err := do(s, op); err != nil || r.Level != 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}

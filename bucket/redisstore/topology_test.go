@@ -162,7 +162,7 @@ func TestOneNodeOfACluster(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	for _, n := range cluster.Nodes {
 		s, err := Open(t.Context(), patient(n.Addr))
-		if s != nil || Classify(err) != CrossSlot || !strings.Contains(err.Error(), "set cluster") {
+		if s != nil || classify(err) != classCrossSlot || !strings.Contains(err.Error(), "set cluster") {
 			t.Errorf("Open: %v, %v; want no store and an error that says how", s, err)
 		}
 	}

@@ -52,7 +52,7 @@ func testLateTake(t *testing.T, s *suite) {
 	op := take(shape(t, 10, time.Second, 5), "a", 1, 2)
 	s.do(op)
 	op.Patience = 5 * time.Millisecond
-	back := with(op, bucket.GiveBack)
+	back := with(op, bucket.Refund)
 	peek := with(op, bucket.Peek)
 	for _, late := range s.stalled(func() { s.clock.Advance(6 * time.Millisecond) }, op, back, peek) {
 		if !errors.Is(late.err, bucket.ErrLate) {
@@ -116,7 +116,7 @@ func testQuiet(t *testing.T, s *suite) {
 	own := take(sh, "a", 1, 1)
 	own.Back, own.Floor = 2*u, 2*u
 	s.want(own, bucket.Reply{Granted: 1, Level: 3 * u})
-	s.want(with(own, bucket.GiveBack), bucket.Reply{Level: 2 * u}) // Cost
+	s.want(with(own, bucket.Refund), bucket.Reply{Level: 2 * u}) // Cost
 	high := take(sh, "a", 1, 1)
 	high.Floor = 3 * u
 	s.want(high, bucket.Reply{Granted: 1, Level: 3 * u}) // not heard: it fits
@@ -126,7 +126,7 @@ func testQuiet(t *testing.T, s *suite) {
 	s.warm()
 	s.want(high, bucket.Reply{Level: 3 * u}) // heard again
 	// A refund of nothing gives nothing back.
-	none := with(take(sh, "b", 1, 1), bucket.GiveBack)
+	none := with(take(sh, "b", 1, 1), bucket.Refund)
 	s.want(none, bucket.Reply{})
 	high.Key = "b"
 	s.want(high, bucket.Reply{Level: 3 * u})
@@ -140,14 +140,14 @@ func testResetIsKnown(t *testing.T, s *suite) {
 		if key == "full" {
 			s.do(op)
 		}
-		s.want(with(op, bucket.EmptyOut), bucket.Reply{})
+		s.want(with(op, bucket.Reset), bucket.Reply{})
 		op.Floor = 3 * u
 		s.want(op, bucket.Reply{Granted: 3, Level: 3 * u})
 		s.clock.Advance(sh.MaxDrain())
 		s.warm()
 		s.want(op, bucket.Reply{Level: 3 * u})
 		// The clock steps back: floors wait no longer than from now on.
-		s.want(with(op, bucket.EmptyOut), bucket.Reply{})
+		s.want(with(op, bucket.Reset), bucket.Reply{})
 		s.clock.Step(-24 * time.Hour)
 		op.Count = 1
 		s.warm()

@@ -3,6 +3,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -61,7 +62,7 @@ func Run(t *testing.T, open func(t *testing.T, clock *Clock) bucket.Store) {
 		"reset": testReset, "floor": testFloor, "clock back": testClockBack, "rate change": testRateChange,
 		"rates": testRates, "concurrent": testConcurrent, "close": testClose,
 		"late take": testLateTake, "late floor": testLateFloor, "back": testBack, "quiet": testQuiet, "reset is known": testResetIsKnown,
-		"clock steps under operations": testClockSteps,
+		"clock steps under operations": testClockSteps, "unknown algorithm": testUnknownAlgorithm,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -69,6 +70,23 @@ func Run(t *testing.T, open func(t *testing.T, clock *Clock) bucket.Store) {
 			test(t, &suite{t: t, clock: clock, store: open(t, clock)})
 		})
 	}
+}
+
+// Dated returns a store that reads Op.At from the clock's local time, where it is
+// to be the time of Submit: for stores that take it from [time.Now].
+func Dated(store bucket.Store, clock *Clock) bucket.Store { return dated{store, clock} }
+
+type dated struct {
+	bucket.Store
+
+	clock *Clock
+}
+
+func (d dated) Submit(op *bucket.Op) error {
+	if op.At.IsZero() {
+		op.At = d.clock.Local()
+	}
+	return d.Store.Submit(op)
 }
 
 type suite struct {
@@ -183,7 +201,7 @@ func testPeek(t *testing.T, s *suite) {
 
 func testRefund(t *testing.T, s *suite) {
 	op := take(shape(t, 10, time.Second, 3), "a", 1, 1)
-	back := with(op, bucket.GiveBack)
+	back := with(op, bucket.Refund)
 	s.want(back, bucket.Reply{})
 	s.want(op, bucket.Reply{Granted: 1, Level: u})
 	s.want(op, bucket.Reply{Granted: 1, Level: 2 * u})
@@ -195,9 +213,9 @@ func testRefund(t *testing.T, s *suite) {
 
 func testReset(t *testing.T, s *suite) {
 	op := take(shape(t, 10, time.Second, 3), "a", 1, 3)
-	s.want(with(op, bucket.EmptyOut), bucket.Reply{})
+	s.want(with(op, bucket.Reset), bucket.Reply{})
 	s.want(op, bucket.Reply{Granted: 3, Level: 3 * u})
-	s.want(with(op, bucket.EmptyOut), bucket.Reply{})
+	s.want(with(op, bucket.Reset), bucket.Reply{})
 	s.want(op, bucket.Reply{Granted: 3, Level: 3 * u})
 }
 
@@ -252,6 +270,24 @@ func testRates(t *testing.T, s *suite) {
 		}
 		if want := 5*r.n + sh.Grace()/sh.Unit(); granted != want {
 			t.Errorf("%s: %d granted in 3 periods from a bucket of 2, want %d", op.Key, granted, want)
+		}
+	}
+}
+
+// What counts in a way that the store does not know is refused, whatever the
+// kind, and leaves the bucket and the operations around it alone.
+func testUnknownAlgorithm(t *testing.T, s *suite) {
+	op := take(shape(t, 10, time.Second, 3), "a", 1, 2)
+	s.want(op, bucket.Reply{Granted: 2, Level: 2 * u})
+	for kind := range bucket.NumKinds {
+		unknown := with(op, kind)
+		unknown.Algorithm = 255
+		got := s.stalled(func() {}, unknown, with(op, bucket.Peek))
+		if !errors.Is(got[0].err, bucket.ErrAlgorithm) || got[0].reply != (bucket.Reply{}) {
+			t.Errorf("kind %d: %+v, want ErrAlgorithm", kind, got[0])
+		}
+		if want := (bucket.Reply{Granted: 1, Level: 2 * u}); got[1].err != nil || got[1].reply != want {
+			t.Errorf("kind %d: a peek beside it: %+v, want %+v", kind, got[1], want)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/fastlimit/fastlimit/internal/cli"
 )
 
 func TestHelpCommand(t *testing.T) {
@@ -24,7 +26,7 @@ func TestHelpCommand(t *testing.T) {
 			t.Errorf("%v: exit %d, %q, %q", tt.args, code, stdout, stderr)
 		}
 	}
-	if code, stdout, stderr := command(t, nil, "help", "sevre"); code != exitUsage || stdout != "" || !strings.Contains(stderr, `did you mean "serve"?`) {
+	if code, stdout, stderr := command(t, nil, "help", "sevre"); code != cli.ExitUsage || stdout != "" || !strings.Contains(stderr, `did you mean "serve"?`) {
 		t.Errorf("help sevre: exit %d, %q, %q", code, stdout, stderr)
 	}
 	// A flag that does nothing is none.
@@ -67,7 +69,7 @@ func TestFlagsThatWouldBeIgnored(t *testing.T) {
 		{[]string{"top", "-n", "1", "-n", "2"}, "-n (--n) is given twice"},
 	} {
 		code, stdout, stderr := command(t, nil, tt.args...)
-		if code != exitUsage || stdout != "" || !strings.Contains(stderr, tt.want) {
+		if code != cli.ExitUsage || stdout != "" || !strings.Contains(stderr, tt.want) {
 			t.Errorf("%v: exit %d, %q, %q; want %q", tt.args, code, stdout, stderr, tt.want)
 		}
 	}
@@ -81,11 +83,11 @@ func TestConfigurationOnStdin(t *testing.T) {
 		t.Errorf("exit %d, %q, %q", code, stdout, stderr)
 	}
 	code, _, stderr = command(t, strings.NewReader("rules: [{name: a, rate: fast}]"), "serve", "-c", "-")
-	if code != exitFailure || !strings.HasPrefix(stderr, "<stdin>:1:25: rules[0].rate: ") {
+	if code != cli.ExitFailure || !strings.HasPrefix(stderr, "<stdin>:1:25: rules[0].rate: ") {
 		t.Errorf("exit %d, %q", code, stderr)
 	}
 	code, _, stderr = command(t, strings.NewReader(text), "replay", "-c", "-", "-")
-	if code != exitUsage || !strings.Contains(stderr, "-c - and the log - are both stdin") {
+	if code != cli.ExitUsage || !strings.Contains(stderr, "-c - and the log - are both stdin") {
 		t.Errorf("exit %d, %q", code, stderr)
 	}
 }
@@ -97,7 +99,7 @@ func TestConfigurationInAPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"serve", "-c", fifo}, {"validate", "-c", fifo}} {
-		if code, _, stderr := command(t, nil, args...); code != exitFailure || !strings.Contains(stderr, fifo+": is a pipe that nothing writes to") {
+		if code, _, stderr := command(t, nil, args...); code != cli.ExitFailure || !strings.Contains(stderr, fifo+": is a pipe that nothing writes to") {
 			t.Errorf("%v: exit %d, %q", args, code, stderr)
 		}
 	}

@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"strings"
 
-	"github.com/alecthomas/kong"
+	"github.com/fastlimit/fastlimit/internal/cli"
 )
 
 // system is what a command touches of the world.
@@ -16,79 +16,33 @@ type system struct {
 	lookupEnv      func(string) (string, bool)
 }
 
-type cli struct {
+type commands struct {
 	Serve    serveCmd    `cmd:"" help:"Run the decision service (without flags: 127.0.0.1:8080, admin on 127.0.0.1:8081, 100/s for each client address)."`
 	Validate validateCmd `cmd:"" help:"Check a configuration file, print how its memory is shared out, and warn where a limit cannot be kept."`
 	Replay   replayCmd   `cmd:"" help:"Judge access logs: what a limit would have denied, and to whom."`
 	Top      topCmd      `cmd:"" help:"Show the top clients across all nodes."`
-	Bench    benchCmd    `cmd:"" help:"Measure limiters: speed, accuracy, memory, over HTTP and with Redis."`
+	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of the configuration file, for editors."`
 	Version  versionCmd  `cmd:"" help:"Show version, commit and Go version."`
-	Help     helpCmd     `cmd:"" help:"Show this help, or that of a command: fastlimit help replay."`
+	Help     cli.Help    `cmd:"" help:"Show this help, or that of a command: fastlimit help replay."`
 
 	VersionFlag versionFlag `name:"version" help:"Show version, commit and Go version."`
 }
 
-const (
-	exitFailure     = 1
-	exitUsage       = 2
-	exitInterrupted = 130 // 128 + SIGINT, as shells have it
-)
-
-// usageError is a mistake on the command line.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-// stopped ends the parser once it has printed its help.
-type stopped struct{ code int }
-
 // run runs the command that args name and returns the exit code.
 func run(ctx context.Context, args []string, sys *system) (code int) {
-	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case stopped:
-			code = r.code
-		default:
-			panic(r)
-		}
-	}()
-	parsed, err := newParser(sys).Parse(helpArgs(args))
-	if err == nil {
-		err = checkFlags(parsed)
+	if len(args) > 0 && args[0] == "bench" {
+		fmt.Fprintf(sys.stderr, "fastlimit: bench is a program of its own: in a clone of https://%s, %s\n",
+			repository, strings.Join(append([]string{"go run ./bench"}, args[1:]...), " "))
+		return cli.ExitUsage
 	}
-	if err != nil {
-		fmt.Fprintf(sys.stderr, "fastlimit: %v; see fastlimit --help\n", err)
-		return exitUsage
-	}
-	parsed.BindTo(ctx, (*context.Context)(nil))
-	return sys.exitCode(parsed.Run(sys))
+	return program(sys).Run(ctx, args, sys)
 }
 
-func newParser(sys *system) *kong.Kong {
-	return kong.Must(&cli{},
-		kong.Name("fastlimit"),
-		kong.Description("A rate limiter that sheds floods at the edge."),
-		kong.Writers(sys.stdout, sys.stderr),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.Exit(func(code int) { panic(stopped{code}) }),
-	)
-}
+const repository = "github.com/fastlimit/fastlimit"
 
-// exitCode prints the error and returns the code for it.
-func (sys *system) exitCode(err error) int {
-	var usage usageError
-	var interrupted interruptedError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &interrupted):
-		fmt.Fprintf(sys.stderr, "fastlimit: %v\n", err)
-		return interrupted.code()
-	case errors.As(err, &usage):
-		fmt.Fprintf(sys.stderr, "fastlimit: %v\n", err)
-		return exitUsage
+func program(sys *system) *cli.Program {
+	return &cli.Program{
+		Name: "fastlimit", Description: "A rate limiter that sheds floods at the edge.",
+		Commands: new(commands), Stdout: sys.stdout, Stderr: sys.stderr,
 	}
-	fmt.Fprintln(sys.stderr, err)
-	return exitFailure
 }

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/fastlimit/fastlimit/internal/config"
-	"github.com/fastlimit/fastlimit/internal/syncmetrics"
+	"github.com/fastlimit/fastlimit/internal/metrics"
 	"github.com/fastlimit/fastlimit/server"
 	"github.com/fastlimit/fastlimit/sync/gossip"
 )
@@ -18,17 +18,14 @@ func startCluster(sc *server.Config, cfg *config.Config) (*gossip.Cluster, error
 	if c == nil {
 		return nil, nil
 	}
-	running, err := gossip.Start(context.Background(), gossip.Config{
-		Name: c.Name, Secret: c.Secret, Node: c.Node,
-		Bind: c.Bind, Advertise: c.Advertise, Join: c.Join,
-		Interval: c.Interval, MaxBytes: c.MaxBytes, MaxNodes: c.MaxNodes, Ignore: c.Ignore,
-		Logger: sc.Logger,
-	}, sc.Limiter)
+	settings := c.Config
+	settings.Logger = sc.Logger
+	running, err := gossip.Start(context.Background(), settings, sc.Limiter)
 	if err != nil {
 		return nil, err
 	}
 	sc.TopTalkers = running
-	sc.Collectors = append(sc.Collectors, syncmetrics.New(running.Stats))
+	sc.Collectors = append(sc.Collectors, metrics.Cluster(running.Stats))
 	sc.Ready = allReady(sc.Ready, running.Ready)
 	sc.Cluster = func() server.ClusterInfo {
 		return server.ClusterInfo{

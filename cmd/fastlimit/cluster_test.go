@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/cli"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
@@ -233,7 +234,7 @@ func TestClusterStart(t *testing.T) {
 	taken := p.clusterAddr(t)
 	code, _, stderr := command(t, nil, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
 		"-c", writeFile(t, "node.yaml", rule+clusterSettings("n1", taken, nil)))
-	if code != exitFailure || !strings.Contains(stderr, "cluster bind "+taken) || !strings.Contains(stderr, "choose another port") {
+	if code != cli.ExitFailure || !strings.Contains(stderr, "cluster bind "+taken) || !strings.Contains(stderr, "choose another port") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 	// A reload is refused as ever and breaks nothing; the end is clean.

@@ -10,7 +10,20 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/fastlimit/fastlimit/internal/cli"
 )
+
+// Measuring is another program: the answer is one line that says how to run it.
+func TestBenchIsElsewhere(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{"bench": "go run ./bench", "bench http --rounds 3": "go run ./bench http --rounds 3", "bench --help": "go run ./bench --help"} {
+		code, stdout, stderr := command(t, nil, strings.Fields(args)...)
+		if code != cli.ExitUsage || stdout != "" || !strings.HasSuffix(stderr, ", "+want+"\n") || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: exit %d, %q, %q", args, code, stdout, stderr)
+		}
+	}
+}
 
 func TestValidate(t *testing.T) {
 	t.Parallel()
@@ -27,7 +40,7 @@ func TestValidate(t *testing.T) {
 
 	bad := writeFile(t, "bad.yaml", "rules:\n  - {name: a, key: ip, rate: fast}\n  - {name: a, key: nose, rate: 1/s}\ncluster: {name: x}\n")
 	code, stdout, stderr = command(t, nil, "validate", "-c", bad)
-	if code != exitFailure || stdout != "" {
+	if code != cli.ExitFailure || stdout != "" {
 		t.Errorf("exit %d, stdout %q", code, stdout)
 	}
 	for _, want := range []string{bad + ":2:", bad + ":3:", bad + ":4:10: cluster.bind: missing"} {
@@ -35,7 +48,7 @@ func TestValidate(t *testing.T) {
 			t.Errorf("stderr lacks %q:\n%s", want, stderr)
 		}
 	}
-	if code, _, stderr := command(t, nil, "validate"); code != exitUsage || !strings.Contains(stderr, "--config") {
+	if code, _, stderr := command(t, nil, "validate"); code != cli.ExitUsage || !strings.Contains(stderr, "--config") {
 		t.Errorf("without a file: exit %d: %s", code, stderr)
 	}
 }
@@ -52,7 +65,7 @@ func TestVersionAndHelp(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{nil, {"sevre"}, {"version", "x"}} {
-		if code, stdout, stderr := command(t, nil, args...); code != exitUsage || stdout != "" || !strings.HasPrefix(stderr, "fastlimit: ") {
+		if code, stdout, stderr := command(t, nil, args...); code != cli.ExitUsage || stdout != "" || !strings.HasPrefix(stderr, "fastlimit: ") {
 			t.Errorf("%v: exit %d, %q, %q", args, code, stdout, stderr)
 		}
 	}
@@ -142,19 +155,19 @@ func TestReplayFails(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"/does/not/exist"}, exitFailure, "/does/not/exist: no such file"},
-		{[]string{t.TempDir()}, exitFailure, "is a directory"},
-		{[]string{writeFile(t, "cut.gz", "\x1f\x8b\x08\x00")}, exitFailure, "cut.gz: replay: gzip: unexpected EOF"},
-		{[]string{}, exitUsage, "<log> ..."},
-		{[]string{junk}, exitFailure, junk + ": replay: no line can be read; line 1: does not start with a client address: \"hello\"; accepted are the common and the combined log format"},
+		{[]string{"/does/not/exist"}, cli.ExitFailure, "/does/not/exist: no such file"},
+		{[]string{t.TempDir()}, cli.ExitFailure, "is a directory"},
+		{[]string{writeFile(t, "cut.gz", "\x1f\x8b\x08\x00")}, cli.ExitFailure, "cut.gz: replay: gzip: unexpected EOF"},
+		{[]string{}, cli.ExitUsage, "<log> ..."},
+		{[]string{junk}, cli.ExitFailure, junk + ": replay: no line can be read; line 1: does not start with a client address: \"hello\"; accepted are the common and the combined log format"},
 		{[]string{"-"}, 0, "warning: <stdin> is empty"},
-		{[]string{log, log}, exitFailure, log + ": is named twice"},
-		{[]string{log, "-"}, exitUsage, "cat LOG… | fastlimit replay -"},
-		{[]string{"--fields", "tim=x", log}, exitUsage, `--fields: "tim" is no field; want time, client`},
-		{[]string{writeFile(t, "log.zst", "\x28\xb5\x2f\xfd")}, exitFailure, "zstdcat LOG | fastlimit replay -"},
-		{[]string{"--top", "-1", "-"}, exitUsage, "--top"},
-		{[]string{"-o", "xml", "-"}, exitUsage, "text"},
-		{[]string{"--rate", "x", "-"}, exitUsage, "--rate"},
+		{[]string{log, log}, cli.ExitFailure, log + ": is named twice"},
+		{[]string{log, "-"}, cli.ExitUsage, "cat LOG… | fastlimit replay -"},
+		{[]string{"--fields", "tim=x", log}, cli.ExitUsage, `--fields: "tim" is no field; want time, client`},
+		{[]string{writeFile(t, "log.zst", "\x28\xb5\x2f\xfd")}, cli.ExitFailure, "zstdcat LOG | fastlimit replay -"},
+		{[]string{"--top", "-1", "-"}, cli.ExitUsage, "--top"},
+		{[]string{"-o", "xml", "-"}, cli.ExitUsage, "text"},
+		{[]string{"--rate", "x", "-"}, cli.ExitUsage, "--rate"},
 	} {
 		code, stdout, stderr := command(t, strings.NewReader(""), append([]string{"replay"}, tt.args...)...)
 		if code != tt.code || (stdout != "") != (code == 0) || !strings.Contains(stderr, tt.want) {
@@ -185,7 +198,7 @@ func TestReplayInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // the code tells
-	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || !strings.Contains(stderr.String(), "interrupt") {
+	if code := cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted || !strings.Contains(stderr.String(), "interrupt") {
 		t.Errorf("exit %d: %s", code, stderr.String())
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // shown finds command lines in the documents: indented, in fenced blocks, in
 // backquotes.
-var shown = regexp.MustCompile("(?m)(?:^ *(?:# +)?|`)(?:go run \\./cmd/)?fastlimit ((?:serve|validate|replay|version|bench|top|help)\\b[^`\n#&|>]*)")
+var shown = regexp.MustCompile("(?m)(?:^ *(?:# +)?|`)(?:go run \\./cmd/)?fastlimit ((?:serve|validate|replay|schema|version|top|help)\\b[^`\n#&|>]*)")
 
 // Every command line in the documents is one that this binary takes.
 func TestDocumentedCommandsParse(t *testing.T) {
@@ -36,7 +36,7 @@ func TestDocumentedCommandsParse(t *testing.T) {
 				continue // the name of a command in a sentence
 			}
 			found++
-			if _, err := newParser(&system{stdout: io.Discard, stderr: io.Discard}).Parse(args); err != nil {
+			if _, err := program(&system{stdout: io.Discard, stderr: io.Discard}).Parser().Parse(args); err != nil {
 				t.Errorf("%s: fastlimit %s: %v", page, strings.TrimSpace(m[1]), err)
 			}
 		}

@@ -4,18 +4,15 @@
 //
 // This package reads flags, files and signals and wires the parts together;
 // what they do is in the packages below. Exit codes: 0 done, 1 failure, 2
-// wrong usage, 130 interrupted.
+// wrong usage, 130 interrupted; see package cli.
 package main
 
 import (
 	"context"
 	"os"
-
-	"github.com/fastlimit/fastlimit/bench"
 )
 
 func main() {
-	bench.RunChild() // bench measures each limiter in a process of its own
 	os.Exit(run(context.Background(), os.Args[1:], &system{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, lookupEnv: os.LookupEnv,
 	}))

@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bucket/redisstore"
 	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/internal/testkit/faultproxy"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 	"github.com/fastlimit/fastlimit/server"
+	"github.com/fastlimit/fastlimit/sync/gossip"
 )
 
 func TestPlannedMemory(t *testing.T) {
@@ -28,8 +30,8 @@ func TestPlannedMemory(t *testing.T) {
 		want memoryUse
 	}{
 		"alone":   {config.Config{}, memoryUse{128*mib + own, conns}},
-		"redis":   {config.Config{Redis: &config.Redis{}}, memoryUse{128*mib + own, conns + redisBytes}},
-		"cluster": {config.Config{Cluster: &config.Cluster{MaxNodes: 32}}, memoryUse{128*mib + own, conns + 2*1024*32*mirrorSlot}},
+		"redis":   {config.Config{Redis: &redisstore.Config{}}, memoryUse{128*mib + own, conns + redisBytes}},
+		"cluster": {config.Config{Cluster: &config.Cluster{Config: gossip.Config{MaxNodes: 32}}}, memoryUse{128*mib + own, conns + 2*1024*32*mirrorSlot}},
 	} {
 		if got := plannedMemory(&tt.cfg, plan, sc); got != tt.want {
 			t.Errorf("%s: %+v, want %+v", name, got, tt.want)

@@ -8,15 +8,15 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
-	"github.com/fastlimit/fastlimit/internal/config"
-	"github.com/fastlimit/fastlimit/internal/redismetrics"
+	"github.com/fastlimit/fastlimit/internal/metrics"
 	"github.com/fastlimit/fastlimit/server"
 )
 
 // openStore connects to Redis. One that is away is no reason not to serve: the
 // rules' on_failure decides until it is back. A wrong configuration is.
-func openStore(ctx context.Context, c *config.Redis, log *slog.Logger) (*redisstore.Store, error) {
-	s, err := redisstore.Open(ctx, storeConfig(c, log))
+func openStore(ctx context.Context, c redisstore.Config, log *slog.Logger) (*redisstore.Store, error) {
+	c.Logger = log
+	s, err := redisstore.Open(ctx, c)
 	if s == nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
@@ -26,23 +26,9 @@ func openStore(ctx context.Context, c *config.Redis, log *slog.Logger) (*redisst
 	return s, nil
 }
 
-func storeConfig(c *config.Redis, log *slog.Logger) redisstore.Config {
-	return redisstore.Config{
-		URL: c.URL, Addrs: c.Addresses, MasterName: c.MasterName, Cluster: c.Cluster, DB: c.Database,
-		Username: c.Username, Password: c.Password,
-		SentinelUsername: c.SentinelUsername, SentinelPassword: c.SentinelPassword,
-		TLS: c.TLS, CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, ServerName: c.ServerName,
-		KeyPrefix: c.KeyPrefix,
-		Timeout:   c.Timeout,
-		Workers:   c.Workers, Queue: c.Queue,
-		RetryMin: c.RetryMin, RetryMax: c.RetryMax,
-		Logger: log,
-	}
-}
-
 // addStore shows the store's counters, and when it is needed and away.
 func addStore(sc *server.Config, s *redisstore.Store) {
-	sc.Collectors = append(sc.Collectors, redismetrics.New(s.Stats))
+	sc.Collectors = append(sc.Collectors, metrics.Redis(s.Stats))
 	sc.Ready = redisReady(sc.Limiter.Rules(), s.Stats)
 	sc.Redis = func() server.RedisInfo {
 		st := s.Stats()

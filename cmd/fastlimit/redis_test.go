@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/cli"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
@@ -175,7 +176,7 @@ func TestWrongRedisIsAnErrorAtStart(t *testing.T) {
 			t.Parallel()
 			file := redisConfig(t, "unused", "rate: 1/s")
 			code, _, stderr := command(t, nil, "serve", "-c", file, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--redis", tt.url)
-			if code != exitFailure || !strings.Contains(strings.ToLower(stderr), tt.want) || strings.Contains(stderr, "wr0ng") {
+			if code != cli.ExitFailure || !strings.Contains(strings.ToLower(stderr), tt.want) || strings.Contains(stderr, "wr0ng") {
 				t.Errorf("exit %d: %s", code, stderr)
 			}
 		})

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/cli"
 	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/internal/replay"
 )
@@ -32,19 +33,19 @@ const interruptGrace = 200 * time.Millisecond
 func (c *replayCmd) Run(ctx context.Context, sys *system) error {
 	switch stdin := slices.Contains(c.Log, "-"); {
 	case stdin && c.Config == "-":
-		return usageError{errors.New("-c - and the log - are both stdin; name a file for one of them")}
+		return cli.Usage(errors.New("-c - and the log - are both stdin; name a file for one of them"))
 	case stdin && len(c.Log) > 1:
-		return usageError{errors.New("- stands beside other logs; name files, or pipe all of them: cat LOG… | fastlimit replay -")}
+		return cli.Usage(errors.New("- stands beside other logs; name files, or pipe all of them: cat LOG… | fastlimit replay -"))
 	}
 	cfg, err := c.load(config.Flags{}, sys)
 	if err != nil {
 		return err
 	}
 	if c.Top < 0 {
-		return usageError{fmt.Errorf("--top %d: want 0 or more", c.Top)}
+		return cli.Usagef("--top %d: want 0 or more", c.Top)
 	}
 	var report *replay.Report
-	err = signalled(ctx, signalHooks{grace: interruptGrace}, func(ctx context.Context) error {
+	err = cli.Signalled(ctx, cli.SignalHooks{Grace: interruptGrace}, func(ctx context.Context) error {
 		report, err = c.replay(ctx, cfg, sys)
 		return err
 	})
@@ -70,25 +71,25 @@ func (c *replayCmd) replay(ctx context.Context, cfg *config.Config, sys *system)
 	if err != nil {
 		return nil, err
 	}
-	bar := newProgress(sys.stderr)
-	defer bar.clear()
-	bar.start(size)
+	bar := cli.NewProgress(sys.stderr)
+	defer bar.Clear()
+	bar.Bytes(size)
 	var all []replay.Log
 	for i, l := range logs {
 		name := c.Log[i]
 		if name == "-" {
 			name = "<stdin>"
 		}
-		all = append(all, replay.Log{Name: name, Reader: bar.reading(l)})
+		all = append(all, replay.Log{Name: name, Reader: bar.Reading(l)})
 	}
 	report, err := replay.Run(ctx, all, replay.Config{
 		Limiter: cfg.Limiter(), Policy: cfg.Policy,
 		Stream: size < 0,
 		Fields: c.Fields,
-		Judged: bar.judged,
+		Judged: func(done, all int) { bar.Step(done, all, "judging") },
 	})
 	if bad := (*replay.FieldError)(nil); errors.As(err, &bad) {
-		return nil, usageError{fmt.Errorf("--fields: %w", bad)}
+		return nil, cli.Usagef("--fields: %w", bad)
 	}
 	return report, err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
+	"github.com/fastlimit/fastlimit/internal/cli"
 	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server"
@@ -37,7 +38,7 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 	}
 	if c.DrainDelay != nil {
 		if *c.DrainDelay < 0 {
-			return usageError{fmt.Errorf("--drain-delay %v: want 0 or more", *c.DrainDelay)}
+			return cli.Usagef("--drain-delay %v: want 0 or more", *c.DrainDelay)
 		}
 		cfg.Drain.Delay = *c.DrainDelay
 	}
@@ -46,7 +47,7 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 	lc := cfg.Limiter()
 	var store *redisstore.Store
 	if cfg.Redis != nil {
-		if store, err = openStore(ctx, cfg.Redis, log); err != nil {
+		if store, err = openStore(ctx, *cfg.Redis, log); err != nil {
 			return err
 		}
 		defer closeStore(store, log)
@@ -85,11 +86,11 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 		return err
 	}
 	// Signals are wired before anybody can know from the log that it runs.
-	return signalled(ctx, signalHooks{
-		onStop: func(s os.Signal) {
+	return cli.Signalled(ctx, cli.SignalHooks{
+		OnStop: func(s os.Signal) {
 			log.Info("stopping; a second signal stops at once", slog.String("signal", s.String()))
 		},
-		onHangup: func() { log.Warn("reload is not supported by this version: the rules stay as they are") },
+		OnHangup: func() { log.Warn("reload is not supported by this version: the rules stay as they are") },
 	}, func(ctx context.Context) error {
 		if err := srv.Listen(); err != nil {
 			return err
@@ -121,7 +122,10 @@ func (c *serveCmd) serverConfig(cfg *config.Config, lim *fastlimit.Limiter, log 
 		Limiter: lim, Engine: engine, Identity: identity,
 		Logger: log, Version: version().short(),
 		Connections: cfg.Connections, Drain: cfg.Drain,
-		Listeners: cfg.Listeners,
+		Listeners: cfg.Listeners, DenialLogs: cfg.DenialLogs,
+	}
+	if sc.DenialLogs == 0 {
+		sc.DenialLogs = -1 // none, where 0 is the server's default
 	}
 	return sc, nil
 }

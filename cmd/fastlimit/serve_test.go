@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/fastlimit/fastlimit/internal/cli"
 )
 
 // clientFrom is an HTTP client with a source address of its own.
@@ -135,7 +137,7 @@ func TestStartLine(t *testing.T) {
 func TestJSONLog(t *testing.T) {
 	t.Parallel()
 	code, _, stderr := command(t, nil, "serve", "--log-format", "xml")
-	if code != exitUsage || !strings.Contains(stderr, "log-format") {
+	if code != cli.ExitUsage || !strings.Contains(stderr, "log-format") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 }
@@ -235,17 +237,17 @@ func TestServeFails(t *testing.T) {
 		code int
 		want []string
 	}{
-		{"port in use", []string{"--listen", taken.Addr().String(), "--admin", "127.0.0.1:0"}, exitFailure, []string{taken.Addr().String(), "in use"}},
-		{"bad file", []string{"-c", bad}, exitFailure, []string{bad + ":2:1: listen_on: ", bad + ":4:"}},
-		{"no file", []string{"-c", "/does/not/exist"}, exitFailure, []string{"/does/not/exist", "no such file"}},
-		{"rate beside a file", []string{"-c", good, "--rate", "1/s"}, exitUsage, []string{"--rate"}},
-		{"burst beside a file", []string{"-c", good, "--burst", "3"}, exitUsage, []string{"--burst"}},
-		{"upstream", []string{"--upstream", "http://127.0.0.1:3000"}, exitUsage, []string{"--upstream", "not supported by this version"}},
-		{"redis", []string{"--redis", "http://:secret@127.0.0.1"}, exitUsage, []string{"--redis", "rediss://"}},
-		{"bad rate", []string{"--rate", "many"}, exitUsage, []string{"many", "100/s"}},
-		{"bad address", []string{"--listen", "nowhere"}, exitUsage, []string{"nowhere"}},
-		{"unknown flag", []string{"--listn", "x"}, exitUsage, []string{"--listn"}},
-		{"negative delay", []string{"--drain-delay=-1s"}, exitUsage, []string{"--drain-delay"}},
+		{"port in use", []string{"--listen", taken.Addr().String(), "--admin", "127.0.0.1:0"}, cli.ExitFailure, []string{taken.Addr().String(), "in use"}},
+		{"bad file", []string{"-c", bad}, cli.ExitFailure, []string{bad + ":2:1: listen_on: ", bad + ":4:"}},
+		{"no file", []string{"-c", "/does/not/exist"}, cli.ExitFailure, []string{"/does/not/exist", "no such file"}},
+		{"rate beside a file", []string{"-c", good, "--rate", "1/s"}, cli.ExitUsage, []string{"--rate"}},
+		{"burst beside a file", []string{"-c", good, "--burst", "3"}, cli.ExitUsage, []string{"--burst"}},
+		{"upstream", []string{"--upstream", "http://127.0.0.1:3000"}, cli.ExitUsage, []string{"--upstream", "not supported by this version"}},
+		{"redis", []string{"--redis", "http://:secret@127.0.0.1"}, cli.ExitUsage, []string{"--redis", "rediss://"}},
+		{"bad rate", []string{"--rate", "many"}, cli.ExitUsage, []string{"many", "100/s"}},
+		{"bad address", []string{"--listen", "nowhere"}, cli.ExitUsage, []string{"nowhere"}},
+		{"unknown flag", []string{"--listn", "x"}, cli.ExitUsage, []string{"--listn"}},
+		{"negative delay", []string{"--drain-delay=-1s"}, cli.ExitUsage, []string{"--drain-delay"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

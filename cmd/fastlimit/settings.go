@@ -1,6 +1,9 @@
 package main
 
-import "github.com/fastlimit/fastlimit/internal/config"
+import (
+	"github.com/fastlimit/fastlimit/internal/cli"
+	"github.com/fastlimit/fastlimit/internal/config"
+)
 
 // limitFlags are the settings that serve and replay share.
 type limitFlags struct {
@@ -20,7 +23,7 @@ func (f *limitFlags) load(flags config.Flags, sys *system) (*config.Config, erro
 		}
 	}
 	if err := cfg.Override(flags, f.Config != ""); err != nil {
-		return nil, usageError{err}
+		return nil, cli.Usage(err)
 	}
 	return cfg, nil
 }

@@ -16,6 +16,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/cli"
 	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/internal/safetext"
 	"github.com/fastlimit/fastlimit/toptalkers"
@@ -41,13 +42,13 @@ const (
 // Run implements the command.
 func (c *topCmd) Run(ctx context.Context, sys *system) error {
 	if _, _, err := net.SplitHostPort(c.Admin); err != nil {
-		return usageError{fmt.Errorf("--admin %s: want host:port, for example 127.0.0.1:8081", c.Admin)}
+		return cli.Usagef("--admin %s: want host:port, for example 127.0.0.1:8081", c.Admin)
 	}
 	if c.N < 1 {
-		return usageError{fmt.Errorf("-n %d: want 1 or more", c.N)}
+		return cli.Usagef("-n %d: want 1 or more", c.N)
 	}
 	if c.Every < minTopRepeat {
-		return usageError{fmt.Errorf("--every %v: want %v or more", c.Every, minTopRepeat)}
+		return cli.Usagef("--every %v: want %v or more", c.Every, minTopRepeat)
 	}
 	if !c.Watch {
 		return c.show(ctx, sys.stdout, "")
@@ -56,7 +57,7 @@ func (c *topCmd) Run(ctx context.Context, sys *system) error {
 	if f, ok := sys.stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		before = clearScreen
 	}
-	return signalled(ctx, signalHooks{grace: interruptGrace}, func(ctx context.Context) error {
+	return cli.Signalled(ctx, cli.SignalHooks{Grace: interruptGrace}, func(ctx context.Context) error {
 		for first := true; ; first = false {
 			lead := before
 			if first && before != clearScreen || c.Output == "json" {
@@ -117,7 +118,7 @@ func (c *topCmd) ask(ctx context.Context) ([]byte, error) {
 	url := "http://" + c.Admin + "/v1/top?n=" + strconv.Itoa(c.N)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--admin %s: want host:port, for example %s", c.Admin, config.DefaultAdmin)}
+		return nil, cli.Usagef("--admin %s: want host:port, for example %s", c.Admin, config.DefaultAdmin)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {

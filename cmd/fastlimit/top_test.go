@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fastlimit/fastlimit/internal/cli"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
@@ -28,7 +29,7 @@ func TestTopOutOfTheBox(t *testing.T) {
 	})
 	none := serve(t, "-c", writeFile(t, "c.yaml", "top_talkers: 0\nrules: [{name: per-ip, rate: 1000/s}]\n"))
 	code, stdout, stderr := command(t, nil, "top", "--admin", none.admin)
-	if code != exitFailure || stdout != "" || !strings.Contains(stderr, "top_talkers is 0") {
+	if code != cli.ExitFailure || stdout != "" || !strings.Contains(stderr, "top_talkers is 0") {
 		t.Errorf("exit %d, %q, %s", code, stdout, stderr)
 	}
 }
@@ -51,17 +52,17 @@ func TestTopFails(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"--admin", strings.TrimPrefix(nobody.URL, "http://")}, exitFailure, "nothing listens on 127.0.0.1:"},
-		{[]string{"--admin", "no-such-host.invalid:8081"}, exitFailure, "name the admin address with --admin"},
-		{[]string{"--admin", answers(200, "<html>")}, exitFailure, "is it the admin listener of fastlimit?"},
-		{[]string{"--admin", answers(200, "{}")}, exitFailure, "is it the admin listener of fastlimit?"},
-		{[]string{"--admin", answers(404, "404 page not found")}, exitFailure, "that knows /v1/top?"},
-		{[]string{"--admin", answers(400, `{"detail":"n=\u001b[31m"}`)}, exitFailure, `"n=\x1b[31m"`},
-		{[]string{"--admin", "localhost"}, exitUsage, "--admin localhost: want host:port"},
-		{[]string{"--admin", "a b:1"}, exitUsage, "--admin a b:1: want host:port"},
-		{[]string{"-n", "0"}, exitUsage, "-n 0: want 1 or more"},
-		{[]string{"--watch", "--every", "1ms"}, exitUsage, "--every 1ms: want 100ms or more"},
-		{[]string{"-o", "xml"}, exitUsage, "text"},
+		{[]string{"--admin", strings.TrimPrefix(nobody.URL, "http://")}, cli.ExitFailure, "nothing listens on 127.0.0.1:"},
+		{[]string{"--admin", "no-such-host.invalid:8081"}, cli.ExitFailure, "name the admin address with --admin"},
+		{[]string{"--admin", answers(200, "<html>")}, cli.ExitFailure, "is it the admin listener of fastlimit?"},
+		{[]string{"--admin", answers(200, "{}")}, cli.ExitFailure, "is it the admin listener of fastlimit?"},
+		{[]string{"--admin", answers(404, "404 page not found")}, cli.ExitFailure, "that knows /v1/top?"},
+		{[]string{"--admin", answers(400, `{"detail":"n=\u001b[31m"}`)}, cli.ExitFailure, `"n=\x1b[31m"`},
+		{[]string{"--admin", "localhost"}, cli.ExitUsage, "--admin localhost: want host:port"},
+		{[]string{"--admin", "a b:1"}, cli.ExitUsage, "--admin a b:1: want host:port"},
+		{[]string{"-n", "0"}, cli.ExitUsage, "-n 0: want 1 or more"},
+		{[]string{"--watch", "--every", "1ms"}, cli.ExitUsage, "--every 1ms: want 100ms or more"},
+		{[]string{"-o", "xml"}, cli.ExitUsage, "text"},
 	} {
 		code, stdout, stderr := command(t, nil, append([]string{"top"}, tt.args...)...)
 		if code != tt.code || stdout != "" || !strings.Contains(stderr, tt.want) || strings.Contains(stderr, "\x1b") {
@@ -90,7 +91,7 @@ func TestTopWatchesInAPipe(t *testing.T) {
 	}
 	_ = cmd.Wait() // the code tells
 	const table = "RULE  CLIENT     UNITS/S  ±    NODES\nr     \"\\x1b[2J\"  1.2      0.5  a,b\n"
-	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || !strings.HasPrefix(out.String(), table+"\n"+table) || strings.Contains(out.String(), "\x1b") {
+	if code := cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted || !strings.HasPrefix(out.String(), table+"\n"+table) || strings.Contains(out.String(), "\x1b") {
 		t.Errorf("exit %d, stdout\n%s\nstderr %s", code, out.String(), errs.String())
 	}
 }

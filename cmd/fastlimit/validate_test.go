@@ -2,11 +2,10 @@ package main
 
 import (
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
-	"github.com/fastlimit/fastlimit/internal/config"
+	"github.com/fastlimit/fastlimit/internal/cli"
 )
 
 // What serve refuses, validate refuses with the same words.
@@ -31,35 +30,9 @@ func TestValidateRefusesWhatServeRefuses(t *testing.T) {
 		file := writeFile(t, "c.yaml", settings+"\nrules: [{name: a, rate: 100/s}]\n")
 		code1, _, validated := command(t, nil, "validate", "-c", file)
 		code2, _, served := command(t, nil, "serve", "-c", file)
-		if code1 != exitFailure || code2 != exitFailure || validated != served ||
+		if code1 != cli.ExitFailure || code2 != cli.ExitFailure || validated != served ||
 			!strings.HasPrefix(validated, file+":1:") || !strings.Contains(validated, want) {
 			t.Errorf("%s:\nvalidate %d %s\nserve %d %s\nwant %s", settings, code1, validated, code2, served, want)
-		}
-	}
-}
-
-// Whatever the store can be told, a file can tell it.
-func TestEveryFieldOfTheStoreHasASetting(t *testing.T) {
-	t.Parallel()
-	var r config.Redis
-	for i, v := 0, reflect.ValueOf(&r).Elem(); i < v.NumField(); i++ {
-		switch f := v.Field(i); f.Kind() {
-		case reflect.String:
-			f.SetString("x")
-		case reflect.Bool:
-			f.SetBool(true)
-		case reflect.Int, reflect.Int64:
-			f.SetInt(1)
-		case reflect.Slice:
-			f.Set(reflect.ValueOf([]string{"x"}))
-		default:
-			t.Fatalf("%s: a %s", v.Type().Field(i).Name, f.Kind())
-		}
-	}
-	c := reflect.ValueOf(storeConfig(&r, (&serveCmd{}).logger(t.Output())))
-	for i := range c.NumField() {
-		if c.Field(i).IsZero() {
-			t.Errorf("%s is set by no setting", c.Type().Field(i).Name)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/alecthomas/kong"
 )
 
 type versionCmd struct{}
@@ -40,3 +42,15 @@ func version() build {
 
 // short is the version for logs and metrics.
 func (b build) short() string { return b.version }
+
+// versionFlag is --version, which ends the parser as --help does.
+type versionFlag bool
+
+// BeforeReset implements the hook of the parser.
+func (versionFlag) BeforeReset(k *kong.Kong) error {
+	if err := (versionCmd{}).Run(&system{stdout: k.Stdout}); err != nil {
+		return err
+	}
+	k.Exit(0)
+	return nil
+}

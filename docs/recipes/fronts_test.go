@@ -90,7 +90,7 @@ func startCaddy(t *testing.T, o options) string {
 	return runFront(t, func(addr string) *exec.Cmd {
 		text := recipe(t, "Caddyfile", addr, &o, "{\n\tservers", "{\n\tadmin off\n\tservers", "http://:8000 {", "http://:8000 {\n\tbind 127.0.0.1")
 		if o.closed {
-			open, _, ok := strings.Cut(text, "\n\t# No answer, or an error")
+			open, _, ok := strings.Cut(text, "\n\t# Fail open")
 			if !ok {
 				t.Fatal("Caddyfile: no part that fails open")
 			}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/sync/gossip"
 )
 
 func withCluster(settings string) string {
@@ -17,10 +19,10 @@ const leanCluster = `name: edge, bind: "10.0.0.1:7946", secret: 0123456789abcdef
 
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	lean := Cluster{
+	lean := Cluster{Config: gossip.Config{
 		Name: "edge", Bind: "10.0.0.1:7946", Secret: "0123456789abcdef",
-		Interval: 100 * time.Millisecond, MaxBytes: 16 << 10, MaxNodes: 32, TopTalkers: 8192,
-	}
+		Interval: 100 * time.Millisecond, MaxBytes: 16 << 10, MaxNodes: 32,
+	}, TopTalkers: 8192}
 	full := lean
 	full.Node, full.Advertise, full.Join, full.Ignore = "a:1", "192.0.2.7:7946", []string{"10.0.0.2:7946", "edge-3:7946"}, []string{"edge-4"}
 	full.Interval, full.MaxBytes, full.MaxNodes, full.TopTalkers = 20*time.Millisecond, 32<<10, 5, 1024
@@ -131,14 +133,14 @@ func TestTopTalkers(t *testing.T) {
 	if l := c.Limiter(); l.TopTalkers != 32 || l.Nodes != 3 {
 		t.Errorf("%+v", l)
 	}
-	if l := mustParse(t, "rules: [{name: a, rate: 10/s}]").Limiter(); l.TopTalkers != DefaultTopTalkers || l.Nodes != 0 {
+	if l := mustParse(t, "rules: [{name: a, rate: 10/s}]").Limiter(); l.TopTalkers != defaultTopTalkers || l.Nodes != 0 {
 		t.Errorf("%+v", l)
 	}
 	for text, want := range map[string]string{
 		"top_talkers: 2\nrules: [{name: a, rate: 10/s}]":                    "f.yaml:1:14: top_talkers: 2 is out of range; want 4 to 1048576, or 0 for none",
 		"top_talkers: 64\n" + withCluster(leanCluster):                      "f.yaml:1:14: top_talkers: is for a node without cluster; write it in cluster",
-		"top_talkers: 100000\nmemory: 1MiB\nrules: [{name: a, rate: 10/s}]": "f.yaml:1:14: top_talkers: 100000 clients of each rule do not fit memory 1MiB; lower top_talkers, or raise memory to 12353KiB or more",
-		"memory: 1MiB\n" + withCluster(leanCluster):                         "f.yaml:2:10: cluster: 8192 clients of each rule do not fit memory 1MiB; lower top_talkers, or raise memory to 1952KiB or more",
+		"top_talkers: 100000\nmemory: 1MiB\nrules: [{name: a, rate: 10/s}]": "f.yaml:1:14: top_talkers: 100000 clients of each rule do not fit memory 1MiB; lower them, or raise memory to 12353KiB or more",
+		"memory: 1MiB\n" + withCluster(leanCluster):                         "f.yaml:2:10: cluster: 8192 clients of each rule do not fit memory 1MiB; lower them, or raise memory to 1952KiB or more",
 	} {
 		if _, err := Parse("f.yaml", []byte(text), noEnv); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s:\ngot  %v\nwant %s", text, err, want)

@@ -1,11 +1,11 @@
 package config
 
 import (
-	"time"
-
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bucket/redisstore"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server"
+	"github.com/fastlimit/fastlimit/sync/gossip"
 )
 
 // Config is a checked configuration with defaults filled in. The zero value is
@@ -33,9 +33,12 @@ type Config struct {
 	Connections server.Connections
 	Drain       server.Drain
 
+	// DenialLogs is the number of clients whose denials are logged in a second.
+	DenialLogs int
+
 	// Redis is the exact tier that nodes share; nil: the buckets of this node
 	// are exact by themselves.
-	Redis *Redis
+	Redis *redisstore.Config
 
 	// Cluster is the nodes with which this one exchanges counts; nil: it is
 	// alone.
@@ -56,66 +59,47 @@ type Config struct {
 	unnamedGiven bool
 }
 
+// Cluster is how this node meets the others, and what it tells them.
+type Cluster struct {
+	gossip.Config
+	TopTalkers int // of each rule
+}
+
 // Defaults of settings.
 const (
-	DefaultListen     = "127.0.0.1:8080"
+	defaultListen     = "127.0.0.1:8080"
 	DefaultAdmin      = "127.0.0.1:8081"
-	DefaultDenyStatus = 429
-	DefaultHeader     = "X-Forwarded-For"
-	DefaultTopTalkers = 1024 // without a cluster, and with memory for them
+	defaultHeader     = "X-Forwarded-For"
+	defaultTopTalkers = 1024 // without a cluster, and with memory for them
+
+	maxDenialLogs = 100 // of package server
 )
 
 // Default is the configuration without file and flags: a decision service on
 // 127.0.0.1:8080 and one rule for each client address.
 func Default() *Config {
-	c := defaults()
-	c.Listeners = []server.Listener{{Address: DefaultListen, DenyStatus: DefaultDenyStatus}}
-	c.TopTalkers = DefaultTopTalkers
-	c.Policy.Rules = []policy.RuleSpec{{
-		Limit: fastlimit.RuleConfig{
-			Name:       "per-ip",
-			Rate:       fastlimit.Rate{N: 100, Per: time.Second},
-			Burst:      200,
-			IPv4Prefix: defaultPrefix4,
-			IPv6Prefix: defaultPrefix6,
-		},
-		Key: []policy.KeyPart{{Kind: policy.KeyIP}},
-	}}
+	c, err := Parse("default", []byte("rules: [{name: per-ip, key: ip, rate: 100/s, burst: 200}]"), nil)
+	if err != nil {
+		panic("BUG: config: the default: " + err.Error())
+	}
 	return c
 }
 
-// defaults is what a file starts from: neither listeners nor rules.
-func defaults() *Config {
-	return &Config{
-		DenyStatus: DefaultDenyStatus,
-		Admin:      DefaultAdmin,
-		Memory:     fastlimit.DefaultMemory,
-
-		Connections: defaultConnections(),
-		Drain:       defaultDrain(),
-
-		Policy: policy.Settings{ClientIPHeader: DefaultHeader},
-	}
-}
-
 // Limiter is the part of the configuration that package fastlimit takes. The
-// rules are in the order of Policy.Rules. Where there is a Redis, Store stands
-// for it and never answers: planning needs no more, serving replaces it.
+// rules are in the order of Policy.Rules. Where there is a Redis it is planned
+// for; serving adds the Store.
 func (c *Config) Limiter() fastlimit.Config {
-	lc := c.tier()
+	lc := fastlimit.Config{Memory: c.Memory, TopTalkers: c.TopTalkers}
+	if c.Redis != nil {
+		lc.Shared, lc.StoreTimeout = true, c.Redis.Timeout
+	}
+	if c.Cluster != nil {
+		lc.Nodes, lc.TopTalkers = c.Cluster.MaxNodes, c.Cluster.TopTalkers
+	}
 	for i := range c.Policy.Rules {
 		r := c.Policy.Rules[i].Limit
 		r.KeyKind = c.Policy.Rules[i].Kind()
 		lc.Rules = append(lc.Rules, r)
-	}
-	return lc
-}
-
-// tier is the configuration of the limiter but for its rules.
-func (c *Config) tier() fastlimit.Config {
-	lc := fastlimit.Config{Memory: c.Memory, Store: c.away(), StoreTimeout: c.storeTimeout(), TopTalkers: c.TopTalkers}
-	if c.Cluster != nil {
-		lc.Nodes, lc.TopTalkers = c.Cluster.MaxNodes, c.Cluster.TopTalkers
 	}
 	return lc
 }

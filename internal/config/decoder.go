@@ -1,19 +1,19 @@
 package config
 
 import (
-	"fmt"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
+	"github.com/fastlimit/fastlimit/internal/field"
 )
 
-// decoder turns a tree into a Config and collects what is wrong. Not safe for
+// decoder turns nodes into a Config and collects what is wrong. Not safe for
 // concurrent use.
 type decoder struct {
 	file      string
 	lookupEnv func(string) (string, bool)
 	machine   machine
 	cfg       *Config
+	places    map[string]*node // of Go fields that the file sets, by their paths
 	errs      Errors
 }
 
@@ -24,154 +24,89 @@ func (d *decoder) add(e *Error) {
 	}
 }
 
-func (d *decoder) fail(n node, problem, fix string) {
-	d.add(&Error{Line: n.line, Column: n.column, Setting: n.path, Problem: problem, Fix: fix})
-}
-
-// failWith reports an error of the package that knows what a value may be; fix
-// is used if it has none.
-func (d *decoder) failWith(n node, err error, fix string) {
-	problem, own := splitError(err)
-	if own != "" {
-		fix = own
+func (d *decoder) fail(n *node, problem, fix string) {
+	for up := n; up != nil; up = up.parent {
+		up.failed = true
 	}
-	d.fail(n, problem, fix)
+	d.add(&Error{Line: n.line, Column: n.column, Setting: n.path, Problem: clip(problem, maxProblem), Fix: clip(fix, maxProblem)})
 }
 
-// missing reports a setting that n lacks.
-func (d *decoder) missing(n node, key, fix string) {
-	n.path = n.child(key)
-	d.fail(n, "missing", fix)
-}
+// maxProblem bounds what an error quotes of a value, in bytes.
+const maxProblem = 600
 
 // mismatch reports a value of the wrong kind.
-func (d *decoder) mismatch(n node, want string) {
-	switch n.ast.(type) {
-	case *ast.NullNode:
+func (d *decoder) mismatch(n *node, want string) {
+	switch n.kind {
+	case isNull:
 		fix := "want " + want
 		if strings.HasPrefix(want, "a mapping") || strings.HasPrefix(want, "settings") {
 			fix += ", or indent its settings more than it"
 		}
 		d.fail(n, "has no value", fix)
-	case *ast.AnchorNode, *ast.AliasNode:
-		d.fail(n, n.kind()+": anchors and aliases are not supported", "write the value out")
-	case *ast.TagNode:
-		d.fail(n, n.kind()+": YAML tags are not supported", "remove "+n.ast.GetToken().Value)
+	case isRefused:
+		d.fail(n, n.problem, n.fix)
 	default:
-		d.fail(n, "found "+n.kind(), "want "+want)
+		d.fail(n, "found "+n.what(), "want "+want)
 	}
-}
-
-// field is a setting of a mapping.
-type field struct {
-	name string
-	read func(node) // nil: not supported by this version
-}
-
-// mapping reads the settings of n in the order of the file. It reports those
-// that are unknown, written twice or not supported.
-func (d *decoder) mapping(n node, want string, fields []field) bool {
-	var values []*ast.MappingValueNode
-	switch v := n.ast.(type) {
-	case *ast.MappingNode:
-		values = v.Values
-	case *ast.MappingValueNode:
-		values = []*ast.MappingValueNode{v}
-	default:
-		d.mismatch(n, want)
-		return false
-	}
-	lines := make(map[string]int, len(values))
-	for _, v := range values {
-		key, ok := d.key(n, v.Key)
-		if !ok {
-			continue
-		}
-		f, known := find(fields, key.path)
-		first, twice := lines[key.path]
-		name := key.path
-		key.path = n.child(name)
-		switch {
-		case !known:
-			key.path = n.child(printable(name))
-			d.unknown(key, name, fields)
-			continue
-		case twice:
-			d.fail(key, fmt.Sprintf("already set on line %d", first), "remove one of the two")
-			continue
-		}
-		lines[name] = key.line
-		if f.read == nil {
-			d.unsupported(key)
-			continue
-		}
-		value := newNode(key.path, v.Value)
-		if value.isNull() { // it may stand nowhere
-			value.line, value.column = key.line, key.column
-		}
-		f.read(value)
-	}
-	return true
-}
-
-// key returns the name of a key as the path of its node.
-func (d *decoder) key(n node, k ast.MapKeyNode) (node, bool) {
-	key := newNode(n.path, k)
-	switch v := k.(type) {
-	case *ast.StringNode:
-		key.path = v.Value
-	case *ast.MergeKeyNode:
-		d.fail(key, "merge keys (<<) are not supported", "write the settings out")
-		return key, false
-	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
-		d.mismatch(key, "the name of a setting")
-		return key, false
-	default:
-		key.path = k.GetToken().Value
-	}
-	return key, true
 }
 
 // renamed are the old names of settings.
 var renamed = map[string]string{"heavy_hitters": "top_talkers"}
 
-func (d *decoder) unknown(key node, name string, fields []field) {
-	if now, ok := find(fields, renamed[name]); ok {
+func (d *decoder) unknown(key *node, s *section) {
+	if now, ok := s.find(renamed[key.text]); ok {
 		d.fail(key, "is now called "+now.name, "write "+now.name)
 		return
 	}
 	problem := "unknown setting"
-	if home := homeOf(key.path, name); home != "" { // mostly the indentation is wrong
+	if home := homeOf(key.path, key.text); home != "" { // mostly the indentation is wrong
 		problem += " here; it belongs " + home
 	}
-	d.fail(key, problem, suggest(name, fields))
+	d.fail(key, problem, suggest(key.text, s))
 }
 
-func (d *decoder) unsupported(n node) {
-	d.fail(n, "not supported by this version", "remove it")
-}
-
-func find(fields []field, name string) (field, bool) {
-	for _, f := range fields {
-		if f.name == name {
-			return f, true
+// report puts the errors of a package at the places of the fields they are
+// about, unless those are reported already. path is that of the struct.
+func (d *decoder) report(path string, err error) {
+	for _, e := range field.All(err) {
+		if n := d.place(join(path, e.Field)); !n.failed && !d.hidden(path, e.Field) {
+			d.fail(n, e.Problem, e.Fix)
 		}
 	}
-	return field{}, false
 }
 
-// choice returns the index of the value in names.
-func (d *decoder) choice(n node, names ...string) (int, bool) {
-	want := strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
-	s, ok := d.scalar(n, want)
-	if !ok {
-		return 0, false
+// instead are the fields that a default derives from.
+var instead = map[string]string{"Burst": "Rate"}
+
+// hides are the fields without which others mean nothing.
+var hides = map[string]string{"Cost": "Burst", "MasterName": "Addrs"}
+
+func (d *decoder) hidden(path, name string) bool {
+	by := d.places[join(path, hides[name])]
+	return hides[name] != "" && by != nil && by.failed
+}
+
+// place is where the file sets a field, else what it derives from, else the
+// mapping that it would stand in.
+func (d *decoder) place(path string) *node {
+	if n := d.places[path]; n != nil {
+		return n
 	}
-	for i, name := range names {
-		if s.text == name {
-			return i, true
+	if list, index, ok := strings.Cut(strings.TrimSuffix(path, "]"), "["); ok && strings.HasSuffix(path, "]") && !strings.Contains(index, "[") {
+		if n := d.places[list]; n != nil {
+			for _, item := range n.elements() {
+				if item.field == path {
+					return item
+				}
+			}
 		}
 	}
-	d.fail(n, quote(s.text)+" is not a known value", "write "+want)
-	return 0, false
+	parent, name, _ := cutLast(path)
+	if n := d.places[join(parent, instead[name])]; instead[name] != "" && n != nil {
+		return n
+	}
+	if parent == "" {
+		return d.places[""]
+	}
+	return d.place(parent)
 }

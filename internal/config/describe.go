@@ -27,7 +27,7 @@ func Describe(c *Config, p *fastlimit.Plan) string {
 	}
 	describeTables(&b, p)
 	if c.TopTalkers > 0 {
-		fmt.Fprintf(&b, "top talkers: %d clients of each rule, %s\n", c.TopTalkers, size(int64(c.TopTalkers*talkerMemory*len(p.Rules))))
+		fmt.Fprintf(&b, "top talkers: %d clients of each rule, %s\n", c.TopTalkers, size(talkerBytes(len(p.Rules), c.TopTalkers)))
 	}
 	b.WriteByte('\n')
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

@@ -1,13 +1,22 @@
 // Package config reads the configuration file: YAML, checked as a whole, every
 // mistake reported at once with its place and what to write instead.
 //
-//	bytes ─► guards ─► tokens ─► guards ─► syntax tree ─► decoder ─► Config
-//	         size,               depth,                   setting by setting,
-//	         UTF-8               number of keys           errors collected
+//	bytes ─► guards ─► tokens ─► guards ─► nodes ─► settings ─► Config ─► its packages
+//	         size,               depth,             one by one,          what is wrong with
+//	         UTF-8               number of keys     errors collected     the whole
 //
-// The tree is walked by hand instead of being decoded into structs, since a
-// decoder stops at its first error, and knows neither which settings were
-// written nor where.
+// # One table
+//
+// A [setting] is all there is to know of a name in the file: the Go field that
+// it fills, type and bounds, default, and a sentence for people. A [section] is
+// a mapping of them and fills one struct, where possible the Config of the
+// package that it is for. The decoder, the JSON Schema ([Schema]) and the test of
+// the tables in docs/configuration.md read these tables (settings.go), so that a
+// new setting is a field of a package's Config and a row here.
+//
+// The nodes are walked by these tables instead of being decoded into structs by
+// a library, since a decoder stops at its first error, and knows neither which
+// settings were written nor where.
 //
 // # What is read
 //
@@ -32,7 +41,9 @@
 //
 // # Limits
 //
-// What a limit may be is known to package fastlimit alone. Each setting is
-// added to a rule that is known to be good and the rule is planned: an error
-// then belongs to that setting, and to its place in the file.
+// What a limit may be is known to package fastlimit alone, as a store and a
+// cluster are to theirs. Once all settings are read, each package checks its
+// Config and returns a FieldError for each mistake: check.go puts it
+// at the place in the file that set the field, or that the field derives from.
+// What follows from a mistake that is reported already is not reported again.
 package config

@@ -1,9 +1,11 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,24 +40,24 @@ func TestExampleFile(t *testing.T) {
 	// What the file calls a default is one.
 	lean := mustParse(t, "rules: [{name: per-ip, rate: 100/s}]")
 	if c.Listeners[0] != lean.Listeners[0] || c.Admin != lean.Admin || c.DenyStatus != lean.DenyStatus ||
-		c.Memory != lean.Memory || c.TopTalkers != lean.TopTalkers || c.DecideAPI != lean.DecideAPI ||
+		c.Memory != lean.Memory || c.DenialLogs != lean.DenialLogs || c.TopTalkers != lean.TopTalkers || c.DecideAPI != lean.DecideAPI ||
 		c.Connections != lean.Connections || c.Drain != lean.Drain ||
 		c.Policy.ClientIPHeader != lean.Policy.ClientIPHeader || c.Policy.OriginalRequest != lean.Policy.OriginalRequest {
 		t.Errorf("not the defaults: %+v", c)
 	}
 }
 
-// settings returns every setting that is understood, as errors list them.
-func settings(t *testing.T) []string {
+// settings returns every setting that is understood.
+func settings(t *testing.T) (all []string) {
 	t.Helper()
-	_, err := Parse("f.yaml", []byte("x: 1\nlisten: [{x: 1}]\nconnections: {x: 1}\ndrain: {x: 1}\nredis: {x: 1}\ncluster: {x: 1}\nrules: [{x: 1, match: {x: 1}}]\n"), noEnv)
-	var all []string
-	for line := range strings.Lines(err.Error()) {
-		if _, list, ok := strings.Cut(strings.TrimSpace(line), "valid here: "); ok {
-			all = append(all, strings.Split(list, ", ")...)
+	for _, s := range sections() {
+		for _, f := range s.settings {
+			if f.value.read != nil {
+				all = append(all, f.name)
+			}
 		}
 	}
-	if len(all) != 17+2+6+2+10+12+3+23 {
+	if len(all) < 75 {
 		t.Fatalf("%d settings: %v", len(all), all)
 	}
 	return all
@@ -76,15 +78,64 @@ func TestClusterPage(t *testing.T) {
 	}
 }
 
+// table is a table of settings in docs/configuration.md.
+var table = regexp.MustCompile(`(?m)^\| setting \| type \| default \| meaning \|\n(?:\|.*\n)+`)
+
+// rows are the settings of a section as that page has them.
+func rows(s *section) string {
+	var b strings.Builder
+	b.WriteString("| setting | type | default | meaning |\n|---|---|---|---|\n")
+	for _, f := range s.settings {
+		if f.value.read == nil {
+			continue
+		}
+		def := f.shown
+		switch {
+		case f.required != "":
+			def = "required"
+		case f.def != "":
+			def = "`" + f.def + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.name, f.value.docs, def, f.doc)
+	}
+	return b.String()
+}
+
+// Every setting stands in the tables of the reference with its type and bounds,
+// its default and what it means, and nothing else does.
+func TestReferenceTables(t *testing.T) {
+	t.Parallel()
+	page := repoFile(t, "docs", "configuration.md")
+	all := table.FindAllStringIndex(page, -1)
+	if len(all) != len(sections()) {
+		t.Fatalf("%d tables for %d sections", len(all), len(sections()))
+	}
+	written := page
+	for i, s := range slices.Backward(sections()) {
+		if got, want := page[all[i][0]:all[i][1]], rows(s); got != want {
+			t.Errorf("%s: the table is not that of the settings; go test -update writes it:\n%s\nwant\n%s", s.name, got, want)
+			written = written[:all[i][0]] + want + written[all[i][1]:]
+		}
+	}
+	if *update && written != page {
+		if err := os.WriteFile(filepath.Join("..", "..", "docs", "configuration.md"), []byte(written), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, later, _ := strings.Cut(page, "## Not in this version")
+	for _, s := range sections() {
+		for _, f := range s.settings {
+			if f.value.read == nil && !strings.Contains(later, "`"+f.name+"`") {
+				t.Errorf("%s of %s is refused by name, and not said to be", f.name, s.name)
+			}
+		}
+	}
+}
+
 // TestReference runs what docs/configuration.md shows.
 func TestReference(t *testing.T) {
 	t.Parallel()
 	text := repoFile(t, "docs", "configuration.md")
-	for _, name := range settings(t) {
-		if !strings.Contains(text, "`"+name+"`") {
-			t.Errorf("setting %s is missing", name)
-		}
-	}
 	blocks := block.FindAllStringSubmatch(text, -1)
 	if len(blocks) < 10 {
 		t.Fatalf("%d blocks", len(blocks))

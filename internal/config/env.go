@@ -4,7 +4,7 @@ import "strings"
 
 // expand replaces ${NAME} in a value. What a variable holds is not looked at
 // again. expanded tells whether there was one.
-func (d *decoder) expand(n node, s string) (text string, expanded, ok bool) {
+func (d *decoder) expand(n *node, s string) (text string, expanded, ok bool) {
 	var b strings.Builder
 	for ok = true; ; {
 		before, after, found := strings.Cut(s, "${")
@@ -28,7 +28,7 @@ func (d *decoder) expand(n node, s string) (text string, expanded, ok bool) {
 	}
 }
 
-func (d *decoder) variable(n node, name string) (value string, ok bool) {
+func (d *decoder) variable(n *node, name string) (value string, ok bool) {
 	if !isVariable(name) {
 		d.fail(n, quote(name)+" is not the name of an environment variable", "write ${NAME}, or $${ for a literal ${")
 		return "", false

@@ -82,23 +82,3 @@ func clip(s string, most int) string {
 	}
 	return s[:most] + "…"
 }
-
-// settingNames turns fields of package fastlimit into settings.
-var settingNames = strings.NewReplacer(
-	"Rate ", "rate ", "Burst ", "burst ", "Cost ", "cost ", "EscalateAt ", "escalate_at ", "Memory ", "memory ")
-
-// splitError takes an error of another package apart. Its package and rule say
-// nothing beside the setting's path.
-func splitError(err error) (problem, fix string) {
-	msg, _, _ := strings.Cut(err.Error(), "\n")
-	msg = strings.ReplaceAll(msg, "fastlimit/bucket: ", "")
-	msg = strings.TrimPrefix(msg, "fastlimit: ")
-	msg = strings.TrimPrefix(msg, "rule "+strconv.Quote(probeName)+": ")
-	msg = settingNames.Replace(msg)
-	for _, mark := range []string{"; ", ": want ", ": write "} {
-		if i := strings.LastIndex(msg, mark); i >= 0 {
-			return clip(msg[:i], 300), clip(msg[i+2:], 300)
-		}
-	}
-	return clip(msg, 300), ""
-}

@@ -7,7 +7,8 @@ import (
 	"strconv"
 
 	"github.com/fastlimit/fastlimit"
-
+	"github.com/fastlimit/fastlimit/bucket/redisstore"
+	"github.com/fastlimit/fastlimit/internal/field"
 	"github.com/fastlimit/fastlimit/server"
 )
 
@@ -35,13 +36,9 @@ func (c *Config) Override(f Flags, fromFile bool) error {
 		fail("upstream", f.Upstream, "not supported by this version", "remove it")
 	}
 	if f.Redis != "" {
-		if problem := checkRedisURL(f.Redis); problem != "" {
-			// Never shown: it may hold a password.
-			fail("redis", "URL", problem, redisURLFix)
-		}
 		next.overrideRedis(f.Redis)
-		if err := next.tryRules(); err != nil {
-			errs = append(errs, fmt.Errorf("--redis: %w", err))
+		for _, e := range field.All(next.Redis.Validate(nil)) {
+			fail("redis", "URL", e.Problem, e.Fix) // never shown: it may hold a password
 		}
 	}
 	if f.Listen != "" {
@@ -64,12 +61,13 @@ func (c *Config) Override(f Flags, fromFile bool) error {
 	if c := next.Cluster; c != nil && (taken(next.Listeners, c.Bind, systemResolver) != "" || overlap(next.Admin, c.Bind, systemResolver)) {
 		errs = append(errs, fmt.Errorf("cluster.bind %s: --listen or --admin has that port; choose another", c.Bind))
 	}
-	if f.Rate != "" || f.Burst != "" {
-		if fromFile {
-			errs = append(errs, errors.New("--rate and --burst: the file has the rules; write them there"))
-		} else if err := next.overrideLimit(f); err != nil {
-			errs = append(errs, err)
-		}
+	if limited := f.Rate != "" || f.Burst != ""; limited && fromFile {
+		errs = append(errs, errors.New("--rate and --burst: the file has the rules; write them there"))
+	} else if limited {
+		errs = append(errs, next.overrideLimit(f)...)
+	}
+	if len(errs) == 0 {
+		errs = next.checkPlan(f)
 	}
 	if len(errs) > 0 {
 		return errors.Join(errs...)
@@ -80,36 +78,22 @@ func (c *Config) Override(f Flags, fromFile bool) error {
 
 // overrideRedis replaces the server, and keeps what else the file says of it.
 func (c *Config) overrideRedis(url string) {
-	r := Redis{}
+	r := redisstore.Config{}
 	if c.Redis != nil {
 		r = *c.Redis
 	}
-	r.URL, r.Addresses, r.MasterName, r.Database = url, nil, "", 0
+	r.URL, r.Addrs, r.MasterName, r.DB = url, nil, "", 0
 	r.SentinelUsername, r.SentinelPassword = "", ""
 	c.Redis = &r
 }
 
-// tryRules checks that all rules can be kept in Redis too.
-func (c *Config) tryRules() error {
-	_, err := fastlimit.NewPlan(c.Limiter())
-	return err
-}
-
 // overrideLimit replaces the limit of the only rule there is without a file.
-func (c *Config) overrideLimit(f Flags) error {
-	rules := slices.Clone(c.Policy.Rules)
-	limit := &rules[0].Limit
-	var errs []error
+func (c *Config) overrideLimit(f Flags) (errs []error) {
+	c.Policy.Rules = slices.Clone(c.Policy.Rules)
+	limit := &c.Policy.Rules[0].Limit
 	if f.Rate != "" {
 		r, err := fastlimit.ParseRate(f.Rate)
-		check := probe
-		check.Rate = r
-		if err == nil {
-			err = c.tryLimit(check)
-		}
-		if err != nil {
-			errs = append(errs, flagError("rate", f.Rate, err))
-		}
+		errs = append(errs, flagErrors("rate", f.Rate, err)...)
 		limit.Rate, limit.Burst = r, 0
 	}
 	if f.Burst != "" {
@@ -119,24 +103,29 @@ func (c *Config) overrideLimit(f Flags) error {
 		}
 		limit.Burst = n
 	}
-	if len(errs) == 0 {
-		check := *limit
-		check.Name = probeName
-		switch err := c.tryLimit(check); {
-		case err != nil && f.Burst == "": // the default of the rate is too much
-			errs = append(errs, flagError("rate", f.Rate, err))
-		case err != nil:
-			errs = append(errs, flagError("burst", f.Burst, err))
-		}
-	}
-	c.Policy.Rules = rules
-	return errors.Join(errs...)
+	return errs
 }
 
-func flagError(flag, value string, err error) error {
-	problem, fix := splitError(err)
-	if fix != "" {
-		problem += "; " + fix
+// checkPlan checks that all rules can be kept with these flags: a file that is
+// good by itself may hold limits that Redis cannot keep.
+func (c *Config) checkPlan(f Flags) (errs []error) {
+	_, err := fastlimit.NewPlan(c.Limiter())
+	for _, e := range field.All(err) {
+		switch {
+		case e.Field == "Burst" && f.Burst != "":
+			errs = append(errs, flagErrors("burst", f.Burst, e)...)
+		case f.Rate != "": // of which the burst is the default
+			errs = append(errs, flagErrors("rate", f.Rate, e)...)
+		default:
+			errs = append(errs, fmt.Errorf("--redis: %w", e))
+		}
 	}
-	return fmt.Errorf("--%s %s: %s", flag, value, problem)
+	return errs
+}
+
+func flagErrors(flag, value string, err error) (errs []error) {
+	for _, e := range field.All(err) {
+		errs = append(errs, fmt.Errorf("--%s %s: %s; %s", flag, value, e.Problem, e.Fix))
+	}
+	return errs
 }

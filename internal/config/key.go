@@ -1,30 +1,39 @@
 package config
 
 import (
-	"fmt"
 	"net/textproto"
+	"reflect"
 	"strconv"
 	"strings"
 
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// maxKeyParts bounds what one request may cost to key.
-const maxKeyParts = 8
+// What an ip key means without lengths: an IPv4 client is an address, an IPv6
+// client the /64 that a subscriber is given at least.
+const (
+	defaultPrefix4 = 32
+	defaultPrefix6 = 64
+)
 
 const keyWant = "a key: ip, ip/24/48, header:X-Api-Key, cookie:sid, method, host, path, global, or a list of them"
 
-// ruleKey reads the key of a rule; without one, clients are addresses.
-func (d *decoder) ruleKey(n *node, spec *policy.RuleSpec) {
-	spec.Limit.IPv4Prefix, spec.Limit.IPv6Prefix = defaultPrefix4, defaultPrefix6
-	if n == nil {
-		spec.Key = []policy.KeyPart{{Kind: policy.KeyIP}}
-		return
+// ruleKey is the key of a rule, with the prefix lengths of its limit.
+func ruleKey() value {
+	element := patternSchema(`^(ip(/[0-9]+/[0-9]+)?|method|host|path|global|(header|cookie):.+)$`)
+	return value{
+		docs: "key, or list of them", schema: oneOrMoreSchema(element, maxKeyParts), whole: true,
+		read: func(d *decoder, n *node, to reflect.Value) bool {
+			spec := to.Addr().Interface().(*policy.RuleSpec) //nolint:forcetypeassert // the struct of the section
+			spec.Limit.IPv4Prefix, spec.Limit.IPv6Prefix = defaultPrefix4, defaultPrefix6
+			d.keyParts(n, spec)
+			return !n.failed
+		},
 	}
-	items := d.oneOrMore(*n)
-	if len(items) > maxKeyParts {
-		d.fail(*n, fmt.Sprintf("%d parts", len(items)), fmt.Sprintf("want at most %d", maxKeyParts))
-	}
+}
+
+func (d *decoder) keyParts(n *node, spec *policy.RuleSpec) {
+	items, _ := d.oneOrMore(n, maxKeyParts, "parts")
 	seen := map[policy.KeyPart]bool{}
 	for _, item := range items {
 		s, ok := d.scalar(item, keyWant)
@@ -53,7 +62,7 @@ var keyKinds = map[string]policy.KeyKind{
 	"global": policy.KeyGlobal,
 }
 
-func (d *decoder) keyPart(n node, s string, spec *policy.RuleSpec) (policy.KeyPart, bool) {
+func (d *decoder) keyPart(n *node, s string, spec *policy.RuleSpec) (policy.KeyPart, bool) {
 	if kind, ok := keyKinds[s]; ok {
 		return policy.KeyPart{Kind: kind}, true
 	}
@@ -74,14 +83,14 @@ func (d *decoder) keyPart(n node, s string, spec *policy.RuleSpec) (policy.KeyPa
 		return part, false
 	}
 	if err := policy.CheckKeyPart(part); err != nil {
-		d.failWith(n, err, "write for example header:X-Api-Key")
+		d.at(n, err)
 		return part, false
 	}
 	return part, true
 }
 
 // prefixLengths reads ip/24/48.
-func (d *decoder) prefixLengths(n node, s string, spec *policy.RuleSpec) bool {
+func (d *decoder) prefixLengths(n *node, s string, spec *policy.RuleSpec) bool {
 	f := strings.Split(s, "/")
 	if len(f) != 3 {
 		d.fail(n, quote(s)+" does not name two prefix lengths", "write the one for IPv4, then the one for IPv6: ip/24/48")
@@ -89,13 +98,11 @@ func (d *decoder) prefixLengths(n node, s string, spec *policy.RuleSpec) bool {
 	}
 	v4, err4 := strconv.ParseUint(f[1], 10, 8)
 	v6, err6 := strconv.ParseUint(f[2], 10, 8)
-	c := probe
-	c.IPv4Prefix, c.IPv6Prefix = int(v4), int(v6)
 	// 0 would mean the default there, and everybody here.
-	if err4 != nil || err6 != nil || v4 == 0 || v6 == 0 || d.cfg.tryLimit(c) != nil {
+	if err4 != nil || err6 != nil || v4 < 1 || v4 > 32 || v6 < 1 || v6 > 128 {
 		d.fail(n, quote(s)+" is out of range", "want 1 to 32 for IPv4 and 1 to 128 for IPv6, for example ip/24/48")
 		return false
 	}
-	spec.Limit.IPv4Prefix, spec.Limit.IPv6Prefix = c.IPv4Prefix, c.IPv6Prefix
+	spec.Limit.IPv4Prefix, spec.Limit.IPv6Prefix = int(v4), int(v6)
 	return true
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"reflect"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -106,7 +107,7 @@ func parse(name string, data []byte, lookupEnv func(string) (string, bool), m ma
 	if lookupEnv == nil {
 		lookupEnv = func(string) (string, bool) { return "", false }
 	}
-	d := &decoder{file: name, lookupEnv: lookupEnv, machine: m, cfg: defaults()}
+	d := &decoder{file: name, lookupEnv: lookupEnv, machine: m, places: map[string]*node{}, cfg: &Config{}}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if e := checkText(data); e != nil {
 		d.add(e)
@@ -117,12 +118,25 @@ func parse(name string, data []byte, lookupEnv func(string) (string, bool), m ma
 		d.add(e)
 		return nil, d.errs
 	}
-	d.top(body)
+	d.root(body)
 	if len(d.errs) > 0 {
 		d.errs.sort()
 		return nil, d.errs
 	}
 	return d.cfg, nil
+}
+
+// root reads the whole file.
+func (d *decoder) root(body *node) {
+	if body == nil {
+		d.fail(&node{line: 1, column: 1, path: "rules"}, "missing", "the file is empty: "+rulesExample)
+		return
+	}
+	if body.kind == isMapping { // what is missing is missing in the file
+		body.line, body.column = 1, 1
+	}
+	d.places[""] = body
+	topSettings.read(d, body, reflect.ValueOf(d.cfg).Elem())
 }
 
 // checkText finds what the tokenizer would misread or let pass.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -99,24 +100,6 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// What the messages and defaults say of memory is what the plan takes.
-func TestMemoryOfThePlan(t *testing.T) {
-	t.Parallel()
-	for _, rules := range []int{1, 3, 4, 5, 100, fastlimit.MaxRules} {
-		for _, slots := range []int{0, 8, 1024} {
-			least := minMemory(rules) + int64(slots*talkerMemory*rules)
-			c := fastlimit.Config{Rules: probes(rules), TopTalkers: slots, Memory: least}
-			if _, err := fastlimit.NewPlan(c); err != nil {
-				t.Errorf("%d rules, %d talkers: %v", rules, slots, err)
-			}
-			c.Memory--
-			if _, err := fastlimit.NewPlan(c); err == nil {
-				t.Errorf("%d rules, %d talkers: less than %d is enough", rules, slots, least)
-			}
-		}
-	}
-}
-
 // The default never keeps a file from being accepted, and takes no more than a
 // sixteenth of memory.
 func TestDefaultTopTalkers(t *testing.T) {
@@ -134,7 +117,7 @@ func TestDefaultTopTalkers(t *testing.T) {
 		{1<<20 + 100<<10, 1, 620},
 		{2 << 20, 1, 1024},
 	} {
-		if got := defaultTopTalkers(tt.memory, tt.rules); got != tt.want {
+		if got := fittingTopTalkers(tt.memory, tt.rules); got != tt.want {
 			t.Errorf("memory %d, %d rules: %d, want %d", tt.memory, tt.rules, got, tt.want)
 		}
 		c := fastlimit.Config{Rules: probes(tt.rules), TopTalkers: tt.want, Memory: tt.memory}
@@ -154,6 +137,15 @@ func TestDefaultTopTalkers(t *testing.T) {
 			t.Errorf("%q is missing in %v", want, err)
 		}
 	}
+}
+
+// probes are good rules.
+func probes(n int) []fastlimit.RuleConfig {
+	all := make([]fastlimit.RuleConfig, n)
+	for i := range all {
+		all[i] = fastlimit.RuleConfig{Name: fmt.Sprint(i), Rate: fastlimit.Rate{N: 1, Per: time.Second}}
+	}
+	return all
 }
 
 // A file that is no regular one is read, and never waited for without end.

@@ -4,88 +4,90 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/textproto"
+	"reflect"
 	"strconv"
 	"strings"
-
-	"github.com/fastlimit/fastlimit/server"
 )
 
-// maxListeners bounds a list that is compared pair by pair.
-const maxListeners = 64
-
-// listeners reads an address, a list of addresses, or a list of {address,
-// deny_status}. n is nil where the file names none.
-func (d *decoder) listeners(n *node) {
-	if n == nil {
-		d.cfg.Listeners = []server.Listener{{Address: DefaultListen, DenyStatus: d.cfg.DenyStatus}}
-		return
-	}
-	items := d.oneOrMore(*n)
-	if len(items) > maxListeners {
-		d.fail(*n, fmt.Sprintf("%d addresses", len(items)), fmt.Sprintf("want at most %d", maxListeners))
-		return
-	}
-	for _, item := range items {
-		l := server.Listener{DenyStatus: d.cfg.DenyStatus}
-		at := item
-		if item.isMapping() && item.path != n.path {
-			at = d.listener(item, &l)
-		} else {
-			d.address(item, &l.Address)
-		}
-		if l.Address == "" { // reported
-			continue
-		}
-		if other := taken(d.cfg.Listeners, l.Address, d.machine.resolve); other != "" {
-			d.fail(at, l.Address+" is taken by the listener "+other, "remove one of the two")
-		}
-		d.cfg.Listeners = append(d.cfg.Listeners, l)
-	}
-}
-
-// listener returns the place of the address.
-func (d *decoder) listener(n node, l *server.Listener) node {
-	at := n
-	d.mapping(n, "an address", []field{
-		{"address", func(v node) { at = v; d.address(v, &l.Address) }},
-		{"deny_status", func(v node) { d.denyStatus(v, &l.DenyStatus) }},
+// denyStatus is the status code of an error.
+func denyStatus() value {
+	return whole(number{
+		least: 400, most: 599, example: "429",
+		outside: "is not the status code of an error", why: ", for example 429 or, for nginx auth_request, 403",
 	})
-	if at.path == n.path {
-		d.missing(n, "address", `write for example {address: "127.0.0.1:8080", deny_status: 403}`)
-	}
-	return at
 }
 
-// admin reads the address of the admin listener, if there is one, and keeps it
-// apart from traffic, which is at listen, if that is set.
-func (d *decoder) admin(n, listen *node) {
-	if n != nil && !d.address(*n, &d.cfg.Admin) {
-		return
+// listeners is an address, or a list of addresses and of mappings with one.
+func listeners() value {
+	element := mapping(&listenSettings)
+	one := address()
+	v := oneOrMore("address, or list of addresses", maxListeners, "addresses", value{
+		section: &listenSettings,
+		read: func(d *decoder, n *node, to reflect.Value) bool {
+			if n.kind == isMapping && strings.HasSuffix(n.path, "]") {
+				return element.read(d, n, to)
+			}
+			return one.read(d, n, to.FieldByName("Address"))
+		},
+	})
+	v.schema = schema{"anyOf": []schema{one.schema, {
+		"type": "array", "items": schema{"anyOf": []schema{one.schema, element.schema}}, "minItems": 1, "maxItems": maxListeners,
+	}}}
+	return v
+}
+
+// checkAddresses gives listeners their status, and keeps all that listens apart
+// from each other.
+func (d *decoder) checkAddresses() {
+	c := d.cfg
+	for i := range c.Listeners {
+		l := &c.Listeners[i]
+		if l.DenyStatus == 0 {
+			l.DenyStatus = c.DenyStatus // wherever that is in the file
+		}
+		if other := taken(c.Listeners[:i], l.Address, d.machine.resolve); other != "" {
+			d.fail(d.place(fmt.Sprintf("Listeners[%d].Address", i)), l.Address+" is taken by the listener "+other, "remove one of the two")
+		}
 	}
+	d.checkAdmin()
+	if b := d.places["Cluster.Bind"]; b != nil && !b.failed {
+		if other := taken(c.Listeners, c.Cluster.Bind, d.machine.resolve); other != "" {
+			d.fail(b, c.Cluster.Bind+" is taken by the listener "+other, "give the cluster a port of its own, for example 7946")
+		} else if overlap(c.Admin, c.Cluster.Bind, d.machine.resolve) {
+			d.fail(b, c.Cluster.Bind+" is taken by admin", "give the cluster a port of its own, for example 7946")
+		}
+	}
+}
+
+// checkAdmin keeps the admin listener apart from traffic.
+func (d *decoder) checkAdmin() {
+	n, listen := d.places["Admin"], d.places["Listeners"]
 	other := taken(d.cfg.Listeners, d.cfg.Admin, d.machine.resolve)
 	switch {
 	case other == "":
 	case n != nil:
-		d.fail(*n, d.cfg.Admin+" is taken by the listener "+other+", and admin must never be exposed with traffic", "give it a port of its own")
+		d.fail(n, d.cfg.Admin+" is taken by the listener "+other+", and admin must never be exposed with traffic", "give it a port of its own")
 	default:
-		d.fail(*listen, other+" is the address of admin by default", "choose another port, or move admin with admin: 127.0.0.1:9090")
+		d.fail(listen, other+" is the address of admin by default", "choose another port, or move admin with admin: 127.0.0.1:9090")
 	}
 }
 
 const addressWant = "an address such as 127.0.0.1:8080"
 
-func (d *decoder) address(n node, to *string) bool {
-	s, ok := d.scalar(n, addressWant)
-	if !ok {
-		return false
-	}
-	addr, problem := parseAddress(s.text)
-	if problem != "" {
-		d.fail(n, problem, "want "+addressWant)
-		return false
-	}
-	*to = addr
-	return true
+// address is host:port in its normal form.
+func address() value {
+	return reading("address", patternSchema(":[0-9]{1,5}$"), func(d *decoder, n *node) (string, bool) {
+		s, ok := d.scalar(n, addressWant)
+		if !ok {
+			return "", false
+		}
+		addr, problem := parseAddress(s.text)
+		if problem != "" {
+			d.fail(n, problem, "want "+addressWant)
+		}
+		return addr, problem == ""
+	})
 }
 
 // parseAddress checks host:port and returns its normal form.
@@ -126,22 +128,29 @@ func isHostname(s string) bool {
 	return letter && len(s) <= 253
 }
 
-// prefixes reads a list of CIDR prefixes and plain addresses.
-func (d *decoder) prefixes(n node) []netip.Prefix {
-	var all []netip.Prefix
-	for _, item := range d.items(n, "a list such as [192.0.2.0/24, 2001:db8::/32]") {
-		s, ok := d.scalar(item, "a prefix such as 192.0.2.0/24")
+// prefixes is a list of CIDR prefixes and plain addresses.
+func prefixes() value {
+	element := reading("prefix", textSchema(), func(d *decoder, n *node) (netip.Prefix, bool) {
+		s, ok := d.scalar(n, "a prefix such as 192.0.2.0/24")
 		if !ok {
-			continue
+			return netip.Prefix{}, false
 		}
 		p, problem, fix := parsePrefix(s.text)
 		if problem != "" {
-			d.fail(item, problem, fix)
-			continue
+			d.fail(n, problem, fix)
 		}
-		all = append(all, p)
-	}
-	return all
+		return p, problem == ""
+	})
+	return listOf("list of prefixes", "a list such as [192.0.2.0/24, 2001:db8::/32]", element)
+}
+
+// header is the name of a header in its normal form. Package policy tells
+// whether it is one.
+func header() value {
+	return reading("header", textSchema(), func(d *decoder, n *node) (string, bool) {
+		s, ok := d.text(n, "a header such as X-Forwarded-For")
+		return textproto.CanonicalMIMEHeaderKey(s), ok
+	})
 }
 
 // parsePrefix reads a prefix or an address. IPv4-mapped IPv6 becomes IPv4, as

@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bucket/redisstore"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server"
+	"github.com/fastlimit/fastlimit/sync/gossip"
 )
 
 var update = flag.Bool("update", false, "write the .golden files anew")
@@ -143,16 +145,17 @@ func TestContract(t *testing.T) {
 		Admin:      "127.0.0.1:8081",
 		Memory:     64 << 20,
 		Connections: server.Connections{
-			Max: 16384, MaxPerClient: 1024, HeaderBytes: 32 << 10,
+			Max: 16384, MaxPerClient: 1024, HeaderBytes: 32 << 10, BodyBytes: 64 << 10,
 			HeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, WriteTimeout: 10 * time.Second,
 		},
 		Drain:      server.Drain{Delay: time.Second, Timeout: 10 * time.Second},
+		DenialLogs: 100,
 		TopTalkers: 0, // that of the cluster
-		Redis:      &Redis{URL: "redis://127.0.0.1:6379/0", Timeout: 5 * time.Millisecond},
-		Cluster: &Cluster{
+		Redis:      &redisstore.Config{URL: "redis://127.0.0.1:6379/0", Timeout: 5 * time.Millisecond},
+		Cluster: &Cluster{TopTalkers: 8192, Config: gossip.Config{
 			Name: "edge", Bind: "127.0.0.1:7946", Join: []string{"127.0.0.1:7947"}, Secret: "0123456789abcdef",
-			Interval: 100 * time.Millisecond, MaxBytes: 16 << 10, MaxNodes: 32, TopTalkers: 8192,
-		},
+			Interval: 100 * time.Millisecond, MaxBytes: 16 << 10, MaxNodes: 32,
+		}},
 		Policy: policy.Settings{
 			Rules: []policy.RuleSpec{{
 				Limit: fastlimit.RuleConfig{
@@ -203,7 +206,7 @@ func checkAccepted(t *testing.T, c *Config) {
 	if len(lc.Rules) > 8 {
 		return // taking the memory takes time
 	}
-	lc.Memory = 4 << 20
+	lc.Memory, lc.Shared = 4<<20, false // there is no store to open
 	lim, err := fastlimit.New(lc)
 	if err != nil {
 		t.Errorf("accepted here, refused by the limiter: %v", err)

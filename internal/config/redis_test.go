@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bucket/redisstore"
 )
 
 func withRedis(settings string) string {
@@ -17,24 +18,24 @@ func withRedis(settings string) string {
 
 func TestRedis(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]Redis{
+	for text, want := range map[string]redisstore.Config{
 		`url: "redis://u:p@h:6379/1", timeout: 20ms`:           {URL: "redis://u:p@h:6379/1", Timeout: 20 * time.Millisecond},
-		`url: "rediss://h", ca_file: ca.pem, key_prefix: "x:"`: {URL: "rediss://h", TLS: true, CAFile: "ca.pem", KeyPrefix: "x:"},
+		`url: "rediss://h", ca_file: ca.pem, key_prefix: "x:"`: {URL: "rediss://h", CAFile: "ca.pem", KeyPrefix: "x:"},
 		`url: "unix:///run/redis.sock", cluster: false`:        {URL: "unix:///run/redis.sock"},
-		`addresses: ["h:1", "i:2"], master_name: edge`:         {Addresses: []string{"h:1", "i:2"}, MasterName: "edge"},
+		`addresses: ["h:1", "i:2"], master_name: edge`:         {Addrs: []string{"h:1", "i:2"}, MasterName: "edge"},
 		`addresses: ["h:1"], cluster: true, cert_file: c, key_file: k, username: u, password: p`: {
-			Addresses: []string{"h:1"}, Cluster: true, TLS: true, CertFile: "c", KeyFile: "k", Username: "u", Password: "p",
+			Addrs: []string{"h:1"}, Cluster: true, CertFile: "c", KeyFile: "k", Username: "u", Password: "p",
 		},
 	} {
 		c := mustParse(t, withRedis(text))
 		if !reflect.DeepEqual(*c.Redis, want) {
 			t.Errorf("%s:\ngot  %+v\nwant %+v", text, *c.Redis, want)
 		}
-		if l := c.Limiter(); l.Store == nil || l.StoreTimeout != want.Timeout {
-			t.Errorf("%s: planned for store %v, timeout %v", text, l.Store, l.StoreTimeout)
+		if l := c.Limiter(); !l.Shared || l.StoreTimeout != want.Timeout {
+			t.Errorf("%s: planned for a store: %v, timeout %v", text, l.Shared, l.StoreTimeout)
 		}
 	}
-	if c := mustParse(t, "rules: [{name: a, rate: 10/s}]"); c.Redis != nil || c.Limiter().Store != nil {
+	if c := mustParse(t, "rules: [{name: a, rate: 10/s}]"); c.Redis != nil || c.Limiter().Shared {
 		t.Error("a Redis that nobody named")
 	}
 }
@@ -110,7 +111,7 @@ func TestRedisFlag(t *testing.T) {
 	if err := c.Override(Flags{Redis: "redis://other"}, true); err != nil {
 		t.Fatal(err)
 	}
-	if want := (Redis{URL: "redis://other", Timeout: 7 * time.Millisecond}); !reflect.DeepEqual(*c.Redis, want) {
+	if want := (redisstore.Config{URL: "redis://other", Timeout: 7 * time.Millisecond}); !reflect.DeepEqual(*c.Redis, want) {
 		t.Errorf("got %+v", *c.Redis)
 	}
 	c = mustParse(t, "rules: [{name: a, rate: 1/d, burst: 200000}]")

@@ -6,11 +6,11 @@ import (
 )
 
 // suggest says what may stand in place of an unknown setting.
-func suggest(name string, fields []field) string {
+func suggest(name string, s *section) string {
 	var valid []string
 	best, least := "", 1+max(1, len(name)/3)
-	for _, f := range fields {
-		if f.read == nil {
+	for _, f := range s.settings {
+		if f.value.read == nil {
 			continue
 		}
 		valid = append(valid, f.name)

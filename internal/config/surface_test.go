@@ -11,7 +11,7 @@ func TestRedisSettings(t *testing.T) {
 	c := mustParse(t, withRedis(`addresses: ["h:1"], master_name: m, database: 3, username: u, password: p, sentinel_username: su, sentinel_password: sp,
   tls: true, server_name: n, workers: 4, queue: 100, retry_min: 50ms, retry_max: 3s, timeout: 9ms, key_prefix: k`))
 	r := c.Redis
-	if r.Database != 3 || r.SentinelUsername != "su" || r.SentinelPassword != "sp" || !r.TLS || r.ServerName != "n" ||
+	if r.DB != 3 || r.SentinelUsername != "su" || r.SentinelPassword != "sp" || !r.TLS || r.ServerName != "n" ||
 		r.Workers != 4 || r.Queue != 100 || r.RetryMin != 50*time.Millisecond || r.RetryMax != 3*time.Second {
 		t.Errorf("%+v", r)
 	}
@@ -28,7 +28,7 @@ func TestRedisSettings(t *testing.T) {
 		{`url: "redis://:s3#cret@h"`, "percent-encode the special characters of a password"},
 		{`url: "redis://h/2", cluster: true`, "redis.cluster: a cluster has only database 0, and the URL names another"},
 		{`url: "redis://h", database: 2`, "redis.database: is for addresses; write it into the URL: redis://host:6379/2"},
-		{`addresses: ["h:1"], database: -2`, `redis.database: "-2" is not the number of a database`},
+		{`addresses: ["h:1"], database: -2`, `redis.database: "-2" is not a whole number; write for example 0`},
 		{`addresses: ["h:1"], database: 2, cluster: true`, "redis.database: a cluster has only database 0"},
 		{`addresses: ["h:1"], sentinel_password: x`, "redis.sentinel_password: needs master_name: it is for sentinels"},
 		{`addresses: ["h:1"], master_name: m, sentinel_username: x`, "redis.sentinel_username: has no password beside it"},
@@ -39,7 +39,7 @@ func TestRedisSettings(t *testing.T) {
 		{`url: "redis://h", server_name: x`, "redis.server_name: has no meaning without TLS"},
 		{`url: "redis://h", workers: 65`, "redis.workers: 65 is out of range; want 1 to 64"},
 		{`url: "redis://h", queue: 0`, "redis.queue: 0 is too small"},
-		{`url: "redis://h", retry_min: 2m`, "redis.retry_min: 2m is out of range; want 1ms to 1m0s"},
+		{`url: "redis://h", retry_min: 2m`, "redis.retry_min: 2m is out of range; want 1ms to 1m"},
 		{`url: "redis://h", retry_min: 3s`, "redis.retry_min: 3s is above retry_max, which is 2s; lower it, or raise retry_max"},
 		{`url: "redis://h", retry_max: 50ms`, "redis.retry_max: 50ms is below retry_min, which is 100ms"},
 	} {
@@ -78,25 +78,19 @@ func TestIndentation(t *testing.T) {
 	}
 }
 
-// Every setting that a message sends somewhere is one there, and nowhere that
-// it would be misled from.
+// A message sends a setting to the one place where it may stand, and only there.
 func TestHomes(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		home home
-		text func(name string) string
-	}{
-		{homeTop, func(name string) string { return name + ": {}" }},
-		{homeRule, func(name string) string { return "rules: [{" + name + ": {}}]" }},
-		{homeMatch, func(name string) string { return "rules: [{match: {" + name + ": {}}}]" }},
-		{homeRedis, func(name string) string { return "redis: {" + name + ": {}}" }},
-		{homeCluster, func(name string) string { return "cluster: {" + name + ": {}}" }},
+	for path, want := range map[string]string{
+		"url": redisSettings.where, "retry_max": redisSettings.where, "rate": ruleSettings.where, "secret": clusterSettings.where,
+		"max_per_client": connectionSettings.where, "delay": drainSettings.where,
+		"timeout": "", "name": "", "top_talkers": "", "path": "", "address": "", "upstream": "", // in several places, or none
+		"rules[0].path": matchSettings.where, "rules[0].memory": topSettings.where, "rules[0].match.rate": ruleSettings.where, "redis.rules": topSettings.where,
+		"rules[0].url": "",
 	} {
-		for _, name := range tt.home.names {
-			_, err := Parse("f.yaml", []byte(tt.text(name)), noEnv)
-			if err == nil || strings.Contains(err.Error(), name+": unknown setting") {
-				t.Errorf("%s is no setting %s: %v", name, tt.home.where, err)
-			}
+		_, name, _ := cutLast(path)
+		if got := homeOf(path, name); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
 		}
 	}
 }

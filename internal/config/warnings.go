@@ -20,10 +20,14 @@ const lowRate = 1000
 // c.Limiter(). One line each, without a newline.
 func Warnings(c *Config, p *fastlimit.Plan) []string {
 	all := slices.Concat(networkWarnings(c), listWarnings(c), storeWarnings(c))
+	nodes := 0
+	if c.Cluster != nil {
+		nodes = c.Cluster.MaxNodes
+	}
 	for i := range p.Rules {
 		spec := &c.Policy.Rules[i]
 		all = append(all, specWarnings(spec)...)
-		all = append(all, ruleWarnings(&spec.Limit, &p.Rules[i], c.tier().Nodes)...)
+		all = append(all, ruleWarnings(&spec.Limit, &p.Rules[i], nodes)...)
 	}
 	return all
 }

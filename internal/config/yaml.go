@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
@@ -25,7 +24,7 @@ const (
 )
 
 // parseYAML returns the tree of the only document, nil if it is empty.
-func parseYAML(data []byte) (ast.Node, *Error) {
+func parseYAML(data []byte) (*node, *Error) {
 	tokens := lexer.Tokenize(string(data))
 	if e := checkTokens(tokens); e != nil {
 		return nil, e
@@ -34,16 +33,16 @@ func parseYAML(data []byte) (ast.Node, *Error) {
 	if err != nil {
 		return nil, syntaxError(err, data)
 	}
-	var body ast.Node
+	var body *node
 	for _, doc := range f.Docs {
-		switch {
-		case doc.Body == nil:
-		case body != nil:
-			n := newNode("", doc.Body)
-			return nil, &Error{Line: n.line, Column: n.column, Problem: secondDocument, Fix: oneDocument}
-		default:
-			body = doc.Body
+		if doc.Body == nil {
+			continue
 		}
+		n := convert(doc.Body)
+		if body != nil {
+			return nil, &Error{Line: n.line, Column: n.column, Problem: secondDocument, Fix: oneDocument}
+		}
+		body = n
 	}
 	return body, nil
 }
@@ -148,33 +147,4 @@ func sourceLine(data []byte, n int) string {
 		}
 	}
 	return ""
-}
-
-// glue undoes a slip of the tokenizer (go-yaml 1.19.2): in a list inside { } it
-// takes a:b for a mapping, where YAML wants a space after the colon. So
-// {key: [ip, header:X-Api-Key]} reads as it does in block style.
-func glue(n ast.Node) ast.Node {
-	m, ok := n.(*ast.MappingNode)
-	if !ok || m.IsFlowStyle || len(m.Values) != 1 {
-		return n
-	}
-	v := m.Values[0]
-	key, colon, value := v.Key.GetToken(), v.Start, v.Value.GetToken()
-	if !isPlain(key) || !isPlain(value) ||
-		value.Position.Line != colon.Position.Line || value.Position.Column != colon.Position.Column+1 {
-		return n
-	}
-	t := key.Clone()
-	t.Type = token.StringType
-	t.Value = key.Value + ":" + value.Value
-	return ast.String(t)
-}
-
-// isPlain tells scalars without quotes from all other tokens.
-func isPlain(t *token.Token) bool {
-	switch t.Type {
-	case token.StringType, token.IntegerType, token.FloatType, token.BoolType:
-		return true
-	}
-	return false
 }

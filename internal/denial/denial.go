@@ -57,7 +57,8 @@ type Answer struct {
 	Policy string // value of RateLimit-Policy
 	Body   []byte // problem document; do not change
 
-	item string // the name of the rule as it begins an item of RateLimit
+	policy []byte // Policy
+	item   string // the name of the rule as it begins an item of RateLimit
 }
 
 // New renders the answer of a rule, whose defaults are filled in, under an HTTP
@@ -65,9 +66,10 @@ type Answer struct {
 func New(rule fastlimit.RuleConfig, status int) *Answer {
 	name := policyName(rule.Name)
 	item := quote(name)
+	policy := fmt.Sprintf("%s;q=%d;w=%d", item, min(rule.Burst, maxInteger), leakSeconds(rule))
 	return &Answer{
 		Status: status,
-		Policy: fmt.Sprintf("%s;q=%d;w=%d", item, min(rule.Burst, maxInteger), leakSeconds(rule)),
+		Policy: policy,
 		Body: mustJSON(problem{
 			Type:     quotaExceeded,
 			Title:    "Quota Exceeded",
@@ -75,7 +77,8 @@ func New(rule fastlimit.RuleConfig, status int) *Answer {
 			Detail:   fmt.Sprintf("The limit of %v with a burst of %d is exceeded.", rule.Rate, rule.Burst),
 			Violated: []string{name},
 		}),
-		item: item,
+		policy: []byte(policy),
+		item:   item,
 	}
 }
 

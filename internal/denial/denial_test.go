@@ -80,6 +80,42 @@ func TestRenderRoundsWaitsUp(t *testing.T) {
 	}
 }
 
+// A denial has all fields; an admission those that an exact bucket knows.
+func TestSetFields(t *testing.T) {
+	t.Parallel()
+	a := New(rule("per-ip", 100, time.Second, 200), http.StatusTooManyRequests)
+	decision := func(allowed bool, left int64, retry time.Duration) *fastlimit.Decision {
+		d := &fastlimit.Decision{Remaining: left, RetryAfter: retry, TimeToEmpty: 2 * time.Second}
+		d.Allowed = allowed
+		return d
+	}
+	const policy = `RateLimit-Policy: "per-ip";q=200;w=2`
+	for _, c := range []struct {
+		d    *fastlimit.Decision
+		want string
+	}{
+		{decision(true, fastlimit.Unknown, 0), policy},
+		{decision(true, 7, 0), policy + `, RateLimit: "per-ip";r=7, X-RateLimit-Remaining: 7, X-RateLimit-Clear: 2.000`},
+		{decision(true, 0, 0), policy + `, RateLimit: "per-ip";r=0, X-RateLimit-Remaining: 0, X-RateLimit-Clear: 2.000`},
+		{
+			decision(false, 0, time.Second),
+			policy + `, Retry-After: 1, X-RateLimit-Reset: 1.000, Cache-Control: no-store, RateLimit: "per-ip";r=0;t=1, X-RateLimit-Remaining: 0, X-RateLimit-Clear: 2.000`,
+		},
+	} {
+		var v Values
+		var got []string
+		a.SetFields(&v, c.d, func(n Name, value []byte) {
+			if n.String != string(n.Bytes) {
+				t.Errorf("a name is %q and %q", n.String, n.Bytes)
+			}
+			got = append(got, n.String+": "+string(value))
+		})
+		if s := strings.Join(got, ", "); s != c.want {
+			t.Errorf("%+v:\n got %s\nwant %s", c.d, s, c.want)
+		}
+	}
+}
+
 func TestProblemDocument(t *testing.T) {
 	t.Parallel()
 	a := New(rule("per-ip", 100, time.Second, 200), http.StatusForbidden)

@@ -17,6 +17,66 @@ type Values struct {
 	first [128]byte // buf, until it has to be longer
 }
 
+// Name is the name of a header field, for servers that want it as one or the
+// other.
+type Name struct {
+	String string
+	Bytes  []byte // do not change
+}
+
+func nameOf(s string) Name { return Name{s, []byte(s)} }
+
+var (
+	nameCacheControl    = nameOf(CacheControl)
+	nameRetryAfter      = nameOf(RetryAfter)
+	nameRateLimitPolicy = nameOf(RateLimitPolicy)
+	nameRateLimit       = nameOf(RateLimit)
+	nameRemaining       = nameOf(Remaining)
+	nameReset           = nameOf(Reset)
+	nameClear           = nameOf(Clear)
+
+	noStore = []byte(NoStore)
+)
+
+// SetFields calls set for each header field of a decision. A denial has all of
+// them but Content-Type. An admission has RateLimit-Policy and, where the bucket
+// is known exactly, RateLimit, X-RateLimit-Remaining and X-RateLimit-Clear. v is
+// scratch, from which the values borrow. It does not allocate.
+func (a *Answer) SetFields(v *Values, d *fastlimit.Decision, set func(Name, []byte)) {
+	set(nameRateLimitPolicy, a.policy)
+	switch {
+	case !d.Allowed:
+		a.Render(v, d)
+		set(nameRetryAfter, v.RetryAfter)
+		set(nameReset, v.Reset)
+		set(nameCacheControl, noStore)
+	case d.Remaining == fastlimit.Unknown:
+		return
+	default:
+		a.renderAllowed(v, d)
+	}
+	set(nameRateLimit, v.RateLimit)
+	set(nameRemaining, v.Remaining)
+	set(nameClear, v.Clear)
+}
+
+// renderAllowed fills v for a decision that admitted, with what has a meaning
+// then.
+func (a *Answer) renderAllowed(v *Values, d *fastlimit.Decision) {
+	if v.buf == nil {
+		v.buf = v.first[:]
+	}
+	b := append(v.buf[:0], a.item...)
+	b = append(b, ";r="...)
+	b = strconv.AppendInt(b, min(d.Remaining, maxInteger), 10)
+	afterLimit := len(b)
+	b = strconv.AppendInt(b, d.Remaining, 10)
+	afterLeft := len(b)
+	b = appendSeconds(b, d.TimeToEmpty)
+	v.buf = b
+	v.RateLimit, v.Remaining, v.Clear = b[:afterLimit], b[afterLimit:afterLeft], b[afterLeft:]
+}
+
 // Render fills v for a decision that denied.
 func (a *Answer) Render(v *Values, d *fastlimit.Decision) {
 	left := max(d.Remaining, 0)

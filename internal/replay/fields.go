@@ -18,18 +18,19 @@ type fields struct {
 }
 
 // Header implements [policy.Fields].
-func (f *fields) Header(name string) (value []byte, ok bool) { return f.named("header:", name) }
+func (f *fields) Header(name string) [][]byte { return f.named("header:", name) }
 
 // Cookie implements [policy.Fields].
-func (f *fields) Cookie(name string) (value []byte, ok bool) { return f.named("cookie:", name) }
+func (f *fields) Cookie(name string) [][]byte { return f.named("cookie:", name) }
 
-func (f *fields) named(kind, name string) (value []byte, ok bool) {
+// named returns at most one value: logs have no more.
+func (f *fields) named(kind, name string) [][]byte {
 	for i, n := range f.needs.names {
-		if rest, ok := strings.CutPrefix(n, kind); ok && (rest == name || kind == "header:" && strings.EqualFold(rest, name)) {
-			return f.values[i], f.values[i] != nil
+		if rest, ok := strings.CutPrefix(n, kind); ok && (rest == name || kind == "header:" && strings.EqualFold(rest, name)) && f.values[i] != nil {
+			return f.values[i : i+1]
 		}
 	}
-	return nil, false
+	return nil
 }
 
 // needs tells which fields the rules look at: only those are kept.
@@ -97,14 +98,10 @@ func needsHost(rules []policy.RuleSpec) (names []string) {
 	return names
 }
 
-// fill sets the fields from a line. Path and host go to buf, which is
-// returned for reuse. What has no canonical form stays nil, as in a request
-// that a server would refuse.
-func (f *fields) fill(l *logLine, n *needs, buf []byte) []byte {
+// fill sets the fields from a line. What has no canonical form stays nil, as in
+// a request that a server would refuse.
+func (f *fields) fill(l *logLine, n *needs, e *policy.Engine, s *policy.Scratch) {
 	*f = fields{needs: n, values: f.values[:0]}
-	if n.method {
-		f.method = l.Method
-	}
 	for i, name := range n.names {
 		var v []byte
 		switch {
@@ -117,21 +114,18 @@ func (f *fields) fill(l *logLine, n *needs, buf []byte) []byte {
 		}
 		f.values = append(f.values, v)
 	}
-	if n.path && l.Target != nil {
-		if b, ok := policy.AppendPath(buf, l.Target); ok {
-			f.path, buf = b[len(buf):], b
-		}
+	var r policy.Request
+	// The log names the client itself: no proxy has to be trusted for it.
+	e.Assemble(&policy.Identity{}, &policy.Incoming{Peer: l.Client, Method: l.Method, Target: l.Target, Host: l.VHost}, s, &r)
+	if n.method {
+		f.method = r.Method
 	}
-	host := l.VHost
-	if authority := policy.Authority(l.Target); authority != nil {
-		host = authority
+	if n.path {
+		f.path = r.Path
 	}
-	if n.host && host != nil {
-		if b, ok := policy.AppendHost(buf, host); ok {
-			f.host, buf = b[len(buf):], b
-		}
+	if n.host && len(r.Host) > 0 {
+		f.host = r.Host
 	}
-	return buf
 }
 
 // pack appends the needed fields to dst, each behind its length plus one, 0

@@ -160,15 +160,23 @@ func (b *ruleBook) appendKey(dst []byte, q *policy.Request) []byte {
 		case policy.KeyPath:
 			v = q.Path
 		case policy.KeyHeader:
-			v, _ = q.Fields.Header(part.Name)
+			v = one(q.Fields.Header(part.Name))
 		case policy.KeyCookie:
-			v, _ = q.Fields.Cookie(part.Name)
+			v = one(q.Fields.Cookie(part.Name))
 		case policy.KeyGlobal: // one for all
 		}
 		dst = binary.AppendUvarint(dst, uint64(len(v)))
 		dst = append(dst, v...)
 	}
 	return dst
+}
+
+// one is the value of a header or cookie, nil if there is none.
+func one(values [][]byte) []byte {
+	if len(values) == 0 {
+		return nil
+	}
+	return values[0]
 }
 
 func lookup(m map[string]*account, key []byte) *account {

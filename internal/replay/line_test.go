@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/policy"
 )
 
 const stamp = "[17/May/2015:10:05:03 +0000]"
@@ -175,7 +177,7 @@ func FuzzParseLine(f *testing.F) {
 		// What was parsed survives the way through a record.
 		var in, out fields
 		all := &needs{method: true, host: true, path: true, names: []string{"header:Referer", "header:User-Agent"}}
-		in.fill(&l, all, nil)
+		in.fill(&l, all, new(policy.Engine), new(policy.Scratch))
 		out.unpack(in.pack(nil, all), all)
 		for _, v := range [][2][]byte{
 			{in.method, out.method}, {in.host, out.host}, {in.path, out.path}, {in.values[0], out.values[0]}, {in.values[1], out.values[1]},

@@ -71,7 +71,7 @@ func Run(ctx context.Context, logs []Log, c Config) (*Report, error) {
 		return nil, err
 	}
 	// A log is judged by one node, at the log's own time: nobody can be asked.
-	c.Limiter.Store, c.Limiter.StoreTimeout = nil, 0
+	c.Limiter.Store, c.Limiter.Shared, c.Limiter.StoreTimeout = nil, false, 0
 	lim, err := fastlimit.New(c.Limiter)
 	if err != nil {
 		return nil, err
@@ -120,15 +120,15 @@ type player struct {
 	order  *order
 	needs  *needs
 
-	fields fields
-	buf    []byte            // canonical fields
-	packed []byte            // needed fields
-	texts  map[string]string // recent values of record.text, shared by records
-	hosts  bool              // there was a request with a host
-	seen   []bool            // for each of needs.names, that there was one
-	lines  int               // read of all logs
-	empty  []string          // names of logs without a line
-	unread []*Skipped        // the first lines of logs without one that could be read
+	fields  fields
+	scratch policy.Scratch    // of the line under way
+	packed  []byte            // needed fields
+	texts   map[string]string // recent values of record.text, shared by records
+	hosts   bool              // there was a request with a host
+	seen    []bool            // for each of needs.names, that there was one
+	lines   int               // read of all logs
+	empty   []string          // names of logs without a line
+	unread  []*Skipped        // the first lines of logs without one that could be read
 }
 
 // source is a log that is being read, and the record of its next line.
@@ -258,7 +258,7 @@ func named(name string, err error) error {
 }
 
 func (p *player) record(l *logLine) record {
-	p.buf = p.fields.fill(l, p.needs, p.buf[:0])
+	p.fields.fill(l, p.needs, p.judge.engine, &p.scratch)
 	p.hosts = p.hosts || p.fields.host != nil
 	for i, v := range p.fields.values {
 		p.seen[i] = p.seen[i] || v != nil

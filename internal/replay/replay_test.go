@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -211,7 +210,7 @@ func TestRedisIsNotAsked(t *testing.T) {
 	strict := rule("a", "1/m", 2)
 	strict.Limit.Strict = true
 	c := config(policy.Settings{Rules: []policy.RuleSpec{strict}})
-	c.Limiter.Store, c.Limiter.StoreTimeout = bucket.Nowhere{}, time.Second
+	c.Limiter.Shared, c.Limiter.StoreTimeout = true, time.Second
 	if r := mustRun(t, log.String(), c); r.Denied != 1 {
 		t.Errorf("%d denied, want the last one", r.Denied)
 	}

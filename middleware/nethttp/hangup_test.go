@@ -58,9 +58,9 @@ func hangUpIsNoWayIn(t *testing.T, policy fastlimit.OnFailure) {
 		t.Fatal(err)
 	}
 	rule := lim.Rules()[0]
-	m, err := New(Config{Rule: rule, Key: func(r *http.Request) (fastlimit.Key, bool) {
+	m, err := New(Config{Limits: []Limit{{Rule: rule, Key: func(r *http.Request) (fastlimit.Key, bool) {
 		return rule.BytesKey([]byte(r.URL.Path)), true
-	}})
+	}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

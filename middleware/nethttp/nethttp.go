@@ -1,113 +1,183 @@
 // Package nethttp is a middleware for net/http servers that limits clients by
-// one rule of a limiter. It links nothing but the limiter and the standard
-// library.
+// rules of a limiter. It links nothing but the limiter, package policy and the
+// standard library.
 //
-// An admitted request goes on unchanged. A denied one is answered here, with
-// the fields of package server: Retry-After, RateLimit-Policy, RateLimit,
-// X-RateLimit-* and a problem document.
+//	limited, err := nethttp.New(nethttp.Config{Limits: []nethttp.Limit{{Rule: perIP}}})
+//	http.ListenAndServe(":8080", limited.Wrap(mux))
+//
+// An admitted request goes on unchanged. A denied one is answered here:
+// Retry-After, RateLimit-Policy, RateLimit, X-RateLimit-* and a problem document
+// (RFC 9457), unless OnDeny answers in its own way.
+//
+// # Who the client is
+//
+// The peer of the connection, unless Config.Clients names proxies to trust; then
+// whom they name. A request whose client has no address is answered 400, as a
+// key shared by all such clients would let one deny the others.
 package nethttp
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/middleware/internal/limits"
+	"github.com/fastlimit/fastlimit/policy"
 )
 
 // Config configures a [Middleware].
 type Config struct {
-	// Rule limits the requests. Required. A shadow rule counts and denies
-	// nobody. One that denies a request does not give back what middlewares
-	// around it have taken: put the strictest outermost.
-	Rule *fastlimit.Rule
+	// Limits are the rules, all of one limiter. At least one. A request is
+	// admitted if all that apply admit it; one that any denies is not charged to
+	// the others. Shadow rules count and deny nobody.
+	Limits []Limit
 
-	// Key names the client of a request; ok is false where the rule does not
-	// apply. Its parts may borrow from the request. nil means the address of
-	// the peer. Behind a reverse proxy that is the proxy: then read the one
-	// header that your proxy sets, and only if the peer is your proxy.
-	Key func(r *http.Request) (key fastlimit.Key, ok bool)
+	// Clients tells who the client of a request is behind trusted proxies. nil:
+	// nobody is trusted, the peer is the client.
+	Clients *policy.Identity
+
+	// Skip exempts requests from all limits, uncharged. nil: none.
+	Skip func(r *http.Request) bool
 
 	// DenyStatus is the status of a denial, 400 to 599. 0 means 429.
 	DenyStatus int
+
+	// OnDeny answers denied requests. nil means v.Write(w).
+	OnDeny func(w http.ResponseWriter, r *http.Request, v *Verdict)
+
+	// OnAllow is called for admitted requests before their handler: v.SetHeaders
+	// tells clients of their limit before they exceed it. nil: nothing is.
+	OnAllow func(w http.ResponseWriter, r *http.Request, v *Verdict)
+}
+
+// Limit is one rule and how it applies to requests.
+type Limit struct {
+	// Rule is the limit. Required.
+	Rule *fastlimit.Rule
+	// Key returns the key of a request, made by the rule; ok is false where the
+	// rule does not apply. Its parts may borrow from the request. nil means the
+	// address of the client, see [Client].
+	Key func(r *http.Request) (key fastlimit.Key, ok bool)
+	// Cost returns what a request costs; at 0 the rule does not apply, above the
+	// rule's burst it always denies. nil means the rule's cost.
+	Cost func(r *http.Request) uint64
+}
+
+// Verdict is the decision on one request. It is valid until the function that it
+// was given to returns.
+type Verdict struct {
+	fastlimit.Decision
+
+	// Rule is the rule that the decision is by: of several that deny the one with
+	// the longest RetryAfter, of an admission the last enforced one; nil if none
+	// applied.
+	Rule *fastlimit.Rule
+
+	answer *denial.Answer
+	values denial.Values
 }
 
 // Middleware limits the requests to a handler. It is safe for concurrent use.
 // The zero value is not usable: call [New].
 type Middleware struct {
-	config Config
-	answer *denial.Answer
-	values sync.Pool // *denial.Values
+	config   Config
+	limits   *limits.Set[*http.Request]
+	answers  []*denial.Answer // by index of their limit
+	verdicts sync.Pool        // *Verdict
 }
 
 // New checks the configuration.
 func New(c Config) (*Middleware, error) {
-	if c.Rule == nil {
-		return nil, errors.New("fastlimit/middleware/nethttp: no Rule: get one with Limiter.Rule")
+	fail := func(err error) (*Middleware, error) {
+		return nil, fmt.Errorf("fastlimit/middleware/nethttp: %w", err)
 	}
-	if c.DenyStatus == 0 {
-		c.DenyStatus = http.StatusTooManyRequests
+	if c.Clients == nil {
+		c.Clients = new(policy.Identity)
 	}
-	if c.DenyStatus < 400 || c.DenyStatus > 599 {
-		return nil, fmt.Errorf("fastlimit/middleware/nethttp: DenyStatus %d: want 400 to 599, 429 for most", c.DenyStatus)
+	c.Limits = slices.Clone(c.Limits)
+	var err error
+	if c.DenyStatus, err = limits.CheckStatus(c.DenyStatus); err != nil {
+		return fail(err)
 	}
-	m := &Middleware{config: c, answer: denial.New(c.Rule.Config(), c.DenyStatus)}
-	m.values.New = func() any { return new(denial.Values) }
+	m := &Middleware{config: c}
+	var all []limits.Limit[*http.Request]
+	for _, l := range c.Limits {
+		all = append(all, limits.Limit[*http.Request](l))
+	}
+	client := func(r *http.Request) (netip.Addr, policy.Origin) { return Client(r, c.Clients) }
+	if m.limits, err = limits.New(all, client, c.Clients.OnUnnamed()); err != nil {
+		return fail(err)
+	}
+	for _, l := range c.Limits {
+		m.answers = append(m.answers, denial.New(l.Rule.Config(), c.DenyStatus))
+	}
+	m.verdicts.New = func() any { return new(Verdict) }
 	return m, nil
+}
+
+// Client returns the client of a request and how it is known, see
+// [policy.Identity.Client]. It does not allocate.
+func Client(r *http.Request, clients *policy.Identity) (netip.Addr, policy.Origin) {
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // not an address: invalid, so refused
+	return clients.ClientString(peer.Addr(), r.Header[clients.Header()])
 }
 
 // Wrap returns a handler that passes admitted requests on to next.
 func (m *Middleware) Wrap(next http.Handler) http.Handler {
-	rule := m.config.Rule
-	config := rule.Config()
+	c := &m.config
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var key fastlimit.Key
-		var ok bool
-		if m.config.Key != nil {
-			if key, ok = m.config.Key(r); !ok {
-				next.ServeHTTP(w, r)
-				return
-			}
-		} else if key, ok = m.peerKey(r); !ok {
-			// A key shared by all such connections would let one deny the others.
-			http.Error(w, "the connection has no client address", http.StatusBadRequest)
-			return
-		}
-		d := rule.Take(r.Context(), key, config.Cost)
-		if d.Allowed || config.Mode == fastlimit.Shadow {
+		if c.Skip != nil && c.Skip(r) || m.admit(w, r) {
 			next.ServeHTTP(w, r)
-			return
 		}
-		m.deny(w, &d)
 	})
 }
 
-// peerKey is the key of the peer's address, if it has one.
-func (m *Middleware) peerKey(r *http.Request) (fastlimit.Key, bool) {
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	addr := peer.Addr().Unmap()
-	if err != nil || addr.IsUnspecified() {
-		return fastlimit.Key{}, false
+// admit decides on a request. One that it does not admit has been answered.
+func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) bool {
+	d, by, refused := m.limits.Decide(r.Context(), r)
+	if refused != policy.NotRefused {
+		http.Error(w, limits.Detail(refused), http.StatusBadRequest)
+		return false
 	}
-	return m.config.Rule.AddrKey(addr), true
+	tell := m.config.OnAllow
+	if !d.Allowed {
+		tell = m.config.OnDeny
+		if tell == nil {
+			tell = writeVerdict
+		}
+	}
+	if tell != nil {
+		v := m.verdicts.Get().(*Verdict)
+		v.Decision, v.Rule, v.answer = d, nil, nil
+		if by >= 0 {
+			v.Rule, v.answer = m.config.Limits[by].Rule, m.answers[by]
+		}
+		tell(w, r, v)
+		m.verdicts.Put(v)
+	}
+	return d.Allowed
 }
 
-func (m *Middleware) deny(w http.ResponseWriter, d *fastlimit.Decision) {
-	v := m.values.Get().(*denial.Values)
-	m.answer.Render(v, d)
-	h := w.Header()
-	h.Set(denial.ContentType, denial.ProblemMediaType)
-	h.Set(denial.CacheControl, denial.NoStore)
-	h.Set(denial.RateLimitPolicy, m.answer.Policy)
-	h.Set(denial.RetryAfter, string(v.RetryAfter))
-	h.Set(denial.RateLimit, string(v.RateLimit))
-	h.Set(denial.Remaining, string(v.Remaining))
-	h.Set(denial.Reset, string(v.Reset))
-	h.Set(denial.Clear, string(v.Clear))
-	m.values.Put(v)
-	w.WriteHeader(m.answer.Status)
-	w.Write(m.answer.Body)
+func writeVerdict(w http.ResponseWriter, _ *http.Request, v *Verdict) { v.Write(w) }
+
+// SetHeaders sets what a client is told of its limit: Retry-After, RateLimit,
+// RateLimit-Policy, X-RateLimit-* and Cache-Control of a denial. Of an admission
+// it is RateLimit-Policy, and RateLimit, X-RateLimit-Remaining and
+// X-RateLimit-Clear where the bucket is known exactly: estimates are not shown.
+func (v *Verdict) SetHeaders(h http.Header) {
+	if v.answer != nil {
+		v.answer.SetFields(&v.values, &v.Decision, func(name denial.Name, value []byte) { h.Set(name.String, string(value)) })
+	}
+}
+
+// Write answers a denied request with the headers and a problem document.
+func (v *Verdict) Write(w http.ResponseWriter) {
+	v.SetHeaders(w.Header())
+	w.Header().Set(denial.ContentType, denial.ProblemMediaType)
+	w.WriteHeader(v.answer.Status)
+	w.Write(v.answer.Body)
 }

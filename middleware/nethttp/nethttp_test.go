@@ -2,15 +2,17 @@ package nethttp
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/dunglas/httpsfv"
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/testkit/middlewaretest"
+	"github.com/fastlimit/fastlimit/policy"
 )
 
 func newRule(t testing.TB, change func(*fastlimit.RuleConfig)) *fastlimit.Rule {
@@ -35,6 +37,8 @@ func wrap(t testing.TB, c Config) http.Handler {
 	return m.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 }
 
+func one(r *fastlimit.Rule) Config { return Config{Limits: []Limit{{Rule: r}}} }
+
 func ask(h http.Handler, peer string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.RemoteAddr = peer
@@ -48,7 +52,7 @@ func ask(h http.Handler, peer string, headers ...string) *httptest.ResponseRecor
 
 func TestDeniesByPeer(t *testing.T) {
 	t.Parallel()
-	h := wrap(t, Config{Rule: newRule(t, nil)})
+	h := wrap(t, one(newRule(t, nil)))
 	for range 2 {
 		if w := ask(h, "192.0.2.1:1"); w.Code != 204 || w.Header().Get("RateLimit") != "" {
 			t.Fatalf("%d %v", w.Code, w.Header())
@@ -84,7 +88,7 @@ func TestDeniesByPeer(t *testing.T) {
 
 func TestPeersWithoutAnAddressAreRefused(t *testing.T) {
 	t.Parallel()
-	h := wrap(t, Config{Rule: newRule(t, nil)})
+	h := wrap(t, one(newRule(t, nil)))
 	for _, peer := range []string{"", "@", "0.0.0.0:1", "[::]:1", "pipe", "[::ffff:0.0.0.0]:1"} {
 		if w := ask(h, peer); w.Code != 400 {
 			t.Errorf("%q got %d", peer, w.Code)
@@ -95,10 +99,10 @@ func TestPeersWithoutAnAddressAreRefused(t *testing.T) {
 func TestOwnKeyAndStatus(t *testing.T) {
 	t.Parallel()
 	rule := newRule(t, func(c *fastlimit.RuleConfig) { c.Burst = 1 })
-	h := wrap(t, Config{Rule: rule, DenyStatus: 403, Key: func(r *http.Request) (fastlimit.Key, bool) {
+	h := wrap(t, Config{DenyStatus: 403, Limits: []Limit{{Rule: rule, Key: func(r *http.Request) (fastlimit.Key, bool) {
 		k := r.Header.Get("X-Api-Key")
 		return rule.BytesKey([]byte(k)), k != ""
-	}})
+	}}}})
 	ask(h, "192.0.2.1:1", "X-Api-Key", "a")
 	if w := ask(h, "192.0.2.2:1", "X-Api-Key", "a"); w.Code != 403 {
 		t.Errorf("got %d", w.Code)
@@ -113,7 +117,7 @@ func TestOwnKeyAndStatus(t *testing.T) {
 func TestShadowDeniesNobody(t *testing.T) {
 	t.Parallel()
 	rule := newRule(t, func(c *fastlimit.RuleConfig) { c.Mode = fastlimit.Shadow })
-	h := wrap(t, Config{Rule: rule})
+	h := wrap(t, one(rule))
 	for range 5 {
 		if w := ask(h, "192.0.2.1:1"); w.Code != 204 {
 			t.Fatalf("got %d", w.Code)
@@ -129,7 +133,7 @@ func TestNewNamesTheMistake(t *testing.T) {
 	if _, err := New(Config{}); err == nil || !strings.Contains(err.Error(), "Rule") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := New(Config{Rule: newRule(t, nil), DenyStatus: 200}); err == nil || !strings.Contains(err.Error(), "200") {
+	if _, err := New(Config{Limits: one(newRule(t, nil)).Limits, DenyStatus: 200}); err == nil || !strings.Contains(err.Error(), "200") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -137,13 +141,98 @@ func TestNewNamesTheMistake(t *testing.T) {
 // Whoever serves with net/http should not have to link another server.
 func TestLinksNoOtherServer(t *testing.T) {
 	t.Parallel()
-	out, err := exec.Command("go", "list", "-deps", ".").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, bad := range []string{"fasthttp", "prometheus", "go-redis", "memberlist"} {
-		if strings.Contains(string(out), bad) {
-			t.Errorf("the package links %s", bad)
+	middlewaretest.LinksNone(t, "fasthttp", "prometheus", "go-redis", "memberlist")
+}
+
+// A request that one rule denies takes nothing of the others, whatever the order.
+func TestSeveralRules(t *testing.T) {
+	t.Parallel()
+	rules := middlewaretest.Rules(t, 10, 2, 1)
+	h := wrap(t, Config{Limits: []Limit{
+		{Rule: rules[0]},
+		{Rule: rules[1], Cost: func(r *http.Request) uint64 { return uint64(len(r.Header.Values("X-Item"))) }},
+		{Rule: rules[2], Key: func(r *http.Request) (fastlimit.Key, bool) {
+			k := r.Header.Get("X-Api-Key")
+			return rules[2].BytesKey([]byte(k)), k != ""
+		}},
+	}})
+	const client = "192.0.2.1:1"
+	for i, c := range []struct {
+		headers []string
+		status  int
+		left    [2]int64 // of the first two rules
+	}{
+		{nil, 204, [2]int64{9, 2}}, // no items: the second does not apply
+		{[]string{"X-Item", "a", "X-Api-Key", "k"}, 204, [2]int64{8, 1}},
+		{[]string{"X-Item", "a", "X-Api-Key", "k"}, 429, [2]int64{8, 1}}, // the third denies
+		{[]string{"X-Item", "a"}, 204, [2]int64{7, 0}},
+		{[]string{"X-Item", "a"}, 429, [2]int64{7, 0}}, // the second
+		{nil, 204, [2]int64{6, 0}},
+	} {
+		if w := ask(h, client, c.headers...); w.Code != c.status {
+			t.Errorf("request %d got %d, want %d", i, w.Code, c.status)
 		}
+		for j, want := range c.left {
+			if got := middlewaretest.Left(rules[j], "192.0.2.1"); got != want {
+				t.Errorf("request %d: rule %d has %d left, want %d", i, j, got, want)
+			}
+		}
+	}
+}
+
+func TestClientsBehindProxies(t *testing.T) {
+	t.Parallel()
+	const proxy = "10.0.0.1:1"
+	for _, c := range []struct {
+		name          string
+		unnamed       policy.OnUnnamed
+		first, second string // X-Forwarded-For
+		status        int    // of the second request
+	}{
+		{"same client", 0, "192.0.2.7", "1.1.1.1, 192.0.2.7", 429},
+		{"another client", 0, "192.0.2.7", "192.0.2.8", 204},
+		{"unnamed is the proxy", policy.UnnamedPeer, "unknown", "", 429},
+		{"unnamed is not limited", policy.UnnamedSkip, "unknown", "", 204},
+		{"unnamed is refused", policy.UnnamedDeny, "unknown", "", 400},
+	} {
+		clients := middlewaretest.Clients(t, "10.0.0.0/8", c.unnamed)
+		config := one(middlewaretest.Rules(t, 1)[0])
+		config.Clients = clients
+		h := wrap(t, config)
+		ask(h, proxy, "X-Forwarded-For", c.first)
+		if w := ask(h, proxy, "X-Forwarded-For", c.second); w.Code != c.status {
+			t.Errorf("%s: %d", c.name, w.Code)
+		}
+		// A stranger's header counts for nothing.
+		if w := ask(h, "198.51.100.9:1", "X-Forwarded-For", c.first); w.Code != 204 {
+			t.Errorf("%s: a stranger got %d", c.name, w.Code)
+		}
+	}
+}
+
+func TestSkipOnDenyAndOnAllow(t *testing.T) {
+	t.Parallel()
+	config := one(middlewaretest.Rules(t, 1)[0])
+	config.Skip = func(r *http.Request) bool { return r.Header.Get("X-Health") != "" }
+	config.OnAllow = func(w http.ResponseWriter, _ *http.Request, v *Verdict) { v.SetHeaders(w.Header()) }
+	config.OnDeny = func(w http.ResponseWriter, _ *http.Request, v *Verdict) {
+		v.SetHeaders(w.Header())
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintf(w, "%s: again in %v", v.Rule.Name(), v.RetryAfter.Round(time.Hour))
+	}
+	h := wrap(t, config)
+	for range 2 {
+		if w := ask(h, "192.0.2.1:1", "X-Health", "1"); w.Code != 204 || len(w.Header()) != 0 {
+			t.Errorf("skipped: %d %v", w.Code, w.Header())
+		}
+	}
+	w := ask(h, "192.0.2.1:1")
+	if got := w.Header(); w.Code != 204 || got.Get("RateLimit") != `"a";r=0` || got.Get("RateLimit-Policy") != `"a";q=1;w=3600` ||
+		got.Get("X-RateLimit-Remaining") != "0" || got.Get("Retry-After") != "" {
+		t.Errorf("admitted: %d %v", w.Code, got)
+	}
+	w = ask(h, "192.0.2.1:1")
+	if got := w.Header(); w.Code != 503 || w.Body.String() != "a: again in 1h0m0s" || got.Get("Retry-After") != "3600" || got.Get("Content-Type") == "application/problem+json" {
+		t.Errorf("denied: %d %q %v", w.Code, w.Body, got)
 	}
 }

@@ -206,7 +206,7 @@ func TestBindErrors(t *testing.T) {
 func TestConfigErrors(t *testing.T) {
 	t.Parallel()
 	_, err := Config{Secret: "short", Interval: 1, MaxNodes: -1, Advertise: "h:1", Join: []string{"h"}}.withDefaults()
-	for _, want := range []string{"Name has 0", "Secret has 5", "Interval 1ns", "MaxNodes -1", `Advertise "h:1"`, `Join "h"`} {
+	for _, want := range []string{"Name: has 0", "Secret: 5 characters are too few", "Interval: 1ns", "MaxNodes: -1", `Advertise: "h:1"`, `Join[0]: "h"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is missing in %v", want, err)
 		}

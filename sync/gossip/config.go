@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -8,6 +9,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/sync/delta"
 	"github.com/hashicorp/memberlist"
 	"golang.org/x/time/rate"
@@ -53,55 +55,72 @@ type Config struct {
 	tune func(*memberlist.Config) // for tests: a faster failure detector
 }
 
+// Bounds of a [Config].
 const (
-	minSecret       = 16
+	minSecret = 16 // characters
+	maxSeeds  = 64 // addresses in Join
+)
+
+const (
 	defaultInterval = 100 * time.Millisecond
 	defaultMaxNodes = 32
 	minInterval     = time.Millisecond
 )
 
-// withDefaults returns the configuration with its defaults filled in, and all
-// that is wrong with it.
-func (c Config) withDefaults() (Config, error) {
-	var errs []error
-	add := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("fastlimit/sync/gossip: "+format, args...))
-	}
-	if c.Name == "" || len(c.Name) > 64 {
-		add("Name has %d bytes: want 1 to 64", len(c.Name))
-	}
-	if len(c.Secret) < minSecret {
-		add("Secret has %d characters: want %d or more", len(c.Secret), minSecret)
-	}
-	if c.Interval == 0 {
-		c.Interval = defaultInterval
-	}
-	if c.Interval < minInterval {
-		add("Interval %v: want %v or more", c.Interval, minInterval)
-	}
-	if c.MaxNodes == 0 {
-		c.MaxNodes = defaultMaxNodes
-	}
-	if c.MaxBytes == 0 {
-		c.MaxBytes = delta.DefaultMaxBytes
-	}
-	if c.MaxNodes < 1 {
-		add("MaxNodes %d: want 1 or more", c.MaxNodes)
-	}
-	if c.Advertise != "" {
-		if a, err := netip.ParseAddrPort(c.Advertise); err != nil || a.Port() == 0 {
-			add("Advertise %q: want an IP address and a port", c.Advertise)
-		}
-	}
-	for _, s := range c.Join {
-		if _, _, err := net.SplitHostPort(s); err != nil {
-			add("Join %q: want host:port", s)
-		}
-	}
+// WithDefaults returns the configuration with its defaults filled in.
+func (c Config) WithDefaults() Config {
+	c.Interval = cmp.Or(c.Interval, defaultInterval)
+	c.MaxNodes = cmp.Or(c.MaxNodes, defaultMaxNodes)
+	c.MaxBytes = cmp.Or(c.MaxBytes, delta.DefaultMaxBytes)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
-	return c, errors.Join(errs...)
+	return c
+}
+
+// withDefaults is WithDefaults of a configuration that is valid.
+func (c Config) withDefaults() (Config, error) {
+	if err := c.Validate(); err != nil {
+		return c, err
+	}
+	return c.WithDefaults(), nil
+}
+
+// Validate returns everything that is wrong, joined, each as a
+// [fastlimit.FieldError]. No message contains the secret.
+func (c Config) Validate() error {
+	var errs []error
+	add := func(name, fix, format string, args ...any) {
+		errs = append(errs, &fastlimit.FieldError{Package: "fastlimit/sync/gossip", Field: name, Problem: fmt.Sprintf(format, args...), Fix: fix})
+	}
+	if c.Name == "" || len(c.Name) > 64 {
+		add("Name", "want 1 to 64", "has %d bytes", len(c.Name))
+	}
+	if n := len(c.Secret); n < minSecret {
+		add("Secret", fmt.Sprintf("want %d or more; write the same random text on all nodes: openssl rand -base64 32 makes one", minSecret), "%d characters are too few", n)
+	}
+	if c.Interval < 0 || c.Interval > 0 && c.Interval < minInterval {
+		add("Interval", "want "+minInterval.String()+" or more", "%v is too short", c.Interval)
+	}
+	if c.MaxNodes < 0 {
+		add("MaxNodes", "want 1 or more", "%d is out of range", c.MaxNodes)
+	}
+	if c.Advertise != "" {
+		a, err := netip.ParseAddrPort(c.Advertise)
+		if err != nil || a.Port() == 0 || a.Addr().IsUnspecified() || a.Addr().Zone() != "" {
+			add("Advertise", "want the IP address and port at which the other nodes reach this one, for example 10.0.0.1:7946",
+				"%q is not an address that others can reach", c.Advertise)
+		}
+	}
+	if len(c.Join) > maxSeeds {
+		add("Join", fmt.Sprintf("want at most %d: any node of the cluster knows the others", maxSeeds), "%d addresses", len(c.Join))
+	}
+	for i, s := range c.Join {
+		if host, port, err := net.SplitHostPort(s); err != nil || host == "" || port == "0" {
+			add(fmt.Sprintf("Join[%d]", i), "write host:port, for example 10.0.0.2:7946", "%q is not the address of a node", s)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Settings of memberlist that differ from its defaults for a LAN.

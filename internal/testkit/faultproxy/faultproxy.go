@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package faultproxy is a TCP proxy that misbehaves on purpose, for tests. Faults
 // can change while connections are open; random ones follow a seed.
 package faultproxy

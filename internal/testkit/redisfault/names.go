@@ -1,14 +1,16 @@
+//go:build linux
+
 package redisfault
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
-	"io"
 	"net"
+	"strings"
 	"sync"
 
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
+	"github.com/miekg/dns"
 )
 
 // resolution is what a name server says of a name: an address of 4 bytes, or
@@ -65,68 +67,41 @@ func (n *nameServer) set(name string, r resolution) {
 	n.of[name] = r
 }
 
-// serve answers the questions of one connection, which come with their length
-// since it is a stream (RFC 1035, 4.2.2).
+// serve answers the questions of one connection.
 func (n *nameServer) serve(c net.Conn) {
-	defer c.Close()
+	conn := dns.Conn{Conn: c}
+	defer conn.Close()
 	for {
-		var size [2]byte
-		if _, err := io.ReadFull(c, size[:]); err != nil {
+		query, err := conn.ReadMsg()
+		if err != nil {
 			return
 		}
-		query := make([]byte, binary.BigEndian.Uint16(size[:]))
-		if _, err := io.ReadFull(c, query); err != nil {
-			return
-		}
-		answer, ok := n.answer(query)
-		if !ok {
-			continue
-		}
-		if _, err := c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(answer))), answer...)); err != nil {
+		if a := n.answer(query); a != nil && conn.WriteMsg(a) != nil {
 			return
 		}
 	}
 }
 
-// answer returns the answer to a query, and false where there is none.
-func (n *nameServer) answer(query []byte) ([]byte, bool) {
-	const header, typeA = 12, 1
-	name, end := "", header
-	for end < len(query) && query[end] != 0 {
-		label := end + 1 + int(query[end])
-		if label > len(query) {
-			return nil, false
-		}
-		name += "." + string(query[end+1:label])
-		end = label
+// answer returns the answer to a query, nil where there is none.
+func (n *nameServer) answer(query *dns.Msg) *dns.Msg {
+	if len(query.Question) != 1 {
+		return nil
 	}
-	end += 1 + 4 // the root, type and class
-	if end > len(query) || name == "" {
-		return nil, false
-	}
+	q := query.Question[0]
 	n.mu.Lock()
-	r, ok := n.of[name[1:]]
+	r, ok := n.of[strings.TrimSuffix(q.Name, ".")]
 	n.mu.Unlock()
-	if r == silent {
-		return nil, false
-	}
-	code := byte(0)
+	a := new(dns.Msg).SetReply(query)
+	a.RecursionAvailable = true
 	switch {
+	case r == silent:
+		return nil
 	case r == broken:
-		code = 2
+		a.Rcode = dns.RcodeServerFailure
 	case !ok || r == unknown:
-		code = 3
+		a.Rcode = dns.RcodeNameError
+	case q.Qtype == dns.TypeA:
+		a.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeA, Class: dns.ClassINET}, A: r[:]}}
 	}
-	found := byte(0)
-	if code == 0 && binary.BigEndian.Uint16(query[end-4:]) == typeA {
-		found = 1
-	}
-	a := append([]byte(nil), query[:2]...)
-	a = append(a, 0x81, 0x80|code, 0, 1, 0, found, 0, 0, 0, 0)
-	a = append(a, query[header:end]...)
-	if found == 1 { // the name of the question, type, class, lives for 0 s, 4 bytes
-		a = append(a, 0xc0, header, 0, typeA, 0, 1, 0, 0, 0, 0, 0, 4)
-		a = append(a, r[:]...)
-	}
-	return a, true
+	return a
 }

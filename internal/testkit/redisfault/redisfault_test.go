@@ -1,3 +1,5 @@
+//go:build linux
+
 package redisfault
 
 import (
@@ -8,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/miekg/dns"
 	"go.uber.org/goleak"
 )
 
@@ -45,8 +48,8 @@ func TestNames(t *testing.T) {
 			}
 			continue
 		}
-		var dns *net.DNSError
-		if !errors.As(err, &dns) || dns.IsNotFound != want.missing || dns.IsTimeout != want.timeouts {
+		var failed *net.DNSError
+		if !errors.As(err, &failed) || failed.IsNotFound != want.missing || failed.IsTimeout != want.timeouts {
 			t.Errorf("%v: %v, %#v", want.resolution, addrs, err)
 		}
 	}
@@ -59,7 +62,15 @@ func TestNames(t *testing.T) {
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte("ID\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x01a\x00\x00\x01\x00\x01"))
 	f.Add([]byte("ID\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\xffa"))
-	f.Fuzz(func(_ *testing.T, query []byte) { names.answer(query) })
+	f.Fuzz(func(t *testing.T, query []byte) {
+		var m dns.Msg
+		if m.Unpack(query) != nil {
+			return // never seen by the name server
+		}
+		if a := names.answer(&m); a != nil && a.Id != m.Id {
+			t.Errorf("%v answers %v", a, m)
+		}
+	})
 }
 
 func TestFaultsAreDistinct(t *testing.T) {

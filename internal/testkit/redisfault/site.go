@@ -1,7 +1,9 @@
+//go:build linux
+
 // Package redisfault breaks a real Redis, and the line to it, in every way that
 // can be made on one machine without privileges: a table of faults, each of
 // which is struck and healed under whatever load its user runs. Tests assert
-// on what happens meanwhile, `fastlimit bench redis --faults` measures it.
+// on what happens meanwhile, `go run ./bench redis --faults` measures it.
 package redisfault
 
 import (

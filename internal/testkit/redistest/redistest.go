@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package redistest starts real Redis servers for tests: each on a free port,
 // in the test's own directory, gone when the test ends. A missing redis-server
 // fails the test, it is never skipped. What measures faults uses it too.

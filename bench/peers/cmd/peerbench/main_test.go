@@ -1,101 +1,91 @@
 package main
 
 import (
-	"context"
+	"encoding/json"
+	"errors"
 	"os"
-	"slices"
+	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/fastlimit/fastlimit/bench"
+	"github.com/fastlimit/fastlimit/bench/peers"
+	"github.com/fastlimit/fastlimit/bench/report"
+	"github.com/fastlimit/fastlimit/bench/workload"
 )
 
+// TestMain lets the test binary be the program, and its measuring processes.
 func TestMain(m *testing.M) {
-	bench.RunChild(contenders(flags{})...)
+	if os.Getenv("PEERBENCH_TEST") == "main" {
+		main()
+	}
 	os.Exit(m.Run())
 }
 
-func TestParseKeys(t *testing.T) {
-	t.Parallel()
-	if got, err := parseKeys("1e6,20000000"); err != nil || !slices.Equal(got, []int64{1e6, 2e7}) {
-		t.Errorf("%v, %v", got, err)
+// peerbench runs the program to its end.
+func peerbench(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Env = append(os.Environ(), "PEERBENCH_TEST=main")
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatal(err)
 	}
-	for _, text := range []string{"", "1e6,", "1.5", "many", "NaN", "1e300"} {
-		if _, err := parseKeys(text); err == nil || !strings.Contains(err.Error(), "-keys") {
-			t.Errorf("%q: error %v, want one that names the flag", text, err)
-		}
-	}
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-func TestContenders(t *testing.T) {
+func TestPeersHaveNames(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
-	for _, c := range contenders(flags{redis: "redis://127.0.0.1:1/0"}) {
+	for _, c := range peers.All("redis://127.0.0.1:1/0") {
 		if seen[c.Name] {
-			t.Errorf("two contenders are called %q", c.Name)
+			t.Errorf("two limiters are called %q", c.Name)
 		}
 		seen[c.Name] = true
 	}
-	if len(seen) != 10 { // fastlimit three times, and seven others
-		t.Errorf("%d contenders", len(seen))
-	}
-	if only := contenders(flags{only: "fastlimit,throttled"}); len(only) != 2 {
-		t.Errorf("%d contenders, want the two that were named", len(only))
+	if len(seen) != 6 || len(peers.All("")) != 5 {
+		t.Errorf("%d limiters, %d without a Redis", len(seen), len(peers.All("")))
 	}
 }
 
-// TestMeasure: one short run of everything over every peer that needs no
-// server leaves no result without a figure.
+// One short run over every peer that needs no server leaves no result without a
+// figure: in this process, in those that it starts, and in real time.
 func TestMeasure(t *testing.T) {
 	t.Parallel()
-	f := flags{groups: "accuracy,memory", keys: "1e4", requests: 2000, duration: 50 * time.Millisecond, only: "fastlimit,throttled,two-window sketch"}
-	var report bench.Report
-	if err := measure(t.Context(), f, contenders(f), &report); err != nil {
-		t.Fatal(err)
-	}
-	if want := 3*len(bench.Workloads()) + 3*2; len(report.Results) != want {
-		t.Errorf("%d results, want %d", len(report.Results), want)
-	}
-	for _, r := range report.Results {
-		if r.Error != "" || r.FalseDenials == nil {
-			t.Errorf("%s, %s: %q", r.Workload, r.Limiter, r.Error)
-		}
+	limiters := 2 + len(peers.All(""))
+	for _, c := range []struct {
+		args string
+		want int
+	}{
+		{"accuracy --requests=2000 --duration=50ms", limiters * len(workload.All())},
+		{"local --workload=hot-denied --cores=1 --rounds=1", 2 + limiters + 2}, // two clocks, fastlimit with its own, none
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			t.Parallel()
+			code, stdout, stderr := peerbench(t, append(strings.Fields(c.args), "-o", "json")...)
+			var r report.Report
+			if err := json.Unmarshal([]byte(stdout), &r); err != nil || code != 0 || stderr != "" {
+				t.Fatalf("exit %d, %v, %s", code, err, stderr)
+			}
+			if len(r.Results) != c.want {
+				t.Errorf("%d results, want %d", len(r.Results), c.want)
+			}
+			for _, r := range r.Results {
+				if r.Error != "" || r.FalseDenials == nil && r.NsPerOp == nil {
+					t.Errorf("%s, %s: %q", r.Workload, r.Limiter, r.Error)
+				}
+			}
+		})
 	}
 }
 
-// TestMeasureRefuses bad flags before it measures anything.
+// A Redis that does not answer is an error before anything is measured.
 func TestMeasureRefuses(t *testing.T) {
 	t.Parallel()
-	for _, f := range []flags{
-		{groups: "local,http", keys: "1e6"},
-		{groups: "memory", keys: "x"},
-		{groups: "local", keys: "1e6", only: "nobody"},
-		{groups: "memory", keys: "1e4", redis: "redis://127.0.0.1:1/0?dial_timeout=100ms&max_retries=-1"},
-	} {
-		var report bench.Report
-		if err := measure(context.Background(), f, contenders(f), &report); err == nil || len(report.Results) > 0 {
-			t.Errorf("%+v: error %v, %d results", f, err, len(report.Results))
+	for _, group := range []string{"local", "accuracy"} {
+		code, stdout, stderr := peerbench(t, group, "--redis", "redis://127.0.0.1:1/0?dial_timeout=100ms&max_retries=-1")
+		if code != 1 || stdout != "" || !strings.Contains(stderr, "--redis: ") {
+			t.Errorf("%s: exit %d, %q, %q", group, code, stdout, stderr)
 		}
-	}
-}
-
-// TestMeasureInterrupted: what was measured by then is kept.
-func TestMeasureInterrupted(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	f := flags{groups: "memory", keys: "1e4", only: "fastlimit"}
-	time.AfterFunc(time.Second, cancel)
-	var report bench.Report
-	for range 1000 { // far more than there is time for
-		if err := measure(ctx, f, contenders(f), &report); err != nil {
-			if ctx.Err() == nil {
-				t.Fatal(err)
-			}
-			break
-		}
-	}
-	if ctx.Err() == nil || len(report.Results) == 0 {
-		t.Errorf("%d results, %v", len(report.Results), ctx.Err())
 	}
 }

@@ -1,0 +1,72 @@
+// Package command is the command line of bench and of peerbench, which has the
+// same measurements in process with more limiters.
+package command
+
+import (
+	"context"
+	"io"
+	"os"
+
+	"github.com/fastlimit/fastlimit/bench/inproc"
+	"github.com/fastlimit/fastlimit/bench/redisbench"
+	"github.com/fastlimit/fastlimit/internal/cli"
+)
+
+// system is what a command touches of the world.
+type system struct{ stdout, stderr io.Writer }
+
+// commands are the flags that all measurements share, and the measurements.
+type commands struct {
+	peers Peers // nil is none
+
+	Output string `short:"o" enum:"text,json" default:"text" help:"Format of the results: text or json."`
+	Out    string `placeholder:"FILE" help:"Write the results there instead of stdout."`
+	HTML   string `name:"html" placeholder:"FILE" help:"Write a page with tables and plots too."`
+	Seed   uint64 `default:"1" help:"Random seed."`
+	Binary string `placeholder:"PATH" help:"The fastlimit to measure over HTTP. Default: built from this module."`
+
+	Local    localCmd    `cmd:"" help:"Speed within a process: time and allocations per decision, on 1 to all cores."`
+	Accuracy accuracyCmd `cmd:"" help:"False denials, excess and exact checks, against an exact oracle."`
+	Memory   memoryCmd   `cmd:"" help:"Memory under floods of distinct clients, and whether a heavy client hidden in one stays limited."`
+	HTTP     httpCmd     `cmd:"" name:"http" help:"A limiter over HTTP: the one at URL, or fastlimit beside nginx, HAProxy and others, started here."`
+	Redis    redisCmd    `cmd:"" help:"Redis operations per request under a flood, and exact checks per second, on a Redis started here."`
+	Cluster  clusterCmd  `cmd:"" help:"What nodes tell each other: bytes for each peer, and what stays untold, by the number of active clients. In memory, in simulated time."`
+	All      allCmd      `cmd:"" help:"All of them in short, in under a minute."`
+	Report   reportCmd   `cmd:"" help:"Merge JSON reports into one page or table."`
+	Help     cli.Help    `cmd:"" help:"Show this help, or that of a command: bench help http."`
+}
+
+// Peers are limiters to be measured in process beside fastlimit and the
+// reference, with those that keep their buckets in a Redis if its URL is not "".
+type Peers func(redis string) []inproc.Contender
+
+// Main runs the program of that name and ends the process. peers may be nil.
+func Main(name string, peers Peers) {
+	sys := &system{os.Stdout, os.Stderr}
+	inproc.RunChild(func(args []string) []inproc.Contender {
+		all := &commands{peers: peers}
+		_, _ = program(name, all, sys).Parser().Parse(args) // as they were for the parent
+		return all.contenders(all.Local.Redis)
+	})
+	os.Exit(program(name, &commands{peers: peers}, sys).Run(context.Background(), os.Args[1:], sys))
+}
+
+func program(name string, all *commands, sys *system) *cli.Program {
+	return &cli.Program{
+		Name: name, Description: "Measures limiters: speed, accuracy, memory, over HTTP and with Redis.",
+		Commands: all, Stdout: sys.stdout, Stderr: sys.stderr,
+	}
+}
+
+// contenders are those that are measured in process, with those in a Redis if
+// its URL is not "".
+func (b *commands) contenders(redis string) []inproc.Contender {
+	all := inproc.DefaultContenders()
+	if b.peers != nil {
+		all = append(all, b.peers(redis)...)
+	}
+	if redis != "" {
+		all = append(all, redisbench.Contender(redis))
+	}
+	return all
+}

@@ -1,0 +1,258 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bench/clusterbench"
+	"github.com/fastlimit/fastlimit/bench/httpbench"
+	"github.com/fastlimit/fastlimit/bench/inproc"
+	"github.com/fastlimit/fastlimit/bench/oracle"
+	"github.com/fastlimit/fastlimit/bench/redisbench"
+	"github.com/fastlimit/fastlimit/bench/report"
+	"github.com/fastlimit/fastlimit/bench/workload"
+	"github.com/fastlimit/fastlimit/internal/cli"
+)
+
+type (
+	localCmd struct {
+		Workload []string `placeholder:"NAME" help:"zipf-1.1, distinct, hot-denied. Default: all."`
+		Cores    []int    `placeholder:"N" help:"Numbers of cores to decide on. Default: 1, 2, 4 and so on."`
+		Rounds   int      `default:"11" help:"Turns of each limiter."`
+		Redis    string   `placeholder:"URL" help:"Measure limiters with their buckets in this Redis too; its database may be flushed: redis://host:port/db."`
+	}
+	accuracyCmd struct {
+		Workload []string      `placeholder:"NAME" help:"Workloads, for example zipf-1.1. Default: all."`
+		Requests int           `default:"300000" help:"Requests of each workload, about."`
+		Duration time.Duration `default:"6s" help:"Time that each workload spans. It is simulated where a limiter can be told the time."`
+		Redis    string        `placeholder:"URL" help:"Measure limiters with their buckets in this Redis too, in real time; its database may be flushed: redis://host:port/db."`
+	}
+	memoryCmd struct {
+		Keys     []float64     `default:"1e6,1e7" placeholder:"N" help:"Sizes of the floods, in clients: 1e6,1e7,1e8."`
+		Cap      float64       `placeholder:"GIB" help:"Resident memory in GiB at which a limiter is stopped. Default: three quarters of what is free."`
+		Patience time.Duration `default:"3m" help:"Time after which a limiter is stopped in a flood."`
+	}
+	redisCmd struct {
+		Server   string        `default:"redis-server" help:"Path of redis-server."`
+		Duration time.Duration `placeholder:"4s" help:"Of the flood, of each flood over HTTP (10s), of each fault (1s)."`
+		Timeout  time.Duration `default:"5ms" help:"How long a request may wait for Redis while it misbehaves."`
+		HTTP     bool          `name:"http" help:"Measure what Redis is asked under a flood over HTTP instead, at 1000/s, 15000/s and full speed, among 100,000 clients that conform."`
+		Faults   bool          `help:"Measure how long requests wait while Redis misbehaves instead, in every way that can be made."`
+	}
+	clusterCmd struct {
+		Keys       []float64     `default:"1e3,1e5,1e6" placeholder:"N" help:"Numbers of active clients."`
+		Rate       int           `default:"200000" help:"Requests per second at the measured node."`
+		Duration   time.Duration `default:"30s" help:"Of the traffic, simulated."`
+		Interval   time.Duration `default:"100ms" help:"Of the exchange."`
+		MaxBytes   int           `default:"16384" help:"Ceiling in bytes for each peer and interval."`
+		TopTalkers int           `default:"8192" help:"Top talkers that are tracked."`
+	}
+	allCmd struct{}
+)
+
+// Run implements the command.
+func (c *localCmd) Run(ctx context.Context, sys *system, b *commands) error {
+	return b.measureOne(ctx, sys)(b.local(c))
+}
+
+// Run implements the command.
+func (c *accuracyCmd) Run(ctx context.Context, sys *system, b *commands) error {
+	return b.measureOne(ctx, sys)(b.accuracy(c))
+}
+
+// Run implements the command.
+func (c *memoryCmd) Run(ctx context.Context, sys *system, b *commands) error {
+	return b.measureOne(ctx, sys)(b.memory(c))
+}
+
+// Run implements the command.
+func (c *redisCmd) Run(ctx context.Context, sys *system, b *commands) error {
+	o := redisbench.Options{Path: c.Server, Duration: c.Duration}
+	if err := o.Check(); err != nil {
+		return err
+	}
+	if c.Duration < 0 || c.Timeout <= 0 {
+		return cli.Usagef("--duration %v --timeout %v: want more than 0", c.Duration, c.Timeout)
+	}
+	var parts []part
+	if c.HTTP {
+		binary, remove, err := b.product(ctx)
+		if err != nil {
+			return err
+		}
+		defer remove()
+		parts = append(parts, part{versions: redisPart(o).versions, run: func(ctx context.Context, p report.Progress) ([]report.Result, error) {
+			return redisbench.RunHTTP(ctx, redisbench.HTTPOptions{Redis: c.Server, Fastlimit: binary, Duration: c.Duration, Progress: p})
+		}})
+	}
+	if c.Faults {
+		parts = append(parts, part{versions: redisPart(o).versions, run: func(ctx context.Context, p report.Progress) ([]report.Result, error) {
+			return redisbench.RunFaults(ctx, redisbench.FaultOptions{Redis: c.Server, Duration: c.Duration, Timeout: c.Timeout, Progress: p})
+		}})
+	}
+	if parts == nil {
+		parts = append(parts, redisPart(o))
+	}
+	return b.measure(ctx, sys, parts...)
+}
+
+// Run implements the command.
+func (c *clusterCmd) Run(ctx context.Context, sys *system, b *commands) error {
+	return b.measureOne(ctx, sys)(b.cluster(c))
+}
+
+// Run implements the command. What is not installed is left out with a word.
+func (allCmd) Run(ctx context.Context, sys *system, b *commands) error {
+	local, err := b.local(&localCmd{Rounds: 5})
+	if err != nil {
+		return err
+	}
+	accuracy, err := b.accuracy(&accuracyCmd{Requests: 50_000, Duration: 6 * time.Second})
+	if err != nil {
+		return err
+	}
+	memory, err := b.memory(&memoryCmd{Keys: []float64{1e6}})
+	if err != nil {
+		return err
+	}
+	cluster, err := b.cluster(&clusterCmd{Keys: []float64{1e3, 1e6}, Duration: 10 * time.Second})
+	if err != nil {
+		return err
+	}
+	parts := []part{local, accuracy, memory, cluster}
+	o := httpbench.Options{Servers: new(httpCmd).installed(sys), Rounds: 3, Requests: 10_000, Duration: 3 * time.Second}
+	if err := o.Check(); err != nil {
+		fmt.Fprintf(sys.stderr, "left out: http: %v\n", err)
+	} else {
+		binary, remove, err := b.product(ctx)
+		if err != nil {
+			return err
+		}
+		defer remove()
+		o.Servers = slices.Insert(o.Servers, 0, httpbench.Fastlimit(binary))
+		parts = append(parts, serversPart(o))
+	}
+	r := redisbench.Options{Duration: 3 * time.Second, Checks: 10_000, Rounds: 5}
+	if err := r.Check(); err != nil {
+		fmt.Fprintf(sys.stderr, "left out: redis: %v\n", err)
+	} else {
+		parts = append(parts, redisPart(r))
+	}
+	return b.measure(ctx, sys, parts...)
+}
+
+// part is one kind of measurement. Its results count beside an error.
+type part struct {
+	run func(context.Context, report.Progress) ([]report.Result, error)
+	// versions are those of the programs beside which it measures; nil is none.
+	versions func(context.Context) map[string]string
+}
+
+// options measure the limiters, those that ask a Redis once it has answered.
+func (b *commands) options(contenders []inproc.Contender) (o inproc.Options, err error) {
+	for _, c := range contenders {
+		if c.Remote {
+			err = errors.Join(err, tryOut(c))
+		}
+	}
+	if err != nil {
+		return o, fmt.Errorf("--redis: %w", err)
+	}
+	return inproc.Options{Seed: b.Seed, Contenders: contenders}, nil
+}
+
+func (b *commands) local(c *localCmd) (part, error) {
+	o, err := b.options(slices.Insert(b.contenders(c.Redis), 1, inproc.FastlimitClock()))
+	return part{run: func(ctx context.Context, p report.Progress) ([]report.Result, error) {
+		o.Progress = p
+		return inproc.Local(ctx, inproc.LocalOptions{Options: o, Workloads: c.Workload, Cores: c.Cores, Rounds: c.Rounds})
+	}}, err
+}
+
+func (b *commands) accuracy(c *accuracyCmd) (part, error) {
+	var workloads []*workload.Workload
+	for _, name := range c.Workload {
+		w, err := workload.Find(name)
+		if err != nil {
+			return part{}, cli.Usage(err)
+		}
+		workloads = append(workloads, w)
+	}
+	if c.Requests < 1 || c.Duration <= 0 {
+		return part{}, cli.Usagef("--requests %d --duration %v: want more than 0", c.Requests, c.Duration)
+	}
+	o, err := b.options(b.contenders(c.Redis))
+	return part{run: func(ctx context.Context, p report.Progress) ([]report.Result, error) {
+		o.Progress = p
+		return inproc.Accuracy(ctx, inproc.AccuracyOptions{Options: o, Workloads: workloads, Requests: c.Requests, Duration: c.Duration})
+	}}, err
+}
+
+// tryOut makes a limiter once, so that what it lacks is known before a run.
+func tryOut(c inproc.Contender) error {
+	l, err := c.New(oracle.Rule{Rate: fastlimit.Rate{N: 1, Per: time.Second}, Burst: 1})
+	if closer, ok := l.(io.Closer); ok && err == nil {
+		err = closer.Close()
+	}
+	return err
+}
+
+func (b *commands) memory(c *memoryCmd) (part, error) {
+	keys, err := wholeNumbers(c.Keys, 1e9)
+	if err != nil {
+		return part{}, err
+	}
+	if c.Cap < 0 || c.Patience < 0 {
+		return part{}, cli.Usagef("--cap %v --patience %v: want 0 or more", c.Cap, c.Patience)
+	}
+	return part{run: func(ctx context.Context, p report.Progress) ([]report.Result, error) {
+		return inproc.Memory(ctx, inproc.MemoryOptions{
+			Options: inproc.Options{Seed: b.Seed, Contenders: b.contenders(""), Progress: p}, Keys: keys, Cap: int64(c.Cap * (1 << 30)), Patience: c.Patience,
+		})
+	}}, nil
+}
+
+func wholeNumbers(of []float64, most float64) (keys []int64, err error) {
+	for _, k := range of {
+		if k < 10 || k > most || k != float64(int64(k)) {
+			return nil, cli.Usagef("--keys %v: want whole numbers from 10 to %.0e", k, most)
+		}
+		keys = append(keys, int64(k))
+	}
+	return keys, nil
+}
+
+func (b *commands) cluster(c *clusterCmd) (part, error) {
+	keys, err := wholeNumbers(c.Keys, 1e7)
+	if err != nil {
+		return part{}, err
+	}
+	o := clusterbench.Options{
+		Keys: keys, PerSecond: c.Rate, Duration: c.Duration, Interval: c.Interval,
+		MaxBytes: c.MaxBytes, TopTalkers: c.TopTalkers, Seed: b.Seed,
+	}
+	if err := o.Check(); err != nil {
+		return part{}, cli.Usage(err)
+	}
+	return part{run: func(ctx context.Context, p report.Progress) ([]report.Result, error) {
+		o.Progress = p
+		return clusterbench.Run(ctx, o)
+	}}, nil
+}
+
+func redisPart(o redisbench.Options) part {
+	return part{
+		run: func(ctx context.Context, p report.Progress) ([]report.Result, error) {
+			o.Progress = p
+			return redisbench.Run(ctx, o)
+		},
+		versions: func(ctx context.Context) map[string]string {
+			return map[string]string{"Redis": o.Version(ctx)}
+		},
+	}
+}

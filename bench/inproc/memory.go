@@ -1,0 +1,170 @@
+package inproc
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bench/oracle"
+	"github.com/fastlimit/fastlimit/bench/proc"
+	"github.com/fastlimit/fastlimit/bench/report"
+)
+
+// MemoryOptions configure [Memory].
+type MemoryOptions struct {
+	Options
+	// Keys are the sizes of the floods, up to 4·10^9 or so. nil means 10^6 and
+	// 10^7. From 10^7 on a smaller one is the beginning of the largest.
+	Keys []int64
+	// Cap is the resident memory in bytes at which a limiter is stopped. 0
+	// means three quarters of what this machine has to spare.
+	Cap int64
+	// Patience is the time after which a limiter is stopped, in each flood. 0
+	// means 3 minutes.
+	Patience time.Duration
+}
+
+func (o MemoryOptions) withDefaults() (MemoryOptions, error) {
+	o.Options = o.Options.withDefaults()
+	if o.Keys == nil {
+		o.Keys = []int64{1e6, 1e7}
+	}
+	for _, n := range o.Keys {
+		if n < 10 || n >= maxFlood {
+			return o, fmt.Errorf("bench: a flood of %d keys: want 10 to %d", n, int64(maxFlood-1))
+		}
+	}
+	o.Keys = slices.Compact(slices.Sorted(slices.Values(o.Keys)))
+	if o.Patience == 0 {
+		o.Patience = 3 * time.Minute
+	}
+	if o.Cap == 0 {
+		spare, err := proc.AvailableBytes()
+		o.Cap = spare / 4 * 3
+		return o, err
+	}
+	return o, nil
+}
+
+// floods are the keys by flood: sizes that come at the same rate share one.
+func (o MemoryOptions) floods() (all [][]int64) {
+	for i, n := range o.Keys {
+		if i > 0 && rateOf(n) == rateOf(o.Keys[i-1]) {
+			all[len(all)-1] = append(all[len(all)-1], n)
+		} else {
+			all = append(all, []int64{n})
+		}
+	}
+	return all
+}
+
+// Memory sends floods of distinct clients, each seen once, through limiters in
+// processes of their own, with two top talkers hidden in the flood: a steady
+// one, and one in pulses. It reports resident memory at the end and its growth
+// since warm-up, and how much of a hitter was admitted, to what its limit
+// admits: a limiter that forgets it under the flood admits more. A limiter that
+// takes too much memory or time is stopped, and its result says where. When ctx
+// ends it returns what it has, and the cause.
+func Memory(ctx context.Context, o MemoryOptions) ([]report.Result, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := proc.SelfRSS(); err != nil {
+		return nil, err
+	}
+	var results []report.Result
+	done, total := 0, len(o.floods())*len(o.Contenders)
+	for _, keys := range o.floods() {
+		for _, c := range o.Contenders {
+			last := keys[len(keys)-1]
+			tell := func(sent int64) {
+				o.Progress.Tell(done, total, "flood of %.0e keys: %s %d %%", float64(last), c.Name, 100*sent/last)
+			}
+			more, err := runFlood(ctx, o, c, keys, tell)
+			results = append(results, more...)
+			if ctx.Err() != nil {
+				return results, context.Cause(ctx)
+			} else if err != nil {
+				for _, n := range keys[len(more)/2:] {
+					r := floodResults(o.Rule, c, n, &floodReport{Keys: n})
+					r[0].Error, r[1].Error = err.Error(), err.Error()
+					results = append(results, r[:]...)
+				}
+			}
+			done++
+		}
+	}
+	o.Progress.Tell(total, total, "done")
+	return results, nil
+}
+
+// runFlood makes results of what a child reports.
+func runFlood(ctx context.Context, o MemoryOptions, c Contender, keys []int64, tell func(sent int64)) (results []report.Result, err error) {
+	child, err := startChild(ctx, job{Contender: c.Name, Rule: o.Rule, Flood: &floodJob{keys, o.Cap, o.Patience}})
+	if err != nil {
+		return nil, err
+	}
+	defer child.stop()
+	tell(0)
+	for len(keys) > 0 {
+		line, err := child.next()
+		if err != nil {
+			return results, err
+		}
+		f := line.Flood
+		tell(f.Keys)
+		for len(keys) > 0 && (f.Reached && keys[0] == f.Keys || f.Stopped != "") {
+			r := floodResults(o.Rule, c, keys[0], f)
+			results = append(results, r[:]...)
+			keys = keys[1:]
+		}
+	}
+	return results, nil
+}
+
+// floodResults are what a flood of so many keys has come to, for both hitters.
+func floodResults(rule oracle.Rule, c Contender, keys int64, f *floodReport) (both [2]report.Result) {
+	for i, h := range []*hitterReport{&f.Steady, &f.Pulses} {
+		r := report.Result{
+			Group: "memory", Workload: [2]string{"flood, steady hitter", "flood, hitter in pulses"}[i],
+			Limiter: c.Name, Setup: c.Setup, Keys: keys, Requests: f.Decisions, Error: f.Stopped,
+		}
+		if f.Decisions > 0 {
+			r.RSSBytes, r.RSSGrowth = &f.RSS, new(f.RSS-f.Warm)
+			r.Excess, r.FalseDenials = &h.Excess, new(h.FalseDenials+f.Innocents)
+			r.ConformingDenied = new(h.ConformingDenied + f.Innocents)
+			r.HitterAdmitted = new(float64(h.Admitted) / float64(max(1, h.Limit)))
+			r.Verdict = f.verdict(h, rule)
+			if !f.Paced {
+				r.NsPerOp = new(float64(f.Took) / float64(f.Decisions))
+			}
+		}
+		both[i] = r
+	}
+	return both
+}
+
+// verdict says what a flood did to a limiter. A hitter is held if it got at most
+// another burst beyond its rate and burst, as at the edge of a window: one
+// whose bucket is forgotten gets that again and again. Memory that grows by a
+// quarter and 16 MiB, once a tenth of the flood or a million clients have
+// passed, is said to grow.
+func (f *floodReport) verdict(h *hitterReport, rule oracle.Rule) string {
+	const quarter, least = 4, 16 << 20
+	says := []string{"holds the hitter"}
+	if h.Excess > float64(rule.Burst) {
+		says[0] = "loses the hitter"
+	}
+	if grown := f.RSS - f.Warm; f.Warm > 0 && grown > f.Warm/quarter && grown > least {
+		says = append(says, "memory grows")
+	} else {
+		says = append(says, "memory is flat")
+	}
+	if f.Innocents > 0 {
+		says = append(says, fmt.Sprintf("denies %.2g %% of the others", 100*float64(f.Innocents)/float64(f.Keys)))
+	}
+	return strings.Join(says, ", ")
+}

@@ -1,0 +1,164 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// charts are the plots of a group.
+func charts(g *group, colors *colors) []*chart {
+	var all []*chart
+	for _, workload := range workloads(g.results) {
+		in := slices.DeleteFunc(slices.Clone(g.results), func(r Result) bool { return r.Workload != workload })
+		all = append(all, perCore(workload, in, colors), latency(workload, in, colors), shed(workload, in, colors))
+	}
+	all = append(all, errorByMemory(g.results, colors))
+	return slices.DeleteFunc(all, func(c *chart) bool { return len(c.series) == 0 })
+}
+
+func workloads(results []Result) (names []string) {
+	for i := range results {
+		if !slices.Contains(names, results[i].Workload) {
+			names = append(names, results[i].Workload)
+		}
+	}
+	return names
+}
+
+// collect makes a series of each limiter from the points that its results have.
+// Those of fewer than atLeast points are left out.
+func collect(results []Result, colors *colors, atLeast int, points func(*Result) [][2]float64) []series {
+	var all []series
+	for i := range results {
+		r := &results[i]
+		if r.Limiter == Baseline {
+			continue // it would squeeze all others
+		}
+		at := slices.IndexFunc(all, func(s series) bool { return s.name == r.Limiter })
+		if at < 0 {
+			all = append(all, series{name: r.Limiter})
+			at = len(all) - 1
+		}
+		all[at].points = append(all[at].points, points(r)...)
+	}
+	all = slices.DeleteFunc(all, func(s series) bool { return len(s.points) < atLeast })
+	for i := range all {
+		all[i].color = colors.of(all[i].name)
+		slices.SortStableFunc(all[i].points, func(a, b [2]float64) int { return cmp.Compare(a[0], b[0]) })
+	}
+	return all
+}
+
+// perCore is throughput against cores.
+func perCore(workload string, results []Result, colors *colors) *chart {
+	c := &chart{
+		Title: "Throughput against cores: " + workload,
+		Note:  "Higher is better. All cores together.",
+		y:     axis{label: "decisions per second", log: true},
+	}
+	var cores []int
+	c.series = collect(results, colors, 2, func(r *Result) [][2]float64 {
+		v, ok := throughput(r)
+		if !ok || r.Cores == 0 {
+			return nil
+		}
+		cores = append(cores, r.Cores)
+		return [][2]float64{{float64(r.Cores), v}}
+	})
+	if len(c.series) == 0 {
+		return c
+	}
+	slices.Sort(cores)
+	if cores[0] == cores[len(cores)-1] { // nothing to compare
+		c.series = nil
+		return c
+	}
+	c.x = axis{label: "cores", lo: float64(cores[0]) - 0.5, hi: float64(cores[len(cores)-1]) + 0.5}
+	for _, n := range slices.Compact(cores) {
+		c.x.ticks = append(c.x.ticks, tick{float64(n), count(float64(n))})
+	}
+	return c
+}
+
+// throughput is in decisions per second. ns_per_op is the time between two
+// decisions, of all cores together.
+func throughput(r *Result) (float64, bool) {
+	if r.PerSecond != nil {
+		return *r.PerSecond, true
+	}
+	if r.NsPerOp != nil && *r.NsPerOp > 0 {
+		return 1e9 / *r.NsPerOp, true
+	}
+	return 0, false
+}
+
+// latency is the time to an answer by percentile.
+func latency(workload string, results []Result, colors *colors) *chart {
+	c := &chart{
+		Title: "Latency by percentile: " + workload,
+		Note:  "Lower is better. From the moment a request was due, so that a stall counts for all who would have waited.",
+		x:     nines(),
+		y:     axis{label: "latency, µs", log: true},
+	}
+	c.series = collect(results, colors, 2, func(r *Result) [][2]float64 {
+		var points [][2]float64
+		for _, p := range r.Series["latency_us"] {
+			if p[0] < 100 {
+				points = append(points, [2]float64{nine(p[0]), p[1]})
+			}
+		}
+		return points
+	})
+	return c
+}
+
+// shed is the share of denials over time.
+func shed(workload string, results []Result, colors *colors) *chart {
+	c := &chart{
+		Title: "Shed share over time: " + workload,
+		Note:  "Of the requests due in each quarter of a second.",
+		x:     axis{label: "time, s"},
+		y:     axis{label: "denied, % of requests", hi: 100},
+	}
+	for v := 0.0; v <= 100; v += 20 {
+		c.y.ticks = append(c.y.ticks, tick{v, count(v)})
+	}
+	c.series = collect(results, colors, 2, func(r *Result) [][2]float64 {
+		var points [][2]float64
+		for _, p := range r.Series["shed"] {
+			points = append(points, [2]float64{p[0], 100 * p[1]})
+		}
+		return points
+	})
+	return c
+}
+
+// errorByMemory is what a limiter gets wrong against what it takes to hold, in
+// the largest flood.
+func errorByMemory(results []Result, colors *colors) *chart {
+	most := int64(0)
+	for i := range results {
+		if results[i].HitterAdmitted != nil {
+			most = max(most, results[i].Keys)
+		}
+	}
+	c := &chart{
+		Title:   fmt.Sprintf("Error against memory: %s clients, each seen once", si(float64(most))),
+		Note:    "A heavy client hidden among them, steady or in pulses, whichever was worse: what was admitted to it, to what its limit admits. 1 is right; a limiter that forgets it admits more. Left is less memory.",
+		x:       axis{label: "resident memory, MiB", log: true},
+		y:       axis{label: "admitted, × its limit", log: true},
+		scatter: true,
+	}
+	c.series = collect(results, colors, 1, func(r *Result) [][2]float64 {
+		if r.HitterAdmitted == nil || r.RSSBytes == nil || r.Keys != most {
+			return nil
+		}
+		return [][2]float64{{float64(*r.RSSBytes) / (1 << 20), *r.HitterAdmitted}}
+	})
+	for i := range c.series {
+		worst := slices.MaxFunc(c.series[i].points, func(a, b [2]float64) int { return cmp.Compare(a[1], b[1]) })
+		c.series[i].points = [][2]float64{worst}
+	}
+	return c
+}

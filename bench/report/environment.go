@@ -1,0 +1,104 @@
+package report
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+)
+
+// CurrentEnvironment describes this machine and program. What it cannot find
+// out is empty. The commit is that which the program was built from, with
+// "+dirty" if files had been changed; `go run` does not record one, so that it is
+// the one that is checked out here.
+func CurrentEnvironment(flags []string) Environment {
+	return Environment{
+		CPU: cpuModel(), Cores: runtime.NumCPU(), Kernel: kernel(), Go: runtime.Version(),
+		Commit: commit(), Date: time.Now().UTC().Truncate(time.Second), Flags: withoutPasswords(flags),
+		Versions: moduleVersions(),
+	}
+}
+
+var userInfo = regexp.MustCompile(`://[^/@\s]*@`)
+
+// withoutPasswords hides who logs in to the URLs of flags: reports are shown
+// around.
+func withoutPasswords(flags []string) []string {
+	all := make([]string, len(flags))
+	for i, f := range flags {
+		all[i] = userInfo.ReplaceAllString(f, "://…@")
+	}
+	return all
+}
+
+func cpuModel() string {
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return runtime.GOARCH
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if name, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return runtime.GOARCH
+}
+
+func kernel() string {
+	b, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		return runtime.GOOS
+	}
+	return "Linux " + strings.TrimSpace(string(b))
+}
+
+func commit() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	revision, dirty := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "+dirty"
+		}
+	}
+	if revision == "" {
+		return checkedOut()
+	}
+	return revision + dirty
+}
+
+// checkedOut is what git says of this folder.
+func checkedOut() string {
+	revision, err := exec.Command("git", "rev-parse", "HEAD").Output()
+	if err != nil {
+		return ""
+	}
+	changes, err := exec.Command("git", "status", "--porcelain", "--untracked-files=no").Output()
+	if err != nil || len(changes) > 0 {
+		return strings.TrimSpace(string(revision)) + "+dirty"
+	}
+	return strings.TrimSpace(string(revision))
+}
+
+// moduleVersions are those of the modules that this program links.
+func moduleVersions() map[string]string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || len(info.Deps) == 0 {
+		return nil
+	}
+	versions := make(map[string]string, len(info.Deps))
+	for _, m := range info.Deps {
+		versions[m.Path] = m.Version
+	}
+	return versions
+}

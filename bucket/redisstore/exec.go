@@ -1,0 +1,273 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/bucket/remote"
+	"github.com/redis/go-redis/v9"
+)
+
+// rounds bounds how often a command is sent that Redis says it has not
+// carried out: once, to where it was redirected, and after loading the script
+// there.
+const rounds = 3
+
+// call is one command on its way: several operations, but in a cluster, where
+// their keys are anywhere.
+type call struct {
+	ops []*bucket.Op
+	cmd *redis.SliceCmd
+	to  string // address of a redirection, or empty
+	ask bool   // the redirection is for this command only
+
+	clock     dating // by the server it goes to; zero if nobody needs it
+	addr      string // of that server, see home
+	undated   error  // why that could not be read: nothing was sent
+	sent, got time.Time
+}
+
+func (c *call) err() error {
+	if c.undated != nil {
+		return c.undated
+	}
+	return c.cmd.Err()
+}
+
+// batch is the working memory of one Exec.
+type batch struct {
+	ops    []*bucket.Op
+	calls  []call
+	args   *arguments
+	settle remote.Settle
+}
+
+func newBatch() *batch {
+	return &batch{ops: make([]*bucket.Op, 0, remote.MaxBatch), args: newArguments()}
+}
+
+// Exec implements [remote.Driver]. It sends the operations in one pipeline, and
+// again, once per round, those that Redis did not carry out. Anything else is
+// final: whether a take whose answer was lost has been carried out is unknown,
+// and a second one would charge twice.
+func (d *driver) Exec(ctx context.Context, ops []*bucket.Op, settle remote.Settle) {
+	ctx, cancel := context.WithTimeout(ctx, d.config.batchTimeout())
+	defer cancel()
+	b := d.batches.Get().(*batch) //nolint:forcetypeassert // ours
+	defer d.batches.Put(b)
+	b.ops, b.calls, b.settle = b.ops[:0], b.calls[:0], settle
+	for _, op := range ops {
+		switch {
+		case op.Algorithm != bucket.LeakyBucket:
+			d.fail(b, op, bucket.ErrAlgorithm)
+		case op.Kind != bucket.Reset && !op.Shape.Portable():
+			d.fail(b, op, fmt.Errorf("limit of %d ticks: want at most 2^52, use a smaller burst", op.Shape.Limit()))
+		default:
+			b.ops = append(b.ops, op)
+		}
+	}
+	if d.client.cluster != nil || d.scattered.Load() {
+		b.calls = single(b.calls, b.ops)
+	} else if len(b.ops) > 0 {
+		b.calls = append(b.calls, call{ops: b.ops})
+	}
+	pending := b.calls
+	for round := 1; len(pending) > 0; round++ {
+		d.send(ctx, b, pending)
+		last := round == rounds || ctx.Err() != nil
+		pending = d.collect(ctx, b, pending, last)
+	}
+}
+
+// single appends a call for each operation.
+func single(calls []call, ops []*bucket.Op) []call {
+	for i := range ops {
+		calls = append(calls, call{ops: ops[i : i+1]})
+	}
+	return calls
+}
+
+// send does one round trip to each address that calls go to.
+func (d *driver) send(ctx context.Context, b *batch, calls []call) {
+	d.counters.commands.Add(uint64(len(calls)))
+	b.args.reset()
+	for len(calls) > 0 {
+		n := 1
+		for n < len(calls) && calls[n].to == calls[0].to {
+			n++
+		}
+		d.sendTo(ctx, b, calls[:n])
+		calls = calls[n:]
+	}
+}
+
+func (d *driver) sendTo(ctx context.Context, b *batch, calls []call) {
+	pipe := d.client.at(calls[0].to).Pipeline()
+	for i := range calls {
+		c := &calls[i]
+		c.cmd = nil
+		if c.undated = d.readClock(ctx, c); c.undated != nil {
+			continue
+		}
+		c.cmd = redis.NewSliceCmd(ctx, b.args.command(d.script, d.config.KeyPrefix, c.ops, &c.clock, d.extraArgs())...)
+		if c.ask {
+			_ = pipe.Process(ctx, redis.NewStatusCmd(ctx, "asking"))
+		}
+		_ = pipe.Process(ctx, c.cmd)
+	}
+	sent := d.now()
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	got := d.now()
+	for i := range calls {
+		calls[i].sent, calls[i].got = sent, got
+	}
+}
+
+// collect finishes the calls that have their final outcome and returns those
+// to send again.
+func (d *driver) collect(ctx context.Context, b *batch, calls []call, last bool) []call {
+	var again []call
+	broken := false
+	for _, c := range calls {
+		err := c.err()
+		if err == nil {
+			d.finish(b, &c)
+			continue
+		}
+		broken = broken || errors.Is(asError(err), bucket.ErrAway)
+		before := len(again)
+		if !last {
+			again = d.resend(again, c)
+		}
+		if len(again) == before {
+			d.failAll(b, &c, err)
+		}
+	}
+	if broken {
+		d.clocks.forget()
+		d.client.reload(ctx)
+	}
+	again = d.loadMissing(ctx, b, again)
+	d.counters.resent.Add(uint64(len(again)))
+	return again
+}
+
+// resend appends what is to be sent again of a call that failed: all of it if
+// Redis says that it has done nothing, and why.
+func (d *driver) resend(calls []call, c call) []call {
+	err := c.err()
+	addr, ask, redirected := redirection(err)
+	switch class := classify(err); {
+	case redirected && d.client.cluster != nil:
+		c.to, c.ask = addr, ask
+	case class == classNoScript:
+	case class == classCrossSlot && len(c.ops) > 1:
+		// A cluster behind one address: one key at a time from now on.
+		d.scattered.Store(true)
+		return single(calls, c.ops)
+	default:
+		return calls
+	}
+	return append(calls, c)
+}
+
+// loadMissing loads the script where it was missing. It fails the calls to
+// servers on which that cannot be done and returns the others.
+func (d *driver) loadMissing(ctx context.Context, b *batch, calls []call) []call {
+	var outcomes map[string]error // by address
+	rest := calls[:0]
+	for _, c := range calls {
+		if c.cmd == nil || classify(c.err()) != classNoScript {
+			rest = append(rest, c)
+			continue
+		}
+		err, tried := outcomes[c.to]
+		if !tried {
+			if outcomes == nil {
+				outcomes = make(map[string]error)
+			}
+			err = d.load(ctx, c.to)
+			outcomes[c.to] = err
+		}
+		if err != nil {
+			d.failAll(b, &c, err)
+			continue
+		}
+		rest = append(rest, c)
+	}
+	return rest
+}
+
+// load makes the script known to one server, or to all primaries. SCRIPT LOAD
+// rather than EVAL: since 7.4 Redis forgets scripts that came by EVAL.
+func (d *driver) load(ctx context.Context, addr string) error {
+	d.counters.loads.Add(1)
+	if addr != "" {
+		return d.loadInto(ctx, d.client.at(addr))
+	}
+	return d.client.eachPrimary(ctx, func(ctx context.Context, c *redis.Client) error { return d.loadInto(ctx, c) })
+}
+
+func (d *driver) loadInto(ctx context.Context, c pipeliner) error {
+	pipe := c.Pipeline()
+	pipe.ScriptLoad(ctx, d.script.source)
+	d.counters.commands.Add(1)
+	_, err := pipe.Exec(ctx)
+	return err
+}
+
+var errAnswer = newError(classProtocol, errors.New("unexpected reply of the script"))
+
+// finish hands out the answer to a call.
+func (d *driver) finish(b *batch, c *call) {
+	a, ok := parseAnswer(c.cmd.Val(), len(c.ops))
+	if !ok {
+		d.failAll(b, c, errAnswer)
+		return
+	}
+	d.counters.offsetUs.Store(a.now - time.Now().UnixMicro())
+	d.observe(c, a.now)
+	for i, op := range c.ops {
+		r, err := a.next(i)
+		if err != nil {
+			d.fail(b, op, err)
+			continue
+		}
+		b.settle(op, r, nil)
+	}
+}
+
+// failAll fails a call. Whoever is not told to be a client of a cluster must
+// not be sent on by one.
+func (d *driver) failAll(b *batch, c *call, err error) {
+	if _, _, redirected := redirection(err); redirected && d.client.cluster == nil {
+		err = newError(classCrossSlot, err)
+	}
+	for _, op := range c.ops {
+		d.fail(b, op, err)
+	}
+}
+
+// fail settles an operation that failed.
+func (d *driver) fail(b *batch, op *bucket.Op, err error) {
+	e, ok := err.(*remote.Error) //nolint:errorlint // wrapped ones are classified anew
+	if !ok {
+		e = newError(classify(err), err)
+		if e.Class == classWrongType || e.Class == classCorrupt {
+			e.Key = d.config.KeyPrefix + op.Key
+		}
+	}
+	b.settle(op, bucket.Reply{}, e)
+}
+
+// extraArgs is the time, for a script that takes it from us.
+func (d *driver) extraArgs() []any {
+	if d.clock == nil {
+		return nil
+	}
+	now := d.clock()
+	return []any{now / 1_000_000, now % 1_000_000}
+}

@@ -1,0 +1,181 @@
+package remote
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/sony/gobreaker/v2"
+)
+
+const (
+	// tripAfter consecutive bad batches mean that the store is away, for good or
+	// for long. Two workers whose connections break at once are not enough.
+	tripAfter = 5
+
+	// Or half of at least tripRequests batches within tripWindow: it answers
+	// now and then, too late to be of use.
+	tripRequests = 20
+	tripWindow   = time.Second
+)
+
+// jitter is which part of a pause is random, either way: pauses are from 3/4
+// of what Config says to all of it, so that nodes which lost a store together
+// do not return to it together.
+const jitter = 1. / 7
+
+// breaker keeps operations from a store that does not answer. Operations
+// never probe: a goroutine of the breaker's own does, one attempt at a time, so
+// nobody waits for one and recovery needs no traffic.
+type breaker struct {
+	config *Config
+	probe  func(context.Context) *Error
+
+	cb    *gobreaker.TwoStepCircuitBreaker[struct{}]
+	away  atomic.Bool   // not closed
+	wake  chan struct{} // capacity 1: the breaker has opened
+	last  atomic.Pointer[Error]
+	since atomic.Int64 // UnixNano of the trip
+	trips atomic.Uint64
+
+	pauses backoff.ExponentialBackOff // between probes; the prober's own
+	back   time.Time                  // when it closed last; the prober's own
+}
+
+func (b *breaker) init(c *Config, probe func(context.Context) *Error) {
+	b.config, b.probe = c, probe
+	b.wake = make(chan struct{}, 1)
+	b.pauses = backoff.ExponentialBackOff{RandomizationFactor: jitter, Multiplier: 2, MaxInterval: middle(c.RetryMax)}
+	b.cb = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		MaxRequests:  1,
+		Interval:     tripWindow,
+		BucketPeriod: tripWindow / 10,
+		Timeout:      c.RetryMin / 2, // below every pause of the prober
+		ReadyToTrip: func(c gobreaker.Counts) bool {
+			return c.ConsecutiveFailures >= tripAfter || c.Requests >= tripRequests && 2*c.TotalFailures >= c.Requests
+		},
+		OnStateChange: func(_ string, from, to gobreaker.State) { b.changed(from, to) },
+	})
+}
+
+// changed runs under the lock of gobreaker and must not call it.
+func (b *breaker) changed(from, to gobreaker.State) {
+	b.away.Store(to != gobreaker.StateClosed)
+	switch {
+	case from == gobreaker.StateClosed:
+		b.trips.Add(1)
+		b.since.Store(time.Now().UnixNano())
+		err := b.last.Load()
+		b.config.Logger.Warn(b.config.Name+" is away, deciding without it", b.config.Name, b.config.Target, "class", err.Class.Name, "error", err.Err)
+		select {
+		case b.wake <- struct{}{}:
+		default:
+		}
+	case to == gobreaker.StateClosed:
+		b.config.Logger.Info(b.config.Name+" is back", b.config.Name, b.config.Target,
+			"after", time.Since(time.Unix(0, b.since.Load())).Round(time.Millisecond))
+	}
+}
+
+// allow asks for leave to send a batch. report must be called once if ok.
+func (b *breaker) allow() (report func(*Error), ok bool) {
+	if b.away.Load() {
+		return nil, false
+	}
+	done, err := b.cb.Allow()
+	if err != nil {
+		return nil, false
+	}
+	return func(e *Error) {
+		if e == nil {
+			done(nil)
+			return
+		}
+		b.last.Store(e)
+		done(e)
+	}, true
+}
+
+// open opens the breaker for what was found out without it, so that the first
+// requests need not.
+func (b *breaker) open(e *Error) {
+	for range tripAfter {
+		if report, ok := b.allow(); ok {
+			report(e)
+		}
+	}
+}
+
+func (b *breaker) state() string { return b.cb.State().String() }
+
+// run probes whenever the breaker has opened, until ctx ends.
+func (b *breaker) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.wake:
+			b.recover(ctx)
+		}
+	}
+}
+
+// startPauses makes the next pause at most d; those after it double.
+func (b *breaker) startPauses(d time.Duration) {
+	b.pauses.InitialInterval = middle(d)
+	b.pauses.Reset()
+}
+
+// middle is the middle of a random pause of at most d.
+func middle(d time.Duration) time.Duration { return time.Duration(float64(d) / (1 + jitter)) }
+
+// recover probes until the breaker is closed. A store that fails again soon
+// after it came back finds the pause as long as it was left.
+func (b *breaker) recover(ctx context.Context) {
+	if time.Since(b.back) > 10*b.config.RetryMax {
+		b.startPauses(b.config.RetryMin)
+	}
+	for b.away.Load() {
+		if b.last.Load().Class.Cause == Misconfigured {
+			b.startPauses(b.config.RetryMax)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(b.pauses.NextBackOff()):
+		}
+		done, err := b.cb.Allow()
+		if err != nil {
+			continue
+		}
+		if e := b.probe(ctx); e != nil {
+			b.last.Store(e)
+			done(e)
+			continue
+		}
+		done(nil)
+	}
+	b.back = time.Now()
+}
+
+// probe is the probe of the breaker: the answer must come in time as well. The
+// first may have had to connect, so there is a second try.
+func (s *Store) probe(ctx context.Context) *Error {
+	for range 2 {
+		start := time.Now()
+		if err := s.driver.Probe(ctx); err != nil {
+			e := s.fail(err)
+			if e.Class == s.slow.Class {
+				s.measureAside(ctx) // it may answer later than anybody waits
+			}
+			return e
+		}
+		took := time.Since(start)
+		s.distance.note(took, time.Now())
+		if took <= s.config.Timeout {
+			return nil
+		}
+	}
+	return s.slow
+}

@@ -1,0 +1,110 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
+)
+
+// MaxBatch is how many operations a batch has at most: it bounds how many one
+// slow batch holds up.
+const MaxBatch = 128
+
+// Settle takes the outcome of one operation of a batch. Call it from the
+// goroutine that Exec runs on. The reply counts only if err is nil.
+type Settle func(op *bucket.Op, reply bucket.Reply, err error)
+
+// Driver is one kind of store. Its methods are called from several goroutines
+// at once.
+type Driver interface {
+	// Exec carries out a batch of at most MaxBatch operations and settles each of
+	// them exactly once before it returns. Operations on the same key are carried
+	// out in their order. Exec bounds its own time and does not keep ops.
+	//
+	// An operation that may have been carried out must not be sent again: a take
+	// would be charged twice. One that the store has certainly not carried out
+	// may be. One that is late fails with an error of cause [Late], one whose
+	// algorithm the driver does not know with [bucket.ErrAlgorithm].
+	Exec(ctx context.Context, ops []*bucket.Op, settle Settle)
+
+	// Probe checks that the store can do all that a take needs, by a take from a
+	// bucket of its own or the like. It bounds its own time.
+	Probe(ctx context.Context) error
+
+	// Measure fills trips with round trips to the store, to its farthest server
+	// if there are several. It is more patient than Exec, and must not delay
+	// any: it has connections of its own.
+	Measure(ctx context.Context, trips []time.Duration) error
+
+	// Classify gives an error its class. It is asked about the driver's own
+	// errors, those of [bucket.Op] that Exec settles with, and
+	// [context.DeadlineExceeded], whose class is that of slow answers. It never
+	// returns nil, and only classes of Config.Classes.
+	Classify(err error) *Error
+
+	// Close closes the connections. Nothing is called after it.
+	Close() error
+}
+
+// Cause is why operations fail, as far as it decides what to do.
+type Cause uint8
+
+// The causes. The zero value is Unknown.
+const (
+	Unknown       Cause = iota
+	Away                // the store may come back by itself
+	Late                // too late, and so not carried out; may pass by itself, too
+	Misconfigured       // somebody has to change something
+)
+
+// Class is one kind of failure out of a driver's closed set.
+type Class struct {
+	Name  string // in metrics and logs
+	Cause Cause
+	Fix   string // what to do about it; "" if there is nothing to say
+}
+
+// String returns the name; "none" of nil.
+func (c *Class) String() string {
+	if c == nil {
+		return "none"
+	}
+	return c.Name
+}
+
+// Error is a failure of a store. It matches [bucket.ErrAway] if the store may
+// come back by itself, and [bucket.ErrLate] if an operation was too late.
+//
+// An operation that failed may have been carried out all the same.
+type Error struct {
+	Package string // the driver, as its errors begin: "fastlimit/redisstore"
+	Class   *Class
+	Err     error
+	Fix     string // what to do
+	Key     string // the record that it is about, as the store knows it, or ""
+}
+
+// Error names the class, the error, and the fix where there is one.
+func (e *Error) Error() string {
+	s := fmt.Sprintf("%s: %s: %v", e.Package, e.Class, e.Err)
+	if e.Fix != "" {
+		s += ": " + e.Fix
+	}
+	return s
+}
+
+// Unwrap returns the driver's own error.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is matches the errors of package bucket.
+func (e *Error) Is(target error) bool {
+	switch target {
+	case bucket.ErrAway:
+		return e.Class.Cause == Away || e.Class.Cause == Late
+	case bucket.ErrLate:
+		return e.Class.Cause == Late
+	}
+	return false
+}

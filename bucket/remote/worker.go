@@ -1,0 +1,117 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
+)
+
+// errSlow is how a batch that was answered after Config.Timeout counts.
+var errSlow = errors.New("answers are slow")
+
+// worker has one batch in flight at a time.
+type worker struct {
+	store   *Store
+	ops     []*bucket.Op // the batch
+	settle  Settle       // w.settleOne; a method value made anew would be allocated
+	settled int          // of ops
+	failed  int          // of those settled
+	err     *Error       // of the last one that failed
+}
+
+// work gathers and runs batches until the queue is closed and empty. Under load
+// batches grow by themselves, and at rest nobody waits for a batch to fill.
+//
+// A worker whose last batch had company yields once before it gathers the next,
+// so that those run first who have just got an answer and will ask again: the
+// caller that wakes the worker is rarely the only one. With 64 callers batches
+// are of 27 instead of 19 and a take costs 6.8 instead of 8.3 µs of CPU, Redis
+// included (BenchmarkStore in bucket/redisstore; go1.26, AMD EPYC).
+func (s *Store) work() {
+	w := &worker{store: s, ops: make([]*bucket.Op, 0, MaxBatch)}
+	w.settle = w.settleOne
+	crowded := false
+	for op := range s.queue {
+		if crowded {
+			runtime.Gosched()
+		}
+		w.ops = append(w.ops[:0], op)
+		w.gather()
+		crowded = len(w.ops) > 1
+		w.run()
+	}
+}
+
+// gather adds what is queued already.
+func (w *worker) gather() {
+	for len(w.ops) < MaxBatch {
+		select {
+		case op, ok := <-w.store.queue:
+			if !ok {
+				return
+			}
+			w.ops = append(w.ops, op)
+		default:
+			return
+		}
+	}
+}
+
+// run carries the batch out and calls Done of every operation exactly once.
+func (w *worker) run() {
+	s := w.store
+	var report func(*Error)
+	ok := !s.aborted.Load()
+	if ok {
+		report, ok = s.breaker.allow()
+	}
+	if !ok {
+		for _, op := range w.ops {
+			s.counters.away.Add(1)
+			op.Done(op, bucket.Reply{}, bucket.ErrAway)
+		}
+		return
+	}
+	n := len(w.ops)
+	w.settled, w.failed, w.err = 0, 0, nil
+	start := time.Now()
+	s.driver.Exec(context.Background(), w.ops, w.settle)
+	took := time.Since(start)
+	if w.settled != n {
+		panic(fmt.Sprintf("BUG: fastlimit/remote: the %s driver settled %d of %d operations", s.config.Name, w.settled, n))
+	}
+	s.counters.observe(took)
+	s.answered(took, n, w.failed)
+	switch {
+	case 2*w.failed >= n: // half: one shard of a cluster is not all of the store
+		report(w.err)
+	case took > s.config.Timeout:
+		report(s.slow)
+	default:
+		report(nil)
+	}
+}
+
+func (w *worker) settleOne(op *bucket.Op, reply bucket.Reply, err error) {
+	w.settled++
+	if err != nil {
+		w.failed++
+		w.err = w.store.fail(err)
+		reply, err = bucket.Reply{}, w.err
+	}
+	op.Done(op, reply, err)
+}
+
+// answered notes how long a batch took of which so many operations failed.
+func (s *Store) answered(took time.Duration, ops, failed int) {
+	if took > s.config.Timeout {
+		s.distance.late.Add(uint64(ops - failed))
+	}
+	if failed == 0 {
+		s.distance.note(took, time.Now())
+	}
+}

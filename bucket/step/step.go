@@ -1,0 +1,230 @@
+// Package step says what every shared store computes: [Apply] is one operation
+// on one bucket, a pure function of the stored state, the store's time and the
+// operation. A store that cannot call it repeats it in its own language, bit
+// for bit (Lua in bucket/redisstore), so all numbers are integers that float64
+// has exactly. It covers [bucket.LeakyBucket].
+//
+// Order within a step: refuse what is late, leak, give back, raise to the
+// floor, then charge.
+package step
+
+import (
+	"encoding/binary"
+	"math"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
+)
+
+// maxSafe is the largest integer up to which float64 has them all.
+const maxSafe = 1<<53 - 1
+
+// NoDue is the [Request.Due] of an operation that is never late.
+const NoDue = maxSafe
+
+// Request is a [bucket.Op] in plain numbers, as a shared store computes with
+// it. All fields are at most 2^53 - 1, so that they are the same in float64.
+type Request struct {
+	Kind     bucket.Kind
+	PerMicro uint64 // ticks that leak per µs
+	Unit     uint64 // ticks of one unit
+	Limit    uint64 // ticks that fit, grace included
+	Cost     uint64 // ticks of one request
+	Count    uint64 // requests
+	Floor    uint64 // ticks that were in the bucket at Date at least
+	Back     uint64 // ticks to give back first
+	Date     uint64 // µs, no later than [bucket.Op.At]; 0: not known
+	Sent     uint64 // µs, no later than when it was sent
+	Due      uint64 // µs, until when it may be carried out; NoDue: at any time
+}
+
+// NewRequest returns the numbers of op, whose At was at date or later, in µs
+// of the store's clock; 0 if that is not known. What exceeds the range of exact
+// arithmetic is brought to a value with the same outcome: a cost above the
+// limit never fits, whatever it is. The shape must be [bucket.Shape.Portable].
+func NewRequest(op *bucket.Op, date uint64) Request {
+	r := Request{
+		Kind:     op.Kind,
+		PerMicro: op.Shape.PerMicro(),
+		Unit:     op.Shape.Unit(),
+		Limit:    op.Shape.Limit() + op.Shape.Grace(),
+		Cost:     min(op.Cost, maxSafe),
+		Count:    min(op.Count, maxSafe),
+		Floor:    min(op.Floor, bucket.MaxPortable),
+		Back:     min(op.Back, maxSafe),
+		Date:     min(date, maxSafe),
+		Sent:     min(date, maxSafe),
+		Due:      NoDue,
+	}
+	if op.Patience > 0 {
+		r.Due = min(r.Date+uint64(op.Patience/time.Microsecond), NoDue-1)
+	}
+	return r
+}
+
+// State is one bucket at rest. The zero value is an empty bucket.
+type State struct {
+	Level uint64 // ticks when it was written
+	Last  uint64 // µs, when it was written
+	Unit  uint64 // ticks of one unit when it was written; 0 only in the zero value
+	Quiet uint64 // µs, until when floors are ignored; 0 if nothing was given back
+}
+
+// A stored state is a byte for the version, then Level, Last and Unit as
+// float64, little endian, and Quiet too in version 2, which is written only
+// while it counts. Text would cost Redis more than the arithmetic.
+const (
+	plainVersion = 1
+	plainBytes   = 1 + 3*8
+	quietVersion = 2
+	quietBytes   = 1 + 4*8
+)
+
+// Encode returns the state as it is stored.
+func (s State) Encode() string {
+	version, numbers := byte(plainVersion), []uint64{s.Level, s.Last, s.Unit}
+	if s.Quiet > 0 {
+		version, numbers = quietVersion, append(numbers, s.Quiet)
+	}
+	b := append(make([]byte, 0, quietBytes), version)
+	for _, n := range numbers {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(float64(n)))
+	}
+	return string(b)
+}
+
+// ParseState reads a stored state and reports whether v is one.
+func ParseState(v string) (State, bool) {
+	plain := len(v) == plainBytes && v[0] == plainVersion
+	if !plain && !(len(v) == quietBytes && v[0] == quietVersion) {
+		return State{}, false
+	}
+	var n [4]uint64
+	for i := range len(v) / 8 {
+		f := math.Float64frombits(binary.LittleEndian.Uint64([]byte(v[1+8*i:])))
+		if !(f >= 0 && f <= maxSafe && f == math.Floor(f)) { // not NaN either
+			return State{}, false
+		}
+		n[i] = uint64(f)
+	}
+	s := State{Level: n[0], Last: n[1], Unit: n[2], Quiet: n[3]}
+	return s, s.Unit > 0 && s.Level <= bucket.MaxPortable
+}
+
+// Result is the outcome of [Apply].
+type Result struct {
+	Granted uint64
+	Level   uint64
+	Late    bool  // too late, or dated in the future: nothing has changed
+	Write   bool  // the state has to be stored
+	TTL     int64 // ms until nothing of it counts any more
+}
+
+// Apply applies r to s at the time now in µs, and returns the state afterwards,
+// which is to be stored if Result.Write is set.
+func Apply(s State, now uint64, r Request) (State, Result) {
+	if now > r.Due || now < r.Sent && r.Due < NoDue {
+		return s, Result{Late: true}
+	}
+	// As long as anybody can know something from before; see Shape.MaxDrain.
+	hush := min(now+2*(r.Limit/r.PerMicro)+2, maxSafe)
+	if r.Kind == bucket.Reset {
+		return store(0, hush, now, r, Result{})
+	}
+	level, moved := settle(s, now, r)
+	quiet := min(s.Quiet, hush) // it may be of a clock that has stepped back
+	if quiet <= now {
+		quiet = 0
+	}
+	// The floor knows of what this operation gives back, not of what others
+	// gave back.
+	floor := uint64(0)
+	if quiet == 0 && r.Date > 0 {
+		floor = aged(r.Floor, r.Date, now, r.PerMicro)
+	}
+	back := r.Back
+	if r.Kind == bucket.Refund {
+		back = r.Cost
+	}
+	if back > 0 && level > 0 {
+		level, quiet, moved = level-min(level, back), hush, true
+	}
+	if floor > level {
+		level, moved = floor, true
+	}
+	res := Result{Level: level}
+	switch r.Kind {
+	case bucket.Peek:
+		res.Granted = fits(level, r)
+		return s, res
+	case bucket.Take:
+		res.Granted = fits(level, r)
+		charge := res.Granted * r.Cost
+		level, moved = level+charge, moved || charge > 0
+	}
+	if res.Level = level; !moved {
+		return s, res
+	}
+	return store(level, quiet, now, r, res)
+}
+
+// store returns what is to be stored.
+func store(level, quiet, now uint64, r Request, res Result) (State, Result) {
+	res.Write = true
+	// A millisecond to round up, another since the server's clock for expiry
+	// counts whole ones.
+	res.TTL = int64(level/(r.PerMicro*1000)) + 2
+	if quiet <= now { // at the end of time
+		quiet = 0
+	} else {
+		res.TTL = max(res.TTL, int64((quiet-now)/1000)+2)
+	}
+	return State{Level: level, Last: now, Unit: r.Unit, Quiet: quiet}, res
+}
+
+// settle returns the level at now and whether the clock has stepped back since
+// s was written, in which case no time has passed and s must be rebased, or
+// the bucket would not leak until the clock has caught up.
+func settle(s State, now uint64, r Request) (level uint64, moved bool) {
+	if s.Level == 0 {
+		return 0, false
+	}
+	level = s.Level
+	if s.Unit != r.Unit {
+		level = rescale(level, s.Unit, r.Unit)
+	}
+	if now < s.Last {
+		return level, true
+	}
+	return aged(level, s.Last, now, r.PerMicro), false
+}
+
+// aged is what is left at now of a level that was at date. One that is dated
+// in the future is worth nothing.
+func aged(level, date, now, perMicro uint64) uint64 {
+	if now < date {
+		return 0
+	}
+	// The clamp keeps the product near level, so that float64 has it exactly.
+	dt := min(now-date, level/perMicro+1)
+	return level - min(level, dt*perMicro)
+}
+
+// rescale converts a level to another rate: units stay, ticks change. It is
+// the one place where a level is rounded, downwards, once per change of rate.
+func rescale(level, from, to uint64) uint64 {
+	units := float64(level) / float64(from)
+	return uint64(min(math.Floor(float64(units*float64(to))), bucket.MaxPortable))
+}
+
+// fits is how many of r.Count requests fit on top of level.
+func fits(level uint64, r Request) uint64 {
+	switch {
+	case level > r.Limit:
+		return 0
+	case r.Cost == 0:
+		return r.Count
+	default:
+		return min(r.Count, (r.Limit-level)/r.Cost)
+	}
+}

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// Help is the command that stands for "PROGRAM help", which [helpArgs] has turned into
+// --help before it could run.
+type Help struct {
+	Command []string `arg:"" optional:"" help:"Command to explain."`
+}
+
+// Run implements the command.
+func (Help) Run() error { return nil }
+
+// helpArgs turns "help COMMAND" into "COMMAND --help".
+func helpArgs(args []string) []string {
+	if len(args) == 0 || args[0] != "help" {
+		return args
+	}
+	var command []string
+	for _, a := range args[1:] {
+		if !strings.HasPrefix(a, "-") { // help --help
+			command = append(command, a)
+		}
+	}
+	return append(command, "--help")
+}
+
+// checkFlags refuses flags that are given twice, of which all but the last
+// would be ignored, and empty ones, which would read as if they were not
+// there: -c "$FILE" with no FILE must not start the default configuration.
+func checkFlags(parsed *kong.Context) error {
+	seen := map[*kong.Flag]bool{}
+	for _, p := range parsed.Path {
+		f := p.Flag
+		if f == nil || f.IsCumulative() {
+			continue
+		}
+		if seen[f] {
+			return fmt.Errorf("%s is given twice; remove one of the two", flagName(f))
+		}
+		seen[f] = true
+		if f.Target.Kind() == reflect.String && f.Target.String() == "" {
+			return fmt.Errorf("%s is empty; give it a value, or leave it out", flagName(f))
+		}
+	}
+	return nil
+}
+
+func flagName(f *kong.Flag) string {
+	if f.Short != 0 {
+		return fmt.Sprintf("-%c (--%s)", f.Short, f.Name)
+	}
+	return "--" + f.Name
+}

@@ -1,0 +1,95 @@
+// Package cli is what the programs of this module have in common on a terminal:
+// flags that are checked, exit codes, signals and progress.
+//
+// Exit codes: 0 done, 1 failure, 2 wrong usage, 130 interrupted (128 and the
+// number of the signal, as shells have it).
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/alecthomas/kong"
+)
+
+// Exit codes.
+const (
+	ExitFailure     = 1
+	ExitUsage       = 2
+	ExitInterrupted = 130 // 128 + SIGINT
+)
+
+// usageError is a mistake on the command line.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// Usage marks an error as a mistake on the command line.
+func Usage(err error) error { return usageError{err} }
+
+// Usagef is [Usage] of an error with a format.
+func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// Program is a command line.
+type Program struct {
+	Name, Description string
+	Commands          any // a pointer to what kong fills in
+	Stdout, Stderr    io.Writer
+}
+
+// stopped ends the parser once it has printed its help.
+type stopped struct{ code int }
+
+// Parser is the parser of the program's command line.
+func (p *Program) Parser() *kong.Kong {
+	return kong.Must(p.Commands,
+		kong.Name(p.Name),
+		kong.Description(p.Description),
+		kong.Writers(p.Stdout, p.Stderr),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Exit(func(code int) { panic(stopped{code}) }),
+	)
+}
+
+// Run runs the command that args name and returns the exit code. Its Run method
+// may ask for ctx, and for what is bound.
+func (p *Program) Run(ctx context.Context, args []string, bind ...any) (code int) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case stopped:
+			code = r.code
+		default:
+			panic(r)
+		}
+	}()
+	parsed, err := p.Parser().Parse(helpArgs(args))
+	if err == nil {
+		err = checkFlags(parsed)
+	}
+	if err != nil {
+		fmt.Fprintf(p.Stderr, "%s: %v; see %s --help\n", p.Name, err, p.Name)
+		return ExitUsage
+	}
+	parsed.BindTo(ctx, (*context.Context)(nil))
+	return p.exitCode(parsed.Run(bind...))
+}
+
+// exitCode prints the error and returns the code for it.
+func (p *Program) exitCode(err error) int {
+	var interrupted interruption
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &interrupted):
+		fmt.Fprintf(p.Stderr, "%s: %v\n", p.Name, err)
+		return interrupted.code()
+	case errors.As(err, new(usageError)):
+		fmt.Fprintf(p.Stderr, "%s: %v\n", p.Name, err)
+		return ExitUsage
+	}
+	fmt.Fprintln(p.Stderr, err)
+	return ExitFailure
+}

@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// Progress shows a bar on a terminal, and nothing elsewhere. The nil pointer is
+// the latter. It is not safe for concurrent use.
+type Progress struct {
+	out io.Writer
+	bar *progressbar.ProgressBar
+	all int // what the bar counts up to; 0 while reading
+}
+
+// NewProgress shows progress on w, if that is a terminal.
+func NewProgress(w io.Writer) *Progress {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return nil
+	}
+	return &Progress{out: f}
+}
+
+// Bytes shows a bar that counts bytes up to size, which is -1 if unknown.
+func (p *Progress) Bytes(size int64) {
+	if p != nil {
+		p.show(size, "reading", true)
+	}
+}
+
+// Reading returns r with its bytes counted by the bar.
+func (p *Progress) Reading(r io.Reader) io.Reader {
+	if p == nil {
+		return r
+	}
+	return io.TeeReader(r, p.bar)
+}
+
+// Step shows how much of what is done. A nil bar, or nothing to do, shows nothing.
+func (p *Progress) Step(done, total int, what string) {
+	if p == nil || total == 0 {
+		return
+	}
+	if p.bar == nil || p.all != total {
+		p.Clear()
+		p.all = total
+		p.show(int64(total), what, false)
+	}
+	p.bar.Describe(what)
+	_ = p.bar.Set(done) // a bar that cannot be drawn is no reason to stop
+}
+
+func (p *Progress) show(size int64, what string, bytes bool) {
+	p.bar = progressbar.NewOptions64(size,
+		progressbar.OptionSetWriter(p.out),
+		progressbar.OptionSetDescription(what),
+		progressbar.OptionShowBytes(bytes),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionClearOnFinish(),
+	)
+}
+
+// Clear removes the bar.
+func (p *Progress) Clear() {
+	if p != nil && p.bar != nil {
+		_ = p.bar.Clear()
+	}
+}

@@ -1,0 +1,87 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/field"
+	"github.com/fastlimit/fastlimit/policy"
+)
+
+// check holds the settings against each other, and has the packages that they
+// are for say what is wrong with them.
+func (d *decoder) check() {
+	c := d.cfg
+	c.headerGiven, c.unnamedGiven = d.places["Policy.ClientIPHeader"] != nil, d.places["Policy.OnUnnamed"] != nil
+	if c.Redis != nil {
+		d.report("Redis", c.Redis.Validate(d.readFile()))
+	}
+	if c.Cluster != nil {
+		d.report("Cluster", c.Cluster.Validate())
+	}
+	_, err := policy.NewIdentity(c.Policy)
+	d.report("Policy", err)
+	d.checkAddresses()
+	d.checkTalkers()
+	d.checkRules()
+}
+
+// readFile is how files are read, nil if they are not.
+func (d *decoder) readFile() func(string) ([]byte, error) {
+	if d.machine.readFile == nil {
+		return nil
+	}
+	return func(path string) ([]byte, error) {
+		b, e := d.machine.readFile(path)
+		if e != nil {
+			return nil, errors.New(e.Problem)
+		}
+		return b, nil
+	}
+}
+
+// rulePath is the field of a rule.
+func rulePath(i int) string { return fmt.Sprintf("Policy.Rules[%d]", i) }
+
+// checkRules has the limits planned, all at once. A rule whose name is missing
+// or taken goes by its place, so that errors find it.
+func (d *decoder) checkRules() {
+	lc := d.cfg.Limiter()
+	index := map[string]int{}
+	for i := range lc.Rules {
+		name := &lc.Rules[i].Name
+		if first, taken := index[*name]; taken {
+			d.fail(d.place(rulePath(i)+".Limit.Name"), fmt.Sprintf("%q is the name of the rule on line %d", *name, d.place(rulePath(first)+".Limit.Name").line), "choose another")
+			*name = rulePath(i)
+		} else if *name == "" {
+			*name = rulePath(i)
+		}
+		index[*name] = i
+	}
+	_, err := fastlimit.NewPlan(lc)
+	for _, e := range field.All(err) {
+		switch i, ok := index[e.Rule]; {
+		case ok:
+			d.report(rulePath(i)+".Limit", e)
+		case e.Field == "TopTalkers" && d.cfg.Cluster != nil:
+			d.report("Cluster", e)
+		case e.Field == "Rules":
+			d.report("Policy", e)
+		default:
+			d.report("", e)
+		}
+	}
+}
+
+// checkTalkers reads how many clients of each rule are tracked individually
+// without a cluster.
+func (d *decoder) checkTalkers() {
+	n, alone := d.places["TopTalkers"], d.cfg.Cluster == nil
+	switch {
+	case n != nil && !alone:
+		d.fail(n, "is for a node without cluster", "write it in cluster")
+	case n == nil && alone:
+		d.cfg.TopTalkers = fittingTopTalkers(d.cfg.Memory, len(d.cfg.Policy.Rules))
+	}
+}

@@ -1,0 +1,195 @@
+package config
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bucket/redisstore"
+	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server"
+	"github.com/fastlimit/fastlimit/sync/gossip"
+)
+
+// notInTheFile are fields of the packages that no setting fills, with the reason.
+var notInTheFile = map[string]string{
+	"redisstore.Config.Logger":     "wired by the command",
+	"gossip.Config.Logger":         "wired by the command",
+	"fastlimit.Config.Store":       "opened by the command",
+	"fastlimit.Config.Secret":      "derived from cluster.secret, else random",
+	"fastlimit.Config.Shared":      "whether there is redis",
+	"fastlimit.Config.Rules":       "policy.RuleSpec.Limit",
+	"fastlimit.RuleConfig.KeyKind": "derived from key and match",
+	"server.Config.Version":        "of the binary",
+}
+
+// elsewhere are fields that a setting fills in another struct.
+var elsewhere = map[string]string{
+	"fastlimit.Config.Memory": "Memory", "fastlimit.Config.TopTalkers": "TopTalkers", "fastlimit.Config.StoreTimeout": "Redis.Timeout", "fastlimit.Config.Nodes": "Cluster.MaxNodes",
+	"fastlimit.RuleConfig.IPv4Prefix": "Key", "fastlimit.RuleConfig.IPv6Prefix": "Key",
+	"server.Config.Listeners": "Listeners", "server.Config.Admin": "Admin", "server.Config.DecideAPI": "DecideAPI", "server.Config.DenialLogs": "DenialLogs",
+	"server.Config.Connections": "Connections", "server.Config.Drain": "Drain",
+}
+
+// filled are the fields that settings fill: of the section's struct by their
+// path, and by the sections that they are in.
+func filled() map[string]bool {
+	all := map[string]bool{}
+	for _, s := range sections() {
+		prefix := map[*section]string{&redisSettings: "Redis.", &clusterSettings: "Cluster."}[s]
+		for _, f := range s.settings {
+			if f.value.read != nil { // else it fills nothing
+				all[s.name+":"+f.field], all[prefix+f.field] = true, true
+			}
+		}
+	}
+	return all
+}
+
+// Whatever an operator may tell a package, a file can tell it, or there is a
+// reason why not.
+func TestEveryKnobIsInTheFile(t *testing.T) {
+	t.Parallel()
+	known, seen := filled(), map[string]bool{}
+	for _, k := range []struct {
+		in     any
+		prefix string // of the section and field
+	}{
+		{redisstore.Config{}, "redis:"},
+		{gossip.Config{}, "cluster:"},
+		{server.Connections{}, "connections:"},
+		{server.Drain{}, "drain:"},
+		{server.Listener{}, "listener:"},
+		{policy.Settings{}, "top:Policy."},
+		{policy.Match{}, "match:"},
+		{fastlimit.RuleConfig{}, "rule:Limit."},
+		{fastlimit.Config{}, ""},
+		{server.Config{}, ""},
+	} {
+		of := reflect.TypeOf(k.in)
+		for i := range of.NumField() {
+			f := of.Field(i)
+			name := of.String() + "." + f.Name
+			seen[name] = true
+			wired := f.Type.Kind() == reflect.Func || f.Type.Kind() == reflect.Interface || f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Interface ||
+				f.Type.Kind() == reflect.Pointer && f.Type.Elem().Kind() == reflect.Struct
+			switch {
+			case !f.IsExported(), known[k.prefix+f.Name] && k.prefix != "", known[elsewhere[name]], notInTheFile[name] != "":
+			case wired && k.prefix == "": // an adapter, not a knob
+			default:
+				t.Errorf("%s: no setting fills it: add one to settings.go, or the reason to notInTheFile", name)
+			}
+		}
+	}
+	for _, names := range []map[string]string{notInTheFile, elsewhere} {
+		for name := range names {
+			if !seen[name] {
+				t.Errorf("%s is no field", name)
+			}
+		}
+	}
+}
+
+// What the tables tell of a package's default is its default.
+func TestDefaultsAreThoseOfThePackages(t *testing.T) {
+	t.Parallel()
+	compared := 0
+	for _, k := range []struct {
+		section *section
+		def     any
+	}{{&redisSettings, redisstore.Config{}.WithDefaults()}, {&clusterSettings, Cluster{Config: gossip.Config{}.WithDefaults(), TopTalkers: 8192}}} {
+		want := reflect.ValueOf(k.def)
+		for _, f := range k.section.settings {
+			def := f.def
+			if text := strings.Trim(f.shown, "`"); "`"+text+"`" == f.shown {
+				def = text
+			}
+			if def == "" || f.required != "" || strings.Contains(def, " ") {
+				continue
+			}
+			d := &decoder{lookupEnv: noEnv, places: map[string]*node{}}
+			got := reflect.New(want.Type()).Elem()
+			if !f.value.read(d, &node{kind: isText, text: def}, f.target(got)) {
+				t.Errorf("%s: %s is no value of it: %v", f.name, def, d.errs)
+			} else if a, b := f.target(got).Interface(), f.target(want).Interface(); !reflect.DeepEqual(a, b) {
+				t.Errorf("%s: the table says %v, the package %v", f.name, a, b)
+			}
+			compared++
+		}
+	}
+	if compared < 10 {
+		t.Errorf("only %d defaults", compared)
+	}
+}
+
+var (
+	// A setting in a message: of several words, or with its section.
+	settingName = regexp.MustCompile(`\b(?:(redis|cluster|connections|drain|match|rules)\.([a-z]+(?:_[a-z]+)*)|([a-z]+(?:_[a-z]+)+))\b`)
+
+	// Names in messages that are of others.
+	foreign = map[string]string{
+		"auth_request": "nginx", "remote_addr": "nginx", "vhost_combined": "Apache", "redis_version": "Redis", "redis.md": "a page",
+	}
+)
+
+// No message names a setting that does not exist.
+func TestMessagesNameSettingsThatExist(t *testing.T) {
+	t.Parallel()
+	known := map[string]bool{}
+	for _, s := range sections() {
+		for _, f := range s.settings {
+			if f.value.read != nil { // else it is not supported yet
+				known[f.name], known[s.name+"."+f.name] = true, true
+			}
+		}
+	}
+	found := 0
+	for _, dir := range []string{".", "policy", "server", "bucket", "sync", "internal", "cmd/fastlimit", "middleware"} {
+		err := filepath.WalkDir(filepath.Join("..", "..", dir), func(path string, e fs.DirEntry, err error) error {
+			if err == nil && e.IsDir() && (dir == "." && path != filepath.Join("..", "..") || e.Name() == "testkit") {
+				return fs.SkipDir
+			}
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(e.Name(), "bench") {
+				return err
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+			if err != nil {
+				return err
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				l, ok := n.(*ast.BasicLit)
+				if !ok || l.Kind != token.STRING {
+					return true
+				}
+				text, _ := strconv.Unquote(l.Value)
+				if !strings.Contains(text, " ") { // no sentence
+					return true
+				}
+				for _, m := range settingName.FindAllStringSubmatch(text, -1) {
+					if foreign[m[0]] != "" || strings.HasPrefix(m[0], "fastlimit_") { // a metric
+						continue
+					}
+					if found++; !known[m[0]] {
+						t.Errorf("%s: %q names %s, which is no setting", path, text, m[0])
+					}
+				}
+				return true
+			})
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if found < 50 {
+		t.Errorf("only %d names found", found)
+	}
+}

@@ -1,0 +1,101 @@
+package config
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+)
+
+// schema is a JSON Schema, draft 2020-12.
+type schema map[string]any
+
+func textSchema() schema { return schema{"type": "string", "minLength": 1} }
+
+// patternSchema is text of a form, or of one with a variable, which may hold
+// anything.
+func patternSchema(pattern string) schema {
+	return schema{"type": "string", "pattern": pattern + `|\$\{`}
+}
+
+// orVariable is a value that is no text, or a variable that holds one.
+func orVariable(s schema) schema {
+	return schema{"anyOf": []schema{s, {"$ref": "#/$defs/variable"}}}
+}
+
+// Schema is the JSON Schema of the file, for editors: what [Parse] refuses
+// because of its shape, the schema refuses too. It ends with a newline.
+func Schema() []byte {
+	defs := schema{"variable": schema{"type": "string", "pattern": `\$\{`, "description": "an environment variable, as ${NAME}"}}
+	for _, s := range sections() {
+		if s != &topSettings {
+			defs[s.name] = s.schema()
+		}
+	}
+	top := topSettings.schema()
+	top["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	top["$id"] = "https://github.com/fastlimit/fastlimit/docs/fastlimit.schema.json"
+	top["title"] = "fastlimit"
+	top["$defs"] = defs
+	b, err := json.MarshalIndent(top, "", "  ")
+	if err != nil {
+		panic("BUG: config: the schema is no JSON: " + err.Error())
+	}
+	return append(unescape(b), '\n')
+}
+
+// unescape undoes what is for HTML.
+func unescape(b []byte) []byte {
+	return []byte(strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(b)))
+}
+
+func (s *section) schema() schema {
+	properties, required, oneOf := schema{}, []string{}, s.oneOf
+	for _, f := range s.settings {
+		if f.value.read == nil {
+			continue
+		}
+		p := schema{"description": strings.ReplaceAll(f.doc, "`", "")}
+		for k, v := range f.value.schema {
+			p[k] = v
+		}
+		if f.def != "" {
+			var def any
+			if err := yaml.Unmarshal([]byte(f.def), &def); err != nil {
+				panic("BUG: config: default of " + f.name + ": " + err.Error())
+			}
+			p["default"] = def
+		}
+		properties[f.name] = p
+		if f.required == "" {
+			continue
+		}
+		if same := s.filling(f.field); len(same) > 1 {
+			oneOf = same
+		} else {
+			required = append(required, f.name)
+		}
+	}
+	out := schema{"type": "object", "additionalProperties": false, "properties": properties}
+	if len(oneOf) > 0 {
+		var one []schema
+		for _, name := range oneOf {
+			one = append(one, schema{"required": []string{name}})
+		}
+		out["oneOf"] = one
+	}
+	if len(required) > 0 {
+		out["required"] = required
+	}
+	return out
+}
+
+// filling are the settings that fill a field.
+func (s *section) filling(field string) (all []string) {
+	for _, f := range s.settings {
+		if f.field == field {
+			all = append(all, f.name)
+		}
+	}
+	return all
+}

@@ -1,0 +1,198 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// setting is one name that a mapping of the file may hold: all that there is to
+// know of it. The decoder, the JSON Schema and the tests of the documents read
+// it here.
+type setting struct {
+	name  string
+	field string // of the section's struct that it fills; "" if the value sees to that
+	value value  // none: refused, as a later version will know it
+
+	doc      string // one sentence, as docs/configuration.md has it
+	def      string // what it is where the file is silent, as a file would say it
+	shown    string // the same in words, where def is empty
+	required string // what to write, for a setting that may not be missing
+}
+
+// section is a mapping of the file, which fills one struct.
+type section struct {
+	name     string   // in the schema
+	want     string   // what it should be, for messages
+	where    string   // where its settings stand, for those found elsewhere
+	oneOf    []string // settings of which there must be exactly one
+	settings []setting
+
+	// check reports what no setting knows by itself. It is called once all are
+	// read, broken ones too.
+	check func(d *decoder, n *node)
+}
+
+func (s *section) find(name string) (*setting, bool) {
+	i := slices.IndexFunc(s.settings, func(f setting) bool { return f.name == name })
+	if i < 0 {
+		return nil, false
+	}
+	return &s.settings[i], true
+}
+
+// read fills to, a struct, with the settings of n in the order of the file, and
+// with defaults. It reports those that are unknown, written twice, missing or
+// not supported.
+func (s *section) read(d *decoder, n *node, to reflect.Value) bool {
+	if n.kind != isMapping {
+		d.mismatch(n, s.want)
+		return false
+	}
+	s.reportMissing(d, n)
+	lines := make(map[string]int, len(n.members))
+	for _, m := range n.members {
+		f := s.accept(d, n, m.key, lines)
+		if f == nil {
+			continue
+		}
+		m.value.path, m.value.field = m.key.path, join(n.field, f.field)
+		if first := d.places[m.value.field]; first != nil && !slices.Contains(s.oneOf, f.name) {
+			_, name, _ := cutLast(first.path)
+			d.fail(m.value, name+" is set too", "remove one of the two")
+			continue
+		}
+		d.places[m.value.field] = m.value
+		f.value.read(d, m.value, f.target(to))
+	}
+	s.fillDefaults(d, n.field, to)
+	if s.check != nil {
+		s.check(d, n)
+	}
+	return true
+}
+
+// accept returns the setting of a key, nil if there is none to read.
+func (s *section) accept(d *decoder, n, key *node, lines map[string]int) *setting {
+	key.path = n.path
+	if key.kind == isRefused {
+		d.mismatch(key, "the name of a setting")
+		return nil
+	}
+	f, known := s.find(key.text)
+	key.path = n.child(key.text)
+	switch first, twice := lines[key.text]; {
+	case !known:
+		key.path = n.child(printable(key.text))
+		d.unknown(key, s)
+		return nil
+	case twice:
+		d.fail(key, fmt.Sprintf("already set on line %d", first), "remove one of the two")
+		return nil
+	}
+	lines[key.text] = key.line
+	if f.value.read == nil {
+		d.fail(key, "not supported by this version", "remove it")
+		return nil
+	}
+	return f
+}
+
+func (s *section) reportMissing(d *decoder, n *node) {
+	for _, f := range s.settings {
+		if f.required == "" || slices.ContainsFunc(n.members, func(m member) bool {
+			other, ok := s.find(m.key.text)
+			return ok && other.field == f.field
+		}) {
+			continue
+		}
+		missing := &node{line: n.line, column: n.column, parent: n, path: n.child(f.name)}
+		d.places[join(n.field, f.field)] = missing
+		d.fail(missing, "missing", f.required)
+	}
+	if len(s.oneOf) == 0 {
+		return
+	}
+	given := 0
+	for _, m := range n.members {
+		if slices.Contains(s.oneOf, m.key.text) {
+			given++
+		}
+	}
+	if given != 1 {
+		last := len(s.oneOf) - 1
+		d.fail(n, fmt.Sprintf("%d of %s and %s are set", given, strings.Join(s.oneOf[:last], ", "), s.oneOf[last]), "set one: "+redisExample)
+	}
+}
+
+// fillDefaults sets what the file is silent on, as if the file said so.
+func (s *section) fillDefaults(d *decoder, path string, to reflect.Value) {
+	for _, f := range s.settings {
+		field := join(path, f.field)
+		switch {
+		case d.places[field] != nil || f.value.read == nil:
+		case f.def != "":
+			f.value.read(d, &node{kind: isText, text: f.def, path: f.name}, f.target(to))
+		case f.value.section != nil && !f.value.list && fieldOf(to, f.field).Kind() == reflect.Struct:
+			f.value.section.fillDefaults(d, field, fieldOf(to, f.field))
+		}
+	}
+}
+
+// fieldOf is a field of a struct by its path, the struct for none.
+func fieldOf(v reflect.Value, path string) reflect.Value {
+	if path == "" {
+		return v
+	}
+	for name := range strings.SplitSeq(path, ".") {
+		v = v.FieldByName(name)
+	}
+	return v
+}
+
+// homeOf is where a setting belongs that stands at a path where it does not: ""
+// if that is not known, or if it may stand in several places. It looks at the
+// sections that a wrong indentation leads to.
+func homeOf(path, name string) string {
+	var likely []*section
+	switch {
+	case !strings.ContainsAny(path, ".["):
+		likely = []*section{&ruleSettings, &redisSettings, &clusterSettings, &connectionSettings, &drainSettings}
+	case strings.Contains(path, ".match."):
+		likely = []*section{&ruleSettings, &topSettings}
+	case strings.HasPrefix(path, "rules["):
+		likely = []*section{&matchSettings, &topSettings}
+	default:
+		likely = []*section{&topSettings}
+	}
+	home, homes := "", 0
+	for _, s := range sections() {
+		f, ok := s.find(name)
+		if !ok || f.value.read == nil {
+			continue
+		}
+		if homes++; slices.Contains(likely, s) {
+			home = s.where
+		}
+	}
+	if homes > 1 {
+		return ""
+	}
+	return home
+}
+
+// sections are all there are, in the order of the documents.
+func sections() []*section {
+	return []*section{
+		&topSettings, &listenSettings, &connectionSettings, &drainSettings, &redisSettings, &clusterSettings, &ruleSettings, &matchSettings,
+	}
+}
+
+// cutLast is strings.Cut around the last dot.
+func cutLast(path string) (before, after string, found bool) {
+	if i := strings.LastIndexByte(path, '.'); i >= 0 {
+		return path[:i], path[i+1:], true
+	}
+	return "", path, false
+}

@@ -1,0 +1,167 @@
+package config
+
+import (
+	"fmt"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
+)
+
+// kind is what a node of the file is.
+type kind uint8
+
+const (
+	isNull    kind = iota
+	isText         // without quotes, and YAML takes it for text
+	isQuoted       // text in quotes
+	isBlock        // text after | or >
+	isTyped        // a number or bool
+	isList         // of items
+	isMapping      // of members
+	isRefused      // what this file may not hold: see problem and fix
+)
+
+// node is a value in the file, with its place. The parser's tree is turned into
+// nodes once; nothing after that knows the parser.
+type node struct {
+	kind         kind
+	line, column int
+	parent       *node
+
+	text         string   // of a scalar
+	items        []*node  // of a list
+	members      []member // of a mapping
+	problem, fix string   // of what is refused
+
+	path   string // of the setting, for messages; known once it is read
+	field  string // Go name, with the path to it, of what the setting fills
+	failed bool   // it, or something in it, is reported
+}
+
+// member is a setting of a mapping. Its key is text, or refused.
+type member struct{ key, value *node }
+
+// convert turns the parser's tree into nodes.
+func convert(n ast.Node) *node {
+	out, t := &node{}, n.GetToken()
+	switch v := n.(type) {
+	case *ast.MappingNode:
+		if !v.IsFlowStyle && len(v.Values) > 0 {
+			t = v.Values[0].Key.GetToken() // its own token is a colon
+		}
+		out.addMembers(v.Values...)
+	case *ast.MappingValueNode:
+		t = v.Key.GetToken()
+		out.addMembers(v)
+	case *ast.SequenceNode:
+		out.kind, out.items = isList, make([]*node, len(v.Values))
+		for i, e := range v.Values {
+			out.items[i] = convert(glue(e))
+			out.items[i].parent = out
+		}
+	case *ast.NullNode:
+	case *ast.StringNode:
+		out.kind, out.text = isQuoted, v.Value
+		if v.Token.Type == token.StringType {
+			out.kind = isText
+		}
+	case *ast.LiteralNode:
+		out.kind, out.text = isBlock, v.Value.Value
+	case *ast.AnchorNode:
+		out.refuse("an anchor: anchors and aliases are not supported", "write the value out")
+	case *ast.AliasNode:
+		out.refuse("an alias: anchors and aliases are not supported", "write the value out")
+	case *ast.TagNode:
+		out.refuse("a tag: YAML tags are not supported", "remove "+t.Value)
+	case *ast.MergeKeyNode:
+		out.refuse("merge keys (<<) are not supported", "write the settings out")
+	default:
+		out.kind, out.text = isTyped, t.Value
+	}
+	out.line, out.column = t.Position.Line, t.Position.Column
+	return out
+}
+
+func (n *node) refuse(problem, fix string) { n.kind, n.problem, n.fix = isRefused, problem, fix }
+
+func (n *node) addMembers(values ...*ast.MappingValueNode) {
+	n.kind, n.members = isMapping, make([]member, len(values))
+	for i, v := range values {
+		key, value := convert(v.Key), convert(v.Value)
+		if key.kind != isRefused {
+			if _, text := v.Key.(*ast.StringNode); !text {
+				key.text = v.Key.GetToken().Value
+			}
+		}
+		if value.kind == isNull { // it may stand nowhere
+			value.line, value.column = key.line, key.column
+		}
+		key.parent, value.parent = n, n
+		n.members[i] = member{key, value}
+	}
+}
+
+// child is the path of a setting in n.
+func (n *node) child(name string) string { return join(n.path, name) }
+
+func join(path, name string) string {
+	switch {
+	case path == "":
+		return name
+	case name == "":
+		return path
+	}
+	return path + "." + name
+}
+
+// elements are the items of a list, with their paths.
+func (n *node) elements() []*node {
+	for i, item := range n.items {
+		item.path, item.field = fmt.Sprintf("%s[%d]", n.path, i), fmt.Sprintf("%s[%d]", n.field, i)
+	}
+	return n.items
+}
+
+// what is a node in the words of an error message.
+func (n *node) what() string {
+	switch n.kind {
+	case isMapping:
+		return "a mapping"
+	case isList:
+		return "a list"
+	case isText, isQuoted:
+		return "the text " + quote(n.text)
+	case isBlock:
+		return "a block of text"
+	}
+	return n.text
+}
+
+// glue undoes a slip of the tokenizer (go-yaml 1.19.2): in a list inside { } it
+// takes a:b for a mapping, where YAML wants a space after the colon. So
+// {key: [ip, header:X-Api-Key]} reads as it does in block style.
+func glue(n ast.Node) ast.Node {
+	m, ok := n.(*ast.MappingNode)
+	if !ok || m.IsFlowStyle || len(m.Values) != 1 {
+		return n
+	}
+	v := m.Values[0]
+	key, colon, value := v.Key.GetToken(), v.Start, v.Value.GetToken()
+	if !isPlain(key) || !isPlain(value) ||
+		value.Position.Line != colon.Position.Line || value.Position.Column != colon.Position.Column+1 {
+		return n
+	}
+	t := key.Clone()
+	t.Type = token.StringType
+	t.Value = key.Value + ":" + value.Value
+	return ast.String(t)
+}
+
+// isPlain tells scalars without quotes from all other tokens.
+func isPlain(t *token.Token) bool {
+	switch t.Type {
+	case token.StringType, token.IntegerType, token.FloatType, token.BoolType:
+		return true
+	}
+	return false
+}

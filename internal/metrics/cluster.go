@@ -1,0 +1,60 @@
+package metrics
+
+import (
+	"github.com/fastlimit/fastlimit/internal/prom"
+	"github.com/fastlimit/fastlimit/sync/gossip"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Cluster returns a collector of what a cluster counts.
+func Cluster(stats func() gossip.Stats) prometheus.Collector {
+	return prom.Collector(stats, clusterMetrics)
+}
+
+// Peers are as many as there are nodes, so their names may be labels.
+var clusterMetrics = []prom.Metric[gossip.Stats]{
+	prom.Counters("sync_bytes_total", "Bytes on the cluster's sockets, UDP and TCP, membership and what was rejected included.", []string{"direction"},
+		func(s *gossip.Stats, add func(uint64, ...string)) {
+			add(s.SentBytes, "sent")
+			add(s.ReceivedBytes, "received")
+		}),
+	prom.Counters("sync_packets_total", "Packets of counts: made, which go to every peer, and taken in.", []string{"direction"},
+		func(s *gossip.Stats, add func(uint64, ...string)) {
+			add(s.Delta.SentPackets, "sent")
+			add(s.Delta.ReceivedPackets, "received")
+		}),
+	prom.Gauge("sync_peers", "Other nodes that are up.", func(s *gossip.Stats) float64 { return float64(s.Peers) }),
+	prom.Gauge("sync_name_taken", "1 while this node is not ready because another one has its name and started before it.",
+		func(s *gossip.Stats) float64 { return oneIf(s.Yields) }),
+	prom.Counters("sync_rejected_total", "Packets, streams and parts of packets that were dropped, by reason.", []string{"reason"},
+		func(s *gossip.Stats, add func(uint64, ...string)) {
+			for reason, n := range s.Rejected {
+				add(n, reason)
+			}
+		}),
+	prom.Gauges("sync_lag_seconds", "Time since the last packet of counts of a peer.", []string{"peer"},
+		func(s *gossip.Stats, set func(float64, ...string)) {
+			for _, p := range s.Delta.Peers {
+				set(p.Lag.Seconds(), p.Node)
+			}
+		}),
+	ruleGauge("sync_floor_units", "Most units of one client in this epoch that the table of top talkers may not know.",
+		func(s *gossip.Stats, i int) float64 { return float64(s.Delta.Rules[i].Floor) }),
+	ruleGauge("sync_unsent_units", "Most units of one client that wait for room in a packet.",
+		func(s *gossip.Stats, i int) float64 { return float64(s.Delta.Rules[i].Unsent) }),
+	ruleGauge("sync_hidden_units", "Most units of one client in an epoch that the peers may not be told: f of the bound.",
+		func(s *gossip.Stats, i int) float64 { return float64(s.Delta.Rules[i].Hidden) }),
+	prom.Counter("sync_merged_total", "Counts of peers that told something new.", func(s *gossip.Stats) uint64 { return s.Delta.MergedSlots }),
+	prom.Counter("sync_charged_units_total", "Units of peers charged to the sketches here.", func(s *gossip.Stats) uint64 { return s.Delta.ChargedUnits }),
+	prom.Gauge("sync_mirrors", "Nodes whose counts are kept, those that are gone included.", func(s *gossip.Stats) float64 { return float64(s.Delta.Mirrors) }),
+	prom.Gauge("sync_mirror_bytes", "Memory of these counts.", func(s *gossip.Stats) float64 { return float64(s.Delta.MirrorBytes) }),
+}
+
+// ruleGauge is a gauge with a series for each rule.
+func ruleGauge(name, help string, read func(s *gossip.Stats, i int) float64) prom.Metric[gossip.Stats] {
+	return prom.Gauges(name, help, []string{"rule"}, func(s *gossip.Stats, set func(float64, ...string)) {
+		for i := range s.Delta.Rules {
+			set(read(s, i), s.Delta.Rules[i].Rule)
+		}
+	})
+}

@@ -1,0 +1,175 @@
+// Package grpclimit limits the calls to gRPC servers by rules of a limiter. It is
+// a module of its own, so that nothing else links gRPC.
+//
+//	limited, err := grpclimit.New(grpclimit.Config{Limits: []grpclimit.Limit{{Rule: perIP}}})
+//	srv := grpc.NewServer(grpc.UnaryInterceptor(limited.Unary), grpc.StreamInterceptor(limited.Stream))
+//
+// An admitted call goes on unchanged; a stream is one call, however many messages
+// it has. A denied call ends with [codes.ResourceExhausted], whose details have a
+// google.rpc.RetryInfo, for clients to back off, and a google.rpc.QuotaFailure,
+// which names the rule.
+//
+// # Who the client is
+//
+// The peer of the connection, unless Config.Clients names proxies to trust; then
+// whom they name in the metadata. A call whose client has no address, as over a
+// Unix socket, ends with [codes.InvalidArgument], as a key shared by all such
+// clients would let one deny the others.
+package grpclimit
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/middleware/internal/limits"
+	"github.com/fastlimit/fastlimit/policy"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// Config configures an [Interceptor].
+type Config struct {
+	// Limits are the rules, all of one limiter. At least one. A call is admitted if
+	// all that apply admit it; one that any denies is not charged to the others.
+	// Shadow rules count and deny nobody.
+	Limits []Limit
+
+	// Clients tells who the client of a call is behind trusted proxies. nil: nobody
+	// is trusted, the peer is the client.
+	Clients *policy.Identity
+
+	// Skip exempts calls from all limits, uncharged. nil: none.
+	Skip func(c Call) bool
+
+	// OnDeny returns the error that a denied call ends with. Where it, or what it
+	// returns, is nil that is v.Err().
+	OnDeny func(c Call, v *Verdict) error
+}
+
+// Limit is one rule and how it applies to calls.
+type Limit struct {
+	// Rule is the limit. Required.
+	Rule *fastlimit.Rule
+	// Key returns the key of a call, made by the rule; ok is false where the rule
+	// does not apply. nil means the address of the client, see [Client].
+	Key func(c Call) (key fastlimit.Key, ok bool)
+	// Cost returns what a call costs; at 0 the rule does not apply, above the rule's
+	// burst it always denies. nil means the rule's cost.
+	Cost func(c Call) uint64
+}
+
+// Call is one call of a client. Peer and metadata are in its context.
+type Call struct {
+	Context context.Context
+	Method  string // in full: /package.service/method
+	Request any    // the message of a unary call, nil for streams
+}
+
+// Verdict is the decision on a denied call.
+type Verdict struct {
+	fastlimit.Decision
+	// Rule is the rule that the decision is by: of several that deny the one with
+	// the longest RetryAfter.
+	Rule *fastlimit.Rule
+}
+
+// Interceptor limits the calls to a server. Its methods are the interceptors. It
+// is safe for concurrent use. The zero value is not usable: call [New].
+type Interceptor struct {
+	config Config
+	limits *limits.Set[Call]
+}
+
+// New checks the configuration.
+func New(c Config) (*Interceptor, error) {
+	if c.Clients == nil {
+		c.Clients = new(policy.Identity)
+	}
+	c.Limits = slices.Clone(c.Limits)
+	var all []limits.Limit[Call]
+	for _, l := range c.Limits {
+		all = append(all, limits.Limit[Call](l))
+	}
+	client := func(call Call) (netip.Addr, policy.Origin) { return Client(call.Context, c.Clients) }
+	set, err := limits.New(all, client, c.Clients.OnUnnamed())
+	if err != nil {
+		return nil, fmt.Errorf("fastlimit/middleware/grpc: %w", err)
+	}
+	return &Interceptor{config: c, limits: set}, nil
+}
+
+// Client returns the client of a call, whose context it is given, and how it is
+// known; see [policy.Identity.Client].
+func Client(ctx context.Context, clients *policy.Identity) (netip.Addr, policy.Origin) {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return netip.Addr{}, policy.NoAddress
+	}
+	var named []string
+	if name := clients.Header(); name != "" {
+		named = metadata.ValueFromIncomingContext(ctx, name)
+	}
+	return clients.ClientString(policy.PeerAddr(p.Addr), named)
+}
+
+// Unary is a [grpc.UnaryServerInterceptor].
+func (i *Interceptor) Unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	if err := i.admit(Call{ctx, info.FullMethod, request}); err != nil {
+		return nil, err
+	}
+	return handler(ctx, request)
+}
+
+// Stream is a [grpc.StreamServerInterceptor]. It decides once, when the stream
+// begins.
+func (i *Interceptor) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	if err := i.admit(Call{stream.Context(), info.FullMethod, nil}); err != nil {
+		return err
+	}
+	return handler(srv, stream)
+}
+
+// admit decides on a call. It returns the error that a denied one ends with.
+func (i *Interceptor) admit(c Call) error {
+	if i.config.Skip != nil && i.config.Skip(c) {
+		return nil
+	}
+	d, by, refused := i.limits.Decide(c.Context, c)
+	switch {
+	case refused != policy.NotRefused:
+		return status.Error(codes.InvalidArgument, limits.Detail(refused))
+	case d.Allowed:
+		return nil
+	}
+	v := &Verdict{Decision: d, Rule: i.config.Limits[by].Rule}
+	if i.config.OnDeny != nil {
+		if err := i.config.OnDeny(c, v); err != nil {
+			return err
+		}
+	}
+	return v.Err()
+}
+
+// Err is the error that a denied call ends with: [codes.ResourceExhausted] with
+// RetryInfo and QuotaFailure.
+func (v *Verdict) Err() error {
+	config := v.Rule.Config()
+	text := fmt.Sprintf("The limit of %v with a burst of %d is exceeded.", config.Rate, config.Burst)
+	s := status.New(codes.ResourceExhausted, text)
+	detailed, err := s.WithDetails(
+		&errdetails.RetryInfo{RetryDelay: durationpb.New(v.RetryAfter)},
+		&errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{Subject: "rule:" + v.Rule.Name(), Description: text}}},
+	)
+	if err != nil {
+		return s.Err()
+	}
+	return detailed.Err()
+}
