@@ -38,7 +38,7 @@ type header struct {
 type section struct {
 	identity uint64
 	slots    uint64 // of the sender's table
-	hidden   uint64 // units of one client that the sender may not have told of late: see rule.untold
+	hidden   uint64 // units of one client that the sender may not have sent lately: see rule.unsentLong
 	grain    uint64 // units of which chance let one be counted among shed, of late; 1: all were
 	entries  uint64
 }
@@ -161,7 +161,7 @@ func (r *reader) entry(s *section) (e entry) {
 	return e
 }
 
-// wellFormed tells whether sections are all that b is.
+// wellFormed reports whether sections are all that b is.
 func wellFormed(b []byte) bool {
 	r := reader{b: b}
 	for r.more() {

@@ -136,7 +136,7 @@ const (
 	reclaimAfter = 10 * time.Second
 	// probeEvery is the interval between two probes, each of another peer.
 	probeEvery = time.Second
-	// goneFor is how long a peer that is gone is told of.
+	// goneFor is how long others are informed of a peer that is gone.
 	goneFor = 30 * time.Second
 )
 

@@ -13,7 +13,7 @@ type Stats struct {
 	Rejected map[string]uint64
 	// Peers is the number of other nodes that are up.
 	Peers int
-	// Yields tells that another node has this one's name, see [Cluster.Ready].
+	// Yields is whether another node has this one's name, see [Cluster.Ready].
 	Yields bool
 	// Delta is about the counts.
 	Delta delta.Stats
