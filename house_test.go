@@ -102,7 +102,15 @@ var layers = []struct {
 	{"internal/metrics", []string{"internal/prom", "bucket/redisstore", "bucket/remote", "sync/..."}, "so that neither store nor cluster knows of Prometheus, nor the server of either"},
 	{"internal/replay", []string{".", "policy"}, "judges logs; needs no server"},
 	{"toptalkers", []string{"sketch"}, "ranks what tables count: no network, no server"},
-	{"server", []string{".", "policy", "internal/denial", "toptalkers"}, "gets its settings as a Config, not from files"},
+	{"server", []string{".", "policy", "internal/denial", "toptalkers", "server/internal/..."}, "gets its settings as a Config, not from files; wires its rooms"},
+	{"server/internal/text", nil, "text of clients, for every room"},
+	{"server/internal/guard", []string{"server/internal/text"}, "who may call, for every front"},
+	{"server/internal/logs", []string{".", "server/internal/text"}, "lines of a log; knows neither requests nor connections"},
+	{"server/internal/conn", []string{"internal/denial", "server/internal/logs", "server/internal/text"}, "bytes and sockets; knows no rules"},
+	{"server/internal/decide", []string{".", "policy", "internal/denial", "server/internal/conn", "server/internal/guard", "server/internal/logs", "server/internal/text"}, "one request in, one answer out; knows no operators"},
+	{"server/internal/admin", []string{".", "internal/denial", "server/internal/guard", "server/internal/text"}, "shows what it is given"},
+	{"server/internal/metrics", []string{".", "internal/prom"}, "shows what it is given"},
+	{"server/internal/lifecycle", []string{".", "server/internal/conn"}, "starts and stops; decides nothing"},
 	{"middleware/internal/limits", []string{".", "policy"}, "what all middlewares decide alike: no HTTP"},
 	{"middleware/nethttp", []string{".", "policy", "internal/denial", "middleware/internal/limits"}, "a middleware for those who have their own server"},
 	{"middleware/fasthttp", []string{".", "policy", "internal/denial", "middleware/internal/limits"}, "likewise"},
@@ -140,6 +148,67 @@ func TestLayers(t *testing.T) {
 	}
 }
 
+// order is the order of the layers, from the bottom up. A package may import
+// what is below it and, in a tree that ends in "/...", its own tree. Test kits are
+// not listed: nothing imports them but tests.
+var order = [][]string{
+	{
+		"internal/field", "internal/ascii", "internal/heap", "internal/marks", "internal/safetext", "internal/prom", "internal/cli",
+		"bench/reference", "bench/proc", "bench/load", "bench/report",
+	},
+	{"sketch", "server/internal/text"},
+	{"window", "bucket"},
+	{".", "bucket/step", "bucket/remote", "bucket/storetest", "toptalkers"},
+	{"policy", "internal/denial", "bucket/memstore", "bucket/redisstore", "sync/delta"},
+	{"sync/gossip", "middleware/...", "internal/replay", "server/internal/guard", "server/internal/logs"},
+	{"server/internal/conn", "internal/metrics"},
+	{"server/internal/admin", "server/internal/decide", "server/internal/lifecycle", "server/internal/metrics"},
+	{"server"},
+	{"internal/config"},
+	{"cmd/fastlimit", "bench/..."},
+}
+
+// upward is how many imports do not point down. It may only fall.
+const upward = 0
+
+// TestImportsPointDown counts the imports that point up the layers or sideways.
+func TestImportsPointDown(t *testing.T) {
+	t.Parallel()
+	find := func(name string) (layer int, tree string) {
+		for i, trees := range order {
+			for _, tree := range trees {
+				if within(name, tree) {
+					return i, tree
+				}
+			}
+		}
+		return -1, ""
+	}
+	var up []string
+	for _, p := range mustPackages(t) {
+		from, tree := find(p.name())
+		if from < 0 {
+			if len(p.GoFiles) > 0 && !within(p.name(), "internal/testkit/...", "docs/...") {
+				t.Errorf("%s is in no layer: add it to the order", p.name())
+			}
+			continue
+		}
+		for _, imp := range p.Imports {
+			if imp != module && !strings.HasPrefix(imp, module+"/") {
+				continue
+			}
+			target := (&goPackage{ImportPath: imp}).name()
+			if to, other := find(target); to >= from && other != tree {
+				up = append(up, p.name()+" imports "+target)
+			}
+		}
+	}
+	t.Logf("%d imports point up or sideways", len(up))
+	if len(up) > upward {
+		t.Errorf("at most %d may:\n%s", upward, strings.Join(up, "\n"))
+	}
+}
+
 // keep says where a dependency may be imported. Tests may import what they
 // need.
 var keep = []struct {
@@ -147,11 +216,11 @@ var keep = []struct {
 	trees      []string
 	why        string
 }{
-	{"github.com/valyala/fasthttp", []string{"server", "middleware/fasthttp", "bench/..."}, "the library must not link a server"},
+	{"github.com/valyala/fasthttp", []string{"server", "middleware/fasthttp", "server/internal/conn", "server/internal/decide", "bench/..."}, "the library must not link a server"},
 	{"github.com/redis/go-redis", []string{"bucket/redisstore", "bench/..."}, "the library must not link a Redis client"},
 	{"github.com/sony/gobreaker", []string{"bucket/remote"}, "one breaker for all stores"},
 	{"github.com/hashicorp/memberlist", []string{"sync/..."}, "gossip is one adapter"},
-	{"github.com/prometheus", []string{"server/...", "internal/prom", "internal/metrics", "bench/..."}, "the library counts; the server exports"},
+	{"github.com/prometheus", []string{"server", "server/internal/metrics", "internal/prom", "internal/metrics", "bench/..."}, "the library counts; the server exports"},
 	{"github.com/goccy/go-yaml", []string{"internal/config", "bench/..."}, "files are read at the edge"},
 	{"github.com/tidwall/gjson", []string{"internal/replay"}, "logs in JSON are read at the edge"},
 	{"github.com/alecthomas/kong", []string{"cmd/fastlimit", "internal/cli"}, "flags are read at the edge"},
@@ -159,7 +228,7 @@ var keep = []struct {
 	{module + "/internal/cli", []string{"cmd/fastlimit", "bench/command"}, "only a command has a terminal"},
 	{module + "/bench", []string{"bench/..."}, "the product is measured from outside"},
 	{module + "/cmd", nil, "nothing builds on a command"},
-	{module + "/server", []string{"cmd/fastlimit", "internal/config", "bench/..."}, "arrows point down"},
+	{module + "/server", []string{"server/...", "cmd/fastlimit", "internal/config", "bench/..."}, "arrows point down"},
 	{module + "/bucket/redisstore", []string{"cmd/fastlimit", "internal/config", "internal/metrics", "bench/..."}, "wiring is for commands"},
 	{module + "/sync/gossip", []string{"cmd/fastlimit", "internal/config", "internal/metrics", "bench/..."}, "wiring is for commands"},
 	{module + "/internal/testkit", []string{"internal/testkit/...", "bench/redisbench"}, "for tests, and for what measures faults"},

@@ -2,6 +2,8 @@ package server
 
 import (
 	"encoding/json"
+	"github.com/fastlimit/fastlimit/server/internal/admin"
+	"github.com/fastlimit/fastlimit/server/internal/metrics"
 	"net/http"
 	"strings"
 	"testing"
@@ -52,14 +54,14 @@ func TestInfo(t *testing.T) {
 	set.Rules[0].Limit.Burst = 20
 	s := start(t, set, func(c *Config) { c.Listeners[0].DenyStatus = 403 })
 	resp := get(t, "http://"+s.admin+"/v1/info")
-	var info serverInfo
+	var info admin.Info
 	if err := json.Unmarshal(readAll(t, resp), &info); err != nil {
 		t.Fatal(err)
 	}
 	if resp.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("content type %q", resp.Header.Get("Content-Type"))
 	}
-	if len(info.Listen) != 1 || info.Listen[0] != (listenerInfo{s.addr, 403}) || info.Admin != s.admin {
+	if len(info.Listen) != 1 || info.Listen[0] != (admin.Listener{Address: s.addr, DenyStatus: 403}) || info.Admin != s.admin {
 		t.Errorf("addresses %+v, admin %s", info.Listen, info.Admin)
 	}
 	if info.Version != "test" || info.Memory.Bytes <= 0 || info.UptimeSeconds <= 0 || len(info.Rules) != 1 {
@@ -109,10 +111,10 @@ fastlimit_decisions_total{decision="allow",mode="enforce",rule="per-ip",stage="s
 fastlimit_decisions_total{decision="deny",mode="enforce",rule="per-ip",stage="sketch"} 0
 fastlimit_decisions_total{decision="allow",mode="enforce",rule="per-ip",stage="table"} 0
 fastlimit_decisions_total{decision="deny",mode="enforce",rule="per-ip",stage="table"} 2
-# HELP fastlimit_exact_evictions_total Exact buckets given up before they had drained.
+# HELP fastlimit_exact_evictions_total Active exact buckets that were evicted.
 # TYPE fastlimit_exact_evictions_total counter
 fastlimit_exact_evictions_total 0
-# HELP fastlimit_exact_forgiven_units_total Units in exact buckets given up before they had drained: at most so much was admitted beyond the limits.
+# HELP fastlimit_exact_forgiven_units_total Units in active exact buckets that were evicted: at most this much was admitted beyond the limits.
 # TYPE fastlimit_exact_forgiven_units_total counter
 fastlimit_exact_forgiven_units_total 0
 # HELP fastlimit_requests_total Requests decided, by decision.
@@ -120,16 +122,16 @@ fastlimit_exact_forgiven_units_total 0
 fastlimit_requests_total{decision="allow"} 3
 fastlimit_requests_total{decision="deny"} 2
 `
-	if err := testutil.GatherAndCompare(s.newRegistry(), strings.NewReader(want),
+	if err := testutil.GatherAndCompare(metrics.Registry(s.stats, nil), strings.NewReader(want),
 		"fastlimit_bad_requests_total", "fastlimit_decisions_total", "fastlimit_exact_evictions_total", "fastlimit_exact_forgiven_units_total", "fastlimit_requests_total"); err != nil {
 		t.Error(err)
 	}
-	problems, err := testutil.GatherAndLint(s.newRegistry())
+	problems, err := testutil.GatherAndLint(metrics.Registry(s.stats, nil))
 	if err != nil || len(problems) > 0 {
 		t.Errorf("lint: %v %v", problems, err)
 	}
 	for name, want := range map[string]int{"fastlimit_connections_rejected_total": 2, "fastlimit_connections_dismissed_total": 4} {
-		if n, err := testutil.GatherAndCount(s.newRegistry(), name); n != want || err != nil {
+		if n, err := testutil.GatherAndCount(metrics.Registry(s.stats, nil), name); n != want || err != nil {
 			t.Errorf("%s: %d series, %v", name, n, err)
 		}
 	}
@@ -138,7 +140,7 @@ fastlimit_requests_total{decision="deny"} 2
 		"fastlimit_untrusted_proxy_requests_total", "fastlimit_unnamed_requests_total", "fastlimit_connections",
 		"fastlimit_accept_errors_total", "fastlimit_build_info",
 	} {
-		if n, err := testutil.GatherAndCount(s.newRegistry(), name); n != 1 || err != nil {
+		if n, err := testutil.GatherAndCount(metrics.Registry(s.stats, nil), name); n != 1 || err != nil {
 			t.Errorf("%s: %d series, %v", name, n, err)
 		}
 	}

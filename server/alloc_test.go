@@ -45,7 +45,7 @@ func TestHandlerDoesNotAllocate(t *testing.T) {
 		}
 		request := func() {
 			ctx.Response.Reset()
-			s.traffic[0].handle(ctx)
+			s.decide.Handlers(0).Request(ctx)
 		}
 		for range 10 {
 			request()
@@ -59,26 +59,14 @@ func TestHandlerDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// tcpListener makes in-memory connections look like TCP ones, which is what
-// the handler insists on.
-type tcpListener struct{ *fasthttputil.InmemoryListener }
-
-func (l tcpListener) Accept() (net.Conn, error) {
-	c, err := l.InmemoryListener.Accept()
-	return tcpConn{c}, err
-}
-
-type tcpConn struct{ net.Conn }
-
-func (tcpConn) RemoteAddr() net.Addr { return tcpPeer }
-
-// The same over connections, with fasthttp's parser and writer around it.
+// The same over a connection, with the gate and fasthttp's parser and writer
+// around it.
 func TestConnectionDoesNotAllocate(t *testing.T) {
 	s, err := New(newConfig(t, perIP()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask, stop := connect(t, s.traffic[0].http)
+	ask, stop := connect(t, func(c net.Conn) { s.traffic[0].ServeConn(c) })
 	defer stop()
 	for range 100 {
 		ask()
@@ -87,21 +75,24 @@ func TestConnectionDoesNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(2000, ask); n >= 1 {
 		t.Errorf("%v allocations per request", n)
 	}
-	if n := s.requests(); n[outcomeDeny] < 2000 {
+	if n := s.decide.Requests(); n.Denied < 2000 {
 		t.Errorf("counted %v", n)
 	}
 }
 
+// tcpConn makes an in-memory connection look like a TCP one, which is what the
+// handler insists on.
+type tcpConn struct{ net.Conn }
+
+func (tcpConn) RemoteAddr() net.Addr { return tcpPeer }
+
 // connect serves one in-memory connection; ask sends a request and reads the
 // answer without allocating.
-func connect(t testing.TB, srv *fasthttp.Server) (ask, stop func()) {
-	ln := tcpListener{fasthttputil.NewInmemoryListener()}
-	done := make(chan error)
-	go func() { done <- srv.Serve(ln) }()
-	c, err := ln.Dial()
-	if err != nil {
-		t.Fatal(err)
-	}
+func connect(t testing.TB, serve func(net.Conn)) (ask, stop func()) {
+	pipe := fasthttputil.NewPipeConns()
+	done := make(chan struct{})
+	go func() { serve(tcpConn{pipe.Conn1()}); close(done) }()
+	c := pipe.Conn2()
 	request := []byte("GET /path?query HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: test\r\nAccept: */*\r\n\r\n")
 	br := bufio.NewReader(c)
 	var resp fasthttp.Response
@@ -113,7 +104,7 @@ func connect(t testing.TB, srv *fasthttp.Server) (ask, stop func()) {
 			t.Fatal(err)
 		}
 	}
-	return ask, func() { c.Close(); ln.Close(); <-done }
+	return ask, func() { c.Close(); <-done }
 }
 
 // bare answers what the server answers without a decision: what it costs to
@@ -123,7 +114,7 @@ func bare(deny bool) *fasthttp.Server {
 	return &fasthttp.Server{
 		NoDefaultServerHeader: true, NoDefaultContentType: true,
 		ReadTimeout: defaultHeaderTimeout, WriteTimeout: defaultWriteTimeout, IdleTimeout: defaultIdleTimeout,
-		ReadBufferSize: smallHead, WriteBufferSize: writeBuffer, MaxIdleWorkerDuration: time.Second,
+		ReadBufferSize: 4 << 10, WriteBufferSize: 2 << 10, MaxIdleWorkerDuration: time.Second,
 		Handler: func(ctx *fasthttp.RequestCtx) {
 			if !deny {
 				return
@@ -156,7 +147,7 @@ func BenchmarkHandler(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		for name, handler := range map[string]fasthttp.RequestHandler{"fastlimit": s.traffic[0].handle, "bare": bare(c.deny).Handler} {
+		for name, handler := range map[string]fasthttp.RequestHandler{"fastlimit": s.decide.Handlers(0).Request, "bare": bare(c.deny).Handler} {
 			b.Run(c.name+"/"+name, func(b *testing.B) {
 				ctx := newContext(tcpPeer)
 				for range 10 {
@@ -178,25 +169,17 @@ func BenchmarkConnection(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for name, srv := range map[string]*fasthttp.Server{"fastlimit": s.traffic[0].http, "bare": bare(true)} {
+	for name, serve := range map[string]func(net.Conn){
+		"fastlimit": func(c net.Conn) { s.traffic[0].ServeConn(c) },
+		"bare":      func(c net.Conn) { _ = bare(true).ServeConn(c) },
+	} {
 		b.Run(name, func(b *testing.B) {
-			ask, stop := connect(b, srv)
+			ask, stop := connect(b, serve)
 			defer stop()
 			b.ReportAllocs()
 			for b.Loop() {
 				ask()
 			}
 		})
-	}
-}
-
-// BenchmarkGate is what the gate costs for a browser's request of 8 lines.
-func BenchmarkGate(b *testing.B) {
-	request := []byte("GET / HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0)\r\nAccept: text/html,*/*\r\nAccept-Language: en\r\nAccept-Encoding: gzip, br\r\nCookie: a=b\r\nConnection: keep-alive\r\n\r\n")
-	var g gate
-	for b.Loop() {
-		if g.pass(request) != len(request) {
-			b.Fatal(g.problem)
-		}
 	}
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"encoding/json"
+	"github.com/fastlimit/fastlimit/server/internal/decide"
 	"net/http"
 	"strings"
 	"testing"
@@ -83,7 +84,7 @@ func TestBadRequests(t *testing.T) {
 			}
 		})
 	}
-	if n := s.requests(); n != ([outcomeCount]uint64{}) {
+	if n := s.decide.Requests(); n != (decide.Requests{}) {
 		t.Errorf("bad requests were decided: %v", n)
 	}
 	if resp := get(t, "http://"+s.addr+"/"); resp.StatusCode != 200 {
@@ -94,13 +95,11 @@ func TestBadRequests(t *testing.T) {
 // reason is the number of bad requests counted for it.
 func (r *running) reason(t *testing.T, reason string) uint64 {
 	t.Helper()
-	for _, f := range r.faults.all() {
-		if f.reason == reason {
-			return f.count.Load()
-		}
+	n, ok := r.decide.Bad()[reason]
+	if !ok {
+		t.Fatalf("%q is no reason", reason)
 	}
-	t.Fatalf("%q is no reason", reason)
-	return 0
+	return n
 }
 
 func TestUnusualButGoodRequests(t *testing.T) {

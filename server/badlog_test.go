@@ -1,9 +1,7 @@
 package server
 
 import (
-	"log/slog"
 	"net"
-	"net/netip"
 	"regexp"
 	"strings"
 	"testing"
@@ -28,7 +26,7 @@ func TestBadRequestsAreOneLineASecond(t *testing.T) {
 	for _, stream := range []string{gated, parsed, handled} {
 		before := logs.count("\n")
 		bad(stream)
-		s.refill()
+		s.endSecond()
 		if n := logs.count("\n") - before; n != 1 {
 			t.Errorf("%q: %d lines:\n%s", stream, n, logs)
 		}
@@ -37,13 +35,13 @@ func TestBadRequestsAreOneLineASecond(t *testing.T) {
 		bad(handled)
 		bad(gated)
 	}
-	s.refill()
-	s.refill()
+	s.endSecond()
+	s.endSecond()
 	got := regexp.MustCompile(`(?m)^time=\S+ `).ReplaceAllString(logs.String(), "")
-	want := `level=WARN msg="bad request" peer=192.0.2.1 reason=framing status=400 count=1 error="a line ends without CR"
-level=WARN msg="bad request" peer=192.0.2.1 reason=malformed status=400 count=1 error="E"
-level=WARN msg="bad request" peer=192.0.2.1 reason=target status=400 count=1
-level=WARN msg="bad request" peer=192.0.2.1 reason=target status=400 count=100 reasons.framing=50 reasons.target=50
+	want := `level=WARN msg="bad request" peer=10.0.0.1 reason=framing status=400 count=1 error="a line ends without CR"
+level=WARN msg="bad request" peer=10.0.0.1 reason=malformed status=400 count=1 error="E"
+level=WARN msg="bad request" peer=10.0.0.1 reason=target status=400 count=1
+level=WARN msg="bad request" peer=10.0.0.1 reason=target status=400 count=100 reasons.framing=50 reasons.target=50
 `
 	if got = regexp.MustCompile(`error="error when[^"]*"`).ReplaceAllString(got, `error="E"`); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
@@ -59,27 +57,12 @@ func TestBadRequestLogsCannotBeForged(t *testing.T) {
 		strings.Repeat("A", 5000) + "\x1b / HTTP/1.1\r\nHost: a\r\n\r\n",
 	} {
 		statuses(t, s, []byte(stream))
-		s.refill()
+		s.endSecond()
 	}
 	for line := range strings.Lines(logs.String()) {
-		if strings.ContainsAny(strings.TrimSuffix(line, "\n"), "\x00\x1b\n") || !strings.Contains(line, `level=WARN msg="bad request" peer=192.0.2.1 `) || len(line) > 600 {
+		if strings.ContainsAny(strings.TrimSuffix(line, "\n"), "\x00\x1b\n") || !strings.Contains(line, `level=WARN msg="bad request" peer=10.0.0.1 `) || len(line) > 600 {
 			t.Errorf("%q", line)
 		}
-	}
-}
-
-// What fasthttp logs by itself, a line for every bad request, is for developers.
-func TestParserLinesAreForDevelopers(t *testing.T) {
-	t.Parallel()
-	s, logs := deny(t)
-	parserLogger{s}.Printf("error %q", "a\x1b")
-	if logs.String() != "" {
-		t.Errorf("logged: %s", logs)
-	}
-	s.log = slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	parserLogger{s}.Printf("error %q", "a\x1b")
-	if logs.count("level=DEBUG msg=connection") != 1 {
-		t.Errorf("not logged at debug level: %s", logs)
 	}
 }
 
@@ -107,14 +90,9 @@ func TestBadRequestsReachTheLog(t *testing.T) {
 func TestBadLogWithoutAnAddress(t *testing.T) {
 	t.Parallel()
 	s, logs := deny(t)
-	s.traffic[0].handle(newContext(&net.UnixAddr{Name: "@", Net: "unix"}))
-	s.refill()
+	s.decide.Handlers(0).Request(newContext(&net.UnixAddr{Name: "@", Net: "unix"}))
+	s.endSecond()
 	if logs.count(`peer="" reason=peer status=400 count=1`) != 1 {
-		t.Errorf("got %s", logs)
-	}
-	s.bad.note(&s.faults.host, netip.Addr{}, nil) // not counted yet
-	s.refill()
-	if logs.count("reason=host status=400 count=1") != 1 {
 		t.Errorf("got %s", logs)
 	}
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"fmt"
+	"github.com/fastlimit/fastlimit/server/internal/decide"
 	"io"
 	"net/http"
 	"strings"
@@ -33,7 +34,7 @@ func TestBodiesAreDropped(t *testing.T) {
 			"a single byte": "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks(min(n, 200), 1),
 		} {
 			long := n > 10_000 && name != "a single byte"
-			before := s.requests()
+			before := s.decide.Requests()
 			all := raw(t, s.addr, request+"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
 			want := 2
 			if long {
@@ -42,7 +43,7 @@ func TestBodiesAreDropped(t *testing.T) {
 			if len(all) != want || all[0].StatusCode != 200 || all[0].Close != long {
 				t.Errorf("%s, %d bytes: %d answers, want %d; the first: %v", name, n, len(all), want, all)
 			}
-			if got := s.requests()[outcomeAllow] - before[outcomeAllow]; got != uint64(want) {
+			if got := s.decide.Requests().Allowed - before.Allowed; got != uint64(want) {
 				t.Errorf("%s, %d bytes: decided %d times, want %d", name, n, got, want)
 			}
 		}
@@ -79,7 +80,7 @@ func TestBrokenBodies(t *testing.T) {
 		}
 		c.Close()
 	}
-	if n := s.requests(); n != ([outcomeCount]uint64{}) {
+	if n := s.decide.Requests(); n != (decide.Requests{}) {
 		t.Errorf("decided %v", n)
 	}
 }
@@ -99,7 +100,7 @@ func TestExpectIsAnsweredWithoutTheBody(t *testing.T) {
 	if len(all) != 1 {
 		t.Errorf("%v", all)
 	}
-	if n := s.requests(); n[outcomeAllow]+n[outcomeDeny] != 5 {
+	if n := s.decide.Requests(); n.Allowed+n.Denied != 5 {
 		t.Errorf("decided %v", n)
 	}
 }

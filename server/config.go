@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/field"
 	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server/internal/logs"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -134,64 +137,88 @@ const (
 	defaultMaxBodyBytes   = 64 << 10
 	defaultMaxConnections = 16384
 	defaultMaxPerClient   = 1024
-	defaultDenialLogs     = maxDenialLines
+	defaultDenialLogs     = logs.MaxDenialLines
 	defaultDenyStatus     = 429
-
-	maxDecideBytes = 1 << 20
 )
 
 // withDefaults returns the configuration with its defaults filled in, and all
-// that is wrong with it.
+// that is wrong with it: each a [field.Error].
 func (c Config) withDefaults() (Config, error) {
-	var errs []error
-	add := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("fastlimit/server: "+format, args...))
+	var p problems
+	for _, required := range []struct {
+		name string
+		set  bool
+		fix  string
+	}{
+		{"Limiter", c.Limiter != nil, "make one with fastlimit.New"},
+		{"Engine", c.Engine != nil, "make one with policy.New"},
+		{"Identity", c.Identity != nil, "make one with policy.NewIdentity"},
+		{"Listeners", len(c.Listeners) > 0, "name at least one address, for example 127.0.0.1:8080"},
+	} {
+		if !required.set {
+			p.add(required.name, "is missing", required.fix)
+		}
 	}
-	if c.Limiter == nil || c.Engine == nil || c.Identity == nil {
-		add("Limiter, Engine and Identity are required")
-	}
-	if len(c.Listeners) == 0 {
-		add("no listeners: name at least one address, for example 127.0.0.1:8080")
-	}
-	c.Listeners = append([]Listener(nil), c.Listeners...)
+	c.Listeners = slices.Clone(c.Listeners)
 	for i := range c.Listeners {
-		l := &c.Listeners[i]
-		l.DenyStatus = cmp.Or(l.DenyStatus, defaultDenyStatus)
-		if l.DenyStatus < 400 || l.DenyStatus > 599 {
-			add("listener %s: deny status %d: want 400 to 599, 429 for most and 403 for nginx auth_request", l.Address, l.DenyStatus)
-		}
-		if l.Address == "" {
-			add("listener %d has no address: write host:port, for example 127.0.0.1:8080", i)
-		}
+		c.Listeners[i].check(i, &p)
 	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
-	if c.Version == "" {
-		c.Version = "unknown"
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	c.Version = cmp.Or(c.Version, "unknown")
 	c.DenialLogs = cmp.Or(c.DenialLogs, defaultDenialLogs)
-	c.Connections.HeaderBytes = cmp.Or(c.Connections.HeaderBytes, defaultMaxHeaderBytes)
-	c.Connections.BodyBytes = cmp.Or(c.Connections.BodyBytes, defaultMaxBodyBytes)
-	c.Connections.Max = cmp.Or(c.Connections.Max, defaultMaxConnections)
-	c.Connections.MaxPerClient = cmp.Or(c.Connections.MaxPerClient, defaultMaxPerClient)
-	c.Connections.HeaderTimeout = cmp.Or(c.Connections.HeaderTimeout, defaultHeaderTimeout)
-	c.Connections.WriteTimeout = cmp.Or(c.Connections.WriteTimeout, defaultWriteTimeout)
-	c.Connections.IdleTimeout = cmp.Or(c.Connections.IdleTimeout, defaultIdleTimeout)
-	c.Drain.Timeout = cmp.Or(c.Drain.Timeout, defaultDrainTimeout)
-	if c.DenialLogs > maxDenialLines {
-		add("DenialLogs %d: want at most %d", c.DenialLogs, maxDenialLines)
+	if c.DenialLogs > logs.MaxDenialLines {
+		p.add("DenialLogs", fmt.Sprintf("%d is too large", c.DenialLogs), fmt.Sprintf("want at most %d", logs.MaxDenialLines))
 	}
-	if min(c.Connections.BodyBytes, c.Connections.Max, c.Connections.MaxPerClient) < 0 {
-		add("Connections.BodyBytes %d, Max %d, MaxPerClient %d: want 0 for the default, or more", c.Connections.BodyBytes, c.Connections.Max, c.Connections.MaxPerClient)
+	c.Connections.check(&p)
+	c.Drain.check(&p)
+	return c, errors.Join(p...)
+}
+
+func (l *Listener) check(i int, p *problems) {
+	name := fmt.Sprintf("Listeners[%d]", i)
+	l.DenyStatus = cmp.Or(l.DenyStatus, defaultDenyStatus)
+	if l.DenyStatus < 400 || l.DenyStatus > 599 {
+		p.add(name+".DenyStatus", fmt.Sprintf("%d of listener %s is no status of a denial", l.DenyStatus, l.Address), "want 400 to 599, 429 for most and 403 for nginx auth_request")
 	}
-	if c.Connections.HeaderBytes < minHeaderBytes {
-		add("Connections.HeaderBytes %d: want 0 for the default, or at least %d", c.Connections.HeaderBytes, minHeaderBytes)
+	if l.Address == "" {
+		p.add(name+".Address", "is missing", "write host:port, for example 127.0.0.1:8080")
 	}
+}
+
+func (c *Connections) check(p *problems) {
+	p.atLeast("Connections.Max", &c.Max, 1, defaultMaxConnections)
+	p.atLeast("Connections.MaxPerClient", &c.MaxPerClient, 1, defaultMaxPerClient)
+	p.atLeast("Connections.HeaderBytes", &c.HeaderBytes, minHeaderBytes, defaultMaxHeaderBytes)
+	p.atLeast("Connections.BodyBytes", &c.BodyBytes, 1, defaultMaxBodyBytes)
 	// An unlimited timeout would let a slow client hold its connection for
 	// ever, so there is none.
-	if min(c.Connections.HeaderTimeout, c.Connections.WriteTimeout, c.Connections.IdleTimeout, c.Drain.Delay, c.Drain.Timeout) < 0 {
-		add("a timeout is negative: want 0 for the default, or more")
+	p.positive("Connections.HeaderTimeout", &c.HeaderTimeout, defaultHeaderTimeout)
+	p.positive("Connections.IdleTimeout", &c.IdleTimeout, defaultIdleTimeout)
+	p.positive("Connections.WriteTimeout", &c.WriteTimeout, defaultWriteTimeout)
+}
+
+func (d *Drain) check(p *problems) {
+	p.positive("Drain.Delay", &d.Delay, 0)
+	p.positive("Drain.Timeout", &d.Timeout, defaultDrainTimeout)
+}
+
+// problems are what is wrong with a Config.
+type problems []error
+
+func (p *problems) add(name, problem, fix string) {
+	*p = append(*p, &field.Error{Package: "fastlimit/server", Field: name, Problem: problem, Fix: fix})
+}
+
+// atLeast fills in the default for 0, and wants no less than least.
+func (p *problems) atLeast(name string, n *int, least, byDefault int) {
+	if *n = cmp.Or(*n, byDefault); *n < least {
+		p.add(name, fmt.Sprintf("%d is too small", *n), fmt.Sprintf("want 0 for the default of %d, or at least %d", byDefault, least))
 	}
-	return c, errors.Join(errs...)
+}
+
+// positive fills in the default for 0, and wants no negative time.
+func (p *problems) positive(name string, d *time.Duration, byDefault time.Duration) {
+	if *d = cmp.Or(*d, byDefault); *d < 0 {
+		p.add(name, fmt.Sprintf("%v is negative", *d), fmt.Sprintf("want 0 for the default of %v, or more", byDefault))
+	}
 }

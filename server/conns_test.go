@@ -2,117 +2,14 @@ package server
 
 import (
 	"bufio"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"sync"
 	"testing"
 	"time"
-
-	"github.com/valyala/fasthttp"
 )
-
-// ended notes which deadlines were set.
-type ended struct {
-	net.Conn
-	read, both int
-}
-
-func (e *ended) RemoteAddr() net.Addr              { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1} }
-func (e *ended) Close() error                      { return nil }
-func (e *ended) SetReadDeadline(t time.Time) error { e.read++; return nil }
-func (e *ended) SetDeadline(t time.Time) error     { e.both++; return nil }
-
-// Nobody gets less than the limit of a phase, and nobody more than two turns
-// beyond it.
-func TestPhasesEnd(t *testing.T) {
-	t.Parallel()
-	const second = time.Second
-	for _, tc := range []struct {
-		name       string
-		begin      func(*conns, *conn)
-		read, both int // the turn, from the beginning of the phase, in which it ends
-	}{
-		{"reading", func(c *conns, cn *conn) { c.note(cn, fasthttp.StateActive) }, 2 * 4, (2 + 3) * 4},
-		{"writing", func(_ *conns, cn *conn) { cn.enter(writing) }, 0, 3 * 4},
-		{"idle", func(c *conns, cn *conn) { c.note(cn, fasthttp.StateIdle) }, 9 * 4, (9 + 3) * 4},
-	} {
-		var c conns
-		c.init(limits{head: 2 * second, write: 3 * second, idle: 9 * second, max: 10, perClient: 10}) // a turn is 250 ms
-		nc := new(ended)
-		cn := c.wrap(nc)
-		if !c.admit(cn) {
-			t.Fatal("refused")
-		}
-		cn.unborn = false
-		for range 5 {
-			c.round()
-		}
-		tc.begin(&c, cn)
-		for turn := 1; turn <= tc.both+1; turn++ {
-			read, both := nc.read, nc.both
-			c.round()
-			elapsed := turn - 1 // whole turns, at least
-			if got, want := nc.read > read, tc.read > 0 && elapsed >= tc.read && elapsed < tc.both; got != want {
-				t.Errorf("%s, after %d turns: read deadline set: %v, want %v", tc.name, elapsed, got, want)
-			}
-			if got, want := nc.both > both, elapsed >= tc.both; got != want {
-				t.Errorf("%s, after %d turns: both deadlines set: %v, want %v", tc.name, elapsed, got, want)
-			}
-		}
-		c.remove(cn)
-		if c.count() != 0 {
-			t.Errorf("%s: a closed connection is still watched", tc.name)
-		}
-	}
-}
-
-// A phase that begins between the start of a round and the look at it is not
-// taken for one that began long ago.
-func TestPhaseOfThisVeryTurn(t *testing.T) {
-	t.Parallel()
-	var c conns
-	c.init(limits{head: time.Second, write: time.Second, idle: time.Second, max: 10, perClient: 10})
-	nc := new(ended)
-	cn := c.wrap(nc)
-	c.admit(cn)
-	for range 1000 {
-		c.turn.Add(1)
-		cn.enter(reading) // of the turn that round is about to begin
-		c.turn.Add(^uint32(0))
-		c.round()
-	}
-	if nc.read+nc.both != 0 {
-		t.Errorf("ended %d times", nc.read+nc.both)
-	}
-}
-
-// Under -race: requests begin phases while the watcher goes round.
-func TestPhasesAreRaceFree(t *testing.T) {
-	t.Parallel()
-	var c conns
-	c.init(limits{head: time.Hour, write: time.Hour, idle: time.Hour, max: 10, perClient: 10})
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			for range 200 {
-				nc := new(ended)
-				cn := c.wrap(nc)
-				c.admit(cn)
-				cn.enter(writing)
-				c.note(cn, fasthttp.StateIdle)
-				c.remove(cn)
-				if nc.read+nc.both != 0 {
-					t.Error("ended before its time")
-				}
-			}
-		})
-	}
-	for range 1000 {
-		c.round()
-	}
-	all.Wait()
-}
 
 // The next request after a silence longer than the limit meets a closed
 // connection; one in time does not.
@@ -136,7 +33,7 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 	if _, err := br.ReadByte(); err != io.EOF {
 		t.Errorf("want the end of the connection, got %v", err)
 	}
-	eventually(t, func() bool { return s.conns.count() == 0 })
+	eventually(t, func() bool { return s.conns.Open() == 0 })
 }
 
 // Who sends requests and reads no answer is cut off.
@@ -157,5 +54,85 @@ func TestClientThatDoesNotReadIsCut(t *testing.T) {
 			break // reset by the server, or the deadline of this test
 		}
 	}
-	eventually(t, func() bool { return s.conns.count() == 0 })
+	eventually(t, func() bool { return s.conns.Open() == 0 })
+}
+
+// Nearly full, a denial is the last answer on its connection; before, not.
+func TestDeniedAreSentAwayWhenCrowded(t *testing.T) {
+	t.Parallel()
+	s := start(t, perIP(), func(c *Config) { c.Connections.Max = 10 })
+	flood := dialFrom(t, "127.0.0.1", s.addr)
+	for range 3 {
+		ask(flood)
+	}
+	if ask(flood) != 429 || ask(flood) != 429 {
+		t.Fatal("with room left")
+	}
+	for i := range 8 {
+		if ask(dialFrom(t, fmt.Sprintf("127.0.0.%d", 2+i), s.addr)) != 200 {
+			t.Fatal("another")
+		}
+	}
+	if ask(flood) != 429 || !hasEnded(flood) {
+		t.Error("nine of ten: the denied connection stays")
+	}
+	if n := s.conns.Dismissed()["denied"]; n != 1 {
+		t.Errorf("counted %d", n)
+	}
+}
+
+// A client above its bound loses its own connections; one behind a trusted proxy
+// does not.
+func TestTrustedProxiesMayHoldMoreConnections(t *testing.T) {
+	t.Parallel()
+	for trusted, want := range map[bool]int{false: 3, true: 20} {
+		set := perIP()
+		if trusted {
+			set.TrustedProxies = loopback()
+		}
+		set.Rules[0].Limit.Burst = 1000
+		s := start(t, set, func(c *Config) { c.Connections.MaxPerClient = 3 })
+		for range 20 {
+			if ask(dialFrom(t, "127.0.0.1", s.addr)) != 200 {
+				t.Fatal("a newcomer is refused")
+			}
+		}
+		eventually(t, func() bool { return s.conns.Open() == want })
+		if got := s.conns.Dismissed()["client"]; got != uint64(20-want) {
+			t.Errorf("trusted %v: counted %d, want %d", trusted, got, 20-want)
+		}
+	}
+}
+
+func dialFrom(t testing.TB, source, addr string) net.Conn {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}
+	c, err := d.DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	return c
+}
+
+// ask sends a request on an open connection and returns the status, 0 if there
+// is no answer.
+func ask(c net.Conn) int {
+	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
+		return 0
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return 0
+	}
+	io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+	return resp.StatusCode
+}
+
+// hasEnded reports whether the server has closed a connection, waiting for it.
+func hasEnded(c net.Conn) bool {
+	_, err := c.Read(make([]byte, 1))
+	return errors.Is(err, io.EOF)
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"github.com/fastlimit/fastlimit/server/internal/decide"
 	"net/http"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ func decideSettings() policy.Settings {
 	return set
 }
 
-func decide(t *testing.T, addr, body string) (int, http.Header, string) {
+func postBatch(t *testing.T, addr, body string) (int, http.Header, string) {
 	t.Helper()
 	resp := send(t, http.MethodPost, "http://"+addr+"/v1/decide", body, "Content-Type", "application/json")
 	return resp.StatusCode, resp.Header, string(readAll(t, resp))
@@ -36,10 +37,10 @@ func TestDecideBatch(t *testing.T) {
 	t.Parallel()
 	s := start(t, decideSettings(), func(c *Config) { c.DecideAPI = true })
 	for _, addr := range []string{s.addr, s.admin} {
-		lim, _ := s.limiter.Rule("per-ip")
-		key, _ := s.engine.KeyFromText(lim, []string{"192.0.2.7"})
+		lim, _ := s.config.Limiter.Rule("per-ip")
+		key, _ := s.config.Engine.KeyFromText(lim, []string{"192.0.2.7"})
 		lim.Reset(key)
-		status, _, body := decide(t, addr, `{"requests":[
+		status, _, body := postBatch(t, addr, `{"requests":[
 			{"rule":"per-ip","key":["192.0.2.7"],"cost":2},
 			{"rule":"per-ip","key":["192.0.2.7"],"peek":true},
 			{"rule":"per-ip","key":["192.0.2.7"]},
@@ -71,7 +72,7 @@ func TestDecideBatch(t *testing.T) {
 func TestDecideDoesNotKnowWhatOnlyTheSketchKnows(t *testing.T) {
 	t.Parallel()
 	s := start(t, decideSettings())
-	_, _, body := decide(t, s.admin, `{"requests":[{"rule":"lax","key":["192.0.2.1"]},{"rule":"lax","key":["192.0.2.1"]}]}`)
+	_, _, body := postBatch(t, s.admin, `{"requests":[{"rule":"lax","key":["192.0.2.1"]},{"rule":"lax","key":["192.0.2.1"]}]}`)
 	want := `{"results":[{"allowed":true,"remaining":null,"retry_after":0,"stage":"filter"},{"allowed":true,"remaining":null,"retry_after":0,"stage":"sketch"}]}`
 	if strings.TrimSpace(body) != want {
 		t.Errorf("got %s\nwant %s", body, want)
@@ -81,7 +82,7 @@ func TestDecideDoesNotKnowWhatOnlyTheSketchKnows(t *testing.T) {
 func TestDecideShadowAdmits(t *testing.T) {
 	t.Parallel()
 	s := start(t, decideSettings())
-	_, _, body := decide(t, s.admin, `{"requests":[{"rule":"shadow","key":["192.0.2.1"]},{"rule":"shadow","key":["192.0.2.1"]}]}`)
+	_, _, body := postBatch(t, s.admin, `{"requests":[{"rule":"shadow","key":["192.0.2.1"]},{"rule":"shadow","key":["192.0.2.1"]}]}`)
 	if strings.Count(body, `"allowed":true`) != 2 {
 		t.Errorf("got %s", body)
 	}
@@ -96,10 +97,10 @@ func TestDecideKeysStayApart(t *testing.T) {
 	s := start(t, set)
 	for _, key := range []string{`a`, `\\`, `\\ud800`, `\\\\udc00`, `\ud83d\ude00`, `\u0041`, `\ufffd`, `\"`, `é`, `\u0000`, `\\u`, `\/`, `key`, `rule`, `requests`} {
 		body := `{"requests":[{"rule":"two","key":["192.0.2.7","` + key + `"]}]}`
-		if status, _, reply := decide(t, s.admin, body); status != 200 || !strings.Contains(reply, `"allowed":true`) {
+		if status, _, reply := postBatch(t, s.admin, body); status != 200 || !strings.Contains(reply, `"allowed":true`) {
 			t.Errorf("%s: %d %s", key, status, reply)
 		}
-		if _, _, reply := decide(t, s.admin, body); !strings.Contains(reply, `"allowed":false`) {
+		if _, _, reply := postBatch(t, s.admin, body); !strings.Contains(reply, `"allowed":false`) {
 			t.Errorf("%s, again: %s", key, reply)
 		}
 	}
@@ -108,7 +109,7 @@ func TestDecideKeysStayApart(t *testing.T) {
 func TestDecideCountsWithLiveRequests(t *testing.T) {
 	t.Parallel()
 	s := start(t, perIP())
-	decide(t, s.admin, `{"requests":[{"rule":"per-ip","key":["127.0.0.1"],"cost":3}]}`)
+	postBatch(t, s.admin, `{"requests":[{"rule":"per-ip","key":["127.0.0.1"],"cost":3}]}`)
 	if resp := get(t, "http://"+s.addr+"/"); resp.StatusCode != 429 {
 		t.Errorf("the live request has another bucket: %d", resp.StatusCode)
 	}
@@ -119,7 +120,7 @@ func TestDecideRefusesBadBatches(t *testing.T) {
 	t.Parallel()
 	s := start(t, decideSettings(), func(c *Config) { c.DecideAPI = true })
 	const good = `{"rule":"per-ip","key":["192.0.2.7"],"cost":3}`
-	many := strings.Repeat(good+",", maxDecideBatch) + good
+	many := strings.Repeat(good+",", 1000) + good
 	for _, c := range []struct{ name, body, want string }{
 		{"empty", ``, "not a batch"},
 		{"not JSON", `nonsense`, "not a batch"},
@@ -127,7 +128,7 @@ func TestDecideRefusesBadBatches(t *testing.T) {
 		{"an array", `[` + good + `]`, "not a batch"},
 		{"an unknown field", `{"requests":[{"rule":"per-ip","key":["192.0.2.7"],"costs":1}]}`, "costs"},
 		{"an unknown field outside", `{"requests":[` + good + `],"x":1}`, `\"x\"`},
-		{"two documents", `{"requests":[` + good + `]}{}`, "goes on"},
+		{"two documents", `{"requests":[` + good + `]}{}`, "more after the batch"},
 		{"none", `{"requests":[]}`, "0 items"},
 		{"no field", `{}`, "0 items"},
 		{"too many", `{"requests":[` + many + `]}`, "1001 items"},
@@ -152,14 +153,14 @@ func TestDecideRefusesBadBatches(t *testing.T) {
 		{"half a cost", `{"requests":[{"rule":"per-ip","key":["192.0.2.7"],"cost":0.5}]}`, "not a batch"},
 	} {
 		for _, addr := range []string{s.addr, s.admin} {
-			status, h, body := decide(t, addr, c.body)
+			status, h, body := postBatch(t, addr, c.body)
 			if status != 400 || h.Get("Content-Type") != "application/problem+json" || !strings.Contains(body, c.want) {
 				t.Errorf("%s: got %d %.300s, want 400 with %q", c.name, status, body, c.want)
 			}
 		}
 	}
-	rule, _ := s.limiter.Rule("per-ip")
-	key, _ := s.engine.KeyFromText(rule, []string{"192.0.2.7"})
+	rule, _ := s.config.Limiter.Rule("per-ip")
+	key, _ := s.config.Engine.KeyFromText(rule, []string{"192.0.2.7"})
 	if d := rule.Peek(key, 3); !d.Allowed {
 		t.Error("a refused batch was charged")
 	}
@@ -169,16 +170,16 @@ func TestDecideBounds(t *testing.T) {
 	t.Parallel()
 	s := start(t, decideSettings(), func(c *Config) { c.DecideAPI, c.Connections.HeaderTimeout = true, time.Minute })
 	pad := strings.Repeat(" ", 500<<10) // above Connections.BodyBytes
-	items := strings.Repeat(`{"rule":"shadow","key":["192.0.2.7"]},`, maxDecideBatch)
+	items := strings.Repeat(`{"rule":"shadow","key":["192.0.2.7"]},`, 1000)
 	for _, addr := range []string{s.addr, s.admin} {
-		if status, _, body := decide(t, addr, `{"requests":[`+items[:len(items)-1]+`]}`+pad); status != 200 {
+		if status, _, body := postBatch(t, addr, `{"requests":[`+items[:len(items)-1]+`]}`+pad); status != 200 {
 			t.Errorf("%d: %.200s", status, body)
 		}
 	}
 	if status := tooLong(t, s.addr, 1); status != 413 {
 		t.Errorf("traffic got %d, want 413", status)
 	}
-	if status := tooLong(t, s.admin, maxDecideBytes+1); status != 413 {
+	if status := tooLong(t, s.admin, decide.MaxBatchBytes+1); status != 413 {
 		t.Errorf("admin got %d, want 413", status)
 	}
 	if resp := get(t, "http://"+s.addr+"/v1/decide"); resp.StatusCode != 405 || resp.Header.Get("Allow") != "POST" {
@@ -194,7 +195,7 @@ func TestDecideBounds(t *testing.T) {
 func tooLong(t *testing.T, addr string, bytes int) int {
 	t.Helper()
 	all := raw(t, addr, fmt.Sprintf("POST /v1/decide HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s",
-		addr, maxDecideBytes+1, strings.Repeat(" ", bytes)))
+		addr, decide.MaxBatchBytes+1, strings.Repeat(" ", bytes)))
 	if len(all) == 0 {
 		return 0
 	}
@@ -216,11 +217,16 @@ func FuzzDecide(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		reply, err := srv.decideJSON(t.Context(), body)
+		reply, err := srv.decide.Batch(t.Context(), body)
 		if err != nil {
 			return
 		}
-		var r decideReply
+		var r struct {
+			Results []struct {
+				Allowed    bool    `json:"allowed"`
+				RetryAfter float64 `json:"retry_after"`
+			} `json:"results"`
+		}
 		if err := json.Unmarshal(reply, &r); err != nil || len(r.Results) == 0 {
 			t.Fatalf("%v: %s", err, reply)
 		}
@@ -238,7 +244,7 @@ func TestBadBatchesAreCounted(t *testing.T) {
 	t.Parallel()
 	s := start(t, decideSettings(), func(c *Config) { c.DecideAPI = true })
 	for range 3 {
-		if status, _, body := decide(t, s.addr, `{"requests":[{"rule":"none","key":["a"]}]}`); status != 400 {
+		if status, _, body := postBatch(t, s.addr, `{"requests":[{"rule":"none","key":["a"]}]}`); status != 400 {
 			t.Fatalf("%d %s", status, body)
 		}
 	}
@@ -246,7 +252,7 @@ func TestBadBatchesAreCounted(t *testing.T) {
 	if readAll(t, resp); resp.StatusCode != 405 {
 		t.Fatalf("got %d", resp.StatusCode)
 	}
-	if n := s.faults.batch.count.Load(); n != 4 {
+	if n := s.decide.Bad()["batch"]; n != 4 {
 		t.Errorf("%d counted, want 4", n)
 	}
 	if err := s.stop(); err != nil {

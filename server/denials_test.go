@@ -10,7 +10,6 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -46,7 +45,7 @@ func (s *Server) from(addr string, n int) {
 	ctx := newContext(&net.TCPAddr{IP: net.ParseIP(addr), Port: 1})
 	for range n {
 		ctx.Response.Reset()
-		s.traffic[0].handle(ctx)
+		s.decide.Handlers(0).Request(ctx)
 	}
 }
 
@@ -59,7 +58,7 @@ func TestDenialsAreOneLineForEachClientAndSecond(t *testing.T) {
 	if logs.String() != "" {
 		t.Errorf("logged before the second was over: %s", logs)
 	}
-	s.refill()
+	s.endSecond()
 	got := regexp.MustCompile(`(?m)^time=\S+ `).ReplaceAllString(logs.String(), "")
 	want := `level=INFO msg=denied client=192.0.2.1 rule=per-ip key=192.0.2.1 stage=table retry_after=R count=1000 method=GET host=example.com path=/path
 level=INFO msg=denied client=192.0.2.2 rule=per-ip key=192.0.2.2 stage=table retry_after=R count=1 method=GET host=example.com path=/path
@@ -67,12 +66,12 @@ level=INFO msg=denied client=192.0.2.2 rule=per-ip key=192.0.2.2 stage=table ret
 	if r := regexp.MustCompile(`retry_after=(3600|3599\.\d{1,3}) `); r.ReplaceAllString(got, "retry_after=R ") != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	s.refill() // nothing happened
+	s.endSecond() // nothing happened
 	if n := logs.count("\n"); n != 2 {
 		t.Errorf("%d lines:\n%s", n, logs)
 	}
 	s.from("192.0.2.1", 5)
-	s.refill()
+	s.endSecond()
 	if logs.count("client=192.0.2.1 ") != 2 || logs.count("count=5 ") != 1 {
 		t.Errorf("the next second:\n%s", logs)
 	}
@@ -84,12 +83,11 @@ func TestDenialsOfAListAndOfCompositeKeys(t *testing.T) {
 	set.Rules[0].Limit.Burst = 1
 	set.Rules[0].Key = []policy.KeyPart{{Kind: policy.KeyIP}, {Kind: policy.KeyMethod}}
 	set.Deny = []netip.Prefix{netip.MustParsePrefix("192.0.2.7/32")}
-	s, _ := denyWith(t, set)
 	var out bytes.Buffer
-	s.log = slog.New(slog.NewJSONHandler(&out, nil))
+	s, _ := denyWith(t, set, func(c *Config) { c.Logger = slog.New(slog.NewJSONHandler(&out, nil)) })
 	s.from("192.0.2.1", 2)
 	s.from("192.0.2.7", 2)
-	s.refill()
+	s.endSecond()
 	dec := json.NewDecoder(&out)
 	for _, want := range []string{
 		`{"client":"192.0.2.1","count":1,"host":"example.com","key":["192.0.2.1","GET"],"level":"INFO","method":"GET","msg":"denied","path":"/path","rule":"per-ip","stage":"table"}`,
@@ -120,12 +118,12 @@ func TestDenialLinesAreBounded(t *testing.T) {
 				s.from(fmt.Sprintf("198.51.%d.%d", i/250, i%250), 3)
 			}
 			before := logs.count("msg=denied")
-			s.refill()
+			s.endSecond()
 			if n := logs.count("msg=denied") - before; n != want {
 				t.Errorf("limit %d, second %d: %d lines", limit, second, n)
 			}
 		}
-		denied := s.requests()[outcomeDeny]
+		denied := s.decide.Requests().Denied
 		onLines, others := tally(t, logs.String())
 		if denied != 9000-1000 || want > 0 && onLines+others != denied {
 			t.Errorf("limit %d: %d denied, %d on lines and %d others", limit, denied, onLines, others)
@@ -133,7 +131,7 @@ func TestDenialLinesAreBounded(t *testing.T) {
 	}
 	c := newConfig(t, perIP())
 	c.DenialLogs = 101
-	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "DenialLogs 101") {
+	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "DenialLogs: 101") {
 		t.Errorf("101 lines: %v", err)
 	}
 }
@@ -153,20 +151,6 @@ func tally(t *testing.T, logs string) (onLines, others uint64) {
 	return onLines, others
 }
 
-// Two that meet at the last line do not both get one.
-func TestTheLastDenialLine(t *testing.T) {
-	t.Parallel()
-	var d denialLog
-	d.init(1)
-	for i := range 3 {
-		addr := netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})
-		d.add(uint32(i), addr, func() denialLine { return denialLine{client: addr} }) // all had been told that there is one
-	}
-	if lines, counts, others := d.next(3); len(lines) != 1 || counts[0] != 1 || others != 2 {
-		t.Errorf("%v %v, %d others", lines, counts, others)
-	}
-}
-
 // An IPv6 subscriber has one line, whatever addresses it takes.
 func TestDenialLinesAreForSubscribers(t *testing.T) {
 	t.Parallel()
@@ -176,81 +160,9 @@ func TestDenialLinesAreForSubscribers(t *testing.T) {
 	}
 	s.from("2001:db8:0:1::1", 2)
 	s.from("::ffff:192.0.2.1", 2)
-	s.refill()
+	s.endSecond()
 	if n := logs.count("msg=denied"); n != 3 || logs.count("count=499 ") != 1 || logs.count("client=192.0.2.1 ") != 1 {
 		t.Errorf("%d lines:\n%s", n, logs)
-	}
-}
-
-// Under -race: many clients are denied while the seconds end; every denial is
-// on a line or among the others.
-func TestDenialLogAddsUp(t *testing.T) {
-	t.Parallel()
-	var d denialLog
-	d.init(20)
-	const workers, rounds = 8, 5000
-	var onLines, others uint64
-	end := func(total uint64) {
-		_, counts, rest := d.next(total)
-		onLines, others = onLines+sum(counts), others+rest
-		if rest > workers*rounds {
-			t.Errorf("%d others of %d", rest, workers*rounds)
-		}
-	}
-	var all sync.WaitGroup
-	for w := range workers {
-		all.Go(func() {
-			for i := range rounds {
-				addr := netip.AddrFrom4([4]byte{192, 0, 2, byte(i % 30)})
-				if !d.count(uint32(w), addr) {
-					d.add(uint32(w), addr, func() denialLine { return denialLine{client: addr} })
-				}
-			}
-		})
-	}
-	done := make(chan struct{})
-	go func() { all.Wait(); close(done) }()
-	for running := true; running; {
-		select {
-		case <-done:
-			running = false
-		default:
-			end(0) // counts only what is on lines
-		}
-	}
-	end(workers * rounds)
-	if got := onLines + others; got != workers*rounds {
-		t.Errorf("%d on lines and %d others, of %d", onLines, others, workers*rounds)
-	}
-}
-
-// Slots of a second that is over are free, and their lines nobody's.
-func TestDenialLogForgetsTheLastSecond(t *testing.T) {
-	t.Parallel()
-	var d denialLog
-	d.init(100)
-	total := uint64(0)
-	deny := func(addr netip.Addr) {
-		total++
-		if !d.count(3, addr) {
-			d.add(3, addr, func() denialLine { return denialLine{client: addr} })
-		}
-	}
-	for second := range 300 {
-		for i := range 100 {
-			for range i%3 + 1 {
-				deny(netip.AddrFrom4([4]byte{byte(second), byte(second >> 8), 1, byte(i)}))
-			}
-		}
-		lines, counts, others := d.next(total)
-		if len(lines) != 100 || others != 0 {
-			t.Fatalf("second %d: %d lines, %d others", second, len(lines), others)
-		}
-		for i, n := range counts {
-			if n != uint64(i%3+1) || lines[i].client.As4()[3] != byte(i) {
-				t.Fatalf("second %d: line %d of %v has %d", second, i, lines[i].client, n)
-			}
-		}
 	}
 }
 
@@ -270,10 +182,10 @@ func TestDenialLogsCannotBeForged(t *testing.T) {
 		ctx.Request.SetRequestURI(target)
 		ctx.Request.Header.SetMethod("GET")
 		for range 2 {
-			s.traffic[0].handle(ctx)
+			s.decide.Handlers(0).Request(ctx)
 		}
 	}
-	s.refill()
+	s.endSecond()
 	text := logs.String()
 	if lines := strings.Split(strings.TrimSpace(text), "\n"); len(lines) != 7 {
 		t.Fatalf("%d lines:\n%s", len(lines), text)
@@ -329,24 +241,19 @@ func TestFail2banFilter(t *testing.T) {
 	s, logs := deny(t)
 	s.from("192.0.2.1", 2)
 	s.from("2001:db8::1", 2)
-	s.warnProxy(warnUntrusted, netip.MustParseAddr("192.0.2.9"))
-	s.bad.note(&s.faults.target, netip.MustParseAddr("192.0.2.8"), nil)
-	s.refill()
+	// Lines of other kinds: a warning about a proxy, and a bad request.
+	statuses(t, s, []byte("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 198.51.100.9\r\n\r\n"))
+	statuses(t, s, []byte("GET /%zz HTTP/1.1\r\nHost: a\r\n\r\n"))
+	if logs.count("not trusted") != 1 {
+		t.Errorf("no warning about the proxy:\n%s", logs)
+	}
+	s.endSecond()
 	var found []string
 	for line := range strings.Lines(logs.String()) {
 		found = append(found, filter(strings.TrimSpace(line)))
 	}
 	if fmt.Sprint(found) != "[ 192.0.2.1 2001:db8::1 ]" {
 		t.Errorf("found %q in\n%s", found, logs)
-	}
-}
-
-func TestSeconds(t *testing.T) {
-	t.Parallel()
-	for d, want := range map[time.Duration]float64{0: 0, 1: 0.001, time.Millisecond: 0.001, time.Millisecond + 1: 0.002, time.Second: 1, -1: 0, 90 * time.Minute: 5400} {
-		if got := seconds(d); got != want {
-			t.Errorf("%v: %v", d, got)
-		}
 	}
 }
 
@@ -357,29 +264,8 @@ func TestDenialsWithoutAClient(t *testing.T) {
 	set.Rules[2].Limit.Burst = 1
 	s, logs := denyWith(t, set)
 	s.from("127.0.0.1", 3)
-	s.refill()
+	s.endSecond()
 	if logs.count(`client="" rule=all key=global `) != 1 || logs.count("count=2 ") != 1 {
 		t.Errorf("got\n%s", logs)
-	}
-}
-
-// BenchmarkDenialLog is what the log costs a denial: of a client with a line,
-// and of one for whom none is left.
-func BenchmarkDenialLog(b *testing.B) {
-	var d denialLog
-	d.init(maxDenialLines)
-	for i := range maxDenialLines {
-		addr := netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})
-		d.add(1, addr, func() denialLine { return denialLine{client: addr} })
-	}
-	for name, addr := range map[string]netip.Addr{"line": netip.AddrFrom4([4]byte{192, 0, 2, 1}), "none": netip.AddrFrom4([4]byte{198, 51, 100, 1})} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if !d.count(1, addr) {
-					b.Fatal("no line")
-				}
-			}
-		})
 	}
 }

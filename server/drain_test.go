@@ -33,7 +33,7 @@ func TestDrain(t *testing.T) {
 	go func() { stopped <- s.stop() }()
 
 	// First /readyz, while traffic is still taken but told to go away.
-	eventually(t, func() bool { return s.state.Load() == stateDraining })
+	eventually(t, func() bool { return s.state.Draining() })
 	if resp := get(t, "http://"+s.admin+"/readyz"); resp.StatusCode != 503 {
 		t.Errorf("readyz %d", resp.StatusCode)
 	}
@@ -74,12 +74,12 @@ func TestDrainIsBounded(t *testing.T) {
 	c := dial(t, s.addr)
 	defer c.Close()
 	io.WriteString(c, "GET / HTTP/1.1\r\nHo")
-	eventually(t, func() bool { return s.conns.count() == 1 })
+	eventually(t, func() bool { return s.conns.Open() == 1 })
 	err := s.stop()
 	if err == nil || !strings.Contains(err.Error(), "1 connections were cut") {
 		t.Errorf("got %v", err)
 	}
-	eventually(t, func() bool { return s.conns.count() == 0 })
+	eventually(t, func() bool { return s.conns.Open() == 0 })
 }
 
 func TestServeWithACancelledContextReturns(t *testing.T) {
@@ -121,7 +121,7 @@ func TestReadyOnlyWhileServing(t *testing.T) {
 	if err := s.Listen(); err != nil {
 		t.Fatal(err)
 	}
-	defer s.closeListeners()
+	defer s.unbind()
 	go s.admin.Serve(s.adminLn)
 	defer s.admin.Close()
 	if resp := get(t, "http://"+s.AdminAddr().String()+"/readyz"); resp.StatusCode != 503 {

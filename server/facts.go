@@ -3,6 +3,16 @@ package server
 import (
 	"cmp"
 	"time"
+
+	"github.com/fastlimit/fastlimit/server/internal/conn"
+)
+
+// ConnectionBytes is what a connection takes of memory at most, the garbage
+// collector's headroom included. LargeHeadBytes is what heads above 4 KiB take
+// beside it, all connections together.
+const (
+	ConnectionBytes = conn.Bytes
+	LargeHeadBytes  = conn.LargeHeadBytes
 )
 
 // ConnectionMemory is about what all connections take when there are as many as
@@ -25,13 +35,16 @@ type RedisInfo struct {
 	Late     uint64 // operations that were answered after Timeout
 }
 
-type redisInfo struct {
-	State        string  `json:"state"`
-	DistanceSecs float64 `json:"distance_seconds"`
-	TimeoutSecs  float64 `json:"timeout_seconds"`
-	Late         uint64  `json:"late_operations"`
+// ClusterInfo is what /v1/info tells of the other nodes.
+type ClusterInfo struct {
+	Name     string
+	Node     string // the name of this one
+	Address  string // at which the others reach it
+	MaxNodes int
+	Interval time.Duration // between two exchanges of counts
+	Peers    []string      // that are up
 }
 
-func (i *serverInfo) addRedis(r RedisInfo) {
-	i.Redis = &redisInfo{State: r.State, DistanceSecs: r.Distance.Seconds(), TimeoutSecs: r.Timeout.Seconds(), Late: r.Late}
-}
+// Lag is the L that bounds are told for: a count waits for a tick, and is
+// charged within the next.
+func (c *ClusterInfo) Lag() time.Duration { return 2 * c.Interval }

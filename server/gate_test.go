@@ -1,10 +1,8 @@
 package server
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -16,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/valyala/fasthttp"
+	"github.com/fastlimit/fastlimit/policy"
 )
 
 // script is a connection that delivers a stream in pieces and keeps what is
@@ -45,34 +43,36 @@ func (s *script) SetDeadline(time.Time) error      { return nil }
 func (s *script) SetReadDeadline(time.Time) error  { return nil }
 func (s *script) SetWriteDeadline(time.Time) error { return nil }
 
-var tcpPeer = &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1}
+var tcpPeer = &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 1}
 
 // unlimited is a server whose rule admits everything and counts it exactly.
 func unlimited(t testing.TB) *Server {
-	set := perIP()
-	set.Rules[0].Limit.Burst = 1 << 40
-	s, err := New(newConfig(t, set))
+	s, err := New(newConfig(t, generous()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
+// generous is one rule that admits everything and counts it exactly.
+func generous() policy.Settings {
+	set := perIP()
+	set.Rules[0].Limit.Burst = 1 << 40
+	return set
+}
+
 // statuses serves the pieces and returns the status of each answer, and how
 // many requests were charged.
 func statuses(t testing.TB, s *Server, pieces ...[]byte) (all []int, charged uint64) {
 	t.Helper()
-	before := s.requests()
+	before := s.decide.Requests()
 	sc := &script{pieces: pieces}
-	tr := s.traffic[0]
-	c := tr.conns.wrap(sc)
-	if !tr.conns.admit(c) {
+	if !s.traffic[0].ServeConn(sc) {
 		t.Fatal("not admitted")
 	}
-	tr.serve(c)
 	all = statusesIn(sc.out.Bytes())
-	after := s.requests()
-	return all, after[outcomeAllow] - before[outcomeAllow] + after[outcomeDeny] - before[outcomeDeny]
+	after := s.decide.Requests()
+	return all, after.Allowed - before.Allowed + after.Denied - before.Denied
 }
 
 // finalStatus finds answers; ReadResponse would have to know the methods, as an
@@ -163,10 +163,10 @@ func TestCorpusOverSockets(t *testing.T) {
 			t.Errorf("%s: %.120q: %d times 200, want %d", it.name, it.stream, oks, it.oks)
 		}
 	}
-	if n := s.requests(); n[outcomeAllow] != uint64(total) || n[outcomeDeny] != 0 {
+	if n := s.decide.Requests(); n.Allowed != uint64(total) || n.Denied != 0 {
 		t.Errorf("%d times 200 and %v charged", total, n)
 	}
-	if st := s.limiter.Rules()[0].Stats(); sum(st.Allowed[:]) != uint64(total) {
+	if st := s.config.Limiter.Rules()[0].Stats(); sum(st.Allowed[:]) != uint64(total) {
 		t.Errorf("%d times 200, and the rule counted %v", total, st.Allowed)
 	}
 }
@@ -202,94 +202,39 @@ func TestGateNamesTheViolation(t *testing.T) {
 	for _, c := range []struct {
 		stream string
 		reason string
-		text   *violation
+		text   string
 	}{
-		{"GET / HTTP/1.1\nHost: a\r\n\r\n", "framing", errBareLF},
-		{"\n" + plainRequest, "framing", errBareLF},
-		{"\r\n\r\n" + plainRequest, "malformed", errBlankLines},
-		{"GET / HTTP/1.1\r\nHost: a\r\nX: a\r\n b\r\n\r\n", "framing", errFolded},
-		{"GET / HTTP/1.1\r\nHost: a\r\nX y: a\r\n\r\n", "malformed", errFieldName},
-		{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n", "framing", errTwoLengths},
-		{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1x\r\n\r\n", "malformed", errLength},
-		{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", "framing", errCoding},
-		{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "framing", errLengthCoding},
-		{"POST / HTTP/1.1\r\nHost: a\r\nConnection: " + strings.Repeat("x,", 200) + "\r\n\r\n", "malformed", errConnection},
-		{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5 \r\n", "malformed", errChunkSize},
-		{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;\x00\r\n", "malformed", errChunkLine},
-		{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n", "malformed", errChunkEnd},
-		{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + strings.Repeat("X: a\r\n", 2000), "malformed", errChunkOverhead},
-		{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: a\x00\r\n", "malformed", errTrailer},
+		{"GET / HTTP/1.1\nHost: a\r\n\r\n", "framing", "a line ends without CR"},
+		{"\n" + plainRequest, "framing", "a line ends without CR"},
+		{"\r\n\r\n" + plainRequest, "malformed", "more than one empty line before a request"},
+		{"GET / HTTP/1.1\r\nHost: a\r\nX: a\r\n b\r\n\r\n", "framing", "a folded field line"},
+		{"GET / HTTP/1.1\r\nHost: a\r\nX y: a\r\n\r\n", "malformed", "a field name that is not a token, or no colon after it"},
+		{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n", "framing", "more than one Content-Length"},
+		{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1x\r\n\r\n", "malformed", "a Content-Length that is not a decimal number"},
+		{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", "framing", "a Transfer-Encoding other than one chunked"},
+		{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "framing", "Content-Length beside Transfer-Encoding"},
+		{"POST / HTTP/1.1\r\nHost: a\r\nConnection: " + strings.Repeat("x,", 200) + "\r\n\r\n", "malformed", "an overlong Connection"},
+		{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5 \r\n", "malformed", "a chunk size that is not a hexadecimal number"},
+		{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;\x00\r\n", "malformed", "a malformed chunk extension"},
+		{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n", "malformed", "no CRLF after a chunk"},
+		{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + strings.Repeat("X: a\r\n", 2000), "malformed", "too many bytes of chunk extensions and trailers"},
+		{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: a\x00\r\n", "malformed", "a control byte in a trailer"},
 	} {
 		for how := range 3 {
-			s := unlimited(t)
+			s, logs := denyWith(t, generous())
 			all, _ := statuses(t, s, cut(plainRequest+c.stream, how)...)
 			early := how > 0 && len(all) == 2 // the body came after the answer
 			if len(all) != 2 || all[1] != 400 && !early {
 				t.Errorf("%s, cut %d: %v", c.text, how, all)
 			}
-			for _, f := range s.faults.all() {
-				if n := f.count.Load(); n != 0 && f.reason != c.reason || n != 1 && f.reason == c.reason && !early {
-					t.Errorf("%s, cut %d: reason %s counted %d times", c.text, how, f.reason, n)
+			for reason, n := range s.decide.Bad() {
+				if n != 0 && reason != c.reason || n != 1 && reason == c.reason && !early {
+					t.Errorf("%s, cut %d: reason %s counted %d times", c.text, how, reason, n)
 				}
 			}
-		}
-	}
-}
-
-// The gate by itself, without fasthttp behind it, which checks some of this
-// again: what it says, how much it lets pass, and that it ends the stream.
-func TestGateAlone(t *testing.T) {
-	t.Parallel()
-	const post = "POST / HTTP/1.1\r\nHost: a\r\n"
-	const chunked = post + "Transfer-Encoding: chunked\r\n\r\n"
-	for _, c := range []struct {
-		pass, stop string // what may pass, and what must not
-		want       *violation
-	}{
-		{"GET / HTTP/1.1\r\nHost: a", "\n\r\n", errBareLF},
-		{"GET / HTTP/1.1\r\nHost: a\r\n", "\n", errBareLF},
-		{post + " X: a\r", "\n\r\n", errFolded},
-		{post + "X y: a\r", "\n\r\n", errFieldName},
-		{post + "Content-Length: 1\r\nContent-Length: 1\r", "\n\r\nx", errTwoLengths},
-		{post + "Content-Length: 1\r\nX: y\r\ncontent-length: 0\r", "\n\r\nx", errTwoLengths},
-		{post + "Content-Length: 1:\r", "\n\r\n", errLength},
-		{post + "Content-Length: /\r", "\n\r\n", errLength},
-		{post + "Content-Length: 1234567890123456789\r", "\n\r\n", errLength},
-		{post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r", "\n\r\n", errCoding},
-		{post + "Transfer-Encoding: identity\r", "\n\r\n", errCoding},
-		{post + "Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r", "\n", errLengthCoding},
-		{post + "Content-Length: 0\r\nTransfer-Encoding: chunked\r\n\r", "\n", errLengthCoding},
-		{chunked + "1\r\nab\r", "\n", errChunkEnd},
-		{chunked + "1\r\na", "\n", errChunkEnd},
-		{chunked + "1\r\naX\r", "\n0\r\n\r\n", errChunkEnd},
-		{chunked + "g\r", "\n", errChunkSize},
-		{chunked + "1000000000000000\r", "\n", errChunkSize},
-		{chunked, "5;" + strings.Repeat("x", 300), errChunkLine}, // the end of the line is not waited for
-		{chunked + "0\r\nX: \x01\r", "\n\r\n", errTrailer},
-		{chunked + "0\r\nX\r", "\n\r\n", errFieldName},
-		{chunked + "0\r\n a: b\r", "\n\r\n", errFolded},
-		{post + "Connection: x , CLOSE\r\n\r\n", plainRequest, nil},
-		{post + "Connection: close\r\nContent-Length: 3\r\n\r\nabc", plainRequest, nil},
-		{post + "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX: y\r\n\r\n", plainRequest, nil},
-	} {
-		var g gate
-		before := plainRequest
-		if n := g.pass([]byte(before + c.pass + c.stop)); n != len(before+c.pass) {
-			t.Errorf("%q, %q: %d bytes too many pass", c.pass, c.stop, n-len(before+c.pass))
-		}
-		over, err := g.over()
-		var end error
-		if end = io.EOF; c.want != nil {
-			end = c.want
-		}
-		if !over || g.problem != c.want || !errors.Is(err, end) {
-			t.Errorf("%q, %q: %v, %v, want %v", c.pass, c.stop, over, err, c.want)
-		}
-		if n := g.pass([]byte(plainRequest)); n != 0 {
-			t.Errorf("%q, %q: the stream goes on", c.pass, c.stop)
-		}
-		if c.want != nil && g.wrong != 2 || c.want == nil && g.last != 2 {
-			t.Errorf("%q, %q: message %d is wrong, %d the last", c.pass, c.stop, g.wrong, g.last)
+			if s.endSecond(); !early && logs.count(`error="`+c.text+`"`) != 1 {
+				t.Errorf("%s, cut %d: not in the log:\n%s", c.text, how, logs)
+			}
 		}
 	}
 }
@@ -303,59 +248,6 @@ func TestConnectionCloseIsAnnounced(t *testing.T) {
 		all := raw(t, s.addr, "GET / HTTP/1.1\r\nHost: a\r\nConnection: "+v+"\r\n\r\n"+plainRequest)
 		if len(all) != 1 || !all[0].Close {
 			t.Errorf("%q: %d answers, close %v", v, len(all), all[0].Close)
-		}
-	}
-}
-
-// What the gate saw in a body counts, even where nobody reads the body.
-func TestViolationInABodyThatNobodyReads(t *testing.T) {
-	t.Parallel()
-	s := unlimited(t)
-	tr := s.traffic[0]
-	c := tr.conns.wrap(&script{})
-	var g gate
-	g.pass([]byte("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5 \r\n"))
-	c.gate = g
-	var ctx fasthttp.RequestCtx
-	ctx.Init2(c, nil, false)
-	if err := ctx.Request.Header.Read(bufio.NewReader(strings.NewReader(plainRequest))); err != nil {
-		t.Fatal(err)
-	}
-	tr.handle(&ctx)
-	if ctx.Response.StatusCode() != 400 || !ctx.Response.ConnectionClose() {
-		t.Errorf("got %d", ctx.Response.StatusCode())
-	}
-}
-
-// A line that is longer than what is kept of it means the same in one piece
-// and in many.
-func TestGateIsTheSameForEveryCut(t *testing.T) {
-	t.Parallel()
-	for _, n := range []int{1, 100, lineKept - 20, lineKept - 3, lineKept - 2, lineKept - 1, lineKept, lineKept + 1, 2 * lineKept, 5000} {
-		for _, line := range []string{
-			strings.Repeat("n", n) + ": v", "X: " + strings.Repeat("v", n), strings.Repeat("n", n), strings.Repeat("n", n) + " : v",
-			"Connection: " + strings.Repeat(" ", n) + "close", "Content-Length: " + strings.Repeat("0", n), "Content-Length:" + strings.Repeat(" ", n) + "0",
-			"Transfer-Encoding: chunked" + strings.Repeat(" ", n), "X: " + strings.Repeat("v", n) + "\r",
-		} {
-			stream := "GET / HTTP/1.1\r\n" + line + "\r\nX: y\r\n\r\n0\r\n\r\n"
-			var first string
-			for how := range 6 {
-				var g gate
-				passed := 0
-				for _, p := range cut(stream, how) {
-					passed += g.pass(p)
-				}
-				got := fmt.Sprint(g.state, g.problem, g.heads, g.last)
-				if how == 0 {
-					first = got
-				}
-				if got != first {
-					t.Errorf("%d, %.40q, cut %d: %s, in one piece %s", n, line, how, got, first)
-				}
-				if cap(g.kept) > 2*lineKept {
-					t.Errorf("%d bytes are kept", cap(g.kept))
-				}
-			}
 		}
 	}
 }

@@ -2,87 +2,12 @@ package server
 
 import (
 	"bufio"
-	"errors"
 	"io"
 	"net"
 	"net/http"
 	"testing"
 	"time"
 )
-
-// pairOf is a TCP connection: ours, and the client's end.
-func pairOf(t *testing.T) (*conn, net.Conn) {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	client := dial(t, ln.Addr().String())
-	nc, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { nc.Close(); client.Close() })
-	c := newConns(10, 10)
-	cn := c.wrap(nc)
-	c.admit(cn)
-	return cn, client
-}
-
-// A connection that is dismissed takes what has arrived by then: such bytes are
-// read, and the connection stays open for the answer. With none the client is
-// told at once, and nothing is read any more.
-func TestDismissedConnectionReadsWhatHasArrived(t *testing.T) {
-	t.Parallel()
-	for _, p := range []phase{fresh, idle, idleDenied} {
-		for _, arrived := range []bool{true, false} {
-			cn, client := pairOf(t)
-			cn.unborn = p == fresh
-			cn.enter(p)
-			if arrived {
-				io.WriteString(client, "GET / H")
-				time.Sleep(time.Millisecond) // it is on its way
-				buf := make([]byte, 1)
-				eventually(t, func() bool { return peek(cn.Conn, buf) == 1 })
-			}
-			cn.dismiss()
-			buf := make([]byte, smallHead)
-			n, err := cn.Read(buf)
-			if arrived {
-				if err != nil || string(buf[:n]) != "GET / H" || cn.closed {
-					t.Fatalf("phase %d: read %q, %v", p, buf[:n], err)
-				}
-				cn.enter(reading)
-				io.WriteString(client, "TTP/1.1")
-				if n, err = cn.Read(buf); err != nil || string(buf[:n]) != "TTP/1.1" {
-					t.Errorf("phase %d: the deadline is still set: %q, %v", p, buf[:n], err)
-				}
-				continue
-			}
-			if n != 0 || !errors.Is(err, io.EOF) || !cn.closed {
-				t.Errorf("phase %d: read %q, %v", p, buf[:n], err)
-			}
-			if !hasEnded(client) {
-				t.Errorf("phase %d: the client is not told", p)
-			}
-		}
-	}
-}
-
-// Whoever is dismissed in the middle of a request gets to its end.
-func TestDismissedInTheMiddleOfARequest(t *testing.T) {
-	t.Parallel()
-	cn, client := pairOf(t)
-	cn.unborn = false
-	cn.enter(reading)
-	cn.dismiss()
-	go io.WriteString(client, "rest")
-	buf := make([]byte, smallHead)
-	if n, err := io.ReadFull(cn, buf[:4]); err != nil || string(buf[:n]) != "rest" {
-		t.Errorf("%q %v", buf[:n], err)
-	}
-}
 
 // The time limit of an idle connection ends it in the same way: the client is
 // told by the end of the connection, and nothing is counted as a bad request.
@@ -101,44 +26,10 @@ func TestIdleLimitIsNoBadRequest(t *testing.T) {
 			t.Errorf("an idle connection is told %q, %v", rest, err)
 		}
 	}
-	for _, f := range s.faults.all() {
-		if f.count.Load() != 0 {
-			t.Errorf("%s is counted", f.reason)
+	for reason, n := range s.decide.Bad() {
+		if n != 0 {
+			t.Errorf("%s is counted", reason)
 		}
-	}
-}
-
-// What is in the queue of the listener when it stops is served, however late it
-// is taken from there; no connection begins that would be reset with it.
-func TestQueueIsServedBeforeTheListenerCloses(t *testing.T) {
-	t.Parallel()
-	ln, err := listen("listen", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := &retryListener{Listener: ln, failed: func(error) {}}
-	defer l.Close()
-	const queued = 50
-	for range queued {
-		defer dial(t, ln.Addr().String()).Close()
-	}
-	l.settle()
-	time.Sleep(settleStep) // the deadline that wakes Accept is over
-	d := net.Dialer{Timeout: 300 * time.Millisecond}
-	if c, err := d.DialContext(t.Context(), "tcp", ln.Addr().String()); err == nil {
-		c.Close()
-		t.Error("a connection begins while the listener stops")
-	}
-	for i := range queued {
-		c, err := l.Accept()
-		if err != nil {
-			t.Fatalf("%d of %d: %v", i, queued, err)
-		}
-		c.Close()
-	}
-	if c, err := l.Accept(); err == nil {
-		c.Close()
-		t.Error("one too many")
 	}
 }
 
@@ -156,10 +47,10 @@ func TestDrainAnswersEverybody(t *testing.T) {
 			t.Fatal("before the drain")
 		}
 	}
-	eventually(t, func() bool { return s.conns.count() == 40 })
+	eventually(t, func() bool { return s.conns.Open() == 40 })
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.stop() }()
-	eventually(t, func() bool { return s.state.Load() == stateDraining })
+	eventually(t, func() bool { return s.state.Draining() })
 	for i := range 10 { // no delay, and yet: an idle connection is not cut at once
 		for _, c := range []net.Conn{idleOnes[i], freshOnes[i]} {
 			if got := ask(c); got != 200 {

@@ -1,15 +1,18 @@
 package server
 
 import (
+	"context"
 	"errors"
-	"log/slog"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
 
-	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server/internal/admin"
+	"github.com/fastlimit/fastlimit/server/internal/conn"
+	"github.com/fastlimit/fastlimit/server/internal/decide"
+	"github.com/fastlimit/fastlimit/server/internal/lifecycle"
+	"github.com/fastlimit/fastlimit/server/internal/metrics"
+	"github.com/fastlimit/fastlimit/toptalkers"
 )
 
 // Server serves decisions and an admin listener. Use it once: [New], Listen,
@@ -17,33 +20,17 @@ import (
 // concurrent use after Listen.
 type Server struct {
 	config  Config // with defaults filled in
-	log     *slog.Logger
-	limiter *fastlimit.Limiter
-	engine  *policy.Engine
-	listed  *listedPage
-	faults  *faults
 	started time.Time
-	state   atomic.Uint32
 	talkers *localTalkers // nil: none, or Config.TopTalkers
 
-	// What the log gets of floods. The watcher ends a second of each.
-	denials           denialLog
-	bad               badLog
-	panics, acceptLog sampler
-	acceptErrors      atomic.Uint64 // logged or not
-
-	conns   conns // of all traffic listeners
-	traffic []*traffic
-	admin   *http.Server // nil: none
+	decide  *decide.Service
+	conns   *conn.Conns
+	traffic []*conn.Listener // in the order of Config.Listeners
+	admin   *http.Server     // nil: none
 	adminLn net.Listener
+	watch   *lifecycle.RuleWatch
+	state   lifecycle.State
 }
-
-// The states of a server.
-const (
-	stateStarting uint32 = iota
-	stateServing
-	stateDraining
-)
 
 // New checks the configuration and renders all answers. It opens nothing. Its
 // error joins everything that is wrong.
@@ -52,24 +39,23 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{
-		config: c, log: c.Logger, limiter: c.Limiter, engine: c.Engine,
-		listed: newListedPage(), faults: newFaults(), started: time.Now(),
-	}
+	c.Connections.Max = conn.FitDescriptors(c.Connections.Max, c.Logger)
+	s := &Server{config: c, started: time.Now(), watch: lifecycle.NewRuleWatch(c.Logger)}
 	if c.TopTalkers == nil {
 		if s.talkers = newLocalTalkers(c.Limiter); s.talkers != nil {
 			s.config.TopTalkers = s.talkers
 		}
 	}
-	s.fitDescriptors(openFiles())
-	s.conns.init(limits{
-		head: c.Connections.HeaderTimeout, write: c.Connections.WriteTimeout, idle: c.Connections.IdleTimeout,
-		max: s.config.Connections.Max, perClient: c.Connections.MaxPerClient,
-		large: max(1, largeMemory/c.Connections.HeaderBytes), exempt: c.Identity.Trusted,
-	})
-	s.denials.init(c.DenialLogs)
-	for _, l := range c.Listeners {
-		s.traffic = append(s.traffic, s.newTraffic(l))
+	s.decide = decide.New(decide.Config{
+		Log: c.Logger, BodyBytes: c.Connections.BodyBytes, DenialLogs: c.DenialLogs,
+	}, decide.NewSnapshot(c.settings()))
+	s.conns = conn.New(conn.Limits{
+		Head: c.Connections.HeaderTimeout, Write: c.Connections.WriteTimeout, Idle: c.Connections.IdleTimeout,
+		Max: c.Connections.Max, PerClient: c.Connections.MaxPerClient, HeadBytes: c.Connections.HeaderBytes,
+		Exempt: s.decide.TrustedProxy,
+	}, c.Logger)
+	for i := range c.Listeners {
+		s.traffic = append(s.traffic, conn.NewListener(s.conns, s.decide.Handlers(i)))
 	}
 	if c.Admin != "" {
 		s.admin = s.newAdmin()
@@ -77,53 +63,50 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-func (s *Server) newTraffic(l Listener) *traffic {
-	c := &s.config
-	t := &traffic{
-		Server: s, listener: l,
-		engine: *c.Engine, batches: c.DecideAPI, conns: &s.conns, accepted: make(chan struct{}),
+func (s *Server) newAdmin() *http.Server {
+	c := admin.Config{
+		Log: s.config.Logger, Metrics: metrics.Handler(s.stats, s.config.Collectors, s.config.Logger),
+		Ready: s.ready, Info: s.info,
+		Batch: s.decide.Batch, MaxBatchBytes: decide.MaxBatchBytes,
 	}
-	t.identity.clients = *c.Identity
-	for i, r := range s.limiter.Rules() {
-		t.pages = append(t.pages, newPage(r.Config(), i, l.DenyStatus))
+	if t := s.config.TopTalkers; t != nil {
+		c.Top = func(n int) any { return append([]toptalkers.Talker{}, t.Top(n)...) }
 	}
-	t.http = t.newHTTP(min(smallHead, c.Connections.HeaderBytes))
-	t.large = t.newHTTP(c.Connections.HeaderBytes)
-	return t
+	return admin.New(c)
+}
+
+// settings are what a reload may change, of a configuration with its defaults
+// filled in.
+func (c *Config) settings() decide.Settings {
+	set := decide.Settings{Limiter: c.Limiter, Engine: c.Engine, Identity: c.Identity, Batches: c.DecideAPI}
+	for _, l := range c.Listeners {
+		set.DenyStatus = append(set.DenyStatus, l.DenyStatus)
+	}
+	return set
 }
 
 // Listen binds all addresses, so that they are known before anything is served.
 // Its error names every address that failed and what to do.
 func (s *Server) Listen() error {
 	var errs []error
-	for _, t := range s.traffic {
-		ln, err := listen("listen", t.listener.Address)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		t.ln = &retryListener{Listener: ln, failed: s.acceptFailed}
+	for i, l := range s.traffic {
+		errs = append(errs, l.Bind(s.config.Listeners[i].Address))
 	}
 	if s.admin != nil {
-		ln, err := listen("admin", s.config.Admin)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		s.adminLn = ln
+		ln, err := conn.Listen("admin", s.config.Admin)
+		s.adminLn, errs = ln, append(errs, err)
 	}
-	if len(errs) > 0 {
-		s.closeListeners()
-		return errors.Join(errs...)
+	err := errors.Join(errs...)
+	if err != nil {
+		s.unbind()
 	}
-	return nil
+	return err
 }
 
-func (s *Server) closeListeners() {
-	for _, t := range s.traffic {
-		if t.ln != nil {
-			_ = t.ln.Close() // nothing was served
-			t.ln = nil
-		}
+// unbind closes the listeners of a server that has not served.
+func (s *Server) unbind() {
+	for _, l := range s.traffic {
+		l.Unbind()
 	}
 	if s.adminLn != nil {
 		s.adminLn.Close()
@@ -135,11 +118,12 @@ func (s *Server) closeListeners() {
 // resolved; nil before Listen.
 func (s *Server) Addrs() []net.Addr {
 	var all []net.Addr
-	for _, t := range s.traffic {
-		if t.ln == nil {
+	for _, l := range s.traffic {
+		a := l.Addr()
+		if a == nil {
 			return nil
 		}
-		all = append(all, t.ln.Addr())
+		all = append(all, a)
 	}
 	return all
 }
@@ -153,30 +137,43 @@ func (s *Server) AdminAddr() net.Addr {
 	return s.adminLn.Addr()
 }
 
-// requests adds up what became of the requests on all listeners.
-func (s *Server) requests() (sum [outcomeCount]uint64) {
-	for _, t := range s.traffic {
-		n := t.counts.totals()
-		for i := range sum {
-			sum[i] += n[i]
+// Serve serves until ctx ends, then drains: /readyz turns 503, the listeners
+// close after Drain.Delay, requests in flight finish within Drain.Timeout. It
+// returns nil after a clean drain, else an error that tells how many connections
+// had to be cut or which listener failed. It leaves no goroutine behind but the
+// one with which fasthttp keeps the Date header. Serve calls Listen if the caller did not.
+func (s *Server) Serve(ctx context.Context) error {
+	if s.Addrs() == nil {
+		if err := s.Listen(); err != nil {
+			return err
 		}
 	}
-	return sum
+	return s.state.Run(ctx, &lifecycle.Parts{
+		Log: s.config.Logger, Delay: s.config.Drain.Delay, Timeout: s.config.Drain.Timeout,
+		Conns: s.conns, Listeners: s.traffic, Admin: s.admin, AdminListener: s.adminLn,
+		Tick: s.tick, EndSecond: s.endSecond,
+	})
 }
 
-// untrusted adds up what the listeners noticed of proxies nobody trusts.
-func (s *Server) untrusted() (sum uint64) {
-	for _, t := range s.traffic {
-		sum += t.identity.hint.Count()
+// tick does once a second what is due.
+func (s *Server) tick() {
+	lim := s.decide.Snapshot().Settings().Limiter
+	lim.Advance()
+	s.watch.Look(lim)
+	if s.talkers != nil {
+		s.talkers.tick()
 	}
-	return sum
 }
 
-// unnamed adds up the requests of trusted proxies that named no client or no
-// original request.
-func (s *Server) unnamed() (sum uint64) {
-	for _, t := range s.traffic {
-		sum += t.identity.unnamed.Count()
+// endSecond ends a second of the log.
+func (s *Server) endSecond() {
+	s.decide.EndSecond()
+	s.conns.EndSecond(time.Since(s.started))
+}
+
+func (s *Server) ready() error {
+	if err := s.state.Ready(); err != nil || s.config.Ready == nil {
+		return err
 	}
-	return sum
+	return s.config.Ready()
 }

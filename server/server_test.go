@@ -1,6 +1,8 @@
 package server
 
 import (
+	"github.com/fastlimit/fastlimit/internal/field"
+
 	"encoding/json"
 	"net"
 	"net/http"
@@ -28,8 +30,8 @@ func TestAllowsThenDenies(t *testing.T) {
 		}
 	}
 	checkDenial(t, get(t, "http://"+s.addr+"/"), 429)
-	n := s.requests()
-	if n[outcomeAllow] != 3 || n[outcomeDeny] != 1 {
+	n := s.decide.Requests()
+	if n.Allowed != 3 || n.Denied != 1 {
 		t.Errorf("counted %v", n)
 	}
 }
@@ -112,7 +114,7 @@ func TestLists(t *testing.T) {
 	if ct := resp.Header.Get("Content-Type"); ct != "application/problem+json" || !json.Valid(readAll(t, resp)) {
 		t.Errorf("content type %q", ct)
 	}
-	if n := s.requests(); n[outcomeListDeny] != 1 || n[outcomeDeny] != 0 {
+	if n := s.decide.Requests(); n.ListDenied != 1 || n.Denied != 0 {
 		t.Errorf("counted %v", n)
 	}
 }
@@ -146,8 +148,8 @@ func TestForwardedForOfAStrangerIsIgnored(t *testing.T) {
 	if last != 429 {
 		t.Errorf("a spoofed header bought a bucket: %d", last)
 	}
-	if s.untrusted() != 4 || s.logs.count("not trusted") != 1 {
-		t.Errorf("hint counted %d and was logged %d times", s.untrusted(), s.logs.count("not trusted"))
+	if s.decide.Untrusted() != 4 || s.logs.count("not trusted") != 1 {
+		t.Errorf("hint counted %d and was logged %d times", s.decide.Untrusted(), s.logs.count("not trusted"))
 	}
 }
 
@@ -218,17 +220,38 @@ func TestHeadersAndCookiesAreKeys(t *testing.T) {
 
 func TestNewNamesEveryMistake(t *testing.T) {
 	t.Parallel()
-	_, err := New(Config{Listeners: []Listener{{Address: "x:1", DenyStatus: 200}, {}}, Connections: Connections{BodyBytes: -1, HeaderTimeout: -1}})
-	if err == nil {
-		t.Fatal("accepted")
-	}
-	for _, want := range []string{"Engine", "x:1: deny status 200", "listener 1 has no address", "Connections.BodyBytes -1", "negative"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("the error does not mention %q: %v", want, err)
+	for want, c := range map[string]Config{
+		`Limiter: is missing: make one with fastlimit.New
+Engine: is missing: make one with policy.New
+Identity: is missing: make one with policy.NewIdentity
+Listeners: is missing: name at least one address, for example 127.0.0.1:8080`: {},
+		`Listeners[0].DenyStatus: 200 of listener x:1 is no status of a denial: want 400 to 599, 429 for most and 403 for nginx auth_request
+Listeners[1].Address: is missing: write host:port, for example 127.0.0.1:8080
+DenialLogs: 101 is too large: want at most 100
+Connections.Max: -1 is too small: want 0 for the default of 16384, or at least 1
+Connections.HeaderBytes: 511 is too small: want 0 for the default of 32768, or at least 512
+Connections.BodyBytes: -1 is too small: want 0 for the default of 65536, or at least 1
+Connections.IdleTimeout: -1s is negative: want 0 for the default of 1m0s, or more
+Drain.Delay: -1ns is negative: want 0 for the default of 0s, or more`: func() Config {
+			c := newConfig(t, perIP())
+			c.Listeners = []Listener{{Address: "x:1", DenyStatus: 200}, {}}
+			c.DenialLogs = 101
+			c.Connections = Connections{Max: -1, BodyBytes: -1, HeaderBytes: 511, IdleTimeout: -time.Second}
+			c.Drain.Delay = -1
+			return c
+		}(),
+	} {
+		_, err := New(c)
+		var got []string
+		for _, e := range field.All(err) {
+			if e.Package != "fastlimit/server" {
+				t.Errorf("package %q", e.Package)
+			}
+			got = append(got, strings.TrimPrefix(e.Error(), e.Package+": "))
 		}
-	}
-	if _, err := New(Config{}); err == nil || !strings.Contains(err.Error(), "no listeners") {
-		t.Errorf("got %v", err)
+		if strings.Join(got, "\n") != want || strings.Count(err.Error(), "\n")+1 != len(got) {
+			t.Errorf("got %v\nwant %s", err, want)
+		}
 	}
 }
 
@@ -251,7 +274,7 @@ func TestListenErrorsNameAddressAndFix(t *testing.T) {
 		t.Fatal("bound")
 	}
 	for _, want := range []string{
-		"listen " + taken.Addr().String(), "another process has it",
+		"listen " + taken.Addr().String(), "another process uses it",
 		"listen 192.0.2.1:80", "no interface",
 		"listen nonsense", "write host:port",
 		"admin " + taken.Addr().String(),
@@ -275,7 +298,7 @@ func TestShadowRuleDeniesNobody(t *testing.T) {
 			t.Fatalf("got %d", resp.StatusCode)
 		}
 	}
-	r, _ := s.limiter.Rule("per-ip")
+	r, _ := s.config.Limiter.Rule("per-ip")
 	if st := r.Stats(); st.Denied[fastlimit.StageTable]+st.Denied[fastlimit.StageExact] != 3 {
 		t.Errorf("counted %+v", st)
 	}

@@ -64,11 +64,11 @@ func TestOnUnnamed(t *testing.T) {
 			if last != c.fourth {
 				t.Errorf("the fourth got %d, want %d", last, c.fourth)
 			}
-			if s.unnamed() != c.count || s.logs.count("a trusted proxy does not name") != c.warnings {
-				t.Errorf("counted %d, warned:\n%s", s.unnamed(), s.logs)
+			if s.decide.Unnamed() != c.count || s.logs.count("a trusted proxy does not name") != c.warnings {
+				t.Errorf("counted %d, warned:\n%s", s.decide.Unnamed(), s.logs)
 			}
 			seen := func(i int) uint64 {
-				st := s.limiter.Rules()[i].Stats()
+				st := s.config.Limiter.Rules()[i].Stats()
 				return sum(st.Allowed[:]) + sum(st.Denied[:])
 			}
 			if seen(0) != c.perIP || seen(2) != uint64(c.all) {
@@ -84,8 +84,8 @@ func TestStrangersAreNotUnnamed(t *testing.T) {
 	set := unnamedSettings(policy.UnnamedDeny, policy.OriginalXOriginal)
 	set.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
 	s := start(t, set)
-	if resp := get(t, "http://"+s.addr+"/"); resp.StatusCode != 200 || s.unnamed() != 0 {
-		t.Errorf("got %d, counted %d", resp.StatusCode, s.unnamed())
+	if resp := get(t, "http://"+s.addr+"/"); resp.StatusCode != 200 || s.decide.Unnamed() != 0 {
+		t.Errorf("got %d, counted %d", resp.StatusCode, s.decide.Unnamed())
 	}
 }
 

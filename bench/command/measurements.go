@@ -108,23 +108,16 @@ func (c *clusterCmd) Run(ctx context.Context, sys *system, b *commands) error {
 
 // Run implements the command. What is not installed is left out with a word.
 func (allCmd) Run(ctx context.Context, sys *system, b *commands) error {
-	local, err := b.local(&localCmd{Rounds: 5})
-	if err != nil {
-		return err
+	var parts []part
+	var errs error
+	add := func(p part, err error) { parts, errs = append(parts, p), errors.Join(errs, err) }
+	add(b.local(&localCmd{Rounds: 5}))
+	add(b.accuracy(&accuracyCmd{Requests: 50_000, Duration: 6 * time.Second}))
+	add(b.memory(&memoryCmd{Keys: []float64{1e6}}))
+	add(b.cluster(&clusterCmd{Keys: []float64{1e3, 1e6}, Duration: 10 * time.Second}))
+	if errs != nil {
+		return errs
 	}
-	accuracy, err := b.accuracy(&accuracyCmd{Requests: 50_000, Duration: 6 * time.Second})
-	if err != nil {
-		return err
-	}
-	memory, err := b.memory(&memoryCmd{Keys: []float64{1e6}})
-	if err != nil {
-		return err
-	}
-	cluster, err := b.cluster(&clusterCmd{Keys: []float64{1e3, 1e6}, Duration: 10 * time.Second})
-	if err != nil {
-		return err
-	}
-	parts := []part{local, accuracy, memory, cluster}
 	o := httpbench.Options{Servers: new(httpCmd).installed(sys), Rounds: 3, Requests: 10_000, Duration: 3 * time.Second}
 	if err := o.Check(); err != nil {
 		fmt.Fprintf(sys.stderr, "left out: http: %v\n", err)

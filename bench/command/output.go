@@ -32,13 +32,12 @@ func (b *commands) measure(ctx context.Context, sys *system, parts ...part) erro
 		return err
 	}
 	r := report.Report{Environment: report.CurrentEnvironment(os.Args[1:]), Results: results}
-	// A context of its own: that of a run which was interrupted is over.
-	for name, version := range collected.versions(context.WithoutCancel(ctx), parts) {
-		if r.Environment.Versions == nil {
-			r.Environment.Versions = map[string]string{}
+	for _, p := range parts {
+		if p.versions != nil { // a context of its own: that of a run which was interrupted is over
+			maps.Copy(r.Environment.Versions, p.versions(context.WithoutCancel(ctx)))
 		}
-		r.Environment.Versions[name] = version
 	}
+	maps.DeleteFunc(r.Environment.Versions, func(_, version string) bool { return version == "" })
 	return errors.Join(err, b.write(sys, files, r))
 }
 
@@ -81,21 +80,6 @@ func (c *collector) results() []report.Result {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]report.Result(nil), c.all...)
-}
-
-func (*collector) versions(ctx context.Context, parts []part) map[string]string {
-	all := map[string]string{}
-	for _, p := range parts {
-		if p.versions == nil {
-			continue
-		}
-		for name, v := range p.versions(ctx) {
-			if v != "" {
-				all[name] = v
-			}
-		}
-	}
-	return all
 }
 
 // outputs are the files to be written, made before anything is measured, so

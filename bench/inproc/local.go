@@ -28,9 +28,6 @@ type LocalOptions struct {
 }
 
 func (o LocalOptions) withDefaults() LocalOptions {
-	if o.Contenders == nil {
-		o.Contenders = []Contender{Fastlimit(), FastlimitClock(), Reference()}
-	}
 	o.Options = o.Options.withDefaults()
 	o.Contenders = append(slices.Clone(o.Contenders), noLimiter())
 	if o.Workloads == nil {

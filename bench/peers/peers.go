@@ -13,17 +13,10 @@ import (
 	"github.com/fastlimit/fastlimit/bench/inproc"
 )
 
-// InProcess returns the peers that need nothing but this process.
-func InProcess() []inproc.Contender {
-	return []inproc.Contender{
-		GoLimiter(), Throttled(), Ulule(), HTTPRate(), TwoWindows(),
-	}
-}
-
 // All returns the peers, with those that keep their buckets in a Redis if its URL
 // is not "".
 func All(redis string) []inproc.Contender {
-	all := InProcess()
+	all := []inproc.Contender{GoLimiter(), Throttled(), Ulule(), HTTPRate(), TwoWindows()}
 	if redis != "" {
 		all = append(all, RedisRate(redis))
 	}

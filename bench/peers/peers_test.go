@@ -14,7 +14,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	inproc.RunChild(func([]string) []inproc.Contender { return InProcess() })
+	inproc.RunChild(func([]string) []inproc.Contender { return All("") })
 	os.Exit(m.Run())
 }
 
@@ -26,7 +26,7 @@ func TestPeers(t *testing.T) {
 	t.Parallel()
 	rule := oracle.Rule{Rate: fastlimit.Rate{N: 3, Per: time.Hour}, Burst: 5}
 	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
-	for _, c := range append(InProcess(), inproc.Reference(), inproc.Fastlimit()) {
+	for _, c := range append(All(""), inproc.Reference(), inproc.Fastlimit()) {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
 			if c.Setup == "" {

@@ -92,13 +92,11 @@ func checkedOut() string {
 
 // moduleVersions are those of the modules that this program links.
 func moduleVersions() map[string]string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || len(info.Deps) == 0 {
-		return nil
-	}
-	versions := make(map[string]string, len(info.Deps))
-	for _, m := range info.Deps {
-		versions[m.Path] = m.Version
+	versions := map[string]string{}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			versions[m.Path] = m.Version
+		}
 	}
 	return versions
 }

@@ -17,13 +17,13 @@ type system struct {
 }
 
 type commands struct {
-	Serve    serveCmd    `cmd:"" help:"Run the decision service (without flags: 127.0.0.1:8080, admin on 127.0.0.1:8081, 100/s for each client address)."`
-	Validate validateCmd `cmd:"" help:"Check a configuration file, print how its memory is shared out, and warn where a limit cannot be kept."`
-	Replay   replayCmd   `cmd:"" help:"Judge access logs: what a limit would have denied, and to whom."`
+	Serve    serveCmd    `cmd:"" help:"Run the decision service. Defaults: traffic on 127.0.0.1:8080, admin on 127.0.0.1:8081, 100/s per client address."`
+	Validate validateCmd `cmd:"" help:"Check a configuration file, show its memory use and limits, and warn about likely mistakes."`
+	Replay   replayCmd   `cmd:"" help:"Show which requests in access logs a limit would have denied, and to whom."`
 	Top      topCmd      `cmd:"" help:"Show the top clients across all nodes."`
 	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of the configuration file, for editors."`
 	Version  versionCmd  `cmd:"" help:"Show version, commit and Go version."`
-	Help     cli.Help    `cmd:"" help:"Show this help, or that of a command: fastlimit help replay."`
+	Help     cli.Help    `cmd:"" help:"Show this help or that of a command, as in: fastlimit help replay."`
 
 	VersionFlag versionFlag `name:"version" help:"Show version, commit and Go version."`
 }
@@ -42,7 +42,7 @@ const repository = "github.com/fastlimit/fastlimit"
 
 func program(sys *system) *cli.Program {
 	return &cli.Program{
-		Name: "fastlimit", Description: "A rate limiter that sheds floods at the edge.",
+		Name: "fastlimit", Description: "A rate limiter for servers under attack.",
 		Commands: new(commands), Stdout: sys.stdout, Stderr: sys.stderr,
 	}
 }

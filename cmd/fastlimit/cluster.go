@@ -52,9 +52,9 @@ func allReady(checks ...func() error) func() error {
 // clusterAttrs are what the start line says of the cluster.
 func clusterAttrs(cfg *config.Config, running *gossip.Cluster) slog.Attr {
 	c := cfg.Cluster
-	judge := "redis judges whom the nodes suspect"
+	judge := "redis decides about suspects"
 	if cfg.Redis == nil {
-		judge = "each node keeps the limits by itself, as there is no redis"
+		judge = "no redis: each node enforces the limits on its own"
 	}
 	return slog.Group("cluster",
 		slog.String("name", c.Name), slog.String("node", running.Node()), slog.String("bind", running.Addr().String()),

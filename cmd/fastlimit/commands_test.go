@@ -5,7 +5,9 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -50,6 +52,21 @@ func TestValidate(t *testing.T) {
 	}
 	if code, _, stderr := command(t, nil, "validate"); code != cli.ExitUsage || !strings.Contains(stderr, "--config") {
 		t.Errorf("without a file: exit %d: %s", code, stderr)
+	}
+}
+
+// The schema that is printed is the one that editors are told of.
+func TestSchema(t *testing.T) {
+	t.Parallel()
+	want, err := os.ReadFile(filepath.Join("..", "..", "docs", "fastlimit.schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, stdout, stderr := command(t, nil, "schema"); code != 0 || stdout != string(want) || stderr != "" {
+		t.Errorf("exit %d, %q, %d bytes, want the %d of docs/fastlimit.schema.json", code, stderr, len(stdout), len(want))
+	}
+	if code, _, stderr := command(t, nil, "schema", "x"); code != cli.ExitUsage || !strings.Contains(stderr, "unexpected argument") {
+		t.Errorf("exit %d, %q", code, stderr)
 	}
 }
 

@@ -21,7 +21,7 @@ func openStore(ctx context.Context, c redisstore.Config, log *slog.Logger) (*red
 		return nil, fmt.Errorf("redis: %w", err)
 	}
 	if err == nil { // else it is away, and the store has said so
-		log.Info("redis is the exact tier")
+		log.Info("redis is used for exact checks")
 	}
 	return s, nil
 }
@@ -45,7 +45,7 @@ func redisReady(rules []*fastlimit.Rule, stats func() redisstore.Stats) func() e
 	}
 	return func() error {
 		if state := stats().State; state != "closed" {
-			return fmt.Errorf("redis is away (breaker %s) and every rule has on_failure: closed", state)
+			return fmt.Errorf("redis is down (breaker %s) and every rule has on_failure: closed", state)
 		}
 		return nil
 	}

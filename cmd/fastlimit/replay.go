@@ -19,11 +19,11 @@ import (
 type replayCmd struct {
 	limitFlags
 
-	Output string            `short:"o" enum:"text,json" default:"text" help:"Format of the report: text or json."`
-	Top    int               `default:"20" help:"Clients to show, those shed most first. JSON has them all."`
-	Fields map[string]string `mapsep:"," placeholder:"NAME=FIELD" help:"Where JSON lines have time, client, method, target, host, request, header:NAME or cookie:NAME, with dots between nested names: time=time_iso8601,client=remote_addr. Default: as Caddy has them."`
+	Output string            `short:"o" enum:"text,json" default:"text" help:"Report format: text or json."`
+	Top    int               `default:"20" help:"Number of clients to show, most denied first. JSON has all."`
+	Fields map[string]string `mapsep:"," placeholder:"NAME=FIELD" help:"Fields of JSON lines that hold time, client, method, target, host, request, header:NAME and cookie:NAME, with dots for nested fields: time=time_iso8601,client=remote_addr. Default: the fields of Caddy."`
 
-	Log []string `arg:"" help:"Access logs, those of one server or of several, rotated ones too, in any order: common or combined format (nginx, Apache) or JSON lines (Caddy; others with --fields), plain or gzip; - reads stdin."`
+	Log []string `arg:"" help:"Access logs of one or more servers, including rotated ones, in any order. Common or combined format (nginx, Apache) or JSON lines (Caddy; others with --fields), plain or gzip; - reads stdin."`
 }
 
 // interruptGrace is time enough to take the progress bar off the terminal.
@@ -35,7 +35,7 @@ func (c *replayCmd) Run(ctx context.Context, sys *system) error {
 	case stdin && c.Config == "-":
 		return cli.Usage(errors.New("-c - and the log - are both stdin; name a file for one of them"))
 	case stdin && len(c.Log) > 1:
-		return cli.Usage(errors.New("- stands beside other logs; name files, or pipe all of them: cat LOG… | fastlimit replay -"))
+		return cli.Usage(errors.New("- cannot be combined with other logs; name files, or pipe all of them: cat LOG… | fastlimit replay -"))
 	}
 	cfg, err := c.load(config.Flags{}, sys)
 	if err != nil {

@@ -23,11 +23,11 @@ type serveCmd struct {
 	limitFlags
 
 	Listen     string         `placeholder:"ADDR" help:"Address for traffic, host:port. Port 0 picks a free port."`
-	Admin      string         `placeholder:"ADDR" help:"Address for health, metrics and profiles. Keep it away from clients."`
+	Admin      string         `placeholder:"ADDR" help:"Address for health, metrics and profiles, host:port. Clients must not reach it."`
 	Upstream   string         `hidden:"" placeholder:"URL"` // refused by name until it is built
-	Redis      string         `placeholder:"URL" help:"Redis that the nodes share for exact checks, for example redis://127.0.0.1:6379/0. Without it each node keeps its own."`
-	LogFormat  string         `enum:"text,json" default:"text" help:"Format of the log on stderr: text or json."`
-	DrainDelay *time.Duration `placeholder:"5s" help:"Time between /readyz turning 503 and the listeners closing, for a load balancer to notice. Default: drain.delay of the file, 1s."`
+	Redis      string         `placeholder:"URL" help:"Redis for exact checks, shared by all nodes, for example redis://127.0.0.1:6379/0. Without it each node enforces the limits on its own."`
+	LogFormat  string         `enum:"text,json" default:"text" help:"Log format on stderr: text or json."`
+	DrainDelay *time.Duration `placeholder:"5s" help:"On SIGTERM, time from /readyz returning 503 until the listeners close, so that a load balancer can notice. Default: drain.delay in the file, or 1s."`
 }
 
 // Run implements the command.
@@ -90,7 +90,7 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 		OnStop: func(s os.Signal) {
 			log.Info("stopping; a second signal stops at once", slog.String("signal", s.String()))
 		},
-		OnHangup: func() { log.Warn("reload is not supported by this version: the rules stay as they are") },
+		OnHangup: func() { log.Warn("reload is not supported by this version: the rules are unchanged") },
 	}, func(ctx context.Context) error {
 		if err := srv.Listen(); err != nil {
 			return err
@@ -139,7 +139,7 @@ func startAttrs(cfg *config.Config, srv *server.Server, cluster *gossip.Cluster,
 		text := fmt.Sprintf("%v burst %d %v; a client gets at most %d at once, then %v",
 			rp.Config.Rate, rp.Config.Burst, rp.Config.Mode, rp.AtOnce(), rp.Config.Rate)
 		if cluster != nil {
-			text += "; of all nodes together " + cfg.Cluster.Bound(rp)
+			text += "; from all nodes together " + cfg.Cluster.Bound(rp)
 		}
 		rules = append(rules, slog.String(rp.Config.Name, text))
 	}

@@ -8,8 +8,8 @@ import (
 // limitFlags are the settings that serve and replay share.
 type limitFlags struct {
 	Config string `short:"c" placeholder:"FILE" help:"Configuration file; - reads stdin."`
-	Rate   string `placeholder:"100/s" help:"Limit for each client address: N/s, N/m, N/h, N/d or N/15m. Only without a file."`
-	Burst  string `placeholder:"200" help:"Requests that a client may make at once from rest. Only without a file."`
+	Rate   string `placeholder:"100/s" help:"Limit per client address: N/s, N/m, N/h, N/d, or a multiple such as N/15m. Not with --config."`
+	Burst  string `placeholder:"200" help:"Requests that an idle client may make at once. Not with --config."`
 }
 
 // load reads the file, if there is one, and puts the flags over it.

@@ -24,11 +24,11 @@ import (
 )
 
 type topCmd struct {
-	Admin  string        `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Admin address of a running node. Any node of a cluster knows all. Default: 127.0.0.1:8081."`
-	N      int           `short:"n" default:"20" help:"Clients to show."`
+	Admin  string        `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Admin address of a running node; in a cluster, of any node. Default: 127.0.0.1:8081."`
+	N      int           `short:"n" default:"20" help:"Number of clients to show."`
 	Watch  bool          `help:"Refresh until interrupted."`
-	Every  time.Duration `default:"2s" help:"Refresh interval."`
-	Output string        `short:"o" enum:"text,json" default:"text" help:"Format: text or json."`
+	Every  time.Duration `default:"2s" help:"Refresh interval with --watch."`
+	Output string        `short:"o" enum:"text,json" default:"text" help:"Output format: text or json."`
 }
 
 const (
@@ -85,7 +85,7 @@ func (c *topCmd) show(ctx context.Context, w io.Writer, lead string) error {
 		Clients []toptalkers.Talker `json:"clients"`
 	}
 	if err := json.Unmarshal(body, &reply); err != nil || reply.Clients == nil {
-		return fmt.Errorf("fastlimit top: %s answers what is not a list of clients: is it the admin listener of fastlimit?", c.Admin)
+		return fmt.Errorf("fastlimit top: %s did not answer with a list of clients: is it the admin listener of fastlimit?", c.Admin)
 	}
 	if c.Output == "json" {
 		_, err = w.Write(body)
@@ -134,7 +134,7 @@ func (c *topCmd) ask(ctx context.Context) ([]byte, error) {
 	}
 	var problem struct{ Detail string }
 	if err := json.Unmarshal(body, &problem); err != nil || problem.Detail == "" {
-		return nil, fmt.Errorf("fastlimit top: %s answers %s: is it the admin listener of a fastlimit that knows /v1/top?", c.Admin, resp.Status)
+		return nil, fmt.Errorf("fastlimit top: %s answered %s: is it the admin listener of a fastlimit with /v1/top?", c.Admin, resp.Status)
 	}
 	return nil, fmt.Errorf("fastlimit top: %s: %s", c.Admin, printable(problem.Detail))
 }

@@ -56,7 +56,7 @@ func TestTopFails(t *testing.T) {
 		{[]string{"--admin", "no-such-host.invalid:8081"}, cli.ExitFailure, "name the admin address with --admin"},
 		{[]string{"--admin", answers(200, "<html>")}, cli.ExitFailure, "is it the admin listener of fastlimit?"},
 		{[]string{"--admin", answers(200, "{}")}, cli.ExitFailure, "is it the admin listener of fastlimit?"},
-		{[]string{"--admin", answers(404, "404 page not found")}, cli.ExitFailure, "that knows /v1/top?"},
+		{[]string{"--admin", answers(404, "404 page not found")}, cli.ExitFailure, "with /v1/top?"},
 		{[]string{"--admin", answers(400, `{"detail":"n=\u001b[31m"}`)}, cli.ExitFailure, `"n=\x1b[31m"`},
 		{[]string{"--admin", "localhost"}, cli.ExitUsage, "--admin localhost: want host:port"},
 		{[]string{"--admin", "a b:1"}, cli.ExitUsage, "--admin a b:1: want host:port"},

@@ -44,13 +44,15 @@ type stopped struct{ code int }
 
 // Parser is the parser of the program's command line.
 func (p *Program) Parser() *kong.Kong {
-	return kong.Must(p.Commands,
+	k := kong.Must(p.Commands,
 		kong.Name(p.Name),
 		kong.Description(p.Description),
 		kong.Writers(p.Stdout, p.Stderr),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.Exit(func(code int) { panic(stopped{code}) }),
 	)
+	k.Model.HelpFlag.Help = "Show this help."
+	return k
 }
 
 // Run runs the command that args name and returns the exit code. Its Run method

@@ -1,0 +1,173 @@
+// Package admin is the listener for operators: health, metrics, information, top
+// clients, profiles, and batches of questions. It speaks net/http, knows the
+// server by the functions of its [Config] only, and is open to whoever reaches
+// it, but for browsers on other sites' pages.
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/server/internal/guard"
+	"github.com/fastlimit/fastlimit/server/internal/text"
+)
+
+const (
+	headerTimeout = 5 * time.Second
+	readTimeout   = 10 * time.Second
+	// writeTimeout bounds profiles too: ask for at most 100 s.
+	writeTimeout   = 2 * time.Minute
+	idleTimeout    = time.Minute
+	maxHeaderBytes = 16 << 10
+)
+
+// Config is what an admin listener shows. All but Top are required; all are
+// called concurrently.
+type Config struct {
+	Log     *slog.Logger
+	Metrics http.Handler
+	Ready   func() error // why /readyz fails; nil while the server is ready
+	Info    func() Info
+
+	// Top returns up to n clients, the highest rate first: a slice that encodes
+	// as JSON. nil: no client is tracked.
+	Top func(n int) any
+
+	// Batch answers /v1/decide, with a body of at most MaxBatchBytes.
+	Batch         func(ctx context.Context, body []byte) (reply []byte, err error)
+	MaxBatchBytes int64
+}
+
+// New returns a server with a mux of its own, so that nothing a dependency
+// registers on the default one is served, and HTTP/1 only.
+func New(c Config) *http.Server {
+	a := &admin{c}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /readyz", a.readyz)
+	mux.Handle("GET /metrics", c.Metrics)
+	mux.HandleFunc("GET /v1/info", a.info)
+	mux.HandleFunc("GET /v1/top", a.top)
+	mux.HandleFunc("POST /v1/decide", a.decide)
+	mux.HandleFunc("POST /v1/reload", a.reload)
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return &http.Server{
+		Handler:           refuseOtherSites(mux),
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(c.Log.Handler(), slog.LevelWarn),
+	}
+}
+
+type admin struct{ Config }
+
+// refuseOtherSites refuses pages of other sites, also where they only read, as a
+// profile costs a minute of work; and pages that rebind their own DNS name to a
+// loopback listener. Nothing else looks at such a request.
+func refuseOtherSites(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+		if local != nil && local.IP.IsLoopback() && !guard.LocalName(r.Host) {
+			problem(w, http.StatusMisdirectedRequest, fmt.Sprintf("host %q: on a loopback address use localhost or the address itself", text.Printable(r.Host)))
+			return
+		}
+		call := callOf(r)
+		if err := call.CrossSite(); err != nil {
+			problem(w, http.StatusForbidden, err.Error())
+			return
+		}
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		next.ServeHTTP(w, r)
+	})
+}
+
+func callOf(r *http.Request) guard.Call {
+	return guard.Call{
+		Method: r.Method, ContentType: r.Header.Get("Content-Type"), HasBody: r.ContentLength != 0,
+		Site: r.Header.Get("Sec-Fetch-Site"), Origin: r.Header.Get("Origin"), Host: r.Host,
+	}
+}
+
+// readyz is not failed by anything that a rule can decide without.
+func (a *admin) readyz(w http.ResponseWriter, _ *http.Request) {
+	if err := a.Ready(); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	io.WriteString(w, "ok\n")
+}
+
+func (a *admin) decide(w http.ResponseWriter, r *http.Request) {
+	if !allowed(w, r) {
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.MaxBatchBytes))
+	if err != nil {
+		status := http.StatusBadRequest
+		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+			status = http.StatusRequestEntityTooLarge
+		}
+		problem(w, status, fmt.Sprintf("the body could not be read: %v; send at most %d bytes", err, a.MaxBatchBytes))
+		return
+	}
+	reply, err := a.Batch(r.Context(), body)
+	if err != nil {
+		problem(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	writeJSON(w, reply)
+}
+
+func (a *admin) reload(w http.ResponseWriter, r *http.Request) {
+	if allowed(w, r) {
+		problem(w, http.StatusNotImplemented, "Reload is not available in this version: restart to change the rules.")
+	}
+}
+
+// allowed answers a call that must not go on, and reports whether it may.
+func allowed(w http.ResponseWriter, r *http.Request) bool {
+	call := callOf(r)
+	status, err := call.Check()
+	if err != nil {
+		problem(w, status, err.Error())
+	}
+	return err == nil
+}
+
+func problem(w http.ResponseWriter, status int, detail string) {
+	w.Header().Set("Content-Type", denial.ProblemMediaType)
+	w.Header().Set(denial.CacheControl, denial.NoStore)
+	w.WriteHeader(status)
+	w.Write(denial.Problem(status, detail))
+}
+
+func writeJSON(w http.ResponseWriter, b []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set(denial.CacheControl, denial.NoStore)
+	w.Write(append(b, '\n'))
+}
+
+func (a *admin) info(w http.ResponseWriter, _ *http.Request) {
+	b, err := json.MarshalIndent(a.Info(), "", "  ")
+	if err != nil {
+		problem(w, http.StatusInternalServerError, err.Error())
+		return
+	}
+	writeJSON(w, b)
+}

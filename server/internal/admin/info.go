@@ -1,0 +1,140 @@
+package admin
+
+import (
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+)
+
+// Info is the document of /v1/info.
+type Info struct {
+	Version       string      `json:"version"`
+	Go            string      `json:"go"`
+	UptimeSeconds float64     `json:"uptime_seconds"`
+	Listen        []Listener  `json:"listen"`
+	Admin         string      `json:"admin"`
+	DecideAPI     bool        `json:"decide_api"`
+	Memory        Memory      `json:"memory"`
+	Redis         *Redis      `json:"redis,omitempty"`
+	Connections   Connections `json:"connections"`
+	Drain         Drain       `json:"drain"`
+	Cluster       *Cluster    `json:"cluster,omitempty"`
+	Rules         []Rule      `json:"rules"`
+}
+
+// Listener is an address that takes traffic.
+type Listener struct {
+	Address    string `json:"address"`
+	DenyStatus int    `json:"deny_status"`
+}
+
+// Connections are the bounds on connections; max as the limit of open files allows
+// it.
+type Connections struct {
+	Max               int     `json:"max"`
+	MaxPerClient      int     `json:"max_per_client"`
+	HeaderBytes       int     `json:"header_bytes"`
+	HeaderTimeoutSecs float64 `json:"header_timeout_seconds"`
+	IdleTimeoutSecs   float64 `json:"idle_timeout_seconds"`
+	WriteTimeoutSecs  float64 `json:"write_timeout_seconds"`
+	Open              int     `json:"open"`
+}
+
+// Drain is how the server stops.
+type Drain struct {
+	DelaySecs   float64 `json:"delay_seconds"`
+	TimeoutSecs float64 `json:"timeout_seconds"`
+}
+
+// Cluster is about this node and the others.
+type Cluster struct {
+	Name         string   `json:"name"`
+	Node         string   `json:"node"`
+	Address      string   `json:"address"`
+	MaxNodes     int      `json:"max_nodes"`
+	IntervalSecs float64  `json:"interval_seconds"`
+	LagSecs      float64  `json:"lag_seconds"` // that cluster_bound assumes
+	Peers        []string `json:"peers"`
+}
+
+// Bound is the most that all nodes admit of one client: burst + rate·s
+// units in any s seconds; see [fastlimit.RulePlan.ClusterBound].
+type Bound struct {
+	Burst uint64  `json:"burst"`
+	Rate  float64 `json:"rate_per_second"`
+}
+
+// GoMemory is what Go was told of memory.
+type GoMemory struct {
+	LimitBytes int64 `json:"limit_bytes"`
+	GCPercent  int   `json:"gc_percent"`
+}
+
+// Redis is about the shared exact tier.
+type Redis struct {
+	State        string  `json:"state"`
+	DistanceSecs float64 `json:"distance_seconds"`
+	TimeoutSecs  float64 `json:"timeout_seconds"`
+	Late         uint64  `json:"late_operations"`
+}
+
+// Memory is the plan of the local tier.
+type Memory struct {
+	Bytes            int64   `json:"bytes"`
+	FilterWindowSecs float64 `json:"filter_window_seconds"`
+	FilterClients    int     `json:"filter_clients"`
+
+	Go *GoMemory `json:"go,omitempty"`
+}
+
+// Rule is a rule with its share of the memory, and what it promises.
+type Rule struct {
+	Name       string  `json:"name"`
+	Rate       string  `json:"rate"`
+	Burst      uint64  `json:"burst"`
+	Cost       uint64  `json:"cost"`
+	Mode       string  `json:"mode"`
+	EscalateAt float64 `json:"escalate_at"`
+	Strict     bool    `json:"strict"`
+	Filter     bool    `json:"first_seen_filter"`
+
+	SketchCells int     `json:"sketch_cells"`
+	Buckets     int     `json:"buckets"`
+	Bytes       int64   `json:"bytes"`
+	Carries     float64 `json:"carries_requests_per_second"`
+
+	OnFailure string `json:"on_failure"`
+
+	// BurstBound is what P2 admits of one client at once; see
+	// [fastlimit.RulePlan.AtOnce].
+	BurstBound uint64 `json:"burst_bound"`
+	// ClusterBound is that of all nodes together.
+	ClusterBound *Bound `json:"cluster_bound,omitempty"`
+}
+
+// AddPlan adds the rules and the plan of their memory.
+func (i *Info) AddPlan(p *fastlimit.Plan) {
+	i.Memory.Bytes, i.Memory.FilterWindowSecs, i.Memory.FilterClients = p.Memory, p.Window.Seconds(), p.Clients
+	for k := range p.Rules {
+		i.Rules = append(i.Rules, describeRule(&p.Rules[k]))
+	}
+}
+
+// AddBounds adds to the rules what all nodes of a cluster admit together, where
+// counts take lag to arrive.
+func (i *Info) AddBounds(p *fastlimit.Plan, lag time.Duration) {
+	for k := range p.Rules {
+		rate, burst := p.Rules[k].ClusterBound(lag)
+		i.Rules[k].ClusterBound = &Bound{Burst: burst, Rate: rate}
+	}
+}
+
+func describeRule(p *fastlimit.RulePlan) Rule {
+	c := &p.Config
+	return Rule{
+		Name: c.Name, Rate: c.Rate.String(), Burst: c.Burst, Cost: c.Cost, Mode: c.Mode.String(),
+		EscalateAt: *c.EscalateAt, Strict: c.Strict, Filter: p.Filter,
+		SketchCells: p.Cells, Buckets: p.Buckets, Bytes: p.Bytes, Carries: p.RequestsPerSecond,
+		OnFailure: c.OnFailure.String(), BurstBound: p.AtOnce(),
+	}
+}

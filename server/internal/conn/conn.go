@@ -1,0 +1,209 @@
+package conn
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// phase is what a connection is about.
+type phase uint32
+
+const (
+	fresh      phase = iota // accepted; nothing has arrived
+	reading                 // the head of a request, since its first byte
+	body                    // reading what follows the head, and throwing it away
+	writing                 // deciding, and handing over the response
+	idle                    // waiting for the next request
+	idleDenied              // the same, and the last answer was a denial
+	lingering               // the last answer is out; what the client still sends is dropped
+	phases
+)
+
+// waiting reports whether no byte of a request has arrived.
+func (p phase) waiting() bool { return p == fresh || p == idle || p == idleDenied }
+
+// Conn is a connection of a traffic listener. What every request asks of it
+// stands first, on one cache line. Its fields belong to the goroutine that
+// serves it unless they say otherwise.
+type Conn struct {
+	net.Conn
+	addr  netip.Addr    // of the client
+	since atomic.Uint64 // phase<<32 | tick in which it began; others read it
+	conns *Conns
+	leave atomic.Bool // its next answer is its last; others set it
+
+	denied  bool // the last answer was a denial
+	unborn  bool // fasthttp has it, and no byte of a request has arrived since
+	special bool // reads are served by readSpecial
+	mute    bool // writes go nowhere
+
+	woken   atomic.Bool // others have set a read deadline to make it leave
+	evicted atomic.Bool // others need its place
+	unread  bool        // bytes of the last request may still arrive
+	closed  bool        // no answer is possible any more
+
+	framing // what was read has passed its gate
+
+	buffer []byte // of fasthttp's reader
+	head   []byte // what came of a head that did not fit it
+	rest   []byte // what came after the end of that head
+	large  largeHead
+
+	// Guarded by conns.mu.
+	places [groupKinds]int // in the groups; -1: in none
+	client netip.Addr      // invalid: not bounded
+	peer   *group          // its connections
+	noted  uint64          // since, as the drain saw it
+}
+
+// enter begins a phase.
+func (c *Conn) enter(p phase) {
+	c.since.Store(uint64(p)<<32 | uint64(c.conns.tick.Load()))
+}
+
+func (c *Conn) phase() phase { return phase(c.since.Load() >> 32) }
+
+// Read implements net.Conn for fasthttp's reader.
+func (c *Conn) Read(p []byte) (int, error) {
+	if c.special {
+		return c.readSpecial(p)
+	}
+	n, err := c.receive(p)
+	if c.unborn && n > 0 {
+		c.begin(p)
+	}
+	if n == len(p) {
+		c.noteFull(p)
+	}
+	return n, err
+}
+
+// begin notes the first byte of the first request that fasthttp reads, into p:
+// the whole buffer of its reader, which is empty. Where it is the first of the
+// connection its time has run since that was accepted.
+func (c *Conn) begin(p []byte) {
+	c.unborn, c.buffer = false, p
+	if since := c.since.Load(); phase(since>>32) == fresh {
+		c.since.Store(uint64(reading)<<32 | since&0xffffffff)
+		return
+	}
+	c.enter(reading)
+}
+
+// receive reads from the socket, through the gate.
+func (c *Conn) receive(p []byte) (int, error) {
+	if over, err := c.gate.over(); over {
+		return 0, err
+	}
+	n, err := c.receiveRaw(p)
+	return c.filter(p, n, err)
+}
+
+// receiveRaw reads from the socket. Somebody who wants the connection to end sets
+// a deadline that is over; whether it ends is decided here, by the goroutine
+// that reads, so that no request is lost that has arrived by then.
+func (c *Conn) receiveRaw(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) && c.leave.Load() {
+		return c.receiveLast(p, err)
+	}
+	return n, err
+}
+
+func (c *Conn) receiveLast(p []byte, timeout error) (int, error) {
+	woken := c.woken.Swap(false)
+	switch {
+	case c.phase().waiting():
+		_ = c.SetReadDeadline(time.Time{})
+		n, err := lastRead(c.Conn, p)
+		c.closed = n == 0
+		return n, err
+	case woken: // a request has begun: it is answered
+		_ = c.SetReadDeadline(time.Time{})
+		return c.receiveRaw(p)
+	}
+	return 0, timeout
+}
+
+// writeStep is what a client must take within the write limit.
+const writeStep = 16 << 10
+
+// Write implements net.Conn. Each step begins the phase of writing anew: its
+// limit is on time without progress.
+func (c *Conn) Write(p []byte) (n int, err error) {
+	if c.mute {
+		return len(p), nil
+	}
+	for len(p)-n > writeStep {
+		m, err := c.Conn.Write(p[n : n+writeStep])
+		if n += m; err != nil {
+			return n, err
+		}
+		c.enter(writing)
+	}
+	m, err := c.Conn.Write(p[n:])
+	return n + m, err
+}
+
+// Close implements net.Conn. fasthttp calls it when it has served; the goroutine
+// of the connection decides what comes next, see [Listener.serve].
+func (c *Conn) Close() error { return nil }
+
+// dismiss makes the connection end: at once if no request has begun, else with
+// the answer. Called by others.
+func (c *Conn) dismiss() {
+	c.leave.Store(true)
+	c.woken.Store(true)
+	_ = c.SetReadDeadline(longAgo)
+}
+
+// interrupt ends what the connection does: a read with a timeout that its
+// client is told, a write for good. Called by others.
+func (c *Conn) interrupt(p phase) {
+	if p == writing {
+		_ = c.SetDeadline(longAgo)
+		return
+	}
+	_ = c.SetReadDeadline(longAgo)
+}
+
+const (
+	// lingerTime and lingerBytes bound what is read of a client that still
+	// sends after its last answer. Closing at once would reset the connection,
+	// which may destroy the answer before the client has read it.
+	lingerTime  = time.Second
+	lingerBytes = 1 << 20
+)
+
+// finish closes the socket.
+func (c *Conn) finish() {
+	if !c.closed && !c.evicted.Load() && (c.unread || c.leave.Load()) {
+		c.linger()
+	}
+	c.Conn.Close()
+	c.buffer, c.head, c.rest = nil, nil, nil
+}
+
+func (c *Conn) linger() {
+	half, ok := c.Conn.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
+		return
+	}
+	c.enter(lingering)
+	_ = c.SetReadDeadline(time.Time{})
+	buf := lingerBuffers.Get().(*[4096]byte)
+	defer lingerBuffers.Put(buf)
+	for total := 0; total < lingerBytes; {
+		n, err := c.Conn.Read(buf[:])
+		if total += n; err != nil {
+			return // the client has closed too, or its time is over
+		}
+	}
+}
+
+var lingerBuffers = sync.Pool{New: func() any { return new([4096]byte) }}

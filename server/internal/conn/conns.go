@@ -1,0 +1,269 @@
+package conn
+
+import (
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// Limits are the bounds on connections.
+type Limits struct {
+	Head, Write, Idle time.Duration
+	Max, PerClient    int
+
+	// HeadBytes bounds request line and headers.
+	HeadBytes int
+
+	// Exempt reports the addresses that PerClient does not bound. nil: none.
+	Exempt func(netip.Addr) bool
+}
+
+// Conns are the open connections of all traffic listeners. It bounds their
+// number, ends those that take too long, and all of them when the server drains.
+// Safe for concurrent use. The zero value is not usable: call [New].
+//
+// fasthttp would set three deadlines for every request, each with a reading of
+// the clock: 5 % of the CPU time of a request. Here a request notes the tick in
+// which it began a phase, and one goroutine sweeps over all connections.
+type Conns struct {
+	// What requests read.
+	tick    atomic.Uint32 // counts sweeps
+	crowded atomic.Bool   // nearly full: denied clients are disconnected
+
+	limits  Limits
+	large   int // heads that the larger reader may hold at once
+	timeout [phases]time.Duration
+	period  time.Duration // between sweeps
+
+	mu       sync.Mutex
+	all      group
+	longs    group // those with the larger reader
+	gone     group
+	peers    map[netip.Addr]*group
+	draining bool
+
+	rejected, dismissed [reasonCount]atomic.Uint64
+	acceptErrors        atomic.Uint64
+	report              report
+}
+
+// reason says why a connection was refused or ended early. The set is closed:
+// it is a label.
+type reason uint8
+
+const (
+	reasonFull   reason = iota // too many connections in all
+	reasonClient               // too many of one client
+	reasonLarge                // too many long heads
+	reasonDenied               // closed after a denial because connections are nearly full
+	reasonCount
+)
+
+var reasonNames = [reasonCount]string{"full", "client", "large_head", "denied"}
+
+// Conns are crowded from nine tenths of the maximum up, until they fall below
+// eight tenths, so that a load near the edge is reported once.
+func crowdedAt(limit int) int { return limit - limit/10 }
+func relaxedAt(limit int) int { return limit - limit/5 }
+
+// maxGone is how many dismissed connections may still be open before accepting
+// pauses.
+const maxGone = 1024
+
+// New returns an empty set of connections with the given bounds. A phase ends at
+// most two periods late: a period is an eighth of the shortest timeout, and at
+// most a second.
+func New(l Limits, log *slog.Logger) *Conns {
+	return &Conns{
+		limits: l,
+		large:  max(1, LargeHeadBytes/max(1, l.HeadBytes)),
+		timeout: [phases]time.Duration{
+			fresh: l.Head, reading: l.Head, body: l.Head, writing: l.Write,
+			idle: l.Idle, idleDenied: l.Idle, lingering: lingerTime,
+		},
+		period: max(min(l.Head, l.Write, l.Idle, 8*time.Second)/8, time.Millisecond),
+		all:    group{kind: groupAll}, longs: group{kind: groupLarge}, gone: group{kind: groupGone},
+		peers:  make(map[netip.Addr]*group),
+		report: report{log: log},
+	}
+}
+
+func (c *Conns) wrap(nc net.Conn) *Conn {
+	cn := &Conn{Conn: nc, addr: tcpAddr(nc.RemoteAddr()), conns: c, unborn: true}
+	for i := range cn.places {
+		cn.places[i] = -1
+	}
+	cn.enter(fresh)
+	return cn
+}
+
+// client is the address that counts against PerClient: an IPv4 address or an
+// IPv6 /64, which is what one subscriber has. It is invalid for those who are
+// exempt.
+func (c *Conns) client(addr netip.Addr) netip.Addr {
+	if !addr.IsValid() || c.limits.Exempt != nil && c.limits.Exempt(addr) {
+		return netip.Addr{}
+	}
+	if addr.Is4() {
+		return addr
+	}
+	p, _ := addr.Prefix(64) // of an IPv6 address, which has as many bits
+	return p.Addr()
+}
+
+// admit takes a new connection in, and dismisses another one to make room where
+// there are too many. It refuses only if all the others are in the middle of a
+// request that is not stuck.
+//
+// Where one client has too many, its own longest idle connection is dismissed.
+// Refusing the newcomer would let whoever came first lock out everybody else
+// behind the same address; dismissing costs an idle client one reconnect.
+func (c *Conns) admit(cn *Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	client := c.client(cn.addr)
+	if peer := c.peers[client]; peer != nil && len(peer.members) >= c.limits.PerClient && !c.evictLocked(peer, reasonClient) {
+		c.rejected[reasonClient].Add(1)
+		return false
+	}
+	if len(c.all.members) >= c.limits.Max && !c.evictLocked(&c.all, reasonFull) {
+		c.rejected[reasonFull].Add(1)
+		return false
+	}
+	c.all.add(cn)
+	if client.IsValid() {
+		cn.client, cn.peer = client, c.peers[client]
+		if cn.peer == nil {
+			cn.peer = &group{kind: groupPeer}
+			c.peers[client] = cn.peer
+		}
+		cn.peer.add(cn)
+	}
+	if c.draining {
+		cn.leave.Store(true)
+		cn.noted = neverNoted
+	}
+	c.gaugeLocked()
+	return true
+}
+
+// admitLarge lends the larger reader to a connection.
+func (c *Conns) admitLarge(cn *Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.longs.members) >= c.large {
+		c.evictLocked(&c.longs, reasonLarge)
+	}
+	if cn.places[groupAll] >= 0 { // else it was dismissed, and is watched with those
+		c.longs.add(cn)
+	}
+}
+
+func (c *Conns) leaveLarge(cn *Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.longs.remove(cn)
+}
+
+// evictLocked makes room in a group.
+func (c *Conns) evictLocked(g *group, why reason) bool {
+	cn, p := g.victim(c.tick.Load())
+	if cn == nil {
+		return false
+	}
+	c.removeLocked(cn)
+	c.gone.add(cn)
+	c.dismissed[why].Add(1)
+	cn.evicted.Store(true)
+	if p.waiting() {
+		cn.dismiss()
+	} else {
+		cn.leave.Store(true)
+		cn.interrupt(p)
+	}
+	return true
+}
+
+// remove forgets a connection that has ended.
+func (c *Conns) remove(cn *Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.removeLocked(cn)
+	c.gone.remove(cn)
+	c.gaugeLocked()
+}
+
+func (c *Conns) removeLocked(cn *Conn) {
+	c.all.remove(cn)
+	c.longs.remove(cn)
+	if cn.peer != nil && cn.peer.remove(cn) && len(cn.peer.members) == 0 {
+		delete(c.peers, cn.client)
+	}
+}
+
+func (c *Conns) gaugeLocked() {
+	n := len(c.all.members)
+	switch crowded := c.crowded.Load(); {
+	case !crowded && n >= crowdedAt(c.limits.Max):
+		c.crowded.Store(true)
+	case crowded && n < relaxedAt(c.limits.Max):
+		c.crowded.Store(false)
+	}
+}
+
+// busy reports whether so many dismissed connections are still open that
+// accepting has to wait for them.
+func (c *Conns) busy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.gone.members) >= maxGone
+}
+
+// onState is called by fasthttp at every change of state, twice per request, and
+// must be cheap.
+func (c *Conns) onState(nc net.Conn, state fasthttp.ConnState) {
+	cn, ok := nc.(*Conn)
+	if !ok {
+		return
+	}
+	switch state {
+	case fasthttp.StateActive:
+		if !cn.unborn { // else fasthttp says so before it has read anything
+			cn.enter(reading)
+		}
+	case fasthttp.StateIdle:
+		p := idle
+		if cn.denied {
+			cn.denied, p = false, idleDenied
+		}
+		cn.enter(p)
+		cn.large.answered = cn.large.active
+	}
+}
+
+// Open is the number of open connections, dismissed ones included.
+func (c *Conns) Open() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.all.members) + len(c.gone.members)
+}
+
+// Rejected is how many connections were refused, by reason. Long heads and
+// denials are no reasons to refuse one.
+func (c *Conns) Rejected() map[string]uint64 { return byReason(c.rejected[:reasonLarge]) }
+
+// Dismissed is how many connections were ended early, by reason.
+func (c *Conns) Dismissed() map[string]uint64 { return byReason(c.dismissed[:]) }
+
+func byReason(counts []atomic.Uint64) map[string]uint64 {
+	all := make(map[string]uint64, len(counts))
+	for why := range counts {
+		all[reasonNames[why]] = counts[why].Load()
+	}
+	return all
+}

@@ -1,0 +1,19 @@
+// Package conn has the connections of the server's traffic: listeners, the
+// accept loop, who goes where there are too many, timeouts, the strict reader of
+// HTTP/1 framing, and what a drain does with them. It knows nothing of rules: a
+// [Listener] gets its [Handlers], and these ask the connection of a request what
+// they need ([Of]).
+//
+//		socket ─► retryListener ─► Listener.take ─► Conns.admit   room, or a 503
+//		      ─► Conn.Read ─► gate ─► fasthttp ─► Handlers        for each request
+//		Conns.sweep                                               ends what takes too long
+//
+//	  - A connection belongs to the goroutine that serves it. It notes its phase and
+//	    since when ([Conn.BeginRequest]); others read that, and set deadlines.
+//	  - Every byte passes a strict reader of HTTP/1 framing before fasthttp parses it
+//	    (gate.go).
+//	  - A head that does not fit the 4 KiB of fasthttp's buffer goes to a second
+//	    fasthttp server with a larger one, for one request (large.go).
+//	  - One registry for all listeners ends what takes too long, and who has to make
+//	    room (conns.go, evict.go).
+package conn

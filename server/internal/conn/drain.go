@@ -1,0 +1,59 @@
+package conn
+
+import "time"
+
+// neverNoted is no time at which a phase begins.
+const neverNoted = 1<<64 - 1
+
+// LastAnswers makes the next answer of every connection its last.
+func (c *Conns) LastAnswers() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.draining = true
+	for _, cn := range c.all.members {
+		cn.leave.Store(true)
+		cn.noted = neverNoted
+	}
+}
+
+// DismissQuiet dismisses, while the server drains, the connections that no
+// request has used since it was last called, or all that wait for a request. It
+// returns how many connections are open.
+//
+// A connection whose phase and tick are those of the last call has not been used
+// in between: an answer would have ended it.
+func (c *Conns) DismissQuiet(all bool) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, cn := range c.all.members {
+		since := cn.since.Load()
+		if phase(since>>32).waiting() && (all || cn.noted == since) {
+			cn.dismiss()
+		}
+		cn.noted = since
+	}
+	return len(c.all.members) + len(c.gone.members)
+}
+
+// EmptyWithin waits for all connections to end, and reports whether they did.
+func (c *Conns) EmptyWithin(most time.Duration) bool {
+	for end := time.Now().Add(most); c.Open() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}
+
+// CloseAll closes all connections and returns how many they were.
+func (c *Conns) CloseAll() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, cn := range c.all.members {
+		cn.Conn.Close()
+	}
+	for _, cn := range c.gone.members {
+		cn.Conn.Close()
+	}
+	return len(c.all.members) + len(c.gone.members)
+}

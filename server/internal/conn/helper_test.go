@@ -1,0 +1,141 @@
+package conn
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// running is a listener that serves until the test ends.
+type running struct {
+	conns *Conns
+	addr  string
+}
+
+var discard = slog.New(slog.DiscardHandler)
+
+// denyPath is what the handler of tests denies; it admits everything else.
+const denyPath = "/deny"
+
+// start serves on a free port. Limits that are zero are out of reach.
+func start(t testing.TB, limits Limits) *running {
+	t.Helper()
+	for _, d := range []*time.Duration{&limits.Head, &limits.Write, &limits.Idle} {
+		if *d == 0 {
+			*d = time.Hour
+		}
+	}
+	if limits.PerClient == 0 {
+		limits.PerClient = limits.Max
+	}
+	if limits.HeadBytes == 0 {
+		limits.HeadBytes = 32 << 10
+	}
+	conns := New(limits, discard)
+	l := NewListener(conns, Handlers{
+		Request: func(ctx *fasthttp.RequestCtx) {
+			c := Of(ctx)
+			if v, _ := c.BeginRequest(); v != nil {
+				t.Errorf("%v", v)
+			}
+			if string(ctx.Path()) == denyPath {
+				ctx.SetStatusCode(429)
+				c.Denied(ctx)
+			}
+			if c.LastRequest() {
+				ctx.SetConnectionClose()
+			}
+		},
+		ParseError: func(ctx *fasthttp.RequestCtx, err error) {
+			if Of(ctx).Unanswerable(err) {
+				return
+			}
+			var small *fasthttp.ErrSmallBuffer
+			var netErr net.Error
+			ctx.Response.Reset()
+			switch {
+			case errors.As(err, &small):
+				ctx.SetStatusCode(431)
+			case errors.As(err, &netErr) && netErr.Timeout():
+				ctx.SetStatusCode(408)
+			default:
+				ctx.SetStatusCode(400)
+			}
+			LeaveUnread(ctx)
+		},
+	})
+	if err := l.Bind("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- l.Accept() }()
+	t.Cleanup(func() {
+		l.Settle()
+		l.Close(time.Now().Add(SettleTime))
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if n := conns.AcceptErrors(); n > 0 {
+			t.Errorf("%d errors of accepting", n)
+		}
+		conns.CloseAll()
+		if !conns.EmptyWithin(10 * time.Second) {
+			t.Error("connections do not end")
+		}
+	})
+	return &running{conns, l.Addr().String()}
+}
+
+// eventually waits for a state that must come; timing decides nothing else.
+func eventually(t testing.TB, ok func() bool) {
+	t.Helper()
+	for range 2000 {
+		if ok() {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatal("did not happen within 10 s")
+}
+
+func dialFrom(t testing.TB, source, addr string) net.Conn {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}
+	c, err := d.DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	return c
+}
+
+func ask(c net.Conn) int { return askFor(c, "/") }
+
+// askFor sends a request on an open connection and returns the status, 0 if
+// there is no answer.
+func askFor(c net.Conn, path string) int {
+	if _, err := io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
+		return 0
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return 0
+	}
+	io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+	return resp.StatusCode
+}
+
+// hasEnded reports whether the server has closed a connection, waiting for it.
+func hasEnded(c net.Conn) bool {
+	_, err := c.Read(make([]byte, 1))
+	return errors.Is(err, io.EOF)
+}

@@ -1,0 +1,203 @@
+package conn
+
+import (
+	"errors"
+	"io"
+	"math"
+	"net"
+	"os"
+	"time"
+
+	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/valyala/fasthttp"
+)
+
+// Handlers are what a [Listener] calls for its requests, on the goroutines of
+// their connections.
+type Handlers struct {
+	Request    fasthttp.RequestHandler
+	ParseError func(ctx *fasthttp.RequestCtx, err error)   // answers what fasthttp could not parse
+	Expect     func(ctx *fasthttp.RequestCtx) (status int) // answers Expect: 100-continue
+	Log        fasthttp.Logger                             // takes what fasthttp logs by itself
+}
+
+// Listener is one address that takes traffic: it accepts connections and serves
+// them. Use it once: Bind, Accept, Settle, Close.
+type Listener struct {
+	conns       *Conns // of all listeners
+	ln          *retryListener
+	http, large *fasthttp.Server // for heads up to smallHead, and for longer ones
+	accepted    chan struct{}    // closed when no more connections are accepted
+}
+
+// NewListener returns a listener whose connections are among the others of conns.
+func NewListener(conns *Conns, h Handlers) *Listener {
+	l := &Listener{conns: conns, accepted: make(chan struct{})}
+	l.http = l.newHTTP(&h, min(smallHead, conns.limits.HeadBytes))
+	l.large = l.newHTTP(&h, conns.limits.HeadBytes)
+	return l
+}
+
+// newHTTP is a fasthttp server with a read buffer of the given size, which is
+// the longest head that it takes.
+func (l *Listener) newHTTP(h *Handlers, head int) *fasthttp.Server {
+	return &fasthttp.Server{
+		Handler:         h.Request,
+		ErrorHandler:    h.ParseError,
+		ExpectHandler:   h.Expect,
+		ConnState:       l.conns.onState,
+		Logger:          h.Log,
+		ReadBufferSize:  head,
+		WriteBufferSize: writeBuffer,
+		Concurrency:     math.MaxInt32, // conns keeps the bound
+
+		// A body is read by the handler, which drops it. fasthttp insists on a
+		// byte of it beforehand; 0 would mean its default of 4 MiB.
+		StreamRequestBody:  true,
+		MaxRequestBodySize: 1,
+
+		// The Date header stays: an origin server with a clock should send one
+		// (RFC 9110 §6.6.1). fasthttp formats it once a second; it costs a
+		// copy of 37 bytes.
+		NoDefaultServerHeader: true,
+		NoDefaultContentType:  true,
+
+		SecureErrorLogMessage:        true, // no client bytes in the log
+		DisablePreParseMultipartForm: true, // no temporary files for a body nobody reads
+	}
+}
+
+// writeBuffer holds a denial with all its fields.
+const writeBuffer = 2 << 10
+
+// Bind binds the address.
+func (l *Listener) Bind(address string) error {
+	ln, err := Listen("listen", address)
+	if err == nil {
+		l.ln = &retryListener{Listener: ln, failed: l.conns.acceptFailed}
+	}
+	return err
+}
+
+// Addr is the address that is bound, nil if none is.
+func (l *Listener) Addr() net.Addr {
+	if l.ln == nil {
+		return nil
+	}
+	return l.ln.Addr()
+}
+
+// Accept serves connections, each on a goroutine of its own, until the listener
+// is closed or settled.
+func (l *Listener) Accept() error {
+	defer close(l.accepted)
+	for {
+		nc, err := l.ln.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed), errors.Is(err, os.ErrDeadlineExceeded):
+			return nil
+		case err != nil:
+			return err
+		}
+		if c := l.take(nc); c != nil {
+			go l.serve(c)
+		}
+	}
+}
+
+// Settle lets Accept take what is in the queue of the listener, and then end.
+func (l *Listener) Settle() { l.ln.settle() }
+
+// SettleTime is how long that may take.
+const SettleTime = time.Second
+
+// Close closes the listener, which waits up to the deadline for Accept to end.
+func (l *Listener) Close(deadline time.Time) {
+	select {
+	case <-l.accepted:
+	case <-time.After(time.Until(deadline)):
+	}
+	_ = l.ln.Close() // it takes no more either way
+}
+
+// Unbind closes a listener on which nothing was accepted.
+func (l *Listener) Unbind() {
+	if l.ln != nil {
+		_ = l.ln.Close()
+		l.ln = nil
+	}
+}
+
+// ServeConn serves one connection to its end, in the caller's goroutine. It
+// reports false if the connection was refused.
+func (l *Listener) ServeConn(nc net.Conn) bool {
+	c := l.take(nc)
+	if c != nil {
+		l.serve(c)
+	}
+	return c != nil
+}
+
+// take makes room for a connection, or refuses it and returns nil.
+func (l *Listener) take(nc net.Conn) *Conn {
+	for range 100 {
+		if !l.conns.busy() {
+			break
+		}
+		time.Sleep(time.Millisecond) // for the goroutines of the dismissed
+	}
+	c := l.conns.wrap(nc)
+	if l.conns.admit(c) {
+		return c
+	}
+	_ = nc.SetWriteDeadline(time.Now().Add(time.Second)) // a new socket takes it at once
+	_, _ = nc.Write(fullAnswer)
+	nc.Close()
+	return nil
+}
+
+var fullAnswer = func() []byte {
+	var r fasthttp.Response
+	r.SetStatusCode(fasthttp.StatusServiceUnavailable)
+	r.Header.SetContentType(denial.ProblemMediaType)
+	r.Header.Set("Retry-After", "1")
+	r.SetConnectionClose()
+	r.SetBody(denial.Problem(fasthttp.StatusServiceUnavailable, "All connections are in use."))
+	return []byte(r.String())
+}()
+
+// serve serves a connection to its end, with the small reader except for heads
+// that it refuses.
+func (l *Listener) serve(c *Conn) {
+	defer l.conns.remove(c)
+	for {
+		c.unborn = true
+		err := l.http.ServeConn(c)
+		if !c.mute {
+			l.report(c, err)
+			break
+		}
+		c.beginLarge()
+		l.conns.admitLarge(c)
+		err = l.large.ServeConn(c)
+		l.conns.leaveLarge(c)
+		if !c.endLarge() {
+			l.report(c, err)
+			break
+		}
+	}
+	c.finish()
+}
+
+// report logs why fasthttp gave a connection up, unless it says so in an answer
+// or the client went away.
+func (l *Listener) report(c *Conn, err error) {
+	var netErr net.Error
+	var small *fasthttp.ErrSmallBuffer
+	switch {
+	case err == nil, errors.As(err, &netErr), errors.As(err, &small),
+		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+		return
+	}
+	l.http.Logger.Printf("error when serving connection %q<->%q: %v", c.LocalAddr(), c.RemoteAddr(), err)
+}

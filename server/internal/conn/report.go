@@ -1,0 +1,56 @@
+package conn
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/fastlimit/fastlimit/server/internal/logs"
+)
+
+// report is what the log is told of connections. EndSecond is called by one
+// goroutine.
+type report struct {
+	log          *slog.Logger
+	acceptErrors logs.Budget
+
+	crowded     bool          // the log was told so
+	lastCrowded time.Duration // when connections were last nearly full
+}
+
+// crowdQuiet is the time after which connections that are nearly full again are
+// news again: a flood may fill them many times a second.
+const crowdQuiet = time.Minute
+
+// acceptFailed is called for an error of accepting that will pass.
+func (c *Conns) acceptFailed(err error) {
+	c.acceptErrors.Add(1)
+	if c.report.acceptErrors.Take() {
+		c.report.log.Error("connections cannot be accepted: raise the limit of open files, or lower connections.max",
+			slog.String("error", err.Error()))
+	}
+}
+
+// AcceptErrors is how often accepting a connection failed, logged or not.
+func (c *Conns) AcceptErrors() uint64 { return c.acceptErrors.Load() }
+
+// EndSecond ends a second of the log. now only has to rise.
+func (c *Conns) EndSecond(now time.Duration) {
+	logs.Suppressed(c.report.log, "accept errors not logged", c.report.acceptErrors.Refill(1, c.acceptErrors.Load()))
+	c.report.crowd(c.crowded.Load(), now, c)
+}
+
+// crowd logs when connections run short, and when they have not for a while.
+func (r *report) crowd(crowded bool, now time.Duration, c *Conns) {
+	switch {
+	case crowded && !r.crowded:
+		r.crowded = true
+		r.log.Warn("connections are nearly full: denied and idle ones are closed; raise connections.max, or lower connections.idle_timeout",
+			slog.Int("open", c.Open()), slog.Int("max", c.limits.Max))
+	case !crowded && r.crowded && now-r.lastCrowded >= crowdQuiet:
+		r.crowded = false
+		r.log.Info("connections are no longer nearly full", slog.Int("open", c.Open()))
+	}
+	if crowded {
+		r.lastCrowded = now
+	}
+}

@@ -1,0 +1,95 @@
+package conn
+
+import (
+	"net"
+	"net/netip"
+
+	"github.com/valyala/fasthttp"
+)
+
+// What follows is for the handler of a request, which runs on the goroutine of
+// its connection.
+
+// Of returns the connection of a request; nil if it is not one of a [Listener].
+func Of(ctx *fasthttp.RequestCtx) *Conn {
+	c, _ := ctx.Conn().(*Conn)
+	return c
+}
+
+// PeerAddr is the address of the TCP peer of a request, invalid for any other:
+// fasthttp's RemoteIP makes 0.0.0.0 of those, a key that they would all share.
+func PeerAddr(ctx *fasthttp.RequestCtx) netip.Addr {
+	if c := Of(ctx); c != nil {
+		return c.addr
+	}
+	return tcpAddr(ctx.RemoteAddr())
+}
+
+// tcpAddr leaves the zone out: it names our interface, not the client.
+func tcpAddr(a net.Addr) netip.Addr {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	addr, _ := netip.AddrFromSlice(tcp.IP)
+	return addr.Unmap()
+}
+
+// BeginRequest notes that the next request is being handled. It returns the
+// violation that the gate has seen in it so far, nil if there is none, and
+// whether a request on this connection had a forwarding header.
+func (c *Conn) BeginRequest() (v *Violation, forwarded bool) {
+	c.enter(writing)
+	return c.nextRequest(), c.gate.forwarded
+}
+
+// BeginBody notes that the body of the request is being read. It reports whether
+// the connection has to end with the answer, because the larger reader may take
+// bytes of the next request too.
+func (c *Conn) BeginBody() (last bool) {
+	c.head = nil
+	c.enter(body)
+	return c.large.active
+}
+
+// EndBody notes that the body has been read, or is not going to be.
+func (c *Conn) EndBody() { c.enter(writing) }
+
+// BodyComplete reports whether the request that is being handled has been read
+// to its end. fasthttp takes the end of the connection for the end of a trailer.
+func (c *Conn) BodyComplete() bool { return c.complete() }
+
+// Violation is what the gate has seen in the request that is being handled, its
+// body included as far as it was read; nil if there is nothing.
+func (c *Conn) Violation() *Violation { return c.broken() }
+
+// ViolationInHead is what the gate has seen in the request that fasthttp could
+// not parse, nil if there is nothing.
+func (c *Conn) ViolationInHead() *Violation { return c.violated() }
+
+// Unanswerable reports whether an error of fasthttp's parser must not be
+// answered: the larger reader reads the head again, or the client is gone.
+func (c *Conn) Unanswerable(err error) bool { return c.tooLong(err) || c.closed }
+
+// Denied notes that the answer is a denial. Where connections are nearly full it
+// is the last one: a client that floods can connect again.
+func (c *Conn) Denied(ctx *fasthttp.RequestCtx) {
+	c.denied = true
+	if c.conns.crowded.Load() && !c.leave.Load() {
+		c.conns.dismissed[reasonDenied].Add(1)
+		ctx.SetConnectionClose()
+	}
+}
+
+// LastRequest reports whether the request that is being handled must be the last
+// of its connection. It is known once the body has been read.
+func (c *Conn) LastRequest() bool { return c.leave.Load() || c.isLast() }
+
+// LeaveUnread ends the connection of a request with the answer, after a moment
+// in which the client may go on sending.
+func LeaveUnread(ctx *fasthttp.RequestCtx) {
+	ctx.SetConnectionClose()
+	if c := Of(ctx); c != nil {
+		c.unread = true
+	}
+}

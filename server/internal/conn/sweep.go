@@ -1,0 +1,54 @@
+package conn
+
+import (
+	"context"
+	"time"
+)
+
+// Watch sweeps until ctx ends.
+func (c *Conns) Watch(ctx context.Context) {
+	ticker := time.NewTicker(c.period)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			c.sweep()
+		}
+	}
+}
+
+var longAgo = time.Unix(1, 0)
+
+// sweep begins a tick and ends what is overdue, by setting a deadline in the
+// past, so that a slow client still gets an answer (408). A client that does not
+// even take that is cut off after the write timeout.
+func (c *Conns) sweep() {
+	tick := c.tick.Add(1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, cn := range c.all.members {
+		c.checkLocked(cn, tick)
+	}
+	for _, cn := range c.gone.members {
+		c.checkLocked(cn, tick)
+	}
+}
+
+func (c *Conns) checkLocked(cn *Conn, tick uint32) {
+	since := cn.since.Load()
+	p := phase(since >> 32)
+	// The tick in which the phase began does not count, so that nobody gets
+	// less than the limit; the phase may also have begun just now.
+	age := time.Duration(max(0, int32(tick-uint32(since))-1)) * c.period
+	switch limit := c.timeout[p]; {
+	case age < limit:
+	case p == writing || age >= limit+c.timeout[writing]:
+		_ = cn.SetDeadline(longAgo)
+	case p == idle || p == idleDenied:
+		cn.dismiss()
+	default:
+		cn.interrupt(p)
+	}
+}

@@ -1,0 +1,82 @@
+package conn
+
+import (
+	"errors"
+	"io"
+	"net"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// openFiles is the limit on open files, to which the Go runtime raises the soft
+// one; 0 if it is unknown.
+func openFiles() int {
+	var l unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
+		return 0
+	}
+	return int(min(l.Cur, 1<<30))
+}
+
+// lastRead reads what has arrived on a connection; if that is nothing it tells
+// the client that there will be no more answers. One follows upon the other: no
+// request is dismissed unread that was there a moment before.
+func lastRead(nc net.Conn, p []byte) (n int, err error) {
+	sc, ok := nc.(syscall.Conn)
+	if !ok {
+		return 0, io.EOF
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return 0, io.EOF
+	}
+	err = raw.Control(func(fd uintptr) {
+		for {
+			n, err = unix.Read(int(fd), p)
+			if !errors.Is(err, unix.EINTR) {
+				break
+			}
+		}
+		if errors.Is(err, unix.EAGAIN) {
+			_ = unix.Shutdown(int(fd), unix.SHUT_WR) // it may be closed already
+		}
+	})
+	if err != nil || n <= 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// refuseNew makes a listening socket ignore new connections, while those whose
+// handshake has begun still get into its queue: a filter of the socket drops
+// every SYN without ACK. Clients send it again after a second.
+func refuseNew(ln net.Listener) error {
+	sc, ok := ln.(syscall.Conn)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return err
+	}
+	const (
+		flags    = 13 // offset in the TCP header
+		syn, ack = 0x02, 0x10
+	)
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: flags},
+		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: syn | ack},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: syn},
+		{Code: unix.BPF_RET | unix.BPF_K, K: 0},
+		{Code: unix.BPF_RET | unix.BPF_K, K: 1 << 30},
+	}
+	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	var set error
+	if err := raw.Control(func(fd uintptr) {
+		set = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &prog)
+	}); err != nil {
+		return err
+	}
+	return set
+}

@@ -1,0 +1,120 @@
+package decide
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+
+	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server/internal/conn"
+	"github.com/fastlimit/fastlimit/server/internal/logs"
+	"github.com/valyala/fasthttp"
+)
+
+// badRequest is a kind of request that is refused before anybody is charged for
+// it. The set is closed; its reasons are label values.
+type badRequest struct {
+	logs.Reason
+	body []byte
+}
+
+// badRequests are all kinds. A bad request is answered and its connection closed:
+// after bytes that nobody understood the next ones cannot be trusted either.
+type badRequests struct {
+	malformed, framing, version, host, target, peer badRequest
+	repeated, unnamed, batch                        badRequest
+	headerSize, bodySize, timeout, truncated        badRequest
+	internal                                        badRequest
+}
+
+func newBadRequests() *badRequests {
+	f := new(badRequests)
+	for _, d := range []struct {
+		kind   *badRequest
+		reason string
+		status int
+		detail string
+	}{
+		{&f.malformed, "malformed", http.StatusBadRequest, "The request is not valid HTTP/1.1."},
+		{&f.framing, "framing", http.StatusBadRequest, "The end of the request is ambiguous: send either Content-Length or Transfer-Encoding: chunked, once, end lines with CRLF and do not fold them."},
+		{&f.version, "version", http.StatusHTTPVersionNotSupported, "This server speaks HTTP/1.1 and HTTP/1.0."},
+		{&f.host, "host", http.StatusBadRequest, "The host of the request is not valid."},
+		{&f.target, "target", http.StatusBadRequest, "The target of the request is not valid: send a path or an http URL, in ASCII and percent-encoded."},
+		{&f.peer, "peer", http.StatusBadRequest, "The connection has no client address."},
+		{&f.batch, "batch", http.StatusBadRequest, "The batch cannot be decided."},
+		{&f.repeated, "repeated", http.StatusBadRequest, "A header or cookie by which requests are counted came more than once."},
+		{&f.unnamed, "unnamed", http.StatusBadRequest, "The proxy did not name the client or the original request."},
+		{&f.headerSize, "header_size", http.StatusRequestHeaderFieldsTooLarge, "The request line and headers are too long."},
+		{&f.bodySize, "body_size", http.StatusRequestEntityTooLarge, "The request body is too long. A decision needs none."},
+		{&f.timeout, "timeout", http.StatusRequestTimeout, "The request did not arrive in time."},
+		{&f.truncated, "truncated", http.StatusBadRequest, "The request ended early."},
+		{&f.internal, "panic", http.StatusInternalServerError, "The request could not be handled."},
+	} {
+		d.kind.Name, d.kind.Status = d.reason, d.status
+		d.kind.body = denial.Problem(d.status, d.detail)
+	}
+	return f
+}
+
+// all ends with the one that is our own fault.
+func (f *badRequests) all() []*badRequest {
+	return []*badRequest{
+		&f.malformed, &f.framing, &f.version, &f.host, &f.target, &f.peer,
+		&f.repeated, &f.unnamed, &f.batch, &f.headerSize, &f.bodySize, &f.timeout, &f.truncated, &f.internal,
+	}
+}
+
+// refused is the kind for which the policy refuses a request.
+func (f *badRequests) refused(why policy.Refusal) *badRequest {
+	return [...]*badRequest{
+		policy.NotRefused: nil, policy.RefusedPeer: &f.peer, policy.RefusedTarget: &f.target,
+		policy.RefusedUnnamed: &f.unnamed, policy.RefusedHost: &f.host, policy.RefusedRepeated: &f.repeated,
+	}[why]
+}
+
+// ofClients are the reasons of all but our own.
+func (f *badRequests) ofClients() []*logs.Reason {
+	all := f.all()
+	reasons := make([]*logs.Reason, len(all)-1)
+	for i := range reasons {
+		reasons[i] = &all[i].Reason
+	}
+	return reasons
+}
+
+// of tells which kind an error of fasthttp's parser is.
+func (f *badRequests) of(err error) *badRequest {
+	var small *fasthttp.ErrSmallBuffer
+	var netErr net.Error
+	var breach *conn.Violation
+	switch {
+	case errors.As(err, &breach):
+		if breach.Ambiguous {
+			return &f.framing
+		}
+	case errors.As(err, &small):
+		return &f.headerSize
+	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		return &f.bodySize
+	case errors.As(err, &netErr) && netErr.Timeout():
+		return &f.timeout
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+		return &f.truncated
+	case errors.Is(err, fasthttp.ErrDuplicateContentLength), errors.Is(err, fasthttp.ErrUnsupportedTransferEncoding):
+		return &f.framing
+	case errors.Is(err, fasthttp.ErrorInvalidURI):
+		return &f.target
+	}
+	return &f.malformed
+}
+
+// answer counts the request, answers it and closes the connection.
+func (b *badRequest) answer(ctx *fasthttp.RequestCtx) {
+	b.Count.Add(1)
+	ctx.SetStatusCode(b.Status)
+	ctx.Response.Header.SetContentType(denial.ProblemMediaType)
+	ctx.Response.SetBodyRaw(b.body)
+	conn.LeaveUnread(ctx)
+}

@@ -1,0 +1,179 @@
+package decide
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/server/internal/conn"
+	"github.com/fastlimit/fastlimit/server/internal/guard"
+	"github.com/fastlimit/fastlimit/server/internal/text"
+	"github.com/valyala/fasthttp"
+)
+
+const (
+	// BatchPath is where batches are posted.
+	BatchPath = "/v1/decide"
+	// MaxBatchBytes bounds the body of a batch, maxBatch its questions.
+	MaxBatchBytes = 1 << 20
+	maxBatch      = 1000
+)
+
+// decideRequest is one question of a batch.
+type decideRequest struct {
+	Rule string   `json:"rule"`
+	Key  []string `json:"key"`
+	// Cost is in units; absent means the cost of the rule.
+	Cost *uint64 `json:"cost"`
+	Peek bool    `json:"peek"`
+}
+
+type decideBatch struct {
+	Requests []decideRequest `json:"requests"`
+}
+
+type decideResult struct {
+	Allowed bool `json:"allowed"`
+	// Remaining is null where no exact bucket knows it.
+	Remaining *int64 `json:"remaining"`
+	// RetryAfter is in seconds, 0 if allowed.
+	RetryAfter float64 `json:"retry_after"`
+	Stage      string  `json:"stage"`
+}
+
+type decideReply struct {
+	Results []decideResult `json:"results"`
+}
+
+// question is a request of a batch that was found valid.
+type question struct {
+	rule *fastlimit.Rule
+	key  fastlimit.Key
+	cost uint64
+	peek bool
+}
+
+// Batch answers a batch of questions, all by one snapshot. All of it is checked
+// before anything is charged: an error means that nothing was.
+func (s *Service) Batch(ctx context.Context, body []byte) ([]byte, error) {
+	return s.current.Load().batch(ctx, body)
+}
+
+func (s *Snapshot) batch(ctx context.Context, body []byte) ([]byte, error) {
+	questions, err := s.parseBatch(body)
+	if err != nil {
+		return nil, err
+	}
+	reply := decideReply{Results: make([]decideResult, len(questions))}
+	for i := range questions {
+		reply.Results[i] = questions[i].answer(ctx)
+	}
+	return json.Marshal(reply)
+}
+
+func (s *Snapshot) parseBatch(body []byte) ([]question, error) {
+	if err := checkBody(body); err != nil {
+		return nil, err
+	}
+	var batch decideBatch
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&batch); err != nil {
+		return nil, fmt.Errorf(`the body is not a batch: %w; send {"requests":[{"rule":"per-ip","key":["192.0.2.7"]}]}`, err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is more after the batch: send one JSON object")
+	}
+	if n := len(batch.Requests); n == 0 || n > maxBatch {
+		return nil, fmt.Errorf("requests has %d items: send 1 to %d", n, maxBatch)
+	}
+	questions := make([]question, len(batch.Requests))
+	for i := range batch.Requests {
+		q, err := s.parseQuestion(&batch.Requests[i])
+		if err != nil {
+			return nil, fmt.Errorf("requests[%d]: %w", i, err)
+		}
+		questions[i] = q
+	}
+	return questions, nil
+}
+
+func (s *Snapshot) parseQuestion(r *decideRequest) (question, error) {
+	rule, ok := s.settings.Limiter.Rule(r.Rule)
+	if !ok {
+		return question{}, fmt.Errorf("rule %q is not configured", text.Printable(r.Rule))
+	}
+	q := question{rule: rule, cost: rule.Config().Cost, peek: r.Peek}
+	if r.Cost != nil {
+		q.cost = *r.Cost
+	}
+	if q.cost == 0 {
+		return question{}, errors.New(`cost 0: want at least 1; to ask without taking, send "peek": true`)
+	}
+	if burst := rule.Config().Burst; q.cost > burst {
+		return question{}, fmt.Errorf("cost %d is above the burst of %d: it would never be admitted; lower it, or raise burst", q.cost, burst)
+	}
+	var err error
+	if q.key, err = s.engine.KeyFromText(rule, r.Key); err != nil {
+		return question{}, fmt.Errorf("key: %w", err)
+	}
+	return q, nil
+}
+
+func (q *question) answer(ctx context.Context) decideResult {
+	var d fastlimit.Decision
+	if q.peek {
+		d = q.rule.Peek(q.key, q.cost)
+	} else {
+		d = q.rule.Take(ctx, q.key, q.cost)
+	}
+	r := decideResult{Allowed: d.Allowed, Stage: d.Stage.String(), RetryAfter: d.RetryAfter.Seconds()}
+	if d.Remaining != fastlimit.Unknown {
+		r.Remaining = &d.Remaining
+	}
+	if q.rule.Config().Mode == fastlimit.Shadow && !r.Allowed {
+		r.Allowed, r.RetryAfter = true, 0 // it has been counted
+	}
+	return r
+}
+
+// answerBatch serves a batch on a traffic listener.
+func (s *Service) answerBatch(ctx *fasthttp.RequestCtx, snap *Snapshot) {
+	content, bad, cause := s.wholeBody(ctx, MaxBatchBytes)
+	if bad != nil {
+		s.refuse(ctx, bad, cause)
+		return
+	}
+	h := &ctx.Request.Header
+	call := guard.Call{
+		Method: string(h.Method()), ContentType: string(h.ContentType()), HasBody: true,
+		Site: string(h.Peek("Sec-Fetch-Site")), Origin: string(h.Peek("Origin")), Host: string(h.Host()),
+	}
+	status, err := call.Check()
+	var reply []byte
+	if err == nil {
+		status = http.StatusBadRequest
+		reply, err = snap.batch(context.Background(), content)
+	}
+	ctx.Response.Header.Set(denial.CacheControl, denial.NoStore)
+	if err != nil {
+		if status == http.StatusMethodNotAllowed {
+			ctx.Response.Header.Set("Allow", http.MethodPost)
+		}
+		ctx.SetStatusCode(status)
+		ctx.SetContentType(denial.ProblemMediaType)
+		ctx.SetBody(denial.Problem(status, err.Error()))
+		// The request was understood, so its connection stays.
+		s.bad.batch.Count.Add(1)
+		s.badLog.Note(&s.bad.batch.Reason, conn.PeerAddr(ctx), err)
+		return
+	}
+	ctx.SetContentType("application/json")
+	ctx.SetBody(reply)
+}

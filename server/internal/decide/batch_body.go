@@ -1,0 +1,102 @@
+package decide
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/fastlimit/fastlimit/server/internal/text"
+)
+
+// checkBody refuses a body that encoding/json would read in its own way, where
+// another reader may see another key: bytes that are not UTF-8 and halves of
+// surrogate pairs, all of which become U+FFFD; names that occur twice, of which
+// the last counts; names in another case.
+func checkBody(body []byte) error {
+	if !utf8.Valid(body) {
+		return errors.New("the body is not UTF-8, so different keys would become one; keys with other bytes are not supported here")
+	}
+	if at, ok := halfSurrogate(body); ok {
+		return fmt.Errorf("the escape at byte %d is half of a surrogate pair, so different keys would become one; write both halves, or the character", at)
+	}
+	return checkNames(json.NewDecoder(bytes.NewReader(body)))
+}
+
+// halfSurrogate finds an escape that stands for no character. In JSON, a
+// backslash occurs within strings only.
+func halfSurrogate(body []byte) (at int, found bool) {
+	for i := 0; i < len(body); i++ {
+		if body[i] != '\\' {
+			continue
+		}
+		first, ok := escaped(body[i:])
+		switch {
+		case !ok:
+			i++ // another escape, or one that the decoder refuses
+		case !utf16.IsSurrogate(first):
+			i += 5
+		default:
+			second, _ := escaped(body[min(i+6, len(body)):])
+			if utf16.DecodeRune(first, second) == utf8.RuneError {
+				return i, true
+			}
+			i += 11
+		}
+	}
+	return 0, false
+}
+
+// escaped reads \uXXXX.
+func escaped(b []byte) (rune, bool) {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return 0, false
+	}
+	v, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	return rune(v), err == nil
+}
+
+// checkNames finds names that occur twice in an object. What is not JSON is
+// left to whoever decodes it.
+func checkNames(dec *json.Decoder) error {
+	var open []map[string]bool // names seen; nil for an array
+	name := false              // the next token is one
+	for {
+		token, err := dec.Token()
+		if err != nil {
+			return nil
+		}
+		switch v := token.(type) {
+		case json.Delim:
+			switch v {
+			case '{':
+				open, name = append(open, map[string]bool{}), true
+				continue
+			case '[':
+				open = append(open, nil)
+			default:
+				open = open[:len(open)-1]
+			}
+		case string:
+			if seen := last(open); name {
+				if folded := strings.ToLower(v); seen[folded] || folded != v {
+					return fmt.Errorf("the name %q is not in lower case, or occurs twice in one object", text.Printable(v))
+				}
+				seen[v], name = true, false
+				continue
+			}
+		}
+		name = last(open) != nil
+	}
+}
+
+func last(open []map[string]bool) map[string]bool {
+	if len(open) == 0 {
+		return nil
+	}
+	return open[len(open)-1]
+}

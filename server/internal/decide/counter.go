@@ -1,0 +1,62 @@
+package decide
+
+import "sync/atomic"
+
+// outcome is what became of a request.
+type outcome uint8
+
+const (
+	outcomeAllow outcome = iota
+	outcomeDeny
+	outcomeListAllow
+	outcomeListDeny
+	outcomeCount
+)
+
+const outcomeStripes = 64
+
+// outcomes counts requests. It is striped by request state, of which the pool
+// gives each core its own, so that cores rarely meet on a line and each finds
+// its own in its cache. Safe for concurrent use; the zero value is ready.
+type outcomes struct {
+	stripes [outcomeStripes]struct {
+		n [outcomeCount]atomic.Uint64
+		// Two lines: the adjacent-line prefetcher would make neighbours share.
+		_ [128 - 8*outcomeCount]byte
+	}
+}
+
+func (o *outcomes) add(stripe uint32, what outcome) {
+	o.stripes[stripe%outcomeStripes].n[what].Add(1)
+}
+
+// Requests is what became of the requests so far, by the rules and by the lists.
+type Requests struct{ Allowed, Denied, ListAllowed, ListDenied uint64 }
+
+// Requests adds the counters up. Concurrent requests may be missing.
+func (s *Service) Requests() Requests {
+	var sum [outcomeCount]uint64
+	for i := range s.counts.stripes {
+		for w := range sum {
+			sum[w] += s.counts.stripes[i].n[w].Load()
+		}
+	}
+	return Requests{sum[outcomeAllow], sum[outcomeDeny], sum[outcomeListAllow], sum[outcomeListDeny]}
+}
+
+// Bad is how many requests were refused as bad, by reason.
+func (s *Service) Bad() map[string]uint64 {
+	all := make(map[string]uint64)
+	for _, b := range s.bad.all() {
+		all[b.Name] = b.Count.Load()
+	}
+	return all
+}
+
+// Untrusted is how many requests look as if a proxy that is not trusted had sent
+// them.
+func (s *Service) Untrusted() uint64 { return s.hints.untrusted.Count() }
+
+// Unnamed is how many requests of trusted proxies named no client or no original
+// request.
+func (s *Service) Unnamed() uint64 { return s.hints.unnamed.Count() }

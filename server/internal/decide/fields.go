@@ -1,0 +1,73 @@
+package decide
+
+import (
+	"bytes"
+
+	"github.com/fastlimit/fastlimit/server/internal/text"
+	"github.com/valyala/fasthttp"
+)
+
+// fieldLines walks the field lines of a raw head that has passed the gate.
+type fieldLines struct{ rest []byte }
+
+// next returns the value of the next line with the name, which is a token.
+func (l *fieldLines) next(name string) (value []byte, ok bool) {
+	for len(l.rest) > len(name) {
+		line, rest, _ := bytes.Cut(l.rest, []byte{'\n'})
+		l.rest = rest
+		if len(line) > len(name) && line[len(name)] == ':' && sameToken(line[:len(name)], name) {
+			return bytes.TrimSuffix(line[len(name)+1:], []byte{'\r'}), true
+		}
+	}
+	return nil, false
+}
+
+// sameToken reports whether two tokens of one length are the same but for case.
+func sameToken(token []byte, name string) bool {
+	for i, c := range token {
+		if d := name[i]; c != d && (c^d != 0x20 || c|0x20 < 'a' || 'z' < c|0x20) {
+			return false
+		}
+	}
+	return true
+}
+
+// appendHeaders appends the values of all headers of the name.
+func appendHeaders(dst [][]byte, head []byte, name string) [][]byte {
+	lines := fieldLines{head}
+	for {
+		value, ok := lines.next(name)
+		if !ok {
+			return dst
+		}
+		dst = append(dst, text.TrimBlanks(value))
+	}
+}
+
+// appendCookies appends the values of all cookies of the name, without the quotes
+// that they may have. It takes any value, which fasthttp does not: a cookie that
+// only the upstream knew would be in no bucket.
+func appendCookies(dst [][]byte, head []byte, name string) [][]byte {
+	lines := fieldLines{head}
+	for {
+		pairs, ok := lines.next(fasthttp.HeaderCookie)
+		if !ok {
+			return dst
+		}
+		for more := true; more; {
+			var pair []byte
+			pair, pairs, more = bytes.Cut(pairs, []byte{';'})
+			k, v, ok := bytes.Cut(pair, []byte{'='})
+			if ok && string(text.TrimBlanks(k)) == name {
+				dst = append(dst, unquote(text.TrimBlanks(v)))
+			}
+		}
+	}
+}
+
+func unquote(v []byte) []byte {
+	if len(v) >= 2 && v[0] == '"' && v[len(v)-1] == '"' {
+		return v[1 : len(v)-1]
+	}
+	return v
+}

@@ -1,0 +1,120 @@
+package decide
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/fastlimit/fastlimit"
+)
+
+// RuleStats is what the rules of one name and mode have counted, and the state
+// of the one that is in use.
+type RuleStats struct {
+	Name, Mode string
+	InUse      bool // by the current snapshot; else the levels are 0
+	fastlimit.RuleStats
+}
+
+// ruleHistory keeps the counts of rules that a swap has replaced, so that sums
+// never fall. A rule that both snapshots have is the same rule, and goes on by
+// itself.
+//
+// Requests that began before a swap still count on the old rules, which are kept
+// as they are for keepRetired; then only their numbers are. A request that is
+// judged even later, because its body took that long, is missing from the sums
+// of its rule.
+type ruleHistory struct {
+	mu      sync.Mutex
+	inUse   []*fastlimit.Rule
+	retired []retiredRule
+	past    map[ruleID]fastlimit.RuleStats
+}
+
+type ruleID struct{ name, mode string }
+
+type retiredRule struct {
+	*fastlimit.Rule
+	seconds int // since the swap
+}
+
+// keepRetired is longer than a request takes.
+const keepRetired = 60 // seconds
+
+// swap replaces the rules; store does it for requests. Scrapes see both or
+// neither.
+func (h *ruleHistory) swap(next []*fastlimit.Rule, store func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	store()
+	for _, r := range h.inUse {
+		if !slices.Contains(next, r) {
+			h.retired = append(h.retired, retiredRule{Rule: r})
+		}
+	}
+	// One that comes back counts as itself.
+	h.retired = slices.DeleteFunc(h.retired, func(r retiredRule) bool { return slices.Contains(next, r.Rule) })
+	h.inUse = next
+}
+
+// endSecond lets go of the rules that nobody uses any more.
+func (h *ruleHistory) endSecond() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.retired = slices.DeleteFunc(h.retired, func(r retiredRule) bool { return r.seconds >= keepRetired && h.foldLocked(r.Rule) })
+	for i := range h.retired {
+		h.retired[i].seconds++
+	}
+}
+
+func (h *ruleHistory) foldLocked(r *fastlimit.Rule) bool {
+	if h.past == nil {
+		h.past = make(map[ruleID]fastlimit.RuleStats)
+	}
+	id := ruleID{r.Name(), r.Config().Mode.String()}
+	sum := h.past[id]
+	addCounts(&sum, r.Stats())
+	h.past[id] = sum
+	return true
+}
+
+// addCounts adds what only rises.
+func addCounts(sum *fastlimit.RuleStats, s fastlimit.RuleStats) {
+	for i := range s.Allowed {
+		sum.Allowed[i] += s.Allowed[i]
+		sum.Denied[i] += s.Denied[i]
+	}
+	sum.Evictions += s.Evictions
+	sum.Forgiven += s.Forgiven
+}
+
+// RuleStats adds up what rules have counted under all snapshots so far, those in
+// use first.
+func (s *Service) RuleStats() []RuleStats {
+	h := &s.rules
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []RuleStats
+	at := make(map[ruleID]int)
+	add := func(id ruleID, stats fastlimit.RuleStats, inUse bool) {
+		i, ok := at[id]
+		if !ok {
+			at[id] = len(all)
+			if !inUse { // its levels are of the past
+				stats.SketchLoad, stats.TableLive = 0, 0
+			}
+			all = append(all, RuleStats{Name: id.name, Mode: id.mode, InUse: inUse, RuleStats: stats})
+			return
+		}
+		addCounts(&all[i].RuleStats, stats)
+	}
+	for _, r := range h.inUse {
+		add(ruleID{r.Name(), r.Config().Mode.String()}, r.Stats(), true)
+	}
+	for _, r := range h.retired {
+		add(ruleID{r.Name(), r.Config().Mode.String()}, r.Stats(), false)
+	}
+	for id, stats := range h.past {
+		add(id, stats, false)
+	}
+	return all
+}

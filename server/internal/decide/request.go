@@ -1,0 +1,86 @@
+package decide
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server/internal/conn"
+	"github.com/valyala/fasthttp"
+)
+
+// requestState is the working memory of one request: what the policy is asked
+// and the buffers it borrows. It is the request's [policy.Fields].
+type requestState struct {
+	request policy.Request
+	scratch policy.Scratch
+	values  denial.Values
+	header  *fasthttp.RequestHeader
+	fields  [][]byte // of the last lookup
+	stripe  uint32   // of the counters
+}
+
+// states keeps one for each core that serves, and with it what it touches in
+// that core's cache.
+var states = sync.Pool{New: func() any { return &requestState{stripe: statesMade.Add(1)} }}
+
+var statesMade atomic.Uint32
+
+// release forgets what is borrowed, so that the pool keeps no request alive,
+// and returns the state to the pool.
+func (j *requestState) release() {
+	j.header = nil
+	j.request = policy.Request{}
+	states.Put(j)
+}
+
+// Header implements [policy.Fields].
+func (j *requestState) Header(name string) [][]byte {
+	switch name {
+	case fasthttp.HeaderUserAgent, fasthttp.HeaderContentType, fasthttp.HeaderContentLength, fasthttp.HeaderHost,
+		fasthttp.HeaderConnection, fasthttp.HeaderTransferEncoding, fasthttp.HeaderTrailer, fasthttp.HeaderCookie:
+		// Of these the parsed header keeps one only.
+		j.fields = appendHeaders(j.fields[:0], j.header.RawHeaders(), name)
+		return j.fields
+	}
+	return j.header.PeekAll(name)
+}
+
+// Cookie implements [policy.Fields].
+func (j *requestState) Cookie(name string) [][]byte {
+	j.fields = appendCookies(j.fields[:0], j.header.RawHeaders(), name)
+	return j.fields
+}
+
+// proxyHints count what is wrong with the proxies in front, and warn once.
+type proxyHints struct {
+	untrusted policy.ProxyHint
+	unnamed   policy.UnnamedHint
+}
+
+// warning is something about a proxy that is worth a line in the log, once.
+type warning uint8
+
+const (
+	warnNothing warning = iota
+	warnUntrusted
+	warnUnnamed
+)
+
+// read fills the state from a request. It returns why the request is refused, if
+// it is, and whether it is time to warn.
+func (j *requestState) read(ctx *fasthttp.RequestCtx, snap *Snapshot, forwarded bool, hints *proxyHints) (policy.Refusal, warning) {
+	h := &ctx.Request.Header
+	j.header = h
+	in := policy.Incoming{Peer: conn.PeerAddr(ctx), Method: h.Method(), Target: h.RequestURI(), Host: h.Host(), Fields: j}
+	from := snap.engine.Assemble(&snap.identity, &in, &j.scratch, &j.request)
+	warn := warnNothing
+	switch {
+	case hints.untrusted.Note(in.Peer, from.Trusted, forwarded):
+		warn = warnUntrusted
+	case (from.NoClient || from.NoRequest) && hints.unnamed.Note(from.NoClient, from.NoRequest):
+		warn = warnUnnamed
+	}
+	return from.Refused, warn
+}

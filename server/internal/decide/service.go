@@ -1,0 +1,231 @@
+package decide
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server/internal/conn"
+	"github.com/fastlimit/fastlimit/server/internal/logs"
+	"github.com/fastlimit/fastlimit/server/internal/text"
+	"github.com/valyala/fasthttp"
+)
+
+// Service decides the requests of all listeners by one [Snapshot], which
+// [Service.Swap] replaces. It is safe for concurrent use. The zero value is not
+// usable: call [New].
+//
+// What every request reads stands first, on one cache line: between two requests
+// kernel work evicts our cache lines.
+type Service struct {
+	current atomic.Pointer[Snapshot]
+	bad     *badRequests
+	denials *logs.Denials
+	log     *slog.Logger
+	maxBody int // bytes of a body that are read to keep the connection
+
+	rules  ruleHistory
+	badLog logs.Bad
+	panics logs.Budget
+	counts outcomes
+	hints  proxyHints
+}
+
+// Config is what a [Service] needs beside its snapshot.
+type Config struct {
+	Log        *slog.Logger
+	BodyBytes  int // of a body that are read, and dropped, to keep the connection
+	DenialLogs int // lines a second, negative: none
+}
+
+// New returns a service that decides by a snapshot.
+func New(c Config, first *Snapshot) *Service {
+	s := &Service{bad: newBadRequests(), denials: logs.NewDenials(c.DenialLogs), log: c.Log, maxBody: c.BodyBytes}
+	s.Swap(first)
+	return s
+}
+
+// Snapshot is what requests are decided by from now on.
+func (s *Service) Snapshot() *Snapshot { return s.current.Load() }
+
+// TrustedProxy reports whether an address is a trusted proxy.
+func (s *Service) TrustedProxy(a netip.Addr) bool { return s.Snapshot().settings.Identity.Trusted(a) }
+
+// Swap decides requests that begin from now on by another snapshot. Those under
+// way end by the one with which they began. What the rules have counted goes on:
+// see [Service.RuleStats].
+func (s *Service) Swap(next *Snapshot) {
+	s.rules.swap(next.settings.Limiter.Rules(), func() { s.current.Store(next) })
+}
+
+// Handlers are the handlers of a listener, by its place in Settings.DenyStatus.
+func (s *Service) Handlers(listener int) conn.Handlers {
+	return conn.Handlers{
+		// fasthttp has read the clock right before it calls the handler.
+		Request:    func(ctx *fasthttp.RequestCtx) { s.answer(ctx, s.current.Load(), listener, ctx.Time()) },
+		ParseError: s.parseError,
+		Expect:     func(ctx *fasthttp.RequestCtx) int { return s.expect(ctx, listener) },
+		Log:        parserLog{s.log},
+	}
+}
+
+// answer answers a request for which the clock was read at the given time,
+// wholly by one snapshot. It does not allocate.
+func (s *Service) answer(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int, read time.Time) {
+	defer s.rescue(ctx)
+	c := conn.Of(ctx)
+	forwarded, broken := false, (*conn.Violation)(nil)
+	if c != nil {
+		broken, forwarded = c.BeginRequest()
+	}
+	header := &ctx.Request.Header
+	switch {
+	case !http1(header):
+		s.refuse(ctx, &s.bad.version, nil)
+	case broken != nil:
+		s.refuse(ctx, s.bad.of(broken), broken)
+	case !validTarget(header.Method(), header.RequestURI()):
+		s.refuse(ctx, &s.bad.target, nil)
+	case snap.batches && string(header.RequestURI()) == BatchPath:
+		s.answerBatch(ctx, snap)
+	default:
+		if bad, err := s.discard(ctx); bad != nil {
+			s.refuse(ctx, bad, err)
+			break
+		}
+		if ctx.Request.IsBodyStream() {
+			read = time.Now() // reading it may have taken long
+		}
+		if s.decide(ctx, snap, listener, forwarded, read) && c != nil {
+			c.Denied(ctx)
+		}
+	}
+	if c != nil && c.LastRequest() {
+		ctx.SetConnectionClose()
+	}
+}
+
+// decide judges the request and answers with the verdict. It reports whether the
+// request was denied.
+func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int, forwarded bool, read time.Time) (denied bool) {
+	r := states.Get().(*requestState)
+	refused, warn := r.read(ctx, snap, forwarded, &s.hints)
+	if warn != warnNothing {
+		s.warnProxy(warn, conn.PeerAddr(ctx))
+	}
+	if refused != policy.NotRefused {
+		s.refuse(ctx, s.bad.refused(refused), nil)
+		r.release()
+		return false
+	}
+	if read.IsZero() { // it was called by somebody else
+		read = time.Now()
+	}
+	v := snap.engine.DecideRead(context.Background(), &r.request, &r.scratch, read)
+	switch {
+	case v.Decision.Allowed && v.List == policy.ListNone:
+		s.counts.add(r.stripe, outcomeAllow)
+	case v.Decision.Allowed:
+		s.counts.add(r.stripe, outcomeListAllow)
+	case v.Rule == nil:
+		s.counts.add(r.stripe, outcomeListDeny)
+		snap.listed.write(&ctx.Response)
+		s.noteDenial(r, snap, &v)
+	default:
+		s.counts.add(r.stripe, outcomeDeny)
+		snap.response(v.Rule.Index(), listener).Write(&ctx.Response, &v.Decision, &r.values)
+		s.noteDenial(r, snap, &v)
+	}
+	r.release()
+	return !v.Decision.Allowed
+}
+
+// noteDenial counts a denial for the log. A denial by the deny list has no rule.
+func (s *Service) noteDenial(r *requestState, snap *Snapshot, v *policy.Verdict) {
+	if s.denials.Count(r.stripe, r.request.Client) {
+		return
+	}
+	s.denials.Add(r.stripe, r.request.Client, func() logs.Denial { return describeDenial(r, snap, v) })
+}
+
+// describeDenial copies what is logged. The policy escapes the key.
+func describeDenial(r *requestState, snap *Snapshot, v *policy.Verdict) logs.Denial {
+	q := &r.request
+	d := logs.Denial{
+		Client: q.Client, Stage: v.Decision.Stage, Retry: v.Decision.RetryAfter,
+		Method: text.Printable(string(q.Method)), Host: text.Printable(string(q.Host)), Path: text.Printable(string(q.Path)),
+	}
+	if v.Rule != nil {
+		d.Rule, d.Key = v.Rule.Name(), snap.engine.KeyText(v.Rule.Index(), q)
+	}
+	return d
+}
+
+// rescue keeps a panic in one request from ending the process, which fasthttp
+// would let it do. The connection is closed: its state is unknown.
+func (s *Service) rescue(ctx *fasthttp.RequestCtx) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	ctx.Response.Reset()
+	s.bad.internal.answer(ctx)
+	if s.panics.Take() {
+		s.log.Error("panic in a request", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+	}
+}
+
+// parseError answers what fasthttp could not parse.
+func (s *Service) parseError(ctx *fasthttp.RequestCtx, err error) {
+	if c := conn.Of(ctx); c != nil {
+		if c.Unanswerable(err) {
+			return
+		}
+		if v := c.ViolationInHead(); v != nil {
+			err = v
+		}
+	}
+	ctx.Response.Reset()
+	s.refuse(ctx, s.bad.of(err), err)
+}
+
+// refuse answers a bad request, notes it for the log and closes the connection.
+func (s *Service) refuse(ctx *fasthttp.RequestCtx, b *badRequest, err error) {
+	b.answer(ctx)
+	s.badLog.Note(&b.Reason, conn.PeerAddr(ctx), err)
+}
+
+// EndSecond ends a second of the log: it tells what happened in it, and gives
+// budgets for the next one. Called by one goroutine.
+func (s *Service) EndSecond() {
+	n := s.Requests()
+	s.denials.EndSecond(n.Denied+n.ListDenied, s.log)
+	s.badLog.EndSecond(s.bad.ofClients(), s.log)
+	logs.Suppressed(s.log, "panics not logged", s.panics.Refill(1, s.bad.internal.Count.Load()))
+	s.rules.endSecond()
+}
+
+func (s *Service) warnProxy(w warning, peer netip.Addr) {
+	what := "all clients share the address of a proxy that is not trusted: add it to trusted_proxies"
+	if w == warnUnnamed {
+		what = "a trusted proxy does not name the client or the original request: make it set the headers of client_ip_header and original_request; until then on_unnamed decides"
+	}
+	s.log.Warn(what, slog.String("peer", peer.String()))
+}
+
+// parserLog takes what fasthttp logs by itself, which is a line for every
+// connection that ends in an error. Bad requests have been counted and noted by
+// then; the rest is of use to developers. It implements fasthttp.Logger.
+type parserLog struct{ *slog.Logger }
+
+// Printf implements fasthttp.Logger.
+func (l parserLog) Printf(format string, args ...any) {
+	if l.Enabled(context.Background(), slog.LevelDebug) {
+		l.Debug("connection", slog.String("error", text.Printable(fmt.Sprintf(format, args...))))
+	}
+}

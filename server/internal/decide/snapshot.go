@@ -1,0 +1,51 @@
+package decide
+
+import (
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/policy"
+)
+
+// Settings are everything that a reload may change.
+type Settings struct {
+	Limiter  *fastlimit.Limiter
+	Engine   *policy.Engine
+	Identity *policy.Identity
+
+	Batches    bool  // POST /v1/decide is served on traffic listeners
+	DenyStatus []int // of the denials by a rule, for each listener
+}
+
+// Snapshot is what requests are decided by: limiter, lists, keys, identity, and
+// all answers, rendered beforehand. It is immutable and safe for concurrent use.
+//
+// What every request reads stands together, as copies where need be: one line
+// less to miss on after the kernel ran.
+type Snapshot struct {
+	engine   policy.Engine   // a copy
+	identity policy.Identity // a copy
+	batches  bool
+	denials  []*DenyResponse // by rule, then listener; see response
+
+	listeners int
+	listed    *listedResponse
+	settings  Settings
+}
+
+// NewSnapshot renders all answers. The settings must not be changed any more.
+func NewSnapshot(s Settings) *Snapshot {
+	snap := &Snapshot{engine: *s.Engine, identity: *s.Identity, batches: s.Batches, listeners: len(s.DenyStatus), listed: newListedResponse(), settings: s}
+	for _, r := range s.Limiter.Rules() {
+		for _, status := range s.DenyStatus {
+			snap.denials = append(snap.denials, NewDenyResponse(r.Config(), status))
+		}
+	}
+	return snap
+}
+
+// response is the answer to those whom a rule denies on a listener.
+func (s *Snapshot) response(rule, listener int) *DenyResponse {
+	return s.denials[rule*s.listeners+listener]
+}
+
+// Settings returns what the snapshot was made of. Do not change it.
+func (s *Snapshot) Settings() *Settings { return &s.settings }

@@ -1,0 +1,224 @@
+package logs
+
+import (
+	"hash/maphash"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+)
+
+const (
+	// MaxDenialLines is the most lines a second, one for each client.
+	MaxDenialLines = 100
+
+	denialStripes = 16
+	denialGroups  = 64 // of a stripe: 5 slots for each client that has a line
+	denialWays    = 8  // slots of a group, one cache line
+)
+
+// Denials has a line in each second for each client that was denied in it,
+// with their number. Memory is fixed but for the text of the lines, which are
+// at most MaxDenialLines.
+//
+// A flood must not pay for it. A request finds its client in the stripe of its
+// caller by reading one cache line, and adds to a counter that few others touch:
+// no lock, no line that all cores write. Only the first denial of a client in a
+// second takes the lock, in each stripe once, and only while there is a line
+// left. What has no line is known by difference: all denials less those on
+// lines.
+//
+// A client is an IPv4 address or an IPv6 /64: one subscriber must not take all
+// lines. Safe for concurrent use.
+type Denials struct {
+	seed    maphash.Seed
+	epoch   atomic.Uint32 // the second under way
+	full    atomic.Bool   // no line is left
+	stripes [denialStripes]denialStripe
+
+	limit int
+	mu    sync.Mutex
+	lines []Denial           // guarded by mu
+	index map[netip.Addr]int // into lines; guarded by mu
+
+	lastTotal uint64 // of the ticker alone
+}
+
+type denialStripe struct {
+	// A slot is hash<<32 | epoch<<8 | index of the line: of another epoch it is
+	// free, so nothing is cleared when a second ends.
+	slots [denialGroups][denialWays]atomic.Uint64
+	// The counts of odd and even seconds. A denial under way when its second
+	// ends may still add to the old ones, which have been read by then; they are
+	// cleared a second later, and it counts as one without a line.
+	counts [2][MaxDenialLines]atomic.Uint32
+}
+
+// Denial is what is logged of the first denial of a client in a second.
+type Denial struct {
+	Client netip.Addr // invalid where nobody knows it
+	Rule   string     // empty: the deny list
+	Key    []string   // escaped
+	Stage  fastlimit.Stage
+	Retry  time.Duration
+
+	Method, Host, Path string // printable
+}
+
+// NewDenials returns a log with at most limit lines a second; none if that is
+// negative.
+func NewDenials(limit int) *Denials {
+	d := &Denials{seed: maphash.MakeSeed(), limit: max(limit, 0)}
+	d.index = make(map[netip.Addr]int, d.limit)
+	d.full.Store(d.limit == 0)
+	return d
+}
+
+const epochMask = 1<<24 - 1
+
+// subscriber is the client that a line is for.
+func subscriber(addr netip.Addr) netip.Addr {
+	if !addr.Is6() {
+		return addr
+	}
+	p, _ := addr.Prefix(64) // 64 is a valid length
+	return p.Addr()
+}
+
+// place returns the slots where a client may be, and what all of them that are
+// its own in this second begin with.
+func (d *Denials) place(stripe uint32, who netip.Addr, epoch uint32) (*[denialWays]atomic.Uint64, uint64) {
+	raw := who.As16()
+	h := maphash.Bytes(d.seed, raw[:])
+	group := &d.stripes[stripe%denialStripes].slots[h%denialGroups]
+	return group, h>>32<<32 | uint64(epoch&epochMask)<<8
+}
+
+const indexMask = 1<<8 - 1
+
+// Count counts a denial of a client. It reports false if the client has no line
+// yet and there is one left: call Add then.
+func (d *Denials) Count(stripe uint32, addr netip.Addr) bool {
+	epoch := d.epoch.Load()
+	group, tag := d.place(stripe, subscriber(addr), epoch)
+	for i := range group {
+		if v := group[i].Load(); v&^indexMask == tag {
+			d.stripes[stripe%denialStripes].counts[epoch&1][v&indexMask].Add(1)
+			return true
+		}
+	}
+	return d.full.Load()
+}
+
+// Add counts the denial and gives its client a line, unless another stripe has
+// done so or none is left. describe is called for a new line.
+func (d *Denials) Add(stripe uint32, addr netip.Addr, describe func() Denial) {
+	who := subscriber(addr)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i, known := d.index[who]
+	if !known {
+		if len(d.lines) == d.limit {
+			return
+		}
+		i = len(d.lines)
+		d.lines, d.index[who] = append(d.lines, describe()), i
+		d.full.Store(len(d.lines) == d.limit)
+	}
+	epoch := d.epoch.Load() // as long as the lock is held
+	group, tag := d.place(stripe, who, epoch)
+	at := i % denialWays // where none is free, which is rare
+	for w := range group {
+		if v := group[w].Load(); uint32(v>>8)&epochMask != epoch&epochMask {
+			at = w
+			break
+		}
+	}
+	group[at].Store(tag | uint64(i))
+	d.stripes[stripe%denialStripes].counts[epoch&1][i].Add(1)
+}
+
+// EndSecond begins a second, and logs the last one. total is the number of all
+// denials so far.
+func (d *Denials) EndSecond(total uint64, to *slog.Logger) {
+	lines, counts, others := d.next(total)
+	for i := range lines {
+		lines[i].log(to, counts[i])
+	}
+	if d.limit > 0 {
+		Suppressed(to, "denials not logged", others)
+	}
+}
+
+// next begins a second. It returns the lines of the last one, the number of
+// denials on each, and how many others there were; total is the number of all
+// denials so far.
+func (d *Denials) next(total uint64) (lines []Denial, counts []uint64, others uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	old := d.epoch.Load()
+	for s := range d.stripes {
+		clearCounts(&d.stripes[s].counts[(old+1)&1])
+	}
+	d.epoch.Store(old + 1)
+	lines, counts = d.lines, make([]uint64, len(d.lines))
+	onLines := uint64(0)
+	for i := range lines {
+		for s := range d.stripes {
+			counts[i] += uint64(d.stripes[s].counts[old&1][i].Load())
+		}
+		onLines += counts[i]
+	}
+	d.lines = nil
+	clear(d.index)
+	d.full.Store(d.limit == 0)
+	events := onLines
+	if total > d.lastTotal { // it may lag behind what is on lines
+		events = max(total-d.lastTotal, onLines)
+	}
+	d.lastTotal += events
+	return lines, counts, events - onLines
+}
+
+func clearCounts(counts *[MaxDenialLines]atomic.Uint32) {
+	for i := range counts {
+		counts[i].Store(0)
+	}
+}
+
+// log writes the line. The client stands first: a filter that is anchored there
+// cannot be misled by what clients write. Only an address is ever in its place.
+func (l *Denial) log(to *slog.Logger, count uint64) {
+	client := ""
+	if l.Client.IsValid() {
+		client = l.Client.String()
+	}
+	var key any = l.Key
+	switch len(l.Key) {
+	case 0:
+		key = ""
+	case 1:
+		key = l.Key[0]
+	}
+	to.Info("denied",
+		slog.String("client", client),
+		slog.String("rule", l.Rule),
+		slog.Any("key", key),
+		slog.String("stage", l.Stage.String()),
+		slog.Float64("retry_after", seconds(l.Retry)),
+		slog.Uint64("count", count),
+		slog.String("method", l.Method),
+		slog.String("host", l.Host),
+		slog.String("path", l.Path),
+	)
+}
+
+// seconds is d with three decimals, rounded up: whoever waits that long is
+// admitted.
+func seconds(d time.Duration) float64 {
+	ms := (max(d, 0) + time.Millisecond - 1) / time.Millisecond
+	return float64(ms) / 1000
+}

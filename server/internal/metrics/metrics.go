@@ -1,0 +1,144 @@
+// Package metrics shows what a server counts to Prometheus. Requests touch
+// nothing of it: counters are read when they are scraped, from a [Stats].
+package metrics
+
+import (
+	"log/slog"
+	"net/http"
+	"runtime"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/prom"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Stats are the counters and levels of a server.
+type Stats struct {
+	Version string
+
+	Requests         Requests
+	Rules            []Rule
+	FirstSeenClients float64
+
+	Bad                 map[string]uint64 // by reason
+	Untrusted, Unnamed  uint64
+	Connections         int
+	Rejected, Dismissed map[string]uint64 // connections, by reason
+	AcceptErrors        uint64
+	LostLogs            func() uint64 // nil: not counted
+}
+
+// Requests is what became of requests, by the rules and by the lists.
+type Requests struct{ Allowed, Denied, ListAllowed, ListDenied uint64 }
+
+// Rule is what the rules of one name and mode have counted.
+type Rule struct {
+	Name, Mode string
+	InUse      bool // else it has counts, but no levels
+	fastlimit.RuleStats
+}
+
+// Handler shows what stats returns, what Go and the process tell of themselves,
+// and others. It has a registry of its own, so that two servers in one process do
+// not meet.
+func Handler(stats func() Stats, others []prometheus.Collector, log *slog.Logger) http.Handler {
+	return promhttp.HandlerFor(Registry(stats, others), promhttp.HandlerOpts{
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelError),
+	})
+}
+
+// Registry is what [Handler] shows.
+func Registry(stats func() Stats, others []prometheus.Collector) *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(
+		prom.Collector(stats, table),
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	r.MustRegister(others...)
+	return r
+}
+
+// All label values come from closed sets: rule names and constants.
+var table = []prom.Metric[Stats]{
+	prom.Counters("requests_total", "Requests decided, by decision.", []string{"decision"},
+		func(s *Stats, add func(uint64, ...string)) {
+			add(s.Requests.Allowed+s.Requests.ListAllowed, "allow")
+			add(s.Requests.Denied+s.Requests.ListDenied, "deny")
+		}),
+	prom.Counters("decisions_total", "Decisions by rule and the stage that made them. The rule is empty at stage list.",
+		[]string{"rule", "stage", "mode", "decision"}, decisions),
+	prom.Gauge("first_seen_clients", "Estimated distinct clients in the current window of the first-seen filter, all rules together.",
+		func(s *Stats) float64 { return s.FirstSeenClients }),
+	level("sketch_load", "Share of cells in use in a rule's sketch. Above 0.5 noise makes many clients suspects.",
+		func(r *Rule) float64 { return r.SketchLoad }),
+	level("table_live", "Active exact buckets, as a share of those the table holds.",
+		func(r *Rule) float64 { return r.TableLive }),
+	sum("exact_evictions_total", "Active exact buckets that were evicted.", func(r *Rule) uint64 { return r.Evictions }),
+	sum("exact_forgiven_units_total", "Units in active exact buckets that were evicted: at most this much was admitted beyond the limits.",
+		func(r *Rule) uint64 { return r.Forgiven }),
+	byReason("bad_requests_total", "Requests refused before they were counted for a client.", func(s *Stats) map[string]uint64 { return s.Bad }),
+	prom.Counter("untrusted_proxy_requests_total", "Requests that seem to come from a proxy that is not trusted.", func(s *Stats) uint64 { return s.Untrusted }),
+	prom.Counter("unnamed_requests_total", "Requests from trusted proxies that named no client or no original request.", func(s *Stats) uint64 { return s.Unnamed }),
+	prom.Gauge("connections", "Open connections on the traffic listeners.", func(s *Stats) float64 { return float64(s.Connections) }),
+	byReason("connections_rejected_total", "Connections refused because none could be closed in their place: of all, or of their client.",
+		func(s *Stats) map[string]uint64 { return s.Rejected }),
+	byReason("connections_dismissed_total", "Connections closed early to make room: for others, for others of the same client, for other long heads, or after a denial.",
+		func(s *Stats) map[string]uint64 { return s.Dismissed }),
+	prom.Counter("accept_errors_total", "Failures to accept a connection, mostly for lack of file descriptors.", func(s *Stats) uint64 { return s.AcceptErrors }),
+	prom.Counters("log_lines_lost_total", "Log lines lost because the reader of the log went away.", nil,
+		func(s *Stats, add func(uint64, ...string)) {
+			if s.LostLogs != nil {
+				add(s.LostLogs())
+			}
+		}),
+	prom.Gauges("build_info", "Constant 1.", []string{"version", "goversion"},
+		func(s *Stats, set func(float64, ...string)) { set(1, s.Version, runtime.Version()) }),
+}
+
+func decisions(s *Stats, add func(uint64, ...string)) {
+	list, enforce := fastlimit.StageList.String(), fastlimit.Enforce.String()
+	add(s.Requests.ListAllowed, "", list, enforce, "allow")
+	add(s.Requests.ListDenied, "", list, enforce, "deny")
+	for i := range s.Rules {
+		r := &s.Rules[i]
+		for _, stage := range fastlimit.Stages() {
+			if stage != fastlimit.StageList {
+				add(r.Allowed[stage], r.Name, stage.String(), r.Mode, "allow")
+				add(r.Denied[stage], r.Name, stage.String(), r.Mode, "deny")
+			}
+		}
+	}
+}
+
+// level is a gauge with a series for each rule in use.
+func level(name, help string, read func(r *Rule) float64) prom.Metric[Stats] {
+	return prom.Gauges(name, help, []string{"rule"}, func(s *Stats, set func(float64, ...string)) {
+		for i := range s.Rules {
+			if r := &s.Rules[i]; r.InUse {
+				set(read(r), r.Name)
+			}
+		}
+	})
+}
+
+// sum is a counter that adds all rules up.
+func sum(name, help string, read func(r *Rule) uint64) prom.Metric[Stats] {
+	return prom.Counter(name, help, func(s *Stats) (n uint64) {
+		for i := range s.Rules {
+			n += read(&s.Rules[i])
+		}
+		return n
+	})
+}
+
+// byReason is a counter with a series for each reason.
+func byReason(name, help string, read func(s *Stats) map[string]uint64) prom.Metric[Stats] {
+	return prom.Counters(name, help, []string{"reason"}, func(s *Stats, add func(uint64, ...string)) {
+		for reason, n := range read(s) {
+			add(n, reason)
+		}
+	})
+}

@@ -1,0 +1,41 @@
+package server
+
+import (
+	"os"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/toptalkers"
+)
+
+// TopTalkers lists the clients that send most. Safe for concurrent use.
+type TopTalkers interface {
+	// Top returns up to n clients, the highest rate first.
+	Top(n int) []toptalkers.Talker
+}
+
+// localTalkers are the top talkers of this node alone.
+type localTalkers struct {
+	ranking *toptalkers.Ranking
+	limiter *fastlimit.Limiter
+}
+
+// newLocalTalkers returns nil if the limiter tracks none. Rates count from here
+// on.
+func newLocalTalkers(lim *fastlimit.Limiter) *localTalkers {
+	node, err := os.Hostname()
+	if err != nil {
+		node = "this"
+	}
+	t := &localTalkers{toptalkers.New(node, lim.Rules()), lim}
+	if t.ranking.Rules() == 0 {
+		return nil
+	}
+	t.tick()
+	return t
+}
+
+// Top implements TopTalkers.
+func (t *localTalkers) Top(n int) []toptalkers.Talker { return t.ranking.Top(n, t.limiter.Now()) }
+
+// tick is called once a second.
+func (t *localTalkers) tick() { t.ranking.Tick(t.limiter.Now()) }
