@@ -82,7 +82,7 @@ func (c *replayCmd) replay(ctx context.Context, cfg *config.Config, sys *system)
 		}
 		all = append(all, replay.Log{Name: name, Reader: bar.Reading(l)})
 	}
-	report, err := replay.RunAll(ctx, all, replay.Config{
+	report, err := replay.Run(ctx, all, replay.Config{
 		Limiter: cfg.Limiter(), Policy: cfg.Policy,
 		Stream: size < 0,
 		Fields: c.Fields,

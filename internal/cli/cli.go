@@ -81,7 +81,7 @@ func (p *Program) Run(ctx context.Context, args []string, bind ...any) (code int
 
 // exitCode prints the error and returns the code for it.
 func (p *Program) exitCode(err error) int {
-	var interrupted Interrupted
+	var interrupted interruption
 	switch {
 	case err == nil:
 		return 0

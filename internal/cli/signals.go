@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// Interrupted tells that a signal ended the command.
-type Interrupted struct{ Signal os.Signal }
+// interruption tells that a signal ended the command.
+type interruption struct{ Signal os.Signal }
 
-func (e Interrupted) Error() string { return fmt.Sprintf("stopped by signal: %v", e.Signal) }
+func (e interruption) Error() string { return fmt.Sprintf("stopped by signal: %v", e.Signal) }
 
-func (e Interrupted) code() int {
+func (e interruption) code() int {
 	if s, ok := e.Signal.(syscall.Signal); ok {
 		return 128 + int(s)
 	}
@@ -51,18 +51,18 @@ func Signalled(ctx context.Context, h SignalHooks, f func(context.Context) error
 		select {
 		case err := <-done:
 			if first != nil && errors.Is(err, context.Canceled) {
-				return Interrupted{first}
+				return interruption{first}
 			}
 			return err
 		case <-graceOver:
-			return Interrupted{first}
+			return interruption{first}
 		case s := <-signals:
 			switch {
 			case s == syscall.SIGHUP:
 				h.OnHangup()
 				continue
 			case first != nil:
-				return Interrupted{s}
+				return interruption{s}
 			}
 			first = s
 			if h.OnStop != nil {

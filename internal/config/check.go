@@ -82,6 +82,6 @@ func (d *decoder) checkTalkers() {
 	case n != nil && !alone:
 		d.fail(n, "is for a node without cluster", "write it in cluster")
 	case n == nil && alone:
-		d.cfg.TopTalkers = defaultTopTalkers(d.cfg.Memory, len(d.cfg.Policy.Rules))
+		d.cfg.TopTalkers = fittingTopTalkers(d.cfg.Memory, len(d.cfg.Policy.Rules))
 	}
 }

@@ -133,7 +133,7 @@ func TestTopTalkers(t *testing.T) {
 	if l := c.Limiter(); l.TopTalkers != 32 || l.Nodes != 3 {
 		t.Errorf("%+v", l)
 	}
-	if l := mustParse(t, "rules: [{name: a, rate: 10/s}]").Limiter(); l.TopTalkers != DefaultTopTalkers || l.Nodes != 0 {
+	if l := mustParse(t, "rules: [{name: a, rate: 10/s}]").Limiter(); l.TopTalkers != defaultTopTalkers || l.Nodes != 0 {
 		t.Errorf("%+v", l)
 	}
 	for text, want := range map[string]string{

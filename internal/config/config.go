@@ -67,10 +67,10 @@ type Cluster struct {
 
 // Defaults of settings.
 const (
-	DefaultListen     = "127.0.0.1:8080"
+	defaultListen     = "127.0.0.1:8080"
 	DefaultAdmin      = "127.0.0.1:8081"
-	DefaultHeader     = "X-Forwarded-For"
-	DefaultTopTalkers = 1024 // without a cluster, and with memory for them
+	defaultHeader     = "X-Forwarded-For"
+	defaultTopTalkers = 1024 // without a cluster, and with memory for them
 
 	maxDenialLogs = 100 // of package server
 )

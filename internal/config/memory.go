@@ -53,15 +53,15 @@ func parseSize(s string) (int64, bool) {
 	return int64(min(float64(n)*unit, math.MaxInt64/2)), true
 }
 
-// defaultTopTalkers takes at most a sixteenth of memory, and nothing that the
+// fittingTopTalkers takes at most a sixteenth of memory, and nothing that the
 // limits need.
-func defaultTopTalkers(memory int64, rules int) int {
+func fittingTopTalkers(memory int64, rules int) int {
 	spare := min(memory/16, memory-fastlimit.LeastMemory(rules, 0))
 	fit := spare / talkerBytes(max(rules, 1), 1) / 4 * 4
 	if fit < leastTopTalkers {
 		return 0
 	}
-	return int(min(fit, DefaultTopTalkers))
+	return int(min(fit, defaultTopTalkers))
 }
 
 // leastTopTalkers is what is worth showing.

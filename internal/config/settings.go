@@ -79,11 +79,11 @@ func topTable() section {
 		name: "top", want: "settings, such as rules:", where: "at the top level, without indentation",
 		check: func(d *decoder, n *node) { d.check() },
 		settings: append([]setting{
-			{name: "listen", field: "Listeners", value: listeners(), def: DefaultListen, doc: "where traffic comes in"},
+			{name: "listen", field: "Listeners", value: listeners(), def: defaultListen, doc: "where traffic comes in"},
 			{name: "admin", field: "Admin", value: address(), def: DefaultAdmin, doc: "health, metrics, profiles"},
 			{name: "deny_status", field: "DenyStatus", value: denyStatus(), def: "429", doc: "status code of a denial"},
 			{name: "trusted_proxies", field: "Policy.TrustedProxies", value: prefixes(), shown: "none", doc: "proxies whose headers count"},
-			{name: "client_ip_header", field: "Policy.ClientIPHeader", value: header(), def: DefaultHeader, doc: "the header that names the client"},
+			{name: "client_ip_header", field: "Policy.ClientIPHeader", value: header(), def: defaultHeader, doc: "the header that names the client"},
 			{name: "original_request", field: "Policy.OriginalRequest", value: choice("none", "x-original", "x-forwarded"), def: "none", doc: "the headers that name the request"},
 			{name: "on_unnamed", field: "Policy.OnUnnamed", value: choice("peer", "skip", "deny"), def: "peer", doc: "where a proxy names no client or no request"},
 			{name: "decide_api", field: "DecideAPI", value: boolean(), def: "false", doc: "`POST /v1/decide` on `listen` too"},

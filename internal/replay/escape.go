@@ -9,7 +9,7 @@ import (
 // unescape undoes the escapes of nginx (\xHH) and Apache (\", \\, \n, \xHH and
 // others of C). nil stands for "-", the absent value. The result borrows from
 // b, or from p until the next line.
-func (p *Parser) unescape(b []byte) []byte {
+func (p *parser) unescape(b []byte) []byte {
 	if len(b) == 1 && b[0] == '-' {
 		return nil
 	}

@@ -100,7 +100,7 @@ func needsHost(rules []policy.RuleSpec) (names []string) {
 
 // fill sets the fields from a line. What has no canonical form stays nil, as in
 // a request that a server would refuse.
-func (f *fields) fill(l *Line, n *needs, e *policy.Engine, s *policy.Scratch) {
+func (f *fields) fill(l *logLine, n *needs, e *policy.Engine, s *policy.Scratch) {
 	*f = fields{needs: n, values: f.values[:0]}
 	for i, name := range n.names {
 		var v []byte

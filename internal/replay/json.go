@@ -12,9 +12,9 @@ import (
 
 // Reasons for which a line of JSON is skipped.
 var (
-	ErrNotJSON    = errors.New("begins with { and is not JSON")
-	ErrJSONTime   = errors.New("no time in JSON that can be read; name its field with --fields time=NAME")
-	ErrJSONClient = errors.New("no client address in JSON; name its field with --fields client=NAME")
+	errNotJSON    = errors.New("begins with { and is not JSON")
+	errJSONTime   = errors.New("no time in JSON that can be read; name its field with --fields time=NAME")
+	errJSONClient = errors.New("no client address in JSON; name its field with --fields client=NAME")
 )
 
 // FieldMap names the fields of JSON lines: what a request needs, on the left,
@@ -83,7 +83,7 @@ func jsonPath(s string) string {
 // jsonFields is a compiled map.
 type jsonFields struct {
 	time, client, method, target, host, request []string
-	values                                      []jsonValue // in the order of Parser.Names
+	values                                      []jsonValue // in the order of parser.Names
 }
 
 // jsonValue is where a header or a cookie is found.
@@ -121,22 +121,22 @@ func (m FieldMap) compile(names []string) *jsonFields {
 }
 
 // json reads one line of JSON.
-func (p *Parser) json(b []byte) (Line, error) {
+func (p *parser) json(b []byte) (logLine, error) {
 	line := string(b)
 	if !gjson.Valid(line) {
-		return Line{}, ErrNotJSON
+		return logLine{}, errNotJSON
 	}
 	if p.compiled == nil {
 		p.compiled = p.Map.compile(p.Names)
 	}
 	f := p.compiled
-	var l Line
+	var l logLine
 	var ok bool
 	if l.Time, ok = p.textTime(first(line, f.time)); !ok {
-		return Line{}, ErrJSONTime
+		return logLine{}, errJSONTime
 	}
 	if l.Client, ok = parsePeer(first(line, f.client)); !ok {
-		return Line{}, ErrJSONClient
+		return logLine{}, errJSONClient
 	}
 	if f.request != nil {
 		l.request(value(first(line, f.request)))

@@ -36,9 +36,9 @@ func TestParseJSON(t *testing.T) {
 		{"no request", `{"ts":1,"request":{"remote_ip":"192.0.2.7"}}`, nil, `1000000 192.0.2.7  ""  - - - -`},
 		{"secrets", `{"ts":1,"request":{"remote_ip":"192.0.2.7","headers":{"Cookie":["REDACTED"],"X-Api-Key":["REDACTED"]}}}`, nil, `1000000 192.0.2.7  ""  - - - -`},
 	} {
-		p := Parser{Map: tt.fields, Names: names}
+		p := parser{Map: tt.fields, Names: names}
 		for range 2 { // a parser is used again
-			l, err := p.Parse([]byte(tt.line))
+			l, err := p.parse([]byte(tt.line))
 			if err != nil {
 				t.Fatalf("%s: %v", tt.name, err)
 			}
@@ -48,20 +48,20 @@ func TestParseJSON(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]error{
-		"{":                    ErrNotJSON,
-		"{}x":                  ErrNotJSON,
-		"{}":                   ErrJSONTime,
-		`{"ts":"yesterday"}`:   ErrJSONTime,
-		`{"ts":{"x":1}}`:       ErrJSONTime,
-		`{"ts":null}`:          ErrJSONTime,
-		`{"ts":1}`:             ErrJSONClient,
-		`{"ts":1,"request":5}`: ErrJSONClient,
-		`{"ts":1,"request":{"remote_ip":"0.0.0.0"}}`:              ErrJSONClient,
-		`{"ts":1,"request":{"remote_ip":"example.com"}}`:          ErrJSONClient,
-		strings.Repeat(`{"a":`, 5000) + strings.Repeat("}", 5000): ErrNotJSON,
+		"{":                    errNotJSON,
+		"{}x":                  errNotJSON,
+		"{}":                   errJSONTime,
+		`{"ts":"yesterday"}`:   errJSONTime,
+		`{"ts":{"x":1}}`:       errJSONTime,
+		`{"ts":null}`:          errJSONTime,
+		`{"ts":1}`:             errJSONClient,
+		`{"ts":1,"request":5}`: errJSONClient,
+		`{"ts":1,"request":{"remote_ip":"0.0.0.0"}}`:              errJSONClient,
+		`{"ts":1,"request":{"remote_ip":"example.com"}}`:          errJSONClient,
+		strings.Repeat(`{"a":`, 5000) + strings.Repeat("}", 5000): errNotJSON,
 	} {
-		var p Parser
-		if _, err := p.Parse([]byte(line)); !errors.Is(err, want) {
+		var p parser
+		if _, err := p.parse([]byte(line)); !errors.Is(err, want) {
 			t.Errorf("%.60s: %v, want %v", line, err, want)
 		}
 	}
@@ -80,7 +80,7 @@ func TestFieldMapErrors(t *testing.T) {
 		if name == "time" {
 			c.Fields[name] = ""
 		}
-		_, err := Run(t.Context(), strings.NewReader(caddyLine), c)
+		_, err := run(t.Context(), strings.NewReader(caddyLine), c)
 		var bad *FieldError
 		if !errors.As(err, &bad) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
@@ -103,7 +103,7 @@ func TestJSONReachesRules(t *testing.T) {
 	}
 }
 
-func jsonText(l *Line) string {
+func jsonText(l *logLine) string {
 	all := []string{itoa(l.Time), l.Client.String(), string(l.Method), quoteText(l.Target), string(l.VHost)}
 	for _, v := range l.Values {
 		if v == nil {
@@ -119,11 +119,11 @@ func FuzzParseJSON(f *testing.F) {
 		f.Add(s, "time", "request.headers.X.0")
 	}
 	f.Fuzz(func(t *testing.T, line, name, path string) {
-		p := Parser{Map: FieldMap{name: path}, Names: []string{"header:X", "cookie:c"}}
+		p := parser{Map: FieldMap{name: path}, Names: []string{"header:X", "cookie:c"}}
 		if p.Map.check() != nil {
 			return
 		}
-		l, err := p.Parse([]byte(line))
+		l, err := p.parse([]byte(line))
 		if err != nil {
 			return
 		}

@@ -214,7 +214,7 @@ func (j *judge) finish() {
 		r.Rules = append(r.Rules, b.reported)
 	}
 	for _, a := range j.denied {
-		r.Clients = append(r.Clients, Client{Rule: DenyList, Key: a.key, Requests: a.requests, Denied: a.requests})
+		r.Clients = append(r.Clients, Client{Rule: denyList, Key: a.key, Requests: a.requests, Denied: a.requests})
 	}
 	r.sortClients()
 }

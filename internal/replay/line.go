@@ -8,10 +8,10 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// Line is one line of an access log. Byte fields are unescaped, nil where the
+// logLine is one line of an access log. Byte fields are unescaped, nil where the
 // log has none or "-", and borrowed: they are valid until the next call of
-// [Parser.Parse] and as long as the line is unchanged.
-type Line struct {
+// parser.parse and as long as the line is unchanged.
+type logLine struct {
 	Time      int64 // Unix microseconds
 	Client    netip.Addr
 	Method    []byte
@@ -20,28 +20,28 @@ type Line struct {
 	Referer   []byte
 	UserAgent []byte
 
-	// Values are those of Parser.Names, of a line of JSON; nil for other
+	// Values are those of parser.Names, of a line of JSON; nil for other
 	// formats, which have Referer and UserAgent only.
 	Values [][]byte
 }
 
 // Reasons for which a line is skipped.
 var (
-	ErrNoClient   = errors.New("does not start with a client address")
-	ErrNoTime     = errors.New("no time as in [02/Jan/2006:15:04:05 -0700]")
-	ErrNoRequest  = errors.New("no quoted request after the time")
-	ErrNoStatus   = errors.New("no status and size after the request")
-	ErrLineTooBig = errors.New("longer than 65536 bytes")
+	errNoClient   = errors.New("does not start with a client address")
+	errNoTime     = errors.New("no time as in [02/Jan/2006:15:04:05 -0700]")
+	errNoRequest  = errors.New("no quoted request after the time")
+	errNoStatus   = errors.New("no status and size after the request")
+	errLineTooBig = errors.New("longer than 65536 bytes")
 )
 
-// Formats are those that a [Parser] reads, for messages.
-const Formats = "the common and the combined log format of nginx and Apache, either behind vhost:port, " +
+// formats are those that a [parser] reads, for messages.
+const formats = "the common and the combined log format of nginx and Apache, either behind vhost:port, " +
 	"and JSON lines (Caddy's as they are, others with --fields); plain or gzip"
 
-// Parser reads lines of the common and the combined log format, of either
+// parser reads lines of the common and the combined log format, of either
 // behind the "vhost:port" of Apache's vhost_combined, and of JSON. Fields after
 // these are ignored. The zero value is ready. It is not safe for concurrent use.
-type Parser struct {
+type parser struct {
 	// Map says where fields are in JSON. Names are the headers and cookies
 	// to read from it, as "header:X-Api-Key" and "cookie:sid". Not to be
 	// changed once a line was parsed.
@@ -57,25 +57,25 @@ type Parser struct {
 }
 
 // Parse reads one line without its line end. The error is one of those above.
-func (p *Parser) Parse(b []byte) (Line, error) {
+func (p *parser) parse(b []byte) (logLine, error) {
 	if len(b) > 0 && b[0] == '{' {
 		return p.json(b)
 	}
 	p.text = p.text[:0]
-	var l Line
+	var l logLine
 	rest, ok := l.client(b)
 	if !ok {
-		return Line{}, ErrNoClient
+		return logLine{}, errNoClient
 	}
 	if l.Time, rest, ok = p.time(rest); !ok {
-		return Line{}, ErrNoTime
+		return logLine{}, errNoTime
 	}
 	request, rest, ok := quoted(rest)
 	if !ok {
-		return Line{}, ErrNoRequest
+		return logLine{}, errNoRequest
 	}
 	if rest, ok = statusAndSize(rest); !ok {
-		return Line{}, ErrNoStatus
+		return logLine{}, errNoStatus
 	}
 	l.request(p.unescape(request))
 	// A log cut off here, or with bare quotes in these two, as old servers
@@ -89,7 +89,7 @@ func (p *Parser) Parse(b []byte) (Line, error) {
 }
 
 // client reads the address, or the virtual host and the address.
-func (l *Line) client(b []byte) (rest []byte, ok bool) {
+func (l *logLine) client(b []byte) (rest []byte, ok bool) {
 	first, rest, _ := bytes.Cut(b, []byte(" "))
 	if l.Client, ok = parseClient(first); ok {
 		return rest, true
@@ -131,7 +131,7 @@ func parseClient(b []byte) (netip.Addr, bool) {
 
 // time finds the first time stamp. Identity and user stand before it, and user
 // names may hold anything, blanks and brackets included.
-func (p *Parser) time(b []byte) (at int64, rest []byte, ok bool) {
+func (p *parser) time(b []byte) (at int64, rest []byte, ok bool) {
 	for {
 		i := bytes.IndexByte(b, '[')
 		if i < 0 {
@@ -192,7 +192,7 @@ func statusAndSize(b []byte) (rest []byte, ok bool) {
 // request splits "GET /path HTTP/1.1". What is no request, "-" for instance or
 // the first bytes of a TLS handshake, leaves method and target nil: the client
 // did send something.
-func (l *Line) request(b []byte) {
+func (l *logLine) request(b []byte) {
 	method, target, found := bytes.Cut(b, []byte(" "))
 	if !found || !isMethod(method) {
 		return

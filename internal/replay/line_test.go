@@ -69,8 +69,8 @@ func TestParseLine(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			var p Parser
-			l, err := p.Parse([]byte(tt.line))
+			var p parser
+			l, err := p.parse([]byte(tt.line))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,25 +95,25 @@ func TestParseLineRejects(t *testing.T) {
 		line string
 		want error
 	}{
-		{"", ErrNoClient},
-		{"not a log line at all", ErrNoClient},
-		{`host.example.com - - ` + stamp + ` "GET / HTTP/1.1" 200 1`, ErrNoClient},
-		{`0.0.0.0 - - ` + stamp + ` "GET / HTTP/1.1" 200 1`, ErrNoClient},
-		{`:: - - ` + stamp + ` "GET / HTTP/1.1" 200 1`, ErrNoClient},
-		{`192.0.2.700 - - ` + stamp + ` "GET / HTTP/1.1" 200 1`, ErrNoClient},
-		{`192.0.2.7`, ErrNoTime},
-		{`192.0.2.7 - - [17/May/2015:10:05:03] "GET / HTTP/1.1" 200 1`, ErrNoTime},
-		{`192.0.2.7 - - [31/Feb/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`, ErrNoTime},
-		{`192.0.2.7 - - [17/Mai/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`, ErrNoTime},
-		{`192.0.2.7 - - ` + stamp, ErrNoRequest},
-		{`192.0.2.7 - - ` + stamp + ` "GET / HT`, ErrNoRequest},
-		{`192.0.2.7 - - ` + stamp + ` "GET /\"`, ErrNoRequest},
-		{`192.0.2.7 - - ` + stamp + ` "GET / HTTP/1.1"`, ErrNoStatus},
-		{`192.0.2.7 - - ` + stamp + ` "GET / HTTP/1.1" 200`, ErrNoStatus},
-		{`192.0.2.7 - - ` + stamp + ` "GET / HTTP/1.1" two 1`, ErrNoStatus},
+		{"", errNoClient},
+		{"not a log line at all", errNoClient},
+		{`host.example.com - - ` + stamp + ` "GET / HTTP/1.1" 200 1`, errNoClient},
+		{`0.0.0.0 - - ` + stamp + ` "GET / HTTP/1.1" 200 1`, errNoClient},
+		{`:: - - ` + stamp + ` "GET / HTTP/1.1" 200 1`, errNoClient},
+		{`192.0.2.700 - - ` + stamp + ` "GET / HTTP/1.1" 200 1`, errNoClient},
+		{`192.0.2.7`, errNoTime},
+		{`192.0.2.7 - - [17/May/2015:10:05:03] "GET / HTTP/1.1" 200 1`, errNoTime},
+		{`192.0.2.7 - - [31/Feb/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`, errNoTime},
+		{`192.0.2.7 - - [17/Mai/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`, errNoTime},
+		{`192.0.2.7 - - ` + stamp, errNoRequest},
+		{`192.0.2.7 - - ` + stamp + ` "GET / HT`, errNoRequest},
+		{`192.0.2.7 - - ` + stamp + ` "GET /\"`, errNoRequest},
+		{`192.0.2.7 - - ` + stamp + ` "GET / HTTP/1.1"`, errNoStatus},
+		{`192.0.2.7 - - ` + stamp + ` "GET / HTTP/1.1" 200`, errNoStatus},
+		{`192.0.2.7 - - ` + stamp + ` "GET / HTTP/1.1" two 1`, errNoStatus},
 	} {
-		var p Parser
-		if _, err := p.Parse([]byte(tt.line)); !errors.Is(err, tt.want) {
+		var p parser
+		if _, err := p.parse([]byte(tt.line)); !errors.Is(err, tt.want) {
 			t.Errorf("%q: error %v, want %v", tt.line, err, tt.want)
 		}
 	}
@@ -122,9 +122,9 @@ func TestParseLineRejects(t *testing.T) {
 // The time stamp of one line must not leak into the next.
 func TestParserIsReusable(t *testing.T) {
 	t.Parallel()
-	var p Parser
-	parse := func(stamp string) (Line, error) {
-		return p.Parse([]byte(`192.0.2.7 - - ` + stamp + ` "GET /\x41 HTTP/1.1" 200 1`))
+	var p parser
+	parse := func(stamp string) (logLine, error) {
+		return p.parse([]byte(`192.0.2.7 - - ` + stamp + ` "GET /\x41 HTTP/1.1" 200 1`))
 	}
 	first, err1 := parse(stamp)
 	again, err2 := parse(stamp)
@@ -141,10 +141,10 @@ func TestParserIsReusable(t *testing.T) {
 // Once the buffers have grown and its second was seen, a line costs the one
 // allocation of netip's parser.
 func TestParseAllocatesOnce(t *testing.T) {
-	var p Parser
+	var p parser
 	line := []byte(`192.0.2.7 - - ` + stamp + ` "GET /\x41 HTTP/1.1" 200 1 "\"" "curl"`)
 	if n := testing.AllocsPerRun(100, func() {
-		if _, err := p.Parse(line); err != nil {
+		if _, err := p.parse(line); err != nil {
 			t.Fatal(err)
 		}
 	}); n > 1 {
@@ -163,8 +163,8 @@ func FuzzParseLine(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		line := string(b)
-		var p Parser
-		l, err := p.Parse(b)
+		var p parser
+		l, err := p.parse(b)
 		if string(b) != line {
 			t.Fatal("the line was changed")
 		}

@@ -44,7 +44,7 @@ func TestSeveralLogs(t *testing.T) {
 			}
 			c := perIP("10/m", 20)
 			c.Stream = stream
-			got, err := RunAll(t.Context(), logs, c)
+			got, err := Run(t.Context(), logs, c)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,8 +64,8 @@ func TestSeveralLogs(t *testing.T) {
 func TestNoLines(t *testing.T) {
 	t.Parallel()
 	good := generate(1, 0)[0].String()
-	_, err := Run(t.Context(), strings.NewReader("\nhello\n"), perIP("1/s", 1))
-	var none *NoLinesError
+	_, err := run(t.Context(), strings.NewReader("\nhello\n"), perIP("1/s", 1))
+	var none *noLinesError
 	if !errors.As(err, &none) || none.First.Line != 1 {
 		t.Fatalf("%v", err)
 	}
@@ -75,7 +75,7 @@ func TestNoLines(t *testing.T) {
 		}
 	}
 	both := func(a, b string) (*Report, error) {
-		return RunAll(t.Context(), []Log{{"a.log", strings.NewReader(a)}, {"b.log", strings.NewReader(b)}}, perIP("1/s", 1))
+		return Run(t.Context(), []Log{{"a.log", strings.NewReader(a)}, {"b.log", strings.NewReader(b)}}, perIP("1/s", 1))
 	}
 	r, err := both("hello\n"+strings.Repeat("x\n", 9), good)
 	if err != nil || r.Requests != 1 || r.Skipped != 10 || len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], "a.log: replay: no line can be read; line 1: ") ||
@@ -92,7 +92,7 @@ func TestNoLines(t *testing.T) {
 	if err != nil || !slices.Equal(r.Warnings, []string{"b.log is empty"}) && !slices.Equal(r.Warnings, []string{"a.log is empty"}) {
 		t.Errorf("%+v, %v", r, err)
 	}
-	r, err = Run(t.Context(), strings.NewReader(""), perIP("1/s", 1))
+	r, err = run(t.Context(), strings.NewReader(""), perIP("1/s", 1))
 	if err != nil || r.Requests != 0 || !slices.Equal(r.Warnings, []string{"the log is empty"}) {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -110,7 +110,7 @@ func TestByteOrderMark(t *testing.T) {
 	for text, want := range map[string]string{
 		"BZh91AY": "bzcat", "\xfd7zXZ\x00x": "xzcat", "\x28\xb5\x2f\xfdx": "zstdcat",
 	} {
-		if _, err := Run(t.Context(), strings.NewReader(text), perIP("1/s", 1)); err == nil || !strings.Contains(err.Error(), want+" LOG | fastlimit replay -") {
+		if _, err := run(t.Context(), strings.NewReader(text), perIP("1/s", 1)); err == nil || !strings.Contains(err.Error(), want+" LOG | fastlimit replay -") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -149,7 +149,7 @@ func TestFractions(t *testing.T) {
 func TestStamps(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2022, 3, 9, 21, 30, 1, 0, time.UTC).UnixMicro()
-	var p Parser
+	var p parser
 	for s, want := range map[string]int64{
 		"09/Mar/2022:21:30:01 +0000":        at,
 		"09/Mar/2022:21:30:01.5 +0000":      at + 500_000,

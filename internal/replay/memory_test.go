@@ -49,7 +49,7 @@ func TestMemoryOfALine(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	line := &repeated{text: `192.0.2.7 - - ` + stamp + " \"GET / HTTP/1.1\" 200 1 \"-\" \"curl\"\n", n: n}
-	if _, err := Run(t.Context(), line, c); err != nil {
+	if _, err := run(t.Context(), line, c); err != nil {
 		t.Fatal(err)
 	}
 	const limiter = 6 << 20 // the memory of config, and buffers

@@ -55,17 +55,12 @@ type Log struct {
 	Reader io.Reader
 }
 
-// Run reads a log, plain or gzip, and judges it. It fails if the log cannot be
-// read to its end, if no line of it is one of an access log ([NoLinesError]), if the
-// rules are invalid, or with the error of ctx.
-func Run(ctx context.Context, log io.Reader, c Config) (*Report, error) {
-	return RunAll(ctx, []Log{{Reader: log}}, c)
-}
-
-// RunAll is Run over several logs, which it reads side by side, always on with
-// the one that is behind in time: files of one server that was rotated, in any
-// order, or of several servers.
-func RunAll(ctx context.Context, logs []Log, c Config) (*Report, error) {
+// Run reads logs, plain or gzip, and judges them. It reads them side by side,
+// always on with the one that is behind in time: files of one server that was
+// rotated, in any order, or of several servers. It fails if a log cannot be read to
+// its end, if no line of it is one of an access log, if the rules are invalid, or
+// with the error of ctx.
+func Run(ctx context.Context, logs []Log, c Config) (*Report, error) {
 	if c.Limiter.Secret == ([32]byte{}) {
 		c.Limiter.Secret = secret
 	}
@@ -108,12 +103,12 @@ func RunAll(ctx context.Context, logs []Log, c Config) (*Report, error) {
 	return p.report, nil
 }
 
-// NoLinesError tells that a log has lines, and none that can be read.
-type NoLinesError struct{ First Skipped }
+// noLinesError tells that a log has lines, and none that can be read.
+type noLinesError struct{ First Skipped }
 
 // Error names the first line and the formats.
-func (e *NoLinesError) Error() string {
-	return fmt.Sprintf("replay: no line can be read; line %d: %s: %s; accepted are %s", e.First.Line, e.First.Reason, e.First.Text, Formats)
+func (e *noLinesError) Error() string {
+	return fmt.Sprintf("replay: no line can be read; line %d: %s: %s; accepted are %s", e.First.Line, e.First.Reason, e.First.Text, formats)
 }
 
 // player moves lines from the logs through the order to the judge.
@@ -140,7 +135,7 @@ type player struct {
 type source struct {
 	name   string
 	lines  *lines
-	parser Parser
+	parser parser
 	next   record
 	first  *Skipped // the first line that could not be read
 	read   int      // lines that could
@@ -155,7 +150,7 @@ func (p *player) read(logs []Log) error {
 		if err != nil {
 			return named(log.Name, err)
 		}
-		s := &source{name: log.Name, lines: src, parser: Parser{Map: p.config.Fields, Names: p.needs.names}}
+		s := &source{name: log.Name, lines: src, parser: parser{Map: p.config.Fields, Names: p.needs.names}}
 		more, err := p.advance(s)
 		if err != nil {
 			return err
@@ -203,12 +198,12 @@ func (p *player) advance(s *source) (more bool, err error) {
 		case errors.Is(err, io.EOF):
 			p.end(s)
 			return false, nil
-		case err != nil && !errors.Is(err, ErrLineTooBig):
+		case err != nil && !errors.Is(err, errLineTooBig):
 			return false, named(s.name, err)
 		}
-		var l Line
+		var l logLine
 		if err == nil {
-			l, err = s.parser.Parse(b)
+			l, err = s.parser.parse(b)
 		}
 		if err != nil {
 			s.skip(p.report, err, b)
@@ -243,7 +238,7 @@ func (p *player) end(s *source) {
 // those are named.
 func (p *player) noLines(logs int) error {
 	for _, first := range p.unread {
-		err := named(first.File, &NoLinesError{*first})
+		err := named(first.File, &noLinesError{*first})
 		if logs == 1 || len(p.unread)+len(p.empty) == logs {
 			return err
 		}
@@ -262,7 +257,7 @@ func named(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-func (p *player) record(l *Line) record {
+func (p *player) record(l *logLine) record {
 	p.fields.fill(l, p.needs, p.judge.engine, &p.scratch)
 	p.hosts = p.hosts || p.fields.host != nil
 	for i, v := range p.fields.values {

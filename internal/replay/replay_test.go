@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,11 @@ import (
 )
 
 var keyIP = []policy.KeyPart{{Kind: policy.KeyIP}}
+
+// run judges one log.
+func run(ctx context.Context, log io.Reader, c Config) (*Report, error) {
+	return Run(ctx, []Log{{Reader: log}}, c)
+}
 
 func rule(name, rate string, burst uint64, key ...policy.KeyPart) policy.RuleSpec {
 	r, err := fastlimit.ParseRate(rate)
@@ -38,7 +44,7 @@ func config(s policy.Settings) Config {
 
 func mustRun(t *testing.T, log string, c Config) *Report {
 	t.Helper()
-	r, err := Run(t.Context(), strings.NewReader(log), c)
+	r, err := run(t.Context(), strings.NewReader(log), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,10 +251,10 @@ func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c.Judged = func(int, int) { cancel() }
 	log := repeat(3*checkEvery, "192.0.2.7 - - "+stamp+` "GET / HTTP/1.1" 200 1`)
-	if _, err := Run(ctx, strings.NewReader(log), c); !errors.Is(err, context.Canceled) {
+	if _, err := run(ctx, strings.NewReader(log), c); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled while judging: %v", err)
 	}
-	if _, err := Run(ctx, strings.NewReader(log), c); !errors.Is(err, context.Canceled) {
+	if _, err := run(ctx, strings.NewReader(log), c); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled while reading: %v", err)
 	}
 }
@@ -285,7 +291,7 @@ func TestLogLongerThanTime(t *testing.T) {
 	for stream, year := range map[bool]string{false: "2031", true: "9999"} {
 		c.Stream = stream
 		log := strings.ReplaceAll(line, "%", "2026") + strings.ReplaceAll(line, "%", year)
-		_, err := Run(t.Context(), strings.NewReader(log), c)
+		_, err := run(t.Context(), strings.NewReader(log), c)
 		if err == nil || !strings.Contains(err.Error(), "from 2026-05-17 to "+year+"-05-17, which is longer than these rules can count time") {
 			t.Errorf("stream %v: error %v", stream, err)
 		}
@@ -303,7 +309,7 @@ func TestBadConfig(t *testing.T) {
 	} {
 		c := config(s)
 		change(&c)
-		if _, err := Run(t.Context(), strings.NewReader(""), c); err == nil {
+		if _, err := run(t.Context(), strings.NewReader(""), c); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

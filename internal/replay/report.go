@@ -29,7 +29,7 @@ type Report struct {
 
 // Client is a client of one rule that was denied.
 type Client struct {
-	Rule     string `json:"rule"` // DenyList for one on the deny list
+	Rule     string `json:"rule"` // denyList for one on the deny list
 	Key      Key    `json:"key"`
 	Requests int    `json:"requests"` // that the rule applied to
 	Denied   int    `json:"denied"`   // by this rule
@@ -40,8 +40,8 @@ type Client struct {
 	ExactDenied int `json:"exact_denied"`
 }
 
-// DenyList stands for the name of a rule where the deny list decided.
-const DenyList = "deny"
+// denyList stands for the name of a rule where the deny list decided.
+const denyList = "deny"
 
 // Key is the text of a client's key, one element per part. In JSON a single
 // part is a string and more are a list.

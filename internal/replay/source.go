@@ -68,7 +68,7 @@ func peek(br *bufio.Reader, n int) ([]byte, error) {
 }
 
 // next returns a line without its end, valid until the next call. The error is
-// [ErrLineTooBig], and then the start of the line is returned, io.EOF at the
+// [errLineTooBig], and then the start of the line is returned, io.EOF at the
 // end, or a failure to read.
 func (l *lines) next() ([]byte, error) {
 	b, err := l.r.ReadSlice('\n')
@@ -84,12 +84,12 @@ func (l *lines) next() ([]byte, error) {
 		if err := l.discard(); err != nil {
 			return nil, err
 		}
-		return head, ErrLineTooBig
+		return head, errLineTooBig
 	case !errors.Is(err, io.EOF):
 		return nil, l.wrap(err)
 	}
 	if len(b) > maxLine {
-		return b[:128], ErrLineTooBig
+		return b[:128], errLineTooBig
 	}
 	return b, nil
 }

@@ -24,7 +24,7 @@ func readAll(t *testing.T, r io.Reader) (got []string, tooBig int, err error) {
 				t.Errorf("%d lines counted, %d seen", src.n, len(got)+tooBig)
 			}
 			return got, tooBig, nil
-		case errors.Is(err, ErrLineTooBig):
+		case errors.Is(err, errLineTooBig):
 			tooBig++
 		case err != nil:
 			return got, tooBig, err

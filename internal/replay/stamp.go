@@ -15,7 +15,7 @@ const (
 
 // stampOf reads what stands in the brackets of a time stamp, as Unix
 // microseconds.
-func (p *Parser) stampOf(b []byte) (at int64, ok bool) {
+func (p *parser) stampOf(b []byte) (at int64, ok bool) {
 	fraction := int64(0)
 	if len(b) > len(stampLayout) && b[stampSecond] == '.' {
 		end := bytes.IndexByte(b, ' ')
@@ -34,7 +34,7 @@ func (p *Parser) stampOf(b []byte) (at int64, ok bool) {
 }
 
 // wholeSeconds remembers the last one: neighbours share it.
-func (p *Parser) wholeSeconds(b []byte) (at int64, ok bool) {
+func (p *parser) wholeSeconds(b []byte) (at int64, ok bool) {
 	if p.at != 0 && string(b) == string(p.stamp[:]) {
 		return p.at, true
 	}
@@ -99,7 +99,7 @@ var textLayouts = []string{
 	time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006/01/02 15:04:05", stampLayout,
 }
 
-func (p *Parser) textTime(s string) (at int64, ok bool) {
+func (p *parser) textTime(s string) (at int64, ok bool) {
 	if at, ok = epoch(s); ok {
 		return at, true
 	}

@@ -66,7 +66,7 @@ func (r *Report) writeClients(w io.Writer, top int) {
 	for _, c := range r.Clients[:n] {
 		over := "yes"
 		switch {
-		case c.Rule == DenyList:
+		case c.Rule == denyList:
 			over = "on the deny list"
 		case !c.OverLimit:
 			over = "NO"

@@ -35,7 +35,7 @@ func FuzzSafe(f *testing.F) {
 	f.Add("a\x00\xff\u202e\x1b[31m", 8)
 	f.Add(strings.Repeat("世", 100), 20)
 	f.Fuzz(func(t *testing.T, s string, most int) {
-		if most = most & 0xff; most < 4 {
+		if most &= 0xff; most < 4 {
 			most = 4
 		}
 		for name, got := range map[string]string{"Unicode": Unicode([]byte(s), most), "ASCII": ASCII(s, most), "Quote": Quote(s, most)} {

@@ -37,7 +37,7 @@ type Config struct {
 	// 16 KiB; at least two packets.
 	MaxBytes int
 	// PacketSize is the ceiling of one packet: what fits a datagram with room
-	// for its encryption. 0 means 1350; at least 512, at most [MaxPacket].
+	// for its encryption. 0 means 1350; at least 512, at most 64 KiB.
 	PacketSize int
 	// MaxNodes is the number of other nodes whose tables are mirrored. 0
 	// means 32.
@@ -51,16 +51,16 @@ type Config struct {
 
 // Bounds of the configuration and of the format.
 const (
-	MaxPacket   = 64 << 10 // bytes
+	maxPacket   = 64 << 10 // bytes
 	MaxNodeName = 128      // bytes
-	MaxName     = 40       // bytes of a client's compact name
-	MaxSlots    = 1 << 22  // of a table
-	MaxCount    = 1 << 53  // units; no honest node gets there
+	maxName     = 40       // bytes of a client's compact name
+	maxSlots    = 1 << 22  // of a table
+	maxCount    = 1 << 53  // units; no honest node gets there
 
 	DefaultMaxBytes   = 16 << 10
-	DefaultPacketSize = 1350
-	DefaultMaxNodes   = 32
-	DefaultMaxRate    = 10_000_000
+	defaultPacketSize = 1350
+	defaultMaxNodes   = 32
+	defaultMaxRate    = 10_000_000
 
 	minPacketSize = 512
 	maxMaxBytes   = 64 << 20
@@ -81,19 +81,19 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Node == "" || len(c.Node) > MaxNodeName {
 		add("Node has %d bytes: want 1 to %d", len(c.Node), MaxNodeName)
 	}
-	c.PacketSize = cmp.Or(c.PacketSize, DefaultPacketSize)
-	if c.PacketSize < minPacketSize || c.PacketSize > MaxPacket {
-		add("PacketSize %d: want %d to %d", c.PacketSize, minPacketSize, MaxPacket)
+	c.PacketSize = cmp.Or(c.PacketSize, defaultPacketSize)
+	if c.PacketSize < minPacketSize || c.PacketSize > maxPacket {
+		add("PacketSize %d: want %d to %d", c.PacketSize, minPacketSize, maxPacket)
 	}
 	c.MaxBytes = cmp.Or(c.MaxBytes, DefaultMaxBytes)
 	if c.MaxBytes < 2*c.PacketSize || c.MaxBytes > maxMaxBytes {
 		add("MaxBytes %d: want two packets of %d to %d", c.MaxBytes, c.PacketSize, maxMaxBytes)
 	}
-	c.MaxNodes = cmp.Or(c.MaxNodes, DefaultMaxNodes)
+	c.MaxNodes = cmp.Or(c.MaxNodes, defaultMaxNodes)
 	if c.MaxNodes < 1 || c.MaxNodes > maxMaxNodes {
 		add("MaxNodes %d: want 1 to %d", c.MaxNodes, maxMaxNodes)
 	}
-	c.MaxRate = cmp.Or(c.MaxRate, DefaultMaxRate)
+	c.MaxRate = cmp.Or(c.MaxRate, defaultMaxRate)
 	if c.MaxRate > maxMaxRate {
 		add("MaxRate %d: want at most %d units/s", c.MaxRate, uint64(maxMaxRate))
 	}

@@ -12,7 +12,7 @@ import (
 func FuzzReceive(f *testing.F) {
 	f.Add(packet(nil))
 	f.Add(packet(nil, oneRule(64, good)))
-	f.Add(packet(nil, oneRule(64, good, entry{slot: 63, gen: 1 << 60, count: MaxCount, shed: MaxCount, pos: 1}), oneRule(1, entry{gen: 1, count: 1})))
+	f.Add(packet(nil, oneRule(64, good, entry{slot: 63, gen: 1 << 60, count: maxCount, shed: maxCount, pos: 1}), oneRule(1, entry{gen: 1, count: 1})))
 	f.Add(packet(func(h *header) { h.node = bytes.Repeat([]byte("n"), MaxNodeName) }, oneRule(64, good)))
 	a := newTestNode(f, "a", 64, small)
 	for i := range uint64(40) {
@@ -51,14 +51,14 @@ func FuzzReceive(f *testing.F) {
 // FuzzRoundTrip: what is written is read.
 func FuzzRoundTrip(f *testing.F) {
 	f.Add(uint64(0), uint64(1), uint64(1), uint64(0), uint64(0), []byte("x"), uint8(3))
-	f.Add(uint64(MaxSlots-1), ^uint64(0), uint64(MaxCount), uint64(MaxCount), ^uint64(0), bytes.Repeat([]byte("n"), MaxName), uint8(200))
+	f.Add(uint64(maxSlots-1), ^uint64(0), uint64(maxCount), uint64(maxCount), ^uint64(0), bytes.Repeat([]byte("n"), maxName), uint8(200))
 	f.Fuzz(func(t *testing.T, slot, gen, count, shed, pos uint64, name []byte, n uint8) {
 		want := entry{
-			slot: slot % MaxSlots, gen: max(gen, 1), count: 1 + count%MaxCount, shed: shed % (MaxCount + 1),
-			pos: pos, name: name[:min(len(name), MaxName)],
+			slot: slot % maxSlots, gen: max(gen, 1), count: 1 + count%maxCount, shed: shed % (maxCount + 1),
+			pos: pos, name: name[:min(len(name), maxName)],
 		}
 		h := header{cluster: pos, incarnation: gen, seq: count, node: []byte("node")}
-		sec := section{identity: shed, slots: MaxSlots, hidden: count % (MaxCount + 1), grain: 1 + gen%maxGrain}
+		sec := section{identity: shed, slots: maxSlots, hidden: count % (maxCount + 1), grain: 1 + gen%maxGrain}
 		w := newWriter(&Config{PacketSize: minPacketSize, MaxBytes: 64 * minPacketSize})
 		w.begin(&h)
 		for i := range int(n) {

@@ -24,17 +24,17 @@ const (
 type mirrorSlot struct {
 	pos, gen, count, shed uint64
 	marks                 marks.Counter
-	name                  [MaxName]byte
+	name                  [maxName]byte
 	nameLen               uint8
 	silence               uint32 // mirror.silences as of the last news
 }
 
 type chunk [chunkSlots]mirrorSlot
 
-// mirrorTable mirrors the table of one rule, chunk by chunk as it is told.
+// mirrorTable mirrors the table of one rule, chunk by chunk as entries arrive.
 type mirrorTable struct {
 	hidden, grain uint64      // see section
-	seq           uint64      // of the tick that told so
+	seq           uint64      // of the tick that they are from
 	skipped       marks.Peaks // units of one slot that came at once and are in no rate
 	chunks        []*chunk
 }
@@ -60,7 +60,7 @@ type mirror struct {
 	tables  []mirrorTable // as State.rules
 	seq     uint64        // the highest
 	packets uint64
-	merged  uint64 // entries that told something new
+	merged  uint64 // entries that were news
 	charged uint64 // units
 }
 
@@ -134,7 +134,7 @@ func (t *mirrorTable) all(f func(i int, s *mirrorSlot)) {
 	}
 }
 
-// growth is what an entry told that was not known.
+// growth is what an entry added to what was known.
 type growth struct {
 	units, shed uint64
 	first       bool // of a slot that was never heard of

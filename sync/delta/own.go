@@ -17,9 +17,9 @@ type rule struct {
 	hidden uint64 // the maximum of Floor and unsent together in this epoch so far
 	before uint64 // hidden of the epoch before
 
-	late   marks.Peaks // units of one slot that waited to be sent
-	untold uint64      // see section.hidden, as of the last Tick
-	grain  uint64      // see section.grain, likewise
+	late       marks.Peaks // units of one slot that waited to be sent
+	unsentLong uint64      // see section.hidden, as of the last Tick
+	grain      uint64      // see section.grain, likewise
 }
 
 // ownSlot is what was sent of a slot of the own table.

@@ -8,9 +8,9 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// pick is a slot to be told since it grew.
+// pick is a slot to be sent since it grew.
 type pick struct {
-	growth uint64 // that was not told yet
+	growth uint64 // that was not sent yet
 	slot   uint32
 	rule   uint16
 	size   uint16 // of its entry, bounded above
@@ -67,7 +67,7 @@ func (p *picks) pop() {
 
 func lessGrowth(a, b *pick) bool { return a.growth < b.growth }
 
-// sort puts the picks in the order in which they are told: rule by rule, what
+// sort puts the picks in the order in which they are sent: rule by rule, what
 // grew most first.
 func (p *picks) sort() {
 	slices.SortFunc(p.heap, func(a, b pick) int {

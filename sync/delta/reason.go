@@ -8,7 +8,7 @@ type Reason uint8
 // The reasons. All but the last three drop the whole packet.
 const (
 	Malformed        Reason = iota // does not parse to its very end
-	Oversized                      // longer than [MaxPacket]
+	Oversized                      // longer than 64 KiB
 	Version                        // another version of the format
 	Cluster                        // of a cluster of another name
 	Self                           // names this node as its sender

@@ -38,7 +38,7 @@ func TestHiddenIsOfTheLatestTick(t *testing.T) {
 	}
 	tell(5, 100, 8, 100, 8)
 	tell(4, 0, 1, 100, 8)            // would have an attacker's rate told as certain
-	tell(3, MaxCount, 64, 100, 8)    // would make all rates useless
+	tell(3, maxCount, 64, 100, 8)    // would make all rates useless
 	tell(5, 100, 8, 100, 8)          // another packet of the tick
 	tell(9, 0, 1, 0, 1)              // the truth sinks
 	tell(5, 100, 8, 0, 1)            // and stays there
@@ -120,7 +120,7 @@ func TestShedIsCapped(t *testing.T) {
 	b := newTestNode(t, "b", 64, func(c *Config) { c.MaxRate = 1000 })
 	b.Join("a", 1, 0)
 	b.Tick(0)
-	for i, shed := range []uint64{0, 500, MaxCount} {
+	for i, shed := range []uint64{0, 500, maxCount} {
 		b.mustReceive(t, [][]byte{at(uint64(i+1), hiding(0, 1, entry{slot: 1, gen: 1, count: 1, shed: shed, pos: 9, name: []byte("x")}))}, tick)
 	}
 	if top := b.Top(1, time.Second); len(top) != 1 || top[0].Rate != 1000 {

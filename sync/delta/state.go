@@ -32,7 +32,7 @@ type State struct {
 	latest  time.Duration // the last that a caller brought
 }
 
-// member is a node that the membership tells of.
+// member is a node that the membership knows.
 type member struct {
 	incarnation uint64
 	joined      time.Duration
@@ -67,7 +67,7 @@ func (s *State) lock(now time.Duration) {
 	s.latest = max(s.latest, now)
 }
 
-// Join tells that node is a member, alive with this incarnation: from now on
+// Join makes node a member, alive with this incarnation: from now on
 // its packets count. What was heard of the same incarnation before is still
 // known; another one counts anew.
 func (s *State) Join(node string, incarnation uint64, now time.Duration) {
@@ -79,7 +79,7 @@ func (s *State) Join(node string, incarnation uint64, now time.Duration) {
 	s.members[node] = member{incarnation: incarnation, joined: now}
 }
 
-// Leave tells that node is no member any more: its packets do not count. What
+// Leave makes node no member any more: its packets do not count. What
 // was heard of it stays known, for it may be back after a partition, until
 // there is another incarnation or no room.
 func (s *State) Leave(node string, now time.Duration) {
@@ -91,7 +91,7 @@ func (s *State) Leave(node string, now time.Duration) {
 	}
 }
 
-// Receive merges a packet from another node, or tells in a [*Rejected] why it
+// Receive merges a packet from another node, or returns in a [*Rejected] why it
 // merged nothing of it. Parts that it left out, a rule that it does not have
 // for one, are counted in Stats only. The packet is not kept.
 func (s *State) Receive(packet []byte, now time.Duration) error {
@@ -108,7 +108,7 @@ func (s *State) Receive(packet []byte, now time.Duration) error {
 }
 
 func (s *State) receiveLocked(packet []byte, now time.Duration) (node []byte, _ Reason) {
-	if len(packet) > MaxPacket {
+	if len(packet) > maxPacket {
 		return nil, Oversized
 	}
 	r := reader{b: packet}
@@ -205,7 +205,7 @@ func (s *State) mergeLocked(m *mirror, seq uint64, r reader) {
 	}
 }
 
-// mergeEntryLocked charges what an entry tells that was not known.
+// mergeEntryLocked charges what an entry adds to what was known.
 func (s *State) mergeEntryLocked(m *mirror, i int, e *entry) {
 	slot := m.tables[i].slot(e.slot)
 	g := slot.merge(e)

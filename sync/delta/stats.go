@@ -16,7 +16,7 @@ type Stats struct {
 	// Slots and Cap entries.
 	Rejected [reasonCount]uint64
 
-	MergedSlots  uint64 // entries that told something new
+	MergedSlots  uint64 // entries that were news
 	ChargedUnits uint64 // of peers, charged to sketches here
 
 	Mirrors     int   // nodes of which something is known, past members included
@@ -32,7 +32,7 @@ type RuleStats struct {
 	Live  int // with a client
 	// Floor is the most units that one client without a slot may have in this
 	// epoch, Unsent the largest growth that waits for room under the ceiling.
-	// Both together is what this node may not tell of a client now.
+	// Both together is what this node may not have sent of a client by now.
 	Floor, Unsent uint64
 	// Hidden is the most that it came to in this epoch or the one before: f.
 	Hidden uint64
@@ -57,7 +57,7 @@ type counts struct {
 	merged, charged                                        uint64
 }
 
-// Stats returns a snapshot as of the last call that told the time.
+// Stats returns a snapshot as of the last call that brought a time.
 func (s *State) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,7 +17,7 @@ func (s *State) Tick(now time.Duration) [][]byte {
 	for i := range s.rules {
 		r := &s.rules[i]
 		d := s.local.LongDoubt(i)
-		r.untold, r.grain = d.Units+r.late.Worst(), d.Grain
+		r.unsentLong, r.grain = d.Units+r.late.Worst(), d.Grain
 	}
 	s.markLocked(now)
 	w := &s.writer
@@ -127,12 +127,12 @@ func (s *State) writeLocked(index, i int, named bool) bool {
 	r.talkers.Read(i, &slot)
 	e := entry{
 		slot: uint64(i), gen: slot.Gen, pos: slot.Pos,
-		count: min(slot.Count, MaxCount), shed: min(slot.Shed, MaxCount),
+		count: min(slot.Count, maxCount), shed: min(slot.Shed, maxCount),
 	}
 	if named || slot.Gen != o.gen {
 		e.name = slot.Name[:slot.NameLen]
 	}
-	sec := section{identity: r.identity, slots: uint64(len(r.own)), hidden: r.untold, grain: max(r.grain, r.talkers.Grain())}
+	sec := section{identity: r.identity, slots: uint64(len(r.own)), hidden: r.unsentLong, grain: max(r.grain, r.talkers.Grain())}
 	if !s.writer.write(index, &sec, &e) {
 		return false
 	}

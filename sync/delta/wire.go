@@ -38,7 +38,7 @@ type header struct {
 type section struct {
 	identity uint64
 	slots    uint64 // of the sender's table
-	hidden   uint64 // units of one client that the sender may not have told of late: see rule.untold
+	hidden   uint64 // units of one client that the sender may not have sent lately: see rule.unsentLong
 	grain    uint64 // units of which chance let one be counted among shed, of late; 1: all were
 	entries  uint64
 }
@@ -63,7 +63,7 @@ func appendHeader(b []byte, h *header) []byte {
 func appendSection(b []byte, s *section) []byte {
 	b = binary.LittleEndian.AppendUint64(b, s.identity)
 	b = binary.AppendUvarint(b, s.slots)
-	b = binary.AppendUvarint(b, min(s.hidden, MaxCount))
+	b = binary.AppendUvarint(b, min(s.hidden, maxCount))
 	b = binary.AppendUvarint(b, min(max(s.grain, 1), maxGrain))
 	return append(b, 0x80, 0)
 }
@@ -142,8 +142,8 @@ func (r *reader) header() (h header) {
 
 func (r *reader) section() (s section) {
 	s.identity = r.word()
-	s.slots = r.uvarint(1, MaxSlots)
-	s.hidden = r.uvarint(0, MaxCount)
+	s.slots = r.uvarint(1, maxSlots)
+	s.hidden = r.uvarint(0, maxCount)
 	s.grain = r.uvarint(1, maxGrain)
 	s.entries = r.uvarint(1, uint64(len(r.b)/minEntry))
 	return s
@@ -152,16 +152,16 @@ func (r *reader) section() (s section) {
 func (r *reader) entry(s *section) (e entry) {
 	e.slot = r.uvarint(0, max(s.slots, 1)-1)
 	e.gen = r.uvarint(1, ^uint64(0))
-	e.count = r.uvarint(1, MaxCount)
-	e.shed = r.uvarint(0, MaxCount)
+	e.count = r.uvarint(1, maxCount)
+	e.shed = r.uvarint(0, maxCount)
 	e.pos = r.word()
 	n := int(r.byte())
-	r.bad = r.bad || n > MaxName
+	r.bad = r.bad || n > maxName
 	e.name = r.bytes(n)
 	return e
 }
 
-// wellFormed tells whether sections are all that b is.
+// wellFormed reports whether sections are all that b is.
 func wellFormed(b []byte) bool {
 	r := reader{b: b}
 	for r.more() {

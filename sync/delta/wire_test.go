@@ -10,7 +10,7 @@ import (
 // The golden packet is the format: a change of it needs another version.
 func TestGoldenPacket(t *testing.T) {
 	t.Parallel()
-	c := Config{PacketSize: DefaultPacketSize, MaxBytes: DefaultMaxBytes}
+	c := Config{PacketSize: defaultPacketSize, MaxBytes: DefaultMaxBytes}
 	w := newWriter(&c)
 	w.begin(&header{cluster: 0x0102030405060708, incarnation: 0x1112131415161718, seq: 300, node: []byte("n1")})
 	sec := section{identity: 0x2122232425262728, slots: 64, hidden: 5, grain: 256}
@@ -71,7 +71,7 @@ func TestRejected(t *testing.T) {
 		"other version":          {append([]byte("fld\x01"), whole[4:]...), Version},
 		"version and nothing":    {[]byte("fld\x01"), Version},
 		"magic and nothing":      {[]byte("fld"), Malformed},
-		"too long":               {append(whole, make([]byte, MaxPacket)...), Oversized},
+		"too long":               {append(whole, make([]byte, maxPacket)...), Oversized},
 		"other cluster":          {packet(func(h *header) { h.cluster++ }, oneRule(64, good)), Cluster},
 		"trailing byte":          {append(bytes.Clone(whole), 0), Malformed},
 		"cut":                    {whole[:len(whole)-1], Malformed},
@@ -85,11 +85,11 @@ func TestRejected(t *testing.T) {
 		"slot beyond":            {with(func(e *entry) { e.slot = 64 }), Malformed},
 		"generation 0":           {with(func(e *entry) { e.gen = 0 }), Malformed},
 		"count 0":                {with(func(e *entry) { e.count = 0 }), Malformed},
-		"hostile count":          {with(func(e *entry) { e.count = MaxCount + 1 }), Malformed},
+		"hostile count":          {with(func(e *entry) { e.count = maxCount + 1 }), Malformed},
 		"hostile shed":           {with(func(e *entry) { e.shed = math.MaxUint64 }), Malformed},
-		"long name":              {with(func(e *entry) { e.name = make([]byte, MaxName+1) }), Malformed},
+		"long name":              {with(func(e *entry) { e.name = make([]byte, maxName+1) }), Malformed},
 		"no slots":               {packet(nil, oneRule(64, good), oneRule(0, good)), Malformed},
-		"too many slots":         {packet(nil, oneRule(64, good), oneRule(MaxSlots+1, good)), Malformed},
+		"too many slots":         {packet(nil, oneRule(64, good), oneRule(maxSlots+1, good)), Malformed},
 		"no entries":             {packet(nil, oneRule(64, good), oneRule(64)), Malformed},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,7 +17,7 @@ type writer struct {
 }
 
 // slack is room for the entry that turns out not to fit.
-const slack = maxSection + minEntry + 4*9 + MaxName
+const slack = maxSection + minEntry + 4*9 + maxName
 
 func newWriter(c *Config) writer {
 	return writer{

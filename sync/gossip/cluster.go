@@ -13,8 +13,8 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Cluster is this node in a cluster: it tells its peers what the limiter sees
-// and charges what they tell. Safe for concurrent use. The zero value is not
+// Cluster is this node in a cluster: it sends its peers what the limiter counts
+// and charges what they send. Safe for concurrent use. The zero value is not
 // usable: call [Start].
 type Cluster struct {
 	config    Config
@@ -23,7 +23,7 @@ type Cluster struct {
 	members   *members
 	transport *transport
 	list      *memberlist.Memberlist
-	at        netip.AddrPort // what the others are told
+	at        netip.AddrPort // where the others reach this node
 	first     int            // peer of the tick; send alone
 
 	cancel context.CancelFunc
@@ -35,7 +35,7 @@ type Cluster struct {
 // exchange counts with them. Nodes that are not there are no error: this one
 // starts alone, says so once and keeps trying. The limiter must have the
 // secret that [LimiterSecret] makes. End the cluster with Close before the
-// limiter is dropped; the end of ctx ends the loops, but tells nobody.
+// limiter is dropped; the end of ctx ends the loops, without a word to the others.
 func Start(ctx context.Context, c Config, lim *fastlimit.Limiter) (*Cluster, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *Cluster) yield(yields bool) {
 	}
 }
 
-// Ready tells in its error why this node must not get requests: another one
+// Ready returns in its error why this node must not get requests: another one
 // has its name, and started before it. What one of the two counts the others
 // would not believe, and a client could have up to twice its rate.
 func (c *Cluster) Ready() error {
@@ -169,8 +169,8 @@ func (c *Cluster) send() {
 	}
 }
 
-// bid tells every peer that this node leaves, twice: packets get lost.
-func (c *Cluster) bid() {
+// sendFarewell informs every peer that this node leaves, twice: packets get lost.
+func (c *Cluster) sendFarewell() {
 	peers := c.members.list()
 	word := c.members.appendFarewell(nil)
 	for range 2 {
@@ -183,20 +183,20 @@ func (c *Cluster) bid() {
 // leaveTimeout is for the news to reach a peer.
 const leaveTimeout = time.Second
 
-// Close tells the peers that this node leaves, and ends all goroutines; a probe
+// Close informs the peers that this node leaves, and ends all goroutines; a probe
 // that memberlist waits for ends by itself within seconds. It takes about a
 // second at most. It may be called again.
 func (c *Cluster) Close() {
 	c.ended.Do(func() { c.end(true) })
 }
 
-func (c *Cluster) end(tell bool) {
+func (c *Cluster) end(farewell bool) {
 	c.cancel()
 	c.transport.stopDials()
 	c.loops.Wait()
-	if tell {
+	if farewell {
 		c.send() // what nobody would know of otherwise, which costs a burst
-		c.bid()
+		c.sendFarewell()
 		if err := c.list.Leave(leaveTimeout); err != nil { // else they find out
 			c.config.Logger.Warn("cluster: left without a word", slog.Any("error", err))
 		} else {

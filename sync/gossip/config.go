@@ -57,8 +57,8 @@ type Config struct {
 
 // Bounds of a [Config].
 const (
-	MinSecret = 16 // characters
-	MaxSeeds  = 64 // addresses in Join
+	minSecret = 16 // characters
+	maxSeeds  = 64 // addresses in Join
 )
 
 const (
@@ -96,8 +96,8 @@ func (c Config) Validate() error {
 	if c.Name == "" || len(c.Name) > 64 {
 		add("Name", "want 1 to 64", "has %d bytes", len(c.Name))
 	}
-	if n := len(c.Secret); n < MinSecret {
-		add("Secret", fmt.Sprintf("want %d or more; write the same random text on all nodes: openssl rand -base64 32 makes one", MinSecret), "%d characters are too few", n)
+	if n := len(c.Secret); n < minSecret {
+		add("Secret", fmt.Sprintf("want %d or more; write the same random text on all nodes: openssl rand -base64 32 makes one", minSecret), "%d characters are too few", n)
 	}
 	if c.Interval < 0 || c.Interval > 0 && c.Interval < minInterval {
 		add("Interval", "want "+minInterval.String()+" or more", "%v is too short", c.Interval)
@@ -112,8 +112,8 @@ func (c Config) Validate() error {
 				"%q is not an address that others can reach", c.Advertise)
 		}
 	}
-	if len(c.Join) > MaxSeeds {
-		add("Join", fmt.Sprintf("want at most %d: any node of the cluster knows the others", MaxSeeds), "%d addresses", len(c.Join))
+	if len(c.Join) > maxSeeds {
+		add("Join", fmt.Sprintf("want at most %d: any node of the cluster knows the others", maxSeeds), "%d addresses", len(c.Join))
 	}
 	for i, s := range c.Join {
 		if host, port, err := net.SplitHostPort(s); err != nil || host == "" || port == "0" {
@@ -136,7 +136,7 @@ const (
 	reclaimAfter = 10 * time.Second
 	// probeEvery is the interval between two probes, each of another peer.
 	probeEvery = time.Second
-	// goneFor is how long a peer that is gone is told of.
+	// goneFor is how long others are informed of a peer that is gone.
 	goneFor = 30 * time.Second
 )
 

@@ -236,7 +236,7 @@ func fits(msg []byte, into any) (reason string) {
 	return quiet
 }
 
-// wellFormed tells whether b is n values of MessagePack and nothing else. Where
+// wellFormed reports whether b is n values of MessagePack and nothing else. Where
 // it is not, memberlist's decoder takes memory for lengths of up to 4 GB that
 // nothing follows; it reads from a stream and cannot know.
 func wellFormed(b []byte, n int) bool {

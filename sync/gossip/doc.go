@@ -31,7 +31,7 @@
 // A node's metadata is the version of what it speaks and its incarnation, which
 // is its start and a random number. A node of another version is not let in.
 // Counts of a node are accepted while it is a member with the incarnation that
-// they name. A node that is told of another one of its name asks it over a
+// they name. A node that learns of another one of its name asks it over a
 // stream, and yields to it if its incarnation is less: it says and hears
 // nothing, for as long as it gets answers.
 //

@@ -74,7 +74,7 @@ func (g *gate) packet(b, buf []byte) (plain []byte, reason string) {
 	return plain, checkPacket(plain)
 }
 
-// label tells what is wrong with the label header at the start of b.
+// label returns what is wrong with the label header at the start of b.
 func (g *gate) label(b []byte) (reason string) {
 	switch {
 	case len(b) == 0:

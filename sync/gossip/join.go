@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"net"
 	"net/netip"
 	"slices"
@@ -16,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/cenkalti/backoff/v5"
 )
 
 const (
@@ -51,34 +52,44 @@ type joiner struct {
 // run asks until ctx ends.
 func (j *joiner) run(ctx context.Context) {
 	failed := 0
-	for wait := joinLeast; ; {
+	for waits := joinWaits(joinLeast); ; {
 		start := time.Now()
 		joined, problems := j.attempt(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		failed = j.tellAlone(failed, problems)
+		failed = j.logAlone(failed, problems)
 		switch {
 		case len(problems) == 0: // all are there; names may come to stand for more
-			wait = joinMost
+			waits = joinWaits(joinMost)
 		case joined:
-			wait = joinLeast
+			waits = joinWaits(joinLeast)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-j.members.nudge:
-			wait = joinLeast
-		case <-time.After(jitter(wait) - time.Since(start)):
-			wait = min(2*wait, joinMost)
+			waits = joinWaits(joinLeast)
+		case <-time.After(waits.NextBackOff() - time.Since(start)):
 		}
 	}
 }
 
-// tellAlone says once that this node is alone, and once that it is not any
-// more. failed is the number of attempts in a row that left it so. The first
-// is not told of: nodes that start together miss each other.
-func (j *joiner) tellAlone(failed int, problems []string) int {
+// joinWaits are the times from one attempt to the next: at most first, doubled up
+// to joinMost. Half of each is left to chance, so that nodes that lost each other
+// do not ask in step.
+func joinWaits(first time.Duration) *backoff.ExponentialBackOff {
+	const middle, spread = 3. / 4, 1. / 3 // 3/4 ± 1/4
+	scaled := func(d time.Duration) time.Duration { return time.Duration(middle * float64(d)) }
+	return &backoff.ExponentialBackOff{
+		InitialInterval: scaled(first), MaxInterval: scaled(joinMost) - 1, Multiplier: 2, RandomizationFactor: spread,
+	}
+}
+
+// logAlone logs once that this node is alone, and once that it is not any more.
+// failed is the number of attempts in a row that left it so. The first one is not
+// logged: nodes that start together miss each other.
+func (j *joiner) logAlone(failed int, problems []string) int {
 	peers := j.members.list()
 	alone := len(problems) > 0 && len(peers) == 0
 	switch {
@@ -94,13 +105,7 @@ func (j *joiner) tellAlone(failed int, problems []string) int {
 	return 0
 }
 
-// jitter keeps nodes that lost each other from asking in step. It makes no wait
-// longer.
-func jitter(d time.Duration) time.Duration {
-	return d/2 + rand.N(d/2) //nolint:gosec // no secret
-}
-
-// attempt asks everyone who is missing, and tells whether one of them answered
+// attempt asks all nodes that are missing, and returns whether one of them answered
 // and what is wrong with the others.
 func (j *joiner) attempt(ctx context.Context) (joined bool, problems []string) {
 	if j.idle() {
@@ -117,7 +122,7 @@ func (j *joiner) attempt(ctx context.Context) (joined bool, problems []string) {
 		if ctx.Err() != nil {
 			break
 		}
-		if !j.members.misses(at) { // one that answered has told of it
+		if !j.members.misses(at) { // one that answered has listed it
 			<-slots
 			continue
 		}
@@ -228,7 +233,7 @@ func (m *members) missing(seeds []netip.AddrPort, self ...netip.AddrPort) (all [
 	return all
 }
 
-// misses tells whether no peer is at an address.
+// misses reports whether no peer is at an address.
 func (m *members) misses(at netip.AddrPort) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -140,7 +140,7 @@ func (j *journal) warn(reason string, attrs ...any) {
 	j.log.Warn("cluster: "+text, all...)
 }
 
-// due tells whether the interval of a reason is over, and what it suppressed.
+// due reports whether the interval of a reason is over, and what it suppressed.
 func (j *journal) due(reason string) (suppressed uint64, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -110,7 +110,7 @@ func TestJournalOfMemberlist(t *testing.T) {
 
 func TestReasons(t *testing.T) {
 	t.Parallel()
-	all := Reasons()
+	all := reasons()
 	if !slices.IsSorted(all) || len(slices.Compact(slices.Clone(all))) != len(all) {
 		t.Errorf("%q", all)
 	}

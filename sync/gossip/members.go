@@ -49,7 +49,7 @@ type members struct {
 	mu    sync.Mutex // guards all below
 	peers map[string]*peer
 	lost  map[string]lostPeer     // peers that went without a word; join asks for them
-	gone  map[string]time.Time    // names that memberlist may still tell of, since when
+	gone  map[string]time.Time    // names that memberlist may still mention, since when
 	seeds map[netip.AddrPort]bool // what the names in Config.Join stand for
 	reach map[netip.AddrPort]bool // seeds that led to peers, whatever they call themselves
 }
@@ -195,8 +195,8 @@ func (m *members) list() []memberlist.Node {
 	return all
 }
 
-// farewell is what a node tells each peer before it leaves: that nobody need
-// look for it. memberlist knows, and does not tell. It names the incarnation,
+// farewell is what a node sends each peer before it leaves: that nobody need
+// look for it. memberlist knows, and does not say. It names the incarnation,
 // so that one of an earlier life means nothing.
 const farewell = "flbye\x01"
 

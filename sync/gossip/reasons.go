@@ -45,8 +45,8 @@ var (
 	errVersion = &refusal{reasonVersion, "it speaks another version"}
 )
 
-// Reasons are all values of the keys of [Stats.Rejected].
-func Reasons() []string {
+// reasons are all values of the keys of [Stats.Rejected].
+func reasons() []string {
 	all := map[string]bool{}
 	for _, r := range []string{
 		reasonKey, reasonCluster, reasonTruncated, reasonOversized, reasonMalformed, reasonVersion, reasonConflict, reasonQueue, reasonStreams,

@@ -9,11 +9,11 @@ type Stats struct {
 	// SentBytes and ReceivedBytes are of the sockets, UDP and TCP: counts,
 	// membership, and what was rejected.
 	SentBytes, ReceivedBytes uint64
-	// Rejected counts what was dropped, by all of [Reasons].
+	// Rejected counts what was dropped by reason, those that did not occur included.
 	Rejected map[string]uint64
 	// Peers is the number of other nodes that are up.
 	Peers int
-	// Yields tells that another node has this one's name, see [Cluster.Ready].
+	// Yields is whether another node has this one's name, see [Cluster.Ready].
 	Yields bool
 	// Delta is about the counts.
 	Delta delta.Stats
@@ -27,7 +27,7 @@ func (c *Cluster) Stats() Stats {
 	}
 	_, s.Yields = c.members.twins.yieldsTo()
 	noted := c.journal.totals()
-	for _, r := range Reasons() {
+	for _, r := range reasons() {
 		s.Rejected[r] = noted[r]
 	}
 	for _, r := range delta.Reasons() {

@@ -15,7 +15,7 @@ import (
 // accept takes streams, a bounded number at a time: what a stranger sends has
 // to be read before it can be told from what a node sends.
 func (t *transport) accept() {
-	for wait := retryLeast; ; {
+	for waits := retryWaits(); ; {
 		conn, err := t.tcp.Accept()
 		if t.done.Err() != nil {
 			if err == nil {
@@ -25,10 +25,10 @@ func (t *transport) accept() {
 		}
 		if err != nil { // file descriptors ran out, say
 			t.refuse(reasonNetwork, nil)
-			wait = t.pause(wait)
+			t.pause(waits)
 			continue
 		}
-		wait = retryLeast
+		waits.Reset()
 		select {
 		case t.slots <- struct{}{}:
 		default:

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/hashicorp/go-sockaddr"
 	"github.com/hashicorp/memberlist"
 	"golang.org/x/time/rate"
@@ -132,7 +133,7 @@ func (t *transport) run() {
 // receive reads packets.
 func (t *transport) receive() {
 	buf, plain := make([]byte, maxPacket+1), make([]byte, maxPacket) // one more shows what was cut
-	for wait := retryLeast; ; {
+	for waits := retryWaits(); ; {
 		n, from, err := t.udp.ReadFromUDPAddrPort(buf)
 		now := time.Now()
 		switch {
@@ -140,10 +141,10 @@ func (t *transport) receive() {
 			return
 		case err != nil:
 			t.refuse(reasonNetwork, net.UDPAddrFromAddrPort(from))
-			wait = t.pause(wait)
+			t.pause(waits)
 			continue
 		}
-		wait = retryLeast
+		waits.Reset()
 		t.received.Add(uint64(n))
 		source := net.UDPAddrFromAddrPort(netip.AddrPortFrom(from.Addr().Unmap(), from.Port()))
 		t.take(buf[:n], plain, source, now)
@@ -191,15 +192,17 @@ func (t *transport) mergeQueued() {
 	}
 }
 
-const retryLeast, retryMost = 5 * time.Millisecond, time.Second
+// retryWaits are the waits after errors of a socket, which mostly pass.
+func retryWaits() *backoff.ExponentialBackOff {
+	return &backoff.ExponentialBackOff{InitialInterval: 5 * time.Millisecond, MaxInterval: time.Second, Multiplier: 2}
+}
 
-// pause waits and returns how long to wait the next time.
-func (t *transport) pause(wait time.Duration) time.Duration {
+// pause waits for the next of them.
+func (t *transport) pause(waits *backoff.ExponentialBackOff) {
 	select {
-	case <-time.After(wait):
+	case <-time.After(waits.NextBackOff()):
 	case <-t.done.Done():
 	}
-	return min(2*wait, retryMost)
 }
 
 // WriteToAddress implements memberlist.NodeAwareTransport.
@@ -240,7 +243,7 @@ func (*transport) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error) {
 	return canonical(net.ParseIP(ip)), port, nil
 }
 
-// advertise is what the others are told: what was configured, or the bound
+// advertise is the address that the others get: what was configured, or the bound
 // address, or if that is every address a private one of this machine.
 func (t *transport) advertise(configured string) (netip.AddrPort, error) {
 	if configured != "" {

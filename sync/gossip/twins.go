@@ -103,8 +103,8 @@ func (w *twins) run(ctx context.Context) {
 	}
 }
 
-// round asks all who are said to have this name, and tells whether there is
-// somebody left to ask.
+// round asks all nodes that are said to have this name, and reports whether there
+// is one left to ask.
 func (w *twins) round(ctx context.Context) (more bool) {
 	w.mu.Lock()
 	var all []netip.AddrPort
@@ -123,7 +123,7 @@ func (w *twins) round(ctx context.Context) (more bool) {
 	if ctx.Err() != nil {
 		return false
 	}
-	return w.settle()
+	return w.decide()
 }
 
 func (w *twins) answered(at netip.AddrPort, name string, incarnation uint64, err error) {
@@ -142,8 +142,8 @@ func (w *twins) answered(at netip.AddrPort, name string, incarnation uint64, err
 	}
 }
 
-// settle decides who yields, and tells whether there is somebody left to ask.
-func (w *twins) settle() (more bool) {
+// decide determines who yields, and reports whether there is a node left to ask.
+func (w *twins) decide() (more bool) {
 	w.mu.Lock()
 	before := w.older
 	w.older = netip.AddrPort{}
