@@ -66,12 +66,22 @@ func (c *ManualClock) Now() time.Duration { return time.Duration(c.latest.Load()
 // startMachine makes c the machine's clock, from now on.
 func (c *clock) startMachine() { c.machine, c.start = true, time.Now() }
 
-// lasts notes how long the rules can count.
-func (c *clock) lasts(rules []RulePlan) {
+// endOf is the last time that all of the rules can count.
+func endOf(rules []RulePlan) *clockEnd {
+	first := &rules[0]
 	for i := range rules {
-		rp := &rules[i]
-		end := &clockEnd{rp.shape.LastTime(), fmt.Sprintf("rule %q can count at %v", rp.Config.Name, rp.Config.Rate)}
-		for old := c.end.Load(); (old == nil || end.at < old.at) && !c.end.CompareAndSwap(old, end); old = c.end.Load() {
+		if rp := &rules[i]; rp.shape.LastTime() < first.shape.LastTime() {
+			first = rp
+		}
+	}
+	return &clockEnd{first.shape.LastTime(), fmt.Sprintf("rule %q can count at %v", first.Config.Name, first.Config.Rate)}
+}
+
+// endBy ends the clock, which limiters may share, by then at the latest.
+func (c *clock) endBy(end *clockEnd) {
+	for old := c.end.Load(); old == nil || end.at < old.at; old = c.end.Load() {
+		if c.end.CompareAndSwap(old, end) {
+			return
 		}
 	}
 }

@@ -14,7 +14,8 @@ import (
 // safe for concurrent use. The zero value is not usable: call [New].
 type Limiter struct {
 	clock  *clock
-	manual *ManualClock   // whose clock that is, or nil
+	manual *ManualClock // whose clock that is, or nil
+	secret sketch.Secret
 	filter *window.Filter // nil if no rule uses it
 	rules  []*Rule
 	byName map[string]*Rule
@@ -35,49 +36,43 @@ func New(c Config) (*Limiter, error) {
 	if c.Secret == (sketch.Secret{}) {
 		rand.Read(c.Secret[:]) // never fails
 	}
+	return newLimiter(plan, &c, nil)
+}
+
+// newLimiter makes a limiter of checked settings. Rules that old has take over
+// its state, if there is an old one.
+func newLimiter(plan *Plan, c *Config, old *Limiter) (*Limiter, error) {
 	if c.Clock != nil && c.Store != nil {
 		return nil, &FieldError{Package: "fastlimit", Field: "Clock", Problem: "set beside Store, for which requests wait by the machine's clock", Fix: "leave it nil"}
 	}
-	l, err := newLimiter(plan, c.Secret, c.Clock)
-	if err != nil {
-		return nil, err
-	}
-	if c.Store != nil {
-		for _, r := range l.rules {
-			r.shared = newShared(r, c.Store, plan.timeout)
-		}
-	}
-	return l, nil
-}
-
-func newLimiter(plan *Plan, secret sketch.Secret, manual *ManualClock) (*Limiter, error) {
-	l := &Limiter{byName: make(map[string]*Rule, len(plan.Rules)), plan: *plan}
+	l := &Limiter{byName: make(map[string]*Rule, len(plan.Rules)), plan: *plan, secret: c.Secret, manual: c.Clock}
 	// Every request reads both, so they are neighbours.
 	core := new(struct {
 		clock  clock
 		filter window.Filter
 	})
-	if l.clock = &core.clock; manual != nil {
-		l.clock, l.manual = &manual.clock, manual
-	} else {
+	switch {
+	case old != nil:
+		l.clock = old.clock
+	case c.Clock != nil:
+		l.clock = &c.Clock.clock
+	default:
+		l.clock = &core.clock
 		l.clock.startMachine()
 	}
-	l.clock.lasts(plan.Rules)
-	if end, now := l.clock.end.Load(), l.clock.now(); now > end.at {
+	end := endOf(plan.Rules)
+	if now := l.clock.now(); now > end.at {
 		return nil, &FieldError{Package: "fastlimit", Field: "Clock", Problem: fmt.Sprintf("at %v, which is longer than %s", now, end.rule), Fix: "set it to the time since a recent start, not since 1970"}
 	}
-	if plan.Window > 0 {
-		l.filter = &core.filter
-		if err := l.filter.Init(plan.Window, plan.filterWords, l.clock.now()); err != nil {
-			return nil, err
-		}
+	l.clock.endBy(end)
+	if err := l.setFilter(old, &core.filter); err != nil {
+		return nil, err
 	}
 	for i := range plan.Rules {
-		r, err := newRule(l, &plan.Rules[i], secret)
+		r, err := newRule(l, i, c, old.keeps(&plan.Rules[i], c))
 		if err != nil {
 			return nil, err
 		}
-		r.index = i
 		l.rules = append(l.rules, r)
 		l.byName[r.config.Name] = r
 	}
@@ -133,34 +128,51 @@ func (l *Limiter) checkMade() {
 	}
 }
 
-func newRule(l *Limiter, rp *RulePlan, secret sketch.Secret) (*Rule, error) {
-	r := &Rule{limiter: l, config: rp.Config, cost: rp.Config.Cost, enforced: rp.Config.Mode == Enforce, epoch: rp.epoch()}
-	r.clock, r.shape = l.clock, rp.shape
+// newRule makes rule i. It takes over the state of old, or begins anew if that
+// is nil.
+func newRule(l *Limiter, i int, c *Config, old *Rule) (*Rule, error) {
+	rp := &l.plan.Rules[i]
+	r := &Rule{limiter: l, index: i, config: rp.Config, cost: rp.Config.Cost, enforced: rp.Config.Mode == Enforce, epoch: rp.epoch()}
 	r.namer = namer{r.config.Name, uint8(r.config.IPv4Prefix), uint8(r.config.IPv6Prefix)}
-	var err error
-	if r.hasher, err = sketch.NewHasher(secret, rp.Config.Name); err != nil {
-		return nil, err
-	}
 	r.setPrefixes()
-	r.setTag()
 	if rp.Filter {
 		r.filter = l.filter
 	}
 	if rp.hasSketch() {
 		r.threshold = uint64(*rp.Config.EscalateAt * float64(rp.shape.Burst()*rp.shape.Unit()))
 		r.sketch = &r.cells
-		if err = r.sketch.Init(max(1, rp.blocks), r.sketchLimit(rp)); err != nil {
-			return nil, err
-		}
 	}
-	if rp.TopTalkers > 0 {
-		if r.talkers, err = sketch.NewTopTalkers(rp.TopTalkers); err != nil {
-			return nil, err
-		}
+	if old != nil {
+		return r, r.adopt(old, rp, c)
 	}
-	if err = r.table.Init(rp.shape, rp.sets); err != nil {
-		return nil, err
+	return r, r.begin(rp, c)
+}
+
+// begin gives the rule state of its own.
+func (r *Rule) begin(rp *RulePlan, c *Config) (err error) {
+	if r.hasher, err = sketch.NewHasher(c.Secret, rp.Config.Name); err != nil {
+		return err
 	}
+	r.setTag()
 	r.counts = new(counters)
-	return r, nil
+	r.clock, r.shape = r.limiter.clock, rp.shape
+	if err = r.table.Init(rp.shape, rp.sets); err != nil {
+		return err
+	}
+	if r.sketch != nil {
+		if err = r.sketch.Init(max(1, rp.blocks), r.sketchLimit(rp)); err != nil {
+			return err
+		}
+	}
+	if c.Store != nil {
+		r.shared = newShared(r, c.Store, r.limiter.plan.timeout)
+	}
+	return r.beginTalkers(rp)
+}
+
+func (r *Rule) beginTalkers(rp *RulePlan) (err error) {
+	if rp.TopTalkers > 0 {
+		r.talkers, err = sketch.NewTopTalkers(rp.TopTalkers)
+	}
+	return err
 }

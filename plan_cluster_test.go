@@ -81,7 +81,7 @@ func TestPlanCountsTopTalkers(t *testing.T) {
 	if p.Memory > DefaultMemory || filter != int64(p.filterWords)*16 {
 		t.Errorf("%d bytes in all, %d for the filter", p.Memory, filter)
 	}
-	lim, err := newLimiter(p, sketch.Secret{1}, nil)
+	lim, err := newLimiter(p, &Config{Secret: sketch.Secret{1}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

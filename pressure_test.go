@@ -154,7 +154,7 @@ func tableOf(tb testing.TB, sets int, secret byte, rules ...RuleConfig) *Limiter
 	for i := range plan.Rules {
 		plan.Rules[i].sets = sets
 	}
-	lim, err := newLimiter(plan, sketch.Secret{secret}, new(ManualClock))
+	lim, err := newLimiter(plan, &Config{Secret: sketch.Secret{secret}, Clock: new(ManualClock)}, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}

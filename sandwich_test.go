@@ -76,7 +76,7 @@ func newWorld(tb testing.TB, rng *rand.Rand, clients int, g geometry, rules ...R
 	for i := range plan.Rules {
 		plan.Rules[i].blocks, plan.Rules[i].sets = g.blocks, g.sets
 	}
-	lim, err := newLimiter(plan, sketch.Secret{1}, new(ManualClock))
+	lim, err := newLimiter(plan, &Config{Secret: sketch.Secret{1}, Clock: new(ManualClock)}, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -79,6 +79,13 @@ func (f *Blooms) Reset(g uint64) {
 	}
 }
 
+// Fill marks everything in generation g.
+func (f *Blooms) Fill(g uint64) {
+	for i := int(g & 1); i < len(f.words); i += Generations {
+		atomic.StoreUint64(&f.words[i], math.MaxUint64)
+	}
+}
+
 // Population estimates the number of distinct keys in generation g, by the
 // library's estimator over a copy of at most sample words spread evenly. Of a
 // saturated filter it returns math.MaxUint32.

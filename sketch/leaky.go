@@ -80,6 +80,13 @@ func (s *Leaky) Init(n int, limit uint64) error {
 	return nil
 }
 
+// Share returns a sketch over the same cells. There they stop rising at limit
+// or at that of s, whichever is higher: a client that has a higher level by s
+// must not be forgotten sooner.
+func (s *Leaky) Share(limit uint64) Leaky {
+	return Leaky{blocks: s.blocks, limit: max(s.limit, limit)}
+}
+
 // Cells is the number of cells.
 func (s *Leaky) Cells() int { return len(s.blocks) * cellsPerBlock }
 

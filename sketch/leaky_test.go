@@ -279,3 +279,26 @@ func TestLeakyCharge(t *testing.T) {
 		}
 	}
 }
+
+// TestShare: what one of two sketches over the same cells is charged the other
+// reports, and neither stops rising below where the first one did.
+func TestShare(t *testing.T) {
+	t.Parallel()
+	s, err := NewLeaky(4, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	low, high, d := s.Share(10), s.Share(1000), Digest{Pos: 12345}
+	for range 50 {
+		low.Add(d, 1, 3)
+	}
+	if got := s.Level(d, 1); got < 100 || got > 102 {
+		t.Errorf("level %d, want the limit of 100", got)
+	}
+	for range 500 {
+		high.Add(d, 1, 3)
+	}
+	if got := s.Level(d, 1); got < 1000 || got > 1002 {
+		t.Errorf("level %d, want the limit of 1000", got)
+	}
+}

@@ -102,6 +102,11 @@ func (f *Filter) mark(e uint64, d sketch.Digest, now time.Duration) bool {
 	return first
 }
 
+// KnowEverybody remembers every client as if it had been seen just now: nobody
+// is first seen for a window. Call it before anything else, for a filter that
+// takes the place of one whose sightings it does not know.
+func (f *Filter) KnowEverybody() { f.gens.Fill(f.epoch.Load() + 1) }
+
 // Known reports whether a sighting of d is remembered, and marks nothing.
 func (f *Filter) Known(d sketch.Digest) bool {
 	return f.gens.Has(0, d) || f.gens.Has(1, d)

@@ -324,3 +324,27 @@ func BenchmarkFirstSeen(b *testing.B) {
 		}
 	})
 }
+
+// TestKnowEverybody: nobody is first seen for a window, and everybody again
+// after it who has not been seen.
+func TestKnowEverybody(t *testing.T) {
+	t.Parallel()
+	f, err := New(testWindow, 64, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.KnowEverybody()
+	seen, unseen := key(1), key(2)
+	for now := time.Duration(0); now < testWindow; now += testWindow / 8 {
+		if f.FirstSeen(seen, now) || !f.Known(unseen) {
+			t.Fatalf("first seen at %v", now)
+		}
+	}
+	f.Advance(2 * testWindow)
+	if f.FirstSeen(seen, 2*testWindow) || !f.FirstSeen(unseen, 2*testWindow) {
+		t.Error("want the one that was seen to be known, and the other one not")
+	}
+	if n := f.Clients(); n > 2 {
+		t.Errorf("%d clients", n)
+	}
+}
