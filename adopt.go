@@ -66,6 +66,10 @@ func (l *Limiter) keeps(rp *RulePlan, c *Config) *Rule {
 	return r
 }
 
+// Continues reports whether r counts on where old does, because [Limiter.With]
+// took its state over.
+func (r *Rule) Continues(old *Rule) bool { return r.counts == old.counts }
+
 // adopt takes over the state of old. It copies what points to it, so that a
 // request finds it where it found it before, without another step.
 func (r *Rule) adopt(old *Rule, rp *RulePlan, c *Config) error {

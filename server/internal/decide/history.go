@@ -47,13 +47,18 @@ func (h *ruleHistory) swap(next []*fastlimit.Rule, store func()) {
 	defer h.mu.Unlock()
 	store()
 	for _, r := range h.inUse {
-		if !slices.Contains(next, r) {
+		if !continued(r, next) {
 			h.retired = append(h.retired, retiredRule{Rule: r})
 		}
 	}
 	// One that comes back counts as itself.
-	h.retired = slices.DeleteFunc(h.retired, func(r retiredRule) bool { return slices.Contains(next, r.Rule) })
+	h.retired = slices.DeleteFunc(h.retired, func(r retiredRule) bool { return continued(r.Rule, next) })
 	h.inUse = next
+}
+
+// continued reports whether one of the rules counts on where r does.
+func continued(r *fastlimit.Rule, rules []*fastlimit.Rule) bool {
+	return slices.ContainsFunc(rules, func(n *fastlimit.Rule) bool { return n.Continues(r) })
 }
 
 // endSecond lets go of the rules that nobody uses any more.
