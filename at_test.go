@@ -1,6 +1,7 @@
 package fastlimit
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -8,35 +9,52 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 )
 
-// With a store requests wait by the limiter's own clock: whoever brings times of
-// another is told so, by name, and not made to wait by it.
-func TestAtFormsNeedALimiterWithoutStore(t *testing.T) {
+// Most tests of this package bring their own time: mustNew makes limiters with
+// a ManualClock, and these set it before they call.
+
+func setTime(l *Limiter, now time.Duration) time.Duration {
+	l.manual.Set(now)
+	return l.clock.now()
+}
+
+func takeAt(r *Rule, key Key, n uint64, now time.Duration) Decision {
+	setTime(r.limiter, now)
+	return r.Take(context.Background(), key, n)
+}
+
+func peekAt(r *Rule, key Key, n uint64, now time.Duration) Decision {
+	setTime(r.limiter, now)
+	return r.Peek(key, n)
+}
+
+func chargePeerAt(r *Rule, pos, units uint64, now time.Duration) {
+	setTime(r.limiter, now)
+	r.ChargePeer(pos, units)
+}
+
+func takeAllAt(l *Limiter, charges []Charge, now time.Duration) (Decision, int) {
+	setTime(l, now)
+	return l.TakeAll(context.Background(), charges)
+}
+
+func advanceAt(l *Limiter, now time.Duration) {
+	setTime(l, now)
+	l.Advance()
+}
+
+// A limiter has one clock: what cannot be used with it is refused by name.
+func TestOneClock(t *testing.T) {
 	t.Parallel()
-	lim, err := New(Config{Rules: []RuleConfig{rule("a", 1, time.Second, 20)}, Store: bucket.Nowhere{}})
-	if err != nil {
-		t.Fatal(err)
+	rules := []RuleConfig{rule("a", 1, time.Second, 20)}
+	_, err := New(Config{Rules: rules, Store: bucket.Nowhere{}, Clock: new(ManualClock)})
+	if err == nil || !strings.Contains(err.Error(), "Clock") || !strings.Contains(err.Error(), "leave it nil") {
+		t.Errorf("Clock beside Store: %v", err)
 	}
-	r, ctx := lim.rules[0], t.Context()
-	key := r.BytesKey([]byte("x"))
-	const now = 100 * time.Hour
-	for name, call := range map[string]func(){
-		"TakeAt":       func() { r.TakeAt(ctx, key, 1, now) },
-		"PeekAt":       func() { r.PeekAt(key, 1, now) },
-		"RefundAt":     func() { r.RefundAt(key, 1, now) },
-		"ResetAt":      func() { r.ResetAt(key, now) },
-		"ChargePeerAt": func() { r.ChargePeerAt(1, 1, now) },
-		"TakeAllAt":    func() { lim.TakeAllAt(ctx, []Charge{{r, key, 1}}, now) },
-	} {
-		want := "BUG: fastlimit: " + name + " on a limiter with a Store"
-		if got := panicOf(call); !strings.HasPrefix(got, want) || !strings.Contains(got, "call "+name[:len(name)-2]) {
-			t.Errorf("%s: panic %q, want %q and what to call instead", name, got, want)
-		}
+	lim := mustNew(t, rules...)
+	got := panicOf(func() { lim.TakeAllAt(t.Context(), []Charge{charge(lim.rules[0], 1)}, time.Now()) })
+	if !strings.Contains(got, "TakeAllAt on a limiter with a Clock") || !strings.Contains(got, "call TakeAll") {
+		t.Errorf("TakeAllAt: panic %q", got)
 	}
-	// What tells the limiter's own time goes on.
-	if d, _ := lim.TakeAllRead(ctx, []Charge{{r, key, 1}}, time.Now()); !d.Allowed {
-		t.Errorf("TakeAllRead: %+v", d)
-	}
-	lim.Advance(lim.Now())
 }
 
 func panicOf(f func()) (message string) {
@@ -45,31 +63,40 @@ func panicOf(f func()) (message string) {
 	return ""
 }
 
-// A refund makes no bucket fuller, though it is of a clock that is ahead of the
-// one that charged; and RefundAt and ResetAt use the caller's.
-func TestRefundAndResetAt(t *testing.T) {
+// All calls go by the clock: a limiter whose clock stands still refills nothing,
+// and a refund of what has drained meanwhile makes no bucket fuller.
+func TestManualClock(t *testing.T) {
 	t.Parallel()
-	lim := mustNew(t, strictRule("a", 1, time.Second, 2))
-	lim.clock.start = lim.clock.start.Add(-10 * time.Second) // its own clock is 10 s ahead
+	var clock ManualClock
+	lim, err := New(Config{Rules: []RuleConfig{strictRule("a", 1, time.Second, 2)}, Clock: &clock})
+	if err != nil {
+		t.Fatal(err)
+	}
 	r, ctx := lim.rules[0], t.Context()
 	key := r.BytesKey([]byte("x"))
-	take := func(n uint64, now time.Duration) bool { return r.TakeAt(ctx, key, n, now).Allowed }
-	if !take(1, 0) {
-		t.Fatal("the first is denied")
+	take := func(n uint64) bool { return r.Take(ctx, key, n).Allowed }
+	if !take(2) || take(1) {
+		t.Fatal("want the burst at 0")
 	}
-	r.Refund(key, 1) // of what the limiter's clock says has drained
-	if !take(2, time.Second) {
+	clock.Set(time.Second)
+	if !r.Peek(key, 1).Allowed || !take(1) || take(1) {
+		t.Error("want one more after a second")
+	}
+	clock.Set(10 * time.Second)
+	r.Refund(key, 1) // of what has drained
+	if !take(2) || take(1) {
 		t.Error("a refund made the bucket fuller")
 	}
-	if take(1, time.Second) {
-		t.Error("3 of 2 were admitted")
+	r.Refund(key, 1)
+	if !take(1) || take(1) {
+		t.Error("Refund gave back other than one")
 	}
-	r.RefundAt(key, 1, time.Second)
-	if !take(1, time.Second) || take(1, time.Second) {
-		t.Error("RefundAt gave back other than one")
+	r.Reset(key)
+	if !take(2) || take(1) {
+		t.Error("Reset left other than an empty bucket")
 	}
-	r.ResetAt(key, time.Second)
-	if !take(2, time.Second) || take(1, time.Second) {
-		t.Error("ResetAt left other than an empty bucket")
+	clock.Set(time.Second)
+	if clock.Now() != 10*time.Second || lim.Now() != clock.Now() || take(1) {
+		t.Errorf("set back: the clock is at %v, the limiter at %v", clock.Now(), lim.Now())
 	}
 }

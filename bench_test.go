@@ -22,9 +22,9 @@ func v4(i uint32) netip.Addr {
 	return netip.AddrFrom4(b)
 }
 
-func benchRule(tb testing.TB) *fastlimit.Rule {
+func benchRule(tb testing.TB, clock *fastlimit.ManualClock) *fastlimit.Rule {
 	tb.Helper()
-	lim, err := fastlimit.New(fastlimit.Config{Rules: []fastlimit.RuleConfig{
+	lim, err := fastlimit.New(fastlimit.Config{Clock: clock, Rules: []fastlimit.RuleConfig{
 		{Name: "per-ip", Rate: fastlimit.Rate{N: 100, Per: time.Second}, Burst: 200},
 	}})
 	if err != nil {
@@ -46,9 +46,11 @@ func takers(b *testing.B) []struct {
 		make func() taker
 	}{
 		{"fastlimit", func() taker {
-			r, ctx := benchRule(b), b.Context()
+			clock := new(fastlimit.ManualClock)
+			r, ctx := benchRule(b, clock), b.Context()
 			return func(addr netip.Addr, now time.Duration) bool {
-				return r.TakeAt(ctx, r.AddrKey(addr), 1, now).Allowed
+				clock.Set(now)
+				return r.Take(ctx, r.AddrKey(addr), 1).Allowed
 			}
 		}},
 		{"reference", func() taker {
@@ -130,10 +132,12 @@ func BenchmarkHotDenied(b *testing.B) {
 		all.Wait()
 	}
 	b.Run("fastlimit", func(b *testing.B) {
-		r, ctx := benchRule(b), b.Context()
+		clock := new(fastlimit.ManualClock)
+		r, ctx := benchRule(b, clock), b.Context()
+		clock.Set(step)
 		onAllCores(b, func(n int) (admitted int) {
 			for range n {
-				if r.TakeAt(ctx, r.AddrKey(hot), 1, step).Allowed {
+				if r.Take(ctx, r.AddrKey(hot), 1).Allowed {
 					admitted++
 				}
 			}

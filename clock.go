@@ -6,48 +6,88 @@ import (
 	"time"
 )
 
-// clock is the limiter's time line. It never steps back.
+// clock is a limiter's time line. It never steps back. It is either the
+// machine's monotonic clock or a [ManualClock].
 //
-// A time that a caller brings counts as itself if it is the latest so far, and
-// otherwise as the latest, by however much it is older: it moves nothing. A
-// caller's clock that was set back thus stands still until it has caught up,
-// and one reading far in the future makes all later ones count as that one.
+// A time that a ManualClock is set to counts only if it is the latest so far: an
+// older one, by however much, moves nothing. A caller's clock that was set back
+// thus stands still until it has caught up, and one reading far in the future
+// makes all later ones count as that one.
 //
-// The limiter's own readings are monotonic and count as themselves, so that
-// cores have nothing to write; the line follows them to within clockGrain. Such
-// a reading is old only if its goroutine was overtaken between reading the
-// clock and using it. Whoever would be denied for that is judged again by late.
-// The package comment says what that means for P1.
+// Readings of the machine's clock count as themselves, so that cores have
+// nothing to write; the line follows them to within clockGrain. Such a reading
+// is old only if its goroutine was overtaken between reading the clock and
+// using it. Whoever would be denied for that is judged again by late. The
+// package comment says what that means for P1.
+//
+// All fields are in one cache line, which is written once in clockGrain.
 type clock struct {
-	start time.Time
+	latest atomic.Int64 // the latest time on the line, in ns
 
-	// end is the last time that every rule can count in ticks, since its first
-	// can (bucket.Shape.LastTime); ender says which. Immutable.
-	end   time.Duration
-	ender string
+	machine bool      // whose clock it is. Immutable.
+	start   time.Time // of the machine's clock. Immutable.
 
-	// latest is the latest time on the line, in ns. The own readings of all
-	// cores write it once in clockGrain, times brought whenever they advance.
-	latest atomic.Int64
+	end atomic.Pointer[clockEnd] // nil as long as no limiter has the clock
+}
+
+// clockEnd is the last time that every rule can count in ticks, since its first
+// can ([bucket.Shape.LastTime]).
+type clockEnd struct {
+	at   time.Duration
+	rule string // which rule that is, for messages
 }
 
 const clockGrain = time.Millisecond
 
-// init starts a clock that lasts for as long as all the rules can count.
-func (c *clock) init(rules []RulePlan) {
-	c.start = time.Now()
+// ManualClock is a clock that moves only when it is told to: for tests, and for
+// judging what has happened before, such as a log. Put it into [Config.Clock].
+// It tells the time since an arbitrary start; the zero value stands at 0. It is
+// safe for concurrent use, and several limiters may share one.
+type ManualClock struct{ clock }
+
+// Set moves the clock to now, for all calls from then on. A time older than the
+// latest one moves nothing: so bring a monotonic clock. With one that is set
+// back by an hour no bucket leaks for an hour, and after a single time that is
+// an hour ahead nothing leaks for an hour. Set panics on a time past
+// [Limiter.LastTime], at the earliest four years.
+func (c *ManualClock) Set(now time.Duration) {
+	l, end := c.latest.Load(), c.end.Load()
+	if end != nil && now > end.at {
+		end.passed("the time %v was brought, which is longer than %s: bring the time since a recent start, not since 1970", now)
+	}
+	if int64(now) > l && !c.latest.CompareAndSwap(l, int64(now)) {
+		c.advance(now)
+	}
+}
+
+// Now is the time that the clock was set to last.
+func (c *ManualClock) Now() time.Duration { return time.Duration(c.latest.Load()) }
+
+// startMachine makes c the machine's clock, from now on.
+func (c *clock) startMachine() { c.machine, c.start = true, time.Now() }
+
+// lasts notes how long the rules can count.
+func (c *clock) lasts(rules []RulePlan) {
 	for i := range rules {
-		if rp := &rules[i]; c.ender == "" || rp.shape.LastTime() < c.end {
-			c.end = rp.shape.LastTime()
-			c.ender = fmt.Sprintf("rule %q can count at %v", rp.Config.Name, rp.Config.Rate)
+		rp := &rules[i]
+		end := &clockEnd{rp.shape.LastTime(), fmt.Sprintf("rule %q can count at %v", rp.Config.Name, rp.Config.Rate)}
+		for old := c.end.Load(); (old == nil || end.at < old.at) && !c.end.CompareAndSwap(old, end); old = c.end.Load() {
 		}
 	}
 }
 
-func (c *clock) read() time.Duration { return time.Since(c.start) }
+// now is the time of a request that is made now.
+func (c *clock) now() time.Duration {
+	if c.machine {
+		return c.readMachine()
+	}
+	return time.Duration(c.latest.Load())
+}
 
-// follow has the line follow an own reading, made for a request, and returns
-// the time at which to judge it.
+func (c *clock) readMachine() time.Duration { return c.follow(time.Since(c.start)) }
+
+// follow has the line follow a reading of the machine's clock, made for a
+// request, and returns the time at which to judge it.
 func (c *clock) follow(now time.Duration) time.Duration {
 	if uint64(now)-uint64(c.latest.Load()) <= uint64(clockGrain) {
 		return now
@@ -60,52 +100,37 @@ func (c *clock) followFar(now time.Duration) time.Duration {
 	if now < 0 {
 		return 0 // read before the limiter was made
 	}
-	if now > c.end {
-		c.ended("this limiter was made %v ago, which is longer than %s: make a new one", now)
+	if end := c.end.Load(); now > end.at {
+		end.passed("this limiter was made %v ago, which is longer than %s: make a new one", now)
 	}
+	c.advance(now)
+	return now
+}
+
+// advance moves the line to now, unless it is there already.
+func (c *clock) advance(now time.Duration) {
 	for l := c.latest.Load(); int64(now) > l; l = c.latest.Load() {
 		if c.latest.CompareAndSwap(l, int64(now)) {
 			break // else another reading was faster, which may be far older
 		}
 	}
-	return now
 }
 
-// isLatest reports whether a time brought is the latest so far, and moves the
-// line there. It is the part of settle that most requests need, apart so that
-// it can be inlined.
-func (c *clock) isLatest(now time.Duration) bool {
-	l := c.latest.Load()
-	return int64(now) == l || int64(now) > l && now <= c.end && c.latest.CompareAndSwap(l, int64(now))
+func (e *clockEnd) passed(format string, now time.Duration) {
+	panic(fmt.Sprintf("BUG: fastlimit: "+format, now, e.rule))
 }
 
-// settle returns the time that a time brought counts as, and moves the line.
-func (c *clock) settle(now time.Duration) time.Duration {
-	for !c.isLatest(now) {
-		if late := c.ahead(now); late > now {
-			return late
-		}
-	}
-	return now
+// reading is one reading of the machine's clock, for work that does not belong
+// to one request.
+type reading struct {
+	at  time.Time
+	now time.Duration // the same on the time line, or the latest time if that is later
 }
 
-// ahead is settle for a time that moves nothing.
-func (c *clock) ahead(now time.Duration) time.Duration {
-	if now > c.end {
-		c.ended("the time %v was brought, which is longer than %s: bring the time since a recent start, not since 1970", now)
-	}
-	return c.late(now)
+func (c *clock) reading() reading {
+	at := time.Now()
+	return reading{at, c.late(at.Sub(c.start))}
 }
-
-func (c *clock) ended(format string, now time.Duration) {
-	if c.ender == "" {
-		panic("BUG: fastlimit: the Limiter was not made by New")
-	}
-	panic(fmt.Sprintf("BUG: fastlimit: "+format, now, c.ender))
-}
-
-// at is the time of an own reading t, or the latest time if that is later.
-func (c *clock) at(t time.Time) time.Duration { return c.late(t.Sub(c.start)) }
 
 // late is the time by which to judge a request that was read at now and does
 // not fit then: the latest time.

@@ -30,14 +30,14 @@ func TestClockRounding(t *testing.T) {
 			case 1:
 				now += time.Microsecond - 1 - (now+time.Microsecond-1)%time.Microsecond
 			case 2:
-				if retry := r.PeekAt(key, 1, now).RetryAfter; retry > 0 {
+				if retry := peekAt(r, key, 1, now).RetryAfter; retry > 0 {
 					now += retry - now%time.Microsecond
 				}
 			case 3:
 				now += time.Duration(rng.Int64N(3000))
 			}
 			o.at(now)
-			for r.TakeAt(t.Context(), key, 1, now).Allowed {
+			for takeAt(r, key, 1, now).Allowed {
 				most = max(most, o.admit(1))
 			}
 		}

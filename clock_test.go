@@ -12,24 +12,24 @@ import (
 	"time"
 )
 
-// TestOlderTimeCountsAsLatest steps back by 1 ns to an hour, through every form
-// that takes a time: one rule for all of them.
+// TestOlderTimeCountsAsLatest sets the clock back by 1 ns to an hour, before
+// every call that asks it.
 func TestOlderTimeCountsAsLatest(t *testing.T) {
 	t.Parallel()
-	forms := map[string]func(r *Rule, now time.Duration){
-		"TakeAt":       func(r *Rule, now time.Duration) { r.TakeAt(t.Context(), r.BytesKey([]byte("y")), 1, now) },
-		"TakeAllAt":    func(r *Rule, now time.Duration) { r.limiter.TakeAllAt(t.Context(), []Charge{charge(r, 1)}, now) },
-		"PeekAt":       func(r *Rule, now time.Duration) { r.PeekAt(r.BytesKey([]byte("y")), 1, now) },
-		"ChargePeerAt": func(r *Rule, now time.Duration) { r.ChargePeerAt(1, 1, now) },
-		"Advance":      func(r *Rule, now time.Duration) { r.limiter.Advance(now) },
+	calls := map[string]func(r *Rule, now time.Duration){
+		"Take":       func(r *Rule, now time.Duration) { takeAt(r, r.BytesKey([]byte("y")), 1, now) },
+		"TakeAll":    func(r *Rule, now time.Duration) { takeAllAt(r.limiter, []Charge{charge(r, 1)}, now) },
+		"Peek":       func(r *Rule, now time.Duration) { peekAt(r, r.BytesKey([]byte("y")), 1, now) },
+		"ChargePeer": func(r *Rule, now time.Duration) { chargePeerAt(r, 1, 1, now) },
+		"Advance":    func(r *Rule, now time.Duration) { advanceAt(r.limiter, now) },
 	}
-	for name, stale := range forms {
+	for name, stale := range calls {
 		for step := time.Duration(1); step <= time.Hour; step = step*3/2 + 1 {
 			lim := mustNew(t, strictRule("a", 1, time.Second, 2))
 			r, key, start := lim.rules[0], lim.rules[0].BytesKey([]byte("x")), 2*time.Hour
 			take := func(now time.Duration, want bool, retry time.Duration) {
 				t.Helper()
-				if d := r.TakeAt(t.Context(), key, 1, now); d.Allowed != want || d.RetryAfter != retry {
+				if d := takeAt(r, key, 1, now); d.Allowed != want || d.RetryAfter != retry {
 					t.Fatalf("%s back by %v, take at %v: %+v, want allowed %v, retry after %v", name, step, now-start, d, want, retry)
 				}
 			}
@@ -54,31 +54,14 @@ func TestStaleTimesMoveNobody(t *testing.T) {
 	for i := range 100 {
 		now := 10*time.Second + time.Duration(i)*100*time.Millisecond
 		for range 100 {
-			if r.TakeAt(t.Context(), hot, 1, now).Allowed {
+			if takeAt(r, hot, 1, now).Allowed {
 				admitted++
 			}
 		}
-		r.TakeAt(t.Context(), late, 1, now-1500*time.Millisecond)
+		takeAt(r, late, 1, now-1500*time.Millisecond)
 	}
 	if want := 10 + 99; admitted != want { // the burst, and 9.9 s of the rate
 		t.Errorf("%d admitted, want %d", admitted, want)
-	}
-}
-
-// A question about the future moves nothing either.
-func TestPeekAhead(t *testing.T) {
-	t.Parallel()
-	r := mustNew(t, strictRule("a", 1, time.Second, 1)).rules[0]
-	key := r.BytesKey([]byte("x"))
-	r.TakeAt(t.Context(), key, 1, time.Second)
-	if d := r.PeekAt(key, 1, time.Hour); !d.Allowed {
-		t.Errorf("an hour later: %+v", d)
-	}
-	if d := r.PeekAt(key, 1, 0); d.Allowed || d.RetryAfter != time.Second {
-		t.Errorf("peek, as of now: %+v", d)
-	}
-	if d := r.TakeAt(t.Context(), key, 1, time.Second); d.Allowed || d.RetryAfter != time.Second {
-		t.Errorf("take, now: %+v", d)
 	}
 }
 
@@ -87,7 +70,7 @@ func TestClockSetBackAndAhead(t *testing.T) {
 	lim := mustNew(t, strictRule("a", 1, time.Second, 2))
 	r := lim.rules[0]
 	key := r.BytesKey([]byte("x"))
-	r.TakeAt(t.Context(), key, 2, time.Hour)
+	takeAt(r, key, 2, time.Hour)
 	for i, s := range []struct {
 		now  time.Duration
 		want bool
@@ -104,7 +87,7 @@ func TestClockSetBackAndAhead(t *testing.T) {
 		{3 * time.Hour, false},       // all other times are stale now
 		{365*24*time.Hour + time.Second, true},
 	} {
-		if got := r.TakeAt(t.Context(), key, 1, s.now).Allowed; got != s.want {
+		if got := takeAt(r, key, 1, s.now).Allowed; got != s.want {
 			t.Errorf("step %d at %v: allowed %v, want %v", i, s.now, got, s.want)
 		}
 	}
@@ -117,9 +100,9 @@ func TestOvertaken(t *testing.T) {
 	t.Parallel()
 	const read, overtook = 10 * time.Second, 15 * time.Second
 	for name, judge := range map[string]func(r *Rule, key Key) Decision{
-		"by the table": func(r *Rule, key Key) Decision { return r.take(t.Context(), key, 1, read, ownLane()) },
+		"by the table": func(r *Rule, key Key) Decision { return r.take(t.Context(), key, 1, read, stackStripe()) },
 		"by the exact bucket": func(r *Rule, key Key) Decision {
-			return r.exact(t.Context(), ownLane(), key, r.shape.Cost(1), read, read)
+			return r.exact(t.Context(), key, 1, read, stackStripe())
 		},
 		"by one of many rules": func(r *Rule, key Key) Decision {
 			all := []Charge{{Rule: r.limiter.rules[1], Key: r.limiter.rules[1].BytesKey(nil), N: 1}, {Rule: r, Key: key, N: 1}}
@@ -129,8 +112,8 @@ func TestOvertaken(t *testing.T) {
 	} {
 		r := mustNew(t, strictRule("a", 1, time.Second, 2), rule("b", 1, time.Second, 2)).rules[0]
 		key := r.BytesKey([]byte("x"))
-		r.limiter.clock.settle(read)
-		r.TakeAt(t.Context(), key, 1, overtook)
+		setTime(r.limiter, read)
+		takeAt(r, key, 1, overtook)
 		if d := judge(r, key); !d.Allowed {
 			t.Errorf("%s: a client that sent one request 5 s ago is denied: %+v", name, d)
 		}
@@ -157,7 +140,7 @@ func TestOvertakenOnOwnClock(t *testing.T) {
 		read := time.Now()
 		time.Sleep(900 * time.Millisecond)
 		for i, want := range []bool{true, true, false} {
-			if d, _ := lim.TakeAllRead(t.Context(), all, read); d.Allowed != want {
+			if d, _ := lim.TakeAllAt(t.Context(), all, read); d.Allowed != want {
 				t.Errorf("request %d: %+v", i, d)
 			}
 			if i == 0 { // on time, so that the first stale one did not decide alone
@@ -167,7 +150,7 @@ func TestOvertakenOnOwnClock(t *testing.T) {
 		}
 		// Before the limiter was made, and far before it.
 		for _, ago := range []time.Duration{2 * time.Hour, 290 * 365 * 24 * time.Hour} {
-			if d, _ := lim.TakeAllRead(t.Context(), []Charge{charge(lim.rules[0], 2)}, time.Now().Add(-ago)); d.Allowed {
+			if d, _ := lim.TakeAllAt(t.Context(), []Charge{charge(lim.rules[0], 2)}, time.Now().Add(-ago)); d.Allowed {
 				t.Errorf("a full bucket, read %v ago: %+v", ago, d)
 			}
 		}
@@ -190,7 +173,7 @@ func TestConformsInOrderOfReadings(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		now += gap
-		return lim.clock.settle(now)
+		return setTime(lim, now)
 	}
 	var wg sync.WaitGroup
 	for g := range inFlight {
@@ -240,33 +223,36 @@ func TestClockEnds(t *testing.T) {
 		if last < 4*365*24*time.Hour || (last < unix) != tt.ends {
 			t.Errorf("%v: the last time is %v", tt.rate, last)
 		}
-		if got := recovered(func() { r.TakeAt(t.Context(), key, 1, unix) }); (got != "") != tt.ends {
+		if got := recovered(func() { takeAt(r, key, 1, unix) }); (got != "") != tt.ends {
 			t.Errorf("%v: Unix time: panic %q", tt.rate, got)
 		}
 		perUnit := tt.rate.Per / time.Duration(tt.rate.N)
 		for _, now := range []time.Duration{last - 2*perUnit - time.Millisecond, last} {
 			for i, want := range []bool{true, true, false} {
-				if d := r.TakeAt(t.Context(), key, 1, now); d.Allowed != want || !want && (d.RetryAfter <= 0 || d.RetryAfter > perUnit+time.Microsecond) {
+				if d := takeAt(r, key, 1, now); d.Allowed != want || !want && (d.RetryAfter <= 0 || d.RetryAfter > perUnit+time.Microsecond) {
 					t.Errorf("%v: request %d at %v before the end: %+v", tt.rate, i, last-now, d)
 				}
 			}
-			lim.Advance(now)
-			lim.rules[0].TakeAt(t.Context(), lim.rules[0].BytesKey(nil), 1, now) // through filter and sketch
+			advanceAt(lim, now)
+			takeAt(lim.rules[0], lim.rules[0].BytesKey(nil), 1, now) // through filter and sketch
 		}
 		if last == 1<<63-1 {
 			continue // every time.Duration is counted
 		}
-		for name, f := range map[string]func(){
-			"TakeAt":    func() { r.TakeAt(t.Context(), key, 1, last+1) },
-			"PeekAt":    func() { r.PeekAt(key, 1, last+1) },
-			"TakeAllAt": func() { lim.TakeAllAt(t.Context(), []Charge{charge(r, 1)}, 1<<63-1) },
-			"Advance":   func() { lim.Advance(last + 1) },
-		} {
-			want := "BUG: fastlimit: "
-			if got := recovered(f); !strings.HasPrefix(got, want) || !strings.Contains(got, `rule "a"`) || !strings.Contains(got, "since a recent start") {
-				t.Errorf("%v: %s past the end: panic %q", tt.rate, name, got)
-			}
+		if got := recovered(func() { takeAt(r, key, 1, last+1) }); !strings.HasPrefix(got, "BUG: fastlimit: ") || !strings.Contains(got, `rule "a"`) || !strings.Contains(got, "since a recent start") {
+			t.Errorf("%v: set past the end: panic %q", tt.rate, got)
 		}
+		late := new(ManualClock)
+		late.Set(last + 1) // which no limiter can count yet
+		if _, err := New(Config{Rules: []RuleConfig{r.config}, Clock: late}); err == nil || !strings.Contains(err.Error(), "Clock: at") {
+			t.Errorf("%v: a limiter with a clock past its end: %v", tt.rate, err)
+		}
+		lim, err := New(Config{Rules: []RuleConfig{lim.rules[0].config, r.config}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r = lim.rules[1]
+		key = r.BytesKey([]byte("x"))
 		lim.clock.start = lim.clock.start.Add(-last - time.Hour)
 		if got := recovered(func() { r.Allow(key) }); !strings.Contains(got, "make a new one") {
 			t.Errorf("%v: on the limiter's own clock, past the end: panic %q", tt.rate, got)
@@ -293,7 +279,8 @@ func recovered(f func()) (text string) {
 func TestLineFollowsTheLatestReading(t *testing.T) {
 	t.Parallel()
 	const rounds, step = 1_000_000, 10 * time.Millisecond
-	c := clock{end: math.MaxInt64, ender: "a test"}
+	c := clock{machine: true}
+	c.end.Store(&clockEnd{math.MaxInt64, "a test"})
 	var turn, done atomic.Int64
 	var wg sync.WaitGroup
 	wg.Go(func() {

@@ -114,20 +114,6 @@ func (r *Rule) Identity() uint64 {
 // denies. Without a sketch there are no suspects and nothing happens.
 func (r *Rule) ChargePeer(pos, units uint64) {
 	r.checkMade()
-	r.chargePeer(pos, units, r.limiter.now())
-}
-
-// ChargePeerAt is ChargePeer at a time that the caller brings; see
-// [Rule.TakeAt].
-func (r *Rule) ChargePeerAt(pos, units uint64, now time.Duration) {
-	r.checkMade()
-	if r.stored {
-		panicAt("ChargePeerAt", "ChargePeer")
-	}
-	r.chargePeer(pos, units, r.limiter.clock.settle(now))
-}
-
-func (r *Rule) chargePeer(pos, units uint64, now time.Duration) {
 	if r.sketch == nil {
 		return
 	}
@@ -135,7 +121,7 @@ func (r *Rule) chargePeer(pos, units uint64, now time.Duration) {
 	if hi != 0 {
 		cost = maxLevel
 	}
-	r.sketch.Charge(sketch.Digest{Pos: pos}, r.shape.Ticks(now), cost)
+	r.sketch.Charge(sketch.Digest{Pos: pos}, r.shape.Ticks(r.clock.late(r.clock.now())), cost)
 }
 
 // talkerSlots rounds up to whole sets.

@@ -18,21 +18,21 @@ func TestPeersMakeSuspects(t *testing.T) {
 	lim := mustNew(t, rule("a", 1, time.Second, 20), rule("no sketch", 1, time.Second, 5))
 	r := lim.rules[0]
 	key := r.AddrKey(netip.MustParseAddr("192.0.2.7"))
-	r.TakeAt(t.Context(), key, 1, 0) // passes by the filter
-	if d := r.TakeAt(t.Context(), key, 1, 0); d.Stage != StageSketch {
+	takeAt(r, key, 1, 0) // passes by the filter
+	if d := takeAt(r, key, 1, 0); d.Stage != StageSketch {
 		t.Fatalf("without peers: %+v", d)
 	}
-	r.ChargePeerAt(key.digest().Pos, 7, 0)
-	if d := r.TakeAt(t.Context(), key, 1, 0); d.Stage != StageSketch {
+	chargePeerAt(r, key.digest().Pos, 7, 0)
+	if d := takeAt(r, key, 1, 0); d.Stage != StageSketch {
 		t.Errorf("below the threshold: %+v", d)
 	}
-	r.ChargePeerAt(key.digest().Pos, 1, 0)
+	chargePeerAt(r, key.digest().Pos, 1, 0)
 	for range 20 {
-		if d := r.TakeAt(t.Context(), key, 1, 0); d.Stage != StageExact || !d.Allowed {
+		if d := takeAt(r, key, 1, 0); d.Stage != StageExact || !d.Allowed {
 			t.Fatalf("a suspect within its limit: %+v", d)
 		}
 	}
-	if d := r.TakeAt(t.Context(), r.BytesKey([]byte("y")), 2, 0); d.Stage != StageSketch {
+	if d := takeAt(r, r.BytesKey([]byte("y")), 2, 0); d.Stage != StageSketch {
 		t.Errorf("another client: %+v", d)
 	}
 	lim.rules[1].ChargePeer(1, 1) // must not panic
@@ -48,9 +48,9 @@ func TestPeerChargesSaturate(t *testing.T) {
 		d := r.BytesKey([]byte("x")).digest()
 		limit := r.sketchLimit(&lim.plan.Rules[0])
 		for range 3 {
-			r.ChargePeerAt(d.Pos, units, 0)
+			chargePeerAt(r, d.Pos, units, 0)
 		}
-		now := r.shape.Ticks(lim.clock.settle(0))
+		now := r.shape.Ticks(setTime(lim, 0))
 		want := limit
 		if units < 1000 {
 			want = 3 * units * r.shape.Unit()

@@ -87,7 +87,7 @@ func (w *world) one(c int, rng *rand.Rand, clock *line) error {
 	// test's jumps ahead by other goroutines as steps back.
 	o := w.truth[c][rule]
 	o.at(now)
-	if !r.take(context.Background(), Key{id: w.digests[c][rule].ID, x: w.digests[c][rule].Pos}, n, now, ownLane()).Allowed {
+	if !r.take(context.Background(), rawKey(r, w.digests[c][rule]), n, now, stackStripe()).Allowed {
 		return w.denied(c, n, now, rule)
 	}
 	return w.admitted(c, n, now, rule)
@@ -108,7 +108,7 @@ func TestOneClientManyGoroutines(t *testing.T) {
 		wg.Go(func() {
 			for range 20_000 {
 				now := clock.next(10 * time.Microsecond)
-				if r.take(context.Background(), Key{id: d.ID, x: d.Pos}, 1, now, ownLane()).Allowed {
+				if r.take(context.Background(), rawKey(r, d), 1, now, stackStripe()).Allowed {
 					admitted[g] = append(admitted[g], now)
 				}
 			}

@@ -37,6 +37,11 @@ type Config struct {
 	// Admissions may exceed P2's bound by r·J. 0 means 5 ms.
 	StoreTimeout time.Duration
 
+	// Clock tells the time instead of the machine's clock, for tests and for
+	// replaying the past. nil means the machine's monotonic clock; with a Store
+	// it must be nil.
+	Clock *ManualClock
+
 	// TopTalkers is the number of clients of each rule that are tracked
 	// individually ([Rule.TopTalkers]), for package toptalkers, which ranks them,
 	// and for a cluster, which exchanges them. The more, the fewer units of a

@@ -9,13 +9,13 @@ import (
 // goroutine's stack, beside the one counter that all cores would share. "alone"
 // is one goroutine, "crowd" one for each core.
 func BenchmarkCounters(b *testing.B) {
-	c := newCounters()
+	c := new(counters)
 	var shared atomic.Uint64
 	for _, w := range []struct {
 		name string
 		add  func()
 	}{
-		{"striped", func() { c.add(ownLane(), StageTable, false) }},
+		{"striped", func() { c.record(stackStripe(), StageTable, false) }},
 		{"shared", func() { shared.Add(1) }},
 	} {
 		b.Run(w.name+"/alone", func(b *testing.B) {

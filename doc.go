@@ -62,11 +62,9 @@
 //
 // # Time
 //
-// A request is judged at its reading of the clock, in whole µs. A time that a
-// caller brings ([Rule.TakeAt] and the other At forms) counts as the latest one
-// brought if it is older than that, by however much, and moves nothing; then
-// "reading" below means the time that it counts as. The limiter's own readings
-// count as themselves.
+// A request is judged at its reading of the clock, in whole µs. A [ManualClock]
+// reads the latest time that it was set to; an older one, by however much, moves
+// nothing. Readings of the machine's clock count as themselves.
 //
 // Requests of one client that are in flight at once can overtake each other
 // between reading the clock and reaching the bucket. One that would be denied
@@ -75,9 +73,9 @@
 //
 // A client is never denied if its requests conform, in the order of their
 // readings, to (r, B) where it has one in flight at a time; and to (r, B - C)
-// where it has up to C units in flight at once. On the limiter's own clock
-// take r·1 ms off as well in the second case. With a shared store its clock
-// judges suspects, in a bucket that holds r·J more.
+// where it has up to C units in flight at once. On the machine's clock take
+// r·1 ms off as well in the second case. With a shared store its clock judges
+// suspects, in a bucket that holds r·J more.
 //
 // Proof. Let s be the time at which a request is charged or denied; it is its
 // reading t or, judged again, later. The bucket denies i at s_i only if, for

@@ -34,11 +34,12 @@ func ExampleLimiter() {
 	// neighbour: true
 }
 
-// Time is an argument: here ten requests come at once and another after each
-// second.
-func ExampleRule_TakeAt() {
+// A clock that moves when it is told to: here six requests come at once and
+// another one after two seconds.
+func ExampleManualClock() {
+	var clock fastlimit.ManualClock
 	always := 0.0 // every request but the first is checked exactly
-	lim, err := fastlimit.New(fastlimit.Config{Rules: []fastlimit.RuleConfig{
+	lim, err := fastlimit.New(fastlimit.Config{Clock: &clock, Rules: []fastlimit.RuleConfig{
 		{Name: "api", Rate: fastlimit.Rate{N: 1, Per: 2 * time.Second}, Burst: 3, EscalateAt: &always},
 	}})
 	if err != nil {
@@ -48,10 +49,11 @@ func ExampleRule_TakeAt() {
 	key := rule.BytesKey([]byte("api-key-1"))
 	ctx := context.Background()
 	for i := range 6 {
-		d := rule.TakeAt(ctx, key, 1, 0)
+		d := rule.Take(ctx, key, 1)
 		fmt.Println(i, d.Allowed, d.Stage, d.Remaining, d.RetryAfter)
 	}
-	d := rule.TakeAt(ctx, key, 1, 2*time.Second)
+	clock.Set(2 * time.Second)
+	d := rule.Take(ctx, key, 1)
 	fmt.Println("after 2s", d.Allowed, d.Stage, d.Remaining, d.RetryAfter)
 
 	// Output:
@@ -65,8 +67,9 @@ func ExampleRule_TakeAt() {
 }
 
 // A request takes from the buckets of several rules, or from none.
-func ExampleLimiter_TakeAllAt() {
-	lim, err := fastlimit.New(fastlimit.Config{Rules: []fastlimit.RuleConfig{
+func ExampleLimiter_TakeAll() {
+	var clock fastlimit.ManualClock // so that the test does not depend on the time it takes
+	lim, err := fastlimit.New(fastlimit.Config{Clock: &clock, Rules: []fastlimit.RuleConfig{
 		{Name: "per-ip", Rate: fastlimit.Rate{N: 100, Per: time.Second}, Burst: 200, Strict: true},
 		{Name: "per-account", Rate: fastlimit.Rate{N: 1, Per: time.Minute}, Burst: 2, Strict: true},
 	}})
@@ -80,10 +83,10 @@ func ExampleLimiter_TakeAllAt() {
 		{Rule: account, Key: account.BytesKey([]byte("alice")), N: 1},
 	}
 	for range 3 {
-		d, by := lim.TakeAllAt(context.Background(), charges, 0)
+		d, by := lim.TakeAll(context.Background(), charges)
 		fmt.Println(d.Allowed, charges[by].Rule.Name(), d.RetryAfter)
 	}
-	d := ip.PeekAt(charges[0].Key, 1, 0)
+	d := ip.Peek(charges[0].Key, 1)
 	fmt.Println("left for the address:", d.Remaining)
 
 	// Output:

@@ -35,68 +35,29 @@ func newFlight(s *shared) *flight {
 	return f
 }
 
-func (s *shared) flight(d sketch.Digest, key Key) *flight {
-	f := s.flights.Get().(*flight) //nolint:forcetypeassert // ours
-	f.digest, f.buf = d, s.appendName(f.buf[:0], key)
-	f.name = string(f.buf)
-	return f
-}
-
-// waiter is a request that waits.
-type waiter struct {
-	cost     uint64
-	deadline time.Duration
-	verdict  chan Decision // buffered: 1
-	timer    *time.Timer   // the request's own
-
-	// left is set when the request has stopped waiting, denied if it was
-	// denied then. Guarded by the lock of the flight's shard.
-	left, denied bool
-}
-
-func newWaiter() *waiter {
-	w := &waiter{verdict: make(chan Decision, 1), timer: time.NewTimer(time.Hour)}
-	w.timer.Stop()
-	return w
-}
-
-func (s *shared) waiter(cost uint64, deadline time.Duration) *waiter {
-	w := s.waiters.Get().(*waiter) //nolint:forcetypeassert // ours
-	w.cost, w.deadline = cost, deadline
-	return w
-}
-
-// freeWaiter takes one that has its verdict: who leaves without may still be in
-// a flight.
-func (s *shared) freeWaiter(w *waiter) {
-	w.timer.Stop()
-	s.waiters.Put(w)
-}
-
-// goOnLocked submits the next operation: to empty the bucket, or to take for
-// those who wait and give back on the way, or to give back alone. It ends the
-// flight if there is none, or if the store refuses it.
-func (f *flight) goOnLocked(sh *flightShard) {
+// submitNextLocked submits the next operation: a reset, or a take for those who
+// wait with a refund on the way, or a refund alone. It ends the flight if there
+// is none, or if the store refuses it. tat is the bucket in the table, which
+// only operations under this lock raise; it matters to takes.
+func (f *flight) submitNextLocked(sh *flightShard, read reading, tat uint64) {
 	s := f.shared
-	at := time.Now()
-	now := s.rule.limiter.clock.at(at) // the same, on the limiter's time line
-	f.op = bucket.Op{Key: f.name, Shape: s.rule.shape, Count: 1, At: at, Done: f.done}
+	f.op = bucket.Op{Key: f.name, Shape: s.shape, Count: 1, At: read.at, Done: f.done}
 	switch {
 	case f.reset:
 		f.op.Kind, f.reset = bucket.Reset, false
 	case len(f.next) > 0:
-		f.askLocked(now)
-		f.op.Back = f.takeBackLocked(now)
+		f.askLocked(read.now, tat)
+		f.op.Back = f.takeRefundLocked(read.now)
 	case f.back > 0:
 		f.op.Kind, f.op.Patience = bucket.Refund, s.timeout
-		f.op.Cost = f.takeBackLocked(now)
+		f.op.Cost = f.takeRefundLocked(read.now)
 	default:
 		f.endLocked(sh)
 		return
 	}
-	f.sent = now
+	f.sent = read.now
 	if s.store.Submit(&f.op) != nil {
-		f.fallBackLocked(now)
+		f.fallBackLocked(read.now)
 		f.endLocked(sh)
 	}
 }
@@ -105,8 +66,7 @@ func (f *flight) goOnLocked(sh *flightShard) {
 // the first. It may not be carried out when the first of them has stopped
 // waiting: what came too late was decided without the store, and would count
 // against the client from then on instead of from when it asked.
-func (f *flight) askLocked(now time.Duration) {
-	s := f.shared
+func (f *flight) askLocked(now time.Duration, tat uint64) {
 	cost, deadline := f.next[0].cost, f.next[0].deadline
 	rest := f.next[:0]
 	for _, w := range f.next {
@@ -120,29 +80,29 @@ func (f *flight) askLocked(now time.Duration) {
 	f.next = rest
 	f.op.Kind, f.op.Cost, f.op.Count = bucket.Take, cost, uint64(len(f.asked))
 	f.op.Patience = max(deadline-now, 1) // 0 would be for ever
-	f.op.Floor = s.floor(f.digest, now)
+	f.op.Floor = f.shared.floor(tat, now)
 }
 
-// giveBackLocked has ticks given back that were charged at since or later.
-func (f *flight) giveBackLocked(ticks uint64, since time.Duration) {
+// refundLocked has ticks given back that were charged at since or later.
+func (f *flight) refundLocked(ticks uint64, since time.Duration) {
 	if f.back == 0 {
 		f.since = since
 	}
 	f.back, f.since = f.back+ticks, min(f.since, since)
 }
 
-// takeBackLocked returns what to give back now. What was charged longer ago
+// takeRefundLocked returns what to give back now. What was charged longer ago
 // than J may have leaked since, and so much less is given back: else a client
 // would get back what it has used.
-func (f *flight) takeBackLocked(now time.Duration) uint64 {
+func (f *flight) takeRefundLocked(now time.Duration) uint64 {
 	s := f.shared
-	leaked := s.rule.shape.Ticks(max(0, now-f.since-s.timeout))
+	leaked := s.shape.Ticks(max(0, now-f.since-s.timeout))
 	back := f.back - min(f.back, leaked)
 	f.back = 0
 	return back
 }
 
-// answer takes the answer, late ones too: it feeds the table, tells those who
+// answer handles the answer, late ones too: it feeds the table, tells those who
 // wait, and goes on with those who arrived meanwhile unless the table now knows
 // the answer for them.
 func (f *flight) answer(reply bucket.Reply, err error) {
@@ -150,17 +110,18 @@ func (f *flight) answer(reply bucket.Reply, err error) {
 	sh := s.shard(f.digest)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	now := s.rule.limiter.now()
-	switch {
-	case err != nil:
-		f.fallBackLocked(now)
-	case f.op.Kind == bucket.Take:
-		f.settleLocked(reply, now)
-		f.judgeLocked(now)
-	default:
-		f.judgeLocked(now)
+	read, tat := s.clock.reading(), uint64(0)
+	if err != nil {
+		f.fallBackLocked(read.now) // nobody waits any more
+	} else {
+		if f.op.Kind == bucket.Take {
+			tat = f.feedTableLocked(reply, read.now)
+		} else {
+			tat = s.table.Lookup(f.digest)
+		}
+		f.judgeLocked(read.now, tat)
 	}
-	f.goOnLocked(sh)
+	f.submitNextLocked(sh, read, tat)
 }
 
 // fallBackLocked lets the failure policy decide for everyone who waits.
@@ -169,7 +130,7 @@ func (f *flight) fallBackLocked(now time.Duration) {
 	for _, group := range [...]*[]*waiter{&f.asked, &f.next} {
 		for _, w := range *group {
 			if !w.left {
-				w.verdict <- f.shared.fallback(f.digest, w.cost, w.deadline, now)
+				w.verdict <- f.shared.fallback(f.digest, w.claim, now)
 			}
 		}
 		*group = (*group)[:0]
@@ -183,14 +144,14 @@ func (f *flight) endLocked(sh *flightShard) {
 	f.shared.flights.Put(f)
 }
 
-// settleLocked feeds the table with the answer and hands its grants out: to
-// those who wait, first come, first served, then to those who left and were
-// admitted. What is left over was charged for requests that have been denied,
-// and is given back.
-func (f *flight) settleLocked(reply bucket.Reply, now time.Duration) {
-	s, r := f.shared, f.shared.rule
+// feedTableLocked feeds the table with the answer, hands its grants out, and
+// returns the bucket in the table. Grants go to those who wait, first come,
+// first served, then to those who left and were admitted. What is left over was
+// charged for requests that have been denied, and is refunded.
+func (f *flight) feedTableLocked(reply bucket.Reply, now time.Duration) (tat uint64) {
+	s := f.shared
 	cost := f.asked[0].cost
-	ticks := r.shape.Ticks(now)
+	ticks, before := s.shape.Ticks(now), s.table.Lookup(f.digest)
 	waiting, left := uint64(0), uint64(0)
 	for _, w := range f.asked {
 		switch {
@@ -204,52 +165,53 @@ func (f *flight) settleLocked(reply bucket.Reply, now time.Duration) {
 	unused := reply.Granted - admitted
 	unused -= min(unused, left)
 	level := reply.Level
-	if bucket.Level(r.table.Lookup(f.digest), ticks)+admitted*cost > level {
+	if bucket.Level(before, ticks)+admitted*cost > level {
 		s.distrust(now) // the store has forgotten some, or was told elsewhere to
 	}
-	// What is to be given back the table must not learn.
+	// What is to be refunded the table must not learn.
 	level -= min(level, f.back+unused*cost)
 	if unused > 0 && !f.reset { // a reset takes care of it
-		f.giveBackLocked(unused*cost, f.sent)
+		f.refundLocked(unused*cost, f.sent)
 	}
 	// The store has charged at some time after the operation was sent, and the
 	// level is of then: dated from when it was sent both are lower bounds of the
 	// truth, so they never convict wrongly, however late the answer is. If the
 	// bucket was emptied meanwhile the level is of no use.
-	sent := r.shape.Ticks(f.sent)
-	tat := sent + level
+	sent := s.shape.Ticks(f.sent)
+	known := sent + level
 	if f.reset {
-		tat = 0
+		known = 0
 	}
-	if admitted > 0 || tat > ticks {
-		r.table.Settle(f.digest, sent, admitted*cost, tat)
+	tat = before
+	if admitted > 0 || known > ticks {
+		tat = s.table.Settle(f.digest, sent, admitted*cost, known)
 	}
-	tat = max(tat, r.table.Lookup(f.digest)) // which may know more
+	known = max(known, tat) // the table may know more
 	for _, w := range f.asked {
 		switch {
 		case w.left:
 		case admitted > 0:
 			admitted--
-			w.verdict <- r.allowed(StageExact, tat, ticks)
+			w.verdict <- s.decision(StageExact, true, known, ticks, cost)
 		default:
-			w.verdict <- r.denied(StageExact, tat, ticks, cost)
+			w.verdict <- s.decision(StageExact, false, known, ticks, cost)
 		}
 	}
 	f.asked = f.asked[:0]
+	return tat
 }
 
 // judgeLocked denies those of next whom the table now knows to be over the
 // limit, and drops those who left.
-func (f *flight) judgeLocked(now time.Duration) {
-	r := f.shared.rule
-	ticks := r.shape.Ticks(now)
-	tat := r.table.Lookup(f.digest)
+func (f *flight) judgeLocked(now time.Duration, tat uint64) {
+	s := f.shared
+	ticks := s.shape.Ticks(now)
 	rest := f.next[:0]
 	for _, w := range f.next {
 		switch {
 		case w.left:
-		case !r.shape.Fits(tat, ticks, w.cost):
-			w.verdict <- r.denied(StageTable, tat, ticks, w.cost)
+		case !s.shape.Fits(tat, ticks, w.cost):
+			w.verdict <- s.decision(StageTable, false, tat, ticks, w.cost)
 		default:
 			rest = append(rest, w)
 		}

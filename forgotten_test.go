@@ -36,7 +36,7 @@ func TestCapLiesAboveP2(t *testing.T) {
 					for range n {
 						now += gap
 						o.at(now)
-						if !r.TakeAt(t.Context(), key, 1, now).Allowed {
+						if !takeAt(r, key, 1, now).Allowed {
 							continue
 						}
 						if level, most := o.admit(1), o.units((1+theta)*float64(burst)+1); level > most {
@@ -64,11 +64,11 @@ func TestForgottenIsEmpty(t *testing.T) {
 			t.Parallel()
 			lim := mustNew(t, rule("a", 1, time.Second, burst))
 			r := lim.rules[0]
-			key, o, now := r.BytesKey([]byte("x")), newOracle(r.config.Rate), lim.now()
+			key, o, now := r.BytesKey([]byte("x")), newOracle(r.config.Rate), lim.Now()
 			take := func(want Stage) {
 				t.Helper()
 				o.at(now)
-				if d := r.take(t.Context(), key, 1, now, ownLane()); !d.Allowed || d.Stage != want {
+				if d := r.take(t.Context(), key, 1, now, stackStripe()); !d.Allowed || d.Stage != want {
 					t.Fatalf("%+v, want it admitted by stage %v", d, want)
 				}
 				o.admit(1)
@@ -84,13 +84,13 @@ func TestForgottenIsEmpty(t *testing.T) {
 			// flight until the filter has forgotten that it did.
 			take(StageFilter)
 			late := now
-			if stage := r.unchecked(ownLane(), key, 1, late, r.shape.Ticks(late)); stage != StageExact {
+			if stage := r.screen(key, 1, late, stackStripe()); stage != StageExact {
 				t.Fatalf("stage %v, want %v", stage, StageExact)
 			}
 			turn()
 			now = nextTurn(lim, now) - time.Millisecond
 			o.at(now)
-			if d := r.exact(t.Context(), ownLane(), key, r.shape.Cost(1), late, late); !d.Allowed {
+			if d := r.exact(t.Context(), key, 1, late, stackStripe()); !d.Allowed {
 				t.Fatalf("the late one: %+v", d)
 			}
 			o.admit(1)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
-	"strconv"
 	"sync/atomic"
 	"unsafe"
 
@@ -118,34 +117,4 @@ func (r *Rule) BytesKey(parts ...[]byte) Key {
 // the rule's is shorter than the address, or the parts of a byte key in Go
 // syntax, quoted and separated by commas. Different clients of a rule have
 // different names.
-func (r *Rule) AppendKey(dst []byte, k Key) []byte {
-	switch k.parts {
-	case &isAddr4:
-		var b [4]byte
-		binary.BigEndian.PutUint32(b[:], uint32(k.x))
-		return appendPrefix(dst, netip.AddrFrom4(b), int(r.bits4))
-	case &isAddr6, &isAddr16:
-		var b [16]byte
-		binary.BigEndian.PutUint64(b[:8], k.x)
-		if k.parts == &isAddr16 {
-			binary.BigEndian.PutUint64(b[8:], k.y)
-		}
-		return appendPrefix(dst, netip.AddrFrom16(b), int(r.bits6))
-	case nil:
-		return append(dst, `""`...)
-	}
-	for i, p := range unsafe.Slice(k.parts, uint32(k.y)) {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = strconv.AppendQuoteToASCII(dst, string(p))
-	}
-	return dst
-}
-
-func appendPrefix(dst []byte, addr netip.Addr, bits int) []byte {
-	if bits == addr.BitLen() {
-		return addr.AppendTo(dst)
-	}
-	return netip.PrefixFrom(addr, bits).AppendTo(dst)
-}
+func (r *Rule) AppendKey(dst []byte, k Key) []byte { return r.appendKey(dst, k) }

@@ -2,6 +2,7 @@ package fastlimit
 
 import (
 	"crypto/rand"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -12,14 +13,13 @@ import (
 // Limiter is a set of rules that share memory. It starts no goroutines and is
 // safe for concurrent use. The zero value is not usable: call [New].
 type Limiter struct {
-	clock  clock
-	filter *window.Filter // &own, nil if no rule uses it
-	own    window.Filter
+	clock  *clock
+	manual *ManualClock   // whose clock that is, or nil
+	filter *window.Filter // nil if no rule uses it
 	rules  []*Rule
 	byName map[string]*Rule
 	plan   Plan
 	turn   atomic.Uint32 // calls of Advance
-	stored bool          // exact buckets are in a store
 }
 
 // New checks the configuration and takes all the memory of the local tier. Its
@@ -35,25 +35,40 @@ func New(c Config) (*Limiter, error) {
 	if c.Secret == (sketch.Secret{}) {
 		rand.Read(c.Secret[:]) // never fails
 	}
-	l, err := newLimiter(plan, c.Secret)
+	if c.Clock != nil && c.Store != nil {
+		return nil, &FieldError{Package: "fastlimit", Field: "Clock", Problem: "set beside Store, for which requests wait by the machine's clock", Fix: "leave it nil"}
+	}
+	l, err := newLimiter(plan, c.Secret, c.Clock)
 	if err != nil {
 		return nil, err
 	}
 	if c.Store != nil {
 		for _, r := range l.rules {
-			r.shared, r.stored = newShared(r, c.Store, plan.timeout), true
+			r.shared = newShared(r, c.Store, plan.timeout)
 		}
-		l.stored = true
 	}
 	return l, nil
 }
 
-func newLimiter(plan *Plan, secret sketch.Secret) (*Limiter, error) {
+func newLimiter(plan *Plan, secret sketch.Secret, manual *ManualClock) (*Limiter, error) {
 	l := &Limiter{byName: make(map[string]*Rule, len(plan.Rules)), plan: *plan}
-	l.clock.init(plan.Rules)
+	// Every request reads both, so they are neighbours.
+	core := new(struct {
+		clock  clock
+		filter window.Filter
+	})
+	if l.clock = &core.clock; manual != nil {
+		l.clock, l.manual = &manual.clock, manual
+	} else {
+		l.clock.startMachine()
+	}
+	l.clock.lasts(plan.Rules)
+	if end, now := l.clock.end.Load(), l.clock.now(); now > end.at {
+		return nil, &FieldError{Package: "fastlimit", Field: "Clock", Problem: fmt.Sprintf("at %v, which is longer than %s", now, end.rule), Fix: "set it to the time since a recent start, not since 1970"}
+	}
 	if plan.Window > 0 {
-		l.filter = &l.own
-		if err := l.filter.Init(plan.Window, plan.filterWords, l.now()); err != nil {
+		l.filter = &core.filter
+		if err := l.filter.Init(plan.Window, plan.filterWords, l.clock.now()); err != nil {
 			return nil, err
 		}
 	}
@@ -84,20 +99,24 @@ func (r *Rule) Limiter() *Limiter { return r.limiter }
 // Plan returns how the memory is shared out.
 func (l *Limiter) Plan() Plan { return l.plan }
 
-// Now reads the limiter's clock: monotonic time, from an arbitrary start. It
-// is the clock of all calls without a time argument.
-func (l *Limiter) Now() time.Duration { return l.clock.read() }
+// Now is the limiter's time: since it was made, on the machine's monotonic
+// clock, or what [Config.Clock] says.
+func (l *Limiter) Now() time.Duration {
+	l.checkMade()
+	return l.clock.now()
+}
 
-// LastTime is the latest time that may be brought ([Rule.TakeAt]): beyond it a
-// rule could not count time exactly. It is between four years, for a rate such
-// as 65,533/s, and the 292 years of a [time.Duration], for most. The limiter's
-// own clock ends there, too: then requests panic.
-func (l *Limiter) LastTime() time.Duration { return l.clock.end }
+// LastTime is the latest time that the rules can count exactly. It is between
+// four years, for a rate such as 65,533/s, and the 292 years of a
+// [time.Duration], for most. A [ManualClock] cannot be set beyond it, and a
+// limiter that has run for so long panics.
+func (l *Limiter) LastTime() time.Duration { return l.clock.end.Load().at }
 
-// Advance does the work that is due at now, so that no request has to. Call it
-// every second or so; a limiter without it works the same.
-func (l *Limiter) Advance(now time.Duration) {
-	now = l.clock.settle(now)
+// Advance does the work that is due, so that no request has to. Call it every
+// second or so; a limiter without it works the same.
+func (l *Limiter) Advance() {
+	l.checkMade()
+	now := l.clock.late(l.clock.now())
 	if l.filter != nil {
 		l.filter.Advance(now)
 	}
@@ -108,8 +127,16 @@ func (l *Limiter) Advance(now time.Duration) {
 	}
 }
 
+func (l *Limiter) checkMade() {
+	if l.clock == nil {
+		panic("BUG: fastlimit: the Limiter was not made by New")
+	}
+}
+
 func newRule(l *Limiter, rp *RulePlan, secret sketch.Secret) (*Rule, error) {
-	r := &Rule{limiter: l, config: rp.Config, shape: rp.shape, cost: rp.Config.Cost, enforced: rp.Config.Mode == Enforce, epoch: rp.epoch()}
+	r := &Rule{limiter: l, config: rp.Config, cost: rp.Config.Cost, enforced: rp.Config.Mode == Enforce, epoch: rp.epoch()}
+	r.clock, r.shape = l.clock, rp.shape
+	r.namer = namer{r.config.Name, uint8(r.config.IPv4Prefix), uint8(r.config.IPv6Prefix)}
 	var err error
 	if r.hasher, err = sketch.NewHasher(secret, rp.Config.Name); err != nil {
 		return nil, err
@@ -134,6 +161,6 @@ func newRule(l *Limiter, rp *RulePlan, secret sketch.Secret) (*Rule, error) {
 	if err = r.table.Init(rp.shape, rp.sets); err != nil {
 		return nil, err
 	}
-	r.counts = newCounters()
+	r.counts = new(counters)
 	return r, nil
 }

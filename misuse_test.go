@@ -40,19 +40,14 @@ func TestForeignKey(t *testing.T) {
 	for name, use := range map[string]func(r *Rule, k Key){
 		"Allow":  func(r *Rule, k Key) { r.Allow(k) },
 		"Take":   func(r *Rule, k Key) { r.Take(ctx, k, 1) },
-		"TakeAt": func(r *Rule, k Key) { r.TakeAt(ctx, k, 1, 0) },
 		"Peek":   func(r *Rule, k Key) { r.Peek(k, 1) },
-		"PeekAt": func(r *Rule, k Key) { r.PeekAt(k, 1, 0) },
 		"Refund": func(r *Rule, k Key) { r.Refund(k, 1) },
 		"Reset":  func(r *Rule, k Key) { r.Reset(k) },
 		"TakeAll": func(r *Rule, k Key) {
 			r.limiter.TakeAll(ctx, []Charge{{r, k, 1}})
 		},
-		"TakeAllRead": func(r *Rule, k Key) {
-			r.limiter.TakeAllRead(ctx, []Charge{charge(r, 1), {r, k, 1}}, time.Now())
-		},
 		"TakeAllAt": func(r *Rule, k Key) {
-			r.limiter.TakeAllAt(ctx, []Charge{{r, k, 1}, charge(r, 1)}, 0)
+			r.limiter.TakeAllAt(ctx, []Charge{charge(r, 1), {r, k, 1}}, time.Now())
 		},
 	} {
 		for _, r := range rules {
@@ -88,17 +83,16 @@ func TestMisuse(t *testing.T) {
 	var zero Rule
 	for want, f := range map[string]func(){
 		"charge 0: its Rule is nil":                              func() { lim.TakeAll(ctx, []Charge{{}}) },
-		"charge 1: its Rule is nil":                              func() { lim.TakeAllAt(ctx, []Charge{good, {}}, 0) },
+		"charge 1: its Rule is nil":                              func() { takeAllAt(lim, []Charge{good, {}}, 0) },
 		"charge 1: its Rule was not made by New":                 func() { lim.TakeAll(ctx, []Charge{good, {Rule: &zero}}) },
 		`charge 0: rule "z" belongs to another Limiter`:          func() { lim.TakeAll(ctx, []Charge{charge(other.rules[0], 1)}) },
-		`charge 1: rule "z" belongs to another Limiter`:          func() { lim.TakeAllRead(ctx, []Charge{good, charge(other.rules[0], 1)}, time.Now()) },
+		`charge 1: rule "z" belongs to another Limiter`:          func() { lim.TakeAllAt(ctx, []Charge{good, charge(other.rules[0], 1)}, time.Now()) },
 		"more charges than MaxCharges":                           func() { lim.TakeAll(ctx, make([]Charge, MaxCharges+1)) },
 		"the Rule was not made by New: get it from Limiter.Rule": func() { zero.Take(ctx, zero.AddrKey(netip.IPv6Loopback()), 1) },
 		"the Rule was not made by New":                           func() { zero.Stats() },
-		"the Rule was not made":                                  func() { zero.ChargePeer(1, 1) },
-		"the Rule was not":                                       func() { zero.ChargePeerAt(1, 1, 0) },
+		"the Rule was not":                                       func() { zero.ChargePeer(1, 1) },
 		"AddrKey is given the zero netip.Addr":                   func() { r.AddrKey(netip.Addr{}) },
-		"the Limiter was not made by New":                        func() { new(Limiter).Advance(time.Second) },
+		"the Limiter was not made by New":                        func() { new(Limiter).Advance() },
 		"the Limiter was not made":                               func() { new(Limiter).TakeAll(ctx, nil) },
 	} {
 		if got := recovered(f); !strings.HasPrefix(got, "BUG: fastlimit: ") || !strings.Contains(got, want) {
@@ -147,7 +141,7 @@ func FuzzKey(f *testing.F) {
 				r.Refund(k, n)
 				r.Reset(k)
 				name := string(r.AppendKey(nil, k))
-				stored := string((&shared{rule: r}).appendName(nil, k))
+				stored := string(r.appendStored(nil, k))
 				if name == "" || strings.ContainsAny(stored, "{}") {
 					t.Errorf("%q is stored as %q", name, stored)
 				}

@@ -14,7 +14,7 @@ import (
 
 // storedName is the name of a bucket in a store.
 func storedName(r *Rule, k Key) string {
-	return string((&shared{rule: r}).appendName(nil, k))
+	return string(r.appendStored(nil, k))
 }
 
 func TestStoredNames(t *testing.T) {

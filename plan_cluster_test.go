@@ -51,7 +51,7 @@ func TestSketchLimitOfCluster(t *testing.T) {
 				t.Fatal(err)
 			}
 			rp := &p.Rules[0]
-			r := &Rule{config: rp.Config, shape: rp.shape}
+			r := &Rule{config: rp.Config, buckets: buckets{shape: rp.shape}}
 			_, burst := rp.ClusterBound(heldLag)
 			limit := r.sketchLimit(rp)
 			if limit < rp.shape.Limit() || limit > maxLevel || limit < maxLevel && limit < burst*rp.shape.Unit() {
@@ -81,7 +81,7 @@ func TestPlanCountsTopTalkers(t *testing.T) {
 	if p.Memory > DefaultMemory || filter != int64(p.filterWords)*16 {
 		t.Errorf("%d bytes in all, %d for the filter", p.Memory, filter)
 	}
-	lim, err := newLimiter(p, sketch.Secret{1})
+	lim, err := newLimiter(p, sketch.Secret{1}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package fastlimit
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -103,7 +102,7 @@ func (w *world) press(t *testing.T, rng *rand.Rand, steps int) {
 			now += time.Duration(rng.Int64N(int64(cfg.Burst) * int64(unit)))
 		}
 		for range 8 {
-			w.lim.Advance(now)
+			advanceAt(w.lim, now)
 		}
 	}
 }
@@ -127,7 +126,7 @@ func TestHalfFull(t *testing.T) {
 		admitted := map[Key]int{}
 		for range strict.Burst + 3 {
 			for _, k := range keys {
-				if r.TakeAt(t.Context(), k, 1, time.Second).Allowed {
+				if takeAt(r, k, 1, time.Second).Allowed {
 					admitted[k]++
 				}
 			}
@@ -155,7 +154,7 @@ func tableOf(tb testing.TB, sets int, secret byte, rules ...RuleConfig) *Limiter
 	for i := range plan.Rules {
 		plan.Rules[i].sets = sets
 	}
-	lim, err := newLimiter(plan, sketch.Secret{secret})
+	lim, err := newLimiter(plan, sketch.Secret{secret}, new(ManualClock))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -181,7 +180,7 @@ func TestManyOfOneHome(t *testing.T) {
 	var admitted [clients]int
 	for ms := range secs * 1000 {
 		for i, k := range keys {
-			if r.TakeAt(t.Context(), k, 1, time.Duration(ms)*time.Millisecond).Allowed {
+			if takeAt(r, k, 1, time.Duration(ms)*time.Millisecond).Allowed {
 				admitted[i]++
 			}
 		}
@@ -196,7 +195,7 @@ func TestManyOfOneHome(t *testing.T) {
 func TestChosenKeys(t *testing.T) {
 	t.Parallel()
 	lim := mustNew(t, rule("a", 10, time.Second, 20))
-	r, ctx := lim.rules[0], context.Background()
+	r := lim.rules[0]
 	type source struct {
 		key      Key
 		admitted int
@@ -210,7 +209,7 @@ func TestChosenKeys(t *testing.T) {
 	const secs, perSecond = 8, 15
 	for s := range secs * perSecond {
 		for i := range sources {
-			if r.TakeAt(ctx, sources[i].key, 1, time.Duration(s)*time.Second/perSecond+time.Duration(i)).Allowed {
+			if takeAt(r, sources[i].key, 1, time.Duration(s)*time.Second/perSecond+time.Duration(i)).Allowed {
 				sources[i].admitted++
 			}
 		}
@@ -223,7 +222,7 @@ func TestChosenKeys(t *testing.T) {
 	best := sources[:100]
 	for ms := range more * 1000 {
 		for i := range best {
-			if r.TakeAt(ctx, best[i].key, 1, secs*time.Second+time.Duration(ms)*time.Millisecond).Allowed {
+			if takeAt(r, best[i].key, 1, secs*time.Second+time.Duration(ms)*time.Millisecond).Allowed {
 				best[i].admitted++
 			}
 		}

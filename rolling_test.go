@@ -37,7 +37,7 @@ func rolling(t *testing.T, nodes ...asked) (admitted, denied float64) {
 				r := lim.rules[0]
 				key := r.BytesKey([]byte("x"))
 				for time.Since(start) < burstGone+measured {
-					lim.Advance(lim.now())
+					lim.Advance()
 					d := r.Take(t.Context(), key, 1)
 					switch {
 					case time.Since(start) < burstGone:

@@ -12,31 +12,31 @@ import (
 func TestTakePeekRefundReset(t *testing.T) {
 	t.Parallel()
 	lim := mustNew(t, strictRule("a", 10, time.Second, 4))
-	r, ctx := lim.rules[0], t.Context()
+	r := lim.rules[0]
 	key := r.BytesKey([]byte("x"))
-	if d := r.PeekAt(key, 4, 0); !d.Allowed || d.Remaining != 4 {
+	if d := peekAt(r, key, 4, 0); !d.Allowed || d.Remaining != 4 {
 		t.Errorf("peek of an empty bucket: %+v", d)
 	}
-	d := r.TakeAt(ctx, key, 3, 0)
+	d := takeAt(r, key, 3, 0)
 	if !d.Allowed || d.Stage != StageExact || d.Remaining != 1 || d.TimeToEmpty != 300*time.Millisecond {
 		t.Errorf("take 3 of 4: %+v", d)
 	}
 	for range 2 { // a denial takes nothing
-		d = r.TakeAt(ctx, key, 2, 0)
+		d = takeAt(r, key, 2, 0)
 		if d.Allowed || d.Stage != StageTable || d.Remaining != 1 || d.RetryAfter != 100*time.Millisecond {
 			t.Errorf("take 2 more: %+v", d)
 		}
 	}
-	if d = r.PeekAt(key, 2, 0); d.Allowed {
+	if d = peekAt(r, key, 2, 0); d.Allowed {
 		t.Errorf("peek 2 more: %+v", d)
 	}
-	if d = r.TakeAt(ctx, key, 0, 0); !d.Allowed || d.Remaining != 1 {
+	if d = takeAt(r, key, 0, 0); !d.Allowed || d.Remaining != 1 {
 		t.Errorf("take 0: %+v", d)
 	}
-	if d = r.TakeAt(ctx, key, 2, 100*time.Millisecond); !d.Allowed {
+	if d = takeAt(r, key, 2, 100*time.Millisecond); !d.Allowed {
 		t.Errorf("take 2 after RetryAfter: %+v", d)
 	}
-	if d = r.TakeAt(ctx, key, 5, time.Hour); d.Allowed || d.RetryAfter != bucket.Never {
+	if d = takeAt(r, key, 5, time.Hour); d.Allowed || d.RetryAfter != bucket.Never {
 		t.Errorf("take more than the burst: %+v", d)
 	}
 }
@@ -67,7 +67,7 @@ func TestStagesOfOneClient(t *testing.T) {
 	key := r.BytesKey([]byte("x"))
 	var got []string
 	for range 31 {
-		d := r.TakeAt(t.Context(), key, 1, 0)
+		d := takeAt(r, key, 1, 0)
 		if s := d.Stage.String(); len(got) == 0 || got[len(got)-1] != s {
 			got = append(got, s)
 		}

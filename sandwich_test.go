@@ -76,7 +76,7 @@ func newWorld(tb testing.TB, rng *rand.Rand, clients int, g geometry, rules ...R
 	for i := range plan.Rules {
 		plan.Rules[i].blocks, plan.Rules[i].sets = g.blocks, g.sets
 	}
-	lim, err := newLimiter(plan, sketch.Secret{1})
+	lim, err := newLimiter(plan, sketch.Secret{1}, new(ManualClock))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -94,6 +94,9 @@ func newWorld(tb testing.TB, rng *rand.Rand, clients int, g geometry, rules ...R
 	return w
 }
 
+// rawKey is a key of r with that digest.
+func rawKey(r *Rule, d sketch.Digest) Key { return Key{id: d.ID, x: d.Pos, y: r.tag} }
+
 // request makes client c send one request of n units to the given rules and
 // checks the verdict.
 func (w *world) request(c int, n uint64, now time.Duration, rules []int) error {
@@ -104,10 +107,10 @@ func (w *world) request(c int, n uint64, now time.Duration, rules []int) error {
 	charges := make([]Charge, len(rules))
 	for i, r := range rules {
 		d := w.digests[c][r]
-		charges[i] = Charge{Rule: w.lim.rules[r], Key: Key{id: d.ID, x: d.Pos}, N: n}
+		charges[i] = Charge{Rule: w.lim.rules[r], Key: rawKey(w.lim.rules[r], d), N: n}
 		w.truth[c][r].at(line)
 	}
-	d, by := w.lim.takeAll(context.Background(), charges, w.lim.clock.settle(now))
+	d, by := w.lim.takeAll(context.Background(), charges, setTime(w.lim, now))
 	if !d.Allowed {
 		return w.denied(c, n, now, rules[by])
 	}
@@ -122,7 +125,7 @@ func (w *world) request(c int, n uint64, now time.Duration, rules []int) error {
 func (w *world) single(c int, n uint64, now time.Duration, rule int) error {
 	r := w.lim.rules[rule]
 	w.truth[c][rule].at(w.line(now))
-	if !r.take(context.Background(), Key{id: w.digests[c][rule].ID, x: w.digests[c][rule].Pos}, n, w.lim.clock.settle(now), ownLane()).Allowed {
+	if !r.take(context.Background(), rawKey(r, w.digests[c][rule]), n, setTime(w.lim, now), stackStripe()).Allowed {
 		return w.denied(c, n, now, rule)
 	}
 	return w.admitted(c, n, now, rule)
@@ -181,7 +184,7 @@ func (w *world) grace(rule int) int64 {
 func (w *world) peer(rng *rand.Rand, now time.Duration) {
 	rule := rng.IntN(len(w.lim.rules))
 	r := w.lim.rules[rule]
-	r.ChargePeerAt(w.digests[rng.IntN(len(w.digests))][rule].Pos, rng.Uint64N(3*r.config.Burst), now)
+	chargePeerAt(r, w.digests[rng.IntN(len(w.digests))][rule].Pos, rng.Uint64N(3*r.config.Burst), now)
 }
 
 // sandwichCase is a world and how much of it to run.
@@ -281,7 +284,7 @@ func drive(t *testing.T, w *world, rng *rand.Rand, steps int) (done int) {
 				t.Fatalf("decision %d, %s: %v", done, p.name, err)
 			}
 		}
-		w.lim.Advance(now)
+		advanceAt(w.lim, now)
 	}
 	return done
 }

@@ -1,11 +1,7 @@
 package fastlimit
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,41 +10,19 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// OnFailure is what a rule does with a request whose shared exact bucket could
-// not be asked in time.
-type OnFailure uint8
-
-// The failure policies. The zero value is FailLocal.
-const (
-	// FailLocal lets this node's own table decide, which holds what the
-	// shared tier answered last: every node keeps the limit by itself.
-	FailLocal  OnFailure = iota
-	FailOpen             // admit
-	FailClosed           // deny: the stated exception to P1
-)
-
-// String is the policy's name in configuration.
-func (f OnFailure) String() string {
-	switch f {
-	case FailOpen:
-		return "open"
-	case FailClosed:
-		return "closed"
-	}
-	return "local"
-}
-
 // closedRetry is the RetryAfter of a FailClosed denial: there is no bucket to
 // ask when.
 const closedRetry = time.Second
 
 // shared asks the exact tier that nodes share on behalf of one rule. At most
-// one operation on a client's bucket is on its way, whatever it is; whoever
-// arrives meanwhile is judged on its result, and what is to be given back or
-// emptied waits for it too (P4). Requests wait for an answer until their
-// deadline and do no I/O themselves.
+// one operation on a client's bucket is in flight, whatever it is; whoever
+// arrives meanwhile is judged on its result, and refunds and resets wait for it
+// too (P4). Requests wait for an answer until their deadline and do no I/O
+// themselves.
 type shared struct {
-	rule    *Rule
+	buckets // the rule's: what this node knows
+	namer
+
 	store   bucket.Store
 	timeout time.Duration // J
 	shards  [64]flightShard
@@ -58,19 +32,20 @@ type shared struct {
 	doubt atomic.Int64
 
 	// Pooled: a take allocated 11 times without it (BenchmarkShared). The
-	// pools are the rule's own, since a channel must not leave the synctest
-	// bubble it was made in.
+	// name of the bucket is what it still allocates, since a store may keep it.
 	flights, waiters sync.Pool
 }
 
+// flightShard is one of 64 parts of the operations in flight, each in a cache
+// line of its own.
 type flightShard struct {
 	mu sync.Mutex
 	m  map[sketch.Digest]*flight // guarded by mu
-	_  [64 - 16]byte             // a cache line each
+	_  [64 - 16]byte
 }
 
 func newShared(r *Rule, store bucket.Store, timeout time.Duration) *shared {
-	s := &shared{rule: r, store: store, timeout: timeout}
+	s := &shared{buckets: r.buckets, namer: r.namer, store: store, timeout: timeout}
 	for i := range s.shards {
 		s.shards[i].m = map[sketch.Digest]*flight{}
 	}
@@ -81,6 +56,50 @@ func newShared(r *Rule, store bucket.Store, timeout time.Duration) *shared {
 
 func (s *shared) shard(d sketch.Digest) *flightShard { return &s.shards[d.Pos>>8%64] }
 
+// claim is what a request asks of the shared tier.
+type claim struct {
+	cost     uint64
+	deadline time.Duration
+	policy   OnFailure // what decides if there is no answer by then
+}
+
+// waiter is a request that waits.
+type waiter struct {
+	claim
+	verdict chan Decision // buffered: 1
+	timer   *time.Timer   // the request's own
+
+	// left is set when the request has stopped waiting, denied if it was
+	// denied then. Guarded by the lock of the flight's shard.
+	left, denied bool
+}
+
+func newWaiter() *waiter {
+	w := &waiter{verdict: make(chan Decision, 1), timer: time.NewTimer(time.Hour)}
+	w.timer.Stop()
+	return w
+}
+
+func (s *shared) waiter(c claim) *waiter {
+	w := s.waiters.Get().(*waiter) //nolint:forcetypeassert // ours
+	w.claim = c
+	return w
+}
+
+// freeWaiter takes back a waiter that has received its verdict. One that leaves
+// without may still be in a flight.
+func (s *shared) freeWaiter(w *waiter) {
+	w.timer.Stop()
+	s.waiters.Put(w)
+}
+
+func (s *shared) flight(d sketch.Digest, key Key) *flight {
+	f := s.flights.Get().(*flight) //nolint:forcetypeassert // ours
+	f.digest, f.buf = d, s.appendStored(f.buf[:0], key)
+	f.name = string(f.buf)
+	return f
+}
+
 // abandoned is the verdict on a request whose context ended before there was
 // one: a denial whatever the failure policy, or hanging up would lift the limit.
 func abandoned() Decision {
@@ -89,16 +108,16 @@ func abandoned() Decision {
 
 // take decides on a suspect: by the table if it knows by now, by the shared
 // bucket if that answers before the deadline, else by the failure policy.
-func (s *shared) take(ctx context.Context, key Key, cost uint64, deadline time.Duration) Decision {
+func (s *shared) take(ctx context.Context, key Key, c claim) Decision {
 	if ctx.Err() != nil {
 		return abandoned()
 	}
 	d := key.digest()
-	w, verdict, now := s.join(key, d, cost, deadline)
+	w, verdict, now := s.join(key, d, c)
 	if w == nil {
 		return verdict
 	}
-	w.timer.Reset(deadline - now)
+	w.timer.Reset(c.deadline - now)
 	select {
 	case verdict = <-w.verdict:
 		s.freeWaiter(w)
@@ -109,35 +128,35 @@ func (s *shared) take(ctx context.Context, key Key, cost uint64, deadline time.D
 	return s.leave(d, w, ctx.Err() != nil)
 }
 
-// join makes the request wait for an answer, or decides at once and returns
-// no waiter.
-func (s *shared) join(key Key, d sketch.Digest, cost uint64, deadline time.Duration) (*waiter, Decision, time.Duration) {
-	r := s.rule
+// join makes the request wait for an answer, or decides at once and returns no
+// waiter. It reads the clock once more: the request may have waited for a core
+// since its own reading, or for the lock.
+func (s *shared) join(key Key, d sketch.Digest, c claim) (*waiter, Decision, time.Duration) {
 	sh := s.shard(d)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	now := r.limiter.now()
-	// An answer may have come since the table was read; see settleLocked.
-	ticks := r.shape.Ticks(now)
-	if tat := r.table.Lookup(d); !r.shape.Fits(tat, ticks, cost) {
-		return nil, r.denied(StageTable, tat, ticks, cost), now
+	read := s.clock.reading()
+	// An answer may have come since checkTable; see feedTableLocked.
+	ticks, tat := s.shape.Ticks(read.now), s.table.Lookup(d)
+	if !s.shape.Fits(tat, ticks, c.cost) {
+		return nil, s.decision(StageTable, false, tat, ticks, c.cost), read.now
 	}
 	f := sh.m[d]
-	if now >= deadline || f != nil && now-f.sent > s.timeout {
+	if read.now >= c.deadline || f != nil && read.now-f.sent > s.timeout {
 		// Too late, or an answer is overdue: waiting for it would cost every
 		// request the whole timeout.
-		return nil, s.fallback(d, cost, deadline, now), now
+		return nil, s.fallback(d, c, read.now), read.now
 	}
-	w := s.waiter(cost, deadline)
+	w := s.waiter(c)
 	if f != nil {
 		f.next = append(f.next, w)
-		return w, Decision{}, now
+		return w, Decision{}, read.now
 	}
 	f = s.flight(d, key)
 	f.next = append(f.next, w)
 	sh.m[d] = f
-	f.goOnLocked(sh) // if the store does not take it, w has its verdict
-	return w, Decision{}, now
+	f.submitNextLocked(sh, read, tat) // if the store does not take it, w has its verdict
+	return w, Decision{}, read.now
 }
 
 // leave ends a wait without an answer, unless it has come just now.
@@ -153,36 +172,30 @@ func (s *shared) leave(d sketch.Digest, w *waiter, hungUp bool) Decision {
 	}
 	verdict := abandoned()
 	if !hungUp {
-		verdict = s.fallback(d, w.cost, w.deadline, s.rule.limiter.now())
+		verdict = s.fallback(d, w.claim, s.clock.late(s.clock.now()))
 	}
 	w.left, w.denied = true, !verdict.Allowed
 	return verdict
 }
 
-// fallback is the verdict of the failure policy on a request that was to be
-// decided by deadline.
-func (s *shared) fallback(d sketch.Digest, cost uint64, deadline, now time.Duration) Decision {
-	r := s.rule
+// fallback is the verdict of the failure policy.
+func (s *shared) fallback(d sketch.Digest, c claim, now time.Duration) Decision {
 	s.distrust(now)
 	var verdict Decision
-	switch r.config.OnFailure {
+	switch c.policy {
 	case FailOpen:
-		verdict = passed(StageFallback)
+		verdict = admitUnchecked(StageFallback)
 	case FailClosed:
 		verdict = Decision{RetryAfter: closedRetry}
 	default:
 		// Charged as of the deadline at the latest: if this process stood still
 		// since, a charge as of now would convict the requests after this one.
-		ticks := r.shape.Ticks(now)
-		tat, ok := r.table.Take(d, r.shape.Ticks(min(now, deadline)), cost)
-		if !ok && now > deadline {
-			tat, ok = r.table.Take(d, ticks, cost)
+		ticks := s.shape.Ticks(now)
+		tat, ok := s.table.Take(d, s.shape.Ticks(min(now, c.deadline)), c.cost)
+		if !ok && now > c.deadline {
+			tat, ok = s.table.Take(d, ticks, c.cost)
 		}
-		if ok {
-			verdict = r.allowed(StageFallback, tat, ticks)
-		} else {
-			verdict = r.denied(StageFallback, tat, ticks, cost)
-		}
+		verdict = s.decision(StageFallback, ok, tat, ticks, c.cost)
 	}
 	verdict.Stage, verdict.Degraded = StageFallback, true
 	return verdict
@@ -190,39 +203,39 @@ func (s *shared) fallback(d sketch.Digest, cost uint64, deadline, now time.Durat
 
 // distrust lets takes carry floors until the table knows nothing from before.
 func (s *shared) distrust(now time.Duration) {
-	s.doubt.Store(int64(now + s.rule.shape.MaxDrain()))
+	s.doubt.Store(int64(now + s.shape.MaxDrain()))
 }
 
-// floor is the level that the table knows the bucket to have at least, if the
+// floor is the level that the bucket has at least, by the table's TAT, if the
 // store may know of less.
-func (s *shared) floor(d sketch.Digest, now time.Duration) uint64 {
+func (s *shared) floor(tat uint64, now time.Duration) uint64 {
 	if int64(now) >= s.doubt.Load() {
 		return 0
 	}
-	return bucket.Level(s.rule.table.Lookup(d), s.rule.shape.Ticks(now))
+	return bucket.Level(tat, s.shape.Ticks(now))
 }
 
-// giveBack returns cost to the bucket: at once in the table, and in the store
-// after what is in flight.
-func (s *shared) giveBack(key Key, cost uint64) {
+// refund returns cost to the bucket: at once in the table, and in the store
+// after the operation in flight.
+func (s *shared) refund(key Key, cost uint64) {
 	s.amend(key, func(f *flight, now time.Duration) {
-		s.rule.table.Refund(f.digest, s.rule.shape.Ticks(now), cost)
-		f.giveBackLocked(cost, now)
+		s.table.Refund(f.digest, s.shape.Ticks(now), cost)
+		f.refundLocked(cost, now)
 	})
 }
 
-// giveBackLocal returns what the failure policy has charged to the table. The
+// refundLocal returns what the failure policy has charged to the table. The
 // store gets nothing back, as it need not have charged anything; if it did, and
 // says so later, the client stays charged.
-func (s *shared) giveBackLocal(key Key, cost uint64) {
-	s.rule.table.Refund(key.digest(), s.rule.shape.Ticks(s.rule.limiter.now()), cost)
+func (s *shared) refundLocal(key Key, cost uint64) {
+	s.table.Refund(key.digest(), s.shape.Ticks(s.clock.late(s.clock.now())), cost)
 }
 
-// reset empties the bucket: at once in the table, and in the store after what
-// is in flight.
+// reset empties the bucket: at once in the table, and in the store after the
+// operation in flight.
 func (s *shared) reset(key Key) {
 	s.amend(key, func(f *flight, _ time.Duration) {
-		s.rule.table.Reset(f.digest)
+		s.table.Reset(f.digest)
 		f.reset, f.back = true, 0
 	})
 }
@@ -241,41 +254,8 @@ func (s *shared) amend(key Key, change func(*flight, time.Duration)) {
 		f = s.flight(d, key)
 		sh.m[d] = f
 	}
-	if change(f, s.rule.limiter.now()); started {
-		f.goOnLocked(sh)
+	read := s.clock.reading()
+	if change(f, read.now); started {
+		f.submitNextLocked(sh, read, 0) // no take, so no floor
 	}
-}
-
-// appendName appends the rule's name and the client's, so that no two clients of
-// any rules have one name: the first colon ends the rule's, in which colons are
-// escaped, and a client has one name of its rule. Long client names, which
-// clients write, are replaced by their hash. Braces are escaped in both, since
-// Redis Cluster places a key by what stands between them: with
-// a header {x} clients could otherwise send all their buckets to one node.
-func (s *shared) appendName(b []byte, key Key) []byte {
-	const longest = 120
-	b = append(appendEscaped(b, s.rule.config.Name), ':')
-	n := len(b)
-	if b = s.rule.AppendKey(b, key); len(b)-n > longest {
-		sum := sha256.Sum256(b[n:])
-		return hex.AppendEncode(append(b[:n], '#'), sum[:])
-	}
-	if bytes.ContainsAny(b[n:], "{}") { // only in quoted text, where \x7b means the same
-		text := bytes.ReplaceAll(b[n:], []byte("{"), []byte(`\x7b`))
-		b = append(b[:n], bytes.ReplaceAll(text, []byte("}"), []byte(`\x7d`))...)
-	}
-	return b
-}
-
-// appendEscaped writes colons, braces and the percent sign as %3A and so on.
-func appendEscaped(b []byte, name string) []byte {
-	for _, c := range []byte(name) {
-		switch c {
-		case ':', '{', '}', '%':
-			b = fmt.Appendf(b, "%%%02X", c)
-		default:
-			b = append(b, c)
-		}
-	}
-	return b
 }

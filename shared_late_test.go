@@ -119,7 +119,7 @@ func TestStalledFallbackConvictsNobody(t *testing.T) {
 		r := lim.rules[0]
 		read := time.Now()
 		time.Sleep(200 * time.Millisecond)
-		if d, _ := lim.TakeAllRead(t.Context(), []Charge{charge(r, 1)}, read); !d.Allowed || !d.Degraded {
+		if d, _ := lim.TakeAllAt(t.Context(), []Charge{charge(r, 1)}, read); !d.Allowed || !d.Degraded {
 			t.Fatalf("the stalled request: %+v", d)
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -136,12 +136,12 @@ func TestStalledAnswerConvictsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := sharedLimiter(t, new(refusing), strictRule("a", 10, time.Second, 1))
 		r := lim.rules[0]
-		s, key, cost, sent := r.shared, charge(r, 1).Key, r.shape.Cost(1), lim.now()
+		s, key, cost, sent := r.shared, charge(r, 1).Key, r.shape.Cost(1), lim.Now()
 		f := s.flight(key.digest(), key)
-		w := s.waiter(cost, sent+s.timeout)
+		w := s.waiter(claim{cost: cost, deadline: sent + s.timeout})
 		f.sent, f.asked = sent, append(f.asked, w)
 		time.Sleep(200 * time.Millisecond)
-		f.settleLocked(bucket.Reply{Granted: 1, Level: cost}, lim.now())
+		f.feedTableLocked(bucket.Reply{Granted: 1, Level: cost}, lim.Now())
 		if d := <-w.verdict; !d.Allowed {
 			t.Fatalf("granted: %+v", d)
 		}

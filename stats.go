@@ -2,7 +2,6 @@ package fastlimit
 
 import (
 	"sync/atomic"
-	"time"
 	"unsafe"
 )
 
@@ -10,8 +9,8 @@ import (
 // over them.
 const counterStripes = 64
 
-// stripe is padded to two cache lines: the adjacent-line prefetcher would
-// make neighbours share.
+// counterStripe is padded to two cache lines: the adjacent-line prefetcher
+// would make neighbours share.
 type counterStripe struct {
 	n [stageCount][2]atomic.Uint64 // [stage][allowed]
 	_ [128 - 16*stageCount]byte
@@ -24,30 +23,29 @@ type counters struct {
 	stripes [counterStripes]counterStripe
 }
 
-func newCounters() *counters { return new(counters) }
+// stripe picks the counters that a caller adds to.
+type stripe uint64
 
-// lane picks the stripe of a caller.
-type lane uint64
-
-// ownLane picks it by the address of the stack. Goroutines have stacks of
+// stackStripe picks by the address of the stack. Goroutines have stacks of
 // their own, so each keeps to one stripe and rarely meets another; a counter
 // that all share costs more the more cores there are (BenchmarkCounters).
-func ownLane() lane {
+func stackStripe() stripe {
 	var here byte
-	return laneOf(uintptr(unsafe.Pointer(&here)) >> 10)
+	return stripeOf(uintptr(unsafe.Pointer(&here)) >> 10)
 }
 
-// lentLane picks it by the address of what the caller lends. Servers take that
+// stripeFor picks by the address of what the caller lends. Servers take that
 // from a pool which gives each core its own, so the stripe is in that core's
 // cache whatever the goroutine.
-func lentLane(charges []Charge) lane {
-	return laneOf(uintptr(unsafe.Pointer(unsafe.SliceData(charges))) >> 7)
+func stripeFor(charges []Charge) stripe {
+	return stripeOf(uintptr(unsafe.Pointer(unsafe.SliceData(charges))) >> 7)
 }
 
-func laneOf(a uintptr) lane { return lane(uint64(a) * 0x9e3779b97f4a7c15 >> 58) }
+func stripeOf(a uintptr) stripe { return stripe(uint64(a) * 0x9e3779b97f4a7c15 >> 58) }
 
-// add returns a serial number: no two denials of a stage have the same.
-func (c *counters) add(at lane, stage Stage, allowed bool) uint64 {
+// record counts a decision. It returns a serial number: no two denials of a
+// stage have the same.
+func (c *counters) record(at stripe, stage Stage, allowed bool) uint64 {
 	a := 0
 	if allowed {
 		a = 1
@@ -83,7 +81,7 @@ func (r *Rule) Stats() RuleStats {
 			s.Allowed[stage] += n[1].Load()
 		}
 	}
-	now := r.shape.Ticks(r.limiter.now())
+	now := r.shape.Ticks(r.clock.late(r.clock.now()))
 	s.Evictions, s.Forgiven = r.table.Evictions(), r.table.Forgiven()
 	s.TableLive = r.table.Live(now, sample)
 	if r.sketch != nil {
@@ -100,7 +98,3 @@ func (l *Limiter) FirstSeenClients() uint32 {
 	}
 	return l.filter.Clients()
 }
-
-// now is the limiter's own clock, or the latest time where callers bring times
-// that are ahead of it.
-func (l *Limiter) now() time.Duration { return l.clock.late(l.clock.read()) }

@@ -17,9 +17,9 @@ import (
 // ends them.
 func (r *Rule) TopTalkers() *sketch.TopTalkers { return r.talkers }
 
-// tally counts a hit that got past the filter for its client, whose slot is -1
-// if it has none. Only with r.talkers.
-func (r *Rule) tally(key Key, slot int, n uint64) {
+// recordTalker counts a hit that got past the filter for its client, whose slot
+// is -1 if it has none. Only with r.talkers.
+func (r *Rule) recordTalker(key Key, slot int, n uint64) {
 	if slot >= 0 {
 		r.talkers.AddTo(slot, n)
 		return

@@ -22,9 +22,9 @@ func zipfAddrs() []netip.Addr {
 	return addrs
 }
 
-func talkerRule(tb testing.TB, slots int) *fastlimit.Rule {
+func talkerRule(tb testing.TB, slots int, clock *fastlimit.ManualClock) *fastlimit.Rule {
 	tb.Helper()
-	lim, err := fastlimit.New(fastlimit.Config{TopTalkers: slots, Rules: []fastlimit.RuleConfig{
+	lim, err := fastlimit.New(fastlimit.Config{TopTalkers: slots, Clock: clock, Rules: []fastlimit.RuleConfig{
 		{Name: "per-ip", Rate: fastlimit.Rate{N: 100, Per: time.Second}, Burst: 200},
 	}})
 	if err != nil {
@@ -82,6 +82,7 @@ func benchTalkers(b *testing.B, slots int, addrs []netip.Addr, step time.Duratio
 // turns sends traffic to a rule a turn at a time.
 type turns struct {
 	rule  *fastlimit.Rule
+	clock *fastlimit.ManualClock
 	addrs []netip.Addr
 	at    int
 	now   time.Duration
@@ -90,7 +91,8 @@ type turns struct {
 
 func newTurns(tb testing.TB, slots int, addrs []netip.Addr, step time.Duration) *turns {
 	tb.Helper()
-	t := &turns{rule: talkerRule(tb, slots), addrs: addrs, now: time.Second, step: step}
+	clock := new(fastlimit.ManualClock)
+	t := &turns{rule: talkerRule(tb, slots, clock), clock: clock, addrs: addrs, now: time.Second, step: step}
 	t.turn(tb.Context(), 4*benchKeys) // until slots are full and the flooders known
 	return t
 }
@@ -100,7 +102,8 @@ func (t *turns) turn(ctx context.Context, n int) float64 {
 	start := time.Now()
 	for range n {
 		t.now += t.step
-		t.rule.TakeAt(ctx, t.rule.AddrKey(t.addrs[t.at]), 1, t.now)
+		t.clock.Set(t.now)
+		t.rule.Take(ctx, t.rule.AddrKey(t.addrs[t.at]), 1)
 		if t.at++; t.at == len(t.addrs) {
 			t.at = 0
 		}

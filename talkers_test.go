@@ -12,7 +12,7 @@ import (
 
 func talkerLimiter(tb testing.TB, slots int, rules ...RuleConfig) *Limiter {
 	tb.Helper()
-	lim, err := New(Config{Rules: rules, TopTalkers: slots})
+	lim, err := New(Config{Rules: rules, TopTalkers: slots, Clock: new(ManualClock)})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -46,10 +46,10 @@ func TestTalkerCounts(t *testing.T) {
 		switch i {
 		case 3:
 		case 4:
-			r.TakeAt(t.Context(), key, 1<<60, 0)
-			r.TakeAt(t.Context(), key, 7, 0)
+			takeAt(r, key, 1<<60, 0)
+			takeAt(r, key, 7, 0)
 		default:
-			for r.TakeAt(t.Context(), key, 1, 0).Allowed {
+			for takeAt(r, key, 1, 0).Allowed {
 			}
 			shed = 1 // by the table
 		}
@@ -71,8 +71,8 @@ func TestTalkerShed(t *testing.T) {
 	before := [2]uint64{}
 	flood := func(n int, off float64) {
 		for range n {
-			lim.TakeAllAt(t.Context(), charges, 0)
-			lim.rules[0].TakeAt(t.Context(), charges[0].Key, 1, 0)
+			takeAllAt(lim, charges, 0)
+			takeAt(lim.rules[0], charges[0].Key, 1, 0)
 		}
 		for i, r := range lim.rules {
 			denied := r.Stats().Denied[StageTable]
@@ -86,8 +86,8 @@ func TestTalkerShed(t *testing.T) {
 	flood(1000, 0)
 	flood(1<<20, 0.1)
 	for range 1000 {
-		lim.TakeAllAt(t.Context(), charges, 0)
-		lim.Advance(0)
+		takeAllAt(lim, charges, 0)
+		advanceAt(lim, 0)
 	}
 	for i, r := range lim.rules {
 		if s := slotOf(t, r, charges[i].Key); s.Count != before[i] || s.Weight != before[i] {

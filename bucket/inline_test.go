@@ -49,14 +49,13 @@ func TestInlining(t *testing.T) {
 			"(*Filter).FirstSeen": "once for each client that the table does not turn away",
 		}},
 		{"github.com/fastlimit/fastlimit", map[string]string{
-			"(*clock).isLatest": "once for each request with a time of its own",
-			"(*clock).read":     "once for each request without",
-			"(*clock).follow":   "once for each request without",
-			"(*clock).late":     "once for each denial",
-			"(*counters).add":   "once for each request",
-			"ownLane":           "once for each request",
-			"Key.digest":        "once for each request",
-			"(*Rule).check":     "once for each request",
+			"(*clock).now":       "once for each request",
+			"(*clock).follow":    "once for each request that reads the machine's clock",
+			"(*clock).late":      "once for each denial",
+			"(*counters).record": "once for each request",
+			"stackStripe":        "once for each request",
+			"Key.digest":         "once for each request",
+			"(*Rule).check":      "once for each request",
 		}},
 	} {
 		out, err := exec.Command("go", "build", "-gcflags="+pkg.path+"=-m", pkg.path).CombinedOutput()

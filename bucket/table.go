@@ -53,7 +53,8 @@ type stripe struct {
 // It is safe for concurrent use: reads take no lock and write nothing, so a
 // client that is over its limit is turned away at the cost of one cache line
 // that all cores share; writes lock one of 1024 stripes for a few
-// instructions, or two. The zero value is not usable: call [NewTable].
+// instructions, or two. A copy shares the buckets with the original. The zero
+// value is not usable: call [NewTable].
 //
 // # Where a bucket is
 //
@@ -99,7 +100,12 @@ type Table struct {
 	links []uint32
 	size  int // sets that were asked for
 
-	evictions atomic.Uint64 // undrained buckets given up
+	lost *lost
+}
+
+// lost counts what the table had to give up.
+type lost struct {
+	evictions atomic.Uint64 // undrained buckets
 	forgiven  atomic.Uint64 // units in them
 }
 
@@ -138,7 +144,7 @@ func (t *Table) Init(shape Shape, n int) error {
 	t.sets = sketch.Memory[set](m)
 	t.marks = sketch.Memory[uint64](m/marksWord + 1)
 	t.links = sketch.Memory[uint32](m)
-	t.locks = new([stripes]stripe)
+	t.locks, t.lost = new([stripes]stripe), new(lost)
 	t.shape, t.size = shape, n
 	return nil
 }
@@ -169,12 +175,12 @@ func (t *Table) Bytes() int { return TableBytes(t.size) + int(unsafe.Sizeof(*t.l
 func (t *Table) Buckets() int { return t.size * ways }
 
 // Evictions counts buckets that were given up before they had drained.
-func (t *Table) Evictions() uint64 { return t.evictions.Load() }
+func (t *Table) Evictions() uint64 { return t.lost.evictions.Load() }
 
 // Forgiven is the number of units in buckets that were given up before they
 // had drained, each bucket's rounded up. All clients together are admitted no
 // more than that beyond what they would have been.
-func (t *Table) Forgiven() uint64 { return t.forgiven.Load() }
+func (t *Table) Forgiven() uint64 { return t.lost.forgiven.Load() }
 
 // Lookup returns the TAT of d, or 0, the TAT of an empty bucket, if the table
 // does not hold it. It takes no lock and writes nothing. A bucket that is

@@ -50,12 +50,13 @@ func (t *Table) Take(d sketch.Digest, now, cost uint64) (tat uint64, ok bool) {
 // Settle charges cost, which a shared store has admitted, to d whether it fits
 // or not, and makes the bucket at least as full as tat says, which the store
 // knew afterwards: by maximum, never by sum. A store that has forgotten some
-// thus does not make this table forget as well.
-func (t *Table) Settle(d sketch.Digest, now, cost, tat uint64) {
+// thus does not make this table forget as well. It returns the TAT afterwards.
+func (t *Table) Settle(d sketch.Digest, now, cost, tat uint64) uint64 {
 	if cost == 0 && tat <= now {
-		return
+		return t.Lookup(d)
 	}
-	t.charge(d, charge{now: now, cost: cost, least: tat, must: true})
+	tat, _ = t.charge(d, charge{now: now, cost: cost, least: tat, must: true})
+	return tat
 }
 
 // charge is what a bucket is charged with.
@@ -218,8 +219,8 @@ func (t *Table) lowestLocked(h *held) (at uint64, i int) {
 // evictLocked counts the bucket that is given up.
 func (t *Table) evictLocked(at uint64, i int, now uint64) {
 	if level := Level(t.sets[at][i].tat, now); level > 0 {
-		t.evictions.Add(1)
-		t.forgiven.Add((level-1)/max(1, t.shape.unit) + 1)
+		t.lost.evictions.Add(1)
+		t.lost.forgiven.Add((level-1)/max(1, t.shape.unit) + 1)
 	}
 }
 

@@ -69,7 +69,7 @@ func TestDecideDoesNotAllocate(t *testing.T) {
 		if n := len(all.Applied(&s)); n != len(settings.Rules) {
 			t.Errorf("%d rules applied, want %d", n, len(settings.Rules))
 		}
-		wantNoAllocs(t, "at a time, "+client, func() { all.DecideAt(ctx, r, &s, 0) })
+		wantNoAllocs(t, "at a time, "+client, func() { all.Decide(ctx, r, &s) })
 		wantNoAllocs(t, "listed, "+client, func() { listed.Decide(ctx, r, &s) })
 	}
 	for _, spec := range settings.Rules {

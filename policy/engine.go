@@ -96,24 +96,13 @@ func (e *Engine) Decide(ctx context.Context, r *Request, s *Scratch) Verdict {
 }
 
 // DecideRead is Decide with a reading of [time.Now] made for this request; see
-// [fastlimit.Limiter.TakeAllRead].
+// [fastlimit.Limiter.TakeAllAt].
 func (e *Engine) DecideRead(ctx context.Context, r *Request, s *Scratch, read time.Time) Verdict {
 	list := e.collect(r, s)
 	if len(s.charges) == 0 {
 		return uncharged(list)
 	}
-	d, by := e.lim.TakeAllRead(ctx, s.charges, read)
-	return s.verdict(d, by)
-}
-
-// DecideAt is Decide at a time that the caller brings; see
-// [fastlimit.Rule.TakeAt].
-func (e *Engine) DecideAt(ctx context.Context, r *Request, s *Scratch, now time.Duration) Verdict {
-	list := e.collect(r, s)
-	if len(s.charges) == 0 {
-		return uncharged(list)
-	}
-	d, by := e.lim.TakeAllAt(ctx, s.charges, now)
+	d, by := e.lim.TakeAllAt(ctx, s.charges, read)
 	return s.verdict(d, by)
 }
 

@@ -33,7 +33,7 @@ func limit(name string, burst uint64) fastlimit.RuleConfig {
 
 func mustLimiter(t testing.TB, s Settings) *fastlimit.Limiter {
 	t.Helper()
-	c := fastlimit.Config{Memory: 8 << 20}
+	c := fastlimit.Config{Memory: 8 << 20, Clock: new(fastlimit.ManualClock)}
 	for _, r := range s.Rules {
 		c.Rules = append(c.Rules, r.Limit)
 	}
@@ -78,18 +78,27 @@ func TestDecideSingleRule(t *testing.T) {
 	t.Parallel()
 	rule := RuleSpec{Limit: limit("per-ip", 4), Key: key(byIP)}
 	rule.Limit.Cost = 2
-	e := mustEngine(t, Settings{Rules: []RuleSpec{rule}})
+	var clock fastlimit.ManualClock
+	lim, err := fastlimit.New(fastlimit.Config{Rules: []fastlimit.RuleConfig{rule.Limit}, Clock: &clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := New(lim, Settings{Rules: []RuleSpec{rule}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	var s Scratch
 	for i, want := range []bool{true, true, false} {
-		v := e.DecideAt(t.Context(), sampleRequest("192.0.2.1"), &s, 0)
+		v := e.Decide(t.Context(), sampleRequest("192.0.2.1"), &s)
 		if v.Decision.Allowed != want || v.Rule == nil || v.Rule.Name() != "per-ip" || v.List != ListNone {
 			t.Fatalf("request %d: %+v, want allowed %v by per-ip", i, v, want)
 		}
 	}
-	if v := e.DecideAt(t.Context(), sampleRequest("192.0.2.2"), &s, 0); !v.Decision.Allowed {
+	if v := e.Decide(t.Context(), sampleRequest("192.0.2.2"), &s); !v.Decision.Allowed {
 		t.Errorf("another client: %+v", v)
 	}
-	if v := e.DecideAt(t.Context(), sampleRequest("192.0.2.1"), &s, 2*time.Hour); !v.Decision.Allowed {
+	clock.Set(2 * time.Hour)
+	if v := e.Decide(t.Context(), sampleRequest("192.0.2.1"), &s); !v.Decision.Allowed {
 		t.Errorf("two hours later: %+v", v)
 	}
 }
@@ -124,7 +133,7 @@ func TestDecideSeveralRules(t *testing.T) {
 		{other, "per-ip", true},
 		{other, "per-ip", false},
 	} {
-		v := e.DecideAt(t.Context(), step.r, &s, 0)
+		v := e.Decide(t.Context(), step.r, &s)
 		if v.Decision.Allowed != step.allowed || v.Rule.Name() != step.by {
 			t.Errorf("step %d: %+v by %s, want allowed %v by %s", i, v, v.Rule.Name(), step.allowed, step.by)
 		}
@@ -142,7 +151,7 @@ func TestDecideOnlyShadow(t *testing.T) {
 	e := mustEngine(t, Settings{Rules: []RuleSpec{rule}})
 	var s Scratch
 	for i := range 3 {
-		v := e.DecideAt(t.Context(), sampleRequest("192.0.2.1"), &s, 0)
+		v := e.Decide(t.Context(), sampleRequest("192.0.2.1"), &s)
 		if !v.Decision.Allowed || v.Rule != nil {
 			t.Errorf("request %d: %+v, want allowed by no rule", i, v)
 		}
@@ -185,12 +194,12 @@ func TestDecideIncompleteKey(t *testing.T) {
 			e := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: limit("r", 1), Key: parts}}})
 			var s Scratch
 			for range 3 {
-				v := e.DecideAt(t.Context(), tc.r, &s, 0)
+				v := e.Decide(t.Context(), tc.r, &s)
 				if !v.Decision.Allowed || v.Rule != nil || len(e.Applied(&s)) != 0 {
 					t.Errorf("key %v: %+v, want no rule to apply", parts, v)
 				}
 			}
-			if v := e.DecideAt(t.Context(), whole, &s, 0); v.Rule == nil || !v.Decision.Allowed {
+			if v := e.Decide(t.Context(), whole, &s); v.Rule == nil || !v.Decision.Allowed {
 				t.Errorf("key %v: %+v of the whole request, want the rule to apply, uncharged", parts, v)
 			}
 		}
@@ -237,7 +246,7 @@ func TestApplied(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.DecideAt(t.Context(), r, &s, 0)
+		e.Decide(t.Context(), r, &s)
 		var got, want []int
 		for _, a := range e.Applied(&s) {
 			got = append(got, a.RuleIndex)
@@ -318,7 +327,7 @@ func TestDecideConcurrently(t *testing.T) {
 			var s Scratch
 			r, n := sampleRequest("192.0.2.1"), 0
 			for range 100 {
-				if e.DecideAt(t.Context(), r, &s, 0).Decision.Allowed {
+				if e.Decide(t.Context(), r, &s).Decision.Allowed {
 					n++
 				}
 			}

@@ -16,10 +16,10 @@ import (
 func sameClient(t testing.TB, e *Engine, a, b *Request) bool {
 	t.Helper()
 	var s Scratch
-	if v := e.DecideAt(t.Context(), a, &s, 0); !v.Decision.Allowed || v.Rule == nil {
+	if v := e.Decide(t.Context(), a, &s); !v.Decision.Allowed || v.Rule == nil {
 		t.Fatalf("first request: %+v", v)
 	}
-	v := e.DecideAt(t.Context(), b, &s, 0)
+	v := e.Decide(t.Context(), b, &s)
 	if v.Rule == nil {
 		t.Fatalf("the rule does not apply to the second request: %+v", v)
 	}
@@ -162,13 +162,13 @@ func FuzzPrintable(f *testing.F) {
 func denies(t *testing.T, e *Engine, r *Request, rule *fastlimit.Rule, key fastlimit.Key) bool {
 	t.Helper()
 	var s Scratch
-	if d := rule.PeekAt(key, 1, 0); !d.Allowed {
+	if d := rule.Peek(key, 1); !d.Allowed {
 		t.Fatalf("before any request: %+v", d)
 	}
-	if v := e.DecideAt(t.Context(), r, &s, 0); v.Rule != rule {
+	if v := e.Decide(t.Context(), r, &s); v.Rule != rule {
 		t.Fatalf("%+v, want it to be by rule %s", v, rule.Name())
 	}
-	return !rule.PeekAt(key, 1, 0).Allowed
+	return !rule.Peek(key, 1).Allowed
 }
 
 func TestKeyFromText(t *testing.T) {

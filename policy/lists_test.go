@@ -32,7 +32,7 @@ func TestLists(t *testing.T) {
 	} {
 		var s Scratch
 		for range 3 { // more than the rule allows
-			v := e.DecideAt(t.Context(), sampleRequest(client), &s, 0)
+			v := e.Decide(t.Context(), sampleRequest(client), &s)
 			if v.List != want {
 				t.Errorf("%s: list verdict %d, want %d", client, v.List, want)
 			}
@@ -48,7 +48,7 @@ func TestLists(t *testing.T) {
 			}
 		}
 	}
-	if v := e.DecideAt(t.Context(), &Request{}, new(Scratch), 0); v.List != ListNone {
+	if v := e.Decide(t.Context(), &Request{}, new(Scratch)); v.List != ListNone {
 		t.Errorf("no client: list verdict %d", v.List)
 	}
 }
@@ -59,8 +59,8 @@ func TestListsAfterRules(t *testing.T) {
 	t.Parallel()
 	e := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: limit("per-ip", 1), Key: key(byIP)}}, Allow: prefixes("10.0.0.0/8")})
 	var s Scratch
-	e.DecideAt(t.Context(), sampleRequest("192.0.2.1"), &s, 0)
-	if v := e.DecideAt(t.Context(), sampleRequest("10.0.0.1"), &s, 0); v.List != ListAllow || len(e.Applied(&s)) != 0 {
+	e.Decide(t.Context(), sampleRequest("192.0.2.1"), &s)
+	if v := e.Decide(t.Context(), sampleRequest("10.0.0.1"), &s); v.List != ListAllow || len(e.Applied(&s)) != 0 {
 		t.Errorf("%+v, applied %v", v, e.Applied(&s))
 	}
 }

@@ -158,7 +158,7 @@ func (s *Server) Serve(ctx context.Context) error {
 // tick does once a second what is due.
 func (s *Server) tick() {
 	lim := s.decide.Snapshot().Settings().Limiter
-	lim.Advance(lim.Now())
+	lim.Advance()
 	s.watch.Look(lim)
 	if s.talkers != nil {
 		s.talkers.tick()

@@ -174,7 +174,8 @@ func TestTopOfTheDenied(t *testing.T) {
 		rate, most float64 // of one client, of nine others each
 		percent    float64 // that Error may be
 	}{{300, 0, 0.5}, {300, 250, 0.5}, {20_000, 0, 7}, {20_000, 5000, 15}} {
-		lim, err := fastlimit.New(fastlimit.Config{TopTalkers: 1024, Rules: []fastlimit.RuleConfig{
+		var clock fastlimit.ManualClock
+		lim, err := fastlimit.New(fastlimit.Config{Clock: &clock, TopTalkers: 1024, Rules: []fastlimit.RuleConfig{
 			{Name: "per-ip", Rate: fastlimit.Rate{N: 100, Per: time.Second}, Burst: 200},
 		}})
 		if err != nil {
@@ -184,8 +185,9 @@ func TestTopOfTheDenied(t *testing.T) {
 		top := New("this", lim.Rules())
 		now := time.Duration(0)
 		ask := func(client int, n float64) {
+			clock.Set(now)
 			for range int(n) {
-				r.TakeAt(t.Context(), r.AddrKey(netip.AddrFrom4([4]byte{10, 0, 0, byte(client)})), 1, now)
+				r.Take(t.Context(), r.AddrKey(netip.AddrFrom4([4]byte{10, 0, 0, byte(client)})), 1)
 			}
 		}
 		for range 300 {

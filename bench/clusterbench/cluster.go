@@ -129,7 +129,8 @@ type pair struct {
 	keys     int64
 	secret   [32]byte
 	now      time.Duration
-	rule     *fastlimit.Rule // of the measured node
+	clock    *fastlimit.ManualClock // of both nodes
+	rule     *fastlimit.Rule        // of the measured node
 	limiter  *fastlimit.Limiter
 	from, to *delta.State
 
@@ -151,11 +152,11 @@ func (l listener) ChargePeer(pos, units uint64) {
 }
 
 func newPair(o Options, keys int64) (*pair, error) {
-	p := &pair{Options: o, keys: keys, secret: [32]byte{1}, counted: make([]uint32, keys), charged: map[uint64]uint32{}}
+	p := &pair{Options: o, keys: keys, secret: [32]byte{1}, counted: make([]uint32, keys), charged: map[uint64]uint32{}, clock: new(fastlimit.ManualClock)}
 	for i, name := range []string{"from", "to"} {
 		lim, err := fastlimit.New(fastlimit.Config{
 			Rules: []fastlimit.RuleConfig{{Name: ruleName, Rate: fastlimit.Rate{N: 100, Per: time.Second}, Burst: 200}},
-			Nodes: o.Nodes, TopTalkers: o.TopTalkers, Secret: p.secret,
+			Clock: p.clock, Nodes: o.Nodes, TopTalkers: o.TopTalkers, Secret: p.secret,
 		})
 		if err != nil {
 			return nil, err
@@ -209,7 +210,8 @@ func (p *pair) run(ctx context.Context, next func() int64) error {
 			p.now += gap
 			p.ask(ctx, next())
 		}
-		p.limiter.Advance(p.now)
+		p.clock.Set(p.now)
+		p.limiter.Advance()
 		for _, packet := range p.from.Tick(p.now) {
 			if err := p.to.Receive(packet, p.now); err != nil {
 				return err
@@ -220,7 +222,8 @@ func (p *pair) run(ctx context.Context, next func() int64) error {
 }
 
 func (p *pair) ask(ctx context.Context, client int64) {
-	d := p.rule.TakeAt(ctx, p.key(client), 1, p.now)
+	p.clock.Set(p.now)
+	d := p.rule.Take(ctx, p.key(client), 1)
 	if d.Stage != fastlimit.StageFilter && d.Stage != fastlimit.StageTable {
 		p.counted[client]++
 	}

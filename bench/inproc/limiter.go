@@ -58,7 +58,7 @@ func Fastlimit() Contender {
 	return Contender{
 		Name:  "fastlimit",
 		Setup: fmt.Sprintf("defaults: memory up to %d MiB, escalate_at 0.5; clients are IPv4 addresses and IPv6 /64", fastlimit.DefaultMemory>>20),
-		New:   func(r oracle.Rule) (Limiter, error) { return newFast(r) },
+		New:   func(r oracle.Rule) (Limiter, error) { return newFast(r, new(fastlimit.ManualClock)) },
 	}
 }
 
@@ -68,7 +68,7 @@ func FastlimitClock() Contender {
 	c := Fastlimit()
 	c.Name, c.OwnClock = "fastlimit, own clock", true
 	c.New = func(r oracle.Rule) (Limiter, error) {
-		f, err := newFast(r)
+		f, err := newFast(r, nil)
 		return ownClock{f}, err
 	}
 	return c
@@ -89,24 +89,27 @@ func Reference() Contender {
 func DefaultContenders() []Contender { return []Contender{Fastlimit(), Reference()} }
 
 type fast struct {
-	lim  *fastlimit.Limiter
-	rule *fastlimit.Rule
+	lim   *fastlimit.Limiter
+	rule  *fastlimit.Rule
+	clock *fastlimit.ManualClock // nil: the machine's
 }
 
-func newFast(r oracle.Rule) (*fast, error) {
+func newFast(r oracle.Rule, clock *fastlimit.ManualClock) (*fast, error) {
 	lim, err := fastlimit.New(fastlimit.Config{
 		Rules:  []fastlimit.RuleConfig{{Name: "bench", Rate: r.Rate, Burst: r.Burst}},
 		Secret: [32]byte{1}, // the same collisions in every run
+		Clock:  clock,
 	})
 	if err != nil {
 		return nil, err
 	}
 	rule, _ := lim.Rule("bench")
-	return &fast{lim, rule}, nil
+	return &fast{lim, rule, clock}, nil
 }
 
 func (f *fast) Allow(addr netip.Addr, now time.Duration) bool {
-	return f.rule.TakeAt(context.Background(), f.rule.AddrKey(addr), 1, now).Allowed
+	f.clock.Set(now)
+	return f.rule.Take(context.Background(), f.rule.AddrKey(addr), 1).Allowed
 }
 
 func (f *fast) Escalated() uint64 {

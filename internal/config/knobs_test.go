@@ -75,8 +75,7 @@ func TestEveryKnobIsInTheFile(t *testing.T) {
 		{server.Config{}, ""},
 	} {
 		of := reflect.TypeOf(k.in)
-		for i := range of.NumField() {
-			f := of.Field(i)
+		for f := range of.Fields() {
 			name := of.String() + "." + f.Name
 			seen[name] = true
 			wired := f.Type.Kind() == reflect.Func || f.Type.Kind() == reflect.Interface || f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Interface ||

@@ -2,7 +2,6 @@ package config
 
 import (
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/fastlimit/fastlimit"
@@ -40,9 +39,10 @@ func methods() value {
 // patterns are one or more patterns in their normal form. Those that no request
 // can match are errors: their rule would guard nothing.
 func patterns(docs, want string, normal func(string) string, check func(string) error) value {
-	return value{docs: docs, schema: oneOrMoreSchema(textSchema(), maxPatterns), read: func(d *decoder, n *node, to reflect.Value) bool {
-		items, _ := d.oneOrMore(n, maxPatterns, "patterns")
+	return value{docs: docs, schema: oneOrMoreSchema(textSchema(), unbounded), read: func(d *decoder, n *node, to reflect.Value) bool {
+		items, _ := d.oneOrMore(n, unbounded, "patterns")
 		var all []string
+		seen := map[string]bool{}
 		for _, item := range items {
 			s, ok := d.text(item, want)
 			if !ok {
@@ -53,10 +53,11 @@ func patterns(docs, want string, normal func(string) string, check func(string) 
 				continue
 			}
 			s = normal(s)
-			if slices.Contains(all, s) {
+			if seen[s] {
 				d.fail(item, quote(s)+" is in the list already", "remove it")
 				continue
 			}
+			seen[s] = true
 			all = append(all, s)
 		}
 		to.Set(reflect.ValueOf(all))

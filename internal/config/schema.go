@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -56,9 +57,7 @@ func (s *section) schema() schema {
 			continue
 		}
 		p := schema{"description": strings.ReplaceAll(f.doc, "`", "")}
-		for k, v := range f.value.schema {
-			p[k] = v
-		}
+		maps.Copy(p, f.value.schema)
 		if f.def != "" {
 			var def any
 			if err := yaml.Unmarshal([]byte(f.def), &def); err != nil {

@@ -25,7 +25,7 @@ const (
 	maxMemory      = 1 << 40 // stands for a slip of the unit
 	maxListeners   = 64      // are compared pair by pair
 	maxKeyParts    = 8       // bounds what one request may cost to key
-	maxPatterns    = 1000
+	unbounded      = math.MaxInt32
 	maxNodes       = 1000
 	maxDatabase    = 1<<31 - 1
 )

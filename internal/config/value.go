@@ -342,7 +342,11 @@ func oneOrMore(docs string, most int, what string, element value) value {
 }
 
 func oneOrMoreSchema(element schema, most int) schema {
-	return schema{"anyOf": []schema{element, {"type": "array", "items": element, "minItems": 1, "maxItems": most}}}
+	list := schema{"type": "array", "items": element, "minItems": 1}
+	if most < unbounded {
+		list["maxItems"] = most
+	}
+	return schema{"anyOf": []schema{element, list}}
 }
 
 // oneOrMore returns the elements of a list, or the value itself.

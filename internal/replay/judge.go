@@ -28,7 +28,8 @@ type judge struct {
 	first, last int64         // Unix µs of the log
 	now         time.Duration // in the limiter's time, whole µs
 	end         time.Duration // of the limiter's time
-	silence     int64         // µs after which no rule remembers anything
+	limiterTime *fastlimit.ManualClock
+	silence     int64 // µs after which no rule remembers anything
 
 	report *Report
 	denied map[string]*account // by the deny list
@@ -45,8 +46,8 @@ type ruleBook struct {
 	reported RuleReport
 }
 
-func newJudge(lim *fastlimit.Limiter, engine *policy.Engine, rules []policy.RuleSpec, report *Report) (*judge, error) {
-	j := &judge{engine: engine, report: report, denied: map[string]*account{}, end: lim.LastTime()}
+func newJudge(lim *fastlimit.Limiter, limiterTime *fastlimit.ManualClock, engine *policy.Engine, rules []policy.RuleSpec, report *Report) (*judge, error) {
+	j := &judge{limiterTime: limiterTime, engine: engine, report: report, denied: map[string]*account{}, end: lim.LastTime()}
 	j.request.Fields = &j.fields
 	plan := lim.Plan()
 	longest := plan.Window
@@ -91,7 +92,8 @@ func (j *judge) record(ctx context.Context, r *record) error {
 	j.fields.unpack(j.text, j.needs)
 	q := &j.request
 	q.Client, q.Method, q.Host, q.Path = r.client(), j.fields.method, j.fields.host, j.fields.path
-	v := j.engine.DecideAt(ctx, q, &j.scratch, j.now)
+	j.limiterTime.Set(j.now)
+	v := j.engine.Decide(ctx, q, &j.scratch)
 	j.report.Requests++
 	if v.Decision.Allowed {
 		j.report.Allowed++

@@ -76,7 +76,7 @@ func RunAll(ctx context.Context, logs []Log, c Config) (*Report, error) {
 		return nil, err
 	}
 	// A log is judged by one node, at the log's own time: nobody can be asked.
-	c.Limiter.Store, c.Limiter.Shared, c.Limiter.StoreTimeout = nil, false, 0
+	c.Limiter.Store, c.Limiter.Shared, c.Limiter.StoreTimeout, c.Limiter.Clock = nil, false, 0, new(fastlimit.ManualClock)
 	lim, err := fastlimit.New(c.Limiter)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func RunAll(ctx context.Context, logs []Log, c Config) (*Report, error) {
 		texts:  map[string]string{},
 		needs:  neededBy(c.Policy.Rules),
 	}
-	if p.judge, err = newJudge(lim, engine, c.Policy.Rules, p.report); err != nil {
+	if p.judge, err = newJudge(lim, c.Limiter.Clock, engine, c.Policy.Rules, p.report); err != nil {
 		return nil, err
 	}
 	p.judge.needs = p.needs

@@ -236,7 +236,7 @@ func (n *simNode) clock() time.Duration {
 }
 
 func (n *simNode) tick() {
-	n.limiter.Advance(n.limiter.Now())
+	n.limiter.Advance()
 	var packets [][]byte
 	for _, p := range n.state.Tick(n.clock()) {
 		packets = append(packets, append([]byte(nil), p...))

@@ -36,7 +36,7 @@ func TestPolicyAdmissionIsNotGivenBack(t *testing.T) {
 	}
 	r := lim.rules[0]
 	d := charge(r, 1).Key.digest()
-	before, _ := r.table.Take(d, r.shape.Ticks(lim.now()), r.shape.Cost(3))
+	before, _ := r.table.Take(d, r.shape.Ticks(lim.Now()), r.shape.Cost(3))
 	for range 3 {
 		if d, by := lim.TakeAll(t.Context(), []Charge{charge(r, 1), charge(lim.rules[1], 1)}); d.Allowed || by != 1 {
 			t.Fatalf("%+v by %d, want a denial by the closed rule", d, by)
@@ -56,10 +56,10 @@ func TestShadowDenialIsOneDecision(t *testing.T) {
 	lim := mustNew(t, shadow, rule("real", 1, time.Second, 20))
 	s := lim.rules[0]
 	k := charge(s, 1).Key
-	for s.TakeAt(t.Context(), k, 1, 0).Allowed {
+	for takeAt(s, k, 1, 0).Allowed {
 	}
 	before, level := s.Stats(), s.sketch.Level(k.digest(), 0)
-	d, by := lim.TakeAllAt(t.Context(), []Charge{charge(s, 1), charge(lim.rules[1], 1)}, 0)
+	d, by := takeAllAt(lim, []Charge{charge(s, 1), charge(lim.rules[1], 1)}, 0)
 	if !d.Allowed || by != 1 {
 		t.Fatalf("%+v by %d, want an admission by the enforced rule", d, by)
 	}

@@ -9,7 +9,7 @@ import (
 
 func mustNew(tb testing.TB, rules ...RuleConfig) *Limiter {
 	tb.Helper()
-	lim, err := New(Config{Rules: rules})
+	lim, err := New(Config{Rules: rules, Clock: new(ManualClock)})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func charge(r *Rule, n uint64) Charge {
 // level is what the bucket of the test's client holds, in units.
 func level(r *Rule, now time.Duration) uint64 {
 	d := r.BytesKey([]byte("client")).digest()
-	tat, t := r.table.Lookup(d), r.shape.Ticks(r.limiter.clock.settle(now))
+	tat, t := r.table.Lookup(d), r.shape.Ticks(setTime(r.limiter, now))
 	return (max(tat, t) - t) / r.shape.Unit()
 }
 
@@ -39,7 +39,7 @@ func TestTakeAllGivesBack(t *testing.T) {
 	wide, tight := lim.rules[0], lim.rules[1]
 	// Read before anything is charged, the table admits every charge; the
 	// second one of the tight rule is then denied by its bucket.
-	d, by := lim.TakeAllAt(t.Context(), []Charge{charge(wide, 5), charge(tight, 2), charge(tight, 2)}, 0)
+	d, by := takeAllAt(lim, []Charge{charge(wide, 5), charge(tight, 2), charge(tight, 2)}, 0)
 	if d.Allowed || d.Stage != StageExact || by != 2 {
 		t.Fatalf("got %+v by %d, want a denial by charge 2 at the exact stage", d, by)
 	}
@@ -60,11 +60,11 @@ func TestTakeAllDeniesByTableFirst(t *testing.T) {
 		all = append(all, charge(r, 1))
 	}
 	for range 2 {
-		if d, _ := lim.TakeAllAt(t.Context(), all, 0); !d.Allowed {
+		if d, _ := takeAllAt(lim, all, 0); !d.Allowed {
 			t.Fatalf("denied within all bursts: %+v", d)
 		}
 	}
-	d, by := lim.TakeAllAt(t.Context(), all, 0)
+	d, by := takeAllAt(lim, all, 0)
 	if d.Allowed || by != 2 || d.Stage != StageTable || d.RetryAfter != time.Minute {
 		t.Errorf("got %+v by %d, want the denial with the longest retry, rule 2 after a minute", d, by)
 	}
@@ -80,7 +80,7 @@ func TestShadowChangesNothing(t *testing.T) {
 	lim := mustNew(t, shadow, strictRule("real", 1, time.Second, 3))
 	sh, real := lim.rules[0], lim.rules[1]
 	for i := range 3 {
-		d, by := lim.TakeAllAt(t.Context(), []Charge{charge(sh, 1), charge(real, 1)}, 0)
+		d, by := takeAllAt(lim, []Charge{charge(sh, 1), charge(real, 1)}, 0)
 		if !d.Allowed || by != 1 || d.Remaining != int64(2-i) {
 			t.Fatalf("request %d: %+v by %d, want an admission by rule real", i, d, by)
 		}
@@ -89,7 +89,7 @@ func TestShadowChangesNothing(t *testing.T) {
 	if s.Allowed[StageExact] != 1 || s.Denied[StageTable] != 2 {
 		t.Errorf("shadow counted %v allowed, %v denied; want 1 and 2", s.Allowed, s.Denied)
 	}
-	if d, by := lim.TakeAllAt(t.Context(), []Charge{charge(sh, 1)}, 0); !d.Allowed || by != -1 {
+	if d, by := takeAllAt(lim, []Charge{charge(sh, 1)}, 0); !d.Allowed || by != -1 {
 		t.Errorf("a shadow rule alone: %+v by %d, want an admission by none", d, by)
 	}
 	if !sh.Allow(sh.BytesKey([]byte("client"))) {
@@ -97,7 +97,7 @@ func TestShadowChangesNothing(t *testing.T) {
 	}
 	// Denied by the bucket of the real rule, see TestTakeAllGivesBack.
 	later := time.Hour
-	d, by := lim.TakeAllAt(t.Context(), []Charge{charge(sh, 1), charge(real, 2), charge(real, 2)}, later)
+	d, by := takeAllAt(lim, []Charge{charge(sh, 1), charge(real, 2), charge(real, 2)}, later)
 	if d.Allowed || by != 2 {
 		t.Fatalf("got %+v by %d, want a denial by charge 2", d, by)
 	}
@@ -115,7 +115,7 @@ func TestTakeAllOfNothing(t *testing.T) {
 }
 
 // A reading made before the call is the time at which the request is judged.
-func TestTakeAllRead(t *testing.T) {
+func TestTakeAllAt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		theta := 0.0
@@ -127,16 +127,16 @@ func TestTakeAllRead(t *testing.T) {
 		}
 		r := lim.Rules()[0]
 		all := []Charge{{Rule: r, Key: r.AddrKey(netip.MustParseAddr("192.0.2.1")), N: 1}}
-		if d, by := lim.TakeAllRead(t.Context(), all, time.Now()); !d.Allowed || by != 0 {
+		if d, by := lim.TakeAllAt(t.Context(), all, time.Now()); !d.Allowed || by != 0 {
 			t.Fatalf("the first: %+v, by %d", d, by)
 		}
 		time.Sleep(600 * time.Millisecond)
 		read := time.Now()
 		time.Sleep(600 * time.Millisecond)
-		if d, _ := lim.TakeAllRead(t.Context(), all, read); d.Allowed || d.RetryAfter != 400*time.Millisecond {
+		if d, _ := lim.TakeAllAt(t.Context(), all, read); d.Allowed || d.RetryAfter != 400*time.Millisecond {
 			t.Errorf("read 0.6 s after the first: %+v", d)
 		}
-		if d, _ := lim.TakeAllRead(t.Context(), all, time.Now()); !d.Allowed {
+		if d, _ := lim.TakeAllAt(t.Context(), all, time.Now()); !d.Allowed {
 			t.Errorf("read 1.2 s after the first: %+v", d)
 		}
 		if d, _ := lim.TakeAll(t.Context(), all); d.Allowed || d.RetryAfter != time.Second {
