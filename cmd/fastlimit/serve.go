@@ -133,7 +133,7 @@ func startAttrs(cfg *config.Config, srv *server.Server, cluster *gossip.Cluster,
 	for i := range plan.Rules {
 		rp := &plan.Rules[i]
 		text := fmt.Sprintf("%v burst %d %v; a client gets at most %d at once, then %v",
-			rp.Config.Rate, rp.Config.Burst, rp.Config.Mode, rp.AtOnce(), rp.Config.Rate)
+			rp.Config.Rate, rp.Config.Burst, rp.Config.Mode, rp.MaxBurst(), rp.Config.Rate)
 		if cluster != nil {
 			text += "; of all nodes together " + cfg.Cluster.Bound(rp)
 		}
