@@ -2,6 +2,7 @@ package fastlimit
 
 import (
 	"reflect"
+	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/window"
@@ -95,7 +96,7 @@ func sameStore(a, b bucket.Store) bool {
 }
 
 // setFilter makes the first-seen filter in fresh, or goes on with that of old.
-func (l *Limiter) setFilter(old *Limiter, fresh *window.Filter) error {
+func (l *Limiter) setFilter(old *Limiter, fresh *window.Filter, now time.Duration) error {
 	p := &l.plan
 	if p.Window == 0 {
 		return nil
@@ -105,7 +106,7 @@ func (l *Limiter) setFilter(old *Limiter, fresh *window.Filter) error {
 		return nil
 	}
 	l.filter = fresh
-	if err := fresh.Init(p.Window, p.filterWords, l.clock.now()); err != nil {
+	if err := fresh.Init(p.Window, p.filterWords, now); err != nil {
 		return err
 	}
 	if old != nil {

@@ -6,20 +6,17 @@ import (
 	"time"
 )
 
-// Charge asks for N units of one rule for one client.
+// Charge asks for Cost units of one rule for one client.
 type Charge struct {
 	Rule *Rule
 	Key  Key
-	N    uint64
+	Cost uint64
 }
-
-// MaxCharges is the largest number of charges of one request.
-const MaxCharges = MaxRules
 
 // TakeAll decides on one request that several rules apply to: it is admitted
 // if every enforced rule admits it. A request that one rule denies is not
 // charged to the buckets of the others. Shadow rules count what they would
-// have done and change nothing. It does not allocate. At most [MaxCharges]
+// have done and change nothing. It does not allocate. At most [MaxRules]
 // charges, each of another rule of this limiter.
 //
 // It returns the decision and the index of the charge that it is by: of a
@@ -45,8 +42,8 @@ func (l *Limiter) TakeAllAt(ctx context.Context, charges []Charge, at time.Time)
 // check panics on charges that can only be a mistake of the caller's.
 func (l *Limiter) check(charges []Charge) {
 	l.checkMade()
-	if len(charges) > MaxCharges {
-		panic("BUG: fastlimit: more charges than MaxCharges")
+	if len(charges) > MaxRules {
+		panic("BUG: fastlimit: more charges than MaxRules")
 	}
 	for i := range charges {
 		c := &charges[i]
@@ -68,7 +65,7 @@ func strayRule(r *Rule) string {
 }
 
 // chargeSet is a set of indices of charges.
-type chargeSet [MaxCharges / 64]uint64
+type chargeSet [MaxRules / 64]uint64
 
 func (s *chargeSet) add(i int)      { s[i>>6&3] |= 1 << (i & 63) }
 func (s *chargeSet) has(i int) bool { return s[i>>6&3]>>(i&63)&1 != 0 }
@@ -80,7 +77,7 @@ func (l *Limiter) takeAll(ctx context.Context, charges []Charge, now time.Durati
 	at := stripeFor(charges)
 	if len(charges) == 1 && charges[0].Rule.enforced { // the same without the accounts
 		c := &charges[0]
-		return c.Rule.take(ctx, c.Key, c.N, now, at), 0
+		return c.Rule.take(ctx, c.Key, c.Cost, now, at), 0
 	}
 	var over chargeSet
 	if d, by = l.checkTables(charges, now, at, &over); by >= 0 {
@@ -90,12 +87,12 @@ func (l *Limiter) takeAll(ctx context.Context, charges []Charge, now time.Durati
 	var taken, takenHere chargeSet
 	for i := range charges {
 		c := &charges[i]
-		if over.has(i) || c.N == 0 {
+		if over.has(i) || c.Cost == 0 {
 			continue
 		}
-		v := admitUnchecked(c.Rule.screen(c.Key, c.N, now, at))
+		v := admitUnchecked(c.Rule.screen(c.Key, c.Cost, now, at))
 		if v.Stage == StageExact {
-			v = c.Rule.exact(ctx, c.Key, c.N, now, at)
+			v = c.Rule.exact(ctx, c.Key, c.Cost, now, at)
 		}
 		switch {
 		case !v.Allowed:
@@ -123,7 +120,7 @@ func (l *Limiter) checkTables(charges []Charge, now time.Duration, at stripe, ov
 	by = -1
 	for i := range charges {
 		c := &charges[i]
-		d, denied := c.Rule.checkTable(c.Key.digest(), c.N, now, at)
+		d, denied := c.Rule.checkTable(c.Key.digest(), c.Cost, now, at)
 		if !denied {
 			continue
 		}
@@ -142,9 +139,9 @@ func (l *Limiter) refund(charges []Charge, taken, takenHere *chargeSet, now time
 		c := &charges[i]
 		switch {
 		case taken.has(i):
-			c.Rule.refund(c.Key, c.N, now)
+			c.Rule.refund(c.Key, c.Cost, now)
 		case takenHere.has(i):
-			c.Rule.shared.refundLocal(c.Key, c.Rule.shape.Cost(c.N))
+			c.Rule.shared.refundLocal(c.Key, c.Rule.shape.Cost(c.Cost))
 		}
 	}
 }

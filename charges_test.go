@@ -23,7 +23,7 @@ func strictRule(name string, n uint64, per time.Duration, burst uint64) RuleConf
 }
 
 func charge(r *Rule, n uint64) Charge {
-	return Charge{Rule: r, Key: r.BytesKey([]byte("client")), N: n}
+	return Charge{Rule: r, Key: r.BytesKey([]byte("client")), Cost: n}
 }
 
 // level is what the bucket of the test's client holds, in units.
@@ -126,7 +126,7 @@ func TestTakeAllAt(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := lim.Rules()[0]
-		all := []Charge{{Rule: r, Key: r.AddrKey(netip.MustParseAddr("192.0.2.1")), N: 1}}
+		all := []Charge{{Rule: r, Key: r.AddrKey(netip.MustParseAddr("192.0.2.1")), Cost: 1}}
 		if d, by := lim.TakeAllAt(t.Context(), all, time.Now()); !d.Allowed || by != 0 {
 			t.Fatalf("the first: %+v, by %d", d, by)
 		}

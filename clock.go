@@ -96,6 +96,15 @@ func (c *clock) now() time.Duration {
 
 func (c *clock) readMachine() time.Duration { return c.follow(time.Since(c.start)) }
 
+// elapsed is the time on a clock that no limiter may have yet, which has no end
+// then. It moves nothing.
+func (c *clock) elapsed() time.Duration {
+	if c.machine {
+		return c.late(time.Since(c.start))
+	}
+	return time.Duration(c.latest.Load())
+}
+
 // follow has the line follow a reading of the machine's clock, made for a
 // request, and returns the time at which to judge it.
 func (c *clock) follow(now time.Duration) time.Duration {

@@ -47,8 +47,8 @@ func TestClockRounding(t *testing.T) {
 			t.Errorf("%v: %.4f times r·1 µs above the burst, want %v or more and less than 2", tt.rate, excess, tt.least)
 		}
 		plan := r.limiter.Plan().Rules[0]
-		if got := plan.AtOnce(); o.units(float64(got)) < most-int64(tt.rate.Per) {
-			t.Errorf("%v: AtOnce is %d, and %v units were admitted", tt.rate, got, float64(most)/float64(tt.rate.Per))
+		if got := plan.MaxBurst(); o.units(float64(got)) < most-int64(tt.rate.Per) {
+			t.Errorf("%v: MaxBurst is %d, and %v units were admitted", tt.rate, got, float64(most)/float64(tt.rate.Per))
 		}
 	}
 }

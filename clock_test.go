@@ -105,7 +105,7 @@ func TestOvertaken(t *testing.T) {
 			return r.exact(t.Context(), key, 1, read, stackStripe())
 		},
 		"by one of many rules": func(r *Rule, key Key) Decision {
-			all := []Charge{{Rule: r.limiter.rules[1], Key: r.limiter.rules[1].BytesKey(nil), N: 1}, {Rule: r, Key: key, N: 1}}
+			all := []Charge{{Rule: r.limiter.rules[1], Key: r.limiter.rules[1].BytesKey(nil), Cost: 1}, {Rule: r, Key: key, Cost: 1}}
 			d, _ := r.limiter.takeAll(t.Context(), all, read)
 			return d
 		},
@@ -307,5 +307,20 @@ func TestLineFollowsTheLatestReading(t *testing.T) {
 	wg.Wait()
 	if lost > 0 {
 		t.Errorf("in %d of %d rounds the line stayed behind the later reading", lost, rounds)
+	}
+}
+
+// A limiter that takes long to make asks a clock that has no end yet.
+func TestClockBeforeItsLimiter(t *testing.T) {
+	t.Parallel()
+	var c clock
+	c.startMachine()
+	c.start = c.start.Add(-time.Hour)
+	if now := c.elapsed(); now < time.Hour || c.latest.Load() != 0 {
+		t.Errorf("%v, the line at %d", now, c.latest.Load())
+	}
+	c.endBy(&clockEnd{time.Minute, "a test"})
+	if got := recovered(func() { c.now() }); !strings.Contains(got, "make a new one") {
+		t.Errorf("past the end: panic %q", got)
 	}
 }

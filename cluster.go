@@ -49,7 +49,7 @@ const (
 func (rp *RulePlan) ClusterBound(lag time.Duration) (rate float64, burst uint64) {
 	b, r, n := float64(rp.Config.Burst), rp.Config.Rate.PerSecond(), float64(rp.nodes)
 	if rp.nodes == 1 || rp.slack == 0 {
-		return n * r, uint64(rp.nodes) * rp.AtOnce()
+		return n * r, uint64(rp.nodes) * rp.MaxBurst()
 	}
 	most := b + r*(rp.slack+bucket.ClockRounding).Seconds()
 	if rp.hasSketch() {
@@ -78,7 +78,7 @@ func (rp *RulePlan) clusterLevel(inFlight uint64) uint64 {
 func (rp *RulePlan) window() time.Duration {
 	w := rp.drainTime()
 	if rp.nodes > 1 {
-		w = max(w, rp.takes(float64(rp.nodes)/forgiven))
+		w = max(w, rp.leakTime(float64(rp.nodes)/forgiven))
 	}
 	return w
 }

@@ -131,8 +131,8 @@ func TestPlanServesFastRulesBesideSlowOnes(t *testing.T) {
 		t.Fatal(err)
 	}
 	slow, fast, slower := p.Rules[0], p.Rules[1], p.Rules[2]
-	if fast.RequestsPerSecond < enough() {
-		t.Errorf("the fast rule carries %v requests/s, want %v", fast.RequestsPerSecond, enough())
+	if fast.RequestsPerSecond < targetRPS() {
+		t.Errorf("the fast rule carries %v requests/s, want %v", fast.RequestsPerSecond, targetRPS())
 	}
 	if ratio := float64(slow.Bytes) / float64(slower.Bytes); ratio < 0.9 || ratio > 1.1 {
 		t.Errorf("two rules of one need get %d and %d bytes", slow.Bytes, slower.Bytes)

@@ -45,9 +45,9 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 // holds one, by reading alone. A flooding client gets no further.
 func (r *Rule) checkTable(d sketch.Digest, n uint64, now time.Duration, at stripe) (v Decision, denied bool) {
 	ticks, cost, tat := r.shape.Ticks(now), r.shape.Cost(n), uint64(0)
-	if x, marks := r.table.Place(d); marks != 0 {
-		if tat = r.table.First(x, d); tat == 0 {
-			tat = r.table.Further(x, marks, d)
+	if x, marks := r.table.LookupSet(d); marks != 0 {
+		if tat = r.table.ProbeFirst(x, d); tat == 0 {
+			tat = r.table.ProbeRest(x, marks, d)
 		}
 	}
 	if r.shape.Fits(tat, ticks, cost) {

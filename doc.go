@@ -99,7 +99,7 @@
 // nothing: a window lasts ((1+θ)·B + 2)·T or more, so a client that was
 // forgotten has level_A = 0.
 //
-// (b) A hit passes unchecked only if S, its own cost included, stays below
+// (b) A hit is admitted unchecked only if S, its own cost included, stays below
 // θ·B. Before and at such a hit level_A < θ·B + 1.
 //
 // (c) Let t0 be the time when S reaches θ·B. From then on, until S is below
@@ -120,9 +120,9 @@
 // [RuleStats.Evictions] counts these buckets and [RuleStats.Forgiven] the units
 // in them. Two levels that start L apart and receive the same hits never get
 // further apart, so (c) holds for a client up to the units forgiven to it, and
-// all clients together exceed P2 by no more than Forgiven. Who has no bucket has
-// no limit: more suspects than buckets for long means that some of them get all
-// they ask for.
+// all clients together exceed P2 by no more than Forgiven. A client without
+// a bucket has no limit: where suspects outnumber buckets for long, some of them
+// get all they ask for.
 //
 // # P1 with a shared store
 //
@@ -137,7 +137,7 @@
 //
 // # What it gets wrong
 //
-// Sketch levels err upwards, so under too small a memory everyone is a suspect
-// and is checked exactly: slower, never wrong. Many sources that each stay
-// below the limit are not shed: they conform.
+// Sketch levels err upwards, so with too little memory everyone is a suspect
+// and is checked exactly: slower, never wrong. A botnet whose sources each stay
+// under the limit is not blocked.
 package fastlimit

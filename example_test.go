@@ -79,8 +79,8 @@ func ExampleLimiter_TakeAll() {
 	ip, _ := lim.Rule("per-ip")
 	account, _ := lim.Rule("per-account")
 	charges := []fastlimit.Charge{
-		{Rule: ip, Key: ip.AddrKey(netip.MustParseAddr("2001:db8::1")), N: 1},
-		{Rule: account, Key: account.BytesKey([]byte("alice")), N: 1},
+		{Rule: ip, Key: ip.AddrKey(netip.MustParseAddr("2001:db8::1")), Cost: 1},
+		{Rule: account, Key: account.BytesKey([]byte("alice")), Cost: 1},
 	}
 	for range 3 {
 		d, by := lim.TakeAll(context.Background(), charges)

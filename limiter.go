@@ -61,11 +61,12 @@ func newLimiter(plan *Plan, c *Config, old *Limiter) (*Limiter, error) {
 		l.clock.startMachine()
 	}
 	end := endOf(plan.Rules)
-	if now := l.clock.now(); now > end.at {
+	now := l.clock.elapsed()
+	if now > end.at {
 		return nil, &FieldError{Package: "fastlimit", Field: "Clock", Problem: fmt.Sprintf("at %v, which is longer than %s", now, end.rule), Fix: "set it to the time since a recent start, not since 1970"}
 	}
 	l.clock.endBy(end)
-	if err := l.setFilter(old, &core.filter); err != nil {
+	if err := l.setFilter(old, &core.filter, now); err != nil {
 		return nil, err
 	}
 	for i := range plan.Rules {

@@ -87,7 +87,7 @@ func TestMisuse(t *testing.T) {
 		"charge 1: its Rule was not made by New":                 func() { lim.TakeAll(ctx, []Charge{good, {Rule: &zero}}) },
 		`charge 0: rule "z" belongs to another Limiter`:          func() { lim.TakeAll(ctx, []Charge{charge(other.rules[0], 1)}) },
 		`charge 1: rule "z" belongs to another Limiter`:          func() { lim.TakeAllAt(ctx, []Charge{good, charge(other.rules[0], 1)}, time.Now()) },
-		"more charges than MaxCharges":                           func() { lim.TakeAll(ctx, make([]Charge, MaxCharges+1)) },
+		"more charges than MaxRules":                             func() { lim.TakeAll(ctx, make([]Charge, MaxRules+1)) },
 		"the Rule was not made by New: get it from Limiter.Rule": func() { zero.Take(ctx, zero.AddrKey(netip.IPv6Loopback()), 1) },
 		"the Rule was not made by New":                           func() { zero.Stats() },
 		"the Rule was not":                                       func() { zero.ChargePeer(1, 1) },

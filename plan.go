@@ -63,11 +63,11 @@ const (
 	// first set in which they are looked for (bucket.Table).
 	targetFill = 0.5
 
-	// enoughPerCore is the rate per core beyond which more cells and bits only
+	// targetRPSPerCore is the rate per core beyond which more cells and bits only
 	// cost cache misses: no core serves more HTTP requests. Machines are
 	// planned as if they had two cores or more.
-	enoughPerCore = 250e3
-	minCores      = 2
+	targetRPSPerCore = 250e3
+	minCores         = 2
 
 	// bitsPerClient of a generation of the filter: at the planned rate a sixth
 	// of new clients are then taken for known ones, and the sketch has room for
@@ -191,11 +191,11 @@ func newRulePlan(rc RuleConfig, slack time.Duration, nodes int) RulePlan {
 	return rp
 }
 
-// AtOnce is the most units that a client is admitted at once on one node,
+// MaxBurst is the most units that a client is admitted at once on one node,
 // decisions in flight aside: (1+θ)·B + 1 + r·2 µs, and r·J with a shared exact
 // tier (P2). The 1 is the request that the first-seen filter admits, the 2 µs
 // are the clock's rounding.
-func (rp *RulePlan) AtOnce() uint64 {
+func (rp *RulePlan) MaxBurst() uint64 {
 	c := &rp.Config
 	most := (1+*c.EscalateAt)*float64(c.Burst) + c.Rate.PerSecond()*(rp.slack+bucket.ClockRounding).Seconds()
 	if rp.Filter {
@@ -209,17 +209,17 @@ func (rp *RulePlan) AtOnce() uint64 {
 // client would be let in uncounted while its level has not drained.
 func (rp *RulePlan) drainTime() time.Duration {
 	units := (1+*rp.Config.EscalateAt)*float64(rp.Config.Burst) + 2
-	return rp.takes(units) + rp.slack + bucket.ClockRounding
+	return rp.leakTime(units) + rp.slack + bucket.ClockRounding
 }
 
-// takes is the time in which that many units leak, rounded up to whole µs; at
+// leakTime is the time in which that many units leak, rounded up to whole µs; at
 // most maxPeriod.
-func (rp *RulePlan) takes(units float64) time.Duration {
+func (rp *RulePlan) leakTime(units float64) time.Duration {
 	secs := min(units/rp.Config.Rate.PerSecond(), maxPeriod.Seconds())
 	return time.Duration(secs*1e9) + time.Microsecond
 }
 
-func enough() float64 { return enoughPerCore * float64(max(minCores, runtime.GOMAXPROCS(0))) }
+func targetRPS() float64 { return targetRPSPerCore * float64(max(minCores, runtime.GOMAXPROCS(0))) }
 
 func (rp *RulePlan) hasSketch() bool { return *rp.Config.EscalateAt > 0 }
 
@@ -233,7 +233,7 @@ func (p *Plan) planFilter(budget int64) {
 	if p.Window == 0 {
 		return
 	}
-	need := enough() * p.Window.Seconds() * bitsPerClient / 64
+	need := targetRPS() * p.Window.Seconds() * bitsPerClient / 64
 	p.filterWords = int(min(float64(budget/2/8), need))
 	p.Memory = int64(p.filterWords) * 2 * 8
 	p.Clients = sketch.BloomCapacity(p.filterWords)
@@ -258,7 +258,7 @@ func (rp *RulePlan) tableBytes() float64 {
 }
 
 // planRules shares the budget out by max-min fairness: everybody gets the same,
-// but nobody more than serves enough, and what they leave goes to the others.
+// but nobody more than serves targetRPS, and what they leave goes to the others.
 // So a fast rule, which needs little, has it beside any number of slow ones.
 func (p *Plan) planRules(budget int64) {
 	order := make([]*RulePlan, len(p.Rules))
@@ -268,7 +268,7 @@ func (p *Plan) planRules(budget int64) {
 	slices.SortStableFunc(order, func(a, b *RulePlan) int { return cmp.Compare(a.need(), b.need()) })
 	for i, rp := range order {
 		share := float64(budget) / float64(len(order)-i)
-		rp.take(min(share, max(minRuleBytes, enough()*rp.need())))
+		rp.take(min(share, max(minRuleBytes, targetRPS()*rp.need())))
 		budget -= rp.Bytes
 		p.Memory += rp.Bytes
 	}
@@ -279,7 +279,7 @@ func (rp *RulePlan) need() float64 { return rp.sketchBytes() + rp.tableBytes() }
 
 // take splits a share between sketch and table.
 func (rp *RulePlan) take(total float64) {
-	rp.RequestsPerSecond = min(enough(), total/rp.need())
+	rp.RequestsPerSecond = min(targetRPS(), total/rp.need())
 	sketchShare := total * rp.sketchBytes() / rp.need()
 	rp.blocks = int(sketchShare) / sketch.BlockBytes
 	rp.sets = bucket.SetsIn(int(total - sketchShare))

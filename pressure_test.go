@@ -172,7 +172,7 @@ func TestManyOfOneHome(t *testing.T) {
 	var keys []Key
 	for i := uint32(0); keys == nil; i++ {
 		k := r.AddrKey(netip.AddrFrom4([4]byte(binaryBytes(10<<24 | i))))
-		x, _ := r.table.Place(k.digest())
+		x, _ := r.table.LookupSet(k.digest())
 		if homes[x] = append(homes[x], k); len(homes[x]) == clients {
 			keys = homes[x]
 		}

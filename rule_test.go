@@ -160,7 +160,7 @@ func TestAllocations(t *testing.T) {
 		"BytesKey": func() { a.Take(ctx, a.BytesKey(text, text), 1) },
 		"TakeAll": func() {
 			for i, r := range lim.rules {
-				charges[i] = Charge{Rule: r, Key: r.AddrKey(addr), N: 1}
+				charges[i] = Charge{Rule: r, Key: r.AddrKey(addr), Cost: 1}
 			}
 			lim.TakeAll(ctx, charges)
 		},

@@ -107,7 +107,7 @@ func (w *world) request(c int, n uint64, now time.Duration, rules []int) error {
 	charges := make([]Charge, len(rules))
 	for i, r := range rules {
 		d := w.digests[c][r]
-		charges[i] = Charge{Rule: w.lim.rules[r], Key: rawKey(w.lim.rules[r], d), N: n}
+		charges[i] = Charge{Rule: w.lim.rules[r], Key: rawKey(w.lim.rules[r], d), Cost: n}
 		w.truth[c][r].at(line)
 	}
 	d, by := w.lim.takeAll(context.Background(), charges, setTime(w.lim, now))

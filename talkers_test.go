@@ -66,7 +66,7 @@ func TestTalkerShed(t *testing.T) {
 	lim := talkerLimiter(t, 64, rule("a", 1, time.Hour, 20), rule("b", 1, time.Hour, 20))
 	charges := make([]Charge, len(lim.rules))
 	for i, r := range lim.rules {
-		charges[i] = Charge{Rule: r, Key: r.BytesKey([]byte("x")), N: 1}
+		charges[i] = Charge{Rule: r, Key: r.BytesKey([]byte("x")), Cost: 1}
 	}
 	before := [2]uint64{}
 	flood := func(n int, off float64) {
@@ -174,7 +174,7 @@ func TestTalkerAllocations(t *testing.T) {
 		"TakeAll": func() {
 			text[0] = byte(i % 9)
 			for j, r := range lim.rules {
-				charges[j] = Charge{Rule: r, Key: r.BytesKey(parts...), N: 2}
+				charges[j] = Charge{Rule: r, Key: r.BytesKey(parts...), Cost: 2}
 			}
 			lim.TakeAll(ctx, charges)
 		},

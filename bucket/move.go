@@ -120,8 +120,8 @@ func (t *Table) guestLocked(x uint64, i int) bool {
 func (t *Table) awayOf(x uint64) uint32 { return atomic.LoadUint32(&t.links[x]) & maxAway }
 
 // markLocked marks set x. Its word is shared with sets of other locks.
-func (t *Table) markLocked(x uint64, m Marks) {
-	w, bits := &t.marks[x/marksWord], uint64(m)<<(x*markBits&63)
+func (t *Table) markLocked(x, mark uint64) {
+	w, bits := &t.marks[x/marksWord], mark<<(x*markBits&63)
 	if atomic.LoadUint64(w)&bits != bits {
 		atomic.OrUint64(w, bits)
 	}

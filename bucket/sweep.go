@@ -28,7 +28,7 @@ func (t *Table) sweepSet(x, now uint64) {
 	mu := t.lock(x)
 	mu.Lock()
 	defer mu.Unlock()
-	clear := inUse | spilled
+	clear := uint64(inUse | spilled)
 	for i := range t.sets[x] {
 		switch {
 		case t.sets[x][i].tat > now:
@@ -41,6 +41,6 @@ func (t *Table) sweepSet(x, now uint64) {
 		clear &^= spilled
 	}
 	if clear != 0 {
-		atomic.AndUint64(&t.marks[x/marksWord], ^(uint64(clear) << (x * markBits & 63)))
+		atomic.AndUint64(&t.marks[x/marksWord], ^(clear << (x * markBits & 63)))
 	}
 }

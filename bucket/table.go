@@ -26,8 +26,8 @@ const (
 	// spare sets, links and marks: the unit in which a table is sized.
 	SetBytes = 77
 
-	// MaxSets keeps the arithmetic of places within 64 bits.
-	MaxSets = 1 << 31
+	// maxSets keeps the arithmetic of places within 64 bits.
+	maxSets = 1 << 31
 )
 
 // An entry is two words, read without a lock: tag is ID xor TAT, so that a
@@ -54,7 +54,7 @@ type stripe struct {
 // client that is over its limit is turned away at the cost of one cache line
 // that all cores share; writes lock one of 1024 stripes for a few
 // instructions, or two. A copy shares the buckets with the original. The zero
-// value is not usable: call [NewTable].
+// value is not usable: call [Table.Init].
 //
 // # Where a bucket is
 //
@@ -109,12 +109,10 @@ type lost struct {
 	forgiven  atomic.Uint64 // units in them
 }
 
-// Marks are what a lookup must know of a set before it reads it.
-type Marks uint64
-
+// What a lookup must know of a set before it reads it.
 const (
-	inUse   Marks = 1 << iota // the set may hold an undrained bucket
-	spilled                   // buckets whose home it is may live elsewhere
+	inUse   = 1 << iota // the set may hold an undrained bucket
+	spilled             // buckets whose home it is may live elsewhere
 )
 
 const (
@@ -125,20 +123,10 @@ const (
 	maxAway   = 1<<countBits - 1
 )
 
-// NewTable returns a table for 4·n buckets.
-func NewTable(shape Shape, n int) (*Table, error) {
-	t := new(Table)
-	if err := t.Init(shape, n); err != nil {
-		return nil, err
-	}
-	return t, nil
-}
-
-// Init makes a table for 4·n buckets within another struct. Call it before
-// anything else.
+// Init makes t a table for 4·n buckets. Call it before anything else.
 func (t *Table) Init(shape Shape, n int) error {
-	if n < 1 || n > MaxSets {
-		return fmt.Errorf("fastlimit/bucket: %d sets: want 1 to %d", n, MaxSets)
+	if n < 1 || n > maxSets {
+		return fmt.Errorf("fastlimit/bucket: %d sets: want 1 to %d", n, maxSets)
 	}
 	m := physicalSets(n)
 	t.sets = sketch.Memory[set](m)
@@ -154,7 +142,7 @@ func physicalSets(n int) int { return 2 * ((n*spareNum + 2*spareDen - 1) / (2 * 
 
 // SetsIn is the number of sets to ask for in so many bytes, at least 1.
 func SetsIn(bytes int) int {
-	n := min(bytes/SetBytes, MaxSets)
+	n := min(bytes/SetBytes, maxSets)
 	if TableBytes(n) > bytes { // what is rounded up counts in small tables
 		n -= 2
 	}
@@ -186,33 +174,34 @@ func (t *Table) Forgiven() uint64 { return t.lost.forgiven.Load() }
 // does not hold it. It takes no lock and writes nothing. A bucket that is
 // moved home meanwhile may be missed, which costs an exact check.
 func (t *Table) Lookup(d sketch.Digest) uint64 {
-	x, marks := t.Place(d)
+	x, marks := t.LookupSet(d)
 	if marks == 0 {
 		return 0
 	}
-	if tat := t.First(x, d); tat != 0 {
+	if tat := t.ProbeFirst(x, d); tat != 0 {
 		return tat
 	}
-	return t.Further(x, marks, d)
+	return t.ProbeRest(x, marks, d)
 }
 
-// Place returns the home of d and its marks. Without marks, as most are, d has
-// no undrained bucket. Place, First and Further are Lookup in parts: the first
-// two can be inlined.
-func (t *Table) Place(d sketch.Digest) (x uint64, marks Marks) {
+// LookupSet returns the home of d and its marks. Without marks, as most are, d
+// has no undrained bucket. LookupSet, ProbeFirst and ProbeRest are Lookup in
+// parts, of which the first two are inlined: a call of Lookup is a tenth of a
+// denial.
+func (t *Table) LookupSet(d sketch.Digest) (x, marks uint64) {
 	x = t.index(d)
-	return x, Marks(atomic.LoadUint64(&t.marks[x/marksWord])>>(x*markBits&63)) & (inUse | spilled)
+	return x, atomic.LoadUint64(&t.marks[x/marksWord]) >> (x * markBits & 63) & (inUse | spilled)
 }
 
-// First returns the TAT of d if it is in the first entry of set x, where most
-// are that have one, or 0.
-func (t *Table) First(x uint64, d sketch.Digest) uint64 {
+// ProbeFirst returns the TAT of d if it is in the first entry of set x, where
+// most are that have one, or 0.
+func (t *Table) ProbeFirst(x uint64, d sketch.Digest) uint64 {
 	return t.sets[x][0].of(d.ID)
 }
 
-// Further returns the TAT of d from the other entries of set x, or from its
+// ProbeRest returns the TAT of d from the other entries of set x, or from its
 // other set, or 0.
-func (t *Table) Further(x uint64, marks Marks, d sketch.Digest) uint64 {
+func (t *Table) ProbeRest(x, marks uint64, d sketch.Digest) uint64 {
 	// Unrolled: constant places need no check of bounds.
 	s := &t.sets[x]
 	if tat := s[1].of(d.ID); tat != 0 {

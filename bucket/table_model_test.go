@@ -95,8 +95,8 @@ func check(t *testing.T, tb *Table, ds []sketch.Digest, now uint64) {
 	}
 }
 
-func marksOf(tb *Table, x uint64) Marks {
-	return Marks(tb.marks[x/marksWord]>>(x*markBits&63)) & (inUse | spilled)
+func marksOf(tb *Table, x uint64) uint64 {
+	return tb.marks[x/marksWord] >> (x * markBits & 63) & (inUse | spilled)
 }
 
 // TestTableModel runs random operations against the model: many clients in few

@@ -181,7 +181,7 @@ func TestSweep(t *testing.T) {
 				tb.Sweep(later, part, parts)
 			}
 			for x := range uint64(len(tb.sets)) {
-				want := Marks(0)
+				want := uint64(0)
 				if slices.ContainsFunc(tb.sets[x][:], func(e entry) bool { return e.tat > later }) {
 					want |= inUse
 				}
@@ -219,7 +219,7 @@ func TestTableLayout(t *testing.T) {
 			}
 		}
 	}
-	for _, n := range []int{0, -1, MaxSets + 1} {
+	for _, n := range []int{0, -1, maxSets + 1} {
 		if _, err := NewTable(Shape{}, n); err == nil {
 			t.Errorf("NewTable with %d sets: no error", n)
 		}

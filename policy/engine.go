@@ -131,7 +131,7 @@ func (e *Engine) collect(r *Request, s *Scratch) ListVerdict {
 			continue
 		}
 		if key, ok := e.key(c, r, s); ok {
-			s.charges = append(s.charges, fastlimit.Charge{Rule: c.limit, Key: key, N: c.cost})
+			s.charges = append(s.charges, fastlimit.Charge{Rule: c.limit, Key: key, Cost: c.cost})
 		}
 	}
 	return ListNone

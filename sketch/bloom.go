@@ -14,8 +14,8 @@ import (
 // at half of it 5.3, 3.8 and 3.4 %.
 const bitsPerKey = 3
 
-// Generations is the number of filters that lie interleaved in one [Blooms].
-const Generations = 2
+// generations is the number of filters that lie interleaved in one [Blooms].
+const generations = 2
 
 // Blooms is the two generations of the first-seen filter. The words of a key
 // in both generations are neighbours, so that one cache line answers for the
@@ -32,7 +32,7 @@ func NewBlooms(n int) (*Blooms, error) {
 	if n < 1 || uint64(n) > 1<<32 {
 		return nil, fmt.Errorf("fastlimit/sketch: %d filter words: want 1 to 2^32", n)
 	}
-	return &Blooms{words: Memory[uint64](Generations * n), n: uint64(n)}, nil
+	return &Blooms{words: Memory[uint64](generations * n), n: uint64(n)}, nil
 }
 
 // Bytes is the memory of both generations.
@@ -72,7 +72,7 @@ func (f *Blooms) MarkNew(g uint64, d Digest) bool {
 // Reset forgets all marks of generation g. Words that are empty already are
 // only read.
 func (f *Blooms) Reset(g uint64) {
-	for i := int(g & 1); i < len(f.words); i += Generations {
+	for i := int(g & 1); i < len(f.words); i += generations {
 		if atomic.LoadUint64(&f.words[i]) != 0 {
 			atomic.StoreUint64(&f.words[i], 0)
 		}
@@ -81,7 +81,7 @@ func (f *Blooms) Reset(g uint64) {
 
 // Fill marks everything in generation g.
 func (f *Blooms) Fill(g uint64) {
-	for i := int(g & 1); i < len(f.words); i += Generations {
+	for i := int(g & 1); i < len(f.words); i += generations {
 		atomic.StoreUint64(&f.words[i], math.MaxUint64)
 	}
 }
@@ -95,7 +95,7 @@ func (f *Blooms) Population(g uint64, sample int) uint32 {
 	quiet := make([]uint64, sample)
 	full := true
 	for i := range quiet {
-		quiet[i] = atomic.LoadUint64(&f.words[Generations*i*step+int(g&1)])
+		quiet[i] = atomic.LoadUint64(&f.words[generations*i*step+int(g&1)])
 		full = full && quiet[i] == math.MaxUint64
 	}
 	if full {

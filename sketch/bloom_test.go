@@ -37,7 +37,7 @@ func TestBloomNoFalseNegatives(t *testing.T) {
 	for _, words := range []int{1, 3, 64, 1000, 1 << 14} {
 		rng := rand.New(rand.NewPCG(1, uint64(words)))
 		f := newBlooms(t, words)
-		for g := range uint64(Generations) {
+		for g := range uint64(generations) {
 			for i, d := range fill(f, g, 20*words, rng) {
 				if !f.Has(g, d) {
 					t.Fatalf("%d words, generation %d: key %d forgotten", words, g, i)

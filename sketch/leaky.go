@@ -45,7 +45,7 @@ var subsets = func() (t [64]uint16) {
 
 // Leaky is a count-min sketch of leaky buckets. It is safe for concurrent
 // use; no operation waits for another. The zero value is not usable: call
-// [NewLeaky].
+// [Leaky.Init].
 //
 // All times and costs are in ticks. now must come from one clock that does
 // not go backwards by more than the reordering of concurrent callers; an
@@ -55,20 +55,10 @@ type Leaky struct {
 	limit  uint64 // a cell at or above this level is not raised further
 }
 
-// NewLeaky returns a sketch of n blocks of 8 cells. Cells stop rising at limit
-// ticks: more would only make a past offender a suspect for longer. To keep
-// the guarantee S >= level, limit must lie above every level that the exact
-// tier lets a client reach.
-func NewLeaky(n int, limit uint64) (*Leaky, error) {
-	s := new(Leaky)
-	if err := s.Init(n, limit); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// Init makes a sketch within another struct, as [NewLeaky] does. Call it
-// before anything else.
+// Init makes s a sketch of n blocks of 8 cells. Call it before anything else.
+// Cells stop rising at limit ticks: more would only make a past offender a
+// suspect for longer. To keep the guarantee S >= level, limit must lie above
+// every level that the exact tier lets a client reach.
 func (s *Leaky) Init(n int, limit uint64) error {
 	if n < 1 || uint64(n) > 1<<32 {
 		return fmt.Errorf("fastlimit/sketch: %d blocks: want 1 to 2^32", n)

@@ -102,7 +102,7 @@ func (n *node) startAttrs() []any {
 	for i := range n.plan.Rules {
 		rp := &n.plan.Rules[i]
 		text := fmt.Sprintf("%v burst %d %v; a client gets at most %d at once, then %v",
-			rp.Config.Rate, rp.Config.Burst, rp.Config.Mode, rp.AtOnce(), rp.Config.Rate)
+			rp.Config.Rate, rp.Config.Burst, rp.Config.Mode, rp.MaxBurst(), rp.Config.Rate)
 		if n.cluster != nil {
 			text += "; from all nodes together " + n.cfg.Cluster.Bound(rp)
 		}

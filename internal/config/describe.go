@@ -87,7 +87,7 @@ func describeRule(w *tabwriter.Writer, rp *fastlimit.RulePlan) {
 	}
 	fmt.Fprintf(w, "%s\t%v burst %d\t%v\t%s\t%s\t%d\t%s\t%d at once, then %v\n",
 		rc.Name, rc.Rate, rc.Burst, rc.Mode, size(rp.Bytes), sketch, rp.Buckets,
-		perSecond(rp.RequestsPerSecond), rp.AtOnce(), rc.Rate)
+		perSecond(rp.RequestsPerSecond), rp.MaxBurst(), rc.Rate)
 }
 
 // size is a number of bytes in binary units.

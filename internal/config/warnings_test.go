@@ -67,7 +67,7 @@ func TestAtOnce(t *testing.T) {
 		"rate: 1000000000/s, burst: 100000000000001": 150000000002001, // the clock rounds to µs
 	} {
 		c := mustParse(t, "rules: [{name: a, "+settings+"}]")
-		if got := plan(t, c).Rules[0].AtOnce(); got != want {
+		if got := plan(t, c).Rules[0].MaxBurst(); got != want {
 			t.Errorf("%s: got %d, want %d", settings, got, want)
 		}
 	}

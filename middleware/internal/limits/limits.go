@@ -45,8 +45,8 @@ func New[R any](all []Limit[R], client func(R) (netip.Addr, policy.Origin), unna
 	if len(all) == 0 {
 		return nil, errors.New("no Limits: name at least one rule, from Limiter.Rule")
 	}
-	if len(all) > fastlimit.MaxCharges {
-		return nil, fmt.Errorf("%d Limits: want at most %d", len(all), fastlimit.MaxCharges)
+	if len(all) > fastlimit.MaxRules {
+		return nil, fmt.Errorf("%d Limits: want at most %d", len(all), fastlimit.MaxRules)
 	}
 	s := &Set[R]{limits: append([]Limit[R](nil), all...), client: client, unnamed: unnamed}
 	s.charges.New = func() any { return &charges{make([]fastlimit.Charge, len(all))} }
@@ -116,7 +116,7 @@ func (s *Set[R]) decide(ctx context.Context, r R, list []fastlimit.Charge) (d fa
 				continue
 			}
 		}
-		list = append(list, fastlimit.Charge{Rule: l.Rule, Key: key, N: cost})
+		list = append(list, fastlimit.Charge{Rule: l.Rule, Key: key, Cost: cost})
 	}
 	d, by = s.take(ctx, list)
 	return d, by, refused

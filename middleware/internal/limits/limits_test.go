@@ -120,7 +120,7 @@ func TestNewNamesTheMistake(t *testing.T) {
 		"no Rule in Limits[1]": {{Rule: rules[0]}, {}},
 		"of another Limiter":   {{Rule: rules[0]}, {Rule: others[0]}},
 		"stands there twice":   {{Rule: rules[0]}, {Rule: rules[0]}},
-		"257 Limits: want at":  make([]Limit[ask], fastlimit.MaxCharges+1),
+		"257 Limits: want at":  make([]Limit[ask], fastlimit.MaxRules+1),
 	} {
 		if _, err := New(all, clientOf, 0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

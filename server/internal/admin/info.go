@@ -135,6 +135,6 @@ func describeRule(p *fastlimit.RulePlan) Rule {
 		Name: c.Name, Rate: c.Rate.String(), Burst: c.Burst, Cost: c.Cost, Mode: c.Mode.String(),
 		EscalateAt: *c.EscalateAt, Strict: c.Strict, Filter: p.Filter,
 		SketchCells: p.Cells, Buckets: p.Buckets, Bytes: p.Bytes, Carries: p.RequestsPerSecond,
-		OnFailure: c.OnFailure.String(), BurstBound: p.AtOnce(),
+		OnFailure: c.OnFailure.String(), BurstBound: p.MaxBurst(),
 	}
 }
