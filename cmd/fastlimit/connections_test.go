@@ -157,10 +157,10 @@ func TestLogReaderGoesAway(t *testing.T) {
 	}
 	w.Close()
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	var addrs []string
-	for lines := bufio.NewScanner(r); addrs == nil; {
+	var addrs, log []string
+	for lines := bufio.NewScanner(r); addrs == nil; log = append(log, lines.Text()) {
 		if !lines.Scan() {
-			t.Fatal("no start line")
+			t.Fatalf("no start line in %q", log)
 		}
 		addrs = startLine.FindStringSubmatch(lines.Text())
 	}
