@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// WriteText writes the report for people, with the top clients shed most.
+// WriteText writes the report for people, with the top clients by denied requests.
 func (r *Report) WriteText(out io.Writer, top int) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "requests\t%d\t%s\n", r.Requests, r.span())
