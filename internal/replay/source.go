@@ -110,3 +110,23 @@ func (l *lines) wrap(err error) error {
 	}
 	return fmt.Errorf("replay: after line %d: %w", l.n, err)
 }
+
+// source is a log that is being read, and the record of its next line.
+type source struct {
+	name   string
+	lines  *lines
+	parser parser
+	next   record
+	first  *Skipped // the first line that could not be parsed
+	read   int      // lines that could be parsed
+}
+
+// skip reports a line that could not be parsed, and keeps the log's first one for
+// the error in case there is no other.
+func (s *source) skip(r *Report, reason error, text []byte) {
+	line := newSkipped(s.name, s.lines.n, reason, text)
+	if s.first == nil {
+		s.first = &line
+	}
+	r.skip(line)
+}
