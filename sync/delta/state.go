@@ -26,8 +26,8 @@ type State struct {
 	picks   picks
 	cursor  cursor
 	writer  writer
-	seq     uint64 // of the last Tick
-	counts  counts
+	seq     uint64        // of the last Tick
+	stats   Stats         // its counters; Stats fills in the rest
 	latest  time.Duration // the latest time passed by a caller
 }
 
@@ -97,13 +97,13 @@ func (s *State) Leave(node string, now time.Duration) {
 func (s *State) Receive(packet []byte, now time.Duration) error {
 	s.lock(now)
 	defer s.mu.Unlock()
-	s.counts.receivedPackets++
-	s.counts.receivedBytes += uint64(len(packet))
+	s.stats.ReceivedPackets++
+	s.stats.ReceivedBytes += uint64(len(packet))
 	node, reason := s.receiveLocked(packet, now)
 	if reason == accepted {
 		return nil
 	}
-	s.counts.rejected[reason]++
+	s.stats.Rejected[reason]++
 	return &Rejected{Reason: reason, Node: string(node)}
 }
 
@@ -191,7 +191,7 @@ func (s *State) mergeLocked(m *mirror, seq uint64, r reader) {
 		sec := r.section()
 		i, known := s.byID[sec.identity]
 		if !known {
-			s.counts.rejected[UnknownRule]++
+			s.stats.Rejected[UnknownRule]++
 		} else {
 			m.tables[i].update(seq, &sec)
 		}
@@ -200,7 +200,7 @@ func (s *State) mergeLocked(m *mirror, seq uint64, r reader) {
 			switch {
 			case !known:
 			case e.slot >= uint64(len(s.rules[i].slots)):
-				s.counts.rejected[Slots]++
+				s.stats.Rejected[Slots]++
 			default:
 				s.mergeEntryLocked(m, i, &e)
 			}
@@ -224,15 +224,15 @@ func (s *State) mergeEntryLocked(m *mirror, i int, e *entry) {
 		m.tables[i].skipped.Note(g.units + g.shed)
 	}
 	m.merged++
-	s.counts.merged++
+	s.stats.MergedSlots++
 	ok, shed := m.grant(g)
 	if ok < g.units || shed < g.shed {
-		s.counts.rejected[Cap]++
+		s.stats.Rejected[Cap]++
 		slot.marks.Skip(g.units - ok + g.shed - shed) // not believed, so not in a rate
 	}
 	if ok > 0 {
 		s.rules[i].ChargePeer(slot.pos, ok)
 		m.charged += ok
-		s.counts.charged += ok
+		s.stats.ChargedUnits += ok
 	}
 }

@@ -52,25 +52,13 @@ type PeerStats struct {
 	ChargedUnits uint64
 }
 
-// counts are the counters behind Stats.
-type counts struct {
-	sentPackets, sentBytes, receivedPackets, receivedBytes uint64
-	rejected                                               [reasonCount]uint64
-	merged, charged                                        uint64
-}
-
 // Stats returns a snapshot. Lags are as of the latest time passed to any method.
 func (s *State) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.latest
-	c := &s.counts
-	st := Stats{
-		SentPackets: c.sentPackets, SentBytes: c.sentBytes,
-		ReceivedPackets: c.receivedPackets, ReceivedBytes: c.receivedBytes,
-		Rejected: c.rejected, MergedSlots: c.merged, ChargedUnits: c.charged,
-		Mirrors: len(s.mirrors),
-	}
+	st := s.stats
+	st.Mirrors = len(s.mirrors)
 	for _, m := range s.mirrors {
 		st.MirrorBytes += m.bytes()
 	}

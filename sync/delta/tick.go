@@ -36,8 +36,8 @@ func (s *State) Tick(now time.Duration) [][]byte {
 		s.rotateLocked(i, now)
 	}
 	packets := w.end()
-	s.counts.sentPackets += uint64(len(packets))
-	s.counts.sentBytes += uint64(w.bytes)
+	s.stats.SentPackets += uint64(len(packets))
+	s.stats.SentBytes += uint64(w.bytes)
 	return packets
 }
 
