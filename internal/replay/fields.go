@@ -40,7 +40,7 @@ type needs struct {
 	names              []string // headers and cookies, as "header:X-Api-Key"
 }
 
-// neededBy returns what the rules look at.
+// neededBy returns what the rules look at, in their conditions and in their keys.
 func neededBy(rules []policy.RuleSpec) *needs {
 	n := &needs{}
 	for i := range rules {

@@ -205,6 +205,8 @@ func (l *logLine) request(b []byte) {
 	l.Method, l.Target = method, target
 }
 
+// isMethod accepts upper-case letters, "-" and "_". That is less than HTTP's token,
+// and keeps the bytes of a TLS handshake from passing for a method.
 func isMethod(b []byte) bool {
 	for _, c := range b {
 		if (c < 'A' || c > 'Z') && c != '-' && c != '_' {

@@ -16,6 +16,8 @@ type exact struct {
 	limit  uint64 // B·per
 }
 
+// newExact rejects what would lose precision or overflow: a period below a
+// microsecond, and a burst of more than 2^62 levels.
 func newExact(c fastlimit.RuleConfig) (exact, error) {
 	if c.Rate.Per <= 0 || c.Rate.Per%time.Microsecond != 0 {
 		return exact{}, fmt.Errorf("replay: rule %q: rate %v: want a period of whole microseconds", c.Name, c.Rate)

@@ -54,6 +54,8 @@ func newOrder(budget int64, stream bool) *order {
 
 const windowSeconds = 120
 
+// push adds a record. One that is earlier than what was released already takes the
+// time of the latest release, so that time never runs backwards for the limiter.
 func (o *order) push(r record) {
 	if o.started && r.at < o.released {
 		o.late++

@@ -25,6 +25,8 @@ var unsupported = []struct{ magic, name, program string }{
 	{"BZh", "bzip2", "bzcat"}, {"\xfd7zXZ\x00", "xz", "xzcat"}, {"\x28\xb5\x2f\xfd", "zstd", "zstdcat"},
 }
 
+// newLines detects compression by the first bytes and not by a file's name, since a
+// log may come from a pipe.
 func newLines(r io.Reader) (*lines, error) {
 	br := bufio.NewReaderSize(r, maxLine+2) // a line and its line end
 	head, err := peek(br)
@@ -104,6 +106,8 @@ func (l *lines) discard() error {
 	}
 }
 
+// wrap adds to an error how far reading came. io.EOF stays as it is: it is the end of
+// the log, unlike [io.ErrUnexpectedEOF] of a gzip file that was cut off.
 func (l *lines) wrap(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.EOF

@@ -62,6 +62,8 @@ func New(c Config) (*State, error) {
 	return s, nil
 }
 
+// lock takes the lock and the time. A clock that steps back is harmless: latest does
+// not (TestClockStepsBack).
 func (s *State) lock(now time.Duration) {
 	s.mu.Lock()
 	s.latest = max(s.latest, now)
@@ -107,6 +109,8 @@ func (s *State) Receive(packet []byte, now time.Duration) error {
 	return &Rejected{Reason: reason, Node: string(node)}
 }
 
+// receiveLocked checks a packet, the cheapest checks first, and merges it. It returns
+// the sender's name as soon as that has been read.
 func (s *State) receiveLocked(packet []byte, now time.Duration) (node []byte, _ Reason) {
 	if len(packet) > maxPacket {
 		return nil, Oversized
