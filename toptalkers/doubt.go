@@ -2,31 +2,32 @@ package toptalkers
 
 import "math"
 
-// Doubt is what is not known of the clients of a rule. The zero value is none.
+// Doubt is what is not known about the clients of a rule. The zero value means that
+// everything is known.
 type Doubt struct {
-	Units uint64 // of one client, that may not be told of
-	Grain uint64 // g: each denied unit was told of by a chance of 1/g, as g units; 0 and 1: all were
+	Units uint64 // the most units of one client that may not have been reported
+	Grain uint64 // g: denied units were sampled with probability 1/g and count as g; 0, 1: all were counted
 }
 
-// and adds what another source does not tell.
+// and adds the doubt of another source.
 func (d Doubt) and(o Doubt) Doubt {
 	return Doubt{Units: d.Units + o.Units, Grain: max(d.Grain, o.Grain)}
 }
 
-// certainty is L: what chance does worse occurs less than once in e^L times, two
-// million, to each side.
+// certainty is L: chance exceeds the bound with probability e^-L to each side, less
+// than one in two million.
 const certainty = 14.6
 
-// Of is how far the truth may be from units that were told of a client.
+// Of returns how far the truth may be from the units reported of a client.
 //
-// Each denied unit was counted by a chance of 1/g for g units, or surely for
-// less. With x the sum of what was counted, in g, and y its mean, Chernoff's
-// bound for independent values of 0 to 1 is, to either side,
+// Each denied unit was counted with probability 1/g as g units, or with
+// certainty as fewer. With x the sum counted, in units of g, and y its mean, Chernoff's
+// bound for independent values in [0, 1] is, to either side,
 //
 //	P <= exp(-(y - x + x·ln(x/y))) <= exp(-L)  where  |y - x| >= L + min(√(L² + 2xL), 2√(xL))
 //
-// the first by (y-x)²/2y and (x-y)²/(x+y), the second by (√y - √x)², neither of
-// which exceeds the exponent.
+// The first term of the minimum follows from (y-x)²/2y and (x-y)²/(x+y), the second
+// from (√y - √x)², neither of which exceeds the exponent.
 func (d Doubt) Of(units uint64) float64 {
 	hidden := float64(d.Units)
 	if d.Grain <= 1 {

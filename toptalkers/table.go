@@ -7,17 +7,14 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-const (
-	markEvery = marks.Every
-	// beforeLast is the index in setMarks of the mark that rates begin at.
-	beforeLast = 1
-)
+// beforeLast is the index in setMarks of the mark at which the window of rates starts.
+const beforeLast = 1
 
-// table is what is remembered of one rule's table from mark to mark.
+// table is one rule's table of top talkers together with its marks.
 type table struct {
 	rule    Rule
 	talkers *sketch.TopTalkers
-	began   time.Duration // the epoch: with the first mark
+	began   time.Duration // start of the epoch; the first starts with the first mark
 	slots   []slotMarks
 
 	missed []setMarks  // by set of the table
@@ -25,14 +22,14 @@ type table struct {
 	grain  marks.Peaks // of sketch.TopTalkers.Grain
 }
 
-// slotMarks are the marks of a slot, and the generation that they are of.
+// slotMarks are the marks of a slot, and the generation they belong to.
 type slotMarks struct {
 	marks.Counter
 	gen uint64
 }
 
-// setMarks are the units that a set of the table missed up to the last marks, the
-// last one first.
+// setMarks are the units that a set of the table had missed at each of the last
+// marks, newest first.
 type setMarks [marks.Long]uint64
 
 func newTable(rule Rule) table {
@@ -40,8 +37,8 @@ func newTable(rule Rule) table {
 	return table{rule: rule, talkers: h, slots: make([]slotMarks, h.Slots()), missed: make([]setMarks, h.Sets())}
 }
 
-// mark sets so many marks. Those of the table come before those of its slots:
-// what is counted in between is in a rate and in its error, not in neither.
+// mark sets n marks. The table is marked before its slots: units counted in between
+// are then in both a rate and its error, rather than in neither.
 func (t *table) mark(n int) {
 	t.note()
 	for range n {
@@ -54,7 +51,7 @@ func (t *table) mark(n int) {
 	for i := range t.slots {
 		t.talkers.Read(i, &s)
 		m := &t.slots[i]
-		if s.Gen != m.gen { // units of an earlier client of the slot are not this one's
+		if s.Gen != m.gen { // the slot has a new client, whose count started at zero
 			*m = slotMarks{gen: s.Gen}
 		}
 		for range n {
@@ -74,14 +71,15 @@ func (t *table) markTable() {
 	t.note()
 }
 
-// note takes note of what the table tells of now only.
+// note records values of which the table only keeps the present one.
 func (t *table) note() {
 	t.grain.Note(t.talkers.Grain())
 	t.drops.Note(t.talkers.Dropped())
 }
 
-// missedSince is the most units of one client that no slot has told of since a
-// mark, without what a slot that was given up had counted; 0 is the last mark.
+// missedSince is the most units of one client since a mark that are in no slot; 0 is
+// the last mark. Units counted in a slot that was then taken over are not included:
+// they are in drops.
 func (t *table) missedSince(mark int) (most uint64) {
 	for i := range t.missed {
 		units, pending := t.talkers.Missed(i)
@@ -90,8 +88,7 @@ func (t *table) missedSince(mark int) (most uint64) {
 	return most
 }
 
-// recent is the growth of slot i, of which s is a copy, since the mark before the
-// last one.
+// recent is the growth of slot i, of which s is a copy, within the window of rates.
 func (t *table) recent(i int, s *sketch.Slot) uint64 {
 	if m := &t.slots[i]; s.Gen == m.gen {
 		return m.Since(s.Count + s.Shed)
@@ -99,13 +96,14 @@ func (t *table) recent(i int, s *sketch.Slot) uint64 {
 	return s.Count + s.Shed
 }
 
-// doubt is what the table did not tell since the mark before the last one.
+// doubt is the Doubt of the table over the window of rates. The grain is the largest
+// since the oldest mark, which can only widen the bound.
 func (t *table) doubt() Doubt {
 	t.note()
 	return Doubt{Units: t.missedSince(beforeLast) + t.drops.Lately(), Grain: t.grain.Worst()}
 }
 
-// longDoubt is what it did not tell since the oldest mark.
+// longDoubt is doubt since the oldest mark.
 func (t *table) longDoubt() Doubt {
 	t.note()
 	return Doubt{Units: t.missedSince(marks.Long-1) + t.drops.Worst(), Grain: t.grain.Worst()}

@@ -9,14 +9,14 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// Source knows more about the clients of the same rules: the other nodes of a
-// cluster. Rules are numbered as in [Ranking.Rules].
+// Source supplies counts from elsewhere for the same rules: from the other nodes of
+// a cluster. Rules are numbered as in [Ranking.Rules].
 type Source interface {
-	// Each calls f for the units that each client asked of each node since the
-	// mark before the last one. name is borrowed, and empty where it is not
-	// known. Top calls it twice; the second call may tell of later units.
+	// Each calls f with the units that each client sent to each node since the
+	// mark before the last one. name is borrowed, and empty if unknown. Top calls
+	// Each twice; the second call may include later units.
 	Each(f func(node string, rule int, pos, units uint64, name []byte))
-	// Doubt is what Each does not tell.
+	// Doubt bounds what Each leaves out.
 	Doubt(rule int) Doubt
 }
 
@@ -26,7 +26,7 @@ type client struct {
 	pos  uint64 // sketch.Digest.Pos
 }
 
-// candidate is a Talker in the making.
+// candidate is a client among the top n, before its name and nodes are known.
 type candidate struct {
 	client
 	units uint64
@@ -34,9 +34,11 @@ type candidate struct {
 	nodes []string
 }
 
-// Top returns the n clients of the highest rates, highest first: of this node, or
-// with sources the sums over all of them. It reads all tables twice, some 100 ns
-// for each slot, and locks out Tick for the time of one reading.
+// Top returns the n clients with the highest rates, highest first; with sources, a
+// rate is the sum over this node and all of them. Top reads all tables twice, first
+// for the sums and then for names and nodes of the top n, so that it need not keep
+// those of every client. It locks out Tick during one reading (BenchmarkTop in
+// package delta).
 func (r *Ranking) Top(n int, now time.Duration, others ...Source) []Talker {
 	sums := map[client]uint64{}
 	r.each(others, func(_ string, rule int, pos, units uint64, _ []byte) { sums[client{rule, pos}] += units })
@@ -60,7 +62,7 @@ func (r *Ranking) Top(n int, now time.Duration, others ...Source) []Talker {
 	return r.talkers(top, others, now)
 }
 
-// each calls f for what every client asked of every node lately.
+// each calls f with the recent units of each client, by node.
 func (r *Ranking) each(others []Source, f func(node string, rule int, pos, units uint64, name []byte)) {
 	r.mu.Lock()
 	for i := range r.tables {
@@ -86,7 +88,8 @@ func (r *Ranking) eachLocked(rule int, f func(node string, rule int, pos, units 
 	}
 }
 
-// highest are the n of most units, highest first.
+// highest returns the n clients with the most units, highest first; ties are broken
+// by rule and position, so that the order does not depend on the map's.
 func highest(sums map[client]uint64, n int) []candidate {
 	var top []candidate
 	order := func(a, b candidate) int {
@@ -104,6 +107,8 @@ func highest(sums map[client]uint64, n int) []candidate {
 	return top
 }
 
+// talkers turns units into rates over the time since the mark before the last one,
+// and adds errors.
 func (r *Ranking) talkers(top []candidate, others []Source, now time.Duration) []Talker {
 	r.mu.Lock()
 	window := max(now-r.marked[0], time.Second).Seconds()
@@ -132,16 +137,16 @@ func (r *Ranking) talkers(top []candidate, others []Source, now time.Duration) [
 	return all
 }
 
-// Doubt is what the table of a rule did not tell since the mark before the last
-// one: the window of Top.
+// Doubt bounds what the table of a rule leaves out of the window of Top, which
+// starts at the mark before the last one.
 func (r *Ranking) Doubt(rule int) Doubt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.tables[rule].doubt()
 }
 
-// LongDoubt is Doubt over more marks, for another node: its window lies within
-// them, whenever it sets marks of its own.
+// LongDoubt is Doubt over [marks.Long] marks, for other nodes: that time covers
+// their windows, whenever they set their own marks.
 func (r *Ranking) LongDoubt(rule int) Doubt {
 	r.mu.Lock()
 	defer r.mu.Unlock()

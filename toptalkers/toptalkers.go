@@ -1,35 +1,35 @@
-// Package toptalkers ranks the clients that send most to a limiter, denied
-// requests included: with rates, with a bound on the error of each, without a
-// cluster and without a server.
+// Package toptalkers ranks the clients that send the most to a limiter, denied
+// requests included. It gives each a rate and a bound on the rate's error, and needs
+// neither a cluster nor a server.
 //
-// [fastlimit.Config.TopTalkers] has a limiter count; a [Ranking] turns counts
-// into rates. It starts no goroutine and reads no clock, so two calls are up to
-// its owner, both with the limiter's time:
+// [fastlimit.Config.TopTalkers] makes a limiter count; a [Ranking] turns counts
+// into rates. It starts no goroutine and reads no clock, so its owner makes two
+// calls, both with the limiter's time:
 //
 //	top := toptalkers.New("this", limiter.Rules())
 //	top.Tick(limiter.Now())          // when traffic begins, then once a second
 //	top.Top(20, limiter.Now())       // whenever somebody asks
 //
-// Package server does both by itself. In a cluster package gossip does, with
-// what the other nodes count on top. A limiter has one Ranking at most, since
-// Tick begins new epochs of the limiter's tables.
+// Package server makes them by itself, and in a cluster package gossip does, adding
+// the counts of the other nodes. A limiter must have at most one Ranking, since Tick
+// starts new epochs of the limiter's tables.
 //
 // # What a rate means
 //
 // Every 5 s Tick marks all counts. A rate is the growth since the mark before the
-// last one, over the 5 to 10 s since then: units that passed the first-seen filter
-// (admitted or not), and what the table of buckets denied. Before there are marks
-// it is the mean since the limiter was made.
+// last one, divided by the 5 to 10 s since then. It includes units that passed the
+// first-seen filter, admitted or not, and units denied by the bucket table. Before
+// there are marks it is the mean since the limiter was created.
 //
-// # What an error is made of
+// # What the error includes
 //
-// A table has a bounded number of slots, and clients compete for them. So a client
-// may have sent units that no slot tells of: at most as many as its set of slots
-// missed in the window, and what a slot that was given up had counted in the
-// epoch before. Denials by the table of buckets come by the million and are
-// sampled under load, each of g units by a chance of 1/g; [Doubt.Of] bounds what
-// chance does. Both bounds hold whatever is sent. An epoch, [Rule.Epoch], is at
-// least the time in which the fullest bucket drains; Tick ends it.
+// A table has a fixed number of slots, for which clients compete. A client may
+// therefore have sent units that are in no slot: at most the units its set of slots
+// missed in the window, plus what a slot that was then taken over had counted in the
+// previous epoch. Denials by the bucket table can reach millions per second and are
+// sampled under load, with probability 1/g and a weight of g units; [Doubt.Of]
+// bounds the sampling error. Both bounds hold for any traffic. An epoch,
+// [Rule.Epoch], lasts at least until the fullest bucket has drained; Tick ends it.
 //
 // [fastlimit.Config.TopTalkers]: https://pkg.go.dev/github.com/fastlimit/fastlimit#Config
 package toptalkers
@@ -38,54 +38,55 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/marks"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// Rule is a rule whose top talkers are ranked. *fastlimit.Rule is one.
+// Rule is a rule whose top talkers are ranked. *fastlimit.Rule implements it.
 // Implementations are safe for concurrent use.
 type Rule interface {
 	// Name is the rule's name, for people.
 	Name() string
-	// TopTalkers is the table of its top talkers; nil if it has none.
+	// TopTalkers is the table of the rule's top talkers; nil if it has none.
 	TopTalkers() *sketch.TopTalkers
 	// TalkerName is the text of a client's compact name.
 	TalkerName(name []byte) string
-	// Epoch is how long weights in the table add up before they begin anew.
+	// Epoch is how long weights accumulate in the table before they restart.
 	Epoch() time.Duration
 }
 
-// Talker is one of the clients that send most.
+// Talker is one of the clients that send the most.
 type Talker struct {
 	Rule string `json:"rule"`
-	Key  string `json:"key"` // as the rule writes it; "?" and a digest while the name is not known
-	// Rate is what the client asked for in the last 5 to 10 s in units/s, denied
-	// units included. The truth is within Rate ± Error but once in a million
-	// times. Of other nodes that holds for what they have reported: counts on
-	// their way, or lost there until they are sent again, are not in it.
+	Key  string `json:"key"` // as the rule writes it; "?" and a digest while the name is unknown
+	// Rate is what the client asked for over the last 5 to 10 s in units/s, denied
+	// units included. The true rate is within Rate ± Error, except once in a million
+	// times. For other nodes this covers what they have reported: counts in flight,
+	// or lost and not yet sent again, are not included.
 	//
-	// Error is 0 where every client has a slot and few are denied, and large for
-	// 10 s after a node was met or was silent: what it has counted meanwhile
-	// arrives at once, and is in no Rate.
+	// Error is 0 if every client has a slot and few units are denied. It is large
+	// for 10 s after a node joins or was silent: the counts that had piled up there
+	// arrive at once and are left out of Rate.
 	Rate  float64  `json:"rate"`
 	Error float64  `json:"error"`
-	Nodes []string `json:"nodes"` // that count the client, by name
+	Nodes []string `json:"nodes"` // names of the nodes that count the client
 }
 
-// Ranking ranks the top talkers of this node's rules. Safe for concurrent use;
-// now is monotonic time from any start, on one clock for all calls. The zero value
-// ranks nobody: call [New].
+// Ranking ranks the top talkers of this node's rules. Safe for concurrent use; now
+// is monotonic time with an arbitrary origin, from the same clock in all calls. The
+// zero value ranks nobody: call [New].
 type Ranking struct {
 	node string
 
-	mu     sync.Mutex // guards all below; held for 30 ns a slot at most
+	mu     sync.Mutex // guards all below; held for one reading of all tables at most
 	tables []table
 	ticks  uint64
 	ticked time.Duration    // time of the last Mark
-	marked [2]time.Duration // times of the mark before the last one, and of the last
+	marked [2]time.Duration // times of the last two marks, older first
 }
 
-// New ranks the rules that have a table of top talkers; the others are left out.
-// node is the name of this node in [Talker.Nodes].
+// New returns a Ranking of the rules that have a table of top talkers; others are
+// left out. node is the name of this node in [Talker.Nodes].
 func New[R Rule](node string, rules []R) *Ranking {
 	r := &Ranking{node: node}
 	for _, rule := range rules {
@@ -100,8 +101,8 @@ func New[R Rule](node string, rules []R) *Ranking {
 // in the order of New.
 func (r *Ranking) Rules() int { return len(r.tables) }
 
-// Tick sets marks and ends epochs where that is due. Call it about once a second.
-// Later calls make the windows of rates longer and break nothing.
+// Tick sets marks and ends epochs when they are due. Call it about once a second. A
+// late call only makes the window of rates longer.
 func (r *Ranking) Tick(now time.Duration) {
 	r.Mark(now)
 	for i := range r.tables {
@@ -109,9 +110,9 @@ func (r *Ranking) Tick(now time.Duration) {
 	}
 }
 
-// Mark is the first half of [Ranking.Tick], for those who read the tables before
-// epochs end, as package delta does. It returns how many marks it set: mostly 0,
-// otherwise 1, and 2 in the first call, so that nothing before it is in a rate.
+// Mark is the first half of [Ranking.Tick], for callers that read the tables before
+// epochs end, as package delta does. It returns how many marks it set: usually 0,
+// otherwise 1, and 2 in the first call, so that no rate includes anything before it.
 func (r *Ranking) Mark(now time.Duration) (set int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,7 +124,7 @@ func (r *Ranking) Mark(now time.Duration) (set int) {
 		for i := range r.tables {
 			r.tables[i].began = now
 		}
-	case now-r.marked[1] >= markEvery:
+	case now-r.marked[1] >= marks.Every:
 		r.marked, set = [2]time.Duration{r.marked[1], now}, 1
 	}
 	for i := range r.tables {
@@ -136,9 +137,9 @@ func (r *Ranking) Mark(now time.Duration) (set int) {
 }
 
 // Rotate is the second half of [Ranking.Tick] for one rule: it ends the epoch of
-// the rule's table if that is due, and reports whether it was. An epoch is not
-// shorter than the time since the mark before the last one, or Top would not know
-// of clients whose slots the table gives up for silent.
+// the rule's table if due, and reports whether it did. An epoch is never shorter
+// than the window of rates; otherwise Top would miss clients in slots that the table
+// considers idle and lets others take over.
 func (r *Ranking) Rotate(rule int, now time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,7 +1,9 @@
-// Package ascii has the digits that escapes, chunk sizes and logs are made of.
+// Package ascii parses hexadecimal digits one byte at a time, as in escapes and
+// chunk sizes, without the strings and errors of package strconv.
 package ascii
 
-// Hex is the value of a hexadecimal digit, negative for other bytes.
+// Hex returns the value of a hexadecimal digit, or a negative number for any other
+// byte. Setting bit 0x20 maps upper-case letters to lower-case ones.
 func Hex(c byte) int {
 	switch {
 	case '0' <= c && c <= '9':

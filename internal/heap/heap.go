@@ -1,10 +1,10 @@
-// Package heap is a binary heap in a slice. Other than container/heap it keeps
-// elements as they are: there they are boxed in interfaces, which costs an
-// allocation for each one.
+// Package heap is a binary min-heap in a slice. Unlike container/heap it does not
+// box elements in interfaces, which would cost an allocation per element. Guard:
+// TestNoAllocations of package delta.
 package heap
 
-// Push adds x to h, whose first element is the least by less, and returns the
-// longer heap.
+// Push adds x to the heap h and returns the longer heap, whose first element is the
+// least by less.
 func Push[E any](h []E, x E, less func(a, b *E) bool) []E {
 	h = append(h, x)
 	for i := len(h) - 1; i > 0; {
@@ -18,8 +18,8 @@ func Push[E any](h []E, x E, less func(a, b *E) bool) []E {
 	return h
 }
 
-// Pop removes the first element of h, which is the least, and returns the rest.
-// What it leaves behind the end of the rest is zero.
+// Pop removes the first and least element of h and returns the rest. It zeroes the
+// freed place, so that it keeps nothing alive.
 func Pop[E any](h []E, less func(a, b *E) bool) (rest []E) {
 	last := len(h) - 1
 	h[0] = h[last]
@@ -28,7 +28,7 @@ func Pop[E any](h []E, less func(a, b *E) bool) (rest []E) {
 	return h[:last]
 }
 
-// Fix puts the first element, which has changed, where it belongs.
+// Fix restores the heap order after the first element has changed.
 func Fix[E any](h []E, less func(a, b *E) bool) {
 	for i := 0; ; {
 		least := 2*i + 1

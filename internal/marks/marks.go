@@ -1,7 +1,6 @@
-// Package marks measures how much a counter grew lately. Whoever keeps counters
-// marks all of them every [Every]; what is compared with the mark before the
-// last one is the growth of the last 5 to 10 seconds. Nothing here is safe for
-// concurrent use.
+// Package marks measures how much counters have grown recently. Their owner marks
+// all of them every [Every]; the difference to the mark before the last one is the
+// growth over the last 5 to 10 seconds. Nothing here is safe for concurrent use.
 package marks
 
 import (
@@ -10,11 +9,10 @@ import (
 )
 
 const (
-	// Every is the time between two marks. Rates are over one to two times that.
+	// Every is the time between two marks. Rates cover one to two times that.
 	Every = 5 * time.Second
-	// Long is a number of marks such that the time since the oldest of them is
-	// longer than the window of any other node, which sets its marks at times of
-	// its own.
+	// Long is a number of marks whose time covers the window of any other node.
+	// That is up to 2·Every long, and its marks are set at other times.
 	Long = 4
 )
 
@@ -25,8 +23,8 @@ type Counter struct{ before, last uint64 }
 // Roll sets a mark at total.
 func (c *Counter) Roll(total uint64) { c.before, c.last = c.last, total }
 
-// Skip takes units that were counted outside of the window, and became known
-// within it, out of the growth.
+// Skip excludes units from the growth that became known within the window but were
+// counted outside of it.
 func (c *Counter) Skip(units uint64) {
 	c.before += units
 	c.last += units
@@ -35,11 +33,11 @@ func (c *Counter) Skip(units uint64) {
 // Since is the growth since the mark before the last one.
 func (c *Counter) Since(total uint64) uint64 { return total - min(total, c.before) }
 
-// Peaks are the maxima of a value between marks, the time since the last mark
-// first. The zero value is that of a value that was 0.
+// Peaks are the maxima of a value between marks, newest first; the first is since
+// the last mark. The zero value is that of a value that has always been 0.
 type Peaks [Long + 1]uint64
 
-// Note takes note of a value of now.
+// Note records the present value.
 func (p *Peaks) Note(v uint64) { p[0] = max(p[0], v) }
 
 // Roll sets a mark.

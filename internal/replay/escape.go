@@ -6,9 +6,9 @@ import (
 	"github.com/fastlimit/fastlimit/internal/ascii"
 )
 
-// unescape undoes the escapes of nginx (\xHH) and Apache (\", \\, \n, \xHH and
-// others of C). nil stands for "-", the absent value. The result borrows from
-// b, or from p until the next line.
+// unescape decodes the escapes of nginx (\xHH) and Apache (\", \\, \n, \xHH and
+// others of C). It returns nil for "-", an absent value. The result borrows from b,
+// or from p until the next line.
 func (p *parser) unescape(b []byte) []byte {
 	if len(b) == 1 && b[0] == '-' {
 		return nil
@@ -35,6 +35,8 @@ func (p *parser) unescape(b []byte) []byte {
 	return p.text[start:]
 }
 
+// escaped is the byte that a backslash and c stand for; an unknown escape stands for
+// c itself.
 func escaped(c byte) byte {
 	if i := bytes.IndexByte([]byte("abtnvfr"), c); i >= 0 {
 		return '\a' + byte(i) // in ASCII order, \a to \r

@@ -9,10 +9,10 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// fields are the fields of a request beside the client that rules look at.
+// fields are the fields of a request, other than the client, that rules look at.
 type fields struct {
-	method, host, path []byte   // path and host canonical
-	values             [][]byte // of needs.names
+	method, host, path []byte   // host and path in canonical form
+	values             [][]byte // in the order of needs.names
 
 	needs *needs
 }
@@ -23,7 +23,8 @@ func (f *fields) Header(name string) [][]byte { return f.named("header:", name) 
 // Cookie implements [policy.Fields].
 func (f *fields) Cookie(name string) [][]byte { return f.named("cookie:", name) }
 
-// named returns at most one value: logs have no more.
+// named returns at most one value, since logs have no more. Header names are
+// case-insensitive, cookie names are not.
 func (f *fields) named(kind, name string) [][]byte {
 	for i, n := range f.needs.names {
 		if rest, ok := strings.CutPrefix(n, kind); ok && (rest == name || kind == "header:" && strings.EqualFold(rest, name)) && f.values[i] != nil {
@@ -33,13 +34,13 @@ func (f *fields) named(kind, name string) [][]byte {
 	return nil
 }
 
-// needs tells which fields the rules look at: only those are kept.
+// needs are the fields that the rules look at; only those are kept of a line.
 type needs struct {
 	method, host, path bool
 	names              []string // headers and cookies, as "header:X-Api-Key"
 }
 
-// neededBy returns what the rules look at.
+// neededBy returns what the rules look at, in their conditions and in their keys.
 func neededBy(rules []policy.RuleSpec) *needs {
 	n := &needs{}
 	for i := range rules {
@@ -66,8 +67,8 @@ func neededBy(rules []policy.RuleSpec) *needs {
 	return n
 }
 
-// lacking are warnings of rules that no line could serve; seen tells for each
-// of n.names whether a line had it.
+// lacking returns warnings about rules that applied to no line because the log has
+// no such field; seen says for each of n.names whether any line had it.
 func (n *needs) lacking(rules []policy.RuleSpec, seen []bool) (warnings []string) {
 	for i := range rules {
 		var lacks []string
@@ -83,7 +84,7 @@ func (n *needs) lacking(rules []policy.RuleSpec, seen []bool) (warnings []string
 	return warnings
 }
 
-// needsHost names the rules that apply only to requests with a host.
+// needsHost returns the names of the rules that only apply to requests with a host.
 func needsHost(rules []policy.RuleSpec) (names []string) {
 	for i := range rules {
 		r := &rules[i]
@@ -98,8 +99,8 @@ func needsHost(rules []policy.RuleSpec) (names []string) {
 	return names
 }
 
-// fill sets the fields from a line. What has no canonical form stays nil, as in
-// a request that a server would refuse.
+// fill sets the fields from a line. A host or path without a canonical form stays
+// nil, like one that a server would reject.
 func (f *fields) fill(l *logLine, n *needs, e *policy.Engine, s *policy.Scratch) {
 	*f = fields{needs: n, values: f.values[:0]}
 	for i, name := range n.names {
@@ -115,7 +116,7 @@ func (f *fields) fill(l *logLine, n *needs, e *policy.Engine, s *policy.Scratch)
 		f.values = append(f.values, v)
 	}
 	var r policy.Request
-	// The log names the client itself: no proxy has to be trusted for it.
+	// The log names the client itself, so forwarding headers play no part.
 	e.Assemble(&policy.Identity{}, &policy.Incoming{Peer: l.Client, Method: l.Method, Target: l.Target, Host: l.VHost}, s, &r)
 	if n.method {
 		f.method = r.Method
@@ -128,52 +129,44 @@ func (f *fields) fill(l *logLine, n *needs, e *policy.Engine, s *policy.Scratch)
 	}
 }
 
-// pack appends the needed fields to dst, each behind its length plus one, 0
-// where it is absent.
+// each calls do for every needed field, in the order in which records hold them.
+func (f *fields) each(n *needs, do func(v *[]byte)) {
+	if n.method {
+		do(&f.method)
+	}
+	if n.host {
+		do(&f.host)
+	}
+	if n.path {
+		do(&f.path)
+	}
+	for i := range f.values {
+		do(&f.values[i])
+	}
+}
+
+// pack appends the needed fields to dst, each preceded by its length plus one; 0
+// means that it is absent.
 func (f *fields) pack(dst []byte, n *needs) []byte {
-	add := func(v []byte) {
-		if v == nil {
+	f.each(n, func(v *[]byte) {
+		if *v == nil {
 			dst = append(dst, 0)
 			return
 		}
-		dst = binary.AppendUvarint(dst, uint64(len(v))+1)
-		dst = append(dst, v...)
-	}
-	if n.method {
-		add(f.method)
-	}
-	if n.host {
-		add(f.host)
-	}
-	if n.path {
-		add(f.path)
-	}
-	for _, v := range f.values {
-		add(v)
-	}
+		dst = binary.AppendUvarint(dst, uint64(len(*v))+1)
+		dst = append(dst, *v...)
+	})
 	return dst
 }
 
 // unpack is the inverse of pack. The fields borrow from b.
 func (f *fields) unpack(b []byte, n *needs) {
-	*f = fields{needs: n, values: f.values[:0]}
-	take := func() (v []byte) {
+	*f = fields{needs: n, values: slices.Grow(f.values[:0], len(n.names))[:len(n.names)]}
+	f.each(n, func(v *[]byte) {
 		size, w := binary.Uvarint(b)
-		if b = b[w:]; size > 0 {
-			v, b = b[:size-1:size-1], b[size-1:]
+		b, *v = b[w:], nil // nil also clears what values held of the last record
+		if size > 0 {
+			*v, b = b[:size-1:size-1], b[size-1:]
 		}
-		return v
-	}
-	if n.method {
-		f.method = take()
-	}
-	if n.host {
-		f.host = take()
-	}
-	if n.path {
-		f.path = take()
-	}
-	for range n.names {
-		f.values = append(f.values, take())
-	}
+	})
 }

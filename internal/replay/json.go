@@ -17,15 +17,14 @@ var (
 	errJSONClient = errors.New("no client address in JSON; name its field with --fields client=NAME")
 )
 
-// FieldMap names the fields of JSON lines: what a request needs, on the left,
-// and the path of the value, on the right, with dots between nested names. The
-// left is time, client, method, target, host, request (method, target and
-// version in one), header:NAME or cookie:NAME. What it lacks is looked for
-// where Caddy has it. The zero value is Caddy's.
+// FieldMap maps what a request needs to the path of its value in a line of JSON,
+// with dots between nested names. Keys are time, client, method, target, host,
+// request (method, target and version in one), header:NAME and cookie:NAME. A key
+// that is missing has the path that Caddy uses. The zero value is Caddy's format.
 type FieldMap map[string]string
 
-// caddy are the fields of Caddy's access log. The first that is there counts:
-// client_ip came in version 2.5 or so, remote_addr was in 2.0.
+// caddy are the paths in Caddy's access log. The first that exists is used:
+// client_ip came with version 2.5 or so, remote_addr is from 2.0.
 var caddy = map[string][]string{
 	"time":   {"ts"},
 	"client": {"request.client_ip", "request.remote_ip", "request.remote_addr"},
@@ -40,7 +39,8 @@ type FieldError struct{ text string }
 // Error names the field and the fix.
 func (e *FieldError) Error() string { return e.text }
 
-// check tells what is wrong with the map.
+// check returns the first problem of the map, in the order of its keys, so that the
+// same mistake always gives the same message.
 func (m FieldMap) check() error {
 	bad := func(format string, args ...any) error { return &FieldError{fmt.Sprintf(format, args...)} }
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -59,10 +59,11 @@ func (m FieldMap) check() error {
 	return nil
 }
 
-// paths are the places to look for a field at, escaped for gjson.
+// paths returns the places to look for a field, escaped for gjson. A path with dots
+// is first tried as nested names, then as one name that contains dots.
 func (m FieldMap) paths(name string) []string {
 	if given, ok := m[name]; ok {
-		return []string{jsonPath(given), gjson.Escape(given)} // nested, or a name with dots
+		return []string{jsonPath(given), gjson.Escape(given)}
 	}
 	var all []string
 	for _, p := range caddy[name] {
@@ -71,7 +72,8 @@ func (m FieldMap) paths(name string) []string {
 	return all
 }
 
-// jsonPath keeps all but the dots of a path from meaning something.
+// jsonPath escapes everything in a path but its dots, so that gjson's modifiers,
+// queries and wildcards are plain characters.
 func jsonPath(s string) string {
 	parts := strings.Split(s, ".")
 	for i := range parts {
@@ -80,7 +82,7 @@ func jsonPath(s string) string {
 	return strings.Join(parts, ".")
 }
 
-// jsonFields is a compiled map.
+// jsonFields is a FieldMap compiled for the names that the rules need.
 type jsonFields struct {
 	time, client, method, target, host, request []string
 	values                                      []jsonValue // in the order of parser.Names
@@ -89,9 +91,11 @@ type jsonFields struct {
 // jsonValue is where a header or a cookie is found.
 type jsonValue struct {
 	paths  []string
-	cookie string // its name within a whole Cookie header; "" elsewhere
+	cookie string // the cookie's name if paths lead to a Cookie header; else ""
 }
 
+// compile resolves the paths once instead of for every line. Header names match in
+// any case, cookie names only as they are.
 func (m FieldMap) compile(names []string) *jsonFields {
 	f := &jsonFields{
 		time: m.paths("time"), client: m.paths("client"),
@@ -120,7 +124,8 @@ func (m FieldMap) compile(names []string) *jsonFields {
 	return f
 }
 
-// json reads one line of JSON.
+// json reads one line of JSON. It is validated first, because gjson reads malformed
+// JSON without an error and may return anything.
 func (p *parser) json(b []byte) (logLine, error) {
 	line := string(b)
 	if !gjson.Valid(line) {
@@ -160,7 +165,7 @@ func (p *parser) json(b []byte) (logLine, error) {
 	return l, nil
 }
 
-// first is the text of the first path that is there.
+// first returns the text at the first path that exists and is not null.
 func first(line string, paths []string) string {
 	for _, path := range paths {
 		if r := gjson.Get(line, path); r.Exists() && r.Type != gjson.Null {
@@ -173,8 +178,8 @@ func first(line string, paths []string) string {
 	return ""
 }
 
-// value is nil for what a log has in place of nothing, and for what Caddy has
-// in place of secrets.
+// value returns nil for the placeholders of absent values, and for the one that Caddy
+// logs instead of secrets.
 func value(s string) []byte {
 	if s == "" || s == "-" || s == "REDACTED" {
 		return nil
@@ -182,7 +187,8 @@ func value(s string) []byte {
 	return []byte(s)
 }
 
-// cookie finds a cookie in a Cookie header.
+// cookie returns the first cookie of that name in a Cookie header, nil if there is
+// none.
 func cookie(header []byte, name string) []byte {
 	for pair := range strings.SplitSeq(string(header), ";") {
 		if n, v, ok := strings.Cut(strings.TrimSpace(pair), "="); ok && n == name {

@@ -11,8 +11,7 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// judge feeds records to the policy, in order, and keeps the books of the
-// oracle beside it.
+// judge feeds records to the policy in order, and to the oracle beside it.
 type judge struct {
 	engine *policy.Engine
 	needs  *needs
@@ -26,22 +25,22 @@ type judge struct {
 
 	started     bool
 	first, last int64         // Unix µs of the log
-	now         time.Duration // in the limiter's time, whole µs
-	end         time.Duration // of the limiter's time
+	now         time.Duration // the limiter's time, whole µs
+	end         time.Duration // the last time that the limiter can represent
 	limiterTime *fastlimit.ManualClock
-	silence     int64 // µs after which no rule remembers anything
+	silence     int64 // µs after which every rule has forgotten everything
 
 	report *Report
-	denied map[string]*account // by the deny list
+	denied map[string]*account // clients denied by the deny list, by address
 }
 
-// ruleBook is the oracle of one rule.
+// ruleBook is the oracle's state for one rule.
 type ruleBook struct {
 	rule     *fastlimit.Rule
 	cost     uint64
 	exact    exact
 	key      []policy.KeyPart
-	clients  map[string]*account // by appendKey; nil in shadow mode
+	clients  map[string]*account // by appendKey; nil in shadow mode, which denies nobody
 	excess   float64
 	reported RuleReport
 }
@@ -62,15 +61,17 @@ func newJudge(lim *fastlimit.Limiter, limiterTime *fastlimit.ManualClock, engine
 			b.clients = map[string]*account{}
 		}
 		j.rules = append(j.rules, b)
-		// Everything drains within (2·B + 2)·T and the margin of sketch cells.
+		// A rule forgets everything within (2·B + 2)·T plus a margin for sketch cells.
 		drain := (2*float64(c.Burst) + 100) / c.Rate.PerSecond()
 		longest = max(longest, time.Duration(min(drain, math.MaxInt64/4/1e9)*1e9))
 	}
-	j.silence = 3 * second * int64(longest/time.Second+1) // the filter turns twice
+	j.silence = 3 * second * int64(longest/time.Second+1) // long enough for two rotations of the filter
 	return j, nil
 }
 
-// clock moves the limiter's time to that of a record.
+// clock advances the limiter's time to that of a record. A gap longer than silence is
+// shortened to it, which no rule can tell (TestLongSilence), so that a log of years
+// fits into the limiter's time.
 func (j *judge) clock(at int64) error {
 	if !j.started {
 		j.started, j.first, j.last = true, at, at
@@ -84,6 +85,8 @@ func (j *judge) clock(at int64) error {
 	return nil
 }
 
+// record judges one record and counts the outcome. Records must come in the order of
+// their times.
 func (j *judge) record(ctx context.Context, r *record) error {
 	if err := j.clock(r.at); err != nil {
 		return err
@@ -113,7 +116,8 @@ func (j *judge) record(ctx context.Context, r *record) error {
 	return nil
 }
 
-// account books a request in one of the rules that applied to it.
+// account tells the oracle about a request to which a rule applied. The key's text is
+// made only for clients that are denied, since only those are reported.
 func (j *judge) account(applied policy.Applied, v policy.Verdict) {
 	b := &j.rules[applied.RuleIndex]
 	if b.clients == nil {
@@ -136,9 +140,9 @@ func (j *judge) account(applied policy.Applied, v policy.Verdict) {
 	b.excess = max(b.excess, a.judge(&b.exact, b.cost, outcome))
 }
 
-// appendKey appends what names the client under the rule, each part behind
-// its length. It is made from the request anew, so that a client which the
-// limiter took for another shows.
+// appendKey appends the client's key under the rule, each part preceded by its
+// length. It is built from the request rather than from the limiter's digest, so
+// that a collision of digests shows as a false denial.
 func (b *ruleBook) appendKey(dst []byte, q *policy.Request) []byte {
 	for _, part := range b.key {
 		var v []byte
@@ -151,7 +155,7 @@ func (b *ruleBook) appendKey(dst []byte, q *policy.Request) []byte {
 			}
 			prefix, err := q.Client.Prefix(bits)
 			if err != nil {
-				panic("BUG: replay: " + err.Error()) // the plan has checked bits
+				panic("BUG: replay: " + err.Error()) // bits were checked by the plan
 			}
 			addr := prefix.Addr().As16()
 			v = addr[:]
@@ -162,10 +166,10 @@ func (b *ruleBook) appendKey(dst []byte, q *policy.Request) []byte {
 		case policy.KeyPath:
 			v = q.Path
 		case policy.KeyHeader:
-			v = one(q.Fields.Header(part.Name))
+			v = firstOf(q.Fields.Header(part.Name))
 		case policy.KeyCookie:
-			v = one(q.Fields.Cookie(part.Name))
-		case policy.KeyGlobal: // one for all
+			v = firstOf(q.Fields.Cookie(part.Name))
+		case policy.KeyGlobal: // all clients share one empty key
 		}
 		dst = binary.AppendUvarint(dst, uint64(len(v)))
 		dst = append(dst, v...)
@@ -173,14 +177,16 @@ func (b *ruleBook) appendKey(dst []byte, q *policy.Request) []byte {
 	return dst
 }
 
-// one is the value of a header or cookie, nil if there is none.
-func one(values [][]byte) []byte {
+// firstOf returns the value of a header or cookie, nil if there is none.
+func firstOf(values [][]byte) []byte {
 	if len(values) == 0 {
 		return nil
 	}
 	return values[0]
 }
 
+// lookup returns the account of a key, creating it if necessary. It allocates a
+// string only for a new client.
 func lookup(m map[string]*account, key []byte) *account {
 	a, ok := m[string(key)]
 	if !ok {

@@ -8,9 +8,10 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// logLine is one line of an access log. Byte fields are unescaped, nil where the
-// log has none or "-", and borrowed: they are valid until the next call of
-// parser.parse and as long as the line is unchanged.
+// logLine is one line of an access log. Byte fields are unescaped, and nil if the
+// log has none or "-". They are borrowed: valid until the next call of parser.parse
+// and while the line is unchanged, so that parsing allocates once at most
+// (TestParseAllocatesOnce).
 type logLine struct {
 	Time      int64 // Unix microseconds
 	Client    netip.Addr
@@ -20,8 +21,8 @@ type logLine struct {
 	Referer   []byte
 	UserAgent []byte
 
-	// Values are those of parser.Names, of a line of JSON; nil for other
-	// formats, which have Referer and UserAgent only.
+	// Values are those of parser.Names for a line of JSON; nil for other formats,
+	// which have Referer and UserAgent only.
 	Values [][]byte
 }
 
@@ -38,25 +39,26 @@ var (
 const formats = "the common and the combined log format of nginx and Apache, either behind vhost:port, " +
 	"and JSON lines (Caddy's as they are, others with --fields); plain or gzip"
 
-// parser reads lines of the common and the combined log format, of either
-// behind the "vhost:port" of Apache's vhost_combined, and of JSON. Fields after
-// these are ignored. The zero value is ready. It is not safe for concurrent use.
+// parser reads lines of the common and the combined log format, either of them also
+// behind the "vhost:port" of Apache's vhost_combined, and lines of JSON. Fields after
+// these are ignored. The zero value is ready to use. Not safe for concurrent use.
 type parser struct {
-	// Map says where fields are in JSON. Names are the headers and cookies
-	// to read from it, as "header:X-Api-Key" and "cookie:sid". Not to be
-	// changed once a line was parsed.
+	// Map says where fields are in JSON. Names are the headers and cookies to
+	// read from it, as "header:X-Api-Key" and "cookie:sid". Neither may change
+	// after the first line has been parsed.
 	Map   FieldMap
 	Names []string
 
 	text  []byte                 // unescaped fields of the current line
-	stamp [len(stampLayout)]byte // the last time stamp: neighbours share it
+	stamp [len(stampLayout)]byte // the last time stamp, which adjacent lines often share
 	at    int64                  // its value; 0 if there is none
 
-	compiled *jsonFields // once there was a line of JSON
+	compiled *jsonFields // Map and Names, compiled at the first line of JSON
 	values   [][]byte    // of the current line
 }
 
-// Parse reads one line without its line end. The error is one of those above.
+// parse reads one line without its line end. The format is detected for each line
+// anew. The error is one of those above, or of those for JSON.
 func (p *parser) parse(b []byte) (logLine, error) {
 	if len(b) > 0 && b[0] == '{' {
 		return p.json(b)
@@ -78,8 +80,9 @@ func (p *parser) parse(b []byte) (logLine, error) {
 		return logLine{}, errNoStatus
 	}
 	l.request(p.unescape(request))
-	// A log cut off here, or with bare quotes in these two, as old servers
-	// wrote them, still tells who asked for what.
+	// From here on errors are ignored. A line that ends here, or that has bare
+	// quotes in these two fields, as old servers wrote them, still says who asked
+	// for what.
 	l.Referer, rest, ok = quoted(rest)
 	if l.Referer = p.unescape(l.Referer); ok {
 		l.UserAgent, _, _ = quoted(rest)
@@ -88,7 +91,8 @@ func (p *parser) parse(b []byte) (logLine, error) {
 	return l, nil
 }
 
-// client reads the address, or the virtual host and the address.
+// client reads the address, or the virtual host and then the address. An address is
+// tried first, since an IPv4 address is also a valid host.
 func (l *logLine) client(b []byte) (rest []byte, ok bool) {
 	first, rest, _ := bytes.Cut(b, []byte(" "))
 	if l.Client, ok = parseClient(first); ok {
@@ -103,19 +107,17 @@ func (l *logLine) client(b []byte) (rest []byte, ok bool) {
 	return rest, ok
 }
 
-// parsePeer reads an address that a port may follow.
+// parsePeer reads an address with or without a port. An IPv6 address with a port
+// needs brackets, so the two forms cannot be confused.
 func parsePeer(s string) (netip.Addr, bool) {
-	if a, ok := parseClient([]byte(s)); ok {
-		return a, true
+	if at, err := netip.ParseAddrPort(s); err == nil {
+		s = at.Addr().String()
 	}
-	ap, err := netip.ParseAddrPort(s)
-	if err != nil {
-		return netip.Addr{}, false
-	}
-	return parseClient([]byte(ap.Addr().String()))
+	return parseClient([]byte(s))
 }
 
-// parseClient reads an address as clients have it: unmapped, without a zone.
+// parseClient reads an address in the form that policy uses for clients: without a
+// zone, and IPv4 if it is mapped into IPv6. It rejects the unspecified address.
 func parseClient(b []byte) (netip.Addr, bool) {
 	const longest = 45 + 1 + 32 // IPv4 in IPv6, and a zone
 	if len(b) < 2 || len(b) > longest {
@@ -129,8 +131,8 @@ func parseClient(b []byte) (netip.Addr, bool) {
 	return a, a.IsValid() && !a.IsUnspecified()
 }
 
-// time finds the first time stamp. Identity and user stand before it, and user
-// names may hold anything, blanks and brackets included.
+// time finds the first valid time stamp. Identity and user precede it, and a user
+// name may contain anything, including spaces and brackets.
 func (p *parser) time(b []byte) (at int64, rest []byte, ok bool) {
 	for {
 		i := bytes.IndexByte(b, '[')
@@ -148,9 +150,9 @@ func (p *parser) time(b []byte) (at int64, rest []byte, ok bool) {
 	}
 }
 
-// quoted reads a blank and a string in double quotes, in which a backslash
-// escapes the next byte. A string that does not end is returned up to the end
-// of the line, with ok false.
+// quoted reads a space and a string in double quotes, in which a backslash escapes
+// the next byte. If the closing quote is missing, it returns the string up to the
+// end of the line, with ok false.
 func quoted(b []byte) (s, rest []byte, ok bool) {
 	if len(b) < 2 || b[0] != ' ' || b[1] != '"' {
 		return nil, nil, false
@@ -189,9 +191,9 @@ func statusAndSize(b []byte) (rest []byte, ok bool) {
 	return b, true
 }
 
-// request splits "GET /path HTTP/1.1". What is no request, "-" for instance or
-// the first bytes of a TLS handshake, leaves method and target nil: the client
-// did send something.
+// request splits "GET /path HTTP/1.1". Anything else, such as "-" or the first bytes
+// of a TLS handshake, leaves method and target nil, but the line still counts: the
+// client did send something. A target may contain spaces, as servers log it decoded.
 func (l *logLine) request(b []byte) {
 	method, target, found := bytes.Cut(b, []byte(" "))
 	if !found || !isMethod(method) {
@@ -203,6 +205,8 @@ func (l *logLine) request(b []byte) {
 	l.Method, l.Target = method, target
 }
 
+// isMethod accepts upper-case letters, "-" and "_". That is less than HTTP's token,
+// and keeps the bytes of a TLS handshake from passing for a method.
 func isMethod(b []byte) bool {
 	for _, c := range b {
 		if (c < 'A' || c > 'Z') && c != '-' && c != '_' {

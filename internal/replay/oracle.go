@@ -8,14 +8,16 @@ import (
 	"github.com/fastlimit/fastlimit"
 )
 
-// exact is the shape of an exact leaky bucket over whole microseconds: one unit
-// is worth per, and a microsecond leaks n of it, with n/per the rate in lowest
-// terms. It shares no code with package bucket, which it is there to check.
+// exact are the parameters of an exact leaky bucket over whole microseconds. Levels
+// count 1/per units: a unit adds per and a microsecond leaks n, where n/per is the
+// rate in lowest terms. It shares no code with package bucket, which it checks.
 type exact struct {
 	n, per uint64
 	limit  uint64 // B·per
 }
 
+// newExact rejects what would lose precision or overflow: a period below a
+// microsecond, and a burst of more than 2^62 levels.
 func newExact(c fastlimit.RuleConfig) (exact, error) {
 	if c.Rate.Per <= 0 || c.Rate.Per%time.Microsecond != 0 {
 		return exact{}, fmt.Errorf("replay: rule %q: rate %v: want a period of whole microseconds", c.Name, c.Rate)
@@ -34,7 +36,7 @@ func newExact(c fastlimit.RuleConfig) (exact, error) {
 	return exact{n: n, per: per, limit: limit}, nil
 }
 
-// leak is the level after so many microseconds.
+// leak returns the level after micros microseconds; negative time leaks nothing.
 func (e *exact) leak(level uint64, micros int64) uint64 {
 	hi, out := bits.Mul64(e.n, uint64(max(0, micros)))
 	if hi != 0 || out >= level {
@@ -45,7 +47,7 @@ func (e *exact) leak(level uint64, micros int64) uint64 {
 
 func (e *exact) fits(level, cost uint64) bool { return level+cost*e.per <= e.limit }
 
-// units is a level above the burst, in units.
+// excess is how far a level is above the burst, in units.
 func (e *exact) excess(level uint64) float64 {
 	if level <= e.limit {
 		return 0
@@ -56,34 +58,34 @@ func (e *exact) excess(level uint64) float64 {
 // account is the oracle's view of one client under one rule.
 type account struct {
 	at       int64  // microsecond of the levels
-	admitted uint64 // level of what the limiter admitted
-	alone    uint64 // level of a bucket that decides for itself
+	admitted uint64 // level of a bucket filled with what the limiter admitted
+	alone    uint64 // level of a bucket that makes its own decisions
 
 	requests    int
 	denied      int // by this rule
-	falseDenied int // of these, those that would have fitted
-	exactDenied int // by the bucket that decides for itself
+	falseDenied int // denied by this rule although the request would have fitted
+	exactDenied int // denied by the bucket that makes its own decisions
 	key         []string
 }
 
-// advance leaks both levels up to the given time.
+// advance leaks both levels up to time at.
 func (a *account) advance(e *exact, at int64) {
 	a.admitted = e.leak(a.admitted, at-a.at)
 	a.alone = e.leak(a.alone, at-a.at)
 	a.at = at
 }
 
-// verdict of the limiter on a request, as one of its rules sees it.
+// verdict is the limiter's decision on a request from the view of one rule.
 type verdict uint8
 
 const (
 	admitted verdict = iota
 	deniedHere
-	deniedElsewhere // by another rule, so that it counts for none
+	deniedElsewhere // by another rule, so that no bucket here is charged
 )
 
-// judge books a request and what the limiter made of it, and returns the
-// excess that it leaves.
+// judge records a request with the limiter's verdict, and returns the excess after
+// it.
 func (a *account) judge(e *exact, cost uint64, v verdict) (excess float64) {
 	a.requests++
 	switch v {

@@ -12,9 +12,9 @@ import (
 // record is what is kept of a line until it is judged.
 type record struct {
 	at   int64 // Unix µs
-	seq  int64 // of the line, so that equal times keep their order
+	seq  int64 // number of the line, so that equal times keep their order
 	addr [16]byte
-	text string // the fields that rules look at, see fields.pack
+	text string // the needed fields, see fields.pack
 }
 
 const recordBytes = int64(unsafe.Sizeof(record{}))
@@ -31,21 +31,21 @@ func compareRecords(a, b record) int {
 
 func earlier(a, b *record) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq }
 
-// order puts records into the order of their times. Without a window nothing
-// is released until the end or until the budget is used up; then the window is
-// put in place.
+// order sorts records by time. At first it holds all of them. Once the budget is
+// used up, or from the start for a stream, it releases records before the end, when
+// they are older than the newest by the window.
 type order struct {
-	held   runs     // all that came before there was a window
-	recent []record // what came since, a heap
-	budget int64    // bytes to hold at most
-	used   int64    // by held and recent
+	held   runs     // records from before the window was in place
+	recent []record // records since then, a heap
+	budget int64    // maximum bytes to hold
+	used   int64    // bytes of held and recent
 	window int64    // µs
-	heap   bool     // records are released before the end
+	heap   bool     // the window is in place
 
-	newest   int64 // time read
+	newest   int64 // latest time read
 	released int64 // time of the last record released
-	started  bool  // there was one
-	late     int   // records that came after their time was released
+	started  bool  // a record has been released
+	late     int   // records that came after their time had been released
 }
 
 func newOrder(budget int64, stream bool) *order {
@@ -54,6 +54,8 @@ func newOrder(budget int64, stream bool) *order {
 
 const windowSeconds = 120
 
+// push adds a record. One that is earlier than what was released already takes the
+// time of the latest release, so that time never runs backwards for the limiter.
 func (o *order) push(r record) {
 	if o.started && r.at < o.released {
 		o.late++
@@ -76,8 +78,8 @@ func (o *order) push(r record) {
 
 func (o *order) len() int { return o.held.n + len(o.recent) }
 
-// pop releases the next record if it may be judged: its window is over or the
-// budget used up.
+// pop releases the next record if it is older than the window or the budget is used
+// up.
 func (o *order) pop() (record, bool) {
 	if !o.heap || o.len() == 0 {
 		return record{}, false
@@ -88,14 +90,14 @@ func (o *order) pop() (record, bool) {
 	return o.take(), true
 }
 
-// finish lets next release what is left, in order.
+// finish prepares next, once all records have been pushed.
 func (o *order) finish() {
 	if !o.heap {
 		o.held.sort()
 	}
 }
 
-// next releases the next record once all have been pushed.
+// next releases the next record after finish; ok is false if none is left.
 func (o *order) next() (record, bool) {
 	if o.len() == 0 {
 		return record{}, false
@@ -103,7 +105,7 @@ func (o *order) next() (record, bool) {
 	return o.take(), true
 }
 
-// fromHeld tells which of the two has the next record.
+// fromHeld reports whether held has the next record, rather than recent.
 func (o *order) fromHeld() bool {
 	switch {
 	case o.held.n == 0:
@@ -134,11 +136,11 @@ func (o *order) take() record {
 	return r
 }
 
-// runs holds records in pieces, so that nothing is copied when more come, as it
-// would be in one growing slice. Once sorted, it gives them back by merging the
-// pieces, and lets go of each that is used up.
+// runs holds records in pieces of fixed size, which need no copying as they would in
+// one growing slice (TestMemoryOfALine). After sort, it merges the pieces and frees
+// each when it is used up.
 type runs struct {
-	runs [][]record // of runLength, the last may be shorter; sorted ones form a heap by their heads
+	runs [][]record // of runLength, the last one may be shorter; after sort a heap by first record
 	n    int        // records held
 }
 
@@ -170,7 +172,7 @@ func (s *runs) peek() *record { return &s.runs[0][0] }
 func (s *runs) take() record {
 	head := s.runs[0]
 	r := head[0]
-	head[0] = record{} // lets go of the text
+	head[0] = record{} // frees the text
 	s.n--
 	if s.runs[0] = head[1:]; len(head) > 1 {
 		heap.Fix(s.runs, earlierHead)

@@ -13,40 +13,38 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// Config says how to replay a log. The zero value replays under no rules and
-// is rejected.
+// Config configures a replay. The zero value has no rules and is rejected.
 type Config struct {
-	// Limiter is the configuration of the rules, Policy what else decides;
-	// their rules are in the same order. Required.
+	// Limiter configures the rules, Policy everything else that decides; their
+	// rules are in the same order. Required.
 	Limiter fastlimit.Config
 	Policy  policy.Settings
 
-	// Stream judges with a window of two minutes instead of sorting all.
+	// Stream sorts within a window of two minutes instead of sorting everything.
 	Stream bool
 
-	// Budget is the number of bytes of records to hold for sorting; the peak
-	// is up to three times that. More makes a larger file be sorted
-	// completely. 0 means 1 GiB.
+	// Budget is the number of bytes of records held for sorting; peak memory is up
+	// to three times that. A file with more is sorted within a window. 0 means
+	// 1 GiB.
 	Budget int64
 
-	// Fields are where JSON lines have what is asked of them; nil is where
-	// Caddy has it.
+	// Fields says where lines of JSON have their values; nil means Caddy's format.
 	Fields FieldMap
 
-	// Judged is called now and then with the number of requests judged and
-	// that of all requests, as far as it is known. Optional.
+	// Judged is called from time to time with the number of requests judged, and
+	// the number of all requests as far as it is known. Optional.
 	Judged func(done, all int)
 }
 
 const (
 	defaultBudget = 1 << 30
 
-	// checkEvery is the number of lines between looks at the context.
+	// checkEvery is the number of lines between two checks of the context.
 	checkEvery = 1 << 12
 )
 
-// secret makes runs over the same log agree to the last count. A log cannot
-// be written by who knows it to anybody's harm but slowness.
+// secret is fixed, so that runs over the same log give equal reports. An attacker who
+// knows it can at most craft a log with colliding digests, which slows a replay down.
 var secret = [32]byte{'f', 'a', 's', 't', 'l', 'i', 'm', 'i', 't', ' ', 'r', 'e', 'p', 'l', 'a', 'y'}
 
 // Log is one access log: a file, or a stream.
@@ -55,11 +53,11 @@ type Log struct {
 	Reader io.Reader
 }
 
-// Run reads logs, plain or gzip, and judges them. It reads them side by side,
-// always on with the one that is behind in time: files of one server that was
-// rotated, in any order, or of several servers. It fails if a log cannot be read to
-// its end, if no line of it is one of an access log, if the rules are invalid, or
-// with the error of ctx.
+// Run reads logs, plain or gzip, and judges them. It merges them by time, always
+// reading on in the log that is furthest behind, so the logs may be one server's
+// rotated files, in any order, or those of several servers. It fails if a log cannot
+// be read to its end, if no line is one of an access log, if the rules are invalid,
+// or with the error of ctx.
 func Run(ctx context.Context, logs []Log, c Config) (*Report, error) {
 	if c.Limiter.Secret == ([32]byte{}) {
 		c.Limiter.Secret = secret
@@ -70,7 +68,8 @@ func Run(ctx context.Context, logs []Log, c Config) (*Report, error) {
 	if err := c.Fields.check(); err != nil {
 		return nil, err
 	}
-	// A log is judged by one node, at the log's own time: nobody can be asked.
+	// A log is judged by this process alone in the log's own time: a shared store
+	// has neither that time nor the state of then (TestRedisIsNotAsked).
 	c.Limiter.Store, c.Limiter.Shared, c.Limiter.StoreTimeout, c.Limiter.Clock = nil, false, 0, new(fastlimit.ManualClock)
 	lim, err := fastlimit.New(c.Limiter)
 	if err != nil {
@@ -103,7 +102,7 @@ func Run(ctx context.Context, logs []Log, c Config) (*Report, error) {
 	return p.report, nil
 }
 
-// noLinesError tells that a log has lines, and none that can be read.
+// noLinesError reports that a log has lines but none that can be parsed.
 type noLinesError struct{ First Skipped }
 
 // Error names the first line and the formats.
@@ -121,28 +120,18 @@ type player struct {
 	needs  *needs
 
 	fields  fields
-	scratch policy.Scratch    // of the line under way
-	packed  []byte            // needed fields
+	scratch policy.Scratch    // of the current line
+	packed  []byte            // needed fields of the current line
 	texts   map[string]string // recent values of record.text, shared by records
-	hosts   bool              // there was a request with a host
-	seen    []bool            // for each of needs.names, that there was one
-	lines   int               // read of all logs
-	empty   []string          // names of logs without a line
-	unread  []*Skipped        // the first lines of logs without one that could be read
+	hosts   bool              // some request had a host
+	seen    []bool            // for each of needs.names: some request had it
+	lines   int               // lines read from all logs
+	empty   []string          // names of logs without any line
+	unread  []*Skipped        // first line of each log without a parseable line
 }
 
-// source is a log that is being read, and the record of its next line.
-type source struct {
-	name   string
-	lines  *lines
-	parser parser
-	next   record
-	first  *Skipped // the first line that could not be read
-	read   int      // lines that could
-}
-
-// read merges the logs by time. Within a log lines are out of order, which is
-// for order to mend.
+// read merges the logs by time. Lines within a log are out of order; order sorts
+// them.
 func (p *player) read(logs []Log) error {
 	var open []*source
 	for _, log := range logs {
@@ -185,7 +174,8 @@ func (p *player) read(logs []Log) error {
 	return p.noLines(len(logs))
 }
 
-// advance reads up to the next line of an access log; more is false at the end.
+// advance reads up to the next line that can be parsed, and counts those skipped;
+// more is false at the end of the log.
 func (p *player) advance(s *source) (more bool, err error) {
 	for {
 		if p.lines++; p.lines%checkEvery == 0 {
@@ -215,15 +205,7 @@ func (p *player) advance(s *source) (more bool, err error) {
 	}
 }
 
-func (s *source) skip(r *Report, reason error, text []byte) {
-	line := newSkipped(s.name, s.lines.n, reason, text)
-	if s.first == nil {
-		s.first = &line
-	}
-	r.skip(line)
-}
-
-// end notes what a log lacked.
+// end records a log that was empty or had no line that could be parsed.
 func (p *player) end(s *source) {
 	switch {
 	case s.read > 0:
@@ -234,8 +216,8 @@ func (p *player) end(s *source) {
 	}
 }
 
-// noLines fails if there were lines and none could be read. Of several logs,
-// those are named.
+// noLines fails if no log had a line that could be parsed, unless all were empty.
+// If only some logs had none, it adds warnings that name them.
 func (p *player) noLines(logs int) error {
 	for _, first := range p.unread {
 		err := named(first.File, &noLinesError{*first})
@@ -257,6 +239,7 @@ func named(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
+// record reduces a line to what is kept of it until it is judged.
 func (p *player) record(l *logLine) record {
 	p.fields.fill(l, p.needs, p.judge.engine, &p.scratch)
 	p.hosts = p.hosts || p.fields.host != nil
@@ -267,9 +250,11 @@ func (p *player) record(l *logLine) record {
 	return record{at: l.Time, addr: l.Client.As16(), text: p.intern(p.packed)}
 }
 
-// intern makes records with equal text share it.
+// intern makes records with equal text share it, so that memory grows with the number
+// of distinct texts. It forgets all of them now and then, which bounds the map and
+// costs a second copy of those that recur.
 func (p *player) intern(b []byte) string {
-	const most = 1 << 16 // recent texts are the likely ones
+	const most = 1 << 16 // texts in the map
 	if len(b) == 0 {
 		return ""
 	}
@@ -284,7 +269,7 @@ func (p *player) intern(b []byte) string {
 	return s
 }
 
-// drain judges what is left at the end of the log.
+// drain judges the records that are left when all logs have been read.
 func (p *player) drain() error {
 	p.order.finish()
 	for i := 0; ; i++ {
@@ -311,6 +296,7 @@ func (p *player) drain() error {
 	return nil
 }
 
+// warn adds warnings about rules that could not apply and about incomplete sorting.
 func (p *player) warn() {
 	p.report.Warnings = append(p.report.Warnings, p.needs.lacking(p.config.Policy.Rules, p.seen)...)
 	if !p.config.Stream && p.order.heap {

@@ -9,14 +9,14 @@ import (
 	"github.com/fastlimit/fastlimit"
 )
 
-// Report is what a replay found. Its JSON is part of the contract of
+// Report is the result of a replay. Its JSON form is part of the contract of
 // "fastlimit replay -o json".
 type Report struct {
 	Requests int      `json:"requests"` // judged
 	Skipped  int      `json:"skipped"`  // lines that could not be parsed
 	Allowed  int      `json:"allowed"`
 	Denied   int      `json:"denied"`
-	Clients  []Client `json:"clients"` // all that were denied, most denied first
+	Clients  []Client `json:"clients"` // all clients that were denied, most denied first
 
 	Late         int          `json:"late"`          // judged later than their time
 	FalseDenials int          `json:"false_denials"` // P1: 0
@@ -31,16 +31,16 @@ type Report struct {
 type Client struct {
 	Rule     string `json:"rule"` // denyList for one on the deny list
 	Key      Key    `json:"key"`
-	Requests int    `json:"requests"` // that the rule applied to
+	Requests int    `json:"requests"` // to which the rule applied
 	Denied   int    `json:"denied"`   // by this rule
-	// OverLimit tells that at every denial the request would not have fitted
-	// into an exact bucket of what this client was admitted.
+	// OverLimit reports that no denied request would have fitted into an exact
+	// bucket filled with what this client was admitted.
 	OverLimit bool `json:"over_limit"`
 	// ExactDenied is what an exact bucket of its own would have denied.
 	ExactDenied int `json:"exact_denied"`
 }
 
-// denyList stands for the name of a rule where the deny list decided.
+// denyList stands in for the name of a rule where the deny list decided.
 const denyList = "deny"
 
 // Key is the text of a client's key, one element per part. In JSON a single
@@ -55,17 +55,17 @@ func (k Key) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]string(k))
 }
 
-// RuleReport is what one rule decided. Of shadow rules the stages are counted,
-// but neither clients nor excess.
+// RuleReport is what one rule decided. For shadow rules only stages are counted, not
+// clients or excess.
 type RuleReport struct {
 	Name        string        `json:"rule"`
 	Mode        string        `json:"mode"`
 	Rate        string        `json:"rate"`
 	Burst       uint64        `json:"burst"`
-	Stages      []StageReport `json:"stages"` // that decided something
+	Stages      []StageReport `json:"stages"` // stages that decided something
 	ExactDenied int           `json:"exact_denied"`
-	// Excess is the highest level above the burst that the limiter let any
-	// client reach, in units, and ExcessBound what P2 allows.
+	// Excess is the highest level above the burst, in units, that the limiter let
+	// any client reach; ExcessBound is what P2 allows.
 	Excess      float64 `json:"excess"`
 	ExcessBound float64 `json:"excess_bound"`
 	Evictions   uint64  `json:"evictions"` // buckets lost: P2 may not hold
@@ -92,13 +92,11 @@ const (
 )
 
 func newSkipped(file string, line int, reason error, text []byte) Skipped {
-	s := Skipped{File: file, Line: line, Reason: reason.Error()}
+	cut := ""
 	if len(text) > showSkippedText {
-		s.Text = fmt.Sprintf("%+q…", text[:showSkippedText])
-	} else {
-		s.Text = fmt.Sprintf("%+q", text)
+		text, cut = text[:showSkippedText], "…"
 	}
-	return s
+	return Skipped{File: file, Line: line, Reason: reason.Error(), Text: fmt.Sprintf("%+q%s", text, cut)}
 }
 
 func (r *Report) skip(s Skipped) {
@@ -108,6 +106,8 @@ func (r *Report) skip(s Skipped) {
 	}
 }
 
+// sortClients makes the order independent of that of maps, so that two runs over a
+// log give equal reports.
 func (r *Report) sortClients() {
 	slices.SortFunc(r.Clients, func(a, b Client) int {
 		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Rule, b.Rule), slices.Compare(a.Key, b.Key),
@@ -123,9 +123,8 @@ func newRuleReport(rp *fastlimit.RulePlan) RuleReport {
 	}
 }
 
-// excessBound is θ·B + 1 of P2, the 1 only where there is a filter that lets
-// somebody in at first sight. Rounding of the clock is worth less than 1 µs of
-// the rate.
+// excessBound is θ·B + 1 of P2, where the 1 is for the filter, which admits a client
+// on first sight. Rounding of the clock adds less than 1 µs of the rate.
 func excessBound(rp *fastlimit.RulePlan) float64 {
 	bound := rp.Config.Rate.PerSecond() / 1e6
 	if !rp.Config.Strict {
@@ -137,7 +136,7 @@ func excessBound(rp *fastlimit.RulePlan) float64 {
 	return bound
 }
 
-// addStages takes over the counters of a rule.
+// addStages copies the counters of a rule.
 func (r *RuleReport) addStages(s fastlimit.RuleStats) {
 	for _, stage := range fastlimit.Stages() {
 		if s.Allowed[stage]+s.Denied[stage] > 0 {

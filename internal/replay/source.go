@@ -7,69 +7,68 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
+// maxLine is the longest line that is parsed, in bytes; errLineTooBig names it too.
 const maxLine = 64 << 10
 
-// lines reads a log line by line, unpacking gzip (of any number of members).
+// lines reads a log line by line. It decompresses gzip, also of several members.
 type lines struct {
 	r *bufio.Reader
 	n int // lines read
 }
 
-// packed are the first bytes of what is compressed and not unpacked here, and
-// the program that does.
-var packed = []struct{ magic, name, program string }{
+// unsupported are compressed formats by their first bytes, with the program that
+// unpacks them.
+var unsupported = []struct{ magic, name, program string }{
 	{"BZh", "bzip2", "bzcat"}, {"\xfd7zXZ\x00", "xz", "xzcat"}, {"\x28\xb5\x2f\xfd", "zstd", "zstdcat"},
 }
 
+// newLines detects compression by the first bytes and not by a file's name, since a
+// log may come from a pipe.
 func newLines(r io.Reader) (*lines, error) {
-	br := bufio.NewReaderSize(r, maxLine+2) // a line and its end
-	magic, err := peek(br, 2)
+	br := bufio.NewReaderSize(r, maxLine+2) // a line and its line end
+	head, err := peek(br)
 	if err != nil {
 		return nil, err
 	}
-	if string(magic) == "\x1f\x8b" {
+	for _, p := range unsupported {
+		if strings.HasPrefix(head, p.magic) {
+			return nil, fmt.Errorf("replay: is compressed with %s; unpack it: %s LOG | fastlimit replay -", p.name, p.program)
+		}
+	}
+	if strings.HasPrefix(head, "\x1f\x8b") {
 		z, err := gzip.NewReader(br)
 		if err != nil {
 			return nil, fmt.Errorf("replay: gzip: %w", err)
 		}
 		br = bufio.NewReaderSize(z, maxLine+2)
-	} else {
-		for _, p := range packed {
-			if magic, err = peek(br, len(p.magic)); err != nil {
-				return nil, err
-			}
-			if string(magic) == p.magic {
-				return nil, fmt.Errorf("replay: is compressed with %s; unpack it: %s LOG | fastlimit replay -", p.name, p.program)
-			}
+		if head, err = peek(br); err != nil {
+			return nil, err
 		}
 	}
-	mark, err := peek(br, len(byteOrderMark))
-	if err != nil {
-		return nil, err
-	}
-	if string(mark) == byteOrderMark {
-		_, _ = br.Discard(len(byteOrderMark)) // it is in the buffer
+	if strings.HasPrefix(head, byteOrderMark) {
+		_, _ = br.Discard(len(byteOrderMark)) // cannot fail: it is in the buffer
 	}
 	return &lines{r: br}, nil
 }
 
-// byteOrderMark is what editors of Windows put in front of UTF-8.
+// byteOrderMark is what Windows editors put in front of UTF-8.
 const byteOrderMark = "\ufeff"
 
-// peek returns up to n bytes, less at the end.
-func peek(br *bufio.Reader, n int) ([]byte, error) {
-	b, err := br.Peek(n)
+// peek returns the first bytes, enough for any magic number above.
+func peek(br *bufio.Reader) (string, error) {
+	b, err := br.Peek(6)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("replay: %w", err)
+		return "", fmt.Errorf("replay: %w", err)
 	}
-	return b, nil
+	return string(b), nil
 }
 
-// next returns a line without its end, valid until the next call. The error is
-// [errLineTooBig], and then the start of the line is returned, io.EOF at the
-// end, or a failure to read.
+// next returns a line without its line end, valid until the next call. The error is
+// [errLineTooBig], together with the start of the line, io.EOF at the end, or a
+// failure to read.
 func (l *lines) next() ([]byte, error) {
 	b, err := l.r.ReadSlice('\n')
 	if len(b) == 0 && err != nil {
@@ -107,9 +106,31 @@ func (l *lines) discard() error {
 	}
 }
 
+// wrap adds to an error how far reading came. io.EOF stays as it is: it is the end of
+// the log, unlike [io.ErrUnexpectedEOF] of a gzip file that was cut off.
 func (l *lines) wrap(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.EOF
 	}
 	return fmt.Errorf("replay: after line %d: %w", l.n, err)
+}
+
+// source is a log that is being read, and the record of its next line.
+type source struct {
+	name   string
+	lines  *lines
+	parser parser
+	next   record
+	first  *Skipped // the first line that could not be parsed
+	read   int      // lines that could be parsed
+}
+
+// skip reports a line that could not be parsed, and keeps the log's first one for
+// the error in case there is no other.
+func (s *source) skip(r *Report, reason error, text []byte) {
+	line := newSkipped(s.name, s.lines.n, reason, text)
+	if s.first == nil {
+		s.first = &line
+	}
+	r.skip(line)
 }

@@ -13,8 +13,9 @@ const (
 	second      = int64(time.Second / time.Microsecond)
 )
 
-// stampOf reads what stands in the brackets of a time stamp, as Unix
-// microseconds.
+// stampOf parses the contents of a time stamp's brackets and returns Unix
+// microseconds. The fraction of a second, if there is one, is parsed apart, so that
+// the cache of wholeSeconds works for such logs too.
 func (p *parser) stampOf(b []byte) (at int64, ok bool) {
 	fraction := int64(0)
 	if len(b) > len(stampLayout) && b[stampSecond] == '.' {
@@ -33,7 +34,8 @@ func (p *parser) stampOf(b []byte) (at int64, ok bool) {
 	return p.wholeSeconds(b)
 }
 
-// wholeSeconds remembers the last one: neighbours share it.
+// wholeSeconds caches the last stamp: in a busy log most lines share it with the line
+// before, which saves a time.Parse.
 func (p *parser) wholeSeconds(b []byte) (at int64, ok bool) {
 	if p.at != 0 && string(b) == string(p.stamp[:]) {
 		return p.at, true
@@ -47,7 +49,7 @@ func (p *parser) wholeSeconds(b []byte) (at int64, ok bool) {
 	return p.at, true
 }
 
-// micros reads the digits behind the point of a number of seconds; what is
+// micros parses the digits after the decimal point of a number of seconds. Anything
 // below a microsecond is cut off.
 func micros(digits []byte) (int64, bool) {
 	v, unit := int64(0), second/10
@@ -61,8 +63,9 @@ func micros(digits []byte) (int64, bool) {
 	return v, len(digits) > 0
 }
 
-// epoch reads a number of seconds since 1970, or of milli-, micro- or
-// nanoseconds: its size tells, for times from 1973 to 5138.
+// epoch parses a number of seconds, milliseconds, microseconds or nanoseconds since
+// 1970. Its size tells the unit, for times from 1973 to 5138. Scientific notation
+// is expanded first.
 func epoch(s string) (at int64, ok bool) {
 	whole, digits, pointed := strings.Cut(s, ".")
 	if strings.ContainsAny(digits, "eE") || strings.ContainsAny(whole, "eE") {
@@ -93,8 +96,8 @@ func epoch(s string) (at int64, ok bool) {
 	return n / 1000, true
 }
 
-// textLayouts are those of times in JSON; a fraction of a second is read behind
-// any of them. Where no zone is named the time is UTC.
+// textLayouts are the layouts of times in JSON. time.Parse accepts a fraction of a
+// second in each of them. Without a zone the time is taken as UTC.
 var textLayouts = []string{
 	time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006/01/02 15:04:05", stampLayout,
 }

@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// WriteText writes the report for people, with the top clients shed most.
+// WriteText writes the report for people, with the top clients by denied requests.
 func (r *Report) WriteText(out io.Writer, top int) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "requests\t%d\t%s\n", r.Requests, r.span())
@@ -34,6 +34,7 @@ func (r *Report) WriteText(out io.Writer, top int) error {
 	return w.Flush()
 }
 
+// span is the time from the first request to the last, "" if there was none.
 func (r *Report) span() string {
 	if r.Requests == 0 {
 		return ""
@@ -41,6 +42,8 @@ func (r *Report) span() string {
 	return "from " + r.First + " to " + r.Last
 }
 
+// writeText writes one rule. Shadow rules have no oracle, so they get no line about
+// exact buckets.
 func (r *RuleReport) writeText(w io.Writer) {
 	fmt.Fprintf(w, "\nrule %s: %s, burst %d, %s\n", r.Name, r.Rate, r.Burst, r.Mode)
 	fmt.Fprintf(w, "  stage\tallowed\tdenied\n")
@@ -56,6 +59,8 @@ func (r *RuleReport) writeText(w io.Writer) {
 	}
 }
 
+// writeClients writes the clients denied most. "NO" is a false denial, which P1
+// rules out: it is in capitals because it would be a bug of the limiter.
 func (r *Report) writeClients(w io.Writer, top int) {
 	n := min(max(top, 0), len(r.Clients))
 	if n == 0 {

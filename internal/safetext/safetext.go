@@ -1,5 +1,5 @@
-// Package safetext makes text that others have written fit for logs and
-// terminals: on one line, without control characters, and not for pages.
+// Package safetext makes untrusted text safe for logs and terminals: a single line
+// of bounded length without control characters.
 package safetext
 
 import (
@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Clip cuts s to at most that many bytes, between characters, and says so by an
-// ellipsis.
+// Clip cuts s to at most most bytes, between characters, and marks the cut with an
+// ellipsis. It does not escape anything.
 func Clip(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -22,8 +22,8 @@ func Clip(s string, most int) string {
 	return s[:most] + "…"
 }
 
-// Unicode escapes what does not print as Go does, and keeps everything else. What
-// is longer than about that many bytes is cut.
+// Unicode escapes unprintable characters as Go does and keeps all others. It cuts
+// the result after about most bytes.
 func Unicode(b []byte, most int) string {
 	var out []byte
 	for len(b) > 0 {
@@ -44,8 +44,8 @@ func Unicode(b []byte, most int) string {
 	return string(out)
 }
 
-// ASCII cuts s to that many bytes, and escapes all of it as Go does if anything in
-// it is not printable ASCII.
+// ASCII cuts s to most bytes and, if any byte is not printable ASCII, escapes all of
+// it as Go does.
 func ASCII(s string, most int) string {
 	cut := ""
 	if len(s) > most {
@@ -61,8 +61,8 @@ func ASCII(s string, most int) string {
 	return s + cut
 }
 
-// Quote cuts s to that many bytes, and puts it in quotes, escaped, if anything in
-// it does not print.
+// Quote cuts s to most bytes and, if any character is unprintable, returns it
+// escaped and in quotes.
 func Quote(s string, most int) string {
 	s = Clip(s, most)
 	unsafe := func(r rune) bool { return !strconv.IsPrint(r) }

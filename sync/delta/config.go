@@ -8,44 +8,46 @@ import (
 	"github.com/fastlimit/fastlimit/toptalkers"
 )
 
-// Rule is what nodes exchange the top talkers of. *fastlimit.Rule is one.
-// Implementations are safe for concurrent use.
+// Rule is a rule whose top talkers the nodes exchange. *fastlimit.Rule
+// implements it. Implementations are safe for concurrent use.
 type Rule interface {
 	toptalkers.Rule
-	// Identity is the same at all nodes that mean the same rule.
+	// Identity is equal on all nodes on which the rule is the same.
 	Identity() uint64
-	// ChargePeer charges units that a peer counted to the client with this
-	// [sketch.Digest.Pos], as of now. It makes suspects and denies nobody.
+	// ChargePeer charges units counted by a peer to the client with this
+	// [sketch.Digest.Pos], as of now. It can make the client a suspect but
+	// denies nobody.
 	ChargePeer(pos, units uint64)
 }
 
 // Config configures a [State]. Cluster, Node and Incarnation are required.
 type Config struct {
-	// Cluster is the name that all nodes of a cluster share.
+	// Cluster is the name shared by all nodes of the cluster.
 	Cluster string
 	// Node is this node's name, unique in the cluster; at most 128 bytes.
 	Node string
-	// Incarnation is a random number for this life of the process, which
-	// others learn through the membership. Counts begin anew with each.
+	// Incarnation identifies this run of the process and is different for each;
+	// others learn it through the membership. Counts of a new incarnation start
+	// from zero.
 	Incarnation uint64
-	// Rules are those whose top talkers are exchanged; rules without a
+	// Rules are the rules whose top talkers are exchanged; rules without a
 	// table are left out.
 	Rules []Rule
 
-	// MaxBytes is the ceiling of what a tick sends to each peer, all packets
-	// together. More lets less wait, and costs MaxBytes·(N-1) a tick. 0 means
-	// 16 KiB; at least two packets.
+	// MaxBytes limits what a tick sends to each peer, all packets together. A
+	// higher limit delays fewer counts and costs MaxBytes·(N-1) per tick. 0
+	// means 16 KiB; at least two packets.
 	MaxBytes int
-	// PacketSize is the ceiling of one packet: what fits a datagram with room
-	// for its encryption. 0 means 1350; at least 512, at most 64 KiB.
+	// PacketSize limits one packet, so that it fits a datagram with room for
+	// encryption. 0 means 1350; at least 512, at most 64 KiB.
 	PacketSize int
 	// MaxNodes is the number of other nodes whose tables are mirrored. 0
 	// means 32.
 	MaxNodes int
-	// MaxRate is the rate in units/s, all rules and clients together, up to
-	// which the growth that one node reports is believed. 0 means 10^7.
+	// MaxRate is the growth in units/s, over all rules and clients, that one
+	// node is believed. 0 means 10^7.
 	MaxRate uint64
-	// Ignore are names of nodes that are not believed.
+	// Ignore are the names of nodes whose packets are dropped.
 	Ignore []string
 }
 
@@ -55,7 +57,7 @@ const (
 	MaxNodeName = 128      // bytes
 	maxName     = 40       // bytes of a client's compact name
 	maxSlots    = 1 << 22  // of a table
-	maxCount    = 1 << 53  // units; no honest node gets there
+	maxCount    = 1 << 53  // units; exact as a float64, and out of reach for an honest node
 
 	DefaultMaxBytes   = 16 << 10
 	defaultPacketSize = 1350
@@ -68,8 +70,8 @@ const (
 	maxMaxRate    = 1_000_000_000_000
 )
 
-// withDefaults returns the configuration with its defaults filled in, and all
-// that is wrong with it.
+// withDefaults returns the configuration with its defaults filled in. Its error
+// joins all problems found.
 func (c Config) withDefaults() (Config, error) {
 	var errs []error
 	add := func(format string, args ...any) {

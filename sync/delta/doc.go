@@ -1,50 +1,50 @@
-// Package delta is what nodes send each other about their top talkers: the
-// format, the choice, the merge and what follows from it. It has no network, no
-// clock and no goroutine; package gossip brings those. Rates, errors and epochs
-// of this node's own tables are package toptalkers'; delta adds what the other
-// nodes report. Why it is so, and the proof of the bound, is in
-// docs/decisions/0005-nodes.md.
+// Package delta implements what nodes send each other about their top talkers:
+// the packet format, the choice of what to send, the merge, and what a merge
+// charges. It has no network, no clock and no goroutine; package gossip supplies
+// those. Rates, error bounds and epochs of the local tables are in package
+// toptalkers; delta adds what other nodes report. The design decisions and the
+// proof of the bound are in docs/decisions/0005-nodes.md.
 //
 // # What is sent
 //
-// A rule's table of top talkers ([sketch.TopTalkers]) has slots; a slot has a
-// generation, which grows with every client that takes it over, and counts the
-// units since then. A node sends the same to every peer: slot, generation,
-// count. The peer keeps the maximum of (generation, count), lexicographically,
-// for each (node, incarnation, rule, slot): its mirror. So packets may be lost,
-// doubled, delayed, reordered and replayed, and the mirror is as large as the
-// table and no larger, whatever is sent. What a slot has grown by is charged to
-// the peer's sketch at once, and never again: a report makes a suspect, it
-// never denies.
+// A rule's table of top talkers ([sketch.TopTalkers]) has slots. A slot has a
+// generation, which grows whenever another client takes the slot, and the units
+// counted since then. A node sends the same entries to every peer: slot,
+// generation, count. The peer keeps the lexicographic maximum of (generation,
+// count) for each (node, incarnation, rule, slot): its mirror. Packets may
+// therefore be lost, duplicated, delayed, reordered and replayed, and no input
+// makes the mirror larger than the table. Growth of a slot is charged to the
+// peer's sketch once, on arrival. A report turns clients into suspects; it never
+// denies anybody.
 //
-// A tick's packets have a ceiling in bytes. A quarter goes to a sweep over all
-// live slots, the next to those that grew most since they were last sent, and what
-// is left to the sweep again. Growth is of what was counted; what was shed, denied
-// by a table of buckets, goes along, is charged to nobody, and is for Top only. The
-// sweep repairs what was lost and informs nodes that joined; with few clients it
-// comes around in every tick. A name goes along when its client is new in the
-// slot, and with the sweep.
+// The packets of a tick have a ceiling in bytes. A quarter goes to a sweep over
+// all live slots, then the slots that grew most since they were last sent go out,
+// and the sweep continues with what is left. Growth is measured in counted units;
+// shed units (denied by a bucket table) travel along, are never charged, and only
+// serve Top. The sweep repairs losses and informs nodes that have just joined;
+// with few clients it covers every slot on each tick. A client's name is sent when
+// the client is new in its slot, and by the sweep.
 //
 // # Whom to believe
 //
-// A packet is believed only if it parses to its end, only from a member with
-// the incarnation that the membership knows, and only about its sender. It
-// is not authenticated here: the network is to do that, and a member that lies
-// can make suspects of others' clients, never have them denied. Its growth is
-// charged up to Config.MaxRate; what exceeds that is recorded, so that it is
-// never charged later and is in no rate of Top; what was shed has a limit of its
-// own of the same size. The first word of a slot is charged whole, since it was
-// counted before anybody listened; there are only so many slots, and a sketch
-// takes no cell beyond its limit, so that suspicion ends.
+// A packet is believed only if it parses to its end, comes from a member with
+// the incarnation known to the membership, and is about its sender. Packets are
+// not authenticated here; that is the network's job. A lying member can turn
+// other nodes' clients into suspects, but cannot have them denied. Its growth is
+// charged up to Config.MaxRate. Growth beyond that is recorded, so that it is
+// never charged later, and is left out of Top's rates; shed units have a separate
+// limit of the same size. The first report of a slot is charged in full, since it
+// was counted before anybody listened: the number of slots bounds these reports,
+// and a sketch cell does not grow beyond its limit.
 //
-// Whoever is on the network can replay packets, late ones of the same life
-// included. They cannot lower a count; what a node may not have sent is taken
-// from its latest tick only; and only a later tick says that the node is alive. To
-// a node that was started anew the replay of an old packet charges counts of then
-// as of now, no more of them than slots: it makes suspects.
+// Anybody on the network can replay packets, including late ones of the same
+// incarnation. A replay cannot lower a count; the units that a node may not have
+// sent are taken from its latest tick only; and only a later tick proves that the
+// node is alive. A restarted receiver charges the counts of a replayed old packet
+// as if they were new, once per slot, which makes suspects and nothing else.
 //
-// What is known of a node outlives its membership, since it may be back after a
-// partition and its counts with it.
+// A mirror outlives its node's membership, since the node may come back with the
+// same counts after a partition.
 //
 // # Format
 //
@@ -56,20 +56,20 @@
 //	         sections up to its end
 //	section: identity of the rule (8 bytes), slots of the table (1 to 2^22),
 //	         units of one client that may not have been sent lately (to 2^53),
-//	         units of which chance had one counted among shed lately (1, all,
-//	         to 2^24), number of entries (1 or more), entries
+//	         sampling grain of shed units lately: each was counted with
+//	         probability 1/grain (1 to 2^24; 1: all were counted),
+//	         number of entries (1 or more), entries
 //	entry:   slot, generation (1 or more), count (1 to 2^53), shed (to 2^53),
 //	         position of the client (8 bytes), length of its name (1 byte, to
 //	         40), name
 //
 // cluster is the first 8 bytes of SHA-256("fastlimit cluster " + name). A packet
-// without sections says that the node is there. A section of a rule that the
-// receiver does not have is passed over, so that a change of one rule may roll
-// through a fleet.
+// without sections only says that the node is alive. A receiver skips sections of
+// rules that it does not have, so that a rule change can roll through a fleet.
 //
 // # Cost
 //
-// A tick reads all slots of all tables, about 30 ns each. A mirror takes 96
-// bytes for each slot that was received, in chunks of 32, for up to
-// Config.MaxNodes nodes. Neither allocates once all have been met.
+// A tick reads every slot of every table (BenchmarkTick). A mirror takes 96 bytes
+// for each slot received, in chunks of 32 slots, for up to Config.MaxNodes nodes.
+// Neither allocates once every slot has been seen.
 package delta

@@ -7,26 +7,26 @@ import (
 )
 
 const (
-	// chunkSlots: few clients lie scattered over a table, so small chunks keep
-	// the mirror of a quiet node small.
+	// chunkSlots is the unit of allocation. The few clients of a quiet node are
+	// scattered over its table, so small chunks keep its mirror small.
 	chunkSlots = 32
 
-	// maxBacklog bounds the time for which a node may save up growth that it is
-	// believed: after a partition it has much to report.
+	// maxBacklog is how long the allowance of a silent node accumulates: after a
+	// partition it has a lot of growth to report at once.
 	maxBacklog = time.Hour
-	// maxAhead is what a node is believed beyond the time that has passed, since
-	// packets bunch.
+	// maxAhead is the initial allowance, in time at the full rate: packets arrive
+	// in bunches.
 	maxAhead = time.Second
 )
 
 // mirrorSlot is what is known of a slot of another node. The zero value is a
-// slot that was never heard of.
+// slot that no packet has mentioned.
 type mirrorSlot struct {
 	pos, gen, count, shed uint64
 	marks                 marks.Counter
 	name                  [maxName]byte
 	nameLen               uint8
-	silence               uint32 // mirror.silences as of the last news
+	gap                   uint32 // mirror.gaps as of the last news
 }
 
 type chunk [chunkSlots]mirrorSlot
@@ -34,52 +34,52 @@ type chunk [chunkSlots]mirrorSlot
 // mirrorTable mirrors the table of one rule, chunk by chunk as entries arrive.
 type mirrorTable struct {
 	hidden, grain uint64      // see section
-	seq           uint64      // of the tick that they are from
-	skipped       marks.Peaks // units of one slot that came at once and are in no rate
-	chunks        []*chunk
+	seq           uint64      // the tick that hidden and grain are from
+	skipped       marks.Peaks // the most units of one slot that arrived after a gap and are in no rate
+	chunks        []*chunk    // nil until an entry of the chunk arrives
 }
 
-// update keeps the head of a section unless that of a later tick is known: packets
-// may be late, and anybody on the network may replay one.
+// update stores the header of a section unless one of a later tick is known:
+// packets may be late, and anybody on the network may replay one.
 func (t *mirrorTable) update(seq uint64, sec *section) {
 	if seq >= t.seq {
 		t.hidden, t.grain, t.seq = sec.hidden, sec.grain, seq
 	}
 }
 
-// mirror is what is known of one incarnation of one node. It outlives
+// mirror is what is known of one incarnation of one node. It outlives the node's
 // membership: what was charged must not be charged again after a partition.
 type mirror struct {
 	incarnation uint64
 	left        time.Duration // when it ceased to be a member
-	heard       time.Duration // the last news: a packet of a later tick than all before
-	silences    uint32        // times that it was met after a while
+	heard       time.Duration // when the highest tick arrived; replays do not count
+	gaps        uint32        // times that it was met after a while
 
-	tokens, shedTokens float64 // units of growth that the node is believed, at heard
+	tokens, shedTokens float64 // allowances: units of growth the node is believed, as of heard
 
-	tables  []mirrorTable // as State.rules
-	seq     uint64        // the highest
+	tables  []mirrorTable // numbered as State.rules
+	seq     uint64        // the highest tick seen
 	packets uint64
-	merged  uint64 // entries that were news
+	merged  uint64 // entries that raised a count
 	charged uint64 // units
 }
 
 func newMirror(incarnation uint64, rules []rule, maxRate uint64, now time.Duration) *mirror {
 	m := &mirror{
-		incarnation: incarnation, heard: now, silences: 1,
+		incarnation: incarnation, heard: now, gaps: 1,
 		tokens: float64(maxRate) * maxAhead.Seconds(), shedTokens: float64(maxRate) * maxAhead.Seconds(),
 		tables: make([]mirrorTable, len(rules)),
 	}
 	for i := range m.tables {
-		m.tables[i].chunks = make([]*chunk, (len(rules[i].own)+chunkSlots-1)/chunkSlots)
+		m.tables[i].chunks = make([]*chunk, (len(rules[i].slots)+chunkSlots-1)/chunkSlots)
 	}
 	return m
 }
 
-// hear notes a packet: the node is believed more as time passes. One that is not
-// of a later tick says nothing of the time: it may be a replay of years ago, and
-// would make a node that is silent look alive.
-func (m *mirror) hear(seq, maxRate uint64, now time.Duration) {
+// advance counts a packet and, if it is of a later tick than all before, refills
+// the allowances for the time that has passed. Any other packet may be a replay,
+// which must not make a silent node look alive (TestReplaysTellNoTime).
+func (m *mirror) advance(seq, maxRate uint64, now time.Duration) {
 	m.packets++
 	if seq <= m.seq {
 		return
@@ -87,15 +87,16 @@ func (m *mirror) hear(seq, maxRate uint64, now time.Duration) {
 	m.seq = seq
 	passed := max(0, now-m.heard)
 	if passed > marks.Every {
-		m.silences++
+		m.gaps++
 	}
 	more, most := float64(maxRate)*passed.Seconds(), float64(maxRate)*maxBacklog.Seconds()
 	m.tokens, m.shedTokens = min(m.tokens+more, most), min(m.shedTokens+more, most)
 	m.heard = max(m.heard, now)
 }
 
-// grant is how much of the growth the node is believed. What it counted before
-// anybody listened is charged whole: there is no more of that than slots.
+// grant takes growth from the allowances and returns how much of it is believed.
+// The first report of a slot, counted before anybody listened, is believed in
+// full: the number of slots bounds how often that happens.
 func (m *mirror) grant(g growth) (units, shed uint64) {
 	if g.first {
 		return g.units, g.shed
@@ -111,7 +112,7 @@ func spend(tokens *float64, units uint64) uint64 {
 	return units
 }
 
-// slot returns slot i, making room for it.
+// slot returns slot i, allocating its chunk if necessary.
 func (t *mirrorTable) slot(i uint64) *mirrorSlot {
 	c := &t.chunks[i/chunkSlots]
 	if *c == nil {
@@ -120,7 +121,7 @@ func (t *mirrorTable) slot(i uint64) *mirrorSlot {
 	return &(*c)[i%chunkSlots]
 }
 
-// all calls f for each slot heard of.
+// all calls f for each slot that a packet has mentioned.
 func (t *mirrorTable) all(f func(i int, s *mirrorSlot)) {
 	for c, ch := range t.chunks {
 		if ch == nil {
@@ -134,21 +135,22 @@ func (t *mirrorTable) all(f func(i int, s *mirrorSlot)) {
 	}
 }
 
-// growth is what an entry added to what was known.
+// growth is how much an entry raised the counts of a slot.
 type growth struct {
 	units, shed uint64
-	first       bool // of a slot that was never heard of
+	first       bool // the slot was not known before
 }
 
-// merge takes the maximum of (generation, count), in this order. That is
-// idempotent and free of order, so loss, repetition and replay do no harm.
+// merge keeps the lexicographic maximum of (generation, count). The merge is
+// idempotent, commutative and associative, so loss, reordering, repetition and
+// replay do no harm (FuzzReceive, TestMergeInAnyOrder).
 func (s *mirrorSlot) merge(e *entry) (g growth) {
 	if e.gen < s.gen {
 		return growth{}
 	}
 	if e.gen > s.gen {
 		g.first = s.gen == 0
-		*s = mirrorSlot{pos: e.pos, gen: e.gen, silence: s.silence}
+		*s = mirrorSlot{pos: e.pos, gen: e.gen, gap: s.gap}
 	}
 	if e.count > s.count {
 		g.units, s.count = e.count-s.count, e.count

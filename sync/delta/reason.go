@@ -2,22 +2,22 @@ package delta
 
 import "strconv"
 
-// Reason is why a packet, or a part of one, was not merged.
+// Reason is why a packet, or part of one, was not merged.
 type Reason uint8
 
 // The reasons. All but the last three drop the whole packet.
 const (
-	Malformed        Reason = iota // does not parse to its very end
+	Malformed        Reason = iota // does not parse to its end
 	Oversized                      // longer than 64 KiB
 	Version                        // another version of the format
-	Cluster                        // of a cluster of another name
+	Cluster                        // of a cluster with another name
 	Self                           // names this node as its sender
 	Ignored                        // from a node in Config.Ignore
 	UnknownNode                    // from a node that is no member
-	StaleIncarnation               // not from the member's present life
+	StaleIncarnation               // not from the member's current incarnation
 	TooManyNodes                   // from a member beyond Config.MaxNodes
-	UnknownRule                    // a section of a rule that this node does not have, or has otherwise
-	Slots                          // an entry beyond this node's own table
+	UnknownRule                    // a section of a rule that this node lacks or configures differently
+	Slots                          // an entry beyond the end of this node's table
 	Cap                            // growth beyond Config.MaxRate: recorded, not charged
 	reasonCount
 
@@ -29,7 +29,7 @@ var reasonNames = [reasonCount]string{
 	"unknown_node", "stale_incarnation", "nodes", "rule", "slots", "cap",
 }
 
-// Reasons are all reasons, for those who export a counter of each.
+// Reasons returns all reasons, for callers that export a counter for each.
 func Reasons() []Reason {
 	all := make([]Reason, reasonCount)
 	for i := range all {
@@ -49,7 +49,7 @@ func (r Reason) String() string {
 // Rejected is the error of [State.Receive]: nothing of the packet was merged.
 type Rejected struct {
 	Reason Reason
-	Node   string // the sender as far as it is known: what the packet says, not more
+	Node   string // the sender's name as the packet states it, unverified; "" if it was not read
 }
 
 // Error implements error.

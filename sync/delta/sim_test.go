@@ -245,7 +245,7 @@ func (n *simNode) tick() {
 		n.turn = n.marks.began
 		n.epoch++
 	}
-	n.sim.hid = max(n.sim.hid, n.state.rules[0].hides())
+	n.sim.hid = max(n.sim.hid, n.state.rules[0].maxHidden())
 	for _, o := range n.sim.nodes {
 		if o == nil || o == n || !o.up {
 			continue

@@ -8,17 +8,16 @@ import (
 	"github.com/fastlimit/fastlimit/toptalkers"
 )
 
-// State is what a node knows of the top talkers of all nodes, and what it has
-// sent of its own. It starts no goroutine and reads no clock: now is monotonic
-// time from any start, on one clock for all calls to a State. It is safe for
-// concurrent use; calls wait for each other. The zero value is not usable: call
-// [New].
+// State is what a node knows about the top talkers of all nodes, and what it has
+// sent about its own. It starts no goroutine and reads no clock: now is monotonic
+// time with an arbitrary origin, from the same clock in all calls. Safe for
+// concurrent use; calls are serialized. The zero value is not usable: call [New].
 type State struct {
 	config  Config
-	cluster uint64 // hash of its name
+	cluster uint64 // clusterHash of Config.Cluster
 	node    []byte
 	byID    map[uint64]int      // identity → index of rules
-	local   *toptalkers.Ranking // of this node's tables, numbered as rules are; its lock is taken last
+	local   *toptalkers.Ranking // of this node's tables, numbered as rules; its lock is taken last
 
 	mu      sync.Mutex // guards all below
 	rules   []rule
@@ -27,18 +26,19 @@ type State struct {
 	picks   picks
 	cursor  cursor
 	writer  writer
-	seq     uint64 // of the last Tick
-	counts  counts
-	latest  time.Duration // the last that a caller brought
+	seq     uint64        // of the last Tick
+	stats   Stats         // its counters; Stats fills in the rest
+	latest  time.Duration // the latest time passed by a caller
 }
 
-// member is a node that the membership knows.
+// member is another node that the membership reports alive.
 type member struct {
 	incarnation uint64
 	joined      time.Duration
 }
 
-// New checks the configuration. Its error joins all that is wrong.
+// New returns a State without members. Its error joins all problems of the
+// configuration.
 func New(c Config) (*State, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -55,21 +55,23 @@ func New(c Config) (*State, error) {
 			continue
 		}
 		s.byID[r.Identity()] = len(s.rules)
-		s.rules = append(s.rules, rule{Rule: r, identity: r.Identity(), talkers: h, own: make([]ownSlot, h.Slots())})
+		s.rules = append(s.rules, rule{Rule: r, identity: r.Identity(), talkers: h, slots: make([]localSlot, h.Slots())})
 	}
 	s.local = toptalkers.New(c.Node, c.Rules)
 	s.node, s.writer = []byte(c.Node), newWriter(&c)
 	return s, nil
 }
 
+// lock takes the lock and the time. A clock that steps back is harmless: latest does
+// not (TestClockStepsBack).
 func (s *State) lock(now time.Duration) {
 	s.mu.Lock()
 	s.latest = max(s.latest, now)
 }
 
-// Join makes node a member, alive with this incarnation: from now on
-// its packets count. What was heard of the same incarnation before is still
-// known; another one counts anew.
+// Join makes node a member with this incarnation, so that its packets are merged
+// from now on. Its mirror is kept if the incarnation is the same as before, and
+// replaced by the next packet otherwise.
 func (s *State) Join(node string, incarnation uint64, now time.Duration) {
 	s.lock(now)
 	defer s.mu.Unlock()
@@ -79,9 +81,9 @@ func (s *State) Join(node string, incarnation uint64, now time.Duration) {
 	s.members[node] = member{incarnation: incarnation, joined: now}
 }
 
-// Leave makes node no member any more: its packets do not count. What
-// was heard of it stays known, for it may be back after a partition, until
-// there is another incarnation or no room.
+// Leave removes node from the members: its packets are dropped from now on. Its
+// mirror stays, since the node may come back after a partition, until another
+// incarnation joins or another node needs the room.
 func (s *State) Leave(node string, now time.Duration) {
 	s.lock(now)
 	defer s.mu.Unlock()
@@ -91,22 +93,24 @@ func (s *State) Leave(node string, now time.Duration) {
 	}
 }
 
-// Receive merges a packet from another node, or returns in a [*Rejected] why it
-// merged nothing of it. Parts that it left out, a rule that it does not have
-// for one, are counted in Stats only. The packet is not kept.
+// Receive merges a packet from another node, or returns a [*Rejected] if it merged
+// nothing of it. Skipped parts of a merged packet, such as sections of unknown
+// rules, are only counted in Stats. Receive does not retain the packet.
 func (s *State) Receive(packet []byte, now time.Duration) error {
 	s.lock(now)
 	defer s.mu.Unlock()
-	s.counts.receivedPackets++
-	s.counts.receivedBytes += uint64(len(packet))
+	s.stats.ReceivedPackets++
+	s.stats.ReceivedBytes += uint64(len(packet))
 	node, reason := s.receiveLocked(packet, now)
 	if reason == accepted {
 		return nil
 	}
-	s.counts.rejected[reason]++
+	s.stats.Rejected[reason]++
 	return &Rejected{Reason: reason, Node: string(node)}
 }
 
+// receiveLocked checks a packet, the cheapest checks first, and merges it. It returns
+// the sender's name as soon as that has been read.
 func (s *State) receiveLocked(packet []byte, now time.Duration) (node []byte, _ Reason) {
 	if len(packet) > maxPacket {
 		return nil, Oversized
@@ -125,7 +129,8 @@ func (s *State) receiveLocked(packet []byte, now time.Duration) (node []byte, _ 
 	if h.cluster != s.cluster {
 		return h.node, Cluster
 	}
-	// Before anything is merged: half of a packet is no packet.
+	// Checked before anything is merged, so that a packet is merged whole or not
+	// at all. The second parse in mergeLocked can then no longer fail.
 	if !wellFormed(r.b) {
 		return h.node, Malformed
 	}
@@ -133,12 +138,13 @@ func (s *State) receiveLocked(packet []byte, now time.Duration) (node []byte, _ 
 	if m == nil {
 		return h.node, reason
 	}
-	m.hear(h.seq, s.config.MaxRate, now)
+	m.advance(h.seq, s.config.MaxRate, now)
 	s.mergeLocked(m, h.seq, r)
 	return h.node, accepted
 }
 
-// senderLocked is the mirror of a packet's sender, if that is to be believed.
+// senderLocked returns the mirror of a packet's sender, or why the sender is not
+// believed. The first packet of an incarnation replaces the mirror.
 func (s *State) senderLocked(h *header, now time.Duration) (*mirror, Reason) {
 	node := string(h.node)
 	if node == s.config.Node {
@@ -166,7 +172,8 @@ func (s *State) senderLocked(h *header, now time.Duration) (*mirror, Reason) {
 	return m, accepted
 }
 
-// forgetLocked makes room for another mirror: the node that left first goes.
+// forgetLocked makes room for a mirror by dropping the one of the node that left
+// first. It reports false if all mirrors are of members.
 func (s *State) forgetLocked() bool {
 	var first string
 	for node, m := range s.mirrors {
@@ -182,13 +189,13 @@ func (s *State) forgetLocked() bool {
 	return found
 }
 
-// mergeLocked merges the sections that r is at.
+// mergeLocked merges the sections that r has yet to read; they are well-formed.
 func (s *State) mergeLocked(m *mirror, seq uint64, r reader) {
 	for r.more() {
 		sec := r.section()
 		i, known := s.byID[sec.identity]
 		if !known {
-			s.counts.rejected[UnknownRule]++
+			s.stats.Rejected[UnknownRule]++
 		} else {
 			m.tables[i].update(seq, &sec)
 		}
@@ -196,8 +203,8 @@ func (s *State) mergeLocked(m *mirror, seq uint64, r reader) {
 			e := r.entry(&sec)
 			switch {
 			case !known:
-			case e.slot >= uint64(len(s.rules[i].own)):
-				s.counts.rejected[Slots]++
+			case e.slot >= uint64(len(s.rules[i].slots)):
+				s.stats.Rejected[Slots]++
 			default:
 				s.mergeEntryLocked(m, i, &e)
 			}
@@ -205,28 +212,31 @@ func (s *State) mergeLocked(m *mirror, seq uint64, r reader) {
 	}
 }
 
-// mergeEntryLocked charges what an entry adds to what was known.
+// mergeEntryLocked merges an entry and charges the growth that is believed.
 func (s *State) mergeEntryLocked(m *mirror, i int, e *entry) {
 	slot := m.tables[i].slot(e.slot)
 	g := slot.merge(e)
 	if g.units == 0 && g.shed == 0 {
 		return
 	}
-	if slot.silence != m.silences { // what piled up in a silence is no rate
-		slot.silence = m.silences
+	// Units that piled up while the node was silent arrived now but were not
+	// counted now: they are charged, but kept out of Top's rate, whose error bound
+	// includes them for as long as it is over this window.
+	if slot.gap != m.gaps {
+		slot.gap = m.gaps
 		slot.marks.Skip(g.units + g.shed)
 		m.tables[i].skipped.Note(g.units + g.shed)
 	}
 	m.merged++
-	s.counts.merged++
+	s.stats.MergedSlots++
 	ok, shed := m.grant(g)
 	if ok < g.units || shed < g.shed {
-		s.counts.rejected[Cap]++
-		slot.marks.Skip(g.units - ok + g.shed - shed) // nor is it a rate
+		s.stats.Rejected[Cap]++
+		slot.marks.Skip(g.units - ok + g.shed - shed) // not believed, so not in a rate
 	}
 	if ok > 0 {
 		s.rules[i].ChargePeer(slot.pos, ok)
 		m.charged += ok
-		s.counts.charged += ok
+		s.stats.ChargedUnits += ok
 	}
 }

@@ -9,32 +9,34 @@ import (
 
 // Stats is a snapshot of what a [State] did and knows.
 type Stats struct {
-	// What Tick returned, to be sent to each peer, and what Receive was given.
+	// Sent is what Tick returned, counted once for all peers; Received is what
+	// Receive was passed, rejected packets included.
 	SentPackets, SentBytes, ReceivedPackets, ReceivedBytes uint64
 
-	// Rejected counts by [Reason]: packets, and for UnknownRule sections, for
-	// Slots and Cap entries.
+	// Rejected counts packets by [Reason], but sections for UnknownRule, and
+	// entries for Slots and Cap.
 	Rejected [reasonCount]uint64
 
-	MergedSlots  uint64 // entries that were news
-	ChargedUnits uint64 // of peers, charged to sketches here
+	MergedSlots  uint64 // entries that raised a count
+	ChargedUnits uint64 // units of peers charged to local sketches
 
-	Mirrors     int   // nodes of which something is known, past members included
+	Mirrors     int   // nodes with a mirror, former members included
 	MirrorBytes int64 // of memory
 	Rules       []RuleStats
 	Peers       []PeerStats // members by name
 }
 
-// RuleStats is about one rule's own table.
+// RuleStats is about one rule's local table.
 type RuleStats struct {
 	Rule  string
 	Slots int
 	Live  int // with a client
 	// Floor is the most units that one client without a slot may have in this
-	// epoch, Unsent the largest growth that waits for room under the ceiling.
-	// Both together is what this node may not have sent of a client by now.
+	// epoch, Unsent the largest growth waiting for room below Config.MaxBytes.
+	// Their sum bounds what this node has not yet sent about any one client.
 	Floor, Unsent uint64
-	// Hidden is the most that it came to in this epoch or the one before: f.
+	// Hidden is the maximum of that sum in this epoch and the previous one: f in
+	// the bound of a cluster.
 	Hidden uint64
 	Epoch  time.Duration
 }
@@ -43,40 +45,28 @@ type RuleStats struct {
 type PeerStats struct {
 	Node         string
 	Incarnation  uint64
-	Lag          time.Duration // since its last packet, or since it joined
-	Packets      uint64        // that were merged
-	Seq          uint64        // of its last tick heard of
+	Lag          time.Duration // since its latest tick arrived, or since it joined
+	Packets      uint64        // merged packets
+	Seq          uint64        // number of its latest tick received
 	MergedSlots  uint64
 	ChargedUnits uint64
 }
 
-// counts are the counters behind Stats.
-type counts struct {
-	sentPackets, sentBytes, receivedPackets, receivedBytes uint64
-	rejected                                               [reasonCount]uint64
-	merged, charged                                        uint64
-}
-
-// Stats returns a snapshot as of the last call that brought a time.
+// Stats returns a snapshot. Lags are as of the latest time passed to any method.
 func (s *State) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.latest
-	c := &s.counts
-	st := Stats{
-		SentPackets: c.sentPackets, SentBytes: c.sentBytes,
-		ReceivedPackets: c.receivedPackets, ReceivedBytes: c.receivedBytes,
-		Rejected: c.rejected, MergedSlots: c.merged, ChargedUnits: c.charged,
-		Mirrors: len(s.mirrors),
-	}
+	st := s.stats
+	st.Mirrors = len(s.mirrors)
 	for _, m := range s.mirrors {
 		st.MirrorBytes += m.bytes()
 	}
 	for i := range s.rules {
 		r := &s.rules[i]
 		st.Rules = append(st.Rules, RuleStats{
-			Rule: r.Name(), Slots: len(r.own), Live: r.live,
-			Floor: r.talkers.Floor(), Unsent: r.unsent, Hidden: r.hides(), Epoch: r.Epoch(),
+			Rule: r.Name(), Slots: len(r.slots), Live: r.live,
+			Floor: r.talkers.Floor(), Unsent: r.unsent, Hidden: r.maxHidden(), Epoch: r.Epoch(),
 		})
 	}
 	for node, known := range s.members {
@@ -92,6 +82,7 @@ func (s *State) Stats() Stats {
 	return st
 }
 
+// bytes is the memory of the chunks and of the pointers to them.
 func (m *mirror) bytes() (n int64) {
 	for i := range m.tables {
 		n += int64(len(m.tables[i].chunks)) * 8

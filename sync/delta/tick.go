@@ -6,10 +6,10 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// Tick returns the packets to send now, the same to every peer: one at least,
-// Config.MaxBytes in all at most. They are valid until the next Tick, so
-// that one goroutine is to call it, and must not be changed. Call it at a steady
-// interval, 100 ms for one; it also marks the tables and ends their epochs.
+// Tick returns the packets to send to every peer now: at least one, together at
+// most Config.MaxBytes. They must not be modified and are valid until the next
+// Tick, so only one goroutine may call it. Call it at a steady interval, such as
+// 100 ms; it also marks the tables and ends their epochs.
 func (s *State) Tick(now time.Duration) [][]byte {
 	s.lock(now)
 	defer s.mu.Unlock()
@@ -17,7 +17,7 @@ func (s *State) Tick(now time.Duration) [][]byte {
 	for i := range s.rules {
 		r := &s.rules[i]
 		d := s.local.LongDoubt(i)
-		r.unsentLong, r.grain = d.Units+r.late.Worst(), d.Grain
+		r.hiddenLong, r.grain = d.Units+r.late.Worst(), d.Grain
 	}
 	s.markLocked(now)
 	w := &s.writer
@@ -32,17 +32,18 @@ func (s *State) Tick(now time.Duration) [][]byte {
 		s.sweepLocked(s.config.MaxBytes)
 	}
 	for i := range s.rules {
-		s.rules[i].left()
+		s.rules[i].noteUnsent()
 		s.rotateLocked(i, now)
 	}
 	packets := w.end()
-	s.counts.sentPackets += uint64(len(packets))
-	s.counts.sentBytes += uint64(w.bytes)
+	s.stats.SentPackets += uint64(len(packets))
+	s.stats.SentBytes += uint64(w.bytes)
 	return packets
 }
 
-// markLocked sets marks on the local tables and on the mirrors if it is time to.
-// The first ones are of the local tables alone: there may be mirrors already.
+// markLocked sets marks on the local tables and on the mirrors if they are due. The
+// first Tick, which sets two at once, marks local tables only: what mirrors hold
+// by then arrived in this window.
 func (s *State) markLocked(now time.Duration) {
 	set := s.local.Mark(now)
 	for i := range s.rules {
@@ -61,8 +62,9 @@ func (s *State) markLocked(now time.Duration) {
 	}
 }
 
-// rotateLocked ends the epoch of a rule if it is due. That comes after the packets
-// of a tick: a new epoch gives slots up easily, and they have just been sent.
+// rotateLocked ends the epoch of a rule if it is due. It comes after the packets of
+// a tick are written, since a new epoch lets slots be taken over, and by then
+// their counts have been sent.
 func (s *State) rotateLocked(rule int, now time.Duration) {
 	if s.local.Rotate(rule, now) {
 		r := &s.rules[rule]
@@ -70,12 +72,11 @@ func (s *State) rotateLocked(rule int, now time.Duration) {
 	}
 }
 
-// growthLocked writes the slots that grew most, and reports whether all that were
-// picked had room.
+// growthLocked writes the picked slots and reports whether all of them had room.
 func (s *State) growthLocked() bool {
 	s.picks.sort()
 	for _, k := range s.picks.heap {
-		sent := s.rules[k.rule].own[k.slot].waiting == 0 // by the sweep
+		sent := s.rules[k.rule].slots[k.slot].waiting == 0 // by the sweep of this tick
 		if !sent && !s.writeLocked(int(k.rule), int(k.slot), false) {
 			return false
 		}
@@ -83,21 +84,21 @@ func (s *State) growthLocked() bool {
 	return true
 }
 
-// sweepLocked continues the sweep over all live slots, once around in a tick at
-// most, until so many bytes are written. It repairs what was lost on the way, and
-// gives names to peers that are new.
+// sweepLocked continues the sweep over all live slots until the buffer holds the
+// given number of bytes, at most once around per tick. The sweep repairs losses,
+// and tells peers that have just joined the clients' names.
 func (s *State) sweepLocked(bytes int) {
 	c := &s.cursor
 	for ; c.steps > 0 && len(s.writer.buf) < bytes; c.steps-- {
 		if c.rule >= len(s.rules) {
 			c.rule, c.slot = 0, 0
 		}
-		own := s.rules[c.rule].own
+		slots := s.rules[c.rule].slots
 		switch {
-		case c.slot >= len(own):
+		case c.slot >= len(slots):
 			c.rule, c.slot = c.rule+1, 0
 			continue
-		case own[c.slot].live && !s.writeLocked(c.rule, c.slot, true):
+		case slots[c.slot].live && !s.writeLocked(c.rule, c.slot, true):
 			return
 		}
 		c.slot++
@@ -107,22 +108,22 @@ func (s *State) sweepLocked(bytes int) {
 // cursor is where the sweep over all slots continues.
 type cursor struct {
 	rule, slot int
-	steps      int // that are left to this tick
+	steps      int // left for this tick
 }
 
-// begin allows for once around, and for the steps between the rules.
+// begin allows once around: a step for each slot, and one for each change of rule.
 func (c *cursor) begin(rules []rule) {
 	c.steps = len(rules)
 	for i := range rules {
-		c.steps += len(rules[i].own)
+		c.steps += len(rules[i].slots)
 	}
 }
 
-// writeLocked writes an entry of a slot as it is by now, with its client's name if
-// that is new or asked for, and reports whether there was room.
+// writeLocked writes the current state of a slot and reports whether there was
+// room. The client's name goes along if named is set or the client is new.
 func (s *State) writeLocked(index, i int, named bool) bool {
 	r := &s.rules[index]
-	o := &r.own[i]
+	o := &r.slots[i]
 	var slot sketch.Slot
 	r.talkers.Read(i, &slot)
 	e := entry{
@@ -132,7 +133,7 @@ func (s *State) writeLocked(index, i int, named bool) bool {
 	if named || slot.Gen != o.gen {
 		e.name = slot.Name[:slot.NameLen]
 	}
-	sec := section{identity: r.identity, slots: uint64(len(r.own)), hidden: r.unsentLong, grain: max(r.grain, r.talkers.Grain())}
+	sec := section{identity: r.identity, slots: uint64(len(r.slots)), hidden: r.hiddenLong, grain: max(r.grain, r.talkers.Grain())}
 	if !s.writer.write(index, &sec, &e) {
 		return false
 	}

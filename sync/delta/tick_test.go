@@ -47,13 +47,13 @@ func ceiling(t *testing.T, a *testNode, now time.Duration) {
 	}
 	var s sketch.Slot
 	unsent, live := uint64(0), 0
-	for i := range a.rules[0].own {
+	for i := range a.rules[0].slots {
 		a.rule.talkers.Read(i, &s)
 		if !s.Live {
 			continue
 		}
 		live++
-		if o := &a.rules[0].own[i]; o.gen != s.Gen {
+		if o := &a.rules[0].slots[i]; o.gen != s.Gen {
 			unsent = max(unsent, s.Count)
 		} else {
 			unsent = max(unsent, s.Count-o.count)

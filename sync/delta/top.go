@@ -8,17 +8,18 @@ import (
 	"github.com/fastlimit/fastlimit/toptalkers"
 )
 
-// Top returns the n clients of the highest rates over all nodes, highest first.
-// What a node reports beyond Config.MaxRate is in no rate. It reads all mirrors
-// twice, some 100 ns for each slot, one node at a time: packets are merged in
-// between.
+// Top returns the n clients with the highest rates over all nodes, highest first.
+// Growth that a node reports beyond Config.MaxRate is left out. Top reads all
+// mirrors twice (BenchmarkTop) and locks for one node at a time, so that packets
+// are merged in between.
 func (s *State) Top(n int, now time.Duration) []toptalkers.Talker {
 	s.lock(now)
 	s.mu.Unlock()
 	return s.local.Top(n, now, peers{s})
 }
 
-// peers is what the mirrors of members tell.
+// peers makes the mirrors of members a [toptalkers.Source]. Mirrors of former
+// members are left out: their clients' rates are no longer known.
 type peers struct{ *State }
 
 // Each implements toptalkers.Source.

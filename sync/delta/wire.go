@@ -20,7 +20,7 @@ const (
 	minEntry = 4 + 8 + 1
 )
 
-// clusterHash tells clusters apart; it is no protection.
+// clusterHash tells clusters apart. It protects against mistakes, not attacks.
 func clusterHash(name string) uint64 {
 	sum := sha256.Sum256([]byte("fastlimit cluster " + name))
 	return binary.LittleEndian.Uint64(sum[:])
@@ -34,19 +34,19 @@ type header struct {
 	node        []byte // borrowed from the packet
 }
 
-// section is the head of what a packet says of one rule.
+// section is the header of a packet's entries about one rule.
 type section struct {
 	identity uint64
 	slots    uint64 // of the sender's table
-	hidden   uint64 // units of one client that the sender may not have sent lately: see rule.unsentLong
-	grain    uint64 // units of which chance let one be counted among shed, of late; 1: all were
+	hidden   uint64 // units of one client that the sender may not have sent lately, over marks.Long marks
+	grain    uint64 // of [toptalkers.Doubt]: shed units were sampled at 1/grain; 1: all were counted
 	entries  uint64
 }
 
 // entry is one slot.
 type entry struct {
 	slot, gen, count, shed, pos uint64
-	name                        []byte // borrowed; empty if it does not go along
+	name                        []byte // borrowed from the packet; empty if not sent
 }
 
 func appendHeader(b []byte, h *header) []byte {
@@ -59,7 +59,7 @@ func appendHeader(b []byte, h *header) []byte {
 	return append(b, h.node...)
 }
 
-// appendSection leaves two bytes for the number of entries, see setEntries.
+// appendSection reserves two bytes for the number of entries, see setEntries.
 func appendSection(b []byte, s *section) []byte {
 	b = binary.LittleEndian.AppendUint64(b, s.identity)
 	b = binary.AppendUvarint(b, s.slots)
@@ -68,8 +68,8 @@ func appendSection(b []byte, s *section) []byte {
 	return append(b, 0x80, 0)
 }
 
-// setEntries writes n < 2^14 into the two bytes, which is less than the entries
-// of the largest packet.
+// setEntries writes n as a varint of exactly two bytes, so n < 2^14. The largest
+// packet, 64 KiB, holds fewer entries than that: each takes minEntry bytes or more.
 func setEntries(b []byte, n int) {
 	b[0], b[1] = byte(n)|0x80, byte(n>>7)
 }
@@ -84,7 +84,8 @@ func appendEntry(b []byte, e *entry) []byte {
 	return append(b, e.name...)
 }
 
-// reader takes a packet apart. After a mistake it is bad and yields zeros.
+// reader parses a packet. After the first malformed value it is bad and returns
+// zeros, so callers check once, at the end.
 type reader struct {
 	b   []byte
 	bad bool
@@ -116,7 +117,7 @@ func (r *reader) word() uint64 {
 	return 0
 }
 
-// uvarint is a number from least to most.
+// uvarint reads a number; one outside [least, most] is malformed.
 func (r *reader) uvarint(least, most uint64) uint64 {
 	if r.bad {
 		return 0
@@ -130,7 +131,7 @@ func (r *reader) uvarint(least, most uint64) uint64 {
 	return v
 }
 
-// header reads what follows magic and version.
+// header reads the header behind magic and version, which the caller has checked.
 func (r *reader) header() (h header) {
 	h.cluster, h.incarnation = r.word(), r.word()
 	h.seq = r.uvarint(0, ^uint64(0))
@@ -145,7 +146,7 @@ func (r *reader) section() (s section) {
 	s.slots = r.uvarint(1, maxSlots)
 	s.hidden = r.uvarint(0, maxCount)
 	s.grain = r.uvarint(1, maxGrain)
-	s.entries = r.uvarint(1, uint64(len(r.b)/minEntry))
+	s.entries = r.uvarint(1, uint64(len(r.b)/minEntry)) // bounds the loops over them
 	return s
 }
 
@@ -161,7 +162,7 @@ func (r *reader) entry(s *section) (e entry) {
 	return e
 }
 
-// wellFormed reports whether sections are all that b is.
+// wellFormed reports whether b consists of sections and nothing else.
 func wellFormed(b []byte) bool {
 	r := reader{b: b}
 	for r.more() {

@@ -1,6 +1,7 @@
 package delta
 
-// writer writes the packets of a tick into one buffer, which it reuses.
+// writer writes the packets of a tick into one buffer, which it reuses, so that a
+// tick allocates nothing (TestNoAllocations).
 type writer struct {
 	packetSize, maxBytes int
 
@@ -9,14 +10,15 @@ type writer struct {
 	bytes   int      // of packets
 	header  []byte
 
-	start     int // where the open packet begins in buf
-	room      int // its size at most
+	start     int // offset in buf of the open packet
+	room      int // maximum size of the open packet
 	open      int // index of the rule whose section is open; -1: none
-	entriesAt int // where the number of its entries stands
+	entriesAt int // offset in buf of the section's number of entries
 	entries   int
 }
 
-// slack is room for the entry that turns out not to fit.
+// slack is room for a section header and one entry beyond the end of a packet:
+// write appends first and truncates if the entry does not fit.
 const slack = maxSection + minEntry + 4*9 + maxName
 
 func newWriter(c *Config) writer {
@@ -27,8 +29,9 @@ func newWriter(c *Config) writer {
 	}
 }
 
-// budget is how many bytes of entries fit for sure, with sections of that many
-// rules. The end of a packet may stay empty, and a section may be cut in two.
+// budget is a lower bound of the bytes of entries that fit a tick, with sections of
+// that many rules. Each packet may waste slack bytes at its end, and a section that
+// continues in the next packet repeats its header.
 func (w *writer) budget(rules int) int {
 	room := 0
 	for left := w.maxBytes; ; {
@@ -41,7 +44,8 @@ func (w *writer) budget(rules int) int {
 	}
 }
 
-// next is the size of the next packet when so many bytes are left.
+// next is the maximum size of the next packet if left bytes remain; 0: there is no
+// next one.
 func (w *writer) next(left int) int {
 	if left < minPacketSize {
 		return 0
@@ -58,8 +62,8 @@ func (w *writer) begin(h *header) {
 	w.room = w.next(w.maxBytes)
 }
 
-// write adds an entry of rule i, whose section has that head, and reports
-// whether there is room.
+// write adds an entry of rule i and reports whether there was room. It starts a
+// section with header s, or a packet, where one is needed.
 func (w *writer) write(i int, s *section, e *entry) bool {
 	for {
 		before, open := len(w.buf), w.open
@@ -78,7 +82,7 @@ func (w *writer) write(i int, s *section, e *entry) bool {
 			w.open = -1
 		}
 		next := w.next(w.maxBytes - before)
-		if next == 0 || before == w.start+len(w.header) {
+		if next == 0 || before == w.start+len(w.header) { // an empty packet has no room either
 			return false
 		}
 		w.closePacket()
@@ -102,8 +106,7 @@ func (w *writer) closePacket() {
 	w.bytes += len(p)
 }
 
-// end returns the packets: one at least, for the others to know that this node
-// is there.
+// end returns the packets: at least one, so that peers know this node is alive.
 func (w *writer) end() [][]byte {
 	w.closePacket()
 	return w.packets

@@ -10,18 +10,19 @@ import (
 )
 
 const (
-	// sameAddress is how many names one address may have: a node that is
-	// started again under another name comes before the old one is missed.
+	// sameAddress is how many names one address may have. Two, since a node that
+	// restarts under another name is there before the failure of the old name is
+	// detected.
 	sameAddress = 2
-	// namesPerNode bounds the names that memberlist keeps, for each of
-	// max_nodes: those that are up, and those that were a while ago.
+	// namesPerNode bounds the names that memberlist keeps per node of max_nodes:
+	// of nodes that are up, and of those that were until recently.
 	namesPerNode = 4
 )
 
-// NotifyAlive implements memberlist.AliveDelegate: which nodes are let in, and
-// passed on to the others. memberlist asks under its node lock, and calls
-// NotifyJoin before it gives it up. That memberlist can speak with the node is the
-// gate's concern: see versions.
+// NotifyAlive implements memberlist.AliveDelegate. It decides which nodes are
+// admitted and passed on to the others. memberlist calls it under its node lock,
+// and calls NotifyJoin before releasing that. Whether memberlist can talk to the
+// node was checked by the gate: see versions.
 func (m *members) NotifyAlive(n *memberlist.Node) error {
 	if r := m.admit(n); r != nil {
 		m.journal.reject(r.reason, slog.String("peer", clip(n.Name)), slog.String("address", n.Address()), slog.String("detail", r.text))
@@ -30,8 +31,8 @@ func (m *members) NotifyAlive(n *memberlist.Node) error {
 	return nil
 }
 
-// NotifyConflict implements memberlist.ConflictDelegate: another node has the name
-// of one that is up. memberlist keeps the one it knows.
+// NotifyConflict implements memberlist.ConflictDelegate: a node claims the name of
+// one that is up, from another address. memberlist keeps the one it knows.
 func (m *members) NotifyConflict(known, other *memberlist.Node) {
 	m.journal.reject(reasonConflict, slog.String("peer", clip(known.Name)),
 		slog.String("address", known.Address()), slog.String("other", other.Address()))
@@ -60,7 +61,8 @@ func (m *members) admit(n *memberlist.Node) *refusal {
 	return m.admitLocked(n.Name, at)
 }
 
-// addressOf is where a node can be reached, if it can.
+// addressOf returns where a node can be reached; ok is false if its address is not
+// one that a node can have.
 func addressOf(n *memberlist.Node) (at netip.AddrPort, ok bool) {
 	ip, ok := netip.AddrFromSlice(n.Addr)
 	ip = ip.Unmap()
@@ -69,9 +71,9 @@ func addressOf(n *memberlist.Node) (at netip.AddrPort, ok bool) {
 
 var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
-// admitLocked returns why a node is not let in, or nil. Where there are max_nodes already,
-// those in Config.Join are, once each: whoever fills the list with names cannot
-// keep them out.
+// admitLocked returns why a node is not admitted, or nil. Beyond max_nodes the nodes
+// in Config.Join are still admitted, once each, so that a member cannot keep them
+// out by filling the list with invented names.
 func (m *members) admitLocked(name string, at netip.AddrPort) *refusal {
 	if m.peers[name] != nil {
 		return nil
@@ -97,8 +99,9 @@ func (m *members) admitLocked(name string, at netip.AddrPort) *refusal {
 	return nil
 }
 
-// goneLocked counts the names that are not up any more and that memberlist may
-// still keep: it forgets them in the first round of probes after goneFor.
+// goneLocked counts the names that are no longer up but that memberlist may still
+// keep. It forgets them in the first round of probes after goneFor, and a round
+// takes one probeEvery per node.
 func (m *members) goneLocked() int {
 	now := time.Now()
 	for name, since := range m.gone {

@@ -45,7 +45,7 @@ func TestMaxNodes(t *testing.T) {
 	t.Parallel()
 	m, l := testMembers(4)
 	seed := netip.MustParseAddrPort("192.0.2.1:7946")
-	m.seedsAre([]netip.AddrPort{seed})
+	m.setSeeds([]netip.AddrPort{seed})
 	for i := range 1000 {
 		err := m.alive(announced(fmt.Sprintf("ghost-%d", i), fmt.Sprintf("198.51.100.1:%d", 1000+i)))
 		if (err == nil) != (i < 3) || err != nil && !errors.Is(err, errNodes) {

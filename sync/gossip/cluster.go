@@ -13,9 +13,9 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Cluster is this node in a cluster: it sends its peers what the limiter counts
-// and charges what they send. Safe for concurrent use. The zero value is not
-// usable: call [Start].
+// Cluster is this node as part of a cluster: it sends the limiter's counts to its
+// peers and charges theirs to the limiter. Safe for concurrent use. The zero value
+// is not usable: call [Start].
 type Cluster struct {
 	config    Config
 	counts    *counts
@@ -24,18 +24,18 @@ type Cluster struct {
 	transport *transport
 	list      *memberlist.Memberlist
 	at        netip.AddrPort // where the others reach this node
-	first     int            // peer of the tick; send alone
+	next      int            // peer of the tick; send alone
 
 	cancel context.CancelFunc
 	loops  sync.WaitGroup
 	ended  sync.Once
 }
 
-// Start binds the address, and begins to look for the other nodes and to
-// exchange counts with them. Nodes that are not there are no error: this one
-// starts alone, says so once and keeps trying. The limiter must have the
-// secret that [LimiterSecret] makes. End the cluster with Close before the
-// limiter is dropped; the end of ctx ends the loops, without a word to the others.
+// Start binds the address, then looks for the other nodes and exchanges counts
+// with them in the background. Unreachable nodes are not an error: this node starts
+// alone, logs that once and keeps trying. The limiter's secret must be that of
+// [LimiterSecret]. Call Close before dropping the limiter. If ctx ends, the loops
+// end without telling the other nodes.
 func Start(ctx context.Context, c Config, lim *fastlimit.Limiter) (*Cluster, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -82,30 +82,36 @@ func Start(ctx context.Context, c Config, lim *fastlimit.Limiter) (*Cluster, err
 	return cl, nil
 }
 
-// joinAt exchanges lists of members with whoever is at an address.
+// joinAt exchanges lists of members with the node at an address.
 func (c *Cluster) joinAt(at netip.AddrPort) error {
 	_, err := c.list.Join([]string{at.String()})
 	return err
 }
 
-// yield takes this node out of the cluster, whose other node of this name goes
-// on, and back. The others miss it then, as they would if it had died.
+// yield silences this node in favor of an older one of the same name, or ends that.
+// To its peers a silenced node looks dead.
 func (c *Cluster) yield(yields bool) {
 	c.transport.silent.Store(yields)
 	if yields {
 		return
 	}
-	// The others hear that it is there, or it hears from them what they lack.
+	// Announces this node again to the peers it still knows; join finds the others.
 	_ = c.list.UpdateNode(leaveTimeout)
+	wake(c.members.nudge)
+}
+
+// wake makes the receiver of c, a channel of capacity 1, run soon. It does not
+// block: a wake-up that is already pending is enough.
+func wake(c chan<- struct{}) {
 	select {
-	case c.members.nudge <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
-// Ready returns in its error why this node must not get requests: another one
-// has its name, and started before it. What one of the two counts the others
-// would not believe, and a client could have up to twice its rate.
+// Ready returns an error if this node must not get requests: another node has its
+// name and started before it. Peers drop the counts of one of the two, so a client
+// could get up to twice its rate.
 func (c *Cluster) Ready() error {
 	if other, ok := c.members.twins.yieldsTo(); ok {
 		return fmt.Errorf("cluster: the node at %v has the name %q too and started before this one: set cluster.node to a name of its own on each", other, c.config.Node)
@@ -113,18 +119,16 @@ func (c *Cluster) Ready() error {
 	return nil
 }
 
-// Addr is the bound address, port 0 resolved.
+// Addr is the bound address, with the actual port if Config.Bind has port 0.
 func (c *Cluster) Addr() netip.AddrPort { return c.transport.addr() }
 
-// Advertised is the address at which the others reach this node.
-func (c *Cluster) Advertised() netip.AddrPort {
-	return c.at
-}
+// Advertised is the address at which the other nodes reach this one.
+func (c *Cluster) Advertised() netip.AddrPort { return c.at }
 
 // Node is the name of this node.
 func (c *Cluster) Node() string { return c.config.Node }
 
-// Peers are the names of the other nodes that are up, sorted.
+// Peers returns the names of the other nodes that are up, sorted.
 func (c *Cluster) Peers() []string {
 	var all []string
 	for _, n := range c.members.list() {
@@ -133,8 +137,8 @@ func (c *Cluster) Peers() []string {
 	return all
 }
 
-// Top returns the clients with the highest rates in all nodes, as far as they
-// are known here.
+// Top returns the n clients with the highest rates over all nodes, as far as this
+// node knows.
 func (c *Cluster) Top(n int) []toptalkers.Talker { return c.counts.top(n) }
 
 // tick sends the counts until ctx ends.
@@ -151,41 +155,42 @@ func (c *Cluster) tick(ctx context.Context) {
 	}
 }
 
-// send hands the packets of a tick to every peer. The next tick begins with
-// another one: if not all of it may be sent, none goes without for ever.
+// send sends the packets of a tick to every peer. Each tick starts with a different
+// peer, so that a budget too small for all starves none of them.
 func (c *Cluster) send() {
 	if c.transport.silent.Load() {
 		return
 	}
 	packets := c.counts.tick()
 	peers := c.members.list()
-	c.first++
+	c.next++
 	for i := range peers {
 		for _, p := range packets {
-			if err := c.list.SendBestEffort(&peers[(c.first+i)%len(peers)], p); err != nil {
-				break // of no use to this peer now; what it missed comes again
+			if err := c.list.SendBestEffort(&peers[(c.next+i)%len(peers)], p); err != nil {
+				break // the rest would fail too; the sweep repeats what this peer missed
 			}
 		}
 	}
 }
 
-// sendFarewell informs every peer that this node leaves, twice: packets get lost.
+// sendFarewell tells every peer that this node leaves, twice, since packets get
+// lost. A peer that misses both searches for this node for a while.
 func (c *Cluster) sendFarewell() {
 	peers := c.members.list()
 	word := c.members.appendFarewell(nil)
 	for range 2 {
 		for i := range peers {
-			_ = c.list.SendBestEffort(&peers[i], word) // else they look for it for a while
+			_ = c.list.SendBestEffort(&peers[i], word)
 		}
 	}
 }
 
-// leaveTimeout is for the news to reach a peer.
+// leaveTimeout bounds the wait for a broadcast to reach a peer.
 const leaveTimeout = time.Second
 
-// Close informs the peers that this node leaves, and ends all goroutines; a probe
-// that memberlist waits for ends by itself within seconds. It takes about a
-// second at most. It may be called again.
+// Close tells the peers that this node leaves, and ends all goroutines within about
+// a second, except for a probe in flight, which memberlist ends after a few seconds.
+// Further calls do nothing.
 func (c *Cluster) Close() {
 	c.ended.Do(func() { c.end(true) })
 }
@@ -195,9 +200,9 @@ func (c *Cluster) end(farewell bool) {
 	c.transport.stopDials()
 	c.loops.Wait()
 	if farewell {
-		c.send() // what nobody would know of otherwise, which costs a burst
+		c.send() // counts since the last tick, else worth up to a burst per client elsewhere
 		c.sendFarewell()
-		if err := c.list.Leave(leaveTimeout); err != nil { // else they find out
+		if err := c.list.Leave(leaveTimeout); err != nil { // peers will detect the failure
 			c.config.Logger.Warn("cluster: left without a word", slog.Any("error", err))
 		} else {
 			c.config.Logger.Info("cluster: left")

@@ -17,36 +17,35 @@ import (
 
 // Config configures a [Cluster]. Name, Bind and Secret are required.
 type Config struct {
-	// Name is what the nodes of a cluster have in common. Packets with
-	// another one are dropped.
+	// Name is the name of the cluster. Packets with another name are dropped.
 	Name string
 	// Secret is shared by all nodes, at least 16 characters. The limiter's
-	// secret must be [LimiterSecret] of the same.
+	// secret must be [LimiterSecret] of the same name and secret.
 	Secret string
-	// Node is this node's name, unlike all others. "" means the address at
-	// which they reach it, which no other has, as host names may.
+	// Node is this node's name, unique in the cluster. "" means the address at
+	// which the others reach it, which is unique where host names may not be.
 	Node string
 
-	// Bind is host:port, for UDP and TCP. Port 0 takes a free one.
+	// Bind is host:port, for UDP and TCP. Port 0 picks a free port.
 	Bind string
 	// Advertise is the IP:port at which the others reach this node, if not at
 	// Bind.
 	Advertise string
-	// Join are addresses of nodes to ask for the others, host:port. They are
-	// asked for as long as they are not there.
+	// Join are addresses, host:port, of nodes to ask for the others. Each is
+	// retried for as long as it is not a member.
 	Join []string
 
 	// Interval is the time between two exchanges. 0 means 100 ms. The bound of
-	// P2 in a cluster grows by N·r for each second of it; packets and their
-	// cost grow as it shrinks.
+	// P2 in a cluster grows by N·r for each second of it; a shorter interval
+	// means more packets.
 	Interval time.Duration
-	// MaxBytes is what is sent to each peer in an interval at most. 0 means 16
-	// KiB. Less leaves counts of many clients for later.
+	// MaxBytes limits what is sent to each peer per interval. 0 means 16 KiB.
+	// With a lower limit the counts of many clients take longer to arrive.
 	MaxBytes int
-	// MaxNodes is N_max, for which the limiter was planned: so many nodes with
-	// this one are let in, and those in Join. 0 means 32.
+	// MaxNodes is N_max, for which the limiter was planned: the number of nodes
+	// admitted, this one included, plus those in Join. 0 means 32.
 	MaxNodes int
-	// Ignore are nodes whose counts are not believed.
+	// Ignore are the names of nodes whose counts are dropped.
 	Ignore []string
 
 	// Logger receives all logs. nil means slog.Default().
@@ -78,7 +77,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// withDefaults is WithDefaults of a configuration that is valid.
+// withDefaults is WithDefaults after Validate.
 func (c Config) withDefaults() (Config, error) {
 	if err := c.Validate(); err != nil {
 		return c, err
@@ -86,8 +85,8 @@ func (c Config) withDefaults() (Config, error) {
 	return c.WithDefaults(), nil
 }
 
-// Validate returns everything that is wrong, joined, each as a
-// [fastlimit.FieldError]. No message contains the secret.
+// Validate returns all problems, joined, each as a [fastlimit.FieldError]. No
+// message contains the secret.
 func (c Config) Validate() error {
 	var errs []error
 	add := func(name, fix, format string, args ...any) {
@@ -125,24 +124,24 @@ func (c Config) Validate() error {
 
 // Settings of memberlist that differ from its defaults for a LAN.
 const (
-	// gossipEvery spreads news of members: a peer is known within some hundred
-	// ms.
+	// gossipEvery is how often membership changes are gossiped; a new peer is
+	// known everywhere within a few hundred ms.
 	gossipEvery = 100 * time.Millisecond
-	// streamTimeout is for an exchange of the list of members, which takes
+	// streamTimeout bounds an exchange of member lists, which usually takes
 	// milliseconds.
 	streamTimeout = 3 * time.Second
-	// reclaimAfter is when a name of a dead node may be taken with another
-	// address: a container that was started again.
+	// reclaimAfter is when the name of a dead node may be reused from another
+	// address, as by a container that was restarted.
 	reclaimAfter = 10 * time.Second
 	// probeEvery is the interval between two probes, each of another peer.
 	probeEvery = time.Second
-	// goneFor is how long others are informed of a peer that is gone.
+	// goneFor is how long the others are still told about a peer that is gone.
 	goneFor = 30 * time.Second
 )
 
-// allowance is what may be sent by UDP to all peers together: counts for
-// max_nodes, and what they and the membership take beside. Memory of a second
-// makes up for ticks that bunch.
+// allowance limits what may be sent by UDP to all peers together: the counts for
+// max_nodes nodes, their encryption, and the membership protocol. A burst of one
+// second absorbs ticks that bunch up.
 func (c *Config) allowance() *rate.Limiter {
 	const membership, perNode = 256 << 10, 4 << 10 // bytes/s
 	overhead := float64(packetBytes) / float64(c.payload())
@@ -151,8 +150,8 @@ func (c *Config) allowance() *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(perSecond), int(perSecond))
 }
 
-// memberlistConfig is the configuration of memberlist. Its log goes to the
-// journal, its events to the members, its packets through the transport.
+// memberlistConfig connects memberlist: its log goes to the journal, its events go
+// to the members, its packets through the transport.
 func (c *Config) memberlistConfig(t *transport, m *members, j *journal, at netip.AddrPort) *memberlist.Config {
 	mc := memberlist.DefaultLANConfig()
 	mc.Name = c.Node
@@ -164,7 +163,7 @@ func (c *Config) memberlistConfig(t *transport, m *members, j *journal, at netip
 	mc.Delegate, mc.Events, mc.Alive, mc.Conflict = m, m, m, m
 	mc.LogOutput = j
 	mc.UDPBufferSize = packetBytes
-	mc.EnableCompression = false // counts are compact, and a bomb less
+	mc.EnableCompression = false // counts are compact, and decompression has no bound
 	mc.GossipInterval = gossipEvery
 	mc.TCPTimeout = streamTimeout
 	mc.DeadNodeReclaimTime = reclaimAfter
@@ -175,8 +174,8 @@ func (c *Config) memberlistConfig(t *transport, m *members, j *journal, at netip
 	return mc
 }
 
-// payload is what fits a packet beside memberlist's label, encryption,
-// checksum and type.
+// payload is the number of bytes that fit a packet beside memberlist's label,
+// encryption, checksum and type.
 func (c *Config) payload() int {
 	const label, encryption, checksum, kind = 2, 1 + 12 + 16, 5, 1
 	return packetBytes - label - len(c.Name) - encryption - checksum - kind

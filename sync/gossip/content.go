@@ -8,9 +8,9 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Kinds of memberlist's messages that nodes send: the first byte. The others
-// are not let through: messages in compressed form, which may unfold without
-// end, and large ones on streams.
+// Types of memberlist's messages that nodes send, in their first byte. All others
+// are dropped, among them compressed messages, whose expansion nothing bounds, and
+// user messages on streams.
 const (
 	pingType     = 0
 	indirectType = 1
@@ -22,19 +22,20 @@ const (
 	compoundType = 7
 	userType     = 8
 	nackType     = 11
-	checkedType  = 12 // with a checksum in front
-	errorType    = 13 // on streams, an answer
+	checkedType  = 12 // a checksum, then another message
+	errorType    = 13 // an answer on streams
 )
 
-// typed is how memberlist decodes, asIs leaves the bytes of values as they are.
+// typed decodes as memberlist does; asIs returns the bytes of values undecoded.
 var typed, asIs = new(codec.MsgpackHandle), func() *codec.MsgpackHandle {
 	h := new(codec.MsgpackHandle)
 	h.Raw = true
 	return h
 }()
 
-// What memberlist v0.7.0 decodes messages into. One that does not fit is dropped
-// here and counted: memberlist would drop it too, and only log it.
+// The types into which memberlist v0.7.0 decodes messages. It does not export
+// them. A message that does not decode is dropped and counted here; memberlist
+// would drop it too, but only log it.
 type (
 	ping struct {
 		SeqNo      uint32
@@ -86,30 +87,30 @@ type (
 	failure struct{ Error string }
 )
 
-// versions are those of memberlist's protocol that a node speaks (the least, the
-// most, the present one), and of its delegate's.
+// versions are the versions that a node speaks of memberlist's protocol (minimum,
+// maximum, current) and of its delegate's.
 type versions []uint8
 
-// ours reports whether memberlist at this node, and at all others, can speak with
-// a node of these versions. Of one that it cannot, it would refuse all lists of
-// members.
+// ours reports whether memberlist on all nodes can talk to a node of these
+// versions. It must not hear of any other: it rejects every list of members in
+// which such a node appears, so one would stop all joins.
 func (v versions) ours() bool {
 	const version = memberlist.ProtocolVersion2Compatible
 	return len(v) >= 6 && 1 <= v[0] && v[0] <= version && v[1] >= version && v[2] == version && v[3] == 0 && v[5] == 0
 }
 
-// checkPacket returns why the message of a packet is not one that a node sends. It
-// is authentic: this is about members that are broken or hostile.
+// checkPacket returns why the message of a packet is not one that a node sends. The
+// message is authentic, so this is about members that are broken or hostile.
 func checkPacket(msg []byte) (reason string) {
 	msg, ok := withoutChecksum(msg)
 	if !ok {
 		return reasonMalformed
 	}
 	if len(msg) == 0 || msg[0] != compoundType {
-		return checkMessage(msg)
+		return inPackets.check(msg)
 	}
-	// compound: the number of parts, the length of each (2 bytes), the parts,
-	// none of which is compound.
+	// compound: the number of parts (1 byte), the length of each (2 bytes), the
+	// parts, none of which is compound itself.
 	if len(msg) < 2 {
 		return reasonMalformed
 	}
@@ -123,15 +124,15 @@ func checkPacket(msg []byte) (reason string) {
 		if length > len(parts) {
 			return reasonMalformed
 		}
-		if reason := checkMessage(parts[:length]); reason != quiet {
+		if reason := inPackets.check(parts[:length]); reason != accepted {
 			return reason
 		}
 		lengths, parts = lengths[2:], parts[length:]
 	}
-	return quiet
+	return accepted
 }
 
-// withoutChecksum checks and removes the checksum, if there is one.
+// withoutChecksum verifies and removes the checksum, if there is one.
 func withoutChecksum(msg []byte) (rest []byte, ok bool) {
 	const checksum = 1 + 4
 	if len(msg) < checksum || msg[0] != checkedType {
@@ -141,8 +142,8 @@ func withoutChecksum(msg []byte) (rest []byte, ok bool) {
 	return rest, crc32.ChecksumIEEE(rest) == binary.BigEndian.Uint32(msg[1:])
 }
 
-// countsOf returns the counts in a message that has passed checkPacket and is
-// nothing else; ok is false for any other message.
+// countsOf returns the payload of a message of counts that has passed checkPacket;
+// ok is false for any other message. Counts are never part of a compound message.
 func countsOf(msg []byte) (counts []byte, ok bool) {
 	msg, _ = withoutChecksum(msg)
 	if len(msg) == 0 || msg[0] != userType {
@@ -151,65 +152,49 @@ func countsOf(msg []byte) (counts []byte, ok bool) {
 	return msg[1:], true
 }
 
-// checkMessage is checkPacket of a message that is not compound.
-func checkMessage(msg []byte) (reason string) {
-	if len(msg) == 0 {
+// checks are the message types allowed in one place, by number, each with the check
+// of what follows the type.
+type checks [errorType + 1]func(body []byte) (reason string)
+
+var (
+	inPackets = checks{
+		pingType: decodes[ping], indirectType: decodes[indirectPing], ackType: decodes[ack], nackType: decodes[nack],
+		suspectType: decodes[dead], deadType: decodes[dead], aliveType: checkAlive,
+		userType: func([]byte) string { return accepted }, // of this module: delta parses it
+	}
+	inRequests = checks{pushPullType: checkList, pingType: decodes[ping]}
+	inReplies  = checks{pushPullType: checkList, ackType: decodes[ack], errorType: decodes[failure]}
+)
+
+func (c *checks) check(msg []byte) (reason string) {
+	if len(msg) == 0 || int(msg[0]) >= len(c) || c[msg[0]] == nil {
 		return reasonMalformed
 	}
-	switch msg[0] {
-	case userType: // of this package
-		return quiet
-	case pingType:
-		return fits(msg, &ping{})
-	case indirectType:
-		return fits(msg, &indirectPing{})
-	case ackType:
-		return fits(msg, &ack{})
-	case nackType:
-		return fits(msg, &nack{})
-	case suspectType, deadType:
-		return fits(msg, &dead{})
-	case aliveType:
-		var a alive
-		if reason := fits(msg, &a); reason != quiet {
-			return reason
-		}
-		if !a.Vsn.ours() {
-			return reasonVersion
-		}
-		return quiet
-	}
-	return reasonMalformed
+	return c[msg[0]](msg[1:])
 }
 
-// checkRequest is about the message of a stream that another opened.
-func checkRequest(msg []byte) (reason string) {
+// checkRequest checks the message of a stream that another node opened.
+func checkRequest(msg []byte) (reason string) { return inRequests.check(msg) }
+
+// checkReply checks the message that comes back on a stream that this node opened.
+func checkReply(msg []byte) (reason string) { return inReplies.check(msg) }
+
+func checkAlive(b []byte) (reason string) {
+	var a alive
 	switch {
-	case len(msg) > 0 && msg[0] == pushPullType:
-		return checkList(msg[1:])
-	case len(msg) > 0 && msg[0] == pingType:
-		return fits(msg, &ping{})
+	case !decode(b, &a):
+		return reasonMalformed
+	case !a.Vsn.ours():
+		return reasonVersion
 	}
-	return reasonMalformed
+	return accepted
 }
 
-// checkReply is about the message that comes back.
-func checkReply(msg []byte) (reason string) {
-	switch {
-	case len(msg) > 0 && msg[0] == pushPullType:
-		return checkList(msg[1:])
-	case len(msg) > 0 && msg[0] == ackType:
-		return fits(msg, &ack{})
-	case len(msg) > 0 && msg[0] == errorType:
-		return fits(msg, &failure{})
-	}
-	return reasonMalformed
-}
-
-// checkList returns what is wrong with a list of members. A header without a list
-// would have memberlist take memory for a million nodes.
+// checkList returns what is wrong with a list of members. The number of nodes in
+// its header is held against the bytes that follow, since memberlist allocates for
+// that number before it reads them.
 func checkList(b []byte) (reason string) {
-	const least = 32 // bytes of a member; 100 and more are usual
+	const least = 32 // bytes of a member; 100 or more in practice
 	var header listHeader
 	d := codec.NewDecoderBytes(b, typed)
 	if d.Decode(&header) != nil || header.UserStateLen != 0 ||
@@ -225,20 +210,24 @@ func checkList(b []byte) (reason string) {
 			return reasonVersion
 		}
 	}
-	return quiet
+	return accepted
 }
 
-// fits returns what is wrong with a message that is to be of the type of into.
-func fits(msg []byte, into any) (reason string) {
-	if !wellFormed(msg[1:], 1) || codec.NewDecoderBytes(msg[1:], typed).Decode(into) != nil {
+// decodes checks that b is one value that decodes as a T.
+func decodes[T any](b []byte) (reason string) {
+	if !decode(b, new(T)) {
 		return reasonMalformed
 	}
-	return quiet
+	return accepted
 }
 
-// wellFormed reports whether b is n values of MessagePack and nothing else. Where
-// it is not, memberlist's decoder takes memory for lengths of up to 4 GB that
-// nothing follows; it reads from a stream and cannot know.
+func decode(b []byte, into any) bool {
+	return wellFormed(b, 1) && codec.NewDecoderBytes(b, typed).Decode(into) == nil
+}
+
+// wellFormed reports whether b is n values of MessagePack and nothing else. It
+// comes first because memberlist's decoder, which reads from a stream and cannot
+// know what follows, allocates whatever length a value claims, up to 4 GB.
 func wellFormed(b []byte, n int) bool {
 	d := codec.NewDecoderBytes(b, asIs)
 	for range n {

@@ -8,8 +8,7 @@ import (
 	"github.com/fastlimit/fastlimit/toptalkers"
 )
 
-// counts is the delta of a limiter on that limiter's clock. Safe for concurrent
-// use.
+// counts is a delta.State on its limiter's clock. Safe for concurrent use.
 type counts struct {
 	state *delta.State
 	now   func() time.Duration

@@ -19,8 +19,8 @@ import (
 //	label header:   labelType, length (1 byte), the cluster's name
 //	sealed message: version (1 byte), nonce (12), AES-GCM ciphertext, tag (16)
 //
-// Nothing authenticates the version. memberlist takes a 0 for a message with
-// padding, and panics on what it then takes for the padding.
+// The version is not authenticated. For version 0 memberlist strips padding, and
+// panics on a message that has none, so the gate only lets version 1 through.
 const (
 	labelType     = 244
 	encryptedType = 10
@@ -30,10 +30,10 @@ const (
 	frameHead     = 1 + 4 // encrypted, length
 )
 
-// gate lets only authentic messages of known kinds through to memberlist, in
-// the form in which they came. It stands in front because memberlist (v0.7.0)
-// acts on bytes that nobody has authenticated: it panics on some, and answers
-// whoever cannot encrypt with a ciphertext. Safe for concurrent use.
+// gate passes only authentic messages of known types to memberlist, unchanged. It
+// is needed because memberlist (v0.7.0) acts on unauthenticated bytes: it panics on
+// some of them, and sends encrypted error messages to strangers. Safe for
+// concurrent use.
 type gate struct {
 	aead   cipher.AEAD
 	name   []byte // of the cluster
@@ -41,7 +41,7 @@ type gate struct {
 	most   int    // bytes of a sealed message on a stream
 }
 
-// newGate returns the gate of a cluster of so many nodes at most.
+// newGate returns the gate of a cluster of at most maxNodes nodes.
 func newGate(name, secret string, maxNodes int) *gate {
 	block, err := aes.NewCipher(gossipKey(name, secret))
 	if err != nil {
@@ -57,10 +57,11 @@ func newGate(name, secret string, maxNodes int) *gate {
 	}
 }
 
-// packet checks a UDP packet. Its message is decrypted into buf, which has room
-// for it. The reason is quiet if it may pass.
+// packet checks a UDP packet and decrypts its message into buf, which must have
+// room for it. The reason is accepted if the packet may pass. The label is compared
+// first because that is cheap: see BenchmarkGate.
 func (g *gate) packet(b, buf []byte) (plain []byte, reason string) {
-	if reason := g.label(b); reason != quiet {
+	if reason := g.label(b); reason != accepted {
 		return nil, reason
 	}
 	b = b[len(g.header):]
@@ -90,7 +91,7 @@ func (g *gate) label(b []byte) (reason string) {
 	case !bytes.HasPrefix(b, g.header):
 		return reasonCluster
 	}
-	return quiet
+	return accepted
 }
 
 // open decrypts a sealed message into buf. data is authenticated along with it.
@@ -102,8 +103,8 @@ func (g *gate) open(sealed, buf, data []byte) (plain []byte, ok bool) {
 	return plain, err == nil
 }
 
-// readOpening reads the label header of a stream that another has opened, and
-// what it says.
+// readOpening reads the label header and the message of a stream that another node
+// opened.
 func (g *gate) readOpening(r io.Reader) (frame, plain []byte, reason string) {
 	head := make([]byte, 2, 2+255)
 	if n, err := io.ReadFull(r, head); err != nil {
@@ -113,14 +114,14 @@ func (g *gate) readOpening(r io.Reader) (frame, plain []byte, reason string) {
 		n, _ := io.ReadFull(r, head[2:2+int(head[1])])
 		head = head[:2+n]
 	}
-	if reason := g.label(head); reason != quiet {
+	if reason := g.label(head); reason != accepted {
 		return nil, nil, reason
 	}
 	return g.readFrame(r)
 }
 
-// readFrame reads one encrypted message of a stream. It takes memory only as
-// bytes arrive.
+// readFrame reads one encrypted message of a stream. It allocates as bytes arrive,
+// not by the length that a stranger claims.
 func (g *gate) readFrame(r io.Reader) (frame, plain []byte, reason string) {
 	var head [frameHead]byte
 	n, err := io.ReadFull(r, head[:])
@@ -147,10 +148,10 @@ func (g *gate) readFrame(r io.Reader) (frame, plain []byte, reason string) {
 	if !ok {
 		return nil, nil, reasonKey
 	}
-	return frame, plain, quiet
+	return frame, plain, accepted
 }
 
-// seal makes a frame of a message, for a stream.
+// seal encrypts a message into a frame for a stream.
 func (g *gate) seal(plain []byte) []byte {
 	frame := binary.BigEndian.AppendUint32([]byte{encryptedType}, uint32(sealOverhead+len(plain))) //nolint:gosec // messages of this package are short
 	data := slices.Concat(frame, g.name)

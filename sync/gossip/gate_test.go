@@ -16,7 +16,7 @@ import (
 // passes reports whether a packet may pass.
 func (g *gate) passes(b, buf []byte) bool {
 	_, reason := g.packet(b, buf)
-	return reason == quiet
+	return reason == accepted
 }
 
 func testGate() *gate { return newGate("test", testSecret, 32) }
@@ -83,11 +83,11 @@ func TestGateHoldsForEveryByte(t *testing.T) {
 	t.Parallel()
 	g, buf := testGate(), make([]byte, maxPacket)
 	good := packet(t, encoded(t, ackType, ackMsg{7}))
-	if _, reason := g.packet(good, buf); reason != quiet {
+	if _, reason := g.packet(good, buf); reason != accepted {
 		t.Fatalf("a good packet: %s", reason)
 	}
 	stream := listStream(t, gossipKey("test", testSecret), encoded(t, pushPullType, listMsg{}))
-	if _, _, reason := g.readOpening(bytes.NewReader(stream)); reason != quiet {
+	if _, _, reason := g.readOpening(bytes.NewReader(stream)); reason != accepted {
 		t.Fatalf("a good stream: %s", reason)
 	}
 	for i := range good {
@@ -109,11 +109,11 @@ func TestGateHoldsForEveryByte(t *testing.T) {
 		for bit := range 8 {
 			b := append(slices.Clone(stream), make([]byte, 1<<9)...) // so that a greater length finds its bytes
 			b[i] ^= 1 << bit
-			if _, _, reason := g.readOpening(bytes.NewReader(b)); reason == quiet {
+			if _, _, reason := g.readOpening(bytes.NewReader(b)); reason == accepted {
 				t.Errorf("stream: bit %d of byte %d passes", bit, i)
 			}
 		}
-		if _, _, reason := g.readOpening(bytes.NewReader(stream[:i])); reason == quiet {
+		if _, _, reason := g.readOpening(bytes.NewReader(stream[:i])); reason == accepted {
 			t.Errorf("stream: %d bytes of %d pass", i, len(stream))
 		}
 	}
@@ -136,7 +136,7 @@ func TestGateKnowsOneVersion(t *testing.T) {
 		s := listStream(t, gossipKey("test", testSecret), encoded(t, pushPullType, listMsg{}))
 		s[len(g.header)+frameHead] = byte(version)
 		_, _, reason := g.readOpening(bytes.NewReader(s))
-		if _, got := g.packet(b, buf); (got == quiet) != (version == sealVersion) || (reason == quiet) != (version == sealVersion) {
+		if _, got := g.packet(b, buf); (got == accepted) != (version == sealVersion) || (reason == accepted) != (version == sealVersion) {
 			t.Errorf("version %d: packet %q, stream %q", version, got, reason)
 		}
 	}
@@ -185,8 +185,8 @@ func TestGateOfMessages(t *testing.T) {
 		msg   []byte
 		want  string
 	}{
-		"ack":                       {checkPacket, ack, quiet},
-		"ack with a checksum":       {checkPacket, checked(ack), quiet},
+		"ack":                       {checkPacket, ack, accepted},
+		"ack with a checksum":       {checkPacket, checked(ack), accepted},
 		"another checksum":          {checkPacket, slices.Concat([]byte{checkedType, 1, 2, 3, 4}, ack), reasonMalformed},
 		"a text for a number":       {checkPacket, encoded(t, ackType, struct{ SeqNo string }{"7"}), reasonMalformed},
 		"a number for a name":       {checkPacket, encoded(t, suspectType, struct{ Node, From int }{7, 8}), reasonMalformed},
@@ -194,7 +194,7 @@ func TestGateOfMessages(t *testing.T) {
 		"a name for an address":     {checkPacket, encoded(t, pingType, struct{ SourcePort string }{"b"}), reasonMalformed},
 		"a port of five digits":     {checkPacket, encoded(t, indirectType, struct{ Port int }{99999}), reasonMalformed},
 		"a number for a nack":       {checkPacket, encoded(t, nackType, 7), reasonMalformed},
-		"alive":                     {checkPacket, encoded(t, aliveType, aliveOf(1, 5, 2, 0, 0, 0)), quiet},
+		"alive":                     {checkPacket, encoded(t, aliveType, aliveOf(1, 5, 2, 0, 0, 0)), accepted},
 		"alive, no port":            {checkPacket, encoded(t, aliveType, struct{ Port string }{"x"}), reasonMalformed},
 		"alive, no versions":        {checkPacket, encoded(t, aliveType, aliveOf()), reasonVersion},
 		"alive, three versions":     {checkPacket, encoded(t, aliveType, aliveOf(1, 5, 2)), reasonVersion},
@@ -204,9 +204,9 @@ func TestGateOfMessages(t *testing.T) {
 		"alive, an earlier one":     {checkPacket, encoded(t, aliveType, aliveOf(1, 1, 1, 0, 0, 0)), reasonVersion},
 		"alive, of the delegate":    {checkPacket, encoded(t, aliveType, aliveOf(1, 5, 2, 1, 0, 0)), reasonVersion},
 		"alive, in compound":        {checkPacket, compound(ack, encoded(t, aliveType, aliveOf(3, 5, 5, 0, 0, 0))), reasonVersion},
-		"compound":                  {checkPacket, compound(ack, ack), quiet},
-		"compound of nothing":       {checkPacket, compound(), quiet},
-		"counts":                    {checkPacket, []byte{userType, 1}, quiet},
+		"compound":                  {checkPacket, compound(ack, ack), accepted},
+		"compound of nothing":       {checkPacket, compound(), accepted},
+		"counts":                    {checkPacket, []byte{userType, 1}, accepted},
 		"nothing":                   {checkPacket, nil, reasonMalformed},
 		"half a compound":           {checkPacket, []byte{compoundType}, reasonMalformed},
 		"compound without lengths":  {checkPacket, []byte{compoundType, 2, 0, 1}, reasonMalformed},
@@ -221,24 +221,24 @@ func TestGateOfMessages(t *testing.T) {
 		"more behind it":            {checkPacket, append(bytes.Clone(ack), 0xc0), reasonMalformed},
 		"a list in a packet":        {checkPacket, encoded(t, pushPullType, listMsg{}), reasonMalformed},
 
-		"list":                       {checkRequest, encoded(t, pushPullType, listMsg{Nodes: 1}, node), quiet},
+		"list":                       {checkRequest, encoded(t, pushPullType, listMsg{Nodes: 1}, node), accepted},
 		"list of another version":    {checkRequest, encoded(t, pushPullType, listMsg{Nodes: 1}, other), reasonVersion},
 		"list of a text":             {checkRequest, encoded(t, pushPullType, listMsg{Nodes: 1}, struct{ Port string }{strings.Repeat("x", 99)}), reasonMalformed},
-		"empty list":                 {checkRequest, encoded(t, pushPullType, listMsg{}), quiet},
+		"empty list":                 {checkRequest, encoded(t, pushPullType, listMsg{}), accepted},
 		"list of more than it says":  {checkRequest, encoded(t, pushPullType, listMsg{}, node), reasonMalformed},
 		"list of less than it says":  {checkRequest, encoded(t, pushPullType, listMsg{Nodes: 2}, node), reasonMalformed},
 		"list of a million":          {checkRequest, encoded(t, pushPullType, listMsg{Nodes: 1 << 20}), reasonMalformed},
 		"list of less than nothing":  {checkRequest, encoded(t, pushPullType, listMsg{Nodes: -1}), reasonMalformed},
 		"list of nils":               {checkRequest, append(encoded(t, pushPullType, listMsg{Nodes: 100}), bytes.Repeat([]byte{0xc0}, 100)...), reasonMalformed},
 		"state of 20 MB":             {checkRequest, encoded(t, pushPullType, listMsg{UserStateLen: 20 << 20}), reasonMalformed},
-		"TCP ping":                   {checkRequest, encoded(t, pingType, ackMsg{7}), quiet},
+		"TCP ping":                   {checkRequest, encoded(t, pingType, ackMsg{7}), accepted},
 		"message of 20 MB":           {checkRequest, encoded(t, userType, struct{ UserMsgLen int }{20 << 20}), reasonMalformed},
 		"ack as a request":           {checkRequest, ack, reasonMalformed},
 		"compressed on a stream":     {checkRequest, []byte{9, 0x80}, reasonMalformed},
 		"empty request":              {checkRequest, nil, reasonMalformed},
-		"ack as a reply":             {checkReply, ack, quiet},
-		"list as a reply":            {checkReply, encoded(t, pushPullType, listMsg{Nodes: 1}, node), quiet},
-		"error as a reply":           {checkReply, encoded(t, errorType, struct{ Error string }{"no"}), quiet},
+		"ack as a reply":             {checkReply, ack, accepted},
+		"list as a reply":            {checkReply, encoded(t, pushPullType, listMsg{Nodes: 1}, node), accepted},
+		"error as a reply":           {checkReply, encoded(t, errorType, struct{ Error string }{"no"}), accepted},
 		"compressed as a reply":      {checkReply, []byte{9, 0x80}, reasonMalformed},
 		"ping as a reply":            {checkReply, encoded(t, pingType, ackMsg{7}), reasonMalformed},
 		"empty reply":                {checkReply, nil, reasonMalformed},

@@ -20,23 +20,22 @@ import (
 )
 
 const (
-	joinLeast = time.Second
-	// joinMost is the time from the start of one attempt to the start of the
-	// next, at most, as long as an attempt takes less: so it bounds how long a
-	// healed partition goes unnoticed.
-	joinMost = 10 * time.Second
-	// lookup bounds the wait for a name server.
-	lookup = 2 * time.Second
-	// joinAtOnce is how many are asked at a time. One that does not answer takes
-	// streamTimeout; with 64 seeds, the most that a file may name, all are
-	// asked in less than joinMost.
-	joinAtOnce = 32
-	// lostFor is how long a peer that went without a word is asked for. After
-	// that only Config.Join leads to it.
+	minJoinWait = time.Second
+	// maxJoinWait is the maximum time between the starts of two attempts, provided
+	// that an attempt takes less. It therefore bounds how long a healed partition
+	// goes unnoticed.
+	maxJoinWait = 10 * time.Second
+	// lookupTimeout bounds the wait for a name server.
+	lookupTimeout = 2 * time.Second
+	// maxJoins is how many addresses are asked at a time. One that does not answer
+	// takes streamTimeout, so maxSeeds of them take 6 s, less than maxJoinWait.
+	maxJoins = 32
+	// lostFor is how long a peer that went without a farewell is retried. After
+	// that only Config.Join leads back to it.
 	lostFor = 24 * time.Hour
 )
 
-// joiner asks seeds and lost peers that are not members.
+// joiner keeps asking seeds and lost peers that are not members.
 type joiner struct {
 	seeds   []string
 	self    []netip.AddrPort
@@ -44,15 +43,15 @@ type joiner struct {
 	log     *slog.Logger
 	resolve func(ctx context.Context, seed string) ([]netip.AddrPort, error)
 	join    func(at netip.AddrPort) error
-	idle    func() bool // nothing is to be asked for now
+	idle    func() bool // skips attempts while this node is silent
 
-	found map[string][]netip.AddrPort // what seeds stood for last; run alone
+	found map[string][]netip.AddrPort // last known addresses by seed; used by run only
 }
 
-// run asks until ctx ends.
+// run makes attempts until ctx ends.
 func (j *joiner) run(ctx context.Context) {
 	failed := 0
-	for waits := joinWaits(joinLeast); ; {
+	for waits := joinWaits(minJoinWait); ; {
 		start := time.Now()
 		joined, problems := j.attempt(ctx)
 		if ctx.Err() != nil {
@@ -60,35 +59,35 @@ func (j *joiner) run(ctx context.Context) {
 		}
 		failed = j.logAlone(failed, problems)
 		switch {
-		case len(problems) == 0: // all are there; names may come to stand for more
-			waits = joinWaits(joinMost)
+		case len(problems) == 0: // all have joined; names may resolve to more nodes later
+			waits = joinWaits(maxJoinWait)
 		case joined:
-			waits = joinWaits(joinLeast)
+			waits = joinWaits(minJoinWait)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-j.members.nudge:
-			waits = joinWaits(joinLeast)
+			waits = joinWaits(minJoinWait)
 		case <-time.After(waits.NextBackOff() - time.Since(start)):
 		}
 	}
 }
 
-// joinWaits are the times from one attempt to the next: at most first, doubled up
-// to joinMost. Half of each is left to chance, so that nodes that lost each other
-// do not ask in step.
+// joinWaits are the times from one attempt to the next: at most first, then doubled
+// up to maxJoinWait. Half of each is random, so that nodes that lost each other do
+// not retry in step.
 func joinWaits(first time.Duration) *backoff.ExponentialBackOff {
 	const middle, spread = 3. / 4, 1. / 3 // 3/4 ± 1/4
 	scaled := func(d time.Duration) time.Duration { return time.Duration(middle * float64(d)) }
 	return &backoff.ExponentialBackOff{
-		InitialInterval: scaled(first), MaxInterval: scaled(joinMost) - 1, Multiplier: 2, RandomizationFactor: spread,
+		InitialInterval: scaled(first), MaxInterval: scaled(maxJoinWait) - 1, Multiplier: 2, RandomizationFactor: spread,
 	}
 }
 
-// logAlone logs once that this node is alone, and once that it is not any more.
-// failed is the number of attempts in a row that left it so. The first one is not
-// logged: nodes that start together miss each other.
+// logAlone logs once that this node is alone, and once that it no longer is.
+// failed is the number of consecutive attempts that left it alone. The first is not
+// logged, since nodes that start together miss each other at first.
 func (j *joiner) logAlone(failed int, problems []string) int {
 	peers := j.members.list()
 	alone := len(problems) > 0 && len(peers) == 0
@@ -105,8 +104,8 @@ func (j *joiner) logAlone(failed int, problems []string) int {
 	return 0
 }
 
-// attempt asks all nodes that are missing, and returns whether one of them answered
-// and what is wrong with the others.
+// attempt asks all addresses that are missing. It returns whether one of them
+// answered, and the problems with the others.
 func (j *joiner) attempt(ctx context.Context) (joined bool, problems []string) {
 	if j.idle() {
 		return false, nil
@@ -114,7 +113,7 @@ func (j *joiner) attempt(ctx context.Context) (joined bool, problems []string) {
 	seeds, problems := j.lookUp(ctx)
 	var (
 		mu    sync.Mutex // guards the results
-		slots = make(chan struct{}, joinAtOnce)
+		slots = make(chan struct{}, maxJoins)
 		all   sync.WaitGroup
 	)
 	for _, at := range j.members.missing(seeds, j.self...) {
@@ -122,12 +121,11 @@ func (j *joiner) attempt(ctx context.Context) (joined bool, problems []string) {
 		if ctx.Err() != nil {
 			break
 		}
-		if !j.members.misses(at) { // one that answered has listed it
-			<-slots
-			continue
-		}
 		all.Go(func() {
 			defer func() { <-slots }()
+			if !j.members.noPeerAt(at) { // a node that answered meanwhile has listed it
+				return
+			}
 			err := j.join(at)
 			mu.Lock()
 			defer mu.Unlock()
@@ -136,15 +134,15 @@ func (j *joiner) attempt(ctx context.Context) (joined bool, problems []string) {
 				return
 			}
 			joined = true
-			j.members.reached(at)
+			j.members.markReached(at)
 		})
 	}
 	all.Wait()
 	return joined, problems
 }
 
-// lookUp finds what the seeds stand for, all at a time. A name server that does
-// not answer takes no seed away that was known before.
+// lookUp resolves all seeds concurrently. If a name server does not answer, the
+// addresses found before are used.
 func (j *joiner) lookUp(ctx context.Context) (seeds []netip.AddrPort, problems []string) {
 	results, errs := make([][]netip.AddrPort, len(j.seeds)), make([]error, len(j.seeds))
 	var all sync.WaitGroup
@@ -160,11 +158,12 @@ func (j *joiner) lookUp(ctx context.Context) (seeds []netip.AddrPort, problems [
 		}
 		seeds = append(seeds, j.found[seed]...)
 	}
-	j.members.seedsAre(seeds)
+	j.members.setSeeds(seeds)
 	return seeds, problems
 }
 
-// resolve finds the addresses of host:port. A name may stand for several nodes.
+// resolve returns the addresses of host:port. A name may have several: one per
+// node, as with a headless service.
 func resolve(ctx context.Context, seed string) ([]netip.AddrPort, error) {
 	host, port, err := net.SplitHostPort(seed)
 	if err != nil {
@@ -174,7 +173,7 @@ func resolve(ctx context.Context, seed string) ([]netip.AddrPort, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookup)
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
@@ -187,8 +186,8 @@ func resolve(ctx context.Context, seed string) ([]netip.AddrPort, error) {
 	return all, nil
 }
 
-// seedsAre notes what the seeds stand for.
-func (m *members) seedsAre(all []netip.AddrPort) {
+// setSeeds replaces the addresses that are admitted beyond max_nodes.
+func (m *members) setSeeds(all []netip.AddrPort) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	clear(m.seeds)
@@ -197,9 +196,9 @@ func (m *members) seedsAre(all []netip.AddrPort) {
 	}
 }
 
-// missing returns whom to ask: the seeds that are no members, in their order,
-// then the peers that went, the last one first. After a partition that is who
-// is most likely to be there.
+// missing returns the addresses to ask: seeds that are not members, in their order,
+// then lost peers, the most recently lost first, since after a partition those are
+// most likely to answer.
 func (m *members) missing(seeds []netip.AddrPort, self ...netip.AddrPort) (all []netip.AddrPort) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -233,8 +232,8 @@ func (m *members) missing(seeds []netip.AddrPort, self ...netip.AddrPort) (all [
 	return all
 }
 
-// misses reports whether no peer is at an address.
-func (m *members) misses(at netip.AddrPort) bool {
+// noPeerAt reports whether no peer is at an address.
+func (m *members) noPeerAt(at netip.AddrPort) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, p := range m.peers {
@@ -245,15 +244,16 @@ func (m *members) misses(at netip.AddrPort) bool {
 	return true
 }
 
-// reached notes that an address led to the cluster. It may be one that no
-// member advertises, and would be asked for ever.
-func (m *members) reached(at netip.AddrPort) {
+// markReached records that an address led to the cluster. If no member advertises
+// it, as with a load balancer, it would be asked forever otherwise.
+func (m *members) markReached(at netip.AddrPort) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.reach[at] = true
 }
 
-// explain says what to do about a node that cannot be joined.
+// explain turns the error of a join into a hint. memberlist wraps the cause in text
+// (v0.7.0), so errors.Is finds few of them.
 func explain(err error) string {
 	text := strings.Join(strings.Fields(err.Error()), " ")
 	switch {

@@ -60,7 +60,7 @@ func newJoiner(t *testing.T, maxNodes int, seeds []string, lost ...*peer) (*join
 		seeds: seeds, members: m, log: slog.New(slog.DiscardHandler), join: a.join, idle: func() bool { return false },
 		resolve: func(_ context.Context, seed string) ([]netip.AddrPort, error) {
 			if seed == "no-name-server:7946" {
-				time.Sleep(lookup)
+				time.Sleep(lookupTimeout)
 				return nil, errors.New("no name server")
 			}
 			return []netip.AddrPort{netip.MustParseAddrPort(seed)}, nil
@@ -78,7 +78,7 @@ func formerPeers(n int) (all []*peer) {
 	return all
 }
 
-// A partition that is over is found to be over within joinMost, after 33 peers
+// A partition that is over is found to be over within maxJoinWait, after 33 peers
 // died and others take their time, for a seed and for a peer that was met later.
 func TestHealedPartitionIsFoundInTime(t *testing.T) {
 	t.Parallel()
@@ -108,7 +108,7 @@ func TestHealedPartitionIsFoundInTime(t *testing.T) {
 					for len(j.members.list()) == 0 && time.Since(healed) < time.Minute {
 						time.Sleep(10 * time.Millisecond)
 					}
-					if took := time.Since(healed); took > joinMost {
+					if took := time.Since(healed); took > maxJoinWait {
 						t.Errorf("it took %v", took)
 					}
 					n := announced("node-"+tt.up, tt.up)
@@ -120,7 +120,7 @@ func TestHealedPartitionIsFoundInTime(t *testing.T) {
 				}
 				stop()
 				running.Wait()
-				if a.most > joinAtOnce {
+				if a.most > maxJoins {
 					t.Errorf("%d asked at a time", a.most)
 				}
 			})
@@ -173,7 +173,7 @@ func TestOneAnswerIsEnough(t *testing.T) {
 		if joined, problems := j.attempt(t.Context()); !joined || len(problems) > 0 {
 			t.Errorf("%v, %q", joined, problems)
 		}
-		if len(a.log) > joinAtOnce {
+		if len(a.log) > maxJoins {
 			t.Errorf("%d asked", len(a.log))
 		}
 	})

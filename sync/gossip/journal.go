@@ -15,43 +15,43 @@ import (
 )
 
 const (
-	// logEvery is the interval in which each reason gets one line at most.
+	// logEvery is the interval in which each reason is logged at most once.
 	logEvery = time.Minute
-	// grace is for what happens whenever a node comes or goes: packets that
-	// overtake the news of it.
+	// grace is how long transient reasons go unlogged. They occur whenever a node
+	// comes or goes, when packets overtake the membership's message about it.
 	grace = 10 * time.Second
 
-	// Lines about peers that come and go, and of memberlist.
-	eventsPerSecond, eventsAtOnce = 1, 64
+	// The budgets for lines about peers that come and go, and for memberlist's.
+	eventsPerSecond, eventBurst = 1, 64
 )
 
-// passing are the reasons that are worth a line only after grace.
-var passing = map[string]bool{
+// transient are the reasons that are logged only if they persist beyond grace.
+var transient = map[string]bool{
 	delta.UnknownNode.String():      true,
 	delta.StaleIncarnation.String(): true,
 	reasonUDP:                       true, // packets get lost now and then
 }
 
-// journal counts what was dropped, and logs it once per reason and interval. Safe
-// for concurrent use.
+// journal counts what is dropped and logs each reason once per interval. Safe for
+// concurrent use.
 type journal struct {
 	log *slog.Logger
 	now func() time.Time
 
-	mu      sync.Mutex // guards all below; never held across a line of the log
+	mu      sync.Mutex // guards all below; not held while logging
 	counts  map[string]uint64
 	entries map[string]*entry
 	events  budget // of peers that come and go
 	details budget // of memberlist
 }
 
-// budget bounds lines of the log that members can cause at will.
+// budget limits log lines that members can cause at will.
 type budget struct {
 	*rate.Limiter
 	suppressed uint64 // lines since the last one that was logged
 }
 
-// take reports whether a line may be logged, and how many before it were not.
+// take reports whether a line may be logged, and how many were suppressed before.
 func (b *budget) take(now time.Time) (suppressed uint64, ok bool) {
 	if !b.AllowN(now, 1) {
 		b.suppressed++
@@ -61,25 +61,25 @@ func (b *budget) take(now time.Time) (suppressed uint64, ok bool) {
 	return suppressed, true
 }
 
-// entry is what is known of a reason.
+// entry is the history of a reason.
 type entry struct {
-	since      time.Time // it goes on, with pauses below grace
-	last       time.Time // when it was noted
+	since      time.Time // start of the current run of occurrences, without a pause above grace
+	last       time.Time // latest occurrence
 	logged     time.Time
-	suppressed uint64 // since then
+	suppressed uint64 // occurrences since logged
 }
 
 func newJournal(log *slog.Logger, now func() time.Time) *journal {
 	return &journal{
 		log: log, now: now, counts: map[string]uint64{}, entries: map[string]*entry{},
-		events:  budget{Limiter: rate.NewLimiter(eventsPerSecond, eventsAtOnce)},
-		details: budget{Limiter: rate.NewLimiter(eventsPerSecond, eventsAtOnce)},
+		events:  budget{Limiter: rate.NewLimiter(eventsPerSecond, eventBurst)},
+		details: budget{Limiter: rate.NewLimiter(eventsPerSecond, eventBurst)},
 	}
 }
 
-// Write implements io.Writer for the logger of memberlist, which writes a line at
-// a time. All that is wrong is counted and logged where this package sees it, so
-// its lines are details for debugging; nothing is read from their text.
+// Write implements io.Writer for memberlist's logger, which writes one line at a
+// time. Every problem is counted and logged where this package detects it, so these
+// lines are for debugging only and their text is not parsed.
 func (j *journal) Write(b []byte) (int, error) {
 	if j.log.Enabled(context.Background(), slog.LevelDebug) {
 		j.logWithin(&j.details, slog.LevelDebug, "cluster: membership", slog.String("line", clip(strings.TrimSpace(string(b)))))
@@ -87,7 +87,7 @@ func (j *journal) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// reject counts and logs what was dropped.
+// reject counts something that was dropped, and logs it when due.
 func (j *journal) reject(reason string, attrs ...any) {
 	j.mu.Lock()
 	j.counts[reason]++
@@ -95,7 +95,7 @@ func (j *journal) reject(reason string, attrs ...any) {
 	j.warn(reason, attrs...)
 }
 
-// refuse is reject of what came from an address, which may be nil.
+// refuse is reject with the address it came from, which may be nil.
 func (j *journal) refuse(reason string, from net.Addr) {
 	if from == nil {
 		j.reject(reason)
@@ -104,12 +104,12 @@ func (j *journal) refuse(reason string, from net.Addr) {
 	j.reject(reason, slog.String("from", from.String()))
 }
 
-// event logs that a peer came or went.
+// event logs that a peer came or went, within the budget.
 func (j *journal) event(level slog.Level, text string, attrs ...slog.Attr) {
 	j.logWithin(&j.events, level, text, attrs...)
 }
 
-// logWithin logs a line if the budget, one of j's, has one.
+// logWithin logs a line if b, one of j's budgets, permits.
 func (j *journal) logWithin(b *budget, level slog.Level, text string, attrs ...slog.Attr) {
 	j.mu.Lock()
 	suppressed, ok := b.take(j.now())
@@ -123,7 +123,7 @@ func (j *journal) logWithin(b *budget, level slog.Level, text string, attrs ...s
 	j.log.LogAttrs(context.Background(), level, text, attrs...)
 }
 
-// warn logs a reason, if it is time.
+// warn logs a reason if it is due. It does not count it.
 func (j *journal) warn(reason string, attrs ...any) {
 	suppressed, ok := j.due(reason)
 	if !ok {
@@ -140,7 +140,8 @@ func (j *journal) warn(reason string, attrs ...any) {
 	j.log.Warn("cluster: "+text, all...)
 }
 
-// due reports whether the interval of a reason is over, and what it suppressed.
+// due reports whether a reason may be logged now, and how many occurrences were
+// suppressed since it last was.
 func (j *journal) due(reason string) (suppressed uint64, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -153,7 +154,7 @@ func (j *journal) due(reason string) (suppressed uint64, ok bool) {
 		e.since = now
 	}
 	e.last = now
-	if !e.logged.IsZero() && now.Sub(e.logged) < logEvery || passing[reason] && now.Sub(e.since) < grace {
+	if !e.logged.IsZero() && now.Sub(e.logged) < logEvery || transient[reason] && now.Sub(e.since) < grace {
 		e.suppressed++
 		return 0, false
 	}
@@ -161,13 +162,13 @@ func (j *journal) due(reason string) (suppressed uint64, ok bool) {
 	return suppressed, true
 }
 
-// totals are the counts of all reasons so far.
+// totals returns the counts of all reasons so far.
 func (j *journal) totals() map[string]uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return maps.Clone(j.counts)
 }
 
-// clip bounds what others can put into a line of the log. The handler escapes
-// what does not print.
+// clip limits the length of others' text in a log line. The handler escapes
+// unprintable characters.
 func clip(s string) string { return safetext.Clip(s, 200) }

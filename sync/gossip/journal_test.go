@@ -94,7 +94,7 @@ func TestJournalOfMemberlist(t *testing.T) {
 		}
 		want := 0
 		if level == slog.LevelDebug {
-			want = eventsAtOnce
+			want = eventBurst
 		}
 		all := l.lines("")
 		if len(all) != want || len(l.lines("level=DEBUG")) != want {
@@ -140,7 +140,7 @@ func TestEventsAreBudgeted(t *testing.T) {
 	for range 1000 {
 		j.event(slog.LevelInfo, "cluster: peer is up", slog.String("peer", "ghost"))
 	}
-	if lines := l.lines("peer is up"); len(lines) != eventsAtOnce {
+	if lines := l.lines("peer is up"); len(lines) != eventBurst {
 		t.Errorf("%d lines", len(lines))
 	}
 	now = now.Add(time.Second)

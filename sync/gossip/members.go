@@ -15,18 +15,19 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// protocolVersion is of everything that nodes say to each other: the metadata,
-// and the packets of delta, which have a version of their own too.
+// protocolVersion covers everything that nodes send each other: the metadata and
+// the packets of delta, which carry a version of their own as well.
 const protocolVersion = 1
 
-// metaSize is a version and an incarnation.
+// metaSize is the size of a version and an incarnation.
 const metaSize = 1 + 8
 
 func appendMeta(b []byte, incarnation uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(b, protocolVersion), incarnation)
 }
 
-// readMeta returns the incarnation of a node of this protocol version.
+// readMeta returns the incarnation of a node; ok is false if the node has another
+// protocol version.
 func readMeta(meta []byte) (incarnation uint64, ok bool) {
 	if len(meta) != metaSize || meta[0] != protocolVersion {
 		return 0, false
@@ -34,9 +35,9 @@ func readMeta(meta []byte) (incarnation uint64, ok bool) {
 	return binary.BigEndian.Uint64(meta[1:]), true
 }
 
-// members follows memberlist's events, and says who is let in. memberlist calls
-// its methods, some under its node lock; they call nothing of memberlist's. Safe
-// for concurrent use.
+// members tracks the peers from memberlist's events and decides which nodes are
+// admitted. memberlist calls its methods, some of them under its node lock, so they
+// must not call memberlist. Safe for concurrent use.
 type members struct {
 	self        string
 	incarnation uint64
@@ -44,32 +45,31 @@ type members struct {
 	journal     *journal
 	exchange    exchange
 	twins       *twins
-	nudge       chan struct{} // a peer was lost: join must not wait
+	nudge       chan struct{} // wakes join when a peer is lost
 
 	mu    sync.Mutex // guards all below
 	peers map[string]*peer
-	lost  map[string]lostPeer     // peers that went without a word; join asks for them
-	gone  map[string]time.Time    // names that memberlist may still mention, since when
-	seeds map[netip.AddrPort]bool // what the names in Config.Join stand for
-	reach map[netip.AddrPort]bool // seeds that led to peers, whatever they call themselves
+	lost  map[string]lostPeer     // peers that went without a farewell; join asks for them
+	gone  map[string]time.Time    // when peers went whose names memberlist may still keep
+	seeds map[netip.AddrPort]bool // addresses that the names in Config.Join resolved to
+	reach map[netip.AddrPort]bool // seeds that answered, even if no member advertises them
 }
 
 // peer is another node that is up.
 type peer struct {
 	memberlist.Node
 	incarnation uint64
-	leaving     bool // it has said so
+	leaving     bool // it has sent a farewell
 }
 
-// lostPeer is one that is not up any more.
+// lostPeer is a peer that is no longer up and did not say that it would leave.
 type lostPeer struct {
 	at          netip.AddrPort
 	incarnation uint64
 	since       time.Time
 }
 
-// exchange is what the loop does with counts. *delta.State behind the
-// limiter's clock is one.
+// exchange is what this package needs of delta; [counts] implements it.
 type exchange interface {
 	tick() [][]byte
 	receive(packet []byte) error
@@ -89,8 +89,8 @@ func newMembers(c *Config, incarnation uint64, j *journal, x exchange) *members 
 // NotifyJoin implements memberlist.EventDelegate.
 func (m *members) NotifyJoin(n *memberlist.Node) { m.up(n) }
 
-// NotifyUpdate implements memberlist.EventDelegate: a peer restarted before it
-// was missed.
+// NotifyUpdate implements memberlist.EventDelegate: a peer restarted before its
+// failure was detected.
 func (m *members) NotifyUpdate(n *memberlist.Node) { m.up(n) }
 
 func (m *members) up(n *memberlist.Node) {
@@ -115,7 +115,7 @@ func (m *members) up(n *memberlist.Node) {
 	}
 }
 
-// NotifyLeave implements memberlist.EventDelegate: a peer left, or is dead.
+// NotifyLeave implements memberlist.EventDelegate: a peer has left or is dead.
 func (m *members) NotifyLeave(n *memberlist.Node) {
 	m.mu.Lock()
 	p := m.peers[n.Name]
@@ -127,7 +127,7 @@ func (m *members) NotifyLeave(n *memberlist.Node) {
 	delete(m.peers, n.Name)
 	m.gone[n.Name] = now
 	if at, err := netip.ParseAddrPort(n.Address()); err == nil && !p.leaving {
-		m.loseLocked(n.Name, lostPeer{at: at, incarnation: p.incarnation, since: now})
+		m.addLostLocked(n.Name, lostPeer{at: at, incarnation: p.incarnation, since: now})
 	}
 	clear(m.reach)
 	count := len(m.peers)
@@ -138,15 +138,12 @@ func (m *members) NotifyLeave(n *memberlist.Node) {
 		return
 	}
 	m.journal.event(slog.LevelWarn, "cluster: peer is gone", slog.String("peer", n.Name), slog.Int("peers", count))
-	select {
-	case m.nudge <- struct{}{}:
-	default:
-	}
+	wake(m.nudge)
 }
 
-// loseLocked notes that join is to ask for a peer. If there are too many, the
-// one that was lost first makes room.
-func (m *members) loseLocked(name string, l lostPeer) {
+// addLostLocked has join ask for a peer again. Beyond max_nodes lost peers, the one
+// lost first is forgotten.
+func (m *members) addLostLocked(name string, l lostPeer) {
 	m.lost[name] = l
 	if len(m.lost) <= m.maxNodes {
 		return
@@ -163,7 +160,8 @@ func (m *members) loseLocked(name string, l lostPeer) {
 // NodeMeta implements memberlist.Delegate.
 func (m *members) NodeMeta(int) []byte { return appendMeta(nil, m.incarnation) }
 
-// NotifyMsg implements memberlist.Delegate: a packet of counts, or a farewell.
+// NotifyMsg implements memberlist.Delegate: a packet of counts or a farewell. It is
+// also called by transport.mergeQueued, which bypasses memberlist.
 func (m *members) NotifyMsg(b []byte) {
 	if name, incarnation, ok := readFarewell(b); ok {
 		m.farewell(name, incarnation)
@@ -174,16 +172,16 @@ func (m *members) NotifyMsg(b []byte) {
 	}
 }
 
-// GetBroadcasts implements memberlist.Delegate: counts are sent apart.
+// GetBroadcasts implements memberlist.Delegate: counts are not piggybacked.
 func (*members) GetBroadcasts(int, int) [][]byte { return nil }
 
-// LocalState implements memberlist.Delegate: counts are sent apart.
+// LocalState implements memberlist.Delegate: counts are not part of member lists.
 func (*members) LocalState(bool) []byte { return nil }
 
 // MergeRemoteState implements memberlist.Delegate.
 func (*members) MergeRemoteState([]byte, bool) {}
 
-// list returns the peers there are, by name.
+// list returns the peers that are up, sorted by name.
 func (m *members) list() []memberlist.Node {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -195,9 +193,10 @@ func (m *members) list() []memberlist.Node {
 	return all
 }
 
-// farewell is what a node sends each peer before it leaves: that nobody need
-// look for it. memberlist knows, and does not say. It names the incarnation,
-// so that one of an earlier life means nothing.
+// farewell starts the message that a node sends to each peer before it leaves, so
+// that they do not search for it. memberlist distinguishes leaving from dying, but
+// does not tell its delegates. The message names the incarnation, so that a replay
+// has no effect on a restarted node.
 const farewell = "flbye\x01"
 
 func (m *members) appendFarewell(b []byte) []byte {
@@ -218,7 +217,7 @@ func (m *members) farewell(name string, incarnation uint64) {
 	if p := m.peers[name]; p != nil && p.incarnation == incarnation {
 		p.leaving = true
 	}
-	if l, ok := m.lost[name]; ok && l.incarnation == incarnation { // packets overtake each other
+	if l, ok := m.lost[name]; ok && l.incarnation == incarnation { // memberlist's packet came first
 		delete(m.lost, name)
 	}
 }

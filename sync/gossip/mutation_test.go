@@ -74,7 +74,7 @@ func (c captured) opened(t *testing.T) captured {
 		all.packets = append(all.packets, plain)
 	}
 	for _, s := range c.streams {
-		if _, plain, reason := g.readOpening(&sliceReader{s}); reason == quiet {
+		if _, plain, reason := g.readOpening(&sliceReader{s}); reason == accepted {
 			all.streams = append(all.streams, plain)
 		}
 	}
@@ -145,7 +145,7 @@ func TestMutated(t *testing.T) {
 				case 0:
 					original := all.streams[r.IntN(len(all.streams))]
 					b := mutate(r, original)
-					if _, _, reason := g.readOpening(&sliceReader{b}); reason == quiet && !slices.Equal(b[:min(len(b), len(original))], original) {
+					if _, _, reason := g.readOpening(&sliceReader{b}); reason == accepted && !slices.Equal(b[:min(len(b), len(original))], original) {
 						mu.Lock()
 						passed++
 						mu.Unlock()
@@ -189,7 +189,7 @@ func TestMutated(t *testing.T) {
 
 // receives has a node receive a packet, past the socket, which would drop some.
 func (n *testNode) receives(b []byte) {
-	n.transport.take(b, make([]byte, maxPacket), n.transport.udp.LocalAddr(), time.Now())
+	n.transport.dispatch(b, make([]byte, maxPacket), n.transport.udp.LocalAddr(), time.Now())
 }
 
 // offer opens a stream to a node, without a socket, and reads what comes back

@@ -7,32 +7,33 @@ import (
 	"github.com/fastlimit/fastlimit/sync/delta"
 )
 
-// Why something was dropped before delta saw it. Names that delta uses too
-// mean the same and are counted together.
+// Why something was dropped before delta saw it. A name that delta uses too means
+// the same there, and both counts are added up.
 const (
 	reasonKey       = "key"       // not encrypted with the key of this cluster
-	reasonCluster   = "cluster"   // of a cluster of another name
+	reasonCluster   = "cluster"   // of a cluster with another name
 	reasonTruncated = "truncated" // too short to be anything
 	reasonOversized = "oversized"
-	reasonMalformed = "malformed" // from a node, and not understood
-	reasonVersion   = "version"   // of a node that speaks otherwise
-	reasonConflict  = "conflict"  // two nodes of one name
+	reasonMalformed = "malformed" // from a node, but not parseable
+	reasonVersion   = "version"   // of a node with another version
+	reasonConflict  = "conflict"  // two nodes with one name
 	reasonQueue     = "queue"     // counts that came faster than they were merged
 	reasonStreams   = "streams"   // more than maxStreams at a time, or a list too long
 	reasonNodes     = "nodes"     // more nodes than max_nodes
-	reasonAddress   = "address"   // a node where others are, or where none can be
-	reasonBudget    = "budget"    // to be sent, more than max_nodes nodes are sent
+	reasonAddress   = "address"   // a node at an address of other nodes, or at an impossible one
+	reasonBudget    = "budget"    // an outgoing packet beyond the allowance for max_nodes nodes
 )
 
-// What the log warns of and is no rejection.
+// Reasons for a warning that are not rejections, and therefore not in [Stats].
 const (
 	reasonNetwork = "network" // could not be sent or read
-	reasonUDP     = "udp"     // arrives over TCP only
-	quiet         = ""
+	reasonUDP     = "udp"     // a peer that answers over TCP but not over UDP
+
+	accepted = "" // no reason at all
 )
 
-// refusal is why a node is not let in. memberlist, whose delegate says so, knows
-// it as an error.
+// refusal is why a node is not admitted. It is an error because memberlist's
+// delegate returns one.
 type refusal struct{ reason, text string }
 
 // Error implements error.
@@ -45,22 +46,18 @@ var (
 	errVersion = &refusal{reasonVersion, "it speaks another version"}
 )
 
-// reasons are all values of the keys of [Stats.Rejected].
+// reasons returns all keys of [Stats.Rejected].
 func reasons() []string {
-	all := map[string]bool{}
-	for _, r := range []string{
-		reasonKey, reasonCluster, reasonTruncated, reasonOversized, reasonMalformed, reasonVersion, reasonConflict, reasonQueue, reasonStreams,
-		reasonNodes, reasonAddress, reasonBudget,
-	} {
-		all[r] = true
-	}
+	all := maps.Clone(advice)
+	delete(all, reasonNetwork)
+	delete(all, reasonUDP)
 	for _, r := range delta.Reasons() {
-		all[r.String()] = true
+		all[r.String()] = ""
 	}
 	return slices.Sorted(maps.Keys(all))
 }
 
-// advice is what the log says of a reason.
+// advice is the log's text for each reason of this package.
 var advice = map[string]string{
 	reasonKey:       "sender without this cluster's secret, or with another name of the cluster in front: compare secret and name",
 	reasonCluster:   "sender of another cluster: give it its own port, or the same name",

@@ -5,15 +5,15 @@ import (
 	"crypto/sha256"
 )
 
-// LimiterSecret is what keys the digests of a limiter whose node is in a
-// cluster: the same on all nodes, so that they can compare digests. Nothing
-// can be learnt from it about the key of the gossip.
+// LimiterSecret derives the secret of a limiter in a cluster. It is the same on all
+// nodes, so that their digests agree. It reveals nothing about the gossip key, which
+// HKDF derives from the same secret for another purpose.
 func LimiterSecret(name, secret string) (key [32]byte) {
 	copy(key[:], derive(name, secret, "fastlimit limiter digests v1"))
 	return key
 }
 
-// gossipKey encrypts what nodes say to each other: AES-256.
+// gossipKey derives the AES-256 key that encrypts traffic between nodes.
 func gossipKey(name, secret string) []byte {
 	return derive(name, secret, "fastlimit gossip AES-256-GCM v1")
 }

@@ -6,16 +6,17 @@ import (
 
 // Stats is a snapshot of what a [Cluster] did and knows.
 type Stats struct {
-	// SentBytes and ReceivedBytes are of the sockets, UDP and TCP: counts,
-	// membership, and what was rejected.
+	// SentBytes and ReceivedBytes count all traffic of the sockets, UDP and TCP:
+	// counts, membership, and rejected packets.
 	SentBytes, ReceivedBytes uint64
-	// Rejected counts what was dropped by reason, those that did not occur included.
+	// Rejected counts what was dropped by reason, with a 0 for those that did not
+	// occur.
 	Rejected map[string]uint64
 	// Peers is the number of other nodes that are up.
 	Peers int
-	// Yields is whether another node has this one's name, see [Cluster.Ready].
+	// Yields reports that an older node has this one's name, see [Cluster.Ready].
 	Yields bool
-	// Delta is about the counts.
+	// Delta is the state of the exchange of counts.
 	Delta delta.Stats
 }
 

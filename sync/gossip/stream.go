@@ -12,8 +12,8 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// accept takes streams, a bounded number at a time: what a stranger sends has
-// to be read before it can be told from what a node sends.
+// accept accepts streams, at most maxStreams at a time: a stranger's bytes must be
+// read before they can be told from a node's.
 func (t *transport) accept() {
 	for waits := retryWaits(); ; {
 		conn, err := t.tcp.Accept()
@@ -23,7 +23,7 @@ func (t *transport) accept() {
 			}
 			return
 		}
-		if err != nil { // file descriptors ran out, say
+		if err != nil { // out of file descriptors, for example
 			t.refuse(reasonNetwork, nil)
 			t.pause(waits)
 			continue
@@ -41,24 +41,24 @@ func (t *transport) accept() {
 	}
 }
 
-// serve hands a stream to memberlist once its message has passed the gate. Whoever
-// does not get that far gets no answer: memberlist would encrypt one, and so
-// give a stranger something to forge with.
+// serve hands a stream to memberlist once its message has passed the gate. A
+// stranger gets no answer: memberlist would send an encrypted one, which is material
+// for forgeries.
 func (t *transport) serve(s *stream) {
 	_ = s.SetDeadline(time.Now().Add(streamTimeout))
-	frame, plain, reason := t.gate.readOpening(&counter{Reader: s.Conn, of: t})
-	if reason == quiet && isQuestion(plain) {
+	frame, plain, reason := t.gate.readOpening(&counter{Reader: s.Conn, transport: t})
+	if reason == accepted && isQuestion(plain) {
 		if answer := t.asked(plain); answer != nil {
 			_, _ = s.Write(t.gate.seal(answer))
 		}
 		_ = s.Close()
 		return
 	}
-	if reason == quiet {
+	if reason == accepted {
 		reason = checkRequest(plain)
 	}
-	if reason != quiet || t.silent.Load() {
-		if reason != quiet && t.done.Err() == nil {
+	if reason != accepted || t.silent.Load() {
+		if reason != accepted && t.done.Err() == nil {
 			t.refuse(reason, s.RemoteAddr())
 		}
 		_ = s.Close()
@@ -74,7 +74,8 @@ func (t *transport) serve(s *stream) {
 
 var errSilent = errors.New("another node has this one's name")
 
-// DialAddressTimeout implements memberlist.NodeAwareTransport.
+// DialAddressTimeout implements memberlist.NodeAwareTransport. It fails while the
+// transport is silent.
 func (t *transport) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
 	if t.silent.Load() {
 		return nil, errSilent
@@ -96,7 +97,7 @@ func (t *transport) DialTimeout(addr string, timeout time.Duration) (net.Conn, e
 	return t.DialAddressTimeout(memberlist.Address{Addr: addr}, timeout)
 }
 
-// errReply are the answers that memberlist does not get to see.
+// errReply are the errors that memberlist gets in place of an answer that is dropped.
 var errReply = map[string]error{
 	reasonKey:       errors.New("its answer is not encrypted with the key of this cluster"),
 	reasonTruncated: errors.New("its answer is too short"),
@@ -105,20 +106,20 @@ var errReply = map[string]error{
 	reasonVersion:   errors.New("it speaks another version, or knows a node that does"),
 }
 
-// stream is a connection of which memberlist reads one message, an authentic
-// one. It counts its bytes, and is cut when the node stops.
+// stream is a connection from which memberlist reads one message, which has passed
+// the gate. It counts its bytes and is closed when the node stops.
 type stream struct {
 	net.Conn
-	of      *transport
-	checked bool   // one goroutine reads
-	ready   []byte // of the message, not read yet
-	closed  func() error
+	transport *transport
+	checked   bool   // the message has passed the gate; used by the reading goroutine only
+	ready     []byte // the part of the message that memberlist has not read yet
+	closed    func() error
 }
 
 func (t *transport) stream(until context.Context, conn net.Conn, released func()) *stream {
 	detach := context.AfterFunc(until, func() { conn.Close() })
 	return &stream{
-		Conn: conn, of: t,
+		Conn: conn, transport: t,
 		closed: sync.OnceValue(func() error {
 			detach()
 			err := conn.Close()
@@ -128,24 +129,24 @@ func (t *transport) stream(until context.Context, conn net.Conn, released func()
 	}
 }
 
-// Read implements net.Conn. On a stream that this node opened, the first Read
-// reads all of the answer.
+// Read implements net.Conn. On a stream that this node opened, the first Read reads
+// and checks the whole answer.
 func (s *stream) Read(b []byte) (int, error) {
 	if !s.checked {
-		c := &counter{Reader: s.Conn, of: s.of}
-		frame, plain, reason := s.of.gate.readFrame(c)
-		if reason == quiet {
+		c := &counter{Reader: s.Conn, transport: s.transport}
+		frame, plain, reason := s.transport.gate.readFrame(c)
+		if reason == accepted {
 			reason = checkReply(plain)
 		}
 		if reason == reasonTruncated && c.err != nil {
-			return 0, c.err // it hung up, or takes too long
+			return 0, c.err // the peer hung up or timed out
 		}
-		if reason != quiet {
-			s.of.refuse(reason, s.RemoteAddr())
+		if reason != accepted {
+			s.transport.refuse(reason, s.RemoteAddr())
 			return 0, errReply[reason]
 		}
-		if plain[0] == ackType { // it did not answer a probe over UDP, so memberlist asked over TCP
-			s.of.refuse(reasonUDP, s.RemoteAddr())
+		if plain[0] == ackType { // memberlist probes over TCP after a probe over UDP got no answer
+			s.transport.refuse(reasonUDP, s.RemoteAddr())
 		}
 		s.ready, s.checked = frame, true
 	}
@@ -160,23 +161,23 @@ func (s *stream) Read(b []byte) (int, error) {
 // Write implements net.Conn.
 func (s *stream) Write(b []byte) (int, error) {
 	n, err := s.Conn.Write(b)
-	s.of.sent.Add(uint64(n))
+	s.transport.sent.Add(uint64(n))
 	return n, err
 }
 
 // Close implements net.Conn. It may be called more than once.
 func (s *stream) Close() error { return s.closed() }
 
-// counter counts what is read, and keeps the error that ended it.
+// counter counts the bytes read and keeps the last error.
 type counter struct {
 	io.Reader
-	of  *transport
-	err error
+	transport *transport
+	err       error
 }
 
 func (c *counter) Read(b []byte) (n int, err error) {
 	n, err = c.Reader.Read(b)
-	c.of.received.Add(uint64(n))
+	c.transport.received.Add(uint64(n))
 	c.err = err
 	return n, err
 }

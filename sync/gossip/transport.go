@@ -19,25 +19,25 @@ import (
 )
 
 const (
-	// packetBytes is the most that a node sends in a UDP packet: below the MTU
-	// of Ethernet with room for IPv6 and a tunnel.
+	// packetBytes is the largest UDP packet that a node sends: below the MTU of
+	// Ethernet, with room for IPv6 and a tunnel.
 	packetBytes = 1400
-	// maxPacket is the most that is read of one: what fits an Ethernet frame,
-	// so that a later version may send more.
+	// maxPacket is the largest packet accepted: what fits an Ethernet frame, so
+	// that a later version may send more.
 	maxPacket = 1500
 
-	receiveBuffer = 2 << 20 // of the kernel: a tick's packets from all peers
+	receiveBuffer = 2 << 20 // of the kernel; holds the packets of a tick from all peers
 
-	// maxQueue is how many packets of counts wait to be merged.
+	// maxQueue is how many packets of counts may wait to be merged.
 	maxQueue = 1024
-	// maxStreams is how many others may send their list of members at a time.
+	// maxStreams is how many nodes may send their list of members at a time.
 	maxStreams = 16
-	// A list of members takes at most so many bytes. memberlist tells of the
-	// nodes that are gone for a while, see members.admit.
+	// A list of members has at most streamBase + max_nodes·streamPerNode bytes. It
+	// includes nodes that went recently, see namesPerNode.
 	streamBase, streamPerNode = 64 << 10, 1 << 10
 )
 
-// transport is memberlist's way to the network: UDP for packets, TCP for lists
+// transport is memberlist's access to the network: UDP for packets, TCP for lists
 // of members. Safe for concurrent use.
 type transport struct {
 	tcp     net.Listener
@@ -46,25 +46,25 @@ type transport struct {
 	allowed *rate.Limiter // bytes of packets that may be sent
 	packets chan *memberlist.Packet
 	streams chan net.Conn
-	counts  chan []byte         // packets of counts, for merge
+	counts  chan []byte         // queue of mergeQueued
 	merge   func(counts []byte) // set before run
 	refuse  func(reason string, from net.Addr)
-	asked   func(question []byte) (answer []byte) // by another node; set before run
-	silent  atomic.Bool                           // towards memberlist and its network: another node has this one's name
+	asked   func(question []byte) (answer []byte) // answers a question of another node; set before run
+	silent  atomic.Bool                           // neither sends nor passes anything on, but for twins' questions
 
 	done       context.Context // ends with the node
 	stop       context.CancelFunc
-	dialing    context.Context // ends before it: no more streams to others
+	dialing    context.Context // ends earlier, so that Close need not wait for dials
 	stopDials  context.CancelFunc
 	goroutines sync.WaitGroup
-	slots      chan struct{} // taken by incoming streams
+	slots      chan struct{} // semaphore for incoming streams
 
 	sent, received atomic.Uint64 // bytes, UDP and TCP
 }
 
 var _ memberlist.NodeAwareTransport = (*transport)(nil)
 
-// newTransport binds UDP and TCP to one port. It serves nobody until run.
+// newTransport binds UDP and TCP to one port. It reads nothing until run.
 func newTransport(c *Config, refuse func(string, net.Addr)) (*transport, error) {
 	bind := c.Bind
 	t := &transport{
@@ -76,8 +76,7 @@ func newTransport(c *Config, refuse func(string, net.Addr)) (*transport, error) 
 	}
 	t.done, t.stop = context.WithCancel(context.Background())
 	t.dialing, t.stopDials = context.WithCancel(t.done)
-	// UDP and TCP have ports of their own: one that is free for both takes a
-	// few attempts if any port will do.
+	// The kernel picks a free TCP port; if the same UDP port is in use, retry.
 	var err error
 	for range 10 {
 		if err = t.listen(bind); err == nil {
@@ -109,7 +108,7 @@ func (t *transport) listen(bind string) error {
 	return nil
 }
 
-// bindError says what to do.
+// bindError adds what to do about a failed bind.
 func bindError(bind string, err error) error {
 	fix := `write the address of this machine, for example bind: "10.0.0.1:7946"`
 	switch {
@@ -130,9 +129,9 @@ func (t *transport) run() {
 	t.goroutines.Go(t.mergeQueued)
 }
 
-// receive reads packets.
+// receive reads packets until the transport stops.
 func (t *transport) receive() {
-	buf, plain := make([]byte, maxPacket+1), make([]byte, maxPacket) // one more shows what was cut
+	buf, plain := make([]byte, maxPacket+1), make([]byte, maxPacket) // one byte more reveals truncation
 	for waits := retryWaits(); ; {
 		n, from, err := t.udp.ReadFromUDPAddrPort(buf)
 		now := time.Now()
@@ -147,19 +146,20 @@ func (t *transport) receive() {
 		waits.Reset()
 		t.received.Add(uint64(n))
 		source := net.UDPAddrFromAddrPort(netip.AddrPortFrom(from.Addr().Unmap(), from.Port()))
-		t.take(buf[:n], plain, source, now)
+		t.dispatch(buf[:n], plain, source, now)
 	}
 }
 
-// take hands a packet on that passes the gate: one of counts to merge, any other
-// to memberlist. Its message is decrypted into buf.
-func (t *transport) take(packet, buf []byte, from net.Addr, now time.Time) {
+// dispatch passes on a packet that the gate lets through: counts to mergeQueued,
+// anything else to memberlist. The message is decrypted into buf. The packet is
+// cloned, so that receive can reuse its buffers.
+func (t *transport) dispatch(packet, buf []byte, from net.Addr, now time.Time) {
 	if len(packet) > maxPacket {
 		t.refuse(reasonOversized, from)
 		return
 	}
 	plain, reason := t.gate.packet(packet, buf)
-	if reason != quiet {
+	if reason != accepted {
 		t.refuse(reason, from)
 		return
 	}
@@ -180,7 +180,8 @@ func (t *transport) take(packet, buf []byte, from net.Addr, now time.Time) {
 	}
 }
 
-// mergeQueued merges packets of counts, which can take longer than to read them.
+// mergeQueued merges packets of counts. It has its own goroutine because a merge
+// may wait for delta's lock while the kernel's buffer fills.
 func (t *transport) mergeQueued() {
 	for {
 		select {
@@ -192,12 +193,12 @@ func (t *transport) mergeQueued() {
 	}
 }
 
-// retryWaits are the waits after errors of a socket, which mostly pass.
+// retryWaits are the waits after errors of a socket, which are usually transient.
 func retryWaits() *backoff.ExponentialBackOff {
 	return &backoff.ExponentialBackOff{InitialInterval: 5 * time.Millisecond, MaxInterval: time.Second, Multiplier: 2}
 }
 
-// pause waits for the next of them.
+// pause waits for the next of waits, or until the transport stops.
 func (t *transport) pause(waits *backoff.ExponentialBackOff) {
 	select {
 	case <-time.After(waits.NextBackOff()):
@@ -205,7 +206,8 @@ func (t *transport) pause(waits *backoff.ExponentialBackOff) {
 	}
 }
 
-// WriteToAddress implements memberlist.NodeAwareTransport.
+// WriteToAddress implements memberlist.NodeAwareTransport. A packet beyond the
+// allowance is dropped without an error, as the network might have dropped it.
 func (t *transport) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
 	to, err := netip.ParseAddrPort(a.Addr)
 	if err != nil {
@@ -238,13 +240,15 @@ func (t *transport) PacketCh() <-chan *memberlist.Packet { return t.packets }
 // StreamCh implements memberlist.Transport.
 func (t *transport) StreamCh() <-chan net.Conn { return t.streams }
 
-// FinalAdvertiseAddr implements memberlist.Transport.
+// FinalAdvertiseAddr implements memberlist.Transport. IPv4 addresses have four
+// bytes, as memberlist compares them.
 func (*transport) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error) {
-	return canonical(net.ParseIP(ip)), port, nil
+	at, err := netip.ParseAddr(ip)
+	return at.Unmap().AsSlice(), port, err
 }
 
-// advertise is the address that the others get: what was configured, or the bound
-// address, or if that is every address a private one of this machine.
+// advertise returns the address given to the other nodes: the configured one, else
+// the bound one, or a private one of this machine if the bound one is unspecified.
 func (t *transport) advertise(configured string) (netip.AddrPort, error) {
 	if configured != "" {
 		return netip.ParseAddrPort(configured)
@@ -253,31 +257,20 @@ func (t *transport) advertise(configured string) (netip.AddrPort, error) {
 	if !at.Addr().IsUnspecified() {
 		return at, nil
 	}
-	text, err := sockaddr.GetPrivateIP()
-	if err == nil && text != "" {
-		var private netip.Addr
-		if private, err = netip.ParseAddr(text); err == nil {
-			return netip.AddrPortFrom(private, at.Port()), nil
-		}
+	text, _ := sockaddr.GetPrivateIP() // "" if there is none
+	if private, err := netip.ParseAddr(text); err == nil {
+		return netip.AddrPortFrom(private, at.Port()), nil
 	}
 	return at, fmt.Errorf("fastlimit/sync/gossip: cluster bind %v is every address, and this machine has no private one to tell the others; set advertise", at)
 }
 
-// canonical is four bytes for IPv4, as memberlist compares addresses.
-func canonical(ip net.IP) net.IP {
-	if v4 := ip.To4(); v4 != nil {
-		return v4
-	}
-	return ip
-}
-
-// addr is the bound address, port 0 resolved.
+// addr is the bound address, with the actual port.
 func (t *transport) addr() netip.AddrPort {
 	at := t.udp.LocalAddr().(*net.UDPAddr).AddrPort() //nolint:forcetypeassert // of a UDP socket
 	return netip.AddrPortFrom(at.Addr().Unmap().WithZone(""), at.Port())
 }
 
-// Shutdown implements memberlist.Transport. It waits for receive and accept.
+// Shutdown implements memberlist.Transport. It waits for the goroutines of run.
 func (t *transport) Shutdown() error {
 	t.stop()
 	err := errors.Join(t.tcp.Close(), t.udp.Close())

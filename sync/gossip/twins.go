@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	// askEvery is the interval in which a node that may have this one's name is
-	// asked for it.
+	// askEvery is the interval at which a node that may have this one's name is
+	// asked for its name.
 	askEvery = time.Second
-	// askTimeout is for one question.
+	// askTimeout bounds one question.
 	askTimeout = time.Second
-	// askTimes is how often in a row nobody with this name may answer before
-	// the name counts as free.
-	askTimes = 3
+	// maxMisses is how many consecutive questions must go unanswered before the
+	// name counts as free.
+	maxMisses = 3
 	// maxClaims bounds the addresses that are asked.
 	maxClaims = 8
 )
 
-// incarnationOf orders the lives of all nodes by their start, those of one
-// millisecond by chance. Clocks that differ pick another order, and it is still
-// the same one for everybody.
+// incarnationOf returns an incarnation that orders nodes by their start, and within
+// a millisecond at random. Clock skew may change the order, but all nodes agree on
+// it.
 func incarnationOf(start time.Time) uint64 {
 	const low = 22
 	var b [4]byte
@@ -37,30 +37,29 @@ func incarnationOf(start time.Time) uint64 {
 	return uint64(start.UnixMilli())<<low | uint64(binary.LittleEndian.Uint32(b[:]))&(1<<low-1) //nolint:gosec // after 1970
 }
 
-// twins looks out for another node of this one's name. What memberlist hears
-// of such a node may be old, or sent again by somebody who captured it: so the
-// node is asked, with a number that nobody has used before. Of two nodes the
-// one that started later yields: both compare the same two incarnations. Safe
-// for concurrent use.
+// twins detects another node with this one's name. What memberlist hears of such a
+// node may be outdated or replayed, so twins asks the node itself, with a fresh
+// nonce. Of two nodes the one that started later yields: both compare the same two
+// incarnations. Safe for concurrent use.
 type twins struct {
 	self        string
 	incarnation uint64
 	ask         func(ctx context.Context, at netip.AddrPort) (name string, incarnation uint64, err error)
-	changed     func(yields bool) // by run, when it becomes so
+	changed     func(yields bool) // called by run on every change
 	log         *slog.Logger
 
 	nudge chan struct{}
 
 	mu     sync.Mutex // guards all below; never held across a question
 	claims map[netip.AddrPort]*claim
-	older  netip.AddrPort // whom this node yields to; invalid: nobody
+	older  netip.AddrPort // the node that this one yields to; invalid: none
 }
 
-// claim is an address at which a node of this name is said to be.
+// claim is an address at which there is said to be a node of this name.
 type claim struct {
-	confirmed bool // it answered, less than askTimes questions ago
-	older     bool // than this node
-	misses    int  // questions in a row that nobody answered
+	confirmed bool // it answered, less than maxMisses questions ago
+	older     bool // it started before this node
+	misses    int  // consecutive questions without an answer
 }
 
 func newTwins(self string, incarnation uint64, log *slog.Logger) *twins {
@@ -70,8 +69,8 @@ func newTwins(self string, incarnation uint64, log *slog.Logger) *twins {
 	}
 }
 
-// claimed notes that a node of this name is said to be at an address. It does
-// not block.
+// claimed records that a node of this name is said to be at an address. It does not
+// block: memberlist calls it under its node lock.
 func (w *twins) claimed(at netip.AddrPort) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -79,13 +78,10 @@ func (w *twins) claimed(at netip.AddrPort) {
 		return
 	}
 	w.claims[at] = &claim{}
-	select {
-	case w.nudge <- struct{}{}:
-	default:
-	}
+	wake(w.nudge)
 }
 
-// run asks until ctx ends.
+// run asks claimed addresses until ctx ends. It sleeps while there are none.
 func (w *twins) run(ctx context.Context) {
 	for {
 		select {
@@ -103,8 +99,7 @@ func (w *twins) run(ctx context.Context) {
 	}
 }
 
-// round asks all nodes that are said to have this name, and reports whether there
-// is one left to ask.
+// round asks all claimed addresses concurrently, and reports whether claims are left.
 func (w *twins) round(ctx context.Context) (more bool) {
 	w.mu.Lock()
 	var all []netip.AddrPort
@@ -132,17 +127,18 @@ func (w *twins) answered(at netip.AddrPort, name string, incarnation uint64, err
 	c := w.claims[at]
 	switch {
 	case err != nil:
-		if c.misses++; c.misses >= askTimes {
+		if c.misses++; c.misses >= maxMisses {
 			delete(w.claims, at)
 		}
-	case name != w.self || incarnation == w.incarnation: // this node itself, at the address of its former life
+	case name != w.self || incarnation == w.incarnation: // another name, or this very node
 		delete(w.claims, at)
 	default:
 		*c = claim{confirmed: true, older: incarnation < w.incarnation}
 	}
 }
 
-// decide determines who yields, and reports whether there is a node left to ask.
+// decide determines whether this node yields and to whom, and reports whether claims
+// are left. It sticks to the older node it has already reported.
 func (w *twins) decide() (more bool) {
 	w.mu.Lock()
 	before := w.older
@@ -166,19 +162,18 @@ func (w *twins) decide() (more bool) {
 	return more
 }
 
-// yieldsTo is the node of this name that started before this one, if there is
-// one.
+// yieldsTo returns the node of this name that started before this one, if any.
 func (w *twins) yieldsTo() (other netip.AddrPort, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.older, w.older.IsValid()
 }
 
-// question and answer, after their kind:
+// Questions and answers, after the type byte:
 //
 //	question: nonce (16 bytes), incarnation (8), length (1) and text of the
 //	          address at which the asking node can be asked, its name
-//	answer:   nonce, incarnation, 0, name
+//	answer:   nonce of the question, incarnation, 0, name
 const (
 	questionType = 0xe1
 	answerType   = 0xe2
@@ -187,27 +182,27 @@ const (
 
 func isQuestion(msg []byte) bool { return len(msg) > 0 && msg[0] == questionType }
 
-// card is what a node says of itself.
-type card struct {
+// nodeInfo is what a node says about itself in a question or an answer.
+type nodeInfo struct {
 	nonce       [askNonce]byte
 	incarnation uint64
 	at          string
 	name        string
 }
 
-func (c *card) append(b []byte) []byte {
+func (c *nodeInfo) append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint64(append(b, c.nonce[:]...), c.incarnation)
 	b = append(append(b, byte(len(c.at))), c.at...)
 	return append(b, c.name...)
 }
 
-var errCard = errors.New("it does not say who it is")
+var errNodeInfo = errors.New("it does not say who it is")
 
-// readCard reads what follows the kind.
-func readCard(b []byte) (c card, err error) {
+// readNodeInfo parses what follows the type byte.
+func readNodeInfo(b []byte) (c nodeInfo, err error) {
 	const fixed = askNonce + 8 + 1
 	if len(b) < fixed || len(b) < fixed+int(b[fixed-1]) {
-		return card{}, errCard
+		return nodeInfo{}, errNodeInfo
 	}
 	copy(c.nonce[:], b)
 	c.incarnation = binary.BigEndian.Uint64(b[askNonce:])
@@ -216,21 +211,22 @@ func readCard(b []byte) (c card, err error) {
 	return c, nil
 }
 
-// answer says who this node is. The asking node has its name: then this one
-// asks, too.
+// answer returns this node's answer to a question. If the asking node has the same
+// name, this one asks it in turn.
 func (w *twins) answer(question []byte) (answer []byte) {
-	c, err := readCard(question[1:])
+	c, err := readNodeInfo(question[1:])
 	if err != nil {
 		return nil
 	}
 	if at, err := netip.ParseAddrPort(c.at); err == nil && c.name == w.self && c.incarnation != w.incarnation {
 		w.claimed(at)
 	}
-	own := card{nonce: c.nonce, incarnation: w.incarnation, name: w.self}
+	own := nodeInfo{nonce: c.nonce, incarnation: w.incarnation, name: w.self}
 	return own.append([]byte{answerType})
 }
 
-// asking returns a function that asks who is at an address.
+// asking returns a function that asks the node at an address for its name. The
+// answer must repeat the nonce, so a captured answer does not pass.
 func (t *transport) asking(self string, incarnation uint64, from netip.AddrPort) func(context.Context, netip.AddrPort) (string, uint64, error) {
 	return func(ctx context.Context, at netip.AddrPort) (string, uint64, error) {
 		s, err := t.dial(at.String(), askTimeout)
@@ -240,18 +236,18 @@ func (t *transport) asking(self string, incarnation uint64, from netip.AddrPort)
 		defer func() { _ = s.Close() }()
 		defer context.AfterFunc(ctx, func() { _ = s.Close() })()
 		_ = s.SetDeadline(time.Now().Add(askTimeout))
-		own := card{incarnation: incarnation, at: from.String(), name: self}
+		own := nodeInfo{incarnation: incarnation, at: from.String(), name: self}
 		rand.Read(own.nonce[:]) // never fails
 		if _, err := s.Write(append(bytes.Clone(t.gate.header), t.gate.seal(own.append([]byte{questionType}))...)); err != nil {
 			return "", 0, err
 		}
-		_, plain, reason := t.gate.readFrame(&counter{Reader: io.Reader(s.Conn), of: t})
-		if reason != quiet || plain[0] != answerType {
-			return "", 0, fmt.Errorf("%v: %w (%s)", at, errCard, reason)
+		_, plain, reason := t.gate.readFrame(&counter{Reader: io.Reader(s.Conn), transport: t})
+		if reason != accepted || plain[0] != answerType {
+			return "", 0, fmt.Errorf("%v: %w (%s)", at, errNodeInfo, reason)
 		}
-		c, err := readCard(plain[1:])
+		c, err := readNodeInfo(plain[1:])
 		if err != nil || c.nonce != own.nonce {
-			return "", 0, errCard
+			return "", 0, errNodeInfo
 		}
 		return c.name, c.incarnation, nil
 	}

@@ -98,7 +98,7 @@ func TestWhoYields(t *testing.T) {
 				t.Errorf("%s: yields %v to %v", name, yields, other)
 			}
 			world.set(second, 0)
-			time.Sleep((askTimes + 1) * askEvery)
+			time.Sleep((maxMisses + 1) * askEvery)
 			if _, yields := w.yieldsTo(); yields || len(w.claims) > 0 {
 				t.Errorf("%s: yields to nobody; %d are asked", name, len(w.claims))
 			}
@@ -139,7 +139,7 @@ func TestOldNewsIsNoTwin(t *testing.T) {
 		time.Sleep(time.Minute)
 		stop()
 		running.Wait()
-		if questions > maxClaims*askTimes {
+		if questions > maxClaims*maxMisses {
 			t.Errorf("%d questions", questions)
 		}
 	})
@@ -171,7 +171,7 @@ func TestAsking(t *testing.T) {
 	}
 	// A stranger sends the answer to another question, and no answer.
 	g := testGate()
-	old := card{nonce: [askNonce]byte{1}, incarnation: 1, name: b.Node()}
+	old := nodeInfo{nonce: [askNonce]byte{1}, incarnation: 1, name: b.Node()}
 	for what, frame := range map[string][]byte{
 		"an old answer":             g.seal(old.append([]byte{answerType})),
 		"of another kind":           g.seal([]byte{ackType, 0x80}),
