@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // pipeliner is what one server and a whole cluster have in common here.
@@ -50,20 +49,13 @@ var quieten sync.Once
 func newClient(o *redis.UniversalOptions, log *slog.Logger) *client {
 	quieten.Do(func() { redis.SetLogger(quiet{log}) })
 	c := &client{options: o, direct: make(map[string]*redis.Client)}
-	off := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	switch {
-	case o.IsClusterMode:
+	if o.IsClusterMode {
 		co := o.Cluster()
 		co.ClusterStateReloadInterval = 5 * time.Second
-		co.MaintNotificationsConfig = off
 		c.cluster = redis.NewClusterClient(co)
 		c.UniversalClient = c.cluster
-	case o.MasterName != "":
-		c.UniversalClient = redis.NewFailoverClient(o.Failover())
-	default:
-		so := o.Simple()
-		so.MaintNotificationsConfig = off
-		c.UniversalClient = redis.NewClient(so)
+	} else {
+		c.UniversalClient = redis.NewUniversalClient(o)
 	}
 	return c
 }
@@ -89,7 +81,6 @@ func (c *client) at(addr string) pipeliner {
 	}
 	so := c.options.Simple()
 	so.Addr = addr
-	so.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	p := redis.NewClient(so)
 	c.direct[addr] = p
 	return p

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/internal/field"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // Config names a Redis and how long to wait for it. Give URL or Addrs.
@@ -118,7 +119,8 @@ func (c *Config) batchTimeout() time.Duration { return c.dialTimeout() + 2*c.ioT
 // reasons for.
 func (c *Config) options() (*redis.UniversalOptions, error) {
 	o := &redis.UniversalOptions{
-		Addrs: c.Addrs, MasterName: c.MasterName, DB: c.DB,
+		Addrs: c.Addrs, MasterName: c.MasterName, IsClusterMode: c.Cluster, DB: c.DB,
+		Username: c.Username, Password: c.Password,
 		SentinelUsername: c.SentinelUsername, SentinelPassword: c.SentinelPassword,
 
 		Protocol:              2,
@@ -134,32 +136,18 @@ func (c *Config) options() (*redis.UniversalOptions, error) {
 		MaxActiveConns:        c.Workers + 2,
 		PoolTimeout:           c.Timeout,
 		PipelinePoolSize:      -1,
+
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
-	if err := c.applyURL(o); err != nil {
-		return nil, err
-	}
-	if c.Username != "" {
-		o.Username = c.Username
-	}
-	if c.Password != "" {
-		o.Password = c.Password
+	if c.URL != "" {
+		p, problem := parseURL(c.URL)
+		if problem != "" {
+			return nil, &field.Error{Package: "fastlimit/redisstore", Field: "URL", Problem: problem, Fix: urlFix}
+		}
+		o.Addrs, o.TLSConfig, o.DB = []string{p.Addr}, p.TLSConfig, cmp.Or(p.DB, c.DB)
+		o.Username, o.Password = cmp.Or(c.Username, p.Username), cmp.Or(c.Password, p.Password)
 	}
 	return o, c.applyTLS(o)
-}
-
-func (c *Config) applyURL(o *redis.UniversalOptions) error {
-	if c.URL == "" {
-		return nil
-	}
-	p, err := redis.ParseURL(c.URL)
-	if err != nil || p.Addr == "" { // err quotes the URL
-		return &field.Error{Package: "fastlimit/redisstore", Field: "URL", Problem: "cannot be used (not shown, it may hold a password)", Fix: urlFix}
-	}
-	o.Addrs, o.Username, o.Password, o.TLSConfig = []string{p.Addr}, p.Username, p.Password, p.TLSConfig
-	if p.DB != 0 {
-		o.DB = p.DB
-	}
-	return nil
 }
 
 func (c *Config) applyTLS(o *redis.UniversalOptions) error {

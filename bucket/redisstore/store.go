@@ -75,7 +75,6 @@ func newDriver(c Config, sc *script) (*driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.IsClusterMode = c.Cluster
 	d := &driver{config: c, script: sc, now: time.Now}
 	d.batches.New = func() any { return newBatch() }
 	o.OnConnect = func(context.Context, *redis.Conn) error { d.clocks.forget(); return nil }
