@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -62,23 +63,15 @@ func checkInfo(info string) error {
 		v, _, _ = strings.Cut(v, "\n")
 		return strings.TrimSpace(v)
 	}
-	if v := field("redis_version"); !atLeast(v, 6, 2) {
+	v := field("redis_version")
+	var version [2]int
+	if n, _ := fmt.Sscanf(v, "%d.%d", &version[0], &version[1]); n < 2 || slices.Compare(version[:], []int{6, 2}) < 0 {
 		return newError(classOther, fmt.Errorf("redis_version %q: want 6.2 or later, or Valkey", v))
 	}
 	if field("role") == "slave" {
 		return newError(classReadOnly, fmt.Errorf("this is a replica of %s:%s", field("master_host"), field("master_port")))
 	}
 	return nil
-}
-
-func atLeast(version string, major, minor int) bool {
-	parts := strings.SplitN(version, ".", 3)
-	if len(parts) < 2 {
-		return false
-	}
-	a, err1 := strconv.Atoi(parts[0])
-	b, err2 := strconv.Atoi(parts[1])
-	return err1 == nil && err2 == nil && (a > major || a == major && b >= minor)
 }
 
 // probeKey looks like no rule and client.
