@@ -96,13 +96,3 @@ var ErrLate = errors.New("fastlimit/bucket: too late, not carried out")
 
 // ErrAlgorithm tells Done that the store does not know [Op.Algorithm].
 var ErrAlgorithm = errors.New("fastlimit/bucket: the store does not know this algorithm")
-
-// Nowhere is a store that is always away, for planning what will have one. The
-// zero value is ready.
-type Nowhere struct{}
-
-// Submit implements [Store].
-func (Nowhere) Submit(*Op) error { return ErrAway }
-
-// Close implements [Store].
-func (Nowhere) Close(context.Context) error { return nil }

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -88,11 +89,7 @@ func (c *clocks) forget() {
 // An operation must not be sent without: nobody could tell how late it is.
 func (d *driver) readClock(ctx context.Context, c *call) error {
 	c.clock, c.addr = dating{}, ""
-	need := false
-	for _, op := range c.ops {
-		need = need || remote.Dated(op)
-	}
-	if !need {
+	if !slices.ContainsFunc(c.ops, remote.Dated) {
 		return nil
 	}
 	to, addr, err := d.home(ctx, c)

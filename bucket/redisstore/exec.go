@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
@@ -31,7 +32,7 @@ type call struct {
 }
 
 func (c *call) err() error {
-	if c.undated != nil {
+	if c.undated != nil || c.cmd == nil { // without a command it has not been sent yet
 		return c.undated
 	}
 	return c.cmd.Err()
@@ -138,26 +139,29 @@ func (d *driver) collect(ctx context.Context, b *batch, calls []call, last bool)
 			continue
 		}
 		broken = broken || errors.Is(asError(err), bucket.ErrAway)
-		before := len(again)
+		var retry []call
 		if !last {
-			again = d.resend(again, c)
+			retry = d.resend(c)
 		}
-		if len(again) == before {
+		if len(retry) == 0 {
 			d.failAll(b, &c, err)
 		}
+		again = append(again, retry...)
 	}
 	if broken {
 		d.clocks.forget()
 		d.client.reload(ctx)
 	}
-	again = d.loadMissing(ctx, b, again)
-	d.counters.resent.Add(uint64(len(again)))
+	if len(again) > 0 {
+		again = d.loadMissing(ctx, b, again)
+		d.counters.resent.Add(uint64(len(again)))
+	}
 	return again
 }
 
-// resend appends what is to be sent again of a call that failed: all of it if
-// Redis says that it has done nothing, and why.
-func (d *driver) resend(calls []call, c call) []call {
+// resend returns what is to be sent again of a call that failed: all of it if
+// Redis says that it has done nothing, and why; otherwise nothing.
+func (d *driver) resend(c call) []call {
 	err := c.err()
 	addr, ask, redirected := redirection(err)
 	switch class := classify(err); {
@@ -167,38 +171,31 @@ func (d *driver) resend(calls []call, c call) []call {
 	case class == classCrossSlot && len(c.ops) > 1:
 		// A cluster behind one address: one key at a time from now on.
 		d.scattered.Store(true)
-		return single(calls, c.ops)
+		return single(nil, c.ops)
 	default:
-		return calls
+		return nil
 	}
-	return append(calls, c)
+	return []call{c}
 }
 
-// loadMissing loads the script where it was missing. It fails the calls to
-// servers on which that cannot be done and returns the others.
+// loadMissing loads the script where it was missing, once for each address. It
+// fails the calls to servers on which that cannot be done and returns the others.
 func (d *driver) loadMissing(ctx context.Context, b *batch, calls []call) []call {
-	var outcomes map[string]error // by address
-	rest := calls[:0]
-	for _, c := range calls {
-		if c.cmd == nil || classify(c.err()) != classNoScript {
-			rest = append(rest, c)
-			continue
+	outcomes := make(map[string]error, 1) // by address
+	return slices.DeleteFunc(calls, func(c call) bool {
+		if classify(c.err()) != classNoScript {
+			return false
 		}
 		err, tried := outcomes[c.to]
 		if !tried {
-			if outcomes == nil {
-				outcomes = make(map[string]error)
-			}
 			err = d.load(ctx, c.to)
 			outcomes[c.to] = err
 		}
 		if err != nil {
 			d.failAll(b, &c, err)
-			continue
 		}
-		rest = append(rest, c)
-	}
-	return rest
+		return err != nil
+	})
 }
 
 // load makes the script known to one server, or to all primaries. SCRIPT LOAD

@@ -7,9 +7,6 @@ import (
 	"github.com/fastlimit/fastlimit/bucket/remote"
 )
 
-// RoundTripBounds are the upper bounds of [remote.Stats.RoundTrips].
-var RoundTripBounds = remote.RoundTripBounds
-
 // Stats is a snapshot: what every store counts, and what is of Redis alone. Its
 // counters only grow.
 type Stats struct {

@@ -78,15 +78,10 @@ func (b *breaker) changed(from, to gobreaker.State) {
 	}
 }
 
-// allow asks for leave to send a batch. report must be called once if ok.
+// allow asks for leave to send: a batch, unless the store is away, or the probe
+// that is let through then. report must be called once if ok.
 func (b *breaker) allow() (report func(*Error), ok bool) {
-	if b.away.Load() {
-		return nil, false
-	}
 	done, err := b.cb.Allow()
-	if err != nil {
-		return nil, false
-	}
 	return func(e *Error) {
 		if e == nil {
 			done(nil)
@@ -94,7 +89,7 @@ func (b *breaker) allow() (report func(*Error), ok bool) {
 		}
 		b.last.Store(e)
 		done(e)
-	}, true
+	}, err == nil
 }
 
 // open opens the breaker for what was found out without it, so that the first
@@ -145,16 +140,9 @@ func (b *breaker) recover(ctx context.Context) {
 			return
 		case <-time.After(b.pauses.NextBackOff()):
 		}
-		done, err := b.cb.Allow()
-		if err != nil {
-			continue
+		if report, ok := b.allow(); ok {
+			report(b.probe(ctx))
 		}
-		if e := b.probe(ctx); e != nil {
-			b.last.Store(e)
-			done(e)
-			continue
-		}
-		done(nil)
 	}
 	b.back = time.Now()
 }

@@ -65,7 +65,7 @@ func (w *worker) gather() {
 func (w *worker) run() {
 	s := w.store
 	var report func(*Error)
-	ok := !s.aborted.Load()
+	ok := !s.aborted.Load() && !s.breaker.away.Load()
 	if ok {
 		report, ok = s.breaker.allow()
 	}
