@@ -107,15 +107,15 @@ func (d *driver) probe(ctx context.Context, n int) error {
 	return first
 }
 
-// farthest is the longest round trip that is measured.
-const farthest = time.Second
+// measureTimeout is the longest round trip that is measured.
+const measureTimeout = time.Second
 
 // Measure implements [remote.Driver]: it asks all primaries at once, on
 // connections of its own, as those of operations give up early.
 func (d *driver) Measure(ctx context.Context, trips []time.Duration) error {
 	o := *d.client.options
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = farthest, farthest, farthest
-	o.PoolSize, o.MaxActiveConns, o.PoolTimeout = 1, 1, farthest
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = measureTimeout, measureTimeout, measureTimeout
+	o.PoolSize, o.MaxActiveConns, o.PoolTimeout = 1, 1, measureTimeout
 	c := newClient(&o, d.config.Logger)
 	hangUp := sync.OnceFunc(func() { _ = c.close() })
 	defer hangUp()

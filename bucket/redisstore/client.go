@@ -33,21 +33,21 @@ type client struct {
 // to more nodes has been laid out anew; its slots are reloaded by then.
 const maxDirect = 64
 
-// quiet passes the client's own log on at debug level: it prints a line per
+// debugLog passes the client's own log on at debug level: it prints a line per
 // failed attempt to connect, and what matters of it comes as errors.
-type quiet struct{ log *slog.Logger }
+type debugLog struct{ log *slog.Logger }
 
-func (q quiet) Printf(ctx context.Context, format string, v ...any) {
+func (q debugLog) Printf(ctx context.Context, format string, v ...any) {
 	if q.log.Enabled(ctx, slog.LevelDebug) {
 		q.log.DebugContext(ctx, fmt.Sprintf(format, v...))
 	}
 }
 
-// quieten is once per process: go-redis has one logger.
-var quieten sync.Once
+// setLogger is once per process: go-redis has one logger.
+var setLogger sync.Once
 
 func newClient(o *redis.UniversalOptions, log *slog.Logger) *client {
-	quieten.Do(func() { redis.SetLogger(quiet{log}) })
+	setLogger.Do(func() { redis.SetLogger(debugLog{log}) })
 	c := &client{options: o, direct: make(map[string]*redis.Client)}
 	if o.IsClusterMode {
 		co := o.Cluster()
@@ -60,10 +60,10 @@ func newClient(o *redis.UniversalOptions, log *slog.Logger) *client {
 	return c
 }
 
-// at returns a pool to one node of the cluster, or the client itself if addr is
+// node returns a pool to one node of the cluster, or the client itself if addr is
 // empty. The cluster client cannot be
 // asked to follow a redirection: it would also send again what failed.
-func (c *client) at(addr string) pipeliner {
+func (c *client) node(addr string) pipeliner {
 	if addr == "" {
 		return c.UniversalClient
 	}

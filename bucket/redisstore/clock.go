@@ -88,16 +88,16 @@ func (c *clocks) forget() {
 // to know: from a recent answer, or else by asking, which costs a round trip.
 // An operation must not be sent without: nobody could tell how late it is.
 func (d *driver) readClock(ctx context.Context, c *call) error {
-	c.clock, c.addr = dating{}, ""
+	c.clock, c.addr = opTimes{}, ""
 	if !slices.ContainsFunc(c.ops, remote.Dated) {
 		return nil
 	}
-	to, addr, err := d.home(ctx, c)
+	to, addr, err := d.serverOf(ctx, c)
 	if err != nil {
 		return err
 	}
 	c.addr = addr
-	c.clock = dating{d.clocks.get(addr), d.now()}
+	c.clock = opTimes{d.clocks.get(addr), d.now()}
 	if c.clock.usable(c.clock.at, d.config.Timeout) {
 		return nil
 	}
@@ -116,7 +116,7 @@ func (d *driver) readClock(ctx context.Context, c *call) error {
 	}
 	r.got = d.now()
 	d.clocks.observe(addr, r)
-	c.clock = dating{d.clocks.get(addr), r.got}
+	c.clock = opTimes{d.clocks.get(addr), r.got}
 	return nil
 }
 
@@ -127,11 +127,11 @@ func (d *driver) observe(c *call, micros int64) {
 	}
 }
 
-// home is the server that a call goes to, and its address, which is empty but
+// serverOf returns the server that a call goes to, and its address, which is empty but
 // in a cluster.
-func (d *driver) home(ctx context.Context, c *call) (pipeliner, string, error) {
+func (d *driver) serverOf(ctx context.Context, c *call) (pipeliner, string, error) {
 	if c.to != "" || d.client.cluster == nil {
-		return d.client.at(c.to), c.to, nil
+		return d.client.node(c.to), c.to, nil
 	}
 	node, err := d.client.cluster.MasterForKey(ctx, d.config.KeyPrefix+c.ops[0].Key)
 	if err != nil {
@@ -140,16 +140,16 @@ func (d *driver) home(ctx context.Context, c *call) (pipeliner, string, error) {
 	return node, node.Options().Addr, nil
 }
 
-// dating is what dates the operations of a command: what the server's clock
+// opTimes is what dates the operations of a command: what the server's clock
 // said, and when the command is sent. The zero value dates nothing.
-type dating struct {
+type opTimes struct {
 	reading
 
 	at time.Time
 }
 
 // date is the server's time at op.At at the earliest, 0 if that is not known.
-func (d *dating) date(op *bucket.Op) uint64 {
+func (d *opTimes) date(op *bucket.Op) uint64 {
 	if d.got.IsZero() || !remote.Dated(op) {
 		return 0
 	}
@@ -157,7 +157,7 @@ func (d *dating) date(op *bucket.Op) uint64 {
 }
 
 // sent is the server's time when the command is sent, at the earliest.
-func (d *dating) sent() uint64 {
+func (d *opTimes) sent() uint64 {
 	if d.got.IsZero() {
 		return 0
 	}

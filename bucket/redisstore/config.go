@@ -73,16 +73,16 @@ type Config struct {
 }
 
 const (
-	defaultTimeout = 5 * time.Millisecond
-	defaultWorkers = 2
-	defaultQueue   = 2048
-	defaultPrefix  = "fastlimit:"
-	firstRetry     = 100 * time.Millisecond
-	longestRetry   = 2 * time.Second
-	minIO          = 25 * time.Millisecond
-	minDial        = 200 * time.Millisecond
+	defaultTimeout  = 5 * time.Millisecond
+	defaultWorkers  = 2
+	defaultQueue    = 2048
+	defaultPrefix   = "fastlimit:"
+	defaultRetryMin = 100 * time.Millisecond
+	defaultRetryMax = 2 * time.Second
+	minIO           = 25 * time.Millisecond
+	minDial         = 200 * time.Millisecond
 
-	maxSpan = time.Minute // of Timeout, RetryMin and RetryMax
+	maxDuration = time.Minute // of Timeout, RetryMin and RetryMax
 )
 
 // Bounds of a [Config].
@@ -97,16 +97,16 @@ func (c Config) WithDefaults() Config {
 	c.Workers = cmp.Or(c.Workers, defaultWorkers)
 	c.Queue = cmp.Or(c.Queue, defaultQueue)
 	c.KeyPrefix = cmp.Or(c.KeyPrefix, defaultPrefix)
-	c.RetryMin = cmp.Or(c.RetryMin, firstRetry)
-	c.RetryMax = cmp.Or(c.RetryMax, longestRetry)
+	c.RetryMin = cmp.Or(c.RetryMin, defaultRetryMin)
+	c.RetryMax = cmp.Or(c.RetryMax, defaultRetryMax)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
 	return c
 }
 
-// single tells that one address is all there is: no Sentinel, no cluster.
-func (c *Config) single() bool { return c.MasterName == "" && !c.Cluster }
+// oneServer tells that one address is all there is: no Sentinel, no cluster.
+func (c *Config) oneServer() bool { return c.MasterName == "" && !c.Cluster }
 
 func (c *Config) ioTimeout() time.Duration   { return max(5*c.Timeout, minIO) }
 func (c *Config) dialTimeout() time.Duration { return max(40*c.Timeout, minDial) }

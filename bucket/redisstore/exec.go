@@ -12,10 +12,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// rounds bounds how often a command is sent that Redis says it has not
+// maxSends bounds how often a command is sent that Redis says it has not
 // carried out: once, to where it was redirected, and after loading the script
 // there.
-const rounds = 3
+const maxSends = 3
 
 // call is one command on its way: several operations, but in a cluster, where
 // their keys are anywhere.
@@ -25,15 +25,15 @@ type call struct {
 	to  string // address of a redirection, or empty
 	ask bool   // the redirection is for this command only
 
-	clock     dating // by the server it goes to; zero if nobody needs it
-	addr      string // of that server, see home
-	undated   error  // why that could not be read: nothing was sent
+	clock     opTimes // by the server it goes to; zero if nobody needs it
+	addr      string  // of that server, see serverOf
+	clockErr  error   // why that could not be read: nothing was sent
 	sent, got time.Time
 }
 
 func (c *call) err() error {
-	if c.undated != nil || c.cmd == nil { // without a command it has not been sent yet
-		return c.undated
+	if c.clockErr != nil || c.cmd == nil { // without a command it has not been sent yet
+		return c.clockErr
 	}
 	return c.cmd.Err()
 }
@@ -70,21 +70,21 @@ func (d *driver) Exec(ctx context.Context, ops []*bucket.Op, settle remote.Settl
 			b.ops = append(b.ops, op)
 		}
 	}
-	if d.client.cluster != nil || d.scattered.Load() {
-		b.calls = single(b.calls, b.ops)
+	if d.client.cluster != nil || d.oneKeyEach.Load() {
+		b.calls = oneEach(b.calls, b.ops)
 	} else if len(b.ops) > 0 {
 		b.calls = append(b.calls, call{ops: b.ops})
 	}
 	pending := b.calls
 	for round := 1; len(pending) > 0; round++ {
 		d.send(ctx, b, pending)
-		last := round == rounds || ctx.Err() != nil
+		last := round == maxSends || ctx.Err() != nil
 		pending = d.collect(ctx, b, pending, last)
 	}
 }
 
-// single appends a call for each operation.
-func single(calls []call, ops []*bucket.Op) []call {
+// oneEach appends a call for each operation.
+func oneEach(calls []call, ops []*bucket.Op) []call {
 	for i := range ops {
 		calls = append(calls, call{ops: ops[i : i+1]})
 	}
@@ -106,11 +106,11 @@ func (d *driver) send(ctx context.Context, b *batch, calls []call) {
 }
 
 func (d *driver) sendTo(ctx context.Context, b *batch, calls []call) {
-	pipe := d.client.at(calls[0].to).Pipeline()
+	pipe := d.client.node(calls[0].to).Pipeline()
 	for i := range calls {
 		c := &calls[i]
 		c.cmd = nil
-		if c.undated = d.readClock(ctx, c); c.undated != nil {
+		if c.clockErr = d.readClock(ctx, c); c.clockErr != nil {
 			continue
 		}
 		c.cmd = redis.NewSliceCmd(ctx, b.args.command(d.script, d.config.KeyPrefix, c.ops, &c.clock, d.extraArgs())...)
@@ -170,8 +170,8 @@ func (d *driver) resend(c call) []call {
 	case class == classNoScript:
 	case class == classCrossSlot && len(c.ops) > 1:
 		// A cluster behind one address: one key at a time from now on.
-		d.scattered.Store(true)
-		return single(nil, c.ops)
+		d.oneKeyEach.Store(true)
+		return oneEach(nil, c.ops)
 	default:
 		return nil
 	}
@@ -203,7 +203,7 @@ func (d *driver) loadMissing(ctx context.Context, b *batch, calls []call) []call
 func (d *driver) load(ctx context.Context, addr string) error {
 	d.counters.loads.Add(1)
 	if addr != "" {
-		return d.loadInto(ctx, d.client.at(addr))
+		return d.loadInto(ctx, d.client.node(addr))
 	}
 	return d.client.eachPrimary(ctx, func(ctx context.Context, c *redis.Client) error { return d.loadInto(ctx, c) })
 }

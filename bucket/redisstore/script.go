@@ -47,7 +47,7 @@ func (a *arguments) reset() {
 // command returns the arguments of one EVALSHA of all ops. Their numbers go
 // into one argument: text would cost Redis as much as the arithmetic, and this
 // side an allocation for each. clock dates them; extra are further ARGV.
-func (a *arguments) command(sc *script, prefix string, ops []*bucket.Op, clock *dating, extra []any) []any {
+func (a *arguments) command(sc *script, prefix string, ops []*bucket.Op, clock *opTimes, extra []any) []any {
 	from, numbers, names := len(a.args), len(a.numbers), len(a.names)
 	a.args = append(a.args, "evalsha", sc.sha, len(ops))
 	a.numbers = appendFloats(a.numbers, clock.sent())

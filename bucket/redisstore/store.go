@@ -36,7 +36,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 func open(ctx context.Context, d *driver) (*Store, error) {
 	err := d.check(ctx)
 	// A replica that nobody promotes stays one.
-	replica := classify(err) == classReadOnly && d.config.single()
+	replica := classify(err) == classReadOnly && d.config.oneServer()
 	if err != nil && (!errors.Is(err, bucket.ErrAway) || replica) {
 		_ = d.Close()
 		return nil, err
@@ -61,9 +61,9 @@ type driver struct {
 	now    func() time.Time
 	clocks clocks
 
-	scattered atomic.Bool // a cluster behind one address: one key for each command
-	batches   sync.Pool   // of *batch
-	counters  counters
+	oneKeyEach atomic.Bool // a cluster behind one address: one key for each command
+	batches    sync.Pool   // of *batch
+	counters   counters
 }
 
 func newDriver(c Config, sc *script) (*driver, error) {

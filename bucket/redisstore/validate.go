@@ -43,7 +43,7 @@ func (c *Config) validateServer(bad *report) {
 	bad.when(!byURL && n == 0, "URL", "no server", "set URL or Addrs")
 	bad.when(byURL && n > 0, "Addrs", "URL is set too", "remove one of the two")
 	bad.when(byURL && n == 0 && sentinel, "MasterName", "needs addresses, of the sentinels", "set addresses instead of a URL")
-	bad.when(!byURL && n > 1 && c.single(), "Addrs", fmt.Sprintf("%d addresses of one server", n),
+	bad.when(!byURL && n > 1 && c.oneServer(), "Addrs", fmt.Sprintf("%d addresses of one server", n),
 		"set master_name for sentinels, cluster: true for nodes of a cluster, or remove all but one")
 	bad.when(sentinel && c.Cluster, "Cluster", "true beside master_name", "Sentinel and Cluster exclude each other: remove one")
 	if byURL {
@@ -71,12 +71,12 @@ func (c *Config) validateNumbers(bad *report) {
 	count("Workers", c.Workers, MaxWorkers)
 	count("Queue", c.Queue, MaxQueue)
 	span := func(name string, d time.Duration) {
-		bad.when(d < 0 || d > maxSpan, name, d.String()+" is out of range", "want 0 to 1m")
+		bad.when(d < 0 || d > maxDuration, name, d.String()+" is out of range", "want 0 to 1m")
 	}
 	span("Timeout", c.Timeout)
 	span("RetryMin", c.RetryMin)
 	span("RetryMax", c.RetryMax)
-	least, most := cmp.Or(c.RetryMin, firstRetry), cmp.Or(c.RetryMax, longestRetry)
+	least, most := cmp.Or(c.RetryMin, defaultRetryMin), cmp.Or(c.RetryMax, defaultRetryMax)
 	bad.when(least > most && c.RetryMax != 0, "RetryMax", fmt.Sprintf("%v is below retry_min, which is %v", most, least), "raise it, or lower retry_min")
 	bad.when(least > most && c.RetryMax == 0, "RetryMin", fmt.Sprintf("%v is above retry_max, which is %v", least, most), "lower it, or raise retry_max")
 }

@@ -32,15 +32,15 @@ type breaker struct {
 	config *Config
 	probe  func(context.Context) *Error
 
-	cb    *gobreaker.TwoStepCircuitBreaker[struct{}]
-	away  atomic.Bool   // not closed
-	wake  chan struct{} // capacity 1: the breaker has opened
-	last  atomic.Pointer[Error]
-	since atomic.Int64 // UnixNano of the trip
-	trips atomic.Uint64
+	cb       *gobreaker.TwoStepCircuitBreaker[struct{}]
+	away     atomic.Bool   // not closed
+	wake     chan struct{} // capacity 1: the breaker has opened
+	last     atomic.Pointer[Error]
+	openedAt atomic.Int64 // UnixNano of the trip
+	trips    atomic.Uint64
 
-	pauses backoff.ExponentialBackOff // between probes; the prober's own
-	back   time.Time                  // when it closed last; the prober's own
+	pauses   backoff.ExponentialBackOff // between probes; the prober's own
+	closedAt time.Time                  // when it closed last; the prober's own
 }
 
 func (b *breaker) init(c *Config, probe func(context.Context) *Error) {
@@ -65,7 +65,7 @@ func (b *breaker) changed(from, to gobreaker.State) {
 	switch {
 	case from == gobreaker.StateClosed:
 		b.trips.Add(1)
-		b.since.Store(time.Now().UnixNano())
+		b.openedAt.Store(time.Now().UnixNano())
 		err := b.last.Load()
 		b.config.Logger.Warn(b.config.Name+" is away, deciding without it", b.config.Name, b.config.Target, "class", err.Class.Name, "error", err.Err)
 		select {
@@ -74,7 +74,7 @@ func (b *breaker) changed(from, to gobreaker.State) {
 		}
 	case to == gobreaker.StateClosed:
 		b.config.Logger.Info(b.config.Name+" is back", b.config.Name, b.config.Target,
-			"after", time.Since(time.Unix(0, b.since.Load())).Round(time.Millisecond))
+			"after", time.Since(time.Unix(0, b.openedAt.Load())).Round(time.Millisecond))
 	}
 }
 
@@ -116,8 +116,8 @@ func (b *breaker) run(ctx context.Context) {
 	}
 }
 
-// startPauses makes the next pause at most d; those after it double.
-func (b *breaker) startPauses(d time.Duration) {
+// resetPauses makes the next pause at most d; those after it double.
+func (b *breaker) resetPauses(d time.Duration) {
 	b.pauses.InitialInterval = middle(d)
 	b.pauses.Reset()
 }
@@ -128,12 +128,12 @@ func middle(d time.Duration) time.Duration { return time.Duration(float64(d) / (
 // recover probes until the breaker is closed. A store that fails again soon
 // after it came back finds the pause as long as it was left.
 func (b *breaker) recover(ctx context.Context) {
-	if time.Since(b.back) > 10*b.config.RetryMax {
-		b.startPauses(b.config.RetryMin)
+	if time.Since(b.closedAt) > 10*b.config.RetryMax {
+		b.resetPauses(b.config.RetryMin)
 	}
 	for b.away.Load() {
 		if b.last.Load().Class.Cause == Misconfigured {
-			b.startPauses(b.config.RetryMax)
+			b.resetPauses(b.config.RetryMax)
 		}
 		select {
 		case <-ctx.Done():
@@ -144,7 +144,7 @@ func (b *breaker) recover(ctx context.Context) {
 			report(b.probe(ctx))
 		}
 	}
-	b.back = time.Now()
+	b.closedAt = time.Now()
 }
 
 // probe is the probe of the breaker: the answer must come in time as well. The
@@ -155,12 +155,12 @@ func (s *Store) probe(ctx context.Context) *Error {
 		if err := s.driver.Probe(ctx); err != nil {
 			e := s.fail(err)
 			if e.Class == s.slow.Class {
-				s.measureAside(ctx) // it may answer later than anybody waits
+				s.measureInBackground(ctx) // it may answer later than anybody waits
 			}
 			return e
 		}
 		took := time.Since(start)
-		s.distance.note(took, time.Now())
+		s.distance.observe(took, time.Now())
 		if took <= s.config.Timeout {
 			return nil
 		}

@@ -15,9 +15,9 @@ const (
 	distanceSamples = 3
 	// measureTimeout is how long a measurement may take.
 	measureTimeout = 2 * time.Second
-	// tooShort is how many round trips [Config.Timeout] is to be at least, and
-	// enough how many are advised.
-	tooShort, enough = 2, 5
+	// minTrips is how many round trips [Config.Timeout] is to be at least, and
+	// advisedTrips how many are advised.
+	minTrips, advisedTrips = 2, 5
 )
 
 // distance is how far away the store is: the shortest recent round trip. A store
@@ -33,39 +33,39 @@ type distance struct {
 	since    time.Time     // when this window began
 	shortest time.Duration // in this window; 0: none
 	samples  int           // in this window; one without any does not end
-	before   time.Duration // shortest in the window before
+	previous time.Duration // shortest in the window before
 	warned   bool          // that it is too far, and it is still
 }
 
-// note takes a round trip into account, and warns once when the store is too far.
-func (d *distance) note(took time.Duration, now time.Time) {
+// observe takes a round trip into account, and warns once when the store is too far.
+func (d *distance) observe(took time.Duration, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.turnLocked(now)
+	d.rotateLocked(now)
 	d.samples++
 	if d.shortest == 0 || took < d.shortest {
 		d.shortest = took
 	}
 	rtt := d.rttLocked()
 	switch {
-	case !d.warned && d.samples >= distanceSamples && tooShort*rtt > d.config.Timeout:
+	case !d.warned && d.samples >= distanceSamples && minTrips*rtt > d.config.Timeout:
 		d.warned = true
 		d.warn(rtt)
-	case tooShort*rtt <= d.config.Timeout:
+	case minTrips*rtt <= d.config.Timeout:
 		d.warned = false
 	}
 }
 
-func (d *distance) turnLocked(now time.Time) {
+func (d *distance) rotateLocked(now time.Time) {
 	if now.Sub(d.since) < distanceWindow || d.samples == 0 && !d.since.IsZero() {
 		return
 	}
-	d.since, d.before, d.shortest, d.samples = now, d.shortest, 0, 0
+	d.since, d.previous, d.shortest, d.samples = now, d.shortest, 0, 0
 }
 
 func (d *distance) rttLocked() time.Duration {
-	if d.shortest == 0 || d.before > 0 && d.before < d.shortest {
-		return d.before
+	if d.shortest == 0 || d.previous > 0 && d.previous < d.shortest {
+		return d.previous
 	}
 	return d.shortest
 }
@@ -83,7 +83,7 @@ func (d *distance) warn(rtt time.Duration) {
 	if rtt >= d.config.Timeout {
 		effect = "no answer comes in time: on_failure decides on every suspect, and local lets each node admit the rate"
 	}
-	fix := (enough*rtt + time.Millisecond - 1).Truncate(time.Millisecond)
+	fix := (advisedTrips*rtt + time.Millisecond - 1).Truncate(time.Millisecond)
 	name := d.config.Name
 	setting := name + ".timeout"
 	d.config.Logger.Warn(name+" is too far away for "+setting, name, d.config.Target, "round_trip", rtt.Round(10*time.Microsecond), "timeout", d.config.Timeout,
@@ -99,13 +99,13 @@ func (s *Store) measure(ctx context.Context) error {
 		return err
 	}
 	for _, took := range trips {
-		s.distance.note(took, time.Now())
+		s.distance.observe(took, time.Now())
 	}
 	return nil
 }
 
-// measureAside measures in the background, once at a time. ctx ends it.
-func (s *Store) measureAside(ctx context.Context) {
+// measureInBackground measures in the background, once at a time. ctx ends it.
+func (s *Store) measureInBackground(ctx context.Context) {
 	if s.distance.measuring.Swap(true) {
 		return
 	}

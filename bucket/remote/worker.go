@@ -85,7 +85,7 @@ func (w *worker) run() {
 		panic(fmt.Sprintf("BUG: fastlimit/remote: the %s driver settled %d of %d operations", s.config.Name, w.settled, n))
 	}
 	s.counters.observe(took)
-	s.answered(took, n, w.failed)
+	s.recordTrip(took, n, w.failed)
 	switch {
 	case 2*w.failed >= n: // half: one shard of a cluster is not all of the store
 		report(w.err)
@@ -106,12 +106,12 @@ func (w *worker) settleOne(op *bucket.Op, reply bucket.Reply, err error) {
 	op.Done(op, reply, err)
 }
 
-// answered notes how long a batch took of which so many operations failed.
-func (s *Store) answered(took time.Duration, ops, failed int) {
+// recordTrip notes how long a batch took of which so many operations failed.
+func (s *Store) recordTrip(took time.Duration, ops, failed int) {
 	if took > s.config.Timeout {
 		s.distance.late.Add(uint64(ops - failed))
 	}
 	if failed == 0 {
-		s.distance.note(took, time.Now())
+		s.distance.observe(took, time.Now())
 	}
 }

@@ -127,12 +127,12 @@ func Apply(s State, now uint64, r Request) (State, Result) {
 		return s, Result{Late: true}
 	}
 	// As long as anybody can know something from before; see Shape.MaxDrain.
-	hush := min(now+2*(r.Limit/r.PerMicro)+2, maxSafe)
+	quietUntil := min(now+2*(r.Limit/r.PerMicro)+2, maxSafe)
 	if r.Kind == bucket.Reset {
-		return store(0, hush, now, r, Result{})
+		return store(0, quietUntil, now, r, Result{})
 	}
-	level, moved := settle(s, now, r)
-	quiet := min(s.Quiet, hush) // it may be of a clock that has stepped back
+	level, moved := levelAt(s, now, r)
+	quiet := min(s.Quiet, quietUntil) // it may be of a clock that has stepped back
 	if quiet <= now {
 		quiet = 0
 	}
@@ -147,7 +147,7 @@ func Apply(s State, now uint64, r Request) (State, Result) {
 		back = r.Cost
 	}
 	if back > 0 && level > 0 {
-		level, quiet, moved = level-min(level, back), hush, true
+		level, quiet, moved = level-min(level, back), quietUntil, true
 	}
 	if floor > level {
 		level, moved = floor, true
@@ -182,10 +182,10 @@ func store(level, quiet, now uint64, r Request, res Result) (State, Result) {
 	return State{Level: level, Last: now, Unit: r.Unit, Quiet: quiet}, res
 }
 
-// settle returns the level at now and whether the clock has stepped back since
+// levelAt returns the level at now and whether the clock has stepped back since
 // s was written, in which case no time has passed and s must be rebased, or
 // the bucket would not leak until the clock has caught up.
-func settle(s State, now uint64, r Request) (level uint64, moved bool) {
+func levelAt(s State, now uint64, r Request) (level uint64, moved bool) {
 	if s.Level == 0 {
 		return 0, false
 	}
