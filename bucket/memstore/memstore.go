@@ -23,9 +23,9 @@ type Config struct {
 // Store keeps buckets in a map. It is safe for concurrent use. The zero value
 // is not usable: call [New].
 type Store struct {
-	now   func() uint64
-	queue chan queued
-	done  chan struct{} // closed when the worker has ended
+	now    func() uint64
+	queue  chan queued
+	worker sync.WaitGroup
 
 	mu     sync.RWMutex // guards closed and the sending side of queue
 	closed bool
@@ -51,10 +51,9 @@ func New(c Config) *Store {
 	s := &Store{
 		now:    c.Now,
 		queue:  make(chan queued, c.Queue),
-		done:   make(chan struct{}),
 		states: make(map[string]step.State),
 	}
-	go s.work()
+	s.worker.Go(s.work)
 	return s
 }
 
@@ -93,7 +92,7 @@ func (s *Store) Close(context.Context) error {
 		close(s.queue)
 	}
 	s.mu.Unlock()
-	<-s.done
+	s.worker.Wait()
 	return nil
 }
 
@@ -113,7 +112,6 @@ func (s *Store) Forget() {
 }
 
 func (s *Store) work() {
-	defer close(s.done)
 	for q := range s.queue {
 		reply, err := s.apply(q)
 		q.op.Done(q.op, reply, err)

@@ -123,13 +123,9 @@ func (c *client) target() string {
 // redirection reads MOVED and ASK, which tell that a command was not carried
 // out and where it belongs.
 func redirection(err error) (addr string, ask, ok bool) {
-	reply, isReply := err.(redis.Error) //nolint:errorlint // replies are never wrapped
-	if !isReply {
-		return "", false, false
+	if addr, ok = redis.IsMovedError(err); ok {
+		return addr, false, true
 	}
-	f := strings.Fields(reply.Error())
-	if len(f) != 3 || f[0] != "MOVED" && f[0] != "ASK" {
-		return "", false, false
-	}
-	return f[2], f[0] == "ASK", true
+	addr, ok = redis.IsAskError(err)
+	return addr, ok, ok
 }

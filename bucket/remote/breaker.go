@@ -10,24 +10,23 @@ import (
 )
 
 const (
-	// tripAfter consecutive bad batches mean that the store is away, for good or
-	// for long. Two workers whose connections break at once are not enough.
+	// tripAfter consecutive bad batches mean that the store is away. It exceeds
+	// the default of two workers, whose connections may break at the same time.
 	tripAfter = 5
 
-	// Or half of at least tripRequests batches within tripWindow: it answers
-	// now and then, too late to be of use.
+	// So do bad batches that are half of at least tripRequests within
+	// tripWindow: such a store answers too rarely to be of use.
 	tripRequests = 20
 	tripWindow   = time.Second
 )
 
-// jitter is which part of a pause is random, either way: pauses are from 3/4
-// of what Config says to all of it, so that nodes which lost a store together
-// do not return to it together.
+// jitter is the random part of a pause, in either direction: pauses are between
+// 3/4 of what Config says and all of it, so that nodes which lost a store
+// together do not return to it together.
 const jitter = 1. / 7
 
-// breaker keeps operations from a store that does not answer. Operations
-// never probe: a goroutine of the breaker's own does, one attempt at a time, so
-// nobody waits for one and recovery needs no traffic.
+// breaker keeps operations away from a store that does not answer. It probes in
+// a goroutine of its own, one attempt at a time.
 type breaker struct {
 	config *Config
 	probe  func(context.Context) *Error
@@ -59,7 +58,7 @@ func (b *breaker) init(c *Config, probe func(context.Context) *Error) {
 	})
 }
 
-// changed runs under the lock of gobreaker and must not call it.
+// changed runs while gobreaker holds its lock, so it must not call cb.
 func (b *breaker) changed(from, to gobreaker.State) {
 	b.away.Store(to != gobreaker.StateClosed)
 	switch {
@@ -78,8 +77,9 @@ func (b *breaker) changed(from, to gobreaker.State) {
 	}
 }
 
-// allow asks for leave to send: a batch, unless the store is away, or the probe
-// that is let through then. report must be called once if ok.
+// allow reports whether a batch, or the probe while the breaker is open, may be
+// sent. If so, report must be called once. Workers check away first: in the
+// half-open state gobreaker admits one request, which is the prober's.
 func (b *breaker) allow() (report func(*Error), ok bool) {
 	done, err := b.cb.Allow()
 	return func(e *Error) {
@@ -92,8 +92,7 @@ func (b *breaker) allow() (report func(*Error), ok bool) {
 	}, err == nil
 }
 
-// open opens the breaker for what was found out without it, so that the first
-// requests need not.
+// open trips the breaker for an error that was found outside of it.
 func (b *breaker) open(e *Error) {
 	for range tripAfter {
 		if report, ok := b.allow(); ok {
@@ -122,11 +121,12 @@ func (b *breaker) resetPauses(d time.Duration) {
 	b.pauses.Reset()
 }
 
-// middle is the middle of a random pause of at most d.
+// middle is the mean of a random pause of at most d, which is what package
+// backoff wants to be told.
 func middle(d time.Duration) time.Duration { return time.Duration(float64(d) / (1 + jitter)) }
 
-// recover probes until the breaker is closed. A store that fails again soon
-// after it came back finds the pause as long as it was left.
+// recover probes until the breaker is closed. If a store fails again soon after
+// it came back, the pauses go on from where they were.
 func (b *breaker) recover(ctx context.Context) {
 	if time.Since(b.closedAt) > 10*b.config.RetryMax {
 		b.resetPauses(b.config.RetryMin)
@@ -147,8 +147,8 @@ func (b *breaker) recover(ctx context.Context) {
 	b.closedAt = time.Now()
 }
 
-// probe is the probe of the breaker: the answer must come in time as well. The
-// first may have had to connect, so there is a second try.
+// probe is how the breaker probes: the answer must also come in time. A second
+// try follows a slow first one, which may have had to connect.
 func (s *Store) probe(ctx context.Context) *Error {
 	for range 2 {
 		start := time.Now()

@@ -8,21 +8,22 @@ import (
 )
 
 const (
-	// distanceWindow is how long a round trip counts, and once more as long.
+	// distanceWindow is the length of a window; a round trip counts in its own
+	// and in the next, so for 10 to 20 s.
 	distanceWindow = 10 * time.Second
-	// distanceSamples is how many round trips it takes to call a store far: a
-	// machine that is busy answers late now and then.
+	// distanceSamples is how many round trips it takes to call a store far, as a
+	// busy machine answers late now and then.
 	distanceSamples = 3
 	// measureTimeout is how long a measurement may take.
 	measureTimeout = 2 * time.Second
-	// minTrips is how many round trips [Config.Timeout] is to be at least, and
-	// advisedTrips how many are advised.
+	// minTrips is the least [Config.Timeout] in round trips that causes no
+	// warning, advisedTrips what the warning advises.
 	minTrips, advisedTrips = 2, 5
 )
 
 // distance is how far away the store is: the shortest recent round trip. A store
-// that is farther away than the timeout answers every operation, always too late.
-// The nodes then decide without it, and no error shows that.
+// farther away than the timeout answers every operation too late. Nodes then
+// decide without it, and no error shows that.
 type distance struct {
 	config *Config
 
@@ -32,9 +33,9 @@ type distance struct {
 	mu       sync.Mutex    // guards all below
 	since    time.Time     // when this window began
 	shortest time.Duration // in this window; 0: none
-	samples  int           // in this window; one without any does not end
+	samples  int           // in this window; a window without any does not end
 	previous time.Duration // shortest in the window before
-	warned   bool          // that it is too far, and it is still
+	warned   bool          // it was too far at the last warning and still is
 }
 
 // observe takes a round trip into account, and warns once when the store is too far.
@@ -70,8 +71,8 @@ func (d *distance) rttLocked() time.Duration {
 	return d.shortest
 }
 
-// rtt is the shortest round trip of the last two windows in which there was one,
-// 0 if none is known.
+// rtt is the shortest round trip of the last two windows that had one, 0 if
+// none is known.
 func (d *distance) rtt() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -90,7 +91,7 @@ func (d *distance) warn(rtt time.Duration) {
 		"effect", effect, "fix", "raise "+setting+" to "+fix.String()+", 5 round trips, or move it nearer")
 }
 
-// measure notes some round trips, with more patience than operations have.
+// measure observes some round trips. It waits longer for them than operations do.
 func (s *Store) measure(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, measureTimeout)
 	defer cancel()
@@ -104,13 +105,13 @@ func (s *Store) measure(ctx context.Context) error {
 	return nil
 }
 
-// measureInBackground measures in the background, once at a time. ctx ends it.
+// measureInBackground starts a measurement unless one is running. ctx ends it.
 func (s *Store) measureInBackground(ctx context.Context) {
 	if s.distance.measuring.Swap(true) {
 		return
 	}
 	s.prober.Go(func() {
 		defer s.distance.measuring.Store(false)
-		_ = s.measure(ctx) // it is away, and the breaker says so
+		_ = s.measure(ctx) // the breaker has logged that the store is away
 	})
 }
