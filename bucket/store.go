@@ -62,8 +62,8 @@ type Op struct {
 	At time.Time
 
 	// Done is called exactly once, from another goroutine, even if nobody waits
-	// for the answer any longer. It must not block: a store calls it between
-	// batches.
+	// for the answer any longer. It must not block, as that would hold up a
+	// worker of the store.
 	Done func(*Op, Reply, error)
 }
 

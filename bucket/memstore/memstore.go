@@ -1,5 +1,5 @@
-// Package memstore is a [bucket.Store] in memory, for tests: a map that grows
-// with the number of clients and must not face a flood.
+// Package memstore is a [bucket.Store] in memory, for tests. Its map has an entry
+// for every client and never shrinks, so it must not face a flood.
 package memstore
 
 import (
@@ -72,8 +72,8 @@ func (s *Store) Submit(op *bucket.Op) error {
 	}
 }
 
-// date is the time at op.At, or now. What the caller read a moment before is
-// taken to be as old as it looks, rounded up.
+// date is the store's time at op.At, or now without one. It is rounded down, so
+// that an operation never looks younger than it is.
 func (s *Store) date(op *bucket.Op) uint64 {
 	now := s.now()
 	if op.At.IsZero() {
@@ -83,8 +83,8 @@ func (s *Store) date(op *bucket.Op) uint64 {
 	return now - min(age, now)
 }
 
-// Close implements [bucket.Store]. Everything queued is finished; it never
-// takes longer than that.
+// Close implements [bucket.Store]. It completes what is queued whatever ctx says,
+// as no operation waits for I/O.
 func (s *Store) Close(context.Context) error {
 	s.mu.Lock()
 	if !s.closed {
@@ -103,8 +103,8 @@ func (s *Store) State(key string) step.State {
 	return s.states[key]
 }
 
-// Forget empties the store, as one that was restarted: nothing is left to tell
-// that anything was given back.
+// Forget empties the store, as a restart would, including the marks of refunds and
+// resets.
 func (s *Store) Forget() {
 	s.stateMu.Lock()
 	defer s.stateMu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// pipeliner is what one server and a whole cluster have in common here.
+// pipeliner is a pool of connections to one server or to a cluster.
 type pipeliner interface {
 	Pipeline() redis.Pipeliner
 }
@@ -29,12 +29,12 @@ type client struct {
 	direct map[string]*redis.Client // by address, for redirections
 }
 
-// maxDirect bounds the pools made for redirections. A cluster that redirects
-// to more nodes has been laid out anew; its slots are reloaded by then.
+// maxDirect bounds the pools made for redirections. A cluster that redirects to
+// more nodes has a new layout, which the client has reloaded by then.
 const maxDirect = 64
 
-// debugLog passes the client's own log on at debug level: it prints a line per
-// failed attempt to connect, and what matters of it comes as errors.
+// debugLog passes go-redis' own log on at debug level. It has a line for each
+// failed attempt to connect; whatever matters also arrives as an error.
 type debugLog struct{ log *slog.Logger }
 
 func (q debugLog) Printf(ctx context.Context, format string, v ...any) {
@@ -43,7 +43,7 @@ func (q debugLog) Printf(ctx context.Context, format string, v ...any) {
 	}
 }
 
-// setLogger is once per process: go-redis has one logger.
+// setLogger guards go-redis' logger, of which a process has only one.
 var setLogger sync.Once
 
 func newClient(o *redis.UniversalOptions, log *slog.Logger) *client {
@@ -60,9 +60,9 @@ func newClient(o *redis.UniversalOptions, log *slog.Logger) *client {
 	return c
 }
 
-// node returns a pool to one node of the cluster, or the client itself if addr is
-// empty. The cluster client cannot be
-// asked to follow a redirection: it would also send again what failed.
+// node returns a pool of connections to one node of the cluster, or the client
+// itself if addr is empty. The cluster client cannot follow redirections for us,
+// as it would also resend what has failed.
 func (c *client) node(addr string) pipeliner {
 	if addr == "" {
 		return c.UniversalClient
@@ -94,8 +94,8 @@ func (c *client) eachPrimary(ctx context.Context, f func(context.Context, *redis
 	return f(ctx, c.UniversalClient.(*redis.Client)) //nolint:forcetypeassert // both other cases are one
 }
 
-// reload asks for the slots anew, in the background; the cluster client does
-// not do that when a node refuses connections.
+// reload reloads the slots of a cluster in the background. The cluster client
+// does not do so by itself when a node refuses connections.
 func (c *client) reload(ctx context.Context) {
 	if c.cluster != nil {
 		c.cluster.ReloadState(ctx)
@@ -120,8 +120,8 @@ func (c *client) target() string {
 	return t
 }
 
-// redirection reads MOVED and ASK, which tell that a command was not carried
-// out and where it belongs.
+// redirection reads MOVED and ASK: the command was not carried out and belongs
+// at addr. ask means that only this command does.
 func redirection(err error) (addr string, ask, ok bool) {
 	if addr, ok = redis.IsMovedError(err); ok {
 		return addr, false, true

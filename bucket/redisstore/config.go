@@ -30,9 +30,9 @@ type Config struct {
 	Username, Password                 string // override those of URL
 	SentinelUsername, SentinelPassword string
 
-	// TLS turns it on where URL does not say; the files do too. CAFile
-	// replaces the system's roots, CertFile and KeyFile are shown to the
-	// server.
+	// TLS encrypts connections even if URL does not say rediss; CAFile and
+	// CertFile do so too. CAFile replaces the system's roots. CertFile and KeyFile
+	// are the client's certificate.
 	TLS                       bool
 	CAFile, CertFile, KeyFile string
 	ServerName                string // default: the host
@@ -40,10 +40,10 @@ type Config struct {
 	// KeyPrefix precedes every key. Default "fastlimit:".
 	KeyPrefix string
 
-	// Timeout is how long an answer may take before it counts as slow; a
-	// caller waits that long too. Take at least 5 times the round trip at
-	// the 99.9th percentile: a breaker that trips on noise sheds exactness,
-	// one that trips late costs nothing but late answers. Default 5 ms.
+	// Timeout is how long an answer may take before it counts as slow, and how
+	// long a caller waits. Set it to at least 5 times the round trip at the
+	// 99.9th percentile: a breaker that trips on noise gives up exactness, while
+	// one that trips late costs only late answers. Default 5 ms.
 	//
 	// A connection is given up after 5·Timeout, at least 25 ms, so that late
 	// answers still arrive, and an attempt to connect after 40·Timeout, at
@@ -51,9 +51,9 @@ type Config struct {
 	Timeout time.Duration
 
 	// Workers is the number of pipelines in flight, each on a connection of
-	// its own. More hide the round trip, fewer make bigger batches, which is
-	// what saves work: w·128/RTT commands per second is the ceiling, 500,000
-	// for the default of 2 at 0.5 ms.
+	// its own. More of them hide the round trip; fewer make larger batches,
+	// which save work. w workers carry out at most w·128/RTT operations per
+	// second: 500,000 for the default of 2 at 0.5 ms.
 	Workers int
 
 	// Queue is how many operations may wait for a worker; one more is
@@ -62,10 +62,10 @@ type Config struct {
 	// 5 ms.
 	Queue int
 
-	// RetryMin and RetryMax bound the pause between attempts to reach a
-	// Redis that is away; it doubles from one to the other, a quarter of it
-	// random. A wrong configuration is tried at RetryMax. Defaults 100 ms
-	// and 2 s.
+	// RetryMin and RetryMax bound the pause between attempts to reach a Redis
+	// that is away. It doubles from one to the other, and a quarter of it is
+	// random. After an error of configuration every pause is RetryMax. Defaults
+	// 100 ms and 2 s.
 	RetryMin, RetryMax time.Duration
 
 	// Logger gets changes of state. Default [slog.Default].
@@ -105,14 +105,14 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// oneServer tells that one address is all there is: no Sentinel, no cluster.
+// oneServer reports whether there is neither Sentinel nor a cluster.
 func (c *Config) oneServer() bool { return c.MasterName == "" && !c.Cluster }
 
 func (c *Config) ioTimeout() time.Duration   { return max(5*c.Timeout, minIO) }
 func (c *Config) dialTimeout() time.Duration { return max(40*c.Timeout, minDial) }
 
 // batchTimeout bounds one batch: dial, write, read, and the wait for a
-// connection that go-redis bounds by nothing but the context.
+// connection, which go-redis bounds by the context only.
 func (c *Config) batchTimeout() time.Duration { return c.dialTimeout() + 2*c.ioTimeout() }
 
 // options returns the client's options: the profile that docs/redis.md gives
@@ -129,9 +129,9 @@ func (c *Config) options() (*redis.UniversalOptions, error) {
 		DialerRetries:         1,
 		ReadTimeout:           c.ioTimeout(),
 		WriteTimeout:          c.ioTimeout(),
-		ContextTimeoutEnabled: false,         // an expiring context would cost the connection
+		ContextTimeoutEnabled: false,         // an expired context would close the connection
 		MaxRetries:            -1,            // a take is never sent twice
-		MaxRedirects:          -1,            // nor by the cluster client: it resends whole batches
+		MaxRedirects:          -1,            // nor by the cluster client, which would resend whole batches
 		PoolSize:              c.Workers + 2, // one for scripts, one for checks
 		MaxActiveConns:        c.Workers + 2,
 		PoolTimeout:           c.Timeout,

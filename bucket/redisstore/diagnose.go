@@ -16,9 +16,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// diagnose finds the cause of an error at the start that a client cannot name
-// by itself: TLS on one side only, and what sentinels refuse. It returns err
-// where it knows no better.
+// diagnose looks for the cause of an error at the start where go-redis reports
+// only the effect: TLS on one side only, or a refusal by sentinels. It returns
+// err if it finds nothing better.
 func (d *driver) diagnose(ctx context.Context, err *remote.Error) *remote.Error {
 	ctx, cancel := context.WithTimeout(ctx, 2*d.config.batchTimeout())
 	defer cancel()
@@ -100,14 +100,15 @@ func connect(ctx context.Context, addr string, use func(net.Conn) error) error {
 	return use(conn)
 }
 
-// isAlert tells whether the other side of a TLS connection has refused it, in
-// the words of crypto/tls.
+// isAlert reports whether the other side of a TLS connection has refused it.
+// crypto/tls marks alerts by the Op of a net.OpError.
 func isAlert(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "remote error"
 }
 
-// diagnoseSentinel names what sentinels have answered; nil: they have not.
+// diagnoseSentinel names what sentinels have refused, nil if they have refused
+// nothing.
 func (d *driver) diagnoseSentinel(ctx context.Context, err *remote.Error) *remote.Error {
 	o, text := d.client.options, err.Err.Error()
 	switch {
@@ -154,8 +155,8 @@ func (d *driver) masters(ctx context.Context) string {
 	return ""
 }
 
-// certificateFix tells what to do about a certificate; "" if err is not about
-// one.
+// certificateFix says how to fix an error about a certificate, "" for other
+// errors.
 func certificateFix(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var host x509.HostnameError

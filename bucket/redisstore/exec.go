@@ -12,27 +12,27 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// maxSends bounds how often a command is sent that Redis says it has not
-// carried out: once, to where it was redirected, and after loading the script
-// there.
+// maxSends is how often a command is sent at most that Redis says it has not
+// carried out: at first, where it is redirected to, and after the script has been
+// loaded there.
 const maxSends = 3
 
-// call is one command on its way: several operations, but in a cluster, where
-// their keys are anywhere.
+// call is one command on its way. It has several operations, or one in a cluster,
+// where each key may be on another node.
 type call struct {
 	ops []*bucket.Op
 	cmd *redis.SliceCmd
 	to  string // address of a redirection, or empty
 	ask bool   // the redirection is for this command only
 
-	clock     opTimes // by the server it goes to; zero if nobody needs it
+	clock     opTimes // of the server it goes to; zero if no operation is dated
 	addr      string  // of that server, see serverOf
-	clockErr  error   // why that could not be read: nothing was sent
+	clockErr  error   // why the clock could not be read; then nothing was sent
 	sent, got time.Time
 }
 
 func (c *call) err() error {
-	if c.clockErr != nil || c.cmd == nil { // without a command it has not been sent yet
+	if c.clockErr != nil || c.cmd == nil { // no command: it has not been sent yet
 		return c.clockErr
 	}
 	return c.cmd.Err()
@@ -50,10 +50,10 @@ func newBatch() *batch {
 	return &batch{ops: make([]*bucket.Op, 0, remote.MaxBatch), args: newArguments()}
 }
 
-// Exec implements [remote.Driver]. It sends the operations in one pipeline, and
-// again, once per round, those that Redis did not carry out. Anything else is
-// final: whether a take whose answer was lost has been carried out is unknown,
-// and a second one would charge twice.
+// Exec implements [remote.Driver]. It sends the operations in one pipeline, then
+// resends those that Redis says it has not carried out. Any other failure is
+// final: a take whose answer was lost may have been carried out, and a second
+// one would charge twice.
 func (d *driver) Exec(ctx context.Context, ops []*bucket.Op, settle remote.Settle) {
 	ctx, cancel := context.WithTimeout(ctx, d.config.batchTimeout())
 	defer cancel()
@@ -91,7 +91,7 @@ func oneEach(calls []call, ops []*bucket.Op) []call {
 	return calls
 }
 
-// send does one round trip to each address that calls go to.
+// send makes one round trip to each run of calls to the same address.
 func (d *driver) send(ctx context.Context, b *batch, calls []call) {
 	d.counters.commands.Add(uint64(len(calls)))
 	b.args.reset()
@@ -159,8 +159,8 @@ func (d *driver) collect(ctx context.Context, b *batch, calls []call, last bool)
 	return again
 }
 
-// resend returns what is to be sent again of a call that failed: all of it if
-// Redis says that it has done nothing, and why; otherwise nothing.
+// resend returns the calls that replace one that failed: none, unless Redis says
+// that it has not carried it out, and why.
 func (d *driver) resend(c call) []call {
 	err := c.err()
 	addr, ask, redirected := redirection(err)
@@ -169,7 +169,7 @@ func (d *driver) resend(c call) []call {
 		c.to, c.ask = addr, ask
 	case class == classNoScript:
 	case class == classCrossSlot && len(c.ops) > 1:
-		// A cluster behind one address: one key at a time from now on.
+		// This is a cluster behind one address: send one key per command from now on.
 		d.oneKeyEach.Store(true)
 		return oneEach(nil, c.ops)
 	default:
@@ -198,8 +198,8 @@ func (d *driver) loadMissing(ctx context.Context, b *batch, calls []call) []call
 	})
 }
 
-// load makes the script known to one server, or to all primaries. SCRIPT LOAD
-// rather than EVAL: since 7.4 Redis forgets scripts that came by EVAL.
+// load loads the script into one server, or into all primaries. It does not rely
+// on EVAL, as Redis 7.4 and later evicts scripts that were loaded that way.
 func (d *driver) load(ctx context.Context, addr string) error {
 	d.counters.loads.Add(1)
 	if addr != "" {
@@ -218,7 +218,7 @@ func (d *driver) loadInto(ctx context.Context, c pipeliner) error {
 
 var errAnswer = newError(classProtocol, errors.New("unexpected reply of the script"))
 
-// finish hands out the answer to a call.
+// finish settles the operations of a call that was answered.
 func (d *driver) finish(b *batch, c *call) {
 	a, ok := parseAnswer(c.cmd.Val(), len(c.ops))
 	if !ok {
@@ -237,8 +237,8 @@ func (d *driver) finish(b *batch, c *call) {
 	}
 }
 
-// failAll fails a call. Whoever is not told to be a client of a cluster must
-// not be sent on by one.
+// failAll fails all operations of a call. A redirection without a cluster in the
+// configuration means that the server belongs to one: the fix is to say so.
 func (d *driver) failAll(b *batch, c *call, err error) {
 	if _, _, redirected := redirection(err); redirected && d.client.cluster == nil {
 		err = newError(classCrossSlot, err)
@@ -260,7 +260,7 @@ func (d *driver) fail(b *batch, op *bucket.Op, err error) {
 	b.settle(op, bucket.Reply{}, e)
 }
 
-// extraArgs is the time, for a script that takes it from us.
+// extraArgs passes the time to the script of tests, which do not read Redis' clock.
 func (d *driver) extraArgs() []any {
 	if d.clock == nil {
 		return nil

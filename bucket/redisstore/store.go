@@ -20,11 +20,11 @@ type Store struct {
 	remote *remote.Store
 }
 
-// Open connects and checks. On a wrong configuration, which the one address of
-// a replica is too, it returns no store. If Redis is merely away it returns both
-// a store, whose breaker is open and which tries again by itself, and an error
-// that matches [bucket.ErrAway]: the caller decides. What Redis refuses or does
-// not answer is a [remote.Error].
+// Open connects and checks. If the configuration is wrong it returns no store;
+// naming a replica as the only server is wrong, too. If Redis is merely away it
+// returns an error that matches [bucket.ErrAway] and also a store, whose breaker
+// is open and which keeps trying: the caller decides whether to use it. Errors of
+// Redis and of the connection are a [remote.Error].
 func Open(ctx context.Context, c Config) (*Store, error) {
 	d, err := newDriver(c, production)
 	if err != nil {
@@ -35,7 +35,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 
 func open(ctx context.Context, d *driver) (*Store, error) {
 	err := d.check(ctx)
-	// A replica that nobody promotes stays one.
+	// Nobody promotes a lone replica, so waiting would not help.
 	replica := classify(err) == classReadOnly && d.config.oneServer()
 	if err != nil && (!errors.Is(err, bucket.ErrAway) || replica) {
 		_ = d.Close()
@@ -82,7 +82,7 @@ func newDriver(c Config, sc *script) (*driver, error) {
 	return d, nil
 }
 
-// remote is what every store needs to know.
+// remote returns the settings of package remote.
 func (c *Config) remote(target string) remote.Config {
 	return remote.Config{
 		Name: "redis", Target: target, Classes: classes,
