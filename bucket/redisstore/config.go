@@ -73,14 +73,14 @@ type Config struct {
 }
 
 const (
-	defaultTimeout  = 5 * time.Millisecond
-	defaultWorkers  = 2
-	defaultQueue    = 2048
-	defaultPrefix   = "fastlimit:"
-	defaultRetryMin = 100 * time.Millisecond
-	defaultRetryMax = 2 * time.Second
-	minIO           = 25 * time.Millisecond
-	minDial         = 200 * time.Millisecond
+	defaultTimeout = 5 * time.Millisecond
+	defaultWorkers = 2
+	defaultQueue   = 2048
+	defaultPrefix  = "fastlimit:"
+	shortestRetry  = 100 * time.Millisecond
+	longestRetry   = 2 * time.Second
+	minIO          = 25 * time.Millisecond
+	minDial        = 200 * time.Millisecond
 
 	maxDuration = time.Minute // of Timeout, RetryMin and RetryMax
 )
@@ -97,8 +97,8 @@ func (c Config) WithDefaults() Config {
 	c.Workers = cmp.Or(c.Workers, defaultWorkers)
 	c.Queue = cmp.Or(c.Queue, defaultQueue)
 	c.KeyPrefix = cmp.Or(c.KeyPrefix, defaultPrefix)
-	c.RetryMin = cmp.Or(c.RetryMin, defaultRetryMin)
-	c.RetryMax = cmp.Or(c.RetryMax, defaultRetryMax)
+	c.RetryMin = cmp.Or(c.RetryMin, shortestRetry)
+	c.RetryMax = cmp.Or(c.RetryMax, longestRetry)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}

@@ -41,7 +41,13 @@ func open(ctx context.Context, d *driver) (*Store, error) {
 		_ = d.Close()
 		return nil, err
 	}
-	return &Store{driver: d, remote: remote.Start(ctx, d, d.config.remote(d.client.target()), err)}, err
+	c := &d.config
+	return &Store{d, remote.Start(ctx, d, remote.Config{
+		Name: "redis", Target: d.client.target(), Classes: classes,
+		Timeout: c.Timeout, Workers: c.Workers, Queue: c.Queue,
+		RetryMin: c.RetryMin, RetryMax: c.RetryMax,
+		Logger: c.Logger,
+	}, err)}, err
 }
 
 // Submit implements [bucket.Store].
@@ -80,16 +86,6 @@ func newDriver(c Config, sc *script) (*driver, error) {
 	o.OnConnect = func(context.Context, *redis.Conn) error { d.clocks.forget(); return nil }
 	d.client = newClient(o, c.Logger)
 	return d, nil
-}
-
-// remote returns the settings of package remote.
-func (c *Config) remote(target string) remote.Config {
-	return remote.Config{
-		Name: "redis", Target: target, Classes: classes,
-		Timeout: c.Timeout, Workers: c.Workers, Queue: c.Queue,
-		RetryMin: c.RetryMin, RetryMax: c.RetryMax,
-		Logger: c.Logger,
-	}
 }
 
 // Classify implements [remote.Driver].

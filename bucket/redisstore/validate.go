@@ -76,7 +76,7 @@ func (c *Config) validateNumbers(bad *report) {
 	span("Timeout", c.Timeout)
 	span("RetryMin", c.RetryMin)
 	span("RetryMax", c.RetryMax)
-	least, most := cmp.Or(c.RetryMin, defaultRetryMin), cmp.Or(c.RetryMax, defaultRetryMax)
+	least, most := cmp.Or(c.RetryMin, shortestRetry), cmp.Or(c.RetryMax, longestRetry)
 	bad.when(least > most && c.RetryMax != 0, "RetryMax", fmt.Sprintf("%v is below retry_min, which is %v", most, least), "raise it, or lower retry_min")
 	bad.when(least > most && c.RetryMax == 0, "RetryMin", fmt.Sprintf("%v is above retry_max, which is %v", least, most), "lower it, or raise retry_max")
 }
