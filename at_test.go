@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/fastlimit/fastlimit/bucket"
 )
 
 // Most tests of this package bring their own time: mustNew makes limiters with
@@ -46,7 +44,7 @@ func advanceAt(l *Limiter, now time.Duration) {
 func TestOneClock(t *testing.T) {
 	t.Parallel()
 	rules := []RuleConfig{rule("a", 1, time.Second, 20)}
-	_, err := New(Config{Rules: rules, Store: bucket.Nowhere{}, Clock: new(ManualClock)})
+	_, err := New(Config{Rules: rules, Store: nowhere{}, Clock: new(ManualClock)})
 	if err == nil || !strings.Contains(err.Error(), "Clock") || !strings.Contains(err.Error(), "leave it nil") {
 		t.Errorf("Clock beside Store: %v", err)
 	}

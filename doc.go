@@ -49,8 +49,8 @@
 //
 // P3, flat memory: all memory is taken by [New].
 //
-// P4, the shared store sees top talkers only: nothing is asked while the
-// table knows the answer, and at most one operation on a client's bucket is in
+// P4, the shared store sees suspects only: it is not asked while the table
+// knows the answer, and at most one operation on a client's bucket is in
 // flight for each node, refunds and resets included.
 //
 // P5, a store that is away is not an outage: [OnFailure] decides after J at

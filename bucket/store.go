@@ -30,7 +30,7 @@ const (
 // Op is one operation on one bucket of a shared store. The store owns it from
 // Submit until it has called Done. Ticks are those of Shape.
 //
-// A store carries out, in one step: Back, then Floor, then what Kind says.
+// A store applies Back, then Floor, then Kind, in one atomic step.
 type Op struct {
 	Algorithm Algorithm
 
@@ -38,71 +38,62 @@ type Op struct {
 	Key   string // names rule and client; stores add their own prefix
 	Shape Shape  // its Limit may carry slack for requests that bunch on their way
 	Cost  uint64 // ticks of one request
-	Count uint64 // requests that wait for this answer; at least 1
+	Count uint64 // requests waiting for this answer; at least 1
 
-	// Back is how many ticks of earlier takes to give back before anything
-	// else. Whatever gives back or empties a bucket makes the store ignore
-	// floors until all that anybody knew before has leaked.
+	// Back is how many ticks of earlier takes to refund before anything else. A
+	// refund or a reset makes the store ignore floors until every level that
+	// some node knew before has leaked: a floor from then would undo it.
 	Back uint64
 
-	// Floor is a level in ticks that the bucket was known to have at least at
-	// At. The store takes off what has leaked since, or more, and raises the
-	// bucket to the rest: by maximum, never by sum. It brings back what a store
-	// has forgotten or was never told. A store that cannot tell how long ago At
-	// is ignores it.
+	// Floor is a level in ticks that the bucket was known to have reached at
+	// At. The store subtracts at least what has leaked since and raises the
+	// bucket to the rest if it is lower; it never adds the two. A floor restores
+	// what a store has lost or was never told. A store that cannot tell how long
+	// ago At was ignores it.
 	Floor uint64
 
 	// Patience is how long after At the operation may still be carried out.
-	// Later the store must not change the bucket, and fails it. 0 means any
-	// time. A store that cannot tell fails it too.
+	// After that, or if it cannot tell, the store fails the operation and leaves
+	// the bucket alone. 0 means at any time.
 	Patience time.Duration
 
 	// At is when Floor was known and Patience began, read from [time.Now]. The
 	// zero value means the time of Submit.
 	At time.Time
 
-	// Done is called exactly once, from another goroutine, also when nobody
-	// waits for the answer any more. It must not block.
+	// Done is called exactly once, from another goroutine, even if nobody waits
+	// for the answer any longer. It must not block, as that would hold up a
+	// worker of the store.
 	Done func(*Op, Reply, error)
 }
 
 // Reply is the outcome of an [Op].
 type Reply struct {
 	Granted uint64 // of Take and Peek: how many of Count requests fit
-	Level   uint64 // ticks, afterwards, at the time of the store
+	Level   uint64 // ticks in the bucket afterwards, by the store's clock
 }
 
 // Store is an exact tier that several nodes share. Implementations are safe
 // for concurrent use and never block the caller of Submit.
 type Store interface {
-	// Submit queues op. An error means that it was not queued and Done will
-	// not be called: [ErrAway] or [ErrBusy].
+	// Submit queues op. An error, [ErrAway] or [ErrBusy], means that op was not
+	// queued and that Done will not be called.
 	Submit(op *Op) error
-	// Close finishes what is queued, or fails it when ctx ends.
+	// Close completes what is queued; when ctx ends it fails the rest.
 	Close(ctx context.Context) error
 }
 
 // Errors of Submit.
 var (
-	// ErrAway tells that the store is known not to answer.
+	// ErrAway means that the store is known to be unreachable.
 	ErrAway = errors.New("fastlimit/bucket: store is away")
-	// ErrBusy tells that the queue is full.
+	// ErrBusy means that the queue is full.
 	ErrBusy = errors.New("fastlimit/bucket: store queue is full")
 )
 
-// ErrLate tells Done that the operation reached its bucket after [Op.Patience]
-// had run out, and has changed nothing.
+// ErrLate is passed to Done if the operation reached its bucket after
+// [Op.Patience] had run out. It has changed nothing.
 var ErrLate = errors.New("fastlimit/bucket: too late, not carried out")
 
-// ErrAlgorithm tells Done that the store does not know [Op.Algorithm].
+// ErrAlgorithm is passed to Done if the store does not know [Op.Algorithm].
 var ErrAlgorithm = errors.New("fastlimit/bucket: the store does not know this algorithm")
-
-// Nowhere is a store that is always away, for planning what will have one. The
-// zero value is ready.
-type Nowhere struct{}
-
-// Submit implements [Store].
-func (Nowhere) Submit(*Op) error { return ErrAway }
-
-// Close implements [Store].
-func (Nowhere) Close(context.Context) error { return nil }

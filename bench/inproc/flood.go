@@ -15,7 +15,8 @@ import (
 )
 
 // floodJob sends a flood of distinct clients through one limiter, each once,
-// and hides two top talkers among them: a steady one and one in pulses.
+// and hides two clients over their limit among them: a steady one and one in
+// pulses.
 type floodJob struct {
 	Keys     []int64       // at which the limiter is looked at; the last ends the flood
 	Cap      int64         // resident bytes at which the limiter is stopped
@@ -38,7 +39,7 @@ type floodReport struct {
 	Innocents int64
 }
 
-// hitterReport is what became of a top talker.
+// hitterReport is what became of a hitter.
 type hitterReport struct {
 	oracle.Verdict
 	Admitted, Limit int64 // what it got, and what an exact bucket admits

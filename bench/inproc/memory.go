@@ -61,12 +61,12 @@ func (o MemoryOptions) floods() (all [][]int64) {
 }
 
 // Memory sends floods of distinct clients, each seen once, through limiters in
-// processes of their own, with two top talkers hidden in the flood: a steady
-// one, and one in pulses. It reports resident memory at the end and its growth
-// since warm-up, and how much of a hitter was admitted, to what its limit
-// admits: a limiter that forgets it under the flood admits more. A limiter that
-// takes too much memory or time is stopped, and its result says where. When ctx
-// ends it returns what it has, and the cause.
+// processes of their own, with two clients over their limit hidden in the
+// flood, the hitters: a steady one, and one in pulses. It reports resident
+// memory at the end and its growth since warm-up, and how much of a hitter was
+// admitted, to what its limit admits: a limiter that forgets it under the flood
+// admits more. A limiter that takes too much memory or time is stopped, and its
+// result says where. When ctx ends it returns what it has, and the cause.
 func Memory(ctx context.Context, o MemoryOptions) ([]report.Result, error) {
 	o, err := o.withDefaults()
 	if err != nil {

@@ -63,7 +63,7 @@ type Result struct {
 	FloodPerSecond   *float64 `json:"flood_per_second,omitempty"`         // requests of the client that floods
 	StoreCPUMicros   *float64 `json:"redis_cpu_us_per_request,omitempty"` // of redis-server
 	Speedup          *float64 `json:"speedup,omitempty"`                  // over the usual way, median over rounds
-	HitterAdmitted   *float64 `json:"hitter_admitted_ratio,omitempty"`    // of the top talker, to its limit
+	HitterAdmitted   *float64 `json:"hitter_admitted_ratio,omitempty"`    // of a client over its limit, to that limit
 
 	// What a node sends to each other node, and what of one client it leaves
 	// out: as it knows it, and as it was, the worst of all clients.

@@ -1,5 +1,5 @@
-// Package memstore is a [bucket.Store] in memory, for tests: a map that grows
-// with the number of clients and must not face a flood.
+// Package memstore is a [bucket.Store] in memory, for tests. Its map has an entry
+// for every client and never shrinks, so it must not face a flood.
 package memstore
 
 import (
@@ -23,9 +23,9 @@ type Config struct {
 // Store keeps buckets in a map. It is safe for concurrent use. The zero value
 // is not usable: call [New].
 type Store struct {
-	now   func() uint64
-	queue chan queued
-	done  chan struct{} // closed when the worker has ended
+	now    func() uint64
+	queue  chan queued
+	worker sync.WaitGroup
 
 	mu     sync.RWMutex // guards closed and the sending side of queue
 	closed bool
@@ -51,10 +51,9 @@ func New(c Config) *Store {
 	s := &Store{
 		now:    c.Now,
 		queue:  make(chan queued, c.Queue),
-		done:   make(chan struct{}),
 		states: make(map[string]step.State),
 	}
-	go s.work()
+	s.worker.Go(s.work)
 	return s
 }
 
@@ -73,8 +72,8 @@ func (s *Store) Submit(op *bucket.Op) error {
 	}
 }
 
-// date is the time at op.At, or now. What the caller read a moment before is
-// taken to be as old as it looks, rounded up.
+// date is the store's time at op.At, or now without one. It is rounded down, so
+// that an operation never looks younger than it is.
 func (s *Store) date(op *bucket.Op) uint64 {
 	now := s.now()
 	if op.At.IsZero() {
@@ -84,8 +83,8 @@ func (s *Store) date(op *bucket.Op) uint64 {
 	return now - min(age, now)
 }
 
-// Close implements [bucket.Store]. Everything queued is finished; it never
-// takes longer than that.
+// Close implements [bucket.Store]. It completes what is queued whatever ctx says,
+// as no operation waits for I/O.
 func (s *Store) Close(context.Context) error {
 	s.mu.Lock()
 	if !s.closed {
@@ -93,7 +92,7 @@ func (s *Store) Close(context.Context) error {
 		close(s.queue)
 	}
 	s.mu.Unlock()
-	<-s.done
+	s.worker.Wait()
 	return nil
 }
 
@@ -104,8 +103,8 @@ func (s *Store) State(key string) step.State {
 	return s.states[key]
 }
 
-// Forget empties the store, as one that was restarted: nothing is left to tell
-// that anything was given back.
+// Forget empties the store, as a restart would, including the marks of refunds and
+// resets.
 func (s *Store) Forget() {
 	s.stateMu.Lock()
 	defer s.stateMu.Unlock()
@@ -113,7 +112,6 @@ func (s *Store) Forget() {
 }
 
 func (s *Store) work() {
-	defer close(s.done)
 	for q := range s.queue {
 		reply, err := s.apply(q)
 		q.op.Done(q.op, reply, err)

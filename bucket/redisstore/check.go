@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// check reports whether every primary can do the work: it answers, is Redis
-// 6.2 or later or Valkey, may be written, and runs the scripts. The error is a
+// check reports whether every primary can do the work: it answers, is Redis 6.2
+// or later or Valkey, accepts writes, and runs the script. The error is a
 // [remote.Error] that names the fix.
 func (d *driver) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 4*d.config.batchTimeout())
@@ -52,7 +53,8 @@ func (d *driver) checkServer(ctx context.Context, c *redis.Client) error {
 	return step("SCRIPT LOAD", d.loadInto(ctx, c))
 }
 
-// checkInfo reads INFO; without the right to it, the scripts still tell.
+// checkInfo checks version and role in the reply to INFO. It is empty if the
+// user may not call INFO; then only the probe shows whether the script runs.
 func checkInfo(info string) error {
 	if info == "" {
 		return nil
@@ -62,7 +64,9 @@ func checkInfo(info string) error {
 		v, _, _ = strings.Cut(v, "\n")
 		return strings.TrimSpace(v)
 	}
-	if v := field("redis_version"); !atLeast(v, 6, 2) {
+	v := field("redis_version")
+	var version [2]int
+	if n, _ := fmt.Sscanf(v, "%d.%d", &version[0], &version[1]); n < 2 || slices.Compare(version[:], []int{6, 2}) < 0 {
 		return newError(classOther, fmt.Errorf("redis_version %q: want 6.2 or later, or Valkey", v))
 	}
 	if field("role") == "slave" {
@@ -71,32 +75,24 @@ func checkInfo(info string) error {
 	return nil
 }
 
-func atLeast(version string, major, minor int) bool {
-	parts := strings.SplitN(version, ".", 3)
-	if len(parts) < 2 {
-		return false
-	}
-	a, err1 := strconv.Atoi(parts[0])
-	b, err2 := strconv.Atoi(parts[1])
-	return err1 == nil && err2 == nil && (a > major || a == major && b >= minor)
-}
-
-// probeKey looks like no rule and client.
+// probeKey is no key of a rule and client.
 const probeKey = "!probe"
 
-// checkKeys is how many buckets a check takes from: so many that one node of a
-// cluster that is taken for all of it would own all only once in 2^16 times.
+// checkKeys is how many buckets a check takes from. If a node of a cluster is
+// mistaken for a single server, it refuses the keys of other nodes; the chance
+// that a node with half of the slots owns all 16 keys is 2^-16.
 const checkKeys = 16
 
-// probeShape leaks in a millisecond, so a probe leaves nothing behind and
-// always has something to write.
+// probeShape leaks one unit in a millisecond, so a probe leaves nothing behind
+// and always has something to write.
 var probeShape, _ = bucket.NewShape(1000, time.Second, 1<<20)
 
 // Probe implements [remote.Driver].
 func (d *driver) Probe(ctx context.Context) error { return d.probe(ctx, 1) }
 
-// probe takes from n buckets of its own, which needs everything that takes
-// need: reading, writing, the script, an answer in time.
+// probe takes from n buckets of its own, which needs all that any take needs:
+// reading, writing and the script. In a cluster it also calls every primary, as
+// the buckets are not on all of them.
 func (d *driver) probe(ctx context.Context, n int) error {
 	if d.client.cluster != nil {
 		ping := func(ctx context.Context, c *redis.Client) error { return c.Ping(ctx).Err() }
@@ -114,15 +110,15 @@ func (d *driver) probe(ctx context.Context, n int) error {
 	return first
 }
 
-// farthest is the longest round trip that is measured.
-const farthest = time.Second
+// measureTimeout is the longest round trip that is measured.
+const measureTimeout = time.Second
 
-// Measure implements [remote.Driver]: it asks all primaries at once, on
-// connections of its own, as those of operations give up early.
+// Measure implements [remote.Driver]. It asks all primaries at the same time, on
+// connections of its own, since those of operations time out early.
 func (d *driver) Measure(ctx context.Context, trips []time.Duration) error {
 	o := *d.client.options
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = farthest, farthest, farthest
-	o.PoolSize, o.MaxActiveConns, o.PoolTimeout = 1, 1, farthest
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = measureTimeout, measureTimeout, measureTimeout
+	o.PoolSize, o.MaxActiveConns, o.PoolTimeout = 1, 1, measureTimeout
 	c := newClient(&o, d.config.Logger)
 	hangUp := sync.OnceFunc(func() { _ = c.close() })
 	defer hangUp()

@@ -10,10 +10,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// pipeliner is what one server and a whole cluster have in common here.
+// pipeliner is a pool of connections to one server or to a cluster.
 type pipeliner interface {
 	Pipeline() redis.Pipeliner
 }
@@ -30,48 +29,41 @@ type client struct {
 	direct map[string]*redis.Client // by address, for redirections
 }
 
-// maxDirect bounds the pools made for redirections. A cluster that redirects
-// to more nodes has been laid out anew; its slots are reloaded by then.
+// maxDirect bounds the pools made for redirections. A cluster that redirects to
+// more nodes has a new layout, which the client has reloaded by then.
 const maxDirect = 64
 
-// quiet passes the client's own log on at debug level: it prints a line per
-// failed attempt to connect, and what matters of it comes as errors.
-type quiet struct{ log *slog.Logger }
+// debugLog passes go-redis' own log on at debug level. It has a line for each
+// failed attempt to connect; whatever matters also arrives as an error.
+type debugLog struct{ log *slog.Logger }
 
-func (q quiet) Printf(ctx context.Context, format string, v ...any) {
+func (q debugLog) Printf(ctx context.Context, format string, v ...any) {
 	if q.log.Enabled(ctx, slog.LevelDebug) {
 		q.log.DebugContext(ctx, fmt.Sprintf(format, v...))
 	}
 }
 
-// quieten is once per process: go-redis has one logger.
-var quieten sync.Once
+// setLogger guards go-redis' logger, of which a process has only one.
+var setLogger sync.Once
 
 func newClient(o *redis.UniversalOptions, log *slog.Logger) *client {
-	quieten.Do(func() { redis.SetLogger(quiet{log}) })
+	setLogger.Do(func() { redis.SetLogger(debugLog{log}) })
 	c := &client{options: o, direct: make(map[string]*redis.Client)}
-	off := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	switch {
-	case o.IsClusterMode:
+	if o.IsClusterMode {
 		co := o.Cluster()
 		co.ClusterStateReloadInterval = 5 * time.Second
-		co.MaintNotificationsConfig = off
 		c.cluster = redis.NewClusterClient(co)
 		c.UniversalClient = c.cluster
-	case o.MasterName != "":
-		c.UniversalClient = redis.NewFailoverClient(o.Failover())
-	default:
-		so := o.Simple()
-		so.MaintNotificationsConfig = off
-		c.UniversalClient = redis.NewClient(so)
+	} else {
+		c.UniversalClient = redis.NewUniversalClient(o)
 	}
 	return c
 }
 
-// at returns a pool to one node of the cluster, or the client itself if addr is
-// empty. The cluster client cannot be
-// asked to follow a redirection: it would also send again what failed.
-func (c *client) at(addr string) pipeliner {
+// node returns a pool of connections to one node of the cluster, or the client
+// itself if addr is empty. The cluster client cannot follow redirections for us,
+// as it would also resend what has failed.
+func (c *client) node(addr string) pipeliner {
 	if addr == "" {
 		return c.UniversalClient
 	}
@@ -89,7 +81,6 @@ func (c *client) at(addr string) pipeliner {
 	}
 	so := c.options.Simple()
 	so.Addr = addr
-	so.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	p := redis.NewClient(so)
 	c.direct[addr] = p
 	return p
@@ -103,8 +94,8 @@ func (c *client) eachPrimary(ctx context.Context, f func(context.Context, *redis
 	return f(ctx, c.UniversalClient.(*redis.Client)) //nolint:forcetypeassert // both other cases are one
 }
 
-// reload asks for the slots anew, in the background; the cluster client does
-// not do that when a node refuses connections.
+// reload reloads the slots of a cluster in the background. The cluster client
+// does not do so by itself when a node refuses connections.
 func (c *client) reload(ctx context.Context) {
 	if c.cluster != nil {
 		c.cluster.ReloadState(ctx)
@@ -129,16 +120,12 @@ func (c *client) target() string {
 	return t
 }
 
-// redirection reads MOVED and ASK, which tell that a command was not carried
-// out and where it belongs.
+// redirection reads MOVED and ASK: the command was not carried out and belongs
+// at addr. ask means that only this command does.
 func redirection(err error) (addr string, ask, ok bool) {
-	reply, isReply := err.(redis.Error) //nolint:errorlint // replies are never wrapped
-	if !isReply {
-		return "", false, false
+	if addr, ok = redis.IsMovedError(err); ok {
+		return addr, false, true
 	}
-	f := strings.Fields(reply.Error())
-	if len(f) != 3 || f[0] != "MOVED" && f[0] != "ASK" {
-		return "", false, false
-	}
-	return f[2], f[0] == "ASK", true
+	addr, ok = redis.IsAskError(err)
+	return addr, ok, ok
 }

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,8 +11,8 @@ import (
 )
 
 const (
-	// driftShift bounds how differently two clocks run: by 2^-10, twice the
-	// 500 ppm at which NTP slews.
+	// driftShift bounds the drift between two clocks: 2^-10, about twice the
+	// 500 ppm at which NTP slews a clock.
 	driftShift = 10
 
 	// readingAge times the timeout is how old a reading may be: drift then
@@ -25,9 +26,9 @@ type reading struct {
 	asked, got time.Time
 }
 
-// lower is a lower bound of the server's time at t, in µs. Nothing but the order
-// of events on either side enters into it: the server read its clock before
-// its answer came, and clocks drift apart by so much at most.
+// lower is a lower bound of the server's time at t, in µs. It assumes only that
+// the server read its clock before its answer arrived, and that the clocks drift
+// apart by no more than driftShift says. The bound needs no symmetric round trip.
 func (r *reading) lower(t time.Time) int64 {
 	d := t.Sub(r.got)
 	if d >= 0 {
@@ -42,14 +43,14 @@ func (r *reading) lower(t time.Time) int64 {
 	return r.micros + us
 }
 
-// usable tells whether the reading is young and sharp enough for operations
-// that have timeout to be carried out.
+// usable reports whether the reading is recent and exact enough for operations
+// that have to be carried out within timeout.
 func (r *reading) usable(now time.Time, timeout time.Duration) bool {
 	return !r.got.IsZero() && now.Sub(r.got) <= readingAge*timeout && r.got.Sub(r.asked) <= timeout/2
 }
 
-// clocks keeps the best reading of the clock of each server, by address; one
-// for all that is not a cluster. It is safe for concurrent use.
+// clocks keeps the best reading of each server's clock, by address; the address
+// is empty unless there is a cluster. It is safe for concurrent use.
 type clocks struct {
 	mu   sync.Mutex
 	best map[string]reading // guarded by mu
@@ -61,8 +62,8 @@ func (c *clocks) get(addr string) reading {
 	return c.best[addr]
 }
 
-// observe notes a reading. It replaces one that says less, and one that it
-// contradicts: the clock has stepped back, or it is another server's.
+// observe keeps a reading if it gives a higher bound than the one before, or
+// contradicts it: then the clock has stepped back or is another server's.
 func (c *clocks) observe(addr string, r reading) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,24 +84,21 @@ func (c *clocks) forget() {
 	clear(c.best)
 }
 
-// readClock finds out the clock of the server that a call goes to, if it needs
-// to know: from a recent answer, or else by asking, which costs a round trip.
-// An operation must not be sent without: nobody could tell how late it is.
+// readClock sets the clock by which the operations of a call are dated, if any of
+// them need it: from a recent answer, or else by asking the server, which costs a
+// round trip. Without it the operations must not be sent, as the script could not
+// tell whether they are late.
 func (d *driver) readClock(ctx context.Context, c *call) error {
-	c.clock, c.addr = dating{}, ""
-	need := false
-	for _, op := range c.ops {
-		need = need || remote.Dated(op)
-	}
-	if !need {
+	c.clock, c.addr = opTimes{}, ""
+	if !slices.ContainsFunc(c.ops, remote.Dated) {
 		return nil
 	}
-	to, addr, err := d.home(ctx, c)
+	to, addr, err := d.serverOf(ctx, c)
 	if err != nil {
 		return err
 	}
 	c.addr = addr
-	c.clock = dating{d.clocks.get(addr), d.now()}
+	c.clock = opTimes{d.clocks.get(addr), d.now()}
 	if c.clock.usable(c.clock.at, d.config.Timeout) {
 		return nil
 	}
@@ -119,22 +117,23 @@ func (d *driver) readClock(ctx context.Context, c *call) error {
 	}
 	r.got = d.now()
 	d.clocks.observe(addr, r)
-	c.clock = dating{d.clocks.get(addr), r.got}
+	c.clock = opTimes{d.clocks.get(addr), r.got}
 	return nil
 }
 
-// observe learns the clock from the answer to a call.
+// observe reads the server's clock from the answer to a call. In a cluster the
+// address of the server is known only if the call was dated.
 func (d *driver) observe(c *call, micros int64) {
 	if c.addr != "" || d.client.cluster == nil && c.to == "" {
 		d.clocks.observe(c.addr, reading{micros: micros, asked: c.sent, got: c.got})
 	}
 }
 
-// home is the server that a call goes to, and its address, which is empty but
-// in a cluster.
-func (d *driver) home(ctx context.Context, c *call) (pipeliner, string, error) {
+// serverOf returns the server that a call goes to and its address, which is empty
+// unless there is a cluster.
+func (d *driver) serverOf(ctx context.Context, c *call) (pipeliner, string, error) {
 	if c.to != "" || d.client.cluster == nil {
-		return d.client.at(c.to), c.to, nil
+		return d.client.node(c.to), c.to, nil
 	}
 	node, err := d.client.cluster.MasterForKey(ctx, d.config.KeyPrefix+c.ops[0].Key)
 	if err != nil {
@@ -143,24 +142,25 @@ func (d *driver) home(ctx context.Context, c *call) (pipeliner, string, error) {
 	return node, node.Options().Addr, nil
 }
 
-// dating is what dates the operations of a command: what the server's clock
-// said, and when the command is sent. The zero value dates nothing.
-type dating struct {
+// opTimes dates the operations of a command by a reading of the server's clock.
+// The zero value dates none of them.
+type opTimes struct {
 	reading
 
-	at time.Time
+	at time.Time // when the command is sent
 }
 
-// date is the server's time at op.At at the earliest, 0 if that is not known.
-func (d *dating) date(op *bucket.Op) uint64 {
+// date is a lower bound of the server's time at op.At, 0 if that is not known.
+func (d *opTimes) date(op *bucket.Op) uint64 {
 	if d.got.IsZero() || !remote.Dated(op) {
 		return 0
 	}
 	return uint64(max(0, d.lower(op.At)))
 }
 
-// sent is the server's time when the command is sent, at the earliest.
-func (d *dating) sent() uint64 {
+// sent is a lower bound of the server's time when the command is sent. If the
+// script finds its clock before that, the clock has stepped back.
+func (d *opTimes) sent() uint64 {
 	if d.got.IsZero() {
 		return 0
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/internal/field"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // Config names a Redis and how long to wait for it. Give URL or Addrs.
@@ -29,9 +30,9 @@ type Config struct {
 	Username, Password                 string // override those of URL
 	SentinelUsername, SentinelPassword string
 
-	// TLS turns it on where URL does not say; the files do too. CAFile
-	// replaces the system's roots, CertFile and KeyFile are shown to the
-	// server.
+	// TLS encrypts connections even if URL does not say rediss; CAFile and
+	// CertFile do so too. CAFile replaces the system's roots. CertFile and KeyFile
+	// are the client's certificate.
 	TLS                       bool
 	CAFile, CertFile, KeyFile string
 	ServerName                string // default: the host
@@ -39,10 +40,10 @@ type Config struct {
 	// KeyPrefix precedes every key. Default "fastlimit:".
 	KeyPrefix string
 
-	// Timeout is how long an answer may take before it counts as slow; a
-	// caller waits that long too. Take at least 5 times the round trip at
-	// the 99.9th percentile: a breaker that trips on noise sheds exactness,
-	// one that trips late costs nothing but late answers. Default 5 ms.
+	// Timeout is how long an answer may take before it counts as slow, and how
+	// long a caller waits. Set it to at least 5 times the round trip at the
+	// 99.9th percentile: a breaker that trips on noise gives up exactness, while
+	// one that trips late costs only late answers. Default 5 ms.
 	//
 	// A connection is given up after 5·Timeout, at least 25 ms, so that late
 	// answers still arrive, and an attempt to connect after 40·Timeout, at
@@ -50,9 +51,9 @@ type Config struct {
 	Timeout time.Duration
 
 	// Workers is the number of pipelines in flight, each on a connection of
-	// its own. More hide the round trip, fewer make bigger batches, which is
-	// what saves work: w·128/RTT commands per second is the ceiling, 500,000
-	// for the default of 2 at 0.5 ms.
+	// its own. More of them hide the round trip; fewer make larger batches,
+	// which save work. w workers carry out at most w·128/RTT operations per
+	// second: 500,000 for the default of 2 at 0.5 ms.
 	Workers int
 
 	// Queue is how many operations may wait for a worker; one more is
@@ -61,10 +62,10 @@ type Config struct {
 	// 5 ms.
 	Queue int
 
-	// RetryMin and RetryMax bound the pause between attempts to reach a
-	// Redis that is away; it doubles from one to the other, a quarter of it
-	// random. A wrong configuration is tried at RetryMax. Defaults 100 ms
-	// and 2 s.
+	// RetryMin and RetryMax bound the pause between attempts to reach a Redis
+	// that is away. It doubles from one to the other, and a quarter of it is
+	// random. After an error of configuration every pause is RetryMax. Defaults
+	// 100 ms and 2 s.
 	RetryMin, RetryMax time.Duration
 
 	// Logger gets changes of state. Default [slog.Default].
@@ -76,12 +77,12 @@ const (
 	defaultWorkers = 2
 	defaultQueue   = 2048
 	defaultPrefix  = "fastlimit:"
-	firstRetry     = 100 * time.Millisecond
+	shortestRetry  = 100 * time.Millisecond
 	longestRetry   = 2 * time.Second
 	minIO          = 25 * time.Millisecond
 	minDial        = 200 * time.Millisecond
 
-	maxSpan = time.Minute // of Timeout, RetryMin and RetryMax
+	maxDuration = time.Minute // of Timeout, RetryMin and RetryMax
 )
 
 // Bounds of a [Config].
@@ -96,7 +97,7 @@ func (c Config) WithDefaults() Config {
 	c.Workers = cmp.Or(c.Workers, defaultWorkers)
 	c.Queue = cmp.Or(c.Queue, defaultQueue)
 	c.KeyPrefix = cmp.Or(c.KeyPrefix, defaultPrefix)
-	c.RetryMin = cmp.Or(c.RetryMin, firstRetry)
+	c.RetryMin = cmp.Or(c.RetryMin, shortestRetry)
 	c.RetryMax = cmp.Or(c.RetryMax, longestRetry)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -104,21 +105,22 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// single tells that one address is all there is: no Sentinel, no cluster.
-func (c *Config) single() bool { return c.MasterName == "" && !c.Cluster }
+// oneServer reports whether there is neither Sentinel nor a cluster.
+func (c *Config) oneServer() bool { return c.MasterName == "" && !c.Cluster }
 
 func (c *Config) ioTimeout() time.Duration   { return max(5*c.Timeout, minIO) }
 func (c *Config) dialTimeout() time.Duration { return max(40*c.Timeout, minDial) }
 
 // batchTimeout bounds one batch: dial, write, read, and the wait for a
-// connection that go-redis bounds by nothing but the context.
+// connection, which go-redis bounds by the context only.
 func (c *Config) batchTimeout() time.Duration { return c.dialTimeout() + 2*c.ioTimeout() }
 
 // options returns the client's options: the profile that docs/redis.md gives
 // reasons for.
 func (c *Config) options() (*redis.UniversalOptions, error) {
 	o := &redis.UniversalOptions{
-		Addrs: c.Addrs, MasterName: c.MasterName, DB: c.DB,
+		Addrs: c.Addrs, MasterName: c.MasterName, IsClusterMode: c.Cluster, DB: c.DB,
+		Username: c.Username, Password: c.Password,
 		SentinelUsername: c.SentinelUsername, SentinelPassword: c.SentinelPassword,
 
 		Protocol:              2,
@@ -127,39 +129,25 @@ func (c *Config) options() (*redis.UniversalOptions, error) {
 		DialerRetries:         1,
 		ReadTimeout:           c.ioTimeout(),
 		WriteTimeout:          c.ioTimeout(),
-		ContextTimeoutEnabled: false,         // an expiring context would cost the connection
+		ContextTimeoutEnabled: false,         // an expired context would close the connection
 		MaxRetries:            -1,            // a take is never sent twice
-		MaxRedirects:          -1,            // nor by the cluster client: it resends whole batches
+		MaxRedirects:          -1,            // nor by the cluster client, which would resend whole batches
 		PoolSize:              c.Workers + 2, // one for scripts, one for checks
 		MaxActiveConns:        c.Workers + 2,
 		PoolTimeout:           c.Timeout,
 		PipelinePoolSize:      -1,
+
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
-	if err := c.applyURL(o); err != nil {
-		return nil, err
-	}
-	if c.Username != "" {
-		o.Username = c.Username
-	}
-	if c.Password != "" {
-		o.Password = c.Password
+	if c.URL != "" {
+		p, problem := parseURL(c.URL)
+		if problem != "" {
+			return nil, &field.Error{Package: "fastlimit/redisstore", Field: "URL", Problem: problem, Fix: urlFix}
+		}
+		o.Addrs, o.TLSConfig, o.DB = []string{p.Addr}, p.TLSConfig, cmp.Or(p.DB, c.DB)
+		o.Username, o.Password = cmp.Or(c.Username, p.Username), cmp.Or(c.Password, p.Password)
 	}
 	return o, c.applyTLS(o)
-}
-
-func (c *Config) applyURL(o *redis.UniversalOptions) error {
-	if c.URL == "" {
-		return nil
-	}
-	p, err := redis.ParseURL(c.URL)
-	if err != nil || p.Addr == "" { // err quotes the URL
-		return &field.Error{Package: "fastlimit/redisstore", Field: "URL", Problem: "cannot be used (not shown, it may hold a password)", Fix: urlFix}
-	}
-	o.Addrs, o.Username, o.Password, o.TLSConfig = []string{p.Addr}, p.Username, p.Password, p.TLSConfig
-	if p.DB != 0 {
-		o.DB = p.DB
-	}
-	return nil
 }
 
 func (c *Config) applyTLS(o *redis.UniversalOptions) error {

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -15,28 +16,23 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// diagnose finds the cause of an error at the start that a client cannot name
-// by itself: TLS on one side only, and what sentinels refuse. It returns err
-// where it knows no better.
+// diagnose looks for the cause of an error at the start where go-redis reports
+// only the effect: TLS on one side only, or a refusal by sentinels. It returns
+// err if it finds nothing better.
 func (d *driver) diagnose(ctx context.Context, err *remote.Error) *remote.Error {
 	ctx, cancel := context.WithTimeout(ctx, 2*d.config.batchTimeout())
 	defer cancel()
 	o := d.client.options
-	if o.MasterName != "" {
-		if better := d.diagnoseSentinel(ctx, err); better != nil {
-			return better
-		}
+	if better := d.diagnoseSentinel(ctx, err); better != nil {
+		return better
 	}
-	switch err.Class {
-	case classReset, classTimeout, classProtocol, classRefused, classOther:
-	default: // Redis has answered
-		return err
-	}
-	if certificateFix(err.Err) != "" {
+	unclear := []*remote.Class{classReset, classTimeout, classProtocol, classRefused, classOther} // otherwise Redis has answered
+	if !slices.Contains(unclear, err.Class) || certificateFix(err.Err) != "" {
 		return err
 	}
 	for _, addr := range o.Addrs {
-		if strings.HasPrefix(addr, "/") { // a socket
+		host, _, splitErr := net.SplitHostPort(addr)
+		if splitErr != nil { // a socket
 			continue
 		}
 		switch {
@@ -47,8 +43,10 @@ func (d *driver) diagnose(ctx context.Context, err *remote.Error) *remote.Error 
 			return errorWithFix(classProtocol, fmt.Errorf("%s does not speak TLS, and the connection wants it", addr),
 				"write redis:// in place of rediss://, and remove tls, ca_file and cert_file, or name the TLS port")
 		case o.TLSConfig != nil:
-			if alert := handshakeAlert(ctx, addr, o.TLSConfig); alert != nil {
-				return newError(classProtocol, fmt.Errorf("%s ends the TLS handshake: %w", addr, alert))
+			config := o.TLSConfig.Clone()
+			config.ServerName = cmp.Or(config.ServerName, host)
+			if err := readTLS(ctx, addr, config); isAlert(err) {
+				return newError(classProtocol, fmt.Errorf("%s ends the TLS handshake: %w", addr, err))
 			}
 		}
 	}
@@ -58,80 +56,63 @@ func (d *driver) diagnose(ctx context.Context, err *remote.Error) *remote.Error 
 // speaksTLS tells whether a server answers a TLS handshake, if only to refuse
 // it.
 func speaksTLS(ctx context.Context, addr string) bool {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(deadline(ctx))
-	err = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx) //nolint:gosec // nothing is sent but the handshake
+	err := connect(ctx, addr, func(conn net.Conn) error {
+		return tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx) //nolint:gosec // nothing is sent but the handshake
+	})
 	return err == nil || isAlert(err)
 }
 
-// handshakeAlert is the alert by which a server refuses this client, nil if it does
-// not. TLS 1.3 tells after the handshake, and whoever writes then may find the
+// readTLS reads after a handshake. A server that speaks TLS 1.3 refuses a
+// client's certificate only then, and whoever writes first may find the
 // connection reset instead.
-func handshakeAlert(ctx context.Context, addr string, config *tls.Config) error {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil
-	}
-	config = config.Clone()
-	if config.ServerName == "" {
-		config.ServerName = host
-	}
-	conn, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", addr)
-	if err == nil {
-		defer func() { _ = conn.Close() }()
-		_ = conn.SetDeadline(deadline(ctx))
-		_, err = conn.Read(make([]byte, 1))
-	}
-	if isAlert(err) {
+func readTLS(ctx context.Context, addr string, config *tls.Config) error {
+	return connect(ctx, addr, func(conn net.Conn) error {
+		_, err := tls.Client(conn, config).Read(make([]byte, 1))
 		return err
-	}
-	return nil
-}
-
-// isAlert tells whether the other side of a TLS connection has refused it, in
-// the words of crypto/tls.
-func isAlert(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "remote error"
+	})
 }
 
 // speaksPlain tells whether a server answers a command of Redis without TLS.
 func speaksPlain(ctx context.Context, addr string) bool {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(deadline(ctx))
 	var reply [1]byte
-	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
-		return false
-	}
-	_, err = conn.Read(reply[:])
+	err := connect(ctx, addr, func(conn net.Conn) error {
+		if _, err := conn.Write([]byte("PING\r\n")); err != nil {
+			return err
+		}
+		_, err := conn.Read(reply[:])
+		return err
+	})
 	return err == nil && (reply[0] == '+' || reply[0] == '-')
 }
 
-// deadline leaves time for the next attempt.
-func deadline(ctx context.Context) time.Time {
-	const most = 500 * time.Millisecond
-	at := time.Now().Add(most)
-	if end, ok := ctx.Deadline(); ok && end.Before(at) {
-		return end
+// connect calls use with a connection to addr. All of it may take half a second,
+// which leaves time for the next attempt.
+func connect(ctx context.Context, addr string, use func(net.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return err
 	}
-	return at
+	defer func() { _ = conn.Close() }()
+	end, _ := ctx.Deadline()
+	_ = conn.SetDeadline(end)
+	return use(conn)
 }
 
-// diagnoseSentinel names what sentinels have answered; nil: they have not.
+// isAlert reports whether the other side of a TLS connection has refused it.
+// crypto/tls marks alerts by the Op of a net.OpError.
+func isAlert(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "remote error"
+}
+
+// diagnoseSentinel names what sentinels have refused, nil if they have refused
+// nothing.
 func (d *driver) diagnoseSentinel(ctx context.Context, err *remote.Error) *remote.Error {
 	o, text := d.client.options, err.Err.Error()
 	switch {
-	case !strings.Contains(text, "all sentinels"):
+	case o.MasterName == "" || !strings.Contains(text, "all sentinels"):
 		return nil
 	case errors.Is(err.Err, redis.Nil):
 		return errorWithFix(classOther, fmt.Errorf("the sentinels %s know no master %q", strings.Join(o.Addrs, ", "), o.MasterName),
@@ -169,16 +150,13 @@ func (d *driver) masters(ctx context.Context) string {
 			}
 		}
 		slices.Sort(names)
-		if len(names) > 0 {
-			return ": they watch " + strings.Join(names[:min(len(names), 10)], ", ")
-		}
-		return ": they watch none"
+		return ": they watch " + cmp.Or(strings.Join(names[:min(len(names), 10)], ", "), "none")
 	}
 	return ""
 }
 
-// certificateFix tells what to do about a certificate; "" if err is not about
-// one.
+// certificateFix says how to fix an error about a certificate, "" for other
+// errors.
 func certificateFix(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var host x509.HostnameError

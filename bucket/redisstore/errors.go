@@ -15,8 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The classes of what fails in Redis. Their names are those of Redis' own error
-// codes where it has one.
+// The classes of failures in Redis, named after Redis' own error code where there
+// is one.
 var (
 	classRefused     = &remote.Class{Name: "refused", Cause: remote.Away, Fix: "start Redis or correct the address"}
 	classTimeout     = &remote.Class{Name: "timeout", Cause: remote.Away, Fix: "check address, load and firewall, and TLS on both sides or none"}
@@ -51,8 +51,8 @@ var classes = []*remote.Class{
 	classNoFile, classLate, classUnsupported, classOther,
 }
 
-// newError is a failure of a class. Where err tells what to do, that goes
-// before what the class says.
+// newError returns err as a failure of class c. A fix for err itself takes
+// precedence over the one for the class.
 func newError(c *remote.Class, err error) *remote.Error {
 	return errorWithFix(c, err, cmp.Or(certificateFix(err), c.Fix))
 }
@@ -92,8 +92,8 @@ func classify(err error) *remote.Class {
 	return classifyTransport(err)
 }
 
-// classifyReply reads the code. Redis before 7 puts its own words before the
-// code of an error inside a script.
+// classifyReply classifies an error reply by its code. For errors inside a
+// script, Redis before 7 puts text of its own before the code.
 func classifyReply(msg string) *remote.Class {
 	code, _, _ := strings.Cut(msg, " ")
 	if c, ok := codes[strings.TrimPrefix(code, "-")]; ok {
@@ -143,7 +143,7 @@ func classifyTransport(err error) *remote.Class {
 	return classifyText(err.Error())
 }
 
-// classifyText is for errors that the client makes of text.
+// classifyText is for errors of go-redis that have nothing but a text.
 func classifyText(msg string) *remote.Class {
 	switch {
 	case strings.Contains(msg, "all sentinels"), strings.Contains(msg, "no such host"), strings.Contains(msg, "cluster has no nodes"):

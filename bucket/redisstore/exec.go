@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
@@ -11,28 +12,28 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// rounds bounds how often a command is sent that Redis says it has not
-// carried out: once, to where it was redirected, and after loading the script
-// there.
-const rounds = 3
+// maxSends is how often a command is sent at most that Redis says it has not
+// carried out: at first, where it is redirected to, and after the script has been
+// loaded there.
+const maxSends = 3
 
-// call is one command on its way: several operations, but in a cluster, where
-// their keys are anywhere.
+// call is one command on its way. It has several operations, or one in a cluster,
+// where each key may be on another node.
 type call struct {
 	ops []*bucket.Op
 	cmd *redis.SliceCmd
 	to  string // address of a redirection, or empty
 	ask bool   // the redirection is for this command only
 
-	clock     dating // by the server it goes to; zero if nobody needs it
-	addr      string // of that server, see home
-	undated   error  // why that could not be read: nothing was sent
+	clock     opTimes // of the server it goes to; zero if no operation is dated
+	addr      string  // of that server, see serverOf
+	clockErr  error   // why the clock could not be read; then nothing was sent
 	sent, got time.Time
 }
 
 func (c *call) err() error {
-	if c.undated != nil {
-		return c.undated
+	if c.clockErr != nil || c.cmd == nil { // no command: it has not been sent yet
+		return c.clockErr
 	}
 	return c.cmd.Err()
 }
@@ -49,10 +50,10 @@ func newBatch() *batch {
 	return &batch{ops: make([]*bucket.Op, 0, remote.MaxBatch), args: newArguments()}
 }
 
-// Exec implements [remote.Driver]. It sends the operations in one pipeline, and
-// again, once per round, those that Redis did not carry out. Anything else is
-// final: whether a take whose answer was lost has been carried out is unknown,
-// and a second one would charge twice.
+// Exec implements [remote.Driver]. It sends the operations in one pipeline, then
+// resends those that Redis says it has not carried out. Any other failure is
+// final: a take whose answer was lost may have been carried out, and a second
+// one would charge twice.
 func (d *driver) Exec(ctx context.Context, ops []*bucket.Op, settle remote.Settle) {
 	ctx, cancel := context.WithTimeout(ctx, d.config.batchTimeout())
 	defer cancel()
@@ -69,28 +70,28 @@ func (d *driver) Exec(ctx context.Context, ops []*bucket.Op, settle remote.Settl
 			b.ops = append(b.ops, op)
 		}
 	}
-	if d.client.cluster != nil || d.scattered.Load() {
-		b.calls = single(b.calls, b.ops)
+	if d.client.cluster != nil || d.oneKeyEach.Load() {
+		b.calls = oneEach(b.calls, b.ops)
 	} else if len(b.ops) > 0 {
 		b.calls = append(b.calls, call{ops: b.ops})
 	}
 	pending := b.calls
 	for round := 1; len(pending) > 0; round++ {
 		d.send(ctx, b, pending)
-		last := round == rounds || ctx.Err() != nil
+		last := round == maxSends || ctx.Err() != nil
 		pending = d.collect(ctx, b, pending, last)
 	}
 }
 
-// single appends a call for each operation.
-func single(calls []call, ops []*bucket.Op) []call {
+// oneEach appends a call for each operation.
+func oneEach(calls []call, ops []*bucket.Op) []call {
 	for i := range ops {
 		calls = append(calls, call{ops: ops[i : i+1]})
 	}
 	return calls
 }
 
-// send does one round trip to each address that calls go to.
+// send makes one round trip to each run of calls to the same address.
 func (d *driver) send(ctx context.Context, b *batch, calls []call) {
 	d.counters.commands.Add(uint64(len(calls)))
 	b.args.reset()
@@ -105,11 +106,11 @@ func (d *driver) send(ctx context.Context, b *batch, calls []call) {
 }
 
 func (d *driver) sendTo(ctx context.Context, b *batch, calls []call) {
-	pipe := d.client.at(calls[0].to).Pipeline()
+	pipe := d.client.node(calls[0].to).Pipeline()
 	for i := range calls {
 		c := &calls[i]
 		c.cmd = nil
-		if c.undated = d.readClock(ctx, c); c.undated != nil {
+		if c.clockErr = d.readClock(ctx, c); c.clockErr != nil {
 			continue
 		}
 		c.cmd = redis.NewSliceCmd(ctx, b.args.command(d.script, d.config.KeyPrefix, c.ops, &c.clock, d.extraArgs())...)
@@ -138,26 +139,29 @@ func (d *driver) collect(ctx context.Context, b *batch, calls []call, last bool)
 			continue
 		}
 		broken = broken || errors.Is(asError(err), bucket.ErrAway)
-		before := len(again)
+		var retry []call
 		if !last {
-			again = d.resend(again, c)
+			retry = d.resend(c)
 		}
-		if len(again) == before {
+		if len(retry) == 0 {
 			d.failAll(b, &c, err)
 		}
+		again = append(again, retry...)
 	}
 	if broken {
 		d.clocks.forget()
 		d.client.reload(ctx)
 	}
-	again = d.loadMissing(ctx, b, again)
-	d.counters.resent.Add(uint64(len(again)))
+	if len(again) > 0 {
+		again = d.loadMissing(ctx, b, again)
+		d.counters.resent.Add(uint64(len(again)))
+	}
 	return again
 }
 
-// resend appends what is to be sent again of a call that failed: all of it if
-// Redis says that it has done nothing, and why.
-func (d *driver) resend(calls []call, c call) []call {
+// resend returns the calls that replace one that failed: none, unless Redis says
+// that it has not carried it out, and why.
+func (d *driver) resend(c call) []call {
 	err := c.err()
 	addr, ask, redirected := redirection(err)
 	switch class := classify(err); {
@@ -165,48 +169,41 @@ func (d *driver) resend(calls []call, c call) []call {
 		c.to, c.ask = addr, ask
 	case class == classNoScript:
 	case class == classCrossSlot && len(c.ops) > 1:
-		// A cluster behind one address: one key at a time from now on.
-		d.scattered.Store(true)
-		return single(calls, c.ops)
+		// This is a cluster behind one address: send one key per command from now on.
+		d.oneKeyEach.Store(true)
+		return oneEach(nil, c.ops)
 	default:
-		return calls
+		return nil
 	}
-	return append(calls, c)
+	return []call{c}
 }
 
-// loadMissing loads the script where it was missing. It fails the calls to
-// servers on which that cannot be done and returns the others.
+// loadMissing loads the script where it was missing, once for each address. It
+// fails the calls to servers on which that cannot be done and returns the others.
 func (d *driver) loadMissing(ctx context.Context, b *batch, calls []call) []call {
-	var outcomes map[string]error // by address
-	rest := calls[:0]
-	for _, c := range calls {
-		if c.cmd == nil || classify(c.err()) != classNoScript {
-			rest = append(rest, c)
-			continue
+	outcomes := make(map[string]error, 1) // by address
+	return slices.DeleteFunc(calls, func(c call) bool {
+		if classify(c.err()) != classNoScript {
+			return false
 		}
 		err, tried := outcomes[c.to]
 		if !tried {
-			if outcomes == nil {
-				outcomes = make(map[string]error)
-			}
 			err = d.load(ctx, c.to)
 			outcomes[c.to] = err
 		}
 		if err != nil {
 			d.failAll(b, &c, err)
-			continue
 		}
-		rest = append(rest, c)
-	}
-	return rest
+		return err != nil
+	})
 }
 
-// load makes the script known to one server, or to all primaries. SCRIPT LOAD
-// rather than EVAL: since 7.4 Redis forgets scripts that came by EVAL.
+// load loads the script into one server, or into all primaries. It does not rely
+// on EVAL, as Redis 7.4 and later evicts scripts that were loaded that way.
 func (d *driver) load(ctx context.Context, addr string) error {
 	d.counters.loads.Add(1)
 	if addr != "" {
-		return d.loadInto(ctx, d.client.at(addr))
+		return d.loadInto(ctx, d.client.node(addr))
 	}
 	return d.client.eachPrimary(ctx, func(ctx context.Context, c *redis.Client) error { return d.loadInto(ctx, c) })
 }
@@ -221,7 +218,7 @@ func (d *driver) loadInto(ctx context.Context, c pipeliner) error {
 
 var errAnswer = newError(classProtocol, errors.New("unexpected reply of the script"))
 
-// finish hands out the answer to a call.
+// finish settles the operations of a call that was answered.
 func (d *driver) finish(b *batch, c *call) {
 	a, ok := parseAnswer(c.cmd.Val(), len(c.ops))
 	if !ok {
@@ -240,8 +237,8 @@ func (d *driver) finish(b *batch, c *call) {
 	}
 }
 
-// failAll fails a call. Whoever is not told to be a client of a cluster must
-// not be sent on by one.
+// failAll fails all operations of a call. A redirection without a cluster in the
+// configuration means that the server belongs to one: the fix is to say so.
 func (d *driver) failAll(b *batch, c *call, err error) {
 	if _, _, redirected := redirection(err); redirected && d.client.cluster == nil {
 		err = newError(classCrossSlot, err)
@@ -263,7 +260,7 @@ func (d *driver) fail(b *batch, op *bucket.Op, err error) {
 	b.settle(op, bucket.Reply{}, e)
 }
 
-// extraArgs is the time, for a script that takes it from us.
+// extraArgs passes the time to the script of tests, which do not read Redis' clock.
 func (d *driver) extraArgs() []any {
 	if d.clock == nil {
 		return nil

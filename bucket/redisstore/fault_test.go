@@ -103,7 +103,7 @@ func runFault(t *testing.T, f *redisfault.Fault) {
 	if alarms := l.count("level=ERROR"); misconfigured(f.Class) && alarms != 1 {
 		t.Errorf("%d alarms, want 1:\n%s", alarms, l)
 	}
-	if f.Name == "CROSSSLOT" && !s.driver.scattered.Load() {
+	if f.Name == "CROSSSLOT" && !s.driver.oneKeyEach.Load() {
 		t.Error("the keys of a batch were never refused")
 	}
 	if ended.Queue != 0 || ended.Pool.Total > s.driver.config.Workers+2 {

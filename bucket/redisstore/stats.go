@@ -7,20 +7,17 @@ import (
 	"github.com/fastlimit/fastlimit/bucket/remote"
 )
 
-// RoundTripBounds are the upper bounds of [remote.Stats.RoundTrips].
-var RoundTripBounds = remote.RoundTripBounds
-
-// Stats is a snapshot: what every store counts, and what is of Redis alone. Its
+// Stats is a snapshot of what every store counts and of what only Redis has. Its
 // counters only grow.
 type Stats struct {
 	remote.Stats
 
-	Commands uint64 // commands in all batches, one each but in a cluster; resent ones, scripts and probes too
+	Commands uint64 // commands sent: one per batch, or per operation in a cluster; resent ones, scripts and probes included
 	Resent   uint64 // commands that Redis had not carried out: NOSCRIPT, MOVED, ASK, CROSSSLOT
 	Loads    uint64 // times the script was loaded
 
-	// ClockOffset is the server's clock minus this machine's at the last
-	// answer: for display, nothing is computed from it.
+	// ClockOffset is the server's clock minus this machine's at the last answer.
+	// It is for display only.
 	ClockOffset time.Duration
 
 	Pool Pool
@@ -29,7 +26,7 @@ type Stats struct {
 // Pool counts open connections.
 type Pool struct{ Total, Idle int }
 
-// counters are the growing part of [Stats] that is of Redis alone.
+// counters are the part of [Stats] that grows and that only Redis has.
 type counters struct {
 	commands atomic.Uint64
 	resent   atomic.Uint64

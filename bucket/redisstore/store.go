@@ -20,11 +20,11 @@ type Store struct {
 	remote *remote.Store
 }
 
-// Open connects and checks. On a wrong configuration, which the one address of
-// a replica is too, it returns no store. If Redis is merely away it returns both
-// a store, whose breaker is open and which tries again by itself, and an error
-// that matches [bucket.ErrAway]: the caller decides. What Redis refuses or does
-// not answer is a [remote.Error].
+// Open connects and checks. If the configuration is wrong it returns no store;
+// naming a replica as the only server is wrong, too. If Redis is merely away it
+// returns an error that matches [bucket.ErrAway] and also a store, whose breaker
+// is open and which keeps trying: the caller decides whether to use it. Errors of
+// Redis and of the connection are a [remote.Error].
 func Open(ctx context.Context, c Config) (*Store, error) {
 	d, err := newDriver(c, production)
 	if err != nil {
@@ -35,13 +35,19 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 
 func open(ctx context.Context, d *driver) (*Store, error) {
 	err := d.check(ctx)
-	// A replica that nobody promotes stays one.
-	replica := classify(err) == classReadOnly && d.config.single()
+	// Nobody promotes a lone replica, so waiting would not help.
+	replica := classify(err) == classReadOnly && d.config.oneServer()
 	if err != nil && (!errors.Is(err, bucket.ErrAway) || replica) {
 		_ = d.Close()
 		return nil, err
 	}
-	return &Store{driver: d, remote: remote.Start(ctx, d, d.config.remote(d.client.target()), err)}, err
+	c := &d.config
+	return &Store{d, remote.Start(ctx, d, remote.Config{
+		Name: "redis", Target: d.client.target(), Classes: classes,
+		Timeout: c.Timeout, Workers: c.Workers, Queue: c.Queue,
+		RetryMin: c.RetryMin, RetryMax: c.RetryMax,
+		Logger: c.Logger,
+	}, err)}, err
 }
 
 // Submit implements [bucket.Store].
@@ -61,9 +67,9 @@ type driver struct {
 	now    func() time.Time
 	clocks clocks
 
-	scattered atomic.Bool // a cluster behind one address: one key for each command
-	batches   sync.Pool   // of *batch
-	counters  counters
+	oneKeyEach atomic.Bool // a cluster behind one address: one key for each command
+	batches    sync.Pool   // of *batch
+	counters   counters
 }
 
 func newDriver(c Config, sc *script) (*driver, error) {
@@ -75,22 +81,11 @@ func newDriver(c Config, sc *script) (*driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.IsClusterMode = c.Cluster
 	d := &driver{config: c, script: sc, now: time.Now}
 	d.batches.New = func() any { return newBatch() }
 	o.OnConnect = func(context.Context, *redis.Conn) error { d.clocks.forget(); return nil }
 	d.client = newClient(o, c.Logger)
 	return d, nil
-}
-
-// remote is what every store needs to know.
-func (c *Config) remote(target string) remote.Config {
-	return remote.Config{
-		Name: "redis", Target: target, Classes: classes,
-		Timeout: c.Timeout, Workers: c.Workers, Queue: c.Queue,
-		RetryMin: c.RetryMin, RetryMax: c.RetryMax,
-		Logger: c.Logger,
-	}
 }
 
 // Classify implements [remote.Driver].

@@ -10,37 +10,36 @@ import (
 )
 
 const (
-	// tripAfter consecutive bad batches mean that the store is away, for good or
-	// for long. Two workers whose connections break at once are not enough.
+	// tripAfter consecutive bad batches mean that the store is away. It exceeds
+	// the default of two workers, whose connections may break at the same time.
 	tripAfter = 5
 
-	// Or half of at least tripRequests batches within tripWindow: it answers
-	// now and then, too late to be of use.
+	// So do bad batches that are half of at least tripRequests within
+	// tripWindow: such a store answers too rarely to be of use.
 	tripRequests = 20
 	tripWindow   = time.Second
 )
 
-// jitter is which part of a pause is random, either way: pauses are from 3/4
-// of what Config says to all of it, so that nodes which lost a store together
-// do not return to it together.
+// jitter is the random part of a pause, in either direction: pauses are between
+// 3/4 of what Config says and all of it, so that nodes which lost a store
+// together do not return to it together.
 const jitter = 1. / 7
 
-// breaker keeps operations from a store that does not answer. Operations
-// never probe: a goroutine of the breaker's own does, one attempt at a time, so
-// nobody waits for one and recovery needs no traffic.
+// breaker keeps operations away from a store that does not answer. It probes in
+// a goroutine of its own, one attempt at a time.
 type breaker struct {
 	config *Config
 	probe  func(context.Context) *Error
 
-	cb    *gobreaker.TwoStepCircuitBreaker[struct{}]
-	away  atomic.Bool   // not closed
-	wake  chan struct{} // capacity 1: the breaker has opened
-	last  atomic.Pointer[Error]
-	since atomic.Int64 // UnixNano of the trip
-	trips atomic.Uint64
+	cb       *gobreaker.TwoStepCircuitBreaker[struct{}]
+	away     atomic.Bool   // not closed
+	wake     chan struct{} // capacity 1: the breaker has opened
+	last     atomic.Pointer[Error]
+	openedAt atomic.Int64 // UnixNano of the trip
+	trips    atomic.Uint64
 
-	pauses backoff.ExponentialBackOff // between probes; the prober's own
-	back   time.Time                  // when it closed last; the prober's own
+	pauses   backoff.ExponentialBackOff // between probes; the prober's own
+	closedAt time.Time                  // when it closed last; the prober's own
 }
 
 func (b *breaker) init(c *Config, probe func(context.Context) *Error) {
@@ -59,13 +58,13 @@ func (b *breaker) init(c *Config, probe func(context.Context) *Error) {
 	})
 }
 
-// changed runs under the lock of gobreaker and must not call it.
+// changed runs while gobreaker holds its lock, so it must not call cb.
 func (b *breaker) changed(from, to gobreaker.State) {
 	b.away.Store(to != gobreaker.StateClosed)
 	switch {
 	case from == gobreaker.StateClosed:
 		b.trips.Add(1)
-		b.since.Store(time.Now().UnixNano())
+		b.openedAt.Store(time.Now().UnixNano())
 		err := b.last.Load()
 		b.config.Logger.Warn(b.config.Name+" is away, deciding without it", b.config.Name, b.config.Target, "class", err.Class.Name, "error", err.Err)
 		select {
@@ -74,19 +73,15 @@ func (b *breaker) changed(from, to gobreaker.State) {
 		}
 	case to == gobreaker.StateClosed:
 		b.config.Logger.Info(b.config.Name+" is back", b.config.Name, b.config.Target,
-			"after", time.Since(time.Unix(0, b.since.Load())).Round(time.Millisecond))
+			"after", time.Since(time.Unix(0, b.openedAt.Load())).Round(time.Millisecond))
 	}
 }
 
-// allow asks for leave to send a batch. report must be called once if ok.
+// allow reports whether a batch, or the probe while the breaker is open, may be
+// sent. If so, report must be called once. Workers check away first: in the
+// half-open state gobreaker admits one request, which is the prober's.
 func (b *breaker) allow() (report func(*Error), ok bool) {
-	if b.away.Load() {
-		return nil, false
-	}
 	done, err := b.cb.Allow()
-	if err != nil {
-		return nil, false
-	}
 	return func(e *Error) {
 		if e == nil {
 			done(nil)
@@ -94,11 +89,10 @@ func (b *breaker) allow() (report func(*Error), ok bool) {
 		}
 		b.last.Store(e)
 		done(e)
-	}, true
+	}, err == nil
 }
 
-// open opens the breaker for what was found out without it, so that the first
-// requests need not.
+// open trips the breaker for an error that was found outside of it.
 func (b *breaker) open(e *Error) {
 	for range tripAfter {
 		if report, ok := b.allow(); ok {
@@ -121,58 +115,52 @@ func (b *breaker) run(ctx context.Context) {
 	}
 }
 
-// startPauses makes the next pause at most d; those after it double.
-func (b *breaker) startPauses(d time.Duration) {
+// resetPauses makes the next pause at most d; those after it double.
+func (b *breaker) resetPauses(d time.Duration) {
 	b.pauses.InitialInterval = middle(d)
 	b.pauses.Reset()
 }
 
-// middle is the middle of a random pause of at most d.
+// middle is the mean of a random pause of at most d, which is what package
+// backoff wants to be told.
 func middle(d time.Duration) time.Duration { return time.Duration(float64(d) / (1 + jitter)) }
 
-// recover probes until the breaker is closed. A store that fails again soon
-// after it came back finds the pause as long as it was left.
+// recover probes until the breaker is closed. If a store fails again soon after
+// it came back, the pauses go on from where they were.
 func (b *breaker) recover(ctx context.Context) {
-	if time.Since(b.back) > 10*b.config.RetryMax {
-		b.startPauses(b.config.RetryMin)
+	if time.Since(b.closedAt) > 10*b.config.RetryMax {
+		b.resetPauses(b.config.RetryMin)
 	}
 	for b.away.Load() {
 		if b.last.Load().Class.Cause == Misconfigured {
-			b.startPauses(b.config.RetryMax)
+			b.resetPauses(b.config.RetryMax)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(b.pauses.NextBackOff()):
 		}
-		done, err := b.cb.Allow()
-		if err != nil {
-			continue
+		if report, ok := b.allow(); ok {
+			report(b.probe(ctx))
 		}
-		if e := b.probe(ctx); e != nil {
-			b.last.Store(e)
-			done(e)
-			continue
-		}
-		done(nil)
 	}
-	b.back = time.Now()
+	b.closedAt = time.Now()
 }
 
-// probe is the probe of the breaker: the answer must come in time as well. The
-// first may have had to connect, so there is a second try.
+// probe is how the breaker probes: the answer must also come in time. A second
+// try follows a slow first one, which may have had to connect.
 func (s *Store) probe(ctx context.Context) *Error {
 	for range 2 {
 		start := time.Now()
 		if err := s.driver.Probe(ctx); err != nil {
 			e := s.fail(err)
 			if e.Class == s.slow.Class {
-				s.measureAside(ctx) // it may answer later than anybody waits
+				s.measureInBackground(ctx) // it may answer later than anybody waits
 			}
 			return e
 		}
 		took := time.Since(start)
-		s.distance.note(took, time.Now())
+		s.distance.observe(took, time.Now())
 		if took <= s.config.Timeout {
 			return nil
 		}

@@ -288,6 +288,16 @@ func TestOpenBreakerEmptiesTheQueue(t *testing.T) {
 		if o.called != 1 || !errors.Is(o.errs[0], bucket.ErrAway) || s.Stats().Pipelines != 0 {
 			t.Errorf("%d done, %v, %d batches", o.called, o.errs, s.Stats().Pipelines)
 		}
+		// Half-open lets one request through, which is the prober's.
+		pass(s.config.RetryMin/2 + time.Millisecond)
+		if state := s.Stats().State; state != "half-open" {
+			t.Fatalf("the breaker is %s", state)
+		}
+		s.queue <- o.take(t)
+		synctest.Wait()
+		if o.called != 2 || !errors.Is(o.errs[1], bucket.ErrAway) || s.Stats().Pipelines != 0 {
+			t.Errorf("half-open: %d done, %v, %d batches", o.called, o.errs, s.Stats().Pipelines)
+		}
 	})
 }
 

@@ -46,7 +46,7 @@ func TestDistance(t *testing.T) {
 		{546, 7, 5.1, 2},
 		{546, 7, 5.1, 3},
 	} {
-		d.note(time.Duration(step.ms*1e6), start.Add(step.at*time.Second))
+		d.observe(time.Duration(step.ms*1e6), start.Add(step.at*time.Second))
 		if got := d.rtt(); got != time.Duration(step.want*1e6) || l.count(tooFar) != step.warnings {
 			t.Fatalf("step %d: distance %v, %d warnings, want %v ms and %d:\n%s", i, got, l.count(tooFar), step.want, step.warnings, l)
 		}
@@ -57,9 +57,9 @@ func TestDistance(t *testing.T) {
 		}
 	}
 	before := d.rtt()
-	s.answered(time.Millisecond, 7, 1) // a refusal is fast
-	s.answered(11*time.Millisecond, 7, 2)
-	s.answered(10*time.Millisecond, 7, 0)
+	s.recordTrip(time.Millisecond, 7, 1) // a refusal is fast
+	s.recordTrip(11*time.Millisecond, 7, 2)
+	s.recordTrip(10*time.Millisecond, 7, 0)
 	if d.rtt() != before || d.late.Load() != 5 {
 		t.Errorf("distance %v after %v, %d late, want 5", d.rtt(), before, d.late.Load())
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 )
 
-// MaxBatch is how many operations a batch has at most: it bounds how many one
-// slow batch holds up.
+// MaxBatch is the most operations in a batch. It bounds how many one slow batch
+// holds up.
 const MaxBatch = 128
 
 // Settle takes the outcome of one operation of a batch. Call it from the
@@ -33,33 +33,33 @@ type Driver interface {
 	// bucket of its own or the like. It bounds its own time.
 	Probe(ctx context.Context) error
 
-	// Measure fills trips with round trips to the store, to its farthest server
-	// if there are several. It is more patient than Exec, and must not delay
-	// any: it has connections of its own.
+	// Measure fills trips with round trips to the store, or to its farthest
+	// server if it has several. It waits longer than Exec does, on connections
+	// of its own so that it delays no batch.
 	Measure(ctx context.Context, trips []time.Duration) error
 
-	// Classify gives an error its class. It is asked about the driver's own
-	// errors, those of [bucket.Op] that Exec settles with, and
-	// [context.DeadlineExceeded], whose class is that of slow answers. It never
-	// returns nil, and only classes of Config.Classes.
+	// Classify gives an error its class. It is called with the driver's own
+	// errors, with those of package bucket that Exec settles with, and with
+	// [context.DeadlineExceeded], whose class becomes that of slow answers. It
+	// never returns nil, and its classes are all in Config.Classes.
 	Classify(err error) *Error
 
 	// Close closes the connections. Nothing is called after it.
 	Close() error
 }
 
-// Cause is why operations fail, as far as it decides what to do.
+// Cause is why operations fail, as far as that decides what to do.
 type Cause uint8
 
 // The causes. The zero value is Unknown.
 const (
 	Unknown       Cause = iota
 	Away                // the store may come back by itself
-	Late                // too late, and so not carried out; may pass by itself, too
+	Late                // not carried out, as it was too late; may pass by itself, too
 	Misconfigured       // somebody has to change something
 )
 
-// Class is one kind of failure out of a driver's closed set.
+// Class is one kind of failure from a driver's fixed set.
 type Class struct {
 	Name  string // in metrics and logs
 	Cause Cause
@@ -77,13 +77,14 @@ func (c *Class) String() string {
 // Error is a failure of a store. It matches [bucket.ErrAway] if the store may
 // come back by itself, and [bucket.ErrLate] if an operation was too late.
 //
-// An operation that failed may have been carried out all the same.
+// An operation that failed may have been carried out all the same, unless the
+// cause is Late.
 type Error struct {
 	Package string // the driver, as its errors begin: "fastlimit/redisstore"
 	Class   *Class
 	Err     error
 	Fix     string // what to do
-	Key     string // the record that it is about, as the store knows it, or ""
+	Key     string // of the record at fault, as the store spells it, or ""
 }
 
 // Error names the class, the error, and the fix where there is one.

@@ -8,14 +8,14 @@ import (
 // alarmEvery bounds how often one class of misconfiguration is logged.
 const alarmEvery = time.Minute
 
-// failures is what is kept of each class.
+// failures is the state of one class.
 type failures struct {
 	errors  atomic.Uint64
 	alarmed atomic.Int64 // UnixNano of the last line
 }
 
-// fail classifies and counts an error of the driver, and alarms where waiting
-// does not help.
+// fail classifies and counts an error of the driver, and logs it if waiting will
+// not help.
 func (s *Store) fail(err error) *Error {
 	e := s.driver.Classify(err)
 	s.classes[e.Class].errors.Add(1)
@@ -25,7 +25,8 @@ func (s *Store) fail(err error) *Error {
 	return e
 }
 
-// alarm logs what somebody has to change, at most once a minute per class.
+// alarm logs what has to be changed, at most once a minute per class: every
+// operation fails in the same way.
 func (s *Store) alarm(e *Error) {
 	now, at := time.Now().UnixNano(), &s.classes[e.Class].alarmed
 	last := at.Load()

@@ -23,14 +23,14 @@ type Stats struct {
 	Busy      uint64 // operations refused because the queue was full
 	Away      uint64 // operations refused because the store was away
 
-	Errors map[string]uint64 // operations and probes failed, by [Class.Name]; every class is there
+	Errors map[string]uint64 // failed operations and probes by [Class.Name]; every class has an entry
 
-	Queue, QueueCap int // operations that wait for a worker
+	Queue, QueueCap int // operations waiting for a worker, and how many may
 
 	State string // of the breaker: closed, open, half-open
 	Trips uint64 // times it opened
 
-	// RoundTrips counts batches by duration, not cumulated.
+	// RoundTrips counts batches by duration; the counts are not cumulative.
 	RoundTrips   [len(RoundTripBounds) + 1]uint64
 	RoundTripSum time.Duration
 

@@ -48,9 +48,9 @@ type Store struct {
 	counters counters
 }
 
-// Start starts a store. away is what a check of the driver has just found: with
-// an error the breaker is open from the start, so that the first requests need
-// not find out; without one the distance is measured first, until ctx ends.
+// Start starts a store. away is the outcome of the driver's own check. If it is
+// an error, the breaker is open from the start, so that no request has to find
+// out; if it is nil, Start measures the distance first, until ctx ends.
 func Start(ctx context.Context, d Driver, c Config, away error) *Store {
 	s := &Store{config: c, driver: d, queue: make(chan *bucket.Op, c.Queue)}
 	slow := *d.Classify(context.DeadlineExceeded)
@@ -65,7 +65,7 @@ func Start(ctx context.Context, d Driver, c Config, away error) *Store {
 	if away != nil {
 		s.breaker.open(d.Classify(away))
 	} else {
-		_ = s.measure(ctx) // an error will be the operations' too
+		_ = s.measure(ctx) // operations will run into the same error
 	}
 	ctx, s.stop = context.WithCancel(context.Background())
 	s.prober.Go(func() { s.breaker.run(ctx) })
@@ -99,8 +99,8 @@ func (s *Store) Submit(op *bucket.Op) error {
 	}
 }
 
-// Dated tells whether what op does depends on its age, so that a driver has to
-// translate Op.At to the store's time.
+// Dated reports whether the effect of op depends on its age, so that a driver
+// has to translate Op.At to the store's clock.
 func Dated(op *bucket.Op) bool { return op.Patience > 0 || op.Floor > 0 }
 
 // Close implements [bucket.Store]: it sends what is queued, or fails it when

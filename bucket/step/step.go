@@ -1,11 +1,11 @@
-// Package step says what every shared store computes: [Apply] is one operation
-// on one bucket, a pure function of the stored state, the store's time and the
-// operation. A store that cannot call it repeats it in its own language, bit
-// for bit (Lua in bucket/redisstore), so all numbers are integers that float64
-// has exactly. It covers [bucket.LeakyBucket].
+// Package step defines what every shared store computes. [Apply] is one operation
+// on one bucket: a pure function of the stored state, the store's time and the
+// operation. A store that cannot call it repeats it bit for bit in its own
+// language, such as Lua in bucket/redisstore, so all numbers are integers that
+// float64 represents exactly. It covers [bucket.LeakyBucket].
 //
-// Order within a step: refuse what is late, leak, give back, raise to the
-// floor, then charge.
+// The order within a step is: refuse what is late, leak, refund, raise to the
+// floor, charge.
 package step
 
 import (
@@ -16,14 +16,14 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 )
 
-// maxSafe is the largest integer up to which float64 has them all.
+// maxSafe bounds the integers that float64 represents exactly.
 const maxSafe = 1<<53 - 1
 
 // NoDue is the [Request.Due] of an operation that is never late.
 const NoDue = maxSafe
 
-// Request is a [bucket.Op] in plain numbers, as a shared store computes with
-// it. All fields are at most 2^53 - 1, so that they are the same in float64.
+// Request is a [bucket.Op] in the numbers that a shared store computes with. All
+// fields are at most 2^53 - 1, so that float64 represents them exactly.
 type Request struct {
 	Kind     bucket.Kind
 	PerMicro uint64 // ticks that leak per µs
@@ -31,17 +31,17 @@ type Request struct {
 	Limit    uint64 // ticks that fit, grace included
 	Cost     uint64 // ticks of one request
 	Count    uint64 // requests
-	Floor    uint64 // ticks that were in the bucket at Date at least
-	Back     uint64 // ticks to give back first
+	Floor    uint64 // least ticks that the bucket held at Date
+	Back     uint64 // ticks to refund first
 	Date     uint64 // µs, no later than [bucket.Op.At]; 0: not known
 	Sent     uint64 // µs, no later than when it was sent
 	Due      uint64 // µs, until when it may be carried out; NoDue: at any time
 }
 
-// NewRequest returns the numbers of op, whose At was at date or later, in µs
-// of the store's clock; 0 if that is not known. What exceeds the range of exact
-// arithmetic is brought to a value with the same outcome: a cost above the
-// limit never fits, whatever it is. The shape must be [bucket.Shape.Portable].
+// NewRequest returns the numbers of op. date is a lower bound of op.At in µs of
+// the store's clock, 0 if that is not known. Values beyond exact arithmetic are
+// clamped, which changes no outcome: a cost above the limit never fits, whatever
+// it is. The shape must be [bucket.Shape.Portable].
 func NewRequest(op *bucket.Op, date uint64) Request {
 	r := Request{
 		Kind:     op.Kind,
@@ -67,12 +67,13 @@ type State struct {
 	Level uint64 // ticks when it was written
 	Last  uint64 // µs, when it was written
 	Unit  uint64 // ticks of one unit when it was written; 0 only in the zero value
-	Quiet uint64 // µs, until when floors are ignored; 0 if nothing was given back
+	Quiet uint64 // µs, until when floors are ignored after a refund or reset; 0 otherwise
 }
 
-// A stored state is a byte for the version, then Level, Last and Unit as
-// float64, little endian, and Quiet too in version 2, which is written only
-// while it counts. Text would cost Redis more than the arithmetic.
+// A stored state is a version byte, then Level, Last and Unit as little-endian
+// float64, and in version 2 also Quiet. Version 2 is written only while Quiet is
+// in the future. It is binary because Redis takes a third longer for a check with
+// text (docs/decisions/0006).
 const (
 	plainVersion = 1
 	plainBytes   = 1 + 3*8
@@ -117,7 +118,7 @@ type Result struct {
 	Level   uint64
 	Late    bool  // too late, or dated in the future: nothing has changed
 	Write   bool  // the state has to be stored
-	TTL     int64 // ms until nothing of it counts any more
+	TTL     int64 // ms after which the state equals an empty bucket
 }
 
 // Apply applies r to s at the time now in µs, and returns the state afterwards,
@@ -126,18 +127,19 @@ func Apply(s State, now uint64, r Request) (State, Result) {
 	if now > r.Due || now < r.Sent && r.Due < NoDue {
 		return s, Result{Late: true}
 	}
-	// As long as anybody can know something from before; see Shape.MaxDrain.
-	hush := min(now+2*(r.Limit/r.PerMicro)+2, maxSafe)
+	// After a refund or a reset, until every level known before has leaked; see
+	// Shape.MaxDrain.
+	quietUntil := min(now+2*(r.Limit/r.PerMicro)+2, maxSafe)
 	if r.Kind == bucket.Reset {
-		return store(0, hush, now, r, Result{})
+		return store(0, quietUntil, now, r, Result{})
 	}
-	level, moved := settle(s, now, r)
-	quiet := min(s.Quiet, hush) // it may be of a clock that has stepped back
+	level, moved := levelAt(s, now, r)
+	quiet := min(s.Quiet, quietUntil) // larger if the clock has stepped back since
 	if quiet <= now {
 		quiet = 0
 	}
-	// The floor knows of what this operation gives back, not of what others
-	// gave back.
+	// The floor accounts for what this operation gives back, but not for what
+	// other nodes have given back.
 	floor := uint64(0)
 	if quiet == 0 && r.Date > 0 {
 		floor = aged(r.Floor, r.Date, now, r.PerMicro)
@@ -147,7 +149,7 @@ func Apply(s State, now uint64, r Request) (State, Result) {
 		back = r.Cost
 	}
 	if back > 0 && level > 0 {
-		level, quiet, moved = level-min(level, back), hush, true
+		level, quiet, moved = level-min(level, back), quietUntil, true
 	}
 	if floor > level {
 		level, moved = floor, true
@@ -171,10 +173,10 @@ func Apply(s State, now uint64, r Request) (State, Result) {
 // store returns what is to be stored.
 func store(level, quiet, now uint64, r Request, res Result) (State, Result) {
 	res.Write = true
-	// A millisecond to round up, another since the server's clock for expiry
-	// counts whole ones.
+	// One millisecond to round up, and one because Redis counts whole
+	// milliseconds for expiry.
 	res.TTL = int64(level/(r.PerMicro*1000)) + 2
-	if quiet <= now { // at the end of time
+	if quiet <= now { // only where maxSafe has clamped it
 		quiet = 0
 	} else {
 		res.TTL = max(res.TTL, int64((quiet-now)/1000)+2)
@@ -182,10 +184,10 @@ func store(level, quiet, now uint64, r Request, res Result) (State, Result) {
 	return State{Level: level, Last: now, Unit: r.Unit, Quiet: quiet}, res
 }
 
-// settle returns the level at now and whether the clock has stepped back since
-// s was written, in which case no time has passed and s must be rebased, or
-// the bucket would not leak until the clock has caught up.
-func settle(s State, now uint64, r Request) (level uint64, moved bool) {
+// levelAt returns the level at now and whether the clock has stepped back since s
+// was written. If it has, no time has passed, and s must be written with the new
+// time, or the bucket would not leak until the clock has caught up.
+func levelAt(s State, now uint64, r Request) (level uint64, moved bool) {
 	if s.Level == 0 {
 		return 0, false
 	}
@@ -199,8 +201,7 @@ func settle(s State, now uint64, r Request) (level uint64, moved bool) {
 	return aged(level, s.Last, now, r.PerMicro), false
 }
 
-// aged is what is left at now of a level that was at date. One that is dated
-// in the future is worth nothing.
+// aged returns what is left at now of a level at date, 0 if date is in the future.
 func aged(level, date, now, perMicro uint64) uint64 {
 	if now < date {
 		return 0
@@ -210,8 +211,8 @@ func aged(level, date, now, perMicro uint64) uint64 {
 	return level - min(level, dt*perMicro)
 }
 
-// rescale converts a level to another rate: units stay, ticks change. It is
-// the one place where a level is rounded, downwards, once per change of rate.
+// rescale converts a level to another rate: the units stay, the ticks change. It
+// rounds down, once per change of rate; nothing else rounds a level.
 func rescale(level, from, to uint64) uint64 {
 	units := float64(level) / float64(from)
 	return uint64(min(math.Floor(float64(units*float64(to))), bucket.MaxPortable))

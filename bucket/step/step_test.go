@@ -74,9 +74,9 @@ type kernel struct{ tat, quiet uint64 }
 
 func (k *kernel) do(s *bucket.Shape, now, age uint64, op *bucket.Op) (granted uint64) {
 	ticks := now * s.PerMicro()
-	hush := now + uint64(s.MaxDrain()/time.Microsecond)
+	quietUntil := now + uint64(s.MaxDrain()/time.Microsecond)
 	if op.Kind == bucket.Reset {
-		k.tat, k.quiet = 0, hush
+		k.tat, k.quiet = 0, quietUntil
 		return 0
 	}
 	before, heard := *k, now >= k.quiet
@@ -85,7 +85,7 @@ func (k *kernel) do(s *bucket.Shape, now, age uint64, op *bucket.Op) (granted ui
 		back = op.Cost
 	}
 	if back > 0 && k.tat > ticks {
-		k.tat, k.quiet = bucket.Sub(k.tat, ticks, back), hush
+		k.tat, k.quiet = bucket.Sub(k.tat, ticks, back), quietUntil
 	}
 	if floor := (now-age)*s.PerMicro() + op.Floor; heard && op.Floor > 0 {
 		k.tat = max(k.tat, floor)
@@ -148,7 +148,7 @@ func TestStep(t *testing.T) {
 	// 3/s: 3 ticks per µs, a unit is 10^6 ticks, two fit, and 2 ticks of grace.
 	shape := newShape(t, 3, time.Second, 2)
 	const u, sec = 1_000_000, 1_000_000
-	const hush = 5 + 1_333_336 // MaxDrain after 5 µs
+	const quietUntil = 5 + 1_333_336 // MaxDrain after 5 µs
 	back := func(cost uint64) bucket.Op { return bucket.Op{Kind: bucket.Refund, Shape: shape, Cost: cost} }
 	take := func(count, cost, floor uint64) bucket.Op {
 		return bucket.Op{Kind: bucket.Take, Shape: shape, Count: count, Cost: cost, Floor: floor}
@@ -175,18 +175,18 @@ func TestStep(t *testing.T) {
 		{"cost 0 over the limit", State{9 * u, 5, u, 0}, 5, take(7, 0, 0), Result{Level: 9 * u}, State{9 * u, 5, u, 0}},
 		{"endless cost", State{}, 5, take(1, math.MaxUint64, 0), Result{}, State{}},
 		{"other rate before", State{10, 5, 20, 0}, 5, take(1, u, 0), Result{Granted: 1, Level: 3 * u / 2, Write: true, TTL: 502}, State{3 * u / 2, 5, u, 0}},
-		{"refund to empty", State{u, 5, u, 0}, 5, back(2 * u), Result{Write: true, TTL: 1335}, State{0, 5, u, hush}},
-		{"refund of some", State{2 * u, 5, u, 0}, 5, back(u), Result{Level: u, Write: true, TTL: 1335}, State{u, 5, u, hush}},
+		{"refund to empty", State{u, 5, u, 0}, 5, back(2 * u), Result{Write: true, TTL: 1335}, State{0, 5, u, quietUntil}},
+		{"refund of some", State{2 * u, 5, u, 0}, 5, back(u), Result{Level: u, Write: true, TTL: 1335}, State{u, 5, u, quietUntil}},
 		{"refund of nothing", State{}, 5, back(u), Result{}, State{}},
-		{"refund of nothing, again", State{0, 5, u, hush}, 6, back(u), Result{}, State{0, 5, u, hush}},
+		{"refund of nothing, again", State{0, 5, u, quietUntil}, 6, back(u), Result{}, State{0, 5, u, quietUntil}},
 		{"peek", State{u, 5, u, 0}, 5, bucket.Op{Kind: bucket.Peek, Shape: shape, Cost: u, Count: 5}, Result{Granted: 1, Level: u}, State{u, 5, u, 0}},
-		{"reset", State{u, 5, u, 0}, 5, bucket.Op{Kind: bucket.Reset, Shape: shape}, Result{Write: true, TTL: 1335}, State{0, 5, u, hush}},
-		{"reset of nothing", State{}, 5, bucket.Op{Kind: bucket.Reset, Shape: shape}, Result{Write: true, TTL: 1335}, State{0, 5, u, hush}},
-		{"floor after a reset", State{0, 5, u, hush}, hush - 1, take(1, u, u), Result{Granted: 1, Level: u, Write: true, TTL: 335}, State{u, hush - 1, u, hush}},
-		{"floor long after", State{0, 5, u, hush}, hush, take(1, u, u), Result{Granted: 1, Level: 2 * u, Write: true, TTL: 668}, State{2 * u, hush, u, 0}},
-		{"quiet from before a step back", State{0, 9 * sec, u, 10 * sec}, 5, take(1, u, u), Result{Granted: 1, Level: u, Write: true, TTL: 1335}, State{u, 5, u, hush}},
-		{"back, then take", State{2 * u, 5, u, 0}, 5, bucket.Op{Kind: bucket.Take, Shape: shape, Cost: u, Count: 5, Back: u}, Result{Granted: 1, Level: 2 * u, Write: true, TTL: 1335}, State{2 * u, 5, u, hush}},
-		{"back below the floor", State{2 * u, 5, u, 0}, 5, bucket.Op{Kind: bucket.Take, Shape: shape, Cost: 9 * u, Count: 1, Back: 2 * u, Floor: u}, Result{Level: u, Write: true, TTL: 1335}, State{u, 5, u, hush}},
+		{"reset", State{u, 5, u, 0}, 5, bucket.Op{Kind: bucket.Reset, Shape: shape}, Result{Write: true, TTL: 1335}, State{0, 5, u, quietUntil}},
+		{"reset of nothing", State{}, 5, bucket.Op{Kind: bucket.Reset, Shape: shape}, Result{Write: true, TTL: 1335}, State{0, 5, u, quietUntil}},
+		{"floor after a reset", State{0, 5, u, quietUntil}, quietUntil - 1, take(1, u, u), Result{Granted: 1, Level: u, Write: true, TTL: 335}, State{u, quietUntil - 1, u, quietUntil}},
+		{"floor long after", State{0, 5, u, quietUntil}, quietUntil, take(1, u, u), Result{Granted: 1, Level: 2 * u, Write: true, TTL: 668}, State{2 * u, quietUntil, u, 0}},
+		{"quiet from before a step back", State{0, 9 * sec, u, 10 * sec}, 5, take(1, u, u), Result{Granted: 1, Level: u, Write: true, TTL: 1335}, State{u, 5, u, quietUntil}},
+		{"back, then take", State{2 * u, 5, u, 0}, 5, bucket.Op{Kind: bucket.Take, Shape: shape, Cost: u, Count: 5, Back: u}, Result{Granted: 1, Level: 2 * u, Write: true, TTL: 1335}, State{2 * u, 5, u, quietUntil}},
+		{"back below the floor", State{2 * u, 5, u, 0}, 5, bucket.Op{Kind: bucket.Take, Shape: shape, Cost: 9 * u, Count: 1, Back: 2 * u, Floor: u}, Result{Level: u, Write: true, TTL: 1335}, State{u, 5, u, quietUntil}},
 	} {
 		after, got := Apply(tt.s, tt.now, NewRequest(&tt.op, tt.now))
 		if got != tt.want || after != tt.after {

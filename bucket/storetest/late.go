@@ -8,14 +8,14 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 )
 
-// outcome is what Done was told.
+// outcome is what was passed to Done.
 type outcome struct {
 	reply bucket.Reply
 	err   error
 }
 
-// stalled submits ops while the store is busy with something else, lets pass
-// happen, and returns what came of them. At is set, as callers do.
+// stalled submits ops while another operation blocks the store, calls pass, lets
+// the store go on and returns the outcomes.
 func (s *suite) stalled(pass func(), ops ...bucket.Op) []outcome {
 	s.t.Helper()
 	busy, free := make(chan struct{}), make(chan struct{})
@@ -42,11 +42,12 @@ func (s *suite) stalled(pass func(), ops ...bucket.Op) []outcome {
 	return got
 }
 
-// warm lets the store see its clock, as any traffic does.
+// warm lets the store learn its clock from an answer, as any traffic does: redisstore
+// dates operations by it.
 func (s *suite) warm() { s.do(take(shape(s.t, 10, time.Second, 1000), "warm", 1, 1)) }
 
-// A take, and a refund, that reaches its bucket when nobody waits for it any
-// more changes nothing.
+// A take or a refund that reaches its bucket after its patience has run out
+// changes nothing.
 func testLateTake(t *testing.T, s *suite) {
 	s.warm()
 	op := take(shape(t, 10, time.Second, 5), "a", 1, 2)
@@ -73,7 +74,7 @@ func testLateTake(t *testing.T, s *suite) {
 	}
 }
 
-// A floor raises a bucket to what is left of it, not to what it was.
+// A floor raises a bucket to what has not leaked of it since, not to all of it.
 func testLateFloor(t *testing.T, s *suite) {
 	s.warm()
 	for name, tt := range map[string]struct {
@@ -92,7 +93,7 @@ func testLateFloor(t *testing.T, s *suite) {
 	}
 }
 
-// What a take gives back it gives back before it takes.
+// A take refunds Back before it charges.
 func testBack(t *testing.T, s *suite) {
 	op := take(shape(t, 10, time.Second, 3), "a", 1, 3)
 	s.want(op, bucket.Reply{Granted: 3, Level: 3 * u})
@@ -107,8 +108,9 @@ func testBack(t *testing.T, s *suite) {
 	s.want(op, bucket.Reply{Level: 3 * u})
 }
 
-// After a refund nobody's floor counts until what it may have known of has
-// leaked: twice the limit at most. The floor of who gives back knows.
+// After a refund floors are ignored until every level from before has leaked,
+// which takes at most twice the limit. The floor of the refunding operation
+// itself accounts for the refund and counts.
 func testQuiet(t *testing.T, s *suite) {
 	sh := shape(t, 10, time.Second, 3)
 	op := take(sh, "a", 1, 3)
@@ -132,7 +134,7 @@ func testQuiet(t *testing.T, s *suite) {
 	s.want(high, bucket.Reply{Level: 3 * u})
 }
 
-// A reset leaves behind that there was one.
+// A store remembers a reset: floors from before do not undo it.
 func testResetIsKnown(t *testing.T, s *suite) {
 	sh := shape(t, 10, time.Second, 3)
 	for _, key := range []string{"full", "empty"} {
@@ -158,8 +160,8 @@ func testResetIsKnown(t *testing.T, s *suite) {
 	}
 }
 
-// A clock that steps while an operation is on its way makes it late, or its
-// floor unheard; never a take late that is not, once the store has noticed.
+// If the clock steps while an operation is on its way, the operation is late and
+// its floor is ignored. Once the store has noticed, takes are on time again.
 func testClockSteps(t *testing.T, s *suite) {
 	s.warm()
 	op := take(shape(t, 10, time.Second, 9), "a", 1, 1)

@@ -1,5 +1,5 @@
-// Package storetest is the conformance suite of [bucket.Store]: what every
-// exact tier that nodes share must do.
+// Package storetest is the conformance suite of [bucket.Store]: what every exact
+// store that nodes share must do.
 package storetest
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 )
 
-// Clock is the clock of a store, in µs, and beside it that of the store's
-// caller, which never steps. It is safe for concurrent use.
+// Clock is the clock of a store, in µs, together with the clock of its caller,
+// which never steps. It is safe for concurrent use.
 type Clock struct {
 	mu    sync.Mutex
 	now   uint64
@@ -52,9 +52,9 @@ func (c *Clock) Step(d time.Duration) {
 	c.now = uint64(int64(c.now) + d.Microseconds())
 }
 
-// Run runs the suite. open returns a fresh store that reads the given clock
-// and is closed when the test ends. It carries out one operation, or one batch,
-// at a time and calls Done in between, so that a Done which blocks stalls it.
+// Run runs the suite. open returns a new store that reads the given clock and is
+// closed when the test ends. The store must carry out one operation, or one
+// batch, at a time and call Done in between, so that a Done that blocks stalls it.
 func Run(t *testing.T, open func(t *testing.T, clock *Clock) bucket.Store) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, *suite){
@@ -72,8 +72,8 @@ func Run(t *testing.T, open func(t *testing.T, clock *Clock) bucket.Store) {
 	}
 }
 
-// Dated returns a store that reads Op.At from the clock's local time, where it is
-// to be the time of Submit: for stores that take it from [time.Now].
+// Dated returns a store that sets a zero Op.At to the clock's local time, for
+// stores that would set it to [time.Now].
 func Dated(store bucket.Store, clock *Clock) bucket.Store { return dated{store, clock} }
 
 type dated struct {
@@ -95,7 +95,7 @@ type suite struct {
 	store bucket.Store
 }
 
-// do runs one operation and waits for it.
+// do carries out one operation and waits for its reply.
 func (s *suite) do(op bucket.Op) bucket.Reply {
 	s.t.Helper()
 	r, err := Do(s.store, op)
@@ -105,7 +105,7 @@ func (s *suite) do(op bucket.Op) bucket.Reply {
 	return r
 }
 
-// Do submits op and waits for the outcome. A full queue is waited for.
+// Do submits op and waits for the outcome, and before that for room in the queue.
 func Do(store bucket.Store, op bucket.Op) (bucket.Reply, error) {
 	type outcome struct {
 		r   bucket.Reply
@@ -243,7 +243,7 @@ func testClockBack(t *testing.T, s *suite) {
 	s.want(op, bucket.Reply{Granted: 1, Level: u})
 }
 
-// A level is worth as many units after the rate has changed.
+// A level is worth the same number of units after the rate has changed.
 func testRateChange(t *testing.T, s *suite) {
 	s.want(take(shape(t, 10, time.Second, 5), "a", 1, 4), bucket.Reply{Granted: 4, Level: 4 * u})
 	slow := shape(t, 1, time.Minute, 5) // a unit is 60·10^6 ticks
@@ -252,8 +252,8 @@ func testRateChange(t *testing.T, s *suite) {
 	s.want(take(shape(t, 10, time.Second, 2), "a", 1, 1), bucket.Reply{Level: 8 * u})
 }
 
-// Every allowed rate is kept exactly: after k periods exactly k·n more fit,
-// and what the grace is worth once.
+// Every valid rate is kept exactly: after k periods exactly k·n more requests
+// fit, and once the units of the grace.
 func testRates(t *testing.T, s *suite) {
 	for _, r := range []struct {
 		n   uint64
@@ -274,8 +274,8 @@ func testRates(t *testing.T, s *suite) {
 	}
 }
 
-// What counts in a way that the store does not know is refused, whatever the
-// kind, and leaves the bucket and the operations around it alone.
+// An operation of an unknown algorithm is refused, whatever its kind, and changes
+// neither the bucket nor the operations beside it.
 func testUnknownAlgorithm(t *testing.T, s *suite) {
 	op := take(shape(t, 10, time.Second, 3), "a", 1, 2)
 	s.want(op, bucket.Reply{Granted: 2, Level: 2 * u})
@@ -318,7 +318,7 @@ func testConcurrent(t *testing.T, s *suite) {
 	}
 }
 
-// Close finishes what is queued; afterwards Submit refuses.
+// Close completes what is queued; after that, Submit refuses.
 func testClose(t *testing.T, s *suite) {
 	const ops = 100
 	sh := shape(t, 10, time.Second, ops)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
+	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/fastlimit/fastlimit/internal/prom"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -58,12 +59,12 @@ var redisMetrics = []prom.Metric[redisstore.Stats]{
 
 // roundTrips adds the counts up, as a histogram of Prometheus is cumulative.
 func roundTrips(s *redisstore.Stats) (n uint64, seconds float64, atMost map[float64]uint64) {
-	atMost = make(map[float64]uint64, len(redisstore.RoundTripBounds))
-	for i, bound := range redisstore.RoundTripBounds {
+	atMost = make(map[float64]uint64, len(remote.RoundTripBounds))
+	for i, bound := range remote.RoundTripBounds {
 		n += s.RoundTrips[i]
 		atMost[bound.Seconds()] = n
 	}
-	return n + s.RoundTrips[len(redisstore.RoundTripBounds)], s.RoundTripSum.Seconds(), atMost
+	return n + s.RoundTrips[len(remote.RoundTripBounds)], s.RoundTripSum.Seconds(), atMost
 }
 
 func oneIf(yes bool) float64 {
