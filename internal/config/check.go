@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/fastlimit/fastlimit"
@@ -15,7 +14,7 @@ func (d *decoder) check() {
 	c := d.cfg
 	c.headerGiven, c.unnamedGiven = d.places["Policy.ClientIPHeader"] != nil, d.places["Policy.OnUnnamed"] != nil
 	if c.Redis != nil {
-		d.report("Redis", c.Redis.Validate(d.readFile()))
+		d.report("Redis", c.Redis.Validate(d.machine.readFile))
 	}
 	if c.Cluster != nil {
 		d.report("Cluster", c.Cluster.Validate())
@@ -25,20 +24,6 @@ func (d *decoder) check() {
 	d.checkAddresses()
 	d.checkTalkers()
 	d.checkRules()
-}
-
-// readFile is how files are read, nil if they are not.
-func (d *decoder) readFile() func(string) ([]byte, error) {
-	if d.machine.readFile == nil {
-		return nil
-	}
-	return func(path string) ([]byte, error) {
-		b, e := d.machine.readFile(path)
-		if e != nil {
-			return nil, errors.New(e.Problem)
-		}
-		return b, nil
-	}
 }
 
 // rulePath is the field of a rule.
@@ -82,6 +67,6 @@ func (d *decoder) checkTalkers() {
 	case n != nil && !alone:
 		d.fail(n, "is for a node without cluster", "write it in cluster")
 	case n == nil && alone:
-		d.cfg.TopTalkers = fittingTopTalkers(d.cfg.Memory, len(d.cfg.Policy.Rules))
+		d.cfg.TopTalkers = defaultTalkers(d.cfg.Memory, len(d.cfg.Policy.Rules))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/fastlimit/fastlimit/internal/field"
+	"github.com/fastlimit/fastlimit/internal/safetext"
 )
 
 // decoder turns nodes into a Config and collects what is wrong. Not safe for
@@ -28,7 +29,7 @@ func (d *decoder) fail(n *node, problem, fix string) {
 	for up := n; up != nil; up = up.parent {
 		up.failed = true
 	}
-	d.add(&Error{Line: n.line, Column: n.column, Setting: n.path, Problem: clip(problem, maxProblem), Fix: clip(fix, maxProblem)})
+	d.add(&Error{Line: n.line, Column: n.column, Setting: n.path, Problem: safetext.Clip(problem, maxProblem), Fix: safetext.Clip(fix, maxProblem)})
 }
 
 // maxProblem bounds what an error quotes of a value, in bytes.

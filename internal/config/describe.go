@@ -91,26 +91,21 @@ func describeRule(w *tabwriter.Writer, rp *fastlimit.RulePlan) {
 }
 
 // size is a number of bytes in binary units.
-func size(n int64) string {
-	v, unit := float64(n), 0
-	for v >= 1024 && unit < 4 {
-		v, unit = v/1024, unit+1
-	}
-	return trim(fmt.Sprintf("%.1f", v)) + " " + [...]string{"B", "KiB", "MiB", "GiB", "TiB"}[unit]
-}
+func size(n int64) string { return scaled(float64(n), 1024, " B", " KiB", " MiB", " GiB", " TiB") }
 
-// count is a number to two digits after the point, with k, M or G.
-func count(v float64) string {
-	unit := 0
-	for v >= 1000 && unit < 3 {
-		v, unit = v/1000, unit+1
-	}
-	return trim(fmt.Sprintf("%.1f", v)) + [...]string{"", "k", "M", "G"}[unit]
-}
+// count is a number with k, M or G.
+func count(v float64) string { return scaled(v, 1000, "", "k", "M", "G") }
 
 func perSecond(v float64) string { return count(v) + " requests/s" }
 
-func trim(s string) string { return strings.TrimSuffix(s, ".0") }
+// scaled divides v by base until it is below or at the last unit, and rounds it to
+// one digit after the point.
+func scaled(v, base float64, units ...string) string {
+	for v >= base && len(units) > 1 {
+		v, units = v/base, units[1:]
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") + units[0]
+}
 
 // roughly rounds a time for people.
 func roughly(d time.Duration) string {

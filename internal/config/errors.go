@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/fastlimit/fastlimit/internal/safetext"
 )
 
 // Error is one mistake in a configuration file.
@@ -69,16 +70,8 @@ func (es Errors) sort() {
 // maxErrors bounds a report: a file with more is not a configuration.
 const maxErrors = 1000
 
-// quote shows a value in a message: on one line and not for pages.
-func quote(s string) string { return strconv.Quote(clip(s, 60)) }
+// maxQuoted bounds how much of a value a message shows, in bytes.
+const maxQuoted = 60
 
-// clip cuts a text to about that many bytes, between characters.
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	for !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most] + "…"
-}
+// quote shows a value in a message: clipped, and on one line.
+func quote(s string) string { return strconv.Quote(safetext.Clip(s, maxQuoted)) }

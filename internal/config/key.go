@@ -22,7 +22,7 @@ const keyWant = "a key: ip, ip/24/48, header:X-Api-Key, cookie:sid, method, host
 func ruleKey() value {
 	element := patternSchema(`^(ip(/[0-9]+/[0-9]+)?|method|host|path|global|(header|cookie):.+)$`)
 	return value{
-		docs: "key, or list of them", schema: oneOrMoreSchema(element, maxKeyParts), whole: true,
+		docs: "key, or list of them", schema: oneOrMoreSchema(element, maxKeyParts), toStruct: true,
 		read: func(d *decoder, n *node, to reflect.Value) bool {
 			spec := to.Addr().Interface().(*policy.RuleSpec) //nolint:forcetypeassert // the struct of the section
 			spec.Limit.IPv4Prefix, spec.Limit.IPv6Prefix = defaultPrefix4, defaultPrefix6

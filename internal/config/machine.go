@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"os"
 	"strconv"
 	"strings"
@@ -9,13 +10,20 @@ import (
 // machine is what a configuration is held against beside itself: the machine
 // that reads it. The zero value knows nothing, and checks nothing.
 type machine struct {
-	readFile func(path string) ([]byte, *Error) // nil: files are not read
+	readFile func(path string) ([]byte, error) // nil: files are not read
 	resolve  resolver
 	memory   int64 // bytes; 0 is unknown
 }
 
 func thisMachine() machine {
-	return machine{readFile: read, resolve: systemResolver, memory: memoryLimit(os.ReadFile)}
+	readFile := func(path string) ([]byte, error) {
+		data, e := read(path)
+		if e != nil {
+			return nil, errors.New(e.Problem) // whoever asks for the file names it
+		}
+		return data, nil
+	}
+	return machine{readFile: readFile, resolve: systemResolver, memory: memoryLimit(os.ReadFile)}
 }
 
 // memoryLimit is the memory that this process may have: that of the machine, or

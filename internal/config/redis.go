@@ -1,16 +1,6 @@
 package config
 
-import (
-	"strings"
-)
-
-// redisURL is never shown: it may hold a password.
-func redisURL() value {
-	return reading("URL", textSchema(), func(d *decoder, n *node) (string, bool) {
-		s, ok := d.scalar(n, "a URL such as redis://127.0.0.1:6379/0")
-		return s.text, ok
-	})
-}
+import "strings"
 
 // checkRedis reports what depends on which settings are written, which the
 // store does not see. [redisstore.Config.Validate] reports the rest.

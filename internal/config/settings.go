@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"math"
 	"reflect"
 	"time"
@@ -56,8 +57,8 @@ func init() {
 	drainSettings = section{
 		name: "drain", want: "settings, such as {delay: 1s, timeout: 10s}", where: "in drain, indented more than drain",
 		settings: []setting{
-			{name: "delay", field: "Delay", value: span(0, maxTimeout, "1s", ""), def: "1s", doc: "from `/readyz` 503 until no more connections are accepted"},
-			{name: "timeout", field: "Timeout", value: span(minTimeout, maxTimeout, "10s", ""), def: "10s", doc: "for requests in flight after that"},
+			{name: "delay", field: "Delay", value: duration(0, maxTimeout, "1s", ""), def: "1s", doc: "from `/readyz` 503 until no more connections are accepted"},
+			{name: "timeout", field: "Timeout", value: duration(minTimeout, maxTimeout, "10s", ""), def: "10s", doc: "for requests in flight after that"},
 		},
 	}
 	redisSettings = redisTable()
@@ -107,8 +108,8 @@ func topTable() section {
 
 func connectionTable() section {
 	count := func(example string) value { return whole(number{least: 1, most: maxConnections, example: example}) }
-	size := func(example string) value { return bytesWithin(1<<10, 1<<20, example, example, "", nil) }
-	timeout := func(example string) value { return span(minTimeout, maxTimeout, example, "") }
+	size := func(example string) value { return byteSize(1<<10, 1<<20, example, example, "") }
+	timeout := func(example string) value { return duration(minTimeout, maxTimeout, example, "") }
 	return section{
 		name: "connections", want: "settings, such as {max: 16384, max_per_client: 1024}", where: "in connections, indented more than connections",
 		settings: []setting{
@@ -129,21 +130,21 @@ func redisTable() section {
 		name: "redis", want: `settings such as {url: "redis://127.0.0.1:6379/0"}`, where: "in redis, indented more than redis",
 		oneOf: []string{"url", "url_file", "addresses"}, check: checkRedis,
 		settings: []setting{
-			{name: "url", field: "URL", value: redisURL(), doc: "`redis://`, `rediss://` (TLS) or `unix://`, with user, password and database"},
-			{name: "url_file", field: "URL", value: fileOf(), doc: "a file that holds the URL, to keep a password out of this one"},
+			{name: "url", field: "URL", value: anyText("URL", textSchema(), "a URL such as redis://127.0.0.1:6379/0"), doc: "`redis://`, `rediss://` (TLS) or `unix://`, with user, password and database"},
+			{name: "url_file", field: "URL", value: fileContent(), doc: "a file that holds the URL, to keep a password out of this one"},
 			{name: "addresses", field: "Addrs", value: listOf("list of addresses", `a list such as ["127.0.0.1:6379"]`, address()), doc: "instead of a URL: one server, the sentinels, or some nodes of a cluster"},
 			{name: "master_name", field: "MasterName", value: text("text", "the name of the primary as Sentinel knows it"), shown: "none", doc: "the primary as Sentinel knows it"},
 			{name: "cluster", field: "Cluster", value: boolean(), shown: "`false`", doc: "Redis Cluster"},
 			{name: "username", field: "Username", value: user, shown: "that of the URL", doc: "ACL user"},
 			{name: "password", field: "Password", value: text("text", "a password"), shown: "that of the URL", doc: "better in `password_file` or `${ENV}`"},
-			{name: "password_file", field: "Password", value: fileOf(), doc: "a file that holds the password"},
+			{name: "password_file", field: "Password", value: fileContent(), doc: "a file that holds the password"},
 			{name: "sentinel_username", field: "SentinelUsername", value: user, shown: "none", doc: "ACL user of the sentinels"},
 			{name: "sentinel_password", field: "SentinelPassword", value: text("text", "a password"), shown: "none", doc: "what the sentinels want; `password` is for the servers"},
-			{name: "sentinel_password_file", field: "SentinelPassword", value: fileOf(), doc: "a file that holds it"},
+			{name: "sentinel_password_file", field: "SentinelPassword", value: fileContent(), doc: "a file that holds it"},
 			{name: "database", field: "DB", value: whole(number{most: maxDatabase, example: "0"}), shown: "`0`", doc: "with `addresses`; a URL names its own"},
 			{name: "key_prefix", field: "KeyPrefix", value: text("text", "a prefix such as fastlimit:"), shown: "`fastlimit:`", doc: "begins every key"},
 			{
-				name: "timeout", field: "Timeout", value: span(time.Millisecond, time.Second, "5ms", ": requests wait for so long when Redis is slow"), shown: "`5ms`",
+				name: "timeout", field: "Timeout", value: duration(time.Millisecond, time.Second, "5ms", ": requests wait for so long when Redis is slow"), shown: "`5ms`",
 				doc: "how long a request waits at most; then `on_failure` decides. Take 5 times the round trip: with a Redis farther away than this, all suspects are decided without it",
 			},
 			{name: "tls", field: "TLS", value: boolean(), shown: "as the URL says", doc: "TLS to the servers, and to the sentinels too"},
@@ -153,20 +154,20 @@ func redisTable() section {
 			{name: "server_name", field: "ServerName", value: text("text", "the name in the server's certificate"), shown: "the host", doc: "the name in the server's certificate"},
 			{name: "workers", field: "Workers", value: whole(number{least: 1, most: redisstore.MaxWorkers, example: "2"}), shown: "`2`", doc: "batches in flight, each on a connection of its own"},
 			{name: "queue", field: "Queue", value: whole(number{least: 1, most: redisstore.MaxQueue, example: "2048"}), shown: "`2048`", doc: "checks that may wait for a worker"},
-			{name: "retry_min", field: "RetryMin", value: span(time.Millisecond, time.Minute, "100ms", ""), shown: "`100ms`", doc: "pause before the second attempt to reach a Redis that is away; it doubles"},
-			{name: "retry_max", field: "RetryMax", value: span(time.Millisecond, time.Minute, "2s", ""), shown: "`2s`", doc: "the longest of these pauses"},
+			{name: "retry_min", field: "RetryMin", value: duration(time.Millisecond, time.Minute, "100ms", ""), shown: "`100ms`", doc: "pause before the second attempt to reach a Redis that is away; it doubles"},
+			{name: "retry_max", field: "RetryMax", value: duration(time.Millisecond, time.Minute, "2s", ""), shown: "`2s`", doc: "the longest of these pauses"},
 		},
 	}
 }
 
 func clusterTable() section {
 	const name = "a name of 1 to 64 letters, digits, dots, dashes or underscores"
-	node := word(name+", or host:port", nameRunes+":[]") // as its default is
+	node := nameOf(name+", or host:port", nameRunes+":[]") // as its default is
 	return section{
 		name: "cluster", want: "settings: " + clusterExample, where: "in cluster, indented more than cluster",
 		settings: append([]setting{
 			{
-				name: "name", field: "Name", value: word(name, nameRunes), required: "give all nodes the same one, for example name: edge",
+				name: "name", field: "Name", value: nameOf(name, nameRunes), required: "give all nodes the same one, for example name: edge",
 				doc: "the same on all nodes, and in no other cluster",
 			},
 			{
@@ -174,11 +175,11 @@ func clusterTable() section {
 				doc: "where the others reach this node, UDP and TCP",
 			},
 			{name: "join", field: "Join", value: listOf("list of addresses", `a list such as ["10.0.0.2:7946"]`, address()), shown: "none", doc: "nodes to ask for the others; one that runs is enough"},
-			{name: "secret", field: "Secret", value: secret("a secret of 16 characters or more"), required: secretFix, doc: "16 characters or more, the same on all nodes"},
-			{name: "secret_file", field: "Secret", value: fileOf(), doc: "a file that holds the secret, to keep it out of this one"},
+			{name: "secret", field: "Secret", value: anyText("text", schema{"type": []string{"string", "number"}}, "a secret of 16 characters or more"), required: secretFix, doc: "16 characters or more, the same on all nodes"},
+			{name: "secret_file", field: "Secret", value: fileContent(), doc: "a file that holds the secret, to keep it out of this one"},
 			{
 				name: "interval", field: "Interval", def: "100ms", doc: "time between two exchanges",
-				value: span(20*time.Millisecond, 10*time.Second, "100ms", ": what a client gains by visiting all nodes grows with it"),
+				value: duration(20*time.Millisecond, 10*time.Second, "100ms", ": what a client gains by visiting all nodes grows with it"),
 			},
 			{name: "node", field: "Node", value: node, shown: "where the others reach it", doc: "the name of this node, unlike all others; of two with one name the later is not ready"},
 			{
@@ -187,7 +188,7 @@ func clusterTable() section {
 			},
 			{
 				name: "max_bytes", field: "MaxBytes", def: "16KiB", doc: "what is sent to each other node at each interval, at most",
-				value: bytesWithin(4<<10, 1<<20, "16KiB", "16KiB", ": what one node sends another at each interval", nil),
+				value: byteSize(4<<10, 1<<20, "16KiB", "16KiB", ": what one node sends another at each interval"),
 			},
 			{name: "max_nodes", field: "MaxNodes", value: whole(number{least: 2, most: maxNodes, example: "32"}), def: "32", doc: "the nodes there may be; more are let in at addresses of `join` only"},
 			{name: "top_talkers", field: "TopTalkers", value: whole(number{least: 4, most: fastlimit.MaxTopTalkers, example: "8192"}), def: "8192", doc: "clients of each rule that are tracked individually"},
@@ -201,14 +202,14 @@ func ruleTable() section {
 	return section{
 		name: "rule", want: "a rule such as {name: per-ip, key: ip, rate: 100/s}", where: "in a rule, indented like its name",
 		check: func(d *decoder, n *node) {
-			theta, strict := d.places[n.field+".Limit.EscalateAt"], d.places[n.field+".Limit.Strict"]
-			if theta != nil && !theta.failed && strict != nil && strict.text == "true" {
-				d.fail(theta, "has no meaning beside strict: true, which checks every request", "remove one of the two")
+			escalateAt, strict := d.places[n.field+".Limit.EscalateAt"], d.places[n.field+".Limit.Strict"]
+			if escalateAt != nil && !escalateAt.failed && strict != nil && strict.text == "true" {
+				d.fail(escalateAt, "has no meaning beside strict: true, which checks every request", "remove one of the two")
 			}
 		},
 		settings: append([]setting{
 			{
-				name: "name", field: "Limit.Name", value: word("a name of 1 to 64 letters, digits, dots, dashes or underscores", nameRunes),
+				name: "name", field: "Limit.Name", value: nameOf("a name of 1 to 64 letters, digits, dots, dashes or underscores", nameRunes),
 				required: "give the rule a name, for example name: per-ip", doc: "its name in metrics and headers",
 			},
 			{name: "key", field: "Key", value: ruleKey(), def: "ip", doc: "what is counted"},
@@ -235,7 +236,7 @@ func ruleList() value {
 			d.fail(n, "no rules: nothing would be limited", rulesExample)
 			return false
 		case len(n.items) > fastlimit.MaxRules:
-			d.fail(n, plural(len(n.items), "rule"), "want at most 256")
+			d.fail(n, fmt.Sprintf("%d rules", len(n.items)), "want at most 256")
 			return false
 		}
 		return list(d, n, to)

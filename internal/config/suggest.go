@@ -53,15 +53,11 @@ func distance(a, b string) int {
 	return prev[len(b)]
 }
 
-// printable keeps a name that somebody wrote in place of a setting on one
-// line.
+// printable shows the unknown name of a setting in its path: quoted where it
+// would not read as one word.
 func printable(name string) string {
-	for _, r := range name {
-		if r <= ' ' || r == ':' || r == 0x7f || !strconv.IsPrint(r) {
-			return quote(name)
-		}
-	}
-	if name == "" || len(name) > 60 {
+	odd := func(r rune) bool { return r <= ' ' || r == ':' || !strconv.IsPrint(r) }
+	if name == "" || len(name) > maxQuoted || strings.ContainsFunc(name, odd) {
 		return quote(name)
 	}
 	return name

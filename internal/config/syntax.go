@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/fastlimit/fastlimit/internal/safetext"
 	"github.com/goccy/go-yaml/token"
 )
 
@@ -22,7 +23,7 @@ const alikeFix = `indent all settings of a block alike, and put a value that con
 func describeSyntax(t *token.Token, msg string, data []byte) (problem, fix string) {
 	line := strings.TrimRight(sourceLine(data, t.Position.Line), "\r\n")
 	if m := noDashSpace.FindStringSubmatch(line); m != nil {
-		return "no space after the dash", "write - " + clip(m[1], 60) + " with one"
+		return "no space after the dash", "write - " + safetext.Clip(m[1], maxQuoted) + " with one"
 	}
 	lines := []string{line}
 	if strings.Contains(msg, "non-map value") { // blamed on what stands before
@@ -46,7 +47,7 @@ func describeSyntax(t *token.Token, msg string, data []byte) (problem, fix strin
 
 // oneLine bounds what the parser says, which may quote the file.
 func oneLine(msg string) string {
-	return clip(strings.NewReplacer("\n", " ", "\r", " ").Replace(msg), 200)
+	return safetext.Clip(strings.NewReplacer("\n", " ", "\r", " ").Replace(msg), 200)
 }
 
 func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }

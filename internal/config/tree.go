@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
@@ -159,9 +160,5 @@ func glue(n ast.Node) ast.Node {
 
 // isPlain tells scalars without quotes from all other tokens.
 func isPlain(t *token.Token) bool {
-	switch t.Type {
-	case token.StringType, token.IntegerType, token.FloatType, token.BoolType:
-		return true
-	}
-	return false
+	return slices.Contains([]token.Type{token.StringType, token.IntegerType, token.FloatType, token.BoolType}, t.Type)
 }
