@@ -8,8 +8,8 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// check holds the settings against each other, and has the packages that they
-// are for say what is wrong with them.
+// check checks the settings against each other, and has each package check the
+// Config that is meant for it.
 func (d *decoder) check() {
 	c := d.cfg
 	c.headerGiven, c.unnamedGiven = d.places["Policy.ClientIPHeader"] != nil, d.places["Policy.OnUnnamed"] != nil
@@ -26,11 +26,11 @@ func (d *decoder) check() {
 	d.checkRules()
 }
 
-// rulePath is the field of a rule.
+// rulePath is the path of a rule's Go field.
 func rulePath(i int) string { return fmt.Sprintf("Policy.Rules[%d]", i) }
 
-// checkRules has the limits planned, all at once. A rule whose name is missing
-// or taken goes by its place, so that errors find it.
+// checkRules has package fastlimit plan all limits at once. It reports errors by
+// the name of a rule, so a rule whose name is missing or taken gets its path for one.
 func (d *decoder) checkRules() {
 	lc := d.cfg.Limiter()
 	index := map[string]int{}
@@ -59,8 +59,8 @@ func (d *decoder) checkRules() {
 	}
 }
 
-// checkTalkers reads how many clients of each rule are tracked individually
-// without a cluster.
+// checkTalkers fills in the default of top_talkers for a node without cluster, and
+// refuses the setting beside one.
 func (d *decoder) checkTalkers() {
 	n, alone := d.places["TopTalkers"], d.cfg.Cluster == nil
 	switch {

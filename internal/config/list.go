@@ -5,8 +5,8 @@ import (
 	"reflect"
 )
 
-// listOf is a list of values. Broken elements are kept, as zeros, so that the
-// others keep their places.
+// listOf is a list of values. An element that failed is kept as a zero, so that the
+// indices of the others stay those of the file.
 func listOf(docs, want string, element value) value {
 	v := value{docs: docs, schema: schema{"type": "array", "items": element.schema}, section: element.section, list: true}
 	v.read = func(d *decoder, n *node, to reflect.Value) bool {
@@ -30,8 +30,9 @@ func readEach(d *decoder, items []*node, to reflect.Value, element value) bool {
 	return ok
 }
 
-// oneOrMore is a value or a list of them. An empty list is an error: it would
-// read as "nothing" and mean "everything". most bounds the list.
+// oneOrMore is a value or a list of at most that many. An empty list is an error: it
+// reads as "nothing", but a match without patterns matches everything. what names
+// the elements in messages.
 func oneOrMore(docs string, most int, what string, element value) value {
 	return value{docs: docs, schema: oneOrMoreSchema(element.schema, most), list: true, section: element.section, read: func(d *decoder, n *node, to reflect.Value) bool {
 		items, ok := d.oneOrMore(n, most, what)

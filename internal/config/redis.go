@@ -2,8 +2,9 @@ package config
 
 import "strings"
 
-// checkRedis reports what depends on which settings are written, which the
-// store does not see. [redisstore.Config.Validate] reports the rest.
+// checkRedis reports mistakes that only the file shows: the store cannot tell a
+// setting that is written from its zero value. [redisstore.Config.Validate] reports
+// all others.
 func checkRedis(d *decoder, n *node) {
 	at := func(field string) *node { return d.places[join(n.field, field)] }
 	r := d.cfg.Redis
