@@ -1,56 +1,50 @@
-// Package policy turns a request into a verdict: who the client is, which
-// rules apply, by which keys, and what the limiter says. It is what fastlimit's
-// server and its replay of logs have in common, and can be used by itself: it
-// knows nothing of HTTP servers or log files, starts no goroutine and opens
-// nothing.
+// Package policy turns a request into a verdict: who the client is, which rules apply,
+// by which keys, and what the limiter decides. fastlimit's server and its replay of
+// logs are built on it, and it can be used alone: it depends on no HTTP server, starts
+// no goroutine and opens no files.
 //
 //	peer, forwarding header ─► Identity ─► client address ┐
 //	request target ─► AppendPath ─► canonical path        ├─► Request ─► Engine.Decide ─► Verdict
 //	Host header ───► AppendHost ─► canonical host         ┘
 //	              Engine.Assemble
 //
-// To find out who the client behind a reverse proxy is, an [Identity] is all you
-// need:
+// To find out who the client behind a reverse proxy is, you only need an [Identity]:
 //
 //	clients, err := policy.NewIdentity(policy.Settings{TrustedProxies: proxies})
 //	…
 //	client, from := clients.ClientString(peer, r.Header[clients.Header()])
 //
-// [Lists] can be used alone, too. For matching and keys, compile all
-// [Settings] with [New], let [Engine.Assemble] read each request, and
-// [Engine.Decide] on it. Settings are checked when they are compiled: the
-// functions whose names begin with Check do it for one of them, and [PathHint]
-// and [KnownMethods] find what is valid but probably a mistake.
+// [Lists] can be used alone, too. For matching and keys, compile all [Settings] with
+// [New], then call [Engine.Assemble] and [Engine.Decide] for each request. Compiling
+// checks the settings. The functions whose names begin with Check check a single one;
+// [PathHint] and [KnownMethods] help to find valid settings that are probably mistakes.
 //
 // # Order of a decision
 //
-// The allow and deny lists come first: the longest prefix that holds the
-// client decides, and of two equal ones deny. Then all rules whose match
-// fits the request and whose key is complete are charged by
-// [fastlimit.Limiter.TakeAll]. A rule with a key part that the request lacks,
-// an empty one included, does not apply: all requests without it would share
-// one bucket, and one of them could have the others denied.
+// The allow and deny lists come first. The longest prefix that contains the client
+// decides; if both lists have it, the client is denied. Then all rules that match the
+// request and have a complete key are charged by [fastlimit.Limiter.TakeAll]. A rule
+// does not apply if the request lacks a part of its key, or has an empty one: all such
+// requests would share one bucket, and one client could have the others denied.
 //
 // # One spelling
 //
-// Rules match, and keys are made of, one canonical spelling of host and path,
-// decoded exactly once, so that a limit cannot be passed by writing /login as
-// /%6cogin, //login or /x/../login. What an upstream makes of a request that
-// it decodes twice is not known here.
+// Matches and keys use one canonical spelling of host and path, decoded exactly once.
+// So a client cannot evade a limit by writing /login as /%6cogin, //login or
+// /x/../login. An upstream that decodes a path twice can still be deceived.
 //
 // # Who the client is
 //
-// The peer of the connection, unless that is a trusted proxy. Then one configured
-// header is read from the right, the end that the trusted proxies wrote: past
-// the trusted addresses, up to the first other one. At the first element that
-// is no address the walk ends at the last hop that is known, and never goes
-// further left, where anybody may have written anything.
+// The client is the peer of the connection, unless that is a trusted proxy. Then one
+// configured header is read from the right, which is the end that the trusted proxies
+// wrote: the client is the first address that is not a trusted proxy. An element that
+// is not an address ends the search at the last known hop. Nothing left of it is read,
+// since anybody could have written it.
 //
 // # Cost
 //
-// Nothing here allocates per request: headers, cookies, keys and paths are
-// borrowed or appended to buffers of the caller ([Scratch]). Decisions of
-// rules are counted by the limiter. Those of the lists are not counted here:
-// [Verdict.List] says what to count, and counters outlive an engine when the
-// configuration is reloaded.
+// Nothing here allocates per request: headers, cookies, keys and paths are borrowed or
+// appended to buffers of the caller ([Scratch]). The limiter counts the decisions of
+// rules. Those of the lists are for the caller to count by [Verdict.List], since its
+// counters outlive an engine when the configuration is reloaded.
 package policy

@@ -12,19 +12,18 @@ import (
 
 // Verdict is the decision on one request. It is a plain value.
 type Verdict struct {
-	// Decision tells whether to admit the request and, of a denial, when to try
-	// again.
+	// Decision says whether to admit the request and, for a denial, when to try again.
 	Decision fastlimit.Decision
-	// Rule is the rule that the decision is by: nil if a list decided or no
-	// enforced rule applied.
+	// Rule is the rule that decided. nil if a list decided or no enforced rule
+	// applied.
 	Rule *fastlimit.Rule
 	// List is the list that decided, if one did.
 	List ListVerdict
 }
 
-// Engine judges requests by a compiled policy: the lists, and rules with their
-// matches and keys. It is immutable and safe for
-// concurrent use. The zero value is not usable: call [New].
+// Engine decides on requests by a compiled policy: the lists, and the rules with their
+// matches and keys. It is immutable and safe for concurrent use. The zero value is not
+// usable: call [New].
 type Engine struct {
 	lim    *fastlimit.Limiter
 	lists  *Lists // nil: there are none
@@ -33,8 +32,8 @@ type Engine struct {
 	fields []KeyPart // the distinct headers and cookies that keys are made of
 }
 
-// rule is a compiled [RuleSpec]. Of the most common one, a limit for each
-// address, a request reads the first line only.
+// rule is a compiled [RuleSpec]. The order of the fields matters: for the most common
+// rule, one limit per address, a request reads only the first four, which are adjacent.
 type rule struct {
 	limit    *fastlimit.Rule
 	cost     uint64
@@ -44,8 +43,8 @@ type rule struct {
 	key      keyMaker
 }
 
-// New compiles the settings. The rules of lim are those of s.Rules in the same
-// order. The error joins everything that is wrong.
+// New compiles the settings. lim must have the rules of s.Rules, in the same order. The
+// error joins everything that is wrong.
 func New(lim *fastlimit.Limiter, s Settings) (*Engine, error) {
 	limits := lim.Rules()
 	if len(limits) != len(s.Rules) {
@@ -84,8 +83,8 @@ func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
 	return err
 }
 
-// Decide judges the request now and charges the rules that apply. It does not
-// allocate once s has grown to its size.
+// Decide decides on a request now and charges the rules that apply. It does not allocate
+// once s has grown to its size (TestDecideDoesNotAllocate).
 func (e *Engine) Decide(ctx context.Context, r *Request, s *Scratch) Verdict {
 	list := e.collect(r, s)
 	if len(s.charges) == 0 {
@@ -95,8 +94,8 @@ func (e *Engine) Decide(ctx context.Context, r *Request, s *Scratch) Verdict {
 	return s.verdict(d, by)
 }
 
-// DecideRead is Decide with a reading of [time.Now] made for this request; see
-// [fastlimit.Limiter.TakeAllAt].
+// DecideRead is [Engine.Decide] for callers that have called [time.Now] for this request
+// already; see [fastlimit.Limiter.TakeAllAt].
 func (e *Engine) DecideRead(ctx context.Context, r *Request, s *Scratch, read time.Time) Verdict {
 	list := e.collect(r, s)
 	if len(s.charges) == 0 {
@@ -106,8 +105,8 @@ func (e *Engine) DecideRead(ctx context.Context, r *Request, s *Scratch, read ti
 	return s.verdict(d, by)
 }
 
-// collect asks the lists, and if they leave it open gathers the charges of all
-// rules that apply.
+// collect looks the client up in the lists. If it is on none, it collects in s.charges
+// what to charge by the rules that apply.
 func (e *Engine) collect(r *Request, s *Scratch) ListVerdict {
 	s.reset()
 	s.client = plain(r.Client)
@@ -115,7 +114,7 @@ func (e *Engine) collect(r *Request, s *Scratch) ListVerdict {
 		return v
 	}
 	if len(e.fields) > 0 {
-		if r.by != e {
+		if r.by != e { // the request was not assembled, or by an engine with other fields
 			e.lookUp(r.Fields, s)
 			s.keyed = s.values
 		} else {
@@ -137,9 +136,8 @@ func (e *Engine) collect(r *Request, s *Scratch) ListVerdict {
 	return ListNone
 }
 
-// uncharged is the verdict where no rule was asked: that of the list or, for
-// no list and no rule, the one that [fastlimit.Limiter.TakeAll] gives for no
-// charges.
+// uncharged is the verdict if no rule was charged: that of the list or, without one,
+// what [fastlimit.Limiter.TakeAll] returns for no charges.
 func uncharged(list ListVerdict) Verdict {
 	v := Verdict{List: list}
 	v.Decision.Remaining = fastlimit.Unknown

@@ -3,26 +3,27 @@ package policy
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/fastlimit/fastlimit"
 )
 
-// Signs of a regular expression that no path is likely to have. A dot before a
-// star is one behind a slash or a bracket only: "/file.*" is a pattern.
+// regexSigns matches what occurs in regular expressions but hardly in paths. ".*" counts
+// only after a slash or a bracket, as "/file.*" is a sensible pattern.
 var regexSigns = regexp.MustCompile(`^\^|\$$|[/()\]]\.[*+]|^\.[*+]|\(\?|\(.*\|.*\)|\\[.dDwWsSb/?+*()\[\]-]|\[\^|\[[^\]]*\w-\w[^\]]*\]|\][*+?]|\)[*+?]`)
 
-// anyText are the parts of a regular expression that a star stands for.
+// anyText matches the parts of a regular expression that * can replace.
 var anyText = regexp.MustCompile(`\((?:\?:)?\.[*+]\??\)|\.[*+]\??|\[[^\]]*\][*+]\??|\\[dwDWS][*+]\??`)
 
-// param is a segment that routers of other software take for any text.
+// param matches a path parameter as routers write it: /:id, /{id} or /<id>.
 var param = regexp.MustCompile(`/(:[A-Za-z_]\w*|\{[A-Za-z_][\w.*]*\}|<[A-Za-z_][\w:]*>)(/|$)`)
 
-// PathHint tells what is valid in a pattern over paths and probably means
-// something else: a regular expression, and a named segment as /:id. "" if
-// nothing is.
+// PathHint returns a warning about a valid pattern over paths that probably means
+// something else: a regular expression, or a path parameter such as /:id. "" if there is
+// none.
 func PathHint(glob string) string {
-	if glob == "/.*" { // dot files
+	if glob == "/.*" { // not a regular expression, but the files whose names begin with a dot
 		return ""
 	}
 	if regexSigns.MatchString(glob) {
@@ -31,7 +32,7 @@ func PathHint(glob string) string {
 	}
 	if m := param.FindStringSubmatch(glob); m != nil {
 		fix := glob
-		for again := ""; again != fix; { // segments that share a slash
+		for again := ""; again != fix; { // again, as neighbors share a slash and one pass finds every other
 			again, fix = fix, param.ReplaceAllString(fix, "/*$2")
 		}
 		return fmt.Sprintf("path pattern %q: %s matches only itself, as only * stands for any text; write %q", glob, m[1], fix)
@@ -44,14 +45,10 @@ func notRegex(expression string) *fastlimit.FieldError {
 	if glob := globOf(expression); glob != "" {
 		fix = fmt.Sprintf("write %q", glob)
 	}
-	return &fastlimit.FieldError{
-		Package: "fastlimit/policy", Field: "Match.Paths", Fix: fix,
-		Problem: fmt.Sprintf("path pattern %q: patterns are not regular expressions, only * stands for any text", expression),
-	}
+	return invalid("Match.Paths", fix, "path pattern %q: patterns are not regular expressions, only * stands for any text", expression)
 }
 
-// globOf is the pattern for what a regular expression means, "" if there is
-// none.
+// globOf translates a regular expression into a pattern, "" if it cannot.
 func globOf(expression string) string {
 	glob, anchored := strings.CutPrefix(expression, "^")
 	glob, ended := strings.CutSuffix(glob, "$")
@@ -77,12 +74,12 @@ func globOf(expression string) string {
 	return glob
 }
 
-// methods are those of RFC 9110 and of the registry of methods that clients
-// send.
+// methods are those of RFC 9110 and the IANA registry, and a few that caches and UPnP
+// use.
 var methods = strings.Fields(`GET HEAD POST PUT DELETE CONNECT OPTIONS TRACE PATCH QUERY PRI
 	ACL BASELINE-CONTROL BIND CHECKIN CHECKOUT COPY LABEL LINK LOCK MERGE MKACTIVITY MKCALENDAR MKCOL
 	MKREDIRECTREF MKWORKSPACE MOVE ORDERPATCH PROPFIND PROPPATCH REBIND REPORT SEARCH UNBIND UNCHECKOUT UNLINK
 	UNLOCK UPDATE UPDATEREDIRECTREF VERSION-CONTROL PURGE BAN NOTIFY SUBSCRIBE UNSUBSCRIBE M-SEARCH`)
 
-// KnownMethods are the methods that clients are known to send.
-func KnownMethods() []string { return append([]string(nil), methods...) }
+// KnownMethods returns the methods that clients are known to send.
+func KnownMethods() []string { return slices.Clone(methods) }

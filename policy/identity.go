@@ -11,8 +11,8 @@ import (
 	"github.com/gaissmai/bart"
 )
 
-// Identity tells who the client of a connection is: the peer itself or, where
-// the peer is a trusted proxy, whom that names. It is immutable and safe for
+// Identity finds out who the client of a request is: the peer of the connection or, if
+// that is a trusted proxy, the address that it names. It is immutable and safe for
 // concurrent use. The zero value trusts nobody.
 //
 // The walk from the right is the rightmost-trusted algorithm of
@@ -35,13 +35,13 @@ func NewIdentity(s Settings) (*Identity, error) {
 	id.forwarded = strings.EqualFold(id.header, "Forwarded")
 	var errs []error
 	if !isToken(id.header) {
-		errs = append(errs, bad("ClientIPHeader", "want a header such as X-Forwarded-For", "%q is not the name of a header", id.header))
+		errs = append(errs, invalid("ClientIPHeader", "want a header such as X-Forwarded-For", "%q is not the name of a header", id.header))
 	}
 	if s.OriginalRequest > OriginalXForwarded {
-		errs = append(errs, bad("OriginalRequest", "want one of the constants", "%d: there is no such header family", s.OriginalRequest))
+		errs = append(errs, invalid("OriginalRequest", "want one of the constants", "%d: there is no such header family", s.OriginalRequest))
 	}
 	if s.OnUnnamed > UnnamedDeny {
-		errs = append(errs, bad("OnUnnamed", "want one of the constants", "%d: there is no such choice", s.OnUnnamed))
+		errs = append(errs, invalid("OnUnnamed", "want one of the constants", "%d: there is no such choice", s.OnUnnamed))
 	}
 	for _, p := range s.TrustedProxies {
 		n, err := normalPrefix("TrustedProxies", p)
@@ -61,11 +61,11 @@ func NewIdentity(s Settings) (*Identity, error) {
 	return id, nil
 }
 
-// Header is the name of the header that names the client, in the canonical form
-// of [net/textproto.CanonicalMIMEHeaderKey].
+// Header is the name of the header in which proxies name the client, in the canonical
+// form of [net/textproto.CanonicalMIMEHeaderKey].
 func (id *Identity) Header() string { return id.header }
 
-// OnUnnamed is what to do where [Identity.Client] returns [FromProxy].
+// OnUnnamed is what to do if [Identity.Client] returns [FromProxy].
 func (id *Identity) OnUnnamed() OnUnnamed { return id.unnamed }
 
 // Trusted reports whether the peer is a trusted proxy.
@@ -75,21 +75,21 @@ func (id *Identity) trusts(plainPeer netip.Addr) bool {
 	return id.trusted != nil && id.trusted.Contains(plainPeer)
 }
 
-// Origin tells how the client of a request is known.
+// Origin says how the client of a request is known.
 type Origin uint8
 
 // The origins of an address that [Identity.Client] returns.
 const (
-	// NoAddress: the peer has none that tells clients apart. Refuse the request,
-	// as all such peers would share one key.
+	// NoAddress: the peer has no address that tells clients apart, for example on a
+	// Unix socket. Refuse the request: all such peers would share one key.
 	NoAddress Origin = iota
 	// FromPeer: the peer is not a trusted proxy, so it is the client.
 	FromPeer
 	// FromHeader: a trusted proxy named the client.
 	FromHeader
-	// FromProxy: a trusted proxy named nobody, or something that is no address.
-	// The address is that proxy's, which all its clients share; [OnUnnamed] lists
-	// what can be done.
+	// FromProxy: a trusted proxy named no client, or something that is not an
+	// address. The address is that of the proxy, which all its clients share; see
+	// [OnUnnamed] for what can be done.
 	FromProxy
 )
 
@@ -124,16 +124,16 @@ func (id *Identity) ClientString(peer netip.Addr, values []string) (client netip
 	return id.Client(peer, raw)
 }
 
-// walk goes from a trusted peer to the client. named tells that the header named
-// it: it does not where the walk ends at a trusted proxy that wrote nothing, or
-// something that is no address.
+// walk goes from a trusted peer to the client. named is false if it ends at a trusted
+// proxy that wrote nothing, or something that is not an address.
 func (id *Identity) walk(peer netip.Addr, values [][]byte) (client netip.Addr, named bool) {
 	hop := peer // the last one known
 	w := newWalk(values, id.forwarded)
 	for {
 		element, more := w.next()
 		if !more {
-			// All of them are trusted: the first one sent the request itself.
+			// Every element is a trusted proxy, so the leftmost one sent the request. If a
+			// bound of the walk was reached instead, nobody is known to have sent it.
 			return hop, named && w.atEnd()
 		}
 		addr, valid := id.address(element)
@@ -157,12 +157,12 @@ func (id *Identity) address(element []byte) (netip.Addr, bool) {
 	return parseNode(element)
 }
 
-// plain is the address that lists and keys know: unmapped, without zone.
+// plain returns the form of an address that lists and keys use: unmapped, without zone.
 func plain(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
 
-// PeerAddr is the address of a TCP peer as a key can be made of it, unmapped and
-// without zone, which names our interface and not the client. It is invalid for
-// peers of other kinds, such as Unix sockets: nothing tells those apart.
+// PeerAddr is the address of a TCP peer in the form that keys use: unmapped and without
+// zone, which names an interface of this machine. It is the invalid address for peers
+// of other kinds, such as Unix sockets, which nothing tells apart.
 func PeerAddr(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -172,8 +172,8 @@ func PeerAddr(a net.Addr) netip.Addr {
 	return addr.Unmap()
 }
 
-// originalHeaders are the names of the headers that name the original request,
-// in canonical form, "" where the request's own value counts.
+// originalHeaders are the canonical names of the headers that describe the original
+// request. "" means that the value of the request itself is used.
 type originalHeaders struct{ method, target, host string }
 
 func (o OriginalRequest) headers() originalHeaders {

@@ -3,6 +3,7 @@ package policy
 import (
 	"net/netip"
 	"net/textproto"
+	"slices"
 
 	"github.com/fastlimit/fastlimit"
 )
@@ -18,7 +19,7 @@ type keyPart struct {
 	field int // index into Engine.fields, of headers and cookies
 }
 
-// globalPart is the part that all requests share.
+// globalPart is the key part of [KeyGlobal], the same for all requests.
 var globalPart = []byte("global")
 
 func (e *Engine) compileKey(parts []KeyPart, config fastlimit.RuleConfig) keyMaker {
@@ -33,26 +34,24 @@ func (e *Engine) compileKey(parts []KeyPart, config fastlimit.RuleConfig) keyMak
 	return k
 }
 
-// addrOnly reports whether the key is one part, and that an address.
+// addrOnly reports whether the key is a client address and nothing else.
 func (k *keyMaker) addrOnly() bool { return len(k.parts) == 1 && k.parts[0].Kind == KeyIP }
 
-// fieldIndex is the place of a header or cookie among those that are looked up
-// for each request.
+// fieldIndex returns the index of a header or cookie in e.fields, and adds it if it is
+// new: one that several rules use is looked up once per request.
 func (e *Engine) fieldIndex(p KeyPart) int {
 	if p.Kind == KeyHeader {
 		p.Name = textproto.CanonicalMIMEHeaderKey(p.Name)
 	}
-	for i, f := range e.fields {
-		if f == p {
-			return i
-		}
+	if i := slices.Index(e.fields, p); i >= 0 {
+		return i
 	}
 	e.fields = append(e.fields, p)
 	return len(e.fields) - 1
 }
 
-// key makes the key of a request under a rule; ok is false if the request
-// lacks a part of it. The key borrows from the request and the scratch.
+// key makes the key of a request for a rule. ok is false if the request lacks a part of
+// it. The key borrows from the request and the scratch.
 func (e *Engine) key(c *rule, r *Request, s *Scratch) (key fastlimit.Key, ok bool) {
 	if c.addrOnly {
 		if !identifies(s.client) {
@@ -93,8 +92,8 @@ func (e *Engine) part(k *keyMaker, p *keyPart, r *Request, s *Scratch) []byte {
 	return globalPart
 }
 
-// appendAddr appends the bytes of an address that the prefix lengths leave: 4
-// for IPv4, 8 or 16 for IPv6. Their number tells the three apart.
+// appendAddr appends addr, masked to its prefix length: 4 bytes for IPv4, 8 for IPv6
+// with up to 64 bits, else 16. The number of bytes tells them apart within a key.
 func (k *keyMaker) appendAddr(dst []byte, addr netip.Addr) []byte {
 	p := k.prefix(addr)
 	if addr.Is4() {
@@ -108,7 +107,7 @@ func (k *keyMaker) appendAddr(dst []byte, addr netip.Addr) []byte {
 	return append(dst, b[:]...)
 }
 
-// prefix is the prefix that addr is counted under.
+// prefix returns the prefix by which addr is counted.
 func (k *keyMaker) prefix(addr netip.Addr) netip.Prefix {
 	bits := k.bits6
 	if addr.Is4() {

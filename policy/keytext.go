@@ -9,14 +9,13 @@ import (
 	"github.com/fastlimit/fastlimit/internal/safetext"
 )
 
-// maxKeyText is the number of bytes of a part that are shown.
+// maxKeyText is how many bytes of a key part are shown.
 const maxKeyText = 256
 
-// KeyText returns the key of a request under a rule for people to read, one
-// element per part: an address as its prefix where that is shorter, a part
-// that the request lacks as "". The text is valid UTF-8 without control
-// characters, and long parts are cut, so that clients which write such keys
-// may share a text.
+// KeyText returns the key of a request for a rule as people read it, one element per
+// part: an address as its prefix if that covers more than the address, a part that the
+// request lacks as "". The text is valid UTF-8 without control characters. Long parts
+// are cut, so different keys can have the same text.
 func (e *Engine) KeyText(ruleIndex int, r *Request) []string {
 	k := &e.rules[ruleIndex].key
 	texts := make([]string, len(k.parts))
@@ -41,10 +40,9 @@ func (e *Engine) KeyText(ruleIndex int, r *Request) []string {
 	return texts
 }
 
-// KeyFromText returns the key that a live request of the named client has, one
-// element per part, as [Engine.KeyText] shows them: an address or its prefix,
-// the value of a header, a canonical path. A host may be written as clients
-// write it.
+// KeyFromText is the inverse of [Engine.KeyText]: it returns the key that a request with
+// these parts has, such as an address or its prefix, the value of a header, a canonical
+// path. A host need not be canonical.
 func (e *Engine) KeyFromText(rule *fastlimit.Rule, parts []string) (fastlimit.Key, error) {
 	i, ok := e.byRule[rule]
 	if !ok {
@@ -138,7 +136,7 @@ func (k *keyMaker) describe() string {
 	return strings.Join(names, ", ")
 }
 
-// prefixText is the prefix, or the address where it is as long.
+// prefixText is the prefix, or the address if it contains only that.
 func prefixText(p netip.Prefix) string {
 	if p.IsSingleIP() {
 		return p.Addr().String()
@@ -146,5 +144,5 @@ func prefixText(p netip.Prefix) string {
 	return p.String()
 }
 
-// printable is text that a log or a terminal takes as it is.
+// printable makes bytes of a client safe for logs and terminals.
 func printable(b []byte) string { return safetext.Unicode(b, maxKeyText) }

@@ -7,7 +7,7 @@ import (
 	"github.com/gaissmai/bart"
 )
 
-// ListVerdict tells whether a list decided.
+// ListVerdict says which list decided, if any.
 type ListVerdict uint8
 
 // The verdicts of the allow and deny lists.
@@ -20,7 +20,7 @@ const (
 // Lists are an allow and a deny list. It is immutable and safe for concurrent
 // use. A nil *Lists is empty.
 type Lists struct {
-	table bart.Table[ListVerdict] // both, so that the longest prefix of either wins
+	table bart.Table[ListVerdict] // of both lists, so that the longest prefix of either wins
 }
 
 // NewLists compiles the two lists; see [Lists.Lookup]. Its error joins a
@@ -49,15 +49,15 @@ func NewLists(allow, deny []netip.Prefix) (*Lists, error) {
 	return l, nil
 }
 
-// Lookup tells which list an address is on: that of the longest prefix which
-// holds it, the deny list if both have that prefix. An IPv4-mapped address is the
-// IPv4 address, a zone is ignored.
+// Lookup returns the list that an address is on: the one with the longest prefix that
+// contains it, or the deny list if both have that prefix. An IPv4-mapped address is
+// looked up as IPv4, and a zone is ignored.
 func (l *Lists) Lookup(addr netip.Addr) ListVerdict { return l.lookup(plain(addr)) }
 
 func (l *Lists) lookup(plainAddr netip.Addr) ListVerdict {
 	if l == nil {
 		return ListNone
 	}
-	v, _ := l.table.Lookup(plainAddr) // none for an invalid address
+	v, _ := l.table.Lookup(plainAddr) // ListNone for the invalid address
 	return v
 }

@@ -5,10 +5,9 @@ import (
 	"net/netip"
 )
 
-// parseNode reads an element of a forwarding header: an address, with a port
-// or without, maybe in quotes. A zone means something to the proxy alone and
-// is dropped. ok is false for everything else, an unspecified address
-// included.
+// parseNode reads an element of a forwarding header: an address, possibly with a port
+// and in quotes. A zone is dropped, as it has a meaning on the proxy only. ok is false
+// for everything else, including an unspecified address.
 func parseNode(b []byte) (addr netip.Addr, ok bool) {
 	b = unquote(trimSpace(b))
 	host, port := b, []byte(nil)
@@ -20,7 +19,7 @@ func parseNode(b []byte) (addr netip.Addr, ok bool) {
 		}
 		host, port = b[1:end], b[end+1:]
 	} else if i := bytes.IndexByte(b, ':'); i >= 0 && i == bytes.LastIndexByte(b, ':') {
-		host, port = b[:i], b[i:] // one colon: no IPv6 address
+		host, port = b[:i], b[i:] // an IPv6 address has at least two colons
 	}
 	if len(port) > 0 && !isNodePort(port) {
 		return netip.Addr{}, false
@@ -75,8 +74,8 @@ func forParameter(element []byte) (value []byte, ok bool) {
 	return value, ok
 }
 
-// cutPair cuts an element at the first semicolon outside of quotes; more tells
-// that there is one, whole that no quote stays open.
+// cutPair cuts an element at the first semicolon outside of quotes. more says that there
+// is one, whole that all quotes are closed.
 func cutPair(element []byte) (pair, rest []byte, more, whole bool) {
 	quoted := false
 	for i := 0; i < len(element); i++ {
@@ -94,8 +93,8 @@ func cutPair(element []byte) (pair, rest []byte, more, whole bool) {
 
 func trimSpace(b []byte) []byte { return bytes.Trim(b, " \t") }
 
-// unquote takes off a pair of quotes. No address needs an escape, so what has
-// one is none.
+// unquote removes a pair of quotes. It leaves escapes alone: an address needs none, so
+// what has one is refused later.
 func unquote(b []byte) []byte {
 	if n := len(b); n >= 2 && b[0] == '"' && b[n-1] == '"' {
 		return b[1 : n-1]

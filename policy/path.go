@@ -30,7 +30,7 @@ func AppendPath(dst, target []byte) (path []byte, ok bool) {
 		dst = append(dst, '/')
 	}
 	dst = append(dst, raw[:n]...)
-	segment := root + bytes.LastIndexByte(dst[root:], '/') + 1 // where the one under way begins
+	segment := root + bytes.LastIndexByte(dst[root:], '/') + 1 // where the current one begins
 	for i := n; i < len(raw); i++ {
 		c := raw[i]
 		switch c {
@@ -59,9 +59,9 @@ func AppendPath(dst, target []byte) (path []byte, ok bool) {
 	return endSegment(dst, root, segment), true
 }
 
-// plainPrefix is the length of what is canonical already: most paths as a
-// whole (BenchmarkAppendPath). A slash before another or before a dot, where
-// there may be work to do, does not belong to it.
+// plainPrefix is the length of the leading part of raw that is canonical already and
+// can be copied at once, for most paths all of it (BenchmarkAppendPath). It ends before
+// a slash that another slash or a dot follows, as those may have to be resolved.
 func plainPrefix(raw []byte) int {
 	for i, c := range raw {
 		switch c {
@@ -83,8 +83,9 @@ func authority(target []byte) []byte {
 	return a
 }
 
-// endSegment resolves the segment that begins at segment, if it is a dot
-// segment. dst[root] is the slash of the root, and dst[segment-1] a slash.
+// endSegment is called at the end of the segment that begins at dst[segment]. It
+// removes a dot segment and, for "..", the one before. dst[root] is the slash of the
+// root, and dst[segment-1] is a slash.
 func endSegment(dst []byte, root, segment int) []byte {
 	switch string(dst[segment:]) {
 	case ".":
@@ -104,16 +105,13 @@ func unescape(b []byte) (c byte, ok bool) {
 	if len(b) < 3 {
 		return 0, false
 	}
-	hi, lo := unhex(b[1]), unhex(b[2])
+	hi, lo := ascii.Hex(b[1]), ascii.Hex(b[2])
 	if hi < 0 || lo < 0 {
 		return 0, false
 	}
 	c = byte(hi<<4 | lo)
 	return c, c != 0
 }
-
-// unhex is the value of a hexadecimal digit, negative for other bytes.
-func unhex(c byte) int { return ascii.Hex(c) }
 
 // splitTarget finds the authority, nil unless the target is in absolute form,
 // and the raw path up to the end of the target, which may be empty.

@@ -9,13 +9,13 @@ import (
 // pattern is a compiled glob: * stands for any run of bytes, everything else
 // for itself, and the whole text must match.
 //
-// Without alternatives the leftmost place of each piece between stars is as
-// good as any other, so nothing is tried twice and the time is linear in the
-// text.
+// As a pattern has no alternatives, a piece between stars can always be matched at its
+// leftmost place: if the rest matches after a later one, it matches after that one too.
+// So there is no backtracking, and a hostile path cannot make a match slow.
 type pattern struct {
 	head, tail string   // before the first star and after the last
 	middle     [][]byte // between the stars, none of them empty
-	literal    bool     // no star: head is all
+	literal    bool     // without a star: head is the whole pattern
 }
 
 func compilePattern(glob string) pattern {
@@ -70,7 +70,7 @@ func compilePatterns(globs []string, fold func(string) string) []pattern {
 	var all []pattern
 	for _, g := range globs {
 		if strings.Trim(g, "*") == "" {
-			return nil // matches everything, as no list does
+			return nil // one of them matches everything, so the list does
 		}
 		all = append(all, compilePattern(fold(g)))
 	}

@@ -5,18 +5,18 @@ import (
 	"sync/atomic"
 )
 
-// ProxyHint notices a proxy in front that nobody declared trusted, so that
-// all its clients share its address and its limit. The zero value is ready. It
-// is safe for concurrent use.
+// ProxyHint detects a proxy in front that is not configured as trusted, so that all its
+// clients share its address and limit. The zero value is ready to use. It is safe for
+// concurrent use.
 type ProxyHint struct {
 	seen atomic.Uint64
 }
 
-// Note looks at one request. forwarded tells that it has a forwarding header,
-// whatever the value. It returns true once: warn then.
+// Note looks at one request. forwarded says that it has a forwarding header, whatever
+// the value. It returns true the first time that there is reason to warn.
 //
-// Only peers on this machine or a private network count; anybody else on the
-// internet may write such a header to have the warning logged.
+// Only peers on this machine or a private network count: on the internet anybody can
+// send such a header, and would trigger the warning.
 func (h *ProxyHint) Note(peer netip.Addr, trusted, forwarded bool) (warn bool) {
 	if trusted || !forwarded {
 		return false

@@ -2,9 +2,9 @@ package policy
 
 import "net/netip"
 
-// Request is what a policy looks at. All bytes are borrowed for the call.
-// [Engine.Assemble] makes one from a request as it arrived; if you fill one in by
-// hand, use the canonical forms.
+// Request is what a policy decides on. All bytes are borrowed for the call.
+// [Engine.Assemble] makes one from a request as it arrived. If you fill it in yourself,
+// use the canonical forms.
 type Request struct {
 	Client netip.Addr // see [Identity]
 	Method []byte     // case counts
@@ -12,48 +12,48 @@ type Request struct {
 	Path   []byte     // canonical, see [AppendPath]
 	Fields Fields     // nil: neither headers nor cookies
 
-	// Unnamed tells that the client or the original request is not known, and
-	// leaves out the rules with an address in their key; see [UnnamedSkip]. The
-	// lists still go by Client.
+	// Unnamed says that the client or the original request is not known. Rules with
+	// an address in their key then do not apply; see [UnnamedSkip]. The lists still
+	// use Client.
 	Unnamed bool
 
-	// Set by Assemble: the headers and cookies that the keys of this engine are
-	// made of.
+	// Set by Assemble: the values of by.fields, so that Decide need not look them up
+	// again. by is the engine that has done it.
 	values [][]byte
 	by     *Engine
 }
 
-// Fields gives access to the headers and cookies of a request: all values of
-// one name, in order, none if the request lacks it. The name of a header comes
-// in the canonical form of [net/textproto.CanonicalMIMEHeaderKey], that of a
-// cookie as it was configured. Values are borrowed for the call that is given
-// the Fields, the slice of them until the next lookup.
+// Fields gives access to the headers and cookies of a request. Both methods return all
+// values of a name in order, none if the request lacks it. They are called with the
+// name of a header in the canonical form of [net/textproto.CanonicalMIMEHeaderKey], and
+// with that of a cookie as configured. The returned slice must be valid until the next
+// lookup, the values until the call that was given the Fields returns.
 type Fields interface {
 	Header(name string) [][]byte
 	Cookie(name string) [][]byte
 }
 
-// Incoming is a request as it arrived, before anything in it is believed.
+// Incoming is a request as it arrived, with nothing in it verified.
 type Incoming struct {
 	Peer   netip.Addr // of the connection; see [PeerAddr]
 	Method []byte
 	Target []byte // of the request line: a path, a URL or "*"
-	Host   []byte // of the Host header, as it was written; empty if there was none
+	Host   []byte // value of the Host header; empty if there was none
 	Fields Fields // nil: neither headers nor cookies
 }
 
-// Refusal is why a request must not be judged: nobody would know whom to
-// charge, or an upstream might read it differently. The zero value is none.
+// Refusal is why no decision can be made on a request: it is unclear whom to charge, or
+// an upstream might read the request differently. The zero value is none.
 type Refusal uint8
 
-// The reasons of [Engine.Assemble], in the order in which it looks for them.
+// The reasons of [Engine.Assemble], in the order in which it checks.
 const (
 	NotRefused      Refusal = iota
-	RefusedPeer             // the peer has no address, and all such would share one key
+	RefusedPeer             // the peer has no address, and all such peers would share one key
 	RefusedTarget           // the target is not valid, or a proxy named part of the original request twice
 	RefusedUnnamed          // a trusted proxy names no client or no request, see [UnnamedDeny]
 	RefusedHost             // the host is not valid
-	RefusedRepeated         // a header or cookie that keys are made of came more than once
+	RefusedRepeated         // a header or cookie that a key uses occurs more than once
 )
 
 // Source is what [Engine.Assemble] learned about the origin of a request.
@@ -61,27 +61,26 @@ type Source struct {
 	Refused Refusal
 	Trusted bool // the peer is a trusted proxy
 
-	// What a trusted proxy failed to name; [OnUnnamed] has decided what follows.
+	// What a trusted proxy failed to name. [OnUnnamed] has been applied already.
 	NoClient, NoRequest bool
 }
 
-// Assemble turns a request as it arrived into the one to judge, r: who the
-// client is, which request a trusted proxy asks about, and the canonical form
-// of host and path. r borrows from in and from s until s is used for another
-// request.
+// Assemble fills in r from a request as it arrived: who the client is, which request a
+// trusted proxy asks about, and the canonical forms of host and path. r borrows from in
+// and from s until s is used for another request.
 //
-// If the request is refused, r holds what could be read of it: only logs are
-// judged by that, since somebody has answered such a request. It does not
-// allocate once s has grown to its size. The engine's allow and deny lists are
-// left to [Engine.Decide].
+// A refused request must not be passed to [Engine.Decide]; r then has what could be read
+// of it. (The replay of logs decides on it anyway, as the server that wrote the log has
+// answered it.) Assemble does not use the allow and deny lists. It does not allocate
+// once s has grown to its size.
 func (e *Engine) Assemble(id *Identity, in *Incoming, s *Scratch, r *Request) (from Source) {
 	peer := plain(in.Peer)
 	if !identifies(peer) {
 		*r = Request{}
 		return Source{Refused: RefusedPeer}
 	}
-	// Field by field: a Request as a whole would be made beside and copied, 10 ns
-	// (BenchmarkAssemble).
+	// Field by field, as the compiler would build a whole Request on the stack and
+	// copy it (BenchmarkAssemble).
 	r.Client, r.Method, r.Fields, r.Unnamed, r.by = peer, in.Method, in.Fields, false, nil
 	o := original{target: in.Target, host: in.Host}
 	if len(o.target) > 0 && o.target[0] != '/' {
@@ -94,7 +93,7 @@ func (e *Engine) Assemble(id *Identity, in *Incoming, s *Scratch, r *Request) (f
 		}
 	}
 	var ok bool
-	if o.otherHost { // a Host that is not valid is refused all the same, RFC 9112 §3.2
+	if o.otherHost { // an invalid Host is refused even if it is not used, RFC 9112 §3.2
 		if _, ok = s.canonicalHost(in.Host); !ok {
 			from.Refused = RefusedHost
 		}
@@ -114,14 +113,13 @@ func (e *Engine) Assemble(id *Identity, in *Incoming, s *Scratch, r *Request) (f
 	return from
 }
 
-// original is the request that a decision is about, before it is canonical.
+// original is target and host of the request that a decision is about, not canonical yet.
 type original struct {
 	target, host []byte
 	otherHost    bool // host is not that of the Host header
 }
 
-// authority lets the authority of an absolute target override Host, RFC 9112
-// §3.2.2.
+// authority makes the authority of an absolute target override Host, RFC 9112 §3.2.2.
 func (o *original) authority() {
 	if a := authority(o.target); a != nil {
 		o.host, o.otherHost = a, true
@@ -151,15 +149,15 @@ func (id *Identity) proxied(f Fields, r *Request, o *original) Source {
 	case UnnamedSkip:
 		r.Unnamed = true
 		if !named {
-			r.Client = netip.Addr{} // the lists must not know the proxy either
+			r.Client = netip.Addr{} // the lists must not be asked about the proxy either
 		}
 	}
 	return from
 }
 
-// originalRequest replaces method, target and host by those that a trusted
-// proxy names. named is false if it should name the target and does not. ok is
-// false if one is named twice: the other may be the client's.
+// originalRequest replaces method, target and host by those that a trusted proxy names.
+// named is false if the proxy should name the target but does not. ok is false if one of
+// them is there twice, as one of the two may come from the client.
 func (id *Identity) originalRequest(f Fields, r *Request, o *original) (named, ok bool) {
 	method, ok1 := single(f, id.original.method)
 	target, ok2 := single(f, id.original.target)
@@ -189,9 +187,9 @@ func single(f Fields, name string) (value []byte, ok bool) {
 	return first(all), len(all) <= 1
 }
 
-// lookUp reads the headers and cookies that keys are made of, the first of each.
-// It reports false if one came more than once: an upstream that goes by the
-// last one would see a key that no rule has counted.
+// lookUp reads the first value of each header and cookie that a key uses into s.values.
+// once is false if one has several: an upstream that uses the last one would see a key
+// that no rule has counted.
 func (e *Engine) lookUp(f Fields, s *Scratch) (once bool) {
 	s.values = s.values[:0]
 	once = true
@@ -203,7 +201,7 @@ func (e *Engine) lookUp(f Fields, s *Scratch) (once bool) {
 	return once
 }
 
-// values returns all headers or cookies that a part of a key asks for.
+// values returns all values of the header or cookie that a key part names.
 func (p KeyPart) values(f Fields) [][]byte {
 	switch {
 	case f == nil:
@@ -221,7 +219,7 @@ func first(values [][]byte) []byte {
 	return values[0]
 }
 
-// noFields is a request without headers and cookies.
+// noFields stands for the nil [Fields], a request without headers and cookies.
 type noFields struct{}
 
 func (noFields) Header(string) [][]byte { return nil }

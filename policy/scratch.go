@@ -6,26 +6,27 @@ import (
 	"github.com/fastlimit/fastlimit"
 )
 
-// Scratch is the working memory of one call of [Engine.Decide] at a time. The
-// zero value is ready. Reuse it in place, with any engine: only where it must grow does
-// it allocate. It holds on to the bytes of the last request until the next.
+// Scratch is the working memory of [Engine.Assemble] and [Engine.Decide], for one request
+// at a time. The zero value is ready to use. Reuse it, with any engine, but do not copy
+// it: it allocates only to grow. It keeps the bytes of a request alive until the next.
 // Not safe for concurrent use.
 type Scratch struct {
-	client  netip.Addr // of the request under way
+	client  netip.Addr // of the current request
 	charges []fastlimit.Charge
 	applied []Applied
 
-	parts [][]byte // of all keys of the request, which borrow from it
-	addrs []byte   // masked addresses within composite keys
+	parts [][]byte // key parts of all rules; the keys borrow them
+	addrs []byte   // masked addresses that composite keys contain
 
-	// The first values of the headers and cookies of Engine.fields: those of the
-	// last lookup, and those for the decision under way.
+	// Values of the headers and cookies in Engine.fields: those that were looked up
+	// last, and those that the current decision uses.
 	values, keyed [][]byte
 
-	path, host []byte // canonical forms, where they differ from what came
+	path, host []byte // canonical forms that differ from what arrived
 
-	// few holds the charges of most requests within the scratch itself: after
-	// a system call each page that a request touches costs some 60 ns.
+	// few holds the charges of most requests in the scratch itself, so that a request
+	// touches one region of memory less: kernel work between two requests evicts our
+	// cache lines.
 	few [4]fastlimit.Charge
 }
 
@@ -37,9 +38,9 @@ func (s *Scratch) reset() {
 	s.parts, s.addrs = s.parts[:0], s.addrs[:0]
 }
 
-// canonicalPath returns the path of a request target as [AppendPath] does. It is
-// a part of target where that is canonical already, else it is valid until the
-// next call.
+// canonicalPath returns the path of a request target as [AppendPath] does. If target is
+// canonical already, it is a part of target, without a copy. Otherwise it is valid until
+// the next call.
 func (s *Scratch) canonicalPath(target []byte) (path []byte, ok bool) {
 	if len(target) > 0 && target[0] == '/' {
 		n := plainPrefix(target)
@@ -51,8 +52,8 @@ func (s *Scratch) canonicalPath(target []byte) (path []byte, ok bool) {
 	return s.path, ok
 }
 
-// canonicalHost returns the host of a Host header or an authority as
-// [AppendHost] does, under the terms of canonicalPath.
+// canonicalHost returns the host of a Host header or an authority as [AppendHost] does.
+// It is valid as long as the result of canonicalPath.
 func (s *Scratch) canonicalHost(raw []byte) (host []byte, ok bool) {
 	if n := plainHost(raw); n > 0 {
 		return raw[:n], true
@@ -61,8 +62,8 @@ func (s *Scratch) canonicalHost(raw []byte) (host []byte, ok bool) {
 	return s.host, ok
 }
 
-// verdict is a decision and the charge that it is by, as the limiter gives
-// them.
+// verdict converts what [fastlimit.Limiter.TakeAll] returns: by is an index into
+// s.charges, negative if no enforced rule applied.
 func (s *Scratch) verdict(d fastlimit.Decision, by int) Verdict {
 	v := Verdict{Decision: d}
 	if by >= 0 {
@@ -71,8 +72,7 @@ func (s *Scratch) verdict(d fastlimit.Decision, by int) Verdict {
 	return v
 }
 
-// Applied is one rule that applied to a request, and the key it was charged
-// to.
+// Applied is a rule that applied to a request, and the key that was charged.
 type Applied struct {
 	RuleIndex int
 	Rule      *fastlimit.Rule

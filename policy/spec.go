@@ -25,8 +25,8 @@ type Match struct {
 	Methods []string // exact, upper case
 }
 
-// Kind says in one line what the rule counts and by what: rules of two nodes
-// with one kind mean the same by a client. The order of patterns does not matter, that of key
+// Kind is a line that says what the rule counts and by which key. Nodes exchange counts
+// of a rule if they agree on it. The order of patterns does not matter, that of key
 // parts does.
 func (r *RuleSpec) Kind() string {
 	var key []string
@@ -51,7 +51,7 @@ func (r *RuleSpec) Kind() string {
 	return strings.Join(kind, " ")
 }
 
-// KeyKind is where a part of a key comes from.
+// KeyKind is what a part of a key is taken from.
 type KeyKind uint8
 
 // The kinds of key parts.
@@ -72,19 +72,18 @@ type KeyPart struct {
 	Name string // of the header or cookie
 }
 
-// OriginalRequest tells which headers of a trusted proxy name the request that
-// a decision is about.
+// OriginalRequest says in which headers a trusted proxy describes the request that a
+// decision is about.
 type OriginalRequest uint8
 
-// The header families that are understood.
+// The supported header families.
 const (
 	OriginalNone       OriginalRequest = iota // the request itself
 	OriginalXOriginal                         // X-Original-Method, X-Original-URI (nginx)
 	OriginalXForwarded                        // X-Forwarded-Method, -Uri, -Host (Traefik, Caddy)
 )
 
-// Settings are all that decides about a request, as a configuration file gives
-// it.
+// Settings are everything that decides about a request, as in a configuration file.
 type Settings struct {
 	Rules       []RuleSpec
 	Allow, Deny []netip.Prefix // the longest prefix wins; equal means deny
@@ -92,7 +91,7 @@ type Settings struct {
 	TrustedProxies  []netip.Prefix
 	ClientIPHeader  string          // read from trusted proxies only; "" means X-Forwarded-For
 	OriginalRequest OriginalRequest // likewise
-	OnUnnamed       OnUnnamed       // where a trusted proxy sends neither
+	OnUnnamed       OnUnnamed       // what to do if a trusted proxy omits one of the two
 }
 
 // String is the part as a configuration file names it, without prefix lengths.

@@ -2,9 +2,9 @@ package policy
 
 import "sync/atomic"
 
-// OnUnnamed is what to do with a request of a trusted proxy that names no
-// client, or no original request where one is configured: what is left is the
-// proxy itself, one key for all its clients.
+// OnUnnamed is what to do with a request if a trusted proxy names no client, or no
+// original request although one is configured. The only address is then that of the
+// proxy, one key for all its clients.
 type OnUnnamed uint8
 
 // The choices of on_unnamed.
@@ -25,15 +25,15 @@ func (o OnUnnamed) String() string {
 	return "peer"
 }
 
-// UnnamedHint counts the requests of trusted proxies that lack something. The
-// zero value is ready. It is safe for concurrent use.
+// UnnamedHint counts the requests of trusted proxies that lack a name. The zero value is
+// ready to use. It is safe for concurrent use.
 type UnnamedHint struct {
 	seen            atomic.Uint64
-	client, request atomic.Bool // it was warned of
+	client, request atomic.Bool // whether Note has returned true for it
 }
 
-// Note counts one request. It returns true once for each of the two things that
-// may be missing: warn then.
+// Note counts one request. It returns true the first time that a client is missing, and
+// the first time that a request is: these are the times to warn.
 func (h *UnnamedHint) Note(noClient, noRequest bool) (warn bool) {
 	h.seen.Add(1)
 	if noClient && h.client.CompareAndSwap(false, true) {

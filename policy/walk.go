@@ -2,8 +2,8 @@ package policy
 
 import "slices"
 
-// Bounds on what is read of a forwarding header: more hops than any real
-// chain has, and a cost that a sender cannot raise.
+// Bounds on what is read of a forwarding header. Real chains of proxies are shorter; a
+// longer header must not make a request more expensive.
 const (
 	maxElements = 32
 	maxScan     = 4 << 10 // bytes
@@ -11,10 +11,10 @@ const (
 
 // walk yields the elements of all instances of a list header from the right.
 //
-// Quotes are matched from the right too: there stands what the trusted proxies
-// wrote, and a stray quote of whoever wrote before them cannot swallow it.
+// Quotes are matched from the right too. That is the end that the trusted proxies wrote,
+// so a stray quote that a client has put before it cannot swallow their elements.
 type walk struct {
-	values   [][]byte // what is left; the last one has been read down to end
+	values   [][]byte // instances that are left; of the last one, the bytes before end
 	end      int
 	quoted   bool // commas within quotes do not separate
 	elements int
@@ -30,16 +30,15 @@ func newWalk(values [][]byte, quoted bool) walk {
 // atEnd reports whether every element has been read.
 func (w *walk) atEnd() bool { return len(w.values) == 0 }
 
-// rewind goes to the right end of the last instance.
+// rewind moves to the right end of the last instance.
 func (w *walk) rewind() {
 	if n := len(w.values); n > 0 {
 		w.end = len(w.values[n-1])
 	}
 }
 
-// next returns the next element to the left, with the space around it, until
-// there is none or a bound is reached. An instance without elements is one
-// empty element.
+// next returns the next element to the left, with the space around it. ok is false if
+// there is none or a bound is reached. An empty instance is one empty element.
 func (w *walk) next() (element []byte, ok bool) {
 	if len(w.values) == 0 || w.elements == maxElements {
 		return nil, false

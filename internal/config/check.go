@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/fastlimit/fastlimit"
@@ -9,13 +8,13 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// check holds the settings against each other, and has the packages that they
-// are for say what is wrong with them.
+// check checks the settings against each other, and has each package check the
+// Config that is meant for it.
 func (d *decoder) check() {
 	c := d.cfg
 	c.headerGiven, c.unnamedGiven = d.places["Policy.ClientIPHeader"] != nil, d.places["Policy.OnUnnamed"] != nil
 	if c.Redis != nil {
-		d.report("Redis", c.Redis.Validate(d.readFile()))
+		d.report("Redis", c.Redis.Validate(d.machine.readFile))
 	}
 	if c.Cluster != nil {
 		d.report("Cluster", c.Cluster.Validate())
@@ -27,25 +26,11 @@ func (d *decoder) check() {
 	d.checkRules()
 }
 
-// readFile is how files are read, nil if they are not.
-func (d *decoder) readFile() func(string) ([]byte, error) {
-	if d.machine.readFile == nil {
-		return nil
-	}
-	return func(path string) ([]byte, error) {
-		b, e := d.machine.readFile(path)
-		if e != nil {
-			return nil, errors.New(e.Problem)
-		}
-		return b, nil
-	}
-}
-
-// rulePath is the field of a rule.
+// rulePath is the path of a rule's Go field.
 func rulePath(i int) string { return fmt.Sprintf("Policy.Rules[%d]", i) }
 
-// checkRules has the limits planned, all at once. A rule whose name is missing
-// or taken goes by its place, so that errors find it.
+// checkRules has package fastlimit plan all limits at once. It reports errors by
+// the name of a rule, so a rule whose name is missing or taken gets its path for one.
 func (d *decoder) checkRules() {
 	lc := d.cfg.Limiter()
 	index := map[string]int{}
@@ -74,14 +59,14 @@ func (d *decoder) checkRules() {
 	}
 }
 
-// checkTalkers reads how many clients of each rule are tracked individually
-// without a cluster.
+// checkTalkers fills in the default of top_talkers for a node without cluster, and
+// refuses the setting beside one.
 func (d *decoder) checkTalkers() {
 	n, alone := d.places["TopTalkers"], d.cfg.Cluster == nil
 	switch {
 	case n != nil && !alone:
 		d.fail(n, "is for a node without cluster", "write it in cluster")
 	case n == nil && alone:
-		d.cfg.TopTalkers = fittingTopTalkers(d.cfg.Memory, len(d.cfg.Policy.Rules))
+		d.cfg.TopTalkers = defaultTalkers(d.cfg.Memory, len(d.cfg.Policy.Rules))
 	}
 }

@@ -15,8 +15,8 @@ type Config struct {
 	// Listeners take traffic. At least one.
 	Listeners []server.Listener
 
-	// DenyStatus is the status code of denials for listeners that name none,
-	// 400 to 599. It is filled into Listeners already.
+	// DenyStatus is the status code of denials for listeners that set none, 400 to
+	// 599. Listeners have it filled in already; Override needs it.
 	DenyStatus int
 
 	// Admin is the address of the admin listener, host:port.
@@ -28,38 +28,34 @@ type Config struct {
 	// Memory is the size of the local tier in bytes.
 	Memory int64
 
-	// Connections bounds the connections of clients, Drain how they end when
+	// Connections bounds the connections of clients. Drain says how they end when
 	// the server stops.
 	Connections server.Connections
 	Drain       server.Drain
 
-	// DenialLogs is the number of clients whose denials are logged in a second.
+	// DenialLogs is for how many clients a second a denial is logged. 0: none.
 	DenialLogs int
 
-	// Redis is the exact tier that nodes share; nil: the buckets of this node
-	// are exact by themselves.
+	// Redis is the exact tier that nodes share. nil: each node has its own buckets.
 	Redis *redisstore.Config
 
-	// Cluster is the nodes with which this one exchanges counts; nil: it is
-	// alone.
+	// Cluster is how to find the nodes to exchange counts with. nil: none.
 	Cluster *Cluster
 
 	// TopTalkers is the number of clients of each rule that are tracked
-	// individually without a cluster; 0: none. With one it is the cluster's.
+	// individually. 0: none. With a cluster, Cluster.TopTalkers is used instead.
 	TopTalkers int
 
-	// Policy is all that decides about a request. Its rules are valid, and
-	// carry what the file says: defaults that package fastlimit fills in
-	// (burst, cost, escalate_at) are zero here.
+	// Policy decides about requests. Its rules are valid and as the file has them:
+	// burst, cost and escalate_at are zero where the file is silent, as package
+	// fastlimit fills in their defaults.
 	Policy policy.Settings
 
-	// headerGiven tells that the file names client_ip_header, for Warnings.
-	headerGiven bool
-	// unnamedGiven tells the same of on_unnamed.
-	unnamedGiven bool
+	// Whether the file sets client_ip_header and on_unnamed, for Warnings.
+	headerGiven, unnamedGiven bool
 }
 
-// Cluster is how this node meets the others, and what it tells them.
+// Cluster is how this node reaches the others, and how much it tells them.
 type Cluster struct {
 	gossip.Config
 	TopTalkers int // of each rule
@@ -70,7 +66,7 @@ const (
 	defaultListen     = "127.0.0.1:8080"
 	DefaultAdmin      = "127.0.0.1:8081"
 	defaultHeader     = "X-Forwarded-For"
-	defaultTopTalkers = 1024 // without a cluster, and with memory for them
+	defaultTopTalkers = 1024 // without a cluster; fewer where memory is small
 
 	maxDenialLogs = 100 // of package server
 )
@@ -85,9 +81,8 @@ func Default() *Config {
 	return c
 }
 
-// Limiter is the part of the configuration that package fastlimit takes. The
-// rules are in the order of Policy.Rules. Where there is a Redis it is planned
-// for; serving adds the Store.
+// Limiter returns the configuration of the limiter, with rules in the order of
+// Policy.Rules. With Redis it plans for a store, which the caller adds.
 func (c *Config) Limiter() fastlimit.Config {
 	lc := fastlimit.Config{Memory: c.Memory, TopTalkers: c.TopTalkers}
 	if c.Redis != nil {

@@ -4,16 +4,17 @@ import (
 	"strings"
 
 	"github.com/fastlimit/fastlimit/internal/field"
+	"github.com/fastlimit/fastlimit/internal/safetext"
 )
 
-// decoder turns nodes into a Config and collects what is wrong. Not safe for
+// decoder turns nodes into a Config and collects the errors. Not safe for
 // concurrent use.
 type decoder struct {
 	file      string
 	lookupEnv func(string) (string, bool)
 	machine   machine
 	cfg       *Config
-	places    map[string]*node // of Go fields that the file sets, by their paths
+	places    map[string]*node // where the file sets a Go field, by the path of the field
 	errs      Errors
 }
 
@@ -24,14 +25,16 @@ func (d *decoder) add(e *Error) {
 	}
 }
 
+// fail reports a mistake at n. All nodes around it count as failed too, so that a
+// check of the whole does not report what follows from the mistake.
 func (d *decoder) fail(n *node, problem, fix string) {
 	for up := n; up != nil; up = up.parent {
 		up.failed = true
 	}
-	d.add(&Error{Line: n.line, Column: n.column, Setting: n.path, Problem: clip(problem, maxProblem), Fix: clip(fix, maxProblem)})
+	d.add(&Error{Line: n.line, Column: n.column, Setting: n.path, Problem: safetext.Clip(problem, maxProblem), Fix: safetext.Clip(fix, maxProblem)})
 }
 
-// maxProblem bounds what an error quotes of a value, in bytes.
+// maxProblem bounds a message in bytes: packages quote values in full.
 const maxProblem = 600
 
 // mismatch reports a value of the wrong kind.
@@ -50,7 +53,7 @@ func (d *decoder) mismatch(n *node, want string) {
 	}
 }
 
-// renamed are the old names of settings.
+// renamed maps the old names of settings to those of today.
 var renamed = map[string]string{"heavy_hitters": "top_talkers"}
 
 func (d *decoder) unknown(key *node, s *section) {
@@ -59,14 +62,15 @@ func (d *decoder) unknown(key *node, s *section) {
 		return
 	}
 	problem := "unknown setting"
-	if home := homeOf(key.path, key.text); home != "" { // mostly the indentation is wrong
+	if home := homeOf(key.path, key.text); home != "" { // the usual cause is a wrong indentation
 		problem += " here; it belongs " + home
 	}
 	d.fail(key, problem, suggest(key.text, s))
 }
 
-// report puts the errors of a package at the places of the fields they are
-// about, unless those are reported already. path is that of the struct.
+// report puts the field errors of a package at the places in the file where the
+// fields are set. It leaves out fields with a mistake that is reported already. path
+// is that of the struct that the package has checked.
 func (d *decoder) report(path string, err error) {
 	for _, e := range field.All(err) {
 		if n := d.place(join(path, e.Field)); !n.failed && !d.hidden(path, e.Field) {
@@ -75,23 +79,26 @@ func (d *decoder) report(path string, err error) {
 	}
 }
 
-// instead are the fields that a default derives from.
-var instead = map[string]string{"Burst": "Rate"}
+// derivedFrom names the field that the default of another derives from: where burst
+// is not written, rate is to blame for its value.
+var derivedFrom = map[string]string{"Burst": "Rate"}
 
-// hides are the fields without which others mean nothing.
-var hides = map[string]string{"Cost": "Burst", "MasterName": "Addrs"}
+// dependsOn names the field without which another has no meaning. While that one is
+// wrong, errors about the other would only follow from it.
+var dependsOn = map[string]string{"Cost": "Burst", "MasterName": "Addrs"}
 
 func (d *decoder) hidden(path, name string) bool {
-	by := d.places[join(path, hides[name])]
-	return hides[name] != "" && by != nil && by.failed
+	by := d.places[join(path, dependsOn[name])]
+	return dependsOn[name] != "" && by != nil && by.failed
 }
 
-// place is where the file sets a field, else what it derives from, else the
-// mapping that it would stand in.
+// place is where the file sets a field. For a field that is not written it is the
+// field that its value derives from, else the mapping that it belongs in.
 func (d *decoder) place(path string) *node {
 	if n := d.places[path]; n != nil {
 		return n
 	}
+	// An element of a list is not in places: only lists are.
 	if list, index, ok := strings.Cut(strings.TrimSuffix(path, "]"), "["); ok && strings.HasSuffix(path, "]") && !strings.Contains(index, "[") {
 		if n := d.places[list]; n != nil {
 			for _, item := range n.elements() {
@@ -102,7 +109,7 @@ func (d *decoder) place(path string) *node {
 		}
 	}
 	parent, name, _ := cutLast(path)
-	if n := d.places[join(parent, instead[name])]; instead[name] != "" && n != nil {
+	if n := d.places[join(parent, derivedFrom[name])]; derivedFrom[name] != "" && n != nil {
 		return n
 	}
 	if parent == "" {

@@ -10,9 +10,9 @@ import (
 	"github.com/fastlimit/fastlimit"
 )
 
-// Describe tells how the memory is shared out, what each rule carries and how
-// far a client can exceed it: text for people, in whole lines. p is the plan
-// of c.Limiter().
+// Describe explains, in lines for people, how the memory is shared out, how much
+// traffic each rule carries and by how much a client can exceed its limit. p is the
+// plan of c.Limiter().
 func Describe(c *Config, p *fastlimit.Plan) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "memory %s, of which %s used\n", size(c.Memory), size(p.Memory))
@@ -42,7 +42,7 @@ func Describe(c *Config, p *fastlimit.Plan) string {
 	return b.String()
 }
 
-// describeTables tells what the number of buckets means.
+// describeTables explains the column of buckets that follows.
 func describeTables(b *strings.Builder, p *fastlimit.Plan) {
 	overflow := 0.0
 	for i := range p.Rules {
@@ -52,17 +52,18 @@ func describeTables(b *strings.Builder, p *fastlimit.Plan) {
 		"and a suspect finds none free with a chance below 1 in 10^%.0f\n", min(30, math.Floor(-math.Log10(overflow))))
 }
 
-// Lag is L, for which bounds are told: a count waits for a tick, and is charged
-// within the next.
+// Lag is L in the bound of a cluster: a count waits up to one interval to be sent,
+// and is charged within the next.
 func (c *Cluster) Lag() time.Duration { return 2 * c.Interval }
 
-// Bound is what all nodes together admit of a client of a rule, for people.
+// Bound is the most that all nodes together admit of one client of a rule, as text.
 func (c *Cluster) Bound(rp *fastlimit.RulePlan) string {
 	rate, burst := rp.ClusterBound(c.Lag())
 	return fmt.Sprintf("%d at once, then %.4g/s", burst, rate)
 }
 
-// describeCluster tells what P2 becomes with other nodes.
+// describeCluster prints, for each rule, the bound on a client that spreads its
+// requests over the nodes.
 func describeCluster(b *strings.Builder, c *Config, p *fastlimit.Plan) {
 	n := c.Cluster.MaxNodes
 	fmt.Fprintf(b, "\ncluster %s: up to %d nodes, the top %d clients of each rule are exchanged\n", c.Cluster.Name, n, c.Cluster.TopTalkers)
@@ -91,28 +92,23 @@ func describeRule(w *tabwriter.Writer, rp *fastlimit.RulePlan) {
 }
 
 // size is a number of bytes in binary units.
-func size(n int64) string {
-	v, unit := float64(n), 0
-	for v >= 1024 && unit < 4 {
-		v, unit = v/1024, unit+1
-	}
-	return trim(fmt.Sprintf("%.1f", v)) + " " + [...]string{"B", "KiB", "MiB", "GiB", "TiB"}[unit]
-}
+func size(n int64) string { return scaled(float64(n), 1024, " B", " KiB", " MiB", " GiB", " TiB") }
 
-// count is a number to two digits after the point, with k, M or G.
-func count(v float64) string {
-	unit := 0
-	for v >= 1000 && unit < 3 {
-		v, unit = v/1000, unit+1
-	}
-	return trim(fmt.Sprintf("%.1f", v)) + [...]string{"", "k", "M", "G"}[unit]
-}
+// count is a number with k, M or G.
+func count(v float64) string { return scaled(v, 1000, "", "k", "M", "G") }
 
 func perSecond(v float64) string { return count(v) + " requests/s" }
 
-func trim(s string) string { return strings.TrimSuffix(s, ".0") }
+// scaled divides v by base until it is below or at the last unit, and rounds it to
+// one digit after the point.
+func scaled(v, base float64, units ...string) string {
+	for v >= base && len(units) > 1 {
+		v, units = v/base, units[1:]
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") + units[0]
+}
 
-// roughly rounds a time for people.
+// roughly rounds a time: to days, minutes or tenths of a second.
 func roughly(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:

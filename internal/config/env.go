@@ -1,9 +1,12 @@
 package config
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
-// expand replaces ${NAME} in a value. What a variable holds is not looked at
-// again. expanded tells whether there was one.
+// expand replaces ${NAME} in a value. The content of a variable is not expanded
+// again. expanded tells whether there was a variable.
 func (d *decoder) expand(n *node, s string) (text string, expanded, ok bool) {
 	var b strings.Builder
 	for ok = true; ; {
@@ -28,8 +31,10 @@ func (d *decoder) expand(n *node, s string) (text string, expanded, ok bool) {
 	}
 }
 
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
 func (d *decoder) variable(n *node, name string) (value string, ok bool) {
-	if !isVariable(name) {
+	if !variableName.MatchString(name) {
 		d.fail(n, quote(name)+" is not the name of an environment variable", "write ${NAME}, or $${ for a literal ${")
 		return "", false
 	}
@@ -37,14 +42,4 @@ func (d *decoder) variable(n *node, name string) (value string, ok bool) {
 		d.fail(n, "environment variable "+name+" is not set", "set it, or write $${ for a literal ${")
 	}
 	return value, ok
-}
-
-func isVariable(name string) bool {
-	for i, r := range name {
-		letter := r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
-		if !letter && (i == 0 || r < '0' || r > '9') {
-			return false
-		}
-	}
-	return name != ""
 }

@@ -6,14 +6,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/fastlimit/fastlimit/internal/safetext"
 )
 
 // Error is one mistake in a configuration file.
 type Error struct {
 	File         string
-	Line, Column int    // from 1, in characters; 0 where no place is to blame
-	Setting      string // such as "rules[0].rate"; empty where none is to blame
+	Line, Column int    // from 1, in characters; 0 if the error has no place
+	Setting      string // such as "rules[0].rate"; empty if it is about none
 	Problem      string // what is wrong
 	Fix          string // what to write instead; may be empty
 }
@@ -38,8 +39,8 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Errors is every mistake in a file, in the order of the file, one line each.
-// It is what [Load] and [Parse] return.
+// Errors are all mistakes in a file, in the order of the file. It is the type of the
+// errors that [Load], [LoadFrom] and [Parse] return.
 type Errors []*Error
 
 // Error is all the lines, without a newline at the end.
@@ -51,7 +52,7 @@ func (es Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap gives errors.As each mistake.
+// Unwrap lets errors.As find each mistake.
 func (es Errors) Unwrap() []error {
 	all := make([]error, len(es))
 	for i, e := range es {
@@ -66,19 +67,11 @@ func (es Errors) sort() {
 	})
 }
 
-// maxErrors bounds a report: a file with more is not a configuration.
+// maxErrors bounds a report. A file with more mistakes is not a configuration.
 const maxErrors = 1000
 
-// quote shows a value in a message: on one line and not for pages.
-func quote(s string) string { return strconv.Quote(clip(s, 60)) }
+// maxQuoted bounds how much of a value a message shows, in bytes.
+const maxQuoted = 60
 
-// clip cuts a text to about that many bytes, between characters.
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	for !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most] + "…"
-}
+// quote shows a value in a message: clipped, and on one line.
+func quote(s string) string { return strconv.Quote(safetext.Clip(s, maxQuoted)) }

@@ -12,8 +12,8 @@ import (
 	"github.com/fastlimit/fastlimit/server"
 )
 
-// Flags are the command-line flags that stand for settings, as they were
-// given; "" where one was not.
+// Flags are the values of the command-line flags that override settings; "" where a
+// flag was not given.
 type Flags struct {
 	Listen   string // replaces all listeners of the file
 	Admin    string
@@ -23,9 +23,8 @@ type Flags struct {
 	Burst    string // likewise; without it a given rate is the burst too
 }
 
-// Override puts flags over a configuration. fromFile tells that the
-// configuration was read from a file. On error, which joins everything that is
-// wrong, c is unchanged.
+// Override applies flags to a configuration. fromFile says that it was read from a
+// file. The error joins all mistakes; c is then unchanged.
 func (c *Config) Override(f Flags, fromFile bool) error {
 	next := *c
 	var errs []error
@@ -76,7 +75,7 @@ func (c *Config) Override(f Flags, fromFile bool) error {
 	return nil
 }
 
-// overrideRedis replaces the server, and keeps what else the file says of it.
+// overrideRedis replaces the server, and keeps the other settings of redis.
 func (c *Config) overrideRedis(url string) {
 	r := redisstore.Config{}
 	if c.Redis != nil {
@@ -87,7 +86,7 @@ func (c *Config) overrideRedis(url string) {
 	c.Redis = &r
 }
 
-// overrideLimit replaces the limit of the only rule there is without a file.
+// overrideLimit replaces the limit of the default rule, the only one without a file.
 func (c *Config) overrideLimit(f Flags) (errs []error) {
 	c.Policy.Rules = slices.Clone(c.Policy.Rules)
 	limit := &c.Policy.Rules[0].Limit
@@ -106,15 +105,15 @@ func (c *Config) overrideLimit(f Flags) (errs []error) {
 	return errs
 }
 
-// checkPlan checks that all rules can be kept with these flags: a file that is
-// good by itself may hold limits that Redis cannot keep.
+// checkPlan checks that the limiter can enforce all rules with these flags: --redis
+// may be added to a file with limits that Redis cannot store.
 func (c *Config) checkPlan(f Flags) (errs []error) {
 	_, err := fastlimit.NewPlan(c.Limiter())
 	for _, e := range field.All(err) {
 		switch {
 		case e.Field == "Burst" && f.Burst != "":
 			errs = append(errs, flagErrors("burst", f.Burst, e)...)
-		case f.Rate != "": // of which the burst is the default
+		case f.Rate != "": // a burst that was not given derives from it
 			errs = append(errs, flagErrors("rate", f.Rate, e)...)
 		default:
 			errs = append(errs, fmt.Errorf("--redis: %w", e))

@@ -9,8 +9,8 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// What an ip key means without lengths: an IPv4 client is an address, an IPv6
-// client the /64 that a subscriber is given at least.
+// Prefix lengths of the key ip without any: an IPv4 client is one address, an IPv6
+// client a /64, the least that a subscriber gets.
 const (
 	defaultPrefix4 = 32
 	defaultPrefix6 = 64
@@ -18,11 +18,12 @@ const (
 
 const keyWant = "a key: ip, ip/24/48, header:X-Api-Key, cookie:sid, method, host, path, global, or a list of them"
 
-// ruleKey is the key of a rule, with the prefix lengths of its limit.
+// ruleKey is the key of a rule. ip/24/48 sets fields of the rule's limit too, which
+// is why it reads into the whole struct.
 func ruleKey() value {
 	element := patternSchema(`^(ip(/[0-9]+/[0-9]+)?|method|host|path|global|(header|cookie):.+)$`)
 	return value{
-		docs: "key, or list of them", schema: oneOrMoreSchema(element, maxKeyParts), whole: true,
+		docs: "key, or list of them", schema: oneOrMoreSchema(element, maxKeyParts), toStruct: true,
 		read: func(d *decoder, n *node, to reflect.Value) bool {
 			spec := to.Addr().Interface().(*policy.RuleSpec) //nolint:forcetypeassert // the struct of the section
 			spec.Limit.IPv4Prefix, spec.Limit.IPv6Prefix = defaultPrefix4, defaultPrefix6
@@ -98,7 +99,7 @@ func (d *decoder) prefixLengths(n *node, s string, spec *policy.RuleSpec) bool {
 	}
 	v4, err4 := strconv.ParseUint(f[1], 10, 8)
 	v6, err6 := strconv.ParseUint(f[2], 10, 8)
-	// 0 would mean the default there, and everybody here.
+	// 0 would read as "everybody", but RuleConfig takes it for the default.
 	if err4 != nil || err6 != nil || v4 < 1 || v4 > 32 || v6 < 1 || v6 > 128 {
 		d.fail(n, quote(s)+" is out of range", "want 1 to 32 for IPv4 and 1 to 128 for IPv6, for example ip/24/48")
 		return false

@@ -26,8 +26,8 @@ func Load(path string, lookupEnv func(string) (string, bool)) (*Config, error) {
 	return parse(path, data, lookupEnv, thisMachine())
 }
 
-// LoadFrom is Load of what r holds; name stands for it in errors. Settings
-// that name a file are relative to the working directory, as with Load.
+// LoadFrom is [Load] for the content of r, which errors call name. Settings that
+// name a file are relative to the working directory, as with Load.
 func LoadFrom(name string, r io.Reader, lookupEnv func(string) (string, bool)) (*Config, error) {
 	data, err := readAll(name, r)
 	if err != nil {
@@ -36,8 +36,8 @@ func LoadFrom(name string, r io.Reader, lookupEnv func(string) (string, bool)) (
 	return parse(name, data, lookupEnv, thisMachine())
 }
 
-// read never waits for what does not come: a FIFO is opened without waiting
-// for a writer, and one that stays silent is given up.
+// read returns the content of a file. It never blocks for long: O_NONBLOCK opens a
+// FIFO that has no writer, and a deadline ends the wait for one that sends nothing.
 func read(path string) ([]byte, *Error) {
 	fail := func(problem, fix string) ([]byte, *Error) {
 		return nil, &Error{File: path, Problem: problem, Fix: fix}
@@ -50,11 +50,11 @@ func read(path string) ([]byte, *Error) {
 	st, err := f.Stat()
 	switch {
 	case err != nil:
-		return fail("cannot be read: "+err.Error(), pathFix)
+		return fail("cannot be read: "+cause(err), pathFix)
 	case st.IsDir():
 		return fail("is a directory", "name a file in it")
 	case !st.Mode().IsRegular():
-		_ = f.SetReadDeadline(time.Now().Add(patience)) // a device that has none does not block
+		_ = f.SetReadDeadline(time.Now().Add(patience)) // fails for devices that never block
 	}
 	data, e := readAll(path, f)
 	if e == nil && len(data) == 0 && st.Mode()&fs.ModeNamedPipe != 0 {
@@ -74,10 +74,7 @@ func readAll(name string, r io.Reader) ([]byte, *Error) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, &Error{File: name, Problem: fmt.Sprintf("is a pipe whose writer has not finished in %v", patience), Fix: "name a regular file"}
 	case err != nil:
-		if pe, ok := errors.AsType[*fs.PathError](err); ok {
-			err = pe.Err
-		}
-		return nil, &Error{File: name, Problem: "cannot be read: " + err.Error(), Fix: pathFix}
+		return nil, &Error{File: name, Problem: "cannot be read: " + cause(err), Fix: pathFix}
 	}
 	return data, nil
 }
@@ -89,16 +86,22 @@ func openProblem(err error) (problem, fix string) {
 	case errors.Is(err, fs.ErrPermission):
 		return "permission denied", "make it readable for the user that runs fastlimit"
 	}
+	return "cannot be opened: " + cause(err), pathFix
+}
+
+// cause is the text of an error without operation and path: the path begins the
+// message already.
+func cause(err error) string {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pe.Err
 	}
-	return "cannot be opened: " + err.Error(), pathFix
+	return err.Error()
 }
 
-// Parse checks the content of a file; name stands for it in errors. lookupEnv
-// resolves ${NAME}; nil knows no variables. Parse touches nothing but its
-// arguments, so settings that name a file with a secret are errors. The error
-// is of type [Errors].
+// Parse reads and checks the content of a file, which errors call name. lookupEnv
+// resolves ${NAME}; nil means that no variable is set. Parse reads no files and asks
+// no name server, so a setting that names a file with a secret is an error. The
+// error is of type [Errors].
 func Parse(name string, data []byte, lookupEnv func(string) (string, bool)) (*Config, error) {
 	return parse(name, data, lookupEnv, machine{})
 }
@@ -132,14 +135,15 @@ func (d *decoder) root(body *node) {
 		d.fail(&node{line: 1, column: 1, path: "rules"}, "missing", "the file is empty: "+rulesExample)
 		return
 	}
-	if body.kind == isMapping { // what is missing is missing in the file
+	if body.kind == isMapping { // a missing setting is reported at the start of the file
 		body.line, body.column = 1, 1
 	}
 	d.places[""] = body
 	topSettings.read(d, body, reflect.ValueOf(d.cfg).Elem())
 }
 
-// checkText finds what the tokenizer would misread or let pass.
+// checkText reports bytes that the tokenizer would misread or let pass: it takes
+// invalid UTF-8 and control characters as they are, and they would end up in logs.
 func checkText(data []byte) *Error {
 	if len(data) > maxFile {
 		return &Error{Line: 1, Column: 1, Problem: "larger than 1 MiB", Fix: "a configuration is a few KiB: is this the right file?"}

@@ -1,31 +1,39 @@
 package config
 
 import (
+	"errors"
 	"os"
 	"strconv"
 	"strings"
 )
 
-// machine is what a configuration is held against beside itself: the machine
-// that reads it. The zero value knows nothing, and checks nothing.
+// machine is what is known of the machine that reads the file. The zero value knows
+// nothing, so checks against it are skipped: a file can be parsed anywhere.
 type machine struct {
-	readFile func(path string) ([]byte, *Error) // nil: files are not read
+	readFile func(path string) ([]byte, error) // nil: files are not read
 	resolve  resolver
 	memory   int64 // bytes; 0 is unknown
 }
 
 func thisMachine() machine {
-	return machine{readFile: read, resolve: systemResolver, memory: memoryLimit(os.ReadFile)}
+	readFile := func(path string) ([]byte, error) {
+		data, e := read(path)
+		if e != nil {
+			return nil, errors.New(e.Problem) // whoever asks for the file names it
+		}
+		return data, nil
+	}
+	return machine{readFile: readFile, resolve: systemResolver, memory: memoryLimit(os.ReadFile)}
 }
 
-// memoryLimit is the memory that this process may have: that of the machine, or
-// of its control group if that is less. 0 means that it is not known, as
-// outside Linux.
+// memoryLimit is how much memory this process may use, in bytes: that of the machine,
+// or of its control group (v2 or v1) if that is less. 0 means unknown, as on systems
+// other than Linux.
 func memoryLimit(read func(string) ([]byte, error)) int64 {
 	least := int64(0)
 	add := func(text string, unit int64) {
 		n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
-		if err == nil && n > 0 && n < 1<<60/unit && (least == 0 || n*unit < least) { // above: no limit
+		if err == nil && n > 0 && n < 1<<60/unit && (least == 0 || n*unit < least) { // cgroup v1 writes a huge number for "no limit"
 			least = n * unit
 		}
 	}

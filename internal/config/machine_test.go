@@ -117,7 +117,7 @@ func TestDefaultTopTalkers(t *testing.T) {
 		{1<<20 + 100<<10, 1, 620},
 		{2 << 20, 1, 1024},
 	} {
-		if got := fittingTopTalkers(tt.memory, tt.rules); got != tt.want {
+		if got := defaultTalkers(tt.memory, tt.rules); got != tt.want {
 			t.Errorf("memory %d, %d rules: %d, want %d", tt.memory, tt.rules, got, tt.want)
 		}
 		c := fastlimit.Config{Rules: probes(tt.rules), TopTalkers: tt.want, Memory: tt.memory}

@@ -1,10 +1,7 @@
 package config
 
 import (
-	"fmt"
-	"math"
-	"strconv"
-	"strings"
+	"reflect"
 
 	"github.com/fastlimit/fastlimit"
 )
@@ -12,50 +9,23 @@ import (
 // memory is a size that this machine has. Package fastlimit knows what the rules
 // need of it.
 func memory() value {
-	return bytesWithin(fastlimit.MinMemory, maxMemory, "64MiB", "64MiB, 512KiB, 1GiB, 64MB or a number of bytes", "", func(d *decoder, n *node, text string, v int64) bool {
-		if d.machine.memory > 0 && v > d.machine.memory {
-			d.fail(n, text+" is more than this machine has, or than this process may use", "want at most "+size(d.machine.memory))
+	v := byteSize(fastlimit.MinMemory, maxMemory, "64MiB", "64MiB, 512KiB, 1GiB, 64MB or a number of bytes", "")
+	readSize := v.read
+	v.read = func(d *decoder, n *node, to reflect.Value) bool {
+		ok := readSize(d, n, to)
+		if has := d.machine.memory; ok && has > 0 && to.Int() > has {
+			text, _, _ := d.expand(n, n.text) // as readSize has done without an error
+			d.fail(n, text+" is more than this machine has, or than this process may use", "want at most "+size(has))
 			return false
 		}
-		return true
-	})
-}
-
-// compactSize is a multiple of 1 KiB as a file has it.
-func compactSize(n int64) string {
-	for shift, unit := range []string{"TiB", "GiB", "MiB"} {
-		if bits := 40 - 10*shift; n >= 1<<bits && n%(1<<bits) == 0 {
-			return fmt.Sprintf("%d%s", n>>bits, unit)
-		}
+		return ok
 	}
-	return fmt.Sprintf("%dKiB", n>>10)
+	return v
 }
 
-func plural(n int, what string) string {
-	if n = max(n, 1); n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// parseSize reads bytes with a binary (KiB) or decimal (KB) unit.
-func parseSize(s string) (int64, bool) {
-	digits := strings.TrimRight(s, "BKMGTikbmgt ")
-	unit, ok := map[string]float64{
-		"": 1, "B": 1,
-		"KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
-		"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
-	}[strings.TrimPrefix(s[len(digits):], " ")]
-	n, err := strconv.ParseUint(digits, 10, 53)
-	if !ok || err != nil {
-		return 0, false
-	}
-	return int64(min(float64(n)*unit, math.MaxInt64/2)), true
-}
-
-// fittingTopTalkers takes at most a sixteenth of memory, and nothing that the
-// limits need.
-func fittingTopTalkers(memory int64, rules int) int {
+// defaultTalkers is the default of top_talkers without a cluster: as many as fit
+// in a sixteenth of memory, without taking any from the limits.
+func defaultTalkers(memory int64, rules int) int {
 	spare := min(memory/16, memory-fastlimit.LeastMemory(rules, 0))
 	fit := spare / talkerBytes(max(rules, 1), 1) / 4 * 4
 	if fit < leastTopTalkers {
@@ -64,11 +34,11 @@ func fittingTopTalkers(memory int64, rules int) int {
 	return int(min(fit, defaultTopTalkers))
 }
 
-// leastTopTalkers is what is worth showing.
+// leastTopTalkers is the shortest list worth showing; below it there is none.
 const leastTopTalkers = 16
 
-// talkerBytes is what so many top talkers of each rule take.
+// talkerBytes is the memory that tracking so many top talkers of each rule takes.
 func talkerBytes(rules, talkers int) int64 {
-	const unit = 4 // to which the plan rounds up
+	const unit = 4 // the plan rounds up to multiples of it
 	return (fastlimit.LeastMemory(rules, unit) - fastlimit.LeastMemory(rules, 0)) / unit * int64(talkers)
 }

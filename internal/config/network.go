@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/textproto"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -18,7 +19,8 @@ func denyStatus() value {
 	})
 }
 
-// listeners is an address, or a list of addresses and of mappings with one.
+// listeners is an address or a list. An element of the list is an address or a
+// mapping, which may set more; a mapping outside of a list is not accepted.
 func listeners() value {
 	element := mapping(&listenSettings)
 	one := address()
@@ -37,14 +39,14 @@ func listeners() value {
 	return v
 }
 
-// checkAddresses gives listeners their status, and keeps all that listens apart
-// from each other.
+// checkAddresses fills in the status of listeners, and reports two that listen on
+// one port of one host.
 func (d *decoder) checkAddresses() {
 	c := d.cfg
 	for i := range c.Listeners {
 		l := &c.Listeners[i]
 		if l.DenyStatus == 0 {
-			l.DenyStatus = c.DenyStatus // wherever that is in the file
+			l.DenyStatus = c.DenyStatus // not before all is read: it may stand below listen
 		}
 		if other := taken(c.Listeners[:i], l.Address, d.machine.resolve); other != "" {
 			d.fail(d.place(fmt.Sprintf("Listeners[%d].Address", i)), l.Address+" is taken by the listener "+other, "remove one of the two")
@@ -52,15 +54,20 @@ func (d *decoder) checkAddresses() {
 	}
 	d.checkAdmin()
 	if b := d.places["Cluster.Bind"]; b != nil && !b.failed {
-		if other := taken(c.Listeners, c.Cluster.Bind, d.machine.resolve); other != "" {
-			d.fail(b, c.Cluster.Bind+" is taken by the listener "+other, "give the cluster a port of its own, for example 7946")
-		} else if overlap(c.Admin, c.Cluster.Bind, d.machine.resolve) {
-			d.fail(b, c.Cluster.Bind+" is taken by admin", "give the cluster a port of its own, for example 7946")
+		other := taken(c.Listeners, c.Cluster.Bind, d.machine.resolve)
+		switch {
+		case other != "":
+			other = "the listener " + other
+		case overlap(c.Admin, c.Cluster.Bind, d.machine.resolve):
+			other = "admin"
+		default:
+			return
 		}
+		d.fail(b, c.Cluster.Bind+" is taken by "+other, "give the cluster a port of its own, for example 7946")
 	}
 }
 
-// checkAdmin keeps the admin listener apart from traffic.
+// checkAdmin reports an admin listener that clients could reach as traffic.
 func (d *decoder) checkAdmin() {
 	n, listen := d.places["Admin"], d.places["Listeners"]
 	other := taken(d.cfg.Listeners, d.cfg.Admin, d.machine.resolve)
@@ -77,16 +84,9 @@ const addressWant = "an address such as 127.0.0.1:8080"
 
 // address is host:port in its normal form.
 func address() value {
-	return reading("address", patternSchema(":[0-9]{1,5}$"), func(d *decoder, n *node) (string, bool) {
-		s, ok := d.scalar(n, addressWant)
-		if !ok {
-			return "", false
-		}
-		addr, problem := parseAddress(s.text)
-		if problem != "" {
-			d.fail(n, problem, "want "+addressWant)
-		}
-		return addr, problem == ""
+	return parsed("address", patternSchema(":[0-9]{1,5}$"), addressWant, func(s scalar) (addr, problem, fix string) {
+		addr, problem = parseAddress(s.text)
+		return addr, problem, "want " + addressWant
 	})
 }
 
@@ -108,46 +108,26 @@ func parseAddress(s string) (addr, problem string) {
 	return net.JoinHostPort(strings.ToLower(host), port), ""
 }
 
-// isHostname tells names from mistyped addresses: the last label of a name has
-// a letter.
+// hostname is labels of 1 to 63 characters, RFC 1123 §2.1, and underscores, which
+// names inside of networks have. The last label has a letter: 10.0.0.300 is a
+// mistyped address and no name.
+var hostname = regexp.MustCompile(`^(?i)(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_-]*[a-z][a-z0-9_-]*$`)
+
 func isHostname(s string) bool {
-	letter := false
-	for label := range strings.SplitSeq(s, ".") {
-		if label == "" || len(label) > 63 || strings.HasPrefix(label, "-") || strings.HasSuffix(label, "-") {
-			return false
-		}
-		letter = false
-		for _, r := range label {
-			isLetter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
-			if !isLetter && r != '-' && r != '_' && (r < '0' || r > '9') {
-				return false
-			}
-			letter = letter || isLetter
-		}
-	}
-	return letter && len(s) <= 253
+	last := s[strings.LastIndexByte(s, '.')+1:]
+	return len(s) <= 253 && len(last) <= 63 && strings.Trim(last, "-") == last && hostname.MatchString(s)
 }
 
 // prefixes is a list of CIDR prefixes and plain addresses.
 func prefixes() value {
-	element := reading("prefix", textSchema(), func(d *decoder, n *node) (netip.Prefix, bool) {
-		s, ok := d.scalar(n, "a prefix such as 192.0.2.0/24")
-		if !ok {
-			return netip.Prefix{}, false
-		}
-		p, problem, fix := parsePrefix(s.text)
-		if problem != "" {
-			d.fail(n, problem, fix)
-		}
-		return p, problem == ""
-	})
+	element := parsed("prefix", textSchema(), "a prefix such as 192.0.2.0/24", parsePrefix)
 	return listOf("list of prefixes", "a list such as [192.0.2.0/24, 2001:db8::/32]", element)
 }
 
-// header is the name of a header in its normal form. Package policy tells
-// whether it is one.
+// header is the name of a header in canonical form. Package policy checks that it
+// is one.
 func header() value {
-	return reading("header", textSchema(), func(d *decoder, n *node) (string, bool) {
+	return valueOf("header", textSchema(), func(d *decoder, n *node) (string, bool) {
 		s, ok := d.text(n, "a header such as X-Forwarded-For")
 		return textproto.CanonicalMIMEHeaderKey(s), ok
 	})
@@ -155,8 +135,9 @@ func header() value {
 
 // parsePrefix reads a prefix or an address. IPv4-mapped IPv6 becomes IPv4, as
 // clients do.
-func parsePrefix(s string) (p netip.Prefix, problem, fix string) {
+func parsePrefix(from scalar) (p netip.Prefix, problem, fix string) {
 	const want = "write for example 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7"
+	s := from.text
 	if !strings.Contains(s, "/") {
 		ip, err := netip.ParseAddr(s)
 		switch {

@@ -9,21 +9,21 @@ import (
 	"github.com/fastlimit/fastlimit/server"
 )
 
-// resolver returns the address that a listener takes for a name; ok is false
-// where it is not known. nil knows no names but localhost.
+// resolver returns the address that a listener binds for a host name; ok is false
+// if it is not known. A nil resolver knows localhost only.
 type resolver func(host string) (addr netip.Addr, ok bool)
 
-// resolveTimeout bounds a look at a name server that does not answer.
+// resolveTimeout bounds the wait for a name server that does not answer.
 const resolveTimeout = 2 * time.Second
 
-// systemResolver asks the system, as the net package does for a listener: the
-// first IPv4 address, else the first.
+// systemResolver asks the system and chooses as package net does for a listener: the
+// first IPv4 address, else the first of any kind.
 func systemResolver(host string) (netip.Addr, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), resolveTimeout)
 	defer cancel()
 	all, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil || len(all) == 0 {
-		return netip.Addr{}, false // the listener will say so
+		return netip.Addr{}, false // opening the listener will report it
 	}
 	for _, a := range all {
 		if a.Unmap().Is4() {
@@ -33,7 +33,7 @@ func systemResolver(host string) (netip.Addr, bool) {
 	return all[0], true
 }
 
-// taken returns the listener that has the address already, "" if none.
+// taken returns the listener that occupies the address, "" if none does.
 func taken(all []server.Listener, addr string, names resolver) string {
 	for _, l := range all {
 		if overlap(l.Address, addr, names) {
@@ -43,8 +43,8 @@ func taken(all []server.Listener, addr string, names resolver) string {
 	return ""
 }
 
-// overlap reports whether two valid addresses name the same port of one host.
-// Port 0 is another port each time.
+// overlap reports whether two valid addresses are the same port of one host. Port 0
+// is a different port each time.
 func overlap(a, b string, names resolver) bool {
 	hostA, portA, errA := net.SplitHostPort(a)
 	hostB, portB, errB := net.SplitHostPort(b)
@@ -59,13 +59,13 @@ func overlap(a, b string, names resolver) bool {
 	return okA && okB && (addrA == addrB || covers(addrA, addrB) || covers(addrB, addrA))
 }
 
-// covers tells that all is a wildcard which another address falls under: [::]
-// takes IPv4 too, 0.0.0.0 does not take IPv6.
+// covers reports whether all is a wildcard that includes addr. [::] includes IPv4,
+// as Go opens it for both; 0.0.0.0 does not include IPv6.
 func covers(all, addr netip.Addr) bool {
 	return all == netip.IPv6Unspecified() || all == netip.IPv4Unspecified() && addr.Is4()
 }
 
-// find is the address that a listener at the host takes.
+// find returns the address that a listener binds for a host, which may be an address.
 func (names resolver) find(host string) (netip.Addr, bool) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return addr.Unmap(), true

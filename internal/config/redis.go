@@ -1,19 +1,10 @@
 package config
 
-import (
-	"strings"
-)
+import "strings"
 
-// redisURL is never shown: it may hold a password.
-func redisURL() value {
-	return reading("URL", textSchema(), func(d *decoder, n *node) (string, bool) {
-		s, ok := d.scalar(n, "a URL such as redis://127.0.0.1:6379/0")
-		return s.text, ok
-	})
-}
-
-// checkRedis reports what depends on which settings are written, which the
-// store does not see. [redisstore.Config.Validate] reports the rest.
+// checkRedis reports mistakes that only the file shows: the store cannot tell a
+// setting that is written from its zero value. [redisstore.Config.Validate] reports
+// all others.
 func checkRedis(d *decoder, n *node) {
 	at := func(field string) *node { return d.places[join(n.field, field)] }
 	r := d.cfg.Redis

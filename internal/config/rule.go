@@ -11,7 +11,7 @@ import (
 
 // rate is a number of units per period.
 func rate() value {
-	return reading("rate", patternSchema("^[0-9]+/[0-9]*[smhd]$"), func(d *decoder, n *node) (fastlimit.Rate, bool) {
+	return valueOf("rate", patternSchema("^[0-9]+/[0-9]*[smhd]$"), func(d *decoder, n *node) (fastlimit.Rate, bool) {
 		s, ok := d.scalar(n, "a rate such as 100/s, 600/m, 5/h, 1/d or 300/15m")
 		if !ok {
 			return fastlimit.Rate{}, false
@@ -22,22 +22,20 @@ func rate() value {
 	})
 }
 
-func asIs(s string) string { return s }
-
 func hostPatterns() value {
 	return patterns("host, or list of them", "a host such as *.example.com", strings.ToLower, policy.CheckHostPattern)
 }
 
 func pathPatterns() value {
-	return patterns("path, or list of them", "a path such as /api/*", asIs, policy.CheckPathPattern)
+	return patterns("path, or list of them", "a path such as /api/*", nil, policy.CheckPathPattern)
 }
 
 func methods() value {
-	return patterns("method, or list of them", "a method such as GET", asIs, policy.CheckMethod)
+	return patterns("method, or list of them", "a method such as GET", nil, policy.CheckMethod)
 }
 
-// patterns are one or more patterns in their normal form. Those that no request
-// can match are errors: their rule would guard nothing.
+// patterns are one or more patterns in normal form; normal may be nil. One that no
+// request can match is an error, as its rule would limit nothing.
 func patterns(docs, want string, normal func(string) string, check func(string) error) value {
 	return value{docs: docs, schema: oneOrMoreSchema(textSchema(), unbounded), read: func(d *decoder, n *node, to reflect.Value) bool {
 		items, _ := d.oneOrMore(n, unbounded, "patterns")
@@ -52,7 +50,9 @@ func patterns(docs, want string, normal func(string) string, check func(string) 
 				d.at(item, err)
 				continue
 			}
-			s = normal(s)
+			if normal != nil {
+				s = normal(s)
+			}
 			if seen[s] {
 				d.fail(item, quote(s)+" is in the list already", "remove it")
 				continue
@@ -65,7 +65,7 @@ func patterns(docs, want string, normal func(string) string, check func(string) 
 	}}
 }
 
-// at reports what a package says of the value at n.
+// at reports the errors of a package at n, the value that was checked.
 func (d *decoder) at(n *node, err error) {
 	for _, e := range field.All(err) {
 		d.fail(n, e.Problem, e.Fix)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"strings"
@@ -38,16 +39,14 @@ func Schema() []byte {
 	top["$id"] = "https://github.com/fastlimit/fastlimit/docs/fastlimit.schema.json"
 	top["title"] = "fastlimit"
 	top["$defs"] = defs
-	b, err := json.MarshalIndent(top, "", "  ")
-	if err != nil {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(top); err != nil {
 		panic("BUG: config: the schema is no JSON: " + err.Error())
 	}
-	return append(unescape(b), '\n')
-}
-
-// unescape undoes what is for HTML.
-func unescape(b []byte) []byte {
-	return []byte(strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(b)))
+	return b.Bytes()
 }
 
 func (s *section) schema() schema {

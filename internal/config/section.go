@@ -7,30 +7,29 @@ import (
 	"strings"
 )
 
-// setting is one name that a mapping of the file may hold: all that there is to
-// know of it. The decoder, the JSON Schema and the tests of the documents read
-// it here.
+// setting is everything there is to know of one setting. The decoder, the JSON
+// Schema and the test of the tables in the documents are driven by it.
 type setting struct {
 	name  string
-	field string // of the section's struct that it fills; "" if the value sees to that
-	value value  // none: refused, as a later version will know it
+	field string // of the section's struct that it fills; "" if value.read chooses
+	value value  // zero: reserved for a later version, and refused until then
 
 	doc      string // one sentence, as docs/configuration.md has it
-	def      string // what it is where the file is silent, as a file would say it
-	shown    string // the same in words, where def is empty
-	required string // what to write, for a setting that may not be missing
+	def      string // the default, as a file would write it
+	shown    string // the default in words, where def is empty
+	required string // of a setting without a default: what to write
 }
 
 // section is a mapping of the file, which fills one struct.
 type section struct {
 	name     string   // in the schema
-	want     string   // what it should be, for messages
-	where    string   // where its settings stand, for those found elsewhere
+	want     string   // what the mapping should be, for messages
+	where    string   // where its settings belong, for one that is found elsewhere
 	oneOf    []string // settings of which there must be exactly one
 	settings []setting
 
-	// check reports what no setting knows by itself. It is called once all are
-	// read, broken ones too.
+	// check reports mistakes that involve several settings. It is called after all
+	// are read, also if some have failed.
 	check func(d *decoder, n *node)
 }
 
@@ -42,9 +41,9 @@ func (s *section) find(name string) (*setting, bool) {
 	return &s.settings[i], true
 }
 
-// read fills to, a struct, with the settings of n in the order of the file, and
-// with defaults. It reports those that are unknown, written twice, missing or
-// not supported.
+// read fills to, a struct, with the settings of n, in the order of the file, and
+// then with defaults. It reports settings that are unknown, duplicate, missing or not
+// supported.
 func (s *section) read(d *decoder, n *node, to reflect.Value) bool {
 	if n.kind != isMapping {
 		d.mismatch(n, s.want)
@@ -73,7 +72,7 @@ func (s *section) read(d *decoder, n *node, to reflect.Value) bool {
 	return true
 }
 
-// accept returns the setting of a key, nil if there is none to read.
+// accept returns the setting that a key names. nil: it has reported why there is none.
 func (s *section) accept(d *decoder, n, key *node, lines map[string]int) *setting {
 	key.path = n.path
 	if key.kind == isRefused {
@@ -126,7 +125,8 @@ func (s *section) reportMissing(d *decoder, n *node) {
 	}
 }
 
-// fillDefaults sets what the file is silent on, as if the file said so.
+// fillDefaults sets what the file does not, by reading the default as if it were
+// written there: a default is held to the same bounds as a value of the user's.
 func (s *section) fillDefaults(d *decoder, path string, to reflect.Value) {
 	for _, f := range s.settings {
 		field := join(path, f.field)
@@ -140,7 +140,7 @@ func (s *section) fillDefaults(d *decoder, path string, to reflect.Value) {
 	}
 }
 
-// fieldOf is a field of a struct by its path, the struct for none.
+// fieldOf returns a field of a struct by its path; the empty path is the struct.
 func fieldOf(v reflect.Value, path string) reflect.Value {
 	if path == "" {
 		return v
@@ -151,9 +151,9 @@ func fieldOf(v reflect.Value, path string) reflect.Value {
 	return v
 }
 
-// homeOf is where a setting belongs that stands at a path where it does not: ""
-// if that is not known, or if it may stand in several places. It looks at the
-// sections that a wrong indentation leads to.
+// homeOf says where a setting belongs that was found at a path where it is unknown.
+// It considers the sections that a wrong indentation leads away from. "" if the
+// setting is in none of them, or in several.
 func homeOf(path, name string) string {
 	var likely []*section
 	switch {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"math"
 	"reflect"
 	"time"
@@ -17,28 +18,30 @@ const (
 	secretFix      = "set secret or secret_file; write the same random text on all nodes: openssl rand -base64 32 makes one"
 )
 
-// Bounds that are the file's own: those of the packages are as wide or wider.
+// Bounds of the file alone. They catch slips; the packages allow as much or more.
 const (
 	maxConnections = 1 << 24
 	minTimeout     = 100 * time.Millisecond
 	maxTimeout     = time.Hour
-	maxMemory      = 1 << 40 // stands for a slip of the unit
-	maxListeners   = 64      // are compared pair by pair
-	maxKeyParts    = 8       // bounds what one request may cost to key
+	maxMemory      = 1 << 40 // more is a slip of the unit
+	maxListeners   = 64      // every pair is compared
+	maxKeyParts    = 8       // bounds the work of making a key for a request
 	unbounded      = math.MaxInt32
 	maxNodes       = 1000
 	maxDatabase    = 1<<31 - 1
 )
 
-// later are settings that a later version will know.
-func later(names ...string) (all []setting) {
+// reserved are settings of later versions. They are refused as not supported, which
+// helps more than "unknown setting".
+func reserved(names ...string) (all []setting) {
 	for _, name := range names {
 		all = append(all, setting{name: name})
 	}
 	return all
 }
 
-// The tables are set in init, as values refer to them.
+// The tables are set in init: as initializers of these variables they would form a
+// cycle, since reading a setting looks up others (homeOf).
 var topSettings, listenSettings, connectionSettings, drainSettings, redisSettings, clusterSettings, ruleSettings, matchSettings section
 
 func init() {
@@ -50,14 +53,14 @@ func init() {
 				doc: "`host:port`",
 			},
 			{name: "deny_status", field: "DenyStatus", value: denyStatus(), shown: "that of the top level", doc: "status code of a denial"},
-		}, later("mode", "original_request", "proxy_protocol", "tls", "reuse_port", "headers", "headers_on", "denial")...),
+		}, reserved("mode", "original_request", "proxy_protocol", "tls", "reuse_port", "headers", "headers_on", "denial")...),
 	}
 	connectionSettings = connectionTable()
 	drainSettings = section{
 		name: "drain", want: "settings, such as {delay: 1s, timeout: 10s}", where: "in drain, indented more than drain",
 		settings: []setting{
-			{name: "delay", field: "Delay", value: span(0, maxTimeout, "1s", ""), def: "1s", doc: "from `/readyz` 503 until no more connections are accepted"},
-			{name: "timeout", field: "Timeout", value: span(minTimeout, maxTimeout, "10s", ""), def: "10s", doc: "for requests in flight after that"},
+			{name: "delay", field: "Delay", value: duration(0, maxTimeout, "1s", ""), def: "1s", doc: "time from `/readyz` answering 503 until no more connections are accepted"},
+			{name: "timeout", field: "Timeout", value: duration(minTimeout, maxTimeout, "10s", ""), def: "10s", doc: "time for requests in flight after that"},
 		},
 	}
 	redisSettings = redisTable()
@@ -68,7 +71,7 @@ func init() {
 			{name: "host", field: "Hosts", value: hostPatterns(), shown: "all", doc: "hosts, without port"},
 			{name: "path", field: "Paths", value: pathPatterns(), shown: "all", doc: "paths, decoded and without query"},
 			{name: "method", field: "Methods", value: methods(), shown: "all", doc: "methods, exactly"},
-		}, later("header", "not")...),
+		}, reserved("header", "not")...),
 	}
 	ruleSettings = ruleTable()
 	topSettings = topTable()
@@ -85,40 +88,40 @@ func topTable() section {
 			{name: "trusted_proxies", field: "Policy.TrustedProxies", value: prefixes(), shown: "none", doc: "proxies whose headers count"},
 			{name: "client_ip_header", field: "Policy.ClientIPHeader", value: header(), def: defaultHeader, doc: "the header that names the client"},
 			{name: "original_request", field: "Policy.OriginalRequest", value: choice("none", "x-original", "x-forwarded"), def: "none", doc: "the headers that name the request"},
-			{name: "on_unnamed", field: "Policy.OnUnnamed", value: choice("peer", "skip", "deny"), def: "peer", doc: "where a proxy names no client or no request"},
+			{name: "on_unnamed", field: "Policy.OnUnnamed", value: choice("peer", "skip", "deny"), def: "peer", doc: "what to do if a proxy names no client or no request"},
 			{name: "decide_api", field: "DecideAPI", value: boolean(), def: "false", doc: "`POST /v1/decide` on `listen` too"},
 			{name: "memory", field: "Memory", value: memory(), def: "64MiB", doc: "all memory of the limiter"},
-			{name: "denial_logs", field: "DenialLogs", value: whole(number{least: 0, most: maxDenialLogs, example: "100"}), def: "100", doc: "clients whose denials are logged in a second, a line each; the rest is counted"},
+			{name: "denial_logs", field: "DenialLogs", value: whole(number{least: 0, most: maxDenialLogs, example: "100"}), def: "100", doc: "log lines per second for denials, one per client; the others are only counted"},
 			{name: "connections", field: "Connections", value: mapping(&connectionSettings), shown: "below", doc: "bounds on the connections of clients"},
-			{name: "drain", field: "Drain", value: mapping(&drainSettings), shown: "below", doc: "how SIGTERM stops"},
+			{name: "drain", field: "Drain", value: mapping(&drainSettings), shown: "below", doc: "how the server stops on SIGTERM"},
 			{
 				name: "top_talkers", field: "TopTalkers", shown: "`1024`",
 				value: whole(number{least: 4, most: fastlimit.MaxTopTalkers, zero: "none", example: "1024"}),
 				doc:   "clients of each rule that `fastlimit top` tracks, without a cluster",
 			},
 			{name: "redis", field: "Redis", value: mapping(&redisSettings), shown: "none", doc: "the exact tier that nodes share"},
-			{name: "cluster", field: "Cluster", value: mapping(&clusterSettings), shown: "none", doc: "the nodes that tell each other what they see"},
+			{name: "cluster", field: "Cluster", value: mapping(&clusterSettings), shown: "none", doc: "the nodes to exchange counts with"},
 			{name: "allow", field: "Policy.Allow", value: prefixes(), shown: "none", doc: "never limited"},
 			{name: "deny", field: "Policy.Deny", value: prefixes(), shown: "none", doc: "always refused"},
 			{name: "rules", field: "Policy.Rules", value: ruleList(), required: "nothing would be limited: " + rulesExample, doc: "the limits"},
-		}, later("upstream", "watch", "state_file", "kernel", "postgres", "wait")...),
+		}, reserved("upstream", "watch", "state_file", "kernel", "postgres", "wait")...),
 	}
 }
 
 func connectionTable() section {
 	count := func(example string) value { return whole(number{least: 1, most: maxConnections, example: example}) }
-	size := func(example string) value { return bytesWithin(1<<10, 1<<20, example, example, "", nil) }
-	timeout := func(example string) value { return span(minTimeout, maxTimeout, example, "") }
+	size := func(example string) value { return byteSize(1<<10, 1<<20, example, example, "") }
+	timeout := func(example string) value { return duration(minTimeout, maxTimeout, example, "") }
 	return section{
 		name: "connections", want: "settings, such as {max: 16384, max_per_client: 1024}", where: "in connections, indented more than connections",
 		settings: []setting{
 			{name: "max", field: "Max", value: count("16384"), def: "16384", doc: "connections of all listeners together"},
-			{name: "max_per_client", field: "MaxPerClient", value: count("1024"), def: "1024", doc: "of one IPv4 address or IPv6 /64; trusted proxies are exempt"},
+			{name: "max_per_client", field: "MaxPerClient", value: count("1024"), def: "1024", doc: "connections of one IPv4 address or IPv6 /64; trusted proxies are exempt"},
 			{name: "header_bytes", field: "HeaderBytes", value: size("32KiB"), def: "32KiB", doc: "request line and headers of a request; above it the answer is 431"},
-			{name: "body_bytes", field: "BodyBytes", value: size("64KiB"), def: "64KiB", doc: "how much of a body is read, and dropped, to keep the connection; above it the connection ends after the answer"},
-			{name: "header_timeout", field: "HeaderTimeout", value: timeout("5s"), def: "5s", doc: "for a head to arrive, and again for a body; above it the answer is 408"},
-			{name: "idle_timeout", field: "IdleTimeout", value: timeout("60s"), def: "60s", doc: "until the next request"},
-			{name: "write_timeout", field: "WriteTimeout", value: timeout("10s"), def: "10s", doc: "for an answer to make progress"},
+			{name: "body_bytes", field: "BodyBytes", value: size("64KiB"), def: "64KiB", doc: "how much of a body is read and discarded to keep the connection; with a larger one the connection is closed after the answer"},
+			{name: "header_timeout", field: "HeaderTimeout", value: timeout("5s"), def: "5s", doc: "time for the headers to arrive, and again for the body; after it the answer is 408"},
+			{name: "idle_timeout", field: "IdleTimeout", value: timeout("60s"), def: "60s", doc: "time until the next request"},
+			{name: "write_timeout", field: "WriteTimeout", value: timeout("10s"), def: "10s", doc: "time for an answer to make progress"},
 		},
 	}
 }
@@ -129,70 +132,70 @@ func redisTable() section {
 		name: "redis", want: `settings such as {url: "redis://127.0.0.1:6379/0"}`, where: "in redis, indented more than redis",
 		oneOf: []string{"url", "url_file", "addresses"}, check: checkRedis,
 		settings: []setting{
-			{name: "url", field: "URL", value: redisURL(), doc: "`redis://`, `rediss://` (TLS) or `unix://`, with user, password and database"},
-			{name: "url_file", field: "URL", value: fileOf(), doc: "a file that holds the URL, to keep a password out of this one"},
+			{name: "url", field: "URL", value: anyText("URL", textSchema(), "a URL such as redis://127.0.0.1:6379/0"), doc: "`redis://`, `rediss://` (TLS) or `unix://`, with user, password and database"},
+			{name: "url_file", field: "URL", value: fileContent(), doc: "a file with the URL, to keep a password out of this one"},
 			{name: "addresses", field: "Addrs", value: listOf("list of addresses", `a list such as ["127.0.0.1:6379"]`, address()), doc: "instead of a URL: one server, the sentinels, or some nodes of a cluster"},
-			{name: "master_name", field: "MasterName", value: text("text", "the name of the primary as Sentinel knows it"), shown: "none", doc: "the primary as Sentinel knows it"},
+			{name: "master_name", field: "MasterName", value: text("text", "the name of the primary as Sentinel knows it"), shown: "none", doc: "the name of the primary in Sentinel"},
 			{name: "cluster", field: "Cluster", value: boolean(), shown: "`false`", doc: "Redis Cluster"},
 			{name: "username", field: "Username", value: user, shown: "that of the URL", doc: "ACL user"},
 			{name: "password", field: "Password", value: text("text", "a password"), shown: "that of the URL", doc: "better in `password_file` or `${ENV}`"},
-			{name: "password_file", field: "Password", value: fileOf(), doc: "a file that holds the password"},
+			{name: "password_file", field: "Password", value: fileContent(), doc: "a file with the password"},
 			{name: "sentinel_username", field: "SentinelUsername", value: user, shown: "none", doc: "ACL user of the sentinels"},
-			{name: "sentinel_password", field: "SentinelPassword", value: text("text", "a password"), shown: "none", doc: "what the sentinels want; `password` is for the servers"},
-			{name: "sentinel_password_file", field: "SentinelPassword", value: fileOf(), doc: "a file that holds it"},
-			{name: "database", field: "DB", value: whole(number{most: maxDatabase, example: "0"}), shown: "`0`", doc: "with `addresses`; a URL names its own"},
-			{name: "key_prefix", field: "KeyPrefix", value: text("text", "a prefix such as fastlimit:"), shown: "`fastlimit:`", doc: "begins every key"},
+			{name: "sentinel_password", field: "SentinelPassword", value: text("text", "a password"), shown: "none", doc: "password of the sentinels; `password` is for the servers"},
+			{name: "sentinel_password_file", field: "SentinelPassword", value: fileContent(), doc: "a file with that password"},
+			{name: "database", field: "DB", value: whole(number{most: maxDatabase, example: "0"}), shown: "`0`", doc: "database number, with `addresses`; a URL has its own"},
+			{name: "key_prefix", field: "KeyPrefix", value: text("text", "a prefix such as fastlimit:"), shown: "`fastlimit:`", doc: "prefix of every key"},
 			{
-				name: "timeout", field: "Timeout", value: span(time.Millisecond, time.Second, "5ms", ": requests wait for so long when Redis is slow"), shown: "`5ms`",
-				doc: "how long a request waits at most; then `on_failure` decides. Take 5 times the round trip: with a Redis farther away than this, all suspects are decided without it",
+				name: "timeout", field: "Timeout", value: duration(time.Millisecond, time.Second, "5ms", ": requests wait for so long when Redis is slow"), shown: "`5ms`",
+				doc: "longest time that a request waits; then `on_failure` decides. Use 5 times the round trip: if Redis is farther away than this, all suspects are decided without it",
 			},
 			{name: "tls", field: "TLS", value: boolean(), shown: "as the URL says", doc: "TLS to the servers, and to the sentinels too"},
-			{name: "ca_file", field: "CAFile", value: file, shown: "the system's", doc: "certificates that the server's must derive from; turns TLS on"},
-			{name: "cert_file", field: "CertFile", value: file, shown: "none", doc: "what this node shows the server; turns TLS on"},
-			{name: "key_file", field: "KeyFile", value: file, shown: "none", doc: "its key"},
+			{name: "ca_file", field: "CAFile", value: file, shown: "the system's", doc: "CA certificates that the server's certificate is verified against; turns TLS on"},
+			{name: "cert_file", field: "CertFile", value: file, shown: "none", doc: "client certificate of this node; turns TLS on"},
+			{name: "key_file", field: "KeyFile", value: file, shown: "none", doc: "key of the client certificate"},
 			{name: "server_name", field: "ServerName", value: text("text", "the name in the server's certificate"), shown: "the host", doc: "the name in the server's certificate"},
 			{name: "workers", field: "Workers", value: whole(number{least: 1, most: redisstore.MaxWorkers, example: "2"}), shown: "`2`", doc: "batches in flight, each on a connection of its own"},
-			{name: "queue", field: "Queue", value: whole(number{least: 1, most: redisstore.MaxQueue, example: "2048"}), shown: "`2048`", doc: "checks that may wait for a worker"},
-			{name: "retry_min", field: "RetryMin", value: span(time.Millisecond, time.Minute, "100ms", ""), shown: "`100ms`", doc: "pause before the second attempt to reach a Redis that is away; it doubles"},
-			{name: "retry_max", field: "RetryMax", value: span(time.Millisecond, time.Minute, "2s", ""), shown: "`2s`", doc: "the longest of these pauses"},
+			{name: "queue", field: "Queue", value: whole(number{least: 1, most: redisstore.MaxQueue, example: "2048"}), shown: "`2048`", doc: "most checks that may wait for a worker"},
+			{name: "retry_min", field: "RetryMin", value: duration(time.Millisecond, time.Minute, "100ms", ""), shown: "`100ms`", doc: "pause before the second attempt to reach a Redis that is down; it doubles each time"},
+			{name: "retry_max", field: "RetryMax", value: duration(time.Millisecond, time.Minute, "2s", ""), shown: "`2s`", doc: "the longest of these pauses"},
 		},
 	}
 }
 
 func clusterTable() section {
 	const name = "a name of 1 to 64 letters, digits, dots, dashes or underscores"
-	node := word(name+", or host:port", nameRunes+":[]") // as its default is
+	node := nameOf(name+", or host:port", nameRunes+":[]") // as its default is
 	return section{
 		name: "cluster", want: "settings: " + clusterExample, where: "in cluster, indented more than cluster",
 		settings: append([]setting{
 			{
-				name: "name", field: "Name", value: word(name, nameRunes), required: "give all nodes the same one, for example name: edge",
+				name: "name", field: "Name", value: nameOf(name, nameRunes), required: "give all nodes the same one, for example name: edge",
 				doc: "the same on all nodes, and in no other cluster",
 			},
 			{
 				name: "bind", field: "Bind", value: address(), required: `write the address that the other nodes reach, for example bind: "10.0.0.1:7946"`,
-				doc: "where the others reach this node, UDP and TCP",
+				doc: "where the other nodes reach this one, UDP and TCP",
 			},
-			{name: "join", field: "Join", value: listOf("list of addresses", `a list such as ["10.0.0.2:7946"]`, address()), shown: "none", doc: "nodes to ask for the others; one that runs is enough"},
-			{name: "secret", field: "Secret", value: secret("a secret of 16 characters or more"), required: secretFix, doc: "16 characters or more, the same on all nodes"},
-			{name: "secret_file", field: "Secret", value: fileOf(), doc: "a file that holds the secret, to keep it out of this one"},
+			{name: "join", field: "Join", value: listOf("list of addresses", `a list such as ["10.0.0.2:7946"]`, address()), shown: "none", doc: "nodes to ask for the others; one of them that is up is enough"},
+			{name: "secret", field: "Secret", value: anyText("text", schema{"type": []string{"string", "number"}}, "a secret of 16 characters or more"), required: secretFix, doc: "16 characters or more, the same on all nodes"},
+			{name: "secret_file", field: "Secret", value: fileContent(), doc: "a file with the secret, to keep it out of this one"},
 			{
 				name: "interval", field: "Interval", def: "100ms", doc: "time between two exchanges",
-				value: span(20*time.Millisecond, 10*time.Second, "100ms", ": what a client gains by visiting all nodes grows with it"),
+				value: duration(20*time.Millisecond, 10*time.Second, "100ms", ": what a client gains by visiting all nodes grows with it"),
 			},
-			{name: "node", field: "Node", value: node, shown: "where the others reach it", doc: "the name of this node, unlike all others; of two with one name the later is not ready"},
+			{name: "node", field: "Node", value: node, shown: "where the others reach it", doc: "unique name of this node; of two nodes with one name the later is not ready"},
 			{
-				name: "advertise", field: "Advertise", shown: "that of `bind`", doc: "where the others reach it, if not at `bind`",
+				name: "advertise", field: "Advertise", shown: "that of `bind`", doc: "where the other nodes reach this one, if not at `bind`",
 				value: text("IP address and port", "the IP address and port at which the other nodes reach this one, for example 10.0.0.1:7946"),
 			},
 			{
-				name: "max_bytes", field: "MaxBytes", def: "16KiB", doc: "what is sent to each other node at each interval, at most",
-				value: bytesWithin(4<<10, 1<<20, "16KiB", "16KiB", ": what one node sends another at each interval", nil),
+				name: "max_bytes", field: "MaxBytes", def: "16KiB", doc: "most bytes sent to each other node per interval",
+				value: byteSize(4<<10, 1<<20, "16KiB", "16KiB", ": what one node sends another at each interval"),
 			},
-			{name: "max_nodes", field: "MaxNodes", value: whole(number{least: 2, most: maxNodes, example: "32"}), def: "32", doc: "the nodes there may be; more are let in at addresses of `join` only"},
+			{name: "max_nodes", field: "MaxNodes", value: whole(number{least: 2, most: maxNodes, example: "32"}), def: "32", doc: "highest number of nodes; more are let in only from addresses in `join`"},
 			{name: "top_talkers", field: "TopTalkers", value: whole(number{least: 4, most: fastlimit.MaxTopTalkers, example: "8192"}), def: "8192", doc: "clients of each rule that are tracked individually"},
-			{name: "ignore", field: "Ignore", value: listOf("list of names", "a list of nodes such as [edge-3]", node), shown: "none", doc: "nodes whose counts are not believed"},
-		}, later("accept_bans")...),
+			{name: "ignore", field: "Ignore", value: listOf("list of names", "a list of nodes such as [edge-3]", node), shown: "none", doc: "nodes whose counts are ignored"},
+		}, reserved("accept_bans")...),
 	}
 }
 
@@ -201,26 +204,26 @@ func ruleTable() section {
 	return section{
 		name: "rule", want: "a rule such as {name: per-ip, key: ip, rate: 100/s}", where: "in a rule, indented like its name",
 		check: func(d *decoder, n *node) {
-			theta, strict := d.places[n.field+".Limit.EscalateAt"], d.places[n.field+".Limit.Strict"]
-			if theta != nil && !theta.failed && strict != nil && strict.text == "true" {
-				d.fail(theta, "has no meaning beside strict: true, which checks every request", "remove one of the two")
+			escalateAt, strict := d.places[n.field+".Limit.EscalateAt"], d.places[n.field+".Limit.Strict"]
+			if escalateAt != nil && !escalateAt.failed && strict != nil && strict.text == "true" {
+				d.fail(escalateAt, "has no meaning beside strict: true, which checks every request", "remove one of the two")
 			}
 		},
 		settings: append([]setting{
 			{
-				name: "name", field: "Limit.Name", value: word("a name of 1 to 64 letters, digits, dots, dashes or underscores", nameRunes),
-				required: "give the rule a name, for example name: per-ip", doc: "its name in metrics and headers",
+				name: "name", field: "Limit.Name", value: nameOf("a name of 1 to 64 letters, digits, dots, dashes or underscores", nameRunes),
+				required: "give the rule a name, for example name: per-ip", doc: "name of the rule in metrics and headers",
 			},
-			{name: "key", field: "Key", value: ruleKey(), def: "ip", doc: "what is counted"},
-			{name: "match", field: "Match", value: mapping(&matchSettings), shown: "every request", doc: "which requests"},
-			{name: "rate", field: "Limit.Rate", value: rate(), required: "write for example rate: 100/s", doc: "what a client may sustain"},
-			{name: "burst", field: "Limit.Burst", value: positive("200"), shown: "the number in `rate`", doc: "what it may take at once"},
-			{name: "cost", field: "Limit.Cost", value: positive("1"), shown: "`1`", doc: "what a request takes, at most `burst`"},
-			{name: "mode", field: "Limit.Mode", value: choice("enforce", "shadow"), def: "enforce", doc: "whether it counts"},
-			{name: "escalate_at", field: "Limit.EscalateAt", value: fraction("0.5"), shown: "`0.5`, or `0` if `burst` < 10", doc: "when to check exactly"},
-			{name: "strict", field: "Limit.Strict", value: boolean(), def: "false", doc: "always check exactly"},
+			{name: "key", field: "Key", value: ruleKey(), def: "ip", doc: "what to count by"},
+			{name: "match", field: "Match", value: mapping(&matchSettings), shown: "every request", doc: "which requests the rule applies to"},
+			{name: "rate", field: "Limit.Rate", value: rate(), required: "write for example rate: 100/s", doc: "what a client may send in the long run"},
+			{name: "burst", field: "Limit.Burst", value: positive("200"), shown: "the number in `rate`", doc: "what a client may send at once"},
+			{name: "cost", field: "Limit.Cost", value: positive("1"), shown: "`1`", doc: "units that a request takes, at most `burst`"},
+			{name: "mode", field: "Limit.Mode", value: choice("enforce", "shadow"), def: "enforce", doc: "whether the rule denies, or only counts"},
+			{name: "escalate_at", field: "Limit.EscalateAt", value: fraction("0.5"), shown: "`0.5`, or `0` if `burst` < 10", doc: "at which part of `burst` exact checks begin"},
+			{name: "strict", field: "Limit.Strict", value: boolean(), def: "false", doc: "check every request exactly"},
 			{name: "on_failure", field: "Limit.OnFailure", value: choice("local", "open", "closed"), def: "local", doc: "who decides when Redis does not answer"},
-		}, later("algorithm", "count_denied", "max_wait", "cost_from", "on_bad_cost", "rate_from", "overrides", "ban", "legacy", "bucket", "factor")...),
+		}, reserved("algorithm", "count_denied", "max_wait", "cost_from", "on_bad_cost", "rate_from", "overrides", "ban", "legacy", "bucket", "factor")...),
 	}
 }
 
@@ -235,7 +238,7 @@ func ruleList() value {
 			d.fail(n, "no rules: nothing would be limited", rulesExample)
 			return false
 		case len(n.items) > fastlimit.MaxRules:
-			d.fail(n, plural(len(n.items), "rule"), "want at most 256")
+			d.fail(n, fmt.Sprintf("%d rules", len(n.items)), "want at most 256")
 			return false
 		}
 		return list(d, n, to)

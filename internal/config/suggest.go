@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// suggest says what may stand in place of an unknown setting.
+// suggest lists the valid settings, and first the one that name is probably a
+// misspelling of: up to a third of its letters may differ.
 func suggest(name string, s *section) string {
 	var valid []string
 	best, least := "", 1+max(1, len(name)/3)
@@ -25,9 +26,9 @@ func suggest(name string, s *section) string {
 	return "did you mean " + best + "? " + list
 }
 
-// distance is the number of letters to insert, remove, replace or swap with
-// their neighbour to get from a to b (optimal string alignment). Lengths that
-// differ by more than any suggestion allows are not looked at.
+// distance is the number of bytes to insert, delete, replace or swap with their
+// neighbor to turn a into b: the optimal string alignment distance. An a of more than
+// twice the length of b is never a suggestion and not computed; it may be 1 MiB long.
 func distance(a, b string) int {
 	if len(a) > 2*len(b) {
 		return len(a)
@@ -53,15 +54,11 @@ func distance(a, b string) int {
 	return prev[len(b)]
 }
 
-// printable keeps a name that somebody wrote in place of a setting on one
-// line.
+// printable shows the unknown name of a setting in its path: quoted where it
+// would not read as one word.
 func printable(name string) string {
-	for _, r := range name {
-		if r <= ' ' || r == ':' || r == 0x7f || !strconv.IsPrint(r) {
-			return quote(name)
-		}
-	}
-	if name == "" || len(name) > 60 {
+	odd := func(r rune) bool { return r <= ' ' || r == ':' || !strconv.IsPrint(r) }
+	if name == "" || len(name) > maxQuoted || strings.ContainsFunc(name, odd) {
 		return quote(name)
 	}
 	return name

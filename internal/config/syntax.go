@@ -5,10 +5,11 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/fastlimit/fastlimit/internal/safetext"
 	"github.com/goccy/go-yaml/token"
 )
 
-// A line that sets something, and two of its misspellings.
+// A line with a setting, and two common misspellings of one.
 var (
 	settingLine = regexp.MustCompile(`^\s*(?:- +)*["']?[A-Za-z_][\w-]*["']?:(?:\s|$)`)
 	noSpace     = regexp.MustCompile(`^\s*(?:- +)*([a-z_]+):(\S)`)
@@ -17,15 +18,15 @@ var (
 
 const alikeFix = `indent all settings of a block alike, and put a value that contains ": " in quotes`
 
-// describeSyntax says in its own words what is wrong where the parser speaks of
-// something else: an indentation, a space that is missing.
+// describeSyntax recognizes mistakes that the parser describes in misleading terms:
+// wrong indentation and missing spaces. Otherwise the problem is the parser's message.
 func describeSyntax(t *token.Token, msg string, data []byte) (problem, fix string) {
 	line := strings.TrimRight(sourceLine(data, t.Position.Line), "\r\n")
 	if m := noDashSpace.FindStringSubmatch(line); m != nil {
-		return "no space after the dash", "write - " + clip(m[1], 60) + " with one"
+		return "no space after the dash", "write - " + safetext.Clip(m[1], maxQuoted) + " with one"
 	}
 	lines := []string{line}
-	if strings.Contains(msg, "non-map value") { // blamed on what stands before
+	if strings.Contains(msg, "non-map value") { // the parser blames the line before the faulty one
 		lines = append(lines, strings.TrimRight(sourceLine(data, t.Position.Line+1), "\r\n"))
 	}
 	for _, l := range lines {
@@ -44,9 +45,9 @@ func describeSyntax(t *token.Token, msg string, data []byte) (problem, fix strin
 	return "YAML: " + oneLine(msg), syntaxFix(msg, line)
 }
 
-// oneLine bounds what the parser says, which may quote the file.
+// oneLine shortens a message of the parser, which may quote the file, to one line.
 func oneLine(msg string) string {
-	return clip(strings.NewReplacer("\n", " ", "\r", " ").Replace(msg), 200)
+	return safetext.Clip(strings.NewReplacer("\n", " ", "\r", " ").Replace(msg), 200)
 }
 
 func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
@@ -18,11 +19,11 @@ const (
 	isTyped        // a number or bool
 	isList         // of items
 	isMapping      // of members
-	isRefused      // what this file may not hold: see problem and fix
+	isRefused      // YAML that is not supported: see problem and fix
 )
 
-// node is a value in the file, with its place. The parser's tree is turned into
-// nodes once; nothing after that knows the parser.
+// node is a value in the file, with its place. The parser's tree is converted once;
+// all later code knows nodes only.
 type node struct {
 	kind         kind
 	line, column int
@@ -31,11 +32,11 @@ type node struct {
 	text         string   // of a scalar
 	items        []*node  // of a list
 	members      []member // of a mapping
-	problem, fix string   // of what is refused
+	problem, fix string   // of isRefused
 
-	path   string // of the setting, for messages; known once it is read
-	field  string // Go name, with the path to it, of what the setting fills
-	failed bool   // it, or something in it, is reported
+	path   string // of the setting, such as rules[0].rate; set when it is read
+	field  string // path of the Go field that it fills, such as Policy.Rules[0].Limit.Rate
+	failed bool   // an error about it or something in it is reported
 }
 
 // member is a setting of a mapping. Its key is text, or refused.
@@ -56,7 +57,7 @@ func convert(n ast.Node) *node {
 	case *ast.SequenceNode:
 		out.kind, out.items = isList, make([]*node, len(v.Values))
 		for i, e := range v.Values {
-			out.items[i] = convert(glue(e))
+			out.items[i] = convert(rejoin(e))
 			out.items[i].parent = out
 		}
 	case *ast.NullNode:
@@ -93,7 +94,7 @@ func (n *node) addMembers(values ...*ast.MappingValueNode) {
 				key.text = v.Key.GetToken().Value
 			}
 		}
-		if value.kind == isNull { // it may stand nowhere
+		if value.kind == isNull { // an absent value has no place of its own
 			value.line, value.column = key.line, key.column
 		}
 		key.parent, value.parent = n, n
@@ -122,7 +123,7 @@ func (n *node) elements() []*node {
 	return n.items
 }
 
-// what is a node in the words of an error message.
+// what describes a node in an error message.
 func (n *node) what() string {
 	switch n.kind {
 	case isMapping:
@@ -137,10 +138,10 @@ func (n *node) what() string {
 	return n.text
 }
 
-// glue undoes a slip of the tokenizer (go-yaml 1.19.2): in a list inside { } it
-// takes a:b for a mapping, where YAML wants a space after the colon. So
-// {key: [ip, header:X-Api-Key]} reads as it does in block style.
-func glue(n ast.Node) ast.Node {
+// rejoin works around a bug of the tokenizer (go-yaml 1.19.2): in a list inside { }
+// it takes a:b for a mapping, though YAML requires a space after the colon. With it
+// {key: [ip, header:X-Api-Key]} reads as in block style.
+func rejoin(n ast.Node) ast.Node {
 	m, ok := n.(*ast.MappingNode)
 	if !ok || m.IsFlowStyle || len(m.Values) != 1 {
 		return n
@@ -157,11 +158,7 @@ func glue(n ast.Node) ast.Node {
 	return ast.String(t)
 }
 
-// isPlain tells scalars without quotes from all other tokens.
+// isPlain reports whether t is a scalar without quotes.
 func isPlain(t *token.Token) bool {
-	switch t.Type {
-	case token.StringType, token.IntegerType, token.FloatType, token.BoolType:
-		return true
-	}
-	return false
+	return slices.Contains([]token.Type{token.StringType, token.IntegerType, token.FloatType, token.BoolType}, t.Type)
 }

@@ -12,28 +12,35 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// lowRate is the traffic in requests per second below which a rule's share of
-// memory is worth a warning: any flood is above.
+// lowRate is in requests per second. A rule whose memory carries less traffic is
+// warned of, as any flood exceeds it.
 const lowRate = 1000
 
-// Warnings tells what is valid and probably not meant. p is the plan of
-// c.Limiter(). One line each, without a newline.
+// Warnings reports settings that are valid but probably a mistake, one line each,
+// without a newline. p is the plan of c.Limiter().
 func Warnings(c *Config, p *fastlimit.Plan) []string {
-	all := slices.Concat(networkWarnings(c), listWarnings(c), storeWarnings(c))
+	var all []string
+	warn := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	networkWarnings(c, warn)
+	listWarnings(c, warn)
+	storeWarnings(c, warn)
 	nodes := 0
 	if c.Cluster != nil {
 		nodes = c.Cluster.MaxNodes
 	}
 	for i := range p.Rules {
 		spec := &c.Policy.Rules[i]
-		all = append(all, specWarnings(spec)...)
-		all = append(all, ruleWarnings(&spec.Limit, &p.Rules[i], nodes)...)
+		ofRule := func(format string, args ...any) { warn("rule %s: %s", spec.Limit.Name, fmt.Sprintf(format, args...)) }
+		specWarnings(spec, ofRule)
+		ruleWarnings(&spec.Limit, &p.Rules[i], nodes, ofRule)
 	}
 	return all
 }
 
-func networkWarnings(c *Config) (all []string) {
-	warn := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+// warnFunc adds a warning. Its arguments are those of fmt.Sprintf.
+type warnFunc func(format string, args ...any)
+
+func networkWarnings(c *Config, warn warnFunc) {
 	if host, _, err := net.SplitHostPort(c.Admin); err == nil && !isLoopback(host) {
 		warn("admin: %s can be reached from other machines; it serves metrics, profiles, the clients that are limited, and decisions about any, so keep it behind a firewall", c.Admin)
 	}
@@ -53,19 +60,17 @@ func networkWarnings(c *Config) (all []string) {
 			warn("trusted_proxies: %v trusts everybody: any client may choose the address it is counted by; name the addresses of your proxies", t)
 		}
 	}
-	return all
 }
 
-// A list entry with fewer bits holds more than any one network: 10.0.0.0/8 and
-// fc00::/7 are the widest private ones.
+// A shorter prefix on the allow list exempts more than any one network has:
+// 10.0.0.0/8 and fc00::/7 are the widest private ranges.
 const (
 	narrow4 = 8
 	narrow6 = 7
 )
 
-func listWarnings(c *Config) (all []string) {
-	warn := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
-	denied := map[netip.Prefix]bool{}
+func listWarnings(c *Config, warn warnFunc) {
+	denied := map[netip.Prefix]bool{} // as both lists may have ten thousands of entries
 	for _, p := range c.Policy.Deny {
 		denied[p] = true
 	}
@@ -83,11 +88,9 @@ func listWarnings(c *Config) (all []string) {
 			warn("allow: %v is a large part of the %s internet, which no rule limits; write a longer prefix", p, family)
 		}
 	}
-	return all
 }
 
-func storeWarnings(c *Config) (all []string) {
-	warn := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+func storeWarnings(c *Config, warn warnFunc) {
 	for i := range c.Policy.Rules {
 		if r := &c.Policy.Rules[i].Limit; c.Redis == nil && r.OnFailure != fastlimit.FailLocal {
 			warn("rule %s: on_failure: %v has no effect without redis", r.Name, r.OnFailure)
@@ -97,19 +100,15 @@ func storeWarnings(c *Config) (all []string) {
 		warn("cluster: without redis each node keeps the limits by itself: %d nodes admit up to %d times burst and rate; counts are exchanged for top talkers only",
 			c.Cluster.MaxNodes, c.Cluster.MaxNodes)
 	}
-	return all
 }
 
-// clientHeaders carry the address of a client. Whoever writes one chooses what
-// a rule by it counts.
+// clientHeaders carry the address of a client. A client that sends one itself gets
+// a new bucket with each value, so a rule must not use them as a key.
 var clientHeaders = strings.Fields(`X-Forwarded-For Forwarded X-Real-Ip X-Client-Ip True-Client-Ip X-Cluster-Client-Ip
 	Cf-Connecting-Ip Cf-Connecting-Ipv6 Fastly-Client-Ip X-Original-Forwarded-For X-Forwarded X-Envoy-External-Address Via`)
 
 // specWarnings are about which requests a rule applies to, and whom it counts.
-func specWarnings(spec *policy.RuleSpec) (all []string) {
-	warn := func(format string, args ...any) {
-		all = append(all, "rule "+spec.Limit.Name+": "+fmt.Sprintf(format, args...))
-	}
+func specWarnings(spec *policy.RuleSpec, warn warnFunc) {
 	for _, part := range spec.Key {
 		if part.Kind == policy.KeyHeader && slices.Contains(clientHeaders, part.Name) {
 			warn("key %v: any client can send another value each time, and so is never limited; write key: ip, with trusted_proxies and client_ip_header: %s", part, part.Name)
@@ -126,10 +125,9 @@ func specWarnings(spec *policy.RuleSpec) (all []string) {
 			warn("match.path: %s", hint)
 		}
 	}
-	return all
 }
 
-// nearest suggests a method.
+// nearest suggests the known method that m is probably a misspelling of.
 func nearest(m string, known []string) string {
 	best, least := "", 3
 	for _, k := range known {
@@ -143,11 +141,9 @@ func nearest(m string, known []string) string {
 	return "did you mean " + best + "?"
 }
 
-func ruleWarnings(given *fastlimit.RuleConfig, rp *fastlimit.RulePlan, nodes int) []string {
-	var all []string
-	warn := func(format string, args ...any) {
-		all = append(all, "rule "+given.Name+": "+fmt.Sprintf(format, args...))
-	}
+// ruleWarnings are about what the memory of a rule is good for. given is the rule
+// as the file has it, rp as it was planned.
+func ruleWarnings(given *fastlimit.RuleConfig, rp *fastlimit.RulePlan, nodes int, warn warnFunc) {
 	rc := &rp.Config
 	if rp.RequestsPerSecond < lowRate {
 		warn("its memory carries %s of distinct clients; beyond twice that buckets are lost and clients exceed %v: raise memory, or the rate",
@@ -157,7 +153,7 @@ func ruleWarnings(given *fastlimit.RuleConfig, rp *fastlimit.RulePlan, nodes int
 	switch {
 	case rc.Strict:
 		warn("strict checks every request: every client takes a bucket, and a flood of one-shot sources fills the table")
-	case !rp.Filter && drain < time.Hour:
+	case !rp.Filter && drain < time.Hour: // max_nodes alone has pushed it over the hour
 		warn("in a cluster of %d nodes, each of which forgives a first-seen client, that takes longer than the hour that clients are remembered: every client is counted from its first request, which takes more memory under a flood; set cluster.max_nodes to the nodes there are",
 			nodes)
 	case !rp.Filter:
@@ -167,7 +163,6 @@ func ruleWarnings(given *fastlimit.RuleConfig, rp *fastlimit.RulePlan, nodes int
 	if given.EscalateAt == nil && !rc.Strict && *rc.EscalateAt == 0 {
 		warn("escalate_at is 0, as burst %d is below 10: every request but a first-seen one is checked exactly", rc.Burst)
 	}
-	return all
 }
 
 func isLoopback(host string) bool {

@@ -51,12 +51,12 @@ func errorAt(t *token.Token, problem, fix string) *Error {
 	return &Error{Line: t.Position.Line, Column: t.Position.Column, Problem: problem, Fix: fix}
 }
 
-// checkTokens refuses what would keep the parser busy, and what a token tells
-// more plainly than a tree.
+// checkTokens refuses input that would keep the parser busy for seconds, and YAML
+// features that are easier to recognize as a token than in the tree.
 func checkTokens(tokens token.Tokens) *Error {
 	flow, keys, line := 0, 0, 0
-	content := false // something other than comments and "---" was seen
-	var blocks []int // columns of the blocks around the token
+	content := false // a token other than a comment or "---" was seen
+	var blocks []int // columns of the blocks that are open at the token
 	for _, t := range tokens {
 		switch t.Type {
 		case token.CommentType:
@@ -71,7 +71,7 @@ func checkTokens(tokens token.Tokens) *Error {
 		case token.SequenceStartType, token.MappingStartType:
 			flow++
 		case token.SequenceEndType, token.MappingEndType:
-			flow = max(0, flow-1) // one without a start is the parser's to refuse
+			flow = max(0, flow-1) // the parser reports an end without a start
 		case token.MappingValueType:
 			keys++
 		case token.MappingKeyType:
@@ -80,7 +80,7 @@ func checkTokens(tokens token.Tokens) *Error {
 		content = true
 		if p := t.Position; flow == 0 && (p.Line != line || t.Type == token.SequenceEntryType) {
 			line = p.Line
-			blocks = enclose(blocks, p.Column)
+			blocks = openBlock(blocks, p.Column)
 		}
 		if flow > maxDepth || len(blocks) > maxDepth {
 			return errorAt(t, fmt.Sprintf("nested deeper than %d levels", maxDepth), "no setting is")
@@ -92,17 +92,17 @@ func checkTokens(tokens token.Tokens) *Error {
 	return nil
 }
 
-// enclose leaves the blocks that a token at the column ends, and enters the one
-// that it begins.
-func enclose(blocks []int, column int) []int {
+// openBlock closes the blocks that a token at the column ends, and opens the one that
+// it begins.
+func openBlock(blocks []int, column int) []int {
 	for len(blocks) > 0 && blocks[len(blocks)-1] >= column {
 		blocks = blocks[:len(blocks)-1]
 	}
 	return append(blocks, column)
 }
 
-// syntaxError places an error of the parser. There is only ever one, as what
-// follows it cannot be told.
+// syntaxError turns an error of the parser into ours. The parser stops at the first
+// one, so it is reported alone.
 func syntaxError(err error, data []byte) *Error {
 	var ye yaml.Error
 	if !errors.As(err, &ye) || ye.GetToken() == nil {
@@ -111,12 +111,13 @@ func syntaxError(err error, data []byte) *Error {
 	t := ye.GetToken()
 	problem, fix := describeSyntax(t, ye.GetMessage(), data)
 	e := errorAt(t, problem, fix)
-	// The tokenizer counts some escapes twice.
+	// The tokenizer counts some escapes twice: keep the column within the line.
 	e.Column = max(1, min(e.Column, 1+utf8.RuneCountInString(strings.TrimRight(sourceLine(data, e.Line), "\r\n"))))
 	return e
 }
 
-// syntaxFix guesses at what the author meant.
+// syntaxFix guesses the cause from the parser's message (go-yaml 1.19.2) and the line.
+// A message that is new to it gets generalFix.
 func syntaxFix(msg, line string) string {
 	switch {
 	case strings.Contains(msg, "cannot start any token") && strings.Contains(line, "\t"):

@@ -1,26 +1,25 @@
-// Package fasthttplimit is a middleware for fasthttp servers that limits clients
-// by rules of a limiter, without allocating. It links the limiter, package policy
-// and fasthttp.
+// Package fasthttplimit is a middleware for fasthttp servers that limits clients by
+// the rules of a limiter. Neither an admission nor a denial allocates. It links the
+// limiter, package policy and fasthttp.
 //
 //	limited, err := fasthttplimit.New(fasthttplimit.Config{Limits: []fasthttplimit.Limit{{Rule: perIP}}})
 //	fasthttp.ListenAndServe(":8080", limited.Wrap(handler))
 //
-// An admitted request goes on unchanged. A denied one is answered here:
-// Retry-After, RateLimit-Policy, RateLimit, X-RateLimit-* and a problem document
-// (RFC 9457), unless OnDeny answers in its own way.
+// An admitted request reaches the handler unchanged. A denied one does not: the
+// middleware answers it with Retry-After, RateLimit-Policy, RateLimit, X-RateLimit-*
+// and a problem document (RFC 9457), unless OnDeny answers in its own way.
 //
 // # Who the client is
 //
-// The peer of the connection, unless Config.Clients names proxies to trust; then
-// whom they name. A request whose client has no address is answered 400, as a
-// key shared by all such clients would let one deny the others.
+// The client is the peer of the connection or, if Config.Clients trusts that peer as
+// a proxy, the address that the proxy names. A request whose client has no address is
+// answered 400: if all such clients shared a key, one could have the others denied.
 package fasthttplimit
 
 import (
 	"context"
 	"fmt"
 	"net/netip"
-	"slices"
 	"sync"
 
 	"github.com/fastlimit/fastlimit"
@@ -33,26 +32,27 @@ import (
 // Config configures a [Middleware].
 type Config struct {
 	// Limits are the rules, all of one limiter. At least one. A request is
-	// admitted if all that apply admit it; one that any denies is not charged to
-	// the others. Shadow rules count and deny nobody.
+	// admitted if every rule that applies admits it; if one denies it, the others
+	// are not charged. Shadow rules count, but deny nobody.
 	Limits []Limit
 
-	// Clients tells who the client of a request is behind trusted proxies. nil:
-	// nobody is trusted, the peer is the client.
+	// Clients finds out who the client of a request is behind trusted proxies. nil:
+	// nobody is trusted, so the peer is the client.
 	Clients *policy.Identity
 
-	// Skip exempts requests from all limits, uncharged. nil: none.
+	// Skip returns true for requests to exempt from all limits. They are not
+	// charged. nil: none.
 	Skip func(ctx *fasthttp.RequestCtx) bool
 
 	// DenyStatus is the status of a denial, 400 to 599. 0 means 429.
 	DenyStatus int
 
-	// OnDeny answers denied requests. nil means v.Write(&ctx.Response).
+	// OnDeny answers denied requests in place of v.Write(&ctx.Response), the default.
 	OnDeny func(ctx *fasthttp.RequestCtx, v *Verdict)
 
-	// OnAllow is called for admitted requests after their handler, which may have
-	// reset the response: v.SetHeaders tells clients of their limit before they
-	// exceed it. nil: nothing is.
+	// OnAllow is called for admitted requests, for example to call v.SetHeaders, which
+	// tells clients of their limit before they exceed it. It is called after the
+	// handler, which may reset the response. nil: nothing is called.
 	OnAllow func(ctx *fasthttp.RequestCtx, v *Verdict)
 }
 
@@ -60,23 +60,22 @@ type Config struct {
 type Limit struct {
 	// Rule is the limit. Required.
 	Rule *fastlimit.Rule
-	// Key returns the key of a request, made by the rule; ok is false where the
-	// rule does not apply. Its parts may borrow from the request. nil means the
-	// address of the client, see [Client].
+	// Key returns the key of a request, made by Rule; ok is false if the rule does
+	// not apply to it. The key may borrow from the request. nil means the address of
+	// the client, see [Client].
 	Key func(ctx *fasthttp.RequestCtx) (key fastlimit.Key, ok bool)
-	// Cost returns what a request costs; at 0 the rule does not apply, above the
-	// rule's burst it always denies. nil means the rule's cost.
+	// Cost returns how many units a request takes. With 0 the rule does not apply,
+	// with more than its burst it always denies. nil means the cost of the rule.
 	Cost func(ctx *fasthttp.RequestCtx) uint64
 }
 
-// Verdict is the decision on one request. It is valid until the function that it
-// was given to returns.
+// Verdict is the decision on one request. It is pooled: the function that gets it must
+// not keep it. It is for one goroutine.
 type Verdict struct {
 	fastlimit.Decision
 
-	// Rule is the rule that the decision is by: of several that deny the one with
-	// the longest RetryAfter, of an admission the last enforced one; nil if none
-	// applied.
+	// Rule is the rule that decided: of several that deny, the one with the longest
+	// RetryAfter; for an admission, the last enforced one. nil if none applied.
 	Rule *fastlimit.Rule
 
 	answer *denial.Answer
@@ -92,30 +91,19 @@ type Middleware struct {
 	verdicts sync.Pool        // *Verdict
 }
 
-// New checks the configuration.
+// New returns a middleware, or an error that says which field of c is wrong.
 func New(c Config) (*Middleware, error) {
-	fail := func(err error) (*Middleware, error) {
+	status, err := limits.CheckStatus(c.DenyStatus)
+	if err != nil {
 		return nil, fmt.Errorf("fastlimit/middleware/fasthttp: %w", err)
 	}
-	if c.Clients == nil {
-		c.Clients = new(policy.Identity)
+	set, err := limits.New(c.Limits, Client, c.Clients)
+	if err != nil {
+		return nil, fmt.Errorf("fastlimit/middleware/fasthttp: %w", err)
 	}
-	c.Limits = slices.Clone(c.Limits)
-	var err error
-	if c.DenyStatus, err = limits.CheckStatus(c.DenyStatus); err != nil {
-		return fail(err)
-	}
-	m := &Middleware{config: c}
-	var all []limits.Limit[*fasthttp.RequestCtx]
+	m := &Middleware{config: c, limits: set}
 	for _, l := range c.Limits {
-		all = append(all, limits.Limit[*fasthttp.RequestCtx](l))
-	}
-	client := func(ctx *fasthttp.RequestCtx) (netip.Addr, policy.Origin) { return Client(ctx, c.Clients) }
-	if m.limits, err = limits.New(all, client, c.Clients.OnUnnamed()); err != nil {
-		return fail(err)
-	}
-	for _, l := range c.Limits {
-		m.answers = append(m.answers, denial.New(l.Rule.Config(), c.DenyStatus))
+		m.answers = append(m.answers, denial.New(l.Rule.Config(), status))
 	}
 	m.verdicts.New = func() any { return new(Verdict) }
 	return m, nil
@@ -139,40 +127,42 @@ func (m *Middleware) Wrap(next fasthttp.RequestHandler) fasthttp.RequestHandler 
 			next(ctx)
 			return
 		}
+		// fasthttp does not notice that a client hangs up, so no context would ever
+		// end while the store is asked (TestHangUpIsCharged).
 		d, by, refused := m.limits.Decide(context.Background(), ctx)
 		switch {
 		case refused != policy.NotRefused:
 			ctx.Error(limits.Detail(refused), fasthttp.StatusBadRequest)
 		case !d.Allowed:
-			m.tell(c.OnDeny, ctx, d, by)
+			m.call(c.OnDeny, ctx, d, by)
 		default:
 			next(ctx)
 			if c.OnAllow != nil {
-				m.tell(c.OnAllow, ctx, d, by)
+				m.call(c.OnAllow, ctx, d, by)
 			}
 		}
 	}
 }
 
-// tell calls a function of the configuration; nil is the answer to a denial.
-func (m *Middleware) tell(f func(*fasthttp.RequestCtx, *Verdict), ctx *fasthttp.RequestCtx, d fastlimit.Decision, by int) {
+// call passes the verdict to hook; nil means the default answer to a denial.
+func (m *Middleware) call(hook func(*fasthttp.RequestCtx, *Verdict), ctx *fasthttp.RequestCtx, d fastlimit.Decision, by int) {
 	v := m.verdicts.Get().(*Verdict)
 	v.Decision, v.Rule, v.answer = d, nil, nil
 	if by >= 0 {
-		v.Rule, v.answer = m.config.Limits[by].Rule, m.answers[by]
+		v.Rule, v.answer = m.limits.Rule(by), m.answers[by]
 	}
-	if f != nil {
-		f(ctx, v)
+	if hook != nil {
+		hook(ctx, v)
 	} else {
 		v.Write(&ctx.Response)
 	}
 	m.verdicts.Put(v)
 }
 
-// SetHeaders sets what a client is told of its limit: Retry-After, RateLimit,
-// RateLimit-Policy, X-RateLimit-* and Cache-Control of a denial. Of an admission
-// it is RateLimit-Policy, and RateLimit, X-RateLimit-Remaining and
-// X-RateLimit-Clear where the bucket is known exactly: estimates are not shown.
+// SetHeaders sets the headers that tell a client of its limit. For a denial these are
+// Retry-After, RateLimit, RateLimit-Policy, X-RateLimit-* and Cache-Control. For an
+// admission it is RateLimit-Policy; if the exact bucket was asked also RateLimit,
+// X-RateLimit-Remaining and X-RateLimit-Clear. Estimates are never shown.
 func (v *Verdict) SetHeaders(h *fasthttp.ResponseHeader) {
 	if v.answer != nil {
 		v.answer.SetFields(&v.values, &v.Decision, func(name denial.Name, value []byte) { h.SetCanonical(name.Bytes, value) })

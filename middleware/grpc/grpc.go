@@ -1,27 +1,26 @@
-// Package grpclimit limits the calls to gRPC servers by rules of a limiter. It is
-// a module of its own, so that nothing else links gRPC.
+// Package grpclimit limits the calls to gRPC servers by the rules of a limiter. It is a
+// module of its own, so that the main module does not depend on gRPC.
 //
 //	limited, err := grpclimit.New(grpclimit.Config{Limits: []grpclimit.Limit{{Rule: perIP}}})
 //	srv := grpc.NewServer(grpc.UnaryInterceptor(limited.Unary), grpc.StreamInterceptor(limited.Stream))
 //
-// An admitted call goes on unchanged; a stream is one call, however many messages
-// it has. A denied call ends with [codes.ResourceExhausted], whose details have a
-// google.rpc.RetryInfo, for clients to back off, and a google.rpc.QuotaFailure,
-// which names the rule.
+// An admitted call reaches the handler unchanged. A stream counts as one call, however
+// many messages it has. A denied call ends with [codes.ResourceExhausted]; its details
+// are a google.rpc.RetryInfo, by which clients back off, and a
+// google.rpc.QuotaFailure, which names the rule.
 //
 // # Who the client is
 //
-// The peer of the connection, unless Config.Clients names proxies to trust; then
-// whom they name in the metadata. A call whose client has no address, as over a
-// Unix socket, ends with [codes.InvalidArgument], as a key shared by all such
-// clients would let one deny the others.
+// The client is the peer of the connection or, if Config.Clients trusts that peer as
+// a proxy, the address that the proxy names in the metadata. A call whose client has no
+// address, as over a Unix socket, ends with [codes.InvalidArgument]: if all such
+// clients shared a key, one could have the others denied.
 package grpclimit
 
 import (
 	"context"
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/middleware/internal/limits"
@@ -38,19 +37,20 @@ import (
 // Config configures an [Interceptor].
 type Config struct {
 	// Limits are the rules, all of one limiter. At least one. A call is admitted if
-	// all that apply admit it; one that any denies is not charged to the others.
-	// Shadow rules count and deny nobody.
+	// every rule that applies admits it; if one denies it, the others are not charged.
+	// Shadow rules count, but deny nobody.
 	Limits []Limit
 
-	// Clients tells who the client of a call is behind trusted proxies. nil: nobody
-	// is trusted, the peer is the client.
+	// Clients finds out who the client of a call is behind trusted proxies. nil:
+	// nobody is trusted, so the peer is the client.
 	Clients *policy.Identity
 
-	// Skip exempts calls from all limits, uncharged. nil: none.
+	// Skip returns true for calls to exempt from all limits. They are not charged.
+	// nil: none.
 	Skip func(c Call) bool
 
-	// OnDeny returns the error that a denied call ends with. Where it, or what it
-	// returns, is nil that is v.Err().
+	// OnDeny returns the error that a denied call ends with. If OnDeny is nil or
+	// returns nil, it is v.Err().
 	OnDeny func(c Call, v *Verdict) error
 }
 
@@ -58,11 +58,11 @@ type Config struct {
 type Limit struct {
 	// Rule is the limit. Required.
 	Rule *fastlimit.Rule
-	// Key returns the key of a call, made by the rule; ok is false where the rule
-	// does not apply. nil means the address of the client, see [Client].
+	// Key returns the key of a call, made by Rule; ok is false if the rule does not
+	// apply to it. nil means the address of the client, see [Client].
 	Key func(c Call) (key fastlimit.Key, ok bool)
-	// Cost returns what a call costs; at 0 the rule does not apply, above the rule's
-	// burst it always denies. nil means the rule's cost.
+	// Cost returns how many units a call takes. With 0 the rule does not apply, with
+	// more than its burst it always denies. nil means the cost of the rule.
 	Cost func(c Call) uint64
 }
 
@@ -76,8 +76,8 @@ type Call struct {
 // Verdict is the decision on a denied call.
 type Verdict struct {
 	fastlimit.Decision
-	// Rule is the rule that the decision is by: of several that deny the one with
-	// the longest RetryAfter.
+	// Rule is the rule that decided: of several that deny, the one with the longest
+	// RetryAfter.
 	Rule *fastlimit.Rule
 }
 
@@ -88,26 +88,20 @@ type Interceptor struct {
 	limits *limits.Set[Call]
 }
 
-// New checks the configuration.
+// New returns an interceptor, or an error that says which field of c is wrong.
 func New(c Config) (*Interceptor, error) {
-	if c.Clients == nil {
-		c.Clients = new(policy.Identity)
+	client := func(call Call, clients *policy.Identity) (netip.Addr, policy.Origin) {
+		return Client(call.Context, clients)
 	}
-	c.Limits = slices.Clone(c.Limits)
-	var all []limits.Limit[Call]
-	for _, l := range c.Limits {
-		all = append(all, limits.Limit[Call](l))
-	}
-	client := func(call Call) (netip.Addr, policy.Origin) { return Client(call.Context, c.Clients) }
-	set, err := limits.New(all, client, c.Clients.OnUnnamed())
+	set, err := limits.New(c.Limits, client, c.Clients)
 	if err != nil {
 		return nil, fmt.Errorf("fastlimit/middleware/grpc: %w", err)
 	}
 	return &Interceptor{config: c, limits: set}, nil
 }
 
-// Client returns the client of a call, whose context it is given, and how it is
-// known; see [policy.Identity.Client].
+// Client returns the client of the call with this context and how it is known, see
+// [policy.Identity.Client].
 func Client(ctx context.Context, clients *policy.Identity) (netip.Addr, policy.Origin) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
@@ -137,7 +131,8 @@ func (i *Interceptor) Stream(srv any, stream grpc.ServerStream, info *grpc.Strea
 	return handler(srv, stream)
 }
 
-// admit decides on a call. It returns the error that a denied one ends with.
+// admit decides on a call. It returns the error that the call ends with, nil if it is
+// admitted.
 func (i *Interceptor) admit(c Call) error {
 	if i.config.Skip != nil && i.config.Skip(c) {
 		return nil
@@ -149,7 +144,7 @@ func (i *Interceptor) admit(c Call) error {
 	case d.Allowed:
 		return nil
 	}
-	v := &Verdict{Decision: d, Rule: i.config.Limits[by].Rule}
+	v := &Verdict{Decision: d, Rule: i.limits.Rule(by)}
 	if i.config.OnDeny != nil {
 		if err := i.config.OnDeny(c, v); err != nil {
 			return err

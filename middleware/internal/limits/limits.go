@@ -1,9 +1,10 @@
-// Package limits decides on a request by several rules: what the middlewares
-// for net/http, fasthttp and gRPC have in common. R is how a server hands a
-// request to its handlers.
+// Package limits decides on a request by several rules. It is what the middlewares
+// for net/http, fasthttp and gRPC have in common. R is the type in which a server
+// hands a request to its handlers.
 package limits
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,50 +31,61 @@ type Set[R any] struct {
 	limiter *fastlimit.Limiter
 	limits  []Limit[R]
 	costs   []uint64 // of the rules
-	client  func(R) (netip.Addr, policy.Origin)
-	unnamed policy.OnUnnamed
+	client  func(R, *policy.Identity) (netip.Addr, policy.Origin)
+	clients *policy.Identity
 	charges sync.Pool // *charges
 }
 
-// charges are the charges of one request to many limits: pooled, so that a
-// decision does not allocate.
+// charges are the charges of one request to more than few limits. They are pooled, as
+// they are too large for the stack.
 type charges struct{ list []fastlimit.Charge }
 
-// New checks the limits, of which there is at least one. client names the client
-// of a request, unnamed is what to do where a proxy does not.
-func New[R any](all []Limit[R], client func(R) (netip.Addr, policy.Origin), unnamed policy.OnUnnamed) (*Set[R], error) {
+// New checks the limits, of which there must be at least one. L is the Limit that a
+// middleware exports, the same struct as [Limit]. client names the client of a
+// request as clients sees it; nil clients trust nobody.
+func New[R any, L ~struct {
+	Rule *fastlimit.Rule
+	Key  func(R) (key fastlimit.Key, ok bool)
+	Cost func(R) uint64
+}](all []L, client func(R, *policy.Identity) (netip.Addr, policy.Origin), clients *policy.Identity) (*Set[R], error) {
 	if len(all) == 0 {
 		return nil, errors.New("no Limits: name at least one rule, from Limiter.Rule")
 	}
 	if len(all) > fastlimit.MaxRules {
 		return nil, fmt.Errorf("%d Limits: want at most %d", len(all), fastlimit.MaxRules)
 	}
-	s := &Set[R]{limits: append([]Limit[R](nil), all...), client: client, unnamed: unnamed}
+	s := &Set[R]{client: client, clients: cmp.Or(clients, new(policy.Identity))}
 	s.charges.New = func() any { return &charges{make([]fastlimit.Charge, len(all))} }
 	seen := make(map[*fastlimit.Rule]bool, len(all))
-	for i, l := range all {
+	for i := range all {
+		l := Limit[R](all[i])
 		if l.Rule == nil {
 			return nil, fmt.Errorf("no Rule in Limits[%d]: get one with Limiter.Rule", i)
 		}
-		if l.Rule.Limiter() != all[0].Rule.Limiter() {
+		if i == 0 {
+			s.limiter = l.Rule.Limiter()
+		} else if l.Rule.Limiter() != s.limiter {
 			return nil, fmt.Errorf("rule %q in Limits[%d] is of another Limiter: what one rule took could not be given back; use rules of one", l.Rule.Name(), i)
 		}
 		if seen[l.Rule] {
 			return nil, fmt.Errorf("rule %q in Limits[%d] stands there twice: name it once", l.Rule.Name(), i)
 		}
 		seen[l.Rule] = true
-		s.costs = append(s.costs, l.Rule.Config().Cost)
+		s.limits, s.costs = append(s.limits, l), append(s.costs, l.Rule.Config().Cost)
 	}
-	s.limiter = all[0].Rule.Limiter()
 	return s, nil
 }
 
-// few is the number of limits whose charges fit the stack: nearly all sets.
+// Rule is the rule of the limit at an index that [Set.Decide] has returned.
+func (s *Set[R]) Rule(by int) *fastlimit.Rule { return s.limits[by].Rule }
+
+// few is the number of limits whose charges are kept on the stack: enough for most
+// servers, without a trip to the pool.
 const few = 4
 
-// Decide charges a request to all rules that apply to it, or to none. by is the
-// index of the limit that the decision is by, -1 if no enforced rule applied.
-// Nothing was charged if the request is refused. It does not allocate.
+// Decide charges a request to all rules that apply to it, or to none if one denies it.
+// by is the index of the limit that decided, -1 if no enforced rule applied. A refused
+// request is not charged. Decide does not allocate.
 func (s *Set[R]) Decide(ctx context.Context, r R) (d fastlimit.Decision, by int, refused policy.Refusal) {
 	if len(s.limits) <= few {
 		var list [few]fastlimit.Charge
@@ -81,12 +93,13 @@ func (s *Set[R]) Decide(ctx context.Context, r R) (d fastlimit.Decision, by int,
 	}
 	c := s.charges.Get().(*charges)
 	d, by, refused = s.decide(ctx, r, c.list[:0])
-	clear(c.list[:len(s.limits)]) // the pool keeps no request alive
+	clear(c.list[:len(s.limits)]) // the keys would keep the request alive in the pool
 	s.charges.Put(c)
 	return d, by, refused
 }
 
-// decide is Decide with room for the charges.
+// decide is Decide, with list as room for the charges. The client is looked up only
+// if a rule goes by it, and then once.
 func (s *Set[R]) decide(ctx context.Context, r R, list []fastlimit.Charge) (d fastlimit.Decision, by int, refused policy.Refusal) {
 	var client netip.Addr
 	known := false
@@ -122,15 +135,16 @@ func (s *Set[R]) decide(ctx context.Context, r R, list []fastlimit.Charge) (d fa
 	return d, by, refused
 }
 
-// clientOf returns the client, invalid where the rules by client do not apply.
+// clientOf returns the client of a request, or the invalid address if rules by client
+// are to be left out.
 func (s *Set[R]) clientOf(r R) (netip.Addr, policy.Refusal) {
-	client, from := s.client(r)
+	client, from := s.client(r, s.clients)
 	switch {
 	case from == policy.NoAddress:
 		return client, policy.RefusedPeer
-	case from == policy.FromProxy && s.unnamed == policy.UnnamedDeny:
+	case from == policy.FromProxy && s.clients.OnUnnamed() == policy.UnnamedDeny:
 		return client, policy.RefusedUnnamed
-	case from == policy.FromProxy && s.unnamed == policy.UnnamedSkip:
+	case from == policy.FromProxy && s.clients.OnUnnamed() == policy.UnnamedSkip:
 		return netip.Addr{}, policy.NotRefused
 	}
 	return client, policy.NotRefused

@@ -18,14 +18,14 @@ type ask struct {
 	noKey  bool
 }
 
-func clientOf(a ask) (netip.Addr, policy.Origin) {
+func clientOf(a ask, _ *policy.Identity) (netip.Addr, policy.Origin) {
 	addr, _ := netip.ParseAddr(a.client)
 	return addr, a.from
 }
 
 func mustSet(t testing.TB, unnamed policy.OnUnnamed, all ...Limit[ask]) *Set[ask] {
 	t.Helper()
-	s, err := New(all, clientOf, unnamed)
+	s, err := New(all, clientOf, middlewaretest.Clients(t, "10.0.0.0/8", unnamed))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestNewNamesTheMistake(t *testing.T) {
 		"stands there twice":   {{Rule: rules[0]}, {Rule: rules[0]}},
 		"257 Limits: want at":  make([]Limit[ask], fastlimit.MaxRules+1),
 	} {
-		if _, err := New(all, clientOf, 0); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := New(all, clientOf, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}

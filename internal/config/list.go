@@ -1,0 +1,76 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// listOf is a list of values. An element that failed is kept as a zero, so that the
+// indices of the others stay those of the file.
+func listOf(docs, want string, element value) value {
+	v := value{docs: docs, schema: schema{"type": "array", "items": element.schema}, section: element.section, list: true}
+	v.read = func(d *decoder, n *node, to reflect.Value) bool {
+		if n.kind != isList {
+			d.mismatch(n, want)
+			return false
+		}
+		return readEach(d, n.elements(), to, element)
+	}
+	return v
+}
+
+func readEach(d *decoder, items []*node, to reflect.Value, element value) bool {
+	all, ok := reflect.MakeSlice(to.Type(), len(items), len(items)), true
+	for i, item := range items {
+		ok = element.read(d, item, all.Index(i)) && ok
+	}
+	if len(items) > 0 {
+		to.Set(all)
+	}
+	return ok
+}
+
+// oneOrMore is a value or a list of at most that many. An empty list is an error: it
+// reads as "nothing", but a match without patterns matches everything. what names
+// the elements in messages.
+func oneOrMore(docs string, most int, what string, element value) value {
+	return value{docs: docs, schema: oneOrMoreSchema(element.schema, most), list: true, section: element.section, read: func(d *decoder, n *node, to reflect.Value) bool {
+		items, ok := d.oneOrMore(n, most, what)
+		return readEach(d, items, to, element) && ok
+	}}
+}
+
+func oneOrMoreSchema(element schema, most int) schema {
+	list := schema{"type": "array", "items": element, "minItems": 1}
+	if most < unbounded {
+		list["maxItems"] = most
+	}
+	return schema{"anyOf": []schema{element, list}}
+}
+
+// oneOrMore returns the elements of a list, or the value itself.
+func (d *decoder) oneOrMore(n *node, most int, what string) (items []*node, ok bool) {
+	switch {
+	case n.kind != isList:
+		return []*node{n}, true
+	case len(n.items) == 0:
+		d.fail(n, "the list is empty", "write an element, or remove the setting")
+		return nil, false
+	case len(n.items) > most:
+		d.fail(n, fmt.Sprintf("%d %s", len(n.items), what), fmt.Sprintf("want at most %d", most))
+		return n.elements(), false
+	}
+	return n.elements(), true
+}
+
+// mapping is a value with settings of its own.
+func mapping(s *section) value {
+	return value{docs: "mapping", section: s, schema: schema{"$ref": "#/$defs/" + s.name}, read: func(d *decoder, n *node, to reflect.Value) bool {
+		d.places[n.field] = n
+		if to.Kind() == reflect.Pointer {
+			to.Set(reflect.New(to.Type().Elem()))
+			to = to.Elem()
+		}
+		return s.read(d, n, to)
+	}}
+}
