@@ -143,3 +143,22 @@ func (c *httpCmd) target(ctx context.Context) (part, error) {
 		return httpbench.RunTarget(ctx, o)
 	}}, nil
 }
+
+type costCmd struct{ httpbench.CostOptions }
+
+// Run implements the command.
+func (c *costCmd) Run(ctx context.Context, sys *system, b *commands) error {
+	if c.Pairs < 1 || c.Requests < 1 || c.Conns < 2 {
+		return cli.Usagef("--pairs %d --requests %d --conns %d: want 2 connections and 1 of the others, or more", c.Pairs, c.Requests, c.Conns)
+	}
+	binary, remove, err := b.product(ctx)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	c.Fastlimit, c.BareCommand = binary, "httpcost-bare"
+	return b.measure(ctx, sys, part{run: func(ctx context.Context, p report.Progress) ([]report.Result, error) {
+		c.Progress = p
+		return httpbench.RunCost(ctx, c.CostOptions)
+	}})
+}
