@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bench/defaults"
 	"github.com/fastlimit/fastlimit/bench/report"
 	"github.com/fastlimit/fastlimit/bench/workload"
 	"github.com/fastlimit/fastlimit/sketch"
@@ -22,36 +23,23 @@ import (
 
 // Options configure [Run]. Zero fields mean defaults.
 type Options struct {
-	// Keys are the numbers of active clients. nil means 10^3, 10^5 and 10^6.
-	Keys []int64
-	// PerSecond is the traffic of the measured node. 0 means 200,000.
-	PerSecond int
-	// Duration of the traffic, simulated. 0 means 30 s.
-	Duration time.Duration
-	// Interval of the exchange. 0 means 100 ms.
-	Interval time.Duration
-	// MaxBytes is the ceiling for each peer and interval. 0 means the default
-	// of package delta.
-	MaxBytes int
-	// TopTalkers is the size of the table. 0 means 8192.
-	TopTalkers int
-	// Nodes is the size that the limiter is planned for. 0 means 32.
-	Nodes    int
-	Seed     uint64
-	Progress report.Progress
+	Keys       []int64         `kong:"-"` // numbers of active clients; nil means 10^3, 10^5 and 10^6
+	PerSecond  int             `name:"rate" default:"200000" help:"Requests per second at the measured node."`
+	Duration   time.Duration   `default:"30s" help:"Of the traffic, simulated."`
+	Interval   time.Duration   `default:"100ms" help:"Of the exchange."`
+	MaxBytes   int             `default:"16384" help:"Ceiling in bytes for each peer and interval."`
+	TopTalkers int             `default:"8192" help:"Top talkers that are tracked."`
+	Nodes      int             `kong:"-"` // that the limiter is planned for; 0 means 32
+	Seed       uint64          `kong:"-"`
+	Progress   report.Progress `kong:"-"`
 }
 
 func (o Options) withDefaults() Options {
 	if o.Keys == nil {
 		o.Keys = []int64{1e3, 1e5, 1e6}
 	}
-	o.PerSecond = cmp.Or(o.PerSecond, 200_000)
-	o.Duration = cmp.Or(o.Duration, 30*time.Second)
-	o.Interval = cmp.Or(o.Interval, 100*time.Millisecond)
-	o.MaxBytes = cmp.Or(o.MaxBytes, delta.DefaultMaxBytes)
-	o.TopTalkers = cmp.Or(o.TopTalkers, 8192)
 	o.Nodes = cmp.Or(o.Nodes, 32)
-	return o
+	return defaults.Of(o)
 }
 
 const (

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/fastlimit/fastlimit/bench/httpbench"
 	"github.com/fastlimit/fastlimit/bench/load"
@@ -16,16 +15,13 @@ import (
 type httpCmd struct {
 	URL string `arg:"" optional:"" help:"The limiter to ask. It must answer every request with a Content-Length. Default: servers started here."`
 
-	Server   []string      `placeholder:"NAME" help:"Servers to start: fastlimit, nginx, haproxy. Default: those installed."`
-	Command  []string      `sep:"none" placeholder:"NAME=CMD" help:"Another server to start; {{.Addr}}, {{.PerSecond}} and {{.Burst}} in the command stand for address and rule."`
-	Nginx    string        `placeholder:"PATH" help:"Path of nginx. Default: looked up."`
-	HAProxy  string        `name:"haproxy" placeholder:"PATH" help:"Path of HAProxy. Default: looked up."`
-	Loop     string        `enum:"open,closed" default:"open" help:"Load on URL: open (at --rate, corrected for coordinated omission) or closed (as fast as it answers)."`
-	Rate     float64       `default:"10000" help:"Requests per second of an open loop."`
-	Duration time.Duration `default:"4s" help:"Of an open loop."`
-	Requests int           `default:"20000" help:"Requests of a closed loop, in each round."`
-	Rounds   int           `default:"7" help:"Rounds of a closed loop."`
-	Clients  int           `default:"32" help:"Clients, each with a connection; of this machine each has a loopback address of its own."`
+	Server  []string `placeholder:"NAME" help:"Servers to start: fastlimit, nginx, haproxy. Default: those installed."`
+	Command []string `sep:"none" placeholder:"NAME=CMD" help:"Another server to start; {{.Addr}}, {{.PerSecond}} and {{.Burst}} in the command stand for address and rule."`
+	Nginx   string   `placeholder:"PATH" help:"Path of nginx. Default: looked up."`
+	HAProxy string   `name:"haproxy" placeholder:"PATH" help:"Path of HAProxy. Default: looked up."`
+	Loop    string   `enum:"open,closed" default:"open" help:"Load on URL: open (at --rate, corrected for coordinated omission) or closed (as fast as it answers)."`
+
+	httpbench.Options
 }
 
 // Run implements the command.
@@ -36,12 +32,10 @@ func (c *httpCmd) Run(ctx context.Context, sys *system, b *commands) error {
 	if c.URL != "" {
 		return b.measureOne(ctx, sys)(c.target(ctx))
 	}
-	servers, err := c.servers(sys)
-	if err != nil {
+	o := c.Options
+	var err error
+	if o.Servers, err = c.servers(sys); err != nil {
 		return err
-	}
-	o := httpbench.Options{
-		Servers: servers, Clients: c.Clients, Rounds: c.Rounds, Requests: c.Requests, Rate: c.Rate, Duration: c.Duration,
 	}
 	open := load.OpenConfig{Rate: c.Rate, Duration: c.Duration, Conns: c.Clients}
 	if err := open.Validate(); err != nil {

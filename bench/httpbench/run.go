@@ -1,7 +1,6 @@
 package httpbench
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bench/defaults"
 	"github.com/fastlimit/fastlimit/bench/load"
 	"github.com/fastlimit/fastlimit/bench/oracle"
 	"github.com/fastlimit/fastlimit/bench/proc"
@@ -19,32 +19,21 @@ import (
 
 // Options configure [Run]. Zero fields mean defaults.
 type Options struct {
-	Servers []Server
-	// Rule is the limit of every server; see [oracle.Rule] for the default.
-	Rule oracle.Rule
-	// Clients is the number of clients, each with a connection and a loopback
-	// address of its own. 0 means 32.
-	Clients int
-	// Rounds is the number of closed-loop rounds of each server. 0 means 7.
-	Rounds int
-	// Requests is the number in a round. 0 means 20,000.
-	Requests int
-	// Rate of the open loop, in requests per second from all clients. 0 means
-	// 10,000, which leaves a core half idle.
-	Rate float64
-	// Duration of the open loop. 0 means 4 s: two windows of the default rule.
-	Duration time.Duration
-	Progress report.Progress
+	Servers []Server    `kong:"-"`
+	Rule    oracle.Rule `kong:"-"` // of every server; see [oracle.Rule] for the default
+	// Rate leaves a core half idle by default, and Duration is two windows of the
+	// default rule.
+	Rate     float64         `default:"10000" help:"Requests per second of an open loop."`
+	Duration time.Duration   `default:"4s" help:"Of an open loop."`
+	Requests int             `default:"20000" help:"Requests of a closed loop, in each round."`
+	Rounds   int             `default:"7" help:"Rounds of a closed loop."`
+	Clients  int             `default:"32" help:"Clients, each with a connection; of this machine each has a loopback address of its own."`
+	Progress report.Progress `kong:"-"`
 }
 
 func (o Options) withDefaults() Options {
 	o.Rule = o.Rule.WithDefaults()
-	o.Clients = cmp.Or(o.Clients, 32)
-	o.Rounds = cmp.Or(o.Rounds, 7)
-	o.Requests = cmp.Or(o.Requests, 20_000)
-	o.Rate = cmp.Or(o.Rate, 10_000)
-	o.Duration = cmp.Or(o.Duration, 4*time.Second)
-	return o
+	return defaults.Of(o)
 }
 
 // Check reports what would keep [Run] from measuring: programs and cores that

@@ -16,10 +16,10 @@ import (
 // Options are common to all in-process measurements. The zero value measures
 // [DefaultContenders] at the default rule.
 type Options struct {
-	Contenders []Contender
-	Rule       oracle.Rule
-	Seed       uint64
-	Progress   report.Progress
+	Contenders []Contender     `kong:"-"`
+	Rule       oracle.Rule     `kong:"-"`
+	Seed       uint64          `kong:"-"`
+	Progress   report.Progress `kong:"-"`
 }
 
 func (o Options) withDefaults() Options {

@@ -1,6 +1,7 @@
 package inproc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,22 +10,18 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bench/defaults"
 	"github.com/fastlimit/fastlimit/bench/report"
 )
 
-// LocalOptions configure [Local].
+// LocalOptions configure [Local]. Zero fields mean defaults.
 type LocalOptions struct {
 	Options
-	// Workloads are some of zipf-1.1 (2^20 clients), distinct (sources seen
-	// once) and hot-denied (one client over its limit). nil means all.
-	Workloads []string
-	// Cores are the numbers of cores to decide on. nil means 1, 2, 4, … and
-	// all.
-	Cores []int
-	// Rounds is how often each limiter has its turn. 0 means 11.
-	Rounds int
-	// Round is about how long a turn lasts. 0 means 20 ms.
-	Round time.Duration
+
+	Workloads []string      `name:"workload" placeholder:"NAME" help:"zipf-1.1, distinct, hot-denied. Default: all."`
+	Cores     []int         `placeholder:"N" help:"Numbers of cores to decide on. Default: 1, 2, 4 and so on."`
+	Rounds    int           `default:"11" help:"Turns of each limiter."`
+	Round     time.Duration `kong:"-"` // about how long a turn lasts; 0 means 20 ms
 }
 
 func (o LocalOptions) withDefaults() LocalOptions {
@@ -39,21 +36,15 @@ func (o LocalOptions) withDefaults() LocalOptions {
 		}
 		o.Cores = append(o.Cores, runtime.NumCPU())
 	}
-	if o.Rounds == 0 {
-		o.Rounds = 11
-	}
-	if o.Round == 0 {
-		o.Round = 20 * time.Millisecond
-	}
-	return o
+	o.Round = cmp.Or(o.Round, 20*time.Millisecond)
+	return defaults.Of(o)
 }
 
 // Local measures how fast limiters decide within a process. Each lives in a
 // process of its own; they take turns in short rounds, so that a noisy machine
 // is noisy to all, and the figures are medians over the rounds. CPU time per
-// decision is given beside wall time: it leaves out what other programs took.
-// A limiter is
-// told the time unless it reads the clock itself; what a reading costs is a
+// decision is given beside wall time: it leaves out what other programs took. A
+// limiter is told the time unless it reads the clock itself; what a reading costs is a
 // result of its own. When ctx ends it returns what it has, and the cause.
 func Local(ctx context.Context, o LocalOptions) ([]report.Result, error) {
 	o = o.withDefaults()
