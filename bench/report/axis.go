@@ -7,7 +7,7 @@ import (
 
 // axis maps values to positions from 0 to 1.
 type axis struct {
-	label  string // with its unit
+	Label  string // with its unit
 	log    bool
 	ticks  []tick
 	lo, hi float64 // as scaled
