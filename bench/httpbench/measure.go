@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/fastlimit/fastlimit/bench/load"
@@ -82,23 +81,17 @@ type round struct {
 }
 
 func (m *round) measure(ctx context.Context, r *running, l *load.Closed, n int) error {
-	before, err := r.child.CPU()
-	if err != nil {
+	var counts load.Counts
+	took, _, cpu, err := r.child.Cost(func() (err error) {
+		counts, err = l.Run(ctx, n)
 		return err
-	}
-	start := time.Now()
-	counts, err := l.Run(ctx, n)
-	if err != nil {
-		return err
-	}
-	took := time.Since(start)
-	after, err := r.child.CPU()
+	})
 	if err != nil {
 		return err
 	}
 	done := float64(counts.Total())
 	m.perSecond = append(m.perSecond, done/took.Seconds())
-	m.micros = append(m.micros, (after-before).Seconds()*1e6/done)
+	m.micros = append(m.micros, cpu.Seconds()*1e6/done)
 	m.requests += counts.Total()
 	m.denied += counts.Denied()
 	return nil

@@ -114,6 +114,21 @@ func SelfCPU() (time.Duration, error) { return selfCPU() }
 // SelfRSS is the resident memory of this process in bytes.
 func SelfRSS() (int64, error) { return rss(os.Getpid()) }
 
+// Cost runs f and returns how long it took and the CPU time that this process and
+// the child used meanwhile.
+func (c *Child) Cost(f func() error) (took, self, child time.Duration, err error) {
+	self, err1 := selfCPU()
+	child, err2 := c.CPU()
+	start := time.Now()
+	if err := errors.Join(err1, err2, f()); err != nil {
+		return 0, 0, 0, err
+	}
+	took = time.Since(start)
+	selfAfter, err1 := selfCPU()
+	childAfter, err2 := c.CPU()
+	return took, selfAfter - self, childAfter - child, errors.Join(err1, err2)
+}
+
 // RSS is the resident memory in bytes of the child and of its own children.
 // Pages they share are counted for each.
 func (c *Child) RSS() (int64, error) { return sum(c.PID(), rss) }

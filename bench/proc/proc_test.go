@@ -155,7 +155,7 @@ func TestStartLeavesOurCores(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := make(chan []int)
-	forks.todo <- func() {
+	forks() <- func() {
 		cores, _ := Cores()
 		after <- cores
 	}

@@ -131,19 +131,10 @@ func (c *contender) run(ctx context.Context, n int) error {
 }
 
 func (c *contender) measure(ctx context.Context, n int, redis *proc.Child) error {
-	here, err1 := proc.SelfCPU()
-	there, err2 := redis.CPU()
-	start := time.Now()
-	if err := errors.Join(err1, err2, c.run(ctx, n)); err != nil {
-		return err
-	}
-	r := checkRound{wall: time.Since(start)}
-	hereAfter, err1 := proc.SelfCPU()
-	thereAfter, err2 := redis.CPU()
-	r.here, r.redis = hereAfter-here, thereAfter-there
-	c.rounds = append(c.rounds, r)
+	wall, here, there, err := redis.Cost(func() error { return c.run(ctx, n) })
+	c.rounds = append(c.rounds, checkRound{wall, here, there})
 	c.requests += int64(n)
-	return errors.Join(err1, err2)
+	return err
 }
 
 func (c *contender) result(l checkLoad, usual *contender) report.Result {

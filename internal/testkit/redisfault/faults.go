@@ -3,6 +3,7 @@
 package redisfault
 
 import (
+	"strings"
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/testkit/faultproxy"
@@ -94,7 +95,7 @@ func moveName(s *Site) {
 	s.server.Kill()
 	s.server = redistest.Start(s.t)
 	s.admin = s.server.Session()
-	_, port, _ := cutAddr(s.proxy.Addr())
+	_, port, _ := strings.Cut(s.proxy.Addr(), ":")
 	s.proxy = faultproxy.NewAt(s.t, "127.0.0.2:"+port, s.server.Addr, 7)
 	names.set(s.name, resolution{127, 0, 0, 2})
 }

@@ -14,8 +14,6 @@ import (
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
-func cutAddr(addr string) (host, port string, ok bool) { return strings.Cut(addr, ":") }
-
 var slowLoading = []string{"--loading-process-events-interval-bytes", "1024"}
 
 // slowRestart leaves a snapshot of keys that take long to load.
