@@ -1,6 +1,6 @@
-// Package clusterbench measures what nodes tell each other of their top
-// talkers: bytes and packets for each peer, by the number of active clients, and
-// what stays untold. A real limiter and the real exchange run in memory and in
+// Package clusterbench measures the traffic by which nodes tell each other of their
+// top talkers: bytes and packets for each peer by the number of active clients, and
+// how much a peer is not told of. A real limiter and the real exchange run in memory and in
 // simulated time, so that the figures are of the traffic, not of the machine.
 package clusterbench
 
@@ -62,7 +62,7 @@ var workloads = []struct {
 	{"even", func(rng *rand.Rand, n int64) func() int64 { return func() int64 { return rng.Int64N(n) } }},
 }
 
-// Check tells what of the options cannot be measured.
+// Check reports what is wrong with the options.
 func (o Options) Check() error {
 	o = o.withDefaults()
 	for _, n := range o.Keys {
@@ -179,13 +179,14 @@ func (p *pair) key(client int64) fastlimit.Key {
 	return p.rule.AddrKey(netip.AddrFrom4(b))
 }
 
-// run has every client be seen once, and then the traffic.
+// run lets every client send one request, and then sends the traffic.
 func (p *pair) run(ctx context.Context, next func() int64) error {
 	for i := range p.keys {
 		p.ask(ctx, i)
 	}
 	gap := time.Second / time.Duration(p.PerSecond)
-	// The first intervals tell of clients all of whom are new.
+	// In the first intervals every client is new to the peer, which is not what a
+	// node sends in the long run.
 	const settling = 10
 	for i := range int(p.Duration/p.Interval) + settling {
 		if err := ctx.Err(); err != nil {
@@ -217,7 +218,8 @@ func (p *pair) ask(ctx context.Context, client int64) {
 	}
 }
 
-// untold is the most units of one client that the peer does not know of.
+// untold is the largest number of units of one client that the peer does not know
+// of.
 func (p *pair) untold() (most uint32, err error) {
 	h, err := sketch.NewHasher(p.secret, ruleName)
 	for i, n := range p.counted {

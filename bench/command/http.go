@@ -55,7 +55,7 @@ func (c *httpCmd) Run(ctx context.Context, sys *system, b *commands) error {
 	return b.measure(ctx, sys, serversPart(o))
 }
 
-// servers are those beside fastlimit.
+// servers returns the servers to compare fastlimit with.
 func (c *httpCmd) servers(sys *system) (all []httpbench.Server, err error) {
 	for _, name := range c.Server {
 		switch name {
@@ -80,7 +80,7 @@ func (c *httpCmd) servers(sys *system) (all []httpbench.Server, err error) {
 	return all, nil
 }
 
-// known is nginx or haproxy, and its path if that is given.
+// known returns nginx or HAProxy, and its path if one is given.
 func (c *httpCmd) known(name string) (s httpbench.Server, path string) {
 	s, path = httpbench.Nginx(), c.Nginx
 	if name == "haproxy" {
@@ -92,8 +92,8 @@ func (c *httpCmd) known(name string) (s httpbench.Server, path string) {
 	return s, path
 }
 
-// installed are those of nginx and HAProxy that this machine has, and those whose
-// path is given.
+// installed returns nginx and HAProxy as far as this machine has them. One whose
+// path is given is never left out, so that a wrong path is an error.
 func (c *httpCmd) installed(sys *system) (all []httpbench.Server) {
 	for _, name := range []string{"nginx", "haproxy"} {
 		s, path := c.known(name)
@@ -123,7 +123,7 @@ func serversPart(o httpbench.Options) part {
 	}
 }
 
-// target measures the URL, once it has answered.
+// target returns the measurement of the URL, which has answered once.
 func (c *httpCmd) target(ctx context.Context) (part, error) {
 	o := httpbench.TargetOptions{
 		URL: c.URL, Closed: c.Loop == "closed", Rate: c.Rate, Duration: c.Duration,

@@ -102,7 +102,8 @@ func (c *clusterCmd) Run(ctx context.Context, sys *system, b *commands) error {
 	return b.measureOne(ctx, sys)(b.cluster(c))
 }
 
-// Run implements the command. What is not installed is left out with a word.
+// Run implements the command. Programs that are not installed are skipped with a
+// message.
 func (allCmd) Run(ctx context.Context, sys *system, b *commands) error {
 	var parts []part
 	var errs error
@@ -135,14 +136,15 @@ func (allCmd) Run(ctx context.Context, sys *system, b *commands) error {
 	return b.measure(ctx, sys, parts...)
 }
 
-// part is one kind of measurement. Its results count beside an error.
+// part is one measurement. Results that come with an error are kept.
 type part struct {
 	run func(context.Context, report.Progress) ([]report.Result, error)
-	// versions are those of the programs beside which it measures; nil is none.
+	// versions returns the versions of the programs measured; may be nil.
 	versions func(context.Context) map[string]string
 }
 
-// options measure the limiters, those that ask a Redis once it has answered.
+// options are those that the measurements in process share. Limiters that need a
+// Redis are tried first: a wrong URL must not show after minutes.
 func (b *commands) options(contenders []inproc.Contender) (o inproc.Options, err error) {
 	for _, c := range contenders {
 		if c.Remote {
@@ -184,7 +186,7 @@ func (b *commands) accuracy(c *accuracyCmd) (part, error) {
 	}}, err
 }
 
-// tryOut makes a limiter once, so that what it lacks is known before a run.
+// tryOut creates a limiter and closes it.
 func tryOut(c inproc.Contender) error {
 	l, err := c.New(oracle.Rule{Rate: fastlimit.Rate{N: 1, Per: time.Second}, Burst: 1})
 	if closer, ok := l.(io.Closer); ok && err == nil {

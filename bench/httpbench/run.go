@@ -99,10 +99,11 @@ func Run(ctx context.Context, o Options) (results []report.Result, err error) {
 	return results, err
 }
 
-// phase is one kind of load on all servers.
+// phase is one kind of load. All servers are started anew for each, so that none
+// begins with the counters of the last one.
 type phase struct {
 	name string
-	// rule is that of the servers, made from the configured one.
+	// rule returns the rule of the servers, given the configured one.
 	rule func(oracle.Rule) oracle.Rule
 	run  func(Options, context.Context, []*running) ([]report.Result, error)
 }
@@ -167,7 +168,7 @@ func stopAll(all []*running) {
 	}
 }
 
-// result is one with what all phases tell.
+// result has the fields that all phases fill in the same way.
 func (r *running) result(workload string) report.Result {
 	res := report.Result{Group: "http", Workload: workload, Limiter: r.server.Name, Setup: r.server.Setup, Cores: 1}
 	if rss, err := r.child.RSS(); err == nil {

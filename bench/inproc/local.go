@@ -102,14 +102,15 @@ func startTurns(ctx context.Context, o LocalOptions, workload string, cores int)
 			Speed: &speedJob{Workload: workload, Cores: cores, Round: o.Round, Seed: o.Seed},
 		})
 		if t.err != nil {
-			return turns, t.err // none will start
+			return turns, t.err // the others will not start either
 		}
 		_, t.err = t.child.next()
 	}
 	return turns, nil
 }
 
-// takeTurns lets each limiter measure one round; another one begins each time.
+// takeTurns lets each limiter measure one round. A different one begins each time,
+// so that none always follows the same neighbour.
 func takeTurns(turns []*turn, first int) {
 	for i := range turns {
 		t := turns[(first+i)%len(turns)]
@@ -167,11 +168,12 @@ func fillSpeed(r *report.Result, rounds []round) {
 	if m := report.Median(cpu); m > 0 {
 		r.CPUMicros = &m
 	}
-	// The harness allocates a few dozen times a round.
+	// Rounded to 0.01: the harness itself allocates a few dozen times a round.
 	r.AllocsPerOp = new(float64(int64(100*float64(allocs)/float64(r.Requests)+0.5)) / 100)
 }
 
-// clockResults is what reading the time costs a limiter that is not told.
+// clockResults measures what reading the time costs, for limiters that are not
+// told it.
 func clockResults(rounds int) []report.Result {
 	lim, err := fastlimit.New(fastlimit.Config{Memory: fastlimit.MinMemory, Rules: []fastlimit.RuleConfig{
 		{Name: "clock", Rate: fastlimit.Rate{N: 1, Per: time.Second}},

@@ -18,8 +18,8 @@ const (
 	checkKeys    = 1024
 )
 
-// checkLoad is what exact checks are asked about. Hot keys are all far below
-// their limit, so that every check writes, or all over it, so that none does.
+// checkLoad is a set of hot keys: either all far below their limit, so that every
+// check writes to Redis, or all over it, so that none does.
 type checkLoad struct {
 	workload string
 	per      time.Duration // of one unit
@@ -67,7 +67,7 @@ func (o Options) checksOf(ctx context.Context, l checkLoad, redis *proc.Child, a
 	}()
 	ways := []func(context.Context, checkLoad, string) (*contender, error){viaLimiter, viaStore, viaScript}
 	if l.burst == 1 {
-		ways = ways[1:] // the limiter knows who is over and does not ask
+		ways = ways[1:] // the limiter denies these itself, without asking Redis
 	}
 	for _, make := range ways {
 		c, err := make(ctx, l, addr)
@@ -95,7 +95,8 @@ func (o Options) checksOf(ctx context.Context, l checkLoad, redis *proc.Child, a
 	return results, nil
 }
 
-// warm connects, loads scripts, and takes every key to where it stays.
+// warm connects, loads scripts, and brings every key to the level at which it
+// stays.
 func (c *contender) warm(ctx context.Context, l checkLoad) error {
 	for range 2 {
 		if err := c.run(ctx, checkKeys); err != nil {

@@ -32,7 +32,7 @@ type Options struct {
 	Progress report.Progress `kong:"-"`
 }
 
-// Check reports whether there is a Redis to start.
+// Check reports an error if there is no Redis to start.
 func (o Options) Check() error {
 	if _, err := exec.LookPath(defaults.Of(o).Path); err != nil {
 		return fmt.Errorf("bench: no Redis to measure: %w; install redis-server", err)
@@ -97,8 +97,8 @@ func startRedis(ctx context.Context, path, dir, addr string) (*proc.Child, error
 	})
 }
 
-// open connects a store that is as patient as the figures need: a check that
-// timed out would be measured as one that was not made.
+// open connects a store. The timeout must be long enough for what is measured: a
+// check that times out is answered without Redis, and looks cheap.
 func open(ctx context.Context, addr string, timeout time.Duration) (*redisstore.Store, error) {
 	s, err := redisstore.Open(ctx, redisstore.Config{Addrs: []string{addr}, Timeout: timeout, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -113,7 +113,7 @@ func closeStore(s *redisstore.Store) error {
 	return s.Close(ctx)
 }
 
-// limiter has one rule.
+// limiter returns a limiter with one rule, and that rule.
 func limiter(s *redisstore.Store, timeout time.Duration, rule fastlimit.RuleConfig) (*fastlimit.Limiter, *fastlimit.Rule, error) {
 	rule.Name = "bench"
 	lim, err := fastlimit.New(fastlimit.Config{Rules: []fastlimit.RuleConfig{rule}, Store: s, StoreTimeout: timeout})

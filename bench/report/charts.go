@@ -33,7 +33,7 @@ func collect(results []Result, colors *colors, atLeast int, points func(*Result)
 	for i := range results {
 		r := &results[i]
 		if r.Limiter == Baseline {
-			continue // it would squeeze all others
+			continue // so far from the others that it would squeeze them
 		}
 		at := slices.IndexFunc(all, func(s series) bool { return s.Name == r.Limiter })
 		if at < 0 {

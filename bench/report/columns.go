@@ -79,7 +79,7 @@ func entry(field, name string) func(*Result) (float64, bool) {
 	}
 }
 
-// used are the columns that any of the results fills.
+// used returns the columns for which any of the results has a figure.
 func used(results []Result) []column {
 	var all []column
 	for _, c := range columns {
@@ -122,7 +122,7 @@ func percent(v float64) string {
 	return strconv.FormatFloat(math.Round(1e4*v)/100, 'f', -1, 64)
 }
 
-// short has three digits that count.
+// short formats a number with about three significant digits.
 func short(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 1e6:
@@ -137,7 +137,7 @@ func short(v float64) string {
 	return strconv.FormatFloat(v, 'g', 2, 64)
 }
 
-// si has a prefix for thousands.
+// si formats a number with the prefix k, M or G.
 func si(v float64) string {
 	for _, p := range []struct {
 		size float64
