@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// One client in bystanders, beside those that flood, sends at half its limit.
-	// A limiter must not deny these.
+	// For every four clients that flood, one more sends at half its limit. A
+	// limiter must not deny these.
 	bystanders    = 4
 	bystanderLoad = 0.5
 )

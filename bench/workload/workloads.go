@@ -145,7 +145,7 @@ func flashCrowd() *Workload {
 }
 
 // slowDrip is 1,000 clients that send at exactly 0.95·r without pause. All conform,
-// so that every denial is a mistake, and a leak rate that is 5 % too low shows.
+// so that every denial is a mistake.
 func slowDrip() *Workload {
 	const share = 0.95
 	return &Workload{

@@ -44,8 +44,8 @@ func failedSnapshot(s *Site) {
 	s.admin.Do("BGSAVE")
 }
 
-// evict sets maxmemory to half of what the stored keys take, so that some are
-// evicted.
+// evict stores filler keys and then leaves room for half of them, so that random
+// keys are evicted.
 func evict(s *Site) {
 	const filler = 4 << 20
 	used := func() int { return s.info("memory", "used_memory") }
