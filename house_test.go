@@ -117,14 +117,15 @@ var layers = []struct {
 	{"sync/...", []string{".", "sketch", "toptalkers", "sync/..."}, "adapters know the library, not each other"},
 	{"internal/cli", nil, "flags, signals and progress of any program"},
 	{"internal/testkit/...", []string{".", "policy", "internal/testkit/..."}, "for tests of any package, so it may know none of them"},
+	{"bench/defaults", nil, "what a field that is not set means"},
 	{"bench/reference", nil, "what people write first; frozen"},
 	{"bench/proc", nil, "processes, whatever they are"},
 	{"bench/load", nil, "an HTTP client, whatever it asks"},
 	{"bench/report", nil, "results, whoever has measured them"},
 	{"bench/oracle", []string{"."}, "judges by itself: of the library it knows the notation of a rate"},
 	{"bench/workload", []string{"bench/oracle"}, "traffic made to test a rule"},
-	{"bench/inproc", []string{".", "bench/oracle", "bench/proc", "bench/reference", "bench/report", "bench/workload"}, "calls limiters"},
-	{"bench/httpbench", []string{".", "bench/load", "bench/oracle", "bench/proc", "bench/report"}, "asks servers"},
+	{"bench/inproc", []string{".", "bench/defaults", "bench/oracle", "bench/proc", "bench/reference", "bench/report", "bench/workload"}, "calls limiters"},
+	{"bench/httpbench", []string{".", "bench/defaults", "bench/load", "bench/oracle", "bench/proc", "bench/report"}, "asks servers"},
 }
 
 // basics know nothing of this module, and everybody may import them.
@@ -154,7 +155,7 @@ func TestLayers(t *testing.T) {
 var order = [][]string{
 	{
 		"internal/field", "internal/ascii", "internal/heap", "internal/marks", "internal/safetext", "internal/prom", "internal/cli",
-		"bench/reference", "bench/proc", "bench/load", "bench/report",
+		"bench/defaults", "bench/reference", "bench/proc", "bench/load", "bench/report",
 	},
 	{"sketch", "server/internal/text"},
 	{"window", "bucket"},
@@ -223,7 +224,7 @@ var keep = []struct {
 	{"github.com/prometheus", []string{"server", "server/internal/metrics", "internal/prom", "internal/metrics", "bench/..."}, "the library counts; the server exports"},
 	{"github.com/goccy/go-yaml", []string{"internal/config", "bench/..."}, "files are read at the edge"},
 	{"github.com/tidwall/gjson", []string{"internal/replay"}, "logs in JSON are read at the edge"},
-	{"github.com/alecthomas/kong", []string{"cmd/fastlimit", "internal/cli"}, "flags are read at the edge"},
+	{"github.com/alecthomas/kong", []string{"cmd/fastlimit", "internal/cli", "bench/defaults"}, "flags are read at the edge"},
 	{"github.com/schollz/progressbar", []string{"internal/cli"}, "only a command has a terminal"},
 	{module + "/internal/cli", []string{"cmd/fastlimit", "bench/command"}, "only a command has a terminal"},
 	{module + "/bench", []string{"bench/..."}, "the product is measured from outside"},

@@ -53,10 +53,9 @@ trap 'exit 143' TERM
 # The commit is in the report, whatever GOFLAGS say.
 go build -buildvcs=auto -o "$work/fastlimit" ./cmd/fastlimit
 go build -buildvcs=auto -o "$work/bench" ./bench
-go build -buildvcs=auto -o "$work/httpcost" ./bench/httpcost
 (cd bench/peers && go build -buildvcs=auto -o "../../$work/peerbench" ./cmd/peerbench)
 
-"$work/httpcost" -fastlimit "$work/fastlimit" -out "$work/cost.json" -pairs "${PAIRS:-100}"
+"$work/bench" httpcost --binary "$work/fastlimit" --pairs "${PAIRS:-100}" -o json --out "$work/cost.json"
 "$work/bench" http --binary "$work/fastlimit" --rounds "${ROUNDS:-15}" --duration "${DURATION:-10s}" -o json --out "$work/http.json"
 "$work/bench" redis -o json --out "$work/redis.json"
 "$work/bench" redis --http --binary "$work/fastlimit" --duration "${DURATION:-10s}" -o json --out "$work/redis-http.json"

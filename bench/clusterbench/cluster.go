@@ -1,6 +1,6 @@
-// Package clusterbench measures what nodes tell each other of their top
-// talkers: bytes and packets for each peer, by the number of active clients, and
-// what stays untold. A real limiter and the real exchange run in memory and in
+// Package clusterbench measures the traffic by which nodes tell each other of their
+// top talkers: bytes and packets for each peer by the number of active clients, and
+// how much a peer is not told of. A real limiter and the real exchange run in memory and in
 // simulated time, so that the figures are of the traffic, not of the machine.
 package clusterbench
 
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bench/defaults"
 	"github.com/fastlimit/fastlimit/bench/report"
 	"github.com/fastlimit/fastlimit/bench/workload"
 	"github.com/fastlimit/fastlimit/sketch"
@@ -22,36 +23,23 @@ import (
 
 // Options configure [Run]. Zero fields mean defaults.
 type Options struct {
-	// Keys are the numbers of active clients. nil means 10^3, 10^5 and 10^6.
-	Keys []int64
-	// PerSecond is the traffic of the measured node. 0 means 200,000.
-	PerSecond int
-	// Duration of the traffic, simulated. 0 means 30 s.
-	Duration time.Duration
-	// Interval of the exchange. 0 means 100 ms.
-	Interval time.Duration
-	// MaxBytes is the ceiling for each peer and interval. 0 means the default
-	// of package delta.
-	MaxBytes int
-	// TopTalkers is the size of the table. 0 means 8192.
-	TopTalkers int
-	// Nodes is the size that the limiter is planned for. 0 means 32.
-	Nodes    int
-	Seed     uint64
-	Progress report.Progress
+	Keys       []int64         `kong:"-"` // numbers of active clients; nil means 10^3, 10^5 and 10^6
+	PerSecond  int             `name:"rate" default:"200000" help:"Requests per second at the measured node."`
+	Duration   time.Duration   `default:"30s" help:"Of the traffic, simulated."`
+	Interval   time.Duration   `default:"100ms" help:"Of the exchange."`
+	MaxBytes   int             `default:"16384" help:"Ceiling in bytes for each peer and interval."`
+	TopTalkers int             `default:"8192" help:"Top talkers that are tracked."`
+	Nodes      int             `kong:"-"` // that the limiter is planned for; 0 means 32
+	Seed       uint64          `kong:"-"`
+	Progress   report.Progress `kong:"-"`
 }
 
 func (o Options) withDefaults() Options {
 	if o.Keys == nil {
 		o.Keys = []int64{1e3, 1e5, 1e6}
 	}
-	o.PerSecond = cmp.Or(o.PerSecond, 200_000)
-	o.Duration = cmp.Or(o.Duration, 30*time.Second)
-	o.Interval = cmp.Or(o.Interval, 100*time.Millisecond)
-	o.MaxBytes = cmp.Or(o.MaxBytes, delta.DefaultMaxBytes)
-	o.TopTalkers = cmp.Or(o.TopTalkers, 8192)
 	o.Nodes = cmp.Or(o.Nodes, 32)
-	return o
+	return defaults.Of(o)
 }
 
 const (
@@ -74,7 +62,7 @@ var workloads = []struct {
 	{"even", func(rng *rand.Rand, n int64) func() int64 { return func() int64 { return rng.Int64N(n) } }},
 }
 
-// Check tells what of the options cannot be measured.
+// Check reports what is wrong with the options.
 func (o Options) Check() error {
 	o = o.withDefaults()
 	for _, n := range o.Keys {
@@ -191,13 +179,14 @@ func (p *pair) key(client int64) fastlimit.Key {
 	return p.rule.AddrKey(netip.AddrFrom4(b))
 }
 
-// run has every client be seen once, and then the traffic.
+// run lets every client send one request, and then sends the traffic.
 func (p *pair) run(ctx context.Context, next func() int64) error {
 	for i := range p.keys {
 		p.ask(ctx, i)
 	}
 	gap := time.Second / time.Duration(p.PerSecond)
-	// The first intervals tell of clients all of whom are new.
+	// In the first intervals every client is new to the peer, which is not what a
+	// node sends in the long run.
 	const settling = 10
 	for i := range int(p.Duration/p.Interval) + settling {
 		if err := ctx.Err(); err != nil {
@@ -229,7 +218,8 @@ func (p *pair) ask(ctx context.Context, client int64) {
 	}
 }
 
-// untold is the most units of one client that the peer does not know of.
+// untold is the largest number of units of one client that the peer does not know
+// of.
 func (p *pair) untold() (most uint32, err error) {
 	h, err := sketch.NewHasher(p.secret, ruleName)
 	for i, n := range p.counted {

@@ -7,17 +7,19 @@ import (
 	"io"
 	"os"
 
+	"github.com/fastlimit/fastlimit/bench/httpbench"
 	"github.com/fastlimit/fastlimit/bench/inproc"
 	"github.com/fastlimit/fastlimit/bench/redisbench"
 	"github.com/fastlimit/fastlimit/internal/cli"
 )
 
-// system is what a command touches of the world.
+// system is where commands print.
 type system struct{ stdout, stderr io.Writer }
 
-// commands are the flags that all measurements share, and the measurements.
+// commands is the command line: the flags that all measurements share, and a
+// command for each of them.
 type commands struct {
-	peers Peers // nil is none
+	peers Peers // may be nil
 
 	Output string `short:"o" enum:"text,json" default:"text" help:"Format of the results: text or json."`
 	Out    string `placeholder:"FILE" help:"Write the results there instead of stdout."`
@@ -25,19 +27,21 @@ type commands struct {
 	Seed   uint64 `default:"1" help:"Random seed."`
 	Binary string `placeholder:"PATH" help:"The fastlimit to measure over HTTP. Default: built from this module."`
 
-	Local    localCmd    `cmd:"" help:"Speed within a process: time and allocations per decision, on 1 to all cores."`
-	Accuracy accuracyCmd `cmd:"" help:"False denials, excess and exact checks, against an exact oracle."`
-	Memory   memoryCmd   `cmd:"" help:"Memory under floods of distinct clients, and whether a heavy client hidden in one stays limited."`
-	HTTP     httpCmd     `cmd:"" name:"http" help:"A limiter over HTTP: the one at URL, or fastlimit beside nginx, HAProxy and others, started here."`
-	Redis    redisCmd    `cmd:"" help:"Redis operations per request under a flood, and exact checks per second, on a Redis started here."`
-	Cluster  clusterCmd  `cmd:"" help:"What nodes tell each other: bytes for each peer, and what stays untold, by the number of active clients. In memory, in simulated time."`
-	All      allCmd      `cmd:"" help:"All of them in short, in under a minute."`
-	Report   reportCmd   `cmd:"" help:"Merge JSON reports into one page or table."`
-	Help     cli.Help    `cmd:"" help:"Show this help, or that of a command: bench help http."`
+	Local    localCmd       `cmd:"" help:"Speed within a process: time and allocations per decision, on 1 to all cores."`
+	Accuracy accuracyCmd    `cmd:"" help:"False denials, excess and exact checks, against an exact oracle."`
+	Memory   memoryCmd      `cmd:"" help:"Memory under floods of distinct clients, and whether a heavy client hidden in one stays limited."`
+	HTTP     httpCmd        `cmd:"" name:"http" help:"A limiter over HTTP: the one at URL, or fastlimit beside nginx, HAProxy and others, started here."`
+	HTTPCost costCmd        `cmd:"" name:"httpcost" help:"What a decision costs over HTTP: CPU time of a request, against that of a bare fasthttp server with the same answer."`
+	Bare     httpbench.Bare `cmd:"" name:"httpcost-bare" hidden:""`
+	Redis    redisCmd       `cmd:"" help:"Redis operations per request under a flood, and exact checks per second, on a Redis started here."`
+	Cluster  clusterCmd     `cmd:"" help:"Cluster traffic by number of active clients: bytes sent to each peer, and requests that peers are not told of. In memory, in simulated time."`
+	All      allCmd         `cmd:"" help:"A short run of each, in under a minute."`
+	Report   reportCmd      `cmd:"" help:"Merge JSON reports into one page or table."`
+	Help     cli.Help       `cmd:"" help:"Show this help, or that of a command: bench help http."`
 }
 
-// Peers are limiters to be measured in process beside fastlimit and the
-// reference, with those that keep their buckets in a Redis if its URL is not "".
+// Peers returns limiters to measure in process beside fastlimit and the reference.
+// Those that keep their buckets in Redis are included unless the URL is empty.
 type Peers func(redis string) []inproc.Contender
 
 // Main runs the program of that name and ends the process. peers may be nil.
@@ -45,7 +49,7 @@ func Main(name string, peers Peers) {
 	sys := &system{os.Stdout, os.Stderr}
 	inproc.RunChild(func(args []string) []inproc.Contender {
 		all := &commands{peers: peers}
-		_, _ = program(name, all, sys).Parser().Parse(args) // as they were for the parent
+		_, _ = program(name, all, sys).Parser().Parse(args) // valid: the parent has parsed the same
 		return all.contenders(all.Local.Redis)
 	})
 	os.Exit(program(name, &commands{peers: peers}, sys).Run(context.Background(), os.Args[1:], sys))
@@ -58,8 +62,8 @@ func program(name string, all *commands, sys *system) *cli.Program {
 	}
 }
 
-// contenders are those that are measured in process, with those in a Redis if
-// its URL is not "".
+// contenders returns the limiters to measure in process, with those that keep
+// their buckets in the Redis at the URL, unless that is empty.
 func (b *commands) contenders(redis string) []inproc.Contender {
 	all := inproc.DefaultContenders()
 	if b.peers != nil {

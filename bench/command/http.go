@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/fastlimit/fastlimit/bench/httpbench"
 	"github.com/fastlimit/fastlimit/bench/load"
@@ -16,16 +15,13 @@ import (
 type httpCmd struct {
 	URL string `arg:"" optional:"" help:"The limiter to ask. It must answer every request with a Content-Length. Default: servers started here."`
 
-	Server   []string      `placeholder:"NAME" help:"Servers to start: fastlimit, nginx, haproxy. Default: those installed."`
-	Command  []string      `sep:"none" placeholder:"NAME=CMD" help:"Another server to start; {{.Addr}}, {{.PerSecond}} and {{.Burst}} in the command stand for address and rule."`
-	Nginx    string        `placeholder:"PATH" help:"Path of nginx. Default: looked up."`
-	HAProxy  string        `name:"haproxy" placeholder:"PATH" help:"Path of HAProxy. Default: looked up."`
-	Loop     string        `enum:"open,closed" default:"open" help:"Load on URL: open (at --rate, corrected for coordinated omission) or closed (as fast as it answers)."`
-	Rate     float64       `default:"10000" help:"Requests per second of an open loop."`
-	Duration time.Duration `default:"4s" help:"Of an open loop."`
-	Requests int           `default:"20000" help:"Requests of a closed loop, in each round."`
-	Rounds   int           `default:"7" help:"Rounds of a closed loop."`
-	Clients  int           `default:"32" help:"Clients, each with a connection; of this machine each has a loopback address of its own."`
+	Server  []string `placeholder:"NAME" help:"Servers to start: fastlimit, nginx, haproxy. Default: those installed."`
+	Command []string `sep:"none" placeholder:"NAME=CMD" help:"Another server to start; {{.Addr}}, {{.PerSecond}} and {{.Burst}} in the command stand for address and rule."`
+	Nginx   string   `placeholder:"PATH" help:"Path of nginx. Default: looked up."`
+	HAProxy string   `name:"haproxy" placeholder:"PATH" help:"Path of HAProxy. Default: looked up."`
+	Loop    string   `enum:"open,closed" default:"open" help:"Load on URL: open (at --rate, corrected for coordinated omission) or closed (as fast as it answers)."`
+
+	httpbench.Options
 }
 
 // Run implements the command.
@@ -36,12 +32,10 @@ func (c *httpCmd) Run(ctx context.Context, sys *system, b *commands) error {
 	if c.URL != "" {
 		return b.measureOne(ctx, sys)(c.target(ctx))
 	}
-	servers, err := c.servers(sys)
-	if err != nil {
+	o := c.Options
+	var err error
+	if o.Servers, err = c.servers(sys); err != nil {
 		return err
-	}
-	o := httpbench.Options{
-		Servers: servers, Clients: c.Clients, Rounds: c.Rounds, Requests: c.Requests, Rate: c.Rate, Duration: c.Duration,
 	}
 	open := load.OpenConfig{Rate: c.Rate, Duration: c.Duration, Conns: c.Clients}
 	if err := open.Validate(); err != nil {
@@ -61,7 +55,7 @@ func (c *httpCmd) Run(ctx context.Context, sys *system, b *commands) error {
 	return b.measure(ctx, sys, serversPart(o))
 }
 
-// servers are those beside fastlimit.
+// servers returns the servers to compare fastlimit with.
 func (c *httpCmd) servers(sys *system) (all []httpbench.Server, err error) {
 	for _, name := range c.Server {
 		switch name {
@@ -86,7 +80,7 @@ func (c *httpCmd) servers(sys *system) (all []httpbench.Server, err error) {
 	return all, nil
 }
 
-// known is nginx or haproxy, and its path if that is given.
+// known returns nginx or HAProxy, and its path if one is given.
 func (c *httpCmd) known(name string) (s httpbench.Server, path string) {
 	s, path = httpbench.Nginx(), c.Nginx
 	if name == "haproxy" {
@@ -98,8 +92,8 @@ func (c *httpCmd) known(name string) (s httpbench.Server, path string) {
 	return s, path
 }
 
-// installed are those of nginx and HAProxy that this machine has, and those whose
-// path is given.
+// installed returns nginx and HAProxy as far as this machine has them. One whose
+// path is given is never left out, so that a wrong path is an error.
 func (c *httpCmd) installed(sys *system) (all []httpbench.Server) {
 	for _, name := range []string{"nginx", "haproxy"} {
 		s, path := c.known(name)
@@ -129,7 +123,7 @@ func serversPart(o httpbench.Options) part {
 	}
 }
 
-// target measures the URL, once it has answered.
+// target returns the measurement of the URL, which has answered once.
 func (c *httpCmd) target(ctx context.Context) (part, error) {
 	o := httpbench.TargetOptions{
 		URL: c.URL, Closed: c.Loop == "closed", Rate: c.Rate, Duration: c.Duration,
@@ -142,4 +136,23 @@ func (c *httpCmd) target(ctx context.Context) (part, error) {
 		p(0, 1, c.URL)
 		return httpbench.RunTarget(ctx, o)
 	}}, nil
+}
+
+type costCmd struct{ httpbench.CostOptions }
+
+// Run implements the command.
+func (c *costCmd) Run(ctx context.Context, sys *system, b *commands) error {
+	if c.Pairs < 1 || c.Requests < 1 || c.Conns < 2 {
+		return cli.Usagef("--pairs %d --requests %d --conns %d: want 2 connections and 1 of the others, or more", c.Pairs, c.Requests, c.Conns)
+	}
+	binary, remove, err := b.product(ctx)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	c.Fastlimit, c.BareCommand = binary, "httpcost-bare"
+	return b.measure(ctx, sys, part{run: func(ctx context.Context, p report.Progress) ([]report.Result, error) {
+		c.Progress = p
+		return httpbench.RunCost(ctx, c.CostOptions)
+	}})
 }

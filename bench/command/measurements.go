@@ -21,10 +21,9 @@ import (
 
 type (
 	localCmd struct {
-		Workload []string `placeholder:"NAME" help:"zipf-1.1, distinct, hot-denied. Default: all."`
-		Cores    []int    `placeholder:"N" help:"Numbers of cores to decide on. Default: 1, 2, 4 and so on."`
-		Rounds   int      `default:"11" help:"Turns of each limiter."`
-		Redis    string   `placeholder:"URL" help:"Measure limiters with their buckets in this Redis too; its database may be flushed: redis://host:port/db."`
+		inproc.LocalOptions
+
+		Redis string `placeholder:"URL" help:"Measure limiters with their buckets in this Redis too; its database may be flushed: redis://host:port/db."`
 	}
 	accuracyCmd struct {
 		Workload []string      `placeholder:"NAME" help:"Workloads, for example zipf-1.1. Default: all."`
@@ -45,12 +44,9 @@ type (
 		Faults   bool          `help:"Measure how long requests wait while Redis misbehaves instead, in every way that can be made."`
 	}
 	clusterCmd struct {
-		Keys       []float64     `default:"1e3,1e5,1e6" placeholder:"N" help:"Numbers of active clients."`
-		Rate       int           `default:"200000" help:"Requests per second at the measured node."`
-		Duration   time.Duration `default:"30s" help:"Of the traffic, simulated."`
-		Interval   time.Duration `default:"100ms" help:"Of the exchange."`
-		MaxBytes   int           `default:"16384" help:"Ceiling in bytes for each peer and interval."`
-		TopTalkers int           `default:"8192" help:"Top talkers that are tracked."`
+		clusterbench.Options
+
+		Keys []float64 `default:"1e3,1e5,1e6" placeholder:"N" help:"Numbers of active clients."`
 	}
 	allCmd struct{}
 )
@@ -106,15 +102,16 @@ func (c *clusterCmd) Run(ctx context.Context, sys *system, b *commands) error {
 	return b.measureOne(ctx, sys)(b.cluster(c))
 }
 
-// Run implements the command. What is not installed is left out with a word.
+// Run implements the command. Programs that are not installed are skipped with a
+// message.
 func (allCmd) Run(ctx context.Context, sys *system, b *commands) error {
 	var parts []part
 	var errs error
 	add := func(p part, err error) { parts, errs = append(parts, p), errors.Join(errs, err) }
-	add(b.local(&localCmd{Rounds: 5}))
+	add(b.local(&localCmd{LocalOptions: inproc.LocalOptions{Rounds: 5}}))
 	add(b.accuracy(&accuracyCmd{Requests: 50_000, Duration: 6 * time.Second}))
 	add(b.memory(&memoryCmd{Keys: []float64{1e6}}))
-	add(b.cluster(&clusterCmd{Keys: []float64{1e3, 1e6}, Duration: 10 * time.Second}))
+	add(b.cluster(&clusterCmd{Keys: []float64{1e3, 1e6}, Options: clusterbench.Options{Duration: 10 * time.Second}}))
 	if errs != nil {
 		return errs
 	}
@@ -139,14 +136,15 @@ func (allCmd) Run(ctx context.Context, sys *system, b *commands) error {
 	return b.measure(ctx, sys, parts...)
 }
 
-// part is one kind of measurement. Its results count beside an error.
+// part is one measurement. Results that come with an error are kept.
 type part struct {
 	run func(context.Context, report.Progress) ([]report.Result, error)
-	// versions are those of the programs beside which it measures; nil is none.
+	// versions returns the versions of the programs measured; may be nil.
 	versions func(context.Context) map[string]string
 }
 
-// options measure the limiters, those that ask a Redis once it has answered.
+// options are those that the measurements in process share. Limiters that need a
+// Redis are tried first: a wrong URL must not show after minutes.
 func (b *commands) options(contenders []inproc.Contender) (o inproc.Options, err error) {
 	for _, c := range contenders {
 		if c.Remote {
@@ -160,10 +158,12 @@ func (b *commands) options(contenders []inproc.Contender) (o inproc.Options, err
 }
 
 func (b *commands) local(c *localCmd) (part, error) {
-	o, err := b.options(slices.Insert(b.contenders(c.Redis), 1, inproc.FastlimitClock()))
+	o := c.LocalOptions
+	var err error
+	o.Options, err = b.options(slices.Insert(b.contenders(c.Redis), 1, inproc.FastlimitClock()))
 	return part{run: func(ctx context.Context, p report.Progress) ([]report.Result, error) {
 		o.Progress = p
-		return inproc.Local(ctx, inproc.LocalOptions{Options: o, Workloads: c.Workload, Cores: c.Cores, Rounds: c.Rounds})
+		return inproc.Local(ctx, o)
 	}}, err
 }
 
@@ -186,7 +186,7 @@ func (b *commands) accuracy(c *accuracyCmd) (part, error) {
 	}}, err
 }
 
-// tryOut makes a limiter once, so that what it lacks is known before a run.
+// tryOut creates a limiter and closes it.
 func tryOut(c inproc.Contender) error {
 	l, err := c.New(oracle.Rule{Rate: fastlimit.Rate{N: 1, Per: time.Second}, Burst: 1})
 	if closer, ok := l.(io.Closer); ok && err == nil {
@@ -225,10 +225,8 @@ func (b *commands) cluster(c *clusterCmd) (part, error) {
 	if err != nil {
 		return part{}, err
 	}
-	o := clusterbench.Options{
-		Keys: keys, PerSecond: c.Rate, Duration: c.Duration, Interval: c.Interval,
-		MaxBytes: c.MaxBytes, TopTalkers: c.TopTalkers, Seed: b.Seed,
-	}
+	o := c.Options
+	o.Keys, o.Seed = keys, b.Seed
 	if err := o.Check(); err != nil {
 		return part{}, cli.Usage(err)
 	}

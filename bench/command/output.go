@@ -15,8 +15,8 @@ import (
 	"github.com/fastlimit/fastlimit/internal/cli"
 )
 
-// measure runs the parts and writes what they found. What was measured before a
-// part failed, or a signal, is written too.
+// measure runs the parts and writes their results, including what was measured
+// before a part failed or a signal arrived.
 func (b *commands) measure(ctx context.Context, sys *system, parts ...part) error {
 	files, err := b.create()
 	if err != nil {
@@ -33,7 +33,7 @@ func (b *commands) measure(ctx context.Context, sys *system, parts ...part) erro
 	}
 	r := report.Report{Environment: report.CurrentEnvironment(os.Args[1:]), Results: results}
 	for _, p := range parts {
-		if p.versions != nil { // a context of its own: that of a run which was interrupted is over
+		if p.versions != nil { // without cancel: after a signal ctx is done
 			maps.Copy(r.Environment.Versions, p.versions(context.WithoutCancel(ctx)))
 		}
 	}
@@ -41,7 +41,7 @@ func (b *commands) measure(ctx context.Context, sys *system, parts ...part) erro
 	return errors.Join(err, b.write(sys, files, r))
 }
 
-// measureOne is measure of a part that may be in error already.
+// measureOne is measure for the results of a function that may have failed.
 func (b *commands) measureOne(ctx context.Context, sys *system) func(part, error) error {
 	return func(p part, err error) error {
 		if err != nil {
@@ -51,11 +51,11 @@ func (b *commands) measureOne(ctx context.Context, sys *system) func(part, error
 	}
 }
 
-// grace is time enough for servers to be stopped.
+// grace is the time that an interrupted run has to stop its servers.
 const grace = 5 * time.Second
 
-// collector keeps the results of the parts. Safe for concurrent use: a run that
-// does not end in time is left behind.
+// collector keeps the results of the parts. It is safe for concurrent use: a run
+// that does not end within its grace is abandoned and may still add some.
 type collector struct {
 	mu  sync.Mutex
 	all []report.Result
@@ -82,8 +82,8 @@ func (c *collector) results() []report.Result {
 	return append([]report.Result(nil), c.all...)
 }
 
-// outputs are the files to be written, made before anything is measured, so
-// that a path which cannot be written is known by then. nil is none.
+// outputs are the files to write, nil where not asked for. They are created before
+// the measurement, so that a path that cannot be written fails at once.
 type outputs struct{ out, html *os.File }
 
 func (b *commands) create() (files outputs, err error) {
@@ -97,7 +97,8 @@ func (b *commands) create() (files outputs, err error) {
 	return files, nil
 }
 
-// pending makes a file beside path that is to become it.
+// pending creates a temporary file beside path, which [finish] renames to it, so
+// that an older report stays until the new one is complete.
 func pending(path string) (*os.File, error) {
 	if path == "" {
 		return nil, nil
@@ -116,12 +117,12 @@ func (f *outputs) discard() {
 	for _, file := range []*os.File{f.out, f.html} {
 		if file != nil {
 			file.Close()
-			os.Remove(file.Name()) // fails when it has got its name
+			os.Remove(file.Name()) // fails if finish has renamed it
 		}
 	}
 }
 
-// finish gives a pending file its content and name.
+// finish writes a pending file and gives it its name.
 func finish(f *os.File, path string, write func(io.Writer) error) error {
 	if err := write(f); err != nil {
 		return err
@@ -149,8 +150,8 @@ func (b *commands) write(sys *system, files outputs, reports ...report.Report) e
 	return err
 }
 
-// encode writes one report: the first environment, with the versions of all,
-// and the results of all.
+// encode merges the reports into one: the first environment, the versions and
+// results of all.
 func (b *commands) encode(w io.Writer, reports []report.Report) error {
 	merged := report.Report{Environment: reports[0].Environment, Results: report.Merge(reports...)}
 	merged.Environment.Versions = map[string]string{}

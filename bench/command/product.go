@@ -10,12 +10,12 @@ import (
 	"github.com/fastlimit/fastlimit/internal/cli"
 )
 
-// productPackage is what is built to be measured.
+// productPackage is the main package of the binary to measure.
 const productPackage = "github.com/fastlimit/fastlimit/cmd/fastlimit"
 
-// product is the fastlimit to measure: the one at --binary, or one that is built
-// for the purpose and removed by remove. It is a release's binary, not this
-// program, since it is compared with other servers.
+// product returns the fastlimit to measure: the one at --binary, or one that is
+// built now and deleted by remove. It is the released program, which links none
+// of bench, since it is compared with other servers.
 func (b *commands) product(ctx context.Context) (path string, remove func(), err error) {
 	if b.Binary != "" {
 		if path, err = exec.LookPath(b.Binary); err != nil {

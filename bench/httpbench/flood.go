@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// bystanders is how many of the flood's clients, one for so many that
-	// flood, use half their limit: those whom a limiter must not hurt.
+	// For every four clients that flood, one more sends at half its limit. A
+	// limiter must not deny these.
 	bystanders    = 4
 	bystanderLoad = 0.5
 )
@@ -44,8 +44,8 @@ func (o Options) flood(ctx context.Context, all []*running) (results []report.Re
 	return results, nil
 }
 
-// attack sends the flood and judges every answer. The decision was made at some
-// time between request and answer, of which the server gets the benefit.
+// attack sends the flood and judges every answer. The server decided at some time
+// between request and answer; the oracle assumes the time that suits it best.
 func (o Options) attack(ctx context.Context, target load.Target) (*load.Outcome, oracle.Verdict, error) {
 	innocent := (o.Clients + bystanders - 1) / bystanders
 	sources := load.Loopback(o.Clients + innocent)
@@ -79,7 +79,8 @@ func (o Options) attack(ctx context.Context, target load.Target) (*load.Outcome,
 	return outcomes[0], verdicts[0], errors.Join(errs...)
 }
 
-// judges are one oracle for each client, since clients answer at the same time.
+// judges is one oracle for each client: an oracle is not safe for concurrent use,
+// and clients get their answers at the same time.
 type judges []*oracle.Oracle
 
 func newJudges(rule oracle.Rule, clients int) (judges, error) {

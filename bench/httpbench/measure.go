@@ -4,43 +4,20 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/fastlimit/fastlimit/bench/load"
 	"github.com/fastlimit/fastlimit/bench/report"
 )
 
-// closed measures what each server can do, in rounds that take turns, and then
-// how long answers take at a rate that all can do.
+// closed measures what each server can do, and then how long answers take at a
+// rate that all can do.
 func (o Options) closed(ctx context.Context, all []*running, workload string, sources []net.IP) (results []report.Result, err error) {
-	loops := make([]*load.Closed, len(all))
-	rounds := make([]round, len(all))
-	defer func() {
-		for _, l := range loops {
-			if l != nil {
-				l.Close()
-			}
-		}
-	}()
-	for i, r := range all {
-		if loops[i], err = load.DialClosed(ctx, r.target, o.Clients, sources); err != nil {
-			return nil, err
-		}
-		// Caches, connections, and the client's way over its limit.
-		if _, err := loops[i].Run(ctx, o.Requests); err != nil {
-			return nil, fmt.Errorf("%s: %w", r.server.Name, err)
-		}
-	}
-	for n := range o.Rounds {
-		for i := range all {
-			i = (i + n) % len(all)
-			if err = rounds[i].measure(ctx, all[i], loops[i], o.Requests); err != nil {
-				return collect(all, rounds, workload), fmt.Errorf("%s: %w", all[i].server.Name, err)
-			}
-		}
-	}
+	rounds, err := o.rounds(ctx, all, sources)
 	results = collect(all, rounds, workload)
+	if err != nil {
+		return results, err
+	}
 	for i, r := range all {
 		out, err := load.Open(ctx, load.OpenConfig{
 			Target: r.target, Rate: o.Rate, Duration: o.Duration / 2, Conns: o.Clients, Sources: sources,
@@ -55,10 +32,43 @@ func (o Options) closed(ctx context.Context, all []*running, workload string, so
 	return results, nil
 }
 
-func collect(all []*running, rounds []round, workload string) (results []report.Result) {
+// rounds runs a closed loop against each server, in rounds that take turns; each
+// begins with another server. They are valid beside an error, nil if there are
+// none.
+func (o Options) rounds(ctx context.Context, all []*running, sources []net.IP) ([]round, error) {
+	loops := make([]*load.Closed, len(all))
+	defer func() {
+		for _, l := range loops {
+			if l != nil {
+				l.Close()
+			}
+		}
+	}()
 	for i, r := range all {
-		if len(rounds[i].perSecond) > 0 {
-			results = append(results, rounds[i].result(r.result(workload)))
+		var err error
+		if loops[i], err = load.DialClosed(ctx, r.target, o.Clients, sources); err == nil {
+			_, err = loops[i].Run(ctx, o.Requests) // caches, connections, and the client's way over its limit
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", r.server.Name, err)
+		}
+	}
+	rounds := make([]round, len(all))
+	for n := range o.Rounds {
+		for i := range all {
+			i = (i + n) % len(all)
+			if err := rounds[i].measure(ctx, all[i], loops[i], o.Requests); err != nil {
+				return rounds, fmt.Errorf("%s: %w", all[i].server.Name, err)
+			}
+		}
+	}
+	return rounds, nil
+}
+
+func collect(all []*running, rounds []round, workload string) (results []report.Result) {
+	for i, m := range rounds {
+		if len(m.perSecond) > 0 {
+			results = append(results, m.result(all[i].result(workload)))
 		}
 	}
 	return results
@@ -71,29 +81,23 @@ type round struct {
 }
 
 func (m *round) measure(ctx context.Context, r *running, l *load.Closed, n int) error {
-	before, err := r.child.CPU()
-	if err != nil {
+	var counts load.Counts
+	took, _, cpu, err := r.child.Cost(func() (err error) {
+		counts, err = l.Run(ctx, n)
 		return err
-	}
-	start := time.Now()
-	counts, err := l.Run(ctx, n)
-	if err != nil {
-		return err
-	}
-	took := time.Since(start)
-	after, err := r.child.CPU()
+	})
 	if err != nil {
 		return err
 	}
 	done := float64(counts.Total())
 	m.perSecond = append(m.perSecond, done/took.Seconds())
-	m.micros = append(m.micros, (after-before).Seconds()*1e6/done)
+	m.micros = append(m.micros, cpu.Seconds()*1e6/done)
 	m.requests += counts.Total()
 	m.denied += counts.Denied()
 	return nil
 }
 
-func (m *round) result(res report.Result) report.Result {
+func (m round) result(res report.Result) report.Result {
 	res.Requests, res.Denied = m.requests, new(float64(m.denied)/float64(m.requests))
 	res.PerSecond, res.CPUMicros = new(report.Median(m.perSecond)), new(report.Median(m.micros))
 	return res

@@ -114,13 +114,13 @@ func (s Server) At(path string) Server {
 	return s
 }
 
-// Find returns the path of the server's program.
+// Find returns the path of the server's program, also if it is in an sbin folder.
 func (s Server) Find() (string, error) {
 	path, err := exec.LookPath(s.path)
 	if err == nil {
 		return path, nil
 	}
-	// Debian keeps servers where users do not look.
+	// Debian installs servers in sbin, which is not in the PATH of users.
 	for _, dir := range []string{"/usr/sbin", "/usr/local/sbin"} {
 		if strings.Contains(s.path, "/") {
 			break // it was not looked up

@@ -16,10 +16,10 @@ import (
 // Options are common to all in-process measurements. The zero value measures
 // [DefaultContenders] at the default rule.
 type Options struct {
-	Contenders []Contender
-	Rule       oracle.Rule
-	Seed       uint64
-	Progress   report.Progress
+	Contenders []Contender     `kong:"-"`
+	Rule       oracle.Rule     `kong:"-"`
+	Seed       uint64          `kong:"-"`
+	Progress   report.Progress `kong:"-"`
 }
 
 func (o Options) withDefaults() Options {
@@ -92,7 +92,7 @@ func names(trials []*trial) string {
 	return strings.Join(all, ", ")
 }
 
-// finished are the results that are complete, in the order of the contenders.
+// finished returns the complete results, in the order of the contenders.
 func finished(trials []*trial) (all []report.Result) {
 	for _, t := range trials {
 		if t.done {
@@ -102,10 +102,10 @@ func finished(trials []*trial) (all []report.Result) {
 	return all
 }
 
-// sideBySide sets apart who can share a stream of requests: those who are told
-// the time take no longer than they need, each by itself; those who read the
-// clock take as long as the stream, so that they share it, but for those who
-// would let the others wait.
+// sideBySide groups the limiters that share one stream of requests. A limiter
+// that is told the time runs alone, as fast as it can. Those that read the clock
+// need as long as the stream lasts, so they share one, except remote ones, which
+// would hold up the others.
 func sideBySide(trials []*trial) (groups [][]*trial) {
 	var together []*trial
 	for _, t := range trials {
@@ -140,7 +140,7 @@ func judge(ctx context.Context, trials []*trial, rule oracle.Rule, traffic workl
 	for e := range traffic.Events() {
 		if elapsed != nil {
 			if e.At = waitUntil(begin, e.At); e.At >= traffic.Duration() {
-				break // they could not keep up: the rest is left out
+				break // too slow for the stream: the rest is not judged
 			}
 		}
 		for i, t := range trials {
@@ -177,17 +177,18 @@ func (t *trial) start(rule oracle.Rule, traffic workload.Traffic) (err error) {
 	return err
 }
 
-// end notes why a limiter has no figures, or no good ones.
+// end records why a limiter has no figures, or doubtful ones.
 func (t *trial) end(err error) {
 	if err != nil {
 		t.result.Error = err.Error()
 	}
 }
 
-// waitUntil waits until at has passed since begin and returns how long it has
-// been by now: more if the limiter cannot keep up.
+// waitUntil waits until at has passed since begin and returns the time since begin:
+// more than at if the limiter cannot keep up. It sleeps for most of the wait and
+// spins for the rest, since a sleep ends up to a millisecond late.
 func waitUntil(begin time.Time, at time.Duration) time.Duration {
-	const coarse = 2 * time.Millisecond // what a sleep may be late
+	const coarse = 2 * time.Millisecond // longer than a sleep is late
 	now := time.Since(begin)
 	if ahead := at - now; ahead > coarse {
 		time.Sleep(ahead - coarse)
@@ -213,7 +214,7 @@ func fill(r *report.Result, v oracle.Verdict, l Limiter) {
 	}
 }
 
-// failure is the error that a limiter took back silently.
+// failure is the first error behind the decisions of a limiter, if it tells.
 func failure(l Limiter) error {
 	if f, ok := l.(Failer); ok {
 		return f.Err()

@@ -113,7 +113,7 @@ func (c *child) next() (answer, error) {
 	var r answer
 	if !c.out.Scan() {
 		c.ended = c.out.Err() == nil
-		c.stop() // so that its last words are complete
+		c.stop() // so that stderr is complete
 		err := errors.Join(c.out.Err(), errors.New("bench: the measuring process ended early"))
 		if text := strings.TrimSpace(c.stderr.String()); text != "" {
 			err = fmt.Errorf("%w: %.500s", err, text)
@@ -129,12 +129,12 @@ func (c *child) next() (answer, error) {
 	return r, nil
 }
 
-// stop ends the job and waits. A child that has ended by itself is not killed
-// while it writes why: the end of its output comes last.
+// stop ends the job and waits. A child whose output has ended is exiting by
+// itself: killing it could cut off what it writes to stderr.
 func (c *child) stop() {
 	c.in.Close()
 	if !c.ended {
-		_ = c.cmd.Process.Kill() // it may be amid a flood
+		_ = c.cmd.Process.Kill() // it may be in the middle of a flood
 	}
 	_ = c.cmd.Wait() // an error the second time
 }

@@ -23,7 +23,7 @@ type floodJob struct {
 	Patience time.Duration // after which it is stopped
 }
 
-// floodReport is how far a flood has come.
+// floodReport is the state of a flood so far.
 type floodReport struct {
 	Keys, Decisions int64
 	Reached         bool   // one of the job's numbers
@@ -76,7 +76,8 @@ type flood struct {
 }
 
 func (j *floodJob) run(c Contender, rule oracle.Rule, out *json.Encoder) (err error) {
-	// Garbage is no reason to be stopped.
+	// Without a limit the heap grows to twice its live size before a collection,
+	// and the limiter would be stopped at the cap for garbage.
 	debug.SetMemoryLimit(j.Cap - j.Cap/8)
 	f := flood{floodJob: *j, begin: time.Now(), rate: rateOf(j.Keys[0])}
 	if c.OwnClock {
@@ -162,7 +163,7 @@ type hitter struct {
 	pulseEnd     time.Duration
 }
 
-// hitterLoad is a hitter's rate to its limit.
+// hitterLoad is the rate of a hitter as a multiple of its limit.
 const hitterLoad = 10
 
 func newHitter(r oracle.Rule, addr netip.Addr, pulses bool) (*hitter, error) {

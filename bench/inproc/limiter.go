@@ -33,8 +33,8 @@ type Asker interface {
 	Asked() uint64
 }
 
-// Failer is a limiter whose decisions may fail. The figures of one that did are
-// marked with its error.
+// Failer is a limiter whose decisions may fail. If one did, the error is shown
+// beside the figures.
 type Failer interface {
 	// Err is the first error, nil if there was none.
 	Err() error
@@ -44,11 +44,11 @@ type Failer interface {
 type Contender struct {
 	Name  string
 	Setup string // how it is configured, and what it counts as a client
-	// OwnClock tells that it reads the clock itself: it is measured in real
-	// time, so that its figures contain a clock reading.
+	// OwnClock says that it reads the clock itself. It is measured in real time,
+	// and its figures include the reading.
 	OwnClock bool
-	// Remote tells that a decision waits for another process, for so long that
-	// limiters which share a stream of requests with it would be late.
+	// Remote says that a decision waits for another process. Limiters that share a
+	// stream of requests with it would fall behind.
 	Remote bool
 	New    func(oracle.Rule) (Limiter, error)
 }

@@ -1,6 +1,7 @@
 package inproc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,22 +10,18 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bench/defaults"
 	"github.com/fastlimit/fastlimit/bench/report"
 )
 
-// LocalOptions configure [Local].
+// LocalOptions configure [Local]. Zero fields mean defaults.
 type LocalOptions struct {
 	Options
-	// Workloads are some of zipf-1.1 (2^20 clients), distinct (sources seen
-	// once) and hot-denied (one client over its limit). nil means all.
-	Workloads []string
-	// Cores are the numbers of cores to decide on. nil means 1, 2, 4, … and
-	// all.
-	Cores []int
-	// Rounds is how often each limiter has its turn. 0 means 11.
-	Rounds int
-	// Round is about how long a turn lasts. 0 means 20 ms.
-	Round time.Duration
+
+	Workloads []string      `name:"workload" placeholder:"NAME" help:"zipf-1.1, distinct, hot-denied. Default: all."`
+	Cores     []int         `placeholder:"N" help:"Numbers of cores to decide on. Default: 1, 2, 4 and so on."`
+	Rounds    int           `default:"11" help:"Turns of each limiter."`
+	Round     time.Duration `kong:"-"` // about how long a turn lasts; 0 means 20 ms
 }
 
 func (o LocalOptions) withDefaults() LocalOptions {
@@ -39,21 +36,15 @@ func (o LocalOptions) withDefaults() LocalOptions {
 		}
 		o.Cores = append(o.Cores, runtime.NumCPU())
 	}
-	if o.Rounds == 0 {
-		o.Rounds = 11
-	}
-	if o.Round == 0 {
-		o.Round = 20 * time.Millisecond
-	}
-	return o
+	o.Round = cmp.Or(o.Round, 20*time.Millisecond)
+	return defaults.Of(o)
 }
 
 // Local measures how fast limiters decide within a process. Each lives in a
 // process of its own; they take turns in short rounds, so that a noisy machine
 // is noisy to all, and the figures are medians over the rounds. CPU time per
-// decision is given beside wall time: it leaves out what other programs took.
-// A limiter is
-// told the time unless it reads the clock itself; what a reading costs is a
+// decision is given beside wall time: it leaves out what other programs took. A
+// limiter is told the time unless it reads the clock itself; what a reading costs is a
 // result of its own. When ctx ends it returns what it has, and the cause.
 func Local(ctx context.Context, o LocalOptions) ([]report.Result, error) {
 	o = o.withDefaults()
@@ -111,14 +102,15 @@ func startTurns(ctx context.Context, o LocalOptions, workload string, cores int)
 			Speed: &speedJob{Workload: workload, Cores: cores, Round: o.Round, Seed: o.Seed},
 		})
 		if t.err != nil {
-			return turns, t.err // none will start
+			return turns, t.err // the others will not start either
 		}
 		_, t.err = t.child.next()
 	}
 	return turns, nil
 }
 
-// takeTurns lets each limiter measure one round; another one begins each time.
+// takeTurns lets each limiter measure one round. A different one begins each time,
+// so that none always follows the same neighbour.
 func takeTurns(turns []*turn, first int) {
 	for i := range turns {
 		t := turns[(first+i)%len(turns)]
@@ -176,11 +168,12 @@ func fillSpeed(r *report.Result, rounds []round) {
 	if m := report.Median(cpu); m > 0 {
 		r.CPUMicros = &m
 	}
-	// The harness allocates a few dozen times a round.
+	// Rounded to 0.01: the harness itself allocates a few dozen times a round.
 	r.AllocsPerOp = new(float64(int64(100*float64(allocs)/float64(r.Requests)+0.5)) / 100)
 }
 
-// clockResults is what reading the time costs a limiter that is not told.
+// clockResults measures what reading the time costs, for limiters that are not
+// told it.
 func clockResults(rounds int) []report.Result {
 	lim, err := fastlimit.New(fastlimit.Config{Memory: fastlimit.MinMemory, Rules: []fastlimit.RuleConfig{
 		{Name: "clock", Rate: fastlimit.Rate{N: 1, Per: time.Second}},

@@ -108,8 +108,9 @@ func (s *speedRun) run(ops int64) round {
 	return round{each * int64(s.cores), took, cpu, after.Mallocs - before.Mallocs}
 }
 
-// decide makes n decisions, numbered from first. All cores start a round at
-// the same time of day and each lets as much pass as all together decide.
+// decide makes n decisions, numbered from first. All cores start a round at the
+// same simulated time, and each advances it by one step for every decision that
+// all cores together make.
 func (s *speedRun) decide(first, n int64) {
 	l, ids, mask := s.limiter, s.feed.ids, int64(len(s.feed.ids)-1)
 	now, step := time.Duration(s.done)*s.feed.step, s.feed.step*time.Duration(s.cores)
@@ -193,8 +194,8 @@ func (j *speedJob) run(c Contender, rule oracle.Rule, in io.Reader, out *json.En
 	return nil
 }
 
-// settle waits until this process no longer works in the background, so that
-// the garbage of one limiter is not collected at the expense of the next.
+// settle waits until this process is idle, so that its garbage collector does not
+// run during the round of the next limiter.
 func settle() {
 	const step, idle, patience = 2 * time.Millisecond, 200 * time.Microsecond, time.Second
 	for waited := time.Duration(0); waited < patience; waited += step {

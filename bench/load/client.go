@@ -48,7 +48,11 @@ func (c *client) connect(ctx context.Context) error {
 	}
 	dial := c.target.dial
 	if dial == nil {
-		dial = dialer(c.from, c.target.timeout).DialContext
+		dialer := net.Dialer{Timeout: c.target.timeout}
+		if c.from != nil {
+			dialer.LocalAddr = &net.TCPAddr{IP: c.from}
+		}
+		dial = dialer.DialContext
 	}
 	conn, err := dial(ctx, "tcp", c.target.addr)
 	if err != nil {
@@ -73,7 +77,7 @@ func (c *client) send(ctx context.Context) error {
 	}
 	if err == nil {
 		c.buf = c.target.appendRequest(c.buf[:0])
-		err = c.conn.send(c.buf)
+		_, err = c.conn.Write(c.buf)
 	}
 	if err != nil {
 		c.drop()

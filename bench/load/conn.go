@@ -1,22 +1,23 @@
 package load
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"net"
 	"strconv"
-	"time"
 )
 
-// conn is one keep-alive connection of a client that sends a request and reads
-// its answer, one at a time. It spends two system calls on both and allocates
-// nothing, so that one core of load keeps one core of server busy. It reads
-// just enough HTTP/1.1 to know the status and where the answer ends.
+// conn is one keep-alive connection that sends a request and reads its answer,
+// one at a time. It makes two system calls for both and allocates nothing
+// (TestReceiveDoesNotAllocate), so that one core of load keeps one core of server
+// busy. It parses just enough HTTP/1.1 to know the status and where the answer
+// ends.
 type conn struct {
 	net.Conn
-	buf        []byte // unread bytes are buf[start:end]
-	start, end int
+
+	r *bufio.Reader
 }
 
 const (
@@ -43,25 +44,10 @@ func nonsensef(format string, args ...any) error { return nonsense{fmt.Errorf(fo
 
 var errNoLength = nonsense{errors.New("the answer has no Content-Length: a limiter under test must send one")}
 
-func newConn(c net.Conn) *conn { return &conn{Conn: c, buf: make([]byte, maxAnswer)} }
+func newConn(c net.Conn) *conn { return &conn{c, bufio.NewReaderSize(c, maxAnswer)} }
 
-// dialer returns a dialer from a local address; nil means any.
-func dialer(from net.IP, timeout time.Duration) *net.Dialer {
-	d := &net.Dialer{Timeout: timeout}
-	if from != nil {
-		d.LocalAddr = &net.TCPAddr{IP: from}
-	}
-	return d
-}
-
-// send writes one request.
-func (c *conn) send(request []byte) error {
-	_, err := c.Write(request)
-	return err
-}
-
-// receive reads one answer. The connection is of no more use if it closes or
-// fails.
+// receive reads one answer. After an error, or an answer with close set, the
+// connection must not be used again.
 func (c *conn) receive() (answer, error) {
 	head, err := c.head()
 	if err != nil {
@@ -71,60 +57,24 @@ func (c *conn) receive() (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return a, c.skip(a.body)
+	_, err = c.r.Discard(len(head) + a.body)
+	return a, err
 }
 
-// head returns status line and headers, which are valid until the next read,
-// and leaves the body unread.
+// head returns the status line and the headers, which stay in the buffer.
 func (c *conn) head() ([]byte, error) {
-	seen := 0
-	for {
-		unread := c.buf[c.start:c.end]
-		if i := bytes.Index(unread[seen:], []byte("\r\n\r\n")); i >= 0 {
-			n := seen + i + len("\r\n\r\n")
-			c.start += n
-			return unread[:n], nil
-		}
-		seen = max(0, len(unread)-3)
-		if err := c.fill(); err != nil {
+	for seen := 0; ; {
+		if _, err := c.r.Peek(seen + 1); errors.Is(err, bufio.ErrBufferFull) {
+			return nil, nonsensef("the headers of the answer exceed %d bytes", maxAnswer)
+		} else if err != nil {
 			return nil, err
 		}
-	}
-}
-
-// fill reads once, after the unread bytes.
-func (c *conn) fill() error {
-	if c.start == c.end {
-		c.start, c.end = 0, 0
-	}
-	if c.end == len(c.buf) {
-		if c.start == 0 {
-			return nonsensef("the headers of the answer exceed %d bytes", maxAnswer)
+		unread, _ := c.r.Peek(c.r.Buffered()) // cannot fail: they are buffered
+		from := max(0, seen-3)                // the end may have come in two pieces
+		if i := bytes.Index(unread[from:], []byte("\r\n\r\n")); i >= 0 {
+			return unread[:from+i+len("\r\n\r\n")], nil
 		}
-		c.end = copy(c.buf, c.buf[c.start:c.end])
-		c.start = 0
-	}
-	n, err := c.Read(c.buf[c.end:])
-	c.end += n
-	if n > 0 {
-		return nil
-	}
-	return err
-}
-
-// skip drops n bytes of body.
-func (c *conn) skip(n int) error {
-	for {
-		unread := c.end - c.start
-		if n <= unread {
-			c.start += n
-			return nil
-		}
-		n -= unread
-		c.start = c.end
-		if err := c.fill(); err != nil {
-			return err
-		}
+		seen = len(unread)
 	}
 }
 

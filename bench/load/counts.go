@@ -53,15 +53,6 @@ func (c *Counts) Denied() int64 {
 	return n
 }
 
-// Allowed is the number of answers with a status below 400.
-func (c *Counts) Allowed() int64 {
-	var n int64
-	for _, k := range c.status[:http.StatusBadRequest] {
-		n += k
-	}
-	return n
-}
-
 // Denial reports whether limiters deny with the status: 429 as they should, 503
 // as nginx does by default, 403 as auth_request wants it.
 func Denial(status int) bool {

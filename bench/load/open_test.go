@@ -94,8 +94,8 @@ func TestOpenShowsCoordinatedOmission(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if o.Total() != 400 || o.Allowed() != 400 || o.Failed != 0 || o.Unsent != 0 {
-			t.Fatalf("answers %d, allowed %d, failed %d, unsent %d: want 400, 400, 0, 0", o.Total(), o.Allowed(), o.Failed, o.Unsent)
+		if o.Total() != 400 || o.Status(200) != 400 || o.Failed != 0 || o.Unsent != 0 {
+			t.Fatalf("answers %d, allowed %d, failed %d, unsent %d: want 400, 400, 0, 0", o.Total(), o.Status(200), o.Failed, o.Unsent)
 		}
 		for _, c := range []struct {
 			at              time.Duration

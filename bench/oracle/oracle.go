@@ -78,17 +78,11 @@ func New(r Rule, clients int, requests int64) (*Oracle, error) {
 	return &Oracle{n: n, per: per, limit: int64(r.Burst) * per, buckets: make([]account, clients)}, nil
 }
 
-// Judge books a request and what the limiter made of it. The times of one
-// client must not decrease.
-func (o *Oracle) Judge(client uint32, at time.Duration, allowed bool) {
-	o.JudgeWithin(client, at, at, allowed)
-}
-
-// JudgeWithin is Judge for a decision that was made at some moment from from
-// to until, for example between a request and its answer. The limiter gets the
-// benefit of the doubt: a denial is false only if it was at every moment, and
-// the excess is the least that explains what was admitted. The spans of one
-// client must not overlap.
+// JudgeWithin books a request and what the limiter decided, at some moment from
+// from to until, for example between a request and its answer. The limiter gets
+// the benefit of the doubt: a denial counts as false only if it was false at every
+// moment of the span, and the excess is the least that explains what was admitted.
+// The spans of one client must not overlap, nor go back in time.
 func (o *Oracle) JudgeWithin(client uint32, from, until time.Duration, allowed bool) {
 	a := o.advance(client, from)
 	o.verdict.Requests++
@@ -111,8 +105,8 @@ func (o *Oracle) JudgeWithin(client uint32, from, until time.Duration, allowed b
 	}
 }
 
-// Lose books a request that got no answer: the limiter may have admitted it.
-// It is none of the verdict's requests.
+// Lose books a request that got no answer: the limiter may have admitted it. The
+// verdict does not count it.
 func (o *Oracle) Lose(client uint32, until time.Duration) {
 	a := o.advance(client, until)
 	a.admitted += o.per

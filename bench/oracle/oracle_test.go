@@ -95,7 +95,7 @@ func TestOracleAgainstRationals(t *testing.T) {
 					at += time.Duration(rng.Float64() * unit / clients / 3)
 				}
 				c, allowed := rng.IntN(clients), rng.IntN(3) > 0
-				o.Judge(uint32(c), at, allowed)
+				o.JudgeWithin(uint32(c), at, at, allowed)
 				falsely, conforming, exactly, excess := truth[c].judge(at, allowed)
 				want.Requests++
 				want.Denied += one(!allowed)
@@ -155,7 +155,7 @@ func TestOracleSteps(t *testing.T) {
 		{0, 100*time.Hour + 200*time.Millisecond, false, Verdict{14, 6, 3, 1, 6, 1}},  // 2.01 - 1.01 + 1 = 2
 		{0, 100*time.Hour + 1200*time.Millisecond, false, Verdict{15, 7, 4, 2, 6, 1}}, // empty
 	} {
-		if o.Judge(s.client, s.at, s.allowed); o.Verdict() != s.want {
+		if o.JudgeWithin(s.client, s.at, s.at, s.allowed); o.Verdict() != s.want {
 			t.Fatalf("client %d at %v: got %+v, want %+v", s.client, s.at, o.Verdict(), s.want)
 		}
 	}
@@ -218,7 +218,7 @@ func TestOracleNeverAccusesFalsely(t *testing.T) {
 			moment := from + time.Duration(rng.Float64()*width)
 			at = moment + time.Duration(rng.Float64()*width)
 			allowed := rng.IntN(2) > 0
-			truth.Judge(0, moment, allowed)
+			truth.JudgeWithin(0, moment, moment, allowed)
 			if width > 0 && allowed && rng.IntN(20) == 0 {
 				guess.Lose(0, at)
 				lost++

@@ -1,5 +1,5 @@
-// Package proc starts the servers that are measured and tells what they cost:
-// CPU time and resident memory, as the kernel counts them.
+// Package proc starts the servers that are measured and reads their CPU time and
+// resident memory, as the kernel counts them.
 //
 // A child is pinned to its cores before its first instruction, so that a
 // runtime that sizes itself by the cores it may use (Go, nginx "auto") sees
@@ -27,7 +27,6 @@ import (
 type Config struct {
 	Path string
 	Args []string
-	Env  []string // beside the environment of this process
 	Dir  string
 	// Cores are the CPUs it may run on. Empty means all.
 	Cores []int
@@ -50,21 +49,20 @@ type Child struct {
 // program printed last.
 func Start(ctx context.Context, c Config) (*Child, error) {
 	if c.Addr != "" {
-		// Else an old server on the port would be measured in its place.
+		// Otherwise a server left over on the port would be measured instead.
 		if conn, err := net.DialTimeout("tcp", c.Addr, time.Second); err == nil {
 			conn.Close()
 			return nil, fmt.Errorf("bench: %s is taken by another server: stop it or choose another port", c.Addr)
 		}
 	}
 	child := &Child{cmd: exec.Command(c.Path, c.Args...), exited: make(chan struct{})}
-	child.cmd.Env = append(os.Environ(), c.Env...)
 	child.cmd.Dir = c.Dir
 	child.cmd.Stdout, child.cmd.Stderr = &child.output, &child.output
 	if err := startPinned(child.cmd, c.Cores); err != nil {
 		return nil, fmt.Errorf("bench: start %s: %w", c.Path, err)
 	}
 	go func() {
-		_ = child.cmd.Wait() // how it ended is told by its output
+		_ = child.cmd.Wait() // its output says why it ended
 		close(child.exited)
 	}()
 	if c.Addr == "" {
@@ -101,12 +99,9 @@ func (c *Child) await(ctx context.Context, addr string) error {
 	}
 }
 
-// PID is the process id.
-func (c *Child) PID() int { return c.cmd.Process.Pid }
-
 // CPU is the CPU time used so far, user and system, of all threads of the child
 // and of its own children (nginx works in one).
-func (c *Child) CPU() (time.Duration, error) { return sum(c.PID(), cpu) }
+func (c *Child) CPU() (time.Duration, error) { return sum(c.cmd.Process.Pid, cpu) }
 
 // SelfCPU is the CPU time of this process so far, user and system.
 func SelfCPU() (time.Duration, error) { return selfCPU() }
@@ -114,9 +109,24 @@ func SelfCPU() (time.Duration, error) { return selfCPU() }
 // SelfRSS is the resident memory of this process in bytes.
 func SelfRSS() (int64, error) { return rss(os.Getpid()) }
 
+// Cost runs f and returns how long it took and the CPU time that this process and
+// the child used meanwhile.
+func (c *Child) Cost(f func() error) (took, self, child time.Duration, err error) {
+	self, err1 := selfCPU()
+	child, err2 := c.CPU()
+	start := time.Now()
+	if err := errors.Join(err1, err2, f()); err != nil {
+		return 0, 0, 0, err
+	}
+	took = time.Since(start)
+	selfAfter, err1 := selfCPU()
+	childAfter, err2 := c.CPU()
+	return took, selfAfter - self, childAfter - child, errors.Join(err1, err2)
+}
+
 // RSS is the resident memory in bytes of the child and of its own children.
 // Pages they share are counted for each.
-func (c *Child) RSS() (int64, error) { return sum(c.PID(), rss) }
+func (c *Child) RSS() (int64, error) { return sum(c.cmd.Process.Pid, rss) }
 
 func sum[T ~int64](pid int, of func(pid int) (T, error)) (T, error) {
 	total, err := of(pid)

@@ -23,28 +23,22 @@ import (
 func startPinned(cmd *exec.Cmd, cores []int) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	result := make(chan error)
-	forks.once.Do(func() { go forks.run() })
-	forks.todo <- func() {
-		result <- pinned(cores, cmd.Start)
-	}
+	forks() <- func() { result <- pinned(cores, cmd.Start) }
 	return <-result
 }
 
 // forks is the thread that starts all children. Pdeathsig fires when the
 // thread that forked ends, not the process.
-var forks = forker{todo: make(chan func())}
-
-type forker struct {
-	once sync.Once
-	todo chan func()
-}
-
-func (f *forker) run() {
-	runtime.LockOSThread()
-	for do := range f.todo {
-		do()
-	}
-}
+var forks = sync.OnceValue(func() chan<- func() {
+	todo := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for do := range todo {
+			do()
+		}
+	}()
+	return todo
+})
 
 // pinned calls f with this thread on the given cores.
 func pinned(cores []int, f func() error) error {

@@ -49,7 +49,7 @@ func start(t *testing.T, mode string, c Config) (*Child, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Path, c.Env = self, []string{"PROC_TEST=" + mode}
+	c.Path, c.Args = "env", append([]string{"PROC_TEST=" + mode, self}, c.Args...) // env becomes the program
 	child, err := Start(t.Context(), c)
 	if err == nil {
 		t.Cleanup(child.Stop)
@@ -155,7 +155,7 @@ func TestStartLeavesOurCores(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := make(chan []int)
-	forks.todo <- func() {
+	forks() <- func() {
 		cores, _ := Cores()
 		after <- cores
 	}

@@ -18,8 +18,8 @@ const (
 	checkKeys    = 1024
 )
 
-// checkLoad is what exact checks are asked about. Hot keys are all far below
-// their limit, so that every check writes, or all over it, so that none does.
+// checkLoad is a set of hot keys: either all far below their limit, so that every
+// check writes to Redis, or all over it, so that none does.
 type checkLoad struct {
 	workload string
 	per      time.Duration // of one unit
@@ -67,7 +67,7 @@ func (o Options) checksOf(ctx context.Context, l checkLoad, redis *proc.Child, a
 	}()
 	ways := []func(context.Context, checkLoad, string) (*contender, error){viaLimiter, viaStore, viaScript}
 	if l.burst == 1 {
-		ways = ways[1:] // the limiter knows who is over and does not ask
+		ways = ways[1:] // the limiter denies these itself, without asking Redis
 	}
 	for _, make := range ways {
 		c, err := make(ctx, l, addr)
@@ -95,7 +95,8 @@ func (o Options) checksOf(ctx context.Context, l checkLoad, redis *proc.Child, a
 	return results, nil
 }
 
-// warm connects, loads scripts, and takes every key to where it stays.
+// warm connects, loads scripts, and brings every key to the level at which it
+// stays.
 func (c *contender) warm(ctx context.Context, l checkLoad) error {
 	for range 2 {
 		if err := c.run(ctx, checkKeys); err != nil {
@@ -131,19 +132,10 @@ func (c *contender) run(ctx context.Context, n int) error {
 }
 
 func (c *contender) measure(ctx context.Context, n int, redis *proc.Child) error {
-	here, err1 := proc.SelfCPU()
-	there, err2 := redis.CPU()
-	start := time.Now()
-	if err := errors.Join(err1, err2, c.run(ctx, n)); err != nil {
-		return err
-	}
-	r := checkRound{wall: time.Since(start)}
-	hereAfter, err1 := proc.SelfCPU()
-	thereAfter, err2 := redis.CPU()
-	r.here, r.redis = hereAfter-here, thereAfter-there
-	c.rounds = append(c.rounds, r)
+	wall, here, there, err := redis.Cost(func() error { return c.run(ctx, n) })
+	c.rounds = append(c.rounds, checkRound{wall, here, there})
 	c.requests += int64(n)
-	return errors.Join(err1, err2)
+	return err
 }
 
 func (c *contender) result(l checkLoad, usual *contender) report.Result {

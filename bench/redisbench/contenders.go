@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// checkPatience is so long that every check is made.
+// checkPatience is long enough for Redis to answer every check.
 const checkPatience = time.Second
 
 // viaLimiter takes through a rule that checks every request exactly.
@@ -87,7 +87,7 @@ if tat + gap - now > gap * burst then return 0 end
 redis.call('SET', KEYS[1], tat + gap, 'PX', math.ceil((tat + gap - now) / 1000) + 1)
 return 1`
 
-// viaScript is what people write first: go-redis with a connection for each
+// viaScript is the usual way, which the others are compared with: go-redis with a connection for each
 // caller and one EVALSHA for each check.
 func viaScript(_ context.Context, l checkLoad, addr string) (*contender, error) {
 	client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: checkCallers, MinIdleConns: checkCallers})

@@ -21,8 +21,8 @@ const (
 	crowdPause   = time.Millisecond
 )
 
-// crowd is callers who want exact checks, all of clients far below their limit,
-// so that whoever is not admitted is denied by a failure policy.
+// crowd is a number of callers that need exact checks. Their clients are all far
+// below their limits, so that every denial is one of a failure policy.
 type crowd struct {
 	callers   []caller
 	recording atomic.Bool
@@ -31,7 +31,7 @@ type crowd struct {
 	wg        sync.WaitGroup
 }
 
-// caller is one of them. Its figures are its own until it has ended.
+// caller is one of them. Only its goroutine touches its figures until it ends.
 type caller struct {
 	rule               *fastlimit.Rule
 	keys               []fastlimit.Key

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fastlimit/fastlimit/bench/defaults"
 	"github.com/fastlimit/fastlimit/bench/report"
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
@@ -34,7 +35,7 @@ func (o FaultOptions) faults() (all []redisfault.Fault, err error) {
 // waited and what the failure policies decided. No figure is a failure. The
 // results are valid beside an error.
 func RunFaults(ctx context.Context, o FaultOptions) (results []report.Result, err error) {
-	o = o.withDefaults()
+	o = defaults.Of(o)
 	if err := (Options{Path: o.Redis}).Check(); err != nil {
 		return nil, err
 	}

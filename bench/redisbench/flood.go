@@ -34,7 +34,7 @@ func (o Options) flood(ctx context.Context, addr string) (results []report.Resul
 	start := time.Now()
 	var attacker, others tally
 	var wg sync.WaitGroup
-	// Several callers, since one that waits for Redis would send no flood.
+	// Several callers: a single one would send nothing while it waits for Redis.
 	for range floodCallers {
 		wg.Go(func() {
 			key := rule.AddrKey(netip.AddrFrom4([4]byte{192, 0, 2, 1}))

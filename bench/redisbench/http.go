@@ -1,7 +1,6 @@
 package redisbench
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -10,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/fastlimit/fastlimit/bench/defaults"
 	"github.com/fastlimit/fastlimit/bench/load"
 	"github.com/fastlimit/fastlimit/bench/proc"
 	"github.com/fastlimit/fastlimit/bench/report"
@@ -18,30 +18,13 @@ import (
 
 // HTTPOptions configure [RunHTTP]. Zero fields mean defaults.
 type HTTPOptions struct {
-	// Redis and Fastlimit are the programs that are started.
-	Redis, Fastlimit string
-	// Clients is the number of those that conform. 0 means 100,000.
-	Clients int
-	// Others is the rate of their requests together. 0 means 15,000 per
-	// second.
-	Others float64
-	// Floods are the rates of the one client that floods, a stage each; 0 in
-	// it means as fast as it goes. None means 1000, 15,000 and that.
-	Floods []float64
-	// Duration of a stage. 0 means 10 s.
-	Duration time.Duration
-	Progress report.Progress
-}
-
-func (o HTTPOptions) withDefaults() HTTPOptions {
-	o.Redis = cmp.Or(o.Redis, "redis-server")
-	o.Clients = cmp.Or(o.Clients, 100_000)
-	o.Others = cmp.Or(o.Others, 15_000)
-	o.Duration = cmp.Or(o.Duration, 10*time.Second)
-	if o.Floods == nil {
-		o.Floods = []float64{1000, 15_000, 0}
-	}
-	return o
+	Redis     string          `default:"redis-server"` // the programs that are started
+	Fastlimit string          `kong:"-"`
+	Clients   int             `default:"100000"`       // that conform
+	Others    float64         `default:"15000"`        // requests per second of these together
+	Floods    []float64       `default:"1000,15000,0"` // rates of the one client that floods, a stage each; 0 means as fast as it goes
+	Duration  time.Duration   `default:"10s"`          // of a stage
+	Progress  report.Progress `kong:"-"`
 }
 
 const (
@@ -63,7 +46,7 @@ type edge struct {
 // asked: by the store's counters, and by those of Redis itself. One result for
 // each stage and one for all. They are valid beside an error.
 func RunHTTP(ctx context.Context, o HTTPOptions) (results []report.Result, err error) {
-	o = o.withDefaults()
+	o = defaults.Of(o)
 	if err := (Options{Path: o.Redis}).Check(); err != nil {
 		return nil, err
 	}

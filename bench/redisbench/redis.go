@@ -4,7 +4,6 @@
 package redisbench
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bench/defaults"
 	"github.com/fastlimit/fastlimit/bench/proc"
 	"github.com/fastlimit/fastlimit/bench/report"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
@@ -23,35 +23,18 @@ import (
 
 // Options configure [Run]. Zero fields mean defaults.
 type Options struct {
-	// Path of the redis-server that is started. "" means the one in PATH.
-	Path string
-	// Clients is the number of those that conform. 0 means 100,000.
-	Clients int
-	// Flood is the rate of the one that does not, in requests per second. 0
-	// means 20,000; the others send as much together.
-	Flood float64
-	// Duration of the flood. 0 means 4 s.
-	Duration time.Duration
-	// Checks is the number in a round of exact checks. 0 means 20,000.
-	Checks int
-	// Rounds of each way to check. 0 means 9.
-	Rounds   int
-	Progress report.Progress
+	Path     string          `default:"redis-server"` // of the program that is started
+	Clients  int             `default:"100000"`       // that conform
+	Flood    float64         `default:"20000"`        // requests per second of the one that does not; the others send as much together
+	Duration time.Duration   `default:"4s"`           // of the flood
+	Checks   int             `default:"20000"`        // in a round of exact checks
+	Rounds   int             `default:"9"`            // of each way to check
+	Progress report.Progress `kong:"-"`
 }
 
-func (o Options) withDefaults() Options {
-	o.Path = cmp.Or(o.Path, "redis-server")
-	o.Clients = cmp.Or(o.Clients, 100_000)
-	o.Flood = cmp.Or(o.Flood, 20_000)
-	o.Duration = cmp.Or(o.Duration, 4*time.Second)
-	o.Checks = cmp.Or(o.Checks, 20_000)
-	o.Rounds = cmp.Or(o.Rounds, 9)
-	return o
-}
-
-// Check reports whether there is a Redis to start.
+// Check reports an error if there is no Redis to start.
 func (o Options) Check() error {
-	if _, err := exec.LookPath(o.withDefaults().Path); err != nil {
+	if _, err := exec.LookPath(defaults.Of(o).Path); err != nil {
 		return fmt.Errorf("bench: no Redis to measure: %w; install redis-server", err)
 	}
 	return nil
@@ -61,7 +44,7 @@ var versionNumber = regexp.MustCompile(`v=(\S+)`)
 
 // Version is what the server says it is, "" where that is not known.
 func (o Options) Version(ctx context.Context) string {
-	out, err := exec.CommandContext(ctx, o.withDefaults().Path, "--version").Output()
+	out, err := exec.CommandContext(ctx, defaults.Of(o).Path, "--version").Output()
 	if m := versionNumber.FindSubmatch(out); err == nil && m != nil {
 		return string(m[1])
 	}
@@ -71,7 +54,7 @@ func (o Options) Version(ctx context.Context) string {
 // Run starts a Redis that keeps nothing and measures with it. The results are
 // valid beside an error, for what was done until then.
 func Run(ctx context.Context, o Options) (results []report.Result, err error) {
-	o = o.withDefaults()
+	o = defaults.Of(o)
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
@@ -114,8 +97,8 @@ func startRedis(ctx context.Context, path, dir, addr string) (*proc.Child, error
 	})
 }
 
-// open connects a store that is as patient as the figures need: a check that
-// timed out would be measured as one that was not made.
+// open connects a store. The timeout must be long enough for what is measured: a
+// check that times out is answered without Redis, and looks cheap.
 func open(ctx context.Context, addr string, timeout time.Duration) (*redisstore.Store, error) {
 	s, err := redisstore.Open(ctx, redisstore.Config{Addrs: []string{addr}, Timeout: timeout, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -130,7 +113,7 @@ func closeStore(s *redisstore.Store) error {
 	return s.Close(ctx)
 }
 
-// limiter has one rule.
+// limiter returns a limiter with one rule, and that rule.
 func limiter(s *redisstore.Store, timeout time.Duration, rule fastlimit.RuleConfig) (*fastlimit.Limiter, *fastlimit.Rule, error) {
 	rule.Name = "bench"
 	lim, err := fastlimit.New(fastlimit.Config{Rules: []fastlimit.RuleConfig{rule}, Store: s, StoreTimeout: timeout})

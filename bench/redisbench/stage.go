@@ -83,8 +83,9 @@ func (o HTTPOptions) stage(ctx context.Context, e *edge, rate float64, attacker 
 	return s, errors.Join(floodErr, othersErr, err)
 }
 
-// visitor is whose the nth request is: nine of ten are of all clients in turn,
-// the tenth is of one of few who come often, though well below their limit.
+// visitor returns the client of the nth request: nine in ten come from all clients
+// in turn, the tenth from one of 500 that come often, though well below their
+// limit.
 func (o HTTPOptions) visitor(n int64) netip.Addr {
 	i := n % int64(o.Clients)
 	if n%10 == 0 {
@@ -172,7 +173,7 @@ func (e *edge) count(ctx context.Context) (c counters, err error) {
 	return c, err
 }
 
-// field is the number that the expression finds, 0 if there is none.
+// field returns the number that the expression finds in the text, else 0.
 func field(text, expression string) int64 {
 	m := regexp.MustCompile(expression).FindStringSubmatch(text)
 	if m == nil {

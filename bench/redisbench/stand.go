@@ -8,15 +8,15 @@ import (
 	"os"
 )
 
-// stand is to servers and proxies what a test is elsewhere: it holds their
-// files, and stops them in the end.
+// stand takes the place of a testing.T outside of tests, for the servers and
+// proxies of the test kits: it holds their files and stops them in the end.
 type stand struct {
 	program  string // redis-server
 	dir      string
 	cleanups []func()
 }
 
-// failure is the panic that ends what runs on a stand.
+// failure is what Fatal panics with; [onStand] turns it into an error.
 type failure string
 
 // onStand calls f with a stand. Whatever is wrong with a server or proxy is an

@@ -7,7 +7,7 @@ import (
 
 // axis maps values to positions from 0 to 1.
 type axis struct {
-	label  string // with its unit
+	Label  string // with its unit
 	log    bool
 	ticks  []tick
 	lo, hi float64 // as scaled
@@ -28,8 +28,8 @@ func (a *axis) scale(v float64) float64 {
 // position of a value, 0 to 1.
 func (a *axis) position(v float64) float64 { return (a.scale(v) - a.lo) / (a.hi - a.lo) }
 
-// fit takes in all values, and chooses ticks at round numbers. Values that a
-// logarithmic axis cannot show are left out.
+// fit sets the ends of the axis to include all values, with ticks at round numbers.
+// Values that a logarithmic axis cannot show are left out.
 func (a *axis) fit(values []float64) {
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, v := range values {

@@ -14,7 +14,7 @@ func charts(g *group, colors *colors) []*chart {
 		all = append(all, perCore(workload, in, colors), latency(workload, in, colors), shed(workload, in, colors))
 	}
 	all = append(all, errorByMemory(g.results, colors))
-	return slices.DeleteFunc(all, func(c *chart) bool { return len(c.series) == 0 })
+	return slices.DeleteFunc(all, func(c *chart) bool { return len(c.Series) == 0 })
 }
 
 func workloads(results []Result) (names []string) {
@@ -33,18 +33,18 @@ func collect(results []Result, colors *colors, atLeast int, points func(*Result)
 	for i := range results {
 		r := &results[i]
 		if r.Limiter == Baseline {
-			continue // it would squeeze all others
+			continue // so far from the others that it would squeeze them
 		}
-		at := slices.IndexFunc(all, func(s series) bool { return s.name == r.Limiter })
+		at := slices.IndexFunc(all, func(s series) bool { return s.Name == r.Limiter })
 		if at < 0 {
-			all = append(all, series{name: r.Limiter})
+			all = append(all, series{Name: r.Limiter})
 			at = len(all) - 1
 		}
 		all[at].points = append(all[at].points, points(r)...)
 	}
 	all = slices.DeleteFunc(all, func(s series) bool { return len(s.points) < atLeast })
 	for i := range all {
-		all[i].color = colors.of(all[i].name)
+		all[i].color = colors.of(all[i].Name)
 		slices.SortStableFunc(all[i].points, func(a, b [2]float64) int { return cmp.Compare(a[0], b[0]) })
 	}
 	return all
@@ -55,10 +55,10 @@ func perCore(workload string, results []Result, colors *colors) *chart {
 	c := &chart{
 		Title: "Throughput against cores: " + workload,
 		Note:  "Higher is better. All cores together.",
-		y:     axis{label: "decisions per second", log: true},
+		Y:     axis{Label: "decisions per second", log: true},
 	}
 	var cores []int
-	c.series = collect(results, colors, 2, func(r *Result) [][2]float64 {
+	c.Series = collect(results, colors, 2, func(r *Result) [][2]float64 {
 		v, ok := throughput(r)
 		if !ok || r.Cores == 0 {
 			return nil
@@ -66,17 +66,17 @@ func perCore(workload string, results []Result, colors *colors) *chart {
 		cores = append(cores, r.Cores)
 		return [][2]float64{{float64(r.Cores), v}}
 	})
-	if len(c.series) == 0 {
+	if len(c.Series) == 0 {
 		return c
 	}
 	slices.Sort(cores)
 	if cores[0] == cores[len(cores)-1] { // nothing to compare
-		c.series = nil
+		c.Series = nil
 		return c
 	}
-	c.x = axis{label: "cores", lo: float64(cores[0]) - 0.5, hi: float64(cores[len(cores)-1]) + 0.5}
+	c.X = axis{Label: "cores", lo: float64(cores[0]) - 0.5, hi: float64(cores[len(cores)-1]) + 0.5}
 	for _, n := range slices.Compact(cores) {
-		c.x.ticks = append(c.x.ticks, tick{float64(n), count(float64(n))})
+		c.X.ticks = append(c.X.ticks, tick{float64(n), count(float64(n))})
 	}
 	return c
 }
@@ -98,10 +98,10 @@ func latency(workload string, results []Result, colors *colors) *chart {
 	c := &chart{
 		Title: "Latency by percentile: " + workload,
 		Note:  "Lower is better. From the moment a request was due, so that a stall counts for all who would have waited.",
-		x:     nines(),
-		y:     axis{label: "latency, µs", log: true},
+		X:     nines(),
+		Y:     axis{Label: "latency, µs", log: true},
 	}
-	c.series = collect(results, colors, 2, func(r *Result) [][2]float64 {
+	c.Series = collect(results, colors, 2, func(r *Result) [][2]float64 {
 		var points [][2]float64
 		for _, p := range r.Series["latency_us"] {
 			if p[0] < 100 {
@@ -118,13 +118,13 @@ func shed(workload string, results []Result, colors *colors) *chart {
 	c := &chart{
 		Title: "Shed share over time: " + workload,
 		Note:  "Of the requests due in each quarter of a second.",
-		x:     axis{label: "time, s"},
-		y:     axis{label: "denied, % of requests", hi: 100},
+		X:     axis{Label: "time, s"},
+		Y:     axis{Label: "denied, % of requests", hi: 100},
 	}
 	for v := 0.0; v <= 100; v += 20 {
-		c.y.ticks = append(c.y.ticks, tick{v, count(v)})
+		c.Y.ticks = append(c.Y.ticks, tick{v, count(v)})
 	}
-	c.series = collect(results, colors, 2, func(r *Result) [][2]float64 {
+	c.Series = collect(results, colors, 2, func(r *Result) [][2]float64 {
 		var points [][2]float64
 		for _, p := range r.Series["shed"] {
 			points = append(points, [2]float64{p[0], 100 * p[1]})
@@ -146,19 +146,19 @@ func errorByMemory(results []Result, colors *colors) *chart {
 	c := &chart{
 		Title:   fmt.Sprintf("Error against memory: %s clients, each seen once", si(float64(most))),
 		Note:    "A heavy client hidden among them, steady or in pulses, whichever was worse: what was admitted to it, to what its limit admits. 1 is right; a limiter that forgets it admits more. Left is less memory.",
-		x:       axis{label: "resident memory, MiB", log: true},
-		y:       axis{label: "admitted, × its limit", log: true},
-		scatter: true,
+		X:       axis{Label: "resident memory, MiB", log: true},
+		Y:       axis{Label: "admitted, × its limit", log: true},
+		Scatter: true,
 	}
-	c.series = collect(results, colors, 1, func(r *Result) [][2]float64 {
+	c.Series = collect(results, colors, 1, func(r *Result) [][2]float64 {
 		if r.HitterAdmitted == nil || r.RSSBytes == nil || r.Keys != most {
 			return nil
 		}
 		return [][2]float64{{float64(*r.RSSBytes) / (1 << 20), *r.HitterAdmitted}}
 	})
-	for i := range c.series {
-		worst := slices.MaxFunc(c.series[i].points, func(a, b [2]float64) int { return cmp.Compare(a[1], b[1]) })
-		c.series[i].points = [][2]float64{worst}
+	for i := range c.Series {
+		worst := slices.MaxFunc(c.Series[i].points, func(a, b [2]float64) int { return cmp.Compare(a[1], b[1]) })
+		c.Series[i].points = [][2]float64{worst}
 	}
 	return c
 }

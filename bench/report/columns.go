@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 )
@@ -17,86 +18,68 @@ type column struct {
 
 // columns are all figures, in the order of the tables.
 var columns = []column{
-	{"cores", "", func(r *Result) (float64, bool) { return float64(r.Cores), r.Cores > 0 }, count, 0},
-	{"keys", "", func(r *Result) (float64, bool) { return float64(r.Keys), r.Keys > 0 }, si, 0},
-	{"flood", "1/s", float(func(r *Result) *float64 { return r.FloodPerSecond }), si, 0},
-	{"decisions", "1/s", float(func(r *Result) *float64 { return r.PerSecond }), si, 1},
-	{"time", "ns/decision", float(func(r *Result) *float64 { return r.NsPerOp }), short, -1},
-	{"allocations", "1/decision", float(func(r *Result) *float64 { return r.AllocsPerOp }), short, -1},
-	{"CPU", "µs/request", float(func(r *Result) *float64 { return r.CPUMicros }), short, -1},
-	{"timeout", "µs", float(func(r *Result) *float64 { return r.TimeoutMicros }), short, 0},
-	{"p50", "µs", percentile("p50"), short, -1},
-	{"p99", "µs", percentile("p99"), short, -1},
-	{"p99.9", "µs", percentile("p99.9"), short, -1},
-	{"max", "µs", percentile("max"), short, -1},
-	{"a sleep is late by: p99.9", "µs", lag("p99.9"), short, 0},
-	{"max", "µs", lag("max"), short, 0},
-	{"false denials", "requests", whole(1, func(r *Result) *int64 { return r.FalseDenials }), si, -1},
-	{"denials of conforming clients", "requests", whole(1, func(r *Result) *int64 { return r.ConformingDenied }), si, -1},
-	{"excess", "requests", float(func(r *Result) *float64 { return r.Excess }), short, -1},
-	{"hitter admitted", "× its limit", float(func(r *Result) *float64 { return r.HitterAdmitted }), short, 0}, // less than 1 is as wrong as more
-	{"denied", "%", float(func(r *Result) *float64 { return r.Denied }), percent, 0},
-	{"decided without Redis", "%", float(func(r *Result) *float64 { return r.Degraded }), percent, 0},
-	{"of these admitted: local", "%", fallback("local"), percent, 0},
-	{"open", "%", fallback("open"), percent, 0},
-	{"closed", "%", fallback("closed"), percent, 0},
-	{"Redis back after", "ms", float(func(r *Result) *float64 { return r.BackMillis }), short, -1},
-	{"exact bucket denies", "%", float(func(r *Result) *float64 { return r.DeniedExactly }), percent, 0},
-	{"checked exactly", "%", float(func(r *Result) *float64 { return r.Escalated }), percent, 0},
-	{"Redis", "operations/request", float(func(r *Result) *float64 { return r.StorePerRequest }), short, -1},
-	{"Redis", "operations/s", float(func(r *Result) *float64 { return r.StorePerSecond }), short, -1},
-	{"counted by Redis", "buckets/request", float(func(r *Result) *float64 { return r.StoreReads }), short, -1},
-	{"Redis CPU", "µs/request", float(func(r *Result) *float64 { return r.StoreCPUMicros }), short, -1},
-	{"times the usual way", "", float(func(r *Result) *float64 { return r.Speedup }), short, 1},
-	{"sent to each peer", "bytes/s", float(func(r *Result) *float64 { return r.SyncBytes }), si, -1},
-	{"sent to each peer", "packets/s", float(func(r *Result) *float64 { return r.SyncPackets }), short, -1},
-	{"may stay untold of a client", "units/s", float(func(r *Result) *float64 { return r.SyncBound }), short, -1},
-	{"was untold", "units/s", float(func(r *Result) *float64 { return r.SyncUntold }), short, -1},
-	{"RSS", "MiB", whole(1<<20, func(r *Result) *int64 { return r.RSSBytes }), short, -1},
-	{"RSS growth", "MiB", whole(1<<20, func(r *Result) *int64 { return r.RSSGrowth }), short, -1},
-	{"requests", "", func(r *Result) (float64, bool) { return float64(r.Requests), r.Requests > 0 }, si, 0},
+	{"cores", "", figure("Cores", 1), count, 0},
+	{"keys", "", figure("Keys", 1), si, 0},
+	{"flood", "1/s", figure("FloodPerSecond", 1), si, 0},
+	{"decisions", "1/s", figure("PerSecond", 1), si, 1},
+	{"time", "ns/decision", figure("NsPerOp", 1), short, -1},
+	{"allocations", "1/decision", figure("AllocsPerOp", 1), short, -1},
+	{"CPU", "µs/request", figure("CPUMicros", 1), short, -1},
+	{"timeout", "µs", figure("TimeoutMicros", 1), short, 0},
+	{"p50", "µs", entry("LatencyMicros", "p50"), short, -1},
+	{"p99", "µs", entry("LatencyMicros", "p99"), short, -1},
+	{"p99.9", "µs", entry("LatencyMicros", "p99.9"), short, -1},
+	{"max", "µs", entry("LatencyMicros", "max"), short, -1},
+	{"a sleep is late by: p99.9", "µs", entry("LagMicros", "p99.9"), short, 0},
+	{"max", "µs", entry("LagMicros", "max"), short, 0},
+	{"false denials", "requests", figure("FalseDenials", 1), si, -1},
+	{"denials of conforming clients", "requests", figure("ConformingDenied", 1), si, -1},
+	{"excess", "requests", figure("Excess", 1), short, -1},
+	{"hitter admitted", "× its limit", figure("HitterAdmitted", 1), short, 0}, // less than 1 is as wrong as more
+	{"denied", "%", figure("Denied", 1), percent, 0},
+	{"decided without Redis", "%", figure("Degraded", 1), percent, 0},
+	{"of these admitted: local", "%", entry("DegradedAdmitted", "local"), percent, 0},
+	{"open", "%", entry("DegradedAdmitted", "open"), percent, 0},
+	{"closed", "%", entry("DegradedAdmitted", "closed"), percent, 0},
+	{"Redis back after", "ms", figure("BackMillis", 1), short, -1},
+	{"exact bucket denies", "%", figure("DeniedExactly", 1), percent, 0},
+	{"checked exactly", "%", figure("Escalated", 1), percent, 0},
+	{"Redis", "operations/request", figure("StorePerRequest", 1), short, -1},
+	{"Redis", "operations/s", figure("StorePerSecond", 1), short, -1},
+	{"counted by Redis", "buckets/request", figure("StoreReads", 1), short, -1},
+	{"Redis CPU", "µs/request", figure("StoreCPUMicros", 1), short, -1},
+	{"times the usual way", "", figure("Speedup", 1), short, 1},
+	{"sent to each peer", "bytes/s", figure("SyncBytes", 1), si, -1},
+	{"sent to each peer", "packets/s", figure("SyncPackets", 1), short, -1},
+	{"may stay untold of a client", "units/s", figure("SyncBound", 1), short, -1},
+	{"was untold", "units/s", figure("SyncUntold", 1), short, -1},
+	{"RSS", "MiB", figure("RSSBytes", 1<<20), short, -1},
+	{"RSS growth", "MiB", figure("RSSGrowth", 1<<20), short, -1},
+	{"requests", "", figure("Requests", 1), si, 0},
 }
 
-func float(of func(*Result) *float64) func(*Result) (float64, bool) {
+// figure is the field of that name, in units of a size. One that is not there,
+// or 0 where the field is no pointer, is no figure.
+func figure(name string, unit float64) func(*Result) (float64, bool) {
 	return func(r *Result) (float64, bool) {
-		if p := of(r); p != nil && !math.IsNaN(*p) {
-			return *p, true
+		f := reflect.ValueOf(r).Elem().FieldByName(name)
+		if f.IsZero() {
+			return 0, false
 		}
-		return 0, false
+		v := reflect.Indirect(f).Convert(reflect.TypeFor[float64]()).Float()
+		return v / unit, !math.IsNaN(v)
 	}
 }
 
-// one is an entry of a figure that has several.
-func one(name string, of func(*Result) map[string]float64) func(*Result) (float64, bool) {
+// entry is one of the figures in the field of that name.
+func entry(field, name string) func(*Result) (float64, bool) {
 	return func(r *Result) (float64, bool) {
-		v, ok := of(r)[name]
+		v, ok := reflect.ValueOf(r).Elem().FieldByName(field).Interface().(map[string]float64)[name]
 		return v, ok
 	}
 }
 
-func percentile(name string) func(*Result) (float64, bool) {
-	return one(name, func(r *Result) map[string]float64 { return r.LatencyMicros })
-}
-
-func lag(name string) func(*Result) (float64, bool) {
-	return one(name, func(r *Result) map[string]float64 { return r.LagMicros })
-}
-
-func fallback(policy string) func(*Result) (float64, bool) {
-	return one(policy, func(r *Result) map[string]float64 { return r.DegradedAdmitted })
-}
-
-// whole is a whole number in units of a size.
-func whole(unit float64, of func(*Result) *int64) func(*Result) (float64, bool) {
-	return func(r *Result) (float64, bool) {
-		if p := of(r); p != nil {
-			return float64(*p) / unit, true
-		}
-		return 0, false
-	}
-}
-
-// used are the columns that any of the results fills.
+// used returns the columns for which any of the results has a figure.
 func used(results []Result) []column {
 	var all []column
 	for _, c := range columns {
@@ -139,7 +122,7 @@ func percent(v float64) string {
 	return strconv.FormatFloat(math.Round(1e4*v)/100, 'f', -1, 64)
 }
 
-// short has three digits that count.
+// short formats a number with about three significant digits.
 func short(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 1e6:
@@ -154,7 +137,7 @@ func short(v float64) string {
 	return strconv.FormatFloat(v, 'g', 2, 64)
 }
 
-// si has a prefix for thousands.
+// si formats a number with the prefix k, M or G.
 func si(v float64) string {
 	for _, p := range []struct {
 		size float64

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// CurrentEnvironment describes this machine and program. What it cannot find
-// out is empty. The commit is that which the program was built from, with
-// "+dirty" if files had been changed; `go run` does not record one, so that it is
-// the one that is checked out here.
+// CurrentEnvironment describes this machine and program; what it cannot find out is
+// empty. The commit is the one that the program was built from, with "+dirty" if
+// files had been changed. `go run` does not record it, and the one checked out in
+// the current folder is taken.
 func CurrentEnvironment(flags []string) Environment {
 	return Environment{
 		CPU: cpuModel(), Cores: runtime.NumCPU(), Kernel: kernel(), Go: runtime.Version(),
@@ -25,8 +25,8 @@ func CurrentEnvironment(flags []string) Environment {
 
 var userInfo = regexp.MustCompile(`://[^/@\s]*@`)
 
-// withoutPasswords hides who logs in to the URLs of flags: reports are shown
-// around.
+// withoutPasswords removes users and passwords from URLs, since reports are
+// published.
 func withoutPasswords(flags []string) []string {
 	all := make([]string, len(flags))
 	for i, f := range flags {

@@ -14,7 +14,10 @@ import (
 //go:embed page.html
 var pageSource string
 
-var pageTemplate = template.Must(template.New("page").Parse(pageSource))
+var pageTemplate *template.Template
+
+// In init, since charts in the page execute another template of it.
+func init() { pageTemplate = template.Must(template.New("page").Parse(pageSource)) }
 
 // HTML writes the reports as one page. Where two of them have the same limiter
 // under the same workload, the later one counts.

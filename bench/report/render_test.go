@@ -81,16 +81,20 @@ func TestHTMLMarksTheBest(t *testing.T) {
 func TestChartsStayInside(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		c := &chart{Title: "t", x: axis{label: "x", log: rapid.Bool().Draw(t, "xlog")}, y: axis{label: "y", log: rapid.Bool().Draw(t, "ylog")}}
+		c := &chart{Title: "t", X: axis{Label: "x", log: rapid.Bool().Draw(t, "xlog")}, Y: axis{Label: "y", log: rapid.Bool().Draw(t, "ylog")}}
 		for i := range rapid.IntRange(0, 4).Draw(t, "series") {
-			s := series{name: "s", color: i}
+			s := series{Name: "s", color: i}
 			for range rapid.IntRange(0, 6).Draw(t, "points") {
 				v := rapid.OneOf(rapid.Float64Range(0, 1e12), rapid.Just(0.0), rapid.Just(1.0), rapid.Just(math.NaN()), rapid.Just(math.Inf(1)))
 				s.points = append(s.points, [2]float64{v.Draw(t, "x"), v.Draw(t, "y")})
 			}
-			c.series = append(c.series, s)
+			c.Series = append(c.Series, s)
 		}
-		svg := string(c.SVG())
+		drawn, err := c.SVG()
+		if err != nil {
+			t.Fatal(err)
+		}
+		svg := string(drawn)
 		dec := xml.NewDecoder(strings.NewReader(svg))
 		for {
 			token, err := dec.Token()
@@ -104,14 +108,18 @@ func TestChartsStayInside(t *testing.T) {
 				continue
 			}
 			for _, a := range start.Attr {
+				var x, y float64
+				if n, _ := fmt.Sscanf(a.Value, "translate(%f %f)", &x, &y); n == 2 && !(x >= 0 && x <= chartWidth && y >= 0 && y <= chartHeight) {
+					t.Fatalf("a point at %v, %v\n%s", x, y, svg)
+				}
 				limit := map[string]float64{"x": chartWidth, "cx": chartWidth, "y": chartHeight, "cy": chartHeight}[a.Name.Local]
 				if v, err := strconv.ParseFloat(a.Value, 64); limit > 0 && (err != nil || !(v >= 0 && v <= limit)) {
 					t.Fatalf("%s of %s is %s: want 0 to %v\n%s", a.Name.Local, start.Name.Local, a.Value, limit, svg)
 				}
 			}
 		}
-		if n := max(len(c.x.ticks), len(c.y.ticks)); n > 2*maxTicks+1 || min(len(c.x.ticks), len(c.y.ticks)) < 2 {
-			t.Fatalf("%d and %d ticks", len(c.x.ticks), len(c.y.ticks))
+		if n := max(len(c.X.ticks), len(c.Y.ticks)); n > 2*maxTicks+1 || min(len(c.X.ticks), len(c.Y.ticks)) < 2 {
+			t.Fatalf("%d and %d ticks", len(c.X.ticks), len(c.Y.ticks))
 		}
 	})
 }

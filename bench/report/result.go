@@ -1,5 +1,5 @@
-// Package report is what a measurement comes to: results with the machine they
-// were measured on, as JSON, as text for a terminal, and as one HTML page that
+// Package report holds the results of measurements with the machine they were
+// measured on, and writes them as JSON, as text for a terminal, and as one HTML page that
 // needs nothing else, with charts drawn as SVG.
 package report
 
@@ -19,7 +19,8 @@ type Report struct {
 	Results     []Result    `json:"results"`
 }
 
-// Environment is what a figure means nothing without.
+// Environment describes the machine and the program; figures mean nothing without
+// it.
 type Environment struct {
 	CPU      string            `json:"cpu"`
 	Cores    int               `json:"cores"`
@@ -120,10 +121,11 @@ func Read(name string) (r Report, err error) {
 	return r, nil
 }
 
-// Progress is told what is done and what comes next. It may be nil.
+// Progress is called before each step with the number of steps done and a name for
+// the next one. It may be nil.
 type Progress func(done, total int, what string)
 
-// Tell is a call of p with a format; of a nil p it does nothing.
+// Tell calls p, unless it is nil.
 func (p Progress) Tell(done, total int, format string, args ...any) {
 	if p != nil {
 		p(done, total, fmt.Sprintf(format, args...))

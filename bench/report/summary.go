@@ -14,8 +14,8 @@ type comparison struct {
 	Loses       bool
 }
 
-// summary compares fastlimit with the best of the others in what people choose
-// a limiter for: where it loses is said first of all.
+// summary compares fastlimit with the best of the others in the figures that
+// people choose a limiter by.
 func summary(results []Result) (all []comparison) {
 	for _, g := range groups(results) {
 		if g.name == "accuracy" {
@@ -32,8 +32,8 @@ func summary(results []Result) (all []comparison) {
 	return all
 }
 
-// overall has one result for each limiter: all mistakes, and the worst excess,
-// over all workloads.
+// overall sums up each limiter over all workloads: the sum of its false denials,
+// and its worst excess.
 func overall(g *group) *group {
 	all := &group{name: g.name}
 	at := map[string]int{}
@@ -64,7 +64,8 @@ var compared = map[string][]string{
 	"redis":    {"decisions, 1/s"},
 }
 
-// aside are not limiters that one could have instead, or are no other.
+// aside reports whether a limiter is no alternative to fastlimit: the harness, the
+// clock, or fastlimit itself.
 func aside(limiter string) bool {
 	return limiter == Baseline || limiter == "time.Now" || strings.HasPrefix(limiter, "fastlimit")
 }

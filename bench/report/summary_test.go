@@ -79,8 +79,8 @@ func TestErrorByMemory(t *testing.T) {
 		}
 	}
 	c := errorByMemory(results, new(colors))
-	if len(c.series) != 1 || len(c.series[0].points) != 1 || c.series[0].points[0] != [2]float64{1e8 / (1 << 20), 1.3} ||
+	if len(c.Series) != 1 || len(c.Series[0].points) != 1 || c.Series[0].points[0] != [2]float64{1e8 / (1 << 20), 1.3} ||
 		!strings.Contains(c.Title, "100 M") {
-		t.Errorf("%s: %+v", c.Title, c.series)
+		t.Errorf("%s: %+v", c.Title, c.Series)
 	}
 }

@@ -64,7 +64,8 @@ type Workload struct {
 	perClient func(p Params) float64
 	// open starts n clients that send perSecond in all.
 	open func(rng *rand.Rand, p Params, n int, perSecond float64) arrivals
-	// alone leaves bystanders away: the clients conform, or are a mixture.
+	// alone leaves out the bystanders: the clients conform already, or are a
+	// mixture.
 	alone bool
 	// rotates gives every request another address within its client's /64.
 	rotates bool
@@ -82,8 +83,8 @@ type Traffic struct {
 	active   int // clients that are not bystanders
 }
 
-// bystanderShare of the requests comes from clients that use half their
-// limit: those whom a limiter must not hurt when it sheds the others.
+// bystanderShare of the requests comes from clients that use half their limit. A
+// limiter must not deny these while it sheds the others.
 const (
 	bystanderShare = 0.3
 	bystanderLoad  = 0.5
@@ -106,8 +107,8 @@ func (w *Workload) Traffic(p Params) Traffic {
 // Duration is the time that the events span.
 func (t Traffic) Duration() time.Duration { return t.params.Duration }
 
-// Events yields the events in order. Each call starts anew and yields the same
-// ones. It takes constant memory.
+// Events yields the events in order of time. Every call yields the same ones from
+// the start, in constant memory.
 func (t Traffic) Events() iter.Seq[Event] {
 	p := t.params
 	rng := rand.New(rand.NewPCG(p.Seed, 0x6661_7374))

@@ -83,7 +83,7 @@ func botnet2023() *Workload {
 
 // swarm2022 is a large, weak botnet: 730,000 devices that send a million
 // requests/s, about 1.4 each (Cloudflare, June 2022). Each conforms to any
-// sensible limit; the harm that a limiter may do is to deny them by mistake.
+// sensible limit, so that every denial is a mistake.
 func swarm2022() *Workload {
 	return &Workload{
 		Name:    "swarm-2022",
@@ -144,8 +144,8 @@ func flashCrowd() *Workload {
 	}
 }
 
-// slowDrip is 1,000 clients that send at exactly 0.95·r without pause: all
-// conform, and nobody else covers a mistake.
+// slowDrip is 1,000 clients that send at exactly 0.95·r without pause. All conform,
+// so that every denial is a mistake.
 func slowDrip() *Workload {
 	const share = 0.95
 	return &Workload{

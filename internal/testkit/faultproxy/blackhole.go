@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// BlackHole returns an address that takes no connection and refuses none.
+// BlackHole returns an address that neither accepts nor refuses connections.
 func BlackHole(t T) string {
 	t.Helper()
 	addr, end := blackHole(t, "127.0.0.1:0")
@@ -17,7 +17,9 @@ func BlackHole(t T) string {
 	return addr
 }
 
-// blackHole listens on addr, an IPv4 one, with a queue that is full.
+// blackHole listens on addr, an IPv4 one, with a full queue: it dials connections
+// that nobody accepts until one times out. From then on Linux drops every SYN, as
+// a firewall would.
 func blackHole(t T, addr string) (at string, end func()) {
 	t.Helper()
 	host, port, _ := net.SplitHostPort(addr)

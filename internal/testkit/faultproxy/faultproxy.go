@@ -1,7 +1,11 @@
 //go:build linux
 
-// Package faultproxy is a TCP proxy that misbehaves on purpose, for tests. Faults
-// can change while connections are open; random ones follow a seed.
+// Package faultproxy is a TCP proxy that misbehaves on purpose, for tests. The
+// fault can change while connections are open; random ones are reproducible by
+// their seed.
+//
+// The network is simulated at the level of one host: there is no loss or
+// reordering of packets, only what a TCP client can see of it.
 package faultproxy
 
 import (
@@ -11,7 +15,7 @@ import (
 	"time"
 )
 
-// T is what a proxy needs of a test.
+// T is the part of testing.TB that a proxy needs.
 type T interface {
 	Helper()
 	Fatal(args ...any)
@@ -22,7 +26,7 @@ type T interface {
 // Fault is what happens to traffic. The zero value forwards faithfully.
 type Fault struct {
 	Refuse    bool          // do not listen
-	BlackHole bool          // take no connection and refuse none, as if packets were swallowed
+	BlackHole bool          // neither accept nor refuse connections, as if packets were dropped
 	Silent    bool          // accept, swallow requests, never answer
 	Delay     time.Duration // before each piece of an answer
 	Slice     int           // write answers in pieces of this many bytes
@@ -56,7 +60,7 @@ func New(t T, target string, seed uint64) *Proxy {
 	return NewAt(t, "127.0.0.1:0", target, seed)
 }
 
-// NewAt is New on an address.
+// NewAt is [New] on the given address.
 func NewAt(t T, addr, target string, seed uint64) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", addr)
@@ -159,7 +163,9 @@ func (p *Proxy) serve(client net.Conn) {
 	up.Wait()
 }
 
-// forward copies until either side ends or step says so, and then ends both.
+// forward copies until either side ends or step returns false. It then resets
+// both: closing with FIN would deliver what is still in flight, and look like an
+// orderly end to the client.
 func (p *Proxy) forward(dst, src net.Conn, step func(dst net.Conn, b []byte, sent int) bool) {
 	defer func() { reset(dst); reset(src) }()
 	buf := make([]byte, 16<<10)

@@ -1,4 +1,4 @@
-// Package middlewaretest is what the tests of the middlewares share.
+// Package middlewaretest holds helpers that the tests of all middlewares share.
 package middlewaretest
 
 import (
@@ -29,7 +29,7 @@ func Rules(t testing.TB, bursts ...uint64) []*fastlimit.Rule {
 	return lim.Rules()
 }
 
-// Left is what a rule would still admit of an address.
+// Left is the number of requests that a rule would still admit from an address.
 func Left(r *fastlimit.Rule, addr string) int64 {
 	key := r.AddrKey(netip.MustParseAddr(addr))
 	left := int64(r.Config().Burst)

@@ -1,5 +1,5 @@
-// Package racetest runs functions of tests at the same time, so that they meet
-// in races that are a few ns wide.
+// Package racetest runs functions of tests at the same time, to provoke races whose
+// window is a few ns.
 package racetest
 
 import (

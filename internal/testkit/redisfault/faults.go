@@ -3,6 +3,7 @@
 package redisfault
 
 import (
+	"strings"
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/testkit/faultproxy"
@@ -17,7 +18,8 @@ func None() Fault { return Fault{Name: "none", strike: func(*Site) {}} }
 
 var faithful = line(faultproxy.Fault{})
 
-// lineFaults are between the client and a server that is well.
+// lineFaults are faults of the connection and of name resolution. The server is
+// healthy.
 var lineFaults = []Fault{
 	{Name: "refused", strike: line(faultproxy.Fault{Refuse: true}), heal: faithful, Class: "refused", Trips: true},
 	{Name: "packets swallowed", strike: line(faultproxy.Fault{BlackHole: true}), heal: faithful, Class: "timeout", Trips: true},
@@ -36,7 +38,7 @@ var lineFaults = []Fault{
 	{Name: "no file descriptors", direct: true, Process: true, strike: both(noFiles, dropClients), Class: "nofile", Trips: true},
 }
 
-// serverFaults are of the server, or of what its operator does.
+// serverFaults are faults of the server, or mistakes of its operator.
 var serverFaults = []Fault{
 	{Name: "NOSCRIPT", strike: command("SCRIPT", "FLUSH"), heal: command("SCRIPT", "FLUSH")},
 	{
@@ -67,9 +69,10 @@ var serverFaults = []Fault{
 		Name: "CLUSTERDOWN", args: []string{"--cluster-enabled", "yes"}, setup: ownAllSlots,
 		strike: command("CLUSTER", "DELSLOTS", "0"), heal: command("CLUSTER", "ADDSLOTS", "0"), Class: "clusterdown", Trips: true,
 	},
-	// What had no slots comes back as a cluster, which refuses several keys.
+	// A standalone server comes back as a cluster, which refuses scripts over keys of
+	// several slots.
 	{Name: "CROSSSLOT", strike: becomeCluster, heal: func(*Site) {}, Trips: true, Lost: true},
-	// Its refusal is mostly lost to the reset that follows it.
+	// No class: the reset that follows mostly overtakes the error reply.
 	{
 		Name: "maxclients", direct: true, strike: both(command("CONFIG", "SET", "maxclients", "1"), dropClients),
 		heal: command("CONFIG", "SET", "maxclients", "1000"), Trips: true,
@@ -87,14 +90,14 @@ var serverFaults = []Fault{
 
 func name(a resolution) func(*Site) { return func(s *Site) { names.set(s.name, a) } }
 
-// moveName starts another server, at the same port of another address, and
-// takes the first away.
+// moveName starts another server at the same port of another address, stops the
+// first, and points the name at the new one.
 func moveName(s *Site) {
 	s.proxy.Set(s.t, faultproxy.Fault{Refuse: true})
 	s.server.Kill()
 	s.server = redistest.Start(s.t)
 	s.admin = s.server.Session()
-	_, port, _ := cutAddr(s.proxy.Addr())
+	_, port, _ := strings.Cut(s.proxy.Addr(), ":")
 	s.proxy = faultproxy.NewAt(s.t, "127.0.0.2:"+port, s.server.Addr, 7)
 	names.set(s.name, resolution{127, 0, 0, 2})
 }

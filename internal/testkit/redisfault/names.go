@@ -13,8 +13,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// resolution is what a name server says of a name: an address of 4 bytes, or
-// one of those below.
+// resolution is the answer of the name server for a name: an IPv4 address, or one of
+// the failures below.
 type resolution [4]byte
 
 var (
@@ -35,9 +35,9 @@ type nameServer struct {
 	count int
 }
 
-// UseNames makes this process resolve all names by a name server in memory that
-// knows those of faults only, until restore is called. Nothing that may dial
-// may run at either time.
+// UseNames makes this process resolve all names by a name server in memory, which
+// knows only the names that faults use, until restore is called. It replaces
+// net.DefaultResolver without a lock, so nothing may dial during either call.
 func UseNames() (restore func()) {
 	before := net.DefaultResolver
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {

@@ -20,7 +20,7 @@ type Fault struct {
 	// Class of the errors that must show up, as the store calls it; "" where
 	// none need to.
 	Class string
-	Trips bool // the breaker must open
+	Trips bool // the circuit breaker must open
 	Lost  bool // the server forgets what it has granted
 
 	// Process is set where the whole process suffers, so that nothing else may
@@ -31,12 +31,12 @@ type Fault struct {
 	setup  func(*Site) // before anybody connects
 	strike func(*Site)
 	heal   func(*Site)
-	direct bool // without the proxy, which may lose a last word
+	direct bool // without the proxy, which may lose the server's last reply
 	byName bool // the URL has a name, see [UseNames]
 }
 
-// Site is a server, a bad line to it, and the fault that is to strike them. It
-// is not safe for concurrent use.
+// Site is a server, a faulty connection to it, and the fault to inject. It is not
+// safe for concurrent use.
 type Site struct {
 	Fault *Fault
 

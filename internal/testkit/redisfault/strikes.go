@@ -14,11 +14,9 @@ import (
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
-func cutAddr(addr string) (host, port string, ok bool) { return strings.Cut(addr, ":") }
-
 var slowLoading = []string{"--loading-process-events-interval-bytes", "1024"}
 
-// slowRestart leaves a snapshot of keys that take long to load.
+// slowRestart restarts the server with a snapshot that takes 3 s to load.
 func slowRestart(s *Site) {
 	s.admin.Do("EVAL", "for i = 1, 3000 do redis.call('SET', 'filler' .. i, string.rep('x', 1100)) end", "0")
 	s.admin.Do("CONFIG", "SET", "rdbcompression", "no")
@@ -46,7 +44,8 @@ func failedSnapshot(s *Site) {
 	s.admin.Do("BGSAVE")
 }
 
-// evict leaves half the room for what is stored, so that keys are evicted.
+// evict stores filler keys and then leaves room for half of them, so that random
+// keys are evicted.
 func evict(s *Site) {
 	const filler = 4 << 20
 	used := func() int { return s.info("memory", "used_memory") }
@@ -83,7 +82,8 @@ func becomeCluster(s *Site) {
 	ownAllSlots(s)
 }
 
-// noFiles lets this process open nothing more: what is open stays so.
+// noFiles stops this process from opening files and sockets; those that are open
+// still work.
 func noFiles(s *Site) {
 	var before syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {

@@ -2,7 +2,8 @@
 
 // Package redistest starts real Redis servers for tests: each on a free port,
 // in the test's own directory, gone when the test ends. A missing redis-server
-// fails the test, it is never skipped. What measures faults uses it too.
+// fails the test, it is never skipped. Outside of tests, `bench redis --faults`
+// uses it with a T of its own.
 package redistest
 
 import (
@@ -15,7 +16,7 @@ import (
 	"time"
 )
 
-// T is what servers need of a test.
+// T is the part of testing.TB that servers need.
 type T interface {
 	Helper()
 	Fatal(args ...any)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Session is one connection that stays open, for when no new one is let in.
+// Session is a connection that stays open, for servers that accept no new one.
 type Session struct {
 	s    *Server
 	conn net.Conn
@@ -38,5 +38,5 @@ func (c *Session) Do(args ...string) string {
 	return r
 }
 
-// Send runs one command whose reply nobody waits for.
+// Send sends a command without waiting for the reply.
 func (c *Session) Send(args ...string) { go func() { _, _ = roundTrip(c.conn, c.r, args) }() }

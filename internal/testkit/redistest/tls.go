@@ -26,7 +26,7 @@ type TLS struct {
 	TLSAddr string
 }
 
-// Certificate is one for 127.0.0.1 that is signed by itself.
+// Certificate is a self-signed certificate for 127.0.0.1.
 type Certificate struct{ CertFile, KeyFile string }
 
 // NewCertificate writes one that is valid until notAfter.

@@ -28,16 +28,8 @@ func StartSentinels(t T) *Sentinels {
 	port := strconv.Itoa(s.Primary.Port)
 	s.Replica = Start(t, "--replicaof", "127.0.0.1 "+port)
 	for range 3 {
-		w := New(t)
-		conf := filepath.Join(w.Dir, "sentinel.conf")
-		text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor %s 127.0.0.1 %s 2\n"+
-			"sentinel down-after-milliseconds %[3]s 500\nsentinel failover-timeout %[3]s 3000\n", w.Port, w.Dir, MasterName, port)
-		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		w.exec([]string{conf, "--sentinel"})
-		w.WaitReady()
-		s.Watchers = append(s.Watchers, w)
+		s.Watchers = append(s.Watchers, startSentinel(t, fmt.Sprintf(
+			"sentinel monitor %s 127.0.0.1 %s 2\nsentinel down-after-milliseconds %[1]s 500\nsentinel failover-timeout %[1]s 3000\n", MasterName, port)))
 	}
 	Eventually(t, "sentinels know each other and the replica", func() bool {
 		for _, w := range s.Watchers {
@@ -56,10 +48,14 @@ func StartSentinels(t T) *Sentinels {
 // TLS that is a second one, see [StartTLS].
 func StartSentinel(t T, addr string, lines ...string) *Server {
 	t.Helper()
+	return startSentinel(t, fmt.Sprintf("%s\nsentinel monitor %s %s 1\n", strings.Join(lines, "\n"), MasterName, strings.Replace(addr, ":", " ", 1)))
+}
+
+func startSentinel(t T, config string) *Server {
+	t.Helper()
 	w := New(t)
 	conf := filepath.Join(w.Dir, "sentinel.conf")
-	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\n%s\nsentinel monitor %s %s 1\n",
-		w.Port, w.Dir, strings.Join(lines, "\n"), MasterName, strings.Replace(addr, ":", " ", 1))
+	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\n%s", w.Port, w.Dir, config)
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

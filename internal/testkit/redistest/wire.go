@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -96,12 +97,6 @@ func readBulk(r *bufio.Reader, length string) (string, error) {
 		return "", err // nil: the null reply
 	}
 	buf := make([]byte, n+2)
-	for read := 0; read < len(buf); {
-		m, err := r.Read(buf[read:])
-		if err != nil {
-			return "", err
-		}
-		read += m
-	}
-	return string(buf[:n]), nil
+	_, err = io.ReadFull(r, buf)
+	return string(buf[:n]), err
 }

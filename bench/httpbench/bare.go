@@ -1,38 +1,55 @@
-package main
+package httpbench
 
 import (
-	"bufio"
 	"bytes"
-	"os"
+	"fmt"
 	"time"
 
 	"github.com/valyala/fasthttp"
 )
 
-// serveBare answers every request with what the file holds.
-func serveBare(file, addr string, timeouts bool) error {
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
+// Bare is a fasthttp server that decides nothing: it gives one answer to every
+// request, as if a handler had been written for it by hand. It is the command
+// that [RunCost] starts in a process of its own.
+type Bare struct {
+	Upstream string `arg:"" help:"Address of the server whose answer to give."`
+	Status   int    `arg:"" help:"Status that the answer must have."`
+	Listen   string `arg:"" help:"Address to listen on."`
+	Timeouts bool   `negatable:"" default:"true" help:"End slow and idle connections too."`
+}
+
+// Run implements the command.
+func (b *Bare) Run() error {
 	var answer fasthttp.Response
-	if err := parseAnswer(raw, &answer); err != nil {
+	if err := record(b.Upstream, b.Status, &answer); err != nil {
 		return err
 	}
 	s := bareServer(&answer)
-	if !timeouts {
+	if !b.Timeouts {
 		s.ReadTimeout, s.WriteTimeout, s.IdleTimeout = 0, 0, 0
 	}
-	return s.ListenAndServe(addr)
+	return s.ListenAndServe(b.Listen)
 }
 
-func parseAnswer(raw []byte, into *fasthttp.Response) error {
-	into.Header.DisableNormalizing() // RateLimit, not Ratelimit
-	return into.Read(bufio.NewReader(bytes.NewReader(raw)))
+// record asks until the answer has the wanted status.
+func record(addr string, status int, answer *fasthttp.Response) error {
+	client := fasthttp.HostClient{Addr: addr, DisableHeaderNamesNormalizing: true} // RateLimit, not Ratelimit
+	defer client.CloseIdleConnections()
+	var request fasthttp.Request
+	request.SetRequestURI("http://" + addr + "/")
+	for range 1000 {
+		if err := client.DoTimeout(&request, answer, time.Second); err != nil {
+			return err
+		}
+		if answer.StatusCode() == status {
+			return nil
+		}
+	}
+	return fmt.Errorf("bench: %s never answered %d", addr, status)
 }
 
-// bareServer has the settings of the server package, newTraffic, and lets
-// fasthttp keep the timeouts.
+// bareServer has the settings that the server package gives to fasthttp
+// (newTraffic), except that fasthttp enforces the timeouts.
 func bareServer(answer *fasthttp.Response) *fasthttp.Server {
 	return &fasthttp.Server{
 		Handler:                      handler(answer),

@@ -1,0 +1,148 @@
+package httpbench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/fastlimit/fastlimit/bench/load"
+	"github.com/fastlimit/fastlimit/bench/proc"
+	"github.com/fastlimit/fastlimit/bench/report"
+)
+
+// CostOptions configure [RunCost].
+type CostOptions struct {
+	Fastlimit    string          `kong:"-"` // the binary to measure
+	BareCommand  string          `kong:"-"` // of this program; it runs [Bare]
+	Pairs        int             `default:"200" help:"Pairs of runs for each answer."`
+	Requests     int             `default:"5000" help:"Requests in a run."`
+	Conns        int             `default:"32" help:"Connections, each from its own loopback address."`
+	BareTimeouts bool            `negatable:"" default:"true" help:"The bare server ends slow and idle connections too; without that it spends 5 % less."`
+	Progress     report.Progress `kong:"-"`
+}
+
+// costAnswers are the two answers that are compared. A few of the denied are
+// admitted as time goes by.
+var costAnswers = []struct {
+	name, rate, burst string
+	status            int
+}{
+	{"allow", "1000000/s", "1000000", 200},
+	{"deny", "1/h", "20", 429},
+}
+
+// RunCost measures what a decision costs over HTTP: the CPU time of `fastlimit
+// serve` for each request, against that of a bare fasthttp server ([Bare]) that
+// gives the same answer byte for byte.
+//
+// Both have the same fasthttp settings, run on the same core and get the same
+// load from the other cores. They are measured in many short alternating pairs,
+// since a machine's speed drifts by more than the difference; the median of the
+// ratio within pairs counts. The results are valid beside an error.
+func RunCost(ctx context.Context, o CostOptions) (results []report.Result, err error) {
+	err = apart(func(dir string, cores []int) error {
+		for i, a := range costAnswers {
+			admin, err := proc.FreeAddr()
+			if err != nil {
+				return err
+			}
+			o.Progress.Tell(i, len(costAnswers), "%s, profiles on http://%s/debug/pprof", a.name, admin)
+			fast := Fastlimit(o.Fastlimit)
+			fast.args = []string{"serve", "--listen", "{{.Addr}}", "--admin", admin, "--rate", a.rate, "--burst", a.burst}
+			home := filepath.Join(dir, a.name)
+			if err := os.Mkdir(home, 0o700); err != nil {
+				return err
+			}
+			costs, err := o.compare(ctx, fast, a.status, home, cores)
+			if len(costs) > 0 {
+				results = append(results, costs.results(a.name)...)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return results, err
+}
+
+// compare measures fastlimit beside the bare server, which learns its answer
+// from it.
+func (o CostOptions) compare(ctx context.Context, fast Server, status int, dir string, cores []int) (all costs, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	both := make([]*running, 0, 2)
+	defer func() { stopAll(both) }()
+	for len(both) < cap(both) {
+		s := fast
+		if len(both) == 1 {
+			s = Server{Name: "bare fasthttp", path: self, args: []string{
+				o.BareCommand, both[0].target.Addr(), strconv.Itoa(status), "{{.Addr}}", fmt.Sprintf("--timeouts=%v", o.BareTimeouts),
+			}}
+		}
+		r, err := s.run(ctx, generousRule, dir, cores)
+		if err != nil {
+			return nil, err
+		}
+		both = append(both, r)
+	}
+	rounds, err := Options{Clients: o.Conns, Rounds: o.Pairs, Requests: o.Requests}.rounds(ctx, both, load.Loopback(o.Conns))
+	if rounds == nil {
+		return nil, err
+	}
+	for i := range rounds[0].micros[:min(len(rounds[0].micros), len(rounds[1].micros))] {
+		all = append(all, struct{ fastlimit, bare float64 }{rounds[0].micros[i], rounds[1].micros[i]})
+	}
+	for i, m := range rounds {
+		other := m.denied
+		if load.Denial(status) {
+			other = m.requests - m.denied
+		}
+		if other*100 > m.requests {
+			err = errors.Join(err, fmt.Errorf("bench: %s: %d of %d answers have another status than %d", both[i].server.Name, other, m.requests, status))
+		}
+	}
+	return all, err
+}
+
+// costs are the CPU times of a request in µs, by pair.
+type costs []struct{ fastlimit, bare float64 }
+
+func (c costs) columns() (ratio, fast, bare []float64) {
+	for _, p := range c {
+		ratio = append(ratio, p.fastlimit/p.bare)
+		fast = append(fast, p.fastlimit)
+		bare = append(bare, p.bare)
+	}
+	return ratio, fast, bare
+}
+
+// verdict gives the 95 % interval of the median too: the order statistics
+// 1.96·√n/2 ranks to both sides of it.
+func (c costs) verdict() string {
+	ratio, _, _ := c.columns()
+	off := 0.98 / math.Sqrt(float64(len(c)))
+	return fmt.Sprintf("ratio %.3f (95 %% of medians within %.3f to %.3f; quartiles %.3f to %.3f) of %d pairs",
+		report.Quantile(ratio, 0.5), report.Quantile(ratio, max(0, 0.5-off)), report.Quantile(ratio, min(1, 0.5+off)),
+		report.Quantile(ratio, 0.25), report.Quantile(ratio, 0.75), len(c))
+}
+
+func (c costs) results(answer string) []report.Result {
+	_, fast, bare := c.columns()
+	one := func(limiter string, v []float64, setup, verdict string) report.Result {
+		return report.Result{
+			Group: "http", Workload: "CPU beside bare fasthttp: " + answer, Limiter: limiter,
+			Setup: setup, Cores: 1, CPUMicros: new(report.Median(v)), Verdict: verdict,
+		}
+	}
+	return []report.Result{
+		one("fastlimit", fast, "fastlimit serve, defaults", c.verdict()),
+		one("bare fasthttp", bare, "the same answer by a handler that decides nothing, same settings of fasthttp", ""),
+	}
+}
