@@ -110,7 +110,8 @@ func (c *clock) followFar(now time.Duration) time.Duration {
 	if now < 0 {
 		return 0 // read before the limiter was made
 	}
-	if end := c.end.Load(); now > end.at {
+	// New reads the clock before it has an end.
+	if end := c.end.Load(); end != nil && now > end.at {
 		end.passed("this limiter was made %v ago, which is longer than %s: make a new one", now)
 	}
 	c.advance(now)

@@ -309,3 +309,13 @@ func TestLineFollowsTheLatestReading(t *testing.T) {
 		t.Errorf("in %d of %d rounds the line stayed behind the later reading", lost, rounds)
 	}
 }
+
+// New reads the clock before it knows its end, maybe long after it has started
+// it: this goroutine may have waited for a core in between.
+func TestClockIsReadBeforeItHasAnEnd(t *testing.T) {
+	t.Parallel()
+	c := clock{machine: true, start: time.Now().Add(-time.Hour)}
+	if now := c.now(); now < time.Hour {
+		t.Errorf("got %v", now)
+	}
+}
