@@ -26,14 +26,16 @@ type Name struct {
 
 func nameOf(s string) Name { return Name{s, []byte(s)} }
 
+// Header names as their documents spell them: keep the spelling on the wire where
+// the server allows it.
 var (
 	nameCacheControl    = nameOf(CacheControl)
-	nameRetryAfter      = nameOf(RetryAfter)
-	nameRateLimitPolicy = nameOf(RateLimitPolicy)
-	nameRateLimit       = nameOf(RateLimit)
-	nameRemaining       = nameOf(Remaining)
-	nameReset           = nameOf(Reset)
-	nameClear           = nameOf(Clear)
+	nameRetryAfter      = nameOf("Retry-After")
+	nameRateLimitPolicy = nameOf("RateLimit-Policy")
+	nameRateLimit       = nameOf("RateLimit")
+	nameRemaining       = nameOf("X-RateLimit-Remaining")
+	nameReset           = nameOf("X-RateLimit-Reset")
+	nameClear           = nameOf("X-RateLimit-Clear")
 
 	noStore = []byte(NoStore)
 )

@@ -47,7 +47,8 @@ type Conn struct {
 	unread  bool        // bytes of the last request may still arrive
 	closed  bool        // no answer is possible any more
 
-	framing // what was read has passed its gate
+	gate   gate   // what was read has passed it
+	served uint32 // requests handled
 
 	buffer []byte // of fasthttp's reader
 	head   []byte // what came of a head that did not fit it
@@ -101,7 +102,13 @@ func (c *Conn) receive(p []byte) (int, error) {
 		return 0, err
 	}
 	n, err := c.receiveRaw(p)
-	return c.filter(p, n, err)
+	if n == 0 {
+		return 0, err
+	}
+	if n = c.gate.pass(p[:n]); n == 0 {
+		_, err = c.gate.over()
+	}
+	return n, err
 }
 
 // receiveRaw reads from the socket. Somebody who wants the connection to end sets

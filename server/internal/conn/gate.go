@@ -261,3 +261,11 @@ func (g *gate) over() (bool, error) {
 	}
 	return false, nil
 }
+
+// violation returns what is wrong with a message, counted from 1; nil if nothing.
+func (g *gate) violation(message uint32) *Violation {
+	if g.wrong != message {
+		return nil
+	}
+	return g.problem
+}

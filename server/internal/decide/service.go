@@ -134,11 +134,11 @@ func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 		s.counts.add(r.stripe, outcomeListAllow)
 	case v.Rule == nil:
 		s.counts.add(r.stripe, outcomeListDeny)
-		snap.listed.write(&ctx.Response)
+		writeListed(&ctx.Response)
 		s.noteDenial(r, snap, &v)
 	default:
 		s.counts.add(r.stripe, outcomeDeny)
-		snap.response(v.Rule.Index(), listener).Write(&ctx.Response, &v.Decision, &r.values)
+		writeDenial(&ctx.Response, snap.response(v.Rule.Index(), listener), &v.Decision, &r.values)
 		s.noteDenial(r, snap, &v)
 	}
 	r.release()
