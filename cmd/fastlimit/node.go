@@ -53,7 +53,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	sc := server.Config{
 		Listeners: cfg.Listeners, Admin: cfg.Admin, DecideAPI: cfg.DecideAPI,
 		Limiter: n.limiter, Connections: cfg.Connections, Drain: cfg.Drain,
-		Logger: log, LostLogs: sink.lost.Load, Version: version().short(), GoMemory: &n.memory,
+		Logger: log, LostLogs: sink.lost.Load, Version: version().version, GoMemory: &n.memory,
 		DenialLogs: cmp.Or(cfg.DenialLogs, -1), // -1: none, where 0 is the server's default
 	}
 	if sc.Engine, err = policy.New(n.limiter, cfg.Policy); err != nil {
@@ -110,7 +110,7 @@ func (n *node) startAttrs() []any {
 	}
 	attrs := []any{
 		slog.String("listen", joinAddrs(n.server.Addrs())), slog.String("admin", joinAddrs([]net.Addr{n.server.AdminAddr()})),
-		slog.String("version", version().short()), slog.Int64("memory", n.plan.Memory), slog.Group("rules", rules...),
+		slog.String("version", version().version), slog.Int64("memory", n.plan.Memory), slog.Group("rules", rules...),
 	}
 	if n.cluster != nil {
 		attrs = append(attrs, clusterAttrs(n.cfg, n.cluster))

@@ -18,16 +18,12 @@ func metric[S any](name, help string, labels []string, collect func(*S, *prometh
 
 // Counter is a counter without labels.
 func Counter[S any](name, help string, read func(s *S) uint64) Metric[S] {
-	return metric(name, help, nil, func(s *S, d *prometheus.Desc, ch chan<- prometheus.Metric) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(read(s)))
-	})
+	return Counters(name, help, nil, func(s *S, add func(uint64, ...string)) { add(read(s)) })
 }
 
 // Gauge is a gauge without labels.
 func Gauge[S any](name, help string, read func(s *S) float64) Metric[S] {
-	return metric(name, help, nil, func(s *S, d *prometheus.Desc, ch chan<- prometheus.Metric) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, read(s))
-	})
+	return Gauges(name, help, nil, func(s *S, set func(float64, ...string)) { set(read(s)) })
 }
 
 // Counters is a counter with labels. each calls add once per series; label

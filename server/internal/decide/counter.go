@@ -47,7 +47,7 @@ func (s *Service) Requests() Requests {
 // Bad is how many requests were refused as bad, by reason.
 func (s *Service) Bad() map[string]uint64 {
 	all := make(map[string]uint64)
-	for _, b := range s.bad.all() {
+	for _, b := range s.bad.all {
 		all[b.Name] = b.Count.Load()
 	}
 	return all

@@ -205,7 +205,7 @@ func (s *Service) refuse(ctx *fasthttp.RequestCtx, b *badRequest, err error) {
 func (s *Service) EndSecond() {
 	n := s.Requests()
 	s.denials.EndSecond(n.Denied+n.ListDenied, s.log)
-	s.badLog.EndSecond(s.bad.ofClients(), s.log)
+	s.badLog.EndSecond(s.bad.ofClients, s.log)
 	logs.Suppressed(s.log, "panics not logged", s.panics.Refill(1, s.bad.internal.Count.Load()))
 	s.rules.endSecond()
 }
