@@ -57,7 +57,7 @@ type Cluster struct {
 	Peers        []string `json:"peers"`
 }
 
-// Bound is the most that all nodes admit of one client: burst + rate·s
+// Bound is the most that all nodes together admit of one client: burst + rate·s
 // units in any s seconds; see [fastlimit.RulePlan.ClusterBound].
 type Bound struct {
 	Burst uint64  `json:"burst"`
@@ -99,7 +99,7 @@ type Rule struct {
 
 	OnFailure string `json:"on_failure"`
 
-	// BurstBound is what P2 admits of one client at once; see
+	// BurstBound is the most that P2 admits of one client at once; see
 	// [fastlimit.RulePlan.AtOnce].
 	BurstBound uint64 `json:"burst_bound"`
 	// ClusterBound is that of all nodes together.
@@ -121,8 +121,8 @@ func (i *Info) AddPlan(p *fastlimit.Plan) {
 	}
 }
 
-// AddBounds adds to the rules what all nodes of a cluster admit together, where
-// counts take lag to arrive.
+// AddBounds adds the bounds of all nodes of a cluster together, whose counts take
+// lag to arrive.
 func (i *Info) AddBounds(p *fastlimit.Plan, lag time.Duration) {
 	for k := range p.Rules {
 		rate, burst := p.Rules[k].ClusterBound(lag)

@@ -15,8 +15,8 @@ var tokenByte = func() (t [256]bool) {
 	return t
 }()
 
-// nameLength is the length of the token that the line begins with, 0 unless a
-// colon follows it. It looks no further than at what keep keeps of a line.
+// nameLength returns the length of the token at the start of the line, or 0 unless
+// a colon follows it. It looks only at the bytes that keep would have kept.
 func nameLength(line []byte) int {
 	for i, c := range line[:min(len(line), lineKept)] {
 		if !tokenByte[c] {
@@ -29,9 +29,9 @@ func nameLength(line []byte) int {
 	return 0
 }
 
-// plainFields is the length of the whole field lines that p begins with which
-// are good and say nothing about the framing: nearly all. The others are left
-// to field (BenchmarkGate).
+// plainFields returns the length of the field lines at the start of p that are
+// complete, valid and irrelevant to the framing, as nearly all are. The first other
+// line is left to field. This loop is what makes the gate cheap (BenchmarkGate).
 func plainFields(p []byte) (n int) {
 	for {
 		line := p[n:]
@@ -140,8 +140,8 @@ func (g *gate) transferEncoding(value []byte) *Violation {
 	return nil
 }
 
-// chunkLine checks the size of a chunk and its extensions, which it does not
-// parse: nobody here knows any.
+// chunkLine checks the size of a chunk and its extensions. It does not parse
+// extensions, since none are used here.
 func (g *gate) chunkLine(line []byte) *Violation {
 	n, size := 0, int64(0)
 	for ; n < len(line); n++ {
@@ -190,7 +190,7 @@ func (g *gate) trailer(line []byte) *Violation {
 	return nil
 }
 
-// isText reports whether b has no control byte but tabs.
+// isText reports whether b has no control bytes except tabs.
 func isText(b []byte) bool {
 	for _, c := range b {
 		if c < ' ' && c != '\t' || c == 0x7f {

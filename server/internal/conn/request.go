@@ -7,8 +7,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// What follows is for the handler of a request, which runs on the goroutine of
-// its connection.
+// These functions are for the handler of a request, which runs on its
+// connection's goroutine.
 
 // Of returns the connection of a request; nil if it is not one of a [Listener].
 func Of(ctx *fasthttp.RequestCtx) *Conn {
@@ -16,8 +16,8 @@ func Of(ctx *fasthttp.RequestCtx) *Conn {
 	return c
 }
 
-// PeerAddr is the address of the TCP peer of a request, invalid for any other:
-// fasthttp's RemoteIP makes 0.0.0.0 of those, a key that they would all share.
+// PeerAddr is the address of a request's TCP peer; invalid for other peers, for
+// which fasthttp's RemoteIP returns 0.0.0.0, a key that they would all share.
 func PeerAddr(ctx *fasthttp.RequestCtx) netip.Addr {
 	if c := Of(ctx); c != nil {
 		return c.addr
@@ -72,11 +72,11 @@ func (c *Conn) Violation() *Violation { return c.gate.violation(c.served) }
 func (c *Conn) ViolationInHead() *Violation { return c.gate.violation(c.served + 1) }
 
 // Unanswerable reports whether an error of fasthttp's parser must not be
-// answered: the larger reader reads the head again, or the client is gone.
+// answered: the larger reader will read the head again, or the client is gone.
 func (c *Conn) Unanswerable(err error) bool { return c.tooLong(err) || c.closed }
 
-// Denied notes that the answer is a denial. Where connections are nearly full it
-// is the last one: a client that floods can connect again.
+// Denied notes that the answer is a denial. If connections are nearly full it also
+// ends the connection: a client that floods has to connect again.
 func (c *Conn) Denied(ctx *fasthttp.RequestCtx) {
 	c.denied = true
 	if c.conns.crowded.Load() && !c.leave.Load() {

@@ -19,8 +19,8 @@ type Settings struct {
 // Snapshot is what requests are decided by: limiter, lists, keys, identity, and
 // all answers, rendered beforehand. It is immutable and safe for concurrent use.
 //
-// What every request reads stands together, as copies where need be: one line
-// less to miss on after the kernel ran.
+// What every request reads stands together, partly as copies: between two requests
+// kernel work evicts our cache lines, and this makes them fewer.
 type Snapshot struct {
 	engine   policy.Engine   // a copy
 	identity policy.Identity // a copy

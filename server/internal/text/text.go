@@ -1,5 +1,4 @@
-// Package text has what several rooms of the server do with bytes that clients
-// wrote.
+// Package text handles text that clients have sent.
 package text
 
 import (
@@ -9,11 +8,11 @@ import (
 	"github.com/fastlimit/fastlimit/internal/safetext"
 )
 
-// MaxLogged is the most bytes of a client's text that a log line has.
+// MaxLogged is how many bytes of a client's text a log line may have.
 const MaxLogged = 128
 
-// Printable makes text of a client fit for any log: escaped if anything in it
-// is not printable ASCII, and cut.
+// Printable makes a client's text safe to log: escaped unless all of it is printable
+// ASCII, and cut.
 func Printable(s string) string { return safetext.ASCII(s, MaxLogged) }
 
 // IsName reports whether b is the name, which is ASCII, in any case. The lengths
