@@ -73,7 +73,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	return n, err
 }
 
-// limiterConfig is that of the file, with what other nodes share.
+// limiterConfig is the file's, with the store and the secret that nodes share.
 func (n *node) limiterConfig() fastlimit.Config {
 	lc := n.cfg.Limiter()
 	if n.store != nil {
@@ -85,7 +85,7 @@ func (n *node) limiterConfig() fastlimit.Config {
 	return lc
 }
 
-// close ends what runs beside the server.
+// close stops the cluster and closes the store.
 func (n *node) close() {
 	if n.cluster != nil {
 		n.cluster.Close()
@@ -95,8 +95,8 @@ func (n *node) close() {
 	}
 }
 
-// startAttrs are what an operator wants to read back from the log: where it
-// listens, and what each rule lets a client have (P2).
+// startAttrs are what operators want to read back from the log: the addresses, and
+// the most that each rule admits of a client (P2).
 func (n *node) startAttrs() []any {
 	var rules []any
 	for i := range n.plan.Rules {

@@ -1,9 +1,9 @@
-// Package denial renders what a denied client is told: the header fields and
-// the problem document of a 429, for every server that speaks for a limiter.
+// Package denial renders the response to a denied client, header fields and problem
+// document of a 429, for every server and middleware.
 //
-// Under a flood the denial is the product, so all of it that depends on the
-// rule alone is rendered once ([New]); a request writes digits only
-// ([Answer.Render]).
+// Under a flood nearly all responses are denials, so everything that depends only on
+// the rule is rendered once ([New]), and a request writes only digits
+// ([Answer.Render], BenchmarkRender).
 //
 //	Retry-After: 1                              RFC 9110, whole seconds, at least 1
 //	RateLimit-Policy: "per-ip";q=200;w=2        draft-ietf-httpapi-ratelimit-headers-08 and later
@@ -16,7 +16,7 @@
 //
 // A leaky bucket has no window. The policy is the pair that says the same: q
 // is the burst B, and w the whole seconds, rounded up, in which B units leak
-// out. All waiting times are rounded up: whoever waits that long is admitted.
+// out. All waiting times are rounded up: a client that waits that long is admitted.
 package denial
 
 import (

@@ -1,7 +1,7 @@
-// Package prom turns a struct of counters into a Prometheus collector. Whoever
-// counts knows nothing of Prometheus: a table has one [Metric] for each name,
-// with the function that reads it from the struct, and the struct is read once
-// per scrape.
+// Package prom turns a struct of counters into a Prometheus collector, so that the
+// packages that count need not know Prometheus. A table has one [Metric] for each
+// name, with the function that reads it from the struct. The struct is read once per
+// scrape.
 package prom
 
 import "github.com/prometheus/client_golang/prometheus"
