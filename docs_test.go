@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -170,6 +171,56 @@ func TestMapsAreComplete(t *testing.T) {
 	for _, name := range mustGlob(t, "*.go") {
 		if !strings.HasSuffix(name, "_test.go") && !strings.Contains(pages["ARCHITECTURE.md"], name) {
 			t.Errorf("ARCHITECTURE.md: the file map lacks %s", name)
+		}
+	}
+}
+
+var (
+	anyFile   = regexp.MustCompile(`[\w./-]*\w\.(?:go|lua|md)\b`)
+	mapFolder = regexp.MustCompile(`[\w/]+/(?:\s|$)`)
+	walkStep  = regexp.MustCompile("(?m)^\\| `([^`]+)` \\|")
+)
+
+// section returns the part of a page from a heading to the next one of any level.
+func section(t *testing.T, page, heading string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(page, "\n"+heading+"\n")
+	if !ok {
+		t.Fatalf("no heading %q", heading)
+	}
+	rest, _, _ = strings.Cut(rest, "\n#")
+	return rest
+}
+
+// Every path in ARCHITECTURE.md is that of a file or a folder.
+func TestArchitectureNamesWhatExists(t *testing.T) {
+	t.Parallel()
+	page := documents(t)["ARCHITECTURE.md"]
+	folders := mapFolder.FindAllString(section(t, page, "## File map"), -1)
+	for _, name := range append(anyFile.FindAllString(page, -1), folders...) {
+		if name = strings.TrimSpace(name); !exists(name) {
+			t.Errorf("ARCHITECTURE.md: names %s, which does not exist", name)
+		}
+	}
+	if len(folders) < 40 {
+		t.Errorf("the file map has %d folders only", len(folders))
+	}
+}
+
+// A walk that enters a file twice would show two rooms that reach into each other.
+func TestWalksEnterNoFileTwice(t *testing.T) {
+	t.Parallel()
+	page := documents(t)["ARCHITECTURE.md"]
+	for heading, least := range map[string]int{"### A request": 25, "### A suspect's take through the shared store": 10, "### A reload": 10} {
+		var walk []string
+		for _, m := range walkStep.FindAllStringSubmatch(section(t, page, heading), -1) {
+			if slices.Contains(walk, m[1]) {
+				t.Errorf("%q enters %s twice", heading, m[1])
+			}
+			walk = append(walk, m[1])
+		}
+		if len(walk) < least {
+			t.Errorf("%q has %d files: want a table with a file in the first column of each line", heading, len(walk))
 		}
 	}
 }

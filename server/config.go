@@ -34,18 +34,18 @@ type Config struct {
 	Engine   *policy.Engine
 	Identity *policy.Identity
 
-	// TopTalkers answers GET /v1/top, for one: a cluster, which knows those of all
-	// nodes and ends the epochs of the Limiter's tables. nil: the server does so
-	// for this node, if the Limiter has top talkers.
+	// TopTalkers answers GET /v1/top: a cluster does, which knows those of all
+	// nodes and ends the epochs of the Limiter's tables. nil: the server does both
+	// for this node, if the Limiter tracks top talkers.
 	TopTalkers TopTalkers
 
-	// Cluster tells of the other nodes, for /v1/info. nil: this one is alone.
+	// Cluster describes the cluster for /v1/info. nil: this node is alone.
 	Cluster func() ClusterInfo
 
-	// Redis tells of the shared exact tier, for /v1/info. nil: there is none.
+	// Redis describes the shared exact tier for /v1/info. nil: there is none.
 	Redis func() RedisInfo
 
-	// GoMemory is what Go was told of memory, for /v1/info. nil: nothing.
+	// GoMemory is the memory limits of the Go runtime, for /v1/info. nil: not shown.
 	GoMemory *GoMemory
 
 	// Collectors are shown on /metrics beside the server's own.
@@ -62,9 +62,9 @@ type Config struct {
 	// called by scrapes, concurrently. nil: none are counted.
 	LostLogs func() uint64
 
-	// DenialLogs is the number of clients whose denials are logged per second,
-	// a line each; the rest is counted. At most 100, which is what 0 means;
-	// negative means none.
+	// DenialLogs is the number of clients whose denials are logged per second, one
+	// line each; the rest is only counted. At most 100, the default that 0 stands
+	// for; negative means none.
 	DenialLogs int
 
 	// Version is shown in /v1/info and metrics. Empty means "unknown".
@@ -78,22 +78,22 @@ type Config struct {
 
 // Connections bounds the connections of clients. Zero values mean the defaults.
 type Connections struct {
-	// Max bounds the connections of all listeners together. Where there are too
-	// many, those go that were denied, then those idle longest. 0 means 16384.
-	// New lowers it to what the limit on open files has room for. A connection
-	// costs about [ConnectionBytes].
+	// Max bounds the connections of all listeners together. If there are too
+	// many, denied ones are closed first, then those idle longest. 0 means 16384.
+	// New lowers it to what the limit on open files allows. A connection costs
+	// about [ConnectionBytes].
 	Max int
-	// MaxPerClient bounds those of one IPv4 address or IPv6 /64, trusted proxies
-	// excepted. Above it the longest idle one of that client goes. 0 means 1024.
+	// MaxPerClient bounds the connections of one IPv4 address or IPv6 /64, except
+	// trusted proxies. Above it that client's longest idle one is closed. 0 means 1024.
 	MaxPerClient int
 
 	// HeaderBytes bounds request line and headers; above it the answer is
 	// 431. 0 means 32 KiB. A connection holds a buffer of 4 KiB; only while a
 	// longer head arrives and is answered it holds one of this size too.
 	HeaderBytes int
-	// BodyBytes is how much of a body is read, and dropped, to keep the
-	// connection. A request with a longer one is decided all the same, and its
-	// connection ends. 0 means 64 KiB. /v1/decide takes 1 MiB.
+	// BodyBytes is how much of a body is read and dropped to keep the connection.
+	// A request with a longer body is decided too, but its connection ends. 0
+	// means 64 KiB. /v1/decide takes 1 MiB.
 	BodyBytes int
 
 	// HeaderTimeout is the time a client has to send the head of a request, and

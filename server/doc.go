@@ -8,14 +8,14 @@
 //
 // # Rooms
 //
-// This package is the public face: [Config], [New], Listen, Serve. It wires rooms
-// that know nothing of each other but what this picture shows; each is a package
-// below internal/, so that the compiler forbids circles.
+// This package is the public API: [Config], [New], Listen, Serve. It wires the rooms,
+// each a package in internal/, so that the compiler forbids import cycles. They know
+// each other only as this picture shows.
 //
 //	lifecycle   starts everything, ticks, drains ───────┐
-//	decide      one request in, one answer out ─────────┴► conn   bytes, sockets, who has to go
+//	decide      one request in, one answer out ─────────┴► conn   bytes, sockets, eviction
 //	admin       what operators ask       metrics   what Prometheus asks
-//	logs, guard, text                    what several of them need
+//	logs, guard, text                    shared by several rooms
 //
 // # One request
 //
@@ -23,33 +23,33 @@
 // original request that headers of a trusted proxy name. Every byte passes a
 // strict reader of HTTP/1 framing before fasthttp parses it. What is not a plain
 // HTTP/1 request from a client with an address is refused before it can be counted
-// for anybody. An admitted request gets an empty 200; of a denial only a few digits
-// are not rendered beforehand. Neither allocates.
+// for anybody. An admitted request gets an empty 200. A denial is rendered beforehand,
+// except for a few digits. Neither allocates.
 //
 // # State and who owns it
 //
 //   - Everything that a reload may change (limiter, engine, identity, answers) is
 //     one immutable snapshot behind one atomic pointer, which a request loads once
 //     (internal/decide/snapshot.go).
-//   - Counters outlive snapshots. They are striped by the state of a request, which
-//     comes from a pool; whoever scrapes adds them up. Those of rules are added to
-//     what replaced rules have counted (internal/decide/history.go).
-//   - A connection belongs to the goroutine that serves it. It notes what it is
-//     about and since when; one registry for all listeners ends what takes too long,
-//     and who has to make room (internal/conn).
-//   - One goroutine, started by [Server.Serve], ticks once a second: it lets the
-//     limiter do its work that is due, ends a second of the log, and logs changes
-//     of state (internal/lifecycle).
-//   - Denials are counted by client for the log, in fixed memory striped like the
-//     counters; bad requests by reason; other logs have a budget that is only read
-//     once it is used up (internal/logs). So a flood writes neither log lines nor
-//     shared memory.
+//   - Counters outlive snapshots. They are striped by request state, which comes
+//     from a pool; a scrape adds them up, and includes what replaced rules have
+//     counted (internal/decide/history.go).
+//   - A connection belongs to the goroutine that serves it, which notes its phase and
+//     when that began. One registry for all listeners ends connections that are too
+//     slow or have to make room (internal/conn).
+//   - One goroutine, started by [Server.Serve], ticks once a second: it calls
+//     [fastlimit.Limiter.Advance], ends a second of the log, and logs changes of
+//     state (internal/lifecycle).
+//   - For the log, denials are counted by client, in fixed memory striped like the
+//     counters, and bad requests by reason. Other log messages have a budget, which
+//     is only read once it is used up (internal/logs). So a flood writes neither log
+//     lines nor shared memory.
 //
 // # Stopping
 //
 // When the context of Serve ends: /readyz answers 503 and every response closes
 // its connection; after Drain.Delay the listeners close, once their queues are
-// empty; idle connections end after a last look at what has arrived; requests in
+// empty; idle connections are read once more and end; requests in
 // flight finish; what is still open at Drain.Timeout is cut (internal/lifecycle).
 //
 // # What it does not do

@@ -7,16 +7,16 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 )
 
-// ConnectionBytes is what a connection takes of memory at most, the garbage
-// collector's headroom included. LargeHeadBytes is what heads above 4 KiB take
-// beside it, all connections together.
+// ConnectionBytes is the most memory that a connection takes, including the garbage
+// collector's headroom. LargeHeadBytes is what heads above 4 KiB take in addition, for
+// all connections together.
 const (
 	ConnectionBytes = conn.Bytes
 	LargeHeadBytes  = conn.LargeHeadBytes
 )
 
-// ConnectionMemory is about what all connections take when there are as many as
-// there may be, with as many long heads.
+// ConnectionMemory is about the most memory that all connections together take, in
+// bytes.
 func (c *Config) ConnectionMemory() int64 {
 	return int64(cmp.Or(c.Connections.Max, defaultMaxConnections))*ConnectionBytes + LargeHeadBytes
 }
@@ -27,15 +27,15 @@ type GoMemory struct {
 	GCPercent  int   `json:"gc_percent"`  // GOGC; -1: off
 }
 
-// RedisInfo is what /v1/info tells of the shared exact tier.
+// RedisInfo is what /v1/info shows of the shared exact tier.
 type RedisInfo struct {
 	State    string        // of the circuit breaker
-	Distance time.Duration // the shortest round trip of late; 0: not known
+	Distance time.Duration // shortest recent round trip; 0: not known
 	Timeout  time.Duration
-	Late     uint64 // operations that were answered after Timeout
+	Late     uint64 // operations answered after Timeout
 }
 
-// ClusterInfo is what /v1/info tells of the other nodes.
+// ClusterInfo is what /v1/info shows of the cluster.
 type ClusterInfo struct {
 	Name     string
 	Node     string // the name of this one
@@ -45,6 +45,6 @@ type ClusterInfo struct {
 	Peers    []string      // that are up
 }
 
-// Lag is the L that bounds are told for: a count waits for a tick, and is
+// Lag is the L of the cluster's bounds: a count waits for one tick to be sent, and is
 // charged within the next.
 func (c *ClusterInfo) Lag() time.Duration { return 2 * c.Interval }

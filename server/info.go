@@ -19,8 +19,10 @@ func (s *Server) info() admin.Info {
 			HeaderTimeoutSecs: c.Connections.HeaderTimeout.Seconds(), IdleTimeoutSecs: c.Connections.IdleTimeout.Seconds(),
 			WriteTimeoutSecs: c.Connections.WriteTimeout.Seconds(), Open: s.conns.Open(),
 		},
-		Drain:  admin.Drain{DelaySecs: c.Drain.Delay.Seconds(), TimeoutSecs: c.Drain.Timeout.Seconds()},
-		Memory: admin.Memory{Go: (*admin.GoMemory)(c.GoMemory)},
+		Drain: admin.Drain{DelaySecs: c.Drain.Delay.Seconds(), TimeoutSecs: c.Drain.Timeout.Seconds()},
+	}
+	if c.GoMemory != nil {
+		info.Memory.Go = c.GoMemory
 	}
 	for i, a := range s.Addrs() {
 		info.Listen = append(info.Listen, admin.Listener{Address: a.String(), DenyStatus: set.DenyStatus[i]})

@@ -137,11 +137,11 @@ func (s *Server) AdminAddr() net.Addr {
 	return s.adminLn.Addr()
 }
 
-// Serve serves until ctx ends, then drains: /readyz turns 503, the listeners
-// close after Drain.Delay, requests in flight finish within Drain.Timeout. It
-// returns nil after a clean drain, else an error that tells how many connections
-// had to be cut or which listener failed. It leaves no goroutine behind but the
-// one with which fasthttp keeps the Date header. Serve calls Listen if the caller did not.
+// Serve serves until ctx ends, then drains: /readyz turns 503, the listeners close
+// after Drain.Delay, requests in flight finish within Drain.Timeout. It returns nil
+// after a clean drain, else an error that says how many connections were cut or
+// which listener failed. The only goroutine it leaves behind is the one that keeps
+// fasthttp's Date header. Serve calls Listen if the caller did not.
 func (s *Server) Serve(ctx context.Context) error {
 	if s.Addrs() == nil {
 		if err := s.Listen(); err != nil {
@@ -155,7 +155,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	})
 }
 
-// tick does once a second what is due.
+// tick runs once a second.
 func (s *Server) tick() {
 	lim := s.decide.Snapshot().Settings().Limiter
 	lim.Advance()

@@ -9,7 +9,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/cli"
 )
 
-// system is what a command touches of the world.
+// system is what commands use of the operating system; tests replace it.
 type system struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer

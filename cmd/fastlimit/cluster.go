@@ -11,8 +11,8 @@ import (
 	"github.com/fastlimit/fastlimit/sync/gossip"
 )
 
-// startCluster starts the cluster and has the server show it; nil if there is
-// none. Nodes that are not there are no reason not to serve.
+// startCluster starts the cluster and lets the server show it; nil without one. It
+// does not fail if other nodes cannot be reached.
 func startCluster(sc *server.Config, cfg *config.Config) (*gossip.Cluster, error) {
 	c := cfg.Cluster
 	if c == nil {
@@ -36,7 +36,7 @@ func startCluster(sc *server.Config, cfg *config.Config) (*gossip.Cluster, error
 	return running, nil
 }
 
-// allReady joins what each of the checks says; nil ones say nothing.
+// allReady joins the errors of all checks, of which some may be nil.
 func allReady(checks ...func() error) func() error {
 	return func() error {
 		var errs []error
@@ -49,7 +49,7 @@ func allReady(checks ...func() error) func() error {
 	}
 }
 
-// clusterAttrs are what the start line says of the cluster.
+// clusterAttrs describe the cluster in the log line at the start.
 func clusterAttrs(cfg *config.Config, running *gossip.Cluster) slog.Attr {
 	c := cfg.Cluster
 	judge := "redis decides about suspects"

@@ -7,17 +7,17 @@ import (
 	"syscall"
 )
 
-// logSink is where the log of a server goes. A reader that went away ends
-// neither the process nor a request: the lines are dropped and counted. Safe for
-// concurrent use if its writer is.
+// logSink takes the log of a server. If the log's reader has gone away, lines are
+// dropped and counted; neither the process nor a request fails. Safe for concurrent
+// use if its writer is.
 type logSink struct {
 	io.Writer
 	lost atomic.Uint64
 }
 
-// newLogSink keeps SIGPIPE from ending the process, which is what Go does where
-// stdout or stderr is a pipe without a reader. Commands whose output is read by
-// others, such as replay in front of head, should end by it.
+// newLogSink ignores SIGPIPE, by which Go ends a process that writes to stdout or
+// stderr when the pipe has no reader. Commands whose output is piped, such as
+// replay | head, should end by it, so only serve calls this.
 func newLogSink(w io.Writer) *logSink {
 	signal.Ignore(syscall.SIGPIPE)
 	return &logSink{Writer: w}

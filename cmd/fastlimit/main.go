@@ -1,6 +1,5 @@
-// Command fastlimit sheds the clients that exceed their limit: as a decision
-// service for reverse proxies (serve), and on paper, over an access log
-// (replay).
+// Command fastlimit denies clients that exceed their limit: live, as a decision
+// service for reverse proxies (serve), or as a simulation over access logs (replay).
 //
 // This package reads flags, files and signals and wires the parts together;
 // what they do is in the packages below. Exit codes: 0 done, 1 failure, 2

@@ -10,32 +10,32 @@ import (
 	"github.com/fastlimit/fastlimit/server"
 )
 
-// memoryUse is what the configuration lets the process take, in bytes.
+// memoryUse is how much memory the configuration lets the process use, in bytes.
 type memoryUse struct {
-	// fixed is there from the start and stays: the limiter's tables, which are
-	// in Go's heap and hold no pointers.
+	// fixed is allocated at the start and stays: the limiter's tables, which are
+	// in Go's heap and contain no pointers.
 	fixed int64
-	// most is what else there may be: connections, Redis, what peers tell.
+	// most is the maximum of the rest: connections, Redis, counts of peers.
 	most int64
 }
 
 const (
-	// baseBytes is what the process takes beside: code, metrics, admin.
+	// baseBytes is for everything else: code, metrics, admin.
 	baseBytes = 32 << 20
-	// garbageBytes is the heap that may be garbage before Go collects it, while
-	// what is not fixed is small.
+	// garbageBytes is how much garbage may pile up before Go collects it, as long
+	// as little but the fixed memory is in use.
 	garbageBytes = 32 << 20
 	// redisBytes is for the queue and the buffers of the Redis store.
 	redisBytes = 4 << 20
-	// mirrorSlot and ownSlot are what a slot of a peer's table of top talkers
-	// takes, and a slot of the local one beside the table itself.
+	// mirrorSlot is the bytes of a slot of a peer's table of top talkers; ownSlot
+	// is what a local slot takes in addition to the table itself.
 	mirrorSlot, ownSlot = 100, 100
-	// minGCPercent keeps the collector from running all the time beside large
-	// tables, though these cost it nothing.
+	// minGCPercent keeps the collector from running all the time when the tables
+	// are large.
 	minGCPercent = 5
 )
 
-// plannedMemory is what a server of this configuration may take.
+// plannedMemory is how much memory a server with this configuration may use.
 func plannedMemory(cfg *config.Config, plan *fastlimit.Plan, sc *server.Config) memoryUse {
 	u := memoryUse{fixed: plan.Memory, most: sc.ConnectionMemory()}
 	if cfg.Redis != nil {
@@ -50,20 +50,20 @@ func plannedMemory(cfg *config.Config, plan *fastlimit.Plan, sc *server.Config) 
 	return u
 }
 
-// limit is Go's memory limit: all of it, and a quarter more of what comes and
-// goes, so that the collector has room when all of that is in use.
+// limit is Go's memory limit: everything, and a quarter more of what is not fixed, so
+// that the collector has headroom when all of it is in use.
 func (u memoryUse) limit() int64 { return u.fixed + u.most + u.most/4 + baseBytes }
 
-// gcPercent has Go collect when so much of the heap is garbage. By default that
-// is as much as is in use, so that 128 MiB of tables let 128 MiB of garbage pile
-// up, whatever little of it there is. It is a share of all that is in use, so
-// garbage may still double what connections take when they take much.
+// gcPercent is the GOGC at which garbage stays below garbageBytes. With the default
+// of 100 the heap may double before it is collected, so 128 MiB of tables would let
+// 128 MiB of garbage pile up. GOGC is a share of all memory in use, so garbage may
+// grow with connections.
 func (u memoryUse) gcPercent() int {
 	return max(minGCPercent, int(100*garbageBytes/(u.fixed+garbageBytes)))
 }
 
-// limitMemory tells Go how much memory to take, unless the operator has told it:
-// by GOMEMLIMIT or GOGC. It returns what holds now.
+// limitMemory sets Go's memory limits, except those that the operator has set by
+// GOMEMLIMIT or GOGC. It returns the limits in force.
 func limitMemory(u memoryUse, lookupEnv func(string) (string, bool)) server.GoMemory {
 	if v, _ := lookupEnv("GOMEMLIMIT"); v == "" {
 		debug.SetMemoryLimit(u.limit())
@@ -74,7 +74,7 @@ func limitMemory(u memoryUse, lookupEnv func(string) (string, bool)) server.GoMe
 	return goMemory()
 }
 
-// goMemory reads what Go was told.
+// goMemory reads the limits in force.
 func goMemory() server.GoMemory {
 	s := []metrics.Sample{{Name: "/gc/gomemlimit:bytes"}, {Name: "/gc/gogc:percent"}}
 	metrics.Read(s)
@@ -85,7 +85,7 @@ func goMemory() server.GoMemory {
 	return m
 }
 
-// memoryAttrs are what the start line says of memory.
+// memoryAttrs are the memory limits in the log line at the start.
 func memoryAttrs(m server.GoMemory) []any {
 	return []any{slog.Int64("memory_limit", m.LimitBytes), slog.Int("gc_percent", m.GCPercent)}
 }

@@ -53,7 +53,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	sc := server.Config{
 		Listeners: cfg.Listeners, Admin: cfg.Admin, DecideAPI: cfg.DecideAPI,
 		Limiter: n.limiter, Connections: cfg.Connections, Drain: cfg.Drain,
-		Logger: log, LostLogs: sink.lost.Load, Version: version().short(), GoMemory: &n.memory,
+		Logger: log, LostLogs: sink.lost.Load, Version: version().version, GoMemory: &n.memory,
 		DenialLogs: cmp.Or(cfg.DenialLogs, -1), // -1: none, where 0 is the server's default
 	}
 	if sc.Engine, err = policy.New(n.limiter, cfg.Policy); err != nil {
@@ -73,7 +73,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	return n, err
 }
 
-// limiterConfig is that of the file, with what other nodes share.
+// limiterConfig is the file's, with the store and the secret that nodes share.
 func (n *node) limiterConfig() fastlimit.Config {
 	lc := n.cfg.Limiter()
 	if n.store != nil {
@@ -85,7 +85,7 @@ func (n *node) limiterConfig() fastlimit.Config {
 	return lc
 }
 
-// close ends what runs beside the server.
+// close stops the cluster and closes the store.
 func (n *node) close() {
 	if n.cluster != nil {
 		n.cluster.Close()
@@ -95,8 +95,8 @@ func (n *node) close() {
 	}
 }
 
-// startAttrs are what an operator wants to read back from the log: where it
-// listens, and what each rule lets a client have (P2).
+// startAttrs are what operators want to read back from the log: the addresses, and
+// the most that each rule admits of a client (P2).
 func (n *node) startAttrs() []any {
 	var rules []any
 	for i := range n.plan.Rules {
@@ -110,7 +110,7 @@ func (n *node) startAttrs() []any {
 	}
 	attrs := []any{
 		slog.String("listen", joinAddrs(n.server.Addrs())), slog.String("admin", joinAddrs([]net.Addr{n.server.AdminAddr()})),
-		slog.String("version", version().short()), slog.Int64("memory", n.plan.Memory), slog.Group("rules", rules...),
+		slog.String("version", version().version), slog.Int64("memory", n.plan.Memory), slog.Group("rules", rules...),
 	}
 	if n.cluster != nil {
 		attrs = append(attrs, clusterAttrs(n.cfg, n.cluster))

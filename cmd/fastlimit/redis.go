@@ -12,8 +12,8 @@ import (
 	"github.com/fastlimit/fastlimit/server"
 )
 
-// openStore connects to Redis. One that is away is no reason not to serve: the
-// rules' on_failure decides until it is back. A wrong configuration is.
+// openStore connects to Redis. It fails on a wrong configuration, but not if Redis is
+// away: then on_failure of the rules decides until it is back.
 func openStore(ctx context.Context, c redisstore.Config, log *slog.Logger) (*redisstore.Store, error) {
 	c.Logger = log
 	s, err := redisstore.Open(ctx, c)
@@ -26,7 +26,7 @@ func openStore(ctx context.Context, c redisstore.Config, log *slog.Logger) (*red
 	return s, nil
 }
 
-// addStore shows the store's counters, and when it is needed and away.
+// addStore shows the store in metrics and /v1/info, and lets it fail /readyz.
 func addStore(sc *server.Config, s *redisstore.Store) {
 	sc.Collectors = append(sc.Collectors, metrics.Redis(s.Stats))
 	sc.Ready = redisReady(sc.Limiter.Rules(), s.Stats)
@@ -36,7 +36,7 @@ func addStore(sc *server.Config, s *redisstore.Store) {
 	}
 }
 
-// redisReady fails while Redis is away and no rule may decide without it.
+// redisReady fails while Redis is away if no rule can decide without it.
 func redisReady(rules []*fastlimit.Rule, stats func() redisstore.Stats) func() error {
 	for _, r := range rules {
 		if r.Config().OnFailure != fastlimit.FailClosed {
@@ -51,7 +51,7 @@ func redisReady(rules []*fastlimit.Rule, stats func() redisstore.Stats) func() e
 	}
 }
 
-// closeStore sends what is queued still, such as charges given back.
+// closeStore still sends what is queued, refunds for one, and closes the store.
 func closeStore(s *redisstore.Store, log *slog.Logger) {
 	const patience = 2 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -26,7 +26,7 @@ type replayCmd struct {
 	Log []string `arg:"" help:"Access logs of one or more servers, including rotated ones, in any order. Common or combined format (nginx, Apache) or JSON lines (Caddy; others with --fields), plain or gzip; - reads stdin."`
 }
 
-// interruptGrace is time enough to take the progress bar off the terminal.
+// interruptGrace is enough time to remove the progress bar from the terminal.
 const interruptGrace = 200 * time.Millisecond
 
 // Run implements the command.
@@ -94,8 +94,8 @@ func (c *replayCmd) replay(ctx context.Context, cfg *config.Config, sys *system)
 	return report, err
 }
 
-// open returns the logs and their size together, -1 if one is a stream. What
-// it has opened is returned beside an error too.
+// open opens the logs and returns their total size, -1 if one is a stream. With an
+// error it also returns those that it has opened.
 func (c *replayCmd) open(sys *system) (logs []io.ReadCloser, size int64, err error) {
 	if c.Log[0] == "-" {
 		return []io.ReadCloser{io.NopCloser(sys.stdin)}, -1, nil

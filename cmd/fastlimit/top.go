@@ -108,7 +108,7 @@ func writeTop(out io.Writer, clients []toptalkers.Talker) {
 	w.Flush()
 }
 
-// printable keeps what a server sent from steering a terminal.
+// printable escapes a server's text so that it cannot control the terminal.
 func printable(s string) string { return safetext.Quote(s, maxShownKey) }
 
 // ask returns the body of GET /v1/top.
@@ -139,7 +139,7 @@ func (c *topCmd) ask(ctx context.Context) ([]byte, error) {
 	return nil, fmt.Errorf("fastlimit top: %s: %s", c.Admin, printable(problem.Detail))
 }
 
-// unreachable says what to do.
+// unreachable adds what to do to an error of the request.
 func (c *topCmd) unreachable(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):

@@ -40,9 +40,6 @@ func version() build {
 	return b
 }
 
-// short is the version for logs and metrics.
-func (b build) short() string { return b.version }
-
 // versionFlag is --version, which ends the parser as --help does.
 type versionFlag bool
 

@@ -31,9 +31,9 @@ func helpArgs(args []string) []string {
 	return append(command, "--help")
 }
 
-// checkFlags refuses flags that are given twice, of which all but the last
-// would be ignored, and empty ones, which would read as if they were not
-// there: -c "$FILE" with no FILE must not start the default configuration.
+// checkFlags refuses flags that are given twice, of which kong would ignore all but
+// the last, and empty ones, which would count as not given: -c "$FILE" without a FILE
+// must not start the default configuration.
 func checkFlags(parsed *kong.Context) error {
 	seen := map[*kong.Flag]bool{}
 	for _, p := range parsed.Path {

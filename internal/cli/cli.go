@@ -1,5 +1,5 @@
 // Package cli is what the programs of this module have in common on a terminal:
-// flags that are checked, exit codes, signals and progress.
+// strict flags, exit codes, signals and progress.
 //
 // Exit codes: 0 done, 1 failure, 2 wrong usage, 130 interrupted (128 and the
 // number of the signal, as shells have it).
@@ -55,8 +55,8 @@ func (p *Program) Parser() *kong.Kong {
 	return k
 }
 
-// Run runs the command that args name and returns the exit code. Its Run method
-// may ask for ctx, and for what is bound.
+// Run runs the command that args name and returns the exit code. The command's Run
+// method may take ctx and the values of bind as parameters.
 func (p *Program) Run(ctx context.Context, args []string, bind ...any) (code int) {
 	defer func() {
 		switch r := recover().(type) {

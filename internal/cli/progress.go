@@ -9,8 +9,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Progress shows a bar on a terminal, and nothing elsewhere. The nil pointer is
-// the latter. It is not safe for concurrent use.
+// Progress shows a progress bar on a terminal. A nil pointer shows nothing. It is not safe for concurrent use.
 type Progress struct {
 	out io.Writer
 	bar *progressbar.ProgressBar
@@ -52,7 +51,7 @@ func (p *Progress) Step(done, total int, what string) {
 		p.show(int64(total), what, false)
 	}
 	p.bar.Describe(what)
-	_ = p.bar.Set(done) // a bar that cannot be drawn is no reason to stop
+	_ = p.bar.Set(done) // failing to draw is no reason to stop
 }
 
 func (p *Progress) show(size int64, what string, bytes bool) {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// interruption tells that a signal ended the command.
+// interruption is the error of a command that a signal has ended.
 type interruption struct{ Signal os.Signal }
 
 func (e interruption) Error() string { return fmt.Sprintf("stopped by signal: %v", e.Signal) }
@@ -22,16 +22,15 @@ func (e interruption) code() int {
 	return ExitInterrupted
 }
 
-// SignalHooks say what signals do beside ending the command. The zero value is
-// nothing.
+// SignalHooks are called on signals. The zero value only lets them end the command.
 type SignalHooks struct {
 	OnStop   func(os.Signal) // the first SIGINT or SIGTERM
 	OnHangup func()          // every SIGHUP; nil leaves it to end the process
-	Grace    time.Duration   // for the command to end after OnStop; 0 is no bound
+	Grace    time.Duration   // for the command to end after OnStop; 0 means no limit
 }
 
-// Signalled runs f. At the first SIGINT or SIGTERM it ends the context; the
-// second one, or the end of the grace, ends the wait for f.
+// Signalled runs f. The first SIGINT or SIGTERM cancels f's context; a second one, or
+// the end of the grace period, makes Signalled return without waiting for f.
 func Signalled(ctx context.Context, h SignalHooks, f func(context.Context) error) error {
 	signals := make(chan os.Signal, 4) // a burst of them loses none that matters
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
@@ -41,8 +40,8 @@ func Signalled(ctx context.Context, h SignalHooks, f func(context.Context) error
 	defer signal.Stop(signals)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// f is left behind if it does not end: it may hang in a read of a pipe,
-	// which nothing can interrupt, and the process ends anyway.
+	// f may go on after Signalled has returned: a read from a pipe cannot be
+	// interrupted, and the process is about to end anyway.
 	done := make(chan error, 1)
 	go func() { done <- f(ctx) }()
 	var first os.Signal

@@ -1,9 +1,9 @@
-// Package denial renders what a denied client is told: the header fields and
-// the problem document of a 429, for every server that speaks for a limiter.
+// Package denial renders the response to a denied client, header fields and problem
+// document of a 429, for every server and middleware.
 //
-// Under a flood the denial is the product, so all of it that depends on the
-// rule alone is rendered once ([New]); a request writes digits only
-// ([Answer.Render]).
+// Under a flood nearly all responses are denials, so everything that depends only on
+// the rule is rendered once ([New]), and a request writes only digits
+// ([Answer.Render], BenchmarkRender).
 //
 //	Retry-After: 1                              RFC 9110, whole seconds, at least 1
 //	RateLimit-Policy: "per-ip";q=200;w=2        draft-ietf-httpapi-ratelimit-headers-08 and later
@@ -16,7 +16,7 @@
 //
 // A leaky bucket has no window. The policy is the pair that says the same: q
 // is the burst B, and w the whole seconds, rounded up, in which B units leak
-// out. All waiting times are rounded up: whoever waits that long is admitted.
+// out. All waiting times are rounded up: a client that waits that long is admitted.
 package denial
 
 import (
@@ -29,18 +29,11 @@ import (
 	"github.com/fastlimit/fastlimit"
 )
 
-// The names of the fields of a denial, as their documents spell them. Keep the
-// spelling on the wire where the server allows it.
+// What every problem document is sent with.
 const (
 	ContentType      = "Content-Type"
-	CacheControl     = "Cache-Control"
-	RetryAfter       = "Retry-After"
-	RateLimitPolicy  = "RateLimit-Policy"
-	RateLimit        = "RateLimit"
-	Remaining        = "X-RateLimit-Remaining"
-	Clear            = "X-RateLimit-Clear"
-	Reset            = "X-RateLimit-Reset"
 	ProblemMediaType = "application/problem+json"
+	CacheControl     = "Cache-Control"
 	NoStore          = "no-store"
 )
 
@@ -54,10 +47,9 @@ const maxInteger = 999_999_999_999_999
 // safe for concurrent use.
 type Answer struct {
 	Status int    // HTTP status
-	Policy string // value of RateLimit-Policy
 	Body   []byte // problem document; do not change
 
-	policy []byte // Policy
+	policy []byte // value of RateLimit-Policy
 	item   string // the name of the rule as it begins an item of RateLimit
 }
 
@@ -66,10 +58,8 @@ type Answer struct {
 func New(rule fastlimit.RuleConfig, status int) *Answer {
 	name := policyName(rule.Name)
 	item := quote(name)
-	policy := fmt.Sprintf("%s;q=%d;w=%d", item, min(rule.Burst, maxInteger), leakSeconds(rule))
 	return &Answer{
 		Status: status,
-		Policy: policy,
 		Body: mustJSON(problem{
 			Type:     quotaExceeded,
 			Title:    "Quota Exceeded",
@@ -77,7 +67,7 @@ func New(rule fastlimit.RuleConfig, status int) *Answer {
 			Detail:   fmt.Sprintf("The limit of %v with a burst of %d is exceeded.", rule.Rate, rule.Burst),
 			Violated: []string{name},
 		}),
-		policy: []byte(policy),
+		policy: fmt.Appendf(nil, "%s;q=%d;w=%d", item, min(rule.Burst, maxInteger), leakSeconds(rule)),
 		item:   item,
 	}
 }

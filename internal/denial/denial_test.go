@@ -36,7 +36,7 @@ func TestPolicyIsBurstOverItsLeakTime(t *testing.T) {
 		{rule(`a"b\c`, 1, time.Second, 1), `"a\"b\\c";q=1;w=1`},
 		{rule("é\r\n", 1, time.Second, 1), `"%C3%A9%0D%0A";q=1;w=1`},
 	} {
-		if got := New(c.rule, 429).Policy; got != c.want {
+		if got := string(New(c.rule, 429).policy); got != c.want {
 			t.Errorf("%v burst %d: got %s, want %s", c.rule.Rate, c.rule.Burst, got, c.want)
 		}
 	}
@@ -154,7 +154,7 @@ func TestFieldsParseAsStructuredFields(t *testing.T) {
 		var v Values
 		a.Render(&v, &d)
 
-		policy, limit := item(t, a.Policy), item(t, string(v.RateLimit))
+		policy, limit := item(t, string(a.policy)), item(t, string(v.RateLimit))
 		if policy.Value != limit.Value {
 			t.Fatalf("names differ: %v and %v", policy.Value, limit.Value)
 		}

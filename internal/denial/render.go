@@ -7,9 +7,10 @@ import (
 	"github.com/fastlimit/fastlimit"
 )
 
-// Values are the field values of one denial. They borrow from the buffer
-// inside and hold until it is rendered into again. The zero value is ready;
-// reuse it in place, as only a value longer than all before allocates. Not safe for concurrent use.
+// Values are the field values of one denial. They point into a buffer of their own
+// and are valid until it is rendered into again. The zero value is ready. Reuse it in
+// place: it allocates only to grow beyond its longest values. Not safe for concurrent
+// use.
 type Values struct {
 	RetryAfter, RateLimit, Remaining, Clear, Reset []byte
 
@@ -17,8 +18,7 @@ type Values struct {
 	first [128]byte // buf, until it has to be longer
 }
 
-// Name is the name of a header field, for servers that want it as one or the
-// other.
+// Name is the name of a header field, both as net/http and as fasthttp take it.
 type Name struct {
 	String string
 	Bytes  []byte // do not change
@@ -26,14 +26,16 @@ type Name struct {
 
 func nameOf(s string) Name { return Name{s, []byte(s)} }
 
+// Header names as their documents spell them: keep the spelling on the wire where
+// the server allows it.
 var (
 	nameCacheControl    = nameOf(CacheControl)
-	nameRetryAfter      = nameOf(RetryAfter)
-	nameRateLimitPolicy = nameOf(RateLimitPolicy)
-	nameRateLimit       = nameOf(RateLimit)
-	nameRemaining       = nameOf(Remaining)
-	nameReset           = nameOf(Reset)
-	nameClear           = nameOf(Clear)
+	nameRetryAfter      = nameOf("Retry-After")
+	nameRateLimitPolicy = nameOf("RateLimit-Policy")
+	nameRateLimit       = nameOf("RateLimit")
+	nameRemaining       = nameOf("X-RateLimit-Remaining")
+	nameReset           = nameOf("X-RateLimit-Reset")
+	nameClear           = nameOf("X-RateLimit-Clear")
 
 	noStore = []byte(NoStore)
 )

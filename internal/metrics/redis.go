@@ -1,6 +1,6 @@
-// Package metrics shows what the Redis store and the cluster count to
-// Prometheus. It stands apart so that neither of them knows of Prometheus, nor
-// the server of Redis or of other nodes.
+// Package metrics exports the counters of the Redis store and the cluster to
+// Prometheus. It is a package of its own so that those two need not import
+// Prometheus, nor the server them.
 package metrics
 
 import (
@@ -57,7 +57,8 @@ var redisMetrics = []prom.Metric[redisstore.Stats]{
 	prom.Histogram("redis_round_trip_seconds", "Duration of a batch.", roundTrips),
 }
 
-// roundTrips adds the counts up, as a histogram of Prometheus is cumulative.
+// roundTrips accumulates the counts: the buckets of a Prometheus histogram are
+// cumulative.
 func roundTrips(s *redisstore.Stats) (n uint64, seconds float64, atMost map[float64]uint64) {
 	atMost = make(map[float64]uint64, len(remote.RoundTripBounds))
 	for i, bound := range remote.RoundTripBounds {

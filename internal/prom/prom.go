@@ -1,7 +1,7 @@
-// Package prom turns a struct of counters into a Prometheus collector. Whoever
-// counts knows nothing of Prometheus: a table has one [Metric] for each name,
-// with the function that reads it from the struct, and the struct is read once
-// per scrape.
+// Package prom turns a struct of counters into a Prometheus collector, so that the
+// packages that count need not know Prometheus. A table has one [Metric] for each
+// name, with the function that reads it from the struct. The struct is read once per
+// scrape.
 package prom
 
 import "github.com/prometheus/client_golang/prometheus"
@@ -18,16 +18,12 @@ func metric[S any](name, help string, labels []string, collect func(*S, *prometh
 
 // Counter is a counter without labels.
 func Counter[S any](name, help string, read func(s *S) uint64) Metric[S] {
-	return metric(name, help, nil, func(s *S, d *prometheus.Desc, ch chan<- prometheus.Metric) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(read(s)))
-	})
+	return Counters(name, help, nil, func(s *S, add func(uint64, ...string)) { add(read(s)) })
 }
 
 // Gauge is a gauge without labels.
 func Gauge[S any](name, help string, read func(s *S) float64) Metric[S] {
-	return metric(name, help, nil, func(s *S, d *prometheus.Desc, ch chan<- prometheus.Metric) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, read(s))
-	})
+	return Gauges(name, help, nil, func(s *S, set func(float64, ...string)) { set(read(s)) })
 }
 
 // Counters is a counter with labels. each calls add once per series; label

@@ -1,7 +1,7 @@
 // Package admin is the listener for operators: health, metrics, information, top
 // clients, profiles, and batches of questions. It speaks net/http, knows the
 // server by the functions of its [Config] only, and is open to whoever reaches
-// it, but for browsers on other sites' pages.
+// it, except for pages of other sites in a browser.
 package admin
 
 import (
@@ -77,9 +77,9 @@ func New(c Config) *http.Server {
 
 type admin struct{ Config }
 
-// refuseOtherSites refuses pages of other sites, also where they only read, as a
-// profile costs a minute of work; and pages that rebind their own DNS name to a
-// loopback listener. Nothing else looks at such a request.
+// refuseOtherSites refuses requests from pages of other sites, even ones that only
+// read: a profile costs a minute of work. On a loopback listener it also refuses
+// pages that have rebound their own DNS name to it.
 func refuseOtherSites(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
@@ -104,7 +104,7 @@ func callOf(r *http.Request) guard.Call {
 	}
 }
 
-// readyz is not failed by anything that a rule can decide without.
+// readyz does not fail for something that rules can decide without.
 func (a *admin) readyz(w http.ResponseWriter, _ *http.Request) {
 	if err := a.Ready(); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -140,7 +140,8 @@ func (a *admin) reload(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// allowed answers a call that must not go on, and reports whether it may.
+// allowed reports whether a call that changes something may go on; if not, it has
+// answered it.
 func allowed(w http.ResponseWriter, r *http.Request) bool {
 	call := callOf(r)
 	status, err := call.Check()

@@ -57,17 +57,11 @@ type Cluster struct {
 	Peers        []string `json:"peers"`
 }
 
-// Bound is the most that all nodes admit of one client: burst + rate·s
+// Bound is the most that all nodes together admit of one client: burst + rate·s
 // units in any s seconds; see [fastlimit.RulePlan.ClusterBound].
 type Bound struct {
 	Burst uint64  `json:"burst"`
 	Rate  float64 `json:"rate_per_second"`
-}
-
-// GoMemory is what Go was told of memory.
-type GoMemory struct {
-	LimitBytes int64 `json:"limit_bytes"`
-	GCPercent  int   `json:"gc_percent"`
 }
 
 // Redis is about the shared exact tier.
@@ -84,7 +78,7 @@ type Memory struct {
 	FilterWindowSecs float64 `json:"filter_window_seconds"`
 	FilterClients    int     `json:"filter_clients"`
 
-	Go *GoMemory `json:"go,omitempty"`
+	Go any `json:"go,omitempty"` // limits of Go's garbage collector; nil: not known
 }
 
 // Rule is a rule with its share of the memory, and what it promises.
@@ -105,8 +99,8 @@ type Rule struct {
 
 	OnFailure string `json:"on_failure"`
 
-	// BurstBound is what P2 admits of one client at once; see
-	// [fastlimit.RulePlan.AtOnce].
+	// BurstBound is the most that P2 admits of one client at once; see
+	// [fastlimit.RulePlan.MaxBurst].
 	BurstBound uint64 `json:"burst_bound"`
 	// ClusterBound is that of all nodes together.
 	ClusterBound *Bound `json:"cluster_bound,omitempty"`
@@ -116,25 +110,22 @@ type Rule struct {
 func (i *Info) AddPlan(p *fastlimit.Plan) {
 	i.Memory.Bytes, i.Memory.FilterWindowSecs, i.Memory.FilterClients = p.Memory, p.Window.Seconds(), p.Clients
 	for k := range p.Rules {
-		i.Rules = append(i.Rules, describeRule(&p.Rules[k]))
+		r := &p.Rules[k]
+		c := &r.Config
+		i.Rules = append(i.Rules, Rule{
+			Name: c.Name, Rate: c.Rate.String(), Burst: c.Burst, Cost: c.Cost, Mode: c.Mode.String(),
+			EscalateAt: *c.EscalateAt, Strict: c.Strict, Filter: r.Filter,
+			SketchCells: r.Cells, Buckets: r.Buckets, Bytes: r.Bytes, Carries: r.RequestsPerSecond,
+			OnFailure: c.OnFailure.String(), BurstBound: r.MaxBurst(),
+		})
 	}
 }
 
-// AddBounds adds to the rules what all nodes of a cluster admit together, where
-// counts take lag to arrive.
+// AddBounds adds the bounds of all nodes of a cluster together, whose counts take
+// lag to arrive.
 func (i *Info) AddBounds(p *fastlimit.Plan, lag time.Duration) {
 	for k := range p.Rules {
 		rate, burst := p.Rules[k].ClusterBound(lag)
 		i.Rules[k].ClusterBound = &Bound{Burst: burst, Rate: rate}
-	}
-}
-
-func describeRule(p *fastlimit.RulePlan) Rule {
-	c := &p.Config
-	return Rule{
-		Name: c.Name, Rate: c.Rate.String(), Burst: c.Burst, Cost: c.Cost, Mode: c.Mode.String(),
-		EscalateAt: *c.EscalateAt, Strict: c.Strict, Filter: p.Filter,
-		SketchCells: p.Cells, Buckets: p.Buckets, Bytes: p.Bytes, Carries: p.RequestsPerSecond,
-		OnFailure: c.OnFailure.String(), BurstBound: p.MaxBurst(),
 	}
 }

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// phase is what a connection is about.
+// phase is what a connection is doing.
 type phase uint32
 
 const (
 	fresh      phase = iota // accepted; nothing has arrived
 	reading                 // the head of a request, since its first byte
 	body                    // reading what follows the head, and throwing it away
-	writing                 // deciding, and handing over the response
+	writing                 // deciding, and sending the response
 	idle                    // waiting for the next request
 	idleDenied              // the same, and the last answer was a denial
 	lingering               // the last answer is out; what the client still sends is dropped
@@ -27,27 +27,28 @@ const (
 // waiting reports whether no byte of a request has arrived.
 func (p phase) waiting() bool { return p == fresh || p == idle || p == idleDenied }
 
-// Conn is a connection of a traffic listener. What every request asks of it
-// stands first, on one cache line. Its fields belong to the goroutine that
-// serves it unless they say otherwise.
+// Conn is a connection of a traffic listener. What every request reads comes
+// first, on one cache line. Fields belong to the goroutine that serves the
+// connection unless their comment says otherwise.
 type Conn struct {
 	net.Conn
 	addr  netip.Addr    // of the client
-	since atomic.Uint64 // phase<<32 | tick in which it began; others read it
+	since atomic.Uint64 // phase<<32 | tick in which it began; other goroutines read it
 	conns *Conns
-	leave atomic.Bool // its next answer is its last; others set it
+	leave atomic.Bool // its next answer is its last; other goroutines set it
 
 	denied  bool // the last answer was a denial
-	unborn  bool // fasthttp has it, and no byte of a request has arrived since
+	unborn  bool // fasthttp has it, and no byte of its first request has arrived yet
 	special bool // reads are served by readSpecial
-	mute    bool // writes go nowhere
+	mute    bool // writes are dropped
 
-	woken   atomic.Bool // others have set a read deadline to make it leave
-	evicted atomic.Bool // others need its place
+	woken   atomic.Bool // another goroutine has set a read deadline to make it leave
+	evicted atomic.Bool // dismissed to make room
 	unread  bool        // bytes of the last request may still arrive
 	closed  bool        // no answer is possible any more
 
-	framing // what was read has passed its gate
+	gate   gate   // what was read has passed it
+	served uint32 // requests handled
 
 	buffer []byte // of fasthttp's reader
 	head   []byte // what came of a head that did not fit it
@@ -55,9 +56,9 @@ type Conn struct {
 	large  largeHead
 
 	// Guarded by conns.mu.
-	places [groupKinds]int // in the groups; -1: in none
-	client netip.Addr      // invalid: not bounded
-	peer   *group          // its connections
+	places [groupKinds]int // index in each group; -1: not a member
+	client netip.Addr      // whom PerClient bounds; invalid: nobody
+	peer   *group          // connections of client
 	noted  uint64          // since, as the drain saw it
 }
 
@@ -83,9 +84,9 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// begin notes the first byte of the first request that fasthttp reads, into p:
-// the whole buffer of its reader, which is empty. Where it is the first of the
-// connection its time has run since that was accepted.
+// begin notes that the first byte of the first request has arrived in p, which
+// is the whole buffer of fasthttp's reader. On a new connection the time for the
+// head has run since it was accepted, so that a client cannot get it twice.
 func (c *Conn) begin(p []byte) {
 	c.unborn, c.buffer = false, p
 	if since := c.since.Load(); phase(since>>32) == fresh {
@@ -101,12 +102,18 @@ func (c *Conn) receive(p []byte) (int, error) {
 		return 0, err
 	}
 	n, err := c.receiveRaw(p)
-	return c.filter(p, n, err)
+	if n == 0 {
+		return 0, err
+	}
+	if n = c.gate.pass(p[:n]); n == 0 {
+		_, err = c.gate.over()
+	}
+	return n, err
 }
 
-// receiveRaw reads from the socket. Somebody who wants the connection to end sets
-// a deadline that is over; whether it ends is decided here, by the goroutine
-// that reads, so that no request is lost that has arrived by then.
+// receiveRaw reads from the socket. Another goroutine that wants the connection to
+// end sets a deadline in the past. Whether it ends is decided here, by the reading
+// goroutine, so that a request that has arrived by then is not lost.
 func (c *Conn) receiveRaw(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) && c.leave.Load() {
@@ -130,11 +137,11 @@ func (c *Conn) receiveLast(p []byte, timeout error) (int, error) {
 	return 0, timeout
 }
 
-// writeStep is what a client must take within the write limit.
+// writeStep is how many bytes a client must take within the write timeout.
 const writeStep = 16 << 10
 
-// Write implements net.Conn. Each step begins the phase of writing anew: its
-// limit is on time without progress.
+// Write implements net.Conn. Each step restarts the phase of writing: the timeout
+// bounds the time without progress, not that of the whole response.
 func (c *Conn) Write(p []byte) (n int, err error) {
 	if c.mute {
 		return len(p), nil
@@ -150,20 +157,20 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 	return n + m, err
 }
 
-// Close implements net.Conn. fasthttp calls it when it has served; the goroutine
-// of the connection decides what comes next, see [Listener.serve].
+// Close implements net.Conn and does nothing: fasthttp calls it when it is done,
+// and [Listener.serve] decides whether the connection goes on.
 func (c *Conn) Close() error { return nil }
 
 // dismiss makes the connection end: at once if no request has begun, else with
-// the answer. Called by others.
+// the answer. Other goroutines call it.
 func (c *Conn) dismiss() {
 	c.leave.Store(true)
 	c.woken.Store(true)
 	_ = c.SetReadDeadline(longAgo)
 }
 
-// interrupt ends what the connection does: a read with a timeout that its
-// client is told, a write for good. Called by others.
+// interrupt ends what the connection is doing. A read ends with a timeout, which
+// the client is told; a write ends the connection. Other goroutines call it.
 func (c *Conn) interrupt(p phase) {
 	if p == writing {
 		_ = c.SetDeadline(longAgo)
@@ -173,8 +180,8 @@ func (c *Conn) interrupt(p phase) {
 }
 
 const (
-	// lingerTime and lingerBytes bound what is read of a client that still
-	// sends after its last answer. Closing at once would reset the connection,
+	// lingerTime and lingerBytes bound what is read from a client that is still
+	// sending after its last answer. Closing at once would reset the connection,
 	// which may destroy the answer before the client has read it.
 	lingerTime  = time.Second
 	lingerBytes = 1 << 20
@@ -201,7 +208,7 @@ func (c *Conn) linger() {
 	for total := 0; total < lingerBytes; {
 		n, err := c.Conn.Read(buf[:])
 		if total += n; err != nil {
-			return // the client has closed too, or its time is over
+			return // the client has closed too, or its time is up
 		}
 	}
 }

@@ -24,26 +24,26 @@ type Limits struct {
 }
 
 // Conns are the open connections of all traffic listeners. It bounds their
-// number, ends those that take too long, and all of them when the server drains.
+// number, ends those that are too slow, and ends all of them when the server drains.
 // Safe for concurrent use. The zero value is not usable: call [New].
 //
-// fasthttp would set three deadlines for every request, each with a reading of
-// the clock: 5 % of the CPU time of a request. Here a request notes the tick in
-// which it began a phase, and one goroutine sweeps over all connections.
+// fasthttp would set three deadlines per request and read the clock for each.
+// Here a request only notes the tick in which a phase began, and one goroutine
+// sweeps all connections.
 type Conns struct {
 	// What requests read.
 	tick    atomic.Uint32 // counts sweeps
 	crowded atomic.Bool   // nearly full: denied clients are disconnected
 
 	limits  Limits
-	large   int // heads that the larger reader may hold at once
+	large   int // most connections with the larger reader
 	timeout [phases]time.Duration
 	period  time.Duration // between sweeps
 
 	mu       sync.Mutex
 	all      group
-	longs    group // those with the larger reader
-	gone     group
+	longs    group // with the larger reader
+	gone     group // dismissed to make room, not closed yet
 	peers    map[netip.Addr]*group
 	draining bool
 
@@ -66,8 +66,8 @@ const (
 
 var reasonNames = [reasonCount]string{"full", "client", "large_head", "denied"}
 
-// Conns are crowded from nine tenths of the maximum up, until they fall below
-// eight tenths, so that a load near the edge is reported once.
+// Conns are crowded from 90 % of the maximum until they fall below 80 %, so that
+// a load near the threshold is reported once.
 func crowdedAt(limit int) int { return limit - limit/10 }
 func relaxedAt(limit int) int { return limit - limit/5 }
 
@@ -75,9 +75,9 @@ func relaxedAt(limit int) int { return limit - limit/5 }
 // pauses.
 const maxGone = 1024
 
-// New returns an empty set of connections with the given bounds. A phase ends at
-// most two periods late: a period is an eighth of the shortest timeout, and at
-// most a second.
+// New returns an empty set of connections with the given bounds. A timeout is
+// enforced at most two periods late; a period is an eighth of the shortest timeout,
+// and at most a second.
 func New(l Limits, log *slog.Logger) *Conns {
 	return &Conns{
 		limits: l,
@@ -102,9 +102,8 @@ func (c *Conns) wrap(nc net.Conn) *Conn {
 	return cn
 }
 
-// client is the address that counts against PerClient: an IPv4 address or an
-// IPv6 /64, which is what one subscriber has. It is invalid for those who are
-// exempt.
+// client is the address that PerClient bounds: an IPv4 address or an IPv6 /64,
+// which is what one subscriber has. It is invalid for exempt addresses.
 func (c *Conns) client(addr netip.Addr) netip.Addr {
 	if !addr.IsValid() || c.limits.Exempt != nil && c.limits.Exempt(addr) {
 		return netip.Addr{}
@@ -116,13 +115,13 @@ func (c *Conns) client(addr netip.Addr) netip.Addr {
 	return p.Addr()
 }
 
-// admit takes a new connection in, and dismisses another one to make room where
-// there are too many. It refuses only if all the others are in the middle of a
-// request that is not stuck.
+// admit adds a new connection. If there are too many it dismisses another one to
+// make room, and refuses only if all others are in the middle of a request that is
+// making progress.
 //
-// Where one client has too many, its own longest idle connection is dismissed.
-// Refusing the newcomer would let whoever came first lock out everybody else
-// behind the same address; dismissing costs an idle client one reconnect.
+// If one client has too many, its own longest idle connection goes. Refusing the
+// new one would let whoever came first lock out everybody else behind the same
+// address; dismissing costs an idle client one reconnect.
 func (c *Conns) admit(cn *Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -159,7 +158,7 @@ func (c *Conns) admitLarge(cn *Conn) {
 	if len(c.longs.members) >= c.large {
 		c.evictLocked(&c.longs, reasonLarge)
 	}
-	if cn.places[groupAll] >= 0 { // else it was dismissed, and is watched with those
+	if cn.places[groupAll] >= 0 { // else it was dismissed meanwhile and is in gone
 		c.longs.add(cn)
 	}
 }
@@ -170,7 +169,7 @@ func (c *Conns) leaveLarge(cn *Conn) {
 	c.longs.remove(cn)
 }
 
-// evictLocked makes room in a group.
+// evictLocked dismisses one connection of a group, and reports whether one could go.
 func (c *Conns) evictLocked(g *group, why reason) bool {
 	cn, p := g.victim(c.tick.Load())
 	if cn == nil {

@@ -2,7 +2,7 @@ package conn
 
 import "time"
 
-// neverNoted is no time at which a phase begins.
+// neverNoted differs from every value of Conn.since.
 const neverNoted = 1<<64 - 1
 
 // LastAnswers makes the next answer of every connection its last.
@@ -16,12 +16,12 @@ func (c *Conns) LastAnswers() {
 	}
 }
 
-// DismissQuiet dismisses, while the server drains, the connections that no
-// request has used since it was last called, or all that wait for a request. It
-// returns how many connections are open.
+// DismissQuiet is for draining. It dismisses the connections that no request has
+// used since the last call, or, with all, every connection that waits for a request.
+// It returns how many connections are open.
 //
-// A connection whose phase and tick are those of the last call has not been used
-// in between: an answer would have ended it.
+// A connection with the phase and tick of the last call was not used in between:
+// an answer would have ended it.
 func (c *Conns) DismissQuiet(all bool) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,7 +45,7 @@ func (c *Conns) EmptyWithin(most time.Duration) bool {
 	return true
 }
 
-// CloseAll closes all connections and returns how many they were.
+// CloseAll closes all connections and returns how many there were.
 func (c *Conns) CloseAll() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,33 +2,34 @@ package conn
 
 import "slices"
 
-// groupKind is a set of connections that has a bound.
+// groupKind is a kind of set of connections, each with its own bound.
 type groupKind uint8
 
 const (
-	groupAll   groupKind = iota // that count against max
+	groupAll   groupKind = iota // all that count against Limits.Max
 	groupPeer                   // of one client address
-	groupLarge                  // whose head is with the larger reader
-	groupGone                   // that were dismissed to make room, and have not ended yet
+	groupLarge                  // with the larger reader
+	groupGone                   // dismissed to make room, not closed yet
 	groupKinds
 )
 
 // group is a set of open connections. Guarded by conns.mu.
 //
-// Which of them was idle longest is known to nobody: a request notes its phase
-// without a lock. So where one has to go, the group is ranked, and the ranking
-// serves an eighth of its size: a connection that has changed its phase since
-// then is passed by. So an eviction costs 8·log n steps (amortized), and who has
-// been denied or has become idle since the ranking may go an eighth too late.
+// It keeps no order of idleness, since requests note their phase without a lock.
+// When a connection has to go, the group is ranked, and the ranking serves an
+// eighth of the group's size in evictions; connections that have changed their
+// phase since then are skipped. So an eviction costs an amortized 8·log n steps, and
+// a connection that was denied or became idle after the ranking may go that much
+// later than it should.
 type group struct {
 	kind    groupKind
 	members []*Conn
 
-	ranked []ranked // those who may go, in no order
-	order  []uint64 // the same as numbers: class, age, place in ranked; the next to go is the last
-	tick   uint32   // in which it was made
-	asked  int      // how often since then
-	none   bool     // it was empty when it was made
+	ranked []ranked // candidates, unordered
+	order  []uint64 // the same as numbers: class, age, index in ranked; the last one goes next
+	tick   uint32   // of the ranking
+	asked  int      // calls of victim since then
+	none   bool     // the ranking was empty from the start
 
 	rankings int // made, for a test
 }
@@ -39,7 +40,7 @@ type ranked struct {
 	since uint64
 }
 
-// class says who goes first.
+// class orders the candidates: lower ones go first.
 type class uint8
 
 const (
@@ -95,8 +96,8 @@ func (g *group) victim(tick uint32) (*Conn, phase) {
 		g.rank(tick)
 	}
 	c, p := g.next()
-	// Who ranked has gone or gone on. If nobody did, another look is not worth it
-	// so soon: it would be one for each connection in a flood.
+	// All candidates have gone or moved on: rank again. If there were none, do
+	// not: in a flood every new connection would pay for a ranking.
 	if c == nil && !g.none {
 		g.rank(tick)
 		c, p = g.next()
@@ -104,7 +105,7 @@ func (g *group) victim(tick uint32) (*Conn, phase) {
 	return c, p
 }
 
-// next takes from the ranking until there is one that has not moved on.
+// next takes candidates from the ranking until it finds one that has not moved on.
 func (g *group) next() (*Conn, phase) {
 	for n := len(g.order); n > 0; n = len(g.order) {
 		at := g.order[n-1] & placeMask
@@ -125,7 +126,7 @@ const (
 	ageBits   = 32
 )
 
-// rank orders those who may go.
+// rank orders the candidates.
 func (g *group) rank(tick uint32) {
 	g.rankings++
 	clear(g.ranked)
@@ -134,7 +135,7 @@ func (g *group) rank(tick uint32) {
 		since := c.since.Load()
 		age := tick - uint32(since)
 		if int32(age) < 0 {
-			age = 0 // it began in the tick that is about to begin
+			age = 0 // it began in a tick after the one given
 		}
 		if k := classify(phase(since>>32), age); k != classNone {
 			g.order = append(g.order, uint64(classNone-k)<<(placeBits+ageBits)|uint64(age)<<placeBits|uint64(len(g.ranked)))

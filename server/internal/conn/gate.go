@@ -16,13 +16,13 @@ import (
 // chunked bodies too. At the first violation it withholds the rest of the line,
 // so that fasthttp never sees a complete message, and ends the stream.
 //
-// It leaves to fasthttp what that checks by itself: the syntax of the request
+// It leaves to fasthttp what fasthttp checks itself: the syntax of the request
 // line, control bytes in field values, Host. Invariant: for every message that
 // fasthttp accepts both find the same end (FuzzGate).
 //
-// A line that arrives whole is checked where it lies. Of one that is split over
-// reads the gate keeps the first lineKept bytes, so a slow sender costs no
-// memory. The zero value is ready. Used by the goroutine of its connection.
+// A line that arrives whole is checked in place. Of a line that is split over
+// several reads the gate keeps the first lineKept bytes, so a slow sender costs no
+// more memory than that. The zero value is ready. Used by the goroutine of its connection.
 type gate struct {
 	state gateState
 
@@ -38,7 +38,7 @@ type gate struct {
 	left     int64 // bytes of the body or the chunk
 	overhead int   // bytes of chunk extensions and trailers of this message
 
-	heads   uint32     // messages begun
+	heads   uint32     // messages begun so far; they are numbered from 1
 	last    uint32     // the message with Connection: close, 0: none yet
 	wrong   uint32     // the message with the violation, 0: none yet
 	problem *Violation // what it is
@@ -260,4 +260,12 @@ func (g *gate) over() (bool, error) {
 		return true, g.problem
 	}
 	return false, nil
+}
+
+// violation returns what is wrong with a message, counted from 1; nil if nothing.
+func (g *gate) violation(message uint32) *Violation {
+	if g.wrong != message {
+		return nil
+	}
+	return g.problem
 }

@@ -28,9 +28,9 @@ type largeHead struct {
 	lf       bool // the last byte was LF, perhaps with a CR after it
 }
 
-// noteFull is called when a read has filled p. If p reaches to the end of
-// fasthttp's buffer and there is no end of a head in that, then fasthttp will
-// refuse the head as too long. The bytes are kept: its buffer is gone by then.
+// noteFull is called when a read has filled p. If p reaches the end of fasthttp's
+// buffer and the buffer holds no end of a head, fasthttp will refuse the head as too
+// long. The bytes are kept for the larger reader, since that buffer is reused.
 func (c *Conn) noteFull(p []byte) {
 	c.head = nil
 	if len(p) == 0 || len(p) > len(c.buffer) || &p[len(p)-1] != &c.buffer[len(c.buffer)-1] || c.phase() == body {
@@ -64,8 +64,8 @@ func endOfHead(b []byte, lf *bool) int {
 	return -1
 }
 
-// tooLong reports whether an error of the small reader is about a head that the
-// larger one takes. What fasthttp answers then goes nowhere.
+// tooLong reports whether the small reader failed on a head that the larger one
+// takes. If so, fasthttp's answer is dropped.
 func (c *Conn) tooLong(err error) bool {
 	var small *fasthttp.ErrSmallBuffer
 	if len(c.head) == 0 || !errors.As(err, &small) {
@@ -89,8 +89,8 @@ func (c *Conn) endLarge() bool {
 	return ok
 }
 
-// readSpecial serves what was read before, and of a long head not a byte too
-// many: what follows it belongs to the next reader.
+// readSpecial returns bytes that were read earlier, and no byte beyond the end of a
+// long head: what follows belongs to the next reader.
 func (c *Conn) readSpecial(p []byte) (n int, err error) {
 	if c.large.answered {
 		return 0, io.EOF // for this reader

@@ -50,8 +50,8 @@ func network(address string) string {
 	return "tcp"
 }
 
-// retryListener survives failures of Accept that pass: file descriptors run out
-// in a flood of connections. Accept is called by one goroutine.
+// retryListener retries temporary failures of Accept: a flood of connections can
+// use up the file descriptors. Accept is called by one goroutine.
 type retryListener struct {
 	net.Listener
 	failed func(error)
@@ -92,10 +92,10 @@ const (
 	settleSteps = 3
 )
 
-// settle makes Accept return what is in its queue, and then fail: connections
-// that are in it when the listener is closed would be reset, after their clients
-// may have sent a request. From here on no new ones begin, where the system
-// allows that; their clients try again by themselves.
+// settle makes Accept return what is in its queue and then fail. Connections that
+// are still queued when the listener closes would be reset, although their clients
+// may have sent a request. Where the system allows it no new connections begin from
+// here on; their clients' SYNs are sent again.
 func (l *retryListener) settle() {
 	_ = refuseNew(l.Listener) // else a client may come between the last Accept and Close
 	l.settling.Store(true)

@@ -49,10 +49,10 @@ func (l *Listener) newHTTP(h *Handlers, head int) *fasthttp.Server {
 		Logger:          h.Log,
 		ReadBufferSize:  head,
 		WriteBufferSize: writeBuffer,
-		Concurrency:     math.MaxInt32, // conns keeps the bound
+		Concurrency:     math.MaxInt32, // Conns bounds them
 
-		// A body is read by the handler, which drops it. fasthttp insists on a
-		// byte of it beforehand; 0 would mean its default of 4 MiB.
+		// The handler reads and drops bodies. fasthttp insists on reading at least
+		// one byte itself; 0 would mean its default of 4 MiB.
 		StreamRequestBody:  true,
 		MaxRequestBodySize: 1,
 
@@ -144,7 +144,7 @@ func (l *Listener) take(nc net.Conn) *Conn {
 		if !l.conns.busy() {
 			break
 		}
-		time.Sleep(time.Millisecond) // for the goroutines of the dismissed
+		time.Sleep(time.Millisecond) // lets dismissed connections close
 	}
 	c := l.conns.wrap(nc)
 	if l.conns.admit(c) {
@@ -166,8 +166,8 @@ var fullAnswer = func() []byte {
 	return []byte(r.String())
 }()
 
-// serve serves a connection to its end, with the small reader except for heads
-// that it refuses.
+// serve serves a connection to its end. Heads that the small reader refuses go to
+// the larger one.
 func (l *Listener) serve(c *Conn) {
 	defer l.conns.remove(c)
 	for {
@@ -189,8 +189,8 @@ func (l *Listener) serve(c *Conn) {
 	c.finish()
 }
 
-// report logs why fasthttp gave a connection up, unless it says so in an answer
-// or the client went away.
+// report logs why fasthttp ended a connection, unless the client has gone or was
+// told in an answer.
 func (l *Listener) report(c *Conn, err error) {
 	var netErr net.Error
 	var small *fasthttp.ErrSmallBuffer

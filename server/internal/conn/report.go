@@ -7,18 +7,18 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/logs"
 )
 
-// report is what the log is told of connections. EndSecond is called by one
+// report logs about connections. EndSecond is called by one
 // goroutine.
 type report struct {
 	log          *slog.Logger
 	acceptErrors logs.Budget
 
-	crowded     bool          // the log was told so
+	crowded     bool          // has been logged
 	lastCrowded time.Duration // when connections were last nearly full
 }
 
-// crowdQuiet is the time after which connections that are nearly full again are
-// news again: a flood may fill them many times a second.
+// crowdQuiet is how long connections must not have been nearly full before it is
+// logged again: a flood may fill them many times a second.
 const crowdQuiet = time.Minute
 
 // acceptFailed is called for an error of accepting that will pass.
@@ -39,7 +39,7 @@ func (c *Conns) EndSecond(now time.Duration) {
 	c.report.crowd(c.crowded.Load(), now, c)
 }
 
-// crowd logs when connections run short, and when they have not for a while.
+// crowd logs when connections run short, and when they no longer do.
 func (r *report) crowd(crowded bool, now time.Duration, c *Conns) {
 	switch {
 	case crowded && !r.crowded:

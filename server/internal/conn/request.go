@@ -7,8 +7,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// What follows is for the handler of a request, which runs on the goroutine of
-// its connection.
+// These functions are for the handler of a request, which runs on its
+// connection's goroutine.
 
 // Of returns the connection of a request; nil if it is not one of a [Listener].
 func Of(ctx *fasthttp.RequestCtx) *Conn {
@@ -16,8 +16,8 @@ func Of(ctx *fasthttp.RequestCtx) *Conn {
 	return c
 }
 
-// PeerAddr is the address of the TCP peer of a request, invalid for any other:
-// fasthttp's RemoteIP makes 0.0.0.0 of those, a key that they would all share.
+// PeerAddr is the address of a request's TCP peer; invalid for other peers, for
+// which fasthttp's RemoteIP returns 0.0.0.0, a key that they would all share.
 func PeerAddr(ctx *fasthttp.RequestCtx) netip.Addr {
 	if c := Of(ctx); c != nil {
 		return c.addr
@@ -40,7 +40,8 @@ func tcpAddr(a net.Addr) netip.Addr {
 // whether a request on this connection had a forwarding header.
 func (c *Conn) BeginRequest() (v *Violation, forwarded bool) {
 	c.enter(writing)
-	return c.nextRequest(), c.gate.forwarded
+	c.served++
+	return c.Violation(), c.gate.forwarded
 }
 
 // BeginBody notes that the body of the request is being read. It reports whether
@@ -57,22 +58,25 @@ func (c *Conn) EndBody() { c.enter(writing) }
 
 // BodyComplete reports whether the request that is being handled has been read
 // to its end. fasthttp takes the end of the connection for the end of a trailer.
-func (c *Conn) BodyComplete() bool { return c.complete() }
+func (c *Conn) BodyComplete() bool {
+	g := &c.gate
+	return g.heads > c.served || g.state == gateRequestLine || g.state == gateClosed || g.wrong > c.served
+}
 
-// Violation is what the gate has seen in the request that is being handled, its
-// body included as far as it was read; nil if there is nothing.
-func (c *Conn) Violation() *Violation { return c.broken() }
+// Violation returns what the gate has found wrong with the request that is being
+// handled, including what was read of its body; nil if nothing.
+func (c *Conn) Violation() *Violation { return c.gate.violation(c.served) }
 
-// ViolationInHead is what the gate has seen in the request that fasthttp could
-// not parse, nil if there is nothing.
-func (c *Conn) ViolationInHead() *Violation { return c.violated() }
+// ViolationInHead returns what the gate has found wrong with the request that
+// fasthttp could not parse; nil if nothing.
+func (c *Conn) ViolationInHead() *Violation { return c.gate.violation(c.served + 1) }
 
 // Unanswerable reports whether an error of fasthttp's parser must not be
-// answered: the larger reader reads the head again, or the client is gone.
+// answered: the larger reader will read the head again, or the client is gone.
 func (c *Conn) Unanswerable(err error) bool { return c.tooLong(err) || c.closed }
 
-// Denied notes that the answer is a denial. Where connections are nearly full it
-// is the last one: a client that floods can connect again.
+// Denied notes that the answer is a denial. If connections are nearly full it also
+// ends the connection: a client that floods has to connect again.
 func (c *Conn) Denied(ctx *fasthttp.RequestCtx) {
 	c.denied = true
 	if c.conns.crowded.Load() && !c.leave.Load() {
@@ -83,7 +87,7 @@ func (c *Conn) Denied(ctx *fasthttp.RequestCtx) {
 
 // LastRequest reports whether the request that is being handled must be the last
 // of its connection. It is known once the body has been read.
-func (c *Conn) LastRequest() bool { return c.leave.Load() || c.isLast() }
+func (c *Conn) LastRequest() bool { return c.leave.Load() || c.served == c.gate.last }
 
 // LeaveUnread ends the connection of a request with the answer, after a moment
 // in which the client may go on sending.

@@ -21,9 +21,9 @@ func (c *Conns) Watch(ctx context.Context) {
 
 var longAgo = time.Unix(1, 0)
 
-// sweep begins a tick and ends what is overdue, by setting a deadline in the
-// past, so that a slow client still gets an answer (408). A client that does not
-// even take that is cut off after the write timeout.
+// sweep begins a tick and ends what is overdue by setting a deadline in the past,
+// so that a slow client still gets an answer (408). A client that does not read even
+// that is cut off after the write timeout.
 func (c *Conns) sweep() {
 	tick := c.tick.Add(1)
 	c.mu.Lock()
@@ -39,8 +39,8 @@ func (c *Conns) sweep() {
 func (c *Conns) checkLocked(cn *Conn, tick uint32) {
 	since := cn.since.Load()
 	p := phase(since >> 32)
-	// The tick in which the phase began does not count, so that nobody gets
-	// less than the limit; the phase may also have begun just now.
+	// The tick in which the phase began does not count, so that nobody gets less
+	// than the limit. max: the phase may have begun in this very tick.
 	age := time.Duration(max(0, int32(tick-uint32(since))-1)) * c.period
 	switch limit := c.timeout[p]; {
 	case age < limit:

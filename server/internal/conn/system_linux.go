@@ -19,9 +19,9 @@ func openFiles() int {
 	return int(min(l.Cur, 1<<30))
 }
 
-// lastRead reads what has arrived on a connection; if that is nothing it tells
-// the client that there will be no more answers. One follows upon the other: no
-// request is dismissed unread that was there a moment before.
+// lastRead reads what has arrived on a connection. If that is nothing, it shuts down
+// our side, so that the client sees that no more answers come. Nothing happens
+// between the two, so hardly any request arrives in vain.
 func lastRead(nc net.Conn, p []byte) (n int, err error) {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {

@@ -21,12 +21,15 @@ type badRequest struct {
 }
 
 // badRequests are all kinds. A bad request is answered and its connection closed:
-// after bytes that nobody understood the next ones cannot be trusted either.
+// the bytes that follow one that was not understood cannot be trusted either.
 type badRequests struct {
 	malformed, framing, version, host, target, peer badRequest
 	repeated, unnamed, batch                        badRequest
 	headerSize, bodySize, timeout, truncated        badRequest
-	internal                                        badRequest
+	internal                                        badRequest // a panic, the only one that is our fault
+
+	all       []*badRequest
+	ofClients []*logs.Reason // all but internal
 }
 
 func newBadRequests() *badRequests {
@@ -43,9 +46,9 @@ func newBadRequests() *badRequests {
 		{&f.host, "host", http.StatusBadRequest, "The host of the request is not valid."},
 		{&f.target, "target", http.StatusBadRequest, "The target of the request is not valid: send a path or an http URL, in ASCII and percent-encoded."},
 		{&f.peer, "peer", http.StatusBadRequest, "The connection has no client address."},
-		{&f.batch, "batch", http.StatusBadRequest, "The batch cannot be decided."},
 		{&f.repeated, "repeated", http.StatusBadRequest, "A header or cookie by which requests are counted came more than once."},
 		{&f.unnamed, "unnamed", http.StatusBadRequest, "The proxy did not name the client or the original request."},
+		{&f.batch, "batch", http.StatusBadRequest, "The batch cannot be decided."},
 		{&f.headerSize, "header_size", http.StatusRequestHeaderFieldsTooLarge, "The request line and headers are too long."},
 		{&f.bodySize, "body_size", http.StatusRequestEntityTooLarge, "The request body is too long. A decision needs none."},
 		{&f.timeout, "timeout", http.StatusRequestTimeout, "The request did not arrive in time."},
@@ -54,19 +57,13 @@ func newBadRequests() *badRequests {
 	} {
 		d.kind.Name, d.kind.Status = d.reason, d.status
 		d.kind.body = denial.Problem(d.status, d.detail)
+		f.all, f.ofClients = append(f.all, d.kind), append(f.ofClients, &d.kind.Reason)
 	}
+	f.ofClients = f.ofClients[:len(f.ofClients)-1]
 	return f
 }
 
-// all ends with the one that is our own fault.
-func (f *badRequests) all() []*badRequest {
-	return []*badRequest{
-		&f.malformed, &f.framing, &f.version, &f.host, &f.target, &f.peer,
-		&f.repeated, &f.unnamed, &f.batch, &f.headerSize, &f.bodySize, &f.timeout, &f.truncated, &f.internal,
-	}
-}
-
-// refused is the kind for which the policy refuses a request.
+// refused returns the kind for a reason of the policy.
 func (f *badRequests) refused(why policy.Refusal) *badRequest {
 	return [...]*badRequest{
 		policy.NotRefused: nil, policy.RefusedPeer: &f.peer, policy.RefusedTarget: &f.target,
@@ -74,17 +71,7 @@ func (f *badRequests) refused(why policy.Refusal) *badRequest {
 	}[why]
 }
 
-// ofClients are the reasons of all but our own.
-func (f *badRequests) ofClients() []*logs.Reason {
-	all := f.all()
-	reasons := make([]*logs.Reason, len(all)-1)
-	for i := range reasons {
-		reasons[i] = &all[i].Reason
-	}
-	return reasons
-}
-
-// of tells which kind an error of fasthttp's parser is.
+// of returns the kind of an error of fasthttp's parser.
 func (f *badRequests) of(err error) *badRequest {
 	var small *fasthttp.ErrSmallBuffer
 	var netErr net.Error

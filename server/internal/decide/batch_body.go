@@ -13,10 +13,9 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/text"
 )
 
-// checkBody refuses a body that encoding/json would read in its own way, where
-// another reader may see another key: bytes that are not UTF-8 and halves of
-// surrogate pairs, all of which become U+FFFD; names that occur twice, of which
-// the last counts; names in another case.
+// checkBody refuses what encoding/json accepts but other readers may read as another
+// key: invalid UTF-8 and half surrogate pairs, which become U+FFFD; names that occur
+// twice, of which the last wins; names in another case.
 func checkBody(body []byte) error {
 	if !utf8.Valid(body) {
 		return errors.New("the body is not UTF-8, so different keys would become one; keys with other bytes are not supported here")
@@ -27,8 +26,8 @@ func checkBody(body []byte) error {
 	return checkNames(json.NewDecoder(bytes.NewReader(body)))
 }
 
-// halfSurrogate finds an escape that stands for no character. In JSON, a
-// backslash occurs within strings only.
+// halfSurrogate finds an escape of half a surrogate pair. In JSON a backslash occurs
+// only within strings.
 func halfSurrogate(body []byte) (at int, found bool) {
 	for i := 0; i < len(body); i++ {
 		if body[i] != '\\' {
@@ -60,8 +59,8 @@ func escaped(b []byte) (rune, bool) {
 	return rune(v), err == nil
 }
 
-// checkNames finds names that occur twice in an object. What is not JSON is
-// left to whoever decodes it.
+// checkNames finds names that occur twice in an object. Invalid JSON is left to the
+// decoder.
 func checkNames(dec *json.Decoder) error {
 	var open []map[string]bool // names seen; nil for an array
 	name := false              // the next token is one

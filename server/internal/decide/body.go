@@ -61,8 +61,9 @@ func beginBody(ctx *fasthttp.RequestCtx) *conn.Conn {
 	return c
 }
 
-// brokenBody tells which kind of bad request an error while reading a body is. The gate's word
-// on it comes first: the parser has seen only what the gate let pass.
+// brokenBody returns what kind of bad request an error while reading a body is. A
+// violation that the gate has found goes first: the parser has seen only what the
+// gate let through.
 func (s *Service) brokenBody(c *conn.Conn, err error) (*badRequest, error) {
 	if c != nil {
 		if v := c.Violation(); v != nil {
@@ -72,13 +73,13 @@ func (s *Service) brokenBody(c *conn.Conn, err error) (*badRequest, error) {
 	return s.bad.of(err), err
 }
 
-// discardBytes is what a stalled body holds beside the reader's buffer.
+// discardBytes is what a stalled upload holds in addition to the reader's buffer.
 const discardBytes = 512
 
 var discardBuffers = sync.Pool{New: func() any { return new([discardBytes]byte) }}
 
-// wholeBody reads a body that is needed. Of one that cannot be had it returns
-// what kind of bad request it is, and what was wrong.
+// wholeBody reads a body of at most the given bytes. If it cannot, it returns the
+// kind of bad request and the cause.
 func (s *Service) wholeBody(ctx *fasthttp.RequestCtx, most int) (content []byte, bad *badRequest, cause error) {
 	stream := ctx.RequestBodyStream()
 	length := ctx.Request.Header.ContentLength()
@@ -107,8 +108,8 @@ func (s *Service) wholeBody(ctx *fasthttp.RequestCtx, most int) (content []byte,
 	return b.Bytes(), nil, nil
 }
 
-// expect answers a request whose client waits to be asked for the body: nobody
-// needs that, so it is not asked for.
+// expect answers a request with Expect: 100-continue. Only a batch needs the body;
+// any other request is decided without asking the client for it.
 func (s *Service) expect(ctx *fasthttp.RequestCtx, listener int) int {
 	snap := s.current.Load()
 	if snap.batches && string(ctx.Request.Header.RequestURI()) == BatchPath {

@@ -2,7 +2,7 @@ package decide
 
 import "sync/atomic"
 
-// outcome is what became of a request.
+// outcome is how a request was decided.
 type outcome uint8
 
 const (
@@ -15,9 +15,8 @@ const (
 
 const outcomeStripes = 64
 
-// outcomes counts requests. It is striped by request state, of which the pool
-// gives each core its own, so that cores rarely meet on a line and each finds
-// its own in its cache. Safe for concurrent use; the zero value is ready.
+// outcomes counts requests. It is striped by request state, and the pool keeps about
+// one of those per core, so cores rarely share a cache line. Safe for concurrent use; the zero value is ready.
 type outcomes struct {
 	stripes [outcomeStripes]struct {
 		n [outcomeCount]atomic.Uint64
@@ -30,7 +29,7 @@ func (o *outcomes) add(stripe uint32, what outcome) {
 	o.stripes[stripe%outcomeStripes].n[what].Add(1)
 }
 
-// Requests is what became of the requests so far, by the rules and by the lists.
+// Requests is how many requests rules and lists have allowed and denied.
 type Requests struct{ Allowed, Denied, ListAllowed, ListDenied uint64 }
 
 // Requests adds the counters up. Concurrent requests may be missing.
@@ -47,16 +46,15 @@ func (s *Service) Requests() Requests {
 // Bad is how many requests were refused as bad, by reason.
 func (s *Service) Bad() map[string]uint64 {
 	all := make(map[string]uint64)
-	for _, b := range s.bad.all() {
+	for _, b := range s.bad.all {
 		all[b.Name] = b.Count.Load()
 	}
 	return all
 }
 
-// Untrusted is how many requests look as if a proxy that is not trusted had sent
-// them.
+// Untrusted is how many requests seem to come from a proxy that is not trusted.
 func (s *Service) Untrusted() uint64 { return s.hints.untrusted.Count() }
 
-// Unnamed is how many requests of trusted proxies named no client or no original
+// Unnamed is how many requests from trusted proxies named no client or no original
 // request.
 func (s *Service) Unnamed() uint64 { return s.hints.unnamed.Count() }

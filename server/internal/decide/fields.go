@@ -15,21 +15,11 @@ func (l *fieldLines) next(name string) (value []byte, ok bool) {
 	for len(l.rest) > len(name) {
 		line, rest, _ := bytes.Cut(l.rest, []byte{'\n'})
 		l.rest = rest
-		if len(line) > len(name) && line[len(name)] == ':' && sameToken(line[:len(name)], name) {
+		if len(line) > len(name) && line[len(name)] == ':' && text.IsName(line[:len(name)], name) {
 			return bytes.TrimSuffix(line[len(name)+1:], []byte{'\r'}), true
 		}
 	}
 	return nil, false
-}
-
-// sameToken reports whether two tokens of one length are the same but for case.
-func sameToken(token []byte, name string) bool {
-	for i, c := range token {
-		if d := name[i]; c != d && (c^d != 0x20 || c|0x20 < 'a' || 'z' < c|0x20) {
-			return false
-		}
-	}
-	return true
 }
 
 // appendHeaders appends the values of all headers of the name.

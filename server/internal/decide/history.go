@@ -15,14 +15,12 @@ type RuleStats struct {
 	fastlimit.RuleStats
 }
 
-// ruleHistory keeps the counts of rules that a swap has replaced, so that sums
-// never fall. A rule that both snapshots have is the same rule, and goes on by
-// itself.
+// ruleHistory keeps the counts of rules that a swap has replaced, so that the sums
+// in metrics never fall. A rule that both snapshots have simply goes on counting.
 //
-// Requests that began before a swap still count on the old rules, which are kept
-// as they are for keepRetired; then only their numbers are. A request that is
-// judged even later, because its body took that long, is missing from the sums
-// of its rule.
+// Requests that began before a swap still count on the old rules, which are kept for
+// keepRetired seconds; after that only their numbers are. A request that is judged
+// even later, because its body was slow, is missing from the sums.
 type ruleHistory struct {
 	mu      sync.Mutex
 	inUse   []*fastlimit.Rule
@@ -51,7 +49,7 @@ func (h *ruleHistory) swap(next []*fastlimit.Rule, store func()) {
 			h.retired = append(h.retired, retiredRule{Rule: r})
 		}
 	}
-	// One that comes back counts as itself.
+	// One that came back counts by itself again.
 	h.retired = slices.DeleteFunc(h.retired, func(r retiredRule) bool { return continued(r.Rule, next) })
 	h.inUse = next
 }
@@ -61,7 +59,7 @@ func continued(r *fastlimit.Rule, rules []*fastlimit.Rule) bool {
 	return slices.ContainsFunc(rules, func(n *fastlimit.Rule) bool { return n.Continues(r) })
 }
 
-// endSecond lets go of the rules that nobody uses any more.
+// endSecond drops the rules that no request can still be using.
 func (h *ruleHistory) endSecond() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,7 +80,7 @@ func (h *ruleHistory) foldLocked(r *fastlimit.Rule) bool {
 	return true
 }
 
-// addCounts adds what only rises.
+// addCounts adds up the counters, not the levels.
 func addCounts(sum *fastlimit.RuleStats, s fastlimit.RuleStats) {
 	for i := range s.Allowed {
 		sum.Allowed[i] += s.Allowed[i]
@@ -104,7 +102,7 @@ func (s *Service) RuleStats() []RuleStats {
 		i, ok := at[id]
 		if !ok {
 			at[id] = len(all)
-			if !inUse { // its levels are of the past
+			if !inUse { // its levels mean nothing any more
 				stats.SketchLoad, stats.TableLive = 0, 0
 			}
 			all = append(all, RuleStats{Name: id.name, Mode: id.mode, InUse: inUse, RuleStats: stats})

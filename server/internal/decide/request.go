@@ -21,14 +21,14 @@ type requestState struct {
 	stripe  uint32   // of the counters
 }
 
-// states keeps one for each core that serves, and with it what it touches in
-// that core's cache.
+// states is a pool because it then has about one state per core, whose memory
+// stays in that core's cache.
 var states = sync.Pool{New: func() any { return &requestState{stripe: statesMade.Add(1)} }}
 
 var statesMade atomic.Uint32
 
-// release forgets what is borrowed, so that the pool keeps no request alive,
-// and returns the state to the pool.
+// release returns the state to the pool, without what it borrowed: the pool would
+// keep the request alive.
 func (j *requestState) release() {
 	j.header = nil
 	j.request = policy.Request{}
@@ -40,7 +40,7 @@ func (j *requestState) Header(name string) [][]byte {
 	switch name {
 	case fasthttp.HeaderUserAgent, fasthttp.HeaderContentType, fasthttp.HeaderContentLength, fasthttp.HeaderHost,
 		fasthttp.HeaderConnection, fasthttp.HeaderTransferEncoding, fasthttp.HeaderTrailer, fasthttp.HeaderCookie:
-		// Of these the parsed header keeps one only.
+		// Of these fasthttp keeps only one value.
 		j.fields = appendHeaders(j.fields[:0], j.header.RawHeaders(), name)
 		return j.fields
 	}
@@ -68,8 +68,8 @@ const (
 	warnUnnamed
 )
 
-// read fills the state from a request. It returns why the request is refused, if
-// it is, and whether it is time to warn.
+// read fills the state from a request. It returns why the request is refused, if it
+// is, and what to warn of, once.
 func (j *requestState) read(ctx *fasthttp.RequestCtx, snap *Snapshot, forwarded bool, hints *proxyHints) (policy.Refusal, warning) {
 	h := &ctx.Request.Header
 	j.header = h

@@ -50,20 +50,19 @@ func New(c Config, first *Snapshot) *Service {
 	return s
 }
 
-// Snapshot is what requests are decided by from now on.
+// Snapshot returns the snapshot that new requests are decided by.
 func (s *Service) Snapshot() *Snapshot { return s.current.Load() }
 
 // TrustedProxy reports whether an address is a trusted proxy.
 func (s *Service) TrustedProxy(a netip.Addr) bool { return s.Snapshot().settings.Identity.Trusted(a) }
 
-// Swap decides requests that begin from now on by another snapshot. Those under
-// way end by the one with which they began. What the rules have counted goes on:
-// see [Service.RuleStats].
+// Swap replaces the snapshot for requests that begin from now on. Requests in flight
+// finish with theirs. Sums over rules go on: see [Service.RuleStats].
 func (s *Service) Swap(next *Snapshot) {
 	s.rules.swap(next.settings.Limiter.Rules(), func() { s.current.Store(next) })
 }
 
-// Handlers are the handlers of a listener, by its place in Settings.DenyStatus.
+// Handlers returns the handlers of a listener, given its index in Settings.DenyStatus.
 func (s *Service) Handlers(listener int) conn.Handlers {
 	return conn.Handlers{
 		// fasthttp has read the clock right before it calls the handler.
@@ -74,8 +73,8 @@ func (s *Service) Handlers(listener int) conn.Handlers {
 	}
 }
 
-// answer answers a request for which the clock was read at the given time,
-// wholly by one snapshot. It does not allocate.
+// answer answers a request, all of it by one snapshot. read is when the clock was
+// read for it. It does not allocate (TestHandlerDoesNotAllocate).
 func (s *Service) answer(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int, read time.Time) {
 	defer s.rescue(ctx)
 	c := conn.Of(ctx)
@@ -99,7 +98,7 @@ func (s *Service) answer(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 			break
 		}
 		if ctx.Request.IsBodyStream() {
-			read = time.Now() // reading it may have taken long
+			read = time.Now() // reading the body may have taken long
 		}
 		if s.decide(ctx, snap, listener, forwarded, read) && c != nil {
 			c.Denied(ctx)
@@ -134,11 +133,11 @@ func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 		s.counts.add(r.stripe, outcomeListAllow)
 	case v.Rule == nil:
 		s.counts.add(r.stripe, outcomeListDeny)
-		snap.listed.write(&ctx.Response)
+		writeListed(&ctx.Response)
 		s.noteDenial(r, snap, &v)
 	default:
 		s.counts.add(r.stripe, outcomeDeny)
-		snap.response(v.Rule.Index(), listener).Write(&ctx.Response, &v.Decision, &r.values)
+		writeDenial(&ctx.Response, snap.response(v.Rule.Index(), listener), &v.Decision, &r.values)
 		s.noteDenial(r, snap, &v)
 	}
 	r.release()
@@ -205,7 +204,7 @@ func (s *Service) refuse(ctx *fasthttp.RequestCtx, b *badRequest, err error) {
 func (s *Service) EndSecond() {
 	n := s.Requests()
 	s.denials.EndSecond(n.Denied+n.ListDenied, s.log)
-	s.badLog.EndSecond(s.bad.ofClients(), s.log)
+	s.badLog.EndSecond(s.bad.ofClients, s.log)
 	logs.Suppressed(s.log, "panics not logged", s.panics.Refill(1, s.bad.internal.Count.Load()))
 	s.rules.endSecond()
 }
@@ -218,9 +217,9 @@ func (s *Service) warnProxy(w warning, peer netip.Addr) {
 	s.log.Warn(what, slog.String("peer", peer.String()))
 }
 
-// parserLog takes what fasthttp logs by itself, which is a line for every
-// connection that ends in an error. Bad requests have been counted and noted by
-// then; the rest is of use to developers. It implements fasthttp.Logger.
+// parserLog takes what fasthttp logs, a line for every connection that ends with an
+// error. Bad requests have been counted and logged by then; the rest only helps
+// developers. It implements fasthttp.Logger.
 type parserLog struct{ *slog.Logger }
 
 // Printf implements fasthttp.Logger.

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/denial"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -18,32 +19,31 @@ type Settings struct {
 // Snapshot is what requests are decided by: limiter, lists, keys, identity, and
 // all answers, rendered beforehand. It is immutable and safe for concurrent use.
 //
-// What every request reads stands together, as copies where need be: one line
-// less to miss on after the kernel ran.
+// What every request reads stands together, partly as copies: between two requests
+// kernel work evicts our cache lines, and this makes them fewer.
 type Snapshot struct {
 	engine   policy.Engine   // a copy
 	identity policy.Identity // a copy
 	batches  bool
-	denials  []*DenyResponse // by rule, then listener; see response
+	denials  []*denial.Answer // by rule, then listener; see response
 
 	listeners int
-	listed    *listedResponse
 	settings  Settings
 }
 
 // NewSnapshot renders all answers. The settings must not be changed any more.
 func NewSnapshot(s Settings) *Snapshot {
-	snap := &Snapshot{engine: *s.Engine, identity: *s.Identity, batches: s.Batches, listeners: len(s.DenyStatus), listed: newListedResponse(), settings: s}
+	snap := &Snapshot{engine: *s.Engine, identity: *s.Identity, batches: s.Batches, listeners: len(s.DenyStatus), settings: s}
 	for _, r := range s.Limiter.Rules() {
 		for _, status := range s.DenyStatus {
-			snap.denials = append(snap.denials, NewDenyResponse(r.Config(), status))
+			snap.denials = append(snap.denials, denial.New(r.Config(), status))
 		}
 	}
 	return snap
 }
 
 // response is the answer to those whom a rule denies on a listener.
-func (s *Snapshot) response(rule, listener int) *DenyResponse {
+func (s *Snapshot) response(rule, listener int) *denial.Answer {
 	return s.denials[rule*s.listeners+listener]
 }
 

@@ -42,7 +42,7 @@ func validTarget(method, target []byte) bool {
 		return len(target) == 1 && string(method) == fasthttp.MethodOptions
 	}
 	scheme, _, _ := bytes.Cut(target, []byte("://"))
-	return len(scheme) == len("http") && text.IsName(scheme, "http") || len(scheme) == len("https") && text.IsName(scheme, "https")
+	return text.IsName(scheme, "http") || text.IsName(scheme, "https")
 }
 
 func isASCII(b []byte) bool {

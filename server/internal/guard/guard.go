@@ -1,5 +1,5 @@
-// Package guard refuses calls that a browser makes for another site's page: of
-// somebody who can reach the admin listener, or /v1/decide.
+// Package guard refuses calls that a browser makes for another site's page. The
+// browser's user may reach the admin listener or /v1/decide where the site cannot.
 package guard
 
 import (
@@ -15,14 +15,14 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/text"
 )
 
-// Call is what a [Call.Check] looks at.
+// Call is what is known of a call.
 type Call struct {
 	Method, ContentType, Site, Origin, Host string // Site is Sec-Fetch-Site
 	HasBody                                 bool
 }
 
-// Check is for calls that change something (Caddy's admin endpoint had
-// CVE-2026-27589). It returns the status and the reason of a refusal.
+// Check is for calls that change something: Caddy's admin endpoint had
+// CVE-2026-27589. It returns the status and the reason of a refusal.
 func (c *Call) Check() (int, error) {
 	if c.Method != http.MethodPost {
 		return http.StatusMethodNotAllowed, fmt.Errorf("method %s: send POST", text.Printable(c.Method))
@@ -36,8 +36,8 @@ func (c *Call) Check() (int, error) {
 	return http.StatusOK, nil
 }
 
-// CrossSite is for all calls. It refuses what a browser sends for another site's
-// page. Clients other than browsers send neither header.
+// CrossSite is for all calls. It returns an error for what a browser sends for another
+// site's page. Other clients send neither of the two headers.
 func (c *Call) CrossSite() error {
 	switch c.Site {
 	case "", "none", "same-origin":

@@ -11,7 +11,7 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 )
 
-// cutGrace is what connections get to notice that they were cut.
+// cutGrace is how long connections get to end after they were cut.
 const cutGrace = time.Second
 
 // drainQuiet is how long a connection must have been idle for the drain to end
@@ -19,9 +19,9 @@ const cutGrace = time.Second
 // send.
 const drainQuiet = 500 * time.Millisecond
 
-// drain ends all connections without losing a request that has reached one of
-// them: every answer is the last one, no connection is cut while its client may
-// be about to send, and those that are still idle then are read once more.
+// drain ends all connections without losing a request that has reached one: every
+// answer is the connection's last, no connection ends while its client may be about
+// to send, and idle ones are read once more before they end.
 func (p *Parts) drain() error {
 	p.Log.Info("draining", slog.Duration("delay", p.Delay), slog.Duration("timeout", p.Timeout))
 	p.Conns.LastAnswers()

@@ -36,7 +36,7 @@ type Parts struct {
 	Tick, EndSecond func()
 }
 
-// State is how far a server is. The zero value is one that has not begun. Safe for
+// State says whether a server starts, serves or drains. The zero value is starting. Safe for
 // concurrent use.
 type State struct{ now atomic.Uint32 }
 
@@ -67,7 +67,7 @@ func (s *State) Ready() error {
 // after a clean drain, else an error that tells how many connections were cut or
 // which listener failed. It leaves no goroutine behind.
 func (s *State) Run(ctx context.Context, p *Parts) error {
-	// Whoever asks from here on is queued at the latest: it is served.
+	// Listeners are bound, so requests from here on are at least queued, and served.
 	s.now.Store(serving)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup

@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	// A sketch above overloaded makes suspects of too many clients; it has
-	// recovered below recovered, so that a load near the edge is reported once.
+	// Above overloaded a sketch makes suspects of too many clients. It counts as
+	// recovered only below a lower load, so that one near the threshold is reported once.
 	overloaded, recovered = 0.5, 0.4
 
 	// evictionQuiet is the time without evictions after which the next one is
-	// news again.
+	// logged again.
 	evictionQuiet = time.Minute
 )
 

@@ -16,15 +16,15 @@ type Reason struct {
 	Count  atomic.Uint64 // requests, logged or not
 }
 
-// Bad has a line for each second in which requests were refused as bad: the
-// first of them, and how many there were. Safe for concurrent use; the zero
+// Bad logs one line for each second with bad requests: the first of them, and how
+// many there were. Safe for concurrent use; the zero
 // value is ready.
 type Bad struct {
-	taken atomic.Bool // first is set: a flood costs one load
+	taken atomic.Bool // first is set; in a flood a request costs this one load
 	mu    sync.Mutex
 	first *badLine // guarded by mu
 
-	counted map[*Reason]uint64 // of the ticker alone
+	counted map[*Reason]uint64 // only the ticker uses it
 }
 
 type badLine struct {
@@ -43,7 +43,7 @@ func (b *Bad) Note(r *Reason, peer netip.Addr, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.first != nil {
-		return // somebody was faster
+		return // another request was faster
 	}
 	b.first = &badLine{reason: r, peer: peer}
 	if err != nil {
@@ -84,7 +84,7 @@ func (b *Bad) EndSecond(all []*Reason, to *slog.Logger) {
 		slog.String("peer", peer),
 		slog.String("reason", first.reason.Name),
 		slog.Int("status", first.reason.Status),
-		slog.Uint64("count", max(total, 1)), // it may have been noted before it was counted
+		slog.Uint64("count", max(total, 1)), // first may have been noted before it was counted
 	}
 	if len(reasons) > 1 {
 		attrs = append(attrs, slog.Group("reasons", reasons...))

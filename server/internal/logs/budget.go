@@ -2,15 +2,15 @@ package logs
 
 import "sync/atomic"
 
-// Budget bounds the lines of one kind of log. It is refilled by a ticker, not by
-// a clock read per event: once it is used up an event costs one load of a line
-// that all cores share. Safe for concurrent use; the zero value logs nothing
+// Budget bounds the lines of one kind of log message. A ticker refills it, so no
+// event reads the clock: once it is used up, an event costs one load of a shared
+// cache line. Safe for concurrent use; the zero value logs nothing
 // until the first refill.
 type Budget struct {
 	left   atomic.Int64
 	logged atomic.Uint64
 
-	// Of the ticker alone.
+	// Only the ticker uses these.
 	lastTotal, lastLogged uint64
 }
 
@@ -29,7 +29,7 @@ func (b *Budget) Refill(n int, total uint64) (suppressed uint64) {
 	b.left.Store(int64(max(n, 0)))
 	logged := b.logged.Load()
 	events, lines := total-b.lastTotal, logged-b.lastLogged
-	if events < lines { // an event is counted after it was logged
+	if events < lines { // events are counted after they are logged
 		events = lines
 	}
 	b.lastTotal, b.lastLogged = b.lastTotal+events, logged

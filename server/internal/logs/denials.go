@@ -20,18 +20,17 @@ const (
 	denialWays    = 8  // slots of a group, one cache line
 )
 
-// Denials has a line in each second for each client that was denied in it,
-// with their number. Memory is fixed but for the text of the lines, which are
-// at most MaxDenialLines.
+// Denials logs one line per second for each client that was denied in it, with the
+// number of denials. Its memory is fixed except for the text of at most
+// MaxDenialLines lines.
 //
-// A flood must not pay for it. A request finds its client in the stripe of its
-// caller by reading one cache line, and adds to a counter that few others touch:
-// no lock, no line that all cores write. Only the first denial of a client in a
-// second takes the lock, in each stripe once, and only while there is a line
-// left. What has no line is known by difference: all denials less those on
-// lines.
+// It must cost a flood almost nothing (BenchmarkDenialLog). A request finds its
+// client in its own stripe by reading one cache line, and adds to a counter that few
+// others touch: no lock, no cache line that all cores write. Only the first denial of
+// a client in a second takes the lock, once per stripe, and only while a line is
+// left. Denials without a line are known by difference: all less those on lines.
 //
-// A client is an IPv4 address or an IPv6 /64: one subscriber must not take all
+// A client is an IPv4 address or an IPv6 /64, so that one subscriber cannot take all
 // lines. Safe for concurrent use.
 type Denials struct {
 	seed    maphash.Seed
@@ -48,18 +47,18 @@ type Denials struct {
 }
 
 type denialStripe struct {
-	// A slot is hash<<32 | epoch<<8 | index of the line: of another epoch it is
-	// free, so nothing is cleared when a second ends.
+	// A slot is hash<<32 | epoch<<8 | index of the line. A slot of another epoch
+	// is free, so nothing has to be cleared when a second ends.
 	slots [denialGroups][denialWays]atomic.Uint64
-	// The counts of odd and even seconds. A denial under way when its second
-	// ends may still add to the old ones, which have been read by then; they are
-	// cleared a second later, and it counts as one without a line.
+	// Counts of odd and even seconds. A denial in progress when its second ends
+	// may still add to the old ones after they have been read. They are cleared a
+	// second later, and the denial counts as one without a line.
 	counts [2][MaxDenialLines]atomic.Uint32
 }
 
-// Denial is what is logged of the first denial of a client in a second.
+// Denial is what a line says: a client's first denial in a second.
 type Denial struct {
-	Client netip.Addr // invalid where nobody knows it
+	Client netip.Addr // invalid: unknown
 	Rule   string     // empty: the deny list
 	Key    []string   // escaped
 	Stage  fastlimit.Stage
@@ -88,8 +87,8 @@ func subscriber(addr netip.Addr) netip.Addr {
 	return p.Addr()
 }
 
-// place returns the slots where a client may be, and what all of them that are
-// its own in this second begin with.
+// place returns the slots where a client may be, and the upper bits of a slot that
+// is the client's in this second.
 func (d *Denials) place(stripe uint32, who netip.Addr, epoch uint32) (*[denialWays]atomic.Uint64, uint64) {
 	raw := who.As16()
 	h := maphash.Bytes(d.seed, raw[:])
@@ -130,7 +129,7 @@ func (d *Denials) Add(stripe uint32, addr netip.Addr, describe func() Denial) {
 	}
 	epoch := d.epoch.Load() // as long as the lock is held
 	group, tag := d.place(stripe, who, epoch)
-	at := i % denialWays // where none is free, which is rare
+	at := i % denialWays // if none is free, which is rare
 	for w := range group {
 		if v := group[w].Load(); uint32(v>>8)&epochMask != epoch&epochMask {
 			at = w
@@ -189,8 +188,8 @@ func clearCounts(counts *[MaxDenialLines]atomic.Uint32) {
 	}
 }
 
-// log writes the line. The client stands first: a filter that is anchored there
-// cannot be misled by what clients write. Only an address is ever in its place.
+// log writes the line. The client comes first and is always an address, so a filter
+// anchored there, fail2ban's for one, cannot be misled by text that clients send.
 func (l *Denial) log(to *slog.Logger, count uint64) {
 	client := ""
 	if l.Client.IsValid() {
@@ -216,7 +215,7 @@ func (l *Denial) log(to *slog.Logger, count uint64) {
 	)
 }
 
-// seconds is d with three decimals, rounded up: whoever waits that long is
+// seconds is d with three decimals, rounded up: a client that waits that long is
 // admitted.
 func seconds(d time.Duration) float64 {
 	ms := (max(d, 0) + time.Millisecond - 1) / time.Millisecond

@@ -1,38 +1,26 @@
-// Package text has what several rooms of the server do with bytes that clients
-// wrote.
+// Package text handles text that clients have sent.
 package text
 
-import "github.com/fastlimit/fastlimit/internal/safetext"
+import (
+	"bytes"
+	"strings"
 
-// MaxLogged is the most bytes of a client's text that a log line has.
+	"github.com/fastlimit/fastlimit/internal/safetext"
+)
+
+// MaxLogged is how many bytes of a client's text a log line may have.
 const MaxLogged = 128
 
-// Printable makes text of a client fit for any log: escaped if anything in it
-// is not printable ASCII, and cut.
+// Printable makes a client's text safe to log: escaped unless all of it is printable
+// ASCII, and cut.
 func Printable(s string) string { return safetext.ASCII(s, MaxLogged) }
 
-// IsName reports whether a token is the name, which is in lower case and as
-// long.
-func IsName(token []byte, name string) bool {
-	for i := range len(name) {
-		c := token[i]
-		if 'A' <= c && c <= 'Z' {
-			c |= 0x20
-		}
-		if c != name[i] {
-			return false
-		}
-	}
-	return true
+// IsName reports whether b is the name, which is ASCII, in any case. The lengths
+// are compared first because EqualFold folds letters beyond ASCII, which are
+// longer: the Kelvin sign is no k here.
+func IsName(b []byte, name string) bool {
+	return len(b) == len(name) && strings.EqualFold(string(b), name)
 }
 
-// TrimBlanks removes the optional white space around a value.
-func TrimBlanks(b []byte) []byte {
-	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
-		b = b[1:]
-	}
-	for len(b) > 0 && (b[len(b)-1] == ' ' || b[len(b)-1] == '\t') {
-		b = b[:len(b)-1]
-	}
-	return b
-}
+// TrimBlanks removes the optional white space around a value, RFC 9110 §5.6.3.
+func TrimBlanks(b []byte) []byte { return bytes.Trim(b, " \t") }
