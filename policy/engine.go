@@ -48,7 +48,7 @@ type rule struct {
 func New(lim *fastlimit.Limiter, s Settings) (*Engine, error) {
 	limits := lim.Rules()
 	if len(limits) != len(s.Rules) {
-		return nil, fmt.Errorf("policy: %d rules for a limiter with %d: make both from the same settings", len(s.Rules), len(limits))
+		return nil, fmt.Errorf("fastlimit/policy: %d rules for a limiter with %d: make both from the same settings", len(s.Rules), len(limits))
 	}
 	e := &Engine{lim: lim, byRule: make(map[*fastlimit.Rule]int, len(limits))}
 	var errs []error
@@ -70,7 +70,7 @@ func New(lim *fastlimit.Limiter, s Settings) (*Engine, error) {
 func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
 	err := spec.check()
 	if limit.Name() != spec.Limit.Name {
-		err = errors.Join(fmt.Errorf("policy: rule %q: the limiter has %q in its place: make both from the same settings", spec.Limit.Name, limit.Name()), err)
+		err = errors.Join(fmt.Errorf("fastlimit/policy: rule %q: the limiter has %q in its place: make both from the same settings", spec.Limit.Name, limit.Name()), err)
 	}
 	config := limit.Config()
 	e.byRule[limit] = len(e.rules)

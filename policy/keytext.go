@@ -46,11 +46,11 @@ func (e *Engine) KeyText(ruleIndex int, r *Request) []string {
 func (e *Engine) KeyFromText(rule *fastlimit.Rule, parts []string) (fastlimit.Key, error) {
 	i, ok := e.byRule[rule]
 	if !ok {
-		return fastlimit.Key{}, fmt.Errorf("policy: rule %q is not one of this policy", rule.Name())
+		return fastlimit.Key{}, fmt.Errorf("fastlimit/policy: rule %q is not one of this policy", rule.Name())
 	}
 	k := &e.rules[i].key
 	fail := func(format string, args ...any) (fastlimit.Key, error) {
-		return fastlimit.Key{}, fmt.Errorf("policy: rule %q: "+format, append([]any{rule.Name()}, args...)...)
+		return fastlimit.Key{}, fmt.Errorf("fastlimit/policy: rule %q: "+format, append([]any{rule.Name()}, args...)...)
 	}
 	if len(parts) != len(k.parts) {
 		return fail("key has %d parts; want %d: %s", len(parts), len(k.parts), k.describe())

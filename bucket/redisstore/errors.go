@@ -39,7 +39,7 @@ var (
 	classProtocol    = &remote.Class{Name: "protocol", Fix: "check that the address is Redis, and TLS on both sides or none"}
 	classNoFile      = &remote.Class{Name: "nofile", Cause: remote.Away, Fix: "raise the limit of open files of this process (LimitNOFILE, ulimit -n)"}
 	classLate        = &remote.Class{Name: "late", Cause: remote.Late, Fix: "check load and round trip, or raise the timeout"}
-	classUnsupported = &remote.Class{Name: "unsupported", Cause: remote.Misconfigured} // an algorithm that this release cannot run in Redis
+	classUnsupported = &remote.Class{Name: "unsupported", Cause: remote.Misconfigured, Fix: "run without redis, or a release that knows it"} // an algorithm that this release cannot run in Redis
 	classOther       = &remote.Class{Name: "other"}
 )
 
