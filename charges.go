@@ -120,9 +120,7 @@ func (l *Limiter) checkTables(charges []Charge, now time.Duration, at stripe, ov
 	by = -1
 	for i := range charges {
 		c := &charges[i]
-		key := c.Key.digest()
-		set, marks := c.Rule.table.LookupSet(key)
-		d, denied := c.Rule.checkTable(set, marks, key, c.Cost, now, at)
+		d, denied := c.Rule.checkTable(c.Key.digest(), c.Cost, now, at)
 		if !denied {
 			continue
 		}

@@ -64,16 +64,11 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 }
 
 // checkTable denies what does not fit the bucket that the table holds, if it
-// holds one, by reading alone. A flooding client gets no further. It is called
-// for requests of several rules; take has it written out, and the model tests
-// hold both to one oracle (TestSandwich).
-func (r *Rule) checkTable(set, marks uint64, d sketch.Digest, n uint64, now time.Duration, at stripe) (v Decision, denied bool) {
-	ticks, cost, tat := r.shape.Ticks(now), r.shape.Cost(n), uint64(0)
-	if marks != 0 {
-		if tat = r.table.ProbeFirst(set, d); tat == 0 {
-			tat = r.table.ProbeRest(set, marks, d)
-		}
-	}
+// holds one, by reading alone. A flooding client gets no further. It is for
+// requests of several rules: take has it written out. Tests break if either
+// lets a late reading convict (TestConformsInOrderOfReadings).
+func (r *Rule) checkTable(d sketch.Digest, n uint64, now time.Duration, at stripe) (v Decision, denied bool) {
+	ticks, cost, tat := r.shape.Ticks(now), r.shape.Cost(n), r.table.Lookup(d)
 	if r.shape.Fits(tat, ticks, cost) {
 		return Decision{}, false
 	}

@@ -96,7 +96,7 @@ func countOKs(all []int) (n int) {
 	return n
 }
 
-// pieces cuts a stream: whole, byte by byte, then at random.
+// cut cuts a stream: whole, byte by byte, then at random.
 func cut(stream string, how int) [][]byte {
 	var all [][]byte
 	rng := rand.New(rand.NewPCG(uint64(how), 1))

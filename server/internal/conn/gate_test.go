@@ -12,7 +12,7 @@ import (
 
 const plainRequest = "GET /next HTTP/1.1\r\nHost: a\r\n\r\n"
 
-// pieces cuts a stream: whole, byte by byte, then at random.
+// cut cuts a stream: whole, byte by byte, then at random.
 func cut(stream string, how int) [][]byte {
 	var all [][]byte
 	rng := rand.New(rand.NewPCG(uint64(how), 1))
