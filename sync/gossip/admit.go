@@ -99,13 +99,19 @@ func (m *members) admitLocked(name string, at netip.AddrPort) *refusal {
 	return nil
 }
 
+// namesKept is how long memberlist may keep the name of a node that is gone: it
+// forgets it in the first round of probes after it has stopped telling others, and a
+// round probes one node per interval.
+func namesKept(tells time.Duration, maxNodes int, probes time.Duration) time.Duration {
+	return tells + time.Duration(maxNodes)*probes
+}
+
 // goneLocked counts the names that are no longer up but that memberlist may still
-// keep. It forgets them in the first round of probes after goneFor, and a round
-// takes one probeEvery per node.
+// keep.
 func (m *members) goneLocked() int {
 	now := time.Now()
 	for name, since := range m.gone {
-		if now.Sub(since) > goneFor+time.Duration(m.maxNodes)*probeEvery {
+		if now.Sub(since) > m.keepsGone {
 			delete(m.gone, name)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -173,6 +174,45 @@ func TestNamesThatAreGone(t *testing.T) {
 			t.Errorf("%d are looked for", n)
 		}
 	})
+}
+
+// deadMsg is memberlist's news of a node that is gone; of the node itself: it leaves.
+type deadMsg struct {
+	Incarnation uint32
+	Node, From  string
+}
+
+// Ghosts that came and went have used up the names that a node keeps. A new node is
+// refused, and gets in without anybody's help once memberlist forgets the ghosts.
+func TestGhostsMakeRoom(t *testing.T) {
+	t.Parallel()
+	fast := func(mc *memberlist.Config) {
+		mc.ProbeInterval, mc.ProbeTimeout, mc.PushPullInterval = 50*time.Millisecond, 25*time.Millisecond, 300*time.Millisecond
+		mc.GossipToTheDeadTime = 2 * time.Second
+	}
+	a := node(t, func(c *Config) { c.Node, c.MaxNodes, c.tune = "victim", 4, fast })
+	newPeer(t, a, "evil", appendMeta(nil, 7), 7)
+	names := func() int {
+		a.members.mu.Lock()
+		defer a.members.mu.Unlock()
+		return len(a.members.peers) + a.members.goneLocked()
+	}
+	for i := 0; names() < namesPerNode*4; i++ {
+		if i == 10_000 {
+			t.Fatalf("%d names", names())
+		}
+		name := fmt.Sprintf("ghost-%d", i)
+		a.receives(packet(t, encoded(t, aliveType, aliveMsg{
+			Incarnation: 1, Node: name, Addr: []byte{127, 0, 0, 9}, Port: uint16(10000 + i),
+			Meta: appendMeta(nil, uint64(i)), Vsn: []uint8{1, 5, 2, 0, 0, 0},
+		})))
+		a.receives(packet(t, encoded(t, deadType, deadMsg{Incarnation: 2, Node: name, From: name})))
+		time.Sleep(time.Millisecond)
+	}
+	refused := a.Stats().Rejected[reasonNodes]
+	b := node(t, func(c *Config) { c.Node, c.Join, c.tune = "honest", []string{a.Addr().String()}, fast })
+	eventually(t, "the refusal", func() bool { return a.Stats().Rejected[reasonNodes] > refused })
+	eventually(t, "an honest peer", func() bool { return slices.Contains(a.Peers(), "honest") && slices.Contains(b.Peers(), "victim") })
 }
 
 // A member announces 1000 nodes where somebody else is. This node lets in as

@@ -170,6 +170,7 @@ func (c *Config) memberlistConfig(t *transport, m *members, j *journal, at netip
 	mc.ProbeInterval, mc.GossipToTheDeadTime = probeEvery, goneFor
 	if c.tune != nil {
 		c.tune(mc)
+		m.keepsGone = namesKept(mc.GossipToTheDeadTime, c.MaxNodes, mc.ProbeInterval)
 	}
 	return mc
 }

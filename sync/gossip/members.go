@@ -46,6 +46,7 @@ type members struct {
 	exchange    exchange
 	twins       *twins
 	nudge       chan struct{} // wakes join when a peer is lost
+	keepsGone   time.Duration // how long memberlist may keep the name of a peer that is gone
 
 	mu    sync.Mutex // guards all below
 	peers map[string]*peer
@@ -81,7 +82,8 @@ func newMembers(c *Config, incarnation uint64, j *journal, x exchange) *members 
 	return &members{
 		self: c.Node, incarnation: incarnation, maxNodes: c.MaxNodes, journal: j, exchange: x,
 		twins: newTwins(c.Node, incarnation, c.Logger), nudge: make(chan struct{}, 1),
-		peers: map[string]*peer{}, lost: map[string]lostPeer{}, gone: map[string]time.Time{},
+		keepsGone: namesKept(goneFor, c.MaxNodes, probeEvery),
+		peers:     map[string]*peer{}, lost: map[string]lostPeer{}, gone: map[string]time.Time{},
 		seeds: map[netip.AddrPort]bool{}, reach: map[netip.AddrPort]bool{},
 	}
 }

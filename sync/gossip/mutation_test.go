@@ -129,6 +129,7 @@ func TestMutated(t *testing.T) {
 	}
 	fast := func(mc *memberlist.Config) {
 		mc.ProbeInterval, mc.ProbeTimeout, mc.PushPullInterval = 50*time.Millisecond, 25*time.Millisecond, 300*time.Millisecond
+		mc.GossipToTheDeadTime = 2 * time.Second // else ghosts take the names of max_nodes for half a minute
 	}
 	a := node(t, func(c *Config) { c.Node, c.MaxNodes, c.tune = "victim", 4, fast })
 	key, g := gossipKey("test", testSecret), testGate()
