@@ -1,6 +1,10 @@
 package decide
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/fastlimit/fastlimit/policy"
+)
 
 // outcome is how a request was decided.
 type outcome uint8
@@ -12,6 +16,18 @@ const (
 	outcomeListDeny
 	outcomeCount
 )
+
+func outcomeOf(v *policy.Verdict) outcome {
+	switch {
+	case v.List == policy.ListNone && v.Decision.Allowed:
+		return outcomeAllow
+	case v.Decision.Allowed:
+		return outcomeListAllow
+	case v.Rule == nil:
+		return outcomeListDeny
+	}
+	return outcomeDeny
+}
 
 const outcomeStripes = 64
 

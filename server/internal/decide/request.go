@@ -1,12 +1,12 @@
 package decide
 
 import (
+	"net/netip"
 	"sync"
 	"sync/atomic"
 
 	"github.com/fastlimit/fastlimit/internal/denial"
 	"github.com/fastlimit/fastlimit/policy"
-	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/valyala/fasthttp"
 )
 
@@ -68,19 +68,21 @@ const (
 	warnUnnamed
 )
 
-// read fills the state from a request. It returns why the request is refused, if it
-// is, and what to warn of, once.
-func (j *requestState) read(ctx *fasthttp.RequestCtx, snap *Snapshot, forwarded bool, hints *proxyHints) (policy.Refusal, warning) {
-	h := &ctx.Request.Header
-	j.header = h
-	in := policy.Incoming{Peer: conn.PeerAddr(ctx), Method: h.Method(), Target: h.RequestURI(), Host: h.Host(), Fields: j}
-	from := snap.engine.Assemble(&snap.identity, &in, &j.scratch, &j.request)
-	warn := warnNothing
+// note counts and returns what is wrong with the proxy in front of a request.
+// forwarded: a request on its connection had a forwarding header.
+func (h *proxyHints) note(peer netip.Addr, from *policy.Source, forwarded bool) warning {
 	switch {
-	case hints.untrusted.Note(in.Peer, from.Trusted, forwarded):
-		warn = warnUntrusted
-	case (from.NoClient || from.NoRequest) && hints.unnamed.Note(from.NoClient, from.NoRequest):
-		warn = warnUnnamed
+	case h.untrusted.Note(peer, from.Trusted, forwarded):
+		return warnUntrusted
+	case (from.NoClient || from.NoRequest) && h.unnamed.Note(from.NoClient, from.NoRequest):
+		return warnUnnamed
 	}
-	return from.Refused, warn
+	return warnNothing
+}
+
+// assemble fills the state from a request that fasthttp has parsed.
+func (j *requestState) assemble(snap *Snapshot, peer netip.Addr, h *fasthttp.RequestHeader) policy.Source {
+	j.header = h
+	in := policy.Incoming{Peer: peer, Method: h.Method(), Target: h.RequestURI(), Host: h.Host(), Fields: j}
+	return snap.engine.Assemble(&snap.identity, &in, &j.scratch, &j.request)
 }

@@ -112,36 +112,59 @@ func (s *Service) answer(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 // decide judges the request and answers with the verdict. It reports whether the
 // request was denied.
 func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int, forwarded bool, read time.Time) (denied bool) {
-	r := states.Get().(*requestState)
-	refused, warn := r.read(ctx, snap, forwarded, &s.hints)
-	if warn != warnNothing {
-		s.warnProxy(warn, conn.PeerAddr(ctx))
-	}
-	if refused != policy.NotRefused {
-		s.refuse(ctx, s.bad.refused(refused), nil)
-		r.release()
-		return false
-	}
 	if read.IsZero() { // it was called by somebody else
 		read = time.Now()
 	}
-	v := snap.engine.DecideRead(context.Background(), &r.request, &r.scratch, read)
+	r := states.Get().(*requestState)
+	defer r.release()
+	peer := conn.PeerAddr(ctx)
+	from := r.assemble(snap, peer, &ctx.Request.Header)
+	v := s.judge(context.Background(), r, snap, peer, &from, forwarded, read)
 	switch {
-	case v.Decision.Allowed && v.List == policy.ListNone:
-		s.counts.add(r.stripe, outcomeAllow)
+	case from.Refused != policy.NotRefused:
+		s.refuse(ctx, s.bad.refused(from.Refused), nil)
+		return false
 	case v.Decision.Allowed:
-		s.counts.add(r.stripe, outcomeListAllow)
+		return false
 	case v.Rule == nil:
-		s.counts.add(r.stripe, outcomeListDeny)
 		writeListed(&ctx.Response)
-		s.noteDenial(r, snap, &v)
 	default:
-		s.counts.add(r.stripe, outcomeDeny)
 		writeDenial(&ctx.Response, snap.response(v.Rule.Index(), listener), &v.Decision, &r.values)
+	}
+	return true
+}
+
+// Judge decides a request that arrived by other means than a [conn.Listener], by the
+// current snapshot: it counts and logs what they do, but for a refusal, which is
+// only counted. The caller answers, in its own protocol. read is when the clock was
+// read for the request; forwarded says that its connection has sent forwarding
+// headers. ctx bounds waiting for a shared store. Judge does not allocate.
+func (s *Service) Judge(ctx context.Context, in *policy.Incoming, forwarded bool, read time.Time) (policy.Verdict, policy.Refusal) {
+	snap := s.current.Load()
+	r := states.Get().(*requestState)
+	defer r.release()
+	from := snap.engine.Assemble(&snap.identity, in, &r.scratch, &r.request)
+	v := s.judge(ctx, r, snap, in.Peer, &from, forwarded, read)
+	if from.Refused != policy.NotRefused {
+		s.bad.refused(from.Refused).Count.Add(1)
+	}
+	return v, from.Refused
+}
+
+// judge decides an assembled request, and counts and logs all but a refused one.
+func (s *Service) judge(ctx context.Context, r *requestState, snap *Snapshot, peer netip.Addr, from *policy.Source, forwarded bool, read time.Time) (v policy.Verdict) {
+	if warn := s.hints.note(peer, from, forwarded); warn != warnNothing {
+		s.warnProxy(warn, peer)
+	}
+	if from.Refused != policy.NotRefused {
+		return v
+	}
+	v = snap.engine.DecideRead(ctx, &r.request, &r.scratch, read)
+	s.counts.add(r.stripe, outcomeOf(&v))
+	if !v.Decision.Allowed {
 		s.noteDenial(r, snap, &v)
 	}
-	r.release()
-	return !v.Decision.Allowed
+	return v
 }
 
 // noteDenial counts a denial for the log. A denial by the deny list has no rule.
