@@ -232,7 +232,9 @@ func (c *Conns) onState(nc net.Conn, state fasthttp.ConnState) {
 	}
 	switch state {
 	case fasthttp.StateActive:
-		if !cn.unborn { // else fasthttp says so before it has read anything
+		// Not before anything has been read, and not again for a long head, which
+		// would give a client the time for it twice.
+		if !cn.unborn && !cn.large.active {
 			cn.enter(reading)
 		}
 	case fasthttp.StateIdle:
