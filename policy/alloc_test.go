@@ -133,7 +133,7 @@ func TestParsersDoNotAllocate(t *testing.T) {
 		})
 		text := []string{"198.51.100.7", tc.value}
 		wantNoAllocs(t, tc.value+" as a string", func() { id.ClientString(peer, text) })
-		if _, from := id.Client(peer, values); from != FromHeader {
+		if _, from := id.Client(peer, values); from != ClientFromHeader {
 			t.Errorf("%s: the header named nobody", tc.value)
 		}
 	}

@@ -43,8 +43,12 @@ type rule struct {
 	key      keyMaker
 }
 
-// New compiles the settings. lim must have the rules of s.Rules, in the same order. The
-// error joins everything that is wrong.
+// New compiles the settings. lim must have been made with s.Limits() as its rules:
+//
+//	lim, err := fastlimit.New(fastlimit.Config{Rules: s.Limits()})
+//	engine, err := policy.New(lim, s)
+//
+// The error joins everything that is wrong.
 func New(lim *fastlimit.Limiter, s Settings) (*Engine, error) {
 	limits := lim.Rules()
 	if len(limits) != len(s.Rules) {
@@ -94,14 +98,14 @@ func (e *Engine) Decide(ctx context.Context, r *Request, s *Scratch) Verdict {
 	return s.verdict(d, by)
 }
 
-// DecideRead is [Engine.Decide] for callers that have called [time.Now] for this request
-// already; see [fastlimit.Limiter.TakeAllAt].
-func (e *Engine) DecideRead(ctx context.Context, r *Request, s *Scratch, read time.Time) Verdict {
+// DecideAt is [Engine.Decide] for callers that have called [time.Now] for this request
+// already, and pass its result; see [fastlimit.Limiter.TakeAllAt].
+func (e *Engine) DecideAt(ctx context.Context, r *Request, s *Scratch, now time.Time) Verdict {
 	list := e.collect(r, s)
 	if len(s.charges) == 0 {
 		return uncharged(list)
 	}
-	d, by := e.lim.TakeAllAt(ctx, s.charges, read)
+	d, by := e.lim.TakeAllAt(ctx, s.charges, now)
 	return s.verdict(d, by)
 }
 
@@ -121,7 +125,7 @@ func (e *Engine) collect(r *Request, s *Scratch) ListVerdict {
 			s.keyed = r.values
 		}
 	}
-	if r.Unnamed {
+	if r.SkipIPRules {
 		s.client = netip.Addr{} // no rule with an address in its key applies
 	}
 	for i := range e.rules {

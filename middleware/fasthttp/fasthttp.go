@@ -111,7 +111,7 @@ func New(c Config) (*Middleware, error) {
 
 // Client returns the client of a request and how it is known, see
 // [policy.Identity.Client]. It does not allocate.
-func Client(ctx *fasthttp.RequestCtx, clients *policy.Identity) (netip.Addr, policy.Origin) {
+func Client(ctx *fasthttp.RequestCtx, clients *policy.Identity) (netip.Addr, policy.ClientSource) {
 	var values [][]byte
 	if name := clients.Header(); name != "" {
 		values = ctx.Request.Header.PeekAll(name)

@@ -90,7 +90,7 @@ type Interceptor struct {
 
 // New returns an interceptor, or an error that says which field of c is wrong.
 func New(c Config) (*Interceptor, error) {
-	client := func(call Call, clients *policy.Identity) (netip.Addr, policy.Origin) {
+	client := func(call Call, clients *policy.Identity) (netip.Addr, policy.ClientSource) {
 		return Client(call.Context, clients)
 	}
 	set, err := limits.New(c.Limits, client, c.Clients)
@@ -102,10 +102,10 @@ func New(c Config) (*Interceptor, error) {
 
 // Client returns the client of the call with this context and how it is known, see
 // [policy.Identity.Client].
-func Client(ctx context.Context, clients *policy.Identity) (netip.Addr, policy.Origin) {
+func Client(ctx context.Context, clients *policy.Identity) (netip.Addr, policy.ClientSource) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
-		return netip.Addr{}, policy.NoAddress
+		return netip.Addr{}, policy.ClientNoAddress
 	}
 	var named []string
 	if name := clients.Header(); name != "" {

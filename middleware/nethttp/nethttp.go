@@ -110,7 +110,7 @@ func New(c Config) (*Middleware, error) {
 
 // Client returns the client of a request and how it is known, see
 // [policy.Identity.Client]. It does not allocate.
-func Client(r *http.Request, clients *policy.Identity) (netip.Addr, policy.Origin) {
+func Client(r *http.Request, clients *policy.Identity) (netip.Addr, policy.ClientSource) {
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // what does not parse is the invalid address, which is refused
 	return clients.ClientString(peer.Addr(), r.Header[clients.Header()])
 }

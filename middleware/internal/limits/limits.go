@@ -31,7 +31,7 @@ type Set[R any] struct {
 	limiter *fastlimit.Limiter
 	limits  []Limit[R]
 	costs   []uint64 // of the rules
-	client  func(R, *policy.Identity) (netip.Addr, policy.Origin)
+	client  func(R, *policy.Identity) (netip.Addr, policy.ClientSource)
 	clients *policy.Identity
 	charges sync.Pool // *charges
 }
@@ -47,7 +47,7 @@ func New[R any, L ~struct {
 	Rule *fastlimit.Rule
 	Key  func(R) (key fastlimit.Key, ok bool)
 	Cost func(R) uint64
-}](all []L, client func(R, *policy.Identity) (netip.Addr, policy.Origin), clients *policy.Identity) (*Set[R], error) {
+}](all []L, client func(R, *policy.Identity) (netip.Addr, policy.ClientSource), clients *policy.Identity) (*Set[R], error) {
 	if len(all) == 0 {
 		return nil, errors.New("no Limits: name at least one rule, from Limiter.Rule")
 	}
@@ -140,11 +140,11 @@ func (s *Set[R]) decide(ctx context.Context, r R, list []fastlimit.Charge) (d fa
 func (s *Set[R]) clientOf(r R) (netip.Addr, policy.Refusal) {
 	client, from := s.client(r, s.clients)
 	switch {
-	case from == policy.NoAddress:
+	case from == policy.ClientNoAddress:
 		return client, policy.RefusedPeer
-	case from == policy.FromProxy && s.clients.OnUnnamed() == policy.UnnamedDeny:
+	case from == policy.ClientUnnamed && s.clients.OnUnnamed() == policy.UnnamedDeny:
 		return client, policy.RefusedUnnamed
-	case from == policy.FromProxy && s.clients.OnUnnamed() == policy.UnnamedSkip:
+	case from == policy.ClientUnnamed && s.clients.OnUnnamed() == policy.UnnamedSkip:
 		return netip.Addr{}, policy.NotRefused
 	}
 	return client, policy.NotRefused

@@ -13,17 +13,17 @@ import (
 // ask is a request of this test's own server.
 type ask struct {
 	client string
-	from   policy.Origin
+	from   policy.ClientSource
 	cost   uint64
 	noKey  bool
 }
 
-func clientOf(a ask, _ *policy.Identity) (netip.Addr, policy.Origin) {
+func clientOf(a ask, _ *policy.Identity) (netip.Addr, policy.ClientSource) {
 	addr, _ := netip.ParseAddr(a.client)
 	return addr, a.from
 }
 
-func mustSet(t testing.TB, unnamed policy.OnUnnamed, all ...Limit[ask]) *Set[ask] {
+func mustSet(t testing.TB, unnamed policy.UnnamedAction, all ...Limit[ask]) *Set[ask] {
 	t.Helper()
 	s, err := New(all, clientOf, middlewaretest.Clients(t, "10.0.0.0/8", unnamed))
 	if err != nil {
@@ -47,12 +47,12 @@ func TestDecide(t *testing.T) {
 		by          int
 		left0, left int64
 	}{
-		{ask{client, policy.FromPeer, 2, false}, true, 1, 2, 0},
-		{ask{client, policy.FromPeer, 1, false}, false, 1, 2, 0}, // the first is not charged
-		{ask{client, policy.FromPeer, 1, true}, true, 0, 1, 0},   // the second does not apply
-		{ask{client, policy.FromPeer, 0, false}, true, 0, 0, 0},  // nor does it at cost 0
-		{ask{client, policy.FromPeer, 0, false}, false, 0, 0, 0},
-		{ask{"192.0.2.2", policy.FromPeer, 3, false}, false, 1, 0, 0}, // above the burst
+		{ask{client, policy.ClientFromPeer, 2, false}, true, 1, 2, 0},
+		{ask{client, policy.ClientFromPeer, 1, false}, false, 1, 2, 0}, // the first is not charged
+		{ask{client, policy.ClientFromPeer, 1, true}, true, 0, 1, 0},   // the second does not apply
+		{ask{client, policy.ClientFromPeer, 0, false}, true, 0, 0, 0},  // nor does it at cost 0
+		{ask{client, policy.ClientFromPeer, 0, false}, false, 0, 0, 0},
+		{ask{"192.0.2.2", policy.ClientFromPeer, 3, false}, false, 1, 0, 0}, // above the burst
 	} {
 		d, by, refused := s.Decide(t.Context(), c.ask)
 		if d.Allowed != c.allowed || by != c.by || refused != policy.NotRefused {
@@ -70,7 +70,7 @@ func TestFreeRequests(t *testing.T) {
 	rule := middlewaretest.Rules(t, 1)[0]
 	s := mustSet(t, 0, Limit[ask]{Rule: rule, Cost: func(a ask) uint64 { return a.cost }})
 	for range 3 {
-		d, by, refused := s.Decide(t.Context(), ask{client: "192.0.2.1", from: policy.FromPeer})
+		d, by, refused := s.Decide(t.Context(), ask{client: "192.0.2.1", from: policy.ClientFromPeer})
 		if !d.Allowed || by != -1 || refused != policy.NotRefused || d.Remaining != fastlimit.Unknown {
 			t.Errorf("%+v by %d, %v", d, by, refused)
 		}
@@ -84,17 +84,17 @@ func TestFreeRequests(t *testing.T) {
 func TestClientsWithoutANameOrAnAddress(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		from    policy.Origin
-		unnamed policy.OnUnnamed
+		from    policy.ClientSource
+		unnamed policy.UnnamedAction
 		refused policy.Refusal
 		charged int64
 	}{
-		{policy.NoAddress, policy.UnnamedPeer, policy.RefusedPeer, 0},
-		{policy.FromPeer, policy.UnnamedDeny, policy.NotRefused, 1},
-		{policy.FromHeader, policy.UnnamedDeny, policy.NotRefused, 1},
-		{policy.FromProxy, policy.UnnamedPeer, policy.NotRefused, 1},
-		{policy.FromProxy, policy.UnnamedSkip, policy.NotRefused, 0},
-		{policy.FromProxy, policy.UnnamedDeny, policy.RefusedUnnamed, 0},
+		{policy.ClientNoAddress, policy.UnnamedPeer, policy.RefusedPeer, 0},
+		{policy.ClientFromPeer, policy.UnnamedDeny, policy.NotRefused, 1},
+		{policy.ClientFromHeader, policy.UnnamedDeny, policy.NotRefused, 1},
+		{policy.ClientUnnamed, policy.UnnamedPeer, policy.NotRefused, 1},
+		{policy.ClientUnnamed, policy.UnnamedSkip, policy.NotRefused, 0},
+		{policy.ClientUnnamed, policy.UnnamedDeny, policy.RefusedUnnamed, 0},
 	} {
 		rules := middlewaretest.Rules(t, 1, 1)
 		s := mustSet(t, c.unnamed, Limit[ask]{Rule: rules[0]})

@@ -125,7 +125,7 @@ func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 	if read.IsZero() { // it was called by somebody else
 		read = time.Now()
 	}
-	v := snap.engine.DecideRead(context.Background(), &r.request, &r.scratch, read)
+	v := snap.engine.DecideAt(context.Background(), &r.request, &r.scratch, read)
 	switch {
 	case v.Decision.Allowed && v.List == policy.ListNone:
 		s.counts.add(r.stripe, outcomeAllow)
