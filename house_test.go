@@ -100,7 +100,7 @@ var layers = []struct {
 	{"internal/config", []string{".", "policy", "server", "bucket/redisstore", "sync/gossip"}, "fills in the settings of those who have any; serves nothing"},
 	{"internal/prom", nil, "tables of metrics, whoever counts"},
 	{"internal/metrics", []string{"internal/prom", "bucket/redisstore", "bucket/remote", "sync/..."}, "so that neither store nor cluster knows of Prometheus, nor the server of either"},
-	{"internal/replay", []string{".", "policy"}, "judges logs; needs no server"},
+	{"internal/replay", []string{".", "policy", "bucket"}, "judges logs, and asks buckets for nothing but the names of algorithms; needs no server"},
 	{"toptalkers", []string{"sketch"}, "ranks what tables count: no network, no server"},
 	{"server", []string{".", "policy", "internal/denial", "toptalkers", "server/internal/..."}, "gets its settings as a Config, not from files; wires its rooms"},
 	{"server/internal/text", nil, "text of clients, for every room"},

@@ -44,6 +44,10 @@ func (c *replayCmd) Run(ctx context.Context, sys *system) error {
 	if c.Top < 0 {
 		return cli.Usagef("--top %d: want 0 or more", c.Top)
 	}
+	if c.Config == "" && c.Rate == "" {
+		limit := cfg.Policy.Rules[0].Limit
+		fmt.Fprintf(sys.stderr, "no --config and no --rate: judging by the default, %v with burst %d for each address\n", limit.Rate, limit.Burst)
+	}
 	var report *replay.Report
 	err = cli.Signalled(ctx, cli.SignalHooks{Grace: interruptGrace}, func(ctx context.Context) error {
 		report, err = c.replay(ctx, cfg, sys)

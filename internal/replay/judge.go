@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -54,7 +55,8 @@ func newJudge(lim *fastlimit.Limiter, limiterTime *fastlimit.ManualClock, engine
 		c := r.Config()
 		b := ruleBook{rule: r, cost: c.Cost, key: rules[i].Key, reported: newRuleReport(&plan.Rules[i])}
 		var err error
-		if b.exact, err = newExact(c); err != nil {
+		// RuleConfig has no other algorithm; TestOracleKnowsRules fails when it gets one.
+		if b.exact, err = newExact(bucket.LeakyBucket, c); err != nil {
 			return nil, err
 		}
 		if c.Mode == fastlimit.Enforce {
@@ -78,7 +80,7 @@ func (j *judge) clock(at int64) error {
 	}
 	gap := time.Duration(min(at-j.last, j.silence)) * time.Microsecond
 	if gap > j.end-j.now {
-		return fmt.Errorf("replay: the log reaches from %s to %s, which is longer than these rules can count time, %v: replay it in parts",
+		return fmt.Errorf("the log reaches from %s to %s, which is longer than these rules can count time, %v: replay it in parts",
 			time.UnixMicro(j.first).UTC().Format(time.DateOnly), time.UnixMicro(at).UTC().Format(time.DateOnly), j.end.Round(time.Hour))
 	}
 	j.now, j.last = j.now+gap, at

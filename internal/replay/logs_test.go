@@ -78,7 +78,7 @@ func TestNoLines(t *testing.T) {
 		return Run(t.Context(), []Log{{"a.log", strings.NewReader(a)}, {"b.log", strings.NewReader(b)}}, perIP("1/s", 1))
 	}
 	r, err := both("hello\n"+strings.Repeat("x\n", 9), good)
-	if err != nil || r.Requests != 1 || r.Skipped != 10 || len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], "a.log: replay: no line can be read; line 1: ") ||
+	if err != nil || r.Requests != 1 || r.Skipped != 10 || len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], "a.log: no line can be read; line 1: ") ||
 		r.SkippedLines[0].File != "a.log" {
 		t.Errorf("%+v, %v", r, err)
 	}

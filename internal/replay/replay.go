@@ -107,7 +107,7 @@ type noLinesError struct{ First Skipped }
 
 // Error names the first line and the formats.
 func (e *noLinesError) Error() string {
-	return fmt.Sprintf("replay: no line can be read; line %d: %s: %s; accepted are %s", e.First.Line, e.First.Reason, e.First.Text, formats)
+	return fmt.Sprintf("no line can be read; line %d: %s: %s; accepted are %s", e.First.Line, e.First.Reason, e.First.Text, formats)
 }
 
 // player moves lines from the logs through the order to the judge.

@@ -35,13 +35,13 @@ func newLines(r io.Reader) (*lines, error) {
 	}
 	for _, p := range unsupported {
 		if strings.HasPrefix(head, p.magic) {
-			return nil, fmt.Errorf("replay: is compressed with %s; unpack it: %s LOG | fastlimit replay -", p.name, p.program)
+			return nil, fmt.Errorf("is compressed with %s; unpack it: %s LOG | fastlimit replay -", p.name, p.program)
 		}
 	}
 	if strings.HasPrefix(head, "\x1f\x8b") {
 		z, err := gzip.NewReader(br)
 		if err != nil {
-			return nil, fmt.Errorf("replay: gzip: %w", err)
+			return nil, fmt.Errorf("gzip: %w", err)
 		}
 		br = bufio.NewReaderSize(z, maxLine+2)
 		if head, err = peek(br); err != nil {
@@ -61,7 +61,7 @@ const byteOrderMark = "\ufeff"
 func peek(br *bufio.Reader) (string, error) {
 	b, err := br.Peek(6)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return "", fmt.Errorf("replay: %w", err)
+		return "", err
 	}
 	return string(b), nil
 }
@@ -112,7 +112,7 @@ func (l *lines) wrap(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.EOF
 	}
-	return fmt.Errorf("replay: after line %d: %w", l.n, err)
+	return fmt.Errorf("after line %d: %w", l.n, err)
 }
 
 // source is a log that is being read, and the record of its next line.
