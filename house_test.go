@@ -111,7 +111,7 @@ var layers = []struct {
 	{"server/internal/admin", []string{".", "internal/denial", "server/internal/guard", "server/internal/text"}, "shows what it is given"},
 	{"server/internal/metrics", []string{".", "internal/prom"}, "shows what it is given"},
 	{"server/internal/lifecycle", []string{".", "server/internal/conn"}, "starts and stops; decides nothing"},
-	{"middleware/internal/limits", []string{".", "policy"}, "what all middlewares decide alike: no HTTP"},
+	{"middleware/internal/limits", []string{".", "policy", "internal/denial"}, "what all middlewares decide alike, whatever their server"},
 	{"middleware/nethttp", []string{".", "policy", "internal/denial", "middleware/internal/limits"}, "a middleware for those who have their own server"},
 	{"middleware/fasthttp", []string{".", "policy", "internal/denial", "middleware/internal/limits"}, "likewise"},
 	{"sync/...", []string{".", "sketch", "toptalkers", "sync/..."}, "adapters know the library, not each other"},
