@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"net/netip"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
@@ -15,13 +16,12 @@ import (
 // judge feeds records to the policy in order, and to the oracle beside it.
 type judge struct {
 	engine *policy.Engine
-	needs  *needs
 	rules  []ruleBook
 
 	scratch policy.Scratch
 	request policy.Request
-	fields  fields
-	text    []byte // of the record under way
+	fields  fields // of the record under way
+	text    []byte // what they borrow
 	key     []byte // of the account looked up
 
 	started     bool
@@ -94,9 +94,10 @@ func (j *judge) record(ctx context.Context, r *record) error {
 		return err
 	}
 	j.text = append(j.text[:0], r.text...)
-	j.fields.unpack(j.text, j.needs)
+	j.fields.unpack(j.text)
 	q := &j.request
-	q.Client, q.Method, q.Host, q.Path = r.client(), j.fields.method, j.fields.host, j.fields.path
+	q.Client = r.client()
+	q.Method, q.Host, q.Path = j.fields.get(policy.KeyMethod, ""), j.fields.get(policy.KeyHost, ""), j.fields.get(policy.KeyPath, "")
 	j.limiterTime.Set(j.now)
 	v := j.engine.Decide(ctx, q, &j.scratch)
 	j.report.Requests++
@@ -125,7 +126,7 @@ func (j *judge) account(applied policy.Applied, v policy.Verdict) {
 	if b.clients == nil {
 		return
 	}
-	j.key = b.appendKey(j.key[:0], &j.request)
+	j.key = b.appendKey(j.key[:0], j.request.Client, &j.fields)
 	a := lookup(b.clients, j.key)
 	a.advance(&b.exact, j.now.Microseconds())
 	outcome := admitted
@@ -145,46 +146,26 @@ func (j *judge) account(applied policy.Applied, v policy.Verdict) {
 // appendKey appends the client's key under the rule, each part preceded by its
 // length. It is built from the request rather than from the limiter's digest, so
 // that a collision of digests shows as a false denial.
-func (b *ruleBook) appendKey(dst []byte, q *policy.Request) []byte {
+func (b *ruleBook) appendKey(dst []byte, client netip.Addr, f *fields) []byte {
 	for _, part := range b.key {
-		var v []byte
-		switch part.Kind {
-		case policy.KeyIP:
+		v := f.get(part.Kind, part.Name) // nil for global: all clients share one empty key
+		if part.Kind == policy.KeyIP {
 			c := b.rule.Config()
 			bits := c.IPv6Prefix
-			if q.Client.Is4() {
+			if client.Is4() {
 				bits = c.IPv4Prefix
 			}
-			prefix, err := q.Client.Prefix(bits)
+			prefix, err := client.Prefix(bits)
 			if err != nil {
 				panic("BUG: replay: " + err.Error()) // bits were checked by the plan
 			}
 			addr := prefix.Addr().As16()
 			v = addr[:]
-		case policy.KeyMethod:
-			v = q.Method
-		case policy.KeyHost:
-			v = q.Host
-		case policy.KeyPath:
-			v = q.Path
-		case policy.KeyHeader:
-			v = firstOf(q.Fields.Header(part.Name))
-		case policy.KeyCookie:
-			v = firstOf(q.Fields.Cookie(part.Name))
-		case policy.KeyGlobal: // all clients share one empty key
 		}
 		dst = binary.AppendUvarint(dst, uint64(len(v)))
 		dst = append(dst, v...)
 	}
 	return dst
-}
-
-// firstOf returns the value of a header or cookie, nil if there is none.
-func firstOf(values [][]byte) []byte {
-	if len(values) == 0 {
-		return nil
-	}
-	return values[0]
 }
 
 // lookup returns the account of a key, creating it if necessary. It allocates a
