@@ -13,7 +13,8 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// judge feeds records to the policy in order, and to the oracle beside it.
+// judge feeds records to the policy in order, and to the oracle beside it. One
+// goroutine uses it, so nothing here is guarded, and all buffers are reused.
 type judge struct {
 	engine *policy.Engine
 	rules  []ruleBook
@@ -24,6 +25,8 @@ type judge struct {
 	text    []byte // what they borrow
 	key     []byte // of the account looked up
 
+	// Time of the log and of the limiter. They differ: the limiter's begins at 0 and
+	// leaves out long silences.
 	started     bool
 	first, last int64         // Unix µs of the log
 	now         time.Duration // the limiter's time, whole µs
@@ -50,7 +53,7 @@ func newJudge(lim *fastlimit.Limiter, limiterTime *fastlimit.ManualClock, engine
 	j := &judge{limiterTime: limiterTime, engine: engine, report: report, denied: map[string]*account{}, end: lim.LastTime()}
 	j.request.Fields = &j.fields
 	plan := lim.Plan()
-	longest := plan.Window
+	longest := plan.Window // in which the filter and the rules forget everything
 	for i, r := range lim.Rules() {
 		c := r.Config()
 		b := ruleBook{rule: r, cost: c.Cost, key: rules[i].Key, reported: newRuleReport(&plan.Rules[i])}
@@ -80,6 +83,8 @@ func (j *judge) clock(at int64) error {
 	}
 	gap := time.Duration(min(at-j.last, j.silence)) * time.Microsecond
 	if gap > j.end-j.now {
+		// Beyond LastTime the limiter panics. Rules that count in large ticks reach it
+		// after years, see [fastlimit.Limiter.LastTime].
 		return fmt.Errorf("the log reaches from %s to %s, which is longer than these rules can count time, %v: replay it in parts",
 			time.UnixMicro(j.first).UTC().Format(time.DateOnly), time.UnixMicro(at).UTC().Format(time.DateOnly), j.end.Round(time.Hour))
 	}
@@ -93,6 +98,7 @@ func (j *judge) record(ctx context.Context, r *record) error {
 	if err := j.clock(r.at); err != nil {
 		return err
 	}
+	// Copied, as the policy takes bytes: the text of a record is shared by others.
 	j.text = append(j.text[:0], r.text...)
 	j.fields.unpack(j.text)
 	q := &j.request
@@ -106,6 +112,7 @@ func (j *judge) record(ctx context.Context, r *record) error {
 	} else {
 		j.report.Denied++
 	}
+	// A listed client has no rule and no oracle: the deny list is right by definition.
 	if v.List == policy.ListDeny {
 		name := q.Client.String()
 		a := lookup(j.denied, []byte(name))
@@ -123,7 +130,7 @@ func (j *judge) record(ctx context.Context, r *record) error {
 // made only for clients that are denied, since only those are reported.
 func (j *judge) account(applied policy.Applied, v policy.Verdict) {
 	b := &j.rules[applied.RuleIndex]
-	if b.clients == nil {
+	if b.clients == nil { // a shadow rule, whose denials nobody notices
 		return
 	}
 	j.key = b.appendKey(j.key[:0], j.request.Client, &j.fields)
@@ -190,7 +197,7 @@ func (j *judge) finish() {
 		b := &j.rules[i]
 		b.reported.addStages(b.rule.Stats())
 		b.reported.Excess = b.excess
-		for _, a := range b.clients {
+		for _, a := range b.clients { // in any order: sortClients comes last
 			b.reported.ExactDenied += a.exactDenied
 			r.FalseDenials += a.falseDenied
 			if a.denied > 0 {

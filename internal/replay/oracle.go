@@ -29,6 +29,7 @@ func newExact(algorithm bucket.Algorithm, c fastlimit.RuleConfig) (exact, error)
 		return exact{}, fmt.Errorf("rule %q: rate %v: want a period of whole microseconds", c.Name, c.Rate)
 	}
 	n, per := c.Rate.N, uint64(c.Rate.Per/time.Microsecond)
+	// Lowest terms by Euclid's algorithm, so that limit overflows as late as possible.
 	for a, b := n, per; ; a, b = b, a%b {
 		if b == 0 {
 			n, per = n/a, per/a
@@ -36,7 +37,7 @@ func newExact(algorithm bucket.Algorithm, c fastlimit.RuleConfig) (exact, error)
 		}
 	}
 	hi, limit := bits.Mul64(c.Burst, per)
-	if hi != 0 || limit > 1<<62 {
+	if hi != 0 || limit > 1<<62 { // fits adds up to another burst to a level
 		return exact{}, fmt.Errorf("rule %q: burst %d at %v is too large to check", c.Name, c.Burst, c.Rate)
 	}
 	return exact{n: n, per: per, limit: limit}, nil
@@ -45,7 +46,7 @@ func newExact(algorithm bucket.Algorithm, c fastlimit.RuleConfig) (exact, error)
 // leak returns the level after micros microseconds; negative time leaks nothing.
 func (e *exact) leak(level uint64, micros int64) uint64 {
 	hi, out := bits.Mul64(e.n, uint64(max(0, micros)))
-	if hi != 0 || out >= level {
+	if hi != 0 || out >= level { // empty: no bucket leaks below that
 		return 0
 	}
 	return level - out
@@ -97,11 +98,12 @@ func (a *account) judge(e *exact, cost uint64, v verdict) (excess float64) {
 	switch v {
 	case deniedElsewhere:
 		return 0
-	case admitted:
+	case admitted: // even beyond the burst: P2 bounds by how much
 		a.admitted += cost * e.per
 		excess = e.excess(a.admitted)
 	case deniedHere:
 		a.denied++
+		// P1 allows a denial only if the request does not fit beside what was admitted.
 		if e.fits(a.admitted, cost) {
 			a.falseDenied++
 		}

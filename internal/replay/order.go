@@ -122,7 +122,9 @@ type runs struct {
 	n    int        // records held
 }
 
-const runLength = 1 << 15 // 1.5 MiB
+// runLength is 1.5 MiB of records: small beside a log that needs several, and large
+// enough that merging compares few heads.
+const runLength = 1 << 15
 
 func (s *runs) push(r record) {
 	last := len(s.runs) - 1

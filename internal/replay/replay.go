@@ -134,6 +134,8 @@ func (p *player) read(logs []Log) error {
 			open = append(open, s)
 		}
 	}
+	// The log that is furthest behind is read on, so that lines of all logs meet in the
+	// window of order at about the same time.
 	for seq := int64(0); len(open) > 0; seq++ {
 		s := slices.MinFunc(open, func(a, b *source) int { return cmp.Compare(a.next.at, b.next.at) })
 		s.next.seq = seq

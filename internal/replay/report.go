@@ -9,7 +9,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 )
 
-// Report is the result of a replay. Its JSON form is part of the contract of
+// Report is the result of a replay. Fields are only ever added: its JSON form is part of the contract of
 // "fastlimit replay -o json".
 type Report struct {
 	Requests int      `json:"requests"` // judged

@@ -78,7 +78,7 @@ func (l *lines) next() ([]byte, error) {
 	switch {
 	case err == nil:
 		b = bytes.TrimSuffix(b[:len(b)-1], []byte("\r"))
-	case errors.Is(err, bufio.ErrBufferFull):
+	case errors.Is(err, bufio.ErrBufferFull): // a line that long says nothing about limits: skip it
 		head := bytes.Clone(b[:128])
 		if err := l.discard(); err != nil {
 			return nil, err
@@ -87,7 +87,7 @@ func (l *lines) next() ([]byte, error) {
 	case !errors.Is(err, io.EOF):
 		return nil, l.wrap(err)
 	}
-	if len(b) > maxLine {
+	if len(b) > maxLine { // the buffer holds a byte or two more than a line may have
 		return b[:128], errLineTooBig
 	}
 	return b, nil

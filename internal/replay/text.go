@@ -9,6 +9,7 @@ import (
 
 // WriteText writes the report for people, with the top clients by denied requests.
 func (r *Report) WriteText(out io.Writer, top int) error {
+	// tabwriter keeps errors for Flush, so those of Fprintf need no look.
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "requests\t%d\t%s\n", r.Requests, r.span())
 	fmt.Fprintf(w, "allowed\t%d\t%s\n", r.Allowed, percent(r.Allowed, r.Requests))
