@@ -26,9 +26,8 @@ type Verdict struct {
 // usable: call [New].
 type Engine struct {
 	lim    *fastlimit.Limiter
-	lists  *Lists // nil: there are none
-	rules  []rule
-	byRule map[*fastlimit.Rule]int
+	lists  *Lists    // nil: there are none
+	rules  []rule    // at the index that the limiter has them
 	fields []KeyPart // the distinct headers and cookies that keys are made of
 }
 
@@ -54,7 +53,7 @@ func New(lim *fastlimit.Limiter, s Settings) (*Engine, error) {
 	if len(limits) != len(s.Rules) {
 		return nil, fmt.Errorf("fastlimit/policy: %d rules for a limiter with %d: make both from the same settings", len(s.Rules), len(limits))
 	}
-	e := &Engine{lim: lim, byRule: make(map[*fastlimit.Rule]int, len(limits))}
+	e := &Engine{lim: lim}
 	var errs []error
 	for i := range s.Rules {
 		if err := e.addRule(limits[i], &s.Rules[i]); err != nil {
@@ -77,7 +76,6 @@ func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
 		err = errors.Join(fmt.Errorf("fastlimit/policy: rule %q: the limiter has %q in its place: make both from the same settings", spec.Limit.Name, limit.Name()), err)
 	}
 	config := limit.Config()
-	e.byRule[limit] = len(e.rules)
 	e.rules = append(e.rules, rule{
 		limit: limit, cost: config.Cost,
 		match: compileMatch(spec.Match), key: e.compileKey(spec.Key, config),

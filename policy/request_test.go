@@ -124,14 +124,14 @@ func TestFieldsAreLookedUpOnce(t *testing.T) {
 	var r Request
 	e.Assemble(new(Identity), &Incoming{Peer: netip.MustParseAddr("192.0.2.1"), Target: []byte("/"), Fields: &n}, &s, &r)
 	e.Decide(t.Context(), &r, &s)
-	if applied := e.Applied(&s); len(applied) != 2 || n.lookups != 2 {
+	if applied := s.Applied(); len(applied) != 2 || n.lookups != 2 {
 		t.Errorf("%d rules applied after %d lookups, want 2 and 2", len(applied), n.lookups)
 	}
 	// Another engine does not take them for its own.
 	other := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: limit("c", 5), Key: key(byCookie)}}})
 	other.Decide(t.Context(), &r, &s)
 	want, _ := other.KeyFromText(other.rules[0].limit, []string{"s"})
-	if applied := other.Applied(&s); len(applied) != 1 || string(applied[0].Rule.AppendKey(nil, applied[0].Key)) != string(applied[0].Rule.AppendKey(nil, want)) {
+	if applied := s.Applied(); len(applied) != 1 || string(applied[0].Rule.AppendKey(nil, applied[0].Key)) != string(applied[0].Rule.AppendKey(nil, want)) {
 		t.Errorf("another engine applied %v", applied)
 	}
 }

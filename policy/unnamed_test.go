@@ -45,12 +45,12 @@ func TestUnnamedRequest(t *testing.T) {
 	var s Scratch
 	r := Request{Client: netip.MustParseAddr("192.0.2.1"), Method: []byte("GET"), SkipIPRules: true}
 	e.Decide(t.Context(), &r, &s)
-	if applied := e.Applied(&s); len(applied) != 1 || applied[0].RuleIndex != 2 {
+	if applied := s.Applied(); len(applied) != 1 || applied[0].Rule.Index() != 2 {
 		t.Errorf("applied: %+v", applied)
 	}
 	r.SkipIPRules = false
 	e.Decide(t.Context(), &r, &s)
-	if n := len(e.Applied(&s)); n != 3 {
+	if n := len(s.Applied()); n != 3 {
 		t.Errorf("%d rules applied", n)
 	}
 	r.SkipIPRules, r.Client = true, netip.MustParseAddr("192.0.2.7")

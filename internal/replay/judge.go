@@ -120,7 +120,7 @@ func (j *judge) record(ctx context.Context, r *record) error {
 		a.key = Key{name}
 		return nil
 	}
-	for _, applied := range j.engine.Applied(&j.scratch) {
+	for _, applied := range j.scratch.Applied() {
 		j.account(applied, v)
 	}
 	return nil
@@ -128,8 +128,8 @@ func (j *judge) record(ctx context.Context, r *record) error {
 
 // account tells the oracle about a request to which a rule applied. The key's text is
 // made only for clients that are denied, since only those are reported.
-func (j *judge) account(applied policy.Applied, v policy.Verdict) {
-	b := &j.rules[applied.RuleIndex]
+func (j *judge) account(applied fastlimit.Charge, v policy.Verdict) {
+	b := &j.rules[applied.Rule.Index()]
 	if b.clients == nil { // a shadow rule, whose denials nobody notices
 		return
 	}
@@ -142,7 +142,7 @@ func (j *judge) account(applied policy.Applied, v policy.Verdict) {
 	case v.Rule == b.rule:
 		outcome = deniedHere
 		if a.key == nil {
-			a.key = j.engine.KeyText(applied.RuleIndex, &j.request)
+			a.key = j.engine.KeyText(b.rule, &j.request)
 		}
 	default:
 		outcome = deniedElsewhere

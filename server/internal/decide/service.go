@@ -160,7 +160,7 @@ func describeDenial(r *requestState, snap *Snapshot, v *policy.Verdict) logs.Den
 		Method: text.Printable(string(q.Method)), Host: text.Printable(string(q.Host)), Path: text.Printable(string(q.Path)),
 	}
 	if v.Rule != nil {
-		d.Rule, d.Key = v.Rule.Name(), snap.engine.KeyText(v.Rule.Index(), q)
+		d.Rule, d.Key = v.Rule.Name(), snap.engine.KeyText(v.Rule, q)
 	}
 	return d
 }
