@@ -227,7 +227,6 @@ func (s *State) mergeEntryLocked(m *mirror, i int, e *entry) {
 		slot.marks.Skip(g.units + g.shed)
 		m.tables[i].skipped.Note(g.units + g.shed)
 	}
-	m.merged++
 	s.stats.MergedSlots++
 	ok, shed := m.grant(g)
 	if ok < g.units || shed < g.shed {
@@ -236,7 +235,6 @@ func (s *State) mergeEntryLocked(m *mirror, i int, e *entry) {
 	}
 	if ok > 0 {
 		s.rules[i].ChargePeer(slot.pos, ok)
-		m.charged += ok
 		s.stats.ChargedUnits += ok
 	}
 }

@@ -52,7 +52,7 @@ func TestMembership(t *testing.T) {
 	a = a2
 	a.rule.hit(1, 3)
 	tell(accepted, 18)
-	if st := b.Stats(); st.Mirrors != 1 || len(st.Peers) != 1 || st.Peers[0].ChargedUnits != 3 {
+	if st := b.Stats(); st.Mirrors != 1 || len(st.Peers) != 1 || st.ChargedUnits != 18 {
 		t.Errorf("%+v", st)
 	}
 	b.Join("b", 9, 5) // a list of members has this node too

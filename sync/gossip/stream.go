@@ -48,7 +48,7 @@ func (t *transport) serve(s *stream) {
 	_ = s.SetDeadline(time.Now().Add(streamTimeout))
 	frame, plain, reason := t.gate.readOpening(&counter{Reader: s.Conn, transport: t})
 	if reason == accepted && isQuestion(plain) {
-		if answer := t.asked(plain); answer != nil {
+		if answer := t.answer(plain); answer != nil {
 			_, _ = s.Write(t.gate.seal(answer))
 		}
 		_ = s.Close()

@@ -89,7 +89,7 @@ func (w *twins) run(ctx context.Context) {
 			return
 		case <-w.nudge:
 		}
-		for w.round(ctx) {
+		for w.askAll(ctx) {
 			select {
 			case <-ctx.Done():
 				return
@@ -99,8 +99,8 @@ func (w *twins) run(ctx context.Context) {
 	}
 }
 
-// round asks all claimed addresses concurrently, and reports whether claims are left.
-func (w *twins) round(ctx context.Context) (more bool) {
+// askAll asks all claimed addresses concurrently, and reports whether claims are left.
+func (w *twins) askAll(ctx context.Context) (more bool) {
 	w.mu.Lock()
 	var all []netip.AddrPort
 	for at := range w.claims {

@@ -151,7 +151,7 @@ func TestAnotherNameIsNoTwin(t *testing.T) {
 	w := newTwins("twin", 5, slog.New(slog.DiscardHandler))
 	w.ask = func(context.Context, netip.AddrPort) (string, uint64, error) { return "other", 1, nil }
 	w.claimed(netip.MustParseAddrPort("192.0.2.1:7946"))
-	if w.round(t.Context()) {
+	if w.askAll(t.Context()) {
 		t.Error("it is asked again")
 	}
 	if _, yields := w.yieldsTo(); yields {
