@@ -24,21 +24,14 @@ func (e *Engine) KeyText(rule *fastlimit.Rule, r *Request) []string {
 	}
 	texts := make([]string, len(k.parts))
 	for i := range k.parts {
-		switch p := &k.parts[i]; p.Kind {
-		case KeyIP:
-			if addr := plain(r.Client); identifies(addr) {
-				texts[i] = prefixText(k.prefix(addr))
-			}
-		case KeyHeader, KeyCookie:
+		p := &k.parts[i]
+		switch addr := plain(r.Client); {
+		case p.named():
 			texts[i] = printable(first(e.fields[p.field].values(r.Fields)))
-		case KeyMethod:
-			texts[i] = printable(r.Method)
-		case KeyHost:
-			texts[i] = printable(r.Host)
-		case KeyPath:
-			texts[i] = printable(r.Path)
-		case KeyGlobal:
-			texts[i] = string(globalPart)
+		case p.Kind != KeyIP:
+			texts[i] = printable(e.part(k, p, r, nil)) // needs no scratch
+		case identifies(addr):
+			texts[i] = prefixText(k.prefix(addr))
 		}
 	}
 	return texts

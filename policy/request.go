@@ -90,7 +90,10 @@ func (e *Engine) Assemble(id *Identity, in *Incoming, s *Scratch, r *Request) (r
 	r.Client, r.Method, r.Fields, r.SkipIPRules, r.by = peer, in.Method, in.Fields, false, nil
 	o := original{target: in.Target, host: in.Host}
 	if len(o.target) > 0 && o.target[0] != '/' {
-		o.authority()
+		// The authority of an absolute target overrides Host, RFC 9112 §3.2.2.
+		if authority, _, _ := splitTarget(o.target); authority != nil {
+			o.host, o.otherHost = authority, true
+		}
 	}
 	if id.trusts(peer) {
 		if result = id.proxied(in.Fields, r, &o); result.Refused != NotRefused {
@@ -123,13 +126,6 @@ func (e *Engine) Assemble(id *Identity, in *Incoming, s *Scratch, r *Request) (r
 type original struct {
 	target, host []byte
 	otherHost    bool // host is not that of the Host header
-}
-
-// authority makes the authority of an absolute target override Host, RFC 9112 §3.2.2.
-func (o *original) authority() {
-	if a := authority(o.target); a != nil {
-		o.host, o.otherHost = a, true
-	}
 }
 
 // proxied reads what a trusted proxy says of a request: the client, and the
