@@ -19,28 +19,19 @@ const (
 	UnknownRule                    // a section of a rule that this node lacks or configures differently
 	Slots                          // an entry beyond the end of this node's table
 	Cap                            // growth beyond Config.MaxRate: recorded, not charged
-	reasonCount
+	NumReasons                     // how many there are
 
-	accepted = reasonCount
+	accepted = NumReasons
 )
 
-var reasonNames = [reasonCount]string{
+var reasonNames = [NumReasons]string{
 	"malformed", "oversized", "version", "cluster", "self", "ignored",
 	"unknown_node", "stale_incarnation", "nodes", "rule", "slots", "cap",
 }
 
-// Reasons returns all reasons, for callers that export a counter for each.
-func Reasons() []Reason {
-	all := make([]Reason, reasonCount)
-	for i := range all {
-		all[i] = Reason(i)
-	}
-	return all
-}
-
 // String is the reason's name in metrics.
 func (r Reason) String() string {
-	if r >= reasonCount {
+	if r >= NumReasons {
 		return "unknown"
 	}
 	return reasonNames[r]

@@ -15,7 +15,7 @@ type Stats struct {
 
 	// Rejected counts packets by [Reason], but sections for UnknownRule, and
 	// entries for Slots and Cap.
-	Rejected [reasonCount]uint64
+	Rejected [NumReasons]uint64
 
 	MergedSlots  uint64 // entries that raised a count
 	ChargedUnits uint64 // units of peers charged to local sketches
