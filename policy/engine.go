@@ -92,8 +92,7 @@ func (e *Engine) Decide(ctx context.Context, r *Request, s *Scratch) Verdict {
 	if len(s.charges) == 0 {
 		return uncharged(list)
 	}
-	d, by := e.lim.TakeAll(ctx, s.charges)
-	return s.verdict(d, by)
+	return s.verdict(e.lim.TakeAll(ctx, s.charges))
 }
 
 // DecideAt is [Engine.Decide] for callers that have called [time.Now] for this request
@@ -103,8 +102,7 @@ func (e *Engine) DecideAt(ctx context.Context, r *Request, s *Scratch, now time.
 	if len(s.charges) == 0 {
 		return uncharged(list)
 	}
-	d, by := e.lim.TakeAllAt(ctx, s.charges, now)
-	return s.verdict(d, by)
+	return s.verdict(e.lim.TakeAllAt(ctx, s.charges, now))
 }
 
 // collect looks the client up in the lists. If it is on none, it collects in s.charges

@@ -28,7 +28,7 @@ type Identity struct {
 // NewIdentity compiles the settings about proxies. The error joins everything
 // that is wrong.
 func NewIdentity(s Settings) (*Identity, error) {
-	id := &Identity{header: s.ClientIPHeader, original: s.OriginalRequest.headers(), unnamed: s.OnUnnamed}
+	id := &Identity{header: s.ClientIPHeader, unnamed: s.OnUnnamed}
 	if id.header == "" {
 		id.header = "X-Forwarded-For"
 	}
@@ -39,6 +39,8 @@ func NewIdentity(s Settings) (*Identity, error) {
 	}
 	if s.OriginalRequest > OriginalXForwarded {
 		errs = append(errs, invalid("OriginalRequest", "want one of the constants", "%d: there is no such header family", s.OriginalRequest))
+	} else {
+		id.original = originalNames[s.OriginalRequest]
 	}
 	if s.OnUnnamed > UnnamedDeny {
 		errs = append(errs, invalid("OnUnnamed", "want one of the constants", "%d: there is no such choice", s.OnUnnamed))
@@ -181,12 +183,7 @@ func PeerAddr(a net.Addr) netip.Addr {
 // request. "" means that the value of the request itself is used.
 type originalHeaders struct{ method, target, host string }
 
-func (o OriginalRequest) headers() originalHeaders {
-	switch o {
-	case OriginalXOriginal:
-		return originalHeaders{method: "X-Original-Method", target: "X-Original-Uri"}
-	case OriginalXForwarded:
-		return originalHeaders{"X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-Host"}
-	}
-	return originalHeaders{}
+var originalNames = [...]originalHeaders{
+	OriginalXOriginal:  {method: "X-Original-Method", target: "X-Original-Uri"},
+	OriginalXForwarded: {"X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-Host"},
 }

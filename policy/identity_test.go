@@ -191,7 +191,7 @@ func TestOriginalRequestHeaders(t *testing.T) {
 		OriginalXOriginal:  {"X-Original-Method", "X-Original-Uri", ""},
 		OriginalXForwarded: {"X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-Host"},
 	} {
-		if got := o.headers(); got != want {
+		if got := originalNames[o]; got != want {
 			t.Errorf("Headers of %d = %q, want %q", o, got, want)
 		}
 	}

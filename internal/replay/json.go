@@ -76,10 +76,10 @@ func jsonPath(s string) string {
 	return strings.Join(parts, ".")
 }
 
-// jsonFields is a FieldMap compiled for the names that the rules need.
+// jsonFields is a FieldMap compiled for what the rules need.
 type jsonFields struct {
-	time, client, method, target, host, request []string
-	values                                      []jsonValue // in the order of parser.Needs
+	paths  map[string][]string // by key of the FieldMap; no request if it has none
+	values []jsonValue         // in the order of parser.Needs
 }
 
 // jsonValue is where a header or a cookie is found.
@@ -91,12 +91,12 @@ type jsonValue struct {
 // compile resolves the paths once instead of for every line. Header names match in
 // any case, cookie names only as they are.
 func (m FieldMap) compile(n needs) *jsonFields {
-	f := &jsonFields{
-		time: m.paths("time"), client: m.paths("client"),
-		method: m.paths("method"), target: m.paths("target"), host: m.paths("host"),
+	f := &jsonFields{paths: map[string][]string{}}
+	for name := range caddy {
+		f.paths[name] = m.paths(name)
 	}
 	if _, ok := m["request"]; ok {
-		f.request = m.paths("request")
+		f.paths["request"] = m.paths("request")
 	}
 	for _, p := range n {
 		v := jsonValue{}
@@ -130,22 +130,20 @@ func (p *parser) json(b []byte) (logLine, error) {
 	f := p.compiled
 	var l logLine
 	var ok bool
-	if l.Time, ok = p.textTime(first(line, f.time)); !ok {
+	if l.Time, ok = p.textTime(first(line, f.paths["time"])); !ok {
 		return logLine{}, errJSONTime
 	}
-	if l.Client, ok = parsePeer(first(line, f.client)); !ok {
+	if l.Client, ok = parsePeer(first(line, f.paths["client"])); !ok {
 		return logLine{}, errJSONClient
 	}
-	if f.request != nil {
-		l.request(value(first(line, f.request)))
-	}
-	if method := value(first(line, f.method)); isMethod(method) {
+	l.request(value(first(line, f.paths["request"])))
+	if method := value(first(line, f.paths["method"])); isMethod(method) {
 		l.Method = method
 	}
-	if target := value(first(line, f.target)); target != nil {
+	if target := value(first(line, f.paths["target"])); target != nil {
 		l.Target = target
 	}
-	l.VHost = value(first(line, f.host))
+	l.VHost = value(first(line, f.paths["host"]))
 	p.values = p.values[:0]
 	for i := range f.values {
 		v := value(first(line, f.values[i].paths))

@@ -42,12 +42,8 @@ type Set[R any] struct {
 	byClient bool // some limit goes by the address of the client
 	client   func(R, *policy.Identity) (netip.Addr, policy.ClientSource)
 	clients  *policy.Identity
-	charges  sync.Pool // *charges
+	charges  sync.Pool // *[]fastlimit.Charge, for more than few limits: too large for the stack
 }
-
-// charges are the charges of one request to more than few limits. They are pooled, as
-// they are too large for the stack.
-type charges struct{ list []fastlimit.Charge }
 
 // New checks the limits, of which there must be at least one, and the HTTP status of
 // their denials, 0 for 429. name is that of the middleware, for errors. L is the Limit
@@ -71,7 +67,7 @@ func New[R any, L ~struct {
 		return fail("%d Limits: want at most %d", len(all), fastlimit.MaxRules)
 	}
 	s := &Set[R]{client: client, clients: cmp.Or(clients, new(policy.Identity))}
-	s.charges.New = func() any { return &charges{make([]fastlimit.Charge, len(all))} }
+	s.charges.New = func() any { return new(make([]fastlimit.Charge, len(all))) }
 	seen := make(map[*fastlimit.Rule]bool, len(all))
 	for i := range all {
 		l := compiled[R]{Limit: Limit[R](all[i])}
@@ -112,10 +108,10 @@ func (s *Set[R]) Decide(ctx context.Context, r R) Outcome {
 		var list [few]fastlimit.Charge
 		return s.decide(ctx, r, list[:0])
 	}
-	c := s.charges.Get().(*charges)
-	o := s.decide(ctx, r, c.list[:0])
-	clear(c.list[:len(s.limits)]) // the keys would keep the request alive in the pool
-	s.charges.Put(c)
+	list := s.charges.Get().(*[]fastlimit.Charge)
+	o := s.decide(ctx, r, (*list)[:0])
+	clear(*list) // the keys would keep the request alive in the pool
+	s.charges.Put(list)
 	return o
 }
 
