@@ -74,7 +74,8 @@ func newMirror(incarnation uint64, rules []rule, maxRate uint64, now time.Durati
 }
 
 // advance refills the allowances for the time that has passed, if a packet is of a later
-// tick than all before. Any other packet may be a replay, which must not make a silent node look alive (TestReplaysTellNoTime).
+// tick than all before. Any other packet may be a replay, which must not make a silent
+// node look alive (TestReplaysDoNotLookAlive).
 func (m *mirror) advance(seq, maxRate uint64, now time.Duration) {
 	if seq <= m.seq {
 		return

@@ -22,7 +22,7 @@ func reasonOf(err error) Reason {
 func TestMembership(t *testing.T) {
 	t.Parallel()
 	a, b := newTestNode(t, "a", 64, nil), newTestNode(t, "b", 64, nil)
-	tell := func(want Reason, charged uint64) {
+	receive := func(want Reason, charged uint64) {
 		t.Helper()
 		got := accepted
 		for _, p := range a.tick(0) {
@@ -33,25 +33,25 @@ func TestMembership(t *testing.T) {
 		}
 	}
 	a.rule.hit(1, 10)
-	tell(UnknownNode, 0)
+	receive(UnknownNode, 0)
 	b.Join("a", 2, 0)
-	tell(StaleIncarnation, 0)
+	receive(StaleIncarnation, 0)
 	b.Join("a", 1, 0)
-	tell(accepted, 10)
+	receive(accepted, 10)
 	b.Leave("a", 1)
 	a.rule.hit(1, 5)
-	tell(UnknownNode, 10)
+	receive(UnknownNode, 10)
 	b.Join("a", 1, 2) // back after a partition
-	tell(accepted, 15)
-	b.Join("a", 1, 3) // told twice
-	tell(accepted, 15)
+	receive(accepted, 15)
+	b.Join("a", 1, 3) // joins twice
+	receive(accepted, 15)
 
 	a2 := newTestNode(t, "a", 64, func(c *Config) { c.Incarnation = 2 })
-	b.Join("a", 2, 4) // a reborn: its counts begin anew
-	tell(StaleIncarnation, 15)
+	b.Join("a", 2, 4) // a restarted: its counts begin anew
+	receive(StaleIncarnation, 15)
 	a = a2
 	a.rule.hit(1, 3)
-	tell(accepted, 18)
+	receive(accepted, 18)
 	if st := b.Stats(); st.Mirrors != 1 || len(st.Peers) != 1 || st.ChargedUnits != 18 {
 		t.Errorf("%+v", st)
 	}
@@ -93,7 +93,7 @@ func TestCap(t *testing.T) {
 	a := newTestNode(t, "a", 64, nil)
 	b := newTestNode(t, "b", 64, func(c *Config) { c.MaxRate = 1000 })
 	b.knows(a)
-	tell := func(hits uint64, now time.Duration, charged, capped uint64) {
+	receive := func(hits uint64, now time.Duration, charged, capped uint64) {
 		t.Helper()
 		a.rule.hit(1, hits)
 		b.mustReceive(t, a.tick(now), now)
@@ -101,16 +101,16 @@ func TestCap(t *testing.T) {
 			t.Errorf("at %v: charged %d, capped %d times, want %d and %d", now, b.rule.total(), got, charged, capped)
 		}
 	}
-	tell(50_000, 0, 50_000, 0)                         // before anybody listened
-	tell(1500, 0, 51_000, 1)                           // a second's worth at once, and no more
-	tell(500, tick, 51_100, 2)                         // 100 ms later
-	tell(100, 2*tick, 51_200, 2)                       // what was left out is not made up for
-	tell(30_000, 31*time.Second, 51_200+30_000, 2)     // after a silence
-	tell(4_000_000, 10*time.Hour, 81_200+3_600_000, 3) // an hour's worth at most
-	tell(1, time.Minute, 81_200+3_600_000, 4)          // a clock that steps back gives nothing
+	receive(50_000, 0, 50_000, 0)                         // before anybody listened
+	receive(1500, 0, 51_000, 1)                           // a second's worth at once, and no more
+	receive(500, tick, 51_100, 2)                         // 100 ms later
+	receive(100, 2*tick, 51_200, 2)                       // what was left out is not made up for
+	receive(30_000, 31*time.Second, 51_200+30_000, 2)     // after a silence
+	receive(4_000_000, 10*time.Hour, 81_200+3_600_000, 3) // an hour's worth at most
+	receive(1, time.Minute, 81_200+3_600_000, 4)          // a clock that steps back gives nothing
 }
 
-// A name goes along when a client is new in its slot and with the turn, not
+// A name goes along when a client is new in its slot and with the sweep, not
 // with what grew.
 func TestNames(t *testing.T) {
 	t.Parallel()

@@ -53,7 +53,7 @@ func newPeer(t *testing.T, a *testNode, name string, meta []byte, incarnation ui
 	return p
 }
 
-// metaOnly tells another meta than the members it wraps.
+// metaOnly has other metadata than the members it wraps.
 type metaOnly struct {
 	*members
 	meta []byte
