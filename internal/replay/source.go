@@ -67,52 +67,27 @@ func peek(br *bufio.Reader) (string, error) {
 }
 
 // next returns a line without its line end, valid until the next call. The error is
-// [errLineTooBig], together with the start of the line, io.EOF at the end, or a
-// failure to read.
+// [errLineTooBig], together with the start of the line, io.EOF at the end of the log, or
+// a failure to read, such as [io.ErrUnexpectedEOF] of a gzip file that was cut off.
 func (l *lines) next() ([]byte, error) {
-	b, err := l.r.ReadSlice('\n')
-	if len(b) == 0 && err != nil {
-		return nil, l.wrap(err)
-	}
-	l.n++
-	switch {
-	case err == nil:
-		b = bytes.TrimSuffix(b[:len(b)-1], []byte("\r"))
-	case errors.Is(err, bufio.ErrBufferFull): // a line that long says nothing about limits: skip it
-		head := bytes.Clone(b[:128])
-		if err := l.discard(); err != nil {
-			return nil, err
-		}
-		return head, errLineTooBig
-	case !errors.Is(err, io.EOF):
-		return nil, l.wrap(err)
-	}
-	if len(b) > maxLine { // the buffer holds a byte or two more than a line may have
-		return b[:128], errLineTooBig
-	}
-	return b, nil
-}
-
-// discard skips the rest of a line.
-func (l *lines) discard() error {
-	for {
-		_, err := l.r.ReadSlice('\n')
-		switch {
-		case err == nil, errors.Is(err, io.EOF):
-			return nil
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return l.wrap(err)
-		}
-	}
-}
-
-// wrap adds to an error how far reading came. io.EOF stays as it is: it is the end of
-// the log, unlike [io.ErrUnexpectedEOF] of a gzip file that was cut off.
-func (l *lines) wrap(err error) error {
+	b, more, err := l.r.ReadLine()
 	if errors.Is(err, io.EOF) {
-		return io.EOF
+		return nil, io.EOF
 	}
-	return fmt.Errorf("after line %d: %w", l.n, err)
+	if err == nil {
+		l.n++
+		if !more && len(b) <= maxLine {
+			return b, nil
+		}
+		b = bytes.Clone(b[:128]) // reading on overwrites it
+		for more && err == nil {
+			_, more, err = l.r.ReadLine()
+		}
+		if err == nil || errors.Is(err, io.EOF) {
+			return b, errLineTooBig
+		}
+	}
+	return nil, fmt.Errorf("after line %d: %w", l.n, err)
 }
 
 // source is a log that is being read, and the record of its next line.
