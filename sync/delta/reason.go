@@ -1,7 +1,5 @@
 package delta
 
-import "strconv"
-
 // Reason is why a packet, or part of one, was not merged.
 type Reason uint8
 
@@ -37,16 +35,8 @@ func (r Reason) String() string {
 	return reasonNames[r]
 }
 
-// Rejected is the error of [State.Receive]: nothing of the packet was merged.
+// Rejected says why [State.Receive] merged nothing of a packet.
 type Rejected struct {
 	Reason Reason
 	Node   string // the sender's name as the packet states it, unverified; "" if it was not read
-}
-
-// Error implements error.
-func (r *Rejected) Error() string {
-	if r.Node == "" {
-		return "fastlimit/sync/delta: packet rejected: " + r.Reason.String()
-	}
-	return "fastlimit/sync/delta: packet of " + strconv.QuoteToASCII(r.Node) + " rejected: " + r.Reason.String()
 }

@@ -93,10 +93,10 @@ func (s *State) Leave(node string, now time.Duration) {
 	}
 }
 
-// Receive merges a packet from another node, or returns a [*Rejected] if it merged
-// nothing of it. Skipped parts of a merged packet, such as sections of unknown
+// Receive merges a packet from another node. It returns nil, or why it merged nothing of
+// the packet. Skipped parts of a merged packet, such as sections of unknown
 // rules, are only counted in Stats. Receive does not retain the packet.
-func (s *State) Receive(packet []byte, now time.Duration) error {
+func (s *State) Receive(packet []byte, now time.Duration) *Rejected {
 	s.lock(now)
 	defer s.mu.Unlock()
 	s.stats.ReceivedPackets++

@@ -1,7 +1,6 @@
 package delta
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -11,11 +10,11 @@ import (
 
 var _ Rule = (*fastlimit.Rule)(nil)
 
-func reasonOf(err error) Reason {
-	if r := new(Rejected); errors.As(err, &r) {
-		return r.Reason
+func reasonOf(r *Rejected) Reason {
+	if r == nil {
+		return accepted
 	}
-	return accepted
+	return r.Reason
 }
 
 // What is known of a node outlives its membership, not its incarnation.
