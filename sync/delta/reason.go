@@ -16,7 +16,7 @@ const (
 	TooManyNodes                   // from a member beyond Config.MaxNodes
 	UnknownRule                    // a section of a rule that this node lacks or configures differently
 	Slots                          // an entry beyond the end of this node's table
-	Cap                            // growth beyond Config.MaxRate: recorded, not charged
+	Cap                            // growth beyond believedRate: recorded, not charged
 	NumReasons                     // how many there are
 
 	accepted = NumReasons

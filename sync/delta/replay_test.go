@@ -56,7 +56,7 @@ func TestHiddenIsOfTheLatestTick(t *testing.T) {
 // what comes at once is no rate, nor the growth that it is believed.
 func TestReplaysDoNotLookAlive(t *testing.T) {
 	t.Parallel()
-	b := newTestNode(t, "b", 64, func(c *Config) { c.MaxRate = 100 })
+	b := newTestNode(t, "b", 64, func(c *Config) { c.maxRate = 100 })
 	b.Join("a", 1, 0)
 	count := func(n uint64) []byte { return hiding(0, 1, entry{slot: 1, gen: 1, count: n, pos: 9}) }
 	b.mustReceive(t, [][]byte{at(1, count(10)), at(2, count(20))}, 0)
@@ -80,7 +80,7 @@ func TestReplaysDoNotLookAlive(t *testing.T) {
 // A clock that steps back and on again gives a node nothing.
 func TestClockStepsBack(t *testing.T) {
 	t.Parallel()
-	b := newTestNode(t, "b", 64, func(c *Config) { c.MaxRate = 100 })
+	b := newTestNode(t, "b", 64, func(c *Config) { c.maxRate = 100 })
 	b.Join("a", 1, 0)
 	for i, step := range []struct {
 		now     time.Duration
@@ -117,7 +117,7 @@ func TestNewClientOfAKnownSlot(t *testing.T) {
 // Shed units that a node cannot have seen are recorded, and no rate.
 func TestShedIsCapped(t *testing.T) {
 	t.Parallel()
-	b := newTestNode(t, "b", 64, func(c *Config) { c.MaxRate = 1000 })
+	b := newTestNode(t, "b", 64, func(c *Config) { c.maxRate = 1000 })
 	b.Join("a", 1, 0)
 	b.Tick(0)
 	for i, shed := range []uint64{0, 500, maxCount} {

@@ -138,7 +138,7 @@ func (s *State) receiveLocked(packet []byte, now time.Duration) (node []byte, _ 
 	if m == nil {
 		return h.node, reason
 	}
-	m.advance(h.seq, s.config.MaxRate, now)
+	m.advance(h.seq, s.config.maxRate, now)
 	s.mergeLocked(m, h.seq, r)
 	return h.node, accepted
 }
@@ -167,7 +167,7 @@ func (s *State) senderLocked(h *header, now time.Duration) (*mirror, Reason) {
 	if m == nil && len(s.mirrors) >= s.config.MaxNodes && !s.forgetLocked() {
 		return nil, TooManyNodes
 	}
-	m = newMirror(h.incarnation, s.rules, s.config.MaxRate, now)
+	m = newMirror(h.incarnation, s.rules, s.config.maxRate, now)
 	s.mirrors[node] = m
 	return m, accepted
 }

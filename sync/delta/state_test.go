@@ -90,7 +90,7 @@ func TestMaxNodes(t *testing.T) {
 func TestCap(t *testing.T) {
 	t.Parallel()
 	a := newTestNode(t, "a", 64, nil)
-	b := newTestNode(t, "b", 64, func(c *Config) { c.MaxRate = 1000 })
+	b := newTestNode(t, "b", 64, func(c *Config) { c.maxRate = 1000 })
 	b.knows(a)
 	receive := func(hits uint64, now time.Duration, charged, capped uint64) {
 		t.Helper()
@@ -150,9 +150,9 @@ func TestConfigErrors(t *testing.T) {
 	t.Parallel()
 	r := newTestRule(t, "r", 8)
 	_, err := New(Config{
-		Node: strings.Repeat("n", 129), PacketSize: 100, MaxBytes: 99, MaxNodes: -1, MaxRate: 1 << 60, Rules: []Rule{r, r},
+		Node: strings.Repeat("n", 129), PacketSize: 100, MaxBytes: 99, MaxNodes: -1, Rules: []Rule{r, r},
 	})
-	for _, want := range []string{"Cluster is empty", "Node has 129 bytes", "PacketSize 100", "MaxBytes 99", "MaxNodes -1", "MaxRate 1152921504606846976", `rules "r" and "r" have one identity`} {
+	for _, want := range []string{"Cluster is empty", "Node has 129 bytes", "PacketSize 100", "MaxBytes 99", "MaxNodes -1", `rules "r" and "r" have one identity`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: want %q", err, want)
 		}
