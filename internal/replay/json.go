@@ -40,10 +40,8 @@ func (m FieldMap) Check() error {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		kind, field, named := strings.Cut(name, ":")
 		_, known := caddy[name]
-		switch {
-		case named && field != "" && (kind == "header" || kind == "cookie"):
-		case known, name == "request":
-		default:
+		known = known || name == "request" || named && field != "" && (kind == "header" || kind == "cookie")
+		if !known {
 			return fmt.Errorf("%q is no field; want time, client, method, target, host, request, header:NAME or cookie:NAME", name)
 		}
 		if m[name] == "" {
@@ -124,7 +122,7 @@ func (p *parser) json(b []byte) (logLine, error) {
 	if !gjson.Valid(line) {
 		return logLine{}, errNotJSON
 	}
-	if p.compiled == nil {
+	if p.compiled == nil { // at the first line of JSON, as most logs have none
 		p.compiled = p.Map.compile(p.Needs)
 	}
 	f := p.compiled
@@ -137,6 +135,7 @@ func (p *parser) json(b []byte) (logLine, error) {
 		return logLine{}, errJSONClient
 	}
 	l.request(value(first(line, f.paths["request"])))
+	// Method and target override the request, if a map names all three.
 	if method := value(first(line, f.paths["method"])); isMethod(method) {
 		l.Method = method
 	}

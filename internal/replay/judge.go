@@ -38,17 +38,18 @@ type judge struct {
 	denied map[string]*account // clients denied by the deny list, by address
 }
 
-// ruleBook is the oracle's state for one rule.
+// ruleBook is the oracle's state for one rule, and the rule's part of the report, which
+// is filled in as records are judged and completed by finish.
 type ruleBook struct {
 	rule     *fastlimit.Rule
 	cost     uint64
 	exact    exact
 	key      []policy.KeyPart
 	clients  map[string]*account // by appendKey; nil in shadow mode, which denies nobody
-	excess   float64
 	reported RuleReport
 }
 
+// newJudge returns a judge at the limiter's time 0. rules are those of lim, in order.
 func newJudge(lim *fastlimit.Limiter, limiterTime *fastlimit.ManualClock, engine *policy.Engine, rules []policy.RuleSpec, report *Report) (*judge, error) {
 	j := &judge{limiterTime: limiterTime, engine: engine, report: report, denied: map[string]*account{}, end: lim.LastTime()}
 	j.request.Fields = &j.fields
@@ -56,7 +57,11 @@ func newJudge(lim *fastlimit.Limiter, limiterTime *fastlimit.ManualClock, engine
 	longest := plan.Window // in which the filter and the rules forget everything
 	for i, r := range lim.Rules() {
 		c := r.Config()
-		b := ruleBook{rule: r, cost: c.Cost, key: rules[i].Key, reported: newRuleReport(&plan.Rules[i])}
+		b := ruleBook{rule: r, cost: c.Cost, key: rules[i].Key}
+		b.reported = RuleReport{
+			Name: c.Name, Mode: c.Mode.String(), Rate: c.Rate.String(), Burst: c.Burst,
+			Stages: []StageReport{}, ExcessBound: excessBound(&plan.Rules[i]),
+		}
 		var err error
 		// RuleConfig has no other algorithm; TestOracleKnowsRules fails when it gets one.
 		if b.exact, err = newExact(bucket.LeakyBucket, c); err != nil {
@@ -147,7 +152,7 @@ func (j *judge) account(applied fastlimit.Charge, v policy.Verdict) {
 	default:
 		outcome = deniedElsewhere
 	}
-	b.excess = max(b.excess, a.judge(&b.exact, b.cost, outcome))
+	b.reported.Excess = max(b.reported.Excess, a.judge(&b.exact, b.cost, outcome))
 }
 
 // appendKey appends the client's key under the rule, each part preceded by its
@@ -196,7 +201,6 @@ func (j *judge) finish() {
 	for i := range j.rules {
 		b := &j.rules[i]
 		b.reported.addStages(b.rule.Stats())
-		b.reported.Excess = b.excess
 		for _, a := range b.clients { // in any order: sortClients comes last
 			b.reported.ExactDenied += a.exactDenied
 			r.FalseDenials += a.falseDenied

@@ -78,6 +78,8 @@ func Run(ctx context.Context, logs []Log, c Config) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Lines and records have buffers of their own: a line is parsed while earlier records
+	// are judged.
 	p := &player{
 		config: &c, ctx: ctx,
 		report: &Report{Clients: []Client{}},
@@ -128,6 +130,7 @@ func (p *player) read(logs []Log) error {
 		}
 		s := &source{name: log.Name, lines: src, parser: parser{Map: p.config.Fields, Needs: p.fields.needs}}
 		all = append(all, s)
+		// The first line tells how far behind the log is.
 		if more, err := p.advance(s); err != nil {
 			return err
 		} else if more {

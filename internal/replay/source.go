@@ -28,7 +28,7 @@ var unsupported = []struct{ magic, name, program string }{
 // newLines detects compression by the first bytes and not by a file's name, since a
 // log may come from a pipe.
 func newLines(r io.Reader) (*lines, error) {
-	br := bufio.NewReaderSize(r, maxLine+2) // a line and its line end
+	br := bufio.NewReaderSize(r, maxLine+2) // a line and its line end, CR LF at most
 	head, err := peek(br)
 	if err != nil {
 		return nil, err
@@ -43,6 +43,7 @@ func newLines(r io.Reader) (*lines, error) {
 		if err != nil {
 			return nil, fmt.Errorf("gzip: %w", err)
 		}
+		// gzip reads on over the ends of members, as of logs that cat has joined.
 		br = bufio.NewReaderSize(z, maxLine+2)
 		if head, err = peek(br); err != nil {
 			return nil, err

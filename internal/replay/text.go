@@ -23,6 +23,7 @@ func (r *Report) WriteText(out io.Writer, top int) error {
 		r.Rules[i].writeText(w)
 	}
 	r.writeClients(w, top)
+	// Each begins with a line end, so that "and more" can follow the last one.
 	for _, s := range r.SkippedLines {
 		fmt.Fprintf(w, "\nskipped line %d%s: %s: %s", s.Line, inFile(s.File), s.Reason, s.Text)
 	}
@@ -81,6 +82,7 @@ func (r *Report) writeClients(w io.Writer, top int) {
 	}
 }
 
+// percent is the share as people read it, "" of nothing: an empty log has no rate.
 func percent(n, of int) string {
 	if of == 0 {
 		return ""
@@ -88,6 +90,7 @@ func percent(n, of int) string {
 	return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(of))
 }
 
+// inFile names the log of a line, unless it has no name to tell it from others.
 func inFile(name string) string {
 	if name == "" {
 		return ""
