@@ -76,12 +76,9 @@ func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
 		err = errors.Join(fmt.Errorf("fastlimit/policy: rule %q: the limiter has %q in its place: make both from the same settings", spec.Limit.Name, limit.Name()), err)
 	}
 	config := limit.Config()
-	e.rules = append(e.rules, rule{
-		limit: limit, cost: config.Cost,
-		match: compileMatch(spec.Match), key: e.compileKey(spec.Key, config),
-	})
-	r := &e.rules[len(e.rules)-1]
+	r := rule{limit: limit, cost: config.Cost, match: compileMatch(spec.Match), key: e.compileKey(spec.Key, config)}
 	r.matchAll, r.addrOnly = r.match.all(), r.key.addrOnly()
+	e.rules = append(e.rules, r)
 	return err
 }
 

@@ -101,9 +101,7 @@ func (m *mirror) grant(g growth) (units, shed uint64) {
 }
 
 func spend(tokens *float64, units uint64) uint64 {
-	if *tokens < float64(units) {
-		units = uint64(*tokens)
-	}
+	units = min(units, uint64(*tokens))
 	*tokens -= float64(units)
 	return units
 }
