@@ -54,6 +54,7 @@ func TestEmbeddingShowsExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	names, _ := filepath.Glob("middleware/*/example_test.go")
+	names = append(names, "policy/example_test.go")
 	var examples strings.Builder
 	for _, name := range names {
 		src, err := os.ReadFile(name)

@@ -65,8 +65,8 @@ func TestDecideDoesNotAllocate(t *testing.T) {
 	for _, client := range []string{"192.0.2.1", "2001:db8::1", "::ffff:192.0.2.2"} {
 		r := liveRequest(client)
 		var s Scratch
-		wantNoAllocs(t, "all rules, "+client, func() { all.Decide(ctx, r, &s); all.Applied(&s) })
-		if n := len(all.Applied(&s)); n != len(settings.Rules) {
+		wantNoAllocs(t, "all rules, "+client, func() { all.Decide(ctx, r, &s); s.Applied() })
+		if n := len(s.Applied()); n != len(settings.Rules) {
 			t.Errorf("%d rules applied, want %d", n, len(settings.Rules))
 		}
 		wantNoAllocs(t, "at a time, "+client, func() { all.Decide(ctx, r, &s) })
@@ -77,7 +77,7 @@ func TestDecideDoesNotAllocate(t *testing.T) {
 		r := liveRequest("2001:db8::1")
 		var s Scratch
 		wantNoAllocs(t, "rule "+spec.Limit.Name, func() { e.Decide(ctx, r, &s) })
-		if len(e.Applied(&s)) != 1 {
+		if len(s.Applied()) != 1 {
 			t.Errorf("rule %s did not apply", spec.Limit.Name)
 		}
 	}
@@ -95,13 +95,13 @@ func TestScratchFitsAnyEngine(t *testing.T) {
 		small.Decide(ctx, r, &s)
 		large.Decide(ctx, r, &s)
 	})
-	if n := len(large.Applied(&s)); n != 10 {
+	if n := len(s.Applied()); n != 10 {
 		t.Errorf("%d rules applied, want 10", n)
 	}
 	// Rare growth would be no allocation on average.
-	if cap(s.parts) > 64 || cap(s.addrs) > 256 || cap(s.charges) > 32 || cap(s.values) > 32 || cap(s.applied) > 32 {
-		t.Errorf("the scratch grows: %d parts, %d bytes of addresses, %d charges, %d fields, %d applied",
-			cap(s.parts), cap(s.addrs), cap(s.charges), cap(s.values), cap(s.applied))
+	if cap(s.parts) > 64 || cap(s.addrs) > 256 || cap(s.charges) > 32 || cap(s.values) > 32 {
+		t.Errorf("the scratch grows: %d parts, %d bytes of addresses, %d charges, %d fields",
+			cap(s.parts), cap(s.addrs), cap(s.charges), cap(s.values))
 	}
 }
 
@@ -133,7 +133,7 @@ func TestParsersDoNotAllocate(t *testing.T) {
 		})
 		text := []string{"198.51.100.7", tc.value}
 		wantNoAllocs(t, tc.value+" as a string", func() { id.ClientString(peer, text) })
-		if _, from := id.Client(peer, values); from != FromHeader {
+		if _, from := id.Client(peer, values); from != ClientFromHeader {
 			t.Errorf("%s: the header named nobody", tc.value)
 		}
 	}

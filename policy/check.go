@@ -130,11 +130,10 @@ func CheckMethod(method string) error {
 
 // CheckKeyPart checks one part of a key.
 func CheckKeyPart(p KeyPart) error {
-	named := p.Kind == KeyHeader || p.Kind == KeyCookie
 	switch {
 	case p.Kind > KeyGlobal:
 		return invalid("Key", "want one of the constants", "key part of kind %d: there is no such kind", p.Kind)
-	case named && !isToken(p.Name):
+	case p.named() && !isToken(p.Name):
 		return invalid("Key", "write for example header:X-Api-Key", "key part with the name %q: want the name of a header or cookie", p.Name)
 	}
 	return nil

@@ -12,12 +12,19 @@
 //
 //	clients, err := policy.NewIdentity(policy.Settings{TrustedProxies: proxies})
 //	…
-//	client, from := clients.ClientString(peer, r.Header[clients.Header()])
+//	client, source := clients.ClientString(peer, r.Header[clients.Header()])
 //
-// [Lists] can be used alone, too. For matching and keys, compile all [Settings] with
-// [New], then call [Engine.Assemble] and [Engine.Decide] for each request. Compiling
-// checks the settings. The functions whose names begin with Check check a single one;
-// [PathHint] and [KnownMethods] help to find valid settings that are probably mistakes.
+// [Lists] can be used alone, too. For everything together, make all three parts from one
+// [Settings], once:
+//
+//	lim, err := fastlimit.New(fastlimit.Config{Rules: settings.Limits()}) // counts
+//	engine, err := policy.New(lim, settings)                              // lists, matches, keys
+//	clients, err := policy.NewIdentity(settings)                          // trusted proxies
+//
+// Then call [Engine.Assemble] and [Engine.Decide] for each request, as the example of
+// [Engine] does. Compiling checks the settings. The functions whose names begin with
+// Check check a single one; [PathHint] and [KnownMethods] help to find valid settings
+// that are probably mistakes.
 //
 // # Order of a decision
 //
@@ -40,6 +47,9 @@
 // wrote: the client is the first address that is not a trusted proxy. An element that
 // is not an address ends the search at the last known hop. Nothing left of it is read,
 // since anybody could have written it.
+//
+// A request is unnamed if a trusted proxy names no client, or not the original request
+// that it asks about ([OriginalRequest]). Settings.OnUnnamed says what to do then.
 //
 // # Cost
 //

@@ -26,9 +26,8 @@ type Verdict struct {
 // usable: call [New].
 type Engine struct {
 	lim    *fastlimit.Limiter
-	lists  *Lists // nil: there are none
-	rules  []rule
-	byRule map[*fastlimit.Rule]int
+	lists  *Lists    // nil: there are none
+	rules  []rule    // at the index that the limiter has them
 	fields []KeyPart // the distinct headers and cookies that keys are made of
 }
 
@@ -43,14 +42,18 @@ type rule struct {
 	key      keyMaker
 }
 
-// New compiles the settings. lim must have the rules of s.Rules, in the same order. The
-// error joins everything that is wrong.
+// New compiles the settings. lim must have been made with s.Limits() as its rules:
+//
+//	lim, err := fastlimit.New(fastlimit.Config{Rules: s.Limits()})
+//	engine, err := policy.New(lim, s)
+//
+// The error joins everything that is wrong.
 func New(lim *fastlimit.Limiter, s Settings) (*Engine, error) {
 	limits := lim.Rules()
 	if len(limits) != len(s.Rules) {
 		return nil, fmt.Errorf("fastlimit/policy: %d rules for a limiter with %d: make both from the same settings", len(s.Rules), len(limits))
 	}
-	e := &Engine{lim: lim, byRule: make(map[*fastlimit.Rule]int, len(limits))}
+	e := &Engine{lim: lim}
 	var errs []error
 	for i := range s.Rules {
 		if err := e.addRule(limits[i], &s.Rules[i]); err != nil {
@@ -73,13 +76,9 @@ func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
 		err = errors.Join(fmt.Errorf("fastlimit/policy: rule %q: the limiter has %q in its place: make both from the same settings", spec.Limit.Name, limit.Name()), err)
 	}
 	config := limit.Config()
-	e.byRule[limit] = len(e.rules)
-	e.rules = append(e.rules, rule{
-		limit: limit, cost: config.Cost,
-		match: compileMatch(spec.Match), key: e.compileKey(spec.Key, config),
-	})
-	r := &e.rules[len(e.rules)-1]
+	r := rule{limit: limit, cost: config.Cost, match: compileMatch(spec.Match), key: e.compileKey(spec.Key, config)}
 	r.matchAll, r.addrOnly = r.match.all(), r.key.addrOnly()
+	e.rules = append(e.rules, r)
 	return err
 }
 
@@ -90,19 +89,17 @@ func (e *Engine) Decide(ctx context.Context, r *Request, s *Scratch) Verdict {
 	if len(s.charges) == 0 {
 		return uncharged(list)
 	}
-	d, by := e.lim.TakeAll(ctx, s.charges)
-	return s.verdict(d, by)
+	return s.verdict(e.lim.TakeAll(ctx, s.charges))
 }
 
-// DecideRead is [Engine.Decide] for callers that have called [time.Now] for this request
-// already; see [fastlimit.Limiter.TakeAllAt].
-func (e *Engine) DecideRead(ctx context.Context, r *Request, s *Scratch, read time.Time) Verdict {
+// DecideAt is [Engine.Decide] for callers that have called [time.Now] for this request
+// already, and pass its result; see [fastlimit.Limiter.TakeAllAt].
+func (e *Engine) DecideAt(ctx context.Context, r *Request, s *Scratch, now time.Time) Verdict {
 	list := e.collect(r, s)
 	if len(s.charges) == 0 {
 		return uncharged(list)
 	}
-	d, by := e.lim.TakeAllAt(ctx, s.charges, read)
-	return s.verdict(d, by)
+	return s.verdict(e.lim.TakeAllAt(ctx, s.charges, now))
 }
 
 // collect looks the client up in the lists. If it is on none, it collects in s.charges
@@ -121,7 +118,7 @@ func (e *Engine) collect(r *Request, s *Scratch) ListVerdict {
 			s.keyed = r.values
 		}
 	}
-	if r.Unnamed {
+	if r.SkipIPRules {
 		s.client = netip.Addr{} // no rule with an address in its key applies
 	}
 	for i := range e.rules {

@@ -33,11 +33,7 @@ func limit(name string, burst uint64) fastlimit.RuleConfig {
 
 func mustLimiter(t testing.TB, s Settings) *fastlimit.Limiter {
 	t.Helper()
-	c := fastlimit.Config{Memory: 8 << 20, Clock: new(fastlimit.ManualClock)}
-	for _, r := range s.Rules {
-		c.Rules = append(c.Rules, r.Limit)
-	}
-	lim, err := fastlimit.New(c)
+	lim, err := fastlimit.New(fastlimit.Config{Rules: s.Limits(), Memory: 8 << 20, Clock: new(fastlimit.ManualClock)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +151,7 @@ func TestDecideOnlyShadow(t *testing.T) {
 		if !v.Decision.Allowed || v.Rule != nil {
 			t.Errorf("request %d: %+v, want allowed by no rule", i, v)
 		}
-		if got := e.Applied(&s); len(got) != 1 || got[0].Rule.Name() != "shadow" {
+		if got := s.Applied(); len(got) != 1 || got[0].Rule.Name() != "shadow" {
 			t.Errorf("request %d: applied %+v, want shadow", i, got)
 		}
 	}
@@ -195,7 +191,7 @@ func TestDecideIncompleteKey(t *testing.T) {
 			var s Scratch
 			for range 3 {
 				v := e.Decide(t.Context(), tc.r, &s)
-				if !v.Decision.Allowed || v.Rule != nil || len(e.Applied(&s)) != 0 {
+				if !v.Decision.Allowed || v.Rule != nil || len(s.Applied()) != 0 {
 					t.Errorf("key %v: %+v, want no rule to apply", parts, v)
 				}
 			}
@@ -248,10 +244,10 @@ func TestApplied(t *testing.T) {
 		}
 		e.Decide(t.Context(), r, &s)
 		var got, want []int
-		for _, a := range e.Applied(&s) {
-			got = append(got, a.RuleIndex)
-			if a.Rule != lim.Rules()[a.RuleIndex] {
-				t.Fatalf("rule %d is %s", a.RuleIndex, a.Rule.Name())
+		for _, a := range s.Applied() {
+			got = append(got, a.Rule.Index())
+			if a.Rule != lim.Rules()[a.Rule.Index()] {
+				t.Fatalf("rule %d is %s", a.Rule.Index(), a.Rule.Name())
 			}
 		}
 		for i, spec := range settings.Rules {

@@ -21,15 +21,15 @@ func ExampleIdentity_ClientString() {
 		log.Fatal(err)
 	}
 	show := func(peer string, forwardedFor ...string) {
-		client, from := clients.ClientString(netip.MustParseAddr(peer), forwardedFor)
-		switch from {
-		case policy.FromPeer:
+		client, source := clients.ClientString(netip.MustParseAddr(peer), forwardedFor)
+		switch source {
+		case policy.ClientFromPeer:
 			fmt.Println(client, "connected to us")
-		case policy.FromHeader:
+		case policy.ClientFromHeader:
 			fmt.Println(client, "was named by a proxy")
-		case policy.FromProxy:
+		case policy.ClientUnnamed:
 			fmt.Println(client, "is a proxy that named nobody")
-		case policy.NoAddress:
+		case policy.ClientNoAddress:
 			fmt.Println("nobody: refuse the request")
 		}
 	}
@@ -90,7 +90,7 @@ func ExampleEngine() {
 		Match: policy.Match{Paths: []string{"/api/*"}},
 		Key:   []policy.KeyPart{{Kind: policy.KeyHeader, Name: "X-User"}, {Kind: policy.KeyPath}},
 	}}}
-	lim, err := fastlimit.New(fastlimit.Config{Rules: []fastlimit.RuleConfig{settings.Rules[0].Limit}})
+	lim, err := fastlimit.New(fastlimit.Config{Rules: settings.Limits()})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -110,8 +110,8 @@ func ExampleEngine() {
 		}
 		var request policy.Request
 		var scratch policy.Scratch // keep both in a sync.Pool
-		if from := engine.Assemble(clients, &in, &scratch, &request); from.Refused != policy.NotRefused {
-			fmt.Println(r.RequestURI, "is a bad request")
+		if result := engine.Assemble(clients, &in, &scratch, &request); result.Refused != policy.NotRefused {
+			fmt.Println(r.RequestURI, "is refused:", result.Refused)
 			return
 		}
 		v := engine.Decide(r.Context(), &request, &scratch)
@@ -129,5 +129,5 @@ func ExampleEngine() {
 	// /api/b true
 	// /other true
 	// /other true
-	// /%zz is a bad request
+	// /%zz is refused: target
 }

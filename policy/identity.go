@@ -22,13 +22,13 @@ type Identity struct {
 	header    string
 	forwarded bool // the header is Forwarded (RFC 7239)
 	original  originalHeaders
-	unnamed   OnUnnamed
+	unnamed   UnnamedAction
 }
 
 // NewIdentity compiles the settings about proxies. The error joins everything
 // that is wrong.
 func NewIdentity(s Settings) (*Identity, error) {
-	id := &Identity{header: s.ClientIPHeader, original: s.OriginalRequest.headers(), unnamed: s.OnUnnamed}
+	id := &Identity{header: s.ClientIPHeader, unnamed: s.OnUnnamed}
 	if id.header == "" {
 		id.header = "X-Forwarded-For"
 	}
@@ -39,6 +39,8 @@ func NewIdentity(s Settings) (*Identity, error) {
 	}
 	if s.OriginalRequest > OriginalXForwarded {
 		errs = append(errs, invalid("OriginalRequest", "want one of the constants", "%d: there is no such header family", s.OriginalRequest))
+	} else {
+		id.original = originalNames[s.OriginalRequest]
 	}
 	if s.OnUnnamed > UnnamedDeny {
 		errs = append(errs, invalid("OnUnnamed", "want one of the constants", "%d: there is no such choice", s.OnUnnamed))
@@ -65,8 +67,8 @@ func NewIdentity(s Settings) (*Identity, error) {
 // form of [net/textproto.CanonicalMIMEHeaderKey].
 func (id *Identity) Header() string { return id.header }
 
-// OnUnnamed is what to do if [Identity.Client] returns [FromProxy].
-func (id *Identity) OnUnnamed() OnUnnamed { return id.unnamed }
+// OnUnnamed is what to do if [Identity.Client] returns [ClientUnnamed].
+func (id *Identity) OnUnnamed() UnnamedAction { return id.unnamed }
 
 // Trusted reports whether the peer is a trusted proxy.
 func (id *Identity) Trusted(peer netip.Addr) bool { return id.trusts(plain(peer)) }
@@ -75,47 +77,52 @@ func (id *Identity) trusts(plainPeer netip.Addr) bool {
 	return id.trusted != nil && id.trusted.Contains(plainPeer)
 }
 
-// Origin says how the client of a request is known.
-type Origin uint8
+// ClientSource says how the client of a request is known.
+type ClientSource uint8
 
-// The origins of an address that [Identity.Client] returns.
+// The sources of an address that [Identity.Client] returns.
 const (
-	// NoAddress: the peer has no address that tells clients apart, for example on a
-	// Unix socket. Refuse the request: all such peers would share one key.
-	NoAddress Origin = iota
-	// FromPeer: the peer is not a trusted proxy, so it is the client.
-	FromPeer
-	// FromHeader: a trusted proxy named the client.
-	FromHeader
-	// FromProxy: a trusted proxy named no client, or something that is not an
+	// ClientNoAddress: the peer has no address that tells clients apart, for example on
+	// a Unix socket. Refuse the request: all such peers would share one key.
+	ClientNoAddress ClientSource = iota
+	// ClientFromPeer: the peer is not a trusted proxy, so it is the client.
+	ClientFromPeer
+	// ClientFromHeader: a trusted proxy named the client.
+	ClientFromHeader
+	// ClientUnnamed: a trusted proxy named no client, or something that is not an
 	// address. The address is that of the proxy, which all its clients share; see
-	// [OnUnnamed] for what can be done.
-	FromProxy
+	// [UnnamedAction] for what can be done.
+	ClientUnnamed
 )
+
+// String is the source in words.
+func (c ClientSource) String() string {
+	return nameOf(c, "no address", "from peer", "from header", "unnamed")
+}
 
 // Client returns the client of a request that came from peer, unmapped and
 // without zone, and how it is known. values are all instances of the header
 // [Identity.Header], in order; they are ignored unless the peer is trusted. At
 // most 32 elements and 4 KiB are read, from the right. It does not allocate for
 // elements that are addresses.
-func (id *Identity) Client(peer netip.Addr, values [][]byte) (client netip.Addr, from Origin) {
+func (id *Identity) Client(peer netip.Addr, values [][]byte) (client netip.Addr, from ClientSource) {
 	peer = plain(peer)
 	switch {
 	case !identifies(peer):
-		return netip.Addr{}, NoAddress
+		return netip.Addr{}, ClientNoAddress
 	case !id.trusts(peer):
-		return peer, FromPeer
+		return peer, ClientFromPeer
 	}
 	client, named := id.walk(peer, values)
 	if !named {
-		return client, FromProxy
+		return client, ClientUnnamed
 	}
-	return client, FromHeader
+	return client, ClientFromHeader
 }
 
 // ClientString is [Identity.Client] for values as net/http and gRPC have them.
 // It does not allocate for up to 8 values.
-func (id *Identity) ClientString(peer netip.Addr, values []string) (client netip.Addr, from Origin) {
+func (id *Identity) ClientString(peer netip.Addr, values []string) (client netip.Addr, from ClientSource) {
 	var few [8][]byte
 	raw := few[:0]
 	for _, v := range values {
@@ -176,12 +183,7 @@ func PeerAddr(a net.Addr) netip.Addr {
 // request. "" means that the value of the request itself is used.
 type originalHeaders struct{ method, target, host string }
 
-func (o OriginalRequest) headers() originalHeaders {
-	switch o {
-	case OriginalXOriginal:
-		return originalHeaders{method: "X-Original-Method", target: "X-Original-Uri"}
-	case OriginalXForwarded:
-		return originalHeaders{"X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-Host"}
-	}
-	return originalHeaders{}
+var originalNames = [...]originalHeaders{
+	OriginalXOriginal:  {method: "X-Original-Method", target: "X-Original-Uri"},
+	OriginalXForwarded: {"X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-Host"},
 }

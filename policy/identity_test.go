@@ -42,12 +42,12 @@ func runClientCases(t *testing.T, id *Identity, cases []clientCase) {
 	t.Helper()
 	for _, tc := range cases {
 		peer := netip.MustParseAddr(tc.peer)
-		want := FromProxy
+		want := ClientUnnamed
 		switch {
 		case tc.named:
-			want = FromHeader
+			want = ClientFromHeader
 		case !id.Trusted(peer):
-			want = FromPeer
+			want = ClientFromPeer
 		}
 		got, from := id.Client(peer, instances(tc.values...))
 		if got.String() != tc.want || from != want {
@@ -149,7 +149,7 @@ func TestClientRefusesPeer(t *testing.T) {
 		netip.IPv4Unspecified(), netip.IPv6Unspecified(),
 		netip.MustParseAddr("::ffff:0.0.0.0"), netip.IPv6Unspecified().WithZone("eth0"),
 	} {
-		if got, from := id.Client(peer, instances("198.51.100.1")); from != NoAddress || got.IsValid() {
+		if got, from := id.Client(peer, instances("198.51.100.1")); from != ClientNoAddress || got.IsValid() {
 			t.Errorf("Client(%v) = %v, %v, want it refused", peer, got, from)
 		}
 	}
@@ -191,7 +191,7 @@ func TestOriginalRequestHeaders(t *testing.T) {
 		OriginalXOriginal:  {"X-Original-Method", "X-Original-Uri", ""},
 		OriginalXForwarded: {"X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-Host"},
 	} {
-		if got := o.headers(); got != want {
+		if got := originalNames[o]; got != want {
 			t.Errorf("Headers of %d = %q, want %q", o, got, want)
 		}
 	}

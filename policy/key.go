@@ -26,7 +26,7 @@ func (e *Engine) compileKey(parts []KeyPart, config fastlimit.RuleConfig) keyMak
 	k := keyMaker{bits4: config.IPv4Prefix, bits6: config.IPv6Prefix}
 	for _, p := range parts {
 		part := keyPart{KeyPart: p}
-		if p.Kind == KeyHeader || p.Kind == KeyCookie {
+		if p.named() {
 			part.field = e.fieldIndex(p)
 		}
 		k.parts = append(k.parts, part)

@@ -72,7 +72,7 @@ func TestKeysTellClientsApart(t *testing.T) {
 		tc.a(a)
 		tc.b(b)
 		if got := sameClient(t, e, a, b); got != tc.same {
-			t.Errorf("key %v: %v and %v are one client: %v, want %v", tc.key, e.KeyText(0, a), e.KeyText(0, b), got, tc.same)
+			t.Errorf("key %v: %v and %v are one client: %v, want %v", tc.key, e.KeyText(e.rules[0].limit, a), e.KeyText(e.rules[0].limit, b), got, tc.same)
 		}
 	}
 }
@@ -117,11 +117,15 @@ func TestKeyText(t *testing.T) {
 		{1, "192.0.2.7", []string{"192.0.2.0/24"}},
 		{1, "2001:db8::7%eth0", []string{"2001:db8::7"}},
 	} {
-		if got := e.KeyText(tc.rule, sampleRequest(tc.client)); !slices.Equal(got, tc.want) {
+		if got := e.KeyText(e.rules[tc.rule].limit, sampleRequest(tc.client)); !slices.Equal(got, tc.want) {
 			t.Errorf("KeyText(%d) of %s = %q, want %q", tc.rule, tc.client, got, tc.want)
 		}
 	}
-	if got, want := e.KeyText(0, &Request{}), []string{"", "", "", "", "global", "", ""}; !slices.Equal(got, want) {
+	other := mustLimiter(t, Settings{Rules: []RuleSpec{{Limit: limit("r", 1), Key: key(byIP)}}}).Rules()[0]
+	if got := e.KeyText(other, sampleRequest("192.0.2.1")); got != nil {
+		t.Errorf("KeyText of another policy's rule = %q", got)
+	}
+	if got, want := e.KeyText(e.rules[0].limit, &Request{}), []string{"", "", "", "", "global", "", ""}; !slices.Equal(got, want) {
 		t.Errorf("KeyText of an empty request = %q, want %q", got, want)
 	}
 }
@@ -282,7 +286,7 @@ func TestKeyTextRoundTrip(t *testing.T) {
 		if path, ok := AppendPath(nil, []byte("/"+word.Draw(rt, "path"))); ok && printable(path) == string(path) {
 			r.Path = path
 		}
-		text, rule := e.KeyText(0, r), e.rules[0].limit
+		text, rule := e.KeyText(e.rules[0].limit, r), e.rules[0].limit
 		k, err := e.KeyFromText(rule, text)
 		if err != nil || !denies(t, e, r, rule, k) {
 			rt.Fatalf("key %v: %q is not the key of the request it was made from: %v", spec.Key, text, err)

@@ -15,40 +15,44 @@ const maxKeyText = 256
 // KeyText returns the key of a request for a rule as people read it, one element per
 // part: an address as its prefix if that covers more than the address, a part that the
 // request lacks as "". The text is valid UTF-8 without control characters. Long parts
-// are cut, so different keys can have the same text.
-func (e *Engine) KeyText(ruleIndex int, r *Request) []string {
-	k := &e.rules[ruleIndex].key
+// are cut, so different keys can have the same text. It is nil for a rule of another
+// policy.
+func (e *Engine) KeyText(rule *fastlimit.Rule, r *Request) []string {
+	k := e.keyOf(rule)
+	if k == nil {
+		return nil
+	}
 	texts := make([]string, len(k.parts))
 	for i := range k.parts {
-		switch p := &k.parts[i]; p.Kind {
-		case KeyIP:
-			if addr := plain(r.Client); identifies(addr) {
-				texts[i] = prefixText(k.prefix(addr))
-			}
-		case KeyHeader, KeyCookie:
+		p := &k.parts[i]
+		switch addr := plain(r.Client); {
+		case p.named():
 			texts[i] = printable(first(e.fields[p.field].values(r.Fields)))
-		case KeyMethod:
-			texts[i] = printable(r.Method)
-		case KeyHost:
-			texts[i] = printable(r.Host)
-		case KeyPath:
-			texts[i] = printable(r.Path)
-		case KeyGlobal:
-			texts[i] = string(globalPart)
+		case p.Kind != KeyIP:
+			texts[i] = printable(e.part(k, p, r, nil)) // needs no scratch
+		case identifies(addr):
+			texts[i] = prefixText(k.prefix(addr))
 		}
 	}
 	return texts
+}
+
+// keyOf returns how the keys of a rule are made, nil for a rule of another policy.
+func (e *Engine) keyOf(limit *fastlimit.Rule) *keyMaker {
+	if i := limit.Index(); i < len(e.rules) && e.rules[i].limit == limit {
+		return &e.rules[i].key
+	}
+	return nil
 }
 
 // KeyFromText is the inverse of [Engine.KeyText]: it returns the key that a request with
 // these parts has, such as an address or its prefix, the value of a header, a canonical
 // path. A host need not be canonical.
 func (e *Engine) KeyFromText(rule *fastlimit.Rule, parts []string) (fastlimit.Key, error) {
-	i, ok := e.byRule[rule]
-	if !ok {
+	k := e.keyOf(rule)
+	if k == nil {
 		return fastlimit.Key{}, fmt.Errorf("fastlimit/policy: rule %q is not one of this policy", rule.Name())
 	}
-	k := &e.rules[i].key
 	fail := func(format string, args ...any) (fastlimit.Key, error) {
 		return fastlimit.Key{}, fmt.Errorf("fastlimit/policy: rule %q: "+format, append([]any{rule.Name()}, args...)...)
 	}

@@ -17,6 +17,9 @@ const (
 	ListDeny                     // refused without a retry time
 )
 
+// String is the list as a configuration file names it, "none" for ListNone.
+func (v ListVerdict) String() string { return nameOf(v, "none", "allow", "deny") }
+
 // Lists are an allow and a deny list. It is immutable and safe for concurrent
 // use. A nil *Lists is empty.
 type Lists struct {

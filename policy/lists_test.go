@@ -43,7 +43,7 @@ func TestLists(t *testing.T) {
 			if v.Rule != nil || d.Stage != fastlimit.StageList || d.Allowed != (want == ListAllow) || d.RetryAfter != 0 || d.Remaining != fastlimit.Unknown {
 				t.Errorf("%s: %+v, want the list to decide", client, v)
 			}
-			if n := len(e.Applied(&s)); n != 0 {
+			if n := len(s.Applied()); n != 0 {
 				t.Errorf("%s: %d rules applied", client, n)
 			}
 		}
@@ -60,8 +60,8 @@ func TestListsAfterRules(t *testing.T) {
 	e := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: limit("per-ip", 1), Key: key(byIP)}}, Allow: prefixes("10.0.0.0/8")})
 	var s Scratch
 	e.Decide(t.Context(), sampleRequest("192.0.2.1"), &s)
-	if v := e.Decide(t.Context(), sampleRequest("10.0.0.1"), &s); v.List != ListAllow || len(e.Applied(&s)) != 0 {
-		t.Errorf("%+v, applied %v", v, e.Applied(&s))
+	if v := e.Decide(t.Context(), sampleRequest("10.0.0.1"), &s); v.List != ListAllow || len(s.Applied()) != 0 {
+		t.Errorf("%+v, applied %v", v, s.Applied())
 	}
 }
 

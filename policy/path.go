@@ -76,13 +76,6 @@ func plainPrefix(raw []byte) int {
 	return len(raw)
 }
 
-// authority returns the authority of a target in absolute form, as
-// "example.com:80" of "http://example.com:80/", and nil for other forms.
-func authority(target []byte) []byte {
-	a, _, _ := splitTarget(target)
-	return a
-}
-
 // endSegment is called at the end of the segment that begins at dst[segment]. It
 // removes a dot segment and, for "..", the one before. dst[root] is the slash of the
 // root, and dst[segment-1] is a slash.
@@ -113,8 +106,8 @@ func unescape(b []byte) (c byte, ok bool) {
 	return c, c != 0
 }
 
-// splitTarget finds the authority, nil unless the target is in absolute form,
-// and the raw path up to the end of the target, which may be empty.
+// splitTarget finds the authority, such as "example.com:80" of "http://example.com:80/"
+// and nil unless the target is in absolute form, and the raw path up to the end of the target, which may be empty.
 func splitTarget(target []byte) (authority, path []byte, ok bool) {
 	if len(target) > 0 && target[0] == '/' {
 		return nil, target, true

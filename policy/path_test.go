@@ -91,8 +91,8 @@ func TestAuthority(t *testing.T) {
 		{"example.com:80", ""},
 		{"", ""},
 	} {
-		if got := authority([]byte(tc.target)); string(got) != tc.want {
-			t.Errorf("authority(%q) = %q, want %q", tc.target, got, tc.want)
+		if got, _, _ := splitTarget([]byte(tc.target)); string(got) != tc.want {
+			t.Errorf("authority of %q = %q, want %q", tc.target, got, tc.want)
 		}
 	}
 }

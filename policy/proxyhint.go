@@ -29,3 +29,21 @@ func (h *ProxyHint) Note(peer netip.Addr, trusted, forwarded bool) (warn bool) {
 
 // Count is the number of requests that came through such a proxy.
 func (h *ProxyHint) Count() uint64 { return h.seen.Load() }
+
+// UnnamedHint counts unnamed requests, see [UnnamedAction]. The zero value is ready to
+// use. It is safe for concurrent use.
+type UnnamedHint struct {
+	seen            atomic.Uint64
+	client, request atomic.Bool // whether Note has returned true for it
+}
+
+// Note counts one request. It returns true the first time that a client is missing, and
+// the first time that a request is: these are the times to warn.
+func (h *UnnamedHint) Note(noClient, noRequest bool) (warn bool) {
+	h.seen.Add(1)
+	warn = noClient && h.client.CompareAndSwap(false, true)
+	return noRequest && h.request.CompareAndSwap(false, true) || warn
+}
+
+// Count is the number of requests noted.
+func (h *UnnamedHint) Count() uint64 { return h.seen.Load() }

@@ -12,10 +12,9 @@ type Request struct {
 	Path   []byte     // canonical, see [AppendPath]
 	Fields Fields     // nil: neither headers nor cookies
 
-	// Unnamed says that the client or the original request is not known. Rules with
-	// an address in their key then do not apply; see [UnnamedSkip]. The lists still
-	// use Client.
-	Unnamed bool
+	// SkipIPRules leaves out the rules with an address in their key, as Assemble does
+	// for an unnamed request with [UnnamedSkip]. The lists still use Client.
+	SkipIPRules bool
 
 	// Set by Assemble: the values of by.fields, so that Decide need not look them up
 	// again. by is the engine that has done it.
@@ -56,12 +55,19 @@ const (
 	RefusedRepeated         // a header or cookie that a key uses occurs more than once
 )
 
-// Source is what [Engine.Assemble] learned about the origin of a request.
-type Source struct {
+// String is the reason in one word, "none" for NotRefused. fastlimit's metrics of bad
+// requests use the same words.
+func (r Refusal) String() string {
+	return nameOf(r, "none", "peer", "target", "unnamed", "host", "repeated")
+}
+
+// AssembleResult is what [Engine.Assemble] found out besides the request itself.
+type AssembleResult struct {
 	Refused Refusal
 	Trusted bool // the peer is a trusted proxy
 
-	// What a trusted proxy failed to name. [OnUnnamed] has been applied already.
+	// The request is unnamed: a trusted proxy did not name the client, or not the
+	// original request. Settings.OnUnnamed has been applied already.
 	NoClient, NoRequest bool
 }
 
@@ -73,44 +79,47 @@ type Source struct {
 // of it. (The replay of logs decides on it anyway, as the server that wrote the log has
 // answered it.) Assemble does not use the allow and deny lists. It does not allocate
 // once s has grown to its size.
-func (e *Engine) Assemble(id *Identity, in *Incoming, s *Scratch, r *Request) (from Source) {
+func (e *Engine) Assemble(id *Identity, in *Incoming, s *Scratch, r *Request) (result AssembleResult) {
 	peer := plain(in.Peer)
 	if !identifies(peer) {
 		*r = Request{}
-		return Source{Refused: RefusedPeer}
+		return AssembleResult{Refused: RefusedPeer}
 	}
 	// Field by field, as the compiler would build a whole Request on the stack and
 	// copy it (BenchmarkAssemble).
-	r.Client, r.Method, r.Fields, r.Unnamed, r.by = peer, in.Method, in.Fields, false, nil
+	r.Client, r.Method, r.Fields, r.SkipIPRules, r.by = peer, in.Method, in.Fields, false, nil
 	o := original{target: in.Target, host: in.Host}
 	if len(o.target) > 0 && o.target[0] != '/' {
-		o.authority()
+		// The authority of an absolute target overrides Host, RFC 9112 §3.2.2.
+		if authority, _, _ := splitTarget(o.target); authority != nil {
+			o.host, o.otherHost = authority, true
+		}
 	}
 	if id.trusts(peer) {
-		if from = id.proxied(in.Fields, r, &o); from.Refused != NotRefused {
+		if result = id.proxied(in.Fields, r, &o); result.Refused != NotRefused {
 			r.Host, r.Path = nil, nil
-			return from
+			return result
 		}
 	}
 	var ok bool
 	if o.otherHost { // an invalid Host is refused even if it is not used, RFC 9112 §3.2
 		if _, ok = s.canonicalHost(in.Host); !ok {
-			from.Refused = RefusedHost
+			result.Refused = RefusedHost
 		}
 	}
 	if r.Host, ok = s.canonicalHost(o.host); !ok {
-		r.Host, from.Refused = nil, RefusedHost
+		r.Host, result.Refused = nil, RefusedHost
 	}
 	if r.Path, ok = s.canonicalPath(o.target); !ok {
-		r.Path, from.Refused = nil, RefusedTarget
+		r.Path, result.Refused = nil, RefusedTarget
 	}
 	if len(e.fields) > 0 {
-		if once := e.lookUp(in.Fields, s); !once && from.Refused == NotRefused {
-			from.Refused = RefusedRepeated
+		if once := e.lookUp(in.Fields, s); !once && result.Refused == NotRefused {
+			result.Refused = RefusedRepeated
 		}
 		r.values, r.by = s.values, e
 	}
-	return from
+	return result
 }
 
 // original is target and host of the request that a decision is about, not canonical yet.
@@ -119,40 +128,33 @@ type original struct {
 	otherHost    bool // host is not that of the Host header
 }
 
-// authority makes the authority of an absolute target override Host, RFC 9112 §3.2.2.
-func (o *original) authority() {
-	if a := authority(o.target); a != nil {
-		o.host, o.otherHost = a, true
-	}
-}
-
 // proxied reads what a trusted proxy says of a request: the client, and the
 // original request where one is configured.
-func (id *Identity) proxied(f Fields, r *Request, o *original) Source {
-	from := Source{Trusted: true}
+func (id *Identity) proxied(f Fields, r *Request, o *original) (result AssembleResult) {
+	result.Trusted = true
 	if f == nil {
 		f = noFields{}
 	}
 	client, named := id.walk(r.Client, f.Header(id.header))
 	request, ok := id.originalRequest(f, r, o)
 	if !ok {
-		from.Refused = RefusedTarget
-		return from
+		result.Refused = RefusedTarget
+		return result
 	}
-	r.Client, from.NoClient, from.NoRequest = client, !named, !request
+	r.Client, result.NoClient, result.NoRequest = client, !named, !request
 	if named && request {
-		return from
+		return result
 	}
 	switch id.unnamed {
 	case UnnamedDeny:
-		from.Refused = RefusedUnnamed
+		result.Refused = RefusedUnnamed
 	case UnnamedSkip:
-		r.Unnamed = true
+		r.SkipIPRules = true
 		if !named {
 			r.Client = netip.Addr{} // the lists must not be asked about the proxy either
 		}
 	}
-	return from
+	return result
 }
 
 // originalRequest replaces method, target and host by those that a trusted proxy names.

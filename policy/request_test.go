@@ -14,7 +14,7 @@ func (w wire) Cookie(name string) [][]byte { return instances(w["cookie "+name].
 
 // assembled is what Assemble made of a request, for comparison.
 type assembled struct {
-	from                       Source
+	from                       AssembleResult
 	client, method, host, path string
 	unnamed                    bool
 }
@@ -22,7 +22,7 @@ type assembled struct {
 func assemble(e *Engine, id *Identity, in Incoming) assembled {
 	var s Scratch
 	var r Request
-	a := assembled{from: e.Assemble(id, &in, &s, &r), method: string(r.Method), host: string(r.Host), path: string(r.Path), unnamed: r.Unnamed}
+	a := assembled{from: e.Assemble(id, &in, &s, &r), method: string(r.Method), host: string(r.Host), path: string(r.Path), unnamed: r.SkipIPRules}
 	if r.Client.IsValid() {
 		a.client = r.Client.String()
 	}
@@ -38,31 +38,31 @@ func TestAssemble(t *testing.T) {
 		w[name] = values
 		return w
 	}
-	trusted := Source{Trusted: true}
+	trusted := AssembleResult{Trusted: true}
 	for _, tc := range []struct {
 		name               string
 		original           OriginalRequest
-		unnamed            OnUnnamed
+		unnamed            UnnamedAction
 		peer, target, host string
 		fields             Fields
 		want               assembled
 	}{
-		{"plain", 0, 0, stranger, "/a//%62?q", "Example.com:80", xff("1.1.1.1"), assembled{Source{}, stranger, "GET", "example.com", "/a/b", false}},
-		{"no fields", 0, 0, stranger, "/", "", nil, assembled{Source{}, stranger, "GET", "", "/", false}},
-		{"mapped peer", 0, 0, "::ffff:192.0.2.1", "/", "", nil, assembled{Source{}, stranger, "GET", "", "/", false}},
-		{"URL", 0, 0, stranger, "http://B.example/x", "a.example", nil, assembled{Source{}, stranger, "GET", "b.example", "/x", false}},
+		{"plain", 0, 0, stranger, "/a//%62?q", "Example.com:80", xff("1.1.1.1"), assembled{AssembleResult{}, stranger, "GET", "example.com", "/a/b", false}},
+		{"no fields", 0, 0, stranger, "/", "", nil, assembled{AssembleResult{}, stranger, "GET", "", "/", false}},
+		{"mapped peer", 0, 0, "::ffff:192.0.2.1", "/", "", nil, assembled{AssembleResult{}, stranger, "GET", "", "/", false}},
+		{"URL", 0, 0, stranger, "http://B.example/x", "a.example", nil, assembled{AssembleResult{}, stranger, "GET", "b.example", "/x", false}},
 		{"proxied", 0, 0, proxy, "/", "h", xff("1.1.1.1, 198.51.100.1"), assembled{trusted, "198.51.100.1", "GET", "h", "/", false}},
-		{"proxied without fields", 0, 0, proxy, "/", "h", nil, assembled{Source{Trusted: true, NoClient: true}, proxy, "GET", "h", "/", false}},
+		{"proxied without fields", 0, 0, proxy, "/", "h", nil, assembled{AssembleResult{Trusted: true, NoClient: true}, proxy, "GET", "h", "/", false}},
 
-		{"no address", 0, 0, "0.0.0.0", "/", "h", nil, assembled{from: Source{Refused: RefusedPeer}}},
-		{"target", 0, 0, stranger, "x", "h", nil, assembled{Source{Refused: RefusedTarget}, stranger, "GET", "h", "", false}},
-		{"host", 0, 0, stranger, "/", "a..b", nil, assembled{Source{Refused: RefusedHost}, stranger, "GET", "", "/", false}},
-		{"target before host", 0, 0, stranger, "/%", "a..b", nil, assembled{Source{Refused: RefusedTarget}, stranger, "GET", "", "", false}},
-		{"Host beside a URL", 0, 0, stranger, "http://b/", "a..b", nil, assembled{Source{Refused: RefusedHost}, stranger, "GET", "b", "/", false}},
-		{"header twice", 0, 0, stranger, "/", "h", wire{"X-Api-Key": {"k", "k"}}, assembled{Source{Refused: RefusedRepeated}, stranger, "GET", "h", "/", false}},
-		{"cookie twice", 0, 0, stranger, "/", "h", wire{"cookie sid": {"a", "b"}}, assembled{Source{Refused: RefusedRepeated}, stranger, "GET", "h", "/", false}},
-		{"host before repeated", 0, 0, stranger, "/", "a..b", wire{"cookie sid": {"a", "b"}}, assembled{Source{Refused: RefusedHost}, stranger, "GET", "", "/", false}},
-		{"others twice", 0, 0, stranger, "/", "h", wire{"Accept": {"a", "b"}}, assembled{Source{}, stranger, "GET", "h", "/", false}},
+		{"no address", 0, 0, "0.0.0.0", "/", "h", nil, assembled{from: AssembleResult{Refused: RefusedPeer}}},
+		{"target", 0, 0, stranger, "x", "h", nil, assembled{AssembleResult{Refused: RefusedTarget}, stranger, "GET", "h", "", false}},
+		{"host", 0, 0, stranger, "/", "a..b", nil, assembled{AssembleResult{Refused: RefusedHost}, stranger, "GET", "", "/", false}},
+		{"target before host", 0, 0, stranger, "/%", "a..b", nil, assembled{AssembleResult{Refused: RefusedTarget}, stranger, "GET", "", "", false}},
+		{"Host beside a URL", 0, 0, stranger, "http://b/", "a..b", nil, assembled{AssembleResult{Refused: RefusedHost}, stranger, "GET", "b", "/", false}},
+		{"header twice", 0, 0, stranger, "/", "h", wire{"X-Api-Key": {"k", "k"}}, assembled{AssembleResult{Refused: RefusedRepeated}, stranger, "GET", "h", "/", false}},
+		{"cookie twice", 0, 0, stranger, "/", "h", wire{"cookie sid": {"a", "b"}}, assembled{AssembleResult{Refused: RefusedRepeated}, stranger, "GET", "h", "/", false}},
+		{"host before repeated", 0, 0, stranger, "/", "a..b", wire{"cookie sid": {"a", "b"}}, assembled{AssembleResult{Refused: RefusedHost}, stranger, "GET", "", "/", false}},
+		{"others twice", 0, 0, stranger, "/", "h", wire{"Accept": {"a", "b"}}, assembled{AssembleResult{}, stranger, "GET", "h", "/", false}},
 
 		{
 			"x-original", OriginalXOriginal, 0, proxy, "/auth", "h", with(with(xff("198.51.100.1"), "X-Original-Method", "PUT"), "X-Original-Uri", "/a?b"),
@@ -70,7 +70,7 @@ func TestAssemble(t *testing.T) {
 		},
 		{
 			"x-original of a stranger", OriginalXOriginal, 0, stranger, "/auth", "h", with(xff("1.1.1.1"), "X-Original-Uri", "/a"),
-			assembled{Source{}, stranger, "GET", "h", "/auth", false},
+			assembled{AssembleResult{}, stranger, "GET", "h", "/auth", false},
 		},
 		{
 			"x-forwarded", OriginalXForwarded, 0, proxy, "http://b/auth", "h", with(with(xff("198.51.100.1"), "X-Forwarded-Host", "C:1"), "X-Forwarded-Uri", "/a"),
@@ -82,23 +82,23 @@ func TestAssemble(t *testing.T) {
 		},
 		{
 			"Host beside X-Forwarded-Host", OriginalXForwarded, 0, proxy, "/", "a..b", with(with(xff("198.51.100.1"), "X-Forwarded-Host", "c"), "X-Forwarded-Uri", "/a"),
-			assembled{Source{Refused: RefusedHost, Trusted: true}, "198.51.100.1", "GET", "c", "/a", false},
+			assembled{AssembleResult{Refused: RefusedHost, Trusted: true}, "198.51.100.1", "GET", "c", "/a", false},
 		},
 		{
 			"named twice", OriginalXForwarded, UnnamedDeny, proxy, "/", "h", with(xff("unknown"), "X-Forwarded-Uri", "/a", "/b"),
-			assembled{Source{Refused: RefusedTarget, Trusted: true}, proxy, "GET", "", "", false},
+			assembled{AssembleResult{Refused: RefusedTarget, Trusted: true}, proxy, "GET", "", "", false},
 		},
 
-		{"unnamed peer", 0, UnnamedPeer, proxy, "/", "h", xff("unknown"), assembled{Source{Trusted: true, NoClient: true}, proxy, "GET", "h", "/", false}},
-		{"unnamed skip", 0, UnnamedSkip, proxy, "/", "h", xff("unknown"), assembled{Source{Trusted: true, NoClient: true}, "", "GET", "h", "/", true}},
-		{"unnamed deny", 0, UnnamedDeny, proxy, "/%", "h", xff("unknown"), assembled{Source{Refused: RefusedUnnamed, Trusted: true, NoClient: true}, proxy, "GET", "", "", false}},
+		{"unnamed peer", 0, UnnamedPeer, proxy, "/", "h", xff("unknown"), assembled{AssembleResult{Trusted: true, NoClient: true}, proxy, "GET", "h", "/", false}},
+		{"unnamed skip", 0, UnnamedSkip, proxy, "/", "h", xff("unknown"), assembled{AssembleResult{Trusted: true, NoClient: true}, "", "GET", "h", "/", true}},
+		{"unnamed deny", 0, UnnamedDeny, proxy, "/%", "h", xff("unknown"), assembled{AssembleResult{Refused: RefusedUnnamed, Trusted: true, NoClient: true}, proxy, "GET", "", "", false}},
 		{
 			"request unnamed, skip", OriginalXOriginal, UnnamedSkip, proxy, "/auth", "h", xff("198.51.100.1"),
-			assembled{Source{Trusted: true, NoRequest: true}, "198.51.100.1", "GET", "h", "/auth", true},
+			assembled{AssembleResult{Trusted: true, NoRequest: true}, "198.51.100.1", "GET", "h", "/auth", true},
 		},
 		{
 			"request unnamed, deny", OriginalXOriginal, UnnamedDeny, proxy, "/auth", "h", with(xff("198.51.100.1"), "X-Original-Uri", ""),
-			assembled{Source{Refused: RefusedUnnamed, Trusted: true, NoRequest: true}, "198.51.100.1", "GET", "", "", false},
+			assembled{AssembleResult{Refused: RefusedUnnamed, Trusted: true, NoRequest: true}, "198.51.100.1", "GET", "", "", false},
 		},
 	} {
 		id, err := NewIdentity(Settings{TrustedProxies: prefixes("10.0.0.0/8"), OriginalRequest: tc.original, OnUnnamed: tc.unnamed})
@@ -124,14 +124,14 @@ func TestFieldsAreLookedUpOnce(t *testing.T) {
 	var r Request
 	e.Assemble(new(Identity), &Incoming{Peer: netip.MustParseAddr("192.0.2.1"), Target: []byte("/"), Fields: &n}, &s, &r)
 	e.Decide(t.Context(), &r, &s)
-	if applied := e.Applied(&s); len(applied) != 2 || n.lookups != 2 {
+	if applied := s.Applied(); len(applied) != 2 || n.lookups != 2 {
 		t.Errorf("%d rules applied after %d lookups, want 2 and 2", len(applied), n.lookups)
 	}
 	// Another engine does not take them for its own.
 	other := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: limit("c", 5), Key: key(byCookie)}}})
 	other.Decide(t.Context(), &r, &s)
 	want, _ := other.KeyFromText(other.rules[0].limit, []string{"s"})
-	if applied := other.Applied(&s); len(applied) != 1 || string(applied[0].Rule.AppendKey(nil, applied[0].Key)) != string(applied[0].Rule.AppendKey(nil, want)) {
+	if applied := s.Applied(); len(applied) != 1 || string(applied[0].Rule.AppendKey(nil, applied[0].Key)) != string(applied[0].Rule.AppendKey(nil, want)) {
 		t.Errorf("another engine applied %v", applied)
 	}
 }

@@ -13,7 +13,6 @@ import (
 type Scratch struct {
 	client  netip.Addr // of the current request
 	charges []fastlimit.Charge
-	applied []Applied
 
 	parts [][]byte // key parts of all rules; the keys borrow them
 	addrs []byte   // masked addresses that composite keys contain
@@ -72,20 +71,7 @@ func (s *Scratch) verdict(d fastlimit.Decision, by int) Verdict {
 	return v
 }
 
-// Applied is a rule that applied to a request, and the key that was charged.
-type Applied struct {
-	RuleIndex int
-	Rule      *fastlimit.Rule
-	Key       fastlimit.Key // borrows from the request and the scratch
-}
-
-// Applied returns the rules that applied in the last decision with s, in the
-// order of the configuration, those in shadow mode included. The slice and its
-// keys are valid until the next decision with s. It does not allocate.
-func (e *Engine) Applied(s *Scratch) []Applied {
-	s.applied = s.applied[:0]
-	for _, c := range s.charges {
-		s.applied = append(s.applied, Applied{RuleIndex: e.byRule[c.Rule], Rule: c.Rule, Key: c.Key})
-	}
-	return s.applied
-}
+// Applied returns the charges of the last decision with s: the rules that applied, in
+// the order of the configuration, those in shadow mode included, and the keys that were
+// charged. The slice and its keys are valid until the next decision with s.
+func (s *Scratch) Applied() []fastlimit.Charge { return s.charges }

@@ -62,13 +62,13 @@ func TestScratchGrows(t *testing.T) {
 	var s Scratch
 	for range 3 {
 		e.Decide(t.Context(), r, &s)
-		applied := e.Applied(&s)
+		applied := s.Applied()
 		if len(applied) != len(set.Rules) {
 			t.Fatalf("%d rules applied, want %d", len(applied), len(set.Rules))
 		}
 		for i, a := range applied {
-			if a.RuleIndex != i || a.Rule.Index() != i || a.Rule.Name() != set.Rules[i].Limit.Name {
-				t.Errorf("place %d: rule %d, %s", i, a.RuleIndex, a.Rule.Name())
+			if a.Rule.Index() != i || a.Rule.Name() != set.Rules[i].Limit.Name {
+				t.Errorf("place %d: rule %d, %s", i, a.Rule.Index(), a.Rule.Name())
 			}
 		}
 	}

@@ -25,10 +25,98 @@ type Match struct {
 	Methods []string // exact, upper case
 }
 
-// Kind is a line that says what the rule counts and by which key. Nodes exchange counts
-// of a rule if they agree on it. The order of patterns does not matter, that of key
-// parts does.
-func (r *RuleSpec) Kind() string {
+// KeyKind is what a part of a key is taken from.
+type KeyKind uint8
+
+// The kinds of key parts.
+const (
+	KeyIP KeyKind = iota
+	KeyHeader
+	KeyCookie
+	KeyMethod
+	KeyHost
+	KeyPath
+	KeyGlobal // one key for all requests
+)
+
+// String is the kind as a configuration file names it.
+func (k KeyKind) String() string {
+	return nameOf(k, "ip", "header", "cookie", "method", "host", "path", "global")
+}
+
+// KeyPart is one part of a key. The prefix lengths of a KeyIP part are those
+// of the limit's IPv4Prefix and IPv6Prefix.
+type KeyPart struct {
+	Kind KeyKind
+	Name string // of the header or cookie
+}
+
+// named reports whether the part is a header or a cookie, which have a name.
+func (p KeyPart) named() bool { return p.Kind == KeyHeader || p.Kind == KeyCookie }
+
+// String is the part as a configuration file names it, without prefix lengths.
+func (p KeyPart) String() string {
+	if p.named() {
+		return p.Kind.String() + ":" + p.Name
+	}
+	return p.Kind.String()
+}
+
+// OriginalRequest says in which headers a trusted proxy describes the request that a
+// decision is about.
+type OriginalRequest uint8
+
+// The supported header families.
+const (
+	OriginalNone       OriginalRequest = iota // the request itself
+	OriginalXOriginal                         // X-Original-Method, X-Original-URI (nginx)
+	OriginalXForwarded                        // X-Forwarded-Method, -Uri, -Host (Traefik, Caddy)
+)
+
+// String is the family as a configuration file names it.
+func (o OriginalRequest) String() string { return nameOf(o, "none", "x-original", "x-forwarded") }
+
+// UnnamedAction is what to do with an unnamed request: one for which a trusted proxy
+// names no client, or no original request although one is configured. The only known
+// address is that of the proxy, which all its clients share.
+type UnnamedAction uint8
+
+// The choices of Settings.OnUnnamed.
+const (
+	UnnamedPeer UnnamedAction = iota // charge the proxy's own address
+	UnnamedSkip                      // leave out the rules with ip in their key
+	UnnamedDeny                      // refuse the request
+)
+
+// String is the action as a configuration file names it.
+func (a UnnamedAction) String() string { return nameOf(a, "peer", "skip", "deny") }
+
+// Settings are everything that decides about a request, as in a configuration file.
+// [New] uses the rules and lists, [NewIdentity] the rest.
+type Settings struct {
+	Rules       []RuleSpec
+	Allow, Deny []netip.Prefix // the longest prefix wins; equal means deny
+
+	TrustedProxies  []netip.Prefix
+	ClientIPHeader  string          // read from trusted proxies only; "" means X-Forwarded-For
+	OriginalRequest OriginalRequest // likewise
+	OnUnnamed       UnnamedAction   // what to do if a trusted proxy omits one of the two
+}
+
+// Limits returns the rules of the limiter that [New] needs, in the order of s.Rules. It
+// sets their KeyKind, by which nodes tell whether they count the same.
+func (s *Settings) Limits() []fastlimit.RuleConfig {
+	limits := make([]fastlimit.RuleConfig, len(s.Rules))
+	for i := range s.Rules {
+		limits[i] = s.Rules[i].Limit
+		limits[i].KeyKind = s.Rules[i].keyKind()
+	}
+	return limits
+}
+
+// keyKind is a line that says what the rule counts and by which key. The order of
+// patterns does not matter, that of key parts does.
+func (r *RuleSpec) keyKind() string {
 	var key []string
 	for _, p := range r.Key {
 		key = append(key, strconv.Quote(p.String()))
@@ -51,64 +139,10 @@ func (r *RuleSpec) Kind() string {
 	return strings.Join(kind, " ")
 }
 
-// KeyKind is what a part of a key is taken from.
-type KeyKind uint8
-
-// The kinds of key parts.
-const (
-	KeyIP KeyKind = iota
-	KeyHeader
-	KeyCookie
-	KeyMethod
-	KeyHost
-	KeyPath
-	KeyGlobal // one key for all requests
-)
-
-// KeyPart is one part of a key. The prefix lengths of a KeyIP part are those
-// of the limit's IPv4Prefix and IPv6Prefix.
-type KeyPart struct {
-	Kind KeyKind
-	Name string // of the header or cookie
-}
-
-// OriginalRequest says in which headers a trusted proxy describes the request that a
-// decision is about.
-type OriginalRequest uint8
-
-// The supported header families.
-const (
-	OriginalNone       OriginalRequest = iota // the request itself
-	OriginalXOriginal                         // X-Original-Method, X-Original-URI (nginx)
-	OriginalXForwarded                        // X-Forwarded-Method, -Uri, -Host (Traefik, Caddy)
-)
-
-// Settings are everything that decides about a request, as in a configuration file.
-type Settings struct {
-	Rules       []RuleSpec
-	Allow, Deny []netip.Prefix // the longest prefix wins; equal means deny
-
-	TrustedProxies  []netip.Prefix
-	ClientIPHeader  string          // read from trusted proxies only; "" means X-Forwarded-For
-	OriginalRequest OriginalRequest // likewise
-	OnUnnamed       OnUnnamed       // what to do if a trusted proxy omits one of the two
-}
-
-// String is the part as a configuration file names it, without prefix lengths.
-func (p KeyPart) String() string {
-	switch p.Kind {
-	case KeyIP:
-		return "ip"
-	case KeyHeader:
-		return "header:" + p.Name
-	case KeyCookie:
-		return "cookie:" + p.Name
-	case KeyMethod:
-		return "method"
-	case KeyHost:
-		return "host"
-	case KeyPath:
-		return "path"
+// nameOf returns the name of an enum's value, by number.
+func nameOf[E ~uint8](value E, names ...string) string {
+	if int(value) < len(names) {
+		return names[value]
 	}
-	return "global"
+	return "unknown " + strconv.Itoa(int(value))
 }

@@ -25,7 +25,7 @@ func TestOnUnnamedIsChecked(t *testing.T) {
 	if _, err := NewIdentity(Settings{OnUnnamed: UnnamedDeny + 1}); err == nil {
 		t.Error("accepted")
 	}
-	for _, o := range []OnUnnamed{UnnamedPeer, UnnamedSkip, UnnamedDeny} {
+	for _, o := range []UnnamedAction{UnnamedPeer, UnnamedSkip, UnnamedDeny} {
 		id, err := NewIdentity(Settings{OnUnnamed: o})
 		if err != nil || id.OnUnnamed() != o {
 			t.Errorf("%v: %v, %v", o, id, err)
@@ -43,17 +43,17 @@ func TestUnnamedRequest(t *testing.T) {
 	}
 	e := mustEngine(t, Settings{Rules: rules, Deny: prefixes("192.0.2.7/32")})
 	var s Scratch
-	r := Request{Client: netip.MustParseAddr("192.0.2.1"), Method: []byte("GET"), Unnamed: true}
+	r := Request{Client: netip.MustParseAddr("192.0.2.1"), Method: []byte("GET"), SkipIPRules: true}
 	e.Decide(t.Context(), &r, &s)
-	if applied := e.Applied(&s); len(applied) != 1 || applied[0].RuleIndex != 2 {
+	if applied := s.Applied(); len(applied) != 1 || applied[0].Rule.Index() != 2 {
 		t.Errorf("applied: %+v", applied)
 	}
-	r.Unnamed = false
+	r.SkipIPRules = false
 	e.Decide(t.Context(), &r, &s)
-	if n := len(e.Applied(&s)); n != 3 {
+	if n := len(s.Applied()); n != 3 {
 		t.Errorf("%d rules applied", n)
 	}
-	r.Unnamed, r.Client = true, netip.MustParseAddr("192.0.2.7")
+	r.SkipIPRules, r.Client = true, netip.MustParseAddr("192.0.2.7")
 	if v := e.Decide(t.Context(), &r, &s); v.List != ListDeny {
 		t.Errorf("the list was not asked: %+v", v)
 	}

@@ -69,22 +69,22 @@ func TestWalkOracle(t *testing.T) {
 func checkClient(t *testing.T, id *Identity, peer netip.Addr, values [][]byte, text string) {
 	t.Helper()
 	got, from := id.Client(peer, values)
-	if (from == NoAddress) == identifies(peer.Unmap().WithZone("")) {
+	if (from == ClientNoAddress) == identifies(peer.Unmap().WithZone("")) {
 		t.Fatalf("Client(%v, %q): from %v", peer, values, from)
 	}
-	if from == NoAddress {
+	if from == ClientNoAddress {
 		return
 	}
 	if got != got.Unmap().WithZone("") || !identifies(got) {
 		t.Fatalf("Client(%v, %q) = %v: no plain address", peer, values, got)
 	}
-	if from != FromHeader && got != peer.Unmap().WithZone("") && !id.Trusted(got) {
+	if from != ClientFromHeader && got != peer.Unmap().WithZone("") && !id.Trusted(got) {
 		t.Fatalf("Client(%v, %q) = %v, not named, want the peer or a proxy", peer, values, got)
 	}
-	if (from != FromPeer) != id.Trusted(peer) {
+	if (from != ClientFromPeer) != id.Trusted(peer) {
 		t.Fatalf("Client(%v, %q) = %v, %v: the header counts for trusted peers only", peer, values, got, from)
 	}
-	if from == FromHeader && !holdsAddr(text, got) {
+	if from == ClientFromHeader && !holdsAddr(text, got) {
 		t.Fatalf("Client(%v, %q) = %v, which is not in the header", peer, values, got)
 	}
 }

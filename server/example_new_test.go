@@ -20,7 +20,7 @@ func ExampleNew() {
 		Limit: fastlimit.RuleConfig{Name: "per-ip", Rate: fastlimit.Rate{N: 1, Per: time.Second}, Burst: 2, Strict: true},
 		Key:   []policy.KeyPart{{Kind: policy.KeyIP}},
 	}}}
-	lim, err := fastlimit.New(fastlimit.Config{Rules: []fastlimit.RuleConfig{settings.Rules[0].Limit}})
+	lim, err := fastlimit.New(fastlimit.Config{Rules: settings.Limits()})
 	if err != nil {
 		log.Fatal(err)
 	}

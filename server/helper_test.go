@@ -74,11 +74,7 @@ func loopback() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("12
 // newConfig compiles settings.
 func newConfig(t testing.TB, set policy.Settings) Config {
 	t.Helper()
-	rules := make([]fastlimit.RuleConfig, len(set.Rules))
-	for i := range rules {
-		rules[i] = set.Rules[i].Limit
-	}
-	lim, err := fastlimit.New(fastlimit.Config{Rules: rules, Memory: 4 << 20})
+	lim, err := fastlimit.New(fastlimit.Config{Rules: set.Limits(), Memory: 4 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 // unnamedSettings has a rule by address, one by header and one for all, with
 // 127.0.0.1 as the proxy.
-func unnamedSettings(what policy.OnUnnamed, o policy.OriginalRequest) policy.Settings {
+func unnamedSettings(what policy.UnnamedAction, o policy.OriginalRequest) policy.Settings {
 	set := perIP()
 	set.TrustedProxies = loopback()
 	set.OnUnnamed, set.OriginalRequest = what, o
@@ -25,7 +25,7 @@ func TestOnUnnamed(t *testing.T) {
 	const named, target = "192.0.2.7", "/a"
 	for _, c := range []struct {
 		name          string
-		what          policy.OnUnnamed
+		what          policy.UnnamedAction
 		original      policy.OriginalRequest
 		client        string // X-Forwarded-For, "-" for none
 		uri           string // X-Original-URI, "-" for none

@@ -202,8 +202,8 @@ func (p *pair) run(ctx context.Context, next func() int64) error {
 		p.clock.Set(p.now)
 		p.limiter.Advance()
 		for _, packet := range p.from.Tick(p.now) {
-			if err := p.to.Receive(packet, p.now); err != nil {
-				return err
+			if rejected := p.to.Receive(packet, p.now); rejected != nil {
+				return fmt.Errorf("a node rejects the other's packet: %s", rejected.Reason)
 			}
 		}
 	}

@@ -135,6 +135,11 @@ func TestReplay(t *testing.T) {
 	if code != 0 || stderr != "" {
 		t.Errorf("exit %d, stderr %q: want nothing in a pipe", code, stderr)
 	}
+	// Whoever names no limit learns which one is assumed.
+	const assumed = "no --config and no --rate: judging by the default, 100/s with burst 7 for each address\n"
+	if code, _, stderr := command(t, nil, "replay", "--burst", "7", plain); code != 0 || stderr != assumed {
+		t.Errorf("exit %d, stderr %q, want %q", code, stderr, assumed)
+	}
 }
 
 // Rotated logs, JSON lines with a field map, and fractions of a second, all in
@@ -174,9 +179,9 @@ func TestReplayFails(t *testing.T) {
 	}{
 		{[]string{"/does/not/exist"}, cli.ExitFailure, "/does/not/exist: no such file"},
 		{[]string{t.TempDir()}, cli.ExitFailure, "is a directory"},
-		{[]string{writeFile(t, "cut.gz", "\x1f\x8b\x08\x00")}, cli.ExitFailure, "cut.gz: replay: gzip: unexpected EOF"},
+		{[]string{writeFile(t, "cut.gz", "\x1f\x8b\x08\x00")}, cli.ExitFailure, "cut.gz: gzip: unexpected EOF"},
 		{[]string{}, cli.ExitUsage, "<log> ..."},
-		{[]string{junk}, cli.ExitFailure, junk + ": replay: no line can be read; line 1: does not start with a client address: \"hello\"; accepted are the common and the combined log format"},
+		{[]string{junk}, cli.ExitFailure, junk + ": no line can be read; line 1: does not start with a client address: \"hello\"; accepted are the common and the combined log format"},
 		{[]string{"-"}, 0, "warning: <stdin> is empty"},
 		{[]string{log, log}, cli.ExitFailure, log + ": is named twice"},
 		{[]string{log, "-"}, cli.ExitUsage, "cat LOG… | fastlimit replay -"},

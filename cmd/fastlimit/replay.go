@@ -44,6 +44,13 @@ func (c *replayCmd) Run(ctx context.Context, sys *system) error {
 	if c.Top < 0 {
 		return cli.Usagef("--top %d: want 0 or more", c.Top)
 	}
+	if err := replay.FieldMap(c.Fields).Check(); err != nil {
+		return cli.Usagef("--fields: %w", err)
+	}
+	if c.Config == "" && c.Rate == "" {
+		limit := cfg.Policy.Rules[0].Limit
+		fmt.Fprintf(sys.stderr, "no --config and no --rate: judging by the default, %v with burst %d for each address\n", limit.Rate, limit.Burst)
+	}
 	var report *replay.Report
 	err = cli.Signalled(ctx, cli.SignalHooks{Grace: interruptGrace}, func(ctx context.Context) error {
 		report, err = c.replay(ctx, cfg, sys)
@@ -82,16 +89,12 @@ func (c *replayCmd) replay(ctx context.Context, cfg *config.Config, sys *system)
 		}
 		all = append(all, replay.Log{Name: name, Reader: bar.Reading(l)})
 	}
-	report, err := replay.Run(ctx, all, replay.Config{
+	return replay.Run(ctx, all, replay.Config{
 		Limiter: cfg.Limiter(), Policy: cfg.Policy,
 		Stream: size < 0,
 		Fields: c.Fields,
 		Judged: func(done, all int) { bar.Step(done, all, "judging") },
 	})
-	if bad := (*replay.FieldError)(nil); errors.As(err, &bad) {
-		return nil, cli.Usagef("--fields: %w", bad)
-	}
-	return report, err
 }
 
 // open opens the logs and returns their total size, -1 if one is a stream. With an

@@ -84,17 +84,12 @@ func Default() *Config {
 // Limiter returns the configuration of the limiter, with rules in the order of
 // Policy.Rules. With Redis it plans for a store, which the caller adds.
 func (c *Config) Limiter() fastlimit.Config {
-	lc := fastlimit.Config{Memory: c.Memory, TopTalkers: c.TopTalkers}
+	lc := fastlimit.Config{Rules: c.Policy.Limits(), Memory: c.Memory, TopTalkers: c.TopTalkers}
 	if c.Redis != nil {
 		lc.Shared, lc.StoreTimeout = true, c.Redis.Timeout
 	}
 	if c.Cluster != nil {
 		lc.Nodes, lc.TopTalkers = c.Cluster.MaxNodes, c.Cluster.TopTalkers
-	}
-	for i := range c.Policy.Rules {
-		r := c.Policy.Rules[i].Limit
-		r.KeyKind = c.Policy.Rules[i].Kind()
-		lc.Rules = append(lc.Rules, r)
 	}
 	return lc
 }

@@ -11,7 +11,7 @@ import (
 func TestOnUnnamed(t *testing.T) {
 	t.Parallel()
 	const rules = "\nrules: [{name: a, rate: 1/s}]\n"
-	for text, want := range map[string]policy.OnUnnamed{
+	for text, want := range map[string]policy.UnnamedAction{
 		"trusted_proxies: [127.0.0.1]":                       policy.UnnamedPeer,
 		"trusted_proxies: [127.0.0.1]\non_unnamed: peer":     policy.UnnamedPeer,
 		"trusted_proxies: [127.0.0.1]\non_unnamed: skip":     policy.UnnamedSkip,

@@ -46,40 +46,23 @@ var (
 // scratch, from which the values borrow. It does not allocate.
 func (a *Answer) SetFields(v *Values, d *fastlimit.Decision, set func(Name, []byte)) {
 	set(nameRateLimitPolicy, a.policy)
-	switch {
-	case !d.Allowed:
-		a.Render(v, d)
+	if d.Allowed && d.Remaining == fastlimit.Unknown {
+		return
+	}
+	a.Render(v, d)
+	if !d.Allowed {
 		set(nameRetryAfter, v.RetryAfter)
 		set(nameReset, v.Reset)
 		set(nameCacheControl, noStore)
-	case d.Remaining == fastlimit.Unknown:
-		return
-	default:
-		a.renderAllowed(v, d)
 	}
 	set(nameRateLimit, v.RateLimit)
 	set(nameRemaining, v.Remaining)
 	set(nameClear, v.Clear)
 }
 
-// renderAllowed fills v for a decision that admitted, with what has a meaning
-// then.
-func (a *Answer) renderAllowed(v *Values, d *fastlimit.Decision) {
-	if v.buf == nil {
-		v.buf = v.first[:]
-	}
-	b := strconv.AppendInt(v.buf[:0], d.Remaining, 10)
-	afterLeft := len(b)
-	b = append(b, a.item...)
-	b = append(b, ";r="...)
-	b = strconv.AppendInt(b, min(d.Remaining, maxInteger), 10)
-	afterLimit := len(b)
-	b = appendSeconds(b, d.TimeToEmpty)
-	v.buf = b
-	v.Remaining, v.RateLimit, v.Clear = b[:afterLeft], b[afterLeft:afterLimit], b[afterLimit:]
-}
-
-// Render fills v for a decision that denied.
+// Render fills v for a decision. RetryAfter and Reset have a meaning for denials only.
+// All values are appended to one buffer and cut out of it at the end, since it may move
+// while it grows.
 func (a *Answer) Render(v *Values, d *fastlimit.Decision) {
 	left := max(d.Remaining, 0)
 	retry := max(ceil(d.RetryAfter, time.Second), 1)
@@ -92,8 +75,10 @@ func (a *Answer) Render(v *Values, d *fastlimit.Decision) {
 	b = append(b, a.item...)
 	b = append(b, ";r="...)
 	b = strconv.AppendInt(b, min(left, maxInteger), 10)
-	b = append(b, ";t="...)
-	b = strconv.AppendInt(b, retry, 10)
+	if !d.Allowed {
+		b = append(b, ";t="...)
+		b = strconv.AppendInt(b, retry, 10)
+	}
 	afterLimit := len(b)
 	b = strconv.AppendInt(b, left, 10)
 	afterLeft := len(b)

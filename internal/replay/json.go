@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fastlimit/fastlimit/policy"
 	"github.com/tidwall/gjson"
 )
 
@@ -33,27 +34,18 @@ var caddy = map[string][]string{
 	"host":   {"request.host"},
 }
 
-// FieldError is a mistake in a [FieldMap].
-type FieldError struct{ text string }
-
-// Error names the field and the fix.
-func (e *FieldError) Error() string { return e.text }
-
-// check returns the first problem of the map, in the order of its keys, so that the
+// Check returns the first problem of the map, in the order of its keys, so that the
 // same mistake always gives the same message.
-func (m FieldMap) check() error {
-	bad := func(format string, args ...any) error { return &FieldError{fmt.Sprintf(format, args...)} }
+func (m FieldMap) Check() error {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		kind, field, named := strings.Cut(name, ":")
 		_, known := caddy[name]
-		switch {
-		case named && field != "" && (kind == "header" || kind == "cookie"):
-		case known, name == "request":
-		default:
-			return bad("%q is no field; want time, client, method, target, host, request, header:NAME or cookie:NAME", name)
+		known = known || name == "request" || named && field != "" && (kind == "header" || kind == "cookie")
+		if !known {
+			return fmt.Errorf("%q is no field; want time, client, method, target, host, request, header:NAME or cookie:NAME", name)
 		}
 		if m[name] == "" {
-			return bad("%q is empty; write for example %s=remote_addr", name, name)
+			return fmt.Errorf("%q is empty; write for example %s=remote_addr", name, name)
 		}
 	}
 	return nil
@@ -82,10 +74,10 @@ func jsonPath(s string) string {
 	return strings.Join(parts, ".")
 }
 
-// jsonFields is a FieldMap compiled for the names that the rules need.
+// jsonFields is a FieldMap compiled for what the rules need.
 type jsonFields struct {
-	time, client, method, target, host, request []string
-	values                                      []jsonValue // in the order of parser.Names
+	paths  map[string][]string // by key of the FieldMap; no request if it has none
+	values []jsonValue         // in the order of parser.Needs
 }
 
 // jsonValue is where a header or a cookie is found.
@@ -96,28 +88,27 @@ type jsonValue struct {
 
 // compile resolves the paths once instead of for every line. Header names match in
 // any case, cookie names only as they are.
-func (m FieldMap) compile(names []string) *jsonFields {
-	f := &jsonFields{
-		time: m.paths("time"), client: m.paths("client"),
-		method: m.paths("method"), target: m.paths("target"), host: m.paths("host"),
+func (m FieldMap) compile(n needs) *jsonFields {
+	f := &jsonFields{paths: map[string][]string{}}
+	for name := range caddy {
+		f.paths[name] = m.paths(name)
 	}
 	if _, ok := m["request"]; ok {
-		f.request = m.paths("request")
+		f.paths["request"] = m.paths("request")
 	}
-	for _, name := range names {
+	for _, p := range n {
 		v := jsonValue{}
-		kind, field, _ := strings.Cut(name, ":")
 		for given := range m {
-			if strings.EqualFold(given, name) && kind == "header" || given == name {
+			if given == p.String() || p.Kind == policy.KeyHeader && strings.EqualFold(given, p.String()) {
 				v.paths = m.paths(given)
 			}
 		}
 		switch {
 		case v.paths != nil:
-		case kind == "header":
-			v.paths = []string{"request.headers." + gjson.Escape(field) + ".0"}
-		default:
-			v.paths, v.cookie = []string{"request.headers.Cookie.0"}, field
+		case p.Kind == policy.KeyHeader:
+			v.paths = []string{"request.headers." + gjson.Escape(p.Name) + ".0"}
+		case p.Kind == policy.KeyCookie:
+			v.paths, v.cookie = []string{"request.headers.Cookie.0"}, p.Name
 		}
 		f.values = append(f.values, v)
 	}
@@ -131,28 +122,27 @@ func (p *parser) json(b []byte) (logLine, error) {
 	if !gjson.Valid(line) {
 		return logLine{}, errNotJSON
 	}
-	if p.compiled == nil {
-		p.compiled = p.Map.compile(p.Names)
+	if p.compiled == nil { // at the first line of JSON, as most logs have none
+		p.compiled = p.Map.compile(p.Needs)
 	}
 	f := p.compiled
 	var l logLine
 	var ok bool
-	if l.Time, ok = p.textTime(first(line, f.time)); !ok {
+	if l.Time, ok = p.textTime(first(line, f.paths["time"])); !ok {
 		return logLine{}, errJSONTime
 	}
-	if l.Client, ok = parsePeer(first(line, f.client)); !ok {
+	if l.Client, ok = parsePeer(first(line, f.paths["client"])); !ok {
 		return logLine{}, errJSONClient
 	}
-	if f.request != nil {
-		l.request(value(first(line, f.request)))
-	}
-	if method := value(first(line, f.method)); isMethod(method) {
+	l.request(value(first(line, f.paths["request"])))
+	// Method and target override the request, if a map names all three.
+	if method := value(first(line, f.paths["method"])); isMethod(method) {
 		l.Method = method
 	}
-	if target := value(first(line, f.target)); target != nil {
+	if target := value(first(line, f.paths["target"])); target != nil {
 		l.Target = target
 	}
-	l.VHost = value(first(line, f.host))
+	l.VHost = value(first(line, f.paths["host"]))
 	p.values = p.values[:0]
 	for i := range f.values {
 		v := value(first(line, f.values[i].paths))

@@ -5,24 +5,28 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"net/netip"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// judge feeds records to the policy in order, and to the oracle beside it.
+// judge feeds records to the policy in order, and to the oracle beside it. One
+// goroutine uses it, so nothing here is guarded, and all buffers are reused.
 type judge struct {
 	engine *policy.Engine
-	needs  *needs
 	rules  []ruleBook
 
 	scratch policy.Scratch
 	request policy.Request
-	fields  fields
-	text    []byte // of the record under way
+	fields  fields // of the record under way
+	text    []byte // what they borrow
 	key     []byte // of the account looked up
 
+	// Time of the log and of the limiter. They differ: the limiter's begins at 0 and
+	// leaves out long silences.
 	started     bool
 	first, last int64         // Unix µs of the log
 	now         time.Duration // the limiter's time, whole µs
@@ -34,27 +38,33 @@ type judge struct {
 	denied map[string]*account // clients denied by the deny list, by address
 }
 
-// ruleBook is the oracle's state for one rule.
+// ruleBook is the oracle's state for one rule, and the rule's part of the report, which
+// is filled in as records are judged and completed by finish.
 type ruleBook struct {
 	rule     *fastlimit.Rule
 	cost     uint64
 	exact    exact
 	key      []policy.KeyPart
 	clients  map[string]*account // by appendKey; nil in shadow mode, which denies nobody
-	excess   float64
 	reported RuleReport
 }
 
+// newJudge returns a judge at the limiter's time 0. rules are those of lim, in order.
 func newJudge(lim *fastlimit.Limiter, limiterTime *fastlimit.ManualClock, engine *policy.Engine, rules []policy.RuleSpec, report *Report) (*judge, error) {
 	j := &judge{limiterTime: limiterTime, engine: engine, report: report, denied: map[string]*account{}, end: lim.LastTime()}
 	j.request.Fields = &j.fields
 	plan := lim.Plan()
-	longest := plan.Window
+	longest := plan.Window // in which the filter and the rules forget everything
 	for i, r := range lim.Rules() {
 		c := r.Config()
-		b := ruleBook{rule: r, cost: c.Cost, key: rules[i].Key, reported: newRuleReport(&plan.Rules[i])}
+		b := ruleBook{rule: r, cost: c.Cost, key: rules[i].Key}
+		b.reported = RuleReport{
+			Name: c.Name, Mode: c.Mode.String(), Rate: c.Rate.String(), Burst: c.Burst,
+			Stages: []StageReport{}, ExcessBound: excessBound(&plan.Rules[i]),
+		}
 		var err error
-		if b.exact, err = newExact(c); err != nil {
+		// RuleConfig has no other algorithm; TestOracleKnowsRules fails when it gets one.
+		if b.exact, err = newExact(bucket.LeakyBucket, c); err != nil {
 			return nil, err
 		}
 		if c.Mode == fastlimit.Enforce {
@@ -78,7 +88,9 @@ func (j *judge) clock(at int64) error {
 	}
 	gap := time.Duration(min(at-j.last, j.silence)) * time.Microsecond
 	if gap > j.end-j.now {
-		return fmt.Errorf("replay: the log reaches from %s to %s, which is longer than these rules can count time, %v: replay it in parts",
+		// Beyond LastTime the limiter panics. Rules that count in large ticks reach it
+		// after years, see [fastlimit.Limiter.LastTime].
+		return fmt.Errorf("the log reaches from %s to %s, which is longer than these rules can count time, %v: replay it in parts",
 			time.UnixMicro(j.first).UTC().Format(time.DateOnly), time.UnixMicro(at).UTC().Format(time.DateOnly), j.end.Round(time.Hour))
 	}
 	j.now, j.last = j.now+gap, at
@@ -91,10 +103,12 @@ func (j *judge) record(ctx context.Context, r *record) error {
 	if err := j.clock(r.at); err != nil {
 		return err
 	}
+	// Copied, as the policy takes bytes: the text of a record is shared by others.
 	j.text = append(j.text[:0], r.text...)
-	j.fields.unpack(j.text, j.needs)
+	j.fields.unpack(j.text)
 	q := &j.request
-	q.Client, q.Method, q.Host, q.Path = r.client(), j.fields.method, j.fields.host, j.fields.path
+	q.Client = r.client()
+	q.Method, q.Host, q.Path = j.fields.get(policy.KeyMethod, ""), j.fields.get(policy.KeyHost, ""), j.fields.get(policy.KeyPath, "")
 	j.limiterTime.Set(j.now)
 	v := j.engine.Decide(ctx, q, &j.scratch)
 	j.report.Requests++
@@ -103,6 +117,7 @@ func (j *judge) record(ctx context.Context, r *record) error {
 	} else {
 		j.report.Denied++
 	}
+	// A listed client has no rule and no oracle: the deny list is right by definition.
 	if v.List == policy.ListDeny {
 		name := q.Client.String()
 		a := lookup(j.denied, []byte(name))
@@ -110,7 +125,7 @@ func (j *judge) record(ctx context.Context, r *record) error {
 		a.key = Key{name}
 		return nil
 	}
-	for _, applied := range j.engine.Applied(&j.scratch) {
+	for _, applied := range j.scratch.Applied() {
 		j.account(applied, v)
 	}
 	return nil
@@ -118,12 +133,12 @@ func (j *judge) record(ctx context.Context, r *record) error {
 
 // account tells the oracle about a request to which a rule applied. The key's text is
 // made only for clients that are denied, since only those are reported.
-func (j *judge) account(applied policy.Applied, v policy.Verdict) {
-	b := &j.rules[applied.RuleIndex]
-	if b.clients == nil {
+func (j *judge) account(applied fastlimit.Charge, v policy.Verdict) {
+	b := &j.rules[applied.Rule.Index()]
+	if b.clients == nil { // a shadow rule, whose denials nobody notices
 		return
 	}
-	j.key = b.appendKey(j.key[:0], &j.request)
+	j.key = b.appendKey(j.key[:0], j.request.Client, &j.fields)
 	a := lookup(b.clients, j.key)
 	a.advance(&b.exact, j.now.Microseconds())
 	outcome := admitted
@@ -132,57 +147,37 @@ func (j *judge) account(applied policy.Applied, v policy.Verdict) {
 	case v.Rule == b.rule:
 		outcome = deniedHere
 		if a.key == nil {
-			a.key = j.engine.KeyText(applied.RuleIndex, &j.request)
+			a.key = j.engine.KeyText(b.rule, &j.request)
 		}
 	default:
 		outcome = deniedElsewhere
 	}
-	b.excess = max(b.excess, a.judge(&b.exact, b.cost, outcome))
+	b.reported.Excess = max(b.reported.Excess, a.judge(&b.exact, b.cost, outcome))
 }
 
 // appendKey appends the client's key under the rule, each part preceded by its
 // length. It is built from the request rather than from the limiter's digest, so
 // that a collision of digests shows as a false denial.
-func (b *ruleBook) appendKey(dst []byte, q *policy.Request) []byte {
+func (b *ruleBook) appendKey(dst []byte, client netip.Addr, f *fields) []byte {
 	for _, part := range b.key {
-		var v []byte
-		switch part.Kind {
-		case policy.KeyIP:
+		v := f.get(part.Kind, part.Name) // nil for global: all clients share one empty key
+		if part.Kind == policy.KeyIP {
 			c := b.rule.Config()
 			bits := c.IPv6Prefix
-			if q.Client.Is4() {
+			if client.Is4() {
 				bits = c.IPv4Prefix
 			}
-			prefix, err := q.Client.Prefix(bits)
+			prefix, err := client.Prefix(bits)
 			if err != nil {
 				panic("BUG: replay: " + err.Error()) // bits were checked by the plan
 			}
 			addr := prefix.Addr().As16()
 			v = addr[:]
-		case policy.KeyMethod:
-			v = q.Method
-		case policy.KeyHost:
-			v = q.Host
-		case policy.KeyPath:
-			v = q.Path
-		case policy.KeyHeader:
-			v = firstOf(q.Fields.Header(part.Name))
-		case policy.KeyCookie:
-			v = firstOf(q.Fields.Cookie(part.Name))
-		case policy.KeyGlobal: // all clients share one empty key
 		}
 		dst = binary.AppendUvarint(dst, uint64(len(v)))
 		dst = append(dst, v...)
 	}
 	return dst
-}
-
-// firstOf returns the value of a header or cookie, nil if there is none.
-func firstOf(values [][]byte) []byte {
-	if len(values) == 0 {
-		return nil
-	}
-	return values[0]
 }
 
 // lookup returns the account of a key, creating it if necessary. It allocates a
@@ -206,8 +201,7 @@ func (j *judge) finish() {
 	for i := range j.rules {
 		b := &j.rules[i]
 		b.reported.addStages(b.rule.Stats())
-		b.reported.Excess = b.excess
-		for _, a := range b.clients {
+		for _, a := range b.clients { // in any order: sortClients comes last
 			b.reported.ExactDenied += a.exactDenied
 			r.FalseDenials += a.falseDenied
 			if a.denied > 0 {

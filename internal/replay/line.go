@@ -21,8 +21,8 @@ type logLine struct {
 	Referer   []byte
 	UserAgent []byte
 
-	// Values are those of parser.Names for a line of JSON; nil for other formats,
-	// which have Referer and UserAgent only.
+	// Values are the headers and cookies among parser.Needs, at their index, for a
+	// line of JSON; nil for other formats, which have Referer and UserAgent only.
 	Values [][]byte
 }
 
@@ -43,17 +43,16 @@ const formats = "the common and the combined log format of nginx and Apache, eit
 // behind the "vhost:port" of Apache's vhost_combined, and lines of JSON. Fields after
 // these are ignored. The zero value is ready to use. Not safe for concurrent use.
 type parser struct {
-	// Map says where fields are in JSON. Names are the headers and cookies to
-	// read from it, as "header:X-Api-Key" and "cookie:sid". Neither may change
-	// after the first line has been parsed.
+	// Map says where fields are in JSON, and Needs which headers and cookies to
+	// read from it. Neither may change after the first line has been parsed.
 	Map   FieldMap
-	Names []string
+	Needs needs
 
 	text  []byte                 // unescaped fields of the current line
 	stamp [len(stampLayout)]byte // the last time stamp, which adjacent lines often share
 	at    int64                  // its value; 0 if there is none
 
-	compiled *jsonFields // Map and Names, compiled at the first line of JSON
+	compiled *jsonFields // Map and Needs, compiled at the first line of JSON
 	values   [][]byte    // of the current line
 }
 

@@ -175,13 +175,12 @@ func FuzzParseLine(f *testing.F) {
 			t.Fatalf("client %v", l.Client)
 		}
 		// What was parsed survives the way through a record.
-		var in, out fields
-		all := &needs{method: true, host: true, path: true, names: []string{"header:Referer", "header:User-Agent"}}
-		in.fill(&l, all, new(policy.Engine), new(policy.Scratch))
-		out.unpack(in.pack(nil, all), all)
-		for _, v := range [][2][]byte{
-			{in.method, out.method}, {in.host, out.host}, {in.path, out.path}, {in.values[0], out.values[0]}, {in.values[1], out.values[1]},
-		} {
+		all := needs{{Kind: policy.KeyMethod}, {Kind: policy.KeyHost}, {Kind: policy.KeyPath}, header("Referer"), header("User-Agent")}
+		in, out := fields{needs: all}, fields{needs: all}
+		in.fill(&l, new(policy.Engine), new(policy.Scratch))
+		out.unpack(in.pack(nil))
+		for i := range all {
+			v := [][]byte{in.values[i], out.values[i]}
 			if string(v[0]) != string(v[1]) || (v[0] == nil) != (v[1] == nil) {
 				t.Fatalf("packed %q, got %q", v[0], v[1])
 			}

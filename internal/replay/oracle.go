@@ -6,23 +6,30 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bucket"
 )
 
 // exact are the parameters of an exact leaky bucket over whole microseconds. Levels
 // count 1/per units: a unit adds per and a microsecond leaks n, where n/per is the
-// rate in lowest terms. It shares no code with package bucket, which it checks.
+// rate in lowest terms. It shares no code with package bucket, which it checks, only the
+// names of algorithms.
 type exact struct {
 	n, per uint64
 	limit  uint64 // B·per
 }
 
-// newExact rejects what would lose precision or overflow: a period below a
-// microsecond, and a burst of more than 2^62 levels.
-func newExact(c fastlimit.RuleConfig) (exact, error) {
+// newExact rejects what the oracle cannot check: an algorithm other than the leaky
+// bucket, whose denials it would call false, and what would lose precision or
+// overflow: a period below a microsecond, and a burst of more than 2^62 levels.
+func newExact(algorithm bucket.Algorithm, c fastlimit.RuleConfig) (exact, error) {
+	if algorithm != bucket.LeakyBucket {
+		return exact{}, fmt.Errorf("rule %q: replay cannot check its algorithm (%v), only the leaky bucket: leave the rule out", c.Name, algorithm)
+	}
 	if c.Rate.Per <= 0 || c.Rate.Per%time.Microsecond != 0 {
-		return exact{}, fmt.Errorf("replay: rule %q: rate %v: want a period of whole microseconds", c.Name, c.Rate)
+		return exact{}, fmt.Errorf("rule %q: rate %v: want a period of whole microseconds", c.Name, c.Rate)
 	}
 	n, per := c.Rate.N, uint64(c.Rate.Per/time.Microsecond)
+	// Lowest terms by Euclid's algorithm, so that limit overflows as late as possible.
 	for a, b := n, per; ; a, b = b, a%b {
 		if b == 0 {
 			n, per = n/a, per/a
@@ -30,8 +37,8 @@ func newExact(c fastlimit.RuleConfig) (exact, error) {
 		}
 	}
 	hi, limit := bits.Mul64(c.Burst, per)
-	if hi != 0 || limit > 1<<62 {
-		return exact{}, fmt.Errorf("replay: rule %q: burst %d at %v is too large to check", c.Name, c.Burst, c.Rate)
+	if hi != 0 || limit > 1<<62 { // fits adds up to another burst to a level
+		return exact{}, fmt.Errorf("rule %q: burst %d at %v is too large to check", c.Name, c.Burst, c.Rate)
 	}
 	return exact{n: n, per: per, limit: limit}, nil
 }
@@ -39,7 +46,7 @@ func newExact(c fastlimit.RuleConfig) (exact, error) {
 // leak returns the level after micros microseconds; negative time leaks nothing.
 func (e *exact) leak(level uint64, micros int64) uint64 {
 	hi, out := bits.Mul64(e.n, uint64(max(0, micros)))
-	if hi != 0 || out >= level {
+	if hi != 0 || out >= level { // empty: no bucket leaks below that
 		return 0
 	}
 	return level - out
@@ -91,11 +98,12 @@ func (a *account) judge(e *exact, cost uint64, v verdict) (excess float64) {
 	switch v {
 	case deniedElsewhere:
 		return 0
-	case admitted:
+	case admitted: // even beyond the burst: P2 bounds by how much
 		a.admitted += cost * e.per
 		excess = e.excess(a.admitted)
 	case deniedHere:
 		a.denied++
+		// P1 allows a denial only if the request does not fit beside what was admitted.
 		if e.fits(a.admitted, cost) {
 			a.falseDenied++
 		}

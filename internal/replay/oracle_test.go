@@ -3,10 +3,14 @@ package replay
 import (
 	"math/big"
 	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bucket"
 )
 
 // The oracle is checked against one that is plainer still: rational numbers.
@@ -19,7 +23,7 @@ func TestExactAgainstRationals(t *testing.T) {
 			Rate:  fastlimit.Rate{N: 1 + rnd.Uint64N(100), Per: time.Duration(1+rnd.IntN(5000)) * time.Second},
 			Burst: 1 + rnd.Uint64N(30),
 		}
-		e, err := newExact(c)
+		e, err := newExact(bucket.LeakyBucket, c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,21 +53,21 @@ func TestExactAgainstRationals(t *testing.T) {
 
 func TestExactBounds(t *testing.T) {
 	t.Parallel()
-	e, err := newExact(fastlimit.RuleConfig{Rate: fastlimit.Rate{N: 1 << 40, Per: time.Second}, Burst: 5})
+	e, err := newExact(bucket.LeakyBucket, fastlimit.RuleConfig{Rate: fastlimit.Rate{N: 1 << 40, Per: time.Second}, Burst: 5})
 	if err != nil || e.leak(1<<62, 1<<40) != 0 {
 		t.Errorf("a long silence at a high rate does not drain: %v", err)
 	}
-	if _, err := newExact(fastlimit.RuleConfig{Rate: fastlimit.Rate{N: 1, Per: time.Microsecond / 2}, Burst: 5}); err == nil {
+	if _, err := newExact(bucket.LeakyBucket, fastlimit.RuleConfig{Rate: fastlimit.Rate{N: 1, Per: time.Microsecond / 2}, Burst: 5}); err == nil {
 		t.Error("a period below the resolution is accepted")
 	}
-	if _, err := newExact(fastlimit.RuleConfig{Rate: fastlimit.Rate{N: 1, Per: time.Hour}, Burst: 1 << 60}); err == nil {
+	if _, err := newExact(bucket.LeakyBucket, fastlimit.RuleConfig{Rate: fastlimit.Rate{N: 1, Per: time.Hour}, Burst: 1 << 60}); err == nil {
 		t.Error("a burst that overflows is accepted")
 	}
 }
 
 func TestAccount(t *testing.T) {
 	t.Parallel()
-	e, err := newExact(fastlimit.RuleConfig{Rate: fastlimit.Rate{N: 1, Per: 10 * time.Second}, Burst: 2})
+	e, err := newExact(bucket.LeakyBucket, fastlimit.RuleConfig{Rate: fastlimit.Rate{N: 1, Per: 10 * time.Second}, Burst: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,5 +93,26 @@ func TestAccount(t *testing.T) {
 	}
 	if a.requests != 6 || a.denied != 2 {
 		t.Errorf("%d requests, %d denied", a.requests, a.denied)
+	}
+}
+
+// The oracle refuses to judge by an algorithm that it does not know.
+func TestUnknownAlgorithm(t *testing.T) {
+	t.Parallel()
+	c := fastlimit.RuleConfig{Name: "gcra", Rate: fastlimit.Rate{N: 1, Per: time.Second}, Burst: 5}
+	if _, err := newExact(bucket.LeakyBucket+1, c); err == nil || !strings.Contains(err.Error(), `rule "gcra": replay cannot check its algorithm`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Whoever adds a field to a rule, such as its algorithm, decides here whether the
+// oracle has to know it.
+func TestOracleKnowsRules(t *testing.T) {
+	t.Parallel()
+	known := []string{"Name", "Rate", "Burst", "Cost", "Mode", "EscalateAt", "Strict", "OnFailure", "KeyKind", "IPv4Prefix", "IPv6Prefix"}
+	for f := range reflect.TypeFor[fastlimit.RuleConfig]().Fields() {
+		if !slices.Contains(known, f.Name) {
+			t.Errorf("does the oracle decide as a rule with %s does? If not, newExact must refuse it", f.Name)
+		}
 	}
 }

@@ -31,28 +31,30 @@ func compareRecords(a, b record) int {
 
 func earlier(a, b *record) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq }
 
+// window is by how much a record must be older than the newest one to be released from
+// a stream. Lines are written when requests end, so it is the longest request whose
+// line still comes in time.
+const (
+	windowSeconds = 120
+	window        = windowSeconds * second
+)
+
 // order sorts records by time. At first it holds all of them. Once the budget is
 // used up, or from the start for a stream, it releases records before the end, when
 // they are older than the newest by the window.
 type order struct {
-	held   runs     // records from before the window was in place
-	recent []record // records since then, a heap
-	budget int64    // maximum bytes to hold
-	used   int64    // bytes of held and recent
-	window int64    // µs
-	heap   bool     // the window is in place
+	held     runs     // records from before the window was in place
+	recent   []record // records since then, a heap
+	budget   int64    // maximum bytes to hold
+	used     int64    // bytes of held and recent
+	windowed bool     // the window is in place
+	ended    bool     // all records have been pushed
 
 	newest   int64 // latest time read
 	released int64 // time of the last record released
 	started  bool  // a record has been released
 	late     int   // records that came after their time had been released
 }
-
-func newOrder(budget int64, stream bool) *order {
-	return &order{budget: budget, window: windowSeconds * second, heap: stream}
-}
-
-const windowSeconds = 120
 
 // push adds a record. One that is earlier than what was released already takes the
 // time of the latest release, so that time never runs backwards for the limiter.
@@ -65,75 +67,51 @@ func (o *order) push(r record) {
 		o.newest = r.at
 	}
 	o.used += r.bytes()
-	if o.heap {
+	if o.windowed {
 		o.recent = heap.Push(o.recent, r, earlier)
 		return
 	}
 	o.held.push(r)
 	if o.used > o.budget {
 		o.held.sort()
-		o.heap = true
+		o.windowed = true
 	}
+}
+
+// end says that all records have been pushed: pop then releases what is left.
+func (o *order) end() {
+	if !o.windowed {
+		o.held.sort()
+	}
+	o.ended = true
 }
 
 func (o *order) len() int { return o.held.n + len(o.recent) }
 
-// pop releases the next record if it is older than the window or the budget is used
-// up.
+// pop releases the next record if it is older than the window, the budget is used up,
+// or no more will come.
 func (o *order) pop() (record, bool) {
-	if !o.heap || o.len() == 0 {
+	if o.len() == 0 || !o.windowed && !o.ended {
 		return record{}, false
 	}
-	if next := o.peek(); next.at > o.newest-o.window && o.used <= o.budget {
-		return record{}, false
-	}
-	return o.take(), true
-}
-
-// finish prepares next, once all records have been pushed.
-func (o *order) finish() {
-	if !o.heap {
-		o.held.sort()
-	}
-}
-
-// next releases the next record after finish; ok is false if none is left.
-func (o *order) next() (record, bool) {
-	if o.len() == 0 {
-		return record{}, false
-	}
-	return o.take(), true
-}
-
-// fromHeld reports whether held has the next record, rather than recent.
-func (o *order) fromHeld() bool {
-	switch {
-	case o.held.n == 0:
-		return false
-	case len(o.recent) == 0:
-		return true
-	}
-	return earlier(o.held.peek(), &o.recent[0])
-}
-
-func (o *order) peek() *record {
-	if o.fromHeld() {
-		return o.held.peek()
-	}
-	return &o.recent[0]
-}
-
-func (o *order) take() record {
+	fromHeld := o.held.n > 0 && (len(o.recent) == 0 || earlier(o.held.first(), &o.recent[0]))
 	var r record
-	if o.fromHeld() {
-		r = o.held.take()
+	if fromHeld {
+		r = *o.held.first()
 	} else {
 		r = o.recent[0]
+	}
+	if !o.ended && r.at > o.newest-window && o.used <= o.budget {
+		return record{}, false
+	}
+	if fromHeld {
+		o.held.pop()
+	} else {
 		o.recent = heap.Pop(o.recent, earlier)
 	}
 	o.used -= r.bytes()
 	o.released, o.started = r.at, true
-	return r
+	return r, true
 }
 
 // runs holds records in pieces of fixed size, which need no copying as they would in
@@ -144,7 +122,9 @@ type runs struct {
 	n    int        // records held
 }
 
-const runLength = 1 << 15 // 1.5 MiB
+// runLength is 1.5 MiB of records: small beside a log that needs several, and large
+// enough that merging compares few heads.
+const runLength = 1 << 15
 
 func (s *runs) push(r record) {
 	last := len(s.runs) - 1
@@ -156,6 +136,7 @@ func (s *runs) push(r record) {
 	s.n++
 }
 
+// sort ends the pushing: from here on, first and pop return records in order.
 func (s *runs) sort() {
 	pieces := s.runs
 	s.runs = make([][]record, 0, len(pieces))
@@ -167,17 +148,17 @@ func (s *runs) sort() {
 
 func earlierHead(a, b *[]record) bool { return earlier(&(*a)[0], &(*b)[0]) }
 
-func (s *runs) peek() *record { return &s.runs[0][0] }
+func (s *runs) first() *record { return &s.runs[0][0] }
 
-func (s *runs) take() record {
+// pop drops the first record. It clears its place, which frees the text although the
+// piece is still in use.
+func (s *runs) pop() {
 	head := s.runs[0]
-	r := head[0]
-	head[0] = record{} // frees the text
+	head[0] = record{}
 	s.n--
 	if s.runs[0] = head[1:]; len(head) > 1 {
 		heap.Fix(s.runs, earlierHead)
 	} else {
 		s.runs = heap.Pop(s.runs, earlierHead)
 	}
-	return r
 }

@@ -10,17 +10,15 @@ import (
 func drainOrder(o *order, in []record) (out []record) {
 	for _, r := range in {
 		o.push(r)
-		for r, ok := o.pop(); ok; r, ok = o.pop() {
-			out = append(out, r)
-		}
+		out = append(out, rest(o)...)
 	}
-	o.finish()
+	o.end()
 	return append(out, rest(o)...)
 }
 
-// rest is what is left once all were pushed.
+// rest is what can be released.
 func rest(o *order) (out []record) {
-	for r, ok := o.next(); ok; r, ok = o.next() {
+	for r, ok := o.pop(); ok; r, ok = o.pop() {
 		out = append(out, r)
 	}
 	return out
@@ -42,7 +40,7 @@ func TestOrderOfFileIsStableSort(t *testing.T) {
 	in := shuffled(5000, 4000, 1)
 	want := slices.Clone(in)
 	slices.SortStableFunc(want, func(a, b record) int { return int(a.at - b.at) })
-	o := newOrder(1<<30, false)
+	o := &order{budget: 1 << 30}
 	if got := drainOrder(o, in); !slices.Equal(got, want) {
 		t.Error("a file that fits is not sorted as a whole")
 	}
@@ -57,7 +55,7 @@ func TestOrderOfStream(t *testing.T) {
 		spread int64
 		late   bool
 	}{{0, false}, {60, false}, {windowSeconds - 1, false}, {10 * windowSeconds, true}} {
-		o := newOrder(1<<30, true)
+		o := &order{budget: 1 << 30, windowed: true}
 		in := shuffled(20000, tt.spread, 2)
 		got := drainOrder(o, slices.Clone(in))
 		if len(got) != len(in) {
@@ -81,7 +79,7 @@ func TestOrderOfStream(t *testing.T) {
 
 func TestOrderWindow(t *testing.T) {
 	t.Parallel()
-	o := newOrder(1<<30, true)
+	o := &order{budget: 1 << 30, windowed: true}
 	type step struct {
 		at       int64
 		released []int64
@@ -115,19 +113,17 @@ func TestOrderWindow(t *testing.T) {
 func TestOrderBudget(t *testing.T) {
 	t.Parallel()
 	const budget = 1000 * recordBytes
-	o := newOrder(budget, false)
+	o := &order{budget: budget}
 	in := shuffled(20000, 60, 3)
 	var got []record
 	for _, r := range in {
 		o.push(r)
-		for r, ok := o.pop(); ok; r, ok = o.pop() {
-			got = append(got, r)
-		}
+		got = append(got, rest(o)...)
 		if o.used > budget || int64(o.len())*recordBytes > budget {
 			t.Fatalf("holds %d bytes", o.used)
 		}
 	}
-	o.finish()
+	o.end()
 	got = append(got, rest(o)...)
 	slices.SortStableFunc(in, func(a, b record) int { return int(a.at - b.at) })
 	if !slices.Equal(got, in) || o.late != 0 {
@@ -142,7 +138,7 @@ func TestOrderOfManyPieces(t *testing.T) {
 	const n = 3*runLength + 100
 	for name, budget := range map[string]int64{"all is held": 1 << 30, "half is held": n / 2 * recordBytes} {
 		in := shuffled(n, 60, 5)
-		o := newOrder(budget, false)
+		o := &order{budget: budget}
 		got := drainOrder(o, slices.Clone(in))
 		slices.SortStableFunc(in, func(a, b record) int { return cmp.Compare(a.at, b.at) })
 		if !slices.Equal(got, in) || o.late != 0 || o.used != 0 || o.len() != 0 {

@@ -13,6 +13,10 @@ func header(name string) policy.KeyPart {
 	return policy.KeyPart{Kind: policy.KeyHeader, Name: name}
 }
 
+func cookieKey(name string) policy.KeyPart {
+	return policy.KeyPart{Kind: policy.KeyCookie, Name: name}
+}
+
 // What of a log reaches the rules: each case is judged by a rule that admits
 // one request for each key in a day.
 func TestFieldsReachRules(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/policy"
@@ -65,7 +64,7 @@ func Run(ctx context.Context, logs []Log, c Config) (*Report, error) {
 	if c.Budget == 0 {
 		c.Budget = defaultBudget
 	}
-	if err := c.Fields.check(); err != nil {
+	if err := c.Fields.Check(); err != nil {
 		return nil, err
 	}
 	// A log is judged by this process alone in the log's own time: a shared store
@@ -79,18 +78,20 @@ func Run(ctx context.Context, logs []Log, c Config) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Lines and records have buffers of their own: a line is parsed while earlier records
+	// are judged.
 	p := &player{
 		config: &c, ctx: ctx,
 		report: &Report{Clients: []Client{}},
-		order:  newOrder(c.Budget, c.Stream),
+		order:  &order{budget: c.Budget, windowed: c.Stream},
 		texts:  map[string]string{},
-		needs:  neededBy(c.Policy.Rules),
+		fields: fields{needs: neededBy(c.Policy.Rules)},
 	}
 	if p.judge, err = newJudge(lim, c.Limiter.Clock, engine, c.Policy.Rules, p.report); err != nil {
 		return nil, err
 	}
-	p.judge.needs = p.needs
-	p.seen = make([]bool, len(p.needs.names))
+	p.judge.fields.needs = p.fields.needs
+	p.seen = make([]bool, len(p.fields.needs))
 	if err := p.read(logs); err != nil {
 		return nil, err
 	}
@@ -102,14 +103,6 @@ func Run(ctx context.Context, logs []Log, c Config) (*Report, error) {
 	return p.report, nil
 }
 
-// noLinesError reports that a log has lines but none that can be parsed.
-type noLinesError struct{ First Skipped }
-
-// Error names the first line and the formats.
-func (e *noLinesError) Error() string {
-	return fmt.Sprintf("replay: no line can be read; line %d: %s: %s; accepted are %s", e.First.Line, e.First.Reason, e.First.Text, formats)
-}
-
 // player moves lines from the logs through the order to the judge.
 type player struct {
 	config *Config
@@ -117,45 +110,37 @@ type player struct {
 	report *Report
 	judge  *judge
 	order  *order
-	needs  *needs
 
-	fields  fields
-	scratch policy.Scratch    // of the current line
-	packed  []byte            // needed fields of the current line
+	fields  fields            // of the current line
+	scratch policy.Scratch    // likewise
+	packed  []byte            // likewise: fields as text of a record
 	texts   map[string]string // recent values of record.text, shared by records
-	hosts   bool              // some request had a host
-	seen    []bool            // for each of needs.names: some request had it
+	seen    []bool            // for each of fields.needs: some request had it
 	lines   int               // lines read from all logs
-	empty   []string          // names of logs without any line
-	unread  []*Skipped        // first line of each log without a parseable line
 }
 
 // read merges the logs by time. Lines within a log are out of order; order sorts
 // them.
 func (p *player) read(logs []Log) error {
-	var open []*source
+	var all, open []*source
 	for _, log := range logs {
 		src, err := newLines(log.Reader)
 		if err != nil {
 			return named(log.Name, err)
 		}
-		s := &source{name: log.Name, lines: src, parser: parser{Map: p.config.Fields, Names: p.needs.names}}
-		more, err := p.advance(s)
-		if err != nil {
+		s := &source{name: log.Name, lines: src, parser: parser{Map: p.config.Fields, Needs: p.fields.needs}}
+		all = append(all, s)
+		// The first line tells how far behind the log is.
+		if more, err := p.advance(s); err != nil {
 			return err
-		}
-		if more {
+		} else if more {
 			open = append(open, s)
 		}
 	}
+	// The log that is furthest behind is read on, so that lines of all logs meet in the
+	// window of order at about the same time.
 	for seq := int64(0); len(open) > 0; seq++ {
-		at := 0
-		for i := range open {
-			if open[i].next.at < open[at].next.at {
-				at = i
-			}
-		}
-		s := open[at]
+		s := slices.MinFunc(open, func(a, b *source) int { return cmp.Compare(a.next.at, b.next.at) })
 		s.next.seq = seq
 		p.order.push(s.next)
 		for r, ok := p.order.pop(); ok; r, ok = p.order.pop() {
@@ -163,15 +148,13 @@ func (p *player) read(logs []Log) error {
 				return err
 			}
 		}
-		more, err := p.advance(s)
-		if err != nil {
+		if more, err := p.advance(s); err != nil {
 			return err
-		}
-		if !more {
-			open = slices.Delete(open, at, at+1)
+		} else if !more {
+			open = slices.DeleteFunc(open, func(other *source) bool { return other == s })
 		}
 	}
-	return p.noLines(len(logs))
+	return p.checkRead(all)
 }
 
 // advance reads up to the next line that can be parsed, and counts those skipped;
@@ -186,7 +169,6 @@ func (p *player) advance(s *source) (more bool, err error) {
 		b, err := s.lines.next()
 		switch {
 		case errors.Is(err, io.EOF):
-			p.end(s)
 			return false, nil
 		case err != nil && !errors.Is(err, errLineTooBig):
 			return false, named(s.name, err)
@@ -205,29 +187,23 @@ func (p *player) advance(s *source) (more bool, err error) {
 	}
 }
 
-// end records a log that was empty or had no line that could be parsed.
-func (p *player) end(s *source) {
-	switch {
-	case s.read > 0:
-	case s.first == nil:
-		p.empty = append(p.empty, s.name)
-	default:
-		p.unread = append(p.unread, s.first)
-	}
-}
-
-// noLines fails if no log had a line that could be parsed, unless all were empty.
+// checkRead fails if no log had a line that could be parsed, unless all were empty.
 // If only some logs had none, it adds warnings that name them.
-func (p *player) noLines(logs int) error {
-	for _, first := range p.unread {
-		err := named(first.File, &noLinesError{*first})
-		if logs == 1 || len(p.unread)+len(p.empty) == logs {
-			return err
+func (p *player) checkRead(all []*source) error {
+	some := slices.ContainsFunc(all, func(s *source) bool { return s.read > 0 })
+	for _, s := range all {
+		if s.read > 0 {
+			continue
 		}
-		p.report.Warnings = append(p.report.Warnings, err.Error())
-	}
-	for _, name := range p.empty {
-		p.report.Warnings = append(p.report.Warnings, cmp.Or(name, "the log")+" is empty")
+		warning := cmp.Or(s.name, "the log") + " is empty"
+		if s.first != nil {
+			err := named(s.name, fmt.Errorf("no line can be read; line %d: %s: %s; accepted are %s", s.first.Line, s.first.Reason, s.first.Text, formats))
+			if !some {
+				return err
+			}
+			warning = err.Error()
+		}
+		p.report.Warnings = append(p.report.Warnings, warning)
 	}
 	return nil
 }
@@ -241,12 +217,11 @@ func named(name string, err error) error {
 
 // record reduces a line to what is kept of it until it is judged.
 func (p *player) record(l *logLine) record {
-	p.fields.fill(l, p.needs, p.judge.engine, &p.scratch)
-	p.hosts = p.hosts || p.fields.host != nil
+	p.fields.fill(l, p.judge.engine, &p.scratch)
 	for i, v := range p.fields.values {
 		p.seen[i] = p.seen[i] || v != nil
 	}
-	p.packed = p.fields.pack(p.packed[:0], p.needs)
+	p.packed = p.fields.pack(p.packed[:0])
 	return record{at: l.Time, addr: l.Client.As16(), text: p.intern(p.packed)}
 }
 
@@ -271,7 +246,7 @@ func (p *player) intern(b []byte) string {
 
 // drain judges the records that are left when all logs have been read.
 func (p *player) drain() error {
-	p.order.finish()
+	p.order.end()
 	for i := 0; ; i++ {
 		if i%checkEvery == 0 {
 			if err := p.ctx.Err(); err != nil {
@@ -281,7 +256,7 @@ func (p *player) drain() error {
 				p.config.Judged(p.report.Requests, p.report.Requests+p.order.len())
 			}
 		}
-		r, ok := p.order.next()
+		r, ok := p.order.pop()
 		if !ok {
 			break
 		}
@@ -298,13 +273,9 @@ func (p *player) drain() error {
 
 // warn adds warnings about rules that could not apply and about incomplete sorting.
 func (p *player) warn() {
-	p.report.Warnings = append(p.report.Warnings, p.needs.lacking(p.config.Policy.Rules, p.seen)...)
-	if !p.config.Stream && p.order.heap {
+	p.report.Warnings = append(p.report.Warnings, p.fields.needs.lacking(p.config.Policy.Rules, p.seen, p.report.Requests == 0)...)
+	if !p.config.Stream && p.order.windowed {
 		p.report.Warnings = append(p.report.Warnings, fmt.Sprintf(
 			"the log does not fit %d bytes and was not sorted as a whole but within %d s", p.config.Budget, windowSeconds))
-	}
-	if names := needsHost(p.config.Policy.Rules); len(names) > 0 && !p.hosts && p.report.Requests > 0 {
-		p.report.Warnings = append(p.report.Warnings, fmt.Sprintf(
-			"rules that need a host do not apply: no line has one, as vhost_combined and JSON would: %s", strings.Join(names, ", ")))
 	}
 }

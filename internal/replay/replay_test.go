@@ -35,11 +35,7 @@ func rule(name, rate string, burst uint64, key ...policy.KeyPart) policy.RuleSpe
 }
 
 func config(s policy.Settings) Config {
-	c := Config{Limiter: fastlimit.Config{Memory: 4 << 20}, Policy: s}
-	for _, r := range s.Rules {
-		c.Limiter.Rules = append(c.Limiter.Rules, r.Limit)
-	}
-	return c
+	return Config{Limiter: fastlimit.Config{Rules: s.Limits(), Memory: 4 << 20}, Policy: s}
 }
 
 func mustRun(t *testing.T, log string, c Config) *Report {

@@ -9,7 +9,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 )
 
-// Report is the result of a replay. Its JSON form is part of the contract of
+// Report is the result of a replay. Fields are only ever added: its JSON form is part of the contract of
 // "fastlimit replay -o json".
 type Report struct {
 	Requests int      `json:"requests"` // judged
@@ -99,6 +99,8 @@ func newSkipped(file string, line int, reason error, text []byte) Skipped {
 	return Skipped{File: file, Line: line, Reason: reason.Error(), Text: fmt.Sprintf("%+q%s", text, cut)}
 }
 
+// skip counts a line that was left out, and keeps the first few as examples: the first
+// tell a wrong format from a damaged line.
 func (r *Report) skip(s Skipped) {
 	r.Skipped++
 	if len(r.SkippedLines) < showSkipped {
@@ -113,14 +115,6 @@ func (r *Report) sortClients() {
 		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Rule, b.Rule), slices.Compare(a.Key, b.Key),
 			cmp.Compare(b.Requests, a.Requests))
 	})
-}
-
-func newRuleReport(rp *fastlimit.RulePlan) RuleReport {
-	c := &rp.Config
-	return RuleReport{
-		Name: c.Name, Mode: c.Mode.String(), Rate: c.Rate.String(), Burst: c.Burst,
-		Stages: []StageReport{}, ExcessBound: excessBound(rp),
-	}
 }
 
 // excessBound is θ·B + 1 of P2, where the 1 is for the filter, which admits a client

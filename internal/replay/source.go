@@ -28,21 +28,22 @@ var unsupported = []struct{ magic, name, program string }{
 // newLines detects compression by the first bytes and not by a file's name, since a
 // log may come from a pipe.
 func newLines(r io.Reader) (*lines, error) {
-	br := bufio.NewReaderSize(r, maxLine+2) // a line and its line end
+	br := bufio.NewReaderSize(r, maxLine+2) // a line and its line end, CR LF at most
 	head, err := peek(br)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range unsupported {
 		if strings.HasPrefix(head, p.magic) {
-			return nil, fmt.Errorf("replay: is compressed with %s; unpack it: %s LOG | fastlimit replay -", p.name, p.program)
+			return nil, fmt.Errorf("is compressed with %s; unpack it: %s LOG | fastlimit replay -", p.name, p.program)
 		}
 	}
 	if strings.HasPrefix(head, "\x1f\x8b") {
 		z, err := gzip.NewReader(br)
 		if err != nil {
-			return nil, fmt.Errorf("replay: gzip: %w", err)
+			return nil, fmt.Errorf("gzip: %w", err)
 		}
+		// gzip reads on over the ends of members, as of logs that cat has joined.
 		br = bufio.NewReaderSize(z, maxLine+2)
 		if head, err = peek(br); err != nil {
 			return nil, err
@@ -61,58 +62,33 @@ const byteOrderMark = "\ufeff"
 func peek(br *bufio.Reader) (string, error) {
 	b, err := br.Peek(6)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return "", fmt.Errorf("replay: %w", err)
+		return "", err
 	}
 	return string(b), nil
 }
 
 // next returns a line without its line end, valid until the next call. The error is
-// [errLineTooBig], together with the start of the line, io.EOF at the end, or a
-// failure to read.
+// [errLineTooBig], together with the start of the line, io.EOF at the end of the log, or
+// a failure to read, such as [io.ErrUnexpectedEOF] of a gzip file that was cut off.
 func (l *lines) next() ([]byte, error) {
-	b, err := l.r.ReadSlice('\n')
-	if len(b) == 0 && err != nil {
-		return nil, l.wrap(err)
-	}
-	l.n++
-	switch {
-	case err == nil:
-		b = bytes.TrimSuffix(b[:len(b)-1], []byte("\r"))
-	case errors.Is(err, bufio.ErrBufferFull):
-		head := bytes.Clone(b[:128])
-		if err := l.discard(); err != nil {
-			return nil, err
-		}
-		return head, errLineTooBig
-	case !errors.Is(err, io.EOF):
-		return nil, l.wrap(err)
-	}
-	if len(b) > maxLine {
-		return b[:128], errLineTooBig
-	}
-	return b, nil
-}
-
-// discard skips the rest of a line.
-func (l *lines) discard() error {
-	for {
-		_, err := l.r.ReadSlice('\n')
-		switch {
-		case err == nil, errors.Is(err, io.EOF):
-			return nil
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return l.wrap(err)
-		}
-	}
-}
-
-// wrap adds to an error how far reading came. io.EOF stays as it is: it is the end of
-// the log, unlike [io.ErrUnexpectedEOF] of a gzip file that was cut off.
-func (l *lines) wrap(err error) error {
+	b, more, err := l.r.ReadLine()
 	if errors.Is(err, io.EOF) {
-		return io.EOF
+		return nil, io.EOF
 	}
-	return fmt.Errorf("replay: after line %d: %w", l.n, err)
+	if err == nil {
+		l.n++
+		if !more && len(b) <= maxLine {
+			return b, nil
+		}
+		b = bytes.Clone(b[:128]) // reading on overwrites it
+		for more && err == nil {
+			_, more, err = l.r.ReadLine()
+		}
+		if err == nil || errors.Is(err, io.EOF) {
+			return b, errLineTooBig
+		}
+	}
+	return nil, fmt.Errorf("after line %d: %w", l.n, err)
 }
 
 // source is a log that is being read, and the record of its next line.

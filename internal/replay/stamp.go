@@ -7,6 +7,8 @@ import (
 	"time"
 )
 
+// Times are Unix microseconds everywhere in this package: no log is finer, and the
+// oracle counts in them.
 const (
 	stampLayout = "02/Jan/2006:15:04:05 -0700"
 	stampSecond = len("02/Jan/2006:15:04:05") // where a fraction stands, if there is one
@@ -86,14 +88,14 @@ func epoch(s string) (at int64, ok bool) {
 		}
 	}
 	switch {
-	case n < 1e11:
+	case n < 1e11: // seconds, as Caddy writes them
 		return n*second + fraction, true
-	case n < 1e14:
+	case n < 1e14: // milliseconds
 		return n*1000 + fraction/1000, true
-	case n < 1e17:
+	case n < 1e17: // microseconds
 		return n, true
 	}
-	return n / 1000, true
+	return n / 1000, true // nanoseconds
 }
 
 // textLayouts are the layouts of times in JSON. time.Parse accepts a fraction of a
@@ -102,6 +104,8 @@ var textLayouts = []string{
 	time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006/01/02 15:04:05", stampLayout,
 }
 
+// textTime parses the time of a line of JSON. Numbers come first: most logs have them,
+// and no layout accepts one.
 func (p *parser) textTime(s string) (at int64, ok bool) {
 	if at, ok = epoch(s); ok {
 		return at, true

@@ -9,6 +9,7 @@ import (
 
 // WriteText writes the report for people, with the top clients by denied requests.
 func (r *Report) WriteText(out io.Writer, top int) error {
+	// tabwriter keeps errors for Flush, so those of Fprintf need no look.
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "requests\t%d\t%s\n", r.Requests, r.span())
 	fmt.Fprintf(w, "allowed\t%d\t%s\n", r.Allowed, percent(r.Allowed, r.Requests))
@@ -22,6 +23,7 @@ func (r *Report) WriteText(out io.Writer, top int) error {
 		r.Rules[i].writeText(w)
 	}
 	r.writeClients(w, top)
+	// Each begins with a line end, so that "and more" can follow the last one.
 	for _, s := range r.SkippedLines {
 		fmt.Fprintf(w, "\nskipped line %d%s: %s: %s", s.Line, inFile(s.File), s.Reason, s.Text)
 	}
@@ -80,6 +82,7 @@ func (r *Report) writeClients(w io.Writer, top int) {
 	}
 }
 
+// percent is the share as people read it, "" of nothing: an empty log has no rate.
 func percent(n, of int) string {
 	if of == 0 {
 		return ""
@@ -87,6 +90,7 @@ func percent(n, of int) string {
 	return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(of))
 }
 
+// inFile names the log of a line, unless it has no name to tell it from others.
 func inFile(name string) string {
 	if name == "" {
 		return ""

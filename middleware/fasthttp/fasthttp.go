@@ -18,7 +18,6 @@ package fasthttplimit
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"sync"
 
@@ -87,31 +86,21 @@ type Verdict struct {
 type Middleware struct {
 	config   Config
 	limits   *limits.Set[*fasthttp.RequestCtx]
-	answers  []*denial.Answer // by index of their limit
-	verdicts sync.Pool        // *Verdict
+	verdicts sync.Pool // *Verdict
 }
 
 // New returns a middleware, or an error that says which field of c is wrong.
 func New(c Config) (*Middleware, error) {
-	status, err := limits.CheckStatus(c.DenyStatus)
+	set, err := limits.New("fasthttp", c.Limits, c.DenyStatus, Client, c.Clients)
 	if err != nil {
-		return nil, fmt.Errorf("fastlimit/middleware/fasthttp: %w", err)
+		return nil, err
 	}
-	set, err := limits.New(c.Limits, Client, c.Clients)
-	if err != nil {
-		return nil, fmt.Errorf("fastlimit/middleware/fasthttp: %w", err)
-	}
-	m := &Middleware{config: c, limits: set}
-	for _, l := range c.Limits {
-		m.answers = append(m.answers, denial.New(l.Rule.Config(), status))
-	}
-	m.verdicts.New = func() any { return new(Verdict) }
-	return m, nil
+	return &Middleware{config: c, limits: set, verdicts: sync.Pool{New: func() any { return new(Verdict) }}}, nil
 }
 
 // Client returns the client of a request and how it is known, see
 // [policy.Identity.Client]. It does not allocate.
-func Client(ctx *fasthttp.RequestCtx, clients *policy.Identity) (netip.Addr, policy.Origin) {
+func Client(ctx *fasthttp.RequestCtx, clients *policy.Identity) (netip.Addr, policy.ClientSource) {
 	var values [][]byte
 	if name := clients.Header(); name != "" {
 		values = ctx.Request.Header.PeekAll(name)
@@ -129,28 +118,25 @@ func (m *Middleware) Wrap(next fasthttp.RequestHandler) fasthttp.RequestHandler 
 		}
 		// fasthttp does not notice that a client hangs up, so no context would ever
 		// end while the store is asked (TestHangUpIsCharged).
-		d, by, refused := m.limits.Decide(context.Background(), ctx)
+		o := m.limits.Decide(context.Background(), ctx)
 		switch {
-		case refused != policy.NotRefused:
-			ctx.Error(limits.Detail(refused), fasthttp.StatusBadRequest)
-		case !d.Allowed:
-			m.call(c.OnDeny, ctx, d, by)
+		case o.Refused != policy.NotRefused:
+			ctx.Error(limits.Detail(o.Refused), fasthttp.StatusBadRequest)
+		case !o.Allowed:
+			m.call(c.OnDeny, ctx, &o)
 		default:
 			next(ctx)
 			if c.OnAllow != nil {
-				m.call(c.OnAllow, ctx, d, by)
+				m.call(c.OnAllow, ctx, &o)
 			}
 		}
 	}
 }
 
 // call passes the verdict to hook; nil means the default answer to a denial.
-func (m *Middleware) call(hook func(*fasthttp.RequestCtx, *Verdict), ctx *fasthttp.RequestCtx, d fastlimit.Decision, by int) {
+func (m *Middleware) call(hook func(*fasthttp.RequestCtx, *Verdict), ctx *fasthttp.RequestCtx, o *limits.Outcome) {
 	v := m.verdicts.Get().(*Verdict)
-	v.Decision, v.Rule, v.answer = d, nil, nil
-	if by >= 0 {
-		v.Rule, v.answer = m.limits.Rule(by), m.answers[by]
-	}
+	v.Decision, v.Rule, v.answer = o.Decision, o.Rule, o.Answer
 	if hook != nil {
 		hook(ctx, v)
 	} else {

@@ -143,7 +143,7 @@ func TestSeveralRules(t *testing.T) {
 func TestClientsBehindProxies(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		unnamed       policy.OnUnnamed
+		unnamed       policy.UnnamedAction
 		first, second string // X-Forwarded-For
 		status        int    // of the second request
 	}{

@@ -90,22 +90,22 @@ type Interceptor struct {
 
 // New returns an interceptor, or an error that says which field of c is wrong.
 func New(c Config) (*Interceptor, error) {
-	client := func(call Call, clients *policy.Identity) (netip.Addr, policy.Origin) {
+	client := func(call Call, clients *policy.Identity) (netip.Addr, policy.ClientSource) {
 		return Client(call.Context, clients)
 	}
-	set, err := limits.New(c.Limits, client, c.Clients)
+	set, err := limits.New("grpc", c.Limits, 0, client, c.Clients)
 	if err != nil {
-		return nil, fmt.Errorf("fastlimit/middleware/grpc: %w", err)
+		return nil, err
 	}
 	return &Interceptor{config: c, limits: set}, nil
 }
 
 // Client returns the client of the call with this context and how it is known, see
 // [policy.Identity.Client].
-func Client(ctx context.Context, clients *policy.Identity) (netip.Addr, policy.Origin) {
+func Client(ctx context.Context, clients *policy.Identity) (netip.Addr, policy.ClientSource) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
-		return netip.Addr{}, policy.NoAddress
+		return netip.Addr{}, policy.ClientNoAddress
 	}
 	var named []string
 	if name := clients.Header(); name != "" {
@@ -137,14 +137,14 @@ func (i *Interceptor) admit(c Call) error {
 	if i.config.Skip != nil && i.config.Skip(c) {
 		return nil
 	}
-	d, by, refused := i.limits.Decide(c.Context, c)
+	o := i.limits.Decide(c.Context, c)
 	switch {
-	case refused != policy.NotRefused:
-		return status.Error(codes.InvalidArgument, limits.Detail(refused))
-	case d.Allowed:
+	case o.Refused != policy.NotRefused:
+		return status.Error(codes.InvalidArgument, limits.Detail(o.Refused))
+	case o.Allowed:
 		return nil
 	}
-	v := &Verdict{Decision: d, Rule: i.limits.Rule(by)}
+	v := &Verdict{Decision: o.Decision, Rule: o.Rule}
 	if i.config.OnDeny != nil {
 		if err := i.config.OnDeny(c, v); err != nil {
 			return err

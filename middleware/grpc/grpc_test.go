@@ -197,7 +197,7 @@ func TestClientsBehindProxies(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		proxies       string
-		unnamed       policy.OnUnnamed
+		unnamed       policy.UnnamedAction
 		first, second string
 		code          codes.Code // of the second
 	}{

@@ -17,7 +17,6 @@
 package nethttp
 
 import (
-	"fmt"
 	"net/http"
 	"net/netip"
 	"sync"
@@ -86,31 +85,21 @@ type Verdict struct {
 type Middleware struct {
 	config   Config
 	limits   *limits.Set[*http.Request]
-	answers  []*denial.Answer // by index of their limit
-	verdicts sync.Pool        // *Verdict
+	verdicts sync.Pool // *Verdict
 }
 
 // New returns a middleware, or an error that says which field of c is wrong.
 func New(c Config) (*Middleware, error) {
-	status, err := limits.CheckStatus(c.DenyStatus)
+	set, err := limits.New("nethttp", c.Limits, c.DenyStatus, Client, c.Clients)
 	if err != nil {
-		return nil, fmt.Errorf("fastlimit/middleware/nethttp: %w", err)
+		return nil, err
 	}
-	set, err := limits.New(c.Limits, Client, c.Clients)
-	if err != nil {
-		return nil, fmt.Errorf("fastlimit/middleware/nethttp: %w", err)
-	}
-	m := &Middleware{config: c, limits: set}
-	for _, l := range c.Limits {
-		m.answers = append(m.answers, denial.New(l.Rule.Config(), status))
-	}
-	m.verdicts.New = func() any { return new(Verdict) }
-	return m, nil
+	return &Middleware{config: c, limits: set, verdicts: sync.Pool{New: func() any { return new(Verdict) }}}, nil
 }
 
 // Client returns the client of a request and how it is known, see
 // [policy.Identity.Client]. It does not allocate.
-func Client(r *http.Request, clients *policy.Identity) (netip.Addr, policy.Origin) {
+func Client(r *http.Request, clients *policy.Identity) (netip.Addr, policy.ClientSource) {
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // what does not parse is the invalid address, which is refused
 	return clients.ClientString(peer.Addr(), r.Header[clients.Header()])
 }
@@ -127,13 +116,13 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 
 // admit decides on a request. If it returns false it has answered the request.
 func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) bool {
-	d, by, refused := m.limits.Decide(r.Context(), r)
-	if refused != policy.NotRefused {
-		http.Error(w, limits.Detail(refused), http.StatusBadRequest)
+	o := m.limits.Decide(r.Context(), r)
+	if o.Refused != policy.NotRefused {
+		http.Error(w, limits.Detail(o.Refused), http.StatusBadRequest)
 		return false
 	}
 	hook := m.config.OnAllow
-	if !d.Allowed {
+	if !o.Allowed {
 		hook = m.config.OnDeny
 		if hook == nil {
 			hook = writeVerdict
@@ -141,14 +130,11 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) bool {
 	}
 	if hook != nil {
 		v := m.verdicts.Get().(*Verdict)
-		v.Decision, v.Rule, v.answer = d, nil, nil
-		if by >= 0 {
-			v.Rule, v.answer = m.limits.Rule(by), m.answers[by]
-		}
+		v.Decision, v.Rule, v.answer = o.Decision, o.Rule, o.Answer
 		hook(w, r, v)
 		m.verdicts.Put(v)
 	}
-	return d.Allowed
+	return o.Allowed
 }
 
 func writeVerdict(w http.ResponseWriter, _ *http.Request, v *Verdict) { v.Write(w) }

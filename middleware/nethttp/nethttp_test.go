@@ -185,7 +185,7 @@ func TestClientsBehindProxies(t *testing.T) {
 	const proxy = "10.0.0.1:1"
 	for _, c := range []struct {
 		name          string
-		unnamed       policy.OnUnnamed
+		unnamed       policy.UnnamedAction
 		first, second string // X-Forwarded-For
 		status        int    // of the second request
 	}{

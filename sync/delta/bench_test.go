@@ -37,7 +37,7 @@ func BenchmarkTick(b *testing.B) {
 	b.ReportMetric(float64(bytes)/float64(b.N), "bytes/tick")
 }
 
-// BenchmarkReceive: what a tick of one peer costs, by what it tells.
+// BenchmarkReceive: what a tick of one peer costs, by what it contains.
 func BenchmarkReceive(b *testing.B) {
 	for _, known := range []bool{false, true} {
 		b.Run(fmt.Sprintf("known=%v", known), func(b *testing.B) {
@@ -65,7 +65,7 @@ func BenchmarkReceive(b *testing.B) {
 				}
 			}
 			entries = peer.Stats().MergedSlots
-			b.ReportMetric(float64(entries)/float64(b.N), "news/tick")
+			b.ReportMetric(float64(entries)/float64(b.N), "merged/tick")
 		})
 	}
 }

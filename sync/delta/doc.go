@@ -31,9 +31,9 @@
 // the incarnation known to the membership, and is about its sender. Packets are
 // not authenticated here; that is the network's job. A lying member can turn
 // other nodes' clients into suspects, but cannot have them denied. Its growth is
-// charged up to Config.MaxRate. Growth beyond that is recorded, so that it is
-// never charged later, and is left out of Top's rates; shed units have a separate
-// limit of the same size. The first report of a slot is charged in full, since it
+// charged up to believedRate, 10^7 units/s. Growth beyond that is recorded, so that
+// it is never charged later, and is left out of Top's rates; shed units have a
+// separate limit of the same size. The first report of a slot is charged in full, since it
 // was counted before anybody listened: the number of slots bounds these reports,
 // and a sketch cell does not grow beyond its limit.
 //

@@ -73,7 +73,7 @@ func TestMergeInAnyOrder(t *testing.T) {
 // small makes for many packets and a pass of several ticks.
 func small(c *Config) { c.PacketSize, c.MaxBytes = minPacketSize, 2*minPacketSize }
 
-// fullPass is in how many ticks a pass has told of every slot: a quarter of
+// fullPass is in how many ticks a sweep has sent every slot: a quarter of
 // the budget goes to it.
 func (n *testNode) fullPass() int {
 	const entry = 13 + 4 + 6

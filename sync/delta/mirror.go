@@ -26,7 +26,7 @@ type mirrorSlot struct {
 	marks                 marks.Counter
 	name                  [maxName]byte
 	nameLen               uint8
-	gap                   uint32 // mirror.gaps as of the last news
+	gap                   uint32 // mirror.gaps when an entry was last merged
 }
 
 type chunk [chunkSlots]mirrorSlot
@@ -52,21 +52,18 @@ func (t *mirrorTable) update(seq uint64, sec *section) {
 type mirror struct {
 	incarnation uint64
 	left        time.Duration // when it ceased to be a member
-	heard       time.Duration // when the highest tick arrived; replays do not count
+	lastTickAt  time.Duration // when the highest tick arrived; replays do not count
 	gaps        uint32        // times that it was met after a while
 
-	tokens, shedTokens float64 // allowances: units of growth the node is believed, as of heard
+	tokens, shedTokens float64 // allowances: units of growth the node is believed, as of lastTickAt
 
-	tables  []mirrorTable // numbered as State.rules
-	seq     uint64        // the highest tick seen
-	packets uint64
-	merged  uint64 // entries that raised a count
-	charged uint64 // units
+	tables []mirrorTable // numbered as State.rules
+	seq    uint64        // the highest tick seen
 }
 
 func newMirror(incarnation uint64, rules []rule, maxRate uint64, now time.Duration) *mirror {
 	m := &mirror{
-		incarnation: incarnation, heard: now, gaps: 1,
+		incarnation: incarnation, lastTickAt: now, gaps: 1,
 		tokens: float64(maxRate) * maxAhead.Seconds(), shedTokens: float64(maxRate) * maxAhead.Seconds(),
 		tables: make([]mirrorTable, len(rules)),
 	}
@@ -76,22 +73,21 @@ func newMirror(incarnation uint64, rules []rule, maxRate uint64, now time.Durati
 	return m
 }
 
-// advance counts a packet and, if it is of a later tick than all before, refills
-// the allowances for the time that has passed. Any other packet may be a replay,
-// which must not make a silent node look alive (TestReplaysTellNoTime).
+// advance refills the allowances for the time that has passed, if a packet is of a later
+// tick than all before. Any other packet may be a replay, which must not make a silent
+// node look alive (TestReplaysDoNotLookAlive).
 func (m *mirror) advance(seq, maxRate uint64, now time.Duration) {
-	m.packets++
 	if seq <= m.seq {
 		return
 	}
 	m.seq = seq
-	passed := max(0, now-m.heard)
+	passed := max(0, now-m.lastTickAt)
 	if passed > marks.Every {
 		m.gaps++
 	}
 	more, most := float64(maxRate)*passed.Seconds(), float64(maxRate)*maxBacklog.Seconds()
 	m.tokens, m.shedTokens = min(m.tokens+more, most), min(m.shedTokens+more, most)
-	m.heard = max(m.heard, now)
+	m.lastTickAt = max(m.lastTickAt, now)
 }
 
 // grant takes growth from the allowances and returns how much of it is believed.
@@ -105,9 +101,7 @@ func (m *mirror) grant(g growth) (units, shed uint64) {
 }
 
 func spend(tokens *float64, units uint64) uint64 {
-	if *tokens < float64(units) {
-		units = uint64(*tokens)
-	}
+	units = min(units, uint64(*tokens))
 	*tokens -= float64(units)
 	return units
 }

@@ -1,7 +1,5 @@
 package delta
 
-import "strconv"
-
 // Reason is why a packet, or part of one, was not merged.
 type Reason uint8
 
@@ -18,44 +16,27 @@ const (
 	TooManyNodes                   // from a member beyond Config.MaxNodes
 	UnknownRule                    // a section of a rule that this node lacks or configures differently
 	Slots                          // an entry beyond the end of this node's table
-	Cap                            // growth beyond Config.MaxRate: recorded, not charged
-	reasonCount
+	Cap                            // growth beyond believedRate: recorded, not charged
+	NumReasons                     // how many there are
 
-	accepted = reasonCount
+	accepted = NumReasons
 )
 
-var reasonNames = [reasonCount]string{
+var reasonNames = [NumReasons]string{
 	"malformed", "oversized", "version", "cluster", "self", "ignored",
 	"unknown_node", "stale_incarnation", "nodes", "rule", "slots", "cap",
 }
 
-// Reasons returns all reasons, for callers that export a counter for each.
-func Reasons() []Reason {
-	all := make([]Reason, reasonCount)
-	for i := range all {
-		all[i] = Reason(i)
-	}
-	return all
-}
-
 // String is the reason's name in metrics.
 func (r Reason) String() string {
-	if r >= reasonCount {
+	if r >= NumReasons {
 		return "unknown"
 	}
 	return reasonNames[r]
 }
 
-// Rejected is the error of [State.Receive]: nothing of the packet was merged.
+// Rejected says why [State.Receive] merged nothing of a packet.
 type Rejected struct {
 	Reason Reason
 	Node   string // the sender's name as the packet states it, unverified; "" if it was not read
-}
-
-// Error implements error.
-func (r *Rejected) Error() string {
-	if r.Node == "" {
-		return "fastlimit/sync/delta: packet rejected: " + r.Reason.String()
-	}
-	return "fastlimit/sync/delta: packet of " + strconv.QuoteToASCII(r.Node) + " rejected: " + r.Reason.String()
 }

@@ -22,28 +22,28 @@ func at(seq uint64, sections ...[]byte) []byte {
 	return packet(func(h *header) { h.seq = seq }, sections...)
 }
 
-// What a node may not have told is as of its latest tick: an old packet, late or
+// What a node may not have sent is as of its latest tick: an old packet, late or
 // replayed, changes nothing, neither does one of the same tick that another
 // section of it was lost of.
 func TestHiddenIsOfTheLatestTick(t *testing.T) {
 	t.Parallel()
 	b := newTestNode(t, "b", 64, nil)
 	b.Join("a", 1, 0)
-	tell := func(seq, hidden, grain, wantHidden, wantGrain uint64) {
+	receive := func(seq, hidden, grain, wantHidden, wantGrain uint64) {
 		t.Helper()
 		b.mustReceive(t, [][]byte{at(seq, hiding(hidden, grain, good))}, 0)
 		if m := &b.mirrors["a"].tables[0]; m.hidden != wantHidden || m.grain != wantGrain {
 			t.Errorf("tick %d says %d and %d: known are %d and %d, want %d and %d", seq, hidden, grain, m.hidden, m.grain, wantHidden, wantGrain)
 		}
 	}
-	tell(5, 100, 8, 100, 8)
-	tell(4, 0, 1, 100, 8)            // would have an attacker's rate told as certain
-	tell(3, maxCount, 64, 100, 8)    // would make all rates useless
-	tell(5, 100, 8, 100, 8)          // another packet of the tick
-	tell(9, 0, 1, 0, 1)              // the truth sinks
-	tell(5, 100, 8, 0, 1)            // and stays there
-	tell(math.MaxUint64, 7, 2, 7, 2) // a liar shuts itself up
-	tell(10, 0, 1, 7, 2)             // until its next life
+	receive(5, 100, 8, 100, 8)
+	receive(4, 0, 1, 100, 8)            // would show an attacker's rate as certain
+	receive(3, maxCount, 64, 100, 8)    // would make all rates useless
+	receive(5, 100, 8, 100, 8)          // another packet of the tick
+	receive(9, 0, 1, 0, 1)              // less is hidden now
+	receive(5, 100, 8, 0, 1)            // and a replay changes nothing
+	receive(math.MaxUint64, 7, 2, 7, 2) // a member that lies about its tick
+	receive(10, 0, 1, 7, 2)             // is ignored until it restarts
 	a2 := packet(func(h *header) { h.seq, h.incarnation = 1, 2 }, hiding(3, 4, good))
 	b.Join("a", 2, 1)
 	b.mustReceive(t, [][]byte{a2}, 1)
@@ -54,9 +54,9 @@ func TestHiddenIsOfTheLatestTick(t *testing.T) {
 
 // Replays keep no silent node alive: neither its lag, nor the silence after which
 // what comes at once is no rate, nor the growth that it is believed.
-func TestReplaysTellNoTime(t *testing.T) {
+func TestReplaysDoNotLookAlive(t *testing.T) {
 	t.Parallel()
-	b := newTestNode(t, "b", 64, func(c *Config) { c.MaxRate = 100 })
+	b := newTestNode(t, "b", 64, func(c *Config) { c.maxRate = 100 })
 	b.Join("a", 1, 0)
 	count := func(n uint64) []byte { return hiding(0, 1, entry{slot: 1, gen: 1, count: n, pos: 9}) }
 	b.mustReceive(t, [][]byte{at(1, count(10)), at(2, count(20))}, 0)
@@ -73,14 +73,14 @@ func TestReplaysTellNoTime(t *testing.T) {
 		t.Errorf("%d units charged, want 1020: 20 s of 100/s may have piled up", charged)
 	}
 	if top := b.Top(1, 20*time.Second); len(top) != 0 {
-		t.Errorf("what piled up in a silence is told as a rate: %+v", top)
+		t.Errorf("what piled up in a silence is shown as a rate: %+v", top)
 	}
 }
 
 // A clock that steps back and on again gives a node nothing.
 func TestClockStepsBack(t *testing.T) {
 	t.Parallel()
-	b := newTestNode(t, "b", 64, func(c *Config) { c.MaxRate = 100 })
+	b := newTestNode(t, "b", 64, func(c *Config) { c.maxRate = 100 })
 	b.Join("a", 1, 0)
 	for i, step := range []struct {
 		now     time.Duration
@@ -100,7 +100,7 @@ func TestClockStepsBack(t *testing.T) {
 	}
 }
 
-// A client that takes a slot over from another, of a node that is heard all the
+// A client that takes a slot over from another, of a node that is received all the
 // time, has a rate at once: the slot was silent no longer than the node.
 func TestNewClientOfAKnownSlot(t *testing.T) {
 	t.Parallel()
@@ -117,7 +117,7 @@ func TestNewClientOfAKnownSlot(t *testing.T) {
 // Shed units that a node cannot have seen are recorded, and no rate.
 func TestShedIsCapped(t *testing.T) {
 	t.Parallel()
-	b := newTestNode(t, "b", 64, func(c *Config) { c.MaxRate = 1000 })
+	b := newTestNode(t, "b", 64, func(c *Config) { c.maxRate = 1000 })
 	b.Join("a", 1, 0)
 	b.Tick(0)
 	for i, shed := range []uint64{0, 500, maxCount} {
@@ -131,10 +131,10 @@ func TestShedIsCapped(t *testing.T) {
 	}
 }
 
-// FuzzSchedule: the packets of a life of node a, some ticks of it lost, come to b
-// in any order and any number of times, between ticks, silences and other lives
+// FuzzSchedule: the packets of one incarnation of node a, some ticks of it lost, come to b
+// in any order and any number of times, between ticks, silences and other incarnations
 // of a. Nothing is charged that a did not count, nothing twice, and in the end b
-// knows what a node does that was told everything once, in order.
+// knows what a node does that received everything once, in order.
 func FuzzSchedule(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9})
 	f.Add([]byte{9, 9, 250, 3, 251, 3, 3, 252, 7, 253, 0, 0, 254, 1, 255})
@@ -176,7 +176,7 @@ func FuzzSchedule(f *testing.F) {
 					t.Fatal("a packet of a node that left was merged")
 				}
 				b.Join("a", 1, now)
-			case s == 254: // another life, which tells nothing of this one
+			case s == 254: // another incarnation, with counts of its own
 				b.Join("a", 2, now)
 				if b.Receive(packets[len(packets)-1], now) == nil {
 					t.Fatal("a packet of another life was merged")

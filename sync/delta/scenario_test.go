@@ -16,7 +16,7 @@ func plain(nodes int) simConfig {
 }
 
 // A client that spreads itself is cut to its rate within 3 s, however much of
-// what the nodes tell is lost, and one below its rate is never denied. Without
+// what the nodes send is lost, and one below its rate is never denied. Without
 // the others' counts it gets all it asks for.
 func TestSpread(t *testing.T) {
 	t.Parallel()
@@ -98,13 +98,13 @@ func TestForgiven(t *testing.T) {
 	}
 }
 
-// A node that dies takes with it what it has not told: a client that was
+// A node that dies takes with it what it has not sent: a client that was
 // admitted its burst there is unknown to the others, and when the shared bucket
 // has drained, while it kept below the rate unchecked, it gets another burst.
 // So a death costs a burst.
 func TestAmnesia(t *testing.T) {
 	t.Parallel()
-	for _, tells := range []bool{false, true} {
+	for _, farewell := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			c := plain(2)
 			c.rate, c.burst = 10, 100
@@ -114,7 +114,7 @@ func TestAmnesia(t *testing.T) {
 			for range 3 * c.burst {
 				s.ask(x, 1)
 			}
-			if tells {
+			if farewell {
 				s.run(s.now() + time.Second)
 			}
 			s.crash(1, false)
@@ -126,19 +126,19 @@ func TestAmnesia(t *testing.T) {
 				s.ask(x, 0)
 			}
 			fullest, err := s.check()
-			if err != nil || s.deaths != map[bool]int{false: 1}[tells] {
+			if err != nil || s.deaths != map[bool]int{false: 1}[farewell] {
 				t.Errorf("%v; %v", err, s)
 			}
 			_, burst := s.bound()
 			without := fullest * burst / (burst - float64(s.deaths)*float64(c.burst))
-			if !tells && (fullest < 0.9 || without < 1.1) {
+			if !farewell && (fullest < 0.9 || without < 1.1) {
 				t.Errorf("fullest %.2f, and %.2f of a bound that forgives no death: this shows nothing", fullest, without)
 			}
 		})
 	}
 }
 
-// What is lost is told again, and again: nothing but the turn does that when
+// What is lost is sent again and again: nothing but the sweep does that when
 // nobody asks any more.
 func TestConvergesWhileLosing(t *testing.T) {
 	t.Parallel()
@@ -152,7 +152,7 @@ func TestConvergesWhileLosing(t *testing.T) {
 			s.run(c.duration)
 			s.healed = time.Hour // so the losses go on
 			s.quiet = true
-			// A turn passes by a given slot unheard with probability 0.3: of 20
+			// A sweep loses a given slot with probability 0.3: of 20
 			// mirrors of a dozen clients one does so 12 times in 10^4 runs.
 			ticks := 0
 			for ; s.differs() != nil && ticks < 12*s.enough(); ticks++ {

@@ -9,7 +9,7 @@ func (s *sim) exponential(perSecond float64) time.Duration {
 	return time.Duration(s.rng.ExpFloat64() / perSecond * 1e9)
 }
 
-// spray asks all nodes in turn at an even rate.
+// spray sends to all nodes, one after another, at an even rate.
 func (s *sim) spray(perSecond float64) behaviour {
 	i := s.rng.IntN(len(s.nodes))
 	return func() (time.Duration, int) {

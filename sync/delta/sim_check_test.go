@@ -24,7 +24,7 @@ func (s *sim) bound() (rate, burst float64) {
 	return rate, burst
 }
 
-// check tells what was broken, and how near the fullest client came to the
+// check returns what was broken, and how near the fullest client came to the
 // bound.
 func (s *sim) check() (fullest float64, err error) {
 	rate, burst := s.bound()
@@ -45,7 +45,7 @@ func (s *sim) check() (fullest float64, err error) {
 	return fullest, s.overcharged()
 }
 
-// overcharged tells where a unit was charged twice, or was not charged though
+// overcharged returns where a unit was charged twice, or was not charged though
 // nothing was lost.
 func (s *sim) overcharged() error {
 	for _, a := range s.lives {
@@ -62,7 +62,7 @@ func (s *sim) overcharged() error {
 					return fmt.Errorf("%s charged %d units of a client of whom %s counted %d", a.name, charged, b.name, counted)
 				}
 				// One who came late does not know what was given up before.
-				// A hit that named nobody yet counts as missed, and may be told of.
+				// A hit that named nobody yet counts as missed, and may still be sent.
 				together := s.quiet && a.up && b.up && a != b && s.restarts == 0 && !s.late
 				if together && charged+missed[pos] < counted {
 					return fmt.Errorf("%s charged %d units and missed %d of a client of whom %s counted %d", a.name, charged, missed[pos], b.name, counted)
@@ -76,7 +76,7 @@ func (s *sim) overcharged() error {
 var errApart = errors.New("knows nothing of it")
 
 // converge lets the cluster be quiet until all mirrors are the tables, and
-// tells how many ticks after the last fault that was.
+// returns how many ticks after the last fault that was.
 func (s *sim) converge(most int) (ticks int, err error) {
 	s.quiet = true
 	s.run(max(s.healed, s.now()))
@@ -89,7 +89,7 @@ func (s *sim) converge(most int) (ticks int, err error) {
 	}
 }
 
-// giveUp takes for lost what the living have not told each other by now: its
+// giveUp takes for lost what the nodes that are up have not sent each other by now: its
 // slots were given up.
 func (s *sim) giveUp() {
 	s.pairs(func(a, b *simNode) {
@@ -100,7 +100,7 @@ func (s *sim) giveUp() {
 	})
 }
 
-// differs tells where a mirror is not the table.
+// differs returns where a mirror is not the table.
 func (s *sim) differs() (err error) {
 	s.pairs(func(a, b *simNode) {
 		if err != nil {
@@ -120,15 +120,15 @@ func (s *sim) differs() (err error) {
 }
 
 // enough is in how many ticks without faults all mirrors are the tables: what
-// is on its way arrives, membership has told, and the turn, which has a quarter
+// is on its way arrives, membership has caught up, and the sweep, which has a quarter
 // of the bytes, comes around.
 func (s *sim) enough() int {
 	const entry = 8 + 1 + 5 + 2 + 4 + 2 // with the compact name of an IPv4 address
 	st := s.lives[0].state
 	quarter := (st.config.MaxBytes - (st.config.MaxBytes/st.config.PacketSize+1)*(slack+40) - maxSection) / 4
-	turn := (s.lives[0].rule.TopTalkers().Slots()*entry + quarter - 1) / quarter
+	sweep := (s.lives[0].rule.TopTalkers().Slots()*entry + quarter - 1) / quarter
 	slowest := 2 * s.interval // a tick of the slowest clock, and its phase
-	return turn + int((s.network.delay+s.network.jitter+slowest)/s.interval) + 1
+	return sweep + int((s.network.delay+s.network.jitter+slowest)/s.interval) + 1
 }
 
 func (s *sim) String() string {

@@ -23,7 +23,7 @@ type simClient struct {
 	level    levelOracle // of what it asked for, if it conforms
 }
 
-// behaviour tells how long to wait, and which node to ask then.
+// behaviour returns how long to wait, and which node to send to then.
 type behaviour func() (wait time.Duration, node int)
 
 type admission struct {
@@ -145,7 +145,7 @@ func (n *simNode) lose(from *simNode, h hit) {
 	n.sim.lost = max(n.sim.lost, n.lost[k])
 }
 
-// settle strikes off what n has heard of from that node by now.
+// settle removes what n has received from that node by now.
 func (n *simNode) settle(from *simNode) {
 	hits := n.pending[from]
 	if len(hits) == 0 {

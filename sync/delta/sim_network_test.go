@@ -6,7 +6,7 @@ import "time"
 type simNetwork struct {
 	loss, double  float64
 	delay, jitter time.Duration
-	notice        time.Duration // until membership tells of what has changed
+	notice        time.Duration // until membership notices what has changed
 
 	sim  *sim
 	side []int // of the partition, by index of node; nil: none
@@ -119,7 +119,7 @@ func (s *sim) crash(i int, again bool) {
 		if o != nil && o != n && o.up {
 			s.network.part(o, n)
 			untold = untold || len(o.pending[n]) > 0
-			delete(o.pending, n) // what it did not tell, nobody will
+			delete(o.pending, n) // what it did not send, nobody will
 		}
 	}
 	if untold {

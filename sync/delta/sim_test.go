@@ -53,9 +53,9 @@ type sim struct {
 	healed  time.Duration // when the last fault is over
 
 	lag    time.Duration // L: the longest until a hit was charged everywhere
-	lost   uint64        // the most units of a client and epoch that a peer was never told
+	lost   uint64        // the most units of a client and epoch that a peer was never sent
 	hid    uint64        // the most that a table hid in an epoch, and that waited
-	deaths int           // lives that ended with something untold
+	deaths int           // lives that ended with something unsent
 }
 
 // simNode is one life of one node.
@@ -71,11 +71,11 @@ type simNode struct {
 	offset      time.Duration // of its clock
 	drift       float64
 	epoch       int // of its table
-	turn        time.Duration
+	epochBegan  time.Duration
 	marks       markClock
 
 	counted map[uint64]uint64              // units by position
-	pending map[*simNode][]hit             // of others, that it has not heard of
+	pending map[*simNode][]hit             // of others, that it has not received
 	lost    map[lostKey]uint64             // units that it will never hear of
 	charged map[*simNode]map[uint64]uint64 // units, by whose they are and position
 	from    *simNode                       // whose packet is being merged
@@ -183,7 +183,7 @@ func newSim(t testing.TB, c simConfig, seed uint64) *sim {
 	return s
 }
 
-// unwell tells that a fault lasts for so long from now on.
+// unwell records that a fault lasts for so long from now on.
 func (s *sim) unwell(lasts time.Duration) { s.healed = max(s.healed, s.now()+lasts) }
 
 // boot starts a new life of node i.
@@ -241,8 +241,8 @@ func (n *simNode) tick() {
 	for _, p := range n.state.Tick(n.clock()) {
 		packets = append(packets, append([]byte(nil), p...))
 	}
-	if n.marks.tick(n.clock(), n.rule.Epoch()); n.marks.began != n.turn {
-		n.turn = n.marks.began
+	if n.marks.tick(n.clock(), n.rule.Epoch()); n.marks.began != n.epochBegan {
+		n.epochBegan = n.marks.began
 		n.epoch++
 	}
 	n.sim.hid = max(n.sim.hid, n.state.rules[0].maxHidden())

@@ -93,10 +93,10 @@ func (s *State) Leave(node string, now time.Duration) {
 	}
 }
 
-// Receive merges a packet from another node, or returns a [*Rejected] if it merged
-// nothing of it. Skipped parts of a merged packet, such as sections of unknown
+// Receive merges a packet from another node. It returns nil, or why it merged nothing of
+// the packet. Skipped parts of a merged packet, such as sections of unknown
 // rules, are only counted in Stats. Receive does not retain the packet.
-func (s *State) Receive(packet []byte, now time.Duration) error {
+func (s *State) Receive(packet []byte, now time.Duration) *Rejected {
 	s.lock(now)
 	defer s.mu.Unlock()
 	s.stats.ReceivedPackets++
@@ -138,7 +138,7 @@ func (s *State) receiveLocked(packet []byte, now time.Duration) (node []byte, _ 
 	if m == nil {
 		return h.node, reason
 	}
-	m.advance(h.seq, s.config.MaxRate, now)
+	m.advance(h.seq, s.config.maxRate, now)
 	s.mergeLocked(m, h.seq, r)
 	return h.node, accepted
 }
@@ -167,7 +167,7 @@ func (s *State) senderLocked(h *header, now time.Duration) (*mirror, Reason) {
 	if m == nil && len(s.mirrors) >= s.config.MaxNodes && !s.forgetLocked() {
 		return nil, TooManyNodes
 	}
-	m = newMirror(h.incarnation, s.rules, s.config.MaxRate, now)
+	m = newMirror(h.incarnation, s.rules, s.config.maxRate, now)
 	s.mirrors[node] = m
 	return m, accepted
 }
@@ -227,7 +227,6 @@ func (s *State) mergeEntryLocked(m *mirror, i int, e *entry) {
 		slot.marks.Skip(g.units + g.shed)
 		m.tables[i].skipped.Note(g.units + g.shed)
 	}
-	m.merged++
 	s.stats.MergedSlots++
 	ok, shed := m.grant(g)
 	if ok < g.units || shed < g.shed {
@@ -236,7 +235,6 @@ func (s *State) mergeEntryLocked(m *mirror, i int, e *entry) {
 	}
 	if ok > 0 {
 		s.rules[i].ChargePeer(slot.pos, ok)
-		m.charged += ok
 		s.stats.ChargedUnits += ok
 	}
 }

@@ -15,7 +15,7 @@ type Stats struct {
 
 	// Rejected counts packets by [Reason], but sections for UnknownRule, and
 	// entries for Slots and Cap.
-	Rejected [reasonCount]uint64
+	Rejected [NumReasons]uint64
 
 	MergedSlots  uint64 // entries that raised a count
 	ChargedUnits uint64 // units of peers charged to local sketches
@@ -43,20 +43,14 @@ type RuleStats struct {
 
 // PeerStats is about one member.
 type PeerStats struct {
-	Node         string
-	Incarnation  uint64
-	Lag          time.Duration // since its latest tick arrived, or since it joined
-	Packets      uint64        // merged packets
-	Seq          uint64        // number of its latest tick received
-	MergedSlots  uint64
-	ChargedUnits uint64
+	Node string
+	Lag  time.Duration // since its latest tick arrived, or since it joined
 }
 
 // Stats returns a snapshot. Lags are as of the latest time passed to any method.
 func (s *State) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.latest
 	st := s.stats
 	st.Mirrors = len(s.mirrors)
 	for _, m := range s.mirrors {
@@ -70,13 +64,11 @@ func (s *State) Stats() Stats {
 		})
 	}
 	for node, known := range s.members {
-		p := PeerStats{Node: node, Incarnation: known.incarnation, Lag: now - known.joined}
+		since := known.joined
 		if m := s.mirrors[node]; m != nil && m.incarnation == known.incarnation {
-			p.Lag = min(p.Lag, now-m.heard)
-			p.Packets, p.Seq, p.MergedSlots, p.ChargedUnits = m.packets, m.seq, m.merged, m.charged
+			since = max(since, m.lastTickAt)
 		}
-		p.Lag = max(p.Lag, 0)
-		st.Peers = append(st.Peers, p)
+		st.Peers = append(st.Peers, PeerStats{Node: node, Lag: max(s.latest-since, 0)})
 	}
 	slices.SortFunc(st.Peers, func(a, b PeerStats) int { return cmp.Compare(a.Node, b.Node) })
 	return st

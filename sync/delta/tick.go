@@ -32,8 +32,13 @@ func (s *State) Tick(now time.Duration) [][]byte {
 		s.sweepLocked(s.config.MaxBytes)
 	}
 	for i := range s.rules {
-		s.rules[i].noteUnsent()
-		s.rotateLocked(i, now)
+		r := &s.rules[i]
+		r.noteUnsent()
+		// After the packets are written, since a new epoch lets clients take over slots:
+		// by now the counts of the clients before them have been sent.
+		if s.local.Rotate(i, now) {
+			r.before, r.hidden = r.hidden, 0
+		}
 	}
 	packets := w.end()
 	s.stats.SentPackets += uint64(len(packets))
@@ -59,16 +64,6 @@ func (s *State) markLocked(now time.Duration) {
 			m.tables[i].skipped.Roll()
 			m.tables[i].all(func(_ int, slot *mirrorSlot) { slot.marks.Roll(slot.count + slot.shed) })
 		}
-	}
-}
-
-// rotateLocked ends the epoch of a rule if it is due. It comes after the packets of
-// a tick are written, since a new epoch lets slots be taken over, and by then
-// their counts have been sent.
-func (s *State) rotateLocked(rule int, now time.Duration) {
-	if s.local.Rotate(rule, now) {
-		r := &s.rules[rule]
-		r.before, r.hidden = r.hidden, 0
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// However many clients there are, a tick keeps its ceiling, tells what grew
+// However many clients there are, a tick keeps its ceiling, sends what grew
 // most, and knows the most that it left out.
 func TestCeiling(t *testing.T) {
 	t.Parallel()
@@ -67,7 +67,7 @@ func ceiling(t *testing.T, a *testNode, now time.Duration) {
 	}
 }
 
-// The slots that are told for their growth grew at least as much as any that
+// The slots that are sent for their growth grew at least as much as any that
 // is left out.
 func TestLargestFirst(t *testing.T) {
 	t.Parallel()
@@ -98,7 +98,7 @@ func TestLargestFirst(t *testing.T) {
 	}
 }
 
-// An idle cluster sends little, and a tick without anything to tell says that
+// An idle cluster sends little, and a tick without anything to send says that
 // the node is there.
 func TestIdle(t *testing.T) {
 	t.Parallel()
@@ -107,7 +107,7 @@ func TestIdle(t *testing.T) {
 	p := a.tick(0)
 	b.mustReceive(t, p, 0)
 	if len(p) != 1 || len(p[0]) > 32 {
-		t.Errorf("nothing to tell in %d packets, %d bytes", len(p), len(p[0]))
+		t.Errorf("nothing to send in %d packets, %d bytes", len(p), len(p[0]))
 	}
 	for i := range uint64(5) {
 		a.rule.hit(i, 3)
@@ -193,7 +193,7 @@ func TestNoAllocations(t *testing.T) {
 }
 
 // What a node hides counts what waits for room, on top of what its table misses,
-// and the peers are told so.
+// and the peers learn it.
 func TestHiddenHasWhatWaits(t *testing.T) {
 	t.Parallel()
 	a, b := newTestNode(t, "a", 512, small), newTestNode(t, "b", 512, nil)
@@ -209,6 +209,6 @@ func TestHiddenHasWhatWaits(t *testing.T) {
 	}
 	b.mustReceive(t, a.tick(2*tick), 2*tick)
 	if got := b.mirrors["a"].tables[0].hidden; got < st.Floor+st.Unsent {
-		t.Errorf("told to hide %d units, want %d and %d at least", got, st.Floor, st.Unsent)
+		t.Errorf("sent %d hidden units, want %d and %d at least", got, st.Floor, st.Unsent)
 	}
 }

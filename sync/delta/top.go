@@ -9,7 +9,7 @@ import (
 )
 
 // Top returns the n clients with the highest rates over all nodes, highest first.
-// Growth that a node reports beyond Config.MaxRate is left out. Top reads all
+// Growth that a node reports beyond believedRate is left out. Top reads all
 // mirrors twice (BenchmarkTop) and locks for one node at a time, so that packets
 // are merged in between.
 func (s *State) Top(n int, now time.Duration) []toptalkers.Talker {

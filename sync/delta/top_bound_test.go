@@ -41,7 +41,7 @@ func (n *testNode) deny(client, units uint64) {
 }
 
 // TestTopHolds: whatever is sent to whom, Rate is never further from the truth
-// than Error, for those who are told and, where all are told who have a slot, for
+// than Error, for those listed and, where all are listed that have a slot, for
 // those who are not. Tables are crowded, packets have no room, floods are noted by
 // chance, slots change their clients, epochs end.
 func TestTopHolds(t *testing.T) {
@@ -62,7 +62,7 @@ func TestTopHolds(t *testing.T) {
 		slots, clients := 16<<rng.IntN(4), uint64(8+rng.IntN(300))
 		a, b := newTestNode(t, "a", slots, change), newTestNode(t, "b", slots, change)
 		a.rule.epoch, b.rule.epoch = 10*time.Second, time.Duration(10+rng.IntN(20))*time.Second
-		b.knows(a) // and is told before its own tick: nothing is on its way
+		b.knows(a) // and receives before its own tick: nothing is on its way
 		zipf := rand.NewZipf(rng, 1.3, 2, clients-1)
 		floods := 1 << rng.IntN(18) // denials a tick
 		var truth [2][]asked
@@ -100,12 +100,12 @@ func TestTopHolds(t *testing.T) {
 			for i, n := range []*testNode{a, b} {
 				truth := truth[i]
 				window := max(now-n.clock.marked[0], time.Second)
-				told := map[string]bool{}
+				listed := map[string]bool{}
 				list := n.Top(1000, now)
 				d, others := n.local.Doubt(0), peers{n.State}.Doubt(0)
 				d = toptalkers.Doubt{Units: d.Units + others.Units, Grain: max(d.Grain, others.Grain)}
 				for _, c := range list {
-					told[c.Key] = true
+					listed[c.Key] = true
 					checked++
 					if d.Grain > 1 {
 						sampled++
@@ -114,14 +114,14 @@ func TestTopHolds(t *testing.T) {
 					}
 					want := float64(since(truth, c.Key, n.clock.marked[0])) / window.Seconds()
 					if math.Abs(want-c.Rate) > c.Error+1e-6 {
-						t.Fatalf("seed %d, at %v at %s: %s asks for %.1f/s, told are %.1f ± %.1f; %+v", seed, now, n.config.Node, c.Key, want, c.Rate, c.Error, d)
+						t.Fatalf("seed %d, at %v at %s: %s sends %.1f/s, listed with %.1f ± %.1f; %+v", seed, now, n.config.Node, c.Key, want, c.Rate, c.Error, d)
 					}
 				}
 				for c := range clients {
 					key := fmt.Sprint("c", c)
 					units := since(truth, key, n.clock.marked[0])
-					if most := d.Of(0); !told[key] && float64(units) > most {
-						t.Fatalf("seed %d, at %v at %s: %s asked for %d and is not told, at most %.1f may be missing; %+v", seed, now, n.config.Node, key, units, most, d)
+					if most := d.Of(0); !listed[key] && float64(units) > most {
+						t.Fatalf("seed %d, at %v at %s: %s sent %d and is not listed, at most %.1f may be missing; %+v", seed, now, n.config.Node, key, units, most, d)
 					}
 				}
 			}

@@ -80,7 +80,7 @@ func TestTop(t *testing.T) {
 	}
 }
 
-// Denied units count as asked for, whether they were told or not, and a client
+// Denied units count as requested, whether peers have sent them or not, and a client
 // without a name has its digest.
 func TestTopShed(t *testing.T) {
 	t.Parallel()

@@ -66,7 +66,7 @@ func newSender(t testing.TB, cluster, name string, incarnation uint64) *sender {
 	return &sender{s, rule}
 }
 
-// says counts units of a client and returns the packet that tells so.
+// says counts units of a client and returns the packet that reports them.
 func (s *sender) says(addr string, units uint64) []byte {
 	k := s.rule.AddrKey(netip.MustParseAddr(addr))
 	for range units {

@@ -61,7 +61,7 @@ func Start(ctx context.Context, c Config, lim *fastlimit.Limiter) (*Cluster, err
 		return nil, err
 	}
 	m := newMembers(&c, incarnation, j, x)
-	m.twins.ask, t.asked = t.asking(c.Node, incarnation, at), m.twins.answer
+	m.twins.ask, t.answer = t.asking(c.Node, incarnation, at), m.twins.answer
 	t.merge = m.NotifyMsg
 	t.run()
 	list, err := memberlist.Create(c.memberlistConfig(t, m, j, at))
@@ -177,10 +177,10 @@ func (c *Cluster) send() {
 // lost. A peer that misses both searches for this node for a while.
 func (c *Cluster) sendFarewell() {
 	peers := c.members.list()
-	word := c.members.appendFarewell(nil)
+	message := c.members.appendFarewell(nil)
 	for range 2 {
 		for i := range peers {
-			_ = c.list.SendBestEffort(&peers[i], word)
+			_ = c.list.SendBestEffort(&peers[i], message)
 		}
 	}
 }

@@ -108,9 +108,9 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// A node that leaves tells first what it has counted since its last tick: what
+// A node that leaves first sends what it has counted since its last tick: what
 // dies with it would let clients have another burst.
-func TestTellsBeforeItLeaves(t *testing.T) {
+func TestSendsBeforeItLeaves(t *testing.T) {
 	t.Parallel()
 	a := node(t, nil)
 	b := node(t, func(c *Config) { c.Join, c.Interval = []string{a.Addr().String()}, time.Hour })
@@ -217,7 +217,7 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
-// Two nodes of one name: the second is not let in, and both are told.
+// Two nodes of one name: the second is not admitted, and both log it.
 func TestNameConflict(t *testing.T) {
 	t.Parallel()
 	a := node(t, func(c *Config) { c.Node = "twin" })
@@ -265,17 +265,17 @@ func TestLostPeerIsAskedFor(t *testing.T) {
 	together(t, a, again)
 }
 
-// What a node tells the others is what it is bound to, what it was given, or a
+// The address that a node advertises is what it is bound to, what it was given, or a
 // private address of the machine; and that is its name, unless it has one.
 func TestAdvertise(t *testing.T) {
 	t.Parallel()
 	a := node(t, nil)
 	if a.Advertised() != a.Addr() || a.Node() != a.Addr().String() {
-		t.Errorf("bound to %v, told %v, named %s", a.Addr(), a.Advertised(), a.Node())
+		t.Errorf("bound to %v, advertised %v, named %s", a.Addr(), a.Advertised(), a.Node())
 	}
 	b := node(t, func(c *Config) { c.Bind, c.Advertise, c.Node = "0.0.0.0:0", "127.0.0.5:7946", "b" })
 	if b.Advertised().String() != "127.0.0.5:7946" || b.Node() != "b" || b.list.LocalNode().Address() != "127.0.0.5:7946" {
-		t.Errorf("told %v, named %s", b.Advertised(), b.Node())
+		t.Errorf("advertised %v, named %s", b.Advertised(), b.Node())
 	}
 	c, err := Config{Name: "test", Secret: testSecret, Bind: "0.0.0.0:0"}.withDefaults()
 	if err != nil {
@@ -292,6 +292,6 @@ func TestAdvertise(t *testing.T) {
 			t.Error(err)
 		}
 	case !at.Addr().IsPrivate() || at.Port() != tr.addr().Port():
-		t.Errorf("told %v", at)
+		t.Errorf("advertised %v", at)
 	}
 }

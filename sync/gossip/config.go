@@ -135,7 +135,8 @@ const (
 	reclaimAfter = 10 * time.Second
 	// probeEvery is the interval between two probes, each of another peer.
 	probeEvery = time.Second
-	// goneFor is how long the others are still told about a peer that is gone.
+	// goneFor is how long memberlist gossips to a peer that is gone, so that it can object.
+	// Then memberlist forgets its name.
 	goneFor = 30 * time.Second
 )
 

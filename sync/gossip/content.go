@@ -162,6 +162,7 @@ var (
 		suspectType: decodes[dead], deadType: decodes[dead], aliveType: checkAlive,
 		userType: func([]byte) string { return accepted }, // of this module: delta parses it
 	}
+	// On streams, what the node that opened one sends, and what comes back.
 	inRequests = checks{pushPullType: checkList, pingType: decodes[ping]}
 	inReplies  = checks{pushPullType: checkList, ackType: decodes[ack], errorType: decodes[failure]}
 )
@@ -172,12 +173,6 @@ func (c *checks) check(msg []byte) (reason string) {
 	}
 	return c[msg[0]](msg[1:])
 }
-
-// checkRequest checks the message of a stream that another node opened.
-func checkRequest(msg []byte) (reason string) { return inRequests.check(msg) }
-
-// checkReply checks the message that comes back on a stream that this node opened.
-func checkReply(msg []byte) (reason string) { return inReplies.check(msg) }
 
 func checkAlive(b []byte) (reason string) {
 	var a alive

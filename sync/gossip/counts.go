@@ -31,13 +31,8 @@ func newCounts(c *Config, incarnation uint64, lim *fastlimit.Limiter) (*counts, 
 	return &counts{s, lim.Now}, nil
 }
 
-func (c *counts) tick() [][]byte              { return c.state.Tick(c.now()) }
-func (c *counts) receive(packet []byte) error { return c.state.Receive(packet, c.now()) }
-func (c *counts) leave(node string)           { c.state.Leave(node, c.now()) }
-func (c *counts) top(n int) []toptalkers.Talker {
-	return c.state.Top(n, c.now())
-}
-
-func (c *counts) join(node string, incarnation uint64) {
-	c.state.Join(node, incarnation, c.now())
-}
+func (c *counts) tick() [][]byte                        { return c.state.Tick(c.now()) }
+func (c *counts) receive(packet []byte) *delta.Rejected { return c.state.Receive(packet, c.now()) }
+func (c *counts) join(node string, incarnation uint64)  { c.state.Join(node, incarnation, c.now()) }
+func (c *counts) leave(node string)                     { c.state.Leave(node, c.now()) }
+func (c *counts) top(n int) []toptalkers.Talker         { return c.state.Top(n, c.now()) }

@@ -221,28 +221,28 @@ func TestGateOfMessages(t *testing.T) {
 		"more behind it":            {checkPacket, append(bytes.Clone(ack), 0xc0), reasonMalformed},
 		"a list in a packet":        {checkPacket, encoded(t, pushPullType, listMsg{}), reasonMalformed},
 
-		"list":                       {checkRequest, encoded(t, pushPullType, listMsg{Nodes: 1}, node), accepted},
-		"list of another version":    {checkRequest, encoded(t, pushPullType, listMsg{Nodes: 1}, other), reasonVersion},
-		"list of a text":             {checkRequest, encoded(t, pushPullType, listMsg{Nodes: 1}, struct{ Port string }{strings.Repeat("x", 99)}), reasonMalformed},
-		"empty list":                 {checkRequest, encoded(t, pushPullType, listMsg{}), accepted},
-		"list of more than it says":  {checkRequest, encoded(t, pushPullType, listMsg{}, node), reasonMalformed},
-		"list of less than it says":  {checkRequest, encoded(t, pushPullType, listMsg{Nodes: 2}, node), reasonMalformed},
-		"list of a million":          {checkRequest, encoded(t, pushPullType, listMsg{Nodes: 1 << 20}), reasonMalformed},
-		"list of less than nothing":  {checkRequest, encoded(t, pushPullType, listMsg{Nodes: -1}), reasonMalformed},
-		"list of nils":               {checkRequest, append(encoded(t, pushPullType, listMsg{Nodes: 100}), bytes.Repeat([]byte{0xc0}, 100)...), reasonMalformed},
-		"state of 20 MB":             {checkRequest, encoded(t, pushPullType, listMsg{UserStateLen: 20 << 20}), reasonMalformed},
-		"TCP ping":                   {checkRequest, encoded(t, pingType, ackMsg{7}), accepted},
-		"message of 20 MB":           {checkRequest, encoded(t, userType, struct{ UserMsgLen int }{20 << 20}), reasonMalformed},
-		"ack as a request":           {checkRequest, ack, reasonMalformed},
-		"compressed on a stream":     {checkRequest, []byte{9, 0x80}, reasonMalformed},
-		"empty request":              {checkRequest, nil, reasonMalformed},
-		"ack as a reply":             {checkReply, ack, accepted},
-		"list as a reply":            {checkReply, encoded(t, pushPullType, listMsg{Nodes: 1}, node), accepted},
-		"error as a reply":           {checkReply, encoded(t, errorType, struct{ Error string }{"no"}), accepted},
-		"compressed as a reply":      {checkReply, []byte{9, 0x80}, reasonMalformed},
-		"ping as a reply":            {checkReply, encoded(t, pingType, ackMsg{7}), reasonMalformed},
-		"empty reply":                {checkReply, nil, reasonMalformed},
-		"list of a million, a reply": {checkReply, encoded(t, pushPullType, listMsg{Nodes: 1 << 20}), reasonMalformed},
+		"list":                       {inRequests.check, encoded(t, pushPullType, listMsg{Nodes: 1}, node), accepted},
+		"list of another version":    {inRequests.check, encoded(t, pushPullType, listMsg{Nodes: 1}, other), reasonVersion},
+		"list of a text":             {inRequests.check, encoded(t, pushPullType, listMsg{Nodes: 1}, struct{ Port string }{strings.Repeat("x", 99)}), reasonMalformed},
+		"empty list":                 {inRequests.check, encoded(t, pushPullType, listMsg{}), accepted},
+		"list of more than it says":  {inRequests.check, encoded(t, pushPullType, listMsg{}, node), reasonMalformed},
+		"list of less than it says":  {inRequests.check, encoded(t, pushPullType, listMsg{Nodes: 2}, node), reasonMalformed},
+		"list of a million":          {inRequests.check, encoded(t, pushPullType, listMsg{Nodes: 1 << 20}), reasonMalformed},
+		"list of less than nothing":  {inRequests.check, encoded(t, pushPullType, listMsg{Nodes: -1}), reasonMalformed},
+		"list of nils":               {inRequests.check, append(encoded(t, pushPullType, listMsg{Nodes: 100}), bytes.Repeat([]byte{0xc0}, 100)...), reasonMalformed},
+		"state of 20 MB":             {inRequests.check, encoded(t, pushPullType, listMsg{UserStateLen: 20 << 20}), reasonMalformed},
+		"TCP ping":                   {inRequests.check, encoded(t, pingType, ackMsg{7}), accepted},
+		"message of 20 MB":           {inRequests.check, encoded(t, userType, struct{ UserMsgLen int }{20 << 20}), reasonMalformed},
+		"ack as a request":           {inRequests.check, ack, reasonMalformed},
+		"compressed on a stream":     {inRequests.check, []byte{9, 0x80}, reasonMalformed},
+		"empty request":              {inRequests.check, nil, reasonMalformed},
+		"ack as a reply":             {inReplies.check, ack, accepted},
+		"list as a reply":            {inReplies.check, encoded(t, pushPullType, listMsg{Nodes: 1}, node), accepted},
+		"error as a reply":           {inReplies.check, encoded(t, errorType, struct{ Error string }{"no"}), accepted},
+		"compressed as a reply":      {inReplies.check, []byte{9, 0x80}, reasonMalformed},
+		"ping as a reply":            {inReplies.check, encoded(t, pingType, ackMsg{7}), reasonMalformed},
+		"empty reply":                {inReplies.check, nil, reasonMalformed},
+		"list of a million, a reply": {inReplies.check, encoded(t, pushPullType, listMsg{Nodes: 1 << 20}), reasonMalformed},
 	} {
 		if got := tt.check(tt.msg); got != tt.want {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
@@ -256,7 +256,7 @@ func FuzzGate(f *testing.F) {
 	f.Add(compound(encoded(f, ackType, ackMsg{7}), []byte{userType}))
 	g, buf := testGate(), make([]byte, maxPacket)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, check := range []func([]byte) string{checkPacket, checkRequest, checkReply} {
+		for _, check := range []func([]byte) string{checkPacket, inRequests.check, inReplies.check} {
 			check(b)
 		}
 		if len(b) <= maxPacket && g.passes(b, buf) && !bytes.HasPrefix(b, g.header) {

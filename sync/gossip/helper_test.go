@@ -116,7 +116,7 @@ func (n *testNode) flood(addr string, times int) (admitted int) {
 	return admitted
 }
 
-// suspects tells whether the node would check the client exactly.
+// suspects reports whether the node would check the client exactly.
 func (n *testNode) suspects(addr string) bool {
 	d := n.rule.Peek(n.rule.AddrKey(netip.MustParseAddr(addr)), 1)
 	return d.Stage == fastlimit.StageExact || d.Stage == fastlimit.StageTable

@@ -53,7 +53,7 @@ func newPeer(t *testing.T, a *testNode, name string, meta []byte, incarnation ui
 	return p
 }
 
-// metaOnly tells another meta than the members it wraps.
+// metaOnly has other metadata than the members it wraps.
 type metaOnly struct {
 	*members
 	meta []byte
@@ -64,10 +64,10 @@ func (m metaOnly) NodeMeta(int) []byte { return m.meta }
 // idle exchanges nothing.
 type idle struct{}
 
-func (idle) tick() [][]byte       { return nil }
-func (idle) receive([]byte) error { return nil }
-func (idle) join(string, uint64)  {}
-func (idle) leave(string)         {}
+func (idle) tick() [][]byte                 { return nil }
+func (idle) receive([]byte) *delta.Rejected { return nil }
+func (idle) join(string, uint64)            {}
+func (idle) leave(string)                   {}
 
 func (p *peerOf) send(t testing.TB, b []byte) {
 	t.Helper()

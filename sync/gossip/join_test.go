@@ -151,7 +151,7 @@ func TestSeedsFirst(t *testing.T) {
 	})
 }
 
-// Once one of many has answered, and with it told of the others, these are not
+// Once one of many has answered, and with it listed the others, these are not
 // asked any more.
 func TestOneAnswerIsEnough(t *testing.T) {
 	t.Parallel()
@@ -179,7 +179,7 @@ func TestOneAnswerIsEnough(t *testing.T) {
 	})
 }
 
-// Who left in due form is forgotten, in whatever order the news of it arrives;
+// Who left in due form is forgotten, in whatever order the messages about it arrive;
 // but not for what a former life said.
 func TestFarewell(t *testing.T) {
 	t.Parallel()
@@ -244,7 +244,7 @@ func TestLostPeersExpire(t *testing.T) {
 	})
 }
 
-// A name server that is away takes no seed away that it has told of.
+// A name server that is away takes no seed away that it has resolved.
 func TestSeedsOutliveTheNameServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -130,7 +130,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// Peers come and go as often as a member likes to say so: that is told within a
+// Peers come and go as often as a member likes to say so: that is logged within a
 // budget, with the number of those in between.
 func TestEventsAreBudgeted(t *testing.T) {
 	t.Parallel()

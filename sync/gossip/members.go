@@ -3,7 +3,6 @@ package gossip
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -73,7 +72,7 @@ type lostPeer struct {
 // exchange is what this package needs of delta; [counts] implements it.
 type exchange interface {
 	tick() [][]byte
-	receive(packet []byte) error
+	receive(packet []byte) *delta.Rejected
 	join(node string, incarnation uint64)
 	leave(node string)
 }
@@ -169,7 +168,7 @@ func (m *members) NotifyMsg(b []byte) {
 		m.farewell(name, incarnation)
 		return
 	}
-	if r, ok := errors.AsType[*delta.Rejected](m.exchange.receive(b)); ok {
+	if r := m.exchange.receive(b); r != nil {
 		m.journal.warn(r.Reason.String(), slog.String("peer", r.Node))
 	}
 }

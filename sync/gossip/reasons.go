@@ -51,7 +51,7 @@ func reasons() []string {
 	all := maps.Clone(advice)
 	delete(all, reasonNetwork)
 	delete(all, reasonUDP)
-	for _, r := range delta.Reasons() {
+	for r := range delta.NumReasons {
 		all[r.String()] = ""
 	}
 	return slices.Sorted(maps.Keys(all))

@@ -31,7 +31,7 @@ func (c *Cluster) Stats() Stats {
 	for _, r := range reasons() {
 		s.Rejected[r] = noted[r]
 	}
-	for _, r := range delta.Reasons() {
+	for r := range delta.NumReasons {
 		s.Rejected[r.String()] += s.Delta.Rejected[r]
 	}
 	return s

@@ -48,14 +48,14 @@ func (t *transport) serve(s *stream) {
 	_ = s.SetDeadline(time.Now().Add(streamTimeout))
 	frame, plain, reason := t.gate.readOpening(&counter{Reader: s.Conn, transport: t})
 	if reason == accepted && isQuestion(plain) {
-		if answer := t.asked(plain); answer != nil {
+		if answer := t.answer(plain); answer != nil {
 			_, _ = s.Write(t.gate.seal(answer))
 		}
 		_ = s.Close()
 		return
 	}
 	if reason == accepted {
-		reason = checkRequest(plain)
+		reason = inRequests.check(plain)
 	}
 	if reason != accepted || t.silent.Load() {
 		if reason != accepted && t.done.Err() == nil {
@@ -136,7 +136,7 @@ func (s *stream) Read(b []byte) (int, error) {
 		c := &counter{Reader: s.Conn, transport: s.transport}
 		frame, plain, reason := s.transport.gate.readFrame(c)
 		if reason == accepted {
-			reason = checkReply(plain)
+			reason = inReplies.check(plain)
 		}
 		if reason == reasonTruncated && c.err != nil {
 			return 0, c.err // the peer hung up or timed out

@@ -49,7 +49,7 @@ type transport struct {
 	counts  chan []byte         // queue of mergeQueued
 	merge   func(counts []byte) // set before run
 	refuse  func(reason string, from net.Addr)
-	asked   func(question []byte) (answer []byte) // answers a question of another node; set before run
+	answer  func(question []byte) (answer []byte) // answers a question of another node; set before run
 	silent  atomic.Bool                           // neither sends nor passes anything on, but for twins' questions
 
 	done       context.Context // ends with the node
@@ -71,8 +71,8 @@ func newTransport(c *Config, refuse func(string, net.Addr)) (*transport, error) 
 		gate: newGate(c.Name, c.Secret, c.MaxNodes), allowed: c.allowance(),
 		packets: make(chan *memberlist.Packet), streams: make(chan net.Conn), refuse: refuse,
 		counts: make(chan []byte, maxQueue), merge: func([]byte) {},
-		asked: func([]byte) []byte { return nil },
-		slots: make(chan struct{}, maxStreams),
+		answer: func([]byte) []byte { return nil },
+		slots:  make(chan struct{}, maxStreams),
 	}
 	t.done, t.stop = context.WithCancel(context.Background())
 	t.dialing, t.stopDials = context.WithCancel(t.done)

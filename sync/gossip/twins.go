@@ -57,9 +57,8 @@ type twins struct {
 
 // claim is an address at which there is said to be a node of this name.
 type claim struct {
-	confirmed bool // it answered, less than maxMisses questions ago
-	older     bool // it started before this node
-	misses    int  // consecutive questions without an answer
+	older  bool // a node of this name, started before this one, has answered
+	misses int  // consecutive questions without an answer, below maxMisses
 }
 
 func newTwins(self string, incarnation uint64, log *slog.Logger) *twins {
@@ -89,7 +88,7 @@ func (w *twins) run(ctx context.Context) {
 			return
 		case <-w.nudge:
 		}
-		for w.round(ctx) {
+		for w.askAll(ctx) {
 			select {
 			case <-ctx.Done():
 				return
@@ -99,8 +98,8 @@ func (w *twins) run(ctx context.Context) {
 	}
 }
 
-// round asks all claimed addresses concurrently, and reports whether claims are left.
-func (w *twins) round(ctx context.Context) (more bool) {
+// askAll asks all claimed addresses concurrently, and reports whether claims are left.
+func (w *twins) askAll(ctx context.Context) (more bool) {
 	w.mu.Lock()
 	var all []netip.AddrPort
 	for at := range w.claims {
@@ -133,7 +132,7 @@ func (w *twins) answered(at netip.AddrPort, name string, incarnation uint64, err
 	case name != w.self || incarnation == w.incarnation: // another name, or this very node
 		delete(w.claims, at)
 	default:
-		*c = claim{confirmed: true, older: incarnation < w.incarnation}
+		*c = claim{older: incarnation < w.incarnation}
 	}
 }
 
@@ -144,7 +143,7 @@ func (w *twins) decide() (more bool) {
 	before := w.older
 	w.older = netip.AddrPort{}
 	for at, c := range w.claims {
-		if c.confirmed && c.older && (!w.older.IsValid() || at == before || w.older != before && at.Compare(w.older) < 0) {
+		if c.older && (!w.older.IsValid() || at == before || w.older != before && at.Compare(w.older) < 0) {
 			w.older = at
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Of two lives the one that started later is the greater, at whatever node they
+// Of two incarnations the one that started later is the greater, at whatever node they
 // are compared; those of one millisecond differ.
 func TestIncarnationsAreOrdered(t *testing.T) {
 	t.Parallel()
@@ -115,7 +115,7 @@ func TestWhoYields(t *testing.T) {
 	}
 }
 
-// News of a node that does not answer, of an earlier life or sent again by a
+// Reports of a node that does not answer, of an earlier incarnation or sent again by a
 // stranger, means nothing; and many of them are not asked.
 func TestOldNewsIsNoTwin(t *testing.T) {
 	t.Parallel()
@@ -151,7 +151,7 @@ func TestAnotherNameIsNoTwin(t *testing.T) {
 	w := newTwins("twin", 5, slog.New(slog.DiscardHandler))
 	w.ask = func(context.Context, netip.AddrPort) (string, uint64, error) { return "other", 1, nil }
 	w.claimed(netip.MustParseAddrPort("192.0.2.1:7946"))
-	if w.round(t.Context()) {
+	if w.askAll(t.Context()) {
 		t.Error("it is asked again")
 	}
 	if _, yields := w.yieldsTo(); yields {
@@ -274,7 +274,7 @@ func TestTwoNodesOfOneName(t *testing.T) {
 	}
 	time.Sleep(100 * time.Millisecond) // five ticks
 	if now := b.Stats().Delta.SentPackets; now != sent || charged(other) != 59 {
-		t.Errorf("the later one told what it counted: %d packets", now-sent)
+		t.Errorf("the later one sent what it counted: %d packets", now-sent)
 	}
 	if lines := b.logs.lines("level=ERROR"); len(lines) != 1 {
 		t.Errorf("%q", lines)
@@ -308,7 +308,7 @@ func TestSilence(t *testing.T) {
 			eventually(t, "counts", func() bool { return a.Stats().Delta.ReceivedPackets > received })
 		}
 		if got := a.Stats().Delta.ReceivedPackets > received; got == silent {
-			t.Errorf("silent %v: counts heard %v", silent, got)
+			t.Errorf("silent %v: counts received %v", silent, got)
 		}
 		sent := a.Stats().SentBytes
 		if _, err := a.transport.WriteTo([]byte("hello"), listener.LocalAddr().String()); err != nil {

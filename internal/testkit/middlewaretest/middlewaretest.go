@@ -40,7 +40,7 @@ func Left(r *fastlimit.Rule, addr string) int64 {
 }
 
 // Clients is an identity that trusts proxies within one prefix.
-func Clients(t testing.TB, proxies string, unnamed policy.OnUnnamed) *policy.Identity {
+func Clients(t testing.TB, proxies string, unnamed policy.UnnamedAction) *policy.Identity {
 	t.Helper()
 	id, err := policy.NewIdentity(policy.Settings{TrustedProxies: []netip.Prefix{netip.MustParsePrefix(proxies)}, OnUnnamed: unnamed})
 	if err != nil {

@@ -70,7 +70,7 @@ const (
 
 // note counts and returns what is wrong with the proxy in front of a request.
 // forwarded: a request on its connection had a forwarding header.
-func (h *proxyHints) note(peer netip.Addr, from *policy.Source, forwarded bool) warning {
+func (h *proxyHints) note(peer netip.Addr, from *policy.AssembleResult, forwarded bool) warning {
 	switch {
 	case h.untrusted.Note(peer, from.Trusted, forwarded):
 		return warnUntrusted
@@ -81,7 +81,7 @@ func (h *proxyHints) note(peer netip.Addr, from *policy.Source, forwarded bool) 
 }
 
 // assemble fills the state from a request that fasthttp has parsed.
-func (j *requestState) assemble(snap *Snapshot, peer netip.Addr, h *fasthttp.RequestHeader) policy.Source {
+func (j *requestState) assemble(snap *Snapshot, peer netip.Addr, h *fasthttp.RequestHeader) policy.AssembleResult {
 	j.header = h
 	in := policy.Incoming{Peer: peer, Method: h.Method(), Target: h.RequestURI(), Host: h.Host(), Fields: j}
 	return snap.engine.Assemble(&snap.identity, &in, &j.scratch, &j.request)

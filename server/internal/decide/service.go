@@ -152,14 +152,14 @@ func (s *Service) Judge(ctx context.Context, in *policy.Incoming, forwarded bool
 }
 
 // judge decides an assembled request, and counts and logs all but a refused one.
-func (s *Service) judge(ctx context.Context, r *requestState, snap *Snapshot, peer netip.Addr, from *policy.Source, forwarded bool, read time.Time) (v policy.Verdict) {
+func (s *Service) judge(ctx context.Context, r *requestState, snap *Snapshot, peer netip.Addr, from *policy.AssembleResult, forwarded bool, read time.Time) (v policy.Verdict) {
 	if warn := s.hints.note(peer, from, forwarded); warn != warnNothing {
 		s.warnProxy(warn, peer)
 	}
 	if from.Refused != policy.NotRefused {
 		return v
 	}
-	v = snap.engine.DecideRead(ctx, &r.request, &r.scratch, read)
+	v = snap.engine.DecideAt(ctx, &r.request, &r.scratch, read)
 	s.counts.add(r.stripe, outcomeOf(&v))
 	if !v.Decision.Allowed {
 		s.noteDenial(r, snap, &v)
@@ -183,7 +183,7 @@ func describeDenial(r *requestState, snap *Snapshot, v *policy.Verdict) logs.Den
 		Method: text.Printable(string(q.Method)), Host: text.Printable(string(q.Host)), Path: text.Printable(string(q.Path)),
 	}
 	if v.Rule != nil {
-		d.Rule, d.Key = v.Rule.Name(), snap.engine.KeyText(v.Rule.Index(), q)
+		d.Rule, d.Key = v.Rule.Name(), snap.engine.KeyText(v.Rule, q)
 	}
 	return d
 }
