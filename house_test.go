@@ -110,7 +110,7 @@ var layers = []struct {
 	{"server/internal/decide", []string{".", "policy", "internal/denial", "server/internal/conn", "server/internal/guard", "server/internal/logs", "server/internal/text"}, "one request in, one answer out; knows no operators"},
 	{"server/internal/admin", []string{".", "internal/denial", "server/internal/guard", "server/internal/text"}, "shows what it is given"},
 	{"server/internal/metrics", []string{".", "internal/prom"}, "shows what it is given"},
-	{"server/internal/lifecycle", []string{".", "server/internal/conn"}, "starts and stops; decides nothing"},
+	{"server/internal/lifecycle", []string{"."}, "starts and stops fronts; knows none of them"},
 	{"middleware/internal/limits", []string{".", "policy"}, "what all middlewares decide alike: no HTTP"},
 	{"middleware/nethttp", []string{".", "policy", "internal/denial", "middleware/internal/limits"}, "a middleware for those who have their own server"},
 	{"middleware/fasthttp", []string{".", "policy", "internal/denial", "middleware/internal/limits"}, "likewise"},

@@ -66,7 +66,7 @@ func TestConnectionDoesNotAllocate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask, stop := connect(t, func(c net.Conn) { s.traffic[0].ServeConn(c) })
+	ask, stop := connect(t, func(c net.Conn) { s.traffic.Listeners[0].ServeConn(c) })
 	defer stop()
 	for range 100 {
 		ask()
@@ -170,7 +170,7 @@ func BenchmarkConnection(b *testing.B) {
 		b.Fatal(err)
 	}
 	for name, serve := range map[string]func(net.Conn){
-		"fastlimit": func(c net.Conn) { s.traffic[0].ServeConn(c) },
+		"fastlimit": func(c net.Conn) { s.traffic.Listeners[0].ServeConn(c) },
 		"bare":      func(c net.Conn) { _ = bare(true).ServeConn(c) },
 	} {
 		b.Run(name, func(b *testing.B) {

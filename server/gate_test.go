@@ -67,7 +67,7 @@ func statuses(t testing.TB, s *Server, pieces ...[]byte) (all []int, charged uin
 	t.Helper()
 	before := s.decide.Requests()
 	sc := &script{pieces: pieces}
-	if !s.traffic[0].ServeConn(sc) {
+	if !s.traffic.Listeners[0].ServeConn(sc) {
 		t.Fatal("not admitted")
 	}
 	all = statusesIn(sc.out.Bytes())

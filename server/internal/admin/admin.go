@@ -27,6 +27,7 @@ const (
 	// writeTimeout bounds profiles too: ask for at most 100 s.
 	writeTimeout   = 2 * time.Minute
 	idleTimeout    = time.Minute
+	shutdownGrace  = time.Second
 	maxHeaderBytes = 16 << 10
 )
 
@@ -47,9 +48,69 @@ type Config struct {
 	MaxBatchBytes int64
 }
 
-// New returns a server with a mux of its own, so that nothing a dependency
-// registers on the default one is served, and HTTP/1 only.
-func New(c Config) *http.Server {
+// Front is the admin listener. It implements lifecycle.Front. Make one with [New].
+type Front struct {
+	listen func() (net.Listener, error)
+	ln     net.Listener // nil before Listen
+	http   http.Server  // HTTP/1 only
+}
+
+// New returns a front that binds with listen.
+func New(c Config, listen func() (net.Listener, error)) *Front {
+	return &Front{listen: listen, http: http.Server{
+		Handler:           handler(c),
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(c.Log.Handler(), slog.LevelWarn),
+	}}
+}
+
+// Listen binds the address.
+func (f *Front) Listen() (err error) {
+	f.ln, err = f.listen()
+	return err
+}
+
+// Close unbinds the address.
+func (f *Front) Close() {
+	if f.ln != nil {
+		_ = f.ln.Close()
+		f.ln = nil
+	}
+}
+
+// Addr is the bound address, nil if none is.
+func (f *Front) Addr() net.Addr {
+	if f.ln == nil {
+		return nil
+	}
+	return f.ln.Addr()
+}
+
+// Serve answers until a drain has ended.
+func (f *Front) Serve(_ context.Context, fail func(error)) {
+	if err := f.http.Serve(f.ln); !errors.Is(err, http.ErrServerClosed) {
+		fail(err)
+	}
+}
+
+// Drain ends at once, with a little time for what is being answered. A profile that
+// takes longer does not count as cut: it would last beyond any drain.
+func (f *Front) Drain(_, _ time.Duration) (cut int) {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
+	defer cancel()
+	if f.http.Shutdown(ctx) != nil {
+		_ = f.http.Close()
+	}
+	return 0
+}
+
+// handler has a mux of its own, so that nothing a dependency registers on the
+// default one is served.
+func handler(c Config) http.Handler {
 	a := &admin{c}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
@@ -64,15 +125,7 @@ func New(c Config) *http.Server {
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	return &http.Server{
-		Handler:           refuseOtherSites(mux),
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(c.Log.Handler(), slog.LevelWarn),
-	}
+	return refuseOtherSites(mux)
 }
 
 type admin struct{ Config }
