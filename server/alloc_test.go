@@ -113,7 +113,7 @@ func bare(deny bool) *fasthttp.Server {
 	body := []byte(`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"detail":"The limit of 1/s with a burst of 3 is exceeded.","violated-policies":["per-ip"]}`)
 	return &fasthttp.Server{
 		NoDefaultServerHeader: true, NoDefaultContentType: true,
-		ReadTimeout: defaultHeaderTimeout, WriteTimeout: defaultWriteTimeout, IdleTimeout: defaultIdleTimeout,
+		ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute,
 		ReadBufferSize: 4 << 10, WriteBufferSize: 2 << 10, MaxIdleWorkerDuration: time.Second,
 		Handler: func(ctx *fasthttp.RequestCtx) {
 			if !deny {

@@ -32,17 +32,17 @@ func (s *Server) info() admin.Info {
 	}
 	plan := set.Limiter.Plan()
 	info.AddPlan(&plan)
-	if c.Redis != nil {
-		r := c.Redis()
-		info.Redis = &admin.Redis{State: r.State, DistanceSecs: r.Distance.Seconds(), TimeoutSecs: r.Timeout.Seconds(), Late: r.Late}
+	if c.Store != nil {
+		st := c.Store()
+		info.Store = &admin.Store{State: st.State, DistanceSecs: st.Distance.Seconds(), TimeoutSecs: st.Timeout.Seconds(), Late: st.Late}
 	}
 	if c.Cluster != nil {
 		others := c.Cluster()
 		info.Cluster = &admin.Cluster{
 			Name: others.Name, Node: others.Node, Address: others.Address, MaxNodes: others.MaxNodes,
-			IntervalSecs: others.Interval.Seconds(), LagSecs: others.Lag().Seconds(), Peers: append([]string{}, others.Peers...),
+			IntervalSecs: others.Interval.Seconds(), LagSecs: others.Lag.Seconds(), Peers: append([]string{}, others.Peers...),
 		}
-		info.AddBounds(&plan, others.Lag())
+		info.AddBounds(&plan, others.Lag)
 	}
 	return info
 }

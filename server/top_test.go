@@ -108,7 +108,7 @@ func TestInfoOfACluster(t *testing.T) {
 	set.Rules[0].Limit.Strict, set.Rules[0].Limit.Burst = false, 20
 	s := start(t, set, func(c *Config) {
 		c.Cluster = func() ClusterInfo {
-			return ClusterInfo{Name: "edge", Node: "a", Address: "10.0.0.1:7946", MaxNodes: 3, Interval: 100 * time.Millisecond, Peers: []string{"b"}}
+			return ClusterInfo{Name: "edge", Node: "a", Address: "10.0.0.1:7946", MaxNodes: 3, Interval: 100 * time.Millisecond, Lag: 200 * time.Millisecond, Peers: []string{"b"}}
 		}
 	})
 	var info admin.Info

@@ -15,7 +15,7 @@ type Info struct {
 	Admin         string      `json:"admin"`
 	DecideAPI     bool        `json:"decide_api"`
 	Memory        Memory      `json:"memory"`
-	Redis         *Redis      `json:"redis,omitempty"`
+	Store         *Store      `json:"redis,omitempty"` // the name is part of the contract
 	Connections   Connections `json:"connections"`
 	Drain         Drain       `json:"drain"`
 	Cluster       *Cluster    `json:"cluster,omitempty"`
@@ -64,8 +64,8 @@ type Bound struct {
 	Rate  float64 `json:"rate_per_second"`
 }
 
-// Redis is about the shared exact tier.
-type Redis struct {
+// Store is about the store that nodes share for exact checks.
+type Store struct {
 	State        string  `json:"state"`
 	DistanceSecs float64 `json:"distance_seconds"`
 	TimeoutSecs  float64 `json:"timeout_seconds"`
