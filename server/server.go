@@ -70,14 +70,15 @@ func New(c Config) (*Server, error) {
 
 func (s *Server) newAdmin() *admin.Front {
 	c := admin.Config{
-		Log: s.config.Logger, Metrics: metrics.Handler(s.stats, s.config.Collectors, s.config.Logger),
+		Listen: func() (net.Listener, error) { return conn.Listen("admin", s.config.Admin) },
+		Log:    s.config.Logger, Metrics: metrics.Handler(s.stats, s.config.Collectors, s.config.Logger),
 		Ready: s.ready, Info: s.info,
 		Batch: s.decide.Batch, MaxBatchBytes: decide.MaxBatchBytes,
 	}
 	if t := s.config.TopTalkers; t != nil {
 		c.Top = func(n int) any { return append([]toptalkers.Talker{}, t.Top(n)...) }
 	}
-	return admin.New(c, func() (net.Listener, error) { return conn.Listen("admin", s.config.Admin) })
+	return admin.New(c)
 }
 
 // settings are what a reload may change, of a configuration with its defaults

@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"encoding/json"
+	"net/http"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
@@ -104,6 +106,12 @@ type Rule struct {
 	BurstBound uint64 `json:"burst_bound"`
 	// ClusterBound is that of all nodes together.
 	ClusterBound *Bound `json:"cluster_bound,omitempty"`
+}
+
+// info answers GET /v1/info, indented for people.
+func (f *Front) info(w http.ResponseWriter, _ *http.Request) {
+	b, err := json.MarshalIndent(f.Info(), "", "  ")
+	writeJSON(w, b, err)
 }
 
 // AddPlan adds the rules and the plan of their memory.

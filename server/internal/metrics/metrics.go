@@ -44,13 +44,6 @@ type Rule struct {
 // and others. It has a registry of its own, so that two servers in one process do
 // not meet.
 func Handler(stats func() Stats, others []prometheus.Collector, log *slog.Logger) http.Handler {
-	return promhttp.HandlerFor(Registry(stats, others), promhttp.HandlerOpts{
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelError),
-	})
-}
-
-// Registry is what [Handler] shows.
-func Registry(stats func() Stats, others []prometheus.Collector) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(
 		prom.Collector(stats, table),
@@ -58,7 +51,7 @@ func Registry(stats func() Stats, others []prometheus.Collector) *prometheus.Reg
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	r.MustRegister(others...)
-	return r
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelError)})
 }
 
 // All label values come from closed sets: rule names and constants.
