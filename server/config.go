@@ -126,20 +126,10 @@ type Listener struct {
 // that is wrong with it: each a [field.Error].
 func (c Config) withDefaults() (Config, error) {
 	var p problems
-	for _, required := range []struct {
-		name string
-		set  bool
-		fix  string
-	}{
-		{"Limiter", c.Limiter != nil, "make one with fastlimit.New"},
-		{"Engine", c.Engine != nil, "make one with policy.New"},
-		{"Identity", c.Identity != nil, "make one with policy.NewIdentity"},
-		{"Listeners", len(c.Listeners) > 0, "name at least one address, for example 127.0.0.1:8080"},
-	} {
-		if !required.set {
-			p.add(required.name, "is missing", required.fix)
-		}
-	}
+	p.require(c.Limiter != nil, "Limiter", "make one with fastlimit.New")
+	p.require(c.Engine != nil, "Engine", "make one with policy.New")
+	p.require(c.Identity != nil, "Identity", "make one with policy.NewIdentity")
+	p.require(len(c.Listeners) > 0, "Listeners", "name at least one address, for example 127.0.0.1:8080")
 	c.Listeners = slices.Clone(c.Listeners)
 	for i := range c.Listeners {
 		c.Listeners[i].check(i, &p)
@@ -161,9 +151,7 @@ func (l *Listener) check(i int, p *problems) {
 	if l.DenyStatus < 400 || l.DenyStatus > 599 {
 		p.add(name+".DenyStatus", fmt.Sprintf("%d of listener %s is no status of a denial", l.DenyStatus, l.Address), "want 400 to 599, 429 for most and 403 for nginx auth_request")
 	}
-	if l.Address == "" {
-		p.add(name+".Address", "is missing", "write host:port, for example 127.0.0.1:8080")
-	}
+	p.require(l.Address != "", name+".Address", "write host:port, for example 127.0.0.1:8080")
 }
 
 func (c *Connections) check(p *problems) {
@@ -188,6 +176,12 @@ type problems []error
 
 func (p *problems) add(name, problem, fix string) {
 	*p = append(*p, &field.Error{Package: "fastlimit/server", Field: name, Problem: problem, Fix: fix})
+}
+
+func (p *problems) require(set bool, name, fix string) {
+	if !set {
+		p.add(name, "is missing", fix)
+	}
 }
 
 // atLeast fills in the default for 0, and wants no less than least.

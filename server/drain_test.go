@@ -33,7 +33,7 @@ func TestDrain(t *testing.T) {
 	go func() { stopped <- s.stop() }()
 
 	// First /readyz, while traffic is still taken but told to go away.
-	eventually(t, func() bool { return s.run.Draining() })
+	eventually(t, func() bool { return s.run.Ready() != nil })
 	if resp := get(t, "http://"+s.admin+"/readyz"); resp.StatusCode != 503 {
 		t.Errorf("readyz %d", resp.StatusCode)
 	}

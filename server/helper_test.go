@@ -137,7 +137,7 @@ func start(t testing.TB, set policy.Settings, change ...func(*Config)) *running 
 	go func() { done <- s.Serve(ctx) }()
 	r.stop = sync.OnceValue(func() error { cancel(); return <-done })
 	t.Cleanup(func() { r.stop() })
-	eventually(t, func() bool { return s.run.Serving() })
+	eventually(t, func() bool { return s.run.Ready() == nil })
 	return r
 }
 

@@ -25,7 +25,7 @@ type Server struct {
 	conns   *conn.Conns
 	traffic conn.Front   // its listeners in the order of Config.Listeners
 	admin   *admin.Front // nil: none
-	watch   *lifecycle.RuleWatch
+	watch   lifecycle.RuleWatch
 	run     lifecycle.Runner
 }
 
@@ -37,7 +37,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	c.Connections.Max = conn.FitDescriptors(c.Connections.Max, c.Logger)
-	s := &Server{config: c, started: time.Now(), watch: lifecycle.NewRuleWatch(c.Logger)}
+	s := &Server{config: c, started: time.Now(), watch: lifecycle.RuleWatch{Log: c.Logger}}
 	if c.TopTalkers == nil {
 		if s.talkers = newLocalTalkers(c.Limiter); s.talkers != nil {
 			s.config.TopTalkers = s.talkers

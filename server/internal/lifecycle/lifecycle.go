@@ -56,21 +56,9 @@ const (
 	draining
 )
 
-// Serving reports whether the server takes traffic and does not drain.
-func (r *Runner) Serving() bool { return r.phase.Load() == serving }
-
-// Draining reports whether the server stops, or has stopped.
-func (r *Runner) Draining() bool { return r.phase.Load() == draining }
-
 // Ready is nil while the server serves, else what it does instead.
 func (r *Runner) Ready() error {
-	switch r.phase.Load() {
-	case starting:
-		return errors.New("starting")
-	case draining:
-		return errors.New("draining")
-	}
-	return nil
+	return [...]error{starting: errors.New("starting"), serving: nil, draining: errors.New("draining")}[r.phase.Load()]
 }
 
 func (r *Runner) fronts() []Front { return slices.Concat(r.Fronts, r.Last) }
@@ -96,14 +84,9 @@ func (r *Runner) Listen() error {
 func (r *Runner) Run(ctx context.Context) error {
 	// Listeners are bound, so requests from here on are at least queued, and served.
 	r.phase.Store(serving)
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	failed := make(chan error, 1)
-	fail := func(err error) {
-		select {
-		case failed <- err:
-		default: // the first one stops the server
-		}
-	}
+	taking, fail := context.WithCancelCause(ctx) // until ctx ends or a front fails
+	defer fail(nil)
+	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // until all has drained
 	var all sync.WaitGroup
 	for _, f := range r.fronts() {
 		all.Go(func() { f.Serve(running, fail) })
@@ -111,10 +94,9 @@ func (r *Runner) Run(ctx context.Context) error {
 	r.EndSecond() // gives the budgets of the first second
 	all.Go(func() { r.tick(running) })
 
+	<-taking.Done()
 	var broken error
-	select {
-	case <-ctx.Done():
-	case err := <-failed:
+	if err := context.Cause(taking); !errors.Is(err, context.Cause(ctx)) {
 		broken = fmt.Errorf("fastlimit/server: a listener stopped: %w", err)
 	}
 	r.phase.Store(draining)
