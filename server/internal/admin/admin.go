@@ -20,7 +20,7 @@ import (
 // A client that is slow to send, read or leave does not hold a connection for ever.
 const (
 	headerTimeout = 5 * time.Second
-	readTimeout   = 10 * time.Second
+	readTimeout   = 10 * time.Second // a batch of 1 MiB, also from afar
 	// writeTimeout bounds profiles too: ask for at most 100 s.
 	writeTimeout   = 2 * time.Minute
 	idleTimeout    = time.Minute
@@ -28,8 +28,8 @@ const (
 	maxHeaderBytes = 16 << 10
 )
 
-// Config is what an admin listener shows. All but Top are required; all are
-// called concurrently.
+// Config is what an admin listener shows. All but Top are required; all functions
+// but Listen are called concurrently.
 type Config struct {
 	Listen  func() (net.Listener, error) // binds the address
 	Log     *slog.Logger
@@ -109,7 +109,9 @@ func (f *Front) Drain(_, _ time.Duration) (cut int) {
 	return 0
 }
 
-// readyz does not fail for something that rules can decide without.
+// readyz answers load balancers, /livez supervisors: a node that drains must get no
+// new clients, but must not be restarted either. It does not fail for something that
+// rules can decide without.
 func (f *Front) readyz(w http.ResponseWriter, _ *http.Request) {
 	if err := f.Ready(); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -118,6 +120,8 @@ func (f *Front) readyz(w http.ResponseWriter, _ *http.Request) {
 	io.WriteString(w, "ok\n")
 }
 
+// decide answers a batch of questions. Denied clients are part of a 200: the status
+// is about the batch, not about the clients in it.
 func (f *Front) decide(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, f.MaxBatchBytes))
 	if err != nil {
@@ -136,10 +140,14 @@ func (f *Front) decide(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, reply, nil)
 }
 
+// reload is routed although there is none yet, so that whoever calls it learns that
+// from the answer and not from a 404.
 func (f *Front) reload(w http.ResponseWriter, _ *http.Request) {
 	problem(w, http.StatusNotImplemented, "Reload is not available in this version: restart to change the rules.")
 }
 
+// problem answers with a document of RFC 9457, as denials of the traffic listeners
+// do. Nothing may cache it: the next call may well succeed.
 func problem(w http.ResponseWriter, status int, detail string) {
 	w.Header().Set("Content-Type", denial.ProblemMediaType)
 	w.Header().Set(denial.CacheControl, denial.NoStore)

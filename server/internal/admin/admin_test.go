@@ -217,7 +217,7 @@ func TestServeAndDrain(t *testing.T) {
 		served <- true
 	}()
 	get := func(path string) error {
-		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 		resp, err := client.Get("http://" + f.Addr().String() + path)
 		if err == nil {
 			resp.Body.Close()

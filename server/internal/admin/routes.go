@@ -63,6 +63,8 @@ func changes(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
+// callOf is what package guard, which also serves fasthttp, wants to know of a
+// request. A length of -1, of a chunked body, is a body too.
 func callOf(r *http.Request) guard.Call {
 	return guard.Call{
 		Method: r.Method, ContentType: r.Header.Get("Content-Type"), HasBody: r.ContentLength != 0,

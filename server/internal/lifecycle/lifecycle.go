@@ -47,7 +47,7 @@ type Runner struct {
 	// the first second and after the last: all by one goroutine at a time.
 	Tick, EndSecond func()
 
-	phase atomic.Uint32
+	phase atomic.Uint32 // one of the constants below; only Run changes it
 }
 
 const (
@@ -107,6 +107,8 @@ func (r *Runner) Run(ctx context.Context) error {
 	return errors.Join(broken, err)
 }
 
+// tick does not make up for seconds it has missed, on a machine that sleeps for one:
+// what it calls reads the clock by itself.
 func (r *Runner) tick(ctx context.Context) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -121,6 +123,8 @@ func (r *Runner) tick(ctx context.Context) {
 	}
 }
 
+// drain drains everything. The fronts for operators come last, so that /readyz and
+// /metrics tell of the drain until its end.
 func (r *Runner) drain() error {
 	r.Log.Info("draining", slog.Duration("delay", r.Delay), slog.Duration("timeout", r.Timeout))
 	cut := drain(r.Fronts, r.Delay, r.Timeout) + drain(r.Last, 0, 0)
