@@ -259,6 +259,9 @@ func TestServeFails(t *testing.T) {
 	if !errors.Is(failed, net.ErrClosed) {
 		t.Errorf("got %v", failed)
 	}
+	if f.Close(); f.Addr() != nil {
+		t.Error("an address after Close")
+	}
 	f.Config.Listen = func() (net.Listener, error) { return nil, errors.New("taken") }
 	if err := f.Listen(); err == nil || f.Addr() != nil {
 		t.Errorf("a failed Listen: %v, %v", err, f.Addr())
