@@ -66,7 +66,7 @@ func TestConnectionDoesNotAllocate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask, stop := connect(t, func(c net.Conn) { s.traffic[0].ServeConn(c) })
+	ask, stop := connect(t, func(c net.Conn) { s.traffic.Listeners[0].ServeConn(c) })
 	defer stop()
 	for range 100 {
 		ask()
@@ -113,7 +113,7 @@ func bare(deny bool) *fasthttp.Server {
 	body := []byte(`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"detail":"The limit of 1/s with a burst of 3 is exceeded.","violated-policies":["per-ip"]}`)
 	return &fasthttp.Server{
 		NoDefaultServerHeader: true, NoDefaultContentType: true,
-		ReadTimeout: defaultHeaderTimeout, WriteTimeout: defaultWriteTimeout, IdleTimeout: defaultIdleTimeout,
+		ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute,
 		ReadBufferSize: 4 << 10, WriteBufferSize: 2 << 10, MaxIdleWorkerDuration: time.Second,
 		Handler: func(ctx *fasthttp.RequestCtx) {
 			if !deny {
@@ -170,7 +170,7 @@ func BenchmarkConnection(b *testing.B) {
 		b.Fatal(err)
 	}
 	for name, serve := range map[string]func(net.Conn){
-		"fastlimit": func(c net.Conn) { s.traffic[0].ServeConn(c) },
+		"fastlimit": func(c net.Conn) { s.traffic.Listeners[0].ServeConn(c) },
 		"bare":      func(c net.Conn) { _ = bare(true).ServeConn(c) },
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"time"
 
@@ -15,8 +16,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Config configures a [Server]. Zero durations and sizes mean the defaults.
+// Config configures a [Server]. Limiter, Engine, Identity and Listeners are
+// required. A zero value of any other field means its default. All functions are
+// called concurrently.
 type Config struct {
+	// Limiter, Engine and Identity decide. Identity also tells which headers of a
+	// trusted proxy name the request to decide on.
+	Limiter  *fastlimit.Limiter
+	Engine   *policy.Engine
+	Identity *policy.Identity
+
 	// Listeners take traffic. At least one.
 	Listeners []Listener
 
@@ -28,52 +37,38 @@ type Config struct {
 	// reaches them may then charge any client's buckets.
 	DecideAPI bool
 
-	// Limiter, Engine and Identity decide. All required. Identity also tells
-	// which headers of a trusted proxy name the request to decide on.
-	Limiter  *fastlimit.Limiter
-	Engine   *policy.Engine
-	Identity *policy.Identity
-
-	// TopTalkers answers GET /v1/top: a cluster does, which knows those of all
-	// nodes and ends the epochs of the Limiter's tables. nil: the server does both
-	// for this node, if the Limiter tracks top talkers.
-	TopTalkers TopTalkers
-
-	// Cluster describes the cluster for /v1/info. nil: this node is alone.
-	Cluster func() ClusterInfo
-
-	// Redis describes the shared exact tier for /v1/info. nil: there is none.
-	Redis func() RedisInfo
-
-	// GoMemory is the memory limits of the Go runtime, for /v1/info. nil: not shown.
-	GoMemory *GoMemory
-
-	// Collectors are shown on /metrics beside the server's own.
-	Collectors []prometheus.Collector
-
-	// Ready fails /readyz while it returns an error, which the reply shows.
-	// nil: the server is ready while it serves.
-	Ready func() error
+	// Connections bounds what clients' connections may hold and how long they
+	// may take, Drain how they end.
+	Connections Connections
+	Drain       Drain
 
 	// Logger receives all logs. nil means slog.Default().
 	Logger *slog.Logger
-
-	// LostLogs is how many lines the Logger could not write, for /metrics. It is
-	// called by scrapes, concurrently. nil: none are counted.
-	LostLogs func() uint64
 
 	// DenialLogs is the number of clients whose denials are logged per second, one
 	// line each; the rest is only counted. At most 100, the default that 0 stands
 	// for; negative means none.
 	DenialLogs int
 
-	// Version is shown in /v1/info and metrics. Empty means "unknown".
-	Version string
+	// Ready fails /readyz while it returns an error, which the reply shows.
+	// nil: the server is ready while it serves.
+	Ready func() error
 
-	// Connections bounds what clients' connections may hold and how long they
-	// may take, Drain how they end.
-	Connections Connections
-	Drain       Drain
+	// Collectors are shown on /metrics beside the server's own.
+	Collectors []prometheus.Collector
+
+	// TopTalkers answers GET /v1/top: a cluster does, which knows those of all
+	// nodes and ends the epochs of the Limiter's tables. nil: the server does both
+	// for this node, if the Limiter tracks top talkers.
+	TopTalkers TopTalkers
+
+	// Version and the fields below describe the program around the server, to
+	// operators: on /v1/info; Version and LostLogs on /metrics too.
+	Version  string             // empty means "unknown"
+	GoMemory *GoMemory          // limits of Go's garbage collector; nil: not shown
+	Store    func() StoreInfo   // the store that nodes share; nil: there is none
+	Cluster  func() ClusterInfo // the other nodes; nil: this one is alone
+	LostLogs func() uint64      // lines that the Logger could not write; nil: not counted
 }
 
 // Connections bounds the connections of clients. Zero values mean the defaults.
@@ -127,45 +122,21 @@ type Listener struct {
 	DenyStatus int
 }
 
-const (
-	defaultHeaderTimeout  = 5 * time.Second
-	defaultWriteTimeout   = 10 * time.Second
-	defaultIdleTimeout    = time.Minute
-	defaultDrainTimeout   = 10 * time.Second
-	defaultMaxHeaderBytes = 32 << 10
-	minHeaderBytes        = 512
-	defaultMaxBodyBytes   = 64 << 10
-	defaultMaxConnections = 16384
-	defaultMaxPerClient   = 1024
-	defaultDenialLogs     = logs.MaxDenialLines
-	defaultDenyStatus     = 429
-)
-
 // withDefaults returns the configuration with its defaults filled in, and all
 // that is wrong with it: each a [field.Error].
 func (c Config) withDefaults() (Config, error) {
 	var p problems
-	for _, required := range []struct {
-		name string
-		set  bool
-		fix  string
-	}{
-		{"Limiter", c.Limiter != nil, "make one with fastlimit.New"},
-		{"Engine", c.Engine != nil, "make one with policy.New"},
-		{"Identity", c.Identity != nil, "make one with policy.NewIdentity"},
-		{"Listeners", len(c.Listeners) > 0, "name at least one address, for example 127.0.0.1:8080"},
-	} {
-		if !required.set {
-			p.add(required.name, "is missing", required.fix)
-		}
-	}
+	p.require(c.Limiter != nil, "Limiter", "make one with fastlimit.New")
+	p.require(c.Engine != nil, "Engine", "make one with policy.New")
+	p.require(c.Identity != nil, "Identity", "make one with policy.NewIdentity")
+	p.require(len(c.Listeners) > 0, "Listeners", "name at least one address, for example 127.0.0.1:8080")
 	c.Listeners = slices.Clone(c.Listeners)
 	for i := range c.Listeners {
 		c.Listeners[i].check(i, &p)
 	}
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.Version = cmp.Or(c.Version, "unknown")
-	c.DenialLogs = cmp.Or(c.DenialLogs, defaultDenialLogs)
+	c.DenialLogs = cmp.Or(c.DenialLogs, logs.MaxDenialLines)
 	if c.DenialLogs > logs.MaxDenialLines {
 		p.add("DenialLogs", fmt.Sprintf("%d is too large", c.DenialLogs), fmt.Sprintf("want at most %d", logs.MaxDenialLines))
 	}
@@ -176,30 +147,28 @@ func (c Config) withDefaults() (Config, error) {
 
 func (l *Listener) check(i int, p *problems) {
 	name := fmt.Sprintf("Listeners[%d]", i)
-	l.DenyStatus = cmp.Or(l.DenyStatus, defaultDenyStatus)
+	l.DenyStatus = cmp.Or(l.DenyStatus, http.StatusTooManyRequests)
 	if l.DenyStatus < 400 || l.DenyStatus > 599 {
 		p.add(name+".DenyStatus", fmt.Sprintf("%d of listener %s is no status of a denial", l.DenyStatus, l.Address), "want 400 to 599, 429 for most and 403 for nginx auth_request")
 	}
-	if l.Address == "" {
-		p.add(name+".Address", "is missing", "write host:port, for example 127.0.0.1:8080")
-	}
+	p.require(l.Address != "", name+".Address", "write host:port, for example 127.0.0.1:8080")
 }
 
 func (c *Connections) check(p *problems) {
 	p.atLeast("Connections.Max", &c.Max, 1, defaultMaxConnections)
-	p.atLeast("Connections.MaxPerClient", &c.MaxPerClient, 1, defaultMaxPerClient)
-	p.atLeast("Connections.HeaderBytes", &c.HeaderBytes, minHeaderBytes, defaultMaxHeaderBytes)
-	p.atLeast("Connections.BodyBytes", &c.BodyBytes, 1, defaultMaxBodyBytes)
+	p.atLeast("Connections.MaxPerClient", &c.MaxPerClient, 1, 1024)
+	p.atLeast("Connections.HeaderBytes", &c.HeaderBytes, 512, 32<<10)
+	p.atLeast("Connections.BodyBytes", &c.BodyBytes, 1, 64<<10)
 	// An unlimited timeout would let a slow client hold its connection for
 	// ever, so there is none.
-	p.positive("Connections.HeaderTimeout", &c.HeaderTimeout, defaultHeaderTimeout)
-	p.positive("Connections.IdleTimeout", &c.IdleTimeout, defaultIdleTimeout)
-	p.positive("Connections.WriteTimeout", &c.WriteTimeout, defaultWriteTimeout)
+	p.positive("Connections.HeaderTimeout", &c.HeaderTimeout, 5*time.Second)
+	p.positive("Connections.IdleTimeout", &c.IdleTimeout, time.Minute)
+	p.positive("Connections.WriteTimeout", &c.WriteTimeout, 10*time.Second)
 }
 
 func (d *Drain) check(p *problems) {
 	p.positive("Drain.Delay", &d.Delay, 0)
-	p.positive("Drain.Timeout", &d.Timeout, defaultDrainTimeout)
+	p.positive("Drain.Timeout", &d.Timeout, 10*time.Second)
 }
 
 // problems are what is wrong with a Config.
@@ -207,6 +176,12 @@ type problems []error
 
 func (p *problems) add(name, problem, fix string) {
 	*p = append(*p, &field.Error{Package: "fastlimit/server", Field: name, Problem: problem, Fix: fix})
+}
+
+func (p *problems) require(set bool, name, fix string) {
+	if !set {
+		p.add(name, "is missing", fix)
+	}
 }
 
 // atLeast fills in the default for 0, and wants no less than least.

@@ -2,10 +2,8 @@ package server
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"testing"
 	"time"
@@ -102,37 +100,4 @@ func TestTrustedProxiesMayHoldMoreConnections(t *testing.T) {
 			t.Errorf("trusted %v: counted %d, want %d", trusted, got, 20-want)
 		}
 	}
-}
-
-func dialFrom(t testing.TB, source, addr string) net.Conn {
-	t.Helper()
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}
-	c, err := d.DialContext(t.Context(), "tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(20 * time.Second))
-	return c
-}
-
-// ask sends a request on an open connection and returns the status, 0 if there
-// is no answer.
-func ask(c net.Conn) int {
-	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
-		return 0
-	}
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		return 0
-	}
-	io.Copy(io.Discard, resp.Body)
-	resp.Body.Close()
-	return resp.StatusCode
-}
-
-// hasEnded reports whether the server has closed a connection, waiting for it.
-func hasEnded(c net.Conn) bool {
-	_, err := c.Read(make([]byte, 1))
-	return errors.Is(err, io.EOF)
 }

@@ -6,16 +6,11 @@
 //	                            └ POST /v1/decide (if enabled) ─┐
 //	admin   (net/http) ────────── health, metrics, info, pprof ─┴► limiter
 //
-// # Rooms
-//
-// This package is the public API: [Config], [New], Listen, Serve. It wires the rooms,
-// each a package in internal/, so that the compiler forbids import cycles. They know
-// each other only as this picture shows.
-//
-//	lifecycle   starts everything, ticks, drains ───────┐
-//	decide      one request in, one answer out ─────────┴► conn   bytes, sockets, eviction
-//	admin       what operators ask       metrics   what Prometheus asks
-//	logs, guard, text                    shared by several rooms
+// A program that limits its clients builds a [policy.Engine] and a [policy.Identity]
+// from its rules, passes them to [New] in a [Config] with at least one [Listener], and
+// calls [Server.Serve]: see the example of New. [Server.Listen] before it tells the
+// addresses. The fastlimit command is such a program; what follows is for those who
+// operate or change the server.
 //
 // # One request
 //
@@ -25,6 +20,19 @@
 // HTTP/1 request from a client with an address is refused before it can be counted
 // for anybody. An admitted request gets an empty 200. A denial is rendered beforehand,
 // except for a few digits. Neither allocates.
+//
+// # Rooms
+//
+// This package wires the rooms, each a package in internal/, so that the compiler
+// forbids import cycles. They know each other only as this picture shows.
+//
+//	lifecycle   starts, ticks and drains any Front: conn has one, and admin
+//	decide      one request in, one answer out ───► conn   bytes, sockets, eviction
+//	admin       what operators ask       metrics   what Prometheus asks
+//	logs, guard, text                    shared by several rooms
+//
+// Another way in, a different protocol for one, is a room with a lifecycle.Front and a
+// line in New.
 //
 // # State and who owns it
 //
@@ -50,7 +58,8 @@
 // When the context of Serve ends: /readyz answers 503 and every response closes
 // its connection; after Drain.Delay the listeners close, once their queues are
 // empty; idle connections are read once more and end; requests in
-// flight finish; what is still open at Drain.Timeout is cut (internal/lifecycle).
+// flight finish; what is still open at Drain.Timeout is cut (internal/conn/front.go).
+// The admin listener ends last (internal/lifecycle).
 //
 // # What it does not do
 //

@@ -33,7 +33,7 @@ func TestDrain(t *testing.T) {
 	go func() { stopped <- s.stop() }()
 
 	// First /readyz, while traffic is still taken but told to go away.
-	eventually(t, func() bool { return s.state.Draining() })
+	eventually(t, func() bool { return s.run.Ready() != nil })
 	if resp := get(t, "http://"+s.admin+"/readyz"); resp.StatusCode != 503 {
 		t.Errorf("readyz %d", resp.StatusCode)
 	}
@@ -94,37 +94,5 @@ func TestServeWithACancelledContextReturns(t *testing.T) {
 		if err := s.Serve(ctx); err != nil { // it listens by itself
 			t.Fatal(err)
 		}
-	}
-}
-
-func TestServeEndsWhenAListenerBreaks(t *testing.T) {
-	t.Parallel()
-	s, err := New(newConfig(t, perIP()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Listen(); err != nil {
-		t.Fatal(err)
-	}
-	s.adminLn.Close()
-	if err := s.Serve(t.Context()); err == nil || !strings.Contains(err.Error(), "a listener stopped") {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestReadyOnlyWhileServing(t *testing.T) {
-	t.Parallel()
-	s, err := New(newConfig(t, perIP()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Listen(); err != nil {
-		t.Fatal(err)
-	}
-	defer s.unbind()
-	go s.admin.Serve(s.adminLn)
-	defer s.admin.Close()
-	if resp := get(t, "http://"+s.AdminAddr().String()+"/readyz"); resp.StatusCode != 503 {
-		t.Errorf("before Serve: %d", resp.StatusCode)
 	}
 }

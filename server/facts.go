@@ -8,17 +8,16 @@ import (
 )
 
 // ConnectionBytes is the most memory that a connection takes, including the garbage
-// collector's headroom. LargeHeadBytes is what heads above 4 KiB take in addition, for
-// all connections together.
-const (
-	ConnectionBytes = conn.Bytes
-	LargeHeadBytes  = conn.LargeHeadBytes
-)
+// collector's headroom, while its request's head has up to 4 KiB.
+const ConnectionBytes = conn.Bytes
+
+const defaultMaxConnections = 16384
 
 // ConnectionMemory is about the most memory that all connections together take, in
-// bytes.
+// bytes, long heads included. A program that limits Go's memory adds it to
+// [fastlimit.Plan.Memory].
 func (c *Config) ConnectionMemory() int64 {
-	return int64(cmp.Or(c.Connections.Max, defaultMaxConnections))*ConnectionBytes + LargeHeadBytes
+	return int64(cmp.Or(c.Connections.Max, defaultMaxConnections))*ConnectionBytes + conn.LargeHeadBytes
 }
 
 // GoMemory is how Go's garbage collector is kept within bounds, for /v1/info.
@@ -27,9 +26,9 @@ type GoMemory struct {
 	GCPercent  int   `json:"gc_percent"`  // GOGC; -1: off
 }
 
-// RedisInfo is what /v1/info shows of the shared exact tier.
-type RedisInfo struct {
-	State    string        // of the circuit breaker
+// StoreInfo is what /v1/info shows of the store that nodes share for exact checks.
+type StoreInfo struct {
+	State    string        // of its circuit breaker
 	Distance time.Duration // shortest recent round trip; 0: not known
 	Timeout  time.Duration
 	Late     uint64 // operations answered after Timeout
@@ -42,9 +41,6 @@ type ClusterInfo struct {
 	Address  string // at which the others reach it
 	MaxNodes int
 	Interval time.Duration // between two exchanges of counts
+	Lag      time.Duration // the most until a count is charged everywhere; see [fastlimit.RulePlan.ClusterBound]
 	Peers    []string      // that are up
 }
-
-// Lag is the L of the cluster's bounds: a count waits for one tick to be sent, and is
-// charged within the next.
-func (c *ClusterInfo) Lag() time.Duration { return 2 * c.Interval }

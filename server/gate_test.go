@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -67,7 +66,7 @@ func statuses(t testing.TB, s *Server, pieces ...[]byte) (all []int, charged uin
 	t.Helper()
 	before := s.decide.Requests()
 	sc := &script{pieces: pieces}
-	if !s.traffic[0].ServeConn(sc) {
+	if !s.traffic.Listeners[0].ServeConn(sc) {
 		t.Fatal("not admitted")
 	}
 	all = statusesIn(sc.out.Bytes())
@@ -94,24 +93,6 @@ func countOKs(all []int) (n int) {
 		}
 	}
 	return n
-}
-
-// cut cuts a stream: whole, byte by byte, then at random.
-func cut(stream string, how int) [][]byte {
-	var all [][]byte
-	rng := rand.New(rand.NewPCG(uint64(how), 1))
-	for rest := []byte(stream); len(rest) > 0; {
-		n := len(rest)
-		switch {
-		case how == 1:
-			n = 1
-		case how > 1:
-			n = 1 + rng.IntN(min(len(rest), 40))
-		}
-		all = append(all, bytes.Clone(rest[:n]))
-		rest = rest[n:]
-	}
-	return all
 }
 
 // Every stream of the corpus is answered as RFC 9112 says, no matter how it is

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/testkit/rawhttp"
 	"github.com/fastlimit/fastlimit/policy"
 	"go.uber.org/goleak"
 )
@@ -39,6 +40,12 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(code)
 }
+
+// What talks to a server over bare connections.
+var (
+	dialFrom, ask, hasEnded = rawhttp.DialFrom, rawhttp.Ask, rawhttp.HasEnded
+	headOf, cut, eventually = rawhttp.HeadOf, rawhttp.Cut, rawhttp.Eventually
+)
 
 // logBuffer collects log lines. Safe for concurrent use.
 type logBuffer struct {
@@ -126,20 +133,8 @@ func start(t testing.TB, set policy.Settings, change ...func(*Config)) *running 
 	go func() { done <- s.Serve(ctx) }()
 	r.stop = sync.OnceValue(func() error { cancel(); return <-done })
 	t.Cleanup(func() { r.stop() })
-	eventually(t, func() bool { return s.state.Serving() })
+	eventually(t, func() bool { return s.run.Ready() == nil })
 	return r
-}
-
-// eventually waits for a state that must come; timing decides nothing else.
-func eventually(t testing.TB, ok func() bool) {
-	t.Helper()
-	for range 2000 {
-		if ok() {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Fatal("did not happen within 10 s")
 }
 
 // raw sends bytes over a connection of its own and returns the responses it

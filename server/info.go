@@ -21,7 +21,7 @@ func (s *Server) info() admin.Info {
 		},
 		Drain: admin.Drain{DelaySecs: c.Drain.Delay.Seconds(), TimeoutSecs: c.Drain.Timeout.Seconds()},
 	}
-	if c.GoMemory != nil {
+	if c.GoMemory != nil { // a nil pointer in an interface would be shown as null
 		info.Memory.Go = c.GoMemory
 	}
 	for i, a := range s.Addrs() {
@@ -30,20 +30,21 @@ func (s *Server) info() admin.Info {
 	if a := s.AdminAddr(); a != nil {
 		info.Admin = a.String()
 	}
-	plan := set.Limiter.Plan()
-	info.AddPlan(&plan)
-	if c.Redis != nil {
-		r := c.Redis()
-		info.Redis = &admin.Redis{State: r.State, DistanceSecs: r.Distance.Seconds(), TimeoutSecs: r.Timeout.Seconds(), Late: r.Late}
+	if c.Store != nil {
+		st := c.Store()
+		info.Store = &admin.Store{State: st.State, DistanceSecs: st.Distance.Seconds(), TimeoutSecs: st.Timeout.Seconds(), Late: st.Late}
 	}
+	lag := time.Duration(0)
 	if c.Cluster != nil {
 		others := c.Cluster()
 		info.Cluster = &admin.Cluster{
 			Name: others.Name, Node: others.Node, Address: others.Address, MaxNodes: others.MaxNodes,
-			IntervalSecs: others.Interval.Seconds(), LagSecs: others.Lag().Seconds(), Peers: append([]string{}, others.Peers...),
+			IntervalSecs: others.Interval.Seconds(), LagSecs: others.Lag.Seconds(), Peers: append([]string{}, others.Peers...),
 		}
-		info.AddBounds(&plan, others.Lag())
+		lag = others.Lag
 	}
+	plan := set.Limiter.Plan()
+	info.AddPlan(&plan, lag)
 	return info
 }
 

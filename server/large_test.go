@@ -11,12 +11,6 @@ import (
 	"time"
 )
 
-// headOf is a request whose head has the given length.
-func headOf(length int, more string) string {
-	const frame = "GET /%s HTTP/1.1\r\nHost: a\r\n%sX: \r\n\r\n"
-	return fmt.Sprintf("GET /p HTTP/1.1\r\nHost: a\r\n%sX: %s\r\n\r\n", more, strings.Repeat("x", length-len(fmt.Sprintf(frame, "p", more))))
-}
-
 // Long and short heads in one pipeline, with bodies, cut anywhere: every request
 // is answered once and in order, as its length is in the path of a denial list.
 func TestLongHeadsInAPipeline(t *testing.T) {

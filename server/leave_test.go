@@ -50,7 +50,7 @@ func TestDrainAnswersEverybody(t *testing.T) {
 	eventually(t, func() bool { return s.conns.Open() == 40 })
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.stop() }()
-	eventually(t, func() bool { return s.state.Draining() })
+	eventually(t, func() bool { return s.run.Ready() != nil })
 	for i := range 10 { // no delay, and yet: an idle connection is not cut at once
 		for _, c := range []net.Conn{idleOnes[i], freshOnes[i]} {
 			if got := ask(c); got != 200 {

@@ -2,9 +2,7 @@ package server
 
 import (
 	"context"
-	"errors"
 	"net"
-	"net/http"
 	"time"
 
 	"github.com/fastlimit/fastlimit/server/internal/admin"
@@ -25,11 +23,10 @@ type Server struct {
 
 	decide  *decide.Service
 	conns   *conn.Conns
-	traffic []*conn.Listener // in the order of Config.Listeners
-	admin   *http.Server     // nil: none
-	adminLn net.Listener
-	watch   *lifecycle.RuleWatch
-	state   lifecycle.State
+	traffic conn.Front   // its listeners in the order of Config.Listeners
+	admin   *admin.Front // nil: none
+	watch   lifecycle.RuleWatch
+	run     lifecycle.Runner
 }
 
 // New checks the configuration and renders all answers. It opens nothing. Its
@@ -40,7 +37,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	c.Connections.Max = conn.FitDescriptors(c.Connections.Max, c.Logger)
-	s := &Server{config: c, started: time.Now(), watch: lifecycle.NewRuleWatch(c.Logger)}
+	s := &Server{config: c, started: time.Now(), watch: lifecycle.RuleWatch{Log: c.Logger}}
 	if c.TopTalkers == nil {
 		if s.talkers = newLocalTalkers(c.Limiter); s.talkers != nil {
 			s.config.TopTalkers = s.talkers
@@ -54,18 +51,27 @@ func New(c Config) (*Server, error) {
 		Max: c.Connections.Max, PerClient: c.Connections.MaxPerClient, HeadBytes: c.Connections.HeaderBytes,
 		Exempt: s.decide.TrustedProxy,
 	}, c.Logger)
-	for i := range c.Listeners {
-		s.traffic = append(s.traffic, conn.NewListener(s.conns, s.decide.Handlers(i)))
+	s.traffic.Conns = s.conns
+	for i, l := range c.Listeners {
+		s.traffic.Addresses = append(s.traffic.Addresses, l.Address)
+		s.traffic.Listeners = append(s.traffic.Listeners, conn.NewListener(s.conns, s.decide.Handlers(i)))
+	}
+	s.run = lifecycle.Runner{
+		Log: c.Logger, Delay: c.Drain.Delay, Timeout: c.Drain.Timeout,
+		Fronts: []lifecycle.Front{&s.traffic},
+		Tick:   s.tick, EndSecond: s.endSecond,
 	}
 	if c.Admin != "" {
 		s.admin = s.newAdmin()
+		s.run.Last = []lifecycle.Front{s.admin}
 	}
 	return s, nil
 }
 
-func (s *Server) newAdmin() *http.Server {
+func (s *Server) newAdmin() *admin.Front {
 	c := admin.Config{
-		Log: s.config.Logger, Metrics: metrics.Handler(s.stats, s.config.Collectors, s.config.Logger),
+		Listen: func() (net.Listener, error) { return conn.Listen("admin", s.config.Admin) },
+		Log:    s.config.Logger, Metrics: metrics.Handler(s.stats, s.config.Collectors, s.config.Logger),
 		Ready: s.ready, Info: s.info,
 		Batch: s.decide.Batch, MaxBatchBytes: decide.MaxBatchBytes,
 	}
@@ -87,54 +93,19 @@ func (c *Config) settings() decide.Settings {
 
 // Listen binds all addresses, so that they are known before anything is served.
 // Its error names every address that failed and what to do.
-func (s *Server) Listen() error {
-	var errs []error
-	for i, l := range s.traffic {
-		errs = append(errs, l.Bind(s.config.Listeners[i].Address))
-	}
-	if s.admin != nil {
-		ln, err := conn.Listen("admin", s.config.Admin)
-		s.adminLn, errs = ln, append(errs, err)
-	}
-	err := errors.Join(errs...)
-	if err != nil {
-		s.unbind()
-	}
-	return err
-}
-
-// unbind closes the listeners of a server that has not served.
-func (s *Server) unbind() {
-	for _, l := range s.traffic {
-		l.Unbind()
-	}
-	if s.adminLn != nil {
-		s.adminLn.Close()
-		s.adminLn = nil
-	}
-}
+func (s *Server) Listen() error { return s.run.Listen() }
 
 // Addrs are the traffic addresses in the order of Config.Listeners, port 0
 // resolved; nil before Listen.
-func (s *Server) Addrs() []net.Addr {
-	var all []net.Addr
-	for _, l := range s.traffic {
-		a := l.Addr()
-		if a == nil {
-			return nil
-		}
-		all = append(all, a)
-	}
-	return all
-}
+func (s *Server) Addrs() []net.Addr { return s.traffic.Addrs() }
 
 // AdminAddr is the admin address, port 0 resolved; nil without one or before
 // Listen.
 func (s *Server) AdminAddr() net.Addr {
-	if s.adminLn == nil {
+	if s.admin == nil {
 		return nil
 	}
-	return s.adminLn.Addr()
+	return s.admin.Addr()
 }
 
 // Serve serves until ctx ends, then drains: /readyz turns 503, the listeners close
@@ -148,11 +119,7 @@ func (s *Server) Serve(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.state.Run(ctx, &lifecycle.Parts{
-		Log: s.config.Logger, Delay: s.config.Drain.Delay, Timeout: s.config.Drain.Timeout,
-		Conns: s.conns, Listeners: s.traffic, Admin: s.admin, AdminListener: s.adminLn,
-		Tick: s.tick, EndSecond: s.endSecond,
-	})
+	return s.run.Run(ctx)
 }
 
 // tick runs once a second.
@@ -172,7 +139,7 @@ func (s *Server) endSecond() {
 }
 
 func (s *Server) ready() error {
-	if err := s.state.Ready(); err != nil || s.config.Ready == nil {
+	if err := s.run.Ready(); err != nil || s.config.Ready == nil {
 		return err
 	}
 	return s.config.Ready()

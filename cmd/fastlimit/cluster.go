@@ -30,7 +30,7 @@ func startCluster(sc *server.Config, cfg *config.Config) (*gossip.Cluster, error
 	sc.Cluster = func() server.ClusterInfo {
 		return server.ClusterInfo{
 			Name: c.Name, Node: running.Node(), Address: running.Advertised().String(),
-			MaxNodes: c.MaxNodes, Interval: c.Interval, Peers: running.Peers(),
+			MaxNodes: c.MaxNodes, Interval: c.Interval, Lag: c.Lag(), Peers: running.Peers(),
 		}
 	}
 	return running, nil

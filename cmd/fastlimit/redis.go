@@ -30,9 +30,9 @@ func openStore(ctx context.Context, c redisstore.Config, log *slog.Logger) (*red
 func addStore(sc *server.Config, s *redisstore.Store) {
 	sc.Collectors = append(sc.Collectors, metrics.Redis(s.Stats))
 	sc.Ready = redisReady(sc.Limiter.Rules(), s.Stats)
-	sc.Redis = func() server.RedisInfo {
+	sc.Store = func() server.StoreInfo {
 		st := s.Stats()
-		return server.RedisInfo{State: st.State, Distance: st.Distance, Timeout: st.Timeout, Late: st.Late}
+		return server.StoreInfo{State: st.State, Distance: st.Distance, Timeout: st.Timeout, Late: st.Late}
 	}
 }
 

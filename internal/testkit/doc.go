@@ -5,6 +5,7 @@
 //     cluster, and speaks to them without a client library.
 //   - faultproxy is a TCP proxy that misbehaves on purpose.
 //   - redisfault is every fault of Redis, and of the line to it, as a table.
+//   - rawhttp speaks HTTP/1 over bare connections.
 //   - racetest makes goroutines meet in races a few ns wide.
 //
 // Tests over every implementation of a store are in bucket/storetest.

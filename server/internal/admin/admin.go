@@ -6,33 +6,32 @@ package admin
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/pprof"
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/denial"
-	"github.com/fastlimit/fastlimit/server/internal/guard"
-	"github.com/fastlimit/fastlimit/server/internal/text"
 )
 
+// A client that is slow to send, read or leave does not hold a connection for ever.
 const (
 	headerTimeout = 5 * time.Second
-	readTimeout   = 10 * time.Second
+	readTimeout   = 10 * time.Second // a batch of 1 MiB, also from afar
 	// writeTimeout bounds profiles too: ask for at most 100 s.
 	writeTimeout   = 2 * time.Minute
 	idleTimeout    = time.Minute
+	shutdownGrace  = time.Second
 	maxHeaderBytes = 16 << 10
 )
 
-// Config is what an admin listener shows. All but Top are required; all are
-// called concurrently.
+// Config is what an admin listener shows. All but Top are required; all functions
+// but Listen are called concurrently.
 type Config struct {
+	Listen  func() (net.Listener, error) // binds the address
 	Log     *slog.Logger
 	Metrics http.Handler
 	Ready   func() error // why /readyz fails; nil while the server is ready
@@ -47,25 +46,19 @@ type Config struct {
 	MaxBatchBytes int64
 }
 
-// New returns a server with a mux of its own, so that nothing a dependency
-// registers on the default one is served, and HTTP/1 only.
-func New(c Config) *http.Server {
-	a := &admin{c}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
-	mux.HandleFunc("GET /readyz", a.readyz)
-	mux.Handle("GET /metrics", c.Metrics)
-	mux.HandleFunc("GET /v1/info", a.info)
-	mux.HandleFunc("GET /v1/top", a.top)
-	mux.HandleFunc("POST /v1/decide", a.decide)
-	mux.HandleFunc("POST /v1/reload", a.reload)
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	return &http.Server{
-		Handler:           refuseOtherSites(mux),
+// Front is the admin listener. It implements lifecycle.Front. The zero value is not
+// usable: call [New].
+type Front struct {
+	Config
+	ln   net.Listener // nil unless bound
+	http http.Server
+}
+
+// New returns a front that is not bound yet. It speaks HTTP/1 only.
+func New(c Config) *Front {
+	f := &Front{Config: c}
+	f.http = http.Server{
+		Handler:           refuseOtherSites(f.routes()),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
@@ -73,84 +66,88 @@ func New(c Config) *http.Server {
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(c.Log.Handler(), slog.LevelWarn),
 	}
+	return f
 }
 
-type admin struct{ Config }
-
-// refuseOtherSites refuses requests from pages of other sites, even ones that only
-// read: a profile costs a minute of work. On a loopback listener it also refuses
-// pages that have rebound their own DNS name to it.
-func refuseOtherSites(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-		if local != nil && local.IP.IsLoopback() && !guard.LocalName(r.Host) {
-			problem(w, http.StatusMisdirectedRequest, fmt.Sprintf("host %q: on a loopback address use localhost or the address itself", text.Printable(r.Host)))
-			return
-		}
-		call := callOf(r)
-		if err := call.CrossSite(); err != nil {
-			problem(w, http.StatusForbidden, err.Error())
-			return
-		}
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		next.ServeHTTP(w, r)
-	})
+// Listen binds the address.
+func (f *Front) Listen() (err error) {
+	f.ln, err = f.Config.Listen()
+	return err
 }
 
-func callOf(r *http.Request) guard.Call {
-	return guard.Call{
-		Method: r.Method, ContentType: r.Header.Get("Content-Type"), HasBody: r.ContentLength != 0,
-		Site: r.Header.Get("Sec-Fetch-Site"), Origin: r.Header.Get("Origin"), Host: r.Host,
+// Close unbinds the address, if it is bound.
+func (f *Front) Close() {
+	if f.ln != nil {
+		_ = f.ln.Close()
+		f.ln = nil
 	}
 }
 
-// readyz does not fail for something that rules can decide without.
-func (a *admin) readyz(w http.ResponseWriter, _ *http.Request) {
-	if err := a.Ready(); err != nil {
+// Addr is the bound address, nil if none is.
+func (f *Front) Addr() net.Addr {
+	if f.ln == nil {
+		return nil
+	}
+	return f.ln.Addr()
+}
+
+// Serve answers until Drain is called.
+func (f *Front) Serve(_ context.Context, fail func(error)) {
+	if err := f.http.Serve(f.ln); !errors.Is(err, http.ErrServerClosed) {
+		fail(err)
+	}
+}
+
+// Drain lets what is being answered finish, if that does not take long. A profile
+// that is cut does not count: it could outlast any drain.
+func (f *Front) Drain(_, _ time.Duration) (cut int) {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
+	defer cancel()
+	if f.http.Shutdown(ctx) != nil {
+		_ = f.http.Close()
+	}
+	return 0
+}
+
+// readyz answers load balancers, /livez supervisors: a node that drains must get no
+// new clients, but must not be restarted either. It does not fail for something that
+// rules can decide without.
+func (f *Front) readyz(w http.ResponseWriter, _ *http.Request) {
+	if err := f.Ready(); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	io.WriteString(w, "ok\n")
 }
 
-func (a *admin) decide(w http.ResponseWriter, r *http.Request) {
-	if !allowed(w, r) {
-		return
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.MaxBatchBytes))
+// decide answers a batch of questions. Denied clients are part of a 200: the status
+// is about the batch, not about the clients in it.
+func (f *Front) decide(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, f.MaxBatchBytes))
 	if err != nil {
 		status := http.StatusBadRequest
 		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 			status = http.StatusRequestEntityTooLarge
 		}
-		problem(w, status, fmt.Sprintf("the body could not be read: %v; send at most %d bytes", err, a.MaxBatchBytes))
+		problem(w, status, fmt.Sprintf("the body could not be read: %v; send at most %d bytes", err, f.MaxBatchBytes))
 		return
 	}
-	reply, err := a.Batch(r.Context(), body)
+	reply, err := f.Batch(r.Context(), body)
 	if err != nil {
 		problem(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	writeJSON(w, reply)
+	writeJSON(w, reply, nil)
 }
 
-func (a *admin) reload(w http.ResponseWriter, r *http.Request) {
-	if allowed(w, r) {
-		problem(w, http.StatusNotImplemented, "Reload is not available in this version: restart to change the rules.")
-	}
+// reload is routed although there is none yet, so that whoever calls it learns that
+// from the answer and not from a 404.
+func (f *Front) reload(w http.ResponseWriter, _ *http.Request) {
+	problem(w, http.StatusNotImplemented, "Reload is not available in this version: restart to change the rules.")
 }
 
-// allowed reports whether a call that changes something may go on; if not, it has
-// answered it.
-func allowed(w http.ResponseWriter, r *http.Request) bool {
-	call := callOf(r)
-	status, err := call.Check()
-	if err != nil {
-		problem(w, status, err.Error())
-	}
-	return err == nil
-}
-
+// problem answers with a document of RFC 9457, as denials of the traffic listeners
+// do. Nothing may cache it: the next call may well succeed.
 func problem(w http.ResponseWriter, status int, detail string) {
 	w.Header().Set("Content-Type", denial.ProblemMediaType)
 	w.Header().Set(denial.CacheControl, denial.NoStore)
@@ -158,17 +155,13 @@ func problem(w http.ResponseWriter, status int, detail string) {
 	w.Write(denial.Problem(status, detail))
 }
 
-func writeJSON(w http.ResponseWriter, b []byte) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set(denial.CacheControl, denial.NoStore)
-	w.Write(append(b, '\n'))
-}
-
-func (a *admin) info(w http.ResponseWriter, _ *http.Request) {
-	b, err := json.MarshalIndent(a.Info(), "", "  ")
+// writeJSON answers with a document, unless it could not be encoded.
+func writeJSON(w http.ResponseWriter, b []byte, err error) {
 	if err != nil {
 		problem(w, http.StatusInternalServerError, err.Error())
 		return
 	}
-	writeJSON(w, b)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set(denial.CacheControl, denial.NoStore)
+	w.Write(append(b, '\n'))
 }

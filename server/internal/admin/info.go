@@ -1,12 +1,16 @@
 package admin
 
 import (
+	"encoding/json"
+	"net/http"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
 )
 
-// Info is the document of /v1/info.
+// Info is the document of /v1/info. Its names are part of the contract: fields are
+// added, never renamed. Times are in seconds, as floats, so that a reader in any
+// language needs no parser for them; what nobody configured is left out or null.
 type Info struct {
 	Version       string      `json:"version"`
 	Go            string      `json:"go"`
@@ -15,14 +19,15 @@ type Info struct {
 	Admin         string      `json:"admin"`
 	DecideAPI     bool        `json:"decide_api"`
 	Memory        Memory      `json:"memory"`
-	Redis         *Redis      `json:"redis,omitempty"`
+	Store         *Store      `json:"redis,omitempty"` // the name is part of the contract
 	Connections   Connections `json:"connections"`
 	Drain         Drain       `json:"drain"`
 	Cluster       *Cluster    `json:"cluster,omitempty"`
 	Rules         []Rule      `json:"rules"`
 }
 
-// Listener is an address that takes traffic.
+// Listener is an address that takes traffic, with its port as bound: 0 in the
+// configuration is a real one here.
 type Listener struct {
 	Address    string `json:"address"`
 	DenyStatus int    `json:"deny_status"`
@@ -46,7 +51,8 @@ type Drain struct {
 	TimeoutSecs float64 `json:"timeout_seconds"`
 }
 
-// Cluster is about this node and the others.
+// Cluster is about this node and the others. Peers are the others that are up, in
+// order; none of them is this node, which counts against max_nodes too.
 type Cluster struct {
 	Name         string   `json:"name"`
 	Node         string   `json:"node"`
@@ -64,15 +70,16 @@ type Bound struct {
 	Rate  float64 `json:"rate_per_second"`
 }
 
-// Redis is about the shared exact tier.
-type Redis struct {
+// Store is about the store that nodes share for exact checks.
+type Store struct {
 	State        string  `json:"state"`
 	DistanceSecs float64 `json:"distance_seconds"`
 	TimeoutSecs  float64 `json:"timeout_seconds"`
 	Late         uint64  `json:"late_operations"`
 }
 
-// Memory is the plan of the local tier.
+// Memory is the plan of the local tier, counters excluded. The filter's clients are
+// distinct ones per window; 0 seconds mean that no rule uses it.
 type Memory struct {
 	Bytes            int64   `json:"bytes"`
 	FilterWindowSecs float64 `json:"filter_window_seconds"`
@@ -81,7 +88,8 @@ type Memory struct {
 	Go any `json:"go,omitempty"` // limits of Go's garbage collector; nil: not known
 }
 
-// Rule is a rule with its share of the memory, and what it promises.
+// Rule is a rule with its share of the memory, and what it promises. All is as
+// planned, defaults filled in, so it tells what an omitted setting means.
 type Rule struct {
 	Name       string  `json:"name"`
 	Rate       string  `json:"rate"`
@@ -95,7 +103,7 @@ type Rule struct {
 	SketchCells int     `json:"sketch_cells"`
 	Buckets     int     `json:"buckets"`
 	Bytes       int64   `json:"bytes"`
-	Carries     float64 `json:"carries_requests_per_second"`
+	Carries     float64 `json:"carries_requests_per_second"` // beyond it more and more are checked exactly
 
 	OnFailure string `json:"on_failure"`
 
@@ -106,26 +114,29 @@ type Rule struct {
 	ClusterBound *Bound `json:"cluster_bound,omitempty"`
 }
 
-// AddPlan adds the rules and the plan of their memory.
-func (i *Info) AddPlan(p *fastlimit.Plan) {
+// info answers GET /v1/info, indented for people.
+func (f *Front) info(w http.ResponseWriter, _ *http.Request) {
+	b, err := json.MarshalIndent(f.Info(), "", "  ")
+	writeJSON(w, b, err)
+}
+
+// AddPlan adds the rules and the plan of their memory, and, with a lag, the bounds of
+// all nodes of a cluster together, whose counts take that long to arrive.
+func (i *Info) AddPlan(p *fastlimit.Plan, lag time.Duration) {
 	i.Memory.Bytes, i.Memory.FilterWindowSecs, i.Memory.FilterClients = p.Memory, p.Window.Seconds(), p.Clients
 	for k := range p.Rules {
 		r := &p.Rules[k]
 		c := &r.Config
-		i.Rules = append(i.Rules, Rule{
+		rule := Rule{
 			Name: c.Name, Rate: c.Rate.String(), Burst: c.Burst, Cost: c.Cost, Mode: c.Mode.String(),
 			EscalateAt: *c.EscalateAt, Strict: c.Strict, Filter: r.Filter,
 			SketchCells: r.Cells, Buckets: r.Buckets, Bytes: r.Bytes, Carries: r.RequestsPerSecond,
 			OnFailure: c.OnFailure.String(), BurstBound: r.MaxBurst(),
-		})
-	}
-}
-
-// AddBounds adds the bounds of all nodes of a cluster together, whose counts take
-// lag to arrive.
-func (i *Info) AddBounds(p *fastlimit.Plan, lag time.Duration) {
-	for k := range p.Rules {
-		rate, burst := p.Rules[k].ClusterBound(lag)
-		i.Rules[k].ClusterBound = &Bound{Burst: burst, Rate: rate}
+		}
+		if lag > 0 {
+			rate, burst := r.ClusterBound(lag)
+			rule.ClusterBound = &Bound{Burst: burst, Rate: rate}
+		}
+		i.Rules = append(i.Rules, rule)
 	}
 }

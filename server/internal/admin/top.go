@@ -9,13 +9,15 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/text"
 )
 
+// maxTop bounds a reply: about as many clients as a table tracks by default, and
+// more than anybody reads.
 const (
 	defaultTop = 20
 	maxTop     = 1000
 )
 
 // top answers GET /v1/top?n=20.
-func (a *admin) top(w http.ResponseWriter, r *http.Request) {
+func (f *Front) top(w http.ResponseWriter, r *http.Request) {
 	n := defaultTop
 	if q := r.URL.Query(); q.Has("n") {
 		v, err := strconv.Atoi(q.Get("n"))
@@ -25,16 +27,12 @@ func (a *admin) top(w http.ResponseWriter, r *http.Request) {
 		}
 		n = v
 	}
-	if a.Top == nil {
+	if f.Top == nil {
 		problem(w, http.StatusNotFound, "No client is tracked: top_talkers is 0, or memory is too small for it; set it to 1024, or raise memory.")
 		return
 	}
 	b, err := json.Marshal(struct {
 		Clients any `json:"clients"`
-	}{a.Top(n)})
-	if err != nil {
-		problem(w, http.StatusInternalServerError, err.Error())
-		return
-	}
-	writeJSON(w, b)
+	}{f.Top(n)})
+	writeJSON(w, b, err)
 }

@@ -1,34 +1,14 @@
 package conn
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"strings"
 	"testing"
 )
 
 const plainRequest = "GET /next HTTP/1.1\r\nHost: a\r\n\r\n"
-
-// cut cuts a stream: whole, byte by byte, then at random.
-func cut(stream string, how int) [][]byte {
-	var all [][]byte
-	rng := rand.New(rand.NewPCG(uint64(how), 1))
-	for rest := []byte(stream); len(rest) > 0; {
-		n := len(rest)
-		switch {
-		case how == 1:
-			n = 1
-		case how > 1:
-			n = 1 + rng.IntN(min(len(rest), 40))
-		}
-		all = append(all, bytes.Clone(rest[:n]))
-		rest = rest[n:]
-	}
-	return all
-}
 
 // The gate by itself, without fasthttp behind it, which checks some of this
 // again: what it says, how much it lets pass, and that it ends the stream.

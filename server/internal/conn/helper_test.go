@@ -1,16 +1,21 @@
 package conn
 
 import (
-	"bufio"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/testkit/rawhttp"
 	"github.com/valyala/fasthttp"
+)
+
+// What talks to a server over bare connections.
+var (
+	dialFrom, hasEnded      = rawhttp.DialFrom, rawhttp.HasEnded
+	ask, askFor             = rawhttp.Ask, rawhttp.AskFor
+	headOf, cut, eventually = rawhttp.HeadOf, rawhttp.Cut, rawhttp.Eventually
 )
 
 // running is a listener that serves until the test ends.
@@ -91,51 +96,4 @@ func start(t testing.TB, limits Limits) *running {
 		}
 	})
 	return &running{conns, l.Addr().String()}
-}
-
-// eventually waits for a state that must come; timing decides nothing else.
-func eventually(t testing.TB, ok func() bool) {
-	t.Helper()
-	for range 2000 {
-		if ok() {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Fatal("did not happen within 10 s")
-}
-
-func dialFrom(t testing.TB, source, addr string) net.Conn {
-	t.Helper()
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}
-	c, err := d.DialContext(t.Context(), "tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(20 * time.Second))
-	return c
-}
-
-func ask(c net.Conn) int { return askFor(c, "/") }
-
-// askFor sends a request on an open connection and returns the status, 0 if
-// there is no answer.
-func askFor(c net.Conn, path string) int {
-	if _, err := io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
-		return 0
-	}
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		return 0
-	}
-	io.Copy(io.Discard, resp.Body)
-	resp.Body.Close()
-	return resp.StatusCode
-}
-
-// hasEnded reports whether the server has closed a connection, waiting for it.
-func hasEnded(c net.Conn) bool {
-	_, err := c.Read(make([]byte, 1))
-	return errors.Is(err, io.EOF)
 }

@@ -2,19 +2,11 @@ package conn
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 )
-
-// headOf is a request whose head has the given length.
-func headOf(length int, more string) string {
-	const frame = "GET /%s HTTP/1.1\r\nHost: a\r\n%sX: \r\n\r\n"
-	return fmt.Sprintf("GET /p HTTP/1.1\r\nHost: a\r\n%sX: %s\r\n\r\n", more, strings.Repeat("x", length-len(fmt.Sprintf(frame, "p", more))))
-}
 
 // A head is taken up to MaxHeaderBytes and not a byte more, however it is cut
 // into packets, and the connection goes on behind it.

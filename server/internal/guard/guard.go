@@ -15,14 +15,16 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/text"
 )
 
-// Call is what is known of a call.
+// Call is what is known of a call. Its fields are a client's, not checked in any way,
+// and appear in errors only escaped.
 type Call struct {
 	Method, ContentType, Site, Origin, Host string // Site is Sec-Fetch-Site
 	HasBody                                 bool
 }
 
 // Check is for calls that change something: Caddy's admin endpoint had
-// CVE-2026-27589. It returns the status and the reason of a refusal.
+// CVE-2026-27589. A browser sends a page's form to any site without asking, but JSON
+// only after a preflight, to which nothing here says yes. Check returns the status and the reason of a refusal.
 func (c *Call) Check() (int, error) {
 	if c.Method != http.MethodPost {
 		return http.StatusMethodNotAllowed, fmt.Errorf("method %s: send POST", text.Printable(c.Method))

@@ -1,7 +1,6 @@
-// Package lifecycle runs a server from its first connection to the end of its
-// drain: the goroutines of the listeners, one ticker, and the order in which
-// everything stops. It decides nothing itself: what a tick and a drain do is in
-// its [Parts].
+// Package lifecycle runs a server from its first request to the end of its drain:
+// the [Front]s, one ticker, and the order in which everything stops. It knows
+// neither protocols nor rules.
 package lifecycle
 
 import (
@@ -9,36 +8,47 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/fastlimit/fastlimit/server/internal/conn"
 )
 
-// Parts are what a server is made of.
-type Parts struct {
+// Front is one way for requests to come in, with its own listeners and protocol. A
+// new one is a package with such a type, and its line in server.New.
+type Front interface {
+	// Listen binds the addresses. Its error names each that failed, and the fix.
+	Listen() error
+	// Close undoes Listen, also in part, if Serve is not going to be called.
+	Close()
+
+	// Serve takes requests until ctx ends, which is after Drain has returned. It
+	// calls fail if it cannot go on: then the whole server drains.
+	Serve(ctx context.Context, fail func(error))
+
+	// Drain serves on for the delay, takes nothing new from then on, lets requests
+	// in flight finish within the timeout, and cuts the rest. It returns how many
+	// connections it has cut. It may be called before Serve has got anywhere.
+	Drain(delay, timeout time.Duration) (cut int)
+}
+
+// Runner runs the fronts of a server. Set its fields, then call Listen and Run, once
+// each. The other methods are safe for concurrent use.
+type Runner struct {
 	Log *slog.Logger
 
 	Delay   time.Duration // between not being ready and the listeners closing
 	Timeout time.Duration // for requests in flight
 
-	Conns     *conn.Conns
-	Listeners []*conn.Listener // bound
-
-	Admin         *http.Server // nil: none
-	AdminListener net.Listener
+	Fronts []Front // drain at the same time
+	Last   []Front // drain when Fronts have: what operators watch a drain with
 
 	// Tick is called once a second, then EndSecond, which is also called before
 	// the first second and after the last: all by one goroutine at a time.
 	Tick, EndSecond func()
-}
 
-// State says whether a server starts, serves or drains. The zero value is starting. Safe for
-// concurrent use.
-type State struct{ now atomic.Uint32 }
+	phase atomic.Uint32 // one of the constants below; only Run changes it
+}
 
 const (
 	starting uint32 = iota
@@ -46,61 +56,60 @@ const (
 	draining
 )
 
-// Serving reports whether the server takes traffic and does not drain.
-func (s *State) Serving() bool { return s.now.Load() == serving }
-
-// Draining reports whether the server stops, or has stopped.
-func (s *State) Draining() bool { return s.now.Load() == draining }
-
 // Ready is nil while the server serves, else what it does instead.
-func (s *State) Ready() error {
-	switch s.now.Load() {
-	case starting:
-		return errors.New("starting")
-	case draining:
-		return errors.New("draining")
-	}
-	return nil
+func (r *Runner) Ready() error {
+	return [...]error{starting: errors.New("starting"), serving: nil, draining: errors.New("draining")}[r.phase.Load()]
 }
 
-// Run serves until ctx ends or a listener breaks, then drains. It returns nil
-// after a clean drain, else an error that tells how many connections were cut or
-// which listener failed. It leaves no goroutine behind.
-func (s *State) Run(ctx context.Context, p *Parts) error {
-	// Listeners are bound, so requests from here on are at least queued, and served.
-	s.now.Store(serving)
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var all sync.WaitGroup
-	failed := make(chan error, len(p.Listeners)+1)
-	for _, l := range p.Listeners {
-		all.Go(func() {
-			if err := l.Accept(); err != nil {
-				failed <- err
-			}
-		})
-	}
-	all.Go(func() { p.Conns.Watch(running) })
-	if p.Admin != nil {
-		all.Go(func() { failed <- p.Admin.Serve(p.AdminListener) })
-	}
-	p.EndSecond() // gives the budgets of the first second
-	all.Go(func() { p.tick(running) })
+func (r *Runner) fronts() []Front { return slices.Concat(r.Fronts, r.Last) }
 
+// Listen binds all fronts, or none. Its error joins those of all that failed.
+func (r *Runner) Listen() error {
+	var errs []error
+	for _, f := range r.fronts() {
+		errs = append(errs, f.Listen())
+	}
+	err := errors.Join(errs...)
+	if err != nil {
+		for _, f := range r.fronts() {
+			f.Close()
+		}
+	}
+	return err
+}
+
+// Run serves until ctx ends or a front fails, then drains. It returns nil after a
+// clean drain, else an error that tells how many connections were cut or which
+// listener failed. It leaves no goroutine behind.
+func (r *Runner) Run(ctx context.Context) error {
+	// Listeners are bound, so requests from here on are at least queued, and served.
+	r.phase.Store(serving)
+	taking, fail := context.WithCancelCause(ctx) // until ctx ends or a front fails
+	defer fail(nil)
+	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // until all has drained
+	var all sync.WaitGroup
+	for _, f := range r.fronts() {
+		all.Go(func() { f.Serve(running, fail) })
+	}
+	r.EndSecond() // gives the budgets of the first second
+	all.Go(func() { r.tick(running) })
+
+	<-taking.Done()
 	var broken error
-	select {
-	case <-ctx.Done():
-	case err := <-failed:
+	if err := context.Cause(taking); !errors.Is(err, context.Cause(ctx)) {
 		broken = fmt.Errorf("fastlimit/server: a listener stopped: %w", err)
 	}
-	s.now.Store(draining)
-	err := p.drain()
+	r.phase.Store(draining)
+	err := r.drain()
 	stop()
 	all.Wait()
-	p.EndSecond() // the last second of the log
+	r.EndSecond() // the last second of the log
 	return errors.Join(broken, err)
 }
 
-func (p *Parts) tick(ctx context.Context) {
+// tick does not make up for seconds it has missed, on a machine that sleeps for one:
+// what it calls reads the clock by itself.
+func (r *Runner) tick(ctx context.Context) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {
@@ -108,8 +117,31 @@ func (p *Parts) tick(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			p.Tick()
-			p.EndSecond()
+			r.Tick()
+			r.EndSecond()
 		}
 	}
+}
+
+// drain drains everything. The fronts for operators come last, so that /readyz and
+// /metrics tell of the drain until its end.
+func (r *Runner) drain() error {
+	r.Log.Info("draining", slog.Duration("delay", r.Delay), slog.Duration("timeout", r.Timeout))
+	cut := drain(r.Fronts, r.Delay, r.Timeout) + drain(r.Last, 0, 0)
+	if cut > 0 {
+		return fmt.Errorf("fastlimit/server: %d connections were cut after a drain of %v: raise drain.timeout to give them more time", cut, r.Timeout)
+	}
+	r.Log.Info("drained")
+	return nil
+}
+
+// drain drains fronts at the same time, and returns how many connections were cut.
+func drain(fronts []Front, delay, timeout time.Duration) int {
+	var all sync.WaitGroup
+	var cut atomic.Int64
+	for _, f := range fronts {
+		all.Go(func() { cut.Add(int64(f.Drain(delay, timeout))) })
+	}
+	all.Wait()
+	return int(cut.Load())
 }

@@ -18,66 +18,58 @@ const (
 )
 
 // RuleWatch logs changes in the state of the rules, once each. Used by one
-// goroutine. The zero value is not usable: call [NewRuleWatch].
+// goroutine.
 type RuleWatch struct {
-	log   *slog.Logger
-	lim   *fastlimit.Limiter
-	rules map[*fastlimit.Rule]*ruleWatch // of lim
+	Log *slog.Logger
+
+	rules map[*fastlimit.Rule]*ruleWatch // of the last limiter
 }
 
-// NewRuleWatch returns a watch that logs to log.
-func NewRuleWatch(log *slog.Logger) *RuleWatch {
-	return &RuleWatch{log: log}
-}
-
-// Look looks at the rules of a limiter; call it once a second. It forgets the
-// rules that only another limiter had.
+// Look looks at the rules of a limiter; call it once a second. A rule that the last
+// limiter had too is not reported again; what no limiter has any more is forgotten.
 func (w *RuleWatch) Look(lim *fastlimit.Limiter) {
-	if w.lim != lim {
-		old := w.rules
-		w.lim, w.rules = lim, make(map[*fastlimit.Rule]*ruleWatch)
-		for _, r := range lim.Rules() {
-			if w.rules[r] = old[r]; w.rules[r] == nil {
-				w.rules[r] = &ruleWatch{rule: r, log: w.log}
-			}
-		}
-	}
+	last := w.rules
+	w.rules = make(map[*fastlimit.Rule]*ruleWatch, len(last))
 	for _, r := range lim.Rules() {
-		w.rules[r].look(r.Stats(), lim.Now())
+		one := last[r]
+		if one == nil {
+			one = &ruleWatch{log: w.Log.With(slog.String("rule", r.Name()))}
+		}
+		one.look(r.Stats(), lim.Now())
+		w.rules[r] = one
 	}
 }
 
+// ruleWatch is what was last said of a rule.
 type ruleWatch struct {
-	rule     *fastlimit.Rule
 	log      *slog.Logger
 	overload bool
 
-	evictions uint64
+	evictions uint64 // when they last grew
 	evicting  bool
-	lastSeen  time.Duration // when evictions last grew
+	lastSeen  time.Duration // the time when they last grew
 }
 
 func (w *ruleWatch) look(stats fastlimit.RuleStats, now time.Duration) {
-	name := slog.String("rule", w.rule.Name())
-	switch load := stats.SketchLoad; {
-	case !w.overload && load > overloaded:
+	load := slog.Float64("load", stats.SketchLoad)
+	switch {
+	case !w.overload && stats.SketchLoad > overloaded:
 		w.overload = true
-		w.log.Warn("sketch overloaded: many clients are checked exactly; raise memory, or the rate of the rule",
-			name, slog.Float64("load", load))
-	case w.overload && load < recovered:
+		w.log.Warn("sketch overloaded: many clients are checked exactly; raise memory, or the rate of the rule", load)
+	case w.overload && stats.SketchLoad < recovered:
 		w.overload = false
-		w.log.Info("sketch recovered", name, slog.Float64("load", load))
+		w.log.Info("sketch recovered", load)
 	}
+	evictions := slog.Uint64("evictions", stats.Evictions)
 	switch {
 	case stats.Evictions > w.evictions:
 		w.evictions, w.lastSeen = stats.Evictions, now
 		if !w.evicting {
 			w.evicting = true
-			w.log.Warn("active exact buckets are evicted: there are more suspects than the table holds; raise memory",
-				name, slog.Uint64("evictions", stats.Evictions))
+			w.log.Warn("active exact buckets are evicted: there are more suspects than the table holds; raise memory", evictions)
 		}
 	case w.evicting && now-w.lastSeen >= evictionQuiet:
 		w.evicting = false
-		w.log.Info("active exact buckets are no longer evicted", name, slog.Uint64("evictions", stats.Evictions))
+		w.log.Info("active exact buckets are no longer evicted", evictions)
 	}
 }

@@ -11,13 +11,8 @@ import (
 
 func TestRuleWatchTellsChangesOnce(t *testing.T) {
 	t.Parallel()
-	lim, err := fastlimit.New(fastlimit.Config{Memory: fastlimit.MinMemory, Rules: []fastlimit.RuleConfig{{Name: "x", Rate: fastlimit.Rate{N: 1, Per: time.Second}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rule, _ := lim.Rule("x")
 	logs := new(strings.Builder)
-	w := ruleWatch{rule: rule, log: slog.New(slog.NewTextHandler(logs, nil))}
+	w := ruleWatch{log: slog.New(slog.NewTextHandler(logs, nil))}
 	for step, c := range []struct {
 		at        time.Duration
 		load      float64

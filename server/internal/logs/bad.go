@@ -76,12 +76,8 @@ func (b *Bad) EndSecond(all []*Reason, to *slog.Logger) {
 	if first == nil {
 		return
 	}
-	peer := ""
-	if first.peer.IsValid() {
-		peer = first.peer.String()
-	}
 	attrs := []any{
-		slog.String("peer", peer),
+		slog.Any("peer", first.peer), // nothing, if it is unknown
 		slog.String("reason", first.reason.Name),
 		slog.Int("status", first.reason.Status),
 		slog.Uint64("count", max(total, 1)), // first may have been noted before it was counted

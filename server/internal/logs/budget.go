@@ -28,10 +28,8 @@ func (b *Budget) Take() bool {
 func (b *Budget) Refill(n int, total uint64) (suppressed uint64) {
 	b.left.Store(int64(max(n, 0)))
 	logged := b.logged.Load()
-	events, lines := total-b.lastTotal, logged-b.lastLogged
-	if events < lines { // events are counted after they are logged
-		events = lines
-	}
+	lines := logged - b.lastLogged
+	events := max(total-b.lastTotal, lines) // they are counted after they are logged
 	b.lastTotal, b.lastLogged = b.lastTotal+events, logged
 	return events - lines
 }

@@ -160,7 +160,10 @@ func (d *Denials) next(total uint64) (lines []Denial, counts []uint64, others ui
 	defer d.mu.Unlock()
 	old := d.epoch.Load()
 	for s := range d.stripes {
-		clearCounts(&d.stripes[s].counts[(old+1)&1])
+		counts := &d.stripes[s].counts[(old+1)&1]
+		for i := range counts {
+			counts[i].Store(0)
+		}
 	}
 	d.epoch.Store(old + 1)
 	lines, counts = d.lines, make([]uint64, len(d.lines))
@@ -182,19 +185,9 @@ func (d *Denials) next(total uint64) (lines []Denial, counts []uint64, others ui
 	return lines, counts, events - onLines
 }
 
-func clearCounts(counts *[MaxDenialLines]atomic.Uint32) {
-	for i := range counts {
-		counts[i].Store(0)
-	}
-}
-
 // log writes the line. The client comes first and is always an address, so a filter
 // anchored there, fail2ban's for one, cannot be misled by text that clients send.
 func (l *Denial) log(to *slog.Logger, count uint64) {
-	client := ""
-	if l.Client.IsValid() {
-		client = l.Client.String()
-	}
 	var key any = l.Key
 	switch len(l.Key) {
 	case 0:
@@ -203,7 +196,7 @@ func (l *Denial) log(to *slog.Logger, count uint64) {
 		key = l.Key[0]
 	}
 	to.Info("denied",
-		slog.String("client", client),
+		slog.Any("client", l.Client),
 		slog.String("rule", l.Rule),
 		slog.Any("key", key),
 		slog.String("stage", l.Stage.String()),

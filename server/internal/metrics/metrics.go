@@ -1,5 +1,9 @@
 // Package metrics shows what a server counts to Prometheus. Requests touch
 // nothing of it: counters are read when they are scraped, from a [Stats].
+//
+// A new metric is a field of Stats, filled in by server/info.go, and a line in the
+// table. Its name, labels and type go into testdata/metrics.txt, since dashboards
+// and alerts depend on them.
 package metrics
 
 import (
@@ -14,7 +18,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Stats are the counters and levels of a server.
+// Stats are the counters and levels of a server, read at one scrape. They are not of
+// one instant: a request that is decided meanwhile may be in some and not in others.
+// Counters never fall, not even when a reload replaces rules.
 type Stats struct {
 	Version string
 
@@ -33,7 +39,7 @@ type Stats struct {
 // Requests is what became of requests, by the rules and by the lists.
 type Requests struct{ Allowed, Denied, ListAllowed, ListDenied uint64 }
 
-// Rule is what the rules of one name and mode have counted.
+// Rule is what the rules of one name and mode have counted, replaced ones included.
 type Rule struct {
 	Name, Mode string
 	InUse      bool // else it has counts, but no levels
@@ -44,13 +50,6 @@ type Rule struct {
 // and others. It has a registry of its own, so that two servers in one process do
 // not meet.
 func Handler(stats func() Stats, others []prometheus.Collector, log *slog.Logger) http.Handler {
-	return promhttp.HandlerFor(Registry(stats, others), promhttp.HandlerOpts{
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelError),
-	})
-}
-
-// Registry is what [Handler] shows.
-func Registry(stats func() Stats, others []prometheus.Collector) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(
 		prom.Collector(stats, table),
@@ -58,10 +57,12 @@ func Registry(stats func() Stats, others []prometheus.Collector) *prometheus.Reg
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	r.MustRegister(others...)
-	return r
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelError)})
 }
 
-// All label values come from closed sets: rule names and constants.
+// All label values come from closed sets, rule names and constants, so that no client
+// can make series. Every series exists from the first scrape on, with 0 in it: rate()
+// and alerts on its first event work only then.
 var table = []prom.Metric[Stats]{
 	prom.Counters("requests_total", "Requests decided, by decision.", []string{"decision"},
 		func(s *Stats, add func(uint64, ...string)) {
@@ -98,6 +99,9 @@ var table = []prom.Metric[Stats]{
 		func(s *Stats, set func(float64, ...string)) { set(1, s.Version, runtime.Version()) }),
 }
 
+// decisions splits requests_total by what has decided. Lists come before all rules and
+// have no mode: what they decide is always enforced. A rule never decides at their
+// stage.
 func decisions(s *Stats, add func(uint64, ...string)) {
 	list, enforce := fastlimit.StageList.String(), fastlimit.Enforce.String()
 	add(s.Requests.ListAllowed, "", list, enforce, "allow")
@@ -124,7 +128,8 @@ func level(name, help string, read func(r *Rule) float64) prom.Metric[Stats] {
 	})
 }
 
-// sum is a counter that adds all rules up.
+// sum is a counter that adds all rules up, replaced ones included. It has no label
+// for the rule because one series is enough to alert on: the log names the rule.
 func sum(name, help string, read func(r *Rule) uint64) prom.Metric[Stats] {
 	return prom.Counter(name, help, func(s *Stats) (n uint64) {
 		for i := range s.Rules {

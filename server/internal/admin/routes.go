@@ -1,0 +1,73 @@
+package admin
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/pprof"
+
+	"github.com/fastlimit/fastlimit/server/internal/guard"
+	"github.com/fastlimit/fastlimit/server/internal/text"
+)
+
+// routes are on a mux of their own, so that nothing a dependency registers on the
+// default one is served.
+func (f *Front) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /readyz", f.readyz)
+	mux.Handle("GET /metrics", f.Metrics)
+	mux.HandleFunc("GET /v1/info", f.info)
+	mux.HandleFunc("GET /v1/top", f.top)
+	mux.HandleFunc("POST /v1/decide", changes(f.decide))
+	mux.HandleFunc("POST /v1/reload", changes(f.reload))
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// refuseOtherSites refuses requests from pages of other sites, even ones that only
+// read: a profile costs a minute of work. On a loopback listener it also refuses
+// pages that have rebound their own DNS name to it.
+func refuseOtherSites(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+		if local != nil && local.IP.IsLoopback() && !guard.LocalName(r.Host) {
+			problem(w, http.StatusMisdirectedRequest, fmt.Sprintf("host %q: on a loopback address use localhost or the address itself", text.Printable(r.Host)))
+			return
+		}
+		call := callOf(r)
+		if err := call.CrossSite(); err != nil {
+			problem(w, http.StatusForbidden, err.Error())
+			return
+		}
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// changes is for calls that change something, from whom a form of a page is not
+// enough.
+func changes(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		call := callOf(r)
+		if status, err := call.Check(); err != nil {
+			problem(w, status, err.Error())
+			return
+		}
+		next(w, r)
+	}
+}
+
+// callOf is what package guard, which also serves fasthttp, wants to know of a
+// request. A length of -1, of a chunked body, is a body too.
+func callOf(r *http.Request) guard.Call {
+	return guard.Call{
+		Method: r.Method, ContentType: r.Header.Get("Content-Type"), HasBody: r.ContentLength != 0,
+		Site: r.Header.Get("Sec-Fetch-Site"), Origin: r.Header.Get("Origin"), Host: r.Host,
+	}
+}

@@ -1,0 +1,80 @@
+package metrics
+
+import (
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+)
+
+// fixed has a different number in every counter, two rules in use and one that a
+// swap has replaced.
+func fixed() Stats {
+	rule := func(name, mode string, inUse bool, n uint64) Rule {
+		r := Rule{Name: name, Mode: mode, InUse: inUse}
+		for _, stage := range fastlimit.Stages() {
+			r.Allowed[stage], r.Denied[stage] = n+uint64(stage), n+10+uint64(stage)
+		}
+		r.SketchLoad, r.TableLive, r.Evictions, r.Forgiven = float64(n)/1000, float64(n)/2000, n, 2*n
+		return r
+	}
+	return Stats{
+		Version: "v1", Requests: Requests{Allowed: 1, Denied: 2, ListAllowed: 10, ListDenied: 20},
+		Rules:            []Rule{rule("a", "enforce", true, 100), rule("b", "shadow", true, 200), rule("old", "enforce", false, 300)},
+		FirstSeenClients: 30, Bad: map[string]uint64{"host": 31, "framing": 32}, Untrusted: 33, Unnamed: 34, Connections: 35,
+		Rejected: map[string]uint64{"full": 36}, Dismissed: map[string]uint64{"client": 37, "denied": 38}, AcceptErrors: 39,
+		LostLogs: func() uint64 { return 40 },
+	}
+}
+
+// scrape returns the text that Prometheus gets.
+func scrape(t *testing.T, stats func() Stats, others ...prometheus.Collector) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	Handler(stats, others, slog.New(slog.DiscardHandler)).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if w.Code != 200 {
+		t.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+// All names, types, labels and values. Dashboards and alerts depend on them: a change
+// belongs in the changelog.
+func TestNamesAndLabels(t *testing.T) {
+	t.Parallel()
+	body := scrape(t, fixed)
+	got := strings.Join(regexp.MustCompile(`(?m)^(# TYPE )?fastlimit_.*\n`).FindAllString(body, -1), "")
+	want, err := os.ReadFile("testdata/metrics.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != strings.Replace(string(want), "GOVERSION", runtime.Version(), 1) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if problems, err := promlint.New(strings.NewReader(body)).Lint(); err != nil || len(problems) > 0 {
+		t.Errorf("lint: %v %v", problems, err)
+	}
+}
+
+// Go, the process and whoever else counts stand beside the server's own metrics;
+// what nobody counts is left out.
+func TestOthersAndNobody(t *testing.T) {
+	t.Parallel()
+	other := prometheus.NewGauge(prometheus.GaugeOpts{Name: "fastlimit_other", Help: "Other."})
+	body := scrape(t, func() Stats { return Stats{} }, other)
+	for name, want := range map[string]bool{
+		"\nfastlimit_other 0\n": true, "\ngo_goroutines ": true, "\nfastlimit_accept_errors_total 0\n": true,
+		"\nprocess_open_fds ": runtime.GOOS == "linux", "fastlimit_log_lines_lost_total": false, "fastlimit_sketch_load": false,
+	} {
+		if strings.Contains(body, name) != want {
+			t.Errorf("%q: want %v in\n%s", name, want, body)
+		}
+	}
+}
