@@ -52,5 +52,5 @@ func (b *buckets) decision(stage Stage, allowed bool, tat, ticks, cost uint64) D
 
 // admitUnchecked admits a request without asking its exact bucket.
 func admitUnchecked(stage Stage) Decision {
-	return Decision{Outcome: Outcome{Allowed: true, Stage: stage}, Remaining: Unknown}
+	return Decision{Outcome: Outcome{Allowed: true, Stage: stage}, Remaining: RemainingUnknown}
 }

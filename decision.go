@@ -79,9 +79,9 @@ func (f OnFailure) String() string {
 	return "local"
 }
 
-// Unknown is the Remaining of a decision that no exact bucket made. Estimates
-// are never shown: they would tell an attacker which keys collide.
-const Unknown int64 = -1
+// RemainingUnknown is the Remaining of a decision that no exact bucket made.
+// Estimates are never shown: they would tell an attacker which keys collide.
+const RemainingUnknown int64 = -1
 
 // Outcome is the verdict itself.
 type Outcome struct {
@@ -104,7 +104,8 @@ type Outcome struct {
 type Decision struct {
 	Outcome
 
-	// Remaining is the number of units that would be admitted now, or Unknown.
+	// Remaining is the number of units that would be admitted now, or
+	// RemainingUnknown.
 	Remaining int64
 	// RetryAfter is the time after which a denied request of the same cost
 	// would fit if nothing else arrived; [bucket.Never] if it is larger than

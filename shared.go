@@ -103,7 +103,7 @@ func (s *shared) flight(d sketch.Digest, key Key) *flight {
 // abandoned is the verdict on a request whose context ended before there was
 // one: a denial whatever the failure policy, or hanging up would lift the limit.
 func abandoned() Decision {
-	return Decision{Outcome: Outcome{Stage: StageExact}, Remaining: Unknown}
+	return Decision{Outcome: Outcome{Stage: StageExact}, Remaining: RemainingUnknown}
 }
 
 // take decides on a suspect: by the table if it knows by now, by the shared

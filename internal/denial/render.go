@@ -52,7 +52,7 @@ func (a *Answer) SetFields(v *Values, d *fastlimit.Decision, set func(Name, []by
 		set(nameRetryAfter, v.RetryAfter)
 		set(nameReset, v.Reset)
 		set(nameCacheControl, noStore)
-	case d.Remaining == fastlimit.Unknown:
+	case d.Remaining == fastlimit.RemainingUnknown:
 		return
 	default:
 		a.renderAllowed(v, d)

@@ -152,7 +152,7 @@ func (s *Set[R]) clientOf(r R) (netip.Addr, policy.Refusal) {
 
 func (s *Set[R]) take(ctx context.Context, list []fastlimit.Charge) (d fastlimit.Decision, by int) {
 	if len(list) == 0 {
-		d.Allowed, d.Stage, d.Remaining = true, fastlimit.StageFilter, fastlimit.Unknown
+		d.Allowed, d.Stage, d.Remaining = true, fastlimit.StageFilter, fastlimit.RemainingUnknown
 		return d, -1
 	}
 	d, at := s.limiter.TakeAll(ctx, list)

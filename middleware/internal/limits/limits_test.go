@@ -71,7 +71,7 @@ func TestFreeRequests(t *testing.T) {
 	s := mustSet(t, 0, Limit[ask]{Rule: rule, Cost: func(a ask) uint64 { return a.cost }})
 	for range 3 {
 		d, by, refused := s.Decide(t.Context(), ask{client: "192.0.2.1", from: policy.FromPeer})
-		if !d.Allowed || by != -1 || refused != policy.NotRefused || d.Remaining != fastlimit.Unknown {
+		if !d.Allowed || by != -1 || refused != policy.NotRefused || d.Remaining != fastlimit.RemainingUnknown {
 			t.Errorf("%+v by %d, %v", d, by, refused)
 		}
 	}
