@@ -58,10 +58,10 @@ func (l *Limiter) keeps(rp *RulePlan, c *Config) *Rule {
 		return nil
 	}
 	was, is, old := &r.config, &rp.Config, &l.plan.Rules[r.index]
-	sameClients := was.KeyKind == is.KeyKind && was.IPv4Prefix == is.IPv4Prefix && was.IPv6Prefix == is.IPv6Prefix
-	sameLimit := old.shape == rp.shape && *was.EscalateAt == *is.EscalateAt && was.Strict == is.Strict
+	sameLimit := was.identity() == is.identity() && old.slack == rp.slack
+	sameChecks := *was.EscalateAt == *is.EscalateAt && was.Strict == is.Strict
 	sameSizes := old.blocks == rp.blocks && old.sets == rp.sets
-	if !sameClients || !sameLimit || !sameSizes || (r.shared == nil) != (c.Store == nil) {
+	if !sameLimit || !sameChecks || !sameSizes || (r.shared == nil) != (c.Store == nil) {
 		return nil
 	}
 	return r

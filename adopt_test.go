@@ -372,6 +372,8 @@ func TestWithMistakes(t *testing.T) {
 // nowhere is a store that is always away.
 type nowhere struct{}
 
+func (nowhere) Runs(bucket.Algorithm) bool { return true }
+
 func (nowhere) Submit(*bucket.Op) error { return bucket.ErrAway }
 
 func (nowhere) Close(context.Context) error { return nil }

@@ -41,7 +41,7 @@ func newFlight(s *shared) *flight {
 // only operations under this lock raise; it matters to takes.
 func (f *flight) submitNextLocked(sh *flightShard, read reading, tat uint64) {
 	s := f.shared
-	f.op = bucket.Op{Key: f.name, Shape: s.shape, Count: 1, At: read.at, Done: f.done}
+	f.op = bucket.Op{Algorithm: s.shape.Algorithm(), Key: f.name, Shape: s.shape, Count: 1, At: read.at, Done: f.done}
 	switch {
 	case f.reset:
 		f.op.Kind, f.reset = bucket.Reset, false

@@ -62,7 +62,7 @@ func (d *driver) Exec(ctx context.Context, ops []*bucket.Op, settle remote.Settl
 	b.ops, b.calls, b.settle = b.ops[:0], b.calls[:0], settle
 	for _, op := range ops {
 		switch {
-		case op.Algorithm != bucket.LeakyBucket:
+		case !d.Runs(op.Algorithm):
 			d.fail(b, op, bucket.ErrAlgorithm)
 		case op.Kind != bucket.Reset && !op.Shape.Portable():
 			d.fail(b, op, fmt.Errorf("limit of %d ticks: want at most 2^52, use a smaller burst", op.Shape.Limit()))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/remote"
+	"github.com/fastlimit/fastlimit/bucket/step"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -50,6 +51,9 @@ func open(ctx context.Context, d *driver) (*Store, error) {
 	}, err)}, err
 }
 
+// Runs implements [bucket.Store].
+func (s *Store) Runs(a bucket.Algorithm) bool { return s.driver.Runs(a) }
+
 // Submit implements [bucket.Store].
 func (s *Store) Submit(op *bucket.Op) error { return s.remote.Submit(op) }
 
@@ -87,6 +91,9 @@ func newDriver(c Config, sc *script) (*driver, error) {
 	d.client = newClient(o, c.Logger)
 	return d, nil
 }
+
+// Runs implements [remote.Driver]. The script repeats package step.
+func (*driver) Runs(a bucket.Algorithm) bool { return step.Runs(a) }
 
 // Classify implements [remote.Driver].
 func (*driver) Classify(err error) *remote.Error { return asError(err) }

@@ -75,6 +75,9 @@ func Start(ctx context.Context, d Driver, c Config, away error) *Store {
 	return s
 }
 
+// Runs implements [bucket.Store].
+func (s *Store) Runs(a bucket.Algorithm) bool { return s.driver.Runs(a) }
+
 // Submit implements [bucket.Store]: it never blocks and does no I/O.
 func (s *Store) Submit(op *bucket.Op) error {
 	if s.breaker.away.Load() {

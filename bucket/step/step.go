@@ -16,6 +16,9 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 )
 
+// Runs reports whether Apply knows an algorithm.
+func Runs(a bucket.Algorithm) bool { return a == bucket.LeakyBucket }
+
 // maxSafe bounds the integers that float64 represents exactly.
 const maxSafe = 1<<53 - 1
 
