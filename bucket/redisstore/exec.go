@@ -25,9 +25,9 @@ type call struct {
 	to  string // address of a redirection, or empty
 	ask bool   // the redirection is for this command only
 
-	clock     opTimes // of the server it goes to; zero if no operation is dated
-	addr      string  // of that server, see serverOf
-	clockErr  error   // why the clock could not be read; then nothing was sent
+	dating    remote.Dating // by the clock of the server it goes to; zero if no operation is dated
+	addr      string        // of that server, see serverOf
+	clockErr  error         // why the clock could not be read; then nothing was sent
 	sent, got time.Time
 }
 
@@ -113,7 +113,7 @@ func (d *driver) sendTo(ctx context.Context, b *batch, calls []call) {
 		if c.clockErr = d.readClock(ctx, c); c.clockErr != nil {
 			continue
 		}
-		c.cmd = redis.NewSliceCmd(ctx, b.args.command(d.script, d.config.KeyPrefix, c.ops, &c.clock, d.extraArgs())...)
+		c.cmd = redis.NewSliceCmd(ctx, b.args.command(d.script, d.config.KeyPrefix, c.ops, &c.dating, d.extraArgs())...)
 		if c.ask {
 			_ = pipe.Process(ctx, redis.NewStatusCmd(ctx, "asking"))
 		}
@@ -149,7 +149,7 @@ func (d *driver) collect(ctx context.Context, b *batch, calls []call, last bool)
 		again = append(again, retry...)
 	}
 	if broken {
-		d.clocks.forget()
+		d.clocks.Forget()
 		d.client.reload(ctx)
 	}
 	if len(again) > 0 {

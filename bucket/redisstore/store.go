@@ -69,7 +69,7 @@ type driver struct {
 	script *script
 	clock  func() uint64 // nil but in tests: µs for a script that takes the time from us
 	now    func() time.Time
-	clocks clocks
+	clocks remote.Clocks
 
 	oneKeyEach atomic.Bool // a cluster behind one address: one key for each command
 	batches    sync.Pool   // of *batch
@@ -87,7 +87,7 @@ func newDriver(c Config, sc *script) (*driver, error) {
 	}
 	d := &driver{config: c, script: sc, now: time.Now}
 	d.batches.New = func() any { return newBatch() }
-	o.OnConnect = func(context.Context, *redis.Conn) error { d.clocks.forget(); return nil }
+	o.OnConnect = func(context.Context, *redis.Conn) error { d.clocks.Forget(); return nil }
 	d.client = newClient(o, c.Logger)
 	return d, nil
 }

@@ -102,10 +102,6 @@ func (s *Store) Submit(op *bucket.Op) error {
 	}
 }
 
-// Dated reports whether the effect of op depends on its age, so that a driver
-// has to translate Op.At to the store's clock.
-func Dated(op *bucket.Op) bool { return op.Patience > 0 || op.Floor > 0 }
-
 // Close implements [bucket.Store]: it sends what is queued, or fails it when
 // ctx ends, and closes the driver. Batches in flight are waited for in any case,
 // as drivers bound their time.
