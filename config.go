@@ -177,6 +177,15 @@ func (c RuleConfig) withDefaults(bad *report) RuleConfig {
 	return c
 }
 
+// shape is the bucket of a rule whose settings are checked and complete.
+func (c *RuleConfig) shape() bucket.Shape {
+	s, err := bucket.NewShape(c.Rate.N, c.Rate.Per, c.Burst)
+	if err != nil {
+		panic("BUG: fastlimit: a checked rule has no shape: " + err.Error())
+	}
+	return s
+}
+
 // checkRate tells whether the rate is one that can be kept.
 func (c *RuleConfig) checkRate(bad *report) bool {
 	_, err := bucket.NewShape(c.Rate.N, c.Rate.Per, 1)

@@ -26,16 +26,6 @@ func (c *RuleConfig) identity() identity {
 	return identity{c.Name, c.KeyKind, c.IPv4Prefix, c.IPv6Prefix, c.shape()}
 }
 
-// shape is the bucket of such a rule, and the only place that chooses an
-// algorithm.
-func (c *RuleConfig) shape() bucket.Shape {
-	s, err := bucket.NewShape(c.Rate.N, c.Rate.Per, c.Burst)
-	if err != nil {
-		panic("BUG: fastlimit: a checked rule has no shape: " + err.Error())
-	}
-	return s
-}
-
 // Identity is a hash of all that two nodes must agree on to exchange counts of
 // this rule: what a client is, how it is named and digested (the rule's name
 // and [Config.Secret]), and its limit. θ, cost and mode may differ. It is for
