@@ -68,7 +68,7 @@ func (l *Limiter) keeps(rp *RulePlan, c *Config) *Rule {
 }
 
 // Continues reports whether r counts on where old does, because [Limiter.With]
-// took its state over.
+// took its state over: for those who keep counts of their own beside the rule's.
 func (r *Rule) Continues(old *Rule) bool { return r.counts == old.counts }
 
 // adopt takes over the state of old. It copies what points to it, so that a

@@ -82,12 +82,14 @@ func (rp *RulePlan) window() time.Duration {
 func (rp *RulePlan) epoch() time.Duration { return max(rp.drainTime(), minEpoch) }
 
 // Epoch is E, after which the weights of [Rule.TopTalkers] are to begin anew: at
-// least the time in which the fullest bucket drains, and 10 s.
+// least the time in which the fullest bucket drains, and 10 s. It is for those
+// who end epochs; see there.
 func (r *Rule) Epoch() time.Duration { return r.epoch }
 
 // ChargePeer charges units that another node counted to the sketch, as of now:
 // to the client at pos, a [sketch.Slot]'s. That can make a suspect and never
-// denies. Without a sketch there are no suspects and nothing happens.
+// denies. Without a sketch there are no suspects and nothing happens. It is for
+// package sync/gossip.
 func (r *Rule) ChargePeer(pos, units uint64) {
 	r.checkMade()
 	if r.sketch == nil {

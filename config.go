@@ -106,8 +106,9 @@ type RuleConfig struct {
 	IPv4Prefix, IPv6Prefix int
 }
 
-// FieldError is one thing that is wrong with one field of a configuration.
-// [New] and [NewPlan] join all that they find; errors.As gets at them.
+// FieldError is one thing that is wrong with one field of a configuration, in
+// strings: Package, Rule if it is a rule's, Field, Problem and Fix. [New] and
+// [NewPlan] join all that they find; errors.As gets at them.
 type FieldError = field.Error
 
 // Bounds on a configuration.
