@@ -257,7 +257,7 @@ func TestFilterForgivesNobodyTwice(t *testing.T) {
 	if d := takeAt(next.rules[1], fresh, 1, 0); d.Stage != StageExact {
 		t.Errorf("another client: %+v", d)
 	}
-	later := nextTurn(next, 0) + next.filter.Window()/8
+	later := nextTurn(next, 0) + next.plan.Window/8
 	if d := takeAt(next.rules[1], next.rules[1].BytesKey([]byte("newer")), 1, later); d.Stage != StageFilter {
 		t.Errorf("a new client a window later: %+v", d)
 	}
