@@ -17,8 +17,9 @@ import (
 // Store is a [bucket.Store] on Redis. It is safe for concurrent use. The zero
 // value is not usable: call [Open].
 type Store struct {
+	*remote.Store // queue, workers and breaker, which call driver
+
 	driver *driver
-	remote *remote.Store
 }
 
 // Open connects and checks. If the configuration is wrong it returns no store;
@@ -43,24 +44,13 @@ func open(ctx context.Context, d *driver) (*Store, error) {
 		return nil, err
 	}
 	c := &d.config
-	return &Store{d, remote.Start(ctx, d, remote.Config{
+	return &Store{remote.Start(ctx, d, remote.Config{
 		Name: "redis", Target: d.client.target(), Classes: classes,
 		Timeout: c.Timeout, Workers: c.Workers, Queue: c.Queue,
 		RetryMin: c.RetryMin, RetryMax: c.RetryMax,
 		Logger: c.Logger,
-	}, err)}, err
+	}, err), d}, err
 }
-
-// Runs implements [bucket.Store].
-func (s *Store) Runs(a bucket.Algorithm) bool { return s.driver.Runs(a) }
-
-// Submit implements [bucket.Store].
-func (s *Store) Submit(op *bucket.Op) error { return s.remote.Submit(op) }
-
-// Close implements [bucket.Store]: it sends what is queued, or fails it when
-// ctx ends, and closes the connections. Batches in flight are waited for in
-// any case: dialing and reading have short timeouts.
-func (s *Store) Close(ctx context.Context) error { return s.remote.Close(ctx) }
 
 // driver is the [remote.Driver] of Redis.
 type driver struct {
