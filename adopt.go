@@ -58,17 +58,17 @@ func (l *Limiter) keeps(rp *RulePlan, c *Config) *Rule {
 		return nil
 	}
 	was, is, old := &r.config, &rp.Config, &l.plan.Rules[r.index]
-	sameClients := was.KeyKind == is.KeyKind && was.IPv4Prefix == is.IPv4Prefix && was.IPv6Prefix == is.IPv6Prefix
-	sameLimit := old.shape == rp.shape && *was.EscalateAt == *is.EscalateAt && was.Strict == is.Strict
+	sameLimit := was.identity() == is.identity() && old.slack == rp.slack
+	sameChecks := *was.EscalateAt == *is.EscalateAt && was.Strict == is.Strict
 	sameSizes := old.blocks == rp.blocks && old.sets == rp.sets
-	if !sameClients || !sameLimit || !sameSizes || (r.shared == nil) != (c.Store == nil) {
+	if !sameLimit || !sameChecks || !sameSizes || (r.shared == nil) != (c.Store == nil) {
 		return nil
 	}
 	return r
 }
 
 // Continues reports whether r counts on where old does, because [Limiter.With]
-// took its state over.
+// took its state over: for those who keep counts of their own beside the rule's.
 func (r *Rule) Continues(old *Rule) bool { return r.counts == old.counts }
 
 // adopt takes over the state of old. It copies what points to it, so that a

@@ -257,7 +257,7 @@ func TestFilterForgivesNobodyTwice(t *testing.T) {
 	if d := takeAt(next.rules[1], fresh, 1, 0); d.Stage != StageExact {
 		t.Errorf("another client: %+v", d)
 	}
-	later := nextTurn(next, 0) + next.filter.Window()/8
+	later := nextTurn(next, 0) + next.plan.Window/8
 	if d := takeAt(next.rules[1], next.rules[1].BytesKey([]byte("newer")), 1, later); d.Stage != StageFilter {
 		t.Errorf("a new client a window later: %+v", d)
 	}
@@ -371,6 +371,8 @@ func TestWithMistakes(t *testing.T) {
 
 // nowhere is a store that is always away.
 type nowhere struct{}
+
+func (nowhere) Runs(bucket.Algorithm) bool { return true }
 
 func (nowhere) Submit(*bucket.Op) error { return bucket.ErrAway }
 

@@ -21,24 +21,24 @@ type buckets struct {
 // take charges cost to d if it fits.
 func (b *buckets) take(d sketch.Digest, cost uint64, now time.Duration) Decision {
 	for {
-		ticks := b.shape.Ticks(now)
-		tat, ok := b.table.Take(d, ticks, cost)
+		tat, ok := b.table.Take(d, b.shape.Ticks(now), cost)
 		if ok {
-			return b.decision(StageExact, true, tat, ticks, cost)
+			return b.decision(StageExact, true, tat, now, cost)
 		}
 		// Another request may have charged d after reading the clock later than
 		// this one did. The loop ends: each round means that another request
 		// was admitted.
 		late := b.clock.late(now)
 		if late == now || !b.shape.Fits(tat, b.shape.Ticks(late), cost) {
-			return b.decision(StageExact, false, tat, b.shape.Ticks(late), cost)
+			return b.decision(StageExact, false, tat, late, cost)
 		}
 		now = late
 	}
 }
 
-// decision describes the verdict of an exact bucket whose TAT is tat.
-func (b *buckets) decision(stage Stage, allowed bool, tat, ticks, cost uint64) Decision {
+// decision describes the verdict at now of an exact bucket whose TAT is tat.
+func (b *buckets) decision(stage Stage, allowed bool, tat uint64, now time.Duration, cost uint64) Decision {
+	ticks := b.shape.Ticks(now)
 	d := Decision{
 		Outcome:     Outcome{Allowed: allowed, Stage: stage},
 		Remaining:   int64(b.shape.Remaining(tat, ticks)),
@@ -52,5 +52,5 @@ func (b *buckets) decision(stage Stage, allowed bool, tat, ticks, cost uint64) D
 
 // admitUnchecked admits a request without asking its exact bucket.
 func admitUnchecked(stage Stage) Decision {
-	return Decision{Outcome: Outcome{Allowed: true, Stage: stage}, Remaining: Unknown}
+	return Decision{Outcome: Outcome{Allowed: true, Stage: stage}, Remaining: RemainingUnknown}
 }

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Charge asks for Cost units of one rule for one client.
+// Charge asks for units of one rule for one client.
 type Charge struct {
 	Rule *Rule
-	Key  Key
-	Cost uint64
+	Key  Key    // made by Rule
+	Cost uint64 // in units; 0 asks and takes nothing
 }
 
 // TakeAll decides on one request that several rules apply to: it is admitted

@@ -13,6 +13,8 @@ import (
 // refusing is a store that takes nothing, and counts what is given back to it.
 type refusing struct{ givenBack atomic.Int64 }
 
+func (*refusing) Runs(bucket.Algorithm) bool { return true }
+
 func (s *refusing) Submit(op *bucket.Op) error {
 	if op.Kind == bucket.Refund {
 		s.givenBack.Add(1)

@@ -1,8 +1,6 @@
 package fastlimit
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"math/bits"
 	"time"
 
@@ -27,9 +25,6 @@ const (
 
 	// maxLevel keeps sums of levels in ticks and a clock within 64 bits.
 	maxLevel = 1 << 61
-
-	// identityVersion is that of the digests, names and units exchanged.
-	identityVersion = "fastlimit rule v1"
 )
 
 // ClusterBound is the most that all nodes of a cluster of [Config.Nodes] admit
@@ -87,31 +82,14 @@ func (rp *RulePlan) window() time.Duration {
 func (rp *RulePlan) epoch() time.Duration { return max(rp.drainTime(), minEpoch) }
 
 // Epoch is E, after which the weights of [Rule.TopTalkers] are to begin anew: at
-// least the time in which the fullest bucket drains, and 10 s.
+// least the time in which the fullest bucket drains, and 10 s. It is for those
+// who end epochs; see there.
 func (r *Rule) Epoch() time.Duration { return r.epoch }
-
-// Identity is a hash of all that two nodes must agree on to exchange counts of
-// this rule: what a client is, how it is named and digested (the rule's name
-// and [Config.Secret]), and its limit. θ, cost and mode may differ.
-func (r *Rule) Identity() uint64 {
-	c := &r.config
-	probe := r.hasher.Bytes(nil) // tells secrets apart and gives none away
-	b := []byte(identityVersion)
-	for _, s := range []string{c.Name, c.KeyKind} {
-		b = append(binary.BigEndian.AppendUint64(b, uint64(len(s))), s...)
-	}
-	for _, v := range []uint64{
-		r.shape.PerMicro(), r.shape.Unit(), c.Burst, uint64(c.IPv4Prefix), uint64(c.IPv6Prefix), probe.Pos, probe.ID,
-	} {
-		b = binary.BigEndian.AppendUint64(b, v)
-	}
-	sum := sha256.Sum256(b)
-	return binary.BigEndian.Uint64(sum[:])
-}
 
 // ChargePeer charges units that another node counted to the sketch, as of now:
 // to the client at pos, a [sketch.Slot]'s. That can make a suspect and never
-// denies. Without a sketch there are no suspects and nothing happens.
+// denies. Without a sketch there are no suspects and nothing happens. It is for
+// package sync/gossip.
 func (r *Rule) ChargePeer(pos, units uint64) {
 	r.checkMade()
 	if r.sketch == nil {

@@ -222,13 +222,9 @@ func TestIdentity(t *testing.T) {
 		return lim.rules[0].Identity()
 	}
 	same := identity(1, func(*RuleConfig) {})
-	theta := 0.25
 	for name, change := range map[string]func(*RuleConfig){
 		"nothing": func(*RuleConfig) {},
 		"a rate":  func(c *RuleConfig) { c.Rate = Rate{1, time.Second} }, // the same one
-		"θ":       func(c *RuleConfig) { c.EscalateAt = &theta },
-		"mode":    func(c *RuleConfig) { c.Mode = Shadow },
-		"cost":    func(c *RuleConfig) { c.Cost = 2 },
 	} {
 		if identity(1, change) != same {
 			t.Errorf("%s makes it another rule", name)
@@ -237,11 +233,6 @@ func TestIdentity(t *testing.T) {
 	seen := map[uint64]string{same: "nothing"}
 	for name, change := range map[string]func(*RuleConfig){
 		"name":     func(c *RuleConfig) { c.Name = "b" },
-		"kind":     func(c *RuleConfig) { c.KeyKind = "ip/24" },
-		"rate":     func(c *RuleConfig) { c.Rate.N = 61 },
-		"burst":    func(c *RuleConfig) { c.Burst = 21 },
-		"IPv4":     func(c *RuleConfig) { c.IPv4Prefix = 24 },
-		"IPv6":     func(c *RuleConfig) { c.IPv6Prefix = 48 },
 		"framing":  func(c *RuleConfig) { c.Name, c.KeyKind = "ai", "p" },
 		"framing2": func(c *RuleConfig) { c.Name, c.KeyKind = "aip", "" },
 	} {

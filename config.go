@@ -106,8 +106,9 @@ type RuleConfig struct {
 	IPv4Prefix, IPv6Prefix int
 }
 
-// FieldError is one thing that is wrong with one field of a configuration.
-// [New] and [NewPlan] join all that they find; errors.As gets at them.
+// FieldError is one thing that is wrong with one field of a configuration, in
+// strings: Package, Rule if it is a rule's, Field, Problem and Fix. [New] and
+// [NewPlan] join all that they find; errors.As gets at them.
 type FieldError = field.Error
 
 // Bounds on a configuration.
@@ -175,6 +176,15 @@ func (c RuleConfig) withDefaults(bad *report) RuleConfig {
 		bad.add(c.Name, "IPv6Prefix", "want 1 to 128", "/%d is out of range", c.IPv6Prefix)
 	}
 	return c
+}
+
+// shape is the bucket of a rule whose settings are checked and complete.
+func (c *RuleConfig) shape() bucket.Shape {
+	s, err := bucket.NewShape(c.Rate.N, c.Rate.Per, c.Burst)
+	if err != nil {
+		panic("BUG: fastlimit: a checked rule has no shape: " + err.Error())
+	}
+	return s
 }
 
 // checkRate tells whether the rate is one that can be kept.

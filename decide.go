@@ -54,7 +54,7 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 			if retry, empty, ok := r.shape.Over(tat, ticks, cost); ok {
 				return Decision{Outcome: Outcome{Stage: StageTable}, RetryAfter: retry, TimeToEmpty: empty}
 			}
-			return r.decision(StageTable, false, tat, ticks, cost)
+			return r.decision(StageTable, false, tat, now, cost)
 		}
 	}
 	if stage := r.screen(key, n, now, at); stage != StageExact {
@@ -74,7 +74,7 @@ func (r *Rule) checkTable(d sketch.Digest, n uint64, now time.Duration, at strip
 	}
 	// A reading that another one has overtaken does not convict; see clock.
 	if late := r.clock.late(now); late > now {
-		if ticks = r.shape.Ticks(late); r.shape.Fits(tat, ticks, cost) {
+		if now, ticks = late, r.shape.Ticks(late); r.shape.Fits(tat, ticks, cost) {
 			return Decision{}, false
 		}
 	}
@@ -84,7 +84,7 @@ func (r *Rule) checkTable(d sketch.Digest, n uint64, now time.Duration, at strip
 	if retry, empty, ok := r.shape.Over(tat, ticks, cost); ok {
 		return Decision{Outcome: Outcome{Stage: StageTable}, RetryAfter: retry, TimeToEmpty: empty}, true
 	}
-	return r.decision(StageTable, false, tat, ticks, cost), true
+	return r.decision(StageTable, false, tat, now, cost), true
 }
 
 // screen returns the stage that admits a request without an exact check, or
@@ -136,13 +136,13 @@ func (r *Rule) peek(d sketch.Digest, n uint64, now time.Duration) Decision {
 	fits := r.shape.Fits(tat, ticks, cost)
 	switch {
 	case !fits || tat > ticks:
-		return r.decision(StageTable, fits, tat, ticks, cost)
+		return r.decision(StageTable, fits, tat, now, cost)
 	case r.filter != nil && n <= 1 && !r.filter.Known(d):
 		return admitUnchecked(StageFilter)
 	case r.sketch != nil && r.sketch.Level(d, ticks)+cost < r.threshold:
 		return admitUnchecked(StageSketch)
 	}
-	return r.decision(StageExact, true, tat, ticks, cost)
+	return r.decision(StageExact, true, tat, now, cost)
 }
 
 // recordShed notes a denial by the table among the top talkers, if chance draws

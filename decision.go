@@ -8,9 +8,10 @@ import (
 // Stage names the part of the limiter that decided.
 type Stage uint8
 
-// The stages, in the order in which a request meets them.
+// The stages, in the order in which a request meets them. Taking, StageTable
+// only denies, StageFilter and StageSketch only admit, and the others do both.
 const (
-	StageList     Stage = iota // an allow or deny list, in front of all rules
+	StageList     Stage = iota // an allow or deny list in front of all rules: package policy, never a Rule
 	StageTable                 // the table knew the client to be over its limit
 	StageFilter                // first sight of the client in this window
 	StageSketch                // below the suspicion threshold
@@ -38,7 +39,7 @@ func (s Stage) String() string {
 	return stageNames[s]
 }
 
-// Mode tells whether a rule's verdict counts.
+// Mode tells whether a rule denies, or only counts what it would deny.
 type Mode uint8
 
 // The modes. The zero value is Enforce.
@@ -79,11 +80,11 @@ func (f OnFailure) String() string {
 	return "local"
 }
 
-// Unknown is the Remaining of a decision that no exact bucket made. Estimates
-// are never shown: they would tell an attacker which keys collide.
-const Unknown int64 = -1
+// RemainingUnknown is the Remaining of a decision that no exact bucket made.
+// Estimates are never shown: they would tell an attacker which keys collide.
+const RemainingUnknown int64 = -1
 
-// Outcome is the verdict itself.
+// Outcome is the part of a [Decision] that counters need.
 type Outcome struct {
 	// Allowed tells whether the request is admitted.
 	Allowed bool
@@ -95,16 +96,12 @@ type Outcome struct {
 }
 
 // Decision is the verdict on one request with what is known of the client's
-// bucket. It is a plain value; the zero value is a denial by no rule.
-//
-// It has four fields of four words in all, so that the compiler keeps it in
-// registers. With one more it would be copied through memory 16 bytes at a
-// time right after it was written in smaller pieces, a stall of 5 ns at every
-// call level (BenchmarkHotDenied).
+// bucket. It is a plain value; the zero value is a denial by a list.
 type Decision struct {
 	Outcome
 
-	// Remaining is the number of units that would be admitted now, or Unknown.
+	// Remaining is the number of units that would be admitted now, or
+	// RemainingUnknown.
 	Remaining int64
 	// RetryAfter is the time after which a denied request of the same cost
 	// would fit if nothing else arrived; [bucket.Never] if it is larger than
@@ -115,4 +112,8 @@ type Decision struct {
 	TimeToEmpty time.Duration
 }
 
+// A Decision has four fields of four words in all, so that the compiler keeps it
+// in registers. With one more it would be copied through memory 16 bytes at a
+// time right after it was written in smaller pieces, a stall of 5 ns at every
+// call level (BenchmarkHotDenied).
 var _ [0]struct{} = [unsafe.Sizeof(Decision{}) - 32]struct{}{}

@@ -10,6 +10,23 @@
 // The sketch accuses, the exact bucket convicts, the table remembers the
 // sentence.
 //
+// # Which name is for what
+//
+// To limit: [New] with a [Config]; [Limiter.Rule]; a [Key] by [Rule.AddrKey] or
+// [Rule.BytesKey]; then [Rule.Allow] for a yes or no at the rule's cost,
+// [Rule.Take] for other costs and the whole [Decision], or [Limiter.TakeAll]
+// where several rules apply to a request. [Rule.Peek] asks and takes nothing,
+// [Rule.Refund] gives back, [Rule.Reset] forgives.
+//
+// To operate: [NewPlan] says beforehand what memory and limits amount to,
+// [Rule.Stats] and [Limiter.FirstSeenClients] what happens, and [Limiter.With]
+// changes the configuration of a limiter that is in use.
+//
+// Package toptalkers alone needs [Rule.TopTalkers], [Rule.TalkerName] and
+// [Rule.Epoch]; what nodes use to exchange counts needs these and
+// [Rule.Identity], [Rule.ChargePeer], [Config].Nodes and
+// [RulePlan.ClusterBound]. Leave them alone otherwise.
+//
 // # Model
 //
 // A rule has a rate r in units per second and a burst B in units. A client's

@@ -41,7 +41,7 @@ func newFlight(s *shared) *flight {
 // only operations under this lock raise; it matters to takes.
 func (f *flight) submitNextLocked(sh *flightShard, read reading, tat uint64) {
 	s := f.shared
-	f.op = bucket.Op{Key: f.name, Shape: s.shape, Count: 1, At: read.at, Done: f.done}
+	f.op = bucket.Op{Algorithm: s.shape.Algorithm(), Key: f.name, Shape: s.shape, Count: 1, At: read.at, Done: f.done}
 	switch {
 	case f.reset:
 		f.op.Kind, f.reset = bucket.Reset, false
@@ -192,9 +192,9 @@ func (f *flight) feedTableLocked(reply bucket.Reply, now time.Duration) (tat uin
 		case w.left:
 		case admitted > 0:
 			admitted--
-			w.verdict <- s.decision(StageExact, true, known, ticks, cost)
+			w.verdict <- s.decision(StageExact, true, known, now, cost)
 		default:
-			w.verdict <- s.decision(StageExact, false, known, ticks, cost)
+			w.verdict <- s.decision(StageExact, false, known, now, cost)
 		}
 	}
 	f.asked = f.asked[:0]
@@ -211,7 +211,7 @@ func (f *flight) judgeLocked(now time.Duration, tat uint64) {
 		switch {
 		case w.left:
 		case !s.shape.Fits(tat, ticks, w.cost):
-			w.verdict <- s.decision(StageTable, false, tat, ticks, w.cost)
+			w.verdict <- s.decision(StageTable, false, tat, now, w.cost)
 		default:
 			rest = append(rest, w)
 		}

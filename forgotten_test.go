@@ -111,6 +111,6 @@ func TestForgottenIsEmpty(t *testing.T) {
 
 // nextTurn is when the filter turns next.
 func nextTurn(l *Limiter, now time.Duration) time.Duration {
-	window := l.filter.Window()
+	window := l.plan.Window
 	return now + window + window/16
 }

@@ -16,8 +16,6 @@ import (
 // that the key is handed to returns. The text is read only when a client is
 // escalated to a shared exact tier. A key works with the rule that made it;
 // any other one panics, and so does the zero value, the key of no client.
-//
-// Like [Decision] it is made to stay in registers: four fields, four words.
 type Key struct {
 	id uint64
 	// x and y are the position, and the rule's tag with the number of parts in
@@ -27,6 +25,7 @@ type Key struct {
 	parts *[]byte // the first of the borrowed parts, or a mark for an address
 }
 
+// Like a Decision a Key stays in registers: four fields, four words.
 var _ [0]struct{} = [unsafe.Sizeof(Key{}) - 32]struct{}{}
 
 // These mark keys of addresses: of 4 bytes, of up to 8, and of up to 16.

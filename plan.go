@@ -97,10 +97,8 @@ func NewPlan(c Config) (*Plan, error) {
 	slots := talkerSlots(c.TopTalkers)
 	talkerBytes := slotBytes(slots, len(c.Rules))
 	p := &Plan{}
-	shared := c.Shared || c.Store != nil
-	if shared {
-		p.timeout = c.StoreTimeout
-		if p.timeout <= 0 {
+	if c.shared() {
+		if p.timeout = c.StoreTimeout; p.timeout <= 0 {
 			p.timeout = DefaultStoreTimeout
 		}
 	}
@@ -117,10 +115,7 @@ func NewPlan(c Config) (*Plan, error) {
 		}
 		rp := newRulePlan(rc, p.timeout, max(1, c.Nodes))
 		rp.TopTalkers = slots
-		if shared && !rp.shape.Portable() {
-			bad.add(rc.Name, "Burst", "lower it", "burst %d at %v takes %v to leak: too long to be kept exactly in a shared store",
-				rc.Burst, rc.Rate, rp.drainTime().Round(time.Hour))
-		}
+		c.checkShared(&rp, bad)
 		p.Rules = append(p.Rules, rp)
 	}
 	if len(bad.errs) > 0 {
@@ -159,6 +154,27 @@ func (c *Config) checkSizes(bad *report) {
 	}
 }
 
+// shared tells whether there is an exact tier that nodes share.
+func (c *Config) shared() bool { return c.Shared || c.Store != nil }
+
+// checkShared reports a rule that the shared tier, if there is one, cannot keep.
+// As long as it is not open, it is taken to run what every store does.
+func (c *Config) checkShared(rp *RulePlan, bad *report) {
+	rc, algorithm := &rp.Config, rp.shape.Algorithm()
+	runs := algorithm == bucket.LeakyBucket
+	if c.Store != nil {
+		runs = c.Store.Runs(algorithm)
+	}
+	switch {
+	case !c.shared():
+	case !runs:
+		bad.add("", "Store", "use one that does, or none", "does not run the %v, by which rule %q counts", algorithm, rc.Name)
+	case !rp.shape.Portable():
+		bad.add(rc.Name, "Burst", "lower it", "burst %d at %v takes %v to leak: too long to be kept exactly in a shared store",
+			rc.Burst, rc.Rate, rp.drainTime().Round(time.Hour))
+	}
+}
+
 // LeastMemory is the least [Config.Memory] for so many rules with so many top
 // talkers each.
 func LeastMemory(rules, topTalkers int) int64 {
@@ -182,11 +198,7 @@ func sizeText(n int64) string {
 }
 
 func newRulePlan(rc RuleConfig, slack time.Duration, nodes int) RulePlan {
-	shape, err := bucket.NewShape(rc.Rate.N, rc.Rate.Per, rc.Burst)
-	if err != nil {
-		panic("BUG: fastlimit: a checked rule has no shape: " + err.Error())
-	}
-	rp := RulePlan{Config: rc, shape: shape.WithSlack(slack), slack: slack, nodes: nodes}
+	rp := RulePlan{Config: rc, shape: rc.shape().WithSlack(slack), slack: slack, nodes: nodes}
 	rp.Filter = !rc.Strict && rp.window() <= maxWindow
 	return rp
 }
@@ -215,7 +227,7 @@ func (rp *RulePlan) drainTime() time.Duration {
 // leakTime is the time in which that many units leak, rounded up to whole µs; at
 // most maxPeriod.
 func (rp *RulePlan) leakTime(units float64) time.Duration {
-	secs := min(units/rp.Config.Rate.PerSecond(), maxPeriod.Seconds())
+	secs := min(rp.shape.LeakSeconds(units), maxPeriod.Seconds())
 	return time.Duration(secs*1e9) + time.Microsecond
 }
 
@@ -244,13 +256,13 @@ func (rp *RulePlan) sketchBytes() float64 {
 	if !rp.hasSketch() {
 		return 0
 	}
-	cells := sketch.Depth / rp.Config.Rate.PerSecond() / targetLoad // d·rps/(ρ·r)
+	cells := sketch.Depth * rp.shape.LeakSeconds(1) / targetLoad // d·rps/(ρ·r)
 	return cells * 8
 }
 
 func (rp *RulePlan) tableBytes() float64 {
 	theta := *rp.Config.EscalateAt
-	suspects := 1 / rp.Config.Rate.PerSecond() // alive: each unit keeps a bucket for T
+	suspects := rp.shape.LeakSeconds(1) // alive: each unit keeps a bucket for T
 	if theta > 0 {
 		suspects *= (1 + theta) / theta // K of P3
 	}

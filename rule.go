@@ -56,9 +56,9 @@ func (r *Rule) Allow(key Key) bool {
 // has to be looked up in a shared exact tier ([Config.Store]); then it waits for
 // no longer than [Config.StoreTimeout]. A request whose ctx ends while it waits
 // is denied, whatever the failure policy, and what the store grants it is given
-// back: the decision has stage exact and Remaining [Unknown]. A denied request
-// takes nothing. The decision is what the rule would do if enforced: minding its
-// mode is up to the caller. n = 0 asks like [Rule.Peek].
+// back: the decision has stage exact and its Remaining is [RemainingUnknown]. A
+// denied request takes nothing. The decision is what the rule would do if
+// enforced: minding its mode is up to the caller. n = 0 asks like [Rule.Peek].
 func (r *Rule) Take(ctx context.Context, key Key, n uint64) Decision {
 	return r.take(ctx, key, n, unread, 0)
 }

@@ -71,7 +71,7 @@ func TestStagesOfOneClient(t *testing.T) {
 		if s := d.Stage.String(); len(got) == 0 || got[len(got)-1] != s {
 			got = append(got, s)
 		}
-		if (d.Stage == StageFilter || d.Stage == StageSketch) && d.Remaining != Unknown {
+		if (d.Stage == StageFilter || d.Stage == StageSketch) && d.Remaining != RemainingUnknown {
 			t.Errorf("%v shows %d remaining: estimates are not shown", d.Stage, d.Remaining)
 		}
 	}

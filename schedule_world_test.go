@@ -139,6 +139,8 @@ type modelStore struct {
 
 func (s *modelStore) Close(context.Context) error { return nil }
 
+func (*modelStore) Runs(bucket.Algorithm) bool { return true }
+
 func (s *modelStore) Submit(op *bucket.Op) error {
 	p := s.play
 	for _, o := range p.ops {

@@ -103,7 +103,7 @@ func (s *shared) flight(d sketch.Digest, key Key) *flight {
 // abandoned is the verdict on a request whose context ended before there was
 // one: a denial whatever the failure policy, or hanging up would lift the limit.
 func abandoned() Decision {
-	return Decision{Outcome: Outcome{Stage: StageExact}, Remaining: Unknown}
+	return Decision{Outcome: Outcome{Stage: StageExact}, Remaining: RemainingUnknown}
 }
 
 // take decides on a suspect: by the table if it knows by now, by the shared
@@ -137,9 +137,9 @@ func (s *shared) join(key Key, d sketch.Digest, c claim) (*waiter, Decision, tim
 	defer sh.mu.Unlock()
 	read := s.clock.reading()
 	// An answer may have come since checkTable; see feedTableLocked.
-	ticks, tat := s.shape.Ticks(read.now), s.table.Lookup(d)
-	if !s.shape.Fits(tat, ticks, c.cost) {
-		return nil, s.decision(StageTable, false, tat, ticks, c.cost), read.now
+	tat := s.table.Lookup(d)
+	if !s.shape.Fits(tat, s.shape.Ticks(read.now), c.cost) {
+		return nil, s.decision(StageTable, false, tat, read.now, c.cost), read.now
 	}
 	f := sh.m[d]
 	if read.now >= c.deadline || f != nil && read.now-f.sent > s.timeout {
@@ -190,12 +190,11 @@ func (s *shared) fallback(d sketch.Digest, c claim, now time.Duration) Decision 
 	default:
 		// Charged as of the deadline at the latest: if this process stood still
 		// since, a charge as of now would convict the requests after this one.
-		ticks := s.shape.Ticks(now)
 		tat, ok := s.table.Take(d, s.shape.Ticks(min(now, c.deadline)), c.cost)
 		if !ok && now > c.deadline {
-			tat, ok = s.table.Take(d, ticks, c.cost)
+			tat, ok = s.table.Take(d, s.shape.Ticks(now), c.cost)
 		}
-		verdict = s.decision(StageFallback, ok, tat, ticks, c.cost)
+		verdict = s.decision(StageFallback, ok, tat, now, c.cost)
 	}
 	verdict.Stage, verdict.Degraded = StageFallback, true
 	return verdict

@@ -53,9 +53,13 @@ func (c *counters) record(at stripe, stage Stage, allowed bool) uint64 {
 	return c.stripes[at%counterStripes].n[stage][a].Add(1) | uint64(at)<<58
 }
 
-// RuleStats is a snapshot of the counters of one rule since it was made.
+// RuleStats is a snapshot of the counters of one rule since it was made, or, if
+// it goes on with the state of another ([Limiter.With]), since the first of them
+// was.
 type RuleStats struct {
-	Allowed, Denied [stageCount]uint64 // by Stage
+	// Allowed and Denied count decisions by the stage that made them, for example
+	// Denied[StageTable]. A shadow rule counts what it would have denied as denied.
+	Allowed, Denied [stageCount]uint64
 	// Evictions counts buckets given up before they had drained, because more
 	// suspects were alive than the table holds (P3), and Forgiven the units in
 	// them: what all clients together got beyond P2 is no more than that.
@@ -63,8 +67,8 @@ type RuleStats struct {
 	// SketchLoad is the share of busy cells, 0 without a sketch. Above 0.5
 	// noise makes many clients suspects.
 	SketchLoad float64
-	// TableLive is the number of buckets that have not drained by what the table
-	// holds; it may rise to 1.13.
+	// TableLive is how full the table is: its buckets that have not drained, as
+	// a share of [RulePlan.Buckets]. It may rise to 1.13.
 	TableLive float64
 }
 

@@ -14,7 +14,7 @@ import (
 // counted in it, admitted or not; of what the table of buckets denies chance has
 // some noted as shed. Its epochs end every [Rule.Epoch], by one caller: a
 // toptalkers.Ranking, package server or package gossip. The limiter itself never
-// ends them.
+// ends them. To list top talkers use package toptalkers.
 func (r *Rule) TopTalkers() *sketch.TopTalkers { return r.talkers }
 
 // recordTalker counts a hit that got past the filter for its client, whose slot

@@ -18,21 +18,12 @@ const (
 	NumKinds             // how many there are
 )
 
-// Algorithm is how a bucket counts. A store refuses an [Op] whose algorithm it
-// does not know with [ErrAlgorithm], and changes nothing.
-type Algorithm uint8
-
-// The algorithms. The zero value is LeakyBucket.
-const (
-	LeakyBucket Algorithm = iota // [Shape]; what a store computes is bucket/step
-)
-
 // Op is one operation on one bucket of a shared store. The store owns it from
 // Submit until it has called Done. Ticks are those of Shape.
 //
 // A store applies Back, then Floor, then Kind, in one atomic step.
 type Op struct {
-	Algorithm Algorithm
+	Algorithm Algorithm // that of Shape
 
 	Kind  Kind
 	Key   string // names rule and client; stores add their own prefix
@@ -76,6 +67,10 @@ type Reply struct {
 // Store is an exact tier that several nodes share. Implementations are safe
 // for concurrent use and never block the caller of Submit.
 type Store interface {
+	// Runs reports whether the store knows an algorithm. Every store knows
+	// [LeakyBucket]. An [Op] of another one fails with [ErrAlgorithm] and
+	// changes nothing.
+	Runs(a Algorithm) bool
 	// Submit queues op. An error, [ErrAway] or [ErrBusy], means that op was not
 	// queued and that Done will not be called.
 	Submit(op *Op) error
@@ -95,5 +90,5 @@ var (
 // [Op.Patience] had run out. It has changed nothing.
 var ErrLate = errors.New("fastlimit/bucket: too late, not carried out")
 
-// ErrAlgorithm is passed to Done if the store does not know [Op.Algorithm].
+// ErrAlgorithm is passed to Done if the store does not run [Op.Algorithm].
 var ErrAlgorithm = errors.New("fastlimit/bucket: the store does not know this algorithm")

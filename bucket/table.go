@@ -155,9 +155,6 @@ func TableBytes(n int) int {
 	return m*(int(unsafe.Sizeof(set{}))+4) + (m/marksWord+1)*8
 }
 
-// Bytes is the memory of the table.
-func (t *Table) Bytes() int { return TableBytes(t.size) + int(unsafe.Sizeof(*t.locks)) }
-
 // Buckets is the number of undrained buckets that the table holds without
 // giving any up.
 func (t *Table) Buckets() int { return t.size * ways }

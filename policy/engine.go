@@ -137,7 +137,7 @@ func (e *Engine) collect(r *Request, s *Scratch) ListVerdict {
 // what [fastlimit.Limiter.TakeAll] returns for no charges.
 func uncharged(list ListVerdict) Verdict {
 	v := Verdict{List: list}
-	v.Decision.Remaining = fastlimit.Unknown
+	v.Decision.Remaining = fastlimit.RemainingUnknown
 	v.Decision.Allowed = list != ListDeny
 	v.Decision.Stage = fastlimit.StageList
 	if list == ListNone {

@@ -40,7 +40,7 @@ func TestLists(t *testing.T) {
 				break
 			}
 			d := v.Decision
-			if v.Rule != nil || d.Stage != fastlimit.StageList || d.Allowed != (want == ListAllow) || d.RetryAfter != 0 || d.Remaining != fastlimit.Unknown {
+			if v.Rule != nil || d.Stage != fastlimit.StageList || d.Allowed != (want == ListAllow) || d.RetryAfter != 0 || d.Remaining != fastlimit.RemainingUnknown {
 				t.Errorf("%s: %+v, want the list to decide", client, v)
 			}
 			if n := len(s.Applied()); n != 0 {

@@ -35,9 +35,6 @@ func NewBlooms(n int) (*Blooms, error) {
 	return &Blooms{words: Memory[uint64](generations * n), n: uint64(n)}, nil
 }
 
-// Bytes is the memory of both generations.
-func (f *Blooms) Bytes() int { return len(f.words) * 8 }
-
 // BloomCapacity is the number of distinct keys up to which a generation of n
 // words takes less than a sixth of new keys for known ones: by the library's
 // sizing of a standard filter, less the 7 % that one-word blocks cost at this

@@ -314,8 +314,8 @@ func TestNewBloomsRejects(t *testing.T) {
 			t.Errorf("NewBlooms(%d): no error", n)
 		}
 	}
-	if f := newBlooms(t, 9); f.Bytes() != 2*9*8 {
-		t.Errorf("two generations of 9 words take %d bytes", f.Bytes())
+	if f := newBlooms(t, 9); len(f.words) != 2*9 {
+		t.Errorf("two generations of 9 words take %d", len(f.words))
 	}
 }
 

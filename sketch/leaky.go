@@ -77,12 +77,6 @@ func (s *Leaky) Share(limit uint64) Leaky {
 	return Leaky{blocks: s.blocks, limit: max(s.limit, limit)}
 }
 
-// Cells is the number of cells.
-func (s *Leaky) Cells() int { return len(s.blocks) * cellsPerBlock }
-
-// Bytes is the memory of the cells.
-func (s *Leaky) Bytes() int { return len(s.blocks) * BlockBytes }
-
 // Add charges cost to the cells of d and returns the level S after it.
 func (s *Leaky) Add(d Digest, now, cost uint64) uint64 {
 	b := s.block(d)

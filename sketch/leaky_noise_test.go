@@ -23,7 +23,7 @@ const unit = 1 << 16
 
 func newNoise(t *testing.T, blocks int, rho float64, seed uint64) *noise {
 	n := &noise{s: newLeaky(t, blocks, noLimit), rng: rand.New(rand.NewPCG(seed, math.Float64bits(rho))), at: 1 << 30}
-	n.rate = rho * float64(n.s.Cells()) / Depth / unit
+	n.rate = rho * float64(len(n.s.blocks)*cellsPerBlock) / Depth / unit
 	return n
 }
 

@@ -119,9 +119,6 @@ func NewTopTalkers(slots int) (*TopTalkers, error) {
 // Slots is the number of slots.
 func (h *TopTalkers) Slots() int { return len(h.sets) * talkerWays }
 
-// Bytes is the memory of the table.
-func (h *TopTalkers) Bytes() int { return h.Slots() * TalkerSlotBytes }
-
 // Add counts n units of d and reports whether d has a slot. Without one it
 // counts nothing: call Insert.
 func (h *TopTalkers) Add(d Digest, n uint64) bool {

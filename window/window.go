@@ -23,7 +23,8 @@ import (
 )
 
 // Filter is a rotating first-seen filter. It is safe for concurrent use; no
-// lookup waits for a rotation. The zero value is not usable: call [New].
+// lookup waits for a rotation. The zero value is not usable: call
+// [Filter.Init].
 type Filter struct {
 	// epoch counts turns; generation epoch&1 is the current one. Written
 	// under mu.
@@ -39,18 +40,9 @@ type Filter struct {
 // maxWindow keeps sums of times and periods within 64 bits.
 const maxWindow = 10 * 366 * 24 * time.Hour
 
-// New returns a filter with window w over two generations of the given number
-// of 64-bit words each, whose first window begins at now.
-func New(w time.Duration, words int, now time.Duration) (*Filter, error) {
-	f := new(Filter)
-	if err := f.Init(w, words, now); err != nil {
-		return nil, err
-	}
-	return f, nil
-}
-
-// Init makes a filter within another struct, as [New] does. Call it before
-// anything else.
+// Init gives the filter window w over two generations of the given number of
+// 64-bit words each, the first of which begins at now. Call it before anything
+// else.
 func (f *Filter) Init(w time.Duration, words int, now time.Duration) error {
 	if w <= 0 || w > maxWindow {
 		return fmt.Errorf("fastlimit/window: window %v: want more than 0 and at most %v", w, maxWindow)
@@ -142,9 +134,3 @@ func (f *Filter) Clients() uint32 {
 	const sampleWords = 1 << 16
 	return f.gens.Population(f.epoch.Load(), sampleWords)
 }
-
-// Window is the time for which a sighting is remembered at least.
-func (f *Filter) Window() time.Duration { return time.Duration(f.period * 16 / 17) }
-
-// Bytes is the memory of both generations.
-func (f *Filter) Bytes() int { return f.gens.Bytes() }

@@ -57,6 +57,9 @@ func New(c Config) *Store {
 	return s
 }
 
+// Runs implements [bucket.Store].
+func (*Store) Runs(a bucket.Algorithm) bool { return step.Runs(a) }
+
 // Submit implements [bucket.Store].
 func (s *Store) Submit(op *bucket.Op) error {
 	s.mu.RLock()
@@ -119,7 +122,7 @@ func (s *Store) work() {
 }
 
 func (s *Store) apply(q queued) (bucket.Reply, error) {
-	if q.op.Algorithm != bucket.LeakyBucket {
+	if !s.Runs(q.op.Algorithm) {
 		return bucket.Reply{}, bucket.ErrAlgorithm
 	}
 	s.stateMu.Lock()

@@ -8,7 +8,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/fastlimit/fastlimit/internal/field"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
@@ -115,8 +114,8 @@ func (c *Config) dialTimeout() time.Duration { return max(40*c.Timeout, minDial)
 // connection, which go-redis bounds by the context only.
 func (c *Config) batchTimeout() time.Duration { return c.dialTimeout() + 2*c.ioTimeout() }
 
-// options returns the client's options: the profile that docs/redis.md gives
-// reasons for.
+// options returns the client's options for a valid configuration: the profile that
+// docs/redis.md gives reasons for.
 func (c *Config) options() (*redis.UniversalOptions, error) {
 	o := &redis.UniversalOptions{
 		Addrs: c.Addrs, MasterName: c.MasterName, IsClusterMode: c.Cluster, DB: c.DB,
@@ -140,10 +139,7 @@ func (c *Config) options() (*redis.UniversalOptions, error) {
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 	if c.URL != "" {
-		p, problem := parseURL(c.URL)
-		if problem != "" {
-			return nil, &field.Error{Package: "fastlimit/redisstore", Field: "URL", Problem: problem, Fix: urlFix}
-		}
+		p, _ := parseURL(c.URL) // Validate has found no problem
 		o.Addrs, o.TLSConfig, o.DB = []string{p.Addr}, p.TLSConfig, cmp.Or(p.DB, c.DB)
 		o.Username, o.Password = cmp.Or(c.Username, p.Username), cmp.Or(c.Password, p.Password)
 	}

@@ -25,9 +25,9 @@ type call struct {
 	to  string // address of a redirection, or empty
 	ask bool   // the redirection is for this command only
 
-	clock     opTimes // of the server it goes to; zero if no operation is dated
-	addr      string  // of that server, see serverOf
-	clockErr  error   // why the clock could not be read; then nothing was sent
+	dating    remote.Dating // by the clock of the server it goes to; zero if no operation is dated
+	addr      string        // of that server, see serverOf
+	clockErr  error         // why the clock could not be read; then nothing was sent
 	sent, got time.Time
 }
 
@@ -62,7 +62,7 @@ func (d *driver) Exec(ctx context.Context, ops []*bucket.Op, settle remote.Settl
 	b.ops, b.calls, b.settle = b.ops[:0], b.calls[:0], settle
 	for _, op := range ops {
 		switch {
-		case op.Algorithm != bucket.LeakyBucket:
+		case !d.Runs(op.Algorithm):
 			d.fail(b, op, bucket.ErrAlgorithm)
 		case op.Kind != bucket.Reset && !op.Shape.Portable():
 			d.fail(b, op, fmt.Errorf("limit of %d ticks: want at most 2^52, use a smaller burst", op.Shape.Limit()))
@@ -113,7 +113,7 @@ func (d *driver) sendTo(ctx context.Context, b *batch, calls []call) {
 		if c.clockErr = d.readClock(ctx, c); c.clockErr != nil {
 			continue
 		}
-		c.cmd = redis.NewSliceCmd(ctx, b.args.command(d.script, d.config.KeyPrefix, c.ops, &c.clock, d.extraArgs())...)
+		c.cmd = redis.NewSliceCmd(ctx, b.args.command(d.script, d.config.KeyPrefix, c.ops, &c.dating, d.extraArgs())...)
 		if c.ask {
 			_ = pipe.Process(ctx, redis.NewStatusCmd(ctx, "asking"))
 		}
@@ -149,7 +149,7 @@ func (d *driver) collect(ctx context.Context, b *batch, calls []call, last bool)
 		again = append(again, retry...)
 	}
 	if broken {
-		d.clocks.forget()
+		d.clocks.Forget()
 		d.client.reload(ctx)
 	}
 	if len(again) > 0 {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
-	"github.com/fastlimit/fastlimit/bucket/step"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
@@ -109,7 +108,7 @@ func (l *load) charged(get func(key string) string) (units int64) {
 		if v == "" {
 			continue
 		}
-		s, ok := step.ParseState(v)
+		s, ok := parseState(v)
 		if !ok {
 			l.t.Fatalf("%s holds %q", loadKey(i), v)
 		}

@@ -39,7 +39,7 @@ func newLab(t testing.TB) *lab {
 type scene struct {
 	values []string // empty: no key
 	now    uint64
-	clock  opTimes // what dates the operations
+	clock  remote.Dating // what dates the operations
 	ops    []bucket.Op
 	on     []int // index of the value of each operation
 }
@@ -99,10 +99,10 @@ func (l *lab) compare(sc *scene, got *replies) {
 	want, ttls := slices.Clone(sc.values), make([]int64, len(sc.values))
 	for i := range sc.ops {
 		on := sc.on[i]
-		state, sound := step.ParseState(want[on])
+		state, sound := parseState(want[on])
 		r, err := a.next(i)
-		request := step.NewRequest(&sc.ops[i], sc.clock.date(&sc.ops[i]))
-		request.Sent = sc.clock.sent()
+		request := step.NewRequest(&sc.ops[i], sc.clock.Date(&sc.ops[i]))
+		request.Sent = sc.clock.SentDate()
 		after, res := step.Apply(state, sc.now, request)
 		if res.Late {
 			if classify(err) != classLate {
@@ -120,7 +120,7 @@ func (l *lab) compare(sc *scene, got *replies) {
 			l.t.Fatalf("%+v: operation %d: %+v, %v; want %+v", *sc, i, r, err, res)
 		}
 		if res.Write {
-			want[on], ttls[on] = after.Encode(), res.TTL
+			want[on], ttls[on] = encodeState(after), res.TTL
 		}
 	}
 	for k := range want {
@@ -226,10 +226,10 @@ func randomValue(rng *rand.Rand, s bucket.Shape, now uint64) string {
 	case 1:
 		st.Quiet = now + rng.Uint64N(2*(s.Limit()/s.PerMicro())+5)
 	}
-	if v := st.Encode(); rng.IntN(50) != 0 {
+	if v := encodeState(st); rng.IntN(50) != 0 {
 		return v
 	}
-	return corrupt(rng, st.Encode())
+	return corrupt(rng, encodeState(st))
 }
 
 func corrupt(rng *rand.Rand, v string) string {
@@ -252,7 +252,7 @@ func corrupt(rng *rand.Rand, v string) string {
 func randomScene(rng *rand.Rand) scene {
 	sc := scene{now: 1_763_596_800_000_000 + rng.Uint64N(1<<40)}
 	if rng.IntN(4) > 0 {
-		sc.clock = opTimes{reading{micros: int64(near(rng, sc.now)), got: time.Unix(0, 0)}, time.Unix(0, rng.Int64N(3000)-1000)}
+		sc.clock = remote.Dating{Reading: remote.Reading{Micros: int64(near(rng, sc.now)), Got: time.Unix(0, 0)}, Sent: time.Unix(0, rng.Int64N(3000)-1000)}
 	}
 	values, ops := 1, 1
 	if rng.IntN(3) == 0 {
@@ -295,7 +295,7 @@ func TestLuaManyKeys(t *testing.T) {
 	l := newLab(t)
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 50 {
-		sc := scene{now: 1_763_596_800_000_000, clock: opTimes{reading{micros: 1_763_596_800_000_000, got: time.Unix(0, 0)}, time.Unix(0, 0)}}
+		sc := scene{now: 1_763_596_800_000_000, clock: remote.Dating{Reading: remote.Reading{Micros: 1_763_596_800_000_000, Got: time.Unix(0, 0)}, Sent: time.Unix(0, 0)}}
 		for i := range remote.MaxBatch {
 			shape := randomShape(rng)
 			sc.values = append(sc.values, randomValue(rng, shape, sc.now))
@@ -309,7 +309,7 @@ func TestLuaManyKeys(t *testing.T) {
 func FuzzOperate(f *testing.F) {
 	l := newLab(f)
 	state := func(level, last, unit, quiet uint64) string {
-		return step.State{Level: level, Last: last, Unit: unit, Quiet: quiet}.Encode()
+		return encodeState(step.State{Level: level, Last: last, Unit: unit, Quiet: quiet})
 	}
 	f.Add("", uint64(1_763_596_800_000_000), uint16(0), uint64(100), uint64(1), uint64(200), uint64(10_000), uint64(1), uint64(0), uint64(0), int64(0), int64(0))
 	f.Add(state(1<<52, 0, 1, 0), uint64(1<<52), uint16(0), uint64(1e9), uint64(1), uint64(1), uint64(1), uint64(1<<52), uint64(1<<53), uint64(0), int64(0), int64(1))
@@ -321,7 +321,7 @@ func FuzzOperate(f *testing.F) {
 		if err != nil || !s.Portable() || now >= 1<<53 {
 			return
 		}
-		sc := scene{values: []string{value}, now: now, clock: opTimes{reading{micros: int64(now), got: time.Unix(0, 0)}, time.Unix(0, 0)}}
+		sc := scene{values: []string{value}, now: now, clock: remote.Dating{Reading: remote.Reading{Micros: int64(now), Got: time.Unix(0, 0)}, Sent: time.Unix(0, 0)}}
 		for more := true; more; more = kinds > 0 { // an octal digit for each operation
 			sc.ops = append(sc.ops, bucket.Op{
 				Kind: bucket.Kind(kinds & 3), Shape: s, Cost: cost, Count: max(1, count), Floor: floor, Back: back,

@@ -46,15 +46,15 @@ func (a *arguments) reset() {
 
 // command returns the arguments of one EVALSHA of all ops. Their numbers are one
 // binary argument: with text a check costs Redis 4.1 instead of 3.1 µs
-// (docs/decisions/0006), and this side an allocation per number. clock dates the
+// (docs/decisions/0006), and this side an allocation per number. dating dates the
 // operations; extra is appended to ARGV.
-func (a *arguments) command(sc *script, prefix string, ops []*bucket.Op, clock *opTimes, extra []any) []any {
+func (a *arguments) command(sc *script, prefix string, ops []*bucket.Op, dating *remote.Dating, extra []any) []any {
 	from, numbers, names := len(a.args), len(a.numbers), len(a.names)
 	a.args = append(a.args, "evalsha", sc.sha, len(ops))
-	a.numbers = appendFloats(a.numbers, clock.sent())
+	a.numbers = appendFloats(a.numbers, dating.SentDate())
 	for _, op := range ops {
 		a.names = append(append(a.names, prefix...), op.Key...)
-		a.numbers = appendNumbers(a.numbers, op, clock.date(op))
+		a.numbers = appendNumbers(a.numbers, op, dating.Date(op))
 	}
 	all := string(a.names[names:]) // one allocation for all keys
 	for _, op := range ops {

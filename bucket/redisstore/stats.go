@@ -38,7 +38,7 @@ type counters struct {
 func (s *Store) Stats() Stats {
 	c, p := &s.driver.counters, s.driver.client.PoolStats()
 	return Stats{
-		Stats:       s.remote.Stats(),
+		Stats:       s.Store.Stats(),
 		Commands:    c.commands.Load(),
 		Resent:      c.resent.Load(),
 		Loads:       c.loads.Load(),

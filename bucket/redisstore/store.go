@@ -10,14 +10,16 @@ import (
 
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/remote"
+	"github.com/fastlimit/fastlimit/bucket/step"
 	"github.com/redis/go-redis/v9"
 )
 
 // Store is a [bucket.Store] on Redis. It is safe for concurrent use. The zero
 // value is not usable: call [Open].
 type Store struct {
+	*remote.Store // queue, workers and breaker, which call driver
+
 	driver *driver
-	remote *remote.Store
 }
 
 // Open connects and checks. If the configuration is wrong it returns no store;
@@ -42,21 +44,13 @@ func open(ctx context.Context, d *driver) (*Store, error) {
 		return nil, err
 	}
 	c := &d.config
-	return &Store{d, remote.Start(ctx, d, remote.Config{
+	return &Store{remote.Start(ctx, d, remote.Config{
 		Name: "redis", Target: d.client.target(), Classes: classes,
 		Timeout: c.Timeout, Workers: c.Workers, Queue: c.Queue,
 		RetryMin: c.RetryMin, RetryMax: c.RetryMax,
 		Logger: c.Logger,
-	}, err)}, err
+	}, err), d}, err
 }
-
-// Submit implements [bucket.Store].
-func (s *Store) Submit(op *bucket.Op) error { return s.remote.Submit(op) }
-
-// Close implements [bucket.Store]: it sends what is queued, or fails it when
-// ctx ends, and closes the connections. Batches in flight are waited for in
-// any case: dialing and reading have short timeouts.
-func (s *Store) Close(ctx context.Context) error { return s.remote.Close(ctx) }
 
 // driver is the [remote.Driver] of Redis.
 type driver struct {
@@ -65,7 +59,7 @@ type driver struct {
 	script *script
 	clock  func() uint64 // nil but in tests: µs for a script that takes the time from us
 	now    func() time.Time
-	clocks clocks
+	clocks remote.Clocks
 
 	oneKeyEach atomic.Bool // a cluster behind one address: one key for each command
 	batches    sync.Pool   // of *batch
@@ -83,10 +77,13 @@ func newDriver(c Config, sc *script) (*driver, error) {
 	}
 	d := &driver{config: c, script: sc, now: time.Now}
 	d.batches.New = func() any { return newBatch() }
-	o.OnConnect = func(context.Context, *redis.Conn) error { d.clocks.forget(); return nil }
+	o.OnConnect = func(context.Context, *redis.Conn) error { d.clocks.Forget(); return nil }
 	d.client = newClient(o, c.Logger)
 	return d, nil
 }
+
+// Runs implements [remote.Driver]. The script repeats package step.
+func (*driver) Runs(a bucket.Algorithm) bool { return step.Runs(a) }
 
 // Classify implements [remote.Driver].
 func (*driver) Classify(err error) *remote.Error { return asError(err) }

@@ -2,10 +2,10 @@ package remote
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/sony/gobreaker/v2"
 )
 
@@ -20,11 +20,6 @@ const (
 	tripWindow   = time.Second
 )
 
-// jitter is the random part of a pause, in either direction: pauses are between
-// 3/4 of what Config says and all of it, so that nodes which lost a store
-// together do not return to it together.
-const jitter = 1. / 7
-
 // breaker keeps operations away from a store that does not answer. It probes in
 // a goroutine of its own, one attempt at a time.
 type breaker struct {
@@ -38,14 +33,14 @@ type breaker struct {
 	openedAt atomic.Int64 // UnixNano of the trip
 	trips    atomic.Uint64
 
-	pauses   backoff.ExponentialBackOff // between probes; the prober's own
-	closedAt time.Time                  // when it closed last; the prober's own
+	// Both are the prober's own.
+	pause    time.Duration // the longest that the next pause between probes may be
+	closedAt time.Time     // when the breaker closed last
 }
 
 func (b *breaker) init(c *Config, probe func(context.Context) *Error) {
 	b.config, b.probe = c, probe
 	b.wake = make(chan struct{}, 1)
-	b.pauses = backoff.ExponentialBackOff{RandomizationFactor: jitter, Multiplier: 2, MaxInterval: middle(c.RetryMax)}
 	b.cb = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		MaxRequests:  1,
 		Interval:     tripWindow,
@@ -115,31 +110,25 @@ func (b *breaker) run(ctx context.Context) {
 	}
 }
 
-// resetPauses makes the next pause at most d; those after it double.
-func (b *breaker) resetPauses(d time.Duration) {
-	b.pauses.InitialInterval = middle(d)
-	b.pauses.Reset()
-}
-
-// middle is the mean of a random pause of at most d, which is what package
-// backoff wants to be told.
-func middle(d time.Duration) time.Duration { return time.Duration(float64(d) / (1 + jitter)) }
-
-// recover probes until the breaker is closed. If a store fails again soon after
-// it came back, the pauses go on from where they were.
+// recover probes until the breaker is closed, after pauses that double. If a store
+// fails again soon after it came back, they go on from where they were. A quarter
+// of each is random, so that nodes which lost a store together do not return to
+// it together.
 func (b *breaker) recover(ctx context.Context) {
-	if time.Since(b.closedAt) > 10*b.config.RetryMax {
-		b.resetPauses(b.config.RetryMin)
+	c := b.config
+	if time.Since(b.closedAt) > 10*c.RetryMax {
+		b.pause = c.RetryMin
 	}
 	for b.away.Load() {
 		if b.last.Load().Class.Cause == Misconfigured {
-			b.resetPauses(b.config.RetryMax)
+			b.pause = c.RetryMax
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(b.pauses.NextBackOff()):
+		case <-time.After(b.pause - rand.N(b.pause/4+1)):
 		}
+		b.pause = min(2*b.pause, c.RetryMax)
 		if report, ok := b.allow(); ok {
 			report(b.probe(ctx))
 		}

@@ -1,7 +1,7 @@
 // Package remote is what every networked [bucket.Store] has in common. A [Driver]
 // knows one kind of store: how to carry out a batch, and what its errors mean.
-// This package has the rest: queue, workers, breaker and counters. It does no
-// I/O.
+// This package has the rest: queue, workers, breaker and counters, and [Clocks],
+// by which a driver dates operations. It does no I/O.
 //
 //	Submit ─► queue ─► worker ─► Driver.Exec: one batch of ≤128 operations ─► Done, once each
 //	           │         └ breaker open? fail at once

@@ -19,6 +19,9 @@ type Settle func(op *bucket.Op, reply bucket.Reply, err error)
 // Driver is one kind of store. Its methods are called from several goroutines
 // at once.
 type Driver interface {
+	// Runs is [bucket.Store.Runs].
+	Runs(a bucket.Algorithm) bool
+
 	// Exec carries out a batch of at most MaxBatch operations and settles each of
 	// them exactly once before it returns. Operations on the same key are carried
 	// out in their order. Exec bounds its own time and does not keep ops.
@@ -26,7 +29,7 @@ type Driver interface {
 	// An operation that may have been carried out must not be sent again: a take
 	// would be charged twice. One that the store has certainly not carried out
 	// may be. One that is late fails with an error of cause [Late], one whose
-	// algorithm the driver does not know with [bucket.ErrAlgorithm].
+	// algorithm the driver does not run with [bucket.ErrAlgorithm].
 	Exec(ctx context.Context, ops []*bucket.Op, settle Settle)
 
 	// Probe checks that the store can do all that a take needs, by a take from a

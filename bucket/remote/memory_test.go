@@ -49,6 +49,8 @@ func newMemory() *memory {
 	}
 }
 
+func (*memory) Runs(a bucket.Algorithm) bool { return step.Runs(a) }
+
 func (m *memory) Exec(_ context.Context, ops []*bucket.Op, settle Settle) {
 	if err := m.exec(ops); err != nil {
 		for _, op := range ops {
@@ -63,7 +65,7 @@ func (m *memory) Exec(_ context.Context, ops []*bucket.Op, settle Settle) {
 		m.micros, m.at = now, local
 	}
 	for i, op := range ops {
-		if op.Algorithm != bucket.LeakyBucket {
+		if !m.Runs(op.Algorithm) {
 			errs[i] = bucket.ErrAlgorithm
 			continue
 		}

@@ -75,6 +75,9 @@ func Start(ctx context.Context, d Driver, c Config, away error) *Store {
 	return s
 }
 
+// Runs implements [bucket.Store].
+func (s *Store) Runs(a bucket.Algorithm) bool { return s.driver.Runs(a) }
+
 // Submit implements [bucket.Store]: it never blocks and does no I/O.
 func (s *Store) Submit(op *bucket.Op) error {
 	if s.breaker.away.Load() {
@@ -98,10 +101,6 @@ func (s *Store) Submit(op *bucket.Op) error {
 		return bucket.ErrBusy
 	}
 }
-
-// Dated reports whether the effect of op depends on its age, so that a driver
-// has to translate Op.At to the store's clock.
-func Dated(op *bucket.Op) bool { return op.Patience > 0 || op.Floor > 0 }
 
 // Close implements [bucket.Store]: it sends what is queued, or fails it when
 // ctx ends, and closes the driver. Batches in flight are waited for in any case,

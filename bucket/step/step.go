@@ -9,12 +9,14 @@
 package step
 
 import (
-	"encoding/binary"
 	"math"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
 )
+
+// Runs reports whether Apply knows an algorithm.
+func Runs(a bucket.Algorithm) bool { return a == bucket.LeakyBucket }
 
 // maxSafe bounds the integers that float64 represents exactly.
 const maxSafe = 1<<53 - 1
@@ -68,48 +70,6 @@ type State struct {
 	Last  uint64 // µs, when it was written
 	Unit  uint64 // ticks of one unit when it was written; 0 only in the zero value
 	Quiet uint64 // µs, until when floors are ignored after a refund or reset; 0 otherwise
-}
-
-// A stored state is a version byte, then Level, Last and Unit as little-endian
-// float64, and in version 2 also Quiet. Version 2 is written only while Quiet is
-// in the future. It is binary because Redis takes a third longer for a check with
-// text (docs/decisions/0006).
-const (
-	plainVersion = 1
-	plainBytes   = 1 + 3*8
-	quietVersion = 2
-	quietBytes   = 1 + 4*8
-)
-
-// Encode returns the state as it is stored.
-func (s State) Encode() string {
-	version, numbers := byte(plainVersion), []uint64{s.Level, s.Last, s.Unit}
-	if s.Quiet > 0 {
-		version, numbers = quietVersion, append(numbers, s.Quiet)
-	}
-	b := append(make([]byte, 0, quietBytes), version)
-	for _, n := range numbers {
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(float64(n)))
-	}
-	return string(b)
-}
-
-// ParseState reads a stored state and reports whether v is one.
-func ParseState(v string) (State, bool) {
-	plain := len(v) == plainBytes && v[0] == plainVersion
-	if !plain && !(len(v) == quietBytes && v[0] == quietVersion) {
-		return State{}, false
-	}
-	var n [4]uint64
-	for i := range len(v) / 8 {
-		f := math.Float64frombits(binary.LittleEndian.Uint64([]byte(v[1+8*i:])))
-		if !(f >= 0 && f <= maxSafe && f == math.Floor(f)) { // not NaN either
-			return State{}, false
-		}
-		n[i] = uint64(f)
-	}
-	s := State{Level: n[0], Last: n[1], Unit: n[2], Quiet: n[3]}
-	return s, s.Unit > 0 && s.Level <= bucket.MaxPortable
 }
 
 // Result is the outcome of [Apply].

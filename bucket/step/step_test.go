@@ -1,10 +1,8 @@
 package step
 
 import (
-	"encoding/binary"
 	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -222,39 +220,6 @@ func TestStepInTime(t *testing.T) {
 		after, got := Apply(State{}, tt.now, NewRequest(&op, tt.date))
 		if got.Late != tt.late || got.Level != tt.level || after.Level != tt.level {
 			t.Errorf("%s: %+v and %+v, want %+v", tt.name, got, after, tt)
-		}
-	}
-}
-
-func TestParseState(t *testing.T) {
-	t.Parallel()
-	for _, s := range []State{{1, 2, 3, 0}, {0, 0, 1, 0}, {0, 2, 3, 4}, {bucket.MaxPortable, maxSafe, maxSafe, maxSafe}} {
-		if got, ok := ParseState(s.Encode()); !ok || got != s {
-			t.Errorf("ParseState(%q) = %+v, %v", s.Encode(), got, ok)
-		}
-	}
-	versioned := func(version byte, n ...float64) string {
-		b := []byte{version}
-		for _, f := range n {
-			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(f))
-		}
-		return string(b)
-	}
-	numbers := func(n ...float64) string { return versioned(1, n...) }
-	// What earlier releases stored.
-	if s, ok := ParseState(numbers(1, 2, 3)); !ok || s != (State{1, 2, 3, 0}) {
-		t.Errorf("version 1: %+v, %v", s, ok)
-	}
-	for _, v := range []string{
-		"", "1:2:3", strings.Repeat("0C", 12) + "0", "\x02" + numbers(1, 2, 3)[1:], numbers(1, 2), numbers(1, 2, 3) + "x",
-		numbers(-1, 2, 3), numbers(1, -2, 3), numbers(1, 2, 0), numbers(1, 2, -3), numbers(1.5, 2, 3), numbers(1, 2.5, 3),
-		numbers(1, 2, 3.5), numbers(1<<52+1, 2, 3), numbers(1, 1<<53, 3), numbers(1, 2, 1<<53), numbers(math.NaN(), 2, 3),
-		numbers(1, math.NaN(), 3), numbers(1, 2, math.NaN()), numbers(math.Inf(1), 2, 3), numbers(1, 2, math.Inf(1)),
-		numbers(1, 2, 3, 4), versioned(2, 1, 2, 3), versioned(3, 1, 2, 3, 4), versioned(2, 1, 2, 3, 4, 5), versioned(2, 1, 2, 0, 4),
-		versioned(2, 1, 2, 3, -1), versioned(2, 1, 2, 3, 0.5), versioned(2, 1, 2, 3, 1<<53), versioned(2, 1, 2, 3, math.NaN()),
-	} {
-		if s, ok := ParseState(v); ok {
-			t.Errorf("ParseState(%q) = %+v, want none", v, s)
 		}
 	}
 }

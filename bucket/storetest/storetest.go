@@ -277,6 +277,9 @@ func testRates(t *testing.T, s *suite) {
 // An operation of an unknown algorithm is refused, whatever its kind, and changes
 // neither the bucket nor the operations beside it.
 func testUnknownAlgorithm(t *testing.T, s *suite) {
+	if !s.store.Runs(bucket.LeakyBucket) || s.store.Runs(255) {
+		t.Error("Runs: want the leaky bucket, and not algorithm 255")
+	}
 	op := take(shape(t, 10, time.Second, 3), "a", 1, 2)
 	s.want(op, bucket.Reply{Granted: 2, Level: 2 * u})
 	for kind := range bucket.NumKinds {

@@ -62,7 +62,7 @@ func TestRenderRoundsWaitsUp(t *testing.T) {
 			"2", `"per-ip";r=4;t=2`, "4", "1.001", "3.000",
 		},
 		{
-			fastlimit.Decision{Remaining: fastlimit.Unknown},
+			fastlimit.Decision{Remaining: fastlimit.RemainingUnknown},
 			"1", `"per-ip";r=0;t=1`, "0", "0.000", "0.000",
 		},
 		{
@@ -94,7 +94,7 @@ func TestSetFields(t *testing.T) {
 		d    *fastlimit.Decision
 		want string
 	}{
-		{decision(true, fastlimit.Unknown, 0), policy},
+		{decision(true, fastlimit.RemainingUnknown, 0), policy},
 		{decision(true, 7, 0), policy + `, RateLimit: "per-ip";r=7, X-RateLimit-Remaining: 7, X-RateLimit-Clear: 2.000`},
 		{decision(true, 0, 0), policy + `, RateLimit: "per-ip";r=0, X-RateLimit-Remaining: 0, X-RateLimit-Clear: 2.000`},
 		{

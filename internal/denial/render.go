@@ -46,7 +46,7 @@ var (
 // scratch, from which the values borrow. It does not allocate.
 func (a *Answer) SetFields(v *Values, d *fastlimit.Decision, set func(Name, []byte)) {
 	set(nameRateLimitPolicy, a.policy)
-	if d.Allowed && d.Remaining == fastlimit.Unknown {
+	if d.Allowed && d.Remaining == fastlimit.RemainingUnknown {
 		return
 	}
 	a.Render(v, d)

@@ -144,7 +144,7 @@ func (s *Set[R]) decide(ctx context.Context, r R, list []fastlimit.Charge) (o Ou
 		}
 	}
 	if len(list) == 0 {
-		o.Allowed, o.Stage, o.Remaining = true, fastlimit.StageFilter, fastlimit.Unknown
+		o.Allowed, o.Stage, o.Remaining = true, fastlimit.StageFilter, fastlimit.RemainingUnknown
 		return o
 	}
 	var by int

@@ -71,7 +71,7 @@ func TestFreeRequests(t *testing.T) {
 	s := mustSet(t, 0, Limit[ask]{Rule: rule, Cost: func(a ask) uint64 { return a.cost }})
 	for range 3 {
 		o := s.Decide(t.Context(), ask{client: "192.0.2.1", from: policy.ClientFromPeer})
-		if !o.Allowed || o.Rule != nil || o.Answer != nil || o.Refused != policy.NotRefused || o.Remaining != fastlimit.Unknown {
+		if !o.Allowed || o.Rule != nil || o.Answer != nil || o.Refused != policy.NotRefused || o.Remaining != fastlimit.RemainingUnknown {
 			t.Errorf("%+v", o)
 		}
 	}

@@ -134,7 +134,7 @@ func (q *question) answer(ctx context.Context) decideResult {
 		d = q.rule.Take(ctx, q.key, q.cost)
 	}
 	r := decideResult{Allowed: d.Allowed, Stage: d.Stage.String(), RetryAfter: d.RetryAfter.Seconds()}
-	if d.Remaining != fastlimit.Unknown {
+	if d.Remaining != fastlimit.RemainingUnknown {
 		r.Remaining = &d.Remaining
 	}
 	if q.rule.Config().Mode == fastlimit.Shadow && !r.Allowed {

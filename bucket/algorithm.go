@@ -1,0 +1,34 @@
+package bucket
+
+import "fmt"
+
+// Algorithm is how a bucket counts. Whatever depends on it is in this package,
+// behind [Shape], and in the stores that run it, behind [Op].
+type Algorithm uint8
+
+// The algorithms. The zero value is LeakyBucket.
+const (
+	LeakyBucket Algorithm = iota // what a store computes is bucket/step
+)
+
+func (a Algorithm) String() string {
+	if a == LeakyBucket {
+		return "leaky bucket"
+	}
+	return fmt.Sprintf("algorithm %d", uint8(a))
+}
+
+// Algorithm is how buckets of this shape count.
+func (*Shape) Algorithm() Algorithm { return LeakyBucket }
+
+// Parameters are the numbers that tell shapes of different limits apart, the
+// algorithm first. Slack is not among them.
+func (s *Shape) Parameters() []uint64 {
+	return []uint64{uint64(s.Algorithm()), s.perMicro, s.unit, s.burst}
+}
+
+// LeakSeconds is the time in which so many units leak. Memory and windows are
+// planned by it: for so long a client that took them must be remembered.
+func (s *Shape) LeakSeconds(units float64) float64 {
+	return units * float64(s.unit) / (1e6 * float64(s.perMicro))
+}

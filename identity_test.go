@@ -1,0 +1,85 @@
+package fastlimit
+
+import (
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
+)
+
+// ruleFields says of every field of RuleConfig what another value of it means: to
+// nodes that exchange counts, and to the rule that would go on with the state.
+var ruleFields = map[string]struct {
+	other           any
+	identity, state bool
+}{
+	"Name":       {"b", true, true},
+	"KeyKind":    {"header", true, true},
+	"IPv4Prefix": {24, true, true},
+	"IPv6Prefix": {48, true, true},
+	"Rate":       {Rate{N: 11, Per: time.Second}, true, true},
+	"Burst":      {uint64(21), true, true},
+	"EscalateAt": {new(0.7), false, true}, // of what the sketch and the filter let pass
+	"Strict":     {true, false, true},
+	"Cost":       {uint64(2), false, false},
+	"Mode":       {Shadow, false, false},
+	"OnFailure":  {FailOpen, false, false},
+}
+
+// A field that is added to RuleConfig has to be classified. If it says what the
+// limit is and identity does not know it, two limits would silently be one: nodes
+// would exchange counts that mean different things, and With would go on with the
+// buckets of another limit.
+func TestEveryRuleFieldIsClassified(t *testing.T) {
+	t.Parallel()
+	config := func() Config {
+		a := rule("a", 10, time.Second, 20)
+		a.KeyKind = "ip"
+		return Config{Rules: []RuleConfig{a}, Secret: [32]byte{1}}
+	}
+	addr := netip.MustParseAddr("192.0.2.7")
+	for field := range reflect.TypeFor[RuleConfig]().Fields() {
+		class, ok := ruleFields[field.Name]
+		if !ok {
+			t.Errorf("RuleConfig.%s: say in ruleFields whether it identifies the limit, and whether state outlives it", field.Name)
+			continue
+		}
+		old, err := New(config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for old.rules[0].Allow(old.rules[0].AddrKey(addr)) {
+		}
+		c := config()
+		reflect.ValueOf(&c.Rules[0]).Elem().FieldByIndex(field.Index).Set(reflect.ValueOf(class.other))
+		r := mustWith(t, old, c).rules[0]
+		if changed := r.Identity() != old.rules[0].Identity(); changed != class.identity {
+			t.Errorf("%s: another identity: %t, want %t", field.Name, changed, class.identity)
+		}
+		if begins := !r.Continues(old.rules[0]); begins != class.state {
+			t.Errorf("%s: begins anew: %t, want %t", field.Name, begins, class.state)
+		}
+		if forgot := r.table.Lookup(r.AddrKey(addr).digest()) == 0; forgot != class.state {
+			t.Errorf("%s: the bucket is forgotten: %t, want %t", field.Name, forgot, class.state)
+		}
+	}
+}
+
+// leakless is a store that runs no leaky bucket.
+type leakless struct{ nowhere }
+
+func (leakless) Runs(a bucket.Algorithm) bool { return a != bucket.LeakyBucket }
+
+// A store that does not run a rule's algorithm is refused before it is asked, by
+// those who plan with it too.
+func TestStoreMustRunTheAlgorithm(t *testing.T) {
+	t.Parallel()
+	_, err := NewPlan(Config{Rules: []RuleConfig{rule("a", 1, time.Second, 2)}, Store: leakless{}})
+	const want = `Store: does not run the leaky bucket, by which rule "a" counts: use one that does, or none`
+	if err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
