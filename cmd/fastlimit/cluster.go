@@ -53,7 +53,7 @@ func allReady(checks ...func() error) func() error {
 func clusterAttrs(cfg *config.Config, running *gossip.Cluster) slog.Attr {
 	c := cfg.Cluster
 	judge := "redis decides about suspects"
-	if cfg.Redis == nil {
+	if cfg.Store() == nil {
 		judge = "no redis: each node enforces the limits on its own"
 	}
 	return slog.Group("cluster",

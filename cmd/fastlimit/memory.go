@@ -15,7 +15,7 @@ type memoryUse struct {
 	// fixed is allocated at the start and stays: the limiter's tables, which are
 	// in Go's heap and contain no pointers.
 	fixed int64
-	// most is the maximum of the rest: connections, Redis, counts of peers.
+	// most is the maximum of the rest: connections, the shared store, counts of peers.
 	most int64
 }
 
@@ -25,8 +25,8 @@ const (
 	// garbageBytes is how much garbage may pile up before Go collects it, as long
 	// as little but the fixed memory is in use.
 	garbageBytes = 32 << 20
-	// redisBytes is for the queue and the buffers of the Redis store.
-	redisBytes = 4 << 20
+	// storeBytes is for the queue and the buffers of a shared store.
+	storeBytes = 4 << 20
 	// mirrorSlot is the bytes of a slot of a peer's table of top talkers; ownSlot
 	// is what a local slot takes in addition to the table itself.
 	mirrorSlot, ownSlot = 100, 100
@@ -38,8 +38,8 @@ const (
 // plannedMemory is how much memory a server with this configuration may use.
 func plannedMemory(cfg *config.Config, plan *fastlimit.Plan, sc *server.Config) memoryUse {
 	u := memoryUse{fixed: plan.Memory, most: sc.ConnectionMemory()}
-	if cfg.Redis != nil {
-		u.most += redisBytes
+	if cfg.Store() != nil {
+		u.most += storeBytes
 	}
 	for i := range plan.Rules {
 		u.fixed += int64(plan.Rules[i].TopTalkers) * ownSlot

@@ -30,7 +30,7 @@ func TestPlannedMemory(t *testing.T) {
 		want memoryUse
 	}{
 		"alone":   {config.Config{}, memoryUse{128*mib + own, conns}},
-		"redis":   {config.Config{Redis: &redisstore.Config{}}, memoryUse{128*mib + own, conns + redisBytes}},
+		"redis":   {config.Config{Redis: &redisstore.Config{}}, memoryUse{128*mib + own, conns + storeBytes}},
 		"cluster": {config.Config{Cluster: &config.Cluster{Config: gossip.Config{MaxNodes: 32}}}, memoryUse{128*mib + own, conns + 2*1024*32*mirrorSlot}},
 	} {
 		if got := plannedMemory(&tt.cfg, plan, sc); got != tt.want {

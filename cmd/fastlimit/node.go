@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/bucket/redisstore"
 	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server"
@@ -21,7 +20,7 @@ type node struct {
 	cfg *config.Config
 	log *slog.Logger
 
-	store   *redisstore.Store // nil: buckets are in memory
+	store   *store // nil: buckets are in memory
 	limiter *fastlimit.Limiter
 	plan    fastlimit.Plan
 	cluster *gossip.Cluster // nil: there is none
@@ -38,10 +37,8 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 			n.close()
 		}
 	}()
-	if cfg.Redis != nil {
-		if n.store, err = openStore(ctx, *cfg.Redis, log); err != nil {
-			return nil, err
-		}
+	if n.store, err = openStore(ctx, cfg, log); err != nil {
+		return nil, err
 	}
 	if n.limiter, err = fastlimit.New(n.limiterConfig()); err != nil {
 		return nil, err
@@ -63,7 +60,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 		return nil, err
 	}
 	if n.store != nil {
-		addStore(&sc, n.store)
+		n.store.show(&sc)
 	}
 	n.memory = limitMemory(plannedMemory(cfg, &n.plan, &sc), sys.lookupEnv)
 	if n.cluster, err = startCluster(&sc, cfg); err != nil {
@@ -77,7 +74,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 func (n *node) limiterConfig() fastlimit.Config {
 	lc := n.cfg.Limiter()
 	if n.store != nil {
-		lc.Store = n.store
+		lc.Store = n.store.Store
 	}
 	if c := n.cfg.Cluster; c != nil {
 		lc.Secret = gossip.LimiterSecret(c.Name, c.Secret)
@@ -91,7 +88,7 @@ func (n *node) close() {
 		n.cluster.Close()
 	}
 	if n.store != nil {
-		closeStore(n.store, n.log)
+		n.store.close(n.log)
 	}
 }
 

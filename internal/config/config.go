@@ -1,6 +1,8 @@
 package config
 
 import (
+	"time"
+
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
 	"github.com/fastlimit/fastlimit/policy"
@@ -81,12 +83,28 @@ func Default() *Config {
 	return c
 }
 
+// Store is what all shared stores have in common, whichever driver talks to them.
+type Store struct {
+	Name    string        // of its section in the file; metrics have it as a prefix
+	Timeout time.Duration // longest time that a request waits for it
+}
+
+// Store returns the shared store that the file asks for. nil: each node has its own
+// buckets. Whether there is one is decided here only, and which one is opened in
+// cmd/fastlimit/store.go, so another driver is a case in each of the two.
+func (c *Config) Store() *Store {
+	if c.Redis != nil {
+		return &Store{Name: "redis", Timeout: c.Redis.Timeout}
+	}
+	return nil
+}
+
 // Limiter returns the configuration of the limiter, with rules in the order of
-// Policy.Rules. With Redis it plans for a store, which the caller adds.
+// Policy.Rules. With a shared store it plans for one, which the caller adds.
 func (c *Config) Limiter() fastlimit.Config {
 	lc := fastlimit.Config{Memory: c.Memory, TopTalkers: c.TopTalkers}
-	if c.Redis != nil {
-		lc.Shared, lc.StoreTimeout = true, c.Redis.Timeout
+	if s := c.Store(); s != nil {
+		lc.Shared, lc.StoreTimeout = true, s.Timeout
 	}
 	if c.Cluster != nil {
 		lc.Nodes, lc.TopTalkers = c.Cluster.MaxNodes, c.Cluster.TopTalkers

@@ -67,7 +67,7 @@ func (c *Cluster) Bound(rp *fastlimit.RulePlan) string {
 func describeCluster(b *strings.Builder, c *Config, p *fastlimit.Plan) {
 	n := c.Cluster.MaxNodes
 	fmt.Fprintf(b, "\ncluster %s: up to %d nodes, the top %d clients of each rule are exchanged\n", c.Cluster.Name, n, c.Cluster.TopTalkers)
-	if c.Redis == nil {
+	if c.Store() == nil {
 		fmt.Fprintf(b, "%d nodes together admit a client at most, each by itself as there is no redis:\n", n)
 	} else {
 		fmt.Fprintf(b, "%d nodes together admit a client at most, if a count is %v on its way (two intervals), and what the tables do not tell:\n",

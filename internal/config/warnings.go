@@ -91,12 +91,15 @@ func listWarnings(c *Config, warn warnFunc) {
 }
 
 func storeWarnings(c *Config, warn warnFunc) {
+	if c.Store() != nil {
+		return
+	}
 	for i := range c.Policy.Rules {
-		if r := &c.Policy.Rules[i].Limit; c.Redis == nil && r.OnFailure != fastlimit.FailLocal {
+		if r := &c.Policy.Rules[i].Limit; r.OnFailure != fastlimit.FailLocal {
 			warn("rule %s: on_failure: %v has no effect without redis", r.Name, r.OnFailure)
 		}
 	}
-	if c.Cluster != nil && c.Redis == nil {
+	if c.Cluster != nil {
 		warn("cluster: without redis each node keeps the limits by itself: %d nodes admit up to %d times burst and rate; counts are exchanged for top talkers only",
 			c.Cluster.MaxNodes, c.Cluster.MaxNodes)
 	}
