@@ -47,12 +47,10 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	for _, w := range config.Warnings(cfg, &n.plan) {
 		log.Warn(w)
 	}
-	sc := server.Config{
-		Listeners: cfg.Listeners, Admin: cfg.Admin, DecideAPI: cfg.DecideAPI,
-		Limiter: n.limiter, Connections: cfg.Connections, Drain: cfg.Drain,
-		Logger: log, LostLogs: sink.lost.Load, Version: version().version, GoMemory: &n.memory,
-		DenialLogs: cmp.Or(cfg.DenialLogs, -1), // -1: none, where 0 is the server's default
-	}
+	sc := cfg.Server
+	sc.Limiter, sc.Logger, sc.LostLogs = n.limiter, log, sink.lost.Load
+	sc.Version, sc.GoMemory = version().version, &n.memory
+	sc.DenialLogs = cmp.Or(sc.DenialLogs, -1) // 0 is none in the file, but the default for the server
 	if sc.Engine, err = policy.New(n.limiter, cfg.Policy); err != nil {
 		return nil, err
 	}

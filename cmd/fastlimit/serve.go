@@ -32,7 +32,7 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 		if *c.DrainDelay < 0 {
 			return cli.Usagef("--drain-delay %v: want 0 or more", *c.DrainDelay)
 		}
-		cfg.Drain.Delay = *c.DrainDelay
+		cfg.Server.Drain.Delay = *c.DrainDelay
 	}
 	sink := newLogSink(sys.stderr)
 	n, err := newNode(ctx, cfg, c.logger(sink), sink, sys)

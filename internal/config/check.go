@@ -54,7 +54,7 @@ func (d *decoder) checkRules() {
 		case e.Field == "Rules":
 			d.report("Policy", e)
 		default:
-			d.report("", e)
+			d.report("Limits", e)
 		}
 	}
 }
@@ -62,11 +62,11 @@ func (d *decoder) checkRules() {
 // checkTalkers fills in the default of top_talkers for a node without cluster, and
 // refuses the setting beside one.
 func (d *decoder) checkTalkers() {
-	n, alone := d.places["TopTalkers"], d.cfg.Cluster == nil
+	n, alone := d.places["Limits.TopTalkers"], d.cfg.Cluster == nil
 	switch {
 	case n != nil && !alone:
 		d.fail(n, "is for a node without cluster", "write it in cluster")
 	case n == nil && alone:
-		d.cfg.TopTalkers = defaultTalkers(d.cfg.Memory, len(d.cfg.Policy.Rules))
+		d.cfg.Limits.TopTalkers = defaultTalkers(d.cfg.Limits.Memory, len(d.cfg.Policy.Rules))
 	}
 }

@@ -14,39 +14,23 @@ import (
 // not usable: call [Default], [Load] or [Parse]. It holds no locks; do not
 // change it while others read it.
 type Config struct {
-	// Listeners take traffic. At least one.
-	Listeners []server.Listener
+	// Server is what the file says of the server: all fields but those that the
+	// caller fills in, such as Limiter and Logger. DenialLogs 0 means none here.
+	Server server.Config
 
 	// DenyStatus is the status code of denials for listeners that set none, 400 to
 	// 599. Listeners have it filled in already; Override needs it.
 	DenyStatus int
 
-	// Admin is the address of the admin listener, host:port.
-	Admin string
-
-	// DecideAPI opens POST /v1/decide on the traffic listeners too.
-	DecideAPI bool
-
-	// Memory is the size of the local tier in bytes.
-	Memory int64
-
-	// Connections bounds the connections of clients. Drain says how they end when
-	// the server stops.
-	Connections server.Connections
-	Drain       server.Drain
-
-	// DenialLogs is for how many clients a second a denial is logged. 0: none.
-	DenialLogs int
+	// Limits is Memory and TopTalkers, those without a cluster. [Config.Limiter]
+	// adds all that follows from other settings.
+	Limits fastlimit.Config
 
 	// Redis is the exact tier that nodes share. nil: each node has its own buckets.
 	Redis *redisstore.Config
 
 	// Cluster is how to find the nodes to exchange counts with. nil: none.
 	Cluster *Cluster
-
-	// TopTalkers is the number of clients of each rule that are tracked
-	// individually. 0: none. With a cluster, Cluster.TopTalkers is used instead.
-	TopTalkers int
 
 	// Policy decides about requests. Its rules are valid and as the file has them:
 	// burst, cost and escalate_at are zero where the file is silent, as package
@@ -102,7 +86,7 @@ func (c *Config) Store() *Store {
 // Limiter returns the configuration of the limiter, with rules in the order of
 // Policy.Rules. With a shared store it plans for one, which the caller adds.
 func (c *Config) Limiter() fastlimit.Config {
-	lc := fastlimit.Config{Memory: c.Memory, TopTalkers: c.TopTalkers}
+	lc := c.Limits
 	if s := c.Store(); s != nil {
 		lc.Shared, lc.StoreTimeout = true, s.Timeout
 	}

@@ -15,7 +15,7 @@ import (
 // plan of c.Limiter().
 func Describe(c *Config, p *fastlimit.Plan) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "memory %s, of which %s used\n", size(c.Memory), size(p.Memory))
+	fmt.Fprintf(&b, "memory %s, of which %s used\n", size(c.Limits.Memory), size(p.Memory))
 	if p.Window > 0 {
 		filter := p.Memory
 		for i := range p.Rules {
@@ -26,8 +26,8 @@ func Describe(c *Config, p *fastlimit.Plan) string {
 		b.WriteString("first-seen filter: none, no rule can use it\n")
 	}
 	describeTables(&b, p)
-	if c.TopTalkers > 0 {
-		fmt.Fprintf(&b, "top talkers: %d clients of each rule, %s\n", c.TopTalkers, size(talkerBytes(len(p.Rules), c.TopTalkers)))
+	if c.Limits.TopTalkers > 0 {
+		fmt.Fprintf(&b, "top talkers: %d clients of each rule, %s\n", c.Limits.TopTalkers, size(talkerBytes(len(p.Rules), c.Limits.TopTalkers)))
 	}
 	b.WriteByte('\n')
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

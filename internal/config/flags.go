@@ -45,19 +45,19 @@ func (c *Config) Override(f Flags, fromFile bool) error {
 		if problem != "" {
 			fail("listen", f.Listen, problem, "want "+addressWant)
 		}
-		next.Listeners = []server.Listener{{Address: addr, DenyStatus: c.DenyStatus}}
+		next.Server.Listeners = []server.Listener{{Address: addr, DenyStatus: c.DenyStatus}}
 	}
 	if f.Admin != "" {
 		addr, problem := parseAddress(f.Admin)
 		if problem != "" {
 			fail("admin", f.Admin, problem, "want "+addressWant)
 		}
-		next.Admin = addr
+		next.Server.Admin = addr
 	}
-	if other := taken(next.Listeners, next.Admin, systemResolver); other != "" {
-		errs = append(errs, fmt.Errorf("admin %s is taken by the listener %s, and must never be exposed with traffic; give it a port of its own with --admin", next.Admin, other))
+	if other := taken(next.Server.Listeners, next.Server.Admin, systemResolver); other != "" {
+		errs = append(errs, fmt.Errorf("admin %s is taken by the listener %s, and must never be exposed with traffic; give it a port of its own with --admin", next.Server.Admin, other))
 	}
-	if c := next.Cluster; c != nil && (taken(next.Listeners, c.Bind, systemResolver) != "" || overlap(next.Admin, c.Bind, systemResolver)) {
+	if c := next.Cluster; c != nil && (taken(next.Server.Listeners, c.Bind, systemResolver) != "" || overlap(next.Server.Admin, c.Bind, systemResolver)) {
 		errs = append(errs, fmt.Errorf("cluster.bind %s: --listen or --admin has that port; choose another", c.Bind))
 	}
 	if limited := f.Rate != "" || f.Burst != ""; limited && fromFile {

@@ -43,22 +43,22 @@ func listeners() value {
 // one port of one host.
 func (d *decoder) checkAddresses() {
 	c := d.cfg
-	for i := range c.Listeners {
-		l := &c.Listeners[i]
+	for i := range c.Server.Listeners {
+		l := &c.Server.Listeners[i]
 		if l.DenyStatus == 0 {
 			l.DenyStatus = c.DenyStatus // not before all is read: it may stand below listen
 		}
-		if other := taken(c.Listeners[:i], l.Address, d.machine.resolve); other != "" {
-			d.fail(d.place(fmt.Sprintf("Listeners[%d].Address", i)), l.Address+" is taken by the listener "+other, "remove one of the two")
+		if other := taken(c.Server.Listeners[:i], l.Address, d.machine.resolve); other != "" {
+			d.fail(d.place(fmt.Sprintf("Server.Listeners[%d].Address", i)), l.Address+" is taken by the listener "+other, "remove one of the two")
 		}
 	}
 	d.checkAdmin()
 	if b := d.places["Cluster.Bind"]; b != nil && !b.failed {
-		other := taken(c.Listeners, c.Cluster.Bind, d.machine.resolve)
+		other := taken(c.Server.Listeners, c.Cluster.Bind, d.machine.resolve)
 		switch {
 		case other != "":
 			other = "the listener " + other
-		case overlap(c.Admin, c.Cluster.Bind, d.machine.resolve):
+		case overlap(c.Server.Admin, c.Cluster.Bind, d.machine.resolve):
 			other = "admin"
 		default:
 			return
@@ -69,12 +69,12 @@ func (d *decoder) checkAddresses() {
 
 // checkAdmin reports an admin listener that clients could reach as traffic.
 func (d *decoder) checkAdmin() {
-	n, listen := d.places["Admin"], d.places["Listeners"]
-	other := taken(d.cfg.Listeners, d.cfg.Admin, d.machine.resolve)
+	n, listen := d.places["Server.Admin"], d.places["Server.Listeners"]
+	other := taken(d.cfg.Server.Listeners, d.cfg.Server.Admin, d.machine.resolve)
 	switch {
 	case other == "":
 	case n != nil:
-		d.fail(n, d.cfg.Admin+" is taken by the listener "+other+", and admin must never be exposed with traffic", "give it a port of its own")
+		d.fail(n, d.cfg.Server.Admin+" is taken by the listener "+other+", and admin must never be exposed with traffic", "give it a port of its own")
 	default:
 		d.fail(listen, other+" is the address of admin by default", "choose another port, or move admin with admin: 127.0.0.1:9090")
 	}

@@ -41,8 +41,8 @@ func Warnings(c *Config, p *fastlimit.Plan) []string {
 type warnFunc func(format string, args ...any)
 
 func networkWarnings(c *Config, warn warnFunc) {
-	if host, _, err := net.SplitHostPort(c.Admin); err == nil && !isLoopback(host) {
-		warn("admin: %s can be reached from other machines; it serves metrics, profiles, the clients that are limited, and decisions about any, so keep it behind a firewall", c.Admin)
+	if host, _, err := net.SplitHostPort(c.Server.Admin); err == nil && !isLoopback(host) {
+		warn("admin: %s can be reached from other machines; it serves metrics, profiles, the clients that are limited, and decisions about any, so keep it behind a firewall", c.Server.Admin)
 	}
 	if len(c.Policy.TrustedProxies) == 0 {
 		if c.headerGiven {
