@@ -8,11 +8,55 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"os"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"github.com/fastlimit/fastlimit/internal/cli"
 )
+
+// system is what commands use of the operating system; tests replace it.
+type system struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	lookupEnv      func(string) (string, bool)
+}
 
 func main() {
 	os.Exit(run(context.Background(), os.Args[1:], &system{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, lookupEnv: os.LookupEnv,
 	}))
+}
+
+type commands struct {
+	Serve    serveCmd    `cmd:"" help:"Run the decision service. Defaults: traffic on 127.0.0.1:8080, admin on 127.0.0.1:8081, 100/s per client address."`
+	Validate validateCmd `cmd:"" help:"Check a configuration file, show its memory use and limits, and warn about likely mistakes."`
+	Replay   replayCmd   `cmd:"" help:"Show which requests in access logs a limit would have denied, and to whom."`
+	Top      topCmd      `cmd:"" help:"Show the top clients across all nodes."`
+	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of the configuration file, for editors."`
+	Version  versionCmd  `cmd:"" help:"Show version, commit and Go version."`
+	Help     cli.Help    `cmd:"" help:"Show this help or that of a command, as in: fastlimit help replay."`
+
+	VersionFlag kong.VersionFlag `name:"version" help:"Show version, commit and Go version."`
+}
+
+// run runs the command that args name and returns the exit code.
+func run(ctx context.Context, args []string, sys *system) (code int) {
+	if len(args) > 0 && args[0] == "bench" {
+		fmt.Fprintf(sys.stderr, "fastlimit: bench is a program of its own: in a clone of https://%s, %s\n",
+			repository, strings.Join(append([]string{"go run ./bench"}, args[1:]...), " "))
+		return cli.ExitUsage
+	}
+	return program(sys).Run(ctx, args, sys)
+}
+
+const repository = "github.com/fastlimit/fastlimit"
+
+func program(sys *system) *cli.Program {
+	return &cli.Program{
+		Name: "fastlimit", Description: "A rate limiter for servers under attack.", Version: versionText(),
+		Commands: new(commands), Stdout: sys.stdout, Stderr: sys.stderr,
+	}
 }

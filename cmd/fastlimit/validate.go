@@ -7,6 +7,14 @@ import (
 	"github.com/fastlimit/fastlimit/internal/config"
 )
 
+type schemaCmd struct{}
+
+// Run implements the command.
+func (schemaCmd) Run(sys *system) error {
+	_, err := sys.stdout.Write(config.Schema())
+	return err
+}
+
 type validateCmd struct {
 	Config string `short:"c" required:"" placeholder:"FILE" help:"Configuration file; - reads stdin."`
 }

@@ -4,17 +4,20 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-
-	"github.com/alecthomas/kong"
 )
 
 type versionCmd struct{}
 
 // Run implements the command.
 func (versionCmd) Run(sys *system) error {
-	b := version()
-	_, err := fmt.Fprintf(sys.stdout, "fastlimit %s\ncommit %s\n%s %s/%s\n", b.version, b.commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprintln(sys.stdout, versionText())
 	return err
+}
+
+// versionText is what a bug report should quote.
+func versionText() string {
+	b := version()
+	return fmt.Sprintf("fastlimit %s\ncommit %s\n%s %s/%s", b.version, b.commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // build tells what this binary was made from, as the go command recorded it.
@@ -38,16 +41,4 @@ func version() build {
 		}
 	}
 	return b
-}
-
-// versionFlag is --version, which ends the parser as --help does.
-type versionFlag bool
-
-// BeforeReset implements the hook of the parser.
-func (versionFlag) BeforeReset(k *kong.Kong) error {
-	if err := (versionCmd{}).Run(&system{stdout: k.Stdout}); err != nil {
-		return err
-	}
-	k.Exit(0)
-	return nil
 }

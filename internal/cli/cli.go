@@ -35,7 +35,8 @@ func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 // Program is a command line.
 type Program struct {
 	Name, Description string
-	Commands          any // a pointer to what kong fills in
+	Version           string // what a [kong.VersionFlag] among the commands prints
+	Commands          any    // a pointer to what kong fills in
 	Stdout, Stderr    io.Writer
 }
 
@@ -47,6 +48,7 @@ func (p *Program) Parser() *kong.Kong {
 	k := kong.Must(p.Commands,
 		kong.Name(p.Name),
 		kong.Description(p.Description),
+		kong.Vars{"version": p.Version},
 		kong.Writers(p.Stdout, p.Stderr),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.Exit(func(code int) { panic(stopped{code}) }),

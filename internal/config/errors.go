@@ -52,15 +52,6 @@ func (es Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap lets errors.As find each mistake.
-func (es Errors) Unwrap() []error {
-	all := make([]error, len(es))
-	for i, e := range es {
-		all[i] = e
-	}
-	return all
-}
-
 func (es Errors) sort() {
 	slices.SortStableFunc(es, func(a, b *Error) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))

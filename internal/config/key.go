@@ -35,24 +35,17 @@ func ruleKey() value {
 
 func (d *decoder) keyParts(n *node, spec *policy.RuleSpec) {
 	items, _ := d.oneOrMore(n, maxKeyParts, "parts")
-	seen := map[policy.KeyPart]bool{}
-	for _, item := range items {
+	spec.Key = distinct(d, items, "a part", func(item *node) (part policy.KeyPart, shown string, ok bool) {
 		s, ok := d.scalar(item, keyWant)
 		if !ok {
-			continue
+			return part, "", false
 		}
-		part, ok := d.keyPart(item, s.text, spec)
-		switch {
-		case !ok:
-			continue
-		case seen[part]:
-			d.fail(item, quote(s.text)+" is a part already", "remove it")
-		case part.Kind == policy.KeyGlobal && len(items) > 1:
+		if part, ok = d.keyPart(item, s.text, spec); ok && part.Kind == policy.KeyGlobal && len(items) > 1 {
 			d.fail(item, "global means one bucket for everybody", "write it alone, or remove it")
+			ok = false
 		}
-		seen[part] = true
-		spec.Key = append(spec.Key, part)
-	}
+		return part, s.text, ok
+	})
 }
 
 var keyKinds = map[string]policy.KeyKind{
@@ -83,11 +76,7 @@ func (d *decoder) keyPart(n *node, s string, spec *policy.RuleSpec) (policy.KeyP
 		d.fail(n, quote(s)+" is not a key", "want "+keyWant)
 		return part, false
 	}
-	if err := policy.CheckKeyPart(part); err != nil {
-		d.at(n, err)
-		return part, false
-	}
-	return part, true
+	return part, d.valid(n, policy.CheckKeyPart(part))
 }
 
 // prefixLengths reads ip/24/48.

@@ -8,7 +8,7 @@ import (
 // listOf is a list of values. An element that failed is kept as a zero, so that the
 // indices of the others stay those of the file.
 func listOf(docs, want string, element value) value {
-	v := value{docs: docs, schema: schema{"type": "array", "items": element.schema}, section: element.section, list: true}
+	v := value{docs: docs, schema: schema{"type": "array", "items": element.schema}, section: element.section}
 	v.read = func(d *decoder, n *node, to reflect.Value) bool {
 		if n.kind != isList {
 			d.mismatch(n, want)
@@ -34,7 +34,7 @@ func readEach(d *decoder, items []*node, to reflect.Value, element value) bool {
 // reads as "nothing", but a match without patterns matches everything. what names
 // the elements in messages.
 func oneOrMore(docs string, most int, what string, element value) value {
-	return value{docs: docs, schema: oneOrMoreSchema(element.schema, most), list: true, section: element.section, read: func(d *decoder, n *node, to reflect.Value) bool {
+	return value{docs: docs, schema: oneOrMoreSchema(element.schema, most), section: element.section, read: func(d *decoder, n *node, to reflect.Value) bool {
 		items, ok := d.oneOrMore(n, most, what)
 		return readEach(d, items, to, element) && ok
 	}}
@@ -61,6 +61,23 @@ func (d *decoder) oneOrMore(n *node, most int, what string) (items []*node, ok b
 		return n.elements(), false
 	}
 	return n.elements(), true
+}
+
+// distinct reads each item and reports those that repeat an earlier one: the second is
+// more likely a slip, such as a line that was copied and not changed, than meant. read
+// returns the value, and how to show it in the message that it is what already.
+func distinct[T comparable](d *decoder, items []*node, what string, read func(item *node) (v T, shown string, ok bool)) (all []T) {
+	seen := map[T]bool{} // a file has room for a hundred thousand patterns
+	for _, item := range items {
+		switch v, shown, ok := read(item); {
+		case !ok:
+		case seen[v]:
+			d.fail(item, quote(shown)+" is "+what+" already", "remove it")
+		default:
+			seen[v], all = true, append(all, v)
+		}
+	}
+	return all
 }
 
 // mapping is a value with settings of its own.

@@ -134,7 +134,7 @@ func (s *section) fillDefaults(d *decoder, path string, to reflect.Value) {
 		case d.places[field] != nil || f.value.read == nil:
 		case f.def != "":
 			f.value.read(d, &node{kind: isText, text: f.def, path: f.name}, f.target(to))
-		case f.value.section != nil && !f.value.list && fieldOf(to, f.field).Kind() == reflect.Struct:
+		case f.value.section != nil && fieldOf(to, f.field).Kind() == reflect.Struct:
 			f.value.section.fillDefaults(d, field, fieldOf(to, f.field))
 		}
 	}

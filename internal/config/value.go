@@ -20,8 +20,7 @@ type value struct {
 	read func(d *decoder, n *node, to reflect.Value) bool
 
 	section  *section // of a mapping, or of the elements of a list of them
-	list     bool
-	toStruct bool // read gets the section's struct instead of one field of it
+	toStruct bool     // read gets the section's struct instead of one field of it
 }
 
 // target is what the setting's value is read into.

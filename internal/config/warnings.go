@@ -119,29 +119,20 @@ func specWarnings(spec *policy.RuleSpec, warn warnFunc) {
 	}
 	known := policy.KnownMethods()
 	for _, m := range spec.Match.Methods {
-		if !slices.Contains(known, m) {
-			warn("match.method: %s is no method that clients are known to send; %s", m, nearest(m, known))
+		if slices.Contains(known, m) {
+			continue
 		}
+		fix := "write for example GET"
+		if best := nearest(m, known, 2); best != "" {
+			fix = "did you mean " + best + "?"
+		}
+		warn("match.method: %s is no method that clients are known to send; %s", m, fix)
 	}
 	for _, p := range spec.Match.Paths {
 		if hint := policy.PathHint(p); hint != "" {
 			warn("match.path: %s", hint)
 		}
 	}
-}
-
-// nearest suggests the known method that m is probably a misspelling of.
-func nearest(m string, known []string) string {
-	best, least := "", 3
-	for _, k := range known {
-		if n := distance(m, k); n < least {
-			best, least = k, n
-		}
-	}
-	if best == "" {
-		return "write for example GET"
-	}
-	return "did you mean " + best + "?"
 }
 
 // ruleWarnings are about what the memory of a rule is good for. given is the rule
