@@ -33,11 +33,11 @@ func main() {
 type commands struct {
 	Serve    serveCmd    `cmd:"" help:"Run the decision service. Defaults: traffic on 127.0.0.1:8080, admin on 127.0.0.1:8081, 100/s per client address."`
 	Validate validateCmd `cmd:"" help:"Check a configuration file, show its memory use and limits, and warn about likely mistakes."`
-	Replay   replayCmd   `cmd:"" help:"Show which requests in access logs a limit would have denied, and to whom."`
+	Replay   replayCmd   `cmd:"" help:"Show which requests in access logs a limit would have denied, and which clients sent them."`
 	Top      topCmd      `cmd:"" help:"Show the top clients across all nodes."`
 	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of the configuration file, for editors."`
 	Version  versionCmd  `cmd:"" help:"Show version, commit and Go version."`
-	Help     cli.Help    `cmd:"" help:"Show this help or that of a command, as in: fastlimit help replay."`
+	Help     cli.Help    `cmd:"" help:"Show this help, or the help for a command, as in: fastlimit help replay."`
 
 	VersionFlag kong.VersionFlag `name:"version" help:"Show version, commit and Go version."`
 }

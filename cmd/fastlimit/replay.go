@@ -20,10 +20,10 @@ type replayCmd struct {
 	limitFlags
 
 	Output string            `short:"o" enum:"text,json" default:"text" help:"Report format: text or json."`
-	Top    int               `default:"20" help:"Number of clients to show, most denied first. JSON has all."`
-	Fields map[string]string `mapsep:"," placeholder:"NAME=FIELD" help:"Fields of JSON lines that hold time, client, method, target, host, request, header:NAME and cookie:NAME, with dots for nested fields: time=time_iso8601,client=remote_addr. Default: the fields of Caddy."`
+	Top    int               `default:"20" help:"Number of clients to show, those denied most first. JSON lists all of them."`
+	Fields map[string]string `mapsep:"," placeholder:"NAME=FIELD" help:"In JSON logs, the fields that hold time, client, method, target, host, request, header:NAME and cookie:NAME; dots reach nested fields. For example time=time_iso8601,client=remote_addr. Default: Caddy's fields."`
 
-	Log []string `arg:"" help:"Access logs of one or more servers, including rotated ones, in any order. Common or combined format (nginx, Apache) or JSON lines (Caddy; others with --fields), plain or gzip; - reads stdin."`
+	Log []string `arg:"" help:"Access logs of one or more servers, including rotated ones, in any order. Common or combined format (nginx, Apache) or JSON lines (Caddy; others with --fields), plain or gzip; - is stdin."`
 }
 
 // interruptGrace is enough time to remove the progress bar from the terminal.

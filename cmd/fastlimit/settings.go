@@ -7,9 +7,9 @@ import (
 
 // limitFlags are the settings that serve and replay share.
 type limitFlags struct {
-	Config string `short:"c" placeholder:"FILE" help:"Configuration file; - reads stdin."`
-	Rate   string `placeholder:"100/s" help:"Limit per client address: N/s, N/m, N/h, N/d, or a multiple such as N/15m. Not with --config."`
-	Burst  string `placeholder:"200" help:"Requests that an idle client may make at once. Not with --config."`
+	Config string `short:"c" placeholder:"FILE" help:"Configuration file, or - for stdin."`
+	Rate   string `placeholder:"100/s" help:"Limit per client address: N/s, N/m, N/h, N/d, or a multiple such as N/15m. Cannot be combined with --config."`
+	Burst  string `placeholder:"200" help:"Requests that an idle client may make at once. Cannot be combined with --config."`
 }
 
 // load reads the file, if there is one, and puts the flags over it.

@@ -16,7 +16,7 @@ func (schemaCmd) Run(sys *system) error {
 }
 
 type validateCmd struct {
-	Config string `short:"c" required:"" placeholder:"FILE" help:"Configuration file; - reads stdin."`
+	Config string `short:"c" required:"" placeholder:"FILE" help:"Configuration file, or - for stdin."`
 }
 
 // Run implements the command.

@@ -37,7 +37,7 @@ func version() build {
 		case s.Key == "vcs.revision":
 			b.commit = s.Value
 		case s.Key == "vcs.modified" && s.Value == "true":
-			b.commit += " and changes"
+			b.commit += " with uncommitted changes"
 		}
 	}
 	return b

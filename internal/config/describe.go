@@ -48,8 +48,8 @@ func describeTables(b *strings.Builder, p *fastlimit.Plan) {
 	for i := range p.Rules {
 		overflow = max(overflow, p.Rules[i].Overflow)
 	}
-	fmt.Fprintf(b, "buckets: so many suspects at a time are limited; at the traffic that a rule carries half of them are in use,\n"+
-		"and a suspect finds none free with a chance below 1 in 10^%.0f\n", min(30, math.Floor(-math.Log10(overflow))))
+	fmt.Fprintf(b, "buckets: how many suspects can be limited at a time; at the traffic that a rule carries, half of them are in use,\n"+
+		"and the chance that a suspect finds none free is below 1 in 10^%.0f\n", min(30, math.Floor(-math.Log10(overflow))))
 }
 
 // Lag is L in the bound of a cluster: a count waits up to one interval to be sent,
@@ -68,9 +68,9 @@ func describeCluster(b *strings.Builder, c *Config, p *fastlimit.Plan) {
 	n := c.Cluster.MaxNodes
 	fmt.Fprintf(b, "\ncluster %s: up to %d nodes, the top %d clients of each rule are exchanged\n", c.Cluster.Name, n, c.Cluster.TopTalkers)
 	if c.Store() == nil {
-		fmt.Fprintf(b, "%d nodes together admit a client at most, each by itself as there is no redis:\n", n)
+		fmt.Fprintf(b, "the most that %d nodes together admit of a client, each on its own as there is no redis:\n", n)
 	} else {
-		fmt.Fprintf(b, "%d nodes together admit a client at most, if a count is %v on its way (two intervals), and what the tables do not tell:\n",
+		fmt.Fprintf(b, "the most that %d nodes together admit of a client, if counts arrive within %v (two intervals); what the top talkers miss comes on top:\n",
 			n, c.Cluster.Lag())
 	}
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
