@@ -17,7 +17,9 @@ import (
 	"github.com/fastlimit/fastlimit/internal/cli"
 )
 
-// system is what commands use of the operating system; tests replace it.
+// system is what commands use of the operating system; tests replace it. Nothing else
+// in this package reads the environment or writes to the terminal, so a test can run
+// every command within its own process.
 type system struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -30,6 +32,8 @@ func main() {
 	}))
 }
 
+// commands is the command line as kong reads it: a field is a command, its struct the
+// flags. The help texts are also the reference for flags; docs/ does not repeat them.
 type commands struct {
 	Serve    serveCmd    `cmd:"" help:"Run the decision service. Defaults: traffic on 127.0.0.1:8080, admin on 127.0.0.1:8081, 100/s per client address."`
 	Validate validateCmd `cmd:"" help:"Check a configuration file, show its memory use and limits, and warn about likely mistakes."`
@@ -44,6 +48,8 @@ type commands struct {
 
 // run runs the command that args name and returns the exit code.
 func run(ctx context.Context, args []string, sys *system) (code int) {
+	// bench was a command until it became a program of its own: whoever has it in a
+	// script is told what to run instead of "unexpected argument".
 	if len(args) > 0 && args[0] == "bench" {
 		fmt.Fprintf(sys.stderr, "fastlimit: bench is a program of its own: in a clone of https://%s, %s\n",
 			repository, strings.Join(append([]string{"go run ./bench"}, args[1:]...), " "))
@@ -54,6 +60,7 @@ func run(ctx context.Context, args []string, sys *system) (code int) {
 
 const repository = "github.com/fastlimit/fastlimit"
 
+// program is apart from run so that tests can walk the model of the command line.
 func program(sys *system) *cli.Program {
 	return &cli.Program{
 		Name: "fastlimit", Description: "A rate limiter for servers under attack.", Version: versionText(),

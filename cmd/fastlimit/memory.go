@@ -10,6 +10,11 @@ import (
 	"github.com/fastlimit/fastlimit/server"
 )
 
+// Go's collector is told how much memory the configuration can use, since its defaults
+// suit neither a heap of a few large tables (GOGC 100 would double them) nor an attack,
+// under which connections grow to their limit within seconds. What the process takes is
+// documented in docs/operations.md and held to it by memory_test.go.
+
 // memoryUse is how much memory the configuration lets the process use, in bytes.
 type memoryUse struct {
 	// fixed is allocated at the start and stays: the limiter's tables, which are
@@ -35,7 +40,8 @@ const (
 	minGCPercent = 5
 )
 
-// plannedMemory is how much memory a server with this configuration may use.
+// plannedMemory is how much memory a server with this configuration may use. sc needs
+// its Connections only, so this works before the server is built.
 func plannedMemory(cfg *config.Config, plan *fastlimit.Plan, sc *server.Config) memoryUse {
 	u := memoryUse{fixed: plan.Memory, most: sc.ConnectionMemory()}
 	if cfg.Store() != nil {
@@ -44,6 +50,7 @@ func plannedMemory(cfg *config.Config, plan *fastlimit.Plan, sc *server.Config) 
 	for i := range plan.Rules {
 		u.fixed += int64(plan.Rules[i].TopTalkers) * ownSlot
 		if c := cfg.Cluster; c != nil {
+			// A mirror of a peer's table is at most as large as this node's own.
 			u.most += int64(plan.Rules[i].TopTalkers) * int64(c.MaxNodes) * mirrorSlot
 		}
 	}
@@ -79,7 +86,7 @@ func goMemory() server.GoMemory {
 	s := []metrics.Sample{{Name: "/gc/gomemlimit:bytes"}, {Name: "/gc/gogc:percent"}}
 	metrics.Read(s)
 	m := server.GoMemory{LimitBytes: int64(s[0].Value.Uint64()), GCPercent: -1} //nolint:gosec // a limit is an int64
-	if percent := s[1].Value.Uint64(); percent < 1<<31 {
+	if percent := s[1].Value.Uint64(); percent < 1<<31 { // GOGC=off reads as 2^64-1
 		m.GCPercent = int(percent)
 	}
 	return m

@@ -15,7 +15,8 @@ import (
 	"github.com/fastlimit/fastlimit/sync/gossip"
 )
 
-// node is a server and everything it is built from.
+// node is a server and everything it is built from. It owns the store and the cluster,
+// which the limiter and the server only use. Set up once; its fields do not change.
 type node struct {
 	cfg *config.Config
 	log *slog.Logger
@@ -24,7 +25,7 @@ type node struct {
 	limiter *fastlimit.Limiter
 	plan    fastlimit.Plan
 	cluster *gossip.Cluster // nil: there is none
-	memory  server.GoMemory
+	memory  server.GoMemory // limits in force, as /v1/info shows them
 	server  *server.Server
 }
 
@@ -33,7 +34,7 @@ type node struct {
 func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *logSink, sys *system) (_ *node, err error) {
 	n := &node{cfg: cfg, log: log}
 	defer func() {
-		if err != nil {
+		if err != nil { // the store may be connected and the cluster running already
 			n.close()
 		}
 	}()
@@ -44,6 +45,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 		return nil, err
 	}
 	n.plan = n.limiter.Plan()
+	// The same warnings as validate prints: not everybody runs it.
 	for _, w := range config.Warnings(cfg, &n.plan) {
 		log.Warn(w)
 	}
@@ -60,6 +62,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	if n.store != nil {
 		n.store.show(&sc)
 	}
+	// Before the cluster starts: what peers send is to be received within the limits.
 	n.memory = limitMemory(plannedMemory(cfg, &n.plan, &sc), sys.lookupEnv)
 	if n.cluster, err = startCluster(&sc, cfg); err != nil {
 		return nil, err
@@ -68,7 +71,9 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	return n, err
 }
 
-// limiterConfig is the file's, with the store and the secret that nodes share.
+// limiterConfig is the file's, with the store and the secret that nodes share. The
+// secret keys the digests of clients. Nodes with different ones could not compare counts,
+// so it derives from the cluster's; alone, a node has a random one.
 func (n *node) limiterConfig() fastlimit.Config {
 	lc := n.cfg.Limiter()
 	if n.store != nil {
@@ -80,7 +85,8 @@ func (n *node) limiterConfig() fastlimit.Config {
 	return lc
 }
 
-// close stops the cluster and closes the store.
+// close stops what newNode has started, the last first. Call it after the server has
+// stopped: its last requests use both. What they refunded is still sent to the store.
 func (n *node) close() {
 	if n.cluster != nil {
 		n.cluster.Close()
@@ -113,6 +119,7 @@ func (n *node) startAttrs() []any {
 	return append(attrs, memoryAttrs(n.memory)...)
 }
 
+// joinAddrs skips nil: there is no admin listener if its address is empty.
 func joinAddrs(addrs []net.Addr) string {
 	var all []string
 	for _, a := range addrs {

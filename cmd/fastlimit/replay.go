@@ -16,6 +16,8 @@ import (
 	"github.com/fastlimit/fastlimit/internal/replay"
 )
 
+// replayCmd reads all files before it judges: logs of several servers, and rotated
+// ones, have to be put in order first. A pipe is put in order two minutes at a time.
 type replayCmd struct {
 	limitFlags
 
@@ -41,9 +43,13 @@ func (c *replayCmd) Run(ctx context.Context, sys *system) error {
 	if err != nil {
 		return err
 	}
+	// Everything about flags is checked before a log is opened: reading may take
+	// minutes.
 	if c.Top < 0 {
 		return cli.Usagef("--top %d: want 0 or more", c.Top)
 	}
+	// The report is written outside of Signalled: once it is complete, an interrupt
+	// must not cut it in half without an error.
 	var report *replay.Report
 	err = cli.Signalled(ctx, cli.SignalHooks{Grace: interruptGrace}, func(ctx context.Context) error {
 		report, err = c.replay(ctx, cfg, sys)
@@ -61,6 +67,7 @@ func (c *replayCmd) Run(ctx context.Context, sys *system) error {
 	return report.WriteText(sys.stdout, c.Top)
 }
 
+// replay judges the logs, with a progress bar if stderr is a terminal.
 func (c *replayCmd) replay(ctx context.Context, cfg *config.Config, sys *system) (*replay.Report, error) {
 	logs, size, err := c.open(sys)
 	defer func() {
@@ -95,12 +102,13 @@ func (c *replayCmd) replay(ctx context.Context, cfg *config.Config, sys *system)
 }
 
 // open opens the logs and returns their total size, -1 if one is a stream. With an
-// error it also returns those that it has opened.
+// error it also returns those that it has opened. It opens all of them before any is
+// read, so that a mistyped name at the end of the list shows at once.
 func (c *replayCmd) open(sys *system) (logs []io.ReadCloser, size int64, err error) {
 	if c.Log[0] == "-" {
 		return []io.ReadCloser{io.NopCloser(sys.stdin)}, -1, nil
 	}
-	var seen []os.FileInfo
+	var seen []os.FileInfo // compared as files: links and relative paths name one twice too
 	for _, name := range c.Log {
 		f, err := os.Open(name)
 		if errors.Is(err, fs.ErrNotExist) {

@@ -11,6 +11,8 @@ import (
 	"github.com/fastlimit/fastlimit/internal/config"
 )
 
+// serveCmd has flags for what differs between machines, or is tried out without a
+// file. All other settings are in the file only, so that there is one place to look.
 type serveCmd struct {
 	limitFlags
 
@@ -34,22 +36,28 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 		}
 		cfg.Server.Drain.Delay = *c.DrainDelay
 	}
+	// What can be wrong with the configuration fails here. The server's ports open
+	// only after that, so nobody connects to a node that could not answer.
 	sink := newLogSink(sys.stderr)
 	n, err := newNode(ctx, cfg, c.logger(sink), sink, sys)
 	if err != nil {
 		return err
 	}
 	defer n.close()
-	// Signals are wired before anybody can know from the log that it runs.
+	// Signals are wired before anybody can know from the log that it runs: whoever
+	// waits for the line may send SIGTERM right after it. There is no grace period, as
+	// the server bounds its drain itself.
 	return cli.Signalled(ctx, cli.SignalHooks{
 		OnStop: func(s os.Signal) {
 			n.log.Info("stopping; a second signal stops at once", slog.String("signal", s.String()))
 		},
+		// Otherwise SIGHUP would end the process, which scripts for log rotation send.
 		OnHangup: func() { n.log.Warn("reload is not supported by this version: the rules are unchanged") },
 	}, func(ctx context.Context) error {
 		if err := n.server.Listen(); err != nil {
 			return err
 		}
+		// Tests and scripts wait for this line, and read the addresses from it.
 		n.log.Info("fastlimit is serving", n.startAttrs()...)
 		return n.server.Serve(ctx)
 	})

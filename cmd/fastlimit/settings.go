@@ -12,7 +12,8 @@ type limitFlags struct {
 	Burst  string `placeholder:"200" help:"Requests that an idle client may make at once. Cannot be combined with --config."`
 }
 
-// load reads the file, if there is one, and puts the flags over it.
+// load reads the file, if there is one, and puts the flags over it. Mistakes in the
+// file are failures; those in flags are wrong usage, which has an exit code of its own.
 func (f *limitFlags) load(flags config.Flags, sys *system) (*config.Config, error) {
 	flags.Rate, flags.Burst = f.Rate, f.Burst
 	cfg := config.Default()

@@ -65,7 +65,9 @@ func (s *store) show(sc *server.Config) {
 }
 
 // readiness returns a check that fails while the store is away, if no rule can decide
-// without it. nil: some rule can, so a load balancer should keep sending requests.
+// without it. nil: some rule can, so a load balancer should keep sending requests. With
+// a check, nodes that cannot reach the store leave the load balancer, and those that
+// can take their traffic.
 func (s *store) readiness(rules []*fastlimit.Rule) func() error {
 	for _, r := range rules {
 		if r.Config().OnFailure != fastlimit.FailClosed {
@@ -82,7 +84,7 @@ func (s *store) readiness(rules []*fastlimit.Rule) func() error {
 
 // close closes the store, but first sends what is queued, such as refunds.
 func (s *store) close(log *slog.Logger) {
-	const patience = 2 * time.Second
+	const patience = 2 * time.Second // a store that is away must not hold up a restart
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := s.shutDown(ctx); err != nil {

@@ -20,7 +20,8 @@ func versionText() string {
 	return fmt.Sprintf("fastlimit %s\ncommit %s\n%s %s/%s", b.version, b.commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// build tells what this binary was made from, as the go command recorded it.
+// build tells what this binary was made from, as the go command recorded it. No linker
+// flags are needed: go install records the version, go build in a clone the commit.
 type build struct{ version, commit string }
 
 func version() build {

@@ -40,7 +40,9 @@ type Program struct {
 	Stdout, Stderr    io.Writer
 }
 
-// stopped ends the parser once it has printed its help.
+// stopped ends the parser once it has printed its help. kong calls its exit hook deep in
+// Parse and expects it not to return; a panic that [Program.Run] recovers lets tests
+// and deferred calls go on where os.Exit would end the process.
 type stopped struct{ code int }
 
 // Parser is the parser of the program's command line.
@@ -81,7 +83,9 @@ func (p *Program) Run(ctx context.Context, args []string, bind ...any) (code int
 	return p.exitCode(parsed.Run(bind...))
 }
 
-// exitCode prints the error and returns the code for it.
+// exitCode prints the error and returns the code for it. Failures are printed as they
+// are, without the program's name: those of a file begin with file:line:column, which
+// editors jump to.
 func (p *Program) exitCode(err error) int {
 	var interrupted interruption
 	switch {

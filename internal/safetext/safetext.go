@@ -22,7 +22,7 @@ func Clip(s string, most int) string {
 	return s[:most] + "…"
 }
 
-// Unicode escapes unprintable characters as Go does and keeps all others. It cuts
+// Unicode is for clients' keys, as operators know them. It escapes unprintable characters as Go does and keeps all others. It cuts
 // the result after about most bytes.
 func Unicode(b []byte, most int) string {
 	var out []byte
@@ -44,7 +44,7 @@ func Unicode(b []byte, most int) string {
 	return string(out)
 }
 
-// ASCII cuts s to most bytes and, if any byte is not printable ASCII, escapes all of
+// ASCII is for logs, which all kinds of programs read. It cuts s to most bytes and, if any byte is not printable ASCII, escapes all of
 // it as Go does.
 func ASCII(s string, most int) string {
 	cut := ""
@@ -61,7 +61,7 @@ func ASCII(s string, most int) string {
 	return s + cut
 }
 
-// Quote cuts s to most bytes and, if any character is unprintable, returns it
+// Quote is for terminals. It cuts s to most bytes and, if any character is unprintable, returns it
 // escaped and in quotes.
 func Quote(s string, most int) string {
 	s = Clip(s, most)
