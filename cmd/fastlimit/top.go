@@ -35,9 +35,9 @@ type topCmd struct {
 
 const (
 	topTimeout   = 5 * time.Second
-	maxTopBytes  = 4 << 20          // of an answer: whatever listens there may send without end
+	maxTopBytes  = 4 << 20         // of an answer: whatever listens there may send without end
 	clearScreen  = "\x1b[H\x1b[2J" // cursor home, erase display
-	maxShownKey  = 80               // bytes; header values may be kilobytes long
+	maxShownKey  = 80              // bytes; header values may be kilobytes long
 	minTopRepeat = 100 * time.Millisecond
 )
 

@@ -10,7 +10,8 @@ import (
 )
 
 // check checks the settings against each other, and has each package check the
-// Config that is meant for it.
+// Config that is meant for it. It runs even if some settings could not be read: what
+// they fill is zero then, and [decoder.report] leaves out errors about failed fields.
 func (d *decoder) check() {
 	c := d.cfg
 	c.headerGiven, c.unnamedGiven = d.places["Policy.ClientIPHeader"] != nil, d.places["Policy.OnUnnamed"] != nil
@@ -23,7 +24,7 @@ func (d *decoder) check() {
 	_, err := policy.NewIdentity(c.Policy)
 	d.report("Policy", err)
 	d.checkAddresses()
-	d.checkTalkers()
+	d.checkTalkers() // before the rules: the plan has to fit the top talkers too
 	d.checkRules()
 }
 
@@ -50,7 +51,7 @@ func (d *decoder) checkRules() {
 		switch i, ok := index[e.Rule]; {
 		case ok:
 			d.report(rulePath(i)+".Limit", e)
-		case e.Field == "TopTalkers" && d.cfg.Cluster != nil:
+		case e.Field == "TopTalkers" && d.cfg.Cluster != nil: // see Config.Limiter
 			d.report("Cluster", e)
 		case e.Field == "Rules":
 			d.report("Policy", e)

@@ -37,11 +37,13 @@ type Config struct {
 	// fastlimit fills in their defaults.
 	Policy policy.Settings
 
-	// Whether the file sets client_ip_header and on_unnamed, for Warnings.
+	// Whether the file sets client_ip_header and on_unnamed, for Warnings: their
+	// values do not tell, as the defaults may be written out.
 	headerGiven, unnamedGiven bool
 }
 
-// Cluster is how this node reaches the others, and how much it tells them.
+// Cluster is how this node reaches the others, and how much it tells them. TopTalkers
+// is a field of the limiter, not of package gossip, but operators look for it here.
 type Cluster struct {
 	gossip.Config
 	TopTalkers int // of each rule
@@ -58,7 +60,8 @@ const (
 )
 
 // Default is the configuration without file and flags: a decision service on
-// 127.0.0.1:8080 and one rule for each client address.
+// 127.0.0.1:8080 and one rule for each client address. It is read from a text, so its
+// defaults are those of a file.
 func Default() *Config {
 	c, err := Parse("default", []byte("rules: [{name: per-ip, key: ip, rate: 100/s, burst: 200}]"), nil)
 	if err != nil {

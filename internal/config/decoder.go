@@ -14,10 +14,14 @@ type decoder struct {
 	lookupEnv func(string) (string, bool)
 	machine   machine
 	cfg       *Config
-	places    map[string]*node // where the file sets a Go field, by the path of the field
-	errs      Errors
+	// places has where the file sets a Go field, by the path of the field. It turns
+	// a package's error about a field into one about a line. A field that is absent
+	// is not written in the file, whatever its value.
+	places map[string]*node
+	errs   Errors
 }
 
+// add drops errors beyond maxErrors: by then the file is probably none of ours.
 func (d *decoder) add(e *Error) {
 	if len(d.errs) < maxErrors {
 		e.File = d.file
@@ -53,9 +57,12 @@ func (d *decoder) mismatch(n *node, want string) {
 	}
 }
 
-// renamed maps the old names of settings to those of today.
+// renamed has settings that earlier versions called otherwise, so that an upgrade says
+// what to write. It maps the old names of settings to those of today.
 var renamed = map[string]string{"heavy_hitters": "top_talkers"}
 
+// unknown reports a setting that the section does not have, with the likely cause: an
+// old name, a wrong indentation, or a misspelling.
 func (d *decoder) unknown(key *node, s *section) {
 	if now, ok := s.find(renamed[key.text]); ok {
 		d.fail(key, "is now called "+now.name, "write "+now.name)
@@ -87,6 +94,7 @@ var derivedFrom = map[string]string{"Burst": "Rate"}
 // wrong, errors about the other would only follow from it.
 var dependsOn = map[string]string{"Cost": "Burst", "MasterName": "Addrs"}
 
+// hidden reports whether an error about a field would only follow from another one.
 func (d *decoder) hidden(path, name string) bool {
 	by := d.places[join(path, dependsOn[name])]
 	return dependsOn[name] != "" && by != nil && by.failed

@@ -17,7 +17,7 @@ func Describe(c *Config, p *fastlimit.Plan) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "memory %s, of which %s used\n", size(c.Limits.Memory), size(p.Memory))
 	if p.Window > 0 {
-		filter := p.Memory
+		filter := p.Memory // less what the rules take
 		for i := range p.Rules {
 			filter -= p.Rules[i].Bytes
 		}
@@ -42,7 +42,8 @@ func Describe(c *Config, p *fastlimit.Plan) string {
 	return b.String()
 }
 
-// describeTables explains the column of buckets that follows.
+// describeTables explains the column of buckets that follows, with the worst chance of
+// an overflow among the rules. Below 10^-30 the number would mean nothing.
 func describeTables(b *strings.Builder, p *fastlimit.Plan) {
 	overflow := 0.0
 	for i := range p.Rules {
@@ -108,7 +109,8 @@ func scaled(v, base float64, units ...string) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") + units[0]
 }
 
-// roughly rounds a time: to days, minutes or tenths of a second.
+// roughly rounds a time: to days, minutes or tenths of a second. It is for estimates;
+// what the user has written is shown by shortTime.
 func roughly(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:

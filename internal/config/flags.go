@@ -23,7 +23,9 @@ type Flags struct {
 	Burst    string // likewise; without it a given rate is the burst too
 }
 
-// flagErrors are the mistakes on the command line; all are reported at once.
+// flagErrors are the mistakes on the command line; all are reported at once, as those
+// of a file are. Flags have no setting row: they are read with the parsers of the file,
+// but errors name the flag.
 type flagErrors []error
 
 func (es *flagErrors) add(flag, value, problem, fix string) {
@@ -92,7 +94,8 @@ func (c *Config) Override(f Flags, fromFile bool) error {
 	return nil
 }
 
-// overrideRedis replaces the server, and keeps the other settings of redis.
+// overrideRedis replaces the server, and keeps the other settings of redis. Those that
+// belong to a server or to how it is found are dropped, as they came with the old one.
 func (c *Config) overrideRedis(url string) {
 	r := redisstore.Config{}
 	if c.Redis != nil {

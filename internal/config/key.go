@@ -16,6 +16,7 @@ const (
 	defaultPrefix6 = 64
 )
 
+// keyWant lists all forms: a key that is not known is usually one of another product.
 const keyWant = "a key: ip, ip/24/48, header:X-Api-Key, cookie:sid, method, host, path, global, or a list of them"
 
 // ruleKey is the key of a rule. ip/24/48 sets fields of the rule's limit too, which
@@ -33,6 +34,8 @@ func ruleKey() value {
 	}
 }
 
+// keyParts collects the parts that can be read, so that a mistake in one does not hide
+// those in others.
 func (d *decoder) keyParts(n *node, spec *policy.RuleSpec) {
 	items, _ := d.oneOrMore(n, maxKeyParts, "parts")
 	spec.Key = distinct(d, items, "a part", func(item *node) (part policy.KeyPart, shown string, ok bool) {
@@ -56,6 +59,8 @@ var keyKinds = map[string]policy.KeyKind{
 	"global": policy.KeyGlobal,
 }
 
+// keyPart reads one part. Package policy knows which names of headers and cookies there
+// are; this knows the notation only.
 func (d *decoder) keyPart(n *node, s string, spec *policy.RuleSpec) (policy.KeyPart, bool) {
 	if kind, ok := keyKinds[s]; ok {
 		return policy.KeyPart{Kind: kind}, true
@@ -65,7 +70,7 @@ func (d *decoder) keyPart(n *node, s string, spec *policy.RuleSpec) (policy.KeyP
 	switch {
 	case strings.HasPrefix(s, "ip/"):
 		return part, d.prefixLengths(n, s, spec)
-	case named && kind == "header" && strings.EqualFold(name, "host"):
+	case named && kind == "header" && strings.EqualFold(name, "host"): // the parser keeps it apart from other headers
 		d.fail(n, "the Host header has a key of its own", "write host")
 		return part, false
 	case named && kind == "header":

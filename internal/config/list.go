@@ -19,6 +19,8 @@ func listOf(docs, want string, element value) value {
 	return v
 }
 
+// readEach reads into a slice of its own length. Nothing is set for an empty list, so
+// that it is nil, as it is without the setting.
 func readEach(d *decoder, items []*node, to reflect.Value, element value) bool {
 	all, ok := reflect.MakeSlice(to.Type(), len(items), len(items)), true
 	for i, item := range items {
@@ -40,6 +42,8 @@ func oneOrMore(docs string, most int, what string, element value) value {
 	}}
 }
 
+// oneOrMoreSchema is the shape of oneOrMore. It bounds the list only where the decoder
+// does: editors would flag files that load.
 func oneOrMoreSchema(element schema, most int) schema {
 	list := schema{"type": "array", "items": element, "minItems": 1}
 	if most < unbounded {
@@ -80,7 +84,8 @@ func distinct[T comparable](d *decoder, items []*node, what string, read func(it
 	return all
 }
 
-// mapping is a value with settings of its own.
+// mapping is a value with settings of its own. A pointer stays nil without the setting,
+// which is how redis and cluster are turned off.
 func mapping(s *section) value {
 	return value{docs: "mapping", section: s, schema: schema{"$ref": "#/$defs/" + s.name}, read: func(d *decoder, n *node, to reflect.Value) bool {
 		d.places[n.field] = n

@@ -68,6 +68,8 @@ const patience = 5 * time.Second
 
 const pathFix = "check the path"
 
+// readAll reads one byte more than is allowed, by which checkText notices a file that
+// is too large, /dev/zero for one.
 func readAll(name string, r io.Reader) ([]byte, *Error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	switch {
@@ -79,6 +81,7 @@ func readAll(name string, r io.Reader) ([]byte, *Error) {
 	return data, nil
 }
 
+// openProblem words the errors that are worth a fix of their own.
 func openProblem(err error) (problem, fix string) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -106,12 +109,15 @@ func Parse(name string, data []byte, lookupEnv func(string) (string, bool)) (*Co
 	return parse(name, data, lookupEnv, machine{})
 }
 
+// parse goes through all stages; see the package comment. Text and YAML end at their
+// first error, since what follows one could be read in many ways. After that every
+// mistake is collected.
 func parse(name string, data []byte, lookupEnv func(string) (string, bool), m machine) (*Config, error) {
 	if lookupEnv == nil {
 		lookupEnv = func(string) (string, bool) { return "", false }
 	}
 	d := &decoder{file: name, lookupEnv: lookupEnv, machine: m, places: map[string]*node{}, cfg: &Config{}}
-	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors begin a file with it
 	if e := checkText(data); e != nil {
 		d.add(e)
 		return nil, d.errs

@@ -18,6 +18,8 @@ type machine struct {
 	memory   int64 // bytes; 0 is unknown
 }
 
+// thisMachine is what Load checks against. A file for another machine, such as one that
+// is validated in CI, may be refused for its memory or its files: validate it there.
 func thisMachine() machine {
 	readFile := func(path string) ([]byte, error) {
 		data, e := read(path)
@@ -81,7 +83,7 @@ func defaultTalkers(memory int64, rules int) int {
 	return int(min(fit, defaultTopTalkers))
 }
 
-// leastTopTalkers is the shortest list worth showing; below it there is none.
+// leastTopTalkers is arbitrary: the shortest list worth showing; below it there is none.
 const leastTopTalkers = 16
 
 // talkerBytes is the memory that tracking so many top talkers of each rule takes.

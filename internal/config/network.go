@@ -53,6 +53,8 @@ func (d *decoder) checkAddresses() {
 		}
 	}
 	d.checkAdmin()
+	// The cluster has UDP too, which traffic could not collide with, but its streams
+	// need the TCP port of the same number.
 	if b := d.places["Cluster.Bind"]; b != nil && !b.failed {
 		other := taken(c.Server.Listeners, c.Cluster.Bind, d.machine.resolve)
 		switch {
@@ -90,7 +92,8 @@ func address() value {
 	})
 }
 
-// parseAddress checks host:port and returns its normal form.
+// parseAddress checks host:port and returns its normal form, in which addresses can be
+// compared as text: lower case, IPv4 not mapped, no leading zeros in the port.
 func parseAddress(s string) (addr, problem string) {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
@@ -113,6 +116,7 @@ func parseAddress(s string) (addr, problem string) {
 // mistyped address and no name.
 var hostname = regexp.MustCompile(`^(?i)(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_-]*[a-z][a-z0-9_-]*$`)
 
+// isHostname checks form only. Whether there is such a host shows when it is bound.
 func isHostname(s string) bool {
 	last := s[strings.LastIndexByte(s, '.')+1:]
 	return len(s) <= 253 && len(last) <= 63 && strings.Trim(last, "-") == last && hostname.MatchString(s)
@@ -159,7 +163,7 @@ func parsePrefix(from scalar) (p netip.Prefix, problem, fix string) {
 		}
 		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 	}
-	if p != p.Masked() {
+	if p != p.Masked() { // usually an address with the length of its network
 		return p, s + " has bits set beyond its length", "write " + p.Masked().String() + ", or " + p.Addr().String() + " for the one address"
 	}
 	return p, "", ""

@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// Whole numbers are stricter than YAML: no 1e3, 0x10, 1_000 or +1. YAML versions and
+// parsers differ in what these are, and a limit should not depend on that.
+
 // number is a whole number within bounds.
 type number struct {
 	least, most uint64
@@ -72,7 +75,8 @@ func fraction(example string) value {
 	})
 }
 
-// duration is a time within bounds; why follows them in the message.
+// duration is a time within bounds; why follows them in the message. A unit is required
+// except for 0: other products read 5 as seconds, milliseconds or minutes.
 func duration(least, most time.Duration, example, why string) value {
 	s := patternSchema(`^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`)
 	if least == 0 {
@@ -121,7 +125,8 @@ func byteSize(least, most int64, example, fix, why string) value {
 	})
 }
 
-// parseSize reads bytes with a binary (KiB) or decimal (KB) unit.
+// parseSize keeps the two families of units apart, since a limiter with "64MB" should
+// not take 67 MB. It reads bytes with a binary (KiB) or decimal (KB) unit.
 func parseSize(s string) (int64, bool) {
 	digits := strings.TrimRight(s, "BKMGTikbmgt ")
 	unit, ok := map[string]float64{

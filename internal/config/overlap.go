@@ -33,6 +33,10 @@ func systemResolver(host string) (netip.Addr, bool) {
 	return all[0], true
 }
 
+// Ports that are taken twice are reported here, with both settings, rather than by the
+// listener that comes second with "address already in use". What only the system knows,
+// such as ports of other programs, is left to it.
+
 // taken returns the listener that occupies the address, "" if none does.
 func taken(all []server.Listener, addr string, names resolver) string {
 	for _, l := range all {

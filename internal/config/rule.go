@@ -9,7 +9,8 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// rate is a number of units per period.
+// rate is a number of units per period. Package fastlimit has the notation and says
+// which rates it can keep exactly.
 func rate() value {
 	return valueOf("rate", patternSchema("^[0-9]+/[0-9]*[smhd]$"), func(d *decoder, n *node) (fastlimit.Rate, bool) {
 		s, ok := d.scalar(n, "a rate such as 100/s, 600/m, 5/h, 1/d or 300/15m")
@@ -20,6 +21,9 @@ func rate() value {
 		return r, d.valid(n, err)
 	})
 }
+
+// The three kinds of pattern differ in their normal form: hosts are compared in lower
+// case, as RFC 3986 §3.2.2 has them, paths and methods byte by byte.
 
 func hostPatterns() value {
 	return patterns("host, or list of them", "a host such as *.example.com", strings.ToLower, policy.CheckHostPattern)

@@ -33,6 +33,7 @@ type section struct {
 	check func(d *decoder, n *node)
 }
 
+// find is a linear search: sections are short, and a file is read once.
 func (s *section) find(name string) (*setting, bool) {
 	i := slices.IndexFunc(s.settings, func(f setting) bool { return f.name == name })
 	if i < 0 {
@@ -52,11 +53,14 @@ func (s *section) read(d *decoder, n *node, to reflect.Value) bool {
 	s.reportMissing(d, n)
 	lines := make(map[string]int, len(n.members))
 	for _, m := range n.members {
+		// A setting that fails does not end the loop: all mistakes are reported.
 		f := s.accept(d, n, m.key, lines)
 		if f == nil {
 			continue
 		}
 		m.value.path, m.value.field = m.key.path, join(n.field, f.field)
+		// Two settings may fill one field, such as secret and secret_file. oneOf
+		// has reported its own already.
 		if first := d.places[m.value.field]; first != nil && !slices.Contains(s.oneOf, f.name) {
 			_, name, _ := cutLast(first.path)
 			d.fail(m.value, name+" is set too", "remove one of the two")
@@ -98,6 +102,9 @@ func (s *section) accept(d *decoder, n, key *node, lines map[string]int) *settin
 	return f
 }
 
+// reportMissing reports required settings that are not written, at the mapping that
+// lacks them. It gives a missing field a place that has failed, so that the package's
+// check of the same field says nothing more.
 func (s *section) reportMissing(d *decoder, n *node) {
 	for _, f := range s.settings {
 		if f.required == "" || slices.ContainsFunc(n.members, func(m member) bool {

@@ -77,6 +77,11 @@ func init() {
 	topSettings = topTable()
 }
 
+// Order matters in these tables: it is that of docs/configuration.md and of messages
+// that list the valid settings. want and doc are phrases without a full stop; def is
+// read like a value of the file (see fillDefaults), while shown only says what a package
+// does by itself, which TestDefaultsAreThoseOfThePackages compares.
+
 func topTable() section {
 	return section{
 		name: "top", want: "settings, such as rules:", where: "at the top level, without indentation",
@@ -108,6 +113,7 @@ func topTable() section {
 	}
 }
 
+// connectionTable has upper bounds that no server needs; they catch slips of the unit.
 func connectionTable() section {
 	count := func(example string) value { return whole(number{least: 1, most: maxConnections, example: example}) }
 	size := func(example string) value { return byteSize(1<<10, 1<<20, example, example, "") }
@@ -126,6 +132,8 @@ func connectionTable() section {
 	}
 }
 
+// redisTable leaves defaults to package redisstore: a field that is zero there means
+// "not written", which its check of what goes together needs to know.
 func redisTable() section {
 	file, user := text("path", "the path of a file"), text("text", "a user name")
 	return section{
@@ -162,6 +170,9 @@ func redisTable() section {
 	}
 }
 
+// clusterTable fills config.Cluster, in which gossip.Config is embedded: a new knob of
+// the cluster is a field there and a row here. The bounds on interval and max_bytes are
+// those within which the bound on all nodes together is worth having.
 func clusterTable() section {
 	const name = "a name of 1 to 64 letters, digits, dots, dashes or underscores"
 	node := nameOf(name+", or host:port", nameRunes+":[]") // as its default is
@@ -199,6 +210,8 @@ func clusterTable() section {
 	}
 }
 
+// ruleTable fills policy.RuleSpec, whose Limit is the fastlimit.RuleConfig. Fields
+// without def stay zero where the file is silent, and package fastlimit fills them in.
 func ruleTable() section {
 	positive := func(example string) value { return whole(number{least: 1, most: math.MaxUint64, example: example}) }
 	return section{
@@ -227,7 +240,8 @@ func ruleTable() section {
 	}
 }
 
-// ruleList is the list of rules, which must not be empty.
+// ruleList is the list of rules, which must not be empty: a limiter without rules is a
+// mistake that would show only when it is needed.
 func ruleList() value {
 	v := listOf("list of rules", "a list: "+rulesExample, mapping(&ruleSettings))
 	list := v.read

@@ -14,6 +14,7 @@ func suggest(name string, s *section) string {
 			valid = append(valid, f.name)
 		}
 	}
+	// The list is always shown: the suggestion may be wrong, and names are few.
 	list := "valid here: " + strings.Join(valid, ", ")
 	if best := nearest(strings.ToLower(name), valid, max(1, len(name)/3)); best != "" {
 		return "did you mean " + best + "? " + list
@@ -40,6 +41,7 @@ func distance(a, b string) int {
 	if len(a) > 2*len(b) {
 		return len(a)
 	}
+	// Three rows of the matrix are enough: a swap looks back two.
 	before, prev, cur := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range prev {
 		prev[j] = j

@@ -42,7 +42,9 @@ type node struct {
 // member is a setting of a mapping. Its key is text, or refused.
 type member struct{ key, value *node }
 
-// convert turns the parser's tree into nodes.
+// convert turns the parser's tree into nodes. What is not supported becomes a node that
+// says so: whether it is reported depends on where it stands, since below an unknown
+// setting nothing is.
 func convert(n ast.Node) *node {
 	out, t := &node{}, n.GetToken()
 	switch v := n.(type) {
@@ -85,6 +87,8 @@ func convert(n ast.Node) *node {
 
 func (n *node) refuse(problem, fix string) { n.kind, n.problem, n.fix = isRefused, problem, fix }
 
+// addMembers keeps members that have the same key: [section.accept] reports the second
+// with the line of the first.
 func (n *node) addMembers(values ...*ast.MappingValueNode) {
 	n.kind, n.members = isMapping, make([]member, len(values))
 	for i, v := range values {
@@ -115,7 +119,8 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// elements are the items of a list, with their paths.
+// elements are the items of a list, with their paths. Paths are set when a node is read
+// instead of when it is made: only the sections know which field a setting fills.
 func (n *node) elements() []*node {
 	for i, item := range n.items {
 		item.path, item.field = fmt.Sprintf("%s[%d]", n.path, i), fmt.Sprintf("%s[%d]", n.field, i)

@@ -10,7 +10,8 @@ import (
 )
 
 // value describes what a setting may hold: how it is read, what the documents
-// call it, and its JSON Schema.
+// call it, and its JSON Schema. Values are made by functions such as duration, so a
+// type of setting is defined once for the decoder, the documents and editors.
 type value struct {
 	docs   string
 	schema schema
@@ -105,6 +106,7 @@ func (d *decoder) text(n *node, want string) (string, bool) {
 	return s.text, ok
 }
 
+// text is any text. Packages check what it means.
 func text(docs, want string) value {
 	return valueOf(docs, textSchema(), func(d *decoder, n *node) (string, bool) { return d.text(n, want) })
 }
@@ -162,6 +164,8 @@ func choice(names ...string) value {
 	})
 }
 
+// boolean takes neither yes and on, which YAML 1.1 and 1.2 read differently, nor text
+// in quotes, unless a variable holds it.
 func boolean() value {
 	return parsed("true, false", orVariable(schema{"type": "boolean"}), "true or false", func(s scalar) (v bool, problem, fix string) {
 		if v = s.text == "true"; s.isNumber && (v || s.text == "false") {

@@ -40,6 +40,7 @@ func Warnings(c *Config, p *fastlimit.Plan) []string {
 // warnFunc adds a warning. Its arguments are those of fmt.Sprintf.
 type warnFunc func(format string, args ...any)
 
+// networkWarnings are about who can reach what, and who is believed.
 func networkWarnings(c *Config, warn warnFunc) {
 	if host, _, err := net.SplitHostPort(c.Server.Admin); err == nil && !isLoopback(host) {
 		warn("admin: %s can be reached from other machines; it serves metrics, profiles, the clients that are limited, and decisions about any, so keep it behind a firewall", c.Server.Admin)
@@ -69,6 +70,8 @@ const (
 	narrow6 = 7
 )
 
+// listWarnings are about allow and deny: an entry that is too wide turns the limiter
+// off for most clients, and nothing in the metrics would look wrong.
 func listWarnings(c *Config, warn warnFunc) {
 	denied := map[netip.Prefix]bool{} // as both lists may have ten thousands of entries
 	for _, p := range c.Policy.Deny {
@@ -90,6 +93,7 @@ func listWarnings(c *Config, warn warnFunc) {
 	}
 }
 
+// storeWarnings are about settings that mean nothing, or much less, without a store.
 func storeWarnings(c *Config, warn warnFunc) {
 	if c.Store() != nil {
 		return
@@ -143,6 +147,7 @@ func ruleWarnings(given *fastlimit.RuleConfig, rp *fastlimit.RulePlan, nodes int
 		warn("its memory carries %s of distinct clients; beyond twice that buckets are lost and clients exceed %v: raise memory, or the rate",
 			perSecond(rp.RequestsPerSecond), rc.Rate)
 	}
+	// Time in which a bucket drains that is as full as the sketch and the burst allow.
 	drain := time.Duration((1 + *rc.EscalateAt) * float64(rc.Burst) / rc.Rate.PerSecond() * float64(time.Second))
 	switch {
 	case rc.Strict:
@@ -159,6 +164,8 @@ func ruleWarnings(given *fastlimit.RuleConfig, rp *fastlimit.RulePlan, nodes int
 	}
 }
 
+// isLoopback knows no other names than localhost: asking a name server for a warning
+// would make validate slow where there is none.
 func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()

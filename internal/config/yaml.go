@@ -92,7 +92,8 @@ func checkTokens(tokens token.Tokens) *Error {
 	return nil
 }
 
-// openBlock closes the blocks that a token at the column ends, and opens the one that
+// openBlock is how depth is counted outside of brackets, where blocks have no tokens of
+// their own. It closes the blocks that a token at the column ends, and opens the one that
 // it begins.
 func openBlock(blocks []int, column int) []int {
 	for len(blocks) > 0 && blocks[len(blocks)-1] >= column {
@@ -139,8 +140,10 @@ func syntaxFix(msg, line string) string {
 	return generalFix
 }
 
+// generalFix names the two causes of nearly all syntax errors.
 const generalFix = "check the indentation and the quotes"
 
+// sourceLine returns line n of the file, with its end; "" if there is none.
 func sourceLine(data []byte, n int) string {
 	for line := range strings.Lines(string(data)) {
 		if n--; n == 0 {
