@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"bytes"
 	"errors"
 	"flag"
@@ -31,6 +32,16 @@ func mustParse(t *testing.T, text string) *Config {
 		t.Fatalf("%s\n%v", text, err)
 	}
 	return c
+}
+
+// listenersOf shows addresses and status codes. It leaves out other fields of a listener,
+// so that a new one does not touch the tests of these two.
+func listenersOf(c *Config) string {
+	var all []string
+	for _, l := range c.Server.Listeners {
+		all = append(all, fmt.Sprintf("{%s %d}", l.Address, l.DenyStatus))
+	}
+	return "[" + strings.Join(all, " ") + "]"
 }
 
 // TestGolden compares the whole report on files that hold one of every

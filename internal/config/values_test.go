@@ -25,7 +25,7 @@ func firstRule(t *testing.T, settings string) policy.RuleSpec {
 
 func TestTopValues(t *testing.T) {
 	t.Parallel()
-	listeners := func(c *Config) any { return fmt.Sprint(c.Server.Listeners) }
+	listeners := func(c *Config) any { return listenersOf(c) }
 	admin := func(c *Config) any { return c.Server.Admin }
 	memory := func(c *Config) any { return c.Limits.Memory }
 	allow := func(c *Config) any { return fmt.Sprint(c.Policy.Allow) }
