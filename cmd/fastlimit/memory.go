@@ -20,8 +20,8 @@ type memoryUse struct {
 	// fixed is allocated at the start and stays: the limiter's tables, which are
 	// in Go's heap and contain no pointers.
 	fixed int64
-	// most is the maximum of the rest: connections, the shared store, counts of peers.
-	most int64
+	// peak is the maximum of the rest: connections, the shared store, counts of peers.
+	peak int64
 }
 
 const (
@@ -32,9 +32,9 @@ const (
 	garbageBytes = 32 << 20
 	// storeBytes is for the queue and the buffers of a shared store.
 	storeBytes = 4 << 20
-	// mirrorSlot is the bytes of a slot of a peer's table of top talkers; ownSlot
+	// mirrorSlot is the bytes of a slot of a peer's table of top talkers; localSlot
 	// is what a local slot takes in addition to the table itself.
-	mirrorSlot, ownSlot = 100, 100
+	mirrorSlot, localSlot = 100, 100
 	// minGCPercent keeps the collector from running all the time when the tables
 	// are large.
 	minGCPercent = 5
@@ -43,15 +43,15 @@ const (
 // plannedMemory is how much memory a server with this configuration may use. sc needs
 // its Connections only, so this works before the server is built.
 func plannedMemory(cfg *config.Config, plan *fastlimit.Plan, sc *server.Config) memoryUse {
-	u := memoryUse{fixed: plan.Memory, most: sc.ConnectionMemory()}
+	u := memoryUse{fixed: plan.Memory, peak: sc.ConnectionMemory()}
 	if cfg.Store() != nil {
-		u.most += storeBytes
+		u.peak += storeBytes
 	}
 	for i := range plan.Rules {
-		u.fixed += int64(plan.Rules[i].TopTalkers) * ownSlot
+		u.fixed += int64(plan.Rules[i].TopTalkers) * localSlot
 		if c := cfg.Cluster; c != nil {
 			// A mirror of a peer's table is at most as large as this node's own.
-			u.most += int64(plan.Rules[i].TopTalkers) * int64(c.MaxNodes) * mirrorSlot
+			u.peak += int64(plan.Rules[i].TopTalkers) * int64(c.MaxNodes) * mirrorSlot
 		}
 	}
 	return u
@@ -59,7 +59,7 @@ func plannedMemory(cfg *config.Config, plan *fastlimit.Plan, sc *server.Config) 
 
 // limit is Go's memory limit: everything, and a quarter more of what is not fixed, so
 // that the collector has headroom when all of it is in use.
-func (u memoryUse) limit() int64 { return u.fixed + u.most + u.most/4 + baseBytes }
+func (u memoryUse) limit() int64 { return u.fixed + u.peak + u.peak/4 + baseBytes }
 
 // gcPercent is the GOGC at which garbage stays below garbageBytes. With the default
 // of 100 the heap may double before it is collected, so 128 MiB of tables would let

@@ -24,7 +24,7 @@ func TestPlannedMemory(t *testing.T) {
 	plan := &fastlimit.Plan{Memory: 128 * mib, Rules: []fastlimit.RulePlan{{TopTalkers: 1024}, {TopTalkers: 1024}}}
 	sc := &server.Config{Listeners: make([]server.Listener, 2), Connections: server.Connections{Max: 1000}}
 	const heads = 32 * mib
-	const conns, own = 1000*server.ConnectionBytes + heads, 2 * 1024 * ownSlot
+	const conns, own = 1000*server.ConnectionBytes + heads, 2 * 1024 * localSlot
 	for name, tt := range map[string]struct {
 		cfg  config.Config
 		want memoryUse

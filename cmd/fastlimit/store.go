@@ -84,8 +84,8 @@ func (s *store) readiness(rules []*fastlimit.Rule) func() error {
 
 // close closes the store, but first sends what is queued, such as refunds.
 func (s *store) close(log *slog.Logger) {
-	const patience = 2 * time.Second // a store that is away must not hold up a restart
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	const closeTimeout = 2 * time.Second // a store that is away must not hold up a restart
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if err := s.shutDown(ctx); err != nil {
 		log.Warn(s.name+": closing", slog.Any("error", err))

@@ -69,7 +69,7 @@ func (d *decoder) unknown(key *node, s *section) {
 		return
 	}
 	problem := "unknown setting"
-	if home := homeOf(key.path, key.text); home != "" { // the usual cause is a wrong indentation
+	if home := whereItBelongs(key.path, key.text); home != "" { // the usual cause is a wrong indentation
 		problem += " here; it belongs " + home
 	}
 	d.fail(key, problem, suggest(key.text, s))

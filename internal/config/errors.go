@@ -21,22 +21,18 @@ type Error struct {
 
 // Error is one line: file:line:column: setting: problem; fix.
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString(e.File)
+	text := e.File
 	if e.Line > 0 {
-		fmt.Fprintf(&b, ":%d:%d", e.Line, e.Column)
+		text += fmt.Sprintf(":%d:%d", e.Line, e.Column)
 	}
-	b.WriteString(": ")
 	if e.Setting != "" {
-		b.WriteString(e.Setting)
-		b.WriteString(": ")
+		text += ": " + e.Setting
 	}
-	b.WriteString(e.Problem)
+	text += ": " + e.Problem
 	if e.Fix != "" {
-		b.WriteString("; ")
-		b.WriteString(e.Fix)
+		text += "; " + e.Fix
 	}
-	return b.String()
+	return text
 }
 
 // Errors are all mistakes in a file, in the order of the file. It is the type of the

@@ -73,10 +73,10 @@ func (c *Config) Override(f Flags, fromFile bool) error {
 		next.Server.Admin = addr
 	}
 	s := &next.Server
-	if other := taken(s.Listeners, s.Admin, systemResolver); other != "" {
+	if other := listenerAt(s.Listeners, s.Admin, systemResolver); other != "" {
 		errs = append(errs, fmt.Errorf("admin %s is taken by the listener %s, and must never be exposed with traffic; give it a port of its own with --admin", s.Admin, other))
 	}
-	if c := next.Cluster; c != nil && (taken(s.Listeners, c.Bind, systemResolver) != "" || overlap(s.Admin, c.Bind, systemResolver)) {
+	if c := next.Cluster; c != nil && (listenerAt(s.Listeners, c.Bind, systemResolver) != "" || overlap(s.Admin, c.Bind, systemResolver)) {
 		errs = append(errs, fmt.Errorf("cluster.bind %s: --listen or --admin has that port; choose another", c.Bind))
 	}
 	if limited := f.Rate != "" || f.Burst != ""; limited && fromFile {

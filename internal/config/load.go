@@ -54,7 +54,7 @@ func read(path string) ([]byte, *Error) {
 	case st.IsDir():
 		return fail("is a directory", "name a file in it")
 	case !st.Mode().IsRegular():
-		_ = f.SetReadDeadline(time.Now().Add(patience)) // fails for devices that never block
+		_ = f.SetReadDeadline(time.Now().Add(pipeTimeout)) // fails for devices that never block
 	}
 	data, e := readAll(path, f)
 	if e == nil && len(data) == 0 && st.Mode()&fs.ModeNamedPipe != 0 {
@@ -63,8 +63,8 @@ func read(path string) ([]byte, *Error) {
 	return data, e
 }
 
-// patience is how long a pipe or a device may keep its reader waiting.
-const patience = 5 * time.Second
+// pipeTimeout is how long a pipe or a device may keep its reader waiting.
+const pipeTimeout = 5 * time.Second
 
 const pathFix = "check the path"
 
@@ -74,7 +74,7 @@ func readAll(name string, r io.Reader) ([]byte, *Error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, &Error{File: name, Problem: fmt.Sprintf("is a pipe whose writer has not finished in %v", patience), Fix: "name a regular file"}
+		return nil, &Error{File: name, Problem: fmt.Sprintf("is a pipe whose writer has not finished in %v", pipeTimeout), Fix: "name a regular file"}
 	case err != nil:
 		return nil, &Error{File: name, Problem: "cannot be read: " + cause(err), Fix: pathFix}
 	}

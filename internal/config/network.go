@@ -48,7 +48,7 @@ func (d *decoder) checkAddresses() {
 		if l.DenyStatus == 0 {
 			l.DenyStatus = c.DenyStatus // not before all is read: it may stand below listen
 		}
-		if other := taken(c.Server.Listeners[:i], l.Address, d.machine.resolve); other != "" {
+		if other := listenerAt(c.Server.Listeners[:i], l.Address, d.machine.resolve); other != "" {
 			d.fail(d.place(fmt.Sprintf("Server.Listeners[%d].Address", i)), l.Address+" is taken by the listener "+other, "remove one of the two")
 		}
 	}
@@ -56,7 +56,7 @@ func (d *decoder) checkAddresses() {
 	// The cluster has UDP too, which traffic could not collide with, but its streams
 	// need the TCP port of the same number.
 	if b := d.places["Cluster.Bind"]; b != nil && !b.failed {
-		other := taken(c.Server.Listeners, c.Cluster.Bind, d.machine.resolve)
+		other := listenerAt(c.Server.Listeners, c.Cluster.Bind, d.machine.resolve)
 		switch {
 		case other != "":
 			other = "the listener " + other
@@ -72,7 +72,7 @@ func (d *decoder) checkAddresses() {
 // checkAdmin reports an admin listener that clients could reach as traffic.
 func (d *decoder) checkAdmin() {
 	n, listen := d.places["Server.Admin"], d.places["Server.Listeners"]
-	other := taken(d.cfg.Server.Listeners, d.cfg.Server.Admin, d.machine.resolve)
+	other := listenerAt(d.cfg.Server.Listeners, d.cfg.Server.Admin, d.machine.resolve)
 	switch {
 	case other == "":
 	case n != nil:

@@ -33,31 +33,23 @@ func whole(b number) value {
 		b.why = ", or 0 for " + b.zero + b.why
 	}
 	return parsed(docs, orVariable(s), "a whole number such as "+b.example, func(s scalar) (v uint64, problem, fix string) {
-		v, problem, fix = parseDigits(s, b.example)
+		v, err := strconv.ParseUint(s.text, 10, 64)
+		digits := strings.Trim(s.text, "0123456789") == ""
 		switch {
-		case problem != "", v == 0 && b.zero != "":
+		case digits && !s.isNumber:
+			return 0, quote(s.text) + " is text", "write the number without quotes"
+		case digits && err != nil:
+			return 0, s.short() + " is too large", "want a number below 2^64"
+		case err != nil:
+			return 0, quote(s.text) + " is not a whole number", "write for example " + b.example
+		case v == 0 && b.zero != "":
 		case v == 0 && b.least > 0 && b.outside == "":
 			return 0, "0 is too small", "want at least 1"
 		case v < b.least || v > b.most:
 			return 0, fmt.Sprintf("%d %s", v, cmp.Or(b.outside, "is out of range")), fmt.Sprintf("want %d to %d%s", b.least, b.most, b.why)
 		}
-		return v, problem, fix
+		return v, "", ""
 	})
-}
-
-// parseDigits reads a whole number in decimal digits.
-func parseDigits(s scalar, example string) (v uint64, problem, fix string) {
-	digits := strings.Trim(s.text, "0123456789") == ""
-	v, err := strconv.ParseUint(s.text, 10, 64)
-	switch {
-	case digits && !s.isNumber:
-		return 0, quote(s.text) + " is text", "write the number without quotes"
-	case digits && err != nil:
-		return 0, s.short() + " is too large", "want a number below 2^64"
-	case err != nil:
-		return 0, quote(s.text) + " is not a whole number", "write for example " + example
-	}
-	return v, "", ""
 }
 
 // fraction is a number from 0 to 1 in plain decimal notation.

@@ -1,10 +1,10 @@
 package config
 
 import (
-	"fmt"
 	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"

@@ -158,10 +158,10 @@ func fieldOf(v reflect.Value, path string) reflect.Value {
 	return v
 }
 
-// homeOf says where a setting belongs that was found at a path where it is unknown.
+// whereItBelongs says where a setting belongs that was found at a path where it is unknown.
 // It considers the sections that a wrong indentation leads away from. "" if the
 // setting is in none of them, or in several.
-func homeOf(path, name string) string {
+func whereItBelongs(path, name string) string {
 	var likely []*section
 	switch {
 	case !strings.ContainsAny(path, ".["):

@@ -41,7 +41,7 @@ func reserved(names ...string) (all []setting) {
 }
 
 // The tables are set in init: as initializers of these variables they would form a
-// cycle, since reading a setting looks up others (homeOf).
+// cycle, since reading a setting looks up others (whereItBelongs).
 var topSettings, listenSettings, connectionSettings, drainSettings, redisSettings, clusterSettings, ruleSettings, matchSettings section
 
 func init() {

@@ -16,7 +16,7 @@ var (
 	noDashSpace = regexp.MustCompile(`^\s*-([a-z_]+:)`)
 )
 
-const alikeFix = `indent all settings of a block alike, and put a value that contains ": " in quotes`
+const indentFix = `indent all settings of a block alike, and put a value that contains ": " in quotes`
 
 // describeSyntax recognizes mistakes that the parser describes in misleading terms:
 // wrong indentation and missing spaces. Otherwise the problem is the parser's message.
@@ -40,7 +40,7 @@ func describeSyntax(t *token.Token, msg string, data []byte) (problem, fix strin
 	}
 	misplaced := strings.HasPrefix(msg, "value is not allowed") || strings.Contains(msg, "non-map value")
 	if misplaced && settingLine.MatchString(line) {
-		return "indented unlike the settings it belongs to", alikeFix
+		return "indented unlike the settings it belongs to", indentFix
 	}
 	return "YAML: " + oneLine(msg), syntaxFix(msg, line)
 }

@@ -59,7 +59,7 @@ func convert(n ast.Node) *node {
 	case *ast.SequenceNode:
 		out.kind, out.items = isList, make([]*node, len(v.Values))
 		for i, e := range v.Values {
-			out.items[i] = convert(rejoin(e))
+			out.items[i] = convert(joinSplitScalar(e))
 			out.items[i].parent = out
 		}
 	case *ast.NullNode:
@@ -143,10 +143,10 @@ func (n *node) what() string {
 	return n.text
 }
 
-// rejoin works around a bug of the tokenizer (go-yaml 1.19.2): in a list inside { }
+// joinSplitScalar works around a bug of the tokenizer (go-yaml 1.19.2): in a list inside { }
 // it takes a:b for a mapping, though YAML requires a space after the colon. With it
 // {key: [ip, header:X-Api-Key]} reads as in block style.
-func rejoin(n ast.Node) ast.Node {
+func joinSplitScalar(n ast.Node) ast.Node {
 	m, ok := n.(*ast.MappingNode)
 	if !ok || m.IsFlowStyle || len(m.Values) != 1 {
 		return n

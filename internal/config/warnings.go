@@ -66,21 +66,21 @@ func networkWarnings(c *Config, warn warnFunc) {
 // A shorter prefix on the allow list exempts more than any one network has:
 // 10.0.0.0/8 and fc00::/7 are the widest private ranges.
 const (
-	narrow4 = 8
-	narrow6 = 7
+	widestPrivate4 = 8
+	widestPrivate6 = 7
 )
 
 // listWarnings are about allow and deny: an entry that is too wide turns the limiter
 // off for most clients, and nothing in the metrics would look wrong.
 func listWarnings(c *Config, warn warnFunc) {
-	denied := map[netip.Prefix]bool{} // as both lists may have ten thousands of entries
+	denied := map[netip.Prefix]bool{} // both lists may have tens of thousands of entries
 	for _, p := range c.Policy.Deny {
 		denied[p] = true
 	}
 	for _, p := range c.Policy.Allow {
-		family, narrow := "IPv4", narrow4
+		family, narrow := "IPv4", widestPrivate4
 		if p.Addr().Is6() {
-			family, narrow = "IPv6", narrow6
+			family, narrow = "IPv6", widestPrivate6
 		}
 		switch {
 		case denied[p]:

@@ -132,7 +132,7 @@ func syntaxFix(msg, line string) string {
 	case strings.Contains(msg, "could not find end character"):
 		return "close the quotes"
 	case strings.Contains(msg, "mapping value is not allowed"):
-		return alikeFix
+		return indentFix
 	case strings.Contains(msg, "invalid key for this map"), strings.Contains(msg, "unexpected scalar value type"), strings.Contains(msg, "reserved character"),
 		strings.Contains(msg, "unexpected directive"), strings.Contains(msg, "value is not allowed"):
 		return "put the value in quotes"

@@ -52,12 +52,9 @@ func ASCII(s string, most int) string {
 	if len(s) > most {
 		s, cut = s[:most], "…"
 	}
-	for i := range len(s) {
-		if s[i] < 0x20 || s[i] > 0x7e {
-			q := strconv.QuoteToASCII(s)
-			s = q[1 : len(q)-1]
-			break
-		}
+	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
+		q := strconv.QuoteToASCII(s)
+		s = q[1 : len(q)-1]
 	}
 	return s + cut
 }
