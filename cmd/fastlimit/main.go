@@ -4,6 +4,14 @@
 // This package reads flags, files and signals and wires the parts together;
 // what they do is in the packages below. Exit codes: 0 done, 1 failure, 2
 // wrong usage, 130 interrupted; see package cli.
+//
+// A file for each command, and for serve those of what it is built from:
+//
+//	serve.go ─► node.go ─► store.go    the store that nodes share, of any driver
+//	                    ─► memory.go   Go's memory limits, from the configuration
+//	                    ─► cluster.go  the exchange of counts with other nodes
+//
+// settings.go loads the configuration for all commands that have one.
 package main
 
 import (

@@ -28,7 +28,8 @@ const (
 	// baseBytes is for everything else: code, metrics, admin.
 	baseBytes = 32 << 20
 	// garbageBytes is how much garbage may pile up before Go collects it, as long
-	// as little but the fixed memory is in use.
+	// as little but the fixed memory is in use. Less costs CPU time, since
+	// each collection has a fixed price; more costs memory that small machines lack.
 	garbageBytes = 32 << 20
 	// storeBytes is for the queue and the buffers of a shared store.
 	storeBytes = 4 << 20

@@ -97,7 +97,8 @@ func (n *node) close() {
 }
 
 // startAttrs are what operators want to read back from the log: the addresses, and
-// the most that each rule admits of a client (P2).
+// the most that each rule admits of a client (P2). Port 0 and defaults are resolved: the
+// line says what is in force, not what the file says.
 func (n *node) startAttrs() []any {
 	var rules []any
 	for i := range n.plan.Rules {

@@ -34,6 +34,7 @@ const interruptGrace = 200 * time.Millisecond
 // Run implements the command.
 func (c *replayCmd) Run(ctx context.Context, sys *system) error {
 	switch stdin := slices.Contains(c.Log, "-"); {
+	// Stdin can be read once only.
 	case stdin && c.Config == "-":
 		return cli.Usage(errors.New("-c - and the log - are both stdin; name a file for one of them"))
 	case stdin && len(c.Log) > 1:

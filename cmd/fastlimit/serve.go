@@ -30,7 +30,7 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 	if err != nil {
 		return err
 	}
-	if c.DrainDelay != nil {
+	if c.DrainDelay != nil { // 0 is a value: drain at once
 		if *c.DrainDelay < 0 {
 			return cli.Usagef("--drain-delay %v: want 0 or more", *c.DrainDelay)
 		}
@@ -63,6 +63,7 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 	})
 }
 
+// logger logs without a filter by level: what the server logs is bounded per second.
 func (c *serveCmd) logger(w io.Writer) *slog.Logger {
 	if c.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(w, nil))

@@ -39,7 +39,7 @@ func openStore(ctx context.Context, cfg *config.Config, log *slog.Logger) (*stor
 func openRedis(ctx context.Context, c redisstore.Config, log *slog.Logger) (*store, error) {
 	c.Logger = log
 	s, err := redisstore.Open(ctx, c)
-	if s == nil {
+	if s == nil { // with a store, err says that it is away, and is no reason not to start
 		return nil, fmt.Errorf("redis: %w", err)
 	}
 	if err == nil { // otherwise it is away, which the store has logged

@@ -89,6 +89,8 @@ func (c *topCmd) show(ctx context.Context, w io.Writer, lead string) error {
 	var reply struct {
 		Clients []toptalkers.Talker `json:"clients"`
 	}
+	// Other services on that port may answer 200 with JSON too: clients must be there,
+	// if only as an empty list.
 	if err := json.Unmarshal(body, &reply); err != nil || reply.Clients == nil {
 		return fmt.Errorf("fastlimit top: %s did not answer with a list of clients: is it the admin listener of fastlimit?", c.Admin)
 	}
@@ -103,6 +105,8 @@ func (c *topCmd) show(ctx context.Context, w io.Writer, lead string) error {
 	return err
 }
 
+// writeTop shows rates as in "12.0 ±0.5": the tables count with a known error, and two
+// clients whose intervals overlap may rank the other way round.
 func writeTop(out io.Writer, clients []toptalkers.Talker) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "RULE\tCLIENT\tUNITS/S\t±\tNODES")
@@ -138,6 +142,7 @@ func (c *topCmd) ask(ctx context.Context) ([]byte, error) {
 	if resp.StatusCode == http.StatusOK {
 		return body, nil
 	}
+	// The admin listener explains its errors, such as that no top talkers are tracked.
 	var problem struct{ Detail string }
 	if err := json.Unmarshal(body, &problem); err != nil || problem.Detail == "" {
 		return nil, fmt.Errorf("fastlimit top: %s answered %s: is it the admin listener of a fastlimit with /v1/top?", c.Admin, resp.Status)

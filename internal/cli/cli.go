@@ -21,7 +21,8 @@ const (
 	ExitInterrupted = 130 // 128 + SIGINT
 )
 
-// usageError is a mistake on the command line.
+// usageError is a mistake on the command line. Its exit code tells scripts that trying
+// again is of no use.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }

@@ -57,8 +57,8 @@ func (d *decoder) mismatch(n *node, want string) {
 	}
 }
 
-// renamed has settings that earlier versions called otherwise, so that an upgrade says
-// what to write. It maps the old names of settings to those of today.
+// renamed maps the old names of settings to those of today, so that a file of an
+// earlier version is told what to write.
 var renamed = map[string]string{"heavy_hitters": "top_talkers"}
 
 // unknown reports a setting that the section does not have, with the likely cause: an

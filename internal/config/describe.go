@@ -64,7 +64,7 @@ func (c *Cluster) Bound(rp *fastlimit.RulePlan) string {
 }
 
 // describeCluster prints, for each rule, the bound on a client that spreads its
-// requests over the nodes.
+// requests over max_nodes nodes, however many are up.
 func describeCluster(b *strings.Builder, c *Config, p *fastlimit.Plan) {
 	n := c.Cluster.MaxNodes
 	fmt.Fprintf(b, "\ncluster %s: up to %d nodes, the top %d clients of each rule are exchanged\n", c.Cluster.Name, n, c.Cluster.TopTalkers)
@@ -81,6 +81,7 @@ func describeCluster(b *strings.Builder, c *Config, p *fastlimit.Plan) {
 	w.Flush()
 }
 
+// describeRule is a row of the table. The rule is shown as planned, defaults filled in.
 func describeRule(w *tabwriter.Writer, rp *fastlimit.RulePlan) {
 	rc := &rp.Config
 	sketch := "none"

@@ -57,7 +57,8 @@ func (es Errors) sort() {
 // maxErrors bounds a report. A file with more mistakes is not a configuration.
 const maxErrors = 1000
 
-// maxQuoted bounds how much of a value a message shows, in bytes.
+// maxQuoted bounds how much of a value a message shows, in bytes. Settings that hold a
+// secret show none of it; see anyText.
 const maxQuoted = 60
 
 // quote shows a value in a message: clipped, and on one line.

@@ -84,7 +84,8 @@ func (d *decoder) keyPart(n *node, s string, spec *policy.RuleSpec) (policy.KeyP
 	return part, d.valid(n, policy.CheckKeyPart(part))
 }
 
-// prefixLengths reads ip/24/48.
+// prefixLengths reads ip/24/48. Both lengths are required: one alone would be for IPv4,
+// and leave IPv6 at a length that nobody has chosen.
 func (d *decoder) prefixLengths(n *node, s string, spec *policy.RuleSpec) bool {
 	f := strings.Split(s, "/")
 	if len(f) != 3 {

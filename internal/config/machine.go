@@ -83,7 +83,8 @@ func defaultTalkers(memory int64, rules int) int {
 	return int(min(fit, defaultTopTalkers))
 }
 
-// leastTopTalkers is arbitrary: the shortest list worth showing; below it there is none.
+// leastTopTalkers is the shortest list worth showing, a matter of taste; below it there
+// is none.
 const leastTopTalkers = 16
 
 // talkerBytes is the memory that tracking so many top talkers of each rule takes.

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// denyStatus is the status code of an error.
+// denyStatus is the status code of an error: proxies take 2xx for consent.
 func denyStatus() value {
 	return whole(number{
 		least: 400, most: 599, example: "429",
@@ -138,7 +138,8 @@ func header() value {
 }
 
 // parsePrefix reads a prefix or an address. IPv4-mapped IPv6 becomes IPv4, as
-// clients do.
+// clients do: a socket that takes both reports IPv4 peers in the mapped form. Bits beyond
+// the length are refused, since 10.1.2.3/8 may mean the host or the network.
 func parsePrefix(from scalar) (p netip.Prefix, problem, fix string) {
 	const want = "write for example 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7"
 	s := from.text

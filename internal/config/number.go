@@ -52,7 +52,8 @@ func whole(b number) value {
 	})
 }
 
-// fraction is a number from 0 to 1 in plain decimal notation.
+// fraction is a number from 0 to 1 in plain decimal notation. Percent are not: 50 is out
+// of range rather than 0.5.
 func fraction(example string) value {
 	s := orVariable(schema{"type": "number", "minimum": 0, "maximum": 1})
 	return parsed("0 to 1", s, "a number such as "+example, func(s scalar) (v float64, problem, fix string) {
@@ -117,8 +118,8 @@ func byteSize(least, most int64, example, fix, why string) value {
 	})
 }
 
-// parseSize keeps the two families of units apart, since a limiter with "64MB" should
-// not take 67 MB. It reads bytes with a binary (KiB) or decimal (KB) unit.
+// parseSize reads bytes with a binary (KiB) or decimal (KB) unit. Unlike in some other
+// products 64MB is not 64 MiB.
 func parseSize(s string) (int64, bool) {
 	digits := strings.TrimRight(s, "BKMGTikbmgt ")
 	unit, ok := map[string]float64{
@@ -130,5 +131,6 @@ func parseSize(s string) (int64, bool) {
 	return int64(min(float64(n)*unit, math.MaxInt64/2)), ok && err == nil
 }
 
-// compactSize is a multiple of 1 KiB as a file writes it.
+// compactSize is a multiple of 1 KiB as a file writes it, so that a message can be copied
+// from.
 func compactSize(n int64) string { return strings.ReplaceAll(size(n), " ", "") }

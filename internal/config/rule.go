@@ -57,7 +57,8 @@ func patterns(docs, want string, normal func(string) string, check func(string) 
 	}}
 }
 
-// valid reports the errors of a package at n, the value that it has checked.
+// valid reports the errors of a package at n, the value that it has checked, and
+// whether there are none. It is for checks of one value, which know no field.
 func (d *decoder) valid(n *node, err error) bool {
 	for _, e := range field.All(err) {
 		d.fail(n, e.Problem, e.Fix)

@@ -77,6 +77,7 @@ func (s *section) read(d *decoder, n *node, to reflect.Value) bool {
 }
 
 // accept returns the setting that a key names. nil: it has reported why there is none.
+// lines has where settings of the same mapping were seen.
 func (s *section) accept(d *decoder, n, key *node, lines map[string]int) *setting {
 	key.path = n.path
 	if key.kind == isRefused {
@@ -147,7 +148,8 @@ func (s *section) fillDefaults(d *decoder, path string, to reflect.Value) {
 	}
 }
 
-// fieldOf returns a field of a struct by its path; the empty path is the struct.
+// fieldOf returns a field of a struct by its path; the empty path is the struct. It
+// panics if there is no such field: the tables are wrong then, which every test notices.
 func fieldOf(v reflect.Value, path string) reflect.Value {
 	if path == "" {
 		return v

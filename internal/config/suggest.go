@@ -63,8 +63,8 @@ func distance(a, b string) int {
 	return prev[len(b)]
 }
 
-// printable shows the unknown name of a setting in its path: quoted where it
-// would not read as one word.
+// printable shows the unknown name of a setting in its path: quoted where it would not
+// read as one word. It is raw text of the file, and messages go to terminals and logs.
 func printable(name string) string {
 	odd := func(r rune) bool { return r <= ' ' || r == ':' || !strconv.IsPrint(r) }
 	if name == "" || len(name) > maxQuoted || strings.ContainsFunc(name, odd) {

@@ -9,7 +9,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// A line with a setting, and two common misspellings of one.
+// The parser knows YAML, but not that the file has settings. These do: a line with a
+// setting, and two common misspellings of one.
 var (
 	settingLine = regexp.MustCompile(`^\s*(?:- +)*["']?[A-Za-z_][\w-]*["']?:(?:\s|$)`)
 	noSpace     = regexp.MustCompile(`^\s*(?:- +)*([a-z_]+):(\S)`)

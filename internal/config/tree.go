@@ -8,7 +8,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// kind is what a node of the file is.
+// kind is what a node of the file is. Text and quoted text differ, since "100" in quotes
+// is not taken for a number.
 type kind uint8
 
 const (
@@ -128,7 +129,7 @@ func (n *node) elements() []*node {
 	return n.items
 }
 
-// what describes a node in an error message.
+// what describes a node in an error message: what the user sees at its place.
 func (n *node) what() string {
 	switch n.kind {
 	case isMapping:

@@ -137,6 +137,7 @@ func fileContent() value {
 	})
 }
 
+// nameRunes are safe in metrics, headers, logs and URLs without being escaped.
 const nameRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
 
 // nameOf is a text of 1 to 64 of the runes.
@@ -152,8 +153,8 @@ func nameOf(want, runes string) value {
 	})
 }
 
-// choice is one of the names, as its index: the constants of the packages are in
-// the same order.
+// choice is one of the names, as its index: the constants of the packages are in the
+// same order, begin at 0 and have no gaps.
 func choice(names ...string) value {
 	want := strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 	return parsed("`"+strings.Join(names, "`, `")+"`", orVariable(schema{"enum": names}), want, func(s scalar) (v int, problem, fix string) {

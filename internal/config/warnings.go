@@ -16,6 +16,10 @@ import (
 // warned of, as any flood exceeds it.
 const lowRate = 1000
 
+// A warning names the setting, what follows from it and what to write. It must not
+// appear for a file that is right, or people stop reading them: the example has none
+// (TestExampleFile).
+
 // Warnings reports settings that are valid but probably a mistake, one line each,
 // without a newline. p is the plan of c.Limiter().
 func Warnings(c *Config, p *fastlimit.Plan) []string {

@@ -47,6 +47,7 @@ func parseYAML(data []byte) (*node, *Error) {
 	return body, nil
 }
 
+// errorAt is an error at a token, before there are nodes.
 func errorAt(t *token.Token, problem, fix string) *Error {
 	return &Error{Line: t.Position.Line, Column: t.Position.Column, Problem: problem, Fix: fix}
 }
@@ -92,9 +93,8 @@ func checkTokens(tokens token.Tokens) *Error {
 	return nil
 }
 
-// openBlock is how depth is counted outside of brackets, where blocks have no tokens of
-// their own. It closes the blocks that a token at the column ends, and opens the one that
-// it begins.
+// openBlock closes the blocks that a token at the column ends, and opens the one that
+// it begins. Outside of brackets depth shows in columns only: blocks have no tokens.
 func openBlock(blocks []int, column int) []int {
 	for len(blocks) > 0 && blocks[len(blocks)-1] >= column {
 		blocks = blocks[:len(blocks)-1]

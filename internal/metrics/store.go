@@ -72,7 +72,8 @@ func roundTrips(s *remote.Stats) (n uint64, seconds float64, atMost map[float64]
 }
 
 // Redis returns a collector of what only the Redis driver counts, to be shown beside
-// that of [Store].
+// that of [Store]. Metrics belong here only if no other store could have them, since a
+// dashboard for any store is made of those above.
 func Redis(stats func() redisstore.Stats) prometheus.Collector {
 	return prom.Collector(stats, []prom.Metric[redisstore.Stats]{
 		prom.Counter("redis_commands_total", "Commands in all batches: one each, but in a cluster; those sent again included.",
