@@ -31,12 +31,12 @@ type store struct {
 // the rules decides until it is back.
 func openStore(ctx context.Context, cfg *config.Config, log *slog.Logger) (*store, error) {
 	if cfg.Redis != nil {
-		return openRedis(ctx, *cfg.Redis, log)
+		return openRedis(ctx, cfg.Store().Name, *cfg.Redis, log)
 	}
 	return nil, nil
 }
 
-func openRedis(ctx context.Context, c redisstore.Config, log *slog.Logger) (*store, error) {
+func openRedis(ctx context.Context, name string, c redisstore.Config, log *slog.Logger) (*store, error) {
 	c.Logger = log
 	s, err := redisstore.Open(ctx, c)
 	if s == nil { // with a store, err says that it is away, and is no reason not to start
@@ -47,9 +47,9 @@ func openRedis(ctx context.Context, c redisstore.Config, log *slog.Logger) (*sto
 	}
 	stats := func() remote.Stats { return s.Stats().Stats }
 	return &store{
-		Store: s, name: "redis", stats: stats, shutDown: s.Close,
+		Store: s, name: name, stats: stats, shutDown: s.Close,
 		export: func(sc *server.Config) {
-			sc.Collectors = append(sc.Collectors, metrics.Store("redis", "Redis", stats), metrics.Redis(s.Stats))
+			sc.Collectors = append(sc.Collectors, metrics.Store(name, "Redis", stats), metrics.Redis(s.Stats))
 		},
 	}, nil
 }

@@ -106,16 +106,6 @@ func (d *decoder) place(path string) *node {
 	if n := d.places[path]; n != nil {
 		return n
 	}
-	// An element of a list is not in places: only lists are.
-	if list, index, ok := strings.Cut(strings.TrimSuffix(path, "]"), "["); ok && strings.HasSuffix(path, "]") && !strings.Contains(index, "[") {
-		if n := d.places[list]; n != nil {
-			for _, item := range n.elements() {
-				if item.field == path {
-					return item
-				}
-			}
-		}
-	}
 	parent, name, _ := cutLast(path)
 	if n := d.places[join(parent, derivedFrom[name])]; derivedFrom[name] != "" && n != nil {
 		return n

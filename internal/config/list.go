@@ -14,7 +14,7 @@ func listOf(docs, want string, element value) value {
 			d.mismatch(n, want)
 			return false
 		}
-		return readEach(d, n.elements(), to, element)
+		return readEach(d, d.elements(n), to, element)
 	}
 	return v
 }
@@ -52,6 +52,16 @@ func oneOrMoreSchema(element schema, most int) schema {
 	return schema{"anyOf": []schema{element, list}}
 }
 
+// elements are the items of a list, with their paths. Paths are set when a node is read
+// instead of when it is made: only the sections know which field a setting fills.
+func (d *decoder) elements(list *node) []*node {
+	for i, item := range list.items {
+		item.path, item.field = fmt.Sprintf("%s[%d]", list.path, i), fmt.Sprintf("%s[%d]", list.field, i)
+		d.places[item.field] = item
+	}
+	return list.items
+}
+
 // oneOrMore returns the elements of a list, or the value itself.
 func (d *decoder) oneOrMore(n *node, most int, what string) (items []*node, ok bool) {
 	switch {
@@ -62,9 +72,9 @@ func (d *decoder) oneOrMore(n *node, most int, what string) (items []*node, ok b
 		return nil, false
 	case len(n.items) > most:
 		d.fail(n, fmt.Sprintf("%d %s", len(n.items), what), fmt.Sprintf("want at most %d", most))
-		return n.elements(), false
+		return d.elements(n), false
 	}
-	return n.elements(), true
+	return d.elements(n), true
 }
 
 // distinct reads each item and reports those that repeat an earlier one: the second is

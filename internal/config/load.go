@@ -127,25 +127,20 @@ func parse(name string, data []byte, lookupEnv func(string) (string, bool), m ma
 		d.add(e)
 		return nil, d.errs
 	}
-	d.root(body)
-	if len(d.errs) > 0 {
-		d.errs.sort()
-		return nil, d.errs
-	}
-	return d.cfg, nil
-}
-
-// root reads the whole file.
-func (d *decoder) root(body *node) {
 	if body == nil {
 		d.fail(&node{line: 1, column: 1, path: "rules"}, "missing", "the file is empty: "+rulesExample)
-		return
+		return nil, d.errs
 	}
 	if body.kind == isMapping { // a missing setting is reported at the start of the file
 		body.line, body.column = 1, 1
 	}
 	d.places[""] = body
 	topSettings.read(d, body, reflect.ValueOf(d.cfg).Elem())
+	if len(d.errs) > 0 {
+		d.errs.sort()
+		return nil, d.errs
+	}
+	return d.cfg, nil
 }
 
 // checkText reports bytes that the tokenizer would misread or let pass: it takes

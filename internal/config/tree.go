@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/goccy/go-yaml/ast"
@@ -118,15 +117,6 @@ func join(path, name string) string {
 		return path
 	}
 	return path + "." + name
-}
-
-// elements are the items of a list, with their paths. Paths are set when a node is read
-// instead of when it is made: only the sections know which field a setting fills.
-func (n *node) elements() []*node {
-	for i, item := range n.items {
-		item.path, item.field = fmt.Sprintf("%s[%d]", n.path, i), fmt.Sprintf("%s[%d]", n.field, i)
-	}
-	return n.items
 }
 
 // what describes a node in an error message: what the user sees at its place.
