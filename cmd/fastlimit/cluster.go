@@ -40,7 +40,8 @@ func startCluster(sc *server.Config, cfg *config.Config) (*gossip.Cluster, error
 	return running, nil
 }
 
-// allReady joins the errors of all checks, of which some may be nil.
+// allReady joins the errors of all checks, of which some may be nil. All are asked, so
+// that /readyz shows every reason at once.
 func allReady(checks ...func() error) func() error {
 	return func() error {
 		var errs []error

@@ -44,7 +44,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	if n.limiter, err = fastlimit.New(n.limiterConfig()); err != nil {
 		return nil, err
 	}
-	n.plan = n.limiter.Plan()
+	n.plan = n.limiter.Plan() // with what New has rounded and filled in
 	// The same warnings as validate prints: not everybody runs it.
 	for _, w := range config.Warnings(cfg, &n.plan) {
 		log.Warn(w)
@@ -59,6 +59,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	if sc.Identity, err = policy.NewIdentity(cfg.Policy); err != nil {
 		return nil, err
 	}
+	// The store comes before the cluster, whose check of readiness is added to its.
 	if n.store != nil {
 		n.store.show(&sc)
 	}

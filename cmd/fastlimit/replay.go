@@ -28,7 +28,8 @@ type replayCmd struct {
 	Log []string `arg:"" help:"Access logs of one or more servers, including rotated ones, in any order. Common or combined format (nginx, Apache) or JSON lines (Caddy; others with --fields), plain or gzip; - is stdin."`
 }
 
-// interruptGrace is enough time to remove the progress bar from the terminal.
+// interruptGrace is enough time to remove the progress bar from the terminal. Without a
+// limit, a read from a pipe that sends nothing would hold up the interrupt.
 const interruptGrace = 200 * time.Millisecond
 
 // Run implements the command.

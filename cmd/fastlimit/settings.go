@@ -29,7 +29,8 @@ func (f *limitFlags) load(flags config.Flags, sys *system) (*config.Config, erro
 	return cfg, nil
 }
 
-// loadConfig reads the file at path, or stdin for "-".
+// loadConfig reads the file at path, or stdin for "-". Settings that name files are
+// relative to the working directory in both cases.
 func loadConfig(path string, sys *system) (*config.Config, error) {
 	if path == "-" {
 		return config.LoadFrom("<stdin>", sys.stdin, sys.lookupEnv)

@@ -14,7 +14,8 @@ func (versionCmd) Run(sys *system) error {
 	return err
 }
 
-// versionText is what a bug report should quote.
+// versionText is what a bug report should quote: the commit, and whether the source was
+// that of the commit.
 func versionText() string {
 	b := version()
 	return fmt.Sprintf("fastlimit %s\ncommit %s\n%s %s/%s", b.version, b.commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)

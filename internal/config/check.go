@@ -28,7 +28,8 @@ func (d *decoder) check() {
 	d.checkRules()
 }
 
-// rulePath is the path of a rule's Go field.
+// rulePath is the path of a rule's Go field. It cannot be the name of a rule, which has
+// no brackets; see checkRules.
 func rulePath(i int) string { return fmt.Sprintf("Policy.Rules[%d]", i) }
 
 // checkRules has package fastlimit plan all limits at once. It reports errors by
@@ -62,7 +63,7 @@ func (d *decoder) checkRules() {
 }
 
 // checkTalkers fills in the default of top_talkers for a node without cluster, and
-// refuses the setting beside one.
+// refuses the setting beside one: with two places to set it, one would be without effect.
 func (d *decoder) checkTalkers() {
 	n, alone := d.places["Limits.TopTalkers"], d.cfg.Cluster == nil
 	switch {

@@ -29,7 +29,8 @@ type Config struct {
 	// Redis is the exact tier that nodes share. nil: each node has its own buckets.
 	Redis *redisstore.Config
 
-	// Cluster is how to find the nodes to exchange counts with. nil: none.
+	// Cluster is how to find the nodes to exchange counts with. nil: none. It works
+	// without Redis, but then it only shows the top talkers of all nodes.
 	Cluster *Cluster
 
 	// Policy decides about requests. Its rules are valid and as the file has them:

@@ -41,7 +41,8 @@ func (d *decoder) fail(n *node, problem, fix string) {
 // maxProblem bounds a message in bytes: packages quote values in full.
 const maxProblem = 600
 
-// mismatch reports a value of the wrong kind.
+// mismatch reports a value of the wrong kind. A value that is missing is usually a block
+// that is not indented, so for mappings the fix says that too.
 func (d *decoder) mismatch(n *node, want string) {
 	switch n.kind {
 	case isNull:

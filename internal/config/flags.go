@@ -125,7 +125,8 @@ func (c *Config) overrideLimit(f Flags, errs *flagErrors) {
 }
 
 // checkPlan checks that the limiter can enforce all rules with these flags: --redis
-// may be added to a file with limits that Redis cannot store.
+// may be added to a file with limits that Redis cannot store. Each error names the flag
+// to change, which is the last that was put over a configuration that was valid.
 func (c *Config) checkPlan(f Flags, errs *flagErrors) {
 	_, err := fastlimit.NewPlan(c.Limiter())
 	for _, e := range field.All(err) {

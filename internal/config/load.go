@@ -13,7 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// maxFile is the largest file that is read, in bytes.
+// maxFile is the largest file that is read, in bytes. Long lists of prefixes fit; the
+// parser's time is bounded by the number of keys (maxKeys), not by this.
 const maxFile = 1 << 20
 
 // Load reads and checks the file at path. lookupEnv resolves ${NAME}; pass

@@ -87,7 +87,8 @@ func defaultTalkers(memory int64, rules int) int {
 // is none.
 const leastTopTalkers = 16
 
-// talkerBytes is the memory that tracking so many top talkers of each rule takes.
+// talkerBytes is the memory that tracking so many top talkers of each rule takes. It asks
+// package fastlimit instead of knowing the size of a slot.
 func talkerBytes(rules, talkers int) int64 {
 	const unit = 4 // the plan rounds up to multiples of it
 	return (fastlimit.LeastMemory(rules, unit) - fastlimit.LeastMemory(rules, 0)) / unit * int64(talkers)

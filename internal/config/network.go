@@ -19,8 +19,9 @@ func denyStatus() value {
 	})
 }
 
-// listeners is an address or a list. An element of the list is an address or a
-// mapping, which may set more; a mapping outside of a list is not accepted.
+// listeners is an address, which is all that most files need, or a list. An element of
+// the list is an address or a mapping, which may set more; a mapping outside of a list
+// is not accepted.
 func listeners() value {
 	element := mapping(&listenSettings)
 	one := address()
@@ -69,7 +70,8 @@ func (d *decoder) checkAddresses() {
 	}
 }
 
-// checkAdmin reports an admin listener that clients could reach as traffic.
+// checkAdmin reports an admin listener that clients could reach as traffic. Where the
+// file does not set admin, the mistake is in listen, and so is the place of the error.
 func (d *decoder) checkAdmin() {
 	n, listen := d.places["Server.Admin"], d.places["Server.Listeners"]
 	other := listenerAt(d.cfg.Server.Listeners, d.cfg.Server.Admin, d.machine.resolve)

@@ -21,7 +21,8 @@ func patternSchema(pattern string) schema {
 	return schema{"type": "string", "pattern": pattern + `|\$\{`}
 }
 
-// orVariable is a value that is no text, or a variable that holds one.
+// orVariable is a value that is no text, or a variable that holds one. Every value may
+// be a variable, so a schema without it would mark files that load.
 func orVariable(s schema) schema {
 	return schema{"anyOf": []schema{s, {"$ref": "#/$defs/variable"}}}
 }

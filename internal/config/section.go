@@ -191,7 +191,8 @@ func whereItBelongs(path, name string) string {
 	return home
 }
 
-// sections are all there are, in the order of the documents.
+// sections are all there are, in the order of the documents. It is a function since the
+// tables are filled in by init.
 func sections() []*section {
 	return []*section{
 		&topSettings, &listenSettings, &connectionSettings, &drainSettings, &redisSettings, &clusterSettings, &ruleSettings, &matchSettings,

@@ -46,6 +46,9 @@ func describeSyntax(t *token.Token, msg string, data []byte) (problem, fix strin
 	return "YAML: " + oneLine(msg), syntaxFix(msg, line)
 }
 
+// The functions above depend on words of the parser's messages (go-yaml 1.19.2). If an
+// update changes them, golden tests fail and users see the parser's own words.
+
 // oneLine shortens a message of the parser, which may quote the file, to one line.
 func oneLine(msg string) string {
 	return safetext.Clip(strings.NewReplacer("\n", " ", "\r", " ").Replace(msg), 200)

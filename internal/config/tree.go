@@ -39,7 +39,8 @@ type node struct {
 	failed bool   // an error about it or something in it is reported
 }
 
-// member is a setting of a mapping. Its key is text, or refused.
+// member is a setting of a mapping. Its key is text, or refused. Members are a slice: the
+// order of the file is that of the errors, and duplicates have to be kept.
 type member struct{ key, value *node }
 
 // convert turns the parser's tree into nodes. What is not supported becomes a node that

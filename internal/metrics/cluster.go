@@ -53,7 +53,8 @@ var clusterMetrics = []prom.Metric[gossip.Stats]{
 	prom.Gauge("sync_mirror_bytes", "Memory of these counts.", func(s *gossip.Stats) float64 { return float64(s.Delta.MirrorBytes) }),
 }
 
-// ruleGauge is a gauge with a series for each rule.
+// ruleGauge is a gauge with a series for each rule. Rules are those of the configuration,
+// so there are few.
 func ruleGauge(name, help string, read func(s *gossip.Stats, i int) float64) prom.Metric[gossip.Stats] {
 	return prom.Gauges(name, help, []string{"rule"}, func(s *gossip.Stats, set func(float64, ...string)) {
 		for i := range s.Delta.Rules {

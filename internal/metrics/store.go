@@ -71,6 +71,8 @@ func roundTrips(s *remote.Stats) (n uint64, seconds float64, atMost map[float64]
 	return n + s.RoundTrips[len(remote.RoundTripBounds)], s.RoundTripSum.Seconds(), atMost
 }
 
+// Another driver adds a function like Redis for what only it counts, or none.
+
 // Redis returns a collector of what only the Redis driver counts, to be shown beside
 // that of [Store]. Metrics belong here only if no other store could have them, since a
 // dashboard for any store is made of those above.
