@@ -12,7 +12,8 @@ import (
 )
 
 // startCluster starts the cluster and lets the server show it; nil without one. It
-// does not fail if other nodes cannot be reached.
+// does not fail if other nodes cannot be reached: a node that is started first, or
+// alone, must limit all the same. It fails if its port is taken.
 func startCluster(sc *server.Config, cfg *config.Config) (*gossip.Cluster, error) {
 	c := cfg.Cluster
 	if c == nil {
@@ -20,12 +21,15 @@ func startCluster(sc *server.Config, cfg *config.Config) (*gossip.Cluster, error
 	}
 	settings := c.Config
 	settings.Logger = sc.Logger
+	// Not the context of the command: the cluster has to outlive it, since it keeps
+	// exchanging counts while the server drains. node.close ends it.
 	running, err := gossip.Start(context.Background(), settings, sc.Limiter)
 	if err != nil {
 		return nil, err
 	}
-	sc.TopTalkers = running
+	sc.TopTalkers = running // knows those of all nodes; the server alone would show its own
 	sc.Collectors = append(sc.Collectors, metrics.Cluster(running.Stats))
+	// Not ready while another node has this one's name: see sync/gossip/twins.go.
 	sc.Ready = allReady(sc.Ready, running.Ready)
 	sc.Cluster = func() server.ClusterInfo {
 		return server.ClusterInfo{
@@ -36,7 +40,8 @@ func startCluster(sc *server.Config, cfg *config.Config) (*gossip.Cluster, error
 	return running, nil
 }
 
-// allReady joins the errors of all checks, of which some may be nil.
+// allReady joins the errors of all checks, of which some may be nil. All are asked, so
+// that /readyz shows every reason at once.
 func allReady(checks ...func() error) func() error {
 	return func() error {
 		var errs []error
@@ -49,11 +54,12 @@ func allReady(checks ...func() error) func() error {
 	}
 }
 
-// clusterAttrs describe the cluster in the log line at the start.
+// clusterAttrs describe the cluster in the log line at the start. "promise" says there
+// what operators most often get wrong: without a store, limits are per node.
 func clusterAttrs(cfg *config.Config, running *gossip.Cluster) slog.Attr {
 	c := cfg.Cluster
 	judge := "redis decides about suspects"
-	if cfg.Redis == nil {
+	if cfg.Store() == nil {
 		judge = "no redis: each node enforces the limits on its own"
 	}
 	return slog.Group("cluster",

@@ -8,8 +8,8 @@ import (
 )
 
 // logSink takes the log of a server. If the log's reader has gone away, lines are
-// dropped and counted; neither the process nor a request fails. Safe for concurrent
-// use if its writer is.
+// dropped and counted; neither the process nor a request fails. Operators see the count
+// as fastlimit_log_lines_lost_total. Safe for concurrent use if its writer is.
 type logSink struct {
 	io.Writer
 	lost atomic.Uint64

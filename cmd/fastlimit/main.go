@@ -4,15 +4,74 @@
 // This package reads flags, files and signals and wires the parts together;
 // what they do is in the packages below. Exit codes: 0 done, 1 failure, 2
 // wrong usage, 130 interrupted; see package cli.
+//
+// A file for each command, and for serve those of what it is built from:
+//
+//	serve.go ─► node.go ─► store.go    the store that nodes share, of any driver
+//	                    ─► memory.go   Go's memory limits, from the configuration
+//	                    ─► cluster.go  the exchange of counts with other nodes
+//
+// settings.go loads the configuration for all commands that have one.
 package main
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"os"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"github.com/fastlimit/fastlimit/internal/cli"
 )
+
+// system is what commands use of the operating system; tests replace it. Nothing else
+// in this package reads the environment or writes to the terminal, so a test can run
+// every command within its own process.
+type system struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	lookupEnv      func(string) (string, bool)
+}
 
 func main() {
 	os.Exit(run(context.Background(), os.Args[1:], &system{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, lookupEnv: os.LookupEnv,
 	}))
+}
+
+// commands is the command line as kong reads it: a field is a command, its struct the
+// flags. The help texts are also the reference for flags; docs/ does not repeat them.
+type commands struct {
+	Serve    serveCmd    `cmd:"" help:"Run the decision service. Defaults: traffic on 127.0.0.1:8080, admin on 127.0.0.1:8081, 100/s per client address."`
+	Validate validateCmd `cmd:"" help:"Check a configuration file, show its memory use and limits, and warn about likely mistakes."`
+	Replay   replayCmd   `cmd:"" help:"Show which requests in access logs a limit would have denied, and which clients sent them."`
+	Top      topCmd      `cmd:"" help:"Show the top clients across all nodes."`
+	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of the configuration file, for editors."`
+	Version  versionCmd  `cmd:"" help:"Show version, commit and Go version."`
+	Help     cli.Help    `cmd:"" help:"Show this help, or the help for a command, as in: fastlimit help replay."`
+
+	VersionFlag kong.VersionFlag `name:"version" help:"Show version, commit and Go version."`
+}
+
+// run runs the command that args name and returns the exit code.
+func run(ctx context.Context, args []string, sys *system) (code int) {
+	// bench was a command until it became a program of its own: whoever has it in a
+	// script is told what to run instead of "unexpected argument".
+	if len(args) > 0 && args[0] == "bench" {
+		fmt.Fprintf(sys.stderr, "fastlimit: bench is a program of its own: in a clone of https://%s, %s\n",
+			repository, strings.Join(append([]string{"go run ./bench"}, args[1:]...), " "))
+		return cli.ExitUsage
+	}
+	return program(sys).Run(ctx, args, sys)
+}
+
+const repository = "github.com/fastlimit/fastlimit"
+
+// program is apart from run so that tests can walk the model of the command line.
+func program(sys *system) *cli.Program {
+	return &cli.Program{
+		Name: "fastlimit", Description: "A rate limiter for servers under attack.", Version: versionText(),
+		Commands: new(commands), Stdout: sys.stdout, Stderr: sys.stderr,
+	}
 }

@@ -10,41 +10,49 @@ import (
 	"github.com/fastlimit/fastlimit/server"
 )
 
+// Go's collector is told how much memory the configuration can use, since its defaults
+// suit neither a heap of a few large tables (GOGC 100 would double them) nor an attack,
+// under which connections grow to their limit within seconds. What the process takes is
+// documented in docs/operations.md and held to it by memory_test.go.
+
 // memoryUse is how much memory the configuration lets the process use, in bytes.
 type memoryUse struct {
 	// fixed is allocated at the start and stays: the limiter's tables, which are
 	// in Go's heap and contain no pointers.
 	fixed int64
-	// most is the maximum of the rest: connections, Redis, counts of peers.
-	most int64
+	// peak is the maximum of the rest: connections, the shared store, counts of peers.
+	peak int64
 }
 
 const (
 	// baseBytes is for everything else: code, metrics, admin.
 	baseBytes = 32 << 20
 	// garbageBytes is how much garbage may pile up before Go collects it, as long
-	// as little but the fixed memory is in use.
+	// as little but the fixed memory is in use. Less costs CPU time, since
+	// each collection has a fixed price; more costs memory that small machines lack.
 	garbageBytes = 32 << 20
-	// redisBytes is for the queue and the buffers of the Redis store.
-	redisBytes = 4 << 20
-	// mirrorSlot is the bytes of a slot of a peer's table of top talkers; ownSlot
+	// storeBytes is for the queue and the buffers of a shared store.
+	storeBytes = 4 << 20
+	// mirrorSlot is the bytes of a slot of a peer's table of top talkers; localSlot
 	// is what a local slot takes in addition to the table itself.
-	mirrorSlot, ownSlot = 100, 100
+	mirrorSlot, localSlot = 100, 100
 	// minGCPercent keeps the collector from running all the time when the tables
 	// are large.
 	minGCPercent = 5
 )
 
-// plannedMemory is how much memory a server with this configuration may use.
+// plannedMemory is how much memory a server with this configuration may use. sc needs
+// its Connections only, so this works before the server is built.
 func plannedMemory(cfg *config.Config, plan *fastlimit.Plan, sc *server.Config) memoryUse {
-	u := memoryUse{fixed: plan.Memory, most: sc.ConnectionMemory()}
-	if cfg.Redis != nil {
-		u.most += redisBytes
+	u := memoryUse{fixed: plan.Memory, peak: sc.ConnectionMemory()}
+	if cfg.Store() != nil {
+		u.peak += storeBytes
 	}
 	for i := range plan.Rules {
-		u.fixed += int64(plan.Rules[i].TopTalkers) * ownSlot
+		u.fixed += int64(plan.Rules[i].TopTalkers) * localSlot
 		if c := cfg.Cluster; c != nil {
-			u.most += int64(plan.Rules[i].TopTalkers) * int64(c.MaxNodes) * mirrorSlot
+			// A mirror of a peer's table is at most as large as this node's own.
+			u.peak += int64(plan.Rules[i].TopTalkers) * int64(c.MaxNodes) * mirrorSlot
 		}
 	}
 	return u
@@ -52,7 +60,7 @@ func plannedMemory(cfg *config.Config, plan *fastlimit.Plan, sc *server.Config) 
 
 // limit is Go's memory limit: everything, and a quarter more of what is not fixed, so
 // that the collector has headroom when all of it is in use.
-func (u memoryUse) limit() int64 { return u.fixed + u.most + u.most/4 + baseBytes }
+func (u memoryUse) limit() int64 { return u.fixed + u.peak + u.peak/4 + baseBytes }
 
 // gcPercent is the GOGC at which garbage stays below garbageBytes. With the default
 // of 100 the heap may double before it is collected, so 128 MiB of tables would let
@@ -79,7 +87,7 @@ func goMemory() server.GoMemory {
 	s := []metrics.Sample{{Name: "/gc/gomemlimit:bytes"}, {Name: "/gc/gogc:percent"}}
 	metrics.Read(s)
 	m := server.GoMemory{LimitBytes: int64(s[0].Value.Uint64()), GCPercent: -1} //nolint:gosec // a limit is an int64
-	if percent := s[1].Value.Uint64(); percent < 1<<31 {
+	if percent := s[1].Value.Uint64(); percent < 1<<31 {                        // GOGC=off reads as 2^64-1
 		m.GCPercent = int(percent)
 	}
 	return m

@@ -24,13 +24,13 @@ func TestPlannedMemory(t *testing.T) {
 	plan := &fastlimit.Plan{Memory: 128 * mib, Rules: []fastlimit.RulePlan{{TopTalkers: 1024}, {TopTalkers: 1024}}}
 	sc := &server.Config{Listeners: make([]server.Listener, 2), Connections: server.Connections{Max: 1000}}
 	const heads = 32 * mib
-	const conns, own = 1000*server.ConnectionBytes + heads, 2 * 1024 * ownSlot
+	const conns, own = 1000*server.ConnectionBytes + heads, 2 * 1024 * localSlot
 	for name, tt := range map[string]struct {
 		cfg  config.Config
 		want memoryUse
 	}{
 		"alone":   {config.Config{}, memoryUse{128*mib + own, conns}},
-		"redis":   {config.Config{Redis: &redisstore.Config{}}, memoryUse{128*mib + own, conns + redisBytes}},
+		"redis":   {config.Config{Redis: &redisstore.Config{}}, memoryUse{128*mib + own, conns + storeBytes}},
 		"cluster": {config.Config{Cluster: &config.Cluster{Config: gossip.Config{MaxNodes: 32}}}, memoryUse{128*mib + own, conns + 2*1024*32*mirrorSlot}},
 	} {
 		if got := plannedMemory(&tt.cfg, plan, sc); got != tt.want {

@@ -9,23 +9,23 @@ import (
 	"strings"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/bucket/redisstore"
 	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server"
 	"github.com/fastlimit/fastlimit/sync/gossip"
 )
 
-// node is a server and everything it is built from.
+// node is a server and everything it is built from. It owns the store and the cluster,
+// which the limiter and the server only use. Set up once; its fields do not change.
 type node struct {
 	cfg *config.Config
 	log *slog.Logger
 
-	store   *redisstore.Store // nil: buckets are in memory
+	store   *store // nil: buckets are in memory
 	limiter *fastlimit.Limiter
 	plan    fastlimit.Plan
 	cluster *gossip.Cluster // nil: there is none
-	memory  server.GoMemory
+	memory  server.GoMemory // limits in force, as /v1/info shows them
 	server  *server.Server
 }
 
@@ -34,37 +34,36 @@ type node struct {
 func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *logSink, sys *system) (_ *node, err error) {
 	n := &node{cfg: cfg, log: log}
 	defer func() {
-		if err != nil {
+		if err != nil { // the store may be connected and the cluster running already
 			n.close()
 		}
 	}()
-	if cfg.Redis != nil {
-		if n.store, err = openStore(ctx, *cfg.Redis, log); err != nil {
-			return nil, err
-		}
+	if n.store, err = openStore(ctx, cfg, log); err != nil {
+		return nil, err
 	}
 	if n.limiter, err = fastlimit.New(n.limiterConfig()); err != nil {
 		return nil, err
 	}
-	n.plan = n.limiter.Plan()
+	n.plan = n.limiter.Plan() // with what New has rounded and filled in
+	// The same warnings as validate prints: not everybody runs it.
 	for _, w := range config.Warnings(cfg, &n.plan) {
 		log.Warn(w)
 	}
-	sc := server.Config{
-		Listeners: cfg.Listeners, Admin: cfg.Admin, DecideAPI: cfg.DecideAPI,
-		Limiter: n.limiter, Connections: cfg.Connections, Drain: cfg.Drain,
-		Logger: log, LostLogs: sink.lost.Load, Version: version().version, GoMemory: &n.memory,
-		DenialLogs: cmp.Or(cfg.DenialLogs, -1), // -1: none, where 0 is the server's default
-	}
+	sc := cfg.Server
+	sc.Limiter, sc.Logger, sc.LostLogs = n.limiter, log, sink.lost.Load
+	sc.Version, sc.GoMemory = version().version, &n.memory
+	sc.DenialLogs = cmp.Or(sc.DenialLogs, -1) // 0 is none in the file, but the default for the server
 	if sc.Engine, err = policy.New(n.limiter, cfg.Policy); err != nil {
 		return nil, err
 	}
 	if sc.Identity, err = policy.NewIdentity(cfg.Policy); err != nil {
 		return nil, err
 	}
+	// The store comes before the cluster, whose check of readiness is added to its.
 	if n.store != nil {
-		addStore(&sc, n.store)
+		n.store.show(&sc)
 	}
+	// Before the cluster starts: what peers send is to be received within the limits.
 	n.memory = limitMemory(plannedMemory(cfg, &n.plan, &sc), sys.lookupEnv)
 	if n.cluster, err = startCluster(&sc, cfg); err != nil {
 		return nil, err
@@ -73,11 +72,13 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	return n, err
 }
 
-// limiterConfig is the file's, with the store and the secret that nodes share.
+// limiterConfig is the file's, with the store and the secret that nodes share. The
+// secret keys the digests of clients. Nodes with different ones could not compare counts,
+// so it derives from the cluster's; alone, a node has a random one.
 func (n *node) limiterConfig() fastlimit.Config {
 	lc := n.cfg.Limiter()
 	if n.store != nil {
-		lc.Store = n.store
+		lc.Store = n.store.Store
 	}
 	if c := n.cfg.Cluster; c != nil {
 		lc.Secret = gossip.LimiterSecret(c.Name, c.Secret)
@@ -85,18 +86,20 @@ func (n *node) limiterConfig() fastlimit.Config {
 	return lc
 }
 
-// close stops the cluster and closes the store.
+// close stops what newNode has started, the last first. Call it after the server has
+// stopped: its last requests use both. What they refunded is still sent to the store.
 func (n *node) close() {
 	if n.cluster != nil {
 		n.cluster.Close()
 	}
 	if n.store != nil {
-		closeStore(n.store, n.log)
+		n.store.close(n.log)
 	}
 }
 
 // startAttrs are what operators want to read back from the log: the addresses, and
-// the most that each rule admits of a client (P2).
+// the most that each rule admits of a client (P2). Port 0 and defaults are resolved: the
+// line says what is in force, not what the file says.
 func (n *node) startAttrs() []any {
 	var rules []any
 	for i := range n.plan.Rules {
@@ -118,6 +121,7 @@ func (n *node) startAttrs() []any {
 	return append(attrs, memoryAttrs(n.memory)...)
 }
 
+// joinAddrs skips nil: there is no admin listener if its address is empty.
 func joinAddrs(addrs []net.Addr) string {
 	var all []string
 	for _, a := range addrs {

@@ -16,22 +16,26 @@ import (
 	"github.com/fastlimit/fastlimit/internal/replay"
 )
 
+// replayCmd reads all files before it judges: logs of several servers, and rotated
+// ones, have to be put in order first. A pipe is put in order two minutes at a time.
 type replayCmd struct {
 	limitFlags
 
 	Output string            `short:"o" enum:"text,json" default:"text" help:"Report format: text or json."`
-	Top    int               `default:"20" help:"Number of clients to show, most denied first. JSON has all."`
-	Fields map[string]string `mapsep:"," placeholder:"NAME=FIELD" help:"Fields of JSON lines that hold time, client, method, target, host, request, header:NAME and cookie:NAME, with dots for nested fields: time=time_iso8601,client=remote_addr. Default: the fields of Caddy."`
+	Top    int               `default:"20" help:"Number of clients to show, those denied most first. JSON lists all of them."`
+	Fields map[string]string `mapsep:"," placeholder:"NAME=FIELD" help:"In JSON logs, the fields that hold time, client, method, target, host, request, header:NAME and cookie:NAME; dots reach nested fields. For example time=time_iso8601,client=remote_addr. Default: Caddy's fields."`
 
-	Log []string `arg:"" help:"Access logs of one or more servers, including rotated ones, in any order. Common or combined format (nginx, Apache) or JSON lines (Caddy; others with --fields), plain or gzip; - reads stdin."`
+	Log []string `arg:"" help:"Access logs of one or more servers, including rotated ones, in any order. Common or combined format (nginx, Apache) or JSON lines (Caddy; others with --fields), plain or gzip; - is stdin."`
 }
 
-// interruptGrace is enough time to remove the progress bar from the terminal.
+// interruptGrace is enough time to remove the progress bar from the terminal. Without a
+// limit, a read from a pipe that sends nothing would hold up the interrupt.
 const interruptGrace = 200 * time.Millisecond
 
 // Run implements the command.
 func (c *replayCmd) Run(ctx context.Context, sys *system) error {
 	switch stdin := slices.Contains(c.Log, "-"); {
+	// Stdin can be read once only.
 	case stdin && c.Config == "-":
 		return cli.Usage(errors.New("-c - and the log - are both stdin; name a file for one of them"))
 	case stdin && len(c.Log) > 1:
@@ -41,6 +45,8 @@ func (c *replayCmd) Run(ctx context.Context, sys *system) error {
 	if err != nil {
 		return err
 	}
+	// Everything about flags is checked before a log is opened: reading may take
+	// minutes.
 	if c.Top < 0 {
 		return cli.Usagef("--top %d: want 0 or more", c.Top)
 	}
@@ -51,6 +57,8 @@ func (c *replayCmd) Run(ctx context.Context, sys *system) error {
 		limit := cfg.Policy.Rules[0].Limit
 		fmt.Fprintf(sys.stderr, "no --config and no --rate: judging by the default, %v with burst %d for each address\n", limit.Rate, limit.Burst)
 	}
+	// The report is written outside of Signalled: once it is complete, an interrupt
+	// must not cut it in half without an error.
 	var report *replay.Report
 	err = cli.Signalled(ctx, cli.SignalHooks{Grace: interruptGrace}, func(ctx context.Context) error {
 		report, err = c.replay(ctx, cfg, sys)
@@ -68,6 +76,7 @@ func (c *replayCmd) Run(ctx context.Context, sys *system) error {
 	return report.WriteText(sys.stdout, c.Top)
 }
 
+// replay judges the logs, with a progress bar if stderr is a terminal.
 func (c *replayCmd) replay(ctx context.Context, cfg *config.Config, sys *system) (*replay.Report, error) {
 	logs, size, err := c.open(sys)
 	defer func() {
@@ -98,12 +107,13 @@ func (c *replayCmd) replay(ctx context.Context, cfg *config.Config, sys *system)
 }
 
 // open opens the logs and returns their total size, -1 if one is a stream. With an
-// error it also returns those that it has opened.
+// error it also returns those that it has opened. It opens all of them before any is
+// read, so that a mistyped name at the end of the list shows at once.
 func (c *replayCmd) open(sys *system) (logs []io.ReadCloser, size int64, err error) {
 	if c.Log[0] == "-" {
 		return []io.ReadCloser{io.NopCloser(sys.stdin)}, -1, nil
 	}
-	var seen []os.FileInfo
+	var seen []os.FileInfo // compared as files: links and relative paths name one twice too
 	for _, name := range c.Log {
 		f, err := os.Open(name)
 		if errors.Is(err, fs.ErrNotExist) {

@@ -11,15 +11,17 @@ import (
 	"github.com/fastlimit/fastlimit/internal/config"
 )
 
+// serveCmd has flags for what differs between machines, or is tried out without a
+// file. All other settings are in the file only, so that there is one place to look.
 type serveCmd struct {
 	limitFlags
 
-	Listen     string         `placeholder:"ADDR" help:"Address for traffic, host:port. Port 0 picks a free port."`
+	Listen     string         `placeholder:"ADDR" help:"Address to accept traffic on, host:port. Port 0 picks a free port."`
 	Admin      string         `placeholder:"ADDR" help:"Address for health, metrics and profiles, host:port. Clients must not reach it."`
 	Upstream   string         `hidden:"" placeholder:"URL"` // refused by name until it is built
-	Redis      string         `placeholder:"URL" help:"Redis for exact checks, shared by all nodes, for example redis://127.0.0.1:6379/0. Without it each node enforces the limits on its own."`
+	Redis      string         `placeholder:"URL" help:"URL of a Redis that all nodes share for exact checks, for example redis://127.0.0.1:6379/0. Without it each node enforces the limits on its own."`
 	LogFormat  string         `enum:"text,json" default:"text" help:"Log format on stderr: text or json."`
-	DrainDelay *time.Duration `placeholder:"5s" help:"On SIGTERM, time from /readyz returning 503 until the listeners close, so that a load balancer can notice. Default: drain.delay in the file, or 1s."`
+	DrainDelay *time.Duration `placeholder:"5s" help:"Time from SIGTERM, when /readyz starts to return 503, until the listeners close: what a load balancer needs to notice. Default: drain.delay in the file, or 1s."`
 }
 
 // Run implements the command.
@@ -28,33 +30,40 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 	if err != nil {
 		return err
 	}
-	if c.DrainDelay != nil {
+	if c.DrainDelay != nil { // 0 is a value: drain at once
 		if *c.DrainDelay < 0 {
 			return cli.Usagef("--drain-delay %v: want 0 or more", *c.DrainDelay)
 		}
-		cfg.Drain.Delay = *c.DrainDelay
+		cfg.Server.Drain.Delay = *c.DrainDelay
 	}
+	// What can be wrong with the configuration fails here. The server's ports open
+	// only after that, so nobody connects to a node that could not answer.
 	sink := newLogSink(sys.stderr)
 	n, err := newNode(ctx, cfg, c.logger(sink), sink, sys)
 	if err != nil {
 		return err
 	}
 	defer n.close()
-	// Signals are wired before anybody can know from the log that it runs.
+	// Signals are wired before anybody can know from the log that it runs: whoever
+	// waits for the line may send SIGTERM right after it. There is no grace period, as
+	// the server bounds its drain itself.
 	return cli.Signalled(ctx, cli.SignalHooks{
 		OnStop: func(s os.Signal) {
 			n.log.Info("stopping; a second signal stops at once", slog.String("signal", s.String()))
 		},
+		// Otherwise SIGHUP would end the process, which scripts for log rotation send.
 		OnHangup: func() { n.log.Warn("reload is not supported by this version: the rules are unchanged") },
 	}, func(ctx context.Context) error {
 		if err := n.server.Listen(); err != nil {
 			return err
 		}
+		// Tests and scripts wait for this line, and read the addresses from it.
 		n.log.Info("fastlimit is serving", n.startAttrs()...)
 		return n.server.Serve(ctx)
 	})
 }
 
+// logger logs without a filter by level: what the server logs is bounded per second.
 func (c *serveCmd) logger(w io.Writer) *slog.Logger {
 	if c.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(w, nil))

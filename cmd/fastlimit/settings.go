@@ -7,12 +7,13 @@ import (
 
 // limitFlags are the settings that serve and replay share.
 type limitFlags struct {
-	Config string `short:"c" placeholder:"FILE" help:"Configuration file; - reads stdin."`
-	Rate   string `placeholder:"100/s" help:"Limit per client address: N/s, N/m, N/h, N/d, or a multiple such as N/15m. Not with --config."`
-	Burst  string `placeholder:"200" help:"Requests that an idle client may make at once. Not with --config."`
+	Config string `short:"c" placeholder:"FILE" help:"Configuration file, or - for stdin."`
+	Rate   string `placeholder:"100/s" help:"Limit per client address: N/s, N/m, N/h, N/d, or a multiple such as N/15m. Cannot be combined with --config."`
+	Burst  string `placeholder:"200" help:"Requests that an idle client may make at once. Cannot be combined with --config."`
 }
 
-// load reads the file, if there is one, and puts the flags over it.
+// load reads the file, if there is one, and puts the flags over it. Mistakes in the
+// file are failures; those in flags are wrong usage, which has an exit code of its own.
 func (f *limitFlags) load(flags config.Flags, sys *system) (*config.Config, error) {
 	flags.Rate, flags.Burst = f.Rate, f.Burst
 	cfg := config.Default()
@@ -28,7 +29,8 @@ func (f *limitFlags) load(flags config.Flags, sys *system) (*config.Config, erro
 	return cfg, nil
 }
 
-// loadConfig reads the file at path, or stdin for "-".
+// loadConfig reads the file at path, or stdin for "-". Settings that name files are
+// relative to the working directory in both cases.
 func loadConfig(path string, sys *system) (*config.Config, error) {
 	if path == "-" {
 		return config.LoadFrom("<stdin>", sys.stdin, sys.lookupEnv)

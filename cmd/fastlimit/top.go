@@ -23,6 +23,8 @@ import (
 	"golang.org/x/term"
 )
 
+// topCmd asks a running node over HTTP, as a monitoring system would: it needs no
+// configuration file and no rights on the machine, just a way to the admin listener.
 type topCmd struct {
 	Admin  string        `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Admin address of a running node; in a cluster, of any node. Default: 127.0.0.1:8081."`
 	N      int           `short:"n" default:"20" help:"Number of clients to show."`
@@ -33,9 +35,9 @@ type topCmd struct {
 
 const (
 	topTimeout   = 5 * time.Second
-	maxTopBytes  = 4 << 20
-	clearScreen  = "\x1b[H\x1b[2J"
-	maxShownKey  = 80
+	maxTopBytes  = 4 << 20         // of an answer: whatever listens there may send without end
+	clearScreen  = "\x1b[H\x1b[2J" // cursor home, erase display
+	maxShownKey  = 80              // bytes; header values may be kilobytes long
 	minTopRepeat = 100 * time.Millisecond
 )
 
@@ -58,6 +60,8 @@ func (c *topCmd) Run(ctx context.Context, sys *system) error {
 		before = clearScreen
 	}
 	return cli.Signalled(ctx, cli.SignalHooks{Grace: interruptGrace}, func(ctx context.Context) error {
+		// The first failure ends it, so a script notices; a terminal keeps the last
+		// table, since only the next one clears the screen.
 		for first := true; ; first = false {
 			lead := before
 			if first && before != clearScreen || c.Output == "json" {
@@ -75,7 +79,8 @@ func (c *topCmd) Run(ctx context.Context, sys *system) error {
 	})
 }
 
-// show asks once and writes the answer behind lead.
+// show asks once and writes the answer behind lead. JSON is passed on as the node sent
+// it: newer nodes may have fields that this program does not know.
 func (c *topCmd) show(ctx context.Context, w io.Writer, lead string) error {
 	body, err := c.ask(ctx)
 	if err != nil {
@@ -84,6 +89,8 @@ func (c *topCmd) show(ctx context.Context, w io.Writer, lead string) error {
 	var reply struct {
 		Clients []toptalkers.Talker `json:"clients"`
 	}
+	// Other services on that port may answer 200 with JSON too: clients must be there,
+	// if only as an empty list.
 	if err := json.Unmarshal(body, &reply); err != nil || reply.Clients == nil {
 		return fmt.Errorf("fastlimit top: %s did not answer with a list of clients: is it the admin listener of fastlimit?", c.Admin)
 	}
@@ -98,6 +105,8 @@ func (c *topCmd) show(ctx context.Context, w io.Writer, lead string) error {
 	return err
 }
 
+// writeTop shows rates as in "12.0 ±0.5": the tables count with a known error, and two
+// clients whose intervals overlap may rank the other way round.
 func writeTop(out io.Writer, clients []toptalkers.Talker) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "RULE\tCLIENT\tUNITS/S\t±\tNODES")
@@ -108,7 +117,8 @@ func writeTop(out io.Writer, clients []toptalkers.Talker) {
 	w.Flush()
 }
 
-// printable escapes a server's text so that it cannot control the terminal.
+// printable escapes a server's text so that it cannot control the terminal. Keys hold
+// headers and paths, which any client chooses.
 func printable(s string) string { return safetext.Quote(s, maxShownKey) }
 
 // ask returns the body of GET /v1/top.
@@ -132,6 +142,7 @@ func (c *topCmd) ask(ctx context.Context) ([]byte, error) {
 	if resp.StatusCode == http.StatusOK {
 		return body, nil
 	}
+	// The admin listener explains its errors, such as that no top talkers are tracked.
 	var problem struct{ Detail string }
 	if err := json.Unmarshal(body, &problem); err != nil || problem.Detail == "" {
 		return nil, fmt.Errorf("fastlimit top: %s answered %s: is it the admin listener of a fastlimit with /v1/top?", c.Admin, resp.Status)
@@ -139,7 +150,8 @@ func (c *topCmd) ask(ctx context.Context) ([]byte, error) {
 	return nil, fmt.Errorf("fastlimit top: %s: %s", c.Admin, printable(problem.Detail))
 }
 
-// unreachable adds what to do to an error of the request.
+// unreachable adds what to do to an error of the request. It drops the URL that package
+// http puts in front of every error, which is no input of the user's.
 func (c *topCmd) unreachable(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):

@@ -7,8 +7,18 @@ import (
 	"github.com/fastlimit/fastlimit/internal/config"
 )
 
+type schemaCmd struct{}
+
+// Run implements the command.
+func (schemaCmd) Run(sys *system) error {
+	_, err := sys.stdout.Write(config.Schema())
+	return err
+}
+
+// validateCmd asks for a file even though serve runs without one: what it would check
+// then is the default. Warnings do not change the exit code, as they may be intended.
 type validateCmd struct {
-	Config string `short:"c" required:"" placeholder:"FILE" help:"Configuration file; - reads stdin."`
+	Config string `short:"c" required:"" placeholder:"FILE" help:"Configuration file, or - for stdin."`
 }
 
 // Run implements the command.
@@ -17,6 +27,7 @@ func (c *validateCmd) Run(sys *system) error {
 	if err != nil {
 		return err
 	}
+	// Plan only: New would take the memory, which this machine may not have.
 	plan, err := fastlimit.NewPlan(cfg.Limiter())
 	if err != nil {
 		return err

@@ -4,20 +4,25 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-
-	"github.com/alecthomas/kong"
 )
 
 type versionCmd struct{}
 
 // Run implements the command.
 func (versionCmd) Run(sys *system) error {
-	b := version()
-	_, err := fmt.Fprintf(sys.stdout, "fastlimit %s\ncommit %s\n%s %s/%s\n", b.version, b.commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprintln(sys.stdout, versionText())
 	return err
 }
 
-// build tells what this binary was made from, as the go command recorded it.
+// versionText is what a bug report should quote: the commit, and whether the source was
+// that of the commit.
+func versionText() string {
+	b := version()
+	return fmt.Sprintf("fastlimit %s\ncommit %s\n%s %s/%s", b.version, b.commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// build tells what this binary was made from, as the go command recorded it. No linker
+// flags are needed: go install records the version, go build in a clone the commit.
 type build struct{ version, commit string }
 
 func version() build {
@@ -34,20 +39,8 @@ func version() build {
 		case s.Key == "vcs.revision":
 			b.commit = s.Value
 		case s.Key == "vcs.modified" && s.Value == "true":
-			b.commit += " and changes"
+			b.commit += " with uncommitted changes"
 		}
 	}
 	return b
-}
-
-// versionFlag is --version, which ends the parser as --help does.
-type versionFlag bool
-
-// BeforeReset implements the hook of the parser.
-func (versionFlag) BeforeReset(k *kong.Kong) error {
-	if err := (versionCmd{}).Run(&system{stdout: k.Stdout}); err != nil {
-		return err
-	}
-	k.Exit(0)
-	return nil
 }

@@ -52,6 +52,7 @@ func checkFlags(parsed *kong.Context) error {
 	return nil
 }
 
+// flagName shows a flag in all spellings, since the user may have written either.
 func flagName(f *kong.Flag) string {
 	if f.Short != 0 {
 		return fmt.Sprintf("-%c (--%s)", f.Short, f.Name)

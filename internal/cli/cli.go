@@ -21,7 +21,8 @@ const (
 	ExitInterrupted = 130 // 128 + SIGINT
 )
 
-// usageError is a mistake on the command line.
+// usageError is a mistake on the command line. Its exit code tells scripts that trying
+// again is of no use.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -35,11 +36,14 @@ func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 // Program is a command line.
 type Program struct {
 	Name, Description string
-	Commands          any // a pointer to what kong fills in
+	Version           string // what a [kong.VersionFlag] among the commands prints
+	Commands          any    // a pointer to what kong fills in
 	Stdout, Stderr    io.Writer
 }
 
-// stopped ends the parser once it has printed its help.
+// stopped ends the parser once it has printed its help. kong calls its exit hook deep in
+// Parse and expects it not to return; a panic that [Program.Run] recovers lets tests
+// and deferred calls go on where os.Exit would end the process.
 type stopped struct{ code int }
 
 // Parser is the parser of the program's command line.
@@ -47,6 +51,7 @@ func (p *Program) Parser() *kong.Kong {
 	k := kong.Must(p.Commands,
 		kong.Name(p.Name),
 		kong.Description(p.Description),
+		kong.Vars{"version": p.Version},
 		kong.Writers(p.Stdout, p.Stderr),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.Exit(func(code int) { panic(stopped{code}) }),
@@ -79,7 +84,9 @@ func (p *Program) Run(ctx context.Context, args []string, bind ...any) (code int
 	return p.exitCode(parsed.Run(bind...))
 }
 
-// exitCode prints the error and returns the code for it.
+// exitCode prints the error and returns the code for it. Failures are printed as they
+// are, without the program's name: those of a file begin with file:line:column, which
+// editors jump to.
 func (p *Program) exitCode(err error) int {
 	var interrupted interruption
 	switch {

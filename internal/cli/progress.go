@@ -9,7 +9,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Progress shows a progress bar on a terminal. A nil pointer shows nothing. It is not safe for concurrent use.
+// Progress shows a progress bar on a terminal. A nil pointer shows nothing, so callers
+// need not ask whether there is one. It is not safe for concurrent use.
 type Progress struct {
 	out io.Writer
 	bar *progressbar.ProgressBar
@@ -54,6 +55,8 @@ func (p *Progress) Step(done, total int, what string) {
 	_ = p.bar.Set(done) // failing to draw is no reason to stop
 }
 
+// show replaces the bar. It draws at most ten times a second: reading and judging are
+// counted in calls that take less than a microsecond.
 func (p *Progress) show(size int64, what string, bytes bool) {
 	p.bar = progressbar.NewOptions64(size,
 		progressbar.OptionSetWriter(p.out),
@@ -64,7 +67,7 @@ func (p *Progress) show(size int64, what string, bytes bool) {
 	)
 }
 
-// Clear removes the bar.
+// Clear removes the bar. Call it before anything else is written to the terminal.
 func (p *Progress) Clear() {
 	if p != nil && p.bar != nil {
 		_ = p.bar.Clear()

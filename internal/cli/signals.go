@@ -15,6 +15,8 @@ type interruption struct{ Signal os.Signal }
 
 func (e interruption) Error() string { return fmt.Sprintf("stopped by signal: %v", e.Signal) }
 
+// code is that of a shell for a process that the signal has ended. On systems whose
+// signals have no number there is only the interrupt.
 func (e interruption) code() int {
 	if s, ok := e.Signal.(syscall.Signal); ok {
 		return 128 + int(s)
@@ -49,6 +51,8 @@ func Signalled(ctx context.Context, h SignalHooks, f func(context.Context) error
 	for {
 		select {
 		case err := <-done:
+			// f may also have finished, or failed by itself, despite the signal: then
+			// that is the result.
 			if first != nil && errors.Is(err, context.Canceled) {
 				return interruption{first}
 			}
@@ -57,14 +61,14 @@ func Signalled(ctx context.Context, h SignalHooks, f func(context.Context) error
 			return interruption{first}
 		case s := <-signals:
 			switch {
-			case s == syscall.SIGHUP:
+			case s == syscall.SIGHUP: // subscribed to only with a hook
 				h.OnHangup()
 				continue
 			case first != nil:
 				return interruption{s}
 			}
 			first = s
-			if h.OnStop != nil {
+			if h.OnStop != nil { // before cancel, so that its log line is the first
 				h.OnStop(s)
 			}
 			if h.Grace > 0 {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/field"
@@ -9,7 +10,8 @@ import (
 )
 
 // check checks the settings against each other, and has each package check the
-// Config that is meant for it.
+// Config that is meant for it. It runs even if some settings could not be read: what
+// they fill is zero then, and [decoder.report] leaves out errors about failed fields.
 func (d *decoder) check() {
 	c := d.cfg
 	c.headerGiven, c.unnamedGiven = d.places["Policy.ClientIPHeader"] != nil, d.places["Policy.OnUnnamed"] != nil
@@ -22,11 +24,12 @@ func (d *decoder) check() {
 	_, err := policy.NewIdentity(c.Policy)
 	d.report("Policy", err)
 	d.checkAddresses()
-	d.checkTalkers()
+	d.checkTalkers() // before the rules: the plan has to fit the top talkers too
 	d.checkRules()
 }
 
-// rulePath is the path of a rule's Go field.
+// rulePath is the path of a rule's Go field. It cannot be the name of a rule, which has
+// no brackets; see checkRules.
 func rulePath(i int) string { return fmt.Sprintf("Policy.Rules[%d]", i) }
 
 // checkRules has package fastlimit plan all limits at once. It reports errors by
@@ -49,24 +52,45 @@ func (d *decoder) checkRules() {
 		switch i, ok := index[e.Rule]; {
 		case ok:
 			d.report(rulePath(i)+".Limit", e)
-		case e.Field == "TopTalkers" && d.cfg.Cluster != nil:
+		case e.Field == "TopTalkers" && d.cfg.Cluster != nil: // see Config.Limiter
 			d.report("Cluster", e)
 		case e.Field == "Rules":
 			d.report("Policy", e)
 		default:
-			d.report("", e)
+			d.report("Limits", e)
 		}
 	}
 }
 
 // checkTalkers fills in the default of top_talkers for a node without cluster, and
-// refuses the setting beside one.
+// refuses the setting beside one: with two places to set it, one would be without effect.
 func (d *decoder) checkTalkers() {
-	n, alone := d.places["TopTalkers"], d.cfg.Cluster == nil
+	n, alone := d.places["Limits.TopTalkers"], d.cfg.Cluster == nil
 	switch {
 	case n != nil && !alone:
 		d.fail(n, "is for a node without cluster", "write it in cluster")
 	case n == nil && alone:
-		d.cfg.TopTalkers = defaultTalkers(d.cfg.Memory, len(d.cfg.Policy.Rules))
+		d.cfg.Limits.TopTalkers = defaultTalkers(d.cfg.Limits.Memory, len(d.cfg.Policy.Rules))
+	}
+}
+
+// checkRedis reports mistakes that only the file shows: the store cannot tell a
+// setting that is written from its zero value. [redisstore.Config.Validate] reports
+// all others.
+func checkRedis(d *decoder, n *node) {
+	at := func(field string) *node { return d.places[join(n.field, field)] }
+	r := d.cfg.Redis
+	if db := at("DB"); db != nil && !db.failed && at("Addrs") == nil {
+		d.fail(db, "is for addresses", "write it into the URL: redis://host:6379/"+db.text)
+	}
+	off := at("TLS")
+	if off == nil || off.failed || r.TLS {
+		return
+	}
+	switch {
+	case at("CAFile") != nil || at("CertFile") != nil:
+		d.fail(off, "false beside ca_file or cert_file, which turn it on", "remove one of them")
+	case strings.HasPrefix(r.URL, "rediss:"):
+		d.fail(off, "false beside a URL of rediss://, which turns it on", "write redis://, or remove tls")
 	}
 }

@@ -197,8 +197,8 @@ func TestClusterBounds(t *testing.T) {
 		t.Errorf("%q", w)
 	}
 	for c, want := range map[*Config][]string{
-		alone:  {"cluster edge", "up to 3 nodes", "3 nodes together admit a client at most", "each by itself", "93 at once, then 30/s"},
-		shared: {"cluster edge", "up to 3 nodes", "a count is 200ms on its way", "60 at once, then 10.2/s"},
+		alone:  {"cluster edge", "up to 3 nodes", "the most that 3 nodes together admit of a client", "each on its own", "93 at once, then 30/s"},
+		shared: {"cluster edge", "up to 3 nodes", "if counts arrive within 200ms", "60 at once, then 10.2/s"},
 	} {
 		text := Describe(c, plan(t, c))
 		for _, w := range want {

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"time"
+
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
 	"github.com/fastlimit/fastlimit/policy"
@@ -12,50 +14,37 @@ import (
 // not usable: call [Default], [Load] or [Parse]. It holds no locks; do not
 // change it while others read it.
 type Config struct {
-	// Listeners take traffic. At least one.
-	Listeners []server.Listener
+	// Server is what the file says of the server: all fields but those that the
+	// caller fills in, such as Limiter and Logger. DenialLogs 0 means none here.
+	Server server.Config
 
 	// DenyStatus is the status code of denials for listeners that set none, 400 to
 	// 599. Listeners have it filled in already; Override needs it.
 	DenyStatus int
 
-	// Admin is the address of the admin listener, host:port.
-	Admin string
-
-	// DecideAPI opens POST /v1/decide on the traffic listeners too.
-	DecideAPI bool
-
-	// Memory is the size of the local tier in bytes.
-	Memory int64
-
-	// Connections bounds the connections of clients. Drain says how they end when
-	// the server stops.
-	Connections server.Connections
-	Drain       server.Drain
-
-	// DenialLogs is for how many clients a second a denial is logged. 0: none.
-	DenialLogs int
+	// Limits is Memory and TopTalkers, those without a cluster. [Config.Limiter]
+	// adds all that follows from other settings.
+	Limits fastlimit.Config
 
 	// Redis is the exact tier that nodes share. nil: each node has its own buckets.
 	Redis *redisstore.Config
 
-	// Cluster is how to find the nodes to exchange counts with. nil: none.
+	// Cluster is how to find the nodes to exchange counts with. nil: none. It works
+	// without Redis, but then it only shows the top talkers of all nodes.
 	Cluster *Cluster
-
-	// TopTalkers is the number of clients of each rule that are tracked
-	// individually. 0: none. With a cluster, Cluster.TopTalkers is used instead.
-	TopTalkers int
 
 	// Policy decides about requests. Its rules are valid and as the file has them:
 	// burst, cost and escalate_at are zero where the file is silent, as package
 	// fastlimit fills in their defaults.
 	Policy policy.Settings
 
-	// Whether the file sets client_ip_header and on_unnamed, for Warnings.
+	// Whether the file sets client_ip_header and on_unnamed, for Warnings: their
+	// values do not tell, as the defaults may be written out.
 	headerGiven, unnamedGiven bool
 }
 
-// Cluster is how this node reaches the others, and how much it tells them.
+// Cluster is how this node reaches the others, and how much it tells them. TopTalkers
+// is a field of the limiter, not of package gossip, but operators look for it here.
 type Cluster struct {
 	gossip.Config
 	TopTalkers int // of each rule
@@ -72,7 +61,8 @@ const (
 )
 
 // Default is the configuration without file and flags: a decision service on
-// 127.0.0.1:8080 and one rule for each client address.
+// 127.0.0.1:8080 and one rule for each client address. It is read from a text, so its
+// defaults are those of a file.
 func Default() *Config {
 	c, err := Parse("default", []byte("rules: [{name: per-ip, key: ip, rate: 100/s, burst: 200}]"), nil)
 	if err != nil {
@@ -81,12 +71,29 @@ func Default() *Config {
 	return c
 }
 
-// Limiter returns the configuration of the limiter, with rules in the order of
-// Policy.Rules. With Redis it plans for a store, which the caller adds.
-func (c *Config) Limiter() fastlimit.Config {
-	lc := fastlimit.Config{Rules: c.Policy.Limits(), Memory: c.Memory, TopTalkers: c.TopTalkers}
+// Store is what all shared stores have in common, whichever driver talks to them.
+type Store struct {
+	Name    string        // of its section in the file; metrics have it as a prefix
+	Timeout time.Duration // longest time that a request waits for it
+}
+
+// Store returns the shared store that the file asks for. nil: each node has its own
+// buckets. Whether there is one is decided here only, and which one is opened in
+// cmd/fastlimit/store.go, so another driver is a case in each of the two.
+func (c *Config) Store() *Store {
 	if c.Redis != nil {
-		lc.Shared, lc.StoreTimeout = true, c.Redis.Timeout
+		return &Store{Name: "redis", Timeout: c.Redis.Timeout}
+	}
+	return nil
+}
+
+// Limiter returns the configuration of the limiter, with rules in the order of
+// Policy.Rules. With a shared store it plans for one, which the caller adds.
+func (c *Config) Limiter() fastlimit.Config {
+	lc := c.Limits
+	lc.Rules = c.Policy.Limits()
+	if s := c.Store(); s != nil {
+		lc.Shared, lc.StoreTimeout = true, s.Timeout
 	}
 	if c.Cluster != nil {
 		lc.Nodes, lc.TopTalkers = c.Cluster.MaxNodes, c.Cluster.TopTalkers

@@ -19,8 +19,8 @@ var (
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, rule)
-	if c.Connections != defaultConnections || c.Drain != defaultDrain {
-		t.Errorf("without settings: %+v %+v", c.Connections, c.Drain)
+	if c.Server.Connections != defaultConnections || c.Server.Drain != defaultDrain {
+		t.Errorf("without settings: %+v %+v", c.Server.Connections, c.Server.Drain)
 	}
 	c = mustParse(t, `
 connections: {max: 1, max_per_client: 2, header_bytes: 1MiB, body_bytes: 1KiB, header_timeout: 100ms, idle_timeout: 1h, write_timeout: 1m30s}
@@ -29,17 +29,17 @@ drain: {delay: 0s, timeout: 1h}
 	if want := (server.Connections{
 		Max: 1, MaxPerClient: 2, HeaderBytes: 1 << 20, BodyBytes: 1 << 10,
 		HeaderTimeout: 100 * time.Millisecond, IdleTimeout: time.Hour, WriteTimeout: 90 * time.Second,
-	}); c.Connections != want {
-		t.Errorf("got %+v, want %+v", c.Connections, want)
+	}); c.Server.Connections != want {
+		t.Errorf("got %+v, want %+v", c.Server.Connections, want)
 	}
-	if want := (server.Drain{Timeout: time.Hour}); c.Drain != want {
-		t.Errorf("got %+v, want %+v", c.Drain, want)
+	if want := (server.Drain{Timeout: time.Hour}); c.Server.Drain != want {
+		t.Errorf("got %+v, want %+v", c.Server.Drain, want)
 	}
 	c = mustParse(t, "connections: {max_per_client: 7}\ndrain: {delay: 5s}\n"+rule)
 	want := defaultConnections
 	want.MaxPerClient = 7
-	if c.Connections != want || c.Drain != (server.Drain{Delay: 5 * time.Second, Timeout: 10 * time.Second}) {
-		t.Errorf("what is not set is not the default: %+v %+v", c.Connections, c.Drain)
+	if c.Server.Connections != want || c.Server.Drain != (server.Drain{Delay: 5 * time.Second, Timeout: 10 * time.Second}) {
+		t.Errorf("what is not set is not the default: %+v %+v", c.Server.Connections, c.Server.Drain)
 	}
 }
 

@@ -14,10 +14,14 @@ type decoder struct {
 	lookupEnv func(string) (string, bool)
 	machine   machine
 	cfg       *Config
-	places    map[string]*node // where the file sets a Go field, by the path of the field
-	errs      Errors
+	// places has where the file sets a Go field, by the path of the field. It turns
+	// a package's error about a field into one about a line. A field that is absent
+	// is not written in the file, whatever its value.
+	places map[string]*node
+	errs   Errors
 }
 
+// add drops errors beyond maxErrors: by then the file is probably none of ours.
 func (d *decoder) add(e *Error) {
 	if len(d.errs) < maxErrors {
 		e.File = d.file
@@ -37,7 +41,8 @@ func (d *decoder) fail(n *node, problem, fix string) {
 // maxProblem bounds a message in bytes: packages quote values in full.
 const maxProblem = 600
 
-// mismatch reports a value of the wrong kind.
+// mismatch reports a value of the wrong kind. A value that is missing is usually a block
+// that is not indented, so for mappings the fix says that too.
 func (d *decoder) mismatch(n *node, want string) {
 	switch n.kind {
 	case isNull:
@@ -53,16 +58,19 @@ func (d *decoder) mismatch(n *node, want string) {
 	}
 }
 
-// renamed maps the old names of settings to those of today.
+// renamed maps the old names of settings to those of today, so that a file of an
+// earlier version is told what to write.
 var renamed = map[string]string{"heavy_hitters": "top_talkers"}
 
+// unknown reports a setting that the section does not have, with the likely cause: an
+// old name, a wrong indentation, or a misspelling.
 func (d *decoder) unknown(key *node, s *section) {
 	if now, ok := s.find(renamed[key.text]); ok {
 		d.fail(key, "is now called "+now.name, "write "+now.name)
 		return
 	}
 	problem := "unknown setting"
-	if home := homeOf(key.path, key.text); home != "" { // the usual cause is a wrong indentation
+	if home := whereItBelongs(key.path, key.text); home != "" { // the usual cause is a wrong indentation
 		problem += " here; it belongs " + home
 	}
 	d.fail(key, problem, suggest(key.text, s))
@@ -87,6 +95,7 @@ var derivedFrom = map[string]string{"Burst": "Rate"}
 // wrong, errors about the other would only follow from it.
 var dependsOn = map[string]string{"Cost": "Burst", "MasterName": "Addrs"}
 
+// hidden reports whether an error about a field would only follow from another one.
 func (d *decoder) hidden(path, name string) bool {
 	by := d.places[join(path, dependsOn[name])]
 	return dependsOn[name] != "" && by != nil && by.failed
@@ -97,16 +106,6 @@ func (d *decoder) hidden(path, name string) bool {
 func (d *decoder) place(path string) *node {
 	if n := d.places[path]; n != nil {
 		return n
-	}
-	// An element of a list is not in places: only lists are.
-	if list, index, ok := strings.Cut(strings.TrimSuffix(path, "]"), "["); ok && strings.HasSuffix(path, "]") && !strings.Contains(index, "[") {
-		if n := d.places[list]; n != nil {
-			for _, item := range n.elements() {
-				if item.field == path {
-					return item
-				}
-			}
-		}
 	}
 	parent, name, _ := cutLast(path)
 	if n := d.places[join(parent, derivedFrom[name])]; derivedFrom[name] != "" && n != nil {

@@ -15,9 +15,9 @@ import (
 // plan of c.Limiter().
 func Describe(c *Config, p *fastlimit.Plan) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "memory %s, of which %s used\n", size(c.Memory), size(p.Memory))
+	fmt.Fprintf(&b, "memory %s, of which %s used\n", size(c.Limits.Memory), size(p.Memory))
 	if p.Window > 0 {
-		filter := p.Memory
+		filter := p.Memory // less what the rules take
 		for i := range p.Rules {
 			filter -= p.Rules[i].Bytes
 		}
@@ -26,8 +26,8 @@ func Describe(c *Config, p *fastlimit.Plan) string {
 		b.WriteString("first-seen filter: none, no rule can use it\n")
 	}
 	describeTables(&b, p)
-	if c.TopTalkers > 0 {
-		fmt.Fprintf(&b, "top talkers: %d clients of each rule, %s\n", c.TopTalkers, size(talkerBytes(len(p.Rules), c.TopTalkers)))
+	if c.Limits.TopTalkers > 0 {
+		fmt.Fprintf(&b, "top talkers: %d clients of each rule, %s\n", c.Limits.TopTalkers, size(talkerBytes(len(p.Rules), c.Limits.TopTalkers)))
 	}
 	b.WriteByte('\n')
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -42,14 +42,15 @@ func Describe(c *Config, p *fastlimit.Plan) string {
 	return b.String()
 }
 
-// describeTables explains the column of buckets that follows.
+// describeTables explains the column of buckets that follows, with the worst chance of
+// an overflow among the rules. Below 10^-30 the number would mean nothing.
 func describeTables(b *strings.Builder, p *fastlimit.Plan) {
 	overflow := 0.0
 	for i := range p.Rules {
 		overflow = max(overflow, p.Rules[i].Overflow)
 	}
-	fmt.Fprintf(b, "buckets: so many suspects at a time are limited; at the traffic that a rule carries half of them are in use,\n"+
-		"and a suspect finds none free with a chance below 1 in 10^%.0f\n", min(30, math.Floor(-math.Log10(overflow))))
+	fmt.Fprintf(b, "buckets: how many suspects can be limited at a time; at the traffic that a rule carries, half of them are in use,\n"+
+		"and the chance that a suspect finds none free is below 1 in 10^%.0f\n", min(30, math.Floor(-math.Log10(overflow))))
 }
 
 // Lag is L in the bound of a cluster: a count waits up to one interval to be sent,
@@ -63,14 +64,14 @@ func (c *Cluster) Bound(rp *fastlimit.RulePlan) string {
 }
 
 // describeCluster prints, for each rule, the bound on a client that spreads its
-// requests over the nodes.
+// requests over max_nodes nodes, however many are up.
 func describeCluster(b *strings.Builder, c *Config, p *fastlimit.Plan) {
 	n := c.Cluster.MaxNodes
 	fmt.Fprintf(b, "\ncluster %s: up to %d nodes, the top %d clients of each rule are exchanged\n", c.Cluster.Name, n, c.Cluster.TopTalkers)
-	if c.Redis == nil {
-		fmt.Fprintf(b, "%d nodes together admit a client at most, each by itself as there is no redis:\n", n)
+	if c.Store() == nil {
+		fmt.Fprintf(b, "the most that %d nodes together admit of a client, each on its own as there is no redis:\n", n)
 	} else {
-		fmt.Fprintf(b, "%d nodes together admit a client at most, if a count is %v on its way (two intervals), and what the tables do not tell:\n",
+		fmt.Fprintf(b, "the most that %d nodes together admit of a client, if counts arrive within %v (two intervals); what the top talkers miss comes on top:\n",
 			n, c.Cluster.Lag())
 	}
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
@@ -80,6 +81,7 @@ func describeCluster(b *strings.Builder, c *Config, p *fastlimit.Plan) {
 	w.Flush()
 }
 
+// describeRule is a row of the table. The rule is shown as planned, defaults filled in.
 func describeRule(w *tabwriter.Writer, rp *fastlimit.RulePlan) {
 	rc := &rp.Config
 	sketch := "none"
@@ -108,7 +110,8 @@ func scaled(v, base float64, units ...string) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") + units[0]
 }
 
-// roughly rounds a time: to days, minutes or tenths of a second.
+// roughly rounds a time: to days, minutes or tenths of a second. It is for estimates;
+// what the user has written is shown by shortTime.
 func roughly(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:

@@ -17,6 +17,19 @@
 // A library that decodes YAML into structs would be shorter, but stops at the first
 // error, and does not say which settings were written, nor where.
 //
+// # Files
+//
+//	load.go                          file ─► bytes; the order of all stages
+//	yaml.go syntax.go tree.go        bytes ─► nodes, and errors of syntax in plain words
+//	settings.go section.go           the tables, and how a mapping is read by one
+//	value.go list.go number.go       kinds of values that settings have in common
+//	key.go network.go rule.go        those that only one or two settings have
+//	decoder.go errors.go suggest.go  what is wrong, where, and what was probably meant
+//	check.go overlap.go machine.go   checks across settings, and against the machine
+//	flags.go                         flags over a file
+//	schema.go                        the tables as JSON Schema
+//	describe.go warnings.go          what validate prints about a file without mistakes
+//
 // # What is read
 //
 // The subset of YAML that configuration needs: one document of block or flow

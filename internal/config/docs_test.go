@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -39,9 +40,7 @@ func TestExampleFile(t *testing.T) {
 	}
 	// What the file calls a default is one.
 	lean := mustParse(t, "rules: [{name: per-ip, rate: 100/s}]")
-	if c.Listeners[0] != lean.Listeners[0] || c.Admin != lean.Admin || c.DenyStatus != lean.DenyStatus ||
-		c.Memory != lean.Memory || c.DenialLogs != lean.DenialLogs || c.TopTalkers != lean.TopTalkers || c.DecideAPI != lean.DecideAPI ||
-		c.Connections != lean.Connections || c.Drain != lean.Drain ||
+	if !reflect.DeepEqual(c.Server, lean.Server) || c.DenyStatus != lean.DenyStatus || !reflect.DeepEqual(c.Limits, lean.Limits) ||
 		c.Policy.ClientIPHeader != lean.Policy.ClientIPHeader || c.Policy.OriginalRequest != lean.Policy.OriginalRequest {
 		t.Errorf("not the defaults: %+v", c)
 	}

@@ -21,22 +21,18 @@ type Error struct {
 
 // Error is one line: file:line:column: setting: problem; fix.
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString(e.File)
+	text := e.File
 	if e.Line > 0 {
-		fmt.Fprintf(&b, ":%d:%d", e.Line, e.Column)
+		text += fmt.Sprintf(":%d:%d", e.Line, e.Column)
 	}
-	b.WriteString(": ")
 	if e.Setting != "" {
-		b.WriteString(e.Setting)
-		b.WriteString(": ")
+		text += ": " + e.Setting
 	}
-	b.WriteString(e.Problem)
+	text += ": " + e.Problem
 	if e.Fix != "" {
-		b.WriteString("; ")
-		b.WriteString(e.Fix)
+		text += "; " + e.Fix
 	}
-	return b.String()
+	return text
 }
 
 // Errors are all mistakes in a file, in the order of the file. It is the type of the
@@ -52,15 +48,6 @@ func (es Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap lets errors.As find each mistake.
-func (es Errors) Unwrap() []error {
-	all := make([]error, len(es))
-	for i, e := range es {
-		all[i] = e
-	}
-	return all
-}
-
 func (es Errors) sort() {
 	slices.SortStableFunc(es, func(a, b *Error) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
@@ -70,7 +57,8 @@ func (es Errors) sort() {
 // maxErrors bounds a report. A file with more mistakes is not a configuration.
 const maxErrors = 1000
 
-// maxQuoted bounds how much of a value a message shows, in bytes.
+// maxQuoted bounds how much of a value a message shows, in bytes. Settings that hold a
+// secret show none of it; see anyText.
 const maxQuoted = 60
 
 // quote shows a value in a message: clipped, and on one line.

@@ -23,50 +23,69 @@ type Flags struct {
 	Burst    string // likewise; without it a given rate is the burst too
 }
 
+// flagErrors are the mistakes on the command line; all are reported at once, as those
+// of a file are. Flags have no setting row: they are read with the parsers of the file,
+// but errors name the flag.
+type flagErrors []error
+
+func (es *flagErrors) add(flag, value, problem, fix string) {
+	*es = append(*es, fmt.Errorf("--%s %s: %s; %s", flag, value, problem, fix))
+}
+
+// addFields adds what a package has found wrong with the fields that the flag sets.
+func (es *flagErrors) addFields(flag, value string, err error) {
+	for _, e := range field.All(err) {
+		es.add(flag, value, e.Problem, e.Fix)
+	}
+}
+
+// address returns the address that a flag holds; "" if the flag was not given.
+func (es *flagErrors) address(flag, value string) string {
+	if value == "" {
+		return ""
+	}
+	addr, problem := parseAddress(value)
+	if problem != "" {
+		es.add(flag, value, problem, "want "+addressWant)
+	}
+	return addr
+}
+
 // Override applies flags to a configuration. fromFile says that it was read from a
 // file. The error joins all mistakes; c is then unchanged.
+//
+// The checks of addresses and limits that the file has passed are repeated, as a flag
+// may contradict what the file sets.
 func (c *Config) Override(f Flags, fromFile bool) error {
 	next := *c
-	var errs []error
-	fail := func(flag, value, problem, fix string) {
-		errs = append(errs, fmt.Errorf("--%s %s: %s; %s", flag, value, problem, fix))
-	}
+	var errs flagErrors
 	if f.Upstream != "" {
-		fail("upstream", f.Upstream, "not supported by this version", "remove it")
+		errs.add("upstream", f.Upstream, "not supported by this version", "remove it")
 	}
 	if f.Redis != "" {
 		next.overrideRedis(f.Redis)
-		for _, e := range field.All(next.Redis.Validate(nil)) {
-			fail("redis", "URL", e.Problem, e.Fix) // never shown: it may hold a password
-		}
+		errs.addFields("redis", "URL", next.Redis.Validate(nil)) // without its value, which may hold a password
 	}
-	if f.Listen != "" {
-		addr, problem := parseAddress(f.Listen)
-		if problem != "" {
-			fail("listen", f.Listen, problem, "want "+addressWant)
-		}
-		next.Listeners = []server.Listener{{Address: addr, DenyStatus: c.DenyStatus}}
+	if addr := errs.address("listen", f.Listen); f.Listen != "" {
+		next.Server.Listeners = []server.Listener{{Address: addr, DenyStatus: c.DenyStatus}}
 	}
-	if f.Admin != "" {
-		addr, problem := parseAddress(f.Admin)
-		if problem != "" {
-			fail("admin", f.Admin, problem, "want "+addressWant)
-		}
-		next.Admin = addr
+	if addr := errs.address("admin", f.Admin); f.Admin != "" {
+		next.Server.Admin = addr
 	}
-	if other := taken(next.Listeners, next.Admin, systemResolver); other != "" {
-		errs = append(errs, fmt.Errorf("admin %s is taken by the listener %s, and must never be exposed with traffic; give it a port of its own with --admin", next.Admin, other))
+	s := &next.Server
+	if other := listenerAt(s.Listeners, s.Admin, systemResolver); other != "" {
+		errs = append(errs, fmt.Errorf("admin %s is taken by the listener %s, and must never be exposed with traffic; give it a port of its own with --admin", s.Admin, other))
 	}
-	if c := next.Cluster; c != nil && (taken(next.Listeners, c.Bind, systemResolver) != "" || overlap(next.Admin, c.Bind, systemResolver)) {
+	if c := next.Cluster; c != nil && (listenerAt(s.Listeners, c.Bind, systemResolver) != "" || overlap(s.Admin, c.Bind, systemResolver)) {
 		errs = append(errs, fmt.Errorf("cluster.bind %s: --listen or --admin has that port; choose another", c.Bind))
 	}
 	if limited := f.Rate != "" || f.Burst != ""; limited && fromFile {
 		errs = append(errs, errors.New("--rate and --burst: the file has the rules; write them there"))
 	} else if limited {
-		errs = append(errs, next.overrideLimit(f)...)
+		next.overrideLimit(f, &errs)
 	}
 	if len(errs) == 0 {
-		errs = next.checkPlan(f)
+		next.checkPlan(f, &errs)
 	}
 	if len(errs) > 0 {
 		return errors.Join(errs...)
@@ -75,7 +94,8 @@ func (c *Config) Override(f Flags, fromFile bool) error {
 	return nil
 }
 
-// overrideRedis replaces the server, and keeps the other settings of redis.
+// overrideRedis replaces the server, and keeps the other settings of redis. Those that
+// belong to a server or to how it is found are dropped, as they came with the old one.
 func (c *Config) overrideRedis(url string) {
 	r := redisstore.Config{}
 	if c.Redis != nil {
@@ -87,44 +107,36 @@ func (c *Config) overrideRedis(url string) {
 }
 
 // overrideLimit replaces the limit of the default rule, the only one without a file.
-func (c *Config) overrideLimit(f Flags) (errs []error) {
-	c.Policy.Rules = slices.Clone(c.Policy.Rules)
+func (c *Config) overrideLimit(f Flags, errs *flagErrors) {
+	c.Policy.Rules = slices.Clone(c.Policy.Rules) // the caller's stay as they are if there is an error
 	limit := &c.Policy.Rules[0].Limit
 	if f.Rate != "" {
 		r, err := fastlimit.ParseRate(f.Rate)
-		errs = append(errs, flagErrors("rate", f.Rate, err)...)
+		errs.addFields("rate", f.Rate, err)
 		limit.Rate, limit.Burst = r, 0
 	}
 	if f.Burst != "" {
 		n, err := strconv.ParseUint(f.Burst, 10, 64)
 		if err != nil || n == 0 {
-			errs = append(errs, fmt.Errorf("--burst %s: not a whole number above 0; write for example 200", f.Burst))
+			errs.add("burst", f.Burst, "not a whole number above 0", "write for example 200")
 		}
 		limit.Burst = n
 	}
-	return errs
 }
 
 // checkPlan checks that the limiter can enforce all rules with these flags: --redis
-// may be added to a file with limits that Redis cannot store.
-func (c *Config) checkPlan(f Flags) (errs []error) {
+// may be added to a file with limits that Redis cannot store. Each error names the flag
+// to change, which is the last that was put over a configuration that was valid.
+func (c *Config) checkPlan(f Flags, errs *flagErrors) {
 	_, err := fastlimit.NewPlan(c.Limiter())
 	for _, e := range field.All(err) {
 		switch {
 		case e.Field == "Burst" && f.Burst != "":
-			errs = append(errs, flagErrors("burst", f.Burst, e)...)
+			errs.addFields("burst", f.Burst, e)
 		case f.Rate != "": // a burst that was not given derives from it
-			errs = append(errs, flagErrors("rate", f.Rate, e)...)
+			errs.addFields("rate", f.Rate, e)
 		default:
-			errs = append(errs, fmt.Errorf("--redis: %w", e))
+			*errs = append(*errs, fmt.Errorf("--redis: %w", e))
 		}
 	}
-	return errs
-}
-
-func flagErrors(flag, value string, err error) (errs []error) {
-	for _, e := range field.All(err) {
-		errs = append(errs, fmt.Errorf("--%s %s: %s; %s", flag, value, e.Problem, e.Fix))
-	}
-	return errs
 }

@@ -61,7 +61,7 @@ func TestOverride(t *testing.T) {
 			continue
 		}
 		limit := c.Policy.Rules[0].Limit
-		got := fmt.Sprint(c.Listeners, " ", c.Admin, " ", limit.Rate, " ", limit.Burst)
+		got := fmt.Sprint(listenersOf(c), " ", c.Server.Admin, " ", limit.Rate, " ", limit.Burst)
 		if err != nil || got != tt.want {
 			t.Errorf("%+v: got %s, %v; want %s", tt.flags, got, err, tt.want)
 		}

@@ -16,6 +16,7 @@ const (
 	defaultPrefix6 = 64
 )
 
+// keyWant lists all forms: a key that is not known is usually one of another product.
 const keyWant = "a key: ip, ip/24/48, header:X-Api-Key, cookie:sid, method, host, path, global, or a list of them"
 
 // ruleKey is the key of a rule. ip/24/48 sets fields of the rule's limit too, which
@@ -33,26 +34,21 @@ func ruleKey() value {
 	}
 }
 
+// keyParts collects the parts that can be read, so that a mistake in one does not hide
+// those in others.
 func (d *decoder) keyParts(n *node, spec *policy.RuleSpec) {
 	items, _ := d.oneOrMore(n, maxKeyParts, "parts")
-	seen := map[policy.KeyPart]bool{}
-	for _, item := range items {
+	spec.Key = distinct(d, items, "a part", func(item *node) (part policy.KeyPart, shown string, ok bool) {
 		s, ok := d.scalar(item, keyWant)
 		if !ok {
-			continue
+			return part, "", false
 		}
-		part, ok := d.keyPart(item, s.text, spec)
-		switch {
-		case !ok:
-			continue
-		case seen[part]:
-			d.fail(item, quote(s.text)+" is a part already", "remove it")
-		case part.Kind == policy.KeyGlobal && len(items) > 1:
+		if part, ok = d.keyPart(item, s.text, spec); ok && part.Kind == policy.KeyGlobal && len(items) > 1 {
 			d.fail(item, "global means one bucket for everybody", "write it alone, or remove it")
+			ok = false
 		}
-		seen[part] = true
-		spec.Key = append(spec.Key, part)
-	}
+		return part, s.text, ok
+	})
 }
 
 var keyKinds = map[string]policy.KeyKind{
@@ -63,6 +59,8 @@ var keyKinds = map[string]policy.KeyKind{
 	"global": policy.KeyGlobal,
 }
 
+// keyPart reads one part. Package policy knows which names of headers and cookies there
+// are; this knows the notation only.
 func (d *decoder) keyPart(n *node, s string, spec *policy.RuleSpec) (policy.KeyPart, bool) {
 	if kind, ok := keyKinds[s]; ok {
 		return policy.KeyPart{Kind: kind}, true
@@ -72,7 +70,7 @@ func (d *decoder) keyPart(n *node, s string, spec *policy.RuleSpec) (policy.KeyP
 	switch {
 	case strings.HasPrefix(s, "ip/"):
 		return part, d.prefixLengths(n, s, spec)
-	case named && kind == "header" && strings.EqualFold(name, "host"):
+	case named && kind == "header" && strings.EqualFold(name, "host"): // the parser keeps it apart from other headers
 		d.fail(n, "the Host header has a key of its own", "write host")
 		return part, false
 	case named && kind == "header":
@@ -83,14 +81,11 @@ func (d *decoder) keyPart(n *node, s string, spec *policy.RuleSpec) (policy.KeyP
 		d.fail(n, quote(s)+" is not a key", "want "+keyWant)
 		return part, false
 	}
-	if err := policy.CheckKeyPart(part); err != nil {
-		d.at(n, err)
-		return part, false
-	}
-	return part, true
+	return part, d.valid(n, policy.CheckKeyPart(part))
 }
 
-// prefixLengths reads ip/24/48.
+// prefixLengths reads ip/24/48. Both lengths are required: one alone would be for IPv4,
+// and leave IPv6 at a length that nobody has chosen.
 func (d *decoder) prefixLengths(n *node, s string, spec *policy.RuleSpec) bool {
 	f := strings.Split(s, "/")
 	if len(f) != 3 {

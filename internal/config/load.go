@@ -13,7 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// maxFile is the largest file that is read, in bytes.
+// maxFile is the largest file that is read, in bytes. Long lists of prefixes fit; the
+// parser's time is bounded by the number of keys (maxKeys), not by this.
 const maxFile = 1 << 20
 
 // Load reads and checks the file at path. lookupEnv resolves ${NAME}; pass
@@ -54,7 +55,7 @@ func read(path string) ([]byte, *Error) {
 	case st.IsDir():
 		return fail("is a directory", "name a file in it")
 	case !st.Mode().IsRegular():
-		_ = f.SetReadDeadline(time.Now().Add(patience)) // fails for devices that never block
+		_ = f.SetReadDeadline(time.Now().Add(pipeTimeout)) // fails for devices that never block
 	}
 	data, e := readAll(path, f)
 	if e == nil && len(data) == 0 && st.Mode()&fs.ModeNamedPipe != 0 {
@@ -63,22 +64,25 @@ func read(path string) ([]byte, *Error) {
 	return data, e
 }
 
-// patience is how long a pipe or a device may keep its reader waiting.
-const patience = 5 * time.Second
+// pipeTimeout is how long a pipe or a device may keep its reader waiting.
+const pipeTimeout = 5 * time.Second
 
 const pathFix = "check the path"
 
+// readAll reads one byte more than is allowed, by which checkText notices a file that
+// is too large, /dev/zero for one.
 func readAll(name string, r io.Reader) ([]byte, *Error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, &Error{File: name, Problem: fmt.Sprintf("is a pipe whose writer has not finished in %v", patience), Fix: "name a regular file"}
+		return nil, &Error{File: name, Problem: fmt.Sprintf("is a pipe whose writer has not finished in %v", pipeTimeout), Fix: "name a regular file"}
 	case err != nil:
 		return nil, &Error{File: name, Problem: "cannot be read: " + cause(err), Fix: pathFix}
 	}
 	return data, nil
 }
 
+// openProblem words the errors that are worth a fix of their own.
 func openProblem(err error) (problem, fix string) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -106,12 +110,15 @@ func Parse(name string, data []byte, lookupEnv func(string) (string, bool)) (*Co
 	return parse(name, data, lookupEnv, machine{})
 }
 
+// parse goes through all stages; see the package comment. Text and YAML end at their
+// first error, since what follows one could be read in many ways. After that every
+// mistake is collected.
 func parse(name string, data []byte, lookupEnv func(string) (string, bool), m machine) (*Config, error) {
 	if lookupEnv == nil {
 		lookupEnv = func(string) (string, bool) { return "", false }
 	}
 	d := &decoder{file: name, lookupEnv: lookupEnv, machine: m, places: map[string]*node{}, cfg: &Config{}}
-	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors begin a file with it
 	if e := checkText(data); e != nil {
 		d.add(e)
 		return nil, d.errs
@@ -121,25 +128,20 @@ func parse(name string, data []byte, lookupEnv func(string) (string, bool), m ma
 		d.add(e)
 		return nil, d.errs
 	}
-	d.root(body)
-	if len(d.errs) > 0 {
-		d.errs.sort()
-		return nil, d.errs
-	}
-	return d.cfg, nil
-}
-
-// root reads the whole file.
-func (d *decoder) root(body *node) {
 	if body == nil {
 		d.fail(&node{line: 1, column: 1, path: "rules"}, "missing", "the file is empty: "+rulesExample)
-		return
+		return nil, d.errs
 	}
 	if body.kind == isMapping { // a missing setting is reported at the start of the file
 		body.line, body.column = 1, 1
 	}
 	d.places[""] = body
 	topSettings.read(d, body, reflect.ValueOf(d.cfg).Elem())
+	if len(d.errs) > 0 {
+		d.errs.sort()
+		return nil, d.errs
+	}
+	return d.cfg, nil
 }
 
 // checkText reports bytes that the tokenizer would misread or let pass: it takes

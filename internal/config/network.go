@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// denyStatus is the status code of an error.
+// denyStatus is the status code of an error: proxies take 2xx for consent.
 func denyStatus() value {
 	return whole(number{
 		least: 400, most: 599, example: "429",
@@ -19,8 +19,9 @@ func denyStatus() value {
 	})
 }
 
-// listeners is an address or a list. An element of the list is an address or a
-// mapping, which may set more; a mapping outside of a list is not accepted.
+// listeners is an address, which is all that most files need, or a list. An element of
+// the list is an address or a mapping, which may set more; a mapping outside of a list
+// is not accepted.
 func listeners() value {
 	element := mapping(&listenSettings)
 	one := address()
@@ -43,22 +44,24 @@ func listeners() value {
 // one port of one host.
 func (d *decoder) checkAddresses() {
 	c := d.cfg
-	for i := range c.Listeners {
-		l := &c.Listeners[i]
+	for i := range c.Server.Listeners {
+		l := &c.Server.Listeners[i]
 		if l.DenyStatus == 0 {
 			l.DenyStatus = c.DenyStatus // not before all is read: it may stand below listen
 		}
-		if other := taken(c.Listeners[:i], l.Address, d.machine.resolve); other != "" {
-			d.fail(d.place(fmt.Sprintf("Listeners[%d].Address", i)), l.Address+" is taken by the listener "+other, "remove one of the two")
+		if other := listenerAt(c.Server.Listeners[:i], l.Address, d.machine.resolve); other != "" {
+			d.fail(d.place(fmt.Sprintf("Server.Listeners[%d].Address", i)), l.Address+" is taken by the listener "+other, "remove one of the two")
 		}
 	}
 	d.checkAdmin()
+	// The cluster has UDP too, which traffic could not collide with, but its streams
+	// need the TCP port of the same number.
 	if b := d.places["Cluster.Bind"]; b != nil && !b.failed {
-		other := taken(c.Listeners, c.Cluster.Bind, d.machine.resolve)
+		other := listenerAt(c.Server.Listeners, c.Cluster.Bind, d.machine.resolve)
 		switch {
 		case other != "":
 			other = "the listener " + other
-		case overlap(c.Admin, c.Cluster.Bind, d.machine.resolve):
+		case overlap(c.Server.Admin, c.Cluster.Bind, d.machine.resolve):
 			other = "admin"
 		default:
 			return
@@ -67,14 +70,15 @@ func (d *decoder) checkAddresses() {
 	}
 }
 
-// checkAdmin reports an admin listener that clients could reach as traffic.
+// checkAdmin reports an admin listener that clients could reach as traffic. Where the
+// file does not set admin, the mistake is in listen, and so is the place of the error.
 func (d *decoder) checkAdmin() {
-	n, listen := d.places["Admin"], d.places["Listeners"]
-	other := taken(d.cfg.Listeners, d.cfg.Admin, d.machine.resolve)
+	n, listen := d.places["Server.Admin"], d.places["Server.Listeners"]
+	other := listenerAt(d.cfg.Server.Listeners, d.cfg.Server.Admin, d.machine.resolve)
 	switch {
 	case other == "":
 	case n != nil:
-		d.fail(n, d.cfg.Admin+" is taken by the listener "+other+", and admin must never be exposed with traffic", "give it a port of its own")
+		d.fail(n, d.cfg.Server.Admin+" is taken by the listener "+other+", and admin must never be exposed with traffic", "give it a port of its own")
 	default:
 		d.fail(listen, other+" is the address of admin by default", "choose another port, or move admin with admin: 127.0.0.1:9090")
 	}
@@ -90,7 +94,8 @@ func address() value {
 	})
 }
 
-// parseAddress checks host:port and returns its normal form.
+// parseAddress checks host:port and returns its normal form, in which addresses can be
+// compared as text: lower case, IPv4 not mapped, no leading zeros in the port.
 func parseAddress(s string) (addr, problem string) {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
@@ -113,6 +118,7 @@ func parseAddress(s string) (addr, problem string) {
 // mistyped address and no name.
 var hostname = regexp.MustCompile(`^(?i)(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_-]*[a-z][a-z0-9_-]*$`)
 
+// isHostname checks form only. Whether there is such a host shows when it is bound.
 func isHostname(s string) bool {
 	last := s[strings.LastIndexByte(s, '.')+1:]
 	return len(s) <= 253 && len(last) <= 63 && strings.Trim(last, "-") == last && hostname.MatchString(s)
@@ -134,7 +140,8 @@ func header() value {
 }
 
 // parsePrefix reads a prefix or an address. IPv4-mapped IPv6 becomes IPv4, as
-// clients do.
+// clients do: a socket that takes both reports IPv4 peers in the mapped form. Bits beyond
+// the length are refused, since 10.1.2.3/8 may mean the host or the network.
 func parsePrefix(from scalar) (p netip.Prefix, problem, fix string) {
 	const want = "write for example 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7"
 	s := from.text
@@ -159,7 +166,7 @@ func parsePrefix(from scalar) (p netip.Prefix, problem, fix string) {
 		}
 		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 	}
-	if p != p.Masked() {
+	if p != p.Masked() { // usually an address with the length of its network
 		return p, s + " has bits set beyond its length", "write " + p.Masked().String() + ", or " + p.Addr().String() + " for the one address"
 	}
 	return p, "", ""

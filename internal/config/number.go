@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// Whole numbers are stricter than YAML: no 1e3, 0x10, 1_000 or +1. YAML versions and
+// parsers differ in what these are, and a limit should not depend on that.
+
 // number is a whole number within bounds.
 type number struct {
 	least, most uint64
@@ -30,34 +33,27 @@ func whole(b number) value {
 		b.why = ", or 0 for " + b.zero + b.why
 	}
 	return parsed(docs, orVariable(s), "a whole number such as "+b.example, func(s scalar) (v uint64, problem, fix string) {
-		v, problem, fix = parseDigits(s, b.example)
+		v, err := strconv.ParseUint(s.text, 10, 64)
+		digits := strings.Trim(s.text, "0123456789") == ""
 		switch {
-		case problem != "", v == 0 && b.zero != "":
+		case digits && !s.isNumber:
+			return 0, quote(s.text) + " is text", "write the number without quotes"
+		case digits && err != nil:
+			return 0, s.short() + " is too large", "want a number below 2^64"
+		case err != nil:
+			return 0, quote(s.text) + " is not a whole number", "write for example " + b.example
+		case v == 0 && b.zero != "":
 		case v == 0 && b.least > 0 && b.outside == "":
 			return 0, "0 is too small", "want at least 1"
 		case v < b.least || v > b.most:
 			return 0, fmt.Sprintf("%d %s", v, cmp.Or(b.outside, "is out of range")), fmt.Sprintf("want %d to %d%s", b.least, b.most, b.why)
 		}
-		return v, problem, fix
+		return v, "", ""
 	})
 }
 
-// parseDigits reads a whole number in decimal digits.
-func parseDigits(s scalar, example string) (v uint64, problem, fix string) {
-	digits := strings.Trim(s.text, "0123456789") == ""
-	v, err := strconv.ParseUint(s.text, 10, 64)
-	switch {
-	case digits && !s.isNumber:
-		return 0, quote(s.text) + " is text", "write the number without quotes"
-	case digits && err != nil:
-		return 0, s.short() + " is too large", "want a number below 2^64"
-	case err != nil:
-		return 0, quote(s.text) + " is not a whole number", "write for example " + example
-	}
-	return v, "", ""
-}
-
-// fraction is a number from 0 to 1 in plain decimal notation.
+// fraction is a number from 0 to 1 in plain decimal notation. Percent are not: 50 is out
+// of range rather than 0.5.
 func fraction(example string) value {
 	s := orVariable(schema{"type": "number", "minimum": 0, "maximum": 1})
 	return parsed("0 to 1", s, "a number such as "+example, func(s scalar) (v float64, problem, fix string) {
@@ -72,7 +68,8 @@ func fraction(example string) value {
 	})
 }
 
-// duration is a time within bounds; why follows them in the message.
+// duration is a time within bounds; why follows them in the message. A unit is required
+// except for 0: other products read 5 as seconds, milliseconds or minutes.
 func duration(least, most time.Duration, example, why string) value {
 	s := patternSchema(`^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`)
 	if least == 0 {
@@ -121,7 +118,8 @@ func byteSize(least, most int64, example, fix, why string) value {
 	})
 }
 
-// parseSize reads bytes with a binary (KiB) or decimal (KB) unit.
+// parseSize reads bytes with a binary (KiB) or decimal (KB) unit. Unlike in some other
+// products 64MB is not 64 MiB.
 func parseSize(s string) (int64, bool) {
 	digits := strings.TrimRight(s, "BKMGTikbmgt ")
 	unit, ok := map[string]float64{
@@ -133,5 +131,6 @@ func parseSize(s string) (int64, bool) {
 	return int64(min(float64(n)*unit, math.MaxInt64/2)), ok && err == nil
 }
 
-// compactSize is a multiple of 1 KiB as a file writes it.
+// compactSize is a multiple of 1 KiB as a file writes it, so that a message can be copied
+// from.
 func compactSize(n int64) string { return strings.ReplaceAll(size(n), " ", "") }

@@ -33,8 +33,12 @@ func systemResolver(host string) (netip.Addr, bool) {
 	return all[0], true
 }
 
-// taken returns the listener that occupies the address, "" if none does.
-func taken(all []server.Listener, addr string, names resolver) string {
+// Ports that are taken twice are reported here, with both settings, rather than by the
+// listener that comes second with "address already in use". What only the system knows,
+// such as ports of other programs, is left to it.
+
+// listenerAt returns the listener that occupies the address, "" if none does.
+func listenerAt(all []server.Listener, addr string, names resolver) string {
 	for _, l := range all {
 		if overlap(l.Address, addr, names) {
 			return l.Address

@@ -9,7 +9,8 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// rate is a number of units per period.
+// rate is a number of units per period. Package fastlimit has the notation and says
+// which rates it can keep exactly.
 func rate() value {
 	return valueOf("rate", patternSchema("^[0-9]+/[0-9]*[smhd]$"), func(d *decoder, n *node) (fastlimit.Rate, bool) {
 		s, ok := d.scalar(n, "a rate such as 100/s, 600/m, 5/h, 1/d or 300/15m")
@@ -17,57 +18,50 @@ func rate() value {
 			return fastlimit.Rate{}, false
 		}
 		r, err := fastlimit.ParseRate(s.text)
-		d.at(n, err)
-		return r, err == nil
+		return r, d.valid(n, err)
 	})
 }
+
+// The three kinds of pattern differ in their normal form: hosts are compared in lower
+// case, as RFC 3986 §3.2.2 has them, paths and methods byte by byte.
 
 func hostPatterns() value {
 	return patterns("host, or list of them", "a host such as *.example.com", strings.ToLower, policy.CheckHostPattern)
 }
 
 func pathPatterns() value {
-	return patterns("path, or list of them", "a path such as /api/*", nil, policy.CheckPathPattern)
+	return patterns("path, or list of them", "a path such as /api/*", asWritten, policy.CheckPathPattern)
 }
 
 func methods() value {
-	return patterns("method, or list of them", "a method such as GET", nil, policy.CheckMethod)
+	return patterns("method, or list of them", "a method such as GET", asWritten, policy.CheckMethod)
 }
 
-// patterns are one or more patterns in normal form; normal may be nil. One that no
+// asWritten is the normal form of patterns that are compared byte by byte.
+func asWritten(s string) string { return s }
+
+// patterns are one or more patterns in the form that normal returns. One that no
 // request can match is an error, as its rule would limit nothing.
 func patterns(docs, want string, normal func(string) string, check func(string) error) value {
 	return value{docs: docs, schema: oneOrMoreSchema(textSchema(), unbounded), read: func(d *decoder, n *node, to reflect.Value) bool {
 		items, _ := d.oneOrMore(n, unbounded, "patterns")
-		var all []string
-		seen := map[string]bool{}
-		for _, item := range items {
+		to.Set(reflect.ValueOf(distinct(d, items, "in the list", func(item *node) (pattern, shown string, ok bool) {
 			s, ok := d.text(item, want)
-			if !ok {
-				continue
+			if !ok || !d.valid(item, check(s)) {
+				return "", "", false
 			}
-			if err := check(s); err != nil {
-				d.at(item, err)
-				continue
-			}
-			if normal != nil {
-				s = normal(s)
-			}
-			if seen[s] {
-				d.fail(item, quote(s)+" is in the list already", "remove it")
-				continue
-			}
-			seen[s] = true
-			all = append(all, s)
-		}
-		to.Set(reflect.ValueOf(all))
+			s = normal(s)
+			return s, s, true
+		})))
 		return !n.failed
 	}}
 }
 
-// at reports the errors of a package at n, the value that was checked.
-func (d *decoder) at(n *node, err error) {
+// valid reports the errors of a package at n, the value that it has checked, and
+// whether there are none. It is for checks of one value, which know no field.
+func (d *decoder) valid(n *node, err error) bool {
 	for _, e := range field.All(err) {
 		d.fail(n, e.Problem, e.Fix)
 	}
+	return err == nil
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// schema is a JSON Schema, draft 2020-12.
+// schema is a JSON Schema, draft 2020-12. It is a map, so that encoding/json sorts its
+// keys and the generated file changes only where a setting does.
 type schema map[string]any
 
 func textSchema() schema { return schema{"type": "string", "minLength": 1} }
@@ -20,7 +21,8 @@ func patternSchema(pattern string) schema {
 	return schema{"type": "string", "pattern": pattern + `|\$\{`}
 }
 
-// orVariable is a value that is no text, or a variable that holds one.
+// orVariable is a value that is no text, or a variable that holds one. Every value may
+// be a variable, so a schema without it would mark files that load.
 func orVariable(s schema) schema {
 	return schema{"anyOf": []schema{s, {"$ref": "#/$defs/variable"}}}
 }
@@ -49,6 +51,8 @@ func Schema() []byte {
 	return b.Bytes()
 }
 
+// schema describes a section's mapping. Unknown settings are refused, so that editors
+// mark a misspelled one. "Exactly one of these" is a oneOf with a branch for each.
 func (s *section) schema() schema {
 	properties, required, oneOf := schema{}, []string{}, s.oneOf
 	for _, f := range s.settings {
@@ -88,7 +92,7 @@ func (s *section) schema() schema {
 	return out
 }
 
-// filling are the settings that fill a field.
+// filling are the settings that fill a field, such as secret and secret_file.
 func (s *section) filling(field string) (all []string) {
 	for _, f := range s.settings {
 		if f.field == field {

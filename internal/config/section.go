@@ -33,6 +33,7 @@ type section struct {
 	check func(d *decoder, n *node)
 }
 
+// find is a linear search: sections are short, and a file is read once.
 func (s *section) find(name string) (*setting, bool) {
 	i := slices.IndexFunc(s.settings, func(f setting) bool { return f.name == name })
 	if i < 0 {
@@ -52,11 +53,14 @@ func (s *section) read(d *decoder, n *node, to reflect.Value) bool {
 	s.reportMissing(d, n)
 	lines := make(map[string]int, len(n.members))
 	for _, m := range n.members {
+		// A setting that fails does not end the loop: all mistakes are reported.
 		f := s.accept(d, n, m.key, lines)
 		if f == nil {
 			continue
 		}
 		m.value.path, m.value.field = m.key.path, join(n.field, f.field)
+		// Two settings may fill one field, such as secret and secret_file. oneOf
+		// has reported its own already.
 		if first := d.places[m.value.field]; first != nil && !slices.Contains(s.oneOf, f.name) {
 			_, name, _ := cutLast(first.path)
 			d.fail(m.value, name+" is set too", "remove one of the two")
@@ -73,6 +77,7 @@ func (s *section) read(d *decoder, n *node, to reflect.Value) bool {
 }
 
 // accept returns the setting that a key names. nil: it has reported why there is none.
+// lines has where settings of the same mapping were seen.
 func (s *section) accept(d *decoder, n, key *node, lines map[string]int) *setting {
 	key.path = n.path
 	if key.kind == isRefused {
@@ -98,6 +103,9 @@ func (s *section) accept(d *decoder, n, key *node, lines map[string]int) *settin
 	return f
 }
 
+// reportMissing reports required settings that are not written, at the mapping that
+// lacks them. It gives a missing field a place that has failed, so that the package's
+// check of the same field says nothing more.
 func (s *section) reportMissing(d *decoder, n *node) {
 	for _, f := range s.settings {
 		if f.required == "" || slices.ContainsFunc(n.members, func(m member) bool {
@@ -134,13 +142,14 @@ func (s *section) fillDefaults(d *decoder, path string, to reflect.Value) {
 		case d.places[field] != nil || f.value.read == nil:
 		case f.def != "":
 			f.value.read(d, &node{kind: isText, text: f.def, path: f.name}, f.target(to))
-		case f.value.section != nil && !f.value.list && fieldOf(to, f.field).Kind() == reflect.Struct:
+		case f.value.section != nil && fieldOf(to, f.field).Kind() == reflect.Struct:
 			f.value.section.fillDefaults(d, field, fieldOf(to, f.field))
 		}
 	}
 }
 
-// fieldOf returns a field of a struct by its path; the empty path is the struct.
+// fieldOf returns a field of a struct by its path; the empty path is the struct. It
+// panics if there is no such field: the tables are wrong then, which every test notices.
 func fieldOf(v reflect.Value, path string) reflect.Value {
 	if path == "" {
 		return v
@@ -151,10 +160,10 @@ func fieldOf(v reflect.Value, path string) reflect.Value {
 	return v
 }
 
-// homeOf says where a setting belongs that was found at a path where it is unknown.
+// whereItBelongs says where a setting belongs that was found at a path where it is unknown.
 // It considers the sections that a wrong indentation leads away from. "" if the
 // setting is in none of them, or in several.
-func homeOf(path, name string) string {
+func whereItBelongs(path, name string) string {
 	var likely []*section
 	switch {
 	case !strings.ContainsAny(path, ".["):
@@ -182,7 +191,8 @@ func homeOf(path, name string) string {
 	return home
 }
 
-// sections are all there are, in the order of the documents.
+// sections are all there are, in the order of the documents. It is a function since the
+// tables are filled in by init.
 func sections() []*section {
 	return []*section{
 		&topSettings, &listenSettings, &connectionSettings, &drainSettings, &redisSettings, &clusterSettings, &ruleSettings, &matchSettings,

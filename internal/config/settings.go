@@ -41,7 +41,7 @@ func reserved(names ...string) (all []setting) {
 }
 
 // The tables are set in init: as initializers of these variables they would form a
-// cycle, since reading a setting looks up others (homeOf).
+// cycle, since reading a setting looks up others (whereItBelongs).
 var topSettings, listenSettings, connectionSettings, drainSettings, redisSettings, clusterSettings, ruleSettings, matchSettings section
 
 func init() {
@@ -70,37 +70,42 @@ func init() {
 		settings: append([]setting{
 			{name: "host", field: "Hosts", value: hostPatterns(), shown: "all", doc: "hosts, without port"},
 			{name: "path", field: "Paths", value: pathPatterns(), shown: "all", doc: "paths, decoded and without query"},
-			{name: "method", field: "Methods", value: methods(), shown: "all", doc: "methods, exactly"},
+			{name: "method", field: "Methods", value: methods(), shown: "all", doc: "methods, matched exactly"},
 		}, reserved("header", "not")...),
 	}
 	ruleSettings = ruleTable()
 	topSettings = topTable()
 }
 
+// Order matters in these tables: it is that of docs/configuration.md and of messages
+// that list the valid settings. want and doc are phrases without a full stop; def is
+// read like a value of the file (see fillDefaults), while shown only says what a package
+// does by itself, which TestDefaultsAreThoseOfThePackages compares.
+
 func topTable() section {
 	return section{
 		name: "top", want: "settings, such as rules:", where: "at the top level, without indentation",
 		check: func(d *decoder, n *node) { d.check() },
 		settings: append([]setting{
-			{name: "listen", field: "Listeners", value: listeners(), def: defaultListen, doc: "where traffic comes in"},
-			{name: "admin", field: "Admin", value: address(), def: DefaultAdmin, doc: "health, metrics, profiles"},
+			{name: "listen", field: "Server.Listeners", value: listeners(), def: defaultListen, doc: "addresses that accept traffic"},
+			{name: "admin", field: "Server.Admin", value: address(), def: DefaultAdmin, doc: "address of health, metrics and profiles"},
 			{name: "deny_status", field: "DenyStatus", value: denyStatus(), def: "429", doc: "status code of a denial"},
-			{name: "trusted_proxies", field: "Policy.TrustedProxies", value: prefixes(), shown: "none", doc: "proxies whose headers count"},
+			{name: "trusted_proxies", field: "Policy.TrustedProxies", value: prefixes(), shown: "none", doc: "proxies whose headers are believed"},
 			{name: "client_ip_header", field: "Policy.ClientIPHeader", value: header(), def: defaultHeader, doc: "the header that names the client"},
 			{name: "original_request", field: "Policy.OriginalRequest", value: choice("none", "x-original", "x-forwarded"), def: "none", doc: "the headers that name the request"},
 			{name: "on_unnamed", field: "Policy.OnUnnamed", value: choice("peer", "skip", "deny"), def: "peer", doc: "what to do if a proxy names no client or no request"},
-			{name: "decide_api", field: "DecideAPI", value: boolean(), def: "false", doc: "`POST /v1/decide` on `listen` too"},
-			{name: "memory", field: "Memory", value: memory(), def: "64MiB", doc: "all memory of the limiter"},
-			{name: "denial_logs", field: "DenialLogs", value: whole(number{least: 0, most: maxDenialLogs, example: "100"}), def: "100", doc: "log lines per second for denials, one per client; the others are only counted"},
-			{name: "connections", field: "Connections", value: mapping(&connectionSettings), shown: "below", doc: "bounds on the connections of clients"},
-			{name: "drain", field: "Drain", value: mapping(&drainSettings), shown: "below", doc: "how the server stops on SIGTERM"},
+			{name: "decide_api", field: "Server.DecideAPI", value: boolean(), def: "false", doc: "`POST /v1/decide` on `listen` too"},
+			{name: "memory", field: "Limits.Memory", value: memory(), def: "64MiB", doc: "memory for the limiter's tables"},
+			{name: "denial_logs", field: "Server.DenialLogs", value: whole(number{least: 0, most: maxDenialLogs, example: "100"}), def: "100", doc: "log lines per second for denials, one per client; the others are only counted"},
+			{name: "connections", field: "Server.Connections", value: mapping(&connectionSettings), shown: "below", doc: "limits on client connections"},
+			{name: "drain", field: "Server.Drain", value: mapping(&drainSettings), shown: "below", doc: "how the server stops on SIGTERM"},
 			{
-				name: "top_talkers", field: "TopTalkers", shown: "`1024`",
+				name: "top_talkers", field: "Limits.TopTalkers", shown: "`1024`",
 				value: whole(number{least: 4, most: fastlimit.MaxTopTalkers, zero: "none", example: "1024"}),
 				doc:   "clients of each rule that `fastlimit top` tracks, without a cluster",
 			},
-			{name: "redis", field: "Redis", value: mapping(&redisSettings), shown: "none", doc: "the exact tier that nodes share"},
-			{name: "cluster", field: "Cluster", value: mapping(&clusterSettings), shown: "none", doc: "the nodes to exchange counts with"},
+			{name: "redis", field: "Redis", value: mapping(&redisSettings), shown: "none", doc: "the store for exact checks that nodes share"},
+			{name: "cluster", field: "Cluster", value: mapping(&clusterSettings), shown: "none", doc: "the nodes that exchange counts"},
 			{name: "allow", field: "Policy.Allow", value: prefixes(), shown: "none", doc: "never limited"},
 			{name: "deny", field: "Policy.Deny", value: prefixes(), shown: "none", doc: "always refused"},
 			{name: "rules", field: "Policy.Rules", value: ruleList(), required: "nothing would be limited: " + rulesExample, doc: "the limits"},
@@ -108,6 +113,7 @@ func topTable() section {
 	}
 }
 
+// connectionTable has upper bounds that no server needs; they catch slips of the unit.
 func connectionTable() section {
 	count := func(example string) value { return whole(number{least: 1, most: maxConnections, example: example}) }
 	size := func(example string) value { return byteSize(1<<10, 1<<20, example, example, "") }
@@ -126,6 +132,8 @@ func connectionTable() section {
 	}
 }
 
+// redisTable leaves defaults to package redisstore: a field that is zero there means
+// "not written", which its check of what goes together needs to know.
 func redisTable() section {
 	file, user := text("path", "the path of a file"), text("text", "a user name")
 	return section{
@@ -155,13 +163,16 @@ func redisTable() section {
 			{name: "key_file", field: "KeyFile", value: file, shown: "none", doc: "key of the client certificate"},
 			{name: "server_name", field: "ServerName", value: text("text", "the name in the server's certificate"), shown: "the host", doc: "the name in the server's certificate"},
 			{name: "workers", field: "Workers", value: whole(number{least: 1, most: redisstore.MaxWorkers, example: "2"}), shown: "`2`", doc: "batches in flight, each on a connection of its own"},
-			{name: "queue", field: "Queue", value: whole(number{least: 1, most: redisstore.MaxQueue, example: "2048"}), shown: "`2048`", doc: "most checks that may wait for a worker"},
+			{name: "queue", field: "Queue", value: whole(number{least: 1, most: redisstore.MaxQueue, example: "2048"}), shown: "`2048`", doc: "how many checks may wait for a worker"},
 			{name: "retry_min", field: "RetryMin", value: duration(time.Millisecond, time.Minute, "100ms", ""), shown: "`100ms`", doc: "pause before the second attempt to reach a Redis that is down; it doubles each time"},
-			{name: "retry_max", field: "RetryMax", value: duration(time.Millisecond, time.Minute, "2s", ""), shown: "`2s`", doc: "the longest of these pauses"},
+			{name: "retry_max", field: "RetryMax", value: duration(time.Millisecond, time.Minute, "2s", ""), shown: "`2s`", doc: "longest such pause"},
 		},
 	}
 }
 
+// clusterTable fills config.Cluster, in which gossip.Config is embedded: a new knob of
+// the cluster is a field there and a row here. The bounds on interval and max_bytes are
+// those within which the bound on all nodes together is worth having.
 func clusterTable() section {
 	const name = "a name of 1 to 64 letters, digits, dots, dashes or underscores"
 	node := nameOf(name+", or host:port", nameRunes+":[]") // as its default is
@@ -174,18 +185,18 @@ func clusterTable() section {
 			},
 			{
 				name: "bind", field: "Bind", value: address(), required: `write the address that the other nodes reach, for example bind: "10.0.0.1:7946"`,
-				doc: "where the other nodes reach this one, UDP and TCP",
+				doc: "address at which the other nodes reach this one, UDP and TCP",
 			},
-			{name: "join", field: "Join", value: listOf("list of addresses", `a list such as ["10.0.0.2:7946"]`, address()), shown: "none", doc: "nodes to ask for the others; one of them that is up is enough"},
+			{name: "join", field: "Join", value: listOf("list of addresses", `a list such as ["10.0.0.2:7946"]`, address()), shown: "none", doc: "nodes to contact at start; one that is up is enough"},
 			{name: "secret", field: "Secret", value: anyText("text", schema{"type": []string{"string", "number"}}, "a secret of 16 characters or more"), required: secretFix, doc: "16 characters or more, the same on all nodes"},
 			{name: "secret_file", field: "Secret", value: fileContent(), doc: "a file with the secret, to keep it out of this one"},
 			{
 				name: "interval", field: "Interval", def: "100ms", doc: "time between two exchanges",
 				value: duration(20*time.Millisecond, 10*time.Second, "100ms", ": what a client gains by visiting all nodes grows with it"),
 			},
-			{name: "node", field: "Node", value: node, shown: "where the others reach it", doc: "unique name of this node; of two nodes with one name the later is not ready"},
+			{name: "node", field: "Node", value: node, shown: "where the others reach it", doc: "unique name of this node; if two nodes share one, the later is not ready"},
 			{
-				name: "advertise", field: "Advertise", shown: "that of `bind`", doc: "where the other nodes reach this one, if not at `bind`",
+				name: "advertise", field: "Advertise", shown: "that of `bind`", doc: "address at which the other nodes reach this one, if not `bind`",
 				value: text("IP address and port", "the IP address and port at which the other nodes reach this one, for example 10.0.0.1:7946"),
 			},
 			{
@@ -199,6 +210,8 @@ func clusterTable() section {
 	}
 }
 
+// ruleTable fills policy.RuleSpec, whose Limit is the fastlimit.RuleConfig. Fields
+// without def stay zero where the file is silent, and package fastlimit fills them in.
 func ruleTable() section {
 	positive := func(example string) value { return whole(number{least: 1, most: math.MaxUint64, example: example}) }
 	return section{
@@ -214,20 +227,21 @@ func ruleTable() section {
 				name: "name", field: "Limit.Name", value: nameOf("a name of 1 to 64 letters, digits, dots, dashes or underscores", nameRunes),
 				required: "give the rule a name, for example name: per-ip", doc: "name of the rule in metrics and headers",
 			},
-			{name: "key", field: "Key", value: ruleKey(), def: "ip", doc: "what to count by"},
+			{name: "key", field: "Key", value: ruleKey(), def: "ip", doc: "what requests are counted by"},
 			{name: "match", field: "Match", value: mapping(&matchSettings), shown: "every request", doc: "which requests the rule applies to"},
 			{name: "rate", field: "Limit.Rate", value: rate(), required: "write for example rate: 100/s", doc: "what a client may send in the long run"},
 			{name: "burst", field: "Limit.Burst", value: positive("200"), shown: "the number in `rate`", doc: "what a client may send at once"},
 			{name: "cost", field: "Limit.Cost", value: positive("1"), shown: "`1`", doc: "units that a request takes, at most `burst`"},
 			{name: "mode", field: "Limit.Mode", value: choice("enforce", "shadow"), def: "enforce", doc: "whether the rule denies, or only counts"},
-			{name: "escalate_at", field: "Limit.EscalateAt", value: fraction("0.5"), shown: "`0.5`, or `0` if `burst` < 10", doc: "at which part of `burst` exact checks begin"},
+			{name: "escalate_at", field: "Limit.EscalateAt", value: fraction("0.5"), shown: "`0.5`, or `0` if `burst` < 10", doc: "fraction of `burst` from which on requests are checked exactly"},
 			{name: "strict", field: "Limit.Strict", value: boolean(), def: "false", doc: "check every request exactly"},
-			{name: "on_failure", field: "Limit.OnFailure", value: choice("local", "open", "closed"), def: "local", doc: "who decides when Redis does not answer"},
+			{name: "on_failure", field: "Limit.OnFailure", value: choice("local", "open", "closed"), def: "local", doc: "what decides when Redis does not answer"},
 		}, reserved("algorithm", "count_denied", "max_wait", "cost_from", "on_bad_cost", "rate_from", "overrides", "ban", "legacy", "bucket", "factor")...),
 	}
 }
 
-// ruleList is the list of rules, which must not be empty.
+// ruleList is the list of rules, which must not be empty: a limiter without rules is a
+// mistake that would show only when it is needed.
 func ruleList() value {
 	v := listOf("list of rules", "a list: "+rulesExample, mapping(&ruleSettings))
 	list := v.read

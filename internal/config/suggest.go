@@ -9,21 +9,29 @@ import (
 // misspelling of: up to a third of its letters may differ.
 func suggest(name string, s *section) string {
 	var valid []string
-	best, least := "", 1+max(1, len(name)/3)
 	for _, f := range s.settings {
-		if f.value.read == nil {
-			continue
-		}
-		valid = append(valid, f.name)
-		if n := distance(strings.ToLower(name), f.name); n < least {
-			best, least = f.name, n
+		if f.value.read != nil {
+			valid = append(valid, f.name)
 		}
 	}
+	// The list is always shown: the suggestion may be wrong, and names are few.
 	list := "valid here: " + strings.Join(valid, ", ")
-	if best == "" {
-		return list
+	if best := nearest(strings.ToLower(name), valid, max(1, len(name)/3)); best != "" {
+		return "did you mean " + best + "? " + list
 	}
-	return "did you mean " + best + "? " + list
+	return list
+}
+
+// nearest returns the first of the names that the fewest edits turn name into; "" if
+// that takes more than maxEdits.
+func nearest(name string, names []string, maxEdits int) (best string) {
+	least := maxEdits + 1
+	for _, candidate := range names {
+		if n := distance(name, candidate); n < least {
+			best, least = candidate, n
+		}
+	}
+	return best
 }
 
 // distance is the number of bytes to insert, delete, replace or swap with their
@@ -33,6 +41,7 @@ func distance(a, b string) int {
 	if len(a) > 2*len(b) {
 		return len(a)
 	}
+	// Three rows of the matrix are enough: a swap looks back two.
 	before, prev, cur := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range prev {
 		prev[j] = j
@@ -54,8 +63,8 @@ func distance(a, b string) int {
 	return prev[len(b)]
 }
 
-// printable shows the unknown name of a setting in its path: quoted where it
-// would not read as one word.
+// printable shows the unknown name of a setting in its path: quoted where it would not
+// read as one word. It is raw text of the file, and messages go to terminals and logs.
 func printable(name string) string {
 	odd := func(r rune) bool { return r <= ' ' || r == ':' || !strconv.IsPrint(r) }
 	if name == "" || len(name) > maxQuoted || strings.ContainsFunc(name, odd) {

@@ -89,7 +89,7 @@ func TestHomes(t *testing.T) {
 		"rules[0].url": "",
 	} {
 		_, name, _ := cutLast(path)
-		if got := homeOf(path, name); got != want {
+		if got := whereItBelongs(path, name); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
 		}
 	}

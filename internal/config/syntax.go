@@ -9,14 +9,15 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// A line with a setting, and two common misspellings of one.
+// The parser knows YAML, but not that the file has settings. These do: a line with a
+// setting, and two common misspellings of one.
 var (
 	settingLine = regexp.MustCompile(`^\s*(?:- +)*["']?[A-Za-z_][\w-]*["']?:(?:\s|$)`)
 	noSpace     = regexp.MustCompile(`^\s*(?:- +)*([a-z_]+):(\S)`)
 	noDashSpace = regexp.MustCompile(`^\s*-([a-z_]+:)`)
 )
 
-const alikeFix = `indent all settings of a block alike, and put a value that contains ": " in quotes`
+const indentFix = `indent all settings of a block alike, and put a value that contains ": " in quotes`
 
 // describeSyntax recognizes mistakes that the parser describes in misleading terms:
 // wrong indentation and missing spaces. Otherwise the problem is the parser's message.
@@ -40,10 +41,13 @@ func describeSyntax(t *token.Token, msg string, data []byte) (problem, fix strin
 	}
 	misplaced := strings.HasPrefix(msg, "value is not allowed") || strings.Contains(msg, "non-map value")
 	if misplaced && settingLine.MatchString(line) {
-		return "indented unlike the settings it belongs to", alikeFix
+		return "indented unlike the settings it belongs to", indentFix
 	}
 	return "YAML: " + oneLine(msg), syntaxFix(msg, line)
 }
+
+// The functions above depend on words of the parser's messages (go-yaml 1.19.2). If an
+// update changes them, golden tests fail and users see the parser's own words.
 
 // oneLine shortens a message of the parser, which may quote the file, to one line.
 func oneLine(msg string) string {

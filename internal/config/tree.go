@@ -1,14 +1,14 @@
 package config
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 )
 
-// kind is what a node of the file is.
+// kind is what a node of the file is. Text and quoted text differ, since "100" in quotes
+// is not taken for a number.
 type kind uint8
 
 const (
@@ -39,10 +39,13 @@ type node struct {
 	failed bool   // an error about it or something in it is reported
 }
 
-// member is a setting of a mapping. Its key is text, or refused.
+// member is a setting of a mapping. Its key is text, or refused. Members are a slice: the
+// order of the file is that of the errors, and duplicates have to be kept.
 type member struct{ key, value *node }
 
-// convert turns the parser's tree into nodes.
+// convert turns the parser's tree into nodes. What is not supported becomes a node that
+// says so: whether it is reported depends on where it stands, since below an unknown
+// setting nothing is.
 func convert(n ast.Node) *node {
 	out, t := &node{}, n.GetToken()
 	switch v := n.(type) {
@@ -57,7 +60,7 @@ func convert(n ast.Node) *node {
 	case *ast.SequenceNode:
 		out.kind, out.items = isList, make([]*node, len(v.Values))
 		for i, e := range v.Values {
-			out.items[i] = convert(rejoin(e))
+			out.items[i] = convert(joinSplitScalar(e))
 			out.items[i].parent = out
 		}
 	case *ast.NullNode:
@@ -85,6 +88,8 @@ func convert(n ast.Node) *node {
 
 func (n *node) refuse(problem, fix string) { n.kind, n.problem, n.fix = isRefused, problem, fix }
 
+// addMembers keeps members that have the same key: [section.accept] reports the second
+// with the line of the first.
 func (n *node) addMembers(values ...*ast.MappingValueNode) {
 	n.kind, n.members = isMapping, make([]member, len(values))
 	for i, v := range values {
@@ -115,15 +120,7 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// elements are the items of a list, with their paths.
-func (n *node) elements() []*node {
-	for i, item := range n.items {
-		item.path, item.field = fmt.Sprintf("%s[%d]", n.path, i), fmt.Sprintf("%s[%d]", n.field, i)
-	}
-	return n.items
-}
-
-// what describes a node in an error message.
+// what describes a node in an error message: what the user sees at its place.
 func (n *node) what() string {
 	switch n.kind {
 	case isMapping:
@@ -138,10 +135,10 @@ func (n *node) what() string {
 	return n.text
 }
 
-// rejoin works around a bug of the tokenizer (go-yaml 1.19.2): in a list inside { }
+// joinSplitScalar works around a bug of the tokenizer (go-yaml 1.19.2): in a list inside { }
 // it takes a:b for a mapping, though YAML requires a space after the colon. With it
 // {key: [ip, header:X-Api-Key]} reads as in block style.
-func rejoin(n ast.Node) ast.Node {
+func joinSplitScalar(n ast.Node) ast.Node {
 	m, ok := n.(*ast.MappingNode)
 	if !ok || m.IsFlowStyle || len(m.Values) != 1 {
 		return n

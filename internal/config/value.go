@@ -10,7 +10,8 @@ import (
 )
 
 // value describes what a setting may hold: how it is read, what the documents
-// call it, and its JSON Schema.
+// call it, and its JSON Schema. Values are made by functions such as duration, so a
+// type of setting is defined once for the decoder, the documents and editors.
 type value struct {
 	docs   string
 	schema schema
@@ -20,8 +21,7 @@ type value struct {
 	read func(d *decoder, n *node, to reflect.Value) bool
 
 	section  *section // of a mapping, or of the elements of a list of them
-	list     bool
-	toStruct bool // read gets the section's struct instead of one field of it
+	toStruct bool     // read gets the section's struct instead of one field of it
 }
 
 // target is what the setting's value is read into.
@@ -106,6 +106,7 @@ func (d *decoder) text(n *node, want string) (string, bool) {
 	return s.text, ok
 }
 
+// text is any text. Packages check what it means.
 func text(docs, want string) value {
 	return valueOf(docs, textSchema(), func(d *decoder, n *node) (string, bool) { return d.text(n, want) })
 }
@@ -136,6 +137,7 @@ func fileContent() value {
 	})
 }
 
+// nameRunes are safe in metrics, headers, logs and URLs without being escaped.
 const nameRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
 
 // nameOf is a text of 1 to 64 of the runes.
@@ -151,8 +153,8 @@ func nameOf(want, runes string) value {
 	})
 }
 
-// choice is one of the names, as its index: the constants of the packages are in
-// the same order.
+// choice is one of the names, as its index: the constants of the packages are in the
+// same order, begin at 0 and have no gaps.
 func choice(names ...string) value {
 	want := strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 	return parsed("`"+strings.Join(names, "`, `")+"`", orVariable(schema{"enum": names}), want, func(s scalar) (v int, problem, fix string) {
@@ -163,6 +165,8 @@ func choice(names ...string) value {
 	})
 }
 
+// boolean takes neither yes and on, which YAML 1.1 and 1.2 read differently, nor text
+// in quotes, unless a variable holds it.
 func boolean() value {
 	return parsed("true, false", orVariable(schema{"type": "boolean"}), "true or false", func(s scalar) (v bool, problem, fix string) {
 		if v = s.text == "true"; s.isNumber && (v || s.text == "false") {

@@ -25,9 +25,9 @@ func firstRule(t *testing.T, settings string) policy.RuleSpec {
 
 func TestTopValues(t *testing.T) {
 	t.Parallel()
-	listeners := func(c *Config) any { return fmt.Sprint(c.Listeners) }
-	admin := func(c *Config) any { return c.Admin }
-	memory := func(c *Config) any { return c.Memory }
+	listeners := func(c *Config) any { return listenersOf(c) }
+	admin := func(c *Config) any { return c.Server.Admin }
+	memory := func(c *Config) any { return c.Limits.Memory }
 	allow := func(c *Config) any { return fmt.Sprint(c.Policy.Allow) }
 	header := func(c *Config) any { return c.Policy.ClientIPHeader }
 	original := func(c *Config) any { return c.Policy.OriginalRequest }
@@ -53,7 +53,7 @@ func TestTopValues(t *testing.T) {
 		{"memory: 2MB", memory, int64(2e6)},
 		{"memory: '3 GiB'", memory, int64(3 << 30)},
 		{"memory: 1TiB", memory, int64(1 << 40)},
-		{"decide_api: true", func(c *Config) any { return c.DecideAPI }, true},
+		{"decide_api: true", func(c *Config) any { return c.Server.DecideAPI }, true},
 		{"allow: []", allow, "[]"},
 		{
 			"allow: [10.0.0.0/8, 192.0.2.7, 2001:db8::/32, '::1', '::ffff:10.1.0.0/112', '::ffff:10.1.2.3', 0.0.0.0/0, '::/0']", allow,

@@ -16,6 +16,10 @@ import (
 // warned of, as any flood exceeds it.
 const lowRate = 1000
 
+// A warning names the setting, what follows from it and what to write. It must not
+// appear for a file that is right, or people stop reading them: the example has none
+// (TestExampleFile).
+
 // Warnings reports settings that are valid but probably a mistake, one line each,
 // without a newline. p is the plan of c.Limiter().
 func Warnings(c *Config, p *fastlimit.Plan) []string {
@@ -40,9 +44,10 @@ func Warnings(c *Config, p *fastlimit.Plan) []string {
 // warnFunc adds a warning. Its arguments are those of fmt.Sprintf.
 type warnFunc func(format string, args ...any)
 
+// networkWarnings are about who can reach what, and who is believed.
 func networkWarnings(c *Config, warn warnFunc) {
-	if host, _, err := net.SplitHostPort(c.Admin); err == nil && !isLoopback(host) {
-		warn("admin: %s can be reached from other machines; it serves metrics, profiles, the clients that are limited, and decisions about any, so keep it behind a firewall", c.Admin)
+	if host, _, err := net.SplitHostPort(c.Server.Admin); err == nil && !isLoopback(host) {
+		warn("admin: %s can be reached from other machines; it serves metrics, profiles, the clients that are limited, and decisions about any, so keep it behind a firewall", c.Server.Admin)
 	}
 	if len(c.Policy.TrustedProxies) == 0 {
 		if c.headerGiven {
@@ -65,19 +70,21 @@ func networkWarnings(c *Config, warn warnFunc) {
 // A shorter prefix on the allow list exempts more than any one network has:
 // 10.0.0.0/8 and fc00::/7 are the widest private ranges.
 const (
-	narrow4 = 8
-	narrow6 = 7
+	widestPrivate4 = 8
+	widestPrivate6 = 7
 )
 
+// listWarnings are about allow and deny: an entry that is too wide turns the limiter
+// off for most clients, and nothing in the metrics would look wrong.
 func listWarnings(c *Config, warn warnFunc) {
-	denied := map[netip.Prefix]bool{} // as both lists may have ten thousands of entries
+	denied := map[netip.Prefix]bool{} // both lists may have tens of thousands of entries
 	for _, p := range c.Policy.Deny {
 		denied[p] = true
 	}
 	for _, p := range c.Policy.Allow {
-		family, narrow := "IPv4", narrow4
+		family, narrow := "IPv4", widestPrivate4
 		if p.Addr().Is6() {
-			family, narrow = "IPv6", narrow6
+			family, narrow = "IPv6", widestPrivate6
 		}
 		switch {
 		case denied[p]:
@@ -90,13 +97,17 @@ func listWarnings(c *Config, warn warnFunc) {
 	}
 }
 
+// storeWarnings are about settings that mean nothing, or much less, without a store.
 func storeWarnings(c *Config, warn warnFunc) {
+	if c.Store() != nil {
+		return
+	}
 	for i := range c.Policy.Rules {
-		if r := &c.Policy.Rules[i].Limit; c.Redis == nil && r.OnFailure != fastlimit.FailLocal {
+		if r := &c.Policy.Rules[i].Limit; r.OnFailure != fastlimit.FailLocal {
 			warn("rule %s: on_failure: %v has no effect without redis", r.Name, r.OnFailure)
 		}
 	}
-	if c.Cluster != nil && c.Redis == nil {
+	if c.Cluster != nil {
 		warn("cluster: without redis each node keeps the limits by itself: %d nodes admit up to %d times burst and rate; counts are exchanged for top talkers only",
 			c.Cluster.MaxNodes, c.Cluster.MaxNodes)
 	}
@@ -116,29 +127,20 @@ func specWarnings(spec *policy.RuleSpec, warn warnFunc) {
 	}
 	known := policy.KnownMethods()
 	for _, m := range spec.Match.Methods {
-		if !slices.Contains(known, m) {
-			warn("match.method: %s is no method that clients are known to send; %s", m, nearest(m, known))
+		if slices.Contains(known, m) {
+			continue
 		}
+		fix := "write for example GET"
+		if best := nearest(m, known, 2); best != "" {
+			fix = "did you mean " + best + "?"
+		}
+		warn("match.method: %s is no method that clients are known to send; %s", m, fix)
 	}
 	for _, p := range spec.Match.Paths {
 		if hint := policy.PathHint(p); hint != "" {
 			warn("match.path: %s", hint)
 		}
 	}
-}
-
-// nearest suggests the known method that m is probably a misspelling of.
-func nearest(m string, known []string) string {
-	best, least := "", 3
-	for _, k := range known {
-		if n := distance(m, k); n < least {
-			best, least = k, n
-		}
-	}
-	if best == "" {
-		return "write for example GET"
-	}
-	return "did you mean " + best + "?"
 }
 
 // ruleWarnings are about what the memory of a rule is good for. given is the rule
@@ -149,6 +151,7 @@ func ruleWarnings(given *fastlimit.RuleConfig, rp *fastlimit.RulePlan, nodes int
 		warn("its memory carries %s of distinct clients; beyond twice that buckets are lost and clients exceed %v: raise memory, or the rate",
 			perSecond(rp.RequestsPerSecond), rc.Rate)
 	}
+	// Time in which a bucket drains that is as full as the sketch and the burst allow.
 	drain := time.Duration((1 + *rc.EscalateAt) * float64(rc.Burst) / rc.Rate.PerSecond() * float64(time.Second))
 	switch {
 	case rc.Strict:
@@ -165,6 +168,8 @@ func ruleWarnings(given *fastlimit.RuleConfig, rp *fastlimit.RulePlan, nodes int
 	}
 }
 
+// isLoopback knows no other names than localhost: asking a name server for a warning
+// would make validate slow where there is none.
 func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()

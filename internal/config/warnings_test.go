@@ -80,7 +80,7 @@ func TestDescribe(t *testing.T) {
 	text := Describe(c, p)
 	for _, want := range []string{
 		"memory 64 MiB, of which ", "first-seen filter ", " clients for 3s\n",
-		"half of them are in use,\nand a suspect finds none free with a chance below 1 in 10^",
+		"half of them are in use,\nand the chance that a suspect finds none free is below 1 in 10^",
 		"301 at once, then 100/s\n", "3 at once, then 5/h\n", "shadow", "none",
 	} {
 		if !strings.Contains(text, want) {

@@ -47,6 +47,7 @@ func parseYAML(data []byte) (*node, *Error) {
 	return body, nil
 }
 
+// errorAt is an error at a token, before there are nodes.
 func errorAt(t *token.Token, problem, fix string) *Error {
 	return &Error{Line: t.Position.Line, Column: t.Position.Column, Problem: problem, Fix: fix}
 }
@@ -93,7 +94,7 @@ func checkTokens(tokens token.Tokens) *Error {
 }
 
 // openBlock closes the blocks that a token at the column ends, and opens the one that
-// it begins.
+// it begins. Outside of brackets depth shows in columns only: blocks have no tokens.
 func openBlock(blocks []int, column int) []int {
 	for len(blocks) > 0 && blocks[len(blocks)-1] >= column {
 		blocks = blocks[:len(blocks)-1]
@@ -131,7 +132,7 @@ func syntaxFix(msg, line string) string {
 	case strings.Contains(msg, "could not find end character"):
 		return "close the quotes"
 	case strings.Contains(msg, "mapping value is not allowed"):
-		return alikeFix
+		return indentFix
 	case strings.Contains(msg, "invalid key for this map"), strings.Contains(msg, "unexpected scalar value type"), strings.Contains(msg, "reserved character"),
 		strings.Contains(msg, "unexpected directive"), strings.Contains(msg, "value is not allowed"):
 		return "put the value in quotes"
@@ -139,8 +140,10 @@ func syntaxFix(msg, line string) string {
 	return generalFix
 }
 
+// generalFix names the two causes of nearly all syntax errors.
 const generalFix = "check the indentation and the quotes"
 
+// sourceLine returns line n of the file, with its end; "" if there is none.
 func sourceLine(data []byte, n int) string {
 	for line := range strings.Lines(string(data)) {
 		if n--; n == 0 {

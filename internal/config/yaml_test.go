@@ -77,7 +77,7 @@ func TestGlue(t *testing.T) {
 	const text = `{listen: [127.0.0.1:80, localhost:1, "a:2"], allow: [2001:db8::/32, 10.0.0.0/8],
 		rules: [{name: a, rate: 5/s, key: [ip, header:A, cookie:1, cookie:true]}]}`
 	c := mustParse(t, text)
-	got := fmt.Sprint(c.Listeners, c.Policy.Allow, c.Policy.Rules[0].Key)
+	got := fmt.Sprint(listenersOf(c)+" ", c.Policy.Allow, c.Policy.Rules[0].Key)
 	const want = "[{127.0.0.1:80 429} {localhost:1 429} {a:2 429}] [2001:db8::/32 10.0.0.0/8] [ip header:A cookie:1 cookie:true]"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -6,12 +6,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Cluster returns a collector of what a cluster counts.
+// Cluster returns a collector of what a cluster counts. The prefix is sync, as the
+// package is: "cluster" would be taken for Redis Cluster.
 func Cluster(stats func() gossip.Stats) prometheus.Collector {
 	return prom.Collector(stats, clusterMetrics)
 }
 
-// Peers are as many as there are nodes, so their names may be labels.
+// Peers are as many as there are nodes, so their names may be labels. Those that have
+// left drop out of the gauges; counters have no label of a peer, since a counter must
+// not disappear.
 var clusterMetrics = []prom.Metric[gossip.Stats]{
 	prom.Counters("sync_bytes_total", "Bytes on the cluster's sockets, UDP and TCP, membership and what was rejected included.", []string{"direction"},
 		func(s *gossip.Stats, add func(uint64, ...string)) {
@@ -50,7 +53,8 @@ var clusterMetrics = []prom.Metric[gossip.Stats]{
 	prom.Gauge("sync_mirror_bytes", "Memory of these counts.", func(s *gossip.Stats) float64 { return float64(s.Delta.MirrorBytes) }),
 }
 
-// ruleGauge is a gauge with a series for each rule.
+// ruleGauge is a gauge with a series for each rule. Rules are those of the configuration,
+// so there are few.
 func ruleGauge(name, help string, read func(s *gossip.Stats, i int) float64) prom.Metric[gossip.Stats] {
 	return prom.Gauges(name, help, []string{"rule"}, func(s *gossip.Stats, set func(float64, ...string)) {
 		for i := range s.Delta.Rules {

@@ -29,19 +29,20 @@ func Gauge[S any](name, help string, read func(s *S) float64) Metric[S] {
 // Counters is a counter with labels. each calls add once per series; label
 // values must come from a closed set.
 func Counters[S any](name, help string, labels []string, each func(s *S, add func(n uint64, values ...string))) Metric[S] {
-	return metric(name, help, labels, func(s *S, d *prometheus.Desc, ch chan<- prometheus.Metric) {
-		each(s, func(n uint64, values ...string) {
-			ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), values...)
-		})
-	})
+	return series(prometheus.CounterValue, name, help, labels, each)
 }
 
 // Gauges is a gauge with labels. each calls set once per series; label values
 // must come from a closed set.
 func Gauges[S any](name, help string, labels []string, each func(s *S, set func(v float64, values ...string))) Metric[S] {
+	return series(prometheus.GaugeValue, name, help, labels, each)
+}
+
+// series is a metric with labels. It panics on a label value that is not UTF-8.
+func series[S any, V uint64 | float64](kind prometheus.ValueType, name, help string, labels []string, each func(*S, func(V, ...string))) Metric[S] {
 	return metric(name, help, labels, func(s *S, d *prometheus.Desc, ch chan<- prometheus.Metric) {
-		each(s, func(v float64, values ...string) {
-			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, values...)
+		each(s, func(v V, values ...string) {
+			ch <- prometheus.MustNewConstMetric(d, kind, float64(v), values...)
 		})
 	})
 }

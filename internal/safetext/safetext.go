@@ -22,8 +22,9 @@ func Clip(s string, most int) string {
 	return s[:most] + "…"
 }
 
-// Unicode escapes unprintable characters as Go does and keeps all others. It cuts
-// the result after about most bytes.
+// Unicode is for clients' keys, which operators compare with what they know. It escapes
+// unprintable characters as Go does and keeps all others. It cuts the result after
+// about most bytes, never within an escape.
 func Unicode(b []byte, most int) string {
 	var out []byte
 	for len(b) > 0 {
@@ -44,25 +45,23 @@ func Unicode(b []byte, most int) string {
 	return string(out)
 }
 
-// ASCII cuts s to most bytes and, if any byte is not printable ASCII, escapes all of
-// it as Go does.
+// ASCII is for logs, which all kinds of programs read. It cuts s to most bytes and, if
+// any byte is not printable ASCII, escapes all of it as Go does.
 func ASCII(s string, most int) string {
 	cut := ""
 	if len(s) > most {
 		s, cut = s[:most], "…"
 	}
-	for i := range len(s) {
-		if s[i] < 0x20 || s[i] > 0x7e {
-			q := strconv.QuoteToASCII(s)
-			s = q[1 : len(q)-1]
-			break
-		}
+	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
+		q := strconv.QuoteToASCII(s)
+		s = q[1 : len(q)-1]
 	}
 	return s + cut
 }
 
-// Quote cuts s to most bytes and, if any character is unprintable, returns it
-// escaped and in quotes.
+// Quote is for terminals. It cuts s to most bytes and, if any character is unprintable,
+// returns it escaped and in quotes: the quotes tell it from text that has backslashes
+// of its own.
 func Quote(s string, most int) string {
 	s = Clip(s, most)
 	unsafe := func(r rune) bool { return !strconv.IsPrint(r) }
