@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fastlimit/fastlimit/bench/defaults"
 	"github.com/fastlimit/fastlimit/bench/oracle"
 	"github.com/fastlimit/fastlimit/bench/proc"
 	"github.com/fastlimit/fastlimit/bench/report"
@@ -15,18 +16,18 @@ import (
 // MemoryOptions configure [Memory].
 type MemoryOptions struct {
 	Options
+
 	// Keys are the sizes of the floods, up to 4·10^9 or so. nil means 10^6 and
 	// 10^7. From 10^7 on a smaller one is the beginning of the largest.
-	Keys []int64
+	Keys []int64 `kong:"-"`
 	// Cap is the resident memory in bytes at which a limiter is stopped. 0
 	// means three quarters of what this machine has to spare.
-	Cap int64
-	// Patience is the time after which a limiter is stopped, in each flood. 0
-	// means 3 minutes.
-	Patience time.Duration
+	Cap      int64         `kong:"-"`
+	Patience time.Duration `default:"3m" help:"Time after which a limiter is stopped in a flood."`
 }
 
 func (o MemoryOptions) withDefaults() (MemoryOptions, error) {
+	o = defaults.Of(o)
 	o.Options = o.Options.withDefaults()
 	if o.Keys == nil {
 		o.Keys = []int64{1e6, 1e7}
@@ -37,9 +38,6 @@ func (o MemoryOptions) withDefaults() (MemoryOptions, error) {
 		}
 	}
 	o.Keys = slices.Compact(slices.Sorted(slices.Values(o.Keys)))
-	if o.Patience == 0 {
-		o.Patience = 3 * time.Minute
-	}
 	if o.Cap == 0 {
 		spare, err := proc.AvailableBytes()
 		o.Cap = spare / 4 * 3
