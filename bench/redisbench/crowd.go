@@ -11,6 +11,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bench/load"
 	"github.com/fastlimit/fastlimit/bench/report"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
 )
@@ -55,22 +56,13 @@ func newCrowd(store *redisstore.Store, timeout time.Duration) (*crowd, error) {
 	c := &crowd{callers: make([]caller, crowdCallers), stop: make(chan struct{})}
 	for i := range c.callers {
 		rule := lim.Rules()[i%len(policies)]
-		who := caller{rule: rule, waits: newWaits(), lags: newWaits()}
+		who := caller{rule: rule, waits: load.NewHistogram(), lags: load.NewHistogram()}
 		for k := range crowdKeys {
 			who.keys = append(who.keys, rule.BytesKey(binary.BigEndian.AppendUint32(nil, uint32(i*crowdKeys+k))))
 		}
 		c.callers[i] = who
 	}
 	return c, nil
-}
-
-func newWaits() *hdrhistogram.Histogram {
-	return hdrhistogram.New(int64(time.Microsecond), int64(time.Minute), 3)
-}
-
-// record notes a time; one below a µs as that.
-func record(h *hdrhistogram.Histogram, d time.Duration) {
-	_ = h.RecordValue(max(int64(d), h.LowestTrackableValue())) // far below a minute
 }
 
 func (c *crowd) start(ctx context.Context) {
@@ -85,7 +77,7 @@ func (c *crowd) start(ctx context.Context) {
 				case <-time.After(crowdPause):
 					recording := c.recording.Load()
 					if recording {
-						record(who.lags, time.Since(paused)-crowdPause)
+						load.Record(who.lags, time.Since(paused)-crowdPause)
 					}
 					who.ask(ctx, n, recording)
 				}
@@ -106,7 +98,7 @@ func (w *caller) ask(ctx context.Context, n int, recording bool) {
 	if !recording {
 		return
 	}
-	record(w.waits, time.Since(start))
+	load.Record(w.waits, time.Since(start))
 	w.requests++
 	if !d.Allowed {
 		w.denied++
@@ -121,7 +113,7 @@ func (w *caller) ask(ctx context.Context, n int, recording bool) {
 
 // result sums up what callers that have ended recorded.
 func (c *crowd) result() report.Result {
-	waits, lags := newWaits(), newWaits()
+	waits, lags := load.NewHistogram(), load.NewHistogram()
 	var requests, denied, degraded int64
 	decided, admitted := map[string]int64{}, map[string]int64{}
 	for i := range c.callers {
