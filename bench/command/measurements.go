@@ -19,6 +19,9 @@ import (
 	"github.com/fastlimit/fastlimit/internal/cli"
 )
 
+// The commands: flags of their own, beside those of what they call. Where a flag
+// has another form than the option that it sets (1e6 for a number of keys, GiB for
+// bytes), the option is hidden from kong and the flag stands here.
 type (
 	localCmd struct {
 		inproc.LocalOptions
@@ -142,6 +145,7 @@ func (allCmd) Run(ctx context.Context, sys *system, b *commands) error {
 }
 
 // part is one measurement. Results that come with an error are kept.
+// Parts of one run share a progress bar and go into one report.
 type part struct {
 	run func(context.Context, report.Progress) ([]report.Result, error)
 	// versions returns the versions of the programs measured; may be nil.
@@ -217,6 +221,7 @@ func (b *commands) memory(c *memoryCmd) (part, error) {
 	return newPart(&o, &o.Progress, inproc.Memory), nil
 }
 
+// wholeNumbers takes 1e6 for a million, which kong does not for integers.
 func wholeNumbers(of []float64, most float64) (keys []int64, err error) {
 	for _, k := range of {
 		if k < 10 || k > most || k != float64(int64(k)) {

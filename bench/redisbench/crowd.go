@@ -17,17 +17,19 @@ import (
 )
 
 const (
-	crowdCallers = 24
+	crowdCallers = 24 // a third for each failure policy
 	crowdKeys    = 32 // of each caller
-	crowdPause   = time.Millisecond
+	// crowdPause is between two requests of a caller. It keeps the cores idle
+	// most of the time, so that a wait is due to Redis and not to the crowd.
+	crowdPause = time.Millisecond
 )
 
 // crowd is a number of callers that need exact checks. Their clients are all far
 // below their limits, so that every denial is one of a failure policy.
 type crowd struct {
 	callers   []caller
-	recording atomic.Bool
-	stop      chan struct{}
+	recording atomic.Bool   // requests count only between the stroke and recovery
+	stop      chan struct{} // closed once, by end
 	stopOnce  sync.Once
 	wg        sync.WaitGroup
 }
@@ -42,6 +44,8 @@ type caller struct {
 	degraded, admitted int64 // decided without Redis, and admitted of those
 }
 
+// newCrowd has one limiter with a rule for each failure policy. The rules are
+// strict, so that every request asks Redis.
 func newCrowd(store *redisstore.Store, timeout time.Duration) (*crowd, error) {
 	cfg := fastlimit.Config{Store: store, StoreTimeout: timeout}
 	for _, p := range policies {
@@ -65,6 +69,7 @@ func newCrowd(store *redisstore.Store, timeout time.Duration) (*crowd, error) {
 	return c, nil
 }
 
+// start lets every caller ask until the end, in a goroutine of its own.
 func (c *crowd) start(ctx context.Context) {
 	for i := range c.callers {
 		who := &c.callers[i]
@@ -92,6 +97,7 @@ func (c *crowd) end() {
 	c.wg.Wait()
 }
 
+// ask takes once and notes how long that took, if it is to count.
 func (w *caller) ask(ctx context.Context, n int, recording bool) {
 	start := time.Now()
 	d := w.rule.Take(ctx, w.keys[n%len(w.keys)], 1)

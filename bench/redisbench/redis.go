@@ -116,6 +116,7 @@ func open(ctx context.Context, addr string, timeout time.Duration) (*redisstore.
 	return s, nil
 }
 
+// closeStore waits for operations under way.
 func closeStore(s *redisstore.Store) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()

@@ -29,6 +29,7 @@ type stage struct {
 }
 
 // counters are those of the server and of its Redis.
+// They only grow: a stage is the difference of two readings.
 type counters struct {
 	takes         int64         // as the store counts them
 	reads, calls  int64         // buckets and EVALSHA, as Redis counts them
@@ -43,6 +44,7 @@ func (c counters) plus(o counters, n int64) counters {
 	}
 }
 
+// add joins another stage, for the result over all of them.
 func (s *stage) add(t *stage) {
 	s.seconds += t.seconds
 	s.requests, s.flood, s.denied, s.clients = s.requests+t.requests, s.flood+t.flood, s.denied+t.denied, max(s.clients, t.clients)
@@ -121,6 +123,8 @@ func (o HTTPOptions) flood(ctx context.Context, target load.Target, rate float64
 	return counts, err
 }
 
+// result has latencies of the clients that conform; what the flooding client waits
+// for is of no interest.
 func (o HTTPOptions) result(workload string, s *stage) report.Result {
 	n := float64(s.requests)
 	per := func(v float64) *float64 { v /= n; return &v }

@@ -44,6 +44,7 @@ func cpuModel() string {
 	return runtime.GOARCH
 }
 
+// kernel is the operating system where that is not Linux.
 func kernel() string {
 	b, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
@@ -52,6 +53,7 @@ func kernel() string {
 	return "Linux " + strings.TrimSpace(string(b))
 }
 
+// commit is what the program was built from: figures without it cannot be checked.
 func commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
