@@ -244,7 +244,6 @@ var keep = []struct {
 	{module + "/internal/testkit", []string{"internal/testkit/...", "bench/redisbench"}, "for tests, and for what measures faults"},
 	{module + "/bucket/storetest", nil, "for tests"},
 	{module + "/internal/testkit/middlewaretest", nil, "for tests"},
-	{module + "/internal/testkit/outside", nil, "for tests"},
 }
 
 func TestDependenciesStayInPlace(t *testing.T) {

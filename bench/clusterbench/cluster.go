@@ -141,7 +141,8 @@ func (l listener) ChargePeer(pos, units uint64) {
 
 func newPair(o Options, keys int64) (*pair, error) {
 	p := &pair{Options: o, keys: keys, secret: [32]byte{1}, counted: make([]uint32, keys), charged: map[uint64]uint32{}, clock: new(fastlimit.ManualClock)}
-	for i, name := range []string{"from", "to"} {
+	// The measured node first, then its peer.
+	for _, name := range []string{"from", "to"} {
 		lim, err := fastlimit.New(fastlimit.Config{
 			Rules: []fastlimit.RuleConfig{{Name: ruleName, Rate: fastlimit.Rate{N: 100, Per: time.Second}, Burst: 200}},
 			Clock: p.clock, Nodes: o.Nodes, TopTalkers: o.TopTalkers, Secret: p.secret,
@@ -149,22 +150,16 @@ func newPair(o Options, keys int64) (*pair, error) {
 		if err != nil {
 			return nil, err
 		}
-		rule := lim.Rules()[0]
-		c := delta.Config{Cluster: "bench", Node: name, Incarnation: 1, MaxBytes: o.MaxBytes, Rules: []delta.Rule{rule}}
-		if i == 1 {
-			c.Rules[0] = listener{rule, p.charged}
-		} else {
-			p.limiter, p.rule = lim, rule
+		var rule delta.Rule = listener{lim.Rules()[0], p.charged}
+		if p.from == nil {
+			p.limiter, p.rule = lim, lim.Rules()[0]
+			rule = p.rule
 		}
-		state, err := delta.New(c)
+		state, err := delta.New(delta.Config{Cluster: "bench", Node: name, Incarnation: 1, MaxBytes: o.MaxBytes, Rules: []delta.Rule{rule}})
 		if err != nil {
 			return nil, err
 		}
-		if i == 0 {
-			p.from = state
-		} else {
-			p.to = state
-		}
+		p.from, p.to = cmp.Or(p.from, state), state
 	}
 	p.to.Join("from", 1, 0)
 	return p, nil

@@ -8,7 +8,6 @@ import (
 
 	"github.com/fastlimit/fastlimit/bench/httpbench"
 	"github.com/fastlimit/fastlimit/bench/load"
-	"github.com/fastlimit/fastlimit/bench/report"
 	"github.com/fastlimit/fastlimit/internal/cli"
 )
 
@@ -32,110 +31,96 @@ func (c *httpCmd) Run(ctx context.Context, sys *system, b *commands) error {
 	if c.URL != "" {
 		return b.measureOne(ctx, sys)(c.target(ctx))
 	}
-	o := c.Options
-	var err error
-	if o.Servers, err = c.servers(sys); err != nil {
+	if err := c.find(sys); err != nil {
 		return err
 	}
 	open := load.OpenConfig{Rate: c.Rate, Duration: c.Duration, Conns: c.Clients}
 	if err := open.Validate(); err != nil {
 		return cli.Usage(err)
 	}
-	if err := o.Check(); err != nil {
+	if err := c.Check(); err != nil {
 		return err
 	}
 	if len(c.Server) == 0 || slices.Contains(c.Server, "fastlimit") {
-		binary, remove, err := b.product(ctx)
+		remove, err := c.addFastlimit(ctx, b)
 		if err != nil {
 			return err
 		}
 		defer remove()
-		o.Servers = slices.Insert(o.Servers, 0, httpbench.Fastlimit(binary))
 	}
-	return b.measure(ctx, sys, serversPart(o))
+	return b.measure(ctx, sys, serversPart(&c.Options))
 }
 
-// servers returns the servers to compare fastlimit with.
-func (c *httpCmd) servers(sys *system) (all []httpbench.Server, err error) {
-	for _, name := range c.Server {
-		switch name {
-		case "fastlimit":
-		case "nginx", "haproxy":
-			s, _ := c.known(name)
-			all = append(all, s)
-		default:
-			return nil, cli.Usagef("--server %q: want fastlimit, nginx or haproxy, or --command for another", name)
-		}
+// find sets the servers to compare fastlimit with: those named, or nginx and HAProxy
+// as far as this machine has them. One whose path is given is never left out, so that
+// a wrong path is an error.
+func (c *httpCmd) find(sys *system) error {
+	names := c.Server
+	if len(names) == 0 {
+		names = []string{"nginx", "haproxy"}
 	}
-	if len(c.Server) == 0 {
-		all = c.installed(sys)
+	for _, name := range names {
+		var s httpbench.Server
+		var path string
+		switch name {
+		case "fastlimit": // added when it is built
+			continue
+		case "nginx":
+			s, path = httpbench.Nginx(), c.Nginx
+		case "haproxy":
+			s, path = httpbench.HAProxy(), c.HAProxy
+		default:
+			return cli.Usagef("--server %q: want fastlimit, nginx or haproxy, or --command for another", name)
+		}
+		if path != "" {
+			s = s.At(path)
+		}
+		if _, err := s.Find(); err != nil && path == "" && len(c.Server) == 0 {
+			fmt.Fprintf(sys.stderr, "left out: %v\n", err)
+			continue
+		}
+		c.Servers = append(c.Servers, s)
 	}
 	for _, spec := range c.Command {
 		s, err := httpbench.Command(spec)
 		if err != nil {
-			return nil, cli.Usage(err)
+			return cli.Usage(err)
 		}
-		all = append(all, s)
+		c.Servers = append(c.Servers, s)
 	}
-	return all, nil
+	return nil
 }
 
-// known returns nginx or HAProxy, and its path if one is given.
-func (c *httpCmd) known(name string) (s httpbench.Server, path string) {
-	s, path = httpbench.Nginx(), c.Nginx
-	if name == "haproxy" {
-		s, path = httpbench.HAProxy(), c.HAProxy
+// addFastlimit puts the product before the other servers.
+func (c *httpCmd) addFastlimit(ctx context.Context, b *commands) (remove func(), err error) {
+	binary, remove, err := b.product(ctx)
+	if err == nil {
+		c.Servers = slices.Insert(c.Servers, 0, httpbench.Fastlimit(binary))
 	}
-	if path != "" {
-		s = s.At(path)
-	}
-	return s, path
+	return remove, err
 }
 
-// installed returns nginx and HAProxy as far as this machine has them. One whose
-// path is given is never left out, so that a wrong path is an error.
-func (c *httpCmd) installed(sys *system) (all []httpbench.Server) {
-	for _, name := range []string{"nginx", "haproxy"} {
-		s, path := c.known(name)
-		if _, err := s.Find(); err != nil && path == "" {
-			fmt.Fprintf(sys.stderr, "left out: %v\n", err)
-			continue
+func serversPart(o *httpbench.Options) part {
+	p := newPart(o, &o.Progress, httpbench.Run)
+	p.versions = func(ctx context.Context) map[string]string {
+		versions := map[string]string{}
+		for _, s := range o.Servers {
+			name, _, _ := strings.Cut(s.Name, " ")
+			versions[name] = s.Version(ctx)
 		}
-		all = append(all, s)
+		return versions
 	}
-	return all
-}
-
-func serversPart(o httpbench.Options) part {
-	return part{
-		run: func(ctx context.Context, p report.Progress) ([]report.Result, error) {
-			o.Progress = p
-			return httpbench.Run(ctx, o)
-		},
-		versions: func(ctx context.Context) map[string]string {
-			versions := map[string]string{}
-			for _, s := range o.Servers {
-				name, _, _ := strings.Cut(s.Name, " ")
-				versions[name] = s.Version(ctx)
-			}
-			return versions
-		},
-	}
+	return p
 }
 
 // target returns the measurement of the URL, which has answered once.
 func (c *httpCmd) target(ctx context.Context) (part, error) {
-	o := httpbench.TargetOptions{
-		URL: c.URL, Closed: c.Loop == "closed", Rate: c.Rate, Duration: c.Duration,
-		Requests: c.Requests * c.Rounds, Clients: c.Clients,
-	}
+	o := httpbench.TargetOptions{Options: c.Options, URL: c.URL, Closed: c.Loop == "closed"}
+	o.Requests *= o.Rounds
 	if err := o.Check(ctx); err != nil {
 		return part{}, err
 	}
-	return part{run: func(ctx context.Context, p report.Progress) ([]report.Result, error) {
-		p(0, 1, c.URL)
-		return httpbench.RunTarget(ctx, o)
-	}}, nil
+	return newPart(&o, &o.Progress, httpbench.RunTarget), nil
 }
 
 type costCmd struct{ httpbench.CostOptions }
@@ -151,8 +136,5 @@ func (c *costCmd) Run(ctx context.Context, sys *system, b *commands) error {
 	}
 	defer remove()
 	c.Fastlimit, c.BareCommand = binary, "httpcost-bare"
-	return b.measure(ctx, sys, part{run: func(ctx context.Context, p report.Progress) ([]report.Result, error) {
-		c.Progress = p
-		return httpbench.RunCost(ctx, c.CostOptions)
-	}})
+	return b.measure(ctx, sys, newPart(&c.CostOptions, &c.Progress, httpbench.RunCost))
 }

@@ -19,6 +19,9 @@ import (
 	"github.com/fastlimit/fastlimit/internal/cli"
 )
 
+// The commands: flags of their own, beside those of what they call. Where a flag
+// has another form than the option that it sets (1e6 for a number of keys, GiB for
+// bytes), the option is hidden from kong and the flag stands here.
 type (
 	localCmd struct {
 		inproc.LocalOptions
@@ -26,15 +29,16 @@ type (
 		Redis string `placeholder:"URL" help:"Measure limiters with their buckets in this Redis too; its database may be flushed: redis://host:port/db."`
 	}
 	accuracyCmd struct {
-		Workload []string      `placeholder:"NAME" help:"Workloads, for example zipf-1.1. Default: all."`
-		Requests int           `default:"300000" help:"Requests of each workload, about."`
-		Duration time.Duration `default:"6s" help:"Time that each workload spans. It is simulated where a limiter can be told the time."`
-		Redis    string        `placeholder:"URL" help:"Measure limiters with their buckets in this Redis too, in real time; its database may be flushed: redis://host:port/db."`
+		inproc.AccuracyOptions
+
+		Workload []string `placeholder:"NAME" help:"Workloads, for example zipf-1.1. Default: all."`
+		Redis    string   `placeholder:"URL" help:"Measure limiters with their buckets in this Redis too, in real time; its database may be flushed: redis://host:port/db."`
 	}
 	memoryCmd struct {
-		Keys     []float64     `default:"1e6,1e7" placeholder:"N" help:"Sizes of the floods, in clients: 1e6,1e7,1e8."`
-		Cap      float64       `placeholder:"GIB" help:"Resident memory in GiB at which a limiter is stopped. Default: three quarters of what is free."`
-		Patience time.Duration `default:"3m" help:"Time after which a limiter is stopped in a flood."`
+		inproc.MemoryOptions
+
+		Keys []float64 `default:"1e6,1e7" placeholder:"N" help:"Sizes of the floods, in clients: 1e6,1e7,1e8."`
+		Cap  float64   `placeholder:"GIB" help:"Resident memory in GiB at which a limiter is stopped. Default: three quarters of what is free."`
 	}
 	redisCmd struct {
 		Server   string        `default:"redis-server" help:"Path of redis-server."`
@@ -82,14 +86,15 @@ func (c *redisCmd) Run(ctx context.Context, sys *system, b *commands) error {
 			return err
 		}
 		defer remove()
-		parts = append(parts, part{versions: redisPart(o).versions, run: func(ctx context.Context, p report.Progress) ([]report.Result, error) {
-			return redisbench.RunHTTP(ctx, redisbench.HTTPOptions{Redis: c.Server, Fastlimit: binary, Duration: c.Duration, Progress: p})
-		}})
+		h := redisbench.HTTPOptions{Redis: c.Server, Fastlimit: binary, Duration: c.Duration}
+		parts = append(parts, newPart(&h, &h.Progress, redisbench.RunHTTP))
 	}
 	if c.Faults {
-		parts = append(parts, part{versions: redisPart(o).versions, run: func(ctx context.Context, p report.Progress) ([]report.Result, error) {
-			return redisbench.RunFaults(ctx, redisbench.FaultOptions{Redis: c.Server, Duration: c.Duration, Timeout: c.Timeout, Progress: p})
-		}})
+		f := redisbench.FaultOptions{Redis: c.Server, Duration: c.Duration, Timeout: c.Timeout}
+		parts = append(parts, newPart(&f, &f.Progress, redisbench.RunFaults))
+	}
+	for i := range parts {
+		parts[i].versions = redisPart(o).versions
 	}
 	if parts == nil {
 		parts = append(parts, redisPart(o))
@@ -109,23 +114,26 @@ func (allCmd) Run(ctx context.Context, sys *system, b *commands) error {
 	var errs error
 	add := func(p part, err error) { parts, errs = append(parts, p), errors.Join(errs, err) }
 	add(b.local(&localCmd{LocalOptions: inproc.LocalOptions{Rounds: 5}}))
-	add(b.accuracy(&accuracyCmd{Requests: 50_000, Duration: 6 * time.Second}))
+	add(b.accuracy(&accuracyCmd{AccuracyOptions: inproc.AccuracyOptions{Requests: 50_000, Duration: 6 * time.Second}}))
 	add(b.memory(&memoryCmd{Keys: []float64{1e6}}))
 	add(b.cluster(&clusterCmd{Keys: []float64{1e3, 1e6}, Options: clusterbench.Options{Duration: 10 * time.Second}}))
 	if errs != nil {
 		return errs
 	}
-	o := httpbench.Options{Servers: new(httpCmd).installed(sys), Rounds: 3, Requests: 10_000, Duration: 3 * time.Second}
-	if err := o.Check(); err != nil {
+	short := new(httpCmd)
+	short.Options = httpbench.Options{Rounds: 3, Requests: 10_000, Duration: 3 * time.Second}
+	if err := short.find(sys); err != nil {
+		return err
+	}
+	if err := short.Check(); err != nil {
 		fmt.Fprintf(sys.stderr, "left out: http: %v\n", err)
 	} else {
-		binary, remove, err := b.product(ctx)
+		remove, err := short.addFastlimit(ctx, b)
 		if err != nil {
 			return err
 		}
 		defer remove()
-		o.Servers = slices.Insert(o.Servers, 0, httpbench.Fastlimit(binary))
-		parts = append(parts, serversPart(o))
+		parts = append(parts, serversPart(&short.Options))
 	}
 	r := redisbench.Options{Duration: 3 * time.Second, Checks: 10_000, Rounds: 5}
 	if err := r.Check(); err != nil {
@@ -137,10 +145,19 @@ func (allCmd) Run(ctx context.Context, sys *system, b *commands) error {
 }
 
 // part is one measurement. Results that come with an error are kept.
+// Parts of one run share a progress bar and go into one report.
 type part struct {
 	run func(context.Context, report.Progress) ([]report.Result, error)
 	// versions returns the versions of the programs measured; may be nil.
 	versions func(context.Context) map[string]string
+}
+
+// newPart is a measurement with its options, which tells of its progress.
+func newPart[O any](o *O, progress *report.Progress, run func(context.Context, O) ([]report.Result, error)) part {
+	return part{run: func(ctx context.Context, p report.Progress) ([]report.Result, error) {
+		*progress = p
+		return run(ctx, *o)
+	}}
 }
 
 // options are those that the measurements in process share. Limiters that need a
@@ -161,29 +178,24 @@ func (b *commands) local(c *localCmd) (part, error) {
 	o := c.LocalOptions
 	var err error
 	o.Options, err = b.options(slices.Insert(b.contenders(c.Redis), 1, inproc.FastlimitClock()))
-	return part{run: func(ctx context.Context, p report.Progress) ([]report.Result, error) {
-		o.Progress = p
-		return inproc.Local(ctx, o)
-	}}, err
+	return newPart(&o, &o.Progress, inproc.Local), err
 }
 
 func (b *commands) accuracy(c *accuracyCmd) (part, error) {
-	var workloads []*workload.Workload
+	o := c.AccuracyOptions
 	for _, name := range c.Workload {
 		w, err := workload.Find(name)
 		if err != nil {
 			return part{}, cli.Usage(err)
 		}
-		workloads = append(workloads, w)
+		o.Workloads = append(o.Workloads, w)
 	}
 	if c.Requests < 1 || c.Duration <= 0 {
 		return part{}, cli.Usagef("--requests %d --duration %v: want more than 0", c.Requests, c.Duration)
 	}
-	o, err := b.options(b.contenders(c.Redis))
-	return part{run: func(ctx context.Context, p report.Progress) ([]report.Result, error) {
-		o.Progress = p
-		return inproc.Accuracy(ctx, inproc.AccuracyOptions{Options: o, Workloads: workloads, Requests: c.Requests, Duration: c.Duration})
-	}}, err
+	var err error
+	o.Options, err = b.options(b.contenders(c.Redis))
+	return newPart(&o, &o.Progress, inproc.Accuracy), err
 }
 
 // tryOut creates a limiter and closes it.
@@ -203,13 +215,13 @@ func (b *commands) memory(c *memoryCmd) (part, error) {
 	if c.Cap < 0 || c.Patience < 0 {
 		return part{}, cli.Usagef("--cap %v --patience %v: want 0 or more", c.Cap, c.Patience)
 	}
-	return part{run: func(ctx context.Context, p report.Progress) ([]report.Result, error) {
-		return inproc.Memory(ctx, inproc.MemoryOptions{
-			Options: inproc.Options{Seed: b.Seed, Contenders: b.contenders(""), Progress: p}, Keys: keys, Cap: int64(c.Cap * (1 << 30)), Patience: c.Patience,
-		})
-	}}, nil
+	o := c.MemoryOptions
+	o.Options = inproc.Options{Seed: b.Seed, Contenders: b.contenders("")}
+	o.Keys, o.Cap = keys, int64(c.Cap*(1<<30))
+	return newPart(&o, &o.Progress, inproc.Memory), nil
 }
 
+// wholeNumbers takes 1e6 for a million, which kong does not for integers.
 func wholeNumbers(of []float64, most float64) (keys []int64, err error) {
 	for _, k := range of {
 		if k < 10 || k > most || k != float64(int64(k)) {
@@ -230,20 +242,11 @@ func (b *commands) cluster(c *clusterCmd) (part, error) {
 	if err := o.Check(); err != nil {
 		return part{}, cli.Usage(err)
 	}
-	return part{run: func(ctx context.Context, p report.Progress) ([]report.Result, error) {
-		o.Progress = p
-		return clusterbench.Run(ctx, o)
-	}}, nil
+	return newPart(&o, &o.Progress, clusterbench.Run), nil
 }
 
 func redisPart(o redisbench.Options) part {
-	return part{
-		run: func(ctx context.Context, p report.Progress) ([]report.Result, error) {
-			o.Progress = p
-			return redisbench.Run(ctx, o)
-		},
-		versions: func(ctx context.Context) map[string]string {
-			return map[string]string{"Redis": o.Version(ctx)}
-		},
-	}
+	p := newPart(&o, &o.Progress, redisbench.Run)
+	p.versions = func(ctx context.Context) map[string]string { return map[string]string{"Redis": o.Version(ctx)} }
+	return p
 }

@@ -32,6 +32,8 @@ func (b *commands) measure(ctx context.Context, sys *system, parts ...part) erro
 		return err
 	}
 	r := report.Report{Environment: report.CurrentEnvironment(os.Args[1:]), Results: results}
+	// Versions come last: asking for them starts programs, which costs nothing once
+	// nothing is measured any more.
 	for _, p := range parts {
 		if p.versions != nil { // without cancel: after a signal ctx is done
 			maps.Copy(r.Environment.Versions, p.versions(context.WithoutCancel(ctx)))
@@ -113,6 +115,7 @@ func pending(path string) (*os.File, error) {
 	return f, nil
 }
 
+// discard deletes what was not finished.
 func (f *outputs) discard() {
 	for _, file := range []*os.File{f.out, f.html} {
 		if file != nil {
@@ -136,6 +139,8 @@ func finish(f *os.File, path string, write func(io.Writer) error) error {
 	return os.Rename(f.Name(), path)
 }
 
+// write sends the results to where they were asked for: stdout unless --out names a
+// file, and a page beside that.
 func (b *commands) write(sys *system, files outputs, reports ...report.Report) error {
 	out := func(w io.Writer) error { return b.encode(w, reports) }
 	var err error

@@ -57,10 +57,8 @@ func RunCost(ctx context.Context, o CostOptions) (results []report.Result, err e
 			if err := os.Mkdir(home, 0o700); err != nil {
 				return err
 			}
-			costs, err := o.compare(ctx, fast, a.status, home, cores)
-			if len(costs) > 0 {
-				results = append(results, costs.results(a.name)...)
-			}
+			rounds, err := o.compare(ctx, fast, a.status, home, cores)
+			results = append(results, costResults(a.name, rounds)...)
 			if err != nil {
 				return err
 			}
@@ -72,7 +70,7 @@ func RunCost(ctx context.Context, o CostOptions) (results []report.Result, err e
 
 // compare measures fastlimit beside the bare server, which learns its answer
 // from it.
-func (o CostOptions) compare(ctx context.Context, fast Server, status int, dir string, cores []int) (all costs, err error) {
+func (o CostOptions) compare(ctx context.Context, fast Server, status int, dir string, cores []int) (rounds []round, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -92,13 +90,7 @@ func (o CostOptions) compare(ctx context.Context, fast Server, status int, dir s
 		}
 		both = append(both, r)
 	}
-	rounds, err := Options{Clients: o.Conns, Rounds: o.Pairs, Requests: o.Requests}.rounds(ctx, both, load.Loopback(o.Conns))
-	if rounds == nil {
-		return nil, err
-	}
-	for i := range rounds[0].micros[:min(len(rounds[0].micros), len(rounds[1].micros))] {
-		all = append(all, struct{ fastlimit, bare float64 }{rounds[0].micros[i], rounds[1].micros[i]})
-	}
+	rounds, err = Options{Clients: o.Conns, Rounds: o.Pairs, Requests: o.Requests}.rounds(ctx, both, load.Loopback(o.Conns))
 	for i, m := range rounds {
 		other := m.denied
 		if load.Denial(status) {
@@ -108,41 +100,34 @@ func (o CostOptions) compare(ctx context.Context, fast Server, status int, dir s
 			err = errors.Join(err, fmt.Errorf("bench: %s: %d of %d answers have another status than %d", both[i].server.Name, other, m.requests, status))
 		}
 	}
-	return all, err
+	return rounds, err
 }
 
-// costs are the CPU times of a request in µs, by pair.
-type costs []struct{ fastlimit, bare float64 }
-
-func (c costs) columns() (ratio, fast, bare []float64) {
-	for _, p := range c {
-		ratio = append(ratio, p.fastlimit/p.bare)
-		fast = append(fast, p.fastlimit)
-		bare = append(bare, p.bare)
+// ratios says what pairs of measurements come to: the median of ours over theirs,
+// with its 95 % interval, which lies 1.96·√n/2 ranks to both sides of it.
+func ratios(ours, theirs []float64) string {
+	all := make([]float64, min(len(ours), len(theirs)))
+	for i := range all {
+		all[i] = ours[i] / theirs[i]
 	}
-	return ratio, fast, bare
-}
-
-// verdict gives the 95 % interval of the median too: the order statistics
-// 1.96·√n/2 ranks to both sides of it.
-func (c costs) verdict() string {
-	ratio, _, _ := c.columns()
-	off := 0.98 / math.Sqrt(float64(len(c)))
+	off := 0.98 / math.Sqrt(float64(len(all)))
+	at := func(q float64) float64 { return report.Quantile(all, min(1, max(0, q))) }
 	return fmt.Sprintf("ratio %.3f (95 %% of medians within %.3f to %.3f; quartiles %.3f to %.3f) of %d pairs",
-		report.Quantile(ratio, 0.5), report.Quantile(ratio, max(0, 0.5-off)), report.Quantile(ratio, min(1, 0.5+off)),
-		report.Quantile(ratio, 0.25), report.Quantile(ratio, 0.75), len(c))
+		at(0.5), at(0.5-off), at(0.5+off), at(0.25), at(0.75), len(all))
 }
 
-func (c costs) results(answer string) []report.Result {
-	_, fast, bare := c.columns()
-	one := func(limiter string, v []float64, setup, verdict string) report.Result {
-		return report.Result{
-			Group: "http", Workload: "CPU beside bare fasthttp: " + answer, Limiter: limiter,
-			Setup: setup, Cores: 1, CPUMicros: new(report.Median(v)), Verdict: verdict,
-		}
+// costResults are the CPU times of a request, of fastlimit and of the bare server.
+func costResults(answer string, rounds []round) (results []report.Result) {
+	if len(rounds) < 2 || len(rounds[1].micros) == 0 {
+		return nil // not one pair
 	}
-	return []report.Result{
-		one("fastlimit", fast, "fastlimit serve, defaults", c.verdict()),
-		one("bare fasthttp", bare, "the same answer by a handler that decides nothing, same settings of fasthttp", ""),
+	for i, name := range []string{"fastlimit", "bare fasthttp"} {
+		results = append(results, report.Result{
+			Group: "http", Workload: "CPU beside bare fasthttp: " + answer, Limiter: name,
+			Cores: 1, CPUMicros: new(report.Median(rounds[i].micros)),
+		})
 	}
+	results[0].Setup, results[0].Verdict = "fastlimit serve, defaults", ratios(rounds[0].micros, rounds[1].micros)
+	results[1].Setup = "the same answer by a handler that decides nothing, same settings of fasthttp"
+	return results
 }

@@ -12,12 +12,16 @@ import (
 
 func TestVerdict(t *testing.T) {
 	t.Parallel()
-	c := costs{{.110, .100}, {.104, .100}, {.090, .100}}
-	if got := c.verdict(); !strings.HasPrefix(got, "ratio 1.040 ") || !strings.HasSuffix(got, "of 3 pairs") {
+	fast, bare := []float64{.110, .104, .090, .2}, []float64{.100, .100, .100} // the last pair is half a one
+	if got := ratios(fast, bare); !strings.HasPrefix(got, "ratio 1.040 ") || !strings.HasSuffix(got, "of 3 pairs") {
 		t.Error(got)
 	}
-	if r := c.results("deny"); len(r) != 2 || *r[0].CPUMicros != 0.104 || *r[1].CPUMicros != 0.1 {
+	r := costResults("deny", []round{{micros: fast[:3]}, {micros: bare}})
+	if len(r) != 2 || *r[0].CPUMicros != 0.104 || *r[1].CPUMicros != 0.1 {
 		t.Errorf("results %+v", r)
+	}
+	if r := costResults("deny", []round{{micros: fast[:1]}, {}}); r != nil {
+		t.Errorf("results without a pair: %+v", r)
 	}
 }
 

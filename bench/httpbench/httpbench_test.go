@@ -256,7 +256,7 @@ func TestRunTarget(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(firstOnly(10))
 	t.Cleanup(server.Close)
-	o := TargetOptions{URL: server.URL, Rate: 200, Duration: 500 * time.Millisecond, Requests: 100, Clients: 4}
+	o := TargetOptions{URL: server.URL, Options: Options{Rate: 200, Duration: 500 * time.Millisecond, Requests: 100, Clients: 4}}
 	if err := o.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -279,8 +279,8 @@ func TestTargetCheck(t *testing.T) {
 		o    TargetOptions
 		want string
 	}{
-		{TargetOptions{URL: server.URL, Rate: 1, Duration: time.Second, Clients: 1}, "404"},
-		{TargetOptions{URL: server.URL, Rate: -1, Duration: time.Second, Clients: 1}, "rate -1"},
+		{TargetOptions{URL: server.URL, Options: Options{Rate: 1, Duration: time.Second, Clients: 1}}, "404"},
+		{TargetOptions{URL: server.URL, Options: Options{Rate: -1, Duration: time.Second, Clients: 1}}, "rate -1"},
 		{TargetOptions{URL: "nonsense"}, "nonsense"},
 	} {
 		if err := c.o.Check(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -13,16 +13,10 @@ import (
 
 // TargetOptions configure [RunTarget]: a limiter that runs already.
 type TargetOptions struct {
-	URL string
-	// Closed takes a closed loop of Requests in place of an open one of Rate
-	// for Duration.
-	Closed   bool
-	Requests int
-	Rate     float64
-	Duration time.Duration
-	// Clients is the number of connections, 2 or more. Where the target is of
-	// this machine, each comes from a loopback address of its own.
-	Clients int
+	Options // of which Servers, Rule and Rounds have no meaning here
+
+	URL    string
+	Closed bool // a closed loop of Requests in place of an open one of Rate for Duration
 }
 
 func (o TargetOptions) open(t load.Target) load.OpenConfig {
@@ -71,6 +65,7 @@ func RunTarget(ctx context.Context, o TargetOptions) ([]report.Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.Progress.Tell(0, 1, "%s", o.URL)
 	res := report.Result{Group: "http", Limiter: o.URL}
 	if !o.Closed {
 		res.Workload = fmt.Sprintf("open loop, %g/s", o.Rate)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fastlimit/fastlimit/bench/defaults"
 	"github.com/fastlimit/fastlimit/bench/oracle"
 	"github.com/fastlimit/fastlimit/bench/report"
 	"github.com/fastlimit/fastlimit/bench/workload"
@@ -33,9 +34,10 @@ func (o Options) withDefaults() Options {
 // AccuracyOptions configure [Accuracy].
 type AccuracyOptions struct {
 	Options
-	Workloads []*workload.Workload // nil: all
-	Requests  int                  // of each; see [workload.Params]
-	Duration  time.Duration        // of each; see [workload.Params]
+
+	Workloads []*workload.Workload `kong:"-"` // nil: all
+	Requests  int                  `default:"300000" help:"Requests of each workload, about."`
+	Duration  time.Duration        `default:"6s" help:"Time that each workload spans. It is simulated where a limiter can be told the time."`
 }
 
 // Accuracy runs each workload through each limiter, one decision at a time, and
@@ -45,6 +47,7 @@ type AccuracyOptions struct {
 // manage. When ctx ends it returns what it has, and the cause. A limiter that
 // fails has its error in its result.
 func Accuracy(ctx context.Context, o AccuracyOptions) ([]report.Result, error) {
+	o = defaults.Of(o)
 	o.Options = o.Options.withDefaults()
 	if o.Workloads == nil {
 		o.Workloads = workload.All()

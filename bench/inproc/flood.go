@@ -7,10 +7,12 @@ import (
 	"math"
 	"net/netip"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bench/oracle"
 	"github.com/fastlimit/fastlimit/bench/proc"
+	"github.com/fastlimit/fastlimit/bench/report"
 	"github.com/fastlimit/fastlimit/bench/workload"
 )
 
@@ -25,24 +27,10 @@ type floodJob struct {
 
 // floodReport is the state of a flood so far.
 type floodReport struct {
-	Keys, Decisions int64
-	Reached         bool   // one of the job's numbers
-	Stopped         string // why the flood ends before its time; "" if it does not
-	Took            time.Duration
-	Paced           bool // Took is due to the flood, not the limiter
-
-	RSS, Warm int64 // now, and after warm-up
-
-	Steady, Pulses hitterReport
-	// Innocents is the number of clients of the flood that were denied their
-	// only request.
-	Innocents int64
-}
-
-// hitterReport is what became of a hitter.
-type hitterReport struct {
-	oracle.Verdict
-	Admitted, Limit int64 // what it got, and what an exact bucket admits
+	Keys    int64
+	Reached bool             // one of the job's numbers
+	Stopped bool             // before its time; the results say why
+	Results [2]report.Result // for the steady hitter, and for the one in pulses
 }
 
 const (
@@ -66,12 +54,14 @@ func rateOf(keys int64) float64 { return min(floodRate, float64(keys)/floodTime.
 // flood is a running floodJob.
 type flood struct {
 	floodJob
+	contender Contender
+	rule      oracle.Rule
 	limiter   Limiter
 	hitters   [2]*hitter // steady, in pulses
 	rate      float64    // clients per second
 	begin     time.Time
 	elapsed   func() time.Duration // nil if the limiter is told the time
-	warm      int64
+	warm      int64                // resident bytes after warm-up, 0 before
 	innocents int64
 }
 
@@ -79,7 +69,7 @@ func (j *floodJob) run(c Contender, rule oracle.Rule, out *json.Encoder) (err er
 	// Without a limit the heap grows to twice its live size before a collection,
 	// and the limiter would be stopped at the cap for garbage.
 	debug.SetMemoryLimit(j.Cap - j.Cap/8)
-	f := flood{floodJob: *j, begin: time.Now(), rate: rateOf(j.Keys[0])}
+	f := flood{floodJob: *j, contender: c, rule: rule, begin: time.Now(), rate: rateOf(j.Keys[0])}
 	if c.OwnClock {
 		f.elapsed = func() time.Duration { return time.Since(f.begin) }
 	}
@@ -104,7 +94,7 @@ func (j *floodJob) run(c Contender, rule oracle.Rule, out *json.Encoder) (err er
 		if next == stops[0] {
 			stops, r.Reached = stops[1:], next != warm
 		}
-		if err := out.Encode(answer{Flood: &r}); err != nil || r.Stopped != "" {
+		if err := out.Encode(answer{Flood: &r}); err != nil || r.Stopped {
 			return err
 		}
 		first = next
@@ -136,21 +126,60 @@ func (f *flood) report(keys int64, warm bool) (floodReport, error) {
 	if warm {
 		f.warm = rss
 	}
-	steady, pulses := f.hitters[0].report(), f.hitters[1].report()
-	r := floodReport{
-		Keys: keys, Decisions: keys + steady.Requests + pulses.Requests,
-		Took: time.Since(f.begin), Paced: f.elapsed != nil,
-		RSS: rss, Warm: f.warm, Steady: steady, Pulses: pulses, Innocents: f.innocents,
-	}
-	if last := f.Keys[len(f.Keys)-1]; keys < last {
+	took, stopped := time.Since(f.begin), ""
+	if keys < f.Keys[len(f.Keys)-1] {
 		switch {
 		case rss > f.Cap:
-			r.Stopped = fmt.Sprintf("grew past %d MiB at %.3g million keys", f.Cap>>20, float64(keys)/1e6)
-		case r.Took > f.Patience:
-			r.Stopped = fmt.Sprintf("stopped after %v at %.3g million keys", f.Patience, float64(keys)/1e6)
+			stopped = fmt.Sprintf("grew past %d MiB at %.3g million keys", f.Cap>>20, float64(keys)/1e6)
+		case took > f.Patience:
+			stopped = fmt.Sprintf("stopped after %v at %.3g million keys", f.Patience, float64(keys)/1e6)
+		}
+	}
+	r := floodReport{Keys: keys, Stopped: stopped != "", Results: floodResults(f.contender, keys, stopped)}
+	decisions := keys
+	for _, h := range f.hitters {
+		decisions += h.oracle.Verdict().Requests
+	}
+	for i, h := range f.hitters {
+		v, res := h.oracle.Verdict(), &r.Results[i]
+		res.Requests, res.RSSBytes, res.RSSGrowth = decisions, &rss, new(rss-f.warm)
+		res.Excess, res.FalseDenials = &v.Excess, new(v.FalseDenials+f.innocents)
+		res.ConformingDenied = new(v.ConformingDenied + f.innocents)
+		res.HitterAdmitted = new(float64(v.Requests-v.Denied) / float64(max(1, v.Requests-v.DeniedExactly)))
+		res.Verdict = f.verdict(v.Excess, keys, rss)
+		if f.elapsed == nil { // else the flood decides how long it takes
+			res.NsPerOp = new(float64(took) / float64(decisions))
 		}
 	}
 	return r, errors.Join(err, failure(f.limiter))
+}
+
+// floodResults are the results of a flood, still without figures.
+func floodResults(c Contender, keys int64, problem string) (both [2]report.Result) {
+	for i, name := range [2]string{"flood, steady hitter", "flood, hitter in pulses"} {
+		both[i] = report.Result{Group: "memory", Workload: name, Limiter: c.Name, Setup: c.Setup, Keys: keys, Error: problem}
+	}
+	return both
+}
+
+// verdict says what a flood did to a limiter. A hitter is held if it got at most
+// another burst beyond its rate and burst, as at the edge of a window: one
+// whose bucket is forgotten gets that again and again. Memory that grows by a
+// quarter and 16 MiB, once a tenth of the flood or a million clients have
+// passed, is said to grow.
+func (f *flood) verdict(excess float64, keys, rss int64) string {
+	const quarter, least = 4, 16 << 20
+	says := []string{"holds the hitter", "memory is flat"}
+	if excess > float64(f.rule.Burst) {
+		says[0] = "loses the hitter"
+	}
+	if grown := rss - f.warm; f.warm > 0 && grown > f.warm/quarter && grown > least {
+		says[1] = "memory grows"
+	}
+	if f.innocents > 0 {
+		says = append(says, fmt.Sprintf("denies %.2g %% of the others", 100*float64(f.innocents)/float64(keys)))
+	}
+	return strings.Join(says, ", ")
 }
 
 // hitter is a heavy client: ten times its limit all the time, or in pulses of
@@ -190,9 +219,4 @@ func (h *hitter) due(now time.Duration) bool {
 		h.pulseEnd = h.next + h.on
 	}
 	return true
-}
-
-func (h *hitter) report() hitterReport {
-	v := h.oracle.Verdict()
-	return hitterReport{v, v.Requests - v.Denied, v.Requests - v.DeniedExactly}
 }

@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/fastlimit/fastlimit/bench/oracle"
+	"github.com/fastlimit/fastlimit/bench/defaults"
 	"github.com/fastlimit/fastlimit/bench/proc"
 	"github.com/fastlimit/fastlimit/bench/report"
 )
@@ -15,18 +14,18 @@ import (
 // MemoryOptions configure [Memory].
 type MemoryOptions struct {
 	Options
+
 	// Keys are the sizes of the floods, up to 4·10^9 or so. nil means 10^6 and
 	// 10^7. From 10^7 on a smaller one is the beginning of the largest.
-	Keys []int64
+	Keys []int64 `kong:"-"`
 	// Cap is the resident memory in bytes at which a limiter is stopped. 0
 	// means three quarters of what this machine has to spare.
-	Cap int64
-	// Patience is the time after which a limiter is stopped, in each flood. 0
-	// means 3 minutes.
-	Patience time.Duration
+	Cap      int64         `kong:"-"`
+	Patience time.Duration `default:"3m" help:"Time after which a limiter is stopped in a flood."`
 }
 
 func (o MemoryOptions) withDefaults() (MemoryOptions, error) {
+	o = defaults.Of(o)
 	o.Options = o.Options.withDefaults()
 	if o.Keys == nil {
 		o.Keys = []int64{1e6, 1e7}
@@ -37,9 +36,6 @@ func (o MemoryOptions) withDefaults() (MemoryOptions, error) {
 		}
 	}
 	o.Keys = slices.Compact(slices.Sorted(slices.Values(o.Keys)))
-	if o.Patience == 0 {
-		o.Patience = 3 * time.Minute
-	}
 	if o.Cap == 0 {
 		spare, err := proc.AvailableBytes()
 		o.Cap = spare / 4 * 3
@@ -89,8 +85,7 @@ func Memory(ctx context.Context, o MemoryOptions) ([]report.Result, error) {
 				return results, context.Cause(ctx)
 			} else if err != nil {
 				for _, n := range keys[len(more)/2:] {
-					r := floodResults(o.Rule, c, n, &floodReport{Keys: n})
-					r[0].Error, r[1].Error = err.Error(), err.Error()
+					r := floodResults(c, n, err.Error())
 					results = append(results, r[:]...)
 				}
 			}
@@ -116,55 +111,13 @@ func runFlood(ctx context.Context, o MemoryOptions, c Contender, keys []int64, t
 		}
 		f := line.Flood
 		tell(f.Keys)
-		for len(keys) > 0 && (f.Reached && keys[0] == f.Keys || f.Stopped != "") {
-			r := floodResults(o.Rule, c, keys[0], f)
-			results = append(results, r[:]...)
+		for len(keys) > 0 && (f.Reached && keys[0] == f.Keys || f.Stopped) {
+			for _, r := range f.Results {
+				r.Keys = keys[0] // a flood that stops answers for the larger ones too
+				results = append(results, r)
+			}
 			keys = keys[1:]
 		}
 	}
 	return results, nil
-}
-
-// floodResults are what a flood of so many keys has come to, for both hitters.
-func floodResults(rule oracle.Rule, c Contender, keys int64, f *floodReport) (both [2]report.Result) {
-	for i, h := range []*hitterReport{&f.Steady, &f.Pulses} {
-		r := report.Result{
-			Group: "memory", Workload: [2]string{"flood, steady hitter", "flood, hitter in pulses"}[i],
-			Limiter: c.Name, Setup: c.Setup, Keys: keys, Requests: f.Decisions, Error: f.Stopped,
-		}
-		if f.Decisions > 0 {
-			r.RSSBytes, r.RSSGrowth = &f.RSS, new(f.RSS-f.Warm)
-			r.Excess, r.FalseDenials = &h.Excess, new(h.FalseDenials+f.Innocents)
-			r.ConformingDenied = new(h.ConformingDenied + f.Innocents)
-			r.HitterAdmitted = new(float64(h.Admitted) / float64(max(1, h.Limit)))
-			r.Verdict = f.verdict(h, rule)
-			if !f.Paced {
-				r.NsPerOp = new(float64(f.Took) / float64(f.Decisions))
-			}
-		}
-		both[i] = r
-	}
-	return both
-}
-
-// verdict says what a flood did to a limiter. A hitter is held if it got at most
-// another burst beyond its rate and burst, as at the edge of a window: one
-// whose bucket is forgotten gets that again and again. Memory that grows by a
-// quarter and 16 MiB, once a tenth of the flood or a million clients have
-// passed, is said to grow.
-func (f *floodReport) verdict(h *hitterReport, rule oracle.Rule) string {
-	const quarter, least = 4, 16 << 20
-	says := []string{"holds the hitter"}
-	if h.Excess > float64(rule.Burst) {
-		says[0] = "loses the hitter"
-	}
-	if grown := f.RSS - f.Warm; f.Warm > 0 && grown > f.Warm/quarter && grown > least {
-		says = append(says, "memory grows")
-	} else {
-		says = append(says, "memory is flat")
-	}
-	if f.Innocents > 0 {
-		says = append(says, fmt.Sprintf("denies %.2g %% of the others", 100*float64(f.Innocents)/float64(f.Keys)))
-	}
-	return strings.Join(says, ", ")
 }

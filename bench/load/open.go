@@ -62,11 +62,13 @@ type Interval struct{ Answers, Denied int64 }
 
 // NewOutcome returns an empty outcome of a load that lasts d.
 func NewOutcome(d time.Duration) *Outcome {
-	// From 1 µs to 1 min in steps of 0.1 %: 270 KB each.
-	h := func() *hdrhistogram.Histogram {
-		return hdrhistogram.New(int64(time.Microsecond), int64(time.Minute), 3)
-	}
-	return &Outcome{Latency: h(), Service: h(), Lag: h(), Intervals: make([]Interval, (d+Step-1)/Step)}
+	return &Outcome{Latency: NewHistogram(), Service: NewHistogram(), Lag: NewHistogram(), Intervals: make([]Interval, (d+Step-1)/Step)}
+}
+
+// NewHistogram returns an empty one of times in ns, from 1 µs to 1 min in steps of
+// 0.1 %: 270 KB.
+func NewHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(int64(time.Microsecond), int64(time.Minute), 3)
 }
 
 // Add joins the outcome of a load that began at the same time and lasted as
@@ -187,7 +189,7 @@ func (c *client) follow(ctx context.Context, s *schedule, conn int, o *Outcome) 
 	for due := range s.due {
 		sent := time.Now()
 		if free.Sub(s.start) <= due { // else the connection was busy when it was due
-			record(o.Lag, sent.Sub(s.start)-due)
+			Record(o.Lag, sent.Sub(s.start)-due)
 		}
 		if ctx.Err() != nil || sent.After(s.end) {
 			return nil
@@ -208,8 +210,8 @@ func (c *client) follow(ctx context.Context, s *schedule, conn int, o *Outcome) 
 			o.failed(err)
 		default:
 			o.answered(status)
-			record(o.Latency, free.Sub(s.start)-due)
-			record(o.Service, free.Sub(sent))
+			Record(o.Latency, free.Sub(s.start)-due)
+			Record(o.Service, free.Sub(sent))
 			at := &o.Intervals[due/Step]
 			at.Answers++
 			if Denial(status) {
@@ -220,7 +222,7 @@ func (c *client) follow(ctx context.Context, s *schedule, conn int, o *Outcome) 
 	return nil
 }
 
-// record notes a time; one beyond the histogram as its highest.
-func record(h *hdrhistogram.Histogram, d time.Duration) {
+// Record notes a time; one beyond the histogram as its highest.
+func Record(h *hdrhistogram.Histogram, d time.Duration) {
 	_ = h.RecordValue(min(max(int64(d), 1), h.HighestTrackableValue())) // in range
 }

@@ -158,13 +158,9 @@ func rss(pid int) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	fields := bytes.Fields(statm)
-	if len(fields) < 2 {
-		return 0, fmt.Errorf("/proc/%d/statm: %q: want a second number", pid, statm)
-	}
-	pages, err := strconv.ParseInt(string(fields[1]), 10, 64)
-	if err != nil {
-		return 0, err
+	var size, pages int64
+	if _, err := fmt.Sscan(string(statm), &size, &pages); err != nil {
+		return 0, fmt.Errorf("/proc/%d/statm: %q: want a second number: %w", pid, statm, err)
 	}
 	return pages * int64(os.Getpagesize()), nil
 }
@@ -176,13 +172,9 @@ func AvailableBytes() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	_, text, ok := bytes.Cut(b, []byte("\nMemAvailable:"))
-	fields := bytes.Fields(text)
-	if !ok || len(fields) == 0 {
-		return 0, errors.New("bench: /proc/meminfo has no MemAvailable")
-	}
-	kib, err := strconv.ParseInt(string(fields[0]), 10, 64)
-	if err != nil {
+	_, text, _ := bytes.Cut(b, []byte("\nMemAvailable:"))
+	var kib int64
+	if _, err := fmt.Sscan(string(text), &kib); err != nil {
 		return 0, fmt.Errorf("bench: MemAvailable in /proc/meminfo: %w", err)
 	}
 	spare := kib << 10

@@ -14,8 +14,10 @@ import (
 )
 
 const (
+	// checkCallers wait for Redis at once, as requests of a busy edge do. Batches
+	// can be no larger than that.
 	checkCallers = 64
-	checkKeys    = 1024
+	checkKeys    = 1024 // few enough for Redis to keep in its caches
 )
 
 // checkLoad is a set of hot keys: either all far below their limit, so that every
@@ -31,7 +33,8 @@ var checkLoads = []checkLoad{
 	{"exact checks, denied", 24 * time.Hour, 1},
 }
 
-// contender makes exact checks one way.
+// contender makes exact checks one way. Callers share it: check must be safe for
+// concurrent use, and returns when Redis has answered.
 type contender struct {
 	name, setup string
 	check       func(ctx context.Context, key int) (admitted bool, err error)
@@ -41,7 +44,8 @@ type contender struct {
 	requests int64
 }
 
-// checkRound is what a round of one contender took.
+// checkRound is what a round of one contender took: wall time, CPU time of this
+// process, and of Redis.
 type checkRound struct{ wall, here, redis time.Duration }
 
 // checks compares exact checks by many callers who wait: through the limiter
@@ -58,6 +62,8 @@ func (o Options) checks(ctx context.Context, redis *proc.Child, addr string) (re
 	return results, nil
 }
 
+// checksOf compares all ways under one load. Each round begins with another way,
+// so that none always follows the same neighbour.
 func (o Options) checksOf(ctx context.Context, l checkLoad, redis *proc.Child, addr string) (_ []report.Result, err error) {
 	var all []*contender
 	defer func() {
@@ -87,7 +93,7 @@ func (o Options) checksOf(ctx context.Context, l checkLoad, redis *proc.Child, a
 			}
 		}
 	}
-	usual := all[len(all)-1]
+	usual := all[len(all)-1] // viaScript, which the others are compared with
 	var results []report.Result
 	for _, c := range all {
 		results = append(results, c.result(l, usual))
@@ -117,6 +123,7 @@ func (c *contender) run(ctx context.Context, n int) error {
 	var wg sync.WaitGroup
 	for range checkCallers {
 		wg.Go(func() {
+			// 7919 is a prime: neighbours in time are no neighbours in the table.
 			for i := next.Add(1); i <= int64(n) && failed.Load() == nil; i = next.Add(1) {
 				if _, err := c.check(ctx, int(i*7919)%checkKeys); err != nil {
 					failed.CompareAndSwap(nil, &err)
@@ -131,6 +138,7 @@ func (c *contender) run(ctx context.Context, n int) error {
 	return nil
 }
 
+// measure runs one round.
 func (c *contender) measure(ctx context.Context, n int, redis *proc.Child) error {
 	wall, here, there, err := redis.Cost(func() error { return c.run(ctx, n) })
 	c.rounds = append(c.rounds, checkRound{wall, here, there})
@@ -138,6 +146,8 @@ func (c *contender) measure(ctx context.Context, n int, redis *proc.Child) error
 	return err
 }
 
+// result is the medians over all rounds. Speedup is the median of the quotient
+// within rounds, since both sides of a round met the same machine.
 func (c *contender) result(l checkLoad, usual *contender) report.Result {
 	n := float64(c.requests) / float64(len(c.rounds))
 	res := report.Result{

@@ -11,22 +11,25 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bench/load"
 	"github.com/fastlimit/fastlimit/bench/report"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
 )
 
 const (
-	crowdCallers = 24
+	crowdCallers = 24 // a third for each failure policy
 	crowdKeys    = 32 // of each caller
-	crowdPause   = time.Millisecond
+	// crowdPause is between two requests of a caller. It keeps the cores idle
+	// most of the time, so that a wait is due to Redis and not to the crowd.
+	crowdPause = time.Millisecond
 )
 
 // crowd is a number of callers that need exact checks. Their clients are all far
 // below their limits, so that every denial is one of a failure policy.
 type crowd struct {
 	callers   []caller
-	recording atomic.Bool
-	stop      chan struct{}
+	recording atomic.Bool   // requests count only between the stroke and recovery
+	stop      chan struct{} // closed once, by end
 	stopOnce  sync.Once
 	wg        sync.WaitGroup
 }
@@ -41,6 +44,8 @@ type caller struct {
 	degraded, admitted int64 // decided without Redis, and admitted of those
 }
 
+// newCrowd has one limiter with a rule for each failure policy. The rules are
+// strict, so that every request asks Redis.
 func newCrowd(store *redisstore.Store, timeout time.Duration) (*crowd, error) {
 	cfg := fastlimit.Config{Store: store, StoreTimeout: timeout}
 	for _, p := range policies {
@@ -55,7 +60,7 @@ func newCrowd(store *redisstore.Store, timeout time.Duration) (*crowd, error) {
 	c := &crowd{callers: make([]caller, crowdCallers), stop: make(chan struct{})}
 	for i := range c.callers {
 		rule := lim.Rules()[i%len(policies)]
-		who := caller{rule: rule, waits: newWaits(), lags: newWaits()}
+		who := caller{rule: rule, waits: load.NewHistogram(), lags: load.NewHistogram()}
 		for k := range crowdKeys {
 			who.keys = append(who.keys, rule.BytesKey(binary.BigEndian.AppendUint32(nil, uint32(i*crowdKeys+k))))
 		}
@@ -64,15 +69,7 @@ func newCrowd(store *redisstore.Store, timeout time.Duration) (*crowd, error) {
 	return c, nil
 }
 
-func newWaits() *hdrhistogram.Histogram {
-	return hdrhistogram.New(int64(time.Microsecond), int64(time.Minute), 3)
-}
-
-// record notes a time; one below a µs as that.
-func record(h *hdrhistogram.Histogram, d time.Duration) {
-	_ = h.RecordValue(max(int64(d), h.LowestTrackableValue())) // far below a minute
-}
-
+// start lets every caller ask until the end, in a goroutine of its own.
 func (c *crowd) start(ctx context.Context) {
 	for i := range c.callers {
 		who := &c.callers[i]
@@ -85,7 +82,7 @@ func (c *crowd) start(ctx context.Context) {
 				case <-time.After(crowdPause):
 					recording := c.recording.Load()
 					if recording {
-						record(who.lags, time.Since(paused)-crowdPause)
+						load.Record(who.lags, time.Since(paused)-crowdPause)
 					}
 					who.ask(ctx, n, recording)
 				}
@@ -100,13 +97,14 @@ func (c *crowd) end() {
 	c.wg.Wait()
 }
 
+// ask takes once and notes how long that took, if it is to count.
 func (w *caller) ask(ctx context.Context, n int, recording bool) {
 	start := time.Now()
 	d := w.rule.Take(ctx, w.keys[n%len(w.keys)], 1)
 	if !recording {
 		return
 	}
-	record(w.waits, time.Since(start))
+	load.Record(w.waits, time.Since(start))
 	w.requests++
 	if !d.Allowed {
 		w.denied++
@@ -121,7 +119,7 @@ func (w *caller) ask(ctx context.Context, n int, recording bool) {
 
 // result sums up what callers that have ended recorded.
 func (c *crowd) result() report.Result {
-	waits, lags := newWaits(), newWaits()
+	waits, lags := load.NewHistogram(), load.NewHistogram()
 	var requests, denied, degraded int64
 	decided, admitted := map[string]int64{}, map[string]int64{}
 	for i := range c.callers {

@@ -65,6 +65,7 @@ func (o Options) flood(ctx context.Context, addr string) (results []report.Resul
 	}}, nil
 }
 
+// floodCallers keep the flood going while some of them wait for Redis.
 const floodCallers = 8
 
 // tally counts requests. Safe for concurrent use.

@@ -32,6 +32,15 @@ type Options struct {
 	Progress report.Progress `kong:"-"`
 }
 
+// FaultOptions configure [RunFaults]. Zero fields mean defaults.
+type FaultOptions struct {
+	Redis    string          `default:"redis-server"` // the program that is started
+	Timeout  time.Duration   `default:"5ms"`          // how long a request may wait for Redis
+	Duration time.Duration   `default:"1s"`           // of a fault, beside the time to strike and to get over it
+	Only     []string        `kong:"-"`               // names of faults; none means all
+	Progress report.Progress `kong:"-"`
+}
+
 // Check reports an error if there is no Redis to start.
 func (o Options) Check() error {
 	if _, err := exec.LookPath(defaults.Of(o).Path); err != nil {
@@ -107,6 +116,7 @@ func open(ctx context.Context, addr string, timeout time.Duration) (*redisstore.
 	return s, nil
 }
 
+// closeStore waits for operations under way.
 func closeStore(s *redisstore.Store) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()

@@ -29,12 +29,22 @@ type stage struct {
 }
 
 // counters are those of the server and of its Redis.
+// They only grow: a stage is the difference of two readings.
 type counters struct {
-	takes         int64 // as the store counts them
-	reads, calls  int64 // buckets and EVALSHA, as Redis counts them
-	server, redis time.Duration
+	takes         int64         // as the store counts them
+	reads, calls  int64         // buckets and EVALSHA, as Redis counts them
+	server, redis time.Duration // CPU time
 }
 
+// plus adds the others n times; -1 leaves what they grew by.
+func (c counters) plus(o counters, n int64) counters {
+	return counters{
+		c.takes + n*o.takes, c.reads + n*o.reads, c.calls + n*o.calls,
+		c.server + time.Duration(n)*o.server, c.redis + time.Duration(n)*o.redis,
+	}
+}
+
+// add joins another stage, for the result over all of them.
 func (s *stage) add(t *stage) {
 	s.seconds += t.seconds
 	s.requests, s.flood, s.denied, s.clients = s.requests+t.requests, s.flood+t.flood, s.denied+t.denied, max(s.clients, t.clients)
@@ -42,9 +52,7 @@ func (s *stage) add(t *stage) {
 		s.others = load.NewOutcome(time.Duration(len(t.others.Intervals)) * load.Step)
 	}
 	s.others.Add(t.others)
-	s.counters = counters{
-		s.takes + t.takes, s.reads + t.reads, s.calls + t.calls, s.server + t.server, s.redis + t.redis,
-	}
+	s.counters = s.plus(t.counters, 1)
 }
 
 // stage floods at a rate, 0 for as fast as it goes, among the others.
@@ -75,10 +83,7 @@ func (o HTTPOptions) stage(ctx context.Context, e *edge, rate float64, attacker 
 	s.clients = min(int64(o.Clients), visits.Load())
 	after, err := e.count(ctx)
 	if err == nil {
-		s.counters = counters{
-			after.takes - before.takes, after.reads - before.reads, after.calls - before.calls,
-			after.server - before.server, after.redis - before.redis,
-		}
+		s.counters = after.plus(before, -1)
 	}
 	return s, errors.Join(floodErr, othersErr, err)
 }
@@ -118,6 +123,8 @@ func (o HTTPOptions) flood(ctx context.Context, target load.Target, rate float64
 	return counts, err
 }
 
+// result has latencies of the clients that conform; what the flooding client waits
+// for is of no interest.
 func (o HTTPOptions) result(workload string, s *stage) report.Result {
 	n := float64(s.requests)
 	per := func(v float64) *float64 { v /= n; return &v }
@@ -140,16 +147,12 @@ func (o HTTPOptions) result(workload string, s *stage) report.Result {
 // count reads all counters. Redis counts a key that MGET reads as a hit or a
 // miss, which nothing else does here.
 func (e *edge) count(ctx context.Context) (c counters, err error) {
-	stats, err := e.client.Info(ctx, "stats").Result()
-	if err != nil {
-		return c, fmt.Errorf("bench: %w", err)
-	}
-	commands, err := e.client.Info(ctx, "commandstats").Result()
+	stats, err := e.client.Info(ctx, "all").Result()
 	if err != nil {
 		return c, fmt.Errorf("bench: %w", err)
 	}
 	c.reads = field(stats, `keyspace_hits:(\d+)`) + field(stats, `keyspace_misses:(\d+)`)
-	c.calls = field(commands, `cmdstat_evalsha:calls=(\d+)`)
+	c.calls = field(stats, `cmdstat_evalsha:calls=(\d+)`)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.metrics, http.NoBody)
 	if err != nil {
 		return c, err

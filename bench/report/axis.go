@@ -5,7 +5,9 @@ import (
 	"strings"
 )
 
-// axis maps values to positions from 0 to 1.
+// axis maps values to positions from 0 to 1. "As scaled" is the value itself, or
+// its decimal logarithm on a logarithmic axis. An axis without ticks is fitted to
+// the values when the chart is drawn.
 type axis struct {
 	Label  string // with its unit
 	log    bool
@@ -26,7 +28,10 @@ func (a *axis) scale(v float64) float64 {
 }
 
 // position of a value, 0 to 1.
-func (a *axis) position(v float64) float64 { return (a.scale(v) - a.lo) / (a.hi - a.lo) }
+func (a *axis) position(v float64) float64 { return a.share(a.scale(v)) }
+
+// share is how far along the axis a value lies that is scaled already.
+func (a *axis) share(scaled float64) float64 { return (scaled - a.lo) / (a.hi - a.lo) }
 
 // fit sets the ends of the axis to include all values, with ticks at round numbers.
 // Values that a logarithmic axis cannot show are left out.
@@ -47,12 +52,16 @@ func (a *axis) fit(values []float64) {
 	a.fitLinear(min(lo, 0), hi)
 }
 
+// shows reports whether the axis has a place for a value: a logarithmic one has
+// none for 0.
 func (a *axis) shows(v float64) bool {
 	return !math.IsNaN(v) && !math.IsInf(v, 0) && (!a.log || v > 0)
 }
 
+// maxTicks is what fits beside each other on a phone.
 const maxTicks = 6
 
+// tickText leaves out zeros behind the point: 0.50 is 0.5.
 func tickText(v float64) string {
 	text := si(v)
 	if strings.Contains(text, ".") && !strings.Contains(text, " ") {
@@ -61,6 +70,8 @@ func tickText(v float64) string {
 	return text
 }
 
+// fitLinear has ticks at 1, 2 or 5 times a power of ten, whichever is the closest
+// that keeps them few.
 func (a *axis) fitLinear(lo, hi float64) {
 	if hi <= lo {
 		hi = lo + 1

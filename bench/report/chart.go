@@ -16,10 +16,11 @@ type chart struct {
 	Scatter     bool // points only
 }
 
+// series is what one limiter adds to a chart.
 type series struct {
 	Name   string
-	points [][2]float64
-	color  int
+	points [][2]float64 // x and y, by x
+	color  int          // index, see [colors]
 }
 
 // The size of the drawing and its margins, as in page.html. The unit is a pixel
@@ -40,6 +41,7 @@ func (c *chart) SVG() (template.HTML, error) {
 	return template.HTML(b.String()), err //nolint:gosec // G203: made by a template that escapes
 }
 
+// fit gives both axes their ends, where the chart does not know them beforehand.
 func (c *chart) fit() {
 	for _, a := range []struct {
 		axis *axis
@@ -64,7 +66,8 @@ type mark struct {
 	Text string
 }
 
-// at is the mark of a position on both axes, from 0 to 1.
+// at is the mark of a position on both axes, from 0 to 1. The y axis of a drawing
+// points down.
 func at(x, y float64, text string) mark {
 	return mark{left + x*(chartWidth-left-right), chartHeight - bottom - y*(chartHeight-top-bottom), text}
 }
@@ -72,7 +75,7 @@ func at(x, y float64, text string) mark {
 // Columns are the ticks of the x axis.
 func (c *chart) Columns() (all []mark) {
 	for _, t := range c.X.ticks {
-		all = append(all, at((t.at-c.X.lo)/(c.X.hi-c.X.lo), 0, t.text))
+		all = append(all, at(c.X.share(t.at), 0, t.text))
 	}
 	return all
 }
@@ -80,7 +83,7 @@ func (c *chart) Columns() (all []mark) {
 // Rows are the ticks of the y axis.
 func (c *chart) Rows() (all []mark) {
 	for _, t := range c.Y.ticks {
-		all = append(all, at(0, (t.at-c.Y.lo)/(c.Y.hi-c.Y.lo), t.text))
+		all = append(all, at(0, c.Y.share(t.at), t.text))
 	}
 	return all
 }
@@ -125,4 +128,5 @@ func nines() axis {
 	return a
 }
 
+// nine is the number of nines: 1 for the 90th percentile, 2 for the 99th.
 func nine(percentile float64) float64 { return -math.Log10(1 - percentile/100) }

@@ -9,21 +9,11 @@ import (
 // charts are the plots of a group.
 func charts(g *group, colors *colors) []*chart {
 	var all []*chart
-	for _, workload := range workloads(g.results) {
-		in := slices.DeleteFunc(slices.Clone(g.results), func(r Result) bool { return r.Workload != workload })
-		all = append(all, perCore(workload, in, colors), latency(workload, in, colors), shed(workload, in, colors))
+	for _, w := range g.byWorkload() {
+		all = append(all, perCore(w, colors), latency(w, colors), shed(w, colors))
 	}
 	all = append(all, errorByMemory(g.results, colors))
 	return slices.DeleteFunc(all, func(c *chart) bool { return len(c.Series) == 0 })
-}
-
-func workloads(results []Result) (names []string) {
-	for i := range results {
-		if !slices.Contains(names, results[i].Workload) {
-			names = append(names, results[i].Workload)
-		}
-	}
-	return names
 }
 
 // collect makes a series of each limiter from the points that its results have.
@@ -51,14 +41,14 @@ func collect(results []Result, colors *colors, atLeast int, points func(*Result)
 }
 
 // perCore is throughput against cores.
-func perCore(workload string, results []Result, colors *colors) *chart {
+func perCore(w *group, colors *colors) *chart {
 	c := &chart{
-		Title: "Throughput against cores: " + workload,
+		Title: "Throughput against cores: " + w.name,
 		Note:  "Higher is better. All cores together.",
 		Y:     axis{Label: "decisions per second", log: true},
 	}
 	var cores []int
-	c.Series = collect(results, colors, 2, func(r *Result) [][2]float64 {
+	c.Series = collect(w.results, colors, 2, func(r *Result) [][2]float64 {
 		v, ok := throughput(r)
 		if !ok || r.Cores == 0 {
 			return nil
@@ -66,16 +56,14 @@ func perCore(workload string, results []Result, colors *colors) *chart {
 		cores = append(cores, r.Cores)
 		return [][2]float64{{float64(r.Cores), v}}
 	})
-	if len(c.Series) == 0 {
-		return c
-	}
 	slices.Sort(cores)
-	if cores[0] == cores[len(cores)-1] { // nothing to compare
+	cores = slices.Compact(cores)
+	if len(cores) < 2 { // nothing to compare
 		c.Series = nil
 		return c
 	}
 	c.X = axis{Label: "cores", lo: float64(cores[0]) - 0.5, hi: float64(cores[len(cores)-1]) + 0.5}
-	for _, n := range slices.Compact(cores) {
+	for _, n := range cores {
 		c.X.ticks = append(c.X.ticks, tick{float64(n), count(float64(n))})
 	}
 	return c
@@ -94,14 +82,14 @@ func throughput(r *Result) (float64, bool) {
 }
 
 // latency is the time to an answer by percentile.
-func latency(workload string, results []Result, colors *colors) *chart {
+func latency(w *group, colors *colors) *chart {
 	c := &chart{
-		Title: "Latency by percentile: " + workload,
+		Title: "Latency by percentile: " + w.name,
 		Note:  "Lower is better. From the moment a request was due, so that a stall counts for all who would have waited.",
 		X:     nines(),
 		Y:     axis{Label: "latency, µs", log: true},
 	}
-	c.Series = collect(results, colors, 2, func(r *Result) [][2]float64 {
+	c.Series = collect(w.results, colors, 2, func(r *Result) [][2]float64 {
 		var points [][2]float64
 		for _, p := range r.Series["latency_us"] {
 			if p[0] < 100 {
@@ -114,9 +102,9 @@ func latency(workload string, results []Result, colors *colors) *chart {
 }
 
 // shed is the share of denials over time.
-func shed(workload string, results []Result, colors *colors) *chart {
+func shed(w *group, colors *colors) *chart {
 	c := &chart{
-		Title: "Shed share over time: " + workload,
+		Title: "Shed share over time: " + w.name,
 		Note:  "Of the requests due in each quarter of a second.",
 		X:     axis{Label: "time, s"},
 		Y:     axis{Label: "denied, % of requests", hi: 100},
@@ -124,7 +112,7 @@ func shed(workload string, results []Result, colors *colors) *chart {
 	for v := 0.0; v <= 100; v += 20 {
 		c.Y.ticks = append(c.Y.ticks, tick{v, count(v)})
 	}
-	c.Series = collect(results, colors, 2, func(r *Result) [][2]float64 {
+	c.Series = collect(w.results, colors, 2, func(r *Result) [][2]float64 {
 		var points [][2]float64
 		for _, p := range r.Series["shed"] {
 			points = append(points, [2]float64{p[0], 100 * p[1]})

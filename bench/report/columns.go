@@ -79,6 +79,9 @@ func entry(field, name string) func(*Result) (float64, bool) {
 	}
 }
 
+// A column that no result of a table fills is left out of it, so that one list
+// serves all measurements.
+
 // used returns the columns for which any of the results has a figure.
 func used(results []Result) []column {
 	var all []column
@@ -113,8 +116,13 @@ func (c column) text(r *Result) string {
 	return c.format(v)
 }
 
+// Formats of columns.
+
+// count formats a whole number.
 func count(v float64) string { return strconv.Itoa(int(v)) }
 
+// percent formats a share of 1 with two digits behind the point; smaller shares
+// keep two significant digits, since a false denial in 10^6 is not none.
 func percent(v float64) string {
 	if v != 0 && math.Abs(v) < 0.0001 {
 		return fmt.Sprintf("%.2g", 100*v)

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bufio"
 	"os"
 	"os/exec"
 	"regexp"
@@ -35,20 +34,17 @@ func withoutPasswords(flags []string) []string {
 	return all
 }
 
+var modelName = regexp.MustCompile(`(?m)^model name\s*:\s*(.*\S)`)
+
 func cpuModel() string {
-	f, err := os.Open("/proc/cpuinfo")
-	if err != nil {
-		return runtime.GOARCH
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if name, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
+	info, _ := os.ReadFile("/proc/cpuinfo") // empty elsewhere
+	if m := modelName.FindSubmatch(info); m != nil {
+		return string(m[1])
 	}
 	return runtime.GOARCH
 }
 
+// kernel is the operating system where that is not Linux.
 func kernel() string {
 	b, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
@@ -57,6 +53,7 @@ func kernel() string {
 	return "Linux " + strings.TrimSpace(string(b))
 }
 
+// commit is what the program was built from: figures without it cannot be checked.
 func commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

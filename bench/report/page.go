@@ -62,7 +62,8 @@ func Merge(reports ...Report) []Result {
 	return all
 }
 
-// What the template shows.
+// What the template shows. All text is formatted here, so that page.html holds no
+// arithmetic.
 type (
 	page struct {
 		Environments []environment
@@ -99,6 +100,7 @@ type (
 	setup struct{ Limiter, Group, Text string }
 )
 
+// groupTexts say what a section shows, to a reader who has not seen the code.
 var groupTexts = map[string]struct{ title, text string }{
 	"local":        {"In process", "Decisions by a call, without network. Each limiter in a process of its own, in turns; medians."},
 	"accuracy":     {"Accuracy", "Against an exact bucket per client. A false denial hits a client within its limit; excess is what the worst client got beyond rate and burst."},
@@ -110,6 +112,7 @@ var groupTexts = map[string]struct{ title, text string }{
 	"cluster":      {"Cluster", "What a node tells each other node of its heavy clients, and what of one client it may leave out, in simulated time."},
 }
 
+// title falls back to the name, for reports of a newer program.
 func title(group string) string {
 	if t := groupTexts[group].title; t != "" {
 		return t
@@ -145,13 +148,13 @@ func environments(reports []Report) (all []environment) {
 // tables has one table for each workload.
 func tables(g *group) []table {
 	var all []table
-	for _, w := range workloads(g.results) {
-		in := slices.DeleteFunc(slices.Clone(g.results), func(r Result) bool { return r.Workload != w })
+	for _, w := range g.byWorkload() {
+		in := w.results
 		slices.SortStableFunc(in, func(a, b Result) int {
 			return cmp.Or(cmp.Compare(a.Cores, b.Cores), cmp.Compare(a.Keys, b.Keys))
 		})
 		cols := used(in)
-		t := table{Workload: w}
+		t := table{Workload: w.name}
 		for _, c := range cols {
 			t.Head = append(t.Head, c.heading())
 		}
@@ -191,6 +194,7 @@ func (c column) best(r *Result, among []Result) bool {
 	return worse
 }
 
+// setups tell how each limiter was configured, once for each section.
 func setups(results []Result) (all []setup) {
 	for i := range results {
 		s := setup{results[i].Limiter, results[i].Group, results[i].Setup}

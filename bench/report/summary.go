@@ -14,6 +14,9 @@ type comparison struct {
 	Loses       bool
 }
 
+// The summary is what readers look at first, and often alone, so it must show
+// losses as clearly as gains: nothing is left out because fastlimit loses there.
+
 // summary compares fastlimit with the best of the others in the figures that
 // people choose a limiter by.
 func summary(results []Result) (all []comparison) {
@@ -117,6 +120,7 @@ func (c *column) sameSize(o, ours *Result) bool {
 	return o.Keys == ours.Keys && (ours.Group != "memory" || o.Error == "")
 }
 
+// size tells apart the results of one workload by what else varies.
 func size(r *Result) string {
 	switch {
 	case r.Group == "local" && r.Cores > 1:

@@ -21,6 +21,8 @@ func Text(w io.Writer, r *Report) error {
 	return nil
 }
 
+// text writes one table for all workloads of the group; notes have no column of
+// their own and come last.
 func (g *group) text(w io.Writer) error {
 	cols := used(g.results)
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -43,27 +45,39 @@ func (g *group) text(w io.Writer) error {
 	return tw.Flush() // errors of the lines above come out here
 }
 
-// group is all results of one kind, in the order of the report.
+// group is results that belong together, in the order of the report.
 type group struct {
 	name    string
 	results []Result
 }
 
+// groups are the results by what was measured: each is a section of the report.
 func groups(results []Result) []*group {
-	var all []*group
+	return groupBy(results, func(r *Result) string { return r.Group })
+}
+
+// byWorkload are the results of the group by workload: each is a table, and a
+// chart of each kind.
+func (g *group) byWorkload() []*group {
+	return groupBy(g.results, func(r *Result) string { return r.Workload })
+}
+
+func groupBy(results []Result, key func(*Result) string) (all []*group) {
 	byName := map[string]*group{}
-	for _, r := range results {
-		g := byName[r.Group]
+	for i := range results {
+		name := key(&results[i])
+		g := byName[name]
 		if g == nil {
-			g = &group{name: r.Group}
-			byName[r.Group] = g
+			g = &group{name: name}
+			byName[name] = g
 			all = append(all, g)
 		}
-		g.results = append(g.results, r)
+		g.results = append(g.results, results[i])
 	}
 	return all
 }
 
+// orUnknown makes a gap visible.
 func orUnknown(s string) string {
 	if s == "" {
 		return "unknown"

@@ -1,4 +1,4 @@
-// Package testkit is the roof of what only tests need, and bench where it measures
+// Package testkit is the parent of what only tests need, and bench where it measures
 // faults; the product links none of it.
 //
 //   - redistest starts real Redis servers, alone, with replicas, sentinels and in a
@@ -10,3 +10,13 @@
 //
 // Tests over every implementation of a store are in bucket/storetest.
 package testkit
+
+// T is the part of testing.TB that servers and proxies need. bench implements it
+// to run them outside of a test.
+type T interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Cleanup(f func())
+	TempDir() string
+}

@@ -3,61 +3,60 @@
 package faultproxy
 
 import (
+	"context"
+	"errors"
 	"net"
-	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 // BlackHole returns an address that neither accepts nor refuses connections.
-func BlackHole(t T) string {
+func BlackHole(t testkit.T) string {
 	t.Helper()
 	addr, end := blackHole(t, "127.0.0.1:0")
 	t.Cleanup(end)
 	return addr
 }
 
-// blackHole listens on addr, an IPv4 one, with a full queue: it dials connections
-// that nobody accepts until one times out. From then on Linux drops every SYN, as
-// a firewall would.
-func blackHole(t T, addr string) (at string, end func()) {
+// blackHole listens on addr with a full queue: it dials connections that nobody
+// accepts until one times out. From then on Linux drops every SYN, as a firewall
+// would.
+func blackHole(t testkit.T, addr string) (at string, end func()) {
 	t.Helper()
-	host, port, _ := net.SplitHostPort(addr)
-	n, err := strconv.Atoi(port)
+	var config net.ListenConfig
+	config.SetMultipathTCP(false) // one queue, and its length is the one set below
+	l, err := config.Listen(context.Background(), "tcp4", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
+	if err := shortenQueue(l); err != nil {
 		t.Fatal(err)
 	}
-	sa := &syscall.SockaddrInet4{Port: n, Addr: [4]byte(net.ParseIP(host).To4())}
-	if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Bind(fd, sa); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Listen(fd, 0); err != nil {
-		t.Fatal(err)
-	}
-	bound, err := syscall.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at = net.JoinHostPort(host, strconv.Itoa(bound.(*syscall.SockaddrInet4).Port)) //nolint:forcetypeassert // bound above
-	var filling []net.Conn
+	open := []interface{ Close() error }{l}
 	for {
-		c, err := net.DialTimeout("tcp", at, 200*time.Millisecond)
+		c, err := net.DialTimeout("tcp", l.Addr().String(), 200*time.Millisecond)
 		if err != nil {
 			break
 		}
-		filling = append(filling, c)
+		open = append(open, c)
 	}
-	return at, func() {
-		for _, c := range filling {
+	return l.Addr().String(), func() {
+		for _, c := range open {
 			_ = c.Close()
 		}
-		_ = syscall.Close(fd)
 	}
+}
+
+// shortenQueue leaves room for one connection that waits to be accepted: listen(2)
+// on a socket that listens already changes its backlog.
+func shortenQueue(l net.Listener) error {
+	raw, err := l.(*net.TCPListener).SyscallConn() //nolint:forcetypeassert // a TCP listener
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) { failed = syscall.Listen(int(fd), 0) })
+	return errors.Join(err, failed)
 }

@@ -13,15 +13,9 @@ import (
 	"net"
 	"sync"
 	"time"
-)
 
-// T is the part of testing.TB that a proxy needs.
-type T interface {
-	Helper()
-	Fatal(args ...any)
-	Fatalf(format string, args ...any)
-	Cleanup(f func())
-}
+	"github.com/fastlimit/fastlimit/internal/testkit"
+)
 
 // Fault is what happens to traffic. The zero value forwards faithfully.
 type Fault struct {
@@ -38,6 +32,9 @@ type Fault struct {
 	ResetOneIn int
 }
 
+// deaf reports whether no connection gets through.
+func (f *Fault) deaf() bool { return f.Refuse || f.BlackHole }
+
 // Proxy stands between a client and one server. It is safe for concurrent
 // use. The zero value is not usable: call [New].
 type Proxy struct {
@@ -46,8 +43,8 @@ type Proxy struct {
 	mu       sync.Mutex // guards all below
 	fault    Fault
 	rand     *rand.Rand
-	listener net.Listener
-	hole     func() // closes the black hole, nil where there is none
+	listener net.Listener // nil while the proxy is deaf, and in the end
+	hole     func()       // closes the black hole, nil where there is none
 	conns    map[net.Conn]struct{}
 	closed   bool
 
@@ -55,13 +52,13 @@ type Proxy struct {
 }
 
 // New starts a proxy to target on a free port and stops it when the test ends.
-func New(t T, target string, seed uint64) *Proxy {
+func New(t testkit.T, target string, seed uint64) *Proxy {
 	t.Helper()
 	return NewAt(t, "127.0.0.1:0", target, seed)
 }
 
 // NewAt is [New] on the given address.
-func NewAt(t T, addr, target string, seed uint64) *Proxy {
+func NewAt(t testkit.T, addr, target string, seed uint64) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -80,31 +77,36 @@ func NewAt(t T, addr, target string, seed uint64) *Proxy {
 func (p *Proxy) Addr() string { return p.addr }
 
 // Set changes the fault, for open connections too.
-func (p *Proxy) Set(t T, f Fault) {
+func (p *Proxy) Set(t testkit.T, f Fault) {
 	t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fault = f
-	if p.hole != nil {
-		p.hole()
-		p.hole = nil
-	}
-	deaf := f.Refuse || f.BlackHole
-	if deaf && p.listener != nil {
-		_ = p.listener.Close()
-		p.listener = nil
-		p.cutLocked()
-	}
+	p.stopLocked(f.deaf())
 	if f.BlackHole {
 		_, p.hole = blackHole(t, p.addr)
 	}
-	if !deaf && p.listener == nil && !p.closed {
+	if !f.deaf() && p.listener == nil && !p.closed {
 		l, err := net.Listen("tcp", p.addr)
 		if err != nil {
 			t.Fatalf("faultproxy: listen again: %v", err)
 		}
 		p.listener = l
 		p.wg.Go(func() { p.accept(l) })
+	}
+}
+
+// stopLocked closes the black hole, if there is one, and where all is true the
+// listener and what it has accepted too.
+func (p *Proxy) stopLocked(all bool) {
+	if p.hole != nil {
+		p.hole()
+		p.hole = nil
+	}
+	if all && p.listener != nil {
+		_ = p.listener.Close()
+		p.listener = nil
+		p.cutLocked()
 	}
 }
 
@@ -124,15 +126,7 @@ func (p *Proxy) cutLocked() {
 func (p *Proxy) close() {
 	p.mu.Lock()
 	p.closed = true
-	if p.listener != nil {
-		_ = p.listener.Close()
-		p.listener = nil
-	}
-	if p.hole != nil {
-		p.hole()
-		p.hole = nil
-	}
-	p.cutLocked()
+	p.stopLocked(true)
 	p.mu.Unlock()
 	p.wg.Wait()
 }
@@ -239,17 +233,19 @@ func (p *Proxy) coin() bool {
 	return p.rand.IntN(2) == 0
 }
 
+// add notes two connected sides, or resets both where they came too late.
 func (p *Proxy) add(conns ...net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	late := p.closed || p.fault.deaf()
 	for _, c := range conns {
-		if p.closed || p.fault.Refuse || p.fault.BlackHole {
+		if late {
 			reset(c)
-			continue
+		} else {
+			p.conns[c] = struct{}{}
 		}
-		p.conns[c] = struct{}{}
 	}
-	return !p.closed && !p.fault.Refuse && !p.fault.BlackHole
+	return !late
 }
 
 func (p *Proxy) remove(conns ...net.Conn) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/miekg/dns"
 )
 
@@ -49,7 +49,7 @@ func UseNames() (restore func()) {
 }
 
 // add makes a new name, of 127.0.0.1.
-func (n *nameServer) add(t redistest.T) string {
+func (n *nameServer) add(t testkit.T) string {
 	n.mu.Lock()
 	n.count++
 	name := fmt.Sprintf("redis-%d.test", n.count)

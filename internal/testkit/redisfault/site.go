@@ -9,6 +9,7 @@ package redisfault
 import (
 	"strings"
 
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/internal/testkit/faultproxy"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
@@ -40,7 +41,7 @@ type Fault struct {
 type Site struct {
 	Fault *Fault
 
-	t      redistest.T
+	t      testkit.T
 	server *redistest.Server
 	admin  *redistest.Session
 	proxy  *faultproxy.Proxy
@@ -49,7 +50,7 @@ type Site struct {
 }
 
 // New starts a server for the fault, and stops it when the test ends.
-func New(t redistest.T, f *Fault) *Site {
+func New(t testkit.T, f *Fault) *Site {
 	t.Helper()
 	s := &Site{Fault: f, t: t, server: redistest.Start(t, f.args...), undo: func() {}}
 	s.admin = s.server.Session()

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 // spawner starts processes: Pdeathsig is tied to the thread that forked, so
@@ -36,7 +38,7 @@ func startLocked(cmd *exec.Cmd) error {
 
 // FreePort finds a port that is free now, below the range of outgoing
 // connections, and whose cluster bus port is free too.
-func FreePort(t T) int {
+func FreePort(t testkit.T) int {
 	t.Helper()
 	for range 200 {
 		port := 10000 + int(nextPort())

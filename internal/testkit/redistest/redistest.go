@@ -14,16 +14,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
-)
 
-// T is the part of testing.TB that servers need.
-type T interface {
-	Helper()
-	Fatal(args ...any)
-	Fatalf(format string, args ...any)
-	Cleanup(f func())
-	TempDir() string
-}
+	"github.com/fastlimit/fastlimit/internal/testkit"
+)
 
 // Server is one redis-server process. Its methods fail the test on errors; it
 // is not safe for concurrent use but for [Server.Do].
@@ -32,7 +25,7 @@ type Server struct {
 	Port int
 	Dir  string
 
-	t       T
+	t       testkit.T
 	program string
 	args    []string
 	env     []string // beside that of this process
@@ -44,7 +37,7 @@ type Server struct {
 
 // Start starts a server with further command line arguments, such as
 // "--maxmemory", "1mb", and waits until it answers.
-func Start(t T, args ...string) *Server {
+func Start(t testkit.T, args ...string) *Server {
 	t.Helper()
 	s := New(t, args...)
 	s.Run()
@@ -52,7 +45,7 @@ func Start(t T, args ...string) *Server {
 }
 
 // New prepares a server that does not run yet.
-func New(t T, args ...string) *Server {
+func New(t testkit.T, args ...string) *Server {
 	t.Helper()
 	program := "redis-server"
 	if p, ok := t.(interface{ RedisServer() string }); ok { // of a T that is no test

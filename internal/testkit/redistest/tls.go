@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 // TLS is a server that speaks TLS on a second port.
@@ -30,7 +32,7 @@ type TLS struct {
 type Certificate struct{ CertFile, KeyFile string }
 
 // NewCertificate writes one that is valid until notAfter.
-func NewCertificate(t T, notAfter time.Time) Certificate {
+func NewCertificate(t testkit.T, notAfter time.Time) Certificate {
 	t.Helper()
 	dir := t.TempDir()
 	c := Certificate{CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem")}
@@ -39,7 +41,7 @@ func NewCertificate(t T, notAfter time.Time) Certificate {
 }
 
 // StartTLS starts one with a certificate that is valid until notAfter.
-func StartTLS(t T, notAfter time.Time, args ...string) *TLS {
+func StartTLS(t testkit.T, notAfter time.Time, args ...string) *TLS {
 	t.Helper()
 	s := &TLS{Certificate: NewCertificate(t, notAfter)}
 	port := strconv.Itoa(FreePort(t))
@@ -50,7 +52,7 @@ func StartTLS(t T, notAfter time.Time, args ...string) *TLS {
 	return s
 }
 
-func writeCert(t T, certFile, keyFile string, notAfter time.Time) {
+func writeCert(t testkit.T, certFile, keyFile string, notAfter time.Time) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

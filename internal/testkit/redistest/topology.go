@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 // Sentinels is a primary with one replica, watched by three sentinels.
@@ -22,7 +24,7 @@ const MasterName = "buckets"
 
 // StartSentinels starts all five processes and waits until the sentinels know
 // each other and the replica.
-func StartSentinels(t T) *Sentinels {
+func StartSentinels(t testkit.T) *Sentinels {
 	t.Helper()
 	s := &Sentinels{Primary: Start(t, "--repl-diskless-sync-delay", "0")}
 	port := strconv.Itoa(s.Primary.Port)
@@ -46,12 +48,12 @@ func StartSentinels(t T) *Sentinels {
 // StartSentinel starts a single sentinel that watches the server at addr, with
 // further lines of configuration, and waits until it answers on its port; with
 // TLS that is a second one, see [StartTLS].
-func StartSentinel(t T, addr string, lines ...string) *Server {
+func StartSentinel(t testkit.T, addr string, lines ...string) *Server {
 	t.Helper()
 	return startSentinel(t, fmt.Sprintf("%s\nsentinel monitor %s %s 1\n", strings.Join(lines, "\n"), MasterName, strings.Replace(addr, ":", " ", 1)))
 }
 
-func startSentinel(t T, config string) *Server {
+func startSentinel(t testkit.T, config string) *Server {
 	t.Helper()
 	w := New(t)
 	conf := filepath.Join(w.Dir, "sentinel.conf")
@@ -71,7 +73,7 @@ func (s *Sentinels) Addrs() []string { return addrs(s.Watchers) }
 type Cluster struct{ Nodes []*Server }
 
 // StartCluster starts it and waits until it serves.
-func StartCluster(t T) *Cluster {
+func StartCluster(t testkit.T) *Cluster {
 	t.Helper()
 	c := new(Cluster)
 	for i := range 3 {
@@ -112,7 +114,7 @@ func (c *Cluster) Owner(slot int) int {
 func (c *Cluster) ID(node int) string { return c.Nodes[node].Do("CLUSTER", "MYID") }
 
 // Eventually waits until f holds, for up to half a minute.
-func Eventually(t T, what string, f func() bool) {
+func Eventually(t testkit.T, what string, f func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	for !f() {

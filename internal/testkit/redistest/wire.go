@@ -10,7 +10,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Do runs one command on a connection of its own and returns the reply, nested
@@ -18,28 +17,27 @@ import (
 func (s *Server) Do(args ...string) string {
 	s.t.Helper()
 	r, err := s.Try(args...)
-	if err != nil || strings.HasPrefix(r, "-") {
-		s.t.Fatalf("redis %q: %s %v", args, r, err)
-	}
-	return r
+	return s.must(args, r, err)
 }
 
 // Try is Do that returns errors; an error reply is a string that begins with
 // "-".
 func (s *Server) Try(args ...string) (string, error) {
-	c, err := net.DialTimeout("tcp", s.Addr, 5*time.Second)
+	c, err := s.dial()
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = c.Close() }()
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-	r := bufio.NewReader(c)
-	if s.auth != nil {
-		if _, err := roundTrip(c, r, s.auth); err != nil {
-			return "", err
-		}
+	defer func() { _ = c.conn.Close() }()
+	return c.try(args)
+}
+
+// must fails the test unless the reply is a good one.
+func (s *Server) must(args []string, reply string, err error) string {
+	s.t.Helper()
+	if err != nil || strings.HasPrefix(reply, "-") {
+		s.t.Fatalf("redis %q: %s %v", args, reply, err)
 	}
-	return roundTrip(c, r, args)
+	return reply
 }
 
 func roundTrip(c net.Conn, r *bufio.Reader, args []string) (string, error) {
