@@ -47,7 +47,9 @@ func start(t testing.TB, limits Limits) *running {
 			}
 			if string(ctx.Path()) == denyPath {
 				ctx.SetStatusCode(429)
-				c.Denied(ctx)
+				if c.Denied() {
+					ctx.SetConnectionClose()
+				}
 			}
 			if c.LastRequest() {
 				ctx.SetConnectionClose()
