@@ -100,40 +100,42 @@ func (c *Conn) takeLast() (done bool) {
 // turn answers all simple requests that have arrived.
 func (r *resident) turn(l *Listener, c *Conn) step {
 	for served := 0; ; {
-		rest, _ := r.in.Peek(r.in.Buffered())
-		if n := headLength(rest); n > 0 {
-			last, ok := r.request(l, c, rest[:n])
-			switch {
-			case !ok && r.send(c):
-				c.replay = slices.Clone(rest)
-				return handOver
-			case !ok, last:
-				r.send(c)
-				return end
-			}
-			if served++; served%maxPerTurn > 0 {
-				continue
-			}
+		arrived, _ := r.in.Peek(r.in.Buffered())
+		n := headLength(arrived)
+		if n == 0 {
 			if !r.send(c) {
 				return end
 			}
-			runtime.Gosched()
+			if err := r.fill(); err != nil {
+				return r.yield(c, err)
+			}
 			continue
 		}
-		if !r.send(c) {
+		last, ok := r.request(l, c, arrived[:n])
+		if served++; ok && !last && served%maxPerTurn > 0 {
+			continue
+		}
+		switch sent := r.send(c); {
+		case !sent, last:
 			return end
+		case !ok:
+			c.replay = slices.Clone(arrived)
+			return handOver
 		}
-		if err := r.fill(); err != nil {
-			switch {
-			case len(rest) > 0:
-				c.replay = slices.Clone(rest)
-				return handOver
-			case errors.Is(err, errWait):
-				return wait
-			}
-			return end // as the client has ended it
-		}
+		runtime.Gosched()
 	}
+}
+
+// yield says what follows when no head is there and no byte can be read.
+func (r *resident) yield(c *Conn, err error) step {
+	if partial, _ := r.in.Peek(r.in.Buffered()); len(partial) > 0 {
+		c.replay = slices.Clone(partial)
+		return handOver
+	}
+	if errors.Is(err, errWait) {
+		return wait
+	}
+	return end // the client has closed or reset it
 }
 
 // headLength returns the length of the head at the start of b, 0 if it is not whole.

@@ -1,0 +1,188 @@
+package server
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server/internal/conn"
+)
+
+// inputs is the number of random streams of TestSameAnswers. 1000000 take about
+// five minutes.
+var inputs = flag.Int("inputs", 3000, "streams that TestSameAnswers makes up")
+
+// twins are two servers of the same settings: one answers simple requests as
+// residents, and fasthttp serves all of the other.
+type twins [2]*Server
+
+func newTwins(t testing.TB, change func(*policy.Settings)) *twins {
+	t.Helper()
+	set := policy.Settings{
+		Deny: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")},
+		Rules: []policy.RuleSpec{{
+			Limit: fastlimit.RuleConfig{Name: "per-ip", Rate: fastlimit.Rate{N: 1, Per: time.Hour}, Burst: 10_000},
+			Key:   []policy.KeyPart{{Kind: policy.KeyIP}},
+		}, {
+			Limit: fastlimit.RuleConfig{Name: "per-key", Rate: fastlimit.Rate{N: 1, Per: time.Hour}, Burst: 3, Strict: true},
+			Key:   []policy.KeyPart{{Kind: policy.KeyHeader, Name: "X-Api-Key"}, {Kind: policy.KeyPath}},
+		}},
+	}
+	change(&set)
+	w := &twins{}
+	for i := range w {
+		c := newConfig(t, set)
+		c.DecideAPI = true
+		s, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w[i] = s
+		if i == 1 {
+			h := w[i].decide.Handlers(0)
+			h.Answer = nil
+			w[i].traffic[0] = conn.NewListener(w[i].conns, h)
+		}
+		if err := w[i].Listen(); err != nil {
+			t.Fatal(err)
+		}
+		l := w[i].traffic[0]
+		go l.Accept()
+		t.Cleanup(func() { l.Close(time.Now().Add(time.Second)); w[i].conns.CloseAll() })
+	}
+	return w
+}
+
+// timed are the lines that depend on the time of an answer.
+var timed = regexp.MustCompile(`(?m)^(Date|Retry-After|RateLimit|X-RateLimit-Reset|X-RateLimit-Clear): .*\r$`)
+
+// ask sends the pieces of a stream and returns all that comes back.
+func (w *twins) ask(t testing.TB, which int, pieces [][]byte, pause bool) []byte {
+	c, err := net.Dial("tcp", w[which].Addrs()[0].String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	for i, p := range pieces {
+		if i > 0 && pause {
+			time.Sleep(100 * time.Microsecond)
+		}
+		_, _ = c.Write(p) // it may have been closed by then
+	}
+	_ = c.(*net.TCPConn).CloseWrite()
+	got, err := io.ReadAll(c)
+	if ne, ok := err.(net.Error); ok && ne.Timeout() {
+		t.Errorf("server %d does not end %q", which, bytes.Join(pieces, nil))
+	}
+	return timed.ReplaceAll(got, []byte("$1: x\r"))
+}
+
+// same sends a stream to both, and wants the same answers and the same counts. The
+// hint at a proxy that is not trusted may differ: before fasthttp the gate reads ahead.
+func (w *twins) same(t testing.TB, stream []byte, cut int, pause bool) {
+	cut = min(cut, len(stream))
+	pieces := [][]byte{stream[:cut], stream[cut:]}
+	a, b := w.ask(t, 0, pieces, pause), w.ask(t, 1, pieces, pause)
+	if !bytes.Equal(a, b) {
+		t.Errorf("cut at %d:\nresident %q\nfasthttp %q\nfor %q", cut, a, b, stream)
+	}
+	if x, y := w[0].decide, w[1].decide; x.Requests() != y.Requests() || !maps.Equal(x.Bad(), y.Bad()) || x.Unnamed() != y.Unnamed() {
+		t.Fatalf("resident %+v %v, fasthttp %+v %v, for %q", x.Requests(), x.Bad(), y.Requests(), y.Bad(), stream)
+	}
+	for i, r := range w[0].config.Limiter.Rules() {
+		if x, y := r.Stats(), w[1].config.Limiter.Rules()[i].Stats(); x.Allowed != y.Allowed || x.Denied != y.Denied {
+			t.Fatalf("rule %s: resident %+v, fasthttp %+v, for %q", r.Name(), x, y, stream)
+		}
+	}
+}
+
+func direct(*policy.Settings) {}
+
+func proxied(set *policy.Settings) {
+	set.TrustedProxies, set.OriginalRequest, set.OnUnnamed = loopback(), policy.OriginalXOriginal, policy.UnnamedSkip
+}
+
+// Residents and fasthttp give the same answers, byte for byte, and charge the same:
+// for the whole corpus, and for streams made up of what is simple and what is not.
+func TestSameAnswers(t *testing.T) {
+	t.Parallel()
+	all := corpus()
+	var wait sync.WaitGroup
+	workers := 2 * runtime.GOMAXPROCS(0)
+	for n := range workers {
+		w := newTwins(t, []func(*policy.Settings){direct, proxied}[n%2])
+		r := rand.New(rand.NewPCG(7, uint64(n))) //nolint:gosec // the same each time
+		wait.Go(func() {
+			for i := n / 2; i < len(all) && !t.Failed(); i += workers / 2 {
+				w.same(t, []byte(all[i].stream), len(all[i].stream), false)
+			}
+			for range *inputs / workers {
+				if t.Failed() {
+					return
+				}
+				s := madeUp(r)
+				w.same(t, s, r.IntN(len(s)+1), r.IntN(50) == 0)
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// madeUp is a stream of a few requests, of which some are changed.
+func madeUp(r *rand.Rand) []byte {
+	pick := func(of ...string) string { return of[r.IntN(len(of))] }
+	var b strings.Builder
+	for range 1 + r.IntN(4) {
+		b.WriteString(pick("GET", "GET", "GET", "GET", "POST", "HEAD", "OPTIONS", "PUT", "get", "CONNECT"))
+		b.WriteString(" " + pick("/", "/", "/a", "/a?b=c", "/a/../b", "//x", "/%2e", "/a://b", "http://b/", "*", "/v1/decide", "/#", ""))
+		b.WriteString(" " + pick("HTTP/1.1", "HTTP/1.1", "HTTP/1.1", "HTTP/1.1", "HTTP/1.1", "HTTP/1.0", "HTTP/2.0") + pick("\r\n", "\r\n", "\r\n", "\r\n", "\r\n", "\r\n", "\n"))
+		if r.IntN(20) > 0 {
+			b.WriteString(pick("Host: a\r\n", "Host: shop.example.com:80\r\n", "host: [::1]\r\n", "Host: a b\r\n", "Host: \r\n", "Host: a\r\nHost: b\r\n", "Host: A.b.\r\n", "Host: a\r\n"))
+		}
+		for range r.IntN(6) {
+			b.WriteString(pick("X-Api-Key: one\r\n", fmt.Sprintf("X-Api-Key: %d\r\n", r.IntN(1000)), fmt.Sprintf("X-Api-Key: %d\r\n", r.IntN(1000)), "x-api-key: one\r\nX-API-Key: two\r\n", "X-Forwarded-For: 192.0.2.7\r\n", "X-Forwarded-For: 198.51.100.9\r\n",
+				"X-Forwarded-For: x\r\n", "X-Original-Uri: /b\r\n", "X-Original-URI: /c?d\r\nX-Original-Method: POST\r\n", "Forwarded: for=1\r\n", "Connection: close\r\n",
+				"Connection: keep-alive\r\n", "connection: Close, x\r\n", "Connection: upgrade\r\nUpgrade: websocket\r\n", "Expect: 100-continue\r\n", "Content-Length: 0\r\n", "Content-Length: 5\r\n",
+				"Transfer-Encoding: chunked\r\n", "TE: trailers\r\n", "Trailer: X\r\n", "Accept: */*\r\n", "Cookie: sid=1; b=2\r\n", "X y: z\r\n", "X: a\r\n b\r\n", "X:\x00\r\n", "User-Agent: "+strings.Repeat("m", r.IntN(100))+"\r\n",
+				"X-Long: "+strings.Repeat("x", 4000)+"\r\n", "Accept: */*\r\nAccept-Language: en\r\nReferer: https://a/b\r\n"))
+		}
+		b.WriteString("\r\n" + pick("", "", "", "", "", "", "hello", "5\r\nhello\r\n0\r\n\r\n", "\r\n"))
+	}
+	s := []byte(b.String())
+	for r.IntN(6) == 0 {
+		switch at := r.IntN(len(s)); r.IntN(3) {
+		case 0:
+			s[at] ^= byte(1 << r.IntN(8))
+		case 1:
+			s = s[:at+1]
+		default:
+			s = append(s[:at:at], append([]byte(pick("\r", "\n", "\r\n", " ", "\x00", ":")), s[at:]...)...)
+		}
+	}
+	return s
+}
+
+// FuzzSameAnswers is TestSameAnswers for any bytes.
+func FuzzSameAnswers(f *testing.F) {
+	for _, i := range corpus() {
+		f.Add([]byte(i.stream), uint16(len(i.stream)/2), false)
+	}
+	both := map[bool]*twins{false: newTwins(f, direct), true: newTwins(f, proxied)}
+	f.Fuzz(func(t *testing.T, stream []byte, cut uint16, proxied bool) {
+		both[proxied].same(t, stream, int(cut), false)
+	})
+}
