@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -91,21 +92,49 @@ func (w *twins) ask(t testing.TB, which int, pieces [][]byte, pause bool) []byte
 	return timed.ReplaceAll(got, []byte("$1: x\r"))
 }
 
-// same sends a stream to both, and wants the same answers and the same counts. The
-// hint at a proxy that is not trusted may differ: before fasthttp the gate reads ahead.
+// outcome is what a server made of a stream: its answers and what it counted.
+type outcome struct{ answers, counts string }
+
+// counts are all that a server counts of requests, but the hint at a proxy that is not
+// trusted: before fasthttp the gate reads ahead.
+func (s *Server) counts() []uint64 {
+	d, n := s.decide, s.decide.Requests()
+	all := []uint64{n.Allowed, n.Denied, n.ListAllowed, n.ListDenied, d.Unnamed()}
+	for _, r := range s.config.Limiter.Rules() {
+		stats := r.Stats()
+		all = append(append(all, stats.Allowed[:]...), stats.Denied[:]...)
+	}
+	bad := d.Bad()
+	for _, reason := range slices.Sorted(maps.Keys(bad)) {
+		all = append(all, bad[reason])
+	}
+	return all
+}
+
+func (w *twins) outcome(t testing.TB, which int, pieces [][]byte, pause bool) outcome {
+	before := w[which].counts()
+	answers := w.ask(t, which, pieces, pause)
+	counted := w[which].counts()
+	for i := range counted {
+		counted[i] -= before[i]
+	}
+	return outcome{string(answers), fmt.Sprint(counted)}
+}
+
+// same sends a stream to both, and wants the same outcome. What fasthttp makes of a bad
+// body that arrives in pieces depends on which of them it reads at once; so the outcome
+// of one server must then be one that the other one comes to as well.
 func (w *twins) same(t testing.TB, stream []byte, cut int, pause bool) {
 	cut = min(cut, len(stream))
 	pieces := [][]byte{stream[:cut], stream[cut:]}
-	a, b := w.ask(t, 0, pieces, pause), w.ask(t, 1, pieces, pause)
-	if !bytes.Equal(a, b) {
-		t.Errorf("cut at %d:\nresident %q\nfasthttp %q\nfor %q", cut, a, b, stream)
-	}
-	if x, y := w[0].decide, w[1].decide; x.Requests() != y.Requests() || !maps.Equal(x.Bad(), y.Bad()) || x.Unnamed() != y.Unnamed() {
-		t.Fatalf("resident %+v %v, fasthttp %+v %v, for %q", x.Requests(), x.Bad(), y.Requests(), y.Bad(), stream)
-	}
-	for i, r := range w[0].config.Limiter.Rules() {
-		if x, y := r.Stats(), w[1].config.Limiter.Rules()[i].Stats(); x.Allowed != y.Allowed || x.Denied != y.Denied {
-			t.Fatalf("rule %s: resident %+v, fasthttp %+v, for %q", r.Name(), x, y, stream)
+	a, b := w.outcome(t, 0, pieces, pause), w.outcome(t, 1, pieces, pause)
+	for n := 0; a != b; n++ {
+		if cut == len(stream) || n == 50 {
+			t.Fatalf("cut at %d:\nresident %q\nfasthttp %q\nfor %q", cut, a, b, stream)
+		}
+		again := []outcome{w.outcome(t, 0, pieces, n%2 > 0), w.outcome(t, 1, pieces, n%2 > 0)}
+		if again[0] == b || again[1] == a {
+			break
 		}
 	}
 }
