@@ -94,7 +94,9 @@ func TestWhatIsSimple(t *testing.T) {
 	t.Parallel()
 	w, accept := newWays(t)
 	accept()
-	get := func(target, lines string) string { return "GET " + target + " HTTP/1.1\r\nHost: a\r\n" + lines + "\r\n" }
+	get := func(target, lines string) string {
+		return "GET " + target + " HTTP/1.1\r\nHost: a\r\n" + lines + "\r\n"
+	}
 	long := "X: " + strings.Repeat("x", 5000) + "\r\n"
 	for _, c := range []struct{ stream, want string }{
 		{get("/1", "") + get("/2", "Accept: */*\r\nConnection: keep-alive\r\n") + get("/3", "Connection: close\r\n") + get("/4", ""), "/1 /2 /3"},
