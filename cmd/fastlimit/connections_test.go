@@ -142,6 +142,24 @@ func TestStalledUploadsHoldLittle(t *testing.T) {
 	}
 }
 
+// A connection that waits for its next request holds no buffer.
+func TestIdleConnectionsHoldLittle(t *testing.T) {
+	const processes, each, most = 4, 2500, 7.0 // KiB
+	p := serve(t, "-c", writeFile(t, "c.yaml", "connections: {max_per_client: 1000000}\nrules: [{name: a, rate: 1000000/s}]\n"))
+	startHold(t, p.listen, "127.0.0.2", 100, request)()
+	before := p.rss()
+	for i := range processes {
+		startHold(t, p.listen, fmt.Sprintf("127.0.0.%d", 3+i), each, request)()
+	}
+	open := int(p.metric(t, "fastlimit_connections"))
+	rss := p.rss()
+	perConn := float64(rss-before) * 1024 / (processes * each)
+	t.Logf("%d open, %d MiB before, %d MiB now, %.1f KiB each", open, before, rss, perConn)
+	if open < processes*each || perConn > most {
+		t.Errorf("%d connections take %.1f KiB each, want at most %.1f", open, perConn, most)
+	}
+}
+
 // Whoever read the log goes away: the server goes on, and counts what it could
 // not write.
 func TestLogReaderGoesAway(t *testing.T) {

@@ -50,6 +50,7 @@ type Conn struct {
 	gate   gate   // what was read has passed it
 	served uint32 // requests handled
 
+	replay []byte // what was read before fasthttp got the connection; has not passed the gate
 	buffer []byte // of fasthttp's reader
 	head   []byte // what came of a head that did not fit it
 	rest   []byte // what came after the end of that head
@@ -115,6 +116,11 @@ func (c *Conn) receive(p []byte) (int, error) {
 // end sets a deadline in the past. Whether it ends is decided here, by the reading
 // goroutine, so that a request that has arrived by then is not lost.
 func (c *Conn) receiveRaw(p []byte) (int, error) {
+	if len(c.replay) > 0 {
+		n := copy(p, c.replay)
+		c.replay = c.replay[n:]
+		return n, nil
+	}
 	n, err := c.Conn.Read(p)
 	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) && c.leave.Load() {
 		return c.receiveLast(p, err)
@@ -193,7 +199,7 @@ func (c *Conn) finish() {
 		c.linger()
 	}
 	c.Conn.Close()
-	c.buffer, c.head, c.rest = nil, nil, nil
+	c.buffer, c.head, c.rest, c.replay = nil, nil, nil, nil
 }
 
 func (c *Conn) linger() {

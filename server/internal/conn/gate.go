@@ -33,6 +33,7 @@ type gate struct {
 	partial  bool // kept holds the beginning of a line
 	overlong bool // and the line is longer than that
 
+	asks      bool // the head has an Expect or Upgrade
 	forwarded bool // some head on this connection had a forwarding header
 
 	left     int64 // bytes of the body or the chunk
@@ -140,6 +141,17 @@ func (g *gate) pass(p []byte) int {
 	return len(p)
 }
 
+// plain passes a head that arrived whole, and reports whether it is that of a request
+// of HTTP/1.1 that has no body and asks for nothing but an answer. If not, the gate
+// has to be put back to where it was.
+func (g *gate) plain(head []byte) bool {
+	line := head[:bytes.IndexByte(head, '\n')+1]
+	if !bytes.HasSuffix(line, []byte(" HTTP/1.1\r\n")) || bytes.HasPrefix(line, []byte("HEAD ")) {
+		return false
+	}
+	return g.pass(head) == len(head) && (g.state == gateRequestLine || g.state == gateClosed) && !g.length && !g.asks
+}
+
 // keep adds to the line that is split over reads: its beginning up to lineKept
 // bytes, and after that its last byte.
 func (g *gate) keep(b []byte) {
@@ -216,7 +228,7 @@ func (g *gate) requestLine(line []byte) *Violation {
 		return nil
 	}
 	g.state, g.blank = gateField, false
-	g.length, g.chunked, g.lastOne = false, false, false
+	g.length, g.chunked, g.lastOne, g.asks = false, false, false, false
 	g.left, g.overhead = 0, 0
 	g.heads++
 	return nil

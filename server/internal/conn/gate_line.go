@@ -54,6 +54,10 @@ func plainFields(p []byte) (n int) {
 // that field knows.
 func special(length int, first byte) bool {
 	switch length {
+	case len("expect"):
+		return first|0x20 == 'e'
+	case len("upgrade"):
+		return first|0x20 == 'u'
 	case len("forwarded"): // and x-real-ip
 		return first|0x20 == 'f' || first|0x20 == 'x'
 	case len("connection"), len("content-length"):
@@ -78,6 +82,10 @@ func (g *gate) field(line []byte) *Violation {
 	}
 	name := line[:n]
 	switch n {
+	case len("expect"):
+		g.asks = g.asks || text.IsName(name, "expect")
+	case len("upgrade"):
+		g.asks = g.asks || text.IsName(name, "upgrade")
 	case len("forwarded"): // and x-real-ip
 		g.forwarded = g.forwarded || text.IsName(name, "forwarded") || text.IsName(name, "x-real-ip")
 	case len("connection"):

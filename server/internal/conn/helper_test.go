@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"net"
@@ -45,6 +46,21 @@ func start(t testing.TB, limits Limits) *running {
 	}
 	conns := New(limits, discard)
 	l := NewListener(conns, Handlers{
+		Answer: func(dst []byte, c *Conn, h *fasthttp.RequestHeader) (out []byte, last, ok bool) {
+			status := "200 OK"
+			if v, _ := c.BeginRequest(); v != nil {
+				t.Errorf("%v", v)
+			}
+			if path, _, _ := bytes.Cut(h.RequestURI(), []byte("?")); string(path) == denyPath {
+				status, last = "429 Too Many Requests", c.Denied()
+			}
+			last = h.ConnectionClose() || c.LastRequest() || last
+			dst = append(dst, "HTTP/1.1 "+status+"\r\nContent-Length: 0\r\n"...)
+			if last {
+				dst = append(dst, "Connection: close\r\n"...)
+			}
+			return append(dst, "\r\n"...), last, true
+		},
 		Request: func(ctx *fasthttp.RequestCtx) {
 			c := Of(ctx)
 			if v, _ := c.BeginRequest(); v != nil {
@@ -52,7 +68,9 @@ func start(t testing.TB, limits Limits) *running {
 			}
 			if string(ctx.Path()) == denyPath {
 				ctx.SetStatusCode(429)
-				c.Denied(ctx)
+				if c.Denied() {
+					ctx.SetConnectionClose()
+				}
 			}
 			if c.LastRequest() {
 				ctx.SetConnectionClose()

@@ -25,6 +25,7 @@ func Listen(setting, address string) (net.Listener, error) {
 	// kind, on which refuseNew has no effect.
 	var config net.ListenConfig
 	config.SetMultipathTCP(false)
+	inherit(&config)
 	ln, err := config.Listen(context.Background(), network(address), address)
 	if err == nil {
 		return ln, nil

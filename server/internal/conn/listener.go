@@ -15,6 +15,9 @@ import (
 // Handlers are what a [Listener] calls for its requests, on the goroutines of
 // their connections.
 type Handlers struct {
+	// Answer appends the whole response to a request without a body, or reports
+	// that fasthttp has to serve it. last ends the connection. nil: fasthttp serves all.
+	Answer     func(dst []byte, c *Conn, h *fasthttp.RequestHeader) (out []byte, last, ok bool)
 	Request    fasthttp.RequestHandler
 	ParseError func(ctx *fasthttp.RequestCtx, err error)   // answers what fasthttp could not parse
 	Expect     func(ctx *fasthttp.RequestCtx) (status int) // answers Expect: 100-continue
@@ -27,13 +30,16 @@ type Listener struct {
 	conns       *Conns // of all listeners
 	ln          *retryListener
 	http, large *fasthttp.Server // for heads up to smallHead, and for longer ones
-	accepted    chan struct{}    // closed when no more connections are accepted
+	residents   *residents
+	answer      func([]byte, *Conn, *fasthttp.RequestHeader) (out []byte, last, ok bool)
+	accepted    chan struct{} // closed when no more connections are accepted
 }
 
 // NewListener returns a listener whose connections are among the others of conns.
 func NewListener(conns *Conns, h Handlers) *Listener {
-	l := &Listener{conns: conns, accepted: make(chan struct{})}
-	l.http = l.newHTTP(&h, min(smallHead, conns.limits.HeadBytes))
+	small := min(smallHead, conns.limits.HeadBytes)
+	l := &Listener{conns: conns, answer: h.Answer, residents: newResidents(small), accepted: make(chan struct{})}
+	l.http = l.newHTTP(&h, small)
 	l.large = l.newHTTP(&h, conns.limits.HeadBytes)
 	return l
 }
@@ -166,16 +172,24 @@ var fullAnswer = func() []byte {
 	return []byte(r.String())
 }()
 
-// serve serves a connection to its end. Heads that the small reader refuses go to
-// the larger one.
+// serve serves a connection to its end.
 func (l *Listener) serve(c *Conn) {
 	defer l.conns.remove(c)
+	if !l.reside(c) {
+		l.serveHTTP(c)
+	}
+	c.finish()
+}
+
+// serveHTTP has fasthttp serve a connection. Heads that the small reader refuses go
+// to the larger one.
+func (l *Listener) serveHTTP(c *Conn) {
 	for {
 		c.unborn = true
 		err := l.http.ServeConn(c)
 		if !c.mute {
 			l.report(c, err)
-			break
+			return
 		}
 		c.beginLarge()
 		l.conns.admitLarge(c)
@@ -183,10 +197,9 @@ func (l *Listener) serve(c *Conn) {
 		l.conns.leaveLarge(c)
 		if !c.endLarge() {
 			l.report(c, err)
-			break
+			return
 		}
 	}
-	c.finish()
 }
 
 // report logs why fasthttp ended a connection, unless the client has gone or was

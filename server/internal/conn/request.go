@@ -75,15 +75,20 @@ func (c *Conn) ViolationInHead() *Violation { return c.gate.violation(c.served +
 // answered: the larger reader will read the head again, or the client is gone.
 func (c *Conn) Unanswerable(err error) bool { return c.tooLong(err) || c.closed }
 
-// Denied notes that the answer is a denial. If connections are nearly full it also
-// ends the connection: a client that floods has to connect again.
-func (c *Conn) Denied(ctx *fasthttp.RequestCtx) {
+// Denied notes that the answer is a denial. It reports whether the connection must
+// end with it, because connections are nearly full: a client that floods has to
+// connect again.
+func (c *Conn) Denied() (last bool) {
 	c.denied = true
 	if c.conns.crowded.Load() && !c.leave.Load() {
 		c.conns.dismissed[reasonDenied].Add(1)
-		ctx.SetConnectionClose()
+		return true
 	}
+	return false
 }
+
+// Addr is the address of the client; invalid if it has none.
+func (c *Conn) Addr() netip.Addr { return c.addr }
 
 // LastRequest reports whether the request that is being handled must be the last
 // of its connection. It is known once the body has been read.

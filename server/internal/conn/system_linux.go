@@ -48,6 +48,30 @@ func lastRead(nc net.Conn, p []byte) (n int, err error) {
 	return n, nil
 }
 
+// inherit sets options on the listening socket that its connections inherit, which
+// saves the calls that Go would make for each of them: keep-alive as Go has it, and
+// TCP_INQ for residents.
+func inherit(config *net.ListenConfig) {
+	const idle, interval, count = 15, 15, 9 // seconds, seconds, probes
+	config.KeepAlive = -1
+	config.Control = func(_, _ string, c syscall.RawConn) error {
+		var err error
+		if failed := c.Control(func(fd uintptr) {
+			s := int(fd)
+			err = errors.Join(
+				unix.SetsockoptInt(s, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1),
+				unix.SetsockoptInt(s, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, idle),
+				unix.SetsockoptInt(s, unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, interval),
+				unix.SetsockoptInt(s, unix.IPPROTO_TCP, unix.TCP_KEEPCNT, count),
+			)
+			_ = unix.SetsockoptInt(s, unix.IPPROTO_TCP, unix.TCP_INQ, 1) // since Linux 4.18; without it residents read once more
+		}); failed != nil {
+			return failed
+		}
+		return err
+	}
+}
+
 // refuseNew makes a listening socket ignore new connections, while those whose
 // handshake has begun still get into its queue: a filter of the socket drops
 // every SYN without ACK. Clients send it again after a second.

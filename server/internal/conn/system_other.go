@@ -17,3 +17,6 @@ func lastRead(net.Conn, []byte) (int, error) { return 0, io.EOF }
 
 // refuseNew has no counterpart here.
 func refuseNew(net.Listener) error { return errors.ErrUnsupported }
+
+// inherit leaves the options of connections to Go.
+func inherit(*net.ListenConfig) {}

@@ -100,8 +100,24 @@ func (f *badRequests) of(err error) *badRequest {
 // answer counts the request, answers it and closes the connection.
 func (b *badRequest) answer(ctx *fasthttp.RequestCtx) {
 	b.Count.Add(1)
-	ctx.SetStatusCode(b.Status)
-	ctx.Response.Header.SetContentType(denial.ProblemMediaType)
-	ctx.Response.SetBodyRaw(b.body)
+	b.write(&ctx.Response)
 	conn.LeaveUnread(ctx)
+}
+
+func (b *badRequest) write(resp *fasthttp.Response) {
+	resp.SetStatusCode(b.Status)
+	resp.Header.SetContentType(denial.ProblemMediaType)
+	resp.SetBodyRaw(b.body)
+}
+
+// append counts the request and appends the answer, after which the connection has
+// to be closed.
+func (b *badRequest) append(dst []byte) []byte {
+	b.Count.Add(1)
+	var resp fasthttp.Response
+	b.write(&resp)
+	resp.SetConnectionClose()
+	resp.Header.SetContentLength(len(b.body))
+	dst = append(dst, resp.Header.AppendBytes(nil)...)
+	return append(dst, b.body...)
 }

@@ -34,6 +34,7 @@ type Service struct {
 	panics logs.Budget
 	counts outcomes
 	hints  proxyHints
+	dates  dates
 }
 
 // Config is what a [Service] needs beside its snapshot.
@@ -65,6 +66,9 @@ func (s *Service) Swap(next *Snapshot) {
 // Handlers returns the handlers of a listener, given its index in Settings.DenyStatus.
 func (s *Service) Handlers(listener int) conn.Handlers {
 	return conn.Handlers{
+		Answer: func(dst []byte, c *conn.Conn, h *fasthttp.RequestHeader) ([]byte, bool, bool) {
+			return s.answerSimple(dst, c, h, listener)
+		},
 		// fasthttp has read the clock right before it calls the handler.
 		Request:    func(ctx *fasthttp.RequestCtx) { s.answer(ctx, s.current.Load(), listener, ctx.Time()) },
 		ParseError: s.parseError,
@@ -101,7 +105,9 @@ func (s *Service) answer(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 			read = time.Now() // reading the body may have taken long
 		}
 		if s.decide(ctx, snap, listener, forwarded, read) && c != nil {
-			c.Denied(ctx)
+			if c.Denied() {
+				ctx.SetConnectionClose()
+			}
 		}
 	}
 	if c != nil && c.LastRequest() {
@@ -129,7 +135,7 @@ func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 	case v.Rule == nil:
 		writeListed(&ctx.Response)
 	default:
-		writeDenial(&ctx.Response, snap.response(v.Rule.Index(), listener), &v.Decision, &r.values)
+		writeDenial(&ctx.Response, snap.denial(v.Rule.Index(), listener).answer, &v.Decision, &r.values)
 	}
 	return true
 }
@@ -197,6 +203,10 @@ func (s *Service) rescue(ctx *fasthttp.RequestCtx) {
 	}
 	ctx.Response.Reset()
 	s.bad.internal.answer(ctx)
+	s.notePanic(p)
+}
+
+func (s *Service) notePanic(p any) {
 	if s.panics.Take() {
 		s.log.Error("panic in a request", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 	}

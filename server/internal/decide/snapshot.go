@@ -25,27 +25,34 @@ type Snapshot struct {
 	engine   policy.Engine   // a copy
 	identity policy.Identity // a copy
 	batches  bool
-	denials  []*denial.Answer // by rule, then listener; see response
+	denials  []deny // by rule, then listener; see denial
 
-	listeners int
-	settings  Settings
+	listeners       int
+	allowed, listed rendered
+	settings        Settings
+}
+
+// deny is the answer to those whom a rule denies on a listener.
+type deny struct {
+	answer   *denial.Answer
+	rendered rendered
 }
 
 // NewSnapshot renders all answers. The settings must not be changed any more.
 func NewSnapshot(s Settings) *Snapshot {
 	snap := &Snapshot{engine: *s.Engine, identity: *s.Identity, batches: s.Batches, listeners: len(s.DenyStatus), settings: s}
+	snap.allowed, snap.listed = renderAnswers()
 	for _, r := range s.Limiter.Rules() {
 		for _, status := range s.DenyStatus {
-			snap.denials = append(snap.denials, denial.New(r.Config(), status))
+			a := denial.New(r.Config(), status)
+			snap.denials = append(snap.denials, deny{a, renderDenial(a)})
 		}
 	}
 	return snap
 }
 
-// response is the answer to those whom a rule denies on a listener.
-func (s *Snapshot) response(rule, listener int) *denial.Answer {
-	return s.denials[rule*s.listeners+listener]
-}
+// denial is the answer to those whom a rule denies on a listener.
+func (s *Snapshot) denial(rule, listener int) *deny { return &s.denials[rule*s.listeners+listener] }
 
 // Settings returns what the snapshot was made of. Do not change it.
 func (s *Snapshot) Settings() *Settings { return &s.settings }

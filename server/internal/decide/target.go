@@ -45,6 +45,12 @@ func validTarget(method, target []byte) bool {
 	return text.IsName(scheme, "http") || text.IsName(scheme, "https")
 }
 
+// plainTarget reports whether a target is valid, and of a form of which fasthttp's
+// parser of URLs finds no fault either: a path without "://".
+func plainTarget(method, target []byte) bool {
+	return len(target) > 0 && target[0] == '/' && validTarget(method, target) && !bytes.Contains(target, []byte("://"))
+}
+
 func isASCII(b []byte) bool {
 	const high = 0x8080808080808080
 	for ; len(b) >= 8; b = b[8:] {

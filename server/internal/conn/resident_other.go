@@ -1,0 +1,11 @@
+//go:build !linux || (!amd64 && !arm64)
+
+package conn
+
+// residents answer simple requests without fasthttp's loop, which is not done here.
+type residents struct{}
+
+func newResidents(int) *residents { return nil }
+
+// reside leaves all connections to fasthttp.
+func (l *Listener) reside(*Conn) (done bool) { return false }

@@ -1,0 +1,220 @@
+//go:build linux && (amd64 || arm64)
+
+package conn
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"golang.org/x/sys/unix"
+)
+
+// ways counts which way requests were answered, and by whom.
+type ways struct {
+	*Conns
+	addr string
+
+	mu    sync.Mutex
+	order []string // targets of requests, those that fasthttp served with a * before
+}
+
+func (w *ways) note(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.order = append(w.order, what)
+}
+
+func (w *ways) all() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(w.order, " ")
+}
+
+// newWays listens, but accepts only when it is told to.
+func newWays(t *testing.T) (w *ways, accept func()) {
+	w = &ways{Conns: New(Limits{Head: time.Hour, Write: time.Hour, Idle: time.Hour, Max: 5000, PerClient: 5000, HeadBytes: 32 << 10}, discard)}
+	l := NewListener(w.Conns, Handlers{
+		Answer: func(dst []byte, c *Conn, h *fasthttp.RequestHeader) ([]byte, bool, bool) {
+			if bytes.Contains(h.RequestURI(), []byte("odd")) {
+				return dst, false, false
+			}
+			c.BeginRequest()
+			w.note(string(h.RequestURI()))
+			last := h.ConnectionClose() || c.LastRequest()
+			return append(dst, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"...), last, true
+		},
+		Request: func(ctx *fasthttp.RequestCtx) {
+			c := Of(ctx)
+			c.BeginRequest()
+			what := "*" + string(ctx.RequestURI())
+			if s := ctx.RequestBodyStream(); s != nil {
+				b, err := io.ReadAll(s)
+				what += fmt.Sprintf("(%s,%v)", b, err)
+			}
+			w.note(what)
+			if c.LastRequest() {
+				ctx.SetConnectionClose()
+			}
+		},
+		ParseError: func(ctx *fasthttp.RequestCtx, err error) {
+			if !Of(ctx).Unanswerable(err) {
+				ctx.SetStatusCode(400)
+			}
+		},
+		Log: log.New(io.Discard, "", 0),
+	})
+	if err := l.Bind("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	w.addr = l.Addr().String()
+	t.Cleanup(func() {
+		l.Close(time.Now())
+		w.CloseAll()
+		if !w.EmptyWithin(10 * time.Second) {
+			t.Error("connections do not end")
+		}
+	})
+	return w, func() { go l.Accept() }
+}
+
+// Simple requests are answered by a resident. The first one that is not goes to
+// fasthttp, whole, with all that follows it; none is answered twice or lost.
+func TestWhatIsSimple(t *testing.T) {
+	t.Parallel()
+	w, accept := newWays(t)
+	accept()
+	get := func(target, lines string) string {
+		return "GET " + target + " HTTP/1.1\r\nHost: a\r\n" + lines + "\r\n"
+	}
+	long := "X: " + strings.Repeat("x", 5000) + "\r\n"
+	for _, c := range []struct{ stream, want string }{
+		{get("/1", "") + get("/2", "Accept: */*\r\nConnection: keep-alive\r\n") + get("/3", "Connection: close\r\n") + get("/4", ""), "/1 /2 /3"},
+		{get("/1", "") + "POST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello" + get("/3", ""), "/1 */2(hello,<nil>) */3"},
+		{get("/1", "") + "POST /2 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n" + get("/3", ""), "/1 */2(hello,<nil>) */3"},
+		{get("/1", "") + get("/2", "Content-Length: 0\r\n") + get("/3", ""), "/1 */2(,<nil>) */3"},
+		{get("/1", "") + "HEAD /2 HTTP/1.1\r\nHost: a\r\n\r\n" + get("/3", ""), "/1 */2 */3"},
+		{get("/1", "") + "GET /2 HTTP/1.0\r\nHost: a\r\n\r\n" + get("/3", ""), "/1 */2"},
+		{get("/1", "") + get("/2", "Upgrade: websocket\r\n") + get("/3", ""), "/1 */2 */3"},
+		{get("/1", "") + get("/2", "expect: 100-continue\r\n") + get("/3", ""), "/1 */2 */3"},
+		{get("/1", "") + get("/odd", "") + get("/3", ""), "/1 */odd */3"},
+		{get("/1", "") + "\r\n" + get("/2", ""), "/1 */2"},
+		{get("/1", "") + get("/2", long) + get("/3", ""), "/1 */2 */3"},
+		{get("/1", "") + get("/2", " folded\r\n") + get("/3", ""), "/1"},
+		{get("/1", "") + "GET /2 HTTP/1.1\nHost: a\r\n\r\n" + get("/3", ""), "/1"},
+		{get("/1", "") + "GET /2 HTTP/1.1\r\nHo", "/1"},
+		{get("/1", "") + "GET /2 HTTP/1.1\r\n\r\n" + get("/3", ""), "/1"},
+		{strings.TrimSpace(strings.Repeat(get("/1", "X: "+strings.Repeat("x", 3000)+"\r\n"), 20)) + "\r\n\r\n", strings.TrimSpace(strings.Repeat("/1 ", 20))},
+	} {
+		w.mu.Lock()
+		w.order = nil
+		w.mu.Unlock()
+		nc := dialFrom(t, "127.0.0.1", w.addr)
+		io.WriteString(nc, c.stream)
+		nc.(*net.TCPConn).CloseWrite()
+		answers, err := io.ReadAll(nc)
+		if got := w.all(); got != c.want || err != nil || strings.Count(string(answers), " 200 ") != len(strings.Fields(c.want)) {
+			t.Errorf("%.60q: %s, want %s; %v\n%s", c.stream, got, c.want, err, answers)
+		}
+	}
+}
+
+// A client sends a request and a FIN in one segment. The poller says so once, so
+// both must be taken then.
+func TestFINWithTheRequest(t *testing.T) {
+	t.Parallel()
+	w, accept := newWays(t)
+	accept()
+	const clients = 1000
+	var all []net.Conn
+	for i := range clients {
+		nc := dialFrom(t, "127.0.0.1", w.addr)
+		if i%2 == 0 { // the connection is resident already
+			io.WriteString(nc, "GET /first HTTP/1.1\r\nHost: a\r\n\r\n")
+			if _, err := http.ReadResponse(bufio.NewReader(nc), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		raw, err := nc.(*net.TCPConn).SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_CORK, 1) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(nc, "GET /last HTTP/1.1\r\nHost: a\r\n\r\n")
+		nc.(*net.TCPConn).CloseWrite()
+		all = append(all, nc)
+	}
+	for i, nc := range all {
+		if b, err := io.ReadAll(nc); err != nil || strings.Count(string(b), "200 OK") != 1 {
+			t.Fatalf("client %d: %q %v", i, b, err)
+		}
+	}
+	eventually(t, func() bool { return w.Open() == 0 })
+}
+
+// A client that pipelines does not keep others from their answers: they have a turn
+// after maxPerTurn of its requests.
+func TestPipeliningStarvesNobody(t *testing.T) {
+	w, accept := newWays(t)
+	const many = 1000
+	// The goroutine that was started last runs first: that of the second.
+	other, greedy := dialFrom(t, "127.0.0.2", w.addr), dialFrom(t, "127.0.0.1", w.addr)
+	io.WriteString(greedy, strings.Repeat("GET /g HTTP/1.1\r\nHost: a\r\n\r\n", many))
+	io.WriteString(other, "GET /other HTTP/1.1\r\nHost: a\r\n\r\n")
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	accept()
+	eventually(t, func() bool { return len(strings.Fields(w.all())) == many+1 })
+	if at := strings.Count(strings.Split(w.all(), "/other")[0], "/g"); at == 0 || at > many/2 {
+		t.Errorf("the other client was answered after %d requests of %d", at, many)
+	}
+}
+
+// A client that does not take its answers is not read from either, and ends in time.
+func TestAnswersThatNobodyTakes(t *testing.T) {
+	t.Parallel()
+	w, accept := newWays(t)
+	accept()
+	nc := dialFrom(t, "127.0.0.1", w.addr)
+	nc.(*net.TCPConn).SetReadBuffer(4096)
+	nc.(*net.TCPConn).SetWriteBuffer(4096)
+	stop := make(chan struct{})
+	go func() {
+		defer close(stop)
+		for {
+			if _, err := io.WriteString(nc, strings.Repeat("GET /g HTTP/1.1\r\nHost: a\r\n\r\n", 100)); err != nil {
+				return
+			}
+		}
+	}()
+	var was int
+	eventually(t, func() bool { // it stands still
+		n := len(w.all())
+		defer func() { was = n; time.Sleep(50 * time.Millisecond) }()
+		return n > 0 && n == was
+	})
+	w.mu.Lock()
+	n := len(w.order)
+	w.mu.Unlock()
+	for range 3 * int(time.Hour/w.period) { // the write timeout
+		w.sweep()
+	}
+	eventually(t, func() bool { return w.Open() == 0 })
+	nc.Close()
+	<-stop
+	if after := len(strings.Fields(w.all())); after > n+2*maxPerTurn {
+		t.Errorf("%d requests were answered after it stood still", after-n)
+	}
+}

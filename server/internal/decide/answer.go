@@ -1,0 +1,56 @@
+package decide
+
+import (
+	"context"
+	"time"
+
+	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server/internal/conn"
+	"github.com/valyala/fasthttp"
+)
+
+// answerSimple answers a request that has no body, without fasthttp's response: it
+// appends to dst what [Service.answer] would have fasthttp write, and reports whether
+// the connection ends with it. If not ok, nothing was charged, counted or appended,
+// and the request is answer's: all that is bad is, and batches. It does not
+// allocate (TestAnswerDoesNotAllocate).
+func (s *Service) answerSimple(dst []byte, c *conn.Conn, h *fasthttp.RequestHeader, listener int) (out []byte, last, ok bool) {
+	snap := s.current.Load()
+	target := h.RequestURI()
+	if !plainTarget(h.Method(), target) || snap.batches && string(target) == BatchPath {
+		return dst, false, false
+	}
+	r := states.Get().(*requestState)
+	defer r.release()
+	from := r.assemble(snap, c.Addr(), h)
+	if from.Refused != policy.NotRefused {
+		return dst, false, false
+	}
+	_, forwarded := c.BeginRequest()
+	defer func() {
+		if p := recover(); p != nil {
+			s.notePanic(p)
+			out, last, ok = s.bad.internal.append(dst), true, true
+		}
+	}()
+	now := time.Now()
+	v := s.judge(context.Background(), r, snap, c.Addr(), &from, forwarded, now)
+	last = h.ConnectionClose() || !v.Decision.Allowed && c.Denied() || c.LastRequest()
+	date := s.dates.at(now)
+	switch {
+	case v.Decision.Allowed:
+		return snap.allowed.end(snap.allowed.begin(dst, date), last), last, true
+	case v.Rule == nil:
+		return snap.listed.end(snap.listed.begin(dst, date), last), last, true
+	}
+	d := snap.denial(v.Rule.Index(), listener)
+	out = d.rendered.begin(dst, date)
+	d.answer.SetFields(&r.values, &v.Decision, func(name denial.Name, value []byte) {
+		out = append(out, name.Bytes...)
+		out = append(out, ": "...)
+		out = append(out, value...)
+		out = append(out, blankLine...)
+	})
+	return d.rendered.end(out, last), last, true
+}

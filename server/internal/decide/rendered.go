@@ -1,0 +1,90 @@
+package decide
+
+import (
+	"bytes"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/valyala/fasthttp"
+)
+
+// rendered is a response of which everything that never changes is bytes already, as
+// fasthttp renders it. Immutable.
+type rendered struct {
+	status []byte // status line
+	fields []byte // the lines after Date; those that change follow
+	body   []byte
+}
+
+var blankLine, closeLine = []byte("\r\n"), []byte("Connection: close\r\n")
+
+// render has fasthttp render a response.
+func render(resp *fasthttp.Response) rendered {
+	body := bytes.Clone(resp.Body())
+	resp.Header.SetContentLength(len(body))
+	head := bytes.TrimSuffix(resp.Header.AppendBytes(nil), blankLine)
+	status, fields, _ := bytes.Cut(head, []byte("\r\nDate: "))
+	_, fields, ok := bytes.Cut(fields, blankLine)
+	if !ok {
+		panic(fmt.Sprintf("BUG: decide: no Date after the status line: %q", head))
+	}
+	return rendered{append(status, blankLine...), fields, body}
+}
+
+// renderAnswers returns the responses to requests that are admitted, and to those
+// that the deny list refuses.
+func renderAnswers() (allowed, listed rendered) {
+	var a, l fasthttp.Response
+	a.Header.SetNoDefaultContentType(true)
+	writeListed(&l)
+	return render(&a), render(&l)
+}
+
+// renderDenial returns the response to those whom a rule denies, without the fields
+// that depend on the decision.
+func renderDenial(a *denial.Answer) rendered {
+	var resp fasthttp.Response
+	resp.SetStatusCode(a.Status)
+	resp.Header.SetContentType(denial.ProblemMediaType)
+	resp.SetBodyRaw(a.Body)
+	return render(&resp)
+}
+
+// begin appends the head up to the fields that change.
+func (r *rendered) begin(dst, date []byte) []byte {
+	dst = append(dst, r.status...)
+	dst = append(dst, date...)
+	return append(dst, r.fields...)
+}
+
+// end appends what follows the fields that change.
+func (r *rendered) end(dst []byte, last bool) []byte {
+	if last {
+		dst = append(dst, closeLine...)
+	}
+	dst = append(dst, blankLine...)
+	return append(dst, r.body...)
+}
+
+// dates renders the Date header, once a second. Safe for concurrent use; the zero
+// value is ready.
+type dates struct{ current atomic.Pointer[dateLine] }
+
+type dateLine struct {
+	second int64 // Unix time
+	line   []byte
+}
+
+// at returns the line of the header at a time.
+func (d *dates) at(now time.Time) []byte {
+	second := now.Unix()
+	if c := d.current.Load(); c != nil && c.second == second {
+		return c.line
+	}
+	c := &dateLine{second: second, line: fasthttp.AppendHTTPDate([]byte("Date: "), now)}
+	c.line = append(c.line, blankLine...)
+	d.current.Store(c)
+	return c.line
+}

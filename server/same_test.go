@@ -1,0 +1,231 @@
+package server
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server/internal/conn"
+)
+
+// inputs is the number of random streams of TestSameAnswers. 1000000 take about
+// five minutes.
+var inputs = flag.Int("inputs", 3000, "streams that TestSameAnswers makes up")
+
+// twins are two servers of the same settings: one answers simple requests as
+// residents, and fasthttp serves all of the other.
+type twins [2]*Server
+
+func newTwins(t testing.TB, change func(*policy.Settings)) *twins {
+	t.Helper()
+	set := policy.Settings{
+		Deny: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")},
+		Rules: []policy.RuleSpec{{
+			Limit: fastlimit.RuleConfig{Name: "per-ip", Rate: fastlimit.Rate{N: 1_000_000, Per: time.Second}},
+			Key:   []policy.KeyPart{{Kind: policy.KeyIP}},
+		}, {
+			Limit: fastlimit.RuleConfig{Name: "per-key", Rate: fastlimit.Rate{N: 1, Per: time.Hour}, Burst: 3, Strict: true},
+			Key:   []policy.KeyPart{{Kind: policy.KeyHeader, Name: "X-Api-Key"}, {Kind: policy.KeyPath}},
+		}},
+	}
+	change(&set)
+	w := &twins{}
+	for i := range w {
+		c := newConfig(t, set)
+		c.DecideAPI = true
+		s, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w[i] = s
+		if i == 1 {
+			h := w[i].decide.Handlers(0)
+			h.Answer = nil
+			w[i].traffic.Listeners[0] = conn.NewListener(w[i].traffic.Conns, h)
+		}
+		if err := w[i].Listen(); err != nil {
+			t.Fatal(err)
+		}
+		l := w[i].traffic.Listeners[0]
+		go l.Accept()
+		t.Cleanup(func() { l.Close(time.Now().Add(time.Second)); w[i].traffic.Conns.CloseAll() })
+	}
+	return w
+}
+
+// timed are the lines that depend on the time of an answer.
+var timed = regexp.MustCompile(`(?m)^(Date|Retry-After|RateLimit|X-RateLimit-Reset|X-RateLimit-Clear): .*\r$`)
+
+// ask sends the pieces of a stream and returns all that comes back.
+func (w *twins) ask(t testing.TB, which int, pieces [][]byte, pause bool) []byte {
+	c, err := net.Dial("tcp", w[which].Addrs()[0].String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	for i, p := range pieces {
+		if i > 0 && pause {
+			time.Sleep(100 * time.Microsecond)
+		}
+		_, _ = c.Write(p) // it may have been closed by then
+	}
+	_ = c.(*net.TCPConn).CloseWrite()
+	got, err := io.ReadAll(c)
+	if ne, ok := err.(net.Error); ok && ne.Timeout() {
+		t.Errorf("server %d does not end %q", which, bytes.Join(pieces, nil))
+	}
+	return timed.ReplaceAll(got, []byte("$1: x\r"))
+}
+
+// outcome is what a server made of a stream: its answers and what it counted.
+type outcome struct{ answers, counts string }
+
+// counts are all that a server counts of requests, but the hint at a proxy that is not
+// trusted: before fasthttp the gate reads ahead.
+func (s *Server) counts() []uint64 {
+	d, n := s.decide, s.decide.Requests()
+	all := []uint64{n.Allowed, n.Denied, n.ListAllowed, n.ListDenied, d.Unnamed()}
+	for _, r := range s.config.Limiter.Rules() {
+		stats := r.Stats()
+		all = append(append(all, stats.Allowed[:]...), stats.Denied[:]...)
+	}
+	bad := d.Bad()
+	for _, reason := range slices.Sorted(maps.Keys(bad)) {
+		all = append(all, bad[reason])
+	}
+	return all
+}
+
+// badRequest is an answer with the status 400.
+var badRequest = regexp.MustCompile(`HTTP/1\.1 400 (?s:.)*?\r\n\r\n\{.*?\}`)
+
+func (w *twins) outcome(t testing.TB, which int, pieces [][]byte, pause, strict bool) outcome {
+	before := w[which].counts()
+	answers := w.ask(t, which, pieces, pause)
+	counted := w[which].counts()
+	for i := range counted {
+		counted[i] -= before[i]
+	}
+	if !strict {
+		answers = badRequest.ReplaceAll(answers, []byte("400"))
+		for i := len(counted) - len(w[which].decide.Bad()) + 1; i < len(counted); i++ {
+			counted[i-1], counted[i] = 0, counted[i-1]+counted[i]
+		}
+	}
+	return outcome{string(answers), fmt.Sprint(counted)}
+}
+
+// same sends a stream to both, and wants the same outcome. Which fault fasthttp finds
+// first in a bad request depends on how much of it has been read; so the reason for a 400
+// counts only where the stream is read at once. Where it comes in pieces, whether a bad
+// body is found before its head is answered depends on that too: the outcome of one
+// server must then be one that the other comes to as well, and same returns false.
+func (w *twins) same(t testing.TB, stream []byte, cut int, pause bool) bool {
+	cut = min(cut, len(stream))
+	pieces := [][]byte{stream[:cut], stream[cut:]}
+	strict := cut == len(stream) && len(stream) <= 4<<10
+	a, b := w.outcome(t, 0, pieces, pause, strict), w.outcome(t, 1, pieces, pause, strict)
+	for n := 0; a != b; n++ {
+		if cut == len(stream) || n == 50 {
+			t.Fatalf("cut at %d:\nresident %q\nfasthttp %q\nfor %q", cut, a, b, stream)
+		}
+		again := []outcome{w.outcome(t, 0, pieces, n%2 > 0, false), w.outcome(t, 1, pieces, n%2 > 0, false)}
+		if again[0] == b || again[1] == a {
+			return false // one of them may have charged what the other has not
+		}
+	}
+	return true
+}
+
+func direct(*policy.Settings) {}
+
+func proxied(set *policy.Settings) {
+	set.TrustedProxies, set.OriginalRequest, set.OnUnnamed = loopback(), policy.OriginalXOriginal, policy.UnnamedSkip
+}
+
+// Residents and fasthttp give the same answers, byte for byte, and charge the same:
+// for the whole corpus, and for streams made up of what is simple and what is not.
+func TestSameAnswers(t *testing.T) {
+	t.Parallel()
+	all := corpus()
+	var wait sync.WaitGroup
+	workers := 2 * runtime.GOMAXPROCS(0)
+	for n := range workers {
+		kind := []func(*policy.Settings){direct, proxied}[n%2]
+		w := newTwins(t, kind)
+		r := rand.New(rand.NewPCG(7, uint64(n))) //nolint:gosec // the same each time
+		wait.Go(func() {
+			for i := n / 2; i < len(all) && !t.Failed(); i += workers / 2 {
+				w.same(t, []byte(all[i].stream), len(all[i].stream), false)
+			}
+			for range *inputs / workers {
+				if t.Failed() {
+					return
+				}
+				s := madeUp(r)
+				if !w.same(t, s, r.IntN(len(s)+1), r.IntN(50) == 0) {
+					w = newTwins(t, kind)
+				}
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// madeUp is a stream of a few requests, of which some are changed.
+func madeUp(r *rand.Rand) []byte {
+	pick := func(of ...string) string { return of[r.IntN(len(of))] }
+	var b strings.Builder
+	for range 1 + r.IntN(4) {
+		b.WriteString(pick("GET", "GET", "GET", "GET", "POST", "HEAD", "OPTIONS", "PUT", "get", "CONNECT"))
+		b.WriteString(" " + pick("/", "/", "/a", "/a?b=c", "/a/../b", "//x", "/%2e", "/a://b", "//[://x", "http://b/", "*", "/v1/decide", "/#", ""))
+		b.WriteString(" " + pick("HTTP/1.1", "HTTP/1.1", "HTTP/1.1", "HTTP/1.1", "HTTP/1.1", "HTTP/1.0", "HTTP/2.0") + pick("\r\n", "\r\n", "\r\n", "\r\n", "\r\n", "\r\n", "\n"))
+		if r.IntN(20) > 0 {
+			b.WriteString(pick("Host: a\r\n", "Host: shop.example.com:80\r\n", "host: [::1]\r\n", "Host: a b\r\n", "Host: \r\n", "Host: a\r\nHost: b\r\n", "Host: A.b.\r\n", "Host: a\r\n"))
+		}
+		for range r.IntN(6) {
+			b.WriteString(pick("X-Api-Key: one\r\n", fmt.Sprintf("X-Api-Key: %d\r\n", r.IntN(100_000)), fmt.Sprintf("X-Api-Key: %d\r\n", r.IntN(1000)), "x-api-key: one\r\nX-API-Key: two\r\n", "X-Forwarded-For: 192.0.2.7\r\n", "X-Forwarded-For: 198.51.100.9\r\n",
+				"X-Forwarded-For: x\r\n", "X-Original-Uri: /b\r\n", "X-Original-URI: /c?d\r\nX-Original-Method: POST\r\n", "Forwarded: for=1\r\n", "Connection: close\r\n",
+				"Connection: keep-alive\r\n", "connection: Close, x\r\n", "Connection: upgrade\r\nUpgrade: websocket\r\n", "Expect: 100-continue\r\n", "Content-Length: 0\r\n", "Content-Length: 5\r\n",
+				"Transfer-Encoding: chunked\r\n", "TE: trailers\r\n", "Trailer: X\r\n", "Accept: */*\r\n", "Cookie: sid=1; b=2\r\n", "X y: z\r\n", "X: a\r\n b\r\n", "X:\x00\r\n", "User-Agent: "+strings.Repeat("m", r.IntN(100))+"\r\n",
+				"X-Long: "+strings.Repeat("x", 4000)+"\r\n", "Accept: */*\r\nAccept-Language: en\r\nReferer: https://a/b\r\n"))
+		}
+		b.WriteString("\r\n" + pick("", "", "", "", "", "", "hello", "5\r\nhello\r\n0\r\n\r\n", "\r\n"))
+	}
+	s := []byte(b.String())
+	for r.IntN(6) == 0 {
+		switch at := r.IntN(len(s)); r.IntN(3) {
+		case 0:
+			s[at] ^= byte(1 << r.IntN(8))
+		case 1:
+			s = s[:at+1]
+		default:
+			s = append(s[:at:at], append([]byte(pick("\r", "\n", "\r\n", " ", "\x00", ":")), s[at:]...)...)
+		}
+	}
+	return s
+}
+
+// FuzzSameAnswers is TestSameAnswers for any bytes.
+func FuzzSameAnswers(f *testing.F) {
+	for _, i := range corpus() {
+		f.Add([]byte(i.stream), false)
+	}
+	both := map[bool]*twins{false: newTwins(f, direct), true: newTwins(f, proxied)}
+	f.Fuzz(func(t *testing.T, stream []byte, proxied bool) { both[proxied].same(t, stream, len(stream), false) })
+}
