@@ -113,3 +113,43 @@ func parseHead(head []byte) (a answer, err error) {
 	}
 	return a, nil
 }
+
+// answerReader frames answers that come in pieces, for a reader that must not wait.
+// The zero value expects the beginning of one. Not safe for concurrent use.
+type answerReader struct {
+	rest []byte // of a head that is not complete
+	got  answer // whose body is under way
+	left int    // bytes of that
+}
+
+// read takes what has come, which may be used again once it returns. An answer that
+// comes in one piece is not copied.
+func (r *answerReader) read(b []byte) (a answer, done bool, err error) {
+	if r.left == 0 {
+		if len(r.rest) > 0 {
+			r.rest = append(r.rest, b...)
+			b = r.rest
+		}
+		end := bytes.Index(b, []byte("\r\n\r\n"))
+		switch {
+		case end < 0 && len(b) > maxAnswer:
+			return a, false, nonsensef("the headers of the answer exceed %d bytes", maxAnswer)
+		case end < 0:
+			if len(r.rest) == 0 {
+				r.rest = append(r.rest, b...)
+			}
+			return a, false, nil
+		}
+		end += len("\r\n\r\n")
+		if r.got, err = parseHead(b[:end]); err != nil {
+			return a, false, err
+		}
+		r.left, b = r.got.body, b[end:]
+	}
+	if len(b) > r.left {
+		return a, false, nonsensef("%d bytes after the answer", len(b)-r.left)
+	}
+	r.left -= len(b)
+	r.rest = r.rest[:0]
+	return r.got, r.left == 0, nil
+}

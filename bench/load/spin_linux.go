@@ -1,0 +1,440 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// opening is the number of connections that are opened at once: fewer than any
+	// server's queue holds, since a full one drops the rest for a second.
+	opening = 64
+	// patience is how long a request may take before it counts as failed, and how
+	// long it may take to open all connections without any progress.
+	patience = 5 * time.Second
+	// maxFailures end a run: the server is gone.
+	maxFailures = 10_000
+)
+
+// spinner is a running load. It belongs to one thread.
+type spinner struct {
+	SpinConfig
+
+	epoll   int
+	server  unix.SockaddrInet4
+	conns   []spinConn
+	dialled int // connections so far; the source address follows from it
+	start   time.Time
+	buf     []byte
+	events  []unix.EpollEvent
+
+	// free are the connections without a request, oldest first, in a ring: an open
+	// loop uses all connections alike.
+	free       []int32
+	head, held int
+	// again are connections whose request failed, to be sent in the next turn: a
+	// server that is gone must not be asked in a recursion.
+	again []int32
+
+	closed bool // a closed loop is under way: an answer sends the next request
+	sent   int64
+	loopAt int64 // when the open loop began, ns since start
+
+	status           [maxStatus]int64
+	latency, service *hdrhistogram.Histogram
+	out              SpinOutcome
+}
+
+// spinConn is one connection and the request in flight on it.
+type spinConn struct {
+	answerReader
+
+	fd        int // -1: to be opened
+	state     spinState
+	due, sent int64 // ns since start
+}
+
+type spinState uint8
+
+const (
+	spinFree       spinState = iota
+	spinConnecting           // the request goes out when it is open
+	spinWaiting              // for the answer
+	spinClosing              // answered; the server's FIN is to come
+)
+
+// Spin runs the load in the calling goroutine, which keeps its thread until then. A
+// request without an answer is counted and its connection replaced; an answer that
+// is none of HTTP ends the run.
+func Spin(ctx context.Context, c SpinConfig) (*SpinOutcome, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	addr, err := netip.ParseAddrPort(c.Addr)
+	if err != nil || !addr.Addr().Is4() {
+		return nil, fmt.Errorf("bench: %q: want an IPv4 address and a port", c.Addr)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	s := &spinner{
+		SpinConfig: c, start: time.Now(), buf: make([]byte, 64<<10), events: make([]unix.EpollEvent, 512),
+		server: unix.SockaddrInet4{Port: int(addr.Port()), Addr: addr.Addr().As4()},
+		conns:  make([]spinConn, c.Conns), free: make([]int32, c.Conns),
+		latency: NewHistogram(), service: NewHistogram(),
+	}
+	for i := range s.conns {
+		s.conns[i].fd = -1
+		s.release(int32(i))
+	}
+	if s.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	defer s.close()
+	if err := s.run(ctx); err != nil {
+		return nil, fmt.Errorf("bench: target %s: %w", c.Addr, err)
+	}
+	s.out.Status = map[int]int64{}
+	for status, n := range s.status {
+		if n > 0 {
+			s.out.Status[status] = n
+		}
+	}
+	s.out.Latency, s.out.Service = s.latency.Export(), s.service.Export()
+	return &s.out, nil
+}
+
+func (s *spinner) close() {
+	for i := range s.conns {
+		s.drop(&s.conns[i])
+	}
+	_ = unix.Close(s.epoll)
+}
+
+func (s *spinner) now() int64 { return int64(time.Since(s.start)) }
+
+func (s *spinner) run(ctx context.Context) error {
+	if !s.Reconnect {
+		if err := s.open(ctx); err != nil {
+			return err
+		}
+	}
+	call(s.Open)
+	if s.Requests == 0 && s.Duration == 0 {
+		return nil
+	}
+	s.closed = s.Rate == 0
+	s.loopAt = s.now()
+	for s.closed && s.held > 0 {
+		s.sendNow(s.take())
+	}
+	if err := s.loop(ctx, s.now()+int64(s.Warmup), 0); err != nil {
+		return err
+	}
+	s.reset()
+	call(s.Begin)
+	begin := s.now()
+	end := begin + int64(s.Duration)
+	if s.Duration == 0 {
+		end = 1<<63 - 1
+	}
+	err := s.loop(ctx, end, s.Requests)
+	now := s.now()
+	s.out.Elapsed = time.Duration(now - begin)
+	call(s.End)
+	for i := range s.conns {
+		if c := &s.conns[i]; c.state != spinFree && c.state != spinClosing && now-c.sent > int64(patience) {
+			s.failed(fmt.Errorf("no answer within %v", patience))
+		}
+	}
+	if s.Rate > 0 {
+		s.out.Unsent = max(0, s.dueBy(now)-s.sent)
+	}
+	return err
+}
+
+func call(f func()) {
+	if f != nil {
+		f()
+	}
+}
+
+// reset forgets what was counted during warm-up.
+func (s *spinner) reset() {
+	s.status = [maxStatus]int64{}
+	s.out = SpinOutcome{Ever: s.out.Ever}
+	s.latency.Reset()
+	s.service.Reset()
+}
+
+// open opens all connections, a few at a time, and has one request answered on
+// each.
+func (s *spinner) open(ctx context.Context) error {
+	left, last := len(s.conns), s.now()
+	for left > 0 || s.held < len(s.conns) {
+		for busy := len(s.conns) - s.held; left > 0 && busy < opening; busy++ {
+			s.sendNow(s.take())
+			left--
+		}
+		ever := s.out.Ever
+		if err := s.poll(ctx); err != nil {
+			return err
+		}
+		if s.out.Ever > ever {
+			last = s.now()
+		} else if s.out.Failed > 0 || s.now()-last > int64(patience) {
+			return fmt.Errorf("%d of %d connections are open: %s", s.out.Ever, len(s.conns), s.out.Failure)
+		}
+	}
+	return nil
+}
+
+// loop keeps the load up until a time, or until there are so many answers, if more
+// than 0 are wanted.
+func (s *spinner) loop(ctx context.Context, end, answers int64) error {
+	from := s.out.Ever
+	for s.now() < end && (answers == 0 || s.out.Ever-from < answers) {
+		if err := s.poll(ctx); err != nil {
+			return err
+		}
+		if s.Rate == 0 {
+			continue
+		}
+		now := s.now()
+		for due := s.dueBy(now); s.sent < due && s.held > 0; s.sent++ {
+			s.send(s.take(), s.loopAt+int64(float64(s.sent)*float64(time.Second)/s.Rate), now)
+		}
+	}
+	return nil
+}
+
+// dueBy is the number of requests of an open loop that are due by now.
+func (s *spinner) dueBy(now int64) int64 {
+	return int64(float64(now-s.loopAt)/float64(time.Second)*s.Rate) + 1
+}
+
+// release and take are the ends of the ring of free connections.
+func (s *spinner) release(i int32) {
+	s.free[(s.head+s.held)%len(s.free)] = i
+	s.held++
+}
+
+func (s *spinner) take() int32 {
+	i := s.free[s.head]
+	s.head = (s.head + 1) % len(s.free)
+	s.held--
+	return i
+}
+
+// poll looks once for what has come, without waiting.
+func (s *spinner) poll(ctx context.Context) error {
+	n, err := unix.EpollWait(s.epoll, s.events, 0)
+	if err != nil && !errors.Is(err, unix.EINTR) {
+		return os.NewSyscallError("epoll_wait", err)
+	}
+	s.out.Polls++
+	if n <= 0 {
+		s.out.Empty++
+	}
+	if s.out.Polls%1024 == 0 && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	for i := range max(0, n) {
+		if err := s.event(s.events[i].Fd, s.events[i].Events); err != nil {
+			return err
+		}
+	}
+	if len(s.again) > 0 {
+		if s.out.Failed > maxFailures {
+			return fmt.Errorf("%d requests failed: %s", s.out.Failed, s.out.Failure)
+		}
+		again := s.again
+		s.again = nil
+		for _, i := range again {
+			s.sendNow(i)
+		}
+	}
+	return nil
+}
+
+// sendNow sends a request that is due by being sent.
+func (s *spinner) sendNow(i int32) {
+	now := s.now()
+	s.send(i, now, now)
+}
+
+// send sends a request on a connection, which is opened if need be.
+func (s *spinner) send(i int32, due, now int64) {
+	c := &s.conns[i]
+	c.due, c.sent = due, now
+	var err error
+	if c.fd < 0 {
+		err = s.dial(i)
+	}
+	if err == nil && c.state != spinConnecting {
+		err = s.write(c)
+	}
+	if err != nil {
+		s.fail(i, err)
+	}
+}
+
+func (s *spinner) write(c *spinConn) error {
+	c.state = spinWaiting
+	n, err := unix.Write(c.fd, s.Request)
+	if err == nil && n < len(s.Request) {
+		err = io.ErrShortWrite // a kilobyte has room in any socket
+	}
+	return os.NewSyscallError("write", err)
+}
+
+// dial opens a connection without waiting for it. On the loopback device it is
+// mostly open when connect returns.
+func (s *spinner) dial(i int32) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("socket", err)
+	}
+	c := &s.conns[i]
+	c.fd, c.answerReader = fd, answerReader{rest: c.rest[:0]}
+	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
+		return os.NewSyscallError("setsockopt", err)
+	}
+	if s.Sources > 0 {
+		// The port is chosen by connect, which may take one that is in use towards
+		// other servers: with bind, 28,000 would be all.
+		from := Source(s.dialled % s.Sources)
+		err := unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
+		if err = errors.Join(err, unix.Bind(fd, &unix.SockaddrInet4{Addr: from})); err != nil {
+			return os.NewSyscallError("bind", err)
+		}
+	}
+	s.dialled++
+	interest := uint32(unix.EPOLLIN)
+	switch err := unix.Connect(fd, &s.server); {
+	case errors.Is(err, unix.EINPROGRESS):
+		c.state, interest = spinConnecting, unix.EPOLLOUT
+	case err != nil:
+		return os.NewSyscallError("connect", err)
+	default:
+		c.state = spinFree
+	}
+	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: interest, Fd: i}))
+}
+
+func (s *spinner) drop(c *spinConn) {
+	if c.fd >= 0 {
+		_ = unix.Close(c.fd) // which takes it out of epoll too
+		c.fd = -1
+	}
+}
+
+// event handles what epoll says of a connection. Its error ends the run.
+func (s *spinner) event(i int32, events uint32) error {
+	c := &s.conns[i]
+	if c.state == spinConnecting {
+		s.connected(i)
+		return nil
+	}
+	n, err := unix.Read(c.fd, s.buf)
+	switch {
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
+		return nil
+	case err != nil:
+		s.ended(i, os.NewSyscallError("read", err))
+		return nil
+	case n == 0:
+		s.ended(i, io.ErrUnexpectedEOF)
+		return nil
+	}
+	if c.state != spinWaiting {
+		return nonsensef("%d bytes after the answer", n)
+	}
+	a, done, err := c.read(s.buf[:n])
+	if err != nil || !done {
+		return err
+	}
+	s.answered(i, a)
+	return nil
+}
+
+// connected sends the request that a connection was opened for.
+func (s *spinner) connected(i int32) {
+	c := &s.conns[i]
+	code, err := unix.GetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_ERROR)
+	if err == nil && code != 0 {
+		err = unix.Errno(code)
+	}
+	if err == nil {
+		err = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_MOD, c.fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: i})
+	}
+	if err != nil {
+		s.fail(i, os.NewSyscallError("connect", err))
+	} else if err := s.write(c); err != nil {
+		s.fail(i, err)
+	}
+}
+
+func (s *spinner) answered(i int32, a answer) {
+	c, now := &s.conns[i], s.now()
+	s.out.Ever++
+	s.status[a.status]++
+	Record(s.latency, time.Duration(now-c.due))
+	Record(s.service, time.Duration(now-c.sent))
+	if a.close || s.Reconnect {
+		// Whoever closes first keeps the port busy for a minute: let the server.
+		c.state = spinClosing
+		return
+	}
+	s.next(i)
+}
+
+// next goes on with a connection that has its answer.
+func (s *spinner) next(i int32) {
+	s.conns[i].state = spinFree
+	if s.closed {
+		s.sendNow(i)
+	} else {
+		s.release(i)
+	}
+}
+
+// ended handles a connection that the server has closed.
+func (s *spinner) ended(i int32, err error) {
+	c := &s.conns[i]
+	switch c.state {
+	case spinWaiting:
+		s.fail(i, err)
+	case spinClosing:
+		s.drop(c)
+		s.next(i)
+	default: // nothing was under way; the next request opens it again
+		s.drop(c)
+	}
+}
+
+// fail counts a request without an answer, and has its connection replaced.
+func (s *spinner) fail(i int32, err error) {
+	s.failed(err)
+	c := &s.conns[i]
+	s.drop(c)
+	c.state = spinFree
+	if s.closed {
+		s.again = append(s.again, i)
+	} else {
+		s.release(i)
+	}
+}
+
+func (s *spinner) failed(err error) {
+	s.out.Failed++
+	s.out.Failure = err.Error()
+}
