@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -14,9 +15,10 @@ import (
 type httpCmd struct {
 	URL string `arg:"" optional:"" help:"The limiter to ask. It must answer every request with a Content-Length. Default: servers started here."`
 
-	Server  []string `placeholder:"NAME" help:"Servers to start: fastlimit, nginx, haproxy. Default: those installed."`
+	Server  []string `placeholder:"NAME" help:"Servers to start, the first of which the others are compared with: fastlimit, nginx, haproxy, bare (a fasthttp handler that decides nothing, without timeouts). Default: fastlimit and what is installed of the next two."`
 	Command []string `sep:"none" placeholder:"NAME=CMD" help:"Another server to start; {{.Addr}}, {{.PerSecond}} and {{.Burst}} in the command stand for address and rule."`
 	Nginx   string   `placeholder:"PATH" help:"Path of nginx. Default: looked up."`
+	Before  string   `placeholder:"PATH" help:"Another fastlimit to compare with: the binary before a change."`
 	HAProxy string   `name:"haproxy" placeholder:"PATH" help:"Path of HAProxy. Default: looked up."`
 	Loop    string   `enum:"open,closed" default:"open" help:"Load on URL: open (at --rate, corrected for coordinated omission) or closed (as fast as it answers)."`
 
@@ -69,8 +71,10 @@ func (c *httpCmd) find(sys *system) error {
 			s, path = httpbench.Nginx(), c.Nginx
 		case "haproxy":
 			s, path = httpbench.HAProxy(), c.HAProxy
+		case "bare":
+			s = httpbench.BareServer(false)
 		default:
-			return cli.Usagef("--server %q: want fastlimit, nginx or haproxy, or --command for another", name)
+			return cli.Usagef("--server %q: want fastlimit, nginx, haproxy or bare, or --command for another", name)
 		}
 		if path != "" {
 			s = s.At(path)
@@ -79,6 +83,15 @@ func (c *httpCmd) find(sys *system) error {
 			fmt.Fprintf(sys.stderr, "left out: %v\n", err)
 			continue
 		}
+		c.Servers = append(c.Servers, s)
+	}
+	if c.Before != "" {
+		path, err := filepath.Abs(c.Before)
+		if err != nil {
+			return err
+		}
+		s := httpbench.Fastlimit(path)
+		s.Name = "fastlimit before"
 		c.Servers = append(c.Servers, s)
 	}
 	for _, spec := range c.Command {
@@ -135,6 +148,6 @@ func (c *costCmd) Run(ctx context.Context, sys *system, b *commands) error {
 		return err
 	}
 	defer remove()
-	c.Fastlimit, c.BareCommand = binary, "httpcost-bare"
+	c.Fastlimit = binary
 	return b.measure(ctx, sys, newPart(&c.CostOptions, &c.Progress, httpbench.RunCost))
 }

@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"github.com/fastlimit/fastlimit/bench/load"
 	"github.com/fastlimit/fastlimit/bench/proc"
@@ -17,7 +16,6 @@ import (
 // CostOptions configure [RunCost].
 type CostOptions struct {
 	Fastlimit    string          `kong:"-"` // the binary to measure
-	BareCommand  string          `kong:"-"` // of this program; it runs [Bare]
 	Pairs        int             `default:"200" help:"Pairs of runs for each answer."`
 	Requests     int             `default:"5000" help:"Requests in a run."`
 	Conns        int             `default:"32" help:"Connections, each from its own loopback address."`
@@ -44,7 +42,7 @@ var costAnswers = []struct {
 // since a machine's speed drifts by more than the difference; the median of the
 // ratio within pairs counts. The results are valid beside an error.
 func RunCost(ctx context.Context, o CostOptions) (results []report.Result, err error) {
-	err = apart(func(dir string, cores []int) error {
+	err = apart(func(dir string, c cores) error {
 		for i, a := range costAnswers {
 			admin, err := proc.FreeAddr()
 			if err != nil {
@@ -57,7 +55,7 @@ func RunCost(ctx context.Context, o CostOptions) (results []report.Result, err e
 			if err := os.Mkdir(home, 0o700); err != nil {
 				return err
 			}
-			rounds, err := o.compare(ctx, fast, a.status, home, cores)
+			rounds, err := o.compare(ctx, fast, a.status, home, c)
 			results = append(results, costResults(a.name, rounds)...)
 			if err != nil {
 				return err
@@ -70,27 +68,20 @@ func RunCost(ctx context.Context, o CostOptions) (results []report.Result, err e
 
 // compare measures fastlimit beside the bare server, which learns its answer
 // from it.
-func (o CostOptions) compare(ctx context.Context, fast Server, status int, dir string, cores []int) (rounds []round, err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	both := make([]*running, 0, 2)
+func (o CostOptions) compare(ctx context.Context, fast Server, status int, dir string, c cores) (rounds []round, err error) {
+	var both []*running
 	defer func() { stopAll(both) }()
-	for len(both) < cap(both) {
-		s := fast
-		if len(both) == 1 {
-			s = Server{Name: "bare fasthttp", path: self, args: []string{
-				o.BareCommand, both[0].target.Addr(), strconv.Itoa(status), "{{.Addr}}", fmt.Sprintf("--timeouts=%v", o.BareTimeouts),
-			}}
-		}
-		r, err := s.run(ctx, generousRule, dir, cores)
+	at := site{rule: generousRule, dir: dir, cores: c.server, status: status}
+	for _, s := range []Server{fast, BareServer(o.BareTimeouts)} {
+		r, err := s.run(ctx, at)
 		if err != nil {
 			return nil, err
 		}
 		both = append(both, r)
+		at.upstream = r.target.Addr()
 	}
-	rounds, err = Options{Clients: o.Conns, Rounds: o.Pairs, Requests: o.Requests}.rounds(ctx, both, load.Loopback(o.Conns))
+	s := shape{conns: o.Conns, head: "host"}
+	rounds, err = Options{Rounds: o.Pairs, Requests: o.Requests}.rounds(ctx, both, s.load(o.Conns), c.load)
 	for i, m := range rounds {
 		other := m.denied
 		if load.Denial(status) {

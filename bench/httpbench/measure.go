@@ -3,7 +3,7 @@ package httpbench
 import (
 	"context"
 	"fmt"
-	"net"
+	"strings"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/fastlimit/fastlimit/bench/load"
@@ -12,22 +12,33 @@ import (
 
 // closed measures what each server can do, and then how long answers take at a
 // rate that all can do.
-func (o Options) closed(ctx context.Context, all []*running, workload string, sources []net.IP) (results []report.Result, err error) {
-	rounds, err := o.rounds(ctx, all, sources)
-	results = collect(all, rounds, workload)
+func (o Options) closed(ctx context.Context, all []*running, workload string, c load.SpinConfig, on []int) (results []report.Result, err error) {
+	rounds, err := o.rounds(ctx, all, c, on)
+	for i, m := range rounds {
+		if len(m.perSecond) > 0 {
+			results = append(results, m.result(all[i].result(workload)))
+		}
+	}
 	if err != nil {
 		return results, err
 	}
+	for i := 1; i < len(all); i++ {
+		results[i].Verdict = fmt.Sprintf("%s to this one: requests/s %s; CPU %s", all[0].server.Name,
+			ratios(rounds[0].perSecond, rounds[i].perSecond), ratios(rounds[0].micros, rounds[i].micros))
+	}
 	for i, r := range all {
-		out, err := load.Open(ctx, load.OpenConfig{
-			Target: r.target, Rate: o.Rate, Duration: o.Duration / 2, Conns: o.Clients, Sources: sources,
-		})
-		if out != nil && out.Total() > 0 {
-			latencies(&results[i], out)
+		if o.Syscalls {
+			if results[i].Syscalls, err = syscalls(ctx, r, c, on); err != nil {
+				return results, err
+			}
 		}
+		c := c
+		c.Rate, c.Duration = o.Rate, o.Duration/2
+		g, err := generate(ctx, r, c, on)
 		if err != nil {
-			return results, fmt.Errorf("%s: %w", r.server.Name, err)
+			return results, err
 		}
+		openLatencies(&results[i], g)
 	}
 	return results, nil
 }
@@ -35,72 +46,73 @@ func (o Options) closed(ctx context.Context, all []*running, workload string, so
 // rounds runs a closed loop against each server, in rounds that take turns; each
 // begins with another server. They are valid beside an error, nil if there are
 // none.
-func (o Options) rounds(ctx context.Context, all []*running, sources []net.IP) ([]round, error) {
-	loops := make([]*load.Closed, len(all))
-	defer func() {
-		for _, l := range loops {
-			if l != nil {
-				l.Close()
-			}
-		}
-	}()
-	for i, r := range all {
-		var err error
-		if loops[i], err = load.DialClosed(ctx, r.target, o.Clients, sources); err == nil {
-			_, err = loops[i].Run(ctx, o.Requests) // caches, connections, and the client's way over its limit
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", r.server.Name, err)
+func (o Options) rounds(ctx context.Context, all []*running, c load.SpinConfig, on []int) ([]round, error) {
+	c.Requests = int64(o.Requests)
+	for _, r := range all { // not counted: caches, and the clients' way over their limit
+		if _, err := generate(ctx, r, c, on); err != nil {
+			return nil, err
 		}
 	}
 	rounds := make([]round, len(all))
 	for n := range o.Rounds {
 		for i := range all {
 			i = (i + n) % len(all)
-			if err := rounds[i].measure(ctx, all[i], loops[i], o.Requests); err != nil {
-				return rounds, fmt.Errorf("%s: %w", all[i].server.Name, err)
+			g, err := generate(ctx, all[i], c, on)
+			if err != nil {
+				return rounds, err
 			}
+			rounds[i].add(g)
 		}
 	}
 	return rounds, nil
 }
 
-func collect(all []*running, rounds []round, workload string) (results []report.Result) {
-	for i, m := range rounds {
-		if len(m.perSecond) > 0 {
-			results = append(results, m.result(all[i].result(workload)))
-		}
-	}
-	return results
-}
-
 // round collects the rounds of one server.
 type round struct {
-	perSecond, micros []float64
-	requests, denied  int64
+	perSecond, micros, idle            []float64 // by round; idle is of the generator
+	requests, denied, broken, failures int64     // broken: answers 5xx
+	failure                            string
+	void                               int // rounds in which the generator was the limit
 }
 
-func (m *round) measure(ctx context.Context, r *running, l *load.Closed, n int) error {
-	var counts load.Counts
-	took, _, cpu, err := r.child.Cost(func() (err error) {
-		counts, err = l.Run(ctx, n)
-		return err
-	})
-	if err != nil {
-		return err
+func (m *round) add(g generated) {
+	done := float64(g.Total())
+	m.perSecond = append(m.perSecond, done/g.Elapsed.Seconds())
+	m.micros = append(m.micros, g.CPU.Seconds()*1e6/done)
+	m.idle = append(m.idle, g.EmptyShare())
+	m.requests += g.Total()
+	m.denied += g.Denied()
+	m.broken += g.Class(5)
+	m.failures += g.Failed
+	if g.Failed > 0 {
+		m.failure = g.Failure
 	}
-	done := float64(counts.Total())
-	m.perSecond = append(m.perSecond, done/took.Seconds())
-	m.micros = append(m.micros, cpu.Seconds()*1e6/done)
-	m.requests += counts.Total()
-	m.denied += counts.Denied()
-	return nil
+	if g.Void() {
+		m.void++
+	}
 }
 
 func (m round) result(res report.Result) report.Result {
 	res.Requests, res.Denied = m.requests, new(float64(m.denied)/float64(m.requests))
 	res.PerSecond, res.CPUMicros = new(report.Median(m.perSecond)), new(report.Median(m.micros))
+	res.GeneratorIdle = new(report.Median(m.idle))
+	res.Error = m.problem()
 	return res
+}
+
+// problem is what makes the figures doubtful.
+func (m round) problem() string {
+	var all []string
+	if m.void > 0 {
+		all = append(all, fmt.Sprintf("void: the generator was the limit in %d of %d rounds", m.void, len(m.idle)))
+	}
+	if m.broken > 0 {
+		all = append(all, fmt.Sprintf("%d answers 5xx", m.broken))
+	}
+	if m.failures > 0 {
+		all = append(all, fmt.Sprintf("%d requests failed (%s)", m.failures, m.failure))
+	}
+	return strings.Join(all, "; ")
 }
 
 // OpenResult adds the outcome of an open loop to a result.
@@ -121,13 +133,26 @@ func OpenResult(res report.Result, out *load.Outcome) report.Result {
 
 // latencies adds those of an open loop to a result.
 func latencies(res *report.Result, out *load.Outcome) {
-	res.LatencyMicros = report.Latencies(out.Latency)
-	res.Series = map[string][][2]float64{
-		"latency_us":          distribution(out.Latency),
-		"latency_omission_us": distribution(out.Service),
-	}
+	fillLatencies(res, out.Latency, out.Service)
 	if out.Failed > 0 || out.Unsent > 0 {
 		res.Error = fmt.Sprintf("%d requests failed (%v), %d could not be sent in time", out.Failed, out.Failure, out.Unsent)
+	}
+}
+
+// openLatencies adds those of a generator's open loop.
+func openLatencies(res *report.Result, g generated) {
+	fillLatencies(res, hdrhistogram.Import(g.Latency), hdrhistogram.Import(g.Service))
+	if g.Failed > 0 || g.Unsent > 0 {
+		problem := fmt.Sprintf("open loop: %d requests failed (%s), %d could not be sent in time", g.Failed, g.Failure, g.Unsent)
+		res.Error = strings.TrimPrefix(res.Error+"; "+problem, "; ")
+	}
+}
+
+func fillLatencies(res *report.Result, latency, service *hdrhistogram.Histogram) {
+	res.LatencyMicros = report.Latencies(latency)
+	res.Series = map[string][][2]float64{
+		"latency_us":          distribution(latency),
+		"latency_omission_us": distribution(service),
 	}
 }
 

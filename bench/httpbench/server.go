@@ -35,6 +35,12 @@ type Server struct {
 	args    []string // templates of settings
 	config  string   // name of a template, written to Dir/config; "" is none
 	version []string // arguments that print it
+
+	// forwarded are the arguments by which it believes the headers of a proxy; nil
+	// means that it takes no notice of them.
+	forwarded []string
+	// decides is false for a server that gives one answer to all.
+	decides bool
 }
 
 // settings fill the templates of a server.
@@ -45,9 +51,23 @@ type settings struct {
 	PerSecond        int64  // the rate, in whole requests
 	Excess           uint64 // nginx's burst: requests beyond the one that the rate admits
 	WindowMS         int64  // in which a client that uses its limit sends Burst requests
+	MaxConns         int    // that must be possible at a time
+	Upstream         string // for [BareServer]: where to learn the answer
+	Status           int    // that this answer has
 }
 
-//go:embed nginx.conf haproxy.cfg
+// site is where a server is started, and for what.
+type site struct {
+	rule      oracle.Rule
+	dir       string // of its own
+	cores     []int
+	maxConns  int
+	forwarded bool
+	upstream  string
+	status    int
+}
+
+//go:embed nginx.conf haproxy.cfg fastlimit.yaml
 var templates embed.FS
 
 // Fastlimit is the fastlimit binary at path.
@@ -58,6 +78,22 @@ func Fastlimit(path string) Server {
 		path:    path,
 		args:    []string{"serve", "--listen", "{{.Addr}}", "--admin", "127.0.0.1:0", "--rate", "{{.Rate}}", "--burst", "{{.Burst}}"},
 		version: []string{"version"},
+
+		config:    "fastlimit.yaml", // for forwarded only
+		forwarded: []string{"serve", "-c", "{{.Dir}}/config"},
+		decides:   true,
+	}
+}
+
+// BareServer is [Bare]: fasthttp with a handler that gives the answer of the first
+// server, and without timeouts unless they are asked for.
+func BareServer(timeouts bool) Server {
+	self, _ := os.Executable() // where that fails it cannot be found, which says so
+	return Server{
+		Name:  "bare fasthttp",
+		Setup: fmt.Sprintf("the same answer by a handler that decides nothing; timeouts: %v", timeouts),
+		path:  self,
+		args:  []string{BareCommand, "{{.Upstream}}", "{{.Status}}", "{{.Addr}}", fmt.Sprintf("--timeouts=%v", timeouts)},
 	}
 }
 
@@ -71,6 +107,7 @@ func Nginx() Server {
 		args:    []string{"-c", "{{.Dir}}/config", "-e", "stderr"},
 		config:  "nginx.conf",
 		version: []string{"-v"},
+		decides: true,
 	}
 }
 
@@ -84,6 +121,7 @@ func HAProxy() Server {
 		args:    []string{"-db", "-f", "{{.Dir}}/config"},
 		config:  "haproxy.cfg",
 		version: []string{"-v"},
+		decides: true,
 	}
 }
 
@@ -99,7 +137,7 @@ func Command(spec string) (Server, error) {
 	if !strings.Contains(command, "{{.Addr}}") {
 		return Server{}, fmt.Errorf("bench: server %q: its command lacks {{.Addr}}, the address to listen on", name)
 	}
-	s := Server{Name: name, Setup: command, path: words[0], args: words[1:]}
+	s := Server{Name: name, Setup: command, path: words[0], args: words[1:], decides: true}
 	for _, a := range s.args {
 		if _, err := expand(a, settings{}); err != nil {
 			return Server{}, fmt.Errorf("bench: server %q: %w", name, err)
@@ -147,8 +185,8 @@ func (s Server) Version(ctx context.Context) string {
 	return versionNumber.FindString(string(out))
 }
 
-// start runs the server with a rule on the given cores, its files in dir.
-func (s Server) start(ctx context.Context, rule oracle.Rule, dir string, cores []int) (*proc.Child, string, error) {
+// start runs the server and returns its address.
+func (s Server) start(ctx context.Context, at site) (*proc.Child, string, error) {
 	path, err := s.Find()
 	if err != nil {
 		return nil, "", err
@@ -157,17 +195,23 @@ func (s Server) start(ctx context.Context, rule oracle.Rule, dir string, cores [
 	if err != nil {
 		return nil, "", err
 	}
+	rule := at.rule
 	perSecond := rule.Rate.PerSecond()
 	set := settings{
-		Addr: addr, Dir: dir, Setup: s.Name + ": " + s.Setup,
+		Addr: addr, Dir: at.dir, Setup: s.Name + ": " + s.Setup,
 		Rate: rule.Rate.String(), Burst: rule.Burst, Excess: rule.Burst - 1,
 		PerSecond: int64(perSecond), WindowMS: rule.Window().Milliseconds(),
+		MaxConns: max(4096, at.maxConns+100), Upstream: at.upstream, Status: at.status,
 	}
 	if float64(set.PerSecond) != perSecond || rule.Burst < 1 || set.WindowMS < 1 {
 		return nil, "", fmt.Errorf("bench: rule %v: not all servers have it: want whole requests per second, and a burst of 1 ms or more", rule)
 	}
-	args := make([]string, len(s.args))
-	for i, a := range s.args {
+	from := s.args
+	if at.forwarded && s.forwarded != nil {
+		from = s.forwarded
+	}
+	args := make([]string, len(from))
+	for i, a := range from {
 		if args[i], err = expand(a, set); err != nil {
 			return nil, "", fmt.Errorf("bench: %s: %w", s.Name, err)
 		}
@@ -177,7 +221,7 @@ func (s Server) start(ctx context.Context, rule oracle.Rule, dir string, cores [
 			return nil, "", err
 		}
 	}
-	child, err := proc.Start(ctx, proc.Config{Path: path, Args: args, Dir: dir, Cores: cores, Addr: addr})
+	child, err := proc.Start(ctx, proc.Config{Path: path, Args: args, Dir: at.dir, Cores: at.cores, Addr: addr})
 	return child, addr, err
 }
 

@@ -3,9 +3,9 @@
 package load
 
 import (
-	"testing"
 	"net/http"
 	"net/http/httptest"
+	"testing"
 	"time"
 )
 
