@@ -9,6 +9,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/bench/httpbench"
 	"github.com/fastlimit/fastlimit/bench/load"
+	"github.com/fastlimit/fastlimit/bench/proc"
 	"github.com/fastlimit/fastlimit/internal/cli"
 )
 
@@ -50,7 +51,15 @@ func (c *httpCmd) Run(ctx context.Context, sys *system, b *commands) error {
 		}
 		defer remove()
 	}
+	warnAutogroups(sys)
 	return b.measure(ctx, sys, serversPart(&c.Options))
+}
+
+// warnAutogroups tells those who keep other programs off by nice.
+func warnAutogroups(sys *system) {
+	if proc.Autogroups() {
+		fmt.Fprintln(sys.stderr, "kernel.sched_autogroup_enabled is 1: nice has no effect between sessions, and what else runs gets its share of these cores; sysctl -w kernel.sched_autogroup_enabled=0")
+	}
 }
 
 // find sets the servers to compare fastlimit with: those named, or nginx and HAProxy
@@ -149,5 +158,6 @@ func (c *costCmd) Run(ctx context.Context, sys *system, b *commands) error {
 	}
 	defer remove()
 	c.Fastlimit = binary
+	warnAutogroups(sys)
 	return b.measure(ctx, sys, newPart(&c.CostOptions, &c.Progress, httpbench.RunCost))
 }

@@ -234,16 +234,12 @@ func TestPeers(t *testing.T) {
 			t.Errorf("%v (Debian: sudo apt-get install nginx-light haproxy)", err)
 			continue
 		}
-		child, addr, err := s.start(t.Context(), site{rule: oracle.Rule{Rate: fastlimit.Rate{N: 1, Per: time.Second}, Burst: 20}, dir: t.TempDir()})
+		r, err := s.start(t.Context(), site{rule: oracle.Rule{Rate: fastlimit.Rate{N: 1, Per: time.Second}, Burst: 20}, dir: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(child.Stop)
-		target, err := load.NewTarget("http://"+addr, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		loop, err := load.DialClosed(t.Context(), target, 2, load.Loopback(1))
+		t.Cleanup(r.child.Stop)
+		loop, err := load.DialClosed(t.Context(), r.target, 2, load.Loopback(1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -257,7 +253,7 @@ func TestPeers(t *testing.T) {
 		if !regexp.MustCompile(`^\d+\.\d+`).MatchString(s.Version(t.Context())) {
 			t.Errorf("%s: version %q", s.Name, s.Version(t.Context()))
 		}
-		if cpu, err := child.CPU(); err != nil || cpu <= 0 {
+		if cpu, err := r.child.CPU(); err != nil || cpu <= 0 {
 			t.Errorf("%s: CPU time %v, %v", s.Name, cpu, err)
 		}
 	}

@@ -12,11 +12,11 @@ import (
 
 // closed measures what each server can do, and then how long answers take at a
 // rate that all can do.
-func (o Options) closed(ctx context.Context, all []*running, workload string, c load.SpinConfig, on []int) (results []report.Result, err error) {
+func (o Options) closed(ctx context.Context, all []*running, p phase, c load.SpinConfig, on []int) (results []report.Result, err error) {
 	rounds, err := o.rounds(ctx, all, c, on)
 	for i, m := range rounds {
 		if len(m.perSecond) > 0 {
-			results = append(results, m.result(all[i].result(workload)))
+			results = append(results, m.result(all[i].result(p.name), p.status))
 		}
 	}
 	if err != nil {
@@ -31,6 +31,9 @@ func (o Options) closed(ctx context.Context, all []*running, workload string, c 
 			if results[i].Syscalls, err = syscalls(ctx, r, c, on); err != nil {
 				return results, err
 			}
+		}
+		if o.noOpen {
+			continue
 		}
 		c := c
 		c.Rate, c.Duration = o.Rate, o.Duration/2
@@ -92,17 +95,25 @@ func (m *round) add(g generated) {
 	}
 }
 
-func (m round) result(res report.Result) report.Result {
+func (m round) result(res report.Result, status int) report.Result {
 	res.Requests, res.Denied = m.requests, new(float64(m.denied)/float64(m.requests))
 	res.PerSecond, res.CPUMicros = new(report.Median(m.perSecond)), new(report.Median(m.micros))
 	res.GeneratorIdle = new(report.Median(m.idle))
-	res.Error = m.problem()
+	res.Error = m.problem(status)
 	return res
 }
 
-// problem is what makes the figures doubtful.
-func (m round) problem() string {
+// problem is what makes the figures doubtful, where nearly all answers should have
+// the status: a few are admitted at the rate of the rule, and a burst of each client.
+func (m round) problem(status int) string {
 	var all []string
+	other := m.denied
+	if load.Denial(status) {
+		other = m.requests - m.denied
+	}
+	if other*20 > m.requests {
+		all = append(all, fmt.Sprintf("%d of %d answers are not %d", other, m.requests, status))
+	}
 	if m.void > 0 {
 		all = append(all, fmt.Sprintf("void: the generator was the limit in %d of %d rounds", m.void, len(m.idle)))
 	}
@@ -142,10 +153,17 @@ func latencies(res *report.Result, out *load.Outcome) {
 // openLatencies adds those of a generator's open loop.
 func openLatencies(res *report.Result, g generated) {
 	fillLatencies(res, hdrhistogram.Import(g.Latency), hdrhistogram.Import(g.Service))
-	if g.Failed > 0 || g.Unsent > 0 {
-		problem := fmt.Sprintf("open loop: %d requests failed (%s), %d could not be sent in time", g.Failed, g.Failure, g.Unsent)
-		res.Error = strings.TrimPrefix(res.Error+"; "+problem, "; ")
+	var problems []string
+	if res.Error != "" {
+		problems = append(problems, res.Error)
 	}
+	if g.Failed > 0 {
+		problems = append(problems, fmt.Sprintf("open loop: %d requests failed (%s)", g.Failed, g.Failure))
+	}
+	if g.Unsent > 0 {
+		problems = append(problems, fmt.Sprintf("open loop: %d requests could not be sent in time", g.Unsent))
+	}
+	res.Error = strings.Join(problems, "; ")
 }
 
 func fillLatencies(res *report.Result, latency, service *hdrhistogram.Histogram) {

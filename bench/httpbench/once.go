@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/fastlimit/fastlimit/bench/load"
 	"github.com/fastlimit/fastlimit/bench/proc"
 	"github.com/fastlimit/fastlimit/bench/report"
@@ -45,6 +47,31 @@ func (o Options) idle(ctx context.Context, all []*running, on cores) (results []
 		res := r.result("idle connections")
 		res.Keys, res.RSSBytes = int64(o.Idle), &after
 		res.ConnBytes = new(float64(after-before) / float64(o.Idle))
+		results = append(results, res)
+	}
+	return results, nil
+}
+
+// operator measures how long the address for operators takes to answer while one
+// client floods, as fast as the server answers it.
+func (o Options) operator(ctx context.Context, all []*running, on cores) (results []report.Result, err error) {
+	s := shape{conns: o.Clients, head: "host"}
+	for _, r := range all {
+		if r.server.probe == "" {
+			continue
+		}
+		c := s.load(1)
+		c.Duration = o.Duration
+		c.Probe = &load.SpinProbe{Addr: r.admin, Request: []byte("GET " + r.server.probe + " HTTP/1.1\r\nHost: admin\r\n\r\n"), Rate: 200}
+		g, err := generate(ctx, r, c, on.load)
+		if err != nil {
+			return results, err
+		}
+		var m round
+		m.add(g)
+		res := m.result(r.result("operator during a flood"), http.StatusTooManyRequests)
+		latency := hdrhistogram.Import(g.Probe)
+		res.LatencyMicros, res.Requests = report.Latencies(latency), latency.TotalCount()
 		results = append(results, res)
 	}
 	return results, nil

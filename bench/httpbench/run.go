@@ -36,7 +36,9 @@ type Options struct {
 	Reconnect bool     `help:"Measure one connection for each request too."`
 	Syscalls  bool     `help:"Count the system calls for each request, in a run of its own."`
 	Idle      int      `placeholder:"N" help:"Measure the memory of so many idle connections too, for example 10000."`
-	NoFlood   bool     `help:"Leave the flood out."`
+	Admin     bool     `help:"Measure how long fastlimit's address for operators takes to answer under a flood."`
+	NoFlood   bool     `help:"Leave the flood of many clients out."`
+	noOpen    bool     // leave out the open loops
 }
 
 // warmup of every run is not measured: connections and caches, and the clients' way
@@ -146,13 +148,16 @@ func (o Options) phases() (all []phase) {
 				c.Sources = (s.conns + 999) / 1000
 			}
 			p.run = func(ctx context.Context, all []*running, on cores) ([]report.Result, error) {
-				return o.closed(ctx, all, p.name, c, on.load)
+				return o.closed(ctx, all, p, c, on.load)
 			}
 			all = append(all, p)
 		}
 	}
 	if o.Idle > 0 {
 		all = append(all, phase{name: "idle connections", rule: generousRule, status: http.StatusOK, run: o.idle})
+	}
+	if o.Admin {
+		all = append(all, phase{name: "operator during a flood", rule: o.Rule, status: http.StatusTooManyRequests, run: o.operator})
 	}
 	if !o.NoFlood {
 		all = append(all, phase{name: "flood", rule: o.Rule, run: o.flood})
@@ -168,6 +173,7 @@ type running struct {
 	server Server
 	child  *proc.Child
 	target load.Target
+	admin  string // address for operators, if the server has one
 }
 
 func (o Options) phase(ctx context.Context, p phase, dir string, c cores) ([]report.Result, error) {
@@ -182,7 +188,7 @@ func (o Options) phase(ctx context.Context, p phase, dir string, c cores) ([]rep
 		if err := os.MkdirAll(at.dir, 0o700); err != nil {
 			return nil, err
 		}
-		r, err := s.run(ctx, at)
+		r, err := s.start(ctx, at)
 		if err != nil {
 			return nil, err
 		}
@@ -195,16 +201,6 @@ func (o Options) phase(ctx context.Context, p phase, dir string, c cores) ([]rep
 		}
 	}
 	return p.run(ctx, all, c)
-}
-
-// run starts the server and returns it with its URL as a target.
-func (s Server) run(ctx context.Context, at site) (*running, error) {
-	child, addr, err := s.start(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	target, err := load.NewTarget("http://"+addr+"/", 0)
-	return &running{s, child, target}, err
 }
 
 func stopAll(all []*running) {

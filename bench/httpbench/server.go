@@ -20,6 +20,7 @@ import (
 	"strings"
 	"text/template"
 
+	"github.com/fastlimit/fastlimit/bench/load"
 	"github.com/fastlimit/fastlimit/bench/oracle"
 	"github.com/fastlimit/fastlimit/bench/proc"
 )
@@ -39,6 +40,8 @@ type Server struct {
 	// forwarded are the arguments by which it believes the headers of a proxy; nil
 	// means that it takes no notice of them.
 	forwarded []string
+	// probe is what an operator asks; "" if there is no address for operators.
+	probe string
 	// decides is false for a server that gives one answer to all.
 	decides bool
 }
@@ -46,6 +49,7 @@ type Server struct {
 // settings fill the templates of a server.
 type settings struct {
 	Addr, Dir, Setup string
+	Admin            string // of an operator; only fastlimit has one
 	Rate             string // as fastlimit writes it
 	Burst            uint64
 	PerSecond        int64  // the rate, in whole requests
@@ -76,12 +80,13 @@ func Fastlimit(path string) Server {
 		Name:    "fastlimit",
 		Setup:   "fastlimit serve, defaults",
 		path:    path,
-		args:    []string{"serve", "--listen", "{{.Addr}}", "--admin", "127.0.0.1:0", "--rate", "{{.Rate}}", "--burst", "{{.Burst}}"},
+		args:    []string{"serve", "--listen", "{{.Addr}}", "--admin", "{{.Admin}}", "--rate", "{{.Rate}}", "--burst", "{{.Burst}}"},
 		version: []string{"version"},
 
 		config:    "fastlimit.yaml", // for forwarded only
 		forwarded: []string{"serve", "-c", "{{.Dir}}/config"},
 		decides:   true,
+		probe:     "/readyz",
 	}
 }
 
@@ -185,26 +190,28 @@ func (s Server) Version(ctx context.Context) string {
 	return versionNumber.FindString(string(out))
 }
 
-// start runs the server and returns its address.
-func (s Server) start(ctx context.Context, at site) (*proc.Child, string, error) {
+// start runs the server until its child is stopped.
+func (s Server) start(ctx context.Context, at site) (*running, error) {
 	path, err := s.Find()
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	addr, err := proc.FreeAddr()
-	if err != nil {
-		return nil, "", err
+	var addrs [2]string // for traffic and for operators
+	for i := range addrs {
+		if addrs[i], err = proc.FreeAddr(); err != nil {
+			return nil, err
+		}
 	}
 	rule := at.rule
 	perSecond := rule.Rate.PerSecond()
 	set := settings{
-		Addr: addr, Dir: at.dir, Setup: s.Name + ": " + s.Setup,
+		Addr: addrs[0], Admin: addrs[1], Dir: at.dir, Setup: s.Name + ": " + s.Setup,
 		Rate: rule.Rate.String(), Burst: rule.Burst, Excess: rule.Burst - 1,
 		PerSecond: int64(perSecond), WindowMS: rule.Window().Milliseconds(),
 		MaxConns: max(4096, at.maxConns+100), Upstream: at.upstream, Status: at.status,
 	}
 	if float64(set.PerSecond) != perSecond || rule.Burst < 1 || set.WindowMS < 1 {
-		return nil, "", fmt.Errorf("bench: rule %v: not all servers have it: want whole requests per second, and a burst of 1 ms or more", rule)
+		return nil, fmt.Errorf("bench: rule %v: not all servers have it: want whole requests per second, and a burst of 1 ms or more", rule)
 	}
 	from := s.args
 	if at.forwarded && s.forwarded != nil {
@@ -213,16 +220,20 @@ func (s Server) start(ctx context.Context, at site) (*proc.Child, string, error)
 	args := make([]string, len(from))
 	for i, a := range from {
 		if args[i], err = expand(a, set); err != nil {
-			return nil, "", fmt.Errorf("bench: %s: %w", s.Name, err)
+			return nil, fmt.Errorf("bench: %s: %w", s.Name, err)
 		}
 	}
 	if s.config != "" {
 		if err := s.configure(set); err != nil {
-			return nil, "", err
+			return nil, err
 		}
 	}
-	child, err := proc.Start(ctx, proc.Config{Path: path, Args: args, Dir: at.dir, Cores: at.cores, Addr: addr})
-	return child, addr, err
+	child, err := proc.Start(ctx, proc.Config{Path: path, Args: args, Dir: at.dir, Cores: at.cores, Addr: addrs[0]})
+	if err != nil {
+		return nil, err
+	}
+	target, err := load.NewTarget("http://"+addrs[0]+"/", 0)
+	return &running{s, child, target, addrs[1]}, err
 }
 
 func (s Server) configure(set settings) error {

@@ -29,9 +29,19 @@ type SpinConfig struct {
 	Requests int64
 	Duration time.Duration
 
+	// Probe asks another address meanwhile, in an open loop over one connection.
+	Probe *SpinProbe
+
 	// Begin is called before the first measured request, End after the last, Open
 	// when all connections are open; each may be nil.
 	Begin, End, Open func() `json:"-"`
+}
+
+// SpinProbe is what is asked beside the load, such as the address for operators.
+type SpinProbe struct {
+	Addr    string // IPv4 address and port
+	Request []byte
+	Rate    float64 // requests per second
 }
 
 // SpinOutcome is what a spinning load measured. All times are in ns.
@@ -50,6 +60,7 @@ type SpinOutcome struct {
 	// an open loop, sent in a closed one, the connection's opening included where
 	// there is one for each request. Service is always from the moment of sending.
 	Latency, Service *hdrhistogram.Snapshot
+	Probe            *hdrhistogram.Snapshot // latency of the probe, nil without one
 }
 
 // leastEmpty is the share of polls that must find nothing. A generator that always

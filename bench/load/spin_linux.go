@@ -31,8 +31,8 @@ type spinner struct {
 
 	epoll   int
 	server  unix.SockaddrInet4
-	conns   []spinConn
-	dialled int // connections so far; the source address follows from it
+	conns   []spinConn // the last one is the probe's, if there is one
+	dialled int        // connections so far; the source address follows from it
 	start   time.Time
 	buf     []byte
 	events  []unix.EpollEvent
@@ -48,6 +48,10 @@ type spinner struct {
 	closed bool // a closed loop is under way: an answer sends the next request
 	sent   int64
 	loopAt int64 // when the open loop began, ns since start
+
+	probeServer unix.SockaddrInet4
+	probeDue    int64 // ns since start
+	probed      *hdrhistogram.Histogram
 
 	status           [maxStatus]int64
 	latency, service *hdrhistogram.Histogram
@@ -79,21 +83,26 @@ func Spin(ctx context.Context, c SpinConfig) (*SpinOutcome, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	addr, err := netip.ParseAddrPort(c.Addr)
-	if err != nil || !addr.Addr().Is4() {
-		return nil, fmt.Errorf("bench: %q: want an IPv4 address and a port", c.Addr)
+	server, err := sockaddr(c.Addr)
+	if err != nil {
+		return nil, err
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	s := &spinner{
 		SpinConfig: c, start: time.Now(), buf: make([]byte, 64<<10), events: make([]unix.EpollEvent, 512),
-		server: unix.SockaddrInet4{Port: int(addr.Port()), Addr: addr.Addr().As4()},
-		conns:  make([]spinConn, c.Conns), free: make([]int32, c.Conns),
+		server: server, conns: make([]spinConn, c.Conns), free: make([]int32, c.Conns),
 		latency: NewHistogram(), service: NewHistogram(),
 	}
 	for i := range s.conns {
 		s.conns[i].fd = -1
 		s.release(int32(i))
+	}
+	if c.Probe != nil {
+		if s.probeServer, err = sockaddr(c.Probe.Addr); err != nil {
+			return nil, err
+		}
+		s.conns, s.probed = append(s.conns, spinConn{fd: -1}), NewHistogram()
 	}
 	if s.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
@@ -109,7 +118,18 @@ func Spin(ctx context.Context, c SpinConfig) (*SpinOutcome, error) {
 		}
 	}
 	s.out.Latency, s.out.Service = s.latency.Export(), s.service.Export()
+	if s.probed != nil {
+		s.out.Probe = s.probed.Export()
+	}
 	return &s.out, nil
+}
+
+func sockaddr(addr string) (unix.SockaddrInet4, error) {
+	a, err := netip.ParseAddrPort(addr)
+	if err != nil || !a.Addr().Is4() {
+		return unix.SockaddrInet4{}, fmt.Errorf("bench: %q: want an IPv4 address and a port", addr)
+	}
+	return unix.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}, nil
 }
 
 func (s *spinner) close() {
@@ -133,6 +153,7 @@ func (s *spinner) run(ctx context.Context) error {
 	}
 	s.closed = s.Rate == 0
 	s.loopAt = s.now()
+	s.probeDue = s.loopAt
 	for s.closed && s.held > 0 {
 		s.sendNow(s.take())
 	}
@@ -173,14 +194,17 @@ func (s *spinner) reset() {
 	s.out = SpinOutcome{Ever: s.out.Ever}
 	s.latency.Reset()
 	s.service.Reset()
+	if s.probed != nil {
+		s.probed.Reset()
+	}
 }
 
 // open opens all connections, a few at a time, and has one request answered on
 // each.
 func (s *spinner) open(ctx context.Context) error {
-	left, last := len(s.conns), s.now()
-	for left > 0 || s.held < len(s.conns) {
-		for busy := len(s.conns) - s.held; left > 0 && busy < opening; busy++ {
+	left, last := s.Conns, s.now()
+	for left > 0 || s.held < s.Conns {
+		for busy := s.Conns - s.held; left > 0 && busy < opening; busy++ {
 			s.sendNow(s.take())
 			left--
 		}
@@ -191,7 +215,7 @@ func (s *spinner) open(ctx context.Context) error {
 		if s.out.Ever > ever {
 			last = s.now()
 		} else if s.out.Failed > 0 || s.now()-last > int64(patience) {
-			return fmt.Errorf("%d of %d connections are open: %s", s.out.Ever, len(s.conns), s.out.Failure)
+			return fmt.Errorf("%d of %d connections are open: %s", s.out.Ever, s.Conns, s.out.Failure)
 		}
 	}
 	return nil
@@ -205,6 +229,7 @@ func (s *spinner) loop(ctx context.Context, end, answers int64) error {
 		if err := s.poll(ctx); err != nil {
 			return err
 		}
+		s.probe()
 		if s.Rate == 0 {
 			continue
 		}
@@ -215,6 +240,21 @@ func (s *spinner) loop(ctx context.Context, end, answers int64) error {
 	}
 	return nil
 }
+
+// probe sends the next request of the probe, when it is due and the last one has been
+// answered: one that had to wait was due all the same.
+func (s *spinner) probe() {
+	if s.Probe == nil || s.conns[s.Conns].state != spinFree {
+		return
+	}
+	if now := s.now(); now >= s.probeDue {
+		s.send(int32(s.Conns), s.probeDue, now)
+		s.probeDue += int64(float64(time.Second) / s.Probe.Rate)
+	}
+}
+
+// isProbe reports whether a connection is the probe's.
+func (s *spinner) isProbe(i int32) bool { return int(i) == s.Conns }
 
 // dueBy is the number of requests of an open loop that are due by now.
 func (s *spinner) dueBy(now int64) int64 {
@@ -280,17 +320,21 @@ func (s *spinner) send(i int32, due, now int64) {
 		err = s.dial(i)
 	}
 	if err == nil && c.state != spinConnecting {
-		err = s.write(c)
+		err = s.write(i)
 	}
 	if err != nil {
 		s.fail(i, err)
 	}
 }
 
-func (s *spinner) write(c *spinConn) error {
+func (s *spinner) write(i int32) error {
+	c, request := &s.conns[i], s.Request
+	if s.isProbe(i) {
+		request = s.Probe.Request
+	}
 	c.state = spinWaiting
-	n, err := unix.Write(c.fd, s.Request)
-	if err == nil && n < len(s.Request) {
+	n, err := unix.Write(c.fd, request)
+	if err == nil && n < len(request) {
 		err = io.ErrShortWrite // a kilobyte has room in any socket
 	}
 	return os.NewSyscallError("write", err)
@@ -308,7 +352,10 @@ func (s *spinner) dial(i int32) error {
 	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
 		return os.NewSyscallError("setsockopt", err)
 	}
-	if s.Sources > 0 {
+	server := &s.server
+	if s.isProbe(i) {
+		server = &s.probeServer
+	} else if s.Sources > 0 {
 		// The port is chosen by connect, which may take one that is in use towards
 		// other servers: with bind, 28,000 would be all.
 		from := Source(s.dialled % s.Sources)
@@ -316,10 +363,10 @@ func (s *spinner) dial(i int32) error {
 		if err = errors.Join(err, unix.Bind(fd, &unix.SockaddrInet4{Addr: from})); err != nil {
 			return os.NewSyscallError("bind", err)
 		}
+		s.dialled++
 	}
-	s.dialled++
 	interest := uint32(unix.EPOLLIN)
-	switch err := unix.Connect(fd, &s.server); {
+	switch err := unix.Connect(fd, server); {
 	case errors.Is(err, unix.EINPROGRESS):
 		c.state, interest = spinConnecting, unix.EPOLLOUT
 	case err != nil:
@@ -378,13 +425,18 @@ func (s *spinner) connected(i int32) {
 	}
 	if err != nil {
 		s.fail(i, os.NewSyscallError("connect", err))
-	} else if err := s.write(c); err != nil {
+	} else if err := s.write(i); err != nil {
 		s.fail(i, err)
 	}
 }
 
 func (s *spinner) answered(i int32, a answer) {
 	c, now := &s.conns[i], s.now()
+	if s.isProbe(i) {
+		Record(s.probed, time.Duration(now-c.due))
+		c.state = spinFree
+		return
+	}
 	s.out.Ever++
 	s.status[a.status]++
 	Record(s.latency, time.Duration(now-c.due))
@@ -427,6 +479,9 @@ func (s *spinner) fail(i int32, err error) {
 	c := &s.conns[i]
 	s.drop(c)
 	c.state = spinFree
+	if s.isProbe(i) {
+		return // sent again when the next one is due
+	}
 	if s.closed {
 		s.again = append(s.again, i)
 	} else {
