@@ -23,12 +23,8 @@ import (
 // As a child the test binary is a limiter: it admits the first requests of each
 // source, as many as the burst.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 3 && os.Args[1] == GeneratorCommand {
-		pid, err := strconv.Atoi(os.Args[3])
-		if err == nil {
-			err = (&Generator{Load: os.Args[2], Server: pid}).Run()
-		}
-		if err != nil {
+	if len(os.Args) > 3 && (os.Args[1] == GeneratorCommand || os.Args[1] == BareCommand) {
+		if err := command(os.Args[1:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -42,6 +38,18 @@ func TestMain(m *testing.M) {
 		panic(http.ListenAndServe(os.Args[1], firstOnly(burst)))
 	}
 	os.Exit(m.Run())
+}
+
+// command is the part of the program that this package starts.
+func command(args []string) error {
+	n, err := strconv.Atoi(args[2])
+	if err != nil {
+		return err
+	}
+	if args[0] == GeneratorCommand {
+		return (&Generator{Load: args[1], Server: n}).Run()
+	}
+	return (&Bare{Upstream: args[1], Status: n, Listen: args[3]}).Run()
 }
 
 func firstOnly(burst int) http.Handler {
@@ -118,6 +126,26 @@ func TestRun(t *testing.T) {
 	}
 	if len(flood.Series["shed"]) != 4 {
 		t.Errorf("shed share at %d times, want 4", len(flood.Series["shed"]))
+	}
+}
+
+// Servers are compared with the first. The bare one gives its answer, whichever that
+// is, and is left out of the flood, in which answers differ.
+func TestRunCompares(t *testing.T) {
+	results, err := Run(t.Context(), Options{
+		Servers: []Server{self(t), BareServer(false)}, Clients: 2, Rounds: 2, Requests: 50, Rate: 100, Duration: 200 * time.Millisecond,
+		Rule: oracle.Rule{Rate: fastlimit.Rate{N: 10, Per: time.Second}, Burst: 20}, Headers: []string{"browser"},
+	})
+	if err != nil || len(results) != 5 {
+		t.Fatalf("%d results, %v: want two pairs and a flood", len(results), err)
+	}
+	for i, r := range results[:4] {
+		if bare := i%2 == 1; strings.HasPrefix(r.Verdict, "test to this one: requests/s ratio ") != bare || *r.Denied != float64(i/2) {
+			t.Errorf("%s, %s: share %v denied, %q, %q", r.Workload, r.Limiter, *r.Denied, r.Verdict, r.Error)
+		}
+	}
+	if results[4].Limiter != "test" || results[4].Workload != "flood" {
+		t.Errorf("%+v", results[4])
 	}
 }
 
@@ -203,12 +231,13 @@ func TestCommand(t *testing.T) {
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string][]string{
-		"nginx.conf":  {"listen 127.0.0.1:99;", "rate=100r/s;", "burst=199 nodelay;", "pid DIR/nginx.pid;"},
-		"haproxy.cfg": {"bind 127.0.0.1:99\n", "http_req_rate(2000ms)", "gt 200 }"},
+		"nginx.conf":     {"listen 127.0.0.1:99;", "rate=100r/s;", "burst=199 nodelay;", "pid DIR/nginx.pid;"},
+		"fastlimit.yaml": {"listen: 127.0.0.1:99\n", "admin: 127.0.0.1:98\n", "rate: 100/s, burst: 200"},
+		"haproxy.cfg":    {"bind 127.0.0.1:99\n", "http_req_rate(2000ms)", "gt 200 }"},
 	} {
 		dir := t.TempDir()
 		s := Server{config: name}
-		set := settings{Addr: "127.0.0.1:99", Dir: dir, PerSecond: 100, Burst: 200, Excess: 199, WindowMS: 2000}
+		set := settings{Addr: "127.0.0.1:99", Admin: "127.0.0.1:98", Rate: "100/s", MaxConns: 4096, Dir: dir, PerSecond: 100, Burst: 200, Excess: 199, WindowMS: 2000}
 		if err := s.configure(set); err != nil {
 			t.Fatal(err)
 		}
