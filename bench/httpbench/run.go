@@ -111,8 +111,9 @@ func Run(ctx context.Context, o Options) (results []report.Result, err error) {
 	phases := o.phases()
 	err = apart(func(dir string, c cores) error {
 		for i, p := range phases {
-			o.Progress.Tell(i, len(phases), "%s", p.name)
-			more, err := o.phase(ctx, p, filepath.Join(dir, strconv.Itoa(i)), c)
+			tell := func(what string) { o.Progress.Tell(i, len(phases), "%s", what) }
+			tell(p.name)
+			more, err := o.phase(ctx, p, filepath.Join(dir, strconv.Itoa(i)), c, tell)
 			results = append(results, more...)
 			if err != nil {
 				return fmt.Errorf("%s: %w", p.name, err)
@@ -176,7 +177,7 @@ type running struct {
 	admin  string // address for operators, if the server has one
 }
 
-func (o Options) phase(ctx context.Context, p phase, dir string, c cores) ([]report.Result, error) {
+func (o Options) phase(ctx context.Context, p phase, dir string, c cores, tell func(string)) ([]report.Result, error) {
 	var all []*running
 	defer func() { stopAll(all) }()
 	at := site{rule: p.rule, cores: c.server, maxConns: o.most(), forwarded: p.forwarded, status: p.status}
@@ -195,6 +196,9 @@ func (o Options) phase(ctx context.Context, p phase, dir string, c cores) ([]rep
 		all = append(all, r)
 		if i == 0 {
 			at.upstream = r.target.Addr()
+		}
+		if s.probe != "" {
+			tell(fmt.Sprintf("%s, profiles of %s on http://%s/debug/pprof", p.name, s.Name, r.admin))
 		}
 		if status, err := r.target.Probe(ctx); err != nil || s.decides && status >= 300 {
 			return nil, fmt.Errorf("bench: %s answers %d to the first request, %w: want 200", s.Name, status, err)

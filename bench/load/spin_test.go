@@ -241,6 +241,25 @@ func TestSpinVoid(t *testing.T) {
 	}
 }
 
+// The probe asks its own server at its own rate, and is no part of the load.
+func TestSpinProbe(t *testing.T) {
+	t.Parallel()
+	p, other := newPieces(t, always(okAnswer)), newPieces(t, always("HTTP/1.1 503 X\r\nContent-Length: 0\r\n\r\n"))
+	probe := &SpinProbe{Addr: other.Addr().String(), Request: []byte("GET /readyz HTTP/1.1\r\nHost: b\r\n\r\n"), Rate: 1000}
+	o := spin(t, p, SpinConfig{Conns: 2, Duration: 200 * time.Millisecond, Probe: probe})
+	n, asked := hdrhistogram.Import(o.Probe).TotalCount(), other.requests.Load()
+	if due := int64(1000*o.Elapsed.Seconds()) + 2; n < 1 || n > asked || asked > due || other.conns.Load() != 1 {
+		t.Errorf("%d answers to %d requests over %d connections, %d were due", n, asked, other.conns.Load(), due)
+	}
+	if late := p.requests.Load() - o.Ever; o.Status[503] != 0 || late < 0 || late > 2 {
+		t.Errorf("%d answers of %d requests, by status %v", o.Ever, p.requests.Load(), o.Status)
+	}
+	probe.Addr = "localhost:1"
+	if _, err := Spin(t.Context(), SpinConfig{Addr: p.Addr().String(), Request: []byte("x"), Conns: 1, Probe: probe}); err == nil {
+		t.Error("a probe without an address is accepted")
+	}
+}
+
 // Without requests to measure all connections are open, and have had an answer, when
 // Open is called.
 func TestSpinOpensAll(t *testing.T) {
