@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"time"
 
@@ -67,7 +68,7 @@ func generate(ctx context.Context, r *running, c load.SpinConfig, cores []int, t
 	if err != nil {
 		return g, err
 	}
-	command := append(tracer, self, GeneratorCommand, string(text), strconv.Itoa(r.child.PID()))
+	command := slices.Concat(tracer, []string{self, GeneratorCommand, string(text), strconv.Itoa(r.child.PID())})
 	var out bytes.Buffer
 	child, err := proc.Start(ctx, proc.Config{Path: command[0], Args: command[1:], Cores: cores, Stdout: &out})
 	if err != nil {

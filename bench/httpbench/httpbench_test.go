@@ -129,26 +129,6 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// Servers are compared with the first. The bare one gives its answer, whichever that
-// is, and is left out of the flood, in which answers differ.
-func TestRunCompares(t *testing.T) {
-	results, err := Run(t.Context(), Options{
-		Servers: []Server{self(t), BareServer(false)}, Clients: 2, Rounds: 2, Requests: 50, Rate: 100, Duration: 200 * time.Millisecond,
-		Rule: oracle.Rule{Rate: fastlimit.Rate{N: 10, Per: time.Second}, Burst: 20}, Headers: []string{"browser"},
-	})
-	if err != nil || len(results) != 5 {
-		t.Fatalf("%d results, %v: want two pairs and a flood", len(results), err)
-	}
-	for i, r := range results[:4] {
-		if bare := i%2 == 1; strings.HasPrefix(r.Verdict, "test to this one: requests/s ratio ") != bare || *r.Denied != float64(i/2) {
-			t.Errorf("%s, %s: share %v denied, %q, %q", r.Workload, r.Limiter, *r.Denied, r.Verdict, r.Error)
-		}
-	}
-	if results[4].Limiter != "test" || results[4].Workload != "flood" {
-		t.Errorf("%+v", results[4])
-	}
-}
-
 // Each client is judged by an oracle of its own, within the span of an answer.
 func TestJudges(t *testing.T) {
 	t.Parallel()
