@@ -13,6 +13,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bench/load"
 	"github.com/fastlimit/fastlimit/bench/oracle"
+	"github.com/fastlimit/fastlimit/bench/report"
 )
 
 // Requests are what they are said to be, as net/http reads them.
@@ -191,7 +192,7 @@ func TestOperator(t *testing.T) {
 func TestSyscallsWithoutTracer(t *testing.T) {
 	r := started(t)
 	t.Setenv("PATH", t.TempDir())
-	_, err := syscalls(t.Context(), r, load.SpinConfig{Request: shape{}.request(), Conns: 1}, nil)
+	err := syscalls(t.Context(), r, load.SpinConfig{Request: shape{}.request(), Conns: 1}, nil, new(report.Result))
 	if err == nil || !strings.Contains(err.Error(), "strace") {
 		t.Errorf("error %v", err)
 	}

@@ -28,7 +28,7 @@ func (o Options) closed(ctx context.Context, all []*running, p phase, c load.Spi
 	}
 	for i, r := range all {
 		if o.Syscalls {
-			if results[i].Syscalls, err = syscalls(ctx, r, c, on); err != nil {
+			if err := syscalls(ctx, r, c, on, &results[i]); err != nil {
 				return results, err
 			}
 		}

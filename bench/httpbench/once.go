@@ -83,12 +83,12 @@ const traced = 20_000
 // syscalls counts the system calls of the server for each request, in a run that is
 // not timed: with perf, which needs the right to read tracepoints, else with strace,
 // which makes the server many times slower, so that it finds more to do whenever it
-// looks.
-func syscalls(ctx context.Context, r *running, c load.SpinConfig, on []int) (*float64, error) {
+// looks; the result says so.
+func syscalls(ctx context.Context, r *running, c load.SpinConfig, on []int, res *report.Result) error {
 	c.Requests = traced
 	dir, err := os.MkdirTemp("", "fastlimit-bench-")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer os.RemoveAll(dir)
 	out := filepath.Join(dir, "calls")
@@ -98,10 +98,12 @@ func syscalls(ctx context.Context, r *running, c load.SpinConfig, on []int) (*fl
 	calls, ok := perfCount(text)
 	if err != nil || !ok {
 		if g, calls, err = straced(ctx, r, c, on, out, pids); err != nil {
-			return nil, err
+			return err
 		}
+		res.Verdict = strings.TrimPrefix(res.Verdict+"; system calls counted by strace", "; ")
 	}
-	return new(calls / float64(g.Ever)), nil
+	res.Syscalls = new(calls / float64(g.Ever))
+	return nil
 }
 
 // perfCount finds the count in what perf stat -x, writes.
