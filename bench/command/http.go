@@ -13,6 +13,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/cli"
 )
 
+// httpCmd measures a URL, if one is given, or servers that it starts.
 type httpCmd struct {
 	URL string `arg:"" optional:"" help:"The limiter to ask. It must answer every request with a Content-Length. Default: servers started here."`
 
@@ -122,6 +123,8 @@ func (c *httpCmd) addFastlimit(ctx context.Context, b *commands) (remove func(),
 	return remove, err
 }
 
+// serversPart has the versions of the programs too: a figure of nginx means nothing
+// without its version.
 func serversPart(o *httpbench.Options) part {
 	p := newPart(o, &o.Progress, httpbench.Run)
 	p.versions = func(ctx context.Context) map[string]string {
@@ -145,6 +148,7 @@ func (c *httpCmd) target(ctx context.Context) (part, error) {
 	return newPart(&o, &o.Progress, httpbench.RunTarget), nil
 }
 
+// costCmd is [httpCmd] cut down to the question of what fastlimit adds to fasthttp.
 type costCmd struct{ httpbench.CostOptions }
 
 // Run implements the command.

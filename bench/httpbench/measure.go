@@ -27,6 +27,7 @@ func (o Options) closed(ctx context.Context, all []*running, p phase, c load.Spi
 			ratios(rounds[0].perSecond, rounds[i].perSecond), ratios(rounds[0].micros, rounds[i].micros))
 	}
 	for i, r := range all {
+		// Not timed, and after what is: a tracer slows the server down.
 		if o.Syscalls {
 			if err := syscalls(ctx, r, c, on, &results[i]); err != nil {
 				return results, err
@@ -78,6 +79,7 @@ type round struct {
 	void                               int // rounds in which the generator was the limit
 }
 
+// add notes one round.
 func (m *round) add(g generated) {
 	done := float64(g.Total())
 	m.perSecond = append(m.perSecond, done/g.Elapsed.Seconds())
@@ -95,6 +97,7 @@ func (m *round) add(g generated) {
 	}
 }
 
+// result is the medians over the rounds.
 func (m round) result(res report.Result, status int) report.Result {
 	res.Requests, res.Denied = m.requests, new(float64(m.denied)/float64(m.requests))
 	res.PerSecond, res.CPUMicros = new(report.Median(m.perSecond)), new(report.Median(m.micros))
@@ -166,6 +169,7 @@ func openLatencies(res *report.Result, g generated) {
 	res.Error = strings.Join(problems, "; ")
 }
 
+// fillLatencies has both, corrected for coordinated omission and not.
 func fillLatencies(res *report.Result, latency, service *hdrhistogram.Histogram) {
 	res.LatencyMicros = report.Latencies(latency)
 	res.Series = map[string][][2]float64{

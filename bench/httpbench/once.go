@@ -32,6 +32,7 @@ func (o Options) idle(ctx context.Context, all []*running, on cores) (results []
 		if err != nil {
 			return results, err
 		}
+		// The connections are open only while Open is called, so that is when to look.
 		var after int64
 		var rssErr error
 		s.conns = o.Idle
@@ -93,6 +94,8 @@ func syscalls(ctx context.Context, r *running, c load.SpinConfig, on []int, res 
 	defer os.RemoveAll(dir)
 	out := filepath.Join(dir, "calls")
 	pids := strings.Trim(strings.ReplaceAll(fmt.Sprint(r.child.PIDs()), " ", ","), "[]")
+	// perf counts what these processes, and the threads that they start, call until the
+	// generator ends. So do all its answers, warm-up included.
 	g, err := generate(ctx, r, c, on, "perf", "stat", "-x,", "-o", out, "-e", "raw_syscalls:sys_enter", "-p", pids, "--")
 	text, _ := os.ReadFile(out) // empty after an error
 	calls, ok := perfCount(text)

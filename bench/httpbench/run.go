@@ -137,6 +137,7 @@ type phase struct {
 	run       func(ctx context.Context, all []*running, c cores) ([]report.Result, error)
 }
 
+// phases are all that is to be measured, in the order of the report.
 func (o Options) phases() (all []phase) {
 	for _, s := range o.shapes() {
 		for _, status := range []int{http.StatusOK, http.StatusTooManyRequests} {
@@ -177,6 +178,9 @@ type running struct {
 	admin  string // address for operators, if the server has one
 }
 
+// phase starts all servers, each with its files in a folder of its own, and lets them
+// answer once: a server that cannot admit its first request is not configured as its
+// rule says. The first one gives the bare server its answer.
 func (o Options) phase(ctx context.Context, p phase, dir string, c cores, tell func(string)) ([]report.Result, error) {
 	var all []*running
 	defer func() { stopAll(all) }()
@@ -207,6 +211,7 @@ func (o Options) phase(ctx context.Context, p phase, dir string, c cores, tell f
 	return p.run(ctx, all, c)
 }
 
+// stopAll waits until each has ended.
 func stopAll(all []*running) {
 	for _, r := range all {
 		r.child.Stop()

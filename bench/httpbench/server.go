@@ -236,6 +236,7 @@ func (s Server) start(ctx context.Context, at site) (*running, error) {
 	return &running{s, child, target, addrs[1]}, err
 }
 
+// configure writes the server's configuration, if it has one.
 func (s Server) configure(set settings) error {
 	text, err := templates.ReadFile(s.config)
 	if err != nil {
@@ -248,6 +249,7 @@ func (s Server) configure(set settings) error {
 	return os.WriteFile(filepath.Join(set.Dir, "config"), []byte(config), 0o600)
 }
 
+// expand fills in a template.
 func expand(text string, set settings) (string, error) {
 	t, err := template.New("").Parse(text)
 	if err != nil {

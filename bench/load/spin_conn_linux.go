@@ -20,6 +20,7 @@ type spinConn struct {
 	due, sent int64 // ns since start
 }
 
+// spinState is what an event on the connection means.
 type spinState uint8
 
 const (
@@ -51,6 +52,8 @@ func (s *spinner) send(i int32, due, now int64) {
 	}
 }
 
+// write sends the request of a connection that is open. One write must take all of it:
+// the socket's buffer is empty, since the last answer has come.
 func (s *spinner) write(i int32) error {
 	c, request := &s.conns[i], s.Request
 	if s.isProbe(i) {
@@ -101,6 +104,7 @@ func (s *spinner) dial(i int32) error {
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: interest, Fd: i}))
 }
 
+// drop closes a connection that is open.
 func (s *spinner) drop(c *spinConn) {
 	if c.fd >= 0 {
 		_ = unix.Close(c.fd) // which takes it out of epoll too
@@ -154,6 +158,7 @@ func (s *spinner) connected(i int32) {
 	}
 }
 
+// answered counts an answer that is complete, and goes on.
 func (s *spinner) answered(i int32, a answer) {
 	c, now := &s.conns[i], s.now()
 	if s.isProbe(i) {
@@ -213,11 +218,13 @@ func (s *spinner) fail(i int32, err error) {
 	}
 }
 
+// failed counts; the last reason is enough to find out why.
 func (s *spinner) failed(err error) {
 	s.out.Failed++
 	s.out.Failure = err.Error()
 }
 
+// sockaddr parses an address as servers are started with: no names, no IPv6.
 func sockaddr(addr string) (unix.SockaddrInet4, error) {
 	a, err := netip.ParseAddrPort(addr)
 	if err != nil || !a.Addr().Is4() {

@@ -35,6 +35,9 @@ type spinner struct {
 	buf     []byte
 	events  []unix.EpollEvent
 
+	// The server's answers arrive in whatever order; a connection is in one of three
+	// places: free, in flight (its state says at what), or in again.
+
 	// free are the connections without a request, oldest first, in a ring: an open
 	// loop uses all connections alike.
 	free       []int32
@@ -104,6 +107,7 @@ func Spin(ctx context.Context, c SpinConfig) (*SpinOutcome, error) {
 	return &s.out, nil
 }
 
+// close closes all connections, whatever is under way on them.
 func (s *spinner) close() {
 	for i := range s.conns {
 		s.drop(&s.conns[i])
@@ -111,8 +115,12 @@ func (s *spinner) close() {
 	_ = unix.Close(s.epoll)
 }
 
+// now is in ns since start: a difference of two monotonic readings, without a system
+// call.
 func (s *spinner) now() int64 { return int64(time.Since(s.start)) }
 
+// run opens the connections, warms the server up and measures. Where each request has
+// a connection of its own there is nothing to open beforehand.
 func (s *spinner) run(ctx context.Context) error {
 	if !s.Reconnect {
 		if err := s.open(ctx); err != nil {
@@ -154,6 +162,7 @@ func (s *spinner) run(ctx context.Context) error {
 	return err
 }
 
+// call calls a hook, unless it is nil.
 func call(f func()) {
 	if f != nil {
 		f()

@@ -128,6 +128,8 @@ func (c *Child) PID() int { return c.cmd.Process.Pid }
 // PIDs are its process and those that it has started.
 func (c *Child) PIDs() []int { return family(c.PID()) }
 
+// family is a process and all that it has started, which may be gone when they are
+// looked at.
 func family(pid int) []int {
 	all := []int{pid}
 	for _, child := range children(pid) {
