@@ -83,7 +83,8 @@ func TestRunCompares(t *testing.T) {
 func TestRoundProblems(t *testing.T) {
 	t.Parallel()
 	outcome := func(empty int64, status map[int]int64) generated {
-		return generated{SpinOutcome: load.SpinOutcome{Polls: 1000, Empty: empty, Elapsed: time.Second, Status: status}}
+		none := load.NewHistogram().Export()
+		return generated{SpinOutcome: load.SpinOutcome{Polls: 1000, Empty: empty, Elapsed: time.Second, Status: status, Latency: none, Service: none}}
 	}
 	broken := outcome(500, map[int]int64{200: 90, 500: 10})
 	broken.Failed, broken.Failure = 3, "reset"
@@ -103,8 +104,14 @@ func TestRoundProblems(t *testing.T) {
 		for _, g := range c.rounds {
 			m.add(g)
 		}
-		if got := m.problem(c.status); got != c.want {
-			t.Errorf("%q, want %q", got, c.want)
+		res := m.result(report.Result{}, c.status)
+		if res.Error != c.want {
+			t.Errorf("%q, want %q", res.Error, c.want)
+		}
+		// The open loop that follows has the same troubles, and is behind.
+		m.unsent = 7
+		if m.latencies(&res); !strings.HasPrefix(res.Error, c.want) || !strings.HasSuffix(res.Error, "7 requests could not be sent in time") || strings.Count(res.Error, "open loop: ") != 1 {
+			t.Errorf("with the open loop: %q", res.Error)
 		}
 	}
 }

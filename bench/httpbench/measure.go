@@ -3,7 +3,9 @@ package httpbench
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/fastlimit/fastlimit/bench/load"
@@ -13,6 +15,12 @@ import (
 // closed measures what each server can do, and then how long answers take at a
 // rate that all can do.
 func (o Options) closed(ctx context.Context, all []*running, p phase, c load.SpinConfig, on []int) (results []report.Result, err error) {
+	c.Requests = int64(o.Requests)
+	for _, r := range all { // not counted: caches, and the clients' way over their limit
+		if _, err := generate(ctx, r, c, on); err != nil {
+			return nil, err
+		}
+	}
 	rounds, err := o.rounds(ctx, all, c, on)
 	for i, m := range rounds {
 		if len(m.perSecond) > 0 {
@@ -22,41 +30,54 @@ func (o Options) closed(ctx context.Context, all []*running, p phase, c load.Spi
 	if err != nil {
 		return results, err
 	}
-	for i := 1; i < len(all); i++ {
-		results[i].Verdict = fmt.Sprintf("%s to this one: requests/s %s; CPU %s", all[0].server.Name,
-			ratios(rounds[0].perSecond, rounds[i].perSecond), ratios(rounds[0].micros, rounds[i].micros))
-	}
-	for i, r := range all {
-		// Not timed, and after what is: a tracer slows the server down.
-		if o.Syscalls {
-			if err := syscalls(ctx, r, c, on, &results[i]); err != nil {
-				return results, err
-			}
-		}
-		if o.noOpen {
-			continue
-		}
-		c := c
-		c.Rate, c.Duration = o.Rate, o.Duration/2
-		g, err := generate(ctx, r, c, on)
+	compare(all, results, rounds, "requests/s", func(m *round) []float64 { return m.perSecond })
+	compare(all, results, rounds, "CPU", func(m *round) []float64 { return m.micros })
+	if !o.noOpen {
+		c.Requests, c.Rate, c.Duration = 0, o.Rate, max(o.Duration/2/time.Duration(o.Rounds), shortest)
+		open, err := o.rounds(ctx, all, c, on)
 		if err != nil {
 			return results, err
 		}
-		openLatencies(&results[i], g)
+		for i := range open {
+			open[i].latencies(&results[i])
+		}
+		compare(all, results, open, "p99", func(m *round) []float64 { return m.p99 })
+	}
+	for i, r := range all {
+		if !o.Syscalls {
+			break
+		}
+		// Not timed, and after what is: a tracer slows the server down.
+		if err := syscalls(ctx, r, c, on, &results[i]); err != nil {
+			return results, err
+		}
 	}
 	return results, nil
 }
 
-// rounds runs a closed loop against each server, in rounds that take turns; each
-// begins with another server. They are valid beside an error, nil if there are
-// none.
-func (o Options) rounds(ctx context.Context, all []*running, c load.SpinConfig, on []int) ([]round, error) {
-	c.Requests = int64(o.Requests)
-	for _, r := range all { // not counted: caches, and the clients' way over their limit
-		if _, err := generate(ctx, r, c, on); err != nil {
-			return nil, err
+// shortest is the least that a round of an open loop lasts: at 10,000 requests/s ten
+// are beyond its p99.
+const shortest = 100 * time.Millisecond
+
+// compare says how the first server did beside each of the others.
+func compare(all []*running, results []report.Result, rounds []round, what string, of func(*round) []float64) {
+	for i := 1; i < len(rounds); i++ {
+		text := fmt.Sprintf("%s %s", what, ratios(of(&rounds[0]), of(&rounds[i])))
+		if results[i].Verdict == "" {
+			text = all[0].server.Name + " to this one: " + text
 		}
+		results[i].Verdict = join(results[i].Verdict, text)
 	}
+}
+
+// join joins what is said of a result.
+func join(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), "; ")
+}
+
+// rounds runs a load against each server, in rounds that take turns; each begins
+// with another server. They are valid beside an error.
+func (o Options) rounds(ctx context.Context, all []*running, c load.SpinConfig, on []int) ([]round, error) {
 	rounds := make([]round, len(all))
 	for n := range o.Rounds {
 		for i := range all {
@@ -71,12 +92,14 @@ func (o Options) rounds(ctx context.Context, all []*running, c load.SpinConfig, 
 	return rounds, nil
 }
 
-// round collects the rounds of one server.
+// round collects the rounds of one server. The zero value has none.
 type round struct {
-	perSecond, micros, idle            []float64 // by round; idle is of the generator
-	requests, denied, broken, failures int64     // broken: answers 5xx
-	failure                            string
-	void                               int // rounds in which the generator was the limit
+	perSecond, micros, p99, idle []float64 // by round; idle is of the generator
+
+	requests, denied, broken, failures, unsent int64 // broken: answers 5xx
+	failure                                    string
+	void                                       int // rounds in which the generator was the limit
+	latency, service                           *hdrhistogram.Histogram
 }
 
 // add notes one round.
@@ -89,44 +112,63 @@ func (m *round) add(g generated) {
 	m.denied += g.Denied()
 	m.broken += g.Class(5)
 	m.failures += g.Failed
+	m.unsent += g.Unsent
 	if g.Failed > 0 {
 		m.failure = g.Failure
 	}
 	if g.Void() {
 		m.void++
 	}
+	if m.latency == nil {
+		m.latency, m.service = load.NewHistogram(), load.NewHistogram()
+	}
+	latency := hdrhistogram.Import(g.Latency)
+	m.latency.Merge(latency)
+	m.service.Merge(hdrhistogram.Import(g.Service))
+	m.p99 = append(m.p99, report.Micros(latency, 99))
 }
 
 // result is the medians over the rounds.
-func (m round) result(res report.Result, status int) report.Result {
+func (m *round) result(res report.Result, status int) report.Result {
 	res.Requests, res.Denied = m.requests, new(float64(m.denied)/float64(m.requests))
 	res.PerSecond, res.CPUMicros = new(report.Median(m.perSecond)), new(report.Median(m.micros))
 	res.GeneratorIdle = new(report.Median(m.idle))
-	res.Error = m.problem(status)
-	return res
-}
-
-// problem is what makes the figures doubtful, where nearly all answers should have
-// the status: a few are admitted at the rate of the rule, and a burst of each client.
-func (m round) problem(status int) string {
-	var all []string
 	other := m.denied
 	if load.Denial(status) {
 		other = m.requests - m.denied
 	}
+	// A few are admitted at the rate of the rule, and a burst of each client.
 	if other*20 > m.requests {
-		all = append(all, fmt.Sprintf("%d of %d answers are not %d", other, m.requests, status))
+		res.Error = fmt.Sprintf("%d of %d answers are not %d", other, m.requests, status)
 	}
+	res.Error = join(res.Error, m.problem())
+	return res
+}
+
+// latencies adds those of rounds of an open loop to the result of closed ones.
+func (m *round) latencies(res *report.Result) {
+	fillLatencies(res, m.latency, m.service)
+	problem := m.problem()
+	if m.unsent > 0 {
+		problem = join(problem, fmt.Sprintf("%d requests could not be sent in time", m.unsent))
+	}
+	if problem != "" {
+		res.Error = join(res.Error, "open loop: "+problem)
+	}
+}
+
+// problem is what makes the figures doubtful.
+func (m *round) problem() (text string) {
 	if m.void > 0 {
-		all = append(all, fmt.Sprintf("void: the generator was the limit in %d of %d rounds", m.void, len(m.idle)))
+		text = fmt.Sprintf("void: the generator was the limit in %d of %d rounds", m.void, len(m.idle))
 	}
 	if m.broken > 0 {
-		all = append(all, fmt.Sprintf("%d answers 5xx", m.broken))
+		text = join(text, fmt.Sprintf("%d answers 5xx", m.broken))
 	}
 	if m.failures > 0 {
-		all = append(all, fmt.Sprintf("%d requests failed (%s)", m.failures, m.failure))
+		text = join(text, fmt.Sprintf("%d requests failed (%s)", m.failures, m.failure))
 	}
-	return strings.Join(all, "; ")
+	return text
 }
 
 // OpenResult adds the outcome of an open loop to a result.
@@ -151,22 +193,6 @@ func latencies(res *report.Result, out *load.Outcome) {
 	if out.Failed > 0 || out.Unsent > 0 {
 		res.Error = fmt.Sprintf("%d requests failed (%v), %d could not be sent in time", out.Failed, out.Failure, out.Unsent)
 	}
-}
-
-// openLatencies adds those of a generator's open loop.
-func openLatencies(res *report.Result, g generated) {
-	fillLatencies(res, hdrhistogram.Import(g.Latency), hdrhistogram.Import(g.Service))
-	var problems []string
-	if res.Error != "" {
-		problems = append(problems, res.Error)
-	}
-	if g.Failed > 0 {
-		problems = append(problems, fmt.Sprintf("open loop: %d requests failed (%s)", g.Failed, g.Failure))
-	}
-	if g.Unsent > 0 {
-		problems = append(problems, fmt.Sprintf("open loop: %d requests could not be sent in time", g.Unsent))
-	}
-	res.Error = strings.Join(problems, "; ")
 }
 
 // fillLatencies has both, corrected for coordinated omission and not.

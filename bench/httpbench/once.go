@@ -86,7 +86,7 @@ const traced = 20_000
 // which makes the server many times slower, so that it finds more to do whenever it
 // looks; the result says so.
 func syscalls(ctx context.Context, r *running, c load.SpinConfig, on []int, res *report.Result) error {
-	c.Requests = traced
+	c.Requests, c.Rate, c.Duration = traced, 0, 0
 	dir, err := os.MkdirTemp("", "fastlimit-bench-")
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func syscalls(ctx context.Context, r *running, c load.SpinConfig, on []int, res 
 		if g, calls, err = straced(ctx, r, c, on, out, pids); err != nil {
 			return err
 		}
-		res.Verdict = strings.TrimPrefix(res.Verdict+"; system calls counted by strace", "; ")
+		res.Verdict = join(res.Verdict, "system calls counted by strace")
 	}
 	res.Syscalls = new(calls / float64(g.Ever))
 	return nil
