@@ -55,7 +55,7 @@ type settings struct {
 	PerSecond        int64  // the rate, in whole requests
 	Excess           uint64 // nginx's burst: requests beyond the one that the rate admits
 	WindowMS         int64  // in which a client that uses its limit sends Burst requests
-	MaxConns         int    // that must be possible at a time
+	MaxConns         int    // at a time; those of the last run may not be gone yet
 	Upstream         string // for [BareServer]: where to learn the answer
 	Status           int    // that this answer has
 }
@@ -208,7 +208,7 @@ func (s Server) start(ctx context.Context, at site) (*running, error) {
 		Addr: addrs[0], Admin: addrs[1], Dir: at.dir, Setup: s.Name + ": " + s.Setup,
 		Rate: rule.Rate.String(), Burst: rule.Burst, Excess: rule.Burst - 1,
 		PerSecond: int64(perSecond), WindowMS: rule.Window().Milliseconds(),
-		MaxConns: max(4096, at.maxConns+100), Upstream: at.upstream, Status: at.status,
+		MaxConns: max(4096, 2*at.maxConns+100), Upstream: at.upstream, Status: at.status,
 	}
 	if float64(set.PerSecond) != perSecond || rule.Burst < 1 || set.WindowMS < 1 {
 		return nil, fmt.Errorf("bench: rule %v: not all servers have it: want whole requests per second, and a burst of 1 ms or more", rule)

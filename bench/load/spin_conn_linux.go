@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -60,7 +61,7 @@ func (s *spinner) write(i int32) error {
 		request = s.Probe.Request
 	}
 	c.state = spinWaiting
-	n, err := unix.Write(c.fd, request)
+	n, err := write(c.fd, request)
 	if err == nil && n < len(request) {
 		err = io.ErrShortWrite // a kilobyte has room in any socket
 	}
@@ -92,7 +93,7 @@ func (s *spinner) dial(i int32) error {
 		}
 		s.dialled++
 	}
-	interest := uint32(unix.EPOLLIN)
+	interest := uint32(edges)
 	switch err := unix.Connect(fd, server); {
 	case errors.Is(err, unix.EINPROGRESS):
 		c.state, interest = spinConnecting, unix.EPOLLOUT
@@ -112,33 +113,47 @@ func (s *spinner) drop(c *spinConn) {
 	}
 }
 
+// edges is what epoll tells of an open connection: once for each arrival. It would
+// look at every connection twice if it told until all was read.
+const edges = unix.EPOLLIN | unix.EPOLLET
+
 // event handles what epoll says of a connection. Its error ends the run.
-func (s *spinner) event(i int32, events uint32) error {
+func (s *spinner) event(i int32) error {
 	c := &s.conns[i]
 	if c.state == spinConnecting {
 		s.connected(i)
 		return nil
 	}
-	n, err := unix.Read(c.fd, s.buf)
-	switch {
-	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
-		return nil
-	case err != nil:
-		s.ended(i, os.NewSyscallError("read", err))
-		return nil
-	case n == 0:
-		s.ended(i, io.ErrUnexpectedEOF)
-		return nil
+	for {
+		n, err := read(c.fd, s.buf)
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			return nil
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			s.ended(i, os.NewSyscallError("read", err))
+			return nil
+		case n == 0:
+			s.ended(i, io.ErrUnexpectedEOF)
+			return nil
+		}
+		if c.state != spinWaiting {
+			return nonsensef("%d bytes after the answer", n)
+		}
+		a, done, err := c.read(s.buf[:n])
+		if err != nil {
+			return err
+		}
+		if done {
+			s.answered(i, a)
+		}
+		// What is left to read would not be told again: the rest of a long answer, and
+		// the FIN that came with one.
+		if c.state != spinClosing && (done || n < len(s.buf)) {
+			return nil
+		}
 	}
-	if c.state != spinWaiting {
-		return nonsensef("%d bytes after the answer", n)
-	}
-	a, done, err := c.read(s.buf[:n])
-	if err != nil || !done {
-		return err
-	}
-	s.answered(i, a)
-	return nil
 }
 
 // connected sends the request that a connection was opened for.
@@ -149,7 +164,7 @@ func (s *spinner) connected(i int32) {
 		err = unix.Errno(code)
 	}
 	if err == nil {
-		err = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_MOD, c.fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: i})
+		err = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_MOD, c.fd, &unix.EpollEvent{Events: edges, Fd: i})
 	}
 	if err != nil {
 		s.fail(i, os.NewSyscallError("connect", err))
@@ -169,7 +184,9 @@ func (s *spinner) answered(i int32, a answer) {
 	s.out.Ever++
 	s.status[a.status]++
 	Record(s.latency, time.Duration(now-c.due))
-	Record(s.service, time.Duration(now-c.sent))
+	if s.Rate > 0 { // else it is the same
+		Record(s.service, time.Duration(now-c.sent))
+	}
 	if a.close || s.Reconnect {
 		// Whoever closes first keeps the port busy for a minute: let the server.
 		c.state = spinClosing
@@ -222,6 +239,20 @@ func (s *spinner) fail(i int32, err error) {
 func (s *spinner) failed(err error) {
 	s.out.Failed++
 	s.out.Failure = err.Error()
+}
+
+// read and write are those of package unix without what tells Go's scheduler of a call
+// that may block: these do not, and no other goroutine waits for the thread.
+func read(fd int, b []byte) (int, error) { return transfer(unix.SYS_READ, fd, b) }
+
+func write(fd int, b []byte) (int, error) { return transfer(unix.SYS_WRITE, fd, b) }
+
+func transfer(call uintptr, fd int, b []byte) (int, error) {
+	n, _, e := unix.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b))) //nolint:gosec // G103: as package unix does
+	if e != 0 {
+		return 0, e
+	}
+	return int(n), nil
 }
 
 // sockaddr parses an address as servers are started with: no names, no IPv6.

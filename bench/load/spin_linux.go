@@ -100,6 +100,9 @@ func Spin(ctx context.Context, c SpinConfig) (*SpinOutcome, error) {
 			s.out.Status[status] = n
 		}
 	}
+	if s.Rate == 0 {
+		s.service = s.latency
+	}
 	s.out.Latency, s.out.Service = s.latency.Export(), s.service.Export()
 	if s.probed != nil {
 		s.out.Probe = s.probed.Export()
@@ -269,7 +272,7 @@ func (s *spinner) poll(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	for i := range max(0, n) {
-		if err := s.event(s.events[i].Fd, s.events[i].Events); err != nil {
+		if err := s.event(s.events[i].Fd); err != nil {
 			return err
 		}
 	}
