@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"context"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -192,6 +194,26 @@ func TestOperator(t *testing.T) {
 	}
 	if res := results[0]; res.Requests < 1 || res.LatencyMicros["p99"] <= 0 || *res.PerSecond <= 0 {
 		t.Errorf("%+v", res)
+	}
+}
+
+// What perf counts is divided by the answers of the run that it counted, which is a
+// closed loop whatever was measured before.
+func TestSyscalls(t *testing.T) {
+	r, dir := started(t), t.TempDir()
+	const perf = "#!/bin/sh\nwhile [ \"$1\" != -- ]; do [ \"$1\" != -o ] || out=$2; shift; done\nshift\n" +
+		"echo 60000,,raw_syscalls:sys_enter,1,100.00,, >\"$out\"\nexec \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(dir, "perf"), []byte(perf), 0o700); err != nil { //nolint:gosec // G306: a program
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir)
+	var res report.Result
+	c := load.SpinConfig{Request: shape{}.request(), Conns: 4, Rate: 1, Duration: time.Hour}
+	if err := syscalls(t.Context(), r, c, nil, &res); err != nil {
+		t.Fatal(err)
+	}
+	if *res.Syscalls < 2.9 || *res.Syscalls > 3 || res.Verdict != "" {
+		t.Errorf("%v system calls for each of 20,000 requests and a few, want 3; %q", *res.Syscalls, res.Verdict)
 	}
 }
 
