@@ -52,7 +52,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s)
 bench: ## Run the Go benchmarks (BENCHTIME=1s each); go run ./bench measures more
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
 
-bench-report: ## Measure everything, with peers, and write bench/results (20 minutes)
+bench-report: ## Measure everything, with peers, and write bench/results (1 hour)
 	./bench/report.sh
 
 fix: $(LINT) ## Format, and fix what the linters can fix

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Measures everything and writes bench/results/DATE.json and DATE.html.
-# Run it on a machine that does nothing else; it takes up to 20 minutes, half
-# of them for the flood of 10^8 keys. See docs/benchmarks.md. Interrupted, it
+# Run it on a machine that does nothing else; it takes up to an hour, a third
+# of it for servers over HTTP. See docs/benchmarks.md. Interrupted, it
 # leaves what it has in .tmp/bench/partial.json and .html.
 #
 # For a try: KEYS=1e5 ROUNDS=1 PAIRS=5 REQUESTS=20000 PATIENCE=5s DURATION=2s RESULTS=/tmp make bench-report
@@ -36,7 +36,7 @@ finish() {
 	[ -z "$redis" ] || kill "$redis"
 	if [ $status -ne 0 ]; then
 		set --
-		for part in local accuracy memory http cost redis redis-http redis-faults cluster; do
+		for part in local accuracy memory http http-shapes cost redis redis-http redis-faults cluster; do
 			[ ! -s "$work/$part.json" ] || set -- "$@" "$work/$part.json"
 		done
 		if [ $# -gt 0 ]; then
@@ -56,7 +56,10 @@ go build -buildvcs=auto -o "$work/bench" ./bench
 (cd bench/peers && go build -buildvcs=auto -o "../../$work/peerbench" ./cmd/peerbench)
 
 "$work/bench" httpcost --binary "$work/fastlimit" --pairs "${PAIRS:-100}" -o json --out "$work/cost.json"
-"$work/bench" http --binary "$work/fastlimit" --rounds "${ROUNDS:-15}" --duration "${DURATION:-10s}" -o json --out "$work/http.json"
+"$work/bench" http --binary "$work/fastlimit" --server fastlimit,nginx,haproxy,bare --syscalls --idle 10000 --admin \
+	--rounds "${ROUNDS:-20}" --duration "${DURATION:-10s}" -o json --out "$work/http.json"
+"$work/bench" http --binary "$work/fastlimit" --server fastlimit,nginx,haproxy,bare --conns 1,32,1000,5000 --reconnect --headers browser \
+	--no-flood --rounds "${ROUNDS:-20}" --duration 4s -o json --out "$work/http-shapes.json"
 "$work/bench" redis -o json --out "$work/redis.json"
 "$work/bench" redis --http --binary "$work/fastlimit" --duration "${DURATION:-10s}" -o json --out "$work/redis-http.json"
 "$work/bench" redis --faults -o json --out "$work/redis-faults.json"
@@ -75,6 +78,6 @@ redis_url=redis://127.0.0.1:$port/0
 "$work/peerbench" memory --keys "${KEYS:-1e7,1e8}" --patience "${PATIENCE:-2m}" -o json --out "$work/memory.json"
 
 "$work/bench" report -o json --out "$name.json" --html "$name.html" \
-	"$work/local.json" "$work/accuracy.json" "$work/memory.json" "$work/http.json" "$work/cost.json" "$work/redis.json" \
+	"$work/local.json" "$work/accuracy.json" "$work/memory.json" "$work/http.json" "$work/http-shapes.json" "$work/cost.json" "$work/redis.json" \
 	"$work/redis-http.json" "$work/redis-faults.json" "$work/cluster.json"
 echo "wrote $name.json and $name.html"

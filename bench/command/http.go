@@ -3,20 +3,24 @@ package command
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/fastlimit/fastlimit/bench/httpbench"
 	"github.com/fastlimit/fastlimit/bench/load"
+	"github.com/fastlimit/fastlimit/bench/proc"
 	"github.com/fastlimit/fastlimit/internal/cli"
 )
 
+// httpCmd measures a URL, if one is given, or servers that it starts.
 type httpCmd struct {
 	URL string `arg:"" optional:"" help:"The limiter to ask. It must answer every request with a Content-Length. Default: servers started here."`
 
-	Server  []string `placeholder:"NAME" help:"Servers to start: fastlimit, nginx, haproxy. Default: those installed."`
+	Server  []string `placeholder:"NAME" help:"Servers to start, the first of which the others are compared with: fastlimit, nginx, haproxy, bare (a fasthttp handler that decides nothing, without timeouts). Default: fastlimit and what is installed of the next two."`
 	Command []string `sep:"none" placeholder:"NAME=CMD" help:"Another server to start; {{.Addr}}, {{.PerSecond}} and {{.Burst}} in the command stand for address and rule."`
 	Nginx   string   `placeholder:"PATH" help:"Path of nginx. Default: looked up."`
+	Before  string   `placeholder:"PATH" help:"Another fastlimit to compare with: the binary before a change."`
 	HAProxy string   `name:"haproxy" placeholder:"PATH" help:"Path of HAProxy. Default: looked up."`
 	Loop    string   `enum:"open,closed" default:"open" help:"Load on URL: open (at --rate, corrected for coordinated omission) or closed (as fast as it answers)."`
 
@@ -48,7 +52,15 @@ func (c *httpCmd) Run(ctx context.Context, sys *system, b *commands) error {
 		}
 		defer remove()
 	}
+	warnAutogroups(sys)
 	return b.measure(ctx, sys, serversPart(&c.Options))
+}
+
+// warnAutogroups tells those who keep other programs off by nice.
+func warnAutogroups(sys *system) {
+	if proc.Autogroups() {
+		fmt.Fprintln(sys.stderr, "kernel.sched_autogroup_enabled is 1: nice has no effect between sessions, and what else runs gets its share of these cores; sysctl -w kernel.sched_autogroup_enabled=0")
+	}
 }
 
 // find sets the servers to compare fastlimit with: those named, or nginx and HAProxy
@@ -69,8 +81,10 @@ func (c *httpCmd) find(sys *system) error {
 			s, path = httpbench.Nginx(), c.Nginx
 		case "haproxy":
 			s, path = httpbench.HAProxy(), c.HAProxy
+		case "bare":
+			s = httpbench.BareServer(false)
 		default:
-			return cli.Usagef("--server %q: want fastlimit, nginx or haproxy, or --command for another", name)
+			return cli.Usagef("--server %q: want fastlimit, nginx, haproxy or bare, or --command for another", name)
 		}
 		if path != "" {
 			s = s.At(path)
@@ -79,6 +93,15 @@ func (c *httpCmd) find(sys *system) error {
 			fmt.Fprintf(sys.stderr, "left out: %v\n", err)
 			continue
 		}
+		c.Servers = append(c.Servers, s)
+	}
+	if c.Before != "" {
+		path, err := filepath.Abs(c.Before)
+		if err != nil {
+			return err
+		}
+		s := httpbench.Fastlimit(path)
+		s.Name = "fastlimit before"
 		c.Servers = append(c.Servers, s)
 	}
 	for _, spec := range c.Command {
@@ -100,6 +123,8 @@ func (c *httpCmd) addFastlimit(ctx context.Context, b *commands) (remove func(),
 	return remove, err
 }
 
+// serversPart has the versions of the programs too: a figure of nginx means nothing
+// without its version.
 func serversPart(o *httpbench.Options) part {
 	p := newPart(o, &o.Progress, httpbench.Run)
 	p.versions = func(ctx context.Context) map[string]string {
@@ -123,6 +148,7 @@ func (c *httpCmd) target(ctx context.Context) (part, error) {
 	return newPart(&o, &o.Progress, httpbench.RunTarget), nil
 }
 
+// costCmd is [httpCmd] cut down to the question of what fastlimit adds to fasthttp.
 type costCmd struct{ httpbench.CostOptions }
 
 // Run implements the command.
@@ -135,6 +161,7 @@ func (c *costCmd) Run(ctx context.Context, sys *system, b *commands) error {
 		return err
 	}
 	defer remove()
-	c.Fastlimit, c.BareCommand = binary, "httpcost-bare"
+	c.Fastlimit = binary
+	warnAutogroups(sys)
 	return b.measure(ctx, sys, newPart(&c.CostOptions, &c.Progress, httpbench.RunCost))
 }

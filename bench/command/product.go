@@ -21,7 +21,7 @@ func (b *commands) product(ctx context.Context) (path string, remove func(), err
 		if path, err = exec.LookPath(b.Binary); err != nil {
 			return "", nil, fmt.Errorf("--binary: %w", err)
 		}
-		// Servers are started in folders of their own.
+		// Servers are started in folders of their own, where a relative path names nothing.
 		path, err = filepath.Abs(path)
 		return path, func() {}, err
 	}

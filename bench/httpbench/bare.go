@@ -10,7 +10,7 @@ import (
 
 // Bare is a fasthttp server that decides nothing: it gives one answer to every
 // request, as if a handler had been written for it by hand. It is the command
-// that [RunCost] starts in a process of its own.
+// that [BareServer] starts, named [BareCommand].
 type Bare struct {
 	Upstream string `arg:"" help:"Address of the server whose answer to give."`
 	Status   int    `arg:"" help:"Status that the answer must have."`

@@ -21,7 +21,7 @@ const (
 
 // flood measures latencies, shed shares and the mistakes of each server, under
 // clients that exceed their limit among some that do not.
-func (o Options) flood(ctx context.Context, all []*running) (results []report.Result, err error) {
+func (o Options) flood(ctx context.Context, all []*running, _ cores) (results []report.Result, err error) {
 	for _, r := range all {
 		before, err := r.child.CPU()
 		if err != nil {

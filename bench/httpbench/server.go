@@ -20,6 +20,7 @@ import (
 	"strings"
 	"text/template"
 
+	"github.com/fastlimit/fastlimit/bench/load"
 	"github.com/fastlimit/fastlimit/bench/oracle"
 	"github.com/fastlimit/fastlimit/bench/proc"
 )
@@ -35,19 +36,42 @@ type Server struct {
 	args    []string // templates of settings
 	config  string   // name of a template, written to Dir/config; "" is none
 	version []string // arguments that print it
+
+	// forwarded are the arguments by which it believes the headers of a proxy; nil
+	// means that it takes no notice of them.
+	forwarded []string
+	// probe is what an operator asks; "" if there is no address for operators.
+	probe string
+	// decides is false for a server that gives one answer to all.
+	decides bool
 }
 
 // settings fill the templates of a server.
 type settings struct {
 	Addr, Dir, Setup string
+	Admin            string // of an operator; only fastlimit has one
 	Rate             string // as fastlimit writes it
 	Burst            uint64
 	PerSecond        int64  // the rate, in whole requests
 	Excess           uint64 // nginx's burst: requests beyond the one that the rate admits
 	WindowMS         int64  // in which a client that uses its limit sends Burst requests
+	MaxConns         int    // at a time; those of the last run may not be gone yet
+	Upstream         string // for [BareServer]: where to learn the answer
+	Status           int    // that this answer has
 }
 
-//go:embed nginx.conf haproxy.cfg
+// site is where a server is started, and for what.
+type site struct {
+	rule      oracle.Rule
+	dir       string // of its own
+	cores     []int
+	maxConns  int
+	forwarded bool
+	upstream  string
+	status    int
+}
+
+//go:embed nginx.conf haproxy.cfg fastlimit.yaml
 var templates embed.FS
 
 // Fastlimit is the fastlimit binary at path.
@@ -56,8 +80,25 @@ func Fastlimit(path string) Server {
 		Name:    "fastlimit",
 		Setup:   "fastlimit serve, defaults",
 		path:    path,
-		args:    []string{"serve", "--listen", "{{.Addr}}", "--admin", "127.0.0.1:0", "--rate", "{{.Rate}}", "--burst", "{{.Burst}}"},
+		args:    []string{"serve", "--listen", "{{.Addr}}", "--admin", "{{.Admin}}", "--rate", "{{.Rate}}", "--burst", "{{.Burst}}"},
 		version: []string{"version"},
+
+		config:    "fastlimit.yaml", // for forwarded only
+		forwarded: []string{"serve", "-c", "{{.Dir}}/config"},
+		decides:   true,
+		probe:     "/readyz",
+	}
+}
+
+// BareServer is [Bare]: fasthttp with a handler that gives the answer of the first
+// server, and without timeouts unless they are asked for.
+func BareServer(timeouts bool) Server {
+	self, _ := os.Executable() // where that fails it cannot be found, which says so
+	return Server{
+		Name:  "bare fasthttp",
+		Setup: fmt.Sprintf("the same answer by a handler that decides nothing; timeouts: %v", timeouts),
+		path:  self,
+		args:  []string{BareCommand, "{{.Upstream}}", "{{.Status}}", "{{.Addr}}", fmt.Sprintf("--timeouts=%v", timeouts)},
 	}
 }
 
@@ -71,6 +112,7 @@ func Nginx() Server {
 		args:    []string{"-c", "{{.Dir}}/config", "-e", "stderr"},
 		config:  "nginx.conf",
 		version: []string{"-v"},
+		decides: true,
 	}
 }
 
@@ -84,6 +126,7 @@ func HAProxy() Server {
 		args:    []string{"-db", "-f", "{{.Dir}}/config"},
 		config:  "haproxy.cfg",
 		version: []string{"-v"},
+		decides: true,
 	}
 }
 
@@ -99,7 +142,7 @@ func Command(spec string) (Server, error) {
 	if !strings.Contains(command, "{{.Addr}}") {
 		return Server{}, fmt.Errorf("bench: server %q: its command lacks {{.Addr}}, the address to listen on", name)
 	}
-	s := Server{Name: name, Setup: command, path: words[0], args: words[1:]}
+	s := Server{Name: name, Setup: command, path: words[0], args: words[1:], decides: true}
 	for _, a := range s.args {
 		if _, err := expand(a, settings{}); err != nil {
 			return Server{}, fmt.Errorf("bench: server %q: %w", name, err)
@@ -147,40 +190,53 @@ func (s Server) Version(ctx context.Context) string {
 	return versionNumber.FindString(string(out))
 }
 
-// start runs the server with a rule on the given cores, its files in dir.
-func (s Server) start(ctx context.Context, rule oracle.Rule, dir string, cores []int) (*proc.Child, string, error) {
+// start runs the server until its child is stopped.
+func (s Server) start(ctx context.Context, at site) (*running, error) {
 	path, err := s.Find()
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	addr, err := proc.FreeAddr()
-	if err != nil {
-		return nil, "", err
+	var addrs [2]string // for traffic and for operators
+	for i := range addrs {
+		if addrs[i], err = proc.FreeAddr(); err != nil {
+			return nil, err
+		}
 	}
+	rule := at.rule
 	perSecond := rule.Rate.PerSecond()
 	set := settings{
-		Addr: addr, Dir: dir, Setup: s.Name + ": " + s.Setup,
+		Addr: addrs[0], Admin: addrs[1], Dir: at.dir, Setup: s.Name + ": " + s.Setup,
 		Rate: rule.Rate.String(), Burst: rule.Burst, Excess: rule.Burst - 1,
 		PerSecond: int64(perSecond), WindowMS: rule.Window().Milliseconds(),
+		MaxConns: max(4096, 2*at.maxConns+100), Upstream: at.upstream, Status: at.status,
 	}
 	if float64(set.PerSecond) != perSecond || rule.Burst < 1 || set.WindowMS < 1 {
-		return nil, "", fmt.Errorf("bench: rule %v: not all servers have it: want whole requests per second, and a burst of 1 ms or more", rule)
+		return nil, fmt.Errorf("bench: rule %v: not all servers have it: want whole requests per second, and a burst of 1 ms or more", rule)
 	}
-	args := make([]string, len(s.args))
-	for i, a := range s.args {
+	from := s.args
+	if at.forwarded && s.forwarded != nil {
+		from = s.forwarded
+	}
+	args := make([]string, len(from))
+	for i, a := range from {
 		if args[i], err = expand(a, set); err != nil {
-			return nil, "", fmt.Errorf("bench: %s: %w", s.Name, err)
+			return nil, fmt.Errorf("bench: %s: %w", s.Name, err)
 		}
 	}
 	if s.config != "" {
 		if err := s.configure(set); err != nil {
-			return nil, "", err
+			return nil, err
 		}
 	}
-	child, err := proc.Start(ctx, proc.Config{Path: path, Args: args, Dir: dir, Cores: cores, Addr: addr})
-	return child, addr, err
+	child, err := proc.Start(ctx, proc.Config{Path: path, Args: args, Dir: at.dir, Cores: at.cores, Addr: addrs[0]})
+	if err != nil {
+		return nil, err
+	}
+	target, err := load.NewTarget("http://"+addrs[0]+"/", 0)
+	return &running{s, child, target, addrs[1]}, err
 }
 
+// configure writes the server's configuration, if it has one.
 func (s Server) configure(set settings) error {
 	text, err := templates.ReadFile(s.config)
 	if err != nil {
@@ -193,6 +249,7 @@ func (s Server) configure(set settings) error {
 	return os.WriteFile(filepath.Join(set.Dir, "config"), []byte(config), 0o600)
 }
 
+// expand fills in a template.
 func expand(text string, set settings) (string, error) {
 	t, err := template.New("").Parse(text)
 	if err != nil {

@@ -87,6 +87,7 @@ type trial struct {
 	oracle  *oracle.Oracle
 }
 
+// names are those that run at the same time, for the progress bar.
 func names(trials []*trial) string {
 	var all []string
 	for _, t := range trials {
@@ -202,6 +203,7 @@ func waitUntil(begin time.Time, at time.Duration) time.Duration {
 	return now
 }
 
+// fill has the verdict, and what some limiters tell about themselves.
 func fill(r *report.Result, v oracle.Verdict, l Limiter) {
 	requests := float64(max(1, v.Requests))
 	r.Requests = v.Requests
@@ -225,6 +227,7 @@ func failure(l Limiter) error {
 	return nil
 }
 
+// closeLimiter ends a limiter that holds more than memory.
 func closeLimiter(l Limiter) error {
 	if c, ok := l.(io.Closer); ok {
 		return c.Close()

@@ -54,6 +54,7 @@ func RunChild(contenders func(args []string) []Contender) {
 	os.Exit(0)
 }
 
+// runJob finds the contender by name: functions do not fit into JSON.
 func runJob(text string, contenders []Contender, in io.Reader, out *json.Encoder) error {
 	var j job
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
@@ -83,6 +84,9 @@ type child struct {
 	ended  bool            // its output has ended
 }
 
+// startChild starts a job with this program's own arguments, so that the child builds
+// the same contenders. It writes what it found to stdout, a line for each answer, and
+// reads from stdin when to go on.
 func startChild(ctx context.Context, j job) (*child, error) {
 	text, err := json.Marshal(j)
 	if err != nil {

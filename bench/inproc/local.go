@@ -24,6 +24,8 @@ type LocalOptions struct {
 	Round     time.Duration `kong:"-"` // about how long a turn lasts; 0 means 20 ms
 }
 
+// withDefaults adds the limiter that does nothing: what the harness itself costs is
+// part of every figure, and must be seen beside them.
 func (o LocalOptions) withDefaults() LocalOptions {
 	o.Options = o.Options.withDefaults()
 	o.Contenders = append(slices.Clone(o.Contenders), noLimiter())
@@ -85,9 +87,9 @@ func Local(ctx context.Context, o LocalOptions) ([]report.Result, error) {
 // turn is one limiter's part in a measurement.
 type turn struct {
 	contender Contender
-	child     *child
-	rounds    []round
-	err       error
+	child     *child  // nil if it did not start
+	rounds    []round // so far
+	err       error   // the first one; from then on it sits out
 }
 
 // startTurns starts all children and waits until they are ready: one after the
@@ -154,6 +156,8 @@ func finish(turns []*turn, o LocalOptions, workload string, cores int) []report.
 	return results
 }
 
+// fillSpeed sums rounds up: medians of times, since a round that was interrupted is
+// an outlier, and the mean of allocations, which are exact.
 func fillSpeed(r *report.Result, rounds []round) {
 	var ns, cpu []float64
 	allocs := uint64(0)

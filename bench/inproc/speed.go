@@ -35,6 +35,7 @@ type round struct {
 	Allocs uint64
 }
 
+// nsPerOp is wall time between two decisions, of all cores together.
 func (r round) nsPerOp() float64 { return float64(r.Took) / float64(r.Ops) }
 
 const (
@@ -54,6 +55,7 @@ type feed struct {
 // speedWorkloads are the workloads of [Local].
 var speedWorkloads = []string{"zipf-1.1", "distinct", "hot-denied"}
 
+// newFeed draws all keys beforehand: drawing one costs as much as deciding.
 func newFeed(name string, seed uint64) (feed, error) {
 	switch name {
 	case "zipf-1.1":
@@ -221,6 +223,7 @@ func noLimiter() Contender {
 	}
 }
 
+// nothing denies by default, which no figure shows.
 type nothing struct{}
 
 //go:noinline

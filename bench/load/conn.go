@@ -1,7 +1,6 @@
 package load
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -16,8 +15,9 @@ import (
 // ends.
 type conn struct {
 	net.Conn
+	answerReader
 
-	r *bufio.Reader
+	buf []byte
 }
 
 const (
@@ -44,37 +44,21 @@ func nonsensef(format string, args ...any) error { return nonsense{fmt.Errorf(fo
 
 var errNoLength = nonsense{errors.New("the answer has no Content-Length: a limiter under test must send one")}
 
-func newConn(c net.Conn) *conn { return &conn{c, bufio.NewReaderSize(c, maxAnswer)} }
+func newConn(c net.Conn) *conn { return &conn{Conn: c, buf: make([]byte, maxAnswer)} }
 
 // receive reads one answer. After an error, or an answer with close set, the
 // connection must not be used again.
 func (c *conn) receive() (answer, error) {
-	head, err := c.head()
-	if err != nil {
-		return answer{}, err
-	}
-	a, err := parseHead(head)
-	if err != nil {
-		return answer{}, err
-	}
-	_, err = c.r.Discard(len(head) + a.body)
-	return a, err
-}
-
-// head returns the status line and the headers, which stay in the buffer.
-func (c *conn) head() ([]byte, error) {
-	for seen := 0; ; {
-		if _, err := c.r.Peek(seen + 1); errors.Is(err, bufio.ErrBufferFull) {
-			return nil, nonsensef("the headers of the answer exceed %d bytes", maxAnswer)
-		} else if err != nil {
-			return nil, err
+	for {
+		n, err := c.Conn.Read(c.buf)
+		if n > 0 {
+			if a, done, err := c.read(c.buf[:n]); done || err != nil {
+				return a, err
+			}
 		}
-		unread, _ := c.r.Peek(c.r.Buffered()) // cannot fail: they are buffered
-		from := max(0, seen-3)                // the end may have come in two pieces
-		if i := bytes.Index(unread[from:], []byte("\r\n\r\n")); i >= 0 {
-			return unread[:from+i+len("\r\n\r\n")], nil
+		if err != nil {
+			return answer{}, err
 		}
-		seen = len(unread)
 	}
 }
 
@@ -112,4 +96,44 @@ func parseHead(head []byte) (a answer, err error) {
 		return a, errNoLength
 	}
 	return a, nil
+}
+
+// answerReader frames answers that come in pieces, for a reader that must not wait.
+// The zero value expects the beginning of one. Not safe for concurrent use.
+type answerReader struct {
+	rest []byte // of a head that is not complete
+	got  answer // whose body is under way
+	left int    // bytes of that
+}
+
+// read takes what has come, which may be used again once it returns. An answer that
+// comes in one piece is not copied.
+func (r *answerReader) read(b []byte) (a answer, done bool, err error) {
+	if r.left == 0 {
+		if len(r.rest) > 0 {
+			r.rest = append(r.rest, b...)
+			b = r.rest
+		}
+		end := bytes.Index(b, []byte("\r\n\r\n"))
+		switch {
+		case end < 0 && len(b) > maxAnswer:
+			return a, false, nonsensef("the headers of the answer exceed %d bytes", maxAnswer)
+		case end < 0:
+			if len(r.rest) == 0 {
+				r.rest = append(r.rest, b...)
+			}
+			return a, false, nil
+		}
+		end += len("\r\n\r\n")
+		if r.got, err = parseHead(b[:end]); err != nil {
+			return a, false, err
+		}
+		r.left, b = r.got.body, b[end:]
+	}
+	if len(b) > r.left {
+		return a, false, nonsensef("%d bytes after the answer", len(b)-r.left)
+	}
+	r.left -= len(b)
+	r.rest = r.rest[:0]
+	return r.got, r.left == 0, nil
 }

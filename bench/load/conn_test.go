@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -70,14 +71,18 @@ func (c readConn) Read(p []byte) (int, error) { return c.read(p) }
 // Answers are found however the bytes come.
 func TestReceiveInPieces(t *testing.T) {
 	t.Parallel()
-	const stream = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc" +
-		"HTTP/1.1 429 No\r\nContent-Length: 0\r\n\r\n" +
-		"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 20000\r\n\r\n"
-	input := stream + strings.Repeat("x", 20000)
+	// One after the other: the next request goes out when the answer has come.
+	stream := func() io.Reader {
+		return io.MultiReader(
+			strings.NewReader("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc"),
+			strings.NewReader("HTTP/1.1 429 No\r\nContent-Length: 0\r\n\r\n"),
+			strings.NewReader("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 20000\r\n\r\n"+strings.Repeat("x", 20000)),
+		)
+	}
 	readers := map[string]func([]byte) (int, error){
-		"whole":  strings.NewReader(input).Read,
-		"bytes":  iotest.OneByteReader(strings.NewReader(input)).Read,
-		"halves": iotest.HalfReader(strings.NewReader(input)).Read,
+		"whole":  stream().Read,
+		"bytes":  iotest.OneByteReader(stream()).Read,
+		"halves": iotest.HalfReader(stream()).Read,
 	}
 	for name, read := range readers {
 		c := newConn(readConn{read: read})

@@ -93,7 +93,11 @@ func (t Target) Probe(ctx context.Context) (status int, err error) {
 func Loopback(n int) []net.IP {
 	all := make([]net.IP, n)
 	for i := range all {
-		all[i] = net.IPv4(127, byte(1+i>>16), byte(i>>8), byte(i)).To4()
+		from := Source(i)
+		all[i] = from[:]
 	}
 	return all
 }
+
+// Source is the ith of them.
+func Source(i int) [4]byte { return [4]byte{127, byte(1 + i>>16), byte(i >> 8), byte(i)} }

@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -35,6 +36,9 @@ type Config struct {
 	Addr string
 	// Wait bounds the time until Addr answers. 0 means 5 s.
 	Wait time.Duration
+	// Stdout takes what it prints. nil keeps the end of that with the end of its
+	// errors, for [Child.Output].
+	Stdout io.Writer
 }
 
 // Child is a running process. Its methods are safe for concurrent use.
@@ -42,6 +46,7 @@ type Child struct {
 	cmd    *exec.Cmd
 	output tail
 	exited chan struct{}
+	err    error // of its end; valid once exited is closed
 	stop   sync.Once
 }
 
@@ -58,11 +63,14 @@ func Start(ctx context.Context, c Config) (*Child, error) {
 	child := &Child{cmd: exec.Command(c.Path, c.Args...), exited: make(chan struct{})}
 	child.cmd.Dir = c.Dir
 	child.cmd.Stdout, child.cmd.Stderr = &child.output, &child.output
+	if c.Stdout != nil {
+		child.cmd.Stdout = c.Stdout
+	}
 	if err := startPinned(child.cmd, c.Cores); err != nil {
 		return nil, fmt.Errorf("bench: start %s: %w", c.Path, err)
 	}
 	go func() {
-		_ = child.cmd.Wait() // its output says why it ended
+		child.err = child.cmd.Wait()
 		close(child.exited)
 	}()
 	if c.Addr == "" {
@@ -99,9 +107,43 @@ func (c *Child) await(ctx context.Context, addr string) error {
 	}
 }
 
+// Wait returns when the child has ended by itself, or stops it when ctx ends. Its
+// error holds what the child printed last.
+func (c *Child) Wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		c.Stop()
+		return context.Cause(ctx)
+	case <-c.exited:
+	}
+	if c.err != nil {
+		return fmt.Errorf("bench: %s: %w; it printed: %s", c.cmd.Path, c.err, c.Output())
+	}
+	return nil
+}
+
+// PID is the child's process.
+func (c *Child) PID() int { return c.cmd.Process.Pid }
+
+// PIDs are its process and those that it has started.
+func (c *Child) PIDs() []int { return family(c.PID()) }
+
+// family is a process and all that it has started, which may be gone when they are
+// looked at.
+func family(pid int) []int {
+	all := []int{pid}
+	for _, child := range children(pid) {
+		all = append(all, family(child)...)
+	}
+	return all
+}
+
 // CPU is the CPU time used so far, user and system, of all threads of the child
 // and of its own children (nginx works in one).
-func (c *Child) CPU() (time.Duration, error) { return sum(c.cmd.Process.Pid, cpu) }
+func (c *Child) CPU() (time.Duration, error) { return CPU(c.PID()) }
+
+// CPU is that of any process, and of its children.
+func CPU(pid int) (time.Duration, error) { return sum(pid, cpu) }
 
 // SelfCPU is the CPU time of this process so far, user and system.
 func SelfCPU() (time.Duration, error) { return selfCPU() }
@@ -126,15 +168,12 @@ func (c *Child) Cost(f func() error) (took, self, child time.Duration, err error
 
 // RSS is the resident memory in bytes of the child and of its own children.
 // Pages they share are counted for each.
-func (c *Child) RSS() (int64, error) { return sum(c.cmd.Process.Pid, rss) }
+func (c *Child) RSS() (int64, error) { return sum(c.PID(), rss) }
 
-func sum[T ~int64](pid int, of func(pid int) (T, error)) (T, error) {
-	total, err := of(pid)
-	if err != nil {
-		return 0, err
-	}
-	for _, child := range children(pid) {
-		n, err := sum(child, of)
+// sum adds up a figure of a process and of its children.
+func sum[T ~int64](pid int, of func(pid int) (T, error)) (total T, err error) {
+	for _, p := range family(pid) {
+		n, err := of(p)
 		if err != nil {
 			return 0, err
 		}

@@ -185,3 +185,10 @@ func AvailableBytes() (int64, error) {
 	}
 	return spare, nil
 }
+
+// Autogroups reports whether the scheduler shares cores out among sessions before it
+// looks at niceness: then nice does not keep the programs of another session off.
+func Autogroups() bool {
+	b, err := os.ReadFile("/proc/sys/kernel/sched_autogroup_enabled")
+	return err == nil && string(bytes.TrimSpace(b)) == "1"
+}

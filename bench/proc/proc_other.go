@@ -33,3 +33,6 @@ func cpu(int) (time.Duration, error) { return 0, errLinux }
 func rss(int) (int64, error) { return 0, errLinux }
 
 func children(int) []int { return nil }
+
+// Autogroups is a setting of Linux.
+func Autogroups() bool { return false }

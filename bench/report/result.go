@@ -50,6 +50,10 @@ type Result struct {
 	PerSecond   *float64 `json:"per_second,omitempty"`
 	CPUMicros   *float64 `json:"cpu_us_per_request,omitempty"`
 
+	Syscalls      *float64 `json:"system_calls_per_request,omitempty"` // of the server
+	ConnBytes     *float64 `json:"bytes_per_idle_connection,omitempty"`
+	GeneratorIdle *float64 `json:"generator_idle,omitempty"` // share of its polls that found nothing; below 0.03 it was the limit
+
 	FalseDenials *int64 `json:"false_denials,omitempty"` // that the client's own admitted requests do not explain
 	// ConformingDenied are denials of clients who kept to their limit with all
 	// that they sent: the false denials that hurt.
