@@ -129,7 +129,7 @@ var layers = []struct {
 	{"bench/redisbench", []string{".", "bucket", "bucket/redisstore", "internal/testkit/redisfault", "bench/..."}, "asks Redis, and breaks it"},
 	{"bench/command", []string{".", "internal/cli", "bench/..."}, "flags of the benchmarks"},
 	{"bench", []string{"bench/command"}, "a main package, which nobody can import"},
-	{"cmd/fastlimit", []string{".", "policy", "toptalkers", "server", "bucket/redisstore", "sync/gossip", "internal/cli", "internal/config", "internal/metrics", "internal/replay"}, "flags, files, signals and wiring"},
+	{"cmd/fastlimit", []string{".", "policy", "toptalkers", "server", "bucket", "bucket/remote", "bucket/redisstore", "sync/gossip", "internal/cli", "internal/config", "internal/metrics", "internal/replay"}, "flags, files, signals and wiring"},
 }
 
 // basics know nothing of this module, and everybody may import them.
