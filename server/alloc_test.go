@@ -9,6 +9,8 @@ import (
 	"errors"
 	"io"
 	"net"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,27 +22,13 @@ import (
 
 // The handler, and with it identity, policy and page, must not allocate.
 func TestHandlerDoesNotAllocate(t *testing.T) {
-	composite := perIP()
-	composite.TrustedProxies = loopback()
-	composite.OriginalRequest = policy.OriginalXForwarded
-	composite.Rules[0].Key = []policy.KeyPart{{Kind: policy.KeyIP}, {Kind: policy.KeyHeader, Name: "X-Api-Key"}, {Kind: policy.KeyCookie, Name: "sid"}}
-	allowed := perIP()
-	allowed.Rules[0].Limit.Burst = 1 << 40
-	listed := perIP()
-	listed.Deny = loopback()
-	for name, c := range map[string]struct {
-		set    policy.Settings
-		status int
-	}{
-		"allow": {allowed, 200}, "deny": {perIP(), 429}, "deny list": {listed, 403}, "composite, proxied": {composite, 429},
-	} {
+	for name, c := range verdicts() {
 		s, err := New(newConfig(t, c.set))
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx := newContext(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1})
-		head := "GET /path?query HTTP/1.1\r\nHost: example.com\r\nX-Forwarded-For: 192.0.2.1, 127.0.0.2\r\nX-Forwarded-Uri: /a\r\nX-Api-Key: k\r\nCookie: a=b; sid=s\r\n\r\n"
-		if err := ctx.Request.Header.Read(bufio.NewReader(strings.NewReader(head))); err != nil {
+		if err := ctx.Request.Header.Read(bufio.NewReader(strings.NewReader(verdictRequest))); err != nil {
 			t.Fatal(err)
 		}
 		request := func() {
@@ -59,7 +47,72 @@ func TestHandlerDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// The same over a connection, with the gate and fasthttp's parser and writer
+// verdicts are the kinds of answers to verdictRequest.
+func verdicts() map[string]verdict {
+	composite := perIP()
+	composite.TrustedProxies = loopback()
+	composite.OriginalRequest = policy.OriginalXForwarded
+	composite.Rules[0].Key = []policy.KeyPart{{Kind: policy.KeyIP}, {Kind: policy.KeyHeader, Name: "X-Api-Key"}, {Kind: policy.KeyCookie, Name: "sid"}}
+	allowed := perIP()
+	allowed.Rules[0].Limit.Burst = 1 << 40
+	listed := perIP()
+	listed.Deny = loopback()
+	return map[string]verdict{"allow": {allowed, 200}, "deny": {perIP(), 429}, "deny list": {listed, 403}, "composite, proxied": {composite, 429}}
+}
+
+type verdict struct {
+	set    policy.Settings
+	status int
+}
+
+const verdictRequest = "GET /path?query HTTP/1.1\r\nHost: example.com\r\nX-Forwarded-For: 192.0.2.1, 127.0.0.2\r\nX-Forwarded-Uri: /a\r\nX-Api-Key: k\r\nCookie: a=b; sid=s\r\n\r\n"
+
+// A request that a resident answers does not allocate, system calls, parser, policy
+// and answer included. The client, which is counted too, reads into one buffer.
+func TestAnswerDoesNotAllocate(t *testing.T) {
+	for name, c := range verdicts() {
+		s := start(t, c.set)
+		nc := dial(t, s.addr)
+		request, answer := []byte(verdictRequest), make([]byte, 4096)
+		ask := func() (status []byte) {
+			if _, err := nc.Write(request); err != nil {
+				t.Fatal(err)
+			}
+			n, err := nc.Read(answer)
+			if err != nil || n < len("HTTP/1.1 200") {
+				t.Fatal(n, err)
+			}
+			return answer[len("HTTP/1.1 "):len("HTTP/1.1 200")]
+		}
+		var status []byte
+		for range 100 {
+			status = ask()
+		}
+		if string(status) != strconv.Itoa(c.status) {
+			t.Fatalf("%s: status %s, want %d", name, status, c.status)
+		}
+		// Below a half: the server allocates for its own tick, once a second.
+		if n := allocations(2000, func() { ask() }); n >= 0.5 {
+			t.Errorf("%s: %v allocations per request", name, n)
+		}
+		nc.Close()
+		s.stop()
+	}
+}
+
+// allocations is testing.AllocsPerRun with its fraction.
+func allocations(runs int, f func()) float64 {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range runs {
+		f()
+	}
+	runtime.ReadMemStats(&after)
+	return float64(after.Mallocs-before.Mallocs) / float64(runs)
+}
+
+// The same over a connection that fasthttp serves, with the gate and fasthttp's parser and writer
 // around it.
 func TestConnectionDoesNotAllocate(t *testing.T) {
 	s, err := New(newConfig(t, perIP()))

@@ -1,10 +1,10 @@
 // Package server puts a policy on the network: a decision service that speaks
 // HTTP/1 to reverse proxies, and an admin listener for operators.
 //
-//	                            ┌ identity ── policy ─► 200, or a denial
-//	traffic ─► gate ─► fasthttp ┤
-//	                            └ POST /v1/decide (if enabled) ─┐
-//	admin   (net/http) ────────── health, metrics, info, pprof ─┴► limiter
+//	                ┌ simple ────────┬ identity ── policy ─► 200, or a denial
+//	traffic ─► gate ┤                │
+//	                └ rest: fasthttp ┴ POST /v1/decide (if enabled) ─┐
+//	admin   (net/http) ─────────────── health, metrics, info, pprof ─┴► limiter
 //
 // A program that limits its clients builds a [policy.Engine] and a [policy.Identity]
 // from its rules, passes them to [New] in a [Config] with at least one [Listener], and

@@ -142,21 +142,34 @@ func TestStalledUploadsHoldLittle(t *testing.T) {
 	}
 }
 
-// A connection that waits for its next request holds no buffer.
+// A connection that waits for its next request holds no buffer, not even after a burst
+// of pipelined ones. In fasthttp's hands, where a request with a body has put it, it does.
 func TestIdleConnectionsHoldLittle(t *testing.T) {
-	const processes, each, most = 4, 2500, 7.0 // KiB
-	p := serve(t, "-c", writeFile(t, "c.yaml", "connections: {max_per_client: 1000000}\nrules: [{name: a, rate: 1000000/s}]\n"))
-	startHold(t, p.listen, "127.0.0.2", 100, request)()
-	before := p.rss()
-	for i := range processes {
-		startHold(t, p.listen, fmt.Sprintf("127.0.0.%d", 3+i), each, request)()
-	}
-	open := int(p.metric(t, "fastlimit_connections"))
-	rss := p.rss()
-	perConn := float64(rss-before) * 1024 / (processes * each)
-	t.Logf("%d open, %d MiB before, %d MiB now, %.1f KiB each", open, before, rss, perConn)
-	if open < processes*each || perConn > most {
-		t.Errorf("%d connections take %.1f KiB each, want at most %.1f", open, perConn, most)
+	const processes = 4
+	for name, c := range map[string]struct {
+		text string
+		each int
+		most float64 // KiB
+	}{
+		"one request": {request, 2500, 7},
+		"a burst":     {strings.Repeat(request, 200), 1250, 7},
+		"a body":      {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi", 1250, 21},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := serve(t, "-c", writeFile(t, "c.yaml", "connections: {max_per_client: 1000000}\nrules: [{name: a, rate: 1000000/s}]\n"))
+			startHold(t, p.listen, "127.0.0.2", 100, c.text)()
+			before := p.rss()
+			for i := range processes {
+				startHold(t, p.listen, fmt.Sprintf("127.0.0.%d", 3+i), c.each, c.text)()
+			}
+			open := int(p.metric(t, "fastlimit_connections"))
+			rss := p.rss()
+			perConn := float64(rss-before) * 1024 / float64(processes*c.each)
+			t.Logf("%d open, %d MiB before, %d MiB now, %.1f KiB each", open, before, rss, perConn)
+			if open < processes*c.each || perConn > c.most {
+				t.Errorf("%d connections take %.1f KiB each, want at most %.1f", open, perConn, c.most)
+			}
+		})
 	}
 }
 

@@ -118,7 +118,9 @@ func (c *Conn) receive(p []byte) (int, error) {
 func (c *Conn) receiveRaw(p []byte) (int, error) {
 	if len(c.replay) > 0 {
 		n := copy(p, c.replay)
-		c.replay = c.replay[n:]
+		if c.replay = c.replay[n:]; len(c.replay) == 0 {
+			c.replay = nil // the connection may live for hours
+		}
 		return n, nil
 	}
 	n, err := c.Conn.Read(p)

@@ -9,9 +9,11 @@ const spareFiles = 256
 
 const (
 	// Bytes is what a connection takes of memory at most, the garbage
-	// collector's headroom included: 21 KiB idle after an answer, 13 KiB in a
-	// stalled upload (resident memory by connections, 8,000 and 14,744 of them,
-	// Go 1.26, amd64; TestStalledUploadsHoldLittle).
+	// collector's headroom included: 21 KiB idle in fasthttp's hands, 13 KiB in a
+	// stalled upload, 6 KiB idle after a simple request (resident memory by
+	// connections, 5,000 to 14,744 of them, Go 1.26, amd64;
+	// TestIdleConnectionsHoldLittle, TestStalledUploadsHoldLittle). A client may have
+	// all its connections go to fasthttp, so this is not the least of them.
 	Bytes = 24 << 10
 	// LargeHeadBytes bounds the buffers of the larger readers, all together.
 	LargeHeadBytes = 32 << 20

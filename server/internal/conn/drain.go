@@ -45,15 +45,16 @@ func (c *Conns) EmptyWithin(most time.Duration) bool {
 	return true
 }
 
-// CloseAll closes all connections and returns how many there were.
+// CloseAll closes all connections and returns how many there were. It does not wait
+// for them, as Close does for a resident whose decision is waiting for a store.
 func (c *Conns) CloseAll() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, cn := range c.all.members {
-		cn.Conn.Close()
+		go cn.Conn.Close()
 	}
 	for _, cn := range c.gone.members {
-		cn.Conn.Close()
+		go cn.Conn.Close()
 	}
 	return len(c.all.members) + len(c.gone.members)
 }

@@ -99,6 +99,9 @@ func (c *Conn) LastRequest() bool { return c.leave.Load() || c.served == c.gate.
 func LeaveUnread(ctx *fasthttp.RequestCtx) {
 	ctx.SetConnectionClose()
 	if c := Of(ctx); c != nil {
-		c.unread = true
+		c.LeaveUnread()
 	}
 }
+
+// LeaveUnread is the same for a request that is answered without fasthttp.
+func (c *Conn) LeaveUnread() { c.unread = true }

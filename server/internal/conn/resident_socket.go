@@ -12,8 +12,9 @@ import (
 )
 
 // rawSocket reads and writes a TCP socket without waiting, and without telling Go's
-// scheduler: the calls are short, and what the scheduler does around a call costs a
-// tenth of it (BenchmarkSocket).
+// scheduler: the calls are short. A read and a write take 11.9 µs so and 12.7 µs by
+// way of net.Conn, the client's part included (medians of 9, BenchmarkSocket, Linux
+// 6.18, amd64).
 //
 // Trap: Go's poller is edge-triggered, and a request and the FIN after it may be one
 // edge. TCP_INQ, which the listener has set, adds to each read how much is left, a

@@ -23,7 +23,8 @@ import (
 // ways counts which way requests were answered, and by whom.
 type ways struct {
 	*Conns
-	addr string
+	addr     string
+	listener *Listener
 
 	mu    sync.Mutex
 	order []string // targets of requests, those that fasthttp served with a * before
@@ -77,7 +78,7 @@ func newWays(t *testing.T) (w *ways, accept func()) {
 	if err := l.Bind("127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
-	w.addr = l.Addr().String()
+	w.addr, w.listener = l.Addr().String(), l
 	t.Cleanup(func() {
 		l.Close(time.Now())
 		w.CloseAll()

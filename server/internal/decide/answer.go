@@ -16,6 +16,13 @@ import (
 // and the request is answer's: all that is bad is, and batches. It does not
 // allocate (TestAnswerDoesNotAllocate).
 func (s *Service) answerSimple(dst []byte, c *conn.Conn, h *fasthttp.RequestHeader, listener int) (out []byte, last, ok bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.notePanic(p)
+			c.LeaveUnread()
+			out, last, ok = s.bad.internal.append(dst), true, true
+		}
+	}()
 	snap := s.current.Load()
 	target := h.RequestURI()
 	if !plainTarget(h.Method(), target) || snap.batches && string(target) == BatchPath {
@@ -28,15 +35,9 @@ func (s *Service) answerSimple(dst []byte, c *conn.Conn, h *fasthttp.RequestHead
 		return dst, false, false
 	}
 	_, forwarded := c.BeginRequest()
-	defer func() {
-		if p := recover(); p != nil {
-			s.notePanic(p)
-			out, last, ok = s.bad.internal.append(dst), true, true
-		}
-	}()
 	now := time.Now()
 	v := s.judge(context.Background(), r, snap, c.Addr(), &from, forwarded, now)
-	last = h.ConnectionClose() || !v.Decision.Allowed && c.Denied() || c.LastRequest()
+	last = !v.Decision.Allowed && c.Denied() || c.LastRequest() || h.ConnectionClose()
 	date := s.dates.at(now)
 	switch {
 	case v.Decision.Allowed:

@@ -1,0 +1,249 @@
+//go:build linux && (amd64 || arm64)
+
+package conn
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"golang.org/x/sys/unix"
+)
+
+const simple = "GET /g HTTP/1.1\r\nHost: a\r\n\r\n"
+
+// each calls f for all connections.
+func (c *Conns) each(f func(*Conn)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, cn := range c.all.members {
+		f(cn)
+	}
+}
+
+// A decision may wait for a shared store. Cutting the connections does not wait for
+// it: it holds the lock that sweeps and newcomers need.
+func TestCloseAllDoesNotWaitForDecisions(t *testing.T) {
+	t.Parallel()
+	asked, decided := make(chan struct{}), make(chan struct{})
+	conns := newConns(10, 10)
+	l := NewListener(conns, Handlers{Answer: func(dst []byte, c *Conn, _ *fasthttp.RequestHeader) ([]byte, bool, bool) {
+		c.BeginRequest()
+		close(asked)
+		<-decided
+		return append(dst, "HTTP/1.1 200 OK\r\n\r\n"...), true, true
+	}})
+	if err := l.Bind("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	go l.Accept()
+	defer l.Close(time.Now())
+	io.WriteString(dialFrom(t, "127.0.0.1", l.Addr().String()), simple)
+	<-asked
+	var cut atomic.Int32
+	go func() { cut.Store(int32(conns.CloseAll())) }()
+	eventually(t, func() bool { return cut.Load() == 1 && conns.Open() == 1 })
+	close(decided)
+	if !conns.EmptyWithin(10 * time.Second) {
+		t.Error("the connection does not end")
+	}
+}
+
+// What fasthttp has read again is not kept.
+func TestReplayIsReleased(t *testing.T) {
+	t.Parallel()
+	c, _ := pairOf(t)
+	c.replay = []byte("GET / H")
+	buf := make([]byte, 4)
+	if n, err := c.Read(buf); n != 4 || err != nil || string(c.replay) != "/ H" {
+		t.Fatal(n, err, c.replay)
+	}
+	if n, err := c.Read(buf); n != 3 || err != nil || c.replay != nil {
+		t.Fatal(n, err, c.replay)
+	}
+}
+
+// A deadline that was set for another phase ends a resident that has answered since
+// then without a word: the client would take it for the answer to its next request.
+func TestOverdueAfterAnAnswer(t *testing.T) {
+	t.Parallel()
+	w, accept := newWays(t)
+	accept()
+	nc := dialFrom(t, "127.0.0.1", w.addr)
+	if ask(nc) != 200 {
+		t.Fatal("no answer")
+	}
+	w.each(func(c *Conn) { c.interrupt(fresh) })
+	if b, err := io.ReadAll(nc); len(b) > 0 || err != nil {
+		t.Errorf("%q %v", b, err)
+	}
+}
+
+// Wherever a dismissal or a timeout falls, each request that was answered has exactly
+// one answer, and each connection ends.
+func TestDismissedAtAnyPoint(t *testing.T) {
+	t.Parallel()
+	w, accept := newWays(t)
+	accept()
+	const clients, requests = 8, 300
+	var answers atomic.Int32
+	var wait sync.WaitGroup
+	stop := make(chan struct{})
+	for i := range clients {
+		wait.Go(func() {
+			for n := 0; n < requests; {
+				nc, err := net.Dial("tcp", w.addr)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				br := bufio.NewReader(nc)
+				many := 1 + i%3 // pipelined
+				for n < requests {
+					n += many
+					if _, err := io.WriteString(nc, strings.Repeat(simple, many)); err != nil {
+						break
+					}
+					if !answered(br, many, &answers) {
+						break
+					}
+				}
+				nc.Close()
+			}
+		})
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if i%2 == 0 {
+				w.DismissQuiet(true)
+			} else {
+				w.each(func(c *Conn) {
+					if i%4 == 1 {
+						c.dismiss()
+					} else if c.phase() == fresh {
+						c.interrupt(fresh)
+					}
+				})
+			}
+			time.Sleep(100 * time.Microsecond)
+		}
+	}()
+	wait.Wait()
+	close(stop)
+	<-ended
+	eventually(t, func() bool { return w.Open() == 0 })
+	if asked := len(strings.Fields(w.all())); asked != int(answers.Load()) {
+		t.Errorf("%d requests were served, %d answers came", asked, answers.Load())
+	}
+}
+
+// answered reads answers, and reports whether there were as many as were asked for.
+func answered(br *bufio.Reader, many int, answers *atomic.Int32) bool {
+	for range many {
+		resp, err := http.ReadResponse(br, nil)
+		if err != nil {
+			return false
+		}
+		if resp.StatusCode == 200 {
+			answers.Add(1)
+		}
+	}
+	return true
+}
+
+// Clients reset their connections wherever they are; nothing stays.
+func TestResetsLeaveNothing(t *testing.T) {
+	t.Parallel()
+	w, accept := newWays(t)
+	accept()
+	streams := []string{"", simple, simple[:7], simple + simple[:7], strings.Repeat(simple, 100), "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nhell"}
+	for i := range 600 {
+		nc := dialFrom(t, "127.0.0.1", w.addr)
+		_ = nc.(*net.TCPConn).SetLinger(0) // Close resets it
+		stream := streams[i%len(streams)]
+		io.WriteString(nc, stream)
+		if i%4 == 0 && strings.HasPrefix(stream, simple) {
+			_, _ = nc.Read(make([]byte, 1))
+		}
+		nc.Close()
+	}
+	eventually(t, func() bool { return w.Open() == 0 })
+}
+
+// Without TCP_INQ, which old kernels lack, a resident reads until nothing is left; so
+// it sees a FIN that came with the request too.
+func TestWithoutINQ(t *testing.T) {
+	t.Parallel()
+	w, _ := newWays(t)
+	for _, stream := range []string{simple, simple + simple, simple + simple[:9], simple + "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi"} {
+		for _, fin := range []bool{true, false} {
+			nc := dialFrom(t, "127.0.0.1", w.addr)
+			io.WriteString(nc, stream)
+			if fin {
+				nc.(*net.TCPConn).CloseWrite()
+			}
+			ours, err := w.listener.ln.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw, err := ours.(*net.TCPConn).SyscallConn()
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, tcpINQ, 0) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan bool)
+			go func() { done <- w.listener.ServeConn(ours) }()
+			br := bufio.NewReader(nc)
+			if resp, err := http.ReadResponse(br, nil); err != nil || resp.StatusCode != 200 {
+				t.Fatalf("%q: %v %v", stream, resp, err)
+			}
+			if !fin {
+				nc.(*net.TCPConn).CloseWrite()
+			}
+			<-done
+		}
+	}
+}
+
+// Thousands of idle residents end at once when they are told to.
+func TestManyIdleEnd(t *testing.T) {
+	t.Parallel()
+	w, accept := newWays(t)
+	accept()
+	const many = 2000
+	var all []net.Conn
+	for range many {
+		nc := dialFrom(t, "127.0.0.1", w.addr)
+		if ask(nc) != 200 {
+			t.Fatal("no answer")
+		}
+		all = append(all, nc)
+	}
+	eventually(t, w.allWait)
+	w.LastAnswers()
+	if n := w.DismissQuiet(true); n != many || !w.EmptyWithin(10*time.Second) {
+		t.Errorf("%d were open, %d stay", n, w.Open())
+	}
+	for _, nc := range all {
+		if b, err := io.ReadAll(nc); len(b) > 0 || err != nil {
+			t.Fatalf("%q %v", b, err)
+		}
+	}
+}
