@@ -11,10 +11,10 @@ import (
 
 // TopTalkers is the table of the clients that sent most to this rule, nil without
 // [Config.TopTalkers]. Every hit that gets past the first-seen filter is
-// counted in it, admitted or not; of what the table of buckets denies chance has
-// some noted as shed. Its epochs end every [Rule.Epoch], by one caller: a
+// counted in it, admitted or not; what the table of buckets denies is sampled at
+// random under load. One owner ends its epochs, every [Rule.Epoch]: a
 // toptalkers.Ranking, package server or package gossip. The limiter itself never
-// ends them. To list top talkers use package toptalkers.
+// does. To list top talkers use package toptalkers.
 func (r *Rule) TopTalkers() *sketch.TopTalkers { return r.talkers }
 
 // recordTalker counts a hit that got past the filter for its client, whose slot

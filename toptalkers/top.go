@@ -145,7 +145,7 @@ func (r *Ranking) Doubt(rule int) Doubt {
 	return r.tables[rule].doubt()
 }
 
-// LongDoubt is Doubt over [marks.Long] marks, for other nodes: that time covers
+// LongDoubt is Doubt over the last four marks, for other nodes: that time covers
 // their windows, whenever they set their own marks.
 func (r *Ranking) LongDoubt(rule int) Doubt {
 	r.mu.Lock()

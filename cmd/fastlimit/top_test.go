@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
@@ -45,14 +46,19 @@ func TestTopFails(t *testing.T) {
 		t.Cleanup(s.Close)
 		return strings.TrimPrefix(s.URL, "http://")
 	}
-	nobody := httptest.NewServer(nil)
-	nobody.Close()
+	// While a connection is open its own port is taken, and nothing listens on it.
+	conn, err := net.Dial("tcp", answers(200, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	nobody := conn.LocalAddr().String()
 	for _, tt := range []struct {
 		args []string
 		code int
 		want string
 	}{
-		{[]string{"--admin", strings.TrimPrefix(nobody.URL, "http://")}, cli.ExitFailure, "nothing listens on 127.0.0.1:"},
+		{[]string{"--admin", nobody}, cli.ExitFailure, "nothing listens on 127.0.0.1:"},
 		{[]string{"--admin", "no-such-host.invalid:8081"}, cli.ExitFailure, "name the admin address with --admin"},
 		{[]string{"--admin", answers(200, "<html>")}, cli.ExitFailure, "is it the admin listener of fastlimit?"},
 		{[]string{"--admin", answers(200, "{}")}, cli.ExitFailure, "is it the admin listener of fastlimit?"},
