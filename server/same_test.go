@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -86,7 +87,7 @@ func (w *twins) ask(t testing.TB, which int, pieces [][]byte, pause bool) []byte
 	}
 	_ = c.(*net.TCPConn).CloseWrite()
 	got, err := io.ReadAll(c)
-	if ne, ok := err.(net.Error); ok && ne.Timeout() {
+	if ne := net.Error(nil); errors.As(err, &ne) && ne.Timeout() {
 		t.Errorf("server %d does not end %q", which, bytes.Join(pieces, nil))
 	}
 	return timed.ReplaceAll(got, []byte("$1: x\r"))
