@@ -146,8 +146,8 @@ func (r *resident) fill() error {
 // request answers the request with the head, which is at the start of the buffer. If
 // not ok nothing has happened; last ends the connection.
 func (r *resident) request(l *Listener, c *Conn, head []byte) (last, ok bool) {
-	before := c.gate
-	if c.gate.plain(head) && r.header.Read(r.in) == nil {
+	before, left := c.gate, r.in.Buffered()-len(head)
+	if c.gate.plain(head) && r.header.Read(r.in) == nil && r.in.Buffered() == left {
 		if r.out, last, ok = l.answer(r.out, c, &r.header); ok {
 			return last, true
 		}
