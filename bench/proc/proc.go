@@ -53,12 +53,9 @@ type Child struct {
 // Start runs the program and waits until it listens. Its error holds what the
 // program printed last.
 func Start(ctx context.Context, c Config) (*Child, error) {
-	if c.Addr != "" {
-		// Otherwise a server left over on the port would be measured instead.
-		if conn, err := net.DialTimeout("tcp", c.Addr, time.Second); err == nil {
-			conn.Close()
-			return nil, fmt.Errorf("bench: %s is taken by another server: stop it or choose another port", c.Addr)
-		}
+	if c.Addr != "" && taken(c.Addr) {
+		// It would be measured instead.
+		return nil, fmt.Errorf("bench: %s is taken by another server: stop it or choose another port", c.Addr)
 	}
 	child := &Child{cmd: exec.Command(c.Path, c.Args...), exited: make(chan struct{})}
 	child.cmd.Dir = c.Dir
@@ -87,6 +84,21 @@ func Start(ctx context.Context, c Config) (*Child, error) {
 		return nil, fmt.Errorf("bench: %s: %w; it printed: %s", c.Path, err, child.Output())
 	}
 	return child, nil
+}
+
+// taken reports whether a server listens at the address. It asks again, since a process
+// that this one is just starting has a copy of all its sockets until it runs its program:
+// so the listener of FreeAddr may outlive its Close for a moment.
+func taken(addr string) bool {
+	for range 10 {
+		conn, err := net.DialTimeout("tcp", addr, time.Second)
+		if err != nil {
+			return false
+		}
+		conn.Close()
+		time.Sleep(20 * time.Millisecond)
+	}
+	return true
 }
 
 // await returns once the address accepts a connection.
