@@ -50,7 +50,7 @@ func halfSurrogate(body []byte) (at int, found bool) {
 	return 0, false
 }
 
-// escaped reads \uXXXX.
+// escaped reads a \u escape, which has four hexadecimal digits.
 func escaped(b []byte) (rune, bool) {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return 0, false
