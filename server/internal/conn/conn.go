@@ -61,6 +61,7 @@ type Conn struct {
 	client netip.Addr      // whom PerClient bounds; invalid: nobody
 	peer   *group          // connections of client
 	noted  uint64          // since, as the drain saw it
+	looked uint64          // since, as lookForFINs saw it
 }
 
 // enter begins a phase.

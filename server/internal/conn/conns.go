@@ -45,6 +45,7 @@ type Conns struct {
 	longs    group // with the larger reader
 	gone     group // dismissed to make room, not closed yet
 	peers    map[netip.Addr]*group
+	quiet    []*Conn // of lookForFINs
 	draining bool
 
 	rejected, dismissed [reasonCount]atomic.Uint64

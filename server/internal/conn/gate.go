@@ -33,7 +33,6 @@ type gate struct {
 	partial  bool // kept holds the beginning of a line
 	overlong bool // and the line is longer than that
 
-	asks      bool // the head has an Expect or Upgrade
 	forwarded bool // some head on this connection had a forwarding header
 
 	left     int64 // bytes of the body or the chunk
@@ -141,15 +140,27 @@ func (g *gate) pass(p []byte) int {
 	return len(p)
 }
 
-// plain passes a head that arrived whole, and reports whether it is that of a request
-// of HTTP/1.1 that has no body and asks for nothing but an answer. If not, the gate
-// has to be put back to where it was.
-func (g *gate) plain(head []byte) bool {
-	line := head[:bytes.IndexByte(head, '\n')+1]
-	if !bytes.HasSuffix(line, []byte(" HTTP/1.1\r\n")) || bytes.HasPrefix(line, []byte("HEAD ")) {
-		return false
+// skip counts a simple message that was answered without passing. The caller undoes
+// it with unskip if it was not answered.
+func (g *gate) skip(h *Head) (was gateSkip) {
+	was = gateSkip{g.forwarded, g.last}
+	g.heads++
+	g.forwarded = g.forwarded || h.forwarded
+	if h.close {
+		g.last = g.heads
 	}
-	return g.pass(head) == len(head) && (g.state == gateRequestLine || g.state == gateClosed) && !g.length && !g.asks
+	return was
+}
+
+// gateSkip is what skip may have changed.
+type gateSkip struct {
+	forwarded bool
+	last      uint32
+}
+
+func (g *gate) unskip(was gateSkip) {
+	g.heads--
+	g.forwarded, g.last = was.forwarded, was.last
 }
 
 // keep adds to the line that is split over reads: its beginning up to lineKept
@@ -228,7 +239,7 @@ func (g *gate) requestLine(line []byte) *Violation {
 		return nil
 	}
 	g.state, g.blank = gateField, false
-	g.length, g.chunked, g.lastOne, g.asks = false, false, false, false
+	g.length, g.chunked, g.lastOne = false, false, false
 	g.left, g.overhead = 0, 0
 	g.heads++
 	return nil

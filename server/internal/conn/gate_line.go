@@ -54,10 +54,6 @@ func plainFields(p []byte) (n int) {
 // that field knows.
 func special(length int, first byte) bool {
 	switch length {
-	case len("expect"):
-		return first|0x20 == 'e'
-	case len("upgrade"):
-		return first|0x20 == 'u'
 	case len("forwarded"): // and x-real-ip
 		return first|0x20 == 'f' || first|0x20 == 'x'
 	case len("connection"), len("content-length"):
@@ -82,12 +78,8 @@ func (g *gate) field(line []byte) *Violation {
 	}
 	name := line[:n]
 	switch n {
-	case len("expect"):
-		g.asks = g.asks || text.IsName(name, "expect")
-	case len("upgrade"):
-		g.asks = g.asks || text.IsName(name, "upgrade")
-	case len("forwarded"): // and x-real-ip
-		g.forwarded = g.forwarded || text.IsName(name, "forwarded") || text.IsName(name, "x-real-ip")
+	case len("forwarded"), len("x-forwarded-for"): // and x-real-ip
+		g.forwarded = g.forwarded || isForwarding(name)
 	case len("connection"):
 		if text.IsName(name, "connection") {
 			return g.connection(line[n+1:])
@@ -96,8 +88,6 @@ func (g *gate) field(line []byte) *Violation {
 		if text.IsName(name, "content-length") {
 			return g.contentLength(line[n+1:])
 		}
-	case len("x-forwarded-for"):
-		g.forwarded = g.forwarded || text.IsName(name, "x-forwarded-for")
 	case len("transfer-encoding"):
 		if text.IsName(name, "transfer-encoding") {
 			return g.transferEncoding(line[n+1:])
@@ -110,14 +100,7 @@ func (g *gate) connection(value []byte) *Violation {
 	if g.overlong {
 		return errConnection
 	}
-	for more := true; more; {
-		var option []byte
-		option, value, more = bytes.Cut(value, []byte{','})
-		option = text.TrimBlanks(option)
-		if text.IsName(option, "close") {
-			g.lastOne = true
-		}
-	}
+	g.lastOne = g.lastOne || asksToClose(value)
 	return nil
 }
 

@@ -46,15 +46,15 @@ func start(t testing.TB, limits Limits) *running {
 	}
 	conns := New(limits, discard)
 	l := NewListener(conns, Handlers{
-		Answer: func(dst []byte, c *Conn, h *fasthttp.RequestHeader) (out []byte, last, ok bool) {
+		Answer: func(dst []byte, c *Conn, h *Head) (out []byte, last, ok bool) {
 			status := "200 OK"
 			if v, _ := c.BeginRequest(); v != nil {
 				t.Errorf("%v", v)
 			}
-			if path, _, _ := bytes.Cut(h.RequestURI(), []byte("?")); string(path) == denyPath {
+			if path, _, _ := bytes.Cut(h.Target, []byte("?")); string(path) == denyPath {
 				status, last = "429 Too Many Requests", c.Denied()
 			}
-			last = h.ConnectionClose() || c.LastRequest() || last
+			last = c.LastRequest() || last
 			dst = append(dst, "HTTP/1.1 "+status+"\r\nContent-Length: 0\r\n"...)
 			if last {
 				dst = append(dst, "Connection: close\r\n"...)

@@ -15,9 +15,9 @@ import (
 // Handlers are what a [Listener] calls for its requests, on the goroutines of
 // their connections.
 type Handlers struct {
-	// Answer appends the whole response to a request without a body, or reports
+	// Answer appends the whole response to a simple request, or reports
 	// that fasthttp has to serve it. last ends the connection. nil: fasthttp serves all.
-	Answer     func(dst []byte, c *Conn, h *fasthttp.RequestHeader) (out []byte, last, ok bool)
+	Answer     func(dst []byte, c *Conn, h *Head) (out []byte, last, ok bool)
 	Request    fasthttp.RequestHandler
 	ParseError func(ctx *fasthttp.RequestCtx, err error)   // answers what fasthttp could not parse
 	Expect     func(ctx *fasthttp.RequestCtx) (status int) // answers Expect: 100-continue
@@ -31,7 +31,7 @@ type Listener struct {
 	ln          *retryListener
 	http, large *fasthttp.Server // for heads up to smallHead, and for longer ones
 	residents   *residents
-	answer      func([]byte, *Conn, *fasthttp.RequestHeader) (out []byte, last, ok bool)
+	answer      func([]byte, *Conn, *Head) (out []byte, last, ok bool)
 	accepted    chan struct{} // closed when no more connections are accepted
 }
 

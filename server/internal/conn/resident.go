@@ -3,34 +3,40 @@
 package conn
 
 import (
-	"bufio"
 	"bytes"
-	"errors"
 	"net"
 	"runtime"
-	"slices"
 	"sync"
-
-	"github.com/valyala/fasthttp"
 )
 
 // resident answers the simple requests of a connection. While these are all that
 // comes, the connection's goroutine stays within one callback of
-// [syscall.RawConn.Read]: woken by the poller it reads once, parses with fasthttp's
-// parser, answers with one write, and waits again. That takes two system calls per
+// [syscall.RawConn.Read]: woken by the poller it reads once, takes the head apart in
+// one pass, answers with one write, and waits again. That takes two system calls per
 // request where fasthttp's loop takes three, and an idle connection holds no buffer.
 //
-// A request is simple if its head arrives whole and fits smallHead, passes the gate,
-// has no body and no field that asks for more than an answer ([gate.plain]), and if
-// [Handlers].Answer takes it. At the first other one, fasthttp gets all its bytes
+// A request is simple if its head arrives whole and fits smallHead, has no body and no
+// field that asks for more than an answer ([Head]), and if [Handlers].Answer takes it. At the first other one, fasthttp gets all its bytes
 // ([Conn.replay]) and keeps the connection to its end. So fasthttp alone reads what
 // is odd, and both ways give the same answers (FuzzSameAnswers).
 type resident struct {
-	rawSocket // what in reads from
-	in        *bufio.Reader
-	header    fasthttp.RequestHeader
-	out       []byte // answers that have not been sent
+	rawSocket
+	buf        []byte
+	start, end int  // of what was read and not answered yet, in buf
+	look       bool // before it waits, this turn looks whether more has come
+	head       Head
+	out        []byte // answers that have not been sent
 }
+
+// Trap: Go's poller is edge-triggered, and requests and the FIN after them may be one
+// edge; who then waits after the last request waits in vain. So a turn reads until
+// nothing is left if it is the connection's first or has answered more than one
+// request. In the turns of one request of a busy connection that would be a third call
+// per request, and recvmsg with TCP_INQ, which says what is left, costs as much as 4 %
+// of the requests per core ([decision 14]). There the FIN of a client that sends it right
+// behind a later request is found by the next sweep ([Conns.lookForFINs]).
+//
+// [decision 14]: docs/decisions/0014-heads-in-one-pass.md
 
 // maxPerTurn is the number of requests of one connection that are answered before
 // other goroutines get a turn: a client that pipelines must starve nobody.
@@ -40,11 +46,7 @@ const maxPerTurn = 16
 type residents struct{ pool sync.Pool }
 
 func newResidents(head int) *residents {
-	return &residents{sync.Pool{New: func() any {
-		r := &resident{}
-		r.in = bufio.NewReaderSize(&r.rawSocket, head)
-		return r
-	}}}
+	return &residents{sync.Pool{New: func() any { return &resident{buf: make([]byte, head)} }}}
 }
 
 // step is what follows a turn of a connection.
@@ -71,9 +73,10 @@ func (l *Listener) reside(c *Conn) (done bool) {
 	err = raw.Read(func(fd uintptr) bool {
 		r := l.residents.pool.Get().(*resident)
 		r.open(fd)
+		r.look = c.served == 0
 		next = r.turn(l, c)
 		r.out = r.out[:0]
-		r.in.Reset(&r.rawSocket)
+		r.start, r.end = 0, 0
 		l.residents.pool.Put(r)
 		return next != wait
 	})
@@ -88,72 +91,80 @@ func (l *Listener) reside(c *Conn) (done bool) {
 // turn answers all simple requests that have arrived.
 func (r *resident) turn(l *Listener, c *Conn) step {
 	for served := 0; ; {
-		arrived, _ := r.in.Peek(r.in.Buffered())
-		n := headLength(arrived)
-		if n == 0 {
+		n, what := r.head.read(r.buf[r.start:r.end])
+		if what == partial {
 			if !r.send(c) {
 				return end
 			}
-			if err := r.fill(); err != nil {
-				return r.yield(c, err)
+			if got := r.fill(); got != arrived {
+				return r.yield(c, got)
 			}
 			continue
 		}
-		last, ok := r.request(l, c, arrived[:n])
-		if served++; ok && !last && served%maxPerTurn > 0 {
-			continue
+		last, ok := false, false
+		if what == whole {
+			last, ok = r.answer(l, c)
+		}
+		if ok {
+			r.start += n
+			if served++; !last && served%maxPerTurn > 0 {
+				r.look = r.look || served > 1
+				continue
+			}
 		}
 		switch sent := r.send(c); {
-		case !sent, last:
+		case !sent:
 			return end
 		case !ok:
-			c.replay = slices.Clone(arrived)
-			return handOver
+			return r.replay(c)
+		case last:
+			return end
 		}
 		runtime.Gosched()
 	}
 }
 
-// yield says what follows when no head is there and no byte can be read.
-func (r *resident) yield(c *Conn, err error) step {
-	if partial, _ := r.in.Peek(r.in.Buffered()); len(partial) > 0 {
-		c.replay = slices.Clone(partial)
-		return handOver
+// answer answers the request with the head that was read. If not ok nothing has
+// happened; last ends the connection.
+func (r *resident) answer(l *Listener, c *Conn) (last, ok bool) {
+	was := c.gate.skip(&r.head)
+	if r.out, last, ok = l.answer(r.out, c, &r.head); !ok {
+		c.gate.unskip(was) // fasthttp's bytes pass the gate
 	}
-	if errors.Is(err, errWait) {
+	return last, ok
+}
+
+// yield says what follows when no head is there and no byte can be read.
+func (r *resident) yield(c *Conn, got arrival) step {
+	switch {
+	case r.start < r.end:
+		return r.replay(c)
+	case got == nothing:
 		return wait
 	}
-	return end // the client has closed or reset it
+	return end
 }
 
-// headLength returns the length of the head at the start of b, 0 if it is not whole.
-func headLength(b []byte) int {
-	if n := bytes.Index(b, []byte("\r\n\r\n")); n >= 0 {
-		return n + len("\r\n\r\n")
-	}
-	return 0
+// replay gives fasthttp what was read and not answered.
+func (r *resident) replay(c *Conn) step {
+	c.replay = bytes.Clone(r.buf[r.start:r.end])
+	return handOver
 }
 
-// fill reads more into the buffer, which may be full.
-func (r *resident) fill() error {
-	if !r.more {
-		return errWait
+// fill reads more into the buffer.
+func (r *resident) fill() arrival {
+	if r.start == r.end {
+		r.start, r.end = 0, 0
 	}
-	_, err := r.in.Peek(r.in.Buffered() + 1)
-	return err
-}
-
-// request answers the request with the head, which is at the start of the buffer. If
-// not ok nothing has happened; last ends the connection.
-func (r *resident) request(l *Listener, c *Conn, head []byte) (last, ok bool) {
-	before, left := c.gate, r.in.Buffered()-len(head)
-	if c.gate.plain(head) && r.header.Read(r.in) == nil && r.in.Buffered() == left {
-		if r.out, last, ok = l.answer(r.out, c, &r.header); ok {
-			return last, true
-		}
+	if r.end == len(r.buf) {
+		r.start, r.end = 0, copy(r.buf, r.buf[r.start:])
 	}
-	c.gate = before // fasthttp's bytes pass it again
-	return false, false
+	if !r.more && !r.look || r.end == len(r.buf) {
+		return nothing
+	}
+	n, got := r.read(r.buf[r.end:])
+	r.end += n
+	return got
 }
 
 // send sends the answers, and reports whether the client took them.

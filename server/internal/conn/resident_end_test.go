@@ -12,9 +12,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/valyala/fasthttp"
-	"golang.org/x/sys/unix"
 )
 
 const simple = "GET /g HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -34,7 +31,7 @@ func TestCloseAllDoesNotWaitForDecisions(t *testing.T) {
 	t.Parallel()
 	asked, decided := make(chan struct{}), make(chan struct{})
 	conns := newConns(10, 10)
-	l := NewListener(conns, Handlers{Answer: func(dst []byte, c *Conn, _ *fasthttp.RequestHeader) ([]byte, bool, bool) {
+	l := NewListener(conns, Handlers{Answer: func(dst []byte, c *Conn, _ *Head) ([]byte, bool, bool) {
 		c.BeginRequest()
 		close(asked)
 		<-decided
@@ -182,44 +179,6 @@ func TestResetsLeaveNothing(t *testing.T) {
 		nc.Close()
 	}
 	eventually(t, func() bool { return w.Open() == 0 })
-}
-
-// Without TCP_INQ, which old kernels lack, a resident reads until nothing is left; so
-// it sees a FIN that came with the request too.
-func TestWithoutINQ(t *testing.T) {
-	t.Parallel()
-	w, _ := newWays(t)
-	for _, stream := range []string{simple, simple + simple, simple + simple[:9], simple + "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi"} {
-		for _, fin := range []bool{true, false} {
-			nc := dialFrom(t, "127.0.0.1", w.addr)
-			io.WriteString(nc, stream)
-			if fin {
-				nc.(*net.TCPConn).CloseWrite()
-			}
-			ours, err := w.listener.ln.Accept()
-			if err != nil {
-				t.Fatal(err)
-			}
-			raw, err := ours.(*net.TCPConn).SyscallConn()
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, tcpINQ, 0) })
-			if err != nil {
-				t.Fatal(err)
-			}
-			done := make(chan bool)
-			go func() { done <- w.listener.ServeConn(ours) }()
-			br := bufio.NewReader(nc)
-			if resp, err := http.ReadResponse(br, nil); err != nil || resp.StatusCode != 200 {
-				t.Fatalf("%q: %v %v", stream, resp, err)
-			}
-			if !fin {
-				nc.(*net.TCPConn).CloseWrite()
-			}
-			<-done
-		}
-	}
 }
 
 // Thousands of idle residents end at once when they are told to.

@@ -2,6 +2,8 @@
 
 package conn
 
+import "net"
+
 // residents answer simple requests without fasthttp's loop, which is not done here.
 type residents struct{}
 
@@ -9,3 +11,6 @@ func newResidents(int) *residents { return nil }
 
 // reside leaves all connections to fasthttp.
 func (l *Listener) reside(*Conn) (done bool) { return false }
+
+// finWaits is for residents.
+func finWaits(net.Conn) bool { return false }

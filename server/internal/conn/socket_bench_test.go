@@ -20,7 +20,7 @@ func BenchmarkSocket(b *testing.B) {
 		name  string
 		serve func(*ends) (read, written int)
 	}{
-		{"raw", func(e *ends) (int, int) { n, _ := e.s.Read(buf); return n, e.s.write(answer) }},
+		{"raw", func(e *ends) (int, int) { n, _ := e.s.read(buf); return n, e.s.write(answer) }},
 		{"net", func(e *ends) (int, int) {
 			n, _ := e.nc.Read(buf)
 			m, _ := e.nc.Write(answer)
@@ -45,8 +45,8 @@ func BenchmarkSocket(b *testing.B) {
 				if n, m := way.serve(e); n != len(request) || m != len(answer) {
 					b.Fatal(n, m)
 				}
-				if _, err := e.back.Read(buf); err != nil {
-					b.Fatal(err)
+				if _, got := e.back.read(buf); got != arrived {
+					b.Fatal(got)
 				}
 			}
 		})

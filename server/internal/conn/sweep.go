@@ -15,6 +15,7 @@ func (c *Conns) Watch(ctx context.Context) {
 			return
 		case <-ticker.C:
 			c.sweep()
+			c.lookForFINs()
 		}
 	}
 }
@@ -51,4 +52,29 @@ func (c *Conns) checkLocked(cn *Conn, tick uint32) {
 	default:
 		cn.interrupt(p)
 	}
+}
+
+// lookForFINs ends the connections that wait although nothing can come any more but
+// the client's FIN, which came with a request; see resident. It looks once at each
+// connection after a request. One goroutine calls it.
+func (c *Conns) lookForFINs() {
+	tick := c.tick.Load()
+	c.mu.Lock()
+	c.quiet = c.quiet[:0]
+	for _, cn := range c.all.members {
+		since := cn.since.Load()
+		p := phase(since >> 32)
+		// Not in this tick: another request would begin the same phase in it again.
+		if (p == idle || p == idleDenied) && since != cn.looked && uint32(since) != tick {
+			cn.looked = since
+			c.quiet = append(c.quiet, cn)
+		}
+	}
+	c.mu.Unlock()
+	for _, cn := range c.quiet { // without the lock: each is a system call
+		if finWaits(cn.Conn) {
+			cn.dismiss()
+		}
+	}
+	clear(c.quiet)
 }

@@ -49,8 +49,7 @@ func lastRead(nc net.Conn, p []byte) (n int, err error) {
 }
 
 // inherit sets options on the listening socket that its connections inherit, which
-// saves the calls that Go would make for each of them: keep-alive as Go has it, and
-// TCP_INQ for residents.
+// saves the calls that Go would make for each of them: keep-alive as Go has it.
 func inherit(config *net.ListenConfig) {
 	const idle, interval, count = 15, 15, 9 // seconds, seconds, probes
 	config.KeepAlive = -1
@@ -64,7 +63,6 @@ func inherit(config *net.ListenConfig) {
 				unix.SetsockoptInt(s, unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, interval),
 				unix.SetsockoptInt(s, unix.IPPROTO_TCP, unix.TCP_KEEPCNT, count),
 			)
-			_ = unix.SetsockoptInt(s, unix.IPPROTO_TCP, unix.TCP_INQ, 1) // since Linux 4.18; without it residents read once more
 		}); failed != nil {
 			return failed
 		}

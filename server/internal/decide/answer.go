@@ -2,12 +2,9 @@ package decide
 
 import (
 	"context"
-	"time"
 
-	"github.com/fastlimit/fastlimit/internal/denial"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
-	"github.com/valyala/fasthttp"
 )
 
 // answerSimple answers a request that has no body, without fasthttp's response: it
@@ -15,7 +12,7 @@ import (
 // the connection ends with it. If not ok, nothing was charged, counted or appended,
 // and the request is answer's: all that is bad is, and batches. It does not
 // allocate (TestAnswerDoesNotAllocate).
-func (s *Service) answerSimple(dst []byte, c *conn.Conn, h *fasthttp.RequestHeader, listener int) (out []byte, last, ok bool) {
+func (s *Service) answerSimple(dst []byte, c *conn.Conn, h *conn.Head, listener int) (out []byte, last, ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.notePanic(p)
@@ -24,20 +21,19 @@ func (s *Service) answerSimple(dst []byte, c *conn.Conn, h *fasthttp.RequestHead
 		}
 	}()
 	snap := s.current.Load()
-	target := h.RequestURI()
-	if !plainTarget(h.Method(), target) || snap.batches && string(target) == BatchPath {
+	if !plainTarget(h.Method, h.Target) || snap.batches && string(h.Target) == BatchPath {
 		return dst, false, false
 	}
 	r := states.Get().(*requestState)
 	defer r.release()
-	from := r.assemble(snap, c.Addr(), h)
+	from := r.assembleSimple(snap, c.Addr(), h)
 	if from.Refused != policy.NotRefused {
 		return dst, false, false
 	}
 	_, forwarded := c.BeginRequest()
-	now := time.Now()
+	now := s.clock.now()
 	v := s.judge(context.Background(), r, snap, c.Addr(), &from, forwarded, now)
-	last = !v.Decision.Allowed && c.Denied() || c.LastRequest() || h.ConnectionClose()
+	last = !v.Decision.Allowed && c.Denied() || c.LastRequest()
 	date := s.dates.at(now)
 	switch {
 	case v.Decision.Allowed:
@@ -45,13 +41,5 @@ func (s *Service) answerSimple(dst []byte, c *conn.Conn, h *fasthttp.RequestHead
 	case v.Rule == nil:
 		return snap.listed.end(snap.listed.begin(dst, date), last), last, true
 	}
-	d := snap.denial(v.Rule.Index(), listener)
-	out = d.rendered.begin(dst, date)
-	d.answer.SetFields(&r.values, &v.Decision, func(name denial.Name, value []byte) {
-		out = append(out, name.Bytes...)
-		out = append(out, ": "...)
-		out = append(out, value...)
-		out = append(out, blankLine...)
-	})
-	return d.rendered.end(out, last), last, true
+	return r.appendDenial(dst, snap.denial(v.Rule.Index(), listener), date, &v.Decision, last), last, true
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/internal/denial"
 	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/valyala/fasthttp"
 )
 
@@ -16,9 +17,11 @@ type requestState struct {
 	request policy.Request
 	scratch policy.Scratch
 	values  denial.Values
-	header  *fasthttp.RequestHeader
-	fields  [][]byte // of the last lookup
-	stripe  uint32   // of the counters
+	header  *fasthttp.RequestHeader // nil: of a simple request
+	raw     []byte                  // its field lines
+	fields  [][]byte                // of the last lookup
+	stripe  uint32                  // of the counters
+	last    lastDenial
 }
 
 // states is a pool because it then has about one state per core, whose memory
@@ -30,18 +33,22 @@ var statesMade atomic.Uint32
 // release returns the state to the pool, without what it borrowed: the pool would
 // keep the request alive.
 func (j *requestState) release() {
-	j.header = nil
+	j.header, j.raw = nil, nil
 	j.request = policy.Request{}
 	states.Put(j)
 }
 
 // Header implements [policy.Fields].
 func (j *requestState) Header(name string) [][]byte {
+	if j.header == nil {
+		j.fields = appendHeaders(j.fields[:0], j.raw, name)
+		return j.fields
+	}
 	switch name {
 	case fasthttp.HeaderUserAgent, fasthttp.HeaderContentType, fasthttp.HeaderContentLength, fasthttp.HeaderHost,
 		fasthttp.HeaderConnection, fasthttp.HeaderTransferEncoding, fasthttp.HeaderTrailer, fasthttp.HeaderCookie:
 		// Of these fasthttp keeps only one value.
-		j.fields = appendHeaders(j.fields[:0], j.header.RawHeaders(), name)
+		j.fields = appendHeaders(j.fields[:0], j.raw, name)
 		return j.fields
 	}
 	return j.header.PeekAll(name)
@@ -49,7 +56,7 @@ func (j *requestState) Header(name string) [][]byte {
 
 // Cookie implements [policy.Fields].
 func (j *requestState) Cookie(name string) [][]byte {
-	j.fields = appendCookies(j.fields[:0], j.header.RawHeaders(), name)
+	j.fields = appendCookies(j.fields[:0], j.raw, name)
 	return j.fields
 }
 
@@ -82,7 +89,14 @@ func (h *proxyHints) note(peer netip.Addr, from *policy.AssembleResult, forwarde
 
 // assemble fills the state from a request that fasthttp has parsed.
 func (j *requestState) assemble(snap *Snapshot, peer netip.Addr, h *fasthttp.RequestHeader) policy.AssembleResult {
-	j.header = h
+	j.header, j.raw = h, h.RawHeaders()
 	in := policy.Incoming{Peer: peer, Method: h.Method(), Target: h.RequestURI(), Host: h.Host(), Fields: j}
+	return snap.engine.Assemble(&snap.identity, &in, &j.scratch, &j.request)
+}
+
+// assembleSimple fills the state from the head of a simple request.
+func (j *requestState) assembleSimple(snap *Snapshot, peer netip.Addr, h *conn.Head) policy.AssembleResult {
+	j.raw = h.Fields
+	in := policy.Incoming{Peer: peer, Method: h.Method, Target: h.Target, Host: h.Host, Fields: j}
 	return snap.engine.Assemble(&snap.identity, &in, &j.scratch, &j.request)
 }

@@ -28,6 +28,7 @@ type Service struct {
 	denials *logs.Denials
 	log     *slog.Logger
 	maxBody int // bytes of a body that are read to keep the connection
+	clock   clock
 
 	rules  ruleHistory
 	badLog logs.Bad
@@ -47,6 +48,7 @@ type Config struct {
 // New returns a service that decides by a snapshot.
 func New(c Config, first *Snapshot) *Service {
 	s := &Service{bad: newBadRequests(), denials: logs.NewDenials(c.DenialLogs), log: c.Log, maxBody: c.BodyBytes}
+	s.clock.set()
 	s.Swap(first)
 	return s
 }
@@ -66,7 +68,7 @@ func (s *Service) Swap(next *Snapshot) {
 // Handlers returns the handlers of a listener, given its index in Settings.DenyStatus.
 func (s *Service) Handlers(listener int) conn.Handlers {
 	return conn.Handlers{
-		Answer: func(dst []byte, c *conn.Conn, h *fasthttp.RequestHeader) ([]byte, bool, bool) {
+		Answer: func(dst []byte, c *conn.Conn, h *conn.Head) ([]byte, bool, bool) {
 			return s.answerSimple(dst, c, h, listener)
 		},
 		// fasthttp has read the clock right before it calls the handler.
@@ -235,6 +237,7 @@ func (s *Service) refuse(ctx *fasthttp.RequestCtx, b *badRequest, err error) {
 // EndSecond ends a second of the log: it tells what happened in it, and gives
 // budgets for the next one. Called by one goroutine.
 func (s *Service) EndSecond() {
+	s.clock.set()
 	n := s.Requests()
 	s.denials.EndSecond(n.Denied+n.ListDenied, s.log)
 	s.badLog.EndSecond(s.bad.ofClients, s.log)

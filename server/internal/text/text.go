@@ -2,7 +2,6 @@
 package text
 
 import (
-	"bytes"
 	"strings"
 
 	"github.com/fastlimit/fastlimit/internal/safetext"
@@ -23,4 +22,14 @@ func IsName(b []byte, name string) bool {
 }
 
 // TrimBlanks removes the optional white space around a value, RFC 9110 §5.6.3.
-func TrimBlanks(b []byte) []byte { return bytes.Trim(b, " \t") }
+func TrimBlanks(b []byte) []byte {
+	for len(b) > 0 && isBlank(b[0]) {
+		b = b[1:]
+	}
+	for len(b) > 0 && isBlank(b[len(b)-1]) {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' }

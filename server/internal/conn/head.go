@@ -1,0 +1,177 @@
+package conn
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+
+	"github.com/fastlimit/fastlimit/server/internal/text"
+)
+
+// Head is the head of a simple request: one of HTTP/1.1 whose target is a path, that
+// has no body, and that asks for nothing but an answer. Its slices point into the buffer of the connection and are
+// valid until the request is answered.
+type Head struct {
+	Method, Target, Host []byte
+	Fields               []byte // all field lines, each with its CRLF
+
+	close, forwarded bool // as the gate notes them
+}
+
+// found is what read has found at the start of the bytes.
+type found uint8
+
+const (
+	partial found = iota // the beginning of a head, or nothing
+	whole                // the head of a simple request
+	odd                  // anything else: left to the gate and to fasthttp
+)
+
+// read takes the head at the start of b and returns its length. It goes over the
+// bytes once, where the gate and fasthttp's parser take several and copy
+// them: 0.24 instead of 1.17 µs for a browser's, 0.04 instead of 0.17 for a bare one
+// (BenchmarkHead). It accepts less than they do, and of what it accepts it must make
+// the same: FuzzHead compares it with both, FuzzSameAnswers the answers.
+func (h *Head) read(b []byte) (n int, what found) {
+	end := controlByte(b, 0)
+	if end+1 >= len(b) {
+		return 0, partial
+	}
+	line, ok := bytes.CutSuffix(b[:end], []byte(" HTTP/1.1"))
+	space := bytes.IndexByte(line, ' ')
+	if !ok || !isCRLF(b[end:]) || space < 1 {
+		return 0, odd
+	}
+	h.Method, h.Target = line[:space], line[space+1:]
+	if !isMethod(h.Method) || len(h.Target) == 0 || h.Target[0] != '/' || bytes.IndexByte(h.Target, ' ') >= 0 {
+		return 0, odd
+	}
+	h.Host, h.close, h.forwarded = nil, false, false
+	first := end + len("\r\n")
+	n, what = h.readFields(b, first)
+	if what == whole {
+		h.Fields = b[first : n-len("\r\n")]
+		if len(h.Host) == 0 {
+			return 0, odd
+		}
+	}
+	return n, what
+}
+
+// readFields takes the field lines from b[at:] on and the empty line after them.
+func (h *Head) readFields(b []byte, at int) (n int, what found) {
+	for {
+		if len(b) < at+len("\r\n") {
+			return 0, partial
+		}
+		if isCRLF(b[at:]) {
+			return at + len("\r\n"), whole
+		}
+		line := b[at:]
+		name := 0
+		for name < len(line) && tokenByte[line[name]] {
+			name++
+		}
+		if name == len(line) {
+			return 0, partial
+		}
+		if name == 0 || name > lineKept || line[name] != ':' {
+			return 0, odd
+		}
+		end := controlByte(line, name+1)
+		for end < len(line) && line[end] == '\t' {
+			end = controlByte(line, end+1)
+		}
+		if end+1 >= len(line) {
+			return 0, partial
+		}
+		if !isCRLF(line[end:]) || !h.note(line[:name], line[name+1:end]) {
+			return 0, odd
+		}
+		at += end + len("\r\n")
+	}
+}
+
+// note notes what matters of a field. It reports false if the request asks for more
+// than an answer, or is one that the gate or fasthttp may refuse.
+func (h *Head) note(name, value []byte) bool {
+	switch len(name) {
+	case len("host"):
+		if text.IsName(name, "host") {
+			again := len(h.Host) > 0
+			h.Host = text.TrimBlanks(value)
+			return !again && len(h.Host) > 0
+		}
+	case len("expect"):
+		return name[0]|0x20 != 'e' || !text.IsName(name, "expect")
+	case len("trailer"): // and upgrade
+		c := name[0] | 0x20
+		return c != 't' && c != 'u' || !text.IsName(name, "trailer") && !text.IsName(name, "upgrade")
+	case len("forwarded"), len("x-forwarded-for"): // and x-real-ip
+		if c := name[0] | 0x20; c == 'x' || c == 'f' {
+			h.forwarded = h.forwarded || isForwarding(name)
+		}
+	case len("connection"):
+		if name[0]|0x20 == 'c' && text.IsName(name, "connection") {
+			h.close = h.close || asksToClose(value)
+			return len(value) < lineKept-len("connection:\r\n")
+		}
+	case len("content-length"):
+		return name[0]|0x20 != 'c' || !text.IsName(name, "content-length")
+	case len("transfer-encoding"):
+		return name[0]|0x20 != 't' || !text.IsName(name, "transfer-encoding")
+	}
+	return true
+}
+
+// controlByte returns the index of the first control byte in b from index i on, tabs
+// included, len(b) if there is none. Eight bytes at a time: of a word x,
+// (x - 0x20…) &^ x has the top bits of bytes below 0x20, and the same of x ^ 0x7f…
+// and 0x01… those of DEL. A borrow may set more of them, but above the first one only.
+func controlByte(b []byte, i int) int {
+	const ones = 0x0101010101010101
+	for ; i+8 <= len(b); i += 8 {
+		x := binary.LittleEndian.Uint64(b[i:])
+		y := x ^ 0x7f*ones
+		if m := ((x-0x20*ones)&^x | (y-ones)&^y) & (0x80 * ones); m != 0 {
+			return i + bits.TrailingZeros64(m)/8
+		}
+	}
+	for ; i < len(b); i++ {
+		if b[i] < ' ' || b[i] == 0x7f {
+			break
+		}
+	}
+	return i
+}
+
+// isCRLF reports whether b, which has at least two bytes, begins with a CRLF.
+func isCRLF(b []byte) bool { return b[0] == '\r' && b[1] == '\n' }
+
+// isMethod reports whether b is a method of capital letters, of which fasthttp knows
+// no other than we. The answer to HEAD has no body.
+func isMethod(b []byte) bool {
+	for _, c := range b {
+		if c < 'A' || 'Z' < c {
+			return false
+		}
+	}
+	return string(b) != "HEAD"
+}
+
+// isForwarding reports whether a field is one by which proxies name their client.
+func isForwarding(name []byte) bool {
+	return text.IsName(name, "forwarded") || text.IsName(name, "x-real-ip") || text.IsName(name, "x-forwarded-for")
+}
+
+// asksToClose reports whether one of the options of a Connection field is "close".
+func asksToClose(value []byte) bool {
+	for more := true; more; {
+		var option []byte
+		option, value, more = bytes.Cut(value, []byte{','})
+		if text.IsName(text.TrimBlanks(option), "close") {
+			return true
+		}
+	}
+	return false
+}
