@@ -36,7 +36,7 @@ finish() {
 	[ -z "$redis" ] || kill "$redis"
 	if [ $status -ne 0 ]; then
 		set --
-		for part in local accuracy memory http http-shapes cost redis redis-http redis-faults cluster; do
+		for part in local accuracy memory http http-shapes http-many http-headers cost redis redis-http redis-faults cluster; do
 			[ ! -s "$work/$part.json" ] || set -- "$@" "$work/$part.json"
 		done
 		if [ $# -gt 0 ]; then
@@ -58,8 +58,13 @@ go build -buildvcs=auto -o "$work/bench" ./bench
 "$work/bench" httpcost --binary "$work/fastlimit" --pairs "${PAIRS:-100}" -o json --out "$work/cost.json"
 "$work/bench" http --binary "$work/fastlimit" --server fastlimit,nginx,haproxy,bare --syscalls --idle 10000 --admin \
 	--rounds "${ROUNDS:-20}" --duration "${DURATION:-10s}" -o json --out "$work/http.json"
-"$work/bench" http --binary "$work/fastlimit" --server fastlimit,nginx,haproxy,bare --conns 1,32,1000,5000 --reconnect --headers browser \
+"$work/bench" http --binary "$work/fastlimit" --server fastlimit,nginx,haproxy,bare --conns 1,32,1000 --reconnect \
 	--no-flood --rounds "${ROUNDS:-20}" --duration 4s -o json --out "$work/http-shapes.json"
+# A round of 5,000 connections must be longer than it takes to open them.
+"$work/bench" http --binary "$work/fastlimit" --server fastlimit,nginx,haproxy,bare --conns 5000 --requests "${REQUESTS:-100000}" \
+	--no-flood --rounds "${ROUNDS:-20}" --duration 4s -o json --out "$work/http-many.json"
+"$work/bench" http --binary "$work/fastlimit" --server fastlimit,nginx,haproxy --headers browser,forwarded \
+	--no-flood --rounds "${ROUNDS:-20}" --duration 4s -o json --out "$work/http-headers.json"
 "$work/bench" redis -o json --out "$work/redis.json"
 "$work/bench" redis --http --binary "$work/fastlimit" --duration "${DURATION:-10s}" -o json --out "$work/redis-http.json"
 "$work/bench" redis --faults -o json --out "$work/redis-faults.json"
@@ -78,6 +83,6 @@ redis_url=redis://127.0.0.1:$port/0
 "$work/peerbench" memory --keys "${KEYS:-1e7,1e8}" --patience "${PATIENCE:-2m}" -o json --out "$work/memory.json"
 
 "$work/bench" report -o json --out "$name.json" --html "$name.html" \
-	"$work/local.json" "$work/accuracy.json" "$work/memory.json" "$work/http.json" "$work/http-shapes.json" "$work/cost.json" "$work/redis.json" \
+	"$work/local.json" "$work/accuracy.json" "$work/memory.json" "$work/http.json" "$work/http-shapes.json" "$work/http-many.json" "$work/http-headers.json" "$work/cost.json" "$work/redis.json" \
 	"$work/redis-http.json" "$work/redis-faults.json" "$work/cluster.json"
 echo "wrote $name.json and $name.html"

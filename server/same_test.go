@@ -48,24 +48,30 @@ func newTwins(t testing.TB, change func(*policy.Settings)) *twins {
 	for i := range w {
 		c := newConfig(t, set)
 		c.DecideAPI = true
-		s, err := New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w[i] = s
-		if i == 1 {
-			h := w[i].decide.Handlers(0)
-			h.Answer = nil
-			w[i].traffic.Listeners[0] = conn.NewListener(w[i].traffic.Conns, h)
-		}
-		if err := w[i].Listen(); err != nil {
-			t.Fatal(err)
-		}
-		l := w[i].traffic.Listeners[0]
-		go l.Accept()
-		t.Cleanup(func() { l.Close(time.Now().Add(time.Second)); w[i].traffic.Conns.CloseAll() })
+		w[i] = twin(t, c, i == 1)
 	}
 	return w
+}
+
+// twin serves without residents if asked to.
+func twin(t testing.TB, c Config, fasthttpOnly bool) *Server {
+	t.Helper()
+	s, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fasthttpOnly {
+		h := s.decide.Handlers(0)
+		h.Answer = nil
+		s.traffic.Listeners[0] = conn.NewListener(s.traffic.Conns, h)
+	}
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	l := s.traffic.Listeners[0]
+	go l.Accept()
+	t.Cleanup(func() { l.Close(time.Now().Add(time.Second)); s.traffic.Conns.CloseAll() })
+	return s
 }
 
 // timed are the lines that depend on the time of an answer.
@@ -151,6 +157,26 @@ func (w *twins) same(t testing.TB, stream []byte, cut int, pause bool) bool {
 		}
 	}
 	return true
+}
+
+// Where connections are nearly full, a denial ends its connection and is counted,
+// also if the client wants it to end anyway.
+func TestSameWhenCrowded(t *testing.T) {
+	t.Parallel()
+	for _, lines := range []string{"", "Connection: close\r\n"} {
+		for _, fasthttpOnly := range []bool{false, true} {
+			c := newConfig(t, policy.Settings{Rules: []policy.RuleSpec{{
+				Limit: fastlimit.RuleConfig{Name: "per-ip", Rate: fastlimit.Rate{N: 1, Per: time.Hour}, Burst: 1, Strict: true},
+				Key:   []policy.KeyPart{{Kind: policy.KeyIP}},
+			}}})
+			c.Connections.Max = 1
+			w := twins{twin(t, c, fasthttpOnly)}
+			got := string(w.ask(t, 0, [][]byte{[]byte("GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n" + lines + "\r\n")}, false))
+			if n := w[0].traffic.Conns.Dismissed()["denied"]; n != 1 || strings.Count(got, " 429 ") != 1 || strings.Count(got, "Connection: close") != 1 {
+				t.Errorf("fasthttp %v, %q: %d counted\n%s", fasthttpOnly, lines, n, got)
+			}
+		}
+	}
 }
 
 func direct(*policy.Settings) {}

@@ -1,0 +1,41 @@
+package conn
+
+import (
+	"net"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Connections inherit keep-alive from the listening socket.
+func TestKeepAliveIsInherited(t *testing.T) {
+	t.Parallel()
+	ln, err := Listen("listen", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	dialFrom(t, "127.0.0.1", ln.Addr().String())
+	nc, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	raw, err := nc.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []struct{ level, name, want int }{
+		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, 15},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, 15},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, 9},
+		{unix.SOL_SOCKET, unix.SO_PROTOCOL, unix.IPPROTO_TCP}, // not multipath
+	} {
+		var got int
+		_ = raw.Control(func(fd uintptr) { got, err = unix.GetsockoptInt(int(fd), o.level, o.name) })
+		if err != nil || got != o.want {
+			t.Errorf("option %d of level %d: %d, want %d; %v", o.name, o.level, got, o.want, err)
+		}
+	}
+}
