@@ -14,6 +14,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
+	"github.com/fastlimit/fastlimit/legacy"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server"
 	"github.com/fastlimit/fastlimit/sync/gossip"
@@ -69,6 +70,8 @@ func TestEveryKnobIsInTheFile(t *testing.T) {
 		{server.Listener{}, "listener:", false},
 		{policy.Settings{}, "top:Policy.", false},
 		{policy.Match{}, "match:", false},
+		{legacy.Limit{}, "legacy:", false},
+		{legacy.Bucket{}, "bucket:", false},
 		{fastlimit.RuleConfig{}, "rule:Limit.", false},
 		{fastlimit.Config{}, "top:Limits.", true},
 		{server.Config{}, "top:Server.", true},
