@@ -137,7 +137,8 @@ var (
 
 	// Names in messages that are of others.
 	foreign = map[string]string{
-		"auth_request": "nginx", "remote_addr": "nginx", "vhost_combined": "Apache", "redis_version": "Redis", "redis.md": "a page",
+		"auth_request": "nginx", "remote_addr": "nginx", "limit_req": "nginx", "limit_conn": "nginx", "limit_req_zone": "nginx", "limit_conn_zone": "nginx",
+		"realip_remote_addr": "nginx", "proxy_protocol_addr": "nginx", "request_uri": "nginx", "vhost_combined": "Apache", "redis_version": "Redis", "redis.md": "a page",
 	}
 )
 
