@@ -22,7 +22,8 @@ type migrateCmd struct {
 // maxConf is more than any configuration has, in bytes.
 const maxConf = 64 << 20
 
-// Run implements the command.
+// Run implements the command. Nothing is written to stdout unless all was read, so
+// that a pipe into a file leaves none that looks complete.
 func (c *migrateCmd) Run(sys *system) error {
 	name, read := c.Conf, sys.stdin
 	if c.Conf == "-" {
@@ -59,6 +60,7 @@ func (c *migrateCmd) Run(sys *system) error {
 			lost++
 		}
 	}
+	// Without a rule it would be no configuration; the notes say why there is none.
 	if len(r.Rules) == 0 {
 		for _, n := range r.Notes {
 			fmt.Fprintf(sys.stderr, "%s: %s\n", n.Place, n.Text)

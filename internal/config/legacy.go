@@ -28,6 +28,8 @@ const maxFactor = 1_000_000
 // longest is the longest period of a rate.
 const longest = 366 * 24 * time.Hour
 
+// legacyTable fills legacy.Limit, whose fields are pointers: what is not written is
+// not 0. A time of 0 is read, so that the error can say what it means.
 func legacyTable() section {
 	return section{
 		name: "legacy", want: "a mapping such as {max: 10, duration: 10s}", where: "in legacy, indented more than legacy",
@@ -39,6 +41,7 @@ func legacyTable() section {
 	}
 }
 
+// bucketTable fills legacy.Bucket. Its defaults are those of the source.
 func bucketTable() section {
 	count := func() value { return whole(number{least: 1, most: math.MaxUint64, example: "10"}) }
 	return section{
@@ -63,10 +66,12 @@ func defined(s *section, keep func(*definition) any) value {
 	}}
 }
 
+// legacyLimit is the value of legacy.
 func legacyLimit() value {
 	return defined(&legacySettings, func(def *definition) any { def.limit = new(legacy.Limit); return def.limit })
 }
 
+// legacyBucket is the value of bucket.
 func legacyBucket() value {
 	return defined(&bucketSettings, func(def *definition) any { def.bucket = new(legacy.Bucket); return def.bucket })
 }
@@ -90,7 +95,7 @@ func factor() value {
 	read := v.read
 	v.toStruct = true
 	v.read = func(d *decoder, n *node, _ reflect.Value) bool {
-		f := math.NaN()
+		f := math.NaN() // what failed is not used: its node has failed too
 		ok := read(d, n, reflect.ValueOf(&f).Elem())
 		if d.factors == nil {
 			d.factors = map[string]float64{}
@@ -143,7 +148,7 @@ func (d *decoder) translate(at *node, def *definition, scale float64, i int) {
 			d.reportUnlimited(at, def.limit, limited || err != nil)
 			return
 		}
-		b = &translated
+		b = &translated // a factor scales it as it does a bucket
 	}
 	rate, burst, err := b.Scale(scale)
 	if n := d.places[path+".Factor"]; n != nil {

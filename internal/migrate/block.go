@@ -51,7 +51,7 @@ func (m *migration) walk(b *block, all []nginxconf.Directive) {
 			b.dryRun = d
 		case "limit_req_status":
 			m.statuses = append(m.statuses, d)
-		case "upstream", "types", "map", "geo":
+		case "upstream", "types", "map", "geo": // their lines are no directives
 		default:
 			m.other(b, d)
 		}
@@ -86,6 +86,8 @@ func (m *migration) lostIn(of *nginxconf.Directive, all []nginxconf.Directive) {
 	}
 }
 
+// enter makes the block of d within b. Until it says otherwise, it takes the requests
+// that b takes.
 func (m *migration) enter(b *block, d *nginxconf.Directive) *block {
 	in := &block{d: d, parent: b, hosts: b.hosts, paths: b.paths, unmatched: b.unmatched}
 	b.inner = append(b.inner, in)
@@ -94,7 +96,7 @@ func (m *migration) enter(b *block, d *nginxconf.Directive) *block {
 
 // setHosts reads which hosts a server block serves. With one alone it serves all.
 func (m *migration) setHosts(b *block) {
-	if m.servers < 2 {
+	if m.servers < 2 { // nginx gives it every request, whatever its names
 		return
 	}
 	var hosts []string
@@ -108,11 +110,12 @@ func (m *migration) setHosts(b *block) {
 	b.hosts = distinct(hosts)
 }
 
-// hostPatterns are the patterns of one server name.
+// hostPatterns are the patterns of one server name. nginx has stars at either end
+// only, and they cross dots as ours do.
 func (m *migration) hostPatterns(b *block, d *nginxconf.Directive, name string) []string {
 	patterns := []string{strings.ToLower(name)}
 	switch {
-	case name == "_" || name == "" || name == "-":
+	case name == "_" || name == "" || name == "-": // the usual names for "none"
 		return nil
 	case strings.HasPrefix(name, "~"):
 		b.unmatched = text(d) + " is a regular expression, and hosts are matched by patterns"
@@ -128,6 +131,7 @@ func (m *migration) hostPatterns(b *block, d *nginxconf.Directive, name string) 
 	return patterns
 }
 
+// distinct keeps the first of equal texts: a list of patterns may not repeat one.
 func distinct(all []string) (kept []string) {
 	for _, s := range all {
 		if !slices.Contains(kept, s) {

@@ -33,8 +33,10 @@ type applied struct {
 // maxBurst is nginx's: it counts in thousandths of a request in 32 bits.
 const maxBurst = 1<<31/1000 - 1
 
+// readLimitReq reads a limit_req, and says what is wrong with one that nginx would
+// refuse. Arguments may be in any order.
 func readLimitReq(d *nginxconf.Directive) (a applied, problem string) {
-	a.queue = true
+	a.queue = true // unless nodelay is given
 	for _, arg := range d.Args {
 		name, value, _ := strings.Cut(arg, "=")
 		ok := true
@@ -46,9 +48,10 @@ func readLimitReq(d *nginxconf.Directive) (a applied, problem string) {
 		case "nodelay":
 			a.queue = false
 		case "delay":
+			// Some of the burst at once and the rest in turn: admitted are the same.
 			_, ok = number(value, maxBurst)
 		default:
-			ok = false
+			ok = false // perhaps of a newer version: the limit may mean something else
 		}
 		if !ok {
 			return a, arg + " is not known"
@@ -60,6 +63,7 @@ func readLimitReq(d *nginxconf.Directive) (a applied, problem string) {
 	return a, ""
 }
 
+// limitReq makes a rule of a limit_req, or a note of why there is none.
 func (m *migration) limitReq(b *block, d *nginxconf.Directive) {
 	if len(d.Args) == 1 && d.Args[0] == "off" { // of newer versions: no limit here
 		return
@@ -78,10 +82,12 @@ func (m *migration) limitReq(b *block, d *nginxconf.Directive) {
 	rule := Rule{zone: z, blocks: []*block{b}, From: []string{d.Place() + ": " + text(d)}}
 	if problem == "" {
 		rule.Key, rule.Match = z.key, policy.Match{Hosts: b.hosts, Paths: b.paths}
+		// nginx's burst is what it admits beyond the request that is just on time.
 		rule.Limit = fastlimit.RuleConfig{Name: "r", Rate: z.rate, Burst: uint64(a.burst) + 1}
 		if b.shadow() {
 			rule.Limit.Mode = fastlimit.Shadow
 		}
+		// The limiter knows best which rates it can keep; the name comes later.
 		if _, err := fastlimit.NewPlan(fastlimit.Config{Rules: []fastlimit.RuleConfig{rule.Limit}}); err != nil {
 			problem = err.Error()
 		}
@@ -141,6 +147,7 @@ func (m *migration) noteOtherConns(b *block, d *nginxconf.Directive) {
 	}
 }
 
+// first is the first argument, or nothing.
 func first(args []string) string {
 	if len(args) == 0 {
 		return ""
@@ -157,6 +164,7 @@ func (m *migration) merge(rules []Rule) (kept []Rule) {
 			kept = append(kept, r)
 		}
 	}
+	// What is left of a zone that several rules are from counts apart from now on.
 	for i := range kept {
 		for j := range i {
 			if kept[i].zone == kept[j].zone {
@@ -172,6 +180,9 @@ func (m *migration) merge(rules []Rule) (kept []Rule) {
 // place is that of the first directive of a rule.
 func place(r *Rule) string { return strings.SplitN(r.From[0], ": ", 2)[0] }
 
+// mergeInto adds the requests of r to a rule of kept, if one can take them in, and
+// reports whether it has. Hosts and paths are matched independently, so a rule for
+// two hosts, each with paths of its own, would be for all four pairs.
 func mergeInto(kept []Rule, r *Rule) bool {
 	for i := range kept {
 		k := &kept[i]
@@ -206,7 +217,7 @@ func within(a, b []string) bool {
 // rules that match apply here, while there a block that has limits inherits none, and
 // a request is in one location only.
 func (m *migration) noteOverlaps(root *block) {
-	var all []*block
+	var all []*block // outer before inner
 	var add func(*block)
 	add = func(b *block) {
 		all = append(all, b)
@@ -218,6 +229,7 @@ func (m *migration) noteOverlaps(root *block) {
 	for i := range m.r.Rules {
 		r := &m.r.Rules[i]
 		for _, b := range all {
+			// Requests that no pattern describes are in no rule's way, as far as can be said.
 			if b.d == nil || b.unmatched != "" || !within(r.Match.Hosts, b.hosts) || !covers(r.Match.Paths, b.paths) || r.governs(b) {
 				continue
 			}

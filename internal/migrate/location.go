@@ -49,7 +49,8 @@ func locationKind(args []string) (kind, arg string) {
 	return "", args[0]
 }
 
-// prefixPattern is the pattern of a path, or of all that begin with it.
+// prefixPattern is the pattern of a path, or of all that begin with it; none is
+// needed for /, as all do. why says what is wrong with the path.
 func prefixPattern(path string, exact bool) (patterns []string, why string) {
 	switch {
 	case path == "/" && !exact:
@@ -62,6 +63,8 @@ func prefixPattern(path string, exact bool) (patterns []string, why string) {
 	return checked(path)
 }
 
+// checked returns patterns if a request can match each of them. nginx compares with
+// the same normal form, so a location that is written otherwise is dead there too.
 func checked(patterns ...string) ([]string, string) {
 	for _, p := range patterns {
 		if policy.CheckPathPattern(p) != nil {
@@ -78,6 +81,7 @@ const maxPatterns = 32
 // anything, and a choice of these.
 func regexPatterns(re string, fold bool) (patterns []string, why string) {
 	const cannot = "is a regular expression that no pattern can say"
+	// nginx has PCRE, which is near enough: what Go does not know is no text.
 	parsed, err := syntax.Parse(re, syntax.Perl)
 	if err != nil {
 		return nil, cannot
@@ -90,7 +94,7 @@ func regexPatterns(re string, fold bool) (patterns []string, why string) {
 		if t, ok = anchored(t); !ok {
 			return nil, cannot
 		}
-		if fold && strings.ToLower(t) != strings.ToUpper(t) {
+		if fold && strings.ToLower(t) != strings.ToUpper(t) { // it has letters
 			return nil, "is matched in any case, and patterns are not"
 		}
 		patterns = append(patterns, t)
@@ -114,7 +118,7 @@ func anchored(t string) (string, bool) {
 	if !last {
 		t += "*"
 	}
-	for strings.Contains(t, "**") {
+	for strings.Contains(t, "**") { // as of /.* without an end
 		t = strings.ReplaceAll(t, "**", "*")
 	}
 	return t, t != "*" && t != ""
@@ -127,6 +131,8 @@ func expand(re *syntax.Regexp) (texts []string, ok bool) {
 	case syntax.OpEmptyMatch:
 		return []string{""}, true
 	case syntax.OpLiteral:
+		// A star of the text would be a wildcard; (?i) within the expression is
+		// another way to say ~*.
 		s := string(re.Rune)
 		return []string{s}, re.Flags&syntax.FoldCase == 0 && !strings.ContainsAny(s, "*"+begin+end)
 	case syntax.OpBeginText:
@@ -135,7 +141,7 @@ func expand(re *syntax.Regexp) (texts []string, ok bool) {
 		return []string{end}, true
 	case syntax.OpCapture:
 		return expand(re.Sub[0])
-	case syntax.OpStar:
+	case syntax.OpStar: // .* only: [a-z]* is less than anything
 		return []string{"*"}, re.Sub[0].Op == syntax.OpAnyCharNotNL || re.Sub[0].Op == syntax.OpAnyChar
 	case syntax.OpAlternate:
 		return expandEach(re.Sub)
@@ -150,6 +156,7 @@ func expand(re *syntax.Regexp) (texts []string, ok bool) {
 	return nil, false
 }
 
+// expandEach lists the texts of a choice.
 func expandEach(subs []*syntax.Regexp) (texts []string, ok bool) {
 	for _, sub := range subs {
 		more, ok := expand(sub)
@@ -160,6 +167,8 @@ func expandEach(subs []*syntax.Regexp) (texts []string, ok bool) {
 	return texts, true
 }
 
+// expandInRow lists the texts of one after the other: every one of the first with
+// every one of the next.
 func expandInRow(subs []*syntax.Regexp) (texts []string, ok bool) {
 	texts = []string{""}
 	for _, sub := range subs {
@@ -199,6 +208,7 @@ func covers(outer, inner []string) bool {
 	}
 	for _, in := range inner {
 		if !slices.ContainsFunc(outer, func(out string) bool {
+			// A star elsewhere than at the end would need to be matched.
 			prefix, open := strings.CutSuffix(out, "*")
 			return !strings.Contains(prefix, "*") && open && strings.HasPrefix(in, prefix) || in == out
 		}) {

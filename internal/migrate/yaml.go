@@ -30,6 +30,8 @@ func (r *Result) WriteYAML(to io.Writer) error {
 	return w.Flush()
 }
 
+// writeNotes writes the notes of one kind below a heading, or nothing if there are
+// none, and ends with an empty line.
 func (r *Result) writeNotes(w io.Writer, heading string, lost bool) {
 	for _, n := range r.Notes {
 		if n.Lost != lost {
@@ -46,6 +48,8 @@ func (r *Result) writeNotes(w io.Writer, heading string, lost bool) {
 	}
 }
 
+// writeRule writes a rule in full: defaults may change, and the reader compares with
+// nginx's line. What is left out is what nginx cannot say.
 func writeRule(w io.Writer, r *Rule) {
 	for _, from := range r.From {
 		fmt.Fprintf(w, "  # %s\n", comment(from))
@@ -69,6 +73,8 @@ func writeRule(w io.Writer, r *Rule) {
 	}
 }
 
+// key is a part, or a list of them. Names are quoted, as a colon or a number may be
+// in them.
 func key(parts []policy.KeyPart) string {
 	var all []string
 	for _, p := range parts {

@@ -33,7 +33,7 @@ func (m *migration) addZone(zones map[string]*zone, d *nginxconf.Directive) {
 	key := ""
 	for i, arg := range d.Args {
 		switch name, value, _ := strings.Cut(arg, "="); {
-		case name == "zone":
+		case name == "zone": // NAME:SIZE; the size means nothing here
 			z.name, _, _ = strings.Cut(value, ":")
 		case name == "rate":
 			z.readRate(value)
@@ -56,6 +56,8 @@ func (m *migration) addZone(zones map[string]*zone, d *nginxconf.Directive) {
 
 var rateForm = regexp.MustCompile(`^([0-9]+)r/([sm])$`)
 
+// readRate reads a rate. nginx keeps thousandths of a request per second, so that
+// 1r/m is 0.016 there and exactly a sixtieth here.
 func (z *zone) readRate(s string) {
 	f := rateForm.FindStringSubmatch(s)
 	if f == nil {
@@ -77,6 +79,7 @@ func (m *migration) readKey(z *zone, key string) {
 	for _, f := range variable.FindAllStringSubmatch(key, -1) {
 		part, note, problem := keyPart(f[1] + f[2])
 		if problem != "" {
+			// The usual reason is a map to an empty key, for which nginx has no limit.
 			if place := m.variables[f[1]+f[2]]; place != "" {
 				problem = fmt.Sprintf("$%s is made by %s: if it exempts clients, write these under allow", f[1]+f[2], place)
 			}
@@ -90,7 +93,7 @@ func (m *migration) readKey(z *zone, key string) {
 			z.key = append(z.key, part)
 		}
 	}
-	if len(z.key) == 0 {
+	if len(z.key) == 0 { // text alone: one bucket for all
 		z.key = []policy.KeyPart{{Kind: policy.KeyGlobal}}
 	}
 	if len(z.key) > maxKeyParts {
@@ -117,11 +120,14 @@ var keyParts = map[string]struct {
 	"proxy_protocol_addr": {policy.KeyIP, "$proxy_protocol_addr is told by a proxy: name it in trusted_proxies"},
 }
 
-// keyPart is the part of a key that a variable stands for.
+// keyPart is the part of a key that a variable stands for, a note on how it differs
+// if it does, and the problem if there is none.
 func keyPart(name string) (part policy.KeyPart, note, problem string) {
 	if known, ok := keyParts[name]; ok {
 		return policy.KeyPart{Kind: known.kind}, known.note, ""
 	}
+	// nginx writes dashes of a header as underscores, so one that has underscores
+	// itself is read as another; clients rarely send such.
 	if header, ok := strings.CutPrefix(name, "http_"); ok {
 		header = textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(header, "_", "-"))
 		part = policy.KeyPart{Kind: policy.KeyHeader, Name: header}

@@ -68,8 +68,8 @@ func (l *lexer) word() string {
 		c := l.text[l.at]
 		switch {
 		case isSpace(c), c == ';', c == '{':
-			return b.String()
-		case c == '\\' && l.at+1 < len(l.text):
+			return b.String() // the next token begins with it
+		case c == '\\' && l.at+1 < len(l.text): // else it is the last character
 			l.escaped(&b)
 			continue
 		case c == '$' && strings.HasPrefix(l.text[l.at+1:], "{"):
@@ -90,6 +90,7 @@ func (l *lexer) quoted(quote byte) (string, error) {
 	for l.at++; l.at < len(l.text); {
 		switch c := l.text[l.at]; {
 		case c == quote:
+			// nginx refuses what follows without a space, but for the parenthesis of an if.
 			l.at++
 			if l.at < len(l.text) && !isSpace(l.text[l.at]) && !strings.ContainsRune(";{)", rune(l.text[l.at])) {
 				return "", l.fail(l.line, "%q follows a closing quote; put a space between them", l.text[l.at])
@@ -137,6 +138,7 @@ func (l *lexer) escaped(b *strings.Builder) {
 func (l *lexer) lua() error {
 	start, depth := l.line, 1
 	for l.at < len(l.text) {
+		// Each case goes on by what it has read, or else by one character below.
 		rest := l.text[l.at:]
 		switch c := rest[0]; {
 		case c == '{':
@@ -151,7 +153,7 @@ func (l *lexer) lua() error {
 			continue
 		case strings.HasPrefix(rest, "--"):
 			if long := luaLong(rest[2:]); long > 0 {
-				l.skip(2 + long)
+				l.skip(2 + long) // a comment of several lines
 			} else if end := strings.IndexByte(rest, '\n'); end >= 0 {
 				l.skip(end)
 			} else {
@@ -175,7 +177,8 @@ func (l *lexer) skip(n int) {
 	l.at += n
 }
 
-// luaString is the length of the string in quotes that s begins with.
+// luaString is the length of the string in quotes that s begins with. All of s, if
+// it has no end: the block is not closed then either.
 func luaString(s string) int {
 	for i := 1; i < len(s); i++ {
 		switch s[i] {
@@ -194,7 +197,7 @@ func luaLong(s string) int {
 	if !strings.HasPrefix(s, "[") {
 		return 0
 	}
-	level := 1
+	level := 1 // index of the second bracket
 	for level < len(s) && s[level] == '=' {
 		level++
 	}
