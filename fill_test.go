@@ -124,7 +124,7 @@ func TestTakeUpToConcurrently(t *testing.T) {
 	for g := range taken {
 		wg.Go(func() {
 			for i := range uint64(200) {
-				_, n := r.TakeUpTo(context.Background(), key, i%7)
+				_, n := r.TakeUpTo(t.Context(), key, i%7)
 				if taken[g] += n; i%3 == 0 && n > 0 {
 					r.Refund(key, 1)
 					taken[g]--

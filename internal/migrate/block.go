@@ -141,13 +141,6 @@ func distinct(all []string) (kept []string) {
 	return kept
 }
 
-// server is the server block that b is in, or nil.
-func (b *block) server() *block {
-	for ; b != nil && (b.d == nil || b.d.Name != "server"); b = b.parent {
-	}
-	return b
-}
-
 // effective are the limits that nginx applies in b.
 func (b *block) effective() []*nginxconf.Directive {
 	for ; b != nil; b = b.parent {

@@ -178,7 +178,10 @@ func (m *migration) merge(rules []Rule) (kept []Rule) {
 }
 
 // place is that of the first directive of a rule.
-func place(r *Rule) string { return strings.SplitN(r.From[0], ": ", 2)[0] }
+func place(r *Rule) string {
+	at, _, _ := strings.Cut(r.From[0], ": ")
+	return at
+}
 
 // mergeInto adds the requests of r to a rule of kept, if one can take them in, and
 // reports whether it has. Hosts and paths are matched independently, so a rule for

@@ -199,8 +199,7 @@ func (p *parser) names(d *Directive) []string {
 
 func (p *parser) miss(d *Directive, name string, err error) {
 	problem := err.Error()
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		problem = pe.Err.Error()
 	}
 	p.missing = append(p.missing, &Error{d.File, d.Line, "include " + name + ": " + problem})

@@ -1,6 +1,7 @@
 package nginxconf
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -169,7 +170,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		all, _, err := Parse("f", text, Files{})
 		if err != nil {
-			if e, ok := err.(*Error); !ok || e.Line < 1 || e.Line > 1+strings.Count(text, "\n") || e.Problem == "" {
+			if e, ok := errors.AsType[*Error](err); !ok || e.Line < 1 || e.Line > 1+strings.Count(text, "\n") || e.Problem == "" {
 				t.Fatalf("%q: %v", text, err)
 			}
 			return

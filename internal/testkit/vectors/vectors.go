@@ -8,7 +8,6 @@
 package vectors
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,7 +89,7 @@ func (v *Vector) run(t *testing.T, open func(t *testing.T) (bucket.Store, func()
 	}
 	r := v.rule(t, c, max(v.Burst, v.Before))
 	before()
-	if d := r.Take(context.Background(), key(r), v.Before); !d.Allowed {
+	if d := r.Take(t.Context(), key(r), v.Before); !d.Allowed {
 		t.Fatalf("cannot begin at level %d: %+v", v.Before, d)
 	}
 	if v.Before > v.Burst {
@@ -114,7 +113,7 @@ func (v *Vector) rule(t *testing.T, c fastlimit.Config, burst uint64) *fastlimit
 func key(r *fastlimit.Rule) fastlimit.Key { return r.BytesKey([]byte("client")) }
 
 func (v *Vector) play(t *testing.T, r *fastlimit.Rule, before func()) {
-	start, ctx, k := time.Now(), context.Background(), key(r)
+	start, ctx, k := time.Now(), t.Context(), key(r)
 	for i, c := range v.Calls {
 		time.Sleep(c.At - time.Since(start))
 		before()
