@@ -121,7 +121,7 @@ func (r *Rule) screen(key Key, n uint64, now time.Duration, at stripe) Stage {
 func (r *Rule) exact(ctx context.Context, key Key, n uint64, now time.Duration, at stripe) Decision {
 	var v Decision
 	if cost := r.shape.Cost(n); r.shared != nil {
-		v = r.shared.take(ctx, key, claim{cost, now + r.shared.timeout, r.config.OnFailure})
+		v, _ = r.shared.take(ctx, key, claim{cost, 1, now + r.shared.timeout, r.config.OnFailure})
 	} else {
 		v = r.buckets.take(key.digest(), cost, now)
 	}

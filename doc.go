@@ -15,8 +15,9 @@
 // To limit: [New] with a [Config]; [Limiter.Rule]; a [Key] by [Rule.AddrKey] or
 // [Rule.BytesKey]; then [Rule.Allow] for a yes or no at the rule's cost,
 // [Rule.Take] for other costs and the whole [Decision], or [Limiter.TakeAll]
-// where several rules apply to a request. [Rule.Peek] asks and takes nothing,
-// [Rule.Refund] gives back, [Rule.Reset] forgives.
+// where several rules apply to a request. [Rule.TakeUpTo] takes what fits,
+// [Rule.Peek] asks and takes nothing, [Rule.Refund] gives back, [Rule.Reset]
+// forgives.
 //
 // To operate: [NewPlan] says beforehand what memory and limits amount to,
 // [Rule.Stats] and [Limiter.FirstSeenClients] what happens, and [Limiter.With]

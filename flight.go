@@ -62,23 +62,24 @@ func (f *flight) submitNextLocked(sh *flightShard, read reading, tat uint64) {
 	}
 }
 
-// askLocked makes the operation a take for all of next that have the cost of
-// the first. It may not be carried out when the first of them has stopped
+// askLocked makes the operation a take of all the charges of next that cost as
+// much as those of the first. It may not be carried out when the first of them has stopped
 // waiting: what came too late was decided without the store, and would count
 // against the client from then on instead of from when it asked.
 func (f *flight) askLocked(now time.Duration, tat uint64) {
 	cost, deadline := f.next[0].cost, f.next[0].deadline
-	rest := f.next[:0]
+	count, rest := uint64(0), f.next[:0]
 	for _, w := range f.next {
 		if w.cost != cost {
 			rest = append(rest, w)
 			continue
 		}
 		f.asked = append(f.asked, w)
+		count = min(count+w.count, bucket.MaxPortable) // no shared store holds more
 		deadline = min(deadline, w.deadline)
 	}
 	f.next = rest
-	f.op.Kind, f.op.Cost, f.op.Count = bucket.Take, cost, uint64(len(f.asked))
+	f.op.Kind, f.op.Cost, f.op.Count = bucket.Take, cost, count
 	f.op.Patience = max(deadline-now, 1) // 0 would be for ever
 	f.op.Floor = f.shared.floor(tat, now)
 }
@@ -156,9 +157,9 @@ func (f *flight) feedTableLocked(reply bucket.Reply, now time.Duration) (tat uin
 	for _, w := range f.asked {
 		switch {
 		case !w.left:
-			waiting++
-		case !w.denied:
-			left++ // its policy has charged it to the table
+			waiting += w.count
+		default:
+			left += w.granted // its policy has charged them to the table
 		}
 	}
 	admitted := min(reply.Granted, waiting)
@@ -188,14 +189,12 @@ func (f *flight) feedTableLocked(reply bucket.Reply, now time.Duration) (tat uin
 	}
 	known = max(known, tat) // the table may know more
 	for _, w := range f.asked {
-		switch {
-		case w.left:
-		case admitted > 0:
-			admitted--
-			w.verdict <- s.decision(StageExact, true, known, now, cost)
-		default:
-			w.verdict <- s.decision(StageExact, false, known, now, cost)
+		if w.left {
+			continue
 		}
+		granted := min(admitted, w.count)
+		admitted -= granted
+		w.verdict <- verdict{s.decision(StageExact, granted > 0, known, now, cost), granted}
 	}
 	f.asked = f.asked[:0]
 	return tat
@@ -211,7 +210,7 @@ func (f *flight) judgeLocked(now time.Duration, tat uint64) {
 		switch {
 		case w.left:
 		case !s.shape.Fits(tat, ticks, w.cost):
-			w.verdict <- s.decision(StageTable, false, tat, now, w.cost)
+			w.verdict <- verdict{s.decision(StageTable, false, tat, now, w.cost), 0}
 		default:
 			rest = append(rest, w)
 		}

@@ -95,8 +95,11 @@ var layers = []struct {
 	{"bucket/storetest", []string{"bucket"}, "asks of every store the same"},
 	{".", []string{"sketch", "window", "bucket"}, "what importers of the library link"},
 	{"policy", []string{"."}, "who, which rules, which keys: no HTTP, no files"},
+	{"legacy", []string{"."}, "limits as others define them: arithmetic, whatever file they stand in"},
 	{"internal/denial", []string{"."}, "text of an answer, for any server"},
-	{"internal/config", []string{".", "policy", "server", "bucket/redisstore", "sync/gossip"}, "fills in the settings of those who have any; serves nothing"},
+	{"internal/config", []string{".", "policy", "legacy", "server", "bucket/redisstore", "sync/gossip"}, "fills in the settings of those who have any; serves nothing"},
+	{"internal/migrate", []string{".", "policy", "internal/migrate/nginxconf"}, "makes rules; which file they go to is for commands"},
+	{"internal/migrate/nginxconf", nil, "a syntax, whatever is in it"},
 	{"internal/prom", nil, "tables of metrics, whoever counts"},
 	{"internal/metrics", []string{"internal/prom", "bucket/redisstore", "bucket/remote", "sync/..."}, "so that neither store nor cluster knows of Prometheus, nor the server of either"},
 	{"internal/replay", []string{".", "policy", "bucket"}, "judges logs, and asks buckets for nothing but the names of algorithms; needs no server"},
@@ -115,7 +118,7 @@ var layers = []struct {
 	{"middleware/fasthttp", []string{".", "policy", "internal/denial", "middleware/internal/limits"}, "likewise"},
 	{"sync/...", []string{".", "sketch", "toptalkers", "sync/..."}, "adapters know the library, not each other"},
 	{"internal/cli", nil, "flags, signals and progress of any program"},
-	{"internal/testkit/...", []string{".", "policy", "internal/testkit/..."}, "for tests of any package, so it may know none of them"},
+	{"internal/testkit/...", []string{".", "policy", "bucket", "legacy", "internal/testkit/..."}, "for tests of any package, so it may know none of them"},
 	{"bench/defaults", nil, "what a field that is not set means"},
 	{"bench/reference", nil, "what people write first; frozen"},
 	{"bench/proc", nil, "processes, whatever they are"},
@@ -129,7 +132,7 @@ var layers = []struct {
 	{"bench/redisbench", []string{".", "bucket", "bucket/redisstore", "internal/testkit/redisfault", "bench/..."}, "asks Redis, and breaks it"},
 	{"bench/command", []string{".", "internal/cli", "bench/..."}, "flags of the benchmarks"},
 	{"bench", []string{"bench/command"}, "a main package, which nobody can import"},
-	{"cmd/fastlimit", []string{".", "policy", "toptalkers", "server", "bucket", "bucket/remote", "bucket/redisstore", "sync/gossip", "internal/cli", "internal/config", "internal/metrics", "internal/replay"}, "flags, files, signals and wiring"},
+	{"cmd/fastlimit", []string{".", "policy", "toptalkers", "server", "bucket", "bucket/remote", "bucket/redisstore", "sync/gossip", "internal/cli", "internal/config", "internal/metrics", "internal/migrate/...", "internal/replay"}, "flags, files, signals and wiring"},
 }
 
 // basics know nothing of this module, and everybody may import them.
@@ -163,14 +166,14 @@ func TestLayers(t *testing.T) {
 // not listed: nothing imports them but tests.
 var order = [][]string{
 	{
-		"internal/field", "internal/ascii", "internal/heap", "internal/marks", "internal/safetext", "internal/prom", "internal/cli",
+		"internal/field", "internal/ascii", "internal/heap", "internal/marks", "internal/safetext", "internal/prom", "internal/cli", "internal/migrate/nginxconf",
 		"bench/defaults", "bench/reference", "bench/proc", "bench/load", "bench/report",
 	},
 	{"sketch", "server/internal/text"},
 	{"window", "bucket"},
 	{".", "bucket/step", "bucket/remote", "bucket/storetest", "toptalkers"},
-	{"policy", "internal/denial", "bucket/memstore", "bucket/redisstore", "sync/delta"},
-	{"sync/gossip", "middleware/...", "internal/replay", "server/internal/guard", "server/internal/logs"},
+	{"policy", "legacy", "internal/denial", "bucket/memstore", "bucket/redisstore", "sync/delta"},
+	{"sync/gossip", "middleware/...", "internal/replay", "internal/migrate", "server/internal/guard", "server/internal/logs"},
 	{"server/internal/conn", "internal/metrics"},
 	{"server/internal/admin", "server/internal/decide", "server/internal/lifecycle", "server/internal/metrics"},
 	{"server"},
@@ -244,6 +247,7 @@ var keep = []struct {
 	{module + "/internal/testkit", []string{"internal/testkit/...", "bench/redisbench"}, "for tests, and for what measures faults"},
 	{module + "/bucket/storetest", nil, "for tests"},
 	{module + "/internal/testkit/middlewaretest", nil, "for tests"},
+	{module + "/internal/testkit/vectors", nil, "for tests"},
 }
 
 func TestDependenciesStayInPlace(t *testing.T) {

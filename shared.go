@@ -56,9 +56,12 @@ func newShared(r *Rule, store bucket.Store, timeout time.Duration) *shared {
 
 func (s *shared) shard(d sketch.Digest) *flightShard { return &s.shards[d.Pos>>8%64] }
 
-// claim is what a request asks of the shared tier.
+// claim is what a request asks of the shared tier: a take one charge, a TakeUpTo
+// as many as fit of one unit each. The store grants them in part anyway, as it
+// does to several takes, so that the two may share an operation.
 type claim struct {
-	cost     uint64
+	cost     uint64 // ticks of one charge
+	count    uint64 // charges, at most the burst
 	deadline time.Duration
 	policy   OnFailure // what decides if there is no answer by then
 }
@@ -66,16 +69,24 @@ type claim struct {
 // waiter is a request that waits.
 type waiter struct {
 	claim
-	verdict chan Decision // buffered: 1
-	timer   *time.Timer   // the request's own
+	verdict chan verdict // buffered: 1
+	timer   *time.Timer  // the request's own
 
-	// left is set when the request has stopped waiting, denied if it was
-	// denied then. Guarded by the lock of the flight's shard.
-	left, denied bool
+	// left is set when the request has stopped waiting, with the charges that
+	// were granted to it then. Guarded by the lock of the flight's shard.
+	left    bool
+	granted uint64
+}
+
+// verdict is the decision on a claim and how many of its charges are granted.
+type verdict struct {
+	Decision
+
+	granted uint64
 }
 
 func newWaiter() *waiter {
-	w := &waiter{verdict: make(chan Decision, 1), timer: time.NewTimer(time.Hour)}
+	w := &waiter{verdict: make(chan verdict, 1), timer: time.NewTimer(time.Hour)}
 	w.timer.Stop()
 	return w
 }
@@ -107,21 +118,27 @@ func abandoned() Decision {
 }
 
 // take decides on a suspect: by the table if it knows by now, by the shared
-// bucket if that answers before the deadline, else by the failure policy.
-func (s *shared) take(ctx context.Context, key Key, c claim) Decision {
+// bucket if that answers before the deadline, else by the failure policy. It
+// returns how many charges are granted.
+func (s *shared) take(ctx context.Context, key Key, c claim) (Decision, uint64) {
 	if ctx.Err() != nil {
-		return abandoned()
+		return abandoned(), 0
 	}
+	v := s.ask(ctx, key, c)
+	return v.Decision, v.granted
+}
+
+func (s *shared) ask(ctx context.Context, key Key, c claim) verdict {
 	d := key.digest()
-	w, verdict, now := s.join(key, d, c)
+	w, v, now := s.join(key, d, c)
 	if w == nil {
-		return verdict
+		return v
 	}
 	w.timer.Reset(c.deadline - now)
 	select {
-	case verdict = <-w.verdict:
+	case v = <-w.verdict:
 		s.freeWaiter(w)
-		return verdict
+		return v
 	case <-w.timer.C:
 	case <-ctx.Done():
 	}
@@ -131,7 +148,7 @@ func (s *shared) take(ctx context.Context, key Key, c claim) Decision {
 // join makes the request wait for an answer, or decides at once and returns no
 // waiter. It reads the clock once more: the request may have waited for a core
 // since its own reading, or for the lock.
-func (s *shared) join(key Key, d sketch.Digest, c claim) (*waiter, Decision, time.Duration) {
+func (s *shared) join(key Key, d sketch.Digest, c claim) (*waiter, verdict, time.Duration) {
 	sh := s.shard(d)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -139,7 +156,7 @@ func (s *shared) join(key Key, d sketch.Digest, c claim) (*waiter, Decision, tim
 	// An answer may have come since checkTable; see feedTableLocked.
 	tat := s.table.Lookup(d)
 	if !s.shape.Fits(tat, s.shape.Ticks(read.now), c.cost) {
-		return nil, s.decision(StageTable, false, tat, read.now, c.cost), read.now
+		return nil, verdict{s.decision(StageTable, false, tat, read.now, c.cost), 0}, read.now
 	}
 	f := sh.m[d]
 	if read.now >= c.deadline || f != nil && read.now-f.sent > s.timeout {
@@ -150,54 +167,68 @@ func (s *shared) join(key Key, d sketch.Digest, c claim) (*waiter, Decision, tim
 	w := s.waiter(c)
 	if f != nil {
 		f.next = append(f.next, w)
-		return w, Decision{}, read.now
+		return w, verdict{}, read.now
 	}
 	f = s.flight(d, key)
 	f.next = append(f.next, w)
 	sh.m[d] = f
 	f.submitNextLocked(sh, read, tat) // if the store does not take it, w has its verdict
-	return w, Decision{}, read.now
+	return w, verdict{}, read.now
 }
 
 // leave ends a wait without an answer, unless it has come just now.
-func (s *shared) leave(d sketch.Digest, w *waiter, hungUp bool) Decision {
+func (s *shared) leave(d sketch.Digest, w *waiter, hungUp bool) verdict {
 	sh := s.shard(d)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	select {
-	case verdict := <-w.verdict:
+	case v := <-w.verdict:
 		s.freeWaiter(w)
-		return verdict
+		return v
 	default:
 	}
-	verdict := abandoned()
+	v := verdict{abandoned(), 0}
 	if !hungUp {
-		verdict = s.fallback(d, w.claim, s.clock.late(s.clock.now()))
+		v = s.fallback(d, w.claim, s.clock.late(s.clock.now()))
 	}
-	w.left, w.denied = true, !verdict.Allowed
-	return verdict
+	w.left, w.granted = true, v.granted
+	return v
 }
 
 // fallback is the verdict of the failure policy.
-func (s *shared) fallback(d sketch.Digest, c claim, now time.Duration) Decision {
+func (s *shared) fallback(d sketch.Digest, c claim, now time.Duration) verdict {
 	s.distrust(now)
-	var verdict Decision
+	var v verdict
 	switch c.policy {
 	case FailOpen:
-		verdict = admitUnchecked(StageFallback)
+		v = verdict{admitUnchecked(StageFallback), c.count}
 	case FailClosed:
-		verdict = Decision{RetryAfter: closedRetry}
+		v.RetryAfter = closedRetry
 	default:
 		// Charged as of the deadline at the latest: if this process stood still
 		// since, a charge as of now would convict the requests after this one.
-		tat, ok := s.table.Take(d, s.shape.Ticks(min(now, c.deadline)), c.cost)
-		if !ok && now > c.deadline {
-			tat, ok = s.table.Take(d, s.shape.Ticks(now), c.cost)
+		tat, granted := s.takeLocal(d, c.cost, c.count, min(now, c.deadline))
+		if granted < c.count && now > c.deadline {
+			var more uint64
+			tat, more = s.takeLocal(d, c.cost, c.count-granted, now)
+			granted += more
 		}
-		verdict = s.decision(StageFallback, ok, tat, now, c.cost)
+		v = verdict{s.decision(StageFallback, granted > 0, tat, now, c.cost), granted}
 	}
-	verdict.Stage, verdict.Degraded = StageFallback, true
-	return verdict
+	v.Stage, v.Degraded = StageFallback, true
+	return v
+}
+
+// takeLocal charges this node's table with as many of count charges as fit.
+func (s *shared) takeLocal(d sketch.Digest, cost, count uint64, now time.Duration) (tat, granted uint64) {
+	if count > 1 { // of a TakeUpTo, one unit each
+		return s.fill(d, count, now)
+	}
+	tat, ok := s.table.Take(d, s.shape.Ticks(now), cost)
+	if ok {
+		granted = 1
+	}
+	return tat, granted
 }
 
 // distrust lets takes carry floors until the table knows nothing from before.

@@ -42,13 +42,18 @@ func hangUpAdmitsNothing(t *testing.T, policy OnFailure, nodes int) {
 	var wg sync.WaitGroup
 	for range 50 {
 		for _, r := range rules {
-			for range 20 {
+			for i := range uint64(20) {
 				wg.Go(func() {
 					ctx, cancel := context.WithTimeout(t.Context(), 100*time.Microsecond)
 					defer cancel()
-					d := r.Take(ctx, r.BytesKey([]byte("x")), 1)
-					if want := abandoned(); d != want {
-						t.Errorf("hung up: %+v, want %+v", d, want)
+					d, n := Decision{}, uint64(0)
+					if key := r.BytesKey([]byte("x")); i%4 == 3 {
+						d, n = r.TakeUpTo(ctx, key, i%3+1)
+					} else {
+						d = r.Take(ctx, key, 1)
+					}
+					if want := abandoned(); d != want || n != 0 {
+						t.Errorf("hung up: %+v with %d units, want %+v", d, n, want)
 					}
 				})
 			}

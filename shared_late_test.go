@@ -138,7 +138,7 @@ func TestStalledAnswerConvictsNobody(t *testing.T) {
 		r := lim.rules[0]
 		s, key, cost, sent := r.shared, charge(r, 1).Key, r.shape.Cost(1), lim.Now()
 		f := s.flight(key.digest(), key)
-		w := s.waiter(claim{cost: cost, deadline: sent + s.timeout})
+		w := s.waiter(claim{cost: cost, count: 1, deadline: sent + s.timeout})
 		f.sent, f.asked = sent, append(f.asked, w)
 		time.Sleep(200 * time.Millisecond)
 		f.feedTableLocked(bucket.Reply{Granted: 1, Level: cost}, lim.Now())

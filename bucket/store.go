@@ -11,7 +11,7 @@ type Kind uint8
 
 // The kinds of operations.
 const (
-	Take     Kind = iota // charge up to Count requests of Cost each
+	Take     Kind = iota // make up to Count charges of Cost each
 	Peek                 // as Take, but charge nothing
 	Refund               // take Cost off the level, once, as Back does
 	Reset                // empty the bucket, whatever it holds
@@ -28,8 +28,8 @@ type Op struct {
 	Kind  Kind
 	Key   string // names rule and client; stores add their own prefix
 	Shape Shape  // its Limit may carry slack for requests that bunch on their way
-	Cost  uint64 // ticks of one request
-	Count uint64 // requests waiting for this answer; at least 1
+	Cost  uint64 // ticks of one charge
+	Count uint64 // charges that the requests waiting for this answer ask for; at least 1
 
 	// Back is how many ticks of earlier takes to refund before anything else. A
 	// refund or a reset makes the store ignore floors until every level that
@@ -60,7 +60,7 @@ type Op struct {
 
 // Reply is the outcome of an [Op].
 type Reply struct {
-	Granted uint64 // of Take and Peek: how many of Count requests fit
+	Granted uint64 // of Take and Peek: how many of Count charges fit
 	Level   uint64 // ticks in the bucket afterwards, by the store's clock
 }
 

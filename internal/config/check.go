@@ -25,6 +25,7 @@ func (d *decoder) check() {
 	d.report("Policy", err)
 	d.checkAddresses()
 	d.checkTalkers() // before the rules: the plan has to fit the top talkers too
+	d.translateLegacy()
 	d.checkRules()
 }
 

@@ -19,6 +19,11 @@ type decoder struct {
 	// is not written in the file, whatever its value.
 	places map[string]*node
 	errs   Errors
+
+	// definitions and factors of rules, by the path of their field; see
+	// translateLegacy.
+	definitions map[string]*definition
+	factors     map[string]float64
 }
 
 // add drops errors beyond maxErrors: by then the file is probably none of ours.

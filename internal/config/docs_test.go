@@ -65,15 +65,17 @@ func settings(t *testing.T) (all []string) {
 // block is a block of a page, with the environment that it is meant for.
 var block = regexp.MustCompile("(?s)(?:<!-- env: ([^\n]*) -->\n)?```(yaml|yaml bad|text)\n(.*?)```")
 
-// TestClusterPage runs what docs/cluster.md shows.
-func TestClusterPage(t *testing.T) {
+// TestPages runs what the pages about clusters and about moving show.
+func TestPages(t *testing.T) {
 	t.Parallel()
-	blocks := block.FindAllStringSubmatch(repoFile(t, "docs", "cluster.md"), -1)
-	if len(blocks) == 0 {
-		t.Error("no blocks")
-	}
-	for _, b := range blocks {
-		checkBlock(t, b[3], b[1])
+	for _, page := range []string{"cluster.md", "migrate.md"} {
+		blocks := block.FindAllStringSubmatch(repoFile(t, "docs", page), -1)
+		if len(blocks) == 0 {
+			t.Errorf("%s: no blocks", page)
+		}
+		for _, b := range blocks {
+			checkBlock(t, b[3], b[1])
+		}
 	}
 }
 

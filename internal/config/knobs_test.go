@@ -14,6 +14,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
+	"github.com/fastlimit/fastlimit/legacy"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server"
 	"github.com/fastlimit/fastlimit/sync/gossip"
@@ -69,6 +70,8 @@ func TestEveryKnobIsInTheFile(t *testing.T) {
 		{server.Listener{}, "listener:", false},
 		{policy.Settings{}, "top:Policy.", false},
 		{policy.Match{}, "match:", false},
+		{legacy.Limit{}, "legacy:", false},
+		{legacy.Bucket{}, "bucket:", false},
 		{fastlimit.RuleConfig{}, "rule:Limit.", false},
 		{fastlimit.Config{}, "top:Limits.", true},
 		{server.Config{}, "top:Server.", true},
@@ -134,7 +137,8 @@ var (
 
 	// Names in messages that are of others.
 	foreign = map[string]string{
-		"auth_request": "nginx", "remote_addr": "nginx", "vhost_combined": "Apache", "redis_version": "Redis", "redis.md": "a page",
+		"auth_request": "nginx", "remote_addr": "nginx", "limit_req": "nginx", "limit_conn": "nginx", "limit_req_zone": "nginx", "limit_conn_zone": "nginx",
+		"realip_remote_addr": "nginx", "proxy_protocol_addr": "nginx", "request_uri": "nginx", "vhost_combined": "Apache", "redis_version": "Redis", "redis.md": "a page",
 	}
 )
 

@@ -42,7 +42,7 @@ func reserved(names ...string) (all []setting) {
 
 // The tables are set in init: as initializers of these variables they would form a
 // cycle, since reading a setting looks up others (whereItBelongs).
-var topSettings, listenSettings, connectionSettings, drainSettings, redisSettings, clusterSettings, ruleSettings, matchSettings section
+var topSettings, listenSettings, connectionSettings, drainSettings, redisSettings, clusterSettings, ruleSettings, matchSettings, legacySettings, bucketSettings section
 
 func init() {
 	listenSettings = section{
@@ -73,6 +73,7 @@ func init() {
 			{name: "method", field: "Methods", value: methods(), shown: "all", doc: "methods, matched exactly"},
 		}, reserved("header", "not")...),
 	}
+	legacySettings, bucketSettings = legacyTable(), bucketTable()
 	ruleSettings = ruleTable()
 	topSettings = topTable()
 }
@@ -230,13 +231,16 @@ func ruleTable() section {
 			{name: "key", field: "Key", value: ruleKey(), def: "ip", doc: "what requests are counted by"},
 			{name: "match", field: "Match", value: mapping(&matchSettings), shown: "every request", doc: "which requests the rule applies to"},
 			{name: "rate", field: "Limit.Rate", value: rate(), required: "write for example rate: 100/s", doc: "what a client may send in the long run"},
+			{name: "legacy", field: "Limit.Rate", value: legacyLimit(), shown: "none", doc: "instead of `rate` and `burst`: a limit by requests and time, as Sharkey defines it"},
+			{name: "bucket", field: "Limit.Rate", value: legacyBucket(), shown: "none", doc: "likewise, as a bucket that loses drips"},
+			{name: "factor", field: "Factor", value: factor(), shown: "`1`", doc: "divides the size of `legacy` or `bucket` and multiplies the time between its drips: below 1 relaxes the limit"},
 			{name: "burst", field: "Limit.Burst", value: positive("200"), shown: "the number in `rate`", doc: "what a client may send at once"},
 			{name: "cost", field: "Limit.Cost", value: positive("1"), shown: "`1`", doc: "units that a request takes, at most `burst`"},
 			{name: "mode", field: "Limit.Mode", value: choice("enforce", "shadow"), def: "enforce", doc: "whether the rule denies, or only counts"},
 			{name: "escalate_at", field: "Limit.EscalateAt", value: fraction("0.5"), shown: "`0.5`, or `0` if `burst` < 10", doc: "fraction of `burst` from which on requests are checked exactly"},
 			{name: "strict", field: "Limit.Strict", value: boolean(), def: "false", doc: "check every request exactly"},
 			{name: "on_failure", field: "Limit.OnFailure", value: choice("local", "open", "closed"), def: "local", doc: "what decides when Redis does not answer"},
-		}, reserved("algorithm", "count_denied", "max_wait", "cost_from", "on_bad_cost", "rate_from", "overrides", "ban", "legacy", "bucket", "factor")...),
+		}, reserved("algorithm", "count_denied", "max_wait", "cost_from", "on_bad_cost", "rate_from", "overrides", "ban")...),
 	}
 }
 

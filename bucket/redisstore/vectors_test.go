@@ -1,0 +1,40 @@
+package redisstore
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
+	"github.com/fastlimit/fastlimit/internal/testkit/vectors"
+)
+
+// Every vector of the limiters that people come from, through the library on a
+// real Redis. Time is the bubble's, also for the script; its waits for Redis take
+// none of it.
+func TestVectors(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	vectors.Run(t, func(t *testing.T) (bucket.Store, func()) {
+		c := patient(server.Addr)
+		c.KeyPrefix = t.Name() + ":"
+		d, err := newDriver(c, timeless)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.clock = func() uint64 { return uint64(time.Now().UnixMicro()) }
+		s, err := open(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := s.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+		// A reading of the clock from before a sleep allows for drift, which is
+		// more than the patience of a take here.
+		return s, d.clocks.Forget
+	})
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/fastlimit/fastlimit/internal/migrate"
+	"github.com/fastlimit/fastlimit/internal/migrate/nginxconf"
+)
+
+// migrateCmd writes a configuration file to stdout. What it could not translate is in
+// the file's comments; stderr only counts it, so that nobody overlooks it in a pipe.
+type migrateCmd struct {
+	Prefix string `placeholder:"DIR" help:"Folder that relative includes are in. Default: that of the file; of stdin none are read."`
+
+	Conf string `arg:"" help:"Main configuration file of nginx, or - for stdin; what it includes is read too."`
+}
+
+// maxConf is more than any configuration has, in bytes.
+const maxConf = 64 << 20
+
+// Run implements the command. Nothing is written to stdout unless all was read, so
+// that a pipe into a file leaves none that looks complete.
+func (c *migrateCmd) Run(sys *system) error {
+	name, read := c.Conf, sys.stdin
+	if c.Conf == "-" {
+		name = "<stdin>"
+	} else {
+		f, err := os.Open(c.Conf)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		read = f
+	}
+	text, err := io.ReadAll(io.LimitReader(read, maxConf+1))
+	switch {
+	case err != nil:
+		return err
+	case len(text) > maxConf:
+		return fmt.Errorf("%s: is larger than 64 MiB; is this a configuration of nginx?", name)
+	}
+	files := nginxconf.Disk(c.Prefix)
+	if c.Prefix == "" {
+		files.Prefix = filepath.Dir(c.Conf)
+	}
+	if c.Prefix == "" && c.Conf == "-" {
+		files = nginxconf.Files{} // nobody knows where they are
+	}
+	r, err := migrate.Nginx(name, string(text), files)
+	if err != nil {
+		return err
+	}
+	lost := 0
+	for _, n := range r.Notes {
+		if n.Lost {
+			lost++
+		}
+	}
+	// Without a rule it would be no configuration; the notes say why there is none.
+	if len(r.Rules) == 0 {
+		for _, n := range r.Notes {
+			fmt.Fprintf(sys.stderr, "%s: %s\n", n.Place, n.Text)
+		}
+		return errors.New(name + ": has no limit_req that can be translated")
+	}
+	if err := r.WriteYAML(sys.stdout); err != nil {
+		return err
+	}
+	if lost > 0 {
+		fmt.Fprintf(sys.stderr, "%d lines were not translated: the comments at the top name them\n", lost)
+	}
+	return nil
+}
