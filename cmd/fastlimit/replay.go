@@ -100,9 +100,11 @@ func (c *replayCmd) replay(ctx context.Context, cfg *config.Config, sys *system)
 	}
 	return replay.Run(ctx, all, replay.Config{
 		Limiter: cfg.Limiter(), Policy: cfg.Policy,
-		Stream: size < 0,
-		Fields: c.Fields,
-		Judged: func(done, all int) { bar.Step(done, all, "judging") },
+		ReadConfig: replay.ReadConfig{
+			Stream: size < 0,
+			Fields: c.Fields,
+			Judged: func(done, all int) { bar.Step(done, all, "judging") },
+		},
 	})
 }
 
