@@ -48,8 +48,8 @@ func (t *table) analyze(span int64, spare Percent) Key {
 
 // rows computes the row of rates that the log can tell something about. The slowest is
 // one that leaks ten requests while the log lasts: slower ones would just count requests.
-// The fastest is the first at which nobody needs more than it sent in one instant: none is
-// kinder.
+// The fastest is the first from 1/s at which nobody needs more than it sent in one instant:
+// none is kinder.
 func (a *analysis) rows(span int64) (rows []Row) {
 	const leaks = 10
 	for _, p := range rates() {
@@ -58,7 +58,7 @@ func (a *analysis) rows(span int64) (rows []Row) {
 		}
 		settled := a.needs(&p)
 		rows = append(rows, a.row(&p))
-		if settled {
+		if settled && p.unit <= second {
 			break
 		}
 	}

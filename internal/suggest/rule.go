@@ -110,7 +110,11 @@ func (k *Key) whyBurst(row *Row, spare string) string {
 	case spare == hundred.String():
 		who = fmt.Sprintf("the %s needed %d at most", count(rest, "client"), row.Needed)
 	}
-	if row.Attackers > 0 {
+	switch row.Attackers {
+	case 0:
+	case 1:
+		who += ", without one that looks like an attack"
+	default:
 		who += fmt.Sprintf(", without %d that look like attacks", row.Attackers)
 	}
 	if row.Burst != row.Needed {
