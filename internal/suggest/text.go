@@ -52,10 +52,11 @@ func (r *Report) WriteText(out io.Writer) error {
 	return err
 }
 
-// asComment puts # before each line. What clients have written holds no line end.
+// asComment puts # before each line. What clients have written holds no line end, but the
+// name of a file may; to YAML a carriage return is one too.
 func asComment(text string) string {
 	var b strings.Builder
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(strings.ReplaceAll(text, "\r", "\\r")) {
 		b.WriteString(strings.TrimRight("# "+line, " \n") + "\n")
 	}
 	return b.String()
