@@ -125,14 +125,11 @@ func (c *suggestCmd) checkPage() error {
 		return fmt.Errorf("--html %s: there is no such folder; check the path", c.HTML)
 	}
 	page, err := os.Stat(c.HTML)
-	if err != nil {
-		return nil //nolint:nilerr // it will be created
-	}
-	if page.IsDir() {
+	if err == nil && page.IsDir() {
 		return fmt.Errorf("--html %s: is a folder; name a file in it", c.HTML)
 	}
 	for _, name := range c.Log {
-		if log, err := os.Stat(name); err == nil && os.SameFile(page, log) {
+		if log, logErr := os.Stat(name); err == nil && logErr == nil && os.SameFile(page, log) {
 			return fmt.Errorf("--html %s: is one of the logs, which it would overwrite; name another file", c.HTML)
 		}
 	}

@@ -54,3 +54,24 @@ func TestParseSize(t *testing.T) {
 		}
 	}
 }
+
+// A key that is accepted is one that a rule may have.
+func FuzzParseKey(f *testing.F) {
+	for _, s := range []string{"ip", "ip/24/48,path", "header:X-Api-Key", "cookie:sid", "global,ip", "${X}", "ip/99999999999999999999/1", ",", "header:\x00"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		spec, err := ParseKey(s)
+		if err != nil {
+			return
+		}
+		if len(spec.Key) == 0 || len(spec.Key) > maxKeyParts || spec.Limit.IPv4Prefix < 1 || spec.Limit.IPv4Prefix > 32 || spec.Limit.IPv6Prefix < 1 || spec.Limit.IPv6Prefix > 128 {
+			t.Fatalf("%q: %+v", s, spec)
+		}
+		for _, p := range spec.Key {
+			if err := policy.CheckKeyPart(p); err != nil {
+				t.Fatalf("%q: %v", s, err)
+			}
+		}
+	})
+}

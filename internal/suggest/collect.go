@@ -97,8 +97,8 @@ func (c *collector) shrink() error {
 			}
 		}
 		if len(t.clients) < leastSample {
-			return fmt.Errorf("the log does not fit --memory: %d clients by %s take %d MiB already, and fewer of them would be no sample; raise it, or name a part of the log",
-				all, keyName(&t.spec), used>>20)
+			return fmt.Errorf("the log does not fit --memory: %s by %s took %d MiB already, and fewer would be no sample; raise it, or name a part of the log",
+				count(all, "client"), keyName(&t.spec), used>>20)
 		}
 		// A map keeps the slots of what was deleted.
 		kept := make(map[string]*arrivals, len(t.clients))
@@ -116,11 +116,12 @@ func hash(key []byte) uint64 { return xxhash.Sum64(key) }
 // appendKey appends the parts of a request's key, each preceded by its length. The rule
 // applies, so all of them are there.
 func (t *table) appendKey(dst []byte, r *policy.Request) []byte {
+	var raw [16]byte
 	for _, p := range t.spec.Key {
 		var v []byte
 		switch p.Kind {
 		case policy.KeyIP:
-			v = t.prefix(r.Client).Addr().AsSlice()
+			v, _ = t.prefix(r.Client).Addr().AppendBinary(raw[:0]) // never fails
 		case policy.KeyHeader:
 			v = r.Fields.Header(p.Name)[0]
 		case policy.KeyCookie:

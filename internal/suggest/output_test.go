@@ -136,6 +136,16 @@ func TestNothingToSuggest(t *testing.T) {
 	}
 }
 
+// The zero value of Config is refused, without a panic.
+func TestZeroConfig(t *testing.T) {
+	t.Parallel()
+	for _, c := range []Config{{}, {Spare: hundred}, {Keys: []policy.RuleSpec{mustKey(t, "ip")}}, {Keys: []policy.RuleSpec{mustKey(t, "ip")}, Spare: 101 * percent}} {
+		if r, err := Run(t.Context(), nil, c); err == nil {
+			t.Errorf("%+v: %+v", c, r)
+		}
+	}
+}
+
 // One client is spared, whatever it does: there is no crowd to tell it from.
 func TestOneClient(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package suggest
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/fastlimit/fastlimit"
@@ -29,9 +30,12 @@ type Config struct {
 
 const defaultMemory = 1 << 30
 
-// Run reads logs as [replay.Run] does and suggests limits. It fails as that does, and if
-// not even a sample of the clients fits the memory.
+// Run reads logs as [replay.Run] does and suggests limits. It fails as that does, if the
+// share to spare is out of range, and if not even a sample of the clients fits the memory.
 func Run(ctx context.Context, logs []replay.Log, c Config) (*Report, error) {
+	if c.Spare < minSpared || c.Spare > hundred {
+		return nil, fmt.Errorf("the share of clients to spare is %v; want 50%% to 100%%", c.Spare)
+	}
 	col := &collector{budget: cmp.Or(c.Memory, defaultMemory)}
 	specs := slices.Clone(c.Keys)
 	names := ruleNames(specs)
