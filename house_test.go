@@ -103,6 +103,7 @@ var layers = []struct {
 	{"internal/prom", nil, "tables of metrics, whoever counts"},
 	{"internal/metrics", []string{"internal/prom", "bucket/redisstore", "bucket/remote", "sync/..."}, "so that neither store nor cluster knows of Prometheus, nor the server of either"},
 	{"internal/replay", []string{".", "policy", "bucket"}, "judges logs, and asks buckets for nothing but the names of algorithms; needs no server"},
+	{"internal/suggest", []string{".", "policy", "bucket", "internal/replay"}, "reads logs as replay does, and counts by the arithmetic of buckets"},
 	{"toptalkers", []string{"sketch"}, "ranks what tables count: no network, no server"},
 	{"server", []string{".", "policy", "internal/denial", "toptalkers", "server/internal/..."}, "gets its settings as a Config, not from files; wires its rooms"},
 	{"server/internal/text", nil, "text of clients, for every room"},
@@ -132,7 +133,7 @@ var layers = []struct {
 	{"bench/redisbench", []string{".", "bucket", "bucket/redisstore", "internal/testkit/redisfault", "bench/..."}, "asks Redis, and breaks it"},
 	{"bench/command", []string{".", "internal/cli", "bench/..."}, "flags of the benchmarks"},
 	{"bench", []string{"bench/command"}, "a main package, which nobody can import"},
-	{"cmd/fastlimit", []string{".", "policy", "toptalkers", "server", "bucket", "bucket/remote", "bucket/redisstore", "sync/gossip", "internal/cli", "internal/config", "internal/metrics", "internal/migrate/...", "internal/replay"}, "flags, files, signals and wiring"},
+	{"cmd/fastlimit", []string{".", "policy", "toptalkers", "server", "bucket", "bucket/remote", "bucket/redisstore", "sync/gossip", "internal/cli", "internal/config", "internal/metrics", "internal/migrate/...", "internal/replay", "internal/suggest"}, "flags, files, signals and wiring"},
 }
 
 // basics know nothing of this module, and everybody may import them.
@@ -174,7 +175,7 @@ var order = [][]string{
 	{".", "bucket/step", "bucket/remote", "bucket/storetest", "toptalkers"},
 	{"policy", "legacy", "internal/denial", "bucket/memstore", "bucket/redisstore", "sync/delta"},
 	{"sync/gossip", "middleware/...", "internal/replay", "internal/migrate", "server/internal/guard", "server/internal/logs"},
-	{"server/internal/conn", "internal/metrics"},
+	{"server/internal/conn", "internal/metrics", "internal/suggest"},
 	{"server/internal/admin", "server/internal/decide", "server/internal/lifecycle", "server/internal/metrics"},
 	{"server"},
 	{"internal/config"},

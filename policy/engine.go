@@ -102,6 +102,14 @@ func (e *Engine) DecideAt(ctx context.Context, r *Request, s *Scratch, now time.
 	return s.verdict(e.lim.TakeAllAt(ctx, s.charges, now))
 }
 
+// Applying returns what [Engine.Decide] would charge for a request, and charges nothing.
+// It is empty for a client on a list. The slice and its keys are valid until the next
+// use of s.
+func (e *Engine) Applying(r *Request, s *Scratch) []fastlimit.Charge {
+	e.collect(r, s)
+	return s.charges
+}
+
 // collect looks the client up in the lists. If it is on none, it collects in s.charges
 // what to charge by the rules that apply.
 func (e *Engine) collect(r *Request, s *Scratch) ListVerdict {

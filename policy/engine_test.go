@@ -250,6 +250,11 @@ func TestApplied(t *testing.T) {
 				t.Fatalf("rule %d is %s", a.Rule.Index(), a.Rule.Name())
 			}
 		}
+		for i, a := range e.Applying(r, &s) { // the same, without charging any
+			if len(s.Applied()) != len(got) || a.Rule.Index() != got[i] {
+				t.Fatalf("applying %d is rule %d, want %v", i, a.Rule.Index(), got)
+			}
+		}
 		for i, spec := range settings.Rules {
 			if slowApplies(&spec, r) {
 				want = append(want, i)

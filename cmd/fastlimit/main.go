@@ -1,5 +1,6 @@
 // Command fastlimit denies clients that exceed their limit: live, as a decision
-// service for reverse proxies (serve), or as a simulation over access logs (replay).
+// service for reverse proxies (serve), or as a simulation over access logs (replay),
+// for which it also suggests limits (suggest).
 //
 // This package reads flags, files and signals and wires the parts together;
 // what they do is in the packages below. Exit codes: 0 done, 1 failure, 2
@@ -46,6 +47,7 @@ type commands struct {
 	Serve    serveCmd    `cmd:"" help:"Run the decision service. Defaults: traffic on 127.0.0.1:8080, admin on 127.0.0.1:8081, 100/s per client address."`
 	Validate validateCmd `cmd:"" help:"Check a configuration file, show its memory use and limits, and warn about likely mistakes."`
 	Replay   replayCmd   `cmd:"" help:"Show which requests in access logs a limit would have denied, and which clients sent them."`
+	Suggest  suggestCmd  `cmd:"" help:"Suggest limits for the clients in access logs, as rules to paste, with what each would deny."`
 	Top      topCmd      `cmd:"" help:"Show the top clients across all nodes."`
 	Migrate  migrateCmd  `cmd:"" help:"Print rules for the limit_req and limit_conn lines of a configuration of nginx, and name those that it cannot translate."`
 	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of the configuration file, for editors."`

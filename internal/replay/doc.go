@@ -1,6 +1,8 @@
 // Package replay judges an access log by a policy in the log's own time: which
 // requests would have been denied, by which rule, and to whom.
 //
+// [Read] only reads: it hands the same requests in the same order to another judge.
+//
 // # Order
 //
 // Servers write a line when a request ends, so lines in real logs are out of order

@@ -152,3 +152,21 @@ func (f *fields) unpack(b []byte) {
 		f.values = append(f.values, v)
 	}
 }
+
+// rebuilt is the request of a record. Its buffers are reused.
+type rebuilt struct {
+	request policy.Request
+	fields  fields
+	text    []byte // what they borrow
+}
+
+// from returns the request of a record, valid until the next call.
+func (b *rebuilt) from(r *record) *policy.Request {
+	// Copied, as the policy takes bytes: the text of a record is shared by others.
+	b.text = append(b.text[:0], r.text...)
+	b.fields.unpack(b.text)
+	q := &b.request
+	q.Client, q.Fields = r.client(), &b.fields
+	q.Method, q.Host, q.Path = b.fields.get(policy.KeyMethod, ""), b.fields.get(policy.KeyHost, ""), b.fields.get(policy.KeyPath, "")
+	return q
+}

@@ -20,9 +20,7 @@ type judge struct {
 	rules  []ruleBook
 
 	scratch policy.Scratch
-	request policy.Request
-	fields  fields // of the record under way
-	text    []byte // what they borrow
+	rebuilt rebuilt
 	key     []byte // of the account looked up
 
 	// Time of the log and of the limiter. They differ: the limiter's begins at 0 and
@@ -52,7 +50,6 @@ type ruleBook struct {
 // newJudge returns a judge at the limiter's time 0. rules are those of lim, in order.
 func newJudge(lim *fastlimit.Limiter, limiterTime *fastlimit.ManualClock, engine *policy.Engine, rules []policy.RuleSpec, report *Report) (*judge, error) {
 	j := &judge{limiterTime: limiterTime, engine: engine, report: report, denied: map[string]*account{}, end: lim.LastTime()}
-	j.request.Fields = &j.fields
 	plan := lim.Plan()
 	longest := plan.Window // in which the filter and the rules forget everything
 	for i, r := range lim.Rules() {
@@ -103,12 +100,7 @@ func (j *judge) record(ctx context.Context, r *record) error {
 	if err := j.clock(r.at); err != nil {
 		return err
 	}
-	// Copied, as the policy takes bytes: the text of a record is shared by others.
-	j.text = append(j.text[:0], r.text...)
-	j.fields.unpack(j.text)
-	q := &j.request
-	q.Client = r.client()
-	q.Method, q.Host, q.Path = j.fields.get(policy.KeyMethod, ""), j.fields.get(policy.KeyHost, ""), j.fields.get(policy.KeyPath, "")
+	q := j.rebuilt.from(r)
 	j.limiterTime.Set(j.now)
 	v := j.engine.Decide(ctx, q, &j.scratch)
 	j.report.Requests++
@@ -138,7 +130,7 @@ func (j *judge) account(applied fastlimit.Charge, v policy.Verdict) {
 	if b.clients == nil { // a shadow rule, whose denials nobody notices
 		return
 	}
-	j.key = b.appendKey(j.key[:0], j.request.Client, &j.fields)
+	j.key = b.appendKey(j.key[:0], j.rebuilt.request.Client, &j.rebuilt.fields)
 	a := lookup(b.clients, j.key)
 	a.advance(&b.exact, j.now.Microseconds())
 	outcome := admitted
@@ -147,7 +139,7 @@ func (j *judge) account(applied fastlimit.Charge, v policy.Verdict) {
 	case v.Rule == b.rule:
 		outcome = deniedHere
 		if a.key == nil {
-			a.key = j.engine.KeyText(b.rule, &j.request)
+			a.key = j.engine.KeyText(b.rule, &j.rebuilt.request)
 		}
 	default:
 		outcome = deniedElsewhere
@@ -194,10 +186,6 @@ func lookup(m map[string]*account, key []byte) *account {
 // finish completes the report.
 func (j *judge) finish() {
 	r := j.report
-	if j.started {
-		r.First = time.UnixMicro(j.first).UTC().Format(time.RFC3339Nano)
-		r.Last = time.UnixMicro(j.last).UTC().Format(time.RFC3339Nano)
-	}
 	for i := range j.rules {
 		b := &j.rules[i]
 		b.reported.addStages(b.rule.Stats())

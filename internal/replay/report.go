@@ -101,11 +101,17 @@ func newSkipped(file string, line int, reason error, text []byte) Skipped {
 
 // skip counts a line that was left out, and keeps the first few as examples: the first
 // tell a wrong format from a damaged line.
-func (r *Report) skip(s Skipped) {
+func (r *Reading) skip(s Skipped) {
 	r.Skipped++
 	if len(r.SkippedLines) < showSkipped {
 		r.SkippedLines = append(r.SkippedLines, s)
 	}
+}
+
+// take copies what the logs were like.
+func (r *Report) take(from *Reading) {
+	r.Skipped, r.Late, r.SkippedLines, r.Warnings = from.Skipped, from.Late, from.SkippedLines, from.Warnings
+	r.First, r.Last = from.First, from.Last
 }
 
 // sortClients makes the order independent of that of maps, so that two runs over a

@@ -25,9 +25,10 @@ var unsupported = []struct{ magic, name, program string }{
 	{"BZh", "bzip2", "bzcat"}, {"\xfd7zXZ\x00", "xz", "xzcat"}, {"\x28\xb5\x2f\xfd", "zstd", "zstdcat"},
 }
 
-// newLines detects compression by the first bytes and not by a file's name, since a
+// newLines returns the lines of a log; command is how to read it from a pipe. It
+// detects compression by the first bytes and not by a file's name, since a
 // log may come from a pipe.
-func newLines(r io.Reader) (*lines, error) {
+func newLines(r io.Reader, command string) (*lines, error) {
 	br := bufio.NewReaderSize(r, maxLine+2) // a line and its line end, CR LF at most
 	head, err := peek(br)
 	if err != nil {
@@ -35,7 +36,7 @@ func newLines(r io.Reader) (*lines, error) {
 	}
 	for _, p := range unsupported {
 		if strings.HasPrefix(head, p.magic) {
-			return nil, fmt.Errorf("is compressed with %s; unpack it: %s LOG | fastlimit replay -", p.name, p.program)
+			return nil, fmt.Errorf("is compressed with %s; unpack it: %s LOG | %s -", p.name, p.program, command)
 		}
 	}
 	if strings.HasPrefix(head, "\x1f\x8b") {
@@ -103,7 +104,7 @@ type source struct {
 
 // skip reports a line that could not be parsed, and keeps the log's first one for
 // the error in case there is no other.
-func (s *source) skip(r *Report, reason error, text []byte) {
+func (s *source) skip(r *Reading, reason error, text []byte) {
 	line := newSkipped(s.name, s.lines.n, reason, text)
 	if s.first == nil {
 		s.first = &line

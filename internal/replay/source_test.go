@@ -12,7 +12,7 @@ import (
 
 func readAll(t *testing.T, r io.Reader) (got []string, tooBig int, err error) {
 	t.Helper()
-	src, err := newLines(r)
+	src, err := newLines(r, "fastlimit replay")
 	if err != nil {
 		return nil, 0, err
 	}

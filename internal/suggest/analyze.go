@@ -1,0 +1,124 @@
+package suggest
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/fastlimit/fastlimit/policy"
+)
+
+// client is a client of a table.
+type client struct {
+	key  string
+	seen *arrivals
+	need uint64 // at the rate under way
+}
+
+// analysis computes the rows of one table.
+type analysis struct {
+	clients []client
+	counted uint64   // their requests
+	sorted  []uint64 // the needs at the rate under way, ascending
+	spare   Percent
+	crowd   bool // the key names clients, some of which may attack
+}
+
+// analyze suggests a limit for the clients of the table; span is the time from the first
+// request of the log to the last, in µs.
+func (t *table) analyze(span int64, spare Percent) Key {
+	k := Key{
+		Rule: t.spec.Limit.Name, Key: keyParts(&t.spec), Paths: t.spec.Match.Paths, name: keyName(&t.spec),
+		Requests: t.requests, Clients: len(t.clients), Sampled: t.mask + 1, Rows: []Row{}, Attackers: []Attacker{},
+	}
+	a := &analysis{spare: spare, crowd: namesClients(t.spec.Key)}
+	for key, seen := range t.clients { // in any order: only sorted needs are used until attackers are named
+		a.clients = append(a.clients, client{key: key, seen: seen})
+		a.counted += seen.all
+	}
+	k.Counted = a.counted
+	if len(a.clients) == 0 {
+		return k
+	}
+	k.Rows = a.rows(span)
+	k.chosen = best(k.Rows)
+	k.Chosen = k.Rows[k.chosen].Rate
+	k.Attackers = a.attackers(t, &k.Rows[k.chosen])
+	return k
+}
+
+// rows computes the row of rates that the log can tell something about. The slowest is
+// one that leaks ten requests while the log lasts: slower ones would just count requests.
+// The fastest is the first from 1/s at which nobody needs more than it sent in one instant:
+// none is kinder.
+func (a *analysis) rows(span int64) (rows []Row) {
+	const leaks = 10
+	for _, p := range rates() {
+		if p.unit > second && p.unit > uint64(span)/leaks {
+			continue
+		}
+		settled := a.needs(&p)
+		rows = append(rows, a.row(&p))
+		if settled && p.unit <= second {
+			break
+		}
+	}
+	return rows
+}
+
+// needs computes the need of every client at a rate. It is settled if a higher rate would
+// change none.
+func (a *analysis) needs(p *pace) (settled bool) {
+	settled = true
+	a.sorted = a.sorted[:0]
+	for i := range a.clients {
+		c := &a.clients[i]
+		c.need = p.need(c.seen)
+		a.sorted = append(a.sorted, c.need)
+		settled = settled && c.need == atOnce(c.seen)
+	}
+	slices.Sort(a.sorted)
+	return settled
+}
+
+// row sums up the needs at a rate.
+func (a *analysis) row(p *pace) Row {
+	n := len(a.sorted)
+	at := func(share Percent) uint64 { return a.sorted[share.of(n)-1] }
+	r := Row{
+		Rate: p.rate.String(), pace: *p,
+		P50: at(50 * percent), P90: at(90 * percent), P99: at(99 * percent), P999: at(99*percent + percent*9/10), Max: at(hundred),
+	}
+	if a.crowd {
+		r.Attackers = attackers(a.sorted)
+	}
+	r.Needed = a.sorted[a.spare.of(n-r.Attackers)-1]
+	r.Burst = round(r.Needed)
+	r.drain, r.InAMinute = p.drain(r.Burst), p.minute(r.Burst)
+	for i := range a.clients {
+		if c := &a.clients[i]; c.need > r.Burst {
+			r.ClientsShed++
+			r.RequestsShed += p.shed(c.seen, r.Burst)
+		}
+	}
+	r.ClientsShare, r.RequestsShare = float64(r.ClientsShed)/float64(n), float64(r.RequestsShed)/float64(a.counted)
+	return r
+}
+
+// attackers names those that stand out at the rate of a row.
+func (a *analysis) attackers(t *table, r *Row) []Attacker {
+	a.needs(&r.pace)
+	slices.SortFunc(a.clients, func(x, y client) int { return cmp.Or(cmp.Compare(y.need, x.need), cmp.Compare(x.key, y.key)) })
+	all := []Attacker{}
+	for _, c := range a.clients[:r.Attackers] {
+		all = append(all, Attacker{Key: t.keyText(c.key), Requests: c.seen.all, Share: float64(c.seen.all) / float64(a.counted), Needed: c.need})
+	}
+	return all
+}
+
+// keyParts is the key of a rule as a configuration file has it, one text per part.
+func keyParts(s *policy.RuleSpec) (parts []string) {
+	for _, p := range s.Key {
+		parts = append(parts, keyPart(p, s))
+	}
+	return parts
+}

@@ -1,0 +1,180 @@
+package suggest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"net/netip"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/fastlimit/fastlimit/internal/safetext"
+	"github.com/fastlimit/fastlimit/policy"
+)
+
+// collector keeps the arrivals of all clients until the logs are read.
+type collector struct {
+	engine  *policy.Engine
+	scratch policy.Scratch
+	tables  []*table
+	budget  int64
+	used    int64 // bytes of all tables
+	key     []byte
+
+	started     bool
+	start, last int64 // Unix µs
+	fractions   bool  // some time is not a whole second
+}
+
+// table is what there is to know about one rule's clients.
+type table struct {
+	spec     policy.RuleSpec
+	clients  map[string]*arrivals
+	requests uint64 // to which the rule applies, of clients that are left out too
+	used     int64  // bytes, see clientBytes
+	// mask is 2^k - 1 if one client in 2^k is kept, those whose hash ends in k zeros.
+	mask uint64
+}
+
+// clientBytes is what a client takes beside its key and its buffer: arrivals, and a slot
+// of the map with its share of free slots (TestMemoryOfAClient).
+const clientBytes = 120
+
+// leastSample is how many clients a sample must have: with fewer, 99.9 % of them would
+// be all of them.
+const leastSample = 1000
+
+// request records a request in the tables of all rules that apply to it.
+func (c *collector) request(at int64, r *policy.Request) error {
+	if !c.started {
+		c.started, c.start = true, at
+	}
+	c.last = at
+	c.fractions = c.fractions || at%second != 0
+	for _, charge := range c.engine.Applying(r, &c.scratch) {
+		t := c.tables[charge.Rule.Index()]
+		t.requests++
+		c.key = t.appendKey(c.key[:0], r)
+		a := t.clients[string(c.key)]
+		if a == nil {
+			if t.mask != 0 && hash(c.key)&t.mask != 0 {
+				continue
+			}
+			a = new(arrivals)
+			t.clients[string(c.key)] = a
+			c.grow(t, clientBytes+int64(len(c.key)))
+		}
+		before := cap(a.written)
+		a.add(at - c.start)
+		c.grow(t, int64(cap(a.written)-before))
+	}
+	if c.used > c.budget {
+		return c.shrink()
+	}
+	return nil
+}
+
+func (c *collector) grow(t *table, bytes int64) {
+	t.used += bytes
+	c.used += bytes
+}
+
+// shrink leaves out every second client of the largest table until all fit. Which ones is
+// decided by a hash of the client, so the rest is a fair sample, and stays one.
+func (c *collector) shrink() error {
+	for c.used > c.budget {
+		t := c.tables[0]
+		for _, other := range c.tables {
+			if other.used > t.used {
+				t = other
+			}
+		}
+		all, used := len(t.clients), t.used
+		t.mask = t.mask<<1 | 1
+		for key, a := range t.clients {
+			if hash([]byte(key))&t.mask != 0 {
+				delete(t.clients, key)
+				c.grow(t, -int64(clientBytes+len(key)+cap(a.written)))
+			}
+		}
+		if len(t.clients) < leastSample {
+			return fmt.Errorf("the log does not fit --memory: %s by %s took %d MiB already, and fewer would be no sample; raise it, or name a part of the log",
+				count(all, "client"), keyName(&t.spec), used>>20)
+		}
+		// A map keeps the slots of what was deleted.
+		kept := make(map[string]*arrivals, len(t.clients))
+		for key, a := range t.clients {
+			kept[key] = a
+		}
+		t.clients = kept
+	}
+	return nil
+}
+
+// hash has a fixed seed, so that two runs over a log look at the same clients.
+func hash(key []byte) uint64 { return xxhash.Sum64(key) }
+
+// appendKey appends the parts of a request's key, each preceded by its length. The rule
+// applies, so all of them are there.
+func (t *table) appendKey(dst []byte, r *policy.Request) []byte {
+	var raw [16]byte
+	for _, p := range t.spec.Key {
+		var v []byte
+		switch p.Kind {
+		case policy.KeyIP:
+			v, _ = t.prefix(r.Client).Addr().AppendBinary(raw[:0]) // never fails
+		case policy.KeyHeader:
+			v = r.Fields.Header(p.Name)[0]
+		case policy.KeyCookie:
+			v = r.Fields.Cookie(p.Name)[0]
+		case policy.KeyMethod:
+			v = r.Method
+		case policy.KeyHost:
+			v = r.Host
+		case policy.KeyPath:
+			v = r.Path
+		}
+		dst = binary.AppendUvarint(dst, uint64(len(v)))
+		dst = append(dst, v...)
+	}
+	return dst
+}
+
+// prefix is the prefix by which the rule counts an address.
+func (t *table) prefix(addr netip.Addr) netip.Prefix {
+	bits := t.spec.Limit.IPv6Prefix
+	if addr.Is4() {
+		bits = t.spec.Limit.IPv4Prefix
+	}
+	p, err := addr.Prefix(bits)
+	if err != nil {
+		panic("BUG: suggest: " + err.Error()) // the limiter has checked the lengths
+	}
+	return p
+}
+
+// keyText shows a key as people read it: an address as its prefix if that covers more.
+// Clients write some parts, so control characters are escaped and long texts are cut.
+func (t *table) keyText(key string) (texts []string) {
+	const longest = 80 // bytes
+	rest := []byte(key)
+	for _, p := range t.spec.Key {
+		size, w := binary.Uvarint(rest)
+		v := rest[w : w+int(min(size, math.MaxInt32))]
+		rest = rest[w+len(v):]
+		addr, ok := netip.AddrFromSlice(v)
+		switch {
+		case p.Kind == policy.KeyGlobal:
+			texts = append(texts, "everybody")
+		case p.Kind != policy.KeyIP || !ok:
+			texts = append(texts, safetext.Unicode(v, longest))
+		default:
+			prefix := t.prefix(addr)
+			if prefix.IsSingleIP() {
+				texts = append(texts, addr.String())
+			} else {
+				texts = append(texts, prefix.String())
+			}
+		}
+	}
+	return texts
+}
