@@ -5,6 +5,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/denial"
 	"github.com/fastlimit/fastlimit/server/internal/admin"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/decide"
@@ -86,7 +87,9 @@ func (s *Server) newAdmin() *admin.Front {
 func (c *Config) settings() decide.Settings {
 	set := decide.Settings{Limiter: c.Limiter, Engine: c.Engine, Identity: c.Identity, Batches: c.DecideAPI}
 	for _, l := range c.Listeners {
-		set.DenyStatus = append(set.DenyStatus, l.DenyStatus)
+		set.Listeners = append(set.Listeners, decide.Listener{
+			Options: denial.Options{Status: l.DenyStatus},
+		})
 	}
 	return set
 }

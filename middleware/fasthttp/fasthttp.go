@@ -78,7 +78,7 @@ type Verdict struct {
 	Rule *fastlimit.Rule
 
 	answer *denial.Answer
-	values denial.Values
+	buffer denial.Buffer
 }
 
 // Middleware limits the requests to a handler. It is safe for concurrent use.
@@ -151,14 +151,14 @@ func (m *Middleware) call(hook func(*fasthttp.RequestCtx, *Verdict), ctx *fastht
 // X-RateLimit-Remaining and X-RateLimit-Clear. Estimates are never shown.
 func (v *Verdict) SetHeaders(h *fasthttp.ResponseHeader) {
 	if v.answer != nil {
-		v.answer.SetFields(&v.values, &v.Decision, func(name denial.Name, value []byte) { h.SetCanonical(name.Bytes, value) })
+		v.answer.SetFields(&v.buffer, &v.Decision, func(name denial.Name, value []byte) { h.SetCanonical(name.Bytes, value) })
 	}
 }
 
 // Write answers a denied request with the headers and a problem document.
 func (v *Verdict) Write(resp *fasthttp.Response) {
 	resp.Header.SetStatusCode(v.answer.Status)
-	resp.Header.SetContentType(denial.ProblemMediaType)
+	resp.Header.SetContentType(v.answer.ContentType)
 	v.SetHeaders(&resp.Header)
 	resp.SetBodyRaw(v.answer.Body)
 }

@@ -77,7 +77,7 @@ type Verdict struct {
 	Rule *fastlimit.Rule
 
 	answer *denial.Answer
-	values denial.Values
+	buffer denial.Buffer
 }
 
 // Middleware limits the requests to a handler. It is safe for concurrent use.
@@ -145,14 +145,14 @@ func writeVerdict(w http.ResponseWriter, _ *http.Request, v *Verdict) { v.Write(
 // X-RateLimit-Remaining and X-RateLimit-Clear. Estimates are never shown.
 func (v *Verdict) SetHeaders(h http.Header) {
 	if v.answer != nil {
-		v.answer.SetFields(&v.values, &v.Decision, func(name denial.Name, value []byte) { h.Set(name.String, string(value)) })
+		v.answer.SetFields(&v.buffer, &v.Decision, func(name denial.Name, value []byte) { h.Set(name.String, string(value)) })
 	}
 }
 
 // Write answers a denied request with the headers and a problem document.
 func (v *Verdict) Write(w http.ResponseWriter) {
 	v.SetHeaders(w.Header())
-	w.Header().Set(denial.ContentType, denial.ProblemMediaType)
+	w.Header().Set(denial.ContentType, v.answer.ContentType)
 	w.WriteHeader(v.answer.Status)
 	w.Write(v.answer.Body)
 }

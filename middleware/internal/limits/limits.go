@@ -82,7 +82,7 @@ func New[R any, L ~struct {
 			return fail("rule %q in Limits[%d] stands there twice: name it once", l.Rule.Name(), i)
 		}
 		seen[l.Rule] = true
-		l.cost, l.answer = l.Rule.Config().Cost, denial.New(l.Rule.Config(), status)
+		l.cost, l.answer = l.Rule.Config().Cost, denial.New(l.Rule.Config(), denial.Options{Status: status})
 		s.limits = append(s.limits, l)
 		s.byClient = s.byClient || l.Key == nil
 	}

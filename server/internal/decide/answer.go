@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/valyala/fasthttp"
@@ -40,18 +40,26 @@ func (s *Service) answerSimple(dst []byte, c *conn.Conn, h *fasthttp.RequestHead
 	last = !v.Decision.Allowed && c.Denied() || c.LastRequest() || h.ConnectionClose()
 	date := s.dates.at(now)
 	switch {
-	case v.Decision.Allowed:
+	case v.Decision.Allowed && !snap.always:
 		return snap.allowed.end(snap.allowed.begin(dst, date), last), last, true
+	case v.Decision.Allowed:
+		out = snap.allowed.begin(dst, date)
+		if a, d := snap.shown(listener, &v, &r.scratch); a != nil {
+			out = a.AppendFields(out, &d)
+		}
+		return snap.allowed.end(out, last), last, true
 	case v.Rule == nil:
 		return snap.listed.end(snap.listed.begin(dst, date), last), last, true
 	}
-	d := snap.denial(v.Rule.Index(), listener)
-	out = d.rendered.begin(dst, date)
-	d.answer.SetFields(&r.values, &v.Decision, func(name denial.Name, value []byte) {
-		out = append(out, name.Bytes...)
-		out = append(out, ": "...)
-		out = append(out, value...)
-		out = append(out, blankLine...)
-	})
-	return d.rendered.end(out, last), last, true
+	return snap.denial(v.Rule.Index(), listener).append(dst, date, &v.Decision, last), last, true
+}
+
+// append appends a denial. A body that varies is appended here, as is its length.
+func (a *deny) append(dst, date []byte, d *fastlimit.Decision, last bool) []byte {
+	dst = a.rendered.begin(dst, date)
+	if a.answer.Body != nil {
+		return a.rendered.end(a.answer.AppendFields(dst, d), last)
+	}
+	dst = a.answer.AppendFields(appendLength(dst, a.answer.BodyLength(d)), d)
+	return a.answer.AppendBody(a.rendered.end(dst, last), d)
 }

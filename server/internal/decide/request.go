@@ -15,7 +15,7 @@ import (
 type requestState struct {
 	request policy.Request
 	scratch policy.Scratch
-	values  denial.Values
+	values  denial.Buffer
 	header  *fasthttp.RequestHeader
 	fields  [][]byte // of the last lookup
 	stripe  uint32   // of the counters
