@@ -5,7 +5,6 @@ import (
 	"net"
 	"time"
 
-	"github.com/fastlimit/fastlimit/internal/denial"
 	"github.com/fastlimit/fastlimit/server/internal/admin"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/decide"
@@ -86,10 +85,8 @@ func (s *Server) newAdmin() *admin.Front {
 // filled in.
 func (c *Config) settings() decide.Settings {
 	set := decide.Settings{Limiter: c.Limiter, Engine: c.Engine, Identity: c.Identity, Batches: c.DecideAPI}
-	for _, l := range c.Listeners {
-		set.Listeners = append(set.Listeners, decide.Listener{
-			Options: denial.Options{Status: l.DenyStatus},
-		})
+	for i := range c.Listeners {
+		set.Listeners = append(set.Listeners, c.Listeners[i].answers())
 	}
 	return set
 }
