@@ -172,8 +172,8 @@ func TestListenerMistakes(t *testing.T) {
 		{Listener{HeadersOn: 2}, "HeadersOn: headers on 2 is unknown: want denials or always"},
 		{Listener{HeadersOn: HeadersAlways, Headers: []HeaderSet{NoHeaders}}, "HeadersOn: always shows nothing"},
 		{Listener{Denial: Denial{Body: "busy"}}, "Denial.ContentType: is missing: want a media type"},
-		{Listener{Denial: Denial{ContentType: "text/html", Body: "{{x}}"}}, `Denial.Body: 1:1: "{{x}}" is not a placeholder`},
-		{Listener{Denial: Denial{ContentType: "text/html", Body: strings.Repeat("x", 1<<20)}}, "Denial.Body: 1048576 bytes are too many: want at most 16384"},
+		{Listener{Denial: Denial{ContentType: "text/html", Body: "{{x}}"}}, `Denial.Body: at 1:1: "{{x}}" is not a placeholder`},
+		{Listener{Denial: Denial{ContentType: "text/html", Body: strings.Repeat("x", 1<<20)}}, "Denial.Body: has 1048576 bytes: want at most 16384"},
 	} {
 		config := newConfig(t, perIP())
 		c.l.Address = "127.0.0.1:0"

@@ -67,6 +67,7 @@ func TestEveryKnobIsInTheFile(t *testing.T) {
 		{server.Connections{}, "connections:", false},
 		{server.Drain{}, "drain:", false},
 		{server.Listener{}, "listener:", false},
+		{server.Denial{}, "denial:", false},
 		{policy.Settings{}, "top:Policy.", false},
 		{policy.Match{}, "match:", false},
 		{fastlimit.RuleConfig{}, "rule:Limit.", false},
@@ -134,7 +135,7 @@ var (
 
 	// Names in messages that are of others.
 	foreign = map[string]string{
-		"auth_request": "nginx", "remote_addr": "nginx", "vhost_combined": "Apache", "redis_version": "Redis", "redis.md": "a page",
+		"auth_request": "nginx", "remote_addr": "nginx", "vhost_combined": "Apache", "redis_version": "Redis", "retry_after": "a placeholder", "redis.md": "a page",
 	}
 )
 

@@ -55,7 +55,7 @@ func checkContentType(s string) error {
 // read cuts the body at its marks.
 func (p *Page) read(body string) error {
 	if len(body) > MaxPage {
-		return &field.Error{Field: "Body", Problem: fmt.Sprintf("%d bytes are too many", len(body)), Fix: fmt.Sprintf("want at most %d: every denial sends it", MaxPage)}
+		return &field.Error{Field: "Body", Problem: fmt.Sprintf("has %d bytes", len(body)), Fix: fmt.Sprintf("want at most %d, as every denial sends them", MaxPage)}
 	}
 	p.text = len(body)
 	for rest := body; rest != ""; {
@@ -88,7 +88,7 @@ func unknownMark(body string, at int) error {
 	column := utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1
 	return &field.Error{
 		Field:   "Body",
-		Problem: fmt.Sprintf("%d:%d: %q is not a placeholder", strings.Count(before, "\n")+1, column, mark),
+		Problem: fmt.Sprintf("at %d:%d: %q is not a placeholder", strings.Count(before, "\n")+1, column, mark),
 		Fix:     "write " + RetryAfterMark + ", or a blank between braces that mean themselves",
 	}
 }

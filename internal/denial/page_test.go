@@ -41,12 +41,12 @@ func TestPageMistakes(t *testing.T) {
 	t.Parallel()
 	const media = "text/html"
 	for _, c := range []struct{ contentType, body, want string }{
-		{media, "a\nbé {{retry}}\n", `Body: 2:4: "{{retry}}" is not a placeholder`},
-		{media, "{{ retry_after }}", `Body: 1:1: "{{ retry_after }}" is not a placeholder: write {{retry_after}}`},
-		{media, "{{{retry_after}}}", `Body: 1:1: "{{{retry_after}}" is not a placeholder`},
-		{media, "{{retry_after}} {{", `Body: 1:17: "{{" is not a placeholder`},
-		{media, "\n\n{{" + strings.Repeat("é", 100), `Body: 3:1: "{{` + strings.Repeat("é", 38) + `" is not a placeholder`},
-		{media, strings.Repeat("a", MaxPage+1), "Body: 16385 bytes are too many: want at most 16384"},
+		{media, "a\nbé {{retry}}\n", `Body: at 2:4: "{{retry}}" is not a placeholder`},
+		{media, "{{ retry_after }}", `Body: at 1:1: "{{ retry_after }}" is not a placeholder: write {{retry_after}}`},
+		{media, "{{{retry_after}}}", `Body: at 1:1: "{{{retry_after}}" is not a placeholder`},
+		{media, "{{retry_after}} {{", `Body: at 1:17: "{{" is not a placeholder`},
+		{media, "\n\n{{" + strings.Repeat("é", 100), `Body: at 3:1: "{{` + strings.Repeat("é", 38) + `" is not a placeholder`},
+		{media, strings.Repeat("a", MaxPage+1), "Body: has 16385 bytes: want at most 16384"},
 		{"", "", "ContentType: is missing: want a media type"},
 		{"html", "", `ContentType: "html" is not a media type`},
 		{"text/", "", `ContentType: "text/" is not a media type`},
