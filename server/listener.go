@@ -34,11 +34,11 @@ type HeaderSet = denial.HeaderSet
 
 // The header sets.
 const (
-	RateLimitHeaders       = denial.RateLimit       // RateLimit-Policy and RateLimit, the current draft of the IETF
-	RateLimitLegacyHeaders = denial.RateLimitLegacy // RateLimit-Limit, -Remaining and -Reset, its drafts up to -06
-	XRateLimitHeaders      = denial.XRateLimit      // X-RateLimit-Remaining, -Clear and -Reset, in seconds with three decimals
-	XRateLimitLimitHeaders = denial.XRateLimitLimit // X-RateLimit-Limit, -Remaining and -Retry-After
-	NoHeaders              = denial.NoHeaders       // none of these; not beside others
+	RateLimitHeaders       HeaderSet = denial.RateLimit       // RateLimit-Policy and RateLimit, the current draft of the IETF
+	RateLimitLegacyHeaders HeaderSet = denial.RateLimitLegacy // RateLimit-Limit, -Remaining and -Reset, its drafts up to -06
+	XRateLimitHeaders      HeaderSet = denial.XRateLimit      // X-RateLimit-Remaining, -Clear and -Reset, in seconds with three decimals
+	XRateLimitLimitHeaders HeaderSet = denial.XRateLimitLimit // X-RateLimit-Limit, -Remaining and -Retry-After
+	NoHeaders              HeaderSet = denial.NoHeaders       // none of these; not beside others
 )
 
 // HeadersOn says which answers tell a client of its limit.

@@ -11,12 +11,12 @@ import (
 	"github.com/fastlimit/fastlimit/internal/field"
 )
 
-// MaxPage bounds the body of a [Page], in bytes. Each denial sends it, so a larger one
+// maxPage bounds the body of a [Page], in bytes. Each denial sends it, so a larger one
 // would make a flood more expensive for the server than for those who send it.
-const MaxPage = 16 << 10
+const maxPage = 16 << 10
 
-// RetryAfterMark stands in the body of a [Page] for the value of Retry-After.
-const RetryAfterMark = "{{retry_after}}"
+// retryAfterMark stands in the body of a [Page] for the value of Retry-After.
+const retryAfterMark = "{{retry_after}}"
 
 const maxContentType = 200 // bytes
 
@@ -28,7 +28,7 @@ type Page struct {
 	text, marks int // bytes of the body without marks, and how many it has
 }
 
-// NewPage reads a body, in which every [RetryAfterMark] is replaced for each denial. Two
+// NewPage reads a body, in which every "{{retry_after}}" is replaced for each denial. Two
 // opening braces are always the start of a mark, so that a misspelled one is found. The
 // error joins a [field.Error] of ContentType and one of Body.
 func NewPage(contentType, body string) (*Page, error) {
@@ -54,8 +54,8 @@ func checkContentType(s string) error {
 
 // read cuts the body at its marks.
 func (p *Page) read(body string) error {
-	if len(body) > MaxPage {
-		return &field.Error{Field: "Body", Problem: fmt.Sprintf("has %d bytes", len(body)), Fix: fmt.Sprintf("want at most %d, as every denial sends them", MaxPage)}
+	if len(body) > maxPage {
+		return &field.Error{Field: "Body", Problem: fmt.Sprintf("has %d bytes", len(body)), Fix: fmt.Sprintf("want at most %d, as every denial sends them", maxPage)}
 	}
 	p.text = len(body)
 	for rest := body; rest != ""; {
@@ -64,12 +64,12 @@ func (p *Page) read(body string) error {
 			p.pieces = append(p.pieces, piece{text: rest})
 			break
 		}
-		after, ok := strings.CutPrefix(rest[at:], RetryAfterMark)
+		after, ok := strings.CutPrefix(rest[at:], retryAfterMark)
 		if !ok {
 			return unknownMark(body, len(body)-len(rest)+at)
 		}
 		p.pieces = append(p.pieces, piece{rest[:at], retryWhole})
-		p.text, p.marks = p.text-len(RetryAfterMark), p.marks+1
+		p.text, p.marks = p.text-len(retryAfterMark), p.marks+1
 		rest = after
 	}
 	return nil
@@ -89,7 +89,7 @@ func unknownMark(body string, at int) error {
 	return &field.Error{
 		Field:   "Body",
 		Problem: fmt.Sprintf("at %d:%d: %q is not a placeholder", strings.Count(before, "\n")+1, column, mark),
-		Fix:     "write " + RetryAfterMark + ", or a blank between braces that mean themselves",
+		Fix:     "write " + retryAfterMark + ", or a blank between braces that mean themselves",
 	}
 }
 

@@ -46,7 +46,7 @@ func TestPageMistakes(t *testing.T) {
 		{media, "{{{retry_after}}}", `Body: at 1:1: "{{{retry_after}}" is not a placeholder`},
 		{media, "{{retry_after}} {{", `Body: at 1:17: "{{" is not a placeholder`},
 		{media, "\n\n{{" + strings.Repeat("é", 100), `Body: at 3:1: "{{` + strings.Repeat("é", 38) + `" is not a placeholder`},
-		{media, strings.Repeat("a", MaxPage+1), "Body: has 16385 bytes: want at most 16384"},
+		{media, strings.Repeat("a", maxPage+1), "Body: has 16385 bytes: want at most 16384"},
 		{"", "", "ContentType: is missing: want a media type"},
 		{"html", "", `ContentType: "html" is not a media type`},
 		{"text/", "", `ContentType: "text/" is not a media type`},
@@ -71,7 +71,7 @@ func FuzzPage(f *testing.F) {
 	f.Add("{{{retry_after}}", int64(0))
 	f.Fuzz(func(t *testing.T, body string, seconds int64) {
 		p, err := NewPage("text/plain", body)
-		wrong := len(body) > MaxPage
+		wrong := len(body) > maxPage
 		for _, after := range strings.Split(body, "{{")[1:] {
 			wrong = wrong || !strings.HasPrefix(after, "retry_after}}")
 		}
@@ -84,7 +84,7 @@ func FuzzPage(f *testing.F) {
 		seconds = max(seconds%(1<<33), 1)
 		d := fastlimit.Decision{RetryAfter: time.Duration(seconds) * time.Second}
 		a := New(rule("per-ip", 1, time.Minute, 1), Options{Page: p})
-		want := strings.ReplaceAll(body, RetryAfterMark, strconv.FormatInt(seconds, 10))
+		want := strings.ReplaceAll(body, retryAfterMark, strconv.FormatInt(seconds, 10))
 		if got := string(a.AppendBody(nil, &d)); got != want || a.BodyLength(&d) != len(want) {
 			t.Fatalf("got %q (%d), want %q", got, a.BodyLength(&d), want)
 		}
