@@ -5,13 +5,13 @@ package fastlimit
 // TimeToEmpty is that of the exact bucket. It takes nothing and does not allocate.
 //
 // It holds by P1: only the exact bucket denies, and nobody else's requests are charged
-// to it. So what fits the bucket as read here will fit it until this client's own requests have
-// used it up. A client that was never suspected has an empty bucket, which fits the
-// whole burst, however much filter and sketch have admitted before: that much is
-// the excess of P2.
+// to it. So what fits the bucket as it is read here will fit until this client's own
+// requests have used it up. A client that was never suspected has an empty bucket,
+// which fits the whole burst however much filter and sketch have admitted before: that
+// is the excess of P2.
 //
-// With a shared exact tier other nodes charge the bucket too, and this one knows only what the
-// store has answered it: then Remaining is [RemainingUnknown].
+// With a shared exact tier other nodes charge the bucket too, and this one knows only
+// what the store has answered it: then Remaining is [RemainingUnknown].
 func (r *Rule) Assured(key Key) Decision {
 	r.check(key)
 	if r.shared != nil {

@@ -1,16 +1,19 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bucket/memstore"
 	"github.com/fastlimit/fastlimit/internal/field"
 	"github.com/fastlimit/fastlimit/policy"
 )
@@ -157,6 +160,59 @@ func TestTheTightestRuleIsShown(t *testing.T) {
 	io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
 	if got, err := io.ReadAll(c); err != nil || strings.Contains(string(got), "RateLimit") || !strings.HasPrefix(string(got), "HTTP/1.1 200 ") {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// With a shared store, which other nodes charge too, only a request that it was asked about
+// has a remainder; and of several rules none has, if not all are known.
+func TestHeadersWithASharedStore(t *testing.T) {
+	t.Parallel()
+	set := perIP()
+	limit := &set.Rules[0].Limit
+	limit.Rate, limit.Burst, limit.Strict, limit.EscalateAt = fastlimit.Rate{N: 1, Per: time.Hour}, 20, false, new(0.5)
+	strict := set.Rules[0]
+	strict.Limit.Name, strict.Limit.Burst, strict.Limit.Strict, strict.Limit.EscalateAt = "strict", 100, true, nil
+	strict.Key = []policy.KeyPart{{Kind: policy.KeyHeader, Name: "X-Api-Key"}}
+	set.Rules = append(set.Rules, strict)
+	s := start(t, set, func(c *Config) {
+		store := memstore.New(memstore.Config{})
+		t.Cleanup(func() { _ = store.Close(context.Background()) })
+		var err error
+		if c.Limiter, err = fastlimit.New(fastlimit.Config{Rules: set.Limits(), Memory: 4 << 20, Store: store, StoreTimeout: time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		if c.Engine, err = policy.New(c.Limiter, set); err != nil {
+			t.Fatal(err)
+		}
+		c.Listeners[0].HeadersOn = HeadersAlways
+		c.Listeners[0].Headers = []HeaderSet{RateLimitHeaders, RateLimitLegacyHeaders, XRateLimitHeaders, XRateLimitLimitHeaders}
+	})
+	fields := func(headers ...string) (names []string) {
+		for name := range get(t, "http://"+s.addr+"/", headers...).Header {
+			if strings.Contains(name, "Ratelimit") {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		return names
+	}
+	unknown := []string{"Ratelimit-Policy", "X-Ratelimit-Limit"}
+	for i := range 5 { // by filter and sketch
+		if got := fields(); !slices.Equal(got, unknown) {
+			t.Errorf("request %d: %v", i, got)
+		}
+	}
+	if got := fields("X-Api-Key", "k"); !slices.Equal(got, unknown) { // the strict rule asks the store, the other one does not
+		t.Errorf("with a key: %v", got)
+	}
+	known := 0
+	for range 10 {
+		if got := fields(); len(got) == 8 && slices.Contains(got, "X-Ratelimit-Remaining") {
+			known++
+		}
+	}
+	if known == 0 {
+		t.Error("the store was asked, and nothing of it is shown")
 	}
 }
 

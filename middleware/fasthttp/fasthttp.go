@@ -7,7 +7,8 @@
 //
 // An admitted request reaches the handler unchanged. A denied one does not: the
 // middleware answers it with Retry-After, RateLimit-Policy, RateLimit, X-RateLimit-*
-// (see Config.Headers) and a problem document (RFC 9457), unless OnDeny answers in its own way.
+// (or other headers: see Config.Headers) and a problem document (RFC 9457), unless
+// OnDeny answers in its own way.
 //
 // # Who the client is
 //

@@ -19,14 +19,17 @@ func (s *Snapshot) shown(listener int, v *policy.Verdict, from *policy.Scratch) 
 	if v.Rule == nil || !s.denial(v.Rule.Index(), listener).always {
 		return nil, fastlimit.Decision{}
 	}
-	best, fewest, unknown, rules := v.Rule.Index(), int64(-1), false, 0
-	told := v.Decision
+	decided := v.Decision
+	if decided.Degraded {
+		decided.Remaining = fastlimit.RemainingUnknown // the store may know more, once it is back
+	}
+	best, fewest, unknown, rules, told := v.Rule.Index(), int64(-1), false, 0, decided
 	for _, c := range from.Applied() {
 		if !s.denial(c.Rule.Index(), listener).enforced {
 			continue
 		}
 		rules++
-		d := v.Decision
+		d := decided
 		if c.Rule != v.Rule || d.Remaining == fastlimit.RemainingUnknown {
 			d = c.Rule.Assured(c.Key)
 		}
@@ -36,7 +39,7 @@ func (s *Snapshot) shown(listener int, v *policy.Verdict, from *policy.Scratch) 
 		}
 	}
 	if unknown && rules > 1 {
-		best, told = v.Rule.Index(), v.Decision
+		best, told = v.Rule.Index(), decided
 		told.Remaining = fastlimit.RemainingUnknown
 	}
 	return s.denial(best, listener).answer, told
