@@ -23,7 +23,9 @@ import (
 // The handler, and with it identity, policy and page, must not allocate.
 func TestHandlerDoesNotAllocate(t *testing.T) {
 	for name, c := range verdicts() {
-		s, err := New(newConfig(t, c.set))
+		config := newConfig(t, c.set)
+		config.Listeners = c.listeners()
+		s, err := New(config)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,12 +59,20 @@ func verdicts() map[string]verdict {
 	allowed.Rules[0].Limit.Burst = 1 << 40
 	listed := perIP()
 	listed.Deny = loopback()
-	return map[string]verdict{"allow": {allowed, 200}, "deny": {perIP(), 429}, "deny list": {listed, 403}, "composite, proxied": {composite, 429}}
+	return map[string]verdict{"allow": {allowed, 200, 0}, "deny": {perIP(), 429, 0}, "deny list": {listed, 403, 0}, "composite, proxied": {composite, 429, 0},
+		"allow, shown": {allowed, 200, 1}, "deny, all headers": {perIP(), 403, 1}, "deny, a page": {perIP(), 429, 2}}
 }
 
 type verdict struct {
 	set    policy.Settings
 	status int
+	style  int // of styles
+}
+
+func (v *verdict) listeners() []Listener {
+	l := styles[v.style]
+	l.Address = "127.0.0.1:0"
+	return []Listener{l}
 }
 
 const verdictRequest = "GET /path?query HTTP/1.1\r\nHost: example.com\r\nX-Forwarded-For: 192.0.2.1, 127.0.0.2\r\nX-Forwarded-Uri: /a\r\nX-Api-Key: k\r\nCookie: a=b; sid=s\r\n\r\n"
@@ -71,7 +81,7 @@ const verdictRequest = "GET /path?query HTTP/1.1\r\nHost: example.com\r\nX-Forwa
 // and answer included. The client, which is counted too, reads into one buffer.
 func TestAnswerDoesNotAllocate(t *testing.T) {
 	for name, c := range verdicts() {
-		s := start(t, c.set)
+		s := start(t, c.set, func(config *Config) { config.Listeners = c.listeners() })
 		nc := dial(t, s.addr)
 		request, answer := []byte(verdictRequest), make([]byte, 4096)
 		ask := func() (status []byte) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
 	"time"
 
@@ -113,15 +112,6 @@ type Drain struct {
 	Timeout time.Duration
 }
 
-// Listener is one address that takes traffic.
-type Listener struct {
-	// Address is host:port. Port 0 picks a free one; see [Server.Addrs].
-	Address string
-	// DenyStatus is the status of a denial by a rule, 400 to 599. 0 means 429.
-	// nginx's auth_request wants 403.
-	DenyStatus int
-}
-
 // withDefaults returns the configuration with its defaults filled in, and all
 // that is wrong with it: each a [field.Error].
 func (c Config) withDefaults() (Config, error) {
@@ -132,7 +122,8 @@ func (c Config) withDefaults() (Config, error) {
 	p.require(len(c.Listeners) > 0, "Listeners", "name at least one address, for example 127.0.0.1:8080")
 	c.Listeners = slices.Clone(c.Listeners)
 	for i := range c.Listeners {
-		c.Listeners[i].check(i, &p)
+		c.Listeners[i].withDefaults()
+		p.of(fmt.Sprintf("Listeners[%d].", i), c.Listeners[i].Validate())
 	}
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.Version = cmp.Or(c.Version, "unknown")
@@ -143,15 +134,6 @@ func (c Config) withDefaults() (Config, error) {
 	c.Connections.check(&p)
 	c.Drain.check(&p)
 	return c, errors.Join(p...)
-}
-
-func (l *Listener) check(i int, p *problems) {
-	name := fmt.Sprintf("Listeners[%d]", i)
-	l.DenyStatus = cmp.Or(l.DenyStatus, http.StatusTooManyRequests)
-	if l.DenyStatus < 400 || l.DenyStatus > 599 {
-		p.add(name+".DenyStatus", fmt.Sprintf("%d of listener %s is no status of a denial", l.DenyStatus, l.Address), "want 400 to 599, 429 for most and 403 for nginx auth_request")
-	}
-	p.require(l.Address != "", name+".Address", "write host:port, for example 127.0.0.1:8080")
 }
 
 func (c *Connections) check(p *problems) {
@@ -176,6 +158,13 @@ type problems []error
 
 func (p *problems) add(name, problem, fix string) {
 	*p = append(*p, &field.Error{Package: "fastlimit/server", Field: name, Problem: problem, Fix: fix})
+}
+
+// of adds the problems of a part, whose name stands before those of its fields.
+func (p *problems) of(name string, err error) {
+	for _, e := range field.All(err) {
+		p.add(name+e.Field, e.Problem, e.Fix)
+	}
 }
 
 func (p *problems) require(set bool, name, fix string) {

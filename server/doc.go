@@ -18,8 +18,9 @@
 // original request that headers of a trusted proxy name. Every byte passes a
 // strict reader of HTTP/1 framing before fasthttp parses it. What is not a plain
 // HTTP/1 request from a client with an address is refused before it can be counted
-// for anybody. An admitted request gets an empty 200. A denial is rendered beforehand,
-// except for a few digits. Neither allocates.
+// for anybody. An admitted request gets an empty 200, which tells of its limit if
+// [Listener].HeadersOn says so. A denial is rendered beforehand, except for a few
+// digits. Neither allocates.
 //
 // # Rooms
 //

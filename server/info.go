@@ -25,7 +25,7 @@ func (s *Server) info() admin.Info {
 		info.Memory.Go = c.GoMemory
 	}
 	for i, a := range s.Addrs() {
-		info.Listen = append(info.Listen, admin.Listener{Address: a.String(), DenyStatus: set.DenyStatus[i]})
+		info.Listen = append(info.Listen, admin.Listener{Address: a.String(), DenyStatus: set.Listeners[i].Status})
 	}
 	if a := s.AdminAddr(); a != nil {
 		info.Admin = a.String()

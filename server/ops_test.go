@@ -16,7 +16,7 @@ func TestPanicIsNotTheEnd(t *testing.T) {
 	set.Rules[0].Limit.Burst = 1
 	s := start(t, set)
 	broken := *s.decide.Snapshot().Settings()
-	broken.DenyStatus = nil // a denial now finds no answer
+	broken.Listeners = nil // a denial now finds no answer
 	s.decide.Swap(decide.NewSnapshot(broken))
 	for i := range 5 {
 		resp := raw(t, s.addr, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"+strings.Repeat("GET / HTTP/1.1\r\nHost: a\r\n\r\n", 3))

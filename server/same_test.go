@@ -29,7 +29,21 @@ var inputs = flag.Int("inputs", 3000, "streams that TestSameAnswers makes up")
 
 // twins are two servers of the same settings: one answers simple requests as
 // residents, and fasthttp serves all of the other.
-type twins [2]*Server
+type twins struct {
+	servers [2]*Server
+	style   int // of styles, and so the listener to ask
+}
+
+// styles are the ways in which listeners answer: all header sets, on denials and on all
+// answers, and all kinds of bodies.
+var styles = []Listener{
+	{},
+	{Headers: []HeaderSet{RateLimitHeaders, RateLimitLegacyHeaders, XRateLimitHeaders, XRateLimitLimitHeaders}, HeadersOn: HeadersAlways, DenyStatus: 403},
+	{Headers: []HeaderSet{NoHeaders}, Denial: Denial{ContentType: "text/html", Body: "<p>again in {{retry_after}} s, {{retry_after}}"}},
+	{Headers: []HeaderSet{XRateLimitLimitHeaders}, HeadersOn: HeadersAlways, Denial: Denial{ContentType: "text/plain; charset=utf-8", Body: "busy\n"}},
+	{Headers: []HeaderSet{RateLimitLegacyHeaders}, HeadersOn: HeadersAlways, Denial: Denial{ContentType: "text/html"}},
+	{HeadersOn: HeadersAlways, Denial: Denial{ContentType: "text/html", Body: "<p>{{retry_after}}\n" + strings.Repeat("x", 15<<10)}},
+}
 
 func newTwins(t testing.TB, change func(*policy.Settings)) *twins {
 	t.Helper()
@@ -45,10 +59,14 @@ func newTwins(t testing.TB, change func(*policy.Settings)) *twins {
 	}
 	change(&set)
 	w := &twins{}
-	for i := range w {
+	for i := range w.servers {
 		c := newConfig(t, set)
 		c.DecideAPI = true
-		w[i] = twin(t, c, i == 1)
+		c.Listeners = slices.Clone(styles)
+		for j := range c.Listeners {
+			c.Listeners[j].Address = "127.0.0.1:0"
+		}
+		w.servers[i] = twin(t, c, i == 1)
 	}
 	return w
 }
@@ -60,26 +78,34 @@ func twin(t testing.TB, c Config, fasthttpOnly bool) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fasthttpOnly {
-		h := s.decide.Handlers(0)
-		h.Answer = nil
-		s.traffic.Listeners[0] = conn.NewListener(s.traffic.Conns, h)
+	for i := range c.Listeners {
+		if fasthttpOnly {
+			h := s.decide.Handlers(i)
+			h.Answer = nil
+			s.traffic.Listeners[i] = conn.NewListener(s.traffic.Conns, h)
+		}
 	}
 	if err := s.Listen(); err != nil {
 		t.Fatal(err)
 	}
-	l := s.traffic.Listeners[0]
-	go l.Accept()
-	t.Cleanup(func() { l.Close(time.Now().Add(time.Second)); s.traffic.Conns.CloseAll() })
+	for _, l := range s.traffic.Listeners {
+		go l.Accept()
+	}
+	t.Cleanup(func() {
+		s.traffic.Conns.CloseAll()
+		for _, l := range s.traffic.Listeners {
+			l.Close(time.Now())
+		}
+	})
 	return s
 }
 
-// timed are the lines that depend on the time of an answer.
-var timed = regexp.MustCompile(`(?m)^(Date|Retry-After|RateLimit|X-RateLimit-Reset|X-RateLimit-Clear): .*\r$`)
+// timed are the parts of an answer that depend on its time.
+var timed = regexp.MustCompile(`(?m)^((?:Date|Retry-After|RateLimit-Reset|X-RateLimit-(?:Reset|Clear|Retry-After)): |RateLimit: .*;t=|<p>).*?(\r|)$`)
 
 // ask sends the pieces of a stream and returns all that comes back.
 func (w *twins) ask(t testing.TB, which int, pieces [][]byte, pause bool) []byte {
-	c, err := net.Dial("tcp", w[which].Addrs()[0].String())
+	c, err := net.Dial("tcp", w.servers[which].Addrs()[w.style].String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +122,7 @@ func (w *twins) ask(t testing.TB, which int, pieces [][]byte, pause bool) []byte
 	if ne := net.Error(nil); errors.As(err, &ne) && ne.Timeout() {
 		t.Errorf("server %d does not end %q", which, bytes.Join(pieces, nil))
 	}
-	return timed.ReplaceAll(got, []byte("$1: x\r"))
+	return timed.ReplaceAll(got, []byte("${1}x$2"))
 }
 
 // outcome is what a server made of a stream: its answers and what it counted.
@@ -122,15 +148,15 @@ func (s *Server) counts() []uint64 {
 var badRequest = regexp.MustCompile(`HTTP/1\.1 400 (?s:.)*?\r\n\r\n\{.*?\}`)
 
 func (w *twins) outcome(t testing.TB, which int, pieces [][]byte, pause, strict bool) outcome {
-	before := w[which].counts()
+	before := w.servers[which].counts()
 	answers := w.ask(t, which, pieces, pause)
-	counted := w[which].counts()
+	counted := w.servers[which].counts()
 	for i := range counted {
 		counted[i] -= before[i]
 	}
 	if !strict {
 		answers = badRequest.ReplaceAll(answers, []byte("400"))
-		for i := len(counted) - len(w[which].decide.Bad()) + 1; i < len(counted); i++ {
+		for i := len(counted) - len(w.servers[which].decide.Bad()) + 1; i < len(counted); i++ {
 			counted[i-1], counted[i] = 0, counted[i-1]+counted[i]
 		}
 	}
@@ -170,9 +196,9 @@ func TestSameWhenCrowded(t *testing.T) {
 				Key:   []policy.KeyPart{{Kind: policy.KeyIP}},
 			}}})
 			c.Connections.Max = 1
-			w := twins{twin(t, c, fasthttpOnly)}
+			w := twins{servers: [2]*Server{twin(t, c, fasthttpOnly)}}
 			got := string(w.ask(t, 0, [][]byte{[]byte("GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n" + lines + "\r\n")}, false))
-			if n := w[0].traffic.Conns.Dismissed()["denied"]; n != 1 || strings.Count(got, " 429 ") != 1 || strings.Count(got, "Connection: close") != 1 {
+			if n := w.servers[0].traffic.Conns.Dismissed()["denied"]; n != 1 || strings.Count(got, " 429 ") != 1 || strings.Count(got, "Connection: close") != 1 {
 				t.Errorf("fasthttp %v, %q: %d counted\n%s", fasthttpOnly, lines, n, got)
 			}
 		}
@@ -198,6 +224,7 @@ func TestSameAnswers(t *testing.T) {
 		r := rand.New(rand.NewPCG(7, uint64(n))) //nolint:gosec // the same each time
 		wait.Go(func() {
 			for i := n / 2; i < len(all) && !t.Failed(); i += workers / 2 {
+				w.style = i % len(styles)
 				w.same(t, []byte(all[i].stream), len(all[i].stream), false)
 			}
 			for range *inputs / workers {
@@ -205,6 +232,7 @@ func TestSameAnswers(t *testing.T) {
 					return
 				}
 				s := madeUp(r)
+				w.style = r.IntN(len(styles))
 				if !w.same(t, s, r.IntN(len(s)+1), r.IntN(50) == 0) {
 					w = newTwins(t, kind)
 				}
@@ -218,6 +246,9 @@ func TestSameAnswers(t *testing.T) {
 func madeUp(r *rand.Rand) []byte {
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
 	var b strings.Builder
+	if r.IntN(4) == 0 { // soon over its limit
+		b.WriteString("GET / HTTP/1.1\r\nHost: a\r\nX-Api-Key: one\r\n\r\n")
+	}
 	for range 1 + r.IntN(4) {
 		b.WriteString(pick("GET", "GET", "GET", "GET", "POST", "HEAD", "OPTIONS", "PUT", "get", "CONNECT"))
 		b.WriteString(" " + pick("/", "/", "/a", "/a?b=c", "/a/../b", "//x", "/%2e", "/a://b", "//[://x", "http://b/", "*", "/v1/decide", "/#", ""))
@@ -254,5 +285,9 @@ func FuzzSameAnswers(f *testing.F) {
 		f.Add([]byte(i.stream), false)
 	}
 	both := map[bool]*twins{false: newTwins(f, direct), true: newTwins(f, proxied)}
-	f.Fuzz(func(t *testing.T, stream []byte, proxied bool) { both[proxied].same(t, stream, len(stream), false) })
+	f.Fuzz(func(t *testing.T, stream []byte, proxied bool) {
+		w := both[proxied]
+		w.style = len(stream) % len(styles)
+		w.same(t, stream, len(stream), false)
+	})
 }

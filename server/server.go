@@ -85,8 +85,8 @@ func (s *Server) newAdmin() *admin.Front {
 // filled in.
 func (c *Config) settings() decide.Settings {
 	set := decide.Settings{Limiter: c.Limiter, Engine: c.Engine, Identity: c.Identity, Batches: c.DecideAPI}
-	for _, l := range c.Listeners {
-		set.DenyStatus = append(set.DenyStatus, l.DenyStatus)
+	for i := range c.Listeners {
+		set.Listeners = append(set.Listeners, c.Listeners[i].answers())
 	}
 	return set
 }

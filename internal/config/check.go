@@ -24,6 +24,7 @@ func (d *decoder) check() {
 	_, err := policy.NewIdentity(c.Policy)
 	d.report("Policy", err)
 	d.checkAddresses()
+	d.checkListeners()
 	d.checkTalkers() // before the rules: the plan has to fit the top talkers too
 	d.translateLegacy()
 	d.checkRules()

@@ -171,7 +171,8 @@ func checkBlock(t *testing.T, text, env string) {
 	if !strings.Contains(text, "rules:") {
 		text += rule
 	}
-	c, err := Parse("configuration.md", []byte(text), lookup)
+	files := machine{readFile: func(string) ([]byte, error) { return []byte("busy: {{retry_after}}\n"), nil }}
+	c, err := parse("configuration.md", []byte(text), lookup, files)
 	if err != nil {
 		t.Errorf("%s%v", text, err)
 		return

@@ -68,6 +68,7 @@ func TestEveryKnobIsInTheFile(t *testing.T) {
 		{server.Connections{}, "connections:", false},
 		{server.Drain{}, "drain:", false},
 		{server.Listener{}, "listener:", false},
+		{server.Denial{}, "denial:", false},
 		{policy.Settings{}, "top:Policy.", false},
 		{policy.Match{}, "match:", false},
 		{legacy.Limit{}, "legacy:", false},
@@ -138,7 +139,7 @@ var (
 	// Names in messages that are of others.
 	foreign = map[string]string{
 		"auth_request": "nginx", "remote_addr": "nginx", "limit_req": "nginx", "limit_conn": "nginx", "limit_req_zone": "nginx", "limit_conn_zone": "nginx",
-		"realip_remote_addr": "nginx", "proxy_protocol_addr": "nginx", "request_uri": "nginx", "vhost_combined": "Apache", "redis_version": "Redis", "redis.md": "a page",
+		"realip_remote_addr": "nginx", "proxy_protocol_addr": "nginx", "request_uri": "nginx", "vhost_combined": "Apache", "redis_version": "Redis", "retry_after": "a placeholder", "redis.md": "a page",
 	}
 )
 

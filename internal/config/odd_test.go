@@ -64,6 +64,8 @@ func goodFiles(t *testing.T) []string {
   - 127.0.0.1:8080
   - address: "[::1]:8082"
     deny_status: 403
+    headers: [ratelimit, x-ratelimit]
+    headers_on: always
 admin: 127.0.0.1:8081
 redis:
   addresses: ["10.0.0.1:26379"]

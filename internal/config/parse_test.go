@@ -199,7 +199,7 @@ func TestDefault(t *testing.T) {
 	if _, err := fastlimit.New(c.Limiter()); err != nil {
 		t.Error(err)
 	}
-	if c.Server.Listeners[0] != (server.Listener{Address: "127.0.0.1:8080", DenyStatus: 429}) || c.Server.Admin != "127.0.0.1:8081" {
+	if listenersOf(c) != "[{127.0.0.1:8080 429}]" || c.Server.Admin != "127.0.0.1:8081" {
 		t.Errorf("%+v", c)
 	}
 	if got := c.Limiter().Rules[0]; got.Name != "per-ip" || got.Rate.String() != "100/s" || got.Burst != 200 {

@@ -195,7 +195,7 @@ func whereItBelongs(path, name string) string {
 // tables are filled in by init.
 func sections() []*section {
 	return []*section{
-		&topSettings, &listenSettings, &connectionSettings, &drainSettings, &redisSettings, &clusterSettings, &ruleSettings, &matchSettings, &legacySettings, &bucketSettings,
+		&topSettings, &listenSettings, &denialSettings, &connectionSettings, &drainSettings, &redisSettings, &clusterSettings, &ruleSettings, &matchSettings, &legacySettings, &bucketSettings,
 	}
 }
 

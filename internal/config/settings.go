@@ -42,9 +42,16 @@ func reserved(names ...string) (all []setting) {
 
 // The tables are set in init: as initializers of these variables they would form a
 // cycle, since reading a setting looks up others (whereItBelongs).
-var topSettings, listenSettings, connectionSettings, drainSettings, redisSettings, clusterSettings, ruleSettings, matchSettings, legacySettings, bucketSettings section
+var topSettings, listenSettings, denialSettings, connectionSettings, drainSettings, redisSettings, clusterSettings, ruleSettings, matchSettings, legacySettings, bucketSettings section
 
 func init() {
+	denialSettings = section{
+		name: "denial", want: "settings, such as {content_type: text/html, body_file: busy.html}", where: "in denial, indented more than denial",
+		settings: []setting{
+			{name: "content_type", field: "ContentType", value: text("media type", "a media type such as text/html; charset=utf-8"), required: `write for example "text/html; charset=utf-8"`, doc: "media type of the body"},
+			{name: "body_file", field: "Body", value: bodyFile(), required: "name a file with the body", doc: "a file of at most 16 KiB, read once at start; `{{retry_after}}` in it is replaced by the seconds of `Retry-After`"},
+		},
+	}
 	listenSettings = section{
 		name: "listener", want: "an address", where: "in an element of listen",
 		settings: append([]setting{
@@ -53,7 +60,10 @@ func init() {
 				doc: "`host:port`",
 			},
 			{name: "deny_status", field: "DenyStatus", value: denyStatus(), shown: "that of the top level", doc: "status code of a denial"},
-		}, reserved("mode", "original_request", "proxy_protocol", "tls", "reuse_port", "headers", "headers_on", "denial")...),
+			{name: "headers", field: "Headers", value: headerSets(), shown: "`ratelimit` and `x-ratelimit`", doc: "header fields that tell clients of their limit; every denial has `Retry-After` besides"},
+			{name: "headers_on", field: "HeadersOn", value: choice("denials", "always"), def: "denials", doc: "the answers that have them: `always` means admissions too"},
+			{name: "denial", field: "Denial", value: mapping(&denialSettings), shown: "a problem document", doc: "body of denials by a rule"},
+		}, reserved("mode", "original_request", "proxy_protocol", "tls", "reuse_port")...),
 	}
 	connectionSettings = connectionTable()
 	drainSettings = section{

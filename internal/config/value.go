@@ -121,20 +121,27 @@ func anyText(docs string, s schema, want string) value {
 // dropped, since editors add one.
 func fileContent() value {
 	return valueOf("path", textSchema(), func(d *decoder, n *node) (string, bool) {
-		path, ok := d.text(n, "the path of a file")
-		if !ok {
-			return "", false
-		}
-		if d.machine.readFile == nil {
-			d.fail(n, quote(path)+" is not read here", "write the secret itself")
-			return "", false
-		}
-		data, err := d.machine.readFile(path)
-		if err != nil {
-			d.fail(n, quote(path)+" "+err.Error(), "name a file that can be read")
-		}
-		return strings.TrimRight(string(data), "\r\n"), err == nil
+		text, ok := d.fileContent(n, "write the secret itself")
+		return strings.TrimRight(text, "\r\n"), ok
 	})
+}
+
+// fileContent reads the file that a value names. instead is what to do where no files
+// are read.
+func (d *decoder) fileContent(n *node, instead string) (text string, ok bool) {
+	path, ok := d.text(n, "the path of a file")
+	if !ok {
+		return "", false
+	}
+	if d.machine.readFile == nil {
+		d.fail(n, quote(path)+" is not read here", instead)
+		return "", false
+	}
+	data, err := d.machine.readFile(path)
+	if err != nil {
+		d.fail(n, quote(path)+" "+err.Error(), "name a file that can be read")
+	}
+	return string(data), err == nil
 }
 
 // nameRunes are safe in metrics, headers, logs and URLs without being escaped.

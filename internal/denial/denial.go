@@ -1,28 +1,45 @@
-// Package denial renders the response to a denied client, header fields and problem
-// document of a 429, for every server and middleware.
+// Package denial renders the response to a denied client, header fields and body, for
+// every server and middleware, and what an admitted client may be told of its limit.
 //
 // Under a flood nearly all responses are denials, so everything that depends only on
 // the rule is rendered once ([New]), and a request writes only digits
-// ([Answer.Render], BenchmarkRender).
+// ([Answer.AppendFields], BenchmarkAppendFields).
 //
-//	Retry-After: 1                              RFC 9110, whole seconds, at least 1
-//	RateLimit-Policy: "per-ip";q=200;w=2        draft-ietf-httpapi-ratelimit-headers-08 and later
+//	Retry-After: 1                              RFC 9110, whole seconds, at least 1; on every denial
+//	Cache-Control: no-store                     RFC 6585 §4: a 429 must not be stored; on every denial
+//
+//	RateLimit-Policy: "per-ip";q=200;w=2        [RateLimit]: draft-ietf-httpapi-ratelimit-headers-08 to -11
 //	RateLimit: "per-ip";r=0;t=1
-//	X-RateLimit-Remaining: 0                    units that would be admitted now
+//
+//	RateLimit-Limit: 200                        [RateLimitLegacy]: the same draft up to -06
+//	RateLimit-Remaining: 0
+//	RateLimit-Reset: 1                          the same as Retry-After, as that draft wants it
+//
+//	X-RateLimit-Remaining: 0                    [XRateLimit]: units that would be admitted now
 //	X-RateLimit-Reset: 0.010                    seconds until the request would be admitted
 //	X-RateLimit-Clear: 2.000                    seconds until the bucket is empty
-//	Content-Type: application/problem+json      RFC 9457, type quota-exceeded
-//	Cache-Control: no-store                     RFC 6585 §4: a 429 must not be stored
+//
+//	X-RateLimit-Limit: 200                      [XRateLimitLimit]: the burst
+//	X-RateLimit-Remaining: 0
+//	X-RateLimit-Retry-After: 1
+//
+//	Content-Type: application/problem+json      RFC 9457, type quota-exceeded, unless there is a [Page]
 //
 // A leaky bucket has no window. The policy is the pair that says the same: q
 // is the burst B, and w the whole seconds, rounded up, in which B units leak
 // out. All waiting times are rounded up: a client that waits that long is admitted.
+//
+// An admission has no waiting times: neither t nor X-RateLimit-Reset nor
+// X-RateLimit-Retry-After, and RateLimit-Reset is when all of the limit is available
+// again. Where nothing exact is known of the client, it has only what is true of every
+// client: RateLimit-Policy and X-RateLimit-Limit.
 package denial
 
 import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,33 +60,47 @@ const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exc
 // maxInteger is the largest Integer of a structured field, RFC 9651 §3.3.1.
 const maxInteger = 999_999_999_999_999
 
-// Answer is the constant part of the denials by one rule. It is immutable and
-// safe for concurrent use.
+// Answer is the constant part of what a rule answers. It is immutable and safe for
+// concurrent use.
 type Answer struct {
-	Status int    // HTTP status
-	Body   []byte // problem document; do not change
+	Status      int // HTTP status of a denial
+	ContentType string
+	Body        []byte // nil where it varies: see AppendBody; do not change
 
-	policy []byte // value of RateLimit-Policy
-	item   string // the name of the rule as it begins an item of RateLimit
+	page                   *Page // nil: a problem document
+	denied, known, unknown fields
 }
 
-// New renders the answer of a rule, whose defaults are filled in, under an HTTP
-// status.
-func New(rule fastlimit.RuleConfig, status int) *Answer {
+// Options are what one rule may answer in several ways.
+type Options struct {
+	Status  int         // of a denial
+	Headers []HeaderSet // as [CheckHeaders] wants them; empty: the default
+	Page    *Page       // nil: a problem document
+}
+
+// New renders the answers of a rule, whose defaults are filled in.
+func New(rule fastlimit.RuleConfig, o Options) *Answer {
 	name := policyName(rule.Name)
-	item := quote(name)
-	return &Answer{
-		Status: status,
-		Body: mustJSON(problem{
+	a := &Answer{Status: o.Status, ContentType: ProblemMediaType, page: o.Page}
+	if a.page == nil {
+		a.Body = mustJSON(problem{
 			Type:     quotaExceeded,
 			Title:    "Quota Exceeded",
-			Status:   status,
+			Status:   o.Status,
 			Detail:   fmt.Sprintf("The limit of %v with a burst of %d is exceeded.", rule.Rate, rule.Burst),
 			Violated: []string{name},
-		}),
-		policy: fmt.Appendf(nil, "%s;q=%d;w=%d", item, min(rule.Burst, maxInteger), leakSeconds(rule)),
-		item:   item,
+		})
+	} else {
+		a.ContentType, a.Body = a.page.contentType, a.page.fixed()
 	}
+	item := quote(name)
+	c := constants{
+		policy: fmt.Sprintf("%s;q=%d;w=%d", item, min(rule.Burst, maxInteger), leakSeconds(rule)),
+		item:   item, limit: strconv.FormatUint(rule.Burst, 10),
+	}
+	sets := maskOf(o.Headers)
+	a.denied, a.known, a.unknown = c.denied(sets), c.known(sets), c.unknown(sets)
+	return a
 }
 
 // Problem renders a problem document without a type of its own: its title is

@@ -36,7 +36,7 @@ func TestPolicyIsBurstOverItsLeakTime(t *testing.T) {
 		{rule(`a"b\c`, 1, time.Second, 1), `"a\"b\\c";q=1;w=1`},
 		{rule("é\r\n", 1, time.Second, 1), `"%C3%A9%0D%0A";q=1;w=1`},
 	} {
-		if got := string(New(c.rule, 429).policy); got != c.want {
+		if got := fieldsOf(New(c.rule, Options{Status: 429}), &fastlimit.Decision{})["RateLimit-Policy"]; got != c.want {
 			t.Errorf("%v burst %d: got %s, want %s", c.rule.Rate, c.rule.Burst, got, c.want)
 		}
 	}
@@ -44,7 +44,7 @@ func TestPolicyIsBurstOverItsLeakTime(t *testing.T) {
 
 func TestRenderRoundsWaitsUp(t *testing.T) {
 	t.Parallel()
-	a := New(rule("per-ip", 100, time.Second, 200), http.StatusTooManyRequests)
+	a := New(rule("per-ip", 100, time.Second, 200), Options{Status: http.StatusTooManyRequests})
 	for _, c := range []struct {
 		d                              fastlimit.Decision
 		retry, limit, left, reset, clr string
@@ -70,9 +70,8 @@ func TestRenderRoundsWaitsUp(t *testing.T) {
 			"9223372037", `"per-ip";r=0;t=9223372037`, "0", "9223372036.855", "0.000",
 		},
 	} {
-		var v Values
-		a.Render(&v, &c.d)
-		got := []string{string(v.RetryAfter), string(v.RateLimit), string(v.Remaining), string(v.Reset), string(v.Clear)}
+		v := fieldsOf(a, &c.d)
+		got := []string{v["Retry-After"], v["RateLimit"], v["X-RateLimit-Remaining"], v["X-RateLimit-Reset"], v["X-RateLimit-Clear"]}
 		want := []string{c.retry, c.limit, c.left, c.reset, c.clr}
 		if strings.Join(got, "|") != strings.Join(want, "|") {
 			t.Errorf("%+v:\n got %q\nwant %q", c.d, got, want)
@@ -80,45 +79,9 @@ func TestRenderRoundsWaitsUp(t *testing.T) {
 	}
 }
 
-// A denial has all fields; an admission those that an exact bucket knows.
-func TestSetFields(t *testing.T) {
-	t.Parallel()
-	a := New(rule("per-ip", 100, time.Second, 200), http.StatusTooManyRequests)
-	decision := func(allowed bool, left int64, retry time.Duration) *fastlimit.Decision {
-		d := &fastlimit.Decision{Remaining: left, RetryAfter: retry, TimeToEmpty: 2 * time.Second}
-		d.Allowed = allowed
-		return d
-	}
-	const policy = `RateLimit-Policy: "per-ip";q=200;w=2`
-	for _, c := range []struct {
-		d    *fastlimit.Decision
-		want string
-	}{
-		{decision(true, fastlimit.RemainingUnknown, 0), policy},
-		{decision(true, 7, 0), policy + `, RateLimit: "per-ip";r=7, X-RateLimit-Remaining: 7, X-RateLimit-Clear: 2.000`},
-		{decision(true, 0, 0), policy + `, RateLimit: "per-ip";r=0, X-RateLimit-Remaining: 0, X-RateLimit-Clear: 2.000`},
-		{
-			decision(false, 0, time.Second),
-			policy + `, Retry-After: 1, X-RateLimit-Reset: 1.000, Cache-Control: no-store, RateLimit: "per-ip";r=0;t=1, X-RateLimit-Remaining: 0, X-RateLimit-Clear: 2.000`,
-		},
-	} {
-		var v Values
-		var got []string
-		a.SetFields(&v, c.d, func(n Name, value []byte) {
-			if n.String != string(n.Bytes) {
-				t.Errorf("a name is %q and %q", n.String, n.Bytes)
-			}
-			got = append(got, n.String+": "+string(value))
-		})
-		if s := strings.Join(got, ", "); s != c.want {
-			t.Errorf("%+v:\n got %s\nwant %s", c.d, s, c.want)
-		}
-	}
-}
-
 func TestProblemDocument(t *testing.T) {
 	t.Parallel()
-	a := New(rule("per-ip", 100, time.Second, 200), http.StatusForbidden)
+	a := New(rule("per-ip", 100, time.Second, 200), Options{Status: http.StatusForbidden})
 	var doc map[string]any
 	if err := json.Unmarshal(a.Body, &doc); err != nil {
 		t.Fatal(err)
@@ -150,11 +113,9 @@ func TestFieldsParseAsStructuredFields(t *testing.T) {
 			RetryAfter:  time.Duration(rapid.Int64Range(0, math.MaxInt64).Draw(t, "retry")),
 			TimeToEmpty: time.Duration(rapid.Int64Range(0, math.MaxInt64).Draw(t, "clear")),
 		}
-		a := New(rule(name, n, per, burst), 429)
-		var v Values
-		a.Render(&v, &d)
+		v := fieldsOf(New(rule(name, n, per, burst), Options{Status: 429}), &d)
 
-		policy, limit := item(t, string(a.policy)), item(t, string(v.RateLimit))
+		policy, limit := item(t, v["RateLimit-Policy"]), item(t, v["RateLimit"])
 		if policy.Value != limit.Value {
 			t.Fatalf("names differ: %v and %v", policy.Value, limit.Value)
 		}
@@ -167,9 +128,9 @@ func TestFieldsParseAsStructuredFields(t *testing.T) {
 		if r := integer(t, limit, "r"); r < 0 || r > max(d.Remaining, 0) {
 			t.Fatalf("r = %d of %d", r, d.Remaining)
 		}
-		retry, err := strconv.ParseInt(string(v.RetryAfter), 10, 64)
+		retry, err := strconv.ParseInt(v["Retry-After"], 10, 64)
 		if err != nil || retry < 1 || retry != integer(t, limit, "t") {
-			t.Fatalf("Retry-After %q beside %q", v.RetryAfter, v.RateLimit)
+			t.Fatalf("Retry-After %q beside %q", v["Retry-After"], v["RateLimit"])
 		}
 		if float64(retry) < d.RetryAfter.Seconds()-1e-6 {
 			t.Fatalf("Retry-After %d is before %v", retry, d.RetryAfter)
@@ -201,21 +162,37 @@ func integer(t *rapid.T, it httpsfv.Item, name string) int64 {
 	return n
 }
 
-func TestRenderDoesNotAllocate(t *testing.T) {
-	a := New(rule("per-ip", 100, time.Second, 200), 429)
+// fieldsOf are the fields of an answer by name.
+func fieldsOf(a *Answer, d *fastlimit.Decision) map[string]string {
+	all := map[string]string{}
+	var b Buffer
+	a.SetFields(&b, d, func(n Name, value []byte) { all[n.String] = string(value) })
+	return all
+}
+
+func TestAnswersDoNotAllocate(t *testing.T) {
+	page, err := NewPage("text/html", "wait {{retry_after}} s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := New(rule("per-ip", 100, time.Second, 200), Options{Status: 429, Page: page, Headers: everySet})
 	d := fastlimit.Decision{RetryAfter: 12 * time.Millisecond, TimeToEmpty: 2 * time.Second}
-	var v Values
-	a.Render(&v, &d)
-	if n := testing.AllocsPerRun(1000, func() { a.Render(&v, &d) }); n != 0 {
+	var b Buffer
+	dst := make([]byte, 0, 4096)
+	if n := testing.AllocsPerRun(1000, func() {
+		dst = a.AppendBody(a.AppendFields(dst[:0], &d), &d)
+		a.SetFields(&b, &d, func(Name, []byte) {})
+		a.BodyLength(&d)
+	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
-func BenchmarkRender(b *testing.B) {
-	a := New(rule("per-ip", 100, time.Second, 200), 429)
+func BenchmarkAppendFields(b *testing.B) {
+	a := New(rule("per-ip", 100, time.Second, 200), Options{Status: 429})
 	d := fastlimit.Decision{RetryAfter: 12 * time.Millisecond, TimeToEmpty: 2 * time.Second}
-	var v Values
+	dst := make([]byte, 0, 4096)
 	for b.Loop() {
-		a.Render(&v, &d)
+		dst = a.AppendFields(dst[:0], &d)
 	}
 }

@@ -7,91 +7,120 @@ import (
 	"github.com/fastlimit/fastlimit"
 )
 
-// Values are the field values of one denial. They point into a buffer of their own
-// and are valid until it is rendered into again. The zero value is ready. Reuse it in
-// place: it allocates only to grow beyond its longest values. Not safe for concurrent
-// use.
-type Values struct {
-	RetryAfter, RateLimit, Remaining, Clear, Reset []byte
+// value is a part of an answer that depends on the decision.
+type value uint8
 
-	buf   []byte
-	first [128]byte // buf, until it has to be longer
-}
-
-// Name is the name of a header field, both as net/http and as fasthttp take it.
-type Name struct {
-	String string
-	Bytes  []byte // do not change
-}
-
-func nameOf(s string) Name { return Name{s, []byte(s)} }
-
-// Header names as their documents spell them: keep the spelling on the wire where
-// the server allows it.
-var (
-	nameCacheControl    = nameOf(CacheControl)
-	nameRetryAfter      = nameOf("Retry-After")
-	nameRateLimitPolicy = nameOf("RateLimit-Policy")
-	nameRateLimit       = nameOf("RateLimit")
-	nameRemaining       = nameOf("X-RateLimit-Remaining")
-	nameReset           = nameOf("X-RateLimit-Reset")
-	nameClear           = nameOf("X-RateLimit-Clear")
-
-	noStore = []byte(NoStore)
+const (
+	nothing     value = iota
+	retryWhole        // whole seconds until the request would be admitted, at least 1
+	retryMillis       // the same with three decimals
+	left              // units that would be admitted now
+	leftInteger       // the same as an Integer of a structured field
+	clearWhole        // whole seconds until the bucket is empty
+	clearMillis       // the same with three decimals
 )
 
-// SetFields calls set for each header field of a decision. A denial has all of
-// them but Content-Type. An admission has RateLimit-Policy and, where the bucket
-// is known exactly, RateLimit, X-RateLimit-Remaining and X-RateLimit-Clear. v is
-// scratch, from which the values borrow. It does not allocate.
-func (a *Answer) SetFields(v *Values, d *fastlimit.Decision, set func(Name, []byte)) {
-	set(nameRateLimitPolicy, a.policy)
-	if d.Allowed && d.Remaining == fastlimit.RemainingUnknown {
-		return
-	}
-	a.Render(v, d)
-	if !d.Allowed {
-		set(nameRetryAfter, v.RetryAfter)
-		set(nameReset, v.Reset)
-		set(nameCacheControl, noStore)
-	}
-	set(nameRateLimit, v.RateLimit)
-	set(nameRemaining, v.Remaining)
-	set(nameClear, v.Clear)
+// piece is constant text, and the value that follows it.
+type piece struct {
+	text  string
+	value value
 }
 
-// Render fills v for a decision. RetryAfter and Reset have a meaning for denials only.
-// All values are appended to one buffer and cut out of it at the end, since it may move
-// while it grows.
-func (a *Answer) Render(v *Values, d *fastlimit.Decision) {
-	left := max(d.Remaining, 0)
-	retry := max(ceil(d.RetryAfter, time.Second), 1)
-
-	if v.buf == nil {
-		v.buf = v.first[:]
+// appendPieces renders pieces for a decision.
+func appendPieces(dst []byte, pieces []piece, d *fastlimit.Decision) []byte {
+	for i := range pieces {
+		p := &pieces[i]
+		dst = append(dst, p.text...)
+		switch p.value {
+		case nothing:
+		case retryWhole:
+			dst = strconv.AppendInt(dst, max(ceil(d.RetryAfter, time.Second), 1), 10)
+		case retryMillis:
+			dst = appendSeconds(dst, d.RetryAfter)
+		case left:
+			dst = strconv.AppendInt(dst, max(d.Remaining, 0), 10)
+		case leftInteger:
+			dst = strconv.AppendInt(dst, min(max(d.Remaining, 0), maxInteger), 10)
+		case clearWhole:
+			dst = strconv.AppendInt(dst, ceil(d.TimeToEmpty, time.Second), 10)
+		case clearMillis:
+			dst = appendSeconds(dst, d.TimeToEmpty)
+		}
 	}
-	b := strconv.AppendInt(v.buf[:0], retry, 10)
-	afterRetry := len(b)
-	b = append(b, a.item...)
-	b = append(b, ";r="...)
-	b = strconv.AppendInt(b, min(left, maxInteger), 10)
-	if !d.Allowed {
-		b = append(b, ";t="...)
-		b = strconv.AppendInt(b, retry, 10)
-	}
-	afterLimit := len(b)
-	b = strconv.AppendInt(b, left, 10)
-	afterLeft := len(b)
-	b = appendSeconds(b, d.RetryAfter)
-	afterReset := len(b)
-	b = appendSeconds(b, d.TimeToEmpty)
+	return dst
+}
 
-	v.buf = b
-	v.RetryAfter = b[:afterRetry]
-	v.RateLimit = b[afterRetry:afterLimit]
-	v.Remaining = b[afterLimit:afterLeft]
-	v.Reset = b[afterLeft:afterReset]
-	v.Clear = b[afterReset:]
+// fields are the header fields of one kind of answer, in two forms of the same
+// content: for servers that keep fields apart, and for those that write lines.
+type fields struct {
+	each  []headerField
+	lines []piece // all fields as they are on the wire; neighbouring text is one piece
+}
+
+type headerField struct {
+	name   Name
+	pieces []piece
+}
+
+func (f *fields) add(name Name, pieces ...piece) {
+	f.each = append(f.each, headerField{name, pieces})
+	f.write(piece{text: name.String + ": "})
+	for _, p := range pieces {
+		f.write(p)
+	}
+	f.write(piece{text: "\r\n"})
+}
+
+// write adds a piece to the lines, to the last one if that has no value yet.
+func (f *fields) write(p piece) {
+	if n := len(f.lines) - 1; n >= 0 && f.lines[n].value == nothing {
+		f.lines[n].text += p.text
+		f.lines[n].value = p.value
+		return
+	}
+	f.lines = append(f.lines, p)
+}
+
+// of returns the fields for a decision.
+func (a *Answer) of(d *fastlimit.Decision) *fields {
+	switch {
+	case !d.Allowed:
+		return &a.denied
+	case d.Remaining == fastlimit.RemainingUnknown:
+		return &a.unknown
+	}
+	return &a.known
+}
+
+// AppendFields appends the lines of the header fields of a decision, each with its line
+// end: a denial has all but Content-Type, an admission what is known of the client. It
+// does not allocate if dst has room.
+func (a *Answer) AppendFields(dst []byte, d *fastlimit.Decision) []byte {
+	return appendPieces(dst, a.of(d).lines, d)
+}
+
+// Buffer is memory for the value of a field. The zero value is ready. Reuse it in
+// place: it allocates only to grow. Not safe for concurrent use.
+type Buffer struct {
+	bytes []byte
+	first [128]byte // bytes, until it has to be longer
+}
+
+func (b *Buffer) empty() []byte {
+	if b.bytes == nil {
+		return b.first[:0]
+	}
+	return b.bytes[:0]
+}
+
+// SetFields calls set for each header field that [Answer.AppendFields] has. The value
+// is in b, and valid until set returns. SetFields does not allocate.
+func (a *Answer) SetFields(b *Buffer, d *fastlimit.Decision, set func(name Name, value []byte)) {
+	for i := range a.of(d).each {
+		f := &a.of(d).each[i]
+		b.bytes = appendPieces(b.empty(), f.pieces, d)
+		set(f.name, b.bytes)
+	}
 }
 
 // appendSeconds writes d in seconds with three decimals, rounded up.

@@ -7,7 +7,8 @@
 //
 // An admitted request reaches the handler unchanged. A denied one does not: the
 // middleware answers it with Retry-After, RateLimit-Policy, RateLimit, X-RateLimit-*
-// and a problem document (RFC 9457), unless OnDeny answers in its own way.
+// (or other headers: see Config.Headers) and a problem document (RFC 9457), unless
+// OnDeny answers in its own way.
 //
 // # Who the client is
 //
@@ -46,6 +47,10 @@ type Config struct {
 	// DenyStatus is the status of a denial, 400 to 599. 0 means 429.
 	DenyStatus int
 
+	// Headers are the sets of header fields that [Verdict.SetHeaders] and
+	// [Verdict.Write] set. Empty means [RateLimitHeaders] and [XRateLimitHeaders].
+	Headers []HeaderSet
+
 	// OnDeny answers denied requests in place of v.Write(&ctx.Response), the default.
 	OnDeny func(ctx *fasthttp.RequestCtx, v *Verdict)
 
@@ -68,6 +73,19 @@ type Limit struct {
 	Cost func(ctx *fasthttp.RequestCtx) uint64
 }
 
+// HeaderSet is a family of header fields that tell a client of its limit. docs/http.md
+// shows what each sends.
+type HeaderSet = denial.HeaderSet
+
+// The header sets.
+const (
+	RateLimitHeaders       HeaderSet = denial.RateLimit       // RateLimit-Policy and RateLimit, the current draft of the IETF
+	RateLimitLegacyHeaders HeaderSet = denial.RateLimitLegacy // RateLimit-Limit, -Remaining and -Reset, its drafts up to -06
+	XRateLimitHeaders      HeaderSet = denial.XRateLimit      // X-RateLimit-Remaining, -Clear and -Reset, in seconds with three decimals
+	XRateLimitLimitHeaders HeaderSet = denial.XRateLimitLimit // X-RateLimit-Limit, -Remaining and -Retry-After
+	NoHeaders              HeaderSet = denial.NoHeaders       // none of these; not beside others
+)
+
 // Verdict is the decision on one request. It is pooled: the function that gets it must
 // not keep it. It is for one goroutine.
 type Verdict struct {
@@ -78,7 +96,7 @@ type Verdict struct {
 	Rule *fastlimit.Rule
 
 	answer *denial.Answer
-	values denial.Values
+	buffer denial.Buffer
 }
 
 // Middleware limits the requests to a handler. It is safe for concurrent use.
@@ -91,7 +109,7 @@ type Middleware struct {
 
 // New returns a middleware, or an error that says which field of c is wrong.
 func New(c Config) (*Middleware, error) {
-	set, err := limits.New("fasthttp", c.Limits, c.DenyStatus, Client, c.Clients)
+	set, err := limits.New("fasthttp", c.Limits, c.DenyStatus, c.Headers, Client, c.Clients)
 	if err != nil {
 		return nil, err
 	}
@@ -145,20 +163,20 @@ func (m *Middleware) call(hook func(*fasthttp.RequestCtx, *Verdict), ctx *fastht
 	m.verdicts.Put(v)
 }
 
-// SetHeaders sets the headers that tell a client of its limit. For a denial these are
-// Retry-After, RateLimit, RateLimit-Policy, X-RateLimit-* and Cache-Control. For an
-// admission it is RateLimit-Policy; if the exact bucket was asked also RateLimit,
-// X-RateLimit-Remaining and X-RateLimit-Clear. Estimates are never shown.
+// SetHeaders sets the headers that tell a client of its limit, those of Config.Headers.
+// A denial has Retry-After and Cache-Control besides. An admission has what is true
+// for every client, such as RateLimit-Policy, and the rest only if the exact bucket was
+// asked. Estimates are never shown.
 func (v *Verdict) SetHeaders(h *fasthttp.ResponseHeader) {
 	if v.answer != nil {
-		v.answer.SetFields(&v.values, &v.Decision, func(name denial.Name, value []byte) { h.SetCanonical(name.Bytes, value) })
+		v.answer.SetFields(&v.buffer, &v.Decision, func(name denial.Name, value []byte) { h.SetCanonical(name.Bytes, value) })
 	}
 }
 
 // Write answers a denied request with the headers and a problem document.
 func (v *Verdict) Write(resp *fasthttp.Response) {
 	resp.Header.SetStatusCode(v.answer.Status)
-	resp.Header.SetContentType(denial.ProblemMediaType)
+	resp.Header.SetContentType(v.answer.ContentType)
 	v.SetHeaders(&resp.Header)
 	resp.SetBodyRaw(v.answer.Body)
 }

@@ -203,3 +203,40 @@ func TestSkipOnDenyAndOnAllow(t *testing.T) {
 		}
 	}
 }
+
+// Headers are chosen, and checked, as those of a listener of the server are.
+func TestHeaderSets(t *testing.T) {
+	t.Parallel()
+	for want, sets := range map[string][]HeaderSet{
+		"RateLimit-Policy Retry-After X-RateLimit-Reset Cache-Control RateLimit X-RateLimit-Remaining X-RateLimit-Clear": nil,
+		"Retry-After Cache-Control RateLimit-Limit RateLimit-Remaining RateLimit-Reset":                                  {RateLimitLegacyHeaders},
+		"Retry-After X-RateLimit-Reset Cache-Control X-RateLimit-Remaining X-RateLimit-Clear":                            {XRateLimitHeaders},
+		"Retry-After Cache-Control": {NoHeaders},
+	} {
+		config := one(middlewareRule(t, fastlimit.Enforce))
+		config.Headers = sets
+		m, err := New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ctx *fasthttp.RequestCtx
+		for range 3 {
+			ctx = newContext(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)})
+			m.Wrap(func(*fasthttp.RequestCtx) {})(ctx)
+		}
+		var names []string
+		for name := range ctx.Response.Header.All() {
+			if n := string(name); n != "Content-Type" && n != "Content-Length" {
+				names = append(names, n)
+			}
+		}
+		if got := strings.Join(names, " "); got != want || ctx.Response.StatusCode() != 429 {
+			t.Errorf("%v: %d, %s, want %s", sets, ctx.Response.StatusCode(), got, want)
+		}
+	}
+	config := one(middlewareRule(t, fastlimit.Enforce))
+	config.Headers = []HeaderSet{NoHeaders, NoHeaders}
+	if _, err := New(config); err == nil || !strings.Contains(err.Error(), "middleware/fasthttp: Headers[0]: none stands beside others") {
+		t.Errorf("%v", err)
+	}
+}

@@ -93,7 +93,7 @@ func New(c Config) (*Interceptor, error) {
 	client := func(call Call, clients *policy.Identity) (netip.Addr, policy.ClientSource) {
 		return Client(call.Context, clients)
 	}
-	set, err := limits.New("grpc", c.Limits, 0, client, c.Clients)
+	set, err := limits.New("grpc", c.Limits, 0, nil, client, c.Clients)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,8 @@
 //
 // An admitted request reaches the handler unchanged. A denied one does not: the
 // middleware answers it with Retry-After, RateLimit-Policy, RateLimit, X-RateLimit-*
-// and a problem document (RFC 9457), unless OnDeny answers in its own way.
+// (or other headers: see Config.Headers) and a problem document (RFC 9457), unless
+// OnDeny answers in its own way.
 //
 // # Who the client is
 //
@@ -45,6 +46,10 @@ type Config struct {
 	// DenyStatus is the status of a denial, 400 to 599. 0 means 429.
 	DenyStatus int
 
+	// Headers are the sets of header fields that [Verdict.SetHeaders] and
+	// [Verdict.Write] set. Empty means [RateLimitHeaders] and [XRateLimitHeaders].
+	Headers []HeaderSet
+
 	// OnDeny answers denied requests in place of v.Write(w), the default.
 	OnDeny func(w http.ResponseWriter, r *http.Request, v *Verdict)
 
@@ -67,6 +72,19 @@ type Limit struct {
 	Cost func(r *http.Request) uint64
 }
 
+// HeaderSet is a family of header fields that tell a client of its limit. docs/http.md
+// shows what each sends.
+type HeaderSet = denial.HeaderSet
+
+// The header sets.
+const (
+	RateLimitHeaders       HeaderSet = denial.RateLimit       // RateLimit-Policy and RateLimit, the current draft of the IETF
+	RateLimitLegacyHeaders HeaderSet = denial.RateLimitLegacy // RateLimit-Limit, -Remaining and -Reset, its drafts up to -06
+	XRateLimitHeaders      HeaderSet = denial.XRateLimit      // X-RateLimit-Remaining, -Clear and -Reset, in seconds with three decimals
+	XRateLimitLimitHeaders HeaderSet = denial.XRateLimitLimit // X-RateLimit-Limit, -Remaining and -Retry-After
+	NoHeaders              HeaderSet = denial.NoHeaders       // none of these; not beside others
+)
+
 // Verdict is the decision on one request. It is pooled: the function that gets it must
 // not keep it. It is for one goroutine.
 type Verdict struct {
@@ -77,7 +95,7 @@ type Verdict struct {
 	Rule *fastlimit.Rule
 
 	answer *denial.Answer
-	values denial.Values
+	buffer denial.Buffer
 }
 
 // Middleware limits the requests to a handler. It is safe for concurrent use.
@@ -90,7 +108,7 @@ type Middleware struct {
 
 // New returns a middleware, or an error that says which field of c is wrong.
 func New(c Config) (*Middleware, error) {
-	set, err := limits.New("nethttp", c.Limits, c.DenyStatus, Client, c.Clients)
+	set, err := limits.New("nethttp", c.Limits, c.DenyStatus, c.Headers, Client, c.Clients)
 	if err != nil {
 		return nil, err
 	}
@@ -139,20 +157,20 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) bool {
 
 func writeVerdict(w http.ResponseWriter, _ *http.Request, v *Verdict) { v.Write(w) }
 
-// SetHeaders sets the headers that tell a client of its limit. For a denial these are
-// Retry-After, RateLimit, RateLimit-Policy, X-RateLimit-* and Cache-Control. For an
-// admission it is RateLimit-Policy; if the exact bucket was asked also RateLimit,
-// X-RateLimit-Remaining and X-RateLimit-Clear. Estimates are never shown.
+// SetHeaders sets the headers that tell a client of its limit, those of Config.Headers.
+// A denial has Retry-After and Cache-Control besides. An admission has what is true
+// for every client, such as RateLimit-Policy, and the rest only if the exact bucket was
+// asked. Estimates are never shown.
 func (v *Verdict) SetHeaders(h http.Header) {
 	if v.answer != nil {
-		v.answer.SetFields(&v.values, &v.Decision, func(name denial.Name, value []byte) { h.Set(name.String, string(value)) })
+		v.answer.SetFields(&v.buffer, &v.Decision, func(name denial.Name, value []byte) { h.Set(name.String, string(value)) })
 	}
 }
 
 // Write answers a denied request with the headers and a problem document.
 func (v *Verdict) Write(w http.ResponseWriter) {
 	v.SetHeaders(w.Header())
-	w.Header().Set(denial.ContentType, denial.ProblemMediaType)
+	w.Header().Set(denial.ContentType, v.answer.ContentType)
 	w.WriteHeader(v.answer.Status)
 	w.Write(v.answer.Body)
 }

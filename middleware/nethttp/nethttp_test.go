@@ -3,8 +3,10 @@ package nethttp
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -234,5 +236,31 @@ func TestSkipOnDenyAndOnAllow(t *testing.T) {
 	w = ask(h, "192.0.2.1:1")
 	if got := w.Header(); w.Code != 503 || w.Body.String() != "a: again in 1h0m0s" || got.Get("Retry-After") != "3600" || got.Get("Content-Type") == "application/problem+json" {
 		t.Errorf("denied: %d %q %v", w.Code, w.Body, got)
+	}
+}
+
+// Headers are chosen, and checked, as those of a listener of the server are.
+func TestHeaderSets(t *testing.T) {
+	t.Parallel()
+	for want, sets := range map[string][]HeaderSet{
+		"Cache-Control, Ratelimit, Ratelimit-Policy, Retry-After, X-Ratelimit-Clear, X-Ratelimit-Remaining, X-Ratelimit-Reset":       nil,
+		"Cache-Control, Ratelimit-Limit, Ratelimit-Remaining, Ratelimit-Reset, Retry-After":                                          {RateLimitLegacyHeaders},
+		"Cache-Control, Ratelimit, Ratelimit-Policy, Retry-After, X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Retry-After": {XRateLimitLimitHeaders, RateLimitHeaders},
+		"Cache-Control, Retry-After": {NoHeaders},
+	} {
+		config := one(middlewaretest.Rules(t, 1)[0])
+		config.Headers = sets
+		h := wrap(t, config)
+		ask(h, "192.0.2.1:1")
+		w := ask(h, "192.0.2.1:1")
+		w.Header().Del("Content-Type")
+		if got := strings.Join(slices.Sorted(maps.Keys(w.Header())), ", "); got != want || w.Code != 429 {
+			t.Errorf("%v: %d, %s, want %s", sets, w.Code, got, want)
+		}
+	}
+	config := one(middlewaretest.Rules(t, 1)[0])
+	config.Headers = []HeaderSet{RateLimitHeaders, NoHeaders}
+	if _, err := New(config); err == nil || !strings.Contains(err.Error(), "middleware/nethttp: Headers[1]: none stands beside others") {
+		t.Errorf("%v", err)
 	}
 }

@@ -45,22 +45,25 @@ type Set[R any] struct {
 	charges  sync.Pool // *[]fastlimit.Charge, for more than few limits: too large for the stack
 }
 
-// New checks the limits, of which there must be at least one, and the HTTP status of
-// their denials, 0 for 429. name is that of the middleware, for errors. L is the Limit
+// New checks the limits, of which there must be at least one, the HTTP status of their
+// denials, 0 for 429, and the header sets of their answers, none for the default. name is that of the middleware, for errors. L is the Limit
 // that it exports, the same struct as [Limit]. client names the client of a request as
 // clients sees it; nil clients trust nobody.
 func New[R any, L ~struct {
 	Rule *fastlimit.Rule
 	Key  func(R) (key fastlimit.Key, ok bool)
 	Cost func(R) uint64
-}](name string, all []L, status int, client func(R, *policy.Identity) (netip.Addr, policy.ClientSource), clients *policy.Identity) (*Set[R], error) {
+}](name string, all []L, status int, headers []denial.HeaderSet, client func(R, *policy.Identity) (netip.Addr, policy.ClientSource), clients *policy.Identity) (*Set[R], error) {
 	fail := func(format string, args ...any) (*Set[R], error) {
 		return nil, fmt.Errorf("fastlimit/middleware/"+name+": "+format, args...)
 	}
 	status = cmp.Or(status, http.StatusTooManyRequests)
+	at, wrong, fix := denial.CheckHeaders(headers)
 	switch {
 	case status < 400 || status > 599:
 		return fail("DenyStatus %d: want 400 to 599, 429 for most", status)
+	case wrong != "":
+		return fail("Headers[%d]: %s: %s", at, wrong, fix)
 	case len(all) == 0:
 		return fail("no Limits: name at least one rule, from Limiter.Rule")
 	case len(all) > fastlimit.MaxRules:
@@ -82,7 +85,7 @@ func New[R any, L ~struct {
 			return fail("rule %q in Limits[%d] stands there twice: name it once", l.Rule.Name(), i)
 		}
 		seen[l.Rule] = true
-		l.cost, l.answer = l.Rule.Config().Cost, denial.New(l.Rule.Config(), status)
+		l.cost, l.answer = l.Rule.Config().Cost, denial.New(l.Rule.Config(), denial.Options{Status: status, Headers: headers})
 		s.limits = append(s.limits, l)
 		s.byClient = s.byClient || l.Key == nil
 	}

@@ -25,7 +25,7 @@ func clientOf(a ask, _ *policy.Identity) (netip.Addr, policy.ClientSource) {
 
 func mustSet(t testing.TB, unnamed policy.UnnamedAction, all ...Limit[ask]) *Set[ask] {
 	t.Helper()
-	s, err := New("test", all, 0, clientOf, middlewaretest.Clients(t, "10.0.0.0/8", unnamed))
+	s, err := New("test", all, 0, nil, clientOf, middlewaretest.Clients(t, "10.0.0.0/8", unnamed))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,12 +122,12 @@ func TestNewNamesTheMistake(t *testing.T) {
 		"stands there twice":   {{Rule: rules[0]}, {Rule: rules[0]}},
 		"257 Limits: want at":  make([]Limit[ask], fastlimit.MaxRules+1),
 	} {
-		if _, err := New("test", all, 0, clientOf, nil); err == nil || !strings.HasPrefix(err.Error(), "fastlimit/middleware/test: ") || !strings.Contains(err.Error(), want) {
+		if _, err := New("test", all, 0, nil, clientOf, nil); err == nil || !strings.HasPrefix(err.Error(), "fastlimit/middleware/test: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 	for _, status := range []int{200, 399, 600} {
-		if _, err := New("test", []Limit[ask]{{Rule: rules[0]}}, status, clientOf, nil); err == nil {
+		if _, err := New("test", []Limit[ask]{{Rule: rules[0]}}, status, nil, clientOf, nil); err == nil {
 			t.Errorf("status %d is accepted", status)
 		}
 	}

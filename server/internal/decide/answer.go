@@ -36,8 +36,14 @@ func (s *Service) answerSimple(dst []byte, c *conn.Conn, h *conn.Head, listener 
 	last = !v.Decision.Allowed && c.Denied() || c.LastRequest()
 	date := s.dates.at(now)
 	switch {
-	case v.Decision.Allowed:
+	case v.Decision.Allowed && !snap.always:
 		return snap.allowed.end(snap.allowed.begin(dst, date), last), last, true
+	case v.Decision.Allowed:
+		out = snap.allowed.begin(dst, date)
+		if a, d := snap.shown(listener, &v, &r.scratch); a != nil {
+			out = a.AppendFields(out, &d)
+		}
+		return snap.allowed.end(out, last), last, true
 	case v.Rule == nil:
 		return snap.listed.end(snap.listed.begin(dst, date), last), last, true
 	}

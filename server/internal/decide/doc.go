@@ -6,7 +6,7 @@
 //	conn.Handlers ─► Service.answer      version, framing, target; the body is dropped
 //	             ─► read                 who is the client; whose request is it
 //	             ─► policy.Engine        lists, match, keys, limits
-//	             ─► writeDenial          or an empty 200
+//	             ─► writeDenial          or an empty 200; what it shows is in shown.go
 //
 // What is not a plain HTTP/1 request from a client with an address is refused
 // before it can be counted for anybody (bad.go). Of a denial only a few digits are

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/denial"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -34,7 +35,7 @@ func newService(t *testing.T, log *bytes.Buffer, change func(*policy.Settings)) 
 		t.Fatal(err)
 	}
 	return New(Config{Log: slog.New(slog.NewTextHandler(log, nil)), DenialLogs: 10},
-		NewSnapshot(Settings{Limiter: lim, Engine: engine, Identity: id, DenyStatus: []int{429}}))
+		NewSnapshot(Settings{Limiter: lim, Engine: engine, Identity: id, Listeners: []Listener{{Options: denial.Options{Status: 429}}}}))
 }
 
 // A front end of its own kind is counted and logged like a listener.

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/internal/denial"
 )
 
 // appendDenial appends the answer to a request that a rule denies.
@@ -13,14 +12,7 @@ func (j *requestState) appendDenial(dst []byte, d *deny, date []byte, v *fastlim
 	if ok {
 		return out
 	}
-	out = d.rendered.begin(dst, date)
-	d.answer.SetFields(&j.values, v, func(name denial.Name, value []byte) {
-		out = append(out, name.Bytes...)
-		out = append(out, ": "...)
-		out = append(out, value...)
-		out = append(out, blankLine...)
-	})
-	out = d.rendered.end(out, last)
+	out = d.append(dst, date, v, last)
 	j.last.keep(out[len(dst):])
 	return out
 }
@@ -34,6 +26,16 @@ type lastDenial struct {
 	key   denialKey
 	bytes []byte // empty: not kept
 	again bool   // it is being rendered for the second time
+}
+
+// append appends a denial. A body that varies is appended here, as is its length.
+func (a *deny) append(dst, date []byte, d *fastlimit.Decision, last bool) []byte {
+	dst = a.rendered.begin(dst, date)
+	if a.answer.Body != nil {
+		return a.rendered.end(a.answer.AppendFields(dst, d), last)
+	}
+	dst = a.answer.AppendFields(appendLength(dst, a.answer.BodyLength(d)), d)
+	return a.answer.AppendBody(a.rendered.end(dst, last), d)
 }
 
 // denialKey is all that the bytes of a denial depend on.

@@ -14,11 +14,17 @@ import (
 // whatever came before it; and some are taken again.
 func TestLastDenial(t *testing.T) {
 	t.Parallel()
-	rule := func(name string) deny {
-		a := denial.New(fastlimit.RuleConfig{Name: name, Rate: fastlimit.Rate{N: 1, Per: time.Second}, Burst: 9}, 429)
-		return deny{a, renderDenial(a)}
+	page, err := denial.NewPage("text/html", "again in {{retry_after}} s")
+	if err != nil {
+		t.Fatal(err)
 	}
-	rules := []deny{rule("a"), rule("b")}
+	rule := func(name string, o denial.Options) deny {
+		o.Status = 429
+		a := denial.New(fastlimit.RuleConfig{Name: name, Rate: fastlimit.Rate{N: 1, Per: time.Second}, Burst: 9}, o)
+		return deny{answer: a, rendered: renderDenial(a)}
+	}
+	rules := []deny{rule("a", denial.Options{}), rule("b", denial.Options{}),
+		rule("a", denial.Options{Page: page, Headers: []denial.HeaderSet{denial.RateLimitLegacy, denial.XRateLimitLimit}})}
 	dates := [][]byte{[]byte("Date: Monday\r\n"), []byte("Date: Tuesday\r\n")}
 	times := []time.Duration{0, 1, time.Millisecond, time.Millisecond + 1, 2 * time.Millisecond, 999*time.Millisecond + 1, time.Second, time.Hour, bucket.Never}
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
@@ -31,7 +37,7 @@ func TestLastDenial(t *testing.T) {
 	for i := range 200_000 {
 		switch r.IntN(12) { // one of them changes, or none does
 		case 0:
-			d = &rules[r.IntN(2)]
+			d = &rules[r.IntN(3)]
 		case 1:
 			date = dates[r.IntN(2)]
 		case 2:

@@ -3,6 +3,7 @@ package decide
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -43,13 +44,24 @@ func renderAnswers() (allowed, listed rendered) {
 }
 
 // renderDenial returns the response to those whom a rule denies, without the fields
-// that depend on the decision.
+// that depend on the decision, Content-Length among them if the body does.
 func renderDenial(a *denial.Answer) rendered {
 	var resp fasthttp.Response
 	resp.SetStatusCode(a.Status)
-	resp.Header.SetContentType(denial.ProblemMediaType)
+	resp.Header.SetContentType(a.ContentType)
 	resp.SetBodyRaw(a.Body)
-	return render(&resp)
+	r := render(&resp)
+	if a.Body == nil {
+		r.fields = bytes.TrimSuffix(r.fields, appendLength(nil, 0))
+	}
+	return r
+}
+
+// appendLength appends the line that says how long a body is.
+func appendLength(dst []byte, n int) []byte {
+	dst = append(dst, "Content-Length: "...)
+	dst = strconv.AppendInt(dst, int64(n), 10)
+	return append(dst, blankLine...)
 }
 
 // begin appends the head up to the fields that change.

@@ -16,7 +16,7 @@ import (
 type requestState struct {
 	request policy.Request
 	scratch policy.Scratch
-	values  denial.Values
+	values  denial.Buffer
 	header  *fasthttp.RequestHeader // nil: of a simple request
 	raw     []byte                  // its field lines
 	fields  [][]byte                // of the last lookup

@@ -3,23 +3,40 @@ package decide
 import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/policy"
 	"github.com/valyala/fasthttp"
 )
 
-// writeDenial answers a denied request; v is scratch. Copying a prepared header
+// writeDenial answers a denied request; b is scratch. Copying a prepared header
 // and overwriting what changes would cost more: a copy of all fields, then a search
 // for each value.
-func writeDenial(resp *fasthttp.Response, a *denial.Answer, d *fastlimit.Decision, v *denial.Values) {
-	h := &resp.Header
-	h.SetStatusCode(a.Status)
-	h.SetContentType(denial.ProblemMediaType)
-	a.SetFields(v, d, func(name denial.Name, value []byte) { h.SetCanonical(name.Bytes, value) })
-	resp.SetBodyRaw(a.Body)
+func writeDenial(resp *fasthttp.Response, a *denial.Answer, d *fastlimit.Decision, b *denial.Buffer) {
+	resp.Header.SetStatusCode(a.Status)
+	resp.Header.SetContentType(a.ContentType)
+	setFields(resp, a, d, b)
+	if a.Body != nil {
+		resp.SetBodyRaw(a.Body)
+		return
+	}
+	resp.SetBody(a.BodyIn(b, d))
+}
+
+// setFields sets what a client is told of its limit.
+func setFields(resp *fasthttp.Response, a *denial.Answer, d *fastlimit.Decision, b *denial.Buffer) {
+	a.SetFields(b, d, func(name denial.Name, value []byte) { resp.Header.SetCanonical(name.Bytes, value) })
+}
+
+// writeAdmission shows an admitted client what is known of its limit.
+func writeAdmission(resp *fasthttp.Response, snap *Snapshot, listener int, v *policy.Verdict, r *requestState) {
+	if a, d := snap.shown(listener, v, &r.scratch); a != nil {
+		setFields(resp, a, &d, &r.values)
+	}
 }
 
 var listedBody = denial.Listed()
 
-// writeListed answers a client on the deny list.
+// writeListed answers a client on the deny list: always by a problem document, since the
+// page of a listener is for those who may come back, and may say when.
 func writeListed(resp *fasthttp.Response) {
 	h := &resp.Header
 	h.SetStatusCode(fasthttp.StatusForbidden)

@@ -65,7 +65,7 @@ func (s *Service) Swap(next *Snapshot) {
 	s.rules.swap(next.settings.Limiter.Rules(), func() { s.current.Store(next) })
 }
 
-// Handlers returns the handlers of a listener, given its index in Settings.DenyStatus.
+// Handlers returns the handlers of a listener, given its index in Settings.Listeners.
 func (s *Service) Handlers(listener int) conn.Handlers {
 	return conn.Handlers{
 		Answer: func(dst []byte, c *conn.Conn, h *conn.Head) ([]byte, bool, bool) {
@@ -133,6 +133,9 @@ func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 		s.refuse(ctx, s.bad.refused(from.Refused), nil)
 		return false
 	case v.Decision.Allowed:
+		if snap.always {
+			writeAdmission(&ctx.Response, snap, listener, &v, r)
+		}
 		return false
 	case v.Rule == nil:
 		writeListed(&ctx.Response)

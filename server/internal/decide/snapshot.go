@@ -12,8 +12,14 @@ type Settings struct {
 	Engine   *policy.Engine
 	Identity *policy.Identity
 
-	Batches    bool  // POST /v1/decide is served on traffic listeners
-	DenyStatus []int // of the denials by a rule, for each listener
+	Batches   bool       // POST /v1/decide is served on traffic listeners
+	Listeners []Listener // as they answer
+}
+
+// Listener is how one listener answers.
+type Listener struct {
+	denial.Options      // of the denials by a rule
+	Always         bool // what is known of a limit is shown on admissions too
 }
 
 // Snapshot is what requests are decided by: limiter, lists, keys, identity, and
@@ -25,6 +31,7 @@ type Snapshot struct {
 	engine   policy.Engine   // a copy
 	identity policy.Identity // a copy
 	batches  bool
+	always   bool   // some listener shows limits on admissions
 	denials  []deny // by rule, then listener; see denial
 
 	listeners       int
@@ -35,17 +42,21 @@ type Snapshot struct {
 // deny is the answer to those whom a rule denies on a listener.
 type deny struct {
 	answer   *denial.Answer
-	rendered rendered
+	rendered rendered // without body and its length where these vary
+	always   bool     // the answer is for those whom the rule admits, too
+	enforced bool     // the rule is
 }
 
 // NewSnapshot renders all answers. The settings must not be changed any more.
 func NewSnapshot(s Settings) *Snapshot {
-	snap := &Snapshot{engine: *s.Engine, identity: *s.Identity, batches: s.Batches, listeners: len(s.DenyStatus), settings: s}
+	snap := &Snapshot{engine: *s.Engine, identity: *s.Identity, batches: s.Batches, listeners: len(s.Listeners), settings: s}
 	snap.allowed, snap.listed = renderAnswers()
 	for _, r := range s.Limiter.Rules() {
-		for _, status := range s.DenyStatus {
-			a := denial.New(r.Config(), status)
-			snap.denials = append(snap.denials, deny{a, renderDenial(a)})
+		config := r.Config()
+		for _, l := range s.Listeners {
+			a := denial.New(config, l.Options)
+			snap.denials = append(snap.denials, deny{a, renderDenial(a), l.Always, config.Mode == fastlimit.Enforce})
+			snap.always = snap.always || l.Always
 		}
 	}
 	return snap

@@ -1,0 +1,46 @@
+package decide
+
+import (
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/policy"
+)
+
+// shown returns what an admitted client is shown of its limit, by the charges that s
+// has of its request; nil if nothing. It does not allocate.
+//
+// Most requests are admitted by filter or sketch, whose estimates are never shown. But
+// only the exact bucket denies, so what fits it is assured ([fastlimit.Rule.Assured]).
+// Of several rules that apply, the one that admits the fewest further requests is
+// shown: a client that goes by the numbers of another would run into that one. Where
+// a shared store may know more of one of them than this node does, the fewest are not
+// known; then the rule that has decided is shown without any, unless it is the only one.
+func (s *Snapshot) shown(listener int, v *policy.Verdict, from *policy.Scratch) (*denial.Answer, fastlimit.Decision) {
+	if v.Rule == nil || !s.denial(v.Rule.Index(), listener).always {
+		return nil, fastlimit.Decision{}
+	}
+	decided := v.Decision
+	if decided.Degraded {
+		decided.Remaining = fastlimit.RemainingUnknown // the store may know more, once it is back
+	}
+	best, fewest, unknown, rules, told := v.Rule.Index(), int64(-1), false, 0, decided
+	for _, c := range from.Applied() {
+		if !s.denial(c.Rule.Index(), listener).enforced {
+			continue
+		}
+		rules++
+		d := decided
+		if c.Rule != v.Rule || d.Remaining == fastlimit.RemainingUnknown {
+			d = c.Rule.Assured(c.Key)
+		}
+		unknown = unknown || d.Remaining == fastlimit.RemainingUnknown
+		if requests := d.Remaining / int64(c.Cost); fewest < 0 || requests < fewest {
+			best, fewest, told = c.Rule.Index(), requests, d
+		}
+	}
+	if unknown && rules > 1 {
+		best, told = v.Rule.Index(), decided
+		told.Remaining = fastlimit.RemainingUnknown
+	}
+	return s.denial(best, listener).answer, told
+}

@@ -1,0 +1,123 @@
+package server
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/server/internal/decide"
+)
+
+// Listener is one address that takes traffic, and how it answers.
+type Listener struct {
+	// Address is host:port. Port 0 picks a free one; see [Server.Addrs].
+	Address string
+	// DenyStatus is the status of a denial by a rule, 400 to 599. 0 means 429.
+	// nginx's auth_request wants 403.
+	DenyStatus int
+
+	// Headers are the sets of header fields that tell clients of their limit. Empty
+	// means [RateLimitHeaders] and [XRateLimitHeaders]. Every denial by a rule has
+	// Retry-After besides.
+	Headers []HeaderSet
+	// HeadersOn says which answers have them.
+	HeadersOn HeadersOn
+	// Denial is the body of denials by a rule. Zero means a problem document
+	// (RFC 9457) that names the rule.
+	Denial Denial
+}
+
+// HeaderSet is a family of header fields. docs/http.md shows what each sends.
+type HeaderSet = denial.HeaderSet
+
+// The header sets.
+const (
+	RateLimitHeaders       HeaderSet = denial.RateLimit       // RateLimit-Policy and RateLimit, the current draft of the IETF
+	RateLimitLegacyHeaders HeaderSet = denial.RateLimitLegacy // RateLimit-Limit, -Remaining and -Reset, its drafts up to -06
+	XRateLimitHeaders      HeaderSet = denial.XRateLimit      // X-RateLimit-Remaining, -Clear and -Reset, in seconds with three decimals
+	XRateLimitLimitHeaders HeaderSet = denial.XRateLimitLimit // X-RateLimit-Limit, -Remaining and -Retry-After
+	NoHeaders              HeaderSet = denial.NoHeaders       // none of these; not beside others
+)
+
+// HeadersOn says which answers tell a client of its limit.
+type HeadersOn uint8
+
+// The zero value is HeadersOnDenials.
+const (
+	HeadersOnDenials HeadersOn = iota
+	// HeadersAlways shows the headers on admissions too: of the rule that admits the fewest
+	// further requests, and what is exact or a lower bound, never an estimate; see
+	// [fastlimit.Rule.Assured]. It costs each admitted request a lookup per rule.
+	HeadersAlways
+)
+
+// String is the name in configuration.
+func (o HeadersOn) String() string {
+	switch o {
+	case HeadersOnDenials:
+		return "denials"
+	case HeadersAlways:
+		return "always"
+	}
+	return fmt.Sprintf("headers on %d", uint8(o))
+}
+
+// Denial is a body of one's own for denials by a rule. Those by the deny list have a
+// problem document always, as there is no time to tell.
+type Denial struct {
+	// ContentType is the media type, for example "text/html; charset=utf-8".
+	// Required beside a Body; alone it means an empty body of that type.
+	ContentType string
+	// Body is sent as it is, but for {{retry_after}}, which is replaced by the value of
+	// Retry-After, in seconds. At most 16 KiB. Two opening braces must not stand for
+	// anything else.
+	Body string
+}
+
+func (l *Listener) withDefaults() {
+	l.DenyStatus = cmp.Or(l.DenyStatus, http.StatusTooManyRequests)
+}
+
+// Validate reports everything that is wrong with a listener: each a
+// [fastlimit.FieldError] with the path of a field. A DenyStatus of 0 is valid.
+func (l *Listener) Validate() error {
+	var p problems
+	if l.DenyStatus != 0 && (l.DenyStatus < 400 || l.DenyStatus > 599) {
+		p.add("DenyStatus", fmt.Sprintf("%d of listener %s is no status of a denial", l.DenyStatus, l.Address), "want 400 to 599, 429 for most and 403 for nginx auth_request")
+	}
+	p.require(l.Address != "", "Address", "write host:port, for example 127.0.0.1:8080")
+	if at, problem, fix := denial.CheckHeaders(l.Headers); problem != "" {
+		p.add(fmt.Sprintf("Headers[%d]", at), problem, fix)
+	}
+	switch {
+	case l.HeadersOn > HeadersAlways:
+		p.add("HeadersOn", l.HeadersOn.String()+" is unknown", "want denials or always")
+	case l.HeadersOn == HeadersAlways && len(l.Headers) == 1 && l.Headers[0] == NoHeaders:
+		p.add("HeadersOn", "always shows nothing, as headers are none", "name headers, or remove it")
+	}
+	_, err := l.page()
+	p.of("Denial.", err)
+	return errors.Join(p...)
+}
+
+// page is the body of denials, nil for a problem document.
+func (l *Listener) page() (*denial.Page, error) {
+	if l.Denial == (Denial{}) {
+		return nil, nil
+	}
+	return denial.NewPage(l.Denial.ContentType, l.Denial.Body)
+}
+
+// answers are how a valid listener answers.
+func (l *Listener) answers() decide.Listener {
+	page, err := l.page()
+	if err != nil {
+		panic("BUG: server: a listener that was found valid: " + err.Error())
+	}
+	return decide.Listener{
+		Options: denial.Options{Status: l.DenyStatus, Headers: l.Headers, Page: page},
+		Always:  l.HeadersOn == HeadersAlways,
+	}
+}
