@@ -70,6 +70,9 @@ type RuleConfig struct {
 	// Rate is the rate r that a client may sustain. Required.
 	Rate Rate
 
+	// Algorithm is how the rule counts. The zero value is [LeakyBucket].
+	Algorithm Algorithm
+
 	// Burst is B, the units that a client may take at once from rest: nginx's
 	// burst plus one. 0 means Rate.N.
 	Burst uint64
@@ -105,6 +108,20 @@ type RuleConfig struct {
 	// groups clients by. 0 means 32 and 64.
 	IPv4Prefix, IPv6Prefix int
 }
+
+// Algorithm is how a rule counts.
+type Algorithm = bucket.Algorithm
+
+// The algorithms of a rule.
+const (
+	// LeakyBucket leaks at the rate and holds the burst.
+	LeakyBucket = bucket.LeakyBucket
+	// TokenBucket is its mirror: a bucket of burst tokens, full at first, that is
+	// refilled at the rate, one token a unit. It decides as LeakyBucket does, and
+	// goes on with its state. [Decision].Remaining is the tokens left, TimeToEmpty
+	// the time until the bucket is full again.
+	TokenBucket = bucket.TokenBucket
+)
 
 // FieldError is one thing that is wrong with one field of a configuration, in
 // strings: Package, Rule if it is a rule's, Field, Problem and Fix. [New] and
@@ -153,6 +170,9 @@ func (c RuleConfig) withDefaults(bad *report) RuleConfig {
 	}
 	if c.Mode > Shadow {
 		bad.add(c.Name, "Mode", "want Enforce or Shadow", "%d is not a mode", c.Mode)
+	}
+	if c.Algorithm >= bucket.NumAlgorithms {
+		bad.add(c.Name, "Algorithm", "want LeakyBucket or TokenBucket", "%v is not known", c.Algorithm)
 	}
 	if c.OnFailure > FailClosed {
 		bad.add(c.Name, "OnFailure", "want FailLocal, FailOpen or FailClosed", "%d is none", c.OnFailure)

@@ -22,6 +22,7 @@ var ruleFields = map[string]struct {
 	"IPv6Prefix": {48, true, true},
 	"Rate":       {Rate{N: 11, Per: time.Second}, true, true},
 	"Burst":      {uint64(21), true, true},
+	"Algorithm":  {TokenBucket, false, false}, // one arithmetic
 	"EscalateAt": {new(0.7), false, true}, // of what the sketch and the filter let pass
 	"Strict":     {true, false, true},
 	"Cost":       {uint64(2), false, false},

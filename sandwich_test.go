@@ -203,6 +203,8 @@ func rule(name string, n uint64, per time.Duration, burst uint64) RuleConfig {
 
 func withTheta(c RuleConfig, theta float64) RuleConfig { c.EscalateAt = &theta; return c }
 
+func withAlgorithm(c RuleConfig, a Algorithm) RuleConfig { c.Algorithm = a; return c }
+
 func sandwichCases() []sandwichCase {
 	tiny := geometry{blocks: 1, sets: 1 << 12, words: 1, hash: randomHash}
 	small := geometry{blocks: 8, sets: 1 << 12, words: 64, hash: randomHash}
@@ -228,6 +230,7 @@ func sandwichCases() []sandwichCase {
 		{"strict", []RuleConfig{strict}, wide, 30, 500 * k, false},
 		{"slow", []RuleConfig{rule("a", 1, 24*time.Hour, 12)}, wide, 20, 500 * k, false},
 		{"evictions", []RuleConfig{rule("a", 10, time.Second, 20)}, evict, 40, 500 * k, false},
+		{"token bucket", []RuleConfig{withAlgorithm(rule("a", 10, time.Second, 20), TokenBucket)}, small, 30, 500 * k, false},
 		{"three rules", []RuleConfig{rule("a", 100, time.Second, 100), rule("b", 7, time.Second, 11), rule("c", 60, time.Minute, 40)}, small, 20, 500 * k, false},
 		{"shadow among two", []RuleConfig{rule("a", 20, time.Second, 25), shadow, strict}, wide, 20, 300 * k, false},
 		{"peers", []RuleConfig{rule("a", 10, time.Second, 20)}, addrs, 30, 500 * k, true},

@@ -2,18 +2,25 @@ package bucket
 
 import "fmt"
 
-// Algorithm is how a bucket counts. Whatever depends on it is in this package,
+// Algorithm is how a limit counts. Whatever depends on it is in this package,
 // behind [Shape], and in the stores that run it, behind [Op].
 type Algorithm uint8
 
 // The algorithms. The zero value is LeakyBucket.
 const (
-	LeakyBucket Algorithm = iota // what a store computes is bucket/step
+	LeakyBucket Algorithm = iota
+	// TokenBucket is the leaky bucket seen from the other side: tokens are what
+	// still fits. Both are one arithmetic, so a Shape, and what a store keeps, is
+	// that of LeakyBucket.
+	TokenBucket
+	NumAlgorithms // how many there are
 )
 
+var algorithmNames = [NumAlgorithms]string{"leaky bucket", "token bucket"}
+
 func (a Algorithm) String() string {
-	if a == LeakyBucket {
-		return "leaky bucket"
+	if a < NumAlgorithms {
+		return algorithmNames[a]
 	}
 	return fmt.Sprintf("algorithm %d", uint8(a))
 }

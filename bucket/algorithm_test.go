@@ -51,7 +51,7 @@ func TestLeakSeconds(t *testing.T) {
 
 func TestAlgorithmNames(t *testing.T) {
 	t.Parallel()
-	if got := LeakyBucket.String() + ", " + Algorithm(7).String(); got != "leaky bucket, algorithm 7" {
+	if got := LeakyBucket.String() + ", " + TokenBucket.String() + ", " + Algorithm(77).String(); got != "leaky bucket, token bucket, algorithm 77" {
 		t.Error(got)
 	}
 }

@@ -88,8 +88,12 @@ func describeRule(w *tabwriter.Writer, rp *fastlimit.RulePlan) {
 	if rp.Cells > 0 {
 		sketch = fmt.Sprintf("%d cells", rp.Cells)
 	}
-	fmt.Fprintf(w, "%s\t%v burst %d\t%v\t%s\t%s\t%d\t%s\t%d at once, then %v\n",
-		rc.Name, rc.Rate, rc.Burst, rc.Mode, size(rp.Bytes), sketch, rp.Buckets,
+	limit := fmt.Sprintf("%v burst %d", rc.Rate, rc.Burst)
+	if rc.Algorithm != fastlimit.LeakyBucket {
+		limit += ", " + rc.Algorithm.String()
+	}
+	fmt.Fprintf(w, "%s\t%s\t%v\t%s\t%s\t%d\t%s\t%d at once, then %v\n",
+		rc.Name, limit, rc.Mode, size(rp.Bytes), sketch, rp.Buckets,
 		perSecond(rp.RequestsPerSecond), rp.MaxBurst(), rc.Rate)
 }
 

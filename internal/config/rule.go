@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/fastlimit/fastlimit"
@@ -20,6 +21,27 @@ func rate() value {
 		r, err := fastlimit.ParseRate(s.text)
 		return r, d.valid(n, err)
 	})
+}
+
+// algorithms are in the order of package fastlimit.
+var algorithms = []string{"leaky_bucket", "token_bucket"}
+
+// laterAlgorithms are refused by name, which helps more than "not a known value".
+var laterAlgorithms = []string{"fixed_window", "sliding_window", "sliding_log"}
+
+// algorithm is the name of an algorithm, with underscores where package fastlimit has
+// spaces.
+func algorithm() value {
+	known := choice(algorithms...)
+	v := known
+	v.read = func(d *decoder, n *node, to reflect.Value) bool {
+		if slices.Contains(laterAlgorithms, n.text) {
+			d.fail(n, n.text+" is not supported by this version", "write "+strings.Join(algorithms, " or "))
+			return false
+		}
+		return known.read(d, n, to)
+	}
+	return v
 }
 
 // The three kinds of pattern differ in their normal form: hosts are compared in lower

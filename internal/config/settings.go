@@ -230,13 +230,14 @@ func ruleTable() section {
 			{name: "key", field: "Key", value: ruleKey(), def: "ip", doc: "what requests are counted by"},
 			{name: "match", field: "Match", value: mapping(&matchSettings), shown: "every request", doc: "which requests the rule applies to"},
 			{name: "rate", field: "Limit.Rate", value: rate(), required: "write for example rate: 100/s", doc: "what a client may send in the long run"},
+			{name: "algorithm", field: "Limit.Algorithm", value: algorithm(), def: "leaky_bucket", doc: "how the rule counts"},
 			{name: "burst", field: "Limit.Burst", value: positive("200"), shown: "the number in `rate`", doc: "what a client may send at once"},
 			{name: "cost", field: "Limit.Cost", value: positive("1"), shown: "`1`", doc: "units that a request takes, at most `burst`"},
 			{name: "mode", field: "Limit.Mode", value: choice("enforce", "shadow"), def: "enforce", doc: "whether the rule denies, or only counts"},
 			{name: "escalate_at", field: "Limit.EscalateAt", value: fraction("0.5"), shown: "`0.5`, or `0` if `burst` < 10", doc: "fraction of `burst` from which on requests are checked exactly"},
 			{name: "strict", field: "Limit.Strict", value: boolean(), def: "false", doc: "check every request exactly"},
 			{name: "on_failure", field: "Limit.OnFailure", value: choice("local", "open", "closed"), def: "local", doc: "what decides when Redis does not answer"},
-		}, reserved("algorithm", "count_denied", "max_wait", "cost_from", "on_bad_cost", "rate_from", "overrides", "ban", "legacy", "bucket", "factor")...),
+		}, reserved("count_denied", "max_wait", "cost_from", "on_bad_cost", "rate_from", "overrides", "ban", "legacy", "bucket", "factor")...),
 	}
 }
 

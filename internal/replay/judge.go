@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -59,12 +58,11 @@ func newJudge(lim *fastlimit.Limiter, limiterTime *fastlimit.ManualClock, engine
 		c := r.Config()
 		b := ruleBook{rule: r, cost: c.Cost, key: rules[i].Key}
 		b.reported = RuleReport{
-			Name: c.Name, Mode: c.Mode.String(), Rate: c.Rate.String(), Burst: c.Burst,
+			Name: c.Name, Mode: c.Mode.String(), Algorithm: c.Algorithm.String(), Rate: c.Rate.String(), Burst: c.Burst,
 			Stages: []StageReport{}, ExcessBound: excessBound(&plan.Rules[i]),
 		}
 		var err error
-		// RuleConfig has no other algorithm; TestOracleKnowsRules fails when it gets one.
-		if b.exact, err = newExact(bucket.LeakyBucket, c); err != nil {
+		if b.exact, err = newExact(c.Algorithm, c); err != nil {
 			return nil, err
 		}
 		if c.Mode == fastlimit.Enforce {

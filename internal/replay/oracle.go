@@ -18,12 +18,12 @@ type exact struct {
 	limit  uint64 // B·per
 }
 
-// newExact rejects what the oracle cannot check: an algorithm other than the leaky
-// bucket, whose denials it would call false, and what would lose precision or
+// newExact rejects what the oracle cannot check: an algorithm other than a leaky or
+// token bucket, whose denials it would call false, and what would lose precision or
 // overflow: a period below a microsecond, and a burst of more than 2^62 levels.
 func newExact(algorithm bucket.Algorithm, c fastlimit.RuleConfig) (exact, error) {
-	if algorithm != bucket.LeakyBucket {
-		return exact{}, fmt.Errorf("rule %q: replay cannot check its algorithm (%v), only the leaky bucket: leave the rule out", c.Name, algorithm)
+	if algorithm != bucket.LeakyBucket && algorithm != bucket.TokenBucket { // which are one
+		return exact{}, fmt.Errorf("rule %q: replay cannot check its algorithm (%v), only leaky and token buckets: leave the rule out", c.Name, algorithm)
 	}
 	if c.Rate.Per <= 0 || c.Rate.Per%time.Microsecond != 0 {
 		return exact{}, fmt.Errorf("rule %q: rate %v: want a period of whole microseconds", c.Name, c.Rate)

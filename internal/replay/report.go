@@ -60,6 +60,7 @@ func (k Key) MarshalJSON() ([]byte, error) {
 type RuleReport struct {
 	Name        string        `json:"rule"`
 	Mode        string        `json:"mode"`
+	Algorithm   string        `json:"algorithm"`
 	Rate        string        `json:"rate"`
 	Burst       uint64        `json:"burst"`
 	Stages      []StageReport `json:"stages"` // stages that decided something
