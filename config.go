@@ -73,8 +73,12 @@ type RuleConfig struct {
 	// Algorithm is how the rule counts. The zero value is [LeakyBucket].
 	Algorithm Algorithm
 
+	// CountDenied makes denied requests of a rule that counts in windows count like
+	// admitted ones: one that does not fit uses up what is left of the window.
+	CountDenied bool
+
 	// Burst is B, the units that a client may take at once from rest: nginx's
-	// burst plus one. 0 means Rate.N.
+	// burst plus one. 0 means Rate.N. A rule that counts in windows has none.
 	Burst uint64
 
 	// Cost is the number of units that [Rule.Allow] takes. 0 means 1.
@@ -121,6 +125,12 @@ const (
 	// goes on with its state. [Decision].Remaining is the tokens left, TimeToEmpty
 	// the time until the bucket is full again.
 	TokenBucket = bucket.TokenBucket
+	// FixedWindow admits Rate.N units in each period Rate.Per, from a second to 366
+	// days, N below 2^32. Periods begin at multiples of it since 1970-01-01 00:00 UTC,
+	// by the machine's clock, or the store's if there is one. Around the end of a
+	// period a client may take 2·N at once. There is no burst; [Decision].Remaining is
+	// of this period, TimeToEmpty the time to its end.
+	FixedWindow = bucket.FixedWindow
 )
 
 // FieldError is one thing that is wrong with one field of a configuration, in
@@ -156,8 +166,12 @@ func (c RuleConfig) withDefaults(bad *report) RuleConfig {
 	if c.Name == "" {
 		bad.add(c.Name, "Name", "every rule needs one", "is empty")
 	}
+	if c.Algorithm >= bucket.NumAlgorithms {
+		bad.add(c.Name, "Algorithm", "want LeakyBucket, TokenBucket or FixedWindow", "%v is not known", c.Algorithm)
+	}
 	rated := c.checkRate(bad)
 	sized := rated || c.Burst > 0
+	c.checkWindow(bad)
 	if c.Burst == 0 {
 		c.Burst = c.Rate.N
 	}
@@ -170,9 +184,6 @@ func (c RuleConfig) withDefaults(bad *report) RuleConfig {
 	}
 	if c.Mode > Shadow {
 		bad.add(c.Name, "Mode", "want Enforce or Shadow", "%d is not a mode", c.Mode)
-	}
-	if c.Algorithm >= bucket.NumAlgorithms {
-		bad.add(c.Name, "Algorithm", "want LeakyBucket or TokenBucket", "%v is not known", c.Algorithm)
 	}
 	if c.OnFailure > FailClosed {
 		bad.add(c.Name, "OnFailure", "want FailLocal, FailOpen or FailClosed", "%d is none", c.OnFailure)
@@ -201,14 +212,35 @@ func (c RuleConfig) withDefaults(bad *report) RuleConfig {
 // shape is the bucket of a rule whose settings are checked and complete.
 func (c *RuleConfig) shape() bucket.Shape {
 	s, err := bucket.NewShape(c.Rate.N, c.Rate.Per, c.Burst)
+	if c.windowed() {
+		s, err = bucket.NewWindow(c.Rate.N, c.Rate.Per)
+	}
 	if err != nil {
 		panic("BUG: fastlimit: a checked rule has no shape: " + err.Error())
 	}
 	return s
 }
 
+// windowed reports whether the rule counts in windows.
+func (c *RuleConfig) windowed() bool { return c.Algorithm == FixedWindow }
+
+// checkWindow reports what has no meaning with windows, or without.
+func (c *RuleConfig) checkWindow(bad *report) {
+	switch {
+	case c.windowed() && c.Burst != 0 && c.Burst != c.Rate.N:
+		bad.add(c.Name, "Burst", "remove it, or choose LeakyBucket", "burst %d has no meaning beside a %v, which admits what its rate says in each period", c.Burst, c.Algorithm)
+	case !c.windowed() && c.CountDenied:
+		bad.add(c.Name, "CountDenied", "remove it, or choose FixedWindow", "a %v does not count denied requests", c.Algorithm)
+	}
+}
+
 // checkRate tells whether the rate is one that can be kept.
 func (c *RuleConfig) checkRate(bad *report) bool {
+	if c.windowed() {
+		_, err := bucket.NewWindow(c.Rate.N, c.Rate.Per)
+		bad.wrap(c.Name, err)
+		return err == nil
+	}
 	_, err := bucket.NewShape(c.Rate.N, c.Rate.Per, 1)
 	if errors.Is(err, bucket.ErrInexact) {
 		fix := "write fewer digits"
@@ -225,6 +257,9 @@ func (c *RuleConfig) checkRate(bad *report) bool {
 // checkBurst holds the burst against the rate, or, where that is wrong, against
 // the one that admits the largest bursts.
 func (c *RuleConfig) checkBurst(bad *report, rated bool) bool {
+	if c.windowed() {
+		return rated
+	}
 	rate := c.Rate
 	if !rated {
 		rate = Rate{N: 1, Per: time.Microsecond}

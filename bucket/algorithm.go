@@ -13,10 +13,12 @@ const (
 	// still fits. Both are one arithmetic, so a Shape, and what a store keeps, is
 	// that of LeakyBucket.
 	TokenBucket
+	// FixedWindow counts units in periods aligned to Unix time.
+	FixedWindow
 	NumAlgorithms // how many there are
 )
 
-var algorithmNames = [NumAlgorithms]string{"leaky bucket", "token bucket"}
+var algorithmNames = [NumAlgorithms]string{"leaky bucket", "token bucket", "fixed window"}
 
 func (a Algorithm) String() string {
 	if a < NumAlgorithms {
@@ -26,16 +28,22 @@ func (a Algorithm) String() string {
 }
 
 // Algorithm is how buckets of this shape count.
-func (*Shape) Algorithm() Algorithm { return LeakyBucket }
+func (s *Shape) Algorithm() Algorithm {
+	if s.Windowed() {
+		return FixedWindow
+	}
+	return LeakyBucket
+}
 
 // Parameters are the numbers that tell shapes of different limits apart, the
 // algorithm first. Slack is not among them.
 func (s *Shape) Parameters() []uint64 {
-	return []uint64{uint64(s.Algorithm()), s.perMicro, s.unit, s.burst}
+	return []uint64{uint64(s.Algorithm()), s.perMicro, s.unit, s.burst, s.period}
 }
 
 // LeakSeconds is the time in which so many units leak. Memory and windows are
-// planned by it: for so long a client that took them must be remembered.
+// planned by it: for so long a client that took them must be remembered. It is of
+// buckets only.
 func (s *Shape) LeakSeconds(units float64) float64 {
 	return units * float64(s.unit) / (1e6 * float64(s.perMicro))
 }

@@ -64,12 +64,20 @@ func New(rule fastlimit.RuleConfig, status int) *Answer {
 			Type:     quotaExceeded,
 			Title:    "Quota Exceeded",
 			Status:   status,
-			Detail:   fmt.Sprintf("The limit of %v with a burst of %d is exceeded.", rule.Rate, rule.Burst),
+			Detail:   detail(rule),
 			Violated: []string{name},
 		}),
 		policy: fmt.Appendf(nil, "%s;q=%d;w=%d", item, min(rule.Burst, maxInteger), leakSeconds(rule)),
 		item:   item,
 	}
+}
+
+// detail says which limit is exceeded. A window has no burst.
+func detail(rule fastlimit.RuleConfig) string {
+	if rule.Algorithm == fastlimit.FixedWindow {
+		return fmt.Sprintf("The limit of %v is exceeded.", rule.Rate)
+	}
+	return fmt.Sprintf("The limit of %v with a burst of %d is exceeded.", rule.Rate, rule.Burst)
 }
 
 // Problem renders a problem document without a type of its own: its title is

@@ -83,6 +83,7 @@ func newJudge(lim *fastlimit.Limiter, limiterTime *fastlimit.ManualClock, engine
 func (j *judge) clock(at int64) error {
 	if !j.started {
 		j.started, j.first, j.last = true, at, at
+		j.limiterTime.SetStart(time.UnixMicro(at))
 	}
 	gap := time.Duration(min(at-j.last, j.silence)) * time.Microsecond
 	if gap > j.end-j.now {
@@ -91,7 +92,11 @@ func (j *judge) clock(at int64) error {
 		return fmt.Errorf("the log reaches from %s to %s, which is longer than these rules can count time, %v: replay it in parts",
 			time.UnixMicro(j.first).UTC().Format(time.DateOnly), time.UnixMicro(at).UTC().Format(time.DateOnly), j.end.Round(time.Hour))
 	}
-	j.now, j.last = j.now+gap, at
+	j.now += gap
+	if at-j.last > j.silence { // windows still begin by the log's time
+		j.limiterTime.SetStart(time.UnixMicro(at).Add(-j.now))
+	}
+	j.last = at
 	return nil
 }
 
@@ -138,7 +143,11 @@ func (j *judge) account(applied fastlimit.Charge, v policy.Verdict) {
 	}
 	j.key = b.appendKey(j.key[:0], j.request.Client, &j.fields)
 	a := lookup(b.clients, j.key)
-	a.advance(&b.exact, j.now.Microseconds())
+	at := j.now.Microseconds()
+	if b.exact.window > 0 {
+		at = j.last
+	}
+	a.advance(&b.exact, at)
 	outcome := admitted
 	switch {
 	case v.Decision.Allowed:

@@ -122,6 +122,9 @@ func (r *Report) sortClients() {
 // on first sight. Rounding of the clock adds less than 1 µs of the rate.
 func excessBound(rp *fastlimit.RulePlan) float64 {
 	bound := rp.Config.Rate.PerSecond() / 1e6
+	if rp.Windowed() {
+		bound = 0
+	}
 	if !rp.Config.Strict {
 		bound += *rp.Config.EscalateAt * float64(rp.Config.Burst)
 	}
