@@ -83,6 +83,9 @@ func (b *buckets) decision(stage Stage, allowed bool, tat uint64, now time.Durat
 func (b *buckets) windowDecision(stage Stage, allowed bool, tat uint64, now time.Duration, cost uint64) Decision {
 	wall := b.clock.wallTime(now)
 	ticks := b.shape.WindowTicks(wall)
+	if !allowed && stage == StageExact && tat > 0 && cost <= b.shape.Limit() {
+		ticks = min(ticks, bucket.Begin(tat)) // a store's window that is over by this node's time
+	}
 	d := Decision{Outcome: Outcome{Allowed: allowed, Stage: stage}, Remaining: int64(b.shape.Remaining(tat, ticks))}
 	// A store's window may end a little later than this node's time says.
 	left := max(b.shape.WindowEnd(max(tat, ticks))-wall, time.Microsecond)

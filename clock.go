@@ -30,8 +30,10 @@ type clock struct {
 
 	end atomic.Pointer[clockEnd] // nil as long as no limiter has the clock
 
-	wall    wallLine         // only rules that count in windows have use for it
-	setWall func() time.Time // in tests, instead of time.Now. Immutable.
+	wall wallLine // only rules that count in windows have use for it
+	// readWall, in tests, is instead of time.Now: a time on the line and the wall
+	// time. Immutable.
+	readWall func() (now, wall time.Duration)
 }
 
 // clockEnd is the last time that every rule can count in ticks, since its first

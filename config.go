@@ -179,7 +179,11 @@ func (c RuleConfig) withDefaults(bad *report) RuleConfig {
 	if c.Cost == 0 {
 		c.Cost = 1
 	}
-	if sized && c.Cost > c.Burst {
+	switch {
+	case !sized || c.Cost <= c.Burst:
+	case c.windowed():
+		bad.add(c.Name, "Cost", "lower it, or raise the rate", "cost %d is above the %d of a window: no request would ever be admitted", c.Cost, c.Burst)
+	default:
 		bad.add(c.Name, "Cost", "lower it, or raise burst", "cost %d is above burst %d: no request would ever be admitted", c.Cost, c.Burst)
 	}
 	if c.Mode > Shadow {

@@ -70,7 +70,7 @@ func newLimiter(plan *Plan, c *Config, old *Limiter) (*Limiter, error) {
 		return nil, err
 	}
 	if c.Store != nil {
-		l.clock.startWall(wallStore)
+		l.clock.startWall(wallGuess)
 	} else {
 		l.clock.startWall(wallClock)
 	}

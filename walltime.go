@@ -7,7 +7,7 @@ import (
 )
 
 // wallLine translates the time line of a clock to the time by which windows begin,
-// as a time since 1970. It never steps back, whatever it is told:
+// as a time since 1970. It does not step back, whatever it is told:
 //
 //	wall(now) = base + (now - at) - min((now - at)/8, surplus) + lead
 //
@@ -21,7 +21,8 @@ import (
 // that the store's clock had not reached what it says when its operation was sent,
 // so that is an upper bound, by the round trip too high at most. The highest of the
 // last second or two counts: several servers have several clocks. Between answers it
-// leads by what clocks drift apart.
+// leads by what clocks drift apart. Until the first answer this machine's clock has
+// to do, and that answer may set the line back: nothing was learnt from the store yet.
 //
 // With a [ManualClock] it is what SetStart says.
 type wallLine struct {
@@ -32,7 +33,8 @@ type wallLine struct {
 	turn time.Duration // when high[0] begins, on the clock
 }
 
-// anchor is what a wallLine was told last. Immutable.
+// anchor is what a wallLine was told last. Immutable, so that telling it takes 40 bytes
+// a second: all that a decision allocates without a store.
 type anchor struct {
 	at, base time.Duration
 	surplus  time.Duration // what base is ahead, at least 0
@@ -45,6 +47,7 @@ type wallSource uint8
 const (
 	wallSet   wallSource = iota // SetStart: never looked at again
 	wallClock                   // this machine's: looked at every second
+	wallGuess                   // this machine's, until the store has said what its own is
 	wallStore                   // a store's, with which this machine's may drift apart
 )
 
@@ -96,8 +99,8 @@ func (c *clock) startWall(source wallSource) {
 	}
 	c.wall.mu.Lock()
 	defer c.wall.mu.Unlock()
-	at := time.Now()
-	c.wall.moveLocked(c.late(at.Sub(c.start)), time.Duration(at.UnixNano()), source)
+	now, wall := c.wallNow()
+	c.wall.moveLocked(now, wall, source)
 }
 
 // wallTime is the wall time at a time of the clock.
@@ -107,20 +110,21 @@ func (c *clock) wallTime(now time.Duration) time.Duration {
 		return now
 	}
 	if a.source == wallClock && now-a.at >= wallEvery && c.wall.mu.TryLock() {
-		at := c.wallNow()
-		c.wall.moveLocked(at.Sub(c.start), time.Duration(at.UnixNano()), wallClock)
+		at, wall := c.wallNow()
+		c.wall.moveLocked(at, wall, wallClock)
 		c.wall.mu.Unlock()
 		a = c.wall.anchor.Load()
 	}
 	return a.wall(now)
 }
 
-// wallNow reads the machine's clocks; tests set the wall clock.
-func (c *clock) wallNow() time.Time {
-	if c.setWall == nil {
-		return time.Now()
+// wallNow reads the machine's clocks at once: the time on the line and the wall time.
+func (c *clock) wallNow() (now, wall time.Duration) {
+	if c.readWall != nil {
+		return c.readWall()
 	}
-	return c.setWall()
+	at := time.Now()
+	return at.Sub(c.start), time.Duration(at.UnixNano())
 }
 
 // observeStore tells the line what a store's clock said, in µs since 1970, when it
@@ -141,12 +145,14 @@ func (c *clock) observeStore(micros uint64, sent, got, patience time.Duration) {
 		w.high[0] = max(w.high[0], ahead)
 	}
 	a := w.anchor.Load()
-	was := time.Duration(0)
-	if a != nil {
-		was = a.wall(got) - got
+	if a == nil || a.source == wallGuess {
+		// The one time that it may step back: nothing was learnt from the store yet.
+		w.anchor.Store(&anchor{at: got, base: got + ahead, source: wallStore})
+		w.high, w.turn = [2]time.Duration{ahead, ahead}, got
+		return
 	}
 	switch high := max(w.high[0], w.high[1]); {
-	case a == nil || was < ahead:
+	case a.wall(got)-got < ahead:
 		w.moveLocked(got, got+ahead, wallStore)
 	case got-a.at >= wallEvery:
 		w.moveLocked(got, got+max(high, ahead), wallStore)

@@ -78,6 +78,9 @@ func (s *Shape) WindowTicks(unix time.Duration) uint64 {
 // Window is the number of the window that a state or ticks are of.
 func Window(state uint64) uint64 { return state >> windowShift }
 
+// Begin is the ticks of the window that a state is of.
+func Begin(state uint64) uint64 { return state &^ countMask }
+
 // WindowEnd is when the window of a state is over, as the time since 1970.
 func (s *Shape) WindowEnd(state uint64) time.Duration {
 	n := Window(state) + 1
