@@ -14,7 +14,7 @@ import (
 // begin anew, on top of what l has until it is dropped.
 //
 // A rule keeps its state if it stays the same rule: Name, KeyKind, prefixes,
-// rate, burst, EscalateAt, Strict and [Config.StoreTimeout] equal, and its sketch
+// rate, burst, EscalateAt, Strict, CountDenied and [Config.StoreTimeout] equal, and its sketch
 // and table of the same sizes ([Plan]; those of a rule can change with the
 // others'). Then it has the same buckets, sketch, counters, operations in flight
 // and keys: whoever is denied stays denied, and a [Key] that one of the two rules
@@ -59,7 +59,7 @@ func (l *Limiter) keeps(rp *RulePlan, c *Config) *Rule {
 	}
 	was, is, old := &r.config, &rp.Config, &l.plan.Rules[r.index]
 	sameLimit := was.identity() == is.identity() && old.slack == rp.slack
-	sameChecks := *was.EscalateAt == *is.EscalateAt && was.Strict == is.Strict
+	sameChecks := *was.EscalateAt == *is.EscalateAt && was.Strict == is.Strict && was.CountDenied == is.CountDenied
 	sameSizes := old.blocks == rp.blocks && old.sets == rp.sets
 	if !sameLimit || !sameChecks || !sameSizes || (r.shared == nil) != (c.Store == nil) {
 		return nil

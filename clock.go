@@ -20,7 +20,8 @@ import (
 // using it. Whoever would be denied for that is judged again by late. The
 // package comment says what that means for P1.
 //
-// All fields are in one cache line, which is written once in clockGrain.
+// All fields that every request reads are in one cache line, which is written once in
+// clockGrain.
 type clock struct {
 	latest atomic.Int64 // the latest time on the line, in ns
 
@@ -28,6 +29,11 @@ type clock struct {
 	start   time.Time // of the machine's clock. Immutable.
 
 	end atomic.Pointer[clockEnd] // nil as long as no limiter has the clock
+
+	wall wallLine // only rules that count in windows have use for it
+	// readWall, in tests, is instead of time.Now: a time on the line and the wall
+	// time. Immutable.
+	readWall func() (now, wall time.Duration)
 }
 
 // clockEnd is the last time that every rule can count in ticks, since its first

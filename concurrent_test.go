@@ -37,11 +37,23 @@ func (l *line) next(gap time.Duration) time.Duration { return time.Duration(l.ns
 // answers has one decision in flight.
 func TestSandwichConcurrent(t *testing.T) {
 	t.Parallel()
+	for _, rules := range [][]RuleConfig{
+		{rule("a", 1000, time.Second, 40), rule("b", 7, time.Second, 20), rule("c", 100, time.Second, 5)},
+		{windowRule("a", 40, time.Second), windowRule("b", 300, 7*time.Second), windowRule("c", 5, time.Second)},
+	} {
+		t.Run(rules[0].Algorithm.String(), func(t *testing.T) {
+			t.Parallel()
+			sandwichConcurrently(t, rules)
+		})
+	}
+}
+
+func sandwichConcurrently(t *testing.T, rules []RuleConfig) {
+	t.Helper()
 	const each = 20_000
 	geo := geometry{blocks: 2, sets: 1 << 12, words: 8, hash: randomHash}
 	rng := rand.New(rand.NewPCG(7, 7))
-	w := newWorld(t, rng, goroutines, geo,
-		rule("a", 1000, time.Second, 40), rule("b", 7, time.Second, 20), rule("c", 100, time.Second, 5))
+	w := newWorld(t, rng, goroutines, geo, rules...)
 	var clock line
 	var wg sync.WaitGroup
 	for c := range goroutines {
@@ -98,8 +110,18 @@ func (w *world) one(c int, rng *rand.Rand, clock *line) error {
 // P2 with C = 64.
 func TestOneClientManyGoroutines(t *testing.T) {
 	t.Parallel()
+	for _, c := range []RuleConfig{rule("a", 1000, time.Second, 50), windowRule("a", 1000, time.Second)} {
+		t.Run(c.Algorithm.String(), func(t *testing.T) {
+			t.Parallel()
+			oneClientManyGoroutines(t, c)
+		})
+	}
+}
+
+func oneClientManyGoroutines(t *testing.T, c RuleConfig) {
+	t.Helper()
 	geo := geometry{blocks: 2, sets: 16, words: 8, hash: randomHash}
-	w := newWorld(t, rand.New(rand.NewPCG(9, 9)), 1, geo, rule("a", 1000, time.Second, 50))
+	w := newWorld(t, rand.New(rand.NewPCG(9, 9)), 1, geo, c)
 	r, d := w.lim.rules[0], w.digests[0][0]
 	var clock line
 	var wg sync.WaitGroup
@@ -117,8 +139,8 @@ func TestOneClientManyGoroutines(t *testing.T) {
 	wg.Wait()
 	all := slices.Concat(admitted...)
 	slices.Sort(all)
-	o := newOracle(r.config.Rate)
-	bound := o.units(1.5*50 + 1 + goroutines)
+	o := oracleOf(r.config)
+	bound := o.units(1.5*float64(r.config.Burst) + 1 + goroutines)
 	for _, now := range all {
 		o.at(now)
 		if level := o.admit(1); level > bound {

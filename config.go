@@ -70,8 +70,15 @@ type RuleConfig struct {
 	// Rate is the rate r that a client may sustain. Required.
 	Rate Rate
 
+	// Algorithm is how the rule counts. The zero value is [LeakyBucket].
+	Algorithm Algorithm
+
+	// CountDenied makes denied requests of a rule that counts in windows count like
+	// admitted ones: one that does not fit uses up what is left of the window.
+	CountDenied bool
+
 	// Burst is B, the units that a client may take at once from rest: nginx's
-	// burst plus one. 0 means Rate.N.
+	// burst plus one. 0 means Rate.N. A rule that counts in windows has none.
 	Burst uint64
 
 	// Cost is the number of units that [Rule.Allow] takes. 0 means 1.
@@ -106,6 +113,26 @@ type RuleConfig struct {
 	IPv4Prefix, IPv6Prefix int
 }
 
+// Algorithm is how a rule counts.
+type Algorithm = bucket.Algorithm
+
+// The algorithms of a rule.
+const (
+	// LeakyBucket leaks at the rate and holds the burst.
+	LeakyBucket = bucket.LeakyBucket
+	// TokenBucket is its mirror: a bucket of burst tokens, full at first, that is
+	// refilled at the rate, one token a unit. It decides as LeakyBucket does, and
+	// goes on with its state. [Decision].Remaining is the tokens left, TimeToEmpty
+	// the time until the bucket is full again.
+	TokenBucket = bucket.TokenBucket
+	// FixedWindow admits Rate.N units in each period Rate.Per, from a second to 366
+	// days, N below 2^32. Periods begin at multiples of it since 1970-01-01 00:00 UTC,
+	// by the machine's clock, or the store's if there is one. Around the end of a
+	// period a client may take 2·N at once. There is no burst; [Decision].Remaining is
+	// of this period, TimeToEmpty the time to its end.
+	FixedWindow = bucket.FixedWindow
+)
+
 // FieldError is one thing that is wrong with one field of a configuration, in
 // strings: Package, Rule if it is a rule's, Field, Problem and Fix. [New] and
 // [NewPlan] join all that they find; errors.As gets at them.
@@ -139,8 +166,12 @@ func (c RuleConfig) withDefaults(bad *report) RuleConfig {
 	if c.Name == "" {
 		bad.add(c.Name, "Name", "every rule needs one", "is empty")
 	}
+	if c.Algorithm >= bucket.NumAlgorithms {
+		bad.add(c.Name, "Algorithm", "want LeakyBucket, TokenBucket or FixedWindow", "%v is not known", c.Algorithm)
+	}
 	rated := c.checkRate(bad)
 	sized := rated || c.Burst > 0
+	c.checkWindow(bad)
 	if c.Burst == 0 {
 		c.Burst = c.Rate.N
 	}
@@ -148,7 +179,11 @@ func (c RuleConfig) withDefaults(bad *report) RuleConfig {
 	if c.Cost == 0 {
 		c.Cost = 1
 	}
-	if sized && c.Cost > c.Burst {
+	switch {
+	case !sized || c.Cost <= c.Burst:
+	case c.windowed():
+		bad.add(c.Name, "Cost", "lower it, or raise the rate", "cost %d is above the %d of a window: no request would ever be admitted", c.Cost, c.Burst)
+	default:
 		bad.add(c.Name, "Cost", "lower it, or raise burst", "cost %d is above burst %d: no request would ever be admitted", c.Cost, c.Burst)
 	}
 	if c.Mode > Shadow {
@@ -181,14 +216,35 @@ func (c RuleConfig) withDefaults(bad *report) RuleConfig {
 // shape is the bucket of a rule whose settings are checked and complete.
 func (c *RuleConfig) shape() bucket.Shape {
 	s, err := bucket.NewShape(c.Rate.N, c.Rate.Per, c.Burst)
+	if c.windowed() {
+		s, err = bucket.NewWindow(c.Rate.N, c.Rate.Per)
+	}
 	if err != nil {
 		panic("BUG: fastlimit: a checked rule has no shape: " + err.Error())
 	}
 	return s
 }
 
+// windowed reports whether the rule counts in windows.
+func (c *RuleConfig) windowed() bool { return c.Algorithm == FixedWindow }
+
+// checkWindow reports what has no meaning with windows, or without.
+func (c *RuleConfig) checkWindow(bad *report) {
+	switch {
+	case c.windowed() && c.Burst != 0 && c.Burst != c.Rate.N:
+		bad.add(c.Name, "Burst", "remove it, or choose LeakyBucket", "burst %d has no meaning beside a %v, which admits what its rate says in each period", c.Burst, c.Algorithm)
+	case !c.windowed() && c.CountDenied:
+		bad.add(c.Name, "CountDenied", "remove it, or choose FixedWindow", "a %v does not count denied requests", c.Algorithm)
+	}
+}
+
 // checkRate tells whether the rate is one that can be kept.
 func (c *RuleConfig) checkRate(bad *report) bool {
+	if c.windowed() {
+		_, err := bucket.NewWindow(c.Rate.N, c.Rate.Per)
+		bad.wrap(c.Name, err)
+		return err == nil
+	}
 	_, err := bucket.NewShape(c.Rate.N, c.Rate.Per, 1)
 	if errors.Is(err, bucket.ErrInexact) {
 		fix := "write fewer digits"
@@ -205,6 +261,9 @@ func (c *RuleConfig) checkRate(bad *report) bool {
 // checkBurst holds the burst against the rate, or, where that is wrong, against
 // the one that admits the largest bursts.
 func (c *RuleConfig) checkBurst(bad *report, rated bool) bool {
+	if c.windowed() {
+		return rated
+	}
 	rate := c.Rate
 	if !rated {
 		rate = Rate{N: 1, Per: time.Microsecond}

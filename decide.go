@@ -37,13 +37,13 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 	if set, marks := r.table.LookupSet(d); marks != 0 || n > r.shape.Burst() {
 		// checkTable, written out: a flooding client is denied without a call
 		// (a tenth of BenchmarkHotDenied).
-		ticks, cost, tat := r.shape.Ticks(now), r.shape.Cost(n), uint64(0)
+		ticks, cost, tat := r.ticks(now), r.shape.Cost(n), uint64(0)
 		if marks != 0 {
 			if tat = r.table.ProbeFirst(set, d); tat == 0 {
 				tat = r.table.ProbeRest(set, marks, d)
 			}
 		}
-		if !r.shape.Fits(tat, ticks, cost) {
+		if !r.shape.Fits(tat, ticks, cost) && r.stands(tat, ticks) {
 			if late := r.clock.late(now); late > now {
 				// A reading that another one has overtaken does not convict; see clock.
 				return r.take(ctx, key, n, late, at)
@@ -68,13 +68,13 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 // requests of several rules: take has it written out. Tests break if either
 // lets a late reading convict (TestConformsInOrderOfReadings).
 func (r *Rule) checkTable(d sketch.Digest, n uint64, now time.Duration, at stripe) (v Decision, denied bool) {
-	ticks, cost, tat := r.shape.Ticks(now), r.shape.Cost(n), r.table.Lookup(d)
-	if r.shape.Fits(tat, ticks, cost) {
+	ticks, cost, tat := r.ticks(now), r.shape.Cost(n), r.table.Lookup(d)
+	if r.shape.Fits(tat, ticks, cost) || !r.stands(tat, ticks) {
 		return Decision{}, false
 	}
 	// A reading that another one has overtaken does not convict; see clock.
 	if late := r.clock.late(now); late > now {
-		if now, ticks = late, r.shape.Ticks(late); r.shape.Fits(tat, ticks, cost) {
+		if now, ticks = late, r.ticks(late); r.shape.Fits(tat, ticks, cost) {
 			return Decision{}, false
 		}
 	}
@@ -106,7 +106,7 @@ func (r *Rule) screen(key Key, n uint64, now time.Duration, at stripe) Stage {
 		slot = r.talkers.Find(d)
 	}
 	stage := StageExact
-	if r.sketch != nil && r.sketch.Add(d, r.shape.Ticks(now), r.shape.Cost(n)) < r.threshold {
+	if r.sketch != nil && r.sketch.Add(d, r.ticks(now), r.shape.Cost(n)) < r.threshold {
 		r.counts.record(at, StageSketch, true)
 		stage = StageSketch
 	}
@@ -131,7 +131,7 @@ func (r *Rule) exact(ctx context.Context, key Key, n uint64, now time.Duration, 
 
 // peek is take without its effects.
 func (r *Rule) peek(d sketch.Digest, n uint64, now time.Duration) Decision {
-	ticks, cost := r.shape.Ticks(now), r.shape.Cost(n)
+	ticks, cost := r.ticks(now), r.shape.Cost(n)
 	tat := r.table.Lookup(d)
 	fits := r.shape.Fits(tat, ticks, cost)
 	switch {

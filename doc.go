@@ -34,7 +34,7 @@
 // level is its units admitted and not yet leaked at r; a stream conforms to
 // (r, B) if its level never exceeds B. T = 1/r. A request costs n units,
 // usually one. θ ([RuleConfig.EscalateAt]) is the share of B from which on a
-// client is suspected.
+// client is suspected. Fixed windows are below.
 //
 // # Promises
 //
@@ -141,6 +141,45 @@
 // all clients together exceed P2 by no more than Forgiven. A client without
 // a bucket has no limit: where suspects outnumber buckets for long, some of them
 // get all they ask for.
+//
+// # Fixed windows
+//
+// A rule that counts in windows ([FixedWindow]) admits N units in each period P of
+// the wall time. Its level is the count of the window that is current, so P1 and P2
+// speak of windows. A request counts in the window in which the exact tier judges
+// it: for one that is in flight when a window ends that may be the next.
+//
+// P1: a client is denied only if what was admitted to it in the window in which the
+// request is judged exceeds N with the request. So one that sends at most N in a window, one
+// at a time, is never denied, nor is one with up to C units in flight at once that
+// sends at most N - C. With [RuleConfig].CountDenied what it was denied counts too.
+//
+// P2: in one window a client is admitted (1+θ)·N + 1 + C at most; so up to twice
+// that at once, where one ends and the next begins. That a window's counts add up,
+// count(a+b) = count(a) + count(b), is a theorem, so the proof is a sum. (a) Two hits
+// that the filter admits are 5/4·P apart, and no window lasts longer than 8/7·P,
+// also while the wall time is slowed down: 1. (b) A hit that passes the sketch has
+// been charged to all cells of the client in this window, where none of them falls;
+// so S is at least the sum of such hits, and the last one left it below θ·N. Hits in
+// flight reach the cells in different orders: C. (c) The exact bucket admits N. Hits
+// that it decides need not be in the sketch. As for buckets, evictions add what they
+// have forgiven.
+//
+// With a shared store windows are those of the store's clock, and nothing is added
+// for J: its bucket holds N. What it answers carries the store's time, and so its window. A
+// verdict from there must not outlive that window: this node's wall time is never
+// behind the store's clock. For let an answer say M. Its operation was sent at s, and
+// the store read M later, so M is at least what its clock said at s; the line goes
+// through (s, M) or above, and faster than clocks drift apart. (Where the store's clock
+// is set forward, what the node knows is right again with the next answer.) It leads
+// by J at most, where answers come. So what passes unchecked within J of the
+// end of a window of the store's may count in the next here, at most θ·N + 1 more in
+// that window by the store's clock. All nodes of a cluster admit (1+n·θ)·N + n + C in
+// a window, n being the nodes, whether they exchange counts or not
+// ([RulePlan.ClusterWindow]): (a) and (b) hold at each.
+//
+// What is given back to a window that is over is gone. The units of a request in
+// flight when a window ends may go back to the next; they are among C.
 //
 // # P1 with a shared store
 //

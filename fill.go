@@ -72,7 +72,7 @@ func (b *buckets) takeUpTo(d sketch.Digest, n uint64, now time.Duration) (Decisi
 // It takes what fitted when it looked; the loop ends, as each round means that
 // another request was admitted in between.
 func (b *buckets) fill(d sketch.Digest, n uint64, now time.Duration) (tat, taken uint64) {
-	ticks := b.shape.Ticks(now)
+	ticks := b.ticks(now)
 	for {
 		tat = b.table.Lookup(d)
 		if taken = min(n, b.shape.Remaining(tat, ticks)); taken == 0 {

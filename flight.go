@@ -41,7 +41,10 @@ func newFlight(s *shared) *flight {
 // only operations under this lock raise; it matters to takes.
 func (f *flight) submitNextLocked(sh *flightShard, read reading, tat uint64) {
 	s := f.shared
-	f.op = bucket.Op{Algorithm: s.shape.Algorithm(), Key: f.name, Shape: s.shape, Count: 1, At: read.at, Done: f.done}
+	f.op = bucket.Op{Algorithm: s.shape.Algorithm(), Key: f.name, Shape: s.shape, Count: 1, At: read.at, CountDenied: s.countDenied, Done: f.done}
+	if s.windowed {
+		f.op.Window = bucket.Window(s.ticks(read.now))
+	}
 	switch {
 	case f.reset:
 		f.op.Kind, f.reset = bucket.Reset, false
@@ -84,8 +87,12 @@ func (f *flight) askLocked(now time.Duration, tat uint64) {
 	f.op.Floor = f.shared.floor(tat, now)
 }
 
-// refundLocked has ticks given back that were charged at since or later.
+// refundLocked has ticks given back that were charged at since or later. Those of a
+// window before that are gone.
 func (f *flight) refundLocked(ticks uint64, since time.Duration) {
+	if s := f.shared; s.windowed && f.back > 0 && s.ticks(f.since) < s.ticks(since) {
+		f.back = 0
+	}
 	if f.back == 0 {
 		f.since = since
 	}
@@ -97,7 +104,14 @@ func (f *flight) refundLocked(ticks uint64, since time.Duration) {
 // would get back what it has used.
 func (f *flight) takeRefundLocked(now time.Duration) uint64 {
 	s := f.shared
-	leaked := s.shape.Ticks(max(0, now-f.since-s.timeout))
+	if s.windowed {
+		back := f.back
+		if f.back = 0; s.ticks(f.since) < s.ticks(now) {
+			return 0 // the window is over
+		}
+		return back
+	}
+	leaked := s.ticks(max(0, now-f.since-s.timeout))
 	back := f.back - min(f.back, leaked)
 	f.back = 0
 	return back
@@ -112,6 +126,9 @@ func (f *flight) answer(reply bucket.Reply, err error) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	read, tat := s.clock.reading(), uint64(0)
+	if s.windowed && err == nil { // before anything is judged by it
+		s.clock.observeStore(reply.Now, f.sent, read.now, s.timeout)
+	}
 	if err != nil {
 		f.fallBackLocked(read.now) // nobody waits any more
 	} else {
@@ -152,7 +169,10 @@ func (f *flight) endLocked(sh *flightShard) {
 func (f *flight) feedTableLocked(reply bucket.Reply, now time.Duration) (tat uint64) {
 	s := f.shared
 	cost := f.asked[0].cost
-	ticks, before := s.shape.Ticks(now), s.table.Lookup(f.digest)
+	ticks, sent, before := s.ticks(now), s.ticks(f.sent), s.table.Lookup(f.digest)
+	if s.windowed { // the store has said in which one it has counted
+		sent = s.shape.WindowTicks(time.Duration(reply.Now) * time.Microsecond)
+	}
 	waiting, left := uint64(0), uint64(0)
 	for _, w := range f.asked {
 		switch {
@@ -166,7 +186,7 @@ func (f *flight) feedTableLocked(reply bucket.Reply, now time.Duration) (tat uin
 	unused := reply.Granted - admitted
 	unused -= min(unused, left)
 	level := reply.Level
-	if bucket.Level(before, ticks)+admitted*cost > level {
+	if s.shape.Level(before, max(ticks, sent))+admitted*cost > level {
 		s.distrust(now) // the store has forgotten some, or was told elsewhere to
 	}
 	// What is to be refunded the table must not learn.
@@ -178,13 +198,12 @@ func (f *flight) feedTableLocked(reply bucket.Reply, now time.Duration) (tat uin
 	// level is of then: dated from when it was sent both are lower bounds of the
 	// truth, so they never convict wrongly, however late the answer is. If the
 	// bucket was emptied meanwhile the level is of no use.
-	sent := s.shape.Ticks(f.sent)
 	known := sent + level
 	if f.reset {
 		known = 0
 	}
 	tat = before
-	if admitted > 0 || known > ticks {
+	if known > ticks || admitted > 0 && !s.windowed {
 		tat = s.table.Settle(f.digest, sent, admitted*cost, known)
 	}
 	known = max(known, tat) // the table may know more
@@ -204,12 +223,12 @@ func (f *flight) feedTableLocked(reply bucket.Reply, now time.Duration) (tat uin
 // limit, and drops those who left.
 func (f *flight) judgeLocked(now time.Duration, tat uint64) {
 	s := f.shared
-	ticks := s.shape.Ticks(now)
+	ticks := s.ticks(now)
 	rest := f.next[:0]
 	for _, w := range f.next {
 		switch {
 		case w.left:
-		case !s.shape.Fits(tat, ticks, w.cost):
+		case !s.shape.Fits(tat, ticks, w.cost) && s.stands(tat, ticks):
 			w.verdict <- verdict{s.decision(StageTable, false, tat, now, w.cost), 0}
 		default:
 			rest = append(rest, w)

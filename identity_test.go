@@ -16,17 +16,19 @@ var ruleFields = map[string]struct {
 	other           any
 	identity, state bool
 }{
-	"Name":       {"b", true, true},
-	"KeyKind":    {"header", true, true},
-	"IPv4Prefix": {24, true, true},
-	"IPv6Prefix": {48, true, true},
-	"Rate":       {Rate{N: 11, Per: time.Second}, true, true},
-	"Burst":      {uint64(21), true, true},
-	"EscalateAt": {new(0.7), false, true}, // of what the sketch and the filter let pass
-	"Strict":     {true, false, true},
-	"Cost":       {uint64(2), false, false},
-	"Mode":       {Shadow, false, false},
-	"OnFailure":  {FailOpen, false, false},
+	"Name":        {"b", true, true},
+	"KeyKind":     {"header", true, true},
+	"IPv4Prefix":  {24, true, true},
+	"IPv6Prefix":  {48, true, true},
+	"Rate":        {Rate{N: 11, Per: time.Second}, true, true},
+	"Burst":       {uint64(21), true, true},
+	"CountDenied": {true, false, true},         // of what takes have left in the bucket
+	"Algorithm":   {TokenBucket, false, false}, // one arithmetic
+	"EscalateAt":  {new(0.7), false, true},     // of what the sketch and the filter let pass
+	"Strict":      {true, false, true},
+	"Cost":        {uint64(2), false, false},
+	"Mode":        {Shadow, false, false},
+	"OnFailure":   {FailOpen, false, false},
 }
 
 // A field that is added to RuleConfig has to be classified. If it says what the
@@ -35,9 +37,11 @@ var ruleFields = map[string]struct {
 // buckets of another limit.
 func TestEveryRuleFieldIsClassified(t *testing.T) {
 	t.Parallel()
-	config := func() Config {
+	config := func(field string) Config {
 		a := rule("a", 10, time.Second, 20)
-		a.KeyKind = "ip"
+		if a.KeyKind = "ip"; field == "CountDenied" {
+			a.Burst, a.Algorithm = 0, FixedWindow
+		}
 		return Config{Rules: []RuleConfig{a}, Secret: [32]byte{1}}
 	}
 	addr := netip.MustParseAddr("192.0.2.7")
@@ -47,13 +51,13 @@ func TestEveryRuleFieldIsClassified(t *testing.T) {
 			t.Errorf("RuleConfig.%s: say in ruleFields whether it identifies the limit, and whether state outlives it", field.Name)
 			continue
 		}
-		old, err := New(config())
+		old, err := New(config(field.Name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for old.rules[0].Allow(old.rules[0].AddrKey(addr)) {
 		}
-		c := config()
+		c := config(field.Name)
 		reflect.ValueOf(&c.Rules[0]).Elem().FieldByIndex(field.Index).Set(reflect.ValueOf(class.other))
 		r := mustWith(t, old, c).rules[0]
 		if changed := r.Identity() != old.rules[0].Identity(); changed != class.identity {

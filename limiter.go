@@ -69,6 +69,11 @@ func newLimiter(plan *Plan, c *Config, old *Limiter) (*Limiter, error) {
 	if err := l.setFilter(old, &core.filter, now); err != nil {
 		return nil, err
 	}
+	if c.Store != nil {
+		l.clock.startWall(wallGuess)
+	} else {
+		l.clock.startWall(wallClock)
+	}
 	for i := range plan.Rules {
 		r, err := newRule(l, i, c, old.keeps(&plan.Rules[i], c))
 		if err != nil {
@@ -119,7 +124,7 @@ func (l *Limiter) Advance() {
 	const parts = 8 // each table is swept once in so many calls
 	part := int(l.turn.Add(1) % parts)
 	for _, r := range l.rules {
-		r.table.Sweep(r.shape.Ticks(now), part, parts)
+		r.table.Sweep(r.ticks(now), part, parts)
 	}
 }
 
@@ -134,6 +139,7 @@ func (l *Limiter) checkMade() {
 func newRule(l *Limiter, i int, c *Config, old *Rule) (*Rule, error) {
 	rp := &l.plan.Rules[i]
 	r := &Rule{limiter: l, index: i, config: rp.Config, cost: rp.Config.Cost, enforced: rp.Config.Mode == Enforce, epoch: rp.epoch()}
+	r.buckets.countDenied = rp.Config.CountDenied
 	r.namer = namer{r.config.Name, uint8(r.config.IPv4Prefix), uint8(r.config.IPv6Prefix)}
 	r.setPrefixes()
 	if rp.Filter {
@@ -156,7 +162,7 @@ func (r *Rule) begin(rp *RulePlan, c *Config) (err error) {
 	}
 	r.setTag()
 	r.counts = new(counters)
-	r.clock, r.shape = r.limiter.clock, rp.shape
+	r.clock, r.shape, r.windowed = r.limiter.clock, rp.shape, rp.shape.Windowed()
 	if err = r.table.Init(rp.shape, rp.sets); err != nil {
 		return err
 	}

@@ -9,15 +9,29 @@ type oracle struct {
 	n, per int64 // rate
 	level  int64 // units · ns
 	last   int64 // ns
+
+	window int64 // ns; of a rule that counts in windows, and then per is 1 and n 0
+}
+
+// oracleOf is an oracle for a rule.
+func oracleOf(c RuleConfig) *oracle {
+	if c.windowed() {
+		return &oracle{per: 1, window: int64(c.Rate.Per)}
+	}
+	return newOracle(c.Rate)
 }
 
 func newOracle(r Rate) *oracle { return &oracle{n: int64(r.N), per: int64(r.Per)} }
 
 // at leaks up to now.
 func (o *oracle) at(now time.Duration) {
-	dt := int64(now) - o.last
+	dt, was := int64(now)-o.last, o.last
 	o.last = int64(now)
 	switch {
+	case o.window > 0:
+		if was/o.window != o.last/o.window {
+			o.level = 0
+		}
 	case dt <= 0:
 	case dt > o.level/o.n:
 		o.level = 0

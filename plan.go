@@ -48,6 +48,8 @@ type RulePlan struct {
 	blocks int // of the sketch
 	sets   int // of the table
 
+	shared bool // whether there is a shared exact tier
+
 	slack time.Duration // J: what a shared bucket holds more, as time
 	nodes int           // N, at least 1
 }
@@ -58,6 +60,8 @@ const (
 
 	// targetLoad is ρ, at which the noise of a cell has a tail of e^-1.26x.
 	targetLoad = 0.5
+	// targetNoise is the share of θ·N that noise may be by the end of a window.
+	targetNoise = 0.25
 	// targetFill leaves half of the buckets for floods that are not planned for.
 	// Up to a fill of 1 none is given up; at a half 3 % of them are not in the
 	// first set in which they are looked for (bucket.Table).
@@ -114,7 +118,7 @@ func NewPlan(c Config) (*Plan, error) {
 			continue
 		}
 		rp := newRulePlan(rc, p.timeout, max(1, c.Nodes))
-		rp.TopTalkers = slots
+		rp.TopTalkers, rp.shared = slots, c.shared()
 		c.checkShared(&rp, bad)
 		p.Rules = append(p.Rules, rp)
 	}
@@ -158,10 +162,10 @@ func (c *Config) checkSizes(bad *report) {
 func (c *Config) shared() bool { return c.Shared || c.Store != nil }
 
 // checkShared reports a rule that the shared tier, if there is one, cannot keep.
-// As long as it is not open, it is taken to run what every store does.
+// As long as it is not open, it is taken to run everything.
 func (c *Config) checkShared(rp *RulePlan, bad *report) {
 	rc, algorithm := &rp.Config, rp.shape.Algorithm()
-	runs := algorithm == bucket.LeakyBucket
+	runs := true
 	if c.Store != nil {
 		runs = c.Store.Runs(algorithm)
 	}
@@ -203,13 +207,21 @@ func newRulePlan(rc RuleConfig, slack time.Duration, nodes int) RulePlan {
 	return rp
 }
 
-// MaxBurst is the most units that a client is admitted at once on one node,
+// Windowed reports whether the rule counts in windows, of Config.Rate.Per each.
+func (rp *RulePlan) Windowed() bool { return rp.shape.Windowed() }
+
+// MaxBurst is the most units that a client is admitted in one window, if the rule
+// counts in windows: (1+θ)·N + 1, and twice that at once where one ends and the next
+// begins. Else it is the most units that a client is admitted at once on one node,
 // decisions in flight aside: (1+θ)·B + 1 + r·2 µs, and r·J with a shared exact
 // tier (P2). The 1 is the request that the first-seen filter admits, the 2 µs
 // are the clock's rounding.
 func (rp *RulePlan) MaxBurst() uint64 {
 	c := &rp.Config
-	most := (1+*c.EscalateAt)*float64(c.Burst) + c.Rate.PerSecond()*(rp.slack+bucket.ClockRounding).Seconds()
+	most := (1 + *c.EscalateAt) * float64(c.Burst)
+	if !rp.shape.Windowed() {
+		most += c.Rate.PerSecond() * (rp.slack + bucket.ClockRounding).Seconds()
+	}
 	if rp.Filter {
 		most++
 	}
@@ -219,7 +231,13 @@ func (rp *RulePlan) MaxBurst() uint64 {
 // drainTime is ((1+θ)·B + 2)·T and the clock's rounding, and J with a shared
 // exact tier: a client that was silent for so long has level 0, however much P2 allowed it before. One unit less breaks P2: the
 // client would be let in uncounted while its level has not drained.
+//
+// A window is forgotten when it is over, which takes up to 8/7 of its period where
+// the wall clock was set back ([wallLine]).
 func (rp *RulePlan) drainTime() time.Duration {
+	if rp.shape.Windowed() {
+		return rp.shape.Period() * 5 / 4
+	}
 	units := (1+*rp.Config.EscalateAt)*float64(rp.Config.Burst) + 2
 	return rp.leakTime(units) + rp.slack + bucket.ClockRounding
 }
@@ -257,13 +275,27 @@ func (rp *RulePlan) sketchBytes() float64 {
 		return 0
 	}
 	cells := sketch.Depth * rp.shape.LeakSeconds(1) / targetLoad // d·rps/(ρ·r)
+	if rp.shape.Windowed() {
+		// What others count in a client's cells by the end of a window is to be the
+		// targetNoise'th part of what makes a suspect, on average.
+		cells = sketch.Depth * rp.perSuspect() / targetNoise
+	}
 	return cells * 8
+}
+
+// perSuspect is the number of suspects alive at the end of a window for each request
+// per second, since each has taken θ·N.
+func (rp *RulePlan) perSuspect() float64 {
+	return rp.shape.Period().Seconds() / max(1, *rp.Config.EscalateAt*float64(rp.Config.Burst))
 }
 
 func (rp *RulePlan) tableBytes() float64 {
 	theta := *rp.Config.EscalateAt
 	suspects := rp.shape.LeakSeconds(1) // alive: each unit keeps a bucket for T
-	if theta > 0 {
+	switch {
+	case rp.shape.Windowed():
+		suspects = rp.perSuspect()
+	case theta > 0:
 		suspects *= (1 + theta) / theta // K of P3
 	}
 	return suspects / targetFill * bucket.SetBytes / 4

@@ -71,8 +71,8 @@ func (r *Rule) Peek(key Key, n uint64) Decision {
 }
 
 // Refund gives back n units that were taken for key, as far as its exact
-// bucket still holds them. Give back only what was taken, and soon: P2 counts
-// a request that was refunded as one that was never made.
+// bucket still holds them. Give back only what was taken, and soon, of a window
+// before it ends: P2 counts a request that was refunded as one that was never made.
 //
 // With a shared exact tier the units are back in this node's table at once, and
 // in the store after the operation in flight. They may be lost if the store is
@@ -88,7 +88,7 @@ func (r *Rule) refund(key Key, n uint64, now time.Duration) {
 		r.shared.refund(key, r.shape.Cost(n))
 		return
 	}
-	r.table.Refund(key.digest(), r.shape.Ticks(now), r.shape.Cost(n))
+	r.table.Refund(key.digest(), r.ticks(now), r.shape.Cost(n))
 }
 
 // Reset empties the exact bucket of key: whoever was denied is admitted
@@ -113,6 +113,9 @@ func (r *Rule) Reset(key Key) {
 // client beyond that is suspected for as long as it takes to leak from here.
 func (r *Rule) sketchLimit(rp *RulePlan) uint64 {
 	const inFlight = 64
+	if r.shape.Windowed() {
+		return max(1, r.threshold) // above it a client is suspected until the window ends
+	}
 	limit := r.threshold + r.shape.Limit() + r.shape.Grace() + (1+inFlight)*r.shape.Unit()
 	if rp.nodes > 1 {
 		limit = max(limit, rp.clusterLevel(inFlight))

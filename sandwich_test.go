@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,7 +87,7 @@ func newWorld(tb testing.TB, rng *rand.Rand, clients int, g geometry, rules ...R
 		var os []*oracle
 		for _, r := range lim.rules {
 			ds = append(ds, g.hash(rng, c))
-			os = append(os, newOracle(r.config.Rate))
+			os = append(os, oracleOf(r.config))
 		}
 		w.digests, w.truth = append(w.digests, ds), append(w.truth, os)
 		w.worst = append(w.worst, make([]int64, len(lim.rules)))
@@ -173,6 +174,9 @@ func (w *world) admitted(c int, n uint64, now time.Duration, rule int) error {
 // µs, by which P1 survives it.
 func (w *world) grace(rule int) int64 {
 	r := w.lim.rules[rule]
+	if r.windowed {
+		return 0
+	}
 	grace := int64(r.config.Rate.N) * int64(time.Microsecond)
 	if r.shape.Cost(1)%r.shape.Ticks(time.Microsecond) != 0 {
 		grace *= 2
@@ -203,6 +207,15 @@ func rule(name string, n uint64, per time.Duration, burst uint64) RuleConfig {
 
 func withTheta(c RuleConfig, theta float64) RuleConfig { c.EscalateAt = &theta; return c }
 
+func withAlgorithm(c RuleConfig, a Algorithm) RuleConfig { c.Algorithm = a; return c }
+
+func withStrict(c RuleConfig) RuleConfig { c.Strict = true; return c }
+
+// windowRule counts n units in each period.
+func windowRule(name string, n uint64, per time.Duration) RuleConfig {
+	return RuleConfig{Name: name, Rate: Rate{N: n, Per: per}, Algorithm: FixedWindow}
+}
+
 func sandwichCases() []sandwichCase {
 	tiny := geometry{blocks: 1, sets: 1 << 12, words: 1, hash: randomHash}
 	small := geometry{blocks: 8, sets: 1 << 12, words: 64, hash: randomHash}
@@ -228,6 +241,19 @@ func sandwichCases() []sandwichCase {
 		{"strict", []RuleConfig{strict}, wide, 30, 500 * k, false},
 		{"slow", []RuleConfig{rule("a", 1, 24*time.Hour, 12)}, wide, 20, 500 * k, false},
 		{"evictions", []RuleConfig{rule("a", 10, time.Second, 20)}, evict, 40, 500 * k, false},
+		{"token bucket", []RuleConfig{withAlgorithm(rule("a", 10, time.Second, 20), TokenBucket)}, small, 30, 500 * k, false},
+		{"window", []RuleConfig{windowRule("a", 20, time.Second)}, small, 30, 1000 * k, false},
+		{"window, wide", []RuleConfig{windowRule("a", 100, time.Minute)}, wide, 60, 1000 * k, false},
+		{"window, one block", []RuleConfig{windowRule("a", 15, time.Second)}, tiny, 20, 500 * k, false},
+		{"window, degenerate hash", []RuleConfig{withTheta(windowRule("a", 15, 3*time.Second), 0.3)}, same, 30, 500 * k, false},
+		{"window, theta 0.9", []RuleConfig{withTheta(windowRule("a", 50, time.Hour), 0.9)}, wide, 30, 500 * k, false},
+		{"window, theta 1", []RuleConfig{withTheta(windowRule("a", 20, time.Minute), 1)}, wide, 30, 300 * k, false},
+		{"window, small", []RuleConfig{windowRule("a", 3, time.Second)}, wide, 30, 300 * k, false},
+		{"window of 1", []RuleConfig{windowRule("a", 1, 24*time.Hour)}, wide, 10, 300 * k, false},
+		{"window, strict", []RuleConfig{withStrict(windowRule("a", 13, 7*time.Second))}, wide, 30, 500 * k, false},
+		{"window, evictions", []RuleConfig{windowRule("a", 20, time.Second)}, evict, 40, 500 * k, false},
+		{"window, peers", []RuleConfig{windowRule("a", 20, time.Second)}, addrs, 30, 300 * k, true},
+		{"windows and a bucket", []RuleConfig{windowRule("a", 30, time.Second), rule("b", 7, time.Second, 11), windowRule("c", 40, time.Minute)}, small, 20, 500 * k, false},
 		{"three rules", []RuleConfig{rule("a", 100, time.Second, 100), rule("b", 7, time.Second, 11), rule("c", 60, time.Minute, 40)}, small, 20, 500 * k, false},
 		{"shadow among two", []RuleConfig{rule("a", 20, time.Second, 25), shadow, strict}, wide, 20, 300 * k, false},
 		{"peers", []RuleConfig{rule("a", 10, time.Second, 20)}, addrs, 30, 500 * k, true},
@@ -252,7 +278,7 @@ func TestSandwich(t *testing.T) {
 				w := newWorld(t, rng, c.clients, c.geo, c.rules...)
 				w.peers = c.peers
 				steps -= drive(t, w, rng, steps)
-				if evicted := w.lim.rules[0].table.Evictions() > 0; evicted != (c.name == "evictions") {
+				if evicted := w.lim.rules[0].table.Evictions() > 0; evicted != strings.HasSuffix(c.name, "evictions") {
 					t.Errorf("evictions: %v", evicted)
 				}
 			}

@@ -155,7 +155,7 @@ func (s *shared) join(key Key, d sketch.Digest, c claim) (*waiter, verdict, time
 	read := s.clock.reading()
 	// An answer may have come since checkTable; see feedTableLocked.
 	tat := s.table.Lookup(d)
-	if !s.shape.Fits(tat, s.shape.Ticks(read.now), c.cost) {
+	if ticks := s.ticks(read.now); !s.shape.Fits(tat, ticks, c.cost) && s.stands(tat, ticks) {
 		return nil, verdict{s.decision(StageTable, false, tat, read.now, c.cost), 0}, read.now
 	}
 	f := sh.m[d]
@@ -213,6 +213,9 @@ func (s *shared) fallback(d sketch.Digest, c claim, now time.Duration) verdict {
 			tat, more = s.takeLocal(d, c.cost, c.count-granted, now)
 			granted += more
 		}
+		if granted == 0 && s.countDenied {
+			tat = s.table.Exhaust(d, s.ticks(now))
+		}
 		v = verdict{s.decision(StageFallback, granted > 0, tat, now, c.cost), granted}
 	}
 	v.Stage, v.Degraded = StageFallback, true
@@ -224,7 +227,7 @@ func (s *shared) takeLocal(d sketch.Digest, cost, count uint64, now time.Duratio
 	if count > 1 { // of a TakeUpTo, one unit each
 		return s.fill(d, count, now)
 	}
-	tat, ok := s.table.Take(d, s.shape.Ticks(now), cost)
+	tat, ok := s.table.Take(d, s.ticks(now), cost)
 	if ok {
 		granted = 1
 	}
@@ -242,14 +245,18 @@ func (s *shared) floor(tat uint64, now time.Duration) uint64 {
 	if int64(now) >= s.doubt.Load() {
 		return 0
 	}
-	return bucket.Level(tat, s.shape.Ticks(now))
+	ticks := s.ticks(now)
+	if s.windowed && bucket.Window(tat) > bucket.Window(ticks) {
+		return 0 // the store is not there yet
+	}
+	return s.shape.Level(tat, ticks)
 }
 
 // refund returns cost to the bucket: at once in the table, and in the store
 // after the operation in flight.
 func (s *shared) refund(key Key, cost uint64) {
 	s.amend(key, func(f *flight, now time.Duration) {
-		s.table.Refund(f.digest, s.shape.Ticks(now), cost)
+		s.table.Refund(f.digest, s.ticks(now), cost)
 		f.refundLocked(cost, now)
 	})
 }
@@ -258,7 +265,7 @@ func (s *shared) refund(key Key, cost uint64) {
 // store gets nothing back, as it need not have charged anything; if it did, and
 // says so later, the client stays charged.
 func (s *shared) refundLocal(key Key, cost uint64) {
-	s.table.Refund(key.digest(), s.shape.Ticks(s.clock.late(s.clock.now())), cost)
+	s.table.Refund(key.digest(), s.ticks(s.clock.late(s.clock.now())), cost)
 }
 
 // reset empties the bucket: at once in the table, and in the store after the

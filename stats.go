@@ -64,7 +64,8 @@ type RuleStats struct {
 	// suspects were alive than the table holds (P3), and Forgiven the units in
 	// them: what all clients together got beyond P2 is no more than that.
 	Evictions, Forgiven uint64
-	// SketchLoad is the share of busy cells, 0 without a sketch. Above 0.5
+	// SketchLoad is the share of busy cells, 0 without a sketch; of a rule that
+	// counts in windows, of those that are halfway to making a suspect. Above 0.5
 	// noise makes many clients suspects.
 	SketchLoad float64
 	// TableLive is how full the table is: its buckets that have not drained, as
@@ -85,13 +86,22 @@ func (r *Rule) Stats() RuleStats {
 			s.Allowed[stage] += n[1].Load()
 		}
 	}
-	now := r.shape.Ticks(r.clock.late(r.clock.now()))
+	now := r.ticks(r.clock.late(r.clock.now()))
 	s.Evictions, s.Forgiven = r.table.Evictions(), r.table.Forgiven()
 	s.TableLive = r.table.Live(now, sample)
 	if r.sketch != nil {
-		s.SketchLoad = r.sketch.Busy(now, sample)
+		s.SketchLoad = r.sketch.Busy(now+r.noise(), sample)
 	}
 	return s
+}
+
+// noise is the level from which on a cell is busy. In a bucket's it leaks; what a
+// window's cells count stays until the window ends.
+func (r *Rule) noise() uint64 {
+	if r.windowed {
+		return r.threshold / 2
+	}
+	return 0
 }
 
 // FirstSeenClients estimates the distinct clients of all rules in the current

@@ -2,33 +2,48 @@ package bucket
 
 import "fmt"
 
-// Algorithm is how a bucket counts. Whatever depends on it is in this package,
+// Algorithm is how a limit counts. Whatever depends on it is in this package,
 // behind [Shape], and in the stores that run it, behind [Op].
 type Algorithm uint8
 
 // The algorithms. The zero value is LeakyBucket.
 const (
-	LeakyBucket Algorithm = iota // what a store computes is bucket/step
+	LeakyBucket Algorithm = iota
+	// TokenBucket is the leaky bucket seen from the other side: tokens are what
+	// still fits. Both are one arithmetic, so a Shape, and what a store keeps, is
+	// that of LeakyBucket.
+	TokenBucket
+	// FixedWindow counts units in periods aligned to Unix time.
+	FixedWindow
+	NumAlgorithms // how many there are
 )
 
+var algorithmNames = [NumAlgorithms]string{"leaky bucket", "token bucket", "fixed window"}
+
 func (a Algorithm) String() string {
-	if a == LeakyBucket {
-		return "leaky bucket"
+	if a < NumAlgorithms {
+		return algorithmNames[a]
 	}
 	return fmt.Sprintf("algorithm %d", uint8(a))
 }
 
 // Algorithm is how buckets of this shape count.
-func (*Shape) Algorithm() Algorithm { return LeakyBucket }
+func (s *Shape) Algorithm() Algorithm {
+	if s.Windowed() {
+		return FixedWindow
+	}
+	return LeakyBucket
+}
 
 // Parameters are the numbers that tell shapes of different limits apart, the
 // algorithm first. Slack is not among them.
 func (s *Shape) Parameters() []uint64 {
-	return []uint64{uint64(s.Algorithm()), s.perMicro, s.unit, s.burst}
+	return []uint64{uint64(s.Algorithm()), s.perMicro, s.unit, s.burst, s.period}
 }
 
 // LeakSeconds is the time in which so many units leak. Memory and windows are
-// planned by it: for so long a client that took them must be remembered.
+// planned by it: for so long a client that took them must be remembered. It is of
+// buckets only.
 func (s *Shape) LeakSeconds(units float64) float64 {
 	return units * float64(s.unit) / (1e6 * float64(s.perMicro))
 }

@@ -12,7 +12,7 @@ import (
 // rest and the slack. One that is added has to be classified.
 func TestParametersTellShapesApart(t *testing.T) {
 	t.Parallel()
-	tells := map[string]bool{"perMicro": true, "unit": true, "burst": true, "limit": false, "most": false}
+	tells := map[string]bool{"perMicro": true, "unit": true, "burst": true, "limit": false, "most": false, "mask": false, "period": true}
 	shape, err := NewShape(3, time.Second, 5)
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func TestLeakSeconds(t *testing.T) {
 
 func TestAlgorithmNames(t *testing.T) {
 	t.Parallel()
-	if got := LeakyBucket.String() + ", " + Algorithm(7).String(); got != "leaky bucket, algorithm 7" {
+	if got := LeakyBucket.String() + ", " + TokenBucket.String() + ", " + Algorithm(77).String(); got != "leaky bucket, token bucket, algorithm 77" {
 		t.Error(got)
 	}
 }

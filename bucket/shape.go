@@ -1,5 +1,5 @@
-// Package bucket is the exact tier: the arithmetic of one leaky bucket
-// ([Shape]) and a fixed-size table of buckets ([Table]) that serves as the
+// Package bucket is the exact tier: the arithmetic of one leaky bucket, or of one
+// counter of a fixed window ([Shape]), and a fixed-size table of buckets ([Table]) that serves as the
 // exact tier of a single node, as the memory of verdicts, and as the fallback
 // when a shared store is away.
 //
@@ -73,14 +73,16 @@ const (
 var ErrInexact = errors.New("rate cannot be kept exactly")
 
 // Shape is the rate and size of a bucket with its derived constants, immutable
-// after [NewShape]. It is a value; copies are independent. The zero value has
+// after [NewShape] or [NewWindow]. It is a value; copies are independent. The zero value has
 // rate 0 and admits nothing.
 type Shape struct {
-	perMicro uint64 // num: ticks per µs
+	perMicro uint64 // num: ticks per µs; 0 of a window
 	unit     uint64 // den: ticks per unit, T
 	limit    uint64 // B·T
 	most     uint64 // B·T + num - 1, grace included
 	burst    uint64 // B
+	mask     uint64 // the bits of a state that are its level: all, or of a window the count
+	period   uint64 // of a window, in µs; 0 of a bucket
 }
 
 // NewShape returns the bucket of n units per period and the given burst. It
@@ -112,7 +114,7 @@ func NewShape(n uint64, per time.Duration, burst uint64) (Shape, error) {
 	if hi != 0 || limit > maxLimit {
 		return bad("Burst", fmt.Sprintf("burst %d at %s is too large", burst, rate), fmt.Sprintf("want at most %d", maxLimit/den))
 	}
-	return Shape{perMicro: num, unit: den, limit: limit, most: limit + num - 1, burst: burst}, nil
+	return Shape{perMicro: num, unit: den, limit: limit, most: limit + num - 1, burst: burst, mask: math.MaxUint64}, nil
 }
 
 // Ticks converts a time since the start of the clock to ticks, rounded down
@@ -172,8 +174,11 @@ func (s *Shape) PerMicro() uint64 { return s.perMicro }
 
 // WithSlack returns a bucket of the same rate that holds r·d more, rounded up
 // to whole µs: requests that leave a client evenly may reach the bucket up to
-// d closer together.
+// d closer together. A window has no slack: a request counts where it is judged.
 func (s Shape) WithSlack(d time.Duration) Shape {
+	if s.Windowed() {
+		return s
+	}
 	us := uint64(max(d, 0) / time.Microsecond)
 	if d%time.Microsecond > 0 {
 		us++
@@ -193,11 +198,24 @@ func (s *Shape) Portable() bool { return s.most <= MaxPortable }
 // MaxDrain is the time in which all that any table knows of a client leaks. The
 // most it can know is twice what fits: a full bucket, and as much again that a
 // store which has forgotten granted to requests that were waiting.
+//
+// A window ends by the wall clock, which may be slowed down.
 func (s *Shape) MaxDrain() time.Duration {
+	if s.Windowed() {
+		return 2 * s.Period()
+	}
 	return time.Duration(2*(s.most/s.perMicro)+2) * time.Microsecond
 }
 
-// Level is the content of a bucket in ticks.
+// Level is the content of a bucket in ticks, or of a window in units.
+func (s *Shape) Level(tat, now uint64) uint64 {
+	if tat <= now {
+		return 0
+	}
+	return (tat - now) & s.mask
+}
+
+// Level is that of a bucket, of which no shape need be known.
 func Level(tat, now uint64) uint64 {
 	if tat <= now {
 		return 0
@@ -207,7 +225,16 @@ func Level(tat, now uint64) uint64 {
 
 // Fits reports whether a request of the given cost fits, by reading alone.
 func (s *Shape) Fits(tat, now, cost uint64) bool {
-	return Level(tat, now)+cost <= s.most
+	return s.Level(tat, now)+cost <= s.most
+}
+
+// Sub is the function Sub for this shape. What was counted in a window that is over
+// gives nothing back.
+func (s *Shape) Sub(tat, now, cost uint64) uint64 {
+	if s.Level(tat, now) <= cost {
+		return min(tat, now)
+	}
+	return tat - cost
 }
 
 // Add returns the TAT after a request of the given cost, whether it fits or
@@ -226,7 +253,7 @@ func Sub(tat, now, cost uint64) uint64 {
 
 // Remaining is the number of units that fit now, at most Burst.
 func (s *Shape) Remaining(tat, now uint64) uint64 {
-	l := Level(tat, now)
+	l := s.Level(tat, now)
 	if l+s.unit > s.most || s.burst == 0 {
 		return 0
 	}
@@ -234,7 +261,8 @@ func (s *Shape) Remaining(tat, now uint64) uint64 {
 }
 
 // RetryAfter is the time until a request of the given cost fits if nothing
-// else arrives: 0 if it fits now, [Never] if it exceeds the burst.
+// else arrives: 0 if it fits now, [Never] if it exceeds the burst. It and the next
+// two are of buckets; for a window see [Shape.WindowEnd].
 func (s *Shape) RetryAfter(tat, now, cost uint64) time.Duration {
 	if cost > s.limit {
 		return Never

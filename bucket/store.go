@@ -43,6 +43,15 @@ type Op struct {
 	// ago At was ignores it.
 	Floor uint64
 
+	// Window is, of an algorithm that counts in windows, the one by the caller's
+	// time ([Window]): Floor, Back and what a Refund gives back count only if the
+	// store is in it. 0, which no caller is in, means whichever the store is in,
+	// and that there is no floor.
+	Window uint64
+
+	// CountDenied has a take that does not fit use up what is left of the window.
+	CountDenied bool
+
 	// Patience is how long after At the operation may still be carried out.
 	// After that, or if it cannot tell, the store fails the operation and leaves
 	// the bucket alone. 0 means at any time.
@@ -62,13 +71,14 @@ type Op struct {
 type Reply struct {
 	Granted uint64 // of Take and Peek: how many of Count charges fit
 	Level   uint64 // ticks in the bucket afterwards, by the store's clock
+	Now     uint64 // that clock when the operation was carried out, in µs since 1970
 }
 
 // Store is an exact tier that several nodes share. Implementations are safe
 // for concurrent use and never block the caller of Submit.
 type Store interface {
-	// Runs reports whether the store knows an algorithm. Every store knows
-	// [LeakyBucket]. An [Op] of another one fails with [ErrAlgorithm] and
+	// Runs reports whether the store knows the algorithm of a [Shape]. Every store
+	// knows [LeakyBucket]. An [Op] of another one fails with [ErrAlgorithm] and
 	// changes nothing.
 	Runs(a Algorithm) bool
 	// Submit queues op. An error, [ErrAway] or [ErrBusy], means that op was not

@@ -137,6 +137,18 @@ func (t *Table) Init(shape Shape, n int) error {
 	return nil
 }
 
+// Share returns a table of the same buckets for another limit of the same period:
+// a window's state holds no limit. Each client must count by one of the limits
+// only. It fails if the shapes are not of windows of one period.
+func (t *Table) Share(shape Shape) (Table, error) {
+	if !shape.Windowed() || shape.period != t.shape.period {
+		return Table{}, fmt.Errorf("fastlimit/bucket: a table of windows of %v cannot be shared by one of %v: want one period", t.shape.Period(), shape.Period())
+	}
+	other := *t
+	other.shape = shape
+	return other, nil
+}
+
 // physicalSets is an even number, so that no bucket has one candidate set only.
 func physicalSets(n int) int { return 2 * ((n*spareNum + 2*spareDen - 1) / (2 * spareDen)) }
 

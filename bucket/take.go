@@ -59,17 +59,30 @@ func (t *Table) Settle(d sketch.Digest, now, cost, tat uint64) uint64 {
 	return tat
 }
 
+// Exhaust counts a request that did not fit: in the window of now nothing more
+// does. It returns the state afterwards. It is for shapes that are Windowed.
+func (t *Table) Exhaust(d sketch.Digest, now uint64) uint64 {
+	tat, _ := t.charge(d, charge{now: now, exhaust: true})
+	return tat
+}
+
 // charge is what a bucket is charged with.
 type charge struct {
 	now, cost uint64
 	least     uint64 // the TAT that the bucket has afterwards at least
 	must      bool   // charged even if it does not fit
+	exhaust   bool   // filled up instead
 }
 
 // to returns the TAT of a bucket after the charge.
 func (c *charge) to(shape *Shape, tat uint64) (after uint64, ok bool) {
-	if !c.must && !shape.Fits(tat, c.now, c.cost) {
+	switch {
+	case c.exhaust:
+		return shape.exhausted(tat, c.now), true
+	case !c.must && !shape.Fits(tat, c.now, c.cost):
 		return tat, false
+	case c.must && shape.Windowed():
+		return max(shape.settle(tat, c.now, c.cost), c.least), true
 	}
 	after = tat
 	if c.cost > 0 {
@@ -131,7 +144,7 @@ func (t *Table) Refund(d sketch.Digest, now, cost uint64) uint64 {
 		return 0
 	}
 	e := &t.sets[h.at][h.i]
-	tat := Sub(e.tat, now, cost)
+	tat := t.shape.Sub(e.tat, now, cost)
 	if tat == 0 {
 		t.freeLocked(h.at, h.i)
 	} else {
@@ -218,7 +231,7 @@ func (t *Table) lowestLocked(h *held) (at uint64, i int) {
 
 // evictLocked counts the bucket that is given up.
 func (t *Table) evictLocked(at uint64, i int, now uint64) {
-	if level := Level(t.sets[at][i].tat, now); level > 0 {
+	if level := t.shape.Level(t.sets[at][i].tat, now); level > 0 {
 		t.lost.evictions.Add(1)
 		t.lost.forgiven.Add((level-1)/max(1, t.shape.unit) + 1)
 	}

@@ -127,12 +127,13 @@ func (s *Store) apply(q queued) (bucket.Reply, error) {
 	}
 	s.stateMu.Lock()
 	defer s.stateMu.Unlock()
-	next, r := step.Apply(s.states[q.op.Key], s.now(), step.NewRequest(q.op, q.date))
+	now := s.now()
+	next, r := step.Apply(s.states[q.op.Key], now, step.NewRequest(q.op, q.date))
 	if r.Late {
 		return bucket.Reply{}, bucket.ErrLate
 	}
 	if r.Write {
 		s.states[q.op.Key] = next
 	}
-	return bucket.Reply{Granted: r.Granted, Level: r.Level}, nil
+	return bucket.Reply{Granted: r.Granted, Level: r.Level, Now: now}, nil
 }

@@ -141,140 +141,6 @@ func (l *lab) compareStored(sc *scene, k int, want string, wantTTL int64, got *r
 	}
 }
 
-// randomShape covers the allowed rates, from 1/d to 10^9/s, up to the largest
-// burst that Lua can keep.
-func randomShape(rng *rand.Rand) bucket.Shape {
-	periods := []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour, 15 * time.Minute, 7 * time.Second}
-	for {
-		n := 1 + rng.Uint64N(1<<(1+rng.UintN(30)))
-		s, err := bucket.NewShape(n, periods[rng.IntN(len(periods))], 1+rng.Uint64N(1<<rng.UintN(40)))
-		if err == nil && s.Portable() {
-			return s
-		}
-	}
-}
-
-// near is a number around one that matters.
-func near(rng *rand.Rand, n uint64) uint64 {
-	switch rng.IntN(6) {
-	case 0:
-		return rng.Uint64N(n + 1)
-	case 1:
-		return n - min(n, rng.Uint64N(3))
-	default:
-		return n + rng.Uint64N(3)
-	}
-}
-
-func randomOp(rng *rand.Rand, s bucket.Shape) bucket.Op {
-	limit := s.Limit() + s.Grace()
-	op := bucket.Op{
-		Kind: bucket.Kind(rng.IntN(int(bucket.NumKinds))), Shape: s,
-		Cost: near(rng, s.Unit()), Count: 1 + rng.Uint64N(1<<rng.UintN(50)),
-	}
-	switch rng.IntN(8) {
-	case 0:
-		op.Cost = near(rng, limit)
-	case 1:
-		op.Cost = rng.Uint64() >> rng.UintN(64)
-	case 2:
-		op.Cost = near(rng, limit/(1+rng.Uint64N(100)))
-	}
-	if rng.IntN(3) == 0 {
-		op.Floor = rng.Uint64() >> rng.UintN(64)
-	}
-	if rng.IntN(3) == 0 {
-		op.Back = near(rng, limit/(1+rng.Uint64N(10)))
-	}
-	// Dates are around the scene's reading of the clock.
-	op.At = time.Unix(0, 0).Add(time.Duration(rng.Int64()>>rng.UintN(63)) / 4)
-	if rng.IntN(2) == 0 {
-		op.At = op.At.Add(-2 * op.At.Sub(time.Unix(0, 0)))
-	}
-	if rng.IntN(3) == 0 {
-		op.Patience = time.Duration(rng.Int64() >> rng.UintN(63))
-	}
-	return op
-}
-
-func randomValue(rng *rand.Rand, s bucket.Shape, now uint64) string {
-	if rng.IntN(8) == 0 {
-		return ""
-	}
-	st := step.State{Level: near(rng, s.Limit()+s.Grace()), Unit: s.Unit()}
-	switch rng.IntN(6) {
-	case 0:
-		st.Level = rng.Uint64() >> (11 + rng.UintN(53))
-	case 1:
-		other := randomShape(rng)
-		st.Unit = other.Unit()
-	}
-	age := near(rng, st.Level/s.PerMicro())
-	switch rng.IntN(6) {
-	case 0:
-		age = rng.Uint64N(now)
-	case 1:
-		age = 0
-	}
-	st.Last = now - min(now, age)
-	if rng.IntN(8) == 0 {
-		st.Last = now + rng.Uint64N(1<<40) // the clock has stepped back
-	}
-	switch rng.IntN(4) {
-	case 0:
-		st.Quiet = near(rng, now)
-	case 1:
-		st.Quiet = now + rng.Uint64N(2*(s.Limit()/s.PerMicro())+5)
-	}
-	if v := encodeState(st); rng.IntN(50) != 0 {
-		return v
-	}
-	return corrupt(rng, encodeState(st))
-}
-
-func corrupt(rng *rand.Rand, v string) string {
-	switch rng.IntN(5) {
-	case 0:
-		return v[:1+rng.IntN(len(v)-1)]
-	case 1:
-		return v + "x"
-	case 2:
-		return string([]byte{v[0] ^ 3}) + v[1:]
-	case 3:
-		at := 1 + 8*rng.IntN(len(v)/8)
-		return v[:at] + string([]byte{1, 2, 3, 4, 5, 6, byte(rng.IntN(256)), 0x40}) + v[at+8:] // a fraction
-	default:
-		at := 1 + 8*rng.IntN(len(v)/8)
-		return v[:at+6] + string([]byte{byte(rng.IntN(256)), byte(0x44 + rng.IntN(256-0x44))}) + v[at+8:] // huge, negative or not a number
-	}
-}
-
-func randomScene(rng *rand.Rand) scene {
-	sc := scene{now: 1_763_596_800_000_000 + rng.Uint64N(1<<40)}
-	if rng.IntN(4) > 0 {
-		sc.clock = remote.Dating{Reading: remote.Reading{Micros: int64(near(rng, sc.now)), Got: time.Unix(0, 0)}, Sent: time.Unix(0, rng.Int64N(3000)-1000)}
-	}
-	values, ops := 1, 1
-	if rng.IntN(3) == 0 {
-		values, ops = 1+rng.IntN(8), 1+rng.IntN(20)
-	}
-	shapes := make([]bucket.Shape, values)
-	for i := range shapes {
-		shapes[i] = randomShape(rng)
-		sc.values = append(sc.values, randomValue(rng, shapes[i], sc.now))
-	}
-	for range ops {
-		on := rng.IntN(values)
-		sc.on = append(sc.on, on)
-		shape := shapes[on]
-		if rng.IntN(10) == 0 {
-			shape = randomShape(rng) // nodes may differ while they are reloaded
-		}
-		sc.ops = append(sc.ops, randomOp(rng, shape))
-	}
-	return sc
-}
-
 // Go and Lua agree bit for bit, on some 400,000 steps.
 func TestLuaIsTheModel(t *testing.T) {
 	t.Parallel()
@@ -300,7 +166,7 @@ func TestLuaManyKeys(t *testing.T) {
 			shape := randomShape(rng)
 			sc.values = append(sc.values, randomValue(rng, shape, sc.now))
 			sc.on = append(sc.on, i)
-			sc.ops = append(sc.ops, randomOp(rng, shape))
+			sc.ops = append(sc.ops, randomOp(rng, shape, sc.now))
 		}
 		l.run([]scene{sc})
 	}
@@ -315,18 +181,26 @@ func FuzzOperate(f *testing.F) {
 	f.Add(state(1<<52, 0, 1, 0), uint64(1<<52), uint16(0), uint64(1e9), uint64(1), uint64(1), uint64(1), uint64(1<<52), uint64(1<<53), uint64(0), int64(0), int64(1))
 	f.Add(state(1, 1<<53-1, 1_000_000, 5), uint64(5), uint16(0o1232), uint64(3), uint64(1), uint64(2), uint64(1_000_000), uint64(1), uint64(0), uint64(5), int64(9), int64(0))
 	f.Add(state(666_667, 5, 10, 1<<53-1), uint64(5), uint16(0o31), uint64(1), uint64(86400), uint64(52124), uint64(86_400_000_000), uint64(9), uint64(7), uint64(1), int64(-3), int64(5))
+	window := encodeState(step.State{Algorithm: bucket.FixedWindow, Level: 3, Last: 1_763_596_800, Unit: 1_000_000, Quiet: 1_763_596_800})
+	f.Add(window, uint64(1_763_596_800_000_000), uint16(0o101232), uint64(5), uint64(0), uint64(1), uint64(2), uint64(9), uint64(4), uint64(1), int64(0), int64(0))
 	f.Add("1:2:3\n", uint64(5), uint16(0o3), uint64(1), uint64(60), uint64(1), uint64(1), uint64(1), uint64(0), uint64(0), int64(0), int64(0))
 	f.Fuzz(func(t *testing.T, value string, now uint64, kinds uint16, n, seconds, burst, cost, count, floor, back uint64, age, patience int64) {
 		s, err := bucket.NewShape(n, time.Duration(1+seconds%86400)*time.Second, burst)
+		if kinds>>15 > 0 {
+			s, err = bucket.NewWindow(n, time.Duration(1+seconds%86400)*time.Second)
+		}
 		if err != nil || !s.Portable() || now >= 1<<53 {
 			return
 		}
 		sc := scene{values: []string{value}, now: now, clock: remote.Dating{Reading: remote.Reading{Micros: int64(now), Got: time.Unix(0, 0)}, Sent: time.Unix(0, 0)}}
-		for more := true; more; more = kinds > 0 { // an octal digit for each operation
+		for more, kinds := true, kinds&0o77777; more; more = kinds > 0 { // an octal digit for each operation
 			sc.ops = append(sc.ops, bucket.Op{
 				Kind: bucket.Kind(kinds & 3), Shape: s, Cost: cost, Count: max(1, count), Floor: floor, Back: back,
 				At: time.Unix(0, 0).Add(-time.Duration(age / 4)), Patience: time.Duration(patience),
 			})
+			if op := &sc.ops[len(sc.ops)-1]; s.Windowed() {
+				op.Window, op.CountDenied = (now-min(now, floor%3))/uint64(s.Period()/time.Microsecond)*(back%2), burst%2 == 0
+			}
 			sc.on = append(sc.on, 0)
 			kinds >>= 3
 		}

@@ -7,7 +7,8 @@
 -- 2^53. No functions and few globals: calls cost more here than arithmetic.
 local MAX, SAFE = 4503599627370496, 9007199254740991 -- 2^52, bucket.MaxPortable; 2^53 - 1
 local PEEK, REFUND, RESET = 1, 2, 3 -- bucket.Kind; 0 is to take
-local PLAIN, QUIET = 1, 2 -- versions of what is stored
+local PLAIN, QUIET, WINDOW = 1, 2, 3 -- versions of what is stored; of windows the last
+local FIXED, COUNT_DENIED = 1048578, 2097154 -- in place of ticks per µs; the latter is FIXED too
 local LATE = { err = 'LATE not carried out' }
 local down, call, pack, unpack_numbers = math.floor, redis.pcall, struct.pack, struct.unpack
 
@@ -41,6 +42,9 @@ for i = 1, #KEYS do
     value = values[i]
   end
   local level, quiet, granted, write, failure, new = 0, 0, 0, false, nil, nil
+  -- Of a window unit is its period, date and quiet are windows too, and window is
+  -- the one that it is. The division is exact.
+  local window = num >= FIXED and (now - now % unit) / unit
 
   if now > due or behind and due < SAFE then
     failure = LATE
@@ -51,17 +55,28 @@ for i = 1, #KEYS do
     elseif size == 33 then
       local v, q
       v, l, last, u, q = unpack_numbers('<Bdddd', value)
-      if v == QUIET and (q == 0 or q > 0 and q <= SAFE and q % 1 == 0) then
-        version = PLAIN
-        if q > now then
+      if (v == QUIET or v == WINDOW) and (q == 0 or q > 0 and q <= SAFE and q % 1 == 0) then
+        version = v == WINDOW and WINDOW or PLAIN
+        if window then
+          quiet = q
+        elseif q > now then
           quiet = math.min(q, now + 2 * down(limit / num) + 2, SAFE) -- the clock may have stepped back
         end
       end
     end
-    if version == PLAIN and l >= 0 and l <= MAX and l % 1 == 0
+    if (version == PLAIN or version == WINDOW and size == 33) and l >= 0 and l <= MAX and l % 1 == 0
       and last >= 0 and last <= SAFE and last % 1 == 0 and u >= 1 and u <= SAFE and u % 1 == 0 then
       level = l
-      if level > 0 then
+      if (version == WINDOW) ~= (window and true) then
+        level, quiet = 0, 0 -- another algorithm's
+      elseif window then
+        if u ~= unit or last < window then
+          level, quiet = 0, 0 -- another period's, or of a window that is over
+        else
+          quiet = quiet == last and quiet > 0 and window or 0
+          write = last > window -- the clock stepped back: no time has passed
+        end
+      elseif level > 0 then
         if u ~= unit then
           level = math.min(down(level / u * unit), MAX) -- the rate has changed
         end
@@ -84,11 +99,22 @@ for i = 1, #KEYS do
     if kind == REFUND then
       back = cost
     end
-    if back > 0 and level > 0 or kind == RESET then
+    if window then
+      if date > 0 and date ~= window then
+        back = 0 -- charged in a window that is over
+      end
+      if back > 0 and level > 0 or kind == RESET then
+        level = back < level and kind ~= RESET and level - back or 0
+        quiet, write = window, true
+      end
+      if floor > level and heard and date == window and kind ~= RESET then
+        level, write = floor, true
+      end
+    elseif back > 0 and level > 0 or kind == RESET then
       level = back < level and kind ~= RESET and level - back or 0
       quiet, write = math.min(now + 2 * down(limit / num) + 2, SAFE), true
     end
-    if floor > level and heard and date > 0 and now >= date and kind ~= RESET then
+    if not window and floor > level and heard and date > 0 and now >= date and kind ~= RESET then
       local leak = (now - date) * num
       if floor - leak > level then
         level, write = floor - leak, true
@@ -107,6 +133,9 @@ for i = 1, #KEYS do
       end
     end
     local charge = granted * cost
+    if num >= COUNT_DENIED and granted < count then
+      charge = level < limit and limit - level or 0 -- since one of them does not fit
+    end
     if kind == PEEK then
       write = false
     elseif charge > 0 then
@@ -120,7 +149,10 @@ for i = 1, #KEYS do
     -- Until nothing of it counts any more: one ms to round up, another since
     -- expiry counts whole ones.
     local ttl = down(level / (num * 1000)) + 2
-    if quiet > now then
+    if window then
+      ttl = down((unit - now % unit) / 1000) + 2
+      new = pack('<Bdddd', WINDOW, level, window, unit, quiet)
+    elseif quiet > now then
       ttl = math.max(ttl, down((quiet - now) / 1000) + 2)
       new = pack('<Bdddd', QUIET, level, now, unit, quiet)
     else

@@ -81,12 +81,28 @@ func appendNumbers(b []byte, op *bucket.Op, date uint64) []byte {
 	if r.Floor > 0 || r.Back > 0 {
 		kind += extended
 	}
-	b = appendFloats(b, kind, r.PerMicro, r.Unit, r.Limit, r.Cost, r.Count, r.Due)
+	perMicro, date := r.PerMicro, r.Date
+	if r.Algorithm == bucket.FixedWindow {
+		if perMicro, date = fixedWindow, r.Window; r.CountDenied {
+			perMicro = countDenied
+		}
+		if kind == uint64(bucket.Refund) && date > 0 {
+			kind += extended
+		}
+	}
+	b = appendFloats(b, kind, perMicro, r.Unit, r.Limit, r.Cost, r.Count, r.Due)
 	if kind >= extended {
-		b = appendFloats(b, r.Floor, r.Back, r.Date)
+		b = appendFloats(b, r.Floor, r.Back, date)
 	}
 	return b
 }
+
+// What stands for the ticks per µs, which are at most 2^16, where the algorithm is
+// another one than the leaky bucket. The window stands for the date then.
+const (
+	fixedWindow = 1<<20 + uint64(bucket.FixedWindow)
+	countDenied = fixedWindow + 1<<20
+)
 
 func appendFloats(b []byte, numbers ...uint64) []byte {
 	for _, n := range numbers {
@@ -140,6 +156,7 @@ func (a *answer) next(i int) (r bucket.Reply, err error) {
 	if !ok1 || !ok2 {
 		return bucket.Reply{}, errAnswer
 	}
+	r.Now = uint64(a.now)
 	return r, nil
 }
 

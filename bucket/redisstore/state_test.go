@@ -23,12 +23,17 @@ const (
 	plainBytes   = 1 + 3*8
 	quietVersion = 2
 	quietBytes   = 1 + 4*8
+
+	windowVersion = 3 // of a fixed window, always with Quiet
 )
 
 // encodeState returns a state as the script stores it.
 func encodeState(s step.State) string {
 	version, numbers := byte(plainVersion), []uint64{s.Level, s.Last, s.Unit}
-	if s.Quiet > 0 {
+	switch {
+	case s.Algorithm == bucket.FixedWindow:
+		version, numbers = windowVersion, append(numbers, s.Quiet)
+	case s.Quiet > 0:
 		version, numbers = quietVersion, append(numbers, s.Quiet)
 	}
 	b := append(make([]byte, 0, quietBytes), version)
@@ -41,7 +46,7 @@ func encodeState(s step.State) string {
 // parseState reads a stored state and reports whether v is one.
 func parseState(v string) (step.State, bool) {
 	plain := len(v) == plainBytes && v[0] == plainVersion
-	if !plain && !(len(v) == quietBytes && v[0] == quietVersion) {
+	if !plain && !(len(v) == quietBytes && (v[0] == quietVersion || v[0] == windowVersion)) {
 		return step.State{}, false
 	}
 	var n [4]uint64
@@ -53,13 +58,16 @@ func parseState(v string) (step.State, bool) {
 		n[i] = uint64(f)
 	}
 	s := step.State{Level: n[0], Last: n[1], Unit: n[2], Quiet: n[3]}
+	if v[0] == windowVersion {
+		s.Algorithm = bucket.FixedWindow
+	}
 	return s, s.Unit > 0 && s.Level <= bucket.MaxPortable
 }
 
 func TestStoredState(t *testing.T) {
 	t.Parallel()
 	for _, s := range []step.State{
-		{Level: 1, Last: 2, Unit: 3}, {Unit: 1}, {Last: 2, Unit: 3, Quiet: 4}, {Level: bucket.MaxPortable, Last: safe, Unit: safe, Quiet: safe},
+		{Level: 1, Last: 2, Unit: 3}, {Unit: 1}, {Last: 2, Unit: 3, Quiet: 4}, {Algorithm: bucket.FixedWindow, Level: 1, Last: 2, Unit: 3}, {Algorithm: bucket.FixedWindow, Unit: 3, Quiet: 2}, {Level: bucket.MaxPortable, Last: safe, Unit: safe, Quiet: safe},
 	} {
 		if got, ok := parseState(encodeState(s)); !ok || got != s {
 			t.Errorf("parseState(%q) = %+v, %v", encodeState(s), got, ok)
@@ -82,7 +90,7 @@ func TestStoredState(t *testing.T) {
 		numbers(-1, 2, 3), numbers(1, -2, 3), numbers(1, 2, 0), numbers(1, 2, -3), numbers(1.5, 2, 3), numbers(1, 2.5, 3),
 		numbers(1, 2, 3.5), numbers(1<<52+1, 2, 3), numbers(1, 1<<53, 3), numbers(1, 2, 1<<53), numbers(math.NaN(), 2, 3),
 		numbers(1, math.NaN(), 3), numbers(1, 2, math.NaN()), numbers(math.Inf(1), 2, 3), numbers(1, 2, math.Inf(1)),
-		numbers(1, 2, 3, 4), versioned(2, 1, 2, 3), versioned(3, 1, 2, 3, 4), versioned(2, 1, 2, 3, 4, 5), versioned(2, 1, 2, 0, 4),
+		numbers(1, 2, 3, 4), versioned(2, 1, 2, 3), versioned(3, 1, 2, 3), versioned(4, 1, 2, 3, 4), versioned(2, 1, 2, 3, 4, 5), versioned(2, 1, 2, 0, 4),
 		versioned(2, 1, 2, 3, -1), versioned(2, 1, 2, 3, 0.5), versioned(2, 1, 2, 3, 1<<53), versioned(2, 1, 2, 3, math.NaN()),
 	} {
 		if s, ok := parseState(v); ok {

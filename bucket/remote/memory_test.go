@@ -82,7 +82,7 @@ func (m *memory) Exec(_ context.Context, ops []*bucket.Op, settle Settle) {
 		if r.Write {
 			m.states[op.Key] = state
 		}
-		results[i] = bucket.Reply{Granted: r.Granted, Level: r.Level}
+		results[i] = bucket.Reply{Granted: r.Granted, Level: r.Level, Now: now}
 	}
 	m.micros, m.at = now, local
 	m.mu.Unlock()

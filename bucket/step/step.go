@@ -2,7 +2,9 @@
 // on one bucket: a pure function of the stored state, the store's time and the
 // operation. A store that cannot call it repeats it bit for bit in its own
 // language, such as Lua in bucket/redisstore, so all numbers are integers that
-// float64 represents exactly. It covers [bucket.LeakyBucket].
+// float64 represents exactly. It covers [bucket.LeakyBucket], here, and
+// [bucket.FixedWindow], in window.go. A state that another algorithm wrote counts as
+// an empty one.
 //
 // The order within a step is: refuse what is late, leak, refund, raise to the
 // floor, charge.
@@ -16,7 +18,7 @@ import (
 )
 
 // Runs reports whether Apply knows an algorithm.
-func Runs(a bucket.Algorithm) bool { return a == bucket.LeakyBucket }
+func Runs(a bucket.Algorithm) bool { return a == bucket.LeakyBucket || a == bucket.FixedWindow }
 
 // maxSafe bounds the integers that float64 represents exactly.
 const maxSafe = 1<<53 - 1
@@ -27,9 +29,11 @@ const NoDue = maxSafe
 // Request is a [bucket.Op] in the numbers that a shared store computes with. All
 // fields are at most 2^53 - 1, so that float64 represents them exactly.
 type Request struct {
+	Algorithm bucket.Algorithm
+
 	Kind     bucket.Kind
-	PerMicro uint64 // ticks that leak per µs
-	Unit     uint64 // ticks of one unit
+	PerMicro uint64 // ticks that leak per µs; 0 of a window
+	Unit     uint64 // ticks of one unit; of a window its period in µs
 	Limit    uint64 // ticks that fit, grace included
 	Cost     uint64 // ticks of one request
 	Count    uint64 // requests
@@ -38,6 +42,9 @@ type Request struct {
 	Date     uint64 // µs, no later than [bucket.Op.At]; 0: not known
 	Sent     uint64 // µs, no later than when it was sent
 	Due      uint64 // µs, until when it may be carried out; NoDue: at any time
+
+	Window      uint64 // [bucket.Op.Window]
+	CountDenied bool
 }
 
 // NewRequest returns the numbers of op. date is a lower bound of op.At in µs of
@@ -61,11 +68,18 @@ func NewRequest(op *bucket.Op, date uint64) Request {
 	if op.Patience > 0 {
 		r.Due = min(r.Date+uint64(op.Patience/time.Microsecond), NoDue-1)
 	}
+	if op.Shape.Windowed() {
+		r.Algorithm, r.Unit = op.Shape.Algorithm(), uint64(op.Shape.Period()/time.Microsecond)
+		r.Floor, r.Date = min(op.Floor, bucket.MaxWindowUnits), 0 // it is not aged
+		r.Window, r.CountDenied = min(op.Window, maxSafe), op.CountDenied
+	}
 	return r
 }
 
 // State is one bucket at rest. The zero value is an empty bucket.
 type State struct {
+	Algorithm bucket.Algorithm // that wrote it
+
 	Level uint64 // ticks when it was written
 	Last  uint64 // µs, when it was written
 	Unit  uint64 // ticks of one unit when it was written; 0 only in the zero value
@@ -86,6 +100,12 @@ type Result struct {
 func Apply(s State, now uint64, r Request) (State, Result) {
 	if now > r.Due || now < r.Sent && r.Due < NoDue {
 		return s, Result{Late: true}
+	}
+	if s.Algorithm != r.Algorithm {
+		s = State{}
+	}
+	if r.Algorithm == bucket.FixedWindow {
+		return applyWindow(s, now, r)
 	}
 	// After a refund or a reset, until every level known before has leaked; see
 	// Shape.MaxDrain.

@@ -159,32 +159,32 @@ func TestStep(t *testing.T) {
 		want  Result
 		after State
 	}{
-		{"empty", State{}, 5, take(1, u, 0), Result{Granted: 1, Level: u, Write: true, TTL: 335}, State{u, 5, u, 0}},
-		{"some of many fit", State{}, 5, take(9, u, 0), Result{Granted: 2, Level: 2 * u, Write: true, TTL: 668}, State{2 * u, 5, u, 0}},
-		{"a denial writes nothing", State{2 * u, 5, u, 0}, 6, take(1, u, 0), Result{Level: 2*u - 3}, State{2 * u, 5, u, 0}},
-		{"the grace", State{2 * u, 0, u, 0}, 333_333, take(1, u, 0), Result{Granted: 1, Level: 2*u + 1, Write: true, TTL: 668}, State{2*u + 1, 333_333, u, 0}},
-		{"drained", State{2 * u, 5, u, 0}, 10 * sec, take(1, u, 0), Result{Granted: 1, Level: u, Write: true, TTL: 335}, State{u, 10 * sec, u, 0}},
-		{"clock steps back, allowed", State{u, 10 * sec, u, 0}, 5, take(1, u, 0), Result{Granted: 1, Level: 2 * u, Write: true, TTL: 668}, State{2 * u, 5, u, 0}},
-		{"clock steps back, denied", State{2 * u, 10 * sec, u, 0}, 5, take(1, u, 0), Result{Level: 2 * u, Write: true, TTL: 668}, State{2 * u, 5, u, 0}},
-		{"floor above", State{u, 5, u, 0}, 5, take(1, u, 2*u), Result{Level: 2 * u, Write: true, TTL: 668}, State{2 * u, 5, u, 0}},
-		{"floor below", State{2 * u, 5, u, 0}, 5, take(1, u, u), Result{Level: 2 * u}, State{2 * u, 5, u, 0}},
-		{"floor beyond the limit", State{}, 5, take(1, u, 9*u), Result{Level: 9 * u, Write: true, TTL: 3002}, State{9 * u, 5, u, 0}},
-		{"cost 0", State{u, 5, u, 0}, 5, take(7, 0, 0), Result{Granted: 7, Level: u}, State{u, 5, u, 0}},
-		{"cost 0 over the limit", State{9 * u, 5, u, 0}, 5, take(7, 0, 0), Result{Level: 9 * u}, State{9 * u, 5, u, 0}},
+		{"empty", State{}, 5, take(1, u, 0), Result{Granted: 1, Level: u, Write: true, TTL: 335}, leaky(u, 5, u, 0)},
+		{"some of many fit", State{}, 5, take(9, u, 0), Result{Granted: 2, Level: 2 * u, Write: true, TTL: 668}, leaky(2*u, 5, u, 0)},
+		{"a denial writes nothing", leaky(2*u, 5, u, 0), 6, take(1, u, 0), Result{Level: 2*u - 3}, leaky(2*u, 5, u, 0)},
+		{"the grace", leaky(2*u, 0, u, 0), 333_333, take(1, u, 0), Result{Granted: 1, Level: 2*u + 1, Write: true, TTL: 668}, leaky(2*u+1, 333_333, u, 0)},
+		{"drained", leaky(2*u, 5, u, 0), 10 * sec, take(1, u, 0), Result{Granted: 1, Level: u, Write: true, TTL: 335}, leaky(u, 10*sec, u, 0)},
+		{"clock steps back, allowed", leaky(u, 10*sec, u, 0), 5, take(1, u, 0), Result{Granted: 1, Level: 2 * u, Write: true, TTL: 668}, leaky(2*u, 5, u, 0)},
+		{"clock steps back, denied", leaky(2*u, 10*sec, u, 0), 5, take(1, u, 0), Result{Level: 2 * u, Write: true, TTL: 668}, leaky(2*u, 5, u, 0)},
+		{"floor above", leaky(u, 5, u, 0), 5, take(1, u, 2*u), Result{Level: 2 * u, Write: true, TTL: 668}, leaky(2*u, 5, u, 0)},
+		{"floor below", leaky(2*u, 5, u, 0), 5, take(1, u, u), Result{Level: 2 * u}, leaky(2*u, 5, u, 0)},
+		{"floor beyond the limit", State{}, 5, take(1, u, 9*u), Result{Level: 9 * u, Write: true, TTL: 3002}, leaky(9*u, 5, u, 0)},
+		{"cost 0", leaky(u, 5, u, 0), 5, take(7, 0, 0), Result{Granted: 7, Level: u}, leaky(u, 5, u, 0)},
+		{"cost 0 over the limit", leaky(9*u, 5, u, 0), 5, take(7, 0, 0), Result{Level: 9 * u}, leaky(9*u, 5, u, 0)},
 		{"endless cost", State{}, 5, take(1, math.MaxUint64, 0), Result{}, State{}},
-		{"other rate before", State{10, 5, 20, 0}, 5, take(1, u, 0), Result{Granted: 1, Level: 3 * u / 2, Write: true, TTL: 502}, State{3 * u / 2, 5, u, 0}},
-		{"refund to empty", State{u, 5, u, 0}, 5, back(2 * u), Result{Write: true, TTL: 1335}, State{0, 5, u, quietUntil}},
-		{"refund of some", State{2 * u, 5, u, 0}, 5, back(u), Result{Level: u, Write: true, TTL: 1335}, State{u, 5, u, quietUntil}},
+		{"other rate before", leaky(10, 5, 20, 0), 5, take(1, u, 0), Result{Granted: 1, Level: 3 * u / 2, Write: true, TTL: 502}, leaky(3*u/2, 5, u, 0)},
+		{"refund to empty", leaky(u, 5, u, 0), 5, back(2 * u), Result{Write: true, TTL: 1335}, leaky(0, 5, u, quietUntil)},
+		{"refund of some", leaky(2*u, 5, u, 0), 5, back(u), Result{Level: u, Write: true, TTL: 1335}, leaky(u, 5, u, quietUntil)},
 		{"refund of nothing", State{}, 5, back(u), Result{}, State{}},
-		{"refund of nothing, again", State{0, 5, u, quietUntil}, 6, back(u), Result{}, State{0, 5, u, quietUntil}},
-		{"peek", State{u, 5, u, 0}, 5, bucket.Op{Kind: bucket.Peek, Shape: shape, Cost: u, Count: 5}, Result{Granted: 1, Level: u}, State{u, 5, u, 0}},
-		{"reset", State{u, 5, u, 0}, 5, bucket.Op{Kind: bucket.Reset, Shape: shape}, Result{Write: true, TTL: 1335}, State{0, 5, u, quietUntil}},
-		{"reset of nothing", State{}, 5, bucket.Op{Kind: bucket.Reset, Shape: shape}, Result{Write: true, TTL: 1335}, State{0, 5, u, quietUntil}},
-		{"floor after a reset", State{0, 5, u, quietUntil}, quietUntil - 1, take(1, u, u), Result{Granted: 1, Level: u, Write: true, TTL: 335}, State{u, quietUntil - 1, u, quietUntil}},
-		{"floor long after", State{0, 5, u, quietUntil}, quietUntil, take(1, u, u), Result{Granted: 1, Level: 2 * u, Write: true, TTL: 668}, State{2 * u, quietUntil, u, 0}},
-		{"quiet from before a step back", State{0, 9 * sec, u, 10 * sec}, 5, take(1, u, u), Result{Granted: 1, Level: u, Write: true, TTL: 1335}, State{u, 5, u, quietUntil}},
-		{"back, then take", State{2 * u, 5, u, 0}, 5, bucket.Op{Kind: bucket.Take, Shape: shape, Cost: u, Count: 5, Back: u}, Result{Granted: 1, Level: 2 * u, Write: true, TTL: 1335}, State{2 * u, 5, u, quietUntil}},
-		{"back below the floor", State{2 * u, 5, u, 0}, 5, bucket.Op{Kind: bucket.Take, Shape: shape, Cost: 9 * u, Count: 1, Back: 2 * u, Floor: u}, Result{Level: u, Write: true, TTL: 1335}, State{u, 5, u, quietUntil}},
+		{"refund of nothing, again", leaky(0, 5, u, quietUntil), 6, back(u), Result{}, leaky(0, 5, u, quietUntil)},
+		{"peek", leaky(u, 5, u, 0), 5, bucket.Op{Kind: bucket.Peek, Shape: shape, Cost: u, Count: 5}, Result{Granted: 1, Level: u}, leaky(u, 5, u, 0)},
+		{"reset", leaky(u, 5, u, 0), 5, bucket.Op{Kind: bucket.Reset, Shape: shape}, Result{Write: true, TTL: 1335}, leaky(0, 5, u, quietUntil)},
+		{"reset of nothing", State{}, 5, bucket.Op{Kind: bucket.Reset, Shape: shape}, Result{Write: true, TTL: 1335}, leaky(0, 5, u, quietUntil)},
+		{"floor after a reset", leaky(0, 5, u, quietUntil), quietUntil - 1, take(1, u, u), Result{Granted: 1, Level: u, Write: true, TTL: 335}, leaky(u, quietUntil-1, u, quietUntil)},
+		{"floor long after", leaky(0, 5, u, quietUntil), quietUntil, take(1, u, u), Result{Granted: 1, Level: 2 * u, Write: true, TTL: 668}, leaky(2*u, quietUntil, u, 0)},
+		{"quiet from before a step back", leaky(0, 9*sec, u, 10*sec), 5, take(1, u, u), Result{Granted: 1, Level: u, Write: true, TTL: 1335}, leaky(u, 5, u, quietUntil)},
+		{"back, then take", leaky(2*u, 5, u, 0), 5, bucket.Op{Kind: bucket.Take, Shape: shape, Cost: u, Count: 5, Back: u}, Result{Granted: 1, Level: 2 * u, Write: true, TTL: 1335}, leaky(2*u, 5, u, quietUntil)},
+		{"back below the floor", leaky(2*u, 5, u, 0), 5, bucket.Op{Kind: bucket.Take, Shape: shape, Cost: 9 * u, Count: 1, Back: 2 * u, Floor: u}, Result{Level: u, Write: true, TTL: 1335}, leaky(u, 5, u, quietUntil)},
 	} {
 		after, got := Apply(tt.s, tt.now, NewRequest(&tt.op, tt.now))
 		if got != tt.want || after != tt.after {
@@ -222,4 +222,9 @@ func TestStepInTime(t *testing.T) {
 			t.Errorf("%s: %+v and %+v, want %+v", tt.name, got, after, tt)
 		}
 	}
+}
+
+// leaky is the state of a leaky bucket.
+func leaky(level, last, unit, quiet uint64) State {
+	return State{Level: level, Last: last, Unit: unit, Quiet: quiet}
 }

@@ -63,6 +63,8 @@ func Run(t *testing.T, open func(t *testing.T, clock *Clock) bucket.Store) {
 		"rates": testRates, "concurrent": testConcurrent, "close": testClose,
 		"late take": testLateTake, "late floor": testLateFloor, "back": testBack, "quiet": testQuiet, "reset is known": testResetIsKnown,
 		"clock steps under operations": testClockSteps, "unknown algorithm": testUnknownAlgorithm,
+		"window": testWindow, "window refund": testWindowRefund, "window floor": testWindowFloor, "window denials": testWindowDenials,
+		"window clock back": testWindowClockBack, "window and bucket": testWindowAndBucket,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -102,6 +104,17 @@ func (s *suite) do(op bucket.Op) bucket.Reply {
 	if err != nil {
 		s.t.Fatalf("%+v: %v", op, err)
 	}
+	return s.timeless(r)
+}
+
+// timeless checks the time of a reply and returns it without, so that replies can
+// be compared.
+func (s *suite) timeless(r bucket.Reply) bucket.Reply {
+	s.t.Helper()
+	if now := s.clock.Now(); r.Now != now {
+		s.t.Errorf("carried out at %d by the reply, and at %d by the store's clock", r.Now, now)
+	}
+	r.Now = 0
 	return r
 }
 

@@ -104,8 +104,7 @@ func (n *node) startAttrs() []any {
 	var rules []any
 	for i := range n.plan.Rules {
 		rp := &n.plan.Rules[i]
-		text := fmt.Sprintf("%v burst %d %v; a client gets at most %d at once, then %v",
-			rp.Config.Rate, rp.Config.Burst, rp.Config.Mode, rp.MaxBurst(), rp.Config.Rate)
+		text := fmt.Sprintf("%s %v; a client gets at most %s", config.Limit(&rp.Config), rp.Config.Mode, config.AtMost(rp))
 		if n.cluster != nil {
 			text += "; from all nodes together " + n.cfg.Cluster.Bound(rp)
 		}

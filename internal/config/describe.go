@@ -59,6 +59,9 @@ func (c *Cluster) Lag() time.Duration { return 2 * c.Interval }
 
 // Bound is the most that all nodes together admit of one client of a rule, as text.
 func (c *Cluster) Bound(rp *fastlimit.RulePlan) string {
+	if rp.Windowed() {
+		return fmt.Sprintf("%d in a window", rp.ClusterWindow())
+	}
 	rate, burst := rp.ClusterBound(c.Lag())
 	return fmt.Sprintf("%d at once, then %.4g/s", burst, rate)
 }
@@ -88,9 +91,28 @@ func describeRule(w *tabwriter.Writer, rp *fastlimit.RulePlan) {
 	if rp.Cells > 0 {
 		sketch = fmt.Sprintf("%d cells", rp.Cells)
 	}
-	fmt.Fprintf(w, "%s\t%v burst %d\t%v\t%s\t%s\t%d\t%s\t%d at once, then %v\n",
-		rc.Name, rc.Rate, rc.Burst, rc.Mode, size(rp.Bytes), sketch, rp.Buckets,
-		perSecond(rp.RequestsPerSecond), rp.MaxBurst(), rc.Rate)
+	fmt.Fprintf(w, "%s\t%s\t%v\t%s\t%s\t%d\t%s\t%s\n",
+		rc.Name, Limit(rc), rc.Mode, size(rp.Bytes), sketch, rp.Buckets,
+		perSecond(rp.RequestsPerSecond), AtMost(rp))
+}
+
+// Limit is the limit of a rule, defaults filled in, as text.
+func Limit(rc *fastlimit.RuleConfig) string {
+	switch rc.Algorithm {
+	case fastlimit.LeakyBucket:
+		return fmt.Sprintf("%v burst %d", rc.Rate, rc.Burst)
+	case fastlimit.FixedWindow:
+		return fmt.Sprintf("%v, %v", rc.Rate, rc.Algorithm)
+	}
+	return fmt.Sprintf("%v burst %d, %v", rc.Rate, rc.Burst, rc.Algorithm)
+}
+
+// AtMost is the most that one node admits of a client, as text.
+func AtMost(rp *fastlimit.RulePlan) string {
+	if rp.Windowed() {
+		return fmt.Sprintf("%d in a window", rp.MaxBurst())
+	}
+	return fmt.Sprintf("%d at once, then %v", rp.MaxBurst(), rp.Config.Rate)
 }
 
 // size is a number of bytes in binary units.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/fastlimit/fastlimit"
@@ -20,6 +21,49 @@ func rate() value {
 		r, err := fastlimit.ParseRate(s.text)
 		return r, d.valid(n, err)
 	})
+}
+
+// algorithms are in the order of package fastlimit.
+var algorithms = []string{"leaky_bucket", "token_bucket", "fixed_window"}
+
+// laterAlgorithms are refused by name, which helps more than "not a known value".
+var laterAlgorithms = []string{"sliding_window", "sliding_log"}
+
+// algorithm is the name of an algorithm, with underscores where package fastlimit has
+// spaces.
+func algorithm() value {
+	known := choice(algorithms...)
+	v := known
+	v.read = func(d *decoder, n *node, to reflect.Value) bool {
+		if slices.Contains(laterAlgorithms, n.text) {
+			d.fail(n, n.text+" is not supported by this version", "write one of "+strings.Join(algorithms, ", "))
+			return false
+		}
+		return known.read(d, n, to)
+	}
+	return v
+}
+
+// checkRule reports settings of a rule that have no meaning beside another one.
+func checkRule(d *decoder, n *node) {
+	written := func(field string) *node {
+		if at := d.places[n.field+".Limit."+field]; at != nil && !at.failed {
+			return at
+		}
+		return nil
+	}
+	escalateAt, strict := written("EscalateAt"), written("Strict")
+	if escalateAt != nil && strict != nil && strict.text == "true" {
+		d.fail(escalateAt, "has no meaning beside strict: true, which checks every request", "remove one of the two")
+	}
+	algorithm, burst, denied := written("Algorithm"), written("Burst"), written("CountDenied")
+	windowed := algorithm != nil && algorithm.text == "fixed_window"
+	if windowed && burst != nil {
+		d.fail(burst, "has no meaning beside algorithm: "+algorithm.text+", which admits what rate says in each period", "remove one of the two")
+	}
+	if denied != nil && denied.text == "true" && !windowed && d.places[n.field+".Limit.Algorithm"] == algorithm {
+		d.fail(denied, "has a meaning for windows only: a bucket does not count denied requests", "remove it, or choose a fixed window")
+	}
 }
 
 // The three kinds of pattern differ in their normal form: hosts are compared in lower

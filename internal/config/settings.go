@@ -227,12 +227,7 @@ func ruleTable() section {
 	positive := func(example string) value { return whole(number{least: 1, most: math.MaxUint64, example: example}) }
 	return section{
 		name: "rule", want: "a rule such as {name: per-ip, key: ip, rate: 100/s}", where: "in a rule, indented like its name",
-		check: func(d *decoder, n *node) {
-			escalateAt, strict := d.places[n.field+".Limit.EscalateAt"], d.places[n.field+".Limit.Strict"]
-			if escalateAt != nil && !escalateAt.failed && strict != nil && strict.text == "true" {
-				d.fail(escalateAt, "has no meaning beside strict: true, which checks every request", "remove one of the two")
-			}
-		},
+		check: checkRule,
 		settings: append([]setting{
 			{
 				name: "name", field: "Limit.Name", value: nameOf("a name of 1 to 64 letters, digits, dots, dashes or underscores", nameRunes),
@@ -241,16 +236,18 @@ func ruleTable() section {
 			{name: "key", field: "Key", value: ruleKey(), def: "ip", doc: "what requests are counted by"},
 			{name: "match", field: "Match", value: mapping(&matchSettings), shown: "every request", doc: "which requests the rule applies to"},
 			{name: "rate", field: "Limit.Rate", value: rate(), required: "write for example rate: 100/s", doc: "what a client may send in the long run"},
+			{name: "algorithm", field: "Limit.Algorithm", value: algorithm(), def: "leaky_bucket", doc: "how the rule counts"},
 			{name: "legacy", field: "Limit.Rate", value: legacyLimit(), shown: "none", doc: "instead of `rate` and `burst`: a limit by requests and time, as Sharkey defines it"},
 			{name: "bucket", field: "Limit.Rate", value: legacyBucket(), shown: "none", doc: "likewise, as a bucket that loses drips"},
 			{name: "factor", field: "Factor", value: factor(), shown: "`1`", doc: "divides the size of `legacy` or `bucket` and multiplies the time between its drips: below 1 relaxes the limit"},
-			{name: "burst", field: "Limit.Burst", value: positive("200"), shown: "the number in `rate`", doc: "what a client may send at once"},
+			{name: "burst", field: "Limit.Burst", value: positive("200"), shown: "the number in `rate`", doc: "what a client may send at once; not with a window"},
+			{name: "count_denied", field: "Limit.CountDenied", value: boolean(), def: "false", doc: "windows only: a denied request uses up what is left of the window"},
 			{name: "cost", field: "Limit.Cost", value: positive("1"), shown: "`1`", doc: "units that a request takes, at most `burst`"},
 			{name: "mode", field: "Limit.Mode", value: choice("enforce", "shadow"), def: "enforce", doc: "whether the rule denies, or only counts"},
 			{name: "escalate_at", field: "Limit.EscalateAt", value: fraction("0.5"), shown: "`0.5`, or `0` if `burst` < 10", doc: "fraction of `burst` from which on requests are checked exactly"},
 			{name: "strict", field: "Limit.Strict", value: boolean(), def: "false", doc: "check every request exactly"},
 			{name: "on_failure", field: "Limit.OnFailure", value: choice("local", "open", "closed"), def: "local", doc: "what decides when Redis does not answer"},
-		}, reserved("algorithm", "count_denied", "max_wait", "cost_from", "on_bad_cost", "rate_from", "overrides", "ban")...),
+		}, reserved("max_wait", "cost_from", "on_bad_cost", "rate_from", "overrides", "ban")...),
 	}
 }
 

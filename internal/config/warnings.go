@@ -156,6 +156,9 @@ func ruleWarnings(given *fastlimit.RuleConfig, rp *fastlimit.RulePlan, nodes int
 	switch {
 	case rc.Strict:
 		warn("strict checks every request: every client takes a bucket, and a flood of one-shot sources fills the table")
+	case !rp.Filter && rp.Windowed():
+		warn("a window of %s is longer than first-seen clients are remembered, 48 minutes at most: every client is counted from its first request, which takes more memory under a flood",
+			roughly(rc.Rate.Per))
 	case !rp.Filter && drain < time.Hour: // max_nodes alone has pushed it over the hour
 		warn("in a cluster of %d nodes, each of which forgives a first-seen client, that takes longer than the hour that clients are remembered: every client is counted from its first request, which takes more memory under a flood; set cluster.max_nodes to the nodes there are",
 			nodes)
@@ -164,7 +167,11 @@ func ruleWarnings(given *fastlimit.RuleConfig, rp *fastlimit.RulePlan, nodes int
 			roughly(drain))
 	}
 	if given.EscalateAt == nil && !rc.Strict && *rc.EscalateAt == 0 {
-		warn("escalate_at is 0, as burst %d is below 10: every request but a first-seen one is checked exactly", rc.Burst)
+		what := "burst"
+		if rp.Windowed() {
+			what = "the limit of"
+		}
+		warn("escalate_at is 0, as %s %d is below 10: every request but a first-seen one is checked exactly", what, rc.Burst)
 	}
 }
 

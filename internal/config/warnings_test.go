@@ -30,6 +30,9 @@ func TestWarnings(t *testing.T) {
 		{inRule("rate: 10/d, burst: 10"), []string{
 			"rule a: its memory carries ", "rule a: a full bucket takes 36h0m to drain, over the hour",
 		}},
+		{inRule("rate: 100/s, algorithm: fixed_window"), nil},
+		{inRule("rate: 5/m, algorithm: fixed_window"), []string{"rule a: escalate_at is 0, as the limit of 5 is below 10"}},
+		{inRule("rate: 100000/h, algorithm: fixed_window"), []string{"rule a: a window of 1h0m is longer than first-seen clients are remembered"}},
 		{inRule("rate: 100/s") + "\nadmin: :9000", []string{"admin: :9000 can be reached"}},
 		{inRule("rate: 100/s") + "\nadmin: 0.0.0.0:9000", []string{"admin: 0.0.0.0:9000 can be reached"}},
 		{inRule("rate: 100/s") + "\nadmin: 192.0.2.1:9000", []string{"admin: 192.0.2.1:9000 can be reached"}},
@@ -64,6 +67,8 @@ func TestAtOnce(t *testing.T) {
 		"rate: 100/s, burst: 200, strict: true":      200,
 		"rate: 1/d, burst: 100":                      150, // no filter, so no first-seen request
 		"rate: 1/s, burst: 1000000000000":            1500000000000,
+		"rate: 100/s, algorithm: token_bucket":       151,
+		"rate: 100/s, algorithm: fixed_window":       151,
 		"rate: 1000000000/s, burst: 100000000000001": 150000000002001, // the clock rounds to µs
 	} {
 		c := mustParse(t, "rules: [{name: a, "+settings+"}]")

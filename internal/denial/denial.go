@@ -87,7 +87,7 @@ func New(rule fastlimit.RuleConfig, o Options) *Answer {
 			Type:     quotaExceeded,
 			Title:    "Quota Exceeded",
 			Status:   o.Status,
-			Detail:   fmt.Sprintf("The limit of %v with a burst of %d is exceeded.", rule.Rate, rule.Burst),
+			Detail:   detail(rule),
 			Violated: []string{name},
 		})
 	} else {
@@ -101,6 +101,14 @@ func New(rule fastlimit.RuleConfig, o Options) *Answer {
 	sets := maskOf(o.Headers)
 	a.denied, a.known, a.unknown = c.denied(sets), c.known(sets), c.unknown(sets)
 	return a
+}
+
+// detail says which limit is exceeded. A window has no burst.
+func detail(rule fastlimit.RuleConfig) string {
+	if rule.Algorithm == fastlimit.FixedWindow {
+		return fmt.Sprintf("The limit of %v is exceeded.", rule.Rate)
+	}
+	return fmt.Sprintf("The limit of %v with a burst of %d is exceeded.", rule.Rate, rule.Burst)
 }
 
 // Problem renders a problem document without a type of its own: its title is

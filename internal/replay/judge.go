@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -56,12 +55,11 @@ func newJudge(lim *fastlimit.Limiter, limiterTime *fastlimit.ManualClock, engine
 		c := r.Config()
 		b := ruleBook{rule: r, cost: c.Cost, key: rules[i].Key}
 		b.reported = RuleReport{
-			Name: c.Name, Mode: c.Mode.String(), Rate: c.Rate.String(), Burst: c.Burst,
+			Name: c.Name, Mode: c.Mode.String(), Algorithm: c.Algorithm.String(), Rate: c.Rate.String(), Burst: c.Burst,
 			Stages: []StageReport{}, ExcessBound: excessBound(&plan.Rules[i]),
 		}
 		var err error
-		// RuleConfig has no other algorithm; TestOracleKnowsRules fails when it gets one.
-		if b.exact, err = newExact(bucket.LeakyBucket, c); err != nil {
+		if b.exact, err = newExact(c.Algorithm, c); err != nil {
 			return nil, err
 		}
 		if c.Mode == fastlimit.Enforce {
@@ -82,6 +80,7 @@ func newJudge(lim *fastlimit.Limiter, limiterTime *fastlimit.ManualClock, engine
 func (j *judge) clock(at int64) error {
 	if !j.started {
 		j.started, j.first, j.last = true, at, at
+		j.limiterTime.SetStart(time.UnixMicro(at))
 	}
 	gap := time.Duration(min(at-j.last, j.silence)) * time.Microsecond
 	if gap > j.end-j.now {
@@ -90,7 +89,11 @@ func (j *judge) clock(at int64) error {
 		return fmt.Errorf("the log reaches from %s to %s, which is longer than these rules can count time, %v: replay it in parts",
 			time.UnixMicro(j.first).UTC().Format(time.DateOnly), time.UnixMicro(at).UTC().Format(time.DateOnly), j.end.Round(time.Hour))
 	}
-	j.now, j.last = j.now+gap, at
+	j.now += gap
+	if at-j.last > j.silence { // windows still begin by the log's time
+		j.limiterTime.SetStart(time.UnixMicro(at).Add(-j.now))
+	}
+	j.last = at
 	return nil
 }
 
@@ -132,7 +135,11 @@ func (j *judge) account(applied fastlimit.Charge, v policy.Verdict) {
 	}
 	j.key = b.appendKey(j.key[:0], j.rebuilt.request.Client, &j.rebuilt.fields)
 	a := lookup(b.clients, j.key)
-	a.advance(&b.exact, j.now.Microseconds())
+	at := j.now.Microseconds()
+	if b.exact.window > 0 {
+		at = j.last
+	}
+	a.advance(&b.exact, at)
 	outcome := admitted
 	switch {
 	case v.Decision.Allowed:

@@ -9,21 +9,29 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 )
 
-// exact are the parameters of an exact leaky bucket over whole microseconds. Levels
+// exact are the parameters of an exact leaky bucket, or of a fixed window, over whole microseconds. Levels
 // count 1/per units: a unit adds per and a microsecond leaks n, where n/per is the
 // rate in lowest terms. It shares no code with package bucket, which it checks, only the
 // names of algorithms.
 type exact struct {
 	n, per uint64
 	limit  uint64 // B·per
+
+	// Of a fixed window n is 0 and per 1, and a level falls to 0 when one ends.
+	window      int64 // µs; 0 of a bucket
+	countDenied bool
 }
 
-// newExact rejects what the oracle cannot check: an algorithm other than the leaky
-// bucket, whose denials it would call false, and what would lose precision or
+// newExact rejects what the oracle cannot check: an algorithm that it does
+// not know, whose denials it would call false, and what would lose precision or
 // overflow: a period below a microsecond, and a burst of more than 2^62 levels.
 func newExact(algorithm bucket.Algorithm, c fastlimit.RuleConfig) (exact, error) {
-	if algorithm != bucket.LeakyBucket {
-		return exact{}, fmt.Errorf("rule %q: replay cannot check its algorithm (%v), only the leaky bucket: leave the rule out", c.Name, algorithm)
+	switch algorithm {
+	case bucket.LeakyBucket, bucket.TokenBucket: // which are one
+	case bucket.FixedWindow:
+		return exact{per: 1, limit: c.Rate.N, window: c.Rate.Per.Microseconds(), countDenied: c.CountDenied}, nil
+	default:
+		return exact{}, fmt.Errorf("rule %q: replay cannot check its algorithm (%v), only buckets and fixed windows: leave the rule out", c.Name, algorithm)
 	}
 	if c.Rate.Per <= 0 || c.Rate.Per%time.Microsecond != 0 {
 		return exact{}, fmt.Errorf("rule %q: rate %v: want a period of whole microseconds", c.Name, c.Rate)
@@ -64,7 +72,7 @@ func (e *exact) excess(level uint64) float64 {
 
 // account is the oracle's view of one client under one rule.
 type account struct {
-	at       int64  // microsecond of the levels
+	at       int64  // microsecond of the levels; of a window in Unix time
 	admitted uint64 // level of a bucket filled with what the limiter admitted
 	alone    uint64 // level of a bucket that makes its own decisions
 
@@ -73,10 +81,19 @@ type account struct {
 	falseDenied int // denied by this rule although the request would have fitted
 	exactDenied int // denied by the bucket that makes its own decisions
 	key         []string
+
+	exhausted bool // by a request that was denied, which counted
 }
 
 // advance leaks both levels up to time at.
 func (a *account) advance(e *exact, at int64) {
+	if e.window > 0 {
+		if a.at/e.window != at/e.window {
+			a.admitted, a.alone, a.exhausted = 0, 0, false
+		}
+		a.at = at
+		return
+	}
 	a.admitted = e.leak(a.admitted, at-a.at)
 	a.alone = e.leak(a.alone, at-a.at)
 	a.at = at
@@ -104,14 +121,18 @@ func (a *account) judge(e *exact, cost uint64, v verdict) (excess float64) {
 	case deniedHere:
 		a.denied++
 		// P1 allows a denial only if the request does not fit beside what was admitted.
-		if e.fits(a.admitted, cost) {
+		if e.fits(a.admitted, cost) && !a.exhausted {
 			a.falseDenied++
 		}
+		a.exhausted = e.countDenied
 	}
 	if e.fits(a.alone, cost) {
 		a.alone += cost * e.per
 	} else {
 		a.exactDenied++
+		if e.countDenied {
+			a.alone = e.limit
+		}
 	}
 	return excess
 }

@@ -100,7 +100,7 @@ func TestAccount(t *testing.T) {
 func TestUnknownAlgorithm(t *testing.T) {
 	t.Parallel()
 	c := fastlimit.RuleConfig{Name: "gcra", Rate: fastlimit.Rate{N: 1, Per: time.Second}, Burst: 5}
-	if _, err := newExact(bucket.LeakyBucket+1, c); err == nil || !strings.Contains(err.Error(), `rule "gcra": replay cannot check its algorithm`) {
+	if _, err := newExact(bucket.NumAlgorithms, c); err == nil || !strings.Contains(err.Error(), `rule "gcra": replay cannot check its algorithm`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -109,7 +109,7 @@ func TestUnknownAlgorithm(t *testing.T) {
 // oracle has to know it.
 func TestOracleKnowsRules(t *testing.T) {
 	t.Parallel()
-	known := []string{"Name", "Rate", "Burst", "Cost", "Mode", "EscalateAt", "Strict", "OnFailure", "KeyKind", "IPv4Prefix", "IPv6Prefix"}
+	known := []string{"Name", "Rate", "Algorithm", "CountDenied", "Burst", "Cost", "Mode", "EscalateAt", "Strict", "OnFailure", "KeyKind", "IPv4Prefix", "IPv6Prefix"}
 	for f := range reflect.TypeFor[fastlimit.RuleConfig]().Fields() {
 		if !slices.Contains(known, f.Name) {
 			t.Errorf("does the oracle decide as a rule with %s does? If not, newExact must refuse it", f.Name)

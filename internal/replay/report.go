@@ -60,6 +60,7 @@ func (k Key) MarshalJSON() ([]byte, error) {
 type RuleReport struct {
 	Name        string        `json:"rule"`
 	Mode        string        `json:"mode"`
+	Algorithm   string        `json:"algorithm"`
 	Rate        string        `json:"rate"`
 	Burst       uint64        `json:"burst"`
 	Stages      []StageReport `json:"stages"` // stages that decided something
@@ -127,6 +128,9 @@ func (r *Report) sortClients() {
 // on first sight. Rounding of the clock adds less than 1 µs of the rate.
 func excessBound(rp *fastlimit.RulePlan) float64 {
 	bound := rp.Config.Rate.PerSecond() / 1e6
+	if rp.Windowed() {
+		bound = 0
+	}
 	if !rp.Config.Strict {
 		bound += *rp.Config.EscalateAt * float64(rp.Config.Burst)
 	}

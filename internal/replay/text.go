@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/fastlimit/fastlimit"
 )
 
 // WriteText writes the report for people, with the top clients by denied requests.
@@ -47,7 +49,11 @@ func (r *Report) span() string {
 // writeText writes one rule. Shadow rules have no oracle, so they get no line about
 // exact buckets.
 func (r *RuleReport) writeText(w io.Writer) {
-	fmt.Fprintf(w, "\nrule %s: %s, burst %d, %s\n", r.Name, r.Rate, r.Burst, r.Mode)
+	limit := fmt.Sprintf("burst %d", r.Burst)
+	if r.Algorithm == fastlimit.FixedWindow.String() {
+		limit = r.Algorithm
+	}
+	fmt.Fprintf(w, "\nrule %s: %s, %s, %s\n", r.Name, r.Rate, limit, r.Mode)
 	fmt.Fprintf(w, "  stage\tallowed\tdenied\n")
 	for _, s := range r.Stages {
 		fmt.Fprintf(w, "  %s\t%d\t%d\n", s.Stage, s.Allowed, s.Denied)

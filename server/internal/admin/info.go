@@ -92,6 +92,7 @@ type Memory struct {
 // planned, defaults filled in, so it tells what an omitted setting means.
 type Rule struct {
 	Name       string  `json:"name"`
+	Algorithm  string  `json:"algorithm"`
 	Rate       string  `json:"rate"`
 	Burst      uint64  `json:"burst"`
 	Cost       uint64  `json:"cost"`
@@ -128,7 +129,7 @@ func (i *Info) AddPlan(p *fastlimit.Plan, lag time.Duration) {
 		r := &p.Rules[k]
 		c := &r.Config
 		rule := Rule{
-			Name: c.Name, Rate: c.Rate.String(), Burst: c.Burst, Cost: c.Cost, Mode: c.Mode.String(),
+			Name: c.Name, Algorithm: c.Algorithm.String(), Rate: c.Rate.String(), Burst: c.Burst, Cost: c.Cost, Mode: c.Mode.String(),
 			EscalateAt: *c.EscalateAt, Strict: c.Strict, Filter: r.Filter,
 			SketchCells: r.Cells, Buckets: r.Buckets, Bytes: r.Bytes, Carries: r.RequestsPerSecond,
 			OnFailure: c.OnFailure.String(), BurstBound: r.MaxBurst(),

@@ -1,0 +1,108 @@
+package bucket
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/fastlimit/fastlimit/internal/field"
+)
+
+// # Fixed windows
+//
+// A fixed window is n units per period, counted from zero in each period. Periods
+// are aligned to Unix time. All of a bucket's arithmetic stays, with other ticks:
+//
+//	state = window<<32 | count           window = Unix time / period
+//	ticks = window<<32                   a unit is one tick, the limit is n
+//	level = count if state >= ticks, else 0
+//
+// So a state of a later window compares greater, a count is drained once its
+// window is over (state < ticks), states merge by maximum, and "max(state, ticks) +
+// cost" counts in the window that is current. A state of a window after that of
+// ticks is one that a later reading of the clock made: the request is then counted
+// there, as if it had been read later, and Level is the count of that window.
+//
+// The limit is not in the state: limits of one period can share a table; see
+// [Table.Share].
+//
+// What is not in the ticks is the time within the window. Whoever says how long a
+// client has to wait asks [Shape.WindowEnd].
+
+const (
+	windowShift = 32
+	countMask   = 1<<windowShift - 1
+
+	// MaxWindowUnits bounds the units of a window: a count takes half a word.
+	MaxWindowUnits = countMask
+
+	// MinPeriod and MaxPeriod bound a window.
+	MinPeriod = time.Second
+	MaxPeriod = 366 * 24 * time.Hour
+)
+
+// NewWindow returns the shape of n units per window of the given period. It fails,
+// with a field error of Rate, on a period that is not 1 s to 366 d in whole µs,
+// and on n of 0 or 2^32 and more.
+func NewWindow(n uint64, per time.Duration) (Shape, error) {
+	bad := func(problem, fix string) (Shape, error) {
+		return Shape{}, &field.Error{Package: "fastlimit/bucket", Field: "Rate", Problem: problem, Fix: fix}
+	}
+	switch {
+	case n == 0:
+		return bad("0 admits nothing", "want at least 1")
+	case n > MaxWindowUnits:
+		return bad(fmt.Sprintf("%d units in a window are too many", n), fmt.Sprintf("want at most %d", uint64(MaxWindowUnits)))
+	case per < MinPeriod || per > MaxPeriod:
+		return bad(fmt.Sprintf("a window of %v", per), "want 1s to 366d")
+	case per%time.Microsecond != 0:
+		return bad("period "+per.String()+" is not whole microseconds", "want whole microseconds")
+	}
+	return Shape{unit: 1, limit: n, most: n, burst: n, mask: countMask, period: uint64(per / time.Microsecond)}, nil
+}
+
+// Windowed reports whether limits of this shape are counted in windows, which
+// begin by the wall clock. Their ticks are those of WindowTicks.
+func (s *Shape) Windowed() bool { return s.period != 0 }
+
+// Period is how long a window lasts, 0 of a bucket.
+func (s *Shape) Period() time.Duration { return time.Duration(s.period) * time.Microsecond }
+
+// WindowTicks converts a time since 1970 to the ticks of a shape that is Windowed:
+// those of the begin of its window. A time before 1970 counts as 1970.
+func (s *Shape) WindowTicks(unix time.Duration) uint64 {
+	us := uint64(max(unix, 0)) / uint64(time.Microsecond)
+	return us / s.period << windowShift
+}
+
+// Window is the number of the window that a state or ticks are of.
+func Window(state uint64) uint64 { return state >> windowShift }
+
+// Begin is the ticks of the window that a state is of.
+func Begin(state uint64) uint64 { return state &^ countMask }
+
+// WindowEnd is when the window of a state is over, as the time since 1970.
+func (s *Shape) WindowEnd(state uint64) time.Duration {
+	n := Window(state) + 1
+	if n > math.MaxInt64/uint64(s.Period()) {
+		return math.MaxInt64
+	}
+	return time.Duration(n) * s.Period()
+}
+
+// settle is Add for what a store has admitted in the window of now: nothing of it
+// counts in a later one. A count stays within its half of the word.
+func (s *Shape) settle(state, now, cost uint64) uint64 {
+	if Window(state) > Window(now) {
+		return state
+	}
+	state = max(state, now)
+	return state + min(cost, countMask-state&countMask)
+}
+
+// exhausted is the state after a request that was denied counts like one that was
+// admitted: nothing more fits, whatever its cost was, since it did not fit itself.
+func (s *Shape) exhausted(state, now uint64) uint64 {
+	state = max(state, now)
+	return state + s.limit - min(s.Level(state, now), s.limit)
+}

@@ -1,0 +1,160 @@
+package fastlimit
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// wallLine translates the time line of a clock to the time by which windows begin,
+// as a time since 1970. It does not step back, whatever it is told:
+//
+//	wall(now) = base + (now - at) - min((now - at)/8, surplus) + lead
+//
+// Where it turns out to be ahead, it goes slower by an eighth until it is right. So
+// a window lasts 8/7 of its period at most, which the first-seen filter knows
+// ([RulePlan.window]). Where it is behind it jumps.
+//
+// Without a store it follows the wall clock, which it looks at once a second. With
+// one it follows the store's clock, of which it must never be behind: a verdict of
+// this node on a window must not outlive that window at the store. An answer proves
+// that the store's clock had not reached what it says when its operation was sent,
+// so that is an upper bound, by the round trip too high at most. The highest of the
+// last second or two counts: several servers have several clocks. Between answers it
+// leads by what clocks drift apart. Until the first answer this machine's clock has
+// to do, and that answer may set the line back: nothing was learnt from the store yet.
+//
+// With a [ManualClock] it is what SetStart says.
+type wallLine struct {
+	anchor atomic.Pointer[anchor] // nil: times of the clock are times since 1970
+
+	mu   sync.Mutex // guards what follows; never held while waiting
+	high [2]time.Duration
+	turn time.Duration // when high[0] begins, on the clock
+}
+
+// anchor is what a wallLine was told last. Immutable, so that telling it takes 40 bytes
+// a second: all that a decision allocates without a store.
+type anchor struct {
+	at, base time.Duration
+	surplus  time.Duration // what base is ahead, at least 0
+	source   wallSource
+}
+
+// wallSource is what an anchor was taken from.
+type wallSource uint8
+
+const (
+	wallSet   wallSource = iota // SetStart: never looked at again
+	wallClock                   // this machine's: looked at every second
+	wallGuess                   // this machine's, until the store has said what its own is
+	wallStore                   // a store's, with which this machine's may drift apart
+)
+
+const (
+	wallEvery  = time.Second
+	slowShift  = 3           // an eighth
+	driftShift = 10          // as in package remote: 2^-10, about twice the 500 ppm of NTP
+	maxLead    = time.Second // clocks that differ by more were set
+)
+
+// wall is the wall time at a time of the clock.
+func (a *anchor) wall(now time.Duration) time.Duration {
+	since := max(0, now-a.at)
+	wall := a.base + (now - a.at) - min(since>>slowShift, a.surplus)
+	if a.source == wallStore {
+		wall += min(since>>driftShift, maxLead)
+	}
+	return wall
+}
+
+// SetStart says at which wall time the clock stood at 0, for rules that count in
+// windows: those begin by the wall time. Without it the clock's 0 is 1970-01-01
+// 00:00 UTC. Set it before the clock moves; later only to a later time: one that
+// is earlier slows windows down.
+func (c *ManualClock) SetStart(t time.Time) {
+	c.wall.mu.Lock()
+	defer c.wall.mu.Unlock()
+	now := c.Now()
+	c.wall.moveLocked(now, time.Duration(t.UnixNano())+now, wallSet)
+}
+
+// moveLocked makes the line go on from now with wall, or towards it where it is
+// ahead of that.
+func (w *wallLine) moveLocked(now, wall time.Duration, source wallSource) {
+	a := &anchor{at: now, base: wall, source: source}
+	if old := w.anchor.Load(); old != nil {
+		if was := old.wall(now); was > wall {
+			a.base, a.surplus = was, was-wall
+		}
+	}
+	w.anchor.Store(a)
+}
+
+// startWall has the line follow this machine's clock, or a store's, from the wall
+// time on.
+func (c *clock) startWall(source wallSource) {
+	if !c.machine {
+		return
+	}
+	c.wall.mu.Lock()
+	defer c.wall.mu.Unlock()
+	now, wall := c.wallNow()
+	c.wall.moveLocked(now, wall, source)
+}
+
+// wallTime is the wall time at a time of the clock.
+func (c *clock) wallTime(now time.Duration) time.Duration {
+	a := c.wall.anchor.Load()
+	if a == nil {
+		return now
+	}
+	if a.source == wallClock && now-a.at >= wallEvery && c.wall.mu.TryLock() {
+		at, wall := c.wallNow()
+		c.wall.moveLocked(at, wall, wallClock)
+		c.wall.mu.Unlock()
+		a = c.wall.anchor.Load()
+	}
+	return a.wall(now)
+}
+
+// wallNow reads the machine's clocks at once: the time on the line and the wall time.
+func (c *clock) wallNow() (now, wall time.Duration) {
+	if c.readWall != nil {
+		return c.readWall()
+	}
+	at := time.Now()
+	return at.Sub(c.start), time.Duration(at.UnixNano())
+}
+
+// observeStore tells the line what a store's clock said, in µs since 1970, when it
+// carried out an operation that was sent at sent and answered at got. Answers that
+// took longer than patience say little, and count only where they say more.
+func (c *clock) observeStore(micros uint64, sent, got, patience time.Duration) {
+	w := &c.wall
+	ahead := time.Duration(micros)*time.Microsecond - sent // of the clock
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if got-w.turn >= wallEvery {
+		w.high = [2]time.Duration{ahead, w.high[0]}
+		if got-w.turn >= 2*wallEvery {
+			w.high[1] = ahead
+		}
+		w.turn = got
+	} else if got-sent <= patience {
+		w.high[0] = max(w.high[0], ahead)
+	}
+	a := w.anchor.Load()
+	if a == nil || a.source == wallGuess {
+		// The one time that it may step back: nothing was learnt from the store yet.
+		w.anchor.Store(&anchor{at: got, base: got + ahead, source: wallStore})
+		w.high, w.turn = [2]time.Duration{ahead, ahead}, got
+		return
+	}
+	switch high := max(w.high[0], w.high[1]); {
+	case a.wall(got)-got < ahead:
+		w.moveLocked(got, got+ahead, wallStore)
+	case got-a.at >= wallEvery:
+		w.moveLocked(got, got+max(high, ahead), wallStore)
+	}
+}

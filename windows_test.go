@@ -1,0 +1,130 @@
+package fastlimit
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// What is planned for windows, and what is refused.
+func TestWindowPlans(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		rule    RuleConfig
+		shared  bool
+		nodes   int
+		most    uint64
+		cluster uint64
+		filter  bool
+	}{
+		{windowRule("a", 100, time.Second), false, 0, 151, 151, true},
+		{windowRule("a", 100, time.Second), true, 0, 151, 151, true},
+		{windowRule("a", 100, time.Second), true, 3, 151, 100 + 3*51, true},
+		{windowRule("a", 100, time.Second), false, 3, 151, 3 * 151, true},
+		{windowRule("a", 5, time.Minute), true, 3, 6, 8, true}, // θ is 0
+		{withStrict(windowRule("a", 100, time.Minute)), true, 3, 100, 100, false},
+		{windowRule("a", 100, 48*time.Minute), true, 1, 151, 151, true},
+		{windowRule("a", 100, 49*time.Minute), true, 1, 150, 150, false},
+		{withTheta(windowRule("a", 1<<32-1, 366*24*time.Hour), 1), true, 1, 2 * (1<<32 - 1), 2 * (1<<32 - 1), false},
+	} {
+		p, err := NewPlan(Config{Rules: []RuleConfig{tt.rule}, Nodes: tt.nodes, Shared: tt.shared})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rp := &p.Rules[0]
+		rate, burst := rp.ClusterBound(time.Second)
+		if rp.MaxBurst() != tt.most || rp.ClusterWindow() != tt.cluster || rp.Filter != tt.filter || !rp.Windowed() ||
+			burst != 2*tt.cluster || rate != float64(tt.cluster)/tt.rule.Rate.Per.Seconds() {
+			t.Errorf("%+v, %d nodes: %d, %d, filter %t, %v and %d", tt.rule.Rate, tt.nodes, rp.MaxBurst(), rp.ClusterWindow(), rp.Filter, rate, burst)
+		}
+	}
+	for want, c := range map[string]RuleConfig{
+		`rule "a": Burst: burst 7 has no meaning beside a fixed window`:                                 {Rate: Rate{5, time.Second}, Algorithm: FixedWindow, Burst: 7},
+		`rule "a": CountDenied: a leaky bucket does not count denied requests`:                          {Rate: Rate{5, time.Second}, CountDenied: true},
+		`rule "a": Algorithm: algorithm 200 is not known: want LeakyBucket, TokenBucket or FixedWindow`: {Rate: Rate{5, time.Second}, Algorithm: 200},
+		`rule "a": Rate: a window of 100ms: want 1s to 366d`:                                            {Rate: Rate{5, 100 * time.Millisecond}, Algorithm: FixedWindow},
+		`rule "a": Rate: 4294967296 units in a window are too many`:                                     {Rate: Rate{1 << 32, time.Hour}, Algorithm: FixedWindow},
+		`rule "a": Cost: cost 6 is above the 5 of a window`:                                             {Rate: Rate{5, time.Hour}, Algorithm: FixedWindow, Cost: 6},
+	} {
+		c.Name = "a"
+		if _, err := NewPlan(Config{Rules: []RuleConfig{c}}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// Twice the limit passes around the end of a window, and no more.
+func TestWindowEdge(t *testing.T) {
+	t.Parallel()
+	lim := mustNew(t, withStrict(windowRule("a", 10, time.Minute)))
+	r := lim.rules[0]
+	key, admitted := r.BytesKey([]byte("client")), 0
+	for i := range 200 {
+		at := time.Minute + time.Duration(i-100)*time.Millisecond
+		d := takeAt(r, key, 1, at)
+		if d.Allowed {
+			admitted++
+		} else if want := (max(0, time.Minute-at) + time.Minute) % time.Minute; at < time.Minute && d.RetryAfter != want {
+			t.Errorf("at %v: %+v, want it to retry after %v", at, d, want)
+		}
+	}
+	if admitted != 20 {
+		t.Errorf("%d admitted, want 10 in each window", admitted)
+	}
+	if d := r.Peek(key, 11); d.RetryAfter <= time.Hour {
+		t.Errorf("11 of 10: %+v", d)
+	}
+}
+
+// A denied request counts if it is to: in the table, with what the store knows, and
+// where the failure policy decides.
+func TestCountDenied(t *testing.T) {
+	t.Parallel()
+	for _, count := range []bool{false, true} {
+		c := withStrict(windowRule("a", 10, time.Minute))
+		c.CountDenied = count
+		lim := mustNew(t, c, withStrict(windowRule("b", 100, time.Minute)))
+		r := lim.rules[0]
+		key := r.BytesKey([]byte("client"))
+		for i, s := range []struct {
+			cost      uint64
+			ok, after bool // without counting denials, and with
+		}{{6, true, true}, {5, false, false}, {4, true, false}, {1, false, false}} {
+			d := takeAt(r, key, s.cost, time.Second)
+			if want := s.ok && (!count || s.after); d.Allowed != want {
+				t.Errorf("counted %t, step %d: %+v", count, i, d)
+			}
+			if !d.Allowed && count && d.Remaining != 0 {
+				t.Errorf("step %d: %+v", i, d)
+			}
+		}
+		if d := takeAt(r, key, 1, time.Second); d.Stage != StageTable {
+			t.Errorf("a full window is not known to the table: %+v", d)
+		}
+		if d := takeAt(r, key, 10, time.Minute); !d.Allowed {
+			t.Errorf("the next window: %+v", d)
+		}
+	}
+}
+
+// A refund counts in the window it is made in.
+func TestWindowRefund(t *testing.T) {
+	t.Parallel()
+	lim := mustNew(t, withStrict(windowRule("a", 10, time.Minute)))
+	r := lim.rules[0]
+	key := r.BytesKey([]byte("client"))
+	takeAt(r, key, 10, time.Second)
+	r.Refund(key, 4)
+	if d := takeAt(r, key, 5, time.Second); d.Allowed || d.Remaining != 4 {
+		t.Errorf("%+v", d)
+	}
+	r.Reset(key)
+	if d := takeAt(r, key, 9, time.Second); !d.Allowed || d.Remaining != 1 {
+		t.Errorf("%+v", d)
+	}
+	takeAt(r, key, 3, time.Minute)
+	r.refund(key, 9, time.Second) // as of a window ago, by a request that was in flight since
+	if d := takeAt(r, key, 1, time.Minute); d.Remaining != 9 {
+		t.Errorf("%+v, want what is left of the 3 given back", d)
+	}
+}
