@@ -42,6 +42,10 @@ type resident struct {
 // other goroutines get a turn: a client that pipelines must starve nobody.
 const maxPerTurn = 16
 
+// maxUnsent is how many bytes of answers gather before they are sent: a client that
+// pipelines and does not read holds no more than that and one answer.
+const maxUnsent = 8 << 10
+
 // residents is a pool because it then has about one state per core.
 type residents struct{ pool sync.Pool }
 
@@ -107,8 +111,9 @@ func (r *resident) turn(l *Listener, c *Conn) step {
 		}
 		if ok {
 			r.start += n
-			if served++; !last && served%maxPerTurn > 0 {
-				r.look = r.look || served > 1
+			served++
+			r.look = r.look || served > 1
+			if !last && served%maxPerTurn > 0 && len(r.out) < maxUnsent {
 				continue
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -207,6 +208,35 @@ func TestPipeliningStarvesNobody(t *testing.T) {
 		}
 	}
 	t.Error("the greedy client was never first")
+}
+
+// Answers are sent before they are many bytes, however many requests came at once.
+func TestUnsentIsBounded(t *testing.T) {
+	t.Parallel()
+	const size, many = 5000, 100
+	answer := "HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n" + strings.Repeat("x", size)
+	var most, turns atomic.Int64
+	l := NewListener(newConns(10, 10), Handlers{Answer: func(dst []byte, c *Conn, _ *Head) ([]byte, bool, bool) {
+		c.BeginRequest()
+		most.Store(max(most.Load(), int64(len(dst))))
+		if len(dst) > 0 {
+			turns.Add(1)
+		}
+		return append(dst, answer...), c.LastRequest(), true
+	}})
+	if err := l.Bind("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	go l.Accept()
+	defer l.Close(time.Now())
+	nc := dialFrom(t, "127.0.0.1", l.Addr().String())
+	go io.WriteString(nc, strings.Repeat(simple, many-1)+"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+	if b, err := io.ReadAll(nc); err != nil || strings.Count(string(b), "200 OK") != many {
+		t.Fatalf("%d bytes, %v", len(b), err)
+	}
+	if got := most.Load(); got >= maxUnsent || turns.Load() == 0 {
+		t.Errorf("%d bytes of answers were unsent when another was added; %d times some were", got, turns.Load())
+	}
 }
 
 // A client that does not take its answers is not read from either, and ends in time.
