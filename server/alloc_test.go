@@ -59,8 +59,10 @@ func verdicts() map[string]verdict {
 	allowed.Rules[0].Limit.Burst = 1 << 40
 	listed := perIP()
 	listed.Deny = loopback()
-	return map[string]verdict{"allow": {allowed, 200, 0}, "deny": {perIP(), 429, 0}, "deny list": {listed, 403, 0}, "composite, proxied": {composite, 429, 0},
-		"allow, shown": {allowed, 200, 1}, "deny, all headers": {perIP(), 403, 1}, "deny, a page": {perIP(), 429, 2}}
+	return map[string]verdict{
+		"allow": {allowed, 200, 0}, "deny": {perIP(), 429, 0}, "deny list": {listed, 403, 0}, "composite, proxied": {composite, 429, 0},
+		"allow, shown": {allowed, 200, 1}, "deny, all headers": {perIP(), 403, 1}, "deny, a page": {perIP(), 429, 2},
+	}
 }
 
 type verdict struct {
