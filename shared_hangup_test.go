@@ -46,7 +46,8 @@ func hangUpAdmitsNothing(t *testing.T, policy OnFailure, nodes int) {
 				wg.Go(func() {
 					ctx, cancel := context.WithTimeout(t.Context(), 100*time.Microsecond)
 					defer cancel()
-					d, n := Decision{}, uint64(0)
+					var d Decision
+					n := uint64(0)
 					if key := r.BytesKey([]byte("x")); i%4 == 3 {
 						d, n = r.TakeUpTo(ctx, key, i%3+1)
 					} else {

@@ -88,6 +88,7 @@ func TestDirectives(t *testing.T) {
 		`server { location ~ ^/(a|b)/ { limit_req zone=a; } }`:                 `match: {path: ["/a/*", "/b/*"]}`,
 		`server { location ~ ^/a/?$ { limit_req zone=a; } }`:                   `match: {path: ["/a", "/a/"]}`,
 		`server { location ~ "^/x.*y" { limit_req zone=a; } }`:                 `match: {path: "/x*y*"}`,
+		`server { location "/a${b}" { limit_req zone=a; } }`:                   `match: {path: "/a$${b}*"}`,
 		`server { location ~* /123 { limit_req zone=a; } }`:                    `match: {path: "*/123*"}`,
 		"server { server_name x; location / { limit_req zone=a; } }":           "- name: \"a\"\n    key: ip\n    rate", // one server has all hosts
 		"server { server_name X .y; limit_req zone=a; } server { }":            `match: {host: ["x", "y", "*.y"]}`,
