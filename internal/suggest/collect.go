@@ -3,6 +3,7 @@ package suggest
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"net/netip"
 
@@ -102,9 +103,7 @@ func (c *collector) shrink() error {
 		}
 		// A map keeps the slots of what was deleted.
 		kept := make(map[string]*arrivals, len(t.clients))
-		for key, a := range t.clients {
-			kept[key] = a
-		}
+		maps.Copy(kept, t.clients)
 		t.clients = kept
 	}
 	return nil

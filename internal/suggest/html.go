@@ -66,7 +66,7 @@ func (k *Key) Why(spare string) string { return k.whyBurst(&k.Rows[k.chosen], sp
 func (k *Key) Sheds() string { return k.shed(&k.Rows[k.chosen]) }
 
 // Chart is the chart of a key.
-func (k *Key) Chart() *chart {
+func (k *Key) Chart() *chart { //nolint:revive // only the template of the page calls it
 	most := uint64(1)
 	for i := range k.Rows {
 		most = max(most, k.Rows[i].Max, k.Rows[i].Burst)
