@@ -299,3 +299,22 @@ func TestTakeUpToWithoutStore(t *testing.T) {
 		})
 	}
 }
+
+// A reading that another has overtaken does not convict here either: what did not
+// fit by it is judged again by the latest.
+func TestTakeUpToOvertaken(t *testing.T) {
+	t.Parallel()
+	var clock ManualClock
+	lim, err := New(Config{Rules: []RuleConfig{strictRule("a", 1, time.Second, 3)}, Clock: &clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := lim.rules[0]
+	key := r.BytesKey([]byte("x"))
+	clock.Set(5 * time.Second)
+	r.TakeUpTo(t.Context(), key, 3)
+	clock.Set(10 * time.Second)
+	if d, n := r.takeUpTo(t.Context(), key, 3, 5*time.Second, stackStripe()); n != 3 || d.Remaining != 0 {
+		t.Errorf("read 5 s ago: %d taken, %+v; want 3, as all has leaked since", n, d)
+	}
+}
