@@ -42,7 +42,11 @@ func TestAlgorithmErrors(t *testing.T) {
 			t.Errorf("%s:\ngot  %v\nwant %s", settings, err, want)
 		}
 	}
-	_, err := Parse("f.yaml", []byte("rules: [{name: a, rate: 4294967296/d, algorithm: fixed_window}]"), noEnv)
+	_, err := Parse("f.yaml", []byte("rules: [{name: a, algorithm: fixed_window, legacy: {max: 10, duration: 10s}}]"), noEnv)
+	if err == nil || err.Error() != "f.yaml:1:30: rules[0].algorithm: fixed_window stands beside legacy, which defines a bucket; remove it, or write rate instead of legacy" {
+		t.Error(err)
+	}
+	_, err = Parse("f.yaml", []byte("rules: [{name: a, rate: 4294967296/d, algorithm: fixed_window}]"), noEnv)
 	if err == nil || !strings.Contains(err.Error(), "f.yaml:1:25: rules[0].rate: 4294967296 units in a window are too many; want at most 4294967295") {
 		t.Error(err)
 	}

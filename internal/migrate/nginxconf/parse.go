@@ -3,7 +3,7 @@
 // It knows the syntax, and no directive but include.
 //
 // The libraries for this either do not resolve or lose what is needed here
-// (docs/decisions/0014-reading-nginx-conf.md): the line on which a directive begins,
+// (docs/decisions/0016-reading-nginx-conf.md): the line on which a directive begins,
 // and what follows a closing brace too many.
 package nginxconf
 
