@@ -58,10 +58,14 @@ const (
 	maxLead    = time.Second // clocks that differ by more were set
 )
 
-// wall is the wall time at a time of the clock.
+// wall is the wall time at a time of the clock. A reading from before the anchor gets
+// what the line said then at least, whichever speed it had.
 func (a *anchor) wall(now time.Duration) time.Duration {
-	since := max(0, now-a.at)
-	wall := a.base + (now - a.at) - min(since>>slowShift, a.surplus)
+	since := now - a.at
+	if since < 0 {
+		return a.base + since - since>>slowShift
+	}
+	wall := a.base + since - min(since>>slowShift, a.surplus)
 	if a.source == wallStore {
 		wall += min(since>>driftShift, maxLead)
 	}

@@ -167,7 +167,12 @@ func TestManualClockStart(t *testing.T) {
 		now, retry time.Duration
 		left       int64
 	}{
-		{0, 0, 1}, {0, 0, 0}, {0, 30 * time.Second, 0}, {29 * time.Second, time.Second, 0}, {30 * time.Second, 0, 1}, {31 * time.Second, 0, 0},
+		{0, 0, 1},
+		{0, 0, 0},
+		{0, 30 * time.Second, 0},
+		{29 * time.Second, time.Second, 0},
+		{30 * time.Second, 0, 1},
+		{31 * time.Second, 0, 0},
 		{32 * time.Second, time.Hour - 2*time.Second, 0},
 	} {
 		clock.Set(s.now)

@@ -36,8 +36,9 @@ const (
 	// MaxWindowUnits bounds the units of a window: a count takes half a word.
 	MaxWindowUnits = countMask
 
-	// MinPeriod and MaxPeriod bound a window.
+	// MinPeriod is the shortest window.
 	MinPeriod = time.Second
+	// MaxPeriod is the longest window.
 	MaxPeriod = 366 * 24 * time.Hour
 )
 

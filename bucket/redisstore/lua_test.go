@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"flag"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -141,12 +142,14 @@ func (l *lab) compareStored(sc *scene, k int, want string, wantTTL int64, got *r
 	}
 }
 
-// Go and Lua agree bit for bit, on some 400,000 steps.
+var luaRounds = flag.Int("rounds", 100, "rounds of TestLuaIsTheModel, of some 4000 steps each")
+
+// Go and Lua agree bit for bit, on some 400,000 steps of all algorithms.
 func TestLuaIsTheModel(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	rng := rand.New(rand.NewPCG(3, 4))
-	for range 100 {
+	for range *luaRounds {
 		scenes := make([]scene, 1000)
 		for i := range scenes {
 			scenes[i] = randomScene(rng)
