@@ -228,6 +228,11 @@ func (s *Shape) Fits(tat, now, cost uint64) bool {
 	return s.Level(tat, now)+cost <= s.most
 }
 
+// Exceeds is !Fits of a bucket, spared the mask that windows need.
+func (s *Shape) Exceeds(tat, now, cost uint64) bool {
+	return Level(tat, now)+cost > s.most
+}
+
 // Sub is the function Sub for this shape. What was counted in a window that is over
 // gives nothing back.
 func (s *Shape) Sub(tat, now, cost uint64) uint64 {
