@@ -23,8 +23,10 @@ func TestLastDenial(t *testing.T) {
 		a := denial.New(fastlimit.RuleConfig{Name: name, Rate: fastlimit.Rate{N: 1, Per: time.Second}, Burst: 9}, o)
 		return deny{answer: a, rendered: renderDenial(a)}
 	}
-	rules := []deny{rule("a", denial.Options{}), rule("b", denial.Options{}),
-		rule("a", denial.Options{Page: page, Headers: []denial.HeaderSet{denial.RateLimitLegacy, denial.XRateLimitLimit}})}
+	rules := []deny{
+		rule("a", denial.Options{}), rule("b", denial.Options{}),
+		rule("a", denial.Options{Page: page, Headers: []denial.HeaderSet{denial.RateLimitLegacy, denial.XRateLimitLimit}}),
+	}
 	dates := [][]byte{[]byte("Date: Monday\r\n"), []byte("Date: Tuesday\r\n")}
 	times := []time.Duration{0, 1, time.Millisecond, time.Millisecond + 1, 2 * time.Millisecond, 999*time.Millisecond + 1, time.Second, time.Hour, bucket.Never}
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
