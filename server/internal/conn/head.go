@@ -75,7 +75,7 @@ func (h *Head) readFields(b []byte, at int) (n int, what found) {
 		if name == len(line) {
 			return 0, partial
 		}
-		if name == 0 || name > lineKept || line[name] != ':' {
+		if name == 0 || name >= lineKept || line[name] != ':' {
 			return 0, odd
 		}
 		end := controlByte(line, name+1)
