@@ -73,7 +73,7 @@ func (c *Conns) lookForFINs() {
 	c.mu.Unlock()
 	for _, cn := range c.quiet { // without the lock: each is a system call
 		if finWaits(cn.Conn) {
-			cn.dismiss()
+			cn.wake() // no more: its goroutine may just have read requests
 		}
 	}
 	clear(c.quiet)
