@@ -65,4 +65,11 @@ func (l *lastDenial) keep(b []byte) {
 	}
 }
 
-func ceilMs(d time.Duration) time.Duration { return (d + time.Millisecond - 1) / time.Millisecond }
+// ceilMs rounds up. Nothing overflows, however long a client has to wait.
+func ceilMs(d time.Duration) time.Duration {
+	ms := d / time.Millisecond
+	if d > ms*time.Millisecond {
+		ms++
+	}
+	return ms
+}
