@@ -47,8 +47,8 @@ type denialKey struct {
 	last         bool
 }
 
-// append appends the denial if it is the one that was kept. If not, and keep is called,
-// that is told its bytes.
+// append appends the denial if it is the one that was kept. If not, it has to be rendered,
+// and keep called with its bytes.
 func (l *lastDenial) append(dst []byte, d *deny, date []byte, v *fastlimit.Decision, last bool) ([]byte, bool) {
 	k := denialKey{d, &date[0], v.Remaining, ceilMs(v.RetryAfter), ceilMs(v.TimeToEmpty), last}
 	if l.key != k {
