@@ -42,7 +42,7 @@ type Conn struct {
 	special bool // reads are served by readSpecial
 	mute    bool // writes are dropped
 
-	woken   atomic.Bool // another goroutine has set a read deadline to make it leave
+	woken   atomic.Bool // another goroutine has set a read deadline to make it read again
 	evicted atomic.Bool // dismissed to make room
 	unread  bool        // bytes of the last request may still arrive
 	closed  bool        // no answer is possible any more
@@ -125,7 +125,7 @@ func (c *Conn) receiveRaw(p []byte) (int, error) {
 		return n, nil
 	}
 	n, err := c.Conn.Read(p)
-	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) && c.leave.Load() {
+	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) && (c.leave.Load() || c.woken.Load()) {
 		return c.receiveLast(p, err)
 	}
 	return n, err
@@ -174,6 +174,12 @@ func (c *Conn) Close() error { return nil }
 // the answer. Other goroutines call it.
 func (c *Conn) dismiss() {
 	c.leave.Store(true)
+	c.wake()
+}
+
+// wake makes the connection end if nothing is left to read but the client's FIN. All that
+// has been read by then is answered. Other goroutines call it.
+func (c *Conn) wake() {
 	c.woken.Store(true)
 	_ = c.SetReadDeadline(longAgo)
 }

@@ -16,9 +16,10 @@ import (
 // request where fasthttp's loop takes three, and an idle connection holds no buffer.
 //
 // A request is simple if its head arrives whole and fits smallHead, has no body and no
-// field that asks for more than an answer ([Head]), and if [Handlers].Answer takes it. At the first other one, fasthttp gets all its bytes
-// ([Conn.replay]) and keeps the connection to its end. So fasthttp alone reads what
-// is odd, and both ways give the same answers (FuzzSameAnswers).
+// field that asks for more than an answer ([Head]), and if [Handlers].Answer takes it.
+// At the first one that is not, fasthttp gets all its bytes ([Conn.replay]) and keeps the
+// connection to its end. So only fasthttp parses odd input, and both paths give the same
+// answers (FuzzSameAnswers, TestSameAtBounds).
 type resident struct {
 	rawSocket
 	buf        []byte
@@ -29,12 +30,12 @@ type resident struct {
 }
 
 // Trap: Go's poller is edge-triggered, and requests and the FIN after them may be one
-// edge; who then waits after the last request waits in vain. So a turn reads until
-// nothing is left if it is the connection's first or has answered more than one
-// request. In the turns of one request of a busy connection that would be a third call
-// per request, and recvmsg with TCP_INQ, which says what is left, costs as much as 4 %
-// of the requests per core ([decision 14]). There the FIN of a client that sends it right
-// behind a later request is found by the next sweep ([Conns.lookForFINs]).
+// edge, so waiting right after the last request may wait forever. A turn therefore reads
+// until nothing is left if it is the connection's first or has answered more than one
+// request. Where a busy connection sends one request at a time, that would be a third call
+// per request, and recvmsg with TCP_INQ, which says what is left, costs 4 to 6 % of
+// the CPU of a request ([decision 14]). There a sweep finds the FIN of a client that
+// half-closes right behind a later request ([Conns.lookForFINs]).
 //
 // [decision 14]: docs/decisions/0014-heads-in-one-pass.md
 

@@ -83,6 +83,48 @@ func TestOverdueAfterAnAnswer(t *testing.T) {
 	}
 }
 
+// A sweep that sees a FIN while its connection still holds requests, between two turns
+// or right after they were read, leaves them their answers: the client has half-closed,
+// and waits for them.
+func TestFINSeenBeforeItsRequests(t *testing.T) {
+	t.Parallel()
+	const later = 20
+	odd := "POST /odd HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"
+	for _, c := range []struct {
+		at     int // the request before whose answer the sweep comes
+		stream string
+		want   string
+	}{
+		{1, strings.Repeat(simple, later), "/ " + strings.Repeat("/g ", later)},
+		{maxPerTurn + 1, strings.Repeat(simple, later), "/ " + strings.Repeat("/g ", later)},
+		{1, simple + odd + simple, "/ /g */odd(hello,<nil>) */g "},
+		{1, simple + odd[:len(odd)-1], "/ /g */odd(hell,<nil>) "}, // as without the sweep
+	} {
+		w, accept := newWays(t)
+		answer, n := w.listener.answer, 0
+		w.listener.answer = func(dst []byte, cn *Conn, h *Head) ([]byte, bool, bool) {
+			if n++; n == 1+c.at {
+				eventually(t, func() bool { return finWaits(cn.Conn) })
+				w.sweep()
+				w.lookForFINs()
+			}
+			return answer(dst, cn, h)
+		}
+		accept()
+		nc := dialFrom(t, "127.0.0.1", w.addr)
+		if ask(nc) != 200 {
+			t.Fatal("no answer")
+		}
+		io.WriteString(nc, c.stream)
+		nc.(*net.TCPConn).CloseWrite()
+		b, err := io.ReadAll(nc)
+		if got := w.all() + " "; got != c.want || err != nil || strings.Count(string(b), " 200 ") != len(strings.Fields(c.want))-1 {
+			t.Errorf("at %d: %s, want %s; %v\n%s", c.at, got, c.want, err, b)
+		}
+		eventually(t, func() bool { return w.Open() == 0 })
+	}
+}
+
 // Wherever a dismissal or a timeout falls, each request that was answered has exactly
 // one answer, and each connection ends.
 func TestDismissedAtAnyPoint(t *testing.T) {

@@ -54,9 +54,9 @@ func (c *Conns) checkLocked(cn *Conn, tick uint32) {
 	}
 }
 
-// lookForFINs ends the connections that wait although nothing can come any more but
-// the client's FIN, which came with a request; see resident. It looks once at each
-// connection after a request. One goroutine calls it.
+// lookForFINs ends the connections that wait although their client has half-closed: its
+// FIN came with a request; see resident. It looks at each connection once after its last
+// request. One goroutine calls it.
 func (c *Conns) lookForFINs() {
 	tick := c.tick.Load()
 	c.mu.Lock()
@@ -73,7 +73,7 @@ func (c *Conns) lookForFINs() {
 	c.mu.Unlock()
 	for _, cn := range c.quiet { // without the lock: each is a system call
 		if finWaits(cn.Conn) {
-			cn.dismiss()
+			cn.wake() // no more: its goroutine may just have read requests
 		}
 	}
 	clear(c.quiet)

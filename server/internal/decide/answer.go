@@ -24,8 +24,8 @@ func (s *Service) answerSimple(dst []byte, c *conn.Conn, h *conn.Head, listener 
 	if !plainTarget(h.Method, h.Target) || snap.batches && string(h.Target) == BatchPath {
 		return dst, false, false
 	}
-	r := states.Get().(*requestState)
-	defer r.release()
+	r := snap.states.get()
+	defer snap.states.put(r)
 	from := r.assembleSimple(snap, c.Addr(), h)
 	if from.Refused != policy.NotRefused {
 		return dst, false, false

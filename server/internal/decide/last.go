@@ -47,8 +47,8 @@ type denialKey struct {
 	last         bool
 }
 
-// append appends the denial if it is the one that was kept. If not, and keep is called,
-// that is told its bytes.
+// append appends the denial if it is the one that was kept. If not, it has to be rendered,
+// and keep called with its bytes.
 func (l *lastDenial) append(dst []byte, d *deny, date []byte, v *fastlimit.Decision, last bool) ([]byte, bool) {
 	k := denialKey{d, &date[0], v.Remaining, ceilMs(v.RetryAfter), ceilMs(v.TimeToEmpty), last}
 	if l.key != k {
@@ -65,4 +65,11 @@ func (l *lastDenial) keep(b []byte) {
 	}
 }
 
-func ceilMs(d time.Duration) time.Duration { return (d + time.Millisecond - 1) / time.Millisecond }
+// ceilMs rounds up. Nothing overflows, however long a client has to wait.
+func ceilMs(d time.Duration) time.Duration {
+	ms := d / time.Millisecond
+	if d > ms*time.Millisecond {
+		ms++
+	}
+	return ms
+}

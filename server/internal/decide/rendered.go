@@ -102,8 +102,10 @@ func (d *dates) at(now time.Time) []byte {
 }
 
 // clock tells the time as time.Now does, by one reading of the machine's clocks
-// instead of two: the wall time is that of the last call of set, and the time since.
-// That is 0.5 % of a request. Safe for concurrent use after the first set.
+// instead of two: the wall time of the last call of set, and the monotonic time since.
+// That saves 0.5 % of a request. A step of the wall clock, or a suspend, shows with the
+// next set, so Date may be wrong for a second; limits only use the monotonic part.
+// Safe for concurrent use after the first set.
 type clock struct{ anchor atomic.Pointer[time.Time] }
 
 func (c *clock) set() {

@@ -25,18 +25,23 @@ type requestState struct {
 }
 
 // states is a pool because it then has about one state per core, whose memory
-// stays in that core's cache.
-var states = sync.Pool{New: func() any { return &requestState{stripe: statesMade.Add(1)} }}
+// stays in that core's cache. Each snapshot has its own: a state keeps pointers to the
+// rules and answers of its last requests, and so the memory of a limiter
+// (TestReloadReleasesTheOldRules).
+type states struct{ pool sync.Pool }
 
-var statesMade atomic.Uint32
+func newState() any { return &requestState{stripe: statesMade.Add(1)} }
 
-// release returns the state to the pool, without what it borrowed: the pool would
-// keep the request alive.
-func (j *requestState) release() {
+func (s *states) get() *requestState { return s.pool.Get().(*requestState) }
+
+// put takes a state back, without what it borrowed: the pool would keep the request alive.
+func (s *states) put(j *requestState) {
 	j.header, j.raw = nil, nil
 	j.request = policy.Request{}
-	states.Put(j)
+	s.pool.Put(j)
 }
+
+var statesMade atomic.Uint32
 
 // Header implements [policy.Fields].
 func (j *requestState) Header(name string) [][]byte {

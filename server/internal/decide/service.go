@@ -123,8 +123,8 @@ func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 	if read.IsZero() { // it was called by somebody else
 		read = time.Now()
 	}
-	r := states.Get().(*requestState)
-	defer r.release()
+	r := snap.states.get()
+	defer snap.states.put(r)
 	peer := conn.PeerAddr(ctx)
 	from := r.assemble(snap, peer, &ctx.Request.Header)
 	v := s.judge(context.Background(), r, snap, peer, &from, forwarded, read)
@@ -152,8 +152,8 @@ func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 // headers. ctx bounds waiting for a shared store. Judge does not allocate.
 func (s *Service) Judge(ctx context.Context, in *policy.Incoming, forwarded bool, read time.Time) (policy.Verdict, policy.Refusal) {
 	snap := s.current.Load()
-	r := states.Get().(*requestState)
-	defer r.release()
+	r := snap.states.get()
+	defer snap.states.put(r)
 	from := snap.engine.Assemble(&snap.identity, in, &r.scratch, &r.request)
 	v := s.judge(ctx, r, snap, in.Peer, &from, forwarded, read)
 	if from.Refused != policy.NotRefused {

@@ -23,7 +23,8 @@ type Listener struct {
 }
 
 // Snapshot is what requests are decided by: limiter, lists, keys, identity, and
-// all answers, rendered beforehand. It is immutable and safe for concurrent use.
+// all answers, rendered beforehand. Its settings and
+// answers are immutable; it is safe for concurrent use.
 //
 // What every request reads stands together, partly as copies: between two requests
 // kernel work evicts our cache lines, and this makes them fewer.
@@ -33,6 +34,7 @@ type Snapshot struct {
 	batches  bool
 	always   bool   // some listener shows limits on admissions
 	denials  []deny // by rule, then listener; see denial
+	states   states
 
 	listeners       int
 	allowed, listed rendered
@@ -51,6 +53,7 @@ type deny struct {
 func NewSnapshot(s Settings) *Snapshot {
 	snap := &Snapshot{engine: *s.Engine, identity: *s.Identity, batches: s.Batches, listeners: len(s.Listeners), settings: s}
 	snap.allowed, snap.listed = renderAnswers()
+	snap.states.pool.New = newState
 	for _, r := range s.Limiter.Rules() {
 		config := r.Config()
 		for _, l := range s.Listeners {
