@@ -127,7 +127,7 @@ var layers = []struct {
 	{"bench/report", nil, "results, whoever has measured them"},
 	{"bench/oracle", []string{"."}, "judges by itself: of the library it knows the notation of a rate"},
 	{"bench/workload", []string{"bench/oracle"}, "traffic made to test a rule"},
-	{"bench/inproc", []string{".", "bench/defaults", "bench/oracle", "bench/proc", "bench/reference", "bench/report", "bench/workload"}, "calls limiters"},
+	{"bench/inproc", []string{".", "bucket", "bench/defaults", "bench/oracle", "bench/proc", "bench/reference", "bench/report", "bench/workload"}, "calls limiters, and asks buckets for the number of algorithms"},
 	{"bench/httpbench", []string{".", "bench/defaults", "bench/load", "bench/oracle", "bench/proc", "bench/report"}, "asks servers"},
 	{"bench/clusterbench", []string{".", "sketch", "sync/delta", "bench/defaults", "bench/report", "bench/workload"}, "simulates nodes, without a network"},
 	{"bench/redisbench", []string{".", "bucket", "bucket/redisstore", "internal/testkit/redisfault", "bench/..."}, "asks Redis, and breaks it"},

@@ -36,7 +36,7 @@ finish() {
 	[ -z "$redis" ] || kill "$redis"
 	if [ $status -ne 0 ]; then
 		set --
-		for part in local accuracy memory http http-shapes http-many http-headers cost redis redis-http redis-faults cluster; do
+		for part in local algorithms accuracy memory http http-shapes http-many http-headers cost redis redis-http redis-faults cluster; do
 			[ ! -s "$work/$part.json" ] || set -- "$@" "$work/$part.json"
 		done
 		if [ $# -gt 0 ]; then
@@ -79,10 +79,11 @@ until redis-cli -p "$port" ping >/dev/null 2>&1; do
 done
 redis_url=redis://127.0.0.1:$port/0
 "$work/peerbench" local --redis "$redis_url" --rounds "${ROUNDS:-11}" -o json --out "$work/local.json"
+"$work/peerbench" algorithms --redis "$redis_url" --rounds "${ROUNDS:-11}" -o json --out "$work/algorithms.json"
 "$work/peerbench" accuracy --redis "$redis_url" --requests "${REQUESTS:-500000}" -o json --out "$work/accuracy.json"
 "$work/peerbench" memory --keys "${KEYS:-1e7,1e8}" --patience "${PATIENCE:-2m}" -o json --out "$work/memory.json"
 
 "$work/bench" report -o json --out "$name.json" --html "$name.html" \
-	"$work/local.json" "$work/accuracy.json" "$work/memory.json" "$work/http.json" "$work/http-shapes.json" "$work/http-many.json" "$work/http-headers.json" "$work/cost.json" "$work/redis.json" \
+	"$work/local.json" "$work/algorithms.json" "$work/accuracy.json" "$work/memory.json" "$work/http.json" "$work/http-shapes.json" "$work/http-many.json" "$work/http-headers.json" "$work/cost.json" "$work/redis.json" \
 	"$work/redis-http.json" "$work/redis-faults.json" "$work/cluster.json"
 echo "wrote $name.json and $name.html"

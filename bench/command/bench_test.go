@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bench/report"
+	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/internal/cli"
 )
 
@@ -225,5 +226,25 @@ func TestBenchLocal(t *testing.T) {
 	}
 	if len(r.Results) != 6 || r.Environment.Commit == "" { // two clocks, three limiters and none
 		t.Errorf("%d results, commit %q", len(r.Results), r.Environment.Commit)
+	}
+}
+
+// Without a redis-server the algorithms are measured in memory, and that is said.
+func TestBenchAlgorithmsWithoutRedis(t *testing.T) {
+	t.Parallel()
+	code, stdout, stderr := command(t, "algorithms", "--rounds=1", "--server=no-such-redis", "-o", "json")
+	if code != 0 || !strings.Contains(stderr, "left out: limiters on Redis: ") || !strings.Contains(stderr, "no-such-redis") {
+		t.Fatalf("exit %d, stderr %q", code, stderr)
+	}
+	seen := map[string]int{}
+	for _, r := range decodeReport(t, stdout).Results {
+		seen[r.Workload]++
+		if r.Group != "algorithms" || r.Error != "" || r.NsPerOp == nil {
+			t.Errorf("%+v", r)
+		}
+	}
+	// Two for each algorithm, the reference and none.
+	if want := 2*int(bucket.NumAlgorithms) + 2; seen["hot-allowed"] != want || seen["hot-denied"] != want {
+		t.Errorf("%v, want %d each", seen, want)
 	}
 }

@@ -27,18 +27,19 @@ type commands struct {
 	Seed   uint64 `default:"1" help:"Random seed."`
 	Binary string `placeholder:"PATH" help:"The fastlimit to measure over HTTP. Default: built from this module."`
 
-	Local    localCmd            `cmd:"" help:"Speed within a process: time and allocations per decision, on 1 to all cores."`
-	Accuracy accuracyCmd         `cmd:"" help:"False denials, excess and exact checks, against an exact oracle."`
-	Memory   memoryCmd           `cmd:"" help:"Memory under floods of distinct clients, and whether a heavy client hidden in one stays limited."`
-	HTTP     httpCmd             `cmd:"" name:"http" help:"A limiter over HTTP: the one at URL, or fastlimit beside nginx, HAProxy and others, started here."`
-	HTTPCost costCmd             `cmd:"" name:"httpcost" help:"What a decision costs over HTTP: CPU time of a request, against that of a bare fasthttp server with the same answer."`
-	Bare     httpbench.Bare      `cmd:"" name:"httpcost-bare" hidden:""`
-	Generate httpbench.Generator `cmd:"" name:"http-generator" hidden:""`
-	Redis    redisCmd            `cmd:"" help:"Redis operations per request under a flood, and exact checks per second, on a Redis started here."`
-	Cluster  clusterCmd          `cmd:"" help:"Cluster traffic by number of active clients: bytes sent to each peer, and requests that peers are not told of. In memory, in simulated time."`
-	All      allCmd              `cmd:"" help:"A short run of each, in under a minute."`
-	Report   reportCmd           `cmd:"" help:"Merge JSON reports into one page or table."`
-	Help     cli.Help            `cmd:"" help:"Show this help, or that of a command: bench help http."`
+	Local      localCmd            `cmd:"" help:"Speed within a process: time and allocations per decision, on 1 to all cores."`
+	Accuracy   accuracyCmd         `cmd:"" help:"False denials, excess and exact checks, against an exact oracle."`
+	Algorithms algorithmsCmd       `cmd:"" help:"Time per decision of each algorithm, in memory and on a Redis started here, for one client that is admitted or denied."`
+	Memory     memoryCmd           `cmd:"" help:"Memory under floods of distinct clients, and whether a heavy client hidden in one stays limited."`
+	HTTP       httpCmd             `cmd:"" name:"http" help:"A limiter over HTTP: the one at URL, or fastlimit beside nginx, HAProxy and others, started here."`
+	HTTPCost   costCmd             `cmd:"" name:"httpcost" help:"What a decision costs over HTTP: CPU time of a request, against that of a bare fasthttp server with the same answer."`
+	Bare       httpbench.Bare      `cmd:"" name:"httpcost-bare" hidden:""`
+	Generate   httpbench.Generator `cmd:"" name:"http-generator" hidden:""`
+	Redis      redisCmd            `cmd:"" help:"Redis operations per request under a flood, and exact checks per second, on a Redis started here."`
+	Cluster    clusterCmd          `cmd:"" help:"Cluster traffic by number of active clients: bytes sent to each peer, and requests that peers are not told of. In memory, in simulated time."`
+	All        allCmd              `cmd:"" help:"A short run of each, in under a minute."`
+	Report     reportCmd           `cmd:"" help:"Merge JSON reports into one page or table."`
+	Help       cli.Help            `cmd:"" help:"Show this help, or that of a command: bench help http."`
 }
 
 // Peers returns limiters to measure in process beside fastlimit and the reference.
@@ -51,7 +52,7 @@ func Main(name string, peers Peers) {
 	inproc.RunChild(func(args []string) []inproc.Contender {
 		all := &commands{peers: peers}
 		_, _ = program(name, all, sys).Parser().Parse(args) // valid: the parent has parsed the same
-		return all.contenders(all.Local.Redis)
+		return append(all.contenders(all.Local.Redis), all.algorithms(all.Algorithms.Redis)...)
 	})
 	os.Exit(program(name, &commands{peers: peers}, sys).Run(context.Background(), os.Args[1:], sys))
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"github.com/fastlimit/fastlimit/bench/oracle"
@@ -60,7 +61,7 @@ func runJob(text string, contenders []Contender, in io.Reader, out *json.Encoder
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		return fmt.Errorf("bench: %s: %w", childCommand, err)
 	}
-	for _, c := range append(contenders, Fastlimit(), FastlimitClock(), Reference(), noLimiter()) {
+	for _, c := range slices.Concat(contenders, []Contender{Fastlimit(), FastlimitClock(), Reference(), noLimiter()}, Algorithms()) {
 		if c.Name != j.Contender {
 			continue
 		}
@@ -84,10 +85,10 @@ type child struct {
 	ended  bool            // its output has ended
 }
 
-// startChild starts a job with this program's own arguments, so that the child builds
-// the same contenders. It writes what it found to stdout, a line for each answer, and
+// startChild starts a job with this program's own arguments and more, so that the child
+// builds the same contenders. It writes what it found to stdout, a line for each answer, and
 // reads from stdin when to go on.
-func startChild(ctx context.Context, j job) (*child, error) {
+func startChild(ctx context.Context, j job, more ...string) (*child, error) {
 	text, err := json.Marshal(j)
 	if err != nil {
 		return nil, err
@@ -96,7 +97,7 @@ func startChild(ctx context.Context, j job) (*child, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bench: cannot start itself: %w", err)
 	}
-	c := &child{cmd: exec.CommandContext(ctx, self, append([]string{childCommand, string(text)}, os.Args[1:]...)...)}
+	c := &child{cmd: exec.CommandContext(ctx, self, slices.Concat([]string{childCommand, string(text)}, os.Args[1:], more)...)}
 	c.cmd.Stderr = &c.stderr
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err

@@ -58,7 +58,7 @@ func Fastlimit() Contender {
 	return Contender{
 		Name:  "fastlimit",
 		Setup: fmt.Sprintf("defaults: memory up to %d MiB, escalate_at 0.5; clients are IPv4 addresses and IPv6 /64", fastlimit.DefaultMemory>>20),
-		New:   func(r oracle.Rule) (Limiter, error) { return newFast(r, new(fastlimit.ManualClock)) },
+		New:   func(r oracle.Rule) (Limiter, error) { return newFast(defaultRule(r), new(fastlimit.ManualClock)) },
 	}
 }
 
@@ -68,7 +68,7 @@ func FastlimitClock() Contender {
 	c := Fastlimit()
 	c.Name, c.OwnClock = "fastlimit, own clock", true
 	c.New = func(r oracle.Rule) (Limiter, error) {
-		f, err := newFast(r, nil)
+		f, err := newFast(defaultRule(r), nil)
 		return ownClock{f}, err
 	}
 	return c
@@ -94,17 +94,23 @@ type fast struct {
 	clock *fastlimit.ManualClock // nil: the machine's
 }
 
-func newFast(r oracle.Rule, clock *fastlimit.ManualClock) (*fast, error) {
+// defaultRule is the rule with everything else left as it is by default.
+func defaultRule(r oracle.Rule) fastlimit.RuleConfig {
+	return fastlimit.RuleConfig{Rate: r.Rate, Burst: r.Burst}
+}
+
+func newFast(rule fastlimit.RuleConfig, clock *fastlimit.ManualClock) (*fast, error) {
+	rule.Name = "bench"
 	lim, err := fastlimit.New(fastlimit.Config{
-		Rules:  []fastlimit.RuleConfig{{Name: "bench", Rate: r.Rate, Burst: r.Burst}},
+		Rules:  []fastlimit.RuleConfig{rule},
 		Secret: [32]byte{1}, // the same collisions in every run
 		Clock:  clock,
 	})
 	if err != nil {
 		return nil, err
 	}
-	rule, _ := lim.Rule("bench")
-	return &fast{lim, rule, clock}, nil
+	r, _ := lim.Rule(rule.Name)
+	return &fast{lim, r, clock}, nil
 }
 
 func (f *fast) Allow(addr netip.Addr, now time.Duration) bool {

@@ -18,10 +18,11 @@ import (
 type LocalOptions struct {
 	Options
 
-	Workloads []string      `name:"workload" placeholder:"NAME" help:"zipf-1.1, distinct, hot-denied. Default: all."`
+	Workloads []string      `name:"workload" placeholder:"NAME" help:"zipf-1.1, distinct, hot-denied, hot-allowed. Default: all."`
 	Cores     []int         `placeholder:"N" help:"Numbers of cores to decide on. Default: 1, 2, 4 and so on."`
 	Rounds    int           `default:"11" help:"Turns of each limiter."`
 	Round     time.Duration `kong:"-"` // about how long a turn lasts; 0 means 20 ms
+	ChildArgs []string      `kong:"-"` // of measuring processes, beside this program's own
 }
 
 // withDefaults adds the limiter that does nothing: what the harness itself costs is
@@ -100,9 +101,9 @@ func startTurns(ctx context.Context, o LocalOptions, workload string, cores int)
 		t := &turn{contender: c}
 		turns = append(turns, t)
 		t.child, t.err = startChild(ctx, job{
-			Contender: c.Name, Rule: o.Rule,
+			Contender: c.Name, Rule: speedRule(workload, o.Rule),
 			Speed: &speedJob{Workload: workload, Cores: cores, Round: o.Round, Seed: o.Seed},
-		})
+		}, o.ChildArgs...)
 		if t.err != nil {
 			return turns, t.err // the others will not start either
 		}

@@ -49,7 +49,7 @@ func TestLocal(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	want := map[string]int{"fastlimit": 1 + 6, "time.Now": 1, "none": 6, "fails": 6, "panics": 6}
+	want := map[string]int{"fastlimit": 1 + 8, "time.Now": 1, "none": 8, "fails": 8, "panics": 8}
 	for name, n := range want {
 		if got[name] != n {
 			t.Errorf("%s: %d results, want %d", name, got[name], n)

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bench/oracle"
 	"github.com/fastlimit/fastlimit/bench/proc"
 	"github.com/fastlimit/fastlimit/bench/workload"
@@ -53,7 +54,20 @@ type feed struct {
 }
 
 // speedWorkloads are the workloads of [Local].
-var speedWorkloads = []string{"zipf-1.1", "distinct", "hot-denied"}
+var speedWorkloads = []string{"zipf-1.1", "distinct", "hot-denied", "hot-allowed"}
+
+// outOfReach is the limit of hot-allowed: no client sends a billion requests a second,
+// and no window of 2 s is full before it ends.
+var outOfReach = oracle.Rule{Rate: fastlimit.Rate{N: 1e9, Per: time.Second}, Burst: 2e9}
+
+// speedRule is the limit under a workload: the one that all limiters are given, unless
+// the workload wants its own.
+func speedRule(workload string, r oracle.Rule) oracle.Rule {
+	if workload == "hot-allowed" {
+		return outOfReach
+	}
+	return r
+}
 
 // newFeed draws all keys beforehand: drawing one costs as much as deciding.
 func newFeed(name string, seed uint64) (feed, error) {
@@ -72,6 +86,8 @@ func newFeed(name string, seed uint64) (feed, error) {
 		return feed{nil, speedStep, speedKeys / 2}, nil
 	case "hot-denied": // time stands still, so that the client stays over its limit
 		return feed{[]uint32{7}, 0, 100_000}, nil
+	case "hot-allowed": // the same client and loop, so that the two can be compared
+		return feed{[]uint32{7}, speedStep, 100_000}, nil
 	}
 	return feed{}, fmt.Errorf("bench: no workload %q: want one of %q", name, speedWorkloads)
 }

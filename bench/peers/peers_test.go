@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"io"
 	"net/netip"
 	"os"
 	"testing"
@@ -9,6 +10,8 @@ import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bench/inproc"
 	"github.com/fastlimit/fastlimit/bench/oracle"
+	"github.com/fastlimit/fastlimit/bench/proc"
+	"github.com/fastlimit/fastlimit/bench/redisbench"
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 )
@@ -58,6 +61,51 @@ func TestPeers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestOneClient: what peerbench measures as the decisions of one client that is admitted, or
+// denied, are such, on a Redis too. The limit is 5 in 100 minutes, so that an edge of a window may
+// double it and time adds nothing else.
+func TestOneClient(t *testing.T) {
+	t.Parallel()
+	outOfReach := oracle.Rule{Rate: fastlimit.Rate{N: 1e9, Per: time.Second}, Burst: 2e9}
+	tight := oracle.Rule{Rate: fastlimit.Rate{N: 3, Per: time.Hour}, Burst: 5}
+	client := netip.MustParseAddr("192.0.2.1")
+	count := func(c inproc.Contender, r oracle.Rule) (n int) {
+		l, err := c.New(r)
+		if err != nil {
+			t.Fatalf("%s: %v", c.Name, err)
+		}
+		for i := range 100 {
+			if l.Allow(client, time.Duration(i)*time.Microsecond) {
+				n++
+			}
+		}
+		if f, ok := l.(inproc.Failer); ok && f.Err() != nil {
+			t.Errorf("%s: %v", c.Name, f.Err())
+		}
+		if closer, ok := l.(io.Closer); ok {
+			if err := closer.Close(); err != nil {
+				t.Errorf("%s: %v", c.Name, err)
+			}
+		}
+		return n
+	}
+	err := redisbench.WithServer(t.Context(), "redis-server", func(_ *proc.Child, addr string) error {
+		url := "redis://" + addr + "/0"
+		for _, c := range append(All(url), redisbench.Algorithms(url)...) {
+			if n := count(c, outOfReach); n != 100 {
+				t.Errorf("%s: %d of 100 admitted, though the limit is out of reach", c.Name, n)
+			}
+			if n := count(c, tight); n < 5 || n > 10 {
+				t.Errorf("%s: %d of 100 admitted, want the burst of 5", c.Name, n)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bench/inproc"
 	"github.com/fastlimit/fastlimit/bench/oracle"
+	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
 )
 
@@ -23,23 +24,46 @@ func Contender(url string) inproc.Contender {
 		Setup:    "defaults; exact buckets in a Redis on this machine",
 		OwnClock: true, Remote: true,
 		New: func(r oracle.Rule) (inproc.Limiter, error) {
-			const patience = time.Second
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
-			defer cancel()
-			store, err := redisstore.Open(ctx, redisstore.Config{
-				URL: url, Logger: slog.New(slog.DiscardHandler),
-				KeyPrefix: fmt.Sprintf("bench:%x:", rand.Uint64()), // nobody's buckets are left over
-			})
-			if err != nil {
-				return nil, fmt.Errorf("bench: %w", err) // without the URL: it may hold a password
-			}
-			_, rule, err := limiter(store, fastlimit.DefaultStoreTimeout, fastlimit.RuleConfig{Rate: r.Rate, Burst: r.Burst})
-			if err != nil {
-				return nil, errors.Join(err, closeStore(store))
-			}
-			return &viaRedis{store: store, rule: rule}, nil
+			return openRedis(url, fastlimit.DefaultStoreTimeout, fastlimit.RuleConfig{Rate: r.Rate, Burst: r.Burst})
 		},
 	}
+}
+
+// Algorithms is fastlimit with strict rules of each algorithm, whose state is in the Redis
+// at a URL: what has to be asked there is, and waits for the answer however long that takes.
+func Algorithms(url string) (all []inproc.Contender) {
+	for a := range bucket.NumAlgorithms {
+		all = append(all, inproc.Contender{
+			Name:     "fastlimit, " + a.String() + ", Redis",
+			Setup:    fmt.Sprintf("algorithm %v, strict, on a Redis on this machine; whom it knows to be over its limit it denies itself", a),
+			OwnClock: true, Remote: true,
+			New: func(r oracle.Rule) (inproc.Limiter, error) {
+				rule := inproc.AlgorithmRule(a, r)
+				rule.Strict, rule.OnFailure = true, fastlimit.FailClosed
+				return openRedis(url, time.Second, rule)
+			},
+		})
+	}
+	return all
+}
+
+// openRedis is a limiter with a store of its own, and keys of its own in it.
+func openRedis(url string, wait time.Duration, rule fastlimit.RuleConfig) (inproc.Limiter, error) {
+	const patience = 10 * time.Second // a server that refuses to talk fails at once
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	store, err := redisstore.Open(ctx, redisstore.Config{
+		URL: url, Logger: slog.New(slog.DiscardHandler), Timeout: wait,
+		KeyPrefix: fmt.Sprintf("bench:%x:", rand.Uint64()), // nobody's buckets are left over
+	})
+	if err != nil {
+		return nil, fmt.Errorf("bench: %w", err) // without the URL: it may hold a password
+	}
+	_, r, err := limiter(store, wait, rule)
+	if err != nil {
+		return nil, errors.Join(err, closeStore(store))
+	}
+	return &viaRedis{store: store, rule: r}, nil
 }
 
 type viaRedis struct {

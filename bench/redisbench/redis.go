@@ -67,31 +67,40 @@ func Run(ctx context.Context, o Options) (results []report.Result, err error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
+	err = WithServer(ctx, o.Path, func(server *proc.Child, addr string) error {
+		checks := func(ctx context.Context, addr string) ([]report.Result, error) { return o.checks(ctx, server, addr) }
+		for i, measure := range []func(context.Context, string) ([]report.Result, error){o.flood, checks} {
+			o.Progress.Tell(i, 2, "redis: %s", [...]string{"flood", "exact checks"}[i])
+			more, err := measure(ctx, addr)
+			results = append(results, more...)
+			if err != nil {
+				return err
+			}
+		}
+		o.Progress.Tell(2, 2, "done")
+		return nil
+	})
+	return results, err
+}
+
+// WithServer calls f with a Redis that keeps nothing, started for it from a program,
+// and the address of that Redis.
+func WithServer(ctx context.Context, program string, f func(server *proc.Child, addr string) error) error {
 	dir, err := os.MkdirTemp("", "fastlimit-redis-")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer os.RemoveAll(dir)
 	addr, err := proc.FreeAddr()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	server, err := startRedis(ctx, o.Path, dir, addr)
+	server, err := startRedis(ctx, program, dir, addr)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer server.Stop()
-	checks := func(ctx context.Context, addr string) ([]report.Result, error) { return o.checks(ctx, server, addr) }
-	for i, measure := range []func(context.Context, string) ([]report.Result, error){o.flood, checks} {
-		o.Progress.Tell(i, 2, "redis: %s", [...]string{"flood", "exact checks"}[i])
-		more, err := measure(ctx, addr)
-		results = append(results, more...)
-		if err != nil {
-			return results, err
-		}
-	}
-	o.Progress.Tell(2, 2, "done")
-	return results, nil
+	return f(server, addr)
 }
 
 // startRedis starts a Redis that keeps nothing.

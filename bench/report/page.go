@@ -103,6 +103,7 @@ type (
 // groupTexts say what a section shows, to a reader who has not seen the code.
 var groupTexts = map[string]struct{ title, text string }{
 	"local":        {"In process", "Decisions by a call, without network. Each limiter in a process of its own, in turns; medians."},
+	"algorithms":   {"Algorithms", "One client, admitted or denied, by each algorithm of fastlimit and by other limiters, in memory and through Redis. Each in a process of its own, in turns; medians."},
 	"accuracy":     {"Accuracy", "Against an exact bucket per client. A false denial hits a client within its limit; excess is what the worst client got beyond rate and burst."},
 	"memory":       {"Memory", "Floods of clients that are each seen once, with two heavy ones among them: a steady one, and one in pulses. What became of them is in the outcome."},
 	"http":         {"Over HTTP", "Each server on one core, the load on another. Throughput and CPU time from a closed loop, latencies from an open one. Where the load's core is the bottleneck, CPU time is the figure that tells servers apart."},

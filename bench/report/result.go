@@ -35,7 +35,7 @@ type Environment struct {
 // Result is one limiter under one workload. Pointers are nil where a figure
 // does not apply.
 type Result struct {
-	Group    string `json:"group"`    // local, accuracy, memory, http, redis, redis-http, redis-faults, cluster
+	Group    string `json:"group"`    // local, algorithms, accuracy, memory, http, redis, redis-http, redis-faults, cluster
 	Workload string `json:"workload"` // for example zipf-1.1
 	Limiter  string `json:"limiter"`
 	Setup    string `json:"setup,omitempty"` // how it was configured

@@ -11,6 +11,7 @@ import (
 	"github.com/fastlimit/fastlimit/bench/peers"
 	"github.com/fastlimit/fastlimit/bench/report"
 	"github.com/fastlimit/fastlimit/bench/workload"
+	"github.com/fastlimit/fastlimit/bucket"
 )
 
 // TestMain lets the test binary be the program, and its measuring processes.
@@ -48,7 +49,7 @@ func TestPeersHaveNames(t *testing.T) {
 	}
 }
 
-// One short run over every peer that needs no server leaves no result without a
+// One short run over every peer that needs no server of the user's leaves no result without a
 // figure: in this process, in those that it starts, and in real time.
 func TestMeasure(t *testing.T) {
 	t.Parallel()
@@ -59,6 +60,9 @@ func TestMeasure(t *testing.T) {
 	}{
 		{"accuracy --requests=2000 --duration=50ms", limiters * len(workload.All())},
 		{"local --workload=hot-denied --cores=1 --rounds=1", 2 + limiters + 2}, // two clocks, fastlimit with its own, none
+		// Two clocks; for one client admitted and denied all peers with redis_rate, the reference
+		// and none, and fastlimit by algorithm: as it is, strict, on Redis.
+		{"algorithms --rounds=1", 2 + 2*(limiters+1+3*int(bucket.NumAlgorithms))},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			t.Parallel()
@@ -82,7 +86,7 @@ func TestMeasure(t *testing.T) {
 // A Redis that does not answer is an error before anything is measured.
 func TestMeasureRefuses(t *testing.T) {
 	t.Parallel()
-	for _, group := range []string{"local", "accuracy"} {
+	for _, group := range []string{"local", "accuracy", "algorithms"} {
 		code, stdout, stderr := peerbench(t, group, "--redis", "redis://127.0.0.1:1/0?dial_timeout=100ms&max_retries=-1")
 		if code != 1 || stdout != "" || !strings.Contains(stderr, "--redis: ") {
 			t.Errorf("%s: exit %d, %q, %q", group, code, stdout, stderr)
