@@ -28,8 +28,10 @@ func TestLastDenial(t *testing.T) {
 		rule("a", denial.Options{Page: page, Headers: []denial.HeaderSet{denial.RateLimitLegacy, denial.XRateLimitLimit}}),
 	}
 	dates := [][]byte{[]byte("Date: Monday\r\n"), []byte("Date: Tuesday\r\n")}
-	times := []time.Duration{0, 1, time.Millisecond, time.Millisecond + 1, 2 * time.Millisecond, 999*time.Millisecond + 1, time.Second, time.Hour,
-		bucket.Never - 875_000, bucket.Never - 675_000, bucket.Never}
+	times := []time.Duration{
+		0, 1, time.Millisecond, time.Millisecond + 1, 2 * time.Millisecond, 999*time.Millisecond + 1, time.Second, time.Hour,
+		bucket.Never - 875_000, bucket.Never - 675_000, bucket.Never,
+	}
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
 	var j requestState
 	var d *deny

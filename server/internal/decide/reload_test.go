@@ -34,7 +34,8 @@ func TestReloadReleasesTheOldRules(t *testing.T) {
 	old := func() (old struct {
 		rule    weak.Pointer[fastlimit.Rule]
 		denials weak.Pointer[deny]
-	}) {
+	},
+	) {
 		snap := s.Snapshot()
 		old.rule, old.denials = weak.Make(snap.settings.Limiter.Rules()[0]), weak.Make(&snap.denials[0])
 		return old
