@@ -88,7 +88,7 @@ func (b *buckets) windowDecision(stage Stage, allowed bool, tat uint64, now time
 	}
 	d := Decision{Outcome: Outcome{Allowed: allowed, Stage: stage}, Remaining: int64(b.shape.Remaining(tat, ticks))}
 	// A store's window may end a little later than this node's time says.
-	left := max(b.shape.WindowEnd(max(tat, ticks))-wall, time.Microsecond)
+	left := b.clock.wait(now, max(b.shape.WindowEnd(max(tat, ticks))-wall, time.Microsecond))
 	if b.shape.Level(tat, ticks) > 0 {
 		d.TimeToEmpty = left
 	}

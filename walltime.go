@@ -95,14 +95,26 @@ func (w *wallLine) moveLocked(now, wall time.Duration, source wallSource) {
 	w.anchor.Store(a)
 }
 
+// wait is how long the line takes from now to go on by left. Waiting for it is long
+// enough unless the line is slowed down meanwhile.
+func (a *anchor) wait(now, left time.Duration) time.Duration {
+	surplus := a.surplus - min(max(now-a.at, 0)>>slowShift, a.surplus)
+	const rounding = 2 // ns, of the shifts of wall
+	return left + min(left/(1<<slowShift-1)+rounding, surplus)
+}
+
 // startWall has the line follow this machine's clock, or a store's, from the wall
-// time on.
+// time on. What a store has said stays: this machine's clock may differ by anything,
+// and the next answer would set the line back to where it was.
 func (c *clock) startWall(source wallSource) {
 	if !c.machine {
 		return
 	}
 	c.wall.mu.Lock()
 	defer c.wall.mu.Unlock()
+	if a := c.wall.anchor.Load(); source == wallGuess && a != nil && a.source == wallStore {
+		return
+	}
 	now, wall := c.wallNow()
 	c.wall.moveLocked(now, wall, source)
 }
@@ -114,12 +126,22 @@ func (c *clock) wallTime(now time.Duration) time.Duration {
 		return now
 	}
 	if a.source == wallClock && now-a.at >= wallEvery && c.wall.mu.TryLock() {
-		at, wall := c.wallNow()
-		c.wall.moveLocked(at, wall, wallClock)
+		if c.wall.anchor.Load().source == wallClock { // no store meanwhile
+			at, wall := c.wallNow()
+			c.wall.moveLocked(at, wall, wallClock)
+		}
 		c.wall.mu.Unlock()
 		a = c.wall.anchor.Load()
 	}
 	return a.wall(now)
+}
+
+// wait is how long it takes from now until the wall time has gone on by left.
+func (c *clock) wait(now, left time.Duration) time.Duration {
+	if a := c.wall.anchor.Load(); a != nil {
+		return a.wait(now, left)
+	}
+	return left
 }
 
 // wallNow reads the machine's clocks at once: the time on the line and the wall time.
@@ -149,6 +171,9 @@ func (c *clock) observeStore(micros uint64, sent, got, patience time.Duration) {
 		w.high[0] = max(w.high[0], ahead)
 	}
 	a := w.anchor.Load()
+	if a != nil && a.source == wallClock {
+		return // late: there is no store any more
+	}
 	if a == nil || a.source == wallGuess {
 		// The one time that it may step back: nothing was learnt from the store yet.
 		w.anchor.Store(&anchor{at: got, base: got + ahead, source: wallStore})
