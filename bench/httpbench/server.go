@@ -19,6 +19,7 @@ import (
 	"regexp"
 	"strings"
 	"text/template"
+	"time"
 
 	"github.com/fastlimit/fastlimit/bench/load"
 	"github.com/fastlimit/fastlimit/bench/oracle"
@@ -231,6 +232,14 @@ func (s Server) start(ctx context.Context, at site) (*running, error) {
 	child, err := proc.Start(ctx, proc.Config{Path: path, Args: args, Dir: at.dir, Cores: at.cores, Addr: addrs[0]})
 	if err != nil {
 		return nil, err
+	}
+	if s.probe != "" {
+		ready, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		if err := child.Await(ready, addrs[1]); err != nil {
+			child.Stop()
+			return nil, fmt.Errorf("bench: %s: %w", s.Name, err)
+		}
 	}
 	target, err := load.NewTarget("http://"+addrs[0]+"/", 0)
 	return &running{s, child, target, addrs[1]}, err

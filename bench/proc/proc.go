@@ -79,7 +79,7 @@ func Start(ctx context.Context, c Config) (*Child, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	if err := child.await(ctx, c.Addr); err != nil {
+	if err := child.Await(ctx, c.Addr); err != nil {
 		child.Stop()
 		return nil, fmt.Errorf("bench: %s: %w; it printed: %s", c.Path, err, child.Output())
 	}
@@ -101,8 +101,10 @@ func taken(addr string) bool {
 	return true
 }
 
-// await returns once the address accepts a connection.
-func (c *Child) await(ctx context.Context, addr string) error {
+// Await returns once the address accepts a connection, or the child or ctx has ended.
+// A child that listens on several addresses has bound the first a moment before the
+// others.
+func (c *Child) Await(ctx context.Context, addr string) error {
 	var dialer net.Dialer
 	for {
 		conn, err := dialer.DialContext(ctx, "tcp", addr)

@@ -102,6 +102,11 @@ func (o HTTPOptions) start(ctx context.Context, dir string) (e *edge, err error)
 		e.server, err = proc.Start(ctx, proc.Config{Path: o.Fastlimit, Args: []string{"serve", "-c", config}, Dir: dir, Addr: addrs[1]})
 	}
 	if err == nil {
+		ready, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err = e.server.Await(ready, addrs[2])
+		cancel()
+	}
+	if err == nil {
 		e.target, err = load.NewTarget("http://"+addrs[1]+"/", 0)
 	}
 	if err != nil {
