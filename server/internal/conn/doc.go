@@ -5,12 +5,13 @@
 // they need ([Of]).
 //
 //		socket ─► retryListener ─► Listener.take ─► Conns.admit     room, or a 503
-//		      ─► resident ─► gate ─► fasthttp's parser ─► Answer    for each simple request
+//		      ─► resident ─► Head.read ─► Answer                    for each simple request
 //		      ─► Conn.Read ─► gate ─► fasthttp ─► Request           from the first other one on
 //		Conns.sweep                                                 ends what takes too long
 //
-//	  - A resident answers simple requests with one read and one write each. At the first
-//	    other request fasthttp gets the connection (resident.go, Linux only).
+//	  - A resident answers simple requests with one read and one write each (head.go says
+//	    which are simple). At the first other request fasthttp gets the connection
+//	    (resident.go, Linux only).
 //	  - A connection belongs to the goroutine that serves it. It notes its phase and
 //	    since when ([Conn.BeginRequest]); others read that, and set deadlines.
 //	  - Every byte passes a strict reader of HTTP/1 framing before fasthttp parses it
