@@ -15,10 +15,15 @@ const (
 	TokenBucket
 	// FixedWindow counts units in periods aligned to Unix time.
 	FixedWindow
+	// SlidingWindow counts units in the same periods, and those of the one before by
+	// the share of it that a period ending now would cover.
+	SlidingWindow
+	// SlidingLog keeps the time of each unit, and so counts those of any period.
+	SlidingLog
 	NumAlgorithms // how many there are
 )
 
-var algorithmNames = [NumAlgorithms]string{"leaky bucket", "token bucket", "fixed window"}
+var algorithmNames = [NumAlgorithms]string{"leaky bucket", "token bucket", "fixed window", "sliding window", "sliding log"}
 
 func (a Algorithm) String() string {
 	if a < NumAlgorithms {
@@ -28,12 +33,7 @@ func (a Algorithm) String() string {
 }
 
 // Algorithm is how buckets of this shape count.
-func (s *Shape) Algorithm() Algorithm {
-	if s.Windowed() {
-		return FixedWindow
-	}
-	return LeakyBucket
-}
+func (s *Shape) Algorithm() Algorithm { return s.algorithm }
 
 // Parameters are the numbers that tell shapes of different limits apart, the
 // algorithm first. Slack is not among them.

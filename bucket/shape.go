@@ -82,7 +82,11 @@ type Shape struct {
 	most     uint64 // B·T + num - 1, grace included
 	burst    uint64 // B
 	mask     uint64 // the bits of a state that are its level: all, or of a window the count
-	period   uint64 // of a window, in µs; 0 of a bucket
+	period   uint64 // of windows and logs, in µs; 0 of a bucket
+
+	algorithm Algorithm // LeakyBucket also where it is TokenBucket
+	countBits uint8     // of each of the two counts of a sliding window
+	low       uint64    // the bits of ticks within which a sliding window has its steps
 }
 
 // NewShape returns the bucket of n units per period and the given burst. It
@@ -174,9 +178,10 @@ func (s *Shape) PerMicro() uint64 { return s.perMicro }
 
 // WithSlack returns a bucket of the same rate that holds r·d more, rounded up
 // to whole µs: requests that leave a client evenly may reach the bucket up to
-// d closer together. A window has no slack: a request counts where it is judged.
+// d closer together. Windows and logs have no slack: a request counts where, and
+// when, it is judged.
 func (s Shape) WithSlack(d time.Duration) Shape {
-	if s.Windowed() {
+	if s.period != 0 {
 		return s
 	}
 	us := uint64(max(d, 0) / time.Microsecond)
@@ -192,8 +197,10 @@ func (s Shape) WithSlack(d time.Duration) Shape {
 }
 
 // Portable reports whether a store that computes with float64 keeps this
-// bucket exactly; see [MaxPortable].
-func (s *Shape) Portable() bool { return s.most <= MaxPortable }
+// bucket exactly; see [MaxPortable] and [MaxPortableLog].
+func (s *Shape) Portable() bool {
+	return s.most <= MaxPortable && (!s.Logged() || s.burst <= MaxPortableLog)
+}
 
 // MaxDrain is the time in which all that any table knows of a client leaks. The
 // most it can know is twice what fits: a full bucket, and as much again that a
@@ -201,8 +208,11 @@ func (s *Shape) Portable() bool { return s.most <= MaxPortable }
 //
 // A window ends by the wall clock, which may be slowed down.
 func (s *Shape) MaxDrain() time.Duration {
-	if s.Windowed() {
+	switch s.algorithm {
+	case FixedWindow, SlidingLog:
 		return 2 * s.Period()
+	case SlidingWindow:
+		return 3 * s.Period()
 	}
 	return time.Duration(2*(s.most/s.perMicro)+2) * time.Microsecond
 }

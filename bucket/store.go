@@ -33,7 +33,9 @@ type Op struct {
 
 	// Back is how many ticks of earlier takes to refund before anything else. A
 	// refund or a reset makes the store ignore floors until every level that
-	// some node knew before has leaked: a floor from then would undo it.
+	// some node knew before has leaked: a floor from then would undo it. A sliding
+	// window gives back units of the current period, then of the one before; a log
+	// the latest ones.
 	Back uint64
 
 	// Floor is a level in ticks that the bucket was known to have reached at
@@ -67,10 +69,13 @@ type Op struct {
 	Done func(*Op, Reply, error)
 }
 
-// Reply is the outcome of an [Op].
+// Reply is the outcome of an [Op]. What Level says depends on the algorithm: of a
+// fixed window units in the window of Now, of a sliding one both counts ([Pack]), of
+// a log units as long as one more fits, and else the limit and as many µs as it takes
+// until one does.
 type Reply struct {
 	Granted uint64 // of Take and Peek: how many of Count charges fit
-	Level   uint64 // ticks in the bucket afterwards, by the store's clock
+	Level   uint64 // ticks in the bucket afterwards, by the store's clock; see above
 	Now     uint64 // that clock when the operation was carried out, in µs since 1970
 }
 

@@ -59,14 +59,17 @@ func NewWindow(n uint64, per time.Duration) (Shape, error) {
 	case per%time.Microsecond != 0:
 		return bad("period "+per.String()+" is not whole microseconds", "want whole microseconds")
 	}
-	return Shape{unit: 1, limit: n, most: n, burst: n, mask: countMask, period: uint64(per / time.Microsecond)}, nil
+	return Shape{unit: 1, limit: n, most: n, burst: n, mask: countMask, period: uint64(per / time.Microsecond), algorithm: FixedWindow}, nil
 }
 
-// Windowed reports whether limits of this shape are counted in windows, which
-// begin by the wall clock. Their ticks are those of WindowTicks.
-func (s *Shape) Windowed() bool { return s.period != 0 }
+// Windowed reports whether limits of this shape are counted in windows, fixed or
+// sliding, which begin by the wall clock. Their ticks are those of WindowTicks.
+func (s *Shape) Windowed() bool { return s.algorithm == FixedWindow || s.algorithm == SlidingWindow }
 
-// Period is how long a window lasts, 0 of a bucket.
+// Logged reports whether the time of each unit is kept. Ticks are µs then.
+func (s *Shape) Logged() bool { return s.algorithm == SlidingLog }
+
+// Period is how long a window lasts, or how long a log counts a unit; 0 of a bucket.
 func (s *Shape) Period() time.Duration { return time.Duration(s.period) * time.Microsecond }
 
 // WindowTicks converts a time since 1970 to the ticks of a shape that is Windowed:
