@@ -34,7 +34,7 @@
 // level is its units admitted and not yet leaked at r; a stream conforms to
 // (r, B) if its level never exceeds B. T = 1/r. A request costs n units,
 // usually one. θ ([RuleConfig.EscalateAt]) is the share of B from which on a
-// client is suspected. Fixed windows are below.
+// client is suspected. Windows and logs are below.
 //
 // # Promises
 //
@@ -180,6 +180,40 @@
 //
 // What is given back to a window that is over is gone. The units of a request in
 // flight when a window ends may go back to the next; they are among C.
+//
+// # Sliding windows and logs
+//
+// A sliding window ([SlidingWindow]) of N units per P has the periods of fixed windows.
+// Its level is the count of the current one and, rounded up, that of the one before
+// times the share of it that the P ending now would cover. A log ([SlidingLog])
+// knows the time of each unit; its level is the units of the P ending now.
+//
+// P1: a client is denied only if what was admitted to it has a level that exceeds N
+// with the request, when the request is judged. As above one in flight at a time needs
+// no room, and C units take C.
+//
+// P2: the level of what a client is admitted never exceeds (1+θ)·N + 1 + C. Of a log
+// that is so many units in any P. Of a sliding window it is so many at once, also where
+// a period ends. Over time such a window admits N at the end of a period and then N
+// evenly over the next, so in a P that is not aligned just below twice as much: of the
+// period before it knows how many units there were, not when.
+//
+// The proof is that of fixed windows, since level(a+b) <= level(a) + level(b) holds here
+// too. (a) Hits that the filter admits are 5/2·P apart, and two periods in a row last
+// 16/7·P at most; of a log they are P and the clock's rounding apart. So no two of them
+// count at once: 1. (b) The sketch counts in aligned periods, with θ·N/2 for a
+// threshold, so less than that passes it in one of them. What counts at any time is of two
+// of them at most: θ·N. (c) The exact bucket admits N. Evictions add what they have
+// forgiven, weighted as of then.
+//
+// With a shared store its clock weighs what the store admits. A window of this node's
+// leads it by J at most, so that by the store's clock θ·N·J/2P more may count. A log
+// says when, so its store has no r·J more either: requests that are sent N in each P and
+// bunch on their way by J can exceed it. P1 is for N in P + J there.
+//
+// A log is the times of the N latest units of each suspect, of 8 bytes each, and
+// [NewPlan] refuses a rule whose share of the memory holds those of fewer than 1024
+// clients.
 //
 // # P1 with a shared store
 //
