@@ -1,0 +1,145 @@
+package fastlimit
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// slidingFleet is nodes with one rule that slides in one store, and an oracle that
+// knows of each unit between which times of the store's clock it was charged.
+type slidingFleet struct {
+	*windowFleet
+
+	per  time.Duration
+	most uint64
+
+	charged map[int][]slidingCharge // by client; guarded by mu
+	passed  map[[3]int64]uint64     // client, node, aligned period of its sketch; guarded by mu
+}
+
+type slidingCharge struct {
+	from, to time.Duration
+	units    uint64
+}
+
+// level is that of a client at a time: of a log the units of the period ending then, of
+// a sliding window both counts, weighted. Of a charge whose time is not known exactly
+// the earliest counts or, with late, the latest.
+func (f *slidingFleet) level(client int, at time.Duration, logged, late bool) (level uint64) {
+	var previous, current uint64
+	for _, c := range f.charged[client] {
+		when := c.from
+		if late {
+			when = c.to
+		}
+		switch {
+		case logged && when+f.per > at:
+			level += c.units
+		case logged:
+		case when/f.per >= at/f.per:
+			current += c.units
+		case when/f.per+1 == at/f.per:
+			previous += c.units
+		}
+	}
+	if logged {
+		return level
+	}
+	step := f.per / 62_500
+	rest := 62_500 - uint64(at%f.per/step)
+	return current + (previous*rest+62_499)/62_500
+}
+
+// ask sends one request and checks the verdict.
+func (f *slidingFleet) ask(client, node int, n uint64) {
+	r := f.nodes[node].rules[0]
+	logged := r.logged
+	key := r.BytesKey([]byte{byte(client)})
+	local := int64(r.sketchTicks(r.clock.now()) >> 32)
+	from := f.clock()
+	d := r.Take(context.Background(), key, n)
+	to := f.clock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case d.Allowed && (d.Stage == StageFilter || d.Stage == StageSketch):
+		f.passed[[3]int64{int64(client), int64(node), local}] += n
+	case d.Allowed:
+		kept := f.charged[client][:0]
+		for _, c := range f.charged[client] {
+			if c.to+3*f.per > from {
+				kept = append(kept, c)
+			}
+		}
+		f.charged[client] = append(kept, slidingCharge{from, to, n})
+		if level := f.level(client, to, logged, false); level > f.most {
+			f.faults = append(f.faults, fmt.Sprintf("P2: level %d of client %d with %d units more by node %d", level, client, n, node))
+		}
+	default:
+		f.denials++
+		if d.Stage == StageTable {
+			f.tables++
+		}
+		// The clock is read in whole µs.
+		if level := f.level(client, from-time.Microsecond, logged, true); level+n <= f.most {
+			f.faults = append(f.faults, fmt.Sprintf("P1: %d units of client %d denied by node %d, stage %v, at level %d", n, client, node, d.Stage, level))
+		}
+	}
+}
+
+// TestSlidingNodes is the sandwich of one to three nodes on one store, for windows that
+// slide and logs: what the store admits keeps to the limit, each denial is explained by
+// it, and what passes unchecked at a node keeps to its share.
+func TestSlidingNodes(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range []Algorithm{SlidingWindow, SlidingLog} {
+		for nodes := 1; nodes <= 3; nodes++ {
+			for seed := range uint64(4) {
+				t.Run(fmt.Sprintf("%v, %d nodes, %d", algorithm, nodes, seed), func(t *testing.T) {
+					t.Parallel()
+					synctest.Test(t, func(t *testing.T) { slidingNodes(t, algorithm, nodes, seed) })
+				})
+			}
+		}
+	}
+}
+
+func slidingNodes(t *testing.T, algorithm Algorithm, nodes int, seed uint64) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, uint64(nodes)))
+	c := withAlgorithm(windowRule("a", 3+rng.Uint64N(40), time.Duration(1+rng.IntN(5))*time.Second), algorithm)
+	c.OnFailure = FailClosed
+	f := &slidingFleet{windowFleet: newWindowFleet(t, rng, nodes, c), per: c.Rate.Per, most: c.Rate.N, charged: map[int][]slidingCharge{}, passed: map[[3]int64]uint64{}}
+	theta := *f.nodes[0].rules[0].config.EscalateAt
+	for node := range nodes { // each has heard of the store's clock
+		for r := f.nodes[node].rules[0]; r.Take(t.Context(), r.BytesKey([]byte{255}), 1).Stage != StageExact; {
+		}
+	}
+	var all sync.WaitGroup
+	for client := range 8 {
+		rng := rand.New(rand.NewPCG(rng.Uint64(), 2))
+		all.Go(func() {
+			for range int(1000 * *sandwichScale) {
+				f.pause(rng, c)
+				f.ask(client, rng.IntN(nodes), 1+rng.Uint64N(1<<rng.UintN(3)))
+			}
+		})
+	}
+	all.Wait()
+	for _, fault := range f.faults[:min(5, len(f.faults))] {
+		t.Error(fault)
+	}
+	for w, n := range f.passed {
+		if bound := theta*float64(c.Rate.N)/2 + 1; float64(n) > bound {
+			t.Errorf("P2: node %d let %d units of client %d pass unchecked in period %d", w[1], n, w[0], w[2])
+		}
+	}
+	if f.denials == 0 || f.tables == 0 {
+		t.Errorf("%d denials, %d by tables: nothing was tested", f.denials, f.tables)
+	}
+}
