@@ -12,7 +12,8 @@
 //
 // A bucket is one key. It holds the level, the time it was written, the ticks of
 // a unit and, after a refund or a reset, until when floors are ignored; it expires
-// once none of that matters any more. One Lua script reads the server's clock and
+// once none of that matters any more. Windows keep counts and a log keeps times
+// instead (docs/redis.md). One Lua script reads the server's clock and
 // carries out a batch: for each bucket it refuses what is late, leaks, refunds,
 // raises to the floor, charges and writes. That takes one round trip and is atomic.
 // Levels are in the ticks of [bucket.Shape], so all arithmetic is on integers

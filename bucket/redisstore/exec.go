@@ -65,7 +65,7 @@ func (d *driver) Exec(ctx context.Context, ops []*bucket.Op, settle remote.Settl
 		case !d.Runs(op.Algorithm):
 			d.fail(b, op, bucket.ErrAlgorithm)
 		case op.Kind != bucket.Reset && !op.Shape.Portable():
-			d.fail(b, op, fmt.Errorf("limit of %d ticks: want at most 2^52, use a smaller burst", op.Shape.Limit()))
+			d.fail(b, op, notPortable(&op.Shape))
 		default:
 			b.ops = append(b.ops, op)
 		}
@@ -81,6 +81,14 @@ func (d *driver) Exec(ctx context.Context, ops []*bucket.Op, settle remote.Settl
 		last := round == maxSends || ctx.Err() != nil
 		pending = d.collect(ctx, b, pending, last)
 	}
+}
+
+// notPortable says why a limit cannot be kept in Redis.
+func notPortable(s *bucket.Shape) error {
+	if s.Logged() {
+		return fmt.Errorf("log of %d units: want at most %d, or a sliding window", s.Limit(), bucket.MaxPortableLog)
+	}
+	return fmt.Errorf("limit of %d ticks: want at most 2^52, use a smaller burst", s.Limit())
 }
 
 // oneEach appends a call for each operation.

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
@@ -16,20 +17,26 @@ import (
 func randomShape(rng *rand.Rand) bucket.Shape {
 	periods := []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour, 15 * time.Minute, 7 * time.Second}
 	for {
-		if rng.IntN(2) == 0 {
-			s, err := bucket.NewWindow(1+rng.Uint64N(1<<rng.UintN(33)), periods[rng.IntN(len(periods))])
-			if err == nil {
-				return s
-			}
-			continue
+		per := periods[rng.IntN(len(periods))]
+		var s bucket.Shape
+		var err error
+		switch algorithms[rng.IntN(len(algorithms))] {
+		case bucket.FixedWindow:
+			s, err = bucket.NewWindow(1+rng.Uint64N(1<<rng.UintN(33)), per)
+		case bucket.SlidingWindow:
+			s, err = bucket.NewSlidingWindow(1+rng.Uint64N(1<<rng.UintN(25)), per)
+		case bucket.SlidingLog:
+			s, err = bucket.NewSlidingLog(1+rng.Uint64N(1<<min(rng.UintN(13), rng.UintN(13))), per)
+		default:
+			s, err = bucket.NewShape(1+rng.Uint64N(1<<(1+rng.UintN(30))), per, 1+rng.Uint64N(1<<rng.UintN(40)))
 		}
-		n := 1 + rng.Uint64N(1<<(1+rng.UintN(30)))
-		s, err := bucket.NewShape(n, periods[rng.IntN(len(periods))], 1+rng.Uint64N(1<<rng.UintN(40)))
 		if err == nil && s.Portable() {
 			return s
 		}
 	}
 }
+
+var algorithms = []bucket.Algorithm{bucket.LeakyBucket, bucket.FixedWindow, bucket.SlidingWindow, bucket.SlidingLog}
 
 // near is a number around one that matters.
 func near(rng *rand.Rand, n uint64) uint64 {
@@ -62,6 +69,11 @@ func randomOp(rng *rand.Rand, s bucket.Shape, now uint64) bucket.Op {
 	}
 	if rng.IntN(3) == 0 {
 		op.Floor = rng.Uint64() >> rng.UintN(64)
+		if s.Algorithm() == bucket.SlidingWindow {
+			op.Floor = bucket.Pack(near(rng, limit), near(rng, limit/2))
+		} else if s.Logged() {
+			op.Floor = near(rng, limit)
+		}
 	}
 	if s.Windowed() {
 		op.CountDenied = rng.IntN(3) == 0
@@ -74,7 +86,9 @@ func randomOp(rng *rand.Rand, s bucket.Shape, now uint64) bucket.Op {
 	}
 	// Dates are around the scene's reading of the clock.
 	op.At = time.Unix(0, 0).Add(time.Duration(rng.Int64()>>rng.UintN(63)) / 4)
-	if rng.IntN(2) == 0 {
+	if s.Logged() && rng.IntN(2) == 0 { // where a floor counts
+		op.At = time.Unix(0, 0).Add(-time.Duration(rng.Int64N(2 * int64(s.Period()))))
+	} else if rng.IntN(2) == 0 {
 		op.At = op.At.Add(-2 * op.At.Sub(time.Unix(0, 0)))
 	}
 	if rng.IntN(3) == 0 {
@@ -87,10 +101,18 @@ func randomValue(rng *rand.Rand, s bucket.Shape, now uint64) string {
 	if rng.IntN(8) == 0 {
 		return ""
 	}
-	st := step.State{Level: near(rng, s.Limit()+s.Grace()), Unit: s.Unit()}
-	if s.Windowed() {
-		return randomWindow(rng, s, now)
+	if s.Windowed() || s.Logged() {
+		st := randomWindow(rng, s, now)
+		if s.Logged() {
+			st = randomLog(rng, s, now)
+		}
+		if rng.IntN(20) == 0 {
+			st.Algorithm = algorithms[rng.IntN(len(algorithms))]
+			st.Unit = max(st.Unit, 1)
+		}
+		return maybeCorrupt(rng, encodeState(st))
 	}
+	st := step.State{Level: near(rng, s.Limit()+s.Grace()), Unit: s.Unit()}
 	switch rng.IntN(6) {
 	case 0:
 		st.Level = rng.Uint64() >> (11 + rng.UintN(53))
@@ -115,31 +137,71 @@ func randomValue(rng *rand.Rand, s bucket.Shape, now uint64) string {
 	case 1:
 		st.Quiet = now + rng.Uint64N(2*(s.Limit()/s.PerMicro())+5)
 	}
-	if v := encodeState(st); rng.IntN(50) != 0 {
-		return v
-	}
-	return corrupt(rng, encodeState(st))
+	return maybeCorrupt(rng, encodeState(st))
 }
 
-// randomWindow is what is stored of a window around now, or of another algorithm or
-// period.
-func randomWindow(rng *rand.Rand, s bucket.Shape, now uint64) string {
-	st := step.State{Algorithm: bucket.FixedWindow, Level: near(rng, s.Limit()), Unit: uint64(s.Period() / time.Microsecond), Last: windowOf(s, now)}
+// randomWindow is a state of a window around now, or of another period.
+func randomWindow(rng *rand.Rand, s bucket.Shape, now uint64) step.State {
+	st := step.State{Algorithm: s.Algorithm(), Level: near(rng, s.Limit()), Unit: uint64(s.Period() / time.Microsecond), Last: windowOf(s, now)}
+	if s.Algorithm() == bucket.SlidingWindow {
+		st.Level, st.Previous = near(rng, s.Limit()/(1+rng.Uint64N(4))), near(rng, s.Limit())
+		st.Last -= rng.Uint64N(3)
+	}
 	switch rng.IntN(6) {
 	case 0:
 		st.Last = near(rng, st.Last)
 	case 1:
 		st.Unit = near(rng, st.Unit)
-	case 2:
-		st.Algorithm, st.Last = bucket.LeakyBucket, now
 	}
 	if rng.IntN(3) == 0 {
-		st.Quiet = near(rng, st.Last)
+		st.Quiet = near(rng, st.Last-rng.Uint64N(2))
 	}
-	if v := encodeState(st); rng.IntN(50) != 0 {
+	return st
+}
+
+// randomLog is a state of a log around now: its times are of a period and more, also
+// too many of them, or all in the future.
+func randomLog(rng *rand.Rand, s bucket.Shape, now uint64) step.State {
+	period := uint64(s.Period() / time.Microsecond)
+	times := make([]uint64, rng.Uint64N(near(rng, s.Limit())+2))
+	spread := period + rng.Uint64N(period)
+	if rng.IntN(3) == 0 {
+		spread = 1 + rng.Uint64N(10) // many at one time
+	}
+	for i := range times {
+		times[i] = now - rng.Uint64N(spread)
+		if rng.IntN(8) == 0 {
+			times[i] = now - near(rng, period)
+		}
+	}
+	if rng.IntN(8) == 0 { // the clock has stepped back
+		step := rng.Uint64N(1 << rng.UintN(50))
+		for i := range times {
+			times[i] += step
+		}
+	}
+	slices.Sort(times)
+	st := step.State{Algorithm: bucket.SlidingLog, Log: step.NewTimes(times...)}
+	switch rng.IntN(6) {
+	case 0:
+		st.Quiet = near(rng, now)
+	case 1:
+		st.Quiet = near(rng, now+2*period)
+	case 2:
+		st.Quiet = now + rng.Uint64N(2*period)
+	}
+	return st
+}
+
+func maybeCorrupt(rng *rand.Rand, v string) string {
+	if rng.IntN(50) != 0 {
 		return v
 	}
-	return corrupt(rng, encodeState(st))
+	if len(v) > 17 && v[0] == logVersion && rng.IntN(4) == 0 { // descending
+		at := 9 + 8*rng.IntN(len(v)/8-2)
+		return v[:at] + v[at+8:at+16] + v[at:at+8] + v[at+16:]
+	}
+	return corrupt(rng, v)
 }
 
 func corrupt(rng *rand.Rand, v string) string {
@@ -149,7 +211,7 @@ func corrupt(rng *rand.Rand, v string) string {
 	case 1:
 		return v + "x"
 	case 2:
-		return string([]byte{v[0] ^ 3}) + v[1:]
+		return string([]byte{v[0] ^ byte(1+rng.IntN(7))}) + v[1:]
 	case 3:
 		at := 1 + 8*rng.IntN(len(v)/8)
 		return v[:at] + string([]byte{1, 2, 3, 4, 5, 6, byte(rng.IntN(256)), 0x40}) + v[at+8:] // a fraction

@@ -4,13 +4,16 @@
 -- key, the operation and its numbers, and three more where 4 is added to the
 -- kind. The reply is { results, i, error, … }: granted and level of each, then the time,
 -- as float64, and the operations that failed. All numbers are integers below
--- 2^53. No functions and few globals: calls cost more here than arithmetic.
+-- 2^53. Calls cost more here than arithmetic: the leaky bucket, which most limits
+-- are, makes none but to read and to write. The other algorithms are functions,
+-- which script.go inserts for WINDOW_LUA and LOG_LUA, made when the first is called.
 local MAX, SAFE = 4503599627370496, 9007199254740991 -- 2^52, bucket.MaxPortable; 2^53 - 1
 local PEEK, REFUND, RESET = 1, 2, 3 -- bucket.Kind; 0 is to take
-local PLAIN, QUIET, WINDOW = 1, 2, 3 -- versions of what is stored; of windows the last
-local FIXED, COUNT_DENIED = 1048578, 2097154 -- in place of ticks per µs; the latter is FIXED too
-local LATE = { err = 'LATE not carried out' }
+local PLAIN, QUIET, FIXED, SLIDING, LOG = 1, 2, 3, 4, 5 -- versions of what is stored; the first two of leaky buckets
+local FIXED_WINDOW, SLIDING_WINDOW, SLIDING_LOG, COUNT_DENIED = 1048578, 1048579, 1048580, 1048576 -- in place of ticks per µs; the last is added to one
+local LATE, CORRUPT, OTHER = 'LATE not carried out', 'CORRUPT not a bucket', true
 local down, call, pack, unpack_numbers = math.floor, redis.pcall, struct.pack, struct.unpack
+local window, log
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -28,146 +31,131 @@ local behind = now < sent -- the clock has stepped back: nobody can tell what is
 for i = 1, #KEYS do
   local kind, num, unit, limit, cost, count, due
   kind, num, unit, limit, cost, count, due, at = unpack_numbers('<ddddddd', numbers, at)
-  local amends, floor, back, date = kind > PEEK
-  if amends then
-    floor, back, date = 0, 0, 0
-    if kind > RESET then
-      kind = kind - 4
-      floor, back, date, at = unpack_numbers('<ddd', numbers, at)
-    end
+  local amends, floor, back, date = kind > PEEK, 0, 0, 0 -- of windows date is a window
+  if kind > RESET then
+    kind = kind - 4
+    floor, back, date, at = unpack_numbers('<ddd', numbers, at)
   end
   local key = KEYS[i]
   local value = written[key] -- the key may have come before
   if value == nil then
     value = values[i]
   end
-  local level, quiet, granted, write, failure, new = 0, 0, 0, false, nil, nil
-  -- Of a window unit is its period, date and quiet are windows too, and window is
-  -- the one that it is. The division is exact.
-  local window = num >= FIXED and (now - now % unit) / unit
+  -- new is what to store and lasts for how many ms it is more than nothing. A
+  -- failure of OTHER is a value that is none of this algorithm.
+  local granted, level, new, lasts, failure = 0, 0, nil, 0, nil
 
   if now > due or behind and due < SAFE then
     failure = LATE
-  elseif value and kind ~= RESET then
-    local version, l, last, u, size = 0, 0, 0, 0, #value
-    if size == 25 then
-      version, l, last, u = unpack_numbers('<Bddd', value)
-    elseif size == 33 then
-      local v, q
-      v, l, last, u, q = unpack_numbers('<Bdddd', value)
-      if (v == QUIET or v == WINDOW) and (q == 0 or q > 0 and q <= SAFE and q % 1 == 0) then
-        version = v == WINDOW and WINDOW or PLAIN
-        if window then
-          quiet = q
-        elseif q > now then
+  elseif num == SLIDING_LOG then
+    log = log or LOG_LUA
+    granted, level, new, lasts, failure = log(value, kind, unit, limit, cost, count, floor, back, date)
+  elseif num >= FIXED_WINDOW then
+    window = window or WINDOW_LUA
+    granted, level, new, lasts, failure = window(num, value, kind, unit, limit, cost, count, floor, back, date)
+  else
+    local quiet, write = 0, false
+    if value and kind ~= RESET then
+      local size, version, l, last, u, q = #value, 0, 0, 0, 0, 0
+      if size == 25 then
+        version, l, last, u = unpack_numbers('<Bddd', value)
+      elseif size == 33 then
+        version, l, last, u, q = unpack_numbers('<Bdddd', value)
+      end
+      if not (version == PLAIN and size == 25 or version == QUIET and size == 33) then
+        failure = OTHER
+      elseif l >= 0 and l <= MAX and l % 1 == 0 and last >= 0 and last <= SAFE and last % 1 == 0
+        and u >= 1 and u <= SAFE and u % 1 == 0 and q >= 0 and q <= SAFE and q % 1 == 0 then
+        level = l
+        if q > now then
           quiet = math.min(q, now + 2 * down(limit / num) + 2, SAFE) -- the clock may have stepped back
         end
+        if level > 0 then
+          if u ~= unit then
+            level = math.min(down(level / u * unit), MAX) -- the rate has changed
+          end
+          if now < last then
+            write = true -- the clock stepped back: no time has passed, rebase
+          else
+            local leak = (now - last) * num -- exact below 2^53; beyond, more than any level
+            level = leak < level and level - leak or 0
+          end
+        end
+      else
+        failure = CORRUPT
       end
     end
-    if (version == PLAIN or version == WINDOW and size == 33) and l >= 0 and l <= MAX and l % 1 == 0
-      and last >= 0 and last <= SAFE and last % 1 == 0 and u >= 1 and u <= SAFE and u % 1 == 0 then
-      level = l
-      if (version == WINDOW) ~= (window and true) then
-        level, quiet = 0, 0 -- another algorithm's
-      elseif window then
-        if u ~= unit or last < window then
-          level, quiet = 0, 0 -- another period's, or of a window that is over
-        else
-          quiet = quiet == last and quiet > 0 and window or 0
-          write = last > window -- the clock stepped back: no time has passed
-        end
-      elseif level > 0 then
-        if u ~= unit then
-          level = math.min(down(level / u * unit), MAX) -- the rate has changed
-        end
-        if now < last then
-          write = true -- the clock stepped back: no time has passed, rebase
-        else
-          local leak = (now - last) * num -- exact below 2^53; beyond, more than any level
-          level = leak < level and level - leak or 0
-        end
-      end
-    else
-      failure = { err = 'CORRUPT not a bucket' }
-    end
-  end
 
-  if amends then
-    -- What is given back first: the floor knows of it. But what others gave
-    -- back it does not, so that it counts only when all from before has leaked.
-    local heard = quiet == 0
-    if kind == REFUND then
-      back = cost
-    end
-    if window then
-      if date > 0 and date ~= window then
-        back = 0 -- charged in a window that is over
+    if amends then
+      -- What is given back first: the floor knows of it. But what others gave
+      -- back it does not, so that it counts only when all from before has leaked.
+      local heard = quiet == 0
+      if kind == REFUND then
+        back = cost
       end
       if back > 0 and level > 0 or kind == RESET then
         level = back < level and kind ~= RESET and level - back or 0
-        quiet, write = window, true
+        quiet, write = math.min(now + 2 * down(limit / num) + 2, SAFE), true
       end
-      if floor > level and heard and date == window and kind ~= RESET then
-        level, write = floor, true
-      end
-    elseif back > 0 and level > 0 or kind == RESET then
-      level = back < level and kind ~= RESET and level - back or 0
-      quiet, write = math.min(now + 2 * down(limit / num) + 2, SAFE), true
-    end
-    if not window and floor > level and heard and date > 0 and now >= date and kind ~= RESET then
-      local leak = (now - date) * num
-      if floor - leak > level then
-        level, write = floor - leak, true
-      end
-    end
-  end
-
-  if kind <= PEEK then
-    if level <= limit then
-      granted = count
-      if cost > 0 then
-        local room = down((limit - level) / cost)
-        if room < count then
-          granted = room
+      if floor > level and heard and date > 0 and now >= date and kind ~= RESET then
+        local leak = (now - date) * num
+        if floor - leak > level then
+          level, write = floor - leak, true
         end
       end
     end
-    local charge = granted * cost
-    if num >= COUNT_DENIED and granted < count then
-      charge = level < limit and limit - level or 0 -- since one of them does not fit
+
+    if kind <= PEEK then
+      if level <= limit then
+        granted = count
+        if cost > 0 then
+          local room = down((limit - level) / cost)
+          if room < count then
+            granted = room
+          end
+        end
+      end
+      if kind == PEEK then
+        write = false
+      elseif granted > 0 and cost > 0 then
+        level, write = level + granted * cost, true
+      end
     end
-    if kind == PEEK then
-      write = false
-    elseif charge > 0 then
-      level, write = level + charge, true
+
+    if write then
+      lasts = level / (num * 1000)
+      if quiet > now then
+        lasts = math.max(lasts, (quiet - now) / 1000)
+        new = pack('<Bdddd', QUIET, level, now, unit, quiet)
+      else
+        new = pack('<Bddd', PLAIN, level, now, unit)
+      end
     end
   end
 
+  if failure == OTHER then -- another algorithm's counts as nothing
+    local size, version = #value, string.byte(value)
+    local known = version == PLAIN and size == 25 or (version == QUIET or version == FIXED) and size == 33
+      or version == SLIDING and size == 41 or version == LOG and size % 8 == 1 and size > 1
+    failure = not known and CORRUPT or nil
+  end
   if failure then
     granted = 0
-  elseif write then
-    -- Until nothing of it counts any more: one ms to round up, another since
-    -- expiry counts whole ones.
-    local ttl = down(level / (num * 1000)) + 2
-    if window then
-      ttl = down((unit - now % unit) / 1000) + 2
-      new = pack('<Bdddd', WINDOW, level, window, unit, quiet)
-    elseif quiet > now then
-      ttl = math.max(ttl, down((quiet - now) / 1000) + 2)
-      new = pack('<Bdddd', QUIET, level, now, unit, quiet)
-    else
-      new = pack('<Bddd', PLAIN, level, now, unit)
-    end
+  elseif new then
+    -- One ms to round up, another since expiry counts whole ones.
+    local ttl = down(lasts) + 2
+    local done
     if value or kind == RESET then
-      failure = call('SET', key, new, 'PX', ttl)
+      done = call('SET', key, new, 'PX', ttl)
     else
-      failure = call('SET', key, new, 'PX', ttl, 'NX') or { err = 'WRONGTYPE not a string' }
+      done = call('SET', key, new, 'PX', ttl, 'NX')
     end
+    failure = not done and 'WRONGTYPE not a string' or done.err
   end
-  if type(failure) == 'table' and failure.err then
+  if failure then
     reply[#reply + 1] = i
-    reply[#reply + 1] = failure.err
-  elseif new ~= nil then
+    reply[#reply + 1] = failure
+  elseif new then
     written[key] = new
   end
   results[i] = pack('<dd', granted, level)

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"math"
+	"strings"
 
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/remote"
@@ -13,8 +14,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-//go:embed operate.lua
-var operate string
+// The script, and the functions in it for windows and logs.
+var (
+	//go:embed operate.lua
+	operateLua string
+	//go:embed window.lua
+	windowLua string
+	//go:embed log.lua
+	logLua string
+)
+
+// operate is the script as a whole: Redis runs one text, which cannot load others.
+var operate = strings.NewReplacer("= window or WINDOW_LUA", "= window or "+windowLua, "= log or LOG_LUA", "= log or "+logLua).Replace(operateLua)
 
 // script is one self-contained Lua script and its SHA-1 in hex.
 type script struct{ source, sha string }
@@ -81,27 +92,30 @@ func appendNumbers(b []byte, op *bucket.Op, date uint64) []byte {
 	if r.Floor > 0 || r.Back > 0 {
 		kind += extended
 	}
-	perMicro, date := r.PerMicro, r.Date
-	if r.Algorithm == bucket.FixedWindow {
-		if perMicro, date = fixedWindow, r.Window; r.CountDenied {
-			perMicro = countDenied
-		}
-		if kind == uint64(bucket.Refund) && date > 0 {
+	num, date := r.PerMicro, r.Date
+	if r.Algorithm != bucket.LeakyBucket {
+		num = otherAlgorithms + uint64(r.Algorithm)
+	}
+	if r.CountDenied {
+		num += countDenied
+	}
+	if r.Window > 0 {
+		if date = r.Window; kind == uint64(bucket.Refund) {
 			kind += extended
 		}
 	}
-	b = appendFloats(b, kind, perMicro, r.Unit, r.Limit, r.Cost, r.Count, r.Due)
+	b = appendFloats(b, kind, num, r.Unit, r.Limit, r.Cost, r.Count, r.Due)
 	if kind >= extended {
 		b = appendFloats(b, r.Floor, r.Back, date)
 	}
 	return b
 }
 
-// What stands for the ticks per µs, which are at most 2^16, where the algorithm is
-// another one than the leaky bucket. The window stands for the date then.
+// Algorithms other than the leaky bucket stand, with otherAlgorithms added, for the
+// ticks per µs, which are at most 2^16. Of windows the window stands for the date.
 const (
-	fixedWindow = 1<<20 + uint64(bucket.FixedWindow)
-	countDenied = fixedWindow + 1<<20
+	otherAlgorithms = 1 << 20
+	countDenied     = 1 << 20
 )
 
 func appendFloats(b []byte, numbers ...uint64) []byte {

@@ -2,23 +2,23 @@
 // on one bucket: a pure function of the stored state, the store's time and the
 // operation. A store that cannot call it repeats it bit for bit in its own
 // language, such as Lua in bucket/redisstore, so all numbers are integers that
-// float64 represents exactly. It covers [bucket.LeakyBucket], here, and
-// [bucket.FixedWindow], in window.go. A state that another algorithm wrote counts as
-// an empty one.
+// float64 represents exactly. Each algorithm is a counter in a file of its own. A
+// state that another algorithm wrote counts as an empty one.
 //
 // The order within a step is: refuse what is late, leak, refund, raise to the
 // floor, charge.
 package step
 
 import (
-	"math"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
 )
 
 // Runs reports whether Apply knows an algorithm.
-func Runs(a bucket.Algorithm) bool { return a == bucket.LeakyBucket || a == bucket.FixedWindow }
+func Runs(a bucket.Algorithm) bool {
+	return a == bucket.LeakyBucket || a == bucket.FixedWindow || a == bucket.SlidingWindow || a == bucket.SlidingLog
+}
 
 // maxSafe bounds the integers that float64 represents exactly.
 const maxSafe = 1<<53 - 1
@@ -33,11 +33,11 @@ type Request struct {
 
 	Kind     bucket.Kind
 	PerMicro uint64 // ticks that leak per µs; 0 of a window
-	Unit     uint64 // ticks of one unit; of a window its period in µs
+	Unit     uint64 // ticks of one unit; of windows and logs the period in µs
 	Limit    uint64 // ticks that fit, grace included
 	Cost     uint64 // ticks of one request
 	Count    uint64 // requests
-	Floor    uint64 // least ticks that the bucket held at Date
+	Floor    uint64 // least ticks that the bucket held at Date; of the others see [bucket.Op]
 	Back     uint64 // ticks to refund first
 	Date     uint64 // µs, no later than [bucket.Op.At]; 0: not known
 	Sent     uint64 // µs, no later than when it was sent
@@ -68,10 +68,19 @@ func NewRequest(op *bucket.Op, date uint64) Request {
 	if op.Patience > 0 {
 		r.Due = min(r.Date+uint64(op.Patience/time.Microsecond), NoDue-1)
 	}
-	if op.Shape.Windowed() {
-		r.Algorithm, r.Unit = op.Shape.Algorithm(), uint64(op.Shape.Period()/time.Microsecond)
-		r.Floor, r.Date = min(op.Floor, bucket.MaxWindowUnits), 0 // it is not aged
-		r.Window, r.CountDenied = min(op.Window, maxSafe), op.CountDenied
+	if r.Algorithm = op.Shape.Algorithm(); r.Algorithm != bucket.LeakyBucket {
+		r.Unit = uint64(op.Shape.Period() / time.Microsecond)
+	}
+	switch r.Algorithm {
+	case bucket.FixedWindow:
+		r.Floor = min(op.Floor, bucket.MaxWindowUnits)
+	case bucket.SlidingWindow:
+		r.Floor = bucket.Pack(bucket.Unpack(op.Floor))
+	case bucket.SlidingLog:
+		r.Floor = min(op.Floor, r.Limit)
+	}
+	if op.Shape.Windowed() { // its floor names its window instead of a date
+		r.Date, r.Window, r.CountDenied = 0, min(op.Window, maxSafe), op.CountDenied
 	}
 	return r
 }
@@ -80,10 +89,12 @@ func NewRequest(op *bucket.Op, date uint64) Request {
 type State struct {
 	Algorithm bucket.Algorithm // that wrote it
 
-	Level uint64 // ticks when it was written
-	Last  uint64 // µs, when it was written
-	Unit  uint64 // ticks of one unit when it was written; 0 only in the zero value
-	Quiet uint64 // µs, until when floors are ignored after a refund or reset; 0 otherwise
+	Level    uint64 // ticks when it was written; of a window the count
+	Previous uint64 // of a sliding window the count of the one before
+	Last     uint64 // µs, when it was written; of a window its number
+	Unit     uint64 // ticks of one unit, or µs of the period, when it was written; 0 only in the zero value and of a log
+	Quiet    uint64 // µs, until when floors are ignored after a refund or reset, or the window of that; 0 otherwise
+	Log      Times  // of a sliding log
 }
 
 // Result is the outcome of [Apply].
@@ -95,111 +106,91 @@ type Result struct {
 	TTL     int64 // ms after which the state equals an empty bucket
 }
 
+// counter is a state of one algorithm at the time of a request.
+type counter interface {
+	level() uint64              // what counts against the limit
+	reply() uint64              // Result.Level
+	refund(ticks uint64) bool   // reports whether there was something to give back
+	raise() bool                // raises it to the floor; reports whether it was lower
+	charge(granted uint64) bool // for a take of which so many fit; reports whether that changed it
+
+	// rest is what to store, and for how many µs it differs from an empty bucket.
+	rest(quiet uint64) (s State, lasts uint64)
+}
+
+// bucketAt is a state as a request finds it.
+type bucketAt struct {
+	counter
+
+	quiet uint64 // State.Quiet as it is now; floors count if it is 0
+	mark  uint64 // State.Quiet of a refund or a reset now
+	moved bool   // it is to be stored, even if nothing changes it
+}
+
+// at is s at the time now.
+func at(s *State, now uint64, r *Request) bucketAt {
+	if s.Algorithm != r.Algorithm || r.Kind == bucket.Reset {
+		s = &State{}
+	}
+	switch r.Algorithm {
+	case bucket.FixedWindow:
+		return fixedAt(s, now, r)
+	case bucket.SlidingWindow:
+		return slidingAt(s, now, r)
+	case bucket.SlidingLog:
+		return logAt(s, now, r)
+	}
+	return leakyAt(s, now, r)
+}
+
 // Apply applies r to s at the time now in µs, and returns the state afterwards,
 // which is to be stored if Result.Write is set.
 func Apply(s State, now uint64, r Request) (State, Result) {
 	if now > r.Due || now < r.Sent && r.Due < NoDue {
 		return s, Result{Late: true}
 	}
-	if s.Algorithm != r.Algorithm {
-		s = State{}
-	}
-	if r.Algorithm == bucket.FixedWindow {
-		return applyWindow(s, now, r)
-	}
-	// After a refund or a reset, until every level known before has leaked; see
-	// Shape.MaxDrain.
-	quietUntil := min(now+2*(r.Limit/r.PerMicro)+2, maxSafe)
+	b := at(&s, now, &r)
 	if r.Kind == bucket.Reset {
-		return store(0, quietUntil, now, r, Result{})
+		b.quiet, b.moved = b.mark, true
+	} else {
+		b.amend(&r)
 	}
-	level, moved := levelAt(s, now, r)
-	quiet := min(s.Quiet, quietUntil) // larger if the clock has stepped back since
-	if quiet <= now {
-		quiet = 0
+	res := Result{}
+	if r.Kind == bucket.Take || r.Kind == bucket.Peek {
+		res.Granted = fits(b.level(), &r)
 	}
-	// The floor accounts for what this operation gives back, but not for what
-	// other nodes have given back.
-	floor := uint64(0)
-	if quiet == 0 && r.Date > 0 {
-		floor = aged(r.Floor, r.Date, now, r.PerMicro)
+	if r.Kind == bucket.Take && b.charge(res.Granted) {
+		b.moved = true
 	}
+	res.Level = b.reply()
+	if !b.moved || r.Kind == bucket.Peek {
+		return s, res
+	}
+	after, lasts := b.rest(b.quiet)
+	// One millisecond to round up, and one because Redis counts whole
+	// milliseconds for expiry.
+	res.Write, res.TTL = true, int64(lasts/1000)+2
+	return after, res
+}
+
+// amend refunds, then raises to the floor: the floor accounts for what this
+// operation gives back, but not for what other nodes have given back.
+func (b *bucketAt) amend(r *Request) {
+	heard := b.quiet == 0
 	back := r.Back
 	if r.Kind == bucket.Refund {
 		back = r.Cost
 	}
-	if back > 0 && level > 0 {
-		level, quiet, moved = level-min(level, back), quietUntil, true
+	if back > 0 && b.refund(back) {
+		b.quiet, b.moved = b.mark, true
 	}
-	if floor > level {
-		level, moved = floor, true
+	if r.Floor > 0 && heard && b.raise() {
+		b.moved = true
 	}
-	res := Result{Level: level}
-	switch r.Kind {
-	case bucket.Peek:
-		res.Granted = fits(level, r)
-		return s, res
-	case bucket.Take:
-		res.Granted = fits(level, r)
-		charge := res.Granted * r.Cost
-		level, moved = level+charge, moved || charge > 0
-	}
-	if res.Level = level; !moved {
-		return s, res
-	}
-	return store(level, quiet, now, r, res)
-}
-
-// store returns what is to be stored.
-func store(level, quiet, now uint64, r Request, res Result) (State, Result) {
-	res.Write = true
-	// One millisecond to round up, and one because Redis counts whole
-	// milliseconds for expiry.
-	res.TTL = int64(level/(r.PerMicro*1000)) + 2
-	if quiet <= now { // only where maxSafe has clamped it
-		quiet = 0
-	} else {
-		res.TTL = max(res.TTL, int64((quiet-now)/1000)+2)
-	}
-	return State{Level: level, Last: now, Unit: r.Unit, Quiet: quiet}, res
-}
-
-// levelAt returns the level at now and whether the clock has stepped back since s
-// was written. If it has, no time has passed, and s must be written with the new
-// time, or the bucket would not leak until the clock has caught up.
-func levelAt(s State, now uint64, r Request) (level uint64, moved bool) {
-	if s.Level == 0 {
-		return 0, false
-	}
-	level = s.Level
-	if s.Unit != r.Unit {
-		level = rescale(level, s.Unit, r.Unit)
-	}
-	if now < s.Last {
-		return level, true
-	}
-	return aged(level, s.Last, now, r.PerMicro), false
-}
-
-// aged returns what is left at now of a level at date, 0 if date is in the future.
-func aged(level, date, now, perMicro uint64) uint64 {
-	if now < date {
-		return 0
-	}
-	// The clamp keeps the product near level, so that float64 has it exactly.
-	dt := min(now-date, level/perMicro+1)
-	return level - min(level, dt*perMicro)
-}
-
-// rescale converts a level to another rate: the units stay, the ticks change. It
-// rounds down, once per change of rate; nothing else rounds a level.
-func rescale(level, from, to uint64) uint64 {
-	units := float64(level) / float64(from)
-	return uint64(min(math.Floor(float64(units*float64(to))), bucket.MaxPortable))
 }
 
 // fits is how many of r.Count requests fit on top of level.
-func fits(level uint64, r Request) uint64 {
+func fits(level uint64, r *Request) uint64 {
 	switch {
 	case level > r.Limit:
 		return 0

@@ -2,68 +2,63 @@ package step
 
 import "github.com/fastlimit/fastlimit/bucket"
 
-// applyWindow is Apply for [bucket.FixedWindow]. A window is a number, that of the
-// period since 1970 which now is in. State.Level is the count, State.Last the window,
-// State.Unit the period and State.Quiet the window in which floors are ignored.
-func applyWindow(s State, now uint64, r Request) (State, Result) {
-	window := now / r.Unit
-	if r.Kind == bucket.Reset {
-		return storeWindow(0, window, window, now, r, Result{})
-	}
-	level, quiet, moved := windowAt(s, window, r)
-	floor := uint64(0)
-	if r.Window == window && !quiet {
-		floor = r.Floor
-	}
-	back := r.Back
-	if r.Kind == bucket.Refund {
-		back = r.Cost
-	}
-	if r.Window > 0 && r.Window != window {
-		back = 0 // it was charged in a window that is over
-	}
-	if back > 0 && level > 0 {
-		level, quiet, moved = level-min(level, back), true, true
-	}
-	if floor > level {
-		level, moved = floor, true
-	}
-	res := Result{Level: level}
-	switch r.Kind {
-	case bucket.Peek:
-		res.Granted = fits(level, r)
-		return s, res
-	case bucket.Take:
-		res.Granted = fits(level, r)
-		charge := res.Granted * r.Cost
-		if r.CountDenied && res.Granted < r.Count {
-			charge = r.Limit - min(level, r.Limit) // since one of them does not fit
-		}
-		level, moved = level+charge, moved || charge > 0
-	}
-	if res.Level = level; !moved {
-		return s, res
-	}
-	ignored := uint64(0)
-	if quiet {
-		ignored = window
-	}
-	return storeWindow(level, ignored, window, now, r, res)
+// fixedWindow is a [bucket.FixedWindow] at the time of a request. A window is a number, that
+// of the period since 1970 which now is in. State.Level is the count, State.Last the
+// window, State.Unit the period and State.Quiet the window in which floors are ignored.
+type fixedWindow struct {
+	request *Request
+	now     uint64 // µs
+	window  uint64 // that of now
+	count   uint64 // in it
 }
 
-func storeWindow(level, quiet, window, now uint64, r Request, res Result) (State, Result) {
-	res.Write = true
-	res.TTL = int64((r.Unit-now%r.Unit)/1000) + 2 // as in store
-	return State{Algorithm: r.Algorithm, Level: level, Last: window, Unit: r.Unit, Quiet: quiet}, res
+// fixedAt is the count in the window of now. A state of a later window is one from
+// before the clock stepped back: no time has passed since, so it is one of this
+// window now, and must be written as such, or it would count until the clock has
+// caught up.
+func fixedAt(s *State, now uint64, r *Request) bucketAt {
+	c := &fixedWindow{request: r, now: now, window: now / r.Unit}
+	b := bucketAt{counter: c, mark: c.window}
+	if s.Unit != r.Unit || s.Last < c.window {
+		return b // another period, or a window that is over
+	}
+	c.count, b.moved = s.Level, s.Last > c.window
+	if s.Quiet == s.Last && s.Quiet > 0 {
+		b.quiet = c.window
+	}
+	return b
 }
 
-// windowAt returns the count in a window, and whether floors are ignored in it. A
-// state of a later window is one from before the clock stepped back: no time has
-// passed since, so it is one of this window now, and must be written as such, or
-// it would count until the clock has caught up.
-func windowAt(s State, window uint64, r Request) (level uint64, quiet, moved bool) {
-	if s.Unit != r.Unit || s.Last < window {
-		return 0, false, false // another period, or a window that is over
+func (c *fixedWindow) level() uint64 { return c.count }
+
+func (c *fixedWindow) reply() uint64 { return c.count }
+
+func (c *fixedWindow) refund(units uint64) bool {
+	if c.count == 0 || c.request.Window > 0 && c.request.Window != c.window {
+		return false // it was charged in a window that is over
 	}
-	return s.Level, s.Quiet == s.Last && s.Quiet > 0, s.Last > window
+	c.count -= min(c.count, units)
+	return true
+}
+
+func (c *fixedWindow) raise() bool {
+	if c.request.Window == 0 || c.request.Window != c.window || c.request.Floor <= c.count {
+		return false
+	}
+	c.count = c.request.Floor
+	return true
+}
+
+func (c *fixedWindow) charge(granted uint64) bool {
+	charge := granted * c.request.Cost
+	if c.request.CountDenied && granted < c.request.Count {
+		charge = c.request.Limit - min(c.count, c.request.Limit) // since one of them does not fit
+	}
+	c.count += charge
+	return charge > 0
+}
+
+func (c *fixedWindow) rest(quiet uint64) (s State, lasts uint64) {
+	s = State{Algorithm: bucket.FixedWindow, Level: c.count, Last: c.window, Unit: c.request.Unit, Quiet: quiet}
+	return s, c.request.Unit - c.now%c.request.Unit
 }

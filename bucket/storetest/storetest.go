@@ -65,6 +65,10 @@ func Run(t *testing.T, open func(t *testing.T, clock *Clock) bucket.Store) {
 		"clock steps under operations": testClockSteps, "unknown algorithm": testUnknownAlgorithm,
 		"window": testWindow, "window refund": testWindowRefund, "window floor": testWindowFloor, "window denials": testWindowDenials,
 		"window clock back": testWindowClockBack, "window and bucket": testWindowAndBucket,
+		"sliding": testSliding, "sliding refund": testSlidingRefund, "sliding floor": testSlidingFloor, "sliding denials": testSlidingDenials,
+		"sliding clock back": testSlidingClockBack, "sliding and others": testSlidingAndOthers, "mixed batch": testMixedBatch,
+		"log": testLog, "long log": testLongLog, "log refund": testLogRefund, "log floor": testLogFloor, "log quiet": testLogQuiet,
+		"log clock back": testLogClockBack, "log changes": testLogChanges, "late log and sliding": testLateLog,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
