@@ -131,6 +131,11 @@ const (
 	// period a client may take 2·N at once. There is no burst; [Decision].Remaining is
 	// of this period, TimeToEmpty the time to its end.
 	FixedWindow = bucket.FixedWindow
+	// SlidingWindow is a fixed window that counts the period before as well, by the
+	// share of it that a period ending now would cover.
+	SlidingWindow = bucket.SlidingWindow
+	// SlidingLog keeps the time of each unit, and so admits Rate.N units in any period.
+	SlidingLog = bucket.SlidingLog
 )
 
 // FieldError is one thing that is wrong with one field of a configuration, in

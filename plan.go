@@ -210,6 +210,9 @@ func newRulePlan(rc RuleConfig, slack time.Duration, nodes int) RulePlan {
 // Windowed reports whether the rule counts in windows, of Config.Rate.Per each.
 func (rp *RulePlan) Windowed() bool { return rp.shape.Windowed() }
 
+// Logged reports whether the rule keeps the time of each unit.
+func (rp *RulePlan) Logged() bool { return rp.shape.Logged() }
+
 // MaxBurst is the most units that a client is admitted in one window, if the rule
 // counts in windows: (1+θ)·N + 1, and twice that at once where one ends and the next
 // begins. Else it is the most units that a client is admitted at once on one node,
