@@ -18,5 +18,5 @@ func (r *Rule) Assured(key Key) Decision {
 		return admitUnchecked(StageExact)
 	}
 	now := r.clock.late(r.clock.now())
-	return r.decision(StageExact, true, r.table.Lookup(key.digest()), now, 0)
+	return r.decisionOn(key.digest(), StageExact, true, r.table.Lookup(key.digest()), now, 0)
 }

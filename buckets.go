@@ -15,6 +15,8 @@ import (
 type buckets struct {
 	clock       *clock
 	windowed    bool // shape.Windowed()
+	logged      bool // shape.Logged()
+	plain       bool // neither: a bucket
 	countDenied bool // of a window
 	shape       bucket.Shape
 	table       bucket.Table
@@ -28,23 +30,32 @@ func (b *buckets) ticks(now time.Duration) uint64 {
 	return b.shape.Ticks(now)
 }
 
+// sketchTicks converts a time on the limiter's line for the sketch.
+func (b *buckets) sketchTicks(now time.Duration) uint64 {
+	if !b.plain {
+		return b.sketchWindow(now)
+	}
+	return b.shape.Ticks(now)
+}
+
+//go:noinline
+func (b *buckets) sketchWindow(now time.Duration) uint64 { return b.shape.SketchTicks(b.ticks(now)) }
+
 //go:noinline
 func (b *buckets) windowTicks(now time.Duration) uint64 {
 	return b.shape.WindowTicks(b.clock.wallTime(now))
 }
 
 // stands reports whether a denial of the table's, whose bucket has that TAT, stands. One
-// that is to be counted itself is for the exact bucket, unless that is full anyhow.
-func (b *buckets) stands(tat, ticks uint64) bool {
-	return !b.countDenied || b.shape.Level(tat, ticks) >= b.shape.Limit()
-}
+// that is to be counted itself is for the exact bucket, unless that changes nothing.
+func (b *buckets) stands(tat, ticks uint64) bool { return !b.countDenied || b.shape.Full(tat, ticks) }
 
 // take charges cost to d if it fits.
 func (b *buckets) take(d sketch.Digest, cost uint64, now time.Duration) Decision {
 	for {
 		tat, ok := b.table.Take(d, b.ticks(now), cost)
 		if ok {
-			return b.decision(StageExact, true, tat, now, cost)
+			return b.decisionOn(d, StageExact, true, tat, now, cost)
 		}
 		// Another request may have charged d after reading the clock later than
 		// this one did. The loop ends: each round means that another request
@@ -52,20 +63,28 @@ func (b *buckets) take(d sketch.Digest, cost uint64, now time.Duration) Decision
 		late := b.clock.late(now)
 		if late == now || !b.shape.Fits(tat, b.ticks(late), cost) {
 			if b.countDenied {
-				tat = b.table.Exhaust(d, b.ticks(late))
+				tat = b.table.Exhaust(d, b.ticks(late), cost)
 			}
-			return b.decision(StageExact, false, tat, late, cost)
+			return b.decisionOn(d, StageExact, false, tat, late, cost)
 		}
 		now = late
 	}
 }
 
-// decision describes the verdict at now of an exact bucket whose TAT is tat.
-func (b *buckets) decision(stage Stage, allowed bool, tat uint64, now time.Duration, cost uint64) Decision {
-	ticks := b.ticks(now)
-	if b.windowed {
+// decisionOn describes the verdict at now of the exact bucket of d, whose TAT is tat.
+func (b *buckets) decisionOn(d sketch.Digest, stage Stage, allowed bool, tat uint64, now time.Duration, cost uint64) Decision {
+	switch {
+	case b.plain:
+		return b.decision(stage, allowed, tat, now, cost)
+	case b.windowed:
 		return b.windowDecision(stage, allowed, tat, now, cost)
 	}
+	return b.logDecision(d, stage, allowed, tat, now, cost)
+}
+
+// decision is decisionOn for a leaky bucket, which needs no more than its TAT.
+func (b *buckets) decision(stage Stage, allowed bool, tat uint64, now time.Duration, cost uint64) Decision {
+	ticks := b.shape.Ticks(now)
 	d := Decision{
 		Outcome:     Outcome{Allowed: allowed, Stage: stage},
 		Remaining:   int64(b.shape.Remaining(tat, ticks)),
@@ -77,29 +96,45 @@ func (b *buckets) decision(stage Stage, allowed bool, tat uint64, now time.Durat
 	return d
 }
 
-// windowDecision is decision for a rule that counts in windows. What the client has
-// taken is forgotten, and what did not fit may be taken, when the window ends that
-// the verdict is on.
+// windowDecision is decisionOn for a rule that counts in windows. A store's window may
+// be over by this node's time: then what the client has taken is forgotten here, and
+// what did not fit may be taken.
 func (b *buckets) windowDecision(stage Stage, allowed bool, tat uint64, now time.Duration, cost uint64) Decision {
 	wall := b.clock.wallTime(now)
-	ticks := b.shape.WindowTicks(wall)
-	if !allowed && stage == StageExact && tat > 0 && cost <= b.shape.Limit() {
-		ticks = min(ticks, bucket.Begin(tat)) // a store's window that is over by this node's time
+	d := Decision{Outcome: Outcome{Allowed: allowed, Stage: stage}, Remaining: int64(b.shape.Remaining(tat, b.shape.WindowTicks(wall)))}
+	retry, empty := b.shape.Waits(tat, wall, min(cost, b.shape.Limit()))
+	if empty > 0 {
+		d.TimeToEmpty = b.clock.wait(now, empty)
 	}
-	d := Decision{Outcome: Outcome{Allowed: allowed, Stage: stage}, Remaining: int64(b.shape.Remaining(tat, ticks))}
-	// A store's window may end a little later than this node's time says.
-	left := b.clock.wait(now, max(b.shape.WindowEnd(max(tat, ticks))-wall, time.Microsecond))
-	if b.shape.Level(tat, ticks) > 0 {
-		d.TimeToEmpty = left
-	}
-	switch {
-	case allowed:
-	case cost > b.shape.Limit():
-		d.RetryAfter = bucket.Never
-	default:
-		d.RetryAfter = left
+	if !allowed {
+		d.deny(cost, b.shape.Limit(), b.clock.wait(now, max(retry, time.Microsecond)))
 	}
 	return d
+}
+
+// logDecision is decisionOn for a rule that keeps a log, which is asked unless its word
+// says it all.
+func (b *buckets) logDecision(key sketch.Digest, stage Stage, allowed bool, tat uint64, now time.Duration, cost uint64) Decision {
+	ticks := b.ticks(now)
+	free, retry, empty := b.table.Log(key, ticks, min(cost, b.shape.Limit()))
+	if tat > max(ticks, 1) { // by an answer which this node was not to learn
+		free, retry = 0, max(retry, tat-ticks)
+	}
+	d := Decision{Outcome: Outcome{Allowed: allowed, Stage: stage}, Remaining: int64(free), TimeToEmpty: b.shape.Duration(empty)}
+	if !allowed {
+		d.deny(cost, b.shape.Limit(), b.shape.Duration(max(retry, 1)))
+	}
+	return d
+}
+
+// deny says when a request of that cost in units fits, which does not now.
+func (d *Decision) deny(cost, limit uint64, retry time.Duration) {
+	if d.RetryAfter = retry; cost > limit {
+		d.RetryAfter = bucket.Never
+	}
+	if cost > 0 { // more were free only where the clock has gone on meanwhile
+		d.Remaining = min(d.Remaining, int64(min(cost, limit))-1)
+	}
 }
 
 // admitUnchecked admits a request without asking its exact bucket.

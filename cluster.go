@@ -35,8 +35,8 @@ const (
 // with something untold adds B + r·lag. The proof is in
 // docs/decisions/0005-nodes.md.
 //
-// Of a rule that counts in windows s seconds meet s/P + 2 of them at most, and each
-// holds [RulePlan.ClusterWindow].
+// Of a rule that counts in windows or keeps a log s seconds meet s/P + 2 periods at
+// most, and each holds [RulePlan.ClusterWindow].
 //
 // It assumes one configuration of the rule. While a change of its rate or burst
 // rolls through, nodes of the old and of the new one do not exchange counts
@@ -46,7 +46,7 @@ const (
 // of one.
 func (rp *RulePlan) ClusterBound(lag time.Duration) (rate float64, burst uint64) {
 	b, r, n := float64(rp.Config.Burst), rp.Config.Rate.PerSecond(), float64(rp.nodes)
-	if rp.shape.Windowed() {
+	if rp.periodic() {
 		most := float64(rp.ClusterWindow())
 		return most / rp.shape.Period().Seconds(), uint64(2 * most)
 	}
@@ -66,12 +66,12 @@ func (rp *RulePlan) ClusterBound(lag time.Duration) (rate float64, burst uint64)
 }
 
 // ClusterWindow is the most that all nodes admit of one client in one window of a
-// rule that counts in windows: (1+N·θ)·n + N with a shared exact tier, of which each
+// rule that counts in windows, and in any period of one that keeps a log: (1+N·θ)·n + N with a shared exact tier, of which each
 // node adds what passes its own filter and sketch unchecked, whatever it was told or
 // not. It is 0 for other rules.
 func (rp *RulePlan) ClusterWindow() uint64 {
 	switch {
-	case !rp.shape.Windowed():
+	case !rp.periodic():
 		return 0
 	case !rp.shared:
 		return uint64(rp.nodes) * rp.MaxBurst()
@@ -94,7 +94,7 @@ func (rp *RulePlan) clusterLevel(inFlight uint64) uint64 {
 // window is what the first-seen filter must remember a client for.
 func (rp *RulePlan) window() time.Duration {
 	w := rp.drainTime()
-	if rp.nodes > 1 && !rp.shape.Windowed() { // a window counts what N nodes forgive once
+	if rp.nodes > 1 && !rp.periodic() { // a window counts what N nodes forgive once
 		w = max(w, rp.leakTime(float64(rp.nodes)/forgiven))
 	}
 	return w
@@ -121,7 +121,7 @@ func (r *Rule) ChargePeer(pos, units uint64) {
 	if hi != 0 {
 		cost = maxLevel
 	}
-	r.sketch.Charge(sketch.Digest{Pos: pos}, r.ticks(r.clock.late(r.clock.now())), cost)
+	r.sketch.Charge(sketch.Digest{Pos: pos}, r.sketchTicks(r.clock.late(r.clock.now())), cost)
 }
 
 // talkerSlots rounds up to whole sets.

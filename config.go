@@ -131,10 +131,14 @@ const (
 	// period a client may take 2·N at once. There is no burst; [Decision].Remaining is
 	// of this period, TimeToEmpty the time to its end.
 	FixedWindow = bucket.FixedWindow
-	// SlidingWindow is a fixed window that counts the period before as well, by the
-	// share of it that a period ending now would cover.
+	// SlidingWindow counts in the periods of FixedWindow, and adds the count of the
+	// period before by the share of it that the period ending now would cover: at most
+	// Rate.N in all, so no 2·N at once where a period ends. Rate.Per is whole sixteenths of a
+	// second; Rate.N is at most 32,767 of a second, 262,143 of a minute, 2,097,151 of an hour.
 	SlidingWindow = bucket.SlidingWindow
-	// SlidingLog keeps the time of each unit, and so admits Rate.N units in any period.
+	// SlidingLog keeps the time of each unit, and admits Rate.N in any period Rate.Per.
+	// It takes 8 bytes of memory for each unit of each suspect, which [NewPlan] refuses
+	// where they do not fit. Rate.N is at most 4096 with a shared store, else 2^20.
 	SlidingLog = bucket.SlidingLog
 )
 
@@ -172,7 +176,7 @@ func (c RuleConfig) withDefaults(bad *report) RuleConfig {
 		bad.add(c.Name, "Name", "every rule needs one", "is empty")
 	}
 	if c.Algorithm >= bucket.NumAlgorithms {
-		bad.add(c.Name, "Algorithm", "want LeakyBucket, TokenBucket or FixedWindow", "%v is not known", c.Algorithm)
+		bad.add(c.Name, "Algorithm", "want LeakyBucket, TokenBucket, FixedWindow, SlidingWindow or SlidingLog", "%v is not known", c.Algorithm)
 	}
 	rated := c.checkRate(bad)
 	sized := rated || c.Burst > 0
@@ -186,8 +190,8 @@ func (c RuleConfig) withDefaults(bad *report) RuleConfig {
 	}
 	switch {
 	case !sized || c.Cost <= c.Burst:
-	case c.windowed():
-		bad.add(c.Name, "Cost", "lower it, or raise the rate", "cost %d is above the %d of a window: no request would ever be admitted", c.Cost, c.Burst)
+	case c.periodic():
+		bad.add(c.Name, "Cost", "lower it, or raise the rate", "cost %d is above the %d of a period: no request would ever be admitted", c.Cost, c.Burst)
 	default:
 		bad.add(c.Name, "Cost", "lower it, or raise burst", "cost %d is above burst %d: no request would ever be admitted", c.Cost, c.Burst)
 	}
@@ -220,37 +224,44 @@ func (c RuleConfig) withDefaults(bad *report) RuleConfig {
 
 // shape is the bucket of a rule whose settings are checked and complete.
 func (c *RuleConfig) shape() bucket.Shape {
-	s, err := bucket.NewShape(c.Rate.N, c.Rate.Per, c.Burst)
-	if c.windowed() {
-		s, err = bucket.NewWindow(c.Rate.N, c.Rate.Per)
-	}
+	s, err := c.newShape(c.Burst)
 	if err != nil {
 		panic("BUG: fastlimit: a checked rule has no shape: " + err.Error())
 	}
 	return s
 }
 
-// windowed reports whether the rule counts in windows.
-func (c *RuleConfig) windowed() bool { return c.Algorithm == FixedWindow }
+// newShape is the bucket of a rule, of the given burst if it has one.
+func (c *RuleConfig) newShape(burst uint64) (bucket.Shape, error) {
+	switch c.Algorithm {
+	case FixedWindow:
+		return bucket.NewWindow(c.Rate.N, c.Rate.Per)
+	case SlidingWindow:
+		return bucket.NewSlidingWindow(c.Rate.N, c.Rate.Per)
+	case SlidingLog:
+		return bucket.NewSlidingLog(c.Rate.N, c.Rate.Per)
+	}
+	return bucket.NewShape(c.Rate.N, c.Rate.Per, burst)
+}
+
+// periodic reports whether the rule counts what a period holds.
+func (c *RuleConfig) periodic() bool {
+	return c.Algorithm == FixedWindow || c.Algorithm == SlidingWindow || c.Algorithm == SlidingLog
+}
 
 // checkWindow reports what has no meaning with windows, or without.
 func (c *RuleConfig) checkWindow(bad *report) {
 	switch {
-	case c.windowed() && c.Burst != 0 && c.Burst != c.Rate.N:
+	case c.periodic() && c.Burst != 0 && c.Burst != c.Rate.N:
 		bad.add(c.Name, "Burst", "remove it, or choose LeakyBucket", "burst %d has no meaning beside a %v, which admits what its rate says in each period", c.Burst, c.Algorithm)
-	case !c.windowed() && c.CountDenied:
-		bad.add(c.Name, "CountDenied", "remove it, or choose FixedWindow", "a %v does not count denied requests", c.Algorithm)
+	case c.CountDenied && (!c.periodic() || c.Algorithm == SlidingLog):
+		bad.add(c.Name, "CountDenied", "remove it, or choose FixedWindow or SlidingWindow", "a %v does not count denied requests", c.Algorithm)
 	}
 }
 
 // checkRate tells whether the rate is one that can be kept.
 func (c *RuleConfig) checkRate(bad *report) bool {
-	if c.windowed() {
-		_, err := bucket.NewWindow(c.Rate.N, c.Rate.Per)
-		bad.wrap(c.Name, err)
-		return err == nil
-	}
-	_, err := bucket.NewShape(c.Rate.N, c.Rate.Per, 1)
+	_, err := c.newShape(1)
 	if errors.Is(err, bucket.ErrInexact) {
 		fix := "write fewer digits"
 		if exact, ok := c.Rate.nearestExact(); ok {
@@ -266,7 +277,7 @@ func (c *RuleConfig) checkRate(bad *report) bool {
 // checkBurst holds the burst against the rate, or, where that is wrong, against
 // the one that admits the largest bursts.
 func (c *RuleConfig) checkBurst(bad *report, rated bool) bool {
-	if c.windowed() {
+	if c.periodic() {
 		return rated
 	}
 	rate := c.Rate

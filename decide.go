@@ -32,8 +32,8 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 	if n == 0 {
 		return r.peek(d, 0, now)
 	}
-	if r.windowed { // what windows need in between would take registers: 1 ns of 13
-		return r.takeInWindow(ctx, key, n, now, at)
+	if !r.plain { // what others need in between would take registers: 1 ns of 13
+		return r.takeByShape(ctx, key, n, now, at)
 	}
 	// Most clients have no bucket: if they ask for no more than the burst, the
 	// arithmetic is spared (a twentieth of BenchmarkDistinct).
@@ -66,8 +66,8 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 	return r.exact(ctx, key, n, now, at)
 }
 
-// takeInWindow is take for rules that count in windows, nothing written out.
-func (r *Rule) takeInWindow(ctx context.Context, key Key, n uint64, now time.Duration, at stripe) Decision {
+// takeByShape is take for rules that count in windows or keep logs, nothing written out.
+func (r *Rule) takeByShape(ctx context.Context, key Key, n uint64, now time.Duration, at stripe) Decision {
 	if v, denied := r.checkTable(key.digest(), n, now, at); denied {
 		return v
 	}
@@ -95,10 +95,10 @@ func (r *Rule) checkTable(d sketch.Digest, n uint64, now time.Duration, at strip
 	if serial := r.counts.record(at, StageTable, false); r.talkers != nil {
 		r.recordShed(d, n, serial)
 	}
-	if retry, empty, ok := r.shape.Over(tat, ticks, cost); ok {
+	if retry, empty, ok := r.shape.Over(tat, ticks, cost); ok && r.plain {
 		return Decision{Outcome: Outcome{Stage: StageTable}, RetryAfter: retry, TimeToEmpty: empty}, true
 	}
-	return r.decision(StageTable, false, tat, now, cost), true
+	return r.decisionOn(d, StageTable, false, tat, now, cost), true
 }
 
 // screen returns the stage that admits a request without an exact check, or
@@ -120,7 +120,7 @@ func (r *Rule) screen(key Key, n uint64, now time.Duration, at stripe) Stage {
 		slot = r.talkers.Find(d)
 	}
 	stage := StageExact
-	if r.sketch != nil && r.sketch.Add(d, r.ticks(now), r.shape.Cost(n)) < r.threshold {
+	if r.sketch != nil && r.sketch.Add(d, r.sketchTicks(now), r.shape.Cost(n)) < r.threshold {
 		r.counts.record(at, StageSketch, true)
 		stage = StageSketch
 	}
@@ -149,14 +149,14 @@ func (r *Rule) peek(d sketch.Digest, n uint64, now time.Duration) Decision {
 	tat := r.table.Lookup(d)
 	fits := r.shape.Fits(tat, ticks, cost)
 	switch {
-	case !fits || tat > ticks:
-		return r.decision(StageTable, fits, tat, now, cost)
+	case !fits || r.shape.Live(tat, ticks):
+		return r.decisionOn(d, StageTable, fits, tat, now, cost)
 	case r.filter != nil && n <= 1 && !r.filter.Known(d):
 		return admitUnchecked(StageFilter)
-	case r.sketch != nil && r.sketch.Level(d, ticks)+cost < r.threshold:
+	case r.sketch != nil && r.sketch.Level(d, r.sketchTicks(now))+cost < r.threshold:
 		return admitUnchecked(StageSketch)
 	}
-	return r.decision(StageExact, true, tat, now, cost)
+	return r.decisionOn(d, StageExact, true, tat, now, cost)
 }
 
 // recordShed notes a denial by the table among the top talkers, if chance draws

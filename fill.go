@@ -65,7 +65,7 @@ func (b *buckets) takeUpTo(d sketch.Digest, n uint64, now time.Duration) (Decisi
 		tat, more = b.fill(d, n-taken, now)
 		taken += more
 	}
-	return b.decision(StageExact, taken > 0, tat, now, b.shape.Unit()), taken
+	return b.decisionOn(d, StageExact, taken > 0, tat, now, b.shape.Unit()), taken
 }
 
 // fill charges as many of n units as fit at now, and returns the TAT afterwards.
@@ -75,7 +75,7 @@ func (b *buckets) fill(d sketch.Digest, n uint64, now time.Duration) (tat, taken
 	ticks := b.ticks(now)
 	for {
 		tat = b.table.Lookup(d)
-		if taken = min(n, b.shape.Remaining(tat, ticks)); taken == 0 {
+		if taken = min(n, b.remaining(d, tat, ticks)); taken == 0 {
 			return tat, 0
 		}
 		var ok bool
@@ -83,4 +83,13 @@ func (b *buckets) fill(d sketch.Digest, n uint64, now time.Duration) (tat, taken
 			return tat, taken
 		}
 	}
+}
+
+// remaining is how many units fit the bucket of d, whose TAT is tat.
+func (b *buckets) remaining(d sketch.Digest, tat, ticks uint64) uint64 {
+	if b.logged {
+		free, _, _ := b.table.Log(d, ticks, 1)
+		return free
+	}
+	return b.shape.Remaining(tat, ticks)
 }

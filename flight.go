@@ -43,7 +43,7 @@ func (f *flight) submitNextLocked(sh *flightShard, read reading, tat uint64) {
 	s := f.shared
 	f.op = bucket.Op{Algorithm: s.shape.Algorithm(), Key: f.name, Shape: s.shape, Count: 1, At: read.at, CountDenied: s.countDenied, Done: f.done}
 	if s.windowed {
-		f.op.Window = bucket.Window(s.ticks(read.now))
+		f.op.Window = s.shape.Window(s.ticks(read.now))
 	}
 	switch {
 	case f.reset:
@@ -84,13 +84,13 @@ func (f *flight) askLocked(now time.Duration, tat uint64) {
 	f.next = rest
 	f.op.Kind, f.op.Cost, f.op.Count = bucket.Take, cost, count
 	f.op.Patience = max(deadline-now, 1) // 0 would be for ever
-	f.op.Floor = f.shared.floor(tat, now)
+	f.op.Floor = f.shared.floor(f.digest, tat, now)
 }
 
-// refundLocked has ticks given back that were charged at since or later. Those of a
-// window before that are gone.
+// refundLocked has ticks given back that were charged at since or later. Those that no
+// longer counted then are gone.
 func (f *flight) refundLocked(ticks uint64, since time.Duration) {
-	if s := f.shared; s.windowed && f.back > 0 && s.ticks(f.since) < s.ticks(since) {
+	if f.back > 0 && f.shared.over(f.since, since) {
 		f.back = 0
 	}
 	if f.back == 0 {
@@ -103,18 +103,30 @@ func (f *flight) refundLocked(ticks uint64, since time.Duration) {
 // than J may have leaked since, and so much less is given back: else a client
 // would get back what it has used.
 func (f *flight) takeRefundLocked(now time.Duration) uint64 {
-	s := f.shared
-	if s.windowed {
-		back := f.back
-		if f.back = 0; s.ticks(f.since) < s.ticks(now) {
-			return 0 // the window is over
-		}
-		return back
-	}
-	leaked := s.ticks(max(0, now-f.since-s.timeout))
-	back := f.back - min(f.back, leaked)
+	s, back := f.shared, f.back
 	f.back = 0
+	switch {
+	case s.over(f.since, now):
+		return 0
+	case s.plain:
+		leaked := s.ticks(max(0, now-f.since-s.timeout))
+		return back - min(back, leaked)
+	}
 	return back
+}
+
+// over reports whether nothing that was charged at since counts at now any more. What a
+// bucket was charged with leaks instead.
+func (s *shared) over(since, now time.Duration) bool {
+	switch s.shape.Algorithm() {
+	case bucket.FixedWindow:
+		return s.shape.Window(s.ticks(since)) < s.shape.Window(s.ticks(now))
+	case bucket.SlidingWindow:
+		return s.shape.Window(s.ticks(since))+1 < s.shape.Window(s.ticks(now))
+	case bucket.SlidingLog:
+		return now-since > s.shape.Period()
+	}
+	return false
 }
 
 // answer handles the answer, late ones too: it feeds the table, tells those who
@@ -185,12 +197,12 @@ func (f *flight) feedTableLocked(reply bucket.Reply, now time.Duration) (tat uin
 	admitted := min(reply.Granted, waiting)
 	unused := reply.Granted - admitted
 	unused -= min(unused, left)
-	level := reply.Level
-	if s.shape.Level(before, max(ticks, sent))+admitted*cost > level {
+	known := s.shape.Told(sent, reply.Level)
+	if s.level(f.digest, before, max(ticks, sent))+admitted*cost > s.toldLevel(known, sent, reply.Level) {
 		s.distrust(now) // the store has forgotten some, or was told elsewhere to
 	}
 	// What is to be refunded the table must not learn.
-	level -= min(level, f.back+unused*cost)
+	known = s.shape.Sub(known, sent, f.back+unused*cost)
 	if unused > 0 && !f.reset { // a reset takes care of it
 		f.refundLocked(unused*cost, f.sent)
 	}
@@ -198,22 +210,25 @@ func (f *flight) feedTableLocked(reply bucket.Reply, now time.Duration) (tat uin
 	// level is of then: dated from when it was sent both are lower bounds of the
 	// truth, so they never convict wrongly, however late the answer is. If the
 	// bucket was emptied meanwhile the level is of no use.
-	known := sent + level
 	if f.reset {
 		known = 0
 	}
 	tat = before
-	if known > ticks || admitted > 0 && !s.windowed {
+	if s.shape.Live(known, ticks) || admitted > 0 && !s.windowed {
 		tat = s.table.Settle(f.digest, sent, admitted*cost, known)
 	}
-	known = max(known, tat) // the table may know more
+	known = s.shape.Join(known, tat) // the table may know more
 	for _, w := range f.asked {
 		if w.left {
 			continue
 		}
 		granted := min(admitted, w.count)
 		admitted -= granted
-		w.verdict <- verdict{s.decision(StageExact, granted > 0, known, now, cost), granted}
+		d := s.decisionOn(f.digest, StageExact, granted > 0, known, now, cost)
+		if s.logged && d.Remaining > 0 { // other nodes' units are not in the table
+			d.Remaining = int64(s.shape.Limit() - min(reply.Level, s.shape.Limit()))
+		}
+		w.verdict <- verdict{d, granted}
 	}
 	f.asked = f.asked[:0]
 	return tat
@@ -229,10 +244,27 @@ func (f *flight) judgeLocked(now time.Duration, tat uint64) {
 		switch {
 		case w.left:
 		case !s.shape.Fits(tat, ticks, w.cost) && s.stands(tat, ticks):
-			w.verdict <- verdict{s.decision(StageTable, false, tat, now, w.cost), 0}
+			w.verdict <- verdict{s.decisionOn(f.digest, StageTable, false, tat, now, w.cost), 0}
 		default:
 			rest = append(rest, w)
 		}
 	}
 	f.next = rest
+}
+
+// level is that of the bucket of d, whose TAT is tat, in the table.
+func (s *shared) level(d sketch.Digest, tat, ticks uint64) uint64 {
+	if s.logged {
+		free, _, _ := s.table.Log(d, ticks, 0)
+		return s.shape.Limit() - free
+	}
+	return s.shape.Level(tat, ticks)
+}
+
+// toldLevel is the level by which the store has answered.
+func (s *shared) toldLevel(known, sent, level uint64) uint64 {
+	if s.logged {
+		return min(level, s.shape.Limit())
+	}
+	return s.shape.Level(known, sent)
 }

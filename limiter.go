@@ -147,6 +147,9 @@ func newRule(l *Limiter, i int, c *Config, old *Rule) (*Rule, error) {
 	}
 	if rp.hasSketch() {
 		r.threshold = uint64(*rp.Config.EscalateAt * float64(rp.shape.Burst()*rp.shape.Unit()))
+		if rp.sliding() { // two periods of the sketch can count at once
+			r.threshold = uint64(*rp.Config.EscalateAt * float64(rp.shape.Burst()) / 2)
+		}
 		r.sketch = &r.cells
 	}
 	if old != nil {
@@ -162,7 +165,8 @@ func (r *Rule) begin(rp *RulePlan, c *Config) (err error) {
 	}
 	r.setTag()
 	r.counts = new(counters)
-	r.clock, r.shape, r.windowed = r.limiter.clock, rp.shape, rp.shape.Windowed()
+	r.clock, r.shape, r.windowed, r.logged = r.limiter.clock, rp.shape, rp.shape.Windowed(), rp.shape.Logged()
+	r.plain = !r.windowed && !r.logged
 	if err = r.table.Init(rp.shape, rp.sets); err != nil {
 		return err
 	}

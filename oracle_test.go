@@ -10,13 +10,22 @@ type oracle struct {
 	level  int64 // units · ns
 	last   int64 // ns
 
-	window int64 // ns; of a rule that counts in windows, and then per is 1 and n 0
+	window int64 // ns; of a rule that counts in periods, and then n is 0 and per 1, or
+	// of a sliding window its steps
+	previous, current int64   // units, of a sliding window
+	times             []int64 // µs of the units that count, of a log
+	logged            bool
 }
 
 // oracleOf is an oracle for a rule.
 func oracleOf(c RuleConfig) *oracle {
-	if c.windowed() {
+	switch c.Algorithm {
+	case FixedWindow:
 		return &oracle{per: 1, window: int64(c.Rate.Per)}
+	case SlidingWindow:
+		return &oracle{per: 62_500, window: int64(c.Rate.Per)}
+	case SlidingLog:
+		return &oracle{per: 1, window: int64(c.Rate.Per), logged: true}
 	}
 	return newOracle(c.Rate)
 }
@@ -28,6 +37,22 @@ func (o *oracle) at(now time.Duration) {
 	dt, was := int64(now)-o.last, o.last
 	o.last = int64(now)
 	switch {
+	case o.logged:
+		i := 0
+		for i < len(o.times) && o.times[i]+o.window/1000 <= o.last/1000 {
+			i++
+		}
+		o.times = o.times[i:]
+		o.level = int64(len(o.times))
+	case o.window > 0 && o.per > 1:
+		switch o.last/o.window - was/o.window {
+		case 0:
+		case 1:
+			o.previous, o.current = o.current, 0
+		default:
+			o.previous, o.current = 0, 0
+		}
+		o.level = o.current*o.per + o.previous*(o.per-o.last%o.window/(o.window/o.per))
 	case o.window > 0:
 		if was/o.window != o.last/o.window {
 			o.level = 0
@@ -53,5 +78,11 @@ func (o *oracle) justified(n, b uint64) bool {
 // admit charges n units and returns the level.
 func (o *oracle) admit(n uint64) int64 {
 	o.level += int64(n) * o.per
+	o.current += int64(n)
+	if o.logged {
+		for range n {
+			o.times = append(o.times, o.last/1000)
+		}
+	}
 	return o.level
 }

@@ -82,6 +82,10 @@ const (
 
 	// minRuleBytes keeps a rule usable beside much hungrier ones.
 	minRuleBytes = 128 << 10
+
+	// minLogs is the least number of clients at a time that logs must be for. With
+	// fewer a small flood makes the table forget whom it was to limit.
+	minLogs = 1024
 )
 
 // NewPlan checks a configuration and shares its memory out. It takes none. Its
@@ -127,6 +131,9 @@ func NewPlan(c Config) (*Plan, error) {
 	}
 	p.planFilter((c.Memory - talkerBytes) / 4)
 	p.planRules(c.Memory - talkerBytes - p.Memory)
+	if p.checkLogs(c.Memory, bad); len(bad.errs) > 0 {
+		return nil, errors.Join(bad.errs...)
+	}
 	for i := range p.Rules {
 		p.Rules[i].Bytes += slotBytes(slots, 1)
 	}
@@ -173,6 +180,8 @@ func (c *Config) checkShared(rp *RulePlan, bad *report) {
 	case !c.shared():
 	case !runs:
 		bad.add("", "Store", "use one that does, or none", "does not run the %v, by which rule %q counts", algorithm, rc.Name)
+	case rp.Logged() && !rp.shape.Portable():
+		bad.add(rc.Name, "Rate", fmt.Sprintf("want at most %d, or a sliding window", bucket.MaxPortableLog), "a log of %d units is too long for a shared store", rc.Rate.N)
 	case !rp.shape.Portable():
 		bad.add(rc.Name, "Burst", "lower it", "burst %d at %v takes %v to leak: too long to be kept exactly in a shared store",
 			rc.Burst, rc.Rate, rp.drainTime().Round(time.Hour))
@@ -210,8 +219,17 @@ func newRulePlan(rc RuleConfig, slack time.Duration, nodes int) RulePlan {
 // Windowed reports whether the rule counts in windows, of Config.Rate.Per each.
 func (rp *RulePlan) Windowed() bool { return rp.shape.Windowed() }
 
-// Logged reports whether the rule keeps the time of each unit.
+// Logged reports whether the rule keeps a log of each suspect, of up to Config.Rate.N
+// times of 8 bytes.
 func (rp *RulePlan) Logged() bool { return rp.shape.Logged() }
+
+// periodic reports whether the rule counts what a period holds, instead of leaking.
+func (rp *RulePlan) periodic() bool { return rp.Windowed() || rp.Logged() }
+
+// sliding reports whether units of two of the sketch's periods can count at once.
+func (rp *RulePlan) sliding() bool {
+	return rp.Logged() || rp.shape.Algorithm() == SlidingWindow
+}
 
 // MaxBurst is the most units that a client is admitted in one window, if the rule
 // counts in windows: (1+θ)·N + 1, and twice that at once where one ends and the next
@@ -222,7 +240,7 @@ func (rp *RulePlan) Logged() bool { return rp.shape.Logged() }
 func (rp *RulePlan) MaxBurst() uint64 {
 	c := &rp.Config
 	most := (1 + *c.EscalateAt) * float64(c.Burst)
-	if !rp.shape.Windowed() {
+	if !rp.periodic() {
 		most += c.Rate.PerSecond() * (rp.slack + bucket.ClockRounding).Seconds()
 	}
 	if rp.Filter {
@@ -235,11 +253,17 @@ func (rp *RulePlan) MaxBurst() uint64 {
 // exact tier: a client that was silent for so long has level 0, however much P2 allowed it before. One unit less breaks P2: the
 // client would be let in uncounted while its level has not drained.
 //
-// A window is forgotten when it is over, which takes up to 8/7 of its period where
-// the wall clock was set back ([wallLine]).
+// A window is forgotten when it is over, a sliding one when the next one is, which takes
+// up to 8/7 of a period where the wall clock was set back ([wallLine]); a log after a
+// period.
 func (rp *RulePlan) drainTime() time.Duration {
-	if rp.shape.Windowed() {
+	switch rp.shape.Algorithm() {
+	case FixedWindow:
 		return rp.shape.Period() * 5 / 4
+	case SlidingWindow:
+		return rp.shape.Period() * 5 / 2
+	case SlidingLog:
+		return rp.shape.Period() + bucket.ClockRounding
 	}
 	units := (1+*rp.Config.EscalateAt)*float64(rp.Config.Burst) + 2
 	return rp.leakTime(units) + rp.slack + bucket.ClockRounding
@@ -278,7 +302,7 @@ func (rp *RulePlan) sketchBytes() float64 {
 		return 0
 	}
 	cells := sketch.Depth * rp.shape.LeakSeconds(1) / targetLoad // d·rps/(ρ·r)
-	if rp.shape.Windowed() {
+	if rp.periodic() {
 		// What others count in a client's cells by the end of a window is to be the
 		// targetNoise'th part of what makes a suspect, on average.
 		cells = sketch.Depth * rp.perSuspect() / targetNoise
@@ -286,22 +310,28 @@ func (rp *RulePlan) sketchBytes() float64 {
 	return cells * 8
 }
 
-// perSuspect is the number of suspects alive at the end of a window for each request
-// per second, since each has taken θ·N.
+// perSuspect is the number of clients who become suspects in a window for each request
+// per second, since each has taken θ·N, or half as much where a period slides.
 func (rp *RulePlan) perSuspect() float64 {
-	return rp.shape.Period().Seconds() / max(1, *rp.Config.EscalateAt*float64(rp.Config.Burst))
+	units := *rp.Config.EscalateAt * float64(rp.Config.Burst)
+	if rp.sliding() {
+		units /= 2
+	}
+	return rp.shape.Period().Seconds() / max(1, units)
 }
 
 func (rp *RulePlan) tableBytes() float64 {
 	theta := *rp.Config.EscalateAt
 	suspects := rp.shape.LeakSeconds(1) // alive: each unit keeps a bucket for T
 	switch {
-	case rp.shape.Windowed():
-		suspects = rp.perSuspect()
+	case rp.periodic():
+		if suspects = rp.perSuspect(); rp.sliding() {
+			suspects *= 2 // those of the window before are alive
+		}
 	case theta > 0:
 		suspects *= (1 + theta) / theta // K of P3
 	}
-	return suspects / targetFill * bucket.SetBytes / 4
+	return suspects / targetFill * float64(rp.shape.SetBytes()) / 4
 }
 
 // planRules shares the budget out by max-min fairness: everybody gets the same,
@@ -321,6 +351,18 @@ func (p *Plan) planRules(budget int64) {
 	}
 }
 
+// checkLogs reports rules whose share of the memory holds too few logs.
+func (p *Plan) checkLogs(memory int64, bad *report) {
+	for i := range p.Rules {
+		rp := &p.Rules[i]
+		if c := &rp.Config; rp.Logged() && rp.Buckets < minLogs {
+			bad.add(c.Name, "Rate", "lower it, raise the memory, or choose a sliding window",
+				"logs of %d units take %s for each client: the rule's share of memory %s holds those of %d, and needs %d at least",
+				c.Rate.N, sizeText(int64(rp.shape.SetBytes()/4)), sizeText(memory), rp.Buckets, minLogs)
+		}
+	}
+}
+
 // need is the memory for one request per second.
 func (rp *RulePlan) need() float64 { return rp.sketchBytes() + rp.tableBytes() }
 
@@ -329,9 +371,9 @@ func (rp *RulePlan) take(total float64) {
 	rp.RequestsPerSecond = min(targetRPS(), total/rp.need())
 	sketchShare := total * rp.sketchBytes() / rp.need()
 	rp.blocks = int(sketchShare) / sketch.BlockBytes
-	rp.sets = bucket.SetsIn(int(total - sketchShare))
+	rp.sets = rp.shape.SetsIn(int(total - sketchShare))
 	rp.Cells = rp.blocks * sketch.BlockBytes / 8
 	rp.Buckets = rp.sets * 4
 	rp.Overflow = bucket.OverflowChance(rp.sets, rp.Buckets/2)
-	rp.Bytes = int64(rp.blocks)*sketch.BlockBytes + int64(bucket.TableBytes(rp.sets))
+	rp.Bytes = int64(rp.blocks)*sketch.BlockBytes + int64(rp.shape.TableBytes(rp.sets))
 }

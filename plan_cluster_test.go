@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -73,7 +72,7 @@ func TestPlanCountsTopTalkers(t *testing.T) {
 		if rp.TopTalkers != 1024 {
 			t.Errorf("rule %s: %d top talkers, want whole sets", rp.Config.Name, rp.TopTalkers)
 		}
-		if tiers := int64(rp.Cells)*8 + int64(bucket.TableBytes(rp.Buckets/4)); rp.Bytes != tiers+1024*int64(sketch.TalkerSlotBytes) {
+		if tiers := int64(rp.Cells)*8 + int64(rp.shape.TableBytes(rp.Buckets/4)); rp.Bytes != tiers+1024*int64(sketch.TalkerSlotBytes) {
 			t.Errorf("rule %s: %d bytes, of which %d for sketch and table", rp.Config.Name, rp.Bytes, tiers)
 		}
 		filter -= rp.Bytes

@@ -113,8 +113,8 @@ func (r *Rule) Reset(key Key) {
 // client beyond that is suspected for as long as it takes to leak from here.
 func (r *Rule) sketchLimit(rp *RulePlan) uint64 {
 	const inFlight = 64
-	if r.shape.Windowed() {
-		return max(1, r.threshold) // above it a client is suspected until the window ends
+	if rp.periodic() {
+		return max(1, r.threshold) // above it a client is suspected until the period ends
 	}
 	limit := r.threshold + r.shape.Limit() + r.shape.Grace() + (1+inFlight)*r.shape.Unit()
 	if rp.nodes > 1 {

@@ -174,7 +174,7 @@ func (w *world) admitted(c int, n uint64, now time.Duration, rule int) error {
 // µs, by which P1 survives it.
 func (w *world) grace(rule int) int64 {
 	r := w.lim.rules[rule]
-	if r.windowed {
+	if !r.plain {
 		return 0
 	}
 	grace := int64(r.config.Rate.N) * int64(time.Microsecond)
@@ -216,6 +216,15 @@ func windowRule(name string, n uint64, per time.Duration) RuleConfig {
 	return RuleConfig{Name: name, Rate: Rate{N: n, Per: per}, Algorithm: FixedWindow}
 }
 
+// slidingRule and logRule count n units in sliding periods.
+func slidingRule(name string, n uint64, per time.Duration) RuleConfig {
+	return withAlgorithm(windowRule(name, n, per), SlidingWindow)
+}
+
+func logRule(name string, n uint64, per time.Duration) RuleConfig {
+	return withAlgorithm(windowRule(name, n, per), SlidingLog)
+}
+
 func sandwichCases() []sandwichCase {
 	tiny := geometry{blocks: 1, sets: 1 << 12, words: 1, hash: randomHash}
 	small := geometry{blocks: 8, sets: 1 << 12, words: 64, hash: randomHash}
@@ -254,6 +263,27 @@ func sandwichCases() []sandwichCase {
 		{"window, evictions", []RuleConfig{windowRule("a", 20, time.Second)}, evict, 40, 500 * k, false},
 		{"window, peers", []RuleConfig{windowRule("a", 20, time.Second)}, addrs, 30, 300 * k, true},
 		{"windows and a bucket", []RuleConfig{windowRule("a", 30, time.Second), rule("b", 7, time.Second, 11), windowRule("c", 40, time.Minute)}, small, 20, 500 * k, false},
+		{"sliding", []RuleConfig{slidingRule("a", 20, time.Second)}, small, 30, 1000 * k, false},
+		{"sliding, wide", []RuleConfig{slidingRule("a", 100, time.Minute)}, wide, 60, 1000 * k, false},
+		{"sliding, one block", []RuleConfig{slidingRule("a", 15, time.Second)}, tiny, 20, 300 * k, false},
+		{"sliding, degenerate hash", []RuleConfig{withTheta(slidingRule("a", 15, 3*time.Second), 0.3)}, same, 30, 300 * k, false},
+		{"sliding, theta 1", []RuleConfig{withTheta(slidingRule("a", 20, time.Hour), 1)}, wide, 30, 300 * k, false},
+		{"sliding, small", []RuleConfig{slidingRule("a", 3, time.Second)}, wide, 30, 300 * k, false},
+		{"sliding of 1", []RuleConfig{slidingRule("a", 1, 24*time.Hour)}, wide, 10, 200 * k, false},
+		{"sliding, strict", []RuleConfig{withStrict(slidingRule("a", 13, 7*time.Second))}, wide, 30, 300 * k, false},
+		{"sliding, evictions", []RuleConfig{slidingRule("a", 20, time.Second)}, evict, 40, 300 * k, false},
+		{"sliding, peers", []RuleConfig{slidingRule("a", 20, time.Second)}, addrs, 30, 200 * k, true},
+		{"log", []RuleConfig{logRule("a", 20, time.Second)}, small, 30, 1000 * k, false},
+		{"log, wide", []RuleConfig{logRule("a", 100, time.Minute)}, wide, 60, 1000 * k, false},
+		{"log, one block", []RuleConfig{logRule("a", 15, time.Second)}, tiny, 20, 300 * k, false},
+		{"log, degenerate hash", []RuleConfig{withTheta(logRule("a", 15, 3*time.Second), 0.3)}, same, 30, 300 * k, false},
+		{"log, theta 1", []RuleConfig{withTheta(logRule("a", 20, time.Hour), 1)}, wide, 30, 300 * k, false},
+		{"log, small", []RuleConfig{logRule("a", 3, time.Second)}, wide, 30, 300 * k, false},
+		{"log of 1", []RuleConfig{logRule("a", 1, 24*time.Hour)}, wide, 10, 200 * k, false},
+		{"log, strict", []RuleConfig{withStrict(logRule("a", 13, 7*time.Second))}, wide, 30, 300 * k, false},
+		{"log, evictions", []RuleConfig{logRule("a", 20, time.Second)}, evict, 40, 300 * k, false},
+		{"log, peers", []RuleConfig{logRule("a", 20, time.Second)}, addrs, 30, 200 * k, true},
+		{"all algorithms", []RuleConfig{slidingRule("a", 30, time.Second), rule("b", 7, time.Second, 11), logRule("c", 40, time.Minute), windowRule("d", 35, time.Second)}, small, 20, 300 * k, false},
 		{"three rules", []RuleConfig{rule("a", 100, time.Second, 100), rule("b", 7, time.Second, 11), rule("c", 60, time.Minute, 40)}, small, 20, 500 * k, false},
 		{"shadow among two", []RuleConfig{rule("a", 20, time.Second, 25), shadow, strict}, wide, 20, 300 * k, false},
 		{"peers", []RuleConfig{rule("a", 10, time.Second, 20)}, addrs, 30, 500 * k, true},

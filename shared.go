@@ -156,7 +156,7 @@ func (s *shared) join(key Key, d sketch.Digest, c claim) (*waiter, verdict, time
 	// An answer may have come since checkTable; see feedTableLocked.
 	tat := s.table.Lookup(d)
 	if ticks := s.ticks(read.now); !s.shape.Fits(tat, ticks, c.cost) && s.stands(tat, ticks) {
-		return nil, verdict{s.decision(StageTable, false, tat, read.now, c.cost), 0}, read.now
+		return nil, verdict{s.decisionOn(d, StageTable, false, tat, read.now, c.cost), 0}, read.now
 	}
 	f := sh.m[d]
 	if read.now >= c.deadline || f != nil && read.now-f.sent > s.timeout {
@@ -214,9 +214,9 @@ func (s *shared) fallback(d sketch.Digest, c claim, now time.Duration) verdict {
 			granted += more
 		}
 		if granted == 0 && s.countDenied {
-			tat = s.table.Exhaust(d, s.ticks(now))
+			tat = s.table.Exhaust(d, s.ticks(now), c.cost)
 		}
-		v = verdict{s.decision(StageFallback, granted > 0, tat, now, c.cost), granted}
+		v = verdict{s.decisionOn(d, StageFallback, granted > 0, tat, now, c.cost), granted}
 	}
 	v.Stage, v.Degraded = StageFallback, true
 	return v
@@ -239,15 +239,22 @@ func (s *shared) distrust(now time.Duration) {
 	s.doubt.Store(int64(now + s.shape.MaxDrain()))
 }
 
-// floor is the level that the bucket has at least, by the table's TAT, if the
-// store may know of less.
-func (s *shared) floor(tat uint64, now time.Duration) uint64 {
+// floor is the level that the bucket of d has at least, by the table's TAT, if the
+// store may know of less; see [bucket.Op].
+func (s *shared) floor(d sketch.Digest, tat uint64, now time.Duration) uint64 {
 	if int64(now) >= s.doubt.Load() {
 		return 0
 	}
 	ticks := s.ticks(now)
-	if s.windowed && bucket.Window(tat) > bucket.Window(ticks) {
+	switch {
+	case s.logged:
+		half := s.shape.Ticks(s.shape.Period() / 2)
+		return s.table.Logged(d, ticks-min(ticks, half))
+	case s.windowed && s.shape.Live(tat, ticks) && s.shape.WindowOf(tat) > s.shape.Window(ticks):
 		return 0 // the store is not there yet
+	case s.shape.Algorithm() == bucket.SlidingWindow:
+		_, level := s.shape.Counts(tat, ticks)
+		return level
 	}
 	return s.shape.Level(tat, ticks)
 }

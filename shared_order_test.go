@@ -44,7 +44,7 @@ func TestStoreLearnsAfterOutage(t *testing.T) {
 		// Nothing is doubted any more once all that was known has leaked.
 		time.Sleep(a.shape.MaxDrain())
 		take(a, 3)
-		if f := a.shared.floor(a.table.Lookup(a.BytesKey([]byte("x")).digest()), a.limiter.Now()); f != 0 {
+		if f := a.shared.floor(a.BytesKey([]byte("x")).digest(), a.table.Lookup(a.BytesKey([]byte("x")).digest()), a.limiter.Now()); f != 0 {
 			t.Errorf("a floor of %d long after the outage", f)
 		}
 	})

@@ -86,22 +86,22 @@ func (r *Rule) Stats() RuleStats {
 			s.Allowed[stage] += n[1].Load()
 		}
 	}
-	now := r.ticks(r.clock.late(r.clock.now()))
+	at := r.clock.late(r.clock.now())
 	s.Evictions, s.Forgiven = r.table.Evictions(), r.table.Forgiven()
-	s.TableLive = r.table.Live(now, sample)
+	s.TableLive = r.table.Live(r.ticks(at), sample)
 	if r.sketch != nil {
-		s.SketchLoad = r.sketch.Busy(now+r.noise(), sample)
+		s.SketchLoad = r.sketch.Busy(r.sketchTicks(at)+r.noise(), sample)
 	}
 	return s
 }
 
-// noise is the level from which on a cell is busy. In a bucket's it leaks; what a
-// window's cells count stays until the window ends.
+// noise is the level from which on a cell is busy. In a bucket's it leaks; what cells
+// count in a period stays until it ends.
 func (r *Rule) noise() uint64 {
-	if r.windowed {
-		return r.threshold / 2
+	if r.plain {
+		return 0
 	}
-	return 0
+	return r.threshold / 2
 }
 
 // FirstSeenClients estimates the distinct clients of all rules in the current

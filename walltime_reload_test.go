@@ -3,6 +3,9 @@ package fastlimit
 import (
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/sketch"
 )
 
 // A reload goes on with what a store has said of its clock: looking at this
@@ -54,18 +57,21 @@ func TestWindowRetryWhileTheLineIsSlow(t *testing.T) {
 		w.clock.wallTime(w.at)
 		w.pass(wallEvery)
 		w.wallAt -= back
-		b := buckets{clock: &w.clock, windowed: true}
-		rule := windowRule("a", 1, time.Minute)
-		b.shape = rule.shape()
 		now := w.at
-		full := b.ticks(now) + 1
-		d := b.decision(StageExact, false, full, now, 1)
-		if at := now + d.RetryAfter; !b.shape.Fits(full, b.shape.WindowTicks(w.clock.wall.anchor.Load().wall(at)), 1) {
-			t.Errorf("set back by %v: denied again after %v", back, d.RetryAfter)
-		}
-		early := w.clock.wall.anchor.Load().wall(now + d.RetryAfter - time.Microsecond)
-		if b.shape.Fits(full, b.shape.WindowTicks(early), 1) {
-			t.Errorf("set back by %v: %v is more than a µs too long", back, d.RetryAfter)
+		for _, rule := range []RuleConfig{windowRule("a", 1, time.Minute), slidingRule("a", 1, time.Minute), slidingRule("a", 50, time.Minute)} {
+			b := buckets{clock: &w.clock, windowed: true, shape: rule.shape()}
+			full := b.ticks(now) + rule.Rate.N
+			if rule.Algorithm == SlidingWindow {
+				full = b.shape.Told(b.ticks(now), bucket.Pack(rule.Rate.N*3/4, rule.Rate.N))
+			}
+			d := b.decisionOn(sketch.Digest{}, StageExact, false, full, now, 1)
+			if at := now + d.RetryAfter; !b.shape.Fits(full, b.shape.WindowTicks(w.clock.wall.anchor.Load().wall(at)), 1) {
+				t.Errorf("%v, set back by %v: denied again after %v", rule.Algorithm, back, d.RetryAfter)
+			}
+			early := w.clock.wall.anchor.Load().wall(now + d.RetryAfter - time.Microsecond)
+			if b.shape.Fits(full, b.shape.WindowTicks(early), 1) {
+				t.Errorf("%v, set back by %v: %v is more than a µs too long", rule.Algorithm, back, d.RetryAfter)
+			}
 		}
 	}
 }

@@ -39,12 +39,12 @@ func TestWindowPlans(t *testing.T) {
 		}
 	}
 	for want, c := range map[string]RuleConfig{
-		`rule "a": Burst: burst 7 has no meaning beside a fixed window`:                                 {Rate: Rate{5, time.Second}, Algorithm: FixedWindow, Burst: 7},
-		`rule "a": CountDenied: a leaky bucket does not count denied requests`:                          {Rate: Rate{5, time.Second}, CountDenied: true},
-		`rule "a": Algorithm: algorithm 200 is not known: want LeakyBucket, TokenBucket or FixedWindow`: {Rate: Rate{5, time.Second}, Algorithm: 200},
-		`rule "a": Rate: a window of 100ms: want 1s to 366d`:                                            {Rate: Rate{5, 100 * time.Millisecond}, Algorithm: FixedWindow},
-		`rule "a": Rate: 4294967296 units in a window are too many`:                                     {Rate: Rate{1 << 32, time.Hour}, Algorithm: FixedWindow},
-		`rule "a": Cost: cost 6 is above the 5 of a window`:                                             {Rate: Rate{5, time.Hour}, Algorithm: FixedWindow, Cost: 6},
+		`rule "a": Burst: burst 7 has no meaning beside a fixed window`:                                                            {Rate: Rate{5, time.Second}, Algorithm: FixedWindow, Burst: 7},
+		`rule "a": CountDenied: a leaky bucket does not count denied requests`:                                                     {Rate: Rate{5, time.Second}, CountDenied: true},
+		`rule "a": Algorithm: algorithm 200 is not known: want LeakyBucket, TokenBucket, FixedWindow, SlidingWindow or SlidingLog`: {Rate: Rate{5, time.Second}, Algorithm: 200},
+		`rule "a": Rate: a window of 100ms: want 1s to 366d`:                                                                       {Rate: Rate{5, 100 * time.Millisecond}, Algorithm: FixedWindow},
+		`rule "a": Rate: 4294967296 units in a window are too many`:                                                                {Rate: Rate{1 << 32, time.Hour}, Algorithm: FixedWindow},
+		`rule "a": Cost: cost 6 is above the 5 of a period`:                                                                        {Rate: Rate{5, time.Hour}, Algorithm: FixedWindow, Cost: 6},
 	} {
 		c.Name = "a"
 		if _, err := NewPlan(Config{Rules: []RuleConfig{c}}); err == nil || !strings.Contains(err.Error(), want) {

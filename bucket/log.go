@@ -2,10 +2,25 @@ package bucket
 
 import (
 	"fmt"
+	"sort"
+	"sync/atomic"
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/field"
+	"github.com/fastlimit/fastlimit/sketch"
 )
+
+// # Sliding logs
+//
+// A sliding log is n units in any period. It is the times of the latest n units that
+// were admitted, in a ring beside the table's entry; ticks are µs. A unit at t counts
+// as long as now < t + period, so
+//
+//	a request of k units fits iff, of the latest n, the (n-k+1)th is t with t + period <= now
+//
+// The entry's word, which is read without a lock, is when the next unit fits: the
+// oldest of n times and a period, or [logged] where there are fewer. It rises as long
+// as nothing is given back, so that what a store says may be joined by maximum.
 
 const (
 	// MaxLog is the longest log: what is in memory for a client at least.
@@ -31,4 +46,201 @@ func NewSlidingLog(n uint64, per time.Duration) (Shape, error) {
 	}
 	s.algorithm, s.perMicro = SlidingLog, 1
 	return s, nil
+}
+
+// logged is the word of a log that is not full. Nobody is denied for it.
+const logged = 1
+
+// logs are the logs of a table's entries, by their place.
+type logs struct {
+	words  []uint64
+	period uint64
+	n      int // units in a log
+}
+
+// logHead is the words of a log before its times: when all of it has expired, read
+// without a lock, and where the next time goes and how many there are.
+const logHead = 2
+
+// logBytes is the memory of a log of n units.
+func logBytes(n uint64) int { return 8 * (int(n) + logHead) }
+
+func newLogs(shape *Shape, sets int) *logs {
+	n := int(shape.burst)
+	return &logs{words: sketch.Memory[uint64](sets * ways * (n + logHead)), period: shape.period, n: n}
+}
+
+// at is the log of the entry at place i of set x.
+func (l *logs) at(x uint64, i int) log {
+	size := uint64(l.n + logHead)
+	from := (x*ways + uint64(i)) * size
+	return log{l.words[from : from+size : from+size], l.period}
+}
+
+// until is when the last unit of the log of that entry expires.
+func (l *logs) until(x uint64, i int) uint64 {
+	return atomic.LoadUint64(&l.words[(x*ways+uint64(i))*uint64(l.n+logHead)])
+}
+
+// live reports whether any unit counts at now in the log of that entry, which is free
+// if its word is 0.
+func (l *logs) live(x uint64, i int, word, now uint64) bool { return word != 0 && l.until(x, i) > now }
+
+// log is one log, used under the lock of its set.
+type log struct {
+	words  []uint64
+	period uint64
+}
+
+func (l log) size() int { return len(l.words) - logHead }
+
+func (l log) place() (next, n int) { return int(l.words[1] >> 32), int(l.words[1] & countMask) }
+
+// clear empties the log.
+func (l log) clear() { l.set(0, 0) }
+
+// set says where the next time goes and how many there are.
+func (l log) set(next, n int) {
+	l.words[1] = uint64(next)<<32 | uint64(n)
+	until := uint64(0)
+	if n > 0 {
+		until = l.latest(0) + l.period
+	}
+	atomic.StoreUint64(&l.words[0], until)
+}
+
+// latest is the kth time from the latest, which is the 0th.
+func (l log) latest(k int) uint64 {
+	next, _ := l.place()
+	if next -= k + 1; next < 0 {
+		next += l.size()
+	}
+	return l.words[logHead+next]
+}
+
+// live is how many units count at now: by halves, since the times are in order.
+func (l log) live(now uint64) int {
+	_, n := l.place()
+	return sort.Search(n, func(k int) bool { return l.latest(k)+l.period <= now })
+}
+
+// push notes units at now, but none before the latest. Of more than fit the log only
+// the latest stay.
+func (l log) push(now, units uint64) {
+	next, n := l.place()
+	if n > 0 {
+		now = max(now, l.latest(0))
+	}
+	for range min(units, uint64(l.size())) {
+		l.words[logHead+next] = now
+		if next++; next == l.size() {
+			next = 0
+		}
+	}
+	l.set(next, int(min(uint64(n)+units, uint64(l.size()))))
+}
+
+// drop takes the latest units off.
+func (l log) drop(units uint64) {
+	next, n := l.place()
+	k := int(min(units, uint64(n)))
+	if next -= k; next < 0 {
+		next += l.size()
+	}
+	l.set(next, n-k)
+}
+
+// word is what the table's entry says of the log.
+func (l log) word() uint64 {
+	if _, n := l.place(); n < l.size() {
+		return logged
+	}
+	return l.latest(l.size()-1) + l.period
+}
+
+// wait is how long after now a request of so many units fits.
+func (l log) wait(now, units uint64) uint64 {
+	room := l.size() - int(min(units, uint64(l.size())))
+	if l.live(now) <= room {
+		return 0
+	}
+	return l.latest(room) + l.period - now
+}
+
+// become makes the log the copy of another one.
+func (l log) become(other log) {
+	copy(l.words[1:], other.words[1:])
+	atomic.StoreUint64(&l.words[0], other.words[0])
+}
+
+// first is what a bucket's word becomes by a charge that the table has none for: 0 if
+// there is to be none.
+func (t *Table) first(c *charge) (tat uint64, ok bool) {
+	if t.logs == nil {
+		return c.to(&t.shape, 0)
+	}
+	if ok = c.must || c.cost <= t.shape.limit; !ok || c.cost == 0 && c.least <= c.now {
+		return 0, ok
+	}
+	return logged, true
+}
+
+// after is what the word of the bucket at place i of set x becomes by a charge; the
+// charge is made in its log, if it has one.
+func (t *Table) after(c *charge, x uint64, i int, tat uint64) (after uint64, ok bool) {
+	if t.logs == nil {
+		return c.to(&t.shape, tat)
+	}
+	l := t.logs.at(x, i)
+	if !c.must && (tat > max(c.now, logged) || uint64(l.live(c.now))+c.cost > t.shape.limit) {
+		return tat, false
+	}
+	if c.cost > 0 {
+		l.push(c.now, c.cost)
+	}
+	return max(tat, l.word(), c.least), true
+}
+
+// refunded is what the word of that bucket becomes when cost is given back.
+func (t *Table) refunded(x uint64, i int, tat, now, cost uint64) uint64 {
+	if t.logs == nil {
+		return t.shape.Sub(tat, now, cost)
+	}
+	l := t.logs.at(x, i)
+	l.drop(cost)
+	return l.word()
+}
+
+// Log is what the log of d says at now of a request of the given cost: how many units
+// fit, and in how many µs the request does and nothing of the log counts any more. A
+// table whose word says more, by what a store has told, knows no more than that one
+// unit does not fit before.
+func (t *Table) Log(d sketch.Digest, now, cost uint64) (free, retry, empty uint64) {
+	var h held
+	t.hold(&h, d, false)
+	defer t.release(&h)
+	if free = t.shape.limit; h.i < 0 {
+		return free, 0, 0
+	}
+	l, tat := t.logs.at(h.at, h.i), t.sets[h.at][h.i].tat
+	free -= uint64(l.live(now))
+	retry = l.wait(now, cost)
+	empty = t.logs.until(h.at, h.i) - min(now, t.logs.until(h.at, h.i))
+	if tat > max(now, logged) {
+		free, retry, empty = 0, max(retry, tat-now), max(empty, tat-now)
+	}
+	return free, retry, empty
+}
+
+// Logged is how many units the log of d has from since on.
+func (t *Table) Logged(d sketch.Digest, since uint64) uint64 {
+	var h held
+	t.hold(&h, d, false)
+	defer t.release(&h)
+	if h.i < 0 {
+		return 0
+	}
+	l := t.logs.at(h.at, h.i)
+	_, n := l.place()
+	return uint64(sort.Search(n, func(k int) bool { return l.latest(k) < since }))
 }

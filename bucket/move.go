@@ -28,7 +28,7 @@ func (t *Table) makeRoom(x, y, now uint64) (found bool) {
 		s := &t.sets[path[i].set]
 		for j := range s {
 			tat := atomic.LoadUint64(&s[j].tat)
-			if tat <= now {
+			if !t.liveAt(path[i].set, j, tat, now) {
 				t.follow(&path, i, now)
 				return true
 			}
@@ -57,7 +57,7 @@ func (t *Table) move(from, to, id, now uint64) bool {
 	t.lockBoth(from, to)
 	defer t.unlockBoth(from, to)
 	i := t.findLocked(from, id)
-	if i < 0 || t.sets[from][i].tat <= now {
+	if i < 0 || !t.liveAt(from, i, t.sets[from][i].tat, now) {
 		return true // gone or drained, so there is room now
 	}
 	j := t.drainedLocked(to, now)
@@ -72,6 +72,9 @@ func (t *Table) move(from, to, id, now uint64) bool {
 	}
 	// Written there before it is removed here: a lookup, which reads the home
 	// first, misses none that leaves home.
+	if t.logs != nil {
+		t.logs.at(to, j).become(t.logs.at(from, i))
+	}
 	t.enterLocked(home, to, j, id, t.sets[from][i].tat)
 	t.freeLocked(from, i)
 	return true

@@ -217,13 +217,31 @@ func (s *Shape) MaxDrain() time.Duration {
 	return time.Duration(2*(s.most/s.perMicro)+2) * time.Microsecond
 }
 
-// Level is the content of a bucket in ticks, or of a window in units.
+// Level is the content of a bucket in ticks, or of a window in units. Of a log, whose
+// state says no more, it is the limit where not one unit fits, else 0.
 func (s *Shape) Level(tat, now uint64) uint64 {
+	switch {
+	case s.algorithm == SlidingWindow:
+		return s.weighted(tat, now)
+	case !s.Logged():
+		return s.level(tat, now)
+	case tat <= now || tat == logged:
+		return 0
+	}
+	return s.limit
+}
+
+// level is Level of a bucket or a fixed window. It is inlined.
+func (s *Shape) level(tat, now uint64) uint64 {
 	if tat <= now {
 		return 0
 	}
 	return (tat - now) & s.mask
 }
+
+// Live reports whether a state that is not of a log says more than that of a client
+// which never was.
+func (s *Shape) Live(tat, now uint64) bool { return tat > now|s.low }
 
 // Level is that of a bucket, of which no shape need be known.
 func Level(tat, now uint64) uint64 {
@@ -243,10 +261,18 @@ func (s *Shape) Exceeds(tat, now, cost uint64) bool {
 	return Level(tat, now)+cost > s.most
 }
 
-// Sub is the function Sub for this shape. What was counted in a window that is over
-// gives nothing back.
+// Sub is the function Sub for this shape. What was counted in a
+// window that is over gives nothing back.
 func (s *Shape) Sub(tat, now, cost uint64) uint64 {
-	if s.Level(tat, now) <= cost {
+	switch {
+	case s.algorithm == SlidingWindow:
+		return s.slidingSub(tat, now, cost)
+	case s.Logged():
+		if cost > 0 {
+			return 0 // nobody knows how many units fit now
+		}
+		return tat
+	case s.Level(tat, now) <= cost:
 		return min(tat, now)
 	}
 	return tat - cost
@@ -277,7 +303,7 @@ func (s *Shape) Remaining(tat, now uint64) uint64 {
 
 // RetryAfter is the time until a request of the given cost fits if nothing
 // else arrives: 0 if it fits now, [Never] if it exceeds the burst. It and the next
-// two are of buckets; for a window see [Shape.WindowEnd].
+// two are of buckets; for a window see [Shape.Waits], for a log [Table.Log].
 func (s *Shape) RetryAfter(tat, now, cost uint64) time.Duration {
 	if cost > s.limit {
 		return Never

@@ -81,3 +81,117 @@ func Unpack(level uint64) (previous, current uint64) {
 func Weighted(previous, current, steps uint64) uint64 {
 	return current + (previous*(SlidingSteps-steps)+SlidingSteps-1)/SlidingSteps
 }
+
+// countsMask is the bits of one count.
+func (s *Shape) countsMask() uint64 { return 1<<s.countBits - 1 }
+
+// slide returns what counts of a state in the window of now, or in its own if that is
+// later: then a later reading of the clock made it.
+func (s *Shape) slide(state, now uint64) (window, previous, current, steps uint64) {
+	window, steps = now>>(2*s.countBits), now&s.low
+	if state <= now|s.low { // drained
+		return window, 0, 0, steps
+	}
+	of := state>>(2*s.countBits) - windowsAhead
+	previous, current = state>>s.countBits&s.countsMask(), state&s.countsMask()
+	switch {
+	case of > window:
+		return of, previous, current, 0
+	case of < window: // by one
+		return window, current, 0, steps
+	}
+	return window, previous, current, steps
+}
+
+// sliding is the state of counts in a window, which saturate.
+func (s *Shape) sliding(window, previous, current uint64) uint64 {
+	most := s.countsMask()
+	return (window+windowsAhead)<<(2*s.countBits) | min(previous, most)<<s.countBits | min(current, most)
+}
+
+// weighted is Level of a sliding window.
+func (s *Shape) weighted(state, now uint64) uint64 {
+	_, previous, current, steps := s.slide(state, now)
+	return Weighted(previous, current, steps)
+}
+
+// slidingAdd is Add of a sliding window.
+func (s *Shape) slidingAdd(state, now, cost uint64) uint64 {
+	window, previous, current, _ := s.slide(state, now)
+	return s.sliding(window, previous, current+cost)
+}
+
+// slidingSettle is Add for what a store has admitted in the window of now. In a state
+// of the next window it counts in the period before.
+func (s *Shape) slidingSettle(state, now, cost uint64) uint64 {
+	window, previous, current, _ := s.slide(state, now)
+	switch window - now>>(2*s.countBits) {
+	case 0:
+		current += cost
+	case 1:
+		previous += cost
+	}
+	return s.sliding(window, previous, current)
+}
+
+// slidingSub is Sub of a sliding window: what is given back comes off the current
+// period, the rest off the one before.
+func (s *Shape) slidingSub(state, now, cost uint64) uint64 {
+	window, previous, current, _ := s.slide(state, now)
+	rest := cost - min(cost, current)
+	previous, current = previous-min(previous, rest), current-min(current, cost)
+	if previous == 0 && current == 0 {
+		return 0
+	}
+	return s.sliding(window, previous, current)
+}
+
+// slidingJoin is [Shape.Join] of a sliding window.
+func (s *Shape) slidingJoin(a, b uint64) uint64 {
+	shift, most := 2*s.countBits, s.countsMask()
+	if a>>shift < b>>shift {
+		a, b = b, a
+	}
+	previous, current := a>>s.countBits&most, a&most
+	switch a>>shift - b>>shift {
+	case 0:
+		previous, current = max(previous, b>>s.countBits&most), max(current, b&most)
+	case 1:
+		previous = max(previous, b&most)
+	}
+	return a>>shift<<shift | previous<<s.countBits | current
+}
+
+// slidingExhausted is the state after a request that was denied counts all the same,
+// up to the limit in each period.
+func (s *Shape) slidingExhausted(state, now, cost uint64) uint64 {
+	window, previous, current, _ := s.slide(state, now)
+	return s.sliding(window, previous, max(current, min(s.limit, current+cost)))
+}
+
+// slidingWaits is [Shape.Waits] of a sliding window.
+func (s *Shape) slidingWaits(state uint64, unix time.Duration, cost uint64) (retry, empty time.Duration) {
+	window, previous, current, _ := s.slide(state, s.WindowTicks(unix))
+	switch {
+	case current > 0:
+		empty = s.begin(window+2) - unix
+	case previous > 0:
+		empty = s.begin(window+1) - unix
+	}
+	if current+cost > s.limit { // not in this window: in the next it is the previous count
+		window, previous, current = window+1, current, 0
+	}
+	steps := uint64(0) // from which on ceil(previous·(1 - steps/62500)) fits beside current
+	if room := s.limit - cost - current; previous > room {
+		steps = SlidingSteps - room*SlidingSteps/previous
+	}
+	at := s.begin(window) + time.Duration(steps*(s.period/SlidingSteps))*time.Microsecond
+	return max(at-unix, 0), empty
+}
+
+// Counts is what a state of a sliding window counts in the window of now, or in its own
+// if that is later; see [Pack].
+func (s *Shape) Counts(state, now uint64) (window, level uint64) {
+	window, previous, current, _ := s.slide(state, now)
+	return window, Pack(previous, current)
+}

@@ -31,7 +31,7 @@ func (t *Table) sweepSet(x, now uint64) {
 	clear := uint64(inUse | spilled)
 	for i := range t.sets[x] {
 		switch {
-		case t.sets[x][i].tat > now:
+		case t.liveAt(x, i, t.sets[x][i].tat, now):
 			clear &^= inUse
 		case t.guestLocked(x, i):
 			t.freeLocked(x, i)

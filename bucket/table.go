@@ -22,9 +22,8 @@ const (
 	// With searches without end two candidate sets of four could be 0.98 full.
 	spareNum, spareDen = 9, 8
 
-	// SetBytes is what a set of 4 buckets costs at most, with its share of
-	// spare sets, links and marks: the unit in which a table is sized.
-	SetBytes = 77
+	// setBytes is [Shape.SetBytes] of all shapes but logs.
+	setBytes = 77
 
 	// maxSets keeps the arithmetic of places within 64 bits.
 	maxSets = 1 << 31
@@ -101,6 +100,11 @@ type Table struct {
 	size  int // sets that were asked for
 
 	lost *lost
+	logs *logs // of a shape that is Logged, else nil
+
+	// plain: what Take does by itself is right, because the shape is a bucket or a
+	// fixed window.
+	plain bool
 }
 
 // lost counts what the table had to give up.
@@ -134,14 +138,24 @@ func (t *Table) Init(shape Shape, n int) error {
 	t.links = sketch.Memory[uint32](m)
 	t.locks, t.lost = new([stripes]stripe), new(lost)
 	t.shape, t.size = shape, n
+	t.plain = shape.algorithm <= FixedWindow
+	if shape.Logged() {
+		t.logs = newLogs(&shape, m)
+	}
 	return nil
+}
+
+// liveAt reports whether the bucket at place i of set x, whose TAT that is, has not
+// drained.
+func (t *Table) liveAt(x uint64, i int, tat, now uint64) bool {
+	return t.shape.Live(tat, now) || t.logs != nil && t.logs.live(x, i, tat, now)
 }
 
 // Share returns a table of the same buckets for another limit of the same period:
 // a window's state holds no limit. Each client must count by one of the limits
-// only. It fails if the shapes are not of windows of one period.
+// only. It fails if the shapes are not of windows of one kind and period.
 func (t *Table) Share(shape Shape) (Table, error) {
-	if !shape.Windowed() || shape.period != t.shape.period {
+	if !shape.Windowed() || shape.period != t.shape.period || shape.algorithm != t.shape.algorithm {
 		return Table{}, fmt.Errorf("fastlimit/bucket: a table of windows of %v cannot be shared by one of %v: want one period", t.shape.Period(), shape.Period())
 	}
 	other := *t
@@ -152,19 +166,32 @@ func (t *Table) Share(shape Shape) (Table, error) {
 // physicalSets is an even number, so that no bucket has one candidate set only.
 func physicalSets(n int) int { return 2 * ((n*spareNum + 2*spareDen - 1) / (2 * spareDen)) }
 
+// SetBytes is what a set of 4 buckets of the shape costs at most, with its share of
+// spare sets, links and marks: the unit in which a table is sized.
+func (s *Shape) SetBytes() int {
+	if s.Logged() {
+		return setBytes + (ways*logBytes(s.burst)*spareNum+spareDen-1)/spareDen
+	}
+	return setBytes
+}
+
 // SetsIn is the number of sets to ask for in so many bytes, at least 1.
-func SetsIn(bytes int) int {
-	n := min(bytes/SetBytes, maxSets)
-	if TableBytes(n) > bytes { // what is rounded up counts in small tables
-		n -= 2
+func (s *Shape) SetsIn(bytes int) int {
+	n := min(bytes/s.SetBytes(), maxSets)
+	for n > 1 && s.TableBytes(n) > bytes { // what is rounded up counts in small tables
+		n--
 	}
 	return max(1, n)
 }
 
-// TableBytes is the memory of a table for 4·n buckets without its locks.
-func TableBytes(n int) int {
+// TableBytes is the memory of a table for 4·n buckets of the shape without its locks.
+func (s *Shape) TableBytes(n int) int {
 	m := physicalSets(n)
-	return m*(int(unsafe.Sizeof(set{}))+4) + (m/marksWord+1)*8
+	bytes := m*(int(unsafe.Sizeof(set{}))+4) + (m/marksWord+1)*8
+	if s.Logged() {
+		bytes += m * ways * logBytes(s.burst)
+	}
+	return bytes
 }
 
 // Buckets is the number of undrained buckets that the table holds without
@@ -241,7 +268,7 @@ func (t *Table) Live(now uint64, sample int) float64 {
 	for i := range sample {
 		s := &t.sets[i*step]
 		for j := range s {
-			if atomic.LoadUint64(&s[j].tat) > now {
+			if t.liveAt(uint64(i*step), j, atomic.LoadUint64(&s[j].tat), now) {
 				live++
 			}
 		}

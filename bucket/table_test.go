@@ -206,11 +206,11 @@ func TestTableLayout(t *testing.T) {
 			t.Errorf("%d sets begin at %#x, not at a cache line", n, a)
 		}
 		memory := len(tb.sets)*64 + len(tb.marks)*8 + len(tb.links)*4 + stripes*64
-		if got := TableBytes(n) + int(unsafe.Sizeof(*tb.locks)); got != memory || tb.Buckets() != 4*n || len(tb.sets)%2 != 0 || 8*len(tb.sets) < 9*n {
+		if got := tb.shape.TableBytes(n) + int(unsafe.Sizeof(*tb.locks)); got != memory || tb.Buckets() != 4*n || len(tb.sets)%2 != 0 || 8*len(tb.sets) < 9*n {
 			t.Errorf("%d sets: %d bytes, %d buckets; %d sets were made of %d bytes", n, got, tb.Buckets(), len(tb.sets), memory)
 		}
-		if share := TableBytes(n); SetsIn(share+share/300+3*SetBytes) < n || n > 3 && TableBytes(SetsIn(share)) > share {
-			t.Errorf("%d sets take %d bytes, and %d sets fit so many", n, share, SetsIn(share))
+		if share := tb.shape.TableBytes(n); tb.shape.SetsIn(share+share/300+3*setBytes) < n || n > 3 && tb.shape.TableBytes(tb.shape.SetsIn(share)) > share {
+			t.Errorf("%d sets take %d bytes, and %d sets fit so many", n, share, tb.shape.SetsIn(share))
 		}
 		for i := 1; i < stripes; i++ {
 			a, b := uintptr(unsafe.Pointer(&tb.locks[i-1].Mutex)), uintptr(unsafe.Pointer(&tb.locks[i].Mutex))

@@ -1,6 +1,7 @@
 package bucket
 
 import (
+	"math"
 	"sync"
 
 	"github.com/fastlimit/fastlimit/sketch"
@@ -13,6 +14,9 @@ const maxTries = 16
 // Take charges cost to d if it fits. It returns the TAT afterwards and
 // whether it fitted; a request that does not fit changes nothing.
 func (t *Table) Take(d sketch.Digest, now, cost uint64) (tat uint64, ok bool) {
+	if !t.plain {
+		return t.charge(d, charge{now: now, cost: cost})
+	}
 	x := t.index(d)
 	mu := t.lock(x)
 	mu.Lock()
@@ -22,7 +26,7 @@ func (t *Table) Take(d sketch.Digest, now, cost uint64) (tat uint64, ok bool) {
 	i := t.findLocked(x, d.ID)
 	if i >= 0 {
 		e := &t.sets[x][i]
-		if tat = e.tat; t.shape.Fits(tat, now, cost) {
+		if tat = e.tat; t.shape.level(tat, now)+cost <= t.shape.most {
 			tat, ok = Add(tat, now, cost), true
 			e.store(d.ID, tat)
 			t.markLocked(x, inUse)
@@ -31,7 +35,7 @@ func (t *Table) Take(d sketch.Digest, now, cost uint64) (tat uint64, ok bool) {
 		return tat, ok
 	}
 	if t.awayOf(x) == 0 {
-		if ok = t.shape.Fits(0, now, cost); ok {
+		if ok = cost <= t.shape.most; ok {
 			i = t.drainedLocked(x, now)
 		}
 		if !ok || i >= 0 {
@@ -52,17 +56,18 @@ func (t *Table) Take(d sketch.Digest, now, cost uint64) (tat uint64, ok bool) {
 // knew afterwards: by maximum, never by sum. A store that has forgotten some
 // thus does not make this table forget as well. It returns the TAT afterwards.
 func (t *Table) Settle(d sketch.Digest, now, cost, tat uint64) uint64 {
-	if cost == 0 && tat <= now {
+	if cost == 0 && !t.shape.Live(tat, now) {
 		return t.Lookup(d)
 	}
 	tat, _ = t.charge(d, charge{now: now, cost: cost, least: tat, must: true})
 	return tat
 }
 
-// Exhaust counts a request that did not fit: in the window of now nothing more
-// does. It returns the state afterwards. It is for shapes that are Windowed.
-func (t *Table) Exhaust(d sketch.Digest, now uint64) uint64 {
-	tat, _ := t.charge(d, charge{now: now, exhaust: true})
+// Exhaust counts a request of that cost which did not fit: in the fixed window of now
+// nothing more does. It returns the state afterwards. It is for shapes that are
+// Windowed.
+func (t *Table) Exhaust(d sketch.Digest, now, cost uint64) uint64 {
+	tat, _ := t.charge(d, charge{now: now, cost: cost, exhaust: true})
 	return tat
 }
 
@@ -78,11 +83,13 @@ type charge struct {
 func (c *charge) to(shape *Shape, tat uint64) (after uint64, ok bool) {
 	switch {
 	case c.exhaust:
-		return shape.exhausted(tat, c.now), true
+		return shape.exhausted(tat, c.now, c.cost), true
 	case !c.must && !shape.Fits(tat, c.now, c.cost):
 		return tat, false
 	case c.must && shape.Windowed():
-		return max(shape.settle(tat, c.now, c.cost), c.least), true
+		return shape.Join(shape.settle(tat, c.now, c.cost), c.least), true
+	case shape.Windowed():
+		return shape.add(tat, c.now, c.cost), true
 	}
 	after = tat
 	if c.cost > 0 {
@@ -95,19 +102,21 @@ func (t *Table) charge(d sketch.Digest, c charge) (tat uint64, ok bool) {
 	var h held
 	for tries, both := 0, false; ; {
 		t.hold(&h, d, both)
-		if h.i >= 0 && h.at != h.x && t.sets[h.at][h.i].tat <= c.now {
+		if h.i >= 0 && h.at != h.x && !t.liveAt(h.at, h.i, t.sets[h.at][h.i].tat, c.now) {
 			t.freeLocked(h.at, h.i) // drained: it may come home
 			h.i = -1
 		}
 		if h.i >= 0 {
 			e := &t.sets[h.at][h.i]
-			if tat, ok = c.to(&t.shape, e.tat); ok && tat > e.tat {
-				e.store(d.ID, tat)
+			if tat, ok = t.after(&c, h.at, h.i, e.tat); ok {
+				if tat != e.tat {
+					e.store(d.ID, tat)
+				}
 				t.markLocked(h.at, inUse)
 			}
 			break
 		}
-		if tat, ok = c.to(&t.shape, 0); tat == 0 {
+		if tat, ok = t.first(&c); tat == 0 {
 			break // denied, or nothing to charge
 		}
 		at, i := t.roomLocked(&h, c.now)
@@ -124,8 +133,12 @@ func (t *Table) charge(d sketch.Digest, c charge) (tat uint64, ok bool) {
 			continue
 		}
 		if i < 0 {
-			at, i = t.lowestLocked(&h)
+			at, i = t.lowestLocked(&h, c.now)
 			t.evictLocked(at, i, c.now)
+		}
+		if t.logs != nil {
+			t.logs.at(at, i).clear()
+			tat, ok = t.after(&c, at, i, logged)
 		}
 		t.enterLocked(h.x, at, i, d.ID, tat)
 		break
@@ -144,7 +157,7 @@ func (t *Table) Refund(d sketch.Digest, now, cost uint64) uint64 {
 		return 0
 	}
 	e := &t.sets[h.at][h.i]
-	tat := t.shape.Sub(e.tat, now, cost)
+	tat := t.refunded(h.at, h.i, e.tat, now, cost)
 	if tat == 0 {
 		t.freeLocked(h.at, h.i)
 	} else {
@@ -214,24 +227,32 @@ func (t *Table) roomLocked(h *held, now uint64) (at uint64, i int) {
 }
 
 // lowestLocked returns the place of the lowest bucket of both sets.
-func (t *Table) lowestLocked(h *held) (at uint64, i int) {
-	at, i = h.x, 0
+func (t *Table) lowestLocked(h *held, now uint64) (at uint64, i int) {
+	least := uint64(math.MaxUint64)
 	for _, x := range [2]uint64{h.x, h.y} {
 		if x != h.x && t.awayOf(h.x) == maxAway {
 			break
 		}
 		for j := range t.sets[x] {
-			if t.sets[x][j].tat < t.sets[at][i].tat {
-				at, i = x, j
+			if level := t.levelLocked(x, j, now); level < least {
+				at, i, least = x, j, level
 			}
 		}
 	}
 	return at, i
 }
 
+// levelLocked is the level of the bucket at place i of set x.
+func (t *Table) levelLocked(x uint64, i int, now uint64) uint64 {
+	if t.logs != nil {
+		return uint64(t.logs.at(x, i).live(now))
+	}
+	return t.shape.Level(t.sets[x][i].tat, now)
+}
+
 // evictLocked counts the bucket that is given up.
 func (t *Table) evictLocked(at uint64, i int, now uint64) {
-	if level := t.shape.Level(t.sets[at][i].tat, now); level > 0 {
+	if level := t.levelLocked(at, i, now); level > 0 {
 		t.lost.evictions.Add(1)
 		t.lost.forgiven.Add((level-1)/max(1, t.shape.unit) + 1)
 	}
@@ -251,9 +272,9 @@ func (t *Table) findLocked(x, id uint64) int {
 // drainedLocked returns the first place in set x that is free or whose bucket
 // has drained, or -1.
 func (t *Table) drainedLocked(x, now uint64) int {
-	s := &t.sets[x]
-	for i := range s {
-		if s[i].tat <= now {
+	s, logs := &t.sets[x], t.logs
+	for i := range s { // liveAt, written out
+		if s[i].tat <= now|t.shape.low && (logs == nil || !logs.live(x, i, s[i].tat, now)) {
 			return i
 		}
 	}

@@ -27,7 +27,7 @@ import (
 // [Table.Share].
 //
 // What is not in the ticks is the time within the window. Whoever says how long a
-// client has to wait asks [Shape.WindowEnd].
+// client has to wait asks [Shape.Waits].
 
 const (
 	windowShift = 32
@@ -73,40 +73,140 @@ func (s *Shape) Logged() bool { return s.algorithm == SlidingLog }
 func (s *Shape) Period() time.Duration { return time.Duration(s.period) * time.Microsecond }
 
 // WindowTicks converts a time since 1970 to the ticks of a shape that is Windowed:
-// those of the begin of its window. A time before 1970 counts as 1970.
+// those of the begin of its window, and of a sliding one the steps since. A time
+// before 1970 counts as 1970.
 func (s *Shape) WindowTicks(unix time.Duration) uint64 {
 	us := uint64(max(unix, 0)) / uint64(time.Microsecond)
+	if s.algorithm == SlidingWindow {
+		window := us / s.period
+		return window<<(2*s.countBits) | (us-window*s.period)/(s.period/SlidingSteps)
+	}
 	return us / s.period << windowShift
 }
 
-// Window is the number of the window that a state or ticks are of.
-func Window(state uint64) uint64 { return state >> windowShift }
+// Window is the number of the window that ticks of a shape which is Windowed are in.
+func (s *Shape) Window(ticks uint64) uint64 {
+	if s.algorithm == SlidingWindow {
+		return ticks >> (2 * s.countBits)
+	}
+	return ticks >> windowShift
+}
 
-// Begin is the ticks of the window that a state is of.
-func Begin(state uint64) uint64 { return state &^ countMask }
+// WindowOf is the number of the window that a state of such a shape is of.
+func (s *Shape) WindowOf(state uint64) uint64 {
+	window := s.Window(state)
+	if s.algorithm == SlidingWindow {
+		window -= min(window, windowsAhead)
+	}
+	return window
+}
 
-// WindowEnd is when the window of a state is over, as the time since 1970.
-func (s *Shape) WindowEnd(state uint64) time.Duration {
-	n := Window(state) + 1
-	if n > math.MaxInt64/uint64(s.Period()) {
+// Waits tells how long after the time since 1970 a request of the given cost, which is
+// no more than the limit, fits if nothing else arrives, and when nothing of the state
+// counts any more. It is for shapes that are Windowed. What a later reading counted is
+// counted in its window.
+func (s *Shape) Waits(state uint64, unix time.Duration, cost uint64) (retry, empty time.Duration) {
+	if s.algorithm == SlidingWindow {
+		return s.slidingWaits(state, unix, cost)
+	}
+	now := s.WindowTicks(unix)
+	left := s.begin(s.Window(max(state, now))+1) - unix
+	if s.Level(state, now) > 0 {
+		empty = left
+	}
+	if !s.Fits(state, now, cost) {
+		retry = left
+	}
+	return retry, empty
+}
+
+// begin is when a window begins, as the time since 1970.
+func (s *Shape) begin(window uint64) time.Duration {
+	if window > math.MaxInt64/uint64(s.Period()) {
 		return math.MaxInt64
 	}
-	return time.Duration(n) * s.Period()
+	return time.Duration(window) * s.Period()
+}
+
+// SketchTicks are those of the sketch in front of windows and logs, which counts units in
+// aligned periods: of the wall time for windows, of the limiter's for a log. ticks are
+// the shape's.
+func (s *Shape) SketchTicks(ticks uint64) uint64 {
+	switch s.algorithm {
+	case SlidingWindow:
+		return ticks >> (2 * s.countBits) << windowShift
+	case SlidingLog:
+		return ticks / s.period << windowShift
+	}
+	return ticks
+}
+
+// Full reports whether a request that is denied changes nothing of a state, although it
+// is to count.
+func (s *Shape) Full(state, now uint64) bool {
+	if s.algorithm == SlidingWindow {
+		_, _, current, _ := s.slide(state, now)
+		return current >= s.limit
+	}
+	return s.Level(state, now) >= s.limit
 }
 
 // settle is Add for what a store has admitted in the window of now: nothing of it
-// counts in a later one. A count stays within its half of the word.
+// counts in a later fixed one. A count stays within its bits of the word.
 func (s *Shape) settle(state, now, cost uint64) uint64 {
-	if Window(state) > Window(now) {
+	if s.algorithm == SlidingWindow {
+		return s.slidingSettle(state, now, cost)
+	}
+	if s.Window(state) > s.Window(now) {
 		return state
 	}
 	state = max(state, now)
 	return state + min(cost, countMask-state&countMask)
 }
 
+// add is Add for a shape that is Windowed.
+func (s *Shape) add(state, now, cost uint64) uint64 {
+	if s.algorithm == SlidingWindow {
+		return s.slidingAdd(state, now, cost)
+	}
+	return Add(state, now, cost)
+}
+
+// Told is the state that a reply of a store's at now tells of; see [Reply]. Of a log it
+// is only until when not one unit fits.
+func (s *Shape) Told(now, level uint64) uint64 {
+	switch s.algorithm {
+	case SlidingWindow:
+		previous, current := Unpack(level)
+		if level == 0 {
+			return 0
+		}
+		return s.sliding(s.Window(now), previous, current)
+	case SlidingLog:
+		if level < s.limit {
+			return 0
+		}
+		return now + level - s.limit
+	}
+	return now + level
+}
+
+// Join is the state that is at least as full as both, each of which knows some of what
+// was admitted.
+func (s *Shape) Join(a, b uint64) uint64 {
+	if s.algorithm == SlidingWindow {
+		return s.slidingJoin(a, b)
+	}
+	return max(a, b)
+}
+
 // exhausted is the state after a request that was denied counts like one that was
-// admitted: nothing more fits, whatever its cost was, since it did not fit itself.
-func (s *Shape) exhausted(state, now uint64) uint64 {
+// admitted. In a fixed window nothing more fits then, whatever its cost was, since it
+// did not fit itself.
+func (s *Shape) exhausted(state, now, cost uint64) uint64 {
+	if s.algorithm == SlidingWindow {
+		return s.slidingExhausted(state, now, cost)
+	}
 	state = max(state, now)
 	return state + s.limit - min(s.Level(state, now), s.limit)
 }

@@ -70,11 +70,14 @@ func TestWindowsAreAligned(t *testing.T) {
 	} {
 		s, at := mustWindow(t, 5, tt.per), parseTime(t, tt.at)
 		ticks := s.WindowTicks(at)
-		if begin := time.Duration(Window(ticks)) * tt.per; begin != parseTime(t, tt.begin) || s.WindowEnd(ticks+3) != parseTime(t, tt.end) {
-			t.Errorf("%v at %s: from %v to %v", tt.per, tt.at, begin, s.WindowEnd(ticks))
+		begin := time.Duration(s.Window(ticks)) * tt.per
+		retry, empty := s.Waits(ticks+5, at, 1)
+		if begin != parseTime(t, tt.begin) || max(at, 0)+retry != parseTime(t, tt.end) && at >= 0 || empty != retry {
+			t.Errorf("%v at %s: from %v, %v to wait, %v until empty", tt.per, tt.at, begin, retry, empty)
 		}
 	}
-	if s := mustWindow(t, 1, time.Second); s.WindowEnd(math.MaxUint64) <= 0 {
+	s := mustWindow(t, 1, time.Second)
+	if retry, _ := s.Waits(math.MaxUint64, 0, 1); retry <= 0 {
 		t.Error("the end of the last window is before 1970")
 	}
 }
@@ -126,7 +129,7 @@ func TestWindowStates(t *testing.T) {
 		if got := s.settle(tt.state, now, 2); got != tt.settled2 {
 			t.Errorf("%x: %x with two of the store's, want %x", tt.state, got, tt.settled2)
 		}
-		if got := s.exhausted(tt.state, now); got != tt.exhausted {
+		if got := s.exhausted(tt.state, now, 2); got != tt.exhausted {
 			t.Errorf("%x: exhausted to %x, want %x", tt.state, got, tt.exhausted)
 		}
 		if got := tt.state <= now; got != tt.drained {
@@ -177,7 +180,7 @@ func TestWindowTableIsAMap(t *testing.T) {
 				}
 			case 1:
 				want.count = max(want.count, shape.Limit())
-				if got := table.Exhaust(d, now); got != want.window<<32|want.count {
+				if got := table.Exhaust(d, now, 1); got != want.window<<32|want.count {
 					t.Fatalf("%x after Exhaust, want %+v", got, want)
 				}
 			default:
