@@ -116,9 +116,11 @@ func (b *buckets) windowDecision(stage Stage, allowed bool, tat uint64, now time
 // says it all.
 func (b *buckets) logDecision(key sketch.Digest, stage Stage, allowed bool, tat uint64, now time.Duration, cost uint64) Decision {
 	ticks := b.ticks(now)
-	free, retry, empty := b.table.Log(key, ticks, min(cost, b.shape.Limit()))
-	if tat > max(ticks, 1) { // by an answer which this node was not to learn
-		free, retry = 0, max(retry, tat-ticks)
+	var free, retry, empty uint64
+	if full := b.shape.Level(tat, ticks) > 0; full && cost == 1 { // as of most denials: without a lock
+		retry, empty = tat-ticks, max(tat, b.table.LogUntil(key))-ticks
+	} else if free, retry, empty = b.table.Log(key, ticks, min(cost, b.shape.Limit())); full {
+		free, retry = 0, max(retry, tat-ticks) // also by an answer which the table was not to learn
 	}
 	d := Decision{Outcome: Outcome{Allowed: allowed, Stage: stage}, Remaining: int64(free), TimeToEmpty: b.shape.Duration(empty)}
 	if !allowed {

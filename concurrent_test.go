@@ -40,6 +40,8 @@ func TestSandwichConcurrent(t *testing.T) {
 	for _, rules := range [][]RuleConfig{
 		{rule("a", 1000, time.Second, 40), rule("b", 7, time.Second, 20), rule("c", 100, time.Second, 5)},
 		{windowRule("a", 40, time.Second), windowRule("b", 300, 7*time.Second), windowRule("c", 5, time.Second)},
+		{slidingRule("a", 40, time.Second), slidingRule("b", 300, 7*time.Second), slidingRule("c", 5, time.Second)},
+		{logRule("a", 40, time.Second), logRule("b", 300, 7*time.Second), logRule("c", 5, time.Second)},
 	} {
 		t.Run(rules[0].Algorithm.String(), func(t *testing.T) {
 			t.Parallel()
@@ -110,7 +112,7 @@ func (w *world) one(c int, rng *rand.Rand, clock *line) error {
 // P2 with C = 64.
 func TestOneClientManyGoroutines(t *testing.T) {
 	t.Parallel()
-	for _, c := range []RuleConfig{rule("a", 1000, time.Second, 50), windowRule("a", 1000, time.Second)} {
+	for _, c := range []RuleConfig{rule("a", 1000, time.Second, 50), windowRule("a", 1000, time.Second), slidingRule("a", 1000, time.Second), logRule("a", 1000, time.Second)} {
 		t.Run(c.Algorithm.String(), func(t *testing.T) {
 			t.Parallel()
 			oneClientManyGoroutines(t, c)

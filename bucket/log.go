@@ -192,7 +192,7 @@ func (t *Table) after(c *charge, x uint64, i int, tat uint64) (after uint64, ok 
 		return c.to(&t.shape, tat)
 	}
 	l := t.logs.at(x, i)
-	if !c.must && (tat > max(c.now, logged) || uint64(l.live(c.now))+c.cost > t.shape.limit) {
+	if !c.must && c.cost > 0 && (tat > max(c.now, logged) || uint64(l.live(c.now))+c.cost > t.shape.limit) {
 		return tat, false
 	}
 	if c.cost > 0 {
@@ -230,6 +230,23 @@ func (t *Table) Log(d sketch.Digest, now, cost uint64) (free, retry, empty uint6
 		free, retry, empty = 0, max(retry, tat-now), max(empty, tat-now)
 	}
 	return free, retry, empty
+}
+
+// LogUntil is when the last unit of the log of d expires, or 0. It takes no lock: while
+// another bucket takes the place of this one it may be that one's, or 0.
+func (t *Table) LogUntil(d sketch.Digest) uint64 {
+	x := t.index(d)
+	for _, x := range [2]uint64{x, t.other(x, d.ID)} {
+		for i := range t.sets[x] {
+			if e := &t.sets[x][i]; e.of(d.ID) == 0 {
+				continue
+			}
+			if until := t.logs.until(x, i); t.sets[x][i].of(d.ID) != 0 {
+				return until
+			}
+		}
+	}
+	return 0
 }
 
 // Logged is how many units the log of d has from since on.
