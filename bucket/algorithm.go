@@ -32,6 +32,10 @@ func (a Algorithm) String() string {
 	return fmt.Sprintf("algorithm %d", uint8(a))
 }
 
+// Periodic reports whether a limit is a number of units in a period, without a burst:
+// that of windows and logs.
+func (a Algorithm) Periodic() bool { return a >= FixedWindow && a < NumAlgorithms }
+
 // Algorithm is how buckets of this shape count.
 func (s *Shape) Algorithm() Algorithm { return s.algorithm }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -25,7 +26,8 @@ func TestInfo(t *testing.T) {
 	if resp.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("content type %q", resp.Header.Get("Content-Type"))
 	}
-	if len(info.Listen) != 1 || info.Listen[0] != (admin.Listener{Address: s.addr, DenyStatus: 403}) || info.Admin != s.admin {
+	want := admin.Listener{Address: s.addr, DenyStatus: 403, Headers: []string{"ratelimit", "x-ratelimit"}, HeadersOn: "denials"}
+	if len(info.Listen) != 1 || !reflect.DeepEqual(info.Listen[0], want) || info.Admin != s.admin {
 		t.Errorf("addresses %+v, admin %s", info.Listen, info.Admin)
 	}
 	if info.Version != "test" || info.Memory.Bytes <= 0 || info.UptimeSeconds <= 0 || len(info.Rules) != 1 {
@@ -34,6 +36,21 @@ func TestInfo(t *testing.T) {
 	r := info.Rules[0]
 	if r.Name != "per-ip" || r.Rate != "1/s" || r.Burst != 20 || r.Mode != "enforce" || r.EscalateAt != 0.5 || r.BurstBound != 31 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// What a listener tells clients of their limit is what the answers have.
+func TestInfoOfHeaders(t *testing.T) {
+	t.Parallel()
+	s := told(t, perIP(), Listener{Headers: []HeaderSet{NoHeaders}}, Listener{Headers: []HeaderSet{XRateLimitLimitHeaders, RateLimitLegacyHeaders}, HeadersOn: HeadersAlways})
+	var info admin.Info
+	if err := json.Unmarshal(readAll(t, get(t, "http://"+s.admin+"/v1/info")), &info); err != nil || len(info.Listen) != 2 {
+		t.Fatalf("%v, %+v", err, info.Listen)
+	}
+	for i, want := range []string{"none on denials", "x-ratelimit-limit, ratelimit-legacy on always"} {
+		if l := info.Listen[i]; strings.Join(l.Headers, ", ")+" on "+l.HeadersOn != want {
+			t.Errorf("%+v; want %s", l, want)
+		}
 	}
 }
 

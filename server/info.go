@@ -4,7 +4,9 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/denial"
 	"github.com/fastlimit/fastlimit/server/internal/admin"
+	"github.com/fastlimit/fastlimit/server/internal/decide"
 	"github.com/fastlimit/fastlimit/server/internal/metrics"
 )
 
@@ -25,7 +27,7 @@ func (s *Server) info() admin.Info {
 		info.Memory.Go = c.GoMemory
 	}
 	for i, a := range s.Addrs() {
-		info.Listen = append(info.Listen, admin.Listener{Address: a.String(), DenyStatus: set.Listeners[i].Status})
+		info.Listen = append(info.Listen, listenerInfo(a.String(), &set.Listeners[i]))
 	}
 	if a := s.AdminAddr(); a != nil {
 		info.Admin = a.String()
@@ -45,6 +47,18 @@ func (s *Server) info() admin.Info {
 	}
 	plan := set.Limiter.Plan()
 	info.AddPlan(&plan, lag)
+	return info
+}
+
+// listenerInfo is what /v1/info says of a listener.
+func listenerInfo(address string, l *decide.Listener) admin.Listener {
+	info := admin.Listener{Address: address, DenyStatus: l.Status, HeadersOn: HeadersOnDenials.String()}
+	if l.Always {
+		info.HeadersOn = HeadersAlways.String()
+	}
+	for _, set := range denial.WithDefault(l.Headers) {
+		info.Headers = append(info.Headers, set.String())
+	}
 	return info
 }
 

@@ -22,7 +22,7 @@ func algorithms(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	names := enumOf(schema, "algorithm")
-	if len(names) < 3 {
+	if len(names) < 5 {
 		t.Fatalf("the schema has the algorithms %q", names)
 	}
 	return names
@@ -59,8 +59,9 @@ func ruleOf(algorithm, rate string) string {
 
 // Twice the limit arrives just before a window of Unix time ends, and twice the limit
 // just after. A fixed window admits all of its number on either side, so twice that
-// within a moment. Every other algorithm admits its number and what the rate allows
-// in the time between the first request and the last answer.
+// within a moment. A sliding log admits its number in any period, and so nothing after
+// the edge. Every other algorithm admits its number and what the rate allows in the
+// time between the first request and the last answer.
 //
 // What is judged does not depend on how fast the machine is. Server and test read the same
 // wall clock, so a request that is sent and answered between two readings of it is judged
@@ -125,15 +126,21 @@ func overTheEdge(t *testing.T, names []string, period time.Duration) bool {
 	for _, name := range names {
 		before, after := first.admitted[name], second.admitted[name]
 		t.Logf("%s: %d before the edge, %d after it, within %v", name, before, after, elapsed)
-		if name == "fixed_window" {
+		most := edgeLimit + int(edgeLimit*(elapsed+edgeMargin)/period) // a rate's worth, at most half of the limit
+		switch name {
+		case "fixed_window":
 			if before != edgeLimit || after != edgeLimit {
 				t.Errorf("%s: %d and %d admitted; want %d in each window", name, before, after, edgeLimit)
 			}
 			continue
+		case "sliding_log": // both bursts lie within half a period
+			most = edgeLimit
 		}
-		most := edgeLimit + int(edgeLimit*(elapsed+edgeMargin)/period) // a rate's worth, at most half of the limit
 		if before < edgeLimit || before+after > most {
 			t.Errorf("%s: %d and %d admitted in %v; want %d at once, and %d in all at most", name, before, after, elapsed, edgeLimit, most)
+		}
+		if periodic := strings.HasPrefix(name, "sliding_"); periodic && before != edgeLimit {
+			t.Errorf("%s: %d admitted before the edge; want %d, as nothing leaks within a period", name, before, edgeLimit)
 		}
 	}
 	return true

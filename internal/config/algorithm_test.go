@@ -1,11 +1,11 @@
 package config
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bucket"
 )
 
 // The names of the file are those of the library, in its order.
@@ -18,37 +18,90 @@ func TestAlgorithmNames(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	for _, name := range laterAlgorithms {
-		if slices.Contains(algorithms, name) {
-			t.Errorf("%s is there already", name)
-		}
+	if len(algorithms) != int(bucket.NumAlgorithms) {
+		t.Errorf("%d names for %d algorithms", len(algorithms), bucket.NumAlgorithms)
 	}
 }
 
 // Settings that contradict the algorithm are errors where they stand.
 func TestAlgorithmErrors(t *testing.T) {
 	t.Parallel()
+	const fix = "; remove it, or choose fixed_window or sliding_window"
 	for settings, want := range map[string]string{
-		"algorithm: fixed_window, burst: 9":           `f.yaml:1:62: rules[0].burst: has no meaning beside algorithm: fixed_window, which admits what rate says in each period; remove one of the two`,
-		"algorithm: sliding_window":                   `f.yaml:1:41: rules[0].algorithm: sliding_window is not supported by this version; write one of leaky_bucket, token_bucket, fixed_window`,
-		"algorithm: sliding_log":                      `f.yaml:1:41: rules[0].algorithm: sliding_log is not supported by this version; write one of leaky_bucket, token_bucket, fixed_window`,
-		"algorithm: gcra":                             `f.yaml:1:41: rules[0].algorithm: "gcra" is not a known value; write leaky_bucket, token_bucket or fixed_window`,
-		"count_denied: true":                          `f.yaml:1:44: rules[0].count_denied: has a meaning for windows only: a bucket does not count denied requests; remove it, or choose a fixed window`,
-		"count_denied: true, algorithm: leaky_bucket": `f.yaml:1:44: rules[0].count_denied: has a meaning for windows only: a bucket does not count denied requests; remove it, or choose a fixed window`,
-		"algorithm: fixed_window, cost: 6":            `f.yaml:1:61: rules[0].cost: cost 6 is above the 5 of a window: no request would ever be admitted; lower it, or raise the rate`,
+		"algorithm: fixed_window, burst: 9":             `1:62: rules[0].burst: has no meaning beside algorithm: fixed_window, which admits what rate says in each period; remove one of the two`,
+		"algorithm: sliding_window, burst: 5":           `1:64: rules[0].burst: has no meaning beside algorithm: sliding_window, which admits what rate says in any period; remove one of the two`,
+		"burst: 9, algorithm: sliding_log":              `1:37: rules[0].burst: has no meaning beside algorithm: sliding_log, which admits what rate says in any period; remove one of the two`,
+		"algorithm: gcra":                               `1:41: rules[0].algorithm: "gcra" is not a known value; write leaky_bucket, token_bucket, fixed_window, sliding_window or sliding_log`,
+		"algorithm: gcra, count_denied: true, burst: 9": `1:41: rules[0].algorithm: "gcra" is not a known value; write leaky_bucket, token_bucket, fixed_window, sliding_window or sliding_log`,
+		"count_denied: true":                            `1:44: rules[0].count_denied: has a meaning for windows only: a bucket does not count denied requests` + fix,
+		"count_denied: true, algorithm: leaky_bucket":   `1:44: rules[0].count_denied: has a meaning for windows only: a bucket does not count denied requests` + fix,
+		"count_denied: true, algorithm: sliding_log":    `1:44: rules[0].count_denied: has no meaning beside algorithm: sliding_log, which keeps the times of what it admits` + fix,
+		"count_denied: true, algorithm: '${LOG}'":       `1:44: rules[0].count_denied: has no meaning beside algorithm: sliding_log, which keeps the times of what it admits` + fix,
+		"burst: 9, algorithm: '${LOG}'":                 `1:37: rules[0].burst: has no meaning beside algorithm: sliding_log, which admits what rate says in any period; remove one of the two`,
+		"algorithm: fixed_window, cost: 6":              `1:61: rules[0].cost: cost 6 is above the 5 of a period: no request would ever be admitted; lower it, or raise the rate`,
 	} {
-		_, err := Parse("f.yaml", []byte("rules: [{name: a, rate: 5/s, "+settings+"}]"), noEnv)
-		if err == nil || err.Error() != want {
+		_, err := Parse("f.yaml", []byte("rules: [{name: a, rate: 5/s, "+settings+"}]"), counting)
+		if err == nil || err.Error() != "f.yaml:"+want {
 			t.Errorf("%s:\ngot  %v\nwant %s", settings, err, want)
 		}
 	}
-	_, err := Parse("f.yaml", []byte("rules: [{name: a, algorithm: fixed_window, legacy: {max: 10, duration: 10s}}]"), noEnv)
-	if err == nil || err.Error() != "f.yaml:1:30: rules[0].algorithm: fixed_window stands beside legacy, which defines a bucket; remove it, or write rate instead of legacy" {
-		t.Error(err)
+}
+
+// counting is an environment in which LOG and WINDOW are names of algorithms.
+func counting(name string) (string, bool) {
+	text, ok := map[string]string{"LOG": "sliding_log", "WINDOW": "sliding_window", "BUCKET": "token_bucket"}[name]
+	return text, ok
+}
+
+// An algorithm that a variable names is checked, and accepted, like one that is written.
+func TestAlgorithmsOfVariables(t *testing.T) {
+	t.Parallel()
+	for _, rule := range []string{
+		"rate: 5/s, algorithm: '${WINDOW}', count_denied: true", "rate: 5/s, algorithm: '${LOG}'",
+		"algorithm: '${BUCKET}', legacy: {max: 10, duration: 10s}", "rate: 5/s, algorithm: '${BUCKET}', burst: 9",
+	} {
+		if _, err := Parse("f.yaml", []byte("rules: [{name: a, "+rule+"}]"), counting); err != nil {
+			t.Errorf("%s: %v", rule, err)
+		}
 	}
-	_, err = Parse("f.yaml", []byte("rules: [{name: a, rate: 4294967296/d, algorithm: fixed_window}]"), noEnv)
-	if err == nil || !strings.Contains(err.Error(), "f.yaml:1:25: rules[0].rate: 4294967296 units in a window are too many; want at most 4294967295") {
-		t.Error(err)
+}
+
+// Definitions of buckets are none of windows and logs.
+func TestAlgorithmsBesideDefinitions(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"fixed_window", "sliding_window", "sliding_log", "${LOG}"} {
+		for definition, text := range map[string]string{"legacy": "{max: 10, duration: 10s}", "bucket": "{size: 10}"} {
+			_, err := Parse("f.yaml", []byte("rules: [{name: a, algorithm: '"+name+"', "+definition+": "+text+"}]"), counting)
+			want := "f.yaml:1:30: rules[0].algorithm: " + strings.Replace(name, "${LOG}", "sliding_log", 1) + " stands beside " + definition +
+				", which defines a bucket; remove it, or write rate instead of " + definition
+			if err == nil || err.Error() != want {
+				t.Errorf("%s beside %s:\ngot  %v\nwant %s", name, definition, err, want)
+			}
+		}
+	}
+}
+
+// Rates that an algorithm cannot count are errors at the rate, with the bound. The
+// largest ones are accepted.
+func TestRatesOfAlgorithms(t *testing.T) {
+	t.Parallel()
+	for rule, want := range map[string]string{
+		"rate: 4294967296/d, algorithm: fixed_window": "4294967296 units in a window are too many; want at most 4294967295",
+		"rate: 32768/s, algorithm: sliding_window":    "32768 units in a sliding window of 1s are too many; want at most 32767, or a fixed window",
+		"rate: 262144/m, algorithm: sliding_window":   "262144 units in a sliding window of 1m0s are too many; want at most 262143, or a fixed window",
+		"rate: 2097152/h, algorithm: sliding_window":  "2097152 units in a sliding window of 1h0m0s are too many; want at most 2097151, or a fixed window",
+		"rate: 1048577/h, algorithm: sliding_log":     "a log of 1048577 units for each client is too long; want at most 1048576, or a sliding window",
+	} {
+		_, err := Parse("f.yaml", []byte("rules: [{name: a, "+rule+"}]"), noEnv)
+		if err == nil || err.Error() != "f.yaml:1:25: rules[0].rate: "+want {
+			t.Errorf("%s:\ngot  %v\nwant %s", rule, err, want)
+		}
+	}
+	for _, rule := range []string{
+		"rate: 4294967295/d, algorithm: fixed_window", "rate: 32767/s, algorithm: sliding_window", "rate: 262143/m, algorithm: sliding_window",
+		"rate: 2097151/h, algorithm: sliding_window", "rate: 1/366d, algorithm: sliding_window", "rate: 1/366d, algorithm: sliding_log",
+	} {
+		mustParse(t, "rules: [{name: a, "+rule+"}]")
 	}
 }
 
@@ -67,7 +120,59 @@ func TestDescribeWindows(t *testing.T) {
 	if got := cluster.Bound(&p.Rules[0]); got != "151 in a window" {
 		t.Error(got)
 	}
+	if strings.Contains(text, "log of rule") {
+		t.Errorf("there is no log, but\n%s", text)
+	}
 	if got := Limit(&fastlimit.RuleConfig{Rate: fastlimit.Rate{N: 5, Per: 1e9}, Burst: 7}); got != "5/s burst 7" {
 		t.Error(got)
+	}
+}
+
+// What validate says of what slides is a bound on any period, nowhere a burst; of a log
+// also what it takes, which is why it is for so few clients.
+func TestDescribeSliding(t *testing.T) {
+	t.Parallel()
+	c := mustParse(t, "rules: [{name: a, rate: 100/15m, algorithm: sliding_window}, {name: b, rate: 100/15m, algorithm: sliding_log}]")
+	p := plan(t, c)
+	text := Describe(c, p)
+	for _, want := range []string{"100/15m, sliding window", "151 in a sliding window\n", "100/15m, sliding log", "151 in any 15m\n", "log of rule b: 9", " B for each bucket, with the times of up to 100 units\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "burst") || strings.Contains(text, "at once") {
+		t.Errorf("there is no burst, but\n%s", text)
+	}
+	window, log := &p.Rules[0], &p.Rules[1]
+	if least := int64(log.Buckets) * 100 * 8; log.Buckets >= window.Buckets || log.Bytes < least {
+		t.Errorf("logs of %d clients take %d bytes, and windows of %d %d; want at least %d", log.Buckets, log.Bytes, window.Buckets, window.Bytes, least)
+	}
+	cluster := &Cluster{}
+	for i, want := range []string{"151 in a sliding window", "151 in any 15m"} {
+		if got := cluster.Bound(&p.Rules[i]); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// A log that does not fit, or that a store cannot keep, is an error at its rate.
+func TestLogsThatDoNotFit(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"rules: [{name: a, rate: 1000000/h, algorithm: sliding_log}]":                                         "f.yaml:1:25: rules[0].rate: logs of 1000000 units take ",
+		"memory: 1MiB\nrules: [{name: a, rate: 5000/h, algorithm: sliding_log}]":                              "f.yaml:2:25: rules[0].rate: logs of 5000 units take ",
+		"redis: {url: \"redis://h\"}\nrules: [{name: a, rate: 4097/h, algorithm: sliding_log}]":               "f.yaml:2:25: rules[0].rate: a log of 4097 units is too long for a shared store; want at most 4096, or a sliding window",
+		"redis: {url: \"redis://h\"}\nrules: [{name: a, rate: 4096/h, algorithm: sliding_log}]":               "",
+		"memory: 1GiB\nredis: {url: \"redis://h\"}\nrules: [{name: a, rate: 4096/h, algorithm: sliding_log}]": "",
+		"memory: 16GiB\nrules: [{name: a, rate: 1000000/h, algorithm: sliding_log}]":                          "",
+	} {
+		_, err := Parse("f.yaml", []byte(text), noEnv)
+		if (err == nil) != (want == "") || err != nil && (!strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n")) {
+			t.Errorf("%s:\ngot  %v\nwant %s", text, err, want)
+		}
+	}
+	_, err := Parse("f.yaml", []byte("rules: [{name: a, rate: 1000000/h, algorithm: sliding_log}]"), noEnv)
+	if err == nil || !strings.HasSuffix(err.Error(), "; lower it, raise the memory, or choose a sliding window") {
+		t.Error(err)
 	}
 }

@@ -98,7 +98,7 @@ var derivedFrom = map[string]string{"Burst": "Rate"}
 
 // dependsOn names the field without which another has no meaning. While that one is
 // wrong, errors about the other would only follow from it.
-var dependsOn = map[string]string{"Cost": "Burst", "MasterName": "Addrs"}
+var dependsOn = map[string]string{"Cost": "Burst", "CountDenied": "Algorithm", "MasterName": "Addrs"}
 
 // hidden reports whether an error about a field would only follow from another one.
 func (d *decoder) hidden(path, name string) bool {

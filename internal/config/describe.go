@@ -29,6 +29,7 @@ func Describe(c *Config, p *fastlimit.Plan) string {
 	if c.Limits.TopTalkers > 0 {
 		fmt.Fprintf(&b, "top talkers: %d clients of each rule, %s\n", c.Limits.TopTalkers, size(talkerBytes(len(p.Rules), c.Limits.TopTalkers)))
 	}
+	describeLogs(&b, c, p)
 	b.WriteByte('\n')
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "rule\tlimit\tmode\tmemory\tsketch\tbuckets\tcarries\ta client gets at most")
@@ -53,14 +54,25 @@ func describeTables(b *strings.Builder, p *fastlimit.Plan) {
 		"and the chance that a suspect finds none free is below 1 in 10^%.0f\n", min(30, math.Floor(-math.Log10(overflow))))
 }
 
+// describeLogs says for each rule that keeps a log what it takes for each client, which is
+// why there are so few buckets: all that its table takes, shared out among them.
+func describeLogs(b *strings.Builder, c *Config, p *fastlimit.Plan) {
+	for i := range p.Rules {
+		if rp := &p.Rules[i]; rp.Logged() {
+			table := rp.Bytes - 8*int64(rp.Cells) - talkerBytes(1, rp.TopTalkers)
+			fmt.Fprintf(b, "log of rule %s: %s for each bucket, with the times of up to %d units\n", rp.Config.Name, size(table/int64(rp.Buckets)), rp.Config.Rate.N)
+		}
+	}
+}
+
 // Lag is L in the bound of a cluster: a count waits up to one interval to be sent,
 // and is charged within the next.
 func (c *Cluster) Lag() time.Duration { return 2 * c.Interval }
 
 // Bound is the most that all nodes together admit of one client of a rule, as text.
 func (c *Cluster) Bound(rp *fastlimit.RulePlan) string {
-	if rp.Windowed() {
-		return fmt.Sprintf("%d in a window", rp.ClusterWindow())
+	if rp.Config.Algorithm.Periodic() {
+		return inPeriod(rp.ClusterWindow(), &rp.Config)
 	}
 	rate, burst := rp.ClusterBound(c.Lag())
 	return fmt.Sprintf("%d at once, then %.4g/s", burst, rate)
@@ -98,10 +110,10 @@ func describeRule(w *tabwriter.Writer, rp *fastlimit.RulePlan) {
 
 // Limit is the limit of a rule, defaults filled in, as text.
 func Limit(rc *fastlimit.RuleConfig) string {
-	switch rc.Algorithm {
-	case fastlimit.LeakyBucket:
+	switch {
+	case rc.Algorithm == fastlimit.LeakyBucket:
 		return fmt.Sprintf("%v burst %d", rc.Rate, rc.Burst)
-	case fastlimit.FixedWindow:
+	case rc.Algorithm.Periodic():
 		return fmt.Sprintf("%v, %v", rc.Rate, rc.Algorithm)
 	}
 	return fmt.Sprintf("%v burst %d, %v", rc.Rate, rc.Burst, rc.Algorithm)
@@ -109,10 +121,21 @@ func Limit(rc *fastlimit.RuleConfig) string {
 
 // AtMost is the most that one node admits of a client, as text.
 func AtMost(rp *fastlimit.RulePlan) string {
-	if rp.Windowed() {
-		return fmt.Sprintf("%d in a window", rp.MaxBurst())
+	if rp.Config.Algorithm.Periodic() {
+		return inPeriod(rp.MaxBurst(), &rp.Config)
 	}
 	return fmt.Sprintf("%d at once, then %v", rp.MaxBurst(), rp.Config.Rate)
+}
+
+// inPeriod is a bound on what a period holds, as text.
+func inPeriod(most uint64, rc *fastlimit.RuleConfig) string {
+	switch rc.Algorithm {
+	case fastlimit.SlidingWindow:
+		return fmt.Sprintf("%d in a sliding window", most)
+	case fastlimit.SlidingLog:
+		return fmt.Sprintf("%d in any %s", most, shortTime(rc.Rate.Per))
+	}
+	return fmt.Sprintf("%d in a window", most)
 }
 
 // size is a number of bytes in binary units.
@@ -121,7 +144,13 @@ func size(n int64) string { return scaled(float64(n), 1024, " B", " KiB", " MiB"
 // count is a number with k, M or G.
 func count(v float64) string { return scaled(v, 1000, "", "k", "M", "G") }
 
-func perSecond(v float64) string { return count(v) + " requests/s" }
+// perSecond is per day what would be 0.0 per second.
+func perSecond(v float64) string {
+	if v < 0.05 {
+		return count(86_400*v) + " requests/day"
+	}
+	return count(v) + " requests/s"
+}
 
 // scaled divides v by base until it is below or at the last unit, and rounds it to
 // one digit after the point.

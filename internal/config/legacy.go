@@ -123,12 +123,13 @@ func (d *decoder) translateLegacy() {
 		if factor != nil {
 			scale = d.factors[path+".Factor"]
 		}
-		burst, algorithm := d.places[path+".Limit.Burst"], d.places[path+".Limit.Algorithm"]
+		burst, algorithm := d.written(path+".Limit.Burst"), d.written(path+".Limit.Algorithm")
+		counts := d.textOf(algorithm)
 		switch {
-		case burst != nil && !burst.failed:
+		case burst != nil:
 			d.fail(burst, "stands beside "+name+", which has the burst already", "remove one of the two")
-		case algorithm != nil && !algorithm.failed && !strings.HasSuffix(algorithm.text, "_bucket"):
-			d.fail(algorithm, algorithm.text+" stands beside "+name+", which defines a bucket", "remove it, or write rate instead of "+name)
+		case periods[counts] != "":
+			d.fail(algorithm, counts+" stands beside "+name+", which defines a bucket", "remove it, or write rate instead of "+name)
 		case at.failed || factor != nil && factor.failed:
 		default:
 			d.translate(at, def, scale, i)

@@ -2,7 +2,6 @@ package config
 
 import (
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/fastlimit/fastlimit"
@@ -23,47 +22,61 @@ func rate() value {
 	})
 }
 
-// algorithms are in the order of package fastlimit.
-var algorithms = []string{"leaky_bucket", "token_bucket", "fixed_window"}
+// algorithms are in the order of package fastlimit, with underscores where its names
+// have spaces.
+var algorithms = []string{"leaky_bucket", "token_bucket", "fixed_window", "sliding_window", "sliding_log"}
 
-// laterAlgorithms are refused by name, which helps more than "not a known value".
-var laterAlgorithms = []string{"sliding_window", "sliding_log"}
-
-// algorithm is the name of an algorithm, with underscores where package fastlimit has
-// spaces.
-func algorithm() value {
-	known := choice(algorithms...)
-	v := known
-	v.read = func(d *decoder, n *node, to reflect.Value) bool {
-		if slices.Contains(laterAlgorithms, n.text) {
-			d.fail(n, n.text+" is not supported by this version", "write one of "+strings.Join(algorithms, ", "))
-			return false
-		}
-		return known.read(d, n, to)
-	}
-	return v
+// periods is what those algorithms admit that have no burst.
+var periods = map[string]string{
+	"fixed_window":   "which admits what rate says in each period",
+	"sliding_window": "which admits what rate says in any period",
+	"sliding_log":    "which admits what rate says in any period",
 }
 
 // checkRule reports settings of a rule that have no meaning beside another one.
 func checkRule(d *decoder, n *node) {
-	written := func(field string) *node {
-		if at := d.places[n.field+".Limit."+field]; at != nil && !at.failed {
-			return at
-		}
-		return nil
-	}
-	escalateAt, strict := written("EscalateAt"), written("Strict")
-	if escalateAt != nil && strict != nil && strict.text == "true" {
+	written := func(field string) *node { return d.written(n.field + ".Limit." + field) }
+	escalateAt := written("EscalateAt")
+	if escalateAt != nil && d.textOf(written("Strict")) == "true" {
 		d.fail(escalateAt, "has no meaning beside strict: true, which checks every request", "remove one of the two")
 	}
-	algorithm, burst, denied := written("Algorithm"), written("Burst"), written("CountDenied")
-	windowed := algorithm != nil && algorithm.text == "fixed_window"
-	if windowed && burst != nil {
-		d.fail(burst, "has no meaning beside algorithm: "+algorithm.text+", which admits what rate says in each period", "remove one of the two")
+	algorithm := d.textOf(written("Algorithm"))
+	if burst := written("Burst"); burst != nil && periods[algorithm] != "" {
+		d.fail(burst, "has no meaning beside algorithm: "+algorithm+", "+periods[algorithm], "remove one of the two")
 	}
-	if denied != nil && denied.text == "true" && !windowed && d.places[n.field+".Limit.Algorithm"] == algorithm {
-		d.fail(denied, "has a meaning for windows only: a bucket does not count denied requests", "remove it, or choose a fixed window")
+	if denied := written("CountDenied"); d.textOf(denied) == "true" && (algorithm != "" || d.places[n.field+".Limit.Algorithm"] == nil) {
+		d.checkCountDenied(denied, algorithm)
 	}
+}
+
+// checkCountDenied reports a count_denied of true beside an algorithm that counts what it
+// admits only. "" is the default, a bucket.
+func (d *decoder) checkCountDenied(at *node, algorithm string) {
+	const fix = "remove it, or choose fixed_window or sliding_window"
+	switch {
+	case algorithm == "fixed_window", algorithm == "sliding_window":
+	case algorithm == "sliding_log":
+		d.fail(at, "has no meaning beside algorithm: sliding_log, which keeps the times of what it admits", fix)
+	default:
+		d.fail(at, "has a meaning for windows only: a bucket does not count denied requests", fix)
+	}
+}
+
+// written is where the file sets a field, nil if it does not or has a mistake there.
+func (d *decoder) written(path string) *node {
+	if at := d.places[path]; at != nil && !at.failed {
+		return at
+	}
+	return nil
+}
+
+// textOf is what a scalar that was read says, variables expanded; "" of none.
+func (d *decoder) textOf(n *node) string {
+	if n == nil {
+		return ""
+	}
+	text, _, _ := d.expand(n, n.text)
+	return text
 }
 
 // The three kinds of pattern differ in their normal form: hosts are compared in lower

@@ -116,7 +116,7 @@ var misshapen = map[string][]string{
 	"cluster: {%s}\n" + rule: {"", "name: a", `name: "a b", bind: "a:1", secret: 0123456789abcdef`, `name: a, bind: a, secret: 0123456789abcdef`, `name: a, bind: "a:1"`},
 	"rules: %s":              {"", "[]", "5", "{}", "[5]", "[{}]", "[[]]", "[{name: a}]", "[{rate: 5/s}]", "[{name: 5, rate: 5/s}]", "[{name: a, rate: 5}]", "[{name: a, rate: '5'}]", "[{name: a b, rate: 5/s}]"},
 	"rules: [{name: a, rate: 5/s, %s}]": {
-		"x: 1", "algorithm: a", "algorithm: sliding_log", "key: []", "key: {}", "key: iq", "key: ip/24", "key: 'header:'", "key: [ip, ip, ip, ip, ip, ip, ip, ip, ip]", "match: 5", "match: {x: 1}", "match: {host: 5}",
+		"x: 1", "algorithm: a", "algorithm: gcra", "key: []", "key: {}", "key: iq", "key: ip/24", "key: 'header:'", "key: [ip, ip, ip, ip, ip, ip, ip, ip, ip]", "match: 5", "match: {x: 1}", "match: {host: 5}",
 		"match: {path: []}", "match: {method: {}}", "burst: 0", "burst: -1", "burst: '5'", "burst: 1.5", "cost: 0", "cost: true", "mode: shadw", "escalate_at: 1.01",
 		"escalate_at: -0.1", "escalate_at: '0.5'", "strict: 1", "on_failure: never", "on_failure:",
 	},

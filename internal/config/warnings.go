@@ -143,22 +143,46 @@ func specWarnings(spec *policy.RuleSpec, warn warnFunc) {
 	}
 }
 
+// remembered is for how long a client is remembered from its first request on, by
+// algorithm. Units of a sliding window count for two periods.
+var remembered = map[fastlimit.Algorithm]string{
+	fastlimit.FixedWindow:   "48 minutes at most",
+	fastlimit.SlidingWindow: "for which a period may have 24 minutes at most",
+	fastlimit.SlidingLog:    "less than an hour",
+}
+
+// period is the period of a rule that counts in periods, for people.
+func period(rc *fastlimit.RuleConfig) string {
+	name := "window"
+	if rc.Algorithm != fastlimit.FixedWindow {
+		name = rc.Algorithm.String()
+	}
+	return name + " of " + roughly(rc.Rate.Per)
+}
+
 // ruleWarnings are about what the memory of a rule is good for. given is the rule
 // as the file has it, rp as it was planned.
 func ruleWarnings(given *fastlimit.RuleConfig, rp *fastlimit.RulePlan, nodes int, warn warnFunc) {
 	rc := &rp.Config
 	if rp.RequestsPerSecond < lowRate {
-		warn("its memory carries %s of distinct clients; beyond twice that buckets are lost and clients exceed %v: raise memory, or the rate",
-			perSecond(rp.RequestsPerSecond), rc.Rate)
+		fix := "or the rate"
+		switch {
+		case rp.Logged():
+			fix = "lower the number in rate, or choose a sliding window"
+		case rc.Algorithm.Periodic():
+			fix = "or shorten the period"
+		}
+		warn("its memory carries %s of distinct clients; beyond twice that buckets are lost and clients exceed %v: raise memory, %s",
+			perSecond(rp.RequestsPerSecond), rc.Rate, fix)
 	}
 	// Time in which a bucket drains that is as full as the sketch and the burst allow.
 	drain := time.Duration((1 + *rc.EscalateAt) * float64(rc.Burst) / rc.Rate.PerSecond() * float64(time.Second))
 	switch {
 	case rc.Strict:
 		warn("strict checks every request: every client takes a bucket, and a flood of one-shot sources fills the table")
-	case !rp.Filter && rp.Windowed():
-		warn("a window of %s is longer than first-seen clients are remembered, 48 minutes at most: every client is counted from its first request, which takes more memory under a flood",
-			roughly(rc.Rate.Per))
+	case !rp.Filter && rc.Algorithm.Periodic():
+		warn("a %s is longer than first-seen clients are remembered, %s: every client is counted from its first request, which takes more memory under a flood",
+			period(rc), remembered[rc.Algorithm])
 	case !rp.Filter && drain < time.Hour: // max_nodes alone has pushed it over the hour
 		warn("in a cluster of %d nodes, each of which forgives a first-seen client, that takes longer than the hour that clients are remembered: every client is counted from its first request, which takes more memory under a flood; set cluster.max_nodes to the nodes there are",
 			nodes)
@@ -168,7 +192,7 @@ func ruleWarnings(given *fastlimit.RuleConfig, rp *fastlimit.RulePlan, nodes int
 	}
 	if given.EscalateAt == nil && !rc.Strict && *rc.EscalateAt == 0 {
 		what := "burst"
-		if rp.Windowed() {
+		if rc.Algorithm.Periodic() {
 			what = "the limit of"
 		}
 		warn("escalate_at is 0, as %s %d is below 10: every request but a first-seen one is checked exactly", what, rc.Burst)

@@ -33,6 +33,15 @@ func TestWarnings(t *testing.T) {
 		{inRule("rate: 100/s, algorithm: fixed_window"), nil},
 		{inRule("rate: 5/m, algorithm: fixed_window"), []string{"rule a: escalate_at is 0, as the limit of 5 is below 10"}},
 		{inRule("rate: 100000/h, algorithm: fixed_window"), []string{"rule a: a window of 1h0m is longer than first-seen clients are remembered"}},
+		{inRule("rate: 100/s, algorithm: sliding_window"), nil},
+		{inRule("rate: 100/24m, algorithm: sliding_window"), nil},
+		{inRule("rate: 100/25m, algorithm: sliding_window"), []string{"rule a: a sliding window of 25m is longer than first-seen clients are remembered, for which a period may have 24 minutes at most"}},
+		{inRule("rate: 50/m, algorithm: sliding_log"), nil},
+		{inRule("rate: 50/59m, algorithm: sliding_log"), []string{"rule a: its memory carries "}},
+		{inRule("rate: 50/h, algorithm: sliding_log"), []string{
+			"rule a: its memory carries ", "rule a: a sliding log of 1h0m is longer than first-seen clients are remembered, less than an hour",
+		}},
+		{inRule("rate: 5/m, algorithm: sliding_log"), []string{"rule a: escalate_at is 0, as the limit of 5 is below 10"}},
 		{inRule("rate: 100/s") + "\nadmin: :9000", []string{"admin: :9000 can be reached"}},
 		{inRule("rate: 100/s") + "\nadmin: 0.0.0.0:9000", []string{"admin: 0.0.0.0:9000 can be reached"}},
 		{inRule("rate: 100/s") + "\nadmin: 192.0.2.1:9000", []string{"admin: 192.0.2.1:9000 can be reached"}},
@@ -69,6 +78,9 @@ func TestAtOnce(t *testing.T) {
 		"rate: 1/s, burst: 1000000000000":            1500000000000,
 		"rate: 100/s, algorithm: token_bucket":       151,
 		"rate: 100/s, algorithm: fixed_window":       151,
+		"rate: 100/s, algorithm: sliding_window":     151,
+		"rate: 100/s, algorithm: sliding_log":        151,
+		"rate: 50/h, algorithm: sliding_log":         75,              // no filter
 		"rate: 1000000000/s, burst: 100000000000001": 150000000002001, // the clock rounds to µs
 	} {
 		c := mustParse(t, "rules: [{name: a, "+settings+"}]")
@@ -113,6 +125,11 @@ func TestNumbersForPeople(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1 KiB", 1536: "1.5 KiB", 64 << 20: "64 MiB", 1 << 40: "1 TiB", 1 << 50: "1024 TiB"} {
 		if got := size(n); got != want {
 			t.Errorf("size(%d) = %s, want %s", n, got, want)
+		}
+	}
+	for v, want := range map[float64]string{0.05: "0.1 requests/s", 0.04: "3.5k requests/day", 1e-5: "0.9 requests/day", 1500: "1.5k requests/s"} {
+		if got := perSecond(v); got != want {
+			t.Errorf("perSecond(%v) = %s, want %s", v, got, want)
 		}
 	}
 	for v, want := range map[float64]string{0.5: "0.5", 21: "21", 1500: "1.5k", 2e6: "2M", 3e12: "3000G"} {

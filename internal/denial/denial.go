@@ -19,7 +19,7 @@
 //	X-RateLimit-Reset: 0.010                    seconds until the request would be admitted
 //	X-RateLimit-Clear: 2.000                    seconds until the bucket is empty
 //
-//	X-RateLimit-Limit: 200                      [XRateLimitLimit]: the burst
+//	X-RateLimit-Limit: 200                      [XRateLimitLimit]: the burst, or the number of a window or log
 //	X-RateLimit-Remaining: 0
 //	X-RateLimit-Retry-After: 1
 //
@@ -27,7 +27,8 @@
 //
 // A leaky bucket has no window. The policy is the pair that says the same: q
 // is the burst B, and w the whole seconds, rounded up, in which B units leak
-// out. All waiting times are rounded up: a client that waits that long is admitted.
+// out. Windows and logs are such a pair themselves: q is their number, w their period.
+// All waiting times are rounded up: a client that waits that long is admitted.
 //
 // An admission has no waiting times: neither t nor X-RateLimit-Reset nor
 // X-RateLimit-Retry-After, and RateLimit-Reset is when all of the limit is available
@@ -103,9 +104,9 @@ func New(rule fastlimit.RuleConfig, o Options) *Answer {
 	return a
 }
 
-// detail says which limit is exceeded. A window has no burst.
+// detail says which limit is exceeded. Windows and logs have no burst.
 func detail(rule fastlimit.RuleConfig) string {
-	if rule.Algorithm == fastlimit.FixedWindow {
+	if rule.Algorithm.Periodic() {
 		return fmt.Sprintf("The limit of %v is exceeded.", rule.Rate)
 	}
 	return fmt.Sprintf("The limit of %v with a burst of %d is exceeded.", rule.Rate, rule.Burst)

@@ -45,13 +45,18 @@ func CheckHeaders(sets []HeaderSet) (at int, problem, fix string) {
 // mask is several header sets.
 type mask uint8
 
-// maskOf returns the sets of a list. An empty one is the default: what denials have
-// had before there was a choice.
-func maskOf(sets []HeaderSet) (m mask) {
+// WithDefault returns the sets of a list, in place of an empty one the default: what
+// denials have had before there was a choice. Do not change what it returns.
+func WithDefault(sets []HeaderSet) []HeaderSet {
 	if len(sets) == 0 {
-		return 1<<RateLimit | 1<<XRateLimit
+		return []HeaderSet{RateLimit, XRateLimit}
 	}
-	for _, s := range sets {
+	return sets
+}
+
+// maskOf returns the sets of a list, those of the default for an empty one.
+func maskOf(sets []HeaderSet) (m mask) {
+	for _, s := range WithDefault(sets) {
 		m |= 1 << s
 	}
 	return m

@@ -44,7 +44,12 @@ type ruleBook struct {
 	key      []policy.KeyPart
 	clients  map[string]*account // by appendKey; nil in shadow mode, which denies nobody
 	reported RuleReport
+
+	entries, sweepAt int // times that logs hold, and at how many they are looked through
 }
+
+// minSweep is below which sweeping logs is not worth while, in times of 8 bytes.
+const minSweep = 1 << 20
 
 // newJudge returns a judge at the limiter's time 0. rules are those of lim, in order.
 func newJudge(lim *fastlimit.Limiter, limiterTime *fastlimit.ManualClock, engine *policy.Engine, rules []policy.RuleSpec, report *Report) (*judge, error) {
@@ -53,7 +58,7 @@ func newJudge(lim *fastlimit.Limiter, limiterTime *fastlimit.ManualClock, engine
 	longest := plan.Window // in which the filter and the rules forget everything
 	for i, r := range lim.Rules() {
 		c := r.Config()
-		b := ruleBook{rule: r, cost: c.Cost, key: rules[i].Key}
+		b := ruleBook{rule: r, cost: c.Cost, key: rules[i].Key, sweepAt: minSweep}
 		b.reported = RuleReport{
 			Name: c.Name, Mode: c.Mode.String(), Algorithm: c.Algorithm.String(), Rate: c.Rate.String(), Burst: c.Burst,
 			Stages: []StageReport{}, ExcessBound: excessBound(&plan.Rules[i]),
@@ -135,10 +140,7 @@ func (j *judge) account(applied fastlimit.Charge, v policy.Verdict) {
 	}
 	j.key = b.appendKey(j.key[:0], j.rebuilt.request.Client, &j.rebuilt.fields)
 	a := lookup(b.clients, j.key)
-	at := j.now.Microseconds()
-	if b.exact.window > 0 {
-		at = j.last
-	}
+	at := b.time(j)
 	a.advance(&b.exact, at)
 	outcome := admitted
 	switch {
@@ -151,7 +153,33 @@ func (j *judge) account(applied fastlimit.Charge, v policy.Verdict) {
 	default:
 		outcome = deniedElsewhere
 	}
+	held := a.entries()
 	b.reported.Excess = max(b.reported.Excess, a.judge(&b.exact, b.cost, outcome))
+	b.entries += a.entries() - held
+	b.sweep(at)
+}
+
+// time is that by which the rule's oracle counts.
+func (b *ruleBook) time(j *judge) int64 {
+	if b.exact.unixTime() {
+		return max(j.last, 0) // as the limiter takes a time before 1970
+	}
+	return j.now.Microseconds()
+}
+
+// sweep drops times of logs that no longer count, of clients too that never come again.
+// It runs each time that as many have been added as were left, so that it costs little
+// for each request, and memory is bounded by what counts.
+func (b *ruleBook) sweep(at int64) {
+	if b.entries < b.sweepAt {
+		return
+	}
+	b.entries = 0
+	for _, a := range b.clients {
+		a.expire(&b.exact, at)
+		b.entries += a.entries()
+	}
+	b.sweepAt = max(minSweep, 2*b.entries)
 }
 
 // appendKey appends the client's key under the rule, each part preceded by its

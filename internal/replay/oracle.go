@@ -9,30 +9,53 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 )
 
-// exact are the parameters of an exact leaky bucket, or of a fixed window, over whole microseconds. Levels
-// count 1/per units: a unit adds per and a microsecond leaks n, where n/per is the
-// rate in lowest terms. It shares no code with package bucket, which it checks, only the
-// names of algorithms.
+// exact is one limit, counted for each client by itself over whole microseconds. What
+// counts at a time is its level, in parts: a unit is per of them, and limit fit.
+//
+//	buckets         a microsecond leaks n parts; n/per is the rate in lowest terms
+//	fixed window    the units of this period; per is 1
+//	sliding window  the units of this period, and of the one before the share that
+//	                would be left in a period ending now; per is the number of steps in
+//	                which that share falls, so that levels are whole
+//	log             the units whose time is less than a period ago; per is 1
+//
+// It shares no code with package bucket, which it checks, only the names of algorithms.
 type exact struct {
-	n, per uint64
-	limit  uint64 // B·per
-
-	// Of a fixed window n is 0 and per 1, and a level falls to 0 when one ends.
-	window      int64 // µs; 0 of a bucket
-	countDenied bool
+	algorithm   bucket.Algorithm
+	n, per      uint64
+	limit       uint64
+	period      int64 // of windows and logs, in µs
+	countDenied bool  // of windows
 }
 
-// newExact rejects what the oracle cannot check: an algorithm that it does
-// not know, whose denials it would call false, and what would lose precision or
-// overflow: a period below a microsecond, and a burst of more than 2^62 levels.
+// slidingSteps is in how many steps the share of the period before falls to 0, as the
+// limiter's time does.
+const slidingSteps = 62_500
+
+// newExact rejects what the oracle cannot check: an algorithm that it does not know,
+// whose denials it would call false, and what would lose precision or overflow.
 func newExact(algorithm bucket.Algorithm, c fastlimit.RuleConfig) (exact, error) {
+	e := exact{algorithm: algorithm, per: 1, limit: c.Rate.N, period: c.Rate.Per.Microseconds(), countDenied: c.CountDenied}
 	switch algorithm {
 	case bucket.LeakyBucket, bucket.TokenBucket: // which are one
-	case bucket.FixedWindow:
-		return exact{per: 1, limit: c.Rate.N, window: c.Rate.Per.Microseconds(), countDenied: c.CountDenied}, nil
+		return newExactBucket(algorithm, c)
+	case bucket.FixedWindow, bucket.SlidingLog:
+	case bucket.SlidingWindow:
+		e.per = slidingSteps
+		hi, limit := bits.Mul64(c.Rate.N, slidingSteps)
+		if hi != 0 || limit > 1<<61 { // two counts make a level
+			return exact{}, fmt.Errorf("rule %q: rate %v is too large to check", c.Name, c.Rate)
+		}
+		e.limit = limit
 	default:
-		return exact{}, fmt.Errorf("rule %q: replay cannot check its algorithm (%v), only buckets and fixed windows: leave the rule out", c.Name, algorithm)
+		return exact{}, fmt.Errorf("rule %q: replay cannot check its algorithm (%v), only buckets, windows and logs: leave the rule out", c.Name, algorithm)
 	}
+	return e, nil
+}
+
+// newExactBucket rejects a period below a microsecond, and a burst of more than 2^62
+// parts.
+func newExactBucket(algorithm bucket.Algorithm, c fastlimit.RuleConfig) (exact, error) {
 	if c.Rate.Per <= 0 || c.Rate.Per%time.Microsecond != 0 {
 		return exact{}, fmt.Errorf("rule %q: rate %v: want a period of whole microseconds", c.Name, c.Rate)
 	}
@@ -48,7 +71,47 @@ func newExact(algorithm bucket.Algorithm, c fastlimit.RuleConfig) (exact, error)
 	if hi != 0 || limit > 1<<62 { // fits adds up to another burst to a level
 		return exact{}, fmt.Errorf("rule %q: burst %d at %v is too large to check", c.Name, c.Burst, c.Rate)
 	}
-	return exact{n: n, per: per, limit: limit}, nil
+	return exact{algorithm: algorithm, n: n, per: per, limit: limit}, nil
+}
+
+// unixTime reports whether the limit counts by periods of Unix time. Buckets and logs go
+// by the limiter's time, which leaves out long silences.
+func (e *exact) unixTime() bool {
+	return e.algorithm == bucket.FixedWindow || e.algorithm == bucket.SlidingWindow
+}
+
+// tally is what counts of the units that somebody took, as of the time to which it was
+// advanced last.
+type tally struct {
+	now    uint64  // of a bucket its level in parts, of a window the units of this period
+	before uint64  // of a sliding window: the units of the period before
+	taken  []int64 // of a log: when, one for each unit, in order
+}
+
+// advance takes a tally from one time to a later one.
+func (e *exact) advance(t *tally, from, to int64) {
+	switch e.algorithm {
+	case bucket.FixedWindow:
+		if to/e.period != from/e.period {
+			t.now = 0
+		}
+	case bucket.SlidingWindow:
+		switch to/e.period - from/e.period {
+		case 0:
+		case 1:
+			t.before, t.now = t.now, 0
+		default:
+			t.before, t.now = 0, 0
+		}
+	case bucket.SlidingLog:
+		over := 0
+		for over < len(t.taken) && to-t.taken[over] >= e.period {
+			over++
+		}
+		t.taken = t.taken[over:]
+	default:
+		t.now = e.leak(t.now, to-from)
+	}
 }
 
 // leak returns the level after micros microseconds; negative time leaks nothing.
@@ -60,79 +123,47 @@ func (e *exact) leak(level uint64, micros int64) uint64 {
 	return level - out
 }
 
-func (e *exact) fits(level, cost uint64) bool { return level+cost*e.per <= e.limit }
+// level is what counts in parts, at the time to which the tally was advanced.
+func (e *exact) level(t *tally, at int64) uint64 {
+	switch e.algorithm {
+	case bucket.SlidingWindow:
+		steps := uint64(at % e.period * slidingSteps / e.period) // below 2^62, as a period is below 2^45
+		return t.now*slidingSteps + t.before*(slidingSteps-steps)
+	case bucket.SlidingLog:
+		return uint64(len(t.taken))
+	}
+	return t.now
+}
 
-// excess is how far a level is above the burst, in units.
-func (e *exact) excess(level uint64) float64 {
+// fits reports whether units fit beside what counts.
+func (e *exact) fits(t *tally, at int64, units uint64) bool {
+	return e.level(t, at)+units*e.per <= e.limit
+}
+
+// excess is how far what counts is above the limit, in units.
+func (e *exact) excess(t *tally, at int64) float64 {
+	level := e.level(t, at)
 	if level <= e.limit {
 		return 0
 	}
 	return float64(level-e.limit) / float64(e.per)
 }
 
-// account is the oracle's view of one client under one rule.
-type account struct {
-	at       int64  // microsecond of the levels; of a window in Unix time
-	admitted uint64 // level of a bucket filled with what the limiter admitted
-	alone    uint64 // level of a bucket that makes its own decisions
-
-	requests    int
-	denied      int // by this rule
-	falseDenied int // denied by this rule although the request would have fitted
-	exactDenied int // denied by the bucket that makes its own decisions
-	key         []string
-
-	exhausted bool // by a request that was denied, which counted
+// add counts units, whether they fit or not.
+func (e *exact) add(t *tally, at int64, units uint64) {
+	switch e.algorithm {
+	case bucket.FixedWindow, bucket.SlidingWindow:
+		t.now += units
+	case bucket.SlidingLog:
+		for range units {
+			t.taken = append(t.taken, at)
+		}
+	default:
+		t.now += units * e.per
+	}
 }
 
-// advance leaks both levels up to time at.
-func (a *account) advance(e *exact, at int64) {
-	if e.window > 0 {
-		if a.at/e.window != at/e.window {
-			a.admitted, a.alone, a.exhausted = 0, 0, false
-		}
-		a.at = at
-		return
-	}
-	a.admitted = e.leak(a.admitted, at-a.at)
-	a.alone = e.leak(a.alone, at-a.at)
-	a.at = at
-}
-
-// verdict is the limiter's decision on a request from the view of one rule.
-type verdict uint8
-
-const (
-	admitted verdict = iota
-	deniedHere
-	deniedElsewhere // by another rule, so that no bucket here is charged
-)
-
-// judge records a request with the limiter's verdict, and returns the excess after
-// it.
-func (a *account) judge(e *exact, cost uint64, v verdict) (excess float64) {
-	a.requests++
-	switch v {
-	case deniedElsewhere:
-		return 0
-	case admitted: // even beyond the burst: P2 bounds by how much
-		a.admitted += cost * e.per
-		excess = e.excess(a.admitted)
-	case deniedHere:
-		a.denied++
-		// P1 allows a denial only if the request does not fit beside what was admitted.
-		if e.fits(a.admitted, cost) && !a.exhausted {
-			a.falseDenied++
-		}
-		a.exhausted = e.countDenied
-	}
-	if e.fits(a.alone, cost) {
-		a.alone += cost * e.per
-	} else {
-		a.exactDenied++
-		if e.countDenied {
-			a.alone = e.limit
-		}
-	}
-	return excess
+// addDenied counts units that were denied: they fill a period up, and no more.
+func (e *exact) addDenied(t *tally, units uint64) {
+	t.now = max(t.now, min(t.now+units, e.limit/e.per))
 }

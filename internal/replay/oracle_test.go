@@ -29,10 +29,10 @@ func TestExactAgainstRationals(t *testing.T) {
 		}
 		rate := big.NewRat(int64(c.Rate.N), int64(c.Rate.Per/time.Second))
 		burst := new(big.Rat).SetUint64(c.Burst)
-		level, want := uint64(0), new(big.Rat)
+		level, want := tally{}, new(big.Rat)
 		for range 50 {
 			seconds := rnd.Int64N(200)
-			level = e.leak(level, seconds*second)
+			e.advance(&level, 0, seconds*second)
 			want.Sub(want, new(big.Rat).Mul(rate, big.NewRat(seconds, 1)))
 			if want.Sign() < 0 {
 				want.SetInt64(0)
@@ -40,13 +40,101 @@ func TestExactAgainstRationals(t *testing.T) {
 			cost := rnd.Uint64N(c.Burst) + 1
 			after := new(big.Rat).Add(want, new(big.Rat).SetUint64(cost))
 			fits := after.Cmp(burst) <= 0
-			if e.fits(level, cost) != fits {
+			if e.fits(&level, 0, cost) != fits {
 				t.Fatalf("%v burst %d: level %v, cost %d: fits %v, want %v", c.Rate, c.Burst, want, cost, !fits, fits)
 			}
 			if fits {
-				level += cost * e.per
+				e.add(&level, 0, cost)
 				want = after
 			}
+		}
+	}
+}
+
+// taken is a request of the plainest oracle of windows and logs.
+type taken struct {
+	at    int64
+	units uint64
+}
+
+// plainLevel is what counts of all requests so far, in units, by going through them:
+// nothing is carried from one to the next.
+func plainLevel(algorithm bucket.Algorithm, all []taken, period, at int64) *big.Rat {
+	level := new(big.Rat)
+	for _, r := range all {
+		weight := new(big.Rat)
+		switch begin := at - at%period; {
+		case algorithm == bucket.SlidingLog && at < r.at+period, algorithm != bucket.SlidingLog && r.at >= begin:
+			weight.SetInt64(1)
+		case algorithm == bucket.SlidingWindow && r.at >= begin-period:
+			// What is left of the period, in whole 62,500ths rounded up.
+			left := new(big.Int).Mul(big.NewInt(period-(at-begin)), big.NewInt(62_500))
+			left.Add(left, big.NewInt(period-1))
+			weight.SetFrac(left.Div(left, big.NewInt(period)), big.NewInt(62_500))
+		}
+		level.Add(level, weight.Mul(weight, new(big.Rat).SetUint64(r.units)))
+	}
+	return level
+}
+
+// The oracle of windows and logs is checked against one that goes through all requests
+// each time, in rational numbers: gaps of parts of a step to several periods, costs, and
+// times on the edges.
+func TestPeriodsAgainstRationals(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(22, 14))
+	for _, algorithm := range []bucket.Algorithm{bucket.FixedWindow, bucket.SlidingWindow, bucket.SlidingLog} {
+		admitted, denied := 0, 0
+		for range 60 {
+			c := fastlimit.RuleConfig{Name: "r", Rate: fastlimit.Rate{N: 1 + rnd.Uint64N(40), Per: time.Duration(1+rnd.IntN(100)) * time.Second}}
+			e, err := newExact(algorithm, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			period := c.Rate.Per.Microseconds()
+			limit := new(big.Rat).SetUint64(c.Rate.N)
+			var all []taken
+			var counted tally
+			at, last := 1_700_000_000*second, int64(0)
+			for range 100 {
+				switch rnd.IntN(4) {
+				case 0: // at once
+				case 1:
+					at += rnd.Int64N(2 * period / int64(c.Rate.N))
+				case 2:
+					at += period - at%period - rnd.Int64N(2) // an edge, and just before it
+				case 3:
+					at += rnd.Int64N(period)
+				}
+				if rnd.IntN(30) == 0 {
+					at += rnd.Int64N(3 * period)
+				}
+				e.advance(&counted, last, at)
+				last = at
+				cost := 1 + rnd.Uint64N(max(1, c.Rate.N/3))
+				level := plainLevel(algorithm, all, period, at)
+				after := new(big.Rat).Add(level, new(big.Rat).SetUint64(cost))
+				fits := after.Cmp(limit) <= 0
+				if got := e.fits(&counted, at, cost); got != fits {
+					t.Fatalf("%v of %v at %d: level %v, cost %d: fits %v, want %v", algorithm, c.Rate, at%period, level, cost, got, fits)
+				}
+				if fits || rnd.IntN(8) == 0 { // the limiter may admit more than fits
+					all = append(all, taken{at, cost})
+					e.add(&counted, at, cost)
+					over, _ := new(big.Rat).Sub(after, limit).Float64()
+					if got := e.excess(&counted, at); got < max(over, 0)-1e-6 || got > max(over, 0)+1e-6 {
+						t.Fatalf("%v: excess %v, want %v", algorithm, got, over)
+					}
+				}
+				if fits {
+					admitted++
+				} else {
+					denied++
+				}
+			}
+		}
+		if admitted < 500 || denied < 500 {
+			t.Errorf("%v: only %d admitted and %d denied", algorithm, admitted, denied)
 		}
 	}
 }
@@ -62,6 +150,9 @@ func TestExactBounds(t *testing.T) {
 	}
 	if _, err := newExact(bucket.LeakyBucket, fastlimit.RuleConfig{Rate: fastlimit.Rate{N: 1, Per: time.Hour}, Burst: 1 << 60}); err == nil {
 		t.Error("a burst that overflows is accepted")
+	}
+	if _, err := newExact(bucket.SlidingWindow, fastlimit.RuleConfig{Rate: fastlimit.Rate{N: 1 << 50, Per: time.Hour}}); err == nil {
+		t.Error("a sliding window that overflows is accepted")
 	}
 }
 
@@ -93,6 +184,46 @@ func TestAccount(t *testing.T) {
 	}
 	if a.requests != 6 || a.denied != 2 {
 		t.Errorf("%d requests, %d denied", a.requests, a.denied)
+	}
+}
+
+// Denials count where they are to: until a period is full, and no further. What they
+// leave weighs in the next one.
+func TestAccountOfDenials(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range []bucket.Algorithm{bucket.FixedWindow, bucket.SlidingWindow} {
+		e, err := newExact(algorithm, fastlimit.RuleConfig{Rate: fastlimit.Rate{N: 4, Per: 10 * time.Second}, CountDenied: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var a account
+		sliding := algorithm == bucket.SlidingWindow
+		for i, s := range []struct {
+			at   int64
+			cost uint64
+			v    verdict
+			// Of the fixed and of the sliding window: whether the denial was false, and
+			// whether a window by itself denies.
+			wrong, exact [2]bool
+		}{
+			{at: 100, cost: 2, v: admitted},
+			{at: 101, cost: 3, v: deniedHere, exact: [2]bool{true, true}},                               // counts 2: the window is full
+			{at: 102, cost: 1, v: deniedHere, exact: [2]bool{true, true}},                               // and takes no more
+			{at: 110, cost: 1, v: deniedHere, wrong: [2]bool{true, false}, exact: [2]bool{false, true}}, // all of the 4 weigh
+			{at: 115, cost: 1, v: admitted},                                                             // 2 of them, and the denial before
+			{at: 120, cost: 4, v: deniedHere, wrong: [2]bool{true, false}, exact: [2]bool{false, true}},
+		} {
+			a.advance(&e, s.at*second)
+			wrong, exact := a.falseDenied, a.exactDenied
+			a.judge(&e, s.cost, s.v)
+			k := 0
+			if sliding {
+				k = 1
+			}
+			if (a.falseDenied > wrong) != s.wrong[k] || (a.exactDenied > exact) != s.exact[k] {
+				t.Errorf("%v, step %d: false %v, denied by itself %v; want %v, %v", algorithm, i, a.falseDenied > wrong, a.exactDenied > exact, s.wrong[k], s.exact[k])
+			}
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bucket"
 )
 
 // Report is the result of a replay. Fields are only ever added: its JSON form is part of the contract of
@@ -65,8 +66,8 @@ type RuleReport struct {
 	Burst       uint64        `json:"burst"`
 	Stages      []StageReport `json:"stages"` // stages that decided something
 	ExactDenied int           `json:"exact_denied"`
-	// Excess is the highest level above the burst, in units, that the limiter let
-	// any client reach; ExcessBound is what P2 allows.
+	// Excess is the highest level above the burst, or the number of a window or log, in
+	// units, that the limiter let any client reach; ExcessBound is what P2 allows.
 	Excess      float64 `json:"excess"`
 	ExcessBound float64 `json:"excess_bound"`
 	Evictions   uint64  `json:"evictions"` // buckets lost: P2 may not hold
@@ -125,10 +126,10 @@ func (r *Report) sortClients() {
 }
 
 // excessBound is θ·B + 1 of P2, where the 1 is for the filter, which admits a client
-// on first sight. Rounding of the clock adds less than 1 µs of the rate.
+// on first sight. Rounding of the clock adds less than 1 µs of the rate to a bucket.
 func excessBound(rp *fastlimit.RulePlan) float64 {
 	bound := rp.Config.Rate.PerSecond() / 1e6
-	if rp.Windowed() {
+	if rp.Config.Algorithm.Periodic() {
 		bound = 0
 	}
 	if !rp.Config.Strict {
@@ -138,6 +139,16 @@ func excessBound(rp *fastlimit.RulePlan) float64 {
 		bound++
 	}
 	return bound
+}
+
+// periodic reports whether the rule counts units in periods, and has no burst.
+func (r *RuleReport) periodic() bool {
+	for a := range bucket.NumAlgorithms {
+		if a.String() == r.Algorithm {
+			return a.Periodic()
+		}
+	}
+	return false
 }
 
 // addStages copies the counters of a rule.

@@ -5,8 +5,6 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-
-	"github.com/fastlimit/fastlimit"
 )
 
 // WriteText writes the report for people, with the top clients by denied requests.
@@ -49,9 +47,9 @@ func (r *Report) span() string {
 // writeText writes one rule. Shadow rules have no oracle, so they get no line about
 // exact buckets.
 func (r *RuleReport) writeText(w io.Writer) {
-	limit := fmt.Sprintf("burst %d", r.Burst)
-	if r.Algorithm == fastlimit.FixedWindow.String() {
-		limit = r.Algorithm
+	limit, exact, over := fmt.Sprintf("burst %d", r.Burst), "buckets", "burst"
+	if r.periodic() {
+		limit, exact, over = r.Algorithm, r.Algorithm+"s", "limit"
 	}
 	fmt.Fprintf(w, "\nrule %s: %s, %s, %s\n", r.Name, r.Rate, limit, r.Mode)
 	fmt.Fprintf(w, "  stage\tallowed\tdenied\n")
@@ -59,8 +57,8 @@ func (r *RuleReport) writeText(w io.Writer) {
 		fmt.Fprintf(w, "  %s\t%d\t%d\n", s.Stage, s.Allowed, s.Denied)
 	}
 	if r.Mode == "enforce" {
-		fmt.Fprintf(w, "  exact buckets alone would deny %d; the highest excess over the burst was %.1f of %.1f allowed\n",
-			r.ExactDenied, r.Excess, r.ExcessBound)
+		fmt.Fprintf(w, "  exact %s alone would deny %d; the highest excess over the %s was %.1f of %.1f allowed\n",
+			exact, r.ExactDenied, over, r.Excess, r.ExcessBound)
 	}
 	if r.Evictions > 0 {
 		fmt.Fprintf(w, "  %d buckets were lost: raise memory\n", r.Evictions)

@@ -158,7 +158,7 @@ func (i *Interceptor) admit(c Call) error {
 func (v *Verdict) Err() error {
 	config := v.Rule.Config()
 	text := fmt.Sprintf("The limit of %v with a burst of %d is exceeded.", config.Rate, config.Burst)
-	if config.Algorithm == fastlimit.FixedWindow { // which has none
+	if config.Algorithm.Periodic() { // windows and logs have none
 		text = fmt.Sprintf("The limit of %v is exceeded.", config.Rate)
 	}
 	s := status.New(codes.ResourceExhausted, text)

@@ -27,10 +27,12 @@ type Info struct {
 }
 
 // Listener is an address that takes traffic, with its port as bound: 0 in the
-// configuration is a real one here.
+// configuration is a real one here. It has what it tells clients of their limit.
 type Listener struct {
-	Address    string `json:"address"`
-	DenyStatus int    `json:"deny_status"`
+	Address    string   `json:"address"`
+	DenyStatus int      `json:"deny_status"`
+	Headers    []string `json:"headers"`    // sets of header fields, the default filled in
+	HeadersOn  string   `json:"headers_on"` // the answers that have them
 }
 
 // Connections are the bounds on connections; max as the limit of open files allows
