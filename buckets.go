@@ -118,9 +118,9 @@ func (b *buckets) logDecision(key sketch.Digest, stage Stage, allowed bool, tat 
 	ticks := b.ticks(now)
 	var free, retry, empty uint64
 	if full := b.shape.Level(tat, ticks) > 0; full && cost == 1 { // as of most denials: without a lock
-		retry, empty = tat-ticks, max(tat, b.table.LogUntil(key))-ticks
+		retry, empty = b.shape.LogWait(tat, ticks), max(tat, b.table.LogUntil(key))-ticks
 	} else if free, retry, empty = b.table.Log(key, ticks, min(cost, b.shape.Limit())); full {
-		free, retry = 0, max(retry, tat-ticks) // also by an answer which the table was not to learn
+		free, retry = 0, max(retry, b.shape.LogWait(tat, ticks)) // also by an answer which the table was not to learn
 	}
 	d := Decision{Outcome: Outcome{Allowed: allowed, Stage: stage}, Remaining: int64(free), TimeToEmpty: b.shape.Duration(empty)}
 	if !allowed {

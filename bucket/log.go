@@ -55,7 +55,8 @@ const logged = 1
 type logs struct {
 	words  []uint64
 	period uint64
-	n      int // units in a log
+	early  uint64 // see Shape
+	n      int    // units in a log
 }
 
 // logHead is the words of a log before its times: when all of it has expired, read
@@ -67,14 +68,14 @@ func logBytes(n uint64) int { return 8 * (int(n) + logHead) }
 
 func newLogs(shape *Shape, sets int) *logs {
 	n := int(shape.burst)
-	return &logs{words: sketch.Memory[uint64](sets * ways * (n + logHead)), period: shape.period, n: n}
+	return &logs{words: sketch.Memory[uint64](sets * ways * (n + logHead)), period: shape.period, early: shape.early, n: n}
 }
 
 // at is the log of the entry at place i of set x.
 func (l *logs) at(x uint64, i int) log {
 	size := uint64(l.n + logHead)
 	from := (x*ways + uint64(i)) * size
-	return log{l.words[from : from+size : from+size], l.period}
+	return log{l.words[from : from+size : from+size], l.period, l.early}
 }
 
 // until is when the last unit of the log of that entry expires.
@@ -88,8 +89,8 @@ func (l *logs) live(x uint64, i int, word, now uint64) bool { return word != 0 &
 
 // log is one log, used under the lock of its set.
 type log struct {
-	words  []uint64
-	period uint64
+	words         []uint64
+	period, early uint64
 }
 
 func (l log) size() int { return len(l.words) - logHead }
@@ -155,7 +156,7 @@ func (l log) word() uint64 {
 	if _, n := l.place(); n < l.size() {
 		return logged
 	}
-	return l.latest(l.size()-1) + l.period
+	return l.latest(l.size()-1) + l.period - l.early
 }
 
 // wait is how long after now a request of so many units fits.
@@ -227,10 +228,14 @@ func (t *Table) Log(d sketch.Digest, now, cost uint64) (free, retry, empty uint6
 	retry = l.wait(now, cost)
 	empty = t.logs.until(h.at, h.i) - min(now, t.logs.until(h.at, h.i))
 	if tat > max(now, logged) {
-		free, retry, empty = 0, max(retry, tat-now), max(empty, tat-now)
+		free, retry, empty = 0, max(retry, t.shape.LogWait(tat, now)), max(empty, tat-now)
 	}
 	return free, retry, empty
 }
+
+// LogWait is in how many µs a unit fits whose word says that it does not at now: enough
+// also by a store's clock that is slower.
+func (s *Shape) LogWait(word, now uint64) uint64 { return word - now + 2*s.early }
 
 // LogUntil is when the last unit of the log of d expires, or 0. It takes no lock: while
 // another bucket takes the place of this one it may be that one's, or 0.

@@ -65,6 +65,8 @@ const (
 	// the clock is read in whole µs.
 	ClockRounding = 2 * time.Microsecond
 
+	driftShift = 10 // clocks drift apart by 2^-10 of the time, as in package remote
+
 	// Never is the wait for a request that can never fit.
 	Never = time.Duration(math.MaxInt64)
 )
@@ -87,6 +89,7 @@ type Shape struct {
 	algorithm Algorithm // LeakyBucket also where it is TokenBucket
 	countBits uint8     // of each of the two counts of a sliding window
 	low       uint64    // the bits of ticks within which a sliding window has its steps
+	early     uint64    // ticks by which the verdict on a log ends sooner; see WithSlack
 }
 
 // NewShape returns the bucket of n units per period and the given burst. It
@@ -179,9 +182,14 @@ func (s *Shape) PerMicro() uint64 { return s.perMicro }
 // WithSlack returns a bucket of the same rate that holds r·d more, rounded up
 // to whole µs: requests that leave a client evenly may reach the bucket up to
 // d closer together. Windows and logs have no slack: a request counts where, and
-// when, it is judged.
+// when, it is judged. But the table's verdict on a log, which must not outlast that of
+// a store whose clock runs faster, ends sooner by what clocks drift apart in a period.
 func (s Shape) WithSlack(d time.Duration) Shape {
-	if s.period != 0 {
+	switch {
+	case s.Logged() && d > 0:
+		s.early = s.period >> driftShift
+		return s
+	case s.period != 0:
 		return s
 	}
 	us := uint64(max(d, 0) / time.Microsecond)

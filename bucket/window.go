@@ -186,7 +186,7 @@ func (s *Shape) Told(now, level uint64) uint64 {
 		if level < s.limit {
 			return 0
 		}
-		return now + level - s.limit
+		return now + level - s.limit - min(level-s.limit, s.early)
 	}
 	return now + level
 }
