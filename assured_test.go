@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/bucket"
 	"pgregory.net/rapid"
 )
 
@@ -20,7 +21,10 @@ func TestAssuredIsAdmitted(t *testing.T) {
 		c := RuleConfig{
 			Name: "a", Rate: rate, Burst: rapid.Uint64Range(1, 300).Draw(t, "burst"), Strict: rapid.Bool().Draw(t, "strict"),
 		}
-		lim, err := New(Config{Clock: clock, Memory: MinMemory, Rules: []RuleConfig{c}})
+		if c.Algorithm = Algorithm(rapid.IntRange(0, int(bucket.NumAlgorithms)-1).Draw(t, "algorithm")); c.periodic() {
+			c.Burst, c.Rate.N = 0, c.Burst
+		}
+		lim, err := New(Config{Clock: clock, Memory: 4 * MinMemory, Rules: []RuleConfig{c}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +37,7 @@ func TestAssuredIsAdmitted(t *testing.T) {
 			for i := range rapid.IntRange(0, 200).Draw(t, "others") {
 				r.Take(context.Background(), r.AddrKey(netip.AddrFrom4([4]byte{198, 51, byte(i >> 8), byte(i)})), 1)
 			}
-			for range rapid.IntRange(0, int(2*c.Burst)).Draw(t, "own") {
+			for range rapid.IntRange(0, int(2*r.config.Burst)).Draw(t, "own") {
 				r.Take(context.Background(), ours, 1)
 			}
 			checkAssured(t, r, ours)
@@ -53,8 +57,8 @@ func checkAssured(t *rapid.T, r *Rule, key Key) {
 	if again := r.Assured(key); again != d {
 		t.Fatalf("asking changed %+v to %+v", d, again)
 	}
-	now := r.clock.now()
-	if r.shape.Fits(r.table.Lookup(key.digest()), r.shape.Ticks(now), r.shape.Cost(uint64(d.Remaining)+1)) {
+	ticks, tat := r.ticks(r.clock.now()), r.table.Lookup(key.digest())
+	if fits := r.shape.Fits(tat, ticks, r.shape.Cost(uint64(d.Remaining)+1)); fits && (!r.logged || r.remaining(key.digest(), tat, ticks) > uint64(d.Remaining)) {
 		t.Fatalf("%d are assured, and one more would fit", d.Remaining)
 	}
 	for i := range d.Remaining {

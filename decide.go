@@ -148,6 +148,9 @@ func (r *Rule) peek(d sketch.Digest, n uint64, now time.Duration) Decision {
 	ticks, cost := r.ticks(now), r.shape.Cost(n)
 	tat := r.table.Lookup(d)
 	fits := r.shape.Fits(tat, ticks, cost)
+	if r.logged && n > 1 { // of a log the word says no more than whether one unit fits
+		fits = fits && r.remaining(d, tat, ticks) >= n
+	}
 	switch {
 	case !fits || r.shape.Live(tat, ticks):
 		return r.decisionOn(d, StageTable, fits, tat, now, cost)
