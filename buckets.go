@@ -101,8 +101,9 @@ func (b *buckets) decision(stage Stage, allowed bool, tat uint64, now time.Durat
 // what did not fit may be taken.
 func (b *buckets) windowDecision(stage Stage, allowed bool, tat uint64, now time.Duration, cost uint64) Decision {
 	wall := b.clock.wallTime(now)
-	d := Decision{Outcome: Outcome{Allowed: allowed, Stage: stage}, Remaining: int64(b.shape.Remaining(tat, b.shape.WindowTicks(wall)))}
-	retry, empty := b.shape.Waits(tat, wall, min(cost, b.shape.Limit()))
+	ticks := b.shape.WindowTicks(wall)
+	d := Decision{Outcome: Outcome{Allowed: allowed, Stage: stage}, Remaining: int64(b.shape.Remaining(tat, ticks))}
+	retry, empty := b.shape.Waits(tat, ticks, wall, min(cost, b.shape.Limit()))
 	if empty > 0 {
 		d.TimeToEmpty = b.clock.wait(now, empty)
 	}

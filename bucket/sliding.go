@@ -170,8 +170,8 @@ func (s *Shape) slidingExhausted(state, now, cost uint64) uint64 {
 }
 
 // slidingWaits is [Shape.Waits] of a sliding window.
-func (s *Shape) slidingWaits(state uint64, unix time.Duration, cost uint64) (retry, empty time.Duration) {
-	window, previous, current, _ := s.slide(state, s.WindowTicks(unix))
+func (s *Shape) slidingWaits(state, now uint64, unix time.Duration, cost uint64) (retry, empty time.Duration) {
+	window, previous, current, _ := s.slide(state, now)
 	switch {
 	case current > 0:
 		empty = s.begin(window+2) - unix

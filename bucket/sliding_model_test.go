@@ -258,7 +258,7 @@ func (m *slidingModel) checkWaits(t *testing.T, d sketch.Digest, h *history, now
 	if m.tb.shape.Logged() {
 		_, retry, empty = m.tb.Log(d, now, n)
 	} else {
-		r, e := m.tb.shape.Waits(m.tb.Lookup(d), time.Duration(now)*time.Microsecond, n)
+		r, e := m.tb.shape.Waits(m.tb.Lookup(d), m.ticks(now), time.Duration(now)*time.Microsecond, n)
 		retry, empty = uint64(r/time.Microsecond), uint64(e/time.Microsecond)
 	}
 	if m.level(h, now+retry)+n > m.tb.shape.limit || retry > 0 && m.level(h, now+retry-1)+n <= m.tb.shape.limit {

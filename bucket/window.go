@@ -103,13 +103,12 @@ func (s *Shape) WindowOf(state uint64) uint64 {
 
 // Waits tells how long after the time since 1970 a request of the given cost, which is
 // no more than the limit, fits if nothing else arrives, and when nothing of the state
-// counts any more. It is for shapes that are Windowed. What a later reading counted is
-// counted in its window.
-func (s *Shape) Waits(state uint64, unix time.Duration, cost uint64) (retry, empty time.Duration) {
+// counts any more. now is the ticks of that time. It is for shapes that are Windowed.
+// What a later reading counted is counted in its window.
+func (s *Shape) Waits(state, now uint64, unix time.Duration, cost uint64) (retry, empty time.Duration) {
 	if s.algorithm == SlidingWindow {
-		return s.slidingWaits(state, unix, cost)
+		return s.slidingWaits(state, now, unix, cost)
 	}
-	now := s.WindowTicks(unix)
 	left := s.begin(s.Window(max(state, now))+1) - unix
 	if s.Level(state, now) > 0 {
 		empty = left

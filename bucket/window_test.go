@@ -71,13 +71,13 @@ func TestWindowsAreAligned(t *testing.T) {
 		s, at := mustWindow(t, 5, tt.per), parseTime(t, tt.at)
 		ticks := s.WindowTicks(at)
 		begin := time.Duration(s.Window(ticks)) * tt.per
-		retry, empty := s.Waits(ticks+5, at, 1)
+		retry, empty := s.Waits(ticks+5, ticks, at, 1)
 		if begin != parseTime(t, tt.begin) || max(at, 0)+retry != parseTime(t, tt.end) && at >= 0 || empty != retry {
 			t.Errorf("%v at %s: from %v, %v to wait, %v until empty", tt.per, tt.at, begin, retry, empty)
 		}
 	}
 	s := mustWindow(t, 1, time.Second)
-	if retry, _ := s.Waits(math.MaxUint64, 0, 1); retry <= 0 {
+	if retry, _ := s.Waits(math.MaxUint64, 0, 0, 1); retry <= 0 {
 		t.Error("the end of the last window is before 1970")
 	}
 }
