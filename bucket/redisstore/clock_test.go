@@ -41,7 +41,14 @@ func TestServerClockSteps(t *testing.T) {
 	load := startLoad(t, s)
 	load.progress("works at first")
 
-	shape := mustShape(t, 10, time.Hour, 1000)
+	shapes := []bucket.Shape{mustShape(t, 10, time.Hour, 1000)}
+	for _, a := range []bucket.Algorithm{bucket.SlidingWindow, bucket.SlidingLog} {
+		shape, err := shapeOf(a, 1000, time.Hour, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shapes = append(shapes, shape)
+	}
 	for _, step := range []struct {
 		offset int    // s
 		level  uint64 // units afterwards, with one more
@@ -52,9 +59,16 @@ func TestServerClockSteps(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := do(s, bucket.Op{Kind: bucket.Take, Key: "a", Shape: shape, Cost: shape.Unit(), Count: 1})
-		if err != nil || r.Granted != 1 || (r.Level+shape.Unit()-1)/shape.Unit() != step.level {
-			t.Errorf("clock at %d s: %+v, %v; want a level of %d units", step.offset, r, err, step.level)
+		for _, shape := range shapes {
+			r, err := do(s, bucket.Op{Algorithm: shape.Algorithm(), Kind: bucket.Take, Key: shape.Algorithm().String(), Shape: shape, Cost: shape.Unit(), Count: 1})
+			level := (r.Level + shape.Unit() - 1) / shape.Unit()
+			if shape.Algorithm() == bucket.SlidingWindow {
+				previous, current := bucket.Unpack(r.Level) // an hour may end meanwhile
+				level = previous + current
+			}
+			if err != nil || r.Granted != 1 || level != step.level {
+				t.Errorf("%v, clock at %d s: %+v, %v; want a level of %d units", shape.Algorithm(), step.offset, r, err, step.level)
+			}
 		}
 		// A reply from before the step may be the last one that was looked at.
 		redistest.Eventually(t, fmt.Sprintf("a clock measured at %d s", step.offset), func() bool {

@@ -17,12 +17,12 @@ const (
 	loadKeys    = 16
 )
 
-// load takes from slow buckets all the time: a unit leaks in a day, so that
-// levels count what has been charged.
+// load takes from slow buckets, windows and logs all the time: a unit leaks in a day,
+// or counts for a year, so that levels count what has been charged.
 type load struct {
-	t     testing.TB
-	store *Store
-	shape bucket.Shape
+	t      testing.TB
+	store  *Store
+	shapes []bucket.Shape // of every algorithm
 
 	granted, failed, accepted, called, twice atomic.Int64
 
@@ -32,7 +32,14 @@ type load struct {
 
 func startLoad(t testing.TB, s *Store) *load {
 	t.Helper()
-	l := &load{t: t, store: s, shape: mustShape(t, 1, 24*time.Hour, 50_000), stop: make(chan struct{})}
+	l := &load{t: t, store: s, shapes: []bucket.Shape{mustShape(t, 1, 24*time.Hour, 50_000)}, stop: make(chan struct{})}
+	for _, a := range algorithms[1:] {
+		shape, err := shapeOf(a, bucket.MaxPortableLog, bucket.MaxPeriod, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.shapes = append(l.shapes, shape)
+	}
 	for i := range loadCallers {
 		l.wg.Go(func() { l.caller(i) })
 	}
@@ -40,6 +47,9 @@ func startLoad(t testing.TB, s *Store) *load {
 }
 
 func loadKey(i int) string { return fmt.Sprintf("load%d", i%loadKeys) }
+
+// shape is that of a key.
+func (l *load) shape(i int) bucket.Shape { return l.shapes[i%loadKeys%len(l.shapes)] }
 
 func (l *load) caller(i int) {
 	answered := make(chan struct{}, 1)
@@ -51,7 +61,8 @@ func (l *load) caller(i int) {
 		}
 		var calls atomic.Int32
 		// Patience, however long, has the store know the time of the server.
-		op := &bucket.Op{Kind: bucket.Take, Key: loadKey(i), Shape: l.shape, Cost: l.shape.Unit(), Count: 1, Patience: time.Minute}
+		shape := l.shape(i)
+		op := &bucket.Op{Algorithm: shape.Algorithm(), Kind: bucket.Take, Key: loadKey(i), Shape: shape, Cost: shape.Unit(), Count: 1, Patience: time.Minute}
 		op.Done = func(_ *bucket.Op, r bucket.Reply, err error) {
 			l.called.Add(1)
 			if calls.Add(1) > 1 {
@@ -112,7 +123,8 @@ func (l *load) charged(get func(key string) string) (units int64) {
 		if !ok {
 			l.t.Fatalf("%s holds %q", loadKey(i), v)
 		}
-		units += int64((s.Level + l.shape.Unit() - 1) / l.shape.Unit())
+		shape := l.shape(i)
+		units += int64((s.Level+shape.Unit()-1)/shape.Unit()) + int64(s.Previous) + int64(s.Log.Len())
 	}
 	return units
 }

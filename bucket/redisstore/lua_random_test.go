@@ -17,23 +17,36 @@ import (
 func randomShape(rng *rand.Rand) bucket.Shape {
 	periods := []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour, 15 * time.Minute, 7 * time.Second}
 	for {
-		per := periods[rng.IntN(len(periods))]
-		var s bucket.Shape
-		var err error
-		switch algorithms[rng.IntN(len(algorithms))] {
+		n := uint64(0)
+		a := algorithms[rng.IntN(len(algorithms))]
+		switch a {
 		case bucket.FixedWindow:
-			s, err = bucket.NewWindow(1+rng.Uint64N(1<<rng.UintN(33)), per)
+			n = 1 + rng.Uint64N(1<<rng.UintN(33))
 		case bucket.SlidingWindow:
-			s, err = bucket.NewSlidingWindow(1+rng.Uint64N(1<<rng.UintN(25)), per)
+			n = 1 + rng.Uint64N(1<<rng.UintN(25))
 		case bucket.SlidingLog:
-			s, err = bucket.NewSlidingLog(1+rng.Uint64N(1<<min(rng.UintN(13), rng.UintN(13))), per)
+			n = 1 + rng.Uint64N(1<<min(rng.UintN(13), rng.UintN(13)))
 		default:
-			s, err = bucket.NewShape(1+rng.Uint64N(1<<(1+rng.UintN(30))), per, 1+rng.Uint64N(1<<rng.UintN(40)))
+			n = 1 + rng.Uint64N(1<<(1+rng.UintN(30)))
 		}
+		s, err := shapeOf(a, n, periods[rng.IntN(len(periods))], 1+rng.Uint64N(1<<rng.UintN(40)))
 		if err == nil && s.Portable() {
 			return s
 		}
 	}
+}
+
+// shapeOf is a limit of an algorithm; only a leaky bucket has a burst.
+func shapeOf(a bucket.Algorithm, n uint64, per time.Duration, burst uint64) (bucket.Shape, error) {
+	switch a {
+	case bucket.FixedWindow:
+		return bucket.NewWindow(n, per)
+	case bucket.SlidingWindow:
+		return bucket.NewSlidingWindow(n, per)
+	case bucket.SlidingLog:
+		return bucket.NewSlidingLog(n, per)
+	}
+	return bucket.NewShape(n, per, burst)
 }
 
 var algorithms = []bucket.Algorithm{bucket.LeakyBucket, bucket.FixedWindow, bucket.SlidingWindow, bucket.SlidingLog}

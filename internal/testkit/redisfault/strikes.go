@@ -99,15 +99,23 @@ func noFiles(s *Site) {
 }
 
 // shift is what is left of buckets after a step of the server's clock. The
-// scripts see a clock in nothing but the time in a bucket and its expiry, so
-// that moving these back is moving the clock forward.
+// scripts see a clock in nothing but the times in a bucket and its expiry, so
+// that moving these back is moving the clock forward. A window that lasts longer
+// than the step has none but the expiry.
 const shift = `
+local LEAKY, LOG = 1, 5 -- versions of what is stored
 local step = tonumber(ARGV[1])
 for _, key in ipairs(redis.call('KEYS', 'fastlimit:*')) do
-  local version, level, last, unit = struct.unpack('<Bddd', redis.call('GET', key))
+  local value = redis.call('GET', key)
+  local version = string.byte(value)
+  local first, last = 10, version == LEAKY and 10 or version == LOG and #value or 0
+  for at = first, last, 8 do
+    local time = struct.unpack('<d', value, at)
+    value = string.sub(value, 1, at - 1) .. struct.pack('<d', time - step) .. string.sub(value, at + 8)
+  end
   local ttl = redis.call('PTTL', key) - step / 1000
   if ttl > 0 then
-    redis.call('SET', key, struct.pack('<Bddd', version, level, last - step, unit), 'PX', string.format('%.0f', ttl))
+    redis.call('SET', key, value, 'PX', string.format('%.0f', ttl))
   else
     redis.call('DEL', key)
   end
