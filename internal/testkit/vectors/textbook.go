@@ -39,9 +39,9 @@ func textbook() []Vector {
 		{Name: "textbook sliding window, 42 and 18", Rate: perMinute(50), Algorithm: fastlimit.SlidingWindow, Calls: []Call{
 			call(10*second, Take, 42, true, 42), call(75*second, Take, 18, true, 50),
 			// 31 of the 42 count after 16,370 of the 62,500 steps, 960 µs each. A node's time
-			// may lead its store's by the slack.
+			// may lead its store's by a thousandth of that since the last answer.
 			call(75*second, Take, 1, false, 50).times(715_200*us, 105*second),
-			call(75*second+715_200*us-2*slack, Take, 1, false, 50), call(75*second+715_200*us, Take, 1, true, 50),
+			call(75*second+714*ms, Take, 1, false, 50), call(75*second+715_200*us, Take, 1, true, 50),
 		}},
 		// 5 · 70 % + 3 = 6.5 of 7, which may be rounded up or down; here it is up.
 		{Name: "textbook sliding window, 5 and 3", Rate: perMinute(7), Algorithm: fastlimit.SlidingWindow, Calls: []Call{
