@@ -265,7 +265,7 @@ func (c *RuleConfig) checkRate(bad *report) bool {
 	if errors.Is(err, bucket.ErrInexact) {
 		fix := "write fewer digits"
 		if exact, ok := c.Rate.nearestExact(); ok {
-			fix = "write " + exact.String()
+			fix = "write " + exact.inSeconds().String()
 		}
 		bad.add(c.Name, "Rate", fix, "rate %v cannot be kept exactly", c.Rate)
 	} else {

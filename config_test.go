@@ -41,6 +41,26 @@ func TestRateRoundTrip(t *testing.T) {
 	})
 }
 
+// What a message says to write can be read, also where the period of a rate cannot.
+func TestRateInSeconds(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		rate Rate
+		want string
+	}{
+		{Rate{3, 2 * time.Millisecond}, "1500/s"}, {Rate{1, 334 * time.Millisecond}, "500/167s"}, {Rate{5, 1500 * time.Millisecond}, "10/3s"},
+		{Rate{5, time.Minute}, "5/m"}, {Rate{7, 7 * time.Second}, "7/7s"}, {Rate{math.MaxUint64, time.Millisecond}, "18446744073709551615/1ms"}, {Rate{}, "0/0s"},
+	} {
+		if got := tt.rate.inSeconds(); got.String() != tt.want {
+			t.Errorf("%v: got %v, want %s", tt.rate, got, tt.want)
+		}
+	}
+	_, err := New(Config{Rules: []RuleConfig{{Name: "odd", Rate: Rate{700_001, 7 * time.Millisecond}}}})
+	if err == nil || !strings.Contains(err.Error(), "rate 700001/7ms cannot be kept exactly: write 100000000/s") {
+		t.Error(err)
+	}
+}
+
 // Every mistake must be told at once, with the rule and the value.
 func TestConfigErrors(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,8 @@ package fastlimit
 
 import (
 	"fmt"
+	"math"
+	"math/bits"
 	"strconv"
 	"strings"
 	"time"
@@ -66,6 +68,28 @@ func (r Rate) String() string {
 		}
 	}
 	return fmt.Sprintf("%d/%v", r.N, r.Per)
+}
+
+// inSeconds is the same rate per whole seconds, the shortest period that [ParseRate]
+// reads: 3/2ms as 1500/s. A rate that does not fit stays as it is.
+func (r Rate) inSeconds() Rate {
+	if r.Per <= 0 || r.Per%time.Second == 0 {
+		return r
+	}
+	a, b := time.Second, r.Per
+	for b > 0 {
+		a, b = b, a%b
+	}
+	times := time.Second / a
+	hi, n := bits.Mul64(r.N, uint64(times))
+	if hi != 0 || r.Per > math.MaxInt64/times {
+		return r
+	}
+	per := r.Per * times
+	if seconds := uint64(per / time.Second); n%seconds == 0 {
+		return Rate{N: n / seconds, Per: time.Second}
+	}
+	return Rate{N: n, Per: per}
 }
 
 const maxPeriod = 366 * 24 * time.Hour

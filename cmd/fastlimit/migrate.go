@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/fastlimit/fastlimit/internal/migrate"
 	"github.com/fastlimit/fastlimit/internal/migrate/nginxconf"
@@ -17,6 +19,23 @@ type migrateCmd struct {
 	Prefix string `placeholder:"DIR" help:"Folder that relative includes are in. Default: that of the file; of stdin none are read."`
 
 	Conf string `arg:"" help:"Main configuration file of nginx, or - for stdin; what it includes is read too."`
+}
+
+// unread says what to do about a file that cannot be read.
+func unread(name string, err error) error {
+	fix := "check the path"
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s: no such file; %s", name, fix)
+	case errors.Is(err, syscall.EISDIR):
+		fix = "name the file in it, usually nginx.conf"
+	case errors.Is(err, fs.ErrPermission):
+		fix = "run this as a user who may read it"
+	}
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pe.Err // the path stands before it already
+	}
+	return fmt.Errorf("%s: %w; %s", name, err, fix)
 }
 
 // maxConf is more than any configuration has, in bytes.
@@ -31,7 +50,7 @@ func (c *migrateCmd) Run(sys *system) error {
 	} else {
 		f, err := os.Open(c.Conf)
 		if err != nil {
-			return err
+			return unread(c.Conf, err)
 		}
 		defer f.Close()
 		read = f
@@ -39,7 +58,7 @@ func (c *migrateCmd) Run(sys *system) error {
 	text, err := io.ReadAll(io.LimitReader(read, maxConf+1))
 	switch {
 	case err != nil:
-		return err
+		return unread(name, err)
 	case len(text) > maxConf:
 		return fmt.Errorf("%s: is larger than 64 MiB; is this a configuration of nginx?", name)
 	}

@@ -50,8 +50,8 @@ func TestMigrate(t *testing.T) {
 		{[]string{"-"}, "limit_req zone=a;", "", "<stdin>:1: limit_req zone=a: there is no limit_req_zone of that name\n", cli.ExitFailure},
 		{[]string{"-"}, "", "", "<stdin>: has no limit_req that can be translated", cli.ExitFailure},
 		{[]string{"-"}, "a;\n}", "", "<stdin>:2: a closing brace without an opening one", cli.ExitFailure},
-		{[]string{filepath.Join(dir, "none")}, "", "", "no such file", cli.ExitFailure},
-		{[]string{dir}, "", "", "is a directory", cli.ExitFailure},
+		{[]string{filepath.Join(dir, "none")}, "", "", "none: no such file; check the path\n", cli.ExitFailure},
+		{[]string{dir}, "", "", ": is a directory; name the file in it, usually nginx.conf\n", cli.ExitFailure},
 		{nil, "", "", `"<conf>"`, cli.ExitUsage},
 	} {
 		code, stdout, stderr := command(t, strings.NewReader(tt.stdin), append([]string{"migrate"}, tt.args...)...)

@@ -53,7 +53,7 @@ func (d *decoder) checkRules() {
 	for _, e := range field.All(err) {
 		switch i, ok := index[e.Rule]; {
 		case ok:
-			d.report(rulePath(i)+".Limit", e)
+			d.report(rulePath(i)+".Limit", d.besideDefinition(i, e))
 		case e.Field == "TopTalkers" && d.cfg.Cluster != nil: // see Config.Limiter
 			d.report("Cluster", e)
 		case e.Field == "Rules":
@@ -62,6 +62,23 @@ func (d *decoder) checkRules() {
 			d.report("Limits", e)
 		}
 	}
+}
+
+// besideDefinition words what is wrong with the rate that a definition amounts to: a rate
+// to write is no value of the definition, but takes its place.
+func (d *decoder) besideDefinition(i int, e *field.Error) *field.Error {
+	path := rulePath(i) + ".Limit.Rate"
+	rate, ok := strings.CutPrefix(e.Fix, "write ")
+	if d.definitions[path] == nil || e.Field != "Rate" || !ok {
+		return e
+	}
+	if _, err := fastlimit.ParseRate(rate); err != nil { // advice in words
+		return e
+	}
+	_, name, _ := cutLast(d.place(path).path)
+	said := *e
+	said.Fix = fmt.Sprintf("write rate: %s and burst: %d instead of %s", rate, d.cfg.Policy.Rules[i].Limit.Burst, name)
+	return &said
 }
 
 // checkTalkers fills in the default of top_talkers for a node without cluster, and

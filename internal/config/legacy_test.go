@@ -66,7 +66,9 @@ func TestLegacyMistakes(t *testing.T) {
 		"bucket: {size: 9007199254740992}, factor: 0.5":               "rules[0].factor: 0.5 makes size 9007199254740992 too large; raise it",
 		"rate: 1/s, factor: 2":                                        "rules[0].factor: scales legacy or bucket, and the rule has neither; remove it, and write the rate itself",
 		"bucket: {size: 5, drip_rate: 48h}":                           "rules[0].bucket: rate 1 per 48h0m0s is too slow; want at least 1 per day",
-		"bucket: {size: 1000000, drip_rate: 10h, drip_size: 1000001}": "rules[0].bucket: rate 1000001/10h cannot be kept exactly; write 1000000/10h",
+		"bucket: {size: 1000000, drip_rate: 10h, drip_size: 1000001}": "rules[0].bucket: rate 1000001/10h cannot be kept exactly; write rate: 1000000/10h and burst: 1000000 instead of bucket",
+		"bucket: {size: 10, drip_rate: 7ms, drip_size: 700001}":       "rules[0].bucket: rate 700001/7ms cannot be kept exactly; write rate: 100000000/s and burst: 10 instead of bucket",
+		"legacy: {max: 700001, duration: 7s, min_interval: 7s}":       "rules[0].legacy: rate 700001/7s cannot be kept exactly; write rate: 700000/7s and burst: 700001 instead of legacy",
 		"bucket: {size: 5}, cost: 6":                                  "rules[0].cost: cost 6 is above burst 5",
 		"key: ip":                                                     "1:9: rules[0].rate: missing; write for example rate: 100/s",
 	} {

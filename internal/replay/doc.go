@@ -36,12 +36,13 @@
 //
 // # Oracle
 //
-// Beside the limiter runs an exact leaky bucket for each client and enforced rule, in
-// integer arithmetic. It shares no code with the limiter and uses no digests, so
-// collisions cannot hide. It holds what the limiter admitted for the client, and
-// checks both promises of the limiter: a denial when the request would have fitted is
-// a false denial (P1: there is none), and a level above the burst is the excess (P2).
-// A second bucket decides for itself, and shows what exact buckets alone would have
-// denied. This takes about 150 bytes per client and rule, so unlike in the limiter,
-// memory here grows with the number of clients.
+// Beside the limiter runs an exact leaky bucket, window or log for each client and
+// enforced rule, in integer arithmetic. It shares no code with the limiter and uses no
+// digests, so collisions cannot hide. It holds what the limiter admitted for the client,
+// and checks both promises of the limiter: a denial when the request would have fitted
+// is a false denial (P1: there is none), and a level above the limit is the excess (P2).
+// A second one decides for itself, and shows what exact ones alone would have denied.
+// This takes about 200 bytes per client and rule, and of a log 16 more for each request
+// within its period, so unlike in the limiter, memory here grows with the number of
+// clients.
 package replay

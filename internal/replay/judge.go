@@ -49,7 +49,7 @@ type ruleBook struct {
 }
 
 // minSweep is below which sweeping logs is not worth while, in times of 8 bytes.
-const minSweep = 1 << 20
+const minSweep = 1 << 14
 
 // newJudge returns a judge at the limiter's time 0. rules are those of lim, in order.
 func newJudge(lim *fastlimit.Limiter, limiterTime *fastlimit.ManualClock, engine *policy.Engine, rules []policy.RuleSpec, report *Report) (*judge, error) {
@@ -168,8 +168,8 @@ func (b *ruleBook) time(j *judge) int64 {
 }
 
 // sweep drops times of logs that no longer count, of clients too that never come again.
-// It runs each time that as many have been added as were left, so that it costs little
-// for each request, and memory is bounded by what counts.
+// It runs each time that as many have been added as were left, and as there are clients to
+// look at, so that it costs little for each request, and memory is bounded by what counts.
 func (b *ruleBook) sweep(at int64) {
 	if b.entries < b.sweepAt {
 		return
@@ -179,7 +179,7 @@ func (b *ruleBook) sweep(at int64) {
 		a.expire(&b.exact, at)
 		b.entries += a.entries()
 	}
-	b.sweepAt = max(minSweep, 2*b.entries)
+	b.sweepAt = max(minSweep, 2*b.entries, 2*len(b.clients))
 }
 
 // appendKey appends the client's key under the rule, each part preceded by its

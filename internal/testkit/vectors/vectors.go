@@ -16,12 +16,14 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 )
 
-// Vector is a bucket and a row of calls on it. Sources that count fractions are
-// scaled: a unit is a thousandth of theirs where the name says milli.
+// Vector is a bucket, window or log and a row of calls on it. Sources that count
+// fractions are scaled: a unit is a thousandth of theirs where the name says milli.
 type Vector struct {
-	Name  string
-	Rate  fastlimit.Rate
-	Burst uint64
+	Name        string
+	Rate        fastlimit.Rate
+	Burst       uint64 // 0 of windows and logs
+	Algorithm   fastlimit.Algorithm
+	CountDenied bool
 
 	// Before is the level that the bucket has at first. One above Burst is of a
 	// limit that was lowered since: only a shared store has it, as a limiter in
@@ -43,11 +45,11 @@ const (
 
 // Call is one call and what is known afterwards.
 type Call struct {
-	At      time.Duration // since the first call
+	At      time.Duration // since the test began, which is at midnight
 	Do      Verb
 	N       uint64
 	Allowed bool          // of Take and Peek; of Fill whether all of N was taken
-	Level   uint64        // units in the bucket afterwards
+	Level   uint64        // units in the bucket afterwards; of windows and logs what counts, at most their number
 	Reset   time.Duration // until one more unit fits; -1: the source does not say
 	Full    time.Duration // until the bucket is empty; -1: the source does not say
 }
@@ -61,7 +63,7 @@ const unsaid time.Duration = -1
 
 // All are the vectors of all sources.
 func All() (all []Vector) {
-	for _, source := range [][]Vector{sharkey(), prorate(), pecorino(), nerd()} {
+	for _, source := range [][]Vector{sharkey(), prorate(), pecorino(), nerd(), textbook()} {
 		all = append(all, source...)
 	}
 	return all
@@ -72,7 +74,7 @@ func All() (all []Vector) {
 // the bubble's test ends, and what is called before each call; nil is in memory.
 func Run(t *testing.T, open func(t *testing.T) (store bucket.Store, before func())) {
 	for _, v := range All() {
-		if v.Before > v.Burst && open == nil {
+		if v.Before > v.most() && open == nil {
 			continue
 		}
 		t.Run(v.Name, func(t *testing.T) {
@@ -87,12 +89,15 @@ func (v *Vector) run(t *testing.T, open func(t *testing.T) (bucket.Store, func()
 	if open != nil {
 		c.Store, before = open(t)
 	}
-	r := v.rule(t, c, max(v.Burst, v.Before))
+	r := v.rule(t, c, v.Burst)
+	if v.Before > v.most() {
+		r = v.rule(t, c, v.Before)
+	}
 	before()
 	if d := r.Take(t.Context(), key(r), v.Before); !d.Allowed {
 		t.Fatalf("cannot begin at level %d: %+v", v.Before, d)
 	}
-	if v.Before > v.Burst {
+	if v.Before > v.most() {
 		r = v.rule(t, c, v.Burst) // of another node, after the limit was lowered
 	}
 	v.play(t, r, before)
@@ -101,13 +106,23 @@ func (v *Vector) run(t *testing.T, open func(t *testing.T) (bucket.Store, func()
 func (v *Vector) rule(t *testing.T, c fastlimit.Config, burst uint64) *fastlimit.Rule {
 	t.Helper()
 	// Strict, as the sources are: each call is decided by the bucket.
-	c.Rules = []fastlimit.RuleConfig{{Name: "r", Rate: v.Rate, Burst: burst, Strict: true, OnFailure: fastlimit.FailClosed}}
+	c.Rules = []fastlimit.RuleConfig{{
+		Name: "r", Rate: v.Rate, Burst: burst, Algorithm: v.Algorithm, CountDenied: v.CountDenied, Strict: true, OnFailure: fastlimit.FailClosed,
+	}}
 	lim, err := fastlimit.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r, _ := lim.Rule("r")
 	return r
+}
+
+// most is how many units fit.
+func (v *Vector) most() uint64 {
+	if v.Algorithm.Periodic() {
+		return v.Rate.N
+	}
+	return v.Burst
 }
 
 func key(r *fastlimit.Rule) fastlimit.Key { return r.BytesKey([]byte("client")) }
@@ -134,13 +149,16 @@ func (v *Vector) play(t *testing.T, r *fastlimit.Rule, before func()) {
 		}
 		// What is left is asked, as a call does not tell it all.
 		after := r.Peek(k, 1)
-		full := v.leak(c.Level)
+		full, left := v.leak(c.Level), int64(v.most()-c.Level)
+		periodic := v.Algorithm.Periodic()
 		switch {
 		case d.Degraded:
 			t.Fatalf("call %d: the store was not asked: %+v", i, d)
 		case d.Allowed != c.Allowed:
 			t.Errorf("call %d at %v: allowed %v, want %v", i, c.At, d.Allowed, c.Allowed)
-		case after.TimeToEmpty != full:
+		case periodic && after.Remaining != left:
+			t.Errorf("call %d at %v: %d left, want level %d: %d", i, c.At, after.Remaining, c.Level, left)
+		case !periodic && after.TimeToEmpty != full:
 			t.Errorf("call %d at %v: empty in %v, want level %d: %v", i, c.At, after.TimeToEmpty, c.Level, full)
 		case c.Full != unsaid && after.TimeToEmpty != c.Full:
 			t.Errorf("call %d at %v: empty in %v, want %v", i, c.At, after.TimeToEmpty, c.Full)
@@ -152,6 +170,9 @@ func (v *Vector) play(t *testing.T, r *fastlimit.Rule, before func()) {
 
 // leak is the time in which so many units leak, rounded up to µs.
 func (v *Vector) leak(units uint64) time.Duration {
+	if v.Algorithm.Periodic() {
+		return 0
+	}
 	n := time.Duration(v.Rate.N)
 	return ((time.Duration(units)*v.Rate.Per+n-1)/n + time.Microsecond - 1) / time.Microsecond * time.Microsecond
 }
