@@ -51,10 +51,10 @@ func (b *buckets) take(d sketch.Digest, cost uint64, now time.Duration) Decision
 		// was admitted.
 		late := b.clock.late(now)
 		if late == now || !b.shape.Fits(tat, b.ticks(late), cost) {
-			if b.countDenied {
-				tat = b.table.Exhaust(d, b.ticks(late))
+			if b.countDenied { // unless it fits by now
+				tat, ok = b.table.TakeCounted(d, b.ticks(late), cost)
 			}
-			return b.decision(StageExact, false, tat, late, cost)
+			return b.decision(StageExact, ok, tat, late, cost)
 		}
 		now = late
 	}

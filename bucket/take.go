@@ -59,11 +59,11 @@ func (t *Table) Settle(d sketch.Digest, now, cost, tat uint64) uint64 {
 	return tat
 }
 
-// Exhaust counts a request that did not fit: in the window of now nothing more
-// does. It returns the state afterwards. It is for shapes that are Windowed.
-func (t *Table) Exhaust(d sketch.Digest, now uint64) uint64 {
-	tat, _ := t.charge(d, charge{now: now, exhaust: true})
-	return tat
+// TakeCounted is Take for a request that counts even if it does not fit: then nothing
+// more does. It is judged and counted in one step, so it counts in the window in which
+// it was judged, whatever others charge meanwhile. It is for shapes that are Windowed.
+func (t *Table) TakeCounted(d sketch.Digest, now, cost uint64) (tat uint64, ok bool) {
+	return t.charge(d, charge{now: now, cost: cost, counted: true})
 }
 
 // charge is what a bucket is charged with.
@@ -71,15 +71,18 @@ type charge struct {
 	now, cost uint64
 	least     uint64 // the TAT that the bucket has afterwards at least
 	must      bool   // charged even if it does not fit
-	exhaust   bool   // filled up instead
+	counted   bool   // filled up if it does not fit
+	denied    bool   // it did not fit, and was counted
 }
 
 // to returns the TAT of a bucket after the charge.
 func (c *charge) to(shape *Shape, tat uint64) (after uint64, ok bool) {
+	c.denied = false
 	switch {
-	case c.exhaust:
-		return shape.exhausted(tat, c.now), true
 	case !c.must && !shape.Fits(tat, c.now, c.cost):
+		if c.denied = c.counted; c.denied {
+			return shape.exhausted(tat, c.now), true
+		}
 		return tat, false
 	case c.must && shape.Windowed():
 		return max(shape.settle(tat, c.now, c.cost), c.least), true
@@ -131,7 +134,7 @@ func (t *Table) charge(d sketch.Digest, c charge) (tat uint64, ok bool) {
 		break
 	}
 	t.release(&h)
-	return tat, ok
+	return tat, ok && !c.denied
 }
 
 // Refund gives back cost that was charged to d and returns the TAT
