@@ -62,10 +62,10 @@ func (b *buckets) take(d sketch.Digest, cost uint64, now time.Duration) Decision
 		// was admitted.
 		late := b.clock.late(now)
 		if late == now || !b.shape.Fits(tat, b.ticks(late), cost) {
-			if b.countDenied {
-				tat = b.table.Exhaust(d, b.ticks(late), cost)
+			if b.countDenied { // unless it fits by now
+				tat, ok = b.table.TakeCounted(d, b.ticks(late), cost)
 			}
-			return b.decisionOn(d, StageExact, false, tat, late, cost)
+			return b.decisionOn(d, StageExact, ok, tat, late, cost)
 		}
 		now = late
 	}

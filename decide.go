@@ -88,7 +88,7 @@ func (r *Rule) checkTable(d sketch.Digest, n uint64, now time.Duration, at strip
 	}
 	// A reading that another one has overtaken does not convict; see clock.
 	if late := r.clock.late(now); late > now {
-		if now, ticks = late, r.ticks(late); r.shape.Fits(tat, ticks, cost) {
+		if now, ticks = late, r.ticks(late); r.shape.Fits(tat, ticks, cost) || !r.stands(tat, ticks) {
 			return Decision{}, false
 		}
 	}

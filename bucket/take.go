@@ -63,12 +63,12 @@ func (t *Table) Settle(d sketch.Digest, now, cost, tat uint64) uint64 {
 	return tat
 }
 
-// Exhaust counts a request of that cost which did not fit: in the fixed window of now
-// nothing more does. It returns the state afterwards. It is for shapes that are
-// Windowed.
-func (t *Table) Exhaust(d sketch.Digest, now, cost uint64) uint64 {
-	tat, _ := t.charge(d, charge{now: now, cost: cost, exhaust: true})
-	return tat
+// TakeCounted is Take for a request that counts even if it does not fit: then nothing
+// more fits a fixed window. It is judged and counted in one step, so it counts in the
+// window in which it was judged, whatever others charge meanwhile. It is for shapes that
+// are Windowed.
+func (t *Table) TakeCounted(d sketch.Digest, now, cost uint64) (tat uint64, ok bool) {
+	return t.charge(d, charge{now: now, cost: cost, counted: true})
 }
 
 // charge is what a bucket is charged with.
@@ -76,15 +76,18 @@ type charge struct {
 	now, cost uint64
 	least     uint64 // the TAT that the bucket has afterwards at least
 	must      bool   // charged even if it does not fit
-	exhaust   bool   // filled up instead
+	counted   bool   // filled up if it does not fit
+	denied    bool   // it did not fit, and was counted
 }
 
 // to returns the TAT of a bucket after the charge.
 func (c *charge) to(shape *Shape, tat uint64) (after uint64, ok bool) {
+	c.denied = false
 	switch {
-	case c.exhaust:
-		return shape.exhausted(tat, c.now, c.cost), true
 	case !c.must && !shape.Fits(tat, c.now, c.cost):
+		if c.denied = c.counted; c.denied {
+			return shape.exhausted(tat, c.now, c.cost), true
+		}
 		return tat, false
 	case c.must && shape.Windowed():
 		return shape.Join(shape.settle(tat, c.now, c.cost), c.least), true
@@ -144,7 +147,7 @@ func (t *Table) charge(d sketch.Digest, c charge) (tat uint64, ok bool) {
 		break
 	}
 	t.release(&h)
-	return tat, ok
+	return tat, ok && !c.denied
 }
 
 // Refund gives back cost that was charged to d and returns the TAT

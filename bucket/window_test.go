@@ -179,9 +179,13 @@ func TestWindowTableIsAMap(t *testing.T) {
 					}
 				}
 			case 1:
-				want.count = max(want.count, shape.Limit())
-				if got := table.Exhaust(d, now, 1); got != want.window<<32|want.count {
-					t.Fatalf("%x after Exhaust, want %+v", got, want)
+				got, ok := table.TakeCounted(d, now, n)
+				fits := m.count+n <= shape.Limit()
+				if want.count += n; !fits {
+					want.count = max(m.count, shape.Limit())
+				}
+				if ok != fits || got != want.window<<32|want.count {
+					t.Fatalf("counted take of %d of %d on %+v: %x, %t, want %+v", n, shape.Limit(), m, got, ok, want)
 				}
 			default:
 				got, ok := table.Take(d, now, n)

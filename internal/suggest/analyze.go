@@ -30,7 +30,7 @@ func (t *table) analyze(span int64, spare Percent) Key {
 		Rule: t.spec.Limit.Name, Key: keyParts(&t.spec), Paths: t.spec.Match.Paths, name: keyName(&t.spec),
 		Requests: t.requests, Clients: len(t.clients), Sampled: t.mask + 1, Rows: []Row{}, Attackers: []Attacker{},
 	}
-	a := &analysis{spare: spare, crowd: namesClients(t.spec.Key)}
+	a := &analysis{spare: spare, crowd: namesClients(t.spec.Key), clients: make([]client, 0, len(t.clients)), sorted: make([]uint64, 0, len(t.clients))}
 	for key, seen := range t.clients { // in any order: only sorted needs are used until attackers are named
 		a.clients = append(a.clients, client{key: key, seen: seen})
 		a.counted += seen.all
@@ -104,12 +104,23 @@ func (a *analysis) row(p *pace) Row {
 	return r
 }
 
-// attackers names those that stand out at the rate of a row.
+// attackers names those that stand out at the rate of a row. Only they are sorted: all
+// clients would be most of the work on a log of many.
 func (a *analysis) attackers(t *table, r *Row) []Attacker {
-	a.needs(&r.pace)
-	slices.SortFunc(a.clients, func(x, y client) int { return cmp.Or(cmp.Compare(y.need, x.need), cmp.Compare(x.key, y.key)) })
 	all := []Attacker{}
-	for _, c := range a.clients[:r.Attackers] {
+	if r.Attackers == 0 {
+		return all
+	}
+	a.needs(&r.pace)
+	crowd := a.sorted[len(a.sorted)-r.Attackers-1] // the most that others need, which is less
+	var out []client
+	for _, c := range a.clients {
+		if c.need > crowd {
+			out = append(out, c)
+		}
+	}
+	slices.SortFunc(out, func(x, y client) int { return cmp.Or(cmp.Compare(y.need, x.need), cmp.Compare(x.key, y.key)) })
+	for _, c := range out {
 		all = append(all, Attacker{Key: t.keyText(c.key), Requests: c.seen.all, Share: float64(c.seen.all) / float64(a.counted), Needed: c.need})
 	}
 	return all
