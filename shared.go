@@ -251,8 +251,7 @@ func (s *shared) floor(d sketch.Digest, tat uint64, now time.Duration) uint64 {
 	ticks := s.ticks(now)
 	switch {
 	case s.logged:
-		half := s.shape.Ticks(s.shape.Period() / 2)
-		return s.table.Logged(d, ticks-min(ticks, half))
+		return s.table.LatelyLogged(d, ticks)
 	case s.windowed && s.shape.Live(tat, ticks) && s.shape.WindowOf(tat) > s.shape.Window(ticks):
 		return 0 // the store is not there yet
 	case s.shape.Algorithm() == bucket.SlidingWindow:

@@ -254,15 +254,17 @@ func (t *Table) LogUntil(d sketch.Digest) uint64 {
 	return 0
 }
 
-// Logged is how many units the log of d has from since on.
-func (t *Table) Logged(d sketch.Digest, since uint64) uint64 {
+// LatelyLogged is how many units the log of d has of the half period before now: the
+// floor of an [Op]. By what clocks drift apart it looks back less, so that none of them
+// is older by a store's clock.
+func (t *Table) LatelyLogged(d sketch.Digest, now uint64) uint64 {
 	var h held
 	t.hold(&h, d, false)
 	defer t.release(&h)
 	if h.i < 0 {
 		return 0
 	}
-	l := t.logs.at(h.at, h.i)
+	l, since := t.logs.at(h.at, h.i), now-min(now, t.shape.period/2-t.shape.early)
 	_, n := l.place()
 	return uint64(sort.Search(n, func(k int) bool { return l.latest(k) < since }))
 }
