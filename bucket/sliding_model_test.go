@@ -15,6 +15,7 @@ import (
 type history struct {
 	units []uint64
 	full  uint64
+	since uint64 // what was before may be forgotten
 }
 
 // slidingModel is a table of sliding windows or logs as a map without bounds.
@@ -152,13 +153,10 @@ func runSlidingModel(t *testing.T, rng *rand.Rand, m *slidingModel, ds []sketch.
 			n = 1
 		}
 		h := m.clients[d]
-		switch {
-		case h == nil:
-			h = &history{}
-		case !m.live(h, now):
-			h = &history{full: h.full} // which an earlier reading may still meet
+		if h == nil || !m.live(h, now) {
+			h = &history{since: now}
+			m.clients[d] = h
 		}
-		m.clients[d] = h
 		switch op := rng.IntN(20); op {
 		case 0:
 			tb.Reset(d)
@@ -175,7 +173,7 @@ func runSlidingModel(t *testing.T, rng *rand.Rand, m *slidingModel, ds []sketch.
 		default:
 			read := now // or, of a log that somebody else has charged since, earlier
 			if shape.Logged() && m.live(h, now) && rng.IntN(4) == 0 {
-				read -= rng.Uint64N(shape.period / 8)
+				read = max(read-rng.Uint64N(shape.period/8), h.since)
 			}
 			fits := m.level(h, read)+n <= shape.limit
 			if _, ok := tb.Take(d, m.ticks(read), n); ok != fits {
