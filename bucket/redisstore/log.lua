@@ -2,9 +2,11 @@
 -- a version byte, until when floors are ignored, and the times of units, the oldest
 -- first. It is never taken apart: the times that are looked at are read where they
 -- are, and what stays is copied as a whole. So only those are known to be sound; they
--- are the only ones that count for anything.
+-- are the only ones that count for anything. Redis hashes every string that a script
+-- makes, all of it, which is what a long log costs: once where it is read, and twice
+-- where it is written, or once if nothing goes but something comes.
 function(value, kind, unit, limit, cost, count, floor, back, date)
-  local quiet, write, failure = 0, false, nil
+  local quiet, write, failure, held = 0, false, nil, nil -- held is quiet as it is stored
   local times = '         ' -- where the times are: what is stored, or the same without a head
   local quiet_until = math.min(now + 2 * unit, SAFE)
   -- Those that count are the first to the last; number i is at byte 2 + 8i.
@@ -20,7 +22,7 @@ function(value, kind, unit, limit, cost, count, floor, back, date)
     elseif not (q >= 0 and q <= SAFE and q % 1 == 0) then
       return 0, 0, nil, 0, CORRUPT
     else
-      times = value
+      times, held = value, q
       if q > now then
         quiet = math.min(q, quiet_until) -- the clock may have stepped back
       end
@@ -40,7 +42,7 @@ function(value, kind, unit, limit, cost, count, floor, back, date)
           end
           back_then[#back_then + 1] = pack('<d', math.max(0, t - (newest - now)))
         end
-        times = string.sub(times, 1, 9) .. table.concat(back_then)
+        times, held = string.sub(times, 1, 9) .. table.concat(back_then), nil
         first, last, newest, write = 1, #back_then, now, true
       end
       local beyond = last + 1 -- the first that counts is from first to beyond
@@ -129,9 +131,9 @@ function(value, kind, unit, limit, cost, count, floor, back, date)
   else
     quiet = 0
   end
-  local new = pack('<Bd', LOG, quiet)
-  if first <= last then
-    new = new .. string.sub(times, 2 + 8 * first, 9 + 8 * last)
+  local new = times
+  if quiet ~= held or first > 1 or 9 + 8 * last < #times then
+    new = pack('<Bd', LOG, quiet) .. string.sub(times, 2 + 8 * first, 9 + 8 * last)
   end
   if charge > 0 then
     new = new .. string.rep(pack('<d', now), charge)
