@@ -1,7 +1,11 @@
 package inproc
 
 import (
+	"encoding/binary"
 	"fmt"
+	"net/netip"
+	"sync/atomic"
+	"time"
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bench/oracle"
@@ -26,7 +30,13 @@ func algorithm(a fastlimit.Algorithm, strict bool) Contender {
 			rule := AlgorithmRule(a, r)
 			rule.Strict = strict
 			f, err := newFast(rule, nil)
-			return ownClock{f}, err
+			if err != nil {
+				return nil, err
+			}
+			if t := TurnsFor(rule, r); t != nil {
+				return inTurns{ownClock{f}, t}, nil
+			}
+			return ownClock{f}, nil
 		},
 	}
 	if strict {
@@ -36,23 +46,67 @@ func algorithm(a fastlimit.Algorithm, strict bool) Contender {
 	return c
 }
 
-// AlgorithmRule is the rule for an algorithm. The nearest that a window has to a rate
-// and a burst is the burst in each period of B/r, as for peers that have windows.
+// AlgorithmRule is the rule for an algorithm. The nearest that a window or log has to a
+// rate and a burst is the burst in each period of B/r, as for peers that have windows. What
+// slides cannot count to a limit that is out of reach: there it has the most that it can.
 func AlgorithmRule(a fastlimit.Algorithm, r oracle.Rule) fastlimit.RuleConfig {
 	c := fastlimit.RuleConfig{Algorithm: a, Rate: r.Rate, Burst: r.Burst}
-	if windowed(a) {
+	if a.Periodic() {
 		c.Rate, c.Burst = fastlimit.Rate{N: r.Burst, Per: r.Window()}, 0
+	}
+	switch {
+	case a == fastlimit.SlidingWindow && c.Rate.N > mostOfWindow:
+		c.Rate = fastlimit.Rate{N: mostOfWindow, Per: bucket.MaxPeriod}
+	case a == fastlimit.SlidingLog && c.Rate.N > bucket.MaxPortableLog:
+		c.Rate = fastlimit.Rate{N: bucket.MaxPortableLog, Per: time.Second}
 	}
 	return c
 }
 
-// windowed reports whether an algorithm has periods instead of a burst.
-func windowed(a fastlimit.Algorithm) bool {
-	return a != fastlimit.LeakyBucket && a != fastlimit.TokenBucket
+// mostOfWindow is what a sliding window of the longest period counts to, which no
+// measurement does.
+const mostOfWindow = 1<<26 - 1
+
+// Turns spread the requests of one client over as many as it takes for each to stay below
+// its limit, one after the other. It is for logs, which fill up in less than a millisecond
+// whatever their limit. Safe for concurrent use.
+type Turns struct {
+	each  uint64 // requests of a client
+	asked atomic.Uint64
+}
+
+// TurnsFor returns the turns for a rule in place of r, nil where the rule says what r says.
+func TurnsFor(rule fastlimit.RuleConfig, r oracle.Rule) *Turns {
+	if rule.Algorithm != fastlimit.SlidingLog || rule.Rate.N >= r.Burst {
+		return nil
+	}
+	return &Turns{each: rule.Rate.N / 8} // half of what makes a suspect
+}
+
+// Of returns whose turn it is, in place of addr.
+func (t *Turns) Of(addr netip.Addr) netip.Addr {
+	b := addr.As4()
+	b[1], b[2], b[3] = 0, 0, 0
+	n := binary.BigEndian.Uint32(b[:]) | uint32((t.asked.Add(1)-1)/t.each)&(1<<24-1)
+	binary.BigEndian.PutUint32(b[:], n)
+	return netip.AddrFrom4(b)
+}
+
+// inTurns is a limiter whose client has successors.
+type inTurns struct {
+	ownClock
+	turns *Turns
+}
+
+func (l inTurns) Allow(addr netip.Addr, now time.Duration) bool {
+	return l.ownClock.Allow(l.turns.Of(addr), now)
 }
 
 func windowSetup(a fastlimit.Algorithm) string {
-	if windowed(a) {
+	switch {
+	case a == fastlimit.SlidingLog:
+		return ", B requests per period of B/r; where none may be denied, 4096 a second and another client every 512 requests"
+	case a.Periodic():
 		return ", B requests per window of B/r"
 	}
 	return ""

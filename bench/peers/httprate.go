@@ -11,13 +11,13 @@ import (
 	"github.com/go-chi/httprate"
 )
 
-// HTTPRate is github.com/go-chi/httprate with its local counter: a weighted
-// sum of two windows for each client. The nearest to a rate and a burst is
+// HTTPRate is github.com/go-chi/httprate with its local counter: a sliding window for
+// each client, the weighted sum of two. The nearest to a rate and a burst is
 // the burst in each window of B/r.
 func HTTPRate() inproc.Contender {
 	return inproc.Contender{
 		Name:     "httprate",
-		Setup:    "go-chi/httprate local counter, B requests per window of B/r, through OnLimit with reused headers; strings of address bytes; reads the clock itself",
+		Setup:    "go-chi/httprate local counter (sliding window), B requests per window of B/r, through OnLimit with reused headers; strings of address bytes; reads the clock itself",
 		OwnClock: true,
 		New: func(r oracle.Rule) (inproc.Limiter, error) {
 			request, err := http.NewRequest(http.MethodGet, "http://localhost/", nil)

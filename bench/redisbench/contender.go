@@ -40,7 +40,14 @@ func Algorithms(url string) (all []inproc.Contender) {
 			New: func(r oracle.Rule) (inproc.Limiter, error) {
 				rule := inproc.AlgorithmRule(a, r)
 				rule.Strict, rule.OnFailure = true, fastlimit.FailClosed
-				return openRedis(url, time.Second, rule)
+				l, err := openRedis(url, time.Second, rule)
+				if err != nil {
+					return nil, err
+				}
+				if t := inproc.TurnsFor(rule, r); t != nil {
+					return redisTurns{l, t}, nil
+				}
+				return l, nil
 			},
 		})
 	}
@@ -48,7 +55,7 @@ func Algorithms(url string) (all []inproc.Contender) {
 }
 
 // openRedis is a limiter with a store of its own, and keys of its own in it.
-func openRedis(url string, wait time.Duration, rule fastlimit.RuleConfig) (inproc.Limiter, error) {
+func openRedis(url string, wait time.Duration, rule fastlimit.RuleConfig) (*viaRedis, error) {
 	const patience = 10 * time.Second // a server that refuses to talk fails at once
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -77,5 +84,15 @@ func (l *viaRedis) Allow(addr netip.Addr, _ time.Duration) bool {
 
 // Asked implements [inproc.Asker].
 func (l *viaRedis) Asked() uint64 { return l.store.Stats().Takes }
+
+// redisTurns is a limiter whose client has successors; see [inproc.Turns].
+type redisTurns struct {
+	*viaRedis
+	turns *inproc.Turns
+}
+
+func (l redisTurns) Allow(addr netip.Addr, now time.Duration) bool {
+	return l.viaRedis.Allow(l.turns.Of(addr), now)
+}
 
 func (l *viaRedis) Close() error { return closeStore(l.store) }
