@@ -11,7 +11,9 @@ import (
 
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/remote"
+	"github.com/fastlimit/fastlimit/bucket/step"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
+	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -89,56 +91,75 @@ func viaStore(s *Store, ops []bucket.Op) func(int) error {
 	}
 }
 
-// BenchmarkScript is what Redis spends on one operation in a batch of benchBatch, by its
-// own count, the time that it was not running included. Each is admitted and written;
-// a log is full, and as many of its times end as begin.
+// BenchmarkScript is the CPU that Redis spends on one operation in a batch of
+// benchBatch, by its own count. Where they are admitted each is written; a log is full,
+// and one of its times ends for each that begins.
 func BenchmarkScript(b *testing.B) {
-	const minute = time.Minute
 	for _, a := range algorithms {
 		for _, n := range []uint64{10, 100, 1000, bucket.MaxPortableLog} {
 			if a != bucket.SlidingLog && n > 10 {
 				break
 			}
-			shape, err := shapeOf(a, n, minute, n)
+			shape, err := shapeOf(a, n, time.Minute, n)
 			if err != nil {
 				b.Fatal(err)
 			}
-			b.Run(fmt.Sprintf("%v of %d", a, n), func(b *testing.B) { benchScript(b, shape) })
+			b.Run(fmt.Sprintf("%v of %d, admitted", a, n), func(b *testing.B) { benchScript(b, shape, true) })
+			b.Run(fmt.Sprintf("%v of %d, denied", a, n), func(b *testing.B) { benchScript(b, shape, false) })
 		}
 	}
 }
 
 const benchBatch = 32 // keys
 
-func benchScript(b *testing.B, shape bucket.Shape) {
+func benchScript(b *testing.B, shape bucket.Shape, admitted bool) {
 	b.Helper()
 	l := newLab(b)
-	gap := uint64(shape.Period()/time.Microsecond) / shape.Limit()
-	if gap == 0 {
-		gap = uint64(shape.Duration(shape.Unit()) / time.Microsecond)
+	now, gap := uint64(1_763_596_800_000_000), (uint64(time.Minute/time.Microsecond)+shape.Burst()-1)/shape.Burst()
+	log := step.State{Algorithm: bucket.SlidingLog}
+	for i := range shape.Burst() {
+		log.Log += step.NewTimes(now - (shape.Burst()-1-i)*gap)
 	}
-	now := uint64(1_763_596_800_000_000)
-	run := func(batches int) {
-		for range batches {
-			now += gap + 1
-			ops := make([]*bucket.Op, benchBatch)
-			for i := range ops {
-				ops[i] = &bucket.Op{Algorithm: shape.Algorithm(), Kind: bucket.Take, Key: "fastlimit:per-ip:192.0.2." + strconv.Itoa(i), Shape: shape, Cost: shape.Unit(), Count: 1}
-			}
-			args := newArguments().command(clocked, "", ops, new(remote.Dating), []any{now / 1_000_000, now % 1_000_000})
-			if err := l.client.Do(b.Context(), args...).Err(); err != nil {
-				b.Fatal(err)
-			}
+	ops := make([]*bucket.Op, benchBatch)
+	for i := range ops {
+		ops[i] = &bucket.Op{Algorithm: shape.Algorithm(), Kind: bucket.Take, Key: "fastlimit:per-ip:192.0.2." + strconv.Itoa(i), Shape: shape, Cost: shape.Unit(), Count: 1}
+		if shape.Logged() {
+			l.client.Set(b.Context(), ops[i].Key, encodeState(log), 0)
 		}
 	}
-	run(int(shape.Burst())) //nolint:gosec // until a log is full
-	l.client.ConfigResetStat(b.Context())
-	run(b.N)
-	stats := l.client.Info(b.Context(), "commandstats").Val()
-	_, stats, _ = strings.Cut(stats, "cmdstat_evalsha:")
-	var calls, usec float64
-	if _, err := fmt.Sscanf(stats, "calls=%f,usec=%f", &calls, &usec); err != nil {
-		b.Fatal(err)
+	granted, before := uint64(0), cpuOf(b, l.client)
+	for range b.N {
+		if admitted {
+			now += gap
+		}
+		args := newArguments().command(clocked, "", ops, new(remote.Dating), []any{now / 1_000_000, now % 1_000_000})
+		reply, err := l.client.Do(b.Context(), args...).Slice()
+		a, ok := parseAnswer(reply, benchBatch)
+		if err != nil || !ok {
+			b.Fatalf("%v, %v", reply, err)
+		}
+		for i := range ops {
+			r, _ := a.next(i)
+			granted += r.Granted
+		}
 	}
-	b.ReportMetric(1000*usec/calls/benchBatch, "redis-ns/op")
+	if all := uint64(b.N) * benchBatch; admitted && granted < all*9/10 || !admitted && granted > benchBatch*shape.Burst() { //nolint:gosec // not negative
+		b.Errorf("%d of %d admitted", granted, all)
+	}
+	b.ReportMetric(1e9*(cpuOf(b, l.client)-before)/float64(b.N)/benchBatch, "redis-ns/op")
+}
+
+// cpuOf is the seconds that the server has computed.
+func cpuOf(b *testing.B, c *redis.Client) (seconds float64) {
+	b.Helper()
+	info := c.Info(b.Context(), "cpu").Val()
+	for _, name := range []string{"used_cpu_sys:", "used_cpu_user:"} {
+		var s float64
+		_, value, _ := strings.Cut(info, name)
+		if _, err := fmt.Sscanf(value, "%f", &s); err != nil {
+			b.Fatal(err)
+		}
+		seconds += s
+	}
+	return seconds
 }

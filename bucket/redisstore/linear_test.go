@@ -46,10 +46,11 @@ var linearModel = (&porcupine.NondeterministicModel{
 }).ToModel()
 
 // Concurrent operations on one bucket, over connections that break, are
-// carried out one after another, each at most once, between call and answer.
+// carried out one after another, each at most once, between call and answer. Each
+// algorithm has a seed.
 func TestLinearizable(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(4) {
+	for seed := range uint64(len(algorithms)) {
 		server := redistest.Start(t)
 		proxy := faultproxy.New(t, server.Addr, seed)
 		c := patient(proxy.Addr())
@@ -96,7 +97,10 @@ func (c *tick) advance(us uint64) {
 // phases.
 func record(t *testing.T, s *Store, clock *tick, seed uint64) []porcupine.Operation {
 	t.Helper()
-	shape := mustShape(t, 10, time.Second, 6)
+	shape, err := shapeOf(algorithms[seed], 6, time.Second, 6)
+	if err != nil {
+		t.Fatal(err)
+	}
 	start := time.Now()
 	var mu sync.Mutex
 	var history []porcupine.Operation
@@ -107,7 +111,7 @@ func record(t *testing.T, s *Store, clock *tick, seed uint64) []porcupine.Operat
 			wg.Go(func() {
 				for range 4 {
 					op := bucket.Op{
-						Kind: bucket.Kind(rng.IntN(3)), Key: "a", Shape: shape, //nolint:gosec // 0 to 2
+						Algorithm: shape.Algorithm(), Kind: bucket.Kind(rng.IntN(3)), Key: "a", Shape: shape, //nolint:gosec // 0 to 2
 						Cost: shape.Cost(1 + rng.Uint64N(2)), Count: 1 + rng.Uint64N(3),
 					}
 					in := linearInput{op: op, now: clock.read()}

@@ -96,9 +96,15 @@ func parseState(v string) (step.State, bool) {
 func TestStoredState(t *testing.T) {
 	t.Parallel()
 	for _, s := range []step.State{
-		{Level: 1, Last: 2, Unit: 3}, {Unit: 1}, {Last: 2, Unit: 3, Quiet: 4}, {Algorithm: bucket.FixedWindow, Level: 1, Last: 2, Unit: 3}, {Algorithm: bucket.FixedWindow, Unit: 3, Quiet: 2}, {Level: bucket.MaxPortable, Last: safe, Unit: safe, Quiet: safe},
+		{Level: 1, Last: 2, Unit: 3},
+		{Unit: 1},
+		{Last: 2, Unit: 3, Quiet: 4},
+		{Algorithm: bucket.FixedWindow, Level: 1, Last: 2, Unit: 3},
+		{Algorithm: bucket.FixedWindow, Unit: 3, Quiet: 2},
+		{Level: bucket.MaxPortable, Last: safe, Unit: safe, Quiet: safe},
 		{Algorithm: bucket.SlidingWindow, Level: 1, Previous: 1<<26 - 1, Last: 2, Unit: 3, Quiet: 4},
-		{Algorithm: bucket.SlidingLog, Quiet: 4}, {Algorithm: bucket.SlidingLog, Log: step.NewTimes(1, 2, 2, safe)},
+		{Algorithm: bucket.SlidingLog, Quiet: 4},
+		{Algorithm: bucket.SlidingLog, Log: step.NewTimes(1, 2, 2, safe)},
 	} {
 		if got, ok := parseState(encodeState(s)); !ok || got != s {
 			t.Errorf("parseState(%q) = %+v, %v", encodeState(s), got, ok)

@@ -191,3 +191,24 @@ func TestExpiry(t *testing.T) {
 
 // do runs one operation and waits for it.
 func do(s *Store, op bucket.Op) (bucket.Reply, error) { return storetest.Do(s, op) }
+
+// A log too long for the script is refused by name, beside others that are not. It can
+// be emptied.
+func TestTooLongLog(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, patient(redistest.Start(t).Addr))
+	for n, want := range map[uint64]string{bucket.MaxPortableLog: "", bucket.MaxPortableLog + 1: "log of 4097 units: want at most 4096, or a sliding window"} {
+		shape, err := bucket.NewSlidingLog(n, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		op := bucket.Op{Algorithm: bucket.SlidingLog, Kind: bucket.Take, Key: "a", Shape: shape, Cost: 1, Count: 1}
+		if r, err := do(s, op); want == "" && (err != nil || r.Granted != 1) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("a log of %d: %+v, %v; want %q", n, r, err, want)
+		}
+		op.Kind = bucket.Reset
+		if _, err := do(s, op); err != nil {
+			t.Errorf("reset of a log of %d: %v", n, err)
+		}
+	}
+}

@@ -166,9 +166,21 @@ func testMixedBatch(t *testing.T, s *suite) {
 		slide, list, with(slide, bucket.Refund), with(list, bucket.Refund), with(list, bucket.Peek),
 		slide, list, slide, with(slide, bucket.Reset), with(list, bucket.Reset), slide, list)
 	for i, want := range []bucket.Reply{
-		counted(1, 0, 2), {Granted: 1, Level: 2}, {Granted: 1, Level: u}, {Granted: 1, Level: 3},
-		counted(1, 0, 4), {Granted: 1, Level: 4}, counted(0, 0, 2), {Level: 2}, {Granted: 1, Level: 2},
-		counted(1, 0, 4), {Granted: 1, Level: 4}, counted(0, 0, 4), counted(0, 0, 0), {}, counted(1, 0, 2), {Granted: 1, Level: 2},
+		counted(1, 0, 2),
+		{Granted: 1, Level: 2},
+		{Granted: 1, Level: u},
+		{Granted: 1, Level: 3},
+		counted(1, 0, 4),
+		{Granted: 1, Level: 4},
+		counted(0, 0, 2),
+		{Level: 2},
+		{Granted: 1, Level: 2},
+		counted(1, 0, 4),
+		{Granted: 1, Level: 4},
+		counted(0, 0, 4), counted(0, 0, 0),
+		{},
+		counted(1, 0, 2),
+		{Granted: 1, Level: 2},
 	} {
 		if got[i].err != nil || got[i].reply != want {
 			t.Errorf("operation %d: %+v, want %+v", i, got[i], want)
