@@ -138,7 +138,8 @@ func (f *flight) answer(reply bucket.Reply, err error) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	read, tat := s.clock.reading(), uint64(0)
-	if s.windowed && err == nil { // before anything is judged by it
+	// Before anything is judged by it. A reset waits for any time, so its answer says little.
+	if s.windowed && err == nil && f.op.Kind != bucket.Reset {
 		s.clock.observeStore(reply.Now, f.sent, read.now, s.timeout)
 	}
 	if err != nil {

@@ -28,16 +28,18 @@ import (
 type wallLine struct {
 	anchor atomic.Pointer[anchor] // nil: times of the clock are times since 1970
 
-	mu   sync.Mutex // guards what follows; never held while waiting
-	high [2]time.Duration
-	turn time.Duration // when high[0] begins, on the clock
+	mu       sync.Mutex // guards what follows; never held while waiting
+	high     [2]time.Duration
+	turn     time.Duration // when high[0] begins, on the clock
+	patience time.Duration // the longest way of an operation to the store
 }
 
-// anchor is what a wallLine was told last. Immutable, so that telling it takes 40 bytes
+// anchor is what a wallLine was told last. Immutable, so that telling it takes 48 bytes
 // a second: all that a decision allocates without a store.
 type anchor struct {
 	at, base time.Duration
 	surplus  time.Duration // what base is ahead, at least 0
+	patience time.Duration // by how much a store's clock may be behind base - surplus
 	source   wallSource
 }
 
@@ -56,6 +58,8 @@ const (
 	slowShift  = 3           // an eighth
 	driftShift = 10          // as in package remote: 2^-10, about twice the 500 ppm of NTP
 	maxLead    = time.Second // clocks that differ by more were set
+
+	highAge = 3 * wallEvery // how old the answer may be by which a line was anchored
 )
 
 // wall is the wall time at a time of the clock. A reading from before the anchor gets
@@ -67,10 +71,13 @@ func (a *anchor) wall(now time.Duration) time.Duration {
 	}
 	wall := a.base + since - min(since>>slowShift, a.surplus)
 	if a.source == wallStore {
-		wall += min(since>>driftShift, maxLead)
+		wall += drift(since)
 	}
 	return wall
 }
+
+// drift is what two clocks may drift apart in a time.
+func drift(in time.Duration) time.Duration { return min(in>>driftShift, maxLead) }
 
 // SetStart says at which wall time the clock stood at 0, for rules that count in
 // windows: those begin by the wall time. Without it the clock's 0 is 1970-01-01
@@ -86,7 +93,7 @@ func (c *ManualClock) SetStart(t time.Time) {
 // moveLocked makes the line go on from now with wall, or towards it where it is
 // ahead of that.
 func (w *wallLine) moveLocked(now, wall time.Duration, source wallSource) {
-	a := &anchor{at: now, base: wall, source: source}
+	a := &anchor{at: now, base: wall, patience: w.patience, source: source}
 	if old := w.anchor.Load(); old != nil {
 		if was := old.wall(now); was > wall {
 			a.base, a.surplus = was, was-wall
@@ -97,8 +104,18 @@ func (w *wallLine) moveLocked(now, wall time.Duration, source wallSource) {
 
 // wait is how long the line takes from now to go on by left. Waiting for it is long
 // enough unless the line is slowed down meanwhile.
+//
+// With a store it is how long that store's clock takes to where the line is then: by so
+// much the end of a window may be later there. The clock is behind the line by what the
+// line is ahead of the answer that it goes by, by the way of that answer's operation to
+// the store, and by what clocks drift apart since and until then.
 func (a *anchor) wait(now, left time.Duration) time.Duration {
-	surplus := a.surplus - min(max(now-a.at, 0)>>slowShift, a.surplus)
+	since := max(now-a.at, 0)
+	surplus := a.surplus - min(since>>slowShift, a.surplus)
+	if a.source == wallStore {
+		left += surplus + drift(since) + a.patience
+		return left + drift(highAge+since+left+maxLead)
+	}
 	const rounding = 2 // ns, of the shifts of wall
 	return left + min(left/(1<<slowShift-1)+rounding, surplus)
 }
@@ -136,7 +153,8 @@ func (c *clock) wallTime(now time.Duration) time.Duration {
 	return a.wall(now)
 }
 
-// wait is how long it takes from now until the wall time has gone on by left.
+// wait is how long it takes from now until the wall time has gone on by left, by the
+// clock of a store too.
 func (c *clock) wait(now, left time.Duration) time.Duration {
 	if a := c.wall.anchor.Load(); a != nil {
 		return a.wait(now, left)
@@ -154,13 +172,15 @@ func (c *clock) wallNow() (now, wall time.Duration) {
 }
 
 // observeStore tells the line what a store's clock said, in µs since 1970, when it
-// carried out an operation that was sent at sent and answered at got. Answers that
-// took longer than patience say little, and count only where they say more.
+// carried out an operation that was sent at sent, no later than patience after that,
+// and answered at got. Answers that took longer than patience say little, and count only
+// where they say more.
 func (c *clock) observeStore(micros uint64, sent, got, patience time.Duration) {
 	w := &c.wall
 	ahead := time.Duration(micros)*time.Microsecond - sent // of the clock
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.patience = patience
 	if got-w.turn >= wallEvery {
 		w.high = [2]time.Duration{ahead, w.high[0]}
 		if got-w.turn >= 2*wallEvery {
@@ -176,7 +196,7 @@ func (c *clock) observeStore(micros uint64, sent, got, patience time.Duration) {
 	}
 	if a == nil || a.source == wallGuess {
 		// The one time that it may step back: nothing was learnt from the store yet.
-		w.anchor.Store(&anchor{at: got, base: got + ahead, source: wallStore})
+		w.anchor.Store(&anchor{at: got, base: got + ahead, patience: patience, source: wallStore})
 		w.high, w.turn = [2]time.Duration{ahead, ahead}, got
 		return
 	}

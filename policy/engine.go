@@ -116,6 +116,7 @@ func (e *Engine) collect(r *Request, s *Scratch) ListVerdict {
 	s.reset()
 	s.client = plain(r.Client)
 	if v := e.lists.lookup(s.client); v != ListNone {
+		s.trim()
 		return v
 	}
 	if len(e.fields) > 0 {
@@ -138,6 +139,7 @@ func (e *Engine) collect(r *Request, s *Scratch) ListVerdict {
 			s.charges = append(s.charges, fastlimit.Charge{Rule: c.limit, Key: key, Cost: c.cost})
 		}
 	}
+	s.trim()
 	return ListNone
 }
 

@@ -8,7 +8,8 @@ import (
 
 // Scratch is the working memory of [Engine.Assemble] and [Engine.Decide], for one request
 // at a time. The zero value is ready to use. Reuse it, with any engine, but do not copy
-// it: it allocates only to grow. It keeps the bytes of a request alive until the next.
+// it: it allocates only to grow. It keeps the bytes of a request, and the rules that
+// applied to it, alive until the next.
 // Not safe for concurrent use.
 type Scratch struct {
 	client  netip.Addr // of the current request
@@ -16,6 +17,8 @@ type Scratch struct {
 
 	parts [][]byte // key parts of all rules; the keys borrow them
 	addrs []byte   // masked addresses that composite keys contain
+
+	charged, parted int // lengths of charges and parts for the request before
 
 	// Values of the headers and cookies in Engine.fields: those that were looked up
 	// last, and those that the current decision uses.
@@ -33,8 +36,23 @@ func (s *Scratch) reset() {
 	if s.charges == nil {
 		s.charges = s.few[:]
 	}
+	s.charged, s.parted = len(s.charges), len(s.parts)
 	s.charges = s.charges[:0]
 	s.parts, s.addrs = s.parts[:0], s.addrs[:0]
+}
+
+// trim drops what the request before had more of than this one. A scratch in a pool
+// would keep a limiter alive that a reload has replaced.
+func (s *Scratch) trim() {
+	if n := len(s.charges); n < s.charged {
+		clear(s.charges[n:s.charged])
+	}
+	if n := len(s.parts); n < s.parted {
+		clear(s.parts[n:s.parted])
+	}
+	if cap(s.charges) > len(s.few) && s.few[0].Rule != nil { // grown out of it
+		clear(s.few[:])
+	}
 }
 
 // canonicalPath returns the path of a request target as [AppendPath] does. If target is

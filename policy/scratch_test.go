@@ -3,6 +3,7 @@ package policy
 import (
 	"bytes"
 	"math/rand/v2"
+	"net/netip"
 	"testing"
 )
 
@@ -69,6 +70,41 @@ func TestScratchGrows(t *testing.T) {
 		for i, a := range applied {
 			if a.Rule.Index() != i || a.Rule.Name() != set.Rules[i].Limit.Name {
 				t.Errorf("place %d: rule %d, %s", i, a.Rule.Index(), a.Rule.Name())
+			}
+		}
+	}
+}
+
+// What a decision does not use is not kept from the one before: not the rules of a
+// limiter that a reload has replaced, nor the bytes of an older request.
+func TestScratchKeepsNothingOld(t *testing.T) {
+	t.Parallel()
+	rules := func(n int) *Engine {
+		set := Settings{Deny: prefixes("198.51.100.0/24")}
+		for i := range n {
+			set.Rules = append(set.Rules, benchRule(string(rune('a'+i)), key(byIP, byPath), Match{}))
+		}
+		return mustEngine(t, set)
+	}
+	var s Scratch
+	r := liveRequest("192.0.2.1")
+	for _, n := range []int{4, 9, 3, 1, 4, 2} {
+		for _, client := range []string{"192.0.2.1", "198.51.100.1"} { // the latter is on a list
+			r.Client = netip.MustParseAddr(client)
+			rules(n).Decide(t.Context(), r, &s)
+			charges, parts := s.charges[len(s.charges):cap(s.charges)], s.parts[len(s.parts):cap(s.parts)]
+			if cap(s.charges) > len(s.few) {
+				charges = append(charges[:len(charges):len(charges)], s.few[:]...)
+			}
+			for _, c := range charges {
+				if c.Rule != nil {
+					t.Fatalf("%d rules for %s: rule %q of another decision is kept", n, client, c.Rule.Name())
+				}
+			}
+			for _, p := range parts {
+				if p != nil {
+					t.Fatalf("%d rules for %s: key part %q of another decision is kept", n, client, p)
+				}
 			}
 		}
 	}
