@@ -226,8 +226,8 @@ func (f *flight) feedTableLocked(reply bucket.Reply, now time.Duration) (tat uin
 		granted := min(admitted, w.count)
 		admitted -= granted
 		d := s.decisionOn(f.digest, StageExact, granted > 0, known, now, cost)
-		if s.logged && d.Remaining > 0 { // other nodes' units are not in the table
-			d.Remaining = int64(s.shape.Limit() - min(reply.Level, s.shape.Limit()))
+		if s.logged {
+			s.correct(&d, sent, ticks, reply.Level)
 		}
 		w.verdict <- verdict{d, granted}
 	}
@@ -268,4 +268,16 @@ func (s *shared) toldLevel(known, sent, level uint64) uint64 {
 		return min(level, s.shape.Limit())
 	}
 	return s.shape.Level(known, sent)
+}
+
+// correct has a decision on a log say what the store has answered to an operation sent
+// at sent: other nodes' units are not in the table, and its word ends early.
+func (s *shared) correct(d *Decision, sent, ticks, level uint64) {
+	limit := s.shape.Limit()
+	if d.Remaining > 0 {
+		d.Remaining = int64(limit - min(level, limit))
+	}
+	if !d.Allowed && level > limit && d.RetryAfter != bucket.Never {
+		d.RetryAfter = max(d.RetryAfter, s.shape.Duration(s.shape.LogWait(s.shape.Told(sent, level), ticks)))
+	}
 }

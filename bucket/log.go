@@ -233,9 +233,9 @@ func (t *Table) Log(d sketch.Digest, now, cost uint64) (free, retry, empty uint6
 	return free, retry, empty
 }
 
-// LogWait is in how many µs a unit fits whose word says that it does not at now, by
-// clocks that agree.
-func (s *Shape) LogWait(word, now uint64) uint64 { return word - now + s.early }
+// LogWait is in how many µs a unit fits whose word says that it does not at now, also by
+// the slower clock of a store which judged late.
+func (s *Shape) LogWait(word, now uint64) uint64 { return max(word+s.late, now+1) - now }
 
 // LogUntil is when the last unit of the log of d expires, or 0. It takes no lock: while
 // another bucket takes the place of this one it may be that one's, or 0.

@@ -170,11 +170,11 @@ func (v *Vector) play(t *testing.T, r *fastlimit.Rule, shared bool, before func(
 }
 
 // late is by how much a node's word on a client's times may come later than the source
-// says. A log's times are a store's, whose clock may be slower than this node's by a
-// thousandth.
+// says. Periods are a store's, whose clock may be slower than this node's by a
+// thousandth, and who waits is to have waited long enough.
 func (v *Vector) late(shared bool) time.Duration {
-	if shared && v.Algorithm == fastlimit.SlidingLog {
-		return v.Rate.Per / 1000
+	if shared && v.Algorithm.Periodic() {
+		return v.Rate.Per / 200
 	}
 	return 0
 }
