@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fastlimit/fastlimit/bucket/memstore"
 )
 
 // slidingFleet is nodes with one rule that slides in one store, and an oracle that
@@ -141,5 +143,37 @@ func slidingNodes(t *testing.T, algorithm Algorithm, nodes int, seed uint64) {
 	}
 	if f.denials == 0 || f.tables == 0 {
 		t.Errorf("%d denials, %d by tables: nothing was tested", f.denials, f.tables)
+	}
+}
+
+// What a store has lost a node that asks it tells it: then other nodes keep to it too.
+func TestSlidingFloors(t *testing.T) {
+	t.Parallel()
+	for _, c := range []RuleConfig{slidingRule("a", 10, time.Minute), logRule("a", 10, time.Minute)} {
+		t.Run(c.Algorithm.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := memstore.New(memstore.Config{})
+				defer store.Close(t.Context())
+				first, second := sharedLimiter(t, store, withStrict(c)).rules[0], sharedLimiter(t, store, withStrict(c)).rules[0]
+				key := first.BytesKey([]byte("x"))
+				take := func(r *Rule, n uint64) bool { return r.Take(t.Context(), r.BytesKey([]byte("x")), n).Allowed }
+				time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute + time.Second)))
+				if !take(first, 8) {
+					t.Error("8 of 10 denied")
+				}
+				store.Forget()
+				if !take(first, 1) || !take(first, 1) { // the first answer shows that it has forgotten
+					t.Error("10 of 10 denied")
+				}
+				if take(second, 1) {
+					t.Error("an eleventh unit by another node")
+				}
+				time.Sleep(time.Minute)
+				if d := first.Take(t.Context(), key, 1); c.Algorithm == SlidingLog != d.Allowed {
+					t.Errorf("a minute later: %+v", d)
+				}
+			})
+		})
 	}
 }
