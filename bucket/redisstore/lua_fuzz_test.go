@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -26,7 +27,7 @@ func FuzzOperate(f *testing.F) {
 	sliding := encodeState(step.State{Algorithm: bucket.SlidingWindow, Level: 3, Previous: 4, Last: now/1_000_000 - 1, Unit: 1_000_000, Quiet: now/1_000_000 - 1})
 	f.Add(sliding, uint64(now+3), uint32(0o200000|0o1232), uint64(5), uint64(0), uint64(1), uint64(2), uint64(9), bucket.Pack(1, 4), uint64(1), int64(1), int64(0))
 	list := step.State{Algorithm: bucket.SlidingLog, Quiet: 5, Log: step.NewTimes(now-1_000_000, now-999_999, now-500_000, now)}
-	for _, v := range []string{encodeState(list), encodeState(list)[:24], encodeState(list)[:17] + "\xff\xff\xff\xff\xff\xff\xff\xff", sliding} {
+	for _, v := range []string{encodeState(list), encodeState(list)[:24], encodeState(list)[:17] + "\xff\xff\xff\xff\xff\xff\xff\xff", sliding, "\x05", "\x05" + strings.Repeat("\x00", 9)} {
 		f.Add(v, uint64(now), uint32(0o300000|0o1232), uint64(5), uint64(0), uint64(1), uint64(2), uint64(9), uint64(4), uint64(1), int64(1e9), int64(0))
 		f.Add(v, uint64(now-7), uint32(0o300000|0o3022), uint64(2), uint64(0), uint64(1), uint64(1), uint64(9), uint64(0), uint64(1), int64(1e9), int64(0))
 	}

@@ -15,7 +15,7 @@ import (
 // randomShape covers the allowed rates, from 1/d to 10^9/s, up to the largest
 // burst that Lua can keep.
 func randomShape(rng *rand.Rand) bucket.Shape {
-	periods := []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour, 15 * time.Minute, 7 * time.Second}
+	periods := []time.Duration{time.Second, time.Second + time.Microsecond, time.Minute, time.Hour, 24 * time.Hour, 15 * time.Minute, 7 * time.Second}
 	for {
 		n := uint64(0)
 		a := algorithms[rng.IntN(len(algorithms))]
