@@ -169,12 +169,12 @@ func (v *Vector) play(t *testing.T, r *fastlimit.Rule, shared bool, before func(
 	}
 }
 
-// late is by how much a node's word on a client's times may come later than the source
-// says. Periods are a store's, whose clock may be slower than this node's by a
-// thousandth, and who waits is to have waited long enough.
+// late is by how much the times that a node tells may be longer than the source says.
+// Windows and logs are a store's, whose clock may be slower than this node's by a
+// thousandth; two of them for two periods.
 func (v *Vector) late(shared bool) time.Duration {
 	if shared && v.Algorithm.Periodic() {
-		return v.Rate.Per / 200
+		return v.Rate.Per / 250
 	}
 	return 0
 }
