@@ -200,8 +200,7 @@
 //
 // The proof is that of fixed windows, since level(a+b) <= level(a) + level(b) holds here
 // too. (a) Hits that the filter admits are 5/2·P apart, and two periods in a row last
-// 16/7·P at most; of a log they are P and the clock's rounding apart. So no two of them
-// count at once: 1. (b) The sketch counts in aligned periods, with θ·N/2 for a
+// 16/7·P at most; of a log they are P apart. So no two of them count at once: 1. (b) The sketch counts in aligned periods, with θ·N/2 for a
 // threshold, so less than that passes it in one of them. What counts at any time is of two
 // of them at most: θ·N. (c) The exact bucket admits N. Evictions add what they have
 // forgiven, weighted as of then.

@@ -218,6 +218,10 @@ func (f *flight) feedTableLocked(reply bucket.Reply, now time.Duration) (tat uin
 	if s.shape.Live(known, ticks) || admitted > 0 && !s.windowed {
 		tat = s.table.Settle(f.digest, sent, admitted*cost, known)
 	}
+	if s.shut != nil && known > 0 && unused == 0 {
+		retry, _ := s.shape.Waits(known, sent, time.Duration(reply.Now)*time.Microsecond, s.shape.Unit())
+		s.shut.put(f.digest, f.sent+retry-retry>>driftShift)
+	}
 	known = s.shape.Join(known, tat) // the table may know more
 	for _, w := range f.asked {
 		if w.left {
@@ -244,7 +248,7 @@ func (f *flight) judgeLocked(now time.Duration, tat uint64) {
 	for _, w := range f.next {
 		switch {
 		case w.left:
-		case !s.shape.Fits(tat, ticks, w.cost) && s.stands(tat, ticks):
+		case s.shut.is(f.digest, now) || !s.shape.Fits(tat, ticks, w.cost) && s.stands(tat, ticks):
 			w.verdict <- verdict{s.decisionOn(f.digest, StageTable, false, tat, now, w.cost), 0}
 		default:
 			rest = append(rest, w)

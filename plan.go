@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/sketch"
@@ -263,7 +264,7 @@ func (rp *RulePlan) drainTime() time.Duration {
 	case SlidingWindow:
 		return rp.shape.Period() * 5 / 2
 	case SlidingLog:
-		return rp.shape.Period() + bucket.ClockRounding
+		return rp.shape.Period()
 	}
 	units := (1+*rp.Config.EscalateAt)*float64(rp.Config.Burst) + 2
 	return rp.leakTime(units) + rp.slack + bucket.ClockRounding
@@ -346,7 +347,7 @@ func (p *Plan) planRules(budget int64) {
 	for i, rp := range order {
 		share := float64(budget) / float64(len(order)-i)
 		rp.take(min(share, max(minRuleBytes, targetRPS()*rp.need())))
-		budget -= rp.Bytes
+		budget -= min(rp.Bytes, int64(share)) // one log may be more than the share: see checkLogs
 		p.Memory += rp.Bytes
 	}
 }
@@ -368,6 +369,11 @@ func (rp *RulePlan) need() float64 { return rp.sketchBytes() + rp.tableBytes() }
 
 // take splits a share between sketch and table.
 func (rp *RulePlan) take(total float64) {
+	shutBytes := int64(0)
+	if rp.shared && rp.shape.Algorithm() == SlidingWindow {
+		shutBytes = int64(unsafe.Sizeof(shut{}))
+	}
+	total -= float64(shutBytes)
 	rp.RequestsPerSecond = min(targetRPS(), total/rp.need())
 	sketchShare := total * rp.sketchBytes() / rp.need()
 	rp.blocks = int(sketchShare) / sketch.BlockBytes
@@ -375,5 +381,5 @@ func (rp *RulePlan) take(total float64) {
 	rp.Cells = rp.blocks * sketch.BlockBytes / 8
 	rp.Buckets = rp.sets * 4
 	rp.Overflow = bucket.OverflowChance(rp.sets, rp.Buckets/2)
-	rp.Bytes = int64(rp.blocks)*sketch.BlockBytes + int64(rp.shape.TableBytes(rp.sets))
+	rp.Bytes = int64(rp.blocks)*sketch.BlockBytes + int64(rp.shape.TableBytes(rp.sets)) + shutBytes
 }

@@ -31,6 +31,8 @@ type shared struct {
 	// drain time after the table last came to know more than the store may.
 	doubt atomic.Int64
 
+	shut *shut // of a rule with sliding windows, else nil
+
 	// Pooled: a take allocated 11 times without it (BenchmarkShared). The
 	// name of the bucket is what it still allocates, since a store may keep it.
 	flights, waiters sync.Pool
@@ -46,6 +48,9 @@ type flightShard struct {
 
 func newShared(r *Rule, store bucket.Store, timeout time.Duration) *shared {
 	s := &shared{buckets: r.buckets, namer: r.namer, store: store, timeout: timeout}
+	if r.shape.Algorithm() == bucket.SlidingWindow && !r.countDenied {
+		s.shut = new(shut)
+	}
 	for i := range s.shards {
 		s.shards[i].m = map[sketch.Digest]*flight{}
 	}
@@ -155,7 +160,7 @@ func (s *shared) join(key Key, d sketch.Digest, c claim) (*waiter, verdict, time
 	read := s.clock.reading()
 	// An answer may have come since checkTable; see feedTableLocked.
 	tat := s.table.Lookup(d)
-	if ticks := s.ticks(read.now); !s.shape.Fits(tat, ticks, c.cost) && s.stands(tat, ticks) {
+	if ticks := s.ticks(read.now); s.shut.is(d, read.now) || !s.shape.Fits(tat, ticks, c.cost) && s.stands(tat, ticks) {
 		return nil, verdict{s.decisionOn(d, StageTable, false, tat, read.now, c.cost), 0}, read.now
 	}
 	f := sh.m[d]
@@ -266,6 +271,7 @@ func (s *shared) floor(d sketch.Digest, tat uint64, now time.Duration) uint64 {
 func (s *shared) refund(key Key, cost uint64) {
 	s.amend(key, func(f *flight, now time.Duration) {
 		s.table.Refund(f.digest, s.ticks(now), cost)
+		s.shut.clear(f.digest)
 		f.refundLocked(cost, now)
 	})
 }
@@ -282,6 +288,7 @@ func (s *shared) refundLocal(key Key, cost uint64) {
 func (s *shared) reset(key Key) {
 	s.amend(key, func(f *flight, _ time.Duration) {
 		s.table.Reset(f.digest)
+		s.shut.clear(f.digest)
 		f.reset, f.back = true, 0
 	})
 }

@@ -24,8 +24,8 @@ func TestSlidingPlans(t *testing.T) {
 		{withStrict(slidingRule("a", 1<<21-1, time.Hour)), true, 3, 1<<21 - 1, 1<<21 - 1, false},
 		{logRule("a", 100, time.Second), false, 3, 151, 3 * 151, true},
 		{logRule("a", 4096, time.Second), true, 1, 6145, 6145, true},
-		{logRule("a", 100, time.Hour-time.Minute), true, 1, 151, 151, true},
-		{logRule("a", 100, time.Hour), true, 1, 150, 150, false},
+		{logRule("a", 100, time.Hour), true, 1, 151, 151, true},
+		{logRule("a", 100, time.Hour+time.Second), true, 1, 150, 150, false},
 	} {
 		p, err := NewPlan(Config{Rules: []RuleConfig{tt.rule}, Nodes: tt.nodes, Shared: tt.shared})
 		if err != nil {

@@ -19,8 +19,8 @@ import (
 //	a request of k units fits iff, of the latest n, the (n-k+1)th is t with t + period <= now
 //
 // The entry's word, which is read without a lock, is when the next unit fits: the
-// oldest of n times and a period, or [logged] where there are fewer. It rises as long
-// as nothing is given back, so that what a store says may be joined by maximum.
+// oldest of n times and a period, or [logged] where there are fewer; with a store what
+// that says. It rises as long as nothing is given back, so that it is joined by maximum.
 
 const (
 	// MaxLog is the longest log: what is in memory for a client at least.
@@ -55,8 +55,8 @@ const logged = 1
 type logs struct {
 	words  []uint64
 	period uint64
-	early  uint64 // see Shape
-	n      int    // units in a log
+	told   bool // see Shape
+	n      int  // units in a log
 }
 
 // logHead is the words of a log before its times: when all of it has expired, read
@@ -68,14 +68,14 @@ func logBytes(n uint64) int { return 8 * (int(n) + logHead) }
 
 func newLogs(shape *Shape, sets int) *logs {
 	n := int(shape.burst)
-	return &logs{words: sketch.Memory[uint64](sets * ways * (n + logHead)), period: shape.period, early: shape.early, n: n}
+	return &logs{words: sketch.Memory[uint64](sets * ways * (n + logHead)), period: shape.period, told: shape.told, n: n}
 }
 
 // at is the log of the entry at place i of set x.
 func (l *logs) at(x uint64, i int) log {
 	size := uint64(l.n + logHead)
 	from := (x*ways + uint64(i)) * size
-	return log{l.words[from : from+size : from+size], l.period, l.early}
+	return log{l.words[from : from+size : from+size], l.period, l.told}
 }
 
 // until is when the last unit of the log of that entry expires.
@@ -89,8 +89,9 @@ func (l *logs) live(x uint64, i int, word, now uint64) bool { return word != 0 &
 
 // log is one log, used under the lock of its set.
 type log struct {
-	words         []uint64
-	period, early uint64
+	words  []uint64
+	period uint64
+	told   bool
 }
 
 func (l log) size() int { return len(l.words) - logHead }
@@ -153,10 +154,10 @@ func (l log) drop(units uint64) {
 
 // word is what the table's entry says of the log.
 func (l log) word() uint64 {
-	if _, n := l.place(); n < l.size() {
+	if _, n := l.place(); n < l.size() || l.told {
 		return logged
 	}
-	return l.latest(l.size()-1) + l.period - l.early
+	return l.latest(l.size()-1) + l.period
 }
 
 // wait is how long after now a request of so many units fits.
@@ -264,7 +265,7 @@ func (t *Table) LatelyLogged(d sketch.Digest, now uint64) uint64 {
 	if h.i < 0 {
 		return 0
 	}
-	l, since := t.logs.at(h.at, h.i), now-min(now, t.shape.period/2-t.shape.early)
+	l, since := t.logs.at(h.at, h.i), now-min(now, t.shape.period/2-t.shape.period>>driftShift)
 	_, n := l.place()
 	return uint64(sort.Search(n, func(k int) bool { return l.latest(k) < since }))
 }

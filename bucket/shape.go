@@ -89,8 +89,8 @@ type Shape struct {
 	algorithm Algorithm // LeakyBucket also where it is TokenBucket
 	countBits uint8     // of each of the two counts of a sliding window
 	low       uint64    // the bits of ticks within which a sliding window has its steps
-	early     uint64    // ticks by which the verdict on a log ends sooner; see WithSlack
-	late      uint64    // and by how many more than those the store's may end later
+	told      bool      // a table's verdicts on logs are a store's; see WithSlack
+	late      uint64    // ticks by which those may end later
 }
 
 // NewShape returns the bucket of n units per period and the given burst. It
@@ -183,14 +183,13 @@ func (s *Shape) PerMicro() uint64 { return s.perMicro }
 // WithSlack returns a bucket of the same rate that holds r·d more, rounded up
 // to whole µs: requests that leave a client evenly may reach the bucket up to
 // d closer together. Windows and logs have no slack: a request counts where, and
-// when, it is judged. But the table's verdict on a log, which must not outlast that of
-// a store whose clock runs faster, ends sooner by what clocks drift apart in a period;
-// and who waits for a store that judged up to d after it was asked waits longer.
+// when, it is judged. But a table's verdict on a log is the store's then, not that of
+// its own times, which clocks that drift apart could make outlast the store's; and who
+// waits for a store that judged up to d after it was asked waits longer.
 func (s Shape) WithSlack(d time.Duration) Shape {
 	switch {
 	case s.Logged() && d > 0:
-		s.early = s.period >> driftShift
-		s.late = 2*s.early + uint64(d/time.Microsecond)
+		s.told, s.late = true, 2*(s.period>>driftShift)+uint64(d/time.Microsecond)
 		return s
 	case s.period != 0:
 		return s

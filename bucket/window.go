@@ -185,7 +185,8 @@ func (s *Shape) Told(now, level uint64) uint64 {
 		if level < s.limit {
 			return 0
 		}
-		return now + level - s.limit - min(level-s.limit, s.early)
+		wait := level - s.limit // by the store's clock, which may be faster
+		return now + wait - min(wait, wait>>driftShift+1)
 	}
 	return now + level
 }
