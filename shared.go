@@ -155,7 +155,7 @@ func (s *shared) join(key Key, d sketch.Digest, c claim) (*waiter, verdict, time
 	read := s.clock.reading()
 	// An answer may have come since checkTable; see feedTableLocked.
 	tat := s.table.Lookup(d)
-	if ticks := s.ticks(read.now); !s.shape.Fits(tat, ticks, c.cost) && s.stands(tat, ticks) {
+	if ticks := s.ticks(read.now); !s.fits(d, tat, ticks, c.cost) && s.stands(tat, ticks) {
 		return nil, verdict{s.decisionOn(d, StageTable, false, tat, read.now, c.cost), 0}, read.now
 	}
 	f := sh.m[d]

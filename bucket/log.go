@@ -225,12 +225,24 @@ func (t *Table) Log(d sketch.Digest, now, cost uint64) (free, retry, empty uint6
 	}
 	l, tat := t.logs.at(h.at, h.i), t.sets[h.at][h.i].tat
 	free -= uint64(l.live(now))
-	retry = l.wait(now, cost)
+	if retry = l.wait(now, cost); retry > 0 {
+		retry += t.shape.early // as by LogWait
+	}
 	empty = t.logs.until(h.at, h.i) - min(now, t.logs.until(h.at, h.i))
 	if tat > max(now, logged) {
 		free, retry, empty = 0, max(retry, t.shape.LogWait(tat, now)), max(empty, tat-now)
 	}
 	return free, retry, empty
+}
+
+// LogFits reports whether a request of the given cost fits the log of d at now, which
+// the word of a log that is not full does not say of one above 1. Like the word it
+// denies sooner by what clocks drift apart than a store's clock may.
+func (t *Table) LogFits(d sketch.Digest, now, cost uint64) bool {
+	var h held
+	t.hold(&h, d, false)
+	defer t.release(&h)
+	return h.i < 0 || uint64(t.logs.at(h.at, h.i).live(now+t.shape.early))+cost <= t.shape.limit
 }
 
 // LogWait is in how many µs a unit fits whose word says that it does not at now: enough
