@@ -46,6 +46,19 @@ func (b *buckets) windowTicks(now time.Duration) uint64 {
 	return b.shape.WindowTicks(b.clock.wallTime(now))
 }
 
+// lookup is the TAT of d in the table, for a request that is judged at now. A window that
+// has not begun was counted before the store's first answer set the line back (see
+// [wallLine]): it is forgotten, or the client would be denied until it begins.
+func (b *buckets) lookup(d sketch.Digest, now time.Duration) uint64 {
+	tat := b.table.Lookup(d)
+	if b.windowed && b.clock.followsStore() && b.shape.WindowOf(tat) > b.shape.Window(b.ticks(now)) &&
+		b.shape.WindowOf(tat) > b.shape.Window(b.ticks(b.clock.reading().now)) { // now may be an old reading
+		b.table.Reset(d)
+		return 0
+	}
+	return tat
+}
+
 // fits reports whether a request fits the bucket of d, whose TAT is tat, as far as this
 // node knows. Of a log the word says so for one unit only.
 func (b *buckets) fits(d sketch.Digest, tat, ticks, cost uint64) bool {

@@ -82,7 +82,7 @@ func (r *Rule) takeByShape(ctx context.Context, key Key, n uint64, now time.Dura
 // requests of several rules: take has it written out. Tests break if either
 // lets a late reading convict (TestConformsInOrderOfReadings).
 func (r *Rule) checkTable(d sketch.Digest, n uint64, now time.Duration, at stripe) (v Decision, denied bool) {
-	ticks, cost, tat := r.ticks(now), r.shape.Cost(n), r.table.Lookup(d)
+	ticks, cost, tat := r.ticks(now), r.shape.Cost(n), r.lookup(d, now)
 	if r.fits(d, tat, ticks, cost) || !r.stands(tat, ticks) {
 		return Decision{}, false
 	}
@@ -146,7 +146,7 @@ func (r *Rule) exact(ctx context.Context, key Key, n uint64, now time.Duration, 
 // peek is take without its effects.
 func (r *Rule) peek(d sketch.Digest, n uint64, now time.Duration) Decision {
 	ticks, cost := r.ticks(now), r.shape.Cost(n)
-	tat := r.table.Lookup(d)
+	tat := r.lookup(d, now)
 	fits := r.fits(d, tat, ticks, cost)
 	switch {
 	case !fits || r.shape.Live(tat, ticks):
