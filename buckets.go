@@ -46,6 +46,25 @@ func (b *buckets) windowTicks(now time.Duration) uint64 {
 	return b.shape.WindowTicks(b.clock.wallTime(now))
 }
 
+// lookup is the TAT of d in the table, for a request that is judged at now. A window that
+// has not begun was counted before the store's first answer set the line back (see
+// [wallLine]): it is forgotten, or the client would be denied until it begins.
+func (b *buckets) lookup(d sketch.Digest, now time.Duration) uint64 {
+	tat := b.table.Lookup(d)
+	if b.windowed && b.clock.followsStore() && b.shape.WindowOf(tat) > b.shape.Window(b.ticks(now)) &&
+		b.shape.WindowOf(tat) > b.shape.Window(b.ticks(b.clock.reading().now)) { // now may be an old reading
+		b.table.Reset(d)
+		return 0
+	}
+	return tat
+}
+
+// fits reports whether a request fits the bucket of d, whose TAT is tat, as far as this
+// node knows. Of a log the word says so for one unit only.
+func (b *buckets) fits(d sketch.Digest, tat, ticks, cost uint64) bool {
+	return b.shape.Fits(tat, ticks, cost) && (!b.logged || cost <= 1 || tat == 0 || b.table.LogFits(d, ticks, cost))
+}
+
 // stands reports whether a denial of the table's, whose bucket has that TAT, stands. One
 // that is to be counted itself is for the exact bucket, unless that changes nothing.
 func (b *buckets) stands(tat, ticks uint64) bool { return !b.countDenied || b.shape.Full(tat, ticks) }
@@ -61,7 +80,7 @@ func (b *buckets) take(d sketch.Digest, cost uint64, now time.Duration) Decision
 		// this one did. The loop ends: each round means that another request
 		// was admitted.
 		late := b.clock.late(now)
-		if late == now || !b.shape.Fits(tat, b.ticks(late), cost) {
+		if late == now || !b.fits(d, tat, b.ticks(late), cost) {
 			if b.countDenied { // unless it fits by now
 				tat, ok = b.table.TakeCounted(d, b.ticks(late), cost)
 			}

@@ -82,13 +82,13 @@ func (r *Rule) takeByShape(ctx context.Context, key Key, n uint64, now time.Dura
 // requests of several rules: take has it written out. Tests break if either
 // lets a late reading convict (TestConformsInOrderOfReadings).
 func (r *Rule) checkTable(d sketch.Digest, n uint64, now time.Duration, at stripe) (v Decision, denied bool) {
-	ticks, cost, tat := r.ticks(now), r.shape.Cost(n), r.table.Lookup(d)
-	if r.shape.Fits(tat, ticks, cost) || !r.stands(tat, ticks) {
+	ticks, cost, tat := r.ticks(now), r.shape.Cost(n), r.lookup(d, now)
+	if r.fits(d, tat, ticks, cost) || !r.stands(tat, ticks) {
 		return Decision{}, false
 	}
 	// A reading that another one has overtaken does not convict; see clock.
 	if late := r.clock.late(now); late > now {
-		if now, ticks = late, r.ticks(late); r.shape.Fits(tat, ticks, cost) || !r.stands(tat, ticks) {
+		if now, ticks = late, r.ticks(late); r.fits(d, tat, ticks, cost) || !r.stands(tat, ticks) {
 			return Decision{}, false
 		}
 	}
@@ -146,11 +146,8 @@ func (r *Rule) exact(ctx context.Context, key Key, n uint64, now time.Duration, 
 // peek is take without its effects.
 func (r *Rule) peek(d sketch.Digest, n uint64, now time.Duration) Decision {
 	ticks, cost := r.ticks(now), r.shape.Cost(n)
-	tat := r.table.Lookup(d)
-	fits := r.shape.Fits(tat, ticks, cost)
-	if r.logged && n > 1 { // of a log the word says no more than whether one unit fits
-		fits = fits && r.remaining(d, tat, ticks) >= n
-	}
+	tat := r.lookup(d, now)
+	fits := r.fits(d, tat, ticks, cost)
 	switch {
 	case !fits || r.shape.Live(tat, ticks):
 		return r.decisionOn(d, StageTable, fits, tat, now, cost)

@@ -248,7 +248,7 @@ func (f *flight) judgeLocked(now time.Duration, tat uint64) {
 	for _, w := range f.next {
 		switch {
 		case w.left:
-		case s.shut.is(f.digest, now) || !s.shape.Fits(tat, ticks, w.cost) && s.stands(tat, ticks):
+		case s.shut.is(f.digest, now) || !s.fits(f.digest, tat, ticks, w.cost) && s.stands(tat, ticks):
 			w.verdict <- verdict{s.decisionOn(f.digest, StageTable, false, tat, now, w.cost), 0}
 		default:
 			rest = append(rest, w)

@@ -159,8 +159,8 @@ func (s *shared) join(key Key, d sketch.Digest, c claim) (*waiter, verdict, time
 	defer sh.mu.Unlock()
 	read := s.clock.reading()
 	// An answer may have come since checkTable; see feedTableLocked.
-	tat := s.table.Lookup(d)
-	if ticks := s.ticks(read.now); s.shut.is(d, read.now) || !s.shape.Fits(tat, ticks, c.cost) && s.stands(tat, ticks) {
+	tat := s.lookup(d, read.now)
+	if ticks := s.ticks(read.now); s.shut.is(d, read.now) || !s.fits(d, tat, ticks, c.cost) && s.stands(tat, ticks) {
 		return nil, verdict{s.decisionOn(d, StageTable, false, tat, read.now, c.cost), 0}, read.now
 	}
 	f := sh.m[d]
@@ -203,6 +203,7 @@ func (s *shared) leave(d sketch.Digest, w *waiter, hungUp bool) verdict {
 // fallback is the verdict of the failure policy.
 func (s *shared) fallback(d sketch.Digest, c claim, now time.Duration) verdict {
 	s.distrust(now)
+	s.lookup(d, now)
 	var v verdict
 	switch c.policy {
 	case FailOpen:

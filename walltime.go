@@ -153,6 +153,12 @@ func (c *clock) wallTime(now time.Duration) time.Duration {
 	return a.wall(now)
 }
 
+// followsStore reports whether a store has said what its clock is.
+func (c *clock) followsStore() bool {
+	a := c.wall.anchor.Load()
+	return a != nil && a.source == wallStore
+}
+
 // wait is how long it takes from now until the wall time has gone on by left, by the
 // clock of a store too.
 func (c *clock) wait(now, left time.Duration) time.Duration {

@@ -226,12 +226,27 @@ func (t *Table) Log(d sketch.Digest, now, cost uint64) (free, retry, empty uint6
 	}
 	l, tat := t.logs.at(h.at, h.i), t.sets[h.at][h.i].tat
 	free -= uint64(l.live(now))
-	retry = l.wait(now, cost)
+	if retry = l.wait(now, cost); retry > 0 {
+		retry += t.shape.late // as by LogWait
+	}
 	empty = t.logs.until(h.at, h.i) - min(now, t.logs.until(h.at, h.i))
 	if tat > max(now, logged) {
 		free, retry, empty = 0, max(retry, t.shape.LogWait(tat, now)), max(empty, tat-now)
 	}
 	return free, retry, empty
+}
+
+// LogFits reports whether a request of the given cost fits the log of d at now, which
+// the word of a log that is not full does not say of one above 1. With a store it denies
+// sooner by what clocks drift apart than that may.
+func (t *Table) LogFits(d sketch.Digest, now, cost uint64) bool {
+	if t.shape.told {
+		now += t.shape.period >> driftShift
+	}
+	var h held
+	t.hold(&h, d, false)
+	defer t.release(&h)
+	return h.i < 0 || uint64(t.logs.at(h.at, h.i).live(now))+cost <= t.shape.limit
 }
 
 // LogWait is in how many µs a unit fits whose word says that it does not at now, also by

@@ -16,8 +16,8 @@ type leakyBucket struct {
 // leakyAt is what is left of s, unless the clock has stepped back since s was
 // written. Then no time has passed, and s must be written with the new time, or the
 // bucket would not leak until the clock has caught up.
-func leakyAt(s *State, now uint64, r *Request) bucketAt {
-	c := &leakyBucket{r, now, s.Level}
+func leakyAt(c *leakyBucket, s *State, now uint64, r *Request) bucketAt {
+	*c = leakyBucket{r, now, s.Level}
 	b := bucketAt{counter: c, mark: min(now+2*(r.Limit/r.PerMicro)+2, maxSafe)}
 	b.quiet = quietUntil(s.Quiet, now, b.mark)
 	if c.ticks == 0 {

@@ -10,6 +10,7 @@
 package step
 
 import (
+	"sync"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
@@ -127,8 +128,17 @@ type bucketAt struct {
 	moved bool   // it is to be stored, even if nothing changes it
 }
 
+// scratch is what an operation on a leaky bucket would allocate, as most are.
+type scratch struct {
+	request Request
+	leaky   leakyBucket
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
 // at is s at the time now.
-func at(s *State, now uint64, r *Request) bucketAt {
+func (m *scratch) at(s *State, now uint64) bucketAt {
+	r := &m.request
 	if s.Algorithm != r.Algorithm || r.Kind == bucket.Reset {
 		s = &State{}
 	}
@@ -140,7 +150,7 @@ func at(s *State, now uint64, r *Request) bucketAt {
 	case bucket.SlidingLog:
 		return logAt(s, now, r)
 	}
-	return leakyAt(s, now, r)
+	return leakyAt(&m.leaky, s, now, r)
 }
 
 // Apply applies r to s at the time now in µs, and returns the state afterwards,
@@ -149,7 +159,10 @@ func Apply(s State, now uint64, r Request) (State, Result) {
 	if now > r.Due || now < r.Sent && r.Due < NoDue {
 		return s, Result{Late: true}
 	}
-	b := at(&s, now, &r)
+	m := scratches.Get().(*scratch) //nolint:forcetypeassert // ours
+	defer scratches.Put(m)
+	m.request = r
+	b := m.at(&s, now)
 	if r.Kind == bucket.Reset {
 		b.quiet, b.moved = b.mark, true
 	} else {
