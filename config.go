@@ -74,7 +74,8 @@ type RuleConfig struct {
 	Algorithm Algorithm
 
 	// CountDenied makes denied requests of a rule that counts in windows count like
-	// admitted ones: one that does not fit uses up what is left of the window.
+	// admitted ones: one that does not fit uses up what is left of a fixed window, and
+	// its cost of a sliding one, up to Rate.N in each period.
 	CountDenied bool
 
 	// Burst is B, the units that a client may take at once from rest: nginx's

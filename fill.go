@@ -24,7 +24,8 @@ import (
 //
 // Promises: what is taken counts as a request of that many units, so P2 holds for
 // any mix of Take and TakeUpTo, and P1 says that a client gets at least what
-// conforms. All n units count towards suspicion, taken or not.
+// conforms. All n units count towards suspicion, taken or not, and with
+// [RuleConfig].CountDenied in a sliding window too.
 func (r *Rule) TakeUpTo(ctx context.Context, key Key, n uint64) (d Decision, taken uint64) {
 	r.check(key)
 	return r.takeUpTo(ctx, key, min(n, r.shape.Burst()), r.clock.now(), stackStripe())
@@ -64,6 +65,12 @@ func (b *buckets) takeUpTo(d sketch.Digest, n uint64, now time.Duration) (Decisi
 		now = late
 		tat, more = b.fill(d, n-taken, now)
 		taken += more
+	}
+	if taken < n && b.countDenied { // unless it fits by now
+		var ok bool
+		if tat, ok = b.table.TakeCounted(d, b.ticks(now), b.shape.Cost(n-taken)); ok {
+			taken = n
+		}
 	}
 	return b.decisionOn(d, StageExact, taken > 0, tat, now, b.shape.Unit()), taken
 }

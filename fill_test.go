@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
 )
 
 // upTo makes client c take up to n units, and checks that no unit that conforms
@@ -316,5 +318,41 @@ func TestTakeUpToOvertaken(t *testing.T) {
 	clock.Set(10 * time.Second)
 	if d, n := r.takeUpTo(t.Context(), key, 3, 5*time.Second, stackStripe()); n != 3 || d.Remaining != 0 {
 		t.Errorf("read 5 s ago: %d taken, %+v; want 3, as all has leaked since", n, d)
+	}
+}
+
+// What a TakeUpTo could not take counts alike in the table, in a store, and here while
+// that is away.
+func TestTakeUpToCountsDenied(t *testing.T) {
+	for _, where := range []string{"table", "store", "fallback"} {
+		synctest.Test(t, func(t *testing.T) {
+			c := withStrict(slidingRule("a", 10, time.Hour))
+			c.CountDenied = true
+			s := newSlowStore(t)
+			cfg := Config{Rules: []RuleConfig{c}, Store: s, Memory: 4 << 20}
+			switch where {
+			case "table":
+				cfg.Store = nil
+			case "fallback":
+				s.err = func() error { return errStore }
+			}
+			lim, err := New(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := lim.rules[0]
+			key := r.BytesKey([]byte("x"))
+			time.Sleep(time.Hour / 2)
+			r.Take(t.Context(), key, 8)
+			time.Sleep(time.Hour) // of the 8 half counts
+			for i, want := range []struct{ n, taken, current uint64 }{{4, 4, 4}, {5, 2, 9}, {5, 0, 10}} {
+				_, taken := r.TakeUpTo(t.Context(), key, want.n)
+				now := r.ticks(lim.Now())
+				_, level := r.shape.Counts(r.table.Lookup(key.digest()), now)
+				if _, current := bucket.Unpack(level); taken != want.taken || current != want.current {
+					t.Errorf("%s, %d: %d taken, %d count, want %+v", where, i, taken, current, want)
+				}
+			}
+		})
 	}
 }

@@ -232,9 +232,9 @@ func (rp *RulePlan) sliding() bool {
 	return rp.Logged() || rp.shape.Algorithm() == SlidingWindow
 }
 
-// MaxBurst is the most units that a client is admitted in one window, if the rule
-// counts in windows: (1+θ)·N + 1, and twice that at once where one ends and the next
-// begins. Else it is the most units that a client is admitted at once on one node,
+// MaxBurst is the most units that a client is admitted in one window, or in any period
+// of a log: (1+θ)·N + 1, and of fixed windows twice that at once where one ends and the
+// next begins. Of a bucket it is the most units that a client is admitted at once on one node,
 // decisions in flight aside: (1+θ)·B + 1 + r·2 µs, and r·J with a shared exact
 // tier (P2). The 1 is the request that the first-seen filter admits, the 2 µs
 // are the clock's rounding.

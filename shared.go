@@ -219,10 +219,10 @@ func (s *shared) fallback(d sketch.Digest, c claim, now time.Duration) verdict {
 			tat, more = s.takeLocal(d, c.cost, c.count-granted, now)
 			granted += more
 		}
-		if granted == 0 && s.countDenied { // unless it fits by now
+		if granted < c.count && s.countDenied { // unless it fits by now
 			var ok bool
-			if tat, ok = s.table.TakeCounted(d, s.ticks(now), c.cost); ok {
-				granted = 1
+			if tat, ok = s.table.TakeCounted(d, s.ticks(now), (c.count-granted)*c.cost); ok {
+				granted = c.count
 			}
 		}
 		v = verdict{s.decisionOn(d, StageFallback, granted > 0, tat, now, c.cost), granted}

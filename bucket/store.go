@@ -51,7 +51,8 @@ type Op struct {
 	// and that there is no floor.
 	Window uint64
 
-	// CountDenied has a take that does not fit use up what is left of the window.
+	// CountDenied has charges that do not fit use up what is left of a fixed window, and
+	// count in a sliding one, up to the limit in each period.
 	CountDenied bool
 
 	// Patience is how long after At the operation may still be carried out.
