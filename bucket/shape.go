@@ -302,44 +302,6 @@ func Sub(tat, now, cost uint64) uint64 {
 	return tat - cost
 }
 
-// Remaining is the number of units that fit now, at most Burst.
-func (s *Shape) Remaining(tat, now uint64) uint64 {
-	l := s.Level(tat, now)
-	if l+s.unit > s.most || s.burst == 0 {
-		return 0
-	}
-	return min((s.most-l)/s.unit, s.burst)
-}
-
-// RetryAfter is the time until a request of the given cost fits if nothing
-// else arrives: 0 if it fits now, [Never] if it exceeds the burst. It and the next
-// two are of buckets; for a window see [Shape.Waits], for a log [Table.Log].
-func (s *Shape) RetryAfter(tat, now, cost uint64) time.Duration {
-	if cost > s.limit {
-		return Never
-	}
-	l := Level(tat, now) + cost
-	if l <= s.most {
-		return 0
-	}
-	return s.Duration(l - s.most)
-}
-
-// TimeToEmpty is the time until the bucket has leaked out.
-func (s *Shape) TimeToEmpty(tat, now uint64) time.Duration {
-	return s.Duration(Level(tat, now))
-}
-
-// Over is RetryAfter and TimeToEmpty of a request that does not fit, for the
-// most frequent kind: ticks are µs, the cost is no more than the burst, and
-// nothing remains. Of other kinds ok is false. A flood is told these, 15 of 53
-// instructions cheaper than by the two.
-func (s *Shape) Over(tat, now, cost uint64) (retry, empty time.Duration, ok bool) {
-	l := Level(tat, now)
-	ok = s.perMicro == 1 && cost <= s.limit && l <= maxMicros && l+s.unit > s.most
-	return time.Duration(l+cost-s.most) * time.Microsecond, time.Duration(l) * time.Microsecond, ok
-}
-
 func gcd(a, b uint64) uint64 {
 	for b != 0 {
 		a, b = b, a%b

@@ -1,0 +1,118 @@
+package fastlimit
+
+import (
+	"cmp"
+	"runtime"
+	"slices"
+	"unsafe"
+
+	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/sketch"
+)
+
+func targetRPS() float64 { return targetRPSPerCore * float64(max(minCores, runtime.GOMAXPROCS(0))) }
+
+func (rp *RulePlan) hasSketch() bool { return *rp.Config.EscalateAt > 0 }
+
+// planFilter sets the window to the longest drain time that is served.
+func (p *Plan) planFilter(budget int64) {
+	for i := range p.Rules {
+		if rp := &p.Rules[i]; rp.Filter {
+			p.Window = max(p.Window, rp.window(), minWindow)
+		}
+	}
+	if p.Window == 0 {
+		return
+	}
+	need := targetRPS() * p.Window.Seconds() * bitsPerClient / 64
+	p.filterWords = int(min(float64(budget/2/8), need))
+	p.Memory = int64(p.filterWords) * 2 * 8
+	p.Clients = sketch.BloomCapacity(p.filterWords)
+}
+
+// sketchBytes and tableBytes are what one request per second needs.
+func (rp *RulePlan) sketchBytes() float64 {
+	if !rp.hasSketch() {
+		return 0
+	}
+	cells := sketch.Depth * rp.shape.LeakSeconds(1) / targetLoad // d·rps/(ρ·r)
+	if rp.periodic() {
+		// What others count in a client's cells by the end of a window is to be the
+		// targetNoise'th part of what makes a suspect, on average.
+		cells = sketch.Depth * rp.perSuspect() / targetNoise
+	}
+	return cells * 8
+}
+
+// perSuspect is the number of clients who become suspects in a window for each request
+// per second, since each has taken θ·N, or half as much where a period slides.
+func (rp *RulePlan) perSuspect() float64 {
+	units := *rp.Config.EscalateAt * float64(rp.Config.Burst)
+	if rp.sliding() {
+		units /= 2
+	}
+	return rp.shape.Period().Seconds() / max(1, units)
+}
+
+func (rp *RulePlan) tableBytes() float64 {
+	theta := *rp.Config.EscalateAt
+	suspects := rp.shape.LeakSeconds(1) // alive: each unit keeps a bucket for T
+	switch {
+	case rp.periodic():
+		if suspects = rp.perSuspect(); rp.sliding() {
+			suspects *= 2 // those of the window before are alive
+		}
+	case theta > 0:
+		suspects *= (1 + theta) / theta // K of P3
+	}
+	return suspects / targetFill * float64(rp.shape.SetBytes()) / 4
+}
+
+// planRules shares the budget out by max-min fairness: everybody gets the same,
+// but nobody more than serves targetRPS, and what they leave goes to the others.
+// So a fast rule, which needs little, has it beside any number of slow ones.
+func (p *Plan) planRules(budget int64) {
+	order := make([]*RulePlan, len(p.Rules))
+	for i := range p.Rules {
+		order[i] = &p.Rules[i]
+	}
+	slices.SortStableFunc(order, func(a, b *RulePlan) int { return cmp.Compare(a.need(), b.need()) })
+	for i, rp := range order {
+		share := float64(budget) / float64(len(order)-i)
+		rp.take(min(share, max(minRuleBytes, targetRPS()*rp.need())))
+		budget -= min(rp.Bytes, int64(share)) // one log may be more than the share: see checkLogs
+		p.Memory += rp.Bytes
+	}
+}
+
+// checkLogs reports rules whose share of the memory holds too few logs.
+func (p *Plan) checkLogs(memory int64, bad *report) {
+	for i := range p.Rules {
+		rp := &p.Rules[i]
+		if c := &rp.Config; rp.Logged() && rp.Buckets < minLogs {
+			bad.add(c.Name, "Rate", "lower it, raise the memory, or choose a sliding window",
+				"logs of %d units take %s for each client: the rule's share of memory %s holds those of %d, and needs %d at least",
+				c.Rate.N, sizeText(int64(rp.shape.SetBytes()/4)), sizeText(memory), rp.Buckets, minLogs)
+		}
+	}
+}
+
+// need is the memory for one request per second.
+func (rp *RulePlan) need() float64 { return rp.sketchBytes() + rp.tableBytes() }
+
+// take splits a share between sketch and table.
+func (rp *RulePlan) take(total float64) {
+	shutBytes := int64(0)
+	if rp.shared && rp.shape.Algorithm() == SlidingWindow {
+		shutBytes = int64(unsafe.Sizeof(shut{}))
+	}
+	total -= float64(shutBytes)
+	rp.RequestsPerSecond = min(targetRPS(), total/rp.need())
+	sketchShare := total * rp.sketchBytes() / rp.need()
+	rp.blocks = int(sketchShare) / sketch.BlockBytes
+	rp.sets = rp.shape.SetsIn(int(total - sketchShare))
+	rp.Cells = rp.blocks * sketch.BlockBytes / 8
+	rp.Buckets = rp.sets * 4
+	rp.Overflow = bucket.OverflowChance(rp.sets, rp.Buckets/2)
+	rp.Bytes = int64(rp.blocks)*sketch.BlockBytes + int64(rp.shape.TableBytes(rp.sets)) + shutBytes
+}
