@@ -87,6 +87,9 @@ func (f *slidingFleet) ask(client, node int, n uint64) {
 		if d.Stage == StageTable {
 			f.tables++
 		}
+		if d.Remaining >= int64(n) || d.RetryAfter <= 0 {
+			f.faults = append(f.faults, fmt.Sprintf("%d units denied: %+v", n, d))
+		}
 		// The clock is read in whole µs.
 		if level := f.level(client, from-time.Microsecond, logged, true); level+n <= f.most {
 			f.faults = append(f.faults, fmt.Sprintf("P1: %d units of client %d denied by node %d, stage %v, at level %d", n, client, node, d.Stage, level))

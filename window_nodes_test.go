@@ -78,6 +78,9 @@ func (f *windowFleet) ask(client, node int, n uint64) {
 		}
 	default:
 		f.denials++
+		if d.Remaining >= int64(n) || d.RetryAfter <= 0 {
+			f.faults = append(f.faults, fmt.Sprintf("%d units denied: %+v", n, d))
+		}
 		if d.Stage == StageTable {
 			f.tables++
 		}
