@@ -48,8 +48,13 @@ func TestRateInSeconds(t *testing.T) {
 		rate Rate
 		want string
 	}{
-		{Rate{3, 2 * time.Millisecond}, "1500/s"}, {Rate{1, 334 * time.Millisecond}, "500/167s"}, {Rate{5, 1500 * time.Millisecond}, "10/3s"},
-		{Rate{5, time.Minute}, "5/m"}, {Rate{7, 7 * time.Second}, "7/7s"}, {Rate{math.MaxUint64, time.Millisecond}, "18446744073709551615/1ms"}, {Rate{}, "0/0s"},
+		{Rate{3, 2 * time.Millisecond}, "1500/s"},
+		{Rate{1, 334 * time.Millisecond}, "500/167s"},
+		{Rate{5, 1500 * time.Millisecond}, "10/3s"},
+		{Rate{5, time.Minute}, "5/m"},
+		{Rate{7, 7 * time.Second}, "7/7s"},
+		{Rate{math.MaxUint64, time.Millisecond}, "18446744073709551615/1ms"},
+		{Rate{}, "0/0s"},
 	} {
 		if got := tt.rate.inSeconds(); got.String() != tt.want {
 			t.Errorf("%v: got %v, want %s", tt.rate, got, tt.want)

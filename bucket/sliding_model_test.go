@@ -119,8 +119,12 @@ func TestSlidingTableModel(t *testing.T) {
 		sets, clients int
 		pause         float64 // largest pause between operations, in periods
 	}{
-		{"roomy", 512, 100, 0.01}, {"crowded", 8, 100, 0.002}, {"few, often drained", 4, 20, 0.6},
-		{"as many as it holds", 16, 64, 0.001}, {"one set", 1, 12, 0.05}, {"three sets", 3, 30, 0.01},
+		{"roomy", 512, 100, 0.01},
+		{"crowded", 8, 100, 0.002},
+		{"few, often drained", 4, 20, 0.6},
+		{"as many as it holds", 16, 64, 0.001},
+		{"one set", 1, 12, 0.05},
+		{"three sets", 3, 30, 0.01},
 	} {
 		for seed := range uint64(4) {
 			for _, make := range []func(uint64, time.Duration) (Shape, error){NewSlidingWindow, NewSlidingLog} {

@@ -24,8 +24,12 @@ func TestSlidingWindowBounds(t *testing.T) {
 		per  time.Duration
 		most uint64
 	}{
-		{time.Second, 1<<15 - 1}, {1500 * time.Millisecond, 1<<15 - 1}, {time.Minute, 1<<18 - 1}, {time.Hour, 1<<21 - 1},
-		{24 * time.Hour, 1<<23 - 1}, {366 * 24 * time.Hour, 1<<26 - 1},
+		{time.Second, 1<<15 - 1},
+		{1500 * time.Millisecond, 1<<15 - 1},
+		{time.Minute, 1<<18 - 1},
+		{time.Hour, 1<<21 - 1},
+		{24 * time.Hour, 1<<23 - 1},
+		{366 * 24 * time.Hour, 1<<26 - 1},
 	} {
 		s := mustSliding(t, tt.most, tt.per)
 		if s.Algorithm() != SlidingWindow || !s.Windowed() || s.Logged() || s.Limit() != tt.most || !s.Portable() || s.WithSlack(time.Hour) != s {
@@ -61,7 +65,7 @@ func TestSlidingWindowBounds(t *testing.T) {
 func TestSlidingStates(t *testing.T) {
 	t.Parallel()
 	s := mustSliding(t, 5, time.Second)
-	at := func(window, previous, current uint64) uint64 { return s.sliding(window, previous, current) }
+	at := s.sliding
 	half := s.WindowTicks(7*time.Second + 500*time.Millisecond)
 	for _, tt := range []struct {
 		state                     uint64

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 )
 
@@ -94,7 +95,7 @@ func TestScratchKeepsNothingOld(t *testing.T) {
 			rules(n).Decide(t.Context(), r, &s)
 			charges, parts := s.charges[len(s.charges):cap(s.charges)], s.parts[len(s.parts):cap(s.parts)]
 			if cap(s.charges) > len(s.few) {
-				charges = append(charges[:len(charges):len(charges)], s.few[:]...)
+				charges = append(slices.Clip(charges), s.few[:]...)
 			}
 			for _, c := range charges {
 				if c.Rule != nil {

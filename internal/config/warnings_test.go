@@ -38,8 +38,8 @@ func TestWarnings(t *testing.T) {
 		{inRule("rate: 100/25m, algorithm: sliding_window"), []string{"rule a: a sliding window of 25m is longer than first-seen clients are remembered, for which a period may have 24 minutes at most"}},
 		{inRule("rate: 50/m, algorithm: sliding_log"), nil},
 		{inRule("rate: 50/59m, algorithm: sliding_log"), []string{"rule a: its memory carries "}},
-		{inRule("rate: 50/h, algorithm: sliding_log"), []string{
-			"rule a: its memory carries ", "rule a: a sliding log of 1h0m is longer than first-seen clients are remembered, less than an hour",
+		{inRule("rate: 50/2h, algorithm: sliding_log"), []string{
+			"rule a: its memory carries ", "rule a: a sliding log of 2h0m is longer than first-seen clients are remembered, less than an hour",
 		}},
 		{inRule("rate: 5/m, algorithm: sliding_log"), []string{"rule a: escalate_at is 0, as the limit of 5 is below 10"}},
 		{inRule("rate: 100/s") + "\nadmin: :9000", []string{"admin: :9000 can be reached"}},
@@ -80,7 +80,7 @@ func TestAtOnce(t *testing.T) {
 		"rate: 100/s, algorithm: fixed_window":       151,
 		"rate: 100/s, algorithm: sliding_window":     151,
 		"rate: 100/s, algorithm: sliding_log":        151,
-		"rate: 50/h, algorithm: sliding_log":         75,              // no filter
+		"rate: 50/2h, algorithm: sliding_log":        76,
 		"rate: 1000000000/s, burst: 100000000000001": 150000000002001, // the clock rounds to µs
 	} {
 		c := mustParse(t, "rules: [{name: a, "+settings+"}]")
