@@ -16,7 +16,7 @@ const minServer = 140000
 // accepts writes, has a schema of this version, and lets this user use it. The error
 // is a [remote.Error] that names the fix.
 func (d *driver) check(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 4*d.config.batchTimeout())
+	ctx, cancel := context.WithTimeout(ctx, 2*d.config.startTimeout())
 	defer cancel()
 	err := d.checkServer(ctx)
 	if err == nil {

@@ -24,8 +24,8 @@ type Config struct {
 	// caller waits. Set it to at least 5 times the round trip at the 99.9th
 	// percentile. Default 20 ms.
 	//
-	// A statement is given up after 5·Timeout, at least 100 ms, and so are its locks;
-	// an attempt to connect after 40·Timeout, at least 1 s.
+	// A statement is given up after 5·Timeout, at least 100 ms, its wait for locks
+	// after half of that, and an attempt to connect after 40·Timeout, at least 1 s.
 	Timeout time.Duration
 
 	// Workers is the number of statements in flight, each on a connection of its own.
@@ -86,8 +86,18 @@ func (c Config) WithDefaults() Config {
 func (c *Config) ioTimeout() time.Duration   { return max(5*c.Timeout, minIO) }
 func (c *Config) dialTimeout() time.Duration { return max(40*c.Timeout, minDial) }
 
-// batchTimeout bounds one batch, the wait for a connection included.
-func (c *Config) batchTimeout() time.Duration { return c.dialTimeout() + 2*c.ioTimeout() }
+// lockTimeout bounds a statement's wait for locks: the server gives up before this
+// side does.
+func (c *Config) lockTimeout() time.Duration { return c.ioTimeout() / 2 }
+
+// batchTimeout bounds one batch: the question for the clock, the wait for a
+// connection and the statement. Connecting may take longer: it goes on in the
+// background, or a server that swallows packets would have batches fail too rarely to
+// open the breaker.
+func (c *Config) batchTimeout() time.Duration { return 3 * c.ioTimeout() }
+
+// startTimeout bounds each step of what is checked before anything depends on it.
+func (c *Config) startTimeout() time.Duration { return c.dialTimeout() + c.batchTimeout() }
 
 // pool returns the settings of connections of a valid configuration.
 func (c *Config) pool() (*pgxpool.Config, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // maxKey is the longest key that the index takes for sure.
@@ -75,14 +76,13 @@ func (d *driver) run(ctx context.Context, b *batch) error {
 	if err != nil {
 		return d.failed(err)
 	}
-	// The server gives up its wait for locks before this side gives up the connection.
-	args := b.fill(&dating, d.config.ioTimeout(), d.testClock())
-	conn, err := d.pool.Acquire(ctx)
+	args := b.fill(&dating, d.config.lockTimeout(), d.testClock())
+	conn, err := d.acquire(ctx)
 	if err != nil {
 		return d.failed(err)
 	}
 	defer conn.Release()
-	ctx, cancel := context.WithTimeout(ctx, 2*d.config.ioTimeout())
+	ctx, cancel := context.WithTimeout(ctx, d.config.ioTimeout())
 	defer cancel()
 	d.counters.statements.Add(1)
 	sent := d.now()
@@ -97,6 +97,13 @@ func (d *driver) run(ctx context.Context, b *batch) error {
 	d.counters.offsetUs.Store(micros - time.Now().UnixMicro())
 	d.clocks.Observe("", remote.Reading{Micros: micros, Asked: sent, Got: d.now()})
 	return nil
+}
+
+// acquire waits for a connection, but not for as long as it may take to make one.
+func (d *driver) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.config.ioTimeout())
+	defer cancel()
+	return d.pool.Acquire(ctx)
 }
 
 // failed gives an error its class. A connection that broke may lead to another server
@@ -142,7 +149,7 @@ func (d *driver) dating(ctx context.Context, ops []locked) (remote.Dating, error
 			return signed(d.clock()), nil
 		}
 		d.counters.statements.Add(1)
-		ctx, cancel := context.WithTimeout(ctx, d.config.batchTimeout())
+		ctx, cancel := context.WithTimeout(ctx, d.config.ioTimeout())
 		defer cancel()
 		err = d.pool.QueryRow(ctx, d.sql.micros).Scan(&micros)
 		return micros, err

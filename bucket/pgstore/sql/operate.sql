@@ -16,14 +16,16 @@ $$;
 -- committed before it. Locks are released when the transaction has committed.
 --
 -- The settings make every plan the same nested loop over the primary key, planned
--- once for a connection, whatever the statistics of a table that was empty then.
+-- once for a connection, whatever the statistics of a table that was empty then. And
+-- a new connection reads the table's definition before it gets to the body, which a
+-- lock on the table holds up: without lock_timeout, one backend more for each attempt.
 CREATE OR REPLACE FUNCTION fastlimit.operate(
   locks int[], lock_timeout text, sent bigint, clock bigint, -- clock is null but in tests
   keys bytea[], kinds smallint[], algorithms smallint[], per_micros bigint[], units bigint[], limits bigint[], costs bigint[], counts bigint[],
   floors bigint[], backs bigint[], dates bigint[], dues bigint[], denials boolean[] -- dates are windows where those count
 ) RETURNS TABLE (granted bigint, reply bigint, late boolean, now bigint)
 LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET lock_timeout = '1s' SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 #variable_conflict use_column
 DECLARE
