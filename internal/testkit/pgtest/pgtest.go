@@ -257,3 +257,12 @@ func (s *Server) Session() *pgx.Conn {
 	s.t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c
 }
+
+// Restart shuts the server down, without waiting for its clients, and starts it again.
+// Nothing that was committed is lost.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.signal(syscall.SIGINT)
+	<-s.done
+	s.Run()
+}
