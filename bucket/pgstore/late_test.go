@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
@@ -72,6 +73,26 @@ func TestLockedTableKeepsNoBackends(t *testing.T) {
 	redistest.Eventually(t, "none to wait any longer", func() bool {
 		return at.server.Do("SELECT count(*) FROM pg_stat_activity WHERE usename = 'node'") == "0"
 	})
+	at.do("COMMIT")
+}
+
+// And so it is where nobody is left to cancel the attempt: the server ends it by itself,
+// on a connection that has not yet read the table's definition, too.
+func TestNewConnectionDoesNotWaitForever(t *testing.T) {
+	t.Parallel()
+	at := newSite(t)
+	at.do("BEGIN; LOCK TABLE fastlimit.bucket")
+	var b batch
+	b.add(&bucket.Op{Kind: bucket.Take, Key: "a", Shape: probeShape, Cost: 1, Count: 1})
+	b.arrange()
+	rows, err := at.server.Session().Query(t.Context(), "SELECT granted, reply, late, now FROM fastlimit.operate("+placeholders(numParameters)+")",
+		b.fill(new(remote.Dating), 50*time.Millisecond, nil)...)
+	if err == nil {
+		err = b.read(rows)
+	}
+	if classify(err) != classLocked {
+		t.Errorf("%v, want an end of the wait for the lock", err)
+	}
 	at.do("COMMIT")
 }
 

@@ -99,6 +99,7 @@ func mustShape(t testing.TB, n uint64, per time.Duration, burst uint64) bucket.S
 // machine's time.
 func openClocked(t *testing.T, c Config, clock func() uint64, now func() time.Time) *Store {
 	t.Helper()
+	c.Prune = maxPrune // which goes by the server's own clock
 	d, err := newDriver(c)
 	if err != nil {
 		t.Fatal(err)

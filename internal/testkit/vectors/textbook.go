@@ -43,6 +43,10 @@ func textbook() []Vector {
 			call(75*second, Take, 1, false, 50).times(715_200*us, 105*second),
 			call(75*second+714*ms, Take, 1, false, 50), call(75*second+715_200*us, Take, 1, true, 50),
 		}},
+		// 4 · 45/60 + 5 = 8 of 10 (Upstash, "Ratelimiting algorithms").
+		{Name: "textbook sliding window, 4 and 5", Rate: perMinute(10), Algorithm: fastlimit.SlidingWindow, Calls: []Call{
+			call(30*second, Take, 4, true, 4), call(75*second, Take, 5, true, 8), call(75*second, Peek, 2, true, 8), call(75*second, Peek, 3, false, 8),
+		}},
 		// 5 · 70 % + 3 = 6.5 of 7, which may be rounded up or down; here it is up.
 		{Name: "textbook sliding window, 5 and 3", Rate: perMinute(7), Algorithm: fastlimit.SlidingWindow, Calls: []Call{
 			call(0, Take, 5, true, 5), call(78*second, Take, 3, true, 7), call(78*second, Take, 1, false, 7),

@@ -100,7 +100,7 @@ func (v *Vector) run(t *testing.T, open func(t *testing.T) (bucket.Store, func()
 	if v.Before > v.most() {
 		r = v.rule(t, c, v.Burst) // of another node, after the limit was lowered
 	}
-	v.play(t, r, before)
+	v.play(t, r, open != nil, before)
 }
 
 func (v *Vector) rule(t *testing.T, c fastlimit.Config, burst uint64) *fastlimit.Rule {
@@ -127,8 +127,9 @@ func (v *Vector) most() uint64 {
 
 func key(r *fastlimit.Rule) fastlimit.Key { return r.BytesKey([]byte("client")) }
 
-func (v *Vector) play(t *testing.T, r *fastlimit.Rule, before func()) {
+func (v *Vector) play(t *testing.T, r *fastlimit.Rule, shared bool, before func()) {
 	start, ctx, k := time.Now(), t.Context(), key(r)
+	late := v.late(shared)
 	for i, c := range v.Calls {
 		time.Sleep(c.At - time.Since(start))
 		before()
@@ -160,12 +161,22 @@ func (v *Vector) play(t *testing.T, r *fastlimit.Rule, before func()) {
 			t.Errorf("call %d at %v: %d left, want level %d: %d", i, c.At, after.Remaining, c.Level, left)
 		case !periodic && after.TimeToEmpty != full:
 			t.Errorf("call %d at %v: empty in %v, want level %d: %v", i, c.At, after.TimeToEmpty, c.Level, full)
-		case c.Full != unsaid && after.TimeToEmpty != c.Full:
+		case c.Full != unsaid && (after.TimeToEmpty < c.Full || after.TimeToEmpty > c.Full+late):
 			t.Errorf("call %d at %v: empty in %v, want %v", i, c.At, after.TimeToEmpty, c.Full)
-		case c.Reset != unsaid && (after.RetryAfter > c.Reset || after.RetryAfter < c.Reset-slack):
+		case c.Reset != unsaid && (after.RetryAfter > c.Reset+late || after.RetryAfter < c.Reset-slack):
 			t.Errorf("call %d at %v: one more fits in %v, want %v", i, c.At, after.RetryAfter, c.Reset)
 		}
 	}
+}
+
+// late is by how much the times that a node tells may be longer than the source says.
+// Windows and logs are a store's, whose clock may be slower than this node's by a
+// thousandth; two of them for two periods.
+func (v *Vector) late(shared bool) time.Duration {
+	if shared && v.Algorithm.Periodic() {
+		return v.Rate.Per / 250
+	}
+	return 0
 }
 
 // leak is the time in which so many units leak, rounded up to µs.
