@@ -152,6 +152,8 @@ func randomState(rng *rand.Rand, s bucket.Shape, now uint64) step.State {
 		st.Quiet = near(rng, now)
 	case 1:
 		st.Quiet = now + rng.Uint64N(2*(s.Limit()/s.PerMicro())+5)
+	case 2: // from before the clock stepped back
+		st.Quiet = now + rng.Uint64N(1<<45)
 	}
 	return sound(st)
 }
