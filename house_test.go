@@ -92,16 +92,17 @@ var layers = []struct {
 	{"bucket/memstore", []string{"bucket", "bucket/step"}, "a store knows buckets, not rules"},
 	{"bucket/remote", []string{"bucket"}, "what stores across a network have in common: no I/O, and no store"},
 	{"bucket/redisstore", []string{"bucket", "bucket/step", "bucket/remote"}, "a store knows buckets, not rules; its driver is what is of Redis alone"},
+	{"bucket/pgstore", []string{"bucket", "bucket/step", "bucket/remote"}, "likewise: what is of PostgreSQL alone"},
 	{"bucket/storetest", []string{"bucket"}, "asks of every store the same"},
 	{".", []string{"sketch", "window", "bucket"}, "what importers of the library link"},
 	{"policy", []string{"."}, "who, which rules, which keys: no HTTP, no files"},
 	{"legacy", []string{"."}, "limits as others define them: arithmetic, whatever file they stand in"},
 	{"internal/denial", []string{"."}, "text of an answer, for any server"},
-	{"internal/config", []string{".", "policy", "legacy", "server", "bucket/redisstore", "sync/gossip"}, "fills in the settings of those who have any; serves nothing"},
+	{"internal/config", []string{".", "policy", "legacy", "server", "bucket/redisstore", "bucket/pgstore", "sync/gossip"}, "fills in the settings of those who have any; serves nothing"},
 	{"internal/migrate", []string{".", "policy", "internal/migrate/nginxconf"}, "makes rules; which file they go to is for commands"},
 	{"internal/migrate/nginxconf", nil, "a syntax, whatever is in it"},
 	{"internal/prom", nil, "tables of metrics, whoever counts"},
-	{"internal/metrics", []string{"internal/prom", "bucket/redisstore", "bucket/remote", "sync/..."}, "so that neither store nor cluster knows of Prometheus, nor the server of either"},
+	{"internal/metrics", []string{"internal/prom", "bucket/redisstore", "bucket/pgstore", "bucket/remote", "sync/..."}, "so that neither store nor cluster knows of Prometheus, nor the server of either"},
 	{"internal/replay", []string{".", "policy", "bucket"}, "judges logs, and asks buckets for nothing but the names of algorithms; needs no server"},
 	{"internal/suggest", []string{".", "policy", "bucket", "internal/replay"}, "reads logs as replay does, and counts by the arithmetic of buckets"},
 	{"toptalkers", []string{"sketch"}, "ranks what tables count: no network, no server"},
@@ -133,7 +134,7 @@ var layers = []struct {
 	{"bench/redisbench", []string{".", "bucket", "bucket/redisstore", "internal/testkit/redisfault", "bench/..."}, "asks Redis, and breaks it"},
 	{"bench/command", []string{".", "internal/cli", "bench/..."}, "flags of the benchmarks"},
 	{"bench", []string{"bench/command"}, "a main package, which nobody can import"},
-	{"cmd/fastlimit", []string{".", "policy", "toptalkers", "server", "bucket", "bucket/remote", "bucket/redisstore", "sync/gossip", "internal/cli", "internal/config", "internal/metrics", "internal/migrate/...", "internal/replay", "internal/suggest"}, "flags, files, signals and wiring"},
+	{"cmd/fastlimit", []string{".", "policy", "toptalkers", "server", "bucket", "bucket/remote", "bucket/redisstore", "bucket/pgstore", "sync/gossip", "internal/cli", "internal/config", "internal/metrics", "internal/migrate/...", "internal/replay", "internal/suggest"}, "flags, files, signals and wiring"},
 }
 
 // basics know nothing of this module, and everybody may import them.
@@ -173,7 +174,7 @@ var order = [][]string{
 	{"sketch", "server/internal/text"},
 	{"window", "bucket"},
 	{".", "bucket/step", "bucket/remote", "bucket/storetest", "toptalkers"},
-	{"policy", "legacy", "internal/denial", "bucket/memstore", "bucket/redisstore", "sync/delta"},
+	{"policy", "legacy", "internal/denial", "bucket/memstore", "bucket/redisstore", "bucket/pgstore", "sync/delta"},
 	{"sync/gossip", "middleware/...", "internal/replay", "internal/migrate", "server/internal/guard", "server/internal/logs"},
 	{"server/internal/conn", "internal/metrics", "internal/suggest"},
 	{"server/internal/admin", "server/internal/decide", "server/internal/lifecycle", "server/internal/metrics"},
@@ -232,6 +233,7 @@ var keep = []struct {
 }{
 	{"github.com/valyala/fasthttp", []string{"server", "middleware/fasthttp", "server/internal/conn", "server/internal/decide", "bench/..."}, "the library must not link a server"},
 	{"github.com/redis/go-redis", []string{"bucket/redisstore", "bench/..."}, "the library must not link a Redis client"},
+	{"github.com/jackc", []string{"bucket/pgstore", "internal/testkit/pgtest", "bench/..."}, "the library must not link a PostgreSQL client"},
 	{"github.com/sony/gobreaker", []string{"bucket/remote"}, "one breaker for all stores"},
 	{"github.com/hashicorp/memberlist", []string{"sync/..."}, "gossip is one adapter"},
 	{"github.com/prometheus", []string{"server", "server/internal/metrics", "internal/prom", "internal/metrics", "bench/..."}, "the library counts; the server exports"},
@@ -244,6 +246,7 @@ var keep = []struct {
 	{module + "/cmd", nil, "nothing builds on a command"},
 	{module + "/server", []string{"server/...", "cmd/fastlimit", "internal/config", "bench/..."}, "arrows point down"},
 	{module + "/bucket/redisstore", []string{"cmd/fastlimit", "internal/config", "internal/metrics", "bench/..."}, "wiring is for commands"},
+	{module + "/bucket/pgstore", []string{"cmd/fastlimit", "internal/config", "internal/metrics", "bench/..."}, "wiring is for commands"},
 	{module + "/sync/gossip", []string{"cmd/fastlimit", "internal/config", "internal/metrics", "bench/..."}, "wiring is for commands"},
 	{module + "/internal/testkit", []string{"internal/testkit/...", "bench/redisbench"}, "for tests, and for what measures faults"},
 	{module + "/bucket/storetest", nil, "for tests"},
@@ -269,7 +272,7 @@ func TestRootLinksLittle(t *testing.T) {
 	t.Parallel()
 	banned := []string{
 		"net/http", "testing", "log/slog", "os/exec",
-		"github.com/valyala/fasthttp", "github.com/redis/go-redis", "github.com/hashicorp/memberlist", "github.com/prometheus",
+		"github.com/valyala/fasthttp", "github.com/redis/go-redis", "github.com/jackc", "github.com/hashicorp/memberlist", "github.com/prometheus",
 	}
 	for _, p := range mustPackages(t) {
 		if p.name() != "." {

@@ -28,6 +28,7 @@ type GoMemory struct {
 
 // StoreInfo is what /v1/info shows of the store that nodes share for exact checks.
 type StoreInfo struct {
+	Name     string        // of its section in the file: redis or postgres, redis if empty
 	State    string        // of its circuit breaker
 	Distance time.Duration // shortest recent round trip; 0: not known
 	Timeout  time.Duration

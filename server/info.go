@@ -34,7 +34,12 @@ func (s *Server) info() admin.Info {
 	}
 	if c.Store != nil {
 		st := c.Store()
-		info.Store = &admin.Store{State: st.State, DistanceSecs: st.Distance.Seconds(), TimeoutSecs: st.Timeout.Seconds(), Late: st.Late}
+		shown := &admin.Store{State: st.State, DistanceSecs: st.Distance.Seconds(), TimeoutSecs: st.Timeout.Seconds(), Late: st.Late}
+		if st.Name == "postgres" {
+			info.Postgres = shown
+		} else {
+			info.Redis = shown
+		}
 	}
 	lag := time.Duration(0)
 	if c.Cluster != nil {

@@ -26,8 +26,8 @@ func TestHelpCommand(t *testing.T) {
 			t.Errorf("%v: exit %d, %q, %q", tt.args, code, stdout, stderr)
 		}
 	}
-	if code, stdout, stderr := command(t, nil, "help", "sevre"); code != cli.ExitUsage || stdout != "" || !strings.Contains(stderr, `did you mean "serve"?`) {
-		t.Errorf("help sevre: exit %d, %q, %q", code, stdout, stderr)
+	if code, stdout, stderr := command(t, nil, "help", "srve"); code != cli.ExitUsage || stdout != "" || !strings.Contains(stderr, `did you mean "serve"?`) {
+		t.Errorf("help srve: exit %d, %q, %q", code, stdout, stderr)
 	}
 	// A flag that does nothing is none.
 	if strings.Contains(whole, "ot supported") {

@@ -58,9 +58,9 @@ func allReady(checks ...func() error) func() error {
 // what operators most often get wrong: without a store, limits are per node.
 func clusterAttrs(cfg *config.Config, running *gossip.Cluster) slog.Attr {
 	c := cfg.Cluster
-	judge := "redis decides about suspects"
-	if cfg.Store() == nil {
-		judge = "no redis: each node enforces the limits on its own"
+	judge := "no redis: each node enforces the limits on its own"
+	if s := cfg.Store(); s != nil {
+		judge = s.Name + " decides about suspects"
 	}
 	return slog.Group("cluster",
 		slog.String("name", c.Name), slog.String("node", running.Node()), slog.String("bind", running.Addr().String()),

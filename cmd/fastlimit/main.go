@@ -51,6 +51,7 @@ type commands struct {
 	Top      topCmd      `cmd:"" help:"Show the top clients across all nodes."`
 	Migrate  migrateCmd  `cmd:"" help:"Print rules for the limit_req and limit_conn lines of a configuration of nginx, and name those that it cannot translate."`
 	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of the configuration file, for editors."`
+	Store    storeCmd    `cmd:"" help:"Make the schema that postgres needs."`
 	Version  versionCmd  `cmd:"" help:"Show version, commit and Go version."`
 	Help     cli.Help    `cmd:"" help:"Show this help, or the help for a command, as in: fastlimit help replay."`
 

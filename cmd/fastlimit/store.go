@@ -8,6 +8,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/bucket/pgstore"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
 	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/fastlimit/fastlimit/internal/config"
@@ -33,6 +34,9 @@ func openStore(ctx context.Context, cfg *config.Config, log *slog.Logger) (*stor
 	if cfg.Redis != nil {
 		return openRedis(ctx, cfg.Store().Name, *cfg.Redis, log)
 	}
+	if cfg.Postgres != nil {
+		return openPostgres(ctx, cfg.Store().Name, *cfg.Postgres, log)
+	}
 	return nil, nil
 }
 
@@ -54,13 +58,31 @@ func openRedis(ctx context.Context, name string, c redisstore.Config, log *slog.
 	}, nil
 }
 
+func openPostgres(ctx context.Context, name string, c pgstore.Config, log *slog.Logger) (*store, error) {
+	c.Logger = log
+	s, err := pgstore.Open(ctx, c)
+	if s == nil { // as of Redis
+		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	if err == nil {
+		log.Info("postgres is used for exact checks")
+	}
+	stats := func() remote.Stats { return s.Stats().Stats }
+	return &store{
+		Store: s, name: name, stats: stats, shutDown: s.Close,
+		export: func(sc *server.Config) {
+			sc.Collectors = append(sc.Collectors, metrics.Store(name, "PostgreSQL", stats), metrics.Postgres(s.Stats))
+		},
+	}, nil
+}
+
 // show adds the store to metrics and /v1/info, and lets it fail /readyz.
 func (s *store) show(sc *server.Config) {
 	s.export(sc)
 	sc.Ready = s.readiness(sc.Limiter.Rules())
 	sc.Store = func() server.StoreInfo {
 		st := s.stats()
-		return server.StoreInfo{State: st.State, Distance: st.Distance, Timeout: st.Timeout, Late: st.Late}
+		return server.StoreInfo{Name: s.name, State: st.State, Distance: st.Distance, Timeout: st.Timeout, Late: st.Late}
 	}
 }
 

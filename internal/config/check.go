@@ -18,6 +18,12 @@ func (d *decoder) check() {
 	if c.Redis != nil {
 		d.report("Redis", c.Redis.Validate(d.machine.readFile))
 	}
+	if c.Postgres != nil {
+		d.report("Postgres", c.Postgres.Validate())
+	}
+	if c.Redis != nil && c.Postgres != nil {
+		d.fail(d.place("Postgres"), "redis is set too", "remove one of the two: nodes share one store")
+	}
 	if c.Cluster != nil {
 		d.report("Cluster", c.Cluster.Validate())
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bucket/pgstore"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server"
@@ -28,6 +29,9 @@ type Config struct {
 
 	// Redis is the exact tier that nodes share. nil: each node has its own buckets.
 	Redis *redisstore.Config
+
+	// Postgres is likewise, in PostgreSQL. At most one of the two is set.
+	Postgres *pgstore.Config
 
 	// Cluster is how to find the nodes to exchange counts with. nil: none. It works
 	// without Redis, but then it only shows the top talkers of all nodes.
@@ -83,6 +87,9 @@ type Store struct {
 func (c *Config) Store() *Store {
 	if c.Redis != nil {
 		return &Store{Name: "redis", Timeout: c.Redis.Timeout}
+	}
+	if c.Postgres != nil {
+		return &Store{Name: "postgres", Timeout: c.Postgres.Timeout}
 	}
 	return nil
 }

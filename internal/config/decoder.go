@@ -69,13 +69,16 @@ var renamed = map[string]string{"heavy_hitters": "top_talkers"}
 
 // unknown reports a setting that the section does not have, with the likely cause: an
 // old name, a wrong indentation, or a misspelling.
-func (d *decoder) unknown(key *node, s *section) {
+func (d *decoder) unknown(n, key *node, s *section) {
 	if now, ok := s.find(renamed[key.text]); ok {
 		d.fail(key, "is now called "+now.name, "write "+now.name)
 		return
 	}
 	problem := "unknown setting"
 	if home := whereItBelongs(key.path, key.text); home != "" { // the usual cause is a wrong indentation
+		if _, ok := postgresSettings.find(key.text); ok && home == redisSettings.where && n.has("postgres") {
+			home = postgresSettings.where
+		}
 		problem += " here; it belongs " + home
 	}
 	d.fail(key, problem, suggest(key.text, s))

@@ -62,7 +62,9 @@ func (c *Config) Override(f Flags, fromFile bool) error {
 	if f.Upstream != "" {
 		errs.add("upstream", f.Upstream, "not supported by this version", "remove it")
 	}
-	if f.Redis != "" {
+	if f.Redis != "" && c.Postgres != nil {
+		errs = append(errs, errors.New("--redis: the file has postgres, and nodes share one store; remove one of the two"))
+	} else if f.Redis != "" {
 		next.overrideRedis(f.Redis)
 		errs.addFields("redis", "URL", next.Redis.Validate(nil)) // without its value, which may hold a password
 	}

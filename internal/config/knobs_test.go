@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bucket/pgstore"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
 	"github.com/fastlimit/fastlimit/legacy"
 	"github.com/fastlimit/fastlimit/policy"
@@ -107,7 +108,7 @@ func TestDefaultsAreThoseOfThePackages(t *testing.T) {
 	for _, k := range []struct {
 		section *section
 		def     any
-	}{{&redisSettings, redisstore.Config{}.WithDefaults()}, {&clusterSettings, Cluster{Config: gossip.Config{}.WithDefaults(), TopTalkers: 8192}}} {
+	}{{&redisSettings, redisstore.Config{}.WithDefaults()}, {&postgresSettings, pgstore.Config{}.WithDefaults()}, {&clusterSettings, Cluster{Config: gossip.Config{}.WithDefaults(), TopTalkers: 8192}}} {
 		want := reflect.ValueOf(k.def)
 		for _, f := range k.section.settings {
 			def := f.def
@@ -134,12 +135,14 @@ func TestDefaultsAreThoseOfThePackages(t *testing.T) {
 
 var (
 	// A setting in a message: of several words, or with its section.
-	settingName = regexp.MustCompile(`\b(?:(redis|cluster|connections|drain|match|rules)\.([a-z]+(?:_[a-z]+)*)|([a-z]+(?:_[a-z]+)+))\b`)
+	settingName = regexp.MustCompile(`\b(?:(redis|postgres|cluster|connections|drain|match|rules)\.([a-z]+(?:_[a-z]+)*)|([a-z]+(?:_[a-z]+)+))\b`)
 
 	// Names in messages that are of others.
 	foreign = map[string]string{
 		"auth_request": "nginx", "remote_addr": "nginx", "limit_req": "nginx", "limit_conn": "nginx", "limit_req_zone": "nginx", "limit_conn_zone": "nginx",
 		"realip_remote_addr": "nginx", "proxy_protocol_addr": "nginx", "request_uri": "nginx", "vhost_combined": "Apache", "redis_version": "Redis", "retry_after": "a placeholder", "redis.md": "a page",
+		"current_setting": "PostgreSQL", "server_version_num": "PostgreSQL", "server_version": "PostgreSQL", "pg_is_in_recovery": "PostgreSQL", "transaction_read_only": "PostgreSQL", "target_session_attrs": "PostgreSQL", "pg_blocking_pids": "PostgreSQL",
+		"statement_timeout": "PostgreSQL", "max_connections": "PostgreSQL", "max_locks_per_transaction": "PostgreSQL", "pg_hba": "PostgreSQL", "postgres.md": "a page", "pg_advisory_xact_lock": "PostgreSQL", "pg_class": "PostgreSQL", "to_regprocedure": "PostgreSQL",
 	}
 )
 

@@ -109,6 +109,10 @@ var misshapen = map[string][]string{
 		"", `timeout: 5ms`, `url: a, url_file: b`, `url: "redis://h", x: 1`, `url: "redis://h", timeout: 5`, `url: "redis://h", workers: 65`, `url: "redis://h", queue: 0`,
 		`url: "redis://h", tls: "yes"`, `addresses: "h:1"`, `addresses: [h]`, `addresses: ["h:1"], database: -2`, `url: "redis://h", username: 5`, `url: [a]`,
 	},
+	"postgres: {%s}\n" + rule: {
+		"", `timeout: 5ms`, `url: a, url_file: b`, `url: "postgres://h/d", x: 1`, `url: "postgres://h/d", timeout: 5`, `url: "postgres://h/d", workers: 65`,
+		`url: "postgres://h/d", queue: 0`, `url: [a]`,
+	},
 	"cluster: {" + leanCluster + "%s}\n" + rule: {
 		", x: 1", ", interval: 5", ", max_bytes: 1", ", max_nodes: 1", ", max_nodes: 1001", ", top_talkers: 3", ", ignore: a", `, ignore: ["a/b"]`, `, node: "a b"`,
 		`, join: "h:1"`, `, join: [5]`, ", secret_file: x", ", accept_bans: true", ", advertise: 5",

@@ -26,6 +26,7 @@ type section struct {
 	want     string   // what the mapping should be, for messages
 	where    string   // where its settings belong, for one that is found elsewhere
 	oneOf    []string // settings of which there must be exactly one
+	example  string   // of one of them, for messages
 	settings []setting
 
 	// check reports mistakes that involve several settings. It is called after all
@@ -89,7 +90,7 @@ func (s *section) accept(d *decoder, n, key *node, lines map[string]int) *settin
 	switch first, twice := lines[key.text]; {
 	case !known:
 		key.path = n.child(printable(key.text))
-		d.unknown(key, s)
+		d.unknown(n, key, s)
 		return nil
 	case twice:
 		d.fail(key, fmt.Sprintf("already set on line %d", first), "remove one of the two")
@@ -129,7 +130,7 @@ func (s *section) reportMissing(d *decoder, n *node) {
 	}
 	if given != 1 {
 		last := len(s.oneOf) - 1
-		d.fail(n, fmt.Sprintf("%d of %s and %s are set", given, strings.Join(s.oneOf[:last], ", "), s.oneOf[last]), "set one: "+redisExample)
+		d.fail(n, fmt.Sprintf("%d of %s and %s are set", given, strings.Join(s.oneOf[:last], ", "), s.oneOf[last]), "set one: "+s.example)
 	}
 }
 
@@ -167,7 +168,7 @@ func whereItBelongs(path, name string) string {
 	var likely []*section
 	switch {
 	case !strings.ContainsAny(path, ".["):
-		likely = []*section{&ruleSettings, &redisSettings, &clusterSettings, &connectionSettings, &drainSettings}
+		likely = []*section{&ruleSettings, &redisSettings, &postgresSettings, &clusterSettings, &connectionSettings, &drainSettings}
 	case strings.Contains(path, ".match."):
 		likely = []*section{&ruleSettings, &topSettings}
 	case strings.HasPrefix(path, "rules["):
@@ -178,8 +179,8 @@ func whereItBelongs(path, name string) string {
 	home, homes := "", 0
 	for _, s := range sections() {
 		f, ok := s.find(name)
-		if !ok || f.value.read == nil {
-			continue
+		if _, both := redisSettings.find(name); !ok || f.value.read == nil || both && s == &postgresSettings {
+			continue // see unknown for those that redis and postgres share
 		}
 		if homes++; slices.Contains(likely, s) {
 			home = s.where
@@ -195,7 +196,7 @@ func whereItBelongs(path, name string) string {
 // tables are filled in by init.
 func sections() []*section {
 	return []*section{
-		&topSettings, &listenSettings, &denialSettings, &connectionSettings, &drainSettings, &redisSettings, &clusterSettings, &ruleSettings, &matchSettings, &legacySettings, &bucketSettings,
+		&topSettings, &listenSettings, &denialSettings, &connectionSettings, &drainSettings, &redisSettings, &postgresSettings, &clusterSettings, &ruleSettings, &matchSettings, &legacySettings, &bucketSettings,
 	}
 }
 

@@ -7,15 +7,17 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bucket/pgstore"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
 )
 
 // Examples that messages quote.
 const (
-	rulesExample   = `write for example rules: [{name: per-ip, key: ip, rate: 100/s, burst: 200}]`
-	redisExample   = `write for example redis: {url: "redis://127.0.0.1:6379/0"}`
-	clusterExample = `write for example cluster: {name: edge, bind: "10.0.0.1:7946", join: ["10.0.0.2:7946"], secret_file: /etc/fastlimit/secret}`
-	secretFix      = "set secret or secret_file; write the same random text on all nodes: openssl rand -base64 32 makes one"
+	rulesExample    = `write for example rules: [{name: per-ip, key: ip, rate: 100/s, burst: 200}]`
+	redisExample    = `write for example redis: {url: "redis://127.0.0.1:6379/0"}`
+	postgresExample = `write for example postgres: {url: "postgres://fastlimit@127.0.0.1:5432/fastlimit"}`
+	clusterExample  = `write for example cluster: {name: edge, bind: "10.0.0.1:7946", join: ["10.0.0.2:7946"], secret_file: /etc/fastlimit/secret}`
+	secretFix       = "set secret or secret_file; write the same random text on all nodes: openssl rand -base64 32 makes one"
 )
 
 // Bounds of the file alone. They catch slips; the packages allow as much or more.
@@ -42,7 +44,7 @@ func reserved(names ...string) (all []setting) {
 
 // The tables are set in init: as initializers of these variables they would form a
 // cycle, since reading a setting looks up others (whereItBelongs).
-var topSettings, listenSettings, denialSettings, connectionSettings, drainSettings, redisSettings, clusterSettings, ruleSettings, matchSettings, legacySettings, bucketSettings section
+var topSettings, listenSettings, denialSettings, connectionSettings, drainSettings, redisSettings, postgresSettings, clusterSettings, ruleSettings, matchSettings, legacySettings, bucketSettings section
 
 func init() {
 	denialSettings = section{
@@ -74,6 +76,7 @@ func init() {
 		},
 	}
 	redisSettings = redisTable()
+	postgresSettings = postgresTable()
 	clusterSettings = clusterTable()
 	matchSettings = section{
 		name: "match", want: `a mapping such as {path: "/api/*"}`, where: "in match, indented more than match",
@@ -116,11 +119,12 @@ func topTable() section {
 				doc:   "clients of each rule that `fastlimit top` tracks, without a cluster",
 			},
 			{name: "redis", field: "Redis", value: mapping(&redisSettings), shown: "none", doc: "the store for exact checks that nodes share"},
+			{name: "postgres", field: "Postgres", value: mapping(&postgresSettings), shown: "none", doc: "such a store in PostgreSQL, instead of `redis`"},
 			{name: "cluster", field: "Cluster", value: mapping(&clusterSettings), shown: "none", doc: "the nodes that exchange counts"},
 			{name: "allow", field: "Policy.Allow", value: prefixes(), shown: "none", doc: "never limited"},
 			{name: "deny", field: "Policy.Deny", value: prefixes(), shown: "none", doc: "always refused"},
 			{name: "rules", field: "Policy.Rules", value: ruleList(), required: "nothing would be limited: " + rulesExample, doc: "the limits"},
-		}, reserved("upstream", "watch", "state_file", "kernel", "postgres", "wait")...),
+		}, reserved("upstream", "watch", "state_file", "kernel", "wait")...),
 	}
 }
 
@@ -149,7 +153,7 @@ func redisTable() section {
 	file, user := text("path", "the path of a file"), text("text", "a user name")
 	return section{
 		name: "redis", want: `settings such as {url: "redis://127.0.0.1:6379/0"}`, where: "in redis, indented more than redis",
-		oneOf: []string{"url", "url_file", "addresses"}, check: checkRedis,
+		oneOf: []string{"url", "url_file", "addresses"}, example: redisExample, check: checkRedis,
 		settings: []setting{
 			{name: "url", field: "URL", value: anyText("URL", textSchema(), "a URL such as redis://127.0.0.1:6379/0"), doc: "`redis://`, `rediss://` (TLS) or `unix://`, with user, password and database"},
 			{name: "url_file", field: "URL", value: fileContent(), doc: "a file with the URL, to keep a password out of this one"},
@@ -177,6 +181,29 @@ func redisTable() section {
 			{name: "queue", field: "Queue", value: whole(number{least: 1, most: redisstore.MaxQueue, example: "2048"}), shown: "`2048`", doc: "how many checks may wait for a worker"},
 			{name: "retry_min", field: "RetryMin", value: duration(time.Millisecond, time.Minute, "100ms", ""), shown: "`100ms`", doc: "pause before the second attempt to reach a Redis that is down; it doubles each time"},
 			{name: "retry_max", field: "RetryMax", value: duration(time.Millisecond, time.Minute, "2s", ""), shown: "`2s`", doc: "longest such pause"},
+		},
+	}
+}
+
+// postgresTable leaves defaults to package pgstore, but for timeout, which the limiter
+// is planned with.
+func postgresTable() section {
+	return section{
+		name: "postgres", want: `settings such as {url: "postgres://fastlimit@127.0.0.1:5432/fastlimit"}`, where: "in postgres, indented more than postgres",
+		oneOf: []string{"url", "url_file"}, example: postgresExample,
+		settings: []setting{
+			{name: "url", field: "URL", value: anyText("URL", textSchema(), "a URL such as postgres://fastlimit@127.0.0.1:5432/fastlimit"), doc: "`postgres://user@host:5432/database`, with parameters of libpq such as `sslmode=verify-full`, and several hosts where there are standbys"},
+			{name: "url_file", field: "URL", value: fileContent(), doc: "a file with the URL, to keep a password out of this one"},
+			{name: "schema", field: "Schema", value: text("text", "a name such as fastlimit"), shown: "`fastlimit`", doc: "schema with the table and the functions, made by `fastlimit store init`"},
+			{
+				name: "timeout", field: "Timeout", value: duration(time.Millisecond, time.Second, "20ms", ": requests wait for so long when PostgreSQL is slow"), def: "20ms",
+				doc: "longest time that a request waits; then `on_failure` decides. Use 5 times the round trip",
+			},
+			{name: "workers", field: "Workers", value: whole(number{least: 1, most: pgstore.MaxWorkers, example: "2"}), shown: "`2`", doc: "batches in flight, each on a connection of its own; there are two connections more"},
+			{name: "queue", field: "Queue", value: whole(number{least: 1, most: pgstore.MaxQueue, example: "2048"}), shown: "`2048`", doc: "how many checks may wait for a worker"},
+			{name: "retry_min", field: "RetryMin", value: duration(time.Millisecond, time.Minute, "100ms", ""), shown: "`100ms`", doc: "pause before the second attempt to reach a PostgreSQL that is down; it doubles each time"},
+			{name: "retry_max", field: "RetryMax", value: duration(time.Millisecond, time.Minute, "2s", ""), shown: "`2s`", doc: "longest such pause"},
+			{name: "prune", field: "Prune", value: duration(time.Second, 24*time.Hour, "1m", ""), shown: "`1m`", doc: "pause between two searches for expired rows"},
 		},
 	}
 }

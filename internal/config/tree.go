@@ -39,6 +39,11 @@ type node struct {
 	failed bool   // an error about it or something in it is reported
 }
 
+// has reports whether a mapping has a setting of that name, right or wrong.
+func (n *node) has(name string) bool {
+	return slices.ContainsFunc(n.members, func(m member) bool { return m.key.text == name })
+}
+
 // member is a setting of a mapping. Its key is text, or refused. Members are a slice: the
 // order of the file is that of the errors, and duplicates have to be kept.
 type member struct{ key, value *node }

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/fastlimit/fastlimit/bucket/pgstore"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
 	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/fastlimit/fastlimit/internal/prom"
@@ -84,6 +85,23 @@ func Redis(stats func() redisstore.Stats) prometheus.Collector {
 			func(s *redisstore.Stats) float64 { return s.ClockOffset.Seconds() }),
 		prom.Gauges("redis_connections", "Connections to Redis, by state.", []string{"state"},
 			func(s *redisstore.Stats, set func(float64, ...string)) {
+				set(float64(s.Pool.Idle), "idle")
+				set(float64(s.Pool.Total-s.Pool.Idle), "busy")
+			}),
+	})
+}
+
+// Postgres is likewise of the PostgreSQL driver.
+func Postgres(stats func() pgstore.Stats) prometheus.Collector {
+	return prom.Collector(stats, []prom.Metric[pgstore.Stats]{
+		prom.Counter("postgres_statements_total", "Statements sent: one per batch, probes included.",
+			func(s *pgstore.Stats) uint64 { return s.Statements }),
+		prom.Counter("postgres_pruned_rows_total", "Expired rows that this node has deleted.",
+			func(s *pgstore.Stats) uint64 { return s.Pruned }),
+		prom.Gauge("postgres_clock_offset_seconds", "PostgreSQL's clock minus this machine's, at the last answer. For display only.",
+			func(s *pgstore.Stats) float64 { return s.ClockOffset.Seconds() }),
+		prom.Gauges("postgres_connections", "Connections to PostgreSQL, by state.", []string{"state"},
+			func(s *pgstore.Stats, set func(float64, ...string)) {
 				set(float64(s.Pool.Idle), "idle")
 				set(float64(s.Pool.Total-s.Pool.Idle), "busy")
 			}),

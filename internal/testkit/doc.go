@@ -3,6 +3,7 @@
 //
 //   - redistest starts real Redis servers, alone, with replicas, sentinels and in a
 //     cluster, and speaks to them without a client library.
+//   - pgtest starts real PostgreSQL servers.
 //   - faultproxy is a TCP proxy that misbehaves on purpose.
 //   - redisfault is every fault of Redis, and of the line to it, as a table.
 //   - rawhttp speaks HTTP/1 over bare connections.

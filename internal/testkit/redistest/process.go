@@ -30,7 +30,8 @@ func Spawn(c <-chan func()) {
 	}
 }
 
-func startLocked(cmd *exec.Cmd) error {
+// StartLocked starts a command on the thread that lives as long as the tests do.
+func StartLocked(cmd *exec.Cmd) error {
 	errs := make(chan error)
 	spawner() <- func() { errs <- cmd.Start() }
 	return <-errs

@@ -98,7 +98,7 @@ func (s *Server) exec(args []string) {
 	cmd.Stdout, cmd.Stderr = log, log
 	// The server must not outlive a test binary that crashes.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := startLocked(cmd); err != nil {
+	if err := StartLocked(cmd); err != nil {
 		s.t.Fatal(err)
 	}
 	done := make(chan struct{})

@@ -19,7 +19,8 @@ type Info struct {
 	Admin         string      `json:"admin"`
 	DecideAPI     bool        `json:"decide_api"`
 	Memory        Memory      `json:"memory"`
-	Store         *Store      `json:"redis,omitempty"` // the name is part of the contract
+	Redis         *Store      `json:"redis,omitempty"`    // the store that nodes share, by
+	Postgres      *Store      `json:"postgres,omitempty"` // its name in the file
 	Connections   Connections `json:"connections"`
 	Drain         Drain       `json:"drain"`
 	Cluster       *Cluster    `json:"cluster,omitempty"`

@@ -1,0 +1,100 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/jackc/pgx/v5"
+)
+
+// minServer is the earliest server_version_num: 14 knows scans of a range of pages.
+const minServer = 140000
+
+// check reports whether the server can do the work: it is PostgreSQL 14 or later,
+// accepts writes, has a schema of this version, and lets this user use it. The error
+// is a [remote.Error] that names the fix.
+func (d *driver) check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*d.config.startTimeout())
+	defer cancel()
+	err := d.checkServer(ctx)
+	if err == nil {
+		err = d.checkSchema(ctx)
+	}
+	if err == nil {
+		err = d.Probe(ctx)
+	}
+	if err != nil {
+		return asError(err)
+	}
+	return nil
+}
+
+func (d *driver) checkServer(ctx context.Context) error {
+	var version int
+	var name string
+	var standby, readOnly bool
+	err := d.pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_version'), pg_is_in_recovery(),
+		current_setting('transaction_read_only')::bool`).Scan(&version, &name, &standby, &readOnly)
+	switch {
+	case err != nil:
+		return err
+	case version < minServer:
+		return errorWithFix(classOther, fmt.Errorf("this is PostgreSQL %s", name), "want 14 or later")
+	case standby:
+		return newError(classReadOnly, fmt.Errorf("%s is a standby", d.target()))
+	case readOnly:
+		return newError(classReadOnly, fmt.Errorf("%s is read-only", d.target()))
+	}
+	return nil
+}
+
+// checkSchema compares the version of the schema. The classes of SQLSTATE already say
+// what to do about one that is missing.
+func (d *driver) checkSchema(ctx context.Context) error {
+	var version int
+	if err := d.pool.QueryRow(ctx, d.sql.version).Scan(&version); err != nil {
+		return err
+	}
+	if version == SchemaVersion {
+		return nil
+	}
+	err := fmt.Errorf("the schema %s has version %d, and this release needs %d", d.config.Schema, version, SchemaVersion)
+	if version > SchemaVersion {
+		return errorWithFix(classSchema, err, "run the release that made it, or set postgres.schema to another name and run fastlimit store init")
+	}
+	return newError(classSchema, err)
+}
+
+// probeKey is no key of a rule and client.
+const probeKey = "!probe"
+
+// probeShape leaks one unit in a millisecond, so a probe leaves nothing behind and
+// always has something to write.
+var probeShape, _ = bucket.NewShape(1000, time.Second, 1<<20)
+
+// Probe implements [remote.Driver]. It takes from a bucket of its own, which needs all
+// that any take needs.
+func (d *driver) Probe(ctx context.Context) (err error) {
+	op := &bucket.Op{Kind: bucket.Take, Key: probeKey, Shape: probeShape, Cost: probeShape.Unit(), Count: 1}
+	d.Exec(ctx, []*bucket.Op{op}, func(_ *bucket.Op, _ bucket.Reply, e error) { err = e })
+	return err
+}
+
+// Measure implements [remote.Driver], on a connection of its own.
+func (d *driver) Measure(ctx context.Context, trips []time.Duration) error {
+	conn, err := pgx.ConnectConfig(ctx, d.pool.Config().ConnConfig)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	for i := range trips {
+		start := time.Now()
+		if err := conn.Ping(ctx); err != nil {
+			return err
+		}
+		trips[i] = time.Since(start)
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package pgstore
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Config names a PostgreSQL and how long to wait for it.
+type Config struct {
+	// URL is postgres://[user[:password]@]host[:port][,host…]/database[?sslmode=…].
+	// Parameters are those of libpq; special characters of a password are
+	// percent-encoded. With several hosts, target_session_attrs=read-write follows the
+	// primary.
+	URL string
+
+	// Schema holds the table and the functions: see [Init]. Default "fastlimit".
+	Schema string
+
+	// Timeout is how long an answer may take before it counts as slow, and how long a
+	// caller waits. Set it to at least 5 times the round trip at the 99.9th
+	// percentile. Default 20 ms.
+	//
+	// A statement is given up after 5·Timeout, at least 100 ms, its wait for locks
+	// after half of that, and an attempt to connect after 40·Timeout, at least 1 s.
+	Timeout time.Duration
+
+	// Workers is the number of statements in flight, each on a connection of its own.
+	// There are two connections more, for probes and for pruning. Default 2.
+	Workers int
+
+	// Queue is how many operations may wait for a worker; one more is refused with
+	// [bucket.ErrBusy]. Default 2048.
+	Queue int
+
+	// RetryMin and RetryMax bound the pause between attempts to reach a PostgreSQL
+	// that is away; see package remote. Defaults 100 ms and 2 s.
+	RetryMin, RetryMax time.Duration
+
+	// Prune is the pause between two searches for expired rows. Default 1 minute.
+	Prune time.Duration
+
+	// Logger gets changes of state. Default [slog.Default].
+	Logger *slog.Logger
+}
+
+const (
+	defaultTimeout = 20 * time.Millisecond
+	defaultWorkers = 2
+	defaultQueue   = 2048
+	defaultSchema  = "fastlimit"
+	defaultPrune   = time.Minute
+	shortestRetry  = 100 * time.Millisecond
+	longestRetry   = 2 * time.Second
+	minIO          = 100 * time.Millisecond
+	minDial        = time.Second
+
+	maxDuration = time.Minute // of Timeout, RetryMin and RetryMax
+	maxPrune    = 24 * time.Hour
+)
+
+// Bounds of a [Config].
+const (
+	MaxWorkers = 64
+	MaxQueue   = 1 << 20
+)
+
+// WithDefaults returns the configuration with its defaults filled in.
+func (c Config) WithDefaults() Config {
+	c.Schema = cmp.Or(c.Schema, defaultSchema)
+	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
+	c.Workers = cmp.Or(c.Workers, defaultWorkers)
+	c.Queue = cmp.Or(c.Queue, defaultQueue)
+	c.RetryMin = cmp.Or(c.RetryMin, shortestRetry)
+	c.RetryMax = cmp.Or(c.RetryMax, longestRetry)
+	c.Prune = cmp.Or(c.Prune, defaultPrune)
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+func (c *Config) ioTimeout() time.Duration   { return max(5*c.Timeout, minIO) }
+func (c *Config) dialTimeout() time.Duration { return max(40*c.Timeout, minDial) }
+
+// lockTimeout bounds a statement's wait for locks: the server gives up before this
+// side does.
+func (c *Config) lockTimeout() time.Duration { return c.ioTimeout() / 2 }
+
+// batchTimeout bounds one batch: the question for the clock, the wait for a
+// connection and the statement. Connecting may take longer: it goes on in the
+// background, or a server that swallows packets would have batches fail too rarely to
+// open the breaker.
+func (c *Config) batchTimeout() time.Duration { return 3 * c.ioTimeout() }
+
+// startTimeout bounds each step of what is checked before anything depends on it.
+func (c *Config) startTimeout() time.Duration { return c.dialTimeout() + c.batchTimeout() }
+
+// pool returns the settings of connections of a valid configuration.
+func (c *Config) pool() (*pgxpool.Config, error) {
+	pc, err := pgxpool.ParseConfig(c.URL)
+	if err != nil {
+		return nil, c.Validate() // err has the URL in it
+	}
+	pc.MaxConns = int32(c.Workers + extraConns) //nolint:gosec // at most MaxWorkers
+	pc.MinConns = int32(c.Workers)              //nolint:gosec // see above
+	pc.ConnConfig.ConnectTimeout = c.dialTimeout()
+	// A ping would cost every lone operation a round trip. A connection that broke
+	// while nobody used it fails one batch.
+	pc.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+	if p := pc.ConnConfig.RuntimeParams; p["application_name"] == "" {
+		p["application_name"] = "fastlimit"
+	}
+	return pc, nil
+}
+
+// extraConns are for probes and for pruning.
+const extraConns = 2

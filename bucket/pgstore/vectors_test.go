@@ -1,0 +1,44 @@
+package pgstore
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/internal/testkit/pgtest"
+	"github.com/fastlimit/fastlimit/internal/testkit/vectors"
+)
+
+// Every vector of the limiters that people come from, through the library on a
+// real PostgreSQL. Time is the bubble's, also for the function; waits for the server
+// take none of it.
+func TestVectors(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Start(t)
+	schemas := 0
+	vectors.Run(t, func(t *testing.T) (bucket.Store, func()) {
+		c := patient(server.URL("postgres", "postgres"))
+		schemas++
+		c.Schema, c.Prune = "v"+strconv.Itoa(schemas), maxPrune
+		mustInit(t, c)
+		d, err := newDriver(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.clock = func() uint64 { return uint64(time.Now().UnixMicro()) }
+		s, err := open(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := s.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+		// A reading of the clock from before a sleep allows for drift, which is
+		// more than the patience of a take here.
+		return s, d.clocks.Forget
+	})
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit/internal/testkit/pgtest"
+)
+
+// command runs a command within this process.
+func storeCommand(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), args, &system{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, lookupEnv: func(string) (string, bool) { return "", false }})
+	return code, out.String(), errs.String()
+}
+
+// Two processes on one PostgreSQL, whose user has nothing but what --grant gives: a
+// client that floods both is held to rate r and burst (1+2θ)·B + 2 + C + r·J in total.
+func TestTwoNodesOnePostgres(t *testing.T) {
+	t.Parallel()
+	const rate, burst, theta, wait, inFlight = 10, 40, 0.5, 0.2, 4
+	db := pgtest.Start(t)
+	db.Do("CREATE ROLE node LOGIN")
+	file := writeFile(t, "postgres.yaml", fmt.Sprintf("postgres: {url: %q, timeout: 200ms}\nrules: [{name: r, key: ip, rate: %d/s, burst: %d}]\n", db.URL("node", "postgres"), rate, burst))
+
+	// Without the schema a node names the command that makes it.
+	if code, _, stderr := storeCommand(t, "serve", "-c", file, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"); code != 1 || !strings.Contains(stderr, "fastlimit store init") {
+		t.Fatalf("serve without a schema: %d, %s", code, stderr)
+	}
+	if code, stdout, stderr := storeCommand(t, "store", "init", "--postgres", db.URL("postgres", "postgres"), "--grant", "node", "--unlogged"); code != 0 || !strings.Contains(stdout, "version 1") {
+		t.Fatalf("store init: %d, %s%s", code, stdout, stderr)
+	}
+	nodes := []*process{serve(t, "-c", file), serve(t, "-c", file)}
+
+	stop := make(chan struct{})
+	var admitted, denied, other [2]int64
+	var wg sync.WaitGroup
+	start := time.Now()
+	for i, p := range nodes {
+		wg.Go(func() { admitted[i], denied[i], other[i] = flood(t, "http://"+p.listen+"/", inFlight, stop) })
+	}
+	time.Sleep(3 * time.Second) // what passes is measured, not assumed
+	close(stop)
+	wg.Wait()
+	elapsed := time.Since(start).Seconds()
+
+	most := rate*elapsed + (1+2*theta)*burst + 2 + 2*inFlight + rate*wait
+	total := float64(admitted[0] + admitted[1])
+	if total > most || total < rate*elapsed || other[0]+other[1] > 0 {
+		t.Errorf("%v admitted in %.2f s, want %.1f to %.1f; %v neither admitted nor denied", total, elapsed, rate*elapsed, most, other)
+	}
+	for i, p := range nodes {
+		takes := p.metric(t, `fastlimit_postgres_operations_total{operation="take"}`)
+		if takes == 0 || takes > (2*rate+10)*elapsed {
+			t.Errorf("node %d: %v takes in %.2f s, want at most 2·r + 10 per second", i, takes, elapsed)
+		}
+		t.Logf("node %d: %d requests, %v takes, %v statements", i, admitted[i]+denied[i], takes, p.metric(t, "fastlimit_postgres_statements_total"))
+		if _, info := get(t, http.DefaultClient, "http://"+p.admin+"/v1/info"); !strings.Contains(info, `"postgres":{"state":"closed"`) && !strings.Contains(info, `"postgres": {`) {
+			t.Errorf("/v1/info: %s", info)
+		}
+	}
+}
+
+// Where every rule needs the store, a node that has lost it is not ready.
+func TestReadinessWithPostgres(t *testing.T) {
+	t.Parallel()
+	db := pgtest.Start(t)
+	if code, _, stderr := storeCommand(t, "store", "init", "--postgres", db.URL("postgres", "postgres")); code != 0 {
+		t.Fatal(stderr)
+	}
+	file := writeFile(t, "postgres.yaml", fmt.Sprintf("postgres: {url: %q}\nrules: [{name: r, key: ip, rate: 5/s, on_failure: closed}]\n", db.URL("postgres", "postgres")))
+	db.Kill()
+	p := serve(t, "-c", file)
+	if resp, body := get(t, http.DefaultClient, "http://"+p.admin+"/readyz"); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "postgres is down") {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+	db.Run()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		resp, body := get(t, http.DefaultClient, "http://"+p.admin+"/readyz")
+		if resp.StatusCode == http.StatusOK {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d %s", resp.StatusCode, body)
+		}
+	}
+}
+
+func TestStoreInitUsage(t *testing.T) {
+	t.Parallel()
+	plain := writeFile(t, "plain.yaml", "rules: [{name: a, rate: 1/s}]\n")
+	for _, tt := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"", 2, "want -c FILE, --postgres URL or --print"},
+		{"-c " + plain, 1, "the file has no postgres"},
+		{"--postgres mysql://u:s3cret@h/d", 2, `scheme "mysql" is not postgres`},
+		{"--postgres postgres://u:s3cret@127.0.0.1:1/d", 1, "refused"},
+		{"--print --schema Bad", 2, "is not a name"},
+		{"--print --schema limits --unlogged --grant a\"b", 0, `CREATE UNLOGGED TABLE IF NOT EXISTS limits.bucket`},
+		{"--print --grant a\"b", 0, `GRANT USAGE ON SCHEMA fastlimit TO "a""b"`},
+	} {
+		code, stdout, stderr := storeCommand(t, append([]string{"store", "init"}, strings.Fields(tt.args)...)...)
+		if code != tt.code || !strings.Contains(stdout+stderr, tt.want) || strings.Contains(stdout+stderr, "s3cret") {
+			t.Errorf("%s: %d\n%s%s\nwant %d, %s", tt.args, code, stdout, stderr, tt.code, tt.want)
+		}
+		if strings.Contains(tt.args, "limits") && strings.Contains(stdout, "fastlimit.") {
+			t.Errorf("%s: names the default schema", tt.args)
+		}
+	}
+}
+
+// postgresNode is a node on a PostgreSQL of its own.
+func postgresNode(t *testing.T) *process {
+	t.Helper()
+	db := pgtest.Start(t)
+	if code, _, stderr := storeCommand(t, "store", "init", "--postgres", db.URL("postgres", "postgres")); code != 0 {
+		t.Fatal(stderr)
+	}
+	return serve(t, "-c", writeFile(t, "postgres.yaml", fmt.Sprintf("postgres: {url: %q}\nrules: [{name: r, rate: 5/s}]\n", db.URL("postgres", "postgres"))))
+}

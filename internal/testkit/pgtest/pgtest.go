@@ -1,0 +1,268 @@
+//go:build linux
+
+// Package pgtest starts real PostgreSQL servers for tests: each on a free port with
+// a cluster of its own, gone when the test ends. A missing PostgreSQL fails the test,
+// it is never skipped. PostgreSQL refuses to run as root; there it runs as the user
+// postgres, or nobody.
+package pgtest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/fastlimit/fastlimit/internal/testkit"
+	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
+	"github.com/jackc/pgx/v5"
+)
+
+// Server is one PostgreSQL. Its methods fail the test on errors; it is not safe for
+// concurrent use but for [Server.Do] and [Server.Try].
+type Server struct {
+	Addr string // 127.0.0.1:port
+	Port int
+	Dir  string // of the data
+
+	t    testkit.T
+	bin  string // directory of the programs
+	args []string
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the postmaster has ended
+}
+
+// Start starts a server with further settings, such as "max_connections=5", and
+// waits until it answers. Everybody may log in as user postgres without a password.
+func Start(t testkit.T, settings ...string) *Server {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "pgtest") // not that of the test, which only root can enter
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	port := redistest.FreePort(t)
+	s := &Server{Addr: "127.0.0.1:" + strconv.Itoa(port), Port: port, Dir: filepath.Join(dir, "data"), t: t, bin: binaries(t)}
+	s.Set(settings...)
+	attr := asUser(t)
+	if c := attr.Credential; c != nil {
+		if err := os.Chown(dir, int(c.Uid), int(c.Gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	initdb := exec.CommandContext(context.Background(), filepath.Join(s.bin, "initdb"), "--pgdata", s.Dir, "--username=postgres", "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C")
+	initdb.SysProcAttr, initdb.Dir = attr, dir
+	if out, err := initdb.CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, out)
+	}
+	s.Run()
+	return s
+}
+
+// binaries finds the directory of the programs, which Debian keeps out of PATH.
+func binaries(t testkit.T) string {
+	t.Helper()
+	candidates, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	slices.Sort(candidates)
+	if p, err := exec.LookPath("postgres"); err == nil {
+		candidates = append(candidates, p)
+	}
+	if len(candidates) == 0 {
+		t.Fatal("PostgreSQL is missing: apt-get install postgresql")
+	}
+	p, err := filepath.EvalSymlinks(candidates[len(candidates)-1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Dir(p)
+}
+
+// asUser is how a process of PostgreSQL is started. It must not outlive a test binary
+// that crashes.
+func asUser(t testkit.T) *syscall.SysProcAttr {
+	t.Helper()
+	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if os.Geteuid() != 0 {
+		return attr
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		u, err = user.Lookup("nobody")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
+	gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
+	if err1 != nil || err2 != nil {
+		t.Fatalf("user %+v", u)
+	}
+	attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return attr
+}
+
+// Set replaces the further settings for the next start.
+func (s *Server) Set(settings ...string) {
+	s.args = nil
+	for _, setting := range settings {
+		s.args = append(s.args, "-c", setting)
+	}
+}
+
+// Run starts the process, again after [Server.Kill] with the same port and data, and
+// waits until it answers.
+func (s *Server) Run() {
+	s.t.Helper()
+	s.RunNoWait()
+	s.WaitReady()
+}
+
+// RunNoWait starts the process.
+func (s *Server) RunNoWait() {
+	s.t.Helper()
+	log, err := os.OpenFile(s.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	args := append([]string{
+		"-D", s.Dir, "-p", strconv.Itoa(s.Port), "-h", "127.0.0.1", "-k", filepath.Dir(s.Dir),
+		"-c", "fsync=off", "-c", "shared_buffers=16MB", "-c", "max_connections=60", "-c", "autovacuum_naptime=5s",
+	}, s.args...)
+	cmd := exec.CommandContext(context.Background(), filepath.Join(s.bin, "postgres"), args...)
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr, cmd.Dir = log, log, asUser(s.t), filepath.Dir(s.Dir)
+	if err := redistest.StartLocked(cmd); err != nil {
+		s.t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(done) }()
+	s.cmd, s.done = cmd, done
+	s.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGCONT) // should it be stopped
+		_ = cmd.Process.Signal(syscall.SIGQUIT)
+		<-done
+	})
+}
+
+func (s *Server) logPath() string { return filepath.Join(filepath.Dir(s.Dir), "log") }
+
+// WaitReady waits until the server answers.
+func (s *Server) WaitReady() {
+	s.t.Helper()
+	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		select {
+		case <-s.done:
+			s.t.Fatalf("postgres ended:\n%s", s.logText())
+		default:
+		}
+		if _, err := s.Try("SELECT 1"); err == nil {
+			return
+		}
+	}
+	s.t.Fatalf("postgres does not answer:\n%s", s.logText())
+}
+
+func (s *Server) logText() string {
+	b, _ := os.ReadFile(s.logPath())
+	return string(b[max(0, bytes.LastIndexByte(b[:max(0, len(b)-8000)], '\n')):])
+}
+
+// Kill ends the server at once, as if it had crashed: the next start recovers, and
+// what was committed without waiting for the disk may be lost.
+func (s *Server) Kill() {
+	s.t.Helper()
+	s.signal(syscall.SIGQUIT)
+	<-s.done
+}
+
+// Stop freezes the processes that serve connections, Continue thaws them.
+func (s *Server) Stop() { s.backends(syscall.SIGSTOP) }
+
+// Continue thaws what [Server.Stop] froze.
+func (s *Server) Continue() { s.backends(syscall.SIGCONT) }
+
+// backends signals the postmaster and its children.
+func (s *Server) backends(sig syscall.Signal) {
+	s.t.Helper()
+	s.signal(sig)
+	pid := s.cmd.Process.Pid
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for child := range strings.FieldsSeq(string(children)) {
+		if pid, err := strconv.Atoi(child); err == nil {
+			_ = syscall.Kill(pid, sig) // it may have ended
+		}
+	}
+}
+
+func (s *Server) signal(sig syscall.Signal) {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// URL is that of a database and user; user postgres owns everything.
+func (s *Server) URL(name, database string) string {
+	return "postgres://" + name + "@" + s.Addr + "/" + database + "?sslmode=disable"
+}
+
+// Try runs statements as user postgres and returns the first column of the rows of
+// the last one, by lines.
+func (s *Server) Try(sql string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	c, err := pgx.Connect(ctx, s.URL("postgres", "postgres"))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = c.Close(ctx) }()
+	results, err := c.PgConn().Exec(ctx, sql).ReadAll()
+	if err != nil || len(results) == 0 {
+		return "", err
+	}
+	var lines []string
+	for _, row := range results[len(results)-1].Rows {
+		lines = append(lines, string(row[0]))
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+// Do is Try for statements that must succeed.
+func (s *Server) Do(sql string) string {
+	s.t.Helper()
+	r, err := s.Try(sql)
+	if err != nil {
+		s.t.Fatalf("%s: %v", sql, err)
+	}
+	return r
+}
+
+// Session is a connection that stays open, such as one that holds locks.
+func (s *Server) Session() *pgx.Conn {
+	s.t.Helper()
+	c, err := pgx.Connect(context.Background(), s.URL("postgres", "postgres"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c
+}
+
+// Restart shuts the server down, without waiting for its clients, and starts it again.
+// Nothing that was committed is lost.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.signal(syscall.SIGINT)
+	<-s.done
+	s.Run()
+}
