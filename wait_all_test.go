@@ -10,7 +10,7 @@ import (
 )
 
 // waitAlls has guests charge several rules, of the same key in each.
-func waitAlls(t *testing.T, lim *Limiter, p *party, i int, ctx context.Context, rules ...int) {
+func waitAlls(t *testing.T, lim *Limiter, p *party, i int, rules ...int) {
 	t.Helper()
 	charges := make([]Charge, len(rules))
 	for j, k := range rules {
@@ -18,7 +18,7 @@ func waitAlls(t *testing.T, lim *Limiter, p *party, i int, ctx context.Context, 
 		charges[j] = Charge{r, r.BytesKey([]byte("a")), 1}
 	}
 	p.ask(i, func() Decision {
-		d, _ := lim.WaitAll(ctx, charges)
+		d, _ := lim.WaitAll(t.Context(), charges)
 		return d
 	})
 }
@@ -31,14 +31,14 @@ func TestWaitAll(t *testing.T) {
 		strict := waitRule("strict", 1, 1, 0) // lets nobody wait
 		c.Rules = []RuleConfig{waitRule("fast", 10, 1, 5*time.Second), waitRule("slow", 2, 1, 5*time.Second), strict}
 		lim := waiting(t, c)
-		ctx, p := t.Context(), newParty()
-		waitAlls(t, lim, p, 0, ctx, 0, 1)
-		waitAlls(t, lim, p, 1, ctx, 0, 1) // held by slow for longer
-		waitAlls(t, lim, p, 2, ctx, 0)    // so fast lets it pass
-		waitAlls(t, lim, p, 3, ctx, 0, 1)
-		waitAlls(t, lim, p, 4, ctx, 2)
-		waitAlls(t, lim, p, 5, ctx, 0, 1, 2) // denied by strict
-		waitAlls(t, lim, p, 6, ctx, 1, 2)
+		p := newParty()
+		waitAlls(t, lim, p, 0, 0, 1)
+		waitAlls(t, lim, p, 1, 0, 1) // held by slow for longer
+		waitAlls(t, lim, p, 2, 0)    // so fast lets it pass
+		waitAlls(t, lim, p, 3, 0, 1)
+		waitAlls(t, lim, p, 4, 2)
+		waitAlls(t, lim, p, 5, 0, 1, 2) // denied by strict
+		waitAlls(t, lim, p, 6, 1, 2)
 		if a, b := lim.rules[0].WaitStats(), lim.rules[1].WaitStats(); a.Waiting != 1 || b.Waiting != 2 {
 			t.Errorf("waiting: %d and %d, want 1 and 2", a.Waiting, b.Waiting)
 		}
@@ -72,13 +72,13 @@ func TestWaitAllMoves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lim := waiting(t, Config{Rules: []RuleConfig{waitRule("a", 1, 1, 5*time.Second), waitRule("b", 1, 1, 3*time.Second)}})
-		ctx, p := t.Context(), newParty()
-		waitAlls(t, lim, p, 0, ctx, 0)
-		waitAlls(t, lim, p, 1, ctx, 0, 1) // waits in a until 1 s
+		p := newParty()
+		waitAlls(t, lim, p, 0, 0)
+		waitAlls(t, lim, p, 1, 0, 1) // waits in a until 1 s
 		time.Sleep(500 * time.Millisecond)
-		waitAlls(t, lim, p, 2, ctx, 1)
-		waitAlls(t, lim, p, 3, ctx, 1) // waits in b until 1.5 s
-		waitAlls(t, lim, p, 4, ctx, 1) // until 2.5 s
+		waitAlls(t, lim, p, 2, 1)
+		waitAlls(t, lim, p, 3, 1) // waits in b until 1.5 s
+		waitAlls(t, lim, p, 4, 1) // until 2.5 s
 		time.Sleep(505 * time.Millisecond)
 		synctest.Wait()
 		// It would have to wait in b until 3.5 s, and has 3 s.
@@ -100,12 +100,12 @@ func TestWaitAllDeniedInTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lim := waiting(t, Config{Rules: []RuleConfig{waitRule("a", 1, 1, 5*time.Second), waitRule("b", 1, 1, 0)}})
-		ctx, p := t.Context(), newParty()
-		waitAlls(t, lim, p, 0, ctx, 0)
-		waitAlls(t, lim, p, 1, ctx, 0, 1)
-		waitAlls(t, lim, p, 2, ctx, 0)
+		p := newParty()
+		waitAlls(t, lim, p, 0, 0)
+		waitAlls(t, lim, p, 1, 0, 1)
+		waitAlls(t, lim, p, 2, 0)
 		time.Sleep(900 * time.Millisecond)
-		waitAlls(t, lim, p, 3, ctx, 1)
+		waitAlls(t, lim, p, 3, 1)
 		p.wg.Wait()
 		if want := []int{0, 3, 2}; !slices.Equal(p.in, want) || p.at[2] != time.Second {
 			t.Errorf("in: %v at %v, want %v, the last after 1 s: 1 has taken nothing", p.in, p.at, want)
@@ -133,9 +133,9 @@ func TestWaitStoreAway(t *testing.T) {
 			rule := waitRule("a", 1, 1, 10*time.Second)
 			rule.OnFailure = policy
 			lim := waiting(t, Config{Rules: []RuleConfig{rule}, Store: store, StoreTimeout: time.Millisecond})
-			ctx, p := t.Context(), newParty()
+			p := newParty()
 			for i := range 5 {
-				waitAlls(t, lim, p, i, ctx, 0)
+				waitAlls(t, lim, p, i, 0)
 			}
 			time.Sleep(500 * time.Millisecond)
 			away.Store(true)
