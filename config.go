@@ -57,6 +57,10 @@ type Config struct {
 	// 0 means 1: this node is alone.
 	Nodes int
 
+	// Wait bounds how many requests wait at a time, of rules with a MaxWait. They
+	// take up to WaiterBytes each beside Memory.
+	Wait WaitLimits
+
 	// Secret keys all digests. Nodes that compare digests need the same one.
 	// The zero value means a random secret, which is right for a single node.
 	Secret [32]byte
@@ -84,6 +88,12 @@ type RuleConfig struct {
 
 	// Cost is the number of units that [Rule.Allow] takes. 0 means 1.
 	Cost uint64
+
+	// MaxWait is how long a request may wait for its units to fit, if it is made by
+	// [Rule.Wait] or [Limiter.WaitAll], instead of being denied. It is for buckets: at
+	// the end of a window all who wait would come at once. A shadow rule makes nobody
+	// wait. 0 means that nobody waits; at most MaxMaxWait.
+	MaxWait time.Duration
 
 	// Mode is Enforce or Shadow. A shadow rule decides and counts, and
 	// changes nothing.
@@ -196,6 +206,7 @@ func (c RuleConfig) withDefaults(bad *report) RuleConfig {
 	default:
 		bad.add(c.Name, "Cost", "lower it, or raise burst", "cost %d is above burst %d: no request would ever be admitted", c.Cost, c.Burst)
 	}
+	c.checkWait(bad)
 	if c.Mode > Shadow {
 		bad.add(c.Name, "Mode", "want Enforce or Shadow", "%d is not a mode", c.Mode)
 	}

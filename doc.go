@@ -15,7 +15,8 @@
 // To limit: [New] with a [Config]; [Limiter.Rule]; a [Key] by [Rule.AddrKey] or
 // [Rule.BytesKey]; then [Rule.Allow] for a yes or no at the rule's cost,
 // [Rule.Take] for other costs and the whole [Decision], or [Limiter.TakeAll]
-// where several rules apply to a request. [Rule.TakeUpTo] takes what fits,
+// where several rules apply to a request. [Rule.Wait] and [Limiter.WaitAll] wait
+// for their units instead of being denied. [Rule.TakeUpTo] takes what fits,
 // [Rule.Peek] asks and takes nothing, [Rule.Refund] gives back, [Rule.Reset]
 // forgives.
 //
@@ -77,6 +78,20 @@
 // has decided already.
 //
 // P6, no allocation and no lock that waits for I/O up to the shared store.
+//
+// # Waiting
+//
+// A request that waits ([RuleConfig.MaxWait]) holds a place in this node's line for the
+// client and nothing else: no bucket is charged for it. When it is the first there and
+// its units fit, it goes through the pipeline as if it had been made at that moment, so P2
+// holds for when requests are admitted, with the proof below. C counts it only then.
+//
+// P1: a client within its limit never waits. One that conforms to (r, B + r·W), W being
+// MaxWait, is not denied by this node's bucket as long as it finds places
+// ([Config].Wait), since it is let in line if its units fit within W after all those
+// ahead, which are the client's own. Others can take all places in all; that denies only
+// what exceeds the client's own limit. With a shared store other nodes may take the units
+// that it waits for. The choice is argued in docs/decisions/0019-places-in-line.md.
 //
 // # Time
 //

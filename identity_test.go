@@ -28,6 +28,7 @@ var ruleFields = map[string]struct {
 	"Strict":      {true, false, true},
 	"Cost":        {uint64(2), false, false},
 	"Mode":        {Shadow, false, false},
+	"MaxWait":     {time.Second, false, false},
 	"OnFailure":   {FailOpen, false, false},
 }
 

@@ -21,6 +21,9 @@ type Limiter struct {
 	byName map[string]*Rule
 	plan   Plan
 	turn   atomic.Uint32 // calls of Advance
+
+	waiters    *waiters // of this limiter, and of those before and after it (With)
+	waitLimits WaitLimits
 }
 
 // New checks the configuration and takes all the memory of the local tier. Its
@@ -46,6 +49,7 @@ func newLimiter(plan *Plan, c *Config, old *Limiter) (*Limiter, error) {
 		return nil, &FieldError{Package: "fastlimit", Field: "Clock", Problem: "set beside Store, for which requests wait by the machine's clock", Fix: "leave it nil"}
 	}
 	l := &Limiter{byName: make(map[string]*Rule, len(plan.Rules)), plan: *plan, secret: c.Secret, manual: c.Clock}
+	l.beginWaiting(c, old)
 	// Every request reads both, so they are neighbours.
 	core := new(struct {
 		clock  clock
@@ -152,6 +156,7 @@ func newRule(l *Limiter, i int, c *Config, old *Rule) (*Rule, error) {
 		}
 		r.sketch = &r.cells
 	}
+	r.beginLines(old)
 	if old != nil {
 		return r, r.adopt(old, rp, c)
 	}

@@ -152,6 +152,7 @@ func (c *Config) checkSizes(bad *report) {
 		bad.add("", "Nodes", fmt.Sprintf("want 0 to %d", MaxNodes), "%d is out of range", c.Nodes)
 		c.Nodes = 0
 	}
+	c.Wait.check(bad)
 	switch least := LeastMemory(len(c.Rules), 0); {
 	case c.Memory < least:
 		bad.add("", "Memory", fmt.Sprintf("want at least %s for %d rules", sizeText(least), len(c.Rules)), "%s is too small", sizeText(c.Memory))

@@ -34,6 +34,7 @@ type Rule struct {
 	cost   uint64
 	config RuleConfig
 	epoch  time.Duration // see Epoch
+	lines  *lines        // nil: nobody waits
 	namer
 }
 

@@ -10,6 +10,13 @@
 // (or other headers: see Config.Headers) and a problem document (RFC 9457), unless
 // OnDeny answers in its own way.
 //
+// # Waiting
+//
+// A request of a rule with a MaxWait waits for its place instead of being denied, see
+// [fastlimit.Rule.Wait]. fasthttp does not tell when a client hangs up, so such
+// a request keeps its place until its turn comes. Before Shutdown call
+// [fastlimit.Limiter.StopWaiting], or it waits for those who wait.
+//
 // # Who the client is
 //
 // The client is the peer of the connection or, if Config.Clients trusts that peer as

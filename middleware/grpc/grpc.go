@@ -9,6 +9,13 @@
 // are a google.rpc.RetryInfo, by which clients back off, and a
 // google.rpc.QuotaFailure, which names the rule.
 //
+// # Waiting
+//
+// A call of a rule with a MaxWait waits for its place instead of being denied, see
+// [fastlimit.Rule.Wait]. If the client cancels it, the next moves up. Before
+// grpc.Server.GracefulStop call [fastlimit.Limiter.StopWaiting], or it waits for those
+// who wait.
+//
 // # Who the client is
 //
 // The client is the peer of the connection or, if Config.Clients trusts that peer as

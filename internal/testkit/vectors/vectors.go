@@ -4,7 +4,8 @@
 // library, on buckets in memory or on a shared store.
 //
 // Left out is what is not about decisions and levels, such as names and lifetimes
-// of keys; what a source does by a bug; and waiting or blocking.
+// of keys; what a source does by a bug; blocking; and waiting, which TestWaitLikeNERD of
+// package fastlimit has.
 package vectors
 
 import (

@@ -151,7 +151,7 @@ func (s *Set[R]) decide(ctx context.Context, r R, list []fastlimit.Charge) (o Ou
 		return o
 	}
 	var by int
-	if o.Decision, by = s.limiter.TakeAll(ctx, list); by < 0 {
+	if o.Decision, by = s.limiter.WaitAll(ctx, list); by < 0 {
 		return o
 	}
 	o.Rule = list[by].Rule

@@ -1,0 +1,158 @@
+package fastlimit
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// waitAlls has guests charge several rules, of the same key in each.
+func waitAlls(t *testing.T, lim *Limiter, p *party, i int, rules ...int) {
+	t.Helper()
+	charges := make([]Charge, len(rules))
+	for j, k := range rules {
+		r := lim.rules[k]
+		charges[j] = Charge{r, r.BytesKey([]byte("a")), 1}
+	}
+	p.ask(i, func() Decision {
+		d, _ := lim.WaitAll(t.Context(), charges)
+		return d
+	})
+}
+
+// One that a rule denies for good has no place in the lines of the others, and has taken
+// nothing; one that several hold waits for all of them.
+func TestWaitAll(t *testing.T) {
+	t.Parallel()
+	inBubbles(t, func(t *testing.T, c Config) {
+		strict := waitRule("strict", 1, 1, 0) // lets nobody wait
+		c.Rules = []RuleConfig{waitRule("fast", 10, 1, 5*time.Second), waitRule("slow", 2, 1, 5*time.Second), strict}
+		lim := waiting(t, c)
+		p := newParty()
+		waitAlls(t, lim, p, 0, 0, 1)
+		waitAlls(t, lim, p, 1, 0, 1) // held by slow for longer
+		waitAlls(t, lim, p, 2, 0)    // so fast lets it pass
+		waitAlls(t, lim, p, 3, 0, 1)
+		waitAlls(t, lim, p, 4, 2)
+		waitAlls(t, lim, p, 5, 0, 1, 2) // denied by strict
+		waitAlls(t, lim, p, 6, 1, 2)
+		if a, b := lim.rules[0].WaitStats(), lim.rules[1].WaitStats(); a.Waiting != 1 || b.Waiting != 2 {
+			t.Errorf("waiting: %d and %d, want 1 and 2", a.Waiting, b.Waiting)
+		}
+		_, out := p.sofar()
+		for _, i := range []int{5, 6} {
+			if d := out[i]; d.Allowed || d.Stage != StageTable || d.RetryAfter <= 0 {
+				t.Errorf("%d: %+v", i, d)
+			}
+		}
+		p.wg.Wait()
+		want, at := []int{0, 4, 2, 1, 3}, []time.Duration{0, 0, 100, 500, 1000}
+		for i := range want {
+			if p.in[i] != want[i] || (p.at[i]-at[i]*time.Millisecond).Abs() > time.Millisecond {
+				t.Fatalf("in: %v at %v, want %v at %v ms", p.in, p.at, want, at)
+			}
+		}
+		for i, r := range lim.rules {
+			if got, want := r.Stats().Allowed[StageExact], []uint64{4, 3, 1}[i]; got != want {
+				t.Errorf("rule %d admitted %d, want %d", i, got, want)
+			}
+			if r.Peek(r.BytesKey([]byte("a")), 1).TimeToEmpty > []time.Duration{100, 500, 1000}[i]*time.Millisecond+time.Microsecond {
+				t.Errorf("rule %d holds more than one unit", i)
+			}
+		}
+	})
+}
+
+// One that is held by another rule when its turn comes goes to the end of the line there,
+// with what is left of its time.
+func TestWaitAllMoves(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lim := waiting(t, Config{Rules: []RuleConfig{waitRule("a", 1, 1, 5*time.Second), waitRule("b", 1, 1, 3*time.Second)}})
+		p := newParty()
+		waitAlls(t, lim, p, 0, 0)
+		waitAlls(t, lim, p, 1, 0, 1) // waits in a until 1 s
+		time.Sleep(500 * time.Millisecond)
+		waitAlls(t, lim, p, 2, 1)
+		waitAlls(t, lim, p, 3, 1) // waits in b until 1.5 s
+		waitAlls(t, lim, p, 4, 1) // until 2.5 s
+		time.Sleep(505 * time.Millisecond)
+		synctest.Wait()
+		// It would have to wait in b until 3.5 s, and has 3 s.
+		if _, out := p.sofar(); lim.rules[0].WaitStats().Waiting != 0 || out[1].RetryAfter == 0 {
+			t.Errorf("%+v, %+v", lim.rules[0].WaitStats(), out)
+		}
+		p.wg.Wait()
+		if want := []int{0, 2, 3, 4}; !slices.Equal(p.in, want) {
+			t.Errorf("in: %v, want %v", p.in, want)
+		}
+		if d := p.out[1]; (d.RetryAfter - 2500*time.Millisecond).Abs() > 6*time.Millisecond {
+			t.Errorf("%+v, want to retry in 2.5 s", d)
+		}
+	})
+}
+
+// A rule that does not wait denies one whose turn has come in the line of another.
+func TestWaitAllDeniedInTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lim := waiting(t, Config{Rules: []RuleConfig{waitRule("a", 1, 1, 5*time.Second), waitRule("b", 1, 1, 0)}})
+		p := newParty()
+		waitAlls(t, lim, p, 0, 0)
+		waitAlls(t, lim, p, 1, 0, 1)
+		waitAlls(t, lim, p, 2, 0)
+		time.Sleep(900 * time.Millisecond)
+		waitAlls(t, lim, p, 3, 1)
+		p.wg.Wait()
+		if want := []int{0, 3, 2}; !slices.Equal(p.in, want) || p.at[2] != time.Second {
+			t.Errorf("in: %v at %v, want %v, the last after 1 s: 1 has taken nothing", p.in, p.at, want)
+		}
+		if s := lim.rules[0].WaitStats(); s != (WaitStats{Admitted: 1, Denied: 1}) {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// What a store's failure policy says while requests wait.
+func TestWaitStoreAway(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []OnFailure{FailLocal, FailOpen, FailClosed} {
+		synctest.Test(t, func(t *testing.T) {
+			store := newSlowStore(t)
+			defer func() { _ = store.Close(context.Background()) }()
+			var away atomic.Bool
+			store.err = func() error {
+				if away.Load() {
+					return errStore
+				}
+				return nil
+			}
+			rule := waitRule("a", 1, 1, 10*time.Second)
+			rule.OnFailure = policy
+			lim := waiting(t, Config{Rules: []RuleConfig{rule}, Store: store, StoreTimeout: time.Millisecond})
+			p := newParty()
+			for i := range 5 {
+				waitAlls(t, lim, p, i, 0)
+			}
+			time.Sleep(500 * time.Millisecond)
+			away.Store(true)
+			p.wg.Wait()
+			in, last := 5, 4*time.Second
+			switch policy {
+			case FailOpen:
+				last = time.Second
+			case FailClosed:
+				in = 1
+			}
+			if len(p.in) != in || !slices.IsSorted(p.in) || in > 1 && (p.at[4]-last).Abs() > 10*time.Millisecond {
+				t.Errorf("%v: in %v at %v, want %d, the last at %v", policy, p.in, p.at, in, last)
+			}
+			if store.doubled > 0 {
+				t.Errorf("%d operations beside another one on the bucket", store.doubled)
+			}
+		})
+	}
+}

@@ -1,0 +1,291 @@
+package fastlimit
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bucket/memstore"
+)
+
+// guest is one request of a random stream, in µs; left < 0: it stays.
+type guest struct {
+	key        int
+	came, left int64
+	cost       int64
+}
+
+// doorman is the oracle: the bucket of one client with its line, in integers, one tick
+// for each µs. It shares nothing with what it judges.
+type doorman struct {
+	unit, limit, most int64 // T, B·T and max_wait in µs
+	perKey            int
+	full              int64 // until when the bucket is busy
+	line              []int // guests
+}
+
+// advance lets in those whose time has come by now.
+func (o *doorman) advance(now int64, all []guest, in map[int]int64, last *int64) {
+	for len(o.line) > 0 {
+		g := o.line[0]
+		at := max(o.full+all[g].cost*o.unit-o.limit, *last)
+		if at > now {
+			return
+		}
+		in[g], *last = at, at
+		o.full = max(o.full, at) + all[g].cost*o.unit
+		o.line = o.line[1:]
+	}
+}
+
+// play returns when each guest that is let in is let in.
+func (o *doorman) play(all []guest, key int) map[int]int64 {
+	in, last := map[int]int64{}, int64(0)
+	type event struct {
+		at    int64
+		guest int
+		left  bool
+	}
+	var events []event
+	for i, g := range all {
+		if g.key == key {
+			events = append(events, event{g.came, i, false})
+			if g.left >= 0 {
+				events = append(events, event{g.left, i, true})
+			}
+		}
+	}
+	for len(events) > 0 {
+		e := 0
+		for i := range events {
+			if events[i].at < events[e].at {
+				e = i
+			}
+		}
+		ev := events[e]
+		events = append(events[:e], events[e+1:]...)
+		o.advance(ev.at, all, in, &last)
+		if ev.left {
+			for i, g := range o.line {
+				if g == ev.guest {
+					o.line = append(o.line[:i:i], o.line[i+1:]...)
+					last = max(last, ev.at)
+					break
+				}
+			}
+			continue
+		}
+		wait := max(o.full-ev.at, 0) + all[ev.guest].cost*o.unit - o.limit
+		for _, g := range o.line {
+			wait += all[g].cost * o.unit
+		}
+		fits := len(o.line) == 0 && wait <= 0
+		if all[ev.guest].cost*o.unit <= o.limit && (fits || wait <= o.most && len(o.line) < o.perKey) {
+			o.line = append(o.line, ev.guest)
+			last = max(last, ev.at)
+			o.advance(ev.at, all, in, &last)
+		}
+	}
+	o.advance(1<<60, all, in, &last)
+	return in
+}
+
+// stream draws guests. No two events are at the same µs, and none when somebody is let in
+// but by chance.
+func stream(rng *rand.Rand, n, keys int, unit, most int64, costs int64) []guest {
+	all, now, used := make([]guest, n), int64(1), map[int64]bool{}
+	odd := func(at int64) int64 {
+		for used[at] {
+			at++
+		}
+		used[at] = true
+		return at
+	}
+	for i := range all {
+		if rng.IntN(4) > 0 {
+			now += rng.Int64N(2 * unit)
+		}
+		if rng.IntN(50) == 0 {
+			now += rng.Int64N(20 * unit)
+		}
+		now = odd(now + 1)
+		all[i] = guest{rng.IntN(keys), now, -1, 1 + rng.Int64N(costs)}
+		if rng.IntN(4) == 0 {
+			all[i].left = odd(now + 1 + rng.Int64N(most))
+		}
+	}
+	return all
+}
+
+// answered is what became of a guest.
+type answered struct {
+	at int64
+	Decision
+}
+
+// host plays the guests by real waiting, in the time of a bubble.
+func host(t *testing.T, r *Rule, all []guest) []answered {
+	out, start := make([]answered, len(all)), time.Now()
+	p := newParty()
+	for i, g := range all {
+		p.wg.Go(func() {
+			time.Sleep(time.Duration(g.came)*time.Microsecond - time.Since(start))
+			ctx := t.Context()
+			if g.left >= 0 {
+				var cancel context.CancelFunc
+				// Half a µs later, so that it is clear who is first.
+				ctx, cancel = context.WithTimeout(ctx, time.Duration(g.left-g.came)*time.Microsecond+500*time.Nanosecond)
+				defer cancel()
+			}
+			d := r.Wait(ctx, r.BytesKey(fmt.Append(nil, g.key)), uint64(g.cost))
+			out[i] = answered{int64(time.Since(start) / time.Microsecond), d}
+		})
+	}
+	p.wg.Wait()
+	return out
+}
+
+// Everyone is let in exactly when the oracle says, and nobody else is, whatever others
+// ask for: order, P1 and P2 with requests that wait, of several costs, and leave.
+func TestWaitExact(t *testing.T) {
+	t.Parallel()
+	var sum waitSum
+	for seed := range uint64(60) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 1))
+			perSecond := []uint64{1, 10, 100, 1000}[rng.IntN(4)]
+			burst := 1 + rng.Uint64N(8)
+			unit := int64(1_000_000 / perSecond)
+			most := 1 + rng.Int64N(unit*12)
+			rule := waitRule("a", perSecond, burst, time.Duration(most)*time.Microsecond)
+			lim := waiting(t, Config{Rules: []RuleConfig{rule}, Wait: WaitLimits{PerKey: 1 + rng.IntN(8)}})
+			all := stream(rng, 300, 3, unit, most, int64(burst)+1)
+			out := host(t, lim.rules[0], all)
+			for key := range 3 {
+				o := doorman{unit: unit, limit: int64(burst) * unit, most: most, perKey: lim.waitLimits.PerKey}
+				in := o.play(all, key)
+				for i, g := range all {
+					if g.key != key {
+						continue
+					}
+					at, want := in[i]
+					if g.left >= 0 && at > g.left {
+						want = false
+					}
+					got := &out[i]
+					if got.Allowed != want || want && (got.at < at || got.at > at+1) {
+						t.Errorf("seed %d: %d/s, %d, wait %d µs: guest %d %+v: %+v, want %t at %d", seed, perSecond, burst, most, i, g, *got, want, at)
+						return
+					}
+				}
+			}
+			sum.add(t, lim)
+		})
+	}
+	if sum.Admitted < 1000 || sum.Left < 100 || sum.Refused < 100 {
+		t.Errorf("too little has happened: %+v", sum)
+	}
+}
+
+// waitSum sums up over streams what happened in them.
+type waitSum struct{ WaitStats }
+
+func (sum *waitSum) add(t *testing.T, lim *Limiter) {
+	s := lim.rules[0].WaitStats()
+	if s.Waiting != 0 || lim.waiters.places.Load() != 0 {
+		t.Errorf("%+v and %d places after all have gone", s, lim.waiters.places.Load())
+	}
+	sum.Admitted, sum.Left, sum.Denied, sum.Refused = sum.Admitted+s.Admitted, sum.Left+s.Left, sum.Denied+s.Denied, sum.Refused+s.Refused
+}
+
+// With filter and sketch, rates of several ticks a µs, a store that takes its time, and its
+// clock stepping: what is admitted conforms to P2 (and the store's slack), in order at each node.
+func TestWaitBounds(t *testing.T) {
+	t.Parallel()
+	const timeout = 2 * time.Millisecond
+	var sum waitSum
+	for seed := range uint64(40) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 2))
+			rate := Rate{[]uint64{7, 30, 300}[rng.IntN(3)], time.Second}
+			burst := 1 + rng.Uint64N(30)
+			rule := RuleConfig{Name: "a", Rate: rate, Burst: burst, MaxWait: time.Duration(1+rng.IntN(3000)) * time.Millisecond}
+			c := Config{Rules: []RuleConfig{rule}}
+			if seed%2 > 0 {
+				store := unsteadyStore(seed, seed%4 > 1, timeout/2)
+				defer func() { _ = store.Close(context.Background()) }()
+				c.Store, c.StoreTimeout = store, timeout
+			}
+			lim := waiting(t, c)
+			unit := int64(time.Second) / int64(time.Microsecond) / int64(rate.N)
+			all := stream(rng, 300, 2, unit, rule.MaxWait.Microseconds(), 3)
+			out := host(t, lim.rules[0], all)
+			theta := *lim.rules[0].config.EscalateAt
+			bound := (1+theta)*float64(burst) + 1 + 6 + timeout.Seconds()*float64(rate.N) // C: a few of up to 3 units
+			for key := range 2 {
+				level, before, admitted := 0.0, int64(0), 0
+				for _, i := range byTime(out, all, key) {
+					level = max(0, level-float64(out[i].at-before)*float64(rate.N)/1e6) + float64(all[i].cost)
+					before = out[i].at
+					if admitted++; level > bound {
+						t.Errorf("seed %d: %v, %d: level %v after %d, bound %v", seed, rate, burst, level, i, bound)
+					}
+				}
+				if admitted == 0 {
+					t.Errorf("seed %d: nobody was admitted", seed)
+				}
+			}
+			for i := range out {
+				wait := out[i].at - all[i].came
+				if most := (rule.MaxWait + waitSlack + timeout).Microseconds() + 1; wait > most {
+					t.Errorf("seed %d: guest %d waited %d µs, of %d", seed, i, wait, most)
+				}
+			}
+			sum.add(t, lim)
+		})
+	}
+	if sum.Admitted < 500 || sum.Left < 50 {
+		t.Errorf("too little has happened: %+v", sum)
+	}
+}
+
+// byTime are the guests of a client that were let in, in that order.
+func byTime(out []answered, all []guest, key int) (in []int) {
+	for i := range out {
+		if all[i].key != key || !out[i].Allowed {
+			continue
+		}
+		j := len(in)
+		for j > 0 && out[in[j-1]].at > out[i].at {
+			j--
+		}
+		in = append(in[:j], append([]int{i}, in[j:]...)...)
+	}
+	return in
+}
+
+// unsteadyStore takes up to most for each operation. With steps its clock jumps now and
+// then, by up to 100 ms back or forth.
+func unsteadyStore(seed uint64, steps bool, most time.Duration) *slowStore {
+	var mu sync.Mutex
+	rng, start, ahead := rand.New(rand.NewPCG(seed, 3)), time.Now(), int64(1_000_000)
+	s := (*slowStore)(nil).sibling()
+	s.Store = memstore.New(memstore.Config{Now: func() uint64 {
+		mu.Lock()
+		defer mu.Unlock()
+		if steps && rng.IntN(100) == 0 {
+			ahead = 1_000_000 + rng.Int64N(100_000)
+		}
+		return uint64(time.Since(start).Microseconds() + ahead) //nolint:gosec // positive
+	}})
+	s.delay = func() time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		return time.Duration(rng.Int64N(int64(most)))
+	}
+	return s
+}

@@ -1,0 +1,272 @@
+package fastlimit
+
+import (
+	"cmp"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/sketch"
+)
+
+// WaitLimits bounds how many requests wait at a time ([RuleConfig.MaxWait]).
+type WaitLimits struct {
+	// PerKey is the most that wait for one client of a rule, at most MaxWaiters. 0
+	// means DefaultWaitersPerKey.
+	PerKey int
+	// Total is the most that wait in all rules together, at most MaxWaiters. 0 means
+	// DefaultWaiters. Each takes less than WaiterBytes.
+	Total int
+}
+
+// Bounds on waiting.
+const (
+	DefaultWaitersPerKey = 10
+	DefaultWaiters       = 10_000
+	MaxWaiters           = 1 << 20
+
+	// WaiterBytes is the most memory that a waiting request takes, not counting what
+	// its caller holds meanwhile: a goroutine with its stack, and the request itself.
+	WaiterBytes = 2 << 10
+
+	// MaxMaxWait is the longest [RuleConfig.MaxWait].
+	MaxMaxWait = time.Hour
+)
+
+// WaitStats counts the requests of a rule that were denied only for the moment. Waiting
+// is how many wait now; of those that waited before, Admitted were admitted, Left were
+// given up by their callers, and Denied were denied: their time had run out, another
+// rule denied them, or waiting was stopped. Refused got no place because all that they
+// could have were taken; they did not wait, nor did those that would have had to wait for
+// longer than MaxWait, which are not counted here.
+type WaitStats struct {
+	Waiting                         int64
+	Admitted, Left, Denied, Refused uint64
+}
+
+// waiters is what all limiters share that go on with the state of one another.
+type waiters struct {
+	places atomic.Int64  // that are taken
+	end    chan struct{} // closed when nobody is to wait any more
+	once   sync.Once
+}
+
+func newWaiters() *waiters { return &waiters{end: make(chan struct{})} }
+
+// lines are the places of one rule: for each client that has requests waiting a line, in
+// the order in which they came. Only the first in a line asks for units, on the goroutine
+// of its caller; whoever leaves hands the turn to the next. So there are no goroutines,
+// and of each client at most one request of those that wait is anywhere but here.
+type lines struct {
+	taken                           atomic.Int64 // places in all lines: 0 spares the look into a shard
+	admitted, left, denied, refused atomic.Uint64
+	shards                          [64]lineShard
+}
+
+// lineShard is one of 64 parts of the lines, in a cache line of its own.
+type lineShard struct {
+	mu sync.Mutex
+	m  map[sketch.Digest]*waitLine // those that are not empty; guarded by mu
+	_  [64 - 16]byte
+}
+
+// waitLine is who waits for one client's bucket. Guarded by the shard.
+type waitLine struct {
+	first, last *place
+	places      int
+	ticks       uint64 // what they ask for, in all
+}
+
+// place is one place in a line.
+type place struct {
+	turn       chan struct{} // receives once, when the place is the first; buffered: 1
+	digest     sketch.Digest
+	cost       uint64 // ticks
+	prev, next *place // guarded by the shard
+}
+
+func (s *lines) shard(d sketch.Digest) *lineShard { return &s.shards[d.Pos>>8%64] }
+
+// ahead returns the ticks that those who wait for the bucket of d ask for, and whether
+// there are any.
+func (s *lines) ahead(d sketch.Digest) (ticks uint64, any bool) {
+	if s.taken.Load() == 0 {
+		return 0, false
+	}
+	sh := s.shard(d)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if q := sh.m[d]; q != nil {
+		return q.ticks, true
+	}
+	return 0, false
+}
+
+// noPlace says why a request got no place, or gotPlace.
+type noPlace uint8
+
+const (
+	gotPlace noPlace = iota
+	tooLong          // it would be admitted too late
+	allTaken         // by the client, or in all
+	stopped          // nobody waits any more
+)
+
+// join puts p at the end of its line if it will be its turn by the deadline. It returns
+// how long the wait is going to be.
+func (r *Rule) join(p *place, now, deadline time.Duration) (wait time.Duration, no noPlace) {
+	s, l := r.lines, r.limiter
+	sh := s.shard(p.digest)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	q, ahead := sh.m[p.digest], uint64(0)
+	if q != nil {
+		ahead = q.ticks
+	}
+	wait = r.until(p.digest, ahead, p.cost, now)
+	switch {
+	case wait > deadline-now:
+		return wait, tooLong
+	case l.waiters.ended():
+		return wait, stopped
+	case q != nil && q.places >= l.waitLimits.PerKey || !l.waiters.take(l.waitLimits.Total):
+		return wait, allTaken
+	}
+	if q == nil {
+		q = &waitLine{first: p}
+		if sh.m == nil {
+			sh.m = map[sketch.Digest]*waitLine{}
+		}
+		sh.m[p.digest] = q
+		p.turn <- struct{}{}
+	} else {
+		q.last.next, p.prev = p, q.last
+	}
+	q.last = p
+	q.places++
+	q.ticks += p.cost
+	s.taken.Add(1)
+	return wait, gotPlace
+}
+
+// leave gives the place up, and the turn to the next if it was the first.
+func (r *Rule) leave(p *place) {
+	s := r.lines
+	sh := s.shard(p.digest)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	q := sh.m[p.digest]
+	if p.prev != nil {
+		p.prev.next = p.next
+	} else if q.first = p.next; p.next != nil {
+		p.next.turn <- struct{}{}
+	}
+	if p.next != nil {
+		p.next.prev = p.prev
+	} else {
+		q.last = p.prev
+	}
+	p.prev, p.next = nil, nil
+	q.places--
+	if q.ticks -= p.cost; q.places == 0 {
+		delete(sh.m, p.digest)
+	}
+	s.taken.Add(-1)
+	r.limiter.waiters.places.Add(-1)
+}
+
+// take takes one place of so many, if one is free.
+func (w *waiters) take(total int) bool {
+	for n := w.places.Load(); n < int64(total); n = w.places.Load() {
+		if w.places.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *waiters) ended() bool {
+	select {
+	case <-w.end:
+		return true
+	default:
+		return false
+	}
+}
+
+// until is how long it takes until cost and what is ahead of it fit the bucket of d, as
+// far as this node knows and if nothing else arrives.
+func (r *Rule) until(d sketch.Digest, ahead, cost uint64, now time.Duration) time.Duration {
+	if cost > r.shape.Limit() {
+		return bucket.Never
+	}
+	level := bucket.Level(r.table.Lookup(d), r.shape.Ticks(now)) + ahead + cost
+	if most := r.shape.Limit() + r.shape.Grace(); level > most {
+		return r.shape.Duration(level - most)
+	}
+	return 0
+}
+
+// StopWaiting lets everyone go who waits in this limiter, or in one that it goes on with
+// or that goes on with it ([Limiter.With]): they are denied now. From then on nobody
+// waits. It is for a server that shuts down, returns at once, and may be called again.
+func (l *Limiter) StopWaiting() {
+	l.checkMade()
+	l.waiters.once.Do(func() { close(l.waiters.end) })
+}
+
+// WaitStats returns a snapshot of what [Rule.Wait] and [Limiter.WaitAll] did for this
+// rule, since it was made or since the first of those whose state it goes on with was.
+func (r *Rule) WaitStats() WaitStats {
+	r.checkMade()
+	s := r.lines
+	if s == nil {
+		return WaitStats{}
+	}
+	return WaitStats{s.taken.Load(), s.admitted.Load(), s.left.Load(), s.denied.Load(), s.refused.Load()}
+}
+
+// checkWait reports what is wrong with how long requests of a rule may wait.
+func (c *RuleConfig) checkWait(bad *report) {
+	switch {
+	case c.MaxWait < 0 || c.MaxWait > MaxMaxWait:
+		bad.add(c.Name, "MaxWait", fmt.Sprintf("want 0 to %v", MaxMaxWait), "%v is out of range", c.MaxWait)
+	case c.MaxWait > 0 && c.periodic():
+		bad.add(c.Name, "MaxWait", "remove it, or choose LeakyBucket", "%v has no meaning beside a %v: all who wait would come at once when it has room again", c.MaxWait, c.Algorithm)
+	}
+}
+
+// check reports what is wrong with the bounds.
+func (w WaitLimits) check(bad *report) {
+	for _, n := range [...]struct {
+		name string
+		n    int
+	}{{"Wait.PerKey", w.PerKey}, {"Wait.Total", w.Total}} {
+		if n.n < 0 || n.n > MaxWaiters {
+			bad.add("", n.name, fmt.Sprintf("want 1 to %d, or 0 for the default", MaxWaiters), "%d is out of range", n.n)
+		}
+	}
+}
+
+// beginWaiting gives the limiter its bounds, and the waiters of the one that it goes on
+// with, which may be nil.
+func (l *Limiter) beginWaiting(c *Config, old *Limiter) {
+	l.waitLimits = WaitLimits{cmp.Or(c.Wait.PerKey, DefaultWaitersPerKey), cmp.Or(c.Wait.Total, DefaultWaiters)}
+	if l.waiters = newWaiters(); old != nil {
+		l.waiters = old.waiters
+	}
+}
+
+// beginLines gives a rule that lets requests wait its lines, or those of old, if that is
+// not nil and has some. Time must pass by itself, so not that of a [ManualClock].
+func (r *Rule) beginLines(old *Rule) {
+	switch {
+	case r.config.MaxWait == 0 || !r.enforced || !r.limiter.clock.machine:
+	case old != nil && old.lines != nil:
+		r.lines = old.lines
+	default:
+		r.lines = new(lines)
+	}
+}
