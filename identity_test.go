@@ -29,6 +29,7 @@ var ruleFields = map[string]struct {
 	"Cost":        {uint64(2), false, false},
 	"Mode":        {Shadow, false, false},
 	"OnFailure":   {FailOpen, false, false},
+	"Tiers":       {[]Tier{{Burst: 7}}, false, false}, // each has state of its own
 }
 
 // A field that is added to RuleConfig has to be classified. If it says what the

@@ -28,6 +28,8 @@ var notInTheFile = map[string]string{
 	"fastlimit.Config.Secret":      "derived from cluster.secret, else random",
 	"fastlimit.Config.Shared":      "whether there is redis",
 	"fastlimit.Config.Rules":       "policy.RuleSpec.Limit",
+	"fastlimit.Config.Reserved":    "follows from the overrides",
+	"fastlimit.RuleConfig.Tiers":   "derived from overrides",
 	"fastlimit.RuleConfig.KeyKind": "derived from key and match",
 	"server.Config.Version":        "of the binary",
 }
@@ -71,6 +73,7 @@ func TestEveryKnobIsInTheFile(t *testing.T) {
 		{server.Denial{}, "denial:", false},
 		{policy.Settings{}, "top:Policy.", false},
 		{policy.Match{}, "match:", false},
+		{policy.Override{}, "override:", false},
 		{legacy.Limit{}, "legacy:", false},
 		{legacy.Bucket{}, "bucket:", false},
 		{fastlimit.RuleConfig{}, "rule:Limit.", false},

@@ -181,6 +181,9 @@ func whereItBelongs(path, name string) string {
 		if !ok || f.value.read == nil {
 			continue
 		}
+		if _, ofRule := ruleSettings.find(name); ofRule && s == &overrideSettings {
+			continue // an override has it too, but a rule must
+		}
 		if homes++; slices.Contains(likely, s) {
 			home = s.where
 		}
@@ -195,7 +198,7 @@ func whereItBelongs(path, name string) string {
 // tables are filled in by init.
 func sections() []*section {
 	return []*section{
-		&topSettings, &listenSettings, &denialSettings, &connectionSettings, &drainSettings, &redisSettings, &clusterSettings, &ruleSettings, &matchSettings, &legacySettings, &bucketSettings,
+		&topSettings, &listenSettings, &denialSettings, &connectionSettings, &drainSettings, &redisSettings, &clusterSettings, &ruleSettings, &matchSettings, &legacySettings, &bucketSettings, &overrideSettings,
 	}
 }
 
