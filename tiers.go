@@ -34,7 +34,7 @@ const (
 	tierBytes   = 4 << 10
 	sharedBytes = 12 << 10
 
-	// minTierTable is the least table of a tier with any number of clients.
+	// minTierTable is the least table of a tier with many clients, or any number.
 	minTierTable = 16 << 10
 
 	// leastTierClients keeps the tables of a few clients from being made anew, empty,
@@ -123,7 +123,7 @@ func (p *Plan) planTiers(left int64, bad *report) {
 				t.Bytes += sharedBytes
 			}
 			most := t.tableFor(t.clients)
-			if t.clients == 0 || most > t.openTable() {
+			if t.clients == 0 || most > minTierTable {
 				open = append(open, t)
 				left -= minTierTable
 			} else {
@@ -139,7 +139,11 @@ func (p *Plan) planTiers(left int64, bad *report) {
 	}
 	for i, t := range open {
 		share := left / int64(len(open)-i)
-		extra := min(share, max(0, t.openTable()-minTierTable))
+		most := t.openTable()
+		if t.clients > 0 {
+			most = min(most, t.tableFor(t.clients))
+		}
+		extra := min(share, max(0, most-minTierTable))
 		left -= extra
 		t.setTable(minTierTable + extra)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"net/netip"
 	"strings"
 
@@ -31,28 +32,17 @@ type Override struct {
 const DefaultMaxOverrides = 100_000
 
 // overrideBytes is what an override takes in an engine and in its settings, at most
-// (TestOverrideMemory). leastReserved is for how many of them memory is reserved at
-// least, so that a few more do not change the tables of rules.
-const (
-	overrideBytes = 384
-	leastReserved = 64
-)
+// (TestOverrideMemory).
+const overrideBytes = 256
 
 // OverrideMemory is how much memory the overrides of all rules take, for
-// [fastlimit.Config.Reserved]. It is rounded up so that a few more do not change it.
+// [fastlimit.Config.Reserved].
 func (s *Settings) OverrideMemory() int64 {
 	n := 0
 	for i := range s.Rules {
 		n += len(s.Rules[i].Overrides)
 	}
-	if n == 0 {
-		return 0
-	}
-	room := int64(leastReserved)
-	for room < int64(n) {
-		room += room / 2
-	}
-	return room * overrideBytes
+	return int64(n) * overrideBytes
 }
 
 // CheckOverrides joins everything that is wrong with the overrides of all rules, each as
@@ -80,6 +70,7 @@ const unlimited = -1
 type overrides struct {
 	addrs bart.Table[int32] // of a rule that counts by address alone
 	texts map[string]int32  // of others, by the parts of the key, each after its length
+	sieve *sieve            // of both
 }
 
 // Tiers returns the different limits of the rule's overrides, as
@@ -157,7 +148,7 @@ func (r *RuleSpec) compileOverrides() (*overrides, error) {
 		fail(0, "Key", "remove overrides, or count by another key", "the rule has one bucket for everybody, and no keys to override")
 		return nil, errors.Join(errs...)
 	}
-	c := &overrides{}
+	c := &overrides{sieve: newSieve(len(r.Overrides))}
 	if !r.byAddress() {
 		c.texts = make(map[string]int32, len(r.Overrides))
 	}
@@ -197,6 +188,7 @@ func (c *overrides) add(r *RuleSpec, o *Override, tier int32) (name string, err 
 			return "", err
 		}
 		c.addrs.Insert(p, tier)
+		c.sieve.addPrefix(p)
 		b, _ := p.MarshalBinary()
 		return string(b), nil
 	}
@@ -206,6 +198,7 @@ func (c *overrides) add(r *RuleSpec, o *Override, tier int32) (name string, err 
 	}
 	name = string(b)
 	c.texts[name] = tier
+	c.sieve.add(maphash.Bytes(c.sieve.seed, b))
 	return name, nil
 }
 
@@ -278,11 +271,17 @@ func (c *rule) find(s *Scratch, first int) *fastlimit.Rule {
 	var tier int32
 	var ok bool
 	if c.addrOnly {
+		if !c.overrides.sieve.hasAddr(s.client) {
+			return c.limit
+		}
 		tier, ok = c.overrides.addrs.Lookup(s.client)
 	} else {
 		s.framed = s.framed[:0]
 		for _, part := range s.parts[first:] {
 			s.framed = appendFramed(s.framed, part)
+		}
+		if !c.overrides.sieve.has(maphash.Bytes(c.overrides.sieve.seed, s.framed)) {
+			return c.limit
 		}
 		tier, ok = c.overrides.texts[string(s.framed)]
 	}

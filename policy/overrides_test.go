@@ -102,13 +102,48 @@ func TestLongestOverride(t *testing.T) {
 			}
 		}
 		got := uint64(0)
-		if tier, ok := overrides.addrs.Lookup(client); ok {
+		if tier, ok := overrides.addrs.Lookup(client); ok && overrides.sieve.hasAddr(client) {
 			got = tiers[tier].Burst
 		}
 		if got != want {
 			t.Fatalf("%v of %v: burst %d, want %d", client, spec.Overrides, got, want)
 		}
 	})
+}
+
+// The sieve lets every key with an override through, and few others.
+func TestSieve(t *testing.T) {
+	t.Parallel()
+	const n = 10_000
+	six := func(i int) netip.Addr {
+		b := [16]byte{0x20, 1, 13: 7}
+		v := spread(i).As4()
+		copy(b[4:], v[:])
+		return netip.AddrFrom16(b)
+	}
+	for _, bits := range []int{24, 32, 64, 96, 128} {
+		s := newSieve(n)
+		addr := spread
+		if bits > 32 {
+			addr = six
+		}
+		for i := range n {
+			p, _ := addr(i).Prefix(bits)
+			s.addPrefix(p)
+		}
+		passed := 0
+		for i := range n {
+			if !s.hasAddr(addr(i)) {
+				t.Fatalf("/%d: %v is held back", bits, addr(i))
+			}
+			if s.hasAddr(addr(i + 5_000_000)) {
+				passed++
+			}
+		}
+		if bits != 24 && passed > n/15 {
+			t.Errorf("/%d: %d of %d others pass", bits, passed, n)
+		}
+	}
 }
 
 // manyOverrides are n overrides of 100 limits for addresses, or users, all over the place.
@@ -130,13 +165,20 @@ func spread(i int) netip.Addr { return v4(uint32(i+1) * 0x9e3779b1) }
 // Overrides take no more than is reserved for them, settings included.
 func TestOverrideMemory(t *testing.T) { // not parallel: it counts all that is allocated
 	const n = DefaultMaxOverrides
-	for _, byAddress := range []bool{true, false} {
+	for _, kind := range []string{"IPv4", "IPv6", "text"} {
+		byAddress := kind != "text"
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		spec := RuleSpec{Limit: limit("a", 2), Key: key(byHeader), Overrides: manyOverrides(n, byAddress)}
 		if byAddress {
 			spec.Key = key(byIP)
+		}
+		for i := 0; i < n && kind == "IPv6"; i++ {
+			b := [16]byte{0x20, 1}
+			v := spread(i).As4()
+			copy(b[4:], v[:])
+			spec.Overrides[i].Key[0] = netip.PrefixFrom(netip.AddrFrom16(b), 64).String()
 		}
 		c, err := spec.compileOverrides()
 		if err != nil {
@@ -146,9 +188,9 @@ func TestOverrideMemory(t *testing.T) { // not parallel: it counts all that is a
 		runtime.ReadMemStats(&after)
 		used := int64(after.HeapAlloc - before.HeapAlloc)
 		s := Settings{Rules: []RuleSpec{spec}}
-		t.Logf("by address %t: %d bytes for each override, reserved %d", byAddress, used/n, s.OverrideMemory()/n)
+		t.Logf("%s: %d bytes for each override, reserved %d", kind, used/n, s.OverrideMemory()/n)
 		if used > s.OverrideMemory() || used > n*overrideBytes {
-			t.Errorf("by address %t: %d bytes for each override, reserved %d", byAddress, used/n, s.OverrideMemory()/n)
+			t.Errorf("%s: %d bytes for each override, reserved %d", kind, used/n, s.OverrideMemory()/n)
 		}
 		runtime.KeepAlive(c)
 		runtime.KeepAlive(spec)
@@ -193,19 +235,25 @@ func BenchmarkOverrides(b *testing.B) {
 			f := &constFields{header: [][]byte{make([]byte, 0, 32)}}
 			r, ctx := liveRequest("192.0.3.1"), b.Context()
 			r.Fields = f
-			b.Run(fmt.Sprintf("%d/address=%t", overrides, byAddress), func(b *testing.B) {
-				b.ReportAllocs()
-				var s Scratch
-				i := 0
-				for b.Loop() {
-					i++
-					r.Client = spread(i % 1_000_000)
-					if !byAddress {
-						f.header[0] = strconv.AppendInt(append(f.header[0][:0], "user-"...), int64(i%1_000_000), 10)
+			for _, whose := range []struct {
+				name           string
+				from, distinct int
+			}{{"all", 0, 1_000_000}, {"others", DefaultMaxOverrides, 900_000}} {
+				b.Run(fmt.Sprintf("address=%t/%s/%d", byAddress, whose.name, overrides), func(b *testing.B) {
+					b.ReportAllocs()
+					var s Scratch
+					i := 0
+					for b.Loop() {
+						i++
+						client := whose.from + i*7919%whose.distinct // no order in which they come
+						r.Client = spread(client)
+						if !byAddress {
+							f.header[0] = strconv.AppendInt(append(f.header[0][:0], "user-"...), int64(client), 10)
+						}
+						e.Decide(ctx, r, &s)
 					}
-					e.Decide(ctx, r, &s)
-				}
-			})
+				})
+			}
 		}
 	}
 }
