@@ -79,10 +79,7 @@ func (r *Rule) adopt(old *Rule, rp *RulePlan, c *Config) error {
 	if r.sketch != nil {
 		r.cells = old.cells.Share(r.sketchLimit(rp))
 	}
-	if r.shared = old.shared; r.shared != nil && !sameStore(r.shared.store, c.Store) {
-		r.shared = newShared(r, c.Store, r.limiter.plan.timeout)
-		r.shared.distrust(r.clock.now()) // it knows nothing
-	}
+	r.shared = r.sharedOf(old, r, c)
 	if old.talkers != nil && old.talkers.Slots() == rp.TopTalkers {
 		r.talkers = old.talkers
 		return nil

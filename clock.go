@@ -77,10 +77,16 @@ func (c *clock) startMachine() { c.machine, c.start = true, time.Now() }
 // endOf is the last time that all of the rules can count.
 func endOf(rules []RulePlan) *clockEnd {
 	first := &rules[0]
-	for i := range rules {
-		if rp := &rules[i]; rp.shape.LastTime() < first.shape.LastTime() {
-			first = rp
+	consider := func(all []RulePlan) {
+		for i := range all {
+			if rp := &all[i]; rp.shape.LastTime() < first.shape.LastTime() {
+				first = rp
+			}
 		}
+	}
+	for i := range rules {
+		consider(rules[i : i+1])
+		consider(rules[i].Tiers)
 	}
 	return &clockEnd{first.shape.LastTime(), fmt.Sprintf("rule %q can count at %v", first.Config.Name, first.Config.Rate)}
 }

@@ -22,6 +22,10 @@ type Config struct {
 	// more. 0 means 64 MiB; at least 1 MiB, and 256 KiB for each rule.
 	Memory int64
 
+	// Reserved is how much of Memory the caller takes for tables of its own, such as
+	// package policy for the overrides of rules. The limiter leaves it alone.
+	Reserved int64
+
 	// Store is the exact tier that nodes share, for example one of package
 	// bucket/redisstore. nil means that the buckets of this node are exact by
 	// themselves. The limiter never closes it: do so once nobody takes any
@@ -118,6 +122,10 @@ type RuleConfig struct {
 	// caller's. Nodes exchange counts of a rule only where it agrees; see
 	// [Rule.Identity]. Optional.
 	KeyKind string
+
+	// Tiers are other limits, for clients that have one of them instead of Rate and
+	// Burst; see [Rule.Tier]. At most [MaxTiers].
+	Tiers []Tier
 
 	// IPv4Prefix and IPv6Prefix are the prefix lengths that [Rule.AddrKey]
 	// groups clients by. 0 means 32 and 64.

@@ -129,6 +129,9 @@ func (l *Limiter) Advance() {
 	part := int(l.turn.Add(1) % parts)
 	for _, r := range l.rules {
 		r.table.Sweep(r.ticks(now), part, parts)
+		for _, t := range r.tiers {
+			t.table.Sweep(t.ticks(now), part, parts)
+		}
 	}
 }
 
@@ -157,10 +160,16 @@ func newRule(l *Limiter, i int, c *Config, old *Rule) (*Rule, error) {
 		r.sketch = &r.cells
 	}
 	r.beginLines(old)
+	var err error
 	if old != nil {
-		return r, r.adopt(old, rp, c)
+		err = r.adopt(old, rp, c)
+	} else {
+		err = r.begin(rp, c)
 	}
-	return r, r.begin(rp, c)
+	if err != nil {
+		return nil, err
+	}
+	return r, r.setTiers(rp, c, old)
 }
 
 // begin gives the rule state of its own.

@@ -17,6 +17,7 @@ type Plan struct {
 	Rules   []RulePlan    // in the order of Config.Rules
 
 	filterWords int           // per generation
+	tierMemory  int64         // of the tiers of all rules
 	timeout     time.Duration // J; 0 without a shared exact tier
 }
 
@@ -40,6 +41,12 @@ type RulePlan struct {
 	// the table. Beyond it more and more requests are checked exactly; from
 	// twice that on buckets are lost (P3).
 	RequestsPerSecond float64
+
+	// Tiers are those of the rule. Each has neither filter nor sketch. Their memory is
+	// not in Bytes.
+	Tiers []RulePlan
+
+	clients int // of a tier, at most; 0: not known
 
 	shape  bucket.Shape
 	blocks int // of the sketch
@@ -121,13 +128,21 @@ func NewPlan(c Config) (*Plan, error) {
 		rp := newRulePlan(rc, p.timeout, max(1, c.Nodes))
 		rp.TopTalkers, rp.shared = slots, c.shared()
 		c.checkShared(&rp, bad)
+		rp.addTiers(&c, bad)
 		p.Rules = append(p.Rules, rp)
 	}
 	if len(bad.errs) > 0 {
 		return nil, errors.Join(bad.errs...)
 	}
-	p.planFilter((c.Memory - talkerBytes) / 4)
-	p.planRules(c.Memory - talkerBytes - p.Memory)
+	if p.planTiers((c.Memory-talkerBytes)/2-c.Reserved, bad); len(bad.errs) > 0 {
+		return nil, errors.Join(bad.errs...)
+	}
+	// Rounded up, as rules whose tables change begin anew: a few more tiers do not.
+	step := c.Memory / 16
+	budget := c.Memory - talkerBytes - (p.tierMemory+c.Reserved+step-1)/step*step
+	p.planFilter(budget / 4)
+	p.planRules(budget - p.Memory)
+	p.Memory += p.tierMemory + c.Reserved
 	if p.checkLogs(c.Memory, bad); len(bad.errs) > 0 {
 		return nil, errors.Join(bad.errs...)
 	}

@@ -31,6 +31,9 @@ type Rule struct {
 	buckets
 
 	index  int // in Limiter.rules
+	tier   int // 1 and up of a tier, whose base is below
+	base   *Rule
+	tiers  []*Rule // see Tier
 	cost   uint64
 	config RuleConfig
 	epoch  time.Duration // see Epoch

@@ -129,6 +129,16 @@ const (
 
 // Init makes t a table for 4·n buckets. Call it before anything else.
 func (t *Table) Init(shape Shape, n int) error {
+	return t.init(shape, n, new([stripes]stripe), new(lost))
+}
+
+// InitBeside is Init of a small table beside a large one, with which it shares the
+// locks and the counts of what was given up.
+func (t *Table) InitBeside(large *Table, shape Shape, n int) error {
+	return t.init(shape, n, large.locks, large.lost)
+}
+
+func (t *Table) init(shape Shape, n int, locks *[stripes]stripe, lost *lost) error {
 	if n < 1 || n > maxSets {
 		return fmt.Errorf("fastlimit/bucket: %d sets: want 1 to %d", n, maxSets)
 	}
@@ -136,7 +146,7 @@ func (t *Table) Init(shape Shape, n int) error {
 	t.sets = sketch.Memory[set](m)
 	t.marks = sketch.Memory[uint64](m/marksWord + 1)
 	t.links = sketch.Memory[uint32](m)
-	t.locks, t.lost = new([stripes]stripe), new(lost)
+	t.locks, t.lost = locks, lost
 	t.shape, t.size = shape, n
 	t.plain = shape.algorithm <= FixedWindow
 	if shape.Logged() {

@@ -40,6 +40,8 @@ type rule struct {
 	addrOnly bool // the key is one part, and that an address
 	match    matcher
 	key      keyMaker
+
+	overrides *overrides // nil: there are none
 }
 
 // New compiles the settings. lim must have been made with s.Limits() as its rules:
@@ -61,6 +63,9 @@ func New(lim *fastlimit.Limiter, s Settings) (*Engine, error) {
 		}
 	}
 	var err error
+	if err = s.CheckOverrides(); err != nil {
+		errs = append(errs, err)
+	}
 	if e.lists, err = NewLists(s.Allow, s.Deny); err != nil {
 		errs = append(errs, err)
 	}
@@ -78,6 +83,7 @@ func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
 	config := limit.Config()
 	r := rule{limit: limit, cost: config.Cost, match: compileMatch(spec.Match), key: e.compileKey(spec.Key, config)}
 	r.matchAll, r.addrOnly = r.match.all(), r.key.addrOnly()
+	r.overrides, _ = spec.compileOverrides() // New reports its error
 	e.rules = append(e.rules, r)
 	return err
 }
@@ -86,8 +92,11 @@ func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
 // once s has grown to its size (TestDecideDoesNotAllocate).
 func (e *Engine) Decide(ctx context.Context, r *Request, s *Scratch) Verdict {
 	list := e.collect(r, s)
+	if len(s.unlimited) > 0 {
+		s.countUnlimited()
+	}
 	if len(s.charges) == 0 {
-		return uncharged(list)
+		return s.uncharged(list)
 	}
 	return s.verdict(e.lim.TakeAll(ctx, s.charges))
 }
@@ -96,8 +105,11 @@ func (e *Engine) Decide(ctx context.Context, r *Request, s *Scratch) Verdict {
 // already, and pass its result; see [fastlimit.Limiter.TakeAllAt].
 func (e *Engine) DecideAt(ctx context.Context, r *Request, s *Scratch, now time.Time) Verdict {
 	list := e.collect(r, s)
+	if len(s.unlimited) > 0 {
+		s.countUnlimited()
+	}
 	if len(s.charges) == 0 {
-		return uncharged(list)
+		return s.uncharged(list)
 	}
 	return s.verdict(e.lim.TakeAllAt(ctx, s.charges, now))
 }
@@ -135,22 +147,32 @@ func (e *Engine) collect(r *Request, s *Scratch) ListVerdict {
 		if !c.matchAll && !c.match.match(r) {
 			continue
 		}
-		if key, ok := e.key(c, r, s); ok {
-			s.charges = append(s.charges, fastlimit.Charge{Rule: c.limit, Key: key, Cost: c.cost})
+		first := len(s.parts)
+		key, ok := e.key(c, r, s)
+		if !ok {
+			continue
 		}
+		limit := c.limit
+		if c.overrides != nil {
+			if limit = c.find(s, first); limit == nil {
+				s.unlimited = append(s.unlimited, c.limit)
+				continue
+			}
+		}
+		s.charges = append(s.charges, fastlimit.Charge{Rule: limit, Key: key, Cost: c.cost})
 	}
 	s.trim()
 	return ListNone
 }
 
-// uncharged is the verdict if no rule was charged: that of the list or, without one,
-// what [fastlimit.Limiter.TakeAll] returns for no charges.
-func uncharged(list ListVerdict) Verdict {
+// uncharged is the verdict if no rule was charged: that of a list, to which overrides
+// without limit belong, or what [fastlimit.Limiter.TakeAll] returns for no charges.
+func (s *Scratch) uncharged(list ListVerdict) Verdict {
 	v := Verdict{List: list}
 	v.Decision.Remaining = fastlimit.RemainingUnknown
 	v.Decision.Allowed = list != ListDeny
 	v.Decision.Stage = fastlimit.StageList
-	if list == ListNone {
+	if list == ListNone && len(s.unlimited) == 0 {
 		v.Decision.Stage = fastlimit.StageFilter
 	}
 	return v

@@ -39,8 +39,17 @@ func (e *Engine) KeyText(rule *fastlimit.Rule, r *Request) []string {
 
 // keyOf returns how the keys of a rule are made, nil for a rule of another policy.
 func (e *Engine) keyOf(limit *fastlimit.Rule) *keyMaker {
-	if i := limit.Index(); i < len(e.rules) && e.rules[i].limit == limit {
-		return &e.rules[i].key
+	if c := e.ruleOf(limit); c != nil {
+		return &c.key
+	}
+	return nil
+}
+
+// ruleOf returns the compiled rule of a limit or of one of its tiers, nil for another
+// policy's.
+func (e *Engine) ruleOf(limit *fastlimit.Rule) *rule {
+	if i := limit.Index(); i < len(e.rules) && e.rules[i].limit == limit.Base() {
+		return &e.rules[i]
 	}
 	return nil
 }
@@ -59,27 +68,59 @@ func (e *Engine) KeyFromText(rule *fastlimit.Rule, parts []string) (fastlimit.Ke
 	if len(parts) != len(k.parts) {
 		return fail("key has %d parts; want %d: %s", len(parts), len(k.parts), k.describe())
 	}
-	raw := make([][]byte, len(parts))
-	for i, text := range parts {
-		p := &k.parts[i]
-		if p.Kind != KeyIP {
-			part, err := partFromText(p.KeyPart, text)
-			if err != nil {
-				return fail("%w", err)
-			}
-			raw[i] = part
-			continue
-		}
-		addr, err := k.addrFromText(text)
+	if k.addrOnly() {
+		addr, err := k.addrFromText(parts[0])
 		if err != nil {
 			return fail("%w", err)
 		}
-		if k.addrOnly() {
-			return rule.AddrKey(addr), nil
+		return rule.AddrKey(addr), nil
+	}
+	raw := make([][]byte, len(parts))
+	for i, text := range parts {
+		part, err := k.rawPart(i, text)
+		if err != nil {
+			return fail("%w", err)
 		}
-		raw[i] = k.appendAddr(nil, addr)
+		raw[i] = part
 	}
 	return rule.BytesKey(raw...), nil
+}
+
+// rawPart is part i of a composite key, which requests with that text have.
+func (k *keyMaker) rawPart(i int, text string) ([]byte, error) {
+	p := &k.parts[i]
+	if p.Kind != KeyIP {
+		return partFromText(p.KeyPart, text)
+	}
+	addr, err := k.addrFromText(text)
+	if err != nil {
+		return nil, err
+	}
+	return k.appendAddr(nil, addr), nil
+}
+
+// LimitFromText returns what decides about a client named by a text as in
+// [Engine.KeyFromText]: the rule, or the tier of it that an override has for the client,
+// and the key. unlimited reports an override without limit: then ask nobody, and count
+// by [fastlimit.Rule.Unlimited].
+func (e *Engine) LimitFromText(rule *fastlimit.Rule, parts []string) (limit *fastlimit.Rule, key fastlimit.Key, unlimited bool, err error) {
+	if key, err = e.KeyFromText(rule, parts); err != nil {
+		return nil, key, false, err
+	}
+	c := e.ruleOf(rule)
+	if c.overrides == nil {
+		return rule, key, false, nil
+	}
+	var s Scratch
+	if c.addrOnly {
+		s.client, err = c.key.addrFromText(parts[0])
+	}
+	for i := 0; i < len(parts) && !c.addrOnly; i++ {
+		part, _ := c.key.rawPart(i, parts[i]) // KeyFromText has checked it
+		s.parts = append(s.parts, part)
+	}
+	limit = c.find(&s, 0)
+	return limit, key, limit == nil, err
 }
 
 // addrFromText reads an address or, as KeyText shows it, a prefix.

@@ -24,6 +24,9 @@ type Scratch struct {
 	// last, and those that the current decision uses.
 	values, keyed [][]byte
 
+	framed    []byte            // of an override's key
+	unlimited []*fastlimit.Rule // by whose overrides the client has no limit
+
 	path, host []byte // canonical forms that differ from what arrived
 
 	// few holds the charges of most requests in the scratch itself, so that a request
@@ -38,7 +41,14 @@ func (s *Scratch) reset() {
 	}
 	s.charged, s.parted = len(s.charges), len(s.parts)
 	s.charges = s.charges[:0]
-	s.parts, s.addrs = s.parts[:0], s.addrs[:0]
+	s.parts, s.addrs, s.unlimited = s.parts[:0], s.addrs[:0], s.unlimited[:0]
+}
+
+// countUnlimited counts a decision of each rule that has let the client pass.
+func (s *Scratch) countUnlimited() {
+	for _, r := range s.unlimited {
+		r.Unlimited()
+	}
 }
 
 // trim drops what the request before had more of than this one. A scratch in a pool
@@ -91,5 +101,6 @@ func (s *Scratch) verdict(d fastlimit.Decision, by int) Verdict {
 
 // Applied returns the charges of the last decision with s: the rules that applied, in
 // the order of the configuration, those in shadow mode included, and the keys that were
-// charged. The slice and its keys are valid until the next decision with s.
+// charged. Of a rule that has an override for the client it is the tier
+// ([fastlimit.Rule.Tier]), or nothing if the client has no limit. The slice and its keys are valid until the next decision with s.
 func (s *Scratch) Applied() []fastlimit.Charge { return s.charges }

@@ -15,6 +15,8 @@ type RuleSpec struct {
 	Limit fastlimit.RuleConfig
 	Match Match
 	Key   []KeyPart // one or more; composite if more
+
+	Overrides []Override // limits of some clients; no two with the same key
 }
 
 // Match selects requests. An empty list matches everything; all non-empty
@@ -101,15 +103,18 @@ type Settings struct {
 	ClientIPHeader  string          // read from trusted proxies only; "" means X-Forwarded-For
 	OriginalRequest OriginalRequest // likewise
 	OnUnnamed       UnnamedAction   // what to do if a trusted proxy omits one of the two
+
+	MaxOverrides int // of all rules together; 0 means DefaultMaxOverrides
 }
 
 // Limits returns the rules of the limiter that [New] needs, in the order of s.Rules. It
-// sets their KeyKind, by which nodes tell whether they count the same.
+// sets their KeyKind, by which nodes tell whether they count the same, and their Tiers.
 func (s *Settings) Limits() []fastlimit.RuleConfig {
 	limits := make([]fastlimit.RuleConfig, len(s.Rules))
 	for i := range s.Rules {
 		limits[i] = s.Rules[i].Limit
 		limits[i].KeyKind = s.Rules[i].keyKind()
+		limits[i].Tiers, _ = s.Rules[i].Tiers()
 	}
 	return limits
 }

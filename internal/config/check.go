@@ -33,6 +33,7 @@ func (d *decoder) check() {
 	d.checkListeners()
 	d.checkTalkers() // before the rules: the plan has to fit the top talkers too
 	d.translateLegacy()
+	d.checkOverrides()
 	d.checkRules()
 }
 
@@ -59,6 +60,10 @@ func (d *decoder) checkRules() {
 	for _, e := range field.All(err) {
 		switch i, ok := index[e.Rule]; {
 		case ok:
+			if o, tier := ofTier(&d.cfg.Policy.Rules[i], e); tier {
+				d.reportOverride(rulePath(i), &o)
+				continue
+			}
 			d.report(rulePath(i)+".Limit", d.besideDefinition(i, e))
 		case e.Field == "TopTalkers" && d.cfg.Cluster != nil: // see Config.Limiter
 			d.report("Cluster", e)

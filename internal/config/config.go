@@ -98,7 +98,7 @@ func (c *Config) Store() *Store {
 // Policy.Rules. With a shared store it plans for one, which the caller adds.
 func (c *Config) Limiter() fastlimit.Config {
 	lc := c.Limits
-	lc.Rules = c.Policy.Limits()
+	lc.Rules, lc.Reserved = c.Policy.Limits(), c.Policy.OverrideMemory()
 	if s := c.Store(); s != nil {
 		lc.Shared, lc.StoreTimeout = true, s.Timeout
 	}

@@ -23,7 +23,9 @@ type decoder struct {
 	// definitions and factors of rules, by the path of their field; see
 	// translateLegacy.
 	definitions map[string]*definition
-	factors     map[string]float64
+	// overrideLines has the lines of a rule's file of overrides, by the path of the field.
+	overrideLines map[string][]int
+	factors       map[string]float64
 }
 
 // add drops errors beyond maxErrors: by then the file is probably none of ours.

@@ -29,6 +29,10 @@ var notInTheFile = map[string]string{
 	"fastlimit.Config.Secret":      "derived from cluster.secret, else random",
 	"fastlimit.Config.Shared":      "whether there is redis",
 	"fastlimit.Config.Rules":       "policy.RuleSpec.Limit",
+	"fastlimit.Config.Reserved":    "follows from the overrides",
+	"fastlimit.Config.Wait":        "the decision service does not wait yet",
+	"fastlimit.RuleConfig.MaxWait": "the decision service does not wait yet",
+	"fastlimit.RuleConfig.Tiers":   "derived from overrides",
 	"fastlimit.RuleConfig.KeyKind": "derived from key and match",
 	"server.Config.Version":        "of the binary",
 }
@@ -72,6 +76,7 @@ func TestEveryKnobIsInTheFile(t *testing.T) {
 		{server.Denial{}, "denial:", false},
 		{policy.Settings{}, "top:Policy.", false},
 		{policy.Match{}, "match:", false},
+		{policy.Override{}, "override:", false},
 		{legacy.Limit{}, "legacy:", false},
 		{legacy.Bucket{}, "bucket:", false},
 		{fastlimit.RuleConfig{}, "rule:Limit.", false},

@@ -17,10 +17,13 @@ import (
 // parser's time is bounded by the number of keys (maxKeys), not by this.
 const maxFile = 1 << 20
 
+// maxNamed is that of a file which a setting names. Files of overrides may be long.
+const maxNamed = 256 << 20
+
 // Load reads and checks the file at path. lookupEnv resolves ${NAME}; pass
 // os.LookupEnv. The error is of type [Errors].
 func Load(path string, lookupEnv func(string) (string, bool)) (*Config, error) {
-	data, err := read(path)
+	data, err := read(path, maxFile)
 	if err != nil {
 		return nil, Errors{err}
 	}
@@ -30,7 +33,7 @@ func Load(path string, lookupEnv func(string) (string, bool)) (*Config, error) {
 // LoadFrom is [Load] for the content of r, which errors call name. Settings that
 // name a file are relative to the working directory, as with Load.
 func LoadFrom(name string, r io.Reader, lookupEnv func(string) (string, bool)) (*Config, error) {
-	data, err := readAll(name, r)
+	data, err := readAll(name, r, maxFile)
 	if err != nil {
 		return nil, Errors{err}
 	}
@@ -39,7 +42,7 @@ func LoadFrom(name string, r io.Reader, lookupEnv func(string) (string, bool)) (
 
 // read returns the content of a file. It never blocks for long: O_NONBLOCK opens a
 // FIFO that has no writer, and a deadline ends the wait for one that sends nothing.
-func read(path string) ([]byte, *Error) {
+func read(path string, most int64) ([]byte, *Error) {
 	fail := func(problem, fix string) ([]byte, *Error) {
 		return nil, &Error{File: path, Problem: problem, Fix: fix}
 	}
@@ -57,7 +60,7 @@ func read(path string) ([]byte, *Error) {
 	case !st.Mode().IsRegular():
 		_ = f.SetReadDeadline(time.Now().Add(pipeTimeout)) // fails for devices that never block
 	}
-	data, e := readAll(path, f)
+	data, e := readAll(path, f, most)
 	if e == nil && len(data) == 0 && st.Mode()&fs.ModeNamedPipe != 0 {
 		return fail("is a pipe that nothing writes to", "start the writer first, or name a regular file")
 	}
@@ -71,8 +74,8 @@ const pathFix = "check the path"
 
 // readAll reads one byte more than is allowed, by which checkText notices a file that
 // is too large, /dev/zero for one.
-func readAll(name string, r io.Reader) ([]byte, *Error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+func readAll(name string, r io.Reader, most int64) ([]byte, *Error) {
+	data, err := io.ReadAll(io.LimitReader(r, most+1))
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, &Error{File: name, Problem: fmt.Sprintf("is a pipe whose writer has not finished in %v", pipeTimeout), Fix: "name a regular file"}
@@ -117,7 +120,7 @@ func parse(name string, data []byte, lookupEnv func(string) (string, bool), m ma
 	if lookupEnv == nil {
 		lookupEnv = func(string) (string, bool) { return "", false }
 	}
-	d := &decoder{file: name, lookupEnv: lookupEnv, machine: m, places: map[string]*node{}, cfg: &Config{}}
+	d := &decoder{file: name, lookupEnv: lookupEnv, machine: m, places: map[string]*node{}, overrideLines: map[string][]int{}, cfg: &Config{}}
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors begin a file with it
 	if e := checkText(data); e != nil {
 		d.add(e)

@@ -22,9 +22,12 @@ type machine struct {
 // is validated in CI, may be refused for its memory or its files: validate it there.
 func thisMachine() machine {
 	readFile := func(path string) ([]byte, error) {
-		data, e := read(path)
-		if e != nil {
+		data, e := read(path, maxNamed)
+		switch {
+		case e != nil:
 			return nil, errors.New(e.Problem) // whoever asks for the file names it
+		case len(data) > maxNamed:
+			return nil, errors.New("is larger than " + compactSize(maxNamed))
 		}
 		return data, nil
 	}

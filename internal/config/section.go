@@ -182,6 +182,9 @@ func whereItBelongs(path, name string) string {
 		if _, both := redisSettings.find(name); !ok || f.value.read == nil || both && s == &postgresSettings {
 			continue // see unknown for those that redis and postgres share
 		}
+		if _, ofRule := ruleSettings.find(name); ofRule && s == &overrideSettings {
+			continue // an override has it too, but a rule must
+		}
 		if homes++; slices.Contains(likely, s) {
 			home = s.where
 		}
@@ -196,7 +199,7 @@ func whereItBelongs(path, name string) string {
 // tables are filled in by init.
 func sections() []*section {
 	return []*section{
-		&topSettings, &listenSettings, &denialSettings, &connectionSettings, &drainSettings, &redisSettings, &postgresSettings, &clusterSettings, &ruleSettings, &matchSettings, &legacySettings, &bucketSettings,
+		&topSettings, &listenSettings, &denialSettings, &connectionSettings, &drainSettings, &redisSettings, &postgresSettings, &clusterSettings, &ruleSettings, &matchSettings, &legacySettings, &bucketSettings, &overrideSettings,
 	}
 }
 

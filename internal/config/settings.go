@@ -31,6 +31,7 @@ const (
 	unbounded      = math.MaxInt32
 	maxNodes       = 1000
 	maxDatabase    = 1<<31 - 1
+	maxOverrides   = 10_000_000
 )
 
 // reserved are settings of later versions. They are refused as not supported, which
@@ -44,7 +45,7 @@ func reserved(names ...string) (all []setting) {
 
 // The tables are set in init: as initializers of these variables they would form a
 // cycle, since reading a setting looks up others (whereItBelongs).
-var topSettings, listenSettings, denialSettings, connectionSettings, drainSettings, redisSettings, postgresSettings, clusterSettings, ruleSettings, matchSettings, legacySettings, bucketSettings section
+var topSettings, listenSettings, denialSettings, connectionSettings, drainSettings, redisSettings, postgresSettings, clusterSettings, ruleSettings, matchSettings, legacySettings, bucketSettings, overrideSettings section
 
 func init() {
 	denialSettings = section{
@@ -87,6 +88,7 @@ func init() {
 		}, reserved("header", "not")...),
 	}
 	legacySettings, bucketSettings = legacyTable(), bucketTable()
+	overrideSettings = overrideTable()
 	ruleSettings = ruleTable()
 	topSettings = topTable()
 }
@@ -123,6 +125,10 @@ func topTable() section {
 			{name: "cluster", field: "Cluster", value: mapping(&clusterSettings), shown: "none", doc: "the nodes that exchange counts"},
 			{name: "allow", field: "Policy.Allow", value: prefixes(), shown: "none", doc: "never limited"},
 			{name: "deny", field: "Policy.Deny", value: prefixes(), shown: "none", doc: "always refused"},
+			{
+				name: "max_overrides", field: "Policy.MaxOverrides", value: whole(number{least: 1, most: maxOverrides, example: "100000"}), shown: "`100000`",
+				doc: "most overrides of all rules together",
+			},
 			{name: "rules", field: "Policy.Rules", value: ruleList(), required: "nothing would be limited: " + rulesExample, doc: "the limits"},
 		}, reserved("upstream", "watch", "state_file", "kernel", "wait")...),
 	}
@@ -274,7 +280,9 @@ func ruleTable() section {
 			{name: "escalate_at", field: "Limit.EscalateAt", value: fraction("0.5"), shown: "`0.5`, or `0` if `burst` < 10", doc: "fraction of `burst` from which on requests are checked exactly"},
 			{name: "strict", field: "Limit.Strict", value: boolean(), def: "false", doc: "check every request exactly"},
 			{name: "on_failure", field: "Limit.OnFailure", value: choice("local", "open", "closed"), def: "local", doc: "what decides when Redis does not answer"},
-		}, reserved("max_wait", "cost_from", "on_bad_cost", "rate_from", "overrides", "ban")...),
+			{name: "overrides", field: "Overrides", value: overrideList(), shown: "none", doc: "other limits, or none, for some clients"},
+			{name: "overrides_file", field: "Overrides", value: overridesFile(), doc: "a file with overrides, one on each line, for long lists"},
+		}, reserved("max_wait", "cost_from", "on_bad_cost", "rate_from", "ban")...),
 	}
 }
 

@@ -7,6 +7,8 @@ type account struct {
 	charged  *tally // that and what it denied, if denials count; else nil
 	alone    tally  // of a limit that makes its own decisions
 
+	limit *exact // its own, or the rule's
+
 	requests    int
 	denied      int // by this rule
 	falseDenied int // denied by this rule although the request would have fitted

@@ -41,6 +41,7 @@ type ruleBook struct {
 	rule     *fastlimit.Rule
 	cost     uint64
 	exact    exact
+	tiers    []exact // of clients with another limit
 	key      []policy.KeyPart
 	clients  map[string]*account // by appendKey; nil in shadow mode, which denies nobody
 	reported RuleReport
@@ -67,13 +68,25 @@ func newJudge(lim *fastlimit.Limiter, limiterTime *fastlimit.ManualClock, engine
 		if b.exact, err = newExact(c.Algorithm, c); err != nil {
 			return nil, err
 		}
+		limits := []fastlimit.RuleConfig{c}
+		for k := range c.Tiers {
+			limit := r.Tier(k).Config()
+			e, err := newExact(limit.Algorithm, limit)
+			if err != nil {
+				return nil, err
+			}
+			b.tiers, limits = append(b.tiers, e), append(limits, limit)
+			b.reported.ExcessBound = max(b.reported.ExcessBound, excessBound(&plan.Rules[i].Tiers[k]))
+		}
 		if c.Mode == fastlimit.Enforce {
 			b.clients = map[string]*account{}
 		}
 		j.rules = append(j.rules, b)
-		// A rule forgets everything within (2·B + 2)·T plus a margin for sketch cells.
-		drain := (2*float64(c.Burst) + 100) / c.Rate.PerSecond()
-		longest = max(longest, time.Duration(min(drain, math.MaxInt64/4/1e9)*1e9))
+		for _, c := range limits {
+			// A rule forgets everything within (2·B + 2)·T plus a margin for sketch cells.
+			drain := (2*float64(c.Burst) + 100) / c.Rate.PerSecond()
+			longest = max(longest, time.Duration(min(drain, math.MaxInt64/4/1e9)*1e9))
+		}
 	}
 	j.silence = 3 * second * int64(longest/time.Second+1) // long enough for two rotations of the filter
 	return j, nil
@@ -140,12 +153,13 @@ func (j *judge) account(applied fastlimit.Charge, v policy.Verdict) {
 	}
 	j.key = b.appendKey(j.key[:0], j.rebuilt.request.Client, &j.rebuilt.fields)
 	a := lookup(b.clients, j.key)
+	a.limit = b.limit(applied.Rule)
 	at := b.time(j)
-	a.advance(&b.exact, at)
+	a.advance(a.limit, at)
 	outcome := admitted
 	switch {
 	case v.Decision.Allowed:
-	case v.Rule == b.rule:
+	case v.Rule.Base() == b.rule:
 		outcome = deniedHere
 		if a.key == nil {
 			a.key = j.engine.KeyText(b.rule, &j.rebuilt.request)
@@ -154,9 +168,18 @@ func (j *judge) account(applied fastlimit.Charge, v policy.Verdict) {
 		outcome = deniedElsewhere
 	}
 	held := a.entries()
-	b.reported.Excess = max(b.reported.Excess, a.judge(&b.exact, b.cost, outcome))
+	b.reported.Excess = max(b.reported.Excess, a.judge(a.limit, b.cost, outcome))
 	b.entries += a.entries() - held
 	b.sweep(at)
+}
+
+// limit is that of a client who is charged to the rule or to a tier of it. A client
+// always has the same.
+func (b *ruleBook) limit(charged *fastlimit.Rule) *exact {
+	if i := charged.TierIndex(); i >= 0 {
+		return &b.tiers[i]
+	}
+	return &b.exact
 }
 
 // time is that by which the rule's oracle counts.
@@ -176,7 +199,7 @@ func (b *ruleBook) sweep(at int64) {
 	}
 	b.entries = 0
 	for _, a := range b.clients {
-		a.expire(&b.exact, at)
+		a.expire(a.limit, at)
 		b.entries += a.entries()
 	}
 	b.sweepAt = max(minSweep, 2*b.entries, 2*len(b.clients))

@@ -91,5 +91,10 @@ func nerd() []Vector {
 	row.Calls = []Call{tokens(0, 4), tokens(0, 3), tokens(0, 2), tokens(0, 1), tokens(0, 0), block(0, 5), block(0, 5), allow(5*time.Second, 5)}
 	full.Name += " never above the size"
 	full.Calls = []Call{tokens(0, 4), tokens(time.Hour, 4)}
-	return []Vector{fresh, row, full}
+	// Users have limits of their own in its database. An infinite one is an override
+	// without limit, which has no bucket.
+	user := row
+	user.Name += ", a user's own limit"
+	user.Override = true
+	return []Vector{fresh, row, full, user}
 }

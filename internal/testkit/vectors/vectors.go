@@ -25,6 +25,7 @@ type Vector struct {
 	Burst       uint64 // 0 of windows and logs
 	Algorithm   fastlimit.Algorithm
 	CountDenied bool
+	Override    bool // the limit is a client's own, beside a rule with another one
 
 	// Before is the level that the bucket has at first. One above Burst is of a
 	// limit that was lowered since: only a shared store has it, as a limiter in
@@ -110,11 +111,18 @@ func (v *Vector) rule(t *testing.T, c fastlimit.Config, burst uint64) *fastlimit
 	c.Rules = []fastlimit.RuleConfig{{
 		Name: "r", Rate: v.Rate, Burst: burst, Algorithm: v.Algorithm, CountDenied: v.CountDenied, Strict: true, OnFailure: fastlimit.FailClosed,
 	}}
+	if rule := &c.Rules[0]; v.Override {
+		rule.Tiers = []fastlimit.Tier{{Rate: rule.Rate, Burst: rule.Burst}}
+		rule.Rate, rule.Burst, rule.Strict = fastlimit.Rate{N: 100, Per: time.Hour}, 100, false
+	}
 	lim, err := fastlimit.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r, _ := lim.Rule("r")
+	if v.Override {
+		return r.Tier(0)
+	}
 	return r
 }
 

@@ -47,5 +47,5 @@ func (s *Service) answerSimple(dst []byte, c *conn.Conn, h *conn.Head, listener 
 	case v.Rule == nil:
 		return snap.listed.end(snap.listed.begin(dst, date), last), last, true
 	}
-	return r.appendDenial(dst, snap.denial(v.Rule.Index(), listener), date, &v.Decision, last), last, true
+	return r.appendDenial(dst, snap.denial(v.Rule, listener), date, &v.Decision, last), last, true
 }

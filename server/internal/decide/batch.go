@@ -57,6 +57,8 @@ type question struct {
 	key  fastlimit.Key
 	cost uint64
 	peek bool
+
+	unlimited bool // by an override of the rule, which is not asked
 }
 
 // Batch answers a batch of questions, all by one snapshot. All of it is checked
@@ -109,28 +111,36 @@ func (s *Snapshot) parseQuestion(r *decideRequest) (question, error) {
 	if !ok {
 		return question{}, fmt.Errorf("rule %q is not configured", text.Printable(r.Rule))
 	}
-	q := question{rule: rule, cost: rule.Config().Cost, peek: r.Peek}
+	limit, key, unlimited, err := s.engine.LimitFromText(rule, r.Key)
+	if err != nil {
+		return question{}, fmt.Errorf("key: %w", err)
+	}
+	if unlimited {
+		limit = rule
+	}
+	q := question{rule: limit, key: key, cost: rule.Config().Cost, peek: r.Peek, unlimited: unlimited}
 	if r.Cost != nil {
 		q.cost = *r.Cost
 	}
 	if q.cost == 0 {
 		return question{}, errors.New(`cost 0: want at least 1; to ask without taking, send "peek": true`)
 	}
-	if burst := rule.Config().Burst; q.cost > burst {
+	if burst := limit.Config().Burst; q.cost > burst && !unlimited {
 		return question{}, fmt.Errorf("cost %d is above the burst of %d: it would never be admitted; lower it, or raise burst", q.cost, burst)
-	}
-	var err error
-	if q.key, err = s.engine.KeyFromText(rule, r.Key); err != nil {
-		return question{}, fmt.Errorf("key: %w", err)
 	}
 	return q, nil
 }
 
 func (q *question) answer(ctx context.Context) decideResult {
 	var d fastlimit.Decision
-	if q.peek {
+	switch {
+	case q.unlimited && q.peek:
+		d = fastlimit.Decision{Outcome: fastlimit.Outcome{Allowed: true, Stage: fastlimit.StageList}, Remaining: fastlimit.RemainingUnknown}
+	case q.unlimited:
+		d = q.rule.Unlimited()
+	case q.peek:
 		d = q.rule.Peek(q.key, q.cost)
-	} else {
+	default:
 		d = q.rule.Take(ctx, q.key, q.cost)
 	}
 	r := decideResult{Allowed: d.Allowed, Stage: d.Stage.String(), RetryAfter: d.RetryAfter.Seconds()}

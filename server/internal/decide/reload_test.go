@@ -23,7 +23,7 @@ func TestReloadReleasesTheOldRules(t *testing.T) {
 		v, _ := s.Judge(t.Context(), &in, false, time.Now())
 		if snap := s.Snapshot(); v.Rule != nil && !v.Decision.Allowed { // and answer, as a resident does
 			r := snap.states.get()
-			r.appendDenial(nil, snap.denial(v.Rule.Index(), 0), []byte("Date: Monday\r\n"), &v.Decision, false)
+			r.appendDenial(nil, snap.denial(v.Rule, 0), []byte("Date: Monday\r\n"), &v.Decision, false)
 			snap.states.put(r)
 		}
 	}

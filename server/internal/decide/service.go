@@ -140,7 +140,7 @@ func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 	case v.Rule == nil:
 		writeListed(&ctx.Response)
 	default:
-		writeDenial(&ctx.Response, snap.denial(v.Rule.Index(), listener).answer, &v.Decision, &r.values)
+		writeDenial(&ctx.Response, snap.denial(v.Rule, listener).answer, &v.Decision, &r.values)
 	}
 	return true
 }

@@ -16,16 +16,16 @@ import (
 // a shared store may know more of one of them than this node does, the fewest are not
 // known; then the rule that has decided is shown without any, unless it is the only one.
 func (s *Snapshot) shown(listener int, v *policy.Verdict, from *policy.Scratch) (*denial.Answer, fastlimit.Decision) {
-	if v.Rule == nil || !s.denial(v.Rule.Index(), listener).always {
+	if v.Rule == nil || !s.denial(v.Rule, listener).always {
 		return nil, fastlimit.Decision{}
 	}
 	decided := v.Decision
 	if decided.Degraded {
 		decided.Remaining = fastlimit.RemainingUnknown // the store may know more, once it is back
 	}
-	best, fewest, unknown, rules, told := v.Rule.Index(), int64(-1), false, 0, decided
+	best, fewest, unknown, rules, told := v.Rule, int64(-1), false, 0, decided
 	for _, c := range from.Applied() {
-		if !s.denial(c.Rule.Index(), listener).enforced {
+		if !s.denial(c.Rule, listener).enforced {
 			continue
 		}
 		rules++
@@ -35,11 +35,11 @@ func (s *Snapshot) shown(listener int, v *policy.Verdict, from *policy.Scratch) 
 		}
 		unknown = unknown || d.Remaining == fastlimit.RemainingUnknown
 		if requests := d.Remaining / int64(c.Cost); fewest < 0 || requests < fewest {
-			best, fewest, told = c.Rule.Index(), requests, d
+			best, fewest, told = c.Rule, requests, d
 		}
 	}
 	if unknown && rules > 1 {
-		best, told = v.Rule.Index(), decided
+		best, told = v.Rule, decided
 		told.Remaining = fastlimit.RemainingUnknown
 	}
 	return s.denial(best, listener).answer, told

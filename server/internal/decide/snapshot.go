@@ -33,7 +33,8 @@ type Snapshot struct {
 	identity policy.Identity // a copy
 	batches  bool
 	always   bool   // some listener shows limits on admissions
-	denials  []deny // by rule, then listener; see denial
+	denials  []deny // by rule, then listener; those of tiers follow; see denial
+	tiers    []int  // by rule: where its tiers begin among denials, in listeners
 	states   states
 
 	listeners       int
@@ -54,19 +55,39 @@ func NewSnapshot(s Settings) *Snapshot {
 	snap := &Snapshot{engine: *s.Engine, identity: *s.Identity, batches: s.Batches, listeners: len(s.Listeners), settings: s}
 	snap.allowed, snap.listed = renderAnswers()
 	snap.states.pool.New = newState
-	for _, r := range s.Limiter.Rules() {
-		config := r.Config()
-		for _, l := range s.Listeners {
-			a := denial.New(config, l.Options)
-			snap.denials = append(snap.denials, deny{a, renderDenial(a), l.Always, config.Mode == fastlimit.Enforce})
-			snap.always = snap.always || l.Always
+	all := s.Limiter.Rules()
+	for _, r := range all {
+		snap.addDenials(r)
+	}
+	rows := len(all)
+	for _, r := range all {
+		snap.tiers = append(snap.tiers, rows)
+		for i := range r.Config().Tiers {
+			snap.addDenials(r.Tier(i))
+			rows++
 		}
 	}
 	return snap
 }
 
+// addDenials renders what a rule, or a tier of one, answers on each listener.
+func (s *Snapshot) addDenials(r *fastlimit.Rule) {
+	config := r.Config()
+	for _, l := range s.settings.Listeners {
+		a := denial.New(config, l.Options)
+		s.denials = append(s.denials, deny{a, renderDenial(a), l.Always, config.Mode == fastlimit.Enforce})
+		s.always = s.always || l.Always
+	}
+}
+
 // denial is the answer to those whom a rule denies on a listener.
-func (s *Snapshot) denial(rule, listener int) *deny { return &s.denials[rule*s.listeners+listener] }
+func (s *Snapshot) denial(rule *fastlimit.Rule, listener int) *deny {
+	row := rule.Index()
+	if tier := rule.TierIndex(); tier >= 0 {
+		row = s.tiers[row] + tier
+	}
+	return &s.denials[row*s.listeners+listener]
+}
 
 // Settings returns what the snapshot was made of. Do not change it.
 func (s *Snapshot) Settings() *Settings { return &s.settings }

@@ -69,7 +69,7 @@ var table = []prom.Metric[Stats]{
 			add(s.Requests.Allowed+s.Requests.ListAllowed, "allow")
 			add(s.Requests.Denied+s.Requests.ListDenied, "deny")
 		}),
-	prom.Counters("decisions_total", "Decisions by rule and the stage that made them. The rule is empty at stage list.",
+	prom.Counters("decisions_total", "Decisions by rule and the stage that made them. At stage list the rule is empty where allow or deny decided, and has admitted a client that it does not limit.",
 		[]string{"rule", "stage", "mode", "decision"}, decisions),
 	prom.Gauge("first_seen_clients", "Estimated distinct clients in the current window of the first-seen filter, all rules together.",
 		func(s *Stats) float64 { return s.FirstSeenClients }),
@@ -100,8 +100,8 @@ var table = []prom.Metric[Stats]{
 }
 
 // decisions splits requests_total by what has decided. Lists come before all rules and
-// have no mode: what they decide is always enforced. A rule never decides at their
-// stage.
+// have no mode: what they decide is always enforced. At their stage a rule has admitted
+// clients whose overrides are without limit.
 func decisions(s *Stats, add func(uint64, ...string)) {
 	list, enforce := fastlimit.StageList.String(), fastlimit.Enforce.String()
 	add(s.Requests.ListAllowed, "", list, enforce, "allow")
@@ -109,8 +109,8 @@ func decisions(s *Stats, add func(uint64, ...string)) {
 	for i := range s.Rules {
 		r := &s.Rules[i]
 		for _, stage := range fastlimit.Stages() {
+			add(r.Allowed[stage], r.Name, stage.String(), r.Mode, "allow")
 			if stage != fastlimit.StageList {
-				add(r.Allowed[stage], r.Name, stage.String(), r.Mode, "allow")
 				add(r.Denied[stage], r.Name, stage.String(), r.Mode, "deny")
 			}
 		}

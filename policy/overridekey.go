@@ -1,0 +1,71 @@
+package policy
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+)
+
+// grouping returns the prefix in which the rule counts an address, and its length.
+func (r *RuleSpec) grouping(addr netip.Addr) (group netip.Prefix, bits int) {
+	if bits = cmp.Or(r.Limit.IPv6Prefix, 64); addr.Is4() {
+		bits = cmp.Or(r.Limit.IPv4Prefix, 32)
+	}
+	group, _ = addr.Prefix(bits)
+	return group, bits
+}
+
+// overridePrefix is the key of an override of a rule that counts by address.
+func (r *RuleSpec) overridePrefix(o *Override) (netip.Prefix, error) {
+	const fix = "write for example 192.0.2.7, 10.0.0.0/8 or 2001:db8::/64"
+	if len(o.Key) != 1 {
+		return netip.Prefix{}, invalid("Key", fix, "has %d parts, and the rule counts by one, ip", len(o.Key))
+	}
+	text := o.Key[0]
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		addr, err := netip.ParseAddr(text)
+		if err != nil || addr.Zone() != "" {
+			return p, invalid("Key", fix, "%q is neither an address nor a prefix", text)
+		}
+		p = netip.PrefixFrom(addr, addr.BitLen())
+	}
+	if !identifies(plain(p.Addr())) && p.IsSingleIP() {
+		return p, invalid("Key", fix, "%q is nobody's address", text)
+	}
+	if p.Masked() != p {
+		return p, invalid("Key", fmt.Sprintf("write %v, or %v for the address alone", p.Masked(), p.Addr()), "%q has bits beyond its length", text)
+	}
+	if p, err = normalPrefix("Key", p); err != nil {
+		return p, err
+	}
+	if group, bits := r.grouping(p.Addr()); p.Bits() > bits {
+		return p, invalid("Key", "write "+group.String(), "%q is a part of what the rule counts as one client", text)
+	}
+	return p, nil
+}
+
+// overrideKey is the key of an override of any other rule: the bytes of its parts, each
+// after its length.
+func (r *RuleSpec) overrideKey(o *Override) (framed []byte, err error) {
+	k := keyMaker{bits4: cmp.Or(r.Limit.IPv4Prefix, 32), bits6: cmp.Or(r.Limit.IPv6Prefix, 64)}
+	for _, p := range r.Key {
+		k.parts = append(k.parts, keyPart{KeyPart: p})
+	}
+	if len(o.Key) != len(r.Key) {
+		return nil, invalid("Key", "write a text for each: "+k.describe(), "has %d parts, and the rule counts by %d", len(o.Key), len(r.Key))
+	}
+	for i, text := range o.Key {
+		part, err := k.rawPart(i, text)
+		if err != nil {
+			return nil, invalid("Key", "write it as requests have it", "%v", err)
+		}
+		framed = appendFramed(framed, part)
+	}
+	return framed, nil
+}
+
+func appendFramed(dst, part []byte) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(part))), part...)
+}

@@ -1,0 +1,250 @@
+package policy
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"strings"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/gaissmai/bart"
+)
+
+// Override is what some clients of a rule have instead of its limit.
+type Override struct {
+	// Key is the client's, one text for each part of the rule's key, as
+	// [Engine.KeyText] has them. Of a rule that counts by address alone it may be a
+	// prefix that contains many clients, each of which has the limit by itself. The
+	// longest prefix that contains a client decides.
+	Key []string
+
+	Rate  fastlimit.Rate // zero means that of the rule
+	Burst uint64         // 0 means the number in Rate; if Rate is zero too, the rule's
+
+	// Unlimited clients are not charged. Rate and Burst are zero.
+	Unlimited bool
+}
+
+// DefaultMaxOverrides is Settings.MaxOverrides if that is 0.
+const DefaultMaxOverrides = 100_000
+
+// overrideBytes is what an override takes in an engine and in its settings, at most
+// (TestOverrideMemory).
+const overrideBytes = 256
+
+// OverrideMemory is how much memory the overrides of all rules take, for
+// [fastlimit.Config.Reserved].
+func (s *Settings) OverrideMemory() int64 {
+	n := 0
+	for i := range s.Rules {
+		n += len(s.Rules[i].Overrides)
+	}
+	return int64(n) * overrideBytes
+}
+
+// CheckOverrides joins everything that is wrong with the overrides of all rules, each as
+// a [fastlimit.FieldError], but for the limits themselves: [fastlimit.NewPlan] checks those.
+func (s *Settings) CheckOverrides() error {
+	var errs []error
+	n, most := 0, cmp.Or(s.MaxOverrides, DefaultMaxOverrides)
+	for i := range s.Rules {
+		r := &s.Rules[i]
+		_, err := r.compileOverrides()
+		errs = append(errs, err)
+		if n += len(r.Overrides); n > most && n-len(r.Overrides) <= most {
+			e := invalid("Overrides", "raise max_overrides, or give their clients a rule of their own", "%d overrides with those before, which is more than max_overrides, %d", n, most)
+			e.Rule = r.Limit.Name
+			errs = append(errs, e)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// unlimited is the tier of clients without limit.
+const unlimited = -1
+
+// overrides are compiled: which tier of a rule a client has. Immutable.
+type overrides struct {
+	addrs bart.Table[int32] // of a rule that counts by address alone
+	texts map[string]int32  // of others, by the parts of the key, each after its length
+	sieve *sieve            // of both
+}
+
+// Tiers returns the different limits of the rule's overrides, as
+// [fastlimit.RuleConfig].Tiers has them, and for each override the index of its own, -1 if
+// it is unlimited.
+func (r *RuleSpec) Tiers() (tiers []fastlimit.Tier, of []int32) {
+	index := map[fastlimit.Tier]int32{}
+	of = make([]int32, len(r.Overrides))
+	for i := range r.Overrides {
+		o := &r.Overrides[i]
+		if o.Unlimited {
+			of[i] = unlimited
+			continue
+		}
+		limit := fastlimit.Tier{Rate: o.Rate, Burst: o.Burst}
+		if limit.Burst == o.Rate.N {
+			limit.Burst = 0 // which means that
+		}
+		k, ok := index[limit]
+		if !ok {
+			k = int32(len(tiers))
+			index[limit] = k
+			tiers = append(tiers, limit)
+		}
+		of[i] = k
+		tiers[k].Clients = addClients(tiers[k].Clients, r.clientsOf(o))
+	}
+	for k := range tiers {
+		if tiers[k].Clients < 0 {
+			tiers[k].Clients = 0
+		}
+	}
+	return tiers, of
+}
+
+// addClients adds numbers of clients, of which -1 is any.
+func addClients(a, b int) int {
+	if a < 0 || b < 0 {
+		return -1
+	}
+	return a + b
+}
+
+// clientsOf is how many clients an override is for at most, -1 if that is not known.
+func (r *RuleSpec) clientsOf(o *Override) int {
+	if !r.byAddress() {
+		return 1
+	}
+	p, err := r.overridePrefix(o)
+	if err != nil {
+		return 1
+	}
+	_, bits := r.grouping(p.Addr())
+	if free := bits - p.Bits(); free <= 24 {
+		return 1 << max(0, free)
+	}
+	return -1
+}
+
+// byAddress reports whether the key is a client address and nothing else.
+func (r *RuleSpec) byAddress() bool { return len(r.Key) == 1 && r.Key[0].Kind == KeyIP }
+
+// compileOverrides returns nil for a rule without any. The error joins all that is wrong.
+func (r *RuleSpec) compileOverrides() (*overrides, error) {
+	if len(r.Overrides) == 0 {
+		return nil, nil
+	}
+	var errs []error
+	fail := func(i int, name, fix, format string, args ...any) {
+		e := invalid(fmt.Sprintf("Overrides[%d].%s", i, name), fix, format, args...)
+		e.Rule = r.Limit.Name
+		errs = append(errs, e)
+	}
+	if len(r.Key) == 1 && r.Key[0].Kind == KeyGlobal {
+		fail(0, "Key", "remove overrides, or count by another key", "the rule has one bucket for everybody, and no keys to override")
+		return nil, errors.Join(errs...)
+	}
+	c := &overrides{sieve: newSieve(len(r.Overrides))}
+	if !r.byAddress() {
+		c.texts = make(map[string]int32, len(r.Overrides))
+	}
+	first := map[string]int{}
+	_, of := r.Tiers()
+	for i := range r.Overrides {
+		o := &r.Overrides[i]
+		switch {
+		case o.Unlimited && (o.Rate != fastlimit.Rate{} || o.Burst != 0):
+			fail(i, "Unlimited", "remove one of the two", "has no meaning beside a rate or burst")
+		case !o.Unlimited && o.Rate == fastlimit.Rate{} && o.Burst == 0:
+			fail(i, "Rate", "write rate, burst or unlimited: true", "the override changes nothing")
+		}
+		name, err := c.add(r, o, of[i])
+		if err != nil {
+			if e, ok := errors.AsType[*fastlimit.FieldError](err); ok {
+				fail(i, "Key", e.Fix, "%s", e.Problem)
+			}
+			continue
+		}
+		if k, twice := first[name]; twice {
+			fail(i, "Key", "remove one of the two", "%s has an override already, the %s", strings.Join(o.Key, ", "), ordinal(k+1))
+		}
+		first[name] = i
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return c, nil
+}
+
+// add enters an override, and returns a name of its key that no other has.
+func (c *overrides) add(r *RuleSpec, o *Override, tier int32) (name string, err error) {
+	if r.byAddress() {
+		p, err := r.overridePrefix(o)
+		if err != nil {
+			return "", err
+		}
+		c.addrs.Insert(p, tier)
+		c.sieve.addPrefix(p)
+		b, _ := p.MarshalBinary()
+		return string(b), nil
+	}
+	b, err := r.overrideKey(o)
+	if err != nil {
+		return "", err
+	}
+	name = string(b)
+	c.texts[name] = tier
+	c.sieve.add(maphash.Bytes(c.sieve.seed, b))
+	return name, nil
+}
+
+// find returns the limit of the client whose key was made last, of which s has the parts
+// from first on: c.limit, or one of its tiers; nil if the client is unlimited.
+func (c *rule) find(s *Scratch, first int) *fastlimit.Rule {
+	var tier int32
+	var ok bool
+	if c.addrOnly {
+		if !c.overrides.sieve.hasAddr(s.client) {
+			return c.limit
+		}
+		tier, ok = c.overrides.addrs.Lookup(s.client)
+	} else {
+		s.framed = s.framed[:0]
+		for _, part := range s.parts[first:] {
+			s.framed = appendFramed(s.framed, part)
+		}
+		if !c.overrides.sieve.has(maphash.Bytes(c.overrides.sieve.seed, s.framed)) {
+			return c.limit
+		}
+		tier, ok = c.overrides.texts[string(s.framed)]
+	}
+	return c.tier(tier, ok)
+}
+
+// tier returns what a lookup has found: a tier of the rule, itself, or nil for no limit.
+func (c *rule) tier(tier int32, ok bool) *fastlimit.Rule {
+	switch {
+	case !ok:
+		return c.limit
+	case tier == unlimited:
+		return nil
+	}
+	return c.limit.Tier(int(tier))
+}
+
+// ordinal is a place in a list as people count.
+func ordinal(n int) string {
+	suffix := "th"
+	switch {
+	case n/10%10 == 1:
+	case n%10 == 1:
+		suffix = "st"
+	case n%10 == 2:
+		suffix = "nd"
+	case n%10 == 3:
+		suffix = "rd"
+	}
+	return fmt.Sprintf("%d%s", n, suffix)
+}

@@ -1,0 +1,259 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"pgregory.net/rapid"
+)
+
+func hourly(n uint64) fastlimit.Rate { return fastlimit.Rate{N: n, Per: time.Hour} }
+
+// admits is how many requests of the client are admitted, at most ten, and what stage
+// decided about the first.
+func admits(e *Engine, r *Request) (n int, first fastlimit.Stage) {
+	var s Scratch
+	for i := range 10 {
+		v := e.Decide(context.Background(), r, &s)
+		if i == 0 {
+			first = v.Decision.Stage
+		}
+		if v.Decision.Allowed {
+			n++
+		}
+	}
+	return n, first
+}
+
+func TestOverridesOfAddresses(t *testing.T) {
+	t.Parallel()
+	e := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: limit("a", 2), Key: key(byIP), Overrides: []Override{
+		{Key: []string{"10.0.0.0/8"}, Unlimited: true},
+		{Key: []string{"10.1.0.0/16"}, Rate: hourly(3)},
+		{Key: []string{"10.1.2.3"}, Burst: 5},
+		{Key: []string{"::ffff:10.1.2.4"}, Rate: hourly(1), Burst: 6},
+		{Key: []string{"2001:db8::/64"}, Rate: hourly(4)},
+	}}}})
+	for client, want := range map[string]int{
+		"192.0.2.1": 2, "10.9.9.9": 10, "10.1.9.9": 3, "10.1.9.8": 3, "10.1.2.3": 5, "10.1.2.4": 6, "2001:db8::7": 4, "2001:db8:0:1::7": 2, "::ffff:10.9.9.9": 10,
+	} {
+		r := sampleRequest(client)
+		got, stage := admits(e, r)
+		if got != want || (stage == fastlimit.StageList) != (want == 10) {
+			t.Errorf("%s: %d admitted, the first by %v; want %d", client, got, stage, want)
+		}
+		limit, _, free, err := e.LimitFromText(e.rules[0].limit, e.KeyText(e.rules[0].limit, r))
+		if err != nil || free != (want == 10) || !free && limit.Config().Burst != uint64(want) {
+			t.Errorf("%s by text: %v, %t, %v", client, limit, free, err)
+		}
+	}
+	if got := e.rules[0].limit.Stats().Allowed[fastlimit.StageList]; got != 20 {
+		t.Errorf("%d requests without limit are counted, want 20", got)
+	}
+}
+
+func TestOverridesOfParts(t *testing.T) {
+	t.Parallel()
+	e := mustEngine(t, Settings{Rules: []RuleSpec{
+		{Limit: limit("a", 2), Key: key(byHeader, byIP), Overrides: []Override{
+			{Key: []string{"k1", "192.0.2.1"}, Rate: hourly(4)},
+			{Key: []string{"k1", "192.0.2.2"}, Unlimited: true},
+		}},
+		{Limit: limit("b", 7), Key: key(byIP)},
+	}})
+	for client, want := range map[string]int{"192.0.2.1": 4, "192.0.2.2": 7, "192.0.2.3": 2} {
+		r := sampleRequest(client)
+		if got, _ := admits(e, r); got != want {
+			t.Errorf("%s: %d admitted, want %d", client, got, want)
+		}
+	}
+}
+
+// The longest prefix decides, whatever the order of the list.
+func TestLongestOverride(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		spec := RuleSpec{Limit: limit("a", 1), Key: key(byIP)}
+		burst := map[netip.Prefix]uint64{}
+		for i := range rapid.IntRange(1, 20).Draw(t, "n") {
+			addr := netip.AddrFrom4([4]byte{10, byte(rapid.IntRange(0, 1).Draw(t, "b")), byte(rapid.IntRange(0, 1).Draw(t, "c")), byte(rapid.IntRange(0, 3).Draw(t, "d"))})
+			p, _ := addr.Prefix(rapid.IntRange(1, 32).Draw(t, "bits"))
+			if burst[p] == 0 {
+				burst[p] = uint64(i + 2)
+				spec.Overrides = append(spec.Overrides, Override{Key: []string{p.String()}, Burst: burst[p]})
+			}
+		}
+		overrides, err := spec.compileOverrides()
+		if err != nil {
+			t.Fatal(err)
+		}
+		tiers, _ := spec.Tiers()
+		client := netip.AddrFrom4([4]byte{10, 0, byte(rapid.IntRange(0, 1).Draw(t, "c")), byte(rapid.IntRange(0, 3).Draw(t, "d"))})
+		longest, want := -1, uint64(0)
+		for p, b := range burst {
+			if p.Contains(client) && p.Bits() > longest {
+				longest, want = p.Bits(), b
+			}
+		}
+		got := uint64(0)
+		if tier, ok := overrides.addrs.Lookup(client); ok && overrides.sieve.hasAddr(client) {
+			got = tiers[tier].Burst
+		}
+		if got != want {
+			t.Fatalf("%v of %v: burst %d, want %d", client, spec.Overrides, got, want)
+		}
+	})
+}
+
+// The sieve lets every key with an override through, and few others.
+func TestSieve(t *testing.T) {
+	t.Parallel()
+	const n = 10_000
+	six := func(i int) netip.Addr {
+		b := [16]byte{0x20, 1, 13: 7}
+		v := spread(i).As4()
+		copy(b[4:], v[:])
+		return netip.AddrFrom16(b)
+	}
+	for _, bits := range []int{24, 32, 64, 96, 128} {
+		s := newSieve(n)
+		addr := spread
+		if bits > 32 {
+			addr = six
+		}
+		for i := range n {
+			p, _ := addr(i).Prefix(bits)
+			s.addPrefix(p)
+		}
+		passed := 0
+		for i := range n {
+			if !s.hasAddr(addr(i)) {
+				t.Fatalf("/%d: %v is held back", bits, addr(i))
+			}
+			if s.hasAddr(addr(i + 5_000_000)) {
+				passed++
+			}
+		}
+		if bits != 24 && passed > n/15 {
+			t.Errorf("/%d: %d of %d others pass", bits, passed, n)
+		}
+	}
+}
+
+// manyOverrides are n overrides of 100 limits for addresses, or users, all over the place.
+func manyOverrides(n int, byAddress bool) []Override {
+	all := make([]Override, n)
+	for i := range all {
+		text := "user-" + strconv.Itoa(i)
+		if byAddress {
+			text = spread(i).String()
+		}
+		all[i] = Override{Key: []string{text}, Rate: fastlimit.Rate{N: uint64(i%100 + 1), Per: time.Second}, Burst: 100}
+	}
+	return all
+}
+
+// spread is a bijection that puts neighbours far apart.
+func spread(i int) netip.Addr { return v4(uint32(i+1) * 0x9e3779b1) }
+
+// Overrides take no more than is reserved for them, settings included.
+func TestOverrideMemory(t *testing.T) { // not parallel: it counts all that is allocated
+	const n = DefaultMaxOverrides
+	for _, kind := range []string{"IPv4", "IPv6", "text"} {
+		byAddress := kind != "text"
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		spec := RuleSpec{Limit: limit("a", 2), Key: key(byHeader), Overrides: manyOverrides(n, byAddress)}
+		if byAddress {
+			spec.Key = key(byIP)
+		}
+		for i := 0; i < n && kind == "IPv6"; i++ {
+			b := [16]byte{0x20, 1}
+			v := spread(i).As4()
+			copy(b[4:], v[:])
+			spec.Overrides[i].Key[0] = netip.PrefixFrom(netip.AddrFrom16(b), 64).String()
+		}
+		c, err := spec.compileOverrides()
+		if err != nil {
+			t.Fatal(err)
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		used := int64(after.HeapAlloc - before.HeapAlloc)
+		s := Settings{Rules: []RuleSpec{spec}}
+		t.Logf("%s: %d bytes for each override, reserved %d", kind, used/n, s.OverrideMemory()/n)
+		if used > s.OverrideMemory() || used > n*overrideBytes {
+			t.Errorf("%s: %d bytes for each override, reserved %d", kind, used/n, s.OverrideMemory()/n)
+		}
+		runtime.KeepAlive(c)
+		runtime.KeepAlive(spec)
+	}
+}
+
+func TestOverridesDoNotAllocate(t *testing.T) { // not parallel, as the others
+	for _, byAddress := range []bool{true, false} {
+		spec := RuleSpec{Limit: limit("a", 2), Key: key(byHeader), Overrides: append(manyOverrides(100, byAddress), Override{Key: []string{"k1"}, Unlimited: true})}
+		if byAddress {
+			spec.Key, spec.Overrides[100].Key = key(byIP), []string{"192.0.2.1"}
+		}
+		e := mustEngine(t, Settings{Rules: []RuleSpec{spec}})
+		for _, client := range []string{"192.0.2.1", "192.0.2.2", spread(7).String()} {
+			r, ctx := liveRequest(client), t.Context()
+			var s Scratch
+			e.Decide(ctx, r, &s)
+			wantNoAllocs(t, fmt.Sprint(byAddress, client), func() { e.Decide(ctx, r, &s) })
+		}
+	}
+}
+
+// BenchmarkOverrides is a decision on one of 10^6 clients, without overrides, and with
+// 100,000 for others and for a tenth of them.
+func BenchmarkOverrides(b *testing.B) {
+	for _, overrides := range []int{0, DefaultMaxOverrides} {
+		for _, byAddress := range []bool{true, false} {
+			spec := benchRule("a", key(byHeader), Match{})
+			spec.Overrides = manyOverrides(overrides, byAddress)
+			if byAddress {
+				spec.Key = key(byIP)
+			}
+			s := Settings{Rules: []RuleSpec{spec}}
+			lim, err := fastlimit.New(fastlimit.Config{Rules: s.Limits(), Reserved: s.OverrideMemory(), Memory: 128 << 20})
+			if err != nil {
+				b.Fatal(err)
+			}
+			e, err := New(lim, s)
+			if err != nil {
+				b.Fatal(err)
+			}
+			f := &constFields{header: [][]byte{make([]byte, 0, 32)}}
+			r, ctx := liveRequest("192.0.3.1"), b.Context()
+			r.Fields = f
+			for _, whose := range []struct {
+				name           string
+				from, distinct int
+			}{{"all", 0, 1_000_000}, {"others", DefaultMaxOverrides, 900_000}} {
+				b.Run(fmt.Sprintf("address=%t/%s/%d", byAddress, whose.name, overrides), func(b *testing.B) {
+					b.ReportAllocs()
+					var s Scratch
+					i := 0
+					for b.Loop() {
+						i++
+						client := whose.from + i*7919%whose.distinct // no order in which they come
+						r.Client = spread(client)
+						if !byAddress {
+							f.header[0] = strconv.AppendInt(append(f.header[0][:0], "user-"...), int64(client), 10)
+						}
+						e.Decide(ctx, r, &s)
+					}
+				})
+			}
+		}
+	}
+}
