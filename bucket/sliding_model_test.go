@@ -149,8 +149,11 @@ func TestSlidingTableModel(t *testing.T) {
 
 func runSlidingModel(t *testing.T, rng *rand.Rand, m *slidingModel, ds []sketch.Digest, pause float64) {
 	tb, shape := m.tb, &m.tb.shape
-	now := uint64(1_763_596_800_000_000)
-	for step := range 20_000 {
+	now, steps := uint64(1_763_596_800_000_000), 20_000
+	if testing.Short() {
+		steps = 4000
+	}
+	for step := range steps {
 		now += uint64(rng.Float64() * pause * float64(shape.period))
 		d, n := ds[rng.IntN(len(ds))], rng.Uint64N(shape.limit+2)
 		if rng.IntN(3) > 0 {
