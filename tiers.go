@@ -212,6 +212,7 @@ func (r *Rule) newTier(i int, tp *RulePlan, c *Config, old *Rule) (*Rule, error)
 	}
 	if c.Store != nil {
 		t.shared = newShared(t, c.Store, r.limiter.plan.timeout)
+		t.shared.shut = r.shared.shut // a client has one limit, so one is enough
 	}
 	return t, nil
 }
