@@ -2,6 +2,7 @@ package fastlimit
 
 import (
 	"cmp"
+	"fmt"
 	"runtime"
 	"slices"
 	"unsafe"
@@ -93,6 +94,18 @@ func (p *Plan) checkLogs(memory int64, bad *report) {
 			bad.add(c.Name, "Rate", "lower it, raise the memory, or choose a sliding window",
 				"logs of %d units take %s for each client: the rule's share of memory %s holds those of %d, and needs %d at least",
 				c.Rate.N, sizeText(int64(rp.shape.SetBytes()/4)), sizeText(memory), rp.Buckets, minLogs)
+		}
+		for k := range rp.Tiers {
+			t := &rp.Tiers[k]
+			need := minLogs
+			if t.clients > 0 {
+				need = min(need, t.clients)
+			}
+			if c := &t.Config; t.Logged() && t.Buckets < need {
+				bad.add(c.Name, fmt.Sprintf("Tiers[%d].Rate", k), "lower it, raise the memory, or choose a sliding window",
+					"logs of %d units take %s for each client: the tier's share of memory %s holds those of %d, and needs %d at least",
+					c.Rate.N, sizeText(int64(t.shape.SetBytes()/4)), sizeText(memory), t.Buckets, need)
+			}
 		}
 	}
 }

@@ -212,6 +212,8 @@ func TestTierMistakes(t *testing.T) {
 		want string
 	}{
 		{withTiers(rule("a", 1, time.Second, 9), Tier{}, Tier{Rate: Rate{N: 100_003, Per: time.Second}}), "Tiers[1].Rate"},
+		{withTiers(logRule("a", 10, time.Second), Tier{Rate: Rate{N: 20_000, Per: time.Second}}), "Tiers[0].Rate"},
+		{withTiers(logRule("a", 10, time.Second), Tier{Rate: Rate{N: 500_000, Per: time.Second}, Clients: 50}), "Tiers[0].Rate"},
 		{withTiers(RuleConfig{Name: "a", Rate: Rate{N: 9, Per: time.Second}, Cost: 4}, Tier{Burst: 3}), "Tiers[0].Cost"},
 		{withTiers(windowRule("a", 9, time.Second), Tier{Burst: 3}), "Tiers[0].Burst"},
 		{withTiers(rule("a", 1, time.Second, 9), many...), "Tiers"},
