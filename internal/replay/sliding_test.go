@@ -86,6 +86,7 @@ func TestLogsAreSwept(t *testing.T) {
 	most := 0
 	for i := range int64(200_000) {
 		a := lookup(b.clients, fmt.Append(nil, i/10))
+		a.limit = &b.exact
 		at := i * second / 10
 		held := a.entries()
 		a.advance(&b.exact, at)
