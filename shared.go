@@ -203,7 +203,7 @@ func (s *shared) leave(d sketch.Digest, w *waiter, hungUp bool) verdict {
 // fallback is the verdict of the failure policy.
 func (s *shared) fallback(d sketch.Digest, c claim, now time.Duration) verdict {
 	s.distrust(now)
-	s.lookup(d, now)
+	s.lookup(d, now) // forgets what the policy must not count
 	var v verdict
 	switch c.policy {
 	case FailOpen:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -121,21 +120,7 @@ func slidingNodes(t *testing.T, algorithm Algorithm, nodes int, seed uint64) {
 	c.OnFailure = FailClosed
 	f := &slidingFleet{windowFleet: newWindowFleet(t, rng, nodes, c), per: c.Rate.Per, most: c.Rate.N, charged: map[int][]slidingCharge{}, passed: map[[3]int64]uint64{}}
 	theta := *f.nodes[0].rules[0].config.EscalateAt
-	for node := range nodes { // each has heard of the store's clock
-		for r := f.nodes[node].rules[0]; r.Take(t.Context(), r.BytesKey([]byte{255}), 1).Stage != StageExact; {
-		}
-	}
-	var all sync.WaitGroup
-	for client := range 8 {
-		rng := rand.New(rand.NewPCG(rng.Uint64(), 2))
-		all.Go(func() {
-			for range int(1000 * *sandwichScale) {
-				f.pause(rng, c)
-				f.ask(client, rng.IntN(nodes), 1+rng.Uint64N(1<<rng.UintN(3)))
-			}
-		})
-	}
-	all.Wait()
+	f.drive(t, rng, c, f.ask)
 	for _, fault := range f.faults[:min(5, len(f.faults))] {
 		t.Error(fault)
 	}

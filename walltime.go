@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
 )
 
 // wallLine translates the time line of a clock to the time by which windows begin,
@@ -55,8 +57,8 @@ const (
 
 const (
 	wallEvery  = time.Second
-	slowShift  = 3           // an eighth
-	driftShift = 10          // as in package remote: 2^-10, about twice the 500 ppm of NTP
+	slowShift  = 3 // an eighth
+	driftShift = bucket.DriftShift
 	maxLead    = time.Second // clocks that differ by more were set
 
 	highAge = 3 * wallEvery // how old the answer may be by which a line was anchored

@@ -121,21 +121,7 @@ func TestWindowsOfNodes(t *testing.T) {
 				c.OnFailure = FailClosed
 				f := newWindowFleet(t, rng, nodes, c)
 				theta := *f.nodes[0].rules[0].config.EscalateAt
-				for node := range nodes { // each has heard of the store's clock
-					for r := f.nodes[node].rules[0]; r.Take(t.Context(), r.BytesKey([]byte{255}), 1).Stage != StageExact; {
-					}
-				}
-				var all sync.WaitGroup
-				for client := range 8 {
-					rng := rand.New(rand.NewPCG(rng.Uint64(), 2))
-					all.Go(func() {
-						for range int(1000 * *sandwichScale) {
-							f.pause(rng, c)
-							f.ask(client, rng.IntN(nodes), 1+rng.Uint64N(1<<rng.UintN(3)))
-						}
-					})
-				}
-				all.Wait()
+				f.drive(t, rng, c, f.ask)
 				f.check(t, c, theta)
 				if f.denials == 0 || f.tables == 0 {
 					t.Errorf("%d denials, %d by tables: nothing was tested", f.denials, f.tables)
@@ -143,6 +129,27 @@ func TestWindowsOfNodes(t *testing.T) {
 			})
 		}
 	}
+}
+
+// drive has clients ask one request after the other, each at any node, when each node
+// has heard of the store's clock.
+func (f *windowFleet) drive(t *testing.T, rng *rand.Rand, c RuleConfig, ask func(client, node int, n uint64)) {
+	t.Helper()
+	for _, node := range f.nodes {
+		for r := node.rules[0]; r.Take(t.Context(), r.BytesKey([]byte{255}), 1).Stage != StageExact; {
+		}
+	}
+	var all sync.WaitGroup
+	for client := range 8 {
+		rng := rand.New(rand.NewPCG(rng.Uint64(), 2))
+		all.Go(func() {
+			for range int(1000 * *sandwichScale) {
+				f.pause(rng, c)
+				ask(client, rng.IntN(len(f.nodes)), 1+rng.Uint64N(1<<rng.UintN(3)))
+			}
+		})
+	}
+	all.Wait()
 }
 
 // pause waits before a client's next request.

@@ -241,7 +241,7 @@ func (t *Table) Log(d sketch.Digest, now, cost uint64) (free, retry, empty uint6
 // sooner by what clocks drift apart than that may.
 func (t *Table) LogFits(d sketch.Digest, now, cost uint64) bool {
 	if t.shape.told {
-		now += t.shape.period >> driftShift
+		now += t.shape.period >> DriftShift
 	}
 	var h held
 	t.hold(&h, d, false)
@@ -280,7 +280,7 @@ func (t *Table) LatelyLogged(d sketch.Digest, now uint64) uint64 {
 	if h.i < 0 {
 		return 0
 	}
-	l, since := t.logs.at(h.at, h.i), now-min(now, t.shape.period/2-t.shape.period>>driftShift)
+	l, since := t.logs.at(h.at, h.i), now-min(now, t.shape.period/2-t.shape.period>>DriftShift)
 	_, n := l.place()
 	return uint64(sort.Search(n, func(k int) bool { return l.latest(k) < since }))
 }

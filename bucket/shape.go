@@ -65,7 +65,9 @@ const (
 	// the clock is read in whole µs.
 	ClockRounding = 2 * time.Microsecond
 
-	driftShift = 10 // clocks drift apart by 2^-10 of the time, as in package remote
+	// DriftShift bounds the drift between two clocks: 2^-10 of the time, about twice
+	// the 500 ppm at which NTP slews a clock.
+	DriftShift = 10
 
 	// Never is the wait for a request that can never fit.
 	Never = time.Duration(math.MaxInt64)
@@ -189,7 +191,7 @@ func (s *Shape) PerMicro() uint64 { return s.perMicro }
 func (s Shape) WithSlack(d time.Duration) Shape {
 	switch {
 	case s.Logged() && d > 0:
-		s.told, s.late = true, 2*(s.period>>driftShift)+uint64(d/time.Microsecond)
+		s.told, s.late = true, 2*(s.period>>DriftShift)+uint64(d/time.Microsecond)
 		return s
 	case s.period != 0:
 		return s

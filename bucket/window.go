@@ -186,7 +186,7 @@ func (s *Shape) Told(now, level uint64) uint64 {
 			return 0
 		}
 		wait := level - s.limit // by the store's clock, which may be faster
-		return now + wait - min(wait, wait>>driftShift+1)
+		return now + wait - min(wait, wait>>DriftShift+1)
 	}
 	return now + level
 }

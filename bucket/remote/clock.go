@@ -8,9 +8,7 @@ import (
 )
 
 const (
-	// driftShift bounds the drift between two clocks: 2^-10, about twice the
-	// 500 ppm at which NTP slews a clock.
-	driftShift = 10
+	driftShift = bucket.DriftShift
 
 	// readingAge times the timeout is how old a reading may be: drift then
 	// amounts to a sixteenth of the timeout.
