@@ -34,16 +34,83 @@ func (r *RuleSpec) check() error {
 	for i, part := range r.Key {
 		add("Key", i, CheckKeyPart(part))
 	}
-	for i, h := range r.Match.Hosts {
-		add("Match.Hosts", i, CheckHostPattern(h))
-	}
-	for i, p := range r.Match.Paths {
-		add("Match.Paths", i, CheckPathPattern(p))
-	}
-	for i, m := range r.Match.Methods {
-		add("Match.Methods", i, CheckMethod(m))
-	}
+	m, n := &r.Match, &r.Match.Not
+	checkEach(add, "Match.Hosts", m.Hosts, CheckHostPattern)
+	checkEach(add, "Match.Paths", m.Paths, CheckPathPattern)
+	checkEach(add, "Match.Methods", m.Methods, CheckMethod)
+	checkEach(add, "Match.Headers", m.Headers, CheckHeaderMatch)
+	checkEach(add, "Match.Not.Hosts", n.Hosts, exempting(CheckHostPattern))
+	checkEach(add, "Match.Not.Paths", n.Paths, exempting(CheckPathPattern))
+	checkEach(add, "Match.Not.Methods", n.Methods, CheckMethod)
+	checkEach(add, "Match.Not.Headers", n.Headers, CheckHeaderMatch)
 	return errors.Join(errs...)
+}
+
+// checkEach adds what check finds in each element of a list.
+func checkEach[T any](add func(name string, i int, err error), name string, all []T, check func(T) error) {
+	for i, v := range all {
+		add(name, i, check(v))
+	}
+}
+
+// exempting is a check of a pattern that exempts requests.
+func exempting(check func(glob string) error) func(string) error {
+	return func(glob string) error {
+		if err := check(glob); err != nil {
+			return err
+		}
+		return CheckExemption(glob)
+	}
+}
+
+// CheckExemption checks that a pattern over hosts or paths leaves requests for its rule.
+func CheckExemption(glob string) error {
+	if matchesAll(glob) {
+		return invalid("Match.Not", "remove it, or the rule", "%q exempts every request", glob)
+	}
+	return nil
+}
+
+// CheckHeaderMatch checks a condition on a header.
+func CheckHeaderMatch(h HeaderMatch) error {
+	if err := CheckHeaderName(h.Name); err != nil {
+		return err
+	}
+	if len(h.Values) == 0 {
+		return invalid("Match.Headers", `write "*" for any value`, "header %s without a pattern", h.Name)
+	}
+	for _, glob := range h.Values {
+		if err := CheckHeaderPattern(glob); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckHeaderName checks the name of a header in a match.
+func CheckHeaderName(name string) error {
+	switch {
+	case !isToken(name):
+		return invalid("Match.Headers", "write for example X-Tier", "%q is not the name of a header", name)
+	case strings.EqualFold(name, "Host"):
+		return invalid("Match.Headers", "write match.host", "Host is matched in its canonical form, also where a proxy names it elsewhere")
+	}
+	return nil
+}
+
+// CheckHeaderPattern checks a pattern over the value of a header. Values have no
+// blanks around them and no control characters but tabs, RFC 9110 §5.5.
+func CheckHeaderPattern(glob string) error {
+	control := func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
+	switch {
+	case len(glob) > maxPattern:
+		return invalid("Match.Headers", "shorten it", "a pattern of %d bytes, not at most %d", len(glob), maxPattern)
+	case strings.Trim(glob, " \t") != glob:
+		return invalid("Match.Headers", fmt.Sprintf("write %q", strings.Trim(glob, " \t")), "pattern %q: blanks around a value never reach a rule", glob)
+	case strings.ContainsFunc(glob, control):
+		return invalid("Match.Headers", "leave them out", "pattern %q: values have no control characters", glob)
+	}
+	return nil
 }
 
 // maxPattern is the length of the longest pattern that is accepted.

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 )
 
@@ -50,49 +49,4 @@ func (p *pattern) match(text []byte) bool {
 		text = text[i+len(m):]
 	}
 	return true
-}
-
-// matcher is a compiled [Match]. An empty list matches everything.
-type matcher struct {
-	methods      []string
-	hosts, paths []pattern
-}
-
-func compileMatch(m Match) matcher {
-	return matcher{
-		methods: m.Methods,
-		hosts:   compilePatterns(m.Hosts, strings.ToLower),
-		paths:   compilePatterns(m.Paths, func(s string) string { return s }),
-	}
-}
-
-func compilePatterns(globs []string, fold func(string) string) []pattern {
-	var all []pattern
-	for _, g := range globs {
-		if strings.Trim(g, "*") == "" {
-			return nil // one of them matches everything, so the list does
-		}
-		all = append(all, compilePattern(fold(g)))
-	}
-	return all
-}
-
-// all reports whether every request matches.
-func (m *matcher) all() bool { return len(m.methods)+len(m.hosts)+len(m.paths) == 0 }
-
-func (m *matcher) match(r *Request) bool {
-	return m.matchMethod(r.Method) && matchAny(m.hosts, r.Host) && matchAny(m.paths, r.Path)
-}
-
-func (m *matcher) matchMethod(method []byte) bool {
-	return len(m.methods) == 0 || slices.Contains(m.methods, string(method))
-}
-
-func matchAny(patterns []pattern, text []byte) bool {
-	for i := range patterns {
-		if patterns[i].match(text) {
-			return true
-		}
-	}
-	return len(patterns) == 0
 }

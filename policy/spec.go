@@ -2,7 +2,6 @@ package policy
 
 import (
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -17,14 +16,6 @@ type RuleSpec struct {
 	Key   []KeyPart // one or more; composite if more
 
 	Overrides []Override // limits of some clients; no two with the same key
-}
-
-// Match selects requests. An empty list matches everything; all non-empty
-// lists must match.
-type Match struct {
-	Hosts   []string // glob patterns over the lower-case host without port
-	Paths   []string // glob patterns over the canonical path; * crosses slashes
-	Methods []string // exact, upper case
 }
 
 // KeyKind is what a part of a key is taken from.
@@ -126,22 +117,7 @@ func (r *RuleSpec) keyKind() string {
 	for _, p := range r.Key {
 		key = append(key, strconv.Quote(p.String()))
 	}
-	kind := []string{"key " + strings.Join(key, ",")}
-	for _, m := range []struct {
-		what string
-		all  []string
-	}{{"host", r.Match.Hosts}, {"path", r.Match.Paths}, {"method", r.Match.Methods}} {
-		if len(m.all) == 0 {
-			continue
-		}
-		all := make([]string, len(m.all))
-		for i, s := range m.all {
-			all[i] = strconv.Quote(s)
-		}
-		slices.Sort(all)
-		kind = append(kind, m.what+" "+strings.Join(all, ","))
-	}
-	return strings.Join(kind, " ")
+	return strings.Join(append([]string{"key " + strings.Join(key, ",")}, r.Match.kind()...), " ")
 }
 
 // nameOf returns the name of an enum's value, by number.

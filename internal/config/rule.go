@@ -1,12 +1,8 @@
 package config
 
 import (
-	"reflect"
-	"strings"
-
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/field"
-	"github.com/fastlimit/fastlimit/policy"
 )
 
 // rate is a number of units per period. Package fastlimit has the notation and says
@@ -77,41 +73,6 @@ func (d *decoder) textOf(n *node) string {
 	}
 	text, _, _ := d.expand(n, n.text)
 	return text
-}
-
-// The three kinds of pattern differ in their normal form: hosts are compared in lower
-// case, as RFC 3986 §3.2.2 has them, paths and methods byte by byte.
-
-func hostPatterns() value {
-	return patterns("host, or list of them", "a host such as *.example.com", strings.ToLower, policy.CheckHostPattern)
-}
-
-func pathPatterns() value {
-	return patterns("path, or list of them", "a path such as /api/*", asWritten, policy.CheckPathPattern)
-}
-
-func methods() value {
-	return patterns("method, or list of them", "a method such as GET", asWritten, policy.CheckMethod)
-}
-
-// asWritten is the normal form of patterns that are compared byte by byte.
-func asWritten(s string) string { return s }
-
-// patterns are one or more patterns in the form that normal returns. One that no
-// request can match is an error, as its rule would limit nothing.
-func patterns(docs, want string, normal func(string) string, check func(string) error) value {
-	return value{docs: docs, schema: oneOrMoreSchema(textSchema(), unbounded), read: func(d *decoder, n *node, to reflect.Value) bool {
-		items, _ := d.oneOrMore(n, unbounded, "patterns")
-		to.Set(reflect.ValueOf(distinct(d, items, "in the list", func(item *node) (pattern, shown string, ok bool) {
-			s, ok := d.text(item, want)
-			if !ok || !d.valid(item, check(s)) {
-				return "", "", false
-			}
-			s = normal(s)
-			return s, s, true
-		})))
-		return !n.failed
-	}}
 }
 
 // valid reports the errors of a package at n, the value that it has checked, and

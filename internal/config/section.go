@@ -182,6 +182,9 @@ func whereItBelongs(path, name string) string {
 		if _, both := redisSettings.find(name); !ok || f.value.read == nil || both && s == &postgresSettings {
 			continue // see unknown for those that redis and postgres share
 		}
+		if s == &notSettings {
+			continue // it has what match has
+		}
 		if _, ofRule := ruleSettings.find(name); ofRule && s == &overrideSettings {
 			continue // an override has it too, but a rule must
 		}
@@ -199,7 +202,7 @@ func whereItBelongs(path, name string) string {
 // tables are filled in by init.
 func sections() []*section {
 	return []*section{
-		&topSettings, &listenSettings, &denialSettings, &connectionSettings, &drainSettings, &redisSettings, &postgresSettings, &clusterSettings, &ruleSettings, &matchSettings, &legacySettings, &bucketSettings, &overrideSettings,
+		&topSettings, &listenSettings, &denialSettings, &connectionSettings, &drainSettings, &redisSettings, &postgresSettings, &clusterSettings, &ruleSettings, &matchSettings, &notSettings, &legacySettings, &bucketSettings, &overrideSettings,
 	}
 }
 

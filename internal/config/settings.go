@@ -45,7 +45,7 @@ func reserved(names ...string) (all []setting) {
 
 // The tables are set in init: as initializers of these variables they would form a
 // cycle, since reading a setting looks up others (whereItBelongs).
-var topSettings, listenSettings, denialSettings, connectionSettings, drainSettings, redisSettings, postgresSettings, clusterSettings, ruleSettings, matchSettings, legacySettings, bucketSettings, overrideSettings section
+var topSettings, listenSettings, denialSettings, connectionSettings, drainSettings, redisSettings, postgresSettings, clusterSettings, ruleSettings, matchSettings, notSettings, legacySettings, bucketSettings, overrideSettings section
 
 func init() {
 	denialSettings = section{
@@ -79,13 +79,24 @@ func init() {
 	redisSettings = redisTable()
 	postgresSettings = postgresTable()
 	clusterSettings = clusterTable()
+	notSettings = section{
+		name: "not", want: `a mapping such as {path: [/healthz, "/static/*"]}`, where: "in not, indented more than not",
+		settings: []setting{
+			{name: "host", field: "Hosts", value: exempting(hostPatterns()), shown: "none", doc: "hosts, as in `match`"},
+			{name: "path", field: "Paths", value: exempting(pathPatterns()), shown: "none", doc: "paths, likewise"},
+			{name: "method", field: "Methods", value: methods(), shown: "none", doc: "methods, likewise"},
+			{name: "header", field: "Headers", value: headerMatches(), shown: "none", doc: "headers with values that exempt a request; if it has several of the name, all must match"},
+		},
+	}
 	matchSettings = section{
 		name: "match", want: `a mapping such as {path: "/api/*"}`, where: "in match, indented more than match",
-		settings: append([]setting{
+		settings: []setting{
 			{name: "host", field: "Hosts", value: hostPatterns(), shown: "all", doc: "hosts, without port"},
 			{name: "path", field: "Paths", value: pathPatterns(), shown: "all", doc: "paths, decoded and without query"},
 			{name: "method", field: "Methods", value: methods(), shown: "all", doc: "methods, matched exactly"},
-		}, reserved("header", "not")...),
+			{name: "header", field: "Headers", value: headerMatches(), shown: "all", doc: "headers with the values that they must have"},
+			{name: "not", field: "Not", value: mapping(&notSettings), shown: "none", doc: "requests that the rule does not apply to"},
+		},
 	}
 	legacySettings, bucketSettings = legacyTable(), bucketTable()
 	overrideSettings = overrideTable()

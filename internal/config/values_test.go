@@ -109,6 +109,15 @@ func TestRuleValues(t *testing.T) {
 	if want := (policy.Match{Hosts: []string{"www.example.com"}, Paths: []string{"/a", "*.php"}, Methods: []string{"PURGE"}}); !reflect.DeepEqual(r.Match, want) {
 		t.Errorf("match: got %+v, want %+v", r.Match, want)
 	}
+	r = firstRule(t, "match: {header: {x-tier: ['Free*', gold], X-B: '*'}, not: {host: A.com, path: /x, method: [PUT], header: {cookie: 'a=1'}}}")
+	if want := (policy.Match{
+		Headers: []policy.HeaderMatch{{Name: "X-Tier", Values: []string{"Free*", "gold"}}, {Name: "X-B", Values: []string{"*"}}},
+		Not: policy.Exemption{
+			Hosts: []string{"a.com"}, Paths: []string{"/x"}, Methods: []string{"PUT"}, Headers: []policy.HeaderMatch{{Name: "Cookie", Values: []string{"a=1"}}},
+		},
+	}); !reflect.DeepEqual(r.Match, want) {
+		t.Errorf("match: got %+v, want %+v", r.Match, want)
+	}
 	r = firstRule(t, "burst: 500, cost: 7, mode: shadow, escalate_at: .25, on_failure: local")
 	if l := r.Limit; l.Burst != 500 || l.Cost != 7 || l.Mode != fastlimit.Shadow || *l.EscalateAt != 0.25 || l.Strict {
 		t.Errorf("got %+v", l)

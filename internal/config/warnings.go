@@ -35,7 +35,7 @@ func Warnings(c *Config, p *fastlimit.Plan) []string {
 	for i := range p.Rules {
 		spec := &c.Policy.Rules[i]
 		ofRule := func(format string, args ...any) { warn("rule %s: %s", spec.Limit.Name, fmt.Sprintf(format, args...)) }
-		specWarnings(spec, ofRule)
+		specWarnings(spec, len(c.Policy.TrustedProxies) > 0, ofRule)
 		ruleWarnings(&spec.Limit, &p.Rules[i], nodes, ofRule)
 	}
 	return all
@@ -118,15 +118,22 @@ func storeWarnings(c *Config, warn warnFunc) {
 var clientHeaders = strings.Fields(`X-Forwarded-For Forwarded X-Real-Ip X-Client-Ip True-Client-Ip X-Cluster-Client-Ip
 	Cf-Connecting-Ip Cf-Connecting-Ipv6 Fastly-Client-Ip X-Original-Forwarded-For X-Forwarded X-Envoy-External-Address Via`)
 
-// specWarnings are about which requests a rule applies to, and whom it counts.
-func specWarnings(spec *policy.RuleSpec, warn warnFunc) {
+// specWarnings are about which requests a rule applies to, and whom it counts. proxied
+// says that some proxy is trusted.
+func specWarnings(spec *policy.RuleSpec, proxied bool, warn warnFunc) {
 	for _, part := range spec.Key {
 		if part.Kind == policy.KeyHeader && slices.Contains(clientHeaders, part.Name) {
 			warn("key %v: any client can send another value each time, and so is never limited; write key: ip, with trusted_proxies and client_ip_header: %s", part, part.Name)
 		}
 	}
+	for _, h := range spec.Match.Not.Headers {
+		if !proxied {
+			warn("match.not.header: any client can send %s, and is then not limited; put a proxy in front that removes it, and name it in trusted_proxies", h.Name)
+		}
+	}
+	match := &spec.Match
 	known := policy.KnownMethods()
-	for _, m := range spec.Match.Methods {
+	for _, m := range slices.Concat(match.Methods, match.Not.Methods) {
 		if slices.Contains(known, m) {
 			continue
 		}
@@ -136,7 +143,7 @@ func specWarnings(spec *policy.RuleSpec, warn warnFunc) {
 		}
 		warn("match.method: %s is no method that clients are known to send; %s", m, fix)
 	}
-	for _, p := range spec.Match.Paths {
+	for _, p := range slices.Concat(match.Paths, match.Not.Paths) {
 		if hint := policy.PathHint(p); hint != "" {
 			warn("match.path: %s", hint)
 		}

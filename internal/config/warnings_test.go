@@ -42,6 +42,11 @@ func TestWarnings(t *testing.T) {
 			"rule a: its memory carries ", "rule a: a sliding log of 2h0m is longer than first-seen clients are remembered, less than an hour",
 		}},
 		{inRule("rate: 5/m, algorithm: sliding_log"), []string{"rule a: escalate_at is 0, as the limit of 5 is below 10"}},
+		{inRule("rate: 100/s, match: {header: {X-Tier: free}, not: {path: /healthz, method: GET}}"), nil},
+		{inRule("rate: 100/s, match: {not: {header: {x-in: '*'}, path: '/:id', method: GTE}}"), []string{
+			"rule a: match.not.header: any client can send X-In, and is then not limited", "rule a: match.method: GTE is no method", "rule a: match.path",
+		}},
+		{inRule("rate: 100/s, match: {not: {header: {X-In: '*'}}}") + "\ntrusted_proxies: [10.0.0.0/8]", nil},
 		{inRule("rate: 100/s") + "\nadmin: :9000", []string{"admin: :9000 can be reached"}},
 		{inRule("rate: 100/s") + "\nadmin: 0.0.0.0:9000", []string{"admin: 0.0.0.0:9000 can be reached"}},
 		{inRule("rate: 100/s") + "\nadmin: 192.0.2.1:9000", []string{"admin: 192.0.2.1:9000 can be reached"}},

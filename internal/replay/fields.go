@@ -17,18 +17,7 @@ type needs []policy.KeyPart
 // neededBy returns what the rules look at, in their conditions and in their keys.
 func neededBy(rules []policy.RuleSpec) (n needs) {
 	for i := range rules {
-		m := &rules[i].Match
-		parts := slices.Clone(rules[i].Key)
-		if len(m.Methods) > 0 {
-			parts = append(parts, policy.KeyPart{Kind: policy.KeyMethod})
-		}
-		if len(m.Hosts) > 0 {
-			parts = append(parts, policy.KeyPart{Kind: policy.KeyHost})
-		}
-		if len(m.Paths) > 0 {
-			parts = append(parts, policy.KeyPart{Kind: policy.KeyPath})
-		}
-		for _, p := range parts {
+		for _, p := range slices.Concat(rules[i].Key, rules[i].Match.Parts(), rules[i].Match.Not.Parts()) {
 			if p.Kind != policy.KeyIP && p.Kind != policy.KeyGlobal && !slices.Contains(n, p) {
 				n = append(n, p)
 			}
@@ -45,8 +34,8 @@ func (n needs) lacking(rules []policy.RuleSpec, seen []bool, empty bool) (warnin
 	for i := range rules {
 		r := &rules[i]
 		var lacks []string
-		host := len(r.Match.Hosts) > 0
-		for _, p := range r.Key {
+		host := false
+		for _, p := range slices.Concat(r.Key, r.Match.Parts()) {
 			host = host || p.Kind == policy.KeyHost
 			at := slices.Index(n, p)
 			if (p.Kind == policy.KeyHeader || p.Kind == policy.KeyCookie) && !seen[at] {
@@ -55,6 +44,11 @@ func (n needs) lacking(rules []policy.RuleSpec, seen []bool, empty bool) (warnin
 		}
 		if len(lacks) > 0 {
 			warnings = append(warnings, fmt.Sprintf("rule %q does not apply: the log has no %s", r.Limit.Name, strings.Join(lacks, ", ")))
+		}
+		for _, p := range r.Match.Not.Parts() {
+			if p.Kind == policy.KeyHeader && !seen[slices.Index(n, p)] {
+				warnings = append(warnings, fmt.Sprintf("rule %q exempts nobody by its header: the log has no %v", r.Limit.Name, p))
+			}
 		}
 		if host {
 			needHost = append(needHost, r.Limit.Name)

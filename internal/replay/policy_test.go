@@ -29,6 +29,14 @@ func TestFieldsReachRules(t *testing.T) {
 		r.Match.Hosts = []string{"*.example.com"}
 		return r
 	}
+	withHeader := func(r policy.RuleSpec, name, value string) policy.RuleSpec {
+		r.Match.Headers = []policy.HeaderMatch{{Name: name, Values: []string{value}}}
+		return r
+	}
+	withoutHeader := func(r policy.RuleSpec, name, value string) policy.RuleSpec {
+		r.Match.Not.Headers = []policy.HeaderMatch{{Name: name, Values: []string{value}}}
+		return r
+	}
 	withPath := func(r policy.RuleSpec) policy.RuleSpec {
 		r.Match.Paths = []string{"/a*"}
 		r.Match.Methods = []string{"GET"}
@@ -53,6 +61,18 @@ func TestFieldsReachRules(t *testing.T) {
 			"another header", line("", "192.0.2.1", get, "u", "x") + line("", "192.0.2.1", get, "u", "x"),
 			rule("r", "1/d", 1, header("X-Api-Key"), policy.KeyPart{Kind: policy.KeyCookie, Name: "sid"}), 0,
 			`rule "r" does not apply: the log has no header:X-Api-Key, cookie:sid`,
+		}, {
+			"header match", line("", "192.0.2.1", get, "-", "bot/1") + line("", "192.0.2.1", get, "-", "bot/2") + line("", "192.0.2.1", get, "-", "x") + line("", "192.0.2.1", get, "-", "-"),
+			withHeader(rule("r", "1/d", 1), "user-agent", "bot*"), 1, "",
+		}, {
+			"header that the log lacks", line("", "192.0.2.1", get, "-", "x") + line("", "192.0.2.1", get, "-", "x"),
+			withHeader(rule("r", "1/d", 1), "X-Tier", "*"), 0, `rule "r" does not apply: the log has no header:X-Tier`,
+		}, {
+			"exempt by header", line("", "192.0.2.1", get, "-", "bot") + line("", "192.0.2.1", get, "-", "x") + line("", "192.0.2.1", get, "-", "-"),
+			withoutHeader(rule("r", "1/d", 1), "User-Agent", "bot"), 1, "",
+		}, {
+			"exempt by a header that the log lacks", line("", "192.0.2.1", get, "-", "x") + line("", "192.0.2.1", get, "-", "x"),
+			withoutHeader(rule("r", "1/d", 1), "X-Internal", "*"), 1, `rule "r" exempts nobody by its header: the log has no header:X-Internal`,
 		}, {
 			"method", line("", "192.0.2.1", get, "u", "x") + line("", "192.0.2.2", "POST /a HTTP/1.1", "u", "x") + line("", "192.0.2.1", "-", "-", "-"),
 			rule("r", "1/d", 1, policy.KeyPart{Kind: policy.KeyMethod}), 0, "",
