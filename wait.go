@@ -177,7 +177,7 @@ func isFirst(turn <-chan struct{}) bool {
 func (w *attempt) deny(p *place, by int, now, wait time.Duration) Decision {
 	r := w.charges[by].Rule
 	if wait == 0 { // not known yet
-		ahead, _ := r.lines.ahead(p.digest)
+		ahead, _ := r.ahead(p.digest)
 		if w.in >= 0 {
 			ahead -= p.cost
 		}

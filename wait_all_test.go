@@ -156,3 +156,38 @@ func TestWaitStoreAway(t *testing.T) {
 		})
 	}
 }
+
+// A client with another limit waits as well, in the lines of the rule and for units of its
+// own; and one whose limit changes while it waits is not behind those who wait for the
+// old one.
+func TestWaitOfTiers(t *testing.T) {
+	t.Parallel()
+	inBubbles(t, func(t *testing.T, c Config) {
+		c.Rules = []RuleConfig{{Name: "a", Rate: Rate{1, time.Minute}, Burst: 1, MaxWait: time.Hour, Strict: true, Tiers: []Tier{{Rate: Rate{10, time.Second}, Burst: 1}}}}
+		r, p := waiting(t, c).rules[0], newParty()
+		ask := func(i int, r *Rule) {
+			p.ask(i, func() Decision { return r.Wait(t.Context(), r.BytesKey([]byte("a")), 1) })
+		}
+		ask(0, r)
+		ask(1, r)
+		ask(2, r.Tier(0))
+		ask(3, r.Tier(0))
+		ask(4, r.Tier(0))
+		late := time.Duration(0)
+		if c.Store != nil { // whose bucket is one, with the units taken before
+			late = 100 * time.Millisecond
+		}
+		if s := r.WaitStats(); s.Waiting != 3+int64(late/(100*time.Millisecond)) || s != r.Tier(0).WaitStats() {
+			t.Errorf("%+v, want three waiting, with a store four", s)
+		}
+		p.wg.Wait()
+		for i, want := range []time.Duration{0, late, 100*time.Millisecond + late, 200*time.Millisecond + late, time.Minute + 3*late} {
+			if len(p.at) <= i || (p.at[i]-want).Abs() > 2*time.Millisecond {
+				t.Fatalf("%v in at %v, %v out", p.in, p.at, p.out)
+			}
+		}
+		if want := []int{0, 2, 3, 4, 1}; !slices.Equal(p.in, want) {
+			t.Errorf("%v in, want %v", p.in, want)
+		}
+	})
+}

@@ -65,10 +65,20 @@ type lines struct {
 	shards                          [64]lineShard
 }
 
+// lineKey names a line. A rule shares its lines with its tiers, so that they count as one
+// and take no more memory; a client whose limit changes while it waits has another bucket,
+// and those who wait for the old one are not ahead of those who come for the new.
+type lineKey struct {
+	digest      sketch.Digest
+	unit, limit uint64 // of the bucket's shape
+}
+
+func (r *Rule) lineKey(d sketch.Digest) lineKey { return lineKey{d, r.shape.Unit(), r.shape.Limit()} }
+
 // lineShard is one of 64 parts of the lines, in a cache line of its own.
 type lineShard struct {
 	mu sync.Mutex
-	m  map[sketch.Digest]*waitLine // those that are not empty; guarded by mu
+	m  map[lineKey]*waitLine // those that are not empty; guarded by mu
 	_  [64 - 16]byte
 }
 
@@ -91,14 +101,15 @@ func (s *lines) shard(d sketch.Digest) *lineShard { return &s.shards[d.Pos>>8%64
 
 // ahead returns the ticks that those who wait for the bucket of d ask for, and whether
 // there are any.
-func (s *lines) ahead(d sketch.Digest) (ticks uint64, any bool) {
+func (r *Rule) ahead(d sketch.Digest) (ticks uint64, any bool) {
+	s := r.lines
 	if s.taken.Load() == 0 {
 		return 0, false
 	}
 	sh := s.shard(d)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if q := sh.m[d]; q != nil {
+	if q := sh.m[r.lineKey(d)]; q != nil {
 		return q.ticks, true
 	}
 	return 0, false
@@ -121,7 +132,8 @@ func (r *Rule) join(p *place, now, deadline time.Duration) (wait time.Duration, 
 	sh := s.shard(p.digest)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	q, ahead := sh.m[p.digest], uint64(0)
+	key := r.lineKey(p.digest)
+	q, ahead := sh.m[key], uint64(0)
 	if q != nil {
 		ahead = q.ticks
 	}
@@ -137,9 +149,9 @@ func (r *Rule) join(p *place, now, deadline time.Duration) (wait time.Duration, 
 	if q == nil {
 		q = &waitLine{first: p}
 		if sh.m == nil {
-			sh.m = map[sketch.Digest]*waitLine{}
+			sh.m = map[lineKey]*waitLine{}
 		}
-		sh.m[p.digest] = q
+		sh.m[key] = q
 		p.turn <- struct{}{}
 	} else {
 		q.last.next, p.prev = p, q.last
@@ -157,7 +169,8 @@ func (r *Rule) leave(p *place) {
 	sh := s.shard(p.digest)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	q := sh.m[p.digest]
+	key := r.lineKey(p.digest)
+	q := sh.m[key]
 	if p.prev != nil {
 		p.prev.next = p.next
 	} else if q.first = p.next; p.next != nil {
@@ -171,7 +184,7 @@ func (r *Rule) leave(p *place) {
 	p.prev, p.next = nil, nil
 	q.places--
 	if q.ticks -= p.cost; q.places == 0 {
-		delete(sh.m, p.digest)
+		delete(sh.m, key)
 	}
 	s.taken.Add(-1)
 	r.limiter.waiters.places.Add(-1)

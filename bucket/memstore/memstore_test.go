@@ -9,6 +9,7 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/memstore"
 	"github.com/fastlimit/fastlimit/bucket/storetest"
+	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
 	"go.uber.org/goleak"
 )
 
@@ -21,6 +22,33 @@ func TestConformance(t *testing.T) {
 		t.Cleanup(func() { _ = s.Close(context.Background()) })
 		return s
 	})
+}
+
+// Operations of 64 callers at once are carried out one after another.
+func TestLinearizable(t *testing.T) {
+	t.Parallel()
+	clock := trial.NewTick()
+	s := memstore.New(memstore.Config{Now: clock.Now})
+	trial.CloseLater(t, s)
+	l := trial.Linear{Clock: clock, Nodes: []bucket.Store{s}, Callers: 64, Each: 4, Keys: 10}
+	for _, a := range trial.Algorithms {
+		l.Shapes = append(l.Shapes, trial.MustShape(t, a, 10, time.Second, 6))
+	}
+	l.Check(t)
+}
+
+// Under load each operation has one outcome, and what is granted is charged once.
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	s := memstore.New(memstore.Config{})
+	trial.CloseLater(t, s)
+	load := trial.StartLoad(t, s)
+	load.Progress("works")
+	load.End()
+	load.Audit(func(key string, shape bucket.Shape) uint64 {
+		st := s.State(key)
+		return (st.Level+shape.Unit()-1)/shape.Unit() + st.Previous + uint64(st.Log.Len())
+	}, false)
 }
 
 // With the clock of the machine: what is dated, what is full, and what is forgotten.

@@ -3,15 +3,15 @@ package pgstore
 import (
 	"context"
 	"flag"
+	"math"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
-	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/fastlimit/fastlimit/bucket/step"
+	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -20,7 +20,7 @@ type lab struct {
 	t     testing.TB
 	conn  *pgx.Conn
 	sql   string
-	steps [bucket.NumAlgorithms]int // that were compared
+	steps trial.Steps // that were compared
 }
 
 func newLab(t testing.TB) *lab {
@@ -36,14 +36,8 @@ func newLab(t testing.TB) *lab {
 	return &lab{t: t, conn: server.Session(), sql: sql}
 }
 
-// scene is one batch: rows, the time, and operations on them, several on one row too.
-type scene struct {
-	states []step.State // the zero value: no row
-	now    uint64
-	clock  remote.Dating // what dates the operations
-	ops    []bucket.Op
-	on     []int // index of the state of each operation
-}
+// scene has a state for each row; the zero value: no row.
+type scene = trial.Scene[step.State]
 
 const setRow = "INSERT INTO fastlimit.bucket VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0)"
 
@@ -58,20 +52,19 @@ func (l *lab) run(scenes []scene) {
 	batches := make([]batch, len(scenes))
 	for i := range scenes {
 		sc := &scenes[i]
-		for k, s := range sc.states {
+		for k, s := range sc.Stored {
 			if s != (step.State{}) {
-				pipe.Queue(setRow, []byte(sc.key(i, k)), int16(s.Algorithm), signed(s.Level), signed(s.Previous), signed(s.Last), signed(s.Unit), signed(s.Quiet), times(s.Log))
+				pipe.Queue(setRow, []byte(sc.Key(i, k)), int16(s.Algorithm), signed(s.Level), signed(s.Previous), signed(s.Last), signed(s.Unit), signed(s.Quiet), times(s.Log))
 			}
 		}
 		b := &batches[i]
-		for j := range sc.ops {
-			sc.ops[j].Key = sc.key(i, sc.on[j])
-			b.add(&sc.ops[j])
+		for _, op := range sc.SetKeys(i) {
+			b.add(op)
 		}
 		b.arrange()
-		pipe.Queue(l.sql, b.fill(&sc.clock, time.Minute, signed(sc.now))...)
-		for k := range sc.states {
-			pipe.Queue(getRow, []byte(sc.key(i, k)))
+		pipe.Queue(l.sql, b.fill(&sc.Clock, time.Minute, signed(sc.Now))...)
+		for k := range sc.Stored {
+			pipe.Queue(getRow, []byte(sc.Key(i, k)))
 		}
 	}
 	results := l.conn.SendBatch(ctx, &pipe)
@@ -82,7 +75,7 @@ func (l *lab) run(scenes []scene) {
 	}()
 	l.exec(results)
 	for i := range scenes {
-		for _, s := range scenes[i].states {
+		for _, s := range scenes[i].Stored {
 			if s != (step.State{}) {
 				l.exec(results)
 			}
@@ -105,8 +98,6 @@ func (l *lab) exec(results pgx.BatchResults) {
 	}
 }
 
-func (*scene) key(scene, state int) string { return strconv.Itoa(scene) + "." + strconv.Itoa(state) }
-
 func times(log step.Times) []int64 {
 	if log.Len() == 0 {
 		return nil
@@ -120,21 +111,19 @@ func times(log step.Times) []int64 {
 
 func (l *lab) compare(sc *scene, b *batch, results pgx.BatchResults) {
 	l.t.Helper()
-	want, expires := slices.Clone(sc.states), make([]uint64, len(sc.states))
+	want, expires := slices.Clone(sc.Stored), make([]uint64, len(sc.Stored))
 	for i, o := range b.ops {
-		on := sc.on[slices.IndexFunc(sc.ops, func(op bucket.Op) bool { return op.Key == o.op.Key })]
-		request := step.NewRequest(o.op, sc.clock.Date(o.op))
-		request.Sent = sc.clock.SentDate()
+		on := sc.On[slices.IndexFunc(sc.Ops, func(op bucket.Op) bool { return op.Key == o.op.Key })]
 		before := want[on]
-		after, res := step.Apply(before, sc.now, request)
+		after, res := sc.Apply(before, o.op)
 		l.steps[o.op.Shape.Algorithm()]++
 		r := b.rows[i]
 		got := step.Result{Granted: uint64(r.granted), Level: uint64(r.reply), Late: r.late, Write: res.Write, TTL: res.TTL}
-		if got != res || uint64(r.now) != sc.now {
-			l.t.Fatalf("at %d: %+v\non %+v: %+v, want %+v", sc.now, *o.op, before, r, res)
+		if got != res || uint64(r.now) != sc.Now {
+			l.t.Fatalf("at %d: %+v\non %+v: %+v, want %+v", sc.Now, *o.op, before, r, res)
 		}
 		if res.Write {
-			want[on], expires[on] = after, sc.now+uint64(res.TTL)*1000
+			want[on], expires[on] = after, sc.Now+uint64(res.TTL)*1000
 		}
 	}
 	for k := range want {
@@ -149,7 +138,7 @@ func (l *lab) compareStored(sc *scene, k int, want step.State, expires uint64, r
 	var log []int64
 	err := results.QueryRow().Scan(&algorithm, &level, &previous, &last, &unit, &quiet, &log, &until)
 	if err != nil && (err != pgx.ErrNoRows || want != (step.State{})) { //nolint:errorlint // as is
-		l.t.Fatalf("%+v: %v, want %+v", sc.ops, err, want)
+		l.t.Fatalf("%+v: %v, want %+v", sc.Ops, err, want)
 	}
 	at := make([]uint64, len(log))
 	for i, t := range log {
@@ -160,7 +149,7 @@ func (l *lab) compareStored(sc *scene, k int, want step.State, expires uint64, r
 		Unit: uint64(unit), Quiet: uint64(quiet), Log: step.NewTimes(at...),
 	}
 	if got != want || uint64(until) != expires {
-		l.t.Fatalf("%+v\nrow %d at %d was %+v\nis %+v until %d\nwant %+v until %d", sc.ops, k, sc.now, sc.states[k], got, until, want, expires)
+		l.t.Fatalf("%+v\nrow %d at %d was %+v\nis %+v until %d\nwant %+v until %d", sc.Ops, k, sc.Now, sc.Stored[k], got, until, want, expires)
 	}
 }
 
@@ -170,38 +159,33 @@ var rounds = flag.Int("rounds", 10, "rounds of TestSQLIsTheModel, of some 4000 s
 func TestSQLIsTheModel(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	rng := rand.New(rand.NewPCG(3, 4))
-	for range *rounds {
-		scenes := make([]scene, 1000)
-		for i := range scenes {
-			scenes[i] = randomScene(rng)
-		}
-		l.run(scenes)
-	}
-	all := 0
-	for a, n := range l.steps {
-		all += n
-		t.Logf("%d steps of the %v", n, bucket.Algorithm(a))              //nolint:gosec // one of few
-		if n < 100**rounds && bucket.Algorithm(a) != bucket.TokenBucket { //nolint:gosec // see above
-			t.Errorf("%v: %d steps in %d rounds", bucket.Algorithm(a), n, *rounds) //nolint:gosec // see above
-		}
-	}
-	t.Logf("%d steps in all", all)
+	trial.IsTheModel(t, *rounds, &l.steps, randomRow, l.run)
 }
 
-// A batch as large as they come.
+// Batches as large as they come.
 func TestSQLManyKeys(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	rng := rand.New(rand.NewPCG(5, 6))
-	for range 20 {
-		sc := scene{now: 1_763_596_800_000_000, clock: remote.Dating{Reading: remote.Reading{Micros: 1_763_596_800_000_000, Got: time.Unix(0, 0)}, Sent: time.Unix(0, 0)}}
-		for i := range remote.MaxBatch {
-			shape := randomShape(rng)
-			sc.states = append(sc.states, randomState(rng, shape, sc.now))
-			sc.on = append(sc.on, i)
-			sc.ops = append(sc.ops, randomOp(rng, shape, sc.now))
-		}
-		l.run([]scene{sc})
+	trial.ManyKeys(20, randomRow, newLab(t).run)
+}
+
+// randomRow is a state that a row can hold.
+func randomRow(rng *rand.Rand, s bucket.Shape, now uint64) step.State {
+	return sound(trial.RandomState(rng, s, now))
+}
+
+const safe = 1<<53 - 1 // the largest number in a row
+
+// sound is a state that a row can hold: the zero value is one without a row.
+func sound(st step.State) step.State {
+	_, most := bucket.Unpack(math.MaxUint64)
+	switch st.Algorithm {
+	case bucket.SlidingLog:
+		return step.State{Algorithm: st.Algorithm, Quiet: min(st.Quiet, safe), Log: st.Log}
+	case bucket.SlidingWindow:
+		st.Level, st.Previous = min(st.Level, most), min(st.Previous, most)
+	default:
+		st.Previous = 0
 	}
+	st.Level, st.Last, st.Unit, st.Quiet, st.Log = min(st.Level, bucket.MaxPortable), min(st.Last, safe), max(st.Unit, 1), min(st.Quiet, safe), ""
+	return st
 }

@@ -1,8 +1,6 @@
 package pgstore
 
 import (
-	"bytes"
-	"context"
 	"log/slog"
 	"strings"
 	"sync"
@@ -11,8 +9,9 @@ import (
 
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/storetest"
+	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/internal/testkit/pgtest"
-	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 	"go.uber.org/goleak"
 )
 
@@ -21,25 +20,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/fastlimit/fastlimit/internal/testkit/redistest.Spawn"))
 }
 
-// logs is a log that tests read. It is safe for concurrent use.
-type logs struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
+// logs is a log that tests read.
+type logs struct{ testkit.Log }
 
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
-func (l *logs) count(s string) int { return strings.Count(l.String(), s) }
+func (l *logs) count(s string) int { return l.Count(s) }
 
 // patient is a configuration for a noisy machine: only real faults are slow.
 func patient(url string) Config {
@@ -77,22 +61,12 @@ func mustOpen(t testing.TB, c Config) *Store {
 
 func closeLater(t testing.TB, s *Store) {
 	t.Helper()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		if err := s.Close(ctx); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
+	trial.CloseLater(t, s)
 }
 
 func mustShape(t testing.TB, n uint64, per time.Duration, burst uint64) bucket.Shape {
 	t.Helper()
-	s, err := bucket.NewShape(n, per, burst)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return trial.MustShape(t, bucket.LeakyBucket, n, per, burst)
 }
 
 // openClocked opens a store that gives the server the time from clock. now is this
@@ -132,24 +106,20 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// An unportable shape is refused for itself; the rest of the batch goes on.
+// An unportable limit is refused for itself, and so is too long a key; the rest of the
+// batch goes on.
 func TestUnportableShape(t *testing.T) {
 	t.Parallel()
 	var c Config
 	started(t, &c)
 	s := mustOpen(t, c)
-	big := mustShape(t, 1, 24*time.Hour, 10_000_000)
-	if _, err := do(s, bucket.Op{Kind: bucket.Take, Key: "a", Shape: big, Cost: big.Unit(), Count: 1}); classify(err) != classOther {
-		t.Errorf("%v, want an error about the limit", err)
-	}
-	if _, err := do(s, bucket.Op{Kind: bucket.Reset, Key: "a", Shape: big}); err != nil {
-		t.Errorf("a reset: %v", err)
-	}
+	trial.Unportable(t, s, s.Store.Stats)
+	before := s.Stats()
 	ordinary := mustShape(t, 1, time.Second, 1)
 	if _, err := do(s, bucket.Op{Kind: bucket.Take, Key: strings.Repeat("x", 5000), Shape: ordinary, Cost: 1, Count: 1}); classify(err) != classOther {
 		t.Errorf("%v, want an error about the key", err)
 	}
-	if st := s.Stats(); st.State != "closed" || st.Errors["other"] != 2 {
+	if st := s.Stats(); st.State != "closed" || st.Errors["other"]-before.Errors["other"] != 1 {
 		t.Errorf("state %s, errors %v", st.State, st.Errors)
 	}
 }
@@ -159,25 +129,10 @@ func TestStatsCount(t *testing.T) {
 	var c Config
 	started(t, &c)
 	s := mustOpen(t, c)
-	before := s.Stats()
-	shape := mustShape(t, 10, time.Second, 5)
-	for range 10 {
-		if _, err := do(s, bucket.Op{Kind: bucket.Take, Key: "a", Shape: shape, Cost: shape.Unit(), Count: 1}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// A batch is counted after its operations are done.
-	redistest.Eventually(t, "the last batch to be counted", func() bool { return s.Stats().Pipelines == 10 })
-	st := s.Stats()
-	if st.Takes != 10 || st.Pipelines != 10 || st.Statements-before.Statements != 10 || st.RoundTripSum <= 0 {
-		t.Errorf("%d takes, %d pipelines, %d statements, %v", st.Takes, st.Pipelines, st.Statements-before.Statements, st.RoundTripSum)
-	}
-	if len(st.Errors) != len(classes) || st.Pool.Total == 0 || st.State != "closed" {
-		t.Errorf("%+v", st)
-	}
-	if off := st.ClockOffset; off > time.Minute || off < -time.Minute {
-		t.Errorf("ClockOffset = %v on the same machine", off)
-	}
+	trial.StatsCount(t, s, len(classes), func() trial.Counted {
+		st := s.Stats()
+		return trial.Counted{Stats: st.Stats, Sent: st.Statements, Connections: st.Pool.Total, ClockOffset: st.ClockOffset}
+	})
 }
 
 // do runs one operation and waits for it.

@@ -12,6 +12,7 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/fastlimit/fastlimit/bucket/step"
+	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 	"github.com/redis/go-redis/v9"
 )
@@ -95,12 +96,12 @@ func viaStore(s *Store, ops []bucket.Op) func(int) error {
 // benchBatch, by its own count. Where they are admitted each is written; a log is full,
 // and one of its times ends for each that begins.
 func BenchmarkScript(b *testing.B) {
-	for _, a := range algorithms {
+	for _, a := range trial.Algorithms {
 		for _, n := range []uint64{10, 100, 1000, bucket.MaxPortableLog} {
 			if a != bucket.SlidingLog && n > 10 {
 				break
 			}
-			shape, err := shapeOf(a, n, time.Minute, n)
+			shape, err := trial.ShapeOf(a, n, time.Minute, n)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/remote"
+	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
 	"github.com/fastlimit/fastlimit/internal/testkit/faultproxy"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
@@ -76,7 +77,7 @@ func TestOpen(t *testing.T) {
 			c.Timeout, c.Logger = timeoutFor(name), patient("").Logger
 			s, err := Open(t.Context(), c)
 			if s != nil {
-				closeLater(t, s)
+				trial.CloseLater(t, s)
 			}
 			if got := classify(err); got != tt.want.class || errors.Is(err, bucket.ErrAway) != tt.want.away {
 				t.Fatalf("Open: class %s, %v; want class %s, away %v", got, err, tt.want.class, tt.want.away)
@@ -122,7 +123,7 @@ func TestTLS(t *testing.T) {
 		c.Timeout, c.Logger = time.Second, patient("").Logger
 		s, err := Open(t.Context(), c)
 		if s != nil {
-			closeLater(t, s)
+			trial.CloseLater(t, s)
 		}
 		if tt.text == "" {
 			if err != nil {
@@ -137,7 +138,7 @@ func TestTLS(t *testing.T) {
 	noCert.Timeout, noCert.Logger = time.Second, patient("").Logger
 	s, err := Open(t.Context(), noCert)
 	if s != nil {
-		closeLater(t, s)
+		trial.CloseLater(t, s)
 	}
 	if err == nil { // TLS 1.3 tells the client so late that a reset may come first
 		t.Error("no client certificate: no error")
@@ -152,11 +153,11 @@ func TestStartsLater(t *testing.T) {
 	if !errors.Is(err, bucket.ErrAway) || s == nil {
 		t.Fatalf("Open: %v, %v; want a store and ErrAway", s, err)
 	}
-	closeLater(t, s)
+	trial.CloseLater(t, s)
 	server.Run()
-	l := startLoad(t, s)
-	l.progress("works once Redis has come")
-	l.end()
+	l := trial.StartLoad(t, s)
+	l.Progress("works once Redis has come")
+	l.End()
 }
 
 func TestCheckInfo(t *testing.T) {

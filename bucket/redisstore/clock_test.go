@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
@@ -37,13 +39,13 @@ func TestServerClockSteps(t *testing.T) {
 	server := redistest.New(t)
 	server.SetEnv("LD_PRELOAD="+lib, "CLOCK_OFFSET_FILE="+file)
 	server.Run()
-	s := openBrisk(t, brisk(server.Addr, new(logs)))
-	load := startLoad(t, s)
-	load.progress("works at first")
+	s := openBrisk(t, brisk(server.Addr, new(testkit.Log)))
+	load := trial.StartLoad(t, s)
+	load.Progress("works at first")
 
 	shapes := []bucket.Shape{mustShape(t, 10, time.Hour, 1000)}
 	for _, a := range []bucket.Algorithm{bucket.SlidingWindow, bucket.SlidingLog} {
-		shape, err := shapeOf(a, 1000, time.Hour, 0)
+		shape, err := trial.ShapeOf(a, 1000, time.Hour, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,8 +76,8 @@ func TestServerClockSteps(t *testing.T) {
 		redistest.Eventually(t, fmt.Sprintf("a clock measured at %d s", step.offset), func() bool {
 			return s.Stats().ClockOffset.Round(time.Minute) == time.Duration(step.offset)*time.Second
 		})
-		load.progress("works after the step")
+		load.Progress("works after the step")
 	}
-	load.end()
-	load.audit(func(key string) string { return server.Do("GET", key) }, false)
+	load.End()
+	load.Audit(charged(t, func(key string) string { return server.Do("GET", key) }), false)
 }

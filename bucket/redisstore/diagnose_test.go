@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
@@ -51,7 +52,7 @@ func TestWrongConnectionIsNamed(t *testing.T) {
 			c.Timeout, c.Logger = timeoutFor(name), patient("").Logger
 			s, err := Open(t.Context(), c)
 			if s != nil {
-				closeLater(t, s)
+				trial.CloseLater(t, s)
 			}
 			if err == nil || s != nil || errors.Is(err, bucket.ErrAway) {
 				t.Fatalf("store %t, %v: want a fatal error", s != nil, err)
@@ -87,7 +88,7 @@ func TestSentinelsWithPasswordsAndTLS(t *testing.T) {
 		c.MasterName, c.Password, c.Timeout, c.Logger = redistest.MasterName, "s3rver", time.Second, patient("").Logger
 		s, err := Open(t.Context(), c)
 		if s != nil {
-			closeLater(t, s)
+			trial.CloseLater(t, s)
 		}
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/internal/testkit/faultproxy"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
@@ -13,19 +15,19 @@ import (
 const tooFar = "redis is too far away for redis.timeout"
 
 // far opens a store to a Redis that answers after delay.
-func far(t *testing.T, timeout, delay time.Duration) (*Store, *faultproxy.Proxy, *logs, error) {
+func far(t *testing.T, timeout, delay time.Duration) (*Store, *faultproxy.Proxy, *testkit.Log, error) {
 	t.Helper()
 	server := redistest.Start(t)
 	proxy := faultproxy.New(t, server.Addr, 1)
 	proxy.Set(t, faultproxy.Fault{Delay: delay})
-	l := new(logs)
+	l := new(testkit.Log)
 	c := brisk(proxy.Addr(), l)
 	c.Timeout = timeout
 	s, err := Open(t.Context(), c)
 	if s == nil {
 		t.Fatal(err)
 	}
-	closeLater(t, s)
+	trial.CloseLater(t, s)
 	return s, proxy, l, err
 }
 
@@ -48,7 +50,7 @@ func TestTooFar(t *testing.T) {
 	if st := s.Stats(); st.Late+st.Errors["timeout"] == 0 {
 		t.Errorf("no late answer: %+v", st)
 	}
-	if n := l.count(tooFar); n != 1 || !strings.Contains(l.String(), "fix=\"raise redis.timeout to ") {
+	if n := l.Count(tooFar); n != 1 || !strings.Contains(l.String(), "fix=\"raise redis.timeout to ") {
 		t.Errorf("%d warnings:\n%s", n, l)
 	}
 	proxy.Set(t, faultproxy.Fault{})
@@ -64,9 +66,9 @@ func TestFartherThanConnectionsWait(t *testing.T) {
 		t.Fatalf("Open: %v, want class timeout", err)
 	}
 	redistest.Eventually(t, "it is measured", func() bool { return s.Stats().Distance >= delay })
-	redistest.Eventually(t, "a warning", func() bool { return l.count(tooFar) == 1 })
+	redistest.Eventually(t, "a warning", func() bool { return l.Count(tooFar) == 1 })
 	redistest.Eventually(t, "more probes", func() bool { return s.Stats().State == "half-open" || strings.Count(l.String(), "away") > 0 })
-	if n := l.count(tooFar); n != 1 {
+	if n := l.Count(tooFar); n != 1 {
 		t.Errorf("%d warnings:\n%s", n, l)
 	}
 }

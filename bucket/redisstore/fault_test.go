@@ -12,12 +12,14 @@ import (
 
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/remote"
+	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/internal/testkit/redisfault"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
 // brisk gives up early enough for a test and late enough for a noisy machine.
-func brisk(addr string, l *logs) Config {
+func brisk(addr string, l *testkit.Log) Config {
 	return Config{
 		URL: "redis://" + addr, Timeout: 20 * time.Millisecond, RetryMin: 20 * time.Millisecond, RetryMax: 200 * time.Millisecond,
 		Logger: slog.New(slog.NewTextHandler(l, nil)),
@@ -61,16 +63,16 @@ func openBrisk(t *testing.T, c Config) *Store {
 	if err != nil && !errors.Is(err, bucket.ErrAway) {
 		t.Fatal(err)
 	}
-	closeLater(t, s)
+	trial.CloseLater(t, s)
 	return s
 }
 
 func runFault(t *testing.T, f *redisfault.Fault) {
 	site := redisfault.New(t, f)
-	l := new(logs)
+	l := new(testkit.Log)
 	s := openBrisk(t, brisk(site.Addr(), l))
-	load := startLoad(t, s)
-	load.progress("works at first")
+	load := trial.StartLoad(t, s)
+	load.Progress("works at first")
 
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -83,24 +85,24 @@ func runFault(t *testing.T, f *redisfault.Fault) {
 		return (f.Class == "" || st.Errors[f.Class] > 0) && (!f.Trips || st.Trips > 0)
 	})
 	if !f.Trips {
-		load.progress("works in spite of the fault")
+		load.Progress("works in spite of the fault")
 	}
 	site.Heal()
 	redistest.Eventually(t, "the breaker closes", func() bool { return s.Stats().State == "closed" })
-	load.progress("works again")
+	load.Progress("works again")
 
-	load.end()
-	load.audit(site.Get, f.Lost)
+	load.End()
+	load.Audit(charged(t, site.Get), f.Lost)
 	ended := s.Stats()
 	// A batch counts for the breaker after its operations are done.
 	if err := s.Close(t.Context()); err != nil {
 		t.Errorf("Close: %v", err)
 	}
 	st := s.Stats()
-	if opened := l.count("redis is away"); uint64(opened) != st.Trips {
+	if opened := l.Count("redis is away"); uint64(opened) != st.Trips {
 		t.Errorf("%d lines about %d trips", opened, st.Trips)
 	}
-	if alarms := l.count("level=ERROR"); misconfigured(f.Class) && alarms != 1 {
+	if alarms := l.Count("level=ERROR"); misconfigured(f.Class) && alarms != 1 {
 		t.Errorf("%d alarms, want 1:\n%s", alarms, l)
 	}
 	if f.Name == "CROSSSLOT" && !s.driver.oneKeyEach.Load() {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
@@ -13,12 +14,12 @@ import (
 // nothing, neither does a refund. Without patience it is charged.
 func TestFrozenServerChargesNothing(t *testing.T) {
 	t.Parallel()
-	for _, a := range algorithms {
+	for _, a := range trial.Algorithms {
 		t.Run(a.String(), func(t *testing.T) {
 			t.Parallel()
-			shape, err := shapeOf(a, 10, bucket.MaxPeriod, 10)
+			shape, err := trial.ShapeOf(a, 10, bucket.MaxPeriod, 10)
 			if a == bucket.LeakyBucket {
-				shape, err = shapeOf(a, 1, time.Hour, 10)
+				shape, err = trial.ShapeOf(a, 1, time.Hour, 10)
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -4,15 +4,14 @@ import (
 	"context"
 	"flag"
 	"maps"
-	"math/rand/v2"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/fastlimit/fastlimit/bucket/step"
+	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 	"github.com/redis/go-redis/v9"
 )
@@ -22,7 +21,7 @@ import (
 type lab struct {
 	t      testing.TB
 	client *redis.Client
-	steps  [bucket.NumAlgorithms]int // that were compared
+	steps  trial.Steps // that were compared
 }
 
 func newLab(t testing.TB) *lab {
@@ -36,15 +35,8 @@ func newLab(t testing.TB) *lab {
 	return &lab{t: t, client: c}
 }
 
-// scene is one run of the script: stored values, the time, and operations on
-// them, several on one value too.
-type scene struct {
-	values []string // empty: no key
-	now    uint64
-	clock  remote.Dating // what dates the operations
-	ops    []bucket.Op
-	on     []int // index of the value of each operation
-}
+// scene has the value of each key; the empty one: no key.
+type scene = trial.Scene[string]
 
 // replies of Redis to a scene.
 type replies struct {
@@ -62,22 +54,18 @@ func (l *lab) run(scenes []scene) {
 	got := make([]replies, len(scenes))
 	for i := range scenes {
 		sc := &scenes[i]
-		ops := make([]*bucket.Op, len(sc.ops))
-		for j := range sc.ops {
-			ops[j] = &sc.ops[j]
-			ops[j].Key = sc.key(i, sc.on[j])
-		}
-		for k, v := range sc.values {
+		ops := sc.SetKeys(i)
+		for k, v := range sc.Stored {
 			if v != "" {
-				pipe.Set(ctx, "p"+sc.key(i, k), v, 0)
+				pipe.Set(ctx, "p"+sc.Key(i, k), v, 0)
 			}
 		}
-		args := newArguments().command(clocked, "p", ops, &sc.clock, []any{sc.now / 1_000_000, sc.now % 1_000_000})
+		args := newArguments().command(clocked, "p", ops, &sc.Clock, []any{sc.Now / 1_000_000, sc.Now % 1_000_000})
 		got[i].answer = redis.NewSliceCmd(ctx, args...)
 		_ = pipe.Process(ctx, got[i].answer)
-		for k := range sc.values {
-			got[i].values = append(got[i].values, pipe.Get(ctx, "p"+sc.key(i, k)))
-			got[i].ttls = append(got[i].ttls, pipe.PTTL(ctx, "p"+sc.key(i, k)))
+		for k := range sc.Stored {
+			got[i].values = append(got[i].values, pipe.Get(ctx, "p"+sc.Key(i, k)))
+			got[i].ttls = append(got[i].ttls, pipe.PTTL(ctx, "p"+sc.Key(i, k)))
 		}
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !isReply(err) {
@@ -88,27 +76,23 @@ func (l *lab) run(scenes []scene) {
 	}
 }
 
-func (*scene) key(scene, value int) string { return strconv.Itoa(scene) + "." + strconv.Itoa(value) }
-
 func isReply(err error) bool { _, ok := err.(redis.Error); return ok } //nolint:errorlint // as is
 
 func (l *lab) compare(sc *scene, got *replies) {
 	l.t.Helper()
-	a, ok := parseAnswer(got.answer.Val(), len(sc.ops))
-	if err := got.answer.Err(); err != nil || !ok || a.now != int64(sc.now) {
-		l.t.Fatalf("%+v: %v %v, time %d", sc.ops, got.answer.Val(), err, a.now)
+	a, ok := parseAnswer(got.answer.Val(), len(sc.Ops))
+	if err := got.answer.Err(); err != nil || !ok || a.now != int64(sc.Now) {
+		l.t.Fatalf("%+v: %v %v, time %d", sc.Ops, got.answer.Val(), err, a.now)
 	}
-	want, ttls, unseen := slices.Clone(sc.values), make([]int64, len(sc.values)), make([]bool, len(sc.values))
-	for i := range sc.ops {
-		on, op := sc.on[i], &sc.ops[i]
+	want, ttls, unseen := slices.Clone(sc.Stored), make([]int64, len(sc.Stored)), make([]bool, len(sc.Stored))
+	for i := range sc.Ops {
+		on, op := sc.On[i], &sc.Ops[i]
 		state, sound := stateFor(want[on], op.Shape.Algorithm())
 		r, err := a.next(i)
-		request := step.NewRequest(op, sc.clock.Date(op))
-		request.Sent = sc.clock.SentDate()
-		after, res := step.Apply(state, sc.now, request)
+		after, res := sc.Apply(state, op)
 		fail := func(expected any) {
 			l.t.Helper()
-			l.t.Fatalf("at %d: operation %d, %+v on %q: %+v, %v; want %+v", sc.now, i, *op, want[on], r, err, expected)
+			l.t.Fatalf("at %d: operation %d, %+v on %q: %+v, %v; want %+v", sc.Now, i, *op, want[on], r, err, expected)
 		}
 		l.steps[op.Shape.Algorithm()]++
 		if res.Late {
@@ -170,19 +154,19 @@ func (l *lab) compareStored(sc *scene, k int, want string, wantTTL int64, got *r
 	value, ttl := got.values[k].Val(), got.ttls[k].Val()
 	expired := value == "" && wantTTL > 0 && wantTTL < time.Minute.Milliseconds()
 	if value != want && !expired {
-		l.t.Fatalf("%+v\nvalue %d was %q, is %q, want %q", sc.opsOn(k), k, sc.values[k], value, want)
+		l.t.Fatalf("%+v\nvalue %d was %q, is %q, want %q", opsOn(sc, k), k, sc.Stored[k], value, want)
 	}
 	// The time to live runs by the real clock.
 	if most := time.Duration(wantTTL) * time.Millisecond; wantTTL > 0 && !expired && (ttl > most || ttl < most-time.Minute) {
-		l.t.Fatalf("%+v\nPTTL of value %d is %v, want %d ms", sc.opsOn(k), k, ttl, wantTTL)
+		l.t.Fatalf("%+v\nPTTL of value %d is %v, want %d ms", opsOn(sc, k), k, ttl, wantTTL)
 	}
 }
 
 // opsOn is the operations on a value.
-func (sc *scene) opsOn(k int) (ops []bucket.Op) {
-	for i := range sc.ops {
-		if sc.on[i] == k {
-			ops = append(ops, sc.ops[i])
+func opsOn(sc *scene, k int) (ops []bucket.Op) {
+	for i := range sc.Ops {
+		if sc.On[i] == k {
+			ops = append(ops, sc.Ops[i])
 		}
 	}
 	return ops
@@ -190,41 +174,17 @@ func (sc *scene) opsOn(k int) (ops []bucket.Op) {
 
 var luaRounds = flag.Int("rounds", 100, "rounds of TestLuaIsTheModel, of some 4000 steps each")
 
-// Go and Lua agree bit for bit, on some 400,000 steps of all algorithms.
+// Go and Lua agree bit for bit, on some 400,000 steps of all trial.Algorithms.
 func TestLuaIsTheModel(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	rng := rand.New(rand.NewPCG(3, 4))
-	for range *luaRounds {
-		scenes := make([]scene, 1000)
-		for i := range scenes {
-			scenes[i] = randomScene(rng)
-		}
-		l.run(scenes)
-	}
-	for a, n := range l.steps {
-		t.Logf("%d steps of the %v", n, bucket.Algorithm(a))                 //nolint:gosec // one of few
-		if n < 100**luaRounds && bucket.Algorithm(a) != bucket.TokenBucket { //nolint:gosec // see above
-			t.Errorf("%v: %d steps in %d rounds", bucket.Algorithm(a), n, *luaRounds) //nolint:gosec // see above
-		}
-	}
+	trial.IsTheModel(t, *luaRounds, &l.steps, randomValue, l.run)
 }
 
-// A batch as large as they come.
+// Batches as large as they come.
 func TestLuaManyKeys(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	rng := rand.New(rand.NewPCG(5, 6))
-	for range 50 {
-		sc := scene{now: 1_763_596_800_000_000, clock: remote.Dating{Reading: remote.Reading{Micros: 1_763_596_800_000_000, Got: time.Unix(0, 0)}, Sent: time.Unix(0, 0)}}
-		for i := range remote.MaxBatch {
-			shape := randomShape(rng)
-			sc.values = append(sc.values, randomValue(rng, shape, sc.now))
-			sc.on = append(sc.on, i)
-			sc.ops = append(sc.ops, randomOp(rng, shape, sc.now))
-		}
-		l.run([]scene{sc})
-	}
+	trial.ManyKeys(50, randomValue, newLab(t).run)
 }
 
 // Foreign values are an error of their own operation, not of the batch, and

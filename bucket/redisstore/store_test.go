@@ -1,16 +1,14 @@
 package redisstore
 
 import (
-	"bytes"
-	"context"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/storetest"
+	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
 	"github.com/fastlimit/fastlimit/internal/testkit/redisfault"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 	"go.uber.org/goleak"
@@ -36,26 +34,6 @@ func replaceOnce(source, from, to string) string {
 	return strings.Replace(source, from, to, 1)
 }
 
-// logs is a log that tests read. It is safe for concurrent use.
-type logs struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
-func (l *logs) count(s string) int { return strings.Count(l.String(), s) }
-
 // patient is a configuration for a noisy machine: only real faults are slow.
 func patient(addr string) Config {
 	return Config{
@@ -70,28 +48,13 @@ func mustOpen(t testing.TB, c Config) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closeLater(t, s)
+	trial.CloseLater(t, s)
 	return s
-}
-
-func closeLater(t testing.TB, s *Store) {
-	t.Helper()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := s.Close(ctx); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
 }
 
 func mustShape(t testing.TB, n uint64, per time.Duration, burst uint64) bucket.Shape {
 	t.Helper()
-	s, err := bucket.NewShape(n, per, burst)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return trial.MustShape(t, bucket.LeakyBucket, n, per, burst)
 }
 
 // openClocked opens a store whose script takes the time from clock. now is this
@@ -107,7 +70,7 @@ func openClocked(t *testing.T, c Config, sc *script, clock func() uint64, now fu
 	if err != nil {
 		t.Fatal(err)
 	}
-	closeLater(t, s)
+	trial.CloseLater(t, s)
 	return s
 }
 
@@ -122,41 +85,20 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// An unportable shape is refused for itself; the rest of the batch goes on.
+// An unportable limit is refused for itself; the rest of the batch goes on.
 func TestUnportableShape(t *testing.T) {
 	t.Parallel()
 	s := mustOpen(t, patient(redistest.Start(t).Addr))
-	big := mustShape(t, 1, 24*time.Hour, 10_000_000)
-	if _, err := do(s, bucket.Op{Kind: bucket.Take, Key: "a", Shape: big, Cost: big.Unit(), Count: 1}); classify(err) != classOther {
-		t.Errorf("%v, want an error about the limit", err)
-	}
-	if st := s.Stats(); st.State != "closed" || st.Errors["other"] != 1 {
-		t.Errorf("state %s, errors %v", st.State, st.Errors)
-	}
+	trial.Unportable(t, s, s.Store.Stats)
 }
 
 func TestStatsCount(t *testing.T) {
 	t.Parallel()
 	s := mustOpen(t, patient(redistest.Start(t).Addr))
-	before := s.Stats()
-	shape := mustShape(t, 10, time.Second, 5)
-	for range 10 {
-		if _, err := do(s, bucket.Op{Kind: bucket.Take, Key: "a", Shape: shape, Cost: shape.Unit(), Count: 1}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// A batch is counted after its operations are done.
-	redistest.Eventually(t, "the last batch to be counted", func() bool { return s.Stats().Pipelines == 10 })
-	st := s.Stats()
-	if st.Takes != 10 || st.Pipelines != 10 || st.Commands-before.Commands != 10 || st.RoundTripSum <= 0 {
-		t.Errorf("%d takes, %d pipelines, %d commands, %v", st.Takes, st.Pipelines, st.Commands-before.Commands, st.RoundTripSum)
-	}
-	if len(st.Errors) != len(classes) || st.Pool.Total == 0 || st.State != "closed" {
-		t.Errorf("%+v", st)
-	}
-	if off := st.ClockOffset; off > time.Minute || off < -time.Minute {
-		t.Errorf("ClockOffset = %v on the same machine", off)
-	}
+	trial.StatsCount(t, s, len(classes), func() trial.Counted {
+		st := s.Stats()
+		return trial.Counted{Stats: st.Stats, Sent: st.Commands, Connections: st.Pool.Total, ClockOffset: st.ClockOffset}
+	})
 }
 
 // Keys live until their bucket has drained, by the server's own clock.
@@ -191,24 +133,3 @@ func TestExpiry(t *testing.T) {
 
 // do runs one operation and waits for it.
 func do(s *Store, op bucket.Op) (bucket.Reply, error) { return storetest.Do(s, op) }
-
-// A log too long for the script is refused by name, beside others that are not. It can
-// be emptied.
-func TestTooLongLog(t *testing.T) {
-	t.Parallel()
-	s := mustOpen(t, patient(redistest.Start(t).Addr))
-	for n, want := range map[uint64]string{bucket.MaxPortableLog: "", bucket.MaxPortableLog + 1: "log of 4097 units: want at most 4096, or a sliding window"} {
-		shape, err := bucket.NewSlidingLog(n, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
-		op := bucket.Op{Algorithm: bucket.SlidingLog, Kind: bucket.Take, Key: "a", Shape: shape, Cost: 1, Count: 1}
-		if r, err := do(s, op); want == "" && (err != nil || r.Granted != 1) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("a log of %d: %+v, %v; want %q", n, r, err, want)
-		}
-		op.Kind = bucket.Reset
-		if _, err := do(s, op); err != nil {
-			t.Errorf("reset of a log of %d: %v", n, err)
-		}
-	}
-}

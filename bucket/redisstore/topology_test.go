@@ -1,10 +1,13 @@
 package redisstore
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
@@ -13,12 +16,12 @@ import (
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	trio := redistest.StartSentinels(t)
-	l := new(logs)
+	l := new(testkit.Log)
 	c := brisk("", l)
 	c.URL, c.Addrs, c.MasterName = "", trio.Addrs(), redistest.MasterName
 	s := openBrisk(t, c)
-	load := startLoad(t, s)
-	load.progress("works at first")
+	load := trial.StartLoad(t, s)
+	load.Progress("works at first")
 	trio.Primary.Kill()
 	redistest.Eventually(t, "the breaker opens", func() bool { return s.Stats().Trips > 0 })
 	redistest.Eventually(t, "the replica is promoted", func() bool {
@@ -26,9 +29,9 @@ func TestSentinelFailover(t *testing.T) {
 		return strings.HasPrefix(role, "master")
 	})
 	redistest.Eventually(t, "the breaker closes", func() bool { return s.Stats().State == "closed" })
-	load.progress("works on the new primary")
-	load.end()
-	load.audit(func(key string) string { return trio.Replica.Do("GET", key) }, true)
+	load.Progress("works on the new primary")
+	load.End()
+	load.Audit(charged(t, func(key string) string { return trio.Replica.Do("GET", key) }), true)
 	if s.Stats().Loads == 0 {
 		t.Error("the scripts were not loaded again")
 	}
@@ -46,8 +49,8 @@ func TestClusterSlotMove(t *testing.T) {
 	c.URL, c.Addrs, c.Cluster = "", cluster.Addrs(), true
 	c.Username, c.Password = "good", "s3cret"
 	s := mustOpen(t, c)
-	load := startLoad(t, s)
-	load.progress("works at first")
+	load := trial.StartLoad(t, s)
+	load.Progress("works at first")
 
 	moved := make(map[int]int) // slot to new owner
 	for _, i := range []int{0, 1, 2, 3} {
@@ -59,27 +62,27 @@ func TestClusterSlotMove(t *testing.T) {
 		to := (from + 1) % 3
 		moved[slot] = to
 		cluster.Nodes[to].Do("SCRIPT", "FLUSH")
-		moveSlot(t, cluster, slot, from, to, func() { load.progress("works while the slot is on its way") })
-		load.progress("works after the move")
+		moveSlot(t, cluster, slot, from, to, func() { load.Progress("works while the slot is on its way") })
+		load.Progress("works after the move")
 	}
-	load.end()
-	load.audit(func(key string) string {
+	load.End()
+	load.Audit(charged(t, func(key string) string {
 		slot := slotOf(t, cluster, key)
 		node := cluster.Owner(slot)
 		if to, ok := moved[slot]; ok {
 			node = to
 		}
 		return cluster.Nodes[node].Do("GET", key)
-	}, false)
+	}), false)
 	st := s.Stats()
-	if load.failed.Load() != 0 || st.Resent == 0 {
-		t.Errorf("%d takes failed, %d were sent again; want none and some: %v", load.failed.Load(), st.Resent, st.Errors)
+	if load.Failed.Load() != 0 || st.Resent == 0 {
+		t.Errorf("%d takes failed, %d were sent again; want none and some: %v", load.Failed.Load(), st.Resent, st.Errors)
 	}
 }
 
 func keySlot(t *testing.T, c *redistest.Cluster, i int) int {
 	t.Helper()
-	return slotOf(t, c, defaultPrefix+loadKey(i))
+	return slotOf(t, c, defaultPrefix+trial.LoadKey(i))
 }
 
 func slotOf(t *testing.T, c *redistest.Cluster, key string) int {
@@ -116,23 +119,23 @@ func TestClusterNodeDown(t *testing.T) {
 	c := patient("")
 	c.URL, c.Addrs, c.Cluster = "", cluster.Addrs(), true
 	s := mustOpen(t, c)
-	load := startLoad(t, s)
-	load.progress("works at first")
+	load := trial.StartLoad(t, s)
+	load.Progress("works at first")
 	cluster.Nodes[2].Kill()
-	redistest.Eventually(t, "operations fail", func() bool { return load.failed.Load() > 0 })
-	load.progress("the other nodes work")
+	redistest.Eventually(t, "operations fail", func() bool { return load.Failed.Load() > 0 })
+	load.Progress("the other nodes work")
 	cluster.Nodes[2].Run()
-	failed := int64(-1)
+	failed := uint64(math.MaxUint64)
 	redistest.Eventually(t, "all work again", func() bool {
 		before := failed
-		failed = load.failed.Load()
-		load.progress("goes on")
-		return failed == before && load.failed.Load() == failed
+		failed = load.Failed.Load()
+		load.Progress("goes on")
+		return failed == before && load.Failed.Load() == failed
 	})
-	load.end()
-	load.audit(func(key string) string {
+	load.End()
+	load.Audit(charged(t, func(key string) string {
 		return cluster.Nodes[cluster.Owner(slotOf(t, cluster, key))].Do("GET", key)
-	}, true)
+	}), true)
 }
 
 // A cluster behind one address, as some providers have it: it refuses commands
@@ -146,13 +149,13 @@ func TestClusterBehindOneAddress(t *testing.T) {
 		return strings.Contains(server.Do("CLUSTER", "INFO"), "cluster_state:ok")
 	})
 	s := mustOpen(t, patient(server.Addr))
-	load := startLoad(t, s)
-	load.progress("works")
-	load.progress("goes on")
-	load.end()
-	load.audit(func(key string) string { return server.Do("GET", key) }, false)
-	if !strings.Contains(server.Do("INFO", "errorstats"), "errorstat_CROSSSLOT:count=1\r\n") || load.failed.Load() != 0 {
-		t.Errorf("%d takes failed; errors %s; want one CROSSSLOT, at the start", load.failed.Load(), server.Do("INFO", "errorstats"))
+	load := trial.StartLoad(t, s)
+	load.Progress("works")
+	load.Progress("goes on")
+	load.End()
+	load.Audit(charged(t, func(key string) string { return server.Do("GET", key) }), false)
+	if !strings.Contains(server.Do("INFO", "errorstats"), "errorstat_CROSSSLOT:count=1\r\n") || load.Failed.Load() != 0 {
+		t.Errorf("%d takes failed; errors %s; want one CROSSSLOT, at the start", load.Failed.Load(), server.Do("INFO", "errorstats"))
 	}
 }
 

@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -14,30 +13,16 @@ import (
 
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/storetest"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// logs is a log that tests read. It is safe for concurrent use.
-type logs struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
+// logs is a log that tests read.
+type logs struct{ testkit.Log }
 
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
-func (l *logs) count(s string) int { return strings.Count(l.String(), s) }
+func (l *logs) count(s string) int { return l.Count(s) }
 
 func testConfig(l *logs) Config {
 	return Config{

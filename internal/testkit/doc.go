@@ -9,7 +9,8 @@
 //   - rawhttp speaks HTTP/1 over bare connections.
 //   - racetest makes goroutines meet in races a few ns wide.
 //
-// Tests over every implementation of a store are in bucket/storetest.
+// Tests over every implementation of a store are in bucket/storetest: one operation
+// after another there, and in its package trial under load, under faults and at random.
 package testkit
 
 // T is the part of testing.TB that servers and proxies need. bench implements it

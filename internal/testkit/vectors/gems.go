@@ -32,6 +32,14 @@ func prorate() []Vector {
 			call(500*ms, Peek, 0, true, 1600), call(500*ms, Fill, 0, true, 1600),
 			call(500*ms, Refund, 20_000, true, 0), call(500*ms, Peek, 2000, true, 0),
 		}},
+		// At the last but one it is blocked there, for 5 s after the denial.
+		{Name: "prorate throttle, without its block", Rate: perSecond(1), Burst: 2, Calls: []Call{
+			call(0, Take, 1, true, 1), call(0, Take, 1, true, 2), call(0, Take, 1, false, 2), call(0, Peek, 0, true, 2),
+			call(1000*ms, Take, 1, true, 2), call(5000*ms, Take, 2, true, 2),
+		}},
+		{Name: "prorate a denial takes nothing, milli", Rate: perSecond(1000), Burst: 2000, Calls: []Call{
+			call(0, Take, 2000, true, 2000), call(500*ms, Take, 1000, false, 1500), call(500*ms, Refund, 500, true, 1000), call(500*ms, Take, 1000, true, 2000),
+		}},
 	}
 }
 
@@ -53,6 +61,21 @@ func pecorino() []Vector {
 		}},
 		{Name: "pecorino throttle", Rate: fastlimit.Rate{N: 3, Per: time.Minute}, Burst: 3, Calls: []Call{
 			call(0, Take, 1, true, 1), call(0, Take, 1, true, 2), call(0, Take, 1, true, 3), call(0, Take, 1, false, 3),
+		}},
+		{Name: "pecorino conditional, exactly full, milli", Rate: perSecond(1000), Burst: 1000, Calls: []Call{
+			call(0, Take, 1000, true, 1000), call(0, Take, 1, false, 1000), call(0, Take, 0, true, 1000), call(ms, Take, 1, true, 1000),
+		}},
+		{Name: "pecorino conditional, over time", Rate: fastlimit.Rate{N: 20, Per: 10 * time.Second}, Burst: 20, Calls: []Call{
+			call(0, Take, 20, true, 20), call(0, Take, 1, false, 20), call(500*ms, Take, 1, true, 20), call(10_500*ms, Peek, 20, true, 0),
+		}},
+		{Name: "pecorino fillup and fillup_conditionally of one bucket, milli", Rate: perSecond(1000), Burst: 1000, Calls: []Call{
+			call(0, Fill, 900, true, 900), call(0, Take, 200, false, 900), call(0, Fill, 200, false, 1000), call(0, Peek, 1, false, 1000),
+			call(100*ms, Take, 101, false, 900), call(100*ms, Take, 100, true, 1000),
+		}},
+		// It is blocked there for the minute in which the bucket drains.
+		{Name: "pecorino throttle, without its block", Rate: fastlimit.Rate{N: 3, Per: time.Minute}, Burst: 3, Calls: []Call{
+			call(0, Take, 3, true, 3), call(0, Take, 1, false, 3).times(20_000*ms, 60_000*ms),
+			call(20_000*ms, Peek, 1, true, 2), call(20_000*ms, Take, 1, true, 3), call(20_000*ms, Take, 1, false, 3), call(80_000*ms, Take, 3, true, 3),
 		}},
 	}
 }

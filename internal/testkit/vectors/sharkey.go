@@ -3,7 +3,6 @@ package vectors
 import (
 	"time"
 
-	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/legacy"
 )
 
@@ -77,24 +76,4 @@ func sharkey() []Vector {
 		defined("drips of two, beyond the size", coarse, 1, 12, block(0, 12).times(1500*ms, 6*second)), // there 2 s
 		defined("drips of two, half the factor", coarse, 0.5, 19, allow(0, 20), block(0, 20), allow(500*ms, 19)),
 	}
-}
-
-// NERD's token bucket is the mirror of ours: its tokens are the burst less the
-// level.
-func nerd() []Vector {
-	v := Vector{Name: "nerd", Rate: fastlimit.Rate{N: 1, Per: 5 * time.Second}, Burst: 5}
-	tokens := func(at time.Duration, n uint64) Call { return allow(at, 5-n) }
-	fresh, row, full := v, v, v
-	fresh.Name += " fresh"
-	fresh.Calls = []Call{tokens(0, 4)}
-	row.Name += " six without waiting"
-	row.Calls = []Call{tokens(0, 4), tokens(0, 3), tokens(0, 2), tokens(0, 1), tokens(0, 0), block(0, 5), block(0, 5), allow(5*time.Second, 5)}
-	full.Name += " never above the size"
-	full.Calls = []Call{tokens(0, 4), tokens(time.Hour, 4)}
-	// Users have limits of their own in its database. An infinite one is an override
-	// without limit, which has no bucket.
-	user := row
-	user.Name += ", a user's own limit"
-	user.Override = true
-	return []Vector{fresh, row, full, user}
 }

@@ -12,9 +12,21 @@ import (
 
 func perMinute(n uint64) fastlimit.Rate { return fastlimit.Rate{N: n, Per: time.Minute} }
 
+// queue is the leaking bucket as a queue: of requests that come at once the first is served
+// at once, twenty are in the queue and leave it at the rate, and what comes then is dropped.
+func queue() Vector {
+	v := Vector{Name: "textbook leaking bucket, a queue of 20", Rate: perSecond(10), Burst: 1, MaxWait: 2 * time.Second, Places: 20}
+	for i := range 21 {
+		v.Calls = append(v.Calls, waitCall(0, 1, true, time.Duration(i)*100*ms))
+	}
+	v.Calls = append(v.Calls, waitCall(0, 1, false, 0), waitCall(1950*ms, 1, true, 2100*ms), waitCall(3000*ms, 1, true, 3000*ms))
+	return v
+}
+
 func textbook() []Vector {
 	second, us := 1000*ms, time.Microsecond
 	return []Vector{
+		queue(),
 		// Twice the number passes around an edge.
 		{Name: "textbook fixed window", Rate: perMinute(5), Algorithm: fastlimit.FixedWindow, Calls: []Call{
 			call(59*second, Take, 5, true, 5), call(59*second, Take, 1, false, 5).times(second, second),
