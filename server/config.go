@@ -11,6 +11,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/field"
 	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/logs"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -28,8 +29,9 @@ type Config struct {
 	// Listeners take traffic. At least one.
 	Listeners []Listener
 
-	// Admin is the address for health, metrics and profiles, host:port. Empty
-	// means none. Keep it away from clients: it has no authentication.
+	// Admin is the address for health, metrics and profiles: host:port, or unix: and the
+	// path of a socket for this user only (mode 0600). Empty means none. Keep it away from
+	// clients: it has no authentication.
 	Admin string
 
 	// DecideAPI serves POST /v1/decide on the traffic listeners too. Whoever
@@ -124,6 +126,9 @@ func (c Config) withDefaults() (Config, error) {
 	for i := range c.Listeners {
 		c.Listeners[i].withDefaults()
 		p.of(fmt.Sprintf("Listeners[%d].", i), c.Listeners[i].Validate())
+	}
+	if path, ok := conn.UnixPath(c.Admin); ok {
+		p.path("Admin", path)
 	}
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.Version = cmp.Or(c.Version, "unknown")

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"runtime"
 	"time"
 
@@ -27,7 +28,9 @@ func (s *Server) info() admin.Info {
 		info.Memory.Go = c.GoMemory
 	}
 	for i, a := range s.Addrs() {
-		info.Listen = append(info.Listen, listenerInfo(a.String(), &set.Listeners[i]))
+		shown := listenerInfo(a.String(), &set.Listeners[i])
+		c.Listeners[i].show(&shown)
+		info.Listen = append(info.Listen, shown)
 	}
 	if a := s.AdminAddr(); a != nil {
 		info.Admin = a.String()
@@ -65,6 +68,13 @@ func listenerInfo(address string, l *decide.Listener) admin.Listener {
 		info.Headers = append(info.Headers, set.String())
 	}
 	return info
+}
+
+// show adds what a listener with its defaults does before a request.
+func (l *Listener) show(info *admin.Listener) {
+	if l.Mode != 0 {
+		info.Mode = fmt.Sprintf("%04o", l.Mode)
+	}
 }
 
 // stats is what a scrape of /metrics reads.

@@ -4,16 +4,23 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
+	"strings"
 
 	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/decide"
 )
 
 // Listener is one address that takes traffic, and how it answers.
 type Listener struct {
-	// Address is host:port. Port 0 picks a free one; see [Server.Addrs].
+	// Address is host:port, or unix: and the absolute path of a socket. Port 0 picks a
+	// free one; see [Server.Addrs]. A peer of a Unix socket counts as 127.0.0.1.
 	Address string
+	// Mode is the permissions of a Unix socket: who may write to it may connect. 0 means
+	// 0660.
+	Mode fs.FileMode
 	// DenyStatus is the status of a denial by a rule, 400 to 599. 0 means 429.
 	// nginx's auth_request wants 403.
 	DenyStatus int
@@ -76,7 +83,20 @@ type Denial struct {
 	Body string
 }
 
+// The permissions of Unix sockets that have none of their own. Whoever reaches admin sees
+// more than whoever reaches traffic, and there may be one group for both.
+const (
+	defaultMode fs.FileMode = 0o660
+	adminMode   fs.FileMode = 0o600
+)
+
+// maxPath is the longest path that a Unix socket may have on all systems, in bytes.
+const maxPath = 103
+
 func (l *Listener) withDefaults() {
+	if _, ok := conn.UnixPath(l.Address); ok {
+		l.Mode = cmp.Or(l.Mode, defaultMode)
+	}
 	l.DenyStatus = cmp.Or(l.DenyStatus, http.StatusTooManyRequests)
 }
 
@@ -88,6 +108,7 @@ func (l *Listener) Validate() error {
 		p.add("DenyStatus", fmt.Sprintf("%d of listener %s is no status of a denial", l.DenyStatus, l.Address), "want 400 to 599, 429 for most and 403 for nginx auth_request")
 	}
 	p.require(l.Address != "", "Address", "write host:port, for example 127.0.0.1:8080")
+	l.checkPath(&p)
 	if at, problem, fix := denial.CheckHeaders(l.Headers); problem != "" {
 		p.add(fmt.Sprintf("Headers[%d]", at), problem, fix)
 	}
@@ -102,6 +123,38 @@ func (l *Listener) Validate() error {
 	return errors.Join(p...)
 }
 
+// checkPath checks the address and mode of a Unix socket.
+func (l *Listener) checkPath(p *problems) {
+	path, unix := conn.UnixPath(l.Address)
+	if unix {
+		p.path("Address", path)
+	}
+	switch {
+	case l.Mode == 0:
+	case !unix:
+		p.add("Mode", fmt.Sprintf("%04o is of a Unix socket, and %s is none", l.Mode, l.Address), "remove it")
+	case l.Mode&^fs.ModePerm != 0:
+		p.add("Mode", fmt.Sprintf("%04o has more than permission bits", l.Mode), "want for example 0660")
+	case l.Mode&0o222 == 0:
+		p.add("Mode", fmt.Sprintf("%04o lets nobody write, and so nobody connect", l.Mode), "want for example 0660")
+	}
+}
+
+// path checks the path of a Unix socket.
+func (p *problems) path(name, path string) {
+	const fix = "write for example unix:/run/fastlimit/http.sock"
+	switch {
+	case strings.HasPrefix(path, "@"), strings.HasPrefix(path, "\x00"):
+		p.add(name, fmt.Sprintf("%q is an abstract socket, which has no permissions: any process could connect", path), fix)
+	case !strings.HasPrefix(path, "/"), strings.HasSuffix(path, "/"):
+		p.add(name, fmt.Sprintf("%q is not the absolute path of a socket", path), fix)
+	case strings.ContainsRune(path, 0):
+		p.add(name, fmt.Sprintf("%q has a zero byte", path), fix)
+	case len(path) > maxPath:
+		p.add(name, fmt.Sprintf("the path has %d bytes", len(path)), fmt.Sprintf("want at most %d", maxPath))
+	}
+}
+
 // page is the body of denials, nil for a problem document.
 func (l *Listener) page() (*denial.Page, error) {
 	if l.Denial == (Denial{}) {
@@ -109,6 +162,9 @@ func (l *Listener) page() (*denial.Page, error) {
 	}
 	return denial.NewPage(l.Denial.ContentType, l.Denial.Body)
 }
+
+// options are what a valid listener with its defaults asks of its connections.
+func (l *Listener) options() conn.Options { return conn.Options{Mode: l.Mode} }
 
 // answers are how a valid listener answers.
 func (l *Listener) answers() decide.Listener {

@@ -54,7 +54,9 @@ func New(c Config) (*Server, error) {
 	s.traffic.Conns = s.conns
 	for i, l := range c.Listeners {
 		s.traffic.Addresses = append(s.traffic.Addresses, l.Address)
-		s.traffic.Listeners = append(s.traffic.Listeners, conn.NewListener(s.conns, s.decide.Handlers(i)))
+		ln := conn.NewListener(s.conns, s.decide.Handlers(i))
+		ln.Options = l.options()
+		s.traffic.Listeners = append(s.traffic.Listeners, ln)
 	}
 	s.run = lifecycle.Runner{
 		Log: c.Logger, Delay: c.Drain.Delay, Timeout: c.Drain.Timeout,
@@ -70,7 +72,7 @@ func New(c Config) (*Server, error) {
 
 func (s *Server) newAdmin() *admin.Front {
 	c := admin.Config{
-		Listen: func() (net.Listener, error) { return conn.Listen("admin", s.config.Admin) },
+		Listen: func() (net.Listener, error) { return conn.Listen("admin", s.config.Admin, adminMode) },
 		Log:    s.config.Logger, Metrics: metrics.Handler(s.stats, s.config.Collectors, s.config.Logger),
 		Ready: s.ready, Info: s.info,
 		Batch: s.decide.Batch, MaxBatchBytes: decide.MaxBatchBytes,

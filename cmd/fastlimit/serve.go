@@ -16,8 +16,8 @@ import (
 type serveCmd struct {
 	limitFlags
 
-	Listen     string         `placeholder:"ADDR" help:"Address to accept traffic on, host:port. Port 0 picks a free port."`
-	Admin      string         `placeholder:"ADDR" help:"Address for health, metrics and profiles, host:port. Clients must not reach it."`
+	Listen     string         `placeholder:"ADDR" help:"Address to accept traffic on, host:port or unix:/path. Port 0 picks a free port."`
+	Admin      string         `placeholder:"ADDR" help:"Address for health, metrics and profiles, host:port or unix:/path. Clients must not reach it."`
 	Upstream   string         `hidden:"" placeholder:"URL"` // refused by name until it is built
 	Redis      string         `placeholder:"URL" help:"URL of a Redis that all nodes share for exact checks, for example redis://127.0.0.1:6379/0. Without it each node enforces the limits on its own."`
 	LogFormat  string         `enum:"text,json" default:"text" help:"Log format on stderr: text or json."`

@@ -26,7 +26,7 @@ import (
 // topCmd asks a running node over HTTP, as a monitoring system would: it needs no
 // configuration file and no rights on the machine, just a way to the admin listener.
 type topCmd struct {
-	Admin  string        `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Admin address of a running node; in a cluster, of any node. Default: 127.0.0.1:8081."`
+	Admin  string        `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Admin address of a running node, host:port or unix:/path; in a cluster, of any node. Default: 127.0.0.1:8081."`
 	N      int           `short:"n" default:"20" help:"Number of clients to show."`
 	Watch  bool          `help:"Refresh until interrupted."`
 	Every  time.Duration `default:"2s" help:"Refresh interval with --watch."`
@@ -43,7 +43,7 @@ const (
 
 // Run implements the command.
 func (c *topCmd) Run(ctx context.Context, sys *system) error {
-	if _, _, err := net.SplitHostPort(c.Admin); err != nil {
+	if _, _, err := net.SplitHostPort(c.Admin); err != nil && !c.onSocket() {
 		return cli.Usagef("--admin %s: want host:port, for example 127.0.0.1:8081", c.Admin)
 	}
 	if c.N < 1 {
@@ -125,12 +125,17 @@ func printable(s string) string { return safetext.Quote(s, maxShownKey) }
 func (c *topCmd) ask(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, topTimeout)
 	defer cancel()
-	url := "http://" + c.Admin + "/v1/top?n=" + strconv.Itoa(c.N)
+	client, host := http.DefaultClient, c.Admin
+	if c.onSocket() {
+		client, host = socketClient(strings.TrimPrefix(c.Admin, "unix:")), "localhost"
+		defer client.CloseIdleConnections()
+	}
+	url := "http://" + host + "/v1/top?n=" + strconv.Itoa(c.N)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, cli.Usagef("--admin %s: want host:port, for example %s", c.Admin, config.DefaultAdmin)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return nil, c.unreachable(err)
 	}
@@ -150,13 +155,23 @@ func (c *topCmd) ask(ctx context.Context) ([]byte, error) {
 	return nil, fmt.Errorf("fastlimit top: %s: %s", c.Admin, printable(problem.Detail))
 }
 
+// onSocket reports whether the admin listener is on a Unix socket.
+func (c *topCmd) onSocket() bool { return strings.HasPrefix(c.Admin, "unix:/") }
+
+// socketClient asks whatever listens on a path.
+func socketClient(path string) *http.Client {
+	return &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}}}
+}
+
 // unreachable adds what to do to an error of the request. It drops the URL that package
 // http puts in front of every error, which is no input of the user's.
 func (c *topCmd) unreachable(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return err
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT) && c.onSocket():
 		return fmt.Errorf("fastlimit top: nothing listens on %s; start fastlimit serve, or name its admin address with --admin", c.Admin)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("fastlimit top: no answer from %s in %v; name the admin address with --admin", c.Admin, topTimeout)

@@ -44,9 +44,9 @@ func (es *flagErrors) address(flag, value string) string {
 	if value == "" {
 		return ""
 	}
-	addr, problem := parseAddress(value)
+	addr, problem, fix := parseSocket(scalar{text: value})
 	if problem != "" {
-		es.add(flag, value, problem, "want "+addressWant)
+		es.add(flag, value, problem, fix)
 	}
 	return addr
 }

@@ -2,13 +2,18 @@ package config
 
 import (
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"net/textproto"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/fastlimit/fastlimit/internal/field"
+	"github.com/fastlimit/fastlimit/server"
 )
 
 // denyStatus is the status code of an error: proxies take 2xx for consent.
@@ -24,7 +29,7 @@ func denyStatus() value {
 // is not accepted.
 func listeners() value {
 	element := mapping(&listenSettings)
-	one := address()
+	one := socketAddress()
 	v := oneOrMore("address, or list of addresses", maxListeners, "addresses", value{
 		section: &listenSettings,
 		read: func(d *decoder, n *node, to reflect.Value) bool {
@@ -82,6 +87,48 @@ func (d *decoder) checkAdmin() {
 	default:
 		d.fail(listen, other+" is the address of admin by default", "choose another port, or move admin with admin: 127.0.0.1:9090")
 	}
+}
+
+// socketAddress is host:port or a Unix socket, in its normal form.
+func socketAddress() value {
+	return parsed("address", patternSchema("^unix:/.*[^/]$|:[0-9]{1,5}$"), addressWant, parseSocket)
+}
+
+func parseSocket(s scalar) (addr, problem, fix string) {
+	path, unix := strings.CutPrefix(s.text, "unix:")
+	if !unix {
+		addr, problem = parseAddress(s.text)
+		return addr, problem, "want " + addressWant
+	}
+	l := server.Listener{Address: s.text}
+	for _, e := range field.All(l.Validate()) {
+		if e.Field == "Address" {
+			return "", e.Problem, e.Fix
+		}
+	}
+	return "unix:" + filepath.Clean(path), "", "" // in which paths can be compared
+}
+
+// socketMode is the permissions of a Unix socket in octal, as chmod takes them. Without
+// quotes it would be another number in YAML 1.1 than in 1.2.
+func socketMode() value {
+	return valueOf("permissions", patternSchema("^0?[0-7]{3}$"), func(d *decoder, n *node) (fs.FileMode, bool) {
+		const want = `permissions in quotes, such as "0660"`
+		s, ok := d.text(n, want)
+		if !ok {
+			return 0, false
+		}
+		mode, err := strconv.ParseUint(s, 8, 32)
+		if err != nil || len(strings.TrimPrefix(s, "0")) > 3 || len(s) < 3 {
+			d.fail(n, quote(s)+" is no mode of three octal digits", "want "+want)
+			return 0, false
+		}
+		if mode == 0 { // to package server that is the default
+			d.fail(n, quote(s)+" lets nobody connect", "want "+want)
+			return 0, false
+		}
+		return fs.FileMode(mode), true
+	})
 }
 
 const addressWant = "an address such as 127.0.0.1:8080"

@@ -59,14 +59,15 @@ func init() {
 		name: "listener", want: "an address", where: "in an element of listen",
 		settings: append([]setting{
 			{
-				name: "address", field: "Address", value: address(), required: `write for example {address: "127.0.0.1:8080", deny_status: 403}`,
-				doc: "`host:port`",
+				name: "address", field: "Address", value: socketAddress(), required: `write for example {address: "127.0.0.1:8080", deny_status: 403}`,
+				doc: "`host:port`, or `unix:` and the path of a socket",
 			},
+			{name: "mode", field: "Mode", value: socketMode(), shown: "`\"0660\"`", doc: "permissions of a Unix socket: whoever may write to it may connect"},
 			{name: "deny_status", field: "DenyStatus", value: denyStatus(), shown: "that of the top level", doc: "status code of a denial"},
 			{name: "headers", field: "Headers", value: headerSets(), shown: "`ratelimit` and `x-ratelimit`", doc: "header fields that tell clients of their limit; every denial has `Retry-After` besides"},
 			{name: "headers_on", field: "HeadersOn", value: choice("denials", "always"), def: "denials", doc: "the answers that have them: `always` means admissions too"},
 			{name: "denial", field: "Denial", value: mapping(&denialSettings), shown: "a problem document", doc: "body of denials by a rule"},
-		}, reserved("mode", "original_request", "proxy_protocol", "tls", "reuse_port")...),
+		}, reserved("original_request", "proxy_protocol", "tls", "reuse_port")...),
 	}
 	connectionSettings = connectionTable()
 	drainSettings = section{
@@ -115,7 +116,7 @@ func topTable() section {
 		check: func(d *decoder, n *node) { d.check() },
 		settings: append([]setting{
 			{name: "listen", field: "Server.Listeners", value: listeners(), def: defaultListen, doc: "addresses that accept traffic"},
-			{name: "admin", field: "Server.Admin", value: address(), def: DefaultAdmin, doc: "address of health, metrics and profiles"},
+			{name: "admin", field: "Server.Admin", value: socketAddress(), def: DefaultAdmin, doc: "address of health, metrics and profiles"},
 			{name: "deny_status", field: "DenyStatus", value: denyStatus(), def: "429", doc: "status code of a denial"},
 			{name: "trusted_proxies", field: "Policy.TrustedProxies", value: prefixes(), shown: "none", doc: "proxies whose headers are believed"},
 			{name: "client_ip_header", field: "Policy.ClientIPHeader", value: header(), def: defaultHeader, doc: "the header that names the client"},

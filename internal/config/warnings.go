@@ -10,6 +10,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server"
 )
 
 // lowRate is in requests per second. A rule whose memory carries less traffic is
@@ -46,8 +47,11 @@ type warnFunc func(format string, args ...any)
 
 // networkWarnings are about who can reach what, and who is believed.
 func networkWarnings(c *Config, warn warnFunc) {
-	if host, _, err := net.SplitHostPort(c.Server.Admin); err == nil && !isLoopback(host) {
+	if host, _, err := net.SplitHostPort(c.Server.Admin); err == nil && !isLoopback(host) && !strings.HasPrefix(c.Server.Admin, "unix:") {
 		warn("admin: %s can be reached from other machines; it serves metrics, profiles, the clients that are limited, and decisions about any, so keep it behind a firewall", c.Server.Admin)
+	}
+	for i := range c.Server.Listeners {
+		listenerWarnings(&c.Server.Listeners[i], warn)
 	}
 	if len(c.Policy.TrustedProxies) == 0 {
 		if c.headerGiven {
@@ -64,6 +68,13 @@ func networkWarnings(c *Config, warn warnFunc) {
 		if t.Bits() == 0 {
 			warn("trusted_proxies: %v trusts everybody: any client may choose the address it is counted by; name the addresses of your proxies", t)
 		}
+	}
+}
+
+// listenerWarnings are about who can connect to a listener.
+func listenerWarnings(l *server.Listener, warn warnFunc) {
+	if l.Mode&0o002 != 0 {
+		warn("listen: %s has mode %04o: every user of this machine may connect and, where 127.0.0.1 is a trusted proxy, name any client; write 0660 and use a group", l.Address, l.Mode)
 	}
 }
 

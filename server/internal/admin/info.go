@@ -31,6 +31,7 @@ type Info struct {
 // configuration is a real one here. It has what it tells clients of their limit.
 type Listener struct {
 	Address    string   `json:"address"`
+	Mode       string   `json:"mode,omitempty"` // of a Unix socket
 	DenyStatus int      `json:"deny_status"`
 	Headers    []string `json:"headers"`    // sets of header fields, the default filled in
 	HeadersOn  string   `json:"headers_on"` // the answers that have them

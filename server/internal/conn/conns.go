@@ -95,7 +95,7 @@ func New(l Limits, log *slog.Logger) *Conns {
 }
 
 func (c *Conns) wrap(nc net.Conn) *Conn {
-	cn := &Conn{Conn: nc, addr: tcpAddr(nc.RemoteAddr()), conns: c, unborn: true}
+	cn := &Conn{Conn: nc, addr: peerAddr(nc.RemoteAddr()), conns: c, unborn: true}
 	for i := range cn.places {
 		cn.places[i] = -1
 	}

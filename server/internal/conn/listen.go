@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"sync"
@@ -12,7 +13,8 @@ import (
 	"time"
 )
 
-// Listen binds a TCP address. setting is what the operator calls it.
+// Listen binds a TCP address, or a path ("unix:/run/http.sock") with a mode. setting is
+// what the operator calls it.
 //
 // One plain listener per address: two with SO_REUSEPORT gained nothing on 2
 // cores with wrk on the same machine. With keep-alive 9.2 µs of CPU a request
@@ -20,7 +22,14 @@ import (
 // with SO_REUSEPORT, 24 to 27 µs where TCP_DEFER_ACCEPT was added (medians of
 // two runs of 8 pairs; they vary by 15 %). The kernel would also spread
 // connections by hash, not by who is idle.
-func Listen(setting, address string) (net.Listener, error) {
+func Listen(setting, address string, mode fs.FileMode) (net.Listener, error) {
+	if path, ok := UnixPath(address); ok {
+		ln, fix, err := listenUnix(path, mode)
+		if err != nil {
+			return nil, fmt.Errorf("fastlimit/server: %s %s: %w; %s", setting, address, err, fix)
+		}
+		return ln, nil
+	}
 	// Multipath TCP, which Go would offer, has a listening socket of its own
 	// kind, on which refuseNew has no effect.
 	var config net.ListenConfig
@@ -98,7 +107,11 @@ const (
 // may have sent a request. Where the system allows it no new connections begin from
 // here on; their clients' SYNs are sent again.
 func (l *retryListener) settle() {
-	_ = refuseNew(l.Listener) // else a client may come between the last Accept and Close
+	refuse := func() error { return refuseNew(l.Listener) }
+	if own, ok := l.Listener.(interface{ refuseNew() error }); ok {
+		refuse = own.refuseNew
+	}
+	_ = refuse() // else a client may come between the last Accept and Close
 	l.settling.Store(true)
 	l.wake(time.Now())
 }

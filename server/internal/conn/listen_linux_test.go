@@ -10,7 +10,7 @@ import (
 // Connections inherit keep-alive from the listening socket.
 func TestKeepAliveIsInherited(t *testing.T) {
 	t.Parallel()
-	ln, err := Listen("listen", "127.0.0.1:0")
+	ln, err := Listen("listen", "127.0.0.1:0", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

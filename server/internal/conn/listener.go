@@ -3,6 +3,7 @@ package conn
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"math"
 	"net"
 	"os"
@@ -24,9 +25,16 @@ type Handlers struct {
 	Log        fasthttp.Logger                             // takes what fasthttp logs by itself
 }
 
+// Options are how a listener differs from a plain one on a TCP port.
+type Options struct {
+	Mode fs.FileMode // who may connect to a Unix socket
+}
+
 // Listener is one address that takes traffic: it accepts connections and serves
 // them. Use it once: Bind, Accept, Settle, Close.
 type Listener struct {
+	Options Options // set before Bind
+
 	conns       *Conns // of all listeners
 	ln          *retryListener
 	http, large *fasthttp.Server // for heads up to smallHead, and for longer ones
@@ -78,7 +86,7 @@ const writeBuffer = 2 << 10
 
 // Bind binds the address.
 func (l *Listener) Bind(address string) error {
-	ln, err := Listen("listen", address)
+	ln, err := Listen("listen", address, l.Options.Mode)
 	if err == nil {
 		l.ln = &retryListener{Listener: ln, failed: l.conns.acceptFailed}
 	}

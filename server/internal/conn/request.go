@@ -25,6 +25,19 @@ func PeerAddr(ctx *fasthttp.RequestCtx) netip.Addr {
 	return tcpAddr(ctx.RemoteAddr())
 }
 
+// peerAddr is the address of the peer of a connection. That of a Unix socket is this
+// machine, whoever it is: only the permissions of the path tell who may connect.
+func peerAddr(a net.Addr) netip.Addr {
+	if _, ok := a.(*net.UnixAddr); ok {
+		return thisMachine
+	}
+	return tcpAddr(a)
+}
+
+// thisMachine stands for the peers of Unix sockets, so that what is set for a proxy on
+// loopback holds for one on a socket too.
+var thisMachine = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
 // tcpAddr leaves the zone out: it names our interface, not the client.
 func tcpAddr(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)

@@ -4,7 +4,6 @@ package conn
 
 import (
 	"bytes"
-	"net"
 	"runtime"
 	"sync"
 )
@@ -66,16 +65,12 @@ const (
 // reside answers simple requests. It reports whether the connection is done; if
 // not, fasthttp has to go on with it.
 func (l *Listener) reside(c *Conn) (done bool) {
-	tcp, ok := c.Conn.(*net.TCPConn)
-	if !ok || l.answer == nil {
-		return false
-	}
-	raw, err := tcp.SyscallConn()
-	if err != nil {
+	raw := rawConn(c.Conn)
+	if raw == nil || l.answer == nil {
 		return false
 	}
 	var next step
-	err = raw.Read(func(fd uintptr) bool {
+	err := raw.Read(func(fd uintptr) bool {
 		r := l.residents.pool.Get().(*resident)
 		r.open(fd)
 		r.look = c.served == 0

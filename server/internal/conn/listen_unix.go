@@ -1,0 +1,177 @@
+//go:build unix
+
+package conn
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// unixListener listens on a path. It removes the path when it stops accepting, unless
+// something else is there by then.
+type unixListener struct {
+	*net.UnixListener
+	path string
+	file fs.FileInfo // of the path, as bound
+	gone sync.Once   // the path was removed
+}
+
+// listenUnix binds a path. Nobody can connect with wider rights than mode for a moment:
+// the path gets its mode between bind and listen, and a socket that does not listen
+// refuses everybody. (A umask would be the whole process's.)
+func listenUnix(path string, mode fs.FileMode) (_ net.Listener, fix string, err error) {
+	unlock, err := lockFolder(filepath.Dir(path))
+	if err != nil {
+		return nil, "make the directory first, writable for the user that runs fastlimit", err
+	}
+	defer unlock()
+	if fix, err := clearPath(path); err != nil {
+		return nil, fix, err
+	}
+	fd, err := unixSocket()
+	if err != nil {
+		return nil, "raise the limit of open files", err
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close() // the listener has a copy
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
+		return nil, "the directory must be writable for the user that runs fastlimit", os.NewSyscallError("bind", err)
+	}
+	ln, info, err := openPath(f, path, mode, unix.Listen)
+	if err != nil {
+		_ = os.Remove(path)
+		return nil, "check the file system of the path", err
+	}
+	ln.SetUnlinkOnClose(false) // see remove
+	return &unixListener{UnixListener: ln, path: path, file: info}, "", nil
+}
+
+// openPath sets the mode of a path that is bound, and listens on it.
+func openPath(f *os.File, path string, mode fs.FileMode, listen func(fd, backlog int) error) (*net.UnixListener, fs.FileInfo, error) {
+	err := unix.Fchmodat(unix.AT_FDCWD, path, uint32(mode), unix.AT_SYMLINK_NOFOLLOW)
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) { // Linux before 6.6
+		err = os.Chmod(path, mode)
+	}
+	if err != nil {
+		return nil, nil, os.NewSyscallError("chmod", err)
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if info.Mode() != fs.ModeSocket|mode {
+		return nil, nil, fmt.Errorf("%s is %v and not as it was made", path, info.Mode())
+	}
+	if err := listen(int(f.Fd()), backlog); err != nil {
+		return nil, nil, os.NewSyscallError("listen", err)
+	}
+	ln, err := net.FileListener(f)
+	if err != nil {
+		return nil, nil, err
+	}
+	return ln.(*net.UnixListener), info, nil //nolint:forcetypeassert // the socket is one
+}
+
+// backlog is cut by the system to what it allows, as it is for TCP.
+const backlog = 1 << 15
+
+func unixSocket() (fd int, err error) {
+	// As package syscall has it for systems without SOCK_CLOEXEC.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0); err != nil {
+		return -1, os.NewSyscallError("socket", err)
+	}
+	unix.CloseOnExec(fd)
+	return fd, nil
+}
+
+// clearPath removes the socket of a process that has ended, and reports everything else
+// that is at the path. The caller has locked the directory.
+func clearPath(path string) (fix string, err error) {
+	const remove = "remove it if nobody needs it, or choose another path"
+	info, err := os.Lstat(path) // what a symbolic link points to is somebody else's
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case err != nil:
+		return "check the path", err
+	case info.Mode()&fs.ModeSymlink != 0:
+		return remove, errors.New("the path is a symbolic link")
+	case info.Mode()&fs.ModeSocket == 0:
+		return remove, errors.New("the path exists and is not a socket")
+	}
+	c, err := net.DialTimeout("unix", path, time.Second)
+	switch {
+	case err == nil:
+		c.Close()
+		return "stop that process, or choose another path", errors.New("another process listens there")
+	case errors.Is(err, unix.ECONNREFUSED): // nobody has it open
+		if err := os.Remove(path); err != nil {
+			return "it is of a process that has ended: remove it", err
+		}
+		return "", nil
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	}
+	return "stop the process that has it, or choose another path", fmt.Errorf("a socket is there already: %w", err)
+}
+
+// lockFolder keeps other instances from taking the same path at the same time: both
+// would see a dead socket, and the second would remove the first one's new one. The
+// lock is on the directory itself, so no file is left behind.
+func lockFolder(path string) (unlock func(), err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	for end := time.Now().Add(lockTime); ; time.Sleep(5 * time.Millisecond) {
+		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
+			return func() { f.Close() }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) || time.Now().After(end) {
+			f.Close()
+			return nil, fmt.Errorf("%s cannot be locked: %w", path, err)
+		}
+	}
+}
+
+// lockTime is how long others may hold the lock, which they need for a moment.
+const lockTime = 2 * time.Second
+
+// refuseNew removes the path: from here on connecting fails at once, and a proxy tries
+// another server. What is in the queue is still accepted.
+func (l *unixListener) refuseNew() (err error) {
+	l.gone.Do(func() { err = l.remove() })
+	return err
+}
+
+func (l *unixListener) remove() error {
+	unlock, err := lockFolder(filepath.Dir(l.path))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if info, err := os.Lstat(l.path); err != nil || !os.SameFile(info, l.file) {
+		return err // it is not ours any more
+	}
+	return os.Remove(l.path)
+}
+
+// Close implements net.Listener.
+func (l *unixListener) Close() error {
+	_ = l.refuseNew() // whoever comes next replaces it
+	return l.UnixListener.Close()
+}
+
+// Addr implements net.Listener.
+func (l *unixListener) Addr() net.Addr { return unixAddr(l.path) }
