@@ -9,6 +9,7 @@ package pgtest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -57,8 +58,12 @@ func newServer(t testkit.T, settings []string) *Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	bin, err := Find()
+	if err != nil {
+		t.Fatal(err)
+	}
 	port := redistest.FreePort(t)
-	s := &Server{Addr: "127.0.0.1:" + strconv.Itoa(port), Port: port, Dir: filepath.Join(dir, "data"), t: t, bin: binaries(t)}
+	s := &Server{Addr: "127.0.0.1:" + strconv.Itoa(port), Port: port, Dir: filepath.Join(dir, "data"), t: t, bin: bin}
 	s.Set(settings...)
 	if c := asUser(t).Credential; c != nil {
 		if err := os.Chown(dir, int(c.Uid), int(c.Gid)); err != nil {
@@ -78,22 +83,18 @@ func (s *Server) program(name string, args ...string) {
 	}
 }
 
-// binaries finds the directory of the programs, which Debian keeps out of PATH.
-func binaries(t testkit.T) string {
-	t.Helper()
+// Find returns the directory of PostgreSQL's programs, which Debian keeps out of PATH.
+func Find() (string, error) {
 	candidates, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	slices.Sort(candidates)
 	if p, err := exec.LookPath("postgres"); err == nil {
 		candidates = append(candidates, p)
 	}
 	if len(candidates) == 0 {
-		t.Fatal("PostgreSQL is missing: apt-get install postgresql")
+		return "", errors.New("PostgreSQL is missing: apt-get install postgresql")
 	}
 	p, err := filepath.EvalSymlinks(candidates[len(candidates)-1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Dir(p)
+	return filepath.Dir(p), err
 }
 
 // asUser is how a process of PostgreSQL is started. It must not outlive a test binary
@@ -231,6 +232,9 @@ func (s *Server) signal(sig syscall.Signal) {
 		s.t.Fatal(err)
 	}
 }
+
+// PID is the postmaster's process, whose children do the work.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
 
 // URL is that of a database and user; user postgres owns everything.
 func (s *Server) URL(name, database string) string {
