@@ -36,6 +36,7 @@ type commands struct {
 	Bare       httpbench.Bare      `cmd:"" name:"httpcost-bare" hidden:""`
 	Generate   httpbench.Generator `cmd:"" name:"http-generator" hidden:""`
 	Redis      redisCmd            `cmd:"" help:"Redis operations per request under a flood, and exact checks per second, on a Redis started here."`
+	Postgres   postgresCmd         `cmd:"" help:"PostgreSQL operations per request under a flood, exact checks per second beside an upsert for each, and the size of the table, on a PostgreSQL started here."`
 	Cluster    clusterCmd          `cmd:"" help:"Cluster traffic by number of active clients: bytes sent to each peer, and requests that peers are not told of. In memory, in simulated time."`
 	All        allCmd              `cmd:"" help:"A short run of each, in under a minute."`
 	Report     reportCmd           `cmd:"" help:"Merge JSON reports into one page or table."`
@@ -59,7 +60,7 @@ func Main(name string, peers Peers) {
 
 func program(name string, all *commands, sys *system) *cli.Program {
 	return &cli.Program{
-		Name: name, Description: "Measures limiters: speed, accuracy, memory, over HTTP and with Redis.",
+		Name: name, Description: "Measures limiters: speed, accuracy, memory, over HTTP, with Redis and PostgreSQL.",
 		Commands: all, Stdout: sys.stdout, Stderr: sys.stderr,
 	}
 }

@@ -47,6 +47,10 @@ type (
 		HTTP     bool          `name:"http" help:"Measure what Redis is asked under a flood over HTTP instead, at 1000/s, 15000/s and full speed, among 100,000 clients that conform."`
 		Faults   bool          `help:"Measure how long requests wait while Redis misbehaves instead, in every way that can be made."`
 	}
+	postgresCmd struct {
+		Duration time.Duration `placeholder:"4s" help:"Of the flood."`
+		Suspects float64       `default:"1e6" placeholder:"N" help:"Rows of the table whose size is measured."`
+	}
 	clusterCmd struct {
 		clusterbench.Options
 
@@ -208,7 +212,7 @@ func tryOut(c inproc.Contender) error {
 }
 
 func (b *commands) memory(c *memoryCmd) (part, error) {
-	keys, err := wholeNumbers(c.Keys, 1e9)
+	keys, err := wholeNumbers("--keys", c.Keys, 1e9)
 	if err != nil {
 		return part{}, err
 	}
@@ -222,10 +226,10 @@ func (b *commands) memory(c *memoryCmd) (part, error) {
 }
 
 // wholeNumbers takes 1e6 for a million, which kong does not for integers.
-func wholeNumbers(of []float64, most float64) (keys []int64, err error) {
+func wholeNumbers(flag string, of []float64, most float64) (keys []int64, err error) {
 	for _, k := range of {
 		if k < 10 || k > most || k != float64(int64(k)) {
-			return nil, cli.Usagef("--keys %v: want whole numbers from 10 to %.0e", k, most)
+			return nil, cli.Usagef("%s %v: want whole numbers from 10 to %.0e", flag, k, most)
 		}
 		keys = append(keys, int64(k))
 	}
@@ -233,7 +237,7 @@ func wholeNumbers(of []float64, most float64) (keys []int64, err error) {
 }
 
 func (b *commands) cluster(c *clusterCmd) (part, error) {
-	keys, err := wholeNumbers(c.Keys, 1e7)
+	keys, err := wholeNumbers("--keys", c.Keys, 1e7)
 	if err != nil {
 		return part{}, err
 	}
@@ -243,10 +247,4 @@ func (b *commands) cluster(c *clusterCmd) (part, error) {
 		return part{}, cli.Usage(err)
 	}
 	return newPart(&o, &o.Progress, clusterbench.Run), nil
-}
-
-func redisPart(o redisbench.Options) part {
-	p := newPart(&o, &o.Progress, redisbench.Run)
-	p.versions = func(ctx context.Context) map[string]string { return map[string]string{"Redis": o.Version(ctx)} }
-	return p
 }

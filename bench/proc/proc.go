@@ -168,15 +168,20 @@ func SelfRSS() (int64, error) { return rss(os.Getpid()) }
 // Cost runs f and returns how long it took and the CPU time that this process and
 // the child used meanwhile.
 func (c *Child) Cost(f func() error) (took, self, child time.Duration, err error) {
+	return Cost(c.PID(), f)
+}
+
+// Cost is that of any process, and of its children.
+func Cost(pid int, f func() error) (took, self, child time.Duration, err error) {
 	self, err1 := selfCPU()
-	child, err2 := c.CPU()
+	child, err2 := CPU(pid)
 	start := time.Now()
 	if err := errors.Join(err1, err2, f()); err != nil {
 		return 0, 0, 0, err
 	}
 	took = time.Since(start)
 	selfAfter, err1 := selfCPU()
-	childAfter, err2 := c.CPU()
+	childAfter, err2 := CPU(pid)
 	return took, selfAfter - self, childAfter - child, errors.Join(err1, err2)
 }
 

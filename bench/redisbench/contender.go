@@ -12,6 +12,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bench/inproc"
 	"github.com/fastlimit/fastlimit/bench/oracle"
+	"github.com/fastlimit/fastlimit/bench/storebench"
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
 )
@@ -66,9 +67,9 @@ func openRedis(url string, wait time.Duration, rule fastlimit.RuleConfig) (*viaR
 	if err != nil {
 		return nil, fmt.Errorf("bench: %w", err) // without the URL: it may hold a password
 	}
-	_, r, err := limiter(store, wait, rule)
+	_, r, err := storebench.Limiter(store, wait, rule)
 	if err != nil {
-		return nil, errors.Join(err, closeStore(store))
+		return nil, errors.Join(err, storebench.CloseStore(store))
 	}
 	return &viaRedis{store: store, rule: r}, nil
 }
@@ -95,4 +96,4 @@ func (l redisTurns) Allow(addr netip.Addr, now time.Duration) bool {
 	return l.viaRedis.Allow(l.turns.Of(addr), now)
 }
 
-func (l *viaRedis) Close() error { return closeStore(l.store) }
+func (l *viaRedis) Close() error { return storebench.CloseStore(l.store) }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/fastlimit/fastlimit/bench/defaults"
 	"github.com/fastlimit/fastlimit/bench/report"
+	"github.com/fastlimit/fastlimit/bench/stand"
+	"github.com/fastlimit/fastlimit/bench/storebench"
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
 	"github.com/fastlimit/fastlimit/internal/testkit/redisfault"
@@ -47,8 +49,8 @@ func RunFaults(ctx context.Context, o FaultOptions) (results []report.Result, er
 	for i := range faults {
 		f := &faults[i]
 		o.Progress.Tell(i, len(faults), "redis: %s", f.Name)
-		err := onStand(o.Redis, func(t *stand) error {
-			res, err := o.run(ctx, t, f)
+		err := stand.On(func(t *stand.Stand) error {
+			res, err := o.run(ctx, &onRedis{t, o.Redis}, f)
 			if err == nil {
 				results = append(results, res)
 			}
@@ -62,8 +64,18 @@ func RunFaults(ctx context.Context, o FaultOptions) (results []report.Result, er
 	return results, nil
 }
 
+// onRedis is a stand that says which Redis to start.
+type onRedis struct {
+	*stand.Stand
+
+	program string
+}
+
+// RedisServer is the program to start.
+func (s *onRedis) RedisServer() string { return s.program }
+
 // run measures one fault: from its beginning until Redis is used again.
-func (o FaultOptions) run(ctx context.Context, t *stand, f *redisfault.Fault) (res report.Result, err error) {
+func (o FaultOptions) run(ctx context.Context, t *onRedis, f *redisfault.Fault) (res report.Result, err error) {
 	site := redisfault.New(t, f)
 	store, err := redisstore.Open(ctx, redisstore.Config{
 		URL: "redis://" + site.Addr(), Timeout: o.Timeout, Logger: slog.New(slog.DiscardHandler),
@@ -73,11 +85,11 @@ func (o FaultOptions) run(ctx context.Context, t *stand, f *redisfault.Fault) (r
 	}
 	c, err := newCrowd(store, o.Timeout)
 	if err != nil {
-		return res, errors.Join(err, closeStore(store))
+		return res, errors.Join(err, storebench.CloseStore(store))
 	}
 	t.Cleanup(func() {
 		c.end()
-		_ = closeStore(store) // it may be broken still
+		_ = storebench.CloseStore(store) // it may be broken still
 	})
 	c.start(ctx)
 	if err := pause(ctx, 300*time.Millisecond); err != nil {

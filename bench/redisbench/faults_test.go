@@ -55,26 +55,3 @@ func TestRunFaultsRefuses(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
-
-func TestStand(t *testing.T) {
-	t.Parallel()
-	var order []int
-	err := onStand("redis-server", func(s *stand) error {
-		s.Cleanup(func() { order = append(order, 1) })
-		s.Cleanup(func() { order = append(order, 2) })
-		if s.TempDir() == s.TempDir() || s.RedisServer() != "redis-server" {
-			t.Error("two folders are one, or the program is another")
-		}
-		s.Fatalf("no %s", "luck")
-		return nil
-	})
-	if err == nil || err.Error() != "no luck" || !slices.Equal(order, []int{2, 1}) {
-		t.Errorf("error %v, cleaned up %v", err, order)
-	}
-	defer func() {
-		if recover() != "a bug" {
-			t.Error("the panic of a bug is swallowed")
-		}
-	}()
-	_ = onStand("", func(*stand) error { panic("a bug") })
-}

@@ -14,10 +14,11 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bench/defaults"
 	"github.com/fastlimit/fastlimit/bench/proc"
 	"github.com/fastlimit/fastlimit/bench/report"
+	"github.com/fastlimit/fastlimit/bench/storebench"
+	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
 )
 
@@ -68,10 +69,17 @@ func Run(ctx context.Context, o Options) (results []report.Result, err error) {
 		return nil, err
 	}
 	err = WithServer(ctx, o.Path, func(server *proc.Child, addr string) error {
-		checks := func(ctx context.Context, addr string) ([]report.Result, error) { return o.checks(ctx, server, addr) }
-		for i, measure := range []func(context.Context, string) ([]report.Result, error){o.flood, checks} {
+		asStore := func(ctx context.Context, timeout time.Duration) (bucket.Store, error) {
+			return open(ctx, addr, timeout)
+		}
+		checks := storebench.Checks{
+			Group: "redis", Ways: []storebench.Way{storebench.ViaLimiter(asStore), storebench.ViaStore("redisstore", asStore), viaScript(addr)},
+			Checks: o.Checks, Rounds: o.Rounds, Cost: server.Cost,
+		}
+		flood := func(ctx context.Context) ([]report.Result, error) { return o.flood(ctx, addr) }
+		for i, measure := range []func(context.Context) ([]report.Result, error){flood, checks.Run} {
 			o.Progress.Tell(i, 2, "redis: %s", [...]string{"flood", "exact checks"}[i])
-			more, err := measure(ctx, addr)
+			more, err := measure(ctx)
 			results = append(results, more...)
 			if err != nil {
 				return err
@@ -81,6 +89,18 @@ func Run(ctx context.Context, o Options) (results []report.Result, err error) {
 		return nil
 	})
 	return results, err
+}
+
+// flood sends one client's flood among others that conform.
+func (o Options) flood(ctx context.Context, addr string) ([]report.Result, error) {
+	const patience = 5 * time.Millisecond // the default of a configuration
+	store, err := open(ctx, addr, patience)
+	if err != nil {
+		return nil, err
+	}
+	f := storebench.Flood{Group: "redis", Store: "Redis", Timeout: patience, Clients: o.Clients, PerSecond: o.Flood, Duration: o.Duration}
+	results, err := f.Run(ctx, store, func() uint64 { return store.Stats().Takes })
+	return results, errors.Join(err, storebench.CloseStore(store))
 }
 
 // WithServer calls f with a Redis that keeps nothing, started for it from a program,
@@ -123,25 +143,4 @@ func open(ctx context.Context, addr string, timeout time.Duration) (*redisstore.
 		return nil, fmt.Errorf("bench: redis on %s: %w", addr, err)
 	}
 	return s, nil
-}
-
-// closeStore waits for operations under way.
-func closeStore(s *redisstore.Store) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	return s.Close(ctx)
-}
-
-// limiter returns a limiter with one rule, and that rule.
-func limiter(s *redisstore.Store, timeout time.Duration, rule fastlimit.RuleConfig) (*fastlimit.Limiter, *fastlimit.Rule, error) {
-	rule.Name = "bench"
-	lim, err := fastlimit.New(fastlimit.Config{Rules: []fastlimit.RuleConfig{rule}, Store: s, StoreTimeout: timeout})
-	if err != nil {
-		return nil, nil, err
-	}
-	r, ok := lim.Rule(rule.Name)
-	if !ok {
-		return nil, nil, errors.New("BUG: the rule is not there")
-	}
-	return lim, r, nil
 }

@@ -35,7 +35,7 @@ type Environment struct {
 // Result is one limiter under one workload. Pointers are nil where a figure
 // does not apply.
 type Result struct {
-	Group    string `json:"group"`    // local, algorithms, accuracy, memory, http, redis, redis-http, redis-faults, cluster
+	Group    string `json:"group"`    // local, algorithms, accuracy, memory, http, redis, redis-http, redis-faults, postgres, cluster
 	Workload string `json:"workload"` // for example zipf-1.1
 	Limiter  string `json:"limiter"`
 	Setup    string `json:"setup,omitempty"` // how it was configured
@@ -62,13 +62,15 @@ type Result struct {
 	Denied           *float64 `json:"denied,omitempty"`         // share of requests
 	DeniedExactly    *float64 `json:"denied_exactly,omitempty"` // share that one exact bucket per client would deny
 	Escalated        *float64 `json:"escalated,omitempty"`      // share checked exactly
-	StorePerRequest  *float64 `json:"redis_per_request,omitempty"`
-	StorePerSecond   *float64 `json:"redis_per_second,omitempty"`
-	StoreReads       *float64 `json:"redis_reads_per_request,omitempty"`  // buckets read, as Redis counts them
-	FloodPerSecond   *float64 `json:"flood_per_second,omitempty"`         // requests of the client that floods
-	StoreCPUMicros   *float64 `json:"redis_cpu_us_per_request,omitempty"` // of redis-server
-	Speedup          *float64 `json:"speedup,omitempty"`                  // over the usual way, median over rounds
-	HitterAdmitted   *float64 `json:"hitter_admitted_ratio,omitempty"`    // of a client over its limit, to that limit
+	// Of a store, Redis or PostgreSQL.
+	StorePerRequest *float64 `json:"redis_per_request,omitempty"`
+	StorePerSecond  *float64 `json:"redis_per_second,omitempty"`
+	StoreReads      *float64 `json:"redis_reads_per_request,omitempty"`  // buckets read, as Redis counts them
+	FloodPerSecond  *float64 `json:"flood_per_second,omitempty"`         // requests of the client that floods
+	StoreCPUMicros  *float64 `json:"redis_cpu_us_per_request,omitempty"` // of its processes
+	StoreBytes      *int64   `json:"store_bytes,omitempty"`              // of the table, index included
+	Speedup         *float64 `json:"speedup,omitempty"`                  // over the usual way, median over rounds
+	HitterAdmitted  *float64 `json:"hitter_admitted_ratio,omitempty"`    // of a client over its limit, to that limit
 
 	// What a node sends to each other node, and what of one client it leaves
 	// out: as it knows it, and as it was, the worst of all clients.

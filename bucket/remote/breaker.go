@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,7 +27,10 @@ type breaker struct {
 	config *Config
 	probe  func(context.Context) *Error
 
-	cb       *gobreaker.TwoStepCircuitBreaker[struct{}]
+	mu  sync.Mutex // held while an outcome is reported; guards row
+	row int        // bad batches since the last good one
+	cb  *gobreaker.TwoStepCircuitBreaker[struct{}]
+
 	away     atomic.Bool   // not closed
 	wake     chan struct{} // capacity 1: the breaker has opened
 	last     atomic.Pointer[Error]
@@ -47,13 +51,14 @@ func (b *breaker) init(c *Config, probe func(context.Context) *Error) {
 		BucketPeriod: tripWindow / 10,
 		Timeout:      c.RetryMin / 2, // below every pause of the prober
 		ReadyToTrip: func(c gobreaker.Counts) bool {
-			return c.ConsecutiveFailures >= tripAfter || c.Requests >= tripRequests && 2*c.TotalFailures >= c.Requests
+			return b.row >= tripAfter || c.Requests >= tripRequests && 2*c.TotalFailures >= c.Requests
 		},
 		OnStateChange: func(_ string, from, to gobreaker.State) { b.changed(from, to) },
 	})
 }
 
-// changed runs while gobreaker holds its lock, so it must not call cb.
+// changed runs while gobreaker holds its lock and report may hold mu, so it must not call
+// cb or take mu.
 func (b *breaker) changed(from, to gobreaker.State) {
 	b.away.Store(to != gobreaker.StateClosed)
 	switch {
@@ -72,26 +77,44 @@ func (b *breaker) changed(from, to gobreaker.State) {
 	}
 }
 
-// allow reports whether a batch, or the probe while the breaker is open, may be
-// sent. If so, report must be called once. Workers check away first: in the
-// half-open state gobreaker admits one request, which is the prober's.
-func (b *breaker) allow() (report func(*Error), ok bool) {
+// begin is what report wants to know of a batch: how often the breaker had opened.
+// ok is false if the batch must not be sent.
+func (b *breaker) begin() (trips uint64, ok bool) {
+	trips = b.trips.Load()
+	return trips, !b.away.Load()
+}
+
+// report counts the outcome of a batch or probe. One that began before the breaker
+// opened says nothing about the store as it is now.
+//
+// gobreaker hears of a batch when it ends: one that began longer ago than tripWindow
+// would not count there. And it forgets failures in a row as they leave the window,
+// where those of a store that takes long to fail would never be five: so row counts
+// them (TestBreakerOpens, TestLongBatchesCount).
+func (b *breaker) report(trips uint64, e *Error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if trips != b.trips.Load() {
+		return
+	}
 	done, err := b.cb.Allow()
-	return func(e *Error) {
-		if e == nil {
-			done(nil)
-			return
-		}
+	switch {
+	case err != nil: // it is open, and the probe came too early
+	case e == nil:
+		b.row = 0
+		done(nil)
+	default:
+		b.row++
 		b.last.Store(e)
 		done(e)
-	}, err == nil
+	}
 }
 
 // open trips the breaker for an error that was found outside of it.
 func (b *breaker) open(e *Error) {
 	for range tripAfter {
-		if report, ok := b.allow(); ok {
-			report(e)
+		if trips, ok := b.begin(); ok {
+			b.report(trips, e)
 		}
 	}
 }
@@ -129,9 +152,7 @@ func (b *breaker) recover(ctx context.Context) {
 		case <-time.After(b.pause - rand.N(b.pause/4+1)):
 		}
 		b.pause = min(2*b.pause, c.RetryMax)
-		if report, ok := b.allow(); ok {
-			report(b.probe(ctx))
-		}
+		b.report(b.trips.Load(), b.probe(ctx))
 	}
 	b.closedAt = time.Now()
 }

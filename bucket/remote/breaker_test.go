@@ -31,8 +31,8 @@ func trip(t *testing.T, s *Store) {
 	}
 }
 
-// Which batches open the breaker: x fails, s is slow, - is as slow as may be,
-// _ is half a second of nothing.
+// Which batches open the breaker: x fails, X does so after a second and a half, s is
+// slow, - is as slow as may be, _ is half a second of nothing.
 func TestBreakerOpens(t *testing.T) {
 	t.Parallel()
 	for batches, open := range map[string]bool{
@@ -46,11 +46,18 @@ func TestBreakerOpens(t *testing.T) {
 		strings.Repeat(".x", 10):      true, // half of 20
 		strings.Repeat("..x", 30):     false,
 		strings.Repeat(".x.x.x_", 20): false, // half, but few within a second
+		"XXXX":                        false,
+		"XXXXX":                       true,
+		"x_x_x_x_x":                   true,
+		"x_x_x_x_._x":                 false,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			m, next := newMemory(), byte('.')
 			m.exec = func([]*bucket.Op) error {
 				switch next {
+				case 'X':
+					time.Sleep(1500 * time.Millisecond)
+					return errGone
 				case 'x':
 					return errGone
 				case 's':

@@ -17,11 +17,11 @@
 // # Failure
 //
 // A batch is bad if half of its operations failed, or if it took longer than
-// Config.Timeout. Five bad batches in a row, or half of those within a second,
-// open the breaker. While it is open Submit returns [bucket.ErrAway] and one
-// goroutine probes the store at growing intervals. Operations never serve as
-// probes: no request waits for a store that may be down, and a store recovers
-// without traffic.
+// Config.Timeout. Five bad batches in a row, however far apart, or half of those
+// that end within a second, open the breaker. While it is open Submit returns
+// [bucket.ErrAway] and one goroutine probes the store at growing intervals.
+// Operations never serve as probes: no request waits for a store that may be down,
+// and a store recovers without traffic.
 //
 // Every failure has a [Class] from the driver's fixed set. The class's cause
 // decides what follows: a store that is away may come back by itself, while a

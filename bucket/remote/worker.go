@@ -64,12 +64,8 @@ func (w *worker) gather() {
 // run carries the batch out and calls Done of every operation exactly once.
 func (w *worker) run() {
 	s := w.store
-	var report func(*Error)
-	ok := !s.aborted.Load() && !s.breaker.away.Load()
-	if ok {
-		report, ok = s.breaker.allow()
-	}
-	if !ok {
+	trips, ok := s.breaker.begin()
+	if !ok || s.aborted.Load() {
 		for _, op := range w.ops {
 			s.counters.away.Add(1)
 			op.Done(op, bucket.Reply{}, bucket.ErrAway)
@@ -88,11 +84,11 @@ func (w *worker) run() {
 	s.recordTrip(took, n, w.failed)
 	switch {
 	case 2*w.failed >= n: // half: one shard of a cluster is not all of the store
-		report(w.err)
+		s.breaker.report(trips, w.err)
 	case took > s.config.Timeout:
-		report(s.slow)
+		s.breaker.report(trips, s.slow)
 	default:
-		report(nil)
+		s.breaker.report(trips, nil)
 	}
 }
 

@@ -9,6 +9,7 @@ package pgtest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -43,45 +44,57 @@ type Server struct {
 // waits until it answers. Everybody may log in as user postgres without a password.
 func Start(t testkit.T, settings ...string) *Server {
 	t.Helper()
+	s := newServer(t, settings)
+	s.program("initdb", "--pgdata", s.Dir, "--username=postgres", "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C")
+	s.Run()
+	return s
+}
+
+// newServer is a server without data.
+func newServer(t testkit.T, settings []string) *Server {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "pgtest") // not that of the test, which only root can enter
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	bin, err := Find()
+	if err != nil {
+		t.Fatal(err)
+	}
 	port := redistest.FreePort(t)
-	s := &Server{Addr: "127.0.0.1:" + strconv.Itoa(port), Port: port, Dir: filepath.Join(dir, "data"), t: t, bin: binaries(t)}
+	s := &Server{Addr: "127.0.0.1:" + strconv.Itoa(port), Port: port, Dir: filepath.Join(dir, "data"), t: t, bin: bin}
 	s.Set(settings...)
-	attr := asUser(t)
-	if c := attr.Credential; c != nil {
+	if c := asUser(t).Credential; c != nil {
 		if err := os.Chown(dir, int(c.Uid), int(c.Gid)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	initdb := exec.CommandContext(context.Background(), filepath.Join(s.bin, "initdb"), "--pgdata", s.Dir, "--username=postgres", "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C")
-	initdb.SysProcAttr, initdb.Dir = attr, dir
-	if out, err := initdb.CombinedOutput(); err != nil {
-		t.Fatalf("initdb: %v\n%s", err, out)
-	}
-	s.Run()
 	return s
 }
 
-// binaries finds the directory of the programs, which Debian keeps out of PATH.
-func binaries(t testkit.T) string {
-	t.Helper()
+// program runs one of PostgreSQL's programs to its end.
+func (s *Server) program(name string, args ...string) {
+	s.t.Helper()
+	cmd := exec.CommandContext(context.Background(), filepath.Join(s.bin, name), args...)
+	cmd.SysProcAttr, cmd.Dir = asUser(s.t), filepath.Dir(s.Dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		s.t.Fatalf("%s: %v\n%s", name, err, out)
+	}
+}
+
+// Find returns the directory of PostgreSQL's programs, which Debian keeps out of PATH.
+func Find() (string, error) {
 	candidates, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	slices.Sort(candidates)
 	if p, err := exec.LookPath("postgres"); err == nil {
 		candidates = append(candidates, p)
 	}
 	if len(candidates) == 0 {
-		t.Fatal("PostgreSQL is missing: apt-get install postgresql")
+		return "", errors.New("PostgreSQL is missing: apt-get install postgresql")
 	}
 	p, err := filepath.EvalSymlinks(candidates[len(candidates)-1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Dir(p)
+	return filepath.Dir(p), err
 }
 
 // asUser is how a process of PostgreSQL is started. It must not outlive a test binary
@@ -192,6 +205,14 @@ func (s *Server) Continue() { s.backends(syscall.SIGCONT) }
 func (s *Server) backends(sig syscall.Signal) {
 	s.t.Helper()
 	s.signal(sig)
+	for _, pid := range s.children() {
+		_ = syscall.Kill(pid, sig) // it may have ended
+	}
+}
+
+// children are the processes that the postmaster has started.
+func (s *Server) children() (pids []int) {
+	s.t.Helper()
 	pid := s.cmd.Process.Pid
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	if err != nil {
@@ -199,9 +220,10 @@ func (s *Server) backends(sig syscall.Signal) {
 	}
 	for child := range strings.FieldsSeq(string(children)) {
 		if pid, err := strconv.Atoi(child); err == nil {
-			_ = syscall.Kill(pid, sig) // it may have ended
+			pids = append(pids, pid)
 		}
 	}
+	return pids
 }
 
 func (s *Server) signal(sig syscall.Signal) {
@@ -210,6 +232,9 @@ func (s *Server) signal(sig syscall.Signal) {
 		s.t.Fatal(err)
 	}
 }
+
+// PID is the postmaster's process, whose children do the work.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
 
 // URL is that of a database and user; user postgres owns everything.
 func (s *Server) URL(name, database string) string {

@@ -1,4 +1,4 @@
-package redisbench
+package storebench
 
 import (
 	"context"
@@ -10,22 +10,21 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bench/report"
+	"github.com/fastlimit/fastlimit/bucket"
 )
 
-// flood sends one client's flood among others that conform and counts what
-// Redis is asked.
-func (o Options) flood(ctx context.Context, addr string) (results []report.Result, err error) {
-	const patience = 5 * time.Millisecond // the default of a configuration
-	store, err := open(ctx, addr, patience)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if e := closeStore(store); err == nil {
-			err = e
-		}
-	}()
-	_, rule, err := limiter(store, patience, fastlimit.RuleConfig{Rate: fastlimit.Rate{N: 100, Per: time.Second}, Burst: 200})
+// Flood is one client's flood among others that conform.
+type Flood struct {
+	Group, Store string        // of the result: "redis", "Redis"
+	Timeout      time.Duration // how long a request may wait for the store
+	Clients      int           // that conform
+	PerSecond    float64       // requests of the one that does not; the others send as much together
+	Duration     time.Duration
+}
+
+// Run sends the flood and counts what the store is asked: takes is its own count of that.
+func (o Flood) Run(ctx context.Context, store bucket.Store, takes func() uint64) (results []report.Result, err error) {
+	_, rule, err := Limiter(store, o.Timeout, fastlimit.RuleConfig{Rate: fastlimit.Rate{N: 100, Per: time.Second}, Burst: 200})
 	if err != nil {
 		return nil, err
 	}
@@ -38,11 +37,11 @@ func (o Options) flood(ctx context.Context, addr string) (results []report.Resul
 	for range floodCallers {
 		wg.Go(func() {
 			key := rule.AddrKey(netip.AddrFrom4([4]byte{192, 0, 2, 1}))
-			paced(ctx, o.Flood/floodCallers, func(int) { attacker.take(ctx, rule, key) })
+			paced(ctx, o.PerSecond/floodCallers, func(int) { attacker.take(ctx, rule, key) })
 		})
 	}
 	wg.Go(func() {
-		paced(ctx, o.Flood, func(i int) {
+		paced(ctx, o.PerSecond, func(i int) {
 			n := i % o.Clients
 			others.take(ctx, rule, rule.AddrKey(netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})))
 		})
@@ -52,20 +51,20 @@ func (o Options) flood(ctx context.Context, addr string) (results []report.Resul
 	if err := context.Cause(ctx); err != context.DeadlineExceeded { //nolint:errorlint // that very one
 		return nil, err
 	}
-	takes := float64(store.Stats().Takes)
+	asked := float64(takes())
 	requests := attacker.requests.Load() + others.requests.Load()
 	falseDenials := others.denied.Load()
 	return []report.Result{{
-		Group: "redis", Workload: "one flood among conforming clients", Limiter: "fastlimit",
-		Setup: fmt.Sprintf("exact buckets in Redis; 100/s, burst 200; %.0f requests/s of one client among as many of %d others",
-			float64(attacker.requests.Load())/took, o.Clients),
+		Group: o.Group, Workload: "one flood among conforming clients", Limiter: "fastlimit",
+		Setup: fmt.Sprintf("exact buckets in %s; 100/s, burst 200; %.0f requests/s of one client among as many of %d others",
+			o.Store, float64(attacker.requests.Load())/took, o.Clients),
 		Keys: int64(o.Clients) + 1, Requests: requests,
-		StorePerRequest: new(takes / float64(requests)), StorePerSecond: new(takes / took), FalseDenials: &falseDenials,
+		StorePerRequest: new(asked / float64(requests)), StorePerSecond: new(asked / took), FalseDenials: &falseDenials,
 		Denied: new(float64(attacker.denied.Load()+falseDenials) / float64(requests)),
 	}}, nil
 }
 
-// floodCallers keep the flood going while some of them wait for Redis.
+// floodCallers keep the flood going while some of them wait for the store.
 const floodCallers = 8
 
 // tally counts requests. Safe for concurrent use.
