@@ -200,6 +200,7 @@ func (r *Rule) newTier(i int, tp *RulePlan, c *Config, old *Rule) (*Rule, error)
 		hasher: r.hasher, tag: r.tag, others: r.others, counts: r.counts, talkers: r.talkers,
 		index: r.index, tier: i + 1, base: r, cost: r.cost, config: tp.Config, epoch: r.epoch, namer: r.namer,
 	}
+	t.beginLines(old)
 	if old != nil {
 		t.buckets = old.buckets
 		t.countDenied = r.countDenied

@@ -57,13 +57,38 @@ func (l *Limiter) WaitAllAt(ctx context.Context, charges []Charge, at time.Time)
 	return l.waitAll(ctx, charges, l.clock.follow(at.Sub(l.clock.start)))
 }
 
+// Waiter is a caller that is told when its request begins to wait, which few do: what
+// it takes to notice that a client leaves is then spared for all others. Both methods are
+// called on the goroutine of the caller.
+type Waiter interface {
+	// BeginWait is called at most once, when the request has got a place. The request
+	// waits until ctx ends, at the latest.
+	BeginWait() (ctx context.Context)
+	// EndWait is called when there is a decision on a request that has waited.
+	EndWait()
+}
+
+// WaitAllFor is [Limiter.WaitAllAt] for a [Waiter], whose ctx counts from when it waits.
+func (l *Limiter) WaitAllFor(w Waiter, charges []Charge, at time.Time) (d Decision, by int) {
+	l.check(charges)
+	if !l.clock.machine {
+		panic("BUG: fastlimit: WaitAllFor on a limiter with a Clock, which tells the time: call WaitAll")
+	}
+	return l.waitAllFor(context.Background(), w, charges, l.clock.follow(at.Sub(l.clock.start)))
+}
+
 func (l *Limiter) waitAll(ctx context.Context, charges []Charge, now time.Duration) (Decision, int) {
+	return l.waitAllFor(ctx, nil, charges, now)
+}
+
+// waitAllFor is waitAll for a waiter, which may be nil.
+func (l *Limiter) waitAllFor(ctx context.Context, who Waiter, charges []Charge, now time.Duration) (Decision, int) {
 	for i := range charges {
 		if charges[i].Rule.lines != nil && charges[i].Cost > 0 {
 			w := attempt{limiter: l, charges: charges, at: stripeFor(charges), came: now, in: -1}
 			d, by, held := w.try(ctx, now)
 			if held {
-				d, by = w.wait(ctx, d, by)
+				d, by = w.wait(ctx, who, d, by)
 			}
 			return d, by
 		}
@@ -89,8 +114,8 @@ const waitSlack = 10 * time.Millisecond
 const minPause = time.Millisecond
 
 // wait waits in one line after the other until there is a decision. d is the denial for
-// now, and held by the rule of charge by.
-func (w *attempt) wait(ctx context.Context, d Decision, by int) (Decision, int) {
+// now, and held by the rule of charge by. who may be nil.
+func (w *attempt) wait(ctx context.Context, who Waiter, d Decision, by int) (Decision, int) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -106,6 +131,11 @@ func (w *attempt) wait(ctx context.Context, d Decision, by int) (Decision, int) 
 			return w.deny(p, by, now, wait), by
 		}
 		w.in = by
+		if who != nil { // with its first place; not a field, for which charges would escape
+			ctx = who.BeginWait()
+			defer who.EndWait()
+			who = nil
+		}
 		var held bool
 		d, by, held = w.inLine(ctx, timer, p, d)
 		w.in = -1

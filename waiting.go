@@ -60,12 +60,26 @@ func newWaiters() *waiters { return &waiters{end: make(chan struct{})} }
 // of its caller; whoever leaves hands the turn to the next. So there are no goroutines,
 // and of each client at most one request of those that wait is anywhere but here.
 type lines struct {
-	taken                           atomic.Int64 // places in all lines: 0 spares the look into a shard
-	admitted, left, denied, refused atomic.Uint64
-	shards                          [64]lineShard
+	*waitCounts              // of the rule, its tiers included
+	taken       atomic.Int64 // places in all of these: 0 spares the look into a shard
+	shards      []lineShard  // a power of two; immutable
 }
 
-// lineShard is one of 64 parts of the lines, in a cache line of its own.
+// waitCounts is what [WaitStats] shows.
+type waitCounts struct {
+	waiting                         atomic.Int64
+	admitted, left, denied, refused atomic.Uint64
+}
+
+// How many shards the lines of a rule have, and those of a tier, of which there may be
+// many (TestTierMemory).
+const ruleShards, tierShards = 64, 4
+
+func newLines(counts *waitCounts, shards int) *lines {
+	return &lines{waitCounts: counts, shards: make([]lineShard, shards)}
+}
+
+// lineShard is a part of the lines, in a cache line of its own.
 type lineShard struct {
 	mu sync.Mutex
 	m  map[sketch.Digest]*waitLine // those that are not empty; guarded by mu
@@ -87,7 +101,9 @@ type place struct {
 	prev, next *place // guarded by the shard
 }
 
-func (s *lines) shard(d sketch.Digest) *lineShard { return &s.shards[d.Pos>>8%64] }
+func (s *lines) shard(d sketch.Digest) *lineShard {
+	return &s.shards[int(d.Pos>>8)&(len(s.shards)-1)]
+}
 
 // ahead returns the ticks that those who wait for the bucket of d ask for, and whether
 // there are any.
@@ -148,6 +164,7 @@ func (r *Rule) join(p *place, now, deadline time.Duration) (wait time.Duration, 
 	q.places++
 	q.ticks += p.cost
 	s.taken.Add(1)
+	s.waiting.Add(1)
 	return wait, gotPlace
 }
 
@@ -174,6 +191,7 @@ func (r *Rule) leave(p *place) {
 		delete(sh.m, p.digest)
 	}
 	s.taken.Add(-1)
+	s.waiting.Add(-1)
 	r.limiter.waiters.places.Add(-1)
 }
 
@@ -217,15 +235,15 @@ func (l *Limiter) StopWaiting() {
 	l.waiters.once.Do(func() { close(l.waiters.end) })
 }
 
-// WaitStats returns a snapshot of what [Rule.Wait] and [Limiter.WaitAll] did for this
-// rule, since it was made or since the first of those whose state it goes on with was.
+// WaitStats returns a snapshot of what [Rule.Wait] and [Limiter.WaitAll] did for this rule
+// and its tiers, since it was made or since the first of those whose state it goes on with was.
 func (r *Rule) WaitStats() WaitStats {
 	r.checkMade()
 	s := r.lines
 	if s == nil {
 		return WaitStats{}
 	}
-	return WaitStats{s.taken.Load(), s.admitted.Load(), s.left.Load(), s.denied.Load(), s.refused.Load()}
+	return WaitStats{s.waiting.Load(), s.admitted.Load(), s.left.Load(), s.denied.Load(), s.refused.Load()}
 }
 
 // checkWait reports what is wrong with how long requests of a rule may wait.
@@ -259,14 +277,16 @@ func (l *Limiter) beginWaiting(c *Config, old *Limiter) {
 	}
 }
 
-// beginLines gives a rule that lets requests wait its lines, or those of old, if that is
-// not nil and has some. Time must pass by itself, so not that of a [ManualClock].
+// beginLines gives a rule, or a tier, that lets requests wait its lines, or those of old,
+// if that is not nil and has some. Time must pass by itself, so not that of a [ManualClock].
 func (r *Rule) beginLines(old *Rule) {
 	switch {
 	case r.config.MaxWait == 0 || !r.enforced || !r.limiter.clock.machine:
 	case old != nil && old.lines != nil:
 		r.lines = old.lines
+	case r.base != nil:
+		r.lines = newLines(r.base.lines.waitCounts, tierShards)
 	default:
-		r.lines = new(lines)
+		r.lines = newLines(new(waitCounts), ruleShards)
 	}
 }
