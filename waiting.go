@@ -130,32 +130,33 @@ const (
 	stopped          // nobody waits any more
 )
 
-// join puts p at the end of its line if it will be its turn by the deadline. It returns
-// how long the wait is going to be.
-func (r *Rule) join(p *place, now, deadline time.Duration) (wait time.Duration, no noPlace) {
+// join makes a place at the end of the line of d, for a request that costs so many ticks,
+// if it will be its turn by the deadline. It returns how long the wait is going to be.
+func (r *Rule) join(d sketch.Digest, cost uint64, now, deadline time.Duration) (p *place, wait time.Duration, no noPlace) {
 	s, l := r.lines, r.limiter
-	sh := s.shard(p.digest)
+	sh := s.shard(d)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	q, ahead := sh.m[p.digest], uint64(0)
+	q, ahead := sh.m[d], uint64(0)
 	if q != nil {
 		ahead = q.ticks
 	}
-	wait = r.until(p.digest, ahead, p.cost, now)
+	wait = r.until(d, ahead, cost, now)
 	switch {
 	case wait > deadline-now:
-		return wait, tooLong
+		return nil, wait, tooLong
 	case l.waiters.ended():
-		return wait, stopped
+		return nil, wait, stopped
 	case q != nil && q.places >= l.waitLimits.PerKey || !l.waiters.take(l.waitLimits.Total):
-		return wait, allTaken
+		return nil, wait, allTaken
 	}
+	p = &place{turn: make(chan struct{}, 1), digest: d, cost: cost}
 	if q == nil {
 		q = &waitLine{first: p}
 		if sh.m == nil {
 			sh.m = map[sketch.Digest]*waitLine{}
 		}
-		sh.m[p.digest] = q
+		sh.m[d] = q
 		p.turn <- struct{}{}
 	} else {
 		q.last.next, p.prev = p, q.last
@@ -165,7 +166,7 @@ func (r *Rule) join(p *place, now, deadline time.Duration) (wait time.Duration, 
 	q.ticks += p.cost
 	s.taken.Add(1)
 	s.waiting.Add(1)
-	return wait, gotPlace
+	return p, wait, gotPlace
 }
 
 // leave gives the place up, and the turn to the next if it was the first.
