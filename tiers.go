@@ -46,7 +46,7 @@ const (
 // index, mode and counters of r, and with exact buckets of its own. There is neither
 // filter nor sketch before them, so it admits no more than its own burst and rate. It
 // takes the keys of r. A request of a client that has this limit is charged to the
-// tier and not to r, and waits for the tier's units, in the lines of r.
+// tier and not to r.
 func (r *Rule) Tier(i int) *Rule { return r.tiers[i] }
 
 // TierIndex is i of [Rule.Tier], -1 of a rule that is none.
@@ -198,8 +198,9 @@ func (r *Rule) newTier(i int, tp *RulePlan, c *Config, old *Rule) (*Rule, error)
 	t := &Rule{
 		limiter: r.limiter, enforced: r.enforced, mask4: r.mask4, mask6hi: r.mask6hi, mask6lo: r.mask6lo,
 		hasher: r.hasher, tag: r.tag, others: r.others, counts: r.counts, talkers: r.talkers,
-		index: r.index, tier: i + 1, base: r, cost: r.cost, config: tp.Config, epoch: r.epoch, namer: r.namer, lines: r.lines,
+		index: r.index, tier: i + 1, base: r, cost: r.cost, config: tp.Config, epoch: r.epoch, namer: r.namer,
 	}
+	t.beginLines(old)
 	if old != nil {
 		t.buckets = old.buckets
 		t.countDenied = r.countDenied

@@ -163,7 +163,8 @@ func TestTierInAStore(t *testing.T) {
 
 // What the plan says of tiers is what they take.
 func TestTierMemory(t *testing.T) { // not parallel: it counts all that is allocated
-	c := Config{Memory: 256 << 20, Clock: new(ManualClock), Rules: []RuleConfig{rule("a", 100, time.Second, 200)}}
+	c := Config{Memory: 256 << 20, Rules: []RuleConfig{rule("a", 100, time.Second, 200)}}
+	c.Rules[0].MaxWait = time.Second // then they have lines, too
 	heap := func(c Config) (used, planned int64) {
 		var before, after runtime.MemStats
 		for range 3 { // what tests before this one have left in pools goes by the second

@@ -57,13 +57,38 @@ func (l *Limiter) WaitAllAt(ctx context.Context, charges []Charge, at time.Time)
 	return l.waitAll(ctx, charges, l.clock.follow(at.Sub(l.clock.start)))
 }
 
+// Waiter is a caller that is told when its request begins to wait, which few do: what
+// it takes to notice that a client leaves is then spared for all others. Both methods are
+// called on the goroutine of the caller.
+type Waiter interface {
+	// BeginWait is called at most once, when the request has got a place. The request
+	// waits until ctx ends, at the latest.
+	BeginWait() (ctx context.Context)
+	// EndWait is called when there is a decision on a request that has waited.
+	EndWait()
+}
+
+// WaitAllFor is [Limiter.WaitAllAt] for a [Waiter], whose ctx counts from when it waits.
+func (l *Limiter) WaitAllFor(w Waiter, charges []Charge, at time.Time) (d Decision, by int) {
+	l.check(charges)
+	if !l.clock.machine {
+		panic("BUG: fastlimit: WaitAllFor on a limiter with a Clock, which tells the time: call WaitAll")
+	}
+	return l.waitAllFor(context.Background(), w, charges, l.clock.follow(at.Sub(l.clock.start)))
+}
+
 func (l *Limiter) waitAll(ctx context.Context, charges []Charge, now time.Duration) (Decision, int) {
+	return l.waitAllFor(ctx, nil, charges, now)
+}
+
+// waitAllFor is waitAll for a waiter, which may be nil.
+func (l *Limiter) waitAllFor(ctx context.Context, who Waiter, charges []Charge, now time.Duration) (Decision, int) {
 	for i := range charges {
 		if charges[i].Rule.lines != nil && charges[i].Cost > 0 {
 			w := attempt{limiter: l, charges: charges, at: stripeFor(charges), came: now, in: -1}
 			d, by, held := w.try(ctx, now)
 			if held {
-				d, by = w.wait(ctx, d, by)
+				d, by = w.wait(ctx, who, d, by)
 			}
 			return d, by
 		}
@@ -89,23 +114,30 @@ const waitSlack = 10 * time.Millisecond
 const minPause = time.Millisecond
 
 // wait waits in one line after the other until there is a decision. d is the denial for
-// now, and held by the rule of charge by.
-func (w *attempt) wait(ctx context.Context, d Decision, by int) (Decision, int) {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
+// now, and held by the rule of charge by. who may be nil.
+func (w *attempt) wait(ctx context.Context, who Waiter, d Decision, by int) (Decision, int) {
+	var timer *time.Timer // made with the first place: a flood gets none
 	for {
 		c := &w.charges[by]
 		r := c.Rule
-		p := &place{turn: make(chan struct{}, 1), digest: c.Key.digest(), cost: r.shape.Cost(c.Cost)}
 		now := r.clock.now()
-		wait, no := r.join(p, now, w.came+r.config.MaxWait)
+		p, wait, no := r.join(c.Key.digest(), r.shape.Cost(c.Cost), now, w.came+r.config.MaxWait)
 		if no != gotPlace {
 			if no == allTaken {
 				r.lines.refused.Add(1)
 			}
-			return w.deny(p, by, now, wait), by
+			return w.deny(by, now, wait), by
 		}
 		w.in = by
+		if timer == nil {
+			timer = time.NewTimer(time.Hour)
+			defer timer.Stop()
+		}
+		if who != nil { // with its first place; not a field, for which charges would escape
+			ctx = who.BeginWait()
+			defer who.EndWait()
+			who = nil
+		}
 		var held bool
 		d, by, held = w.inLine(ctx, timer, p, d)
 		w.in = -1
@@ -141,13 +173,13 @@ func (w *attempt) inLine(ctx context.Context, timer *time.Timer, p *place, d Dec
 		case <-turn:
 		case <-timer.C:
 			if turn != nil && !isFirst(turn) {
-				return w.deny(p, by, r.clock.now(), 0), by, false
+				return w.deny(by, r.clock.now(), 0), by, false
 			}
 		case <-ctx.Done():
 			r.counts.record(w.at, StageExact, false)
 			return abandoned(), by, false
 		case <-w.limiter.waiters.end:
-			return w.deny(p, by, r.clock.now(), 0), by, false
+			return w.deny(by, r.clock.now(), 0), by, false
 		}
 		now = r.clock.now()
 		if d, by, held = w.try(ctx, now); !held || by != w.in {
@@ -158,7 +190,7 @@ func (w *attempt) inLine(ctx context.Context, timer *time.Timer, p *place, d Dec
 			pause = max(pause, minPause)
 		}
 		if now += pause; now > deadline {
-			return w.deny(p, by, now-pause, d.RetryAfter), by, false
+			return w.deny(by, now-pause, d.RetryAfter), by, false
 		}
 	}
 }
@@ -173,20 +205,21 @@ func isFirst(turn <-chan struct{}) bool {
 	}
 }
 
-// deny records and returns the last word on a request at place p, which is charge by's.
-func (w *attempt) deny(p *place, by int, now, wait time.Duration) Decision {
-	r := w.charges[by].Rule
+// deny records and returns the last word on a request, which is charge by's.
+func (w *attempt) deny(by int, now, wait time.Duration) Decision {
+	c := &w.charges[by]
+	r, digest, cost := c.Rule, c.Key.digest(), c.Rule.shape.Cost(c.Cost)
 	if wait == 0 { // not known yet
-		ahead, _ := r.ahead(p.digest)
+		ahead, _ := r.lines.ahead(digest)
 		if w.in >= 0 {
-			ahead -= p.cost
+			ahead -= cost
 		}
-		wait = max(r.until(p.digest, ahead, p.cost, now), time.Microsecond)
+		wait = max(r.until(digest, ahead, cost, now), time.Microsecond)
 	}
-	d := r.decision(StageTable, false, r.table.Lookup(p.digest), now, p.cost)
+	d := r.decision(StageTable, false, r.table.Lookup(digest), now, cost)
 	d.RetryAfter = wait
 	if wait != bucket.Never {
-		d.Remaining = min(d.Remaining, int64(w.charges[by].Cost)-1)
+		d.Remaining = min(d.Remaining, int64(c.Cost)-1)
 	}
 	w.record(by)
 	return d

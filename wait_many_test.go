@@ -157,6 +157,11 @@ func TestWaitDoesNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { a.Wait(ctx, key, 1) }); n > 0 {
 		t.Errorf("%v allocations of one that is admitted", n)
 	}
+	late := b.BytesKey([]byte("y"))
+	b.Allow(late)
+	if n := testing.AllocsPerRun(100, func() { b.Wait(ctx, late, 1) }); n > 0 || b.WaitStats() != (WaitStats{}) {
+		t.Errorf("%v allocations of one that would wait too long", n)
+	}
 	charges := []Charge{{a, key, 1}, {b, b.BytesKey([]byte("x")), 2}}
 	if n := testing.AllocsPerRun(100, func() { lim.WaitAll(ctx, charges) }); n > 0 {
 		t.Errorf("%v allocations of one that never fits", n)

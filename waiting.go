@@ -60,25 +60,29 @@ func newWaiters() *waiters { return &waiters{end: make(chan struct{})} }
 // of its caller; whoever leaves hands the turn to the next. So there are no goroutines,
 // and of each client at most one request of those that wait is anywhere but here.
 type lines struct {
-	taken                           atomic.Int64 // places in all lines: 0 spares the look into a shard
+	*waitCounts              // of the rule, its tiers included
+	taken       atomic.Int64 // places in all of these: 0 spares the look into a shard
+	shards      []lineShard  // a power of two; immutable
+}
+
+// waitCounts is what [WaitStats] shows.
+type waitCounts struct {
+	waiting                         atomic.Int64
 	admitted, left, denied, refused atomic.Uint64
-	shards                          [64]lineShard
 }
 
-// lineKey names a line. A rule shares its lines with its tiers, so that they count as one
-// and take no more memory; a client whose limit changes while it waits has another bucket,
-// and those who wait for the old one are not ahead of those who come for the new.
-type lineKey struct {
-	digest      sketch.Digest
-	unit, limit uint64 // of the bucket's shape
+// How many shards the lines of a rule have, and those of a tier, of which there may be
+// many (TestTierMemory).
+const ruleShards, tierShards = 64, 4
+
+func newLines(counts *waitCounts, shards int) *lines {
+	return &lines{waitCounts: counts, shards: make([]lineShard, shards)}
 }
 
-func (r *Rule) lineKey(d sketch.Digest) lineKey { return lineKey{d, r.shape.Unit(), r.shape.Limit()} }
-
-// lineShard is one of 64 parts of the lines, in a cache line of its own.
+// lineShard is a part of the lines, in a cache line of its own.
 type lineShard struct {
 	mu sync.Mutex
-	m  map[lineKey]*waitLine // those that are not empty; guarded by mu
+	m  map[sketch.Digest]*waitLine // those that are not empty; guarded by mu
 	_  [64 - 16]byte
 }
 
@@ -97,19 +101,20 @@ type place struct {
 	prev, next *place // guarded by the shard
 }
 
-func (s *lines) shard(d sketch.Digest) *lineShard { return &s.shards[d.Pos>>8%64] }
+func (s *lines) shard(d sketch.Digest) *lineShard {
+	return &s.shards[int(d.Pos>>8)&(len(s.shards)-1)]
+}
 
 // ahead returns the ticks that those who wait for the bucket of d ask for, and whether
 // there are any.
-func (r *Rule) ahead(d sketch.Digest) (ticks uint64, any bool) {
-	s := r.lines
+func (s *lines) ahead(d sketch.Digest) (ticks uint64, any bool) {
 	if s.taken.Load() == 0 {
 		return 0, false
 	}
 	sh := s.shard(d)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if q := sh.m[r.lineKey(d)]; q != nil {
+	if q := sh.m[d]; q != nil {
 		return q.ticks, true
 	}
 	return 0, false
@@ -125,33 +130,33 @@ const (
 	stopped          // nobody waits any more
 )
 
-// join puts p at the end of its line if it will be its turn by the deadline. It returns
-// how long the wait is going to be.
-func (r *Rule) join(p *place, now, deadline time.Duration) (wait time.Duration, no noPlace) {
+// join makes a place at the end of the line of d, for a request that costs so many ticks,
+// if it will be its turn by the deadline. It returns how long the wait is going to be.
+func (r *Rule) join(d sketch.Digest, cost uint64, now, deadline time.Duration) (p *place, wait time.Duration, no noPlace) {
 	s, l := r.lines, r.limiter
-	sh := s.shard(p.digest)
+	sh := s.shard(d)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	key := r.lineKey(p.digest)
-	q, ahead := sh.m[key], uint64(0)
+	q, ahead := sh.m[d], uint64(0)
 	if q != nil {
 		ahead = q.ticks
 	}
-	wait = r.until(p.digest, ahead, p.cost, now)
+	wait = r.until(d, ahead, cost, now)
 	switch {
 	case wait > deadline-now:
-		return wait, tooLong
+		return nil, wait, tooLong
 	case l.waiters.ended():
-		return wait, stopped
+		return nil, wait, stopped
 	case q != nil && q.places >= l.waitLimits.PerKey || !l.waiters.take(l.waitLimits.Total):
-		return wait, allTaken
+		return nil, wait, allTaken
 	}
+	p = &place{turn: make(chan struct{}, 1), digest: d, cost: cost}
 	if q == nil {
 		q = &waitLine{first: p}
 		if sh.m == nil {
-			sh.m = map[lineKey]*waitLine{}
+			sh.m = map[sketch.Digest]*waitLine{}
 		}
-		sh.m[key] = q
+		sh.m[d] = q
 		p.turn <- struct{}{}
 	} else {
 		q.last.next, p.prev = p, q.last
@@ -160,7 +165,8 @@ func (r *Rule) join(p *place, now, deadline time.Duration) (wait time.Duration, 
 	q.places++
 	q.ticks += p.cost
 	s.taken.Add(1)
-	return wait, gotPlace
+	s.waiting.Add(1)
+	return p, wait, gotPlace
 }
 
 // leave gives the place up, and the turn to the next if it was the first.
@@ -169,8 +175,7 @@ func (r *Rule) leave(p *place) {
 	sh := s.shard(p.digest)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	key := r.lineKey(p.digest)
-	q := sh.m[key]
+	q := sh.m[p.digest]
 	if p.prev != nil {
 		p.prev.next = p.next
 	} else if q.first = p.next; p.next != nil {
@@ -184,9 +189,10 @@ func (r *Rule) leave(p *place) {
 	p.prev, p.next = nil, nil
 	q.places--
 	if q.ticks -= p.cost; q.places == 0 {
-		delete(sh.m, key)
+		delete(sh.m, p.digest)
 	}
 	s.taken.Add(-1)
+	s.waiting.Add(-1)
 	r.limiter.waiters.places.Add(-1)
 }
 
@@ -230,15 +236,15 @@ func (l *Limiter) StopWaiting() {
 	l.waiters.once.Do(func() { close(l.waiters.end) })
 }
 
-// WaitStats returns a snapshot of what [Rule.Wait] and [Limiter.WaitAll] did for this
-// rule, since it was made or since the first of those whose state it goes on with was.
+// WaitStats returns a snapshot of what [Rule.Wait] and [Limiter.WaitAll] did for this rule
+// and its tiers, since it was made or since the first of those whose state it goes on with was.
 func (r *Rule) WaitStats() WaitStats {
 	r.checkMade()
 	s := r.lines
 	if s == nil {
 		return WaitStats{}
 	}
-	return WaitStats{s.taken.Load(), s.admitted.Load(), s.left.Load(), s.denied.Load(), s.refused.Load()}
+	return WaitStats{s.waiting.Load(), s.admitted.Load(), s.left.Load(), s.denied.Load(), s.refused.Load()}
 }
 
 // checkWait reports what is wrong with how long requests of a rule may wait.
@@ -272,14 +278,16 @@ func (l *Limiter) beginWaiting(c *Config, old *Limiter) {
 	}
 }
 
-// beginLines gives a rule that lets requests wait its lines, or those of old, if that is
-// not nil and has some. Time must pass by itself, so not that of a [ManualClock].
+// beginLines gives a rule, or a tier, that lets requests wait its lines, or those of old,
+// if that is not nil and has some. Time must pass by itself, so not that of a [ManualClock].
 func (r *Rule) beginLines(old *Rule) {
 	switch {
 	case r.config.MaxWait == 0 || !r.enforced || !r.limiter.clock.machine:
 	case old != nil && old.lines != nil:
 		r.lines = old.lines
+	case r.base != nil:
+		r.lines = newLines(r.base.lines.waitCounts, tierShards)
 	default:
-		r.lines = new(lines)
+		r.lines = newLines(new(waitCounts), ruleShards)
 	}
 }

@@ -29,6 +29,7 @@ type Engine struct {
 	lists  *Lists    // nil: there are none
 	rules  []rule    // at the index that the limiter has them
 	fields []KeyPart // the distinct headers and cookies that keys are made of
+	waits  bool
 }
 
 // rule is a compiled [RuleSpec]. The order of the fields matters: for the most common
@@ -85,10 +86,12 @@ func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
 	r.matchAll, r.addrOnly = r.match.all(), r.key.addrOnly()
 	r.overrides, _ = spec.compileOverrides() // New reports its error
 	e.rules = append(e.rules, r)
+	e.waits = e.waits || config.MaxWait > 0 && config.Mode == fastlimit.Enforce
 	return err
 }
 
-// Decide decides on a request now and charges the rules that apply. It does not allocate
+// Decide decides on a request now and charges the rules that apply. It does not wait for
+// places in line; see [Engine.Wait]. It does not allocate
 // once s has grown to its size (TestDecideDoesNotAllocate).
 func (e *Engine) Decide(ctx context.Context, r *Request, s *Scratch) Verdict {
 	list := e.collect(r, s)
@@ -112,6 +115,42 @@ func (e *Engine) DecideAt(ctx context.Context, r *Request, s *Scratch, now time.
 		return s.uncharged(list)
 	}
 	return s.verdict(e.lim.TakeAllAt(ctx, s.charges, now))
+}
+
+// Waits reports whether some enforced rule lets requests wait. If none does,
+// [Engine.Wait] is [Engine.Decide].
+func (e *Engine) Waits() bool { return e.waits }
+
+// Wait is [Engine.Decide] for a request that may wait for its place in line; see
+// [fastlimit.Limiter.WaitAll]. It blocks its caller. The bytes of the request must stay as
+// they are until it returns.
+func (e *Engine) Wait(ctx context.Context, r *Request, s *Scratch) Verdict {
+	if v, done := e.decideLists(r, s); done {
+		return v
+	}
+	return s.verdict(e.lim.WaitAll(ctx, s.charges))
+}
+
+// WaitFor is [Engine.Wait] for a caller that has read the clock, as that of
+// [Engine.DecideAt], and is told when its request waits: see [fastlimit.Waiter].
+func (e *Engine) WaitFor(w fastlimit.Waiter, r *Request, s *Scratch, now time.Time) Verdict {
+	if v, done := e.decideLists(r, s); done {
+		return v
+	}
+	return s.verdict(e.lim.WaitAllFor(w, s.charges, now))
+}
+
+// decideLists is what Decide does before it charges anything, and that it has nothing to
+// charge. Decide has it written out, for speed.
+func (e *Engine) decideLists(r *Request, s *Scratch) (v Verdict, done bool) {
+	list := e.collect(r, s)
+	if len(s.unlimited) > 0 {
+		s.countUnlimited()
+	}
+	if len(s.charges) == 0 {
+		return s.uncharged(list), true
+	}
+	return v, false
 }
 
 // Applying returns what [Engine.Decide] would charge for a request, and charges nothing.

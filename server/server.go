@@ -51,7 +51,7 @@ func New(c Config) (*Server, error) {
 		Max: c.Connections.Max, PerClient: c.Connections.MaxPerClient, HeadBytes: c.Connections.HeaderBytes,
 		Exempt: s.decide.TrustedProxy,
 	}, c.Logger)
-	s.traffic.Conns = s.conns
+	s.traffic.Conns, s.traffic.LetGo = s.conns, s.decide.StopWaiting
 	for i, l := range c.Listeners {
 		s.traffic.Addresses = append(s.traffic.Addresses, l.Address)
 		ln := conn.NewListener(s.conns, s.decide.Handlers(i))

@@ -15,6 +15,7 @@ import (
 func (d *decoder) check() {
 	c := d.cfg
 	c.headerGiven, c.unnamedGiven = d.places["Policy.ClientIPHeader"] != nil, d.places["Policy.OnUnnamed"] != nil
+	c.waitGiven = d.places["Limits.Wait"] != nil
 	if c.Redis != nil {
 		d.report("Redis", c.Redis.Validate(d.machine.readFile))
 	}

@@ -45,6 +45,7 @@ type Config struct {
 	// Whether the file sets client_ip_header and on_unnamed, for Warnings: their
 	// values do not tell, as the defaults may be written out.
 	headerGiven, unnamedGiven bool
+	waitGiven                 bool // and wait
 }
 
 // Cluster is how this node reaches the others, and how much it tells them. TopTalkers
@@ -92,6 +93,17 @@ func (c *Config) Store() *Store {
 		return &Store{Name: "postgres", Timeout: c.Postgres.Timeout}
 	}
 	return nil
+}
+
+// WaitMemory is the most memory that requests take which wait for their places in line, in
+// bytes, beside their connections: 0 if no rule lets any wait.
+func (c *Config) WaitMemory() int64 {
+	for i := range c.Policy.Rules {
+		if c.Policy.Rules[i].Limit.MaxWait > 0 {
+			return int64(c.Limits.Wait.Total) * fastlimit.WaiterBytes
+		}
+	}
+	return 0
 }
 
 // Limiter returns the configuration of the limiter, with rules in the order of

@@ -30,6 +30,9 @@ func Describe(c *Config, p *fastlimit.Plan) string {
 		fmt.Fprintf(&b, "top talkers: %d clients of each rule, %s\n", c.Limits.TopTalkers, size(talkerBytes(len(p.Rules), c.Limits.TopTalkers)))
 	}
 	describeLogs(&b, c, p)
+	if w := c.Limits.Wait; c.WaitMemory() > 0 {
+		fmt.Fprintf(&b, "waiting: at most %d requests, %d for each client of a rule, %s beside memory\n", w.Total, w.PerKey, size(c.WaitMemory()))
+	}
 	b.WriteByte('\n')
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "rule\tlimit\tmode\tmemory\tsketch\tbuckets\tcarries\ta client gets at most")

@@ -30,8 +30,6 @@ var notInTheFile = map[string]string{
 	"fastlimit.Config.Shared":      "whether there is redis",
 	"fastlimit.Config.Rules":       "policy.RuleSpec.Limit",
 	"fastlimit.Config.Reserved":    "follows from the overrides",
-	"fastlimit.Config.Wait":        "the decision service does not wait yet",
-	"fastlimit.RuleConfig.MaxWait": "the decision service does not wait yet",
 	"fastlimit.RuleConfig.Tiers":   "derived from overrides",
 	"fastlimit.RuleConfig.KeyKind": "derived from key and match",
 	"server.Config.Version":        "of the binary",

@@ -162,7 +162,7 @@ func TestContract(t *testing.T) {
 			DenialLogs: 100,
 		},
 		DenyStatus: 429,
-		Limits:     fastlimit.Config{Memory: 64 << 20}, // TopTalkers is that of the cluster
+		Limits:     fastlimit.Config{Memory: 64 << 20, Wait: fastlimit.WaitLimits{PerKey: 10, Total: 10_000}}, // TopTalkers is that of the cluster
 		Redis:      &redisstore.Config{URL: "redis://127.0.0.1:6379/0", Timeout: 5 * time.Millisecond},
 		Cluster: &Cluster{TopTalkers: 8192, Config: gossip.Config{
 			Name: "edge", Bind: "127.0.0.1:7946", Join: []string{"127.0.0.1:7947"}, Secret: "0123456789abcdef",

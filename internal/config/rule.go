@@ -40,8 +40,22 @@ func checkRule(d *decoder, n *node) {
 	if burst := written("Burst"); burst != nil && periods[algorithm] != "" {
 		d.fail(burst, "has no meaning beside algorithm: "+algorithm+", "+periods[algorithm], "remove one of the two")
 	}
+	if wait := written("MaxWait"); wait != nil {
+		d.checkMaxWait(wait, algorithm, d.textOf(written("Mode")))
+	}
 	if denied := written("CountDenied"); d.textOf(denied) == "true" && (algorithm != "" || d.places[n.field+".Limit.Algorithm"] == nil) {
 		d.checkCountDenied(denied, algorithm)
+	}
+}
+
+// checkMaxWait reports a max_wait that makes nobody wait. Package fastlimit refuses it beside
+// windows and logs, too, in words of its own.
+func (d *decoder) checkMaxWait(at *node, algorithm, mode string) {
+	switch {
+	case periods[algorithm] != "":
+		d.fail(at, "has no meaning beside algorithm: "+algorithm+": all who wait would come at once when it has room again", "remove it, or choose leaky_bucket")
+	case mode == "shadow":
+		d.fail(at, "has no effect beside mode: shadow, by which nobody is delayed", "remove it until the rule is enforced")
 	}
 }
 

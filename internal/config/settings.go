@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strconv"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
@@ -45,7 +46,7 @@ func reserved(names ...string) (all []setting) {
 
 // The tables are set in init: as initializers of these variables they would form a
 // cycle, since reading a setting looks up others (whereItBelongs).
-var topSettings, listenSettings, denialSettings, connectionSettings, drainSettings, redisSettings, postgresSettings, clusterSettings, ruleSettings, matchSettings, notSettings, legacySettings, bucketSettings, overrideSettings section
+var topSettings, listenSettings, denialSettings, connectionSettings, drainSettings, waitSettings, redisSettings, postgresSettings, clusterSettings, ruleSettings, matchSettings, notSettings, legacySettings, bucketSettings, overrideSettings section
 
 func init() {
 	denialSettings = section{
@@ -75,6 +76,13 @@ func init() {
 		settings: []setting{
 			{name: "delay", field: "Delay", value: duration(0, maxTimeout, "1s", ""), def: "1s", doc: "time from `/readyz` answering 503 until no more connections are accepted"},
 			{name: "timeout", field: "Timeout", value: duration(minTimeout, maxTimeout, "10s", ""), def: "10s", doc: "time for requests in flight after that"},
+		},
+	}
+	waitSettings = section{
+		name: "wait", want: "settings, such as {per_key: 10, total: 10000}", where: "in wait, indented more than wait",
+		settings: []setting{
+			{name: "per_key", field: "PerKey", value: whole(number{least: 1, most: fastlimit.MaxWaiters, example: "10"}), def: strconv.Itoa(fastlimit.DefaultWaitersPerKey), doc: "most requests that wait for one client of a rule"},
+			{name: "total", field: "Total", value: whole(number{least: 1, most: fastlimit.MaxWaiters, example: "10000"}), def: strconv.Itoa(fastlimit.DefaultWaiters), doc: "most requests that wait in all; each takes up to 2 KiB and its connection"},
 		},
 	}
 	redisSettings = redisTable()
@@ -127,6 +135,7 @@ func topTable() section {
 			{name: "denial_logs", field: "Server.DenialLogs", value: whole(number{least: 0, most: maxDenialLogs, example: "100"}), def: "100", doc: "log lines per second for denials, one per client; the others are only counted"},
 			{name: "connections", field: "Server.Connections", value: mapping(&connectionSettings), shown: "below", doc: "limits on client connections"},
 			{name: "drain", field: "Server.Drain", value: mapping(&drainSettings), shown: "below", doc: "how the server stops on SIGTERM"},
+			{name: "wait", field: "Limits.Wait", value: mapping(&waitSettings), shown: "below", doc: "limits on requests that wait (`max_wait`)"},
 			{
 				name: "top_talkers", field: "Limits.TopTalkers", shown: "`1024`",
 				value: whole(number{least: 4, most: fastlimit.MaxTopTalkers, zero: "none", example: "1024"}),
@@ -142,7 +151,7 @@ func topTable() section {
 				doc: "most overrides of all rules together",
 			},
 			{name: "rules", field: "Policy.Rules", value: ruleList(), required: "nothing would be limited: " + rulesExample, doc: "the limits"},
-		}, reserved("upstream", "watch", "state_file", "kernel", "wait")...),
+		}, reserved("upstream", "watch", "state_file", "kernel")...),
 	}
 }
 
@@ -288,13 +297,14 @@ func ruleTable() section {
 			{name: "burst", field: "Limit.Burst", value: positive("200"), shown: "the number in `rate`", doc: "what a client may send at once; not with a window or a log"},
 			{name: "count_denied", field: "Limit.CountDenied", value: boolean(), def: "false", doc: "windows only: denied requests count too"},
 			{name: "cost", field: "Limit.Cost", value: positive("1"), shown: "`1`", doc: "units that a request takes, at most `burst`"},
+			{name: "max_wait", field: "Limit.MaxWait", value: duration(time.Millisecond, fastlimit.MaxMaxWait, "2s", ""), shown: "none", doc: "how long a request may wait for its place in line instead of being denied; buckets only"},
 			{name: "mode", field: "Limit.Mode", value: choice("enforce", "shadow"), def: "enforce", doc: "whether the rule denies, or only counts"},
 			{name: "escalate_at", field: "Limit.EscalateAt", value: fraction("0.5"), shown: "`0.5`, or `0` if `burst` < 10", doc: "fraction of `burst` from which on requests are checked exactly"},
 			{name: "strict", field: "Limit.Strict", value: boolean(), def: "false", doc: "check every request exactly"},
 			{name: "on_failure", field: "Limit.OnFailure", value: choice("local", "open", "closed"), def: "local", doc: "what decides when Redis does not answer"},
 			{name: "overrides", field: "Overrides", value: overrideList(), shown: "none", doc: "other limits, or none, for some clients"},
 			{name: "overrides_file", field: "Overrides", value: overridesFile(), doc: "a file with overrides, one on each line, for long lists"},
-		}, reserved("max_wait", "cost_from", "on_bad_cost", "rate_from", "ban")...),
+		}, reserved("cost_from", "on_bad_cost", "rate_from", "ban")...),
 	}
 }
 

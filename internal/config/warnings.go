@@ -28,6 +28,7 @@ func Warnings(c *Config, p *fastlimit.Plan) []string {
 	warn := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	networkWarnings(c, warn)
 	listWarnings(c, warn)
+	waitWarnings(c, warn)
 	storeWarnings(c, warn)
 	nodes := 0
 	if c.Cluster != nil {
@@ -121,6 +122,30 @@ func storeWarnings(c *Config, warn warnFunc) {
 	if c.Cluster != nil {
 		warn("cluster: without redis each node keeps the limits by itself: %d nodes admit up to %d times burst and rate; counts are exchanged for top talkers only",
 			c.Cluster.MaxNodes, c.Cluster.MaxNodes)
+	}
+}
+
+// proxyPatience is how long the web servers of docs/recipes wait for an answer
+// (TestProxyPatience). Then they go on without one: they admit the request.
+const proxyPatience = 100 * time.Millisecond
+
+// waitWarnings are about requests that wait, and who may not wait for them.
+func waitWarnings(c *Config, warn warnFunc) {
+	longest := time.Duration(0)
+	for i := range c.Policy.Rules {
+		r := &c.Policy.Rules[i].Limit
+		longest = max(longest, r.MaxWait)
+		if r.MaxWait >= proxyPatience && (len(c.Policy.TrustedProxies) > 0 || c.Policy.OriginalRequest != 0) {
+			warn("rule %s: max_wait: %s is longer than a proxy waits that is configured as docs/recipes have it, %s, after which it admits the request or fails; raise its timeouts above max_wait, or lower max_wait",
+				r.Name, shortTime(r.MaxWait), shortTime(proxyPatience))
+		}
+	}
+	total, most := c.Limits.Wait.Total, c.Server.Connections.Max
+	switch {
+	case longest == 0 && c.waitGiven:
+		warn("wait: no rule has a max_wait, so nobody waits; remove it, or write max_wait in a rule")
+	case longest > 0 && total > most:
+		warn("wait.total: %d is above connections.max, %d: each request that waits has a connection, so fewer wait; lower it, or raise connections.max", total, most)
 	}
 }
 

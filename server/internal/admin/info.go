@@ -101,6 +101,7 @@ type Rule struct {
 	Burst      uint64  `json:"burst"`
 	Cost       uint64  `json:"cost"`
 	Mode       string  `json:"mode"`
+	MaxWait    float64 `json:"max_wait_seconds"` // 0: nobody waits
 	EscalateAt float64 `json:"escalate_at"`
 	Strict     bool    `json:"strict"`
 	Filter     bool    `json:"first_seen_filter"`
@@ -134,6 +135,7 @@ func (i *Info) AddPlan(p *fastlimit.Plan, lag time.Duration) {
 		c := &r.Config
 		rule := Rule{
 			Name: c.Name, Algorithm: c.Algorithm.String(), Rate: c.Rate.String(), Burst: c.Burst, Cost: c.Cost, Mode: c.Mode.String(),
+			MaxWait:    c.MaxWait.Seconds(),
 			EscalateAt: *c.EscalateAt, Strict: c.Strict, Filter: r.Filter,
 			SketchCells: r.Cells, Buckets: r.Buckets, Bytes: r.Bytes, Carries: r.RequestsPerSecond,
 			OnFailure: c.OnFailure.String(), BurstBound: r.MaxBurst(),

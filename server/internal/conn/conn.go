@@ -18,6 +18,7 @@ const (
 	reading                 // the head of a request, since its first byte
 	body                    // reading what follows the head, and throwing it away
 	writing                 // deciding, and sending the response
+	queued                  // the request waits for its place in line
 	idle                    // waiting for the next request
 	idleDenied              // the same, and the last answer was a denial
 	lingering               // the last answer is out; what the client still sends is dropped
@@ -35,7 +36,8 @@ type Conn struct {
 	addr  netip.Addr    // of the client
 	since atomic.Uint64 // phase<<32 | tick in which it began; other goroutines read it
 	conns *Conns
-	leave atomic.Bool // its next answer is its last; other goroutines set it
+	waits atomic.Pointer[waiting] // nil: no request has waited; other goroutines read it
+	leave atomic.Bool             // its next answer is its last; other goroutines set it
 
 	denied  bool // the last answer was a denial
 	unborn  bool // fasthttp has it, and no byte of its first request has arrived yet
@@ -49,6 +51,8 @@ type Conn struct {
 
 	gate   gate   // what was read has passed it
 	served uint32 // requests handled
+
+	unsent interface{ flush() bool } // sends answers to earlier requests; nil: there are none
 
 	replay []byte // what was read before fasthttp got the connection; has not passed the gate
 	buffer []byte // of fasthttp's reader
@@ -185,13 +189,17 @@ func (c *Conn) wake() {
 }
 
 // interrupt ends what the connection is doing. A read ends with a timeout, which
-// the client is told; a write ends the connection. Other goroutines call it.
+// the client is told; a write ends the connection; a request that waits is denied.
+// Other goroutines call it.
 func (c *Conn) interrupt(p phase) {
-	if p == writing {
+	switch p {
+	case writing:
 		_ = c.SetDeadline(longAgo)
-		return
+	case queued:
+		c.endWait()
+	default:
+		_ = c.SetReadDeadline(longAgo)
 	}
-	_ = c.SetReadDeadline(longAgo)
 }
 
 const (

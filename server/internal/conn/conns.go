@@ -34,6 +34,7 @@ type Conns struct {
 	// What requests read.
 	tick    atomic.Uint32 // counts sweeps
 	crowded atomic.Bool   // nearly full: denied clients are disconnected
+	hangups hangups       // of clients whose requests wait
 
 	limits  Limits
 	large   int // most connections with the larger reader
@@ -50,6 +51,7 @@ type Conns struct {
 
 	rejected, dismissed [reasonCount]atomic.Uint64
 	acceptErrors        atomic.Uint64
+	waitErrors          sync.Once // logs that requests cannot wait
 	report              report
 }
 
@@ -76,6 +78,9 @@ func relaxedAt(limit int) int { return limit - limit/5 }
 // pauses.
 const maxGone = 1024
 
+// forever is out of reach, and leaves room for sums.
+const forever = 1 << 62
+
 // New returns an empty set of connections with the given bounds. A timeout is
 // enforced at most two periods late; a period is an eighth of the shortest timeout,
 // and at most a second.
@@ -86,6 +91,7 @@ func New(l Limits, log *slog.Logger) *Conns {
 		timeout: [phases]time.Duration{
 			fresh: l.Head, reading: l.Head, body: l.Head, writing: l.Write,
 			idle: l.Idle, idleDenied: l.Idle, lingering: lingerTime,
+			queued: forever, // its rule bounds it
 		},
 		period: max(min(l.Head, l.Write, l.Idle, 8*time.Second)/8, time.Millisecond),
 		all:    group{kind: groupAll}, longs: group{kind: groupLarge}, gone: group{kind: groupGone},

@@ -1,6 +1,9 @@
 package conn
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // neverNoted differs from every value of Conn.since.
 const neverNoted = 1<<64 - 1
@@ -46,14 +49,13 @@ func (c *Conns) EmptyWithin(most time.Duration) bool {
 }
 
 // CloseAll closes all connections and returns how many there were. It does not wait
-// for them, as Close does for a resident whose decision is waiting for a store.
+// for them, as Close does for a resident whose decision is waiting for a store. Who waits
+// for a place is denied; after a drain nobody does.
 func (c *Conns) CloseAll() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, cn := range c.all.members {
-		go cn.Conn.Close()
-	}
-	for _, cn := range c.gone.members {
+	for _, cn := range slices.Concat(c.all.members, c.gone.members) {
+		cn.endWait()
 		go cn.Conn.Close()
 	}
 	return len(c.all.members) + len(c.gone.members)

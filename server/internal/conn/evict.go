@@ -46,6 +46,7 @@ type class uint8
 const (
 	classLingering class = iota // has its last answer
 	classDenied                 // waits, and was denied
+	classQueued                 // waits for its place in line: its client exceeds a limit
 	classWaiting                // waits: it costs its client a new connection at most
 	classReading                // is in the middle of a request, the oldest first
 	classWriting                // does not take its answer
@@ -58,6 +59,8 @@ func classify(p phase, age uint32) class {
 		return classLingering
 	case idleDenied:
 		return classDenied
+	case queued:
+		return classQueued
 	case fresh, idle:
 		return classWaiting
 	case reading, body:
@@ -137,7 +140,11 @@ func (g *group) rank(tick uint32) {
 		if int32(age) < 0 {
 			age = 0 // it began in a tick after the one given
 		}
-		if k := classify(phase(since>>32), age); k != classNone {
+		k := classify(phase(since>>32), age)
+		if k == classQueued {
+			age = ^age // who has waited longest goes last: its turn comes next
+		}
+		if k != classNone {
 			g.order = append(g.order, uint64(classNone-k)<<(placeBits+ageBits)|uint64(age)<<placeBits|uint64(len(g.ranked)))
 			g.ranked = append(g.ranked, ranked{c, since})
 		}

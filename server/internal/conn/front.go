@@ -22,6 +22,10 @@ type Front struct {
 	Conns     *Conns
 	Listeners []*Listener
 	Addresses []string // of the listeners
+
+	// LetGo is called when the drain stops accepting: those who wait for a place in line
+	// are denied, and nobody waits any more. nil: nobody ever waits.
+	LetGo func()
 }
 
 // Listen binds all addresses. Its error names each that failed.
@@ -64,6 +68,7 @@ func (f *Front) Serve(ctx context.Context, fail func(error)) {
 	}
 	f.Conns.Watch(ctx)
 	accepting.Wait()
+	f.Conns.Close()
 }
 
 // Drain ends all connections without losing a request that has reached one: every
@@ -78,6 +83,9 @@ func (f *Front) Drain(delay, timeout time.Duration) (cut int) {
 	time.Sleep(min(delay, drainQuiet))
 
 	end := time.Now().Add(timeout)
+	if f.LetGo != nil {
+		f.LetGo()
+	}
 	f.stopAccepting()
 	for !f.Conns.EmptyWithin(min(time.Until(noted.Add(drainQuiet)), time.Until(end))) && time.Until(end) > 0 {
 		f.Conns.DismissQuiet(false)

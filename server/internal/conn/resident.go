@@ -26,6 +26,7 @@ type resident struct {
 	look       bool // before it waits, this turn looks whether more has come
 	head       Head
 	out        []byte // answers that have not been sent
+	sent       int    // bytes of out that were sent while the next answer was waited for
 }
 
 // Trap: Go's poller is edge-triggered, and requests and the FIN after them may be one
@@ -74,7 +75,9 @@ func (l *Listener) reside(c *Conn) (done bool) {
 		r := l.residents.pool.Get().(*resident)
 		r.open(fd)
 		r.look = c.served == 0
+		c.unsent = r
 		next = r.turn(l, c)
+		c.unsent = nil
 		r.out = r.out[:0]
 		r.start, r.end = 0, 0
 		l.residents.pool.Put(r)
@@ -132,7 +135,19 @@ func (r *resident) answer(l *Listener, c *Conn) (last, ok bool) {
 	if r.out, last, ok = l.answer(r.out, c, &r.head); !ok {
 		c.gate.unskip(was) // fasthttp's bytes pass the gate
 	}
+	if r.sent > 0 {
+		r.out, r.sent = append(r.out[:0], r.out[r.sent:]...), 0
+	}
 	return last, ok
+}
+
+// flush sends the answers to earlier requests, before the next one waits. It reports
+// whether the client took them all, and does not wait for that.
+func (r *resident) flush() bool {
+	if len(r.out) > 0 {
+		r.sent = r.write(r.out)
+	}
+	return r.sent == len(r.out)
 }
 
 // yield says what follows when no head is there and no byte can be read.

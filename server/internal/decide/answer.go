@@ -32,8 +32,11 @@ func (s *Service) answerSimple(dst []byte, c *conn.Conn, h *conn.Head, listener 
 	}
 	_, forwarded := c.BeginRequest()
 	now := s.clock.now()
-	v := s.judge(context.Background(), r, snap, c.Addr(), &from, forwarded, now)
+	v := s.judge(context.Background(), c, r, snap, c.Addr(), &from, forwarded, now)
 	last = !v.Decision.Allowed && c.Denied() || c.LastRequest()
+	if snap.waits {
+		now = s.clock.now() // it may be later by now
+	}
 	date := s.dates.at(now)
 	switch {
 	case v.Decision.Allowed && !snap.always:

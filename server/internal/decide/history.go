@@ -13,6 +13,7 @@ type RuleStats struct {
 	Name, Mode string
 	InUse      bool // by the current snapshot; else the levels are 0
 	fastlimit.RuleStats
+	Wait fastlimit.WaitStats
 }
 
 // ruleHistory keeps the counts of rules that a swap has replaced, so that the sums
@@ -20,13 +21,22 @@ type RuleStats struct {
 //
 // Requests that began before a swap still count on the old rules, which are kept for
 // keepRetired seconds; after that only their numbers are. A request that is judged
-// even later, because its body was slow, is missing from the sums.
+// even later, because its body was slow, is missing from the sums. Rules by which requests
+// wait are kept for as long as they do.
 type ruleHistory struct {
 	mu      sync.Mutex
 	inUse   []*fastlimit.Rule
 	retired []retiredRule
-	past    map[ruleID]fastlimit.RuleStats
+	past    map[ruleID]counted
 }
+
+// counted is what a rule has counted, and its levels.
+type counted struct {
+	fastlimit.RuleStats
+	wait fastlimit.WaitStats
+}
+
+func countsOf(r *fastlimit.Rule) counted { return counted{r.Stats(), r.WaitStats()} }
 
 type ruleID struct{ name, mode string }
 
@@ -63,7 +73,9 @@ func continued(r *fastlimit.Rule, rules []*fastlimit.Rule) bool {
 func (h *ruleHistory) endSecond() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.retired = slices.DeleteFunc(h.retired, func(r retiredRule) bool { return r.seconds >= keepRetired && h.foldLocked(r.Rule) })
+	h.retired = slices.DeleteFunc(h.retired, func(r retiredRule) bool {
+		return r.seconds >= keepRetired && r.WaitStats().Waiting == 0 && h.foldLocked(r.Rule)
+	})
 	for i := range h.retired {
 		h.retired[i].seconds++
 	}
@@ -71,23 +83,43 @@ func (h *ruleHistory) endSecond() {
 
 func (h *ruleHistory) foldLocked(r *fastlimit.Rule) bool {
 	if h.past == nil {
-		h.past = make(map[ruleID]fastlimit.RuleStats)
+		h.past = make(map[ruleID]counted)
 	}
 	id := ruleID{r.Name(), r.Config().Mode.String()}
 	sum := h.past[id]
-	addCounts(&sum, r.Stats())
+	sum.add(countsOf(r))
 	h.past[id] = sum
 	return true
 }
 
-// addCounts adds up the counters, not the levels.
-func addCounts(sum *fastlimit.RuleStats, s fastlimit.RuleStats) {
+// add adds up the counters, not the levels, of which those who wait are a sum themselves.
+func (sum *counted) add(s counted) {
 	for i := range s.Allowed {
 		sum.Allowed[i] += s.Allowed[i]
 		sum.Denied[i] += s.Denied[i]
 	}
 	sum.Evictions += s.Evictions
 	sum.Forgiven += s.Forgiven
+	w := &sum.wait
+	w.Waiting += s.wait.Waiting
+	w.Admitted += s.wait.Admitted
+	w.Left += s.wait.Left
+	w.Denied += s.wait.Denied
+	w.Refused += s.wait.Refused
+}
+
+// StopWaiting denies all requests that wait for a place in line, by the rules of snapshots
+// that were replaced too, and nobody waits by these rules any more.
+func (s *Service) StopWaiting() {
+	h := &s.rules
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range h.inUse {
+		r.Limiter().StopWaiting()
+	}
+	for _, r := range h.retired {
+		r.Limiter().StopWaiting()
+	}
 }
 
 // RuleStats adds up what rules have counted under all snapshots so far, those in
@@ -98,23 +130,25 @@ func (s *Service) RuleStats() []RuleStats {
 	defer h.mu.Unlock()
 	var all []RuleStats
 	at := make(map[ruleID]int)
-	add := func(id ruleID, stats fastlimit.RuleStats, inUse bool) {
+	add := func(id ruleID, stats counted, inUse bool) {
 		i, ok := at[id]
 		if !ok {
 			at[id] = len(all)
 			if !inUse { // its levels mean nothing any more
 				stats.SketchLoad, stats.TableLive = 0, 0
 			}
-			all = append(all, RuleStats{Name: id.name, Mode: id.mode, InUse: inUse, RuleStats: stats})
+			all = append(all, RuleStats{Name: id.name, Mode: id.mode, InUse: inUse, RuleStats: stats.RuleStats, Wait: stats.wait})
 			return
 		}
-		addCounts(&all[i].RuleStats, stats)
+		sum := counted{all[i].RuleStats, all[i].Wait}
+		sum.add(stats)
+		all[i].RuleStats, all[i].Wait = sum.RuleStats, sum.wait
 	}
 	for _, r := range h.inUse {
-		add(ruleID{r.Name(), r.Config().Mode.String()}, r.Stats(), true)
+		add(ruleID{r.Name(), r.Config().Mode.String()}, countsOf(r), true)
 	}
 	for _, r := range h.retired {
-		add(ruleID{r.Name(), r.Config().Mode.String()}, r.Stats(), false)
+		add(ruleID{r.Name(), r.Config().Mode.String()}, countsOf(r.Rule), false)
 	}
 	for id, stats := range h.past {
 		add(id, stats, false)

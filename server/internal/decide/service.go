@@ -127,7 +127,7 @@ func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 	defer snap.states.put(r)
 	peer := conn.PeerAddr(ctx)
 	from := r.assemble(snap, peer, &ctx.Request.Header)
-	v := s.judge(context.Background(), r, snap, peer, &from, forwarded, read)
+	v := s.judge(context.Background(), conn.Of(ctx), r, snap, peer, &from, forwarded, read)
 	switch {
 	case from.Refused != policy.NotRefused:
 		s.refuse(ctx, s.bad.refused(from.Refused), nil)
@@ -149,28 +149,34 @@ func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 // current snapshot: it counts and logs what they do, but for a refusal, which is
 // only counted. The caller answers, in its own protocol. read is when the clock was
 // read for the request; forwarded says that its connection has sent forwarding
-// headers. ctx bounds waiting for a shared store. Judge does not allocate.
+// headers. ctx bounds waiting for a shared store. Nobody waits for a place in line. Judge
+// does not allocate.
 func (s *Service) Judge(ctx context.Context, in *policy.Incoming, forwarded bool, read time.Time) (policy.Verdict, policy.Refusal) {
 	snap := s.current.Load()
 	r := snap.states.get()
 	defer snap.states.put(r)
 	from := snap.engine.Assemble(&snap.identity, in, &r.scratch, &r.request)
-	v := s.judge(ctx, r, snap, in.Peer, &from, forwarded, read)
+	v := s.judge(ctx, nil, r, snap, in.Peer, &from, forwarded, read)
 	if from.Refused != policy.NotRefused {
 		s.bad.refused(from.Refused).Count.Add(1)
 	}
 	return v, from.Refused
 }
 
-// judge decides an assembled request, and counts and logs all but a refused one.
-func (s *Service) judge(ctx context.Context, r *requestState, snap *Snapshot, peer netip.Addr, from *policy.AssembleResult, forwarded bool, read time.Time) (v policy.Verdict) {
+// judge decides an assembled request, and counts and logs all but a refused one. On a
+// connection, which may be nil, it may wait for its place in line.
+func (s *Service) judge(ctx context.Context, c *conn.Conn, r *requestState, snap *Snapshot, peer netip.Addr, from *policy.AssembleResult, forwarded bool, read time.Time) (v policy.Verdict) {
 	if warn := s.hints.note(peer, from, forwarded); warn != warnNothing {
 		s.warnProxy(warn, peer)
 	}
 	if from.Refused != policy.NotRefused {
 		return v
 	}
-	v = snap.engine.DecideAt(ctx, &r.request, &r.scratch, read)
+	if snap.waits && c != nil {
+		v = snap.engine.WaitFor(c, &r.request, &r.scratch, read)
+	} else {
+		v = snap.engine.DecideAt(ctx, &r.request, &r.scratch, read)
+	}
 	s.counts.add(r.stripe, outcomeOf(&v))
 	if !v.Decision.Allowed {
 		s.noteDenial(r, snap, &v)

@@ -32,6 +32,7 @@ type Snapshot struct {
 	engine   policy.Engine   // a copy
 	identity policy.Identity // a copy
 	batches  bool
+	waits    bool   // some rule lets requests wait
 	always   bool   // some listener shows limits on admissions
 	denials  []deny // by rule, then listener; those of tiers follow; see denial
 	tiers    []int  // by rule: where its tiers begin among denials, in listeners
@@ -52,7 +53,7 @@ type deny struct {
 
 // NewSnapshot renders all answers. The settings must not be changed any more.
 func NewSnapshot(s Settings) *Snapshot {
-	snap := &Snapshot{engine: *s.Engine, identity: *s.Identity, batches: s.Batches, listeners: len(s.Listeners), settings: s}
+	snap := &Snapshot{engine: *s.Engine, identity: *s.Identity, batches: s.Batches, waits: s.Engine.Waits(), listeners: len(s.Listeners), settings: s}
 	snap.allowed, snap.listed = renderAnswers()
 	snap.states.pool.New = newState
 	all := s.Limiter.Rules()

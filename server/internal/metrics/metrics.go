@@ -44,6 +44,7 @@ type Rule struct {
 	Name, Mode string
 	InUse      bool // else it has counts, but no levels
 	fastlimit.RuleStats
+	Wait fastlimit.WaitStats
 }
 
 // Handler shows what stats returns, what Go and the process tell of themselves,
@@ -80,6 +81,19 @@ var table = []prom.Metric[Stats]{
 	sum("exact_evictions_total", "Active exact buckets that were evicted.", func(r *Rule) uint64 { return r.Evictions }),
 	sum("exact_forgiven_units_total", "Units in active exact buckets that were evicted: at most this much was admitted beyond the limits.",
 		func(r *Rule) uint64 { return r.Forgiven }),
+	prom.Gauges("waiting", "Requests that wait for a place in line instead of being denied.", []string{"rule"},
+		func(s *Stats, set func(float64, ...string)) {
+			waits(s, func(name string, w fastlimit.WaitStats) { set(float64(w.Waiting), name) })
+		}),
+	prom.Counters("waits_total", "Requests that were denied only for the moment: those that waited and were admitted or denied, or whose clients left, and those refused for lack of a place.",
+		[]string{"rule", "outcome"}, func(s *Stats, add func(uint64, ...string)) {
+			waits(s, func(name string, w fastlimit.WaitStats) {
+				add(w.Admitted, name, "admitted")
+				add(w.Left, name, "left")
+				add(w.Denied, name, "denied")
+				add(w.Refused, name, "refused")
+			})
+		}),
 	byReason("bad_requests_total", "Requests refused before they were counted for a client.", func(s *Stats) map[string]uint64 { return s.Bad }),
 	prom.Counter("untrusted_proxy_requests_total", "Requests that seem to come from a proxy that is not trusted.", func(s *Stats) uint64 { return s.Untrusted }),
 	prom.Counter("unnamed_requests_total", "Requests from trusted proxies that named no client or no original request.", func(s *Stats) uint64 { return s.Unnamed }),
@@ -114,6 +128,27 @@ func decisions(s *Stats, add func(uint64, ...string)) {
 				add(r.Denied[stage], r.Name, stage.String(), r.Mode, "deny")
 			}
 		}
+	}
+}
+
+// waits calls show for each name of a rule, with the sum of its modes: a rule may have waited
+// before it went into shadow mode.
+func waits(s *Stats, show func(name string, w fastlimit.WaitStats)) {
+	sums, names := map[string]fastlimit.WaitStats{}, []string{}
+	for i := range s.Rules {
+		r := &s.Rules[i]
+		sum, seen := sums[r.Name]
+		if !seen {
+			names = append(names, r.Name)
+		}
+		w := &r.Wait
+		sums[r.Name] = fastlimit.WaitStats{
+			Waiting: sum.Waiting + w.Waiting, Admitted: sum.Admitted + w.Admitted, Left: sum.Left + w.Left,
+			Denied: sum.Denied + w.Denied, Refused: sum.Refused + w.Refused,
+		}
+	}
+	for _, name := range names {
+		show(name, sums[name])
 	}
 }
 

@@ -1,0 +1,142 @@
+package conn
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+)
+
+// A request that waits for its place in line does not read its socket, and may wait for
+// long. So the connection is watched meanwhile: by epoll where the system has it, else by
+// reading ahead. Whatever ends the wait early cancels the context of [Conn.BeginWait]; the
+// request is then denied, and the answer is sent as any other.
+//
+// A FIN counts as leaving. It may be half of a close or all of it, and nothing that the
+// server could do without an answer tells the two apart. A client that only half-closes
+// reads its denial at once.
+
+// waiting is the watch over a connection whose request waits. It lives as long as the
+// connection, once one of its requests has waited.
+type waiting struct {
+	mu     sync.Mutex
+	cancel context.CancelFunc // nil: nobody waits; guarded by mu
+	stop   func()             // ends the watch; of the connection's goroutine
+}
+
+// left ends the wait, if there is one. Any goroutine may call it.
+func (w *waiting) left() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cancel != nil {
+		w.cancel()
+	}
+}
+
+// BeginWait is called when the request begins to wait for its place in line. Answers to
+// the requests before it are sent now. The result ends when the client leaves, or when the
+// connection has to make room for others. The request itself is not touched, nor is what
+// the client has sent behind it. It does not block: the request holds a place by now. It
+// implements fastlimit.Waiter.
+func (c *Conn) BeginWait() context.Context {
+	w := c.waits.Load()
+	if w == nil {
+		w = new(waiting)
+		c.waits.Store(w)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	w.mu.Lock()
+	w.cancel = cancel
+	w.mu.Unlock()
+	if c.unsent != nil && !c.unsent.flush() {
+		cancel() // a place is for clients that take their answers: this one would keep it for longer
+	}
+	c.enter(queued)
+	if c.evicted.Load() { // by the phase before
+		cancel()
+	}
+	w.stop = c.conns.watch(c, w)
+	return ctx
+}
+
+// EndWait is called when there is a decision on the request.
+func (c *Conn) EndWait() {
+	w := c.waits.Load()
+	w.stop()
+	w.stop = nil
+	w.mu.Lock()
+	w.cancel()
+	w.cancel = nil
+	w.mu.Unlock()
+	c.enter(writing)
+}
+
+// watch has w.left called when the client of c leaves, until stop is called.
+func (c *Conns) watch(cn *Conn, w *waiting) (stop func()) {
+	stop, err := c.hangups.watch(cn, w.left)
+	if err == nil {
+		return stop
+	}
+	// It cannot be noticed. A place is for those who stay: without, it is a denial.
+	c.waitErrors.Do(func() {
+		c.report.log.Error("requests cannot wait, they are denied: raise the limit of open files", slog.String("error", err.Error()))
+	})
+	w.left()
+	return func() {}
+}
+
+// endWait ends the wait of the request that is being handled, if it waits. Other goroutines
+// call it.
+func (c *Conn) endWait() {
+	if w := c.waits.Load(); w != nil {
+		w.left()
+	}
+}
+
+// Close ends the watch over those who wait, which is there once somebody has waited. It is
+// for when no connection is left; who waits later is denied.
+func (c *Conns) Close() { c.hangups.close() }
+
+// ahead reads what a client sends while its request waits, up to aheadBytes of it, where
+// nothing else tells that it leaves. It is not for residents, which hold the socket.
+type ahead struct {
+	conn *Conn
+	left func()
+	done chan struct{}
+	got  []byte // of the goroutine until done
+}
+
+// aheadBytes is how much is read. A client that pipelines more is not noticed when it leaves
+// before its request is decided.
+const aheadBytes = 4 << 10
+
+func readAhead(c *Conn, left func()) (stop func(), err error) {
+	a := &ahead{conn: c, left: left, done: make(chan struct{})}
+	go a.read()
+	return a.stop, nil
+}
+
+func (a *ahead) read() {
+	defer close(a.done)
+	var buf [512]byte
+	for len(a.got) < aheadBytes {
+		n, err := a.conn.Conn.Read(buf[:])
+		a.got = append(a.got, buf[:n]...)
+		if err == nil {
+			continue
+		}
+		if ne, ok := err.(net.Error); !ok || !ne.Timeout() { //nolint:errorlint // as it comes from the socket
+			a.left()
+		}
+		return
+	}
+}
+
+// stop ends the reading, and has what was read read again, through the gate.
+func (a *ahead) stop() {
+	_ = a.conn.Conn.SetReadDeadline(longAgo)
+	<-a.done
+	_ = a.conn.Conn.SetReadDeadline(time.Time{})
+	a.conn.replay = append(a.conn.replay, a.got...)
+}
