@@ -43,6 +43,9 @@ func (r *RuleSpec) check() error {
 	for i, m := range r.Match.Methods {
 		add("Match.Methods", i, CheckMethod(m))
 	}
+	if err := r.CheckCostFrom(); err != nil {
+		errs = append(errs, err)
+	}
 	return errors.Join(errs...)
 }
 

@@ -17,6 +17,9 @@ type RuleSpec struct {
 	Key   []KeyPart // one or more; composite if more
 
 	Overrides []Override // limits of some clients; no two with the same key
+
+	CostFrom  CostSource // zero: every request costs Limit.Cost
+	OnBadCost BadCost    // what to do if CostFrom names no usable cost
 }
 
 // Match selects requests. An empty list matches everything; all non-empty

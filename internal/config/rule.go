@@ -44,6 +44,9 @@ func checkRule(d *decoder, n *node) {
 	if burst := written("Burst"); burst != nil && periods[algorithm] != "" {
 		d.fail(burst, "has no meaning beside algorithm: "+algorithm+", "+periods[algorithm], "remove one of the two")
 	}
+	if on := d.written(n.field + ".OnBadCost"); on != nil && d.places[n.field+".CostFrom"] == nil {
+		d.fail(on, "has no meaning without cost_from, which names the header with the cost", "remove it, or add cost_from: {header: X-Cost}")
+	}
 	if denied := written("CountDenied"); d.textOf(denied) == "true" && (algorithm != "" || d.places[n.field+".Limit.Algorithm"] == nil) {
 		d.checkCountDenied(denied, algorithm)
 	}

@@ -56,6 +56,9 @@ func (n needs) lacking(rules []policy.RuleSpec, seen []bool, empty bool) (warnin
 		if len(lacks) > 0 {
 			warnings = append(warnings, fmt.Sprintf("rule %q does not apply: the log has no %s", r.Limit.Name, strings.Join(lacks, ", ")))
 		}
+		if h := r.CostFrom.Header; h != "" {
+			warnings = append(warnings, fmt.Sprintf("rule %q charges its own cost: a log does not say what proxies sent in %s", r.Limit.Name, h))
+		}
 		if host {
 			needHost = append(needHost, r.Limit.Name)
 		}
