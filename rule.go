@@ -47,6 +47,9 @@ func (r *Rule) Name() string { return r.config.Name }
 // Index is the rule's place in [Config.Rules].
 func (r *Rule) Index() int { return r.index }
 
+// Burst is the burst of [Rule.Config], the most units that a request may ever take.
+func (r *Rule) Burst() uint64 { return r.config.Burst }
+
 // Config is the rule's configuration with defaults filled in.
 func (r *Rule) Config() RuleConfig { return r.config }
 

@@ -21,6 +21,8 @@ var _ [0]struct{} = [unsafe.Sizeof(counterStripe{}) - 128]struct{}{}
 // counters counts the decisions of one rule.
 type counters struct {
 	stripes [counterStripes]counterStripe
+
+	badCosts atomic.Uint64
 }
 
 // stripe picks the counters that a caller adds to.
@@ -64,6 +66,8 @@ type RuleStats struct {
 	// suspects were alive than the table holds (P3), and Forgiven the units in
 	// them: what all clients together got beyond P2 is no more than that.
 	Evictions, Forgiven uint64
+	// BadCosts counts calls of [Rule.BadCost].
+	BadCosts uint64
 	// SketchLoad is the share of busy cells, 0 without a sketch; of a rule that
 	// counts in windows, of those that are halfway to making a suspect. Above 0.5
 	// noise makes many clients suspects.
@@ -87,6 +91,7 @@ func (r *Rule) Stats() RuleStats {
 		}
 	}
 	at := r.clock.late(r.clock.now())
+	s.BadCosts = r.counts.badCosts.Load()
 	s.Evictions, s.Forgiven = r.table.Evictions(), r.table.Forgiven()
 	s.TableLive = r.table.Live(r.ticks(at), sample)
 	if r.sketch != nil {
@@ -94,6 +99,10 @@ func (r *Rule) Stats() RuleStats {
 	}
 	return s
 }
+
+// BadCost counts a request whose sender named a cost that cannot be charged: for
+// callers that take costs from requests. It decides nothing.
+func (r *Rule) BadCost() { r.counts.badCosts.Add(1) }
 
 // noise is the level from which on a cell is busy. In a bucket's it leaks; what cells
 // count in a period stays until it ends.

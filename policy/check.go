@@ -43,6 +43,9 @@ func (r *RuleSpec) check() error {
 	checkEach(add, "Match.Not.Paths", n.Paths, exempting(CheckPathPattern))
 	checkEach(add, "Match.Not.Methods", n.Methods, CheckMethod)
 	checkEach(add, "Match.Not.Headers", n.Headers, CheckHeaderMatch)
+	if err := r.CheckCostFrom(); err != nil {
+		errs = append(errs, err)
+	}
 	return errors.Join(errs...)
 }
 

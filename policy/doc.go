@@ -40,6 +40,12 @@
 // So a client cannot evade a limit by writing /login as /%6cogin, //login or
 // /x/../login. An upstream that decodes a path twice can still be deceived.
 //
+// # What a request costs
+//
+// It costs what its rule says, or what a header names that a trusted proxy sent
+// ([CostSource]). Only Assemble knows who sent a header, so a Request that you fill in
+// yourself has no such costs unless you set Trusted.
+//
 // # Who the client is
 //
 // The client is the peer of the connection, unless that is a trusted proxy. Then one

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/textproto"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
@@ -19,6 +20,9 @@ type Verdict struct {
 	Rule *fastlimit.Rule
 	// List is the list that decided, if one did.
 	List ListVerdict
+	// Refused is why no decision was made and nobody was charged: [RefusedCost], by
+	// Rule, or NotRefused. Answer it as a request that [Engine.Assemble] refuses.
+	Refused Refusal
 }
 
 // Engine decides on requests by a compiled policy: the lists, and the rules with their
@@ -39,10 +43,14 @@ type rule struct {
 	cost     uint64
 	matchAll bool // match has no conditions
 	addrOnly bool // the key is one part, and that an address
+	costed   bool // a header of trusted proxies has the cost: see costFrom
 	match    matcher
 	key      keyMaker
 
 	overrides *overrides // nil: there are none
+
+	costFrom string // the canonical name of a header; "": none
+	onBad    BadCost
 }
 
 // New compiles the settings. lim must have been made with s.Limits() as its rules:
@@ -85,6 +93,8 @@ func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
 	r := rule{limit: limit, cost: config.Cost, match: compileMatch(spec.Match), key: e.compileKey(spec.Key, config)}
 	r.matchAll, r.addrOnly = r.match.all(), r.key.addrOnly()
 	r.overrides, _ = spec.compileOverrides() // New reports its error
+	r.costFrom, r.onBad = textproto.CanonicalMIMEHeaderKey(spec.CostFrom.Header), spec.OnBadCost
+	r.costed = r.costFrom != ""
 	e.rules = append(e.rules, r)
 	e.waits = e.waits || config.MaxWait > 0 && config.Mode == fastlimit.Enforce
 	return err
@@ -95,8 +105,8 @@ func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
 // once s has grown to its size (TestDecideDoesNotAllocate).
 func (e *Engine) Decide(ctx context.Context, r *Request, s *Scratch) Verdict {
 	list := e.collect(r, s)
-	if len(s.unlimited) > 0 {
-		s.countUnlimited()
+	if len(s.unlimited)+len(s.badCosts) > 0 && !s.note() {
+		return s.refusal()
 	}
 	if len(s.charges) == 0 {
 		return s.uncharged(list)
@@ -108,8 +118,8 @@ func (e *Engine) Decide(ctx context.Context, r *Request, s *Scratch) Verdict {
 // already, and pass its result; see [fastlimit.Limiter.TakeAllAt].
 func (e *Engine) DecideAt(ctx context.Context, r *Request, s *Scratch, now time.Time) Verdict {
 	list := e.collect(r, s)
-	if len(s.unlimited) > 0 {
-		s.countUnlimited()
+	if len(s.unlimited)+len(s.badCosts) > 0 && !s.note() {
+		return s.refusal()
 	}
 	if len(s.charges) == 0 {
 		return s.uncharged(list)
@@ -144,8 +154,8 @@ func (e *Engine) WaitFor(w fastlimit.Waiter, r *Request, s *Scratch, now time.Ti
 // charge. Decide has it written out, for speed.
 func (e *Engine) decideLists(r *Request, s *Scratch) (v Verdict, done bool) {
 	list := e.collect(r, s)
-	if len(s.unlimited) > 0 {
-		s.countUnlimited()
+	if len(s.unlimited)+len(s.badCosts) > 0 && !s.note() {
+		return s.refusal(), true
 	}
 	if len(s.charges) == 0 {
 		return s.uncharged(list), true
@@ -198,7 +208,11 @@ func (e *Engine) collect(r *Request, s *Scratch) ListVerdict {
 				continue
 			}
 		}
-		s.charges = append(s.charges, fastlimit.Charge{Rule: limit, Key: key, Cost: c.cost})
+		cost := c.cost
+		if c.costed && r.Trusted {
+			cost = c.namedCost(r.Fields, limit, s)
+		}
+		s.charges = append(s.charges, fastlimit.Charge{Rule: limit, Key: key, Cost: cost})
 	}
 	s.trim()
 	return ListNone

@@ -36,12 +36,15 @@ const overrideBytes = 256
 // OverrideMemory is how much memory the overrides of all rules take, for
 // [fastlimit.Config.Reserved].
 func (s *Settings) OverrideMemory() int64 {
-	n := 0
+	n := int64(0)
 	for i := range s.Rules {
-		n += len(s.Rules[i].Overrides)
+		n += s.Rules[i].OverrideMemory()
 	}
-	return int64(n) * overrideBytes
+	return n
 }
+
+// OverrideMemory is the share of one rule in [Settings.OverrideMemory].
+func (r *RuleSpec) OverrideMemory() int64 { return int64(len(r.Overrides)) * overrideBytes }
 
 // CheckOverrides joins everything that is wrong with the overrides of all rules, each as
 // a [fastlimit.FieldError], but for the limits themselves: [fastlimit.NewPlan] checks those.
@@ -69,6 +72,7 @@ type overrides struct {
 	addrs bart.Table[int32] // of a rule that counts by address alone
 	texts map[string]int32  // of others, by the parts of the key, each after its length
 	sieve *sieve            // of both
+	count int
 }
 
 // Tiers returns the different limits of the rule's overrides, as
@@ -146,7 +150,7 @@ func (r *RuleSpec) compileOverrides() (*overrides, error) {
 		fail(0, "Key", "remove overrides, or count by another key", "the rule has one bucket for everybody, and no keys to override")
 		return nil, errors.Join(errs...)
 	}
-	c := &overrides{sieve: newSieve(len(r.Overrides))}
+	c := &overrides{sieve: newSieve(len(r.Overrides)), count: len(r.Overrides)}
 	if !r.byAddress() {
 		c.texts = make(map[string]int32, len(r.Overrides))
 	}
@@ -232,6 +236,14 @@ func (c *rule) tier(tier int32, ok bool) *fastlimit.Rule {
 		return nil
 	}
 	return c.limit.Tier(int(tier))
+}
+
+// Overrides is how many overrides a rule of this policy has.
+func (e *Engine) Overrides(rule *fastlimit.Rule) int {
+	if c := e.ruleOf(rule); c != nil && c.overrides != nil {
+		return c.overrides.count
+	}
+	return 0
 }
 
 // ordinal is a place in a list as people count.

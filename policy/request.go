@@ -12,6 +12,10 @@ type Request struct {
 	Path   []byte     // canonical, see [AppendPath]
 	Fields Fields     // nil: neither headers nor cookies
 
+	// Trusted says that a trusted proxy has sent the request, so that its headers may
+	// name the cost ([RuleSpec.CostFrom]). Assemble sets it.
+	Trusted bool
+
 	// SkipIPRules leaves out the rules with an address in their key, as Assemble does
 	// for an unnamed request with [UnnamedSkip]. The lists still use Client.
 	SkipIPRules bool
@@ -45,7 +49,7 @@ type Incoming struct {
 // an upstream might read the request differently. The zero value is none.
 type Refusal uint8
 
-// The reasons of [Engine.Assemble], in the order in which it checks.
+// The reasons of [Engine.Assemble], in the order in which it checks, and of [Engine.Decide].
 const (
 	NotRefused      Refusal = iota
 	RefusedPeer             // the peer has no address, and all such peers would share one key
@@ -53,12 +57,13 @@ const (
 	RefusedUnnamed          // a trusted proxy names no client or no request, see [UnnamedDeny]
 	RefusedHost             // the host is not valid
 	RefusedRepeated         // a header or cookie that a key uses occurs more than once
+	RefusedCost             // by [Engine.Decide]: a trusted proxy named a bad cost, see [BadCostReject]
 )
 
 // String is the reason in one word, "none" for NotRefused. fastlimit's metrics of bad
 // requests use the same words.
 func (r Refusal) String() string {
-	return nameOf(r, "none", "peer", "target", "unnamed", "host", "repeated")
+	return nameOf(r, "none", "peer", "target", "unnamed", "host", "repeated", "cost")
 }
 
 // AssembleResult is what [Engine.Assemble] found out besides the request itself.
@@ -87,7 +92,7 @@ func (e *Engine) Assemble(id *Identity, in *Incoming, s *Scratch, r *Request) (r
 	}
 	// Field by field, as the compiler would build a whole Request on the stack and
 	// copy it (BenchmarkAssemble).
-	r.Client, r.Method, r.Fields, r.SkipIPRules, r.by = peer, in.Method, in.Fields, false, nil
+	r.Client, r.Method, r.Fields, r.Trusted, r.SkipIPRules, r.by = peer, in.Method, in.Fields, false, false, nil
 	o := original{target: in.Target, host: in.Host}
 	if len(o.target) > 0 && o.target[0] != '/' {
 		// The authority of an absolute target overrides Host, RFC 9112 §3.2.2.
@@ -131,7 +136,7 @@ type original struct {
 // proxied reads what a trusted proxy says of a request: the client, and the
 // original request where one is configured.
 func (id *Identity) proxied(f Fields, r *Request, o *original) (result AssembleResult) {
-	result.Trusted = true
+	result.Trusted, r.Trusted = true, true
 	if f == nil {
 		f = noFields{}
 	}

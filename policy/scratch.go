@@ -26,6 +26,8 @@ type Scratch struct {
 
 	framed    []byte            // of an override's key
 	unlimited []*fastlimit.Rule // by whose overrides the client has no limit
+	badCosts  []*fastlimit.Rule // by which the request has a bad cost
+	refused   *fastlimit.Rule   // by which it is refused for that; nil: it is not
 
 	path, host []byte // canonical forms that differ from what arrived
 
@@ -41,14 +43,32 @@ func (s *Scratch) reset() {
 	}
 	s.charged, s.parted = len(s.charges), len(s.parts)
 	s.charges = s.charges[:0]
-	s.parts, s.addrs, s.unlimited = s.parts[:0], s.addrs[:0], s.unlimited[:0]
+	s.parts, s.addrs = s.parts[:0], s.addrs[:0]
+	s.unlimited, s.badCosts, s.refused = s.unlimited[:0], s.badCosts[:0], nil
 }
 
-// countUnlimited counts a decision of each rule that has let the client pass.
-func (s *Scratch) countUnlimited() {
+// note counts bad costs and, unless the request is refused for one, a decision of each
+// rule that has let the client pass.
+func (s *Scratch) note() (ok bool) {
+	for _, r := range s.badCosts {
+		r.BadCost()
+	}
+	if s.refused != nil {
+		return false
+	}
 	for _, r := range s.unlimited {
 		r.Unlimited()
 	}
+	return true
+}
+
+// refusal is the verdict on a request with a bad cost.
+func (s *Scratch) refusal() Verdict {
+	v := Verdict{Rule: s.refused, Refused: RefusedCost}
+	v.Decision.Remaining = fastlimit.RemainingUnknown
+	clear(s.charges) // nobody was charged
+	s.charges = s.charges[:0]
+	return v
 }
 
 // trim drops what the request before had more of than this one. A scratch in a pool

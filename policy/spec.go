@@ -16,6 +16,9 @@ type RuleSpec struct {
 	Key   []KeyPart // one or more; composite if more
 
 	Overrides []Override // limits of some clients; no two with the same key
+
+	CostFrom  CostSource // zero: every request costs Limit.Cost
+	OnBadCost BadCost    // what to do if CostFrom names no usable cost
 }
 
 // KeyKind is what a part of a key is taken from.

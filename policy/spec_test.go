@@ -34,10 +34,13 @@ func TestNames(t *testing.T) {
 		"ip header cookie method host path global unknown 7": {
 			KeyIP, KeyHeader, KeyCookie, KeyMethod, KeyHost, KeyPath, KeyGlobal, KeyGlobal + 1,
 		},
-		"none x-original x-forwarded unknown 3":              {OriginalNone, OriginalXOriginal, OriginalXForwarded, OriginalXForwarded + 1},
-		"peer skip deny unknown 3":                           {UnnamedPeer, UnnamedSkip, UnnamedDeny, UnnamedDeny + 1},
-		"none allow deny unknown 3":                          {ListNone, ListAllow, ListDeny, ListDeny + 1},
-		"none peer target unnamed host repeated unknown 6":   {NotRefused, RefusedPeer, RefusedTarget, RefusedUnnamed, RefusedHost, RefusedRepeated, RefusedRepeated + 1},
+		"none x-original x-forwarded unknown 3": {OriginalNone, OriginalXOriginal, OriginalXForwarded, OriginalXForwarded + 1},
+		"peer skip deny unknown 3":              {UnnamedPeer, UnnamedSkip, UnnamedDeny, UnnamedDeny + 1},
+		"none allow deny unknown 3":             {ListNone, ListAllow, ListDeny, ListDeny + 1},
+		"none peer target unnamed host repeated cost unknown 7": {
+			NotRefused, RefusedPeer, RefusedTarget, RefusedUnnamed, RefusedHost, RefusedRepeated, RefusedCost, RefusedCost + 1,
+		},
+		"reject deny charge unknown 3":                       {BadCostReject, BadCostDeny, BadCostCharge, BadCostCharge + 1},
 		"no address from peer from header unnamed unknown 4": {ClientNoAddress, ClientFromPeer, ClientFromHeader, ClientUnnamed, ClientUnnamed + 1},
 	} {
 		var got []string

@@ -34,6 +34,9 @@ func (d *decoder) check() {
 	d.checkListeners()
 	d.checkTalkers() // before the rules: the plan has to fit the top talkers too
 	d.translateLegacy()
+	for i := range c.Policy.Rules {
+		d.report(rulePath(i), c.Policy.Rules[i].CheckCostFrom())
+	}
 	d.checkOverrides()
 	d.checkRules()
 }

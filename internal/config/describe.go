@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/policy"
 )
 
 // Describe explains, in lines for people, how the memory is shared out, how much
@@ -21,6 +22,9 @@ func Describe(c *Config, p *fastlimit.Plan) string {
 		for i := range p.Rules {
 			filter -= p.Rules[i].Bytes
 		}
+		for i := range p.Rules {
+			filter -= overrideBytes(&c.Policy.Rules[i], &p.Rules[i])
+		}
 		fmt.Fprintf(&b, "first-seen filter %s: remembers %s clients for %s\n", size(filter), count(float64(p.Clients)), roughly(p.Window))
 	} else {
 		b.WriteString("first-seen filter: none, no rule can use it\n")
@@ -33,6 +37,7 @@ func Describe(c *Config, p *fastlimit.Plan) string {
 	if w := c.Limits.Wait; c.WaitMemory() > 0 {
 		fmt.Fprintf(&b, "waiting: at most %d requests, %d for each client of a rule, %s beside memory\n", w.Total, w.PerKey, size(c.WaitMemory()))
 	}
+	describeOverrides(&b, c, p)
 	b.WriteByte('\n')
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "rule\tlimit\tmode\tmemory\tsketch\tbuckets\tcarries\ta client gets at most")
@@ -64,6 +69,27 @@ func describeLogs(b *strings.Builder, c *Config, p *fastlimit.Plan) {
 		if rp := &p.Rules[i]; rp.Logged() {
 			table := rp.Bytes - 8*int64(rp.Cells) - talkerBytes(1, rp.TopTalkers)
 			fmt.Fprintf(b, "log of rule %s: %s for each bucket, with the times of up to %d units\n", rp.Config.Name, size(table/int64(rp.Buckets)), rp.Config.Rate.N)
+		}
+	}
+}
+
+// overrideBytes is what the overrides of a rule take: to look them up, and the tables of
+// their limits.
+func overrideBytes(spec *policy.RuleSpec, rp *fastlimit.RulePlan) int64 {
+	n := spec.OverrideMemory()
+	for i := range rp.Tiers {
+		n += rp.Tiers[i].Bytes
+	}
+	return n
+}
+
+// describeOverrides says for each rule with overrides how many there are, and what they
+// take of the memory.
+func describeOverrides(b *strings.Builder, c *Config, p *fastlimit.Plan) {
+	for i := range p.Rules {
+		spec, rp := &c.Policy.Rules[i], &p.Rules[i]
+		if n := len(spec.Overrides); n > 0 {
+			fmt.Fprintf(b, "overrides of rule %s: %d, with %d different limits, %s\n", rp.Config.Name, n, len(rp.Tiers), size(overrideBytes(spec, rp)))
 		}
 	}
 }

@@ -43,6 +43,9 @@ func checkRule(d *decoder, n *node) {
 	if wait := written("MaxWait"); wait != nil {
 		d.checkMaxWait(wait, algorithm, d.textOf(written("Mode")))
 	}
+	if on := d.written(n.field + ".OnBadCost"); on != nil && d.places[n.field+".CostFrom"] == nil {
+		d.fail(on, "has no meaning without cost_from, which names the header with the cost", "remove it, or add cost_from: {header: X-Cost}")
+	}
 	if denied := written("CountDenied"); d.textOf(denied) == "true" && (algorithm != "" || d.places[n.field+".Limit.Algorithm"] == nil) {
 		d.checkCountDenied(denied, algorithm)
 	}

@@ -46,7 +46,7 @@ func reserved(names ...string) (all []setting) {
 
 // The tables are set in init: as initializers of these variables they would form a
 // cycle, since reading a setting looks up others (whereItBelongs).
-var topSettings, listenSettings, denialSettings, connectionSettings, drainSettings, waitSettings, redisSettings, postgresSettings, clusterSettings, ruleSettings, matchSettings, notSettings, legacySettings, bucketSettings, overrideSettings section
+var topSettings, listenSettings, denialSettings, connectionSettings, drainSettings, waitSettings, redisSettings, postgresSettings, clusterSettings, ruleSettings, matchSettings, notSettings, legacySettings, bucketSettings, overrideSettings, costFromSettings section
 
 func init() {
 	denialSettings = section{
@@ -109,6 +109,7 @@ func init() {
 	}
 	legacySettings, bucketSettings = legacyTable(), bucketTable()
 	overrideSettings = overrideTable()
+	costFromSettings = costFromTable()
 	ruleSettings = ruleTable()
 	topSettings = topTable()
 }
@@ -304,7 +305,9 @@ func ruleTable() section {
 			{name: "on_failure", field: "Limit.OnFailure", value: choice("local", "open", "closed"), def: "local", doc: "what decides when Redis does not answer"},
 			{name: "overrides", field: "Overrides", value: overrideList(), shown: "none", doc: "other limits, or none, for some clients"},
 			{name: "overrides_file", field: "Overrides", value: overridesFile(), doc: "a file with overrides, one on each line, for long lists"},
-		}, reserved("cost_from", "on_bad_cost", "rate_from", "ban")...),
+			{name: "cost_from", field: "CostFrom", value: mapping(&costFromSettings), shown: "none", doc: "where the cost of a request comes from, if not from `cost`"},
+			{name: "on_bad_cost", field: "OnBadCost", value: choice("reject", "deny", "charge"), def: "reject", doc: "what to do with a request whose cost is none"},
+		}, reserved("rate_from", "ban")...),
 	}
 }
 

@@ -65,6 +65,11 @@ func networkWarnings(c *Config, warn warnFunc) {
 			warn("on_unnamed: %v is about trusted proxies, and there are none; set trusted_proxies", c.Policy.OnUnnamed)
 		}
 	}
+	for i := range c.Policy.Rules {
+		if r := &c.Policy.Rules[i]; r.CostFrom.Header != "" && len(c.Policy.TrustedProxies) == 0 {
+			warn("rule %s: cost_from: %s is read from trusted proxies only, and there are none; set trusted_proxies", r.Limit.Name, r.CostFrom.Header)
+		}
+	}
 	for _, t := range c.Policy.TrustedProxies {
 		if t.Bits() == 0 {
 			warn("trusted_proxies: %v trusts everybody: any client may choose the address it is counted by; name the addresses of your proxies", t)

@@ -50,6 +50,9 @@ func (n needs) lacking(rules []policy.RuleSpec, seen []bool, empty bool) (warnin
 				warnings = append(warnings, fmt.Sprintf("rule %q exempts nobody by its header: the log has no %v", r.Limit.Name, p))
 			}
 		}
+		if h := r.CostFrom.Header; h != "" {
+			warnings = append(warnings, fmt.Sprintf("rule %q charges its own cost: a log does not say what proxies sent in %s", r.Limit.Name, h))
+		}
 		if host {
 			needHost = append(needHost, r.Limit.Name)
 		}

@@ -10,7 +10,7 @@ import (
 // answerSimple answers a request that has no body, without fasthttp's response: it
 // appends to dst what [Service.answer] would have fasthttp write, and reports whether
 // the connection ends with it. If not ok, nothing was charged, counted or appended,
-// and the request is answer's: all that is bad is, and batches. It does not
+// and the request is answer's: all that is bad is, but for costs, and batches. It does not
 // allocate (TestAnswerDoesNotAllocate).
 func (s *Service) answerSimple(dst []byte, c *conn.Conn, h *conn.Head, listener int) (out []byte, last, ok bool) {
 	defer func() {
@@ -33,6 +33,12 @@ func (s *Service) answerSimple(dst []byte, c *conn.Conn, h *conn.Head, listener 
 	_, forwarded := c.BeginRequest()
 	now := s.clock.now()
 	v := s.judge(context.Background(), c, r, snap, c.Addr(), &from, forwarded, now)
+	if v.Refused != policy.NotRefused {
+		bad := s.bad.refused(v.Refused)
+		s.badLog.Note(&bad.Reason, c.Addr(), refusalOf(&v))
+		c.LeaveUnread()
+		return bad.append(dst), true, true
+	}
 	last = !v.Decision.Allowed && c.Denied() || c.LastRequest()
 	if snap.waits {
 		now = s.clock.now() // it may be later by now

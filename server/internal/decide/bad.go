@@ -24,7 +24,7 @@ type badRequest struct {
 // the bytes that follow one that was not understood cannot be trusted either.
 type badRequests struct {
 	malformed, framing, version, host, target, peer badRequest
-	repeated, unnamed, batch                        badRequest
+	repeated, unnamed, cost, batch                  badRequest
 	headerSize, bodySize, timeout, truncated        badRequest
 	internal                                        badRequest // a panic, the only one that is our fault
 
@@ -48,6 +48,7 @@ func newBadRequests() *badRequests {
 		{&f.peer, "peer", http.StatusBadRequest, "The connection has no client address."},
 		{&f.repeated, "repeated", http.StatusBadRequest, "A header or cookie by which requests are counted came more than once."},
 		{&f.unnamed, "unnamed", http.StatusBadRequest, "The proxy did not name the client or the original request."},
+		{&f.cost, "cost", http.StatusBadRequest, "The proxy named a cost that is not a whole number from 1 to what the limit holds."},
 		{&f.batch, "batch", http.StatusBadRequest, "The batch cannot be decided."},
 		{&f.headerSize, "header_size", http.StatusRequestHeaderFieldsTooLarge, "The request line and headers are too long."},
 		{&f.bodySize, "body_size", http.StatusRequestEntityTooLarge, "The request body is too long. A decision needs none."},
@@ -68,6 +69,7 @@ func (f *badRequests) refused(why policy.Refusal) *badRequest {
 	return [...]*badRequest{
 		policy.NotRefused: nil, policy.RefusedPeer: &f.peer, policy.RefusedTarget: &f.target,
 		policy.RefusedUnnamed: &f.unnamed, policy.RefusedHost: &f.host, policy.RefusedRepeated: &f.repeated,
+		policy.RefusedCost: &f.cost,
 	}[why]
 }
 

@@ -23,6 +23,7 @@ func TestFieldsOfBothWays(t *testing.T) {
 	}
 	values := []string{"", " ", "\t", "k", " k", "k \t", "\tk\tl ", "\xff\x80", "close", "keep-alive, x", "a, b", ",", ":", "a: b", `"k"`, "sid=1", "sid=1; sid=2;", " ;sid = \"a b\" ; x", "sid=\xe9", "SID=1", "sid", "=", "K\u212a"}
 	notSimple := map[string]bool{"Expect": true, "Upgrade": true, "Trailer": true, "Content-Length": true, "Transfer-Encoding": true}
+	keepsOne := map[string]bool{"User-Agent": true, "Content-Type": true, "Host": true, "Connection": true, "Cookie": true, "Content-Length": true, "Transfer-Encoding": true, "Trailer": true}
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the same each time
 	for range 5_000 {
 		fields := "Host: a\r\n"
@@ -43,10 +44,14 @@ func TestFieldsOfBothWays(t *testing.T) {
 		if err := h.Read(bufio.NewReader(strings.NewReader("GET / HTTP/1.1\r\n" + fields + "\r\n"))); err != nil {
 			t.Fatalf("%q: %v", fields, err)
 		}
-		parsed, simple := &requestState{header: &h, raw: h.RawHeaders()}, &requestState{raw: []byte(fields)}
+		parsed, simple := &requestState{raw: h.RawHeaders()}, &requestState{raw: []byte(fields)}
 		for _, name := range names {
 			name = textproto.CanonicalMIMEHeaderKey(name) // as the policy asks
-			if got, want := fmt.Sprintf("%q", simple.Header(name)), fmt.Sprintf("%q", parsed.Header(name)); got != want {
+			got, want := fmt.Sprintf("%q", simple.Header(name)), fmt.Sprintf("%q", parsed.Header(name))
+			if !keepsOne[name] && got == want {
+				want = fmt.Sprintf("%q", h.PeekAll(name))
+			}
+			if got != want {
 				t.Fatalf("%s of %q: %s, fasthttp has %s", name, fields, got, want)
 			}
 		}

@@ -17,10 +17,9 @@ type requestState struct {
 	request policy.Request
 	scratch policy.Scratch
 	values  denial.Buffer
-	header  *fasthttp.RequestHeader // nil: of a simple request
-	raw     []byte                  // its field lines
-	fields  [][]byte                // of the last lookup
-	stripe  uint32                  // of the counters
+	raw     []byte   // the field lines of its head
+	fields  [][]byte // of the last lookup
+	stripe  uint32   // of the counters
 	last    lastDenial
 }
 
@@ -36,27 +35,19 @@ func (s *states) get() *requestState { return s.pool.Get().(*requestState) }
 
 // put takes a state back, without what it borrowed: the pool would keep the request alive.
 func (s *states) put(j *requestState) {
-	j.header, j.raw = nil, nil
+	j.raw = nil
 	j.request = policy.Request{}
 	s.pool.Put(j)
 }
 
 var statesMade atomic.Uint32
 
-// Header implements [policy.Fields].
+// Header implements [policy.Fields]. It reads the head as it came: of some headers
+// fasthttp keeps only one value, and it adds those that a client sends after the body to
+// all the others, though no proxy has checked them (TestCostOverTheWire).
 func (j *requestState) Header(name string) [][]byte {
-	if j.header == nil {
-		j.fields = appendHeaders(j.fields[:0], j.raw, name)
-		return j.fields
-	}
-	switch name {
-	case fasthttp.HeaderUserAgent, fasthttp.HeaderContentType, fasthttp.HeaderContentLength, fasthttp.HeaderHost,
-		fasthttp.HeaderConnection, fasthttp.HeaderTransferEncoding, fasthttp.HeaderTrailer, fasthttp.HeaderCookie:
-		// Of these fasthttp keeps only one value.
-		j.fields = appendHeaders(j.fields[:0], j.raw, name)
-		return j.fields
-	}
-	return j.header.PeekAll(name)
+	j.fields = appendHeaders(j.fields[:0], j.raw, name)
+	return j.fields
 }
 
 // Cookie implements [policy.Fields].
@@ -94,7 +85,7 @@ func (h *proxyHints) note(peer netip.Addr, from *policy.AssembleResult, forwarde
 
 // assemble fills the state from a request that fasthttp has parsed.
 func (j *requestState) assemble(snap *Snapshot, peer netip.Addr, h *fasthttp.RequestHeader) policy.AssembleResult {
-	j.header, j.raw = h, h.RawHeaders()
+	j.raw = h.RawHeaders()
 	in := policy.Incoming{Peer: peer, Method: h.Method(), Target: h.RequestURI(), Host: h.Host(), Fields: j}
 	return snap.engine.Assemble(&snap.identity, &in, &j.scratch, &j.request)
 }

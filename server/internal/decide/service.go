@@ -129,8 +129,8 @@ func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 	from := r.assemble(snap, peer, &ctx.Request.Header)
 	v := s.judge(context.Background(), conn.Of(ctx), r, snap, peer, &from, forwarded, read)
 	switch {
-	case from.Refused != policy.NotRefused:
-		s.refuse(ctx, s.bad.refused(from.Refused), nil)
+	case v.Refused != policy.NotRefused:
+		s.refuse(ctx, s.bad.refused(v.Refused), refusalOf(&v))
 		return false
 	case v.Decision.Allowed:
 		if snap.always {
@@ -157,10 +157,10 @@ func (s *Service) Judge(ctx context.Context, in *policy.Incoming, forwarded bool
 	defer snap.states.put(r)
 	from := snap.engine.Assemble(&snap.identity, in, &r.scratch, &r.request)
 	v := s.judge(ctx, nil, r, snap, in.Peer, &from, forwarded, read)
-	if from.Refused != policy.NotRefused {
-		s.bad.refused(from.Refused).Count.Add(1)
+	if v.Refused != policy.NotRefused {
+		s.bad.refused(v.Refused).Count.Add(1)
 	}
-	return v, from.Refused
+	return v, v.Refused
 }
 
 // judge decides an assembled request, and counts and logs all but a refused one. On a
@@ -170,6 +170,7 @@ func (s *Service) judge(ctx context.Context, c *conn.Conn, r *requestState, snap
 		s.warnProxy(warn, peer)
 	}
 	if from.Refused != policy.NotRefused {
+		v.Refused = from.Refused
 		return v
 	}
 	if snap.waits && c != nil {
@@ -177,11 +178,22 @@ func (s *Service) judge(ctx context.Context, c *conn.Conn, r *requestState, snap
 	} else {
 		v = snap.engine.DecideAt(ctx, &r.request, &r.scratch, read)
 	}
+	if v.Refused != policy.NotRefused {
+		return v
+	}
 	s.counts.add(r.stripe, outcomeOf(&v))
 	if !v.Decision.Allowed {
 		s.noteDenial(r, snap, &v)
 	}
 	return v
+}
+
+// refusalOf says for the log by which rule a request was refused, if by one.
+func refusalOf(v *policy.Verdict) error {
+	if v.Rule == nil {
+		return nil
+	}
+	return fmt.Errorf("rule %s: bad cost", v.Rule.Name())
 }
 
 // noteDenial counts a denial for the log. A denial by the deny list has no rule.

@@ -26,6 +26,7 @@ type Stats struct {
 
 	Requests         Requests
 	Rules            []Rule
+	Overrides        []Overrides
 	FirstSeenClients float64
 
 	Bad                 map[string]uint64 // by reason
@@ -38,6 +39,12 @@ type Stats struct {
 
 // Requests is what became of requests, by the rules and by the lists.
 type Requests struct{ Allowed, Denied, ListAllowed, ListDenied uint64 }
+
+// Overrides is how many overrides a rule in use has from one source.
+type Overrides struct {
+	Rule, Source string
+	Count        int
+}
 
 // Rule is what the rules of one name and mode have counted, replaced ones included.
 type Rule struct {
@@ -93,6 +100,18 @@ var table = []prom.Metric[Stats]{
 				add(w.Denied, name, "denied")
 				add(w.Refused, name, "refused")
 			})
+		}),
+	prom.Counters("bad_costs_total", "Requests for which a trusted proxy named a cost that cannot be charged.", []string{"rule", "mode"},
+		func(s *Stats, add func(uint64, ...string)) {
+			for i := range s.Rules {
+				add(s.Rules[i].BadCosts, s.Rules[i].Name, s.Rules[i].Mode)
+			}
+		}),
+	prom.Gauges("overrides", "Overrides of a rule, by where they are from.", []string{"rule", "source"},
+		func(s *Stats, set func(float64, ...string)) {
+			for _, o := range s.Overrides {
+				set(float64(o.Count), o.Rule, o.Source)
+			}
 		}),
 	byReason("bad_requests_total", "Requests refused before they were counted for a client.", func(s *Stats) map[string]uint64 { return s.Bad }),
 	prom.Counter("untrusted_proxy_requests_total", "Requests that seem to come from a proxy that is not trusted.", func(s *Stats) uint64 { return s.Untrusted }),

@@ -22,7 +22,7 @@ func fixed() Stats {
 		for _, stage := range fastlimit.Stages() {
 			r.Allowed[stage], r.Denied[stage] = n+uint64(stage), n+10+uint64(stage)
 		}
-		r.SketchLoad, r.TableLive, r.Evictions, r.Forgiven = float64(n)/1000, float64(n)/2000, n, 2*n
+		r.SketchLoad, r.TableLive, r.Evictions, r.Forgiven, r.BadCosts = float64(n)/1000, float64(n)/2000, n, 2*n, 3*n
 		i := int64(n) //nolint:gosec // small
 		r.Wait = fastlimit.WaitStats{Waiting: i + 1, Admitted: n + 2, Left: n + 3, Denied: n + 4, Refused: n + 5}
 		return r
@@ -30,6 +30,7 @@ func fixed() Stats {
 	return Stats{
 		Version: "v1", Requests: Requests{Allowed: 1, Denied: 2, ListAllowed: 10, ListDenied: 20},
 		Rules:            []Rule{rule("a", "enforce", true, 100), rule("b", "shadow", true, 200), rule("old", "enforce", false, 300), rule("b", "enforce", false, 400)},
+		Overrides:        []Overrides{{"a", "file", 50}, {"b", "file", 0}},
 		FirstSeenClients: 30, Bad: map[string]uint64{"host": 31, "framing": 32}, Untrusted: 33, Unnamed: 34, Connections: 35,
 		Rejected: map[string]uint64{"full": 36}, Dismissed: map[string]uint64{"client": 37, "denied": 38}, AcceptErrors: 39,
 		LostLogs: func() uint64 { return 40 },

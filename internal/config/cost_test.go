@@ -1,0 +1,55 @@
+package config
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fastlimit/fastlimit/policy"
+)
+
+func TestCostFrom(t *testing.T) {
+	t.Parallel()
+	const rule = "rules: [{name: a, rate: 9/s, "
+	c := mustParse(t, rule+"cost_from: {header: x-cost}, on_bad_cost: charge}]")
+	if r := c.Policy.Rules[0]; r.CostFrom != (policy.CostSource{Header: "X-Cost"}) || r.OnBadCost != policy.BadCostCharge {
+		t.Errorf("%+v", r)
+	}
+	if warnings := Warnings(c, plan(t, c)); !slices.ContainsFunc(warnings, func(w string) bool {
+		return strings.Contains(w, "cost_from: X-Cost is read from trusted proxies only, and there are none")
+	}) {
+		t.Errorf("no warning: %q", warnings)
+	}
+	for text, want := range map[string]string{
+		rule + "cost_from: {header: X Cost}}]":                      `f.yaml:1:50: rules[0].cost_from.header: "X Cost" is not the name of a header; want a header such as X-Cost`,
+		rule + "cost_from: {response_header: X-Cost}}]":             `f.yaml:1:42: rules[0].cost_from.response_header: not supported by this version; remove it`,
+		rule + "cost_from: {}}]":                                    `f.yaml:1:41: rules[0].cost_from: 0 of header and response_header are set; set one: write for example cost_from: {header: X-Cost}`,
+		rule + "cost_from: X-Cost}]":                                `f.yaml:1:41: rules[0].cost_from: found the text "X-Cost"; want a mapping such as {header: X-Cost}`,
+		rule + "on_bad_cost: deny}]":                                `f.yaml:1:43: rules[0].on_bad_cost: has no meaning without cost_from, which names the header with the cost; remove it, or add cost_from: {header: X-Cost}`,
+		rule + "cost_from: {header: X-Cost}, on_bad_cost: ignore}]": `f.yaml:1:72: rules[0].on_bad_cost: "ignore" is not a known value; write reject, deny or charge`,
+	} {
+		_, err := Parse("f.yaml", []byte(text), noEnv)
+		if err == nil || err.Error() != want {
+			t.Errorf("%s\n got  %v\n want %s", text, err, want)
+		}
+	}
+}
+
+// validate says what overrides take, and no longer counts that as the filter's.
+func TestDescribeOverrides(t *testing.T) {
+	t.Parallel()
+	const rule = "rules: [{name: a, rate: 9/s, "
+	with := mustParse(t, rule+"overrides: [{key: 192.0.2.1, rate: 5/s}, {key: 192.0.2.2, rate: 5/s}, {key: 192.0.2.3, unlimited: true}]}]")
+	text, without := Describe(with, plan(t, with)), mustParse(t, rule+"}]")
+	if !strings.Contains(text, "\noverrides of rule a: 3, with 1 different limits, ") {
+		t.Error(text)
+	}
+	filter := func(text string) string {
+		_, rest, _ := strings.Cut(text, "first-seen filter ")
+		size, _, _ := strings.Cut(rest, ":")
+		return size
+	}
+	if got, want := filter(text), filter(Describe(without, plan(t, without))); got != want {
+		t.Errorf("filter %s, without overrides %s", got, want)
+	}
+}

@@ -1,0 +1,90 @@
+package policy
+
+import "github.com/fastlimit/fastlimit"
+
+// CostSource says where the cost of a request comes from, if not from the rule.
+type CostSource struct {
+	// Header is the name of a header that has the cost, a whole number of units from 1
+	// to the burst of the client's limit. It counts only if a trusted proxy has sent it,
+	// which must overwrite what its own clients send. A request without it costs what the
+	// rule says. "" means none.
+	Header string
+}
+
+// BadCost is what to do with a request for which a trusted proxy names a cost that
+// cannot be charged: no number, 0, negative, with a fraction, above the burst, or
+// several. An unlimited client has no bad costs, as it is not charged.
+type BadCost uint8
+
+// The choices of RuleSpec.OnBadCost. A shadow rule leaves a request alone that it would
+// reject.
+const (
+	BadCostReject BadCost = iota // refuse the request; no rule charges it
+	BadCostDeny                  // deny it by the rule, as one that costs more than the burst
+	BadCostCharge                // charge the rule's own cost
+)
+
+// String is the choice as a configuration file names it.
+func (b BadCost) String() string { return nameOf(b, "reject", "deny", "charge") }
+
+// CheckCostFrom checks CostFrom and OnBadCost. The error is a [fastlimit.FieldError].
+func (r *RuleSpec) CheckCostFrom() error {
+	h := r.CostFrom.Header
+	switch {
+	case h != "" && !isToken(h):
+		return r.invalid("CostFrom.Header", "want a header such as X-Cost", "%q is not the name of a header", h)
+	case r.OnBadCost > BadCostCharge:
+		return r.invalid("OnBadCost", "want one of the constants", "%d: there is no such choice", r.OnBadCost)
+	case h == "" && r.OnBadCost != BadCostReject:
+		return r.invalid("OnBadCost", "remove it, or add cost_from", "has no meaning without a header that costs come from")
+	}
+	return nil
+}
+
+// invalid is the function invalid for a field of this rule.
+func (r *RuleSpec) invalid(name, fix, format string, args ...any) *fastlimit.FieldError {
+	e := invalid(name, fix, format, args...)
+	e.Rule = r.Limit.Name
+	return e
+}
+
+// namedCost is what a request of a trusted proxy costs by the rule, for a client with
+// that limit: the rule's cost if no header names another. Of a bad cost that is to be
+// rejected it sets s.refused.
+func (c *rule) namedCost(f Fields, limit *fastlimit.Rule, s *Scratch) uint64 {
+	if f == nil {
+		return c.cost
+	}
+	values := f.Header(c.costFrom)
+	if len(values) == 0 {
+		return c.cost
+	}
+	if len(values) == 1 {
+		if n, ok := parseCost(values[0]); ok && n <= limit.Burst() {
+			return n
+		}
+	}
+	s.badCosts = append(s.badCosts, c.limit)
+	switch {
+	case c.onBad == BadCostDeny:
+		return limit.Burst() + 1
+	case c.onBad == BadCostReject && limit.Config().Mode == fastlimit.Enforce && s.refused == nil:
+		s.refused = c.limit
+	}
+	return c.cost
+}
+
+// parseCost reads a cost of 1 to 19 digits and nothing else, so that proxy and limiter
+// cannot differ about what "1e3", "+5" or "5, 7" means.
+func parseCost(b []byte) (n uint64, ok bool) {
+	if len(b) > 19 { // all numbers that are shorter fit a word
+		return 0, false
+	}
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + uint64(c-'0')
+	}
+	return n, n > 0
+}

@@ -1,0 +1,138 @@
+package server
+
+import (
+	"io"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/policy"
+)
+
+// costed has its costs from X-Cost of 127.0.0.1, and a rule before it that all requests
+// are charged by.
+func costed(on policy.BadCost) policy.Settings {
+	set := perIP()
+	set.TrustedProxies = loopback()
+	all := set.Rules[0]
+	all.Limit.Name, all.Limit.Burst, all.Key = "all", 1000, []policy.KeyPart{{Kind: policy.KeyGlobal}}
+	set.Rules[0].CostFrom, set.Rules[0].OnBadCost = policy.CostSource{Header: "X-Cost"}, on
+	set.Rules = append([]policy.RuleSpec{all}, set.Rules...)
+	return set
+}
+
+// What a proxy names is charged, whether fasthttp has read the request or not, and what a
+// client smuggles is not: by another spelling, after the body, or without a proxy.
+func TestCostOverTheWire(t *testing.T) {
+	t.Parallel()
+	const head = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX-Forwarded-For: 192.0.2.1\r\n"
+	const body = "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX-Forwarded-For: 192.0.2.1\r\nTransfer-Encoding: chunked\r\n"
+	for name, c := range map[string]struct {
+		request string
+		status  int
+		taken   int64 // by the rule, of a burst of 3
+	}{
+		"named":               {head + "X-Cost: 2\r\n\r\n", 200, 2},
+		"in lower case":       {head + "x-cost: 2\r\n\r\n", 200, 2},
+		"with a body":         {body + "X-Cost: 2\r\n\r\n1\r\na\r\n0\r\n\r\n", 200, 2},
+		"an underscore":       {head + "X_Cost: 2\r\n\r\n", 200, 1},
+		"bad and an alias":    {head + "X-Cost: 9\r\nX_Cost: 2\r\n\r\n", 400, 0},
+		"twice":               {head + "X-Cost: 2\r\nX-Cost: 2\r\n\r\n", 400, 0},
+		"twice, with a body":  {body + "X-Cost: 2\r\nx-cost: 2\r\n\r\n0\r\n\r\n", 400, 0},
+		"a trailer":           {body + "\r\n1\r\na\r\n0\r\nX-Cost: 3\r\n\r\n", 200, 1},
+		"a named trailer":     {body + "Trailer: X-Cost\r\n\r\n1\r\na\r\n0\r\nX-Cost: 3\r\n\r\n", 200, 1},
+		"and a trailer":       {body + "X-Cost: 2\r\n\r\n1\r\na\r\n0\r\nX-Cost: 1\r\n\r\n", 200, 2},
+		"bad":                 {head + "X-Cost: none\r\n\r\n", 400, 0},
+		"bad, with a body":    {body + "X-Cost: none\r\n\r\n0\r\n\r\n", 400, 0},
+		"empty":               {head + "X-Cost:\r\n\r\n", 400, 0},
+		"more than the burst": {head + "X-Cost: 4\r\n\r\n", 400, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, costed(policy.BadCostReject))
+			resp := raw(t, s.addr, c.request)[0]
+			text, _ := io.ReadAll(resp.Body)
+			if resp.StatusCode != c.status || c.status == 400 && !strings.Contains(string(text), "The proxy named a cost") {
+				t.Errorf("%d %s", resp.StatusCode, text)
+			}
+			rules := s.config.Limiter.Rules()
+			if got := taken(rules[1], 3); got != c.taken {
+				t.Errorf("%d units taken, want %d", got, c.taken)
+			}
+			bad := uint64(0)
+			if c.status == 400 {
+				bad = 1
+			}
+			if all := s.decide.Requests(); s.decide.Bad()["cost"] != bad || rules[1].Stats().BadCosts != bad || all.Allowed != 1-bad || all.Denied != 0 {
+				t.Errorf("%v bad, %d by the rule, %+v", s.decide.Bad(), rules[1].Stats().BadCosts, all)
+			}
+			if bad == 1 {
+				eventually(t, func() bool { return s.logs.count("rule per-ip: bad cost") == 1 })
+			}
+		})
+	}
+}
+
+// taken is what a rule of that burst holds of the client behind the proxy. The rule leaks
+// a unit in a second: what is left is rounded up.
+var clientBehind = netip.MustParseAddr("192.0.2.1")
+
+func taken(r *fastlimit.Rule, burst int64) int64 {
+	d := r.Peek(r.AddrKey(clientBehind), 1)
+	if d.TimeToEmpty == 0 {
+		return 0
+	}
+	return burst - d.Remaining
+}
+
+// deny answers as for a request that costs more than the burst: no time helps.
+func TestBadCostIsDenied(t *testing.T) {
+	t.Parallel()
+	s := start(t, costed(policy.BadCostDeny))
+	resp := get(t, "http://"+s.addr+"/", "X-Cost", "x", "X-Forwarded-For", clientBehind.String())
+	if resp.StatusCode != http.StatusTooManyRequests || s.decide.Bad()["cost"] != 0 || s.decide.Requests().Denied != 1 {
+		t.Errorf("%d, %+v", resp.StatusCode, s.decide.Requests())
+	}
+	if got := taken(s.config.Limiter.Rules()[1], 3); got != 0 {
+		t.Errorf("%d units taken", got)
+	}
+}
+
+// Clients with a limit of their own are told that one.
+func TestOverrideOverTheWire(t *testing.T) {
+	t.Parallel()
+	set := perIP()
+	set.TrustedProxies = loopback()
+	set.Rules[0].Overrides = []policy.Override{
+		{Key: []string{clientBehind.String()}, Rate: fastlimit.Rate{N: 1, Per: 60e9}, Burst: 5},
+		{Key: []string{"198.51.100.0/24"}, Unlimited: true},
+	}
+	s := start(t, set)
+	ask := func(client string) *http.Response {
+		return get(t, "http://"+s.addr+"/", "X-Forwarded-For", client)
+	}
+	for client, burst := range map[string]int{clientBehind.String(): 5, "203.0.113.9": 3} {
+		policy := map[int]string{5: `"per-ip";q=5;w=300`, 3: `"per-ip";q=3;w=3`}[burst]
+		for i := range burst + 1 {
+			resp := ask(client)
+			if (resp.StatusCode == 200) != (i < burst) {
+				t.Fatalf("%s: request %d: %d", client, i, resp.StatusCode)
+			}
+			if h := resp.Header; i == burst && (h.Get("RateLimit-Policy") != policy || h.Get("X-RateLimit-Remaining") != "0") {
+				t.Errorf("%s: %v", client, h)
+			}
+		}
+	}
+	for range 9 {
+		if resp := ask("198.51.100.7"); resp.StatusCode != 200 {
+			t.Fatalf("without limit: %d", resp.StatusCode)
+		}
+	}
+	metrics := get(t, "http://"+s.admin+"/metrics")
+	text, _ := io.ReadAll(metrics.Body)
+	if want := `fastlimit_overrides{rule="per-ip",source="file"} 2`; !strings.Contains(string(text), want) {
+		t.Errorf("no %s", want)
+	}
+}
