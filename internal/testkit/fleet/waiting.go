@@ -30,7 +30,7 @@ const (
 	waitRate  = int64(40)
 	waitBurst = int64(10)
 	maxWait   = 200 * time.Millisecond
-	callers   = 8 // of a client that waits
+	callers   = 8                     // of a client that waits
 	timeout   = 50 * time.Millisecond // so that r·J, by which a denial may be late, is less than what MaxWait lets in
 )
 
