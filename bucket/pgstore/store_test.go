@@ -124,6 +124,14 @@ func TestUnportableShape(t *testing.T) {
 	}
 }
 
+// A log too long for a row is refused.
+func TestTooLongLog(t *testing.T) {
+	t.Parallel()
+	var c Config
+	started(t, &c)
+	trial.TooLongLog(t, mustOpen(t, c))
+}
+
 func TestStatsCount(t *testing.T) {
 	t.Parallel()
 	var c Config

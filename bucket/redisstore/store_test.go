@@ -92,6 +92,12 @@ func TestUnportableShape(t *testing.T) {
 	trial.Unportable(t, s, s.Store.Stats)
 }
 
+// A log too long for the script is refused.
+func TestTooLongLog(t *testing.T) {
+	t.Parallel()
+	trial.TooLongLog(t, mustOpen(t, patient(redistest.Start(t).Addr)))
+}
+
 func TestStatsCount(t *testing.T) {
 	t.Parallel()
 	s := mustOpen(t, patient(redistest.Start(t).Addr))

@@ -1,11 +1,11 @@
 package redisstore
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 	"github.com/fastlimit/fastlimit/internal/testkit/vectors"
 )
@@ -28,11 +28,7 @@ func TestVectors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() {
-			if err := s.Close(context.Background()); err != nil {
-				t.Error(err)
-			}
-		})
+		trial.CloseLater(t, s)
 		// A reading of the clock from before a sleep allows for drift, which is
 		// more than the patience of a take here.
 		return s, d.clocks.Forget

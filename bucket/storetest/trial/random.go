@@ -48,6 +48,8 @@ func near(rng *rand.Rand, n uint64) uint64 {
 // WindowOf is the window at a time in µs since 1970.
 func WindowOf(s bucket.Shape, now uint64) uint64 { return now / uint64(s.Period()/time.Microsecond) }
 
+// RandomOp is an operation of any kind at now, with costs, floors and refunds around those
+// that matter to the limit, and dates around the scene's reading of the clock.
 func RandomOp(rng *rand.Rand, s bucket.Shape, now uint64) bucket.Op {
 	limit := s.Limit() + s.Grace()
 	op := bucket.Op{
@@ -79,7 +81,6 @@ func RandomOp(rng *rand.Rand, s bucket.Shape, now uint64) bucket.Op {
 	if rng.IntN(3) == 0 {
 		op.Back = near(rng, limit/(1+rng.Uint64N(10)))
 	}
-	// Dates are around the scene's reading of the clock.
 	op.At = time.Unix(0, 0).Add(time.Duration(rng.Int64()>>rng.UintN(63)) / 4)
 	if s.Logged() && rng.IntN(2) == 0 { // where a floor counts
 		op.At = time.Unix(0, 0).Add(-time.Duration(rng.Int64N(2 * int64(s.Period()))))

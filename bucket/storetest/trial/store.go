@@ -46,36 +46,39 @@ func StatsCount(t *testing.T, s bucket.Store, classes int, stats func() Counted)
 	}
 }
 
-// Unportable checks that limits beyond what a store can keep exactly are refused by name,
-// each for itself, that their buckets can be emptied, and that the breaker stays closed.
+// Unportable checks that a limit beyond what a store can keep exactly is refused by name,
+// for itself: its bucket can be emptied, and the breaker stays closed.
 func Unportable(t *testing.T, s bucket.Store, stats func() remote.Stats) {
 	t.Helper()
-	refused := uint64(0)
-	for _, tt := range []struct {
-		shape bucket.Shape
-		want  string // "": is taken
-	}{
-		{MustShape(t, bucket.LeakyBucket, 1, 24*time.Hour, 10_000_000), "want at most 2^52, use a smaller burst"},
-		{MustShape(t, bucket.SlidingLog, bucket.MaxPortableLog, time.Minute, 0), ""},
-		{MustShape(t, bucket.SlidingLog, bucket.MaxPortableLog+1, time.Minute, 0), "log of 4097 units: want at most 4096, or a sliding window"},
-	} {
-		op := bucket.Op{Algorithm: tt.shape.Algorithm(), Kind: bucket.Take, Key: "a", Shape: tt.shape, Cost: tt.shape.Unit(), Count: 1}
-		r, err := storetest.Do(s, op)
-		var e *remote.Error
-		switch {
-		case tt.want == "" && (err != nil || r.Granted != 1):
-			t.Errorf("%v of %d: %+v, %v", tt.shape.Algorithm(), tt.shape.Limit(), r, err)
-		case tt.want != "" && (!errors.As(err, &e) || e.Class.Name != "other" || !strings.Contains(err.Error(), tt.want)):
-			t.Errorf("%v of %d: %+v, %v; want an error with %q", tt.shape.Algorithm(), tt.shape.Limit(), r, err, tt.want)
-		case tt.want != "":
-			refused++
-		}
-		op.Kind = bucket.Reset
-		if _, err := storetest.Do(s, op); err != nil {
-			t.Errorf("%v of %d: reset: %v", tt.shape.Algorithm(), tt.shape.Limit(), err)
-		}
+	refused(t, s, MustShape(t, bucket.LeakyBucket, 1, 24*time.Hour, 10_000_000), "want at most 2^52, use a smaller burst")
+	if st := stats(); st.State != "closed" || st.Errors["other"] != 1 {
+		t.Errorf("state %s, errors %v", st.State, st.Errors)
 	}
-	if st := stats(); st.State != "closed" || st.Errors["other"] != refused {
-		t.Errorf("state %s, errors %v, %d refused", st.State, st.Errors, refused)
+}
+
+// TooLongLog checks that a log of more than [bucket.MaxPortableLog] units is refused by
+// name, and one of so many is not.
+func TooLongLog(t *testing.T, s bucket.Store) {
+	t.Helper()
+	refused(t, s, MustShape(t, bucket.SlidingLog, bucket.MaxPortableLog, time.Minute, 0), "")
+	refused(t, s, MustShape(t, bucket.SlidingLog, bucket.MaxPortableLog+1, time.Minute, 0), "log of 4097 units: want at most 4096, or a sliding window")
+}
+
+// refused checks that takes fail with an error that has a text, or do not if that is
+// empty. A reset works either way.
+func refused(t *testing.T, s bucket.Store, shape bucket.Shape, want string) {
+	t.Helper()
+	op := bucket.Op{Algorithm: shape.Algorithm(), Kind: bucket.Take, Key: "a", Shape: shape, Cost: shape.Unit(), Count: 1}
+	r, err := storetest.Do(s, op)
+	var e *remote.Error
+	switch {
+	case want == "" && (err != nil || r.Granted != 1):
+		t.Errorf("%v of %d: %+v, %v", shape.Algorithm(), shape.Limit(), r, err)
+	case want != "" && (!errors.As(err, &e) || e.Class.Name != "other" || !strings.Contains(err.Error(), want)):
+		t.Errorf("%v of %d: %+v, %v; want an error with %q", shape.Algorithm(), shape.Limit(), r, err, want)
+	}
+	op.Kind = bucket.Reset
+	if _, err := storetest.Do(s, op); err != nil {
+		t.Errorf("%v of %d: reset: %v", shape.Algorithm(), shape.Limit(), err)
 	}
 }

@@ -1,7 +1,6 @@
-package redisstore_test
+package fleet
 
 import (
-	"context"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -9,8 +8,8 @@ import (
 	"github.com/fastlimit/fastlimit"
 )
 
-// slidingOracle knows of each unit that Redis admitted to one client between which
-// times it was charged, by Redis' clock, which is this machine's.
+// slidingOracle knows of each unit that the store admitted to one client between which
+// times it was charged, by the store's clock, which is this machine's.
 type slidingOracle struct {
 	charges []slidingCharge
 }
@@ -57,35 +56,35 @@ func (o *slidingOracle) forget(before time.Duration) {
 	o.charges = o.charges[i:]
 }
 
-// One, two and three nodes keep sliding windows and logs of one rule in one Redis: what
-// it admits keeps to the limit, whenever in its flight each unit was charged, and each
+// Sliding has one, two and three nodes keep sliding windows and logs of one rule: what
+// the store admits keeps to the limit, whenever in its flight each unit was charged, and each
 // denial is explained by that.
-func TestSlidingNodesOnRedis(t *testing.T) {
-	t.Parallel()
+func (f Fleet) Sliding(t *testing.T) {
+	t.Helper()
 	for _, algorithm := range []fastlimit.Algorithm{fastlimit.SlidingWindow, fastlimit.SlidingLog} {
 		t.Run(algorithm.String(), func(t *testing.T) {
 			t.Parallel()
 			for nodes := 1; nodes <= 3; nodes++ {
-				slidingNodesOnRedis(t, algorithm, nodes)
+				f.sliding(t, algorithm, nodes)
 			}
 		})
 	}
 }
 
-func slidingNodesOnRedis(t *testing.T, algorithm fastlimit.Algorithm, nodes int) {
+func (f Fleet) sliding(t *testing.T, algorithm fastlimit.Algorithm, nodes int) {
 	t.Helper()
 	const per, most = time.Second, 40
 	logged := algorithm == fastlimit.SlidingLog
-	rules := nodesOnRedis(t, nodes, fastlimit.RuleConfig{
+	rules := f.rules(t, nodes, fastlimit.RuleConfig{
 		Name: "a", Rate: fastlimit.Rate{N: most, Per: per}, Algorithm: algorithm, OnFailure: fastlimit.FailClosed,
 	})
-	var oracles [8]slidingOracle
-	var stages [8][8]int // by client and stage: denials
+	var oracles [clients]slidingOracle
+	denials := new(tally)
 	wall := func() time.Duration { return time.Duration(time.Now().UnixNano()) }
-	decisions := askNodes(nodes, func(rng *rand.Rand, client byte, node int) {
-		o, n, r := &oracles[client], 1+rng.Uint64N(3), rules[node]
+	decisions := f.ask(nodes, func() bool { return denials.tested(nodes) }, func(rng *rand.Rand, client byte, node int) {
+		o, n := &oracles[client], 1+rng.Uint64N(3)
 		from := wall().Truncate(time.Microsecond)
-		d := r.Take(context.Background(), r.BytesKey([]byte{client}), n)
+		d := take(rules[node], client, n)
 		to := wall()
 		o.forget(from - 3*per)
 		switch {
@@ -95,18 +94,11 @@ func slidingNodesOnRedis(t *testing.T, algorithm fastlimit.Algorithm, nodes int)
 				t.Errorf("P2: level %d of client %d after %d units", level, client, n)
 			}
 		case !d.Allowed && d.Stage != fastlimit.StageFallback:
-			stages[client][d.Stage]++
+			denials.add(d.Stage)
 			if level := o.level(from, per, logged, true); level+n <= most {
 				t.Errorf("P1: %d units of client %d denied at stage %v at level %d", n, client, d.Stage, level)
 			}
 		}
 	})
-	exact, tables := 0, 0
-	for i := range stages {
-		exact, tables = exact+stages[i][fastlimit.StageExact], tables+stages[i][fastlimit.StageTable]
-	}
-	t.Logf("%d nodes: %d decisions, %d denials by Redis and %d by tables", nodes, decisions, exact, tables)
-	if tables == 0 || exact == 0 {
-		t.Errorf("%d nodes: %d denials by Redis and %d by tables: nothing was tested", nodes, exact, tables)
-	}
+	denials.check(t, nodes, decisions)
 }

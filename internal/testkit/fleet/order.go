@@ -1,40 +1,29 @@
-package redisstore
+package fleet
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
-// Requests of one client wait at two nodes for one bucket in Redis: each node lets them
+// Order has requests of one client wait at two nodes for one bucket: each node lets them
 // in in the order in which they came, all of them, and both together no faster than the
 // bucket leaks.
-func TestWaiting(t *testing.T) {
-	t.Parallel()
+func (f Fleet) Order(t *testing.T) {
+	t.Helper()
 	const nodes, each, perSecond, timeout = 2, 8, 20, 50 * time.Millisecond
-	server := redistest.Start(t)
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	var in [nodes][]int // guarded by mu
 	degraded := false   // guarded by mu
+	limiters := f.nodes(t, nodes, timeout, fastlimit.Config{Rules: []fastlimit.RuleConfig{{
+		Name: "a", Rate: fastlimit.Rate{N: perSecond, Per: time.Second}, Burst: 1, Strict: true, MaxWait: fastlimit.MaxMaxWait,
+	}}})
 	start := time.Now()
-	for node := range nodes {
-		store, err := Open(t.Context(), patient(server.Addr))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = store.Close(context.Background()) })
-		lim, err := fastlimit.New(fastlimit.Config{Store: store, StoreTimeout: timeout, Memory: fastlimit.MinMemory, Rules: []fastlimit.RuleConfig{{
-			Name: "a", Rate: fastlimit.Rate{N: perSecond, Per: time.Second}, Burst: 1, Strict: true, MaxWait: fastlimit.MaxMaxWait,
-		}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+	for node, lim := range limiters {
 		r := lim.Rules()[0]
 		for i := range each {
 			before := r.WaitStats()
@@ -66,7 +55,7 @@ func TestWaiting(t *testing.T) {
 			t.Errorf("node %d let in %v", node, in[node])
 		}
 	}
-	// Where Redis was too slow each node has kept the limit by itself.
+	// Where the store was too slow each node has kept the limit by itself.
 	least := time.Duration(nodes*each-1)*time.Second/perSecond - timeout
 	if degraded {
 		least = time.Duration(each-1)*time.Second/perSecond - timeout
