@@ -56,7 +56,7 @@ var states = map[string]*remote.Class{
 	"42501": classNoPerm,
 	"53300": classConnections, "53100": classDisk, "53200": classMemory, "53": classMemory, "58030": classDisk,
 	"57014": classCanceled, "57P01": classStarting, "57P02": classStarting, "57P03": classStarting, "57P05": classReset, "57": classStarting,
-	"23514": classCorrupt, "XX001": classCorrupt, "XX002": classCorrupt,
+	"22003": classCorrupt, "22012": classCorrupt, "23514": classCorrupt, "XX001": classCorrupt, "XX002": classCorrupt,
 }
 
 // newError returns err as a failure of class c.
@@ -126,7 +126,7 @@ func classifyText(msg string) *remote.Class {
 	case strings.Contains(msg, "conn closed"), strings.Contains(msg, "unexpected EOF"):
 		return classReset
 	case strings.Contains(msg, "refused TLS"), strings.Contains(msg, "unexpected message"), strings.Contains(msg, "unknown message type"),
-		strings.Contains(msg, "invalid"), strings.Contains(msg, "tls: "):
+		strings.Contains(msg, "can't scan"), strings.Contains(msg, "cannot scan"), strings.Contains(msg, "invalid"), strings.Contains(msg, "tls: "):
 		return classProtocol
 	}
 	return classOther

@@ -13,6 +13,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
+// maxNumber is the largest number in a row or an answer.
+const maxNumber = 1<<53 - 1
+
 // maxKey is the longest key that the index takes for sure.
 const maxKey = 1024
 
@@ -126,7 +129,11 @@ func (b *batch) read(rows pgx.Rows) error {
 		if err := rows.Scan(&r.granted, &r.reply, &r.late, &r.now); err != nil {
 			return err
 		}
-		sound = sound && min(r.granted, r.reply, r.now) >= 0
+		if len(b.rows) == len(b.ops) { // however many there are, they take no memory
+			return errAnswer
+		}
+		op := b.ops[len(b.rows)].op
+		sound = sound && min(r.granted, r.reply, r.now) >= 0 && uint64(r.granted) <= op.Count && r.reply <= maxNumber //nolint:gosec // not negative
 		b.rows = append(b.rows, r)
 	}
 	if err := rows.Err(); err != nil {

@@ -91,7 +91,7 @@ func newDriver(c Config) (*driver, error) {
 	}
 	d := &driver{config: c, now: time.Now}
 	d.batches.New = func() any { return new(batch) }
-	pc.AfterConnect = func(context.Context, *pgx.Conn) error { d.clocks.Forget(); return nil }
+	pc.AfterConnect = d.connected
 	// It connects in the background, and so does not fail if nobody answers.
 	if d.pool, err = pgxpool.NewWithConfig(context.Background(), pc); err != nil {
 		return nil, fmt.Errorf("fastlimit/pgstore: %w", err)
@@ -103,6 +103,23 @@ func newDriver(c Config) (*driver, error) {
 		prune:   "SELECT deleted, next FROM " + c.Schema + ".prune($1, $2)",
 	}
 	return d, nil
+}
+
+// connected prepares a new connection: it may lead to another server, with another clock.
+//
+// The function has to see what others committed while it waited for its locks, so it
+// runs at READ COMMITTED, which a role may have by another default. Setting that always
+// would change connections that a pooler shares with others.
+func (d *driver) connected(ctx context.Context, c *pgx.Conn) error {
+	d.clocks.Forget()
+	ctx, cancel := context.WithTimeout(ctx, d.config.dialTimeout())
+	defer cancel()
+	var level string
+	err := c.QueryRow(ctx, "SELECT current_setting('transaction_isolation')").Scan(&level)
+	if err == nil && level != "read committed" {
+		_, err = c.Exec(ctx, "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
+	}
+	return err
 }
 
 func placeholders(n int) string {

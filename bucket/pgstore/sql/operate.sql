@@ -1,5 +1,5 @@
 -- The server's clock in µs since 1970.
-CREATE OR REPLACE FUNCTION fastlimit.micros() RETURNS bigint LANGUAGE sql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION fastlimit.micros() RETURNS bigint LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
   SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 $$;
 
@@ -15,7 +15,8 @@ $$;
 -- update is lost at READ COMMITTED, where each statement in here sees what was
 -- committed before it. Locks are released when the transaction has committed.
 --
--- The settings make every plan the same nested loop over the primary key, planned
+-- The settings have names mean what they do here, whatever the role's search_path,
+-- and make every plan the same nested loop over the primary key, planned
 -- once for a connection, whatever the statistics of a table that was empty then. And
 -- a new connection reads the table's definition before it gets to the body, which a
 -- lock on the table holds up: without lock_timeout, one backend more for each attempt.
@@ -25,7 +26,7 @@ CREATE OR REPLACE FUNCTION fastlimit.operate(
   floors bigint[], backs bigint[], dates bigint[], dues bigint[], denials boolean[] -- dates are windows where those count
 ) RETURNS TABLE (granted bigint, reply bigint, late boolean, now bigint)
 LANGUAGE plpgsql VOLATILE
-SET lock_timeout = '1s' SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 #variable_conflict use_column
 DECLARE

@@ -2,7 +2,7 @@
 -- where to go on: 0 when the table has ended, null if somebody else is at it. Rows
 -- that are locked are left for the next time: so it waits for nobody.
 CREATE OR REPLACE FUNCTION fastlimit.prune(page bigint, pages bigint, clock bigint DEFAULT NULL, OUT deleted bigint, OUT next bigint)
-LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET lock_timeout = '1s' AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET lock_timeout = '1s' AS $$
 DECLARE
   now bigint := coalesce(clock, fastlimit.micros());
 BEGIN
