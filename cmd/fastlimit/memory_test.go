@@ -14,6 +14,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/internal/testkit/faultproxy"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
+	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server"
 	"github.com/fastlimit/fastlimit/sync/gossip"
 )
@@ -24,12 +25,15 @@ func TestPlannedMemory(t *testing.T) {
 	plan := &fastlimit.Plan{Memory: 128 * mib, Rules: []fastlimit.RulePlan{{TopTalkers: 1024}, {TopTalkers: 1024}}}
 	sc := &server.Config{Listeners: make([]server.Listener, 2), Connections: server.Connections{Max: 1000}}
 	const heads = 32 * mib
+	waits := config.Config{Limits: fastlimit.Config{Wait: fastlimit.WaitLimits{Total: 500}}}
+	waits.Policy.Rules = []policy.RuleSpec{{}, {Limit: fastlimit.RuleConfig{MaxWait: time.Second}}}
 	const conns, own = 1000*server.ConnectionBytes + heads, 2 * 1024 * localSlot
 	for name, tt := range map[string]struct {
 		cfg  config.Config
 		want memoryUse
 	}{
 		"alone":   {config.Config{}, memoryUse{128*mib + own, conns}},
+		"waits":   {waits, memoryUse{128*mib + own, conns + 500*fastlimit.WaiterBytes}},
 		"redis":   {config.Config{Redis: &redisstore.Config{}}, memoryUse{128*mib + own, conns + storeBytes}},
 		"cluster": {config.Config{Cluster: &config.Cluster{Config: gossip.Config{MaxNodes: 32}}}, memoryUse{128*mib + own, conns + 2*1024*32*mirrorSlot}},
 	} {

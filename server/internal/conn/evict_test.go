@@ -55,7 +55,12 @@ func TestVictimIsTheOneThatAModelFinds(t *testing.T) {
 			full := len(open) == highest
 			best, bestAge := classNone, uint32(0)
 			for _, cn := range open {
-				if k, age := rank(cn); k < best || k == best && age > bestAge {
+				k, age := rank(cn)
+				older := age > bestAge
+				if k == classQueued { // who came last goes
+					older = age < bestAge
+				}
+				if k < best || k == best && older {
 					best, bestAge = k, age
 				}
 			}
