@@ -3,6 +3,7 @@ package admin
 import (
 	"encoding/json"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
@@ -32,6 +33,9 @@ type Info struct {
 type Listener struct {
 	Address    string   `json:"address"`
 	Mode       string   `json:"mode,omitempty"` // of a Unix socket
+	// ProxyProtocol are the peers that name their clients by the PROXY protocol.
+	ProxyProtocol []netip.Prefix `json:"proxy_protocol,omitempty"`
+
 	DenyStatus int      `json:"deny_status"`
 	Headers    []string `json:"headers"`    // sets of header fields, the default filled in
 	HeadersOn  string   `json:"headers_on"` // the answers that have them

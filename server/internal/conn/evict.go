@@ -58,7 +58,7 @@ func classify(p phase, age uint32) class {
 		return classLingering
 	case idleDenied:
 		return classDenied
-	case fresh, idle:
+	case fresh, opens, idle:
 		return classWaiting
 	case reading, body:
 		return classReading
