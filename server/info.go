@@ -75,6 +75,7 @@ func (l *Listener) show(info *admin.Listener) {
 	if l.Mode != 0 {
 		info.Mode = fmt.Sprintf("%04o", l.Mode)
 	}
+	info.ProxyProtocol = l.ProxyProtocol
 }
 
 // stats is what a scrape of /metrics reads.
@@ -84,7 +85,7 @@ func (s *Server) stats() metrics.Stats {
 		FirstSeenClients: float64(s.decide.Snapshot().Settings().Limiter.FirstSeenClients()),
 		Bad:              s.decide.Bad(), Untrusted: s.decide.Untrusted(), Unnamed: s.decide.Unnamed(),
 		Connections: s.conns.Open(), Rejected: s.conns.Rejected(), Dismissed: s.conns.Dismissed(),
-		AcceptErrors: s.conns.AcceptErrors(), LostLogs: s.config.LostLogs,
+		ProxyErrors: s.conns.ProxyErrors(), AcceptErrors: s.conns.AcceptErrors(), LostLogs: s.config.LostLogs,
 	}
 	set := s.decide.Snapshot().Settings()
 	for _, r := range set.Limiter.Rules() {

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"net/netip"
 	"strings"
 
 	"github.com/fastlimit/fastlimit/internal/denial"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/decide"
+	"github.com/gaissmai/bart"
 )
 
 // Listener is one address that takes traffic, and how it answers.
@@ -21,6 +23,10 @@ type Listener struct {
 	// Mode is the permissions of a Unix socket: who may write to it may connect. 0 means
 	// 0660.
 	Mode fs.FileMode
+	// ProxyProtocol are the balancers whose connections begin with a header of the PROXY
+	// protocol, version 1 or 2, which names the client. Their connections without one are
+	// closed. All other peers are clients, and a header from them is a bad request.
+	ProxyProtocol []netip.Prefix
 	// DenyStatus is the status of a denial by a rule, 400 to 599. 0 means 429.
 	// nginx's auth_request wants 403.
 	DenyStatus int
@@ -109,6 +115,11 @@ func (l *Listener) Validate() error {
 	}
 	p.require(l.Address != "", "Address", "write host:port, for example 127.0.0.1:8080")
 	l.checkPath(&p)
+	for i, r := range l.ProxyProtocol {
+		if !r.IsValid() || r != r.Masked() || r.Addr().Is4In6() {
+			p.add(fmt.Sprintf("ProxyProtocol[%d]", i), fmt.Sprintf("%v is not a prefix", r), "want for example 10.0.0.0/8")
+		}
+	}
 	if at, problem, fix := denial.CheckHeaders(l.Headers); problem != "" {
 		p.add(fmt.Sprintf("Headers[%d]", at), problem, fix)
 	}
@@ -164,7 +175,17 @@ func (l *Listener) page() (*denial.Page, error) {
 }
 
 // options are what a valid listener with its defaults asks of its connections.
-func (l *Listener) options() conn.Options { return conn.Options{Mode: l.Mode} }
+func (l *Listener) options() conn.Options {
+	o := conn.Options{Mode: l.Mode}
+	if len(l.ProxyProtocol) > 0 {
+		ranges := new(bart.Lite)
+		for _, p := range l.ProxyProtocol {
+			ranges.Insert(p)
+		}
+		o.Proxied = ranges.Contains
+	}
+	return o
+}
 
 // answers are how a valid listener answers.
 func (l *Listener) answers() decide.Listener {

@@ -70,7 +70,7 @@ func TestFailover(t *testing.T) {
 	redistest.Eventually(t, "the fault shows", func() bool { return s.Stats().Trips > 0 })
 	// A standby is no server to work with.
 	redistest.Eventually(t, "probes find no primary", func() bool { return s.Stats().Errors["refused"]+s.Stats().Errors["readonly"] > 0 })
-	before := load.granted.Load()
+	before := load.granted()
 	if st := s.Stats().State; st == "closed" {
 		t.Error("the breaker is closed before anything was promoted")
 	}
@@ -79,10 +79,10 @@ func TestFailover(t *testing.T) {
 	load.progress("works on the new primary")
 	load.end()
 	load.audit(p.standby, true)
-	after := load.granted.Load() - before
+	after := load.granted() - before
 	units := load.charged(p.standby)
-	if units < had+after || units > had+after+load.failed.Load() {
-		t.Errorf("%d units charged; want the %d that the standby had, and %d granted since it was promoted (%d are unknown)", units, had, after, load.failed.Load())
+	if units < had+after || units > had+after+load.failed() {
+		t.Errorf("%d units charged; want the %d that the standby had, and %d granted since it was promoted (%d are unknown)", units, had, after, load.failed())
 	}
 	if before-had < 100 {
 		t.Errorf("%d units were lost: too few to see", before-had)

@@ -16,8 +16,8 @@ func (s *site) reloaded(t *testing.T, c Config) {
 	load.progress("works")
 	load.end()
 	load.audit(s.server, false)
-	if load.failed.Load() != 0 {
-		t.Errorf("%d operations failed: %v", load.failed.Load(), store.Stats().Errors)
+	if load.failed() != 0 {
+		t.Errorf("%d operations failed: %v", load.failed(), store.Stats().Errors)
 	}
 	if _, err := store.driver.pruneStep(t.Context(), 0); err != nil {
 		t.Errorf("pruning: %v", err)

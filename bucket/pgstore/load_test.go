@@ -22,8 +22,16 @@ func (l load) progress(what string) { l.all.Progress(what) }
 
 func (l load) end() { l.all.End() }
 
-func (l load) audit(server *pgtest.Server, lost bool) {
-	l.all.Audit(func(key string, shape bucket.Shape) uint64 {
+func (l load) granted() uint64 { return l.all.Granted() }
+
+func (l load) failed() uint64 { return l.all.Failed.Load() }
+
+func (l load) charged(server *pgtest.Server) uint64 { return l.all.Units(l.on(server)) }
+
+func (l load) audit(server *pgtest.Server, lost bool) { l.all.Audit(l.on(server), lost) }
+
+func (l load) on(server *pgtest.Server) trial.Charged {
+	return func(key string, shape bucket.Shape) uint64 {
 		unit := 1
 		if shape.Algorithm() == bucket.LeakyBucket {
 			unit = int(shape.Unit())
@@ -37,5 +45,5 @@ func (l load) audit(server *pgtest.Server, lost bool) {
 			l.t.Fatal(err)
 		}
 		return n
-	}, lost)
+	}
 }

@@ -4,11 +4,10 @@ import (
 	"encoding/binary"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
-	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/fastlimit/fastlimit/bucket/step"
+	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
 )
 
 // stateOf is the row that some bytes describe: the algorithm, four numbers, and of a
@@ -18,7 +17,7 @@ func stateOf(b []byte) step.State {
 		return step.State{}
 	}
 	var n [4]uint64
-	st := step.State{Algorithm: algorithms[int(b[0])%len(algorithms)]}
+	st := step.State{Algorithm: trial.Algorithms[int(b[0])%len(trial.Algorithms)]}
 	b = b[1:]
 	for i := 0; i < len(n) && len(b) >= 8; i++ {
 		n[i], b = binary.LittleEndian.Uint64(b), b[8:]
@@ -62,22 +61,12 @@ func FuzzOperate(f *testing.F) {
 		f.Add(row, uint64(now-7), uint32(0o303022), uint64(2), uint64(0), uint64(1), uint64(1), uint64(9), uint64(0), uint64(1), int64(1e9), int64(0))
 	}
 	f.Fuzz(func(t *testing.T, row []byte, now uint64, kinds uint32, n, seconds, burst, cost, count, floor, back uint64, age, patience int64) {
-		s, err := shapeOf(algorithms[kinds>>15%4], n, time.Duration(1+seconds%86400)*time.Second, burst)
-		if err != nil || !s.Portable() || now > safe || len(row) > 1<<12 {
+		if len(row) > 1<<12 {
 			return
 		}
-		sc := scene{states: []step.State{stateOf(row)}, now: now, clock: remote.Dating{Reading: remote.Reading{Micros: signed(now), Got: time.Unix(0, 0)}, Sent: time.Unix(0, 0)}}
-		for more, kinds := true, kinds&0o77777; more; more = kinds > 0 { // an octal digit for each operation
-			sc.ops = append(sc.ops, bucket.Op{
-				Kind: bucket.Kind(kinds & 3), Shape: s, Cost: cost, Count: max(1, count), Floor: floor, Back: back,
-				At: time.Unix(0, 0).Add(-time.Duration(age / 4)), Patience: time.Duration(patience),
-			})
-			if op := &sc.ops[len(sc.ops)-1]; s.Windowed() {
-				window := windowOf(s, now)
-				op.Window, op.CountDenied = (window-min(window, uint64(age)%3))*(back%2), burst%2 == 0
-			}
-			sc.on = append(sc.on, 0)
-			kinds >>= 3
+		sc, ok := trial.FuzzedScene(stateOf(row), trial.Fuzzed{Now: now, Kinds: kinds, N: n, Seconds: seconds, Burst: burst, Cost: cost, Count: count, Floor: floor, Back: back, Age: age, Patience: patience})
+		if !ok {
+			return
 		}
 		(&lab{t: t, conn: l.conn, sql: l.sql}).run([]scene{sc})
 	})

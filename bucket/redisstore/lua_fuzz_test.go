@@ -3,10 +3,8 @@ package redisstore
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
-	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/fastlimit/fastlimit/bucket/step"
 	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
 )
@@ -34,22 +32,9 @@ func FuzzOperate(f *testing.F) {
 	}
 	f.Add("1:2:3\n", uint64(5), uint32(0o3), uint64(1), uint64(60), uint64(1), uint64(1), uint64(1), uint64(0), uint64(0), int64(0), int64(0))
 	f.Fuzz(func(t *testing.T, value string, now uint64, kinds uint32, n, seconds, burst, cost, count, floor, back uint64, age, patience int64) {
-		s, err := trial.ShapeOf(trial.Algorithms[kinds>>15%4], n, time.Duration(1+seconds%86400)*time.Second, burst)
-		if err != nil || !s.Portable() || now >= 1<<53 {
+		sc, ok := trial.FuzzedScene(value, trial.Fuzzed{Now: now, Kinds: kinds, N: n, Seconds: seconds, Burst: burst, Cost: cost, Count: count, Floor: floor, Back: back, Age: age, Patience: patience})
+		if !ok {
 			return
-		}
-		sc := scene{Stored: []string{value}, Now: now, Clock: remote.Dating{Reading: remote.Reading{Micros: int64(now), Got: time.Unix(0, 0)}, Sent: time.Unix(0, 0)}}
-		for more, kinds := true, kinds&0o77777; more; more = kinds > 0 { // an octal digit for each operation
-			sc.Ops = append(sc.Ops, bucket.Op{
-				Kind: bucket.Kind(kinds & 3), Shape: s, Cost: cost, Count: max(1, count), Floor: floor, Back: back,
-				At: time.Unix(0, 0).Add(-time.Duration(age / 4)), Patience: time.Duration(patience),
-			})
-			if op := &sc.Ops[len(sc.Ops)-1]; s.Windowed() {
-				window := trial.WindowOf(s, now)
-				op.Window, op.CountDenied = (window-min(window, uint64(age)%3))*(back%2), burst%2 == 0
-			}
-			sc.On = append(sc.On, 0)
-			kinds >>= 3
 		}
 		(&lab{t: t, client: l.client}).run([]scene{sc})
 	})

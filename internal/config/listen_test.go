@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -43,6 +44,34 @@ admin: unix:/run/admin.sock
 		_, err := Parse("f.yaml", []byte(text+"\n"+rule), noEnv)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s:\ngot  %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+// The balancers of a listener, and what is probably a mistake about them.
+func TestProxyProtocol(t *testing.T) {
+	t.Parallel()
+	const rule = "rules: [{name: a, rate: 20/s}]\n"
+	c := mustParse(t, `listen: [{address: ":80", proxy_protocol: [10.0.0.0/8, "2001:db8::1"]}, {address: "unix:/a", proxy_protocol: [127.0.0.0/8]}]`+"\n"+rule)
+	if got := fmt.Sprint(c.Server.Listeners[0].ProxyProtocol, c.Server.Listeners[1].ProxyProtocol); got != "[10.0.0.0/8 2001:db8::1/128] [127.0.0.0/8]" {
+		t.Error(got)
+	}
+	if w := Warnings(c, plan(t, c)); len(w) > 0 {
+		t.Errorf("warnings: %q", w)
+	}
+	for text, want := range map[string]string{
+		`{address: ":80", proxy_protocol: [0.0.0.0/0]}`:      "proxy_protocol: 0.0.0.0/0 believes everybody",
+		`{address: "unix:/a", proxy_protocol: [10.0.0.0/8]}`: "the peers of unix:/a count as 127.0.0.1, which is in none of its prefixes",
+	} {
+		c := mustParse(t, "listen: ["+text+"]\n"+rule)
+		if w := Warnings(c, plan(t, c)); len(w) != 1 || !strings.Contains(w[0], want) {
+			t.Errorf("%s: %q", text, w)
+		}
+	}
+	_, err := Parse("f.yaml", []byte(`listen: [{address: ":80", proxy_protocol: [10.1.0.0/8, lb.test]}]`+"\n"+rule), noEnv)
+	for _, want := range []string{"f.yaml:1:44: listen[0].proxy_protocol[0]: 10.1.0.0/8 has bits set beyond its length; write 10.0.0.0/8", `listen[0].proxy_protocol[1]: "lb.test" is neither`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v\nwant %s", err, want)
 		}
 	}
 }

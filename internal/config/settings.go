@@ -64,11 +64,12 @@ func init() {
 				doc: "`host:port`, or `unix:` and the path of a socket",
 			},
 			{name: "mode", field: "Mode", value: socketMode(), shown: "`\"0660\"`", doc: "permissions of a Unix socket: whoever may write to it may connect"},
+			{name: "proxy_protocol", field: "ProxyProtocol", value: prefixes(), shown: "none", doc: "balancers that name the client by the PROXY protocol"},
 			{name: "deny_status", field: "DenyStatus", value: denyStatus(), shown: "that of the top level", doc: "status code of a denial"},
 			{name: "headers", field: "Headers", value: headerSets(), shown: "`ratelimit` and `x-ratelimit`", doc: "header fields that tell clients of their limit; every denial has `Retry-After` besides"},
 			{name: "headers_on", field: "HeadersOn", value: choice("denials", "always"), def: "denials", doc: "the answers that have them: `always` means admissions too"},
 			{name: "denial", field: "Denial", value: mapping(&denialSettings), shown: "a problem document", doc: "body of denials by a rule"},
-		}, reserved("original_request", "proxy_protocol", "tls", "reuse_port")...),
+		}, reserved("original_request", "tls", "reuse_port")...),
 	}
 	connectionSettings = connectionTable()
 	drainSettings = section{

@@ -82,6 +82,15 @@ func listenerWarnings(l *server.Listener, warn warnFunc) {
 	if l.Mode&0o002 != 0 {
 		warn("listen: %s has mode %04o: every user of this machine may connect and, where 127.0.0.1 is a trusted proxy, name any client; write 0660 and use a group", l.Address, l.Mode)
 	}
+	for _, p := range l.ProxyProtocol {
+		if p.Bits() == 0 {
+			warn("proxy_protocol: %v believes everybody: any client may choose the address it is counted by; name the addresses of your balancers", p)
+		}
+	}
+	here := func(p netip.Prefix) bool { return p.Contains(netip.AddrFrom4([4]byte{127, 0, 0, 1})) }
+	if strings.HasPrefix(l.Address, "unix:") && len(l.ProxyProtocol) > 0 && !slices.ContainsFunc(l.ProxyProtocol, here) {
+		warn("proxy_protocol: the peers of %s count as 127.0.0.1, which is in none of its prefixes, so their headers are refused; add 127.0.0.1", l.Address)
+	}
 }
 
 // A shorter prefix on the allow list exempts more than any one network has:

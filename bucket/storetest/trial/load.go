@@ -114,15 +114,23 @@ func (l *Load) End() {
 // leaked of a unit in the seconds of a test.
 type Charged func(key string, s bucket.Shape) uint64
 
+// Granted is how many units were granted so far.
+func (l *Load) Granted() uint64 { return l.granted.Load() }
+
+// Units adds up what a store holds for all keys.
+func (l *Load) Units(charged Charged) (units uint64) {
+	for i := range loadKeys {
+		units += charged(LoadKey(i), l.shape(i))
+	}
+	return units
+}
+
 // Audit checks that what was charged is what was granted and at most what has an unknown
 // outcome besides: nothing was charged twice. Where the store has forgotten, lost, that
 // is all that can be said.
 func (l *Load) Audit(charged Charged, lost bool) {
 	l.t.Helper()
-	units, granted, failed := uint64(0), l.granted.Load(), l.Failed.Load()
-	for i := range loadKeys {
-		units += charged(LoadKey(i), l.shape(i))
-	}
+	units, granted, failed := l.Units(charged), l.granted.Load(), l.Failed.Load()
 	if units > granted+failed {
 		l.t.Errorf("%d units charged, %d granted and %d unknown: some were charged twice", units, granted, failed)
 	}

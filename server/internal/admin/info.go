@@ -3,6 +3,7 @@ package admin
 import (
 	"encoding/json"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
@@ -30,8 +31,11 @@ type Info struct {
 // Listener is an address that takes traffic, with its port as bound: 0 in the
 // configuration is a real one here. It has what it tells clients of their limit.
 type Listener struct {
-	Address    string   `json:"address"`
-	Mode       string   `json:"mode,omitempty"` // of a Unix socket
+	Address string `json:"address"`
+	Mode    string `json:"mode,omitempty"` // of a Unix socket
+	// ProxyProtocol are the peers that name their clients by the PROXY protocol.
+	ProxyProtocol []netip.Prefix `json:"proxy_protocol,omitempty"`
+
 	DenyStatus int      `json:"deny_status"`
 	Headers    []string `json:"headers"`    // sets of header fields, the default filled in
 	HeadersOn  string   `json:"headers_on"` // the answers that have them

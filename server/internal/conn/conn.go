@@ -22,6 +22,7 @@ const (
 	idle                    // waiting for the next request
 	idleDenied              // the same, and the last answer was a denial
 	lingering               // the last answer is out; what the client still sends is dropped
+	opens                   // reading what comes before the first request, since its first byte
 	phases
 )
 
@@ -48,6 +49,9 @@ type Conn struct {
 	evicted atomic.Bool // dismissed to make room
 	unread  bool        // bytes of the last request may still arrive
 	closed  bool        // no answer is possible any more
+
+	opening  *opening // what it goes through before its first request; nil: nothing
+	stranger bool     // nothing has been read, and a PROXY header would be noted
 
 	gate   gate   // what was read has passed it
 	served uint32 // requests handled
@@ -110,6 +114,9 @@ func (c *Conn) receive(p []byte) (int, error) {
 	n, err := c.receiveRaw(p)
 	if n == 0 {
 		return 0, err
+	}
+	if c.stranger {
+		c.noteStranger(p[:n])
 	}
 	if n = c.gate.pass(p[:n]); n == 0 {
 		_, err = c.gate.over()
@@ -193,7 +200,7 @@ func (c *Conn) wake() {
 // Other goroutines call it.
 func (c *Conn) interrupt(p phase) {
 	switch p {
-	case writing:
+	case writing, opens:
 		_ = c.SetDeadline(longAgo)
 	case queued:
 		c.endWait()

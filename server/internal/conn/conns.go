@@ -50,6 +50,7 @@ type Conns struct {
 	draining bool
 
 	rejected, dismissed [reasonCount]atomic.Uint64
+	proxyErrors         [proxyReasons]atomic.Uint64
 	acceptErrors        atomic.Uint64
 	waitErrors          sync.Once // logs that requests cannot wait
 	report              report
@@ -90,7 +91,7 @@ func New(l Limits, log *slog.Logger) *Conns {
 		large:  max(1, LargeHeadBytes/max(1, l.HeadBytes)),
 		timeout: [phases]time.Duration{
 			fresh: l.Head, reading: l.Head, body: l.Head, writing: l.Write,
-			idle: l.Idle, idleDenied: l.Idle, lingering: lingerTime,
+			idle: l.Idle, idleDenied: l.Idle, lingering: lingerTime, opens: l.Head,
 			queued: forever, // its rule bounds it
 		},
 		period: max(min(l.Head, l.Write, l.Idle, 8*time.Second)/8, time.Millisecond),
@@ -133,8 +134,10 @@ func (c *Conns) admit(cn *Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	client := c.client(cn.addr)
-	if peer := c.peers[client]; peer != nil && len(peer.members) >= c.limits.PerClient && !c.evictLocked(peer, reasonClient) {
-		c.rejected[reasonClient].Add(1)
+	if cn.opening != nil && cn.opening.header {
+		client = netip.Addr{} // until it is known; see identify
+	}
+	if !c.roomForLocked(client) {
 		return false
 	}
 	if len(c.all.members) >= c.limits.Max && !c.evictLocked(&c.all, reasonFull) {
@@ -142,20 +145,47 @@ func (c *Conns) admit(cn *Conn) bool {
 		return false
 	}
 	c.all.add(cn)
-	if client.IsValid() {
-		cn.client, cn.peer = client, c.peers[client]
-		if cn.peer == nil {
-			cn.peer = &group{kind: groupPeer}
-			c.peers[client] = cn.peer
-		}
-		cn.peer.add(cn)
-	}
+	c.countLocked(cn, client)
 	if c.draining {
 		cn.leave.Store(true)
 		cn.noted = neverNoted
 	}
 	c.gaugeLocked()
 	return true
+}
+
+// identify counts a connection to its client, which a PROXY header has named. It
+// reports false if it has to end.
+func (c *Conns) identify(cn *Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	client := c.client(cn.addr)
+	if cn.places[groupAll] < 0 || !c.roomForLocked(client) {
+		return false
+	}
+	c.countLocked(cn, client)
+	return true
+}
+
+// roomForLocked makes room for another connection of a client, if it may have one.
+func (c *Conns) roomForLocked(client netip.Addr) bool {
+	if peer := c.peers[client]; peer != nil && len(peer.members) >= c.limits.PerClient && !c.evictLocked(peer, reasonClient) {
+		c.rejected[reasonClient].Add(1)
+		return false
+	}
+	return true
+}
+
+func (c *Conns) countLocked(cn *Conn, client netip.Addr) {
+	if !client.IsValid() {
+		return
+	}
+	cn.client, cn.peer = client, c.peers[client]
+	if cn.peer == nil {
+		cn.peer = &group{kind: groupPeer}
+		c.peers[client] = cn.peer
+	}
+	cn.peer.add(cn)
 }
 
 // admitLarge lends the larger reader to a connection.
@@ -268,10 +298,13 @@ func (c *Conns) Rejected() map[string]uint64 { return byReason(c.rejected[:reaso
 // Dismissed is how many connections were ended early, by reason.
 func (c *Conns) Dismissed() map[string]uint64 { return byReason(c.dismissed[:]) }
 
-func byReason(counts []atomic.Uint64) map[string]uint64 {
+func byReason(counts []atomic.Uint64) map[string]uint64 { return byName(reasonNames[:], counts) }
+
+// byName is counters with their names, of which there may be more.
+func byName(names []string, counts []atomic.Uint64) map[string]uint64 {
 	all := make(map[string]uint64, len(counts))
-	for why := range counts {
-		all[reasonNames[why]] = counts[why].Load()
+	for i := range counts {
+		all[names[i]] = counts[i].Load()
 	}
 	return all
 }

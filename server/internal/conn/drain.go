@@ -30,8 +30,12 @@ func (c *Conns) DismissQuiet(all bool) int {
 	defer c.mu.Unlock()
 	for _, cn := range c.all.members {
 		since := cn.since.Load()
-		if phase(since>>32).waiting() && (all || cn.noted == since) {
+		switch p := phase(since >> 32); {
+		case p.waiting() && (all || cn.noted == since):
 			cn.dismiss()
+		case p == opens && all: // no request has begun
+			cn.leave.Store(true)
+			cn.interrupt(p)
 		}
 		cn.noted = since
 	}

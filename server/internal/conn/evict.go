@@ -61,7 +61,7 @@ func classify(p phase, age uint32) class {
 		return classDenied
 	case queued:
 		return classQueued
-	case fresh, idle:
+	case fresh, opens, idle:
 		return classWaiting
 	case reading, body:
 		return classReading

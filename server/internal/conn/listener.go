@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"math"
 	"net"
+	"net/netip"
 	"os"
 	"time"
 
@@ -28,7 +29,14 @@ type Handlers struct {
 // Options are how a listener differs from a plain one on a TCP port.
 type Options struct {
 	Mode fs.FileMode // who may connect to a Unix socket
+
+	// Proxied reports the peers that have to begin a connection with a PROXY header,
+	// which nobody else may. nil: none.
+	Proxied func(peer netip.Addr) bool
 }
+
+// trusts reports whether a peer has to send a PROXY header.
+func (o *Options) trusts(peer netip.Addr) bool { return o.Proxied != nil && o.Proxied(peer) }
 
 // Listener is one address that takes traffic: it accepts connections and serves
 // them. Use it once: Bind, Accept, Settle, Close.
@@ -161,6 +169,8 @@ func (l *Listener) take(nc net.Conn) *Conn {
 		time.Sleep(time.Millisecond) // lets dismissed connections close
 	}
 	c := l.conns.wrap(nc)
+	c.opening = l.openingOf(nc, c.addr)
+	c.stranger = l.Options.Proxied != nil && !l.Options.trusts(c.addr)
 	if l.conns.admit(c) {
 		return c
 	}
@@ -183,7 +193,7 @@ var fullAnswer = func() []byte {
 // serve serves a connection to its end.
 func (l *Listener) serve(c *Conn) {
 	defer l.conns.remove(c)
-	if !l.reside(c) {
+	if l.open(c) && !l.reside(c) {
 		l.serveHTTP(c)
 	}
 	c.finish()

@@ -12,6 +12,7 @@ import (
 type report struct {
 	log          *slog.Logger
 	acceptErrors logs.Budget
+	proxy        logs.Budget
 
 	crowded     bool          // has been logged
 	lastCrowded time.Duration // when connections were last nearly full
@@ -36,6 +37,7 @@ func (c *Conns) AcceptErrors() uint64 { return c.acceptErrors.Load() }
 // EndSecond ends a second of the log. now only has to rise.
 func (c *Conns) EndSecond(now time.Duration) {
 	logs.Suppressed(c.report.log, "accept errors not logged", c.report.acceptErrors.Refill(1, c.acceptErrors.Load()))
+	logs.Suppressed(c.report.log, "refused PROXY headers not logged", c.report.proxy.Refill(1, c.refusedHeaders()))
 	c.report.crowd(c.crowded.Load(), now, c)
 }
 

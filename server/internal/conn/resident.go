@@ -48,11 +48,17 @@ const maxPerTurn = 16
 const maxUnsent = 8 << 10
 
 // residents is a pool because it then has about one state per core.
-type residents struct{ pool sync.Pool }
+type residents struct {
+	pool sync.Pool
+	head int // size of their buffers
+}
 
 func newResidents(head int) *residents {
-	return &residents{sync.Pool{New: func() any { return &resident{buf: make([]byte, head)} }}}
+	return &residents{sync.Pool{New: func() any { return &resident{buf: make([]byte, head)} }}, head}
 }
+
+// takes reports whether a resident has room for what was read already.
+func (r *residents) takes(data []byte) bool { return len(data) <= r.head }
 
 // step is what follows a turn of a connection.
 type step uint8
@@ -70,11 +76,18 @@ func (l *Listener) reside(c *Conn) (done bool) {
 	if raw == nil || l.answer == nil {
 		return false
 	}
+	if len(c.replay) > 0 && !l.residents.takes(c.replay) {
+		return false
+	}
 	var next step
 	err := raw.Read(func(fd uintptr) bool {
 		r := l.residents.pool.Get().(*resident)
 		r.open(fd)
 		r.look = c.served == 0
+		if len(c.replay) > 0 { // came with what stood before the first request
+			r.end = copy(r.buf, c.replay)
+			c.replay = nil
+		}
 		c.unsent = r
 		next = r.turn(l, c)
 		c.unsent = nil

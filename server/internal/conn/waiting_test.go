@@ -97,7 +97,7 @@ func newQueue(t *testing.T, hide bool) *queue {
 		},
 	}
 	l := NewListener(q.Conns, h)
-	ln, err := Listen("listen", "127.0.0.1:0")
+	ln, err := Listen("listen", "127.0.0.1:0", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,6 +33,7 @@ type Stats struct {
 	Untrusted, Unnamed  uint64
 	Connections         int
 	Rejected, Dismissed map[string]uint64 // connections, by reason
+	ProxyErrors         map[string]uint64 // by reason
 	AcceptErrors        uint64
 	LostLogs            func() uint64 // nil: not counted
 }
@@ -121,6 +122,8 @@ var table = []prom.Metric[Stats]{
 		func(s *Stats) map[string]uint64 { return s.Rejected }),
 	byReason("connections_dismissed_total", "Connections closed early to make room: for others, for others of the same client, for other long heads, or after a denial.",
 		func(s *Stats) map[string]uint64 { return s.Dismissed }),
+	byReason("proxy_protocol_errors_total", "Connections whose PROXY header was missing, wrong or late, or came from a peer that may not send one.",
+		func(s *Stats) map[string]uint64 { return s.ProxyErrors }),
 	prom.Counter("accept_errors_total", "Failures to accept a connection, mostly for lack of file descriptors.", func(s *Stats) uint64 { return s.AcceptErrors }),
 	prom.Counters("log_lines_lost_total", "Log lines lost because the reader of the log went away.", nil,
 		func(s *Stats, add func(uint64, ...string)) {

@@ -33,7 +33,8 @@ func fixed() Stats {
 		Overrides:        []Overrides{{"a", "file", 50}, {"b", "file", 0}},
 		FirstSeenClients: 30, Bad: map[string]uint64{"host": 31, "framing": 32}, Untrusted: 33, Unnamed: 34, Connections: 35,
 		Rejected: map[string]uint64{"full": 36}, Dismissed: map[string]uint64{"client": 37, "denied": 38}, AcceptErrors: 39,
-		LostLogs: func() uint64 { return 40 },
+		ProxyErrors: map[string]uint64{"missing": 41},
+		LostLogs:    func() uint64 { return 40 },
 	}
 }
 
