@@ -29,8 +29,15 @@ type Config struct {
 	Listeners []Listener
 
 	// Admin is the address for health, metrics and profiles, host:port. Empty
-	// means none. Keep it away from clients: it has no authentication.
+	// means none. Keep it away from clients: whoever reaches it may read everything.
 	Admin string
+
+	// AdminToken is what whoever changes something has to send where Admin is not on
+	// loopback. Empty means that nobody may there.
+	AdminToken string
+
+	// Overrides answers /v1/overrides; see [Server.SetEngine]. nil: there are none.
+	Overrides Overrides
 
 	// DecideAPI serves POST /v1/decide on the traffic listeners too. Whoever
 	// reaches them may then charge any client's buckets.

@@ -168,7 +168,7 @@ func whereItBelongs(path, name string) string {
 	var likely []*section
 	switch {
 	case !strings.ContainsAny(path, ".["):
-		likely = []*section{&ruleSettings, &redisSettings, &postgresSettings, &clusterSettings, &connectionSettings, &drainSettings}
+		likely = []*section{&ruleSettings, &redisSettings, &postgresSettings, &clusterSettings, &connectionSettings, &drainSettings, &adminSettings}
 	case strings.Contains(path, ".match."):
 		likely = []*section{&ruleSettings, &topSettings}
 	case strings.HasPrefix(path, "rules["):
@@ -199,7 +199,7 @@ func whereItBelongs(path, name string) string {
 // tables are filled in by init.
 func sections() []*section {
 	return []*section{
-		&topSettings, &listenSettings, &denialSettings, &connectionSettings, &drainSettings, &redisSettings, &postgresSettings, &clusterSettings, &ruleSettings, &matchSettings, &legacySettings, &bucketSettings, &overrideSettings,
+		&topSettings, &listenSettings, &denialSettings, &adminSettings, &connectionSettings, &drainSettings, &redisSettings, &postgresSettings, &clusterSettings, &ruleSettings, &matchSettings, &legacySettings, &bucketSettings, &overrideSettings,
 	}
 }
 
