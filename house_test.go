@@ -85,14 +85,17 @@ var layers = []struct {
 	{"internal/heap", nil, "a data structure"},
 	{"internal/ascii", nil, "characters"},
 	{"internal/safetext", nil, "text for logs and terminals"},
+	{"internal/strictjson", nil, "JSON as everybody reads it"},
 	{"sketch", nil, "pure arithmetic, at the bottom"},
 	{"window", []string{"sketch"}, "turns the generations of a sketch, and knows nothing else"},
 	{"bucket", []string{"sketch"}, "arithmetic and a table addressed by digests"},
 	{"bucket/step", []string{"bucket"}, "what every store computes: arithmetic"},
 	{"bucket/memstore", []string{"bucket", "bucket/step"}, "a store knows buckets, not rules"},
 	{"bucket/remote", []string{"bucket"}, "what stores across a network have in common: no I/O, and no store"},
-	{"bucket/redisstore", []string{"bucket", "bucket/step", "bucket/remote"}, "a store knows buckets, not rules; its driver is what is of Redis alone"},
-	{"bucket/pgstore", []string{"bucket", "bucket/step", "bucket/remote"}, "likewise: what is of PostgreSQL alone"},
+	{"bucket/registry", nil, "small sets of texts that nodes share, whatever they say"},
+	{"bucket/registry/registrytest", []string{"bucket/registry"}, "asks of every registry the same"},
+	{"bucket/redisstore", []string{"bucket", "bucket/step", "bucket/remote", "bucket/registry"}, "a store knows buckets, not rules; its driver is what is of Redis alone"},
+	{"bucket/pgstore", []string{"bucket", "bucket/step", "bucket/remote", "bucket/registry"}, "likewise: what is of PostgreSQL alone"},
 	{"bucket/storetest", []string{"bucket"}, "asks of every store the same"},
 	{"bucket/storetest/trial", []string{"bucket", "bucket/step", "bucket/remote", "bucket/storetest", "internal/testkit/..."}, "likewise, under load and faults: it runs what each store's test has broken"},
 	{".", []string{"sketch", "window", "bucket"}, "what importers of the library link"},
@@ -103,7 +106,8 @@ var layers = []struct {
 	{"internal/migrate", []string{".", "policy", "internal/migrate/nginxconf"}, "makes rules; which file they go to is for commands"},
 	{"internal/migrate/nginxconf", nil, "a syntax, whatever is in it"},
 	{"internal/prom", nil, "tables of metrics, whoever counts"},
-	{"internal/metrics", []string{"internal/prom", "bucket/redisstore", "bucket/pgstore", "bucket/remote", "sync/..."}, "so that neither store nor cluster knows of Prometheus, nor the server of either"},
+	{"internal/overrides", []string{".", "policy", "bucket/registry"}, "what operators set, whichever store keeps it and whoever answers requests"},
+	{"internal/metrics", []string{"internal/prom", "internal/overrides", "bucket/redisstore", "bucket/pgstore", "bucket/remote", "sync/..."}, "so that neither store nor cluster knows of Prometheus, nor the server of either"},
 	{"internal/replay", []string{".", "policy", "bucket"}, "judges logs, and asks buckets for nothing but the names of algorithms; needs no server"},
 	{"internal/suggest", []string{".", "policy", "bucket", "internal/replay"}, "reads logs as replay does, and counts by the arithmetic of buckets"},
 	{"toptalkers", []string{"sketch"}, "ranks what tables count: no network, no server"},
@@ -139,11 +143,11 @@ var layers = []struct {
 	{"bench/redisbench", []string{".", "bucket", "bucket/redisstore", "internal/testkit/redisfault", "bench/..."}, "asks Redis, and breaks it"},
 	{"bench/command", []string{".", "internal/cli", "bench/..."}, "flags of the benchmarks"},
 	{"bench", []string{"bench/command"}, "a main package, which nobody can import"},
-	{"cmd/fastlimit", []string{".", "policy", "toptalkers", "server", "bucket", "bucket/remote", "bucket/redisstore", "bucket/pgstore", "sync/gossip", "internal/cli", "internal/config", "internal/metrics", "internal/migrate/...", "internal/replay", "internal/suggest"}, "flags, files, signals and wiring"},
+	{"cmd/fastlimit", []string{".", "policy", "toptalkers", "server", "bucket", "bucket/remote", "bucket/redisstore", "bucket/pgstore", "bucket/registry", "sync/gossip", "internal/cli", "internal/config", "internal/metrics", "internal/overrides", "internal/migrate/...", "internal/replay", "internal/suggest"}, "flags, files, signals and wiring"},
 }
 
 // basics know nothing of this module, and everybody may import them.
-var basics = []string{"internal/field", "internal/marks", "internal/heap", "internal/ascii", "internal/safetext"}
+var basics = []string{"internal/field", "internal/marks", "internal/heap", "internal/ascii", "internal/safetext", "internal/strictjson"}
 
 func TestLayers(t *testing.T) {
 	t.Parallel()
@@ -176,11 +180,11 @@ var order = [][]string{
 		"internal/field", "internal/ascii", "internal/heap", "internal/marks", "internal/safetext", "internal/prom", "internal/cli", "internal/migrate/nginxconf",
 		"bench/defaults", "bench/reference", "bench/proc", "bench/load", "bench/report",
 	},
-	{"sketch", "server/internal/text"},
+	{"sketch", "server/internal/text", "internal/strictjson", "bucket/registry"},
 	{"window", "bucket"},
-	{".", "bucket/step", "bucket/remote", "bucket/storetest", "toptalkers"},
+	{".", "bucket/step", "bucket/remote", "bucket/storetest", "bucket/registry/registrytest", "toptalkers"},
 	{"policy", "legacy", "internal/denial", "bucket/memstore", "bucket/redisstore", "bucket/pgstore", "bucket/storetest/trial", "sync/delta"},
-	{"sync/gossip", "middleware/...", "internal/replay", "internal/migrate", "server/internal/guard", "server/internal/logs", "server/internal/proxyheader"},
+	{"sync/gossip", "middleware/...", "internal/replay", "internal/migrate", "internal/overrides", "server/internal/guard", "server/internal/logs", "server/internal/proxyheader"},
 	{"server/internal/conn", "internal/metrics", "internal/suggest"},
 	{"server/internal/admin", "server/internal/decide", "server/internal/lifecycle", "server/internal/metrics"},
 	{"server"},

@@ -132,6 +132,9 @@ func (l *Limiter) Advance() {
 		for _, t := range r.tiers {
 			t.table.Sweep(t.ticks(now), part, parts)
 		}
+		for _, t := range r.live.load() {
+			t.table.Sweep(t.ticks(now), part, parts)
+		}
 	}
 }
 

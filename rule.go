@@ -38,6 +38,7 @@ type Rule struct {
 	config RuleConfig
 	epoch  time.Duration // see Epoch
 	lines  *lines        // nil: nobody waits
+	live   liveTiers
 	namer
 }
 

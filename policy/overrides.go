@@ -69,10 +69,10 @@ const unlimited = -1
 
 // overrides are compiled: which tier of a rule a client has. Immutable.
 type overrides struct {
-	addrs bart.Table[int32] // of a rule that counts by address alone
-	texts map[string]int32  // of others, by the parts of the key, each after its length
-	sieve *sieve            // of both
-	count int
+	addrs *bart.Table[int32] // of a rule that counts by address alone
+	texts map[string]int32   // of others, by the parts of the key, each after its length
+	sieve *sieve             // of both; nil: there are none, but live ones
+	live  *live              // nil: there are none
 }
 
 // Tiers returns the different limits of the rule's overrides, as
@@ -87,10 +87,7 @@ func (r *RuleSpec) Tiers() (tiers []fastlimit.Tier, of []int32) {
 			of[i] = unlimited
 			continue
 		}
-		limit := fastlimit.Tier{Rate: o.Rate, Burst: o.Burst}
-		if limit.Burst == o.Rate.N {
-			limit.Burst = 0 // which means that
-		}
+		limit := o.LimitOf(0)
 		k, ok := index[limit]
 		if !ok {
 			k = int32(len(tiers))
@@ -150,7 +147,7 @@ func (r *RuleSpec) compileOverrides() (*overrides, error) {
 		fail(0, "Key", "remove overrides, or count by another key", "the rule has one bucket for everybody, and no keys to override")
 		return nil, errors.Join(errs...)
 	}
-	c := &overrides{sieve: newSieve(len(r.Overrides)), count: len(r.Overrides)}
+	c := &overrides{addrs: new(bart.Table[int32]), sieve: newSieve(len(r.Overrides))}
 	if !r.byAddress() {
 		c.texts = make(map[string]int32, len(r.Overrides))
 	}
@@ -207,23 +204,25 @@ func (c *overrides) add(r *RuleSpec, o *Override, tier int32) (name string, err 
 // find returns the limit of the client whose key was made last, of which s has the parts
 // from first on: c.limit, or one of its tiers; nil if the client is unlimited.
 func (c *rule) find(s *Scratch, first int) *fastlimit.Rule {
-	var tier int32
-	var ok bool
 	if c.addrOnly {
-		if !c.overrides.sieve.hasAddr(s.client) {
-			return c.limit
+		if c.overrides.live != nil {
+			return c.findAddr(s.client)
 		}
-		tier, ok = c.overrides.addrs.Lookup(s.client)
-	} else {
-		s.framed = s.framed[:0]
-		for _, part := range s.parts[first:] {
-			s.framed = appendFramed(s.framed, part)
-		}
-		if !c.overrides.sieve.has(maphash.Bytes(c.overrides.sieve.seed, s.framed)) {
-			return c.limit
-		}
-		tier, ok = c.overrides.texts[string(s.framed)]
+		return c.fileAddr(s.client)
 	}
+	s.framed = s.framed[:0]
+	for _, part := range s.parts[first:] {
+		s.framed = appendFramed(s.framed, part)
+	}
+	if c.overrides.live != nil {
+		if limit, ok := c.overrides.live.findLiveText(s.framed); ok {
+			return limit
+		}
+	}
+	if f := c.overrides.sieve; f == nil || !f.has(maphash.Bytes(f.seed, s.framed)) {
+		return c.limit
+	}
+	tier, ok := c.overrides.texts[string(s.framed)]
 	return c.tier(tier, ok)
 }
 
@@ -236,14 +235,6 @@ func (c *rule) tier(tier int32, ok bool) *fastlimit.Rule {
 		return nil
 	}
 	return c.limit.Tier(int(tier))
-}
-
-// Overrides is how many overrides a rule of this policy has.
-func (e *Engine) Overrides(rule *fastlimit.Rule) int {
-	if c := e.ruleOf(rule); c != nil && c.overrides != nil {
-		return c.overrides.count
-	}
-	return 0
 }
 
 // ordinal is a place in a list as people count.

@@ -31,8 +31,15 @@ type Config struct {
 
 	// Admin is the address for health, metrics and profiles: host:port, or unix: and the
 	// path of a socket for this user only (mode 0600). Empty means none. Keep it away from
-	// clients: it has no authentication.
+	// clients: whoever reaches it may read everything.
 	Admin string
+
+	// AdminToken is what whoever changes something has to send where Admin is neither
+	// on loopback nor a socket. Empty means that nobody may there.
+	AdminToken string
+
+	// Overrides answers /v1/overrides; see [Server.SetEngine]. nil: there are none.
+	Overrides Overrides
 
 	// DecideAPI serves POST /v1/decide on the traffic listeners too. Whoever
 	// reaches them may then charge any client's buckets.

@@ -87,10 +87,6 @@ func (s *Server) stats() metrics.Stats {
 		Connections: s.conns.Open(), Rejected: s.conns.Rejected(), Dismissed: s.conns.Dismissed(),
 		ProxyErrors: s.conns.ProxyErrors(), AcceptErrors: s.conns.AcceptErrors(), LostLogs: s.config.LostLogs,
 	}
-	set := s.decide.Snapshot().Settings()
-	for _, r := range set.Limiter.Rules() {
-		stats.Overrides = append(stats.Overrides, metrics.Overrides{Rule: r.Name(), Source: "file", Count: set.Engine.Overrides(r)})
-	}
 	for _, r := range s.decide.RuleStats() {
 		stats.Rules = append(stats.Rules, metrics.Rule(r))
 	}

@@ -5,9 +5,12 @@ import (
 	"net"
 	"time"
 
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/admin"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/decide"
+	"github.com/fastlimit/fastlimit/server/internal/guard"
 	"github.com/fastlimit/fastlimit/server/internal/lifecycle"
 	"github.com/fastlimit/fastlimit/server/internal/metrics"
 	"github.com/fastlimit/fastlimit/toptalkers"
@@ -76,11 +79,32 @@ func (s *Server) newAdmin() *admin.Front {
 		Log:    s.config.Logger, Metrics: metrics.Handler(s.stats, s.config.Collectors, s.config.Logger),
 		Ready: s.ready, Info: s.info,
 		Batch: s.decide.Batch, MaxBatchBytes: decide.MaxBatchBytes,
+		Operator: guard.Operator{Token: s.config.AdminToken},
+	}
+	if s.config.Overrides != nil { // a nil one in an interface of another type would not be nil
+		c.Overrides = s.config.Overrides
 	}
 	if t := s.config.TopTalkers; t != nil {
 		c.Top = func(n int) any { return append([]toptalkers.Talker{}, t.Top(n)...) }
 	}
 	return admin.New(c)
+}
+
+// Overrides are the limits that operators give to clients of a rule for a while, for
+// /v1/overrides. Errors with a method HTTPStatus say what to answer; others are 500.
+type Overrides interface {
+	// List returns a document that encodes as JSON; of all rules if rule is "".
+	List(rule string) any
+	// Put makes the change of a body, Delete ends one; by is the caller's address.
+	Put(ctx context.Context, body []byte, by string) (reply any, err error)
+	Delete(ctx context.Context, rule string, key []string, by string) error
+}
+
+// SetEngine has requests that begin from now on decided by e, which
+// [policy.Engine.WithLive] has made of Config.Engine; tiers are all of its live ones. It
+// is safe for concurrent use with everything but itself.
+func (s *Server) SetEngine(e *policy.Engine, tiers []*fastlimit.Rule) {
+	s.decide.Swap(s.decide.Snapshot().WithEngine(e, tiers))
 }
 
 // settings are what a reload may change, of a configuration with its defaults

@@ -10,6 +10,7 @@
 //
 //	serve.go ─► node.go ─► store.go    the store that nodes share, of any driver
 //	                    ─► memory.go   Go's memory limits, from the configuration
+//	                    ─► live.go     the overrides that operators set
 //	                    ─► cluster.go  the exchange of counts with other nodes
 //
 // settings.go loads the configuration for all commands that have one.
@@ -49,6 +50,7 @@ type commands struct {
 	Replay   replayCmd   `cmd:"" help:"Show which requests in access logs a limit would have denied, and which clients sent them."`
 	Suggest  suggestCmd  `cmd:"" help:"Suggest limits for the clients in access logs, as rules to paste, with what each would deny."`
 	Top      topCmd      `cmd:"" help:"Show the top clients across all nodes."`
+	Override overrideCmd `cmd:"" help:"Give clients another limit on running nodes, for a while."`
 	Migrate  migrateCmd  `cmd:"" help:"Print rules for the limit_req and limit_conn lines of a configuration of nginx, and name those that it cannot translate."`
 	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of the configuration file, for editors."`
 	Store    storeCmd    `cmd:"" help:"Make the schema that postgres needs."`

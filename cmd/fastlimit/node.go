@@ -10,6 +10,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/config"
+	"github.com/fastlimit/fastlimit/internal/overrides"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server"
 	"github.com/fastlimit/fastlimit/sync/gossip"
@@ -27,6 +28,9 @@ type node struct {
 	cluster *gossip.Cluster // nil: there is none
 	memory  server.GoMemory // limits in force, as /v1/info shows them
 	server  *server.Server
+
+	overrides     *overrides.Set
+	stopOverrides func() // nil: not started
 }
 
 // newNode builds a node, each part from those above it. It opens the store and
@@ -63,13 +67,17 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	if n.store != nil {
 		n.store.show(&sc)
 	}
+	n.overrides = newOverrides(n, &sc)
 	// Before the cluster starts: what peers send is to be received within the limits.
 	n.memory = limitMemory(plannedMemory(cfg, &n.plan, &sc), sys.lookupEnv)
 	if n.cluster, err = startCluster(&sc, cfg); err != nil {
 		return nil, err
 	}
-	n.server, err = server.New(sc)
-	return n, err
+	if n.server, err = server.New(sc); err != nil {
+		return nil, err
+	}
+	n.startOverrides()
+	return n, nil
 }
 
 // limiterConfig is the file's, with the store and the secret that nodes share. The
@@ -89,6 +97,9 @@ func (n *node) limiterConfig() fastlimit.Config {
 // close stops what newNode has started, the last first. Call it after the server has
 // stopped: its last requests use both. What they refunded is still sent to the store.
 func (n *node) close() {
+	if n.stopOverrides != nil {
+		n.stopOverrides()
+	}
 	if n.cluster != nil {
 		n.cluster.Close()
 	}

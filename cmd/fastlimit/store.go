@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -10,9 +11,11 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/pgstore"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
+	"github.com/fastlimit/fastlimit/bucket/registry"
 	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/internal/metrics"
+	"github.com/fastlimit/fastlimit/internal/overrides"
 	"github.com/fastlimit/fastlimit/server"
 )
 
@@ -22,6 +25,7 @@ type store struct {
 	bucket.Store
 
 	name     string               // of its section in the file
+	registry registry.Store       // where live overrides are kept
 	stats    func() remote.Stats  // what every store counts
 	export   func(*server.Config) // adds its metrics, and those that only its driver has
 	shutDown func(context.Context) error
@@ -50,8 +54,10 @@ func openRedis(ctx context.Context, name string, c redisstore.Config, log *slog.
 		log.Info("redis is used for exact checks")
 	}
 	stats := func() remote.Stats { return s.Stats().Stats }
+	live := s.Registry(overrides.Registry)
 	return &store{
-		Store: s, name: name, stats: stats, shutDown: s.Close,
+		Store: s, name: name, stats: stats, registry: live,
+		shutDown: func(ctx context.Context) error { return errors.Join(s.Close(ctx), live.Close()) },
 		export: func(sc *server.Config) {
 			sc.Collectors = append(sc.Collectors, metrics.Store(name, "Redis", stats), metrics.Redis(s.Stats))
 		},

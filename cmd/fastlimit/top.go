@@ -4,20 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/cli"
-	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/internal/safetext"
 	"github.com/fastlimit/fastlimit/toptalkers"
 	"golang.org/x/term"
@@ -34,8 +30,6 @@ type topCmd struct {
 }
 
 const (
-	topTimeout   = 5 * time.Second
-	maxTopBytes  = 4 << 20         // of an answer: whatever listens there may send without end
 	clearScreen  = "\x1b[H\x1b[2J" // cursor home, erase display
 	maxShownKey  = 80              // bytes; header values may be kilobytes long
 	minTopRepeat = 100 * time.Millisecond
@@ -43,8 +37,8 @@ const (
 
 // Run implements the command.
 func (c *topCmd) Run(ctx context.Context, sys *system) error {
-	if _, _, err := net.SplitHostPort(c.Admin); err != nil && !c.onSocket() {
-		return cli.Usagef("--admin %s: want host:port, for example 127.0.0.1:8081", c.Admin)
+	if err := checkAdmin(c.Admin); err != nil {
+		return err
 	}
 	if c.N < 1 {
 		return cli.Usagef("-n %d: want 1 or more", c.N)
@@ -82,7 +76,8 @@ func (c *topCmd) Run(ctx context.Context, sys *system) error {
 // show asks once and writes the answer behind lead. JSON is passed on as the node sent
 // it: newer nodes may have fields that this program does not know.
 func (c *topCmd) show(ctx context.Context, w io.Writer, lead string) error {
-	body, err := c.ask(ctx)
+	client := adminClient{command: "top", admin: c.Admin}
+	body, err := client.do(ctx, http.MethodGet, "/v1/top?n="+strconv.Itoa(c.N), nil)
 	if err != nil {
 		return err
 	}
@@ -120,69 +115,3 @@ func writeTop(out io.Writer, clients []toptalkers.Talker) {
 // printable escapes a server's text so that it cannot control the terminal. Keys hold
 // headers and paths, which any client chooses.
 func printable(s string) string { return safetext.Quote(s, maxShownKey) }
-
-// ask returns the body of GET /v1/top.
-func (c *topCmd) ask(ctx context.Context) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, topTimeout)
-	defer cancel()
-	client, host := http.DefaultClient, c.Admin
-	if c.onSocket() {
-		client, host = socketClient(strings.TrimPrefix(c.Admin, "unix:")), "localhost"
-		defer client.CloseIdleConnections()
-	}
-	url := "http://" + host + "/v1/top?n=" + strconv.Itoa(c.N)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, cli.Usagef("--admin %s: want host:port, for example %s", c.Admin, config.DefaultAdmin)
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, c.unreachable(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxTopBytes))
-	if err != nil {
-		return nil, c.unreachable(err)
-	}
-	if resp.StatusCode == http.StatusOK {
-		return body, nil
-	}
-	// The admin listener explains its errors, such as that no top talkers are tracked.
-	var problem struct{ Detail string }
-	if err := json.Unmarshal(body, &problem); err != nil || problem.Detail == "" {
-		return nil, fmt.Errorf("fastlimit top: %s answered %s: is it the admin listener of a fastlimit with /v1/top?", c.Admin, resp.Status)
-	}
-	return nil, fmt.Errorf("fastlimit top: %s: %s", c.Admin, printable(problem.Detail))
-}
-
-// onSocket reports whether the admin listener is on a Unix socket.
-func (c *topCmd) onSocket() bool { return strings.HasPrefix(c.Admin, "unix:/") }
-
-// socketClient asks whatever listens on a path.
-func socketClient(path string) *http.Client {
-	return &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", path)
-	}}}
-}
-
-// unreachable adds what to do to an error of the request. It drops the URL that package
-// http puts in front of every error, which is no input of the user's.
-func (c *topCmd) unreachable(err error) error {
-	switch {
-	case errors.Is(err, context.Canceled):
-		return err
-	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT) && c.onSocket():
-		return fmt.Errorf("fastlimit top: nothing listens on %s; start fastlimit serve, or name its admin address with --admin", c.Admin)
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("fastlimit top: no answer from %s in %v; name the admin address with --admin", c.Admin, topTimeout)
-	}
-	var op *net.OpError
-	var dns *net.DNSError
-	switch {
-	case errors.As(err, &dns):
-		return fmt.Errorf("fastlimit top: %s: %w; name the admin address with --admin", c.Admin, dns)
-	case errors.As(err, &op):
-		return fmt.Errorf("fastlimit top: %s: %w; name the admin address with --admin", c.Admin, op.Err)
-	}
-	return fmt.Errorf("fastlimit top: %s does not answer as an admin listener: %w", c.Admin, err)
-}

@@ -171,7 +171,7 @@ func checkBlock(t *testing.T, text, env string) {
 	if !strings.Contains(text, "rules:") {
 		text += rule
 	}
-	files := machine{readFile: func(string) ([]byte, error) { return []byte("busy: {{retry_after}}\n"), nil }}
+	files := machine{readFile: func(string) ([]byte, error) { return []byte("busy-for-{{retry_after}}-seconds\n"), nil }}
 	c, err := parse("configuration.md", []byte(text), lookup, files)
 	if err != nil {
 		t.Errorf("%s%v", text, err)

@@ -33,6 +33,7 @@ var notInTheFile = map[string]string{
 	"fastlimit.RuleConfig.Tiers":   "derived from overrides",
 	"fastlimit.RuleConfig.KeyKind": "derived from key and match",
 	"server.Config.Version":        "of the binary",
+	"server.Config.AdminToken":     "admin.token_file, read with admin",
 }
 
 // elsewhere are fields that a setting fills in another struct.

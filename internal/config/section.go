@@ -168,7 +168,7 @@ func whereItBelongs(path, name string) string {
 	var likely []*section
 	switch {
 	case !strings.ContainsAny(path, ".["):
-		likely = []*section{&ruleSettings, &redisSettings, &postgresSettings, &clusterSettings, &connectionSettings, &drainSettings, &waitSettings}
+		likely = []*section{&ruleSettings, &redisSettings, &postgresSettings, &clusterSettings, &connectionSettings, &drainSettings, &waitSettings, &adminSettings}
 	case strings.Contains(path, ".match."):
 		likely = []*section{&ruleSettings, &topSettings}
 	case strings.HasPrefix(path, "rules["):
@@ -202,7 +202,7 @@ func whereItBelongs(path, name string) string {
 // tables are filled in by init.
 func sections() []*section {
 	return []*section{
-		&topSettings, &listenSettings, &denialSettings, &connectionSettings, &drainSettings, &waitSettings, &redisSettings, &postgresSettings, &clusterSettings, &ruleSettings, &matchSettings, &notSettings, &legacySettings, &bucketSettings, &overrideSettings, &costFromSettings,
+		&topSettings, &listenSettings, &denialSettings, &adminSettings, &connectionSettings, &drainSettings, &waitSettings, &redisSettings, &postgresSettings, &clusterSettings, &ruleSettings, &matchSettings, &notSettings, &legacySettings, &bucketSettings, &overrideSettings, &costFromSettings,
 	}
 }
 

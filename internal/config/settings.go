@@ -46,7 +46,7 @@ func reserved(names ...string) (all []setting) {
 
 // The tables are set in init: as initializers of these variables they would form a
 // cycle, since reading a setting looks up others (whereItBelongs).
-var topSettings, listenSettings, denialSettings, connectionSettings, drainSettings, waitSettings, redisSettings, postgresSettings, clusterSettings, ruleSettings, matchSettings, notSettings, legacySettings, bucketSettings, overrideSettings, costFromSettings section
+var topSettings, listenSettings, adminSettings, denialSettings, connectionSettings, drainSettings, waitSettings, redisSettings, postgresSettings, clusterSettings, ruleSettings, matchSettings, notSettings, legacySettings, bucketSettings, overrideSettings, costFromSettings section
 
 func init() {
 	denialSettings = section{
@@ -70,6 +70,13 @@ func init() {
 			{name: "headers_on", field: "HeadersOn", value: choice("denials", "always"), def: "denials", doc: "the answers that have them: `always` means admissions too"},
 			{name: "denial", field: "Denial", value: mapping(&denialSettings), shown: "a problem document", doc: "body of denials by a rule"},
 		}, reserved("original_request", "tls", "reuse_port")...),
+	}
+	adminSettings = section{
+		name: "admin", want: "an address", where: "in admin, indented more than admin",
+		settings: []setting{
+			{name: "address", field: "Address", value: socketAddress(), def: DefaultAdmin, doc: "`host:port`, or `unix:` and the path of a socket"},
+			{name: "token_file", field: "Token", value: tokenFile(), shown: "none", doc: "a file with the token that changes need where the address is neither on loopback nor a socket"},
+		},
 	}
 	connectionSettings = connectionTable()
 	drainSettings = section{
@@ -126,7 +133,7 @@ func topTable() section {
 		check: func(d *decoder, n *node) { d.check() },
 		settings: append([]setting{
 			{name: "listen", field: "Server.Listeners", value: listeners(), def: defaultListen, doc: "addresses that accept traffic"},
-			{name: "admin", field: "Server.Admin", value: socketAddress(), def: DefaultAdmin, doc: "address of health, metrics and profiles"},
+			{name: "admin", field: "Server.Admin", value: adminListener(), def: DefaultAdmin, doc: "address of health, metrics, profiles and changes"},
 			{name: "deny_status", field: "DenyStatus", value: denyStatus(), def: "429", doc: "status code of a denial"},
 			{name: "trusted_proxies", field: "Policy.TrustedProxies", value: prefixes(), shown: "none", doc: "proxies whose headers are believed"},
 			{name: "client_ip_header", field: "Policy.ClientIPHeader", value: header(), def: defaultHeader, doc: "the header that names the client"},

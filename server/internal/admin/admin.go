@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/server/internal/guard"
 )
 
 // A client that is slow to send, read or leave does not hold a connection for ever.
@@ -28,7 +29,15 @@ const (
 	maxHeaderBytes = 16 << 10
 )
 
-// Config is what an admin listener shows. All but Top are required; all functions
+// Overrides are the limits that operators give to clients of a rule for a while. Errors
+// are for people; one with a method HTTPStatus says which it is, else it is 500.
+type Overrides interface {
+	List(rule string) any // that encodes as JSON; of all rules if rule is ""
+	Put(ctx context.Context, body []byte, by string) (reply any, err error)
+	Delete(ctx context.Context, rule string, key []string, by string) error
+}
+
+// Config is what an admin listener shows. All but Top and Overrides are required; all functions
 // but Listen are called concurrently.
 type Config struct {
 	Listen  func() (net.Listener, error) // binds the address
@@ -41,6 +50,9 @@ type Config struct {
 	// as JSON. nil: no client is tracked.
 	Top func(n int) any
 
+	Overrides Overrides      // nil: there are none, and none can be set
+	Operator  guard.Operator // who may change something
+
 	// Batch answers /v1/decide, with a body of at most MaxBatchBytes.
 	Batch         func(ctx context.Context, body []byte) (reply []byte, err error)
 	MaxBatchBytes int64
@@ -52,6 +64,8 @@ type Front struct {
 	Config
 	ln   net.Listener // nil unless bound
 	http http.Server
+
+	refusals refusals
 }
 
 // New returns a front that is not bound yet. It speaks HTTP/1 only.
@@ -123,13 +137,8 @@ func (f *Front) readyz(w http.ResponseWriter, _ *http.Request) {
 // decide answers a batch of questions. Denied clients are part of a 200: the status
 // is about the batch, not about the clients in it.
 func (f *Front) decide(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, f.MaxBatchBytes))
-	if err != nil {
-		status := http.StatusBadRequest
-		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-			status = http.StatusRequestEntityTooLarge
-		}
-		problem(w, status, fmt.Sprintf("the body could not be read: %v; send at most %d bytes", err, f.MaxBatchBytes))
+	body, ok := readBody(w, r, f.MaxBatchBytes)
+	if !ok {
 		return
 	}
 	reply, err := f.Batch(r.Context(), body)
@@ -138,6 +147,19 @@ func (f *Front) decide(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, reply, nil)
+}
+
+// readBody reads a body, or answers that it is too large or did not arrive.
+func readBody(w http.ResponseWriter, r *http.Request, most int64) (body []byte, ok bool) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	if err != nil {
+		status := http.StatusBadRequest
+		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+			status = http.StatusRequestEntityTooLarge
+		}
+		problem(w, status, fmt.Sprintf("the body could not be read: %v; send at most %d bytes", err, most))
+	}
+	return body, err == nil
 }
 
 // reload is routed although there is none yet, so that whoever calls it learns that

@@ -22,6 +22,9 @@ func (f *Front) routes() *http.ServeMux {
 	mux.HandleFunc("GET /v1/top", f.top)
 	mux.HandleFunc("POST /v1/decide", changes(f.decide))
 	mux.HandleFunc("POST /v1/reload", changes(f.reload))
+	mux.HandleFunc("GET /v1/overrides", f.listOverrides)
+	mux.HandleFunc("PUT /v1/overrides", f.byOperator(f.putOverride))
+	mux.HandleFunc("DELETE /v1/overrides", f.byOperator(f.deleteOverride))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -56,6 +59,25 @@ func changes(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		call := callOf(r)
 		if status, err := call.Check(); err != nil {
+			problem(w, status, err.Error())
+			return
+		}
+		next(w, r)
+	}
+}
+
+// byOperator is for calls that change how requests are decided. Browsers ask before they
+// send PUT or DELETE for a page, and nothing here says yes.
+func (f *Front) byOperator(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		call := callOf(r)
+		if status, err := f.Operator.Check(&call, f.Addr(), r.Header.Get("Authorization")); err != nil {
+			if status == http.StatusUnauthorized {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+			}
+			if status != http.StatusUnsupportedMediaType {
+				f.refusals.note(f.Log, r, status)
+			}
 			problem(w, status, err.Error())
 			return
 		}

@@ -1,16 +1,15 @@
 package decide
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/internal/strictjson"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/guard"
 	"github.com/fastlimit/fastlimit/server/internal/text"
@@ -80,17 +79,15 @@ func (s *Snapshot) batch(ctx context.Context, body []byte) ([]byte, error) {
 }
 
 func (s *Snapshot) parseBatch(body []byte) ([]question, error) {
-	if err := checkBody(body); err != nil {
-		return nil, err
+	if err := strictjson.Check(body); err != nil {
+		return nil, err //nolint:wrapcheck // it is for the client
 	}
 	var batch decideBatch
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&batch); err != nil {
-		return nil, fmt.Errorf(`the body is not a batch: %w; send {"requests":[{"rule":"per-ip","key":["192.0.2.7"]}]}`, err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+	switch err := strictjson.Decode(body, &batch); {
+	case errors.Is(err, strictjson.ErrMore):
 		return nil, errors.New("there is more after the batch: send one JSON object")
+	case err != nil:
+		return nil, fmt.Errorf(`the body is not a batch: %w; send {"requests":[{"rule":"per-ip","key":["192.0.2.7"]}]}`, err)
 	}
 	if n := len(batch.Requests); n == 0 || n > maxBatch {
 		return nil, fmt.Errorf("requests has %d items: send 1 to %d", n, maxBatch)

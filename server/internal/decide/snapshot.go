@@ -32,10 +32,11 @@ type Snapshot struct {
 	engine   policy.Engine   // a copy
 	identity policy.Identity // a copy
 	batches  bool
-	waits    bool   // some rule lets requests wait
-	always   bool   // some listener shows limits on admissions
-	denials  []deny // by rule, then listener; those of tiers follow; see denial
-	tiers    []int  // by rule: where its tiers begin among denials, in listeners
+	waits    bool            // some rule lets requests wait
+	always   bool            // some listener shows limits on admissions
+	denials  []deny          // by rule, then listener; those of tiers follow; see denial
+	tiers    []int           // by rule: where its tiers begin among denials, in listeners; then their end
+	live     [][]liveDenials // by rule, then what TierIndex adds to the tiers above; nil: none
 	states   states
 
 	listeners       int
@@ -68,23 +69,72 @@ func NewSnapshot(s Settings) *Snapshot {
 			rows++
 		}
 	}
+	snap.tiers = append(snap.tiers, rows)
 	return snap
 }
 
 // addDenials renders what a rule, or a tier of one, answers on each listener.
 func (s *Snapshot) addDenials(r *fastlimit.Rule) {
+	s.denials = append(s.denials, s.renderDenials(r)...)
+	for _, l := range s.settings.Listeners {
+		s.always = s.always || l.Always
+	}
+}
+
+func (s *Snapshot) renderDenials(r *fastlimit.Rule) (all []deny) {
 	config := r.Config()
 	for _, l := range s.settings.Listeners {
 		a := denial.New(config, l.Options)
-		s.denials = append(s.denials, deny{a, renderDenial(a), l.Always, config.Mode == fastlimit.Enforce})
-		s.always = s.always || l.Always
+		all = append(all, deny{a, renderDenial(a), l.Always, config.Mode == fastlimit.Enforce})
 	}
+	return all
+}
+
+// liveDenials are the answers of a tier that is not one of the configuration's.
+type liveDenials struct {
+	tier *fastlimit.Rule // nil: there is none of that index
+	on   []deny          // by listener
+}
+
+// WithEngine returns a snapshot that differs by its engine, of [policy.Engine.WithLive],
+// and what that charges: tiers are all of its live ones. It renders the answers of those
+// that s does not have.
+func (s *Snapshot) WithEngine(e *policy.Engine, tiers []*fastlimit.Rule) *Snapshot {
+	snap := &Snapshot{
+		engine: *e, identity: s.identity, batches: s.batches, always: s.always, denials: s.denials, tiers: s.tiers,
+		listeners: s.listeners, allowed: s.allowed, listed: s.listed, settings: s.settings,
+	}
+	snap.settings.Engine = e
+	snap.states.pool.New = newState
+	snap.live = make([][]liveDenials, len(s.tiers)-1)
+	for _, t := range tiers {
+		rule, at := t.Index(), s.liveIndex(t)
+		for len(snap.live[rule]) <= at {
+			snap.live[rule] = append(snap.live[rule], liveDenials{})
+		}
+		if s.live != nil && at < len(s.live[rule]) && s.live[rule][at].tier == t {
+			snap.live[rule][at] = s.live[rule][at]
+		} else {
+			snap.live[rule][at] = liveDenials{t, s.renderDenials(t)}
+		}
+	}
+	return snap
+}
+
+// liveIndex is the place of a tier among the live ones of its rule, below 0 for one of the
+// configuration.
+func (s *Snapshot) liveIndex(tier *fastlimit.Rule) int {
+	rule := tier.Index()
+	return tier.TierIndex() - (s.tiers[rule+1] - s.tiers[rule])
 }
 
 // denial is the answer to those whom a rule denies on a listener.
 func (s *Snapshot) denial(rule *fastlimit.Rule, listener int) *deny {
 	row := rule.Index()
 	if tier := rule.TierIndex(); tier >= 0 {
+		if i := s.liveIndex(rule); i >= 0 {
+			return &s.live[row][i].on[listener]
+		}
 		row = s.tiers[row] + tier
 	}
 	return &s.denials[row*s.listeners+listener]

@@ -32,6 +32,11 @@ func (c *Call) Check() (int, error) {
 	if err := c.CrossSite(); err != nil {
 		return http.StatusForbidden, err
 	}
+	return c.checkMedia()
+}
+
+// checkMedia refuses a body that a form of a page could send.
+func (c *Call) checkMedia() (int, error) {
 	if media, _, err := mime.ParseMediaType(c.ContentType); c.HasBody && (err != nil || media != "application/json") {
 		return http.StatusUnsupportedMediaType, fmt.Errorf("content type %q: send application/json", text.Printable(c.ContentType))
 	}

@@ -26,7 +26,6 @@ type Stats struct {
 
 	Requests         Requests
 	Rules            []Rule
-	Overrides        []Overrides
 	FirstSeenClients float64
 
 	Bad                 map[string]uint64 // by reason
@@ -40,12 +39,6 @@ type Stats struct {
 
 // Requests is what became of requests, by the rules and by the lists.
 type Requests struct{ Allowed, Denied, ListAllowed, ListDenied uint64 }
-
-// Overrides is how many overrides a rule in use has from one source.
-type Overrides struct {
-	Rule, Source string
-	Count        int
-}
 
 // Rule is what the rules of one name and mode have counted, replaced ones included.
 type Rule struct {
@@ -106,12 +99,6 @@ var table = []prom.Metric[Stats]{
 		func(s *Stats, add func(uint64, ...string)) {
 			for i := range s.Rules {
 				add(s.Rules[i].BadCosts, s.Rules[i].Name, s.Rules[i].Mode)
-			}
-		}),
-	prom.Gauges("overrides", "Overrides of a rule, by where they are from.", []string{"rule", "source"},
-		func(s *Stats, set func(float64, ...string)) {
-			for _, o := range s.Overrides {
-				set(float64(o.Count), o.Rule, o.Source)
 			}
 		}),
 	byReason("bad_requests_total", "Requests refused before they were counted for a client.", func(s *Stats) map[string]uint64 { return s.Bad }),

@@ -1,22 +1,44 @@
-package decide
+// Package strictjson reads JSON of people and programs that may not be trusted, so that
+// what is read is what any other reader would read.
+package strictjson
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/fastlimit/fastlimit/server/internal/text"
+	"github.com/fastlimit/fastlimit/internal/safetext"
 )
 
-// checkBody refuses what encoding/json accepts but other readers may read as another
+// Decode reads one value into to, without fields that to lacks and with nothing after it.
+func Decode(body []byte, to any) error {
+	if err := Check(body); err != nil {
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(to); err != nil {
+		return err //nolint:wrapcheck // the caller says what it wants
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return ErrMore
+	}
+	return nil
+}
+
+// ErrMore means that something follows the value.
+var ErrMore = errors.New("there is more after the value: send one JSON object")
+
+// Check refuses what encoding/json accepts but other readers may read as another
 // key: invalid UTF-8 and half surrogate pairs, which become U+FFFD; names that occur
 // twice, of which the last wins; names in another case.
-func checkBody(body []byte) error {
+func Check(body []byte) error {
 	if !utf8.Valid(body) {
 		return errors.New("the body is not UTF-8, so different keys would become one; keys with other bytes are not supported here")
 	}
@@ -83,7 +105,7 @@ func checkNames(dec *json.Decoder) error {
 		case string:
 			if seen := last(open); name {
 				if folded := strings.ToLower(v); seen[folded] || folded != v {
-					return fmt.Errorf("the name %q is not in lower case, or occurs twice in one object", text.Printable(v))
+					return fmt.Errorf("the name %q is not in lower case, or occurs twice in one object", safetext.ASCII(v, 256))
 				}
 				seen[v], name = true, false
 				continue

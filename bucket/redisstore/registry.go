@@ -1,0 +1,172 @@
+package redisstore
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bucket/registry"
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed registry.lua
+var registrySource string
+
+// Registry is a [registry.Store] in one hash beside the buckets, on a connection of its
+// own, which has more time than requests have. It is safe for concurrent use. Its errors
+// are those of [Store].
+type Registry struct {
+	client *client
+	script *redis.Script
+	key    string
+}
+
+const (
+	registryTimeout = time.Second
+	// pageFields is about how many fields a call reads: a fraction of a millisecond of
+	// Redis' time, so that checks do not wait.
+	pageFields = 200
+	// registryFields bounds a hash, whoever has filled it.
+	registryFields = 2 * registry.MaxRecords
+)
+
+// Registry returns the registry of a name, which no rule has. Close it after use.
+func (s *Store) Registry(name string) *Registry {
+	o := *s.driver.client.options
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = registryTimeout, registryTimeout, registryTimeout, registryTimeout
+	o.PoolSize, o.MaxActiveConns = 2, 2
+	o.MaxRedirects = 3 // whatever is sent twice is done once
+	return &Registry{newClient(&o, s.driver.config.Logger), redis.NewScript(registrySource), s.driver.config.KeyPrefix + "!" + name}
+}
+
+// Close closes its connections.
+func (r *Registry) Close() error { return r.client.close() }
+
+// Mark implements [registry.Store].
+func (r *Registry) Mark(ctx context.Context) (registry.Mark, error) {
+	fields, err := r.client.HMGet(ctx, r.key, "!epoch", "!version").Result()
+	if err != nil {
+		return registry.Mark{}, asError(err)
+	}
+	return registry.Mark{Epoch: anyNumber(fields[0]), Version: anyNumber(fields[1])}, nil
+}
+
+// anyNumber reads a number that anybody may have written: others are 0.
+func anyNumber(v any) uint64 {
+	s, _ := v.(string)
+	n, _ := strconv.ParseUint(s, 10, 53)
+	return n
+}
+
+// run runs the script, which it loads if it has to. It does not rely on EVAL, which the
+// user need not be allowed.
+func (r *Registry) run(ctx context.Context, args ...any) *redis.Cmd {
+	cmd := r.script.EvalSha(ctx, r.client, []string{r.key}, args...)
+	if classify(cmd.Err()) == classNoScript {
+		if err := r.script.Load(ctx, r.client).Err(); err != nil {
+			cmd.SetErr(err)
+			return cmd
+		}
+		cmd = r.script.EvalSha(ctx, r.client, []string{r.key}, args...)
+	}
+	return cmd
+}
+
+// Put implements [registry.Store].
+func (r *Registry) Put(ctx context.Context, name, value string, life time.Duration) error {
+	n, err := r.run(ctx, "put", name, value, life.Microseconds(), registryMost).Int()
+	switch {
+	case err != nil:
+		return asError(err)
+	case n < 0:
+		return registry.ErrFull
+	}
+	return nil
+}
+
+// registryMost is the most fields, with those that are no records.
+const registryMost = registry.MaxRecords + 3
+
+// Delete implements [registry.Store].
+func (r *Registry) Delete(ctx context.Context, name string) (existed bool, err error) {
+	n, err := r.run(ctx, "delete", name, registry.Grave.Microseconds()).Int()
+	if err != nil {
+		return false, asError(err)
+	}
+	return n > 0, nil
+}
+
+// Restore implements [registry.Store].
+func (r *Registry) Restore(ctx context.Context, records []registry.Record) error {
+	for len(records) > 0 {
+		n := min(len(records), pageFields)
+		args := []any{"restore", registryMost}
+		for _, k := range records[:n] {
+			args = append(args, k.Name, k.Value, strconv.FormatUint(k.Version, 10), k.Left.Microseconds())
+		}
+		if err := r.run(ctx, args...).Err(); err != nil {
+			return asError(err)
+		}
+		records = records[n:]
+	}
+	return nil
+}
+
+// Read implements [registry.Store]. It reads page by page; what changes meanwhile changes
+// the mark, and is read the next time.
+func (r *Registry) Read(ctx context.Context) (*registry.Contents, error) {
+	mark, err := r.Mark(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &registry.Contents{Mark: mark}
+	seen := map[string]bool{}
+	for cursor, pages := "0", 0; ; pages++ {
+		page, err := r.run(ctx, "page", cursor, pageFields, registry.MaxName, registry.MaxValue).Slice()
+		if err != nil {
+			return nil, asError(err)
+		}
+		if cursor, err = addPage(c, page, seen); err != nil {
+			return nil, err
+		}
+		if cursor == "0" {
+			return c, nil
+		}
+		if len(c.Records)+c.Skipped > registryFields || pages > registryFields {
+			return nil, newError(classCorrupt, fmt.Errorf("%s has more than %d fields: delete it", r.key, registryFields))
+		}
+	}
+}
+
+var errPage = newError(classProtocol, errors.New("unexpected reply of the registry's script"))
+
+// addPage adds a page, and returns where the next one begins.
+func addPage(c *registry.Contents, page []any, seen map[string]bool) (cursor string, err error) {
+	if len(page) < 2 || len(page)%4 != 2 {
+		return "", errPage
+	}
+	cursor, _ = page[0].(string)
+	skipped, ok := page[1].(int64)
+	if cursor == "" || !ok {
+		return "", errPage
+	}
+	c.Skipped += int(skipped)
+	for i := 2; i < len(page); i += 4 {
+		name, ok1 := page[i].(string)
+		value, ok2 := page[i+1].(string)
+		if !ok1 || !ok2 {
+			return "", errPage
+		}
+		if seen[name] || len(c.Records) >= registry.MaxRecords { // a scan may return a field twice
+			continue
+		}
+		seen[name] = true
+		c.Records = append(c.Records, registry.Record{
+			Name: name, Value: value, Version: anyNumber(page[i+2]), Left: time.Duration(anyNumber(page[i+3])) * time.Microsecond, //nolint:gosec // 53 bits
+		})
+	}
+	return cursor, nil
+}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+
+	"github.com/fastlimit/fastlimit/internal/metrics"
+	"github.com/fastlimit/fastlimit/internal/overrides"
+	"github.com/fastlimit/fastlimit/server"
+)
+
+// liveMemory is how much memory live overrides may take, beside that of the limiter.
+func liveMemory(memory int64) int64 { return memory / 8 }
+
+// newOverrides makes the live overrides of a node and lets the server show them.
+func newOverrides(n *node, sc *server.Config) *overrides.Set {
+	c := overrides.Config{
+		Policy: &n.cfg.Policy, Limiter: sc.Limiter, Engine: sc.Engine, Kept: "this node",
+		Memory: liveMemory(n.cfg.Limits.Memory), Log: n.log,
+	}
+	if n.store != nil && n.store.registry != nil {
+		c.Store, c.Kept = n.store.registry, n.store.name
+	}
+	s := overrides.New(c)
+	sc.Overrides = s
+	sc.Collectors = append(sc.Collectors, metrics.Overrides(s.Stats))
+	return s
+}
+
+// startOverrides applies what the store has, and follows it until the node is closed.
+func (n *node) startOverrides() {
+	ctx, cancel := context.WithCancel(context.Background())
+	stopped := n.overrides.Start(ctx, n.server.SetEngine)
+	n.stopOverrides = func() { cancel(); <-stopped }
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"github.com/fastlimit/fastlimit/internal/cli"
+	"github.com/fastlimit/fastlimit/internal/overrides"
+	"github.com/fastlimit/fastlimit/internal/safetext"
+)
+
+// overrideCmd changes limits of single clients on running nodes.
+type overrideCmd struct {
+	Set    overrideSetCmd    `cmd:"" help:"Give a client another limit for a while, as in: fastlimit override set per-ip 192.0.2.7 rate=1000/s burst=2000 --for 2h."`
+	List   overrideListCmd   `cmd:"" help:"Show the overrides in force, those of the file included."`
+	Delete overrideDeleteCmd `cmd:"" help:"End an override that was set."`
+}
+
+// adminFlags are those of commands that change something on a running node.
+type adminFlags struct {
+	Admin     string `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Admin address of a running node; of those with one store, of any. Default: 127.0.0.1:8081."`
+	TokenFile string `placeholder:"FILE" help:"File with the token of admin, which changes need unless admin is on loopback."`
+	Output    string `short:"o" enum:"text,json" default:"text" help:"Output format: text or json."`
+}
+
+func (f *adminFlags) client() (*adminClient, error) {
+	if err := checkAdmin(f.Admin); err != nil {
+		return nil, err
+	}
+	token, err := readToken(f.TokenFile)
+	return &adminClient{command: "override", admin: f.Admin, token: token}, err
+}
+
+type overrideSetCmd struct {
+	adminFlags
+
+	For   time.Duration `default:"1h" help:"How long it holds, at most 8784h. Default: 1h."`
+	Rule  string        `arg:"" help:"Name of the rule."`
+	Words []string      `arg:"" name:"key" help:"The client's key, a text for each part of the rule's; then rate=N/s, burst=N or both, or unlimited. What follows -- is part of the key, whatever it looks like."`
+}
+
+// Run implements the command.
+func (c *overrideSetCmd) Run(ctx context.Context, sys *system) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	body := map[string]any{"rule": c.Rule, "for": c.For.String()}
+	key, err := splitLimit(c.Words, body)
+	if err != nil {
+		return err
+	}
+	body["key"] = key
+	b, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	answer, err := client.do(ctx, http.MethodPut, "/v1/overrides", b)
+	if err != nil || c.Output == "json" {
+		return write(sys.stdout, answer, err)
+	}
+	var set overrides.Shown
+	if err := json.Unmarshal(answer, &set); err != nil || set.SecondsLeft == nil {
+		return fmt.Errorf("fastlimit override: %s did not answer with an override: is it the admin listener of fastlimit?", c.Admin)
+	}
+	_, err = fmt.Fprintf(sys.stdout, "%s %s: %s, ends in %v\n", printable(set.Rule), shownKey(set.Key), shownLimit(&set), ends(&set))
+	return err
+}
+
+// splitLimit takes the limit, rate=, burst= or unlimited, off the end of the words; what
+// is left is the key.
+func splitLimit(words []string, limit map[string]any) (key []string, err error) {
+	n := len(words)
+	for ; n > 0; n-- {
+		name, text, isSetting := strings.Cut(words[n-1], "=")
+		switch {
+		case isSetting && name == "rate" && limit["rate"] == nil:
+			limit["rate"] = text
+		case isSetting && name == "burst" && limit["burst"] == nil:
+			burst, err := strconv.ParseUint(text, 10, 63)
+			if err != nil || burst == 0 {
+				return nil, cli.Usagef("burst=%s: want a whole number above 0, for example burst=2000", text)
+			}
+			limit["burst"] = burst
+		case words[n-1] == "unlimited" && limit["unlimited"] == nil && n > 1:
+			limit["unlimited"] = true
+		default:
+			return checkKey(words[:n])
+		}
+	}
+	return checkKey(nil)
+}
+
+// checkKey refuses keys that JSON cannot carry.
+func checkKey(key []string) ([]string, error) {
+	if len(key) == 0 {
+		return nil, cli.Usagef("no key: write for example fastlimit override set per-ip 192.0.2.7 rate=1000/s")
+	}
+	if i := slices.IndexFunc(key, func(k string) bool { return !utf8.ValidString(k) }); i >= 0 {
+		return nil, cli.Usagef("key %q: want UTF-8; other bytes cannot be sent", key[i])
+	}
+	return key, nil
+}
+
+type overrideDeleteCmd struct {
+	adminFlags
+
+	Rule string   `arg:"" help:"Name of the rule."`
+	Key  []string `arg:"" help:"The client's key, a text for each part of the rule's."`
+}
+
+// Run implements the command.
+func (c *overrideDeleteCmd) Run(ctx context.Context, sys *system) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	key, err := checkKey(c.Key)
+	if err != nil {
+		return err
+	}
+	answer, err := client.do(ctx, http.MethodDelete, "/v1/overrides?"+url.Values{"rule": {c.Rule}, "key": key}.Encode(), nil)
+	if err != nil || c.Output == "json" {
+		return write(sys.stdout, answer, err)
+	}
+	_, err = fmt.Fprintf(sys.stdout, "%s %s: deleted\n", printable(c.Rule), shownKey(key))
+	return err
+}
+
+type overrideListCmd struct {
+	adminFlags
+
+	Rule string `arg:"" optional:"" help:"Name of the rule. Default: all."`
+}
+
+// Run implements the command.
+func (c *overrideListCmd) Run(ctx context.Context, sys *system) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	answer, err := client.do(ctx, http.MethodGet, "/v1/overrides?"+url.Values{"rule": {c.Rule}}.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	var list overrides.List
+	if err := json.Unmarshal(answer, &list); err != nil || list.Overrides == nil {
+		return fmt.Errorf("fastlimit override: %s did not answer with a list of overrides: is it the admin listener of fastlimit?", c.Admin)
+	}
+	if c.Output == "json" {
+		return write(sys.stdout, answer, nil)
+	}
+	var out bytes.Buffer
+	writeOverrides(&out, &list)
+	return write(sys.stdout, out.Bytes(), nil)
+}
+
+func writeOverrides(out io.Writer, list *overrides.List) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "RULE\tKEY\tLIMIT\tSOURCE\tENDS IN\tBY\tPROBLEM")
+	files := 0
+	for i := range list.Overrides {
+		o := &list.Overrides[i]
+		left := "-"
+		if o.SecondsLeft != nil {
+			left = ends(o).String()
+		}
+		if o.Source == "file" {
+			files++
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(o.Rule), shownKey(o.Key), shownLimit(o), printable(o.Source), left, printable(o.By), printableLong(o.Problem))
+	}
+	w.Flush()
+	if files >= overrides.MaxShown {
+		fmt.Fprintf(out, "and more of the file, which has %d\n", list.File)
+	}
+}
+
+func shownKey(key []string) string {
+	parts := make([]string, len(key))
+	for i, k := range key {
+		if parts[i] = printable(k); strings.Contains(k, " ") {
+			parts[i] = strconv.Quote(k)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+func shownLimit(o *overrides.Shown) string {
+	var words []string
+	if o.Unlimited {
+		words = append(words, "unlimited")
+	}
+	if o.Rate != "" {
+		words = append(words, "rate="+printable(o.Rate))
+	}
+	if o.Burst != 0 {
+		words = append(words, "burst="+strconv.FormatUint(o.Burst, 10))
+	}
+	return strings.Join(words, " ")
+}
+
+func ends(o *overrides.Shown) time.Duration {
+	return time.Duration(*o.SecondsLeft * float64(time.Second)).Round(time.Second)
+}
+
+// printableLong is printable for a sentence.
+func printableLong(s string) string { return safetext.Quote(s, 1000) }
+
+func write(w io.Writer, b []byte, err error) error {
+	if err == nil {
+		_, err = w.Write(b)
+	}
+	return err
+}

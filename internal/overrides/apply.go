@@ -1,0 +1,201 @@
+package overrides
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/policy"
+)
+
+const (
+	// firstRoom is how many clients the first tier of a limit has room for; each
+	// further one has twice as many.
+	firstRoom = 32
+	// entryBytes is what an override takes at most, twice: while an engine is
+	// replaced there are two. Its record comes on top, as text and parsed.
+	entryBytes = 1 << 10
+)
+
+// room is a tier, and how many clients of it are taken.
+type room struct {
+	tier    *fastlimit.Rule
+	base    *fastlimit.Rule
+	limit   fastlimit.Tier // without Clients
+	clients int            // that there is room for
+	taken   int
+	bytes   int64
+}
+
+// tierPool is the tiers of all live overrides. Used with Set.asking held.
+type tierPool struct {
+	rooms []*room
+	bytes int64 // of the tiers, and of the overrides in force
+	most  int64
+}
+
+// place finds room for the clients of an override, or makes some.
+func (p *tierPool) place(e *entry, base *fastlimit.Rule) error {
+	if e.free || e.placed != nil {
+		return nil
+	}
+	limit, need := e.limit, max(1, e.limit.Clients)
+	if e.limit.Clients == 0 || need > fastlimit.MaxLiveTierClients {
+		need = fastlimit.MaxLiveTierClients
+	}
+	limit.Clients = 0
+	most := firstRoom / 2
+	for _, r := range p.rooms {
+		if r.base != base || r.limit != limit {
+			continue
+		}
+		if r.taken+need <= r.clients {
+			r.taken += need
+			e.placed = r
+			return nil
+		}
+		most = max(most, r.clients)
+	}
+	r, err := p.make(base, limit, max(need, min(2*most, fastlimit.MaxLiveTierClients)), need)
+	if err != nil {
+		return err
+	}
+	r.taken = need
+	e.placed = r
+	return nil
+}
+
+// make makes a tier with room for so many clients, or, if there is not enough memory
+// for them, for no more than are needed.
+func (p *tierPool) make(base *fastlimit.Rule, limit fastlimit.Tier, clients, need int) (*room, error) {
+	limit.Clients = clients
+	bytes, err := base.LiveTierBytes(limit)
+	if err != nil {
+		return nil, err
+	}
+	if p.bytes+bytes > p.most {
+		if clients > need {
+			return p.make(base, limit, need, need)
+		}
+		return nil, p.full()
+	}
+	t, err := base.NewTier(limit)
+	if err != nil {
+		return nil, err
+	}
+	limit.Clients = 0
+	r := &room{tier: t, base: base, limit: limit, clients: clients, bytes: bytes}
+	p.rooms = append(p.rooms, r)
+	p.bytes += bytes
+	return r, nil
+}
+
+// noRoomError means that memory is used up.
+type noRoomError struct{ used, most int64 }
+
+func (e *noRoomError) Error() string {
+	return fmt.Sprintf("live overrides use %d KiB, and may take %d: an eighth of memory, beside it; delete some, write them to the file, have more clients share a rate and burst, or raise memory",
+		e.used>>10, e.most>>10)
+}
+
+func (p *tierPool) full() error { return &noRoomError{p.bytes, p.most} }
+
+// release gives up an override's room. Its tier stays until sweep.
+func (p *tierPool) release(e *entry) {
+	if e.placed == nil {
+		return
+	}
+	need := max(1, e.limit.Clients)
+	if e.limit.Clients == 0 {
+		need = fastlimit.MaxLiveTierClients
+	}
+	e.placed.taken -= min(need, fastlimit.MaxLiveTierClients)
+	e.placed = nil
+}
+
+// sweep drops tiers that no override has, after no new request can get them.
+func (p *tierPool) sweep() {
+	left := p.rooms[:0]
+	for _, r := range p.rooms {
+		if r.taken > 0 {
+			left = append(left, r)
+			continue
+		}
+		r.base.DropTier(r.tier)
+	}
+	clear(p.rooms[len(left):])
+	p.rooms = left
+}
+
+// applyAll places the overrides that are known and has requests decided by them. Called
+// with asking held.
+func (s *Set) applyAll() {
+	began := time.Now()
+	all, rules := s.current(), s.config.Limiter.Rules()
+	p := &s.tiers
+	p.bytes = 0
+	for _, r := range p.rooms {
+		p.bytes += r.bytes
+	}
+	var live []policy.LiveOverride
+	shown := make([]*entry, len(all))
+	for i, e := range all {
+		next := *e
+		if shown[i] = &next; next.deleted() || next.wrong != "" {
+			continue
+		}
+		next.problem = ""
+		if err := s.admit(&next, rules[next.rule], len(live)); err != nil {
+			next.problem = first(err)
+		} else {
+			o := policy.LiveOverride{Rule: next.rule, Key: next.value.Key}
+			if next.placed != nil {
+				o.Tier = next.placed.tier
+			}
+			live = append(live, o)
+		}
+	}
+	e, err := s.config.Engine.WithLive(s.config.Policy, live)
+	if err != nil { // every key was checked
+		s.config.Log.Error("live overrides: not applied", slog.Any("error", err))
+		return
+	}
+	s.apply(e, s.liveTiers())
+	p.sweep()
+	s.mu.Lock()
+	s.entries, s.bytes = shown, p.bytes
+	s.mu.Unlock()
+	s.dirty = false
+	s.swaps.Add(1)
+	s.rested = time.Now().Add(max(applyPause, applyShare*time.Since(began)))
+}
+
+// admit gives an override its share of the memory and of max_overrides, if there is any
+// left beside n live ones.
+func (s *Set) admit(e *entry, base *fastlimit.Rule, n int) error {
+	p, cost := &s.tiers, int64(entryBytes+4*len(e.record.Value))
+	if most := cmp.Or(s.config.Policy.MaxOverrides, policy.DefaultMaxOverrides); s.file+n >= most {
+		p.release(e)
+		return fmt.Errorf("there are %d overrides already, with those of the file: delete some, or raise max_overrides, which is %d", s.file+n, most)
+	}
+	if p.bytes+cost > p.most {
+		p.release(e)
+		return p.full()
+	}
+	if err := p.place(e, base); err != nil {
+		return err
+	}
+	p.bytes += cost
+	return nil
+}
+
+func (s *Set) liveTiers() (all []*fastlimit.Rule) {
+	for _, r := range s.tiers.rooms {
+		if r.taken > 0 {
+			all = append(all, r.tier)
+		}
+	}
+	return all
+}

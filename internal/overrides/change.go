@@ -1,0 +1,304 @@
+package overrides
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bucket/registry"
+	"github.com/fastlimit/fastlimit/internal/safetext"
+	"github.com/fastlimit/fastlimit/internal/strictjson"
+)
+
+// refusal is why a change was not made, in words for people.
+type refusal struct {
+	Status int // of HTTP
+	Detail string
+}
+
+func (e *refusal) Error() string { return e.Detail }
+
+// HTTPStatus is Status.
+func (e *refusal) HTTPStatus() int { return e.Status }
+
+func fail(status int, format string, args ...any) error {
+	return &refusal{status, fmt.Sprintf(format, args...)}
+}
+
+// Bounds of how long an override holds.
+const (
+	defaultFor = time.Hour
+	leastFor   = time.Second
+	mostFor    = registry.MaxLife
+)
+
+// change is the body of PUT /v1/overrides.
+type change struct {
+	Rule      string    `json:"rule"`
+	Key       texts     `json:"key"`
+	Rate      string    `json:"rate"`
+	Burst     uint64    `json:"burst"`
+	Unlimited bool      `json:"unlimited"`
+	For       *duration `json:"for"`
+}
+
+// texts is a list, or one alone.
+type texts []string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (t *texts) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil && len(b) > 0 && b[0] == '"' {
+		*t = texts{one}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]string)(t))
+}
+
+// duration is a text such as "1h".
+type duration time.Duration
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (d *duration) UnmarshalJSON(b []byte) error {
+	var text string
+	err := json.Unmarshal(b, &text)
+	if err == nil {
+		var v time.Duration
+		v, err = time.ParseDuration(text)
+		*d = duration(v)
+	}
+	if err != nil {
+		return fmt.Errorf(`for: %s is no time: write for example "30m" or "1h"`, safetext.ASCII(string(b), 40))
+	}
+	return nil
+}
+
+const example = `send for example {"rule":"per-ip","key":["192.0.2.7"],"rate":"1000/s","burst":2000,"for":"1h"}`
+
+// Put makes the change of a body: JSON such as {"rule":"per-ip","key":["192.0.2.7"],
+// "rate":"1000/s","for":"1h"}. When it returns the override is in force on this node. by
+// says who wants it, for the log. The error has a method HTTPStatus.
+func (s *Set) Put(ctx context.Context, body []byte, by string) (any, error) {
+	var c change
+	if err := strictjson.Decode(body, &c); err != nil {
+		return nil, fail(http.StatusBadRequest, "the body is not an override: %v; %s", err, example)
+	}
+	life := defaultFor
+	if c.For != nil {
+		life = time.Duration(*c.For)
+	}
+	if life < leastFor || life > mostFor {
+		return nil, fail(http.StatusBadRequest, "for: %v is out of range; want 1s to %v", life, mostFor)
+	}
+	e, err := s.wanted(&c, by)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.fits(e); err != nil {
+		return nil, fail(http.StatusInsufficientStorage, "%s", first(err))
+	}
+	err = s.change(ctx, func(ctx context.Context) error {
+		return s.config.Store.Put(ctx, e.record.Name, e.record.Value, life)
+	})
+	if err != nil {
+		return nil, err
+	}
+	now := s.find(e.record.Name)
+	if now == nil {
+		return nil, fail(http.StatusConflict, "somebody else has deleted it a moment ago")
+	}
+	s.config.Log.Info("override set", slog.String("by", by), slog.String("rule", c.Rule), slog.String("key", keyText(c.Key)),
+		slog.String("limit", now.limitText()), slog.Duration("for", life), slog.Time("until", time.Now().Add(life).UTC()))
+	if why := now.wrong + now.problem; why != "" {
+		return nil, fail(http.StatusInsufficientStorage, "kept, but not in force on this node: %s", why)
+	}
+	return s.shown(now), nil
+}
+
+// Delete ends an override now. by says who wants it. The error has a method HTTPStatus.
+func (s *Set) Delete(ctx context.Context, rule string, key []string, by string) error {
+	i, err := s.rule(rule)
+	if err != nil {
+		// Of a rule that is gone the key cannot be checked, but it can be found.
+		for _, e := range s.current() {
+			if !e.deleted() && e.value.Rule == rule && slices.Equal(e.value.Key, key) {
+				return s.remove(ctx, e.record.Name, rule, key, by)
+			}
+		}
+		return err
+	}
+	name, err := s.nameOf(i, key)
+	if err != nil {
+		return err
+	}
+	return s.remove(ctx, recordName(rule, name), rule, key, by)
+}
+
+func (s *Set) remove(ctx context.Context, name, rule string, key []string, by string) error {
+	existed := false
+	err := s.change(ctx, func(ctx context.Context) (err error) {
+		existed, err = s.config.Store.Delete(ctx, name)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if !existed {
+		return fail(http.StatusNotFound, "no live override of rule %s for %s; those of the file are changed there", safetext.ASCII(rule, 64), keyText(key))
+	}
+	s.config.Log.Info("override deleted", slog.String("by", by), slog.String("rule", rule), slog.String("key", keyText(key)))
+	return nil
+}
+
+// change makes a change in the store and waits until it holds here.
+func (s *Set) change(ctx context.Context, do func(context.Context) error) error {
+	select {
+	case s.changing <- struct{}{}:
+		defer func() { <-s.changing }()
+	default:
+		return fail(http.StatusServiceUnavailable, "%d changes are being made: try again", maxChanging)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*askTimeout)
+	defer cancel()
+	err := do(ctx)
+	if err == nil {
+		err = s.await(ctx)
+	}
+	switch {
+	case errors.Is(err, registry.ErrFull):
+		return fail(http.StatusInsufficientStorage, "there are %d live overrides, as many as there may be: delete some, or write them to the file", registry.MaxRecords)
+	case err != nil:
+		s.errors.Add(1)
+		return fail(http.StatusServiceUnavailable, "%s did not confirm the change, which may or may not hold: %v", s.config.Kept, err)
+	}
+	return nil
+}
+
+// wanted checks a change as the file would be checked.
+func (s *Set) wanted(c *change, by string) (*entry, error) {
+	i, err := s.rule(c.Rule)
+	if err != nil {
+		return nil, err
+	}
+	v := value{Rule: c.Rule, Key: c.Key, Rate: c.Rate, Burst: c.Burst, Unlimited: c.Unlimited, By: safetext.ASCII(by, 100)}
+	o, err := v.override()
+	if err != nil {
+		return nil, fail(http.StatusUnprocessableEntity, "rate: %s", first(err))
+	}
+	if c.Burst > 1<<63-1 {
+		return nil, fail(http.StatusUnprocessableEntity, "burst: %d is too large", c.Burst)
+	}
+	name, clients, err := s.config.Policy.Rules[i].CheckOverride(&o)
+	if err != nil {
+		return nil, s.unfit(i, err)
+	}
+	e := &entry{rule: i, value: v, limit: o.LimitOf(clients), free: o.Unlimited}
+	e.record = registry.Record{Name: recordName(c.Rule, name), Value: v.encode()}
+	if len(e.record.Name) > registry.MaxName || len(e.record.Value) > registry.MaxValue {
+		return nil, fail(http.StatusUnprocessableEntity, "key: too long; want at most about %d bytes", registry.MaxName)
+	}
+	if !e.free {
+		if _, err := s.config.Limiter.Rules()[i].LiveTierBytes(e.limit); err != nil {
+			return nil, s.unfit(i, err)
+		}
+	}
+	return e, nil
+}
+
+// fits reports that there is no room for an override that does not exist yet.
+func (s *Set) fits(e *entry) error {
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	if now := s.find(e.record.Name); now != nil && now.inForce() {
+		return nil // it gives back what it has; what it needs more is seen when it is applied
+	}
+	n := 0
+	for _, o := range s.current() {
+		if o.inForce() {
+			n++
+		}
+	}
+	try := *e
+	before := s.tiers.bytes
+	err := s.admit(&try, s.config.Limiter.Rules()[e.rule], n)
+	s.tiers.release(&try)
+	s.tiers.sweep()
+	s.tiers.bytes = before
+	return err
+}
+
+func (s *Set) rule(name string) (int, error) {
+	if i, ok := s.rules[name]; ok {
+		return i, nil
+	}
+	var have []string
+	for _, r := range s.config.Limiter.Rules()[:min(20, len(s.rules))] {
+		have = append(have, r.Name())
+	}
+	return 0, fail(http.StatusNotFound, "no rule %q; this node has %s", safetext.ASCII(name, 64), strings.Join(have, ", "))
+}
+
+// nameOf is the name of the clients of a key.
+func (s *Set) nameOf(rule int, key []string) (string, error) {
+	e, err := s.wanted(&change{Rule: s.config.Policy.Rules[rule].Limit.Name, Key: key, Unlimited: true}, "")
+	if err != nil {
+		return "", err
+	}
+	_, name, _ := strings.Cut(e.record.Name, ":"+e.value.Rule+":")
+	return name, nil
+}
+
+// unfit is what package policy or the limiter says of an override, for who wants it.
+func (s *Set) unfit(rule int, err error) error {
+	spec := &s.config.Policy.Rules[rule]
+	var key []string
+	for _, p := range spec.Key {
+		key = append(key, p.String())
+	}
+	return fail(http.StatusUnprocessableEntity, "%s (rule %s: key %s, %v, burst %d)", first(err), spec.Limit.Name, strings.Join(key, ", "),
+		s.config.Limiter.Rules()[rule].Config().Rate, s.config.Limiter.Rules()[rule].Config().Burst)
+}
+
+func (s *Set) find(name string) *entry {
+	for _, e := range s.current() {
+		if e.record.Name == name && !e.deleted() {
+			return e
+		}
+	}
+	return nil
+}
+
+// keyText is a key for logs.
+func keyText(key []string) string {
+	parts := make([]string, len(key))
+	for i, k := range key {
+		if !utf8.ValidString(k) || strings.ContainsAny(k, " ,\"") {
+			k = strconv.Quote(k)
+		}
+		parts[i] = safetext.ASCII(k, 128)
+	}
+	return strings.Join(parts, " ")
+}
+
+func (e *entry) limitText() string {
+	if e.free {
+		return "unlimited"
+	}
+	text := ""
+	if e.limit.Rate != (fastlimit.Rate{}) {
+		text = e.limit.Rate.String()
+	}
+	if e.limit.Burst != 0 {
+		text += fmt.Sprintf(" burst %d", e.limit.Burst)
+	}
+	return strings.TrimSpace(text)
+}

@@ -1,0 +1,180 @@
+package overrides
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bucket/registry"
+	"github.com/fastlimit/fastlimit/internal/field"
+	"github.com/fastlimit/fastlimit/internal/strictjson"
+	"github.com/fastlimit/fastlimit/policy"
+)
+
+// value is the text of a record. Its names are an interface between releases.
+type value struct {
+	Rule      string   `json:"rule"`
+	Key       []string `json:"key"`
+	Rate      string   `json:"rate,omitempty"`
+	Burst     uint64   `json:"burst,omitempty"`
+	Unlimited bool     `json:"unlimited,omitempty"`
+	By        string   `json:"by,omitempty"` // who has set it
+}
+
+// entry is an override, or that there is none any more. Whoever holds Set.asking sets
+// placed and problem before it is shown; nothing else changes.
+type entry struct {
+	record registry.Record
+	until  time.Time
+	value  value
+
+	rule    int // -1: this node has no such rule
+	limit   fastlimit.Tier
+	free    bool   // not limited
+	wrong   string // why it can never be in force here; "" if it can
+	placed  *room
+	problem string // why it is not in force now
+}
+
+func (e *entry) deleted() bool { return e.record.Value == "" }
+func (e *entry) inForce() bool { return !e.deleted() && e.wrong == "" && e.problem == "" }
+
+// errIgnored is what is wrong with a record that no node of this release has made.
+var errIgnored = errors.New("not an override")
+
+// parse reads a record. The error means that it is none of ours; an override that this
+// node cannot keep has a problem instead.
+func (s *Set) parse(r registry.Record, at time.Time) (*entry, error) {
+	e := &entry{record: r, until: at.Add(min(r.Left, registry.MaxLife)), rule: -1}
+	if e.deleted() {
+		return e, nil
+	}
+	if len(r.Name) > registry.MaxName || len(r.Value) > registry.MaxValue || strictjson.Decode([]byte(r.Value), &e.value) != nil {
+		return nil, errIgnored
+	}
+	i, ok := s.rules[e.value.Rule]
+	if !ok {
+		e.wrong = "this node has no rule of that name"
+		return e, nil
+	}
+	e.rule = i
+	o, err := e.value.override()
+	if err != nil {
+		return nil, errIgnored
+	}
+	name, clients, err := s.config.Policy.Rules[i].CheckOverride(&o)
+	switch {
+	case err != nil:
+		e.wrong = first(err)
+	case recordName(e.value.Rule, name) != r.Name:
+		return nil, errIgnored
+	}
+	e.free, e.limit = o.Unlimited, o.LimitOf(clients)
+	return e, nil
+}
+
+// override is the value as package policy has it.
+func (v *value) override() (o policy.Override, err error) {
+	o = policy.Override{Key: v.Key, Burst: v.Burst, Unlimited: v.Unlimited}
+	if v.Rate != "" {
+		o.Rate, err = fastlimit.ParseRate(v.Rate)
+	}
+	return o, err
+}
+
+// recordName is the name of the override of a rule for the clients of that name. The
+// length of the rule's keeps two from being one.
+func recordName(rule, clients string) string {
+	return fmt.Sprintf("%d:%s:%s", len(rule), rule, clients)
+}
+
+// first is the first problem of an error as one line.
+func first(err error) string {
+	for _, e := range field.All(err) {
+		return e.Problem + "; " + e.Fix
+	}
+	return err.Error()
+}
+
+// take replaces what is known by what the store had at a time. Called with asking held.
+func (s *Set) take(c *registry.Contents, at time.Time) {
+	before := map[string]*entry{}
+	for _, e := range s.current() {
+		before[e.record.Name] = e
+	}
+	ignored := c.Skipped
+	var all []*entry
+	for _, r := range c.Records {
+		e, err := s.parse(r, at)
+		if err != nil {
+			ignored++
+			continue
+		}
+		if b := before[r.Name]; b != nil && b.rule == e.rule && b.limit == e.limit && b.free == e.free {
+			e.placed = b.placed
+			delete(before, r.Name)
+		}
+		all = append(all, e)
+	}
+	for _, e := range before { // which are gone, or have another limit
+		s.tiers.release(e)
+	}
+	slices.SortFunc(all, func(a, b *entry) int {
+		return cmp.Or(strings.Compare(a.value.Rule, b.value.Rule), strings.Compare(a.record.Name, b.record.Name))
+	})
+	s.mu.Lock()
+	s.entries, s.ignored = all, ignored
+	s.mu.Unlock()
+	s.dirty = true
+	if ignored == 0 {
+		s.loggedBroken.Store(false)
+	} else if !s.loggedBroken.Swap(true) {
+		s.config.Log.Error("live overrides: records in the store are not overrides, or too large; they are ignored", slog.Int("records", ignored))
+	}
+}
+
+// drop forgets what has ended. Called with asking held.
+func (s *Set) drop() {
+	now := time.Now()
+	all := s.current()
+	if !slices.ContainsFunc(all, func(e *entry) bool { return !e.until.After(now) }) {
+		return
+	}
+	var left []*entry
+	for _, e := range all {
+		if e.until.After(now) {
+			left = append(left, e)
+			continue
+		}
+		s.dirty = s.dirty || e.inForce()
+		s.tiers.release(e)
+	}
+	s.mu.Lock()
+	s.entries = left
+	s.mu.Unlock()
+}
+
+// records are what the store is told after it has forgotten.
+func (s *Set) records() (known []registry.Record) {
+	for _, e := range s.current() {
+		r := e.record
+		if r.Left = time.Until(e.until); r.Left > 0 {
+			known = append(known, r)
+		}
+	}
+	return known
+}
+
+func (v *value) encode() string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("BUG: overrides: " + err.Error())
+	}
+	return string(b)
+}

@@ -1,0 +1,118 @@
+package overrides
+
+import (
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/policy"
+)
+
+// MaxShown is how many overrides of the file [Set.List] shows, of those the first.
+const MaxShown = 1000
+
+// Shown is an override as operators see it. Its names are part of the contract.
+type Shown struct {
+	Rule        string   `json:"rule"`
+	Key         []string `json:"key"`
+	Rate        string   `json:"rate,omitempty"`
+	Burst       uint64   `json:"burst,omitempty"`
+	Unlimited   bool     `json:"unlimited"`
+	Source      string   `json:"source"`                 // file or live
+	SecondsLeft *float64 `json:"seconds_left,omitempty"` // of a live one
+	By          string   `json:"by,omitempty"`
+	Problem     string   `json:"problem,omitempty"` // why it is not in force on this node
+}
+
+// List is the document of GET /v1/overrides: live ones first.
+type List struct {
+	Overrides []Shown `json:"overrides"`
+	Live      int     `json:"live"` // in force on this node
+	File      int     `json:"file"` // of which at most MaxShown are in Overrides
+	Ignored   int     `json:"ignored_records"`
+	Kept      string  `json:"kept_in"`
+	AskedSecs float64 `json:"seconds_since_store_answered"`
+}
+
+// List returns the overrides of a rule, of all if rule is "".
+func (s *Set) List(rule string) any {
+	st := s.Stats()
+	l := List{Overrides: []Shown{}, File: s.file, Ignored: st.Ignored, Kept: s.config.Kept, AskedSecs: st.Age.Seconds()}
+	for _, e := range s.current() {
+		if e.deleted() || rule != "" && e.value.Rule != rule || !e.until.After(time.Now()) {
+			continue
+		}
+		if e.inForce() {
+			l.Live++
+		}
+		l.Overrides = append(l.Overrides, s.shown(e))
+	}
+	left := MaxShown
+	for i := range s.config.Policy.Rules {
+		r := &s.config.Policy.Rules[i]
+		if rule != "" && r.Limit.Name != rule {
+			continue
+		}
+		for k := 0; k < len(r.Overrides) && left > 0; k++ {
+			l.Overrides = append(l.Overrides, ofFile(r.Limit.Name, &r.Overrides[k]))
+			left--
+		}
+	}
+	return l
+}
+
+func (s *Set) shown(e *entry) Shown {
+	left := max(0, time.Until(e.until).Seconds())
+	return Shown{
+		Rule: e.value.Rule, Key: e.value.Key, Rate: e.value.Rate, Burst: e.value.Burst, Unlimited: e.value.Unlimited,
+		Source: "live", SecondsLeft: &left, By: e.value.By, Problem: e.wrong + e.problem,
+	}
+}
+
+func ofFile(rule string, o *policy.Override) Shown {
+	v := Shown{Rule: rule, Key: o.Key, Burst: o.Burst, Unlimited: o.Unlimited, Source: "file"}
+	if o.Rate != (fastlimit.Rate{}) {
+		v.Rate = o.Rate.String()
+	}
+	return v
+}
+
+// Stats are counts for metrics.
+type Stats struct {
+	Rules   []RuleStats
+	Age     time.Duration // since the store answered last, or since start
+	Errors  uint64        // of asking it, and of changes
+	Ignored int           // records in the store that are none
+	Unused  int           // live ones that are not in force on this node
+	Bytes   int64         // that live ones take
+	Applied uint64        // times that the engine was replaced
+}
+
+// RuleStats are the overrides of a rule.
+type RuleStats struct {
+	Rule       string
+	File, Live int
+}
+
+// Stats returns the counts.
+func (s *Set) Stats() Stats {
+	st := Stats{
+		Age: time.Since(s.start) - time.Duration(s.asked.Load()), Errors: s.errors.Load(), Applied: s.swaps.Load(),
+		Rules: make([]RuleStats, len(s.config.Policy.Rules)),
+	}
+	for i := range st.Rules {
+		r := &s.config.Policy.Rules[i]
+		st.Rules[i] = RuleStats{Rule: r.Limit.Name, File: len(r.Overrides)}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st.Ignored, st.Bytes = s.ignored, s.bytes
+	for _, e := range s.entries {
+		switch {
+		case e.inForce():
+			st.Rules[e.rule].Live++
+		case !e.deleted():
+			st.Unused++
+		}
+	}
+	return st
+}

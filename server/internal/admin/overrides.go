@@ -1,0 +1,108 @@
+package admin
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/fastlimit/fastlimit/server/internal/text"
+)
+
+// maxChangeBytes bounds the body of a change: a key of 1 KiB, escaped, and the rest.
+const maxChangeBytes = 16 << 10
+
+// maxKeyParts bounds what is read of a query: no key has more.
+const maxKeyParts = 64
+
+// listOverrides answers GET /v1/overrides[?rule=R].
+func (f *Front) listOverrides(w http.ResponseWriter, r *http.Request) {
+	if f.Overrides == nil {
+		noOverrides(w)
+		return
+	}
+	b, err := json.Marshal(f.Overrides.List(r.URL.Query().Get("rule")))
+	writeJSON(w, b, err)
+}
+
+// putOverride answers PUT /v1/overrides.
+func (f *Front) putOverride(w http.ResponseWriter, r *http.Request) {
+	if f.Overrides == nil {
+		noOverrides(w)
+		return
+	}
+	body, ok := readBody(w, r, maxChangeBytes)
+	if !ok {
+		return
+	}
+	reply, err := f.Overrides.Put(r.Context(), body, peer(r))
+	if err != nil {
+		problemOf(w, err)
+		return
+	}
+	b, err := json.Marshal(reply)
+	writeJSON(w, b, err)
+}
+
+// deleteOverride answers DELETE /v1/overrides?rule=R&key=K[&key=K].
+func (f *Front) deleteOverride(w http.ResponseWriter, r *http.Request) {
+	if f.Overrides == nil {
+		noOverrides(w)
+		return
+	}
+	q := r.URL.Query()
+	if q.Get("rule") == "" || len(q["key"]) == 0 || len(q["key"]) > maxKeyParts {
+		problem(w, http.StatusBadRequest, "name the override: DELETE /v1/overrides?rule=per-ip&key=192.0.2.7, with a key for each part of the rule's")
+		return
+	}
+	if err := f.Overrides.Delete(r.Context(), q.Get("rule"), q["key"], peer(r)); err != nil {
+		problemOf(w, err)
+		return
+	}
+	writeJSON(w, []byte(`{"deleted":true}`), nil)
+}
+
+// peer is who calls, for the log.
+func peer(r *http.Request) string {
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		return host
+	}
+	return r.RemoteAddr
+}
+
+func noOverrides(w http.ResponseWriter) {
+	problem(w, http.StatusNotFound, "This server has no live overrides.")
+}
+
+// problemOf answers with an error of a part of the server.
+func problemOf(w http.ResponseWriter, err error) {
+	status := http.StatusInternalServerError
+	if s, ok := err.(interface{ HTTPStatus() int }); ok { //nolint:errorlint // as the interface says
+		status = s.HTTPStatus()
+	}
+	problem(w, status, err.Error())
+}
+
+// refusals logs who was refused a change, a line a second at most, with how many were not
+// logged.
+type refusals struct {
+	mu      sync.Mutex
+	last    time.Time
+	skipped int
+}
+
+func (l *refusals) note(log *slog.Logger, r *http.Request, status int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if now.Sub(l.last) < time.Second {
+		l.skipped++
+		return
+	}
+	l.last = now
+	log.Warn("a change was refused", slog.String("by", peer(r)), slog.String("call", r.Method+" "+text.Printable(r.URL.Path)),
+		slog.Int("status", status), slog.Int("not_logged", l.skipped))
+	l.skipped = 0
+}

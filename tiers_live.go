@@ -1,0 +1,108 @@
+package fastlimit
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// MaxLiveTierClients bounds [Tier].Clients of a tier that [Rule.NewTier] makes, and what
+// 0 means there.
+const MaxLiveTierClients = 16 << 10
+
+// liveTiers are those of [Rule.NewTier].
+type liveTiers struct {
+	tiers atomic.Pointer[[]*Rule] // immutable; nil: none
+	mu    sync.Mutex              // held while they are replaced
+}
+
+func (l *liveTiers) load() []*Rule {
+	if p := l.tiers.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// LiveTierBytes is how much memory [Rule.NewTier] takes for a tier: the same on every
+// call. The error is that of NewTier, but for their number.
+func (r *Rule) LiveTierBytes(t Tier) (int64, error) {
+	tp, err := r.planLiveTier(t)
+	if err != nil {
+		return 0, err
+	}
+	return tp.Bytes, nil
+}
+
+// NewTier makes a tier while the rule is in use, beside those of the configuration, with
+// buckets of its own, all of them empty. Nothing that exists changes: neither the state of
+// others nor the plan. Its memory is beside [Config.Memory]: see LiveTierBytes; call
+// [Rule.DropTier] when no request will be charged to it any more. Its TierIndex is not that
+// of another tier in use. A rule has at most [MaxTiers], those of its configuration
+// included. [Limiter.With] does not go on with it. The error joins everything that is
+// wrong with the limit, each a [FieldError] named Tiers[0].Rate or the like.
+func (r *Rule) NewTier(t Tier) (*Rule, error) {
+	r.checkMade()
+	tp, err := r.planLiveTier(t)
+	if err != nil {
+		return nil, err
+	}
+	r.live.mu.Lock()
+	defer r.live.mu.Unlock()
+	now := r.live.load()
+	i := len(r.tiers)
+	for slices.ContainsFunc(now, func(t *Rule) bool { return t.TierIndex() == i }) {
+		i++
+	}
+	if i >= MaxTiers {
+		return nil, &FieldError{Package: "fastlimit", Rule: r.config.Name, Field: "Tiers[0]", Problem: fmt.Sprintf("the rule has %d other limits", i), Fix: "have more clients share a rate and burst"}
+	}
+	end := endOf([]RulePlan{*tp})
+	if at := r.clock.elapsed(); at > end.at {
+		return nil, &FieldError{Package: "fastlimit", Rule: r.config.Name, Field: "Tiers[0].Rate", Problem: fmt.Sprintf("this process has run for %v, which is longer than %s", at, end.rule), Fix: "write fewer digits, or restart"}
+	}
+	r.clock.endBy(end)
+	c := r.storeConfig()
+	tier, err := r.newTier(i, tp, &c, nil)
+	if err != nil {
+		return nil, err
+	}
+	next := append(slices.Clone(now), tier)
+	r.live.tiers.Store(&next)
+	return tier, nil
+}
+
+// DropTier lets go of a tier of [Rule.NewTier]: requests that still have it finish with
+// it, and its index may be another's.
+func (r *Rule) DropTier(t *Rule) {
+	r.live.mu.Lock()
+	defer r.live.mu.Unlock()
+	next := slices.DeleteFunc(slices.Clone(r.live.load()), func(o *Rule) bool { return o == t })
+	r.live.tiers.Store(&next)
+}
+
+// planLiveTier plans a tier as a configuration with it would, but for its memory.
+func (r *Rule) planLiveTier(t Tier) (*RulePlan, error) {
+	t.Clients = min(cmp.Or(max(t.Clients, 0), MaxLiveTierClients), MaxLiveTierClients)
+	rp, c, bad := *r.plan(), r.storeConfig(), new(report)
+	rp.Config.Tiers, rp.Tiers = []Tier{t}, nil
+	if rp.addTiers(&c, bad); len(bad.errs) > 0 {
+		return nil, errors.Join(bad.errs...)
+	}
+	tp := &rp.Tiers[0]
+	if tp.Bytes = tierBytes; tp.shared {
+		tp.Bytes += sharedBytes
+	}
+	tp.setTable(tp.tableFor(tp.clients))
+	return tp, nil
+}
+
+// storeConfig is a configuration with the store of the rule and nothing else.
+func (r *Rule) storeConfig() (c Config) {
+	if r.shared != nil {
+		c.Store = r.shared.store
+	}
+	return c
+}
