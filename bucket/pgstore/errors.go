@@ -53,6 +53,7 @@ var states = map[string]*remote.Class{
 	"28":    classAuth, "3D000": classAuth,
 	"3F000": classSchema, "42883": classSchema, "42P01": classSchema, "42704": classSchema, "42703": classSchema,
 	"40": classLocked, "55P03": classLocked, "55006": classLocked,
+	"26000": classProtocol, "42P05": classProtocol, // prepared on another connection
 	"42501": classNoPerm,
 	"53300": classConnections, "53100": classDisk, "53200": classMemory, "53": classMemory, "58030": classDisk,
 	"57014": classCanceled, "57P01": classStarting, "57P02": classStarting, "57P03": classStarting, "57P05": classReset, "57": classStarting,
@@ -70,6 +71,9 @@ func errorWithFix(c *remote.Class, err error, fix string) *remote.Error {
 func asError(err error) *remote.Error {
 	if e, ok := errors.AsType[*remote.Error](err); ok || err == nil {
 		return e
+	}
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && (e.Code == "26000" || e.Code == "42P05") {
+		return errorWithFix(classProtocol, err, "a pooler is in front that does not know prepared statements: add default_query_exec_mode=exec to the URL")
 	}
 	return newError(classify(err), err)
 }

@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"strconv"
-
 	"strings"
 	"testing"
 	"time"

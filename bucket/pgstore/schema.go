@@ -73,13 +73,22 @@ func Init(ctx context.Context, c Config, o SchemaOptions) error {
 		return asError(err)
 	}
 	if err := pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error { return d.initSchema(ctx, tx, o) }); err != nil {
-		e := asError(err)
-		if e.Class == classNoPerm {
-			e = errorWithFix(classNoPerm, e.Err, "run it as a user who may create the schema, or once as the database's owner: fastlimit store init --print")
-		}
-		return e
+		return initError(err, o)
 	}
 	return nil
+}
+
+// initError is an error of [Init]: what is missing then is not the schema.
+func initError(err error, o SchemaOptions) error {
+	e := asError(err)
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	switch {
+	case e.Class == classNoPerm:
+		return errorWithFix(classNoPerm, e.Err, "run it as a user who may create the schema, or once as the database's owner: fastlimit store init --print")
+	case ok && pg.Code == "42704" && o.Grant != "":
+		return errorWithFix(classAuth, e.Err, "make the role first: CREATE ROLE "+pgx.Identifier{o.Grant}.Sanitize()+" LOGIN PASSWORD '…'")
+	}
+	return e
 }
 
 func (d *driver) initSchema(ctx context.Context, tx pgx.Tx, o SchemaOptions) error {
