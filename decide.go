@@ -149,7 +149,7 @@ func (r *Rule) peek(d sketch.Digest, n uint64, now time.Duration) Decision {
 	tat := r.lookup(d, now)
 	fits := r.fits(d, tat, ticks, cost)
 	switch {
-	case !fits || r.shape.Live(tat, ticks):
+	case !fits || r.shape.Live(tat, ticks) || r.logged && r.table.LogUntil(d) > ticks: // whose word tells nothing while it is not full
 		return r.decisionOn(d, StageTable, fits, tat, now, cost)
 	case r.filter != nil && n <= 1 && !r.filter.Known(d):
 		return admitUnchecked(StageFilter)

@@ -1,6 +1,7 @@
 package fastlimit
 
 import (
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,5 +38,39 @@ func TestTableKnowsSeveralUnits(t *testing.T) {
 				t.Errorf("%v: %+v after %v", a, v, d.RetryAfter)
 			}
 		})
+	}
+}
+
+// A peek says what is left as long as the exact bucket, window or log holds anything,
+// also when filter and sketch would not ask it.
+func TestPeekKnowsWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	for _, a := range []Algorithm{LeakyBucket, FixedWindow, SlidingWindow, SlidingLog} {
+		c := slidingRule("a", 20, time.Minute)
+		c.Algorithm = a
+		lim := mustNew(t, c)
+		r, rng := lim.rules[0], rand.New(rand.NewPCG(1, 2))
+		key, at, held, partly := r.BytesKey([]byte("x")), time.Hour, 0, 0
+		for range 5000 {
+			at += time.Duration(rng.ExpFloat64() * float64(2*time.Second))
+			if rng.IntN(50) == 0 {
+				at += 30 * time.Second
+			}
+			takeAt(r, key, 1+rng.Uint64N(3), at)
+			exact, peeked := r.Assured(key), r.Peek(key, 1)
+			if exact.TimeToEmpty == 0 {
+				continue
+			}
+			held++
+			if exact.Remaining > 0 {
+				partly++
+			}
+			if peeked.Remaining != exact.Remaining || peeked.TimeToEmpty != exact.TimeToEmpty || peeked.Allowed != (exact.Remaining > 0) {
+				t.Fatalf("%v at %v: peeked %+v of %+v", a, at, peeked, exact)
+			}
+		}
+		if held < 500 || partly < 100 {
+			t.Errorf("%v: %d times something was held, %d times not all", a, held, partly)
+		}
 	}
 }

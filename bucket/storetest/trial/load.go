@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
-	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 const (
@@ -91,7 +91,7 @@ func (l *Load) caller(i int) {
 func (l *Load) Progress(what string) {
 	l.t.Helper()
 	from := l.granted.Load()
-	redistest.Eventually(l.t, what, func() bool { return l.granted.Load() >= from+100 })
+	testkit.Eventually(l.t, what, func() bool { return l.granted.Load() >= from+100 })
 }
 
 // End stops the load and checks that every operation has one outcome.

@@ -9,7 +9,7 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/fastlimit/fastlimit/bucket/storetest"
-	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 // Counted is what a store across a network counts, as each of them names it.
@@ -33,7 +33,7 @@ func StatsCount(t *testing.T, s bucket.Store, classes int, stats func() Counted)
 		}
 	}
 	// A batch is counted after its operations are done.
-	redistest.Eventually(t, "the last batch to be counted", func() bool { return stats().Pipelines == 10 })
+	testkit.Eventually(t, "the last batch to be counted", func() bool { return stats().Pipelines == 10 })
 	st := stats()
 	if st.Takes != 10 || st.Pipelines != 10 || st.Sent-before.Sent != 10 || st.RoundTripSum <= 0 {
 		t.Errorf("%d takes, %d pipelines, %d sent, %v", st.Takes, st.Pipelines, st.Sent-before.Sent, st.RoundTripSum)

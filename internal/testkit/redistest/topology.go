@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/fastlimit/fastlimit/internal/testkit"
 )
@@ -116,13 +115,7 @@ func (c *Cluster) ID(node int) string { return c.Nodes[node].Do("CLUSTER", "MYID
 // Eventually waits until f holds, for up to half a minute.
 func Eventually(t testkit.T, what string, f func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for !f() {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	testkit.Eventually(t, what, f)
 }
 
 func addrs(servers []*Server) []string {
