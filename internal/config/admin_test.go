@@ -11,7 +11,7 @@ func TestAdminToken(t *testing.T) {
 	files := map[string]string{"good": good + "\n", "short": "0123456789abcde\n", "blank": "0123456789 abcdef", "empty": "", "lines": good + "\n" + good}
 	read := machine{readFile: func(path string) ([]byte, error) { return []byte(files[path]), nil }}
 	for text, want := range map[string]struct{ admin, token, err string }{
-		"admin: 127.0.0.1:9":                                 {admin: "127.0.0.1:9"},
+		"admin: 127.0.0.1:9": {admin: "127.0.0.1:9"},
 		"admin: {address: \"10.0.0.1:9\", token_file: good}": {admin: "10.0.0.1:9", token: good},
 		"admin: {token_file: good}":                          {admin: DefaultAdmin, token: good},
 		"admin: {address: \"10.0.0.1:9\"}":                   {admin: "10.0.0.1:9"},
