@@ -12,7 +12,7 @@ import (
 )
 
 // SchemaVersion is the version of the schema that this package works with.
-const SchemaVersion = 1
+const SchemaVersion = 2
 
 // The schema, in the order in which it is made.
 var (
@@ -26,6 +26,8 @@ var (
 	logSQL string
 	//go:embed sql/operate.sql
 	operateSQL string
+	//go:embed sql/registry.sql
+	registrySQL string
 	//go:embed sql/prune.sql
 	pruneSQL string
 )
@@ -44,13 +46,13 @@ type SchemaOptions struct {
 // SchemaSQL returns the statements that make the schema of a valid configuration, to
 // be run in one transaction. They may be run again.
 func (c Config) SchemaSQL(o SchemaOptions) string {
-	sql := strings.Join([]string{tableSQL, leakySQL, windowSQL, logSQL, operateSQL, pruneSQL}, "\n")
+	sql := strings.Join([]string{tableSQL, leakySQL, windowSQL, logSQL, operateSQL, registrySQL, pruneSQL}, "\n")
 	if o.Unlogged {
 		sql = strings.Replace(sql, "CREATE TABLE", "CREATE UNLOGGED TABLE", 1)
 	}
 	if o.Grant != "" {
 		role := pgx.Identifier{o.Grant}.Sanitize()
-		sql += "\nGRANT USAGE ON SCHEMA fastlimit TO " + role + ";\nGRANT SELECT, INSERT, UPDATE, DELETE ON fastlimit.bucket TO " + role + ";\n"
+		sql += "\nGRANT USAGE ON SCHEMA fastlimit TO " + role + ";\nGRANT SELECT, INSERT, UPDATE, DELETE ON fastlimit.bucket, fastlimit.registry, fastlimit.record TO " + role + ";\n"
 	}
 	if schema := c.WithDefaults().Schema; schema != defaultSchema {
 		sql = strings.NewReplacer("fastlimit.", schema+".", "SCHEMA IF NOT EXISTS fastlimit", "SCHEMA IF NOT EXISTS "+schema,

@@ -36,10 +36,10 @@ func TestSchemaVersions(t *testing.T) {
 	if class, text := refused(t, none); class != classSchema || !strings.Contains(text, "fastlimit store init") {
 		t.Errorf("no schema: %s", text)
 	}
-	for version, want := range map[int]string{0: "run fastlimit store init with this release", 2: "run the release that made it"} {
+	for version, want := range map[int]string{0: "run fastlimit store init with this release", 3: "run the release that made it"} {
 		server.Do("CREATE OR REPLACE FUNCTION fastlimit.version() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT " + strconv.Itoa(version) + "'")
 		class, text := refused(t, c)
-		if class != classSchema || !strings.Contains(text, "has version "+strconv.Itoa(version)+", and this release needs 1") || !strings.Contains(text, want) {
+		if class != classSchema || !strings.Contains(text, "has version "+strconv.Itoa(version)+", and this release needs 2") || !strings.Contains(text, want) {
 			t.Errorf("version %d: %s", version, text)
 		}
 		err := Init(t.Context(), c, SchemaOptions{})

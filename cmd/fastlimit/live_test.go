@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/overrides"
+	"github.com/fastlimit/fastlimit/internal/testkit/pgtest"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
@@ -155,4 +156,14 @@ func TestOverridesOnThreeNodesWithRedis(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t, "--save", "", "--appendonly", "no")
 	followsOnThreeNodes(t, fmt.Sprintf("redis: {url: \"redis://%s\", timeout: 200ms}\n", r.Addr), r.Kill, r.Run)
+}
+
+func TestOverridesOnThreeNodesWithPostgres(t *testing.T) {
+	t.Parallel()
+	db := pgtest.Start(t)
+	db.Do("CREATE ROLE node LOGIN")
+	if code, _, stderr := storeCommand(t, "store", "init", "--postgres", db.URL("postgres", "postgres"), "--grant", "node"); code != 0 {
+		t.Fatal(stderr)
+	}
+	followsOnThreeNodes(t, fmt.Sprintf("postgres: {url: %q, timeout: 200ms}\n", db.URL("node", "postgres")), db.Kill, db.Run)
 }

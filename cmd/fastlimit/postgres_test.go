@@ -33,7 +33,7 @@ func TestTwoNodesOnePostgres(t *testing.T) {
 	if code, _, stderr := storeCommand(t, "serve", "-c", file, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"); code != 1 || !strings.Contains(stderr, "fastlimit store init") {
 		t.Fatalf("serve without a schema: %d, %s", code, stderr)
 	}
-	if code, stdout, stderr := storeCommand(t, "store", "init", "--postgres", db.URL("postgres", "postgres"), "--grant", "node", "--unlogged"); code != 0 || !strings.Contains(stdout, "version 1") {
+	if code, stdout, stderr := storeCommand(t, "store", "init", "--postgres", db.URL("postgres", "postgres"), "--grant", "node", "--unlogged"); code != 0 || !strings.Contains(stdout, "version 2") {
 		t.Fatalf("store init: %d, %s%s", code, stdout, stderr)
 	}
 	nodes := []*process{serve(t, "-c", file), serve(t, "-c", file)}

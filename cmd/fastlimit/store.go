@@ -73,9 +73,14 @@ func openPostgres(ctx context.Context, name string, c pgstore.Config, log *slog.
 	if err == nil {
 		log.Info("postgres is used for exact checks")
 	}
+	live, err := s.Registry(overrides.Registry)
+	if err != nil {
+		return nil, errors.Join(err, s.Close(ctx))
+	}
 	stats := func() remote.Stats { return s.Stats().Stats }
 	return &store{
-		Store: s, name: name, stats: stats, shutDown: s.Close,
+		Store: s, name: name, stats: stats, registry: live,
+		shutDown: func(ctx context.Context) error { return errors.Join(s.Close(ctx), live.Close()) },
 		export: func(sc *server.Config) {
 			sc.Collectors = append(sc.Collectors, metrics.Store(name, "PostgreSQL", stats), metrics.Postgres(s.Stats))
 		},

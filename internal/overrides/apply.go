@@ -124,6 +124,7 @@ func (p *tierPool) sweep() {
 			continue
 		}
 		r.base.DropTier(r.tier)
+		p.bytes -= r.bytes
 	}
 	clear(p.rooms[len(left):])
 	p.rooms = left

@@ -23,4 +23,4 @@ BEGIN
 END $$;
 
 -- The version of all of the above.
-CREATE OR REPLACE FUNCTION fastlimit.version() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 1';
+CREATE OR REPLACE FUNCTION fastlimit.version() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 2';

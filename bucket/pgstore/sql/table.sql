@@ -1,4 +1,4 @@
--- Schema version 1 of fastlimit's exact tier. Run by `fastlimit store init`, or by
+-- Schema version 2 of fastlimit's exact tier. Run by `fastlimit store init`, or by
 -- hand with psql -1 -f; see docs/postgres.md. It may be run again.
 CREATE SCHEMA IF NOT EXISTS fastlimit;
 
