@@ -32,6 +32,7 @@ var notInTheFile = map[string]string{
 	"fastlimit.Config.Reserved":    "follows from the overrides",
 	"fastlimit.Config.Wait":        "the decision service does not wait yet",
 	"fastlimit.RuleConfig.MaxWait": "the decision service does not wait yet",
+	"fastlimit.RuleConfig.MaxRate": "policy.RateSource.Max",
 	"fastlimit.RuleConfig.Tiers":   "derived from overrides",
 	"fastlimit.RuleConfig.KeyKind": "derived from key and match",
 	"server.Config.Version":        "of the binary",

@@ -89,6 +89,7 @@ func addCounts(sum *fastlimit.RuleStats, s fastlimit.RuleStats) {
 	sum.Evictions += s.Evictions
 	sum.Forgiven += s.Forgiven
 	sum.BadCosts += s.BadCosts
+	sum.BadRates += s.BadRates
 }
 
 // RuleStats adds up what rules have counted under all snapshots so far, those in

@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"sync/atomic"
+
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/denial"
 	"github.com/fastlimit/fastlimit/policy"
@@ -36,6 +38,7 @@ type Snapshot struct {
 	denials  []deny // by rule, then listener; those of tiers follow; see denial
 	tiers    []int  // by rule: where its tiers begin among denials, in listeners
 	states   states
+	named    []atomic.Pointer[namedDenials] // by rule, then place of a rate that was named
 
 	listeners       int
 	allowed, listed rendered
@@ -60,6 +63,7 @@ func NewSnapshot(s Settings) *Snapshot {
 		snap.addDenials(r)
 	}
 	rows := len(all)
+	snap.named = make([]atomic.Pointer[namedDenials], len(all)*fastlimit.MaxNamedRates)
 	for _, r := range all {
 		snap.tiers = append(snap.tiers, rows)
 		for i := range r.Config().Tiers {
@@ -70,19 +74,48 @@ func NewSnapshot(s Settings) *Snapshot {
 	return snap
 }
 
-// addDenials renders what a rule, or a tier of one, answers on each listener.
+// addDenials adds what a rule, or a tier of one, answers.
 func (s *Snapshot) addDenials(r *fastlimit.Rule) {
+	s.denials = append(s.denials, s.renderDenials(r)...)
+	for _, l := range s.settings.Listeners {
+		s.always = s.always || l.Always
+	}
+}
+
+// renderDenials renders what a rule answers on each listener.
+func (s *Snapshot) renderDenials(r *fastlimit.Rule) (all []deny) {
 	config := r.Config()
 	for _, l := range s.settings.Listeners {
 		a := denial.New(config, l.Options)
-		s.denials = append(s.denials, deny{a, renderDenial(a), l.Always, config.Mode == fastlimit.Enforce})
-		s.always = s.always || l.Always
+		all = append(all, deny{a, renderDenial(a), l.Always, config.Mode == fastlimit.Enforce})
 	}
+	return all
+}
+
+// namedDenials are the answers of a rule at a rate that a proxy has named. They are
+// rendered when they are first needed, as nobody knows beforehand which rates there are,
+// and replaced with the rule: see [fastlimit.Rule.AtRate].
+type namedDenials struct {
+	rule    *fastlimit.Rule
+	denials []deny
+}
+
+func (s *Snapshot) namedDenial(rule *fastlimit.Rule, listener int) *deny {
+	at := &s.named[rule.Index()*fastlimit.MaxNamedRates+rule.NamedIndex()]
+	n := at.Load()
+	if n == nil || n.rule != rule {
+		n = &namedDenials{rule, s.renderDenials(rule)}
+		at.Store(n)
+	}
+	return &n.denials[listener]
 }
 
 // denial is the answer to those whom a rule denies on a listener.
 func (s *Snapshot) denial(rule *fastlimit.Rule, listener int) *deny {
 	row := rule.Index()
+	if rule.NamedIndex() >= 0 {
+		return s.namedDenial(rule, listener)
+	}
 	if tier := rule.TierIndex(); tier >= 0 {
 		row = s.tiers[row] + tier
 	}

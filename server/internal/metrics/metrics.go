@@ -93,6 +93,12 @@ var table = []prom.Metric[Stats]{
 				add(s.Rules[i].BadCosts, s.Rules[i].Name, s.Rules[i].Mode)
 			}
 		}),
+	prom.Counters("bad_rates_total", "Requests for which a trusted proxy named a rate that is none: they were charged by the rule's own.", []string{"rule", "mode"},
+		func(s *Stats, add func(uint64, ...string)) {
+			for i := range s.Rules {
+				add(s.Rules[i].BadRates, s.Rules[i].Name, s.Rules[i].Mode)
+			}
+		}),
 	prom.Gauges("overrides", "Overrides of a rule, by where they are from.", []string{"rule", "source"},
 		func(s *Stats, set func(float64, ...string)) {
 			for _, o := range s.Overrides {
