@@ -123,6 +123,11 @@ type RuleConfig struct {
 	// [Rule.Identity]. Optional.
 	KeyKind string
 
+	// MaxRate is the highest rate that [Rule.AtRate] gives a client. With it every request
+	// is checked exactly, as with Strict: neither filter nor sketch would know what
+	// clients take at other rates. It is for buckets. Zero means that nobody names rates.
+	MaxRate Rate
+
 	// Tiers are other limits, for clients that have one of them instead of Rate and
 	// Burst; see [Rule.Tier]. At most [MaxTiers].
 	Tiers []Tier
@@ -215,6 +220,8 @@ func (c RuleConfig) withDefaults(bad *report) RuleConfig {
 		bad.add(c.Name, "Cost", "lower it, or raise burst", "cost %d is above burst %d: no request would ever be admitted", c.Cost, c.Burst)
 	}
 	c.checkWait(bad)
+	c.checkMaxRate(bad)
+	c.Strict = c.Strict || c.MaxRate != Rate{}
 	if c.Mode > Shadow {
 		bad.add(c.Name, "Mode", "want Enforce or Shadow", "%d is not a mode", c.Mode)
 	}
@@ -261,7 +268,11 @@ func (c *RuleConfig) newShape(burst uint64) (bucket.Shape, error) {
 	case SlidingLog:
 		return bucket.NewSlidingLog(c.Rate.N, c.Rate.Per)
 	}
-	return bucket.NewShape(c.Rate.N, c.Rate.Per, burst)
+	s, err := bucket.NewShape(c.Rate.N, c.Rate.Per, burst)
+	if err == nil && c.MaxRate != (Rate{}) {
+		return c.fine(s)
+	}
+	return s, err
 }
 
 // periodic reports whether the rule counts what a period holds.
@@ -305,6 +316,9 @@ func (c *RuleConfig) checkBurst(bad *report, rated bool) bool {
 		rate = Rate{N: 1, Per: time.Microsecond}
 	}
 	_, err := bucket.NewShape(rate.N, rate.Per, c.Burst)
+	if err == nil && rated {
+		_, err = c.newShape(c.Burst)
+	}
 	bad.wrap(c.Name, err)
 	return err == nil
 }

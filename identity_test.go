@@ -30,7 +30,8 @@ var ruleFields = map[string]struct {
 	"Mode":        {Shadow, false, false},
 	"MaxWait":     {time.Second, false, false},
 	"OnFailure":   {FailOpen, false, false},
-	"Tiers":       {[]Tier{{Burst: 7}}, false, false}, // each has state of its own
+	"MaxRate":     {Rate{N: 100, Per: time.Second}, true, true}, // other ticks
+	"Tiers":       {[]Tier{{Burst: 7}}, false, false},           // each has state of its own
 }
 
 // A field that is added to RuleConfig has to be classified. If it says what the

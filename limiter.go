@@ -172,6 +172,9 @@ func newRule(l *Limiter, i int, c *Config, old *Rule) (*Rule, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.config.MaxRate != (Rate{}) {
+		r.named = new(named)
+	}
 	return r, r.setTiers(rp, c, old)
 }
 

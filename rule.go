@@ -34,6 +34,8 @@ type Rule struct {
 	tier   int // 1 and up of a tier, whose base is below
 	base   *Rule
 	tiers  []*Rule // see Tier
+	named  *named  // see AtRate; nil without MaxRate
+	slot   int     // 1 and up of a rule that AtRate has made, whose base is above
 	cost   uint64
 	config RuleConfig
 	epoch  time.Duration // see Epoch

@@ -22,7 +22,7 @@ var _ [0]struct{} = [unsafe.Sizeof(counterStripe{}) - 128]struct{}{}
 type counters struct {
 	stripes [counterStripes]counterStripe
 
-	badCosts atomic.Uint64
+	badCosts, badRates atomic.Uint64
 }
 
 // stripe picks the counters that a caller adds to.
@@ -66,8 +66,8 @@ type RuleStats struct {
 	// suspects were alive than the table holds (P3), and Forgiven the units in
 	// them: what all clients together got beyond P2 is no more than that.
 	Evictions, Forgiven uint64
-	// BadCosts counts calls of [Rule.BadCost].
-	BadCosts uint64
+	// BadCosts and BadRates count calls of [Rule.BadCost] and [Rule.BadRate].
+	BadCosts, BadRates uint64
 	// SketchLoad is the share of busy cells, 0 without a sketch; of a rule that
 	// counts in windows, of those that are halfway to making a suspect. Above 0.5
 	// noise makes many clients suspects.
@@ -91,7 +91,7 @@ func (r *Rule) Stats() RuleStats {
 		}
 	}
 	at := r.clock.late(r.clock.now())
-	s.BadCosts = r.counts.badCosts.Load()
+	s.BadCosts, s.BadRates = r.counts.badCosts.Load(), r.counts.badRates.Load()
 	s.Evictions, s.Forgiven = r.table.Evictions(), r.table.Forgiven()
 	s.TableLive = r.table.Live(r.ticks(at), sample)
 	if r.sketch != nil {
@@ -103,6 +103,9 @@ func (r *Rule) Stats() RuleStats {
 // BadCost counts a request whose sender named a cost that cannot be charged: for
 // callers that take costs from requests. It decides nothing.
 func (r *Rule) BadCost() { r.counts.badCosts.Add(1) }
+
+// BadRate likewise counts one for which somebody named a rate that is none.
+func (r *Rule) BadRate() { r.counts.badRates.Add(1) }
 
 // noise is the level from which on a cell is busy. In a bucket's it leaks; what cells
 // count in a period stays until it ends.

@@ -72,7 +72,7 @@ func (r *Rule) Unlimited() Decision {
 // tierOf returns the configuration of a tier of the rule, without defaults.
 func (c *RuleConfig) tierOf(t Tier) RuleConfig {
 	own := *c
-	own.Tiers, own.Strict, own.EscalateAt = nil, true, nil
+	own.Tiers, own.Strict, own.EscalateAt, own.MaxRate = nil, true, nil, Rate{}
 	if t.Rate != (Rate{}) {
 		own.Rate, own.Burst = t.Rate, 0
 	}
@@ -117,6 +117,7 @@ func (rp *RulePlan) addTiers(c *Config, bad *report) {
 func (p *Plan) planTiers(left int64, bad *report) {
 	var open []*RulePlan
 	for i := range p.Rules {
+		left -= p.Rules[i].namedBytes()
 		for k := range p.Rules[i].Tiers {
 			t := &p.Rules[i].Tiers[k]
 			if t.Bytes = tierBytes; t.shared {
@@ -148,6 +149,7 @@ func (p *Plan) planTiers(left int64, bad *report) {
 		t.setTable(minTierTable + extra)
 	}
 	for i := range p.Rules {
+		p.tierMemory += p.Rules[i].namedBytes()
 		for k := range p.Rules[i].Tiers {
 			p.tierMemory += p.Rules[i].Tiers[k].Bytes
 		}

@@ -88,6 +88,7 @@ type Shape struct {
 	mask     uint64 // the bits of a state that are its level: all, or of a window the count
 	period   uint64 // of windows and logs, in µs; 0 of a bucket
 
+	stored    uint64    // see StoredUnit; 0: unit
 	algorithm Algorithm // LeakyBucket also where it is TokenBucket
 	countBits uint8     // of each of the two counts of a sliding window
 	low       uint64    // the bits of ticks within which a sliding window has its steps

@@ -46,6 +46,9 @@ func (r *RuleSpec) check() error {
 	if err := r.CheckCostFrom(); err != nil {
 		errs = append(errs, err)
 	}
+	if err := r.CheckRateFrom(); err != nil {
+		errs = append(errs, err)
+	}
 	return errors.Join(errs...)
 }
 

@@ -52,9 +52,6 @@ func (r *RuleSpec) invalid(name, fix, format string, args ...any) *fastlimit.Fie
 // that limit: the rule's cost if no header names another. Of a bad cost that is to be
 // rejected it sets s.refused.
 func (c *rule) namedCost(f Fields, limit *fastlimit.Rule, s *Scratch) uint64 {
-	if f == nil {
-		return c.cost
-	}
 	values := f.Header(c.costFrom)
 	if len(values) == 0 {
 		return c.cost

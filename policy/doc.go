@@ -43,8 +43,8 @@
 // # What a request costs
 //
 // It costs what its rule says, or what a header names that a trusted proxy sent
-// ([CostSource]). Only Assemble knows who sent a header, so a Request that you fill in
-// yourself has no such costs unless you set Trusted.
+// ([CostSource]); such a header may name the client's rate, too ([RateSource]). Only Assemble knows who sent a header, so a Request that you fill in
+// yourself has no such costs and rates unless you set Trusted.
 //
 // # Who the client is
 //

@@ -43,14 +43,14 @@ type rule struct {
 	cost     uint64
 	matchAll bool // match has no conditions
 	addrOnly bool // the key is one part, and that an address
-	costed   bool // a header of trusted proxies has the cost: see costFrom
+	headed   bool // headers of trusted proxies have the cost or the rate: see named
 	match    matcher
 	key      keyMaker
 
 	overrides *overrides // nil: there are none
 
-	costFrom string // the canonical name of a header; "": none
-	onBad    BadCost
+	costFrom, rateFrom string // canonical names of headers; "": none
+	onBad              BadCost
 }
 
 // New compiles the settings. lim must have been made with s.Limits() as its rules:
@@ -94,7 +94,8 @@ func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
 	r.matchAll, r.addrOnly = r.match.all(), r.key.addrOnly()
 	r.overrides, _ = spec.compileOverrides() // New reports its error
 	r.costFrom, r.onBad = textproto.CanonicalMIMEHeaderKey(spec.CostFrom.Header), spec.OnBadCost
-	r.costed = r.costFrom != ""
+	r.rateFrom = textproto.CanonicalMIMEHeaderKey(spec.RateFrom.Header)
+	r.headed = r.costFrom != "" || r.rateFrom != ""
 	e.rules = append(e.rules, r)
 	e.waits = e.waits || config.MaxWait > 0 && config.Mode == fastlimit.Enforce
 	return err
@@ -105,7 +106,7 @@ func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
 // once s has grown to its size (TestDecideDoesNotAllocate).
 func (e *Engine) Decide(ctx context.Context, r *Request, s *Scratch) Verdict {
 	list := e.collect(r, s)
-	if len(s.unlimited)+len(s.badCosts) > 0 && !s.note() {
+	if len(s.unlimited)+len(s.badCosts)+len(s.badRates) > 0 && !s.note() {
 		return s.refusal()
 	}
 	if len(s.charges) == 0 {
@@ -118,7 +119,7 @@ func (e *Engine) Decide(ctx context.Context, r *Request, s *Scratch) Verdict {
 // already, and pass its result; see [fastlimit.Limiter.TakeAllAt].
 func (e *Engine) DecideAt(ctx context.Context, r *Request, s *Scratch, now time.Time) Verdict {
 	list := e.collect(r, s)
-	if len(s.unlimited)+len(s.badCosts) > 0 && !s.note() {
+	if len(s.unlimited)+len(s.badCosts)+len(s.badRates) > 0 && !s.note() {
 		return s.refusal()
 	}
 	if len(s.charges) == 0 {
@@ -209,8 +210,8 @@ func (e *Engine) collect(r *Request, s *Scratch) ListVerdict {
 			}
 		}
 		cost := c.cost
-		if c.costed && r.Trusted {
-			cost = c.namedCost(r.Fields, limit, s)
+		if c.headed && r.Trusted && r.Fields != nil {
+			limit, cost = c.named(r.Fields, limit, s)
 		}
 		s.charges = append(s.charges, fastlimit.Charge{Rule: limit, Key: key, Cost: cost})
 	}

@@ -257,3 +257,15 @@ func BenchmarkOverrides(b *testing.B) {
 		}
 	}
 }
+
+// Parts of a key that run together in another way are another client's.
+func TestOverridesAreFramed(t *testing.T) {
+	t.Parallel()
+	e := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: limit("a", 2), Key: key(byMethod, byPath), Overrides: []Override{{Key: []string{"GET", "/x"}, Unlimited: true}}}}})
+	for method, want := range map[string]int{"GET": 10, "GET/": 2} {
+		r := Request{Method: []byte(method), Path: []byte("GET/x"[len(method):])}
+		if got, _ := admits(e, &r); got != want {
+			t.Errorf("%s: %d admitted, want %d", method, got, want)
+		}
+	}
+}

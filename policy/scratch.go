@@ -27,6 +27,7 @@ type Scratch struct {
 	framed    []byte            // of an override's key
 	unlimited []*fastlimit.Rule // by whose overrides the client has no limit
 	badCosts  []*fastlimit.Rule // by which the request has a bad cost
+	badRates  []*fastlimit.Rule // likewise a bad rate
 	refused   *fastlimit.Rule   // by which it is refused for that; nil: it is not
 
 	path, host []byte // canonical forms that differ from what arrived
@@ -44,14 +45,17 @@ func (s *Scratch) reset() {
 	s.charged, s.parted = len(s.charges), len(s.parts)
 	s.charges = s.charges[:0]
 	s.parts, s.addrs = s.parts[:0], s.addrs[:0]
-	s.unlimited, s.badCosts, s.refused = s.unlimited[:0], s.badCosts[:0], nil
+	s.unlimited, s.badCosts, s.badRates, s.refused = s.unlimited[:0], s.badCosts[:0], s.badRates[:0], nil
 }
 
-// note counts bad costs and, unless the request is refused for one, a decision of each
+// note counts bad costs and rates and, unless the request is refused for one, a decision of each
 // rule that has let the client pass.
 func (s *Scratch) note() (ok bool) {
 	for _, r := range s.badCosts {
 		r.BadCost()
+	}
+	for _, r := range s.badRates {
+		r.BadRate()
 	}
 	if s.refused != nil {
 		return false

@@ -19,6 +19,8 @@ type RuleSpec struct {
 
 	CostFrom  CostSource // zero: every request costs Limit.Cost
 	OnBadCost BadCost    // what to do if CostFrom names no usable cost
+
+	RateFrom RateSource // zero: every client has Limit.Rate, but for those with an override
 }
 
 // KeyKind is what a part of a key is taken from.
@@ -102,13 +104,16 @@ type Settings struct {
 }
 
 // Limits returns the rules of the limiter that [New] needs, in the order of s.Rules. It
-// sets their KeyKind, by which nodes tell whether they count the same, and their Tiers.
+// sets their KeyKind, by which nodes tell whether they count the same, their Tiers and MaxRate.
 func (s *Settings) Limits() []fastlimit.RuleConfig {
 	limits := make([]fastlimit.RuleConfig, len(s.Rules))
 	for i := range s.Rules {
 		limits[i] = s.Rules[i].Limit
 		limits[i].KeyKind = s.Rules[i].keyKind()
 		limits[i].Tiers, _ = s.Rules[i].Tiers()
+		if from := s.Rules[i].RateFrom; from.Header != "" {
+			limits[i].MaxRate = from.Max
+		}
 	}
 	return limits
 }

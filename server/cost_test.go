@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
@@ -134,5 +135,27 @@ func TestOverrideOverTheWire(t *testing.T) {
 	text, _ := io.ReadAll(metrics.Body)
 	if want := `fastlimit_overrides{rule="per-ip",source="file"} 2`; !strings.Contains(string(text), want) {
 		t.Errorf("no %s", want)
+	}
+}
+
+// A client at a rate that a proxy names is told that rate, and the next one another.
+func TestNamedRateOverTheWire(t *testing.T) {
+	t.Parallel()
+	set := perIP()
+	set.TrustedProxies = loopback()
+	set.Rules[0].RateFrom = policy.RateSource{Header: "X-Limit", Max: fastlimit.Rate{N: 100, Per: 1e9}}
+	s := start(t, set)
+	for i := range fastlimit.MaxNamedRates + 6 {
+		burst := i%70 + 1 // more rates than are kept
+		client := fmt.Sprintf("192.0.2.%d", i)
+		for n := range burst + 1 {
+			resp := get(t, "http://"+s.addr+"/", "X-Forwarded-For", client, "X-Limit", fmt.Sprintf("%d/h", burst))
+			if (resp.StatusCode == 200) != (n < burst) {
+				t.Fatalf("%d/h: request %d: %d", burst, n, resp.StatusCode)
+			}
+			if want := fmt.Sprintf(`"per-ip";q=%d;w=3600`, burst); n == burst && resp.Header.Get("RateLimit-Policy") != want {
+				t.Fatalf("%s, want %s", resp.Header.Get("RateLimit-Policy"), want)
+			}
+		}
 	}
 }

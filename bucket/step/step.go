@@ -34,7 +34,7 @@ type Request struct {
 
 	Kind     bucket.Kind
 	PerMicro uint64 // ticks that leak per µs; 0 of a window
-	Unit     uint64 // ticks of one unit; of windows and logs the period in µs
+	Unit     uint64 // [bucket.Shape.StoredUnit]; of windows and logs the period in µs
 	Limit    uint64 // ticks that fit, grace included
 	Cost     uint64 // ticks of one request
 	Count    uint64 // requests
@@ -56,7 +56,7 @@ func NewRequest(op *bucket.Op, date uint64) Request {
 	r := Request{
 		Kind:     op.Kind,
 		PerMicro: op.Shape.PerMicro(),
-		Unit:     op.Shape.Unit(),
+		Unit:     op.Shape.StoredUnit(),
 		Limit:    op.Shape.Limit() + op.Shape.Grace(),
 		Cost:     min(op.Cost, maxSafe),
 		Count:    min(op.Count, maxSafe),

@@ -36,6 +36,7 @@ func (d *decoder) check() {
 	d.translateLegacy()
 	for i := range c.Policy.Rules {
 		d.report(rulePath(i), c.Policy.Rules[i].CheckCostFrom())
+		d.report(rulePath(i), c.Policy.Rules[i].CheckRateFrom())
 	}
 	d.checkOverrides()
 	d.checkRules()
@@ -66,6 +67,12 @@ func (d *decoder) checkRules() {
 		case ok:
 			if o, tier := ofTier(&d.cfg.Policy.Rules[i], e); tier {
 				d.reportOverride(rulePath(i), &o)
+				continue
+			}
+			if e.Field == "MaxRate" {
+				said := *e
+				said.Field = "RateFrom.Max"
+				d.report(rulePath(i), &said)
 				continue
 			}
 			d.report(rulePath(i)+".Limit", d.besideDefinition(i, e))

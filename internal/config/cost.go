@@ -12,3 +12,15 @@ func costFromTable() section {
 		}, reserved("response_header")...),
 	}
 }
+
+// rateFromTable fills policy.RateSource.
+func rateFromTable() section {
+	const example = "write for example rate_from: {header: X-Limit, max: 1000/s}"
+	return section{
+		name: "rate_from", want: "a mapping such as {header: X-Limit, max: 1000/s}", where: "in rate_from, indented more than rate_from",
+		settings: []setting{
+			{name: "header", field: "Header", value: header(), required: example, doc: "the header in which trusted proxies name the rate of a client, overwriting what clients send"},
+			{name: "max", field: "Max", value: rate(), required: example, doc: "the highest rate; a client for whom more is named gets this"},
+		},
+	}
+}

@@ -4,7 +4,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -51,5 +53,32 @@ func TestDescribeOverrides(t *testing.T) {
 	}
 	if got, want := filter(text), filter(Describe(without, plan(t, without))); got != want {
 		t.Errorf("filter %s, without overrides %s", got, want)
+	}
+}
+
+func TestRateFrom(t *testing.T) {
+	t.Parallel()
+	const rule = "rules: [{name: a, rate: 9/s, "
+	c := mustParse(t, rule+"rate_from: {header: x-limit, max: 100/m}}]")
+	want := policy.RateSource{Header: "X-Limit", Max: fastlimit.Rate{N: 100, Per: time.Minute}}
+	if r := c.Policy.Rules[0]; r.RateFrom != want || c.Limiter().Rules[0].MaxRate != want.Max {
+		t.Errorf("%+v", r)
+	}
+	if warnings := Warnings(c, plan(t, c)); !slices.ContainsFunc(warnings, func(w string) bool {
+		return strings.Contains(w, "rate_from: X-Limit is read from trusted proxies only")
+	}) {
+		t.Errorf("no warning: %q", warnings)
+	}
+	for text, want := range map[string]string{
+		rule + "rate_from: {header: X Limit, max: 1/s}}]":                             `f.yaml:1:50: rules[0].rate_from.header: "X Limit" is not the name of a header; want a header such as X-Limit`,
+		rule + "rate_from: {header: X-Limit}}]":                                       `f.yaml:1:41: rules[0].rate_from.max: missing; write for example rate_from: {header: X-Limit, max: 1000/s}`,
+		rule + "rate_from: {header: X-Limit, max: 2000000000/s}}]":                    `f.yaml:1:64: rules[0].rate_from.max: rate 2000000000/s is out of range; want 1/d to 1000000000/s`,
+		rule + "algorithm: fixed_window, rate_from: {header: X-Limit, max: 2/s}}]":    `f.yaml:1:89: rules[0].rate_from.max: has no meaning beside a fixed window, whose periods begin at fixed times; remove it, or choose LeakyBucket`,
+		"rules: [{name: a, rate: 2017/s, rate_from: {header: X-Limit, max: 9000/s}}]": `f.yaml:1:25: rules[0].rate: has too many digits for a rule with MaxRate; write a round number such as 2000/s`,
+	} {
+		_, err := Parse("f.yaml", []byte(text), noEnv)
+		if err == nil || err.Error() != want {
+			t.Errorf("%s\n got  %v\n want %s", text, err, want)
+		}
 	}
 }

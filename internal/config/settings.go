@@ -46,7 +46,7 @@ func reserved(names ...string) (all []setting) {
 
 // The tables are set in init: as initializers of these variables they would form a
 // cycle, since reading a setting looks up others (whereItBelongs).
-var topSettings, listenSettings, adminSettings, denialSettings, connectionSettings, drainSettings, waitSettings, redisSettings, postgresSettings, clusterSettings, ruleSettings, matchSettings, notSettings, legacySettings, bucketSettings, overrideSettings, costFromSettings section
+var topSettings, listenSettings, adminSettings, denialSettings, connectionSettings, drainSettings, waitSettings, redisSettings, postgresSettings, clusterSettings, ruleSettings, matchSettings, notSettings, legacySettings, bucketSettings, overrideSettings, costFromSettings, rateFromSettings section
 
 func init() {
 	denialSettings = section{
@@ -118,6 +118,7 @@ func init() {
 	legacySettings, bucketSettings = legacyTable(), bucketTable()
 	overrideSettings = overrideTable()
 	costFromSettings = costFromTable()
+	rateFromSettings = rateFromTable()
 	ruleSettings = ruleTable()
 	topSettings = topTable()
 }
@@ -315,7 +316,8 @@ func ruleTable() section {
 			{name: "overrides_file", field: "Overrides", value: overridesFile(), doc: "a file with overrides, one on each line, for long lists"},
 			{name: "cost_from", field: "CostFrom", value: mapping(&costFromSettings), shown: "none", doc: "where the cost of a request comes from, if not from `cost`"},
 			{name: "on_bad_cost", field: "OnBadCost", value: choice("reject", "deny", "charge"), def: "reject", doc: "what to do with a request whose cost is none"},
-		}, reserved("rate_from", "ban")...),
+			{name: "rate_from", field: "RateFrom", value: mapping(&rateFromSettings), shown: "none", doc: "where the rate of a client comes from, if not from `rate`"},
+		}, reserved("ban")...),
 	}
 }
 

@@ -66,8 +66,11 @@ func networkWarnings(c *Config, warn warnFunc) {
 		}
 	}
 	for i := range c.Policy.Rules {
-		if r := &c.Policy.Rules[i]; r.CostFrom.Header != "" && len(c.Policy.TrustedProxies) == 0 {
-			warn("rule %s: cost_from: %s is read from trusted proxies only, and there are none; set trusted_proxies", r.Limit.Name, r.CostFrom.Header)
+		r := &c.Policy.Rules[i]
+		for _, from := range []struct{ setting, header string }{{"cost_from", r.CostFrom.Header}, {"rate_from", r.RateFrom.Header}} {
+			if from.header != "" && len(c.Policy.TrustedProxies) == 0 {
+				warn("rule %s: %s: %s is read from trusted proxies only, and there are none; set trusted_proxies", r.Limit.Name, from.setting, from.header)
+			}
 		}
 	}
 	for _, t := range c.Policy.TrustedProxies {

@@ -101,6 +101,7 @@ func (sum *counted) add(s counted) {
 	sum.Evictions += s.Evictions
 	sum.Forgiven += s.Forgiven
 	sum.BadCosts += s.BadCosts
+	sum.BadRates += s.BadRates
 	w := &sum.wait
 	w.Waiting += s.wait.Waiting
 	w.Admitted += s.wait.Admitted

@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"sync/atomic"
+
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/denial"
 	"github.com/fastlimit/fastlimit/policy"
@@ -38,6 +40,7 @@ type Snapshot struct {
 	tiers    []int           // by rule: where its tiers begin among denials, in listeners; then their end
 	live     [][]liveDenials // by rule, then what TierIndex adds to the tiers above; nil: none
 	states   states
+	named    []atomic.Pointer[namedDenials] // by rule, then place of a rate that was named
 
 	listeners       int
 	allowed, listed rendered
@@ -62,6 +65,7 @@ func NewSnapshot(s Settings) *Snapshot {
 		snap.addDenials(r)
 	}
 	rows := len(all)
+	snap.named = make([]atomic.Pointer[namedDenials], len(all)*fastlimit.MaxNamedRates)
 	for _, r := range all {
 		snap.tiers = append(snap.tiers, rows)
 		for i := range r.Config().Tiers {
@@ -73,7 +77,7 @@ func NewSnapshot(s Settings) *Snapshot {
 	return snap
 }
 
-// addDenials renders what a rule, or a tier of one, answers on each listener.
+// addDenials adds what a rule, or a tier of one, answers.
 func (s *Snapshot) addDenials(r *fastlimit.Rule) {
 	s.denials = append(s.denials, s.renderDenials(r)...)
 	for _, l := range s.settings.Listeners {
@@ -81,6 +85,7 @@ func (s *Snapshot) addDenials(r *fastlimit.Rule) {
 	}
 }
 
+// renderDenials renders what a rule answers on each listener.
 func (s *Snapshot) renderDenials(r *fastlimit.Rule) (all []deny) {
 	config := r.Config()
 	for _, l := range s.settings.Listeners {
@@ -101,7 +106,7 @@ type liveDenials struct {
 // that s does not have.
 func (s *Snapshot) WithEngine(e *policy.Engine, tiers []*fastlimit.Rule) *Snapshot {
 	snap := &Snapshot{
-		engine: *e, identity: s.identity, batches: s.batches, always: s.always, denials: s.denials, tiers: s.tiers,
+		engine: *e, identity: s.identity, batches: s.batches, waits: s.waits, always: s.always, denials: s.denials, tiers: s.tiers, named: s.named,
 		listeners: s.listeners, allowed: s.allowed, listed: s.listed, settings: s.settings,
 	}
 	snap.settings.Engine = e
@@ -128,9 +133,30 @@ func (s *Snapshot) liveIndex(tier *fastlimit.Rule) int {
 	return tier.TierIndex() - (s.tiers[rule+1] - s.tiers[rule])
 }
 
+// namedDenials are the answers of a rule at a rate that a proxy has named. They are
+// rendered when they are first needed, as nobody knows beforehand which rates there are,
+// and replaced with the rule: see [fastlimit.Rule.AtRate].
+type namedDenials struct {
+	rule    *fastlimit.Rule
+	denials []deny
+}
+
+func (s *Snapshot) namedDenial(rule *fastlimit.Rule, listener int) *deny {
+	at := &s.named[rule.Index()*fastlimit.MaxNamedRates+rule.NamedIndex()]
+	n := at.Load()
+	if n == nil || n.rule != rule {
+		n = &namedDenials{rule, s.renderDenials(rule)}
+		at.Store(n)
+	}
+	return &n.denials[listener]
+}
+
 // denial is the answer to those whom a rule denies on a listener.
 func (s *Snapshot) denial(rule *fastlimit.Rule, listener int) *deny {
 	row := rule.Index()
+	if rule.NamedIndex() >= 0 {
+		return s.namedDenial(rule, listener)
+	}
 	if tier := rule.TierIndex(); tier >= 0 {
 		if i := s.liveIndex(rule); i >= 0 {
 			return &s.live[row][i].on[listener]

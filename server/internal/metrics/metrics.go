@@ -101,6 +101,12 @@ var table = []prom.Metric[Stats]{
 				add(s.Rules[i].BadCosts, s.Rules[i].Name, s.Rules[i].Mode)
 			}
 		}),
+	prom.Counters("bad_rates_total", "Requests for which a trusted proxy named a rate that is none: they were charged by the rule's own.", []string{"rule", "mode"},
+		func(s *Stats, add func(uint64, ...string)) {
+			for i := range s.Rules {
+				add(s.Rules[i].BadRates, s.Rules[i].Name, s.Rules[i].Mode)
+			}
+		}),
 	byReason("bad_requests_total", "Requests refused before they were counted for a client.", func(s *Stats) map[string]uint64 { return s.Bad }),
 	prom.Counter("untrusted_proxy_requests_total", "Requests that seem to come from a proxy that is not trusted.", func(s *Stats) uint64 { return s.Untrusted }),
 	prom.Counter("unnamed_requests_total", "Requests from trusted proxies that named no client or no original request.", func(s *Stats) uint64 { return s.Unnamed }),

@@ -1,0 +1,75 @@
+package bucket
+
+import (
+	"math/bits"
+	"time"
+)
+
+// finePerMicro is the least number of ticks in a µs of a shape that others are made of by
+// [Shape.At]: their T is rounded down by at most a tick, 10^-9 s, so a rate of 1000/s is
+// kept to one part in a million, and slower ones better.
+const finePerMicro = 1008
+
+// maxFine bounds the level of a bucket of [Shape.Fine] and [Shape.At] in ticks: more than
+// MaxFine. It leaves room for slack below MaxPortable.
+const maxFine = MaxPortable / 2
+
+// MaxFine is the longest time in which such a bucket may drain.
+const MaxFine = 12 * 24 * time.Hour
+
+var _ [maxFine/(2*finePerMicro) - uint64(MaxFine/time.Microsecond)]struct{}
+
+// Fine returns the same bucket in smaller ticks, so that [Shape.At] can make others of
+// it. ok is false of a window or log, of a bucket that takes longer than MaxFine to leak, and of
+// a rate of too many digits, which has 2016 ticks or more in a µs already.
+func (s Shape) Fine() (fine Shape, ok bool) {
+	k := (finePerMicro + s.perMicro - 1) / max(1, s.perMicro)
+	hi, limit := bits.Mul64(s.limit, k)
+	if s.period != 0 || hi != 0 || s.perMicro >= 2*finePerMicro || limit/(k*s.perMicro) > uint64(MaxFine/time.Microsecond) {
+		return s, false
+	}
+	s.perMicro, s.unit, s.limit = k*s.perMicro, k*s.unit, limit
+	s.most = limit + s.perMicro - 1
+	return s, true
+}
+
+// At returns the bucket of n units per period, from 1/d to 10^9/s, and the given burst that
+// counts in the ticks of s, which is [Shape.Fine]. A state holds no limit but the time
+// until which a bucket is busy, so one means the same to both, and to a store: a request
+// of n units keeps the bucket busy for n·T of the limit that it was charged by, and fits if
+// what there is does not exceed B·T of it. So
+//
+//	Σ n·T of all that is admitted in a time t <= t + max B·T
+//
+// whatever the limits are by which a client is charged in turn: alternating between two
+// never gives more than the better of them.
+//
+// T is rounded down to whole ticks: who keeps the rate is never denied for it. The burst
+// is lowered to what leaks in [MaxFine].
+func (s *Shape) At(n uint64, per time.Duration, burst uint64) Shape {
+	at := *s
+	at.stored = s.StoredUnit()
+	// The longest period, 366 days, times the ticks in a µs is below 2^56.
+	at.unit = max(1, uint64(per/time.Microsecond)*s.perMicro/max(1, n))
+	at.burst = max(1, min(burst, uint64(MaxFine/time.Microsecond)*s.perMicro/at.unit))
+	at.limit = at.burst * at.unit
+	at.most = at.limit + at.perMicro - 1
+	return at
+}
+
+// StoredUnit is what a store scales states by that were written with another one: it keeps
+// their units where a limit has changed. All shapes of [Shape.At] of one shape have the
+// same, as it is the time that counts for them.
+func (s *Shape) StoredUnit() uint64 {
+	if s.stored != 0 {
+		return s.stored
+	}
+	return s.unit
+}
+
+// At returns a table of the same buckets for a limit of [Shape.At].
+func (t *Table) At(shape Shape) Table {
+	other := *t
+	other.shape = shape
+	return other
+}
