@@ -45,6 +45,8 @@ type Config struct {
 	// Whether the file sets client_ip_header and on_unnamed, for Warnings: their
 	// values do not tell, as the defaults may be written out.
 	headerGiven, unnamedGiven bool
+
+	fileWarnings []string // about files that the settings name
 }
 
 // Cluster is how this node reaches the others, and how much it tells them. TopTalkers

@@ -199,7 +199,7 @@ func whereItBelongs(path, name string) string {
 // tables are filled in by init.
 func sections() []*section {
 	return []*section{
-		&topSettings, &listenSettings, &denialSettings, &connectionSettings, &drainSettings, &redisSettings, &postgresSettings, &clusterSettings, &ruleSettings, &matchSettings, &legacySettings, &bucketSettings, &overrideSettings,
+		&topSettings, &listenSettings, &tlsSettings, &denialSettings, &connectionSettings, &drainSettings, &redisSettings, &postgresSettings, &clusterSettings, &ruleSettings, &matchSettings, &legacySettings, &bucketSettings, &overrideSettings,
 	}
 }
 

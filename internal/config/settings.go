@@ -45,7 +45,7 @@ func reserved(names ...string) (all []setting) {
 
 // The tables are set in init: as initializers of these variables they would form a
 // cycle, since reading a setting looks up others (whereItBelongs).
-var topSettings, listenSettings, denialSettings, connectionSettings, drainSettings, redisSettings, postgresSettings, clusterSettings, ruleSettings, matchSettings, legacySettings, bucketSettings, overrideSettings section
+var topSettings, listenSettings, tlsSettings, denialSettings, connectionSettings, drainSettings, redisSettings, postgresSettings, clusterSettings, ruleSettings, matchSettings, legacySettings, bucketSettings, overrideSettings section
 
 func init() {
 	denialSettings = section{
@@ -53,6 +53,13 @@ func init() {
 		settings: []setting{
 			{name: "content_type", field: "ContentType", value: text("media type", "a media type such as text/html; charset=utf-8"), required: `write for example "text/html; charset=utf-8"`, doc: "media type of the body"},
 			{name: "body_file", field: "Body", value: bodyFile(), required: "name a file with the body", doc: "a file of at most 16 KiB, read once at start; `{{retry_after}}` in it is replaced by the seconds of `Retry-After`"},
+		},
+	}
+	tlsSettings = section{
+		name: "tls", want: "settings, such as {cert_file: cert.pem, key_file: key.pem}", where: "in tls, indented more than tls",
+		settings: []setting{
+			{name: "cert_file", field: "CertFile", value: text("path", "the path of a file"), required: "name a file with the certificate in PEM", doc: "the certificate in PEM, followed by its intermediate certificates"},
+			{name: "key_file", field: "KeyFile", value: text("path", "the path of a file"), required: "name a file with the key in PEM", doc: "its key in PEM, without a passphrase"},
 		},
 	}
 	listenSettings = section{
@@ -64,11 +71,12 @@ func init() {
 			},
 			{name: "mode", field: "Mode", value: socketMode(), shown: "`\"0660\"`", doc: "permissions of a Unix socket: whoever may write to it may connect"},
 			{name: "proxy_protocol", field: "ProxyProtocol", value: prefixes(), shown: "none", doc: "balancers that name the client by the PROXY protocol"},
+			{name: "tls", field: "TLS", value: mapping(&tlsSettings), shown: "none", doc: "certificate of a listener that speaks HTTPS"},
 			{name: "deny_status", field: "DenyStatus", value: denyStatus(), shown: "that of the top level", doc: "status code of a denial"},
 			{name: "headers", field: "Headers", value: headerSets(), shown: "`ratelimit` and `x-ratelimit`", doc: "header fields that tell clients of their limit; every denial has `Retry-After` besides"},
 			{name: "headers_on", field: "HeadersOn", value: choice("denials", "always"), def: "denials", doc: "the answers that have them: `always` means admissions too"},
 			{name: "denial", field: "Denial", value: mapping(&denialSettings), shown: "a problem document", doc: "body of denials by a rule"},
-		}, reserved("original_request", "tls", "reuse_port")...),
+		}, reserved("original_request", "reuse_port")...),
 	}
 	connectionSettings = connectionTable()
 	drainSettings = section{

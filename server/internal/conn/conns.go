@@ -50,6 +50,7 @@ type Conns struct {
 
 	rejected, dismissed [reasonCount]atomic.Uint64
 	proxyErrors         [proxyReasons]atomic.Uint64
+	tlsErrors           [tlsClasses]atomic.Uint64
 	acceptErrors        atomic.Uint64
 	report              report
 }

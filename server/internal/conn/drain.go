@@ -55,10 +55,10 @@ func (c *Conns) CloseAll() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, cn := range c.all.members {
-		go cn.Conn.Close()
+		go cn.socket().Close()
 	}
 	for _, cn := range c.gone.members {
-		go cn.Conn.Close()
+		go cn.socket().Close()
 	}
 	return len(c.all.members) + len(c.gone.members)
 }
