@@ -39,6 +39,17 @@ func (d *decoder) checkListeners() {
 	}
 }
 
+// tlsTable fills server.TLS.
+func tlsTable() section {
+	return section{
+		name: "tls", want: "settings, such as {cert_file: cert.pem, key_file: key.pem}", where: "in tls, indented more than tls",
+		settings: []setting{
+			{name: "cert_file", field: "CertFile", value: text("path", "the path of a file"), required: "name a file with the certificate in PEM", doc: "the certificate in PEM, followed by its intermediate certificates"},
+			{name: "key_file", field: "KeyFile", value: text("path", "the path of a file"), required: "name a file with the key in PEM", doc: "its key in PEM, without a passphrase"},
+		},
+	}
+}
+
 // checkTLS has package server read a certificate, and looks who else can read the key.
 func (d *decoder) checkTLS(path string, t *server.TLS) {
 	if t == nil || d.machine.readFile == nil {

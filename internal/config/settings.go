@@ -55,13 +55,7 @@ func init() {
 			{name: "body_file", field: "Body", value: bodyFile(), required: "name a file with the body", doc: "a file of at most 16 KiB, read once at start; `{{retry_after}}` in it is replaced by the seconds of `Retry-After`"},
 		},
 	}
-	tlsSettings = section{
-		name: "tls", want: "settings, such as {cert_file: cert.pem, key_file: key.pem}", where: "in tls, indented more than tls",
-		settings: []setting{
-			{name: "cert_file", field: "CertFile", value: text("path", "the path of a file"), required: "name a file with the certificate in PEM", doc: "the certificate in PEM, followed by its intermediate certificates"},
-			{name: "key_file", field: "KeyFile", value: text("path", "the path of a file"), required: "name a file with the key in PEM", doc: "its key in PEM, without a passphrase"},
-		},
-	}
+	tlsSettings = tlsTable()
 	listenSettings = section{
 		name: "listener", want: "an address", where: "in an element of listen",
 		settings: append([]setting{

@@ -285,21 +285,3 @@ func (c *Conns) Open() int {
 	defer c.mu.Unlock()
 	return len(c.all.members) + len(c.gone.members)
 }
-
-// Rejected is how many connections were refused, by reason. Long heads and
-// denials are no reasons to refuse one.
-func (c *Conns) Rejected() map[string]uint64 { return byReason(c.rejected[:reasonLarge]) }
-
-// Dismissed is how many connections were ended early, by reason.
-func (c *Conns) Dismissed() map[string]uint64 { return byReason(c.dismissed[:]) }
-
-func byReason(counts []atomic.Uint64) map[string]uint64 { return byName(reasonNames[:], counts) }
-
-// byName is counters with their names, of which there may be more.
-func byName(names []string, counts []atomic.Uint64) map[string]uint64 {
-	all := make(map[string]uint64, len(counts))
-	for i := range counts {
-		all[names[i]] = counts[i].Load()
-	}
-	return all
-}

@@ -151,8 +151,12 @@ var tlsWords = []struct {
 	words string
 	class tlsClass
 }{
-	{"unsupported versions", tlsVersion}, {"unsupported application protocols", tlsALPN}, {"no cipher suite supported", tlsParameters},
-	{"no ECDHE curve supported", tlsParameters}, {"signature algorithms", tlsParameters}, {"no supported signature", tlsParameters},
+	{"unsupported versions", tlsVersion},
+	{"unsupported application protocols", tlsALPN},
+	{"no cipher suite supported", tlsParameters},
+	{"no ECDHE curve supported", tlsParameters},
+	{"signature algorithms", tlsParameters},
+	{"no supported signature", tlsParameters},
 }
 
 func tlsClassOf(err error) tlsClass {
