@@ -64,6 +64,5 @@
 //
 // # What it does not do
 //
-// No TLS and no HTTP/2: put it behind the proxy that does both. A body is read
-// and dropped: no decision needs one.
+// No HTTP/2: put it behind the proxy that does. A body is read and dropped: no decision needs one.
 package server

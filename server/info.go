@@ -30,6 +30,9 @@ func (s *Server) info() admin.Info {
 	for i, a := range s.Addrs() {
 		shown := listenerInfo(a.String(), &set.Listeners[i])
 		c.Listeners[i].show(&shown)
+		if pair := s.certs[i]; pair != nil {
+			shown.TLS = &admin.TLS{CertFile: c.Listeners[i].TLS.CertFile, NotAfter: pair.NotAfter()}
+		}
 		info.Listen = append(info.Listen, shown)
 	}
 	if a := s.AdminAddr(); a != nil {
@@ -85,7 +88,8 @@ func (s *Server) stats() metrics.Stats {
 		FirstSeenClients: float64(s.decide.Snapshot().Settings().Limiter.FirstSeenClients()),
 		Bad:              s.decide.Bad(), Untrusted: s.decide.Untrusted(), Unnamed: s.decide.Unnamed(),
 		Connections: s.conns.Open(), Rejected: s.conns.Rejected(), Dismissed: s.conns.Dismissed(),
-		ProxyErrors: s.conns.ProxyErrors(), AcceptErrors: s.conns.AcceptErrors(), LostLogs: s.config.LostLogs,
+		ProxyErrors: s.conns.ProxyErrors(), HandshakeErrors: s.conns.HandshakeErrors(), Expiry: s.expiry(),
+		AcceptErrors: s.conns.AcceptErrors(), LostLogs: s.config.LostLogs,
 	}
 	for _, r := range s.decide.RuleStats() {
 		stats.Rules = append(stats.Rules, metrics.Rule(r))

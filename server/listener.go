@@ -8,8 +8,10 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/server/internal/certs"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/decide"
 	"github.com/gaissmai/bart"
@@ -27,6 +29,9 @@ type Listener struct {
 	// protocol, version 1 or 2, which names the client. Their connections without one are
 	// closed. All other peers are clients, and a header from them is a bad request.
 	ProxyProtocol []netip.Prefix
+	// TLS is the certificate of a listener that speaks HTTPS. nil: plain HTTP. Its files
+	// are read by [New].
+	TLS *TLS
 	// DenyStatus is the status of a denial by a rule, 400 to 599. 0 means 429.
 	// nginx's auth_request wants 403.
 	DenyStatus int
@@ -115,6 +120,10 @@ func (l *Listener) Validate() error {
 	}
 	p.require(l.Address != "", "Address", "write host:port, for example 127.0.0.1:8080")
 	l.checkPath(&p)
+	if l.TLS != nil {
+		_, err := l.TLS.Check(nil, time.Time{})
+		p.of("TLS.", err)
+	}
 	for i, r := range l.ProxyProtocol {
 		if !r.IsValid() || r != r.Masked() || r.Addr().Is4In6() {
 			p.add(fmt.Sprintf("ProxyProtocol[%d]", i), fmt.Sprintf("%v is not a prefix", r), "want for example 10.0.0.0/8")
@@ -174,8 +183,9 @@ func (l *Listener) page() (*denial.Page, error) {
 	return denial.NewPage(l.Denial.ContentType, l.Denial.Body)
 }
 
-// options are what a valid listener with its defaults asks of its connections.
-func (l *Listener) options() conn.Options {
+// options are what a valid listener with its defaults asks of its connections. pair is nil
+// without TLS.
+func (l *Listener) options(pair *certs.Store) conn.Options {
 	o := conn.Options{Mode: l.Mode}
 	if len(l.ProxyProtocol) > 0 {
 		ranges := new(bart.Lite)
@@ -183,6 +193,9 @@ func (l *Listener) options() conn.Options {
 			ranges.Insert(p)
 		}
 		o.Proxied = ranges.Contains
+	}
+	if pair != nil {
+		o.TLS = tlsConfig(pair)
 	}
 	return o
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/admin"
+	"github.com/fastlimit/fastlimit/server/internal/certs"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/decide"
 	"github.com/fastlimit/fastlimit/server/internal/guard"
@@ -26,21 +27,26 @@ type Server struct {
 
 	decide  *decide.Service
 	conns   *conn.Conns
-	traffic conn.Front   // its listeners in the order of Config.Listeners
-	admin   *admin.Front // nil: none
+	traffic conn.Front     // its listeners in the order of Config.Listeners
+	certs   []*certs.Store // likewise; nil: no TLS
+	admin   *admin.Front   // nil: none
 	watch   lifecycle.RuleWatch
 	run     lifecycle.Runner
 }
 
-// New checks the configuration and renders all answers. It opens nothing. Its
+// New checks the configuration, reads certificates and renders all answers. Its
 // error joins everything that is wrong.
 func New(c Config) (*Server, error) {
 	c, err := c.withDefaults()
 	if err != nil {
 		return nil, err
 	}
+	pairs, err := c.openCertificates()
+	if err != nil {
+		return nil, err
+	}
 	c.Connections.Max = conn.FitDescriptors(c.Connections.Max, c.Logger)
-	s := &Server{config: c, started: time.Now(), watch: lifecycle.RuleWatch{Log: c.Logger}}
+	s := &Server{config: c, certs: pairs, started: time.Now(), watch: lifecycle.RuleWatch{Log: c.Logger}}
 	if c.TopTalkers == nil {
 		if s.talkers = newLocalTalkers(c.Limiter); s.talkers != nil {
 			s.config.TopTalkers = s.talkers
@@ -58,7 +64,7 @@ func New(c Config) (*Server, error) {
 	for i, l := range c.Listeners {
 		s.traffic.Addresses = append(s.traffic.Addresses, l.Address)
 		ln := conn.NewListener(s.conns, s.decide.Handlers(i))
-		ln.Options = l.options()
+		ln.Options = l.options(s.certs[i])
 		s.traffic.Listeners = append(s.traffic.Listeners, ln)
 	}
 	s.run = lifecycle.Runner{
@@ -153,6 +159,7 @@ func (s *Server) tick() {
 	lim := s.decide.Snapshot().Settings().Limiter
 	lim.Advance()
 	s.watch.Look(lim)
+	s.lookAtCertificates(false)
 	if s.talkers != nil {
 		s.talkers.tick()
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
@@ -18,7 +19,7 @@ var (
 	documentedName = regexp.MustCompile(`\bfastlimit_[a-z0-9_]+\b`)
 )
 
-// The metrics of a node with Redis and a cluster, and of one with PostgreSQL, are those that
+// The metrics of a node with Redis and a cluster, of one with PostgreSQL and of one with TLS are those that
 // docs/operations.md has in its tables, and no page names another.
 func TestMetricsAreDocumented(t *testing.T) {
 	t.Parallel()
@@ -41,6 +42,9 @@ func TestMetricsAreDocumented(t *testing.T) {
 		return slices.Contains(registered, "fastlimit_sync_lag_seconds")
 	})
 	_, body := get(t, http.DefaultClient, "http://"+postgresNode(t).admin+"/metrics")
+	secure := serveFile(t, tlsFile(redistest.NewCertificate(t, time.Now().Add(time.Hour)))) // some are of certificates
+	_, others := get(t, http.DefaultClient, "http://"+secure.admin+"/metrics")
+	body += others
 	for _, m := range scrapedName.FindAllStringSubmatch(body, -1) {
 		// What every store has is documented once, for Redis.
 		if common := strings.Replace(m[1], "_postgres_", "_redis_", 1); !slices.Contains(registered, common) {

@@ -38,7 +38,7 @@ func front(t *testing.T, cmd *exec.Cmd, ports ...string) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }) // it must have no children
 	for _, port := range ports {
 		for end := time.Now().Add(hang); ; time.Sleep(10 * time.Millisecond) {
 			c, err := net.Dial("tcp", "127.0.0.1:"+port)
@@ -106,10 +106,10 @@ func TestNginxOnASocket(t *testing.T) {
 	path := filepath.Join(dir, "s")
 	p := serveFile(t, fmt.Sprintf("listen: unix:%s\nadmin: 127.0.0.1:0\ntrusted_proxies: [127.0.0.1]\nclient_ip_header: X-Real-IP\n%s", path, perIP))
 	port := freePort(t)
-	conf := writeFile(t, "nginx.conf", fmt.Sprintf(`daemon off; pid %[1]s/pid; error_log stderr; events {}
+	conf := writeFile(t, "nginx.conf", fmt.Sprintf(`daemon off; user root; master_process off; pid %[1]s/pid; error_log stderr; events {}
 http { access_log off; client_body_temp_path %[1]s/b; proxy_temp_path %[1]s/p; fastcgi_temp_path %[1]s/f; uwsgi_temp_path %[1]s/u; scgi_temp_path %[1]s/g;
 server { listen 127.0.0.1:%[2]s; location / { proxy_pass http://unix:%[3]s:; proxy_set_header X-Real-IP $remote_addr; } } }`, dir, port, path))
-	front(t, exec.Command("nginx", "-p", dir, "-g", "user root;", "-c", conf), port)
+	front(t, exec.Command("nginx", "-p", dir, "-c", conf), port)
 	for j, want := range []int{200, 200, 429} {
 		for _, addr := range []string{"127.0.0.5", "127.0.0.6"} {
 			if status, _ := getFrom(t, clientFrom(t, addr), "http://127.0.0.1:"+port+"/", fmt.Sprintf("X-Real-IP: 192.0.2.%d", j)); status != want {

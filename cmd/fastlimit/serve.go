@@ -52,7 +52,10 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 			n.log.Info("stopping; a second signal stops at once", slog.String("signal", s.String()))
 		},
 		// Otherwise SIGHUP would end the process, which scripts for log rotation send.
-		OnHangup: func() { n.log.Warn("reload is not supported by this version: the rules are unchanged") },
+		OnHangup: func() {
+			n.server.RereadCertificates()
+			n.log.Warn("reload is not supported by this version: the rules are unchanged")
+		},
 	}, func(ctx context.Context) error {
 		if err := n.server.Listen(); err != nil {
 			return err

@@ -18,7 +18,7 @@ import (
 // shortDir is a directory whose paths fit a socket.
 func shortDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "fl")
+	dir, err := os.MkdirTemp("", "fl") //nolint:usetesting // t.TempDir has the name of the test in it
 	if err != nil {
 		t.Fatal(err)
 	}

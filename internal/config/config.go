@@ -46,6 +46,8 @@ type Config struct {
 	// values do not tell, as the defaults may be written out.
 	headerGiven, unnamedGiven bool
 	waitGiven                 bool // and wait
+
+	fileWarnings []string // about files that the settings name
 }
 
 // Cluster is how this node reaches the others, and how much it tells them. TopTalkers

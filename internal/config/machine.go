@@ -2,8 +2,10 @@ package config
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"reflect"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -14,6 +16,7 @@ import (
 // nothing, so checks against it are skipped: a file can be parsed anywhere.
 type machine struct {
 	readFile func(path string) ([]byte, error) // nil: files are not read
+	mode     func(path string) fs.FileMode     // 0: not known; beside readFile
 	resolve  resolver
 	memory   int64 // bytes; 0 is unknown
 }
@@ -31,7 +34,14 @@ func thisMachine() machine {
 		}
 		return data, nil
 	}
-	return machine{readFile: readFile, resolve: systemResolver, memory: memoryLimit(os.ReadFile)}
+	mode := func(path string) fs.FileMode {
+		info, err := os.Stat(path)
+		if err != nil || runtime.GOOS == "windows" { // where it tells nothing
+			return 0
+		}
+		return info.Mode()
+	}
+	return machine{readFile: readFile, mode: mode, resolve: systemResolver, memory: memoryLimit(os.ReadFile)}
 }
 
 // memoryLimit is how much memory this process may use, in bytes: that of the machine,

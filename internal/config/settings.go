@@ -46,7 +46,7 @@ func reserved(names ...string) (all []setting) {
 
 // The tables are set in init: as initializers of these variables they would form a
 // cycle, since reading a setting looks up others (whereItBelongs).
-var topSettings, listenSettings, adminSettings, denialSettings, connectionSettings, drainSettings, waitSettings, redisSettings, postgresSettings, clusterSettings, ruleSettings, matchSettings, notSettings, legacySettings, bucketSettings, overrideSettings, costFromSettings, rateFromSettings section
+var topSettings, listenSettings, tlsSettings, adminSettings, denialSettings, connectionSettings, drainSettings, waitSettings, redisSettings, postgresSettings, clusterSettings, ruleSettings, matchSettings, notSettings, legacySettings, bucketSettings, overrideSettings, costFromSettings, rateFromSettings section
 
 func init() {
 	denialSettings = section{
@@ -56,6 +56,7 @@ func init() {
 			{name: "body_file", field: "Body", value: bodyFile(), required: "name a file with the body", doc: "a file of at most 16 KiB, read once at start; `{{retry_after}}` in it is replaced by the seconds of `Retry-After`"},
 		},
 	}
+	tlsSettings = tlsTable()
 	listenSettings = section{
 		name: "listener", want: "an address", where: "in an element of listen",
 		settings: append([]setting{
@@ -65,11 +66,12 @@ func init() {
 			},
 			{name: "mode", field: "Mode", value: socketMode(), shown: "`\"0660\"`", doc: "permissions of a Unix socket: whoever may write to it may connect"},
 			{name: "proxy_protocol", field: "ProxyProtocol", value: prefixes(), shown: "none", doc: "balancers that name the client by the PROXY protocol"},
+			{name: "tls", field: "TLS", value: mapping(&tlsSettings), shown: "none", doc: "certificate of a listener that speaks HTTPS"},
 			{name: "deny_status", field: "DenyStatus", value: denyStatus(), shown: "that of the top level", doc: "status code of a denial"},
 			{name: "headers", field: "Headers", value: headerSets(), shown: "`ratelimit` and `x-ratelimit`", doc: "header fields that tell clients of their limit; every denial has `Retry-After` besides"},
 			{name: "headers_on", field: "HeadersOn", value: choice("denials", "always"), def: "denials", doc: "the answers that have them: `always` means admissions too"},
 			{name: "denial", field: "Denial", value: mapping(&denialSettings), shown: "a problem document", doc: "body of denials by a rule"},
-		}, reserved("original_request", "tls", "reuse_port")...),
+		}, reserved("original_request", "reuse_port")...),
 	}
 	adminSettings = section{
 		name: "admin", want: "an address", where: "in admin, indented more than admin",

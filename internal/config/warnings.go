@@ -26,6 +26,9 @@ const lowRate = 1000
 func Warnings(c *Config, p *fastlimit.Plan) []string {
 	var all []string
 	warn := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	for _, w := range c.fileWarnings {
+		warn("%s", w)
+	}
 	networkWarnings(c, warn)
 	listWarnings(c, warn)
 	waitWarnings(c, warn)

@@ -35,10 +35,17 @@ type Listener struct {
 	Mode    string `json:"mode,omitempty"` // of a Unix socket
 	// ProxyProtocol are the peers that name their clients by the PROXY protocol.
 	ProxyProtocol []netip.Prefix `json:"proxy_protocol,omitempty"`
+	TLS           *TLS           `json:"tls,omitempty"`
 
 	DenyStatus int      `json:"deny_status"`
 	Headers    []string `json:"headers"`    // sets of header fields, the default filled in
 	HeadersOn  string   `json:"headers_on"` // the answers that have them
+}
+
+// TLS is the certificate that a listener shows.
+type TLS struct {
+	CertFile string    `json:"cert_file"`
+	NotAfter time.Time `json:"not_after"`
 }
 
 // Connections are the bounds on connections; max as the limit of open files allows

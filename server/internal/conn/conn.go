@@ -147,7 +147,11 @@ func (c *Conn) receiveLast(p []byte, timeout error) (int, error) {
 	switch {
 	case c.phase().waiting():
 		_ = c.SetReadDeadline(time.Time{})
-		n, err := lastRead(c.Conn, p)
+		n, err := c.lastRead(p)
+		if errors.Is(err, errPartial) {
+			c.enter(reading)
+			return c.receiveRaw(p)
+		}
 		c.closed = n == 0
 		return n, err
 	case woken: // a request has begun: it is answered
@@ -155,6 +159,13 @@ func (c *Conn) receiveLast(p []byte, timeout error) (int, error) {
 		return c.receiveRaw(p)
 	}
 	return 0, timeout
+}
+
+func (c *Conn) lastRead(p []byte) (int, error) {
+	if c.opening != nil && c.opening.tls != nil {
+		return c.opening.tls.lastRead(c.Conn, p)
+	}
+	return lastRead(c.Conn, p)
 }
 
 // writeStep is how many bytes a client must take within the write timeout.
@@ -219,15 +230,22 @@ const (
 
 // finish closes the socket.
 func (c *Conn) finish() {
-	if !c.closed && !c.evicted.Load() && (c.unread || c.leave.Load()) {
-		c.linger()
+	nc := c.Conn
+	if o := c.opening; o != nil && o.tls != nil {
+		o.tls.closing = true
+		if !o.tls.secure {
+			nc = o.raw
+		}
 	}
-	c.Conn.Close()
+	if !c.closed && !c.evicted.Load() && (c.unread || c.leave.Load()) {
+		c.linger(nc)
+	}
+	nc.Close()
 	c.buffer, c.head, c.rest, c.replay = nil, nil, nil, nil
 }
 
-func (c *Conn) linger() {
-	half, ok := c.Conn.(interface{ CloseWrite() error })
+func (c *Conn) linger(nc net.Conn) {
+	half, ok := nc.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil {
 		return
 	}
@@ -236,7 +254,7 @@ func (c *Conn) linger() {
 	buf := lingerBuffers.Get().(*[4096]byte)
 	defer lingerBuffers.Put(buf)
 	for total := 0; total < lingerBytes; {
-		n, err := c.Conn.Read(buf[:])
+		n, err := nc.Read(buf[:])
 		if total += n; err != nil {
 			return // the client has closed too, or its time is up
 		}

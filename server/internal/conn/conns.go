@@ -51,6 +51,7 @@ type Conns struct {
 
 	rejected, dismissed [reasonCount]atomic.Uint64
 	proxyErrors         [proxyReasons]atomic.Uint64
+	tlsErrors           [tlsClasses]atomic.Uint64
 	acceptErrors        atomic.Uint64
 	waitErrors          sync.Once // logs that requests cannot wait
 	report              report
@@ -289,22 +290,4 @@ func (c *Conns) Open() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.all.members) + len(c.gone.members)
-}
-
-// Rejected is how many connections were refused, by reason. Long heads and
-// denials are no reasons to refuse one.
-func (c *Conns) Rejected() map[string]uint64 { return byReason(c.rejected[:reasonLarge]) }
-
-// Dismissed is how many connections were ended early, by reason.
-func (c *Conns) Dismissed() map[string]uint64 { return byReason(c.dismissed[:]) }
-
-func byReason(counts []atomic.Uint64) map[string]uint64 { return byName(reasonNames[:], counts) }
-
-// byName is counters with their names, of which there may be more.
-func byName(names []string, counts []atomic.Uint64) map[string]uint64 {
-	all := make(map[string]uint64, len(counts))
-	for i := range counts {
-		all[names[i]] = counts[i].Load()
-	}
-	return all
 }

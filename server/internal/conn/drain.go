@@ -60,7 +60,7 @@ func (c *Conns) CloseAll() int {
 	defer c.mu.Unlock()
 	for _, cn := range slices.Concat(c.all.members, c.gone.members) {
 		cn.endWait()
-		go cn.Conn.Close()
+		go cn.socket().Close()
 	}
 	return len(c.all.members) + len(c.gone.members)
 }

@@ -17,7 +17,7 @@ import (
 // shortPath is a path in a new directory that fits a socket.
 func shortPath(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "fl")
+	dir, err := os.MkdirTemp("", "fl") //nolint:usetesting // t.TempDir has the name of the test in it
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"io/fs"
@@ -10,7 +11,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/fastlimit/fastlimit/internal/denial"
 	"github.com/valyala/fasthttp"
 )
 
@@ -33,6 +33,8 @@ type Options struct {
 	// Proxied reports the peers that have to begin a connection with a PROXY header,
 	// which nobody else may. nil: none.
 	Proxied func(peer netip.Addr) bool
+
+	TLS *tls.Config // nil: none
 }
 
 // trusts reports whether a peer has to send a PROXY header.
@@ -169,26 +171,19 @@ func (l *Listener) take(nc net.Conn) *Conn {
 		time.Sleep(time.Millisecond) // lets dismissed connections close
 	}
 	c := l.conns.wrap(nc)
-	c.opening = l.openingOf(nc, c.addr)
-	c.stranger = l.Options.Proxied != nil && !l.Options.trusts(c.addr)
+	l.prepare(c)
 	if l.conns.admit(c) {
 		return c
 	}
-	_ = nc.SetWriteDeadline(time.Now().Add(time.Second)) // a new socket takes it at once
-	_, _ = nc.Write(fullAnswer)
+	if l.Options.TLS == nil {
+		_ = nc.SetWriteDeadline(time.Now().Add(time.Second)) // a new socket takes it at once
+		_, _ = nc.Write(fullAnswer)
+	}
 	nc.Close()
 	return nil
 }
 
-var fullAnswer = func() []byte {
-	var r fasthttp.Response
-	r.SetStatusCode(fasthttp.StatusServiceUnavailable)
-	r.Header.SetContentType(denial.ProblemMediaType)
-	r.Header.Set("Retry-After", "1")
-	r.SetConnectionClose()
-	r.SetBody(denial.Problem(fasthttp.StatusServiceUnavailable, "All connections are in use."))
-	return []byte(r.String())
-}()
+var fullAnswer = shortAnswer(fasthttp.StatusServiceUnavailable, "All connections are in use.", 1)
 
 // serve serves a connection to its end.
 func (l *Listener) serve(c *Conn) {

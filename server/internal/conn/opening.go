@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
@@ -15,17 +16,30 @@ import (
 // goroutine, so that a silent peer keeps nobody from being accepted. All of it has to be
 // done within the time for the first head, which runs from when it was accepted.
 type opening struct {
-	raw    net.Conn // the socket
-	header bool     // its peer has to send a PROXY header
+	raw    net.Conn   // the socket
+	header bool       // its peer has to send a PROXY header
+	tls    *tlsSocket // nil: no TLS
 }
 
-// openingOf says what a new connection has to go through; nil: nothing.
-func (l *Listener) openingOf(nc net.Conn, peer netip.Addr) *opening {
-	o := opening{raw: nc, header: l.Options.trusts(peer)}
-	if o == (opening{raw: nc}) {
-		return nil
+// prepare says what a new connection has to go through, before anybody else sees it.
+func (l *Listener) prepare(c *Conn) {
+	o := opening{raw: c.Conn, header: l.Options.trusts(c.addr)}
+	if l.Options.TLS != nil {
+		o.tls = &tlsSocket{Conn: c.Conn, c: c}
+		c.Conn = tls.Server(o.tls, l.Options.TLS)
 	}
-	return &o
+	if o.header || o.tls != nil {
+		c.opening = &o
+	}
+	c.stranger = l.Options.Proxied != nil && !o.header
+}
+
+// socket is the socket of a connection, under TLS if there is any.
+func (c *Conn) socket() net.Conn {
+	if c.opening != nil {
+		return c.opening.raw
+	}
+	return c.Conn
 }
 
 // open does what comes before the first request. It reports whether requests may follow;
@@ -40,6 +54,9 @@ func (l *Listener) open(c *Conn) bool {
 			c.closed = true
 			return false
 		}
+	}
+	if o.tls != nil && c.handshake() != nil {
+		return false
 	}
 	c.since.Store(uint64(fresh)<<32 | c.since.Load()&0xffffffff) // since it was accepted
 	return true

@@ -2,6 +2,7 @@ package conn
 
 import (
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/fastlimit/fastlimit/server/internal/logs"
@@ -55,4 +56,22 @@ func (r *report) crowd(crowded bool, now time.Duration, c *Conns) {
 	if crowded {
 		r.lastCrowded = now
 	}
+}
+
+// Rejected is how many connections were refused, by reason. Long heads and
+// denials are no reasons to refuse one.
+func (c *Conns) Rejected() map[string]uint64 { return byReason(c.rejected[:reasonLarge]) }
+
+// Dismissed is how many connections were ended early, by reason.
+func (c *Conns) Dismissed() map[string]uint64 { return byReason(c.dismissed[:]) }
+
+func byReason(counts []atomic.Uint64) map[string]uint64 { return byName(reasonNames[:], counts) }
+
+// byName is counters with their names, of which there may be more.
+func byName(names []string, counts []atomic.Uint64) map[string]uint64 {
+	all := make(map[string]uint64, len(counts))
+	for i := range counts {
+		all[names[i]] = counts[i].Load()
+	}
+	return all
 }

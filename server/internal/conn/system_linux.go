@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -23,6 +24,32 @@ func openFiles() int {
 // our side, so that the client sees that no more answers come. Nothing happens
 // between the two, so hardly any request arrives in vain.
 func lastRead(nc net.Conn, p []byte) (n int, err error) {
+	n, err = readOnce(nc, p, func(fd int) {
+		_ = unix.Shutdown(fd, unix.SHUT_WR) // it may be closed already
+	})
+	if err != nil || n <= 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// readNow reads what has arrived, whatever the deadline. If that is nothing, its error
+// is the one of a deadline.
+func readNow(nc net.Conn, p []byte) (n int, err error) {
+	n, err = readOnce(nc, p, func(int) {})
+	switch {
+	case errors.Is(err, unix.EAGAIN):
+		return 0, os.ErrDeadlineExceeded
+	case err != nil:
+		return 0, err
+	case n <= 0:
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// readOnce reads without waiting. It calls empty if there is nothing.
+func readOnce(nc net.Conn, p []byte, empty func(fd int)) (n int, err error) {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {
 		return 0, io.EOF
@@ -31,7 +58,7 @@ func lastRead(nc net.Conn, p []byte) (n int, err error) {
 	if err != nil {
 		return 0, io.EOF
 	}
-	err = raw.Control(func(fd uintptr) {
+	if failed := raw.Control(func(fd uintptr) {
 		for {
 			n, err = unix.Read(int(fd), p)
 			if !errors.Is(err, unix.EINTR) {
@@ -39,13 +66,12 @@ func lastRead(nc net.Conn, p []byte) (n int, err error) {
 			}
 		}
 		if errors.Is(err, unix.EAGAIN) {
-			_ = unix.Shutdown(int(fd), unix.SHUT_WR) // it may be closed already
+			empty(int(fd))
 		}
-	})
-	if err != nil || n <= 0 {
-		return 0, io.EOF
+	}); failed != nil {
+		return 0, failed
 	}
-	return n, nil
+	return n, err
 }
 
 // inherit sets options on the listening socket that its connections inherit, which

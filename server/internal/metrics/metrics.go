@@ -31,8 +31,10 @@ type Stats struct {
 	Bad                 map[string]uint64 // by reason
 	Untrusted, Unnamed  uint64
 	Connections         int
-	Rejected, Dismissed map[string]uint64 // connections, by reason
-	ProxyErrors         map[string]uint64 // by reason
+	Rejected, Dismissed map[string]uint64  // connections, by reason
+	ProxyErrors         map[string]uint64  // by reason
+	HandshakeErrors     map[string]uint64  // by class
+	Expiry              map[string]float64 // of certificates, by the address of their listener
 	AcceptErrors        uint64
 	LostLogs            func() uint64 // nil: not counted
 }
@@ -117,6 +119,18 @@ var table = []prom.Metric[Stats]{
 		func(s *Stats) map[string]uint64 { return s.Dismissed }),
 	byReason("proxy_protocol_errors_total", "Connections whose PROXY header was missing, wrong or late, or came from a peer that may not send one.",
 		func(s *Stats) map[string]uint64 { return s.ProxyErrors }),
+	prom.Counters("tls_handshake_errors_total", "TLS handshakes that failed, by class.", []string{"class"},
+		func(s *Stats, add func(uint64, ...string)) {
+			for class, n := range s.HandshakeErrors {
+				add(n, class)
+			}
+		}),
+	prom.Gauges("tls_certificate_expiry_timestamp_seconds", "When the certificate of a listener expires, in seconds since 1970.", []string{"address"},
+		func(s *Stats, set func(float64, ...string)) {
+			for address, at := range s.Expiry {
+				set(at, address)
+			}
+		}),
 	prom.Counter("accept_errors_total", "Failures to accept a connection, mostly for lack of file descriptors.", func(s *Stats) uint64 { return s.AcceptErrors }),
 	prom.Counters("log_lines_lost_total", "Log lines lost because the reader of the log went away.", nil,
 		func(s *Stats, add func(uint64, ...string)) {

@@ -1,0 +1,158 @@
+// Package certs has the certificate of a listener, which it reads again when its files
+// change. A certificate and its key are two files and become one pair here: either a new
+// pair is whole, or the old one stays. So it does not matter in which order they are
+// written, nor when they are looked at in between.
+package certs
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Problem is what is wrong with a pair of files.
+type Problem struct {
+	Key bool // it is about the key, else about the certificate
+	Err error
+}
+
+// Error implements error.
+func (p *Problem) Error() string { return p.Err.Error() }
+
+// Unwrap returns the cause.
+func (p *Problem) Unwrap() error { return p.Err }
+
+// Parse makes a pair of the content of two files in PEM. Its error is a *[Problem].
+func Parse(cert, key []byte) (*tls.Certificate, error) {
+	block, _ := pem.Decode(cert)
+	if block == nil {
+		return nil, &Problem{Err: errors.New("holds no certificate in PEM")}
+	}
+	if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+		return nil, &Problem{Err: fmt.Errorf("holds no certificate: %w", err)}
+	}
+	if block, _ := pem.Decode(key); block == nil {
+		return nil, &Problem{Key: true, Err: errors.New("holds no key in PEM")}
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, &Problem{Key: true, Err: fmt.Errorf("does not fit the certificate: %w", err)}
+	}
+	return &pair, nil
+}
+
+// Read is Parse for two files.
+func Read(readFile func(path string) ([]byte, error), certFile, keyFile string) (*tls.Certificate, error) {
+	cert, err := readFile(certFile)
+	if err != nil {
+		return nil, &Problem{Err: err}
+	}
+	key, err := readFile(keyFile)
+	if err != nil {
+		return nil, &Problem{Key: true, Err: err}
+	}
+	return Parse(cert, key)
+}
+
+// Store is a pair that follows its files. Get is safe for concurrent use, and so is Look.
+type Store struct {
+	certFile, keyFile string
+	log               *slog.Logger
+	current           atomic.Pointer[tls.Certificate]
+
+	mu      sync.Mutex
+	seen    [2]fs.FileInfo // of the files that were read last, with or without success
+	failed  bool           // they make no pair
+	told    bool           // and that is logged
+	expired bool           // that current has expired is logged
+}
+
+// Open reads the pair for the first time.
+func Open(certFile, keyFile string, log *slog.Logger) (*Store, error) {
+	s := &Store{certFile: certFile, keyFile: keyFile, log: log, seen: look(certFile, keyFile)}
+	pair, err := Read(os.ReadFile, certFile, keyFile)
+	if err != nil {
+		return nil, err
+	}
+	s.current.Store(pair)
+	return s, nil
+}
+
+// Get is for [tls.Config].GetCertificate.
+func (s *Store) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.current.Load(), nil }
+
+// NotAfter is when the certificate in use expires.
+func (s *Store) NotAfter() time.Time { return s.current.Load().Leaf.NotAfter }
+
+// Look reads the files again if they have changed, or in any case. It is called once a
+// second. A failure is logged once, and not before the same files have been seen twice:
+// they may be about to be replaced, one after the other.
+func (s *Store) Look(anyway bool, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := look(s.certFile, s.keyFile)
+	if anyway || !same(seen, s.seen) {
+		s.told = false
+	} else if !s.failed || s.told {
+		s.watch(now)
+		return
+	}
+	again := anyway || same(seen, s.seen)
+	s.seen = seen
+	pair, err := Read(os.ReadFile, s.certFile, s.keyFile)
+	s.failed = err != nil
+	switch old := s.current.Load(); {
+	case err != nil && again:
+		s.told = true
+		s.log.Error("the certificate was not replaced: the files make no pair; the old one is served",
+			slog.String("cert_file", s.certFile), slog.String("key_file", s.keyFile), slog.String("error", err.Error()))
+	case err != nil: // see next time
+	case !bytes.Equal(old.Certificate[0], pair.Certificate[0]):
+		s.expired = false
+		s.log.Info("the certificate was replaced", slog.String("cert_file", s.certFile), slog.Time("not_after", pair.Leaf.NotAfter))
+		s.current.Store(pair)
+	default: // another chain, or nothing new
+		s.current.Store(pair)
+	}
+	s.watch(now)
+}
+
+// watch logs once that the certificate has expired.
+func (s *Store) watch(now time.Time) {
+	if after := s.NotAfter(); !s.expired && now.After(after) {
+		s.expired = true
+		s.log.Warn("the certificate has expired: clients refuse it; replace its files", slog.String("cert_file", s.certFile), slog.Time("not_after", after))
+	}
+}
+
+// look returns what tells whether files have been replaced or written; nil for one that
+// cannot be looked at.
+func look(names ...string) (all [2]fs.FileInfo) {
+	for i, name := range names {
+		if info, err := os.Stat(name); err == nil {
+			all[i] = info
+		}
+	}
+	return all
+}
+
+func same(a, b [2]fs.FileInfo) bool {
+	for i := range a {
+		if (a[i] == nil) != (b[i] == nil) {
+			return false
+		}
+		if a[i] != nil && (!os.SameFile(a[i], b[i]) || a[i].Size() != b[i].Size() || !a[i].ModTime().Equal(b[i].ModTime())) {
+			return false
+		}
+	}
+	return true
+}

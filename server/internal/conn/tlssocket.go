@@ -1,0 +1,183 @@
+package conn
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/valyala/fasthttp"
+)
+
+// tlsSocket is the socket under TLS. Only the goroutine of the connection reads it, and
+// only through TLS.
+type tlsSocket struct {
+	net.Conn
+	c       *Conn
+	early   []byte // came with the PROXY header
+	shaking bool   // the handshake is going on
+	secure  bool   // it has succeeded
+
+	polling bool // reads do not wait; see lastRead
+	polled  bool // and one has found something
+	closing bool // writes may take closeTime
+}
+
+// closeTime is what the last message to a client may take that does not read. Package
+// tls would wait for 5 s.
+const closeTime = 100 * time.Millisecond
+
+// Read implements net.Conn.
+func (s *tlsSocket) Read(p []byte) (n int, err error) {
+	switch {
+	case len(s.early) > 0:
+		n = copy(p, s.early)
+		if s.early = s.early[n:]; len(s.early) == 0 {
+			s.early = nil
+		}
+		return n, nil
+	case s.polling:
+		n, err = readNow(s.Conn, p)
+		s.polled = s.polled || n > 0
+		return n, err
+	}
+	n, err = s.Conn.Read(p)
+	if s.shaking && n > 0 {
+		s.c.beginOpening()
+	}
+	return n, err
+}
+
+// SetWriteDeadline implements net.Conn.
+func (s *tlsSocket) SetWriteDeadline(t time.Time) error {
+	if latest := time.Now().Add(closeTime); s.closing && t.After(latest) {
+		t = latest
+	}
+	return s.Conn.SetWriteDeadline(t)
+}
+
+// errPartial says that bytes have arrived, but no whole record.
+var errPartial = errors.New("part of a TLS record")
+
+// lastRead is [lastRead] for what comes through TLS. Our side is shut down by Close.
+func (s *tlsSocket) lastRead(through net.Conn, p []byte) (int, error) {
+	s.polling, s.polled = true, false
+	n, err := through.Read(p)
+	s.polling = false
+	switch {
+	case n > 0:
+		return n, nil
+	case s.polled && errors.Is(err, os.ErrDeadlineExceeded):
+		return 0, errPartial
+	}
+	return 0, io.EOF
+}
+
+// handshake shakes hands. If that fails the connection has to be closed; a client that
+// speaks HTTP without TLS is told.
+func (c *Conn) handshake() error {
+	s := c.opening.tls
+	s.early, c.replay = c.replay, nil
+	s.shaking = true
+	err := c.Conn.(*tls.Conn).Handshake() //nolint:forcetypeassert // see prepare
+	s.shaking = false
+	if err == nil {
+		s.secure = true
+		return nil
+	}
+	c.closed = true
+	class := tlsClassOf(err)
+	if !c.evicted.Load() && !c.leave.Load() {
+		c.conns.tlsErrors[class].Add(1)
+	}
+	if head := new(tls.RecordHeaderError); class == tlsNotTLS && errors.As(err, head) && likeHTTP(head.RecordHeader) {
+		_ = s.Conn.SetWriteDeadline(time.Now().Add(time.Second)) // a new socket takes it at once
+		_, _ = s.Conn.Write(plainAnswer)
+		c.closed, c.unread = false, true
+	}
+	return err
+}
+
+// likeHTTP looks at the first bytes of what is no TLS.
+func likeHTTP(head [5]byte) bool {
+	for _, b := range head {
+		if (b < 'A' || b > 'Z') && b != ' ' && b != '/' {
+			return false
+		}
+	}
+	return true
+}
+
+var plainAnswer = shortAnswer(fasthttp.StatusBadRequest, "This port speaks HTTPS: the request came without TLS.", 0)
+
+// shortAnswer is an answer to a client that is served no request.
+func shortAnswer(status int, detail string, retry int) []byte {
+	var r fasthttp.Response
+	r.SetStatusCode(status)
+	r.Header.SetContentType(denial.ProblemMediaType)
+	if retry > 0 {
+		r.Header.Set("Retry-After", "1")
+	}
+	r.SetConnectionClose()
+	r.SetBody(denial.Problem(status, detail))
+	return []byte(r.String())
+}
+
+// tlsClass says why a handshake failed. The set is closed: it is a label.
+type tlsClass uint8
+
+const (
+	tlsNotTLS     tlsClass = iota
+	tlsVersion             // no version in common
+	tlsParameters          // no cipher suite or signature algorithm in common
+	tlsALPN                // no protocol in common: the client insists on HTTP/2
+	tlsRefused             // the client has refused, for example the certificate
+	tlsTimeout
+	tlsClosed
+	tlsProtocol // anything else
+	tlsClasses
+)
+
+var tlsClassNames = [tlsClasses]string{"not_tls", "version", "parameters", "alpn", "refused", "timeout", "closed", "protocol"}
+
+// tlsWords are what package tls says where it has no type for an error (Go 1.26,
+// TestHandshakeErrors).
+var tlsWords = []struct {
+	words string
+	class tlsClass
+}{
+	{"unsupported versions", tlsVersion},
+	{"unsupported application protocols", tlsALPN},
+	{"no cipher suite supported", tlsParameters},
+	{"no ECDHE curve supported", tlsParameters},
+	{"signature algorithms", tlsParameters},
+	{"no supported signature", tlsParameters},
+}
+
+func tlsClassOf(err error) tlsClass {
+	var op *net.OpError
+	switch {
+	case errors.As(err, new(tls.RecordHeaderError)):
+		return tlsNotTLS
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return tlsTimeout
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
+		return tlsClosed
+	case errors.As(err, &op) && op.Op == "remote error":
+		return tlsRefused
+	}
+	for _, w := range tlsWords {
+		if strings.Contains(err.Error(), w.words) {
+			return w.class
+		}
+	}
+	return tlsProtocol
+}
+
+// HandshakeErrors is how many TLS handshakes failed, by class.
+func (c *Conns) HandshakeErrors() map[string]uint64 { return byName(tlsClassNames[:], c.tlsErrors[:]) }

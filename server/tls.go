@@ -1,0 +1,107 @@
+package server
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/fastlimit/fastlimit/internal/field"
+	"github.com/fastlimit/fastlimit/server/internal/certs"
+)
+
+// TLS is the certificate of a listener. It speaks TLS 1.2 and 1.3, and HTTP/1.1 in it. The
+// files are read again when they change; a certificate and a key that make no pair change
+// nothing.
+type TLS struct {
+	CertFile string // PEM, with the intermediate certificates
+	KeyFile  string // PEM, not encrypted
+}
+
+// Check reads the files and reports everything that is wrong with them, each a
+// [fastlimit.FieldError], and what is probably a mistake. A nil readFile reads none.
+func (t *TLS) Check(readFile func(path string) ([]byte, error), now time.Time) (warnings []string, err error) {
+	var p problems
+	p.require(t.CertFile != "", "CertFile", "name a file with the certificate in PEM")
+	p.require(t.KeyFile != "", "KeyFile", "name a file with the key in PEM")
+	if len(p) > 0 || readFile == nil {
+		return nil, errors.Join(p...)
+	}
+	pair, err := certs.Read(readFile, t.CertFile, t.KeyFile)
+	if err != nil {
+		return nil, t.wrong(err)
+	}
+	switch leaf := pair.Leaf; {
+	case now.After(leaf.NotAfter):
+		warnings = append(warnings, fmt.Sprintf("tls: the certificate in %s expired on %s: clients refuse it", t.CertFile, leaf.NotAfter.Format(time.DateOnly)))
+	case now.Before(leaf.NotBefore):
+		warnings = append(warnings, fmt.Sprintf("tls: the certificate in %s is not valid before %s: clients refuse it until then", t.CertFile, leaf.NotBefore.Format(time.DateOnly)))
+	}
+	return warnings, nil
+}
+
+// wrong is the error of a pair as one about a field.
+func (t *TLS) wrong(err error) error {
+	e := &field.Error{Package: "fastlimit/server", Field: "CertFile", Fix: "name a file with the certificate in PEM, the chain behind it"}
+	path := t.CertFile
+	if p, ok := errors.AsType[*certs.Problem](err); ok && p.Key {
+		e.Field, e.Fix, path = "KeyFile", "name the file with the key of this certificate in PEM, without a passphrase", t.KeyFile
+	}
+	e.Problem = fmt.Sprintf("%q %v", path, err)
+	return e
+}
+
+// open reads the pair for a listener.
+func (t *TLS) open(log *slog.Logger) (*certs.Store, error) {
+	s, err := certs.Open(t.CertFile, t.KeyFile, log)
+	if err != nil {
+		return nil, t.wrong(err)
+	}
+	return s, nil
+}
+
+// openCertificates reads those of all listeners, nil for one without TLS.
+func (c *Config) openCertificates() ([]*certs.Store, error) {
+	var p problems
+	all := make([]*certs.Store, len(c.Listeners))
+	for i := range c.Listeners {
+		if t := c.Listeners[i].TLS; t != nil {
+			var err error
+			all[i], err = t.open(c.Logger)
+			p.of(fmt.Sprintf("Listeners[%d].TLS.", i), err)
+		}
+	}
+	return all, errors.Join(p...)
+}
+
+// tlsConfig is what a listener with a certificate offers. Versions, cipher suites, curves
+// and session tickets are package tls's. A client that insists on HTTP/2 is refused in the
+// handshake.
+func tlsConfig(s *certs.Store) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1", "http/1.0"}, GetCertificate: s.Get}
+}
+
+// RereadCertificates reads the certificates of all listeners, whether their files have
+// changed or not. What is wrong with one is logged, and the old one stays.
+func (s *Server) RereadCertificates() { s.lookAtCertificates(true) }
+
+func (s *Server) lookAtCertificates(anyway bool) {
+	for _, c := range s.certs {
+		if c != nil {
+			c.Look(anyway, time.Now())
+		}
+	}
+}
+
+// expiry is when the certificates of listeners expire, by their addresses in the
+// configuration, in seconds since 1970.
+func (s *Server) expiry() map[string]float64 {
+	all := map[string]float64{}
+	for i, c := range s.certs {
+		if c != nil {
+			all[s.config.Listeners[i].Address] = float64(c.NotAfter().Unix())
+		}
+	}
+	return all
+}
