@@ -236,7 +236,7 @@ func (s *Set) note(ctx context.Context, err error) {
 	switch {
 	case err == nil && s.failing.Swap(false):
 		s.config.Log.Info("live overrides: the store answers again")
-	case err != nil && ctx.Err() != context.Canceled: //nolint:errorlint // of a context
+	case err != nil && ctx.Err() != context.Canceled:
 		s.errors.Add(1)
 		if !s.failing.Swap(true) {
 			s.config.Log.Warn("live overrides: the store cannot be asked; what was known holds, each until its end", slog.Any("error", err))

@@ -92,7 +92,7 @@ func (w *world) put(body string, status int) {
 	w.Helper()
 	_, err := w.set.Put(w.Context(), []byte(body), "me")
 	got := 200
-	if r, ok := err.(interface{ HTTPStatus() int }); ok { //nolint:errorlint // ours
+	if r, ok := err.(interface{ HTTPStatus() int }); ok {
 		got = r.HTTPStatus()
 	}
 	if got != status {

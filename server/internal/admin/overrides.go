@@ -79,7 +79,7 @@ func noOverrides(w http.ResponseWriter) {
 // problemOf answers with an error of a part of the server.
 func problemOf(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
-	if s, ok := err.(interface{ HTTPStatus() int }); ok { //nolint:errorlint // as the interface says
+	if s, ok := err.(interface{ HTTPStatus() int }); ok {
 		status = s.HTTPStatus()
 	}
 	problem(w, status, err.Error())
