@@ -87,8 +87,12 @@ func TestFullDisk(t *testing.T) {
 	suspects.Wait()
 	load.end()
 	load.audit(at.server, false)
-	if got := rows(); got != strconv.Itoa(charged) {
-		t.Errorf("%d new suspects were granted, %s have a row", charged, got)
+	// One at a time asked, so a batch without an answer has at most one that PostgreSQL may
+	// have charged for all that.
+	errs := s.Stats().Errors
+	unknown := int(errs["timeout"] + errs["late"] + errs["canceled"] + errs["reset"])
+	if got, err := strconv.Atoi(rows()); err != nil || got < charged || got > charged+unknown {
+		t.Errorf("%d new suspects were granted, %d are unknown, %d have a row", charged, unknown, got)
 	}
 }
 
