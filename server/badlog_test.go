@@ -24,10 +24,10 @@ func TestBadRequestsAreOneLineASecond(t *testing.T) {
 		handled = "GET /%zz HTTP/1.1\r\nHost: a\r\n\r\n"
 	)
 	for _, stream := range []string{gated, parsed, handled} {
-		before := logs.count("\n")
+		before := logs.Count("\n")
 		bad(stream)
 		s.endSecond()
-		if n := logs.count("\n") - before; n != 1 {
+		if n := logs.Count("\n") - before; n != 1 {
 			t.Errorf("%q: %d lines:\n%s", stream, n, logs)
 		}
 	}
@@ -73,7 +73,7 @@ func TestBadRequestsReachTheLog(t *testing.T) {
 	s := start(t, perIP())
 	raw(t, s.addr, "GET / HTTP/1.1\r\nHost: a..b\r\n\r\n")
 	eventually(t, func() bool {
-		return s.logs.count(`msg="bad request" peer=127.0.0.1 reason=host status=400 count=1`) == 1
+		return s.logs.Count(`msg="bad request" peer=127.0.0.1 reason=host status=400 count=1`) == 1
 	})
 	for range 5 {
 		get(t, "http://"+s.addr+"/")
@@ -82,7 +82,7 @@ func TestBadRequestsReachTheLog(t *testing.T) {
 	if err := s.stop(); err != nil {
 		t.Fatal(err)
 	}
-	if s.logs.count(`msg="bad request"`) != 2 || s.logs.count("msg=denied client=127.0.0.1 ") == 0 {
+	if s.logs.Count(`msg="bad request"`) != 2 || s.logs.Count("msg=denied client=127.0.0.1 ") == 0 {
 		t.Errorf("got\n%s", s.logs)
 	}
 }
@@ -92,7 +92,7 @@ func TestBadLogWithoutAnAddress(t *testing.T) {
 	s, logs := deny(t)
 	s.decide.Handlers(0).Request(newContext(&net.UnixAddr{Name: "@", Net: "unix"}))
 	s.endSecond()
-	if logs.count(`peer="" reason=peer status=400 count=1`) != 1 {
+	if logs.Count(`peer="" reason=peer status=400 count=1`) != 1 {
 		t.Errorf("got %s", logs)
 	}
 }

@@ -70,7 +70,7 @@ func TestCostOverTheWire(t *testing.T) {
 				t.Errorf("%v bad, %d by the rule, %+v", s.decide.Bad(), rules[1].Stats().BadCosts, all)
 			}
 			if bad == 1 {
-				eventually(t, func() bool { return s.logs.count("rule per-ip: bad cost") == 1 })
+				eventually(t, func() bool { return s.logs.Count("rule per-ip: bad cost") == 1 })
 			}
 		})
 	}

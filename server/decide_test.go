@@ -258,7 +258,7 @@ func TestBadBatchesAreCounted(t *testing.T) {
 	if err := s.stop(); err != nil {
 		t.Fatal(err)
 	}
-	if s.logs.count("reason=batch") == 0 {
+	if s.logs.Count("reason=batch") == 0 {
 		t.Errorf("not logged:\n%s", s.logs)
 	}
 }

@@ -13,21 +13,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
 // deny is a server that denies every request but the first of a client, and
 // does not run: a test ends the seconds of its log.
-func deny(t testing.TB, change ...func(*Config)) (*Server, *logBuffer) {
+func deny(t testing.TB, change ...func(*Config)) (*Server, *testkit.Log) {
 	set := perIP()
 	set.Rules[0].Limit.Burst = 1
 	set.Rules[0].Limit.Rate.Per = time.Hour
 	return denyWith(t, set, change...)
 }
 
-func denyWith(t testing.TB, set policy.Settings, change ...func(*Config)) (*Server, *logBuffer) {
+func denyWith(t testing.TB, set policy.Settings, change ...func(*Config)) (*Server, *testkit.Log) {
 	t.Helper()
-	logs := new(logBuffer)
+	logs := new(testkit.Log)
 	c := newConfig(t, set)
 	c.Logger = slog.New(slog.NewTextHandler(logs, nil))
 	for _, f := range change {
@@ -67,12 +68,12 @@ level=INFO msg=denied client=192.0.2.2 rule=per-ip key=192.0.2.2 stage=table ret
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 	s.endSecond() // nothing happened
-	if n := logs.count("\n"); n != 2 {
+	if n := logs.Count("\n"); n != 2 {
 		t.Errorf("%d lines:\n%s", n, logs)
 	}
 	s.from("192.0.2.1", 5)
 	s.endSecond()
-	if logs.count("client=192.0.2.1 ") != 2 || logs.count("count=5 ") != 1 {
+	if logs.Count("client=192.0.2.1 ") != 2 || logs.Count("count=5 ") != 1 {
 		t.Errorf("the next second:\n%s", logs)
 	}
 }
@@ -117,9 +118,9 @@ func TestDenialLinesAreBounded(t *testing.T) {
 			for i := range 1000 {
 				s.from(fmt.Sprintf("198.51.%d.%d", i/250, i%250), 3)
 			}
-			before := logs.count("msg=denied")
+			before := logs.Count("msg=denied")
 			s.endSecond()
-			if n := logs.count("msg=denied") - before; n != want {
+			if n := logs.Count("msg=denied") - before; n != want {
 				t.Errorf("limit %d, second %d: %d lines", limit, second, n)
 			}
 		}
@@ -161,7 +162,7 @@ func TestDenialLinesAreForSubscribers(t *testing.T) {
 	s.from("2001:db8:0:1::1", 2)
 	s.from("::ffff:192.0.2.1", 2)
 	s.endSecond()
-	if n := logs.count("msg=denied"); n != 3 || logs.count("count=499 ") != 1 || logs.count("client=192.0.2.1 ") != 1 {
+	if n := logs.Count("msg=denied"); n != 3 || logs.Count("count=499 ") != 1 || logs.Count("client=192.0.2.1 ") != 1 {
 		t.Errorf("%d lines:\n%s", n, logs)
 	}
 }
@@ -244,7 +245,7 @@ func TestFail2banFilter(t *testing.T) {
 	// Lines of other kinds: a warning about a proxy, and a bad request.
 	statuses(t, s, []byte("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 198.51.100.9\r\n\r\n"))
 	statuses(t, s, []byte("GET /%zz HTTP/1.1\r\nHost: a\r\n\r\n"))
-	if logs.count("not trusted") != 1 {
+	if logs.Count("not trusted") != 1 {
 		t.Errorf("no warning about the proxy:\n%s", logs)
 	}
 	s.endSecond()
@@ -265,7 +266,7 @@ func TestDenialsWithoutAClient(t *testing.T) {
 	s, logs := denyWith(t, set)
 	s.from("127.0.0.1", 3)
 	s.endSecond()
-	if logs.count(`client="" rule=all key=global `) != 1 || logs.count("count=2 ") != 1 {
+	if logs.Count(`client="" rule=all key=global `) != 1 || logs.Count("count=2 ") != 1 {
 		t.Errorf("got\n%s", logs)
 	}
 }

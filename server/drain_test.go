@@ -60,7 +60,7 @@ func TestDrain(t *testing.T) {
 	if err := <-stopped; err != nil {
 		t.Errorf("Serve: %v", err)
 	}
-	if s.logs.count("draining") != 1 || s.logs.count("drained") != 1 {
+	if s.logs.Count("draining") != 1 || s.logs.Count("drained") != 1 {
 		t.Errorf("logs:\n%s", s.logs)
 	}
 }

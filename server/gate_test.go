@@ -213,7 +213,7 @@ func TestGateNamesTheViolation(t *testing.T) {
 					t.Errorf("%s, cut %d: reason %s counted %d times", c.text, how, reason, n)
 				}
 			}
-			if s.endSecond(); !early && logs.count(`error="`+c.text+`"`) != 1 {
+			if s.endSecond(); !early && logs.Count(`error="`+c.text+`"`) != 1 {
 				t.Errorf("%s, cut %d: not in the log:\n%s", c.text, how, logs)
 			}
 		}

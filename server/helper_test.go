@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/internal/testkit/rawhttp"
 	"github.com/fastlimit/fastlimit/policy"
 	"go.uber.org/goleak"
@@ -46,26 +47,6 @@ var (
 	dialFrom, ask, hasEnded = rawhttp.DialFrom, rawhttp.Ask, rawhttp.HasEnded
 	headOf, cut, eventually = rawhttp.HeadOf, rawhttp.Cut, rawhttp.Eventually
 )
-
-// logBuffer collects log lines. Safe for concurrent use.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
-func (b *logBuffer) count(s string) int { return strings.Count(b.String(), s) }
 
 // perIP is the settings of one rule per address: 1 per second, burst 3,
 // strict, so that the fourth request of a client is denied.
@@ -105,13 +86,13 @@ func newConfig(t testing.TB, set policy.Settings) Config {
 type running struct {
 	*Server
 	addr, admin string
-	logs        *logBuffer
+	logs        *testkit.Log
 	stop        func() error
 }
 
 func start(t testing.TB, set policy.Settings, change ...func(*Config)) *running {
 	t.Helper()
-	r := &running{logs: new(logBuffer)}
+	r := &running{logs: new(testkit.Log)}
 	c := newConfig(t, set)
 	c.Logger = slog.New(slog.NewTextHandler(r.logs, nil))
 	for _, f := range change {

@@ -27,7 +27,7 @@ func TestPanicIsNotTheEnd(t *testing.T) {
 	if s.reason(t, "panic") != 5 {
 		t.Errorf("counted %d", s.reason(t, "panic"))
 	}
-	if n := s.logs.count("panic in a request"); n < 1 || n > 3 {
+	if n := s.logs.Count("panic in a request"); n < 1 || n > 3 {
 		t.Errorf("logged %d times", n)
 	}
 }

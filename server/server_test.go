@@ -147,8 +147,8 @@ func TestForwardedForOfAStrangerIsIgnored(t *testing.T) {
 	if last != 429 {
 		t.Errorf("a spoofed header bought a bucket: %d", last)
 	}
-	if s.decide.Untrusted() != 4 || s.logs.count("not trusted") != 1 {
-		t.Errorf("hint counted %d and was logged %d times", s.decide.Untrusted(), s.logs.count("not trusted"))
+	if s.decide.Untrusted() != 4 || s.logs.Count("not trusted") != 1 {
+		t.Errorf("hint counted %d and was logged %d times", s.decide.Untrusted(), s.logs.Count("not trusted"))
 	}
 }
 

@@ -64,7 +64,7 @@ func TestOnUnnamed(t *testing.T) {
 			if last != c.fourth {
 				t.Errorf("the fourth got %d, want %d", last, c.fourth)
 			}
-			if s.decide.Unnamed() != c.count || s.logs.count("a trusted proxy does not name") != c.warnings {
+			if s.decide.Unnamed() != c.count || s.logs.Count("a trusted proxy does not name") != c.warnings {
 				t.Errorf("counted %d, warned:\n%s", s.decide.Unnamed(), s.logs)
 			}
 			seen := func(i int) uint64 {

@@ -7,11 +7,11 @@ import (
 	"net/http/httptest"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/fastlimit/fastlimit/internal/cli"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
@@ -86,7 +86,7 @@ func TestTopWatchesInAPipe(t *testing.T) {
 	}))
 	defer s.Close()
 	cmd := exec.CommandContext(t.Context(), binary, "top", "--admin", strings.TrimPrefix(s.URL, "http://"), "--watch", "--every", "100ms")
-	var out, errs syncBuffer
+	var out, errs testkit.Log
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -101,17 +101,3 @@ func TestTopWatchesInAPipe(t *testing.T) {
 		t.Errorf("exit %d, stdout\n%s\nstderr %s", code, out.String(), errs.String())
 	}
 }
-
-// syncBuffer is written to by a process while a test reads it.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string { s.mu.Lock(); defer s.mu.Unlock(); return s.b.String() }

@@ -1,38 +1,26 @@
 package gossip
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 const testSecret = "correct horse battery staple"
 
-// logs keeps what is logged. Safe for concurrent use.
-type logs struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logs) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
+// logs keeps what is logged.
+type logs struct{ testkit.Log }
 
 // lines are those that hold a text.
 func (l *logs) lines(text string) (all []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.Lines(l.buf.String()) {
+	for line := range strings.Lines(l.String()) {
 		if strings.Contains(line, text) {
 			all = append(all, strings.TrimSpace(line))
 		}
