@@ -1,6 +1,7 @@
 package fastlimit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -22,7 +23,7 @@ func waitRule(name string, n, burst uint64, most time.Duration) RuleConfig {
 
 func waiting(t *testing.T, c Config) *Limiter {
 	t.Helper()
-	c.Memory = MinMemory
+	c.Memory = cmp.Or(c.Memory, MinMemory)
 	lim, err := New(c)
 	if err != nil {
 		t.Fatal(err)

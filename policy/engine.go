@@ -155,7 +155,7 @@ func (e *Engine) WaitFor(w fastlimit.Waiter, r *Request, s *Scratch, now time.Ti
 // charge. Decide has it written out, for speed.
 func (e *Engine) decideLists(r *Request, s *Scratch) (v Verdict, done bool) {
 	list := e.collect(r, s)
-	if len(s.unlimited)+len(s.badCosts) > 0 && !s.note() {
+	if len(s.unlimited)+len(s.badCosts)+len(s.badRates) > 0 && !s.note() {
 		return s.refusal(), true
 	}
 	if len(s.charges) == 0 {

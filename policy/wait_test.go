@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"net/netip"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,6 +33,12 @@ func waitEngine(t *testing.T, mode fastlimit.Mode, most time.Duration) *Engine {
 			Overrides: []Override{{Key: []string{"10.0.0.0/8"}, Unlimited: true}},
 		}},
 	}
+	return runningEngine(t, s)
+}
+
+// runningEngine has the machine's clock, without which nobody waits.
+func runningEngine(t *testing.T, s Settings) *Engine {
+	t.Helper()
 	lim, err := fastlimit.New(fastlimit.Config{Rules: s.Limits(), Memory: 8 << 20})
 	if err != nil {
 		t.Fatal(err)
@@ -97,6 +104,84 @@ func TestWaits(t *testing.T) {
 	if waitEngine(t, fastlimit.Shadow, time.Second).Waits() || waitEngine(t, fastlimit.Enforce, 0).Waits() {
 		t.Error("nobody waits by a shadow rule, or by one without MaxWait")
 	}
+}
+
+// Rates that are no rates are counted once for each request, also by the verbs that wait.
+func TestWaitCountsBadRates(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		set := ratedSettings()
+		set.Rules[0].Limit.MaxWait = time.Hour
+		e, id, s := runningEngine(t, set), mustIdentity(t, "X-Forwarded-For", "10.0.0.0/8"), new(Scratch)
+		var r Request
+		for i := range uint64(5) { // the fifth waits
+			in := Incoming{Peer: netip.MustParseAddr("10.0.0.1"), Fields: wire{"X-Forwarded-For": {"192.0.2.1"}, "X-Limit": {"x"}}}
+			e.Assemble(id, &in, s, &r)
+			if v := e.WaitFor(new(waiter), &r, s, time.Now()); !v.Decision.Allowed || e.rules[0].limit.Stats().BadRates != i+1 {
+				t.Errorf("%+v, %d bad rates, want %d", v, e.rules[0].limit.Stats().BadRates, i+1)
+			}
+		}
+	})
+}
+
+// Who waits when live overrides are replaced goes on by the limit that it came by, in order
+// and at its rate; who comes later gets in line where its limit is now. A tier that is
+// dropped lets those go on who wait in it.
+func TestWaitWhileOverridesChange(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		set := Settings{Rules: []RuleSpec{{
+			Limit: fastlimit.RuleConfig{Name: "a", Rate: fastlimit.Rate{N: 1, Per: time.Second}, Burst: 1, MaxWait: time.Minute, Strict: true},
+			Key:   key(byIP),
+		}}}
+		e := runningEngine(t, set)
+		base, start := e.rules[0].limit, time.Now()
+		var all sync.WaitGroup
+		var after [12]time.Duration
+		ask := func(first, n int) {
+			for i := first; i < first+n; i++ {
+				now := e
+				all.Go(func() {
+					v := now.WaitFor(new(waiter), sampleRequest("192.0.2.1"), new(Scratch), time.Now())
+					if after[i] = time.Since(start).Round(time.Millisecond); !v.Decision.Allowed {
+						t.Errorf("%d: %+v", i, v)
+					}
+				})
+				synctest.Wait()
+			}
+		}
+		live := func(of ...LiveOverride) {
+			next, err := e.WithLive(&set, of)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e = next
+		}
+		ask(0, 4) // by the rule: at 0, 1, 2 and 3 s
+		tier, err := base.NewTier(fastlimit.Tier{Rate: fastlimit.Rate{N: 10, Per: time.Second}, Burst: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		live(LiveOverride{Rule: 0, Key: []string{"192.0.2.1"}, Tier: tier})
+		ask(4, 4) // by the tier: at 0, 100, 200 and 300 ms
+		live(LiveOverride{Rule: 0, Key: []string{"192.0.2.1"}})
+		base.DropTier(tier)
+		ask(8, 1) // not limited
+		live()
+		ask(9, 3) // behind those who wait by the rule
+		if w := base.WaitStats().Waiting; w != 9 {
+			t.Errorf("%d wait, want 9", w)
+		}
+		all.Wait()
+		for i, want := range [...]time.Duration{0, 1000, 2000, 3000, 0, 100, 200, 300, 0, 4000, 5000, 6000} {
+			if after[i] != want*time.Millisecond {
+				t.Errorf("request %d is admitted after %v, want %d ms", i, after[i], want)
+			}
+		}
+		if w := base.WaitStats(); w != (fastlimit.WaitStats{Admitted: 9}) {
+			t.Errorf("%+v", w)
+		}
+	})
 }
 
 // One that need not wait costs no memory.

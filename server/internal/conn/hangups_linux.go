@@ -25,7 +25,7 @@ type hangups struct {
 // watch has left called, once, when the client of c closes its side or resets the
 // connection, or if it has already. stop ends that, and may be called once.
 func (h *hangups) watch(c *Conn, left func()) (stop func(), err error) {
-	socket := socketOf(c.Conn)
+	socket := socketOf(c.socket()) // under TLS, whose records nobody has to read for it
 	if socket == nil {
 		return readAhead(c, left)
 	}
