@@ -138,6 +138,7 @@ var layers = []struct {
 	{"bench/inproc", []string{".", "bucket", "bench/defaults", "bench/oracle", "bench/proc", "bench/reference", "bench/report", "bench/workload"}, "calls limiters, and asks buckets for the number of algorithms"},
 	{"bench/httpbench", []string{".", "bench/defaults", "bench/load", "bench/oracle", "bench/proc", "bench/report"}, "asks servers"},
 	{"bench/clusterbench", []string{".", "sketch", "sync/delta", "bench/defaults", "bench/report", "bench/workload"}, "simulates nodes, without a network"},
+	{"bench/policybench", []string{".", "policy", "bench/defaults", "bench/proc", "bench/report"}, "decides, without a server"},
 	{"bench/stand", []string{}, "stands in for a test"},
 	{"bench/storebench", []string{".", "bucket", "bench/..."}, "asks a store, and knows none"},
 	{"bench/postgresbench", []string{"bucket", "bucket/pgstore", "internal/testkit/pgtest", "bench/..."}, "asks PostgreSQL"},

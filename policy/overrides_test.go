@@ -38,10 +38,11 @@ func TestOverridesOfAddresses(t *testing.T) {
 		{Key: []string{"10.1.0.0/16"}, Rate: hourly(3)},
 		{Key: []string{"10.1.2.3"}, Burst: 5},
 		{Key: []string{"::ffff:10.1.2.4"}, Rate: hourly(1), Burst: 6},
+		{Key: []string{"10.1.2.5"}, Rate: hourly(1)}, // the same rate, and another limit
 		{Key: []string{"2001:db8::/64"}, Rate: hourly(4)},
 	}}}})
 	for client, want := range map[string]int{
-		"192.0.2.1": 2, "10.9.9.9": 10, "10.1.9.9": 3, "10.1.9.8": 3, "10.1.2.3": 5, "10.1.2.4": 6, "2001:db8::7": 4, "2001:db8:0:1::7": 2, "::ffff:10.9.9.9": 10,
+		"192.0.2.1": 2, "10.9.9.9": 10, "10.1.9.9": 3, "10.1.9.8": 3, "10.1.2.3": 5, "10.1.2.4": 6, "10.1.2.5": 1, "2001:db8::7": 4, "2001:db8:0:1::7": 2, "::ffff:10.9.9.9": 10,
 	} {
 		r := sampleRequest(client)
 		got, stage := admits(e, r)
@@ -140,7 +141,7 @@ func TestSieve(t *testing.T) {
 				passed++
 			}
 		}
-		if bits != 24 && passed > n/15 {
+		if bits != 24 && passed > n/100 {
 			t.Errorf("/%d: %d of %d others pass", bits, passed, n)
 		}
 	}
@@ -261,11 +262,20 @@ func BenchmarkOverrides(b *testing.B) {
 // Parts of a key that run together in another way are another client's.
 func TestOverridesAreFramed(t *testing.T) {
 	t.Parallel()
-	e := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: limit("a", 2), Key: key(byMethod, byPath), Overrides: []Override{{Key: []string{"GET", "/x"}, Unlimited: true}}}}})
-	for method, want := range map[string]int{"GET": 10, "GET/": 2} {
-		r := Request{Method: []byte(method), Path: []byte("GET/x"[len(method):])}
-		if got, _ := admits(e, &r); got != want {
-			t.Errorf("%s: %d admitted, want %d", method, got, want)
+	rule := RuleSpec{Limit: limit("a", 2), Key: key(byMethod, byHeader), Overrides: []Override{{Key: []string{"GET", "/x"}, Unlimited: true}, {Key: []string{"GET", "a\x00b"}, Unlimited: true}}}
+	e := mustEngine(t, Settings{Rules: []RuleSpec{rule}})
+	for _, c := range []struct {
+		method, header string
+		want           int
+	}{
+		{"GET", "/x", 10},
+		{"GET/", "x", 2},
+		{"GET", "a\x00b", 10},
+		{"GET\x00a", "b", 2}, // whatever byte were to part them
+	} {
+		r := Request{Method: []byte(c.method), Fields: &constFields{header: instances(c.header)}}
+		if got, _ := admits(e, &r); got != c.want {
+			t.Errorf("%q %q: %d admitted, want %d", c.method, c.header, got, c.want)
 		}
 	}
 }

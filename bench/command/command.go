@@ -38,6 +38,7 @@ type commands struct {
 	Redis      redisCmd            `cmd:"" help:"Redis operations per request under a flood, and exact checks per second, on a Redis started here."`
 	Postgres   postgresCmd         `cmd:"" help:"PostgreSQL operations per request under a flood, exact checks per second beside an upsert for each, and the size of the table, on a PostgreSQL started here."`
 	Cluster    clusterCmd          `cmd:"" help:"Cluster traffic by number of active clients: bytes sent to each peer, and requests that peers are not told of. In memory, in simulated time."`
+	Overrides  overridesCmd        `cmd:"" help:"Time per decision and memory of a rule with 100,000 overrides, beside one without."`
 	All        allCmd              `cmd:"" help:"A short run of each, in under a minute."`
 	Report     reportCmd           `cmd:"" help:"Merge JSON reports into one page or table."`
 	Help       cli.Help            `cmd:"" help:"Show this help, or that of a command: bench help http."`

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 
+	"github.com/fastlimit/fastlimit/bench/policybench"
 	"github.com/fastlimit/fastlimit/bench/postgresbench"
 	"github.com/fastlimit/fastlimit/bench/redisbench"
 	"github.com/fastlimit/fastlimit/internal/cli"
@@ -22,6 +23,17 @@ func (c *postgresCmd) Run(ctx context.Context, sys *system, b *commands) error {
 		return err
 	}
 	return b.measure(ctx, sys, postgresPart(o))
+}
+
+type overridesCmd struct{ policybench.Options }
+
+// Run implements the command.
+func (c *overridesCmd) Run(ctx context.Context, sys *system, b *commands) error {
+	o := c.Options
+	if err := o.Check(); err != nil {
+		return cli.Usage(err)
+	}
+	return b.measure(ctx, sys, newPart(&o, &o.Progress, policybench.Run))
 }
 
 func postgresPart(o postgresbench.Options) part {

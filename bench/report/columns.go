@@ -58,6 +58,7 @@ var columns = []column{
 	{"may stay untold of a client", "units/s", figure("SyncBound", 1), short, -1},
 	{"was untold", "units/s", figure("SyncUntold", 1), short, -1},
 	{"RSS", "MiB", figure("RSSBytes", 1<<20), short, -1},
+	{"planned", "MiB", figure("PlannedBytes", 1<<20), short, 0},
 	{"RSS growth", "MiB", figure("RSSGrowth", 1<<20), short, -1},
 	{"requests", "", figure("Requests", 1), si, 0},
 }

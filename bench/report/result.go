@@ -35,7 +35,7 @@ type Environment struct {
 // Result is one limiter under one workload. Pointers are nil where a figure
 // does not apply.
 type Result struct {
-	Group    string `json:"group"`    // local, algorithms, accuracy, memory, http, redis, redis-http, redis-faults, postgres, cluster
+	Group    string `json:"group"`    // local, algorithms, accuracy, memory, http, redis, redis-http, redis-faults, postgres, cluster, overrides
 	Workload string `json:"workload"` // for example zipf-1.1
 	Limiter  string `json:"limiter"`
 	Setup    string `json:"setup,omitempty"` // how it was configured
@@ -83,8 +83,10 @@ type Result struct {
 	// the flood of package inproc.
 	Verdict string `json:"verdict,omitempty"`
 
-	RSSBytes  *int64 `json:"rss_bytes,omitempty"`
-	RSSGrowth *int64 `json:"rss_growth_bytes,omitempty"` // since warm-up
+	RSSBytes *int64 `json:"rss_bytes,omitempty"`
+	// PlannedBytes is what RSSBytes was planned to be at most, beside the program.
+	PlannedBytes *int64 `json:"planned_bytes,omitempty"`
+	RSSGrowth    *int64 `json:"rss_growth_bytes,omitempty"` // since warm-up
 
 	// Under a fault of Redis: how long a request may wait for it, the share of
 	// requests decided without it, the share admitted of those by failure

@@ -15,7 +15,8 @@ const (
 	// further one has twice as many.
 	firstRoom = 32
 	// entryBytes is what an override takes at most, twice: while an engine is
-	// replaced there are two. Its record comes on top, as text and parsed.
+	// replaced there are two. Its record comes on top, as text and parsed, and its key
+	// in each engine (TestLiveMemoryIsCounted).
 	entryBytes = 1 << 10
 )
 
@@ -176,7 +177,7 @@ func (s *Set) applyAll() {
 // admit gives an override its share of the memory and of max_overrides, if there is any
 // left beside n live ones.
 func (s *Set) admit(e *entry, base *fastlimit.Rule, n int) error {
-	p, cost := &s.tiers, int64(entryBytes+4*len(e.record.Value))
+	p, cost := &s.tiers, int64(entryBytes+4*len(e.record.Value)+2*len(e.record.Name))
 	if most := cmp.Or(s.config.Policy.MaxOverrides, policy.DefaultMaxOverrides); s.file+n >= most {
 		p.release(e)
 		return fmt.Errorf("there are %d overrides already, with those of the file: delete some, or raise max_overrides, which is %d", s.file+n, most)

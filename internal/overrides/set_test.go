@@ -50,6 +50,16 @@ func (f *flaky) Put(ctx context.Context, name, value string, life time.Duration)
 // begin starts a node, within a bubble.
 func begin(t *testing.T, store *flaky, change func(*Config)) *world {
 	t.Helper()
+	w := build(t, store, change)
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := w.set.Start(ctx, func(e *policy.Engine, _ []*fastlimit.Rule) { w.engine.Store(e) })
+	t.Cleanup(func() { cancel(); <-stopped })
+	return w
+}
+
+// build makes a node that has not begun.
+func build(t *testing.T, store *flaky, change func(*Config)) *world {
+	t.Helper()
 	hour := fastlimit.Rate{N: 2, Per: time.Hour}
 	set := &policy.Settings{Rules: []policy.RuleSpec{
 		{Limit: fastlimit.RuleConfig{Name: "ip", Rate: hour}, Key: []policy.KeyPart{{Kind: policy.KeyIP}}, Overrides: []policy.Override{{Key: []string{"10.0.0.0/8"}, Burst: 4}}},
@@ -70,9 +80,6 @@ func begin(t *testing.T, store *flaky, change func(*Config)) *world {
 	}
 	w.set = New(c)
 	w.engine.Store(e)
-	ctx, cancel := context.WithCancel(t.Context())
-	stopped := w.set.Start(ctx, func(e *policy.Engine, _ []*fastlimit.Rule) { w.engine.Store(e) })
-	t.Cleanup(func() { cancel(); <-stopped })
 	return w
 }
 
