@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -31,6 +32,21 @@ func TestAdminToken(t *testing.T) {
 			}
 		case err != nil || c.Server.Admin != want.admin || c.Server.AdminToken != want.token:
 			t.Errorf("%s: %+v, %v", text, c, err)
+		}
+	}
+}
+
+// Who writes a token believes that it is asked for.
+func TestTokenWithoutEffect(t *testing.T) {
+	t.Parallel()
+	read := machine{readFile: func(string) ([]byte, error) { return []byte("0123456789abcdef"), nil }}
+	for address, want := range map[string]bool{"127.0.0.1:9": true, "localhost:9": true, "'[::1]:9'": true, "unix:/run/a.sock": true, "10.0.0.1:9": false, "':9'": false, "0.0.0.0:9": false} {
+		c, err := parse("t", []byte("admin: {address: "+address+", token_file: f}\n"+rule), noEnv, read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.ContainsFunc(Warnings(c, plan(t, c)), func(w string) bool { return strings.HasPrefix(w, "admin.token_file: ") }); got != want {
+			t.Errorf("%s: warned %v, want %v", address, got, want)
 		}
 	}
 }

@@ -63,6 +63,7 @@ func (d *decoder) checkRules() {
 	}
 	_, err := fastlimit.NewPlan(lc)
 	for _, e := range field.All(err) {
+		e = inFile(e)
 		switch i, ok := index[e.Rule]; {
 		case ok:
 			if o, tier := ofTier(&d.cfg.Policy.Rules[i], e); tier {
@@ -84,6 +85,16 @@ func (d *decoder) checkRules() {
 			d.report("Limits", e)
 		}
 	}
+}
+
+// fileNames are what the file calls things that errors of package fastlimit name.
+var fileNames = strings.NewReplacer("MaxRate", "rate_from", "LeakyBucket", "leaky_bucket")
+
+// inFile words an error of package fastlimit for somebody who writes a file.
+func inFile(e *field.Error) *field.Error {
+	said := *e
+	said.Problem, said.Fix = fileNames.Replace(e.Problem), fileNames.Replace(e.Fix)
+	return &said
 }
 
 // besideDefinition words what is wrong with the rate that a definition amounts to: a rate

@@ -73,8 +73,9 @@ func TestRateFrom(t *testing.T) {
 		rule + "rate_from: {header: X Limit, max: 1/s}}]":                             `f.yaml:1:50: rules[0].rate_from.header: "X Limit" is not the name of a header; want a header such as X-Limit`,
 		rule + "rate_from: {header: X-Limit}}]":                                       `f.yaml:1:41: rules[0].rate_from.max: missing; write for example rate_from: {header: X-Limit, max: 1000/s}`,
 		rule + "rate_from: {header: X-Limit, max: 2000000000/s}}]":                    `f.yaml:1:64: rules[0].rate_from.max: rate 2000000000/s is out of range; want 1/d to 1000000000/s`,
-		rule + "algorithm: fixed_window, rate_from: {header: X-Limit, max: 2/s}}]":    `f.yaml:1:89: rules[0].rate_from.max: has no meaning beside a fixed window, whose periods begin at fixed times; remove it, or choose LeakyBucket`,
-		"rules: [{name: a, rate: 2017/s, rate_from: {header: X-Limit, max: 9000/s}}]": `f.yaml:1:25: rules[0].rate: has too many digits for a rule with MaxRate; write a round number such as 2000/s`,
+		rule + "algorithm: fixed_window, rate_from: {header: X-Limit, max: 2/s}}]":    `f.yaml:1:89: rules[0].rate_from.max: has no meaning beside a fixed window, whose periods begin at fixed times; remove it, or choose leaky_bucket`,
+		rule + "escalate_at: 0.5, rate_from: {header: X-Limit, max: 2/s}}]":           `f.yaml:1:43: rules[0].escalate_at: has no meaning beside rate_from, with which every request is checked exactly; remove one of the two`,
+		"rules: [{name: a, rate: 2017/s, rate_from: {header: X-Limit, max: 9000/s}}]": `f.yaml:1:25: rules[0].rate: has too many digits for a rule with rate_from; write a round number such as 2000/s`,
 	} {
 		_, err := Parse("f.yaml", []byte(text), noEnv)
 		if err == nil || err.Error() != want {

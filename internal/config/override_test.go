@@ -76,7 +76,7 @@ func TestOverrideMistakes(t *testing.T) {
 		rule + "key: global, overrides: [{key: x, rate: 9/s}]}]":                                            `f.yaml:1:70: rules[0].overrides[0].key: the rule has one bucket for everybody, and no keys to override; remove overrides, or count by another key`,
 		rule + `key: [path, method], overrides: [{key: [/a], rate: 9/s}]}]`:                                 `f.yaml:1:78: rules[0].overrides[0].key: has 1 parts, and the rule counts by 2; write a text for each: path, method`,
 		"max_overrides: 1\n" + rule + "overrides: [{key: 1.1.1.1, rate: 9/s}, {key: 1.1.1.2, rate: 9/s}]}]": `f.yaml:2:50: rules[0].overrides: 2 overrides with those before, which is more than max_overrides, 1; raise max_overrides, or give their clients a rule of their own`,
-		rule + "algorithm: fixed_window, overrides: [{key: 1.1.1.1, rate: 9/s, burst: 7}]}]":                `f.yaml:1:109: rules[0].overrides[0].burst: burst 7 has no meaning beside a fixed window, which admits what its rate says in each period; remove it, or choose LeakyBucket`,
+		rule + "algorithm: fixed_window, overrides: [{key: 1.1.1.1, rate: 9/s, burst: 7}]}]":                `f.yaml:1:109: rules[0].overrides[0].burst: burst 7 has no meaning beside a fixed window, which admits what its rate says in each period; remove it, or choose leaky_bucket`,
 	} {
 		_, err := Parse("f.yaml", []byte(text), noEnv)
 		if err == nil || err.Error() != want {

@@ -41,6 +41,7 @@ func Warnings(c *Config, p *fastlimit.Plan) []string {
 		spec := &c.Policy.Rules[i]
 		ofRule := func(format string, args ...any) { warn("rule %s: %s", spec.Limit.Name, fmt.Sprintf(format, args...)) }
 		specWarnings(spec, len(c.Policy.TrustedProxies) > 0, ofRule)
+		namedWarnings(spec, len(c.Policy.TrustedProxies) > 0, ofRule)
 		ruleWarnings(&spec.Limit, &p.Rules[i], nodes, ofRule)
 	}
 	return all
@@ -51,8 +52,11 @@ type warnFunc func(format string, args ...any)
 
 // networkWarnings are about who can reach what, and who is believed.
 func networkWarnings(c *Config, warn warnFunc) {
-	if host, _, err := net.SplitHostPort(c.Server.Admin); err == nil && !isLoopback(host) && !strings.HasPrefix(c.Server.Admin, "unix:") {
+	if !adminIsLocal(c.Server.Admin) {
 		warn("admin: %s can be reached from other machines; it serves metrics, profiles, the clients that are limited, and decisions about any, so keep it behind a firewall", c.Server.Admin)
+	}
+	if c.Server.AdminToken != "" && adminIsLocal(c.Server.Admin) {
+		warn("admin.token_file: %s is on this machine, where changes need no token: any process that reaches it may make them; remove it (a Unix socket keeps the other users of the machine out)", c.Server.Admin)
 	}
 	for i := range c.Server.Listeners {
 		listenerWarnings(&c.Server.Listeners[i], warn)
@@ -68,19 +72,17 @@ func networkWarnings(c *Config, warn warnFunc) {
 			warn("on_unnamed: %v is about trusted proxies, and there are none; set trusted_proxies", c.Policy.OnUnnamed)
 		}
 	}
-	for i := range c.Policy.Rules {
-		r := &c.Policy.Rules[i]
-		for _, from := range []struct{ setting, header string }{{"cost_from", r.CostFrom.Header}, {"rate_from", r.RateFrom.Header}} {
-			if from.header != "" && len(c.Policy.TrustedProxies) == 0 {
-				warn("rule %s: %s: %s is read from trusted proxies only, and there are none; set trusted_proxies", r.Limit.Name, from.setting, from.header)
-			}
-		}
-	}
 	for _, t := range c.Policy.TrustedProxies {
 		if t.Bits() == 0 {
 			warn("trusted_proxies: %v trusts everybody: any client may choose the address it is counted by; name the addresses of your proxies", t)
 		}
 	}
+}
+
+// adminIsLocal reports whether only this machine reaches the admin listener.
+func adminIsLocal(admin string) bool {
+	host, _, err := net.SplitHostPort(admin)
+	return err != nil || isLoopback(host) || strings.HasPrefix(admin, "unix:")
 }
 
 // listenerWarnings are about who can connect to a listener.
@@ -164,6 +166,8 @@ func waitWarnings(c *Config, warn warnFunc) {
 	switch {
 	case longest == 0 && c.waitGiven:
 		warn("wait: no rule has a max_wait, so nobody waits; remove it, or write max_wait in a rule")
+	case longest > 0 && c.Limits.Wait.PerKey > total:
+		warn("wait.per_key: %d is above total, %d: one client can take all places; lower it, or raise total", c.Limits.Wait.PerKey, total)
 	case longest > 0 && total > most:
 		warn("wait.total: %d is above connections.max, %d: each request that waits has a connection, so fewer wait; lower it, or raise connections.max", total, most)
 	}
@@ -206,6 +210,22 @@ func specWarnings(spec *policy.RuleSpec, proxied bool, warn warnFunc) {
 	}
 }
 
+// namedWarnings are about costs and rates that proxies name.
+func namedWarnings(spec *policy.RuleSpec, proxied bool, warn warnFunc) {
+	cost, rate := spec.CostFrom.Header, spec.RateFrom.Header
+	for _, from := range [...]struct{ setting, header string }{{"cost_from", cost}, {"rate_from", rate}} {
+		if from.header != "" && !proxied {
+			warn("%s: %s is read from trusted proxies only, and there are none; set trusted_proxies", from.setting, from.header)
+		}
+	}
+	if most := spec.RateFrom.Max; rate != "" && most.PerSecond() < spec.Limit.Rate.PerSecond() {
+		warn("rate_from.max: %v is below rate, %v: clients for whom a rate is named get less than the others; raise it, or lower rate", most, spec.Limit.Rate)
+	}
+	if rate != "" && cost == rate {
+		warn("cost_from, rate_from: no text in %s is both a cost and a rate; name two headers", cost)
+	}
+}
+
 // remembered is for how long a client is remembered from its first request on, by
 // algorithm. Units of a sliding window count for two periods.
 var remembered = map[fastlimit.Algorithm]string{
@@ -241,6 +261,8 @@ func ruleWarnings(given *fastlimit.RuleConfig, rp *fastlimit.RulePlan, nodes int
 	// Time in which a bucket drains that is as full as the sketch and the burst allow.
 	drain := time.Duration((1 + *rc.EscalateAt) * float64(rc.Burst) / rc.Rate.PerSecond() * float64(time.Second))
 	switch {
+	case rc.Strict && rc.MaxRate != fastlimit.Rate{}:
+		warn("rate_from has every request checked exactly: every client takes a bucket, and a flood of one-shot sources fills the table")
 	case rc.Strict:
 		warn("strict checks every request: every client takes a bucket, and a flood of one-shot sources fills the table")
 	case !rp.Filter && rc.Algorithm.Periodic():

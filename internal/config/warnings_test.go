@@ -52,6 +52,12 @@ func TestWarnings(t *testing.T) {
 		{inRule("rate: 100/s") + "\nadmin: 192.0.2.1:9000", []string{"admin: 192.0.2.1:9000 can be reached"}},
 		{inRule("rate: 100/s") + "\nadmin: localhost:9000", nil},
 		{inRule("rate: 100/s") + "\nadmin: '[::1]:9000'", nil},
+		{inRule("rate: 100/s, cost_from: {header: X-L}, rate_from: {header: x-l, max: 9/s}"), []string{
+			"rule a: cost_from: X-L is read from trusted proxies only", "rule a: rate_from: X-L is read from trusted proxies only",
+			"rule a: rate_from.max: 9/s is below rate, 100/s", "rule a: cost_from, rate_from: no text in X-L is both", "rule a: rate_from has every request checked exactly",
+		}},
+		{inRule("rate: 100/s, max_wait: 1s") + "\nwait: {per_key: 9, total: 8}", []string{"wait.per_key: 9 is above total, 8"}},
+		{inRule("rate: 100/s, max_wait: 1s") + "\nwait: {per_key: 8, total: 8}", nil},
 		{inRule("rate: 100/s") + "\nclient_ip_header: X-Real-IP", []string{"client_ip_header: X-Real-Ip is read from trusted proxies only, and there are none"}},
 		{inRule("rate: 100/s") + "\nclient_ip_header: X-Real-IP\ntrusted_proxies: [10.0.0.0/8]", nil},
 		{inRule("rate: 100/s") + "\noriginal_request: x-original", []string{"original_request: its headers are read from trusted"}},

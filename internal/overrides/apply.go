@@ -171,7 +171,8 @@ func (s *Set) applyAll() {
 	s.mu.Unlock()
 	s.dirty = false
 	s.swaps.Add(1)
-	s.rested = time.Now().Add(max(applyPause, applyShare*time.Since(began)))
+	s.rested = time.Now().Add(max(applyPause, applyShare*(s.took+time.Since(began))))
+	s.took = 0
 }
 
 // admit gives an override its share of the memory and of max_overrides, if there is any

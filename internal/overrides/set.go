@@ -54,7 +54,7 @@ const (
 	pollLeast, pollMost = time.Second, 2 * time.Second
 	// askTimeout bounds each of them.
 	askTimeout = 2 * time.Second
-	// applyShare is how long applying rests for each second that it worked, so that
+	// applyShare is how long a node rests for each second that it read and applied, so that
 	// changes without end take a fifth of a core at most.
 	applyShare = 4
 	// applyPause is the least rest.
@@ -78,7 +78,8 @@ type Set struct {
 	mark   registry.Mark
 	dirty  bool // what was read is not applied yet
 	tiers  tierPool
-	rested time.Time // when the next may be applied
+	took   time.Duration // how long reading what is not applied yet has worked
+	rested time.Time     // when the next may be applied
 
 	mu      sync.Mutex // guards what follows; held briefly
 	entries []*entry   // by rule, then name; replaced as a whole

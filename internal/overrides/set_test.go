@@ -285,3 +285,33 @@ func TestSetCoalesces(t *testing.T) {
 		}
 	})
 }
+
+// What has not changed is not read anew for each change, and the rest between two is for reading as
+// for applying.
+func TestSetRests(t *testing.T) { // with the machine's time, which a bubble's does not follow
+	t.Parallel()
+	w := begin(t, new(flaky), nil)
+	w.put(`{"rule":"ip","key":"192.0.2.1","burst":5}`, 200)
+	w.put(`{"rule":"ip","key":"192.0.2.2","burst":5}`, 200)
+	key := func(i int) *string { return &w.set.current()[i].value.Key[0] } // in the order of names
+	one, two := key(0), key(1)
+	w.put(`{"rule":"ip","key":"192.0.2.2","burst":6}`, 200)
+	if key(0) != one || key(1) == two {
+		t.Error("want to read anew only what has changed")
+	}
+	s := w.set
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	var c registry.Contents
+	for i := range 1000 {
+		c.Records = append(c.Records, registry.Record{Name: recordName("ip", "x"), Value: "{" + strings.Repeat(" ", i), Left: time.Hour})
+	}
+	if s.take(&c, time.Now()); s.took <= 0 {
+		t.Error("reading is not counted")
+	}
+	s.took = time.Minute
+	began := time.Now()
+	if s.applyAll(); s.rested.Sub(began) < applyShare*time.Minute || s.took != 0 {
+		t.Errorf("rests for %v after a minute of reading, and keeps %v", s.rested.Sub(began), s.took)
+	}
+}
