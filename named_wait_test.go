@@ -144,3 +144,23 @@ func TestWaitInLiveTier(t *testing.T) {
 		}
 	})
 }
+
+// Two that came together may fit at one moment, the last of their time: the second is not
+// denied because its timer is faster than the first.
+func TestPlaceHoldsUntilTheLastMoment(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		rule := waitRule("a", 10, 1, 100*time.Millisecond)
+		rule.MaxRate = perSec(1000)
+		r := waiting(t, Config{Rules: []RuleConfig{rule}, Memory: 8 * MinMemory}).rules[0]
+		faster, p := r.AtRate(perSec(20)), newParty()
+		for key := range byte(50) {
+			for i, limit := range []*Rule{r, r, faster} {
+				p.ask(i, func() Decision { return limit.Wait(t.Context(), limit.BytesKey([]byte{key}), 1) })
+			}
+		}
+		if p.wg.Wait(); len(p.in) != 150 || time.Since(p.start) != 100*time.Millisecond {
+			t.Errorf("%d in, %v, after %v", len(p.in), p.out, time.Since(p.start))
+		}
+	})
+}

@@ -38,7 +38,7 @@ func TestWaitAll(t *testing.T) {
 		waitAlls(t, lim, p, 3, 0, 1)
 		waitAlls(t, lim, p, 4, 2)
 		waitAlls(t, lim, p, 5, 0, 1, 2) // denied by strict
-		waitAlls(t, lim, p, 6, 1, 2)
+		waitAlls(t, lim, p, 6, 2, 1)
 		if a, b := lim.rules[0].WaitStats(), lim.rules[1].WaitStats(); a.Waiting != 1 || b.Waiting != 2 {
 			t.Errorf("waiting: %d and %d, want 1 and 2", a.Waiting, b.Waiting)
 		}

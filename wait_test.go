@@ -214,8 +214,8 @@ func TestStopWaiting(t *testing.T) {
 			t.Errorf("%+v: both have the same lines", s)
 		}
 		next.StopWaiting()
-		lim.StopWaiting()
 		p.wg.Wait()
+		lim.StopWaiting() // again
 		r := next.rules[0]
 		d := r.Wait(t.Context(), r.BytesKey([]byte("a")), 1)
 		if time.Since(p.start) != 0 || len(p.out) != 5 || d.Allowed || d.RetryAfter <= 0 || p.out[1].RetryAfter <= 0 {

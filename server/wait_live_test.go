@@ -10,6 +10,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server/internal/decide"
 )
 
 // While requests wait live overrides come and go, each time with another snapshot, and tiers
@@ -91,6 +92,31 @@ func wantAll(t *testing.T, c net.Conn, n int) {
 		if code != 200 {
 			t.Errorf("%v", codes)
 			return
+		}
+	}
+}
+
+// Who waits by a rule that a reload has replaced, with a limiter that does not go on with
+// the old one, is let go in a drain all the same, however long ago the reload was.
+func TestDrainLetsWaitersOfReplacedRulesGo(t *testing.T) {
+	t.Parallel()
+	for _, seconds := range []int{0, 100} {
+		s := start(t, waitRule(1))
+		c := dial(t, s.addr)
+		defer c.Close()
+		io.WriteString(c, strings.Repeat(ways["resident"], 2))
+		s.waiting(t, 1)
+		next := newConfig(t, waitRule(1))
+		s.decide.Swap(decide.NewSnapshot(next.settings()))
+		for range seconds {
+			s.decide.EndSecond()
+		}
+		s.decide.StopWaiting()
+		if codes, _ := answers(t, c, 2); codes[0] != 200 || codes[1] != 429 {
+			t.Errorf("%d s after the reload: %v", seconds, codes)
+		}
+		if w := s.waits(); w != (fastlimit.WaitStats{Denied: 1}) {
+			t.Errorf("%d s after the reload: %+v", seconds, w)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A client that does not take the answers before keeps no place.
+// A client that does not take the answers before keeps no place, nor does one that has to go.
 func TestSlowReaderHasNoPlace(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -28,6 +28,13 @@ func TestSlowReaderHasNoPlace(t *testing.T) {
 	c.unsent = nil
 	if ctx := c.BeginWait(); ctx.Err() != nil {
 		t.Error("it does not wait")
+	}
+	if c.EndWait(); c.phase() != writing {
+		t.Error("the time for its answer does not run")
+	}
+	c.evicted.Store(true) // to make room, before its request began to wait
+	if ctx := c.BeginWait(); ctx.Err() == nil {
+		t.Error("it waits although it was evicted")
 	}
 	c.EndWait()
 }
@@ -54,6 +61,25 @@ func TestEvictedWhileWaiting(t *testing.T) {
 		if b, err := io.ReadAll(nc); err != nil || strings.Count(string(b), "200 OK") != 1 {
 			t.Errorf("%q, %v", b, err)
 		}
+		if got := q.all(); got != "!/wait" {
+			t.Error(got)
+		}
+	}
+}
+
+// When all connections are closed nobody waits on one any more.
+func TestCloseAllEndsWaits(t *testing.T) {
+	t.Parallel()
+	for _, hide := range []bool{false, true} {
+		q := newQueue(t, hide)
+		nc := dialFrom(t, "127.0.0.1", q.addr)
+		io.WriteString(nc, target("/wait"))
+		q.waiting(t, 1)
+		if n := q.CloseAll(); n != 1 {
+			t.Errorf("%d connections", n)
+		}
+		q.waiting(t, 0)
+		eventually(t, func() bool { return q.Open() == 0 })
 		if got := q.all(); got != "!/wait" {
 			t.Error(got)
 		}

@@ -1,0 +1,116 @@
+package fastlimit
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/bucket/memstore"
+)
+
+// twoNodes share a store.
+func twoNodes(t *testing.T, store bucket.Store, rules ...RuleConfig) (nodes [2]*Limiter) {
+	t.Helper()
+	for i := range nodes {
+		nodes[i] = waiting(t, Config{Rules: rules, Store: store, StoreTimeout: time.Millisecond})
+	}
+	return nodes
+}
+
+// What a store has charged for one rule is given back as soon as the next one makes the
+// request wait, because another node was there first: nothing is charged while it waits.
+func TestWaitAllGivesBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New(memstore.Config{})
+		defer func() { _ = store.Close(context.Background()) }()
+		a := waitRule("a", 1, 1, time.Hour)
+		a.Rate.Per = time.Minute
+		nodes := twoNodes(t, store, a, waitRule("b", 1, 1, time.Hour))
+		p := newParty()
+		waitAlls(t, nodes[1], p, 0, 1)
+		waitAlls(t, nodes[0], p, 1, 0, 1)
+		if s := nodes[0].rules[1].WaitStats(); s.Waiting != 1 {
+			t.Fatalf("%+v, want one waiting", s)
+		}
+		time.Sleep(100 * time.Millisecond)
+		waitAlls(t, nodes[1], p, 2, 0) // what 1 needs when its turn comes
+		p.wg.Wait()
+		want := []time.Duration{0, 100 * time.Millisecond, time.Minute + 100*time.Millisecond}
+		for i, guest := range []int{0, 2, 1} {
+			if len(p.in) != 3 || p.in[i] != guest || (p.at[i]-want[i]).Abs() > 5*time.Millisecond {
+				t.Fatalf("in %v at %v, want [0 2 1] at %v", p.in, p.at, want)
+			}
+		}
+		if n := nodes[0].rules[1].Stats().Denied; n != [stageCount]uint64{} {
+			t.Errorf("%v: one that waits is not denied", n)
+		}
+	})
+}
+
+// Other nodes may be faster. Then the first in line is denied as soon as its units cannot fit
+// any more before its time is up, and learns when they would.
+func TestWaitForWhatOthersTake(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New(memstore.Config{})
+		defer func() { _ = store.Close(context.Background()) }()
+		nodes := twoNodes(t, store, waitRule("a", 1, 2, 2500*time.Millisecond))
+		take := func(n uint64) {
+			r := nodes[1].rules[0]
+			if d := r.Take(t.Context(), r.BytesKey([]byte("a")), n); !d.Allowed {
+				t.Fatalf("%+v", d)
+			}
+		}
+		take(2)
+		p, r := newParty(), nodes[0].rules[0]
+		p.ask(0, func() Decision { return r.Wait(t.Context(), r.BytesKey([]byte("a")), 2) })
+		time.Sleep(time.Second)
+		take(1)
+		p.wg.Wait()
+		if d := p.out[0]; (time.Since(p.start)-2*time.Second).Abs() > 5*time.Millisecond || (d.RetryAfter-time.Second).Abs() > 5*time.Millisecond {
+			t.Errorf("%+v after %v, want to retry in 1 s, after 2 s", d, time.Since(p.start))
+		}
+		if s := r.WaitStats(); s != (WaitStats{Denied: 1}) {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// What a rule denies because its store is away nobody waits for: it has no place, and knows
+// at once.
+func TestNoWaitForAStoreThatIsAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newSlowStore(t)
+		defer func() { _ = store.Close(context.Background()) }()
+		store.err = func() error { return errStore }
+		rule := waitRule("a", 1, 1, time.Minute)
+		rule.OnFailure = FailClosed
+		r := waiting(t, Config{Rules: []RuleConfig{rule}, Store: store, StoreTimeout: time.Millisecond}).rules[0]
+		start := time.Now()
+		if d := r.Wait(t.Context(), r.BytesKey([]byte("a")), 1); d.Allowed || time.Since(start) > 5*time.Millisecond || r.WaitStats() != (WaitStats{}) {
+			t.Errorf("%+v after %v, %+v", d, time.Since(start), r.WaitStats())
+		}
+	})
+}
+
+// Who is let go learns when its units would fit, which does not count its own twice.
+func TestLetGoKnowsWhen(t *testing.T) {
+	t.Parallel()
+	inBubbles(t, func(t *testing.T, c Config) {
+		c.Rules = []RuleConfig{waitRule("a", 1, 1, time.Minute)}
+		lim := waiting(t, c)
+		r, p := lim.rules[0], newParty()
+		for i := range 2 {
+			p.ask(i, func() Decision { return r.Wait(t.Context(), r.BytesKey([]byte("a")), 1) })
+		}
+		lim.StopWaiting()
+		p.wg.Wait()
+		if d := p.out[1]; (d.RetryAfter - time.Second).Abs() > time.Microsecond {
+			t.Errorf("%+v, want to retry in 1 s", d)
+		}
+	})
+}
