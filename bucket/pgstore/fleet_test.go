@@ -39,6 +39,8 @@ func TestSlidingNodesOnPostgres(t *testing.T) { t.Parallel(); onPostgres().Slidi
 
 func TestBucketsOfNodesOnPostgres(t *testing.T) { t.Parallel(); onPostgres().Buckets(t) }
 
+func TestNamedRatesOnPostgres(t *testing.T) { t.Parallel(); onPostgres().Named(t) }
+
 func TestWaitingSandwichOnPostgres(t *testing.T) { t.Parallel(); onPostgres().Waiting(t) }
 
 // Those who wait are let in in their order, by each node.

@@ -36,6 +36,8 @@ func TestSlidingNodesOnRedis(t *testing.T) { t.Parallel(); onRedis().Sliding(t) 
 
 func TestBucketsOfNodesOnRedis(t *testing.T) { t.Parallel(); onRedis().Buckets(t) }
 
+func TestNamedRatesOnRedis(t *testing.T) { t.Parallel(); onRedis().Named(t) }
+
 func TestWaitingSandwichOnRedis(t *testing.T) { t.Parallel(); onRedis().Waiting(t) }
 
 // Those who wait are let in in their order, by each node.

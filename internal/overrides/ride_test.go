@@ -74,3 +74,21 @@ func TestRidersAreNeverDenied(t *testing.T) {
 		w.ride("by the rule's own again", client, &due, 2, 30*time.Minute, time.Hour)
 	})
 }
+
+// An override ends when it said it would, whenever the store is asked.
+func TestEndsOnTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := begin(t, new(flaky), nil)
+		for i := range 20 {
+			life := time.Second + time.Duration(i)*97*time.Millisecond
+			for _, client := range []string{"192.0.2", "198.51.100"} {
+				w.put(fmt.Sprintf(`{"rule":"ip","key":"%s.%d","burst":5,"for":"%v"}`, client, i, life), 200)
+			}
+			time.Sleep(life - 3*applyPause) // setting the second took one or two
+			w.wants("right before its end", fmt.Sprint("192.0.2.", i), 5)
+			time.Sleep(5 * applyPause)
+			w.wants("right after its end", fmt.Sprint("198.51.100.", i), 2)
+		}
+	})
+}

@@ -25,13 +25,14 @@ type alive struct {
 	base     *fastlimit.Rule
 }
 
-// newAlive serves 1 per hour and burst 2 per address; 10.0.0.1 has burst 3 in the settings.
+// newAlive serves 1 per hour and burst 2 per address; 10.0.0.1 and 10.0.0.4 have burst 3
+// and 4 in the settings.
 func newAlive(t *testing.T) *alive {
 	t.Helper()
 	a := &alive{T: t, settings: policy.Settings{Rules: []policy.RuleSpec{{
 		Limit:     fastlimit.RuleConfig{Name: "per-ip", Rate: fastlimit.Rate{N: 1, Per: time.Hour}, Burst: 2, Strict: true},
 		Key:       []policy.KeyPart{{Kind: policy.KeyIP}},
-		Overrides: []policy.Override{{Key: []string{"10.0.0.1"}, Burst: 3}},
+		Overrides: []policy.Override{{Key: []string{"10.0.0.1"}, Burst: 3}, {Key: []string{"10.0.0.4"}, Burst: 4}},
 	}}}}
 	lim, err := fastlimit.New(fastlimit.Config{Rules: a.settings.Limits()})
 	if err != nil {
@@ -114,16 +115,20 @@ func TestAnswersOfLiveTiers(t *testing.T) {
 	five, one := a.tier(5), a.tier(1)
 	before := a.Snapshot()
 	a.swap(map[string]*fastlimit.Rule{"192.0.2.5": five, "192.0.2.1": one})
-	for client, burst := range map[string]int{"192.0.2.5": 5, "192.0.2.1": 1, "10.0.0.1": 3, "192.0.2.2": 2} {
+	for client, burst := range map[string]int{"192.0.2.5": 5, "192.0.2.1": 1, "10.0.0.1": 3, "10.0.0.4": 4, "192.0.2.2": 2} {
 		for range burst {
 			a.wants(client, a.ask(client), 200, burst)
 		}
 		a.wants(client, a.ask(client), 429, burst)
 	}
 	first := a.Snapshot()
-	rendered := &first.live[0][a.base.Tier(0).TierIndex()].on[0] // that of five, the first live one
-	a.swap(map[string]*fastlimit.Rule{"192.0.2.5": five})
+	rendered := &first.live[0][0].on[0] // of five
 	a.base.DropTier(one)
+	six := a.tier(6)
+	a.swap(map[string]*fastlimit.Rule{"192.0.2.5": five, "192.0.2.6": six})
+	a.wants("at once in place of the one that was dropped", a.ask("192.0.2.6"), 200, 6)
+	a.swap(map[string]*fastlimit.Rule{"192.0.2.5": five})
+	a.base.DropTier(six)
 	if again := a.Snapshot(); &again.live[0][0].on[0] != rendered {
 		t.Error("answers that were there are rendered again")
 	}
