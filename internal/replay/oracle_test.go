@@ -241,7 +241,8 @@ func TestUnknownAlgorithm(t *testing.T) {
 func TestOracleKnowsRules(t *testing.T) {
 	t.Parallel()
 	known := []string{
-		"Name", "Rate", "Algorithm", "CountDenied", "Burst", "Cost", "Mode", "EscalateAt", "Strict", "OnFailure", "KeyKind", "Tiers", "IPv4Prefix", "IPv6Prefix",
+		"Name", "Rate", "Algorithm", "CountDenied", "Burst", "Cost", "Mode", "EscalateAt", "Strict", "OnFailure", "KeyKind", "Tiers", "IPv4Prefix", "IPv6Prefix", "Thousandths",
+		"MaxRate", // a log names no rates
 		"MaxWait", // nobody waits where the clock is a ManualClock
 	}
 	for f := range reflect.TypeFor[fastlimit.RuleConfig]().Fields() {
