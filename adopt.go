@@ -14,7 +14,7 @@ import (
 // begin anew, on top of what l has until it is dropped.
 //
 // A rule keeps its state if it stays the same rule: Name, KeyKind, prefixes,
-// rate, burst, EscalateAt, Strict, CountDenied and [Config.StoreTimeout] equal, and its sketch
+// rate, burst, Thousandths, EscalateAt, Strict, CountDenied and [Config.StoreTimeout] equal, and its sketch
 // and table of the same sizes ([Plan]; those of a rule can change with the
 // others'). Then it has the same buckets, sketch, counters, operations in flight
 // and keys: whoever is denied stays denied, and a [Key] that one of the two rules

@@ -108,7 +108,7 @@ func (rp *RulePlan) epoch() time.Duration { return max(rp.drainTime(), minEpoch)
 // who end epochs; see there.
 func (r *Rule) Epoch() time.Duration { return r.epoch }
 
-// ChargePeer charges units that another node counted to the sketch, as of now:
+// ChargePeer charges units, or [RuleConfig].Thousandths of one, that another node counted to the sketch, as of now:
 // to the client at pos, a [sketch.Slot]'s. That can make a suspect and never
 // denies. Without a sketch there are no suspects and nothing happens. It is for
 // package sync/gossip.
@@ -117,7 +117,7 @@ func (r *Rule) ChargePeer(pos, units uint64) {
 	if r.sketch == nil {
 		return
 	}
-	hi, cost := bits.Mul64(units, r.shape.Unit())
+	hi, cost := bits.Mul64(units, r.shape.Part())
 	if hi != 0 {
 		cost = maxLevel
 	}

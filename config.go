@@ -93,6 +93,12 @@ type RuleConfig struct {
 	// Cost is the number of units that [Rule.Allow] takes. 0 means 1.
 	Cost uint64
 
+	// Thousandths has costs count thousandths of a unit: Cost, those of a [Charge], what
+	// Take, TakeUpTo, Peek, Wait and Refund are given, and what TopTalkers counts. Rates,
+	// bursts and [Decision].Remaining, which is rounded down, stay whole units. It is for
+	// buckets without MaxRate, whose rate and burst leave room for it: nothing is rounded.
+	Thousandths bool
+
 	// MaxWait is how long a request may wait for its units to fit, if it is made by
 	// [Rule.Wait] or [Limiter.WaitAll], instead of being denied. It is for buckets: at
 	// the end of a window all who wait would come at once. A shadow rule makes nobody
@@ -210,17 +216,18 @@ func (c RuleConfig) withDefaults(bad *report) RuleConfig {
 	}
 	sized = sized && c.checkBurst(bad, rated)
 	if c.Cost == 0 {
-		c.Cost = 1
+		c.Cost = c.CostScale()
 	}
 	switch {
-	case !sized || c.Cost <= c.Burst:
+	case !sized || (c.Cost-1)/c.CostScale() < c.Burst:
 	case c.periodic():
 		bad.add(c.Name, "Cost", "lower it, or raise the rate", "cost %d is above the %d of a period: no request would ever be admitted", c.Cost, c.Burst)
 	default:
-		bad.add(c.Name, "Cost", "lower it, or raise burst", "cost %d is above burst %d: no request would ever be admitted", c.Cost, c.Burst)
+		bad.add(c.Name, "Cost", "lower it, or raise burst", "cost %s is above burst %d: no request would ever be admitted", c.FormatCost(c.Cost), c.Burst)
 	}
 	c.checkWait(bad)
 	c.checkMaxRate(bad)
+	c.checkThousandths(bad)
 	c.Strict = c.Strict || c.MaxRate != Rate{}
 	if c.Mode > Shadow {
 		bad.add(c.Name, "Mode", "want Enforce or Shadow", "%d is not a mode", c.Mode)
@@ -269,6 +276,9 @@ func (c *RuleConfig) newShape(burst uint64) (bucket.Shape, error) {
 		return bucket.NewSlidingLog(c.Rate.N, c.Rate.Per)
 	}
 	s, err := bucket.NewShape(c.Rate.N, c.Rate.Per, burst)
+	if err == nil && c.Thousandths {
+		return s.InThousandths()
+	}
 	if err == nil && c.MaxRate != (Rate{}) {
 		return c.fine(s)
 	}
@@ -294,11 +304,16 @@ func (c *RuleConfig) checkWindow(bad *report) {
 func (c *RuleConfig) checkRate(bad *report) bool {
 	_, err := c.newShape(1)
 	if errors.Is(err, bucket.ErrInexact) {
-		fix := "write fewer digits"
-		if exact, ok := c.Rate.nearestExact(); ok {
+		fix, with := "write fewer digits", ""
+		if exact, ok := c.nearestExact(); ok {
 			fix = "write " + exact.inSeconds().String()
+		} else if c.Thousandths {
+			fix = "lower it, or write whole costs"
 		}
-		bad.add(c.Name, "Rate", fix, "rate %v cannot be kept exactly", c.Rate)
+		if _, err := bucket.NewShape(c.Rate.N, c.Rate.Per, 1); err == nil {
+			with = " with costs in thousandths"
+		}
+		bad.add(c.Name, "Rate", fix, "rate %v cannot be kept exactly%s", c.Rate, with)
 	} else {
 		bad.wrap(c.Name, err)
 	}
@@ -330,12 +345,13 @@ func (r *report) wrap(rule string, err error) {
 	}
 }
 
-// nearestExact rounds N to as many leading digits as an exact rate allows.
-func (r Rate) nearestExact() (Rate, bool) {
-	for step := uint64(10); step <= r.N; step *= 10 {
-		n := (r.N + step/2) / step * step
-		if _, err := bucket.NewShape(n, r.Per, 1); err == nil {
-			return Rate{N: n, Per: r.Per}, true
+// nearestExact rounds N of the rate to as many leading digits as an exact rate allows.
+func (c *RuleConfig) nearestExact() (Rate, bool) {
+	other := *c
+	for step := uint64(10); step <= c.Rate.N; step *= 10 {
+		other.Rate.N = (c.Rate.N + step/2) / step * step
+		if _, err := other.newShape(1); err == nil {
+			return other.Rate, true
 		}
 	}
 	return Rate{}, false

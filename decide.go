@@ -37,7 +37,7 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 	}
 	// Most clients have no bucket: if they ask for no more than the burst, the
 	// arithmetic is spared (a twentieth of BenchmarkDistinct).
-	if set, marks := r.table.LookupSet(d); marks != 0 || n > r.shape.Burst() {
+	if set, marks := r.table.LookupSet(d); marks != 0 || n > r.shape.MaxCost() {
 		// checkTable, written out: a flooding client is denied without a call
 		// (a tenth of BenchmarkHotDenied).
 		ticks, cost, tat := r.shape.Ticks(now), r.shape.Cost(n), uint64(0)
@@ -109,7 +109,7 @@ func (r *Rule) screen(key Key, n uint64, now time.Duration, at stripe) Stage {
 	// filter to admit. Otherwise a client that sends both kinds would pass
 	// uncounted once in each window while its level has not drained, which
 	// breaks P2 (a).
-	if r.filter != nil && r.filter.FirstSeen(d, now) && n == 1 {
+	if r.filter != nil && r.filter.FirstSeen(d, now) && n <= uint64(r.scale) {
 		r.counts.record(at, StageFilter, true)
 		return StageFilter
 	}
@@ -151,7 +151,7 @@ func (r *Rule) peek(d sketch.Digest, n uint64, now time.Duration) Decision {
 	switch {
 	case !fits || r.shape.Live(tat, ticks) || r.logged && r.table.LogUntil(d) > ticks: // whose word tells nothing while it is not full
 		return r.decisionOn(d, StageTable, fits, tat, now, cost)
-	case r.filter != nil && n <= 1 && !r.filter.Known(d):
+	case r.filter != nil && n <= uint64(r.scale) && !r.filter.Known(d):
 		return admitUnchecked(StageFilter)
 	case r.sketch != nil && r.sketch.Level(d, r.sketchTicks(now))+cost < r.threshold:
 		return admitUnchecked(StageSketch)

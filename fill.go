@@ -9,7 +9,7 @@ import (
 
 // TakeUpTo takes as many of n units for key as fit, and returns how many: it
 // fills the client's bucket to the brim where [Rule.Take] would take nothing. It
-// takes whole units, and what is above the rule's burst never fits.
+// takes whole units, or [RuleConfig].Thousandths of one, and what is above the rule's burst never fits.
 //
 // The decision is Allowed if any unit was taken, and describes the bucket
 // afterwards: the level is the burst less Remaining, or to the µs what leaks in
@@ -28,7 +28,7 @@ import (
 // [RuleConfig].CountDenied in a sliding window too.
 func (r *Rule) TakeUpTo(ctx context.Context, key Key, n uint64) (d Decision, taken uint64) {
 	r.check(key)
-	return r.takeUpTo(ctx, key, min(n, r.shape.Burst()), r.clock.now(), stackStripe())
+	return r.takeUpTo(ctx, key, min(n, r.shape.MaxCost()), r.clock.now(), stackStripe())
 }
 
 // takeUpTo is take for as many of n units as fit, n being no more than the burst.
@@ -47,7 +47,7 @@ func (r *Rule) takeUpTo(ctx context.Context, key Key, n uint64, now time.Duratio
 	}
 	v, taken := Decision{}, uint64(0)
 	if r.shared != nil {
-		c := claim{cost: r.shape.Unit(), count: n, deadline: now + r.shared.timeout, policy: r.config.OnFailure}
+		c := claim{cost: r.shape.Part(), count: n, deadline: now + r.shared.timeout, policy: r.config.OnFailure}
 		v, taken = r.shared.take(ctx, key, c)
 	} else {
 		v, taken = r.buckets.takeUpTo(d, n, now)
@@ -72,7 +72,7 @@ func (b *buckets) takeUpTo(d sketch.Digest, n uint64, now time.Duration) (Decisi
 			taken = n
 		}
 	}
-	return b.decisionOn(d, StageExact, taken > 0, tat, now, b.shape.Unit()), taken
+	return b.decisionOn(d, StageExact, taken > 0, tat, now, b.shape.Part()), taken
 }
 
 // fill charges as many of n units as fit at now, and returns the TAT afterwards.
@@ -92,11 +92,11 @@ func (b *buckets) fill(d sketch.Digest, n uint64, now time.Duration) (tat, taken
 	}
 }
 
-// remaining is how many units fit the bucket of d, whose TAT is tat.
+// remaining is the highest cost that fits the bucket of d, whose TAT is tat.
 func (b *buckets) remaining(d sketch.Digest, tat, ticks uint64) uint64 {
 	if b.logged {
 		free, _, _ := b.table.Log(d, ticks, 1)
 		return free
 	}
-	return b.shape.Remaining(tat, ticks)
+	return b.shape.RemainingCost(tat, ticks)
 }

@@ -29,6 +29,7 @@ var ruleFields = map[string]struct {
 	"Cost":        {uint64(2), false, false},
 	"Mode":        {Shadow, false, false},
 	"MaxWait":     {time.Second, false, false},
+	"Thousandths": {true, true, true}, // talkers count in them, and ticks are finer
 	"OnFailure":   {FailOpen, false, false},
 	"MaxRate":     {Rate{N: 100, Per: time.Second}, true, true}, // other ticks
 	"Tiers":       {[]Tier{{Burst: 7}}, false, false},           // each has state of its own

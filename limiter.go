@@ -148,7 +148,7 @@ func (l *Limiter) checkMade() {
 // is nil.
 func newRule(l *Limiter, i int, c *Config, old *Rule) (*Rule, error) {
 	rp := &l.plan.Rules[i]
-	r := &Rule{limiter: l, index: i, config: rp.Config, cost: rp.Config.Cost, enforced: rp.Config.Mode == Enforce, epoch: rp.epoch()}
+	r := &Rule{limiter: l, index: i, config: rp.Config, cost: rp.Config.Cost, scale: uint32(rp.Config.CostScale()), enforced: rp.Config.Mode == Enforce, epoch: rp.epoch()}
 	r.buckets.countDenied = rp.Config.CountDenied
 	r.namer = namer{r.config.Name, uint8(r.config.IPv4Prefix), uint8(r.config.IPv6Prefix)}
 	r.setPrefixes()

@@ -15,6 +15,8 @@ type oracle struct {
 	previous, current int64   // units, of a sliding window
 	times             []int64 // µs of the units that count, of a log
 	logged            bool
+
+	scale int64 // of a rule in thousandths, whose units are those: 1000; else 0
 }
 
 // oracleOf is an oracle for a rule.
@@ -27,7 +29,11 @@ func oracleOf(c RuleConfig) *oracle {
 	case SlidingLog:
 		return &oracle{per: 1, window: int64(c.Rate.Per), logged: true}
 	}
-	return newOracle(c.Rate)
+	o := newOracle(c.Rate)
+	if c.Thousandths {
+		o.n, o.scale = 1000*o.n, 1000
+	}
+	return o
 }
 
 func newOracle(r Rate) *oracle { return &oracle{n: int64(r.N), per: int64(r.Per)} }
@@ -66,13 +72,13 @@ func (o *oracle) at(now time.Duration) {
 }
 
 // units converts to the oracle's scale.
-func (o *oracle) units(u float64) int64 { return int64(u * float64(o.per)) }
+func (o *oracle) units(u float64) int64 { return int64(u * float64(o.per*max(1, o.scale))) }
 
 // justified tells whether a denial of n units is one that an exact bucket of
 // burst b would make. The level is that of the admitted stream, so a denial
 // that passes is one the client's own admitted requests explain: P1.
 func (o *oracle) justified(n, b uint64) bool {
-	return o.level+int64(n)*o.per > int64(b)*o.per
+	return o.level+int64(n)*o.per > int64(b)*max(1, o.scale)*o.per
 }
 
 // admit charges n units and returns the level.

@@ -20,6 +20,7 @@ type Rule struct {
 	hasher           sketch.Hasher
 	tag              uint64 // of its keys, in the upper half
 	others           uint32 // ^tag: what only a key with that tag makes all ones
+	scale            uint32 // of costs: 1, or 1000 with Thousandths
 
 	threshold uint64 // θ·B·T in ticks, rounded down: towards suspicion
 	counts    *counters
@@ -52,6 +53,16 @@ func (r *Rule) Index() int { return r.index }
 
 // Burst is the burst of [Rule.Config], the most units that a request may ever take.
 func (r *Rule) Burst() uint64 { return r.config.Burst }
+
+// CostScale is the cost of one unit, in Take and all else that is given a cost: 1, or 1000
+// of a rule with [RuleConfig].Thousandths.
+func (r *Rule) CostScale() uint64 { return uint64(r.scale) }
+
+// MaxCost is the highest cost that may ever be admitted: the burst, at that scale.
+func (r *Rule) MaxCost() uint64 { return r.shape.MaxCost() }
+
+// below is the most whole units that remain where that cost does not fit.
+func (r *Rule) below(cost uint64) int64 { return int64((cost - 1) / r.CostScale()) } //nolint:gosec // the cost fits the burst
 
 // Config is the rule's configuration with defaults filled in.
 func (r *Rule) Config() RuleConfig { return r.config }

@@ -177,7 +177,7 @@ func (w *world) grace(rule int) int64 {
 	if !r.plain {
 		return 0
 	}
-	grace := int64(r.config.Rate.N) * int64(time.Microsecond)
+	grace := int64(r.config.Rate.N*r.CostScale()) * int64(time.Microsecond)
 	if r.shape.Cost(1)%r.shape.Ticks(time.Microsecond) != 0 {
 		grace *= 2
 	}

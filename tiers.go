@@ -200,7 +200,7 @@ func (r *Rule) newTier(i int, tp *RulePlan, c *Config, old *Rule) (*Rule, error)
 	t := &Rule{
 		limiter: r.limiter, enforced: r.enforced, mask4: r.mask4, mask6hi: r.mask6hi, mask6lo: r.mask6lo,
 		hasher: r.hasher, tag: r.tag, others: r.others, counts: r.counts, talkers: r.talkers,
-		index: r.index, tier: i + 1, base: r, cost: r.cost, config: tp.Config, epoch: r.epoch, namer: r.namer,
+		index: r.index, tier: i + 1, base: r, cost: r.cost, scale: r.scale, config: tp.Config, epoch: r.epoch, namer: r.namer,
 	}
 	t.beginLines(old)
 	if old != nil {

@@ -219,7 +219,7 @@ func (w *attempt) deny(by int, now, wait time.Duration) Decision {
 	d := r.decision(StageTable, false, r.table.Lookup(digest), now, cost)
 	d.RetryAfter = wait
 	if wait != bucket.Never {
-		d.Remaining = min(d.Remaining, int64(c.Cost)-1)
+		d.Remaining = min(d.Remaining, r.below(c.Cost))
 	}
 	w.record(by)
 	return d

@@ -76,7 +76,7 @@ func (c *Charge) behind(d Decision, denied bool, now time.Duration) (Decision, b
 	cost := r.shape.Cost(c.Cost)
 	if !denied {
 		d = r.decision(StageTable, false, r.table.Lookup(digest), now, cost)
-		d.Remaining = min(d.Remaining, int64(c.Cost)-1) //nolint:gosec // the cost fits the burst
+		d.Remaining = min(d.Remaining, r.below(c.Cost))
 	}
 	d.RetryAfter = max(r.until(digest, ahead, cost, now), time.Microsecond)
 	return d, true

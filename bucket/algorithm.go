@@ -42,7 +42,11 @@ func (s *Shape) Algorithm() Algorithm { return s.algorithm }
 // Parameters are the numbers that tell shapes of different limits apart, the
 // algorithm first. Slack is not among them.
 func (s *Shape) Parameters() []uint64 {
-	return []uint64{uint64(s.Algorithm()), s.perMicro, s.unit, s.burst, s.period}
+	all := []uint64{uint64(s.Algorithm()), s.perMicro, s.unit, s.burst, s.period}
+	if scale := s.CostScale(); scale > 1 { // also where the bucket is the same: counts are in thousandths
+		all = append(all, scale)
+	}
+	return all
 }
 
 // LeakSeconds is the time in which so many units leak. Memory and windows are

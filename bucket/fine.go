@@ -20,16 +20,16 @@ const MaxFine = 12 * 24 * time.Hour
 var _ [maxFine/(2*finePerMicro) - uint64(MaxFine/time.Microsecond)]struct{}
 
 // Fine returns the same bucket in smaller ticks, so that [Shape.At] can make others of
-// it. ok is false of a window or log, of a bucket that takes longer than MaxFine to leak, and of
-// a rate of too many digits, which has 2016 ticks or more in a µs already.
+// it. ok is false of a window or log, of [Shape.InThousandths], of a bucket that takes longer than
+// MaxFine to leak, and of a rate of too many digits, which has 2016 ticks or more in a µs already.
 func (s Shape) Fine() (fine Shape, ok bool) {
 	k := (finePerMicro + s.perMicro - 1) / max(1, s.perMicro)
 	hi, limit := bits.Mul64(s.limit, k)
-	if s.period != 0 || hi != 0 || s.perMicro >= 2*finePerMicro || limit/(k*s.perMicro) > uint64(MaxFine/time.Microsecond) {
+	if s.period != 0 || s.part != s.unit || hi != 0 || s.perMicro >= 2*finePerMicro || limit/(k*s.perMicro) > uint64(MaxFine/time.Microsecond) {
 		return s, false
 	}
 	s.perMicro, s.unit, s.limit = k*s.perMicro, k*s.unit, limit
-	s.most = limit + s.perMicro - 1
+	s.most, s.part = limit+s.perMicro-1, s.unit
 	return s, true
 }
 
@@ -52,6 +52,7 @@ func (s *Shape) At(n uint64, per time.Duration, burst uint64) Shape {
 	// The longest period, 366 days, times the ticks in a µs is below 2^56.
 	at.unit = max(1, uint64(per/time.Microsecond)*s.perMicro/max(1, n))
 	at.burst = max(1, min(burst, uint64(MaxFine/time.Microsecond)*s.perMicro/at.unit))
+	at.part, at.costs = at.unit, at.burst
 	at.limit = at.burst * at.unit
 	at.most = at.limit + at.perMicro - 1
 	return at

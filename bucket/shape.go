@@ -85,6 +85,8 @@ type Shape struct {
 	limit    uint64 // B·T
 	most     uint64 // B·T + num - 1, grace included
 	burst    uint64 // B
+	part     uint64 // ticks of a cost of 1: unit, or its thousandth; see InThousandths
+	costs    uint64 // the highest cost that ever fits: B in parts
 	mask     uint64 // the bits of a state that are its level: all, or of a window the count
 	period   uint64 // of windows and logs, in µs; 0 of a bucket
 
@@ -125,7 +127,7 @@ func NewShape(n uint64, per time.Duration, burst uint64) (Shape, error) {
 	if hi != 0 || limit > maxLimit {
 		return bad("Burst", fmt.Sprintf("burst %d at %s is too large", burst, rate), fmt.Sprintf("want at most %d", maxLimit/den))
 	}
-	return Shape{perMicro: num, unit: den, limit: limit, most: limit + num - 1, burst: burst, mask: math.MaxUint64}, nil
+	return Shape{perMicro: num, unit: den, limit: limit, most: limit + num - 1, burst: burst, part: den, costs: burst, mask: math.MaxUint64}, nil
 }
 
 // Ticks converts a time since the start of the clock to ticks, rounded down
@@ -160,12 +162,13 @@ func (s *Shape) Duration(ticks uint64) time.Duration {
 	return time.Duration(us) * time.Microsecond
 }
 
-// Cost is n units in ticks. It saturates above every limit.
+// Cost is n units, or thousandths of [Shape.InThousandths], in ticks. It saturates above
+// every limit.
 func (s *Shape) Cost(n uint64) uint64 {
-	if n > s.burst {
+	if n > s.costs {
 		return s.most + 1
 	}
-	return n * s.unit
+	return n * s.part
 }
 
 // Burst is B.

@@ -59,7 +59,7 @@ func NewWindow(n uint64, per time.Duration) (Shape, error) {
 	case per%time.Microsecond != 0:
 		return bad("period "+per.String()+" is not whole microseconds", "want whole microseconds")
 	}
-	return Shape{unit: 1, limit: n, most: n, burst: n, mask: countMask, period: uint64(per / time.Microsecond), algorithm: FixedWindow}, nil
+	return Shape{unit: 1, limit: n, most: n, burst: n, part: 1, costs: n, mask: countMask, period: uint64(per / time.Microsecond), algorithm: FixedWindow}, nil
 }
 
 // Windowed reports whether limits of this shape are counted in windows, fixed or

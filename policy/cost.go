@@ -1,18 +1,27 @@
 package policy
 
-import "github.com/fastlimit/fastlimit"
+import (
+	"bytes"
+	"math/bits"
+
+	"github.com/fastlimit/fastlimit"
+)
 
 // CostSource says where the cost of a request comes from, if not from the rule.
 type CostSource struct {
-	// Header is the name of a header that has the cost, a whole number of units from 1
-	// to the burst of the client's limit. It counts only if a trusted proxy has sent it,
+	// Header is the name of a header that has the cost, a number of units up to the burst
+	// of the client's limit: whole, unless Limit.Thousandths or Fractions is set. It counts only if a trusted proxy has sent it,
 	// which must overwrite what its own clients send. A request without it costs what the
 	// rule says. "" means none.
 	Header string
+
+	// Fractions has the header name up to three decimals, too, such as 0.5: it makes the
+	// limit one in [fastlimit.RuleConfig].Thousandths, of which Limit.Cost is whole units.
+	Fractions bool
 }
 
 // BadCost is what to do with a request for which a trusted proxy names a cost that
-// cannot be charged: no number, 0, negative, with a fraction, above the burst, or
+// cannot be charged: no number, 0, negative, with a fraction (or one too fine), above the burst, or
 // several. An unlimited client has no bad costs, as it is not charged.
 type BadCost uint8
 
@@ -35,6 +44,8 @@ func (r *RuleSpec) CheckCostFrom() error {
 		return r.invalid("CostFrom.Header", "want a header such as X-Cost", "%q is not the name of a header", h)
 	case r.OnBadCost > BadCostCharge:
 		return r.invalid("OnBadCost", "want one of the constants", "%d: there is no such choice", r.OnBadCost)
+	case h == "" && r.CostFrom.Fractions:
+		return r.invalid("CostFrom.Fractions", "remove it, or name a header", "has no meaning without a header that costs come from")
 	case h == "" && r.OnBadCost != BadCostReject:
 		return r.invalid("OnBadCost", "remove it, or add cost_from", "has no meaning without a header that costs come from")
 	}
@@ -57,31 +68,54 @@ func (c *rule) namedCost(f Fields, limit *fastlimit.Rule, s *Scratch) uint64 {
 		return c.cost
 	}
 	if len(values) == 1 {
-		if n, ok := parseCost(values[0]); ok && n <= limit.Burst() {
+		if n, ok := ParseCost(values[0], limit.CostScale()); ok && n <= limit.MaxCost() {
 			return n
 		}
 	}
 	s.badCosts = append(s.badCosts, c.limit)
 	switch {
 	case c.onBad == BadCostDeny:
-		return limit.Burst() + 1
+		return limit.MaxCost() + 1
 	case c.onBad == BadCostReject && limit.Config().Mode == fastlimit.Enforce && s.refused == nil:
 		s.refused = c.limit
 	}
 	return c.cost
 }
 
-// parseCost reads a cost of 1 to 19 digits and nothing else, so that proxy and limiter
-// cannot differ about what "1e3", "+5" or "5, 7" means.
-func parseCost(b []byte) (n uint64, ok bool) {
+// ParseCost reads a cost of 1 to 19 digits and nothing else, so that proxy and limiter
+// cannot differ about what "1e3", "+5" or "5, 7" means. At a scale of 1000 there may be a
+// point and one to three more digits. What it returns is at that scale, and not 0.
+func ParseCost(b []byte, scale uint64) (n uint64, ok bool) {
 	if len(b) > 19 { // all numbers that are shorter fit a word
 		return 0, false
 	}
+	at := bytes.IndexByte(b, '.')
+	if at < 0 {
+		n, ok = digits(b)
+		hi, n := bits.Mul64(n, scale)
+		return n, ok && hi == 0 && n > 0
+	}
+	whole, rest := b[:at], b[at+1:]
+	if scale == 1 || len(whole) == 0 || len(rest) == 0 || len(rest) > 3 {
+		return 0, false
+	}
+	n, ok1 := digits(whole)
+	f, ok2 := digits(rest)
+	for range 3 - len(rest) {
+		f *= 10
+	}
+	hi, n := bits.Mul64(n, scale)
+	n, carry := bits.Add64(n, f, 0)
+	return n, ok1 && ok2 && hi+carry == 0 && n > 0
+}
+
+// digits reads up to 19 of them.
+func digits(b []byte) (n uint64, ok bool) {
 	for _, c := range b {
 		if c < '0' || c > '9' {
 			return 0, false
 		}
 		n = 10*n + uint64(c-'0')
 	}
-	return n, n > 0
+	return n, true
 }

@@ -150,12 +150,12 @@ func TestCostsOfOverrides(t *testing.T) {
 	}
 }
 
-// parseCost takes what an arbitrarily large integer of digits says, if it fits.
+// ParseCost takes what an arbitrarily large integer of digits says, if it fits.
 func TestParseCost(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.StringMatching(`[0-9]{0,22}`), rapid.StringMatching(`[-+ .,e0-9]{0,6}`), rapid.Map(rapid.Uint64(), func(n uint64) string { return strconv.FormatUint(n, 10) })).Draw(t, "text")
-		n, ok := parseCost([]byte(text))
+		n, ok := ParseCost([]byte(text), 1)
 		want, isNumber := new(big.Int).SetString(text, 10)
 		good := isNumber && strings.Trim(text, "0123456789") == "" && len(text) <= 19 && want.Sign() > 0
 		if ok != good || ok && n != want.Uint64() {
@@ -167,8 +167,9 @@ func TestParseCost(t *testing.T) {
 func TestCostMistakes(t *testing.T) {
 	t.Parallel()
 	for want, spec := range map[string]RuleSpec{
-		"CostFrom.Header": {CostFrom: CostSource{Header: "X Cost"}},
-		"OnBadCost":       {OnBadCost: BadCostDeny},
+		"CostFrom.Header":    {CostFrom: CostSource{Header: "X Cost"}},
+		"CostFrom.Fractions": {CostFrom: CostSource{Fractions: true}},
+		"OnBadCost":          {OnBadCost: BadCostDeny},
 	} {
 		spec.Limit, spec.Key = limit("a", 5), key(byIP)
 		s := Settings{Rules: []RuleSpec{spec}}
@@ -188,6 +189,34 @@ func TestNamedCostsDoNotAllocate(t *testing.T) { // not parallel, as the others
 			var s Scratch
 			e.Decide(ctx, r, &s)
 			wantNoAllocs(t, on.String()+" "+cost, func() { e.Decide(ctx, r, &s) })
+		}
+	}
+}
+
+// A rule whose costs come with fractions counts the header and its own cost in thousandths.
+func TestFractionsFrom(t *testing.T) {
+	t.Parallel()
+	for cost, want := range map[string]uint64{"0.5": 500, "1.250": 1250, "0.001": 1, "10": 10_000, "10.0": 10_000, "": 2000} {
+		s := costed(BadCostReject)
+		s.Rules[1].CostFrom.Fractions = true
+		e := mustEngine(t, s)
+		headers := wire{"X-Cost": {cost}}
+		if cost == "" {
+			headers = wire{}
+		}
+		v, charges := ask(t, e, s, "10.0.0.1", headers)
+		if !v.Decision.Allowed || len(charges) != 3 || charges[1].Cost != want || charges[0].Cost != 1 {
+			t.Errorf("%q: %+v, %+v, want %d thousandths", cost, v, charges, want)
+		}
+	}
+	for _, cost := range []string{"0.0001", "0.0", ".5", "5.", "1e0", "-0.5", "10.001", "0,5", "1.2.3", "18446744073709551.616"} {
+		for _, on := range []BadCost{BadCostReject, BadCostDeny} {
+			s := costed(on)
+			s.Rules[1].CostFrom.Fractions = true
+			v, _ := ask(t, mustEngine(t, s), s, "10.0.0.1", wire{"X-Cost": {cost}})
+			if v.Decision.Allowed || (v.Refused == RefusedCost) != (on == BadCostReject) {
+				t.Errorf("%q, %v: %+v", cost, on, v)
+			}
 		}
 	}
 }

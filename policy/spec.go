@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"math"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -104,18 +105,31 @@ type Settings struct {
 }
 
 // Limits returns the rules of the limiter that [New] needs, in the order of s.Rules. It
-// sets their KeyKind, by which nodes tell whether they count the same, their Tiers and MaxRate.
+// sets their KeyKind, by which nodes tell whether they count the same, their Tiers and MaxRate,
+// and Thousandths where costs come with fractions.
 func (s *Settings) Limits() []fastlimit.RuleConfig {
 	limits := make([]fastlimit.RuleConfig, len(s.Rules))
 	for i := range s.Rules {
 		limits[i] = s.Rules[i].Limit
 		limits[i].KeyKind = s.Rules[i].keyKind()
 		limits[i].Tiers, _ = s.Rules[i].Tiers()
+		if s.Rules[i].CostFrom.Fractions && !limits[i].Thousandths {
+			limits[i].Thousandths = true
+			limits[i].Cost = inThousandths(max(1, limits[i].Cost))
+		}
 		if from := s.Rules[i].RateFrom; from.Header != "" {
 			limits[i].MaxRate = from.Max
 		}
 	}
 	return limits
+}
+
+// inThousandths converts units, saturated above every burst.
+func inThousandths(units uint64) uint64 {
+	if units > math.MaxUint64/1000 {
+		return math.MaxUint64
+	}
+	return 1000 * units
 }
 
 // keyKind is a line that says what the rule counts and by which key. The order of

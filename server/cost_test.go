@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/policy"
@@ -151,6 +152,55 @@ func TestNamedRateOverTheWire(t *testing.T) {
 			if want := fmt.Sprintf(`"per-ip";q=%d;w=3600`, burst); n == burst && resp.Header.Get("RateLimit-Policy") != want {
 				t.Fatalf("%s, want %s", resp.Header.Get("RateLimit-Policy"), want)
 			}
+		}
+	}
+}
+
+// A cost of half a unit has six requests fit a burst of three, and clients are told units.
+func TestFractionalCostOverTheWire(t *testing.T) {
+	t.Parallel()
+	set := perIP()
+	set.TrustedProxies = loopback()
+	limit := &set.Rules[0].Limit
+	limit.Rate, limit.Strict, limit.Cost, limit.Thousandths = fastlimit.Rate{N: 1, Per: 24 * time.Hour}, true, 500, true
+	set.Rules[0].CostFrom = policy.CostSource{Header: "X-Cost"}
+	s := start(t, set, func(c *Config) { c.DecideAPI = true })
+	ask := func(client, cost string) *http.Response {
+		if cost == "" {
+			return get(t, "http://"+s.addr+"/", "X-Forwarded-For", client)
+		}
+		return get(t, "http://"+s.addr+"/", "X-Forwarded-For", client, "X-Cost", cost)
+	}
+	for i := range 6 {
+		if resp := ask("192.0.2.1", ""); resp.StatusCode != http.StatusOK {
+			t.Errorf("request %d: %d", i, resp.StatusCode)
+		}
+	}
+	resp := ask("192.0.2.1", "")
+	if h := resp.Header; resp.StatusCode != http.StatusTooManyRequests || h.Get("X-RateLimit-Remaining") != "0" ||
+		!strings.Contains(h.Get("RateLimit-Policy"), "q=3;w=259200") || !strings.HasPrefix(h.Get("Retry-After"), "43") {
+		t.Errorf("%d %v", resp.StatusCode, resp.Header)
+	}
+	for _, c := range []struct {
+		cost string
+		want int
+	}{{"2.25", 200}, {"0.751", 429}, {"0.0001", 400}, {"0.75", 200}, {"0.001", 429}} {
+		if resp := ask("192.0.2.2", c.cost); resp.StatusCode != c.want {
+			t.Errorf("cost %s: %d, want %d", c.cost, resp.StatusCode, c.want)
+		}
+	}
+	for cost, want := range map[string]string{
+		"0.5": `"allowed":true,"remaining":2`, "0": "cost 0: want at least 1", "3.001": "cost 3.001 is above the burst of 3", "0.0001": "cost 0.0001: want a number of units with up to three decimals",
+	} {
+		body := `{"requests":[{"rule":"per-ip","key":["192.0.2.` + fmt.Sprint(10+len(cost)) + `"],"cost":` + cost + `}]}`
+		resp, err := http.Post("http://"+s.addr+"/v1/decide", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if !strings.Contains(string(text), want) {
+			t.Errorf("cost %s: %s, want %s", cost, text, want)
 		}
 	}
 }

@@ -42,7 +42,7 @@ type candidate struct {
 func (r *Ranking) Top(n int, now time.Duration, others ...Source) []Talker {
 	sums := map[client]uint64{}
 	r.each(others, func(_ string, rule int, pos, units uint64, _ []byte) { sums[client{rule, pos}] += units })
-	top := highest(sums, n)
+	top := r.highest(sums, n)
 	found := map[client]*candidate{}
 	for i := range top {
 		found[top[i].client] = &top[i]
@@ -90,10 +90,11 @@ func (r *Ranking) eachLocked(rule int, f func(node string, rule int, pos, units 
 
 // highest returns the n clients with the most units, highest first; ties are broken
 // by rule and position, so that the order does not depend on the map's.
-func highest(sums map[client]uint64, n int) []candidate {
+func (r *Ranking) highest(sums map[client]uint64, n int) []candidate {
 	var top []candidate
+	units := func(c candidate) float64 { return float64(c.units) / r.scale(c.rule) }
 	order := func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(b.units, a.units), cmp.Compare(a.rule, b.rule), cmp.Compare(a.pos, b.pos))
+		return cmp.Or(cmp.Compare(units(b), units(a)), cmp.Compare(a.rule, b.rule), cmp.Compare(a.pos, b.pos))
 	}
 	for k, units := range sums {
 		c := candidate{client: k, units: units}
@@ -105,6 +106,14 @@ func highest(sums map[client]uint64, n int) []candidate {
 		top = top[:min(n, len(top))]
 	}
 	return top
+}
+
+// scale is how many of a rule's counts make a unit.
+func (r *Ranking) scale(rule int) float64 {
+	if s, ok := r.tables[rule].rule.(interface{ CostScale() uint64 }); ok {
+		return float64(s.CostScale())
+	}
+	return 1
 }
 
 // talkers turns units into rates over the time since the mark before the last one,
@@ -131,7 +140,7 @@ func (r *Ranking) talkers(top []candidate, others []Source, now time.Duration) [
 		}
 		all = append(all, Talker{
 			Rule: rule.Name(), Key: key, Nodes: c.nodes,
-			Rate: float64(c.units) / window, Error: doubts[c.rule].Of(c.units) / window,
+			Rate: float64(c.units) / window / r.scale(c.rule), Error: doubts[c.rule].Of(c.units) / window / r.scale(c.rule),
 		})
 	}
 	return all

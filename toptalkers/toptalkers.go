@@ -43,7 +43,8 @@ import (
 )
 
 // Rule is a rule whose top talkers are ranked. *fastlimit.Rule implements it.
-// Implementations are safe for concurrent use.
+// Implementations are safe for concurrent use. One with a method CostScale() uint64 says
+// how many of the table's counts make a unit; without it one does.
 type Rule interface {
 	// Name is the rule's name, for people.
 	Name() string

@@ -59,7 +59,7 @@ func Run(t *testing.T, open func(t *testing.T, clock *Clock) bucket.Store) {
 	for name, test := range map[string]func(*testing.T, *suite){
 		"take": testTake, "partial": testPartial, "mixed costs": testMixedCosts, "peek": testPeek, "refund": testRefund,
 		"reset": testReset, "floor": testFloor, "clock back": testClockBack, "rate change": testRateChange,
-		"rates": testRates, "concurrent": testConcurrent, "close": testClose,
+		"rates": testRates, "thousandths": testThousandths, "concurrent": testConcurrent, "close": testClose,
 		"late take": testLateTake, "late floor": testLateFloor, "back": testBack, "quiet": testQuiet, "reset is known": testResetIsKnown,
 		"clock steps under operations": testClockSteps, "unknown algorithm": testUnknownAlgorithm,
 		"window": testWindow, "window refund": testWindowRefund, "window floor": testWindowFloor, "window denials": testWindowDenials,

@@ -35,6 +35,7 @@ func (d *decoder) check() {
 	d.checkTalkers() // before the rules: the plan has to fit the top talkers too
 	d.translateLegacy()
 	for i := range c.Policy.Rules {
+		d.placeFractions(rulePath(i))
 		d.report(rulePath(i), c.Policy.Rules[i].CheckCostFrom())
 		d.report(rulePath(i), c.Policy.Rules[i].CheckRateFrom())
 	}

@@ -1,5 +1,65 @@
 package config
 
+import (
+	"math"
+	"reflect"
+	"strings"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/policy"
+)
+
+// amount is a cost as fastlimit.RuleConfig has it.
+type amount struct {
+	cost        uint64
+	thousandths bool
+}
+
+// ruleCost is a whole cost, or one with up to three decimals, which makes the rule count in
+// thousandths.
+func ruleCost() value {
+	whole := number{least: 1, most: math.MaxUint64, example: "1"}
+	s := orVariable(schema{"type": "number", "minimum": 0.001})
+	v := parsed("0.001 and more", s, "a number such as 1 or 0.5", func(s scalar) (a amount, problem, fix string) {
+		if !strings.Contains(s.text, ".") || !s.isNumber {
+			a.cost, problem, fix = whole.parse(s)
+			return a, problem, fix
+		}
+		n, ok := policy.ParseCost([]byte(s.text), 1000)
+		switch {
+		case !ok && strings.Trim(s.text, "0.") == "":
+			return a, s.short() + " is too small", "want at least 0.001"
+		case !ok:
+			return a, quote(s.text) + " is not a number of units with up to three decimals", "write for example 1 or 0.5, at least 0.001"
+		case n%1000 == 0:
+			return amount{n / 1000, false}, "", ""
+		}
+		return amount{n, true}, "", ""
+	})
+	read := v.read
+	v.toStruct = true
+	v.read = func(d *decoder, n *node, to reflect.Value) bool {
+		var a amount
+		if !read(d, n, reflect.ValueOf(&a).Elem()) {
+			return false
+		}
+		limit := fieldOf(to, "Limit").Addr().Interface().(*fastlimit.RuleConfig) //nolint:forcetypeassert // that of the section
+		limit.Cost, limit.Thousandths = a.cost, a.thousandths
+		return true
+	}
+	return v
+}
+
+// placeFractions says where a rule got its fractional costs from: for what package fastlimit
+// says of them.
+func (d *decoder) placeFractions(path string) {
+	for _, field := range []string{".CostFrom.Fractions", ".Limit.Cost"} {
+		if at := d.written(path + field); at != nil {
+			d.places[path+".Limit.Thousandths"] = at
+		}
+	}
+}
+
 // costFromTable fills policy.CostSource. The setting of proxy mode is there to be refused
 // by its name.
 func costFromTable() section {
@@ -9,6 +69,7 @@ func costFromTable() section {
 		oneOf: []string{"header", "response_header"}, example: "write for example " + example,
 		settings: append([]setting{
 			{name: "header", field: "Header", value: header(), doc: "the header in which trusted proxies name the cost of a request, overwriting what clients send"},
+			{name: "fractions", field: "Fractions", value: boolean(), def: "false", doc: "costs may have up to three decimals"},
 		}, reserved("response_header")...),
 	}
 }

@@ -83,3 +83,46 @@ func TestRateFrom(t *testing.T) {
 		}
 	}
 }
+
+// A fraction makes its rule one in thousandths, if that can be.
+func TestFractionalCosts(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]struct {
+		cost        uint64
+		thousandths bool
+	}{
+		"cost: 0.5": {500, true}, "cost: 1.0": {1, false}, "cost: 2": {2, false}, "cost: 2.125": {2125, true},
+		"cost_from: {header: X-Cost, fractions: true}":            {1000, true},
+		"cost: 2, cost_from: {header: X-Cost, fractions: true}":   {2000, true},
+		"cost: 0.5, cost_from: {header: X-Cost, fractions: true}": {500, true},
+		"cost_from: {header: X-Cost, fractions: false}":           {0, false},
+	} {
+		f, err := Parse("f.yaml", []byte("rules: [{name: a, rate: 100/s, "+text+"}]"), noEnv)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got := f.Policy.Limits()[0]; got.Cost != want.cost || got.Thousandths != want.thousandths {
+			t.Errorf("%s: cost %d, thousandths %t", text, got.Cost, got.Thousandths)
+		}
+	}
+	for text, want := range map[string]string{
+		"rate: 100/s, cost: 0.0001":                      `rules[0].cost: "0.0001" is not a number of units with up to three decimals; write for example 1 or 0.5, at least 0.001`,
+		"rate: 100/s, cost: 0.000":                       "rules[0].cost: 0.000 is too small; want at least 0.001",
+		"rate: 100/s, cost: -0.5":                        "rules[0].cost: \"-0.5\" is not a number of units",
+		"rate: 100/s, cost: \"0.5\"":                     "rules[0].cost: ",
+		"rate: 100/s, cost: 100.001":                     "rules[0].cost: cost 100.001 is above burst 100: no request would ever be admitted; lower it, or raise burst",
+		"rate: 100/s, algorithm: sliding_log, cost: 0.5": "rules[0].cost: a sliding log counts whole units; write a whole cost, or choose LeakyBucket",
+		"rate: 100/s, algorithm: fixed_window, cost_from: {header: X-Cost, fractions: true}": "rules[0].cost_from.fractions: a fixed window counts whole units",
+		"rate: 100/s, cost: 0.5, rate_from: {header: X-Limit, max: 1000/s}":                  "rules[0].cost: has no exact meaning beside MaxRate",
+		"rate: 1/d, burst: 13343998, cost: 0.5":                                              "",
+		"rate: 1000000/s, burst: 36028797018963968, cost: 0.5":                               "rules[0].burst: burst 36028797018963968 is too large to be counted in thousandths; want at most ",
+		"rate: 100000000/s, cost: 0.5":                                                       "rules[0].rate: rate 100000000/s cannot be kept exactly with costs in thousandths; lower it, or write whole costs",
+		"rate: 100/s, cost: 0.5, overrides: [{key: 192.0.2.7, rate: 100000000/s}]":           "cannot be kept exactly with costs in thousandths",
+	} {
+		_, err := Parse("f.yaml", []byte("rules: [{name: a, "+text+"}]"), noEnv)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), "\n") > 0) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}

@@ -32,24 +32,26 @@ func whole(b number) value {
 		docs, s = "0, or "+docs, schema{"anyOf": []schema{{"const": 0}, s}}
 		b.why = ", or 0 for " + b.zero + b.why
 	}
-	return parsed(docs, orVariable(s), "a whole number such as "+b.example, func(s scalar) (v uint64, problem, fix string) {
-		v, err := strconv.ParseUint(s.text, 10, 64)
-		digits := strings.Trim(s.text, "0123456789") == ""
-		switch {
-		case digits && !s.isNumber:
-			return 0, quote(s.text) + " is text", "write the number without quotes"
-		case digits && err != nil:
-			return 0, s.short() + " is too large", "want a number below 2^64"
-		case err != nil:
-			return 0, quote(s.text) + " is not a whole number", "write for example " + b.example
-		case v == 0 && b.zero != "":
-		case v == 0 && b.least > 0 && b.outside == "":
-			return 0, "0 is too small", "want at least 1"
-		case v < b.least || v > b.most:
-			return 0, fmt.Sprintf("%d %s", v, cmp.Or(b.outside, "is out of range")), fmt.Sprintf("want %d to %d%s", b.least, b.most, b.why)
-		}
-		return v, "", ""
-	})
+	return parsed(docs, orVariable(s), "a whole number such as "+b.example, b.parse)
+}
+
+func (b number) parse(s scalar) (v uint64, problem, fix string) {
+	v, err := strconv.ParseUint(s.text, 10, 64)
+	digits := strings.Trim(s.text, "0123456789") == ""
+	switch {
+	case digits && !s.isNumber:
+		return 0, quote(s.text) + " is text", "write the number without quotes"
+	case digits && err != nil:
+		return 0, s.short() + " is too large", "want a number below 2^64"
+	case err != nil:
+		return 0, quote(s.text) + " is not a whole number", "write for example " + b.example
+	case v == 0 && b.zero != "":
+	case v == 0 && b.least > 0 && b.outside == "":
+		return 0, "0 is too small", "want at least 1"
+	case v < b.least || v > b.most:
+		return 0, fmt.Sprintf("%d %s", v, cmp.Or(b.outside, "is out of range")), fmt.Sprintf("want %d to %d%s", b.least, b.most, b.why)
+	}
+	return v, "", ""
 }
 
 // fraction is a number from 0 to 1 in plain decimal notation. Percent are not: 50 is out

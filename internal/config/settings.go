@@ -308,7 +308,7 @@ func ruleTable() section {
 			{name: "factor", field: "Factor", value: factor(), shown: "`1`", doc: "divides the size of `legacy` or `bucket` and multiplies the time between its drips: below 1 relaxes the limit"},
 			{name: "burst", field: "Limit.Burst", value: positive("200"), shown: "the number in `rate`", doc: "what a client may send at once; not with a window or a log"},
 			{name: "count_denied", field: "Limit.CountDenied", value: boolean(), def: "false", doc: "windows only: denied requests count too"},
-			{name: "cost", field: "Limit.Cost", value: positive("1"), shown: "`1`", doc: "units that a request takes, at most `burst`"},
+			{name: "cost", field: "Limit.Cost", value: ruleCost(), shown: "`1`", doc: "units that a request takes, at most `burst`; with up to three decimals where the rule is a bucket"},
 			{name: "max_wait", field: "Limit.MaxWait", value: duration(time.Millisecond, fastlimit.MaxMaxWait, "2s", ""), shown: "none", doc: "how long a request may wait for its place in line instead of being denied; buckets only"},
 			{name: "mode", field: "Limit.Mode", value: choice("enforce", "shadow"), def: "enforce", doc: "whether the rule denies, or only counts"},
 			{name: "escalate_at", field: "Limit.EscalateAt", value: fraction("0.5"), shown: "`0.5`, or `0` if `burst` < 10", doc: "fraction of `burst` from which on requests are checked exactly"},

@@ -24,8 +24,9 @@ type exact struct {
 	algorithm   bucket.Algorithm
 	n, per      uint64
 	limit       uint64
-	period      int64 // of windows and logs, in µs
-	countDenied bool  // of windows
+	period      int64   // of windows and logs, in µs
+	countDenied bool    // of windows
+	scale       float64 // costs per unit
 }
 
 // slidingSteps is in how many steps the share of the period before falls to 0, as the
@@ -35,7 +36,7 @@ const slidingSteps = 62_500
 // newExact rejects what the oracle cannot check: an algorithm that it does not know,
 // whose denials it would call false, and what would lose precision or overflow.
 func newExact(algorithm bucket.Algorithm, c fastlimit.RuleConfig) (exact, error) {
-	e := exact{algorithm: algorithm, per: 1, limit: c.Rate.N, period: c.Rate.Per.Microseconds(), countDenied: c.CountDenied}
+	e := exact{algorithm: algorithm, scale: 1, per: 1, limit: c.Rate.N, period: c.Rate.Per.Microseconds(), countDenied: c.CountDenied}
 	switch algorithm {
 	case bucket.LeakyBucket, bucket.TokenBucket: // which are one
 		return newExactBucket(algorithm, c)
@@ -59,7 +60,13 @@ func newExactBucket(algorithm bucket.Algorithm, c fastlimit.RuleConfig) (exact, 
 	if c.Rate.Per <= 0 || c.Rate.Per%time.Microsecond != 0 {
 		return exact{}, fmt.Errorf("rule %q: rate %v: want a period of whole microseconds", c.Name, c.Rate)
 	}
-	n, per := c.Rate.N, uint64(c.Rate.Per/time.Microsecond)
+	scale := c.CostScale() // everything in parts of a unit
+	hi, n := bits.Mul64(c.Rate.N, scale)
+	over, burst := bits.Mul64(c.Burst, scale)
+	per := uint64(c.Rate.Per / time.Microsecond)
+	if hi != 0 || over != 0 {
+		return exact{}, fmt.Errorf("rule %q: burst %d at %v is too large to check", c.Name, c.Burst, c.Rate)
+	}
 	// Lowest terms by Euclid's algorithm, so that limit overflows as late as possible.
 	for a, b := n, per; ; a, b = b, a%b {
 		if b == 0 {
@@ -67,11 +74,11 @@ func newExactBucket(algorithm bucket.Algorithm, c fastlimit.RuleConfig) (exact, 
 			break
 		}
 	}
-	hi, limit := bits.Mul64(c.Burst, per)
+	hi, limit := bits.Mul64(burst, per)
 	if hi != 0 || limit > 1<<62 { // fits adds up to another burst to a level
 		return exact{}, fmt.Errorf("rule %q: burst %d at %v is too large to check", c.Name, c.Burst, c.Rate)
 	}
-	return exact{algorithm: algorithm, n: n, per: per, limit: limit}, nil
+	return exact{algorithm: algorithm, n: n, per: per, limit: limit, scale: float64(scale)}, nil
 }
 
 // unixTime reports whether the limit counts by periods of Unix time. Buckets and logs go
@@ -146,7 +153,7 @@ func (e *exact) excess(t *tally, at int64) float64 {
 	if level <= e.limit {
 		return 0
 	}
-	return float64(level-e.limit) / float64(e.per)
+	return float64(level-e.limit) / float64(e.per) / e.scale
 }
 
 // add counts units, whether they fit or not.

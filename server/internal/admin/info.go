@@ -110,7 +110,7 @@ type Rule struct {
 	Algorithm  string  `json:"algorithm"`
 	Rate       string  `json:"rate"`
 	Burst      uint64  `json:"burst"`
-	Cost       uint64  `json:"cost"`
+	Cost       float64 `json:"cost"` // in units
 	Mode       string  `json:"mode"`
 	MaxWait    float64 `json:"max_wait_seconds"` // 0: nobody waits
 	EscalateAt float64 `json:"escalate_at"`
@@ -145,7 +145,7 @@ func (i *Info) AddPlan(p *fastlimit.Plan, lag time.Duration) {
 		r := &p.Rules[k]
 		c := &r.Config
 		rule := Rule{
-			Name: c.Name, Algorithm: c.Algorithm.String(), Rate: c.Rate.String(), Burst: c.Burst, Cost: c.Cost, Mode: c.Mode.String(),
+			Name: c.Name, Algorithm: c.Algorithm.String(), Rate: c.Rate.String(), Burst: c.Burst, Cost: float64(c.Cost) / float64(c.CostScale()), Mode: c.Mode.String(),
 			MaxWait:    c.MaxWait.Seconds(),
 			EscalateAt: *c.EscalateAt, Strict: c.Strict, Filter: r.Filter,
 			SketchCells: r.Cells, Buckets: r.Buckets, Bytes: r.Bytes, Carries: r.RequestsPerSecond,

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/denial"
 	"github.com/fastlimit/fastlimit/internal/strictjson"
+	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/guard"
 	"github.com/fastlimit/fastlimit/server/internal/text"
@@ -28,9 +30,9 @@ const (
 type decideRequest struct {
 	Rule string   `json:"rule"`
 	Key  []string `json:"key"`
-	// Cost is in units; absent means the cost of the rule.
-	Cost *uint64 `json:"cost"`
-	Peek bool    `json:"peek"`
+	// Cost is a number of units; absent means the cost of the rule.
+	Cost json.RawMessage `json:"cost"`
+	Peek bool            `json:"peek"`
 }
 
 type decideBatch struct {
@@ -54,7 +56,7 @@ type decideReply struct {
 type question struct {
 	rule *fastlimit.Rule
 	key  fastlimit.Key
-	cost uint64
+	cost uint64 // at the rule's scale
 	peek bool
 
 	unlimited bool // by an override of the rule, which is not asked
@@ -116,16 +118,29 @@ func (s *Snapshot) parseQuestion(r *decideRequest) (question, error) {
 		limit = rule
 	}
 	q := question{rule: limit, key: key, cost: rule.Config().Cost, peek: r.Peek, unlimited: unlimited}
-	if r.Cost != nil {
-		q.cost = *r.Cost
+	if len(r.Cost) > 0 && string(r.Cost) != "null" {
+		if q.cost, err = parseCost(rule, string(r.Cost)); err != nil {
+			return question{}, err
+		}
 	}
-	if q.cost == 0 {
-		return question{}, errors.New(`cost 0: want at least 1; to ask without taking, send "peek": true`)
-	}
-	if burst := limit.Config().Burst; q.cost > burst && !unlimited {
-		return question{}, fmt.Errorf("cost %d is above the burst of %d: it would never be admitted; lower it, or raise burst", q.cost, burst)
+	if q.cost > limit.MaxCost() && !unlimited {
+		config := limit.Config()
+		return question{}, fmt.Errorf("cost %s is above the burst of %d: it would never be admitted; lower it, or raise burst", config.FormatCost(q.cost), config.Burst)
 	}
 	return q, nil
+}
+
+func parseCost(rule *fastlimit.Rule, cost string) (uint64, error) {
+	n, ok := policy.ParseCost([]byte(cost), rule.CostScale())
+	switch {
+	case ok:
+		return n, nil
+	case strings.Trim(cost, "0.") == "":
+		return 0, errors.New(`cost 0: want at least 1; to ask without taking, send "peek": true`)
+	case rule.CostScale() > 1:
+		return 0, fmt.Errorf("cost %s: want a number of units with up to three decimals", text.Printable(cost))
+	}
+	return 0, fmt.Errorf("cost %s: want a whole number of units, or give the rule fractions in cost_from", text.Printable(cost))
 }
 
 func (q *question) answer(ctx context.Context) decideResult {

@@ -34,7 +34,7 @@ func (s *Snapshot) shown(listener int, v *policy.Verdict, from *policy.Scratch) 
 			d = c.Rule.Assured(c.Key)
 		}
 		unknown = unknown || d.Remaining == fastlimit.RemainingUnknown
-		if requests := d.Remaining / int64(c.Cost); fewest < 0 || requests < fewest {
+		if requests := d.Remaining * int64(c.Rule.CostScale()) / int64(c.Cost); fewest < 0 || requests < fewest {
 			best, fewest, told = c.Rule, requests, d
 		}
 	}
