@@ -23,18 +23,19 @@ import (
 
 // notInTheFile are fields of the packages that no setting fills, with the reason.
 var notInTheFile = map[string]string{
-	"redisstore.Config.Logger":     "wired by the command",
-	"gossip.Config.Logger":         "wired by the command",
-	"fastlimit.Config.Store":       "opened by the command",
-	"fastlimit.Config.Secret":      "derived from cluster.secret, else random",
-	"fastlimit.Config.Shared":      "whether there is redis",
-	"fastlimit.Config.Rules":       "policy.RuleSpec.Limit",
-	"fastlimit.Config.Reserved":    "follows from the overrides",
-	"fastlimit.RuleConfig.MaxRate": "policy.RateSource.Max",
-	"fastlimit.RuleConfig.Tiers":   "derived from overrides",
-	"fastlimit.RuleConfig.KeyKind": "derived from key and match",
-	"server.Config.Version":        "of the binary",
-	"server.Config.AdminToken":     "admin.token_file, read with admin",
+	"redisstore.Config.Logger":         "wired by the command",
+	"gossip.Config.Logger":             "wired by the command",
+	"fastlimit.Config.Store":           "opened by the command",
+	"fastlimit.Config.Secret":          "derived from cluster.secret, else random",
+	"fastlimit.Config.Shared":          "whether there is redis",
+	"fastlimit.Config.Rules":           "policy.RuleSpec.Limit",
+	"fastlimit.Config.Reserved":        "follows from the overrides",
+	"fastlimit.RuleConfig.MaxRate":     "policy.RateSource.Max",
+	"fastlimit.RuleConfig.Tiers":       "derived from overrides",
+	"fastlimit.RuleConfig.KeyKind":     "derived from key and match",
+	"fastlimit.RuleConfig.Thousandths": "derived from cost and cost_from",
+	"server.Config.Version":            "of the binary",
+	"server.Config.AdminToken":         "admin.token_file, read with admin",
 }
 
 // elsewhere are fields that a setting fills in another struct.
