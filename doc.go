@@ -46,7 +46,7 @@
 // see Time.
 //
 // P2, bounded excess: what is admitted for a client conforms to rate r and
-// burst (1+θ)·B + 1 + C + R. The 1 is the first-seen request, C the decisions
+// burst (1+θ)·B + 1 + C + R. The 1 is the first-seen request, of a unit at most, C the decisions
 // for this client in flight at once, those included whose units are on their
 // way back, and R, less than r·2 µs, comes from reading the clock in whole µs.
 // With Strict the bound is B + R. With a shared store add r·J, J being how long
