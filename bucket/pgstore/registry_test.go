@@ -1,7 +1,9 @@
 package pgstore
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/fastlimit/fastlimit/bucket/registry"
 	"github.com/fastlimit/fastlimit/bucket/registry/registrytest"
@@ -34,4 +36,27 @@ func TestRegistry(t *testing.T) {
 		t.Cleanup(func() { _ = r.Close() })
 		return r
 	}, func() { server.Do("TRUNCATE fastlimit.registry, fastlimit.record") })
+}
+
+// Versions are above all before and not below the clock: a standby that has lost the last
+// changes goes on above what it has lost, as does a server whose clock was set back.
+func TestRegistryVersions(t *testing.T) {
+	t.Parallel()
+	var c Config
+	server := started(t, &c)
+	r, err := mustOpen(t, c).Registry("overrides")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	now := time.Now().UnixMicro()
+	for _, was := range []int64{0, 5, now + time.Hour.Microseconds()} {
+		server.Do(fmt.Sprintf("UPDATE fastlimit.registry SET version = %d", was))
+		if err := r.Put(t.Context(), "ours", "v", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := r.Mark(t.Context()); err != nil || signed(m.Version) <= was || signed(m.Version) < now || was > now && signed(m.Version) != was+1 {
+			t.Errorf("after version %d: %+v, %v", was, m, err)
+		}
+	}
 }

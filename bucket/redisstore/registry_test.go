@@ -83,6 +83,13 @@ func TestHostileRegistry(t *testing.T) {
 			t.Errorf("after version %s: %+v, %v", version, m, err)
 		}
 	}
+	// A clock that was set back: versions go on above the latest.
+	ahead := uint64(time.Now().Add(time.Hour / 2).UnixMicro()) //nolint:gosec // after 1970
+	server.Do("HSET", key, "!version", fmt.Sprint(ahead))
+	put()
+	if m, err := r.Mark(t.Context()); err != nil || m.Version != ahead+1 {
+		t.Errorf("after version %d: %+v, %v", ahead, m, err)
+	}
 	server.Do("DEL", key)
 	server.Do("SET", key, "a text")
 	if _, err := r.Mark(t.Context()); err == nil || !strings.Contains(err.Error(), "key prefix") {
