@@ -96,7 +96,7 @@ func (h *hangups) turn(fd uintptr) (done bool) {
 	var events [64]unix.EpollEvent
 	for {
 		n, err := unix.EpollWait(int(fd), events[:], 0)
-		if err == unix.EINTR { //nolint:errorlint // as it comes from the system
+		if err == unix.EINTR {
 			continue
 		}
 		for i := range max(0, n) {
