@@ -1,3 +1,5 @@
+//go:build !windows
+
 package server
 
 import (
@@ -35,7 +37,7 @@ var entrances = map[string]entrance{
 const proxyHeader = "PROXY TCP4 192.0.2.1 10.0.0.1 12345 80\r\n"
 
 func bePath(t *testing.T, l *Listener) {
-	dir, err := os.MkdirTemp("", "fl") // a path may have 103 bytes
+	dir, err := os.MkdirTemp("", "fl") //nolint:usetesting // t.TempDir has the name of the test in it, and a path has 103 bytes at most
 	if err != nil {
 		t.Fatal(err)
 	}
