@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -92,7 +93,7 @@ func (o *doorman) play(all []guest, key int) map[int]int64 {
 			continue
 		}
 		level, wait := max(o.full-ev.at, 0), int64(0)
-		for _, g := range append(o.line[:len(o.line):len(o.line)], ev.guest) {
+		for _, g := range append(slices.Clip(o.line), ev.guest) {
 			cost, limit := o.needs(&all[g])
 			level += cost
 			wait = max(wait, level-limit) // nobody is let in before those ahead

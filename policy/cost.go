@@ -89,13 +89,12 @@ func ParseCost(b []byte, scale uint64) (n uint64, ok bool) {
 	if len(b) > 19 { // all numbers that are shorter fit a word
 		return 0, false
 	}
-	at := bytes.IndexByte(b, '.')
-	if at < 0 {
+	whole, rest, point := bytes.Cut(b, []byte{'.'})
+	if !point {
 		n, ok = digits(b)
 		hi, n := bits.Mul64(n, scale)
 		return n, ok && hi == 0 && n > 0
 	}
-	whole, rest := b[:at], b[at+1:]
 	if scale == 1 || len(whole) == 0 || len(rest) == 0 || len(rest) > 3 {
 		return 0, false
 	}

@@ -48,10 +48,12 @@ func (o *waiterOracle) ask(t *testing.T, r *fastlimit.Rule, client string, n int
 	defer o.mu.Unlock()
 	last := time.Since(begin)
 	o.decided += n
-	switch {
-	case d.Allowed:
+	if d.Allowed || d.Stage == fastlimit.StageFallback { // whose answer came late is charged until that is given back
 		o.above.leak(last, waitRate)
 		o.above.level += n * unit
+	}
+	switch {
+	case d.Allowed:
 		o.admitted = append(o.admitted, flight{first, last, n})
 	case d.Stage != fastlimit.StageFallback:
 		// Requests in flight at once can overtake each other by a millisecond.
