@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -52,6 +53,9 @@ func newClient(o *redis.UniversalOptions, log *slog.Logger) *client {
 	if o.IsClusterMode {
 		co := o.Cluster()
 		co.ClusterStateReloadInterval = 5 * time.Second
+		// go-redis (9.23) appends what it learns to this list, in place if there is room: two
+		// clients of one list would write into each other's.
+		co.Addrs = slices.Clone(co.Addrs)
 		c.cluster = redis.NewClusterClient(co)
 		c.UniversalClient = c.cluster
 	} else {
