@@ -138,9 +138,9 @@ func TestDecideRefusesBadBatches(t *testing.T) {
 		{"a part too few", `{"requests":[{"rule":"two","key":["192.0.2.7"]}]}`, "requests[0]: key"},
 		{"a key that is no list", `{"requests":[{"rule":"per-ip","key":"192.0.2.7"}]}`, "not a batch"},
 		{"cost 0", `{"requests":[{"rule":"per-ip","key":["192.0.2.7"],"cost":0}]}`, "cost 0"},
-		{"a negative cost", `{"requests":[{"rule":"per-ip","key":["192.0.2.7"],"cost":-1}]}`, "not a batch"},
+		{"a negative cost", `{"requests":[{"rule":"per-ip","key":["192.0.2.7"],"cost":-1}]}`, "cost -1: want a whole number"},
 		{"a cost above the burst", `{"requests":[` + good + `,{"rule":"per-ip","key":["192.0.2.7"],"cost":4}]}`, "requests[1]: cost 4 is above the burst of 3"},
-		{"a peek above the burst", `{"requests":[{"rule":"per-ip","key":["192.0.2.7"],"cost":18446744073709551615,"peek":true}]}`, "above the burst"},
+		{"a peek above the burst", `{"requests":[{"rule":"per-ip","key":["192.0.2.7"],"cost":18446744073709551615,"peek":true}]}`, "cost 18446744073709551615"},
 		{"not UTF-8", "{\"requests\":[{\"rule\":\"two\",\"key\":[\"192.0.2.7\",\"\xff\"]}]}", "not UTF-8"},
 		{"UTF-8 cut off", "{\"requests\":[{\"rule\":\"two\",\"key\":[\"192.0.2.7\",\"\xc3\"]}]}", "not UTF-8"},
 		{"half a surrogate pair", `{"requests":[{"rule":"two","key":["192.0.2.7","\ud800"]}]}`, "surrogate"},
@@ -150,7 +150,7 @@ func TestDecideRefusesBadBatches(t *testing.T) {
 		{"a name twice", `{"requests":[{"rule":"per-ip","key":["192.0.2.7"],"key":["192.0.2.8"]}]}`, "twice"},
 		{"a name twice, outside", `{"requests":[` + good + `],"requests":[` + good + `]}`, "twice"},
 		{"a name in another case", `{"requests":[{"rule":"per-ip","key":["192.0.2.7"],"Cost":1}]}`, "lower case"},
-		{"half a cost", `{"requests":[{"rule":"per-ip","key":["192.0.2.7"],"cost":0.5}]}`, "not a batch"},
+		{"half a cost", `{"requests":[{"rule":"per-ip","key":["192.0.2.7"],"cost":0.5}]}`, "cost 0.5: want a whole number"},
 	} {
 		for _, addr := range []string{s.addr, s.admin} {
 			status, h, body := postBatch(t, addr, c.body)
