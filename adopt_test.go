@@ -3,6 +3,7 @@ package fastlimit
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"runtime"
@@ -103,18 +104,22 @@ func TestWithTakesNoMemory(t *testing.T) { // not parallel: it counts all that i
 		return c
 	}
 	taken := func(f func()) int64 {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		f()
-		runtime.ReadMemStats(&after)
-		return int64(after.TotalAlloc - before.TotalAlloc)
+		least := int64(math.MaxInt64)
+		for range 5 { // what other goroutines of the process allocate only adds
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			f()
+			runtime.ReadMemStats(&after)
+			least = min(least, int64(after.TotalAlloc-before.TotalAlloc))
+		}
+		return least
 	}
 	old, err := New(config("a", "b", "c"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	all, one := old.plan.Memory, old.plan.Rules[0].Bytes
-	const counted = 112 << 10 // counters, locks and what else a plan leaves out
+	const counted = 100 << 10 // counters, locks and what else a plan leaves out
 	if got := taken(func() { mustWith(t, old, config("a", "b", "c")) }); got > all/100 || got > counted {
 		t.Errorf("%d bytes for a limiter of %d whose rules all stay", got, all)
 	}

@@ -18,7 +18,7 @@ func TestInThousandths(t *testing.T) {
 		per := rapid.SampledFrom([]time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour, 7 * time.Second, 1001 * time.Microsecond, 13 * time.Microsecond}).Draw(t, "per")
 		s, err := bucket.NewShape(rapid.Uint64Range(1, 70_000).Draw(t, "n"), per, rapid.Uint64Range(1, 1<<40).Draw(t, "burst"))
 		if err != nil {
-			t.Skip(err)
+			return // a limit that no bucket can have
 		}
 		m, err := s.InThousandths()
 		if err != nil {

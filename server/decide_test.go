@@ -140,7 +140,7 @@ func TestDecideRefusesBadBatches(t *testing.T) {
 		{"cost 0", `{"requests":[{"rule":"per-ip","key":["192.0.2.7"],"cost":0}]}`, "cost 0"},
 		{"a negative cost", `{"requests":[{"rule":"per-ip","key":["192.0.2.7"],"cost":-1}]}`, "cost -1: want a whole number"},
 		{"a cost above the burst", `{"requests":[` + good + `,{"rule":"per-ip","key":["192.0.2.7"],"cost":4}]}`, "requests[1]: cost 4 is above the burst of 3"},
-		{"a peek above the burst", `{"requests":[{"rule":"per-ip","key":["192.0.2.7"],"cost":18446744073709551615,"peek":true}]}`, "cost 18446744073709551615"},
+		{"a peek above the burst", `{"requests":[{"rule":"per-ip","key":["192.0.2.7"],"cost":18446744073709551615,"peek":true}]}`, "cost 18446744073709551615 is above the burst of 3"},
 		{"not UTF-8", "{\"requests\":[{\"rule\":\"two\",\"key\":[\"192.0.2.7\",\"\xff\"]}]}", "not UTF-8"},
 		{"UTF-8 cut off", "{\"requests\":[{\"rule\":\"two\",\"key\":[\"192.0.2.7\",\"\xc3\"]}]}", "not UTF-8"},
 		{"half a surrogate pair", `{"requests":[{"rule":"two","key":["192.0.2.7","\ud800"]}]}`, "surrogate"},

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
@@ -37,12 +37,7 @@ var entrances = map[string]entrance{
 const proxyHeader = "PROXY TCP4 192.0.2.1 10.0.0.1 12345 80\r\n"
 
 func bePath(t *testing.T, l *Listener) {
-	dir, err := os.MkdirTemp("", "fl") //nolint:usetesting // t.TempDir has the name of the test in it, and a path has 103 bytes at most
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	l.Address = "unix:" + filepath.Join(dir, "s")
+	l.Address = "unix:" + filepath.Join(testkit.ShortDir(t), "s")
 }
 
 func beTLS(t *testing.T, l *Listener) {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 // freePort is a port that was free a moment ago, for servers that cannot pick one.
@@ -58,7 +60,7 @@ func front(t *testing.T, cmd *exec.Cmd, ports ...string) {
 // authority, to a port and to a socket, with health checks: each client has its limit.
 func TestHAProxySendsHeaders(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(shortDir(t), "s")
+	path := filepath.Join(testkit.ShortDir(t), "s")
 	p := serveFile(t, fmt.Sprintf(`listen: [{address: "127.0.0.1:0", proxy_protocol: [127.0.0.1]}, {address: "unix:%s", proxy_protocol: [127.0.0.1]}]
 admin: 127.0.0.1:0
 %s`, path, perIP))
@@ -102,7 +104,7 @@ admin: 127.0.0.1:0
 // a client writes into it does not.
 func TestNginxOnASocket(t *testing.T) {
 	t.Parallel()
-	dir := shortDir(t)
+	dir := testkit.ShortDir(t)
 	path := filepath.Join(dir, "s")
 	p := serveFile(t, fmt.Sprintf("listen: unix:%s\nadmin: 127.0.0.1:0\ntrusted_proxies: [127.0.0.1]\nclient_ip_header: X-Real-IP\n%s", path, perIP))
 	port := freePort(t)

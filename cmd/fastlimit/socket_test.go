@@ -13,18 +13,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-)
 
-// shortDir is a directory whose paths fit a socket.
-func shortDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "fl") //nolint:usetesting // t.TempDir has the name of the test in it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
+	"github.com/fastlimit/fastlimit/internal/testkit"
+)
 
 // serveFile starts the binary with a file and no flags.
 func serveFile(t *testing.T, text string) *process {
@@ -61,7 +52,7 @@ func getFrom(t *testing.T, c *http.Client, url string, fields ...string) (status
 // trusted proxy names, top; and both paths are gone at the end.
 func TestUnixSockets(t *testing.T) {
 	t.Parallel()
-	dir := shortDir(t)
+	dir := testkit.ShortDir(t)
 	traffic, adminPath := filepath.Join(dir, "http.sock"), filepath.Join(dir, "admin.sock")
 	p := serveFile(t, fmt.Sprintf("listen: [{address: unix:%s, mode: \"0620\"}]\nadmin: unix:%s\ntrusted_proxies: [127.0.0.1]\n%s", traffic, adminPath, perIP))
 	if p.listen != "unix:"+traffic || p.admin != "unix:"+adminPath {
@@ -116,7 +107,7 @@ func TestUnixSockets(t *testing.T) {
 // one on loopback, whatever they send; and the usual warning says what is wrong.
 func TestUnixPeerIsThisMachine(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(shortDir(t), "s")
+	path := filepath.Join(testkit.ShortDir(t), "s")
 	p := serveFile(t, fmt.Sprintf("listen: [unix:%s, 127.0.0.1:0]\nadmin: 127.0.0.1:0\n%s", path, perIP))
 	c := socketClient(path)
 	defer c.CloseIdleConnections()
@@ -137,7 +128,7 @@ func TestUnixPeerIsThisMachine(t *testing.T) {
 // a socket of another kind stay, and nothing starts.
 func TestUnixPathIsTaken(t *testing.T) {
 	t.Parallel()
-	dir := shortDir(t)
+	dir := testkit.ShortDir(t)
 	path := filepath.Join(dir, "s")
 	text := fmt.Sprintf("listen: unix:%s\nadmin: 127.0.0.1:0\n%s", path, perIP)
 	first := serveFile(t, text)

@@ -81,12 +81,8 @@ func (g *guest) read(start time.Time) {
 	g.code, g.last, g.at = resp.StatusCode, resp.Close, time.Since(start)
 }
 
-// Twenty that ask at once, at 10/s and for at most 2 s, are admitted one by one over two seconds:
-// none before its time.
-func TestWaitBecomesARamp(t *testing.T) {
-	t.Parallel()
-	p := serveWaiting(t, "10/s", "2s", "per_key: 20")
-	all := guests(t, p, 20)
+// askAtOnce returns when all have their answers.
+func askAtOnce(all []*guest) {
 	var wg sync.WaitGroup
 	start := time.Now()
 	for _, g := range all {
@@ -94,6 +90,15 @@ func TestWaitBecomesARamp(t *testing.T) {
 		wg.Go(func() { g.read(start) })
 	}
 	wg.Wait()
+}
+
+// Twenty that ask at once, at 10/s and for at most 2 s, are admitted one by one over two seconds:
+// none before its time.
+func TestWaitBecomesARamp(t *testing.T) {
+	t.Parallel()
+	p := serveWaiting(t, "10/s", "2s", "per_key: 20")
+	all := guests(t, p, 20)
+	askAtOnce(all)
 	checkRamp(t, all, 0)
 	if n, left := p.waited(t, "admitted"), p.inLine(t); n != 19 || left != 0 {
 		t.Errorf("%d have waited, and %d do", n, left)
@@ -130,13 +135,7 @@ func TestWaitWithRedis(t *testing.T) {
 	for range 2 {
 		all = append(all, guests(t, serve(t, "-c", file), 15)...)
 	}
-	var wg sync.WaitGroup
-	start := time.Now()
-	for _, g := range all {
-		g.ask()
-		wg.Go(func() { g.read(start) })
-	}
-	wg.Wait()
+	askAtOnce(all)
 	checkRamp(t, all, time.Second) // alone each would be done after 1.4 s, this is at 2.9 - 1
 }
 

@@ -12,17 +12,14 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 // shortPath is a path in a new directory that fits a socket.
 func shortPath(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "fl") //nolint:usetesting // t.TempDir has the name of the test in it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return filepath.Join(dir, "s")
+	return filepath.Join(testkit.ShortDir(t), "s")
 }
 
 // A socket has its mode when it begins to listen, and before that refuses everybody.

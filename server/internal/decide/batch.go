@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 
@@ -125,7 +126,11 @@ func (s *Snapshot) parseQuestion(r *decideRequest) (question, error) {
 	}
 	if q.cost > limit.MaxCost() && !unlimited {
 		config := limit.Config()
-		return question{}, fmt.Errorf("cost %s is above the burst of %d: it would never be admitted; lower it, or raise burst", config.FormatCost(q.cost), config.Burst)
+		cost := config.FormatCost(q.cost)
+		if q.cost == math.MaxUint64 { // which only stands for it
+			cost = text.Printable(string(r.Cost))
+		}
+		return question{}, fmt.Errorf("cost %s is above the burst of %d: it would never be admitted; lower it, or raise burst", cost, config.Burst)
 	}
 	return q, nil
 }
@@ -137,6 +142,8 @@ func parseCost(rule *fastlimit.Rule, cost string) (uint64, error) {
 		return n, nil
 	case strings.Trim(cost, "0.") == "":
 		return 0, errors.New(`cost 0: want at least 1; to ask without taking, send "peek": true`)
+	case strings.Trim(cost, "0123456789") == "": // of too many digits for a word
+		return math.MaxUint64, nil
 	case rule.CostScale() > 1:
 		return 0, fmt.Errorf("cost %s: want a number of units with up to three decimals", text.Printable(cost))
 	}
