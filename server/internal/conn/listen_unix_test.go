@@ -11,9 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/fastlimit/fastlimit/internal/testkit"
+	"golang.org/x/sys/unix"
 )
 
 // shortPath is a path in a new directory that fits a socket.
