@@ -163,6 +163,12 @@ func (r *resident) flush() bool {
 	return r.sent == len(r.out)
 }
 
+// skip implements unsent.
+func (r *resident) skip() (n int) {
+	n, r.sent = r.sent, 0
+	return n
+}
+
 // yield says what follows when no head is there and no byte can be read.
 func (r *resident) yield(c *Conn, got arrival) step {
 	switch {

@@ -62,16 +62,27 @@ func receive(fd uintptr, p []byte, flags uintptr) (int, syscall.Errno) {
 
 // finWaits reports whether nothing is left to read of a connection but the client's
 // FIN. Any goroutine may call it.
-func finWaits(nc net.Conn) (waits bool) {
+func finWaits(nc net.Conn) bool {
+	n, errno, ok := peekOne(nc)
+	return ok && errno == 0 && n == 0
+}
+
+// hasLeft reports whether the client has half-closed, closed or reset the connection, and
+// nothing is left to read. Any goroutine may call it.
+func hasLeft(nc net.Conn) bool {
+	n, errno, ok := peekOne(nc)
+	return ok && (errno == 0 && n == 0 || errno == syscall.ECONNRESET)
+}
+
+func peekOne(nc net.Conn) (n int, errno syscall.Errno, ok bool) {
 	raw := rawConn(nc)
 	if raw == nil {
-		return false
+		return 0, 0, false
 	}
 	err := raw.Control(func(fd uintptr) {
-		n, errno := receive(fd, make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		waits = errno == 0 && n == 0
+		n, errno = receive(fd, make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 	})
-	return err == nil && waits
+	return n, errno, err == nil
 }
 
 // rawConn is the socket of a connection; nil if something lies between, such as TLS.

@@ -30,6 +30,8 @@ type Service struct {
 	maxBody int // bytes of a body that are read to keep the connection
 	clock   clock
 
+	forwarder Forwarder // nil: admitted requests get an empty 200
+
 	rules  ruleHistory
 	badLog logs.Bad
 	panics logs.Budget
@@ -65,9 +67,12 @@ func (s *Service) Swap(next *Snapshot) {
 	s.rules.swap(next.settings.Limiter.Rules(), func() { s.current.Store(next) })
 }
 
+// SetForwarder has admitted requests passed on. Call it before the first request.
+func (s *Service) SetForwarder(f Forwarder) { s.forwarder = f }
+
 // Handlers returns the handlers of a listener, given its index in Settings.Listeners.
 func (s *Service) Handlers(listener int) conn.Handlers {
-	return conn.Handlers{
+	h := conn.Handlers{
 		Answer: func(dst []byte, c *conn.Conn, h *conn.Head) ([]byte, bool, bool) {
 			return s.answerSimple(dst, c, h, listener)
 		},
@@ -77,6 +82,10 @@ func (s *Service) Handlers(listener int) conn.Handlers {
 		Expect:     func(ctx *fasthttp.RequestCtx) int { return s.expect(ctx, listener) },
 		Log:        parserLog{s.log},
 	}
+	if s.forwarder != nil {
+		h.Relay = func(c *conn.Conn) bool { return s.forwarder.Relay(c, listener) }
+	}
+	return h
 }
 
 // answer answers a request, all of it by one snapshot. read is when the clock was
