@@ -65,7 +65,7 @@ func (s *Service) decideHead(dst []byte, c *conn.Conn, h *conn.Head, snap *Snaps
 		}
 		return dst, false, policy.NotRefused
 	}
-	last = !v.Decision.Allowed && c.Denied() || c.LastRequest()
+	last = !v.Decision.Allowed && (c.Denied() || a.LastIfDenied) || c.LastRequest()
 	if snap.waits {
 		now = s.clock.now() // it may be later by now
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/denial"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
+	"github.com/fastlimit/fastlimit/server/internal/http1"
 	"github.com/fastlimit/fastlimit/server/internal/logs"
 	"github.com/valyala/fasthttp"
 )
@@ -78,12 +79,16 @@ func (f *badRequests) of(err error) *badRequest {
 	var small *fasthttp.ErrSmallBuffer
 	var netErr net.Error
 	var breach *conn.Violation
+	var message *http1.Error
+	var long *HeadTooLong
 	switch {
 	case errors.As(err, &breach):
 		if breach.Ambiguous {
 			return &f.framing
 		}
-	case errors.As(err, &small):
+	case errors.As(err, &message):
+		return f.ofMessage(message)
+	case errors.As(err, &small), errors.As(err, &long):
 		return &f.headerSize
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
 		return &f.bodySize
@@ -95,6 +100,23 @@ func (f *badRequests) of(err error) *badRequest {
 		return &f.framing
 	case errors.Is(err, fasthttp.ErrorInvalidURI):
 		return &f.target
+	}
+	return &f.malformed
+}
+
+// ofMessage returns the kind of what is wrong with a message that was not read by fasthttp.
+func (f *badRequests) ofMessage(e *http1.Error) *badRequest {
+	switch e.Kind {
+	case http1.Framing:
+		return &f.framing
+	case http1.Version:
+		return &f.version
+	case http1.Host:
+		return &f.host
+	case http1.Target:
+		return &f.target
+	case http1.Expectation:
+		return &f.expectation
 	}
 	return &f.malformed
 }

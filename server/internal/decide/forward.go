@@ -22,6 +22,8 @@ type Forwarder interface {
 
 // Admission is what is known of a request that was admitted, and has to be passed on.
 type Admission struct {
+	LastIfDenied bool // set beforehand: a denial ends the connection
+
 	Admitted bool
 	Trusted  bool   // the peer is a trusted proxy
 	Shown    []byte // field lines for the answer, which tell the client of its limit
@@ -32,7 +34,6 @@ type Admission struct {
 // head is valid HTTP/1, and the method and target are of those that RFC 9112 has. It does
 // not allocate.
 func (s *Service) Admit(dst []byte, c *conn.Conn, h *conn.Head, listener int, a *Admission) (out []byte, last bool) {
-	*a = Admission{}
 	out, last, refused := s.decideHead(dst, c, h, s.current.Load(), listener, a)
 	if refused == policy.NotRefused {
 		return out, last
@@ -48,11 +49,22 @@ func (s *Service) Admit(dst []byte, c *conn.Conn, h *conn.Head, listener int, a 
 // It counts and logs it by what err is.
 func (s *Service) Refuse(dst []byte, c *conn.Conn, err error) []byte {
 	c.BeginRequest()
+	return s.RefuseBody(dst, c, err)
+}
+
+// RefuseBody is the same for a request that was admitted, and whose body could not be read.
+func (s *Service) RefuseBody(dst []byte, c *conn.Conn, err error) []byte {
 	bad := s.bad.of(err)
 	s.badLog.Note(&bad.Reason, c.Addr(), err)
 	c.LeaveUnread()
 	return bad.append(dst)
 }
+
+// HeadTooLong is the error of a head that is longer than it may be.
+type HeadTooLong struct{}
+
+// Error implements error.
+func (*HeadTooLong) Error() string { return "the head is too long" }
 
 // Panicked counts and logs a panic while a request was forwarded.
 func (s *Service) Panicked(p any) { s.notePanic(p) }
