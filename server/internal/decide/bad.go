@@ -80,7 +80,7 @@ func (f *badRequests) of(err error) *badRequest {
 	var breach *conn.Violation
 	switch {
 	case errors.As(err, &breach):
-		if breach.Ambiguous {
+		if breach.Ambiguous() {
 			return &f.framing
 		}
 	case errors.As(err, &small):
