@@ -83,7 +83,7 @@ func (f *badRequests) of(err error) *badRequest {
 	var long *HeadTooLong
 	switch {
 	case errors.As(err, &breach):
-		if breach.Ambiguous {
+		if breach.Ambiguous() {
 			return &f.framing
 		}
 	case errors.As(err, &message):

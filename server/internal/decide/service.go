@@ -11,6 +11,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
+	"github.com/fastlimit/fastlimit/server/internal/http1"
 	"github.com/fastlimit/fastlimit/server/internal/logs"
 	"github.com/fastlimit/fastlimit/server/internal/text"
 	"github.com/valyala/fasthttp"
@@ -99,11 +100,11 @@ func (s *Service) answer(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 	}
 	header := &ctx.Request.Header
 	switch {
-	case !http1(header):
+	case !knownVersion(header):
 		s.refuse(ctx, &s.bad.version, nil)
 	case broken != nil:
 		s.refuse(ctx, s.bad.of(broken), broken)
-	case !validTarget(header.Method(), header.RequestURI()):
+	case !http1.ValidTarget(header.Method(), header.RequestURI()):
 		s.refuse(ctx, &s.bad.target, nil)
 	case snap.batches && string(header.RequestURI()) == BatchPath:
 		s.answerBatch(ctx, snap)
