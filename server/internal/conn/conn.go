@@ -219,7 +219,7 @@ func (c *Conn) interrupt(p phase) {
 		_ = c.SetDeadline(longAgo)
 	case queued:
 		c.endWait()
-	case asking:
+	case asking, tunneling:
 		c.link.cut()
 	default:
 		_ = c.SetReadDeadline(longAgo)

@@ -68,8 +68,15 @@ func (c *Conn) Ask(by Interrupter) {
 // Await notes that the upstream is awaited again.
 func (c *Conn) Await() { c.enter(asking) }
 
-// Asked ends what Ask has begun. It reports whether Interrupt was called.
-func (c *Conn) Asked() (cut bool) { return c.link.end() }
+// Asked ends what Ask has begun, before the rest of the answer is sent. It reports whether
+// Interrupt was called.
+func (c *Conn) Asked() (cut bool) {
+	c.enter(writing)
+	return c.link.end()
+}
+
+// Gone reports whether no answer is possible any more.
+func (c *Conn) Gone() bool { return c.closed }
 
 // Receiving notes that the body of the request is awaited, for an upstream. The client has
 // to send some of it within the write timeout.

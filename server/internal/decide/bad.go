@@ -25,7 +25,7 @@ type badRequest struct {
 // the bytes that follow one that was not understood cannot be trusted either.
 type badRequests struct {
 	malformed, framing, version, host, target, peer badRequest
-	repeated, unnamed, cost, batch                  badRequest
+	repeated, unnamed, cost, batch, expectation     badRequest
 	headerSize, bodySize, timeout, truncated        badRequest
 	internal                                        badRequest // a panic, the only one that is our fault
 
@@ -51,6 +51,7 @@ func newBadRequests() *badRequests {
 		{&f.unnamed, "unnamed", http.StatusBadRequest, "The proxy did not name the client or the original request."},
 		{&f.cost, "cost", http.StatusBadRequest, "The proxy named a cost that is not a whole number from 1 to what the limit holds."},
 		{&f.batch, "batch", http.StatusBadRequest, "The batch cannot be decided."},
+		{&f.expectation, "expectation", http.StatusExpectationFailed, "This server knows no expectation but 100-continue."},
 		{&f.headerSize, "header_size", http.StatusRequestHeaderFieldsTooLarge, "The request line and headers are too long."},
 		{&f.bodySize, "body_size", http.StatusRequestEntityTooLarge, "The request body is too long. A decision needs none."},
 		{&f.timeout, "timeout", http.StatusRequestTimeout, "The request did not arrive in time."},

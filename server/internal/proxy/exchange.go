@@ -31,7 +31,9 @@ type exchange struct {
 	payload    http1.Body
 	begun      bool // some of the answer has been sent
 
-	out []byte // for Relay
+	// For Relay.
+	out      []byte
+	bodyHead []byte // what came of the body with the head
 }
 
 func (p *Proxy) exchange(c *conn.Conn, a *decide.Admission) *exchange {
@@ -41,8 +43,8 @@ func (p *Proxy) exchange(c *conn.Conn, a *decide.Admission) *exchange {
 	return x
 }
 
-// end takes an exchange back.
-func (x *exchange) end() {
+// free takes an exchange back.
+func (x *exchange) free() {
 	if x.big != nil {
 		x.p.large.Put(x.big)
 		x.buf = x.small
@@ -50,14 +52,14 @@ func (x *exchange) end() {
 	if len(x.buf) != answerBuffer {
 		x.buf = make([]byte, answerBuffer)
 	}
-	*x = exchange{p: x.p, shown: x.shown, ask: x.ask, buf: x.buf, out: x.out}
+	*x = exchange{p: x.p, shown: x.shown, ask: x.ask, buf: x.buf, out: x.out, bodyHead: x.bodyHead}
 	x.p.exchanges.Put(x)
 }
 
 // Forward implements [decide.Forwarder].
 func (p *Proxy) Forward(dst []byte, c *conn.Conn, h *conn.Head, a decide.Admission) (out []byte, last bool) {
 	x := p.exchange(c, &a)
-	defer x.end()
+	defer x.free()
 	defer x.rescue(&out, &last)
 	x.req.Request = http1.Request{Method: h.Method, Target: h.Target, Host: h.Host, Fields: h.Fields, Minor: 1}
 	return x.run(dst, nil)
@@ -143,7 +145,7 @@ func (x *exchange) first() (err error) {
 		if _, err = x.up.Write(x.ask); err != nil {
 			return err
 		}
-		x.body.start(x.up)
+		x.body.begin(x.up)
 		x.end, err = x.up.AwaitHead(x.buf)
 		return err
 	}

@@ -30,7 +30,7 @@ func (p *Proxy) Relay(c *conn.Conn, listener int) (more bool) {
 	}
 	a := decide.Admission{}
 	x := p.exchange(c, &a)
-	defer x.end()
+	defer x.free()
 	if err != nil {
 		_, _ = c.Send(p.service.Refuse(x.out[:0], c, err))
 		return false
@@ -166,7 +166,7 @@ func (x *exchange) takeBody(r *reader) (begin []byte, err error) {
 	var b http1.Body
 	b.Begin(length)
 	chunked := length == http1.Chunked
-	begin = x.begin0[:0]
+	begin = x.bodyHead[:0]
 	for !b.Done() {
 		skip, n, err := b.Next(r.buf[r.start:r.end])
 		if err != nil {
@@ -183,7 +183,7 @@ func (x *exchange) takeBody(r *reader) (begin []byte, err error) {
 			begin = append(begin, data...)
 		}
 	}
-	x.begin0 = begin
+	x.bodyHead = begin
 	if b.Done() {
 		if chunked {
 			begin = appendLastChunk(begin, b.Trailers())

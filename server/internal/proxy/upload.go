@@ -30,8 +30,8 @@ type upload struct {
 	ended    bool // stop has seen it
 }
 
-// start begins to send to an upstream that has got what came before.
-func (u *upload) start(up *upstream.Conn) {
+// begin begins to send to an upstream that has got what came before.
+func (u *upload) begin(up *upstream.Conn) {
 	u.up, u.done, u.started = up, make(chan struct{}), true
 	go u.run()
 }
