@@ -95,8 +95,8 @@ func New(l Limits, log *slog.Logger) *Conns {
 		timeout: [phases]time.Duration{
 			fresh: l.Head, reading: l.Head, body: l.Head, writing: l.Write,
 			idle: l.Idle, idleDenied: l.Idle, lingering: lingerTime, opens: l.Head,
-			queued: forever, // its rule bounds it
-			asking: forever, // the upstream's timeouts bound it
+			queued:  forever, // its rule bounds it
+			asking:  forever, // the upstream's timeouts bound it
 			sending: l.Write, tunneling: cmp.Or(l.Tunnel, l.Idle),
 		},
 		period: max(min(l.Head, l.Write, l.Idle, 8*time.Second)/8, time.Millisecond),

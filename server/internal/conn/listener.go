@@ -19,7 +19,7 @@ import (
 type Handlers struct {
 	// Answer appends the whole response to a simple request, or reports
 	// that fasthttp has to serve it. last ends the connection. nil: fasthttp serves all.
-	Answer     func(dst []byte, c *Conn, h *Head) (out []byte, last, ok bool)
+	Answer func(dst []byte, c *Conn, h *Head) (out []byte, last, ok bool)
 	// Relay serves the next request that Answer did not take, in place of fasthttp, and all
 	// that have arrived behind it. It reports whether others may follow. nil: fasthttp does.
 	Relay func(c *Conn) (more bool)
@@ -55,7 +55,7 @@ type Listener struct {
 	residents   *residents
 	answer      func([]byte, *Conn, *Head) (out []byte, last, ok bool)
 	relay       func(*Conn) (more bool) // nil: fasthttp takes what residents do not
-	accepted    chan struct{} // closed when no more connections are accepted
+	accepted    chan struct{}           // closed when no more connections are accepted
 }
 
 // NewListener returns a listener whose connections are among the others of conns.
