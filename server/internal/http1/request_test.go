@@ -132,7 +132,7 @@ func TestBadRequest(t *testing.T) {
 		Framing: {
 			"GET / HTTP/1.1\n|", "\n|" + getA, "\r\n\n|" + getA, "GET /\x00 HTTP/1.1\n|", getA + "\n|", getA + "X: a\n|", getA + "X\n|", getA + "X y: z\n|", getA + "X: a\x00\n|", getA + "X: a\rb\n|",
 			getA + " X: a\r\n|", getA + "X: a\r\n\tb\r\n|", getA + " \r\n|", "GET / HTTP/1.1\r\n Host: a\r\n|",
-			postA + "Content-Length: 1\r\nContent-Length: 1\r\n|", postA + "Content-Length: 1\r\nX: y\r\nCONTENT-LENGTH:2\r\n|",
+			postA + "Content-Length: 1\r\nContent-Length: 1\r\n|", postA + "Content-Length: 0\r\nContent-Length: 5\r\n|", postA + "Content-Length: 1\r\nX: y\r\nCONTENT-LENGTH:2\r\n|",
 			postA + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n|", postA + "Transfer-Encoding: identity\r\n|", postA + "Transfer-Encoding: gzip, chunked\r\n|",
 			postA + "Transfer-Encoding:\r\n|", postA + "Transfer-Encoding: chunked,\r\n|", postA + "Transfer-Encoding: \x0bchunked\r\n|", postA + "Transfer-Encoding: \xe2\x84\xaahunked\r\n|",
 			postA + "Transfer-Encoding: chun\xe2\x84\xaaed\r\n|", postA + "Transfer-Encoding: chunked" + strings.Repeat(" ", 300) + "\r\n|",
