@@ -14,6 +14,7 @@ const maxInterim = 16
 var (
 	errHeadTooLong = errors.New("the head of the answer is too long")
 	errInterims    = errors.New("too many answers of status 1xx")
+	errInterimBody = errors.New("an answer of status 1xx that says it has a body")
 	errUnasked     = errors.New("the server has switched protocols, and nobody has asked for it")
 )
 
@@ -35,7 +36,10 @@ func (x *exchange) awaitHead() failed {
 				return failed{failNonsense, errUnasked}
 			case interims == maxInterim:
 				return failed{failNonsense, errInterims}
+			case x.resp.Close && (has(x.resp.Fields, lengthName) || has(x.resp.Fields, codingName)):
+				return failed{failNonsense, errInterimBody} // which might be taken for the real answer
 			}
+			x.closes = x.closes || x.resp.Close
 			interims++
 			if err := x.interim(); err != nil {
 				return failed{failClosed, errLeft}
@@ -90,6 +94,9 @@ func (x *exchange) answer(dst []byte) (out []byte, last bool) {
 	out = x.p.appendResponse(dst, &x.resp, how, x.shown, last)
 	x.payload.Begin(x.resp.Length)
 	out, err := x.stream(out, how)
+	if err == nil || x.begun {
+		x.p.counts.answers[x.resp.Status/100].Add(1)
+	}
 	switch {
 	case err == nil:
 		x.finish()
@@ -116,7 +123,7 @@ func (x *exchange) finish() {
 	if x.body != nil {
 		x.body.stop()
 	}
-	if cut := x.c.Asked(); cut || x.resp.Close || x.start < x.end || x.body != nil && !x.body.sent {
+	if cut := x.c.Asked(); cut || x.closes || x.resp.Close || x.start < x.end || x.body != nil && !x.body.sent {
 		x.p.pool.Discard(x.up, upstream.Fine)
 	} else {
 		x.p.pool.Put(x.up)

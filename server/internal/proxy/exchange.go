@@ -30,6 +30,7 @@ type exchange struct {
 	resp       http1.Response
 	payload    http1.Body
 	begun      bool // some of the answer has been sent
+	closes     bool // the upstream has said in an interim answer that its connection ends
 
 	// For Relay.
 	out      []byte
@@ -69,7 +70,7 @@ func (p *Proxy) Forward(dst []byte, c *conn.Conn, h *conn.Head, a decide.Admissi
 func (x *exchange) rescue(out *[]byte, last *bool) {
 	if panicked := recover(); panicked != nil {
 		x.p.service.Panicked(panicked)
-		x.letGo(upstream.Fine)
+		x.letGo(upstream.Unknown)
 		x.c.Break()
 		*out, *last = nil, true
 	}
@@ -93,8 +94,8 @@ func (x *exchange) run(dst, body []byte) (out []byte, last bool) {
 	if f := x.awaitHead(); f.cause != nil {
 		return x.fail(dst, f)
 	}
-	x.p.counts.answers[x.resp.Status/100].Add(1)
 	if x.resp.Status == 101 {
+		x.p.counts.answers[1].Add(1)
 		return x.tunnel(dst), true
 	}
 	return x.answer(dst)
@@ -133,7 +134,7 @@ func (x *exchange) begin() failed {
 		default:
 			return failureOf(err)
 		}
-		if x.letGo(upstream.Fine) {
+		if x.letGo(upstream.Unknown) {
 			return failed{failClosed, errLeft}
 		}
 	}
@@ -154,7 +155,8 @@ func (x *exchange) first() (err error) {
 }
 
 // letGo ends the connection to the upstream, and with it the sending of the body. It reports
-// whether the client has left.
+// whether the client has left. What a client does says nothing about the server: else clients
+// could have it ejected, or taken back.
 func (x *exchange) letGo(o upstream.Outcome) (left bool) {
 	if x.up == nil {
 		return false
@@ -163,8 +165,8 @@ func (x *exchange) letGo(o upstream.Outcome) (left bool) {
 		x.body.stop()
 	}
 	left = x.c.Asked()
-	if left {
-		o = upstream.Fine
+	if left || x.body != nil && x.body.err != nil {
+		o = upstream.Unknown
 	}
 	x.p.pool.Discard(x.up, o)
 	x.up = nil
@@ -173,13 +175,18 @@ func (x *exchange) letGo(o upstream.Outcome) (left bool) {
 
 // fail answers a request that could not be passed on.
 func (x *exchange) fail(dst []byte, f failed) (out []byte, last bool) {
-	left := x.letGo(upstream.Failed)
+	left := errors.Is(f.cause, errLeft)
+	if left {
+		x.letGo(upstream.Unknown)
+	} else {
+		left = x.letGo(upstream.Failed)
+	}
 	var client error
 	if x.body != nil {
 		client = x.body.err
 	}
 	switch {
-	case left || errors.Is(f.cause, errLeft):
+	case left:
 		return x.gone(dst)
 	case client != nil: // what went wrong is the client's doing
 		return x.p.service.RefuseBody(dst, x.c, client), true

@@ -138,6 +138,8 @@ func fold(name string) string {
 	return string(b)
 }
 
+var lengthName, codingName = []byte("content-length"), []byte("transfer-encoding")
+
 // options are those of a Connection field.
 func options(value []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {

@@ -119,6 +119,10 @@ func (p *Proxy) serve(x *exchange, r *reader, listener int) (last bool) {
 		_, _ = c.Send(p.service.RefuseBody(out[:0], c, err))
 		return true
 	}
+	if x.req.tunnel { // what follows is of the new protocol, or the next request
+		c.Unread(bytes.Clone(r.buf[r.start:r.end]))
+		r.start, r.end = 0, 0
+	}
 	x.out, last = x.run(out[:0], body)
 	if u := x.body; u != nil {
 		x.body = nil

@@ -172,34 +172,42 @@ func originForm(target []byte) (path, authority []byte) {
 	return rest[end:], rest[:end]
 }
 
-// dropNamed removes the lines from dst[first:] on whose names stand in Connection fields.
+// dropNamed removes the lines from dst[first:] on whose names stand in Connection fields, but
+// for those that are not the other side's to remove: where the message ends, and what it is
+// upgraded to. The names are looked up, not compared one by one: a head of 32 KiB has room
+// for thousands of both.
 func dropNamed(dst []byte, first int, fields []byte) []byte {
+	names := namedIn(fields)
+	if len(names) == 0 {
+		return dst
+	}
 	kept := first
 	for lines := (http1.Lines{Rest: dst[first:]}); ; {
 		name, _, line, ok := lines.Next()
 		if !ok {
 			return dst[:kept]
 		}
-		if !named(name, fields) {
+		if k := kindOf(name); k != endToEnd && k != via || !names[string(bytes.ToLower(name))] {
 			kept += copy(dst[kept:], line)
 		}
 	}
 }
 
-// named reports whether a Connection field names a field.
-func named(name, fields []byte) bool {
+// namedIn are the fields that Connection fields name, in small letters.
+func namedIn(fields []byte) (names map[string]bool) {
 	for lines := (http1.Lines{Rest: fields}); ; {
 		field, value, _, ok := lines.Next()
 		if !ok {
-			return false
+			return names
 		}
 		if kindOf(field) != connection {
 			continue
 		}
+		if names == nil {
+			names = make(map[string]bool)
+		}
 		for option := range options(value) {
-			if bytes.EqualFold(option, name) {
-				return true
-			}
+			names[string(bytes.ToLower(option))] = true
 		}
 	}
 }
