@@ -124,7 +124,7 @@ var layers = []struct {
 	{"server/internal/decide", []string{".", "policy", "internal/denial", "server/internal/conn", "server/internal/guard", "server/internal/http1", "server/internal/logs", "server/internal/text"}, "one request in, one answer out; knows no operators"},
 	{"server/internal/proxy", []string{"internal/denial", "server/internal/conn", "server/internal/decide", "server/internal/http1", "server/internal/logs", "server/internal/text", "server/internal/upstream"}, "passes requests on; knows no rules"},
 	{"server/internal/admin", []string{".", "internal/denial", "server/internal/guard", "server/internal/text"}, "shows what it is given"},
-	{"server/internal/metrics", []string{".", "internal/prom"}, "shows what it is given"},
+	{"server/internal/metrics", []string{".", "internal/prom", "server/internal/upstream"}, "shows what it is given"},
 	{"server/internal/lifecycle", []string{"."}, "starts and stops fronts; knows none of them"},
 	{"middleware/internal/limits", []string{".", "policy", "internal/denial"}, "what all middlewares decide alike, whatever their server"},
 	{"middleware/nethttp", []string{".", "policy", "internal/denial", "middleware/internal/limits"}, "a middleware for those who have their own server"},

@@ -14,6 +14,7 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/guard"
 	"github.com/fastlimit/fastlimit/server/internal/lifecycle"
 	"github.com/fastlimit/fastlimit/server/internal/metrics"
+	"github.com/fastlimit/fastlimit/server/internal/upstream"
 	"github.com/fastlimit/fastlimit/toptalkers"
 )
 
@@ -30,6 +31,7 @@ type Server struct {
 	traffic conn.Front     // its listeners in the order of Config.Listeners
 	certs   []*certs.Store // likewise; nil: no TLS
 	admin   *admin.Front   // nil: none
+	pool    *upstream.Pool // nil: a decision service
 	watch   lifecycle.RuleWatch
 	run     lifecycle.Runner
 }
@@ -45,7 +47,7 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Connections.Max = conn.FitDescriptors(c.Connections.Max, c.Logger)
+	c.fitDescriptors()
 	s := &Server{config: c, certs: pairs, started: time.Now(), watch: lifecycle.RuleWatch{Log: c.Logger}}
 	if c.TopTalkers == nil {
 		if s.talkers = newLocalTalkers(c.Limiter); s.talkers != nil {
@@ -60,6 +62,9 @@ func New(c Config) (*Server, error) {
 		Max: c.Connections.Max, PerClient: c.Connections.MaxPerClient, HeadBytes: c.Connections.HeaderBytes,
 		Exempt: s.decide.TrustedProxy,
 	}, c.Logger)
+	if c.Upstream != nil {
+		s.pool = c.Upstream.pool(c.Connections.WriteTimeout, c.Logger) // of a proxy, which is not built yet
+	}
 	s.traffic.Conns, s.traffic.LetGo = s.conns, s.decide.StopWaiting
 	for i, l := range c.Listeners {
 		s.traffic.Addresses = append(s.traffic.Addresses, l.Address)
@@ -151,7 +156,11 @@ func (s *Server) Serve(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.run.Run(ctx)
+	err := s.run.Run(ctx)
+	if s.pool != nil {
+		s.pool.Close() // after those who use it
+	}
+	return err
 }
 
 // tick runs once a second.

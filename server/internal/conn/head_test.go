@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastlimit/fastlimit/server/internal/http1"
 	"github.com/valyala/fasthttp"
 )
 
@@ -108,8 +109,8 @@ func checkHead(t *testing.T, b []byte) {
 	}
 }
 
-// BenchmarkHead reads a head as residents do, and as they would with the gate and
-// fasthttp's parser.
+// BenchmarkHead reads a head as residents do, as a proxy does, and as both would with
+// the gate and fasthttp's parser.
 func BenchmarkHead(b *testing.B) {
 	for _, c := range []struct{ name, head string }{{"host", simple}, {"browser", browser}} {
 		head := []byte(c.head)
@@ -118,6 +119,14 @@ func BenchmarkHead(b *testing.B) {
 			for b.Loop() {
 				if _, what := h.read(head); what != whole {
 					b.Fatal(what)
+				}
+			}
+		})
+		b.Run(c.name+"/http1", func(b *testing.B) {
+			var r http1.Request
+			for b.Loop() {
+				if n, err := r.Parse(head); n == 0 {
+					b.Fatal(err)
 				}
 			}
 		})

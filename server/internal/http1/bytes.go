@@ -91,14 +91,21 @@ func IsForwarding(name []byte) bool {
 	return text.IsName(name, "forwarded") || text.IsName(name, "x-real-ip") || text.IsName(name, "x-forwarded-for")
 }
 
-// HasOption reports whether one of the options of a Connection field is the named one.
+// HasOption reports whether one of the options of a Connection field is the named one,
+// which is in lower case.
 func HasOption(value []byte, name string) bool {
-	for more := true; more; {
-		var option []byte
-		option, value, more = bytes.Cut(value, []byte{','})
-		if text.IsName(text.TrimBlanks(option), name) {
+	for {
+		end := bytes.IndexByte(value, ',')
+		option := value
+		if end >= 0 {
+			option = value[:end]
+		}
+		if len(option) >= len(name) && text.IsName(text.TrimBlanks(option), name) {
 			return true
 		}
+		if end < 0 {
+			return false
+		}
+		value = value[end+1:]
 	}
-	return false
 }

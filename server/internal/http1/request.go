@@ -86,7 +86,7 @@ func (r *Request) requestLine(line []byte) (e *Error) {
 		return e
 	}
 	r.Method, r.Target = line[:method], line[method+1:end]
-	if !ValidTarget(r.Method, r.Target) {
+	if !ValidTarget(r.Method, r.Target) || !validAuthority(r.Target) {
 		return errTarget
 	}
 	return nil

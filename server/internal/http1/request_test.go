@@ -25,6 +25,7 @@ func TestRequest(t *testing.T) {
 		{"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", `OPTIONS * 1 "a" 0`},
 		{"GET http://b/c HTTP/1.1\r\nHost: a\r\n\r\n", `GET http://b/c 1 "a" 0`},
 		{"GET HTTPS://b HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", `GET HTTPS://b 1 "[::1]:80" 0`},
+		{"GET http://b:80?c@d HTTP/1.1\r\nHost: a\r\n\r\n", `GET http://b:80?c@d 1 "a" 0`},
 		{"GET / HTTP/1.0\r\n\r\n", `GET / 0 "" 0 close`},
 		{"GET / HTTP/1.0\r\nHost:\r\n\r\n", `GET / 0 "" 0 close`},
 		{"GET / HTTP/1.0\r\nHost: a\r\nConnection: x, Keep-Alive\r\n\r\n", `GET / 0 "a" 0`},
@@ -131,7 +132,7 @@ func TestBadRequest(t *testing.T) {
 		Framing: {
 			"GET / HTTP/1.1\n|", "\n|" + getA, "\r\n\n|" + getA, "GET /\x00 HTTP/1.1\n|", getA + "\n|", getA + "X: a\n|", getA + "X\n|", getA + "X y: z\n|", getA + "X: a\x00\n|", getA + "X: a\rb\n|",
 			getA + " X: a\r\n|", getA + "X: a\r\n\tb\r\n|", getA + " \r\n|", "GET / HTTP/1.1\r\n Host: a\r\n|",
-			postA + "Content-Length: 1\r\nContent-Length: 1\r\n|", postA + "Content-Length: 1\r\nX: y\r\nCONTENT-LENGTH:2\r\n|",
+			postA + "Content-Length: 1\r\nContent-Length: 1\r\n|", postA + "Content-Length: 0\r\nContent-Length: 5\r\n|", postA + "Content-Length: 1\r\nX: y\r\nCONTENT-LENGTH:2\r\n|",
 			postA + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n|", postA + "Transfer-Encoding: identity\r\n|", postA + "Transfer-Encoding: gzip, chunked\r\n|",
 			postA + "Transfer-Encoding:\r\n|", postA + "Transfer-Encoding: chunked,\r\n|", postA + "Transfer-Encoding: \x0bchunked\r\n|", postA + "Transfer-Encoding: \xe2\x84\xaahunked\r\n|",
 			postA + "Transfer-Encoding: chun\xe2\x84\xaaed\r\n|", postA + "Transfer-Encoding: chunked" + strings.Repeat(" ", 300) + "\r\n|",
@@ -139,7 +140,7 @@ func TestBadRequest(t *testing.T) {
 			"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n|", "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n|",
 		},
 		Version:     {"GET / HTTP/2.0\r\n|", "PRI * HTTP/2.0\r\n|\r\nSM\r\n\r\n", "GET / HTTP/1.2\r\n|", "GET / HTTP/0.9\r\n|", "GET x HTTP/9.9\r\n|"},
-		Target:      {"PRI * HTTP/1.1\r\n|", "CONNECT a:443 HTTP/1.1\r\n|", "CONNECT / HTTP/1.1\r\n|", "GET * HTTP/1.1\r\n|", "OPTIONS *x HTTP/1.1\r\n|", "GET a HTTP/1.1\r\n|", "GET ftp://a HTTP/1.1\r\n|", "GET /\xe9 HTTP/1.1\r\n|", "GET /#a HTTP/1.1\r\n|"},
+		Target:      {"PRI * HTTP/1.1\r\n|", "CONNECT a:443 HTTP/1.1\r\n|", "CONNECT / HTTP/1.1\r\n|", "GET * HTTP/1.1\r\n|", "OPTIONS *x HTTP/1.1\r\n|", "GET a HTTP/1.1\r\n|", "GET ftp://a HTTP/1.1\r\n|", "GET http://u@a/ HTTP/1.1\r\n|", "GET http:///a HTTP/1.1\r\n|", "GET http://?a HTTP/1.1\r\n|", "GET https:// HTTP/1.1\r\n|", "GET http://a\\b HTTP/1.1\r\n|", "GET /\xe9 HTTP/1.1\r\n|", "GET /#a HTTP/1.1\r\n|"},
 		Expectation: {postA + "Expect: 200-ok\r\n\r\n|", postA + "Expect:\r\n\r\n|", postA + "Expect: 100-continue\r\nExpect: x\r\n\r\n|", postA + "Expect: 100-continue, x\r\n\r\n|", "GET / HTTP/1.0\r\nExpect: x\r\n\r\n|"},
 		Host: {
 			"GET / HTTP/1.1\r\n\r\n|", "GET / HTTP/1.1\r\nX: a\r\n\r\n|", "GET / HTTP/1.1\r\nHost:\r\n\r\n|", "GET / HTTP/1.1\r\nHost: \t\r\n\r\n|", getA + "Host: a\r\n\r\n|", getA + "HOST:\r\n\r\n|",

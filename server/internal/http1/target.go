@@ -32,3 +32,16 @@ func ValidTarget(method, target []byte) bool {
 	scheme, _, _ := bytes.Cut(target, []byte("://"))
 	return text.IsName(scheme, "http") || text.IsName(scheme, "https")
 }
+
+// validAuthority reports whether the authority of a target that has one is a host: not
+// empty and without user information, RFC 9110 §4.2.
+func validAuthority(target []byte) bool {
+	if target[0] == '/' || target[0] == '*' {
+		return true
+	}
+	_, authority, _ := bytes.Cut(target, []byte("://"))
+	if end := bytes.IndexAny(authority, "/?"); end >= 0 {
+		authority = authority[:end]
+	}
+	return len(authority) > 0 && allIn(authority, &hostByte)
+}

@@ -57,7 +57,7 @@ func (p *Pool) dialFailed(c *Conn, err error) *DialError {
 	p.mu.Lock()
 	c.returnLocked()
 	if err == ErrCanceled { //nolint:errorlint // made by Conn.dial
-		p.line.canceled++
+		s.dialErrors[dialLeft]++
 		p.mu.Unlock()
 		return nil
 	}

@@ -1,6 +1,9 @@
 package upstream
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // waiter is somebody who waits in line.
 type waiter struct {
@@ -24,7 +27,7 @@ type line struct {
 	len         int
 	free        *waiter // to be used again
 
-	waited, full, timedOut, canceled uint64
+	served, full, timedOut, left uint64
 }
 
 func (l *line) add(fresh bool) *waiter {
@@ -42,7 +45,6 @@ func (l *line) add(fresh bool) *waiter {
 	}
 	l.last = w
 	l.len++
-	l.waited++
 	return w
 }
 
@@ -77,11 +79,16 @@ func (p *Pool) waitLocked(cancel <-chan struct{}, fresh bool) (*Conn, error) {
 
 	p.mu.Lock()
 	w.behind, p.line.free = p.line.free, w
-	p.mu.Unlock()
-	if err == nil {
-		return g.c, g.err
+	switch err = cmp.Or(err, g.err); err {
+	case nil:
+		p.line.served++
+	case ErrQueueTimeout:
+		p.line.timedOut++
+	case ErrCanceled:
+		p.line.left++
 	}
-	return nil, err
+	p.mu.Unlock()
+	return g.c, err
 }
 
 // await waits for a turn. A turn that comes in the very moment in which the time is up is
@@ -100,12 +107,6 @@ func (p *Pool) await(w *waiter, cancel <-chan struct{}) (grant, error) {
 	left := w.queued
 	if left {
 		p.line.remove(w)
-	}
-	switch {
-	case err == ErrCanceled: //nolint:errorlint // set above
-		p.line.canceled++
-	case left:
-		p.line.timedOut++
 	}
 	p.mu.Unlock()
 	if left {

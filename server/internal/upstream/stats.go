@@ -5,10 +5,10 @@ type Stats struct {
 	Servers []ServerStats
 
 	Queue    int    // who waits in line
-	Waited   uint64 // who has waited, or does
+	Served   uint64 // who has waited and got a connection, or room for one
 	Full     uint64 // who was sent away since the line was full
 	TimedOut uint64 // who has waited in vain
-	Canceled uint64 // whose client went while it waited, or while a server was dialled
+	Left     uint64 // whose client went while it waited
 }
 
 // ServerStats is the part of a server.
@@ -31,7 +31,7 @@ func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l := &p.line
-	stats := Stats{Queue: l.len, Waited: l.waited, Full: l.full, TimedOut: l.timedOut, Canceled: l.canceled}
+	stats := Stats{Queue: l.len, Served: l.served, Full: l.full, TimedOut: l.timedOut, Left: l.left}
 	for _, s := range p.servers {
 		one := ServerStats{
 			Name: s.Name, InUse: s.inUse, Idle: s.idle.len, Ejected: s.ejected,
