@@ -255,4 +255,3 @@ func checkForwarded(t testing.TB, r *streams.Request) {
 		}
 	}
 }
-
