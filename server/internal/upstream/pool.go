@@ -29,8 +29,8 @@ type Pool struct {
 func New(c Config) *Pool {
 	c = c.withDefaults()
 	p := &Pool{config: c, start: time.Now(), stop: make(chan struct{}), swept: make(chan struct{})}
-	for _, s := range c.Servers {
-		p.servers = append(p.servers, newServer(s))
+	for i, s := range c.Servers {
+		p.servers = append(p.servers, newServer(s, i))
 	}
 	return p
 }
