@@ -41,6 +41,7 @@ func New(c Config) *Pool {
 // ErrClosed or a *[DialError].
 func (p *Pool) Get(cancel <-chan struct{}, fresh bool) (*Conn, error) {
 	p.mu.Lock()
+	turn := p.turn
 	s := p.chooseLocked(nil)
 	if !fresh && s.idle.newest != nil {
 		c := s.idle.newest
@@ -49,6 +50,7 @@ func (p *Pool) Get(cancel <-chan struct{}, fresh bool) (*Conn, error) {
 		p.mu.Unlock()
 		return c, nil
 	}
+	p.turn = turn // dial chooses again, and else a server without idle connections would never have its turn
 	room, c, err := p.roomLocked(cancel, fresh, s)
 	if !room {
 		return c, err
