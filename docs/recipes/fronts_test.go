@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -12,8 +13,9 @@ import (
 // front is a web server that asks fastlimit as its recipe says.
 type front struct {
 	name     string
-	settings string // what the recipe wants fastlimit to have
-	away     []int  // the statuses for everybody while fastlimit is away, closed form
+	settings string   // what the recipe wants fastlimit to have
+	away     []int    // the statuses for everybody while fastlimit is away, closed form
+	refuses  []string // of the odd requests that the others admit
 
 	// start returns the address. The closed form admits nobody while fastlimit
 	// is away; byKey turns on what a rule with key header:X-Api-Key needs.
@@ -38,26 +40,38 @@ var fronts = []front{
 		away:     []int{502, 504},
 		start:    startCaddy,
 	},
+	{
+		name:     "haproxy",
+		settings: "listen: 127.0.0.1:0\noriginal_request: x-original\n",
+		away:     []int{503},
+		refuses:  []string{"absolute"}, // an authority other than Host
+		start:    startHAProxy,
+	},
 }
 
 func (f *front) config(rest string) string {
 	return f.settings + "trusted_proxies: [127.0.0.1/32]\n" + rest
 }
 
-// recipe reads a recipe with its addresses replaced. Every edit must apply.
+// recipe reads a recipe with its addresses replaced.
 func recipe(t *testing.T, file, addr string, o *options, edits ...string) string {
+	t.Helper()
+	text := edited(t, file, slices.Concat(edits, []string{"127.0.0.1:8080", o.limiter, "127.0.0.1:3000", o.app})...)
+	if strings.Contains(text, "127.0.0.1:8000") {
+		return strings.ReplaceAll(text, "127.0.0.1:8000", addr)
+	}
+	return strings.ReplaceAll(text, ":8000", addr[strings.LastIndexByte(addr, ':'):])
+}
+
+// edited reads a file of this directory with pairs of texts replaced. Every edit
+// must apply.
+func edited(t *testing.T, file string, edits ...string) string {
 	t.Helper()
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := string(b)
-	edits = append(edits, "127.0.0.1:8080", o.limiter, "127.0.0.1:3000", o.app)
-	if strings.Contains(text, "127.0.0.1:8000") {
-		edits = append(edits, "127.0.0.1:8000", addr)
-	} else {
-		edits = append(edits, ":8000", addr[strings.LastIndexByte(addr, ':'):])
-	}
 	for i := 0; i < len(edits); i += 2 {
 		if !strings.Contains(text, edits[i]) {
 			t.Fatalf("%s does not contain %q", file, edits[i])
@@ -102,10 +116,32 @@ func startCaddy(t *testing.T, o options) string {
 	})
 }
 
+func startHAProxy(t *testing.T, o options) string {
+	t.Helper()
+	var edits, luaEdits []string
+	if o.closed {
+		edits = append(edits, "# http-request return status 503", "http-request return status 503")
+	}
+	if o.byKey {
+		luaEdits = append(luaEdits, "passed = {}", `passed = {"x-api-key"}`)
+	}
+	program, dir := find(t, "haproxy", "haproxy"), t.TempDir()
+	lua := writeAs(t, dir, "haproxy.lua", edited(t, "haproxy.lua", luaEdits...))
+	return runFront(t, func(addr string) *exec.Cmd {
+		text := recipe(t, "haproxy.cfg", addr, &o, slices.Concat(edits, []string{"per-thread haproxy.lua", "per-thread " + lua})...)
+		return exec.Command(program, "-db", "-f", write(t, dir, text))
+	})
+}
+
 // write returns the path of a new file.
 func write(t *testing.T, dir, text string) string {
 	t.Helper()
-	path := filepath.Join(dir, "conf")
+	return writeAs(t, dir, "conf", text)
+}
+
+func writeAs(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -174,6 +174,9 @@ func TestOddRequests(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"9 KB of fields", "chunked", "HTTP/1.0", "absolute", "encoded slash"} {
+			if slices.Contains(f.refuses, name) {
+				continue
+			}
 			if status, _ := send(t, "127.0.0.1", addr, odd[name]); status != 200 {
 				t.Errorf("%s: got %d, want 200", name, status)
 			}

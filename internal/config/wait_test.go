@@ -93,8 +93,12 @@ func TestWaitWarnings(t *testing.T) {
 func TestProxyPatience(t *testing.T) {
 	t.Parallel()
 	doc := repoFile(t, "docs/configuration.md")
-	for file, setting := range map[string]string{"nginx.conf": "proxy_read_timeout", "Caddyfile": "response_header_timeout"} {
-		found := regexp.MustCompile(`(?m)^\s*`+setting+`\s+(\w+);?$`).FindAllStringSubmatch(repoFile(t, "docs/recipes/"+file), -1)
+	for file, setting := range map[string]string{
+		"nginx.conf":  "proxy_read_timeout",
+		"Caddyfile":   "response_header_timeout",
+		"haproxy.cfg": "http-request lua.fastlimit 127.0.0.1:8080",
+	} {
+		found := regexp.MustCompile(`(?m)^\s*`+regexp.QuoteMeta(setting)+`\s+(\w+);?$`).FindAllStringSubmatch(repoFile(t, "docs/recipes/"+file), -1)
 		if len(found) != 1 {
 			t.Fatalf("%s: %d lines with %s", file, len(found), setting)
 		}
