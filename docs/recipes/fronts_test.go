@@ -15,7 +15,7 @@ type front struct {
 	name     string
 	settings string   // what the recipe wants fastlimit to have
 	away     []int    // the statuses for everybody while fastlimit is away, closed form
-	refuses  []string // of the odd requests that the others admit
+	refuses  []string // odd requests that the server itself refuses, in a way of its own
 
 	// start returns the address. The closed form admits nobody while fastlimit
 	// is away; byKey turns on what a rule with key header:X-Api-Key needs.
@@ -47,6 +47,13 @@ var fronts = []front{
 		refuses:  []string{"absolute"}, // an authority other than Host
 		start:    startHAProxy,
 	},
+	{
+		name:     "apache",
+		settings: "listen: 127.0.0.1:0\noriginal_request: x-original\n",
+		away:     []int{503},
+		refuses:  []string{"unknown encoding"}, // with 500
+		start:    startApache,
+	},
 }
 
 func (f *front) config(rest string) string {
@@ -56,7 +63,8 @@ func (f *front) config(rest string) string {
 // recipe reads a recipe with its addresses replaced.
 func recipe(t *testing.T, file, addr string, o *options, edits ...string) string {
 	t.Helper()
-	text := edited(t, file, slices.Concat(edits, []string{"127.0.0.1:8080", o.limiter, "127.0.0.1:3000", o.app})...)
+	text := edited(t, file, append(slices.Clone(edits), "127.0.0.1:3000", o.app)...)
+	text = strings.ReplaceAll(text, "127.0.0.1:8080", o.limiter) // if not in another file
 	if strings.Contains(text, "127.0.0.1:8000") {
 		return strings.ReplaceAll(text, "127.0.0.1:8000", addr)
 	}
@@ -142,7 +150,7 @@ func write(t *testing.T, dir, text string) string {
 func writeAs(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return path

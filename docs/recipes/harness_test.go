@@ -47,7 +47,7 @@ func testMain(m *testing.M) int {
 type app struct {
 	*httptest.Server
 	mu   sync.Mutex
-	seen []string // method, target, body and X-Api-Key of each request; guarded by mu
+	seen []string // method, path, body, X-Api-Key and host of each request; guarded by mu
 }
 
 func startApp(t *testing.T) *app {
@@ -59,7 +59,7 @@ func startApp(t *testing.T) *app {
 			return // an upload that never ended
 		}
 		a.mu.Lock()
-		a.seen = append(a.seen, fmt.Sprintf("%s %s %s %q", r.Method, r.URL.Path, body, r.Header["X-Api-Key"]))
+		a.seen = append(a.seen, fmt.Sprintf("%s %s %s %q %s", r.Method, r.URL.Path, body, r.Header["X-Api-Key"], r.Host))
 		a.mu.Unlock()
 		if r.URL.Path == "/crash" {
 			panic(http.ErrAbortHandler)

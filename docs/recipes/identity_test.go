@@ -73,6 +73,17 @@ func TestIdentity(t *testing.T) {
 		if status := ask("127.0.0.2", "GET", "a.example", "/elsewhere", ""); status != 200 {
 			t.Errorf("a path without a rule: got %d", status)
 		}
+		// Another host in the target than in Host: what is counted is what the app sees.
+		if status := ask("127.0.0.4", "GET", "host.example", "http://target.example/of/both", ""); status == 200 {
+			seen := app.requests("GET /of/both ")
+			if len(seen) != 1 {
+				t.Fatalf("the app saw %q", seen)
+			}
+			host := seen[0][strings.LastIndexByte(seen[0], ' ')+1:]
+			if status := ask("127.0.0.4", "GET", host, "/of/both", ""); status != 429 {
+				t.Errorf("the app saw host %s, which was not counted: got %d", host, status)
+			}
+		}
 		counted, seen := l.allowed(), len(app.requests(""))
 		for _, fields := range spoofs() {
 			if status := ask("127.0.0.2", "GET", "a.example", "/of/a", fields); status < 400 || status > 431 {
