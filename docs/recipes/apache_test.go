@@ -33,6 +33,9 @@ func startApache(t *testing.T, o options) string {
 	if o.byKey {
 		edits = append(edits, "passed = {}", `passed = {"X-Api-Key"}`)
 	}
+	if !o.inTime {
+		edits = append(edits, "timeout_ms = 100", "timeout_ms = "+patience)
+	}
 	host, port, err := net.SplitHostPort(o.limiter)
 	if err != nil {
 		t.Fatal(err)

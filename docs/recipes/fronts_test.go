@@ -17,15 +17,30 @@ type front struct {
 	away     []int    // the statuses for everybody while fastlimit is away, closed form
 	refuses  []string // odd requests that the server itself refuses, in a way of its own
 
+	// replayed: a stand-in asks as the server documents it. closedOnly: the server
+	// cannot fail open, and waits longer for an answer than a test may.
+	replayed, closedOnly bool
+
+	// Of a header that is sent twice, fastlimit and the app may see different values.
+	sharedKeys bool
+
 	// start returns the address. The closed form admits nobody while fastlimit
 	// is away; byKey turns on what a rule with key header:X-Api-Key needs.
 	start func(t *testing.T, o options) (addr string)
 }
 
 type options struct {
-	limiter, app  string // addresses
-	closed, byKey bool   // byKey: of nginx, Caddy passes all fields
+	limiter, app string // addresses
+	closed       bool
+	byKey        bool // of nginx, HAProxy and Apache; the others pass all fields
+
+	// inTime has the server wait for as long as its recipe says. Without it, it waits
+	// until only a bug makes it, as on a busy machine fastlimit may be late.
+	inTime bool
 }
+
+// patience is how long servers wait without options.inTime, in milliseconds.
+const patience = "8000"
 
 var fronts = []front{
 	{
@@ -54,17 +69,45 @@ var fronts = []front{
 		refuses:  []string{"unknown encoding"}, // with 500
 		start:    startApache,
 	},
+	{
+		name:       "traefik",
+		settings:   "listen: 127.0.0.1:0\noriginal_request: x-forwarded\n",
+		away:       []int{500},
+		replayed:   true,
+		closedOnly: true,
+		start:      startTraefik,
+	},
+	{
+		name:       "apisix",
+		settings:   "listen: 127.0.0.1:0\noriginal_request: x-forwarded\n",
+		away:       []int{503},
+		replayed:   true,
+		sharedKeys: true,
+		start:      startAPISIX,
+	},
+	{
+		name:       "envoy",
+		settings:   "listen: 127.0.0.1:0\nclient_ip_header: X-Real-IP\n",
+		away:       []int{503},
+		refuses:    []string{"HTTP/1.0"}, // unless it is told to accept it
+		replayed:   true,
+		sharedKeys: true,
+		start:      startEnvoy,
+	},
 }
 
 func (f *front) config(rest string) string {
 	return f.settings + "trusted_proxies: [127.0.0.1/32]\n" + rest
 }
 
-// recipe reads a recipe with its addresses replaced.
+// recipe reads a recipe with its addresses and its timeout replaced.
 func recipe(t *testing.T, file, addr string, o *options, edits ...string) string {
 	t.Helper()
 	text := edited(t, file, append(slices.Clone(edits), "127.0.0.1:3000", o.app)...)
 	text = strings.ReplaceAll(text, "127.0.0.1:8080", o.limiter) // if not in another file
+	if !o.inTime {
+		text = strings.ReplaceAll(text, "100ms", patience+"ms")
+	}
 	if strings.Contains(text, "127.0.0.1:8000") {
 		return strings.ReplaceAll(text, "127.0.0.1:8000", addr)
 	}

@@ -178,9 +178,14 @@ func (l *limiter) allowed() int {
 // waitAllowed waits until n requests have been admitted.
 func (l *limiter) waitAllowed(n int) {
 	l.t.Helper()
-	for end := time.Now().Add(hang); l.allowed() < n; time.Sleep(10 * time.Millisecond) {
+	l.waitFor(fmt.Sprint(n, " admissions"), func() bool { return l.allowed() >= n })
+}
+
+func (l *limiter) waitFor(what string, done func() bool) {
+	l.t.Helper()
+	for end := time.Now().Add(hang); !done(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			l.t.Fatalf("fastlimit admitted %d requests, want %d", l.allowed(), n)
+			l.t.Fatalf("no %s in %v", what, hang)
 		}
 	}
 }

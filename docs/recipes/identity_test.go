@@ -48,7 +48,7 @@ func spoofs() []string {
 // TestIdentity counts by everything that a rule may see of a request. Whoever asks
 // again is denied, whatever it claims; whoever differs in one part is not.
 func TestIdentity(t *testing.T) {
-	eachFront(t, func(t *testing.T, f *front) {
+	eachFront(t, nil, func(t *testing.T, f *front) {
 		app, l := startApp(t), startLimiter(t, f.config("rules: [{name: who, key: [ip, method, host, path], rate: 1/h, burst: 1, strict: true, "+
 			"match: {host: \"*.example\", path: /of/*, method: [GET, POST]}}]\n"))
 		addr := f.start(t, options{limiter: l.listen, app: app.Listener.Addr().String()})
