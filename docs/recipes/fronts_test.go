@@ -21,6 +21,9 @@ type front struct {
 	// cannot fail open, and waits longer for an answer than a test may.
 	replayed, closedOnly bool
 
+	// proxied: it forwards to fastlimit instead of asking it.
+	proxied bool
+
 	// Of a header that is sent twice, fastlimit and the app may see different values.
 	sharedKeys bool
 
@@ -30,9 +33,9 @@ type front struct {
 }
 
 type options struct {
-	limiter, app string // addresses
-	closed       bool
-	byKey        bool // of nginx, HAProxy and Apache; the others pass all fields
+	limiter, admin, app string // addresses, see front.up
+	closed              bool
+	byKey               bool // of nginx, HAProxy and Apache; the others pass all fields
 
 	// inTime has the server wait for as long as its recipe says. Without it, it waits
 	// until only a bug makes it, as on a busy machine fastlimit may be late.
@@ -42,36 +45,39 @@ type options struct {
 // patience is how long servers wait without options.inTime, in milliseconds.
 const patience = "8000"
 
+// trusted has fastlimit believe the front.
+const trusted = "trusted_proxies: [127.0.0.1/32]\n"
+
 var fronts = []front{
 	{
 		name:     "nginx",
-		settings: "listen: [{address: \"127.0.0.1:0\", deny_status: 403}]\noriginal_request: x-original\n",
+		settings: "listen: [{address: \"127.0.0.1:0\", deny_status: 403}]\noriginal_request: x-original\n" + trusted,
 		away:     []int{503},
 		start:    startNginx,
 	},
 	{
 		name:     "caddy",
-		settings: "listen: 127.0.0.1:0\noriginal_request: x-forwarded\n",
+		settings: "listen: 127.0.0.1:0\noriginal_request: x-forwarded\n" + trusted,
 		away:     []int{502, 504},
 		start:    startCaddy,
 	},
 	{
 		name:     "haproxy",
-		settings: "listen: 127.0.0.1:0\noriginal_request: x-original\n",
+		settings: "listen: 127.0.0.1:0\noriginal_request: x-original\n" + trusted,
 		away:     []int{503},
 		refuses:  []string{"absolute"}, // an authority other than Host
 		start:    startHAProxy,
 	},
 	{
 		name:     "apache",
-		settings: "listen: 127.0.0.1:0\noriginal_request: x-original\n",
+		settings: "listen: 127.0.0.1:0\noriginal_request: x-original\n" + trusted,
 		away:     []int{503},
 		refuses:  []string{"unknown encoding"}, // with 500
 		start:    startApache,
 	},
 	{
 		name:       "traefik",
-		settings:   "listen: 127.0.0.1:0\noriginal_request: x-forwarded\n",
+		settings:   "listen: 127.0.0.1:0\noriginal_request: x-forwarded\n" + trusted,
 		away:       []int{500},
 		replayed:   true,
 		closedOnly: true,
@@ -79,7 +85,7 @@ var fronts = []front{
 	},
 	{
 		name:       "apisix",
-		settings:   "listen: 127.0.0.1:0\noriginal_request: x-forwarded\n",
+		settings:   "listen: 127.0.0.1:0\noriginal_request: x-forwarded\n" + trusted,
 		away:       []int{503},
 		replayed:   true,
 		sharedKeys: true,
@@ -87,7 +93,7 @@ var fronts = []front{
 	},
 	{
 		name:       "envoy",
-		settings:   "listen: 127.0.0.1:0\nclient_ip_header: X-Real-IP\n",
+		settings:   "listen: 127.0.0.1:0\nclient_ip_header: X-Real-IP\n" + trusted,
 		away:       []int{503},
 		refuses:    []string{"HTTP/1.0"}, // unless it is told to accept it
 		replayed:   true,
@@ -96,14 +102,21 @@ var fronts = []front{
 	},
 }
 
-func (f *front) config(rest string) string {
-	return f.settings + "trusted_proxies: [127.0.0.1/32]\n" + rest
+// up starts the app, fastlimit with some rules, and the front at addr.
+func (f *front) up(t *testing.T, rules string, o options) (a *app, l *limiter, addr string) {
+	t.Helper()
+	a = startApp(t)
+	o.app = a.Listener.Addr().String()
+	l = startLimiter(t, strings.ReplaceAll(f.settings, "127.0.0.1:3000", o.app)+rules)
+	o.limiter, o.admin = l.listen, l.admin
+	return a, l, f.start(t, o)
 }
 
 // recipe reads a recipe with its addresses and its timeout replaced.
 func recipe(t *testing.T, file, addr string, o *options, edits ...string) string {
 	t.Helper()
-	text := edited(t, file, append(slices.Clone(edits), "127.0.0.1:3000", o.app)...)
+	text := edited(t, file, edits...)
+	text = strings.ReplaceAll(text, "127.0.0.1:3000", o.app)
 	text = strings.ReplaceAll(text, "127.0.0.1:8080", o.limiter) // if not in another file
 	if !o.inTime {
 		text = strings.ReplaceAll(text, "100ms", patience+"ms")
@@ -141,23 +154,33 @@ func startNginx(t *testing.T, o options) string {
 	if o.byKey {
 		edits = append(edits, "# proxy_set_header X-Api-Key", "proxy_set_header X-Api-Key")
 	}
+	return runNginx(t, "nginx.conf", &o, edits)
+}
+
+func runNginx(t *testing.T, file string, o *options, edits []string) string {
+	t.Helper()
 	program, dir := find(t, "nginx", "nginx-light"), t.TempDir()
 	return runFront(t, func(addr string) *exec.Cmd {
 		text := fmt.Sprintf("daemon off;\nmaster_process off;\npid %[1]s/pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n"+
-			"client_body_temp_path %[1]s/body;\nproxy_temp_path %[1]s/proxy;\n%[2]s}\n", dir, recipe(t, "nginx.conf", addr, &o, edits...))
+			"client_body_temp_path %[1]s/body;\nproxy_temp_path %[1]s/proxy;\n%[2]s}\n", dir, recipe(t, file, addr, o, edits...))
 		return exec.Command(program, "-p", dir, "-c", write(t, dir, text))
 	})
 }
 
 func startCaddy(t *testing.T, o options) string {
 	t.Helper()
+	return runCaddy(t, "Caddyfile", &o, "{\n\tservers", "{\n\tadmin off\n\tservers", "http://:8000 {", "http://:8000 {\n\tbind 127.0.0.1")
+}
+
+func runCaddy(t *testing.T, file string, o *options, edits ...string) string {
+	t.Helper()
 	program, dir := find(t, "caddy", "caddy"), t.TempDir()
 	return runFront(t, func(addr string) *exec.Cmd {
-		text := recipe(t, "Caddyfile", addr, &o, "{\n\tservers", "{\n\tadmin off\n\tservers", "http://:8000 {", "http://:8000 {\n\tbind 127.0.0.1")
+		text := recipe(t, file, addr, o, edits...)
 		if o.closed {
 			open, _, ok := strings.Cut(text, "\n\t# Fail open")
 			if !ok {
-				t.Fatal("Caddyfile: no part that fails open")
+				t.Fatalf("%s: no part that fails open", file)
 			}
 			text = open + "}\n"
 		}

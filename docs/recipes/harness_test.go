@@ -61,6 +61,7 @@ func startApp(t *testing.T) *app {
 		a.mu.Lock()
 		a.seen = append(a.seen, fmt.Sprintf("%s %s %s %q %s", r.Method, r.URL.Path, body, r.Header["X-Api-Key"], r.Host))
 		a.mu.Unlock()
+		w.Header().Set("Cache-Control", "no-store") // for Varnish
 		if r.URL.Path == "/crash" {
 			panic(http.ErrAbortHandler)
 		}

@@ -2,6 +2,7 @@ package recipes_test
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 )
@@ -49,9 +50,8 @@ func spoofs() []string {
 // again is denied, whatever it claims; whoever differs in one part is not.
 func TestIdentity(t *testing.T) {
 	eachFront(t, nil, func(t *testing.T, f *front) {
-		app, l := startApp(t), startLimiter(t, f.config("rules: [{name: who, key: [ip, method, host, path], rate: 1/h, burst: 1, strict: true, "+
-			"match: {host: \"*.example\", path: /of/*, method: [GET, POST]}}]\n"))
-		addr := f.start(t, options{limiter: l.listen, app: app.Listener.Addr().String()})
+		app, l, addr := f.up(t, "rules: [{name: who, key: [ip, method, host, path], rate: 1/h, burst: 1, strict: true, "+
+			"match: {host: \"*.example\", path: /of/*, method: [GET, POST]}}]\n", options{})
 		ask := func(from, method, host, path, fields string) int {
 			status, _ := send(t, from, addr, method+" "+path+" HTTP/1.1\r\nHost: "+host+"\r\nContent-Length: 0\r\n"+fields+"\r\n")
 			return status
@@ -82,6 +82,21 @@ func TestIdentity(t *testing.T) {
 			host := seen[0][strings.LastIndexByte(seen[0], ' ')+1:]
 			if status := ask("127.0.0.4", "GET", host, "/of/both", ""); status != 429 {
 				t.Errorf("the app saw host %s, which was not counted: got %d", host, status)
+			}
+		}
+		// What follows a request on its connection is not taken for what the front says.
+		for _, method := range []string{"FOO", "GET", "CONNECT"} {
+			first := method + " /of/a HTTP/1.1\r\nHost: a.example\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+			seen := len(app.requests("GET /of/a "))
+			c := dial(t, "127.0.0.2", addr)
+			_, err := io.WriteString(c, first+"GET /of/a HTTP/1.1\r\nHost: a.example\r\nX-Forwarded-For: 203.0.113.7\r\nConnection: close\r\n\r\n")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, c) // until all are answered, or the front breaks off
+			c.Close()
+			if n := len(app.requests("GET /of/a ")); n > seen {
+				t.Errorf("behind %s on a connection the app saw %d requests", method, n-seen)
 			}
 		}
 		counted, seen := l.allowed(), len(app.requests(""))

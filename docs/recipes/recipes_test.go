@@ -42,8 +42,10 @@ func eachForm(t *testing.T, pick func(*front) bool, test func(t *testing.T, f *f
 	})
 }
 
-// isServer picks the fronts that are the real servers.
-func isServer(f *front) bool { return !f.replayed }
+// isServer picks the fronts that are the real servers, asks those that ask fastlimit.
+func isServer(f *front) bool  { return !f.replayed }
+func asks(f *front) bool      { return !f.proxied }
+func isProxied(f *front) bool { return f.proxied }
 
 const (
 	strict   = "rules: [{name: per-ip, rate: 1/h, burst: 3, strict: true}]\n"
@@ -52,8 +54,7 @@ const (
 
 func TestFloodAndNeighbour(t *testing.T) {
 	eachFront(t, nil, func(t *testing.T, f *front) {
-		app, l := startApp(t), startLimiter(t, f.config(strict))
-		addr := f.start(t, options{limiter: l.listen, app: app.Listener.Addr().String()})
+		app, _, addr := f.up(t, strict, options{})
 		for i := range 50 {
 			// What a client claims to be, or to ask for, changes nothing.
 			raw := fmt.Sprintf("GET /a HTTP/1.1\r\nHost: example.com\r\nX-Forwarded-For: 203.0.113.%d\r\n"+
@@ -86,8 +87,7 @@ func TestFloodAndNeighbour(t *testing.T) {
 
 func TestDenyList(t *testing.T) {
 	eachFront(t, nil, func(t *testing.T, f *front) {
-		app, l := startApp(t), startLimiter(t, f.config("deny: [127.0.0.1/32]\n"+generous))
-		addr := f.start(t, options{limiter: l.listen, app: app.Listener.Addr().String()})
+		app, _, addr := f.up(t, "deny: [127.0.0.1/32]\n"+generous, options{})
 		status, header := send(t, "127.0.0.1", addr, get("/"))
 		if status != 403 || header.Get("Retry-After") != "" || len(app.requests("")) != 0 {
 			t.Errorf("got %d %v, the app saw %q", status, header, app.requests(""))
@@ -99,8 +99,7 @@ func TestDenyList(t *testing.T) {
 // as it is there, a request that reaches the app has been counted.
 func TestOddRequests(t *testing.T) {
 	eachForm(t, nil, func(t *testing.T, f *front, closed bool) {
-		app, l := startApp(t), startLimiter(t, f.config(generous))
-		addr := f.start(t, options{limiter: l.listen, app: app.Listener.Addr().String(), closed: closed})
+		app, l, addr := f.up(t, generous, options{closed: closed})
 		for name, raw := range odd {
 			counted, seen := l.allowed(), len(app.requests(""))
 			status, _ := send(t, "127.0.0.1", addr, raw)
@@ -126,7 +125,7 @@ func TestOddRequests(t *testing.T) {
 // TestStatuses has a stand-in answer every status: only an error of fastlimit's
 // own may open, and a refusal never does.
 func TestStatuses(t *testing.T) {
-	eachForm(t, isServer, func(t *testing.T, f *front, closed bool) {
+	eachForm(t, func(f *front) bool { return isServer(f) && asks(f) }, func(t *testing.T, f *front, closed bool) {
 		status := 0
 		stand := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 		defer stand.Close()
@@ -159,9 +158,8 @@ func span(from, to int) (s []int) {
 
 // TestAway kills fastlimit, and stops it where it stands.
 func TestAway(t *testing.T) {
-	eachForm(t, nil, func(t *testing.T, f *front, closed bool) {
-		app, l := startApp(t), startLimiter(t, f.config(strict))
-		addr := f.start(t, options{limiter: l.listen, app: app.Listener.Addr().String(), closed: closed, inTime: true})
+	eachForm(t, asks, func(t *testing.T, f *front, closed bool) {
+		app, l, addr := f.up(t, strict, options{closed: closed, inTime: true})
 		want, times := []int{200}, 1
 		if closed {
 			want, times = f.away, 0
@@ -200,8 +198,7 @@ func TestAway(t *testing.T) {
 // reason to send a request again.
 func TestAppAway(t *testing.T) {
 	eachForm(t, isServer, func(t *testing.T, f *front, closed bool) {
-		app, l := startApp(t), startLimiter(t, f.config(generous))
-		addr := f.start(t, options{limiter: l.listen, app: app.Listener.Addr().String(), closed: closed})
+		app, l, addr := f.up(t, generous, options{closed: closed})
 		raw := "POST /crash HTTP/1.1\r\nHost: example.com\r\nContent-Length: 4\r\n\r\nbody"
 		status, _ := send(t, "127.0.0.1", addr, raw)
 		if seen := app.requests("POST /crash"); status != 502 || len(seen) != 1 || l.allowed() != 1 {
@@ -215,8 +212,7 @@ func TestAppAway(t *testing.T) {
 // nginx at once.
 func TestSlowUpload(t *testing.T) {
 	eachForm(t, isServer, func(t *testing.T, f *front, closed bool) {
-		app, l := startApp(t), startLimiter(t, f.config(strict))
-		addr := f.start(t, options{limiter: l.listen, app: app.Listener.Addr().String(), closed: closed})
+		app, l, addr := f.up(t, strict, options{closed: closed})
 		heads := []string{"Content-Length: 8\r\n\r\nhalf", "Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n", "Content-Length: 8\r\nExpect: 100-continue\r\n\r\n"}
 		ends := []string{"done", "4\r\ndone\r\n0\r\n\r\n", "halfdone"}
 		conns := make([]net.Conn, 0, 6)
@@ -253,8 +249,7 @@ func TestSlowUpload(t *testing.T) {
 // the client's than the one that was counted.
 func TestKeyByHeader(t *testing.T) {
 	eachFront(t, func(f *front) bool { return !f.sharedKeys }, func(t *testing.T, f *front) {
-		app, l := startApp(t), startLimiter(t, f.config("rules: [{name: per-key, key: \"header:X-Api-Key\", rate: 1/h, burst: 3, strict: true}]\n"))
-		addr := f.start(t, options{limiter: l.listen, app: app.Listener.Addr().String(), byKey: true})
+		app, _, addr := f.up(t, "rules: [{name: per-key, key: \"header:X-Api-Key\", rate: 1/h, burst: 3, strict: true}]\n", options{byKey: true})
 		for i := range 20 {
 			for _, keys := range [][2]string{{"", "alice"}, {"x" + strconv.Itoa(i), "alice"}, {"alice", ""}, {"alice", "x" + strconv.Itoa(i)}} {
 				send(t, "127.0.0.1", addr, "GET / HTTP/1.1\r\nHost: example.com\r\nX-Api-Key: "+keys[0]+"\r\nX-Api-Key: "+keys[1]+"\r\n\r\n")
