@@ -24,6 +24,12 @@ type front struct {
 	// proxied: it forwards to fastlimit instead of asking it.
 	proxied bool
 
+	// spools: it forwards a small upload when it has all of it.
+	spools bool
+
+	// hangs: it cannot tell a fastlimit that is stopped from a slow one.
+	hangs bool
+
 	// Of a header that is sent twice, fastlimit and the app may see different values.
 	sharedKeys bool
 
@@ -43,7 +49,7 @@ type options struct {
 }
 
 // patience is how long servers wait without options.inTime, in milliseconds.
-const patience = "8000"
+const patience = "20000"
 
 // trusted has fastlimit believe the front.
 const trusted = "trusted_proxies: [127.0.0.1/32]\n"

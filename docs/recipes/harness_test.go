@@ -21,7 +21,7 @@ import (
 )
 
 // hang bounds waits that only a bug makes long.
-const hang = 10 * time.Second
+const hang = 30 * time.Second
 
 // binary is fastlimit as users build it.
 var binary string
@@ -47,7 +47,7 @@ func testMain(m *testing.M) int {
 type app struct {
 	*httptest.Server
 	mu   sync.Mutex
-	seen []string // method, path, body, X-Api-Key and host of each request; guarded by mu
+	seen []string // method, path, body, X-Api-Key, X-Forwarded-For and host of each request; guarded by mu
 }
 
 func startApp(t *testing.T) *app {
@@ -59,7 +59,7 @@ func startApp(t *testing.T) *app {
 			return // an upload that never ended
 		}
 		a.mu.Lock()
-		a.seen = append(a.seen, fmt.Sprintf("%s %s %s %q %s", r.Method, r.URL.Path, body, r.Header["X-Api-Key"], r.Host))
+		a.seen = append(a.seen, fmt.Sprintf("%s %s %s %q %q %s", r.Method, r.URL.Path, body, r.Header["X-Api-Key"], r.Header["X-Forwarded-For"], r.Host))
 		a.mu.Unlock()
 		w.Header().Set("Cache-Control", "no-store") // for Varnish
 		if r.URL.Path == "/crash" {

@@ -99,6 +99,17 @@ func TestIdentity(t *testing.T) {
 				t.Errorf("behind %s on a connection the app saw %d requests", method, n-seen)
 			}
 		}
+		if isServer(f) { // the app is told who the client is, too
+			for i, fields := range spoofs() {
+				path := fmt.Sprint("/elsewhere/", i)
+				if status := ask("127.0.0.2", "GET", "a.example", path, fields); status != 200 {
+					continue // refused by the server
+				}
+				if seen := app.requests("GET " + path + " "); len(seen) != 1 || !strings.Contains(seen[0], `["127.0.0.2`) {
+					t.Errorf("%q: the app saw %q", fields, seen)
+				}
+			}
+		}
 		counted, seen := l.allowed(), len(app.requests(""))
 		for _, fields := range spoofs() {
 			if status := ask("127.0.0.2", "GET", "a.example", "/of/a", fields); status < 400 || status > 431 {

@@ -34,7 +34,8 @@ func eachFront(t *testing.T, pick func(*front) bool, test func(t *testing.T, f *
 func eachForm(t *testing.T, pick func(*front) bool, test func(t *testing.T, f *front, closed bool)) {
 	eachFront(t, pick, func(t *testing.T, f *front) {
 		for _, closed := range []bool{false, true} {
-			if f.closedOnly && !closed {
+			// Of proxied fronts only TestProxyAway sees a difference.
+			if f.closedOnly && !closed || f.proxied && closed {
 				continue
 			}
 			t.Run(fmt.Sprint("closed=", closed), func(t *testing.T) { test(t, f, closed) })
@@ -222,22 +223,24 @@ func TestSlowUpload(t *testing.T) {
 			if _, err := io.WriteString(c, "POST /slow HTTP/1.1\r\nHost: example.com\r\n"+heads[i%3]); err != nil {
 				t.Fatal(err)
 			}
-			if i < 3 { // beyond it the limit is reached
+			if i < 3 && !f.spools { // beyond it the limit is reached
 				l.waitAllowed(i + 1)
 			}
 			conns = append(conns, c)
 		}
+		var got []int
 		for i, c := range conns {
 			if _, err := io.WriteString(c, ends[i%3]); err != nil {
 				t.Fatal(err)
 			}
-			want := 200
-			if i >= 3 {
-				want = 429
-			}
-			if status, _ := answer(t, c); status != want {
-				t.Errorf("upload %d got %d, want %d", i, status, want)
-			}
+			status, _ := answer(t, c)
+			got = append(got, status)
+		}
+		if f.spools {
+			slices.Sort(got)
+		}
+		if want := []int{200, 200, 200, 429, 429, 429}; !slices.Equal(got, want) {
+			t.Errorf("the uploads got %d, want %d", got, want)
 		}
 		if seen := app.requests("POST /slow halfdone"); len(seen) != 3 {
 			t.Errorf("the app saw %q, want 3", seen)
