@@ -45,6 +45,10 @@ type Config struct {
 	// reaches them may then charge any client's buckets.
 	DecideAPI bool
 
+	// Upstream makes the server a reverse proxy, which passes admitted requests on. nil: it
+	// answers them itself, as a decision service. DecideAPI has to be false then.
+	Upstream *Upstream
+
 	// Connections bounds what clients' connections may hold and how long they
 	// may take, Drain how they end.
 	Connections Connections
@@ -145,6 +149,15 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	c.Connections.check(&p)
 	c.Drain.check(&p)
+	if c.Upstream != nil {
+		p.of("Upstream.", c.Upstream.Validate())
+		u := *c.Upstream // the caller's stays as it is
+		u.withDefaults(new(problems))
+		c.Upstream = &u
+		if c.DecideAPI {
+			p.add("DecideAPI", "is for a decision service", "set it to false: beside an Upstream, POST /v1/decide is on Admin")
+		}
+	}
 	return c, errors.Join(p...)
 }
 

@@ -20,6 +20,18 @@ func (c *Config) ConnectionMemory() int64 {
 	return int64(cmp.Or(c.Connections.Max, defaultMaxConnections))*ConnectionBytes + conn.LargeHeadBytes
 }
 
+// fitDescriptors lowers the bounds on connections to what the limit on open files allows.
+func (c *Config) fitDescriptors() {
+	behind := 0
+	if c.Upstream != nil {
+		behind = c.Upstream.MaxConnections
+	}
+	c.Connections.Max, behind = conn.FitDescriptors(c.Connections.Max, behind, c.Logger)
+	if c.Upstream != nil {
+		c.Upstream.MaxConnections = behind
+	}
+}
+
 // GoMemory is how Go's garbage collector is kept within bounds, for /v1/info.
 type GoMemory struct {
 	LimitBytes int64 `json:"limit_bytes"` // soft limit; 2^63-1: none

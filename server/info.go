@@ -91,6 +91,11 @@ func (s *Server) stats() metrics.Stats {
 		ProxyErrors: s.conns.ProxyErrors(), HandshakeErrors: s.conns.HandshakeErrors(), Expiry: s.expiry(),
 		AcceptErrors: s.conns.AcceptErrors(), LostLogs: s.config.LostLogs,
 	}
+	if s.pool != nil {
+		behind := s.pool.Stats()
+		passed := metrics.Proxied(s.proxy.Stats())
+		stats.Upstream, stats.Proxied = &behind, &passed
+	}
 	for _, r := range s.decide.RuleStats() {
 		stats.Rules = append(stats.Rules, metrics.Rule(r))
 	}

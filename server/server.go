@@ -14,6 +14,8 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/guard"
 	"github.com/fastlimit/fastlimit/server/internal/lifecycle"
 	"github.com/fastlimit/fastlimit/server/internal/metrics"
+	"github.com/fastlimit/fastlimit/server/internal/proxy"
+	"github.com/fastlimit/fastlimit/server/internal/upstream"
 	"github.com/fastlimit/fastlimit/toptalkers"
 )
 
@@ -30,6 +32,8 @@ type Server struct {
 	traffic conn.Front     // its listeners in the order of Config.Listeners
 	certs   []*certs.Store // likewise; nil: no TLS
 	admin   *admin.Front   // nil: none
+	pool    *upstream.Pool // nil: a decision service
+	proxy   *proxy.Proxy   // likewise
 	watch   lifecycle.RuleWatch
 	run     lifecycle.Runner
 }
@@ -45,7 +49,7 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Connections.Max = conn.FitDescriptors(c.Connections.Max, c.Logger)
+	c.fitDescriptors()
 	s := &Server{config: c, certs: pairs, started: time.Now(), watch: lifecycle.RuleWatch{Log: c.Logger}}
 	if c.TopTalkers == nil {
 		if s.talkers = newLocalTalkers(c.Limiter); s.talkers != nil {
@@ -55,11 +59,18 @@ func New(c Config) (*Server, error) {
 	s.decide = decide.New(decide.Config{
 		Log: c.Logger, BodyBytes: c.Connections.BodyBytes, DenialLogs: c.DenialLogs,
 	}, decide.NewSnapshot(c.settings()))
-	s.conns = conn.New(conn.Limits{
+	limits := conn.Limits{
 		Head: c.Connections.HeaderTimeout, Write: c.Connections.WriteTimeout, Idle: c.Connections.IdleTimeout,
 		Max: c.Connections.Max, PerClient: c.Connections.MaxPerClient, HeadBytes: c.Connections.HeaderBytes,
 		Exempt: s.decide.TrustedProxy,
-	}, c.Logger)
+	}
+	if u := c.Upstream; u != nil {
+		limits.Tunnel = u.IdleTimeout
+		s.pool = u.pool(c.Connections.WriteTimeout, c.Logger)
+		s.proxy = proxy.New(proxy.Config{Service: s.decide, Pool: s.pool, ClientHeader: c.Identity.Header(), Log: c.Logger})
+		s.decide.SetForwarder(s.proxy)
+	}
+	s.conns = conn.New(limits, c.Logger)
 	s.traffic.Conns, s.traffic.LetGo = s.conns, s.decide.StopWaiting
 	for i, l := range c.Listeners {
 		s.traffic.Addresses = append(s.traffic.Addresses, l.Address)
@@ -151,7 +162,11 @@ func (s *Server) Serve(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.run.Run(ctx)
+	err := s.run.Run(ctx)
+	if s.pool != nil {
+		s.pool.Close() // after those who use it
+	}
+	return err
 }
 
 // tick runs once a second.
@@ -169,6 +184,9 @@ func (s *Server) tick() {
 func (s *Server) endSecond() {
 	s.decide.EndSecond()
 	s.conns.EndSecond(time.Since(s.started))
+	if s.proxy != nil {
+		s.proxy.EndSecond()
+	}
 }
 
 func (s *Server) ready() error {

@@ -146,6 +146,9 @@ func (s *spinner) run(ctx context.Context) error {
 	s.reset()
 	call(s.Begin)
 	begin := s.now()
+	if s.sent == 0 { // nothing was due before, and getting here took time
+		s.loopAt, s.probeDue = begin, begin
+	}
 	end := begin + int64(s.Duration)
 	if s.Duration == 0 {
 		end = 1<<63 - 1

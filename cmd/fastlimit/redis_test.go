@@ -68,6 +68,18 @@ func flood(t *testing.T, url string, conns int, stop <-chan struct{}) (admitted,
 	return a.Load(), d.Load(), o.Load()
 }
 
+// fallbacks is how many requests nodes have admitted without the store, because its answer
+// came too late on a loaded machine: the bound for what the store decides is not theirs.
+func fallbacks(t *testing.T, nodes []*process) (n float64) {
+	t.Helper()
+	for i, p := range nodes {
+		late := p.metric(t, `fastlimit_decisions_total{decision="allow",mode="enforce",rule="r",stage="fallback"}`)
+		t.Logf("node %d: %v admitted without the store", i, late)
+		n += late
+	}
+	return n
+}
+
 // redisConfig is a file with a wait that a loaded machine keeps.
 func redisConfig(t *testing.T, addr, rule string) string {
 	t.Helper()
@@ -95,7 +107,7 @@ func TestTwoNodesOneRedis(t *testing.T) {
 	wg.Wait()
 	elapsed := time.Since(start).Seconds()
 
-	most := rate*elapsed + (1+2*theta)*burst + 2 + 2*inFlight + rate*wait
+	most := rate*elapsed + (1+2*theta)*burst + 2 + 2*inFlight + rate*wait + fallbacks(t, nodes)
 	total := float64(admitted[0] + admitted[1])
 	if total > most || other[0]+other[1] > 0 {
 		t.Errorf("%v admitted in %.2f s, want at most %.1f; %v neither admitted nor denied", total, elapsed, most, other)

@@ -78,8 +78,10 @@ func (d *decoder) unknown(n, key *node, s *section) {
 	}
 	problem := "unknown setting"
 	if home := whereItBelongs(key.path, key.text); home != "" { // the usual cause is a wrong indentation
-		if _, ok := postgresSettings.find(key.text); ok && home == redisSettings.where && n.has("postgres") {
-			home = postgresSettings.where
+		for _, other := range []*section{&postgresSettings, &upstreamSettings} { // see whereItBelongs
+			if _, ok := other.find(key.text); ok && home == redisSettings.where && n.has(other.name) && !n.has("redis") {
+				home = other.where
+			}
 		}
 		problem += " here; it belongs " + home
 	}

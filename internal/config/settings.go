@@ -46,7 +46,7 @@ func reserved(names ...string) (all []setting) {
 
 // The tables are set in init: as initializers of these variables they would form a
 // cycle, since reading a setting looks up others (whereItBelongs).
-var topSettings, listenSettings, tlsSettings, adminSettings, denialSettings, connectionSettings, drainSettings, waitSettings, redisSettings, postgresSettings, clusterSettings, ruleSettings, matchSettings, notSettings, legacySettings, bucketSettings, overrideSettings, costFromSettings, rateFromSettings section
+var topSettings, upstreamSettings, listenSettings, tlsSettings, adminSettings, denialSettings, connectionSettings, drainSettings, waitSettings, redisSettings, postgresSettings, clusterSettings, ruleSettings, matchSettings, notSettings, legacySettings, bucketSettings, overrideSettings, costFromSettings, rateFromSettings section
 
 func init() {
 	denialSettings = section{
@@ -80,6 +80,7 @@ func init() {
 			{name: "token_file", field: "Token", value: tokenFile(), shown: "none", doc: "a file with the token that changes need where the address is neither on loopback nor a socket"},
 		},
 	}
+	upstreamSettings = upstreamTable()
 	connectionSettings = connectionTable()
 	drainSettings = section{
 		name: "drain", want: "settings, such as {delay: 1s, timeout: 10s}", where: "in drain, indented more than drain",
@@ -137,6 +138,7 @@ func topTable() section {
 		settings: append([]setting{
 			{name: "listen", field: "Server.Listeners", value: listeners(), def: defaultListen, doc: "addresses that accept traffic"},
 			{name: "admin", field: "Server.Admin", value: adminListener(), def: DefaultAdmin, doc: "address of health, metrics, profiles and changes"},
+			{name: "upstream", field: "Server.Upstream", value: upstreamServers(), shown: "none", doc: "servers that get the admitted requests: makes this a reverse proxy"},
 			{name: "deny_status", field: "DenyStatus", value: denyStatus(), def: "429", doc: "status code of a denial"},
 			{name: "trusted_proxies", field: "Policy.TrustedProxies", value: prefixes(), shown: "none", doc: "proxies whose headers are believed"},
 			{name: "client_ip_header", field: "Policy.ClientIPHeader", value: header(), def: defaultHeader, doc: "the header that names the client"},
@@ -163,7 +165,7 @@ func topTable() section {
 				doc: "most overrides of all rules together",
 			},
 			{name: "rules", field: "Policy.Rules", value: ruleList(), required: "nothing would be limited: " + rulesExample, doc: "the limits"},
-		}, reserved("upstream", "watch", "state_file", "kernel")...),
+		}, reserved("watch", "state_file", "kernel")...),
 	}
 }
 

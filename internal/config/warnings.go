@@ -72,6 +72,9 @@ func networkWarnings(c *Config, warn warnFunc) {
 			warn("on_unnamed: %v is about trusted proxies, and there are none; set trusted_proxies", c.Policy.OnUnnamed)
 		}
 	}
+	if c.Server.Upstream != nil && c.Policy.OriginalRequest != 0 {
+		warn("original_request: a proxy decides on the request that it passes on, so it has no effect beside upstream; remove it")
+	}
 	for _, t := range c.Policy.TrustedProxies {
 		if t.Bits() == 0 {
 			warn("trusted_proxies: %v trusts everybody: any client may choose the address it is counted by; name the addresses of your proxies", t)

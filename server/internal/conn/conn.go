@@ -23,6 +23,9 @@ const (
 	idleDenied              // the same, and the last answer was a denial
 	lingering               // the last answer is out; what the client still sends is dropped
 	opens                   // reading what comes before the first request, since its first byte
+	asking                  // an upstream has the request, and its answer is awaited
+	sending                 // the body of a request is awaited, for an upstream
+	tunneling               // bytes go both ways; since the last one
 	phases
 )
 
@@ -56,7 +59,8 @@ type Conn struct {
 	gate   gate   // what was read has passed it
 	served uint32 // requests handled
 
-	unsent interface{ flush() bool } // sends answers to earlier requests; nil: there are none
+	unsent unsent // answers to earlier requests that wait to be sent; nil: there are none
+	link   link   // to the upstream that has the request
 
 	replay []byte // what was read before fasthttp got the connection; has not passed the gate
 	buffer []byte // of fasthttp's reader
@@ -215,6 +219,8 @@ func (c *Conn) interrupt(p phase) {
 		_ = c.SetDeadline(longAgo)
 	case queued:
 		c.endWait()
+	case asking, tunneling:
+		c.link.cut()
 	default:
 		_ = c.SetReadDeadline(longAgo)
 	}

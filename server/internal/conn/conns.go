@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"cmp"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -14,6 +15,7 @@ import (
 // Limits are the bounds on connections.
 type Limits struct {
 	Head, Write, Idle time.Duration
+	Tunnel            time.Duration // without a byte either way; 0: Idle
 	Max, PerClient    int
 
 	// HeadBytes bounds request line and headers.
@@ -93,7 +95,9 @@ func New(l Limits, log *slog.Logger) *Conns {
 		timeout: [phases]time.Duration{
 			fresh: l.Head, reading: l.Head, body: l.Head, writing: l.Write,
 			idle: l.Idle, idleDenied: l.Idle, lingering: lingerTime, opens: l.Head,
-			queued: forever, // its rule bounds it
+			queued:  forever, // its rule bounds it
+			asking:  forever, // the upstream's timeouts bound it
+			sending: l.Write, tunneling: cmp.Or(l.Tunnel, l.Idle),
 		},
 		period: max(min(l.Head, l.Write, l.Idle, 8*time.Second)/8, time.Millisecond),
 		all:    group{kind: groupAll}, longs: group{kind: groupLarge}, gone: group{kind: groupGone},

@@ -63,7 +63,7 @@ func classify(p phase, age uint32) class {
 		return classQueued
 	case fresh, opens, idle:
 		return classWaiting
-	case reading, body:
+	case reading, body, sending, tunneling:
 		return classReading
 	case writing:
 		if age > 1 { // a whole tick: it is stuck

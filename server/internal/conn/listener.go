@@ -19,7 +19,11 @@ import (
 type Handlers struct {
 	// Answer appends the whole response to a simple request, or reports
 	// that fasthttp has to serve it. last ends the connection. nil: fasthttp serves all.
-	Answer     func(dst []byte, c *Conn, h *Head) (out []byte, last, ok bool)
+	Answer func(dst []byte, c *Conn, h *Head) (out []byte, last, ok bool)
+	// Relay serves the next request that Answer did not take, in place of fasthttp, and all
+	// that have arrived behind it. It reports whether others may follow. nil: fasthttp does.
+	Relay func(c *Conn) (more bool)
+
 	Request    fasthttp.RequestHandler
 	ParseError func(ctx *fasthttp.RequestCtx, err error)   // answers what fasthttp could not parse
 	Expect     func(ctx *fasthttp.RequestCtx) (status int) // answers Expect: 100-continue
@@ -50,13 +54,14 @@ type Listener struct {
 	http, large *fasthttp.Server // for heads up to smallHead, and for longer ones
 	residents   *residents
 	answer      func([]byte, *Conn, *Head) (out []byte, last, ok bool)
-	accepted    chan struct{} // closed when no more connections are accepted
+	relay       func(*Conn) (more bool) // nil: fasthttp takes what residents do not
+	accepted    chan struct{}           // closed when no more connections are accepted
 }
 
 // NewListener returns a listener whose connections are among the others of conns.
 func NewListener(conns *Conns, h Handlers) *Listener {
 	small := min(smallHead, conns.limits.HeadBytes)
-	l := &Listener{conns: conns, answer: h.Answer, residents: newResidents(small), accepted: make(chan struct{})}
+	l := &Listener{conns: conns, answer: h.Answer, relay: h.Relay, residents: newResidents(small), accepted: make(chan struct{})}
 	l.http = l.newHTTP(&h, small)
 	l.large = l.newHTTP(&h, conns.limits.HeadBytes)
 	return l
@@ -188,10 +193,22 @@ var fullAnswer = shortAnswer(fasthttp.StatusServiceUnavailable, "All connections
 // serve serves a connection to its end.
 func (l *Listener) serve(c *Conn) {
 	defer l.conns.remove(c)
-	if l.open(c) && !l.reside(c) {
-		l.serveHTTP(c)
+	if l.open(c) {
+		l.serveRequests(c)
 	}
 	c.finish()
+}
+
+func (l *Listener) serveRequests(c *Conn) {
+	for !l.reside(c) {
+		if l.relay == nil {
+			l.serveHTTP(c)
+			return
+		}
+		if !l.relay(c) {
+			return
+		}
+	}
 }
 
 // serveHTTP has fasthttp serve a connection. Heads that the small reader refuses go

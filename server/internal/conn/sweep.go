@@ -56,7 +56,8 @@ func (c *Conns) checkLocked(cn *Conn, tick uint32) {
 
 // lookForFINs ends the connections that wait although their client has half-closed: its
 // FIN came with a request; see resident. It looks at each connection once after its last
-// request. One goroutine calls it.
+// request. While an upstream has a request it looks each time, and has the upstream let go
+// if the client has left. One goroutine calls it.
 func (c *Conns) lookForFINs() {
 	tick := c.tick.Load()
 	c.mu.Lock()
@@ -69,10 +70,18 @@ func (c *Conns) lookForFINs() {
 			cn.looked = since
 			c.quiet = append(c.quiet, cn)
 		}
+		if p == asking && uint32(since) != tick {
+			c.quiet = append(c.quiet, cn)
+		}
 	}
 	c.mu.Unlock()
 	for _, cn := range c.quiet { // without the lock: each is a system call
-		if finWaits(cn.Conn) {
+		switch {
+		case cn.phase() == asking:
+			if hasLeft(cn.socket()) {
+				cn.link.cut()
+			}
+		case finWaits(cn.Conn):
 			cn.wake() // no more: its goroutine may just have read requests
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
+	"github.com/fastlimit/fastlimit/server/internal/http1"
 	"github.com/fastlimit/fastlimit/server/internal/logs"
 	"github.com/fastlimit/fastlimit/server/internal/text"
 	"github.com/valyala/fasthttp"
@@ -29,6 +30,8 @@ type Service struct {
 	log     *slog.Logger
 	maxBody int // bytes of a body that are read to keep the connection
 	clock   clock
+
+	forwarder Forwarder // nil: admitted requests get an empty 200
 
 	rules  ruleHistory
 	badLog logs.Bad
@@ -65,9 +68,12 @@ func (s *Service) Swap(next *Snapshot) {
 	s.rules.swap(next.settings.Limiter.Rules(), func() { s.current.Store(next) })
 }
 
+// SetForwarder has admitted requests passed on. Call it before the first request.
+func (s *Service) SetForwarder(f Forwarder) { s.forwarder = f }
+
 // Handlers returns the handlers of a listener, given its index in Settings.Listeners.
 func (s *Service) Handlers(listener int) conn.Handlers {
-	return conn.Handlers{
+	h := conn.Handlers{
 		Answer: func(dst []byte, c *conn.Conn, h *conn.Head) ([]byte, bool, bool) {
 			return s.answerSimple(dst, c, h, listener)
 		},
@@ -77,6 +83,10 @@ func (s *Service) Handlers(listener int) conn.Handlers {
 		Expect:     func(ctx *fasthttp.RequestCtx) int { return s.expect(ctx, listener) },
 		Log:        parserLog{s.log},
 	}
+	if s.forwarder != nil {
+		h.Relay = func(c *conn.Conn) bool { return s.forwarder.Relay(c, listener) }
+	}
+	return h
 }
 
 // answer answers a request, all of it by one snapshot. read is when the clock was
@@ -90,11 +100,11 @@ func (s *Service) answer(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 	}
 	header := &ctx.Request.Header
 	switch {
-	case !http1(header):
+	case !knownVersion(header):
 		s.refuse(ctx, &s.bad.version, nil)
 	case broken != nil:
 		s.refuse(ctx, s.bad.of(broken), broken)
-	case !validTarget(header.Method(), header.RequestURI()):
+	case !http1.ValidTarget(header.Method(), header.RequestURI()):
 		s.refuse(ctx, &s.bad.target, nil)
 	case snap.batches && string(header.RequestURI()) == BatchPath:
 		s.answerBatch(ctx, snap)

@@ -10,9 +10,11 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime"
+	"slices"
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/prom"
+	"github.com/fastlimit/fastlimit/server/internal/upstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -36,7 +38,9 @@ type Stats struct {
 	HandshakeErrors     map[string]uint64  // by class
 	Expiry              map[string]float64 // of certificates, by the address of their listener
 	AcceptErrors        uint64
-	LostLogs            func() uint64 // nil: not counted
+	LostLogs            func() uint64   // nil: not counted
+	Upstream            *upstream.Stats // nil: there is none
+	Proxied             *Proxied        // likewise
 }
 
 // Requests is what became of requests, by the rules and by the lists.
@@ -67,7 +71,9 @@ func Handler(stats func() Stats, others []prometheus.Collector, log *slog.Logger
 // All label values come from closed sets, rule names and constants, so that no client
 // can make series. Every series exists from the first scrape on, with 0 in it: rate()
 // and alerts on its first event work only then.
-var table = []prom.Metric[Stats]{
+var table = slices.Concat(ofServer, ofUpstream, ofProxy)
+
+var ofServer = []prom.Metric[Stats]{
 	prom.Counters("requests_total", "Requests decided, by decision.", []string{"decision"},
 		func(s *Stats, add func(uint64, ...string)) {
 			add(s.Requests.Allowed+s.Requests.ListAllowed, "allow")
