@@ -76,7 +76,7 @@ $(LINT):
 # asking, else asked for.
 system-test:
 	@./.ci/need redis-server:redis-server postgres:postgresql nginx:nginx-light haproxy:haproxy caddy:caddy \
-	  apache2:apache2 /usr/share/lua/5.3/socket.lua:lua-socket
+	  apache2:apache2 /usr/share/lua/5.3/socket.lua:lua-socket varnishd:varnish
 
 system-race:
 	@./.ci/need gcc:gcc gcc:libc6-dev

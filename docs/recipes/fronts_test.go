@@ -54,7 +54,10 @@ const patience = "20000"
 // trusted has fastlimit believe the front.
 const trusted = "trusted_proxies: [127.0.0.1/32]\n"
 
-var fronts = []front{
+var fronts = slices.Concat(asking, proxied)
+
+// asking are the fronts that ask fastlimit about each request.
+var asking = []front{
 	{
 		name:     "nginx",
 		settings: "listen: [{address: \"127.0.0.1:0\", deny_status: 403}]\noriginal_request: x-original\n" + trusted,
