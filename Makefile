@@ -75,7 +75,8 @@ $(LINT):
 # What the tests need beside Go: installed where that is possible without
 # asking, else asked for.
 system-test:
-	@./.ci/need redis-server:redis-server postgres:postgresql nginx:nginx-light haproxy:haproxy caddy:caddy
+	@./.ci/need redis-server:redis-server postgres:postgresql nginx:nginx-light haproxy:haproxy caddy:caddy \
+	  apache2:apache2 /usr/share/lua/5.3/socket.lua:lua-socket varnishd:varnish
 
 system-race:
 	@./.ci/need gcc:gcc gcc:libc6-dev

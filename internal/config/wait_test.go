@@ -93,12 +93,23 @@ func TestWaitWarnings(t *testing.T) {
 func TestProxyPatience(t *testing.T) {
 	t.Parallel()
 	doc := repoFile(t, "docs/configuration.md")
-	for file, setting := range map[string]string{"nginx.conf": "proxy_read_timeout", "Caddyfile": "response_header_timeout"} {
-		found := regexp.MustCompile(`(?m)^\s*`+setting+`\s+(\w+);?$`).FindAllStringSubmatch(repoFile(t, "docs/recipes/"+file), -1)
+	for file, setting := range map[string]string{
+		"nginx.conf":  "proxy_read_timeout",
+		"Caddyfile":   "response_header_timeout",
+		"haproxy.cfg": "http-request lua.fastlimit 127.0.0.1:8080",
+		"apache.lua":  "local timeout_ms =",
+		"apisix.yaml": "timeout:",
+		"envoy.yaml":  "timeout:",
+	} {
+		found := regexp.MustCompile(`(?m)^\s*`+regexp.QuoteMeta(setting)+`\s+([\w.]+);?$`).FindAllStringSubmatch(repoFile(t, "docs/recipes/"+file), -1)
 		if len(found) != 1 {
 			t.Fatalf("%s: %d lines with %s", file, len(found), setting)
 		}
-		patience, err := time.ParseDuration(found[0][1])
+		text := found[0][1]
+		if !strings.HasSuffix(text, "s") {
+			text += "ms"
+		}
+		patience, err := time.ParseDuration(text)
 		if err != nil || patience != proxyPatience {
 			t.Errorf("%s: %s is %v, %v; the warning has %v", file, setting, patience, err, proxyPatience)
 		}
