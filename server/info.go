@@ -93,7 +93,8 @@ func (s *Server) stats() metrics.Stats {
 	}
 	if s.pool != nil {
 		behind := s.pool.Stats()
-		stats.Upstream = &behind
+		passed := metrics.Proxied(s.proxy.Stats())
+		stats.Upstream, stats.Proxied = &behind, &passed
 	}
 	for _, r := range s.decide.RuleStats() {
 		stats.Rules = append(stats.Rules, metrics.Rule(r))

@@ -14,6 +14,7 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/guard"
 	"github.com/fastlimit/fastlimit/server/internal/lifecycle"
 	"github.com/fastlimit/fastlimit/server/internal/metrics"
+	"github.com/fastlimit/fastlimit/server/internal/proxy"
 	"github.com/fastlimit/fastlimit/server/internal/upstream"
 	"github.com/fastlimit/fastlimit/toptalkers"
 )
@@ -32,6 +33,7 @@ type Server struct {
 	certs   []*certs.Store // likewise; nil: no TLS
 	admin   *admin.Front   // nil: none
 	pool    *upstream.Pool // nil: a decision service
+	proxy   *proxy.Proxy   // likewise
 	watch   lifecycle.RuleWatch
 	run     lifecycle.Runner
 }
@@ -57,14 +59,18 @@ func New(c Config) (*Server, error) {
 	s.decide = decide.New(decide.Config{
 		Log: c.Logger, BodyBytes: c.Connections.BodyBytes, DenialLogs: c.DenialLogs,
 	}, decide.NewSnapshot(c.settings()))
-	s.conns = conn.New(conn.Limits{
+	limits := conn.Limits{
 		Head: c.Connections.HeaderTimeout, Write: c.Connections.WriteTimeout, Idle: c.Connections.IdleTimeout,
 		Max: c.Connections.Max, PerClient: c.Connections.MaxPerClient, HeadBytes: c.Connections.HeaderBytes,
 		Exempt: s.decide.TrustedProxy,
-	}, c.Logger)
-	if c.Upstream != nil {
-		s.pool = c.Upstream.pool(c.Connections.WriteTimeout, c.Logger) // of a proxy, which is not built yet
 	}
+	if u := c.Upstream; u != nil {
+		limits.Tunnel = u.IdleTimeout
+		s.pool = u.pool(c.Connections.WriteTimeout, c.Logger)
+		s.proxy = proxy.New(proxy.Config{Service: s.decide, Pool: s.pool, ClientHeader: c.Identity.Header(), Log: c.Logger})
+		s.decide.SetForwarder(s.proxy)
+	}
+	s.conns = conn.New(limits, c.Logger)
 	s.traffic.Conns, s.traffic.LetGo = s.conns, s.decide.StopWaiting
 	for i, l := range c.Listeners {
 		s.traffic.Addresses = append(s.traffic.Addresses, l.Address)
@@ -178,6 +184,9 @@ func (s *Server) tick() {
 func (s *Server) endSecond() {
 	s.decide.EndSecond()
 	s.conns.EndSecond(time.Since(s.started))
+	if s.proxy != nil {
+		s.proxy.EndSecond()
+	}
 }
 
 func (s *Server) ready() error {

@@ -40,6 +40,7 @@ type Stats struct {
 	AcceptErrors        uint64
 	LostLogs            func() uint64   // nil: not counted
 	Upstream            *upstream.Stats // nil: there is none
+	Proxied             *Proxied        // likewise
 }
 
 // Requests is what became of requests, by the rules and by the lists.
@@ -70,7 +71,7 @@ func Handler(stats func() Stats, others []prometheus.Collector, log *slog.Logger
 // All label values come from closed sets, rule names and constants, so that no client
 // can make series. Every series exists from the first scrape on, with 0 in it: rate()
 // and alerts on its first event work only then.
-var table = slices.Concat(ofServer, ofUpstream)
+var table = slices.Concat(ofServer, ofUpstream, ofProxy)
 
 var ofServer = []prom.Metric[Stats]{
 	prom.Counters("requests_total", "Requests decided, by decision.", []string{"decision"},

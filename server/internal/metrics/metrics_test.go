@@ -42,6 +42,9 @@ func fixed() Stats {
 			},
 			Queue: 60, Served: 61, Full: 62, TimedOut: 63, Left: 64,
 		},
+		Proxied: &Proxied{
+			Answers: map[string]uint64{"2xx": 70, "5xx": 71}, Failures: map[string]uint64{"busy": 72}, Retries: 73, Broken: 74, Left: 75, Tunnels: 76,
+		},
 	}
 }
 

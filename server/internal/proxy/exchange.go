@@ -228,7 +228,7 @@ func (x *exchange) gone(dst []byte) (out []byte, last bool) {
 // unread reports whether the client is still sending the body, so that the connection has to
 // end with the answer.
 func (x *exchange) unread() bool {
-	if x.body == nil || x.body.complete.Load() {
+	if x.body == nil || x.body.complete.Load() && !x.body.stopped.Load() {
 		return false
 	}
 	x.c.LeaveUnread()

@@ -97,12 +97,11 @@ func (p *Proxy) EndSecond() {
 
 // Stats is what a proxy has counted.
 type Stats struct {
-	Answers  map[string]uint64 // of upstream servers, by class of status: 2xx
-	Failures map[string]uint64 // requests that were answered here, by reason
-	Retries  uint64            // requests that were sent again, since a pooled connection had ended
-	Broken   uint64            // answers that ended in the middle
-	Left     uint64            // requests whose clients went away before the answer
-	Tunnels  int64             // upgraded connections now
+	Answers, Failures map[string]uint64 // of upstream servers by class of status (2xx); of ours by reason
+	Retries           uint64            // requests that were sent again, since a pooled connection had ended
+	Broken            uint64            // answers that ended in the middle
+	Left              uint64            // requests whose clients went away before the answer
+	Tunnels           int64             // upgraded connections now
 }
 
 // Stats returns what was counted since the start.

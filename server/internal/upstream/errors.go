@@ -71,7 +71,7 @@ const (
 	dialResolve // no address by that name
 	dialTLS     // the handshake failed, or the certificate
 	dialLocal   // no descriptor or port is free here
-	dialLeft              // the client has gone meanwhile
+	dialLeft    // the client has gone meanwhile
 	dialClasses
 )
 
