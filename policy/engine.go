@@ -34,6 +34,9 @@ type Engine struct {
 	rules  []rule    // at the index that the limiter has them
 	fields []KeyPart // the distinct headers and cookies that keys are made of
 	waits  bool
+	owes   bool // see Owes
+
+	costHeaders []string
 }
 
 // rule is a compiled [RuleSpec]. The order of the fields matters: for the most common
@@ -51,6 +54,7 @@ type rule struct {
 
 	costFrom, rateFrom string // canonical names of headers; "": none
 	onBad              BadCost
+	costOf             string // the header of answers that has the cost, likewise
 }
 
 // New compiles the settings. lim must have been made with s.Limits() as its rules:
@@ -95,6 +99,7 @@ func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
 	r.overrides, _ = spec.compileOverrides() // New reports its error
 	r.costFrom, r.onBad = textproto.CanonicalMIMEHeaderKey(spec.CostFrom.Header), spec.OnBadCost
 	r.rateFrom = textproto.CanonicalMIMEHeaderKey(spec.RateFrom.Header)
+	r.costOf = e.addCostHeader(spec.CostFrom.ResponseHeader)
 	r.headed = r.costFrom != "" || r.rateFrom != ""
 	e.rules = append(e.rules, r)
 	e.waits = e.waits || config.MaxWait > 0 && config.Mode == fastlimit.Enforce
@@ -110,9 +115,9 @@ func (e *Engine) Decide(ctx context.Context, r *Request, s *Scratch) Verdict {
 		return s.refusal()
 	}
 	if len(s.charges) == 0 {
-		return s.uncharged(list)
+		return e.decided(ctx, s, s.uncharged(list))
 	}
-	return s.verdict(e.lim.TakeAll(ctx, s.charges))
+	return e.decided(ctx, s, s.verdict(e.lim.TakeAll(ctx, s.charges)))
 }
 
 // DecideAt is [Engine.Decide] for callers that have called [time.Now] for this request
@@ -123,9 +128,17 @@ func (e *Engine) DecideAt(ctx context.Context, r *Request, s *Scratch, now time.
 		return s.refusal()
 	}
 	if len(s.charges) == 0 {
-		return s.uncharged(list)
+		return e.decided(ctx, s, s.uncharged(list))
 	}
-	return s.verdict(e.lim.TakeAllAt(ctx, s.charges, now))
+	return e.decided(ctx, s, s.verdict(e.lim.TakeAllAt(ctx, s.charges, now)))
+}
+
+// decided is what is left to do after a decision.
+func (e *Engine) decided(ctx context.Context, s *Scratch, v Verdict) Verdict {
+	if e.owes {
+		e.takeApart(ctx, s, &v)
+	}
+	return v
 }
 
 // Waits reports whether some enforced rule lets requests wait. If none does,
@@ -137,18 +150,18 @@ func (e *Engine) Waits() bool { return e.waits }
 // they are until it returns.
 func (e *Engine) Wait(ctx context.Context, r *Request, s *Scratch) Verdict {
 	if v, done := e.decideLists(r, s); done {
-		return v
+		return e.decided(ctx, s, v)
 	}
-	return s.verdict(e.lim.WaitAll(ctx, s.charges))
+	return e.decided(ctx, s, s.verdict(e.lim.WaitAll(ctx, s.charges)))
 }
 
 // WaitFor is [Engine.Wait] for a caller that has read the clock, as that of
 // [Engine.DecideAt], and is told when its request waits: see [fastlimit.Waiter].
 func (e *Engine) WaitFor(w fastlimit.Waiter, r *Request, s *Scratch, now time.Time) Verdict {
 	if v, done := e.decideLists(r, s); done {
-		return v
+		return e.decided(context.Background(), s, v)
 	}
-	return s.verdict(e.lim.WaitAllFor(w, s.charges, now))
+	return e.decided(context.Background(), s, s.verdict(e.lim.WaitAllFor(w, s.charges, now)))
 }
 
 // decideLists is what Decide does before it charges anything, and that it has nothing to
@@ -169,6 +182,8 @@ func (e *Engine) decideLists(r *Request, s *Scratch) (v Verdict, done bool) {
 // use of s.
 func (e *Engine) Applying(r *Request, s *Scratch) []fastlimit.Charge {
 	e.collect(r, s)
+	s.charges = append(s.charges, s.apart...)
+	s.clearApart()
 	return s.charges
 }
 
@@ -216,6 +231,9 @@ func (e *Engine) collect(r *Request, s *Scratch) ListVerdict {
 		s.charges = append(s.charges, fastlimit.Charge{Rule: limit, Key: key, Cost: cost})
 	}
 	s.trim()
+	if e.owes {
+		e.setApart(s)
+	}
 	return ListNone
 }
 

@@ -63,6 +63,9 @@ func (s *Service) decideHead(dst []byte, c *conn.Conn, h *conn.Head, snap *Snaps
 		if snap.always {
 			a.Shown = appendShown(dst, snap, listener, &v, r)[len(dst):]
 		}
+		if snap.owes {
+			s.owe(a, snap, r, now)
+		}
 		return dst, false, policy.NotRefused
 	}
 	last = !v.Decision.Allowed && (c.Denied() || a.LastIfDenied) || c.LastRequest()

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +33,7 @@ type Service struct {
 	clock   clock
 
 	forwarder Forwarder // nil: admitted requests get an empty 200
+	oweds     sync.Pool
 
 	rules  ruleHistory
 	badLog logs.Bad
@@ -51,6 +53,7 @@ type Config struct {
 // New returns a service that decides by a snapshot.
 func New(c Config, first *Snapshot) *Service {
 	s := &Service{bad: newBadRequests(), denials: logs.NewDenials(c.DenialLogs), log: c.Log, maxBody: c.BodyBytes}
+	s.oweds.New = func() any { return &Owed{from: &s.oweds} }
 	s.clock.set()
 	s.Swap(first)
 	return s

@@ -36,6 +36,7 @@ type Snapshot struct {
 	batches  bool
 	waits    bool            // some rule lets requests wait
 	always   bool            // some listener shows limits on admissions
+	owes     bool            // some rule has costs from answers
 	denials  []deny          // by rule, then listener; those of tiers follow; see denial
 	tiers    []int           // by rule: where its tiers begin among denials, in listeners; then their end
 	live     [][]liveDenials // by rule, then what TierIndex adds to the tiers above; nil: none
@@ -57,7 +58,7 @@ type deny struct {
 
 // NewSnapshot renders all answers. The settings must not be changed any more.
 func NewSnapshot(s Settings) *Snapshot {
-	snap := &Snapshot{engine: *s.Engine, identity: *s.Identity, batches: s.Batches, waits: s.Engine.Waits(), listeners: len(s.Listeners), settings: s}
+	snap := &Snapshot{engine: *s.Engine, identity: *s.Identity, batches: s.Batches, waits: s.Engine.Waits(), owes: s.Engine.Owes(), listeners: len(s.Listeners), settings: s}
 	snap.allowed, snap.listed = renderAnswers()
 	snap.states.pool.New = newState
 	all := s.Limiter.Rules()
@@ -106,7 +107,7 @@ type liveDenials struct {
 // that s does not have.
 func (s *Snapshot) WithEngine(e *policy.Engine, tiers []*fastlimit.Rule) *Snapshot {
 	snap := &Snapshot{
-		engine: *e, identity: s.identity, batches: s.batches, waits: s.waits, always: s.always, denials: s.denials, tiers: s.tiers, named: s.named,
+		engine: *e, identity: s.identity, batches: s.batches, waits: s.waits, always: s.always, owes: s.owes, denials: s.denials, tiers: s.tiers, named: s.named,
 		listeners: s.listeners, allowed: s.allowed, listed: s.listed, settings: s.settings,
 	}
 	snap.settings.Engine = e
