@@ -107,10 +107,17 @@ type Overrides interface {
 }
 
 // SetEngine has requests that begin from now on decided by e, which
-// [policy.Engine.WithLive] has made of Config.Engine; tiers are all of its live ones. It
-// is safe for concurrent use with everything but itself.
+// [policy.Engine.WithLive] has made of Config.Engine; tiers are all of its live ones. The
+// allow and deny lists stay those of SetLists, if it was called. It is safe for concurrent
+// use with everything but itself.
 func (s *Server) SetEngine(e *policy.Engine, tiers []*fastlimit.Rule) {
-	s.decide.Swap(s.decide.Snapshot().WithEngine(e, tiers))
+	s.decide.Update(func(now *decide.Snapshot) *decide.Snapshot { return now.WithEngine(e, tiers) })
+}
+
+// SetLists has requests that begin from now on decided by these allow and deny lists. All
+// else stays as it is. It is safe for concurrent use.
+func (s *Server) SetLists(l *policy.Lists) {
+	s.decide.Update(func(now *decide.Snapshot) *decide.Snapshot { return now.WithLists(l) })
 }
 
 // settings are what a reload may change, of a configuration with its defaults

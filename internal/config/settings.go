@@ -10,6 +10,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket/pgstore"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
+	"github.com/fastlimit/fastlimit/policy"
 )
 
 // Examples that messages quote.
@@ -46,7 +47,7 @@ func reserved(names ...string) (all []setting) {
 
 // The tables are set in init: as initializers of these variables they would form a
 // cycle, since reading a setting looks up others (whereItBelongs).
-var topSettings, listenSettings, tlsSettings, adminSettings, denialSettings, connectionSettings, drainSettings, waitSettings, redisSettings, postgresSettings, clusterSettings, ruleSettings, matchSettings, notSettings, legacySettings, bucketSettings, overrideSettings, costFromSettings, rateFromSettings section
+var topSettings, listenSettings, tlsSettings, adminSettings, denialSettings, connectionSettings, drainSettings, waitSettings, redisSettings, postgresSettings, clusterSettings, listFileSettings, ruleSettings, matchSettings, notSettings, legacySettings, bucketSettings, overrideSettings, costFromSettings, rateFromSettings section
 
 func init() {
 	denialSettings = section{
@@ -98,6 +99,7 @@ func init() {
 	redisSettings = redisTable()
 	postgresSettings = postgresTable()
 	clusterSettings = clusterTable()
+	listFileSettings = listFileTable()
 	notSettings = section{
 		name: "not", want: `a mapping such as {path: [/healthz, "/static/*"]}`, where: "in not, indented more than not",
 		settings: []setting{
@@ -156,8 +158,8 @@ func topTable() section {
 			{name: "redis", field: "Redis", value: mapping(&redisSettings), shown: "none", doc: "the store for exact checks that nodes share"},
 			{name: "postgres", field: "Postgres", value: mapping(&postgresSettings), shown: "none", doc: "such a store in PostgreSQL, instead of `redis`"},
 			{name: "cluster", field: "Cluster", value: mapping(&clusterSettings), shown: "none", doc: "the nodes that exchange counts"},
-			{name: "allow", field: "Policy.Allow", value: prefixes(), shown: "none", doc: "never limited"},
-			{name: "deny", field: "Policy.Deny", value: prefixes(), shown: "none", doc: "always refused"},
+			{name: "allow", field: "Policy.Allow", value: accessList(policy.ListAllow), shown: "none", doc: "never limited"},
+			{name: "deny", field: "Policy.Deny", value: accessList(policy.ListDeny), shown: "none", doc: "always refused"},
 			{
 				name: "max_overrides", field: "Policy.MaxOverrides", value: whole(number{least: 1, most: maxOverrides, example: "100000"}), shown: "`100000`",
 				doc: "most overrides of all rules together",

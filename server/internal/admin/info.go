@@ -25,7 +25,17 @@ type Info struct {
 	Connections   Connections `json:"connections"`
 	Drain         Drain       `json:"drain"`
 	Cluster       *Cluster    `json:"cluster,omitempty"`
+	ListFiles     []ListFile  `json:"list_files,omitempty"`
 	Rules         []Rule      `json:"rules"`
+}
+
+// ListFile is a file with entries of allow or deny.
+type ListFile struct {
+	List    string    `json:"list"`
+	File    string    `json:"file"`
+	Entries int       `json:"entries"` // in force
+	ReadAt  time.Time `json:"read_at"`
+	Error   string    `json:"error,omitempty"` // why they are not those that the file has now
 }
 
 // Listener is an address that takes traffic, with its port as bound: 0 in the

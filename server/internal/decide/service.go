@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,7 @@ type Service struct {
 	maxBody int // bytes of a body that are read to keep the connection
 	clock   clock
 
+	swaps  sync.Mutex // held by who replaces current
 	rules  ruleHistory
 	badLog logs.Bad
 	panics logs.Budget
@@ -62,6 +64,15 @@ func (s *Service) TrustedProxy(a netip.Addr) bool { return s.Snapshot().settings
 // Swap replaces the snapshot for requests that begin from now on. Requests in flight
 // finish with theirs. Sums over rules go on: see [Service.RuleStats].
 func (s *Service) Swap(next *Snapshot) {
+	s.Update(func(*Snapshot) *Snapshot { return next })
+}
+
+// Update is Swap for a snapshot that is made of the current one. Nobody else replaces that
+// meanwhile: of two who each change a part, none undoes what the other has done.
+func (s *Service) Update(change func(now *Snapshot) (next *Snapshot)) {
+	s.swaps.Lock()
+	defer s.swaps.Unlock()
+	next := change(s.current.Load())
 	s.rules.swap(next.settings.Limiter.Rules(), func() { s.current.Store(next) })
 }
 

@@ -103,14 +103,9 @@ type liveDenials struct {
 
 // WithEngine returns a snapshot that differs by its engine, of [policy.Engine.WithLive],
 // and what that charges: tiers are all of its live ones. It renders the answers of those
-// that s does not have.
+// that s does not have. The lists are those of s.
 func (s *Snapshot) WithEngine(e *policy.Engine, tiers []*fastlimit.Rule) *Snapshot {
-	snap := &Snapshot{
-		engine: *e, identity: s.identity, batches: s.batches, waits: s.waits, always: s.always, denials: s.denials, tiers: s.tiers, named: s.named,
-		listeners: s.listeners, allowed: s.allowed, listed: s.listed, settings: s.settings,
-	}
-	snap.settings.Engine = e
-	snap.states.pool.New = newState
+	snap := s.with(e.WithLists(s.engine.Lists()))
 	snap.live = make([][]liveDenials, len(s.tiers)-1)
 	for _, t := range tiers {
 		rule, at := t.Index(), s.liveIndex(t)
@@ -123,6 +118,24 @@ func (s *Snapshot) WithEngine(e *policy.Engine, tiers []*fastlimit.Rule) *Snapsh
 			snap.live[rule][at] = liveDenials{t, s.renderDenials(t)}
 		}
 	}
+	return snap
+}
+
+// WithLists returns a snapshot that differs by the allow and deny lists.
+func (s *Snapshot) WithLists(l *policy.Lists) *Snapshot {
+	snap := s.with(s.engine.WithLists(l))
+	snap.live = s.live
+	return snap
+}
+
+// with returns a snapshot with another engine of the same rules, and no live tiers.
+func (s *Snapshot) with(e *policy.Engine) *Snapshot {
+	snap := &Snapshot{
+		engine: *e, identity: s.identity, batches: s.batches, waits: s.waits, always: s.always, denials: s.denials, tiers: s.tiers, named: s.named,
+		listeners: s.listeners, allowed: s.allowed, listed: s.listed, settings: s.settings,
+	}
+	snap.settings.Engine = e
+	snap.states.pool.New = newState
 	return snap
 }
 
