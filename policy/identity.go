@@ -63,6 +63,14 @@ func NewIdentity(s Settings) (*Identity, error) {
 	return id, nil
 }
 
+// WithOriginal returns an identity that differs by the headers which name the original
+// request. It panics if there is no such family.
+func (id *Identity) WithOriginal(o OriginalRequest) *Identity {
+	next := *id
+	next.original = originalNames[o]
+	return &next
+}
+
 // Header is the name of the header in which proxies name the client, in the canonical
 // form of [net/textproto.CanonicalMIMEHeaderKey].
 func (id *Identity) Header() string { return id.header }

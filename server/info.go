@@ -84,6 +84,9 @@ func (l *Listener) show(info *admin.Listener) {
 		info.Mode = fmt.Sprintf("%04o", l.Mode)
 	}
 	info.ProxyProtocol = l.ProxyProtocol
+	if l.OriginalRequest != nil {
+		info.OriginalRequest = l.OriginalRequest.String()
+	}
 }
 
 // stats is what a scrape of /metrics reads.

@@ -125,7 +125,7 @@ func (s *Server) SetLists(l *policy.Lists) {
 func (c *Config) settings() decide.Settings {
 	set := decide.Settings{Limiter: c.Limiter, Engine: c.Engine, Identity: c.Identity, Batches: c.DecideAPI}
 	for i := range c.Listeners {
-		set.Listeners = append(set.Listeners, c.Listeners[i].answers())
+		set.Listeners = append(set.Listeners, c.Listeners[i].answers(c.Identity))
 	}
 	return set
 }

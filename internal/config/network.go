@@ -25,6 +25,9 @@ func denyStatus() value {
 	})
 }
 
+// originalRequest is a family of headers that name the request to decide on.
+func originalRequest() value { return choice("none", "x-original", "x-forwarded") }
+
 // listeners is an address, which is all that most files need, or a list. An element of
 // the list is an address or a mapping, which may set more; a mapping outside of a list
 // is not accepted.

@@ -69,10 +69,11 @@ func init() {
 			{name: "proxy_protocol", field: "ProxyProtocol", value: prefixes(), shown: "none", doc: "balancers that name the client by the PROXY protocol"},
 			{name: "tls", field: "TLS", value: mapping(&tlsSettings), shown: "none", doc: "certificate of a listener that speaks HTTPS"},
 			{name: "deny_status", field: "DenyStatus", value: denyStatus(), shown: "that of the top level", doc: "status code of a denial"},
+			{name: "original_request", field: "OriginalRequest", value: originalRequest(), shown: "that of the top level", doc: "the headers that name the request"},
 			{name: "headers", field: "Headers", value: headerSets(), shown: "`ratelimit` and `x-ratelimit`", doc: "header fields that tell clients of their limit; every denial has `Retry-After` besides"},
 			{name: "headers_on", field: "HeadersOn", value: choice("denials", "always"), def: "denials", doc: "the answers that have them: `always` means admissions too"},
 			{name: "denial", field: "Denial", value: mapping(&denialSettings), shown: "a problem document", doc: "body of denials by a rule"},
-		}, reserved("original_request", "reuse_port")...),
+		}, reserved("reuse_port")...),
 	}
 	adminSettings = section{
 		name: "admin", want: "an address", where: "in admin, indented more than admin",
@@ -142,7 +143,7 @@ func topTable() section {
 			{name: "deny_status", field: "DenyStatus", value: denyStatus(), def: "429", doc: "status code of a denial"},
 			{name: "trusted_proxies", field: "Policy.TrustedProxies", value: prefixes(), shown: "none", doc: "proxies whose headers are believed"},
 			{name: "client_ip_header", field: "Policy.ClientIPHeader", value: header(), def: defaultHeader, doc: "the header that names the client"},
-			{name: "original_request", field: "Policy.OriginalRequest", value: choice("none", "x-original", "x-forwarded"), def: "none", doc: "the headers that name the request"},
+			{name: "original_request", field: "Policy.OriginalRequest", value: originalRequest(), def: "none", doc: "the headers that name the request"},
 			{name: "on_unnamed", field: "Policy.OnUnnamed", value: choice("peer", "skip", "deny"), def: "peer", doc: "what to do if a proxy names no client or no request"},
 			{name: "decide_api", field: "Server.DecideAPI", value: boolean(), def: "false", doc: "`POST /v1/decide` on `listen` too"},
 			{name: "memory", field: "Limits.Memory", value: memory(), def: "64MiB", doc: "memory for the limiter's tables"},

@@ -68,6 +68,11 @@ func networkWarnings(c *Config, warn warnFunc) {
 		if c.Policy.OriginalRequest != 0 {
 			warn("original_request: its headers are read from trusted proxies only, and there are none; set trusted_proxies")
 		}
+		for i := range c.Server.Listeners {
+			if l := &c.Server.Listeners[i]; l.OriginalRequest != nil && *l.OriginalRequest != 0 {
+				warn("original_request: that of %s is read from trusted proxies only, and there are none; set trusted_proxies", l.Address)
+			}
+		}
 		if c.unnamedGiven {
 			warn("on_unnamed: %v is about trusted proxies, and there are none; set trusted_proxies", c.Policy.OnUnnamed)
 		}

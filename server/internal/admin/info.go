@@ -46,6 +46,8 @@ type Listener struct {
 	// ProxyProtocol are the peers that name their clients by the PROXY protocol.
 	ProxyProtocol []netip.Prefix `json:"proxy_protocol,omitempty"`
 	TLS           *TLS           `json:"tls,omitempty"`
+	// OriginalRequest is the listener's own; empty: that of the top level.
+	OriginalRequest string `json:"original_request,omitempty"`
 
 	DenyStatus int      `json:"deny_status"`
 	Headers    []string `json:"headers"`    // sets of header fields, the default filled in

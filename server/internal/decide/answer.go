@@ -26,7 +26,7 @@ func (s *Service) answerSimple(dst []byte, c *conn.Conn, h *conn.Head, listener 
 	}
 	r := snap.states.get()
 	defer snap.states.put(r)
-	from := r.assembleSimple(snap, c.Addr(), h)
+	from := r.assembleSimple(snap, listener, c.Addr(), h)
 	if from.Refused != policy.NotRefused {
 		return dst, false, false
 	}

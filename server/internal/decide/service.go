@@ -137,7 +137,7 @@ func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 	r := snap.states.get()
 	defer snap.states.put(r)
 	peer := conn.PeerAddr(ctx)
-	from := r.assemble(snap, peer, &ctx.Request.Header)
+	from := r.assemble(snap, listener, peer, &ctx.Request.Header)
 	v := s.judge(context.Background(), conn.Of(ctx), r, snap, peer, &from, forwarded, read)
 	switch {
 	case v.Refused != policy.NotRefused:
@@ -157,7 +157,7 @@ func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 }
 
 // Judge decides a request that arrived by other means than a [conn.Listener], by the
-// current snapshot: it counts and logs what they do, but for a refusal, which is
+// current snapshot and its common identity: it counts and logs what they do, but for a refusal, which is
 // only counted. The caller answers, in its own protocol. read is when the clock was
 // read for the request; forwarded says that its connection has sent forwarding
 // headers. ctx bounds waiting for a shared store. Nobody waits for a place in line. Judge
