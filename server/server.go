@@ -118,10 +118,17 @@ type Overrides interface {
 }
 
 // SetEngine has requests that begin from now on decided by e, which
-// [policy.Engine.WithLive] has made of Config.Engine; tiers are all of its live ones. It
-// is safe for concurrent use with everything but itself.
+// [policy.Engine.WithLive] has made of Config.Engine; tiers are all of its live ones. The
+// allow and deny lists stay those of SetLists, if it was called. It is safe for concurrent
+// use with everything but itself.
 func (s *Server) SetEngine(e *policy.Engine, tiers []*fastlimit.Rule) {
-	s.decide.Swap(s.decide.Snapshot().WithEngine(e, tiers))
+	s.decide.Update(func(now *decide.Snapshot) *decide.Snapshot { return now.WithEngine(e, tiers) })
+}
+
+// SetLists has requests that begin from now on decided by these allow and deny lists. All
+// else stays as it is. It is safe for concurrent use.
+func (s *Server) SetLists(l *policy.Lists) {
+	s.decide.Update(func(now *decide.Snapshot) *decide.Snapshot { return now.WithLists(l) })
 }
 
 // settings are what a reload may change, of a configuration with its defaults
@@ -129,7 +136,7 @@ func (s *Server) SetEngine(e *policy.Engine, tiers []*fastlimit.Rule) {
 func (c *Config) settings() decide.Settings {
 	set := decide.Settings{Limiter: c.Limiter, Engine: c.Engine, Identity: c.Identity, Batches: c.DecideAPI}
 	for i := range c.Listeners {
-		set.Listeners = append(set.Listeners, c.Listeners[i].answers())
+		set.Listeners = append(set.Listeners, c.Listeners[i].answers(c.Identity))
 	}
 	return set
 }

@@ -68,6 +68,11 @@ func networkWarnings(c *Config, warn warnFunc) {
 		if c.Policy.OriginalRequest != 0 {
 			warn("original_request: its headers are read from trusted proxies only, and there are none; set trusted_proxies")
 		}
+		for i := range c.Server.Listeners {
+			if l := &c.Server.Listeners[i]; l.OriginalRequest != nil && *l.OriginalRequest != 0 {
+				warn("original_request: that of %s is read from trusted proxies only, and there are none; set trusted_proxies", l.Address)
+			}
+		}
 		if c.unnamedGiven {
 			warn("on_unnamed: %v is about trusted proxies, and there are none; set trusted_proxies", c.Policy.OnUnnamed)
 		}
@@ -110,29 +115,6 @@ const (
 	widestPrivate4 = 8
 	widestPrivate6 = 7
 )
-
-// listWarnings are about allow and deny: an entry that is too wide turns the limiter
-// off for most clients, and nothing in the metrics would look wrong.
-func listWarnings(c *Config, warn warnFunc) {
-	denied := map[netip.Prefix]bool{} // both lists may have tens of thousands of entries
-	for _, p := range c.Policy.Deny {
-		denied[p] = true
-	}
-	for _, p := range c.Policy.Allow {
-		family, narrow := "IPv4", widestPrivate4
-		if p.Addr().Is6() {
-			family, narrow = "IPv6", widestPrivate6
-		}
-		switch {
-		case denied[p]:
-			warn("allow, deny: %v is in both lists: deny wins", p)
-		case p.Bits() == 0:
-			warn("allow: %v is every %s client: no rule limits any of them; remove it", p, family)
-		case p.Bits() < narrow:
-			warn("allow: %v is a large part of the %s internet, which no rule limits; write a longer prefix", p, family)
-		}
-	}
-}
 
 // storeWarnings are about settings that mean nothing, or much less, without a store.
 func storeWarnings(c *Config, warn warnFunc) {
