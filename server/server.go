@@ -135,8 +135,15 @@ func (s *Server) SetLists(l *policy.Lists) {
 // filled in.
 func (c *Config) settings() decide.Settings {
 	set := decide.Settings{Limiter: c.Limiter, Engine: c.Engine, Identity: c.Identity, Batches: c.DecideAPI}
+	if c.Upstream != nil { // the request that is decided on is the one that is passed on
+		set.Identity = c.Identity.WithOriginal(policy.OriginalNone)
+	}
 	for i := range c.Listeners {
-		set.Listeners = append(set.Listeners, c.Listeners[i].answers(c.Identity))
+		l := c.Listeners[i].answers(c.Identity)
+		if c.Upstream != nil {
+			l.Identity = nil
+		}
+		set.Listeners = append(set.Listeners, l)
 	}
 	return set
 }

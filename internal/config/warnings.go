@@ -77,7 +77,12 @@ func networkWarnings(c *Config, warn warnFunc) {
 			warn("on_unnamed: %v is about trusted proxies, and there are none; set trusted_proxies", c.Policy.OnUnnamed)
 		}
 	}
-	if c.Server.Upstream != nil && c.Policy.OriginalRequest != 0 {
+	original := c.Policy.OriginalRequest != 0
+	for i := range c.Server.Listeners {
+		l := &c.Server.Listeners[i]
+		original = original || l.OriginalRequest != nil && *l.OriginalRequest != 0
+	}
+	if c.Server.Upstream != nil && original {
 		warn("original_request: a proxy decides on the request that it passes on, so it has no effect beside upstream; remove it")
 	}
 	for _, t := range c.Policy.TrustedProxies {
