@@ -46,9 +46,8 @@ func (r *RuleSpec) overridePrefix(o *Override) (netip.Prefix, error) {
 	return p, nil
 }
 
-// overrideKey is the key of an override of any other rule: the bytes of its parts, each
-// after its length.
-func (r *RuleSpec) overrideKey(o *Override) (framed []byte, err error) {
+// overrideParts are the parts of an override's key of any other rule, as requests have them.
+func (r *RuleSpec) overrideParts(o *Override) (parts [][]byte, err error) {
 	k := keyMaker{bits4: cmp.Or(r.Limit.IPv4Prefix, 32), bits6: cmp.Or(r.Limit.IPv6Prefix, 64)}
 	for _, p := range r.Key {
 		k.parts = append(k.parts, keyPart{KeyPart: p})
@@ -61,11 +60,25 @@ func (r *RuleSpec) overrideKey(o *Override) (framed []byte, err error) {
 		if err != nil {
 			return nil, invalid("Key", "write it as requests have it", "%v", err)
 		}
-		framed = appendFramed(framed, part)
+		parts = append(parts, part)
 	}
-	return framed, nil
+	return parts, nil
 }
 
-func appendFramed(dst, part []byte) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(part))), part...)
+// overrideName is a name of the clients of an override that no others have.
+func (r *RuleSpec) overrideName(o *Override) (string, error) {
+	if r.byAddress() {
+		p, err := r.overridePrefix(o)
+		if err != nil {
+			return "", err
+		}
+		b, _ := p.MarshalBinary()
+		return string(b), nil
+	}
+	parts, err := r.overrideParts(o)
+	var framed []byte
+	for _, part := range parts {
+		framed = append(binary.AppendUvarint(framed, uint64(len(part))), part...)
+	}
+	return string(framed), err
 }
