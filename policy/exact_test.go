@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/fastlimit/fastlimit"
@@ -163,5 +164,29 @@ func TestOverridesOfOtherSettings(t *testing.T) {
 	s.Rules[0].Overrides = []Override{{Key: []string{"192.0.2.1"}, Burst: 3}}
 	if _, err := New(lim, s); err == nil || fmt.Sprint(err) != `fastlimit/policy: rule "a": the limiter has 0 tiers for it, not 1: make both from the same settings` {
 		t.Error(err)
+	}
+}
+
+// What no request can have in its key is refused; what one can have is not.
+func TestOverridesThatNobodyHas(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"a b": "", "a\tb": "", "é": "", "\"quoted\"": "",
+		" a": "blanks", "a ": "blanks", "\ta": "blanks", " ": "blanks", "a\x00b": "control character", "a\r\nb": "control character", "a\x7f": "control character",
+	} {
+		for _, part := range []KeyPart{byHeader, {Kind: KeyCookie, Name: "sid"}, byMethod} {
+			if part == byMethod && (text == "a b" || text == "a\tb") {
+				want = "blanks"
+			}
+			r := RuleSpec{Limit: limit("a", 2), Key: key(part)}
+			_, _, err := r.CheckOverride(&Override{Key: []string{text}, Unlimited: true})
+			if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "write it as requests have it")) {
+				t.Errorf("%v %q: %v, want %q", part, text, err, want)
+			}
+		}
+	}
+	r := RuleSpec{Limit: limit("a", 2), Key: key(KeyPart{Kind: KeyCookie, Name: "sid"})}
+	if _, _, err := r.CheckOverride(&Override{Key: []string{"a;b"}, Unlimited: true}); err == nil {
+		t.Error("a cookie with a semicolon is accepted")
 	}
 }

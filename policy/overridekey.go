@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"strings"
 )
 
 // grouping returns the prefix in which the rule counts an address, and its length.
@@ -57,12 +58,42 @@ func (r *RuleSpec) overrideParts(o *Override) (parts [][]byte, err error) {
 	}
 	for i, text := range o.Key {
 		part, err := k.rawPart(i, text)
+		if err == nil {
+			err = unseen(r.Key[i], text)
+		}
 		if err != nil {
 			return nil, invalid("Key", "write it as requests have it", "%v", err)
 		}
 		parts = append(parts, part)
 	}
 	return parts, nil
+}
+
+// unseen reports a text that no request has in that part of its key: HTTP has no such
+// methods, headers and cookies, and what is around a value is not read.
+func unseen(p KeyPart, text string) error {
+	blanks := " \t"
+	switch p.Kind {
+	case KeyMethod:
+		if strings.ContainsAny(text, blanks) {
+			return fmt.Errorf("key part %q has blanks, and methods have none", text)
+		}
+	case KeyHeader, KeyCookie:
+		if strings.Trim(text, blanks) != text {
+			return fmt.Errorf("key part %q begins or ends with blanks, which are not read with a %v", text, p)
+		}
+		if p.Kind == KeyCookie && strings.Contains(text, ";") {
+			return fmt.Errorf("key part %q has a semicolon, with which a cookie ends", text)
+		}
+	default:
+		return nil // which have been checked
+	}
+	for _, c := range []byte(text) {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return fmt.Errorf("key part %q has a control character, which requests cannot have in a %v", text, p)
+		}
+	}
+	return nil
 }
 
 // overrideName is a name of the clients of an override that no others have.
