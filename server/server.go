@@ -111,7 +111,7 @@ func (s *Server) newAdmin() *admin.Front {
 // /v1/overrides. Errors with a method HTTPStatus say what to answer; others are 500.
 type Overrides interface {
 	// List returns a document that encodes as JSON; of all rules if rule is "".
-	List(rule string) any
+	List(rule string) (any, error)
 	// Put makes the change of a body, Delete ends one; by is the caller's address.
 	Put(ctx context.Context, body []byte, by string) (reply any, err error)
 	Delete(ctx context.Context, rule string, key []string, by string) error

@@ -42,6 +42,7 @@ func Warnings(c *Config, p *fastlimit.Plan) []string {
 		ofRule := func(format string, args ...any) { warn("rule %s: %s", spec.Limit.Name, fmt.Sprintf(format, args...)) }
 		specWarnings(spec, len(c.Policy.TrustedProxies) > 0, ofRule)
 		namedWarnings(spec, len(c.Policy.TrustedProxies) > 0, ofRule)
+		vainWarnings(spec, ofRule)
 		ruleWarnings(&spec.Limit, &p.Rules[i], nodes, ofRule)
 	}
 	return all
