@@ -41,6 +41,11 @@ func (k Key) digest() sketch.Digest {
 	return sketch.Digest{Pos: k.x, ID: k.id}
 }
 
+// Digest is the keyed hash of the client by which the limiter knows it: the same for all
+// keys of one client and rule, and of two clients different but for a chance of 2^-64. It
+// is for tables of clients beside the limiter. No client may learn it.
+func (k Key) Digest() sketch.Digest { return k.digest() }
+
 // setTag gives the rule a tag of its own, which is not 0, by which it knows its
 // keys.
 func (r *Rule) setTag() {

@@ -96,7 +96,8 @@ func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
 	config := limit.Config()
 	r := rule{limit: limit, cost: config.Cost, match: compileMatch(spec.Match), key: e.compileKey(spec.Key, config)}
 	r.matchAll, r.addrOnly = r.match.all(), r.key.addrOnly()
-	r.overrides, _ = spec.compileOverrides() // New reports its error
+	file, err2 := spec.fileLayer(limit)
+	r.overrides, err = newOverrides(file, nil), errors.Join(err, err2)
 	r.costFrom, r.onBad = textproto.CanonicalMIMEHeaderKey(spec.CostFrom.Header), spec.OnBadCost
 	r.rateFrom = textproto.CanonicalMIMEHeaderKey(spec.RateFrom.Header)
 	r.costOf = e.addCostHeader(spec.CostFrom.ResponseHeader)
@@ -212,14 +213,13 @@ func (e *Engine) collect(r *Request, s *Scratch) ListVerdict {
 		if !c.matchAll && !c.match.match(r) {
 			continue
 		}
-		first := len(s.parts)
 		key, ok := e.key(c, r, s)
 		if !ok {
 			continue
 		}
 		limit := c.limit
 		if c.overrides != nil {
-			if limit = c.find(s, first); limit == nil {
+			if limit = c.find(key, s.client); limit == nil {
 				s.unlimited = append(s.unlimited, c.limit)
 				continue
 			}

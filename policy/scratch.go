@@ -25,7 +25,6 @@ type Scratch struct {
 	// last, and those that the current decision uses.
 	values, keyed [][]byte
 
-	framed    []byte            // of an override's key
 	unlimited []*fastlimit.Rule // by whose overrides the client has no limit
 	badCosts  []*fastlimit.Rule // by which the request has a bad cost
 	badRates  []*fastlimit.Rule // likewise a bad rate

@@ -15,14 +15,14 @@ import (
 func TestUpstreamErrors(t *testing.T) {
 	t.Parallel()
 	for want, u := range map[string]Upstream{
-		"Upstream.URLs is missing":                               {},
-		"Upstream.URLs[1] has a user or a password":              {URLs: []string{"http://a", "http://u:s3cret@b"}},
-		`Upstream.URLs[1] "http://a:80" is the same server`:      {URLs: []string{"http://a", "http://a:80"}},
-		"Upstream.ConnectTimeout -1s is negative":                {URLs: []string{"http://a"}, ConnectTimeout: -time.Second},
-		"Upstream.ResponseTimeout -1s is negative":               {URLs: []string{"http://a"}, ResponseTimeout: -time.Second},
-		"Upstream.IdleTimeout -1s is negative":                   {URLs: []string{"http://a"}, IdleTimeout: -time.Second},
-		"Upstream.QueueTimeout -1s is negative":                  {URLs: []string{"http://a"}, QueueTimeout: -time.Second},
-		"Upstream.MaxConnections -1 is too small":                {URLs: []string{"http://a"}, MaxConnections: -1},
+		"Upstream.URLs is missing":                              {},
+		"Upstream.URLs[1] has a user or a password":             {URLs: []string{"http://a", "http://u:s3cret@b"}},
+		`Upstream.URLs[1] "http://a:80" is the same server`:     {URLs: []string{"http://a", "http://a:80"}},
+		"Upstream.ConnectTimeout -1s is negative":               {URLs: []string{"http://a"}, ConnectTimeout: -time.Second},
+		"Upstream.ResponseTimeout -1s is negative":              {URLs: []string{"http://a"}, ResponseTimeout: -time.Second},
+		"Upstream.IdleTimeout -1s is negative":                  {URLs: []string{"http://a"}, IdleTimeout: -time.Second},
+		"Upstream.QueueTimeout -1s is negative":                 {URLs: []string{"http://a"}, QueueTimeout: -time.Second},
+		"Upstream.MaxConnections -1 is too small":               {URLs: []string{"http://a"}, MaxConnections: -1},
 		"Upstream.URLs 65 servers are too many want at most 64": {URLs: make([]string, 65)},
 	} {
 		c := newConfig(t, perIP())
