@@ -121,7 +121,7 @@ func (x *exchange) answer(dst []byte) (out []byte, last bool) {
 // finish lets the upstream have other requests, if it is known to be done with this one.
 func (x *exchange) finish() {
 	if x.body != nil {
-		x.body.stop()
+		x.body.settle()
 	}
 	if cut := x.c.Asked(); cut || x.closes || x.resp.Close || x.start < x.end || x.body != nil && !x.body.sent {
 		x.p.pool.Discard(x.up, upstream.Fine)

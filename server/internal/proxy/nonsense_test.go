@@ -159,16 +159,21 @@ type talker struct {
 	in   *bufio.Reader
 }
 
-// ask sends a request and returns the last answer to it, with what has come of its body.
-func (k *talker) ask(method, path, more string) (resp *http.Response, body string, err error) {
+// dial returns the connection.
+func (k *talker) dial() net.Conn {
 	if k.c == nil {
 		k.c = rawhttp.DialFrom(k.t, "127.0.0.1", k.addr)
 		k.in = bufio.NewReader(k.c)
 	}
+	return k.c
+}
+
+// ask sends a request and returns the last answer to it, with what has come of its body.
+func (k *talker) ask(method, path, more string) (resp *http.Response, body string, err error) {
 	if method == "" {
 		method = http.MethodGet
 	}
-	_, err = fmt.Fprintf(k.c, "%s %s HTTP/1.1\r\nHost: a\r\n%s\r\n", method, path, more)
+	_, err = fmt.Fprintf(k.dial(), "%s %s HTTP/1.1\r\nHost: a\r\n%s\r\n", method, path, more)
 	must(k.t, err)
 	resp, err = http.ReadResponse(k.in, &http.Request{Method: method})
 	for err == nil && resp.StatusCode < 200 {

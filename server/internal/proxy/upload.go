@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/http1"
@@ -54,6 +55,23 @@ func (u *upload) stop() {
 		<-u.done
 	}
 	u.ended = true
+}
+
+// settleTime is how long the end of a body that has come may take to be written when the
+// answer has ended. As a rule it has been, and the goroutine has only to notice.
+const settleTime = 10 * time.Millisecond
+
+// settle is stop after a whole answer.
+func (u *upload) settle() {
+	if u.complete.Load() && u.started {
+		late := time.NewTimer(settleTime)
+		defer late.Stop()
+		select {
+		case <-u.done:
+		case <-late.C:
+		}
+	}
+	u.stop()
 }
 
 func (u *upload) run() {
