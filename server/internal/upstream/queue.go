@@ -79,7 +79,7 @@ func (p *Pool) waitLocked(cancel <-chan struct{}, fresh bool) (*Conn, error) {
 
 	p.mu.Lock()
 	w.behind, p.line.free = p.line.free, w
-	switch err = cmp.Or(err, g.err); err {
+	switch err = cmp.Or(err, g.err); err { //nolint:errorlint // as it was made here
 	case nil:
 		p.line.served++
 	case ErrQueueTimeout:
