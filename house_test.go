@@ -86,6 +86,7 @@ var layers = []struct {
 	{"internal/ascii", nil, "characters"},
 	{"internal/safetext", nil, "text for logs and terminals"},
 	{"internal/strictjson", nil, "JSON as everybody reads it"},
+	{"internal/filestat", nil, "whether a file has changed, whatever is in it"},
 	{"sketch", nil, "pure arithmetic, at the bottom"},
 	{"window", []string{"sketch"}, "turns the generations of a sketch, and knows nothing else"},
 	{"bucket", []string{"sketch"}, "arithmetic and a table addressed by digests"},
@@ -102,12 +103,13 @@ var layers = []struct {
 	{"policy", []string{"."}, "who, which rules, which keys: no HTTP, no files"},
 	{"legacy", []string{"."}, "limits as others define them: arithmetic, whatever file they stand in"},
 	{"internal/denial", []string{"."}, "text of an answer, for any server"},
-	{"internal/config", []string{".", "policy", "legacy", "server", "bucket/redisstore", "bucket/pgstore", "sync/gossip"}, "fills in the settings of those who have any; serves nothing"},
+	{"internal/lists", []string{"policy"}, "files of addresses, whoever decides by them"},
+	{"internal/config", []string{".", "policy", "legacy", "server", "internal/lists", "bucket/redisstore", "bucket/pgstore", "sync/gossip"}, "fills in the settings of those who have any; serves nothing"},
 	{"internal/migrate", []string{".", "policy", "internal/migrate/nginxconf"}, "makes rules; which file they go to is for commands"},
 	{"internal/migrate/nginxconf", nil, "a syntax, whatever is in it"},
 	{"internal/prom", nil, "tables of metrics, whoever counts"},
 	{"internal/overrides", []string{".", "policy", "bucket/registry"}, "what operators set, whichever store keeps it and whoever answers requests"},
-	{"internal/metrics", []string{"internal/prom", "internal/overrides", "bucket/redisstore", "bucket/pgstore", "bucket/remote", "sync/..."}, "so that neither store nor cluster knows of Prometheus, nor the server of either"},
+	{"internal/metrics", []string{"internal/prom", "internal/overrides", "internal/lists", "bucket/redisstore", "bucket/pgstore", "bucket/remote", "sync/..."}, "so that neither store nor cluster knows of Prometheus, nor the server of either"},
 	{"internal/replay", []string{".", "policy", "bucket"}, "judges logs, and asks buckets for nothing but the names of algorithms; needs no server"},
 	{"internal/suggest", []string{".", "policy", "bucket", "internal/replay"}, "reads logs as replay does, and counts by the arithmetic of buckets"},
 	{"toptalkers", []string{"sketch"}, "ranks what tables count: no network, no server"},
@@ -149,11 +151,11 @@ var layers = []struct {
 	{"bench/redisbench", []string{".", "bucket", "bucket/redisstore", "internal/testkit/redisfault", "bench/..."}, "asks Redis, and breaks it"},
 	{"bench/command", []string{".", "internal/cli", "bench/..."}, "flags of the benchmarks"},
 	{"bench", []string{"bench/command"}, "a main package, which nobody can import"},
-	{"cmd/fastlimit", []string{".", "policy", "toptalkers", "server", "bucket", "bucket/remote", "bucket/redisstore", "bucket/pgstore", "bucket/registry", "sync/gossip", "internal/cli", "internal/config", "internal/metrics", "internal/overrides", "internal/migrate/...", "internal/replay", "internal/suggest"}, "flags, files, signals and wiring"},
+	{"cmd/fastlimit", []string{".", "policy", "toptalkers", "server", "bucket", "bucket/remote", "bucket/redisstore", "bucket/pgstore", "bucket/registry", "sync/gossip", "internal/cli", "internal/config", "internal/metrics", "internal/overrides", "internal/lists", "internal/migrate/...", "internal/replay", "internal/suggest"}, "flags, files, signals and wiring"},
 }
 
 // basics know nothing of this module, and everybody may import them.
-var basics = []string{"internal/field", "internal/marks", "internal/heap", "internal/ascii", "internal/safetext", "internal/strictjson"}
+var basics = []string{"internal/field", "internal/marks", "internal/heap", "internal/ascii", "internal/safetext", "internal/strictjson", "internal/filestat"}
 
 func TestLayers(t *testing.T) {
 	t.Parallel()
@@ -183,14 +185,14 @@ func TestLayers(t *testing.T) {
 // not listed: nothing imports them but tests.
 var order = [][]string{
 	{
-		"internal/field", "internal/ascii", "internal/heap", "internal/marks", "internal/safetext", "internal/prom", "internal/cli", "internal/migrate/nginxconf",
+		"internal/field", "internal/ascii", "internal/heap", "internal/filestat", "internal/marks", "internal/safetext", "internal/prom", "internal/cli", "internal/migrate/nginxconf",
 		"bench/defaults", "bench/reference", "bench/proc", "bench/load", "bench/report",
 	},
 	{"sketch", "server/internal/nowait", "server/internal/text", "internal/strictjson", "bucket/registry"},
 	{"window", "bucket"},
 	{".", "bucket/step", "bucket/remote", "bucket/storetest", "bucket/registry/registrytest", "toptalkers"},
 	{"policy", "legacy", "internal/denial", "bucket/memstore", "bucket/redisstore", "bucket/pgstore", "bucket/storetest/trial", "sync/delta"},
-	{"sync/gossip", "middleware/...", "internal/replay", "internal/migrate", "internal/overrides", "server/internal/guard", "server/internal/logs", "server/internal/certs", "server/internal/http1", "server/internal/proxyheader", "server/internal/upstream"},
+	{"sync/gossip", "middleware/...", "internal/replay", "internal/migrate", "internal/overrides", "internal/lists", "server/internal/guard", "server/internal/logs", "server/internal/certs", "server/internal/http1", "server/internal/proxyheader", "server/internal/upstream"},
 	{"server/internal/conn", "internal/metrics", "internal/suggest"},
 	{"server/internal/admin", "server/internal/decide", "server/internal/lifecycle", "server/internal/metrics"},
 	{"server/internal/proxy"},

@@ -41,6 +41,10 @@ type Config struct {
 	// Overrides answers /v1/overrides; see [Server.SetEngine]. nil: there are none.
 	Overrides Overrides
 
+	// ListFiles is what /v1/info shows of files with allow and deny lists; see
+	// [Server.SetLists]. nil: there are none.
+	ListFiles func() []ListFileInfo
+
 	// DecideAPI serves POST /v1/decide on the traffic listeners too. Whoever
 	// reaches them may then charge any client's buckets.
 	DecideAPI bool

@@ -47,6 +47,15 @@ type StoreInfo struct {
 	Late     uint64 // operations answered after Timeout
 }
 
+// ListFileInfo is what /v1/info shows of a file with entries of a list.
+type ListFileInfo struct {
+	List    string // allow or deny
+	File    string
+	Entries int       // in force
+	Read    time.Time // when they were read
+	Error   string    // why they are not those that the file has now; "": they are
+}
+
 // ClusterInfo is what /v1/info shows of the cluster.
 type ClusterInfo struct {
 	Name     string

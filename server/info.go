@@ -47,6 +47,11 @@ func (s *Server) info() admin.Info {
 			info.Redis = shown
 		}
 	}
+	if c.ListFiles != nil {
+		for _, f := range c.ListFiles() {
+			info.ListFiles = append(info.ListFiles, admin.ListFile{List: f.List, File: f.File, Entries: f.Entries, ReadAt: f.Read, Error: f.Error})
+		}
+	}
 	lag := time.Duration(0)
 	if c.Cluster != nil {
 		others := c.Cluster()
@@ -79,6 +84,9 @@ func (l *Listener) show(info *admin.Listener) {
 		info.Mode = fmt.Sprintf("%04o", l.Mode)
 	}
 	info.ProxyProtocol = l.ProxyProtocol
+	if l.OriginalRequest != nil {
+		info.OriginalRequest = l.OriginalRequest.String()
+	}
 }
 
 // stats is what a scrape of /metrics reads.

@@ -111,25 +111,39 @@ func (s *Server) newAdmin() *admin.Front {
 // /v1/overrides. Errors with a method HTTPStatus say what to answer; others are 500.
 type Overrides interface {
 	// List returns a document that encodes as JSON; of all rules if rule is "".
-	List(rule string) any
+	List(rule string) (any, error)
 	// Put makes the change of a body, Delete ends one; by is the caller's address.
 	Put(ctx context.Context, body []byte, by string) (reply any, err error)
 	Delete(ctx context.Context, rule string, key []string, by string) error
 }
 
 // SetEngine has requests that begin from now on decided by e, which
-// [policy.Engine.WithLive] has made of Config.Engine; tiers are all of its live ones. It
-// is safe for concurrent use with everything but itself.
+// [policy.Engine.WithLive] has made of Config.Engine; tiers are all of its live ones. The
+// allow and deny lists stay those of SetLists, if it was called. It is safe for concurrent
+// use with everything but itself.
 func (s *Server) SetEngine(e *policy.Engine, tiers []*fastlimit.Rule) {
-	s.decide.Swap(s.decide.Snapshot().WithEngine(e, tiers))
+	s.decide.Update(func(now *decide.Snapshot) *decide.Snapshot { return now.WithEngine(e, tiers) })
+}
+
+// SetLists has requests that begin from now on decided by these allow and deny lists. All
+// else stays as it is. It is safe for concurrent use.
+func (s *Server) SetLists(l *policy.Lists) {
+	s.decide.Update(func(now *decide.Snapshot) *decide.Snapshot { return now.WithLists(l) })
 }
 
 // settings are what a reload may change, of a configuration with its defaults
 // filled in.
 func (c *Config) settings() decide.Settings {
 	set := decide.Settings{Limiter: c.Limiter, Engine: c.Engine, Identity: c.Identity, Batches: c.DecideAPI}
+	if c.Upstream != nil { // the request that is decided on is the one that is passed on
+		set.Identity = c.Identity.WithOriginal(policy.OriginalNone)
+	}
 	for i := range c.Listeners {
-		set.Listeners = append(set.Listeners, c.Listeners[i].answers())
+		l := c.Listeners[i].answers(c.Identity)
+		if c.Upstream != nil {
+			l.Identity = nil
+		}
+		set.Listeners = append(set.Listeners, l)
 	}
 	return set
 }

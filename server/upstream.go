@@ -55,6 +55,7 @@ func (u *Upstream) Validate() error {
 	p.require(len(u.URLs) > 0, "URLs", "write for example http://127.0.0.1:3000")
 	if len(u.URLs) > maxUpstreams {
 		p.add("URLs", fmt.Sprintf("%d servers are too many", len(u.URLs)), fmt.Sprintf("want at most %d", maxUpstreams))
+		return errors.Join(p...)
 	}
 	seen := map[string]int{}
 	for i, text := range u.URLs {

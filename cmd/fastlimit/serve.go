@@ -53,7 +53,7 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 		},
 		// Otherwise SIGHUP would end the process, which scripts for log rotation send.
 		OnHangup: func() {
-			n.server.RereadCertificates()
+			n.reread()
 			n.log.Warn("reload is not supported by this version: the rules are unchanged")
 		},
 	}, func(ctx context.Context) error {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
+	"github.com/fastlimit/fastlimit/internal/lists"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server"
 	"github.com/fastlimit/fastlimit/sync/gossip"
@@ -185,6 +186,7 @@ func TestContract(t *testing.T) {
 		},
 		headerGiven: true,
 	}
+	want.Lists = lists.Config{Allow: want.Policy.Allow, Deny: want.Policy.Deny}
 	if got := mustParse(t, text.String()); !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", got, want)
 	}

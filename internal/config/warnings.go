@@ -42,6 +42,7 @@ func Warnings(c *Config, p *fastlimit.Plan) []string {
 		ofRule := func(format string, args ...any) { warn("rule %s: %s", spec.Limit.Name, fmt.Sprintf(format, args...)) }
 		specWarnings(spec, len(c.Policy.TrustedProxies) > 0, ofRule)
 		namedWarnings(spec, len(c.Policy.TrustedProxies) > 0, ofRule)
+		vainWarnings(spec, ofRule)
 		ruleWarnings(&spec.Limit, &p.Rules[i], nodes, ofRule)
 	}
 	return all
@@ -68,11 +69,21 @@ func networkWarnings(c *Config, warn warnFunc) {
 		if c.Policy.OriginalRequest != 0 {
 			warn("original_request: its headers are read from trusted proxies only, and there are none; set trusted_proxies")
 		}
+		for i := range c.Server.Listeners {
+			if l := &c.Server.Listeners[i]; l.OriginalRequest != nil && *l.OriginalRequest != 0 {
+				warn("original_request: that of %s is read from trusted proxies only, and there are none; set trusted_proxies", l.Address)
+			}
+		}
 		if c.unnamedGiven {
 			warn("on_unnamed: %v is about trusted proxies, and there are none; set trusted_proxies", c.Policy.OnUnnamed)
 		}
 	}
-	if c.Server.Upstream != nil && c.Policy.OriginalRequest != 0 {
+	original := c.Policy.OriginalRequest != 0
+	for i := range c.Server.Listeners {
+		l := &c.Server.Listeners[i]
+		original = original || l.OriginalRequest != nil && *l.OriginalRequest != 0
+	}
+	if c.Server.Upstream != nil && original {
 		warn("original_request: a proxy decides on the request that it passes on, so it has no effect beside upstream; remove it")
 	}
 	for _, t := range c.Policy.TrustedProxies {
@@ -110,29 +121,6 @@ const (
 	widestPrivate4 = 8
 	widestPrivate6 = 7
 )
-
-// listWarnings are about allow and deny: an entry that is too wide turns the limiter
-// off for most clients, and nothing in the metrics would look wrong.
-func listWarnings(c *Config, warn warnFunc) {
-	denied := map[netip.Prefix]bool{} // both lists may have tens of thousands of entries
-	for _, p := range c.Policy.Deny {
-		denied[p] = true
-	}
-	for _, p := range c.Policy.Allow {
-		family, narrow := "IPv4", widestPrivate4
-		if p.Addr().Is6() {
-			family, narrow = "IPv6", widestPrivate6
-		}
-		switch {
-		case denied[p]:
-			warn("allow, deny: %v is in both lists: deny wins", p)
-		case p.Bits() == 0:
-			warn("allow: %v is every %s client: no rule limits any of them; remove it", p, family)
-		case p.Bits() < narrow:
-			warn("allow: %v is a large part of the %s internet, which no rule limits; write a longer prefix", p, family)
-		}
-	}
-}
 
 // storeWarnings are about settings that mean nothing, or much less, without a store.
 func storeWarnings(c *Config, warn warnFunc) {

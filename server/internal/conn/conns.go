@@ -43,6 +43,8 @@ type Conns struct {
 	timeout [phases]time.Duration
 	period  time.Duration // between sweeps
 
+	noTunnels atomic.Bool // upgraded connections have to end
+
 	mu       sync.Mutex
 	all      group
 	longs    group // with the larger reader

@@ -42,8 +42,10 @@ func (c *Conns) DismissQuiet(all bool) int {
 	return len(c.all.members) + len(c.gone.members)
 }
 
-// EndTunnels ends the connections that were upgraded, which may go on for ever.
+// EndTunnels ends the connections that were upgraded, which may go on for ever: those that
+// are sending just now end with their next byte.
 func (c *Conns) EndTunnels() {
+	c.noTunnels.Store(true)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, cn := range c.all.members {

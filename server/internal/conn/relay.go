@@ -83,7 +83,12 @@ func (c *Conn) Gone() bool { return c.closed }
 func (c *Conn) Receiving() { c.enter(sending) }
 
 // Tunneling notes that bytes have gone through a connection that was upgraded.
-func (c *Conn) Tunneling() { c.enter(tunneling) }
+func (c *Conn) Tunneling() {
+	c.enter(tunneling)
+	if c.conns.noTunnels.Load() { // EndTunnels may have come while it was in another phase
+		c.link.cut()
+	}
+}
 
 // StopReceiving makes a read that waits for the client end, and all later ones.
 func (c *Conn) StopReceiving() { _ = c.SetReadDeadline(longAgo) }

@@ -45,7 +45,7 @@ func (s *Service) panicked(dst []byte, c *conn.Conn, p any) (out []byte) {
 func (s *Service) decideHead(dst []byte, c *conn.Conn, h *conn.Head, snap *Snapshot, listener int, a *Admission) (out []byte, last bool, refused policy.Refusal) {
 	r := snap.states.get()
 	defer snap.states.put(r)
-	from := r.assembleSimple(snap, c.Addr(), h)
+	from := r.assembleSimple(snap, listener, c.Addr(), h)
 	if from.Refused != policy.NotRefused {
 		return dst, false, from.Refused
 	}
@@ -62,6 +62,9 @@ func (s *Service) decideHead(dst []byte, c *conn.Conn, h *conn.Head, snap *Snaps
 		a.Admitted, a.Trusted, a.Shown = true, from.Trusted, nil
 		if snap.always {
 			a.Shown = appendShown(dst, snap, listener, &v, r)[len(dst):]
+		}
+		if snap.owes {
+			s.owe(a, snap, r, now)
 		}
 		return dst, false, policy.NotRefused
 	}

@@ -27,6 +27,9 @@ type Admission struct {
 	Admitted bool
 	Trusted  bool   // the peer is a trusted proxy
 	Shown    []byte // field lines for the answer, which tell the client of its limit
+
+	Hidden []string // names of fields that clients do not get, as they are for fastlimit
+	Owed   *Owed    // nil: the answer does not say what the request costs. The forwarder's from now on
 }
 
 // Admit decides on a request that a [Forwarder] has read, once its head has come. If it is

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,7 +33,9 @@ type Service struct {
 	clock   clock
 
 	forwarder Forwarder // nil: admitted requests get an empty 200
+	oweds     sync.Pool
 
+	swaps  sync.Mutex // held by who replaces current
 	rules  ruleHistory
 	badLog logs.Bad
 	panics logs.Budget
@@ -51,6 +54,7 @@ type Config struct {
 // New returns a service that decides by a snapshot.
 func New(c Config, first *Snapshot) *Service {
 	s := &Service{bad: newBadRequests(), denials: logs.NewDenials(c.DenialLogs), log: c.Log, maxBody: c.BodyBytes}
+	s.oweds.New = func() any { return &Owed{from: &s.oweds} }
 	s.clock.set()
 	s.Swap(first)
 	return s
@@ -65,6 +69,15 @@ func (s *Service) TrustedProxy(a netip.Addr) bool { return s.Snapshot().settings
 // Swap replaces the snapshot for requests that begin from now on. Requests in flight
 // finish with theirs. Sums over rules go on: see [Service.RuleStats].
 func (s *Service) Swap(next *Snapshot) {
+	s.Update(func(*Snapshot) *Snapshot { return next })
+}
+
+// Update is Swap for a snapshot that is made of the current one. Nobody else replaces that
+// meanwhile: of two who each change a part, none undoes what the other has done.
+func (s *Service) Update(change func(now *Snapshot) (next *Snapshot)) {
+	s.swaps.Lock()
+	defer s.swaps.Unlock()
+	next := change(s.current.Load())
 	s.rules.swap(next.settings.Limiter.Rules(), func() { s.current.Store(next) })
 }
 
@@ -136,7 +149,7 @@ func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 	r := snap.states.get()
 	defer snap.states.put(r)
 	peer := conn.PeerAddr(ctx)
-	from := r.assemble(snap, peer, &ctx.Request.Header)
+	from := r.assemble(snap, listener, peer, &ctx.Request.Header)
 	v := s.judge(context.Background(), conn.Of(ctx), r, snap, peer, &from, forwarded, read)
 	switch {
 	case v.Refused != policy.NotRefused:
@@ -156,7 +169,7 @@ func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 }
 
 // Judge decides a request that arrived by other means than a [conn.Listener], by the
-// current snapshot: it counts and logs what they do, but for a refusal, which is
+// current snapshot and its common identity: it counts and logs what they do, but for a refusal, which is
 // only counted. The caller answers, in its own protocol. read is when the clock was
 // read for the request; forwarded says that its connection has sent forwarding
 // headers. ctx bounds waiting for a shared store. Nobody waits for a place in line. Judge

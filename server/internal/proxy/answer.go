@@ -61,7 +61,7 @@ func (x *exchange) interim() error {
 	if x.req.Minor == 0 || x.resp.Status == 100 && !x.req.Continue {
 		return nil
 	}
-	x.out = appendInterim(x.out[:0], &x.resp)
+	x.out = x.hide(appendInterim(x.out[:0], &x.resp), 0)
 	_, err := x.c.Send(x.out)
 	x.c.Await()
 	return err
@@ -91,7 +91,7 @@ func (x *exchange) answer(dst []byte) (out []byte, last bool) {
 	last = how == toTheEnd
 	last = x.unread() || last
 	last = x.c.LastRequest() || last
-	out = x.p.appendResponse(dst, &x.resp, how, x.shown, last)
+	out = x.hide(x.p.appendResponse(dst, &x.resp, how, x.shown, last), len(dst))
 	x.payload.Begin(x.resp.Length)
 	out, err := x.stream(out, how)
 	if err == nil || x.begun {

@@ -18,6 +18,9 @@ type exchange struct {
 	head  bool   // it is a HEAD
 	shown []byte // lines of ours for the answer
 
+	hidden []string     // fields of the answer that the client does not get
+	owed   *decide.Owed // nil: nothing, or it is settled
+
 	ask  []byte         // what the upstream gets
 	up   *upstream.Conn // that has the request; nil: none
 	body *upload        // sends the rest of the body; nil: ask has all of the request
@@ -39,13 +42,23 @@ type exchange struct {
 
 func (p *Proxy) exchange(c *conn.Conn, a *decide.Admission) *exchange {
 	x := p.exchanges.Get().(*exchange)
-	x.c, x.req.peer, x.req.secure, x.req.trusted = c, c.Addr(), c.Secure(), a.Trusted
-	x.shown = append(x.shown[:0], a.Shown...)
+	x.c, x.req.peer, x.req.secure = c, c.Addr(), c.Secure()
+	x.admit(a)
 	return x
+}
+
+// admit takes what is known of the request from its admission.
+func (x *exchange) admit(a *decide.Admission) {
+	x.req.trusted = a.Trusted
+	x.shown = append(x.shown[:0], a.Shown...)
+	x.hidden, x.owed = a.Hidden, a.Owed
 }
 
 // free takes an exchange back.
 func (x *exchange) free() {
+	if x.owed != nil { // there was no answer
+		x.owed.Drop()
+	}
 	if x.big != nil {
 		x.p.large.Put(x.big)
 		x.buf = x.small
@@ -99,6 +112,15 @@ func (x *exchange) run(dst, body []byte) (out []byte, last bool) {
 		return x.tunnel(dst), true
 	}
 	return x.answer(dst)
+}
+
+// settle charges what the head of the answer says that the request has cost, before the
+// client can send another one that would be decided without.
+func (x *exchange) settle() {
+	if o := x.owed; o != nil {
+		x.owed = nil
+		o.Settle(x.resp.Fields)
+	}
 }
 
 // errLeft says that the client has left.
@@ -206,7 +228,7 @@ func (x *exchange) gone(dst []byte) (out []byte, last bool) {
 // unread reports whether the client is still sending the body, so that the connection has to
 // end with the answer.
 func (x *exchange) unread() bool {
-	if x.body == nil || x.body.complete.Load() {
+	if x.body == nil || x.body.complete.Load() && !x.body.stopped.Load() {
 		return false
 	}
 	x.c.LeaveUnread()

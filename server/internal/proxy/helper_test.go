@@ -75,6 +75,7 @@ func start(t testing.TB, change func(*standOptions), servers ...string) *stand {
 	for _, server := range servers {
 		o.pool.Servers = append(o.pool.Servers, upstream.Server{Network: "tcp", Address: server, Name: server})
 	}
+	o.pool.ConnectTimeout = time.Minute // on a machine that is busy
 	o.pool.Log = slog.New(slog.NewTextHandler(s.logs, nil))
 	if change != nil {
 		change(&o)

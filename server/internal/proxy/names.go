@@ -80,7 +80,7 @@ func (p *Proxy) isForwarding(name []byte) (is, exact bool) {
 	default:
 		return false, false
 	}
-	if len(name) > len(forwardedPrefix) && same(name[:len(forwardedPrefix)], forwardedPrefix) {
+	if len(name) >= len(forwardedPrefix) && same(name[:len(forwardedPrefix)], forwardedPrefix) {
 		return true, plain(name)
 	}
 	for _, n := range forwardingNames {

@@ -111,8 +111,8 @@ func (p *Proxy) serve(x *exchange, r *reader, listener int) (last bool) {
 		}
 		return !r.drain(c)
 	}
-	x.shown = append(x.shown[:0], a.Shown...)
-	x.req.Request, x.req.trusted = *req, a.Trusted
+	x.admit(&a)
+	x.req.Request = *req
 	x.req.tunnel = req.Upgrade && req.Length == 0 && req.Minor > 0 && !isH2C(req.Fields)
 	body, err := x.takeBody(r)
 	if err != nil {

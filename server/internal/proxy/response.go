@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/fastlimit/fastlimit/server/internal/http1"
+	"github.com/fastlimit/fastlimit/server/internal/text"
 )
 
 // delivery is how the body of an answer goes to the client.
@@ -93,6 +94,32 @@ func has(fields, name []byte) bool {
 			return ok
 		}
 	}
+}
+
+// hide drops what clients do not get from a head that begins at out[from:] and ends out.
+func (x *exchange) hide(out []byte, from int) []byte {
+	if len(x.hidden) == 0 {
+		return out
+	}
+	kept := from + bytes.IndexByte(out[from:], '\n') + 1
+	for lines := (http1.Lines{Rest: out[kept:]}); ; {
+		name, _, line, ok := lines.Next()
+		if !ok {
+			return append(out[:kept], "\r\n"...)
+		}
+		if !x.hides(name) {
+			kept += copy(out[kept:], line)
+		}
+	}
+}
+
+func (x *exchange) hides(name []byte) bool {
+	for _, hidden := range x.hidden {
+		if text.IsName(name, hidden) {
+			return true
+		}
+	}
+	return false
 }
 
 // appendInterim appends an answer that comes before the real one.

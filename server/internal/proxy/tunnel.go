@@ -27,7 +27,7 @@ func (x *exchange) tunnel(dst []byte) (out []byte) {
 	x.p.counts.tunnels.Add(1)
 	defer x.p.counts.tunnels.Add(-1)
 	x.up.Healthy()
-	out = x.p.appendResponse(dst, &x.resp, noBody, nil, false)
+	out = x.hide(x.p.appendResponse(dst, &x.resp, noBody, nil, false), len(dst))
 	out = append(out, x.buf[x.start:x.end]...)
 	if _, err := x.c.Send(out); err != nil {
 		out, _ = x.gone(out)

@@ -23,6 +23,7 @@ type upload struct {
 	out        []byte // a chunk
 
 	complete atomic.Bool // the body has been read to its end
+	stopped  atomic.Bool // the client is not read any more, which is not its fault
 	sent     bool        // and written
 	err      error       // of the client
 	done     chan struct{}
@@ -46,6 +47,7 @@ func (u *upload) stop() {
 	case <-u.done:
 	default:
 		if !u.complete.Load() {
+			u.stopped.Store(true)
 			u.c.StopReceiving()
 		}
 		u.up.Interrupt()
@@ -61,7 +63,9 @@ func (u *upload) run() {
 			return
 		}
 		if err := u.read(); err != nil {
-			u.err = err
+			if !u.stopped.Load() {
+				u.err = err
+			}
 			u.up.Interrupt() // what it got is no request
 			return
 		}

@@ -1,14 +1,18 @@
 package upstream
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"go.uber.org/goleak"
 )
 
@@ -20,29 +24,40 @@ type origin struct {
 	wg    sync.WaitGroup
 	mu    sync.Mutex
 	conns []net.Conn
+	ended chan struct{} // closed by stop
 }
 
-func newOrigin(t testing.TB, network string, serve func(net.Conn)) *origin {
+// handler serves a connection, which is closed when it returns; ended is closed when the
+// test ends.
+type handler = func(nc net.Conn, ended <-chan struct{})
+
+func newOrigin(t testing.TB, network string, handle handler) *origin {
 	t.Helper()
 	address := "127.0.0.1:0"
 	if network == "unix" {
-		address = filepath.Join(t.TempDir(), "s")
+		address = filepath.Join(testkit.ShortDir(t), "s")
 	}
 	ln, err := net.Listen(network, address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &origin{Listener: ln}
+	return serve(t, &origin{Listener: ln}, handle)
+}
+
+// serve accepts connections until the test ends.
+func serve(t testing.TB, o *origin, handle handler) *origin {
+	t.Helper()
+	o.ended = make(chan struct{})
 	o.wg.Go(func() {
 		for {
-			nc, err := ln.Accept()
+			nc, err := o.Accept()
 			if err != nil {
 				return
 			}
 			o.mu.Lock()
 			o.conns = append(o.conns, nc)
 			o.mu.Unlock()
-			o.wg.Go(func() { defer nc.Close(); serve(nc) })
+			o.wg.Go(func() { defer nc.Close(); handle(nc, o.ended) })
 		}
 	})
 	t.Cleanup(o.stop)
@@ -51,7 +66,9 @@ func newOrigin(t testing.TB, network string, serve func(net.Conn)) *origin {
 
 // stop closes the listener and all connections.
 func (o *origin) stop() {
-	o.Close()
+	if o.Close() == nil {
+		close(o.ended)
+	}
 	o.mu.Lock()
 	for _, nc := range o.conns {
 		nc.Close()
@@ -67,7 +84,9 @@ func (o *origin) server() Server {
 }
 
 // echo sends back what comes, in pieces as they come.
-func echo(nc net.Conn) { _, _ = io.Copy(struct{ io.Writer }{nc}, struct{ io.Reader }{nc}) }
+func echo(nc net.Conn, _ <-chan struct{}) {
+	_, _ = io.Copy(struct{ io.Writer }{nc}, struct{ io.Reader }{nc})
+}
 
 func newPool(t testing.TB, c Config) *Pool {
 	t.Helper()
@@ -108,4 +127,17 @@ func eventually(t testing.TB, what string, is func() bool) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	t.Fatal("never " + what)
+}
+
+// Errors of dials.
+var (
+	errLocal = &net.OpError{Op: "dial", Err: os.NewSyscallError("socket", syscall.EMFILE)}
+	errAway  = &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	errName  = &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "a", IsTimeout: true}}
+	errSlow  = &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}
+)
+
+// failing is a dialer that fails.
+func failing(err error) func(context.Context, string, string) (net.Conn, error) {
+	return func(context.Context, string, string) (net.Conn, error) { return nil, err }
 }

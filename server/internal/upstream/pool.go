@@ -29,8 +29,8 @@ type Pool struct {
 func New(c Config) *Pool {
 	c = c.withDefaults()
 	p := &Pool{config: c, start: time.Now(), stop: make(chan struct{}), swept: make(chan struct{})}
-	for _, s := range c.Servers {
-		p.servers = append(p.servers, newServer(s))
+	for i, s := range c.Servers {
+		p.servers = append(p.servers, newServer(s, i))
 	}
 	return p
 }
@@ -41,6 +41,7 @@ func New(c Config) *Pool {
 // ErrClosed or a *[DialError].
 func (p *Pool) Get(cancel <-chan struct{}, fresh bool) (*Conn, error) {
 	p.mu.Lock()
+	turn := p.turn
 	s := p.chooseLocked(nil)
 	if !fresh && s.idle.newest != nil {
 		c := s.idle.newest
@@ -49,6 +50,7 @@ func (p *Pool) Get(cancel <-chan struct{}, fresh bool) (*Conn, error) {
 		p.mu.Unlock()
 		return c, nil
 	}
+	p.turn = turn // dial chooses again, and else a server without idle connections would never have its turn
 	room, c, err := p.roomLocked(cancel, fresh, s)
 	if !room {
 		return c, err

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"crypto/tls"
 	"log/slog"
 	"net"
@@ -17,6 +18,7 @@ const (
 // server is a server and what is known of it. Pool.mu guards it.
 type server struct {
 	Server
+	at    int // in Pool.servers
 	idle  list
 	inUse int // lent, or being dialled for somebody
 
@@ -31,7 +33,7 @@ type server struct {
 	dialErrors                         [dialClasses]uint64
 }
 
-func newServer(s Server) *server {
+func newServer(s Server, at int) *server {
 	if s.TLS != nil {
 		s.TLS = s.TLS.Clone()
 		if s.TLS.ServerName == "" {
@@ -44,7 +46,7 @@ func newServer(s Server) *server {
 			s.TLS.ClientSessionCache = tls.NewLRUClientSessionCache(0)
 		}
 	}
-	return &server{Server: s}
+	return &server{Server: s, at: at}
 }
 
 // chooseLocked returns the server to ask, but for those that were tried; nil if all were.
@@ -54,7 +56,6 @@ func (p *Pool) chooseLocked(tried []*server) *server {
 	if p.ejected > 0 {
 		now = time.Now()
 	}
-	at := 0
 	for i := range p.servers {
 		k := p.turn + i
 		if k >= len(p.servers) {
@@ -65,7 +66,7 @@ func (p *Pool) chooseLocked(tried []*server) *server {
 		case len(tried) > 0 && slices.Contains(tried, s):
 		case !s.ejected:
 			if best == nil || s.inUse < best.inUse {
-				best, at = s, k
+				best = s
 			}
 		case s.probes == 0 && !now.Before(s.until):
 			return s // with one request; the others go on elsewhere
@@ -73,18 +74,16 @@ func (p *Pool) chooseLocked(tried []*server) *server {
 			first = s
 		}
 	}
-	if best == nil {
-		return first
-	}
-	if p.turn = at + 1; p.turn == len(p.servers) {
-		p.turn = 0
-	}
-	return best
+	return cmp.Or(best, first)
 }
 
-// beginLocked counts a request, which has a connection or is about to dial.
+// beginLocked counts a request, which has a connection or is about to dial. The next search
+// begins behind this server.
 func (s *server) beginLocked(c *Conn) {
 	s.inUse++
+	if c.pool.turn = s.at + 1; c.pool.turn == len(c.pool.servers) {
+		c.pool.turn = 0
+	}
 	c.era = s.era
 	if c.probe = s.ejected; c.probe {
 		s.probes++
