@@ -37,8 +37,13 @@ func (s *Service) answerSimple(dst []byte, c *conn.Conn, h *conn.Head, listener 
 		bad := s.bad.refused(v.Refused)
 		s.badLog.Note(&bad.Reason, c.Addr(), refusalOf(&v))
 		c.LeaveUnread()
-		return bad.append(dst), true, true
+		out = bad.append(dst)
+		if s.access != nil {
+			s.noteSimple(out[len(dst):], bad, c, h, now, snap, listener, r, &v)
+		}
+		return out, true, true
 	}
+	read := now
 	last = !v.Decision.Allowed && c.Denied() || c.LastRequest()
 	if snap.waits {
 		now = s.clock.now() // it may be later by now
@@ -46,15 +51,20 @@ func (s *Service) answerSimple(dst []byte, c *conn.Conn, h *conn.Head, listener 
 	date := s.dates.at(now)
 	switch {
 	case v.Decision.Allowed && !snap.always:
-		return snap.allowed.end(snap.allowed.begin(dst, date), last), last, true
+		out = snap.allowed.end(snap.allowed.begin(dst, date), last)
 	case v.Decision.Allowed:
 		out = snap.allowed.begin(dst, date)
 		if a, d := snap.shown(listener, &v, &r.scratch); a != nil {
 			out = a.AppendFields(out, &d)
 		}
-		return snap.allowed.end(out, last), last, true
+		out = snap.allowed.end(out, last)
 	case v.Rule == nil:
-		return snap.listed.end(snap.listed.begin(dst, date), last), last, true
+		out = snap.listed.end(snap.listed.begin(dst, date), last)
+	default:
+		out = r.appendDenial(dst, snap.denial(v.Rule, listener), date, &v.Decision, last)
 	}
-	return r.appendDenial(dst, snap.denial(v.Rule, listener), date, &v.Decision, last), last, true
+	if s.access != nil {
+		s.noteSimple(out[len(dst):], nil, c, h, read, snap, listener, r, &v)
+	}
+	return out, last, true
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server/internal/accesslog"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/logs"
 	"github.com/fastlimit/fastlimit/server/internal/text"
@@ -27,6 +28,7 @@ type Service struct {
 	current atomic.Pointer[Snapshot]
 	bad     *badRequests
 	denials *logs.Denials
+	access  *accesslog.Log // nil: none
 	log     *slog.Logger
 	maxBody int // bytes of a body that are read to keep the connection
 	clock   clock
@@ -45,11 +47,13 @@ type Config struct {
 	Log        *slog.Logger
 	BodyBytes  int // of a body that are read, and dropped, to keep the connection
 	DenialLogs int // lines a second, negative: none
+
+	Access *accesslog.Log // nil: none
 }
 
 // New returns a service that decides by a snapshot.
 func New(c Config, first *Snapshot) *Service {
-	s := &Service{bad: newBadRequests(), denials: logs.NewDenials(c.DenialLogs), log: c.Log, maxBody: c.BodyBytes}
+	s := &Service{bad: newBadRequests(), denials: logs.NewDenials(c.DenialLogs), access: c.Access, log: c.Log, maxBody: c.BodyBytes}
 	s.clock.set()
 	s.Swap(first)
 	return s
@@ -147,13 +151,15 @@ func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 		if snap.always {
 			writeAdmission(&ctx.Response, snap, listener, &v, r)
 		}
-		return false
 	case v.Rule == nil:
 		writeListed(&ctx.Response)
 	default:
 		writeDenial(&ctx.Response, snap.denial(v.Rule, listener).answer, &v.Decision, &r.values)
 	}
-	return true
+	if s.access != nil {
+		s.noteAnswer(ctx, nil, snap, listener, r, &v)
+	}
+	return !v.Decision.Allowed
 }
 
 // Judge decides a request that arrived by other means than a [conn.Listener], by the
@@ -237,6 +243,9 @@ func (s *Service) rescue(ctx *fasthttp.RequestCtx) {
 	}
 	ctx.Response.Reset()
 	s.bad.internal.answer(ctx)
+	if s.access != nil {
+		s.noteAnswer(ctx, &s.bad.internal, nil, 0, nil, nil)
+	}
 	s.notePanic(p)
 }
 
@@ -263,6 +272,9 @@ func (s *Service) parseError(ctx *fasthttp.RequestCtx, err error) {
 // refuse answers a bad request, notes it for the log and closes the connection.
 func (s *Service) refuse(ctx *fasthttp.RequestCtx, b *badRequest, err error) {
 	b.answer(ctx)
+	if s.access != nil {
+		s.noteAnswer(ctx, b, nil, 0, nil, nil)
+	}
 	s.badLog.Note(&b.Reason, conn.PeerAddr(ctx), err)
 }
 
