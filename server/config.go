@@ -66,6 +66,10 @@ type Config struct {
 	// for; negative means none.
 	DenialLogs int
 
+	// AccessLog is a line of JSON for each request. Its file is opened by New, which starts
+	// a goroutine for it that ends with Serve.
+	AccessLog AccessLog
+
 	// Ready fails /readyz while it returns an error, which the reply shows.
 	// nil: the server is ready while it serves.
 	Ready func() error
@@ -85,6 +89,12 @@ type Config struct {
 	Store    func() StoreInfo   // the store that nodes share; nil: there is none
 	Cluster  func() ClusterInfo // the other nodes; nil: this one is alone
 	LostLogs func() uint64      // lines that the Logger could not write; nil: not counted
+}
+
+// AccessLog is where a line for each answered request goes. The zero value means nowhere.
+type AccessLog struct {
+	// File is appended to, and opened anew by [Server.ReopenAccessLog]. "-" is standard output.
+	File string
 }
 
 // Connections bounds the connections of clients. Zero values mean the defaults.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/fastlimit/fastlimit/server/internal/accesslog"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 )
 
@@ -14,10 +15,14 @@ const ConnectionBytes = conn.Bytes
 const defaultMaxConnections = 16384
 
 // ConnectionMemory is about the most memory that all connections together take, in
-// bytes, long heads included. A program that limits Go's memory adds it to
+// bytes, long heads and the access log included. A program that limits Go's memory adds it to
 // [fastlimit.Plan.Memory].
 func (c *Config) ConnectionMemory() int64 {
-	return int64(cmp.Or(c.Connections.Max, defaultMaxConnections))*ConnectionBytes + conn.LargeHeadBytes
+	n := int64(cmp.Or(c.Connections.Max, defaultMaxConnections))*ConnectionBytes + conn.LargeHeadBytes
+	if c.AccessLog.File != "" {
+		n += accesslog.Memory
+	}
+	return n
 }
 
 // fitDescriptors lowers the bounds on connections to what the limit on open files allows.

@@ -16,7 +16,7 @@ func (s *Server) info() admin.Info {
 	c, set := &s.config, s.decide.Snapshot().Settings()
 	info := admin.Info{
 		Version: c.Version, Go: runtime.Version(), UptimeSeconds: time.Since(s.started).Seconds(),
-		DecideAPI: set.Batches,
+		DecideAPI: set.Batches, AccessLog: c.AccessLog.File,
 		Connections: admin.Connections{
 			Max: c.Connections.Max, MaxPerClient: c.Connections.MaxPerClient, HeaderBytes: c.Connections.HeaderBytes,
 			HeaderTimeoutSecs: c.Connections.HeaderTimeout.Seconds(), IdleTimeoutSecs: c.Connections.IdleTimeout.Seconds(),
@@ -97,7 +97,7 @@ func (s *Server) stats() metrics.Stats {
 		Bad:              s.decide.Bad(), Untrusted: s.decide.Untrusted(), Unnamed: s.decide.Unnamed(),
 		Connections: s.conns.Open(), Rejected: s.conns.Rejected(), Dismissed: s.conns.Dismissed(),
 		ProxyErrors: s.conns.ProxyErrors(), HandshakeErrors: s.conns.HandshakeErrors(), Expiry: s.expiry(),
-		AcceptErrors: s.conns.AcceptErrors(), LostLogs: s.config.LostLogs,
+		AcceptErrors: s.conns.AcceptErrors(), DroppedLines: s.droppedLines(), LostLogs: s.config.LostLogs,
 	}
 	if s.pool != nil {
 		behind := s.pool.Stats()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server/internal/accesslog"
 	"github.com/fastlimit/fastlimit/server/internal/admin"
 	"github.com/fastlimit/fastlimit/server/internal/certs"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
@@ -31,6 +32,7 @@ type Server struct {
 	conns   *conn.Conns
 	traffic conn.Front     // its listeners in the order of Config.Listeners
 	certs   []*certs.Store // likewise; nil: no TLS
+	access  *accesslog.Log // nil: none
 	admin   *admin.Front   // nil: none
 	pool    *upstream.Pool // nil: a decision service
 	proxy   *proxy.Proxy   // likewise
@@ -50,14 +52,18 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	c.fitDescriptors()
-	s := &Server{config: c, certs: pairs, started: time.Now(), watch: lifecycle.RuleWatch{Log: c.Logger}}
+	access, err := c.openAccessLog()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{config: c, access: access, certs: pairs, started: time.Now(), watch: lifecycle.RuleWatch{Log: c.Logger}}
 	if c.TopTalkers == nil {
 		if s.talkers = newLocalTalkers(c.Limiter); s.talkers != nil {
 			s.config.TopTalkers = s.talkers
 		}
 	}
 	s.decide = decide.New(decide.Config{
-		Log: c.Logger, BodyBytes: c.Connections.BodyBytes, DenialLogs: c.DenialLogs,
+		Log: c.Logger, BodyBytes: c.Connections.BodyBytes, DenialLogs: c.DenialLogs, Access: access,
 	}, decide.NewSnapshot(c.settings()))
 	limits := conn.Limits{
 		Head: c.Connections.HeaderTimeout, Write: c.Connections.WriteTimeout, Idle: c.Connections.IdleTimeout,
@@ -150,7 +156,13 @@ func (c *Config) settings() decide.Settings {
 
 // Listen binds all addresses, so that they are known before anything is served.
 // Its error names every address that failed and what to do.
-func (s *Server) Listen() error { return s.run.Listen() }
+func (s *Server) Listen() error {
+	err := s.run.Listen()
+	if err != nil {
+		s.closeAccessLog()
+	}
+	return err
+}
 
 // Addrs are the traffic addresses in the order of Config.Listeners, port 0
 // resolved; nil before Listen.
@@ -176,6 +188,7 @@ func (s *Server) Serve(ctx context.Context) error {
 			return err
 		}
 	}
+	defer s.closeAccessLog()
 	err := s.run.Run(ctx)
 	if s.pool != nil {
 		s.pool.Close() // after those who use it

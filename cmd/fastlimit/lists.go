@@ -38,9 +38,11 @@ func (n *node) startLists() {
 	n.stopLists = func() { cancel(); <-stopped }
 }
 
-// reread reads the files again that may change while a node runs: certificates and lists.
+// reread reads the files again that may change while a node runs, certificates and lists,
+// and opens the access log anew.
 func (n *node) reread() {
 	n.server.RereadCertificates()
+	n.server.ReopenAccessLog()
 	if n.lists != nil {
 		n.lists.Reread()
 	}

@@ -18,7 +18,9 @@ type machine struct {
 	readFile func(path string) ([]byte, error) // nil: files are not read
 	mode     func(path string) fs.FileMode     // 0: not known; beside readFile
 	resolve  resolver
-	memory   int64 // bytes; 0 is unknown
+
+	appendable func(path string) error // nil: not checked
+	memory     int64                   // bytes; 0 is unknown
 }
 
 // thisMachine is what Load checks against. A file for another machine, such as one that
@@ -31,7 +33,7 @@ func thisMachine() machine {
 		}
 		return info.Mode()
 	}
-	return machine{readFile: readNamed, mode: mode, resolve: systemResolver, memory: memoryLimit(os.ReadFile)}
+	return machine{readFile: readNamed, mode: mode, resolve: systemResolver, appendable: appendable, memory: memoryLimit(os.ReadFile)}
 }
 
 // readNamed reads a file that a setting names.

@@ -47,7 +47,7 @@ func reserved(names ...string) (all []setting) {
 
 // The tables are set in init: as initializers of these variables they would form a
 // cycle, since reading a setting looks up others (whereItBelongs).
-var topSettings, upstreamSettings, listenSettings, tlsSettings, adminSettings, denialSettings, connectionSettings, drainSettings, waitSettings, redisSettings, postgresSettings, clusterSettings, listFileSettings, ruleSettings, matchSettings, notSettings, legacySettings, bucketSettings, overrideSettings, costFromSettings, rateFromSettings section
+var topSettings, upstreamSettings, listenSettings, tlsSettings, adminSettings, denialSettings, connectionSettings, drainSettings, waitSettings, redisSettings, postgresSettings, clusterSettings, listFileSettings, accessLogSettings, ruleSettings, matchSettings, notSettings, legacySettings, bucketSettings, overrideSettings, costFromSettings, rateFromSettings section
 
 func init() {
 	denialSettings = section{
@@ -101,7 +101,7 @@ func init() {
 	redisSettings = redisTable()
 	postgresSettings = postgresTable()
 	clusterSettings = clusterTable()
-	listFileSettings = listFileTable()
+	listFileSettings, accessLogSettings = listFileTable(), accessLogTable()
 	notSettings = section{
 		name: "not", want: `a mapping such as {path: [/healthz, "/static/*"]}`, where: "in not, indented more than not",
 		settings: []setting{
@@ -150,6 +150,7 @@ func topTable() section {
 			{name: "decide_api", field: "Server.DecideAPI", value: boolean(), def: "false", doc: "`POST /v1/decide` on `listen` too"},
 			{name: "memory", field: "Limits.Memory", value: memory(), def: "64MiB", doc: "memory for the limiter's tables"},
 			{name: "denial_logs", field: "Server.DenialLogs", value: whole(number{least: 0, most: maxDenialLogs, example: "100"}), def: "100", doc: "log lines per second for denials, one per client; the others are only counted"},
+			{name: "access_log", field: "Server.AccessLog", value: mapping(&accessLogSettings), shown: "none", doc: "a line of JSON for each request"},
 			{name: "connections", field: "Server.Connections", value: mapping(&connectionSettings), shown: "below", doc: "limits on client connections"},
 			{name: "drain", field: "Server.Drain", value: mapping(&drainSettings), shown: "below", doc: "how the server stops on SIGTERM"},
 			{name: "wait", field: "Limits.Wait", value: mapping(&waitSettings), shown: "below", doc: "limits on requests that wait (`max_wait`)"},

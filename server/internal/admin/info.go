@@ -19,6 +19,7 @@ type Info struct {
 	Listen        []Listener  `json:"listen"`
 	Admin         string      `json:"admin"`
 	DecideAPI     bool        `json:"decide_api"`
+	AccessLog     string      `json:"access_log,omitempty"` // its file
 	Memory        Memory      `json:"memory"`
 	Redis         *Store      `json:"redis,omitempty"`    // the store that nodes share, by
 	Postgres      *Store      `json:"postgres,omitempty"` // its name in the file

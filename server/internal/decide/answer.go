@@ -40,8 +40,9 @@ func (s *Service) panicked(dst []byte, c *conn.Conn, p any) (out []byte) {
 	return s.bad.internal.append(dst)
 }
 
-// decideHead decides on a request whose target is valid, and appends the answer. If it
-// is refused, nothing has happened. If it is admitted and there is a forwarder, a is filled in, and the answer is its.
+// decideHead decides on a request whose target is valid, and appends the answer. If it is
+// refused, nothing has happened. If it is admitted and there is a forwarder, a is filled in,
+// and the answer is the forwarder's.
 func (s *Service) decideHead(dst []byte, c *conn.Conn, h *conn.Head, snap *Snapshot, listener int, a *Admission) (out []byte, last bool, refused policy.Refusal) {
 	r := snap.states.get()
 	defer snap.states.put(r)
@@ -56,18 +57,17 @@ func (s *Service) decideHead(dst []byte, c *conn.Conn, h *conn.Head, snap *Snaps
 		bad := s.bad.refused(v.Refused)
 		s.badLog.Note(&bad.Reason, c.Addr(), refusalOf(&v))
 		c.LeaveUnread()
-		return bad.append(dst), true, policy.NotRefused
+		out = bad.append(dst)
+		if s.access != nil {
+			s.noteSimple(out[len(dst):], bad, c, h, now, snap, listener, r, &v)
+		}
+		return out, true, policy.NotRefused
 	}
 	if s.forwarder != nil && v.Decision.Allowed {
-		a.Admitted, a.Trusted, a.Shown = true, from.Trusted, nil
-		if snap.always {
-			a.Shown = appendShown(dst, snap, listener, &v, r)[len(dst):]
-		}
-		if snap.owes {
-			s.owe(a, snap, r, now)
-		}
+		s.admit(a, dst, c, h, now, snap, listener, r, &v)
 		return dst, false, policy.NotRefused
 	}
+	read := now
 	last = !v.Decision.Allowed && (c.Denied() || a.LastIfDenied) || c.LastRequest()
 	if snap.waits {
 		now = s.clock.now() // it may be later by now
@@ -75,14 +75,18 @@ func (s *Service) decideHead(dst []byte, c *conn.Conn, h *conn.Head, snap *Snaps
 	date := s.dates.at(now)
 	switch {
 	case v.Decision.Allowed && !snap.always:
-		return snap.allowed.end(snap.allowed.begin(dst, date), last), last, policy.NotRefused
+		out = snap.allowed.end(snap.allowed.begin(dst, date), last)
 	case v.Decision.Allowed:
-		out = appendShown(snap.allowed.begin(dst, date), snap, listener, &v, r)
-		return snap.allowed.end(out, last), last, policy.NotRefused
+		out = snap.allowed.end(appendShown(snap.allowed.begin(dst, date), snap, listener, &v, r), last)
 	case v.Rule == nil:
-		return snap.listed.end(snap.listed.begin(dst, date), last), last, policy.NotRefused
+		out = snap.listed.end(snap.listed.begin(dst, date), last)
+	default:
+		out = r.appendDenial(dst, snap.denial(v.Rule, listener), date, &v.Decision, last)
 	}
-	return r.appendDenial(dst, snap.denial(v.Rule, listener), date, &v.Decision, last), last, policy.NotRefused
+	if s.access != nil {
+		s.noteSimple(out[len(dst):], nil, c, h, read, snap, listener, r, &v)
+	}
+	return out, last, policy.NotRefused
 }
 
 // appendShown appends the lines that tell an admitted client what is known of its limit.

@@ -30,6 +30,22 @@ type Admission struct {
 
 	Hidden []string // names of fields that clients do not get, as they are for fastlimit
 	Owed   *Owed    // nil: the answer does not say what the request costs. The forwarder's from now on
+	Line   *Line    // nil: there is no access log. Likewise
+}
+
+// admit fills in what is known of a request that was admitted. read is when the clock was
+// read for it.
+func (s *Service) admit(a *Admission, dst []byte, c *conn.Conn, h *conn.Head, read time.Time, snap *Snapshot, listener int, r *requestState, v *policy.Verdict) {
+	a.Admitted, a.Trusted = true, r.request.Trusted
+	if snap.always {
+		a.Shown = appendShown(dst, snap, listener, v, r)[len(dst):]
+	}
+	if snap.owes {
+		s.owe(a, snap, r, read)
+	}
+	if s.access != nil {
+		a.Line = s.line(c, h, read, snap, listener, r, v)
+	}
 }
 
 // Admit decides on a request that a [Forwarder] has read, once its head has come. If it is
@@ -45,6 +61,7 @@ func (s *Service) Admit(dst []byte, c *conn.Conn, h *conn.Head, listener int, a 
 	bad := s.bad.refused(refused)
 	s.badLog.Note(&bad.Reason, c.Addr(), nil)
 	c.LeaveUnread()
+	s.noteUnread(bad, c, h)
 	return bad.append(dst), true
 }
 
@@ -52,15 +69,18 @@ func (s *Service) Admit(dst []byte, c *conn.Conn, h *conn.Head, listener int, a 
 // It counts and logs it by what err is.
 func (s *Service) Refuse(dst []byte, c *conn.Conn, err error) []byte {
 	_, _ = c.BeginRequest() // nothing has passed the gate
-	return s.RefuseBody(dst, c, err)
+	s.noteUnread(s.bad.of(err), c, nil)
+	out, _ := s.RefuseBody(dst, c, err)
+	return out
 }
 
-// RefuseBody is the same for a request that was admitted, and whose body could not be read.
-func (s *Service) RefuseBody(dst []byte, c *conn.Conn, err error) []byte {
+// RefuseBody is the same for a request that was admitted, and whose body could not be read. It
+// returns the status of the answer, too, and leaves the access log to the caller.
+func (s *Service) RefuseBody(dst []byte, c *conn.Conn, err error) (out []byte, status int) {
 	bad := s.bad.of(err)
 	s.badLog.Note(&bad.Reason, c.Addr(), err)
 	c.LeaveUnread()
-	return bad.append(dst)
+	return bad.append(dst), bad.Status
 }
 
 // HeadTooLong is the error of a head that is longer than it may be.

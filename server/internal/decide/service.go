@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server/internal/accesslog"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/http1"
 	"github.com/fastlimit/fastlimit/server/internal/logs"
@@ -28,12 +29,14 @@ type Service struct {
 	current atomic.Pointer[Snapshot]
 	bad     *badRequests
 	denials *logs.Denials
+	access  *accesslog.Log // nil: none
 	log     *slog.Logger
 	maxBody int // bytes of a body that are read to keep the connection
 	clock   clock
 
 	forwarder Forwarder // nil: admitted requests get an empty 200
 	oweds     sync.Pool
+	lines     sync.Pool
 
 	swaps  sync.Mutex // held by who replaces current
 	rules  ruleHistory
@@ -49,12 +52,15 @@ type Config struct {
 	Log        *slog.Logger
 	BodyBytes  int // of a body that are read, and dropped, to keep the connection
 	DenialLogs int // lines a second, negative: none
+
+	Access *accesslog.Log // nil: none
 }
 
 // New returns a service that decides by a snapshot.
 func New(c Config, first *Snapshot) *Service {
-	s := &Service{bad: newBadRequests(), denials: logs.NewDenials(c.DenialLogs), log: c.Log, maxBody: c.BodyBytes}
+	s := &Service{bad: newBadRequests(), denials: logs.NewDenials(c.DenialLogs), access: c.Access, log: c.Log, maxBody: c.BodyBytes}
 	s.oweds.New = func() any { return &Owed{from: &s.oweds} }
+	s.lines.New = func() any { return new(Line) }
 	s.clock.set()
 	s.Swap(first)
 	return s
@@ -159,13 +165,15 @@ func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 		if snap.always {
 			writeAdmission(&ctx.Response, snap, listener, &v, r)
 		}
-		return false
 	case v.Rule == nil:
 		writeListed(&ctx.Response)
 	default:
 		writeDenial(&ctx.Response, snap.denial(v.Rule, listener).answer, &v.Decision, &r.values)
 	}
-	return true
+	if s.access != nil {
+		s.noteAnswer(ctx, nil, snap, listener, r, &v)
+	}
+	return !v.Decision.Allowed
 }
 
 // Judge decides a request that arrived by other means than a [conn.Listener], by the
@@ -249,6 +257,9 @@ func (s *Service) rescue(ctx *fasthttp.RequestCtx) {
 	}
 	ctx.Response.Reset()
 	s.bad.internal.answer(ctx)
+	if s.access != nil {
+		s.noteAnswer(ctx, &s.bad.internal, nil, 0, nil, nil)
+	}
 	s.notePanic(p)
 }
 
@@ -275,6 +286,9 @@ func (s *Service) parseError(ctx *fasthttp.RequestCtx, err error) {
 // refuse answers a bad request, notes it for the log and closes the connection.
 func (s *Service) refuse(ctx *fasthttp.RequestCtx, b *badRequest, err error) {
 	b.answer(ctx)
+	if s.access != nil {
+		s.noteAnswer(ctx, b, nil, 0, nil, nil)
+	}
 	s.badLog.Note(&b.Reason, conn.PeerAddr(ctx), err)
 }
 

@@ -38,6 +38,7 @@ type Stats struct {
 	HandshakeErrors     map[string]uint64  // by class
 	Expiry              map[string]float64 // of certificates, by the address of their listener
 	AcceptErrors        uint64
+	DroppedLines        uint64          // of the access log
 	LostLogs            func() uint64   // nil: not counted
 	Upstream            *upstream.Stats // nil: there is none
 	Proxied             *Proxied        // likewise
@@ -138,6 +139,8 @@ var ofServer = []prom.Metric[Stats]{
 			}
 		}),
 	prom.Counter("accept_errors_total", "Failures to accept a connection, mostly for lack of file descriptors.", func(s *Stats) uint64 { return s.AcceptErrors }),
+	prom.Counter("access_log_dropped_total", "Lines of the access log that were dropped because its file was slow or could not be written.",
+		func(s *Stats) uint64 { return s.DroppedLines }),
 	prom.Counters("log_lines_lost_total", "Log lines lost because the reader of the log went away.", nil,
 		func(s *Stats, add func(uint64, ...string)) {
 			if s.LostLogs != nil {

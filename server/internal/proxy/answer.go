@@ -171,6 +171,7 @@ func (x *exchange) stream(out []byte, how delivery) (rest []byte, err error) {
 
 // pass appends a piece of a body to out, or sends it.
 func (x *exchange) pass(out, data []byte, how delivery) ([]byte, error) {
+	x.told.bytes += int64(len(data))
 	switch {
 	case len(data) == 0 || how == noBody:
 		return out, nil

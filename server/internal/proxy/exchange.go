@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"time"
 
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/decide"
@@ -20,6 +21,8 @@ type exchange struct {
 
 	hidden []string     // fields of the answer that the client does not get
 	owed   *decide.Owed // nil: nothing, or it is settled
+	line   *decide.Line // nil: there is no access log
+	told   told         // for the line
 
 	ask  []byte         // what the upstream gets
 	up   *upstream.Conn // that has the request; nil: none
@@ -51,7 +54,7 @@ func (p *Proxy) exchange(c *conn.Conn, a *decide.Admission) *exchange {
 func (x *exchange) admit(a *decide.Admission) {
 	x.req.trusted = a.Trusted
 	x.shown = append(x.shown[:0], a.Shown...)
-	x.hidden, x.owed = a.Hidden, a.Owed
+	x.hidden, x.owed, x.line = a.Hidden, a.Owed, a.Line
 }
 
 // free takes an exchange back.
@@ -93,6 +96,30 @@ func (x *exchange) rescue(out *[]byte, last *bool) {
 // get it, and appends the answer to dst, or what is left of it to be sent. It reports
 // whether the connection ends with it.
 func (x *exchange) run(dst, body []byte) (out []byte, last bool) {
+	out, last = x.passOn(dst, body)
+	if x.line != nil {
+		x.line.Done(x.told.status, x.told.bytes, x.told.server, x.told.until)
+	}
+	return out, last
+}
+
+// told is what the access log says of an answer.
+type told struct {
+	status int
+	bytes  int64  // of its body
+	server string // that was asked last
+	asked  time.Time
+	until  time.Duration // from asked to its head
+}
+
+// noteHead notes for the access log that the head of the answer is there.
+func (x *exchange) noteHead() {
+	if x.line != nil {
+		x.told.status, x.told.until = x.resp.Status, time.Since(x.told.asked)
+	}
+}
+
+func (x *exchange) passOn(dst, body []byte) (out []byte, last bool) {
 	var err error
 	if dst, err = x.c.Send(dst); err != nil { // answers to earlier requests must not wait for this one
 		return x.gone(dst)
@@ -107,6 +134,7 @@ func (x *exchange) run(dst, body []byte) (out []byte, last bool) {
 	if f := x.awaitHead(); f.cause != nil {
 		return x.fail(dst, f)
 	}
+	x.noteHead()
 	x.settle()
 	if x.resp.Status == 101 {
 		x.p.counts.answers[1].Add(1)
@@ -124,6 +152,10 @@ func (x *exchange) settle() {
 	}
 }
 
+// statusLeft stands in the access log for a client that did not wait for its answer. It is
+// nginx's.
+const statusLeft = 499
+
 // errLeft says that the client has left.
 var errLeft = errors.New("the client has left")
 
@@ -140,6 +172,9 @@ func (x *exchange) begin() failed {
 			return failureOf(err)
 		}
 		x.up = up
+		if x.line != nil {
+			x.told.server, x.told.asked = up.Server(), time.Now()
+		}
 		x.c.Ask(up)
 		if err = x.first(); err == nil {
 			return failed{}
@@ -212,8 +247,10 @@ func (x *exchange) fail(dst []byte, f failed) (out []byte, last bool) {
 	case left:
 		return x.gone(dst)
 	case client != nil: // what went wrong is the client's doing
-		return x.p.service.RefuseBody(dst, x.c, client), true
+		out, x.told.status = x.p.service.RefuseBody(dst, x.c, client)
+		return out, true
 	}
+	x.told.status, x.told.until = failureAnswers[f.what].status, 0
 	last = x.c.LastRequest() || x.unread()
 	return x.p.appendFailure(dst, f, x.head, last), last
 }
@@ -222,6 +259,7 @@ func (x *exchange) fail(dst []byte, f failed) (out []byte, last bool) {
 func (x *exchange) gone(dst []byte) (out []byte, last bool) {
 	x.letGo(upstream.Fine)
 	x.p.counts.left.Add(1)
+	x.told.status = statusLeft
 	x.c.Break()
 	return dst[:0], true
 }

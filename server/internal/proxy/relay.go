@@ -116,7 +116,11 @@ func (p *Proxy) serve(x *exchange, r *reader, listener int) (last bool) {
 	x.req.tunnel = req.Upgrade && req.Length == 0 && req.Minor > 0 && !isH2C(req.Fields)
 	body, err := x.takeBody(r)
 	if err != nil {
-		_, _ = c.Send(p.service.RefuseBody(out[:0], c, err))
+		bad, status := p.service.RefuseBody(out[:0], c, err)
+		if x.line != nil {
+			x.line.Done(status, 0, "", 0)
+		}
+		_, _ = c.Send(bad)
 		return true
 	}
 	if x.req.tunnel { // what follows is of the new protocol, or the next request

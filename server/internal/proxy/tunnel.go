@@ -42,7 +42,7 @@ func (x *exchange) tunnel(dst []byte) (out []byte) {
 		defer close(done)
 		t.toUpstream()
 	}()
-	t.toClient(x.buf)
+	x.told.bytes = t.toClient(x.buf)
 	x.c.StopReceiving()
 	<-done
 	x.letGo(upstream.Fine)
@@ -57,19 +57,20 @@ func (t *tunnel) Interrupt() {
 	t.c.StopReceiving()
 }
 
-// toClient passes on what the upstream sends.
-func (t *tunnel) toClient(buf []byte) {
+// toClient passes on what the upstream sends, and returns how much that was.
+func (t *tunnel) toClient(buf []byte) (total int64) {
 	from := t.up.NetConn()
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
 			if _, failed := t.c.Send(buf[:n]); failed != nil {
-				return
+				return total
 			}
+			total += int64(n)
 			t.c.Tunneling()
 		}
 		if err != nil {
-			return
+			return total
 		}
 	}
 }
