@@ -72,9 +72,10 @@ func TestCostsOfOtherAnswers(t *testing.T) {
 	for answer, left := range map[string]int64{
 		"HTTP/1.1 200 OK\r\nX-Cost: 5\r\nContent-Length: 0\r\nContent-Length: 1\r\n\r\n": 9,
 		"": 9,
-		"HTTP/1.1 101 Switching Protocols\r\nX-Cost: 5\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\nhello": 5,
-		"HTTP/1.1 204 No Content\r\nx-COST:\t 5 \r\n\r\n":                                                    5,
-		"HTTP/1.1 304 Not Modified\r\nConnection: x-cost\r\nX-Cost: 5\r\n\r\n":                               5,
+		"HTTP/1.1 103 Early Hints\r\nX-Cost: 9\r\n\r\nHTTP/1.1 200 OK\r\nX-Cost: 5\r\nContent-Length: 0\r\n\r\n": 5,
+		"HTTP/1.1 101 Switching Protocols\r\nX-Cost: 5\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\nhello":     5,
+		"HTTP/1.1 204 No Content\r\nx-COST:\t 5 \r\n\r\n":                                                        5,
+		"HTTP/1.1 304 Not Modified\r\nConnection: x-cost\r\nX-Cost: 5\r\n\r\n":                                   5,
 	} {
 		app := serveRaw(t, func(c net.Conn, _ int) {
 			_, _ = c.Read(make([]byte, 4096))
