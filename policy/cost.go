@@ -49,12 +49,14 @@ func (r *RuleSpec) CheckCostFrom() error {
 	h, of := r.CostFrom.Header, r.CostFrom.ResponseHeader
 	none := h == "" && of == ""
 	switch {
+	case h != "" && of != "":
+		return r.invalid("CostFrom", "remove one of the two", "has both Header and ResponseHeader")
 	case h != "" && !isToken(h):
 		return r.invalid("CostFrom.Header", "want a header such as X-Cost", "%q is not the name of a header", h)
-	case h != "" && of != "":
-		return r.invalid("CostFrom.ResponseHeader", "remove one of the two", "is set beside Header")
-	case of != "" && (!isToken(of) || ofMessages[textproto.CanonicalMIMEHeaderKey(of)]):
-		return r.invalid("CostFrom.ResponseHeader", "want a header of its own such as X-Cost", "%q cannot be the name of a header that only says the cost", of)
+	case of != "" && !isToken(of):
+		return r.invalid("CostFrom.ResponseHeader", "want a header such as X-Cost", "%q is not the name of a header", of)
+	case ofMessages[textproto.CanonicalMIMEHeaderKey(of)]:
+		return r.invalid("CostFrom.ResponseHeader", "want a header of its own such as X-Cost", "%s is of the answer itself, and clients do not get the header with the cost", of)
 	case r.OnBadCost > BadCostCharge:
 		return r.invalid("OnBadCost", "want one of the constants", "%d: there is no such choice", r.OnBadCost)
 	case none && r.CostFrom.Fractions:
@@ -112,7 +114,7 @@ func ParseCost(b []byte, scale uint64) (n uint64, ok bool) {
 
 // parseCost is ParseCost with 0.
 func parseCost(b []byte, scale uint64) (n uint64, ok bool) {
-	if len(b) > 19 { // all numbers that are shorter fit a word
+	if len(b) == 0 || len(b) > 19 { // all numbers that are shorter fit a word
 		return 0, false
 	}
 	whole, rest, point := bytes.Cut(b, []byte{'.'})

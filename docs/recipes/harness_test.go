@@ -65,6 +65,9 @@ func startApp(t *testing.T) *app {
 		if r.URL.Path == "/crash" {
 			panic(http.ErrAbortHandler)
 		}
+		if r.URL.Path == "/hang" {
+			<-r.Context().Done()
+		}
 		fmt.Fprint(w, "app")
 	}))
 	t.Cleanup(a.Close)

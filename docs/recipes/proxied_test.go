@@ -95,7 +95,7 @@ func startApacheProxy(t *testing.T, o options) string {
 		edits = append(edits, `    BalancerMember "http://127.0.0.1:3000"`, "#")
 	}
 	if o.inTime {
-		edits = append(edits, "timeout=60", "timeout=1", "hcinterval=1", "hcinterval=100ms")
+		edits = append(edits, "ProxyTimeout 60", "ProxyTimeout 1", "hcinterval=1", "hcinterval=100ms")
 	}
 	modules := []string{"mpm_event", "authz_core", "headers", "proxy", "proxy_http", "slotmem_shm", "proxy_balancer", "lbmethod_byrequests", "proxy_hcheck"}
 	return runApache(t, "apache-proxy.conf", o, modules, func(string) []string { return edits })
@@ -152,20 +152,19 @@ func testProxyAway(t *testing.T, f *front, closed bool) {
 	asked := 0
 	gets := func(want ...int) func() bool {
 		return func() bool {
-			c := dial(t, "127.0.0.1", addr)
-			defer c.Close()
-			if err := c.SetDeadline(time.Now().Add(3 * time.Second)); err != nil { // what is under way may hang
-				t.Fatal(err)
-			}
 			asked++ // Varnish does not ask twice at once for one path
-			if _, err := io.WriteString(c, get("/"+strconv.Itoa(asked))); err != nil {
-				return slices.Contains(want, 0)
-			}
-			status, _ := answer(t, c)
-			return slices.Contains(want, status)
+			return slices.Contains(want, sendFor(t, 3*time.Second, "127.0.0.1", addr, get("/"+strconv.Itoa(asked))))
 		}
 	}
 	l.waitFor("denial", gets(429))
+	if !closed {
+		for name, raw := range map[string]string{"slow": get("/hang"), "failing": get("/crash"), "refused": odd["unknown encoding"]} {
+			sendFor(t, 3*time.Second, "127.0.0.2", addr, raw)
+			if status, _ := send(t, "127.0.0.1", addr, get("/"+name)); status != 429 {
+				t.Errorf("after a request that is %s, fastlimit is not asked: got %d", name, status)
+			}
+		}
+	}
 	l.stop()
 	l.waitFor(fmt.Sprint("what a stopped fastlimit leads to: ", wantStopped), gets(wantStopped...))
 	l.signal(syscall.SIGCONT)
@@ -180,4 +179,19 @@ func testProxyAway(t *testing.T, f *front, closed bool) {
 			t.Errorf("got %d, the app saw %d; closed is %v", status, seen, closed)
 		}
 	}
+}
+
+// sendFor is [send] for a client that waits for a time, as what is under way may hang.
+func sendFor(t *testing.T, patience time.Duration, from, to, raw string) int {
+	t.Helper()
+	c := dial(t, from, to)
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, raw); err != nil {
+		return 0
+	}
+	status, _ := answer(t, c)
+	return status
 }

@@ -33,6 +33,7 @@ func (d *decoder) check() {
 	d.checkAddresses()
 	d.checkListeners()
 	d.checkUpstream()
+	d.checkAnswered()
 	d.checkTalkers() // before the rules: the plan has to fit the top talkers too
 	d.translateLegacy()
 	for i := range c.Policy.Rules {

@@ -97,8 +97,8 @@ func TestOriginalRequestOfListeners(t *testing.T) {
 	if w := strings.Join(Warnings(c, plan(t, c)), "\n"); !strings.Contains(w, "original_request: that of a:3 is read from trusted proxies only") || strings.Contains(w, "of a:1 is") {
 		t.Error(w)
 	}
-	_, err := Parse("f.yaml", []byte("listen: [{address: 'a:1', original_request: x-orginal}]\n"+rule), noEnv)
-	if err == nil || err.Error() != `f.yaml:1:45: listen[0].original_request: "x-orginal" is not a known value; write none, x-original or x-forwarded` {
+	_, err := Parse("f.yaml", []byte("listen: [{address: 'a:1', original_request: x-originals}]\n"+rule), noEnv)
+	if err == nil || err.Error() != `f.yaml:1:45: listen[0].original_request: "x-originals" is not a known value; write none, x-original or x-forwarded` {
 		t.Error(err)
 	}
 }

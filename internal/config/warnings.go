@@ -138,9 +138,9 @@ func storeWarnings(c *Config, warn warnFunc) {
 	}
 }
 
-// proxyPatience is how long the web servers of docs/recipes wait for an answer
-// (TestProxyPatience). Then they go on without one: they admit the request.
-const proxyPatience = 100 * time.Millisecond
+// How long the web servers of docs/recipes wait (TestProxyPatience): for a decision,
+// without which they admit the request, and for the answer of a reverse proxy.
+const proxyPatience, forwardPatience = 100 * time.Millisecond, time.Minute
 
 // waitWarnings are about requests that wait, and who may not wait for them.
 func waitWarnings(c *Config, warn warnFunc) {
@@ -148,7 +148,12 @@ func waitWarnings(c *Config, warn warnFunc) {
 	for i := range c.Policy.Rules {
 		r := &c.Policy.Rules[i].Limit
 		longest = max(longest, r.MaxWait)
-		if r.MaxWait >= proxyPatience && (len(c.Policy.TrustedProxies) > 0 || c.Policy.OriginalRequest != 0) {
+		switch proxied, u := len(c.Policy.TrustedProxies) > 0 || c.Policy.OriginalRequest != 0, c.Server.Upstream; {
+		case !proxied, r.MaxWait == 0:
+		case u != nil && r.MaxWait+u.ResponseTimeout >= forwardPatience:
+			warn("rule %s: max_wait: %s, and upstream.response_timeout after it, %s, are longer than a proxy waits that is configured as docs/recipes have it, %s; raise its timeouts above their sum, or lower one of them",
+				r.Name, shortTime(r.MaxWait), shortTime(u.ResponseTimeout), shortTime(forwardPatience))
+		case u == nil && r.MaxWait >= proxyPatience:
 			warn("rule %s: max_wait: %s is longer than a proxy waits that is configured as docs/recipes have it, %s, after which it admits the request or fails; raise its timeouts above max_wait, or lower max_wait",
 				r.Name, shortTime(r.MaxWait), shortTime(proxyPatience))
 		}

@@ -1,6 +1,7 @@
 package overrides
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -31,7 +32,7 @@ func TestListOfNoRule(t *testing.T) {
 			t.Errorf("%+v", l)
 		}
 		_, err := w.set.List("nope")
-		if e, ok := err.(*refusal); !ok || e.Status != 404 || e.Detail != `no rule "nope"; this node has ip, m` {
+		if e, ok := errors.AsType[*refusal](err); !ok || e.Status != 404 || e.Detail != `no rule "nope"; this node has ip, m` {
 			t.Errorf("%v", err)
 		}
 		name := recordName("nope", "x")
@@ -61,7 +62,7 @@ func TestPutOfWrongTypes(t *testing.T) {
 		`[]`:                                "want an object, not array",
 	} {
 		_, err := w.set.Put(t.Context(), []byte(body), "me")
-		e, ok := err.(*refusal)
+		e, ok := errors.AsType[*refusal](err)
 		if !ok || e.Status != 400 || !strings.Contains(e.Detail, want) || !strings.Contains(e.Detail, example) || strings.Contains(e.Detail, "overrides.") || strings.Contains(e.Detail, "Go ") {
 			t.Errorf("%s: %v, want %s", body, err, want)
 		}

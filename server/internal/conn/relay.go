@@ -1,6 +1,9 @@
 package conn
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // These methods are for a proxy, which reads the requests of a connection itself
 // ([Handlers].Relay) or has their heads read for it ([Handlers].Answer), and passes them
@@ -116,7 +119,7 @@ func (c *Conn) HeadBytes() int { return c.conns.limits.HeadBytes }
 
 // Unread gives back what Fill has delivered and the caller has not used. It may be read by
 // somebody else then.
-func (c *Conn) Unread(p []byte) { c.replay = append(p[:len(p):len(p)], c.replay...) }
+func (c *Conn) Unread(p []byte) { c.replay = append(slices.Clip(p), c.replay...) }
 
 // CloseWrite tells the client that nothing more follows.
 func (c *Conn) CloseWrite() error {

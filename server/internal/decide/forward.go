@@ -41,7 +41,7 @@ func (s *Service) Admit(dst []byte, c *conn.Conn, h *conn.Head, listener int, a 
 	if refused == policy.NotRefused {
 		return out, last
 	}
-	c.BeginRequest()
+	_, _ = c.BeginRequest() // nothing has passed the gate
 	bad := s.bad.refused(refused)
 	s.badLog.Note(&bad.Reason, c.Addr(), nil)
 	c.LeaveUnread()
@@ -51,7 +51,7 @@ func (s *Service) Admit(dst []byte, c *conn.Conn, h *conn.Head, listener int, a 
 // Refuse appends the answer to a request that could not be read, which ends the connection.
 // It counts and logs it by what err is.
 func (s *Service) Refuse(dst []byte, c *conn.Conn, err error) []byte {
-	c.BeginRequest()
+	_, _ = c.BeginRequest() // nothing has passed the gate
 	return s.RefuseBody(dst, c, err)
 }
 

@@ -74,7 +74,8 @@ func newAnswers() (all answers) {
 		if a.status == http.StatusServiceUnavailable {
 			head = append(head, "Retry-After: 1\r\n"...)
 		}
-		all[i].head = append(head, "Content-Length: "+strconv.Itoa(len(body))+"\r\n"...)
+		head = append(head, "Content-Length: "+strconv.Itoa(len(body))+"\r\n"...)
+		all[i].head = head
 		all[i].body = body
 	}
 	return all

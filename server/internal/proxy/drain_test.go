@@ -191,7 +191,7 @@ func TestDrain(t *testing.T) {
 			if err != nil || len(body) != 200_000 || path != "/down" && !resp.Close {
 				t.Errorf("%s: %d bytes, %v, closes: %v", path, len(body), err, resp.Close)
 			}
-			if _, err := in.ReadByte(); err != io.EOF { //nolint:errorlint // as net has it
+			if _, err := in.ReadByte(); err != io.EOF {
 				t.Errorf("%s: the connection goes on: %v", path, err)
 			}
 		})

@@ -107,6 +107,7 @@ func (x *exchange) run(dst, body []byte) (out []byte, last bool) {
 	if f := x.awaitHead(); f.cause != nil {
 		return x.fail(dst, f)
 	}
+	x.settle()
 	if x.resp.Status == 101 {
 		x.p.counts.answers[1].Add(1)
 		return x.tunnel(dst), true

@@ -101,8 +101,10 @@ func TestFieldsOfOthersAreDropped(t *testing.T) {
 		"Connection: Host", "Connection: Content-Length, Transfer-Encoding, x", "Keep-Alive: timeout=9", "Proxy-Connection: keep-alive", "Proxy-Authorization: Basic x", "TE: trailers", "Upgrade: websocket", "Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: x",
 		"Connection: Upgrade\r\nUpgrade: h2", "Connection: Upgrade\r\nUpgrade: websocket, H2C", "Connection: Upgrade\r\nUpgrade: a\r\nUpgrade: h2c",
 	} {
-		for _, request := range []string{"GET /a HTTP/1.1\r\nHost: a\r\n%s\r\n\r\n", "GET /a HTTP/1.1\r\n%s\r\nHost: a\r\n\r\n", "POST /a HTTP/1.1\r\nHost: a\r\n%s\r\nContent-Length: 2\r\n\r\nok",
-			"POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n%s\r\n\r\n2\r\nok\r\n0\r\n\r\n"} {
+		for _, request := range []string{
+			"GET /a HTTP/1.1\r\nHost: a\r\n%s\r\n\r\n", "GET /a HTTP/1.1\r\n%s\r\nHost: a\r\n\r\n", "POST /a HTTP/1.1\r\nHost: a\r\n%s\r\nContent-Length: 2\r\n\r\nok",
+			"POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n%s\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+		} {
 			stream := fmt.Sprintf(request, line)
 			v := s.compare(t, stream, 0)
 			if len(v.whole) != 1 {

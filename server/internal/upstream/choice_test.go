@@ -79,14 +79,6 @@ func TestRoomOfOthers(t *testing.T) {
 	})
 }
 
-// fail has a server fail n requests in a row.
-func fail(t *testing.T, p *Pool, n int) {
-	t.Helper()
-	for range n {
-		p.Discard(mustGet(t, p), Failed)
-	}
-}
-
 // A server that fails three times in a row is left out for 1 s, then 2, 4, and so on up to
 // 30; one request at a time tries it, and an answer takes it back.
 func TestEjection(t *testing.T) {

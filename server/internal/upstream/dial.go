@@ -95,7 +95,7 @@ func (c *Conn) dial(cancel <-chan struct{}) error {
 			}
 		}
 	}
-	if err != nil && ctx.Err() == context.Canceled { //nolint:errorlint // as it is documented
+	if err != nil && ctx.Err() == context.Canceled {
 		return ErrCanceled
 	}
 	return err

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"cmp"
+	"errors"
 	"time"
 )
 
@@ -79,12 +80,12 @@ func (p *Pool) waitLocked(cancel <-chan struct{}, fresh bool) (*Conn, error) {
 
 	p.mu.Lock()
 	w.behind, p.line.free = p.line.free, w
-	switch err = cmp.Or(err, g.err); err {
-	case nil:
+	switch err = cmp.Or(err, g.err); {
+	case err == nil:
 		p.line.served++
-	case ErrQueueTimeout:
+	case errors.Is(err, ErrQueueTimeout):
 		p.line.timedOut++
-	case ErrCanceled:
+	case errors.Is(err, ErrCanceled):
 		p.line.left++
 	}
 	p.mu.Unlock()

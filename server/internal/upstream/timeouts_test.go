@@ -70,6 +70,16 @@ func TestTimeouts(t *testing.T) {
 		_, err = nc.Read(into)
 		within(t, "a body", start, c.IdleTimeout, err)
 
+		// The longer time of a body is not that of the next head.
+		say <- time.Second
+		if _, err := nc.Read(into); err != nil {
+			t.Fatal(err)
+		}
+		start = time.Now()
+		_, err = nc.Ask([]byte("request"), into)
+		within(t, "a second head", start, c.ResponseTimeout, err)
+		nc.heading = false
+
 		// A body that is written for longer than the answer may take.
 		start = time.Now()
 		go func() {
