@@ -250,7 +250,7 @@ func TestNeverMixed(t *testing.T) {
 	if n == 0 {
 		n = 50_000
 		if testing.Short() {
-			n = 10_000
+			n = 4000
 		}
 	}
 	var said [2]atomic.Uint64

@@ -8,10 +8,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
-	"time"
-
-	"github.com/fastlimit/fastlimit/internal/testkit/rawhttp"
 )
 
 // nonsense is an answer that no server should give, and what the client gets in its place.
@@ -130,9 +128,9 @@ func passable(chunkedHead string) []nonsense {
 	}
 }
 
-// nonsenseServer says whatever stands in say to what is asked for /say, and answers all
+// nonsenseServer says what it is given to what is asked for /say, and answers all
 // others with their marker, which is their path, and the number of the connection.
-func nonsenseServer(t testing.TB, say *nonsense) (addr string) {
+func nonsenseServer(t testing.TB, what *atomic.Pointer[nonsense]) (addr string) {
 	return serveRaw(t, func(c net.Conn, n int) {
 		for in := bufio.NewReader(c); ; {
 			req, err := http.ReadRequest(in)
@@ -141,75 +139,27 @@ func nonsenseServer(t testing.TB, say *nonsense) (addr string) {
 			}
 			_, _ = io.Copy(io.Discard, req.Body)
 			answer := fmt.Sprintf(okHead+"X-Connection: %d\r\nContent-Length: %d\r\n\r\n%s", n, len(req.URL.Path), req.URL.Path)
+			closes := false
 			if req.URL.Path == "/say" {
-				answer = say.answer
+				say := what.Load()
+				answer, closes = say.answer, say.closes
 			}
-			if _, err = io.WriteString(c, strings.ReplaceAll(answer, "@", req.URL.Path)); err != nil || req.URL.Path == "/say" && say.closes {
+			if _, err = io.WriteString(c, strings.ReplaceAll(answer, "@", req.URL.Path)); err != nil || closes {
 				return
 			}
 		}
 	})
 }
 
-// talker is a client on a connection that it keeps.
-type talker struct {
-	t    testing.TB
-	addr string
-	c    net.Conn
-	in   *bufio.Reader
-}
-
-// dial returns the connection.
-func (k *talker) dial() net.Conn {
-	if k.c == nil {
-		k.c = rawhttp.DialFrom(k.t, "127.0.0.1", k.addr)
-		k.in = bufio.NewReader(k.c)
-	}
-	return k.c
-}
-
-// ask sends a request and returns the last answer to it, with what has come of its body.
-func (k *talker) ask(method, path, more string) (resp *http.Response, body string, err error) {
-	if method == "" {
-		method = http.MethodGet
-	}
-	_, err = fmt.Fprintf(k.dial(), "%s %s HTTP/1.1\r\nHost: a\r\n%s\r\n", method, path, more)
-	must(k.t, err)
-	resp, err = http.ReadResponse(k.in, &http.Request{Method: method})
-	for err == nil && resp.StatusCode < 200 {
-		resp, err = http.ReadResponse(k.in, &http.Request{Method: method})
-	}
-	if err == nil {
-		var b []byte
-		b, err = io.ReadAll(resp.Body)
-		body = string(b)
-	}
-	if err != nil || resp.Close {
-		k.c.Close()
-		k.c = nil
-	}
-	return resp, body, err
-}
-
-// good asks for what gets a good answer, and returns the number of the server's connection.
-func (k *talker) good(path string) (connection string) {
-	k.t.Helper()
-	resp, body, err := k.ask("GET", path, "")
-	if err != nil || resp.StatusCode != 200 || body != path || resp.Header.Get("X-Marker") != path {
-		k.t.Fatalf("%s: %v %q %v", path, resp, body, err)
-	}
-	return resp.Header.Get("X-Connection")
-}
-
 // Whatever a server says, the client that has asked gets what can be made of it, or 502, and
 // whoever asks next gets its own answer. There is one connection to the server at most.
 func TestNonsense(t *testing.T) {
 	t.Parallel()
-	say := new(nonsense)
+	say := new(atomic.Pointer[nonsense])
 	s := start(t, func(o *standOptions) { o.pool.MaxConnections = 1 }, nonsenseServer(t, say))
 	first, second := &talker{t: t, addr: s.addr}, &talker{t: t, addr: s.addr}
 	for i, n := range nonsenses() {
-		*say = n
+		say.Store(&n)
 		was, before := first.good(fmt.Sprintf("/before%d", i)), s.Stats()
 		resp, body, err := first.ask(n.method, "/say", n.more)
 		is, after := second.good(fmt.Sprintf("/after%d", i)), s.Stats()
@@ -237,62 +187,6 @@ func TestNonsense(t *testing.T) {
 		}
 		if answers := after.Answers["2xx"] + after.Answers["3xx"] - before.Answers["2xx"] - before.Answers["3xx"]; answers != 1+want[n.reason == ""] {
 			t.Errorf("%s: %d answers were counted", n.name, answers)
-		}
-	}
-}
-
-// What a server says unasked on an idle connection is not taken for the next answer.
-func TestUnasked(t *testing.T) {
-	t.Parallel()
-	for _, unasked := range []string{poison, "H", "\x00", "\r\n", "HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n"} {
-		said := make(chan net.Conn, 1)
-		app := serveRaw(t, func(c net.Conn, n int) {
-			for in := bufio.NewReader(c); ; {
-				req, err := http.ReadRequest(in)
-				if err != nil {
-					return
-				}
-				_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nX-Marker: %s\r\nX-Connection: %d\r\nContent-Length: %d\r\n\r\n%s", req.URL.Path, n, len(req.URL.Path), req.URL.Path)
-				said <- c
-			}
-		})
-		s := start(t, func(o *standOptions) { o.pool.MaxConnections = 1 }, app)
-		k := &talker{t: t, addr: s.addr}
-		was := k.good("/1")
-		_, _ = io.WriteString(<-said, unasked)
-		if is := k.good("/2"); is == was {
-			t.Errorf("%q: connection %s is used again", unasked, is)
-		}
-		_, _ = io.WriteString(<-said, unasked)
-		resp, body, err := k.ask("POST", "/3", "Content-Length: 2\r\n\r\nok")
-		if err != nil || resp.StatusCode != 200 || body != "/3" {
-			t.Errorf("%q: POST gets %v %q %v", unasked, resp, body, err)
-		}
-		if st := s.Stats(); st.Retries != 0 || st.Answers["2xx"] != 3 {
-			t.Errorf("%q: %+v", unasked, st)
-		}
-	}
-}
-
-// A server that says nothing, or never comes to the end of a head, has its time.
-func TestSilence(t *testing.T) {
-	t.Parallel()
-	for name, answer := range map[string]string{"nothing": "", "part of a head": okHead, "part of a line": "HTT", "what comes before": "HTTP/1.1 103 Early Hints\r\n\r\n"} {
-		for _, method := range []string{"GET", "HEAD", "POST"} {
-			t.Run(name+" "+method, func(t *testing.T) {
-				t.Parallel()
-				say := &nonsense{answer: answer}
-				s := start(t, func(o *standOptions) { o.pool.ResponseTimeout, o.pool.MaxConnections = 500*time.Millisecond, 1 }, nonsenseServer(t, say))
-				k := &talker{t: t, addr: s.addr}
-				resp, _, err := k.ask(method, "/say", map[bool]string{true: "Content-Length: 0\r\n"}[method == "POST"])
-				if err != nil || resp.StatusCode != http.StatusGatewayTimeout || resp.Close {
-					t.Fatalf("%v %v", resp, err)
-				}
-				st, pool := s.Stats(), s.pool.Stats().Servers[0]
-				if st.Failures["timeout"] != 1 || st.Retries != 0 || pool.Failures != 1 || pool.InUse != 0 || pool.Idle != 0 {
-					t.Errorf("%+v %+v", st, pool)
-				}
-			})
 		}
 	}
 }
