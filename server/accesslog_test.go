@@ -16,7 +16,7 @@ import (
 // accessLine is what the tests look at in a line of the access log.
 type accessLine struct {
 	Time                                               time.Time
-	Client, Peer, Method, Host, Path                   string
+	Client, Peer, Method, Host, Path, Upstream         string
 	Status, Bytes                                      int
 	Duration                                           float64
 	Decision, Rule, Stage, Reason, User_Agent, Referer string

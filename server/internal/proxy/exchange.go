@@ -251,6 +251,9 @@ func (x *exchange) fail(dst []byte, f failed) (out []byte, last bool) {
 		return out, true
 	}
 	x.told.status, x.told.until = failureAnswers[f.what].status, 0
+	if f.what == failConnect || f.what == failBusy {
+		x.told.server = "" // the one before was not asked
+	}
 	last = x.c.LastRequest() || x.unread()
 	return x.p.appendFailure(dst, f, x.head, last), last
 }
