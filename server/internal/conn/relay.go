@@ -82,8 +82,20 @@ func (c *Conn) Asked() (cut bool) {
 func (c *Conn) Gone() bool { return c.closed }
 
 // Receiving notes that the body of the request is awaited, for an upstream. The client has
-// to send some of it within the write timeout.
-func (c *Conn) Receiving() { c.enter(sending) }
+// to send some of it within the write timeout. It changes nothing while an answer is being
+// sent, which has a time of its own: else a client that does not read could have that
+// forgotten.
+func (c *Conn) Receiving() { c.turn(asking, sending) }
+
+// Received notes that some of it has come.
+func (c *Conn) Received() { c.turn(sending, asking) }
+
+// turn begins a phase after another one, unless another goroutine has begun a third.
+func (c *Conn) turn(from, to phase) {
+	if since := c.since.Load(); phase(since>>32) == from {
+		c.since.CompareAndSwap(since, uint64(to)<<32|uint64(c.conns.tick.Load()))
+	}
+}
 
 // Tunneling notes that bytes have gone through a connection that was upgraded.
 func (c *Conn) Tunneling() {

@@ -197,3 +197,32 @@ func TestOurFields(t *testing.T) {
 		}
 	}
 }
+
+// A request that comes back to the proxy that has sent it is answered with 508.
+func TestLoop(t *testing.T) {
+	t.Parallel()
+	back := make(chan string, 1)
+	s := start(t, nil, serveRaw(t, func(c net.Conn, _ int) {
+		addr := <-back
+		back <- addr
+		to, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer to.Close()
+		go func() { _, _ = io.Copy(to, c); to.Close() }()
+		_, _ = io.Copy(c, to)
+	}))
+	back <- s.addr
+	k := &talker{t: t, addr: s.addr}
+	for range 3 {
+		resp, body, err := k.ask("GET", "/", "Via: 1.1 other\r\n")
+		if err != nil || resp.StatusCode != http.StatusLoopDetected || !strings.Contains(body, "come through this proxy before") {
+			t.Errorf("%v %q %v", resp, body, err)
+		}
+	}
+	if st := s.Stats(); st.Failures["loop"] != 3 || st.Answers["5xx"] != 3 {
+		t.Errorf("%+v", st)
+	}
+}

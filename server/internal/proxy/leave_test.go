@@ -77,3 +77,32 @@ func TestClientsSayNothingOfTheServer(t *testing.T) {
 		t.Errorf("taken back: %+v", pool)
 	}
 }
+
+// A client that does not read its answer is cut off in time, though it goes on to send, and
+// comes to the end of that.
+func TestUploadersThatDoNotRead(t *testing.T) {
+	t.Parallel()
+	stalled, over := make(chan struct{}), make(chan struct{})
+	s := start(t, func(o *standOptions) { o.limits.Write, o.pool.IdleTimeout = 2*time.Second, time.Hour }, serveRaw(t, func(c net.Conn, _ int) {
+		in := bufio.NewReader(c)
+		req, err := http.ReadRequest(in)
+		if err != nil {
+			return
+		}
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n")
+		for buf := make([]byte, 1<<16); err == nil; { // until nothing is taken any more
+			_ = c.SetWriteDeadline(time.Now().Add(300 * time.Millisecond))
+			_, err = c.Write(buf)
+		}
+		close(stalled)
+		_, _ = io.Copy(io.Discard, req.Body)
+		<-over
+	}))
+	t.Cleanup(func() { close(over) })
+	c := rawhttp.DialFrom(t, "127.0.0.1", s.addr)
+	_ = c.(*net.TCPConn).SetReadBuffer(4 << 10)
+	_, _ = io.WriteString(c, "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello")
+	<-stalled
+	_, _ = io.WriteString(c, "world")
+	rawhttp.Eventually(t, func() bool { return s.pool.Stats().Servers[0].InUse == 0 })
+}

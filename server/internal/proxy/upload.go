@@ -130,7 +130,7 @@ func (u *upload) pass(p []byte) bool {
 	if len(p) == 0 {
 		return true
 	}
-	u.c.Await()
+	u.c.Received()
 	_, err := u.up.Write(p)
 	return err == nil
 }
