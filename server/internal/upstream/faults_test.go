@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -267,10 +268,10 @@ func TestBigRequest(t *testing.T) {
 // A write that makes no progress ends; one that makes some goes on for longer than that.
 func TestWriteTimeout(t *testing.T) {
 	const timeout = time.Second
-	var slow chan bool
+	var pace atomic.Pointer[chan bool] // a value of it lets the server read a piece
 	serve := func(nc net.Conn, ended <-chan struct{}) {
 		p := make([]byte, 1<<20)
-		for range slow {
+		for range *pace.Load() {
 			if _, err := io.ReadFull(nc, p); err != nil {
 				return
 			}
@@ -278,7 +279,8 @@ func TestWriteTimeout(t *testing.T) {
 		<-ended
 	}
 	onEveryWay(t, serve, func(t *testing.T, p *Pool) {
-		slow = make(chan bool)
+		slow := make(chan bool)
+		pace.Store(&slow)
 		c := mustGet(t, p)
 		go func() {
 			defer close(slow)

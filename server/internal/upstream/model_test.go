@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -17,6 +18,7 @@ import (
 // world dials connections that only count, and knows how many there are.
 type world struct {
 	t      *testing.T
+	mu     sync.Mutex // of the maps, where callers share them
 	down   map[string]bool
 	delay  func() time.Duration
 	open   atomic.Int64 // those being dialled included
@@ -52,6 +54,8 @@ func (w *world) dial(ctx context.Context, _, address string) (net.Conn, error) {
 			return nil, ctx.Err()
 		}
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.dialed != nil {
 		w.dialed[address]++
 	}
@@ -151,7 +155,9 @@ func anyHistory(t *testing.T, seed uint64, outcomes *[5]atomic.Int64) {
 		time.Sleep(time.Duration(1+r.IntN(10)) * time.Millisecond)
 		synctest.Wait()
 		check(t, p, w)
+		w.mu.Lock()
 		w.down[c.Servers[r.IntN(len(c.Servers))].Address] = r.IntN(3) == 0
+		w.mu.Unlock()
 	}
 	for range callers {
 		<-done
