@@ -2,6 +2,7 @@ package fastlimit
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -23,9 +24,9 @@ type settled struct {
 // largest sum since some time less what leaks since (in millionths of a unit).
 func levelOf(all []settled, n int64, now time.Duration) (level int64) {
 	sum := int64(0)
-	for i := len(all) - 1; i >= 0; i-- {
-		sum += int64(all[i].units) * 1e6
-		level = max(level, sum-(now-all[i].at).Microseconds()*n)
+	for _, s := range slices.Backward(all) {
+		sum += int64(s.units) * 1e6
+		level = max(level, sum-(now-s.at).Microseconds()*n)
 	}
 	return level
 }

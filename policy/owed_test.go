@@ -26,9 +26,21 @@ func TestOwed(t *testing.T) {
 			left   int64
 			bad    uint64
 		}{
-			{nil, 8, 0}, {[]string{"2"}, 8, 0}, {[]string{"7"}, 3, 0}, {[]string{"10"}, 0, 0}, {[]string{"11"}, 0, 0}, {[]string{"9999999999999999999"}, 0, 0},
-			{[]string{"1"}, 9, 0}, {[]string{"0"}, 10, 0}, {[]string{"00"}, 10, 0},
-			{[]string{""}, 8, 1}, {[]string{"-1"}, 8, 1}, {[]string{"1.5"}, 8, 1}, {[]string{"1, 2"}, 8, 1}, {[]string{"3", "3"}, 8, 1}, {[]string{"12345678901234567890"}, 8, 1},
+			{nil, 8, 0},
+			{[]string{"2"}, 8, 0},
+			{[]string{"7"}, 3, 0},
+			{[]string{"10"}, 0, 0},
+			{[]string{"11"}, 0, 0},
+			{[]string{"9999999999999999999"}, 0, 0},
+			{[]string{"1"}, 9, 0},
+			{[]string{"0"}, 10, 0},
+			{[]string{"00"}, 10, 0},
+			{[]string{""}, 8, 1},
+			{[]string{"-1"}, 8, 1},
+			{[]string{"1.5"}, 8, 1},
+			{[]string{"1, 2"}, 8, 1},
+			{[]string{"3", "3"}, 8, 1},
+			{[]string{"12345678901234567890"}, 8, 1},
 		} {
 			e := mustEngine(t, answered(mode))
 			r, s, o := liveRequest("192.0.2.1"), new(Scratch), new(Owed)
