@@ -16,7 +16,7 @@ func (s *Server) info() admin.Info {
 	c, set := &s.config, s.decide.Snapshot().Settings()
 	info := admin.Info{
 		Version: c.Version, Go: runtime.Version(), UptimeSeconds: time.Since(s.started).Seconds(),
-		DecideAPI: set.Batches, AccessLog: c.AccessLog.File,
+		Upstream: c.upstreamURLs(), DecideAPI: set.Batches, AccessLog: c.AccessLog.File,
 		Connections: admin.Connections{
 			Max: c.Connections.Max, MaxPerClient: c.Connections.MaxPerClient, HeaderBytes: c.Connections.HeaderBytes,
 			HeaderTimeoutSecs: c.Connections.HeaderTimeout.Seconds(), IdleTimeoutSecs: c.Connections.IdleTimeout.Seconds(),

@@ -169,6 +169,14 @@ func isHost(host string) bool {
 	})
 }
 
+// upstreamURLs are those of the servers, if there are any.
+func (c *Config) upstreamURLs() []string {
+	if c.Upstream == nil {
+		return nil
+	}
+	return c.Upstream.URLs
+}
+
 // pool makes the connections, which are dialled when they are needed. u is valid and has its
 // defaults.
 func (u *Upstream) pool(write time.Duration, log *slog.Logger) *upstream.Pool {

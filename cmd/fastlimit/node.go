@@ -133,6 +133,9 @@ func (n *node) startAttrs() []any {
 		slog.String("listen", joinAddrs(n.server.Addrs())), slog.String("admin", joinAddrs([]net.Addr{n.server.AdminAddr()})),
 		slog.String("version", version().version), slog.Int64("memory", n.plan.Memory), slog.Group("rules", rules...),
 	}
+	if u := n.cfg.Server.Upstream; u != nil {
+		attrs = append(attrs, slog.String("upstream", strings.Join(u.URLs, " ")))
+	}
 	if n.cluster != nil {
 		attrs = append(attrs, clusterAttrs(n.cfg, n.cluster))
 	}

@@ -18,6 +18,7 @@ type Info struct {
 	UptimeSeconds float64     `json:"uptime_seconds"`
 	Listen        []Listener  `json:"listen"`
 	Admin         string      `json:"admin"`
+	Upstream      []string    `json:"upstream,omitempty"` // URLs of the servers behind a proxy
 	DecideAPI     bool        `json:"decide_api"`
 	AccessLog     string      `json:"access_log,omitempty"` // its file
 	Memory        Memory      `json:"memory"`
