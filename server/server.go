@@ -12,6 +12,7 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/decide"
 	"github.com/fastlimit/fastlimit/server/internal/guard"
+	"github.com/fastlimit/fastlimit/server/internal/h2"
 	"github.com/fastlimit/fastlimit/server/internal/lifecycle"
 	"github.com/fastlimit/fastlimit/server/internal/metrics"
 	"github.com/fastlimit/fastlimit/toptalkers"
@@ -27,7 +28,8 @@ type Server struct {
 
 	decide  *decide.Service
 	conns   *conn.Conns
-	traffic conn.Front     // its listeners in the order of Config.Listeners
+	traffic conn.Front // its listeners in the order of Config.Listeners
+	http2   *h2.Server
 	certs   []*certs.Store // likewise; nil: no TLS
 	admin   *admin.Front   // nil: none
 	watch   lifecycle.RuleWatch
@@ -60,11 +62,12 @@ func New(c Config) (*Server, error) {
 		Max: c.Connections.Max, PerClient: c.Connections.MaxPerClient, HeadBytes: c.Connections.HeaderBytes,
 		Exempt: s.decide.TrustedProxy,
 	}, c.Logger)
+	s.http2 = h2.New(h2.Config{HeadBytes: c.Connections.HeaderBytes, WriteTimeout: c.Connections.WriteTimeout, Log: c.Logger})
 	s.traffic.Conns, s.traffic.LetGo = s.conns, s.decide.StopWaiting
 	for i, l := range c.Listeners {
 		s.traffic.Addresses = append(s.traffic.Addresses, l.Address)
 		ln := conn.NewListener(s.conns, s.decide.Handlers(i))
-		ln.Options = l.options(s.certs[i])
+		ln.Options = l.options(s.certs[i], s.http2.Serve)
 		s.traffic.Listeners = append(s.traffic.Listeners, ln)
 	}
 	s.run = lifecycle.Runner{

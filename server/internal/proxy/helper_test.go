@@ -180,7 +180,6 @@ func request(t testing.TB, method, url string, body io.Reader) *http.Request {
 	return req
 }
 
-
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
