@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -83,10 +84,11 @@ func (s *Session) Close() error {
 // Closed is closed by Close.
 func (s *Session) Closed() <-chan struct{} { return s.closed }
 
-// Cut ends the connection now.
-func (s *Session) Cut() {
-	s.cut.Store(true)
+// Cut ends the connection now. It reports false if it was called before.
+func (s *Session) Cut() bool {
+	before := s.cut.Swap(true)
 	_ = s.c.SetDeadline(longAgo)
+	return !before
 }
 
 // HeadBytes bounds the head of a request.
@@ -209,6 +211,18 @@ func (s *Session) end(c *Conn) {
 	if c.leave.Load() || denied && conns.crowded.Load() {
 		s.leave()
 	}
+}
+
+// Streams is the number of requests in progress on connections that carry many.
+func (c *Conns) Streams() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, cn := range slices.Concat(c.all.members, c.gone.members) {
+		if cn.session != nil {
+			n += len(cn.session.streams.members)
+		}
+	}
+	return n
 }
 
 // givenUp reports whether the client of a stream has given its request up.

@@ -129,20 +129,12 @@ func (c *connection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answered := exchange(c.session, w, r)
 	if r.Context().Err() != nil {
 		c.server.resets.Add(1)
-		if n := c.resets.Add(1); n == maxResets || n > maxResets && 2*n > begun {
-			c.giveUp(n)
+		if n := c.resets.Add(1); n >= maxResets && 2*n > begun && c.session.Cut() {
+			c.server.cuts.Add(1)
 		}
 	}
 	if !answered {
 		panic(http.ErrAbortHandler) // resets the stream, without a word in the log
-	}
-}
-
-// giveUp ends the connection of a client that resets more than half of its requests.
-func (c *connection) giveUp(resets uint64) {
-	if 2*resets > c.begun.Load() {
-		c.server.cuts.Add(1)
-		c.session.Cut()
 	}
 }
 

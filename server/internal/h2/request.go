@@ -15,7 +15,8 @@ import (
 //
 // What HTTP/2 forbids has been refused by net/http: fields of the connection, names that
 // are no tokens, CR, LF and NUL in values, pseudo-header fields that are missing or come twice,
-// bodies of another length than Content-Length says.
+// bodies of another length than Content-Length says. Where that is 0 the request has no body,
+// and DATA that follows resets its stream.
 func appendHead(dst []byte, r *http.Request) ([]byte, error) {
 	dst = append(dst, r.Method...)
 	dst = append(dst, ' ')
@@ -43,6 +44,8 @@ func appendHead(dst []byte, r *http.Request) ([]byte, error) {
 	switch {
 	case err != nil:
 		return dst, err
+	case r.RequestURI[0] != '/' && r.RequestURI[0] != '*': // an authority in the path, beside the other one
+		return dst, http1.ErrTarget
 	case n != len(dst): // it is one head, and all of it
 		return dst, http1.ErrFieldName
 	case req.Length >= 0 && req.Length != max(0, r.ContentLength):
