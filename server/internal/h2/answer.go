@@ -42,7 +42,9 @@ func (a *answer) write(p []byte) (int, error) {
 	rest, err := a.take(data)
 	if err == nil && !a.ended {
 		a.kept = append(a.kept[:0], rest...)
-		err = a.control.Flush()
+		if a.begun {
+			err = a.control.Flush()
+		}
 	}
 	if err != nil {
 		return 0, err
