@@ -95,6 +95,7 @@ func TestHTTP2Answer(t *testing.T) {
 			h.Set("Trailer", "X-Sum")
 			h.Set("Keep-Alive", "timeout=5")
 			w.WriteHeader(http.StatusCreated)
+			w.(http.Flusher).Flush()
 			for piece := range next {
 				_, _ = io.WriteString(w, piece)
 				w.(http.Flusher).Flush()
