@@ -97,6 +97,7 @@ func (s *Server) stats() metrics.Stats {
 		Bad:              s.decide.Bad(), Untrusted: s.decide.Untrusted(), Unnamed: s.decide.Unnamed(),
 		Connections: s.conns.Open(), Rejected: s.conns.Rejected(), Dismissed: s.conns.Dismissed(),
 		ProxyErrors: s.conns.ProxyErrors(), HandshakeErrors: s.conns.HandshakeErrors(), Expiry: s.expiry(),
+		HTTP2:        metrics.HTTP2(s.http2.Stats()),
 		AcceptErrors: s.conns.AcceptErrors(), DroppedLines: s.droppedLines(), LostLogs: s.config.LostLogs,
 	}
 	if s.pool != nil {

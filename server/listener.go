@@ -193,7 +193,7 @@ func (l *Listener) page() (*denial.Page, error) {
 
 // options are what a valid listener with its defaults asks of its connections. pair is nil
 // without TLS.
-func (l *Listener) options(pair *certs.Store) conn.Options {
+func (l *Listener) options(pair *certs.Store, http2 conn.Multiplexed) conn.Options {
 	o := conn.Options{Mode: l.Mode}
 	if len(l.ProxyProtocol) > 0 {
 		ranges := new(bart.Lite)
@@ -203,7 +203,10 @@ func (l *Listener) options(pair *certs.Store) conn.Options {
 		o.Proxied = ranges.Contains
 	}
 	if pair != nil {
-		o.TLS = tlsConfig(pair)
+		o.TLS = tlsConfig(pair, !l.TLS.NoHTTP2)
+		if !l.TLS.NoHTTP2 {
+			o.HTTP2 = http2
+		}
 	}
 	return o
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/decide"
 	"github.com/fastlimit/fastlimit/server/internal/guard"
+	"github.com/fastlimit/fastlimit/server/internal/h2"
 	"github.com/fastlimit/fastlimit/server/internal/lifecycle"
 	"github.com/fastlimit/fastlimit/server/internal/metrics"
 	"github.com/fastlimit/fastlimit/server/internal/proxy"
@@ -30,7 +31,8 @@ type Server struct {
 
 	decide  *decide.Service
 	conns   *conn.Conns
-	traffic conn.Front     // its listeners in the order of Config.Listeners
+	traffic conn.Front // its listeners in the order of Config.Listeners
+	http2   *h2.Server
 	certs   []*certs.Store // likewise; nil: no TLS
 	access  *accesslog.Log // nil: none
 	admin   *admin.Front   // nil: none
@@ -77,11 +79,12 @@ func New(c Config) (*Server, error) {
 		s.decide.SetForwarder(s.proxy)
 	}
 	s.conns = conn.New(limits, c.Logger)
+	s.http2 = h2.New(h2.Config{HeadBytes: c.Connections.HeaderBytes, WriteTimeout: c.Connections.WriteTimeout, Log: c.Logger})
 	s.traffic.Conns, s.traffic.LetGo = s.conns, s.decide.StopWaiting
 	for i, l := range c.Listeners {
 		s.traffic.Addresses = append(s.traffic.Addresses, l.Address)
 		ln := conn.NewListener(s.conns, s.decide.Handlers(i))
-		ln.Options = l.options(s.certs[i])
+		ln.Options = l.options(s.certs[i], s.http2.Serve)
 		s.traffic.Listeners = append(s.traffic.Listeners, ln)
 	}
 	s.run = lifecycle.Runner{

@@ -26,6 +26,7 @@ const (
 	asking                  // an upstream has the request, and its answer is awaited
 	sending                 // the body of a request is awaited, for an upstream
 	tunneling               // bytes go both ways; since the last one
+	streaming               // a Session with streams, which have phases of their own
 	phases
 )
 
@@ -68,12 +69,16 @@ type Conn struct {
 	rest   []byte // what came after the end of that head
 	large  largeHead
 
+	parent    *Session    // whose stream it is; nil: a connection of its own
+	departure func() bool // ends the watch for the client of a stream
+
 	// Guarded by conns.mu.
-	places [groupKinds]int // index in each group; -1: not a member
-	client netip.Addr      // whom PerClient bounds; invalid: nobody
-	peer   *group          // connections of client
-	noted  uint64          // since, as the drain saw it
-	looked uint64          // since, as lookForFINs saw it
+	session *Session        // its streams; nil: it speaks HTTP/1
+	places  [groupKinds]int // index in each group; -1: not a member
+	client  netip.Addr      // whom PerClient bounds; invalid: nobody
+	peer    *group          // connections of client
+	noted   uint64          // since, as the drain saw it
+	looked  uint64          // since, as lookForFINs saw it
 }
 
 // enter begins a phase.
@@ -215,7 +220,7 @@ func (c *Conn) wake() {
 // Other goroutines call it.
 func (c *Conn) interrupt(p phase) {
 	switch p {
-	case writing, opens:
+	case writing, opens, streaming:
 		_ = c.SetDeadline(longAgo)
 	case queued:
 		c.endWait()
@@ -238,7 +243,7 @@ const (
 func (c *Conn) finish() {
 	nc := c.Conn
 	if o := c.opening; o != nil && o.tls != nil {
-		o.tls.closing = true
+		o.tls.closing.Store(true)
 		if !o.tls.secure {
 			nc = o.raw
 		}

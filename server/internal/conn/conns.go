@@ -97,9 +97,10 @@ func New(l Limits, log *slog.Logger) *Conns {
 		timeout: [phases]time.Duration{
 			fresh: l.Head, reading: l.Head, body: l.Head, writing: l.Write,
 			idle: l.Idle, idleDenied: l.Idle, lingering: lingerTime, opens: l.Head,
-			queued:  forever, // its rule bounds it
-			asking:  forever, // the upstream's timeouts bound it
-			sending: l.Write, tunneling: cmp.Or(l.Tunnel, l.Idle),
+			queued:    forever, // its rule bounds it
+			asking:    forever, // the upstream's timeouts bound it
+			streaming: forever, // its streams are bounded
+			sending:   l.Write, tunneling: cmp.Or(l.Tunnel, l.Idle),
 		},
 		period: max(min(l.Head, l.Write, l.Idle, 8*time.Second)/8, time.Millisecond),
 		all:    group{kind: groupAll}, longs: group{kind: groupLarge}, gone: group{kind: groupGone},
@@ -202,7 +203,7 @@ func (c *Conns) admitLarge(cn *Conn) {
 	if len(c.longs.members) >= c.large {
 		c.evictLocked(&c.longs, reasonLarge)
 	}
-	if cn.places[groupAll] >= 0 { // else it was dismissed meanwhile and is in gone
+	if cn.places[groupAll] >= 0 || cn.places[groupStream] >= 0 { // else it was dismissed meanwhile and is in gone
 		c.longs.add(cn)
 	}
 }
@@ -220,7 +221,9 @@ func (c *Conns) evictLocked(g *group, why reason) bool {
 		return false
 	}
 	c.removeLocked(cn)
-	c.gone.add(cn)
+	if cn.parent == nil {
+		c.gone.add(cn)
+	}
 	c.dismissed[why].Add(1)
 	cn.evicted.Store(true)
 	if p.waiting() {

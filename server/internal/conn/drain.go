@@ -16,6 +16,11 @@ func (c *Conns) LastAnswers() {
 	for _, cn := range c.all.members {
 		cn.leave.Store(true)
 		cn.noted = neverNoted
+		if cn.session != nil {
+			for _, stream := range cn.session.streams.members {
+				stream.leave.Store(true)
+			}
+		}
 	}
 }
 

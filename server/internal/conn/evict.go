@@ -6,10 +6,11 @@ import "slices"
 type groupKind uint8
 
 const (
-	groupAll   groupKind = iota // all that count against Limits.Max
-	groupPeer                   // of one client address
-	groupLarge                  // with the larger reader
-	groupGone                   // dismissed to make room, not closed yet
+	groupAll    groupKind = iota // all that count against Limits.Max
+	groupPeer                    // of one client address
+	groupLarge                   // with the larger reader
+	groupGone                    // dismissed to make room, not closed yet
+	groupStream                  // of one Session
 	groupKinds
 )
 
@@ -71,6 +72,15 @@ func classify(p phase, age uint32) class {
 		}
 	}
 	return classNone
+}
+
+// ageAt is how many ticks ago a phase began.
+func ageAt(since uint64, tick uint32) uint32 {
+	age := tick - uint32(since)
+	if int32(age) < 0 {
+		return 0 // it began in a tick after the one given
+	}
+	return age
 }
 
 func (g *group) add(c *Conn) {
@@ -136,11 +146,11 @@ func (g *group) rank(tick uint32) {
 	g.ranked, g.order, g.tick, g.asked = g.ranked[:0], g.order[:0], tick, 0
 	for _, c := range g.members {
 		since := c.since.Load()
-		age := tick - uint32(since)
-		if int32(age) < 0 {
-			age = 0 // it began in a tick after the one given
-		}
+		age := ageAt(since, tick)
 		k := classify(phase(since>>32), age)
+		if c.session != nil && phase(since>>32) == streaming {
+			k = c.session.class(tick)
+		}
 		if k == classQueued {
 			age = ^age // who has waited longest goes last: its turn comes next
 		}

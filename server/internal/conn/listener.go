@@ -24,6 +24,10 @@ type Handlers struct {
 	// that have arrived behind it. It reports whether others may follow. nil: fasthttp does.
 	Relay func(c *Conn) (more bool)
 
+	// Refuse appends the answer to a request that could not be read, by what was wrong
+	// with it. Required with Options.HTTP2.
+	Refuse func(dst []byte, c *Conn, err error) []byte
+
 	Request    fasthttp.RequestHandler
 	ParseError func(ctx *fasthttp.RequestCtx, err error)   // answers what fasthttp could not parse
 	Expect     func(ctx *fasthttp.RequestCtx) (status int) // answers Expect: 100-continue
@@ -39,6 +43,9 @@ type Options struct {
 	Proxied func(peer netip.Addr) bool
 
 	TLS *tls.Config // nil: none
+
+	// HTTP2 serves clients that choose HTTP/2, which TLS offers then. nil: nobody.
+	HTTP2 Multiplexed
 }
 
 // trusts reports whether a peer has to send a PROXY header.
@@ -54,6 +61,7 @@ type Listener struct {
 	http, large *fasthttp.Server // for heads up to smallHead, and for longer ones
 	residents   *residents
 	answer      func([]byte, *Conn, *Head) (out []byte, last, ok bool)
+	refuse      func([]byte, *Conn, error) []byte
 	relay       func(*Conn) (more bool) // nil: fasthttp takes what residents do not
 	accepted    chan struct{}           // closed when no more connections are accepted
 }
@@ -61,7 +69,7 @@ type Listener struct {
 // NewListener returns a listener whose connections are among the others of conns.
 func NewListener(conns *Conns, h Handlers) *Listener {
 	small := min(smallHead, conns.limits.HeadBytes)
-	l := &Listener{conns: conns, answer: h.Answer, relay: h.Relay, residents: newResidents(small), accepted: make(chan struct{})}
+	l := &Listener{conns: conns, answer: h.Answer, relay: h.Relay, refuse: h.Refuse, residents: newResidents(small), accepted: make(chan struct{})}
 	l.http = l.newHTTP(&h, small)
 	l.large = l.newHTTP(&h, conns.limits.HeadBytes)
 	return l
@@ -193,7 +201,11 @@ var fullAnswer = shortAnswer(fasthttp.StatusServiceUnavailable, "All connections
 // serve serves a connection to its end.
 func (l *Listener) serve(c *Conn) {
 	defer l.conns.remove(c)
-	if l.open(c) {
+	switch {
+	case !l.open(c):
+	case l.Options.HTTP2 != nil && c.protocol() == "h2":
+		l.serveSession(c)
+	default:
 		l.serveRequests(c)
 	}
 	c.finish()

@@ -66,6 +66,9 @@ func (c *Conn) EndAnswer() {
 func (c *Conn) Ask(by Interrupter) {
 	c.link.set(by)
 	c.enter(asking)
+	if c.givenUp() { // before there was an upstream
+		c.link.cut()
+	}
 }
 
 // Await notes that the upstream is awaited again.
@@ -117,7 +120,9 @@ func (c *Conn) Break() {
 }
 
 // Secure reports whether requests come through TLS.
-func (c *Conn) Secure() bool { return c.opening != nil && c.opening.tls != nil }
+func (c *Conn) Secure() bool {
+	return c.parent != nil && c.parent.c.Secure() || c.opening != nil && c.opening.tls != nil
+}
 
 // BeginLarge notes that the connection holds memory for a long head, which few may at a
 // time; EndLarge that it does no more.

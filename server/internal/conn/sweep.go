@@ -20,7 +20,10 @@ func (c *Conns) Watch(ctx context.Context) {
 	}
 }
 
-var longAgo = time.Unix(1, 0)
+var (
+	longAgo    = time.Unix(1, 0)
+	noDeadline time.Time
+)
 
 // sweep begins a tick and ends what is overdue by setting a deadline in the past,
 // so that a slow client still gets an answer (408). A client that does not read even
@@ -37,7 +40,17 @@ func (c *Conns) sweep() {
 	}
 }
 
+// checkLocked ends what is overdue of a connection, and of its streams.
 func (c *Conns) checkLocked(cn *Conn, tick uint32) {
+	c.checkPhaseLocked(cn, tick)
+	if cn.session != nil {
+		for _, stream := range cn.session.streams.members {
+			c.checkPhaseLocked(stream, tick)
+		}
+	}
+}
+
+func (c *Conns) checkPhaseLocked(cn *Conn, tick uint32) {
 	since := cn.since.Load()
 	p := phase(since >> 32)
 	// The tick in which the phase began does not count, so that nobody gets less

@@ -79,14 +79,9 @@ func (f *badRequests) refused(why policy.Refusal) *badRequest {
 func (f *badRequests) of(err error) *badRequest {
 	var small *fasthttp.ErrSmallBuffer
 	var netErr net.Error
-	var breach *conn.Violation
 	var message *http1.Error
 	var long *HeadTooLong
 	switch {
-	case errors.As(err, &breach):
-		if breach.Ambiguous() {
-			return &f.framing
-		}
 	case errors.As(err, &message):
 		return f.ofMessage(message)
 	case errors.As(err, &small), errors.As(err, &long):

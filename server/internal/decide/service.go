@@ -96,6 +96,7 @@ func (s *Service) Handlers(listener int) conn.Handlers {
 		Answer: func(dst []byte, c *conn.Conn, h *conn.Head) ([]byte, bool, bool) {
 			return s.answerSimple(dst, c, h, listener)
 		},
+		Refuse: s.Refuse,
 		// fasthttp has read the clock right before it calls the handler.
 		Request:    func(ctx *fasthttp.RequestCtx) { s.answer(ctx, s.current.Load(), listener, ctx.Time()) },
 		ParseError: s.parseError,

@@ -80,6 +80,9 @@ var (
 	ErrChunkOverhead = &Error{TooLong, "too many bytes of chunk extensions and trailers"}
 	ErrTrailer       = &Error{Malformed, "a control byte in a trailer"}
 
+	// ErrTarget is for callers who allow less than Parse.
+	ErrTarget = errTarget
+
 	errRequestLine = &Error{Malformed, "a malformed request line"}
 	errStatusLine  = &Error{Malformed, "a malformed status line"}
 	errVersion     = &Error{Version, "a version other than HTTP/1.0 and HTTP/1.1"}

@@ -33,7 +33,8 @@ func fixed() Stats {
 		Rules:            []Rule{rule("a", "enforce", true, 100), rule("b", "shadow", true, 200), rule("old", "enforce", false, 300), rule("b", "enforce", false, 400)},
 		FirstSeenClients: 30, Bad: map[string]uint64{"host": 31, "framing": 32}, Untrusted: 33, Unnamed: 34, Connections: 35,
 		Rejected: map[string]uint64{"full": 36}, Dismissed: map[string]uint64{"client": 37, "denied": 38}, AcceptErrors: 39, DroppedLines: 41,
-		ProxyErrors: map[string]uint64{"missing": 41}, HandshakeErrors: map[string]uint64{"alpn": 42}, Expiry: map[string]float64{":443": 43},
+		ProxyErrors: map[string]uint64{"missing": 41}, HTTP2: HTTP2{Connections: 44, Streams: 45, Resets: 46, Cut: 47},
+		HandshakeErrors: map[string]uint64{"alpn": 42}, Expiry: map[string]float64{":443": 43},
 		LostLogs: func() uint64 { return 40 },
 		Upstream: &upstream.Stats{
 			Servers: []upstream.ServerStats{
