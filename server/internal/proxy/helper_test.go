@@ -79,7 +79,10 @@ func start(t testing.TB, change func(*standOptions), servers ...string) *stand {
 	for _, server := range servers {
 		o.pool.Servers = append(o.pool.Servers, upstream.Server{Network: "tcp", Address: server, Name: server})
 	}
-	o.pool.ConnectTimeout = time.Minute // on a machine that is busy
+
+	// No timeout passes on a loaded machine unless a test asks for it.
+	o.pool.ResponseTimeout, o.pool.WriteTimeout, o.pool.IdleTimeout, o.pool.QueueTimeout = time.Hour, time.Hour, time.Hour, time.Hour
+	o.pool.ConnectTimeout = time.Minute
 	o.pool.Log = slog.New(slog.NewTextHandler(s.logs, nil))
 	if change != nil {
 		change(&o)
