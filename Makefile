@@ -22,6 +22,7 @@ test: system-test ## Vet and run all tests (under 3 minutes)
 	$(GO) test ./...
 	cd bench/peers && $(GO) vet ./... && $(GO) test ./...
 	cd middleware/grpc && $(GO) vet ./... && $(GO) test ./...
+	cd server/http2spec && $(GO) vet ./... && $(GO) test ./...
 
 race: system-race system-test ## Run the short tests under the race detector
 	$(GO) test -race -short ./...
@@ -35,10 +36,12 @@ lint: $(LINT) ## Run the linters, check formatting and go.mod, build for macOS a
 	$(GO) mod tidy -diff
 	cd bench/peers && $(GO) mod tidy -diff
 	cd middleware/grpc && $(GO) mod tidy -diff
+	cd server/http2spec && $(GO) mod tidy -diff
 	$(GO) mod verify
 	$(LINT) run ./...
 	cd bench/peers && $(LINT) run ./...
 	cd middleware/grpc && $(LINT) run ./...
+	cd server/http2spec && $(LINT) run ./...
 
 fuzz: ## Run every fuzz target for FUZZTIME (10s)
 	@set -e; \
@@ -61,6 +64,7 @@ fix: $(LINT) ## Format, and fix what the linters can fix
 	$(GO) mod tidy
 	cd bench/peers && $(GO) mod tidy
 	cd middleware/grpc && $(GO) mod tidy
+	cd server/http2spec && $(GO) mod tidy
 
 clean: ## Remove what was built, tools included
 	rm -rf .tmp bin fastlimit
@@ -75,7 +79,8 @@ $(LINT):
 # What the tests need beside Go: installed where that is possible without
 # asking, else asked for.
 system-test:
-	@./.ci/need redis-server:redis-server postgres:postgresql nginx:nginx-light haproxy:haproxy caddy:caddy
+	@./.ci/need redis-server:redis-server postgres:postgresql nginx:nginx-light haproxy:haproxy caddy:caddy \
+	  apache2:apache2 /usr/share/lua/5.3/socket.lua:lua-socket varnishd:varnish
 
 system-race:
 	@./.ci/need gcc:gcc gcc:libc6-dev

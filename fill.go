@@ -45,15 +45,19 @@ func (r *Rule) takeUpTo(ctx context.Context, key Key, n uint64, now time.Duratio
 	if stage := r.screen(key, n, now, at); stage != StageExact {
 		return admitUnchecked(stage), n
 	}
-	v, taken := Decision{}, uint64(0)
-	if r.shared != nil {
-		c := claim{cost: r.shape.Part(), count: n, deadline: now + r.shared.timeout, policy: r.config.OnFailure}
-		v, taken = r.shared.take(ctx, key, c)
-	} else {
-		v, taken = r.buckets.takeUpTo(d, n, now)
-	}
+	v, taken := r.fillExact(ctx, key, n, now)
 	r.counts.record(at, v.Stage, v.Allowed)
 	return v, taken
+}
+
+// fillExact charges the exact bucket with as many of n units as fit. It waits for a shared
+// one until its timeout after now.
+func (r *Rule) fillExact(ctx context.Context, key Key, n uint64, now time.Duration) (Decision, uint64) {
+	if r.shared == nil {
+		return r.buckets.takeUpTo(key.digest(), n, now)
+	}
+	c := claim{cost: r.shape.Part(), count: n, deadline: now + r.shared.timeout, policy: r.config.OnFailure}
+	return r.shared.take(ctx, key, c)
 }
 
 // takeUpTo charges as many of n units to d as fit.

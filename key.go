@@ -1,10 +1,12 @@
 package fastlimit
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -38,6 +40,11 @@ func (k Key) digest() sketch.Digest {
 	}
 	return sketch.Digest{Pos: k.x, ID: k.id}
 }
+
+// Digest is the keyed hash of the client by which the limiter knows it: the same for all
+// keys of one client and rule, and of two clients different but for a chance of 2^-64. It
+// is for tables of clients beside the limiter. No client may learn it.
+func (k Key) Digest() sketch.Digest { return k.digest() }
 
 // setTag gives the rule a tag of its own, which is not 0, by which it knows its
 // keys.
@@ -110,6 +117,20 @@ func (r *Rule) BytesKey(parts ...[]byte) Key {
 		d = r.hasher.Append(d, p)
 	}
 	return Key{id: d.ID, x: d.Pos, y: r.tag | uint64(uint32(len(parts))), parts: unsafe.SliceData(parts)}
+}
+
+// Clone returns the same key, which borrows nothing. That of an address is the same
+// already; of others it allocates a copy of the parts.
+func (k Key) Clone() Key {
+	if k.parts == nil || k.parts == &isAddr4 || k.parts == &isAddr6 || k.parts == &isAddr16 {
+		return k
+	}
+	parts := slices.Clone(unsafe.Slice(k.parts, uint32(k.y)))
+	for i := range parts {
+		parts[i] = bytes.Clone(parts[i])
+	}
+	k.parts = unsafe.SliceData(parts)
+	return k
 }
 
 // AppendKey appends a name of the client to dst: an address, a prefix where

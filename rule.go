@@ -105,11 +105,15 @@ func (r *Rule) Refund(key Key, n uint64) {
 }
 
 func (r *Rule) refund(key Key, n uint64, now time.Duration) {
+	r.refundTicks(key, r.shape.Cost(n), now)
+}
+
+func (r *Rule) refundTicks(key Key, cost uint64, now time.Duration) {
 	if r.shared != nil {
-		r.shared.refund(key, r.shape.Cost(n))
+		r.shared.refund(key, cost)
 		return
 	}
-	r.table.Refund(key.digest(), r.ticks(now), r.shape.Cost(n))
+	r.table.Refund(key.digest(), r.ticks(now), cost)
 }
 
 // Reset empties the exact bucket of key: whoever was denied is admitted

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/sketch"
 )
 
 func inThousandths(c RuleConfig) RuleConfig { c.Thousandths = true; return c }
@@ -97,5 +99,33 @@ func TestThousandths(t *testing.T) {
 	c.Cost = 0
 	if lim := mustNew(t, c); lim.rules[0].cost != 1000 {
 		t.Errorf("the default cost is %d", lim.rules[0].cost)
+	}
+}
+
+// Top talkers weigh what a client asks for in thousandths, admitted or denied: who sends
+// many small requests is not before one who sends few large ones.
+func TestTalkersOfThousandths(t *testing.T) {
+	t.Parallel()
+	lim, err := New(Config{Rules: []RuleConfig{inThousandths(withStrict(rule("a", 1000, time.Second, 2000)))}, TopTalkers: 64, Clock: new(ManualClock)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := lim.rules[0]
+	for name, cost := range map[string]uint64{"few": 2500, "many": 300} {
+		for range map[string]int{"few": 4, "many": 10}[name] {
+			if d := r.Take(t.Context(), r.BytesKey([]byte(name)), cost); !d.Allowed {
+				t.Fatalf("%s: %+v", name, d)
+			}
+		}
+	}
+	weight := map[string]uint64{}
+	for i := range r.talkers.Slots() {
+		var s sketch.Slot
+		if r.talkers.Read(i, &s); s.Weight > 0 {
+			weight[r.TalkerName(s.Name[:s.NameLen])] = s.Weight
+		}
+	}
+	if len(weight) != 2 || weight[`"few"`] != 10_000 || weight[`"many"`] != 3_000 {
+		t.Errorf("%v, want 10000 and 3000 thousandths", weight)
 	}
 }

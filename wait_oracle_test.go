@@ -167,7 +167,8 @@ func host(t *testing.T, all []guest, limits ...*Rule) []answered {
 }
 
 // Everyone is let in exactly when the oracle says, and nobody else is, whatever others
-// ask for: order, P1 and P2 with requests that wait, of several costs, and leave.
+// ask for: order, P1 and P2 with requests that wait, of several costs, fractions in every
+// other stream, and leave.
 func TestWaitExact(t *testing.T) {
 	t.Parallel()
 	var sum waitSum
@@ -179,11 +180,13 @@ func TestWaitExact(t *testing.T) {
 			unit := int64(1_000_000 / perSecond)
 			most := 1 + rng.Int64N(unit*12)
 			rule := waitRule("a", perSecond, burst, time.Duration(most)*time.Microsecond)
+			scale := []int64{1, thousandths}[seed&1] // costs in thousandths, whose part is a whole number of µs too
+			rule.Thousandths = scale > 1
 			lim := waiting(t, Config{Rules: []RuleConfig{rule}, Wait: WaitLimits{PerKey: 1 + rng.IntN(8)}})
-			all := stream(rng, 300, 3, unit, most, int64(burst)+1)
+			all := stream(rng, 300, 3, unit, most, int64(burst)*scale+1)
 			out := host(t, all, lim.rules[0])
 			for key := range 3 {
-				o := doorman{limits: []allowance{{unit, int64(burst) * unit}}, most: most, perKey: lim.waitLimits.PerKey}
+				o := doorman{limits: []allowance{{unit / scale, int64(burst) * unit}}, most: most, perKey: lim.waitLimits.PerKey}
 				if err := o.judge(all, out, key); err != nil {
 					t.Errorf("seed %d: %d/s, %d, wait %d µs: %v", seed, perSecond, burst, most, err)
 					return
@@ -244,16 +247,18 @@ func TestWaitBounds(t *testing.T) {
 				defer func() { _ = store.Close(context.Background()) }()
 				c.Store, c.StoreTimeout = store, timeout
 			}
+			scale := []int64{1, thousandths}[seed/4&1]
+			c.Rules[0].Thousandths = scale > 1
 			lim := waiting(t, c)
 			unit := int64(time.Second) / int64(time.Microsecond) / int64(rate.N)
-			all := stream(rng, 300, 2, unit, rule.MaxWait.Microseconds(), 3)
+			all := stream(rng, 300, 2, unit, rule.MaxWait.Microseconds(), 3*scale)
 			out := host(t, all, lim.rules[0])
 			theta := *lim.rules[0].config.EscalateAt
 			bound := (1+theta)*float64(burst) + 1 + 6 + timeout.Seconds()*float64(rate.N) // C: a few of up to 3 units
 			for key := range 2 {
 				level, before, admitted := 0.0, int64(0), 0
 				for _, i := range byTime(out, all, key) {
-					level = max(0, level-float64(out[i].at-before)*float64(rate.N)/1e6) + float64(all[i].cost)
+					level = max(0, level-float64(out[i].at-before)*float64(rate.N)/1e6) + float64(all[i].cost)/float64(scale)
 					before = out[i].at
 					if admitted++; level > bound {
 						t.Errorf("seed %d: %v, %d: level %v after %d, bound %v", seed, rate, burst, level, i, bound)

@@ -3,6 +3,7 @@ package policy
 import (
 	"bytes"
 	"math/bits"
+	"net/textproto"
 
 	"github.com/fastlimit/fastlimit"
 )
@@ -15,6 +16,12 @@ type CostSource struct {
 	// rule says. "" means none.
 	Header string
 
+	// ResponseHeader is the name of a header of the answer that has the cost, from 0 on:
+	// a request is admitted by Limit.Cost, and charged the rest, or given some back, by
+	// whoever sees the answer: see [Engine.Owe]. Where nobody does, it costs Limit.Cost.
+	// "" means none; it excludes Header.
+	ResponseHeader string
+
 	// Fractions has the header name up to three decimals, too, such as 0.5: it makes the
 	// limit one in [fastlimit.RuleConfig].Thousandths, of which Limit.Cost is whole units.
 	Fractions bool
@@ -22,7 +29,8 @@ type CostSource struct {
 
 // BadCost is what to do with a request for which a trusted proxy names a cost that
 // cannot be charged: no number, 0, negative, with a fraction (or one too fine), above the burst, or
-// several. An unlimited client has no bad costs, as it is not charged.
+// several. An unlimited client has no bad costs, as it is not charged. A bad cost that an
+// answer names leaves the request at the rule's, whatever the choice: it has been served.
 type BadCost uint8
 
 // The choices of RuleSpec.OnBadCost. A shadow rule leaves a request alone that it would
@@ -38,18 +46,32 @@ func (b BadCost) String() string { return nameOf(b, "reject", "deny", "charge") 
 
 // CheckCostFrom checks CostFrom and OnBadCost. The error is a [fastlimit.FieldError].
 func (r *RuleSpec) CheckCostFrom() error {
-	h := r.CostFrom.Header
+	h, of := r.CostFrom.Header, r.CostFrom.ResponseHeader
+	none := h == "" && of == ""
 	switch {
+	case h != "" && of != "":
+		return r.invalid("CostFrom", "remove one of the two", "has both Header and ResponseHeader")
 	case h != "" && !isToken(h):
 		return r.invalid("CostFrom.Header", "want a header such as X-Cost", "%q is not the name of a header", h)
+	case of != "" && !isToken(of):
+		return r.invalid("CostFrom.ResponseHeader", "want a header such as X-Cost", "%q is not the name of a header", of)
+	case ofMessages[textproto.CanonicalMIMEHeaderKey(of)]:
+		return r.invalid("CostFrom.ResponseHeader", "want a header of its own such as X-Cost", "%s is of the answer itself, and clients do not get the header with the cost", of)
 	case r.OnBadCost > BadCostCharge:
 		return r.invalid("OnBadCost", "want one of the constants", "%d: there is no such choice", r.OnBadCost)
-	case h == "" && r.CostFrom.Fractions:
+	case none && r.CostFrom.Fractions:
 		return r.invalid("CostFrom.Fractions", "remove it, or name a header", "has no meaning without a header that costs come from")
-	case h == "" && r.OnBadCost != BadCostReject:
+	case none && r.OnBadCost != BadCostReject:
 		return r.invalid("OnBadCost", "remove it, or add cost_from", "has no meaning without a header that costs come from")
 	}
 	return nil
+}
+
+// ofMessages are headers that answers need for themselves: one that has a cost is not passed
+// on.
+var ofMessages = map[string]bool{
+	"Connection": true, "Content-Encoding": true, "Content-Length": true, "Content-Type": true, "Date": true, "Keep-Alive": true, "Location": true,
+	"Set-Cookie": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true, "Via": true,
 }
 
 // invalid is the function invalid for a field of this rule.
@@ -86,14 +108,20 @@ func (c *rule) namedCost(f Fields, limit *fastlimit.Rule, s *Scratch) uint64 {
 // cannot differ about what "1e3", "+5" or "5, 7" means. At a scale of 1000 there may be a
 // point and one to three more digits. What it returns is at that scale, and not 0.
 func ParseCost(b []byte, scale uint64) (n uint64, ok bool) {
-	if len(b) > 19 { // all numbers that are shorter fit a word
+	n, ok = parseCost(b, scale)
+	return n, ok && n > 0
+}
+
+// parseCost is ParseCost with 0.
+func parseCost(b []byte, scale uint64) (n uint64, ok bool) {
+	if len(b) == 0 || len(b) > 19 { // all numbers that are shorter fit a word
 		return 0, false
 	}
 	whole, rest, point := bytes.Cut(b, []byte{'.'})
 	if !point {
 		n, ok = digits(b)
 		hi, n := bits.Mul64(n, scale)
-		return n, ok && hi == 0 && n > 0
+		return n, ok && hi == 0
 	}
 	if scale == 1 || len(whole) == 0 || len(rest) == 0 || len(rest) > 3 {
 		return 0, false
@@ -105,7 +133,7 @@ func ParseCost(b []byte, scale uint64) (n uint64, ok bool) {
 	}
 	hi, n := bits.Mul64(n, scale)
 	n, carry := bits.Add64(n, f, 0)
-	return n, ok1 && ok2 && hi+carry == 0 && n > 0
+	return n, ok1 && ok2 && hi+carry == 0
 }
 
 // digits reads up to 19 of them.

@@ -167,9 +167,11 @@ func TestParseCost(t *testing.T) {
 func TestCostMistakes(t *testing.T) {
 	t.Parallel()
 	for want, spec := range map[string]RuleSpec{
-		"CostFrom.Header":    {CostFrom: CostSource{Header: "X Cost"}},
-		"CostFrom.Fractions": {CostFrom: CostSource{Fractions: true}},
-		"OnBadCost":          {OnBadCost: BadCostDeny},
+		"CostFrom":                {CostFrom: CostSource{Header: "X-Cost", ResponseHeader: "X-Cost"}},
+		"CostFrom.ResponseHeader": {CostFrom: CostSource{ResponseHeader: "content-length"}},
+		"CostFrom.Header":         {CostFrom: CostSource{Header: "X Cost"}},
+		"CostFrom.Fractions":      {CostFrom: CostSource{Fractions: true}},
+		"OnBadCost":               {OnBadCost: BadCostDeny},
 	} {
 		spec.Limit, spec.Key = limit("a", 5), key(byIP)
 		s := Settings{Rules: []RuleSpec{spec}}

@@ -34,6 +34,9 @@ type Engine struct {
 	rules  []rule    // at the index that the limiter has them
 	fields []KeyPart // the distinct headers and cookies that keys are made of
 	waits  bool
+	owes   bool // see Owes
+
+	costHeaders []string
 }
 
 // rule is a compiled [RuleSpec]. The order of the fields matters: for the most common
@@ -51,6 +54,7 @@ type rule struct {
 
 	costFrom, rateFrom string // canonical names of headers; "": none
 	onBad              BadCost
+	costOf             string // the header of answers that has the cost, likewise
 }
 
 // New compiles the settings. lim must have been made with s.Limits() as its rules:
@@ -92,9 +96,11 @@ func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
 	config := limit.Config()
 	r := rule{limit: limit, cost: config.Cost, match: compileMatch(spec.Match), key: e.compileKey(spec.Key, config)}
 	r.matchAll, r.addrOnly = r.match.all(), r.key.addrOnly()
-	r.overrides, _ = spec.compileOverrides() // New reports its error
+	file, err2 := spec.fileLayer(limit)
+	r.overrides, err = newOverrides(file, nil), errors.Join(err, err2)
 	r.costFrom, r.onBad = textproto.CanonicalMIMEHeaderKey(spec.CostFrom.Header), spec.OnBadCost
 	r.rateFrom = textproto.CanonicalMIMEHeaderKey(spec.RateFrom.Header)
+	r.costOf = e.addCostHeader(spec.CostFrom.ResponseHeader)
 	r.headed = r.costFrom != "" || r.rateFrom != ""
 	e.rules = append(e.rules, r)
 	e.waits = e.waits || config.MaxWait > 0 && config.Mode == fastlimit.Enforce
@@ -110,9 +116,9 @@ func (e *Engine) Decide(ctx context.Context, r *Request, s *Scratch) Verdict {
 		return s.refusal()
 	}
 	if len(s.charges) == 0 {
-		return s.uncharged(list)
+		return e.decided(ctx, s, s.uncharged(list))
 	}
-	return s.verdict(e.lim.TakeAll(ctx, s.charges))
+	return e.decided(ctx, s, s.verdict(e.lim.TakeAll(ctx, s.charges)))
 }
 
 // DecideAt is [Engine.Decide] for callers that have called [time.Now] for this request
@@ -123,9 +129,17 @@ func (e *Engine) DecideAt(ctx context.Context, r *Request, s *Scratch, now time.
 		return s.refusal()
 	}
 	if len(s.charges) == 0 {
-		return s.uncharged(list)
+		return e.decided(ctx, s, s.uncharged(list))
 	}
-	return s.verdict(e.lim.TakeAllAt(ctx, s.charges, now))
+	return e.decided(ctx, s, s.verdict(e.lim.TakeAllAt(ctx, s.charges, now)))
+}
+
+// decided is what is left to do after a decision.
+func (e *Engine) decided(ctx context.Context, s *Scratch, v Verdict) Verdict {
+	if e.owes {
+		e.takeApart(ctx, s, &v)
+	}
+	return v
 }
 
 // Waits reports whether some enforced rule lets requests wait. If none does,
@@ -137,18 +151,18 @@ func (e *Engine) Waits() bool { return e.waits }
 // they are until it returns.
 func (e *Engine) Wait(ctx context.Context, r *Request, s *Scratch) Verdict {
 	if v, done := e.decideLists(r, s); done {
-		return v
+		return e.decided(ctx, s, v)
 	}
-	return s.verdict(e.lim.WaitAll(ctx, s.charges))
+	return e.decided(ctx, s, s.verdict(e.lim.WaitAll(ctx, s.charges)))
 }
 
 // WaitFor is [Engine.Wait] for a caller that has read the clock, as that of
 // [Engine.DecideAt], and is told when its request waits: see [fastlimit.Waiter].
 func (e *Engine) WaitFor(w fastlimit.Waiter, r *Request, s *Scratch, now time.Time) Verdict {
 	if v, done := e.decideLists(r, s); done {
-		return v
+		return e.decided(context.Background(), s, v)
 	}
-	return s.verdict(e.lim.WaitAllFor(w, s.charges, now))
+	return e.decided(context.Background(), s, s.verdict(e.lim.WaitAllFor(w, s.charges, now)))
 }
 
 // decideLists is what Decide does before it charges anything, and that it has nothing to
@@ -169,6 +183,8 @@ func (e *Engine) decideLists(r *Request, s *Scratch) (v Verdict, done bool) {
 // use of s.
 func (e *Engine) Applying(r *Request, s *Scratch) []fastlimit.Charge {
 	e.collect(r, s)
+	s.charges = append(s.charges, s.apart...)
+	s.clearApart()
 	return s.charges
 }
 
@@ -197,14 +213,13 @@ func (e *Engine) collect(r *Request, s *Scratch) ListVerdict {
 		if !c.matchAll && !c.match.match(r) {
 			continue
 		}
-		first := len(s.parts)
 		key, ok := e.key(c, r, s)
 		if !ok {
 			continue
 		}
 		limit := c.limit
 		if c.overrides != nil {
-			if limit = c.find(s, first); limit == nil {
+			if limit = c.find(key, s.client); limit == nil {
 				s.unlimited = append(s.unlimited, c.limit)
 				continue
 			}
@@ -216,6 +231,9 @@ func (e *Engine) collect(r *Request, s *Scratch) ListVerdict {
 		s.charges = append(s.charges, fastlimit.Charge{Rule: limit, Key: key, Cost: cost})
 	}
 	s.trim()
+	if e.owes {
+		e.setApart(s)
+	}
 	return ListNone
 }
 

@@ -83,3 +83,35 @@ var methods = strings.Fields(`GET HEAD POST PUT DELETE CONNECT OPTIONS TRACE PAT
 
 // KnownMethods returns the methods that clients are known to send.
 func KnownMethods() []string { return slices.Clone(methods) }
+
+// Covered returns which condition of Not exempts all that the rest of the match selects,
+// so that the rule applies to nobody: method, host, path or a header; "" if none does.
+func (m *Match) Covered() string {
+	switch n := &m.Not; {
+	case covers(compileHosts(n.Hosts), m.Hosts, strings.ToLower):
+		return "host"
+	case covers(compilePaths(n.Paths), m.Paths, strings.Clone):
+		return "path"
+	case len(m.Methods) > 0 && !slices.ContainsFunc(m.Methods, func(method string) bool { return !slices.Contains(n.Methods, method) }):
+		return "method"
+	}
+	for _, h := range m.Headers {
+		for _, not := range m.Not.Headers {
+			if strings.EqualFold(h.Name, not.Name) && (slices.ContainsFunc(not.Values, matchesAll) || covers(compilePaths(not.Values), h.Values, strings.Clone)) {
+				return "header " + h.Name
+			}
+		}
+	}
+	return ""
+}
+
+// covers reports whether each of some globs matches only what one of the patterns does: a
+// star in it is a byte that only a star can match.
+func covers(by []pattern, globs []string, fold func(string) string) bool {
+	for _, g := range globs {
+		if !slices.ContainsFunc(by, func(p pattern) bool { return p.match([]byte(fold(g))) }) {
+			return false
+		}
+	}
+	return len(globs) > 0
+}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"errors"
 	"net"
 	"net/netip"
@@ -21,6 +22,7 @@ type Identity struct {
 	trusted   *bart.Lite // nil: nobody
 	header    string
 	forwarded bool // the header is Forwarded (RFC 7239)
+	single    bool // the header names one address, never a chain of them
 	original  originalHeaders
 	unnamed   UnnamedAction
 }
@@ -60,7 +62,32 @@ func NewIdentity(s Settings) (*Identity, error) {
 		return nil, errors.Join(errs...)
 	}
 	id.header = textproto.CanonicalMIMEHeaderKey(id.header)
+	id.single = singleFields[id.header]
 	return id, nil
+}
+
+// singleFields are the fields in which proxies name one address, by their canonical names.
+// Of two, in one field or in several, one may come from the client, and which one depends on
+// the proxy; so they name nobody. All other fields are chains of proxies.
+var singleFields = map[string]bool{
+	"Cf-Connecting-Ip": true, "Cf-Connecting-Ipv6": true, "Cf-Pseudo-Ipv4": true, // Cloudflare
+	"True-Client-Ip":           true, // Akamai, Cloudflare
+	"Fastly-Client-Ip":         true,
+	"Fly-Client-Ip":            true,
+	"Do-Connecting-Ip":         true, // DigitalOcean
+	"X-Azure-Clientip":         true, // Azure Front Door
+	"X-Appengine-User-Ip":      true, // Google App Engine
+	"X-Envoy-External-Address": true,
+	"X-Real-Ip":                true, // nginx and others
+	"X-Client-Ip":              true,
+}
+
+// WithOriginal returns an identity that differs by the headers which name the original
+// request. It panics if there is no such family.
+func (id *Identity) WithOriginal(o OriginalRequest) *Identity {
+	next := *id
+	next.original = originalNames[o]
+	return &next
 }
 
 // Header is the name of the header in which proxies name the client, in the canonical
@@ -104,7 +131,8 @@ func (c ClientSource) String() string {
 // without zone, and how it is known. values are all instances of the header
 // [Identity.Header], in order; they are ignored unless the peer is trusted. At
 // most 32 elements and 4 KiB are read, from the right. It does not allocate for
-// elements that are addresses.
+// elements that are addresses. A header that names one address, such as X-Real-IP, names
+// nobody if it has several.
 func (id *Identity) Client(peer netip.Addr, values [][]byte) (client netip.Addr, from ClientSource) {
 	peer = plain(peer)
 	switch {
@@ -134,6 +162,9 @@ func (id *Identity) ClientString(peer netip.Addr, values []string) (client netip
 // walk goes from a trusted peer to the client. named is false if it ends at a trusted
 // proxy that wrote nothing, or something that is not an address.
 func (id *Identity) walk(peer netip.Addr, values [][]byte) (client netip.Addr, named bool) {
+	if id.single && (len(values) != 1 || bytes.IndexByte(values[0], ',') >= 0) {
+		return peer, false
+	}
 	hop := peer // the last one known
 	w := newWalk(values, id.forwarded)
 	for {

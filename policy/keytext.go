@@ -111,16 +111,12 @@ func (e *Engine) LimitFromText(rule *fastlimit.Rule, parts []string) (limit *fas
 	if c.overrides == nil {
 		return rule, key, false, nil
 	}
-	var s Scratch
+	var client netip.Addr
 	if c.addrOnly {
-		s.client, err = c.key.addrFromText(parts[0])
+		client, _ = c.key.addrFromText(parts[0]) // KeyFromText has checked it
 	}
-	for i := 0; i < len(parts) && !c.addrOnly; i++ {
-		part, _ := c.key.rawPart(i, parts[i]) // KeyFromText has checked it
-		s.parts = append(s.parts, part)
-	}
-	limit = c.find(&s, 0)
-	return limit, key, limit == nil, err
+	limit = c.find(key, client)
+	return limit, key, limit == nil, nil
 }
 
 // addrFromText reads an address or, as KeyText shows it, a prefix.

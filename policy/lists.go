@@ -57,6 +57,17 @@ func NewLists(allow, deny []netip.Prefix) (*Lists, error) {
 // looked up as IPv4, and a zone is ignored.
 func (l *Lists) Lookup(addr netip.Addr) ListVerdict { return l.lookup(plain(addr)) }
 
+// Lists are the lists that e decides by; nil if there are none.
+func (e *Engine) Lists() *Lists { return e.lists }
+
+// WithLists returns an engine with these lists instead of those that e has. It shares all
+// else with e, live overrides too, which stays as it is.
+func (e *Engine) WithLists(l *Lists) *Engine {
+	next := *e
+	next.lists = l
+	return &next
+}
+
 func (l *Lists) lookup(plainAddr netip.Addr) ListVerdict {
 	if l == nil {
 		return ListNone

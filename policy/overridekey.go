@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"strings"
 )
 
 // grouping returns the prefix in which the rule counts an address, and its length.
@@ -46,9 +47,8 @@ func (r *RuleSpec) overridePrefix(o *Override) (netip.Prefix, error) {
 	return p, nil
 }
 
-// overrideKey is the key of an override of any other rule: the bytes of its parts, each
-// after its length.
-func (r *RuleSpec) overrideKey(o *Override) (framed []byte, err error) {
+// overrideParts are the parts of an override's key of any other rule, as requests have them.
+func (r *RuleSpec) overrideParts(o *Override) (parts [][]byte, err error) {
 	k := keyMaker{bits4: cmp.Or(r.Limit.IPv4Prefix, 32), bits6: cmp.Or(r.Limit.IPv6Prefix, 64)}
 	for _, p := range r.Key {
 		k.parts = append(k.parts, keyPart{KeyPart: p})
@@ -58,14 +58,58 @@ func (r *RuleSpec) overrideKey(o *Override) (framed []byte, err error) {
 	}
 	for i, text := range o.Key {
 		part, err := k.rawPart(i, text)
+		if err == nil {
+			err = unseen(r.Key[i], text)
+		}
 		if err != nil {
 			return nil, invalid("Key", "write it as requests have it", "%v", err)
 		}
-		framed = appendFramed(framed, part)
+		parts = append(parts, part)
 	}
-	return framed, nil
+	return parts, nil
 }
 
-func appendFramed(dst, part []byte) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(part))), part...)
+// unseen reports a text that no request has in that part of its key: HTTP has no such
+// methods, headers and cookies, and what is around a value is not read.
+func unseen(p KeyPart, text string) error {
+	blanks := " \t"
+	switch p.Kind {
+	case KeyMethod:
+		if strings.ContainsAny(text, blanks) {
+			return fmt.Errorf("key part %q has blanks, and methods have none", text)
+		}
+	case KeyHeader, KeyCookie:
+		if strings.Trim(text, blanks) != text {
+			return fmt.Errorf("key part %q begins or ends with blanks, which are not read with a %v", text, p)
+		}
+		if p.Kind == KeyCookie && strings.Contains(text, ";") {
+			return fmt.Errorf("key part %q has a semicolon, with which a cookie ends", text)
+		}
+	default:
+		return nil // which have been checked
+	}
+	for _, c := range []byte(text) {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return fmt.Errorf("key part %q has a control character, which requests cannot have in a %v", text, p)
+		}
+	}
+	return nil
+}
+
+// overrideName is a name of the clients of an override that no others have.
+func (r *RuleSpec) overrideName(o *Override) (string, error) {
+	if r.byAddress() {
+		p, err := r.overridePrefix(o)
+		if err != nil {
+			return "", err
+		}
+		b, _ := p.MarshalBinary()
+		return string(b), nil
+	}
+	parts, err := r.overrideParts(o)
+	var framed []byte
+	for _, part := range parts {
+		framed = append(binary.AppendUvarint(framed, uint64(len(part))), part...)
+	}
+	return string(framed), err
 }

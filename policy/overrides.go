@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"strings"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/gaissmai/bart"
 )
 
 // Override is what some clients of a rule have instead of its limit.
@@ -53,7 +51,7 @@ func (s *Settings) CheckOverrides() error {
 	n, most := 0, cmp.Or(s.MaxOverrides, DefaultMaxOverrides)
 	for i := range s.Rules {
 		r := &s.Rules[i]
-		_, err := r.compileOverrides()
+		err := r.checkOverrides()
 		errs = append(errs, err)
 		if n += len(r.Overrides); n > most && n-len(r.Overrides) <= most {
 			e := invalid("Overrides", "raise max_overrides, or give their clients a rule of their own", "%d overrides with those before, which is more than max_overrides, %d", n, most)
@@ -66,14 +64,6 @@ func (s *Settings) CheckOverrides() error {
 
 // unlimited is the tier of clients without limit.
 const unlimited = -1
-
-// overrides are compiled: which tier of a rule a client has. Immutable.
-type overrides struct {
-	addrs *bart.Table[int32] // of a rule that counts by address alone
-	texts map[string]int32   // of others, by the parts of the key, each after its length
-	sieve *sieve             // of both; nil: there are none, but live ones
-	live  *live              // nil: there are none
-}
 
 // Tiers returns the different limits of the rule's overrides, as
 // [fastlimit.RuleConfig].Tiers has them, and for each override the index of its own, -1 if
@@ -132,10 +122,10 @@ func (r *RuleSpec) clientsOf(o *Override) int {
 // byAddress reports whether the key is a client address and nothing else.
 func (r *RuleSpec) byAddress() bool { return len(r.Key) == 1 && r.Key[0].Kind == KeyIP }
 
-// compileOverrides returns nil for a rule without any. The error joins all that is wrong.
-func (r *RuleSpec) compileOverrides() (*overrides, error) {
+// checkOverrides joins all that is wrong with the rule's overrides.
+func (r *RuleSpec) checkOverrides() error {
 	if len(r.Overrides) == 0 {
-		return nil, nil
+		return nil
 	}
 	var errs []error
 	fail := func(i int, name, fix, format string, args ...any) {
@@ -145,14 +135,9 @@ func (r *RuleSpec) compileOverrides() (*overrides, error) {
 	}
 	if len(r.Key) == 1 && r.Key[0].Kind == KeyGlobal {
 		fail(0, "Key", "remove overrides, or count by another key", "the rule has one bucket for everybody, and no keys to override")
-		return nil, errors.Join(errs...)
+		return errors.Join(errs...)
 	}
-	c := &overrides{addrs: new(bart.Table[int32]), sieve: newSieve(len(r.Overrides))}
-	if !r.byAddress() {
-		c.texts = make(map[string]int32, len(r.Overrides))
-	}
-	first := map[string]int{}
-	_, of := r.Tiers()
+	first := make(map[string]int, len(r.Overrides))
 	for i := range r.Overrides {
 		o := &r.Overrides[i]
 		switch {
@@ -161,7 +146,7 @@ func (r *RuleSpec) compileOverrides() (*overrides, error) {
 		case !o.Unlimited && o.Rate == fastlimit.Rate{} && o.Burst == 0:
 			fail(i, "Rate", "write rate, burst or unlimited: true", "the override changes nothing")
 		}
-		name, err := c.add(r, o, of[i])
+		name, err := r.overrideName(o)
 		if err != nil {
 			if e, ok := errors.AsType[*fastlimit.FieldError](err); ok {
 				fail(i, "Key", e.Fix, "%s", e.Problem)
@@ -173,68 +158,7 @@ func (r *RuleSpec) compileOverrides() (*overrides, error) {
 		}
 		first[name] = i
 	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
-	}
-	return c, nil
-}
-
-// add enters an override, and returns a name of its key that no other has.
-func (c *overrides) add(r *RuleSpec, o *Override, tier int32) (name string, err error) {
-	if r.byAddress() {
-		p, err := r.overridePrefix(o)
-		if err != nil {
-			return "", err
-		}
-		c.addrs.Insert(p, tier)
-		c.sieve.addPrefix(p)
-		b, _ := p.MarshalBinary()
-		return string(b), nil
-	}
-	b, err := r.overrideKey(o)
-	if err != nil {
-		return "", err
-	}
-	name = string(b)
-	c.texts[name] = tier
-	c.sieve.add(maphash.Bytes(c.sieve.seed, b))
-	return name, nil
-}
-
-// find returns the limit of the client whose key was made last, of which s has the parts
-// from first on: c.limit, or one of its tiers; nil if the client is unlimited.
-func (c *rule) find(s *Scratch, first int) *fastlimit.Rule {
-	if c.addrOnly {
-		if c.overrides.live != nil {
-			return c.findAddr(s.client)
-		}
-		return c.fileAddr(s.client)
-	}
-	s.framed = s.framed[:0]
-	for _, part := range s.parts[first:] {
-		s.framed = appendFramed(s.framed, part)
-	}
-	if c.overrides.live != nil {
-		if limit, ok := c.overrides.live.findLiveText(s.framed); ok {
-			return limit
-		}
-	}
-	if f := c.overrides.sieve; f == nil || !f.has(maphash.Bytes(f.seed, s.framed)) {
-		return c.limit
-	}
-	tier, ok := c.overrides.texts[string(s.framed)]
-	return c.tier(tier, ok)
-}
-
-// tier returns what a lookup has found: a tier of the rule, itself, or nil for no limit.
-func (c *rule) tier(tier int32, ok bool) *fastlimit.Rule {
-	switch {
-	case !ok:
-		return c.limit
-	case tier == unlimited:
-		return nil
-	}
-	return c.limit.Tier(int(tier))
+	return errors.Join(errs...)
 }
 
 // ordinal is a place in a list as people count.

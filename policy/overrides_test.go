@@ -90,54 +90,49 @@ func TestLongestOverride(t *testing.T) {
 				spec.Overrides = append(spec.Overrides, Override{Key: []string{p.String()}, Burst: burst[p]})
 			}
 		}
-		overrides, err := spec.compileOverrides()
+		s := Settings{Rules: []RuleSpec{spec}}
+		lim, err := fastlimit.New(fastlimit.Config{Rules: s.Limits()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		tiers, _ := spec.Tiers()
+		e, err := New(lim, s)
+		if err != nil {
+			t.Fatal(err)
+		}
 		client := netip.AddrFrom4([4]byte{10, 0, byte(rapid.IntRange(0, 1).Draw(t, "c")), byte(rapid.IntRange(0, 3).Draw(t, "d"))})
-		longest, want := -1, uint64(0)
+		longest, want := -1, uint64(1)
 		for p, b := range burst {
 			if p.Contains(client) && p.Bits() > longest {
 				longest, want = p.Bits(), b
 			}
 		}
-		got := uint64(0)
-		if tier, ok := overrides.addrs.Lookup(client); ok && overrides.sieve.hasAddr(client) {
-			got = tiers[tier].Burst
-		}
+		got := e.Applying(&Request{Client: client}, new(Scratch))[0].Rule.Burst()
 		if got != want {
 			t.Fatalf("%v of %v: burst %d, want %d", client, spec.Overrides, got, want)
 		}
 	})
 }
 
-// The sieve lets every key with an override through, and few others.
+// The sieve of prefixes lets every client of one through, and few others.
 func TestSieve(t *testing.T) {
 	t.Parallel()
 	const n = 10_000
-	six := func(i int) netip.Addr {
-		b := [16]byte{0x20, 1, 13: 7}
-		v := spread(i).As4()
-		copy(b[4:], v[:])
-		return netip.AddrFrom16(b)
-	}
 	for _, bits := range []int{24, 32, 64, 96, 128} {
-		s := newSieve(n)
+		var w wide
 		addr := spread
 		if bits > 32 {
-			addr = six
+			addr = spread6
 		}
 		for i := range n {
 			p, _ := addr(i).Prefix(bits)
-			s.addPrefix(p)
+			w.add(p, i, n)
 		}
 		passed := 0
 		for i := range n {
-			if !s.hasAddr(addr(i)) {
+			if _, length := w.find(addr(i)); length != bits {
 				t.Fatalf("/%d: %v is held back", bits, addr(i))
 			}
-			if s.hasAddr(addr(i + 5_000_000)) {
+			if w.may(addr(i + 5_000_000)) {
 				passed++
 			}
 		}
@@ -163,25 +158,40 @@ func manyOverrides(n int, byAddress bool) []Override {
 // spread is a bijection that puts neighbours far apart.
 func spread(i int) netip.Addr { return v4(uint32(i+1) * 0x9e3779b1) }
 
+// spread6 is spread for IPv6, within 2001::/16 and each in a /64 of its own.
+func spread6(i int) netip.Addr {
+	b := [16]byte{0x20, 1, 13: 7}
+	v := spread(i).As4()
+	copy(b[4:], v[:])
+	return netip.AddrFrom16(b)
+}
+
 // Overrides take no more than is reserved for them, settings included.
 func TestOverrideMemory(t *testing.T) { // not parallel: it counts all that is allocated
 	const n = DefaultMaxOverrides
-	for _, kind := range []string{"IPv4", "IPv6", "text"} {
-		byAddress := kind != "text"
+	for _, kind := range []string{"IPv4", "IPv6", "prefixes", "text"} {
+		spec := RuleSpec{Limit: limit("a", 2), Key: key(byHeader)}
+		if kind != "text" {
+			spec.Key = key(byIP)
+		}
+		lim, err := fastlimit.New(fastlimit.Config{Rules: []fastlimit.RuleConfig{{Name: "a", Rate: hourly(1), Tiers: make([]fastlimit.Tier, 100)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		spec := RuleSpec{Limit: limit("a", 2), Key: key(byHeader), Overrides: manyOverrides(n, byAddress)}
-		if byAddress {
-			spec.Key = key(byIP)
+		spec.Overrides = manyOverrides(n, kind != "text")
+		for i := range spec.Overrides {
+			switch kind {
+			case "IPv6":
+				spec.Overrides[i].Key[0] = spread6(i).String()
+			case "prefixes":
+				p, _ := spread6(i).Prefix(63 - i%8) // of which there are that many: spread differs in 32 bits
+				spec.Overrides[i].Key[0] = p.String()
+			}
 		}
-		for i := 0; i < n && kind == "IPv6"; i++ {
-			b := [16]byte{0x20, 1}
-			v := spread(i).As4()
-			copy(b[4:], v[:])
-			spec.Overrides[i].Key[0] = netip.PrefixFrom(netip.AddrFrom16(b), 64).String()
-		}
-		c, err := spec.compileOverrides()
+		l, err := spec.fileLayer(lim.Rules()[0])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,7 +203,7 @@ func TestOverrideMemory(t *testing.T) { // not parallel: it counts all that is a
 		if used > s.OverrideMemory() || used > n*overrideBytes {
 			t.Errorf("%s: %d bytes for each override, reserved %d", kind, used/n, s.OverrideMemory()/n)
 		}
-		runtime.KeepAlive(c)
+		runtime.KeepAlive(l)
 		runtime.KeepAlive(spec)
 	}
 }
@@ -262,7 +272,7 @@ func BenchmarkOverrides(b *testing.B) {
 // Parts of a key that run together in another way are another client's.
 func TestOverridesAreFramed(t *testing.T) {
 	t.Parallel()
-	rule := RuleSpec{Limit: limit("a", 2), Key: key(byMethod, byHeader), Overrides: []Override{{Key: []string{"GET", "/x"}, Unlimited: true}, {Key: []string{"GET", "a\x00b"}, Unlimited: true}}}
+	rule := RuleSpec{Limit: limit("a", 2), Key: key(byMethod, byHeader), Overrides: []Override{{Key: []string{"GET", "/x"}, Unlimited: true}, {Key: []string{"GET", "a\tb"}, Unlimited: true}}}
 	e := mustEngine(t, Settings{Rules: []RuleSpec{rule}})
 	for _, c := range []struct {
 		method, header string
@@ -270,8 +280,8 @@ func TestOverridesAreFramed(t *testing.T) {
 	}{
 		{"GET", "/x", 10},
 		{"GET/", "x", 2},
-		{"GET", "a\x00b", 10},
-		{"GET\x00a", "b", 2}, // whatever byte were to part them
+		{"GET", "a\tb", 10},
+		{"GET\ta", "b", 2}, // whatever byte were to part them
 	} {
 		r := Request{Method: []byte(c.method), Fields: &constFields{header: instances(c.header)}}
 		if got, _ := admits(e, &r); got != c.want {

@@ -184,6 +184,19 @@ func (id *Identity) originalRequest(f Fields, r *Request, o *original) (named, o
 	return len(target) > 0 || id.original.target == "", true
 }
 
+// Original returns what a trusted proxy says of the request that was decided, as it has sent
+// it; nil where it says nothing, or nothing is read of it. It is for logs: r is the request
+// that [Engine.Assemble] has made.
+func (id *Identity) Original(r *Request) (method, target, host []byte) {
+	if !r.Trusted || r.Fields == nil {
+		return nil, nil, nil
+	}
+	method, _ = single(r.Fields, id.original.method)
+	target, _ = single(r.Fields, id.original.target)
+	host, _ = single(r.Fields, id.original.host)
+	return method, target, host
+}
+
 // single returns the one header of the name, empty if there is none or no name;
 // ok is false if there are several.
 func single(f Fields, name string) (value []byte, ok bool) {

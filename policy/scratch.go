@@ -14,6 +14,7 @@ import (
 type Scratch struct {
 	client  netip.Addr // of the current request
 	charges []fastlimit.Charge
+	apart   []fastlimit.Charge // see setApart; empty between decisions
 
 	parts [][]byte // key parts of all rules; the keys borrow them
 	addrs []byte   // masked addresses that composite keys contain
@@ -24,7 +25,6 @@ type Scratch struct {
 	// last, and those that the current decision uses.
 	values, keyed [][]byte
 
-	framed    []byte            // of an override's key
 	unlimited []*fastlimit.Rule // by whose overrides the client has no limit
 	badCosts  []*fastlimit.Rule // by which the request has a bad cost
 	badRates  []*fastlimit.Rule // likewise a bad rate
@@ -125,6 +125,7 @@ func (s *Scratch) verdict(d fastlimit.Decision, by int) Verdict {
 
 // Applied returns the charges of the last decision with s: the rules that applied, in
 // the order of the configuration, those in shadow mode included, and the keys that were
-// charged. Of a rule that has an override for the client it is the tier
+// charged. Shadow rules that have their costs from answers come last; those that would have
+// denied the request have a Cost of 0 then, and none is there after a denial. Of a rule that has an override for the client it is the tier
 // ([fastlimit.Rule.Tier]), or nothing if the client has no limit. The slice and its keys are valid until the next decision with s.
 func (s *Scratch) Applied() []fastlimit.Charge { return s.charges }

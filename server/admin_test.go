@@ -83,7 +83,7 @@ requests_total{decision="deny"} 2
 		reasons = append(reasons, strings.Join(slices.Sorted(maps.Keys(m)), " "))
 	}
 	if want := []string{
-		"batch body_size cost framing header_size host malformed panic peer repeated target timeout truncated unnamed version",
+		"batch body_size cost expectation framing header_size host malformed panic peer repeated target timeout truncated unnamed version",
 		"client full", "client denied full large_head",
 	}; !slices.Equal(reasons, want) {
 		t.Errorf("reasons %q, want %q", reasons, want)

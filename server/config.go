@@ -41,9 +41,17 @@ type Config struct {
 	// Overrides answers /v1/overrides; see [Server.SetEngine]. nil: there are none.
 	Overrides Overrides
 
+	// ListFiles is what /v1/info shows of files with allow and deny lists; see
+	// [Server.SetLists]. nil: there are none.
+	ListFiles func() []ListFileInfo
+
 	// DecideAPI serves POST /v1/decide on the traffic listeners too. Whoever
 	// reaches them may then charge any client's buckets.
 	DecideAPI bool
+
+	// Upstream makes the server a reverse proxy, which passes admitted requests on. nil: it
+	// answers them itself, as a decision service. DecideAPI has to be false then.
+	Upstream *Upstream
 
 	// Connections bounds what clients' connections may hold and how long they
 	// may take, Drain how they end.
@@ -57,6 +65,10 @@ type Config struct {
 	// line each; the rest is only counted. At most 100, the default that 0 stands
 	// for; negative means none.
 	DenialLogs int
+
+	// AccessLog is a line of JSON for each request. Its file is opened by New, which starts
+	// a goroutine for it that ends with Serve.
+	AccessLog AccessLog
 
 	// Ready fails /readyz while it returns an error, which the reply shows.
 	// nil: the server is ready while it serves.
@@ -77,6 +89,12 @@ type Config struct {
 	Store    func() StoreInfo   // the store that nodes share; nil: there is none
 	Cluster  func() ClusterInfo // the other nodes; nil: this one is alone
 	LostLogs func() uint64      // lines that the Logger could not write; nil: not counted
+}
+
+// AccessLog is where a line for each answered request goes. The zero value means nowhere.
+type AccessLog struct {
+	// File is appended to, and opened anew by [Server.ReopenAccessLog]. "-" is standard output.
+	File string
 }
 
 // Connections bounds the connections of clients. Zero values mean the defaults.
@@ -145,6 +163,15 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	c.Connections.check(&p)
 	c.Drain.check(&p)
+	if c.Upstream != nil {
+		p.of("Upstream.", c.Upstream.Validate())
+		u := *c.Upstream // the caller's stays as it is
+		u.withDefaults(new(problems))
+		c.Upstream = &u
+		if c.DecideAPI {
+			p.add("DecideAPI", "is for a decision service", "set it to false: beside an Upstream, POST /v1/decide is on Admin")
+		}
+	}
 	return c, errors.Join(p...)
 }
 

@@ -28,6 +28,7 @@
 // forbids import cycles. They know each other only as this picture shows.
 //
 //	lifecycle   starts, ticks and drains any Front: conn has one, and admin
+//	h2          frames of HTTP/2 in, bytes of HTTP/1.1 out ───► conn
 //	decide      one request in, one answer out ───► conn   bytes, sockets, eviction
 //	admin       what operators ask       metrics   what Prometheus asks
 //	logs, guard, text                    shared by several rooms
@@ -64,5 +65,5 @@
 //
 // # What it does not do
 //
-// No HTTP/2: put it behind the proxy that does. A body is read and dropped: no decision needs one.
+// No HTTP/3 and no ACME: put it behind a proxy that has them. A body is read and dropped: no decision needs one.
 package server

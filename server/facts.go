@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/fastlimit/fastlimit/server/internal/accesslog"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 )
 
@@ -14,10 +15,26 @@ const ConnectionBytes = conn.Bytes
 const defaultMaxConnections = 16384
 
 // ConnectionMemory is about the most memory that all connections together take, in
-// bytes, long heads included. A program that limits Go's memory adds it to
+// bytes, long heads and the access log included. A program that limits Go's memory adds it to
 // [fastlimit.Plan.Memory].
 func (c *Config) ConnectionMemory() int64 {
-	return int64(cmp.Or(c.Connections.Max, defaultMaxConnections))*ConnectionBytes + conn.LargeHeadBytes
+	n := int64(cmp.Or(c.Connections.Max, defaultMaxConnections))*ConnectionBytes + conn.LargeHeadBytes
+	if c.AccessLog.File != "" {
+		n += accesslog.Memory
+	}
+	return n
+}
+
+// fitDescriptors lowers the bounds on connections to what the limit on open files allows.
+func (c *Config) fitDescriptors() {
+	behind := 0
+	if c.Upstream != nil {
+		behind = c.Upstream.MaxConnections
+	}
+	c.Connections.Max, behind = conn.FitDescriptors(c.Connections.Max, behind, c.Logger)
+	if c.Upstream != nil {
+		c.Upstream.MaxConnections = behind
+	}
 }
 
 // GoMemory is how Go's garbage collector is kept within bounds, for /v1/info.
@@ -33,6 +50,15 @@ type StoreInfo struct {
 	Distance time.Duration // shortest recent round trip; 0: not known
 	Timeout  time.Duration
 	Late     uint64 // operations answered after Timeout
+}
+
+// ListFileInfo is what /v1/info shows of a file with entries of a list.
+type ListFileInfo struct {
+	List    string // allow or deny
+	File    string
+	Entries int       // in force
+	Read    time.Time // when they were read
+	Error   string    // why they are not those that the file has now; "": they are
 }
 
 // ClusterInfo is what /v1/info shows of the cluster.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/testkit/streams"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -100,32 +101,32 @@ func countOKs(all []int) (n int) {
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	s := unlimited(t)
-	for _, it := range corpus() {
+	for _, it := range streams.Corpus() {
 		ways := 4
-		if len(it.stream) > 1<<20 {
+		if len(it.Stream) > 1<<20 {
 			ways = 1
 		}
 		for how := range ways {
-			all, charged := statuses(t, s, cut(it.stream, how)...)
+			all, charged := statuses(t, s, cut(it.Stream, how)...)
 			oks := countOKs(all)
-			early := how > 0 && it.body && oks == it.oks+1
-			if oks != it.oks && !early {
-				t.Errorf("%s, cut %d: %.120q: %v, want %d times 200", it.name, how, it.stream, all, it.oks)
+			early := how > 0 && it.Body && oks == it.OKs+1
+			if oks != it.OKs && !early {
+				t.Errorf("%s, cut %d: %.120q: %v, want %d times 200", it.Name, how, it.Stream, all, it.OKs)
 			}
 			if uint64(oks) != charged {
-				t.Errorf("%s, cut %d: %.120q: %d times 200, and %d charged", it.name, how, it.stream, oks, charged)
+				t.Errorf("%s, cut %d: %.120q: %d times 200, and %d charged", it.Name, how, it.Stream, oks, charged)
 			}
 			for i, status := range all {
 				if status != 200 && i != len(all)-1 {
-					t.Errorf("%s, cut %d: %.120q: answered on after a refusal: %v", it.name, how, it.stream, all)
+					t.Errorf("%s, cut %d: %.120q: answered on after a refusal: %v", it.Name, how, it.Stream, all)
 				}
 			}
-			if n := strings.Count(it.stream, plainRequest); strings.HasSuffix(it.name, "next") && n > 0 && len(all) == 0 {
-				t.Errorf("%s, cut %d: %.120q: no answer", it.name, how, it.stream)
+			if n := strings.Count(it.Stream, streams.Plain); strings.HasSuffix(it.Name, "next") && n > 0 && len(all) == 0 {
+				t.Errorf("%s, cut %d: %.120q: no answer", it.Name, how, it.Stream)
 			}
 		}
-		if want := reference(it.stream); it.oks > want {
-			t.Errorf("%s: %.120q: the reference reads %d requests, the table says %d", it.name, it.stream, want, it.oks)
+		if want, _ := streams.Count(it.Stream); it.OKs > want {
+			t.Errorf("%s: %.120q: the reference reads %d requests, the table says %d", it.Name, it.Stream, want, it.OKs)
 		}
 	}
 }
@@ -137,11 +138,11 @@ func TestCorpusOverSockets(t *testing.T) {
 	set.Rules[0].Limit.Burst = 1 << 40
 	s := start(t, set)
 	total := 0
-	for _, it := range corpus() {
-		oks := countOKs(overSocket(t, s.addr, it.stream))
+	for _, it := range streams.Corpus() {
+		oks := countOKs(overSocket(t, s.addr, it.Stream))
 		total += oks
-		if oks != it.oks && !(it.body && oks == it.oks+1) {
-			t.Errorf("%s: %.120q: %d times 200, want %d", it.name, it.stream, oks, it.oks)
+		if oks != it.OKs && !(it.Body && oks == it.OKs+1) {
+			t.Errorf("%s: %.120q: %d times 200, want %d", it.Name, it.Stream, oks, it.OKs)
 		}
 	}
 	if n := s.decide.Requests(); n.Allowed != uint64(total) || n.Denied != 0 {
@@ -186,8 +187,8 @@ func TestGateNamesTheViolation(t *testing.T) {
 		text   string
 	}{
 		{"GET / HTTP/1.1\nHost: a\r\n\r\n", "framing", "a line ends without CR"},
-		{"\n" + plainRequest, "framing", "a line ends without CR"},
-		{"\r\n\r\n" + plainRequest, "malformed", "more than one empty line before a request"},
+		{"\n" + streams.Plain, "framing", "a line ends without CR"},
+		{"\r\n\r\n" + streams.Plain, "malformed", "more than one empty line before a request"},
 		{"GET / HTTP/1.1\r\nHost: a\r\nX: a\r\n b\r\n\r\n", "framing", "a folded field line"},
 		{"GET / HTTP/1.1\r\nHost: a\r\nX y: a\r\n\r\n", "malformed", "a field name that is not a token, or no colon after it"},
 		{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n", "framing", "more than one Content-Length"},
@@ -203,7 +204,7 @@ func TestGateNamesTheViolation(t *testing.T) {
 	} {
 		for how := range 3 {
 			s, logs := denyWith(t, generous())
-			all, _ := statuses(t, s, cut(plainRequest+c.stream, how)...)
+			all, _ := statuses(t, s, cut(streams.Plain+c.stream, how)...)
 			early := how > 0 && len(all) == 2 // the body came after the answer
 			if len(all) != 2 || all[1] != 400 && !early {
 				t.Errorf("%s, cut %d: %v", c.text, how, all)
@@ -226,7 +227,7 @@ func TestConnectionCloseIsAnnounced(t *testing.T) {
 	t.Parallel()
 	s := start(t, perIP())
 	for _, v := range []string{"close", "Close", "keep-alive, close", "close\r\nConnection: keep-alive"} {
-		all := raw(t, s.addr, "GET / HTTP/1.1\r\nHost: a\r\nConnection: "+v+"\r\n\r\n"+plainRequest)
+		all := raw(t, s.addr, "GET / HTTP/1.1\r\nHost: a\r\nConnection: "+v+"\r\n\r\n"+streams.Plain)
 		if len(all) != 1 || !all[0].Close {
 			t.Errorf("%q: %d answers, close %v", v, len(all), all[0].Close)
 		}

@@ -16,7 +16,7 @@ func (s *Server) info() admin.Info {
 	c, set := &s.config, s.decide.Snapshot().Settings()
 	info := admin.Info{
 		Version: c.Version, Go: runtime.Version(), UptimeSeconds: time.Since(s.started).Seconds(),
-		DecideAPI: set.Batches,
+		Upstream: c.upstreamURLs(), DecideAPI: set.Batches, AccessLog: c.AccessLog.File,
 		Connections: admin.Connections{
 			Max: c.Connections.Max, MaxPerClient: c.Connections.MaxPerClient, HeaderBytes: c.Connections.HeaderBytes,
 			HeaderTimeoutSecs: c.Connections.HeaderTimeout.Seconds(), IdleTimeoutSecs: c.Connections.IdleTimeout.Seconds(),
@@ -45,6 +45,11 @@ func (s *Server) info() admin.Info {
 			info.Postgres = shown
 		} else {
 			info.Redis = shown
+		}
+	}
+	if c.ListFiles != nil {
+		for _, f := range c.ListFiles() {
+			info.ListFiles = append(info.ListFiles, admin.ListFile{List: f.List, File: f.File, Entries: f.Entries, ReadAt: f.Read, Error: f.Error})
 		}
 	}
 	lag := time.Duration(0)
@@ -79,6 +84,9 @@ func (l *Listener) show(info *admin.Listener) {
 		info.Mode = fmt.Sprintf("%04o", l.Mode)
 	}
 	info.ProxyProtocol = l.ProxyProtocol
+	if l.OriginalRequest != nil {
+		info.OriginalRequest = l.OriginalRequest.String()
+	}
 }
 
 // stats is what a scrape of /metrics reads.
@@ -89,7 +97,13 @@ func (s *Server) stats() metrics.Stats {
 		Bad:              s.decide.Bad(), Untrusted: s.decide.Untrusted(), Unnamed: s.decide.Unnamed(),
 		Connections: s.conns.Open(), Rejected: s.conns.Rejected(), Dismissed: s.conns.Dismissed(),
 		ProxyErrors: s.conns.ProxyErrors(), HandshakeErrors: s.conns.HandshakeErrors(), Expiry: s.expiry(),
-		AcceptErrors: s.conns.AcceptErrors(), LostLogs: s.config.LostLogs,
+		HTTP2:        metrics.HTTP2(s.http2.Stats()),
+		AcceptErrors: s.conns.AcceptErrors(), DroppedLines: s.droppedLines(), LostLogs: s.config.LostLogs,
+	}
+	if s.pool != nil {
+		behind := s.pool.Stats()
+		passed := metrics.Proxied(s.proxy.Stats())
+		stats.Upstream, stats.Proxied = &behind, &passed
 	}
 	for _, r := range s.decide.RuleStats() {
 		stats.Rules = append(stats.Rules, metrics.Rule(r))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/certs"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/decide"
@@ -35,6 +36,10 @@ type Listener struct {
 	// DenyStatus is the status of a denial by a rule, 400 to 599. 0 means 429.
 	// nginx's auth_request wants 403.
 	DenyStatus int
+
+	// OriginalRequest says which headers of a trusted proxy name the request to decide on.
+	// nil: those of Config.Identity.
+	OriginalRequest *policy.OriginalRequest
 
 	// Headers are the sets of header fields that tell clients of their limit. Empty
 	// means [RateLimitHeaders] and [XRateLimitHeaders]. Every denial by a rule has
@@ -120,6 +125,9 @@ func (l *Listener) Validate() error {
 	}
 	p.require(l.Address != "", "Address", "write host:port, for example 127.0.0.1:8080")
 	l.checkPath(&p)
+	if o := l.OriginalRequest; o != nil && *o > policy.OriginalXForwarded {
+		p.add("OriginalRequest", fmt.Sprintf("%d: there is no such header family", *o), "want one of the constants")
+	}
 	if l.TLS != nil {
 		_, err := l.TLS.Check(nil, time.Time{})
 		p.of("TLS.", err)
@@ -185,7 +193,7 @@ func (l *Listener) page() (*denial.Page, error) {
 
 // options are what a valid listener with its defaults asks of its connections. pair is nil
 // without TLS.
-func (l *Listener) options(pair *certs.Store) conn.Options {
+func (l *Listener) options(pair *certs.Store, http2 conn.Multiplexed) conn.Options {
 	o := conn.Options{Mode: l.Mode}
 	if len(l.ProxyProtocol) > 0 {
 		ranges := new(bart.Lite)
@@ -195,19 +203,26 @@ func (l *Listener) options(pair *certs.Store) conn.Options {
 		o.Proxied = ranges.Contains
 	}
 	if pair != nil {
-		o.TLS = tlsConfig(pair)
+		o.TLS = tlsConfig(pair, !l.TLS.NoHTTP2)
+		if !l.TLS.NoHTTP2 {
+			o.HTTP2 = http2
+		}
 	}
 	return o
 }
 
-// answers are how a valid listener answers.
-func (l *Listener) answers() decide.Listener {
+// answers are how a valid listener answers, and who its clients are.
+func (l *Listener) answers(common *policy.Identity) decide.Listener {
 	page, err := l.page()
 	if err != nil {
 		panic("BUG: server: a listener that was found valid: " + err.Error())
 	}
-	return decide.Listener{
+	a := decide.Listener{
 		Options: denial.Options{Status: l.DenyStatus, Headers: l.Headers, Page: page},
 		Always:  l.HeadersOn == HeadersAlways,
 	}
+	if l.OriginalRequest != nil {
+		a.Identity = common.WithOriginal(*l.OriginalRequest)
+	}
+	return a
 }

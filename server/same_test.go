@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/testkit/streams"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 )
@@ -215,7 +216,7 @@ func proxied(set *policy.Settings) {
 // for the whole corpus, and for streams made up of what is simple and what is not.
 func TestSameAnswers(t *testing.T) {
 	t.Parallel()
-	all := corpus()
+	all := streams.Corpus()
 	var wait sync.WaitGroup
 	workers := 2 * runtime.GOMAXPROCS(0)
 	for n := range workers {
@@ -225,7 +226,7 @@ func TestSameAnswers(t *testing.T) {
 		wait.Go(func() {
 			for i := n / 2; i < len(all) && !t.Failed(); i += workers / 2 {
 				w.style = i % len(styles)
-				w.same(t, []byte(all[i].stream), len(all[i].stream), false)
+				w.same(t, []byte(all[i].Stream), len(all[i].Stream), false)
 			}
 			for range *inputs / workers {
 				if t.Failed() {
@@ -281,8 +282,8 @@ func madeUp(r *rand.Rand) []byte {
 
 // FuzzSameAnswers is TestSameAnswers for any bytes.
 func FuzzSameAnswers(f *testing.F) {
-	for _, i := range corpus() {
-		f.Add([]byte(i.stream), false)
+	for _, i := range streams.Corpus() {
+		f.Add([]byte(i.Stream), false)
 	}
 	both := map[bool]*twins{false: newTwins(f, direct), true: newTwins(f, proxied)}
 	f.Fuzz(func(t *testing.T, stream []byte, proxied bool) {

@@ -7,13 +7,17 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server/internal/accesslog"
 	"github.com/fastlimit/fastlimit/server/internal/admin"
 	"github.com/fastlimit/fastlimit/server/internal/certs"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/decide"
 	"github.com/fastlimit/fastlimit/server/internal/guard"
+	"github.com/fastlimit/fastlimit/server/internal/h2"
 	"github.com/fastlimit/fastlimit/server/internal/lifecycle"
 	"github.com/fastlimit/fastlimit/server/internal/metrics"
+	"github.com/fastlimit/fastlimit/server/internal/proxy"
+	"github.com/fastlimit/fastlimit/server/internal/upstream"
 	"github.com/fastlimit/fastlimit/toptalkers"
 )
 
@@ -27,9 +31,13 @@ type Server struct {
 
 	decide  *decide.Service
 	conns   *conn.Conns
-	traffic conn.Front     // its listeners in the order of Config.Listeners
+	traffic conn.Front // its listeners in the order of Config.Listeners
+	http2   *h2.Server
 	certs   []*certs.Store // likewise; nil: no TLS
+	access  *accesslog.Log // nil: none
 	admin   *admin.Front   // nil: none
+	pool    *upstream.Pool // nil: a decision service
+	proxy   *proxy.Proxy   // likewise
 	watch   lifecycle.RuleWatch
 	run     lifecycle.Runner
 }
@@ -45,26 +53,38 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Connections.Max = conn.FitDescriptors(c.Connections.Max, c.Logger)
-	s := &Server{config: c, certs: pairs, started: time.Now(), watch: lifecycle.RuleWatch{Log: c.Logger}}
+	c.fitDescriptors()
+	access, err := c.openAccessLog()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{config: c, access: access, certs: pairs, started: time.Now(), watch: lifecycle.RuleWatch{Log: c.Logger}}
 	if c.TopTalkers == nil {
 		if s.talkers = newLocalTalkers(c.Limiter); s.talkers != nil {
 			s.config.TopTalkers = s.talkers
 		}
 	}
 	s.decide = decide.New(decide.Config{
-		Log: c.Logger, BodyBytes: c.Connections.BodyBytes, DenialLogs: c.DenialLogs,
+		Log: c.Logger, BodyBytes: c.Connections.BodyBytes, DenialLogs: c.DenialLogs, Access: access,
 	}, decide.NewSnapshot(c.settings()))
-	s.conns = conn.New(conn.Limits{
+	limits := conn.Limits{
 		Head: c.Connections.HeaderTimeout, Write: c.Connections.WriteTimeout, Idle: c.Connections.IdleTimeout,
 		Max: c.Connections.Max, PerClient: c.Connections.MaxPerClient, HeadBytes: c.Connections.HeaderBytes,
 		Exempt: s.decide.TrustedProxy,
-	}, c.Logger)
+	}
+	if u := c.Upstream; u != nil {
+		limits.Tunnel = u.IdleTimeout
+		s.pool = u.pool(c.Connections.WriteTimeout, c.Logger)
+		s.proxy = proxy.New(proxy.Config{Service: s.decide, Pool: s.pool, ClientHeader: c.Identity.Header(), Log: c.Logger})
+		s.decide.SetForwarder(s.proxy)
+	}
+	s.conns = conn.New(limits, c.Logger)
+	s.http2 = h2.New(h2.Config{HeadBytes: c.Connections.HeaderBytes, WriteTimeout: c.Connections.WriteTimeout, Log: c.Logger})
 	s.traffic.Conns, s.traffic.LetGo = s.conns, s.decide.StopWaiting
 	for i, l := range c.Listeners {
 		s.traffic.Addresses = append(s.traffic.Addresses, l.Address)
 		ln := conn.NewListener(s.conns, s.decide.Handlers(i))
-		ln.Options = l.options(s.certs[i])
+		ln.Options = l.options(s.certs[i], s.http2.Serve)
 		s.traffic.Listeners = append(s.traffic.Listeners, ln)
 	}
 	s.run = lifecycle.Runner{
@@ -100,32 +120,52 @@ func (s *Server) newAdmin() *admin.Front {
 // /v1/overrides. Errors with a method HTTPStatus say what to answer; others are 500.
 type Overrides interface {
 	// List returns a document that encodes as JSON; of all rules if rule is "".
-	List(rule string) any
+	List(rule string) (any, error)
 	// Put makes the change of a body, Delete ends one; by is the caller's address.
 	Put(ctx context.Context, body []byte, by string) (reply any, err error)
 	Delete(ctx context.Context, rule string, key []string, by string) error
 }
 
 // SetEngine has requests that begin from now on decided by e, which
-// [policy.Engine.WithLive] has made of Config.Engine; tiers are all of its live ones. It
-// is safe for concurrent use with everything but itself.
+// [policy.Engine.WithLive] has made of Config.Engine; tiers are all of its live ones. The
+// allow and deny lists stay those of SetLists, if it was called. It is safe for concurrent
+// use with everything but itself.
 func (s *Server) SetEngine(e *policy.Engine, tiers []*fastlimit.Rule) {
-	s.decide.Swap(s.decide.Snapshot().WithEngine(e, tiers))
+	s.decide.Update(func(now *decide.Snapshot) *decide.Snapshot { return now.WithEngine(e, tiers) })
+}
+
+// SetLists has requests that begin from now on decided by these allow and deny lists. All
+// else stays as it is. It is safe for concurrent use.
+func (s *Server) SetLists(l *policy.Lists) {
+	s.decide.Update(func(now *decide.Snapshot) *decide.Snapshot { return now.WithLists(l) })
 }
 
 // settings are what a reload may change, of a configuration with its defaults
 // filled in.
 func (c *Config) settings() decide.Settings {
 	set := decide.Settings{Limiter: c.Limiter, Engine: c.Engine, Identity: c.Identity, Batches: c.DecideAPI}
+	if c.Upstream != nil { // the request that is decided on is the one that is passed on
+		set.Identity = c.Identity.WithOriginal(policy.OriginalNone)
+	}
 	for i := range c.Listeners {
-		set.Listeners = append(set.Listeners, c.Listeners[i].answers())
+		l := c.Listeners[i].answers(c.Identity)
+		if c.Upstream != nil {
+			l.Identity = nil
+		}
+		set.Listeners = append(set.Listeners, l)
 	}
 	return set
 }
 
 // Listen binds all addresses, so that they are known before anything is served.
 // Its error names every address that failed and what to do.
-func (s *Server) Listen() error { return s.run.Listen() }
+func (s *Server) Listen() error {
+	err := s.run.Listen()
+	if err != nil {
+		s.closeAccessLog()
+	}
+	return err
+}
 
 // Addrs are the traffic addresses in the order of Config.Listeners, port 0
 // resolved; nil before Listen.
@@ -151,7 +191,12 @@ func (s *Server) Serve(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.run.Run(ctx)
+	defer s.closeAccessLog()
+	err := s.run.Run(ctx)
+	if s.pool != nil {
+		s.pool.Close() // after those who use it
+	}
+	return err
 }
 
 // tick runs once a second.
@@ -169,6 +214,9 @@ func (s *Server) tick() {
 func (s *Server) endSecond() {
 	s.decide.EndSecond()
 	s.conns.EndSecond(time.Since(s.started))
+	if s.proxy != nil {
+		s.proxy.EndSecond()
+	}
 }
 
 func (s *Server) ready() error {

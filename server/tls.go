@@ -11,12 +11,16 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/certs"
 )
 
-// TLS is the certificate of a listener. It speaks TLS 1.2 and 1.3, and HTTP/1.1 in it. The
+// TLS is the certificate of a listener. It speaks TLS 1.2 and 1.3, and in it HTTP/2 to
+// clients that offer it by ALPN, and HTTP/1.1. The
 // files are read again when they change; a certificate and a key that make no pair change
 // nothing.
 type TLS struct {
 	CertFile string // PEM, with the intermediate certificates
 	KeyFile  string // PEM, not encrypted
+
+	// NoHTTP2 leaves HTTP/2 out. A client that insists on it is refused in the handshake.
+	NoHTTP2 bool
 }
 
 // Check reads the files and reports everything that is wrong with them, each a
@@ -76,10 +80,13 @@ func (c *Config) openCertificates() ([]*certs.Store, error) {
 }
 
 // tlsConfig is what a listener with a certificate offers. Versions, cipher suites, curves
-// and session tickets are package tls's. A client that insists on HTTP/2 is refused in the
-// handshake.
-func tlsConfig(s *certs.Store) *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1", "http/1.0"}, GetCertificate: s.Get}
+// and session tickets are package tls's.
+func tlsConfig(s *certs.Store, http2 bool) *tls.Config {
+	c := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1", "http/1.0"}, GetCertificate: s.Get}
+	if http2 {
+		c.NextProtos = append([]string{"h2"}, c.NextProtos...)
+	}
+	return c
 }
 
 // RereadCertificates reads the certificates of all listeners, whether their files have

@@ -104,6 +104,32 @@ func TestTop(t *testing.T) {
 	}
 }
 
+// fractional counts in thousandths.
+type fractional struct{ testRule }
+
+func (*fractional) CostScale() uint64 { return 1000 }
+
+// Rates and errors are in units, also of a rule that counts in thousandths, and the order
+// among rules is by units.
+func TestTopOfThousandths(t *testing.T) {
+	t.Parallel()
+	whole, parts := &testRule{epoch: time.Hour}, &fractional{testRule{epoch: time.Hour}}
+	for _, r := range []*testRule{whole, &parts.testRule} {
+		var err error
+		if r.talkers, err = sketch.NewTopTalkers(64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	top := New("this", []Rule{whole, parts})
+	whole.hit(1, 30)
+	parts.hit(2, 20_500)
+	parts.hit(3, 40_500)
+	all := top.Top(3, 10*time.Second)
+	if len(all) != 3 || all[0].Key != "c3" || all[0].Rate != 4.05 || all[1].Key != "c1" || all[1].Rate != 3 || all[2].Key != "c2" || all[2].Rate != 2.05 || all[2].Error != 0 {
+		t.Errorf("%+v, want c3 with 4.05/s, c1 with 3/s, c2 with 2.05/s", all)
+	}
+}
+
 // Rules without a table are left out, and a Ranking of none has nobody.
 func TestNoTables(t *testing.T) {
 	t.Parallel()

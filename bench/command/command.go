@@ -34,6 +34,9 @@ type commands struct {
 	HTTP       httpCmd             `cmd:"" name:"http" help:"A limiter over HTTP: the one at URL, or fastlimit beside nginx, HAProxy and others, started here."`
 	HTTPCost   costCmd             `cmd:"" name:"httpcost" help:"What a decision costs over HTTP: CPU time of a request, against that of a bare fasthttp server with the same answer."`
 	Bare       httpbench.Bare      `cmd:"" name:"httpcost-bare" hidden:""`
+	Proxy      proxyCmd            `cmd:"" help:"Reverse proxies with limits: CPU time of a request, fastlimit beside nginx, HAProxy and a bare fasthttp proxy, started here."`
+	ProxyApp   httpbench.App       `cmd:"" name:"proxy-app" hidden:""`
+	ProxyBare  httpbench.BareProxy `cmd:"" name:"proxy-bare" hidden:""`
 	Generate   httpbench.Generator `cmd:"" name:"http-generator" hidden:""`
 	Redis      redisCmd            `cmd:"" help:"Redis operations per request under a flood, and exact checks per second, on a Redis started here."`
 	Postgres   postgresCmd         `cmd:"" help:"PostgreSQL operations per request under a flood, exact checks per second beside an upsert for each, and the size of the table, on a PostgreSQL started here."`

@@ -165,3 +165,21 @@ func (c *costCmd) Run(ctx context.Context, sys *system, b *commands) error {
 	warnAutogroups(sys)
 	return b.measure(ctx, sys, newPart(&c.CostOptions, &c.Progress, httpbench.RunCost))
 }
+
+// proxyCmd measures fastlimit as a reverse proxy.
+type proxyCmd struct{ httpbench.ProxyOptions }
+
+// Run implements the command.
+func (c *proxyCmd) Run(ctx context.Context, sys *system, b *commands) error {
+	if c.Rounds < 1 || c.Requests < 1 || c.Conns < 2 {
+		return cli.Usagef("--rounds %d --requests %d --conns %d: want 2 connections and 1 of the others, or more", c.Rounds, c.Requests, c.Conns)
+	}
+	binary, remove, err := b.product(ctx)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	c.Fastlimit = binary
+	warnAutogroups(sys)
+	return b.measure(ctx, sys, newPart(&c.ProxyOptions, &c.Progress, httpbench.RunProxy))
+}

@@ -28,6 +28,8 @@ type Generator struct {
 const (
 	GeneratorCommand = "http-generator"
 	BareCommand      = "httpcost-bare"
+	AppCommand       = "proxy-app"
+	BareProxyCommand = "proxy-bare"
 )
 
 // generated is what a generator prints: a load's outcome, and what the server used

@@ -108,7 +108,10 @@ func Run(ctx context.Context, o Options) (results []report.Result, err error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	phases := o.phases()
+	return o.run(ctx, o.phases())
+}
+
+func (o Options) run(ctx context.Context, phases []phase) (results []report.Result, err error) {
 	err = apart(func(dir string, c cores) error {
 		for i, p := range phases {
 			tell := func(what string) { o.Progress.Tell(i, len(phases), "%s", what) }
@@ -133,7 +136,9 @@ type phase struct {
 	// status is that of all answers, for the bare server. 0: answers differ, and it
 	// is left out.
 	status    int
-	forwarded bool // servers that can are told to believe the headers
+	forwarded bool           // servers that can are told to believe the headers
+	servers   []Server       // nil: those of the options
+	app       *time.Duration // what stands behind the servers takes so long; nil: nothing does
 	run       func(ctx context.Context, all []*running, c cores) ([]report.Result, error)
 }
 
@@ -176,6 +181,7 @@ type running struct {
 	child  *proc.Child
 	target load.Target
 	admin  string // address for operators, if the server has one
+	app    *app   // behind it, if anything is
 }
 
 // phase starts all servers, each with its files in a folder of its own, and lets them
@@ -185,7 +191,11 @@ func (o Options) phase(ctx context.Context, p phase, dir string, c cores, tell f
 	var all []*running
 	defer func() { stopAll(all) }()
 	at := site{rule: p.rule, cores: c.server, maxConns: o.most(), forwarded: p.forwarded, status: p.status}
-	for i, s := range o.Servers {
+	servers := o.Servers
+	if p.servers != nil {
+		servers = p.servers
+	}
+	for i, s := range servers {
 		if !s.decides && p.status == 0 {
 			continue
 		}
@@ -193,10 +203,22 @@ func (o Options) phase(ctx context.Context, p phase, dir string, c cores, tell f
 		if err := os.MkdirAll(at.dir, 0o700); err != nil {
 			return nil, err
 		}
+		var behind *app
+		if p.app != nil {
+			var err error
+			if behind, err = startApp(ctx, *p.app, c.load); err != nil {
+				return nil, err
+			}
+			at.app = behind.addr
+		}
 		r, err := s.start(ctx, at)
 		if err != nil {
+			if behind != nil {
+				behind.child.Stop()
+			}
 			return nil, err
 		}
+		r.app = behind
 		all = append(all, r)
 		if i == 0 {
 			at.upstream = r.target.Addr()
@@ -215,6 +237,9 @@ func (o Options) phase(ctx context.Context, p phase, dir string, c cores, tell f
 func stopAll(all []*running) {
 	for _, r := range all {
 		r.child.Stop()
+		if r.app != nil {
+			r.app.child.Stop()
+		}
 	}
 }
 

@@ -59,6 +59,7 @@ type settings struct {
 	MaxConns         int    // at a time; those of the last run may not be gone yet
 	Upstream         string // for [BareServer]: where to learn the answer
 	Status           int    // that this answer has
+	App              string // of a proxy: address of what it stands in front of
 }
 
 // site is where a server is started, and for what.
@@ -70,9 +71,10 @@ type site struct {
 	forwarded bool
 	upstream  string
 	status    int
+	app       string
 }
 
-//go:embed nginx.conf haproxy.cfg fastlimit.yaml
+//go:embed nginx.conf haproxy.cfg fastlimit.yaml nginx-proxy.conf haproxy-proxy.cfg
 var templates embed.FS
 
 // Fastlimit is the fastlimit binary at path.
@@ -209,7 +211,7 @@ func (s Server) start(ctx context.Context, at site) (*running, error) {
 		Addr: addrs[0], Admin: addrs[1], Dir: at.dir, Setup: s.Name + ": " + s.Setup,
 		Rate: rule.Rate.String(), Burst: rule.Burst, Excess: rule.Burst - 1,
 		PerSecond: int64(perSecond), WindowMS: rule.Window().Milliseconds(),
-		MaxConns: max(4096, 2*at.maxConns+100), Upstream: at.upstream, Status: at.status,
+		MaxConns: max(4096, 2*at.maxConns+100), Upstream: at.upstream, Status: at.status, App: at.app,
 	}
 	if float64(set.PerSecond) != perSecond || rule.Burst < 1 || set.WindowMS < 1 {
 		return nil, fmt.Errorf("bench: rule %v: not all servers have it: want whole requests per second, and a burst of 1 ms or more", rule)
@@ -242,7 +244,7 @@ func (s Server) start(ctx context.Context, at site) (*running, error) {
 		}
 	}
 	target, err := load.NewTarget("http://"+addrs[0]+"/", 0)
-	return &running{s, child, target, addrs[1]}, err
+	return &running{server: s, child: child, target: target, admin: addrs[1]}, err
 }
 
 // configure writes the server's configuration, if it has one.

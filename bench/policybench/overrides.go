@@ -41,6 +41,15 @@ const (
 	keyHeader = "X-Api-Key"
 )
 
+// kind is what is compared.
+type kind struct {
+	name      string
+	overrides bool
+	strict    bool // every decision is exact, as is that on a client with an override
+}
+
+var kinds = [...]kind{{name: "fastlimit, no overrides"}, {name: "fastlimit, overrides", overrides: true}, {name: "fastlimit, strict", strict: true}}
+
 // subject is an engine with one rule, and the request of a client.
 type subject struct {
 	engine    *policy.Engine
@@ -49,6 +58,7 @@ type subject struct {
 	request   policy.Request
 	scratch   policy.Scratch
 
+	next         int   // where the tour of all clients goes on
 	planned, rss int64 // bytes
 }
 
@@ -60,14 +70,18 @@ func (*subject) Cookie(string) [][]byte { return nil }
 
 // newSubject makes a rule that counts by address or by a header, and fills it with all
 // clients, of whom the first have an override.
-func newSubject(o Options, overrides int, byHeader bool) (*subject, error) {
+func newSubject(o Options, k kind, byHeader bool) (*subject, error) {
+	overrides := 0
+	if k.overrides {
+		overrides = o.Overrides
+	}
 	before, err := residentBytes()
 	if err != nil {
 		return nil, err
 	}
 	s := &subject{overrides: overrides, request: policy.Request{Method: []byte("GET"), Host: []byte("example.com"), Path: []byte("/")}}
 	spec := policy.RuleSpec{
-		Limit: fastlimit.RuleConfig{Name: "bench", Rate: fastlimit.Rate{N: 1000, Per: time.Second}, Burst: 2000},
+		Limit: fastlimit.RuleConfig{Name: "bench", Rate: fastlimit.Rate{N: 1000, Per: time.Second}, Burst: 2000, Strict: k.strict},
 		Key:   []policy.KeyPart{{Kind: policy.KeyIP}},
 	}
 	if byHeader {
@@ -92,7 +106,7 @@ func newSubject(o Options, overrides int, byHeader bool) (*subject, error) {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
 	s.planned = lim.Plan().Memory
-	s.decide(0, o.Clients, o.Clients)
+	s.decide(o.clients(), o.Clients)
 	after, err := residentBytes()
 	s.rss = after - before
 	return s, err
@@ -114,12 +128,14 @@ func (s *subject) becomes(i int) {
 	}
 }
 
-// decide makes n decisions on clients from first on, of so many, in no order.
-func (s *subject) decide(first, of, n int) {
+// decide makes n decisions, on each client once in a tour and in no order. The next call
+// goes on with the tour. As in a server, the clock is read before.
+func (s *subject) decide(a *asked, n int) {
 	ctx := context.Background()
-	for i := range n {
-		s.becomes(first + i*7919%of) // a prime, so each client comes once in a tour
-		s.engine.Decide(ctx, &s.request, &s.scratch)
+	for range n {
+		s.next++
+		s.becomes(a.first + s.next*7919%a.of) // a prime
+		s.engine.DecideAt(ctx, &s.request, &s.scratch, time.Now())
 	}
 }
 
@@ -128,9 +144,11 @@ type asked struct {
 	what      string
 	first, of int
 
-	// CPU time of the turns in ns per decision, without overrides and with them.
-	without, with []float64
+	turns [len(kinds)][]float64 // CPU time in ns per decision, of each kind
 }
+
+// clients are all of them.
+func (o Options) clients() *asked { return &asked{what: "all clients", of: o.Clients} }
 
 // Run measures a rule that counts by address and one by a header. Turns with and without
 // overrides alternate, and medians count.
@@ -147,14 +165,14 @@ func Run(ctx context.Context, o Options) (results []report.Result, err error) {
 }
 
 func (o Options) run(ctx context.Context, by string) (results []report.Result, err error) {
-	var both [2]*subject
-	for i := range both {
-		if both[i], err = newSubject(o, i*o.Overrides, by == "header"); err != nil {
+	var subjects [len(kinds)]*subject
+	for i, k := range kinds {
+		if subjects[i], err = newSubject(o, k, by == "header"); err != nil {
 			return nil, err
 		}
 	}
 	all := []*asked{
-		{what: "all clients", of: o.Clients},
+		o.clients(),
 		{what: "clients without an override", first: o.Overrides, of: o.Clients - o.Overrides},
 		{what: "clients with one", of: o.Overrides},
 	}
@@ -163,50 +181,47 @@ func (o Options) run(ctx context.Context, by string) (results []report.Result, e
 			return nil, context.Cause(ctx)
 		}
 		for _, a := range all {
-			for k := range both {
-				i := (k + round) % len(both) // neither always comes first
-				ns, err := o.turn(both[i], a)
+			for k := range kinds {
+				k = (k + round) % len(kinds) // none always comes first
+				ns, err := o.turn(subjects[k], a)
 				if err != nil {
 					return nil, err
 				}
-				if i == 0 {
-					a.without = append(a.without, ns)
-				} else {
-					a.with = append(a.with, ns)
-				}
+				a.turns[k] = append(a.turns[k], ns)
 			}
 		}
 	}
 	for _, a := range all {
-		results = append(results, o.result(both[0], a, by, a.without), o.result(both[1], a, by, a.with))
+		for k, s := range subjects {
+			results = append(results, o.result(s, a, by, k))
+		}
 	}
 	return results, nil
 }
 
 // turn is the CPU time of a decision in ns.
 func (o Options) turn(s *subject, a *asked) (float64, error) {
-	s.decide(a.first, a.of, o.Decisions/10) // what the other's turn has evicted
+	s.decide(a, o.Decisions/10) // what the other's turn has evicted
 	before, err := proc.SelfCPU()
 	if err != nil {
 		return 0, err
 	}
-	s.decide(a.first, a.of, o.Decisions)
+	s.decide(a, o.Decisions)
 	after, err := proc.SelfCPU()
 	return float64(after-before) / float64(o.Decisions), err
 }
 
-func (o Options) result(s *subject, a *asked, by string, turns []float64) report.Result {
+func (o Options) result(s *subject, a *asked, by string, k int) report.Result {
 	r := report.Result{
-		Group: "overrides", Workload: "by " + by + ", " + a.what, Limiter: "fastlimit, no overrides",
+		Group: "overrides", Workload: "by " + by + ", " + a.what, Limiter: kinds[k].name,
 		Setup: fmt.Sprintf("1000/s, burst 2000; %d overrides of %d limits; %d clients, each as often", s.overrides, min(limits, s.overrides), o.Clients),
-		Keys:  int64(a.of), Requests: int64(o.Decisions * len(turns)),
-		NsPerOp: new(report.Median(turns)), RSSBytes: &s.rss, PlannedBytes: &s.planned,
+		Keys:  int64(a.of), Requests: int64(o.Decisions * len(a.turns[k])),
+		NsPerOp: new(report.Median(a.turns[k])), RSSBytes: &s.rss, PlannedBytes: &s.planned,
 	}
-	if s.overrides > 0 {
-		r.Limiter = "fastlimit, overrides"
-		quotients := slices.Clone(a.without)
+	if k > 0 {
+		quotients := slices.Clone(a.turns[0])
 		for i := range quotients {
-			quotients[i] /= a.with[i]
+			quotients[i] /= a.turns[k][i]
 		}
 		r.Speedup = new(report.Median(quotients))
 	}

@@ -12,7 +12,7 @@ func TestRun(t *testing.T) {
 	t.Parallel()
 	o := Options{Overrides: 300, Clients: 1000, Rounds: 2, Decisions: 2000}
 	for _, byHeader := range []bool{false, true} {
-		s, err := newSubject(o, o.Overrides, byHeader)
+		s, err := newSubject(o, kinds[1], byHeader)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -25,11 +25,11 @@ func TestRun(t *testing.T) {
 		}
 	}
 	results, err := Run(t.Context(), o)
-	if err != nil || len(results) != 12 {
+	if err != nil || len(results) != 18 {
 		t.Fatalf("%d results, %v", len(results), err)
 	}
 	for i, r := range results {
-		if *r.NsPerOp < 0 || *r.PlannedBytes <= 0 || i%2 == 1 && *r.PlannedBytes <= *results[i-1].PlannedBytes || (r.Speedup != nil) != (i%2 == 1) {
+		if *r.NsPerOp < 0 || *r.PlannedBytes <= 0 || i%3 == 1 && *r.PlannedBytes <= *results[i-1].PlannedBytes || (r.Speedup != nil) != (i%3 > 0) {
 			t.Errorf("%s, %s: %v ns, %d bytes planned, speedup %v", r.Workload, r.Limiter, *r.NsPerOp, *r.PlannedBytes, r.Speedup)
 		}
 	}

@@ -125,6 +125,9 @@ func followsOnThreeNodes(t *testing.T, settings string, kill, restart func()) {
 		for _, p := range nodes {
 			p.waitLog("live overrides: the store cannot be asked")
 		}
+		if code, out, stderr := command(t, nil, "override", "list", "nope", "--admin", nodes[0].admin); code != 1 || out != "" || !strings.Contains(stderr, `no rule "nope"; this node has r`) {
+			t.Errorf("a list of no rule: exit %d, %q, %q", code, out, stderr)
+		}
 		if code, _, stderr := command(t, nil, "override", "set", "r", "127.0.0.8", "rate=1/s", "--admin", nodes[0].admin); code == 0 || !strings.Contains(stderr, "did not confirm") {
 			t.Errorf("a change without the store: exit %d, %s", code, stderr)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/config"
+	"github.com/fastlimit/fastlimit/internal/lists"
 	"github.com/fastlimit/fastlimit/internal/overrides"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server"
@@ -31,6 +32,9 @@ type node struct {
 
 	overrides     *overrides.Set
 	stopOverrides func() // nil: not started
+
+	lists     *lists.Set // nil: no list is in a file
+	stopLists func()     // nil: not started
 }
 
 // newNode builds a node, each part from those above it. It opens the store and
@@ -67,7 +71,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	if n.store != nil {
 		n.store.show(&sc)
 	}
-	n.overrides = newOverrides(n, &sc)
+	n.overrides, n.lists = newOverrides(n, &sc), newLists(n, &sc)
 	// Before the cluster starts: what peers send is to be received within the limits.
 	n.memory = limitMemory(plannedMemory(cfg, &n.plan, &sc), sys.lookupEnv)
 	if n.cluster, err = startCluster(&sc, cfg); err != nil {
@@ -77,6 +81,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 		return nil, err
 	}
 	n.startOverrides()
+	n.startLists()
 	return n, nil
 }
 
@@ -97,6 +102,9 @@ func (n *node) limiterConfig() fastlimit.Config {
 // close stops what newNode has started, the last first. Call it after the server has
 // stopped: its last requests use both. What they refunded is still sent to the store.
 func (n *node) close() {
+	if n.stopLists != nil {
+		n.stopLists()
+	}
 	if n.stopOverrides != nil {
 		n.stopOverrides()
 	}
@@ -124,6 +132,9 @@ func (n *node) startAttrs() []any {
 	attrs := []any{
 		slog.String("listen", joinAddrs(n.server.Addrs())), slog.String("admin", joinAddrs([]net.Addr{n.server.AdminAddr()})),
 		slog.String("version", version().version), slog.Int64("memory", n.plan.Memory), slog.Group("rules", rules...),
+	}
+	if u := n.cfg.Server.Upstream; u != nil {
+		attrs = append(attrs, slog.String("upstream", strings.Join(u.URLs, " ")))
 	}
 	if n.cluster != nil {
 		attrs = append(attrs, clusterAttrs(n.cfg, n.cluster))

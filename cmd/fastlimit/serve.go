@@ -18,7 +18,7 @@ type serveCmd struct {
 
 	Listen     string         `placeholder:"ADDR" help:"Address to accept traffic on, host:port or unix:/path. Port 0 picks a free port."`
 	Admin      string         `placeholder:"ADDR" help:"Address for health, metrics and profiles, host:port or unix:/path. Clients must not reach it."`
-	Upstream   string         `hidden:"" placeholder:"URL"` // refused by name until it is built
+	Upstream   string         `placeholder:"URL" help:"Server that gets the admitted requests, http://host:port, https://host:port or unix:/path: makes it a reverse proxy."`
 	Redis      string         `placeholder:"URL" help:"URL of a Redis that all nodes share for exact checks, for example redis://127.0.0.1:6379/0. Without it each node enforces the limits on its own."`
 	LogFormat  string         `enum:"text,json" default:"text" help:"Log format on stderr: text or json."`
 	DrainDelay *time.Duration `placeholder:"5s" help:"Time from SIGTERM, when /readyz starts to return 503, until the listeners close: what a load balancer needs to notice. Default: drain.delay in the file, or 1s."`
@@ -53,7 +53,7 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 		},
 		// Otherwise SIGHUP would end the process, which scripts for log rotation send.
 		OnHangup: func() {
-			n.server.RereadCertificates()
+			n.reread()
 			n.log.Warn("reload is not supported by this version: the rules are unchanged")
 		},
 	}, func(ctx context.Context) error {

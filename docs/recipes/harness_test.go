@@ -21,7 +21,7 @@ import (
 )
 
 // hang bounds waits that only a bug makes long.
-const hang = 10 * time.Second
+const hang = 30 * time.Second
 
 // binary is fastlimit as users build it.
 var binary string
@@ -47,7 +47,7 @@ func testMain(m *testing.M) int {
 type app struct {
 	*httptest.Server
 	mu   sync.Mutex
-	seen []string // method, target, body and X-Api-Key of each request; guarded by mu
+	seen []string // method, path, body, X-Api-Key, X-Forwarded-For and host of each request; guarded by mu
 }
 
 func startApp(t *testing.T) *app {
@@ -59,10 +59,14 @@ func startApp(t *testing.T) *app {
 			return // an upload that never ended
 		}
 		a.mu.Lock()
-		a.seen = append(a.seen, fmt.Sprintf("%s %s %s %q", r.Method, r.URL.Path, body, r.Header["X-Api-Key"]))
+		a.seen = append(a.seen, fmt.Sprintf("%s %s %s %q %q %s", r.Method, r.URL.Path, body, r.Header["X-Api-Key"], r.Header["X-Forwarded-For"], r.Host))
 		a.mu.Unlock()
+		w.Header().Set("Cache-Control", "no-store") // for Varnish
 		if r.URL.Path == "/crash" {
 			panic(http.ErrAbortHandler)
+		}
+		if r.URL.Path == "/hang" {
+			<-r.Context().Done()
 		}
 		fmt.Fprint(w, "app")
 	}))
@@ -178,9 +182,14 @@ func (l *limiter) allowed() int {
 // waitAllowed waits until n requests have been admitted.
 func (l *limiter) waitAllowed(n int) {
 	l.t.Helper()
-	for end := time.Now().Add(hang); l.allowed() < n; time.Sleep(10 * time.Millisecond) {
+	l.waitFor(fmt.Sprint(n, " admissions"), func() bool { return l.allowed() >= n })
+}
+
+func (l *limiter) waitFor(what string, done func() bool) {
+	l.t.Helper()
+	for end := time.Now().Add(hang); !done(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			l.t.Fatalf("fastlimit admitted %d requests, want %d", l.allowed(), n)
+			l.t.Fatalf("no %s in %v", what, hang)
 		}
 	}
 }

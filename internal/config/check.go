@@ -32,6 +32,8 @@ func (d *decoder) check() {
 	d.report("Policy", err)
 	d.checkAddresses()
 	d.checkListeners()
+	d.checkUpstream()
+	d.checkAnswered()
 	d.checkTalkers() // before the rules: the plan has to fit the top talkers too
 	d.translateLegacy()
 	for i := range c.Policy.Rules {

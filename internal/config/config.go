@@ -6,6 +6,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket/pgstore"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
+	"github.com/fastlimit/fastlimit/internal/lists"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server"
 	"github.com/fastlimit/fastlimit/sync/gossip"
@@ -41,6 +42,10 @@ type Config struct {
 	// burst, cost and escalate_at are zero where the file is silent, as package
 	// fastlimit fills in their defaults.
 	Policy policy.Settings
+
+	// Lists are the files of allow and deny, and what else these have. All their entries are
+	// in Policy too.
+	Lists lists.Config
 
 	// Whether the file sets client_ip_header and on_unnamed, for Warnings: their
 	// values do not tell, as the defaults may be written out.
@@ -107,6 +112,10 @@ func (c *Config) WaitMemory() int64 {
 	}
 	return 0
 }
+
+// ListMemory is the most memory that the entries of allow and deny take, in bytes: beside
+// memory, with what is needed to replace them.
+func (c *Config) ListMemory() int64 { return int64(c.Lists.Count()) * lists.EntryBytes }
 
 // Limiter returns the configuration of the limiter, with rules in the order of
 // Policy.Rules. With a shared store it plans for one, which the caller adds.

@@ -60,17 +60,27 @@ func (d *decoder) placeFractions(path string) {
 	}
 }
 
-// costFromTable fills policy.CostSource. The setting of proxy mode is there to be refused
-// by its name.
+// costFromTable fills policy.CostSource.
 func costFromTable() section {
 	const example = "cost_from: {header: X-Cost}"
 	return section{
 		name: "cost_from", want: "a mapping such as {header: X-Cost}", where: "in cost_from, indented more than cost_from",
 		oneOf: []string{"header", "response_header"}, example: "write for example " + example,
-		settings: append([]setting{
+		settings: []setting{
 			{name: "header", field: "Header", value: header(), doc: "the header in which trusted proxies name the cost of a request, overwriting what clients send"},
+			{name: "response_header", field: "ResponseHeader", value: header(), doc: "the header in which the app names the cost of a request in its answer; needs `upstream`"},
 			{name: "fractions", field: "Fractions", value: boolean(), def: "false", doc: "costs may have up to three decimals"},
-		}, reserved("response_header")...),
+		},
+	}
+}
+
+// checkAnswered reports costs that are to come from answers where nobody sees any.
+func (d *decoder) checkAnswered() {
+	for i := range d.cfg.Policy.Rules {
+		at := d.written(rulePath(i) + ".CostFrom.ResponseHeader")
+		if at != nil && d.cfg.Server.Upstream == nil && d.places["Server.Upstream"] == nil {
+			d.fail(at, "needs upstream: a decision service sees no answer", `add for example upstream: "http://127.0.0.1:3000", or write header in its place`)
+		}
 	}
 }
 

@@ -22,13 +22,26 @@ func TestCostFrom(t *testing.T) {
 	}) {
 		t.Errorf("no warning: %q", warnings)
 	}
+	const proxied = "upstream: http://127.0.0.1:3000\n"
+	c = mustParse(t, proxied+rule+"cost_from: {response_header: x-cost, fractions: true}, on_bad_cost: deny}]")
+	if r := c.Policy.Rules[0]; r.CostFrom != (policy.CostSource{ResponseHeader: "X-Cost", Fractions: true}) || !c.Policy.Limits()[0].Thousandths {
+		t.Errorf("%+v", r)
+	}
+	if warnings := Warnings(c, plan(t, c)); !slices.ContainsFunc(warnings, func(w string) bool {
+		return strings.HasPrefix(w, "rule a: on_bad_cost has no effect beside response_header")
+	}) {
+		t.Errorf("no warning: %q", warnings)
+	}
 	for text, want := range map[string]string{
-		rule + "cost_from: {header: X Cost}}]":                      `f.yaml:1:50: rules[0].cost_from.header: "X Cost" is not the name of a header; want a header such as X-Cost`,
-		rule + "cost_from: {response_header: X-Cost}}]":             `f.yaml:1:42: rules[0].cost_from.response_header: not supported by this version; remove it`,
-		rule + "cost_from: {}}]":                                    `f.yaml:1:41: rules[0].cost_from: 0 of header and response_header are set; set one: write for example cost_from: {header: X-Cost}`,
-		rule + "cost_from: X-Cost}]":                                `f.yaml:1:41: rules[0].cost_from: found the text "X-Cost"; want a mapping such as {header: X-Cost}`,
-		rule + "on_bad_cost: deny}]":                                `f.yaml:1:43: rules[0].on_bad_cost: has no meaning without cost_from, which names the header with the cost; remove it, or add cost_from: {header: X-Cost}`,
-		rule + "cost_from: {header: X-Cost}, on_bad_cost: ignore}]": `f.yaml:1:72: rules[0].on_bad_cost: "ignore" is not a known value; write reject, deny or charge`,
+		rule + "cost_from: {header: X Cost}}]":                          `f.yaml:1:50: rules[0].cost_from.header: "X Cost" is not the name of a header; want a header such as X-Cost`,
+		rule + "cost_from: {response_header: X-Cost}}]":                 `f.yaml:1:59: rules[0].cost_from.response_header: needs upstream: a decision service sees no answer; add for example upstream: "http://127.0.0.1:3000", or write header in its place`,
+		proxied + rule + "cost_from: {response_header: X Cost}}]":       `f.yaml:2:59: rules[0].cost_from.response_header: "X Cost" is not the name of a header; want a header such as X-Cost`,
+		proxied + rule + "cost_from: {response_header: date}}]":         `f.yaml:2:59: rules[0].cost_from.response_header: Date is of the answer itself, and clients do not get the header with the cost; want a header of its own such as X-Cost`,
+		proxied + rule + "cost_from: {header: A, response_header: B}}]": `f.yaml:2:41: rules[0].cost_from: 2 of header and response_header are set; set one: write for example cost_from: {header: X-Cost}`,
+		rule + "cost_from: {}}]":                                        `f.yaml:1:41: rules[0].cost_from: 0 of header and response_header are set; set one: write for example cost_from: {header: X-Cost}`,
+		rule + "cost_from: X-Cost}]":                                    `f.yaml:1:41: rules[0].cost_from: found the text "X-Cost"; want a mapping such as {header: X-Cost}`,
+		rule + "on_bad_cost: deny}]":                                    `f.yaml:1:43: rules[0].on_bad_cost: has no meaning without cost_from, which names the header with the cost; remove it, or add cost_from: {header: X-Cost}`,
+		rule + "cost_from: {header: X-Cost}, on_bad_cost: ignore}]":     `f.yaml:1:72: rules[0].on_bad_cost: "ignore" is not a known value; write reject, deny or charge`,
 	} {
 		_, err := Parse("f.yaml", []byte(text), noEnv)
 		if err == nil || err.Error() != want {

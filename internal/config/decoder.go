@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/fastlimit/fastlimit/internal/field"
@@ -31,7 +32,7 @@ type decoder struct {
 // add drops errors beyond maxErrors: by then the file is probably none of ours.
 func (d *decoder) add(e *Error) {
 	if len(d.errs) < maxErrors {
-		e.File = d.file
+		e.File = cmp.Or(e.File, d.file)
 		d.errs = append(d.errs, e)
 	}
 }
@@ -39,10 +40,15 @@ func (d *decoder) add(e *Error) {
 // fail reports a mistake at n. All nodes around it count as failed too, so that a
 // check of the whole does not report what follows from the mistake.
 func (d *decoder) fail(n *node, problem, fix string) {
+	d.failIn(d.file, n.line, n.column, n, problem, fix)
+}
+
+// failIn reports a mistake at a place in a file that a setting names.
+func (d *decoder) failIn(file string, line, column int, n *node, problem, fix string) {
 	for up := n; up != nil; up = up.parent {
 		up.failed = true
 	}
-	d.add(&Error{Line: n.line, Column: n.column, Setting: n.path, Problem: safetext.Clip(problem, maxProblem), Fix: safetext.Clip(fix, maxProblem)})
+	d.add(&Error{File: file, Line: line, Column: column, Setting: n.path, Problem: safetext.Clip(problem, maxProblem), Fix: safetext.Clip(fix, maxProblem)})
 }
 
 // maxProblem bounds a message in bytes: packages quote values in full.
@@ -78,8 +84,10 @@ func (d *decoder) unknown(n, key *node, s *section) {
 	}
 	problem := "unknown setting"
 	if home := whereItBelongs(key.path, key.text); home != "" { // the usual cause is a wrong indentation
-		if _, ok := postgresSettings.find(key.text); ok && home == redisSettings.where && n.has("postgres") {
-			home = postgresSettings.where
+		for _, other := range []*section{&postgresSettings, &upstreamSettings} { // see whereItBelongs
+			if _, ok := other.find(key.text); ok && home == redisSettings.where && n.has(other.name) && !n.has("redis") {
+				home = other.where
+			}
 		}
 		problem += " here; it belongs " + home
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/safetext"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -38,6 +39,7 @@ func Describe(c *Config, p *fastlimit.Plan) string {
 		fmt.Fprintf(&b, "waiting: at most %d requests, %d for each client of a rule, %s beside memory\n", w.Total, w.PerKey, size(c.WaitMemory()))
 	}
 	describeOverrides(&b, c, p)
+	describeLists(&b, c)
 	b.WriteByte('\n')
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "rule\tlimit\tmode\tmemory\tsketch\tbuckets\tcarries\ta client gets at most")
@@ -92,6 +94,19 @@ func describeOverrides(b *strings.Builder, c *Config, p *fastlimit.Plan) {
 			fmt.Fprintf(b, "overrides of rule %s: %d, with %d different limits, %s\n", rp.Config.Name, n, len(rp.Tiers), size(overrideBytes(spec, rp)))
 		}
 	}
+}
+
+// describeLists says how long the lists are, if files have a part of them.
+func describeLists(b *strings.Builder, c *Config) {
+	if len(c.Lists.Files) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "lists: %d entries of allow, %d of deny, at most %s beside memory", len(c.Policy.Allow), len(c.Policy.Deny), size(c.ListMemory()))
+	for i := range c.Lists.Files {
+		f := &c.Lists.Files[i]
+		fmt.Fprintf(b, "%s %d from %s", [...]string{";", ","}[min(i, 1)], len(f.Prefixes), safetext.Clip(f.Path, maxQuoted))
+	}
+	b.WriteByte('\n')
 }
 
 // Lag is L in the bound of a cluster: a count waits up to one interval to be sent,

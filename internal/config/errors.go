@@ -35,7 +35,8 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Errors are all mistakes in a file, in the order of the file. It is the type of the
+// Errors are all mistakes in a file, in the order of the file; those in files that it names
+// follow. It is the type of the
 // errors that [Load], [LoadFrom] and [Parse] return.
 type Errors []*Error
 
@@ -48,8 +49,18 @@ func (es Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-func (es Errors) sort() {
+// sort puts the errors in order; file is the one that names the others.
+func (es Errors) sort(file string) {
+	named := func(e *Error) int {
+		if e.File == file {
+			return 0
+		}
+		return 1
+	}
 	slices.SortStableFunc(es, func(a, b *Error) int {
+		if of := cmp.Compare(named(a), named(b)); of != 0 || named(a) > 0 { // those of one file are in order already
+			return of
+		}
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 }

@@ -60,7 +60,7 @@ func (c *Config) Override(f Flags, fromFile bool) error {
 	next := *c
 	var errs flagErrors
 	if f.Upstream != "" {
-		errs.add("upstream", f.Upstream, "not supported by this version", "remove it")
+		next.overrideUpstream(f, &errs)
 	}
 	if f.Redis != "" && c.Postgres != nil {
 		errs = append(errs, errors.New("--redis: the file has postgres, and nodes share one store; remove one of the two"))
@@ -77,6 +77,13 @@ func (c *Config) Override(f Flags, fromFile bool) error {
 	s := &next.Server
 	if other := listenerAt(s.Listeners, s.Admin, systemResolver); other != "" {
 		errs = append(errs, fmt.Errorf("admin %s is taken by the listener %s, and must never be exposed with traffic; give it a port of its own with --admin", s.Admin, other))
+	}
+	if s.Upstream != nil && len(errs) == 0 {
+		for i := range s.Upstream.URLs {
+			if problem := ownAddress(s, i, systemResolver); problem != "" {
+				errs = append(errs, fmt.Errorf("upstream %s %s; choose another with --upstream, --listen or --admin", s.Upstream.Addresses()[i], problem))
+			}
+		}
 	}
 	if c := next.Cluster; c != nil && (listenerAt(s.Listeners, c.Bind, systemResolver) != "" || overlap(s.Admin, c.Bind, systemResolver)) {
 		errs = append(errs, fmt.Errorf("cluster.bind %s: --listen or --admin has that port; choose another", c.Bind))

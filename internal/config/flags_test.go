@@ -39,9 +39,9 @@ func TestOverride(t *testing.T) {
 		{Flags{Listen: ":8081"}, false, "", "admin 127.0.0.1:8081 is taken by the listener :8081"},
 		{Flags{Admin: "a:1"}, true, "", "admin a:1 is taken by the listener a:1"},
 		{
-			Flags{Upstream: "http://x", Redis: "http://:secret@x"},
+			Flags{Upstream: "http://u:secret@x", Redis: "http://:secret@x"},
 			false, "",
-			"--upstream http://x: not supported by this version; remove it\n--redis URL: scheme \"http\" is not one of redis, rediss and unix; write redis://host:6379/0",
+			"--upstream URL: has a user or a password in it; remove it: fastlimit does not log in, it passes on what clients send\n--redis URL: scheme \"http\" is not one of redis, rediss and unix; write redis://host:6379/0",
 		},
 		{Flags{Listen: "x", Admin: "y", Rate: "z"}, false, "", "--listen x"},
 	} {

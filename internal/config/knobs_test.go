@@ -73,6 +73,7 @@ func TestEveryKnobIsInTheFile(t *testing.T) {
 		{gossip.Config{}, "cluster:", false},
 		{server.Connections{}, "connections:", false},
 		{server.Drain{}, "drain:", false},
+		{server.Upstream{}, "upstream:", false},
 		{server.Listener{}, "listener:", false},
 		{server.Denial{}, "denial:", false},
 		{policy.Settings{}, "top:Policy.", false},

@@ -2,8 +2,11 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fastlimit/fastlimit/policy"
 )
 
 // Unix sockets as addresses: normal forms, and every mistake with its place.
@@ -73,5 +76,29 @@ func TestProxyProtocol(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v\nwant %s", err, want)
 		}
+	}
+}
+
+// A listener has the headers of the top level, wherever that stands, unless it names its own.
+func TestOriginalRequestOfListeners(t *testing.T) {
+	t.Parallel()
+	c := mustParse(t, "listen: [{address: 'a:1', original_request: none}, 'a:2', {address: 'a:3', original_request: x-original}]\noriginal_request: x-forwarded\n"+rule)
+	var got []string
+	for i := range c.Server.Listeners {
+		if o := c.Server.Listeners[i].OriginalRequest; o != nil {
+			got = append(got, o.String())
+		} else {
+			got = append(got, "common")
+		}
+	}
+	if !slices.Equal(got, []string{"none", "common", "x-original"}) || c.Policy.OriginalRequest != policy.OriginalXForwarded {
+		t.Errorf("%v, and %v", got, c.Policy.OriginalRequest)
+	}
+	if w := strings.Join(Warnings(c, plan(t, c)), "\n"); !strings.Contains(w, "original_request: that of a:3 is read from trusted proxies only") || strings.Contains(w, "of a:1 is") {
+		t.Error(w)
+	}
+	_, err := Parse("f.yaml", []byte("listen: [{address: 'a:1', original_request: x-originals}]\n"+rule), noEnv)
+	if err == nil || err.Error() != `f.yaml:1:45: listen[0].original_request: "x-originals" is not a known value; write none, x-original or x-forwarded` {
+		t.Error(err)
 	}
 }

@@ -85,6 +85,9 @@ func readAll(name string, r io.Reader, most int64) ([]byte, *Error) {
 	return data, nil
 }
 
+// ReadFile reads a file that a setting names, while the server runs, as Load has read it.
+func ReadFile(path string) ([]byte, error) { return readNamed(path) }
+
 // openProblem words the errors that are worth a fix of their own.
 func openProblem(err error) (problem, fix string) {
 	switch {
@@ -141,7 +144,7 @@ func parse(name string, data []byte, lookupEnv func(string) (string, bool), m ma
 	d.places[""] = body
 	topSettings.read(d, body, reflect.ValueOf(d.cfg).Elem())
 	if len(d.errs) > 0 {
-		d.errs.sort()
+		d.errs.sort(name)
 		return nil, d.errs
 	}
 	return d.cfg, nil

@@ -18,22 +18,14 @@ type machine struct {
 	readFile func(path string) ([]byte, error) // nil: files are not read
 	mode     func(path string) fs.FileMode     // 0: not known; beside readFile
 	resolve  resolver
-	memory   int64 // bytes; 0 is unknown
+
+	appendable func(path string) error // nil: not checked
+	memory     int64                   // bytes; 0 is unknown
 }
 
 // thisMachine is what Load checks against. A file for another machine, such as one that
 // is validated in CI, may be refused for its memory or its files: validate it there.
 func thisMachine() machine {
-	readFile := func(path string) ([]byte, error) {
-		data, e := read(path, maxNamed)
-		switch {
-		case e != nil:
-			return nil, errors.New(e.Problem) // whoever asks for the file names it
-		case len(data) > maxNamed:
-			return nil, errors.New("is larger than " + compactSize(maxNamed))
-		}
-		return data, nil
-	}
 	mode := func(path string) fs.FileMode {
 		info, err := os.Stat(path)
 		if err != nil || runtime.GOOS == "windows" { // where it tells nothing
@@ -41,7 +33,19 @@ func thisMachine() machine {
 		}
 		return info.Mode()
 	}
-	return machine{readFile: readFile, mode: mode, resolve: systemResolver, memory: memoryLimit(os.ReadFile)}
+	return machine{readFile: readNamed, mode: mode, resolve: systemResolver, appendable: appendable, memory: memoryLimit(os.ReadFile)}
+}
+
+// readNamed reads a file that a setting names.
+func readNamed(path string) ([]byte, error) {
+	data, e := read(path, maxNamed)
+	switch {
+	case e != nil:
+		return nil, errors.New(e.Problem) // whoever asks for the file names it
+	case len(data) > maxNamed:
+		return nil, errors.New("is larger than " + compactSize(maxNamed))
+	}
+	return data, nil
 }
 
 // memoryLimit is how much memory this process may use, in bytes: that of the machine,

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/fastlimit/fastlimit/internal/field"
+	"github.com/fastlimit/fastlimit/internal/lists"
 	"github.com/fastlimit/fastlimit/server"
 )
 
@@ -23,6 +24,9 @@ func denyStatus() value {
 		outside: "is not the status code of an error", why: ", for example 429 or, for nginx auth_request, 403",
 	})
 }
+
+// originalRequest is a family of headers that name the request to decide on.
+func originalRequest() value { return choice("none", "x-original", "x-forwarded") }
 
 // listeners is an address, which is all that most files need, or a list. An element of
 // the list is an address or a mapping, which may set more; a mapping outside of a list
@@ -186,35 +190,7 @@ func header() value {
 	})
 }
 
-// parsePrefix reads a prefix or an address. IPv4-mapped IPv6 becomes IPv4, as
-// clients do: a socket that takes both reports IPv4 peers in the mapped form. Bits beyond
-// the length are refused, since 10.1.2.3/8 may mean the host or the network.
+// parsePrefix reads a prefix or an address.
 func parsePrefix(from scalar) (p netip.Prefix, problem, fix string) {
-	const want = "write for example 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7"
-	s := from.text
-	if !strings.Contains(s, "/") {
-		ip, err := netip.ParseAddr(s)
-		switch {
-		case err != nil:
-			return p, quote(s) + " is neither an address nor a prefix", want
-		case ip.Zone() != "":
-			return p, quote(s) + " has a zone", "write " + ip.WithZone("").String()
-		}
-		ip = ip.Unmap()
-		return netip.PrefixFrom(ip, ip.BitLen()), "", ""
-	}
-	p, err := netip.ParsePrefix(s)
-	if err != nil {
-		return p, quote(s) + " is not a prefix", want
-	}
-	if p.Addr().Is4In6() {
-		if p.Bits() < 96 {
-			return p, s + " is wider than the IPv4-mapped addresses", "write 0.0.0.0/0 for all of IPv4"
-		}
-		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
-	}
-	if p != p.Masked() { // usually an address with the length of its network
-		return p, s + " has bits set beyond its length", "write " + p.Masked().String() + ", or " + p.Addr().String() + " for the one address"
-	}
-	return p, "", ""
+	return lists.ParsePrefix(from.text)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
+	"github.com/fastlimit/fastlimit/internal/lists"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server"
 	"github.com/fastlimit/fastlimit/sync/gossip"
@@ -135,8 +136,7 @@ func TestGoldenPlaces(t *testing.T) {
 	}
 }
 
-// TestContract parses every setting of the contract but those that are refused
-// by name.
+// TestContract parses every setting of the contract.
 func TestContract(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(filepath.Join("testdata", "contract.yaml"))
@@ -145,9 +145,7 @@ func TestContract(t *testing.T) {
 	}
 	var text strings.Builder
 	for line := range strings.Lines(string(data)) {
-		if !strings.HasPrefix(line, "upstream:") {
-			text.WriteString(strings.Replace(line, `"..."`, "0123456789abcdef", 1)) // a secret
-		}
+		text.WriteString(strings.Replace(line, `"..."`, "0123456789abcdef", 1)) // a secret
 	}
 	theta := 0.5
 	want := &Config{
@@ -160,6 +158,10 @@ func TestContract(t *testing.T) {
 			},
 			Drain:      server.Drain{Delay: time.Second, Timeout: 10 * time.Second},
 			DenialLogs: 100,
+			Upstream: &server.Upstream{
+				URLs: []string{"http://127.0.0.1:3000"}, ConnectTimeout: time.Second, ResponseTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+				MaxConnections: 1024, MaxQueue: 1024, QueueTimeout: time.Second,
+			},
 		},
 		DenyStatus: 429,
 		Limits:     fastlimit.Config{Memory: 64 << 20, Wait: fastlimit.WaitLimits{PerKey: 10, Total: 10_000}}, // TopTalkers is that of the cluster
@@ -184,6 +186,7 @@ func TestContract(t *testing.T) {
 		},
 		headerGiven: true,
 	}
+	want.Lists = lists.Config{Allow: want.Policy.Allow, Deny: want.Policy.Deny}
 	if got := mustParse(t, text.String()); !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", got, want)
 	}

@@ -43,8 +43,13 @@ func checkRule(d *decoder, n *node) {
 	if wait := written("MaxWait"); wait != nil {
 		d.checkMaxWait(wait, algorithm, d.textOf(written("Mode")))
 	}
-	if on := d.written(n.field + ".OnBadCost"); on != nil && d.places[n.field+".CostFrom"] == nil {
-		d.fail(on, "has no meaning without cost_from, which names the header with the cost", "remove it, or add cost_from: {header: X-Cost}")
+	if on := d.written(n.field + ".OnBadCost"); on != nil {
+		switch {
+		case d.places[n.field+".CostFrom"] == nil:
+			d.fail(on, "has no meaning without cost_from, which names the header with the cost", "remove it, or add cost_from: {header: X-Cost}")
+		case d.places[n.field+".CostFrom.ResponseHeader"] != nil:
+			d.cfg.fileWarnings = append(d.cfg.fileWarnings, "rule "+d.textOf(written("Name"))+": on_bad_cost has no effect beside response_header: a request whose answer names a bad cost has been served, and costs what cost says; remove it")
+		}
 	}
 	if denied := written("CountDenied"); d.textOf(denied) == "true" && (algorithm != "" || d.places[n.field+".Limit.Algorithm"] == nil) {
 		d.checkCountDenied(denied, algorithm)

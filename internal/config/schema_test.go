@@ -96,7 +96,7 @@ func TestSchemaAcceptsTheDocuments(t *testing.T) {
 // setting in a good file each, by the sections.
 var misshapen = map[string][]string{
 	"%s\n" + rule: {
-		"x: 1", "upstream: http://a", "heavy_hitters: 5", "listen: 80", "listen: []", "listen:", "listen: {address: 'a:1'}", "listen: [{}]", "listen: [{address: 'a:1', x: 1}]",
+		"x: 1", "upstream: ftp://a", "upstream: [http://a]", "upstream: http://a/b", "upstream: 5", "upstream: {}", "upstream: {url: []}", "upstream: {url: http://u@a}", "upstream: {url: http://a, x: 1}", "upstream: {url: http://a, max_connections: 0}", "upstream: {url: http://a, response_timeout: 5}", "heavy_hitters: 5", "listen: 80", "listen: []", "listen:", "listen: {address: 'a:1'}", "listen: [{}]", "listen: [{address: 'a:1', x: 1}]",
 		"listen: [['a:1']]", "listen: a", "admin: [a]", "admin: 5", "deny_status: 399", "deny_status: 600", "deny_status: '429'", "deny_status: 4.5", "deny_status: true",
 		"trusted_proxies: 10.0.0.0/8", "trusted_proxies: [[a]]", "allow: {}", "client_ip_header: 5", "client_ip_header: ''", "original_request: X-Original", "original_request: 1",
 		"on_unnamed: yes", "decide_api: 'true'", "decide_api: 1", "memory: 1", "memory: 1.5GiB", "memory: 64 MO", "memory: -1", "memory: []",

@@ -168,7 +168,7 @@ func whereItBelongs(path, name string) string {
 	var likely []*section
 	switch {
 	case !strings.ContainsAny(path, ".["):
-		likely = []*section{&ruleSettings, &redisSettings, &postgresSettings, &clusterSettings, &connectionSettings, &drainSettings, &waitSettings, &adminSettings}
+		likely = []*section{&ruleSettings, &redisSettings, &postgresSettings, &upstreamSettings, &clusterSettings, &connectionSettings, &drainSettings, &waitSettings, &adminSettings}
 	case strings.Contains(path, ".match."):
 		likely = []*section{&ruleSettings, &topSettings}
 	case strings.HasPrefix(path, "rules["):
@@ -179,8 +179,8 @@ func whereItBelongs(path, name string) string {
 	home, homes := "", 0
 	for _, s := range sections() {
 		f, ok := s.find(name)
-		if _, both := redisSettings.find(name); !ok || f.value.read == nil || both && s == &postgresSettings {
-			continue // see unknown for those that redis and postgres share
+		if _, both := redisSettings.find(name); !ok || f.value.read == nil || both && (s == &postgresSettings || s == &upstreamSettings) {
+			continue // see unknown for those that they share with redis
 		}
 		if s == &notSettings {
 			continue // it has what match has
@@ -202,7 +202,7 @@ func whereItBelongs(path, name string) string {
 // tables are filled in by init.
 func sections() []*section {
 	return []*section{
-		&topSettings, &listenSettings, &tlsSettings, &denialSettings, &adminSettings, &connectionSettings, &drainSettings, &waitSettings, &redisSettings, &postgresSettings, &clusterSettings, &ruleSettings, &matchSettings, &notSettings, &legacySettings, &bucketSettings, &overrideSettings, &costFromSettings, &rateFromSettings,
+		&topSettings, &listenSettings, &tlsSettings, &denialSettings, &adminSettings, &upstreamSettings, &accessLogSettings, &connectionSettings, &drainSettings, &waitSettings, &redisSettings, &postgresSettings, &clusterSettings, &listFileSettings, &ruleSettings, &matchSettings, &notSettings, &legacySettings, &bucketSettings, &overrideSettings, &costFromSettings, &rateFromSettings,
 	}
 }
 

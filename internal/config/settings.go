@@ -10,6 +10,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket/pgstore"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
+	"github.com/fastlimit/fastlimit/policy"
 )
 
 // Examples that messages quote.
@@ -46,7 +47,7 @@ func reserved(names ...string) (all []setting) {
 
 // The tables are set in init: as initializers of these variables they would form a
 // cycle, since reading a setting looks up others (whereItBelongs).
-var topSettings, listenSettings, tlsSettings, adminSettings, denialSettings, connectionSettings, drainSettings, waitSettings, redisSettings, postgresSettings, clusterSettings, ruleSettings, matchSettings, notSettings, legacySettings, bucketSettings, overrideSettings, costFromSettings, rateFromSettings section
+var topSettings, upstreamSettings, listenSettings, tlsSettings, adminSettings, denialSettings, connectionSettings, drainSettings, waitSettings, redisSettings, postgresSettings, clusterSettings, listFileSettings, accessLogSettings, ruleSettings, matchSettings, notSettings, legacySettings, bucketSettings, overrideSettings, costFromSettings, rateFromSettings section
 
 func init() {
 	denialSettings = section{
@@ -68,10 +69,11 @@ func init() {
 			{name: "proxy_protocol", field: "ProxyProtocol", value: prefixes(), shown: "none", doc: "balancers that name the client by the PROXY protocol"},
 			{name: "tls", field: "TLS", value: mapping(&tlsSettings), shown: "none", doc: "certificate of a listener that speaks HTTPS"},
 			{name: "deny_status", field: "DenyStatus", value: denyStatus(), shown: "that of the top level", doc: "status code of a denial"},
+			{name: "original_request", field: "OriginalRequest", value: originalRequest(), shown: "that of the top level", doc: "the headers that name the request"},
 			{name: "headers", field: "Headers", value: headerSets(), shown: "`ratelimit` and `x-ratelimit`", doc: "header fields that tell clients of their limit; every denial has `Retry-After` besides"},
 			{name: "headers_on", field: "HeadersOn", value: choice("denials", "always"), def: "denials", doc: "the answers that have them: `always` means admissions too"},
 			{name: "denial", field: "Denial", value: mapping(&denialSettings), shown: "a problem document", doc: "body of denials by a rule"},
-		}, reserved("original_request", "reuse_port")...),
+		}, reserved("reuse_port")...),
 	}
 	adminSettings = section{
 		name: "admin", want: "an address", where: "in admin, indented more than admin",
@@ -80,6 +82,7 @@ func init() {
 			{name: "token_file", field: "Token", value: tokenFile(), shown: "none", doc: "a file with the token that changes need where the address is neither on loopback nor a socket"},
 		},
 	}
+	upstreamSettings = upstreamTable()
 	connectionSettings = connectionTable()
 	drainSettings = section{
 		name: "drain", want: "settings, such as {delay: 1s, timeout: 10s}", where: "in drain, indented more than drain",
@@ -98,6 +101,7 @@ func init() {
 	redisSettings = redisTable()
 	postgresSettings = postgresTable()
 	clusterSettings = clusterTable()
+	listFileSettings, accessLogSettings = listFileTable(), accessLogTable()
 	notSettings = section{
 		name: "not", want: `a mapping such as {path: [/healthz, "/static/*"]}`, where: "in not, indented more than not",
 		settings: []setting{
@@ -137,14 +141,16 @@ func topTable() section {
 		settings: append([]setting{
 			{name: "listen", field: "Server.Listeners", value: listeners(), def: defaultListen, doc: "addresses that accept traffic"},
 			{name: "admin", field: "Server.Admin", value: adminListener(), def: DefaultAdmin, doc: "address of health, metrics, profiles and changes"},
+			{name: "upstream", field: "Server.Upstream", value: upstreamServers(), shown: "none", doc: "servers that get the admitted requests: makes this a reverse proxy"},
 			{name: "deny_status", field: "DenyStatus", value: denyStatus(), def: "429", doc: "status code of a denial"},
 			{name: "trusted_proxies", field: "Policy.TrustedProxies", value: prefixes(), shown: "none", doc: "proxies whose headers are believed"},
 			{name: "client_ip_header", field: "Policy.ClientIPHeader", value: header(), def: defaultHeader, doc: "the header that names the client"},
-			{name: "original_request", field: "Policy.OriginalRequest", value: choice("none", "x-original", "x-forwarded"), def: "none", doc: "the headers that name the request"},
+			{name: "original_request", field: "Policy.OriginalRequest", value: originalRequest(), def: "none", doc: "the headers that name the request"},
 			{name: "on_unnamed", field: "Policy.OnUnnamed", value: choice("peer", "skip", "deny"), def: "peer", doc: "what to do if a proxy names no client or no request"},
 			{name: "decide_api", field: "Server.DecideAPI", value: boolean(), def: "false", doc: "`POST /v1/decide` on `listen` too"},
 			{name: "memory", field: "Limits.Memory", value: memory(), def: "64MiB", doc: "memory for the limiter's tables"},
 			{name: "denial_logs", field: "Server.DenialLogs", value: whole(number{least: 0, most: maxDenialLogs, example: "100"}), def: "100", doc: "log lines per second for denials, one per client; the others are only counted"},
+			{name: "access_log", field: "Server.AccessLog", value: mapping(&accessLogSettings), shown: "none", doc: "a line of JSON for each request"},
 			{name: "connections", field: "Server.Connections", value: mapping(&connectionSettings), shown: "below", doc: "limits on client connections"},
 			{name: "drain", field: "Server.Drain", value: mapping(&drainSettings), shown: "below", doc: "how the server stops on SIGTERM"},
 			{name: "wait", field: "Limits.Wait", value: mapping(&waitSettings), shown: "below", doc: "limits on requests that wait (`max_wait`)"},
@@ -156,14 +162,14 @@ func topTable() section {
 			{name: "redis", field: "Redis", value: mapping(&redisSettings), shown: "none", doc: "the store for exact checks that nodes share"},
 			{name: "postgres", field: "Postgres", value: mapping(&postgresSettings), shown: "none", doc: "such a store in PostgreSQL, instead of `redis`"},
 			{name: "cluster", field: "Cluster", value: mapping(&clusterSettings), shown: "none", doc: "the nodes that exchange counts"},
-			{name: "allow", field: "Policy.Allow", value: prefixes(), shown: "none", doc: "never limited"},
-			{name: "deny", field: "Policy.Deny", value: prefixes(), shown: "none", doc: "always refused"},
+			{name: "allow", field: "Policy.Allow", value: accessList(policy.ListAllow), shown: "none", doc: "never limited"},
+			{name: "deny", field: "Policy.Deny", value: accessList(policy.ListDeny), shown: "none", doc: "always refused"},
 			{
 				name: "max_overrides", field: "Policy.MaxOverrides", value: whole(number{least: 1, most: maxOverrides, example: "100000"}), shown: "`100000`",
 				doc: "most overrides of all rules together",
 			},
 			{name: "rules", field: "Policy.Rules", value: ruleList(), required: "nothing would be limited: " + rulesExample, doc: "the limits"},
-		}, reserved("upstream", "watch", "state_file", "kernel")...),
+		}, reserved("watch", "state_file", "kernel")...),
 	}
 }
 

@@ -174,10 +174,17 @@ func choice(names ...string) value {
 
 // boolean takes neither yes and on, which YAML 1.1 and 1.2 read differently, nor text
 // in quotes, unless a variable holds it.
-func boolean() value {
+func boolean() value { return truth("true") }
+
+// unless is a boolean for a field that says the opposite, as the zero value has to be the
+// default.
+func unless() value { return truth("false") }
+
+// truth takes a boolean, and reads yes as true.
+func truth(yes string) value {
 	return parsed("true, false", orVariable(schema{"type": "boolean"}), "true or false", func(s scalar) (v bool, problem, fix string) {
-		if v = s.text == "true"; s.isNumber && (v || s.text == "false") {
-			return v, "", ""
+		if s.isNumber && (s.text == "true" || s.text == "false") {
+			return s.text == yes, "", ""
 		}
 		return false, quote(s.text) + " is neither true nor false", "write true or false, without quotes"
 	})

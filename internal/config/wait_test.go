@@ -72,6 +72,9 @@ func TestWaitWarnings(t *testing.T) {
 		{"99ms", "trusted_proxies: [127.0.0.1/32]", ""},
 		{"100ms", "trusted_proxies: [127.0.0.1/32]", "rule a: max_wait: 100ms is longer than a proxy waits that is configured as docs/recipes have it, 100ms"},
 		{"2s", "trusted_proxies: [127.0.0.1/32]\noriginal_request: x-original", "rule a: max_wait: 2s is longer than a proxy waits"},
+		{"29s", "trusted_proxies: [127.0.0.1/32]\nupstream: http://127.0.0.1:3000", ""},
+		{"30s", "trusted_proxies: [127.0.0.1/32]\nupstream: http://127.0.0.1:3000", "rule a: max_wait: 30s, and upstream.response_timeout after it, 30s, are longer than a proxy waits"},
+		{"30s", "upstream: http://127.0.0.1:3000", ""},
 		{"2s", "wait: {total: 300}\nconnections: {max: 299}", "wait.total: 300 is above connections.max, 299: "},
 		{"2s", "connections: {max: 9999}", "wait.total: 10000 is above connections.max, 9999: "},
 		{"", "wait: {per_key: 5}", "wait: no rule has a max_wait, so nobody waits"},
@@ -93,16 +96,36 @@ func TestWaitWarnings(t *testing.T) {
 func TestProxyPatience(t *testing.T) {
 	t.Parallel()
 	doc := repoFile(t, "docs/configuration.md")
-	for file, setting := range map[string]string{"nginx.conf": "proxy_read_timeout", "Caddyfile": "response_header_timeout"} {
-		found := regexp.MustCompile(`(?m)^\s*`+setting+`\s+(\w+);?$`).FindAllStringSubmatch(repoFile(t, "docs/recipes/"+file), -1)
+	for file, of := range map[string]struct {
+		setting string
+		want    time.Duration
+	}{
+		"nginx.conf":        {"proxy_read_timeout", proxyPatience},
+		"Caddyfile":         {"response_header_timeout", proxyPatience},
+		"haproxy.cfg":       {"http-request lua.fastlimit 127.0.0.1:8080", proxyPatience},
+		"apache.lua":        {"local timeout_ms =", proxyPatience},
+		"apisix.yaml":       {"timeout:", proxyPatience},
+		"envoy.yaml":        {"timeout:", proxyPatience},
+		"nginx-proxy.conf":  {"proxy_read_timeout", forwardPatience},
+		"varnish.vcl":       {".first_byte_timeout =", forwardPatience},
+		"apache-proxy.conf": {"ProxyTimeout", forwardPatience},
+	} {
+		found := regexp.MustCompile(`(?m)^\s*`+regexp.QuoteMeta(of.setting)+`\s+([\w.]+);?(?:\s*#.*)?$`).FindAllStringSubmatch(repoFile(t, "docs/recipes/"+file), -1)
 		if len(found) != 1 {
-			t.Fatalf("%s: %d lines with %s", file, len(found), setting)
+			t.Fatalf("%s: %d lines with %s", file, len(found), of.setting)
 		}
-		patience, err := time.ParseDuration(found[0][1])
-		if err != nil || patience != proxyPatience {
-			t.Errorf("%s: %s is %v, %v; the warning has %v", file, setting, patience, err, proxyPatience)
+		text := found[0][1]
+		switch {
+		case file == "apache-proxy.conf":
+			text += "s"
+		case !strings.HasSuffix(text, "s"):
+			text += "ms"
 		}
-		if row := "| `" + setting + "` | " + found[0][1] + " |"; !strings.Contains(doc, row) {
+		patience, err := time.ParseDuration(text)
+		if err != nil || patience != of.want {
+			t.Errorf("%s: %s is %v, %v; the warning has %v", file, of.setting, patience, err, of.want)
+		}
+		if row := "| `" + of.setting + "` | " + found[0][1] + " |"; !strings.Contains(doc, row) {
 			t.Errorf("docs/configuration.md lacks %s", row)
 		}
 	}

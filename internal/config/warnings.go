@@ -42,6 +42,7 @@ func Warnings(c *Config, p *fastlimit.Plan) []string {
 		ofRule := func(format string, args ...any) { warn("rule %s: %s", spec.Limit.Name, fmt.Sprintf(format, args...)) }
 		specWarnings(spec, len(c.Policy.TrustedProxies) > 0, ofRule)
 		namedWarnings(spec, len(c.Policy.TrustedProxies) > 0, ofRule)
+		vainWarnings(spec, ofRule)
 		ruleWarnings(&spec.Limit, &p.Rules[i], nodes, ofRule)
 	}
 	return all
@@ -68,9 +69,22 @@ func networkWarnings(c *Config, warn warnFunc) {
 		if c.Policy.OriginalRequest != 0 {
 			warn("original_request: its headers are read from trusted proxies only, and there are none; set trusted_proxies")
 		}
+		for i := range c.Server.Listeners {
+			if l := &c.Server.Listeners[i]; l.OriginalRequest != nil && *l.OriginalRequest != 0 {
+				warn("original_request: that of %s is read from trusted proxies only, and there are none; set trusted_proxies", l.Address)
+			}
+		}
 		if c.unnamedGiven {
 			warn("on_unnamed: %v is about trusted proxies, and there are none; set trusted_proxies", c.Policy.OnUnnamed)
 		}
+	}
+	original := c.Policy.OriginalRequest != 0
+	for i := range c.Server.Listeners {
+		l := &c.Server.Listeners[i]
+		original = original || l.OriginalRequest != nil && *l.OriginalRequest != 0
+	}
+	if c.Server.Upstream != nil && original {
+		warn("original_request: a proxy decides on the request that it passes on, so it has no effect beside upstream; remove it")
 	}
 	for _, t := range c.Policy.TrustedProxies {
 		if t.Bits() == 0 {
@@ -108,29 +122,6 @@ const (
 	widestPrivate6 = 7
 )
 
-// listWarnings are about allow and deny: an entry that is too wide turns the limiter
-// off for most clients, and nothing in the metrics would look wrong.
-func listWarnings(c *Config, warn warnFunc) {
-	denied := map[netip.Prefix]bool{} // both lists may have tens of thousands of entries
-	for _, p := range c.Policy.Deny {
-		denied[p] = true
-	}
-	for _, p := range c.Policy.Allow {
-		family, narrow := "IPv4", widestPrivate4
-		if p.Addr().Is6() {
-			family, narrow = "IPv6", widestPrivate6
-		}
-		switch {
-		case denied[p]:
-			warn("allow, deny: %v is in both lists: deny wins", p)
-		case p.Bits() == 0:
-			warn("allow: %v is every %s client: no rule limits any of them; remove it", p, family)
-		case p.Bits() < narrow:
-			warn("allow: %v is a large part of the %s internet, which no rule limits; write a longer prefix", p, family)
-		}
-	}
-}
-
 // storeWarnings are about settings that mean nothing, or much less, without a store.
 func storeWarnings(c *Config, warn warnFunc) {
 	if c.Store() != nil {
@@ -147,9 +138,9 @@ func storeWarnings(c *Config, warn warnFunc) {
 	}
 }
 
-// proxyPatience is how long the web servers of docs/recipes wait for an answer
-// (TestProxyPatience). Then they go on without one: they admit the request.
-const proxyPatience = 100 * time.Millisecond
+// How long the web servers of docs/recipes wait (TestProxyPatience): for a decision,
+// without which they admit the request, and for the answer of a reverse proxy.
+const proxyPatience, forwardPatience = 100 * time.Millisecond, time.Minute
 
 // waitWarnings are about requests that wait, and who may not wait for them.
 func waitWarnings(c *Config, warn warnFunc) {
@@ -157,7 +148,12 @@ func waitWarnings(c *Config, warn warnFunc) {
 	for i := range c.Policy.Rules {
 		r := &c.Policy.Rules[i].Limit
 		longest = max(longest, r.MaxWait)
-		if r.MaxWait >= proxyPatience && (len(c.Policy.TrustedProxies) > 0 || c.Policy.OriginalRequest != 0) {
+		switch proxied, u := len(c.Policy.TrustedProxies) > 0 || c.Policy.OriginalRequest != 0, c.Server.Upstream; {
+		case !proxied, r.MaxWait == 0:
+		case u != nil && r.MaxWait+u.ResponseTimeout >= forwardPatience:
+			warn("rule %s: max_wait: %s, and upstream.response_timeout after it, %s, are longer than a proxy waits that is configured as docs/recipes have it, %s; raise its timeouts above their sum, or lower one of them",
+				r.Name, shortTime(r.MaxWait), shortTime(u.ResponseTimeout), shortTime(forwardPatience))
+		case u == nil && r.MaxWait >= proxyPatience:
 			warn("rule %s: max_wait: %s is longer than a proxy waits that is configured as docs/recipes have it, %s, after which it admits the request or fails; raise its timeouts above max_wait, or lower max_wait",
 				r.Name, shortTime(r.MaxWait), shortTime(proxyPatience))
 		}

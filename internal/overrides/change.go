@@ -61,7 +61,10 @@ func (t *texts) UnmarshalJSON(b []byte) error {
 		*t = texts{one}
 		return nil
 	}
-	return json.Unmarshal(b, (*[]string)(t))
+	if err := json.Unmarshal(b, (*[]string)(t)); err != nil {
+		return errors.New("key: want a text, or a list of texts")
+	}
+	return nil
 }
 
 // duration is a text such as "1h".
@@ -82,6 +85,20 @@ func (d *duration) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// inJSON says of a value of another type what the client sees of it: the field, and not
+// the types of this program.
+func inJSON(err error) error {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		return err
+	}
+	want := map[string]string{"rule": "a text", "rate": `a text such as "1000/s"`, "burst": "a whole number from 0 on", "unlimited": "true or false"}[wrong.Field]
+	if want == "" {
+		return fmt.Errorf("want an object, not %s", wrong.Value)
+	}
+	return fmt.Errorf("%s: want %s, not %s", wrong.Field, want, wrong.Value)
+}
+
 const example = `send for example {"rule":"per-ip","key":["192.0.2.7"],"rate":"1000/s","burst":2000,"for":"1h"}`
 
 // Put makes the change of a body: JSON such as {"rule":"per-ip","key":["192.0.2.7"],
@@ -90,7 +107,7 @@ const example = `send for example {"rule":"per-ip","key":["192.0.2.7"],"rate":"1
 func (s *Set) Put(ctx context.Context, body []byte, by string) (any, error) {
 	var c change
 	if err := strictjson.Decode(body, &c); err != nil {
-		return nil, fail(http.StatusBadRequest, "the body is not an override: %v; %s", err, example)
+		return nil, fail(http.StatusBadRequest, "the body is not an override: %v; %s", inJSON(err), example)
 	}
 	life := defaultFor
 	if c.For != nil {

@@ -33,8 +33,9 @@ type List struct {
 	AskedSecs float64 `json:"seconds_since_store_answered"`
 }
 
-// List returns the overrides of a rule, of all if rule is "".
-func (s *Set) List(rule string) any {
+// List returns the overrides of a rule, of all if rule is "". The error, with a method
+// HTTPStatus, is that there is no such rule here and no override of one.
+func (s *Set) List(rule string) (any, error) {
 	st := s.Stats()
 	l := List{Overrides: []Shown{}, File: s.file, Ignored: st.Ignored, Kept: s.config.Kept, AskedSecs: st.Age.Seconds()}
 	for _, e := range s.current() {
@@ -45,6 +46,9 @@ func (s *Set) List(rule string) any {
 			l.Live++
 		}
 		l.Overrides = append(l.Overrides, s.shown(e))
+	}
+	if _, err := s.rule(rule); err != nil && rule != "" && len(l.Overrides) == 0 {
+		return nil, err
 	}
 	left := MaxShown
 	for i := range s.config.Policy.Rules {
@@ -57,7 +61,7 @@ func (s *Set) List(rule string) any {
 			left--
 		}
 	}
-	return l
+	return l, nil
 }
 
 func (s *Set) shown(e *entry) Shown {

@@ -53,6 +53,9 @@ func (n needs) lacking(rules []policy.RuleSpec, seen []bool, empty bool) (warnin
 		if h := r.CostFrom.Header; h != "" {
 			warnings = append(warnings, fmt.Sprintf("rule %q charges its own cost: a log does not say what proxies sent in %s", r.Limit.Name, h))
 		}
+		if h := r.CostFrom.ResponseHeader; h != "" {
+			warnings = append(warnings, fmt.Sprintf("rule %q charges its own cost: a log does not say what answers said in %s", r.Limit.Name, h))
+		}
 		if h := r.RateFrom.Header; h != "" {
 			warnings = append(warnings, fmt.Sprintf("rule %q counts by its own rate: a log does not say what proxies sent in %s", r.Limit.Name, h))
 		}

@@ -7,6 +7,7 @@
 //   - faultproxy is a TCP proxy that misbehaves on purpose.
 //   - redisfault is every fault of Redis, and of the line to it, as a table.
 //   - rawhttp speaks HTTP/1 over bare connections.
+//   - streams is what attackers send over them, and a second reader of HTTP/1.
 //   - fleet has nodes decide together on one store, beside oracles.
 //   - racetest makes goroutines meet in races a few ns wide.
 //

@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -38,6 +39,23 @@ func NewCertificate(t testkit.T, notAfter time.Time) Certificate {
 	c := Certificate{CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem")}
 	writeCert(t, c.CertFile, c.KeyFile, notAfter)
 	return c
+}
+
+// Configs are what a server and a client need of it, for 127.0.0.1.
+func (c Certificate) Configs(t testkit.T) (server, client *tls.Config) {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(c.CertFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(text)
+	server = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	return server, &tls.Config{RootCAs: roots, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}
 }
 
 // StartTLS starts one with a certificate that is valid until notAfter.

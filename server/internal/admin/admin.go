@@ -32,7 +32,7 @@ const (
 // Overrides are the limits that operators give to clients of a rule for a while. Errors
 // are for people; one with a method HTTPStatus says which it is, else it is 500.
 type Overrides interface {
-	List(rule string) any // that encodes as JSON; of all rules if rule is ""
+	List(rule string) (any, error) // that encodes as JSON; of all rules if rule is ""
 	Put(ctx context.Context, body []byte, by string) (reply any, err error)
 	Delete(ctx context.Context, rule string, key []string, by string) error
 }

@@ -18,14 +18,26 @@ type Info struct {
 	UptimeSeconds float64     `json:"uptime_seconds"`
 	Listen        []Listener  `json:"listen"`
 	Admin         string      `json:"admin"`
+	Upstream      []string    `json:"upstream,omitempty"` // URLs of the servers behind a proxy
 	DecideAPI     bool        `json:"decide_api"`
+	AccessLog     string      `json:"access_log,omitempty"` // its file
 	Memory        Memory      `json:"memory"`
 	Redis         *Store      `json:"redis,omitempty"`    // the store that nodes share, by
 	Postgres      *Store      `json:"postgres,omitempty"` // its name in the file
 	Connections   Connections `json:"connections"`
 	Drain         Drain       `json:"drain"`
 	Cluster       *Cluster    `json:"cluster,omitempty"`
+	ListFiles     []ListFile  `json:"list_files,omitempty"`
 	Rules         []Rule      `json:"rules"`
+}
+
+// ListFile is a file with entries of allow or deny.
+type ListFile struct {
+	List    string    `json:"list"`
+	File    string    `json:"file"`
+	Entries int       `json:"entries"` // in force
+	ReadAt  time.Time `json:"read_at"`
+	Error   string    `json:"error,omitempty"` // why they are not those that the file has now
 }
 
 // Listener is an address that takes traffic, with its port as bound: 0 in the
@@ -36,6 +48,8 @@ type Listener struct {
 	// ProxyProtocol are the peers that name their clients by the PROXY protocol.
 	ProxyProtocol []netip.Prefix `json:"proxy_protocol,omitempty"`
 	TLS           *TLS           `json:"tls,omitempty"`
+	// OriginalRequest is the listener's own; empty: that of the top level.
+	OriginalRequest string `json:"original_request,omitempty"`
 
 	DenyStatus int      `json:"deny_status"`
 	Headers    []string `json:"headers"`    // sets of header fields, the default filled in

@@ -23,7 +23,12 @@ func (f *Front) listOverrides(w http.ResponseWriter, r *http.Request) {
 		noOverrides(w)
 		return
 	}
-	b, err := json.Marshal(f.Overrides.List(r.URL.Query().Get("rule")))
+	list, err := f.Overrides.List(r.URL.Query().Get("rule"))
+	if err != nil {
+		problemOf(w, err)
+		return
+	}
+	b, err := json.Marshal(list)
 	writeJSON(w, b, err)
 }
 

@@ -19,7 +19,12 @@ type refused int
 func (r refused) Error() string   { return fmt.Sprint("refused ", int(r)) }
 func (r refused) HTTPStatus() int { return int(r) }
 
-func (c *calls) List(rule string) any { return map[string]string{"rule": rule} }
+func (c *calls) List(rule string) (any, error) {
+	if rule == "bad" {
+		return nil, refused(404)
+	}
+	return map[string]string{"rule": rule}, nil
+}
 
 func (c *calls) Put(_ context.Context, body []byte, by string) (any, error) {
 	c.made = append(c.made, "put "+string(body)+" by "+by)
@@ -103,6 +108,7 @@ func TestOverrides(t *testing.T) {
 		}{
 			{"GET", "/v1/overrides", "", 200, `{"rule":""}`},
 			{"GET", "/v1/overrides?rule=x", "", 200, `{"rule":"x"}`},
+			{"GET", "/v1/overrides?rule=bad", "", 404, "refused 404"},
 			{"PUT", "/v1/overrides", put, 200, `{"ok":true}`},
 			{"PUT", "/v1/overrides", "bad", 507, "refused 507"},
 			{"PUT", "/v1/overrides", strings.Repeat("a", maxChangeBytes+1), 413, "send at most"},

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/filestat"
 )
 
 // Problem is what is wrong with a pair of files.
@@ -134,25 +136,8 @@ func (s *Store) watch(now time.Time) {
 	}
 }
 
-// look returns what tells whether files have been replaced or written; nil for one that
-// cannot be looked at.
-func look(names ...string) (all [2]fs.FileInfo) {
-	for i, name := range names {
-		if info, err := os.Stat(name); err == nil {
-			all[i] = info
-		}
-	}
-	return all
+func look(certFile, keyFile string) [2]fs.FileInfo {
+	return [2]fs.FileInfo{filestat.Look(certFile), filestat.Look(keyFile)}
 }
 
-func same(a, b [2]fs.FileInfo) bool {
-	for i := range a {
-		if (a[i] == nil) != (b[i] == nil) {
-			return false
-		}
-		if a[i] != nil && (!os.SameFile(a[i], b[i]) || a[i].Size() != b[i].Size() || !a[i].ModTime().Equal(b[i].ModTime())) {
-			return false
-		}
-	}
-	return true
-}
+func same(a, b [2]fs.FileInfo) bool { return filestat.Same(a[0], b[0]) && filestat.Same(a[1], b[1]) }

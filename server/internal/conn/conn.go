@@ -23,6 +23,10 @@ const (
 	idleDenied              // the same, and the last answer was a denial
 	lingering               // the last answer is out; what the client still sends is dropped
 	opens                   // reading what comes before the first request, since its first byte
+	asking                  // an upstream has the request, and its answer is awaited
+	sending                 // the body of a request is awaited, for an upstream
+	tunneling               // bytes go both ways; since the last one
+	streaming               // a Session with streams, which have phases of their own
 	phases
 )
 
@@ -56,7 +60,8 @@ type Conn struct {
 	gate   gate   // what was read has passed it
 	served uint32 // requests handled
 
-	unsent interface{ flush() bool } // sends answers to earlier requests; nil: there are none
+	unsent unsent // answers to earlier requests that wait to be sent; nil: there are none
+	link   link   // to the upstream that has the request
 
 	replay []byte // what was read before fasthttp got the connection; has not passed the gate
 	buffer []byte // of fasthttp's reader
@@ -64,12 +69,16 @@ type Conn struct {
 	rest   []byte // what came after the end of that head
 	large  largeHead
 
+	parent    *Session    // whose stream it is; nil: a connection of its own
+	departure func() bool // ends the watch for the client of a stream
+
 	// Guarded by conns.mu.
-	places [groupKinds]int // index in each group; -1: not a member
-	client netip.Addr      // whom PerClient bounds; invalid: nobody
-	peer   *group          // connections of client
-	noted  uint64          // since, as the drain saw it
-	looked uint64          // since, as lookForFINs saw it
+	session *Session        // its streams; nil: it speaks HTTP/1
+	places  [groupKinds]int // index in each group; -1: not a member
+	client  netip.Addr      // whom PerClient bounds; invalid: nobody
+	peer    *group          // connections of client
+	noted   uint64          // since, as the drain saw it
+	looked  uint64          // since, as lookForFINs saw it
 }
 
 // enter begins a phase.
@@ -211,10 +220,12 @@ func (c *Conn) wake() {
 // Other goroutines call it.
 func (c *Conn) interrupt(p phase) {
 	switch p {
-	case writing, opens:
+	case writing, opens, streaming:
 		_ = c.SetDeadline(longAgo)
 	case queued:
 		c.endWait()
+	case asking, tunneling:
+		c.link.cut()
 	default:
 		_ = c.SetReadDeadline(longAgo)
 	}
@@ -232,7 +243,7 @@ const (
 func (c *Conn) finish() {
 	nc := c.Conn
 	if o := c.opening; o != nil && o.tls != nil {
-		o.tls.closing = true
+		o.tls.closing.Store(true)
 		if !o.tls.secure {
 			nc = o.raw
 		}

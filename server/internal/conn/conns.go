@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"cmp"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -14,6 +15,7 @@ import (
 // Limits are the bounds on connections.
 type Limits struct {
 	Head, Write, Idle time.Duration
+	Tunnel            time.Duration // without a byte either way; 0: Idle
 	Max, PerClient    int
 
 	// HeadBytes bounds request line and headers.
@@ -40,6 +42,8 @@ type Conns struct {
 	large   int // most connections with the larger reader
 	timeout [phases]time.Duration
 	period  time.Duration // between sweeps
+
+	noTunnels atomic.Bool // upgraded connections have to end
 
 	mu       sync.Mutex
 	all      group
@@ -93,7 +97,10 @@ func New(l Limits, log *slog.Logger) *Conns {
 		timeout: [phases]time.Duration{
 			fresh: l.Head, reading: l.Head, body: l.Head, writing: l.Write,
 			idle: l.Idle, idleDenied: l.Idle, lingering: lingerTime, opens: l.Head,
-			queued: forever, // its rule bounds it
+			queued:    forever, // its rule bounds it
+			asking:    forever, // the upstream's timeouts bound it
+			streaming: forever, // its streams are bounded
+			sending:   l.Write, tunneling: cmp.Or(l.Tunnel, l.Idle),
 		},
 		period: max(min(l.Head, l.Write, l.Idle, 8*time.Second)/8, time.Millisecond),
 		all:    group{kind: groupAll}, longs: group{kind: groupLarge}, gone: group{kind: groupGone},
@@ -196,7 +203,7 @@ func (c *Conns) admitLarge(cn *Conn) {
 	if len(c.longs.members) >= c.large {
 		c.evictLocked(&c.longs, reasonLarge)
 	}
-	if cn.places[groupAll] >= 0 { // else it was dismissed meanwhile and is in gone
+	if cn.places[groupAll] >= 0 || cn.places[groupStream] >= 0 { // else it was dismissed meanwhile and is in gone
 		c.longs.add(cn)
 	}
 }
@@ -214,7 +221,9 @@ func (c *Conns) evictLocked(g *group, why reason) bool {
 		return false
 	}
 	c.removeLocked(cn)
-	c.gone.add(cn)
+	if cn.parent == nil {
+		c.gone.add(cn)
+	}
 	c.dismissed[why].Add(1)
 	cn.evicted.Store(true)
 	if p.waiting() {

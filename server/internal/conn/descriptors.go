@@ -19,18 +19,31 @@ const (
 	LargeHeadBytes = 32 << 20
 )
 
-// FitDescriptors lowers a maximum of connections to what the limit on open files
-// has room for, and says so: without descriptors nobody can be accepted, not
-// even to end another connection.
-func FitDescriptors(most int, log *slog.Logger) int { return fit(most, openFiles(), log) }
+// FitDescriptors lowers the maxima of connections, of clients and to servers behind, to
+// what the limit on open files has room for, and says so: without descriptors nobody can
+// be accepted, not even to end another connection.
+func FitDescriptors(clients, behind int, log *slog.Logger) (fitClients, fitBehind int) {
+	return fit(clients, behind, openFiles(), log)
+}
 
-// fit knows the limit on open files; 0 means none.
-func fit(most, files int, log *slog.Logger) int {
+// fit knows the limit on open files; 0 means none. A request that is passed on has a
+// connection of each kind, so half of the room is enough behind.
+func fit(clients, behind, files int, log *slog.Logger) (fitClients, fitBehind int) {
 	room := max(files-spareFiles, files/2, 1)
-	if files == 0 || most <= room {
-		return most
+	if files == 0 || clients+behind <= room {
+		return clients, behind
 	}
-	log.Warn("connections.max is lowered to fit the limit of open files; raise that limit (LimitNOFILE, ulimit -n)",
-		slog.Int("configured", most), slog.Int("max", room), slog.Int("open_files", files))
-	return room
+	const fix = " is lowered to fit the limit of open files; raise that limit (LimitNOFILE, ulimit -n)"
+	lowered := func(what string, from, to int) {
+		if to < from {
+			log.Warn(what+fix, slog.Int("configured", from), slog.Int("max", to), slog.Int("open_files", files))
+		}
+	}
+	if behind > 0 {
+		fitBehind = max(1, min(behind, room/2))
+		lowered("upstream.max_connections", behind, fitBehind)
+	}
+	fitClients = min(clients, max(1, room-fitBehind))
+	lowered("connections.max", clients, fitClients)
+	return fitClients, fitBehind
 }

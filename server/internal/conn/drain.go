@@ -16,6 +16,11 @@ func (c *Conns) LastAnswers() {
 	for _, cn := range c.all.members {
 		cn.leave.Store(true)
 		cn.noted = neverNoted
+		if cn.session != nil {
+			for _, stream := range cn.session.streams.members {
+				stream.leave.Store(true)
+			}
+		}
 	}
 }
 
@@ -42,6 +47,19 @@ func (c *Conns) DismissQuiet(all bool) int {
 	return len(c.all.members) + len(c.gone.members)
 }
 
+// EndTunnels ends the connections that were upgraded, which may go on for ever: those that
+// are sending just now end with their next byte.
+func (c *Conns) EndTunnels() {
+	c.noTunnels.Store(true)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, cn := range c.all.members {
+		if cn.phase() == tunneling {
+			cn.interrupt(tunneling)
+		}
+	}
+}
+
 // EmptyWithin waits for all connections to end, and reports whether they did.
 func (c *Conns) EmptyWithin(most time.Duration) bool {
 	for end := time.Now().Add(most); c.Open() > 0; time.Sleep(time.Millisecond) {
@@ -60,6 +78,7 @@ func (c *Conns) CloseAll() int {
 	defer c.mu.Unlock()
 	for _, cn := range slices.Concat(c.all.members, c.gone.members) {
 		cn.endWait()
+		cn.link.cut()
 		go cn.socket().Close()
 	}
 	return len(c.all.members) + len(c.gone.members)

@@ -6,10 +6,11 @@ import "slices"
 type groupKind uint8
 
 const (
-	groupAll   groupKind = iota // all that count against Limits.Max
-	groupPeer                   // of one client address
-	groupLarge                  // with the larger reader
-	groupGone                   // dismissed to make room, not closed yet
+	groupAll    groupKind = iota // all that count against Limits.Max
+	groupPeer                    // of one client address
+	groupLarge                   // with the larger reader
+	groupGone                    // dismissed to make room, not closed yet
+	groupStream                  // of one Session
 	groupKinds
 )
 
@@ -63,7 +64,7 @@ func classify(p phase, age uint32) class {
 		return classQueued
 	case fresh, opens, idle:
 		return classWaiting
-	case reading, body:
+	case reading, body, sending, tunneling:
 		return classReading
 	case writing:
 		if age > 1 { // a whole tick: it is stuck
@@ -71,6 +72,15 @@ func classify(p phase, age uint32) class {
 		}
 	}
 	return classNone
+}
+
+// ageAt is how many ticks ago a phase began.
+func ageAt(since uint64, tick uint32) uint32 {
+	age := tick - uint32(since)
+	if int32(age) < 0 {
+		return 0 // it began in a tick after the one given
+	}
+	return age
 }
 
 func (g *group) add(c *Conn) {
@@ -136,11 +146,11 @@ func (g *group) rank(tick uint32) {
 	g.ranked, g.order, g.tick, g.asked = g.ranked[:0], g.order[:0], tick, 0
 	for _, c := range g.members {
 		since := c.since.Load()
-		age := tick - uint32(since)
-		if int32(age) < 0 {
-			age = 0 // it began in a tick after the one given
-		}
+		age := ageAt(since, tick)
 		k := classify(phase(since>>32), age)
+		if c.session != nil && phase(since>>32) == streaming {
+			k = c.session.class(tick)
+		}
 		if k == classQueued {
 			age = ^age // who has waited longest goes last: its turn comes next
 		}

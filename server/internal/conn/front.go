@@ -87,6 +87,7 @@ func (f *Front) Drain(delay, timeout time.Duration) (cut int) {
 		f.LetGo()
 	}
 	f.stopAccepting()
+	f.Conns.EndTunnels()
 	for !f.Conns.EmptyWithin(min(time.Until(noted.Add(drainQuiet)), time.Until(end))) && time.Until(end) > 0 {
 		f.Conns.DismissQuiet(false)
 		noted = time.Now()

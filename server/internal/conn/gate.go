@@ -3,6 +3,8 @@ package conn
 import (
 	"bytes"
 	"io"
+
+	"github.com/fastlimit/fastlimit/server/internal/http1"
 )
 
 // gate reads the framing of HTTP/1 (RFC 9112) strictly, on the bytes of a
@@ -60,43 +62,11 @@ const (
 	gateBroken // after a violation
 )
 
-const (
-	// lineKept is longer than every line whose content matters.
-	lineKept = 256
+// lineKept is longer than every line whose content matters.
+const lineKept = http1.MaxLine
 
-	// maxOverhead bounds chunk extensions and trailers, which nobody here reads.
-	// It is less than what fasthttp's buffer holds, which must hold them.
-	maxOverhead = 2 << 10
-
-	maxLengthDigits = 18 // of an int64
-	maxChunkDigits  = 15
-)
-
-// Violation is a breach of the framing. The text is for the log.
-type Violation struct {
-	Ambiguous bool // where the message ends; else it is malformed
-	text      string
-}
-
-// Error implements error.
-func (v *Violation) Error() string { return v.text }
-
-var (
-	errBareLF        = &Violation{true, "a line ends without CR"}
-	errBlankLines    = &Violation{false, "more than one empty line before a request"}
-	errFolded        = &Violation{true, "a folded field line"}
-	errFieldName     = &Violation{false, "a field name that is not a token, or no colon after it"}
-	errTwoLengths    = &Violation{true, "more than one Content-Length"}
-	errLength        = &Violation{false, "a Content-Length that is not a decimal number"}
-	errCoding        = &Violation{true, "a Transfer-Encoding other than one chunked"}
-	errLengthCoding  = &Violation{true, "Content-Length beside Transfer-Encoding"}
-	errConnection    = &Violation{false, "an overlong Connection"}
-	errChunkSize     = &Violation{false, "a chunk size that is not a hexadecimal number"}
-	errChunkLine     = &Violation{false, "a malformed chunk extension"}
-	errChunkEnd      = &Violation{false, "no CRLF after a chunk"}
-	errChunkOverhead = &Violation{false, "too many bytes of chunk extensions and trailers"}
-	errTrailer       = &Violation{false, "a control byte in a trailer"}
-)
+// Violation is a breach of the framing.
+type Violation = http1.Error
 
 // pass checks the bytes that were read, and returns how many of them fasthttp
 // may have. It may change the first one that is not; see refuse.
@@ -120,7 +90,7 @@ func (g *gate) pass(p []byte) int {
 		end := bytes.IndexByte(p[i:], '\n')
 		if end < 0 {
 			if g.keep(p[i:]); g.overlong && g.state == gateChunkLine {
-				return g.refuse(p, i, 0, errChunkLine)
+				return g.refuse(p, i, 0, http1.ErrChunkLine)
 			}
 			return len(p)
 		}
@@ -204,9 +174,9 @@ func (g *gate) line(line []byte) *Violation {
 	n := len(line) - 1
 	if n < 0 || line[n] != '\r' {
 		if g.state == gateChunkEnd {
-			return errChunkEnd
+			return http1.ErrChunkEnd
 		}
-		return errBareLF
+		return http1.ErrBareLF
 	}
 	line = line[:n]
 	switch g.state {
@@ -221,7 +191,7 @@ func (g *gate) line(line []byte) *Violation {
 		return g.chunkLine(line)
 	case gateChunkEnd:
 		if n > 0 {
-			return errChunkEnd
+			return http1.ErrChunkEnd
 		}
 		g.state = gateChunkLine
 	default:
@@ -233,7 +203,7 @@ func (g *gate) line(line []byte) *Violation {
 func (g *gate) requestLine(line []byte) *Violation {
 	if len(line) == 0 {
 		if g.blank {
-			return errBlankLines
+			return http1.ErrBlankLines
 		}
 		g.blank = true // RFC 9112 §2.2: at least one is ignored
 		return nil
@@ -248,7 +218,7 @@ func (g *gate) requestLine(line []byte) *Violation {
 func (g *gate) endOfHead() *Violation {
 	switch {
 	case g.chunked && g.length:
-		return errLengthCoding
+		return http1.ErrLengthCoding
 	case g.chunked:
 		g.state = gateChunkLine
 	case g.left > 0:

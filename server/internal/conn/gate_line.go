@@ -3,31 +3,9 @@ package conn
 import (
 	"bytes"
 
-	"github.com/fastlimit/fastlimit/internal/ascii"
+	"github.com/fastlimit/fastlimit/server/internal/http1"
 	"github.com/fastlimit/fastlimit/server/internal/text"
 )
-
-// tokenByte are the bytes of a token, RFC 9110 §5.6.2.
-var tokenByte = func() (t [256]bool) {
-	for _, c := range []byte("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") {
-		t[c] = true
-	}
-	return t
-}()
-
-// nameLength returns the length of the token at the start of the line, or 0 unless
-// a colon follows it. It looks only at the bytes that keep would have kept.
-func nameLength(line []byte) int {
-	for i, c := range line[:min(len(line), lineKept)] {
-		if !tokenByte[c] {
-			if c != ':' {
-				return 0
-			}
-			return i
-		}
-	}
-	return 0
-}
 
 // plainFields returns the length of the field lines at the start of p that are
 // complete, valid and irrelevant to the framing, as nearly all are. The first other
@@ -36,7 +14,7 @@ func plainFields(p []byte) (n int) {
 	for {
 		line := p[n:]
 		name := 0
-		for name < len(line) && tokenByte[line[name]] {
+		for name < len(line) && http1.Token[line[name]] {
 			name++
 		}
 		if name == 0 || name == len(line) || line[name] != ':' || special(name, line[0]) {
@@ -70,16 +48,16 @@ func special(length int, first byte) bool {
 // message ends.
 func (g *gate) field(line []byte) *Violation {
 	if line[0] == ' ' || line[0] == '\t' {
-		return errFolded
+		return http1.ErrFolded
 	}
-	n := nameLength(line)
+	n := http1.NameLength(line)
 	if n == 0 {
-		return errFieldName
+		return http1.ErrFieldName
 	}
 	name := line[:n]
 	switch n {
 	case len("forwarded"), len("x-forwarded-for"): // and x-real-ip
-		g.forwarded = g.forwarded || isForwarding(name)
+		g.forwarded = g.forwarded || http1.IsForwarding(name)
 	case len("connection"):
 		if text.IsName(name, "connection") {
 			return g.connection(line[n+1:])
@@ -98,62 +76,45 @@ func (g *gate) field(line []byte) *Violation {
 
 func (g *gate) connection(value []byte) *Violation {
 	if g.overlong {
-		return errConnection
+		return http1.ErrConnection
 	}
-	g.lastOne = g.lastOne || asksToClose(value)
+	g.lastOne = g.lastOne || http1.HasOption(value, "close")
 	return nil
 }
 
 func (g *gate) contentLength(value []byte) *Violation {
 	if g.length {
-		return errTwoLengths
+		return http1.ErrTwoLengths
 	}
 	g.length = true
-	value = text.TrimBlanks(value)
-	if g.overlong || len(value) == 0 || len(value) > maxLengthDigits {
-		return errLength
+	n, ok := http1.ParseLength(value)
+	if g.overlong || !ok {
+		return http1.ErrLength
 	}
-	for _, c := range value {
-		if c < '0' || '9' < c {
-			return errLength
-		}
-		g.left = 10*g.left + int64(c-'0')
-	}
+	g.left = n
 	return nil
 }
 
 func (g *gate) transferEncoding(value []byte) *Violation {
 	value = text.TrimBlanks(value)
 	if g.chunked || g.overlong || !text.IsName(value, "chunked") {
-		return errCoding
+		return http1.ErrCoding
 	}
 	g.chunked = true
 	return nil
 }
 
-// chunkLine checks the size of a chunk and its extensions. It does not parse
-// extensions, since none are used here.
+// chunkLine checks the size of a chunk and its extensions.
 func (g *gate) chunkLine(line []byte) *Violation {
-	n, size := 0, int64(0)
-	for ; n < len(line); n++ {
-		digit := ascii.Hex(line[n])
-		if digit < 0 {
-			break
-		}
-		if n == maxChunkDigits {
-			return errChunkSize
-		}
-		size = size<<4 | int64(digit)
+	size, extension, v := http1.ParseChunk(line)
+	if v != nil {
+		return v
 	}
-	extension := line[n:]
-	switch {
-	case n == 0 || len(extension) > 0 && extension[0] != ';':
-		return errChunkSize
-	case g.overlong || !isText(extension):
-		return errChunkLine
+	if g.overlong {
+		return http1.ErrChunkLine
 	}
-	if g.overhead += len(extension); g.overhead > maxOverhead {
-		return errChunkOverhead
+	if g.overhead += extension; g.overhead > http1.MaxTrailers {
+		return http1.ErrChunkOverhead
 	}
 	g.left, g.state = size, gateChunk
 	if size == 0 {
@@ -167,26 +128,11 @@ func (g *gate) trailer(line []byte) *Violation {
 		g.endOfMessage()
 		return nil
 	}
-	switch {
-	case line[0] == ' ' || line[0] == '\t':
-		return errFolded
-	case nameLength(line) == 0:
-		return errFieldName
-	case !isText(line):
-		return errTrailer
+	if v := http1.CheckTrailer(line); v != nil {
+		return v
 	}
-	if g.overhead += len(line) + len("\r\n"); g.overlong || g.overhead > maxOverhead {
-		return errChunkOverhead
+	if g.overhead += len(line) + len("\r\n"); g.overlong || g.overhead > http1.MaxTrailers {
+		return http1.ErrChunkOverhead
 	}
 	return nil
-}
-
-// isText reports whether b has no control bytes except tabs.
-func isText(b []byte) bool {
-	for _, c := range b {
-		if c < ' ' && c != '\t' || c == 0x7f {
-			return false
-		}
-	}
-	return true
 }

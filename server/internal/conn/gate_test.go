@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/fastlimit/fastlimit/server/internal/http1"
 )
 
 const plainRequest = "GET /next HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -20,28 +22,28 @@ func TestGateAlone(t *testing.T) {
 		pass, stop string // what may pass, and what must not
 		want       *Violation
 	}{
-		{"GET / HTTP/1.1\r\nHost: a", "\n\r\n", errBareLF},
-		{"GET / HTTP/1.1\r\nHost: a\r\n", "\n", errBareLF},
-		{post + " X: a\r", "\n\r\n", errFolded},
-		{post + "X y: a\r", "\n\r\n", errFieldName},
-		{post + "Content-Length: 1\r\nContent-Length: 1\r", "\n\r\nx", errTwoLengths},
-		{post + "Content-Length: 1\r\nX: y\r\ncontent-length: 0\r", "\n\r\nx", errTwoLengths},
-		{post + "Content-Length: 1:\r", "\n\r\n", errLength},
-		{post + "Content-Length: /\r", "\n\r\n", errLength},
-		{post + "Content-Length: 1234567890123456789\r", "\n\r\n", errLength},
-		{post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r", "\n\r\n", errCoding},
-		{post + "Transfer-Encoding: identity\r", "\n\r\n", errCoding},
-		{post + "Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r", "\n", errLengthCoding},
-		{post + "Content-Length: 0\r\nTransfer-Encoding: chunked\r\n\r", "\n", errLengthCoding},
-		{chunked + "1\r\nab\r", "\n", errChunkEnd},
-		{chunked + "1\r\na", "\n", errChunkEnd},
-		{chunked + "1\r\naX\r", "\n0\r\n\r\n", errChunkEnd},
-		{chunked + "g\r", "\n", errChunkSize},
-		{chunked + "1000000000000000\r", "\n", errChunkSize},
-		{chunked, "5;" + strings.Repeat("x", 300), errChunkLine}, // the end of the line is not waited for
-		{chunked + "0\r\nX: \x01\r", "\n\r\n", errTrailer},
-		{chunked + "0\r\nX\r", "\n\r\n", errFieldName},
-		{chunked + "0\r\n a: b\r", "\n\r\n", errFolded},
+		{"GET / HTTP/1.1\r\nHost: a", "\n\r\n", http1.ErrBareLF},
+		{"GET / HTTP/1.1\r\nHost: a\r\n", "\n", http1.ErrBareLF},
+		{post + " X: a\r", "\n\r\n", http1.ErrFolded},
+		{post + "X y: a\r", "\n\r\n", http1.ErrFieldName},
+		{post + "Content-Length: 1\r\nContent-Length: 1\r", "\n\r\nx", http1.ErrTwoLengths},
+		{post + "Content-Length: 1\r\nX: y\r\ncontent-length: 0\r", "\n\r\nx", http1.ErrTwoLengths},
+		{post + "Content-Length: 1:\r", "\n\r\n", http1.ErrLength},
+		{post + "Content-Length: /\r", "\n\r\n", http1.ErrLength},
+		{post + "Content-Length: 1234567890123456789\r", "\n\r\n", http1.ErrLength},
+		{post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r", "\n\r\n", http1.ErrCoding},
+		{post + "Transfer-Encoding: identity\r", "\n\r\n", http1.ErrCoding},
+		{post + "Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r", "\n", http1.ErrLengthCoding},
+		{post + "Content-Length: 0\r\nTransfer-Encoding: chunked\r\n\r", "\n", http1.ErrLengthCoding},
+		{chunked + "1\r\nab\r", "\n", http1.ErrChunkEnd},
+		{chunked + "1\r\na", "\n", http1.ErrChunkEnd},
+		{chunked + "1\r\naX\r", "\n0\r\n\r\n", http1.ErrChunkEnd},
+		{chunked + "g\r", "\n", http1.ErrChunkSize},
+		{chunked + "1000000000000000\r", "\n", http1.ErrChunkSize},
+		{chunked, "5;" + strings.Repeat("x", 300), http1.ErrChunkLine}, // the end of the line is not waited for
+		{chunked + "0\r\nX: \x01\r", "\n\r\n", http1.ErrTrailer},
+		{chunked + "0\r\nX\r", "\n\r\n", http1.ErrFieldName},
+		{chunked + "0\r\n a: b\r", "\n\r\n", http1.ErrFolded},
 		{post + "Connection: x , CLOSE\r\n\r\n", plainRequest, nil},
 		{post + "Connection: close\r\nContent-Length: 3\r\n\r\nabc", plainRequest, nil},
 		{post + "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX: y\r\n\r\n", plainRequest, nil},
@@ -106,7 +108,7 @@ func TestViolationInABodyThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	c := newConns(1, 1).wrap(socket("192.0.2.1"))
 	c.gate.pass([]byte("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5 \r\n"))
-	if v, _ := c.BeginRequest(); v != errChunkSize {
+	if v, _ := c.BeginRequest(); v != http1.ErrChunkSize {
 		t.Errorf("got %v", v)
 	}
 }

@@ -2,9 +2,8 @@ package conn
 
 import (
 	"bytes"
-	"encoding/binary"
-	"math/bits"
 
+	"github.com/fastlimit/fastlimit/server/internal/http1"
 	"github.com/fastlimit/fastlimit/server/internal/text"
 )
 
@@ -33,13 +32,13 @@ const (
 // (BenchmarkHead). It accepts less than they do, and must read what it accepts as
 // they do: FuzzHead compares it with both, FuzzSameAnswers the answers.
 func (h *Head) read(b []byte) (n int, what found) {
-	end := controlByte(b, 0)
+	end := http1.ControlByte(b, 0)
 	if end+1 >= len(b) {
 		return 0, partial
 	}
 	line, ok := bytes.CutSuffix(b[:end], []byte(" HTTP/1.1"))
 	space := bytes.IndexByte(line, ' ')
-	if !ok || !isCRLF(b[end:]) || space < 1 {
+	if !ok || !http1.IsCRLF(b[end:]) || space < 1 {
 		return 0, odd
 	}
 	h.Method, h.Target = line[:space], line[space+1:]
@@ -64,12 +63,12 @@ func (h *Head) readFields(b []byte, at int) (n int, what found) {
 		if len(b) < at+len("\r\n") {
 			return 0, partial
 		}
-		if isCRLF(b[at:]) {
+		if http1.IsCRLF(b[at:]) {
 			return at + len("\r\n"), whole
 		}
 		line := b[at:]
 		name := 0
-		for name < len(line) && tokenByte[line[name]] {
+		for name < len(line) && http1.Token[line[name]] {
 			name++
 		}
 		if name == len(line) {
@@ -78,14 +77,14 @@ func (h *Head) readFields(b []byte, at int) (n int, what found) {
 		if name == 0 || name >= lineKept || line[name] != ':' {
 			return 0, odd
 		}
-		end := controlByte(line, name+1)
+		end := http1.ControlByte(line, name+1)
 		for end < len(line) && line[end] == '\t' {
-			end = controlByte(line, end+1)
+			end = http1.ControlByte(line, end+1)
 		}
 		if end+1 >= len(line) {
 			return 0, partial
 		}
-		if !isCRLF(line[end:]) || !h.note(line[:name], line[name+1:end]) {
+		if !http1.IsCRLF(line[end:]) || !h.note(line[:name], line[name+1:end]) {
 			return 0, odd
 		}
 		at += end + len("\r\n")
@@ -109,11 +108,11 @@ func (h *Head) note(name, value []byte) bool {
 		return c != 't' && c != 'u' || !text.IsName(name, "trailer") && !text.IsName(name, "upgrade")
 	case len("forwarded"), len("x-forwarded-for"): // and x-real-ip
 		if c := name[0] | 0x20; c == 'x' || c == 'f' {
-			h.forwarded = h.forwarded || isForwarding(name)
+			h.forwarded = h.forwarded || http1.IsForwarding(name)
 		}
 	case len("connection"):
 		if name[0]|0x20 == 'c' && text.IsName(name, "connection") {
-			h.close = h.close || asksToClose(value)
+			h.close = h.close || http1.HasOption(value, "close")
 			return len(value) < lineKept-len("connection:\r\n")
 		}
 	case len("content-length"):
@@ -124,30 +123,6 @@ func (h *Head) note(name, value []byte) bool {
 	return true
 }
 
-// controlByte returns the index of the first control byte in b from index i on, tabs
-// included, len(b) if there is none. Eight bytes at a time: of a word x,
-// (x - 0x20…) &^ x has the top bits of bytes below 0x20, and the same of x ^ 0x7f…
-// and 0x01… those of DEL. A borrow may set more of them, but above the first one only.
-func controlByte(b []byte, i int) int {
-	const ones = 0x0101010101010101
-	for ; i+8 <= len(b); i += 8 {
-		x := binary.LittleEndian.Uint64(b[i:])
-		y := x ^ 0x7f*ones
-		if m := ((x-0x20*ones)&^x | (y-ones)&^y) & (0x80 * ones); m != 0 {
-			return i + bits.TrailingZeros64(m)/8
-		}
-	}
-	for ; i < len(b); i++ {
-		if b[i] < ' ' || b[i] == 0x7f {
-			break
-		}
-	}
-	return i
-}
-
-// isCRLF reports whether b, which has at least two bytes, begins with a CRLF.
-func isCRLF(b []byte) bool { return b[0] == '\r' && b[1] == '\n' }
-
 // isMethod reports whether b is a method in capital letters, which fasthttp takes as it
 // is. HEAD is left out, since its answer has no body.
 func isMethod(b []byte) bool {
@@ -157,21 +132,4 @@ func isMethod(b []byte) bool {
 		}
 	}
 	return string(b) != "HEAD"
-}
-
-// isForwarding reports whether a field is one by which proxies name their client.
-func isForwarding(name []byte) bool {
-	return text.IsName(name, "forwarded") || text.IsName(name, "x-real-ip") || text.IsName(name, "x-forwarded-for")
-}
-
-// asksToClose reports whether one of the options of a Connection field is "close".
-func asksToClose(value []byte) bool {
-	for more := true; more; {
-		var option []byte
-		option, value, more = bytes.Cut(value, []byte{','})
-		if text.IsName(text.TrimBlanks(option), "close") {
-			return true
-		}
-	}
-	return false
 }

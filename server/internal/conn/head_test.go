@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastlimit/fastlimit/server/internal/http1"
 	"github.com/valyala/fasthttp"
 )
 
@@ -108,31 +109,8 @@ func checkHead(t *testing.T, b []byte) {
 	}
 }
 
-// Every control byte is found wherever it stands, and nothing before it.
-func TestControlByte(t *testing.T) {
-	t.Parallel()
-	for length := range 20 {
-		for at := range length + 1 {
-			for c := range 256 {
-				b := bytes.Repeat([]byte{' '}, length)
-				want := length
-				if at < length {
-					if b[at] = byte(c); c < ' ' || c == 0x7f {
-						want = at
-					}
-				}
-				for from := range min(want+1, length) {
-					if got := controlByte(b, from); got != want {
-						t.Fatalf("%q from %d: %d, want %d", b, from, got, want)
-					}
-				}
-			}
-		}
-	}
-}
-
-// BenchmarkHead reads a head as residents do, and as they would with the gate and
-// fasthttp's parser.
+// BenchmarkHead reads a head as residents do, as a proxy does, and as both would with
+// the gate and fasthttp's parser.
 func BenchmarkHead(b *testing.B) {
 	for _, c := range []struct{ name, head string }{{"host", simple}, {"browser", browser}} {
 		head := []byte(c.head)
@@ -141,6 +119,14 @@ func BenchmarkHead(b *testing.B) {
 			for b.Loop() {
 				if _, what := h.read(head); what != whole {
 					b.Fatal(what)
+				}
+			}
+		})
+		b.Run(c.name+"/http1", func(b *testing.B) {
+			var r http1.Request
+			for b.Loop() {
+				if n, err := r.Parse(head); n == 0 {
+					b.Fatal(err)
 				}
 			}
 		})

@@ -19,7 +19,15 @@ import (
 type Handlers struct {
 	// Answer appends the whole response to a simple request, or reports
 	// that fasthttp has to serve it. last ends the connection. nil: fasthttp serves all.
-	Answer     func(dst []byte, c *Conn, h *Head) (out []byte, last, ok bool)
+	Answer func(dst []byte, c *Conn, h *Head) (out []byte, last, ok bool)
+	// Relay serves the next request that Answer did not take, in place of fasthttp, and all
+	// that have arrived behind it. It reports whether others may follow. nil: fasthttp does.
+	Relay func(c *Conn) (more bool)
+
+	// Refuse appends the answer to a request that could not be read, by what was wrong
+	// with it. Required with Options.HTTP2.
+	Refuse func(dst []byte, c *Conn, err error) []byte
+
 	Request    fasthttp.RequestHandler
 	ParseError func(ctx *fasthttp.RequestCtx, err error)   // answers what fasthttp could not parse
 	Expect     func(ctx *fasthttp.RequestCtx) (status int) // answers Expect: 100-continue
@@ -35,6 +43,9 @@ type Options struct {
 	Proxied func(peer netip.Addr) bool
 
 	TLS *tls.Config // nil: none
+
+	// HTTP2 serves clients that choose HTTP/2, which TLS offers then. nil: nobody.
+	HTTP2 Multiplexed
 }
 
 // trusts reports whether a peer has to send a PROXY header.
@@ -50,13 +61,15 @@ type Listener struct {
 	http, large *fasthttp.Server // for heads up to smallHead, and for longer ones
 	residents   *residents
 	answer      func([]byte, *Conn, *Head) (out []byte, last, ok bool)
-	accepted    chan struct{} // closed when no more connections are accepted
+	refuse      func([]byte, *Conn, error) []byte
+	relay       func(*Conn) (more bool) // nil: fasthttp takes what residents do not
+	accepted    chan struct{}           // closed when no more connections are accepted
 }
 
 // NewListener returns a listener whose connections are among the others of conns.
 func NewListener(conns *Conns, h Handlers) *Listener {
 	small := min(smallHead, conns.limits.HeadBytes)
-	l := &Listener{conns: conns, answer: h.Answer, residents: newResidents(small), accepted: make(chan struct{})}
+	l := &Listener{conns: conns, answer: h.Answer, relay: h.Relay, refuse: h.Refuse, residents: newResidents(small), accepted: make(chan struct{})}
 	l.http = l.newHTTP(&h, small)
 	l.large = l.newHTTP(&h, conns.limits.HeadBytes)
 	return l
@@ -188,10 +201,26 @@ var fullAnswer = shortAnswer(fasthttp.StatusServiceUnavailable, "All connections
 // serve serves a connection to its end.
 func (l *Listener) serve(c *Conn) {
 	defer l.conns.remove(c)
-	if l.open(c) && !l.reside(c) {
-		l.serveHTTP(c)
+	switch {
+	case !l.open(c):
+	case l.Options.HTTP2 != nil && c.protocol() == "h2":
+		l.serveSession(c)
+	default:
+		l.serveRequests(c)
 	}
 	c.finish()
+}
+
+func (l *Listener) serveRequests(c *Conn) {
+	for !l.reside(c) {
+		if l.relay == nil {
+			l.serveHTTP(c)
+			return
+		}
+		if !l.relay(c) {
+			return
+		}
+	}
 }
 
 // serveHTTP has fasthttp serve a connection. Heads that the small reader refuses go

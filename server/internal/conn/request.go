@@ -100,6 +100,9 @@ func (c *Conn) Denied() (last bool) {
 	return false
 }
 
+// Reused reports whether the request that is being handled is not the connection's first.
+func (c *Conn) Reused() bool { return c.served > 1 }
+
 // Addr is the address of the client; invalid if it has none.
 func (c *Conn) Addr() netip.Addr { return c.addr }
 

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"runtime"
 	"sync"
+
+	"github.com/fastlimit/fastlimit/server/internal/nowait"
 )
 
 // resident answers the simple requests of a connection. While these are all that
@@ -72,7 +74,7 @@ const (
 // reside answers simple requests. It reports whether the connection is done; if
 // not, fasthttp has to go on with it.
 func (l *Listener) reside(c *Conn) (done bool) {
-	raw := rawConn(c.Conn)
+	raw := nowait.Raw(c.Conn)
 	if raw == nil || l.answer == nil {
 		return false
 	}
@@ -161,6 +163,12 @@ func (r *resident) flush() bool {
 		r.sent = r.write(r.out)
 	}
 	return r.sent == len(r.out)
+}
+
+// skip implements unsent.
+func (r *resident) skip() (n int) {
+	n, r.sent = r.sent, 0
+	return n
 }
 
 // yield says what follows when no head is there and no byte can be read.

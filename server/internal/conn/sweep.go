@@ -20,7 +20,10 @@ func (c *Conns) Watch(ctx context.Context) {
 	}
 }
 
-var longAgo = time.Unix(1, 0)
+var (
+	longAgo    = time.Unix(1, 0)
+	noDeadline time.Time
+)
 
 // sweep begins a tick and ends what is overdue by setting a deadline in the past,
 // so that a slow client still gets an answer (408). A client that does not read even
@@ -37,7 +40,17 @@ func (c *Conns) sweep() {
 	}
 }
 
+// checkLocked ends what is overdue of a connection, and of its streams.
 func (c *Conns) checkLocked(cn *Conn, tick uint32) {
+	c.checkPhaseLocked(cn, tick)
+	if cn.session != nil {
+		for _, stream := range cn.session.streams.members {
+			c.checkPhaseLocked(stream, tick)
+		}
+	}
+}
+
+func (c *Conns) checkPhaseLocked(cn *Conn, tick uint32) {
 	since := cn.since.Load()
 	p := phase(since >> 32)
 	// The tick in which the phase began does not count, so that nobody gets less
@@ -56,7 +69,8 @@ func (c *Conns) checkLocked(cn *Conn, tick uint32) {
 
 // lookForFINs ends the connections that wait although their client has half-closed: its
 // FIN came with a request; see resident. It looks at each connection once after its last
-// request. One goroutine calls it.
+// request. While an upstream has a request it looks each time, and has the upstream let go
+// if the client has left. One goroutine calls it.
 func (c *Conns) lookForFINs() {
 	tick := c.tick.Load()
 	c.mu.Lock()
@@ -69,10 +83,18 @@ func (c *Conns) lookForFINs() {
 			cn.looked = since
 			c.quiet = append(c.quiet, cn)
 		}
+		if p == asking && uint32(since) != tick {
+			c.quiet = append(c.quiet, cn)
+		}
 	}
 	c.mu.Unlock()
 	for _, cn := range c.quiet { // without the lock: each is a system call
-		if finWaits(cn.Conn) {
+		switch {
+		case cn.phase() == asking:
+			if hasLeft(cn.socket()) {
+				cn.link.cut()
+			}
+		case finWaits(cn.Conn):
 			cn.wake() // no more: its goroutine may just have read requests
 		}
 	}

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
 	"syscall"
 
+	"github.com/fastlimit/fastlimit/server/internal/nowait"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,10 +24,10 @@ func openFiles() int {
 // our side, so that the client sees that no more answers come. Nothing happens
 // between the two, so hardly any request arrives in vain.
 func lastRead(nc net.Conn, p []byte) (n int, err error) {
-	n, err = readOnce(nc, p, func(fd int) {
+	n, err = nowait.Read(nc, p, func(fd int) {
 		_ = unix.Shutdown(fd, unix.SHUT_WR) // it may be closed already
 	})
-	if err != nil || n <= 0 {
+	if err != nil {
 		return 0, io.EOF
 	}
 	return n, nil
@@ -35,44 +35,7 @@ func lastRead(nc net.Conn, p []byte) (n int, err error) {
 
 // readNow reads what has arrived, whatever the deadline. If that is nothing, its error
 // is the one of a deadline.
-func readNow(nc net.Conn, p []byte) (n int, err error) {
-	n, err = readOnce(nc, p, func(int) {})
-	switch {
-	case errors.Is(err, unix.EAGAIN):
-		return 0, os.ErrDeadlineExceeded
-	case err != nil:
-		return 0, err
-	case n <= 0:
-		return 0, io.EOF
-	}
-	return n, nil
-}
-
-// readOnce reads without waiting. It calls empty if there is nothing.
-func readOnce(nc net.Conn, p []byte, empty func(fd int)) (n int, err error) {
-	sc, ok := nc.(syscall.Conn)
-	if !ok {
-		return 0, io.EOF
-	}
-	raw, err := sc.SyscallConn()
-	if err != nil {
-		return 0, io.EOF
-	}
-	if failed := raw.Control(func(fd uintptr) {
-		for {
-			n, err = unix.Read(int(fd), p)
-			if !errors.Is(err, unix.EINTR) {
-				break
-			}
-		}
-		if errors.Is(err, unix.EAGAIN) {
-			empty(int(fd))
-		}
-	}); failed != nil {
-		return 0, failed
-	}
-	return n, err
-}
+func readNow(nc net.Conn, p []byte) (n int, err error) { return nowait.Read(nc, p, nil) }
 
 // inherit sets options on the listening socket that its connections inherit, which
 // saves the calls that Go would make for each of them: keep-alive as Go has it.

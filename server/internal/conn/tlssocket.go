@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,9 +24,9 @@ type tlsSocket struct {
 	shaking bool   // the handshake is going on
 	secure  bool   // it has succeeded
 
-	polling bool // reads do not wait; see lastRead
-	polled  bool // and one has found something
-	closing bool // writes may take closeTime
+	polling bool        // reads do not wait; see lastRead
+	polled  bool        // and one has found something
+	closing atomic.Bool // writes may take closeTime
 }
 
 // closeTime is what the last message to a client may take that does not read. Package
@@ -55,7 +56,7 @@ func (s *tlsSocket) Read(p []byte) (n int, err error) {
 
 // SetWriteDeadline implements net.Conn.
 func (s *tlsSocket) SetWriteDeadline(t time.Time) error {
-	if latest := time.Now().Add(closeTime); s.closing && t.After(latest) {
+	if latest := time.Now().Add(closeTime); s.closing.Load() && t.After(latest) {
 		t = latest
 	}
 	return s.Conn.SetWriteDeadline(t)
@@ -101,6 +102,14 @@ func (c *Conn) handshake() error {
 		c.closed, c.unread = false, true
 	}
 	return err
+}
+
+// protocol is what the client has chosen by ALPN; empty without TLS or a choice.
+func (c *Conn) protocol() string {
+	if through, ok := c.Conn.(*tls.Conn); ok {
+		return through.ConnectionState().NegotiatedProtocol
+	}
+	return ""
 }
 
 // likeHTTP looks at the first bytes of what is no TLS.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,19 +16,9 @@ import (
 // tlsPair is what a server and a client need of one certificate.
 func tlsPair(t testing.TB) (server, client *tls.Config) {
 	t.Helper()
-	files := redistest.NewCertificate(t, time.Now().Add(time.Hour))
-	pair, err := tls.LoadX509KeyPair(files.CertFile, files.KeyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(files.CertFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(text)
-	server = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
-	return server, &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}
+	server, client = redistest.NewCertificate(t, time.Now().Add(time.Hour)).Configs(t)
+	server.NextProtos = []string{"http/1.1"}
+	return server, client
 }
 
 // dialTLS shakes hands, behind a PROXY header in the same packet if there is one.

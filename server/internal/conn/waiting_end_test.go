@@ -43,6 +43,8 @@ type full struct{}
 
 func (full) flush() bool { return false }
 
+func (full) skip() int { return 0 }
+
 // What makes room for others is denied and ends; a request that begins to wait meanwhile too.
 func TestEvictedWhileWaiting(t *testing.T) {
 	t.Parallel()

@@ -15,20 +15,40 @@ import (
 func (s *Service) answerSimple(dst []byte, c *conn.Conn, h *conn.Head, listener int) (out []byte, last, ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.notePanic(p)
-			c.LeaveUnread()
-			out, last, ok = s.bad.internal.append(dst), true, true
+			out, last, ok = s.panicked(dst, c, p), true, true
 		}
 	}()
 	snap := s.current.Load()
 	if !plainTarget(h.Method, h.Target) || snap.batches && string(h.Target) == BatchPath {
 		return dst, false, false
 	}
+	var a Admission
+	out, last, refused := s.decideHead(dst, c, h, snap, listener, &a)
+	switch {
+	case refused != policy.NotRefused:
+		return dst, false, false
+	case a.Admitted:
+		out, last = s.forwarder.Forward(dst, c, h, a)
+	}
+	return out, last, true
+}
+
+// panicked answers a request that panicked.
+func (s *Service) panicked(dst []byte, c *conn.Conn, p any) (out []byte) {
+	s.notePanic(p)
+	c.LeaveUnread()
+	return s.bad.internal.append(dst)
+}
+
+// decideHead decides on a request whose target is valid, and appends the answer. If it is
+// refused, nothing has happened. If it is admitted and there is a forwarder, a is filled in,
+// and the answer is the forwarder's.
+func (s *Service) decideHead(dst []byte, c *conn.Conn, h *conn.Head, snap *Snapshot, listener int, a *Admission) (out []byte, last bool, refused policy.Refusal) {
 	r := snap.states.get()
 	defer snap.states.put(r)
-	from := r.assembleSimple(snap, c.Addr(), h)
+	from := r.assembleSimple(snap, listener, c.Addr(), h)
 	if from.Refused != policy.NotRefused {
-		return dst, false, false
+		return dst, false, from.Refused
 	}
 	_, forwarded := c.BeginRequest()
 	now := s.clock.now()
@@ -37,24 +57,42 @@ func (s *Service) answerSimple(dst []byte, c *conn.Conn, h *conn.Head, listener 
 		bad := s.bad.refused(v.Refused)
 		s.badLog.Note(&bad.Reason, c.Addr(), refusalOf(&v))
 		c.LeaveUnread()
-		return bad.append(dst), true, true
+		out = bad.append(dst)
+		if s.access != nil {
+			s.noteSimple(out[len(dst):], bad, c, h, now, snap, listener, r, &v)
+		}
+		return out, true, policy.NotRefused
 	}
-	last = !v.Decision.Allowed && c.Denied() || c.LastRequest()
+	if s.forwarder != nil && v.Decision.Allowed {
+		s.admit(a, dst, c, h, now, snap, listener, r, &v)
+		return dst, false, policy.NotRefused
+	}
+	read := now
+	last = !v.Decision.Allowed && (c.Denied() || a.LastIfDenied) || c.LastRequest()
 	if snap.waits {
 		now = s.clock.now() // it may be later by now
 	}
 	date := s.dates.at(now)
 	switch {
 	case v.Decision.Allowed && !snap.always:
-		return snap.allowed.end(snap.allowed.begin(dst, date), last), last, true
+		out = snap.allowed.end(snap.allowed.begin(dst, date), last)
 	case v.Decision.Allowed:
-		out = snap.allowed.begin(dst, date)
-		if a, d := snap.shown(listener, &v, &r.scratch); a != nil {
-			out = a.AppendFields(out, &d)
-		}
-		return snap.allowed.end(out, last), last, true
+		out = snap.allowed.end(appendShown(snap.allowed.begin(dst, date), snap, listener, &v, r), last)
 	case v.Rule == nil:
-		return snap.listed.end(snap.listed.begin(dst, date), last), last, true
+		out = snap.listed.end(snap.listed.begin(dst, date), last)
+	default:
+		out = r.appendDenial(dst, snap.denial(v.Rule, listener), date, &v.Decision, last)
 	}
-	return r.appendDenial(dst, snap.denial(v.Rule, listener), date, &v.Decision, last), last, true
+	if s.access != nil {
+		s.noteSimple(out[len(dst):], nil, c, h, read, snap, listener, r, &v)
+	}
+	return out, last, policy.NotRefused
+}
+
+// appendShown appends the lines that tell an admitted client what is known of its limit.
+func appendShown(dst []byte, snap *Snapshot, listener int, v *policy.Verdict, r *requestState) []byte {
+	if a, d := snap.shown(listener, v, &r.scratch); a != nil {
+		return a.AppendFields(dst, &d)
+	}
+	return dst
 }

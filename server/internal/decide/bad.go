@@ -9,6 +9,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/denial"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
+	"github.com/fastlimit/fastlimit/server/internal/http1"
 	"github.com/fastlimit/fastlimit/server/internal/logs"
 	"github.com/valyala/fasthttp"
 )
@@ -24,7 +25,7 @@ type badRequest struct {
 // the bytes that follow one that was not understood cannot be trusted either.
 type badRequests struct {
 	malformed, framing, version, host, target, peer badRequest
-	repeated, unnamed, cost, batch                  badRequest
+	repeated, unnamed, cost, batch, expectation     badRequest
 	headerSize, bodySize, timeout, truncated        badRequest
 	internal                                        badRequest // a panic, the only one that is our fault
 
@@ -50,6 +51,7 @@ func newBadRequests() *badRequests {
 		{&f.unnamed, "unnamed", http.StatusBadRequest, "The proxy did not name the client or the original request."},
 		{&f.cost, "cost", http.StatusBadRequest, "The proxy named a cost that is not a whole number from 1 to what the limit holds."},
 		{&f.batch, "batch", http.StatusBadRequest, "The batch cannot be decided."},
+		{&f.expectation, "expectation", http.StatusExpectationFailed, "This server knows no expectation but 100-continue."},
 		{&f.headerSize, "header_size", http.StatusRequestHeaderFieldsTooLarge, "The request line and headers are too long."},
 		{&f.bodySize, "body_size", http.StatusRequestEntityTooLarge, "The request body is too long. A decision needs none."},
 		{&f.timeout, "timeout", http.StatusRequestTimeout, "The request did not arrive in time."},
@@ -77,13 +79,12 @@ func (f *badRequests) refused(why policy.Refusal) *badRequest {
 func (f *badRequests) of(err error) *badRequest {
 	var small *fasthttp.ErrSmallBuffer
 	var netErr net.Error
-	var breach *conn.Violation
+	var message *http1.Error
+	var long *HeadTooLong
 	switch {
-	case errors.As(err, &breach):
-		if breach.Ambiguous {
-			return &f.framing
-		}
-	case errors.As(err, &small):
+	case errors.As(err, &message):
+		return f.ofMessage(message)
+	case errors.As(err, &small), errors.As(err, &long):
 		return &f.headerSize
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
 		return &f.bodySize
@@ -95,6 +96,23 @@ func (f *badRequests) of(err error) *badRequest {
 		return &f.framing
 	case errors.Is(err, fasthttp.ErrorInvalidURI):
 		return &f.target
+	}
+	return &f.malformed
+}
+
+// ofMessage returns the kind of what is wrong with a message that was not read by fasthttp.
+func (f *badRequests) ofMessage(e *http1.Error) *badRequest {
+	switch e.Kind {
+	case http1.Framing:
+		return &f.framing
+	case http1.Version:
+		return &f.version
+	case http1.Host:
+		return &f.host
+	case http1.Target:
+		return &f.target
+	case http1.Expectation:
+		return &f.expectation
 	}
 	return &f.malformed
 }

@@ -179,6 +179,9 @@ func (s *Service) answerBatch(ctx *fasthttp.RequestCtx, snap *Snapshot) {
 		s.refuse(ctx, bad, cause)
 		return
 	}
+	if s.access != nil {
+		defer s.noteAnswer(ctx, nil, snap, 0, nil, nil)
+	}
 	h := &ctx.Request.Header
 	call := guard.Call{
 		Method: string(h.Method()), ContentType: string(h.ContentType()), HasBody: true,

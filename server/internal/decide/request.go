@@ -84,15 +84,15 @@ func (h *proxyHints) note(peer netip.Addr, from *policy.AssembleResult, forwarde
 }
 
 // assemble fills the state from a request that fasthttp has parsed.
-func (j *requestState) assemble(snap *Snapshot, peer netip.Addr, h *fasthttp.RequestHeader) policy.AssembleResult {
+func (j *requestState) assemble(snap *Snapshot, listener int, peer netip.Addr, h *fasthttp.RequestHeader) policy.AssembleResult {
 	j.raw = h.RawHeaders()
 	in := policy.Incoming{Peer: peer, Method: h.Method(), Target: h.RequestURI(), Host: h.Host(), Fields: j}
-	return snap.engine.Assemble(&snap.identity, &in, &j.scratch, &j.request)
+	return snap.engine.Assemble(snap.identityOf(listener), &in, &j.scratch, &j.request)
 }
 
 // assembleSimple fills the state from the head of a simple request.
-func (j *requestState) assembleSimple(snap *Snapshot, peer netip.Addr, h *conn.Head) policy.AssembleResult {
+func (j *requestState) assembleSimple(snap *Snapshot, listener int, peer netip.Addr, h *conn.Head) policy.AssembleResult {
 	j.raw = h.Fields
 	in := policy.Incoming{Peer: peer, Method: h.Method, Target: h.Target, Host: h.Host, Fields: j}
-	return snap.engine.Assemble(&snap.identity, &in, &j.scratch, &j.request)
+	return snap.engine.Assemble(snap.identityOf(listener), &in, &j.scratch, &j.request)
 }

@@ -6,11 +6,14 @@ import (
 	"log/slog"
 	"net/netip"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server/internal/accesslog"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
+	"github.com/fastlimit/fastlimit/server/internal/http1"
 	"github.com/fastlimit/fastlimit/server/internal/logs"
 	"github.com/fastlimit/fastlimit/server/internal/text"
 	"github.com/valyala/fasthttp"
@@ -26,10 +29,16 @@ type Service struct {
 	current atomic.Pointer[Snapshot]
 	bad     *badRequests
 	denials *logs.Denials
+	access  *accesslog.Log // nil: none
 	log     *slog.Logger
 	maxBody int // bytes of a body that are read to keep the connection
 	clock   clock
 
+	forwarder Forwarder // nil: admitted requests get an empty 200
+	oweds     sync.Pool
+	lines     sync.Pool
+
+	swaps  sync.Mutex // held by who replaces current
 	rules  ruleHistory
 	badLog logs.Bad
 	panics logs.Budget
@@ -43,11 +52,15 @@ type Config struct {
 	Log        *slog.Logger
 	BodyBytes  int // of a body that are read, and dropped, to keep the connection
 	DenialLogs int // lines a second, negative: none
+
+	Access *accesslog.Log // nil: none
 }
 
 // New returns a service that decides by a snapshot.
 func New(c Config, first *Snapshot) *Service {
-	s := &Service{bad: newBadRequests(), denials: logs.NewDenials(c.DenialLogs), log: c.Log, maxBody: c.BodyBytes}
+	s := &Service{bad: newBadRequests(), denials: logs.NewDenials(c.DenialLogs), access: c.Access, log: c.Log, maxBody: c.BodyBytes}
+	s.oweds.New = func() any { return &Owed{from: &s.oweds} }
+	s.lines.New = func() any { return new(Line) }
 	s.clock.set()
 	s.Swap(first)
 	return s
@@ -62,21 +75,38 @@ func (s *Service) TrustedProxy(a netip.Addr) bool { return s.Snapshot().settings
 // Swap replaces the snapshot for requests that begin from now on. Requests in flight
 // finish with theirs. Sums over rules go on: see [Service.RuleStats].
 func (s *Service) Swap(next *Snapshot) {
+	s.Update(func(*Snapshot) *Snapshot { return next })
+}
+
+// Update is Swap for a snapshot that is made of the current one. Nobody else replaces that
+// meanwhile: of two who each change a part, none undoes what the other has done.
+func (s *Service) Update(change func(now *Snapshot) (next *Snapshot)) {
+	s.swaps.Lock()
+	defer s.swaps.Unlock()
+	next := change(s.current.Load())
 	s.rules.swap(next.settings.Limiter.Rules(), func() { s.current.Store(next) })
 }
 
+// SetForwarder has admitted requests passed on. Call it before the first request.
+func (s *Service) SetForwarder(f Forwarder) { s.forwarder = f }
+
 // Handlers returns the handlers of a listener, given its index in Settings.Listeners.
 func (s *Service) Handlers(listener int) conn.Handlers {
-	return conn.Handlers{
+	h := conn.Handlers{
 		Answer: func(dst []byte, c *conn.Conn, h *conn.Head) ([]byte, bool, bool) {
 			return s.answerSimple(dst, c, h, listener)
 		},
+		Refuse: s.Refuse,
 		// fasthttp has read the clock right before it calls the handler.
 		Request:    func(ctx *fasthttp.RequestCtx) { s.answer(ctx, s.current.Load(), listener, ctx.Time()) },
 		ParseError: s.parseError,
 		Expect:     func(ctx *fasthttp.RequestCtx) int { return s.expect(ctx, listener) },
 		Log:        parserLog{s.log},
 	}
+	if s.forwarder != nil {
+		h.Relay = func(c *conn.Conn) bool { return s.forwarder.Relay(c, listener) }
+	}
+	return h
 }
 
 // answer answers a request, all of it by one snapshot. read is when the clock was
@@ -90,11 +120,11 @@ func (s *Service) answer(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 	}
 	header := &ctx.Request.Header
 	switch {
-	case !http1(header):
+	case !knownVersion(header):
 		s.refuse(ctx, &s.bad.version, nil)
 	case broken != nil:
 		s.refuse(ctx, s.bad.of(broken), broken)
-	case !validTarget(header.Method(), header.RequestURI()):
+	case !http1.ValidTarget(header.Method(), header.RequestURI()):
 		s.refuse(ctx, &s.bad.target, nil)
 	case snap.batches && string(header.RequestURI()) == BatchPath:
 		s.answerBatch(ctx, snap)
@@ -126,7 +156,7 @@ func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 	r := snap.states.get()
 	defer snap.states.put(r)
 	peer := conn.PeerAddr(ctx)
-	from := r.assemble(snap, peer, &ctx.Request.Header)
+	from := r.assemble(snap, listener, peer, &ctx.Request.Header)
 	v := s.judge(context.Background(), conn.Of(ctx), r, snap, peer, &from, forwarded, read)
 	switch {
 	case v.Refused != policy.NotRefused:
@@ -136,17 +166,19 @@ func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 		if snap.always {
 			writeAdmission(&ctx.Response, snap, listener, &v, r)
 		}
-		return false
 	case v.Rule == nil:
 		writeListed(&ctx.Response)
 	default:
 		writeDenial(&ctx.Response, snap.denial(v.Rule, listener).answer, &v.Decision, &r.values)
 	}
-	return true
+	if s.access != nil {
+		s.noteAnswer(ctx, nil, snap, listener, r, &v)
+	}
+	return !v.Decision.Allowed
 }
 
 // Judge decides a request that arrived by other means than a [conn.Listener], by the
-// current snapshot: it counts and logs what they do, but for a refusal, which is
+// current snapshot and its common identity: it counts and logs what they do, but for a refusal, which is
 // only counted. The caller answers, in its own protocol. read is when the clock was
 // read for the request; forwarded says that its connection has sent forwarding
 // headers. ctx bounds waiting for a shared store. Nobody waits for a place in line. Judge
@@ -226,6 +258,9 @@ func (s *Service) rescue(ctx *fasthttp.RequestCtx) {
 	}
 	ctx.Response.Reset()
 	s.bad.internal.answer(ctx)
+	if s.access != nil {
+		s.noteAnswer(ctx, &s.bad.internal, nil, 0, nil, nil)
+	}
 	s.notePanic(p)
 }
 
@@ -252,6 +287,9 @@ func (s *Service) parseError(ctx *fasthttp.RequestCtx, err error) {
 // refuse answers a bad request, notes it for the log and closes the connection.
 func (s *Service) refuse(ctx *fasthttp.RequestCtx, b *badRequest, err error) {
 	b.answer(ctx)
+	if s.access != nil {
+		s.noteAnswer(ctx, b, nil, 0, nil, nil)
+	}
 	s.badLog.Note(&b.Reason, conn.PeerAddr(ctx), err)
 }
 

@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"cmp"
+	"slices"
 	"sync/atomic"
 
 	"github.com/fastlimit/fastlimit"
@@ -22,6 +24,8 @@ type Settings struct {
 type Listener struct {
 	denial.Options      // of the denials by a rule
 	Always         bool // what is known of a limit is shown on admissions too
+
+	Identity *policy.Identity // nil: Settings.Identity
 }
 
 // Snapshot is what requests are decided by: limiter, lists, keys, identity, and
@@ -36,12 +40,14 @@ type Snapshot struct {
 	batches  bool
 	waits    bool            // some rule lets requests wait
 	always   bool            // some listener shows limits on admissions
+	owes     bool            // some rule has costs from answers
 	denials  []deny          // by rule, then listener; those of tiers follow; see denial
 	tiers    []int           // by rule: where its tiers begin among denials, in listeners; then their end
 	live     [][]liveDenials // by rule, then what TierIndex adds to the tiers above; nil: none
 	states   states
 	named    []atomic.Pointer[namedDenials] // by rule, then place of a rate that was named
 
+	identities      []*policy.Identity // by listener; nil: all have identity
 	listeners       int
 	allowed, listed rendered
 	settings        Settings
@@ -57,9 +63,10 @@ type deny struct {
 
 // NewSnapshot renders all answers. The settings must not be changed any more.
 func NewSnapshot(s Settings) *Snapshot {
-	snap := &Snapshot{engine: *s.Engine, identity: *s.Identity, batches: s.Batches, waits: s.Engine.Waits(), listeners: len(s.Listeners), settings: s}
+	snap := &Snapshot{engine: *s.Engine, identity: *s.Identity, batches: s.Batches, waits: s.Engine.Waits(), owes: s.Engine.Owes(), listeners: len(s.Listeners), settings: s}
 	snap.allowed, snap.listed = renderAnswers()
 	snap.states.pool.New = newState
+	snap.addIdentities()
 	all := s.Limiter.Rules()
 	for _, r := range all {
 		snap.addDenials(r)
@@ -75,6 +82,25 @@ func NewSnapshot(s Settings) *Snapshot {
 	}
 	snap.tiers = append(snap.tiers, rows)
 	return snap
+}
+
+// addIdentities adds those of listeners, if any has one of its own.
+func (s *Snapshot) addIdentities() {
+	own := func(l Listener) bool { return l.Identity != nil }
+	if !slices.ContainsFunc(s.settings.Listeners, own) {
+		return
+	}
+	for _, l := range s.settings.Listeners {
+		s.identities = append(s.identities, cmp.Or(l.Identity, s.settings.Identity))
+	}
+}
+
+// identityOf is who finds the clients of a listener.
+func (s *Snapshot) identityOf(listener int) *policy.Identity {
+	if s.identities == nil {
+		return &s.identity
+	}
+	return s.identities[listener]
 }
 
 // addDenials adds what a rule, or a tier of one, answers.
@@ -103,14 +129,9 @@ type liveDenials struct {
 
 // WithEngine returns a snapshot that differs by its engine, of [policy.Engine.WithLive],
 // and what that charges: tiers are all of its live ones. It renders the answers of those
-// that s does not have.
+// that s does not have. The lists are those of s.
 func (s *Snapshot) WithEngine(e *policy.Engine, tiers []*fastlimit.Rule) *Snapshot {
-	snap := &Snapshot{
-		engine: *e, identity: s.identity, batches: s.batches, waits: s.waits, always: s.always, denials: s.denials, tiers: s.tiers, named: s.named,
-		listeners: s.listeners, allowed: s.allowed, listed: s.listed, settings: s.settings,
-	}
-	snap.settings.Engine = e
-	snap.states.pool.New = newState
+	snap := s.with(e.WithLists(s.engine.Lists()))
 	snap.live = make([][]liveDenials, len(s.tiers)-1)
 	for _, t := range tiers {
 		rule, at := t.Index(), s.liveIndex(t)
@@ -123,6 +144,24 @@ func (s *Snapshot) WithEngine(e *policy.Engine, tiers []*fastlimit.Rule) *Snapsh
 			snap.live[rule][at] = liveDenials{t, s.renderDenials(t)}
 		}
 	}
+	return snap
+}
+
+// WithLists returns a snapshot that differs by the allow and deny lists.
+func (s *Snapshot) WithLists(l *policy.Lists) *Snapshot {
+	snap := s.with(s.engine.WithLists(l))
+	snap.live = s.live
+	return snap
+}
+
+// with returns a snapshot with another engine of the same rules, and no live tiers.
+func (s *Snapshot) with(e *policy.Engine) *Snapshot {
+	snap := &Snapshot{
+		engine: *e, identity: s.identity, batches: s.batches, waits: s.waits, always: s.always, owes: s.owes, denials: s.denials, tiers: s.tiers, named: s.named,
+		identities: s.identities, listeners: s.listeners, allowed: s.allowed, listed: s.listed, settings: s.settings,
+	}
+	snap.settings.Engine = e
+	snap.states.pool.New = newState
 	return snap
 }
 

@@ -10,9 +10,11 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime"
+	"slices"
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/prom"
+	"github.com/fastlimit/fastlimit/server/internal/upstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -35,12 +37,22 @@ type Stats struct {
 	ProxyErrors         map[string]uint64  // by reason
 	HandshakeErrors     map[string]uint64  // by class
 	Expiry              map[string]float64 // of certificates, by the address of their listener
+	HTTP2               HTTP2
 	AcceptErrors        uint64
-	LostLogs            func() uint64 // nil: not counted
+	DroppedLines        uint64          // of the access log
+	LostLogs            func() uint64   // nil: not counted
+	Upstream            *upstream.Stats // nil: there is none
+	Proxied             *Proxied        // likewise
 }
 
 // Requests is what became of requests, by the rules and by the lists.
 type Requests struct{ Allowed, Denied, ListAllowed, ListDenied uint64 }
+
+// HTTP2 is what clients do who have chosen it.
+type HTTP2 struct {
+	Connections          int64 // open now
+	Streams, Resets, Cut uint64
+}
 
 // Rule is what the rules of one name and mode have counted, replaced ones included.
 type Rule struct {
@@ -67,7 +79,9 @@ func Handler(stats func() Stats, others []prometheus.Collector, log *slog.Logger
 // All label values come from closed sets, rule names and constants, so that no client
 // can make series. Every series exists from the first scrape on, with 0 in it: rate()
 // and alerts on its first event work only then.
-var table = []prom.Metric[Stats]{
+var table = slices.Concat(ofServer, ofUpstream, ofProxy)
+
+var ofServer = []prom.Metric[Stats]{
 	prom.Counters("requests_total", "Requests decided, by decision.", []string{"decision"},
 		func(s *Stats, add func(uint64, ...string)) {
 			add(s.Requests.Allowed+s.Requests.ListAllowed, "allow")
@@ -131,7 +145,13 @@ var table = []prom.Metric[Stats]{
 				set(at, address)
 			}
 		}),
+	prom.Gauge("http2_connections", "Open connections that speak HTTP/2.", func(s *Stats) float64 { return float64(s.HTTP2.Connections) }),
+	prom.Counter("http2_streams_total", "Requests over HTTP/2.", func(s *Stats) uint64 { return s.HTTP2.Streams }),
+	prom.Counter("http2_resets_total", "Requests over HTTP/2 that their clients gave up before the answer had ended.", func(s *Stats) uint64 { return s.HTTP2.Resets }),
+	prom.Counter("http2_connections_cut_total", "Connections that were cut off because their clients gave up most requests.", func(s *Stats) uint64 { return s.HTTP2.Cut }),
 	prom.Counter("accept_errors_total", "Failures to accept a connection, mostly for lack of file descriptors.", func(s *Stats) uint64 { return s.AcceptErrors }),
+	prom.Counter("access_log_dropped_total", "Lines of the access log that were dropped because its file was slow or could not be written.",
+		func(s *Stats) uint64 { return s.DroppedLines }),
 	prom.Counters("log_lines_lost_total", "Log lines lost because the reader of the log went away.", nil,
 		func(s *Stats, add func(uint64, ...string)) {
 			if s.LostLogs != nil {

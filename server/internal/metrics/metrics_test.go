@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/server/internal/upstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
@@ -31,9 +32,20 @@ func fixed() Stats {
 		Version: "v1", Requests: Requests{Allowed: 1, Denied: 2, ListAllowed: 10, ListDenied: 20},
 		Rules:            []Rule{rule("a", "enforce", true, 100), rule("b", "shadow", true, 200), rule("old", "enforce", false, 300), rule("b", "enforce", false, 400)},
 		FirstSeenClients: 30, Bad: map[string]uint64{"host": 31, "framing": 32}, Untrusted: 33, Unnamed: 34, Connections: 35,
-		Rejected: map[string]uint64{"full": 36}, Dismissed: map[string]uint64{"client": 37, "denied": 38}, AcceptErrors: 39,
-		ProxyErrors: map[string]uint64{"missing": 41}, HandshakeErrors: map[string]uint64{"alpn": 42}, Expiry: map[string]float64{":443": 43},
+		Rejected: map[string]uint64{"full": 36}, Dismissed: map[string]uint64{"client": 37, "denied": 38}, AcceptErrors: 39, DroppedLines: 41,
+		ProxyErrors: map[string]uint64{"missing": 41}, HTTP2: HTTP2{Connections: 44, Streams: 45, Resets: 46, Cut: 47},
+		HandshakeErrors: map[string]uint64{"alpn": 42}, Expiry: map[string]float64{":443": 43},
 		LostLogs: func() uint64 { return 40 },
+		Upstream: &upstream.Stats{
+			Servers: []upstream.ServerStats{
+				{Name: "http://a:1", InUse: 50, Idle: 51, Requests: 52, Dials: 53, Failures: 54, Ejections: 55, DialErrors: map[string]uint64{"refused": 56, "timeout": 57}},
+				{Name: "unix:/b", Ejected: true},
+			},
+			Queue: 60, Served: 61, Full: 62, TimedOut: 63, Left: 64,
+		},
+		Proxied: &Proxied{
+			Answers: map[string]uint64{"2xx": 70, "5xx": 71}, Failures: map[string]uint64{"busy": 72}, Retries: 73, Broken: 74, Left: 75, Tunnels: 76,
+		},
 	}
 }
 

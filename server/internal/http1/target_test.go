@@ -1,4 +1,4 @@
-package decide
+package http1
 
 import "testing"
 
@@ -30,7 +30,7 @@ func TestValidTarget(t *testing.T) {
 		{"GET", "/12345678\xff", false},
 		{"GET", "/\xc3\xa9aaaaaaaaaaaaaaaa", false},
 	} {
-		if got := validTarget([]byte(c.method), []byte(c.target)); got != c.want {
+		if got := ValidTarget([]byte(c.method), []byte(c.target)); got != c.want {
 			t.Errorf("%s %q: got %v", c.method, c.target, got)
 		}
 	}

@@ -1,33 +1,36 @@
-package server
+// Package streams is a corpus of byte streams for servers of HTTP/1, most of which smuggle
+// something, and a second reader of HTTP/1, by the grammar, to judge what servers make of
+// them and of others.
+package streams
 
 import (
 	"fmt"
 	"strings"
 )
 
-// item is a stream of bytes, and what RFC 9112 makes of it: the number of
-// requests that a decision may answer with 200.
-type item struct {
-	name, stream string
-	oks          int
-	// body tells that what is wrong stands in a body, whose head a server may
+// Item is a stream of bytes, and what RFC 9112 makes of it.
+type Item struct {
+	Name, Stream string
+	OKs          int // requests that may be answered with 200
+	// Body tells that what is wrong stands in a body, whose head a server may
 	// have answered before it got there.
-	body bool
+	Body bool
 }
 
-const plainRequest = "GET /next HTTP/1.1\r\nHost: a\r\n\r\n"
+// Plain is a request.
+const Plain = "GET /next HTTP/1.1\r\nHost: a\r\n\r\n"
 
-// corpus is built by class, by combination.
-func corpus() []item {
+// Corpus is built by class, by combination.
+func Corpus() []Item {
 	all := goodStreams()
 	// What must be refused: alone, before and behind a good request. Nothing
 	// behind it is read.
 	refused := func(class string, n int, stream string, body bool) {
 		name := fmt.Sprintf("%s %d", class, n)
 		all = append(all,
-			item{name, stream, 0, body},
-			item{name + ", next", stream + plainRequest, 0, body},
-			item{name + ", between", plainRequest + stream + plainRequest, 1, body})
+			Item{name, stream, 0, body},
+			Item{name + ", next", stream + Plain, 0, body},
+			Item{name + ", between", Plain + stream + Plain, 1, body})
 	}
 	for n, line := range badRequestLines() {
 		refused("request line", n, line+"Host: a\r\n\r\n", false)

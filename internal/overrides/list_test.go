@@ -1,0 +1,70 @@
+package overrides
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// list is Set.List of a rule that exists, or of all.
+func (w *world) list(rule string) List {
+	w.Helper()
+	l, err := w.set.List(rule)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return l.(List) //nolint:forcetypeassert // it is
+}
+
+// The list of a rule that nobody has is refused, and says which there are. One that other
+// nodes have, as an override in the store shows, can be asked for.
+func TestListOfNoRule(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := new(flaky)
+		w := begin(t, store, nil)
+		if l := w.list("ip"); len(l.Overrides) != 1 {
+			t.Errorf("%+v", l)
+		}
+		if l := w.list("m"); len(l.Overrides) != 0 {
+			t.Errorf("%+v", l)
+		}
+		_, err := w.set.List("nope")
+		if e, ok := errors.AsType[*refusal](err); !ok || e.Status != 404 || e.Detail != `no rule "nope"; this node has ip, m` {
+			t.Errorf("%v", err)
+		}
+		name := recordName("nope", "x")
+		if err := store.Put(t.Context(), name, `{"rule":"nope","key":["x"],"unlimited":true}`, defaultFor); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * pollMost)
+		if l := w.list("nope"); len(l.Overrides) != 1 || !strings.Contains(l.Overrides[0].Problem, "no rule of that name") {
+			t.Errorf("%+v", l)
+		}
+	})
+}
+
+// Values of another type are told by their name in the body, not by those of the program.
+func TestPutOfWrongTypes(t *testing.T) {
+	t.Parallel()
+	w := build(t, new(flaky), nil)
+	for body, want := range map[string]string{
+		`{"rule":5,"key":"x"}`:              "rule: want a text, not number",
+		`{"rule":"ip","key":5}`:             "key: want a text, or a list of texts",
+		`{"rule":"ip","key":[5]}`:           "key: want a text, or a list of texts",
+		`{"rule":"ip","rate":5}`:            `rate: want a text such as "1000/s", not number`,
+		`{"rule":"ip","burst":"5"}`:         "burst: want a whole number from 0 on, not string",
+		`{"rule":"ip","burst":-5}`:          "burst: want a whole number from 0 on, not number -5",
+		`{"rule":"ip","unlimited":"yes"}`:   "unlimited: want true or false, not string",
+		`{"rule":"ip","key":"x","for":"x"}`: `for: "x" is no time`,
+		`[]`:                                "want an object, not array",
+	} {
+		_, err := w.set.Put(t.Context(), []byte(body), "me")
+		e, ok := errors.AsType[*refusal](err)
+		if !ok || e.Status != 400 || !strings.Contains(e.Detail, want) || !strings.Contains(e.Detail, example) || strings.Contains(e.Detail, "overrides.") || strings.Contains(e.Detail, "Go ") {
+			t.Errorf("%s: %v, want %s", body, err, want)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package policy
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"slices"
+
+	"github.com/gaissmai/bart"
+)
+
+// wide says which limit the clients of a prefix have, of whom there are many: single ones
+// are in exact. What holds no client's prefix is told by a sieve, without a look into the
+// trie, which costs several misses. Immutable once filled. The zero value has none.
+type wide struct {
+	trie  bart.Table[int]
+	sieve []uint64
+
+	lengths4, lengths6 []uint8 // of prefixes, in no order
+	full               bool    // to sieve would take longer than the lookup
+}
+
+// maxLengths is how many lengths of prefixes are tried.
+const maxLengths = 4
+
+func (w *wide) empty() bool { return w == nil || w.trie.Size() == 0 }
+
+// add enters a prefix. There are no more than so many.
+func (w *wide) add(p netip.Prefix, limit, most int) {
+	w.trie.Insert(p, limit)
+	if w.sieve == nil {
+		w.sieve = newSieve(most)
+	}
+	lengths := &w.lengths6
+	if p.Addr().Is4() {
+		lengths = &w.lengths4
+	}
+	n := uint8(p.Bits())
+	if !slices.Contains(*lengths, n) {
+		*lengths = append(*lengths, n)
+		w.full = w.full || len(*lengths) > maxLengths
+	}
+	sieveAdd(w.sieve, hashPrefix(p.Addr(), n))
+}
+
+// find returns the limit of the longest prefix that contains addr, and its length, -1 if
+// there is none.
+func (w *wide) find(addr netip.Addr) (limit, length int) {
+	if w.empty() || !w.may(addr) {
+		return 0, -1
+	}
+	p, limit, ok := w.trie.LookupPrefixLPM(netip.PrefixFrom(addr, addr.BitLen()))
+	if !ok {
+		return 0, -1
+	}
+	return limit, p.Bits()
+}
+
+// may reports whether a prefix that contains addr may have been added.
+func (w *wide) may(addr netip.Addr) bool {
+	lengths := w.lengths6
+	if addr.Is4() {
+		lengths = w.lengths4
+	}
+	if w.full {
+		return true
+	}
+	for _, n := range lengths {
+		if sieveHas(w.sieve, hashPrefix(addr, n)) {
+			return true
+		}
+	}
+	return false
+}
+
+// hashPrefix hashes the first n bits of an address. Whom a sieve lets through is no
+// secret, and costs only time.
+func hashPrefix(addr netip.Addr, n uint8) uint64 {
+	if addr.Is4() {
+		b := addr.As4()
+		return mix(uint64(binary.BigEndian.Uint32(b[:])&^(1<<(32-n)-1)) | uint64(n)<<32)
+	}
+	b := addr.As16()
+	hi, lo := binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint64(b[8:])
+	if n <= 64 {
+		return mix(hi&^(1<<(64-n)-1) + uint64(n))
+	}
+	return mix(mix(hi) ^ lo&^(1<<(128-n)-1) + uint64(n))
+}
+
+// mix is the finalizer of SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom
+// Number Generators", 2014).
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

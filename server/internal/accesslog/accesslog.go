@@ -1,0 +1,261 @@
+// Package accesslog writes a line of JSON for each request that was answered.
+//
+// Requests never wait for the disk. An entry is formatted into memory of a pool and copied,
+// under a lock held for that copy, to the buffer that is being filled; a goroutine writes
+// the full ones, and what there is a quarter of a second later at the latest. There are 16
+// buffers of 64 KiB: when all are full because the disk is slow, lines are dropped and
+// counted. So are those that could not be written.
+package accesslog
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	bufferBytes = 64 << 10
+	buffers     = 16
+	flushEvery  = 250 * time.Millisecond
+	closeWithin = 2 * time.Second // for what is left at the end
+)
+
+// Memory is what a log takes, in bytes.
+const Memory = buffers * bufferBytes
+
+// Stdout is the name that stands for standard output.
+const Stdout = "-"
+
+// Log is an access log. Make it with [Open]; all methods are safe for concurrent use.
+type Log struct {
+	name string
+	log  *slog.Logger
+
+	mu      sync.Mutex // guards what follows; held for a copy
+	filling *buffer    // nil: there is no free one
+	full    []*buffer
+	free    []*buffer
+
+	wake, reopen chan struct{}
+	end          chan struct{} // closed by Close
+	stopped      chan struct{}
+	once         sync.Once
+	dropped      atomic.Uint64
+
+	// Of the goroutine that writes.
+	out  io.WriteCloser
+	torn bool // the last line is written in part
+	told bool // that it cannot be written is logged
+}
+
+// buffer is whole lines.
+type buffer struct {
+	bytes []byte
+	lines uint64
+}
+
+// Open opens a file to append to, or standard output.
+func Open(name string, log *slog.Logger) (*Log, error) {
+	out, err := open(name)
+	if err != nil {
+		return nil, err
+	}
+	return newLog(name, out, log), nil
+}
+
+func newLog(name string, out io.WriteCloser, log *slog.Logger) *Log {
+	l := &Log{
+		name: name, log: log, out: out, wake: make(chan struct{}, 1), reopen: make(chan struct{}, 1),
+		end: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	for range buffers {
+		l.free = append(l.free, &buffer{bytes: make([]byte, 0, bufferBytes)})
+	}
+	go l.run()
+	return l
+}
+
+// open does not wait for the reader of a named pipe.
+func open(name string) (io.WriteCloser, error) {
+	if name == Stdout {
+		return keepOpen{os.Stdout}, nil
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o640)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// keepOpen is an output that others use too.
+type keepOpen struct{ io.Writer }
+
+func (keepOpen) Close() error { return nil }
+
+// Write adds the line of an entry, or drops it. It does not allocate, but for the pool, and
+// does not wait.
+func (l *Log) Write(e *Entry) {
+	line := lines.Get().(*[]byte)
+	*line = e.append((*line)[:0])
+	if !l.add(*line) {
+		l.dropped.Add(1)
+	}
+	lines.Put(line)
+}
+
+var lines = sync.Pool{New: func() any { b := make([]byte, 0, 1<<10); return &b }}
+
+func (l *Log) add(line []byte) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b := l.filling; b != nil && len(b.bytes)+len(line) > bufferBytes {
+		l.full = append(l.full, b)
+		l.filling = nil
+		select {
+		case l.wake <- struct{}{}:
+		default:
+		}
+	}
+	if l.filling == nil {
+		n := len(l.free)
+		if n == 0 {
+			return false
+		}
+		l.filling, l.free = l.free[n-1], l.free[:n-1]
+	}
+	b := l.filling
+	b.bytes = append(b.bytes, line...)
+	b.lines++
+	return true
+}
+
+// Dropped is how many lines were lost because the disk was slow or could not be written.
+func (l *Log) Dropped() uint64 { return l.dropped.Load() }
+
+// Reopen has the file opened anew by its name, after what was answered before is written to
+// the old one. It does not wait for that.
+func (l *Log) Reopen() {
+	select {
+	case l.reopen <- struct{}{}:
+	default: // asked for already
+	}
+}
+
+// Close writes what is left, for a moment at most, and closes the file. What is written
+// afterwards is dropped.
+func (l *Log) Close() {
+	l.once.Do(func() { close(l.end) })
+	select {
+	case <-l.stopped:
+	case <-time.After(closeWithin):
+	}
+}
+
+func (l *Log) run() {
+	defer close(l.stopped)
+	ticker := time.NewTicker(flushEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-l.end:
+			l.flush()
+			_ = l.out.Close() // there is nobody to tell
+			return
+		case <-l.reopen:
+			l.flush()
+			l.openAgain()
+		case <-l.wake:
+			l.flush()
+		case <-ticker.C:
+			l.flush()
+		}
+	}
+}
+
+// flush writes all lines there are.
+func (l *Log) flush() {
+	for {
+		b := l.next()
+		if b == nil {
+			return
+		}
+		l.write(b)
+		l.mu.Lock()
+		b.bytes, b.lines = b.bytes[:0], 0
+		l.free = append(l.free, b)
+		l.mu.Unlock()
+	}
+}
+
+// next takes the oldest buffer with lines.
+func (l *Log) next() *buffer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.full) > 0 {
+		b := l.full[0]
+		l.full = append(l.full[:0], l.full[1:]...)
+		return b
+	}
+	b := l.filling
+	l.filling = nil
+	return b
+}
+
+// write writes a buffer. Lines that come after one that was written in part begin a line
+// of their own.
+func (l *Log) write(b *buffer) {
+	var err error
+	if l.torn {
+		if _, err = l.out.Write([]byte{'\n'}); err == nil {
+			l.torn = false
+		}
+	}
+	n := 0
+	if err == nil {
+		n, err = l.out.Write(b.bytes)
+	}
+	if err == nil {
+		if l.told {
+			l.log.Info("the access log is written again", slog.String("file", l.name), slog.Uint64("dropped", l.Dropped()))
+		}
+		l.told = false
+		return
+	}
+	whole := uint64(0)
+	for i := range n {
+		if b.bytes[i] == '\n' {
+			whole++
+		}
+	}
+	l.torn = l.torn || n > 0 && b.bytes[n-1] != '\n'
+	l.dropped.Add(b.lines - whole)
+	if !l.told {
+		l.told = true
+		l.log.Error("the access log cannot be written: lines are dropped", slog.String("file", l.name), slog.String("error", Cause(err)))
+	}
+}
+
+// openAgain keeps the old file if the new one cannot be opened.
+func (l *Log) openAgain() {
+	out, err := open(l.name)
+	if err != nil {
+		l.log.Error("the access log was not opened again: the old file is written", slog.String("file", l.name), slog.String("error", Cause(err)))
+		return
+	}
+	_ = l.out.Close() // all is written
+	l.out, l.torn = out, false
+}
+
+// Cause is an error of a file without its name.
+func Cause(err error) string {
+	if e, ok := errors.AsType[*os.PathError](err); ok {
+		err = cmp.Or(e.Err, err)
+	}
+	return err.Error()
+}

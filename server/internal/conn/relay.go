@@ -1,0 +1,190 @@
+package conn
+
+import (
+	"slices"
+	"sync"
+)
+
+// These methods are for a proxy, which reads the requests of a connection itself
+// ([Handlers].Relay) or has their heads read for it ([Handlers].Answer), and passes them
+// on. They are for the connection's goroutine, Receiving, Await and
+// Fill also for the one that sends the body meanwhile.
+
+// Fill reads what comes next into p, of requests whose framing the caller checks.
+// It waits for as long as the phase of the connection allows.
+func (c *Conn) Fill(p []byte) (int, error) {
+	n, err := c.receiveRaw(p)
+	if n == 0 {
+		return 0, err
+	}
+	if c.stranger {
+		c.noteStranger(p[:n])
+	}
+	if since := c.since.Load(); phase(since>>32) == fresh { // a head has its time once
+		c.since.Store(uint64(reading)<<32 | since&0xffffffff)
+	} else if phase(since >> 32).waiting() {
+		c.enter(reading)
+	}
+	return n, nil
+}
+
+// Waiting reports whether no byte of a request has arrived since the last answer.
+func (c *Conn) Waiting() bool { return c.phase().waiting() }
+
+// Note counts a request whose head Fill has delivered, before [Conn.BeginRequest]. last: no
+// other request follows it. forwarded: it has a forwarding header.
+func (c *Conn) Note(last, forwarded bool) {
+	c.gate.skip(&Head{close: last, forwarded: forwarded})
+}
+
+// Send sends answers: all of out but what was sent before. It returns what of out's memory
+// may be used again.
+func (c *Conn) Send(out []byte) ([]byte, error) {
+	skip := 0
+	if c.unsent != nil {
+		skip = c.unsent.skip()
+	}
+	if len(out) == skip {
+		return out[:0], nil
+	}
+	c.enter(writing)
+	_, err := c.Write(out[skip:])
+	return out[:0], err
+}
+
+// EndAnswer notes that a whole answer was sent to what Fill has delivered.
+func (c *Conn) EndAnswer() {
+	p := idle
+	if c.denied {
+		c.denied, p = false, idleDenied
+	}
+	c.enter(p)
+}
+
+// Ask notes that an upstream has the request. If the client leaves meanwhile, or has to
+// make room, by.Interrupt is called, until [Conn.Asked].
+func (c *Conn) Ask(by Interrupter) {
+	c.link.set(by)
+	c.enter(asking)
+	if c.givenUp() { // before there was an upstream
+		c.link.cut()
+	}
+}
+
+// Await notes that the upstream is awaited again.
+func (c *Conn) Await() { c.enter(asking) }
+
+// Asked ends what Ask has begun, before the rest of the answer is sent. It reports whether
+// Interrupt was called.
+func (c *Conn) Asked() (cut bool) {
+	c.enter(writing)
+	return c.link.end()
+}
+
+// Gone reports whether no answer is possible any more.
+func (c *Conn) Gone() bool { return c.closed }
+
+// Receiving notes that the body of the request is awaited, for an upstream. The client has
+// to send some of it within the write timeout. It changes nothing while an answer is being
+// sent, which has a time of its own: else a client that does not read could have that
+// forgotten.
+func (c *Conn) Receiving() { c.turn(asking, sending) }
+
+// Received notes that some of it has come.
+func (c *Conn) Received() { c.turn(sending, asking) }
+
+// turn begins a phase after another one, unless another goroutine has begun a third.
+func (c *Conn) turn(from, to phase) {
+	if since := c.since.Load(); phase(since>>32) == from {
+		c.since.CompareAndSwap(since, uint64(to)<<32|uint64(c.conns.tick.Load()))
+	}
+}
+
+// Tunneling notes that bytes have gone through a connection that was upgraded.
+func (c *Conn) Tunneling() {
+	c.enter(tunneling)
+	if c.conns.noTunnels.Load() { // EndTunnels may have come while it was in another phase
+		c.link.cut()
+	}
+}
+
+// StopReceiving makes a read that waits for the client end, and all later ones.
+func (c *Conn) StopReceiving() { _ = c.SetReadDeadline(longAgo) }
+
+// Break makes the client see that the answer is not whole: the connection is reset.
+func (c *Conn) Break() {
+	c.closed = true
+	if l, ok := c.socket().(interface{ SetLinger(sec int) error }); ok {
+		_ = l.SetLinger(0)
+	}
+}
+
+// Secure reports whether requests come through TLS.
+func (c *Conn) Secure() bool {
+	return c.parent != nil && c.parent.c.Secure() || c.opening != nil && c.opening.tls != nil
+}
+
+// BeginLarge notes that the connection holds memory for a long head, which few may at a
+// time; EndLarge that it does no more.
+func (c *Conn) BeginLarge() { c.conns.admitLarge(c) }
+
+// EndLarge is the end of BeginLarge.
+func (c *Conn) EndLarge() { c.conns.leaveLarge(c) }
+
+// HeadBytes bounds the head of a request.
+func (c *Conn) HeadBytes() int { return c.conns.limits.HeadBytes }
+
+// Unread gives back what Fill has delivered and the caller has not used. It may be read by
+// somebody else then.
+func (c *Conn) Unread(p []byte) { c.replay = append(slices.Clip(p), c.replay...) }
+
+// CloseWrite tells the client that nothing more follows.
+func (c *Conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// unsent are answers that wait to be sent with the next one.
+type unsent interface {
+	flush() bool // sends them, and reports whether the client took them all
+	skip() int   // how many bytes of them were sent; from then on none
+}
+
+// Interrupter is what [Conn.Ask] calls.
+type Interrupter interface {
+	// Interrupt ends what the upstream is asked. Any goroutine may call it.
+	Interrupt()
+}
+
+// link is what interrupts the upstream that has the request. Once end has returned nobody
+// touches the upstream any more, which may have another client's request by then.
+type link struct {
+	mu   sync.Mutex
+	to   Interrupter // nil: no upstream has the request
+	done bool        // it was interrupted
+}
+
+func (l *link) set(to Interrupter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.to, l.done = to, false
+}
+
+func (l *link) end() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.to = nil
+	return l.done
+}
+
+// cut interrupts the upstream. Any goroutine may call it.
+func (l *link) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.to != nil && !l.done {
+		l.done = true
+		l.to.Interrupt()
+	}
+}

@@ -1,0 +1,242 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/valyala/fasthttp"
+)
+
+// Session is a connection that carries many requests at once, each on a [Stream]: one of
+// HTTP/2. It is the net.Conn for whoever reads its frames ([Options].HTTP2), who calls
+// Serve for each request.
+//
+// The connection counts against Limits.Max and Limits.PerClient, and has the phases fresh,
+// streaming, idle and lingering. Each stream has a Conn of its own with the phases of a
+// request and their timeouts, and counts against nothing. It is safe for concurrent use.
+type Session struct {
+	net.Conn // under the frames
+	c        *Conn
+	l        *Listener
+	goAway   func() // has the client open no further streams
+
+	mu      sync.Mutex
+	open    int  // streams; guarded by mu
+	leaving bool // goAway was called; guarded by mu
+
+	streams group // guarded by conns.mu
+	cut     atomic.Bool
+	closed  chan struct{}
+	once    sync.Once
+}
+
+// Stream is a request as bytes of HTTP/1.1, head and body, and takes the answer as such
+// bytes. A deadline in the past ends reads or writes for good; others are ignored.
+type Stream interface {
+	net.Conn
+	// Context ends when the client gives the request up, or has gone.
+	Context() context.Context
+}
+
+// Multiplexed is what [Options] has for a client that speaks HTTP/2: it serves s until
+// [Session.Closed], and returns when no stream is left. It sets what tells the client to go
+// away by [Session.OnLeave] before the first stream.
+type Multiplexed func(s *Session)
+
+// serveSession serves a connection on which the client has chosen HTTP/2.
+func (l *Listener) serveSession(c *Conn) {
+	s := &Session{Conn: c.Conn, c: c, l: l, goAway: func() {}, streams: group{kind: groupStream}, closed: make(chan struct{})}
+	c.conns.mu.Lock()
+	c.session = s
+	c.conns.mu.Unlock()
+	l.Options.HTTP2(s)
+	c.closed = true // the client was told, and had time to close
+}
+
+// OnLeave sets what tells the client that it should open no further streams. It is called
+// once at most, by any goroutine, and must not block.
+func (s *Session) OnLeave(goAway func()) { s.goAway = goAway }
+
+// Read implements net.Conn. Another goroutine that wants the connection to end sets a
+// deadline in the past: at first the client is only told to go away.
+func (s *Session) Read(p []byte) (int, error) {
+	for {
+		n, err := s.Conn.Read(p)
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !s.c.leave.Load() || s.c.evicted.Load() || s.cut.Load() || !s.leave() && s.resting() {
+			return n, err
+		}
+		_ = s.SetReadDeadline(noDeadline)
+	}
+}
+
+// Close implements net.Conn: it notes that no frame is read or written any more. The socket
+// is closed later, by [Listener.serve].
+func (s *Session) Close() error {
+	s.once.Do(func() { close(s.closed) })
+	return nil
+}
+
+// Closed is closed by Close.
+func (s *Session) Closed() <-chan struct{} { return s.closed }
+
+// Cut ends the connection now. It reports false if it was called before.
+func (s *Session) Cut() bool {
+	before := s.cut.Swap(true)
+	_ = s.c.SetDeadline(longAgo)
+	return !before
+}
+
+// HeadBytes bounds the head of a request.
+func (s *Session) HeadBytes() int { return s.c.HeadBytes() }
+
+// leave tells the client to go away, and reports whether that is news.
+func (s *Session) leave() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leaving {
+		return false
+	}
+	s.leaving = true
+	s.restLocked(lingering)
+	s.goAway()
+	return true
+}
+
+// resting reports whether no stream is open.
+func (s *Session) resting() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open == 0
+}
+
+// restLocked begins a phase of the connection if no stream is open.
+func (s *Session) restLocked(p phase) {
+	if s.open == 0 {
+		s.c.enter(p)
+	}
+}
+
+// Serve serves the request on a stream, whose head is given as it will be read, too. If err
+// is not nil it is refused for that.
+func (s *Session) Serve(st Stream, head []byte, err error) {
+	c := s.begin(st)
+	defer s.end(c)
+	if err == nil && len(head) > s.HeadBytes() {
+		err = &fasthttp.ErrSmallBuffer{}
+	}
+	var h Head
+	switch {
+	case err != nil:
+		c.gate.skip(&h)
+		_, _ = c.Write(s.l.refuse(nil, c, err))
+	case s.l.answerWhole(c, &h, head):
+	case s.l.relay != nil:
+		s.l.relay(c)
+	default:
+		s.l.serveHTTP(c)
+	}
+}
+
+// answerWhole answers a simple request, as a resident does.
+func (l *Listener) answerWhole(c *Conn, h *Head, head []byte) bool {
+	if _, what := h.read(head); what != whole || l.answer == nil {
+		return false
+	}
+	b := answerBuffers.Get().(*[]byte) //nolint:forcetypeassert // the pool's
+	defer answerBuffers.Put(b)
+	was := c.gate.skip(h)
+	out, _, ok := l.answer((*b)[:0], c, h)
+	if !ok {
+		c.gate.unskip(was)
+		return false
+	}
+	*b = out[:0]
+	_, _ = c.Write(out) // the stream knows if it was not answered
+	return true
+}
+
+var answerBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// begin returns a connection for a stream.
+func (s *Session) begin(st Stream) *Conn {
+	conns := s.c.conns
+	c := conns.wrap(st)
+	c.addr, c.parent = s.c.addr, s
+	c.enter(reading)
+	c.departure = context.AfterFunc(st.Context(), c.link.cut)
+
+	s.mu.Lock()
+	s.open++
+	s.c.enter(streaming)
+	s.mu.Unlock()
+
+	conns.mu.Lock()
+	s.streams.add(c)
+	last := s.c.leave.Load()
+	c.leave.Store(last)
+	conns.mu.Unlock()
+	if last {
+		s.leave()
+	}
+	return c
+}
+
+// end forgets a stream. Where a connection of HTTP/1 would be closed since the server drains
+// or is crowded, the client is told to go away.
+func (s *Session) end(c *Conn) {
+	c.departure()
+	conns := s.c.conns
+	conns.mu.Lock()
+	s.streams.remove(c)
+	conns.longs.remove(c)
+	conns.mu.Unlock()
+
+	denied := c.denied || c.phase() == idleDenied
+	s.mu.Lock()
+	s.open--
+	switch {
+	case s.leaving:
+		s.restLocked(lingering)
+	case denied:
+		s.restLocked(idleDenied)
+	default:
+		s.restLocked(idle)
+	}
+	s.mu.Unlock()
+	if c.leave.Load() || denied && conns.crowded.Load() {
+		s.leave()
+	}
+}
+
+// Streams is the number of requests in progress on connections that carry many.
+func (c *Conns) Streams() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, cn := range slices.Concat(c.all.members, c.gone.members) {
+		if cn.session != nil {
+			n += len(cn.session.streams.members)
+		}
+	}
+	return n
+}
+
+// givenUp reports whether the client of a stream has given its request up.
+func (c *Conn) givenUp() bool {
+	return c.parent != nil && c.Conn.(Stream).Context().Err() != nil //nolint:forcetypeassert // see begin
+}
+
+// class is the class of a connection with streams: that of the one that has most
+// reason to stay. Called with conns.mu held.
+func (s *Session) class(tick uint32) class {
+	most := classLingering
+	for _, c := range s.streams.members {
+		since := c.since.Load()
+		most = max(most, classify(phase(since>>32), ageAt(since, tick)))
+	}
+	return most
+}

@@ -1,0 +1,102 @@
+package decide
+
+import (
+	"time"
+
+	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server/internal/conn"
+)
+
+// Forwarder passes admitted requests on, in place of an empty 200. It is safe for concurrent
+// use.
+type Forwarder interface {
+	// Forward takes a request without a body to where it is served. It appends the answer,
+	// or what is left of it to be sent, and reports whether the connection ends with it.
+	// All slices are borrowed for the call, and a.Shown may lie behind dst.
+	Forward(dst []byte, c *conn.Conn, h *conn.Head, a Admission) (out []byte, last bool)
+
+	// Relay serves the requests of a connection that are not simple; see
+	// [conn.Handlers]. It asks [Service.Admit].
+	Relay(c *conn.Conn, listener int) (more bool)
+}
+
+// Admission is what is known of a request that was admitted, and has to be passed on.
+type Admission struct {
+	LastIfDenied bool // set beforehand: a denial ends the connection
+
+	Admitted bool
+	Trusted  bool   // the peer is a trusted proxy
+	Shown    []byte // field lines for the answer, which tell the client of its limit
+
+	Hidden []string // names of fields that clients do not get, as they are for fastlimit
+	Owed   *Owed    // nil: the answer does not say what the request costs. The forwarder's from now on
+	Line   *Line    // nil: there is no access log. Likewise
+}
+
+// admit fills in what is known of a request that was admitted. read is when the clock was
+// read for it.
+func (s *Service) admit(a *Admission, dst []byte, c *conn.Conn, h *conn.Head, read time.Time, snap *Snapshot, listener int, r *requestState, v *policy.Verdict) {
+	a.Admitted, a.Trusted = true, r.request.Trusted
+	if snap.always {
+		a.Shown = appendShown(dst, snap, listener, v, r)[len(dst):]
+	}
+	if snap.owes {
+		s.owe(a, snap, r, read)
+	}
+	if s.access != nil {
+		a.Line = s.line(c, h, read, snap, listener, r, v)
+	}
+}
+
+// Admit decides on a request that a [Forwarder] has read, once its head has come. If it is
+// not admitted, it appends the answer and reports whether the connection ends with it. The
+// head is valid HTTP/1, and the method and target are of those that RFC 9112 has. It does
+// not allocate.
+func (s *Service) Admit(dst []byte, c *conn.Conn, h *conn.Head, listener int, a *Admission) (out []byte, last bool) {
+	out, last, refused := s.decideHead(dst, c, h, s.current.Load(), listener, a)
+	if refused == policy.NotRefused {
+		return out, last
+	}
+	_, _ = c.BeginRequest() // nothing has passed the gate
+	bad := s.bad.refused(refused)
+	s.badLog.Note(&bad.Reason, c.Addr(), nil)
+	c.LeaveUnread()
+	s.noteUnread(bad, c, h)
+	return bad.append(dst), true
+}
+
+// Refuse appends the answer to a request that could not be read, which ends the connection.
+// It counts and logs it by what err is.
+func (s *Service) Refuse(dst []byte, c *conn.Conn, err error) []byte {
+	_, _ = c.BeginRequest() // nothing has passed the gate
+	s.noteUnread(s.bad.of(err), c, nil)
+	out, _ := s.RefuseBody(dst, c, err)
+	return out
+}
+
+// RefuseBody is the same for a request that was admitted, and whose body could not be read. It
+// returns the status of the answer, too, and leaves the access log to the caller.
+func (s *Service) RefuseBody(dst []byte, c *conn.Conn, err error) (out []byte, status int) {
+	bad := s.bad.of(err)
+	s.badLog.Note(&bad.Reason, c.Addr(), err)
+	c.LeaveUnread()
+	return bad.append(dst), bad.Status
+}
+
+// HeadTooLong is the error of a head that is longer than it may be.
+type HeadTooLong struct{}
+
+// Error implements error.
+func (*HeadTooLong) Error() string { return "the head is too long" }
+
+// Panicked counts and logs a panic while a request was forwarded.
+func (s *Service) Panicked(p any) { s.notePanic(p) }
+
+// BodyBytes is how much of a body is read and dropped to keep the connection.
+func (s *Service) BodyBytes() int { return s.maxBody }
+
+// Date is the line of the Date header, with its CRLF.
+func (s *Service) Date() []byte { return s.dates.at(s.clock.now()) }
+
+// Now is the time, as [time.Now] tells it.
+func (s *Service) Now() time.Time { return s.clock.now() }

@@ -1,0 +1,118 @@
+// Package proxy passes admitted requests on to upstream servers, and their answers back.
+//
+//	conn.resident ─► decide.answerSimple ─► Forward ─┐
+//	conn.Listener ─► Relay ─► decide.Admit ──────────┴─► exchange.run ─► upstream.Conn
+//
+// A request without a body that is simple enough for a resident comes by Forward, on the
+// goroutine of its connection; all others by Relay, which reads them itself. Both heads,
+// that of a request and that of an answer, are made anew of what was read, and bodies are
+// framed anew: what leaves here has one meaning, whatever came. Nothing is passed on that
+// package http1 refuses.
+//
+// # Goroutines
+//
+// An exchange runs on the goroutine of its connection, which reads the answer. If the body
+// of the request has not come whole with its head, another goroutine sends it meanwhile
+// (upload.go), and an upgraded connection has one more for what the client sends
+// (tunnel.go). Both have ended before the exchange does.
+//
+// # Memory
+//
+// An exchange holds a few KiB while it goes on, and a body a buffer or two, however
+// long it is. Idle connections hold nothing.
+package proxy
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"log/slog"
+	"sync"
+
+	"github.com/fastlimit/fastlimit/server/internal/decide"
+	"github.com/fastlimit/fastlimit/server/internal/logs"
+	"github.com/fastlimit/fastlimit/server/internal/upstream"
+)
+
+// Config configures a [Proxy]. All of it is required but ClientHeader.
+type Config struct {
+	Service      *decide.Service
+	Pool         *upstream.Pool
+	ClientHeader string // by which trusted proxies name the client; empty: none
+	Log          *slog.Logger
+}
+
+// Proxy is a [decide.Forwarder]. It is safe for concurrent use. The zero value is not
+// usable: call [New].
+type Proxy struct {
+	service *decide.Service
+	pool    *upstream.Pool
+	log     *slog.Logger
+	answers answers
+
+	id, viaLine   []byte
+	clientHeader  string // folded
+	clientInitial byte   // of it, in small letters
+
+	exchanges, readers, large, uploads sync.Pool
+
+	counts counts
+	logged logs.Budget
+}
+
+// New returns a proxy. Its name in Via is one of its own, so that a chain of proxies is no
+// loop.
+func New(c Config) *Proxy {
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // it does not fail
+	p := &Proxy{service: c.Service, pool: c.Pool, log: c.Log, answers: newAnswers(), clientHeader: fold(c.ClientHeader)}
+	p.id = append([]byte("fastlimit-"), hex.EncodeToString(id[:])...)
+	p.viaLine = append(append([]byte("Via: 1.1 "), p.id...), "\r\n"...)
+	p.clientInitial = 'x'
+	if p.clientHeader != "" {
+		p.clientInitial = p.clientHeader[0]
+	}
+	p.exchanges.New = func() any { return &exchange{p: p, buf: make([]byte, answerBuffer)} }
+	p.readers.New = func() any { return &reader{buf: make([]byte, readBuffer)} }
+	p.large.New = func() any { return new([largeBuffer]byte) }
+	p.uploads.New = func() any { return new([uploadBuffer]byte) }
+	return p
+}
+
+const (
+	readBuffer   = 4 << 10  // of requests
+	answerBuffer = 8 << 10  // of the beginning of an answer
+	largeBuffer  = 32 << 10 // of the rest of a long answer
+	uploadBuffer = 16 << 10 // of the body of a request
+	maxHead      = 64 << 10 // of an answer
+)
+
+// EndSecond ends a second of the log. Called by one goroutine.
+func (p *Proxy) EndSecond() {
+	var n uint64
+	for i := range p.counts.failures {
+		n += p.counts.failures[i].Load()
+	}
+	logs.Suppressed(p.log, "requests that could not be passed on, not logged", p.logged.Refill(1, n))
+}
+
+// Stats is what a proxy has counted.
+type Stats struct {
+	Answers, Failures map[string]uint64 // of upstream servers by class of status (2xx); of ours by reason
+	Retries           uint64            // requests that were sent again, since a pooled connection had ended
+	Broken            uint64            // answers that ended in the middle
+	Left              uint64            // requests whose clients went away before the answer
+	Tunnels           int64             // upgraded connections now
+}
+
+// Stats returns what was counted since the start.
+func (p *Proxy) Stats() Stats {
+	c := &p.counts
+	s := Stats{Answers: map[string]uint64{}, Failures: map[string]uint64{}, Retries: c.retries.Load(), Broken: c.broken.Load(), Left: c.left.Load(), Tunnels: c.tunnels.Load()}
+	for i := range c.failures {
+		s.Failures[failureNames[i]] = c.failures[i].Load()
+	}
+	for class := 1; class < len(c.answers); class++ {
+		s.Answers[string(rune('0'+class))+"xx"] = c.answers[class].Load()
+	}
+	return s
+}

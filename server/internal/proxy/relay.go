@@ -1,0 +1,234 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"io"
+
+	"github.com/fastlimit/fastlimit/server/internal/conn"
+	"github.com/fastlimit/fastlimit/server/internal/decide"
+	"github.com/fastlimit/fastlimit/server/internal/http1"
+	"github.com/fastlimit/fastlimit/server/internal/text"
+)
+
+// reader reads the head of a request. It holds the bytes that its slices borrow.
+type reader struct {
+	buf        []byte
+	start, end int // of what was read and is not used yet
+	req        http1.Request
+	long       bool // buf is larger than the pool's
+}
+
+// Relay implements [decide.Forwarder]: it serves one request, and gives back what has come
+// behind it.
+func (p *Proxy) Relay(c *conn.Conn, listener int) (more bool) {
+	r := p.readers.Get().(*reader)
+	defer p.putReader(c, r)
+	err := r.read(c)
+	if errors.Is(err, errNothing) {
+		return false
+	}
+	a := decide.Admission{}
+	x := p.exchange(c, &a)
+	defer x.free()
+	if err != nil {
+		_, _ = c.Send(p.service.Refuse(x.out[:0], c, err))
+		return false
+	}
+	last := p.serve(x, r, listener)
+	if last {
+		return false
+	}
+	if r.start < r.end {
+		c.Unread(bytes.Clone(r.buf[r.start:r.end]))
+	}
+	c.EndAnswer()
+	return true
+}
+
+func (p *Proxy) putReader(c *conn.Conn, r *reader) {
+	if r.long {
+		c.EndLarge()
+		r.buf = make([]byte, readBuffer)
+	}
+	*r = reader{buf: r.buf}
+	p.readers.Put(r)
+}
+
+// errNothing says that the connection ends, and nobody waits for an answer.
+var errNothing = errors.New("no request has begun")
+
+// errHeadSize says that a head is too long.
+var errHeadSize = &decide.HeadTooLong{}
+
+// read reads a head.
+func (r *reader) read(c *conn.Conn) error {
+	for {
+		n, err := c.Fill(r.buf[r.end:])
+		if r.end += n; n == 0 {
+			switch {
+			case r.end == 0 || c.Gone():
+				return errNothing
+			case errors.Is(err, io.EOF):
+				return io.ErrUnexpectedEOF
+			}
+			return err
+		}
+		n, err = r.req.Parse(r.buf[:r.end])
+		if n > 0 || err != nil {
+			r.start = n
+			return err
+		}
+		if r.end < len(r.buf) {
+			continue
+		}
+		if r.long || c.HeadBytes() <= len(r.buf) {
+			return errHeadSize
+		}
+		r.buf = append(make([]byte, 0, c.HeadBytes()), r.buf...)[:c.HeadBytes()]
+		r.long = true
+		c.BeginLarge()
+	}
+}
+
+// serve decides on the request that was read, and passes it on if it is admitted. It reports
+// whether the connection ends with it.
+func (p *Proxy) serve(x *exchange, r *reader, listener int) (last bool) {
+	defer x.rescue(&x.out, &last)
+	c, req := x.c, &r.req
+	x.head = string(req.Method) == "HEAD"
+	c.Note(req.Close || req.Minor == 0, req.Forwarded)
+	var a decide.Admission
+	a.LastIfDenied = !p.drains(req)
+	out, last := p.service.Admit(x.out[:0], c, &conn.Head{Method: req.Method, Target: req.Target, Host: req.Host, Fields: req.Fields}, listener, &a)
+	if !a.Admitted {
+		if x.head {
+			out = withoutBody(out, 0)
+		}
+		x.out = out
+		if _, err := c.Send(out); err != nil || last {
+			return true
+		}
+		return !r.drain(c)
+	}
+	x.admit(&a)
+	x.req.Request = *req
+	x.req.tunnel = req.Upgrade && req.Length == 0 && req.Minor > 0 && !isH2C(req.Fields)
+	body, err := x.takeBody(r)
+	if err != nil {
+		bad, status := p.service.RefuseBody(out[:0], c, err)
+		if x.line != nil {
+			x.line.Done(status, 0, "", 0)
+		}
+		_, _ = c.Send(bad)
+		return true
+	}
+	if x.req.tunnel { // what follows is of the new protocol, or the next request
+		c.Unread(bytes.Clone(r.buf[r.start:r.end]))
+		r.start, r.end = 0, 0
+	}
+	x.out, last = x.run(out[:0], body)
+	if u := x.body; u != nil {
+		x.body = nil
+		r.takeBack(u)
+		p.uploads.Put(u.buf)
+	}
+	if _, err := c.Send(x.out); err != nil {
+		return true
+	}
+	return last
+}
+
+// drains reports whether the body of a request that is not admitted is worth reading, to
+// keep the connection.
+func (p *Proxy) drains(req *http1.Request) bool {
+	return req.Length == 0 || req.Length > 0 && req.Length <= int64(p.service.BodyBytes()) && !req.Continue
+}
+
+// drain reads the body of a request that was not admitted, and drops it.
+func (r *reader) drain(c *conn.Conn) bool {
+	left := r.req.Length - int64(r.end-r.start)
+	if left <= 0 {
+		r.start += int(r.req.Length)
+		return true
+	}
+	c.BeginBody()
+	defer c.EndBody()
+	r.start, r.end = 0, 0
+	for left > 0 {
+		n, err := c.Fill(r.buf[:min(int64(len(r.buf)), left)])
+		if left -= int64(n); n == 0 && err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// takeBody takes what has come of the body with the head, framed anew. If that is not all,
+// x.body is what sends the rest.
+func (x *exchange) takeBody(r *reader) (begin []byte, err error) {
+	length := r.req.Length
+	if length == 0 {
+		return nil, nil
+	}
+	var b http1.Body
+	b.Begin(length)
+	chunked := length == http1.Chunked
+	begin = x.bodyHead[:0]
+	for !b.Done() {
+		skip, n, err := b.Next(r.buf[r.start:r.end])
+		if err != nil {
+			return nil, err
+		}
+		if skip+n == 0 {
+			break
+		}
+		data := r.buf[r.start+skip:][:n]
+		r.start += skip + n
+		if n > 0 && chunked {
+			begin = appendChunk(begin, data)
+		} else {
+			begin = append(begin, data...)
+		}
+	}
+	x.bodyHead = begin
+	if b.Done() {
+		if chunked {
+			begin = appendLastChunk(begin, b.Trailers())
+		}
+		return begin, nil
+	}
+	u := &upload{c: x.c, body: b, chunked: chunked, buf: x.p.uploads.Get().(*[uploadBuffer]byte)}
+	u.end = copy(u.buf[:], r.buf[r.start:r.end]) // part of a line, if anything
+	r.start = r.end
+	x.body = u
+	return begin, nil
+}
+
+// takeBack takes what an upload has read beyond its body: the next request.
+func (r *reader) takeBack(u *upload) {
+	rest := u.buf[u.start:u.end]
+	if len(rest) > len(r.buf) {
+		r.buf = make([]byte, len(rest))
+	}
+	r.start, r.end = 0, copy(r.buf, rest)
+}
+
+// isH2C reports whether a request asks for HTTP/2 in place of HTTP/1.1, which would take it
+// and all that follows past the limits.
+func isH2C(fields []byte) bool {
+	for lines := (http1.Lines{Rest: fields}); ; {
+		name, value, _, ok := lines.Next()
+		if !ok {
+			return false
+		}
+		if kindOf(name) != upgrade {
+			continue
+		}
+		for protocol := range options(value) {
+			if text.IsName(protocol, "h2c") || text.IsName(protocol, "h2") {
+				return true
+			}
+		}
+	}
+}

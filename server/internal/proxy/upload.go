@@ -1,0 +1,149 @@
+package proxy
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/fastlimit/fastlimit/server/internal/conn"
+	"github.com/fastlimit/fastlimit/server/internal/http1"
+	"github.com/fastlimit/fastlimit/server/internal/upstream"
+)
+
+// upload sends the rest of a body to the upstream while its answer is awaited, which may
+// come before the end of the body. It has a goroutine of its own, which owns the reading
+// side of the client and the writing side of the upstream; its other fields are the
+// exchange's again once that has ended ([upload.stop]).
+type upload struct {
+	c    *conn.Conn
+	up   *upstream.Conn
+	body http1.Body
+
+	chunked    bool
+	buf        *[uploadBuffer]byte
+	start, end int
+	out        []byte // a chunk
+
+	complete atomic.Bool // the body has been read to its end
+	stopped  atomic.Bool // the client is not read any more, which is not its fault
+	sent     bool        // and written
+	err      error       // of the client
+	done     chan struct{}
+	started  bool
+	ended    bool // stop has seen it
+}
+
+// begin begins to send to an upstream that has got what came before.
+func (u *upload) begin(up *upstream.Conn) {
+	u.up, u.done, u.started = up, make(chan struct{}), true
+	go u.run()
+}
+
+// stop ends the upload: at once if the client is still sending. The upstream's connection
+// cannot be used again unless sent is true then.
+func (u *upload) stop() {
+	if !u.started || u.ended {
+		return
+	}
+	select {
+	case <-u.done:
+	default:
+		if !u.complete.Load() {
+			u.stopped.Store(true)
+			u.c.StopReceiving()
+		}
+		u.up.Interrupt()
+		<-u.done
+	}
+	u.ended = true
+}
+
+// settleTime is how long the end of a body that has come may take to be written when the
+// answer has ended. As a rule it has been, and the goroutine has only to notice.
+const settleTime = 10 * time.Millisecond
+
+// settle is stop after a whole answer.
+func (u *upload) settle() {
+	if u.complete.Load() && u.started {
+		late := time.NewTimer(settleTime)
+		defer late.Stop()
+		select {
+		case <-u.done:
+		case <-late.C:
+		}
+	}
+	u.stop()
+}
+
+func (u *upload) run() {
+	defer close(u.done)
+	for {
+		if !u.write() || u.complete.Load() {
+			return
+		}
+		if err := u.read(); err != nil {
+			if !u.stopped.Load() {
+				u.err = err
+			}
+			u.up.Interrupt() // what it got is no request
+			return
+		}
+	}
+}
+
+// write sends what was read.
+func (u *upload) write() bool {
+	u.out = u.out[:0]
+	for !u.body.Done() {
+		p := u.buf[u.start:u.end]
+		skip, n, err := u.body.Next(p)
+		if err != nil {
+			u.err = err
+			u.up.Interrupt()
+			return false
+		}
+		if skip+n == 0 {
+			break
+		}
+		u.start += skip + n
+		data := p[skip : skip+n]
+		if n > 0 && u.chunked {
+			u.out = appendChunk(u.out, data)
+		} else if n > 0 {
+			u.complete.Store(u.body.Done())
+			if !u.pass(data) {
+				return false
+			}
+		}
+	}
+	if u.body.Done() {
+		if u.chunked {
+			u.out = appendLastChunk(u.out, u.body.Trailers())
+		}
+		u.complete.Store(true)
+	}
+	u.sent = u.pass(u.out) && u.complete.Load()
+	return u.sent || !u.complete.Load()
+}
+
+// pass writes to the upstream. If that fails the answer may still tell why.
+func (u *upload) pass(p []byte) bool {
+	if len(p) == 0 {
+		return true
+	}
+	u.c.Received()
+	_, err := u.up.Write(p)
+	return err == nil
+}
+
+// read reads more from the client.
+func (u *upload) read() error {
+	u.end = copy(u.buf[:], u.buf[u.start:u.end])
+	u.start = 0
+	u.c.Receiving()
+	n, err := u.c.Fill(u.buf[u.end:])
+	u.end += n
+	if n > 0 {
+		return nil
+	}
+	return err
+}

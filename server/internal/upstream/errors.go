@@ -1,0 +1,102 @@
+package upstream
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"syscall"
+)
+
+// Why [Pool.Get] returns no connection, besides a [DialError].
+var (
+	ErrQueueFull    = errors.New("upstream: as many requests wait for a connection as may")
+	ErrQueueTimeout = errors.New("upstream: no connection has become free in time")
+	ErrCanceled     = errors.New("upstream: the client has gone while its request waited")
+	ErrClosed       = errors.New("upstream: the pool is closed")
+)
+
+// ErrInterrupted is the error of a connection on which Interrupt was called.
+var ErrInterrupted = errors.New("interrupted")
+
+// DialError says that no server could be connected to; it is about the one tried last.
+type DialError struct {
+	Server  string // its name
+	Timeout bool
+	Err     error
+	class   dialClass
+}
+
+// Error implements error.
+func (e *DialError) Error() string { return fmt.Sprintf("upstream %s: %v", e.Server, e.Err) }
+
+// Unwrap returns the cause.
+func (e *DialError) Unwrap() error { return e.Err }
+
+// IOError says that a connection failed within a request.
+type IOError struct {
+	Server string // its name
+	// Stale says that a pooled connection was found closed, or with something unasked on it,
+	// before a byte of the request was written: the request may be sent again, whatever it
+	// asks for.
+	Stale bool
+	// Answered says that a byte of an answer was read since the connection was lent. If not,
+	// and if the connection is Reused, the server may have closed it while the request was on
+	// its way: an idempotent one may be sent again.
+	Answered bool
+	Timeout  bool
+	Err      error // io.EOF: closed by the server
+}
+
+// Error implements error.
+func (e *IOError) Error() string { return fmt.Sprintf("upstream %s: %v", e.Server, e.Err) }
+
+// Unwrap returns the cause.
+func (e *IOError) Unwrap() error { return e.Err }
+
+// errUnasked is the cause of a stale connection that is not closed.
+var errUnasked = errors.New("the server has sent something that nobody has asked for")
+
+// dialClass says why a dial failed. The set is closed: it is a label.
+type dialClass uint8
+
+const (
+	dialOther   dialClass = iota
+	dialRefused           // nobody listens
+	dialTimeout
+	dialResolve // no address by that name
+	dialTLS     // the handshake failed, or the certificate
+	dialLocal   // no descriptor or port is free here
+	dialLeft    // the client has gone meanwhile
+	dialClasses
+)
+
+var dialClassNames = [dialClasses]string{"other", "refused", "timeout", "resolve", "tls", "local", "left"}
+
+// classOf sorts the errors of dials and handshakes.
+func classOf(err error) dialClass {
+	var timeout interface{ Timeout() bool }
+	switch {
+	case is[*net.DNSError](err):
+		return dialResolve
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return dialTimeout
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
+		return dialRefused
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.EADDRNOTAVAIL):
+		return dialLocal
+	case is[tls.RecordHeaderError](err), is[tls.AlertError](err), is[*tls.CertificateVerificationError](err),
+		is[x509.HostnameError](err), is[x509.UnknownAuthorityError](err):
+		return dialTLS
+	}
+	return dialOther
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}

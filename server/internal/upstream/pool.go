@@ -1,0 +1,233 @@
+package upstream
+
+import (
+	"sync"
+	"time"
+)
+
+// Pool keeps connections to servers. Make one with [New]. All methods are safe for
+// concurrent use.
+type Pool struct {
+	config Config
+	start  time.Time
+
+	mu      sync.Mutex
+	closed  bool
+	servers []*server
+	turn    int // of servers, where the search for the least busy begins
+	ejected int // of servers
+	open    int // connections and room that is promised, to all servers
+	epoch   int // of the sweep
+	line    line
+
+	sweeping bool          // the goroutine was started
+	stop     chan struct{} // closed by Close
+	swept    chan struct{} // closed by the goroutine
+}
+
+// New returns a pool, which dials when it is asked.
+func New(c Config) *Pool {
+	c = c.withDefaults()
+	p := &Pool{config: c, start: time.Now(), stop: make(chan struct{}), swept: make(chan struct{})}
+	for i, s := range c.Servers {
+		p.servers = append(p.servers, newServer(s, i))
+	}
+	return p
+}
+
+// Get returns a connection to the server with the fewest in use: an idle one, unless it has
+// to be fresh, else a new one. If there may be no more, it waits in line. A cancel that is
+// closed ends the waiting and the dial. Its error is ErrQueueFull, ErrQueueTimeout, ErrCanceled,
+// ErrClosed or a *[DialError].
+func (p *Pool) Get(cancel <-chan struct{}, fresh bool) (*Conn, error) {
+	p.mu.Lock()
+	turn := p.turn
+	s := p.chooseLocked(nil)
+	if !fresh && s.idle.newest != nil {
+		c := s.idle.newest
+		s.idle.remove(c)
+		p.lendLocked(c)
+		p.mu.Unlock()
+		return c, nil
+	}
+	p.turn = turn // dial chooses again, and else a server without idle connections would never have its turn
+	room, c, err := p.roomLocked(cancel, fresh, s)
+	if !room {
+		return c, err
+	}
+	return p.dial(cancel, fresh)
+}
+
+// lendLocked gives a connection that is in no list to somebody.
+func (p *Pool) lendLocked(c *Conn) {
+	if c.lent {
+		panic("BUG: upstream: a connection was lent twice")
+	}
+	c.lent, c.answered, c.heading = true, false, false
+	c.server.beginLocked(c)
+	c.server.requests++
+}
+
+// roomLocked unlocks, and finds room for one more connection. If there is none it waits, and
+// may get a connection instead.
+func (p *Pool) roomLocked(cancel <-chan struct{}, fresh bool, s *server) (room bool, c *Conn, err error) {
+	switch {
+	case p.closed:
+		p.mu.Unlock()
+		return false, nil, ErrClosed
+	case p.open < p.config.MaxConnections:
+		p.open++
+		p.mu.Unlock()
+		return true, nil, nil
+	}
+	if c := p.spareLocked(s); c != nil { // its room is ours
+		p.mu.Unlock()
+		c.close()
+		return true, nil, nil
+	}
+	c, err = p.waitLocked(cancel, fresh)
+	return c == nil && err == nil, c, err
+}
+
+// spareLocked takes an idle connection away to make room: of the server s if it has one,
+// which then did not suit, else of the one with the most. The oldest goes.
+func (p *Pool) spareLocked(s *server) *Conn {
+	for _, other := range p.servers {
+		if s.idle.newest == nil || other.idle.len > s.idle.len && s != other {
+			s = other
+		}
+	}
+	c := s.idle.oldest
+	if c != nil {
+		s.idle.remove(c)
+	}
+	return c
+}
+
+// Put returns a connection whose last answer was read to its end, and on which nothing is
+// left over: it may serve another request. That counts as an answer of its server.
+func (p *Pool) Put(c *Conn) { p.put(c, true) }
+
+func (p *Pool) put(c *Conn, answered bool) {
+	p.mu.Lock()
+	s := c.returnLocked()
+	back := answered && s.succeedLocked(p, c)
+	if keep := !p.closed && !c.interrupted.Load() && !s.ejected; !keep {
+		p.mu.Unlock()
+		p.end(c)
+	} else if w := p.line.first; w == nil {
+		c.since = p.epoch
+		s.idle.add(c)
+		p.mu.Unlock()
+	} else if p.line.remove(w); w.fresh {
+		p.mu.Unlock()
+		c.close()
+		w.turn <- grant{}
+	} else {
+		p.lendLocked(c)
+		p.mu.Unlock()
+		w.turn <- grant{c: c}
+	}
+	if back {
+		p.logBack(s)
+	}
+}
+
+// Outcome is what a request that ended its connection says about the server.
+type Outcome uint8
+
+// What [Pool.Discard] is told.
+const (
+	// Fine means that there was an answer, after which the connection cannot be used again.
+	Fine Outcome = iota
+	// Failed counts against the server: no head of an answer came, or nonsense.
+	Failed
+	// Unknown says nothing about the server: the client left before the answer, or a
+	// pooled connection was closed already.
+	Unknown
+)
+
+// Discard closes a connection that may not be used again.
+func (p *Pool) Discard(c *Conn, o Outcome) {
+	p.mu.Lock()
+	s := c.returnLocked()
+	var back bool
+	var out ejection
+	switch o {
+	case Fine:
+		back = s.succeedLocked(p, c)
+	case Failed:
+		s.failed++
+		out = s.failLocked(p, c.era)
+	case Unknown:
+	}
+	p.mu.Unlock()
+	p.end(c)
+	p.carryOut(s, out)
+	if back {
+		p.logBack(s)
+	}
+}
+
+// end closes a connection that is in no list and gives its room away.
+func (p *Pool) end(c *Conn) {
+	c.close()
+	p.release()
+}
+
+// release gives room to the first in line, if somebody waits.
+func (p *Pool) release() {
+	p.mu.Lock()
+	w := p.line.first
+	if w == nil {
+		p.open--
+	} else {
+		p.line.remove(w)
+	}
+	p.mu.Unlock()
+	if w != nil {
+		w.turn <- grant{}
+	}
+}
+
+// endAll is end for connections that are linked by their older.
+func (p *Pool) endAll(c *Conn) {
+	for c != nil {
+		next := c.older
+		c.older = nil
+		p.end(c)
+		c = next
+	}
+}
+
+// Close closes what is idle and sends away who waits. Lent connections are closed when
+// they are returned. Get returns ErrClosed from now on.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return
+	}
+	p.closed = true
+	var idle []*Conn
+	for _, s := range p.servers {
+		idle = append(idle, s.idle.takeAll())
+	}
+	var waiting []*waiter
+	for w := p.line.first; w != nil; w = p.line.first {
+		p.line.remove(w)
+		waiting = append(waiting, w)
+	}
+	sweeping := p.sweeping
+	p.mu.Unlock()
+	for _, w := range waiting {
+		w.turn <- grant{err: ErrClosed}
+	}
+	for _, c := range idle {
+		p.endAll(c)
+	}
+	close(p.stop)
+	if sweeping {
+		<-p.swept
+	}
+}

@@ -1,0 +1,47 @@
+package upstream
+
+// Stats is what a pool has counted since it was made, and what it holds now.
+type Stats struct {
+	Servers []ServerStats
+
+	Queue    int    // who waits in line
+	Served   uint64 // who has waited and got a connection, or room for one
+	Full     uint64 // who was sent away since the line was full
+	TimedOut uint64 // who has waited in vain
+	Left     uint64 // whose client went while it waited
+}
+
+// ServerStats is the part of a server.
+type ServerStats struct {
+	Name    string
+	InUse   int // lent, or being dialled
+	Idle    int
+	Ejected bool
+
+	Requests  uint64 // connections that were lent
+	Dials     uint64
+	Failures  uint64 // requests that were returned as Failed
+	Ejections uint64
+
+	DialErrors map[string]uint64 // by class; all classes are there
+}
+
+// Stats returns them.
+func (p *Pool) Stats() Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := &p.line
+	stats := Stats{Queue: l.len, Served: l.served, Full: l.full, TimedOut: l.timedOut, Left: l.left}
+	for _, s := range p.servers {
+		one := ServerStats{
+			Name: s.Name, InUse: s.inUse, Idle: s.idle.len, Ejected: s.ejected,
+			Requests: s.requests, Dials: s.dials, Failures: s.failed, Ejections: s.ejections,
+			DialErrors: make(map[string]uint64, dialClasses),
+		}
+		for class, n := range s.dialErrors {
+			one.DialErrors[dialClassNames[class]] = n
+		}
+		stats.Servers = append(stats.Servers, one)
+	}
+	return stats
+}
