@@ -35,7 +35,7 @@ func TestInThousandths(t *testing.T) {
 		if micros(&m, m.Unit()).Cmp(micros(&s, s.Unit())) != 0 || micros(&m, m.Limit()).Cmp(micros(&s, s.Limit())) != 0 || micros(&m, m.Cost(n)).Cmp(part) != 0 {
 			t.Fatalf("%+v is not %+v", m, s)
 		}
-		if m.Burst() != s.Burst() || m.MaxCost() != 1000*s.Burst() || m.CostScale() != 1000 || m.StoredUnit() != m.Unit() || m.Part()*1000 != m.Unit() {
+		if m.Burst() != s.Burst() || m.MaxCost() != 1000*s.Burst() || m.CostScale() != 1000 || m.StoredUnit() != m.Unit() || m.Part()*1000 != m.Unit() || m.Grace() != m.PerMicro()-1 {
 			t.Fatalf("%+v", m)
 		}
 		if m.Fits(0, 0, m.Cost(m.MaxCost()+1)) || !m.Fits(0, 0, m.Cost(m.MaxCost())) {
@@ -49,4 +49,47 @@ func TestInThousandths(t *testing.T) {
 	if _, err := window.InThousandths(); !errors.Is(err, bucket.ErrInexact) {
 		t.Errorf("of a window: %v", err)
 	}
+}
+
+// A client that conforms by a clock which is not rounded is never denied, and whoever takes
+// all there is conforms with [bucket.ClockRounding] more. Where a rate has many ticks to a
+// µs, most of the grace that it takes comes with the thousandths: 10^6/s has none without.
+func TestGraceOfThousandths(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.SampledFrom([]uint64{3, 1000, 50_000, 1_000_000, 1_500_000, 8_000_000, 64_000_000}).Draw(t, "n")
+		burst := rapid.Uint64Range(1, 100).Draw(t, "burst")
+		s, err := bucket.NewShape(n, time.Second, burst)
+		if err == nil {
+			s, err = s.InThousandths()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		greedy := rapid.Bool().Draw(t, "greedy")
+		b := newIdeal(1000*n, time.Second, 1000*burst)
+		tick := time.Duration(min(uint64(time.Second)/n, 3000)) // what leaks meanwhile is about a unit, or a part of it
+		now, tat := time.Duration(0), uint64(0)
+		for range 60 {
+			now += rapid.SampledFrom([]time.Duration{tick, 1000}).Draw(t, "scale") * time.Duration(rapid.IntRange(0, 2000).Draw(t, "step")) / 1000
+			room := new(big.Rat).Sub(b.burst, b.at(now))
+			cost := new(big.Int).Quo(room.Num(), room.Denom()).Uint64()
+			if greedy {
+				cost = s.RemainingCost(tat, s.Ticks(now))
+				if cost < s.MaxCost() && s.Fits(tat, s.Ticks(now), s.Cost(cost+1)) {
+					t.Fatalf("%v: more than %d thousandths fit", now, cost)
+				}
+			} else if rapid.Bool().Draw(t, "less") {
+				cost = rapid.Uint64Range(0, cost).Draw(t, "cost")
+			}
+			if !s.Fits(tat, s.Ticks(now), s.Cost(cost)) {
+				t.Fatalf("%v: %d thousandths do not fit, at a level of %v", now, cost, b.level)
+			}
+			b.add(now, cost)
+			tat = bucket.Add(tat, s.Ticks(now), s.Cost(cost))
+			if over := b.over(); greedy && over.Cmp(ratU(uint64(bucket.ClockRounding))) >= 0 || !greedy && over.Sign() > 0 {
+				t.Fatalf("%v: %v ns above the burst", now, over)
+			}
+		}
+	})
 }

@@ -96,9 +96,18 @@ func TestHTTP2AnswersAsHTTP1(t *testing.T) {
 		servers[i] = s
 		c := httpsClient(t, i == 1)
 		for _, q := range []struct{ method, path, body, field string }{
-			{"GET", "/", "", ""}, {"GET", "/limited", "", ""}, {"POST", "/limited", "abc", ""}, {"PUT", "/limited?x=1", strings.Repeat("long ", 4000), ""},
-			{"GET", "/limited", "", ""}, {"HEAD", "/limited", "", ""}, {"POST", "/limited", "x", ""}, {"DELETE", "/%6cimited", "", ""}, {"OPTIONS", "/limited", "", ""},
-			{"GET", "/x", "", "X-Long: " + strings.Repeat("x", 9000)}, {"GET", "/limited", "", "Cookie: a=b"}, {"PATCH", "/", "y", "Content-Type: text/plain"},
+			{"GET", "/", "", ""},
+			{"GET", "/limited", "", ""},
+			{"POST", "/limited", "abc", ""},
+			{"PUT", "/limited?x=1", strings.Repeat("long ", 4000), ""},
+			{"GET", "/limited", "", ""},
+			{"HEAD", "/limited", "", ""},
+			{"POST", "/limited", "x", ""},
+			{"DELETE", "/%6cimited", "", ""},
+			{"OPTIONS", "/limited", "", ""},
+			{"GET", "/x", "", "X-Long: " + strings.Repeat("x", 9000)},
+			{"GET", "/limited", "", "Cookie: a=b"},
+			{"PATCH", "/", "y", "Content-Type: text/plain"},
 			{"GET", "/v1/decide", "", ""},
 		} {
 			var fields []string

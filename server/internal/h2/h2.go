@@ -59,7 +59,7 @@ type Server struct {
 	protocols http.Protocols
 	http2     http.HTTP2Config
 	head      int
-	log       *log.Logger
+	log       *log.Logger //nolint:forbidigo // net/http wants one
 
 	open                  atomic.Int64
 	streams, resets, cuts atomic.Uint64

@@ -150,6 +150,23 @@ func TestEarlyAnswers(t *testing.T) {
 	}
 }
 
+// What a server does wrong during an upload is not the client's fault.
+func TestNonsenseDuringUploads(t *testing.T) {
+	t.Parallel()
+	for answer, reason := range map[string]string{"nonsense\r\n": "malformed", "": "closed"} {
+		s := start(t, nil, serveRaw(t, func(c net.Conn, _ int) {
+			_, _ = http.ReadRequest(bufio.NewReader(c))
+			_, _ = io.WriteString(c, answer)
+		}))
+		c := rawhttp.DialFrom(t, "127.0.0.1", s.addr)
+		_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nhello")
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || resp.StatusCode != http.StatusBadGateway || !resp.Close || s.Stats().Failures[reason] != 1 || s.service.Bad()["timeout"] != 0 {
+			t.Errorf("%q: %v %v %+v", answer, resp, err, s.Stats())
+		}
+	}
+}
+
 // A client that stops in the middle of a head or of a body gets 408, and the app is not to
 // blame.
 func TestSlowUploads(t *testing.T) {
