@@ -30,8 +30,6 @@ func TestRulesReadWhatIsPassedOn(t *testing.T) {
 		{"a key that is not passed on", "X-Api-Key: k%[1]d\r\nConnection: x-api-key\r\n", 1},
 		{"named among others", "Connection: close, x\r\nConnection: keep-alive ,\tX-API-Key,\r\nX-Api-Key: k%[1]d\r\n", 1},
 		{"named in part", "X-Api-Key: k%[1]d\r\nConnection: X-Api, X-Api-Key-2\r\n", 4},
-		{"a session each", "X-Session: 1\r\nX-Api-Key: k%[1]d\r\nCookie: s=%[1]d\r\n", 4},
-		{"a session that is not passed on", "X-Session: 1\r\nX-Api-Key: k%[1]d\r\nCookie: s=%[1]d\r\nConnection: Cookie\r\n", 1},
 		{"an upgrade is named", "X-Api-Key: k%[1]d\r\nConnection: Upgrade, X-Other\r\nUpgrade: w%[1]d\r\n", 4},
 		{"the client is named", "X-Other: %[1]d\r\nConnection: X-Real-IP\r\n", 1},
 	} {
@@ -45,7 +43,6 @@ func TestRulesReadWhatIsPassedOn(t *testing.T) {
 						Rules: []policy.RuleSpec{
 							{Limit: limit("keys"), Key: []policy.KeyPart{{Kind: policy.KeyHeader, Name: "X-Api-Key"}}, Match: policy.Match{Headers: []policy.HeaderMatch{{Name: "X-Api-Key", Values: []string{anyValue}}}}},
 							{Limit: limit("upgrades"), Key: []policy.KeyPart{{Kind: policy.KeyHeader, Name: "Upgrade"}}, Match: policy.Match{Headers: []policy.HeaderMatch{{Name: "Upgrade", Values: []string{anyValue}}}}},
-							{Limit: limit("sessions"), Key: []policy.KeyPart{{Kind: policy.KeyCookie, Name: "s"}}, Match: policy.Match{Headers: []policy.HeaderMatch{{Name: "X-Session", Values: []string{anyValue}}}}},
 							{Limit: limit("others"), Key: []policy.KeyPart{{Kind: policy.KeyIP}}, Match: policy.Match{Not: policy.Exemption{Headers: []policy.HeaderMatch{{Name: "X-Api-Key", Values: []string{anyValue}}}}}},
 						},
 					}
