@@ -46,7 +46,7 @@ func (s *Service) panicked(dst []byte, c *conn.Conn, p any) (out []byte) {
 func (s *Service) decideHead(dst []byte, c *conn.Conn, h *conn.Head, snap *Snapshot, listener int, a *Admission) (out []byte, last bool, refused policy.Refusal) {
 	r := snap.states.get()
 	defer snap.states.put(r)
-	from := r.assembleSimple(snap, listener, c.Addr(), h)
+	from := r.assembleSimple(snap, listener, c.Addr(), h, s.forwarder != nil)
 	if from.Refused != policy.NotRefused {
 		return dst, false, from.Refused
 	}
