@@ -150,3 +150,21 @@ func TestSettleInPeriods(t *testing.T) {
 		}
 	}
 }
+
+// Costs in thousandths are charged and given back as such.
+func TestSettleInThousandths(t *testing.T) {
+	t.Parallel()
+	for n, left := range map[uint64]uint64{0: 20_000, 1: 19_999, 700: 19_300, 2499: 17_501, 2500: 17_500, 2501: 17_499, 9999: 10_001, 30_000: 0} {
+		lim := mustNew(t, inThousandths(strictRule("a", 10, time.Second, 20)))
+		r := lim.rules[0]
+		key := r.BytesKey([]byte("a"))
+		now := setTime(lim, time.Second)
+		r.Take(t.Context(), key, 2500)
+		if more := r.Settle(t.Context(), key, 2500, n, now); more != min(max(n, 2500)-2500, 17_500) {
+			t.Errorf("%d: %d more", n, more)
+		}
+		if !r.Peek(key, left).Allowed || r.Peek(key, left+1).Allowed {
+			t.Errorf("%d: not just %d are left", n, left)
+		}
+	}
+}

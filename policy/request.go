@@ -43,6 +43,9 @@ type Incoming struct {
 	Target []byte // of the request line: a path, a URL or "*"
 	Host   []byte // value of the Host header; empty if there was none
 	Fields Fields // nil: neither headers nor cookies
+
+	// Passed are those of Fields that the upstream gets: what rules read. nil: all.
+	Passed Fields
 }
 
 // Refusal is why no decision can be made on a request: it is unclear whom to charge, or
@@ -93,6 +96,9 @@ func (e *Engine) Assemble(id *Identity, in *Incoming, s *Scratch, r *Request) (r
 	// Field by field, as the compiler would build a whole Request on the stack and
 	// copy it (BenchmarkAssemble).
 	r.Client, r.Method, r.Fields, r.Trusted, r.SkipIPRules, r.by = peer, in.Method, in.Fields, false, false, nil
+	if in.Passed != nil {
+		r.Fields = in.Passed
+	}
 	o := original{target: in.Target, host: in.Host}
 	if len(o.target) > 0 && o.target[0] != '/' {
 		// The authority of an absolute target overrides Host, RFC 9112 §3.2.2.
@@ -119,7 +125,7 @@ func (e *Engine) Assemble(id *Identity, in *Incoming, s *Scratch, r *Request) (r
 		r.Path, result.Refused = nil, RefusedTarget
 	}
 	if len(e.fields) > 0 {
-		if once := e.lookUp(in.Fields, s); !once && result.Refused == NotRefused {
+		if once := e.lookUp(r.Fields, s); !once && result.Refused == NotRefused {
 			result.Refused = RefusedRepeated
 		}
 		r.values, r.by = s.values, e

@@ -2,6 +2,7 @@ package server
 
 import (
 	"io"
+	"slices"
 	"testing"
 	"time"
 
@@ -32,7 +33,8 @@ func TestHTTP2RapidReset(t *testing.T) {
 		}
 		eventually(t, func() bool { return s.conns.Open() == 0 })
 		n := s.http2.Stats()
-		if most > 100 || n.Streams > 600 || paced && (n.Resets < 400 || n.Resets > 600 || n.Cut != 1) {
+		// More than half of its requests are resets, of which maxResets and those in progress are counted.
+		if most > 100 || n.Resets > 600 || n.Streams > 2*600 || paced && (n.Resets < 400 || n.Cut != 1) {
 			t.Errorf("paced %v: %d of %d requests at a time, %+v", paced, most, begun, n)
 		}
 		if counts := s.decide.Requests(); counts.Allowed > 1 || counts.Allowed+counts.Denied > n.Streams {
@@ -66,8 +68,9 @@ func TestHTTP2Ends(t *testing.T) {
 	}
 	idle.conn.Close()
 	_ = busy.WriteData(1, true, []byte("abc"))
-	if told, got := busy.answer(1), busy.answer(1); got != "200" || told != "GOAWAY NO_ERROR" {
-		t.Errorf("a request in flight ends with %s, %s", told, got)
+	ends := []string{busy.answer(1), busy.answer(1)} // whichever comes first
+	if slices.Sort(ends); !slices.Equal(ends, []string{"200", "GOAWAY NO_ERROR"}) {
+		t.Errorf("a request in flight ends with %q", ends)
 	}
 	busy.conn.Close()
 	if err := <-stopped; err != nil {

@@ -42,7 +42,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		return slices.Contains(registered, "fastlimit_sync_lag_seconds")
 	})
 	_, body := get(t, http.DefaultClient, "http://"+postgresNode(t).admin+"/metrics")
-	secure := serveFile(t, tlsFile(redistest.NewCertificate(t, time.Now().Add(time.Hour)))+"allow: {file: "+writeFile(t, "allow.txt", "")+"}\n") // some are of certificates
+	secure := serveFile(t, tlsFile(redistest.NewCertificate(t, time.Now().Add(time.Hour)))+"allow: {file: "+writeFile(t, "allow.txt", "")+"}\nupstream: http://127.0.0.1:1\n") // some are of certificates, lists and proxies
 	_, others := get(t, http.DefaultClient, "http://"+secure.admin+"/metrics")
 	body += others
 	for _, m := range scrapedName.FindAllStringSubmatch(body, -1) {

@@ -104,7 +104,11 @@ func (c *Conn) handshake() error {
 	return err
 }
 
-// protocol is what the client has chosen by ALPN; empty without TLS or a choice.
+// protocol is what the client has chosen by ALPN; empty without TLS or a choice. It is not
+// inlined, as the state of a connection is large, and would stay on the stack of idle ones
+// (TestIdleConnectionsHoldLittle).
+//
+//go:noinline
 func (c *Conn) protocol() string {
 	if through, ok := c.Conn.(*tls.Conn); ok {
 		return through.ConnectionState().NegotiatedProtocol

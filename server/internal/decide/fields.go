@@ -2,6 +2,8 @@ package decide
 
 import (
 	"bytes"
+	"slices"
+	"strings"
 
 	"github.com/fastlimit/fastlimit/server/internal/text"
 	"github.com/valyala/fasthttp"
@@ -60,4 +62,25 @@ func unquote(v []byte) []byte {
 		return v[1 : len(v)-1]
 	}
 	return v
+}
+
+// kept are the fields that a Connection field does not take away: those that are made anew,
+// and that of an upgrade, which has to be named.
+var kept = []string{"Host", "Content-Length", "Transfer-Encoding", "Expect", "Upgrade", "Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host"}
+
+// removes reports whether a Connection field names another one, which is not passed on then.
+func removes(head []byte, name string) bool {
+	lines := fieldLines{head}
+	for {
+		value, ok := lines.next(fasthttp.HeaderConnection)
+		if !ok {
+			return false
+		}
+		for more := true; more; {
+			var option []byte
+			if option, value, more = bytes.Cut(value, []byte{','}); text.IsName(text.TrimBlanks(option), name) {
+				return !slices.ContainsFunc(kept, func(k string) bool { return strings.EqualFold(k, name) })
+			}
+		}
+	}
 }

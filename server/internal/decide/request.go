@@ -56,6 +56,29 @@ func (j *requestState) Cookie(name string) [][]byte {
 	return j.fields
 }
 
+// passedFields are the fields that an upstream gets: all but those that a Connection field
+// names, which belong to the connection. Rules must not read these, or a client could be
+// counted by a key that the upstream never sees.
+type passedFields requestState
+
+// Header implements [policy.Fields].
+func (p *passedFields) Header(name string) [][]byte {
+	all := (*requestState)(p).Header(name)
+	if len(all) > 0 && removes(p.raw, name) {
+		return nil
+	}
+	return all
+}
+
+// Cookie implements [policy.Fields].
+func (p *passedFields) Cookie(name string) [][]byte {
+	all := (*requestState)(p).Cookie(name)
+	if len(all) > 0 && removes(p.raw, fasthttp.HeaderCookie) {
+		return nil
+	}
+	return all
+}
+
 // proxyHints count what is wrong with the proxies in front, and warn once.
 type proxyHints struct {
 	untrusted policy.ProxyHint
@@ -90,9 +113,12 @@ func (j *requestState) assemble(snap *Snapshot, listener int, peer netip.Addr, h
 	return snap.engine.Assemble(snap.identityOf(listener), &in, &j.scratch, &j.request)
 }
 
-// assembleSimple fills the state from the head of a simple request.
-func (j *requestState) assembleSimple(snap *Snapshot, listener int, peer netip.Addr, h *conn.Head) policy.AssembleResult {
+// assembleSimple fills the state from the head of a simple request, or of one to pass on.
+func (j *requestState) assembleSimple(snap *Snapshot, listener int, peer netip.Addr, h *conn.Head, passes bool) policy.AssembleResult {
 	j.raw = h.Fields
 	in := policy.Incoming{Peer: peer, Method: h.Method, Target: h.Target, Host: h.Host, Fields: j}
+	if passes {
+		in.Passed = (*passedFields)(j)
+	}
 	return snap.engine.Assemble(snap.identityOf(listener), &in, &j.scratch, &j.request)
 }

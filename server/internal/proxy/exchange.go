@@ -254,6 +254,9 @@ func (x *exchange) fail(dst []byte, f failed) (out []byte, last bool) {
 	if f.what == failConnect || f.what == failBusy {
 		x.told.server = "" // the one before was not asked
 	}
+	if !x.head {
+		x.told.bytes = int64(len(x.p.answers[f.what].body))
+	}
 	last = x.c.LastRequest() || x.unread()
 	return x.p.appendFailure(dst, f, x.head, last), last
 }

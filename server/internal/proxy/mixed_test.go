@@ -271,8 +271,8 @@ func TestNeverMixed(t *testing.T) {
 	s.drain()
 	st, pool := s.Stats(), s.pool.Stats().Servers[0]
 	t.Logf("%d answers, %d of them failures, %d cut; the server has given %d answers, %d of them nonsense; %+v %+v", n, failed.Load(), cut.Load(), said[1].Load(), said[0].Load(), st, pool)
-	if failed.Load() < uint64(n)/100 || cut.Load() == 0 || st.Retries == 0 || st.Left == 0 {
-		t.Error("too little nonsense")
+	if failed.Load() < uint64(n)/100 || cut.Load() == 0 || !testing.Short() && (st.Retries == 0 || st.Left == 0) {
+		t.Error("too little nonsense") // a short run may lack what is rare
 	}
 	if pool.InUse != 0 || pool.Idle != 0 {
 		t.Errorf("%d connections are in use, %d idle", pool.InUse, pool.Idle)
