@@ -156,14 +156,19 @@ func (c *costCmd) Run(ctx context.Context, sys *system, b *commands) error {
 	if c.Pairs < 1 || c.Requests < 1 || c.Conns < 2 {
 		return cli.Usagef("--pairs %d --requests %d --conns %d: want 2 connections and 1 of the others, or more", c.Pairs, c.Requests, c.Conns)
 	}
+	return b.measureProduct(ctx, sys, &c.Fastlimit, newPart(&c.CostOptions, &c.Progress, httpbench.RunCost))
+}
+
+// measureProduct takes a measurement of the product, whose path goes into its options.
+func (b *commands) measureProduct(ctx context.Context, sys *system, path *string, p part) error {
 	binary, remove, err := b.product(ctx)
 	if err != nil {
 		return err
 	}
 	defer remove()
-	c.Fastlimit = binary
+	*path = binary
 	warnAutogroups(sys)
-	return b.measure(ctx, sys, newPart(&c.CostOptions, &c.Progress, httpbench.RunCost))
+	return b.measure(ctx, sys, p)
 }
 
 // proxyCmd measures fastlimit as a reverse proxy.
@@ -174,12 +179,5 @@ func (c *proxyCmd) Run(ctx context.Context, sys *system, b *commands) error {
 	if c.Rounds < 1 || c.Requests < 1 || c.Conns < 2 {
 		return cli.Usagef("--rounds %d --requests %d --conns %d: want 2 connections and 1 of the others, or more", c.Rounds, c.Requests, c.Conns)
 	}
-	binary, remove, err := b.product(ctx)
-	if err != nil {
-		return err
-	}
-	defer remove()
-	c.Fastlimit = binary
-	warnAutogroups(sys)
-	return b.measure(ctx, sys, newPart(&c.ProxyOptions, &c.Progress, httpbench.RunProxy))
+	return b.measureProduct(ctx, sys, &c.Fastlimit, newPart(&c.ProxyOptions, &c.Progress, httpbench.RunProxy))
 }
