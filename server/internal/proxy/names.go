@@ -22,44 +22,34 @@ const (
 	forwarding // tells who the client is, or what it asked for
 )
 
+// kinds are the fields that are not simply passed on, by the length of their names: those
+// of most fields have none of these.
+var kinds = func() (byLength [20][]struct {
+	name string
+	kind kind
+}) {
+	for name, k := range map[string]kind{
+		"te": hop, "keep-alive": hop, "http2-settings": hop, "proxy-connection": hop, "proxy-authenticate": hop, "proxy-authorization": hop,
+		"connection": connection, "content-length": framing, "transfer-encoding": framing,
+		"host": host, "expect": expect, "upgrade": upgrade, "via": via,
+	} {
+		byLength[len(name)] = append(byLength[len(name)], struct {
+			name string
+			kind kind
+		}{name, k})
+	}
+	return byLength
+}()
+
 // kindOf looks at length and first letter first, as most fields are passed on.
 func kindOf(name []byte) kind {
-	switch len(name) {
-	case len("te"):
-		return ifNamed(name, "te", hop)
-	case len("via"):
-		return ifNamed(name, "via", via)
-	case len("host"):
-		return ifNamed(name, "host", host)
-	case len("expect"):
-		return ifNamed(name, "expect", expect)
-	case len("upgrade"):
-		return ifNamed(name, "upgrade", upgrade)
-	case len("connection"):
-		if k := ifNamed(name, "connection", connection); k != endToEnd {
-			return k
-		}
-		return ifNamed(name, "keep-alive", hop)
-	case len("content-length"): // and http2-settings
-		if k := ifNamed(name, "content-length", framing); k != endToEnd {
-			return k
-		}
-		return ifNamed(name, "http2-settings", hop)
-	case len("proxy-connection"):
-		return ifNamed(name, "proxy-connection", hop)
-	case len("transfer-encoding"):
-		return ifNamed(name, "transfer-encoding", framing)
-	case len("proxy-authenticate"):
-		return ifNamed(name, "proxy-authenticate", hop)
-	case len("proxy-authorization"):
-		return ifNamed(name, "proxy-authorization", hop)
+	if len(name) >= len(kinds) {
+		return endToEnd
 	}
-	return endToEnd
-}
-
-func ifNamed(name []byte, want string, k kind) kind {
-	if name[0]|0x20 == want[0] && text.IsName(name, want) {
-		return k
+	for _, k := range kinds[len(name)] {
+		if name[0]|0x20 == k.name[0] && text.IsName(name, k.name) {
+			return k.kind
+		}
 	}
 	return endToEnd
 }
