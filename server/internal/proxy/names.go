@@ -27,7 +27,8 @@ const (
 var kinds = func() (byLength [20][]struct {
 	name string
 	kind kind
-}) {
+},
+) {
 	for name, k := range map[string]kind{
 		"te": hop, "keep-alive": hop, "http2-settings": hop, "proxy-connection": hop, "proxy-authenticate": hop, "proxy-authorization": hop,
 		"connection": connection, "content-length": framing, "transfer-encoding": framing,
