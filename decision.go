@@ -106,7 +106,7 @@ type Decision struct {
 	Remaining int64
 	// RetryAfter is the time after which a denied request of the same cost
 	// would fit if nothing else arrived; [bucket.Never] if it is larger than
-	// the burst. 0 for an admitted request.
+	// the burst; of StageBan the time until the ban ends. 0 for an admitted request.
 	RetryAfter time.Duration
 	// TimeToEmpty is the time until the client's bucket is empty, 0 where it
 	// is not known.

@@ -35,6 +35,9 @@
 // does not apply if the request lacks a part of its key, or has an empty one: all such
 // requests would share one bucket, and one client could have the others denied.
 //
+// Where a rule has [Prefixes], its clients are charged to those that they are in, too: see
+// [Settings.Expanded].
+//
 // # One spelling
 //
 // Matches and keys use one canonical spelling of host and path, decoded exactly once.

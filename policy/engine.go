@@ -33,6 +33,7 @@ type Engine struct {
 	lists  *Lists    // nil: there are none
 	bans   *Bans     // likewise
 	rules  []rule    // at the index that the limiter has them
+	listed []rule    // of these, the ones that settings have: the others count prefixes of their clients
 	fields []KeyPart // the distinct headers and cookies that keys are made of
 	waits  bool
 	owes   bool // see Owes
@@ -47,11 +48,15 @@ type rule struct {
 	cost     uint64
 	matchAll bool // match has no conditions
 	addrOnly bool // the key is one part, and that an address
-	headed   bool // headers of trusted proxies have the cost or the rate: see named
+	special  bool // see chargeSpecial
 	match    matcher
 	key      keyMaker
 
 	overrides *overrides // nil: there are none
+
+	headed   bool     // headers of trusted proxies have the cost or the rate: see named
+	prefixes []int    // the rules that count prefixes of its clients
+	families families // of the clients that such a rule counts
 
 	costFrom, rateFrom string // canonical names of headers; "": none
 	onBad              BadCost
@@ -65,6 +70,7 @@ type rule struct {
 //
 // The error joins everything that is wrong.
 func New(lim *fastlimit.Limiter, s Settings) (*Engine, error) {
+	s = s.Expanded()
 	limits := lim.Rules()
 	if len(limits) != len(s.Rules) {
 		return nil, fmt.Errorf("fastlimit/policy: %d rules for a limiter with %d: make both from the same settings", len(s.Rules), len(limits))
@@ -76,6 +82,7 @@ func New(lim *fastlimit.Limiter, s Settings) (*Engine, error) {
 			errs = append(errs, err)
 		}
 	}
+	e.setPrefixes(s.Rules)
 	var err error
 	if err = s.CheckOverrides(); err != nil {
 		errs = append(errs, err)
@@ -90,7 +97,10 @@ func New(lim *fastlimit.Limiter, s Settings) (*Engine, error) {
 }
 
 func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
-	err := spec.check()
+	var err error
+	if _, made := spec.Origin(); !made { // what is wrong with it is wrong with that one
+		err = spec.check()
+	}
 	if limit.Name() != spec.Limit.Name {
 		err = errors.Join(fmt.Errorf("fastlimit/policy: rule %q: the limiter has %q in its place: make both from the same settings", spec.Limit.Name, limit.Name()), err)
 	}
@@ -103,6 +113,7 @@ func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
 	r.rateFrom = textproto.CanonicalMIMEHeaderKey(spec.RateFrom.Header)
 	r.costOf = e.addCostHeader(spec.CostFrom.ResponseHeader)
 	r.headed = r.costFrom != "" || r.rateFrom != ""
+	r.special = r.headed
 	e.rules = append(e.rules, r)
 	e.waits = e.waits || config.MaxWait > 0 && config.Mode == fastlimit.Enforce
 	return err
@@ -214,8 +225,8 @@ func (e *Engine) collect(r *Request, s *Scratch, now time.Time) ListVerdict {
 	if r.SkipIPRules {
 		s.client = netip.Addr{} // no rule with an address in its key applies
 	}
-	for i := range e.rules {
-		c := &e.rules[i]
+	for i := range e.listed {
+		c := &e.listed[i]
 		if !c.matchAll && !c.match.match(r) {
 			continue
 		}
@@ -230,11 +241,11 @@ func (e *Engine) collect(r *Request, s *Scratch, now time.Time) ListVerdict {
 				continue
 			}
 		}
-		cost := c.cost
-		if c.headed && r.Trusted && r.Fields != nil {
-			limit, cost = c.named(r.Fields, limit, s)
+		if c.special {
+			e.chargeSpecial(c, limit, key, r, s)
+			continue
 		}
-		s.charges = append(s.charges, fastlimit.Charge{Rule: limit, Key: key, Cost: cost})
+		s.charges = append(s.charges, fastlimit.Charge{Rule: limit, Key: key, Cost: c.cost})
 	}
 	s.trim()
 	if e.owes {
