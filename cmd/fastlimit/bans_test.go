@@ -39,7 +39,7 @@ func TestBanAndUnban(t *testing.T) {
 		t.Error(got)
 	}
 	code, stdout, _ := command(t, nil, "bans", "--admin", p.admin, "--limit", "2")
-	if want := regexp.MustCompile(`^KEY            BY        RULE  ENDS IN    TIMES  KERNEL
+	if want := regexp.MustCompile(`^KEY            BY        RULE  ENDS IN +TIMES  KERNEL
 2001:db8::/48  operator        \S+ +1      -
 127\.0\.3\.0/24   operator        \S+ +1      -
 and 1 more
@@ -52,7 +52,7 @@ $`); code != 0 || !want.MatchString(stdout) {
 	if n := p.metric(t, "fastlimit_operator_bans"); n != 3 {
 		t.Errorf("%v are counted", n)
 	}
-	run("1 fastlimit: fastlimit unban: ADMIN: 127.0.3.1 is not banned by itself, but within 127.0.3.0/24, which is: unban that\n", "unban", "127.0.3.1")
+	run("1 fastlimit unban: ADMIN: 127.0.3.1 is not banned by itself, but within 127.0.3.0/24, which is: unban that\n", "unban", "127.0.3.1")
 	run("0 127.0.3.0/24: unbanned, was banned by an operator\n", "unban", "127.0.3.0/24")
 	run(`0 {"unbanned":[{"key":"127.0.4.1","rule":"","by":"operator"}]}`+"\n", "unban", "127.0.4.1", "-o", "json")
 	for _, addr := range []string{"127.0.3.1", "127.0.4.1"} {
@@ -60,10 +60,10 @@ $`); code != 0 || !want.MatchString(stdout) {
 			t.Errorf("%s: %s", addr, got)
 		}
 	}
-	run("1 fastlimit: fastlimit ban: ADMIN: key: 127.0.3.1/24 has bits set beyond its length; write 127.0.3.0/24, or 127.0.3.1 for the address alone\n", "ban", "127.0.3.1/24")
-	run("1 fastlimit: fastlimit ban: ADMIN: key: 0.0.0.0/0 is shorter than a /8, and would refuse too many; ban at least a /8, for example 192.0.2.0/24, or write the prefix into deny\n", "ban", "0.0.0.0/0")
-	run("1 fastlimit: fastlimit ban: ADMIN: for: 0s is out of range; want 1s to 8784h0m0s\n", "ban", "127.0.3.1", "--for", "0s")
-	run("1 fastlimit: fastlimit bans: ADMIN: limit=99999: want a whole number from 1 to 10000\n", "bans", "--limit", "99999")
+	run("1 fastlimit ban: ADMIN: key: 127.0.3.1/24 has bits set beyond its length; write 127.0.3.0/24, or 127.0.3.1 for the address alone\n", "ban", "127.0.3.1/24")
+	run("1 fastlimit ban: ADMIN: key: 0.0.0.0/0 is shorter than a /8, and would refuse too many; ban at least a /8, for example 192.0.2.0/24, or write the prefix into deny\n", "ban", "0.0.0.0/0")
+	run("1 fastlimit ban: ADMIN: for: 0s is out of range; want 1s to 8784h0m0s\n", "ban", "127.0.3.1", "--for", "0s")
+	run("1 fastlimit bans: ADMIN: limit=99999: want a whole number from 1 to 10000\n", "bans", "--limit", "99999")
 	for _, line := range []string{`msg="ban set" by=127.0.0.1 key=127.0.3.0/24 for=1h0m0s until=`, `msg="ban ended" by=127.0.0.1 key=127.0.3.0/24 rule=""`} {
 		p.waitLog(line)
 	}
@@ -90,7 +90,6 @@ func TestBansOfStrangers(t *testing.T) {
 		{"bans --limit 0", ``, cli.ExitUsage, "--limit 0: want 1 to 10000"},
 		{"ban", ``, cli.ExitUsage, "prefix"},
 		{"unban", ``, cli.ExitUsage, "key"},
-		{"unban \xff", ``, cli.ExitUsage, "want UTF-8"},
 	} {
 		reply = c.reply
 		code, stdout, stderr := command(t, nil, append(strings.Fields(c.args), "--admin", strings.TrimPrefix(s.URL, "http://"))...)

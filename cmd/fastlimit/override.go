@@ -29,7 +29,7 @@ type overrideCmd struct {
 
 // adminFlags are those of commands that change something on a running node.
 type adminFlags struct {
-	Admin     string `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Admin address of a running node; of those with one store, of any. Default: 127.0.0.1:8081."`
+	Admin     string `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Admin address of a running node. Bans are of that node; overrides are of all nodes with its store. Default: 127.0.0.1:8081."`
 	TokenFile string `placeholder:"FILE" help:"File with the token of admin, which changes need unless admin is on loopback."`
 	Output    string `short:"o" enum:"text,json" default:"text" help:"Output format: text or json."`
 }

@@ -19,8 +19,12 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// Most is how many prefixes operators can have banned at a time: about 2 MiB.
-const Most = 10_000
+// Most is how many prefixes operators can have banned at a time, Memory the bytes that they
+// take at most (TestMemory).
+const (
+	Most   = 10_000
+	Memory = 3 << 20
+)
 
 // Kernel knows which addresses the kernel drops packets of.
 type Kernel interface{ Holds(netip.Addr) bool }
