@@ -14,7 +14,7 @@
 // the servers.
 //
 // A kernel that refuses user namespaces fails the test. The tests that use them have
-// the build tag "netns", which "make test" sets, and names that begin with TestNetns. They need ip, of iproute2, and nsenter and
+// the build tag "netns", which "make test" sets. They need ip, of iproute2, and nsenter and
 // setpriv, of util-linux.
 package netns
 
