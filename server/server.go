@@ -110,6 +110,9 @@ func (s *Server) newAdmin() *admin.Front {
 	if s.config.Overrides != nil { // a nil one in an interface of another type would not be nil
 		c.Overrides = s.config.Overrides
 	}
+	if s.config.Bans != nil {
+		c.Bans = s.config.Bans
+	}
 	if t := s.config.TopTalkers; t != nil {
 		c.Top = func(n int) any { return append([]toptalkers.Talker{}, t.Top(n)...) }
 	}
@@ -128,7 +131,7 @@ type Overrides interface {
 
 // SetEngine has requests that begin from now on decided by e, which
 // [policy.Engine.WithLive] has made of Config.Engine; tiers are all of its live ones. The
-// allow and deny lists stay those of SetLists, if it was called. It is safe for concurrent
+// allow and deny lists stay those of SetLists, if it was called, and so do bans. It is safe for concurrent
 // use with everything but itself.
 func (s *Server) SetEngine(e *policy.Engine, tiers []*fastlimit.Rule) {
 	s.decide.Update(func(now *decide.Snapshot) *decide.Snapshot { return now.WithEngine(e, tiers) })
