@@ -171,22 +171,32 @@ func acknowledgements(b []byte, f func(seq uint32, errno syscall.Errno)) {
 	}
 }
 
-// flush carries out what the library has gathered. See transact for what the deadline and
-// the reading afterwards are for.
+// prepare makes sure that what is read next is the answer to what is sent next, and that it
+// is not waited for forever.
+func (s *socket) prepare() error {
+	_ = s.read(func(uint32, syscall.Errno) {}) // an answer that was lost is nobody's now
+	return s.nl.SetReadDeadline(time.Now().Add(patience))
+}
+
+// flush carries out what the library has gathered. See transact for what might go wrong.
 func (s *socket) flush() error {
-	if err := s.nl.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := s.prepare(); err != nil {
 		return err
 	}
-	err := s.library.Flush()
-	if err != nil {
-		_ = s.read(func(uint32, syscall.Errno) {})
+	return s.library.Flush()
+}
+
+// rules returns those of a chain.
+func (s *socket) rules(c *nftables.Chain) ([]*nftables.Rule, error) {
+	if err := s.prepare(); err != nil {
+		return nil, err
 	}
-	return err
+	return s.library.GetRules(c.Table, c)
 }
 
 // ask sends one question and returns the answers.
 func (s *socket) ask(kind int, data []byte) ([]netlink.Message, error) {
-	if err := s.nl.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := s.prepare(); err != nil {
 		return nil, err
 	}
 	return s.nl.Execute(message(kind, 0, data))
