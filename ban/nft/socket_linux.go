@@ -42,8 +42,7 @@ func dial() (*socket, error) {
 	}
 	// An error then does not carry the message that it is about, of up to 100 KB.
 	if err := s.nl.SetOption(netlink.CapAcknowledge, true); err != nil {
-		s.nl.Close()
-		return nil, err
+		return nil, errors.Join(err, s.close())
 	}
 	_, _ = s.nl.SetReadBuffer(buffer), s.nl.SetWriteBuffer(buffer) // see buffer
 	return s, nil
@@ -79,7 +78,7 @@ func (f failures) Error() string { return fmt.Sprint([]syscall.Errno(f)) }
 // Is tells errors.Is which errors these are.
 func (f failures) Is(target error) bool {
 	for _, e := range f {
-		if e == target { //nolint:errorlint // both are numbers
+		if e == target {
 			return true
 		}
 	}
