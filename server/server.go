@@ -110,6 +110,9 @@ func (s *Server) newAdmin() *admin.Front {
 	if s.config.Overrides != nil { // a nil one in an interface of another type would not be nil
 		c.Overrides = s.config.Overrides
 	}
+	if s.config.Bans != nil {
+		c.Bans = s.config.Bans
+	}
 	if t := s.config.TopTalkers; t != nil {
 		c.Top = func(n int) any { return append([]toptalkers.Talker{}, t.Top(n)...) }
 	}
