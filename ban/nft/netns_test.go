@@ -4,9 +4,11 @@ package nft
 
 import (
 	"bufio"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -17,6 +19,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/ban/feed"
+	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -176,4 +179,31 @@ func mustTool(t *testing.T, args ...string) string {
 		t.Fatal(err, out)
 	}
 	return out
+}
+
+// addAddress gives lo an address; those of IPv4 it has.
+func addAddress(t *testing.T, a netip.Addr) {
+	t.Helper()
+	if a.Is4() {
+		return
+	}
+	nl, err := netlink.Dial(unix.NETLINK_ROUTE, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nl.Close()
+	lo, err := net.InterfaceByName("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := binary.NativeEndian.AppendUint32([]byte{unix.AF_INET6, 128, unix.IFA_F_NODAD, 0}, uint32(lo.Index))
+	b, at := begin(b, unix.IFA_LOCAL)
+	b = padded(append(b, a.AsSlice()...), at)
+	_, err = nl.Execute(netlink.Message{
+		Header: netlink.Header{Type: unix.RTM_NEWADDR, Flags: netlink.Request | netlink.Acknowledge | netlink.Create},
+		Data:   b,
+	})
+	if err != nil && !errors.Is(err, unix.EEXIST) {
+		t.Fatal(err)
+	}
 }
