@@ -185,7 +185,15 @@ func (l *Listener) take(nc net.Conn) *Conn {
 	}
 	c := l.conns.wrap(nc)
 	l.prepare(c)
+	if l.conns.held(c) { // nobody has to make room for it
+		l.conns.resets.Add(1)
+		abort(nc)
+		return nil
+	}
 	if l.conns.admit(c) {
+		if l.conns.held(c) { // since a moment ago; Reset may have looked before it was admitted
+			c.Reset()
+		}
 		return c
 	}
 	if l.Options.TLS == nil {

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"syscall"
+	"unsafe"
 
 	"github.com/fastlimit/fastlimit/server/internal/nowait"
 	"golang.org/x/sys/unix"
@@ -36,6 +38,32 @@ func lastRead(nc net.Conn, p []byte) (n int, err error) {
 // readNow reads what has arrived, whatever the deadline. If that is nothing, its error
 // is the one of a deadline.
 func readNow(nc net.Conn, p []byte) (n int, err error) { return nowait.Read(nc, p, nil) }
+
+// disconnect resets a TCP connection at once, whatever its goroutine is doing: that is
+// what connect means to an address of no family. A reset by close would come only when
+// nobody uses the descriptor any more, such as a resident that waits for a store. All that
+// is done with the socket from here on fails.
+func disconnect(nc net.Conn) error {
+	sc, ok := nc.(syscall.Conn)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var errno syscall.Errno
+	if failed := raw.Control(func(fd uintptr) {
+		none := unix.RawSockaddr{Family: unix.AF_UNSPEC}
+		_, _, errno = unix.RawSyscall(unix.SYS_CONNECT, fd, uintptr(unsafe.Pointer(&none)), unsafe.Sizeof(none))
+	}); failed != nil {
+		return failed
+	}
+	if errno != 0 {
+		return os.NewSyscallError("connect", errno)
+	}
+	return nil
+}
 
 // inherit sets options on the listening socket that its connections inherit, which
 // saves the calls that Go would make for each of them: keep-alive as Go has it.
