@@ -10,10 +10,15 @@ package fastlimit
 // which fits the whole burst however much filter and sketch have admitted before: that
 // is the excess of P2.
 //
+// To a client that is banned none are: the decision is the denial.
+//
 // With a shared exact tier other nodes charge the bucket too, and this one knows only
 // what the store has answered it: then Remaining is [RemainingUnknown].
 func (r *Rule) Assured(key Key) Decision {
 	r.check(key)
+	if v, banned := r.banned(key.digest(), r.clock.late(r.clock.now())); banned {
+		return v
+	}
 	if r.shared != nil {
 		return admitUnchecked(StageExact)
 	}

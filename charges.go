@@ -20,7 +20,7 @@ type Charge struct {
 // charges, each of another rule of this limiter.
 //
 // It returns the decision and the index of the charge that it is by: of a
-// denial the one with the longest RetryAfter, of an admission the last
+// denial the one with the longest RetryAfter, a ban before all others, of an admission the last
 // enforced one, -1 if there is none.
 func (l *Limiter) TakeAll(ctx context.Context, charges []Charge) (d Decision, by int) {
 	l.check(charges)
@@ -80,6 +80,11 @@ func (l *Limiter) takeAll(ctx context.Context, charges []Charge, now time.Durati
 		return c.Rule.take(ctx, c.Key, c.Cost, now, at), 0
 	}
 	var over chargeSet
+	if l.bans {
+		if d, by = l.checkBans(charges, now, at, &over); by >= 0 {
+			return d, by
+		}
+	}
 	if d, by = l.checkTables(charges, now, at, &over); by >= 0 {
 		return d, by
 	}
@@ -113,19 +118,49 @@ func (l *Limiter) takeAll(ctx context.Context, charges []Charge, now time.Durati
 	return d, by
 }
 
-// checkTables checks the table of every charge. It sets over to the charges
+// checkTables checks the table of every charge that is not in over. It sets over to the charges
 // that are denied and returns the enforced denial with the longest RetryAfter
 // and its index, or -1.
 func (l *Limiter) checkTables(charges []Charge, now time.Duration, at stripe, over *chargeSet) (worst Decision, by int) {
 	by = -1
 	for i := range charges {
 		c := &charges[i]
-		d, denied := c.Rule.checkTable(c.Key.digest(), c.Cost, now, at)
+		if over.has(i) {
+			continue
+		}
+		d, denied := c.Rule.checkTable(c.Key, c.Cost, now, at)
 		if !denied {
 			continue
 		}
 		over.add(i)
-		if c.Rule.enforced && (by < 0 || d.RetryAfter > worst.RetryAfter) {
+		if c.Rule.enforced && (by < 0 || worse(&d, &worst)) {
+			worst, by = d, i
+		}
+	}
+	return worst, by
+}
+
+// worse reports whether a denial is told rather than another: a ban before what is none,
+// then the one that lasts longer.
+func worse(a, b *Decision) bool {
+	if ban := a.Stage == StageBan; ban != (b.Stage == StageBan) {
+		return ban
+	}
+	return a.RetryAfter > b.RetryAfter
+}
+
+// checkBans is checkTables for bans, which come before all tables: a banned request changes
+// nothing else.
+func (l *Limiter) checkBans(charges []Charge, now time.Duration, at stripe, over *chargeSet) (worst Decision, by int) {
+	by = -1
+	for i := range charges {
+		c := &charges[i]
+		d, denied := c.Rule.checkBan(c.Key.digest(), c.Cost, now, at)
+		if !denied {
+			continue
+		}
+		over.add(i)
+		if c.Rule.enforced && (by < 0 || worse(&d, &worst)) {
 			worst, by = d, i
 		}
 	}

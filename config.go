@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fastlimit/fastlimit/ban"
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/internal/field"
 )
@@ -64,6 +65,11 @@ type Config struct {
 	// Wait bounds how many requests wait at a time, of rules with a MaxWait. They
 	// take up to WaiterBytes each beside Memory.
 	Wait WaitLimits
+
+	// OnBan is called by the request that begins a ban, before it is answered, for rules in
+	// shadow mode too: Ban.Rule says which rule that is. It must not block. Bans by
+	// [Rule.BanFor] are not told. Optional.
+	OnBan func(Ban)
 
 	// Secret keys all digests. Nodes that compare digests need the same one.
 	// The zero value means a random secret, which is right for a single node.
@@ -134,6 +140,12 @@ type RuleConfig struct {
 	// clients take at other rates. It is for buckets. Zero means that nobody names rates.
 	MaxRate Rate
 
+	// Ban says which clients are banned because the rule's exact buckets have denied them
+	// too often: from then on everything is denied to them by StageBan, until the ban ends.
+	// Denials by OnFailure do not count, nor those of a request whose context has ended. A
+	// rule in shadow mode bans in shadow. The zero value bans nobody.
+	Ban BanPolicy
+
 	// Tiers are other limits, for clients that have one of them instead of Rate and
 	// Burst; see [Rule.Tier]. At most [MaxTiers].
 	Tiers []Tier
@@ -142,6 +154,9 @@ type RuleConfig struct {
 	// groups clients by. 0 means 32 and 64.
 	IPv4Prefix, IPv6Prefix int
 }
+
+// BanPolicy says who is banned, and for how long.
+type BanPolicy = ban.Policy
 
 // Algorithm is how a rule counts.
 type Algorithm = bucket.Algorithm
@@ -228,6 +243,9 @@ func (c RuleConfig) withDefaults(bad *report) RuleConfig {
 	c.checkWait(bad)
 	c.checkMaxRate(bad)
 	c.checkThousandths(bad)
+	var err error
+	c.Ban, err = c.Ban.WithDefaults()
+	bad.wrap(c.Name, err)
 	c.Strict = c.Strict || c.MaxRate != Rate{}
 	if c.Mode > Shadow {
 		bad.add(c.Name, "Mode", "want Enforce or Shadow", "%d is not a mode", c.Mode)

@@ -10,6 +10,7 @@ import (
 // The pipeline. A request of a rule goes through these steps until one of them
 // decides, and the step that decides records it:
 //
+//	checkBan     denies a client that is banned
 //	checkTable   denies a client that the table knows to be over its limit (take has it inline)
 //	screen       admits whoever is new to the filter or below its share in the sketch
 //	exact        asks the client's exact bucket: the table, or the shared store
@@ -32,8 +33,8 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 	if n == 0 {
 		return r.peek(d, 0, now)
 	}
-	if !r.plain { // what others need in between would take registers: 1 ns of 13
-		return r.takeByShape(ctx, key, n, now, at)
+	if !r.direct { // what others need in between would take registers: 1 ns of 13
+		return r.takeInSteps(ctx, key, n, now, at)
 	}
 	// Most clients have no bucket: if they ask for no more than the burst, the
 	// arithmetic is spared (a twentieth of BenchmarkDistinct).
@@ -66,9 +67,13 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 	return r.exact(ctx, key, n, now, at)
 }
 
-// takeByShape is take for rules that count in windows or keep logs, nothing written out.
-func (r *Rule) takeByShape(ctx context.Context, key Key, n uint64, now time.Duration, at stripe) Decision {
-	if v, denied := r.checkTable(key.digest(), n, now, at); denied {
+// takeInSteps is take for rules that count in windows, keep logs or ban, nothing written
+// out.
+func (r *Rule) takeInSteps(ctx context.Context, key Key, n uint64, now time.Duration, at stripe) Decision {
+	if v, denied := r.checkBan(key.digest(), n, now, at); denied {
+		return v
+	}
+	if v, denied := r.checkTable(key, n, now, at); denied {
 		return v
 	}
 	if stage := r.screen(key, n, now, at); stage != StageExact {
@@ -81,7 +86,8 @@ func (r *Rule) takeByShape(ctx context.Context, key Key, n uint64, now time.Dura
 // holds one, by reading alone. A flooding client gets no further. It is for
 // requests of several rules: take has it written out. Tests break if either
 // lets a late reading convict (TestConformsInOrderOfReadings).
-func (r *Rule) checkTable(d sketch.Digest, n uint64, now time.Duration, at stripe) (v Decision, denied bool) {
+func (r *Rule) checkTable(key Key, n uint64, now time.Duration, at stripe) (v Decision, denied bool) {
+	d, read := key.digest(), now
 	ticks, cost, tat := r.ticks(now), r.shape.Cost(n), r.lookup(d, now)
 	if r.fits(d, tat, ticks, cost) || !r.stands(tat, ticks) {
 		return Decision{}, false
@@ -92,13 +98,23 @@ func (r *Rule) checkTable(d sketch.Digest, n uint64, now time.Duration, at strip
 			return Decision{}, false
 		}
 	}
-	if serial := r.counts.record(at, StageTable, false); r.talkers != nil {
+	if retry, empty, ok := r.shape.Over(tat, ticks, cost); ok && r.plain {
+		v = Decision{Outcome: Outcome{Stage: StageTable}, RetryAfter: retry, TimeToEmpty: empty}
+	} else {
+		v = r.decisionOn(d, StageTable, false, tat, now, cost)
+	}
+	if r.bans != nil && n > 0 {
+		v = r.convict(key, v, read)
+	}
+	r.recordDenial(d, n, v.Stage, at)
+	return v, true
+}
+
+// recordDenial records a denial that has asked neither filter nor sketch.
+func (r *Rule) recordDenial(d sketch.Digest, n uint64, stage Stage, at stripe) {
+	if serial := r.counts.record(at, stage, false); r.talkers != nil {
 		r.recordShed(d, n, serial)
 	}
-	if retry, empty, ok := r.shape.Over(tat, ticks, cost); ok && r.plain {
-		return Decision{Outcome: Outcome{Stage: StageTable}, RetryAfter: retry, TimeToEmpty: empty}, true
-	}
-	return r.decisionOn(d, StageTable, false, tat, now, cost), true
 }
 
 // screen returns the stage that admits a request without an exact check, or
@@ -139,12 +155,18 @@ func (r *Rule) exact(ctx context.Context, key Key, n uint64, now time.Duration, 
 	} else {
 		v = r.buckets.take(key.digest(), cost, now)
 	}
+	if r.bans != nil && !v.Allowed {
+		v = r.convictExact(ctx, key, v, now)
+	}
 	r.counts.record(at, v.Stage, v.Allowed)
 	return v
 }
 
 // peek is take without its effects.
 func (r *Rule) peek(d sketch.Digest, n uint64, now time.Duration) Decision {
+	if v, banned := r.banned(d, now); banned {
+		return v
+	}
 	ticks, cost := r.ticks(now), r.shape.Cost(n)
 	tat := r.lookup(d, now)
 	fits := r.fits(d, tat, ticks, cost)

@@ -8,10 +8,11 @@ import (
 // Stage names the part of the limiter that decided.
 type Stage uint8
 
-// The stages, in the order in which a request meets them. Taking, StageTable
-// only denies, StageFilter and StageSketch only admit, and the others do both.
+// The stages, in the order in which a request meets them. Taking, StageBan and StageTable
+// only deny, StageFilter and StageSketch only admit, and the others do both.
 const (
 	StageList     Stage = iota // an allow or deny list in front of all rules: package policy, never a Rule
+	StageBan                   // the client is banned: it was denied too often lately
 	StageTable                 // the table knew the client to be over its limit
 	StageFilter                // first sight of the client in this window
 	StageSketch                // below the suspicion threshold
@@ -20,7 +21,7 @@ const (
 	stageCount
 )
 
-var stageNames = [stageCount]string{"list", "table", "filter", "sketch", "exact", "fallback"}
+var stageNames = [stageCount]string{"list", "ban", "table", "filter", "sketch", "exact", "fallback"}
 
 // Stages returns all stages in order.
 func Stages() []Stage {
@@ -105,7 +106,7 @@ type Decision struct {
 	Remaining int64
 	// RetryAfter is the time after which a denied request of the same cost
 	// would fit if nothing else arrived; [bucket.Never] if it is larger than
-	// the burst. 0 for an admitted request.
+	// the burst; of StageBan the time until the ban ends. 0 for an admitted request.
 	RetryAfter time.Duration
 	// TimeToEmpty is the time until the client's bucket is empty, 0 where it
 	// is not known.

@@ -39,13 +39,19 @@ func (r *Rule) takeUpTo(ctx context.Context, key Key, n uint64, now time.Duratio
 	if n == 0 {
 		return r.peek(d, 0, now), 0
 	}
-	if v, denied := r.checkTable(d, 1, now, at); denied {
+	if v, denied := r.checkBan(d, 1, now, at); denied {
+		return v, 0
+	}
+	if v, denied := r.checkTable(key, 1, now, at); denied {
 		return v, 0
 	}
 	if stage := r.screen(key, n, now, at); stage != StageExact {
 		return admitUnchecked(stage), n
 	}
 	v, taken := r.fillExact(ctx, key, n, now)
+	if r.bans != nil && !v.Allowed {
+		v = r.convictExact(ctx, key, v, now)
+	}
 	r.counts.record(at, v.Stage, v.Allowed)
 	return v, taken
 }

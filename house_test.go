@@ -88,6 +88,7 @@ var layers = []struct {
 	{"internal/strictjson", nil, "JSON as everybody reads it"},
 	{"internal/filestat", nil, "whether a file has changed, whatever is in it"},
 	{"sketch", nil, "pure arithmetic, at the bottom"},
+	{"ban", []string{"sketch"}, "who was denied too often: times are arguments, and no kernel"},
 	{"window", []string{"sketch"}, "turns the generations of a sketch, and knows nothing else"},
 	{"bucket", []string{"sketch"}, "arithmetic and a table addressed by digests"},
 	{"bucket/step", []string{"bucket"}, "what every store computes: arithmetic"},
@@ -99,7 +100,9 @@ var layers = []struct {
 	{"bucket/pgstore", []string{"bucket", "bucket/step", "bucket/remote", "bucket/registry"}, "likewise: what is of PostgreSQL alone"},
 	{"bucket/storetest", []string{"bucket"}, "asks of every store the same"},
 	{"bucket/storetest/trial", []string{"bucket", "bucket/step", "bucket/remote", "bucket/storetest", "internal/testkit/..."}, "likewise, under load and faults: it runs what each store's test has broken"},
-	{".", []string{"sketch", "window", "bucket"}, "what importers of the library link"},
+	{".", []string{"sketch", "window", "bucket", "ban"}, "what importers of the library link"},
+	{"ban/feed", nil, "what a kernel is to hold: a queue, whichever kernel it is"},
+	{"ban/nft", []string{"ban/feed"}, "what is of nftables alone"},
 	{"policy", []string{"."}, "who, which rules, which keys: no HTTP, no files"},
 	{"legacy", []string{"."}, "limits as others define them: arithmetic, whatever file they stand in"},
 	{"internal/denial", []string{"."}, "text of an answer, for any server"},
@@ -191,8 +194,8 @@ var order = [][]string{
 		"bench/defaults", "bench/reference", "bench/proc", "bench/load", "bench/report",
 	},
 	{"sketch", "server/internal/nowait", "server/internal/text", "internal/strictjson", "bucket/registry"},
-	{"window", "bucket"},
-	{".", "bucket/step", "bucket/remote", "bucket/storetest", "bucket/registry/registrytest", "toptalkers"},
+	{"window", "bucket", "ban", "ban/feed"},
+	{".", "ban/nft", "bucket/step", "bucket/remote", "bucket/storetest", "bucket/registry/registrytest", "toptalkers"},
 	{"policy", "legacy", "internal/denial", "bucket/memstore", "bucket/redisstore", "bucket/pgstore", "bucket/storetest/trial", "sync/delta"},
 	{"sync/gossip", "middleware/...", "internal/replay", "internal/migrate", "internal/overrides", "internal/lists", "server/internal/guard", "server/internal/logs", "server/internal/certs", "server/internal/accesslog", "server/internal/http1", "server/internal/proxyheader", "server/internal/upstream"},
 	{"server/internal/conn", "internal/metrics", "internal/suggest"},
@@ -254,6 +257,8 @@ var keep = []struct {
 	{"github.com/valyala/fasthttp", []string{"server", "middleware/fasthttp", "server/internal/conn", "server/internal/decide", "bench/..."}, "the library must not link a server"},
 	{"github.com/redis/go-redis", []string{"bucket/redisstore", "bench/..."}, "the library must not link a Redis client"},
 	{"github.com/jackc", []string{"bucket/pgstore", "internal/testkit/pgtest", "bench/..."}, "the library must not link a PostgreSQL client"},
+	{"github.com/google/nftables", []string{"ban/nft"}, "the library must not link a kernel's client"},
+	{"github.com/mdlayher/netlink", []string{"ban/nft"}, "likewise"},
 	{"github.com/pires/go-proxyproto", []string{"server/internal/proxyheader"}, "the library must not link a server"},
 	{"github.com/sony/gobreaker", []string{"bucket/remote"}, "one breaker for all stores"},
 	{"github.com/hashicorp/memberlist", []string{"sync/..."}, "gossip is one adapter"},
@@ -268,6 +273,7 @@ var keep = []struct {
 	{module + "/server", []string{"server/...", "cmd/fastlimit", "internal/config", "bench/..."}, "arrows point down"},
 	{module + "/bucket/redisstore", []string{"cmd/fastlimit", "internal/config", "internal/metrics", "bench/..."}, "wiring is for commands"},
 	{module + "/bucket/pgstore", []string{"cmd/fastlimit", "internal/config", "internal/metrics", "bench/..."}, "wiring is for commands"},
+	{module + "/ban/nft", []string{"cmd/fastlimit", "internal/config"}, "wiring is for commands"},
 	{module + "/sync/gossip", []string{"cmd/fastlimit", "internal/config", "internal/metrics", "bench/..."}, "wiring is for commands"},
 	{module + "/internal/testkit", []string{"internal/testkit/...", "bucket/storetest/trial", "bench/redisbench", "bench/postgresbench"}, "for tests, and for what measures faults"},
 	{module + "/bucket/storetest", []string{"bucket/storetest/trial"}, "for tests"},
@@ -293,7 +299,7 @@ func TestRootLinksLittle(t *testing.T) {
 	t.Parallel()
 	banned := []string{
 		"net/http", "testing", "log/slog", "os/exec",
-		"github.com/valyala/fasthttp", "github.com/redis/go-redis", "github.com/jackc", "github.com/hashicorp/memberlist", "github.com/prometheus",
+		"github.com/valyala/fasthttp", "github.com/redis/go-redis", "github.com/jackc", "github.com/google/nftables", "github.com/hashicorp/memberlist", "github.com/prometheus",
 	}
 	for _, p := range mustPackages(t) {
 		if p.name() != "." {

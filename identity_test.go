@@ -28,6 +28,7 @@ var ruleFields = map[string]struct {
 	"Strict":      {true, false, true},
 	"Cost":        {uint64(2), false, false},
 	"Mode":        {Shadow, false, false},
+	"Ban":         {BanPolicy{After: 3, For: time.Second}, false, false},
 	"MaxWait":     {time.Second, false, false},
 	"Thousandths": {true, true, true}, // talkers count in them, and ticks are finer
 	"OnFailure":   {FailOpen, false, false},

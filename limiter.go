@@ -22,6 +22,9 @@ type Limiter struct {
 	plan   Plan
 	turn   atomic.Uint32 // calls of Advance
 
+	bans  bool // whether some rule has any
+	onBan func(Ban)
+
 	waiters    *waiters // of this limiter, and of those before and after it (With)
 	waitLimits WaitLimits
 }
@@ -48,7 +51,7 @@ func newLimiter(plan *Plan, c *Config, old *Limiter) (*Limiter, error) {
 	if c.Clock != nil && c.Store != nil {
 		return nil, &FieldError{Package: "fastlimit", Field: "Clock", Problem: "set beside Store, for which requests wait by the machine's clock", Fix: "leave it nil"}
 	}
-	l := &Limiter{byName: make(map[string]*Rule, len(plan.Rules)), plan: *plan, secret: c.Secret, manual: c.Clock}
+	l := &Limiter{byName: make(map[string]*Rule, len(plan.Rules)), plan: *plan, secret: c.Secret, manual: c.Clock, onBan: c.OnBan}
 	l.beginWaiting(c, old)
 	// Every request reads both, so they are neighbours.
 	core := new(struct {
@@ -85,6 +88,7 @@ func newLimiter(plan *Plan, c *Config, old *Limiter) (*Limiter, error) {
 		}
 		l.rules = append(l.rules, r)
 		l.byName[r.config.Name] = r
+		l.bans = l.bans || r.bans != nil
 	}
 	return l, nil
 }
@@ -172,6 +176,7 @@ func newRule(l *Limiter, i int, c *Config, old *Rule) (*Rule, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.setBans(rp, old)
 	if r.config.MaxRate != (Rate{}) {
 		r.named = new(named)
 	}

@@ -99,7 +99,7 @@ func (r *Rule) newNamed(rate Rate, place int) *Rule {
 	burst := max(r.cost, min(rate.N, r.config.MaxRate.N))
 	t := &Rule{
 		limiter: r.limiter, enforced: r.enforced, mask4: r.mask4, mask6hi: r.mask6hi, mask6lo: r.mask6lo,
-		hasher: r.hasher, tag: r.tag, others: r.others, counts: r.counts, talkers: r.talkers,
+		hasher: r.hasher, tag: r.tag, others: r.others, counts: r.counts, talkers: r.talkers, bans: r.bans, direct: r.direct,
 		index: r.index, base: r, slot: place + 1, cost: r.cost, scale: r.scale, config: r.config, epoch: r.epoch, namer: r.namer, buckets: r.buckets,
 		lines: r.lines, // as there is one bucket for all rates
 	}

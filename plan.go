@@ -26,9 +26,14 @@ type RulePlan struct {
 	Config RuleConfig // with defaults filled in
 	Filter bool       // whether the first-seen filter serves this rule
 	Cells  int        // of its sketch; 0 without a sketch
-	Bytes  int64      // of sketch, table and top talkers
+	Bytes  int64      // of sketch, table, top talkers and bans
 
 	TopTalkers int // clients tracked individually; 0: none
+
+	// Bans is how many clients the rule can have banned at a time, and BanBytes what its
+	// table of them takes; 0 if it bans nobody.
+	Bans     int
+	BanBytes int64
 
 	// Buckets is the number of suspects that the table holds at a time without
 	// giving up the bucket of any.
@@ -140,14 +145,16 @@ func NewPlan(c Config) (*Plan, error) {
 	// Rounded up, as rules whose tables change begin anew: a few more tiers do not.
 	step := c.Memory / 16
 	budget := c.Memory - talkerBytes - (p.tierMemory+c.Reserved+step-1)/step*step
+	banBytes := p.planBans(budget)
+	budget -= banBytes
 	p.planFilter(budget / 4)
 	p.planRules(budget - p.Memory)
-	p.Memory += p.tierMemory + c.Reserved
+	p.Memory += p.tierMemory + c.Reserved + banBytes
 	if p.checkLogs(c.Memory, bad); len(bad.errs) > 0 {
 		return nil, errors.Join(bad.errs...)
 	}
 	for i := range p.Rules {
-		p.Rules[i].Bytes += slotBytes(slots, 1)
+		p.Rules[i].Bytes += slotBytes(slots, 1) + p.Rules[i].BanBytes
 	}
 	p.Memory += talkerBytes
 	return p, nil

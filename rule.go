@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/fastlimit/fastlimit/ban"
 	"github.com/fastlimit/fastlimit/sketch"
 	"github.com/fastlimit/fastlimit/window"
 )
@@ -29,6 +30,8 @@ type Rule struct {
 	shared    *shared            // nil: the table is the exact tier
 	sketch    *sketch.Leaky      // &cells; nil: every request is checked exactly
 	cells     sketch.Leaky
+	bans      *ban.Table // nil: nobody is banned. A tier's is its rule's.
+	direct    bool       // plain, and without bans: see take
 	buckets
 
 	index  int // in Limiter.rules

@@ -66,6 +66,12 @@ type RuleStats struct {
 	// suspects were alive than the table holds (P3), and Forgiven the units in
 	// them: what all clients together got beyond P2 is no more than that.
 	Evictions, Forgiven uint64
+	// Bans counts bans that have begun, and BansRunning is how many run now. A shadow rule
+	// counts what it would have banned.
+	Bans        uint64
+	BansRunning int
+	// BansRefused counts bans that did not begin, by the reason.
+	BansRefused BansRefused
 	// BadCosts and BadRates count calls of [Rule.BadCost] and [Rule.BadRate].
 	BadCosts, BadRates uint64
 	// SketchLoad is the share of busy cells, 0 without a sketch; of a rule that
@@ -75,6 +81,12 @@ type RuleStats struct {
 	// TableLive is how full the table is: its buckets that have not drained, as
 	// a share of [RulePlan.Buckets]. It may rise to 1.13.
 	TableLive float64
+}
+
+// BansRefused counts by reason.
+type BansRefused struct {
+	// Full: the table of bans had no room for another.
+	Full uint64
 }
 
 // Stats returns a snapshot. Counters of concurrent decisions may be a few
@@ -92,6 +104,10 @@ func (r *Rule) Stats() RuleStats {
 	}
 	at := r.clock.late(r.clock.now())
 	s.BadCosts, s.BadRates = r.counts.badCosts.Load(), r.counts.badRates.Load()
+	if r.bans != nil {
+		b := r.bans.Stats(at)
+		s.Bans, s.BansRunning, s.BansRefused.Full = b.Begun, b.Running, b.Full
+	}
 	s.Evictions, s.Forgiven = r.table.Evictions(), r.table.Forgiven()
 	s.TableLive = r.table.Live(r.ticks(at), sample)
 	if r.sketch != nil {

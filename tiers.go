@@ -199,17 +199,18 @@ func (r *Rule) setTiers(rp *RulePlan, c *Config, old *Rule) error {
 func (r *Rule) newTier(i int, tp *RulePlan, c *Config, old *Rule) (*Rule, error) {
 	t := &Rule{
 		limiter: r.limiter, enforced: r.enforced, mask4: r.mask4, mask6hi: r.mask6hi, mask6lo: r.mask6lo,
-		hasher: r.hasher, tag: r.tag, others: r.others, counts: r.counts, talkers: r.talkers,
+		hasher: r.hasher, tag: r.tag, others: r.others, counts: r.counts, talkers: r.talkers, bans: r.bans,
 		index: r.index, tier: i + 1, base: r, cost: r.cost, scale: r.scale, config: tp.Config, epoch: r.epoch, namer: r.namer,
 	}
 	t.beginLines(old)
 	if old != nil {
 		t.buckets = old.buckets
-		t.countDenied = r.countDenied
+		t.countDenied, t.direct = r.countDenied, r.direct
 		t.shared = r.sharedOf(old, t, c)
 		return t, nil
 	}
 	t.clock, t.shape, t.windowed, t.logged, t.plain, t.countDenied = r.clock, tp.shape, r.windowed, r.logged, r.plain, r.countDenied
+	t.direct = r.direct
 	if err := t.table.InitBeside(&r.table, tp.shape, tp.sets); err != nil {
 		return nil, err
 	}

@@ -126,7 +126,7 @@ func (w *attempt) wait(ctx context.Context, who Waiter, d Decision, by int) (Dec
 			if no == allTaken {
 				r.lines.refused.Add(1)
 			}
-			return w.deny(by, now, wait), by
+			return w.deny(by, now, wait, no == tooLong), by
 		}
 		w.in = by
 		if timer == nil {
@@ -173,13 +173,13 @@ func (w *attempt) inLine(ctx context.Context, timer *time.Timer, p *place, d Dec
 		case <-turn:
 		case <-timer.C:
 			if turn != nil && !isFirst(turn) {
-				return w.deny(by, r.clock.now(), 0), by, false
+				return w.deny(by, r.clock.now(), 0, true), by, false
 			}
 		case <-ctx.Done():
 			r.counts.record(w.at, StageExact, false)
 			return abandoned(), by, false
 		case <-w.limiter.waiters.end:
-			return w.deny(by, r.clock.now(), 0), by, false
+			return w.deny(by, r.clock.now(), 0, false), by, false
 		}
 		now = r.clock.now()
 		if d, by, held = w.try(ctx, now); !held || by != w.in {
@@ -190,7 +190,7 @@ func (w *attempt) inLine(ctx context.Context, timer *time.Timer, p *place, d Dec
 			pause = max(pause, minPause)
 		}
 		if now += pause; now > deadline {
-			return w.deny(by, now-pause, d.RetryAfter), by, false
+			return w.deny(by, now-pause, d.RetryAfter, true), by, false
 		}
 	}
 }
@@ -205,8 +205,10 @@ func isFirst(turn <-chan struct{}) bool {
 	}
 }
 
-// deny records and returns the last word on a request, which is charge by's.
-func (w *attempt) deny(by int, now, wait time.Duration) Decision {
+// deny records and returns the last word on a request, which is charge by's. It counts
+// towards a ban unless the request had to go for want of places, or because nobody waits any
+// more: others have a part in that.
+func (w *attempt) deny(by int, now, wait time.Duration, counts bool) Decision {
 	c := &w.charges[by]
 	r, digest, cost := c.Rule, c.Key.digest(), c.Rule.shape.Cost(c.Cost)
 	if wait == 0 { // not known yet
@@ -221,14 +223,20 @@ func (w *attempt) deny(by int, now, wait time.Duration) Decision {
 	if wait != bucket.Never {
 		d.Remaining = min(d.Remaining, r.below(c.Cost))
 	}
-	w.record(by)
+	if v, begun := w.record(by, now, counts); begun {
+		return v
+	}
 	return d
 }
 
-// record records a denial by this node's table.
-func (w *attempt) record(i int) {
+// record records a denial by this node's table, and counts it towards a ban if asked to. It
+// returns the decision if a ban has begun with it.
+func (w *attempt) record(i int, now time.Duration, counts bool) (v Decision, begun bool) {
 	c := &w.charges[i]
-	if serial := c.Rule.counts.record(w.at, StageTable, false); c.Rule.talkers != nil {
-		c.Rule.recordShed(c.Key.digest(), c.Cost, serial)
+	v.Stage = StageTable
+	if counts && c.Rule.bans != nil && c.Cost > 0 {
+		v = c.Rule.convict(c.Key, v, now)
 	}
+	c.Rule.recordDenial(c.Key.digest(), c.Cost, v.Stage, w.at)
+	return v, v.Stage == StageBan
 }

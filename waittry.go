@@ -11,12 +11,23 @@ import (
 // then nothing is charged, and the denial is not counted.
 func (w *attempt) try(ctx context.Context, now time.Duration) (d Decision, by int, held bool) {
 	var over chargeSet
+	if w.limiter.bans {
+		if d, by = w.limiter.checkBans(w.charges, now, w.at, &over); by >= 0 {
+			return d, by, false
+		}
+	}
+	banned := over
 	if d, by, held = w.look(now, &over); held {
 		return d, by, true
 	}
 	for i := range w.charges {
-		if over.has(i) {
-			w.record(i)
+		if !over.has(i) || banned.has(i) {
+			continue
+		}
+		// A rule that lets requests wait has not denied one that another rule denies.
+		r := w.charges[i].Rule
+		if v, begun := w.record(i, now, r.lines == nil || i == by); begun && r.enforced && worse(&v, &d) {
+			d, by = v, i
 		}
 	}
 	if by >= 0 {
@@ -25,13 +36,16 @@ func (w *attempt) try(ctx context.Context, now time.Duration) (d Decision, by in
 	return w.charge(ctx, now, &over)
 }
 
-// look is checkTables: by reading, and behind those who wait already. It sets over to the
+// look is checkTables: by reading, and behind those who wait already. It adds to over the
 // charges that are denied. If all enforced ones of these hold the request, it is held by
 // the one that does for the longest time; else it is denied by that one of them all.
 func (w *attempt) look(now time.Duration, over *chargeSet) (worst Decision, by int, held bool) {
 	by, held = -1, true
 	for i := range w.charges {
 		c := &w.charges[i]
+		if over.has(i) {
+			continue
+		}
 		d, denied := c.known(now)
 		if c.Rule.lines != nil && i != w.in && c.Cost > 0 {
 			d, denied = c.behind(d, denied, now)
@@ -101,6 +115,9 @@ func (w *attempt) charge(ctx context.Context, now time.Duration, over *chargeSet
 		if v.Stage == StageExact {
 			v = c.exact(ctx, now)
 			held = !v.Allowed && c.Rule.enforced && ctx.Err() == nil && c.Rule.holds(c, &v)
+			if !held && !v.Allowed && c.Rule.bans != nil {
+				v = c.Rule.convictExact(ctx, c.Key, v, now)
+			}
 			if !held {
 				c.Rule.counts.record(w.at, v.Stage, v.Allowed)
 			}

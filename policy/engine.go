@@ -218,7 +218,7 @@ func (e *Engine) collect(r *Request, s *Scratch) ListVerdict {
 			continue
 		}
 		limit := c.limit
-		if c.overrides != nil {
+		if o := c.overrides; o != nil && !o.none(key.Digest().ID) {
 			if limit = c.find(key, s.client); limit == nil {
 				s.unlimited = append(s.unlimited, c.limit)
 				continue

@@ -9,8 +9,15 @@ import (
 
 // overrides are those of a rule, compiled. Immutable.
 type overrides struct {
-	file, live *layer // nil: there are none
-	wide       bool   // some are for prefixes with many clients
+	file, live *layer   // nil: there are none
+	wide       bool     // some are for prefixes with many clients
+	sieve      []uint64 // of file
+}
+
+// none reports whether a client has no override, as far as one word tells. It is inlined,
+// which spares most clients of a rule a call: a thirtieth of a decision (bench overrides).
+func (o *overrides) none(id uint64) bool {
+	return o.live == nil && !o.wide && !sieveHas(o.sieve, id)
 }
 
 // layer is what overrides of one source say: the settings, or operators. Immutable once
@@ -32,7 +39,11 @@ func newOverrides(file, live *layer) *overrides {
 	if file == nil && live == nil {
 		return nil
 	}
-	return &overrides{file, live, file != nil && !file.wide.empty() || live != nil && !live.wide.empty()}
+	o := &overrides{file: file, live: live, wide: file != nil && !file.wide.empty() || live != nil && !live.wide.empty()}
+	if file != nil {
+		o.sieve = file.exact.sieve
+	}
+	return o
 }
 
 // fileLayer compiles the overrides of the settings for the rule that was made for them.

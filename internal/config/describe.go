@@ -69,7 +69,7 @@ func describeTables(b *strings.Builder, p *fastlimit.Plan) {
 func describeLogs(b *strings.Builder, c *Config, p *fastlimit.Plan) {
 	for i := range p.Rules {
 		if rp := &p.Rules[i]; rp.Logged() {
-			table := rp.Bytes - 8*int64(rp.Cells) - talkerBytes(1, rp.TopTalkers)
+			table := rp.Bytes - rp.BanBytes - 8*int64(rp.Cells) - talkerBytes(1, rp.TopTalkers)
 			fmt.Fprintf(b, "log of rule %s: %s for each bucket, with the times of up to %d units\n", rp.Config.Name, size(table/int64(rp.Buckets)), rp.Config.Rate.N)
 		}
 	}

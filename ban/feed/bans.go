@@ -1,0 +1,222 @@
+package feed
+
+import (
+	"container/heap"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+const (
+	// slack is by how much the kernel's end of a ban may differ from ours before it is
+	// told again. Repeated calls of Add, each with the time left, differ by less.
+	slack = 20 * time.Millisecond
+
+	// least is the shortest life that the kernel is told. A kernel counts in ticks of up to 10 ms, and
+	// 0 ticks mean forever.
+	least = 20 * time.Millisecond
+)
+
+// bans are the prefixes that are to be held, and what the kernel has yet to be told of
+// them. Times are since the start of the feed.
+type bans struct {
+	max    int
+	shadow bool // nobody is told
+
+	mu      sync.RWMutex // guards all below, and what a ban is made of
+	all     map[netip.Prefix]*ban
+	ends    ends // of those that run
+	lengths lengths
+	epoch   uint32 // rises when the kernel has lost everything
+	queue   ban    // the ring of those to be told: the next one is queue.next
+	queued  int
+}
+
+// ban is one prefix. It is in the map while it runs, while the kernel may
+// hold it for longer, and while the worker tells of it.
+type ban struct {
+	prefix     netip.Prefix
+	end        time.Duration
+	told       time.Duration // the latest end that the kernel may have, in the epoch
+	prev, next *ban          // in the queue, or nil
+	place      int32         // in ends, or notHeld
+	epoch      uint32        // of told
+	flying     bool          // the worker is telling it
+}
+
+const notHeld = -1
+
+func (b *ban) held() bool { return b.place != notHeld }
+
+func newBans(c *Config) *bans {
+	s := &bans{max: c.Max, shadow: c.Shadow, all: make(map[netip.Prefix]*ban)}
+	s.queue.prev, s.queue.next = &s.queue, &s.queue
+	return s
+}
+
+// holds is whether a ban of the prefix runs to the end, or nearly so. It is all
+// that a repeated Add costs.
+func (s *bans) holds(p netip.Prefix, end, now time.Duration) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	b := s.all[p]
+	return b != nil && b.held() && b.end > now && b.end >= end-slack
+}
+
+// covers is whether a ban of any length covers the address.
+func (s *bans) covers(a netip.Addr, now time.Duration) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, l := range *s.lengths.of(a) {
+		if l.bans == 0 {
+			continue
+		}
+		p, err := a.Prefix(l.bits)
+		if b := s.all[p]; err == nil && b != nil && b.held() && b.end > now {
+			return true
+		}
+	}
+	return false
+}
+
+// hold begins a ban, or prolongs it: it never ends earlier than it would have.
+func (s *bans) hold(p netip.Prefix, end, now time.Duration) (refused Refusal, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.all[p]
+	if b != nil && b.held() {
+		if b.end < end {
+			b.end = end
+			heap.Fix(&s.ends, int(b.place))
+			s.enqueue(b)
+		}
+		return 0, true
+	}
+	if len(s.ends) >= s.max || len(s.all) >= 2*s.max {
+		s.expireLocked(now)
+		b = s.all[p]
+	}
+	switch {
+	case len(s.ends) >= s.max, b == nil && len(s.all) >= 2*s.max:
+		return RefusedFull, false
+	case !s.lengths.add(p, 1):
+		return RefusedLengths, false
+	}
+	if b == nil {
+		b = &ban{prefix: p, epoch: s.epoch}
+		s.all[p] = b
+	}
+	b.end = end
+	heap.Push(&s.ends, b)
+	s.enqueue(b)
+	return 0, true
+}
+
+// drop ends a ban. It is false if there is none.
+func (s *bans) drop(p netip.Prefix, now time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.all[p]
+	if b == nil || !b.held() {
+		return false
+	}
+	ran := b.end > now
+	heap.Remove(&s.ends, int(b.place))
+	s.lengths.add(p, -1)
+	s.settle(b, now, 0)
+	return ran
+}
+
+// expire ends the bans whose end has come, and says when the next one does.
+func (s *bans) expire(now time.Duration) (next time.Duration, any bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expireLocked(now)
+	if len(s.ends) == 0 {
+		return 0, false
+	}
+	return s.ends[0].end, true
+}
+
+func (s *bans) expireLocked(now time.Duration) {
+	for len(s.ends) > 0 && s.ends[0].end <= now {
+		b := s.ends[0]
+		heap.Pop(&s.ends)
+		s.lengths.add(b.prefix, -1)
+		s.settle(b, now, slack)
+	}
+}
+
+// settle forgets a ban that has ended, unless the kernel may hold it for longer than
+// the grace: then that has to be told first.
+func (s *bans) settle(b *ban, now, grace time.Duration) {
+	switch {
+	case b.flying: // landed calls again
+	case s.toldUntil(b) > now+grace:
+		s.enqueue(b)
+	default:
+		s.dequeue(b)
+		delete(s.all, b.prefix)
+	}
+}
+
+// toldUntil is the latest end that the kernel may have of a ban.
+func (s *bans) toldUntil(b *ban) time.Duration {
+	if b.epoch != s.epoch {
+		return 0
+	}
+	return b.told
+}
+
+func (s *bans) size(now time.Duration) (held, queued int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expireLocked(now)
+	return len(s.ends), s.queued
+}
+
+// enqueue puts a ban last in the queue, if it is not in it.
+func (s *bans) enqueue(b *ban) {
+	if b.next != nil || s.shadow {
+		return
+	}
+	b.prev, b.next = s.queue.prev, &s.queue
+	b.prev.next, s.queue.prev = b, b
+	s.queued++
+}
+
+func (s *bans) dequeue(b *ban) {
+	if b.next == nil {
+		return
+	}
+	b.prev.next, b.next.prev = b.next, b.prev
+	b.prev, b.next = nil, nil
+	s.queued--
+}
+
+// ends is a heap of the bans that run, the next to end first.
+type ends []*ban
+
+func (h ends) Len() int           { return len(h) }
+func (h ends) Less(i, j int) bool { return h[i].end < h[j].end }
+func (h ends) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = int32(i), int32(j) //nolint:gosec // below MostBans
+}
+
+// Push implements [heap.Interface].
+func (h *ends) Push(x any) {
+	b := x.(*ban)            //nolint:forcetypeassert // see ends
+	b.place = int32(len(*h)) //nolint:gosec // below MostBans
+	*h = append(*h, b)
+}
+
+// Pop implements [heap.Interface].
+func (h *ends) Pop() any {
+	last := len(*h) - 1
+	b := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	b.place = notHeld
+	return b
+}

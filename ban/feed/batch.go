@@ -1,0 +1,94 @@
+package feed
+
+import "time"
+
+// telling is one change on its way to the kernel.
+type telling struct {
+	ban *ban
+	end time.Duration // that the element is to have; 0: it is removed
+}
+
+// take takes up to MaxBatch changes from the queue, until landed or failed returns them.
+// The changes are appended to buf.
+func (s *bans) take(now time.Duration, sent []telling, buf []Change) ([]telling, []Change) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.queued > 0 && len(buf) < MaxBatch {
+		b := s.queue.next
+		s.dequeue(b)
+		told := s.toldUntil(b)
+		switch {
+		case b.held() && b.end-now >= least:
+			b.told, b.epoch = max(told, b.end), s.epoch
+			buf = append(buf, Change{b.prefix, b.end - now})
+			sent = append(sent, telling{b, b.end})
+		case told > now && (!b.held() || told > b.end+slack):
+			buf = append(buf, Change{b.prefix, 0})
+			sent = append(sent, telling{b, 0})
+		case !b.held():
+			s.settle(b, now, 0)
+			continue
+		default: // it is over before the kernel could hold it
+			continue
+		}
+		b.flying = true
+	}
+	return sent, buf
+}
+
+// landed notes that the kernel has carried out what it was told. It may have begun
+// counting an element's life as late as now, so if that took long the element lives that
+// much longer, and has to be removed when its ban ends.
+func (s *bans) landed(sent []telling, took, now time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range sent {
+		t.ban.told = 0
+		if t.end != 0 {
+			t.ban.told = t.end + took
+		}
+		s.land(t.ban, now)
+	}
+}
+
+// failed notes that the kernel may or may not have carried out what it was told, and has
+// it told again, first of all.
+func (s *bans) failed(sent []telling, took, now time.Duration, again bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range sent {
+		if t.end != 0 {
+			t.ban.told = max(t.ban.told, t.end+took)
+		}
+		s.land(t.ban, now)
+		if again && s.all[t.ban.prefix] == t.ban {
+			s.enqueue(t.ban)
+		}
+	}
+}
+
+func (s *bans) land(b *ban, now time.Duration) {
+	b.flying = false
+	if !b.held() {
+		s.settle(b, now, 0)
+	}
+}
+
+// refill has the kernel told of all bans that run: it has lost them. A lock for each
+// batch keeps nobody waiting for all of them.
+func (s *bans) refill() int {
+	s.mu.Lock()
+	s.epoch++
+	all := append([]*ban(nil), s.ends...)
+	s.mu.Unlock()
+	for at := 0; at < len(all); at += MaxBatch {
+		s.mu.Lock()
+		for _, b := range all[at:min(at+MaxBatch, len(all))] {
+			if b.held() {
+				s.enqueue(b)
+			}
+		}
+		s.mu.Unlock()
+	}
+	return len(all)
+}

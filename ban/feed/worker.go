@@ -1,0 +1,206 @@
+package feed
+
+import "time"
+
+const (
+	// checkEvery is the pause between questions whether the kernel still has its table.
+	checkEvery = time.Second
+
+	// expireEvery is the shortest pause between two looks for bans that have ended.
+	expireEvery = 20 * time.Millisecond
+
+	// RetryMin and RetryMax bound the pause after a failure; it doubles from one to the next.
+	RetryMin = time.Second
+	RetryMax = time.Minute
+
+	// calm is how long nothing must fail for the pauses to begin anew.
+	calm = 10 * time.Second
+)
+
+// worker is the state of the goroutine that calls the writer.
+type worker struct {
+	*Feed
+	writer Writer
+
+	lost     bool          // the table has to be made anew
+	pause    time.Duration // the last one after a failure
+	failedAt time.Duration // when it was
+	next     time.Duration // when the kernel is asked again
+	downAt   time.Duration // since when it has failed
+
+	sent    []telling // the batch
+	changes []Change
+
+	packets, bytes uint64 // of the tables before this one
+	seenP, seenB   uint64 // of this one, when it was asked last
+}
+
+func (f *Feed) work() {
+	defer close(f.ended)
+	w := &worker{Feed: f, writer: f.config.Writer, failedAt: -calm, next: checkEvery}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		wake := f.wake
+		if !f.up.Load() && !f.config.Shadow {
+			wake = nil // until the pause is over
+		}
+		select {
+		case <-f.quit:
+			if !f.config.Shadow {
+				f.up.Store(false)
+				f.err = f.config.Writer.Close()
+			}
+			return
+		case <-wake:
+		case <-timer.C:
+		}
+		end, any := f.bans.expire(f.now())
+		if !f.config.Shadow {
+			w.step()
+		}
+		timer.Reset(w.until(end, any))
+	}
+}
+
+// until is how long the worker sleeps: to the next question or the next end of a ban.
+func (w *worker) until(end time.Duration, any bool) time.Duration {
+	now := w.now()
+	pause := checkEvery
+	if !w.config.Shadow {
+		pause = max(w.next-now, 0)
+	}
+	if any {
+		pause = min(pause, max(end-now, expireEvery))
+	}
+	return pause
+}
+
+// step does what is due.
+func (w *worker) step() {
+	due := w.now() >= w.next
+	if !w.up.Load() && !due {
+		return
+	}
+	if err := w.try(due); err != nil {
+		w.fail(err)
+		return
+	}
+	if !w.up.Load() {
+		w.up.Store(true)
+		w.config.Logger.Info("the kernel drops packets of banned clients again", "after", (w.now() - w.downAt).Round(time.Millisecond))
+	}
+}
+
+// try opens the table if it was lost, or sees whether it is there if that is due, and
+// tells what is queued.
+func (w *worker) try(due bool) error {
+	if w.lost {
+		if err := w.reopen(); err != nil {
+			return err
+		}
+	}
+	if due {
+		if err := w.check(); err != nil {
+			return err
+		}
+		w.next = w.now() + checkEvery
+	}
+	return w.tell()
+}
+
+func (w *worker) reopen() error {
+	if err := w.writer.Open(); err != nil {
+		return err
+	}
+	w.lost = false
+	w.packets, w.bytes = w.packets+w.seenP, w.bytes+w.seenB
+	w.seenP, w.seenB = 0, 0
+	w.bans.refill()
+	w.counters.refills.Add(1)
+	return nil
+}
+
+// check asks what was dropped, and thereby whether the table is there.
+func (w *worker) check() error {
+	packets, bytes, err := w.writer.Counters()
+	if err != nil {
+		return err
+	}
+	w.seenP, w.seenB = max(w.seenP, packets), max(w.seenB, bytes)
+	w.counters.packets.Store(w.packets + w.seenP)
+	w.counters.bytes.Store(w.bytes + w.seenB)
+	return nil
+}
+
+// tell empties the queue, and stops early for nothing but Close and a question that is due.
+func (w *worker) tell() error {
+	for {
+		w.sent, w.changes = w.bans.take(w.now(), w.sent[:0], w.changes[:0])
+		if len(w.changes) == 0 {
+			return nil
+		}
+		if err := w.apply(w.sent, w.changes); err != nil {
+			return err
+		}
+		select {
+		case <-w.quit:
+			return nil
+		default:
+		}
+		if w.now() >= w.next {
+			w.signal()
+			return nil
+		}
+	}
+}
+
+// apply has the writer make the changes. If one of them is at fault, the others are made.
+func (w *worker) apply(sent []telling, changes []Change) error {
+	began := w.now()
+	err := w.writer.Apply(changes)
+	now := w.now()
+	took := now - began
+	if err == nil {
+		w.bans.landed(sent, took, now)
+		return nil
+	}
+	class := classOf(err)
+	if half := len(changes) / 2; half > 0 && (class == ClassElement || class == ClassFull) {
+		if err := w.apply(sent[:half], changes[:half]); err != nil {
+			w.bans.failed(sent[half:], took, now, true)
+			return err
+		}
+		return w.apply(sent[half:], changes[half:])
+	}
+	w.bans.failed(sent, took, now, class != ClassElement)
+	if class != ClassElement {
+		return err
+	}
+	if w.counters.errors[class].Add(1) == 1 {
+		w.config.Logger.Warn("the kernel does not take a ban; further ones are counted", "prefix", changes[0].Prefix, "error", err)
+	}
+	return nil
+}
+
+// fail notes a failure and when to try again.
+func (w *worker) fail(err error) {
+	class, now := classOf(err), w.now()
+	w.counters.errors[class].Add(1)
+	again := now-w.failedAt < calm+w.pause // while it is down, or soon after it came back
+	switch {
+	case again:
+		w.pause = min(max(2*w.pause, RetryMin), RetryMax)
+	case class == ClassLost:
+		w.pause = 0
+	default:
+		w.pause = RetryMin
+	}
+	w.lost = w.lost || class == ClassLost
+	w.failedAt, w.next = now, now+w.pause
+	if w.up.Swap(false) {
+		w.downAt = now
+		w.config.Logger.Warn("the kernel does not drop packets of banned clients; they are answered until it does",
+			"class", class.String(), "error", err, "retry_in", w.pause)
+	}
+}

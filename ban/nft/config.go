@@ -1,0 +1,57 @@
+package nft
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/fastlimit/fastlimit/ban/feed"
+	"github.com/fastlimit/fastlimit/internal/field"
+)
+
+// DefaultTable is the name of the table if Config.Table is empty.
+const DefaultTable = "fastlimit"
+
+// tableName is what the nft tool takes for a name without quotes, within the kernel's limit.
+var tableName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_.]{0,63}$`)
+
+// Config says what is made in the kernel.
+type Config struct {
+	// Table is the name of the table, of family inet. Each process on a machine, or rather in a
+	// network namespace, needs a name of its own. Default DefaultTable.
+	Table string
+
+	// Ports are the TCP ports to which banned clients may not send, on any address.
+	Ports []uint16
+
+	// Max is how many prefixes are banned at once at most; each set has room
+	// for twice as many. Default [feed.DefaultMax].
+	Max int
+}
+
+// Validate returns everything that is wrong, joined, each as a FieldError of package
+// fastlimit.
+func (c Config) Validate() error {
+	var errs []error
+	when := func(wrong bool, name, problem, fix string) {
+		if wrong {
+			errs = append(errs, &field.Error{Package: "fastlimit/nft", Field: name, Problem: problem, Fix: fix})
+		}
+	}
+	when(c.Table != "" && !tableName.MatchString(c.Table), "Table",
+		strconv.Quote(c.Table)+" is not a name of at most 64 letters, digits, dots and underscores that begins with a letter", "write for example "+DefaultTable)
+	when(len(c.Ports) == 0, "Ports", "none", "name the ports that are listened on")
+	when(slices.Contains(c.Ports, 0), "Ports", "0 is no port", "name the ports that are listened on")
+	when(c.Max < 0 || c.Max > feed.MostBans, "Max", fmt.Sprintf("%d is out of range", c.Max), fmt.Sprintf("want 1 to %d, or 0 for %d", feed.MostBans, feed.DefaultMax))
+	return errors.Join(errs...)
+}
+
+func (c Config) withDefaults() Config {
+	c.Table = cmp.Or(c.Table, DefaultTable)
+	c.Max = cmp.Or(c.Max, feed.DefaultMax)
+	c.Ports = slices.Compact(slices.Sorted(slices.Values(c.Ports)))
+	return c
+}

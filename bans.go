@@ -1,0 +1,206 @@
+package fastlimit
+
+import (
+	"context"
+	"iter"
+	"net/netip"
+	"time"
+
+	"github.com/fastlimit/fastlimit/ban"
+	"github.com/fastlimit/fastlimit/sketch"
+)
+
+// Ban is a ban of one client by one rule.
+type Ban struct {
+	// Rule is the rule whose buckets denied the client. Of one in shadow mode the ban
+	// changes nothing. It is never a tier, nor of [Rule.AtRate].
+	Rule *Rule
+	// Key is the client as text, as [Rule.TalkerName] writes it, and Name what it is
+	// written from: other nodes understand that. A long one is cut.
+	Key, Name string
+	// Digest is the client as the rule knows it: see [Key.Digest].
+	Digest sketch.Digest
+	// Left is how long the ban lasts yet.
+	Left time.Duration
+	// Times is how many bans the client has had as far as they are remembered, this one
+	// included.
+	Times int
+}
+
+// Prefix is the address that is banned, or the prefix by which the rule groups
+// addresses. It is the zero Prefix if the rule's keys are none.
+func (b *Ban) Prefix() (netip.Prefix, bool) { return b.Rule.talkerPrefix([]byte(b.Name)) }
+
+// Banned returns for how long key is banned yet. Of a shadow rule that is for how long it
+// would be.
+func (r *Rule) Banned(key Key) (left time.Duration, ok bool) {
+	r.check(key)
+	d, ok := r.banned(key.digest(), r.clock.late(r.clock.now()))
+	return d.RetryAfter, ok
+}
+
+// Bans returns all bans that run now, in no order. It takes locks for a short time only,
+// so bans that begin meanwhile may or may not be among them.
+func (r *Rule) Bans() iter.Seq[Ban] {
+	r.checkMade()
+	return func(yield func(Ban) bool) {
+		if r.bans == nil {
+			return
+		}
+		for b := range r.bans.All(r.clock.late(r.clock.now())) {
+			if !yield(r.banOf(&b)) {
+				return
+			}
+		}
+	}
+}
+
+// BanFor bans a client for left from now on, or for Ban.Max of the rule if that is shorter,
+// because another node has said so: Digest, Name, Left and Times are those of its [Ban], of
+// a rule with the same [Rule.Identity]. A ban that lasts longer stays as it is. It reports
+// whether the client is banned for so long now: not by a rule without bans, and not if there
+// is no room ([RuleStats].BansRefused). It does not call OnBan, and for how long the next ban
+// lasts does not depend on it.
+func (r *Rule) BanFor(b *Ban) bool {
+	r.checkMade()
+	if r.bans == nil || b.Left <= 0 {
+		return false
+	}
+	return r.bans.Impose(&r.config.Ban, b.Digest, r.clock.late(r.clock.now()), b.Left, b.Times, []byte(b.Name))
+}
+
+// Unban ends the ban of key, if there is one, and forgets all earlier ones and what would
+// have counted towards the next. It reports whether the client was banned. Its bucket
+// stays: see [Rule.Reset].
+func (r *Rule) Unban(key Key) bool {
+	r.check(key)
+	return r.UnbanDigest(key.digest())
+}
+
+// UnbanDigest is [Rule.Unban] for a client of [Rule.Bans].
+func (r *Rule) UnbanDigest(d sketch.Digest) bool {
+	r.checkMade()
+	return r.bans != nil && r.bans.Lift(d, r.clock.late(r.clock.now()))
+}
+
+func (r *Rule) banOf(b *ban.Ban) Ban {
+	return Ban{Rule: r.Base(), Key: r.TalkerName([]byte(b.Name)), Name: b.Name, Digest: b.Digest, Left: b.Left, Times: b.Times}
+}
+
+// banned denies a request whose client is banned, by reading alone.
+func (r *Rule) banned(d sketch.Digest, now time.Duration) (v Decision, banned bool) {
+	if r.bans == nil || r.bans.Quiet(now) {
+		return Decision{}, false
+	}
+	end, ok := r.bans.Banned(d, now)
+	if !ok {
+		return Decision{}, false
+	}
+	// A reading that another one has overtaken does not convict; see clock.
+	late := r.clock.late(now)
+	if late >= end {
+		return Decision{}, false
+	}
+	return banDecision(end - late), true
+}
+
+func banDecision(left time.Duration) Decision {
+	return Decision{Outcome: Outcome{Stage: StageBan}, RetryAfter: left}
+}
+
+// checkBan denies whom the table of bans knows.
+func (r *Rule) checkBan(d sketch.Digest, n uint64, now time.Duration, at stripe) (v Decision, denied bool) {
+	if v, denied = r.banned(d, now); denied {
+		r.recordDenial(d, n, StageBan, at)
+	}
+	return v, denied
+}
+
+// convictExact is convict for a denial by the exact tier: not for one by the failure policy,
+// nor of a request that nobody waits for any more, whatever its bucket.
+func (r *Rule) convictExact(ctx context.Context, key Key, v Decision, now time.Duration) Decision {
+	if v.Stage == StageFallback || ctx.Err() != nil {
+		return v
+	}
+	return r.convict(key, v, now)
+}
+
+// convict counts the denial v of a request that was read at now towards a ban. If it
+// begins one, or one has begun meanwhile, that decides instead.
+func (r *Rule) convict(key Key, v Decision, now time.Duration) Decision {
+	if !r.bans.Deny(&r.config.Ban, key.digest(), now) {
+		return v
+	}
+	return r.beginBan(key, v)
+}
+
+func (r *Rule) beginBan(key Key, v Decision) Decision {
+	var name [ban.NameBytes]byte
+	now := r.clock.late(r.clock.now())
+	b, running, begun := r.bans.Begin(&r.config.Ban, key.digest(), now, appendTalkerName(name[:0], key))
+	if !running {
+		return v
+	}
+	if on := r.limiter.onBan; begun && on != nil {
+		on(r.banOf(&b))
+	}
+	return banDecision(b.Left)
+}
+
+// setBans gives the rule its table of bans, that of old if it can go on with it.
+func (r *Rule) setBans(rp *RulePlan, old *Rule) {
+	p := &r.config.Ban
+	if r.direct = r.plain && !p.Enabled(); !p.Enabled() {
+		return
+	}
+	if old != nil && old.bans != nil && old.plan().Bans == rp.Bans && old.config.Ban.Within == p.Within {
+		r.bans = old.bans
+		return
+	}
+	r.bans = ban.New(rp.Bans, p.Within)
+	if old != nil && old.bans != nil {
+		now := r.clock.late(r.clock.now())
+		for b := range old.bans.All(now) {
+			r.bans.Impose(p, b.Digest, now, b.Left, b.Times, []byte(b.Name))
+		}
+	}
+}
+
+const (
+	// banShare is the share of the memory that all bans together may take.
+	banShare = 4
+	// maxBans is the most that a rule's table is made for.
+	maxBans = 1 << 17
+)
+
+// planBans shares out what bans may take of a budget.
+func (p *Plan) planBans(budget int64) (taken int64) {
+	var with []*RulePlan
+	for i := range p.Rules {
+		if rp := &p.Rules[i]; rp.Config.Ban.Enabled() {
+			with = append(with, rp)
+		}
+	}
+	for _, rp := range with {
+		rp.Bans = min(maxBans, ban.Size(budget/banShare/int64(len(with))))
+		rp.BanBytes = ban.Bytes(rp.Bans)
+		taken += rp.BanBytes
+	}
+	return taken
+}
+
+// talkerPrefix is the prefix that a name of a client stands for.
+func (n *namer) talkerPrefix(name []byte) (netip.Prefix, bool) {
+	if len(name) == 0 {
+		return netip.Prefix{}, false
+	}
+	switch kind, name := name[0], name[1:]; {
+	case kind == talkerAddr4 && len(name) == 4:
+		return netip.PrefixFrom(netip.AddrFrom4([4]byte(name)), int(n.bits4)), true
+	case kind == talkerAddr6 && len(name) == 8, kind == talkerAddr16 && len(name) == 16:
+		var b [16]byte
+		copy(b[:], name)
+		return netip.PrefixFrom(netip.AddrFrom16(b), int(n.bits6)), true
+	}
+	return netip.Prefix{}, false
+}

@@ -1,0 +1,78 @@
+package fastlimit
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// banRule is a strict rule of one unit a second that bans after three denials.
+func banRule(name string) RuleConfig {
+	c := strictRule(name, 1, time.Second, 2)
+	c.Ban = BanPolicy{After: 3, For: 10 * time.Second, Max: time.Minute}
+	return c
+}
+
+func TestBan(t *testing.T) {
+	t.Parallel()
+	var begun []Ban
+	clock := new(ManualClock)
+	lim, err := New(Config{Rules: []RuleConfig{banRule("a")}, Clock: clock, OnBan: func(b Ban) { begun = append(begun, b) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := lim.rules[0]
+	key, other := r.AddrKey(netip.MustParseAddr("192.0.2.7")), r.AddrKey(netip.MustParseAddr("192.0.2.8"))
+	take := func(k Key) Decision { return r.Take(t.Context(), k, 1) }
+	for i, want := range []Stage{StageExact, StageExact, StageTable, StageTable, StageBan, StageBan} {
+		if d := take(key); d.Stage != want || d.Allowed != (i < 2) || want == StageBan && (d.RetryAfter != 10*time.Second || d.Remaining != 0) {
+			t.Errorf("request %d: %+v, want stage %v", i, d, want)
+		}
+	}
+	if len(begun) != 1 || begun[0].Rule != r || begun[0].Key != "192.0.2.7" || begun[0].Left != 10*time.Second || begun[0].Times != 1 || begun[0].Digest != key.Digest() {
+		t.Errorf("OnBan: %+v", begun)
+	}
+	if p, ok := begun[0].Prefix(); !ok || p != netip.MustParsePrefix("192.0.2.7/32") {
+		t.Errorf("prefix %v", p)
+	}
+	if d := take(other); !d.Allowed {
+		t.Errorf("another client: %+v", d)
+	}
+	clock.Set(10*time.Second - 1)
+	if left, ok := r.Banned(key); !ok || left != 1 || take(key).Allowed {
+		t.Errorf("1 ns before the end: banned %t for %v", ok, left)
+	}
+	if d := r.Peek(key, 1); d.Stage != StageBan || d.Allowed {
+		t.Errorf("peek: %+v", d)
+	}
+	clock.Set(10 * time.Second)
+	if d := take(key); !d.Allowed {
+		t.Errorf("at its end: %+v", d)
+	}
+	if s := r.Stats(); s.Bans != 1 || s.BansRunning != 0 || s.Denied[StageBan] != 3 || s.Denied[StageTable] != 2 {
+		t.Errorf("stats: %+v", s)
+	}
+	take(key)
+	if d := take(key); d.Stage != StageBan || d.RetryAfter != 20*time.Second {
+		t.Errorf("a repeat offender: %+v, want a ban twice as long", d)
+	}
+	n := 0
+	for b := range r.Bans() {
+		n++
+		if b.Key != "192.0.2.7" || b.Times != 2 || b.Left != 20*time.Second {
+			t.Errorf("bans: %+v", b)
+		}
+	}
+	if n != 1 || !r.Unban(key) || r.Unban(key) {
+		t.Errorf("%d bans, or unbanned wrongly", n)
+	}
+	if d := take(key); d.Stage != StageTable {
+		t.Errorf("after unban: %+v", d)
+	}
+	if !r.BanFor(&Ban{Digest: other.Digest(), Name: begun[0].Name, Left: time.Hour}) {
+		t.Error("not banned for another node")
+	}
+	if left, ok := r.Banned(other); !ok || left != time.Minute {
+		t.Errorf("by another node: %v, want the rule's own Max", left)
+	}
+}
