@@ -1,0 +1,44 @@
+package decide
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server/internal/conn"
+)
+
+// Expeller is told of each request on a connection that was denied because its client is
+// banned. It must not block, and is safe for concurrent use.
+type Expeller interface{ Expel(b Banned) }
+
+// Banned is the client of such a request.
+type Banned struct {
+	Conn   *conn.Conn // of the request; its goroutine is the caller's
+	Client netip.Addr
+	Prefix netip.Prefix  // of the client, by which it is counted; invalid: the rule counts by more
+	Left   time.Duration // of the ban
+	Named  bool          // a header of a trusted proxy has named the client
+}
+
+// SetExpeller has banned clients told of. Call it before the first request.
+func (s *Service) SetExpeller(e Expeller) { s.expeller = e }
+
+// expel tells of a request that was denied because its client is banned.
+func (s *Service) expel(c *conn.Conn, r *requestState, snap *Snapshot, from *policy.AssembleResult, v *policy.Verdict) {
+	prefix, _ := snap.engine.ClientPrefix(v.Rule, r.request.Client)
+	s.expeller.Expel(Banned{
+		Conn: c, Client: r.request.Client, Prefix: prefix, Left: v.Decision.RetryAfter, Named: from.Trusted,
+	})
+}
+
+// AllowsSome reports whether an address of a prefix is on the allow list, TrustsSome whether one
+// is a trusted proxy.
+func (s *Service) AllowsSome(p netip.Prefix) bool {
+	return s.Snapshot().engine.Lists().AllowsSome(p)
+}
+
+// TrustsSome is described at AllowsSome.
+func (s *Service) TrustsSome(p netip.Prefix) bool {
+	return s.Snapshot().settings.Identity.TrustsSome(p)
+}
