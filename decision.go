@@ -8,11 +8,11 @@ import (
 // Stage names the part of the limiter that decided.
 type Stage uint8
 
-// The stages, in the order in which a request meets them. Taking, StageBan and StageTable
-// only deny, StageFilter and StageSketch only admit, and the others do both.
+// The stages, in the order in which a request meets them. Taking, StageBan
+// and StageTable only deny, StageFilter and StageSketch only admit, and the others do both.
 const (
 	StageList     Stage = iota // an allow or deny list in front of all rules: package policy, never a Rule
-	StageBan                   // the client is banned: it was denied too often lately
+	StageBan                   // the client is banned: by a rule, or by an operator in front of all rules
 	StageTable                 // the table knew the client to be over its limit
 	StageFilter                // first sight of the client in this window
 	StageSketch                // below the suspicion threshold

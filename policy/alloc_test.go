@@ -3,6 +3,7 @@ package policy
 import (
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/fastlimit/fastlimit"
 )
@@ -61,6 +62,8 @@ func TestDecideDoesNotAllocate(t *testing.T) {
 	settings := everyKey()
 	all := mustEngine(t, settings)
 	listed := mustEngine(t, Settings{Rules: settings.Rules, Allow: prefixes("192.0.2.0/24"), Deny: prefixes("2001:db8::/32")})
+	banned := all.WithBans((*Bans)(nil).With(mustBan(t, "192.0.2.0/24"), time.Now().Add(time.Hour)).
+		With(mustBan(t, "2001:db8::/32"), time.Now().Add(time.Hour)).With(mustBan(t, "2001:db8::/48"), time.Now()))
 	ctx := t.Context()
 	for _, client := range []string{"192.0.2.1", "2001:db8::1", "::ffff:192.0.2.2"} {
 		r := liveRequest(client)
@@ -71,6 +74,7 @@ func TestDecideDoesNotAllocate(t *testing.T) {
 		}
 		wantNoAllocs(t, "at a time, "+client, func() { all.Decide(ctx, r, &s) })
 		wantNoAllocs(t, "listed, "+client, func() { listed.Decide(ctx, r, &s) })
+		wantNoAllocs(t, "banned, "+client, func() { banned.Decide(ctx, r, &s) })
 	}
 	for _, spec := range settings.Rules {
 		e := mustEngine(t, Settings{Rules: []RuleSpec{spec}})

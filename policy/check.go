@@ -49,6 +49,7 @@ func (r *RuleSpec) check() error {
 	if err := r.CheckRateFrom(); err != nil {
 		errs = append(errs, err)
 	}
+	errs = append(errs, r.CheckPrefixes()...)
 	return errors.Join(errs...)
 }
 

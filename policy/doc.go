@@ -28,11 +28,15 @@
 //
 // # Order of a decision
 //
-// The allow and deny lists come first. The longest prefix that contains the client
-// decides; if both lists have it, the client is denied. Then all rules that match the
+// The allow and deny lists come first, and the bans that operators have set while the
+// engine was in use ([Bans]). The longest prefix of all that contains the client decides;
+// of equal ones a ban, then the deny list. Then all rules that match the
 // request and have a complete key are charged by [fastlimit.Limiter.TakeAll]. A rule
 // does not apply if the request lacks a part of its key, or has an empty one: all such
 // requests would share one bucket, and one client could have the others denied.
+//
+// Where a rule has [Prefixes], its clients are charged to those that they are in, too: see
+// [Settings.Expanded].
 //
 // # One spelling
 //
@@ -61,6 +65,6 @@
 //
 // Nothing here allocates per request: headers, cookies, keys and paths are borrowed or
 // appended to buffers of the caller ([Scratch]). The limiter counts the decisions of
-// rules. Those of the lists are for the caller to count by [Verdict.List], since its
+// rules. Those of the lists and bans are for the caller to count by [Verdict.List], since its
 // counters outlive an engine when the configuration is reloaded.
 package policy

@@ -15,8 +15,8 @@ import (
 type Verdict struct {
 	// Decision says whether to admit the request and, for a denial, when to try again.
 	Decision fastlimit.Decision
-	// Rule is the rule that decided. nil if a list decided or no enforced rule
-	// applied.
+	// Rule is the rule that decided. nil if a list or a ban of an operator decided, or no
+	// enforced rule applied.
 	Rule *fastlimit.Rule
 	// List is the list that decided, if one did.
 	List ListVerdict
@@ -25,13 +25,15 @@ type Verdict struct {
 	Refused Refusal
 }
 
-// Engine decides on requests by a compiled policy: the lists, and the rules with their
-// matches and keys. It is immutable and safe for concurrent use. The zero value is not
+// Engine decides on requests by a compiled policy: the lists and bans, and the rules with
+// their matches and keys. It is immutable and safe for concurrent use. The zero value is not
 // usable: call [New].
 type Engine struct {
 	lim    *fastlimit.Limiter
 	lists  *Lists    // nil: there are none
+	bans   *Bans     // likewise
 	rules  []rule    // at the index that the limiter has them
+	listed []rule    // of these, the ones that settings have: the others count prefixes of their clients
 	fields []KeyPart // the distinct headers and cookies that keys are made of
 	waits  bool
 	owes   bool // see Owes
@@ -46,11 +48,15 @@ type rule struct {
 	cost     uint64
 	matchAll bool // match has no conditions
 	addrOnly bool // the key is one part, and that an address
-	headed   bool // headers of trusted proxies have the cost or the rate: see named
+	special  bool // see chargeSpecial
 	match    matcher
 	key      keyMaker
 
 	overrides *overrides // nil: there are none
+
+	headed   bool     // headers of trusted proxies have the cost or the rate: see named
+	prefixes []int    // the rules that count prefixes of its clients
+	families families // of the clients that such a rule counts
 
 	costFrom, rateFrom string // canonical names of headers; "": none
 	onBad              BadCost
@@ -64,6 +70,7 @@ type rule struct {
 //
 // The error joins everything that is wrong.
 func New(lim *fastlimit.Limiter, s Settings) (*Engine, error) {
+	s = s.Expanded()
 	limits := lim.Rules()
 	if len(limits) != len(s.Rules) {
 		return nil, fmt.Errorf("fastlimit/policy: %d rules for a limiter with %d: make both from the same settings", len(s.Rules), len(limits))
@@ -75,6 +82,7 @@ func New(lim *fastlimit.Limiter, s Settings) (*Engine, error) {
 			errs = append(errs, err)
 		}
 	}
+	e.setPrefixes(s.Rules)
 	var err error
 	if err = s.CheckOverrides(); err != nil {
 		errs = append(errs, err)
@@ -89,7 +97,10 @@ func New(lim *fastlimit.Limiter, s Settings) (*Engine, error) {
 }
 
 func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
-	err := spec.check()
+	var err error
+	if _, made := spec.Origin(); !made { // what is wrong with it is wrong with that one
+		err = spec.check()
+	}
 	if limit.Name() != spec.Limit.Name {
 		err = errors.Join(fmt.Errorf("fastlimit/policy: rule %q: the limiter has %q in its place: make both from the same settings", spec.Limit.Name, limit.Name()), err)
 	}
@@ -102,6 +113,7 @@ func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
 	r.rateFrom = textproto.CanonicalMIMEHeaderKey(spec.RateFrom.Header)
 	r.costOf = e.addCostHeader(spec.CostFrom.ResponseHeader)
 	r.headed = r.costFrom != "" || r.rateFrom != ""
+	r.special = r.headed
 	e.rules = append(e.rules, r)
 	e.waits = e.waits || config.MaxWait > 0 && config.Mode == fastlimit.Enforce
 	return err
@@ -111,7 +123,7 @@ func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
 // places in line; see [Engine.Wait]. It does not allocate
 // once s has grown to its size (TestDecideDoesNotAllocate).
 func (e *Engine) Decide(ctx context.Context, r *Request, s *Scratch) Verdict {
-	list := e.collect(r, s)
+	list := e.collect(r, s, time.Time{})
 	if len(s.unlimited)+len(s.badCosts)+len(s.badRates) > 0 && !s.note() {
 		return s.refusal()
 	}
@@ -124,7 +136,7 @@ func (e *Engine) Decide(ctx context.Context, r *Request, s *Scratch) Verdict {
 // DecideAt is [Engine.Decide] for callers that have called [time.Now] for this request
 // already, and pass its result; see [fastlimit.Limiter.TakeAllAt].
 func (e *Engine) DecideAt(ctx context.Context, r *Request, s *Scratch, now time.Time) Verdict {
-	list := e.collect(r, s)
+	list := e.collect(r, s, now)
 	if len(s.unlimited)+len(s.badCosts)+len(s.badRates) > 0 && !s.note() {
 		return s.refusal()
 	}
@@ -150,7 +162,7 @@ func (e *Engine) Waits() bool { return e.waits }
 // [fastlimit.Limiter.WaitAll]. It blocks its caller. The bytes of the request must stay as
 // they are until it returns.
 func (e *Engine) Wait(ctx context.Context, r *Request, s *Scratch) Verdict {
-	if v, done := e.decideLists(r, s); done {
+	if v, done := e.decideLists(r, s, time.Time{}); done {
 		return e.decided(ctx, s, v)
 	}
 	return e.decided(ctx, s, s.verdict(e.lim.WaitAll(ctx, s.charges)))
@@ -159,7 +171,7 @@ func (e *Engine) Wait(ctx context.Context, r *Request, s *Scratch) Verdict {
 // WaitFor is [Engine.Wait] for a caller that has read the clock, as that of
 // [Engine.DecideAt], and is told when its request waits: see [fastlimit.Waiter].
 func (e *Engine) WaitFor(w fastlimit.Waiter, r *Request, s *Scratch, now time.Time) Verdict {
-	if v, done := e.decideLists(r, s); done {
+	if v, done := e.decideLists(r, s, now); done {
 		return e.decided(context.Background(), s, v)
 	}
 	return e.decided(context.Background(), s, s.verdict(e.lim.WaitAllFor(w, s.charges, now)))
@@ -167,8 +179,8 @@ func (e *Engine) WaitFor(w fastlimit.Waiter, r *Request, s *Scratch, now time.Ti
 
 // decideLists is what Decide does before it charges anything, and that it has nothing to
 // charge. Decide has it written out, for speed.
-func (e *Engine) decideLists(r *Request, s *Scratch) (v Verdict, done bool) {
-	list := e.collect(r, s)
+func (e *Engine) decideLists(r *Request, s *Scratch, now time.Time) (v Verdict, done bool) {
+	list := e.collect(r, s, now)
 	if len(s.unlimited)+len(s.badCosts)+len(s.badRates) > 0 && !s.note() {
 		return s.refusal(), true
 	}
@@ -179,20 +191,25 @@ func (e *Engine) decideLists(r *Request, s *Scratch) (v Verdict, done bool) {
 }
 
 // Applying returns what [Engine.Decide] would charge for a request, and charges nothing.
-// It is empty for a client on a list. The slice and its keys are valid until the next
+// It is empty for a client on a list, or banned by an operator. The slice and its keys are valid until the next
 // use of s.
 func (e *Engine) Applying(r *Request, s *Scratch) []fastlimit.Charge {
-	e.collect(r, s)
+	e.collect(r, s, time.Time{})
 	s.charges = append(s.charges, s.apart...)
 	s.clearApart()
 	return s.charges
 }
 
-// collect looks the client up in the lists. If it is on none, it collects in s.charges
-// what to charge by the rules that apply.
-func (e *Engine) collect(r *Request, s *Scratch) ListVerdict {
+// collect looks the client up in the bans and the lists. If it is on none, it collects in
+// s.charges what to charge by the rules that apply. now may be zero: the clock is read
+// where somebody may be banned.
+func (e *Engine) collect(r *Request, s *Scratch, now time.Time) ListVerdict {
 	s.reset()
 	s.client = plain(r.Client)
+	if e.bans != nil && e.banned(s, now) {
+		s.trim()
+		return ListBan
+	}
 	if v := e.lists.lookup(s.client); v != ListNone {
 		s.trim()
 		return v
@@ -208,8 +225,8 @@ func (e *Engine) collect(r *Request, s *Scratch) ListVerdict {
 	if r.SkipIPRules {
 		s.client = netip.Addr{} // no rule with an address in its key applies
 	}
-	for i := range e.rules {
-		c := &e.rules[i]
+	for i := range e.listed {
+		c := &e.listed[i]
 		if !c.matchAll && !c.match.match(r) {
 			continue
 		}
@@ -224,11 +241,11 @@ func (e *Engine) collect(r *Request, s *Scratch) ListVerdict {
 				continue
 			}
 		}
-		cost := c.cost
-		if c.headed && r.Trusted && r.Fields != nil {
-			limit, cost = c.named(r.Fields, limit, s)
+		if c.special {
+			e.chargeSpecial(c, limit, key, r, s)
+			continue
 		}
-		s.charges = append(s.charges, fastlimit.Charge{Rule: limit, Key: key, Cost: cost})
+		s.charges = append(s.charges, fastlimit.Charge{Rule: limit, Key: key, Cost: c.cost})
 	}
 	s.trim()
 	if e.owes {
@@ -244,7 +261,10 @@ func (s *Scratch) uncharged(list ListVerdict) Verdict {
 	v.Decision.Remaining = fastlimit.RemainingUnknown
 	v.Decision.Allowed = list != ListDeny
 	v.Decision.Stage = fastlimit.StageList
-	if list == ListNone && len(s.unlimited) == 0 {
+	switch {
+	case list == ListBan:
+		v.Decision = fastlimit.Decision{Outcome: fastlimit.Outcome{Stage: fastlimit.StageBan}, RetryAfter: s.banned, TimeToEmpty: s.banned}
+	case list == ListNone && len(s.unlimited) == 0:
 		v.Decision.Stage = fastlimit.StageFilter
 	}
 	return v

@@ -58,10 +58,11 @@ func (e *Engine) ruleOf(limit *fastlimit.Rule) *rule {
 // these parts has, such as an address or its prefix, the value of a header, a canonical
 // path. A host need not be canonical.
 func (e *Engine) KeyFromText(rule *fastlimit.Rule, parts []string) (fastlimit.Key, error) {
-	k := e.keyOf(rule)
-	if k == nil {
+	c := e.ruleOf(rule)
+	if c == nil {
 		return fastlimit.Key{}, fmt.Errorf("fastlimit/policy: rule %q is not one of this policy", rule.Name())
 	}
+	k := &c.key
 	fail := func(format string, args ...any) (fastlimit.Key, error) {
 		return fastlimit.Key{}, fmt.Errorf("fastlimit/policy: rule %q: "+format, append([]any{rule.Name()}, args...)...)
 	}
@@ -70,6 +71,9 @@ func (e *Engine) KeyFromText(rule *fastlimit.Rule, parts []string) (fastlimit.Ke
 	}
 	if k.addrOnly() {
 		addr, err := k.addrFromText(parts[0])
+		if err == nil {
+			err = c.checkFamily(addr)
+		}
 		if err != nil {
 			return fail("%w", err)
 		}

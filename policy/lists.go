@@ -10,15 +10,16 @@ import (
 // ListVerdict says which list decided, if any.
 type ListVerdict uint8
 
-// The verdicts of the allow and deny lists.
+// The verdicts of the allow and deny lists, and of the bans that stand beside them.
 const (
 	ListNone  ListVerdict = iota // on neither list
 	ListAllow                    // never limited
 	ListDeny                     // refused without a retry time
+	ListBan                      // banned by an operator, until Decision.RetryAfter has passed
 )
 
 // String is the list as a configuration file names it, "none" for ListNone.
-func (v ListVerdict) String() string { return nameOf(v, "none", "allow", "deny") }
+func (v ListVerdict) String() string { return nameOf(v, "none", "allow", "deny", "ban") }
 
 // Lists are an allow and a deny list. It is immutable and safe for concurrent
 // use. A nil *Lists is empty.
@@ -66,6 +67,34 @@ func (e *Engine) WithLists(l *Lists) *Engine {
 	next := *e
 	next.lists = l
 	return &next
+}
+
+// longer reports whether an entry that is longer than so many bits contains an address, so
+// that it decides and not a ban of that length.
+func (l *Lists) longer(plainAddr netip.Addr, bits int) bool {
+	if l == nil {
+		return false
+	}
+	p, _, ok := l.table.LookupPrefixLPM(netip.PrefixFrom(plainAddr, plainAddr.BitLen()))
+	return ok && p.Bits() > bits
+}
+
+// AllowedWithin returns up to most entries of the allow list that lie within a prefix and
+// are longer, and how many there are. Clients on them stay allowed when the prefix is
+// banned, unless a longer entry of the deny list has them.
+func (l *Lists) AllowedWithin(p netip.Prefix, most int) (some []netip.Prefix, all int) {
+	if l == nil {
+		return nil, 0
+	}
+	for entry, v := range l.table.Subnets(p) {
+		if v != ListAllow || entry.Bits() == p.Bits() {
+			continue
+		}
+		if all++; len(some) < most {
+			some = append(some, entry)
+		}
+	}
+	return some, all
 }
 
 func (l *Lists) lookup(plainAddr netip.Addr) ListVerdict {

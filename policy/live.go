@@ -47,6 +47,7 @@ func (o *Override) LimitOf(clients int) fastlimit.Tier {
 func (e *Engine) WithLive(s *Settings, all []LiveOverride) (*Engine, error) {
 	next := *e
 	next.rules = append([]rule(nil), e.rules...)
+	next.listed = next.rules[:len(e.listed)]
 	layers := make([]*layer, len(e.rules))
 	var errs []error
 	byRule := make([]int, len(e.rules))

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/fastlimit/fastlimit"
 )
@@ -144,7 +145,7 @@ func TestNothingStaysApart(t *testing.T) {
 	if all := e.Applying(liveRequest("192.0.2.1"), s); len(all) != 2 {
 		t.Errorf("%+v", all)
 	}
-	e.collect(liveRequest("192.0.2.1"), s) // as if it were refused then
+	e.collect(liveRequest("192.0.2.1"), s, time.Time{}) // as if it were refused then
 	e.Decide(t.Context(), liveRequest("198.51.100.1"), s)
 	if len(s.Applied()) != 0 || len(s.apart) != 0 {
 		t.Errorf("%+v, %+v", s.Applied(), s.apart)

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/fastlimit/fastlimit"
 )
@@ -18,6 +19,8 @@ type Scratch struct {
 
 	parts [][]byte // key parts of all rules; the keys borrow them
 	addrs []byte   // masked addresses that composite keys contain
+
+	banned time.Duration // how long the client stays banned, if it is
 
 	charged, parted int // lengths of charges and parts for the request before
 

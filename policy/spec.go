@@ -22,6 +22,12 @@ type RuleSpec struct {
 	OnBadCost BadCost    // what to do if CostFrom names no usable cost
 
 	RateFrom RateSource // zero: every client has Limit.Rate, but for those with an override
+
+	Prefixes Prefixes // zero: only clients are limited, not the prefixes that they are in
+
+	// Set by Settings.Expanded: see Origin.
+	origin   int // 1 + the place of the rule
+	families families
 }
 
 // KeyKind is what a part of a key is taken from.
@@ -104,10 +110,13 @@ type Settings struct {
 	MaxOverrides int // of all rules together; 0 means DefaultMaxOverrides
 }
 
-// Limits returns the rules of the limiter that [New] needs, in the order of s.Rules. It
+// Limits returns the rules of the limiter that [New] needs, in the order of s.Rules, and after
+// them those that Prefixes make ([Settings.Expanded]). It
 // sets their KeyKind, by which nodes tell whether they count the same, their Tiers and MaxRate,
 // and Thousandths where costs come with fractions.
 func (s *Settings) Limits() []fastlimit.RuleConfig {
+	expanded := s.Expanded()
+	s = &expanded
 	limits := make([]fastlimit.RuleConfig, len(s.Rules))
 	for i := range s.Rules {
 		limits[i] = s.Rules[i].Limit

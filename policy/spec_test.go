@@ -36,7 +36,7 @@ func TestNames(t *testing.T) {
 		},
 		"none x-original x-forwarded unknown 3": {OriginalNone, OriginalXOriginal, OriginalXForwarded, OriginalXForwarded + 1},
 		"peer skip deny unknown 3":              {UnnamedPeer, UnnamedSkip, UnnamedDeny, UnnamedDeny + 1},
-		"none allow deny unknown 3":             {ListNone, ListAllow, ListDeny, ListDeny + 1},
+		"none allow deny ban unknown 4":         {ListNone, ListAllow, ListDeny, ListBan, ListBan + 1},
 		"none peer target unnamed host repeated cost unknown 7": {
 			NotRefused, RefusedPeer, RefusedTarget, RefusedUnnamed, RefusedHost, RefusedRepeated, RefusedCost, RefusedCost + 1,
 		},

@@ -68,6 +68,7 @@ func newTwins(t testing.TB, change func(*policy.Settings)) *twins {
 			c.Listeners[j].Address = "127.0.0.1:0"
 		}
 		w.servers[i] = twin(t, c, i == 1)
+		w.servers[i].SetBans((*policy.Bans)(nil).With(netip.MustParsePrefix("203.0.113.0/24"), time.Now().Add(time.Hour)))
 	}
 	return w
 }
@@ -133,7 +134,7 @@ type outcome struct{ answers, counts string }
 // trusted: before fasthttp the gate reads ahead.
 func (s *Server) counts() []uint64 {
 	d, n := s.decide, s.decide.Requests()
-	all := []uint64{n.Allowed, n.Denied, n.ListAllowed, n.ListDenied, d.Unnamed()}
+	all := []uint64{n.Allowed, n.Denied, n.ListAllowed, n.ListDenied, n.Banned, d.Unnamed()}
 	for _, r := range s.config.Limiter.Rules() {
 		stats := r.Stats()
 		all = append(append(all, stats.Allowed[:]...), stats.Denied[:]...)
@@ -258,7 +259,7 @@ func madeUp(r *rand.Rand) []byte {
 			b.WriteString(pick("Host: a\r\n", "Host: shop.example.com:80\r\n", "host: [::1]\r\n", "Host: a b\r\n", "Host: \r\n", "Host: a\r\nHost: b\r\n", "Host: A.b.\r\n", "Host: a\r\n"))
 		}
 		for range r.IntN(6) {
-			b.WriteString(pick("X-Api-Key: one\r\n", fmt.Sprintf("X-Api-Key: %d\r\n", r.IntN(100_000)), fmt.Sprintf("X-Api-Key: %d\r\n", r.IntN(1000)), "x-api-key: one\r\nX-API-Key: two\r\n", "X-Forwarded-For: 192.0.2.7\r\n", "X-Forwarded-For: 198.51.100.9\r\n",
+			b.WriteString(pick("X-Api-Key: one\r\n", fmt.Sprintf("X-Api-Key: %d\r\n", r.IntN(100_000)), fmt.Sprintf("X-Api-Key: %d\r\n", r.IntN(1000)), "x-api-key: one\r\nX-API-Key: two\r\n", "X-Forwarded-For: 192.0.2.7\r\n", "X-Forwarded-For: 198.51.100.9\r\n", "X-Forwarded-For: 203.0.113.9\r\n",
 				"X-Forwarded-For: x\r\n", "X-Original-Uri: /b\r\n", "X-Original-URI: /c?d\r\nX-Original-Method: POST\r\n", "Forwarded: for=1\r\n", "Connection: close\r\n",
 				"Connection: keep-alive\r\n", "connection: Close, x\r\n", "Connection: upgrade\r\nUpgrade: websocket\r\n", "Expect: 100-continue\r\n", "Content-Length: 0\r\n", "Content-Length: 5\r\n",
 				"Transfer-Encoding: chunked\r\n", "TE: trailers\r\n", "Trailer: X\r\n", "Accept: */*\r\n", "Cookie: sid=1; b=2\r\n", "X y: z\r\n", "X: a\r\n b\r\n", "X:\x00\r\n", "User-Agent: "+strings.Repeat("m", r.IntN(100))+"\r\n",

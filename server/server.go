@@ -128,7 +128,7 @@ type Overrides interface {
 
 // SetEngine has requests that begin from now on decided by e, which
 // [policy.Engine.WithLive] has made of Config.Engine; tiers are all of its live ones. The
-// allow and deny lists stay those of SetLists, if it was called. It is safe for concurrent
+// allow and deny lists stay those of SetLists, if it was called, and so do bans. It is safe for concurrent
 // use with everything but itself.
 func (s *Server) SetEngine(e *policy.Engine, tiers []*fastlimit.Rule) {
 	s.decide.Update(func(now *decide.Snapshot) *decide.Snapshot { return now.WithEngine(e, tiers) })

@@ -82,22 +82,32 @@ type Options struct {
 // New renders the answers of a rule, whose defaults are filled in.
 func New(rule fastlimit.RuleConfig, o Options) *Answer {
 	name := policyName(rule.Name)
+	item := quote(name)
+	return o.answer(name, detail(rule), constants{
+		policy: fmt.Sprintf("%s;q=%d;w=%d", item, min(rule.Burst, maxInteger), leakSeconds(rule)),
+		item:   item, limit: strconv.FormatUint(rule.Burst, 10),
+	})
+}
+
+// Banned renders the answers to clients whom an operator has banned: those of a rule named
+// ban that admits nothing, for however long.
+func Banned(o Options) *Answer {
+	return o.answer("ban", "The client is banned.", constants{policy: `"ban";q=0`, item: `"ban"`, limit: "0"})
+}
+
+// answer renders the answers of a policy.
+func (o *Options) answer(name, detail string, c constants) *Answer {
 	a := &Answer{Status: o.Status, ContentType: ProblemMediaType, page: o.Page}
 	if a.page == nil {
 		a.Body = mustJSON(problem{
 			Type:     quotaExceeded,
 			Title:    "Quota Exceeded",
 			Status:   o.Status,
-			Detail:   detail(rule),
+			Detail:   detail,
 			Violated: []string{name},
 		})
 	} else {
 		a.ContentType, a.Body = a.page.contentType, a.page.fixed()
-	}
-	item := quote(name)
-	c := constants{
-		policy: fmt.Sprintf("%s;q=%d;w=%d", item, min(rule.Burst, maxInteger), leakSeconds(rule)),
-		item:   item, limit: strconv.FormatUint(rule.Burst, 10),
 	}
 	sets := maskOf(o.Headers)
 	a.denied, a.known, a.unknown = c.denied(sets), c.known(sets), c.unknown(sets)

@@ -45,13 +45,14 @@ func Run(ctx context.Context, logs []Log, c Config) (*Report, error) {
 		return nil, err
 	}
 	report := &Report{Clients: []Client{}}
-	j, err := newJudge(lim, c.Limiter.Clock, engine, c.Policy.Rules, report)
+	rules := c.Policy.Expanded().Rules
+	j, err := newJudge(lim, c.Limiter.Clock, engine, rules, report)
 	if err != nil {
 		return nil, err
 	}
-	needs := neededBy(c.Policy.Rules)
+	needs := neededBy(rules)
 	j.rebuilt.fields.needs = needs
-	p := newPlayer(ctx, &c.ReadConfig, engine, c.Policy.Rules, needs, j.record)
+	p := newPlayer(ctx, &c.ReadConfig, engine, rules, needs, j.record)
 	if err := p.play(logs); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@
 //   - pgtest starts real PostgreSQL servers.
 //   - faultproxy is a TCP proxy that misbehaves on purpose.
 //   - redisfault is every fault of Redis, and of the line to it, as a table.
+//   - netns has clients by the thousand, and a packet filter, without root.
 //   - rawhttp speaks HTTP/1 over bare connections.
 //   - streams is what attackers send over them, and a second reader of HTTP/1.
 //   - fleet has nodes decide together on one store, beside oracles.

@@ -86,10 +86,10 @@ func (s *Service) decideHead(dst []byte, c *conn.Conn, h *conn.Head, snap *Snaps
 		out = snap.allowed.end(snap.allowed.begin(dst, date), last)
 	case v.Decision.Allowed:
 		out = snap.allowed.end(appendShown(snap.allowed.begin(dst, date), snap, listener, &v, r), last)
-	case v.Rule == nil:
+	case v.List == policy.ListDeny:
 		out = snap.listed.end(snap.listed.begin(dst, date), last)
 	default:
-		out = r.appendDenial(dst, snap.denial(v.Rule, listener), date, &v.Decision, last)
+		out = r.appendDenial(dst, snap.denialOf(&v, listener), date, &v.Decision, last)
 	}
 	if s.access != nil {
 		s.noteSimple(out[len(dst):], nil, c, h, read, snap, listener, r, &v)

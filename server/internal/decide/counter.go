@@ -14,6 +14,7 @@ const (
 	outcomeDeny
 	outcomeListAllow
 	outcomeListDeny
+	outcomeBan
 	outcomeCount
 )
 
@@ -23,8 +24,10 @@ func outcomeOf(v *policy.Verdict) outcome {
 		return outcomeAllow
 	case v.Decision.Allowed:
 		return outcomeListAllow
-	case v.Rule == nil:
+	case v.List == policy.ListDeny:
 		return outcomeListDeny
+	case v.List == policy.ListBan:
+		return outcomeBan
 	}
 	return outcomeDeny
 }
@@ -45,8 +48,9 @@ func (o *outcomes) add(stripe uint32, what outcome) {
 	o.stripes[stripe%outcomeStripes].n[what].Add(1)
 }
 
-// Requests is how many requests rules and lists have allowed and denied.
-type Requests struct{ Allowed, Denied, ListAllowed, ListDenied uint64 }
+// Requests is how many requests rules and lists have allowed and denied, and how many
+// operators' bans have.
+type Requests struct{ Allowed, Denied, ListAllowed, ListDenied, Banned uint64 }
 
 // Requests adds the counters up. Concurrent requests may be missing.
 func (s *Service) Requests() Requests {
@@ -56,7 +60,7 @@ func (s *Service) Requests() Requests {
 			sum[w] += s.counts.stripes[i].n[w].Load()
 		}
 	}
-	return Requests{sum[outcomeAllow], sum[outcomeDeny], sum[outcomeListAllow], sum[outcomeListDeny]}
+	return Requests{sum[outcomeAllow], sum[outcomeDeny], sum[outcomeListAllow], sum[outcomeListDeny], sum[outcomeBan]}
 }
 
 // Bad is how many requests were refused as bad, by reason.

@@ -168,10 +168,10 @@ func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 		if snap.always {
 			writeAdmission(&ctx.Response, snap, listener, &v, r)
 		}
-	case v.Rule == nil:
+	case v.List == policy.ListDeny:
 		writeListed(&ctx.Response)
 	default:
-		writeDenial(&ctx.Response, snap.denial(v.Rule, listener).answer, &v.Decision, &r.values)
+		writeDenial(&ctx.Response, snap.denialOf(&v, listener).answer, &v.Decision, &r.values)
 	}
 	if s.access != nil {
 		s.noteAnswer(ctx, nil, snap, listener, r, &v)
@@ -233,7 +233,8 @@ func refusalOf(v *policy.Verdict) error {
 	return fmt.Errorf("rule %s: bad cost", v.Rule.Name())
 }
 
-// noteDenial counts a denial for the log. A denial by the deny list has no rule.
+// noteDenial counts a denial for the log. One by the deny list or an operator's ban has no
+// rule.
 func (s *Service) noteDenial(r *requestState, snap *Snapshot, v *policy.Verdict) {
 	if s.denials.Count(r.stripe, r.request.Client) {
 		return
@@ -303,7 +304,7 @@ func (s *Service) refuse(ctx *fasthttp.RequestCtx, b *badRequest, err error) {
 func (s *Service) EndSecond() {
 	s.clock.set()
 	n := s.Requests()
-	s.denials.EndSecond(n.Denied+n.ListDenied, s.log)
+	s.denials.EndSecond(n.Denied+n.ListDenied+n.Banned, s.log)
 	s.badLog.EndSecond(s.bad.ofClients, s.log)
 	logs.Suppressed(s.log, "panics not logged", s.panics.Refill(1, s.bad.internal.Count.Load()))
 	s.rules.endSecond()

@@ -42,6 +42,7 @@ type Snapshot struct {
 	always   bool            // some listener shows limits on admissions
 	owes     bool            // some rule has costs from answers
 	denials  []deny          // by rule, then listener; those of tiers follow; see denial
+	banned   []deny          // by operators, by listener
 	tiers    []int           // by rule: where its tiers begin among denials, in listeners; then their end
 	live     [][]liveDenials // by rule, then what TierIndex adds to the tiers above; nil: none
 	states   states
@@ -67,6 +68,10 @@ func NewSnapshot(s Settings) *Snapshot {
 	snap.allowed, snap.listed = renderAnswers()
 	snap.states.pool.New = newState
 	snap.addIdentities()
+	for _, l := range s.Listeners {
+		a := denial.Banned(l.Options)
+		snap.banned = append(snap.banned, deny{answer: a, rendered: renderDenial(a), enforced: true})
+	}
 	all := s.Limiter.Rules()
 	for _, r := range all {
 		snap.addDenials(r)
@@ -129,9 +134,9 @@ type liveDenials struct {
 
 // WithEngine returns a snapshot that differs by its engine, of [policy.Engine.WithLive],
 // and what that charges: tiers are all of its live ones. It renders the answers of those
-// that s does not have. The lists are those of s.
+// that s does not have. The lists and bans are those of s.
 func (s *Snapshot) WithEngine(e *policy.Engine, tiers []*fastlimit.Rule) *Snapshot {
-	snap := s.with(e.WithLists(s.engine.Lists()))
+	snap := s.with(e.WithLists(s.engine.Lists()).WithBans(s.engine.Bans()))
 	snap.live = make([][]liveDenials, len(s.tiers)-1)
 	for _, t := range tiers {
 		rule, at := t.Index(), s.liveIndex(t)
@@ -154,10 +159,17 @@ func (s *Snapshot) WithLists(l *policy.Lists) *Snapshot {
 	return snap
 }
 
+// WithBans returns a snapshot that differs by the operators' bans.
+func (s *Snapshot) WithBans(b *policy.Bans) *Snapshot {
+	snap := s.with(s.engine.WithBans(b))
+	snap.live = s.live
+	return snap
+}
+
 // with returns a snapshot with another engine of the same rules, and no live tiers.
 func (s *Snapshot) with(e *policy.Engine) *Snapshot {
 	snap := &Snapshot{
-		engine: *e, identity: s.identity, batches: s.batches, waits: s.waits, always: s.always, owes: s.owes, denials: s.denials, tiers: s.tiers, named: s.named,
+		engine: *e, identity: s.identity, batches: s.batches, waits: s.waits, always: s.always, owes: s.owes, denials: s.denials, banned: s.banned, tiers: s.tiers, named: s.named,
 		identities: s.identities, listeners: s.listeners, allowed: s.allowed, listed: s.listed, settings: s.settings,
 	}
 	snap.settings.Engine = e
@@ -205,5 +217,16 @@ func (s *Snapshot) denial(rule *fastlimit.Rule, listener int) *deny {
 	return &s.denials[row*s.listeners+listener]
 }
 
+// denialOf is the answer to a denied request that is not on the deny list.
+func (s *Snapshot) denialOf(v *policy.Verdict, listener int) *deny {
+	if v.Rule == nil { // an operator has banned the client
+		return &s.banned[listener]
+	}
+	return s.denial(v.Rule, listener)
+}
+
 // Settings returns what the snapshot was made of. Do not change it.
 func (s *Snapshot) Settings() *Settings { return &s.settings }
+
+// Lists are the allow and deny lists; nil if there are none.
+func (s *Snapshot) Lists() *policy.Lists { return s.engine.Lists() }

@@ -59,7 +59,7 @@ type denialStripe struct {
 // Denial is what a line says: a client's first denial in a second.
 type Denial struct {
 	Client netip.Addr // invalid: unknown
-	Rule   string     // empty: the deny list
+	Rule   string     // empty: the deny list, or a ban by an operator
 	Key    []string   // escaped
 	Stage  fastlimit.Stage
 	Retry  time.Duration

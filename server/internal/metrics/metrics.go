@@ -45,8 +45,8 @@ type Stats struct {
 	Proxied             *Proxied        // likewise
 }
 
-// Requests is what became of requests, by the rules and by the lists.
-type Requests struct{ Allowed, Denied, ListAllowed, ListDenied uint64 }
+// Requests is what became of requests, by the rules, by the lists, and by operators' bans.
+type Requests struct{ Allowed, Denied, ListAllowed, ListDenied, Banned uint64 }
 
 // HTTP2 is what clients do who have chosen it.
 type HTTP2 struct {
@@ -85,9 +85,9 @@ var ofServer = []prom.Metric[Stats]{
 	prom.Counters("requests_total", "Requests decided, by decision.", []string{"decision"},
 		func(s *Stats, add func(uint64, ...string)) {
 			add(s.Requests.Allowed+s.Requests.ListAllowed, "allow")
-			add(s.Requests.Denied+s.Requests.ListDenied, "deny")
+			add(s.Requests.Denied+s.Requests.ListDenied+s.Requests.Banned, "deny")
 		}),
-	prom.Counters("decisions_total", "Decisions by rule and the stage that made them. At stage list the rule is empty where allow or deny decided, and has admitted a client that it does not limit.",
+	prom.Counters("decisions_total", "Decisions by rule and the stage that made them. At stage list the rule is empty where allow or deny decided, and has admitted a client that it does not limit. At stage ban it is empty where an operator has banned the client.",
 		[]string{"rule", "stage", "mode", "decision"}, decisions),
 	prom.Gauge("first_seen_clients", "Estimated distinct clients in the current window of the first-seen filter, all rules together.",
 		func(s *Stats) float64 { return s.FirstSeenClients }),
@@ -162,17 +162,20 @@ var ofServer = []prom.Metric[Stats]{
 		func(s *Stats, set func(float64, ...string)) { set(1, s.Version, runtime.Version()) }),
 }
 
-// decisions splits requests_total by what has decided. Lists come before all rules and
-// have no mode: what they decide is always enforced. At their stage a rule has admitted
-// clients whose overrides are without limit.
+// decisions splits requests_total by what has decided. Lists and operators' bans come before
+// all rules and have no mode: what they decide is always enforced. At the stage of lists a
+// rule has admitted clients whose overrides are without limit; a ban admits nobody.
 func decisions(s *Stats, add func(uint64, ...string)) {
 	list, enforce := fastlimit.StageList.String(), fastlimit.Enforce.String()
 	add(s.Requests.ListAllowed, "", list, enforce, "allow")
 	add(s.Requests.ListDenied, "", list, enforce, "deny")
+	add(s.Requests.Banned, "", fastlimit.StageBan.String(), enforce, "deny")
 	for i := range s.Rules {
 		r := &s.Rules[i]
 		for _, stage := range fastlimit.Stages() {
-			add(r.Allowed[stage], r.Name, stage.String(), r.Mode, "allow")
+			if stage != fastlimit.StageBan {
+				add(r.Allowed[stage], r.Name, stage.String(), r.Mode, "allow")
+			}
 			if stage != fastlimit.StageList {
 				add(r.Denied[stage], r.Name, stage.String(), r.Mode, "deny")
 			}

@@ -1,0 +1,139 @@
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/gaissmai/bart"
+)
+
+// Bans are prefixes that operators have banned, each until a time as [time.Now] tells it,
+// whatever clock a limiter has. It is immutable and
+// safe for concurrent use; a change makes another one, which shares all but a path with it.
+// A nil *Bans has none. What has ended bans nobody, whether it is still there or not.
+type Bans struct {
+	until *bart.Table[time.Time]
+}
+
+// The shortest prefixes that can be banned: a slip of the keyboard must not refuse half
+// of the world. Whoever means it writes several, or uses the deny list.
+const (
+	minBanBits4 = 8
+	minBanBits6 = 16
+)
+
+// CheckBan returns the form in which a prefix is banned: IPv4 instead of IPv4-mapped
+// IPv6. Its error is a [fastlimit.FieldError] for a prefix that has host bits set, or is
+// so short that a mistake is likelier than an attack from all of it.
+func CheckBan(p netip.Prefix) (netip.Prefix, error) {
+	n, err := normalPrefix("Key", p)
+	if err != nil {
+		return n, err
+	}
+	if given := plain(p.Addr()); n.Addr() != given {
+		return n, invalid("Key", fmt.Sprintf("write %v, or %v for the address alone", n, given), "%v has bits set beyond its length", p)
+	}
+	least, example := minBanBits4, "192.0.2.0/24"
+	if n.Addr().Is6() {
+		least, example = minBanBits6, "2001:db8::/32"
+	}
+	if n.Bits() < least {
+		return n, invalid("Key", fmt.Sprintf("ban at least a /%d, for example %s, or write the prefix into deny", least, example),
+			"%v is shorter than a /%d, and would refuse too many", n, least)
+	}
+	return n, nil
+}
+
+// ParseBan reads an address or a prefix and checks it as [CheckBan] does.
+func ParseBan(text string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(text)
+	if err == nil {
+		return CheckBan(p)
+	}
+	addr, err := netip.ParseAddr(text)
+	switch {
+	case err != nil:
+		return netip.Prefix{}, invalid("Key", "write for example 192.0.2.7, 192.0.2.0/24 or 2001:db8::/48", "%.60q is neither an address nor a prefix", text)
+	case addr.Zone() != "":
+		return netip.Prefix{}, invalid("Key", fmt.Sprintf("write %v", addr.WithZone("")), "%.60q has a zone, which clients are known without", text)
+	}
+	return CheckBan(netip.PrefixFrom(addr, addr.BitLen()))
+}
+
+// With returns bans that have this one besides, or instead of one of the same prefix,
+// which [CheckBan] has returned.
+func (b *Bans) With(p netip.Prefix, until time.Time) *Bans {
+	if b == nil {
+		b = &Bans{new(bart.Table[time.Time])}
+	}
+	return &Bans{b.until.InsertPersist(p, until)}
+}
+
+// Without returns bans that do not have the one of this prefix; nil if none is left.
+func (b *Bans) Without(p netip.Prefix) *Bans {
+	if b == nil {
+		return nil
+	}
+	next := b.until.DeletePersist(p)
+	if next.Size() == 0 {
+		return nil
+	}
+	return &Bans{next}
+}
+
+// Len is how many there are, those that have ended included.
+func (b *Bans) Len() int {
+	if b == nil {
+		return 0
+	}
+	return b.until.Size()
+}
+
+// Lookup returns the ban of the longest prefix that contains an address, of those that
+// have not ended by now. An IPv4-mapped address is looked up as IPv4, and a zone is ignored.
+func (b *Bans) Lookup(addr netip.Addr, now time.Time) (p netip.Prefix, until time.Time, ok bool) {
+	if b == nil {
+		return p, until, false
+	}
+	return b.lookup(plain(addr), now)
+}
+
+func (b *Bans) lookup(plainAddr netip.Addr, now time.Time) (p netip.Prefix, until time.Time, ok bool) {
+	// Under a ban that has ended there may be one of a shorter prefix that has not.
+	for bits := plainAddr.BitLen(); bits >= 0; bits = p.Bits() - 1 {
+		p, until, ok = b.until.LookupPrefixLPM(netip.PrefixFrom(plainAddr, bits))
+		if !ok {
+			return p, until, false
+		}
+		if until.After(now) {
+			return p, until, true
+		}
+	}
+	return p, until, false
+}
+
+// Bans are the operators' bans that e decides by; nil if there are none.
+func (e *Engine) Bans() *Bans { return e.bans }
+
+// WithBans returns an engine with these bans instead of those that e has. It shares all
+// else with e, which stays as it is.
+func (e *Engine) WithBans(b *Bans) *Engine {
+	next := *e
+	next.bans = b
+	return &next
+}
+
+// banned reports whether an operator's ban decides on the client of s, and notes for how
+// much longer. An entry of a list decides if its prefix is longer.
+func (e *Engine) banned(s *Scratch, now time.Time) bool {
+	if now.IsZero() {
+		now = time.Now()
+	}
+	p, until, ok := e.bans.lookup(s.client, now)
+	if !ok || e.lists.longer(s.client, p.Bits()) {
+		return false
+	}
+	s.banned = until.Sub(now)
+	return true
+}
