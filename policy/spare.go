@@ -2,6 +2,7 @@ package policy
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/fastlimit/fastlimit"
 )
@@ -32,21 +33,25 @@ func (e *Engine) ClientPrefix(r *fastlimit.Rule, addr netip.Addr) (p netip.Prefi
 	return k.prefix(addr), true
 }
 
-// AllowsSome reports whether the allow list has, or may have, an address of a prefix: then
-// nobody may be refused for being in that prefix alone.
-func (l *Lists) AllowsSome(p netip.Prefix) bool {
-	if l == nil {
-		return false
-	}
-	if v, ok := l.table.LookupPrefix(p); ok && v == ListAllow {
+// AllowsSome reports whether the allow list admits, or may admit, an address of a prefix at a
+// time, whatever operators have banned: then nobody may be refused for being in that prefix
+// alone.
+func (e *Engine) AllowsSome(p netip.Prefix, now time.Time) bool {
+	if _, longer := e.lists.AllowedWithin(p, 0); longer > 0 {
 		return true
 	}
-	for _, v := range l.table.Subnets(p) {
-		if v == ListAllow {
-			return true
-		}
+	if e.lists == nil {
+		return false
 	}
-	return false
+	entry, v, ok := e.lists.table.LookupPrefixLPM(p)
+	if !ok || v != ListAllow {
+		return false
+	}
+	if e.bans == nil {
+		return true
+	}
+	ban, _, banned := e.bans.around(p, now)
+	return !banned || ban.Bits() < entry.Bits()
 }
 
 // TrustsSome reports whether an address of a prefix is a trusted proxy.

@@ -54,6 +54,7 @@ func TestClientPrefix(t *testing.T) {
 // two is longer: an oracle asks for each address.
 func TestPrefixesWithAllowedAddresses(t *testing.T) {
 	t.Parallel()
+	engine := mustEngine(t, everyKey())
 	for seed := range uint64(500) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		prefix := func() netip.Prefix { // within a /24
@@ -70,6 +71,12 @@ func TestPrefixesWithAllowedAddresses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		var bans *Bans
+		now := time.Unix(1, 0)
+		for range rnd.IntN(3) {
+			bans = bans.With(prefix(), now.Add(time.Duration(rnd.IntN(2))*time.Hour))
+		}
+		e := engine.WithLists(l).WithBans(bans)
 		id, err := NewIdentity(Settings{TrustedProxies: trusted})
 		if err != nil {
 			t.Fatal(err)
@@ -77,13 +84,15 @@ func TestPrefixesWithAllowedAddresses(t *testing.T) {
 		p := prefix()
 		allowed, trusts := false, false
 		for a := p.Addr(); p.Contains(a); a = a.Next() {
-			allowed = allowed || l.Lookup(a) == ListAllow
+			s := Scratch{client: a}
+			allowed = allowed || l.Lookup(a) == ListAllow && (bans == nil || !e.banned(&s, now))
 			trusts = trusts || id.Trusted(a)
 		}
-		if allowed && !l.AllowsSome(p) {
+		got := e.AllowsSome(p, now)
+		if allowed && !got {
 			t.Fatalf("seed %d: %v has allowed addresses", seed, p)
 		}
-		if len(deny) == 0 && l.AllowsSome(p) && !allowed {
+		if len(deny) == 0 && (bans == nil || p.IsSingleIP()) && got && !allowed {
 			t.Fatalf("seed %d: %v has no allowed addresses", seed, p)
 		}
 		if got := id.TrustsSome(p); got != trusts {

@@ -110,6 +110,11 @@ const writeBuffer = 2 << 10
 // Bind binds the address.
 func (l *Listener) Bind(address string) error {
 	ln, err := Listen("listen", address, l.Options.Mode)
+	if err == nil && l.conns.limits.Held != nil {
+		if err = wholeHandshakes(ln); err != nil {
+			ln.Close()
+		}
+	}
 	if err == nil {
 		l.ln = &retryListener{Listener: ln, failed: l.conns.acceptFailed}
 	}

@@ -19,6 +19,9 @@ type Banned struct {
 	Prefix netip.Prefix  // of the client, by which it is counted; invalid: the rule counts by more
 	Left   time.Duration // of the ban
 	Named  bool          // a header of a trusted proxy has named the client
+
+	// Operator says that an operator has banned the client: see [Service.OperatorsBan].
+	Operator bool
 }
 
 // SetExpeller has banned clients told of. Call it before the first request.
@@ -29,13 +32,20 @@ func (s *Service) expel(c *conn.Conn, r *requestState, snap *Snapshot, from *pol
 	prefix, _ := snap.engine.ClientPrefix(v.Rule, r.request.Client)
 	s.expeller.Expel(Banned{
 		Conn: c, Client: r.request.Client, Prefix: prefix, Left: v.Decision.RetryAfter, Named: from.Trusted,
+		Operator: v.List == policy.ListBan,
 	})
 }
 
-// AllowsSome reports whether an address of a prefix is on the allow list, TrustsSome whether one
-// is a trusted proxy.
+// OperatorsBan is the prefix by which operators have banned an address, if they have.
+func (s *Service) OperatorsBan(a netip.Addr) (p netip.Prefix, ok bool) {
+	p, _, ok = s.Snapshot().engine.Bans().Lookup(a, s.clock.now())
+	return p, ok
+}
+
+// AllowsSome reports whether an address of a prefix is on the allow list and not banned by
+// operators, TrustsSome whether one is a trusted proxy.
 func (s *Service) AllowsSome(p netip.Prefix) bool {
-	return s.Snapshot().engine.Lists().AllowsSome(p)
+	return s.Snapshot().engine.AllowsSome(p, s.clock.now())
 }
 
 // TrustsSome is described at AllowsSome.

@@ -39,9 +39,12 @@ type Config struct {
 	// AllowsSome and TrustsSome report whether an address of a prefix is on the allow list, or
 	// a trusted proxy. They are called for each ban that is new to the kernel.
 	AllowsSome, TrustsSome func(netip.Prefix) bool
-	Balancers              []netip.Prefix             // that send PROXY headers
-	Reset                  func(netip.Prefix) (n int) // resets all connections of a prefix
-	Log                    *slog.Logger
+	// OperatorsBan is the prefix by which operators have banned an address.
+	OperatorsBan func(netip.Addr) (netip.Prefix, bool)
+
+	Balancers []netip.Prefix             // that send PROXY headers
+	Reset     func(netip.Prefix) (n int) // resets all connections of a prefix
+	Log       *slog.Logger
 }
 
 // Expeller implements [decide.Expeller]. Its methods are safe for concurrent use, but for
@@ -86,15 +89,37 @@ func (e *Expeller) Expel(b decide.Banned) {
 	}
 }
 
+// give gives the client to the kernel: the whole prefix that an operator has banned, or the
+// client alone where that may not be.
 func (e *Expeller) give(b decide.Banned) {
+	if b.Operator {
+		p, ok := e.config.OperatorsBan(b.Client)
+		if !ok { // it has ended
+			return
+		}
+		if p.Bits() >= b.Prefix.Bits() { // no more than that
+			b.Prefix = p
+		} else if e.Spares(p) == NotRefused && e.tell(p, b) {
+			return
+		}
+	}
 	if why := e.Spares(b.Prefix); why != NotRefused {
 		e.refuse(why)
 		return
 	}
+	e.tell(b.Prefix, b)
+}
+
+// tell tells the kernel, and resets connections unless that does not do as it is told.
+func (e *Expeller) tell(p netip.Prefix, b decide.Banned) bool {
 	f := e.config.Feed
-	if f.Add(b.Prefix, b.Left) && f.Holds(b.Client) {
-		e.config.Reset(b.Prefix)
+	if !f.Add(p, b.Left) {
+		return false
 	}
+	if f.Holds(b.Client) {
+		e.config.Reset(p)
+	}
+	return true
 }
 
 func localAddr(a net.Addr) netip.Addr {
