@@ -42,6 +42,9 @@ type Config struct {
 	// Overrides answers /v1/overrides; see [Server.SetEngine]. nil: there are none.
 	Overrides Overrides
 
+	// Bans answers /v1/bans; see [Server.SetBans]. nil: there are none.
+	Bans Bans
+
 	// ListFiles is what /v1/info shows of files with allow and deny lists; see
 	// [Server.SetLists]. nil: there are none.
 	ListFiles func() []ListFileInfo

@@ -42,7 +42,7 @@ func (s *Server) openKernel() error {
 		balancers = append(balancers, s.config.Listeners[i].ProxyProtocol...)
 	}
 	e, err := expel.New(expel.Config{
-		Feed: f, Machine: s.config.machine, AllowsSome: s.decide.AllowsSome, TrustsSome: s.decide.TrustsSome, OperatorsBan: s.decide.OperatorsBan,
+		Feed: f, Machine: s.config.machine, AllowsSome: s.decide.AllowsSome, TrustsSome: s.decide.TrustsSome, OperatorsBan: s.decide.OperatorsBan, StillBanned: s.decide.StillBanned,
 		Balancers: balancers, Reset: s.conns.Reset, Log: s.config.Logger,
 	})
 	if err != nil {

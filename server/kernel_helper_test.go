@@ -84,15 +84,15 @@ func withKernel(t testing.TB, m *memory, change ...func(*feed.Config)) func(*Con
 	}
 }
 
-// banning is perIP with a ban after three denials.
-func banning() policy.Settings {
+// floodRules is perIP with a ban after three denials.
+func floodRules() policy.Settings {
 	set := perIP()
 	set.Rules[0].Limit.Rate = fastlimit.Rate{N: 1, Per: time.Hour}
 	set.Rules[0].Limit.Ban = ban.Policy{After: 3, Within: time.Minute, For: time.Hour}
 	return set
 }
 
-// untilBan is how many requests a client of banning has to make, the last of which begins the ban.
+// untilBan is how many requests a client of floodRules has to make, the last of which begins the ban.
 const untilBan = 6
 
 const attacker, beside = "127.0.0.5", "127.0.0.6"

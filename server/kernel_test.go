@@ -36,7 +36,7 @@ func TestAtABan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := new(memory)
-			s := start(t, banning(), withKernel(t, m))
+			s := start(t, floodRules(), withKernel(t, m))
 			n := dialFrom(t, beside, s.addr)
 			if got := ask(n); got != 200 {
 				t.Fatalf("the neighbour got %d", got)
@@ -92,7 +92,7 @@ func TestAtABan(t *testing.T) {
 func TestAtABanOverHTTP2(t *testing.T) {
 	t.Parallel()
 	m := new(memory)
-	s := start(t, banning(), withKernel(t, m), withTLS(t))
+	s := start(t, floodRules(), withKernel(t, m), withTLS(t))
 	c := httpsClient(t, true)
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(attacker)}}
 	c.Transport.(*http.Transport).DialContext = dialer.DialContext
@@ -154,7 +154,7 @@ func TestNeverGivenToTheKernel(t *testing.T) {
 		t.Run(tc.reason, func(t *testing.T) {
 			t.Parallel()
 			m := new(memory)
-			set := banning()
+			set := floodRules()
 			if tc.set != nil {
 				tc.set(&set)
 			}
@@ -193,7 +193,7 @@ func TestKernelThatDropsNothing(t *testing.T) {
 	t.Parallel()
 	for _, shadow := range []bool{true, false} {
 		m := new(memory)
-		s := start(t, banning(), withKernel(t, m, func(c *feed.Config) { c.Shadow = shadow }))
+		s := start(t, floodRules(), withKernel(t, m, func(c *feed.Config) { c.Shadow = shadow }))
 		if !shadow {
 			m.fail(errors.New("no kernel today"))
 			eventually(t, func() bool { return !s.feed.Load().Stats().Up })
@@ -247,7 +247,7 @@ func TestOperatorsBansInTheKernel(t *testing.T) {
 func TestAllowedFromNowOn(t *testing.T) {
 	t.Parallel()
 	m := new(memory)
-	s := start(t, banning(), withKernel(t, m))
+	s := start(t, floodRules(), withKernel(t, m))
 	flood(t, s.addr, untilBan)
 	eventually(t, func() bool { return m.all() != "[]" })
 	l, err := policy.NewLists([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/29")}, nil)
@@ -269,7 +269,7 @@ func TestAllowedFromNowOn(t *testing.T) {
 func TestKernelThatCannotBeOpened(t *testing.T) {
 	t.Parallel()
 	m := &memory{broken: errors.New("grant CAP_NET_ADMIN")}
-	c := newConfig(t, banning())
+	c := newConfig(t, floodRules())
 	withKernel(t, m)(&c)
 	s, err := New(c)
 	if err != nil {
@@ -318,7 +318,7 @@ func metricsOf(t *testing.T, s *running) string {
 // Operators see the kernel in /v1/info and /metrics.
 func TestKernelIsShown(t *testing.T) {
 	t.Parallel()
-	s := start(t, banning(), withKernel(t, new(memory)))
+	s := start(t, floodRules(), withKernel(t, new(memory)))
 	eventually(t, func() bool { return s.kernelStats().Packets == 7 })
 	var info struct{ Kernel map[string]any }
 	if err := json.Unmarshal(readAll(t, get(t, "http://"+s.admin+"/v1/info")), &info); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/guard"
 	"github.com/fastlimit/fastlimit/server/internal/h2"
 	"github.com/fastlimit/fastlimit/server/internal/lifecycle"
+	"github.com/fastlimit/fastlimit/server/internal/logs"
 	"github.com/fastlimit/fastlimit/server/internal/metrics"
 	"github.com/fastlimit/fastlimit/server/internal/proxy"
 	"github.com/fastlimit/fastlimit/server/internal/upstream"
@@ -36,16 +37,19 @@ type Server struct {
 	conns   *conn.Conns
 	traffic conn.Front // its listeners in the order of Config.Listeners
 	http2   *h2.Server
-	certs   []*certs.Store            // likewise; nil: no TLS
-	access  *accesslog.Log            // nil: none
-	admin   *admin.Front              // nil: none
-	pool    *upstream.Pool            // nil: a decision service
-	proxy   *proxy.Proxy              // likewise
+	certs   []*certs.Store // likewise; nil: no TLS
+	access  *accesslog.Log // nil: none
+	bans    logs.Bans      // that rules have begun
+	admin   *admin.Front   // nil: none
+	pool    *upstream.Pool // nil: a decision service
+	proxy   *proxy.Proxy   // likewise
+
 	feed    atomic.Pointer[feed.Feed] // nil: no kernel drops packets
 	expel   *expel.Expeller           // likewise; set before feed
 	seconds int                       // of tickKernel
-	watch   lifecycle.RuleWatch
-	run     lifecycle.Runner
+
+	watch lifecycle.RuleWatch
+	run   lifecycle.Runner
 }
 
 // New checks the configuration, reads certificates and renders all answers. Its
@@ -118,6 +122,9 @@ func (s *Server) newAdmin() *admin.Front {
 	}
 	if s.config.Overrides != nil { // a nil one in an interface of another type would not be nil
 		c.Overrides = s.config.Overrides
+	}
+	if s.config.Bans != nil {
+		c.Bans = s.config.Bans
 	}
 	if t := s.config.TopTalkers; t != nil {
 		c.Top = func(n int) any { return append([]toptalkers.Talker{}, t.Top(n)...) }
@@ -229,6 +236,7 @@ func (s *Server) tick() {
 // endSecond ends a second of the log.
 func (s *Server) endSecond() {
 	s.decide.EndSecond()
+	s.bans.EndSecond(s.config.Logger)
 	s.conns.EndSecond(time.Since(s.started))
 	if s.proxy != nil {
 		s.proxy.EndSecond()

@@ -25,6 +25,7 @@ type worker struct {
 	lost     bool          // the table has to be made anew
 	pause    time.Duration // the last one after a failure
 	failedAt time.Duration // when it was
+	openedAt time.Duration // when the table was made anew, or that was tried
 	next     time.Duration // when the kernel is asked again
 	downAt   time.Duration // since when it has failed
 
@@ -37,7 +38,7 @@ type worker struct {
 
 func (f *Feed) work() {
 	defer close(f.ended)
-	w := &worker{Feed: f, writer: f.config.Writer, failedAt: -calm, next: checkEvery}
+	w := &worker{Feed: f, writer: f.config.Writer, failedAt: -calm, openedAt: -calm, next: checkEvery}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -110,6 +111,7 @@ func (w *worker) try(due bool) error {
 }
 
 func (w *worker) reopen() error {
+	w.openedAt = w.now()
 	if err := w.writer.Open(); err != nil {
 		return err
 	}
@@ -167,10 +169,12 @@ func (w *worker) apply(sent []telling, changes []Change) error {
 	}
 	class := classOf(err)
 	if half := len(changes) / 2; half > 0 && (class == ClassElement || class == ClassFull) {
+		later(changes, took)
 		if err := w.apply(sent[:half], changes[:half]); err != nil {
 			w.bans.failed(sent[half:], took, now, true)
 			return err
 		}
+		later(changes[half:], w.now()-now)
 		return w.apply(sent[half:], changes[half:])
 	}
 	w.bans.failed(sent, took, now, class != ClassElement)
@@ -183,24 +187,32 @@ func (w *worker) apply(sent []telling, changes []Change) error {
 	return nil
 }
 
+// later shortens lives by what has gone by.
+func later(changes []Change, by time.Duration) {
+	for i := range changes {
+		if c := &changes[i]; c.For != 0 {
+			c.For = max(c.For-by, least)
+		}
+	}
+}
+
 // fail notes a failure and when to try again.
 func (w *worker) fail(err error) {
 	class, now := classOf(err), w.now()
 	w.counters.errors[class].Add(1)
-	again := now-w.failedAt < calm+w.pause // while it is down, or soon after it came back
-	switch {
-	case again:
+	wait := time.Duration(0)
+	if class != ClassLost || w.lost || now-w.openedAt < calm {
+		if now-w.failedAt > calm+w.pause { // it has worked meanwhile, and not just now
+			w.pause = 0
+		}
 		w.pause = min(max(2*w.pause, RetryMin), RetryMax)
-	case class == ClassLost:
-		w.pause = 0
-	default:
-		w.pause = RetryMin
+		w.failedAt, wait = now, w.pause
 	}
 	w.lost = w.lost || class == ClassLost
-	w.failedAt, w.next = now, now+w.pause
+	w.next = now + wait
 	if w.up.Swap(false) {
 		w.downAt = now
 		w.config.Logger.Warn("the kernel does not drop packets of banned clients; they are answered until it does",
-			"class", class.String(), "error", err, "retry_in", w.pause)
+			"class", class.String(), "error", err, "retry_in", wait)
 	}
 }

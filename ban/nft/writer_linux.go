@@ -2,15 +2,28 @@ package nft
 
 import (
 	"errors"
+	"net"
 
 	"github.com/fastlimit/fastlimit/ban/feed"
 	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
 )
 
 // Writer is a table of nftables. Its methods must not be called concurrently.
 type Writer struct {
-	config Config
-	conn   *nftables.Conn
+	config  Config
+	ownless bool // tests: the kernel is taken for one that does not know of owners
+
+	socket *socket      // nil unless it is open
+	place  net.Listener // instead of an owner: see reserve
+	state0 tableState   // of the table when it was made
+
+	table        *nftables.Table
+	ports        *nftables.Set
+	hook, banned *nftables.Chain
+	watched      []set           // those of bans, in the order of their rules, after the one of ports
+	known        map[kind]string // the sets of bans, by name
 }
 
 var _ feed.Writer = (*Writer)(nil)
@@ -23,16 +36,149 @@ func New(c Config) (*Writer, error) {
 	return &Writer{config: c.withDefaults()}, nil
 }
 
-var errNotYet = &feed.Error{Class: feed.ClassUnsupported, Err: errors.New("fastlimit/nft: not built yet")}
+// Open implements [feed.Writer]. Its errors say what to grant, or to change.
+func (w *Writer) Open() error {
+	_ = w.Close() // what is left is replaced
+	err := w.open()
+	if err != nil {
+		_ = w.Close() // err is the cause
+	}
+	return err
+}
 
-// Open implements [feed.Writer].
-func (w *Writer) Open() error { return errNotYet }
+func (w *Writer) open() error {
+	s, err := dial()
+	if err != nil {
+		return w.setupFailed(err)
+	}
+	w.socket, w.known = s, make(map[kind]string)
+	if err := w.make(); err != nil {
+		if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EEXIST) {
+			if other := w.ownedByOther(); other != nil {
+				return other
+			}
+		}
+		return w.setupFailed(err)
+	}
+	return nil
+}
 
-// Apply implements [feed.Writer].
-func (w *Writer) Apply([]feed.Change) error { return errNotYet }
+func (w *Writer) make() (err error) {
+	owned := false
+	if !w.ownless {
+		if owned, err = w.own(); err != nil {
+			return err
+		}
+	}
+	if !owned {
+		if err := w.reserve(); err != nil {
+			return err
+		}
+	}
+	if err := w.build(owned); err != nil {
+		return err
+	}
+	w.state0, err = w.state()
+	return err
+}
+
+// reserve makes sure, where tables have no owners, that no other process thinks that the
+// table is its own: they would replace each other's for ever. An abstract Unix socket is
+// known within the network namespace, as a table is, and is gone when its process is.
+func (w *Writer) reserve() error {
+	place, err := net.Listen("unix", "@fastlimit-nft-inet-"+w.config.Table)
+	if errors.Is(err, unix.EADDRINUSE) {
+		return w.taken("")
+	}
+	w.place = place
+	return err
+}
 
 // Counters implements [feed.Writer].
-func (w *Writer) Counters() (packets, bytes uint64, err error) { return 0, 0, errNotYet }
+func (w *Writer) Counters() (packets, bytes uint64, err error) {
+	if w.socket == nil {
+		return 0, 0, w.lost("is not open")
+	}
+	if err := w.intact(); err != nil {
+		return 0, 0, err
+	}
+	rules, err := w.socket.library.GetRules(w.table, w.banned)
+	if err != nil {
+		return 0, 0, w.classified("rules", err)
+	}
+	if len(rules) != len(w.known) {
+		return 0, 0, w.lost("lacks rules")
+	}
+	for _, r := range rules {
+		for _, e := range r.Exprs {
+			if c, ok := e.(*expr.Counter); ok {
+				packets += c.Packets
+				bytes += c.Bytes
+			}
+		}
+	}
+	return packets, bytes, nil
+}
 
-// Close implements [feed.Writer].
-func (w *Writer) Close() error { return nil }
+// intact is whether all is there but for elements, of which it asks for one in each set.
+func (w *Writer) intact() error {
+	switch state, err := w.state(); {
+	case errors.Is(err, unix.ENOENT):
+		return w.lost("is gone")
+	case err != nil:
+		return w.classified("table", err)
+	case state != w.state0:
+		return w.lost("is not the one that was made")
+	}
+	hooked, err := w.socket.library.GetRules(w.table, w.hook)
+	if err != nil {
+		return w.classified("rules", err)
+	}
+	if len(hooked) != 1 {
+		return w.lost("lacks its first rule")
+	}
+	for _, s := range w.watched {
+		if err := w.sings(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sings is whether the canary of a set is in it: one that was flushed has lost it too.
+func (w *Writer) sings(s set) error {
+	b, list := w.listOf(s.name, 48)
+	b = element(b, s.canary, 0)
+	nest(b, list)
+	_, err := w.socket.ask(unix.NFT_MSG_GETSETELEM, b)
+	if errors.Is(err, unix.ENOENT) {
+		return w.lost("has lost the elements of " + s.name)
+	}
+	return w.classified("set "+s.name, err)
+}
+
+// Close implements [feed.Writer]: it deletes the table.
+func (w *Writer) Close() error {
+	if w.socket == nil {
+		return nil
+	}
+	err := error(nil)
+	if w.place != nil { // and else the table goes with the socket
+		if w.table != nil {
+			err = w.remove()
+		}
+		w.place.Close()
+	}
+	err = errors.Join(err, w.socket.close())
+	w.socket, w.place, w.table = nil, nil, nil
+	return err
+}
+
+// remove deletes a table that has no owner. That it is gone already is no error.
+func (w *Writer) remove() error {
+	err := w.socket.transact(message(unix.NFT_MSG_DELTABLE, 0, text(nil, unix.NFTA_TABLE_NAME, w.config.Table)))
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return w.classified("deleting it", err)
+}

@@ -38,6 +38,7 @@ type commands struct {
 	ProxyApp   httpbench.App       `cmd:"" name:"proxy-app" hidden:""`
 	ProxyBare  httpbench.BareProxy `cmd:"" name:"proxy-bare" hidden:""`
 	Generate   httpbench.Generator `cmd:"" name:"http-generator" hidden:""`
+	Bans       bansCmd             `cmd:"" help:"What a flood costs a server that shuts its senders out: fastlimit with bans in the kernel and in memory beside nginx with fail2ban and HAProxy with silent-drop, started here in network namespaces."`
 	Redis      redisCmd            `cmd:"" help:"Redis operations per request under a flood, and exact checks per second, on a Redis started here."`
 	Postgres   postgresCmd         `cmd:"" help:"PostgreSQL operations per request under a flood, exact checks per second beside an upsert for each, and the size of the table, on a PostgreSQL started here."`
 	Cluster    clusterCmd          `cmd:"" help:"Cluster traffic by number of active clients: bytes sent to each peer, and requests that peers are not told of. In memory, in simulated time."`

@@ -111,6 +111,7 @@ var groupTexts = map[string]struct{ title, text string }{
 	"redis-http":   {"Redis, over HTTP", "A server with its buckets in Redis, asked by one flooding client and 100,000 well-behaved ones. What Redis is asked, as the store counts it and as Redis does."},
 	"redis-faults": {"Redis, misbehaving", "How long requests waited for a Redis that is struck by a fault, and what the failure policies decided, from the stroke until Redis is used again. Beside the timeout stands what a sleep of a millisecond was late by at the same time."},
 	"postgres":     {"PostgreSQL", "One flooding client among many well-behaved ones, exact buckets in PostgreSQL; exact checks beside an upsert for each; the size of the table."},
+	"bans":         {"Bans", "A flood, seconds after it began, against servers that shut its senders out and servers that answer them. CPU time is that of the server's processes and of the kernel for packets that reach them; latencies are those of polite clients beside the flood."},
 	"cluster":      {"Cluster", "What a node tells each other node of its heavy clients, and what of one client it may leave out, in simulated time."},
 }
 

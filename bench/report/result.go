@@ -35,7 +35,7 @@ type Environment struct {
 // Result is one limiter under one workload. Pointers are nil where a figure
 // does not apply.
 type Result struct {
-	Group    string `json:"group"`    // local, algorithms, accuracy, memory, http, redis, redis-http, redis-faults, postgres, cluster, overrides
+	Group    string `json:"group"`    // local, algorithms, accuracy, memory, http, redis, redis-http, redis-faults, postgres, cluster, overrides, bans
 	Workload string `json:"workload"` // for example zipf-1.1
 	Limiter  string `json:"limiter"`
 	Setup    string `json:"setup,omitempty"` // how it was configured
@@ -78,6 +78,16 @@ type Result struct {
 	SyncPackets *float64 `json:"packets_per_second_per_peer,omitempty"`
 	SyncBound   *float64 `json:"error_bound_per_second,omitempty"`
 	SyncUntold  *float64 `json:"untold_per_second,omitempty"`
+
+	// Under a flood whose senders are shut out, or answered: requests that it may send for each
+	// second of CPU time, the CPU time in a second, of the server's processes and of the
+	// kernel for packets that it receives, both without the flood, and how long the flood got
+	// answers.
+	Survived    *float64 `json:"survived_per_cpu_second,omitempty"`
+	ProcessCPU  *float64 `json:"process_cpu_per_second,omitempty"`
+	ReceiverCPU *float64 `json:"receiver_cpu_per_second,omitempty"`
+	IdleCPU     *float64 `json:"idle_cpu_per_second,omitempty"`
+	QuietMillis *float64 `json:"quiet_after_ms,omitempty"`
 
 	// Verdict is what the figures come to where a limiter may fail in kind:
 	// the flood of package inproc.

@@ -11,6 +11,7 @@
 //	serve.go ─► node.go ─► store.go    the store that nodes share, of any driver
 //	                    ─► memory.go   Go's memory limits, from the configuration
 //	                    ─► live.go     the overrides that operators set
+//	                    ─► livebans.go what they see of bans, and ban themselves
 //	                    ─► cluster.go  the exchange of counts with other nodes
 //
 // settings.go loads the configuration for all commands that have one.
@@ -51,6 +52,9 @@ type commands struct {
 	Suggest  suggestCmd  `cmd:"" help:"Suggest limits for the clients in access logs, as rules to paste, with what each would deny."`
 	Top      topCmd      `cmd:"" help:"Show the top clients across all nodes."`
 	Override overrideCmd `cmd:"" help:"Give clients another limit on running nodes, for a while."`
+	Bans     bansCmd     `cmd:"" help:"Show who is banned on a running node, and for how much longer."`
+	Ban      banCmd      `cmd:"" help:"Ban an address or a prefix on a running node, as in: fastlimit ban 192.0.2.0/24 --for 1h."`
+	Unban    unbanCmd    `cmd:"" help:"End a ban, of an operator or of rules, as in: fastlimit unban 192.0.2.0/24."`
 	Migrate  migrateCmd  `cmd:"" help:"Print rules for the limit_req and limit_conn lines of a configuration of nginx, and name those that it cannot translate."`
 	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of the configuration file, for editors."`
 	Store    storeCmd    `cmd:"" help:"Make the schema that postgres needs."`

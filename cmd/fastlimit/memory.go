@@ -6,6 +6,7 @@ import (
 	"runtime/metrics"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/bans"
 	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/server"
 )
@@ -20,7 +21,7 @@ type memoryUse struct {
 	// fixed is allocated at the start and stays: the limiter's tables, which are
 	// in Go's heap and contain no pointers.
 	fixed int64
-	// peak is the maximum of the rest: connections, requests that wait, live overrides, lists, the shared store, counts of peers.
+	// peak is the maximum of the rest: connections, requests that wait, live overrides, bans, lists, the shared store, counts of peers.
 	peak int64
 }
 
@@ -44,7 +45,7 @@ const (
 // plannedMemory is how much memory a server with this configuration may use. sc needs
 // its Connections only, so this works before the server is built.
 func plannedMemory(cfg *config.Config, plan *fastlimit.Plan, sc *server.Config) memoryUse {
-	u := memoryUse{fixed: plan.Memory, peak: sc.ConnectionMemory() + cfg.WaitMemory() + liveMemory(cfg.Limits.Memory) + cfg.ListMemory()}
+	u := memoryUse{fixed: plan.Memory, peak: sc.ConnectionMemory() + cfg.WaitMemory() + liveMemory(cfg.Limits.Memory) + bans.Memory + cfg.ListMemory()}
 	if cfg.Store() != nil {
 		u.peak += storeBytes
 	}

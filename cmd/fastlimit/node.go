@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/bans"
 	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/internal/lists"
 	"github.com/fastlimit/fastlimit/internal/overrides"
@@ -32,6 +33,8 @@ type node struct {
 
 	overrides     *overrides.Set
 	stopOverrides func() // nil: not started
+
+	bans *bans.Set
 
 	lists     *lists.Set // nil: no list is in a file
 	stopLists func()     // nil: not started
@@ -71,7 +74,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	if n.store != nil {
 		n.store.show(&sc)
 	}
-	n.overrides, n.lists = newOverrides(n, &sc), newLists(n, &sc)
+	n.overrides, n.bans, n.lists = newOverrides(n, &sc), newBans(n, &sc), newLists(n, &sc)
 	// Before the cluster starts: what peers send is to be received within the limits.
 	n.memory = limitMemory(plannedMemory(cfg, &n.plan, &sc), sys.lookupEnv)
 	if n.cluster, err = startCluster(&sc, cfg); err != nil {
@@ -81,6 +84,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 		return nil, err
 	}
 	n.startOverrides()
+	n.bans.Start(n.server)
 	n.startLists()
 	return n, nil
 }
@@ -93,6 +97,7 @@ func (n *node) limiterConfig() fastlimit.Config {
 	if n.store != nil {
 		lc.Store = n.store.Store
 	}
+	lc.OnBan = func(b fastlimit.Ban) { n.server.Banned(b) } // nobody is before there is one
 	if c := n.cfg.Cluster; c != nil {
 		lc.Secret = gossip.LimiterSecret(c.Name, c.Secret)
 	}

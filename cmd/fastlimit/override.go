@@ -29,17 +29,18 @@ type overrideCmd struct {
 
 // adminFlags are those of commands that change something on a running node.
 type adminFlags struct {
-	Admin     string `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Admin address of a running node; of those with one store, of any. Default: 127.0.0.1:8081."`
+	Admin     string `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Admin address of a running node. Bans are of that node; overrides are of all nodes with its store. Default: 127.0.0.1:8081."`
 	TokenFile string `placeholder:"FILE" help:"File with the token of admin, which changes need unless admin is on loopback."`
 	Output    string `short:"o" enum:"text,json" default:"text" help:"Output format: text or json."`
 }
 
-func (f *adminFlags) client() (*adminClient, error) {
+// client is for the command of that name.
+func (f *adminFlags) client(command string) (*adminClient, error) {
 	if err := checkAdmin(f.Admin); err != nil {
 		return nil, err
 	}
 	token, err := readToken(f.TokenFile)
-	return &adminClient{command: "override", admin: f.Admin, token: token}, err
+	return &adminClient{command: command, admin: f.Admin, token: token}, err
 }
 
 type overrideSetCmd struct {
@@ -52,7 +53,7 @@ type overrideSetCmd struct {
 
 // Run implements the command.
 func (c *overrideSetCmd) Run(ctx context.Context, sys *system) error {
-	client, err := c.client()
+	client, err := c.client("override")
 	if err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ type overrideDeleteCmd struct {
 
 // Run implements the command.
 func (c *overrideDeleteCmd) Run(ctx context.Context, sys *system) error {
-	client, err := c.client()
+	client, err := c.client("override")
 	if err != nil {
 		return err
 	}
@@ -146,7 +147,7 @@ type overrideListCmd struct {
 
 // Run implements the command.
 func (c *overrideListCmd) Run(ctx context.Context, sys *system) error {
-	client, err := c.client()
+	client, err := c.client("override")
 	if err != nil {
 		return err
 	}

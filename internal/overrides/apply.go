@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/operator"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -150,7 +151,7 @@ func (s *Set) applyAll() {
 		}
 		next.problem = ""
 		if err := s.admit(&next, rules[next.rule], len(live)); err != nil {
-			next.problem = first(err)
+			next.problem = operator.First(err)
 		} else {
 			o := policy.LiveOverride{Rule: next.rule, Key: next.value.Key}
 			if next.placed != nil {

@@ -8,47 +8,27 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket/registry"
+	"github.com/fastlimit/fastlimit/internal/operator"
 	"github.com/fastlimit/fastlimit/internal/safetext"
 	"github.com/fastlimit/fastlimit/internal/strictjson"
 )
 
-// refusal is why a change was not made, in words for people.
-type refusal struct {
-	Status int // of HTTP
-	Detail string
-}
-
-func (e *refusal) Error() string { return e.Detail }
-
-// HTTPStatus is Status.
-func (e *refusal) HTTPStatus() int { return e.Status }
-
-func fail(status int, format string, args ...any) error {
-	return &refusal{status, fmt.Sprintf(format, args...)}
-}
-
-// Bounds of how long an override holds.
-const (
-	defaultFor = time.Hour
-	leastFor   = time.Second
-	mostFor    = registry.MaxLife
-)
+// Stores keep no change for longer.
+var _ [0]struct{} = [operator.MaxFor - registry.MaxLife]struct{}{}
 
 // change is the body of PUT /v1/overrides.
 type change struct {
-	Rule      string    `json:"rule"`
-	Key       texts     `json:"key"`
-	Rate      string    `json:"rate"`
-	Burst     uint64    `json:"burst"`
-	Unlimited bool      `json:"unlimited"`
-	For       *duration `json:"for"`
+	Rule      string             `json:"rule"`
+	Key       texts              `json:"key"`
+	Rate      string             `json:"rate"`
+	Burst     uint64             `json:"burst"`
+	Unlimited bool               `json:"unlimited"`
+	For       *operator.Duration `json:"for"`
 }
 
 // texts is a list, or one alone.
@@ -67,37 +47,7 @@ func (t *texts) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// duration is a text such as "1h".
-type duration time.Duration
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (d *duration) UnmarshalJSON(b []byte) error {
-	var text string
-	err := json.Unmarshal(b, &text)
-	if err == nil {
-		var v time.Duration
-		v, err = time.ParseDuration(text)
-		*d = duration(v)
-	}
-	if err != nil {
-		return fmt.Errorf(`for: %s is no time: write for example "30m" or "1h"`, safetext.ASCII(string(b), 40))
-	}
-	return nil
-}
-
-// inJSON says of a value of another type what the client sees of it: the field, and not
-// the types of this program.
-func inJSON(err error) error {
-	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
-	if !ok {
-		return err
-	}
-	want := map[string]string{"rule": "a text", "rate": `a text such as "1000/s"`, "burst": "a whole number from 0 on", "unlimited": "true or false"}[wrong.Field]
-	if want == "" {
-		return fmt.Errorf("want an object, not %s", wrong.Value)
-	}
-	return fmt.Errorf("%s: want %s, not %s", wrong.Field, want, wrong.Value)
-}
+var wants = map[string]string{"rule": "a text", "rate": `a text such as "1000/s"`, "burst": "a whole number from 0 on", "unlimited": "true or false"}
 
 const example = `send for example {"rule":"per-ip","key":["192.0.2.7"],"rate":"1000/s","burst":2000,"for":"1h"}`
 
@@ -107,21 +57,18 @@ const example = `send for example {"rule":"per-ip","key":["192.0.2.7"],"rate":"1
 func (s *Set) Put(ctx context.Context, body []byte, by string) (any, error) {
 	var c change
 	if err := strictjson.Decode(body, &c); err != nil {
-		return nil, fail(http.StatusBadRequest, "the body is not an override: %v; %s", inJSON(err), example)
+		return nil, operator.Refuse(http.StatusBadRequest, "the body is not an override: %v; %s", operator.WrongType(err, wants), example)
 	}
-	life := defaultFor
-	if c.For != nil {
-		life = time.Duration(*c.For)
-	}
-	if life < leastFor || life > mostFor {
-		return nil, fail(http.StatusBadRequest, "for: %v is out of range; want 1s to %v", life, mostFor)
+	life, err := c.For.Life()
+	if err != nil {
+		return nil, err
 	}
 	e, err := s.wanted(&c, by)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.fits(e); err != nil {
-		return nil, fail(http.StatusInsufficientStorage, "%s", first(err))
+		return nil, operator.Refuse(http.StatusInsufficientStorage, "%s", operator.First(err))
 	}
 	err = s.change(ctx, func(ctx context.Context) error {
 		return s.config.Store.Put(ctx, e.record.Name, e.record.Value, life)
@@ -131,12 +78,12 @@ func (s *Set) Put(ctx context.Context, body []byte, by string) (any, error) {
 	}
 	now := s.find(e.record.Name)
 	if now == nil {
-		return nil, fail(http.StatusConflict, "somebody else has deleted it a moment ago")
+		return nil, operator.Refuse(http.StatusConflict, "somebody else has deleted it a moment ago")
 	}
-	s.config.Log.Info("override set", slog.String("by", by), slog.String("rule", c.Rule), slog.String("key", keyText(c.Key)),
+	s.config.Log.Info("override set", slog.String("by", by), slog.String("rule", c.Rule), slog.String("key", operator.KeyText(c.Key)),
 		slog.String("limit", now.limitText()), slog.Duration("for", life), slog.Time("until", time.Now().Add(life).UTC()))
 	if why := now.wrong + now.problem; why != "" {
-		return nil, fail(http.StatusInsufficientStorage, "kept, but not in force on this node: %s", why)
+		return nil, operator.Refuse(http.StatusInsufficientStorage, "kept, but not in force on this node: %s", why)
 	}
 	return s.shown(now), nil
 }
@@ -170,9 +117,9 @@ func (s *Set) remove(ctx context.Context, name, rule string, key []string, by st
 		return err
 	}
 	if !existed {
-		return fail(http.StatusNotFound, "no live override of rule %s for %s; those of the file are changed there", safetext.ASCII(rule, 64), keyText(key))
+		return operator.Refuse(http.StatusNotFound, "no live override of rule %s for %s; those of the file are changed there", safetext.ASCII(rule, 64), operator.KeyText(key))
 	}
-	s.config.Log.Info("override deleted", slog.String("by", by), slog.String("rule", rule), slog.String("key", keyText(key)))
+	s.config.Log.Info("override deleted", slog.String("by", by), slog.String("rule", rule), slog.String("key", operator.KeyText(key)))
 	return nil
 }
 
@@ -182,7 +129,7 @@ func (s *Set) change(ctx context.Context, do func(context.Context) error) error 
 	case s.changing <- struct{}{}:
 		defer func() { <-s.changing }()
 	default:
-		return fail(http.StatusServiceUnavailable, "%d changes are being made: try again", maxChanging)
+		return operator.Refuse(http.StatusServiceUnavailable, "%d changes are being made: try again", maxChanging)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*askTimeout)
 	defer cancel()
@@ -192,10 +139,10 @@ func (s *Set) change(ctx context.Context, do func(context.Context) error) error 
 	}
 	switch {
 	case errors.Is(err, registry.ErrFull):
-		return fail(http.StatusInsufficientStorage, "there are %d live overrides, as many as there may be: delete some, or write them to the file", registry.MaxRecords)
+		return operator.Refuse(http.StatusInsufficientStorage, "there are %d live overrides, as many as there may be: delete some, or write them to the file", registry.MaxRecords)
 	case err != nil:
 		s.errors.Add(1)
-		return fail(http.StatusServiceUnavailable, "%s did not confirm the change, which may or may not hold: %v", s.config.Kept, err)
+		return operator.Refuse(http.StatusServiceUnavailable, "%s did not confirm the change, which may or may not hold: %v", s.config.Kept, err)
 	}
 	return nil
 }
@@ -209,10 +156,10 @@ func (s *Set) wanted(c *change, by string) (*entry, error) {
 	v := value{Rule: c.Rule, Key: c.Key, Rate: c.Rate, Burst: c.Burst, Unlimited: c.Unlimited, By: safetext.ASCII(by, 100)}
 	o, err := v.override()
 	if err != nil {
-		return nil, fail(http.StatusUnprocessableEntity, "rate: %s", first(err))
+		return nil, operator.Refuse(http.StatusUnprocessableEntity, "rate: %s", operator.First(err))
 	}
 	if c.Burst > 1<<63-1 {
-		return nil, fail(http.StatusUnprocessableEntity, "burst: %d is too large", c.Burst)
+		return nil, operator.Refuse(http.StatusUnprocessableEntity, "burst: %d is too large", c.Burst)
 	}
 	name, clients, err := s.config.Policy.Rules[i].CheckOverride(&o)
 	if err != nil {
@@ -221,7 +168,7 @@ func (s *Set) wanted(c *change, by string) (*entry, error) {
 	e := &entry{rule: i, value: v, limit: o.LimitOf(clients), free: o.Unlimited}
 	e.record = registry.Record{Name: recordName(c.Rule, name), Value: v.encode()}
 	if len(e.record.Name) > registry.MaxName || len(e.record.Value) > registry.MaxValue {
-		return nil, fail(http.StatusUnprocessableEntity, "key: too long; want at most about %d bytes", registry.MaxName)
+		return nil, operator.Refuse(http.StatusUnprocessableEntity, "key: too long; want at most about %d bytes", registry.MaxName)
 	}
 	if !e.free {
 		if _, err := s.config.Limiter.Rules()[i].LiveTierBytes(e.limit); err != nil {
@@ -258,10 +205,10 @@ func (s *Set) rule(name string) (int, error) {
 		return i, nil
 	}
 	var have []string
-	for _, r := range s.config.Limiter.Rules()[:min(20, len(s.rules))] {
+	for _, r := range s.config.Limiter.Rules() {
 		have = append(have, r.Name())
 	}
-	return 0, fail(http.StatusNotFound, "no rule %q; this node has %s", safetext.ASCII(name, 64), strings.Join(have, ", "))
+	return 0, operator.NoRule(name, have)
 }
 
 // nameOf is the name of the clients of a key.
@@ -281,7 +228,7 @@ func (s *Set) unfit(rule int, err error) error {
 	for _, p := range spec.Key {
 		key = append(key, p.String())
 	}
-	return fail(http.StatusUnprocessableEntity, "%s (rule %s: key %s, %v, burst %d)", first(err), spec.Limit.Name, strings.Join(key, ", "),
+	return operator.Refuse(http.StatusUnprocessableEntity, "%s (rule %s: key %s, %v, burst %d)", operator.First(err), spec.Limit.Name, strings.Join(key, ", "),
 		s.config.Limiter.Rules()[rule].Config().Rate, s.config.Limiter.Rules()[rule].Config().Burst)
 }
 
@@ -292,18 +239,6 @@ func (s *Set) find(name string) *entry {
 		}
 	}
 	return nil
-}
-
-// keyText is a key for logs.
-func keyText(key []string) string {
-	parts := make([]string, len(key))
-	for i, k := range key {
-		if !utf8.ValidString(k) || strings.ContainsAny(k, " ,\"") {
-			k = strconv.Quote(k)
-		}
-		parts[i] = safetext.ASCII(k, 128)
-	}
-	return strings.Join(parts, " ")
 }
 
 func (e *entry) limitText() string {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket/registry"
-	"github.com/fastlimit/fastlimit/internal/field"
+	"github.com/fastlimit/fastlimit/internal/operator"
 	"github.com/fastlimit/fastlimit/internal/strictjson"
 	"github.com/fastlimit/fastlimit/policy"
 )
@@ -71,7 +71,7 @@ func (s *Set) parse(r registry.Record, at time.Time) (*entry, error) {
 	name, clients, err := s.config.Policy.Rules[i].CheckOverride(&o)
 	switch {
 	case err != nil:
-		e.wrong = first(err)
+		e.wrong = operator.First(err)
 	case recordName(e.value.Rule, name) != r.Name:
 		return nil, errIgnored
 	}
@@ -106,14 +106,6 @@ func (v *value) override() (o policy.Override, err error) {
 // length of the rule's keeps two from being one.
 func recordName(rule, clients string) string {
 	return fmt.Sprintf("%d:%s:%s", len(rule), rule, clients)
-}
-
-// first is the first problem of an error as one line.
-func first(err error) string {
-	for _, e := range field.All(err) {
-		return e.Problem + "; " + e.Fix
-	}
-	return err.Error()
 }
 
 // take replaces what is known by what the store had at a time. Called with asking held.

@@ -1,11 +1,13 @@
 package overrides
 
 import (
-	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/operator"
 )
 
 // list is Set.List of a rule that exists, or of all.
@@ -32,11 +34,11 @@ func TestListOfNoRule(t *testing.T) {
 			t.Errorf("%+v", l)
 		}
 		_, err := w.set.List("nope")
-		if e, ok := errors.AsType[*refusal](err); !ok || e.Status != 404 || e.Detail != `no rule "nope"; this node has ip, m` {
+		if statusOf(err) != 404 || err.Error() != `no rule "nope"; this node has ip, m` {
 			t.Errorf("%v", err)
 		}
 		name := recordName("nope", "x")
-		if err := store.Put(t.Context(), name, `{"rule":"nope","key":["x"],"unlimited":true}`, defaultFor); err != nil {
+		if err := store.Put(t.Context(), name, `{"rule":"nope","key":["x"],"unlimited":true}`, operator.DefaultFor); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * pollMost)
@@ -62,8 +64,7 @@ func TestPutOfWrongTypes(t *testing.T) {
 		`[]`:                                "want an object, not array",
 	} {
 		_, err := w.set.Put(t.Context(), []byte(body), "me")
-		e, ok := errors.AsType[*refusal](err)
-		if !ok || e.Status != 400 || !strings.Contains(e.Detail, want) || !strings.Contains(e.Detail, example) || strings.Contains(e.Detail, "overrides.") || strings.Contains(e.Detail, "Go ") {
+		if text := fmt.Sprint(err); statusOf(err) != 400 || !strings.Contains(text, want) || !strings.Contains(text, example) || strings.Contains(text, "overrides.") || strings.Contains(text, "Go ") {
 			t.Errorf("%s: %v, want %s", body, err, want)
 		}
 	}

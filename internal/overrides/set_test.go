@@ -98,13 +98,17 @@ func (w *world) admits(client string) (n int) {
 func (w *world) put(body string, status int) {
 	w.Helper()
 	_, err := w.set.Put(w.Context(), []byte(body), "me")
-	got := 200
-	if r, ok := err.(interface{ HTTPStatus() int }); ok {
-		got = r.HTTPStatus()
-	}
-	if got != status {
+	if got := statusOf(err); got != status {
 		w.Errorf("%s: %d %v, want %d", body, got, err, status)
 	}
+}
+
+// statusOf is what a call is answered with.
+func statusOf(err error) int {
+	if r, ok := err.(interface{ HTTPStatus() int }); ok {
+		return r.HTTPStatus()
+	}
+	return 200
 }
 
 func (w *world) wants(what, client string, want int) {

@@ -14,7 +14,7 @@
 // the servers.
 //
 // A kernel that refuses user namespaces fails the test. The tests that use them have
-// the build tag "netns", which "make test" sets, and names that begin with TestNetns. They need ip, of iproute2, and nsenter and
+// the build tag "netns", which "make test" sets. They need ip, of iproute2, and nsenter and
 // setpriv, of util-linux.
 package netns
 
@@ -154,16 +154,24 @@ func batch(t testkit.T, ip *exec.Cmd, lines string) {
 // namespace makes a network namespace, which is there as long as the file is open, or a
 // process is in it.
 func namespace() (file *os.File, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // without an end: the thread ends with the goroutine
-		if err = unix.Unshare(unix.CLONE_NEWNET); err == nil {
-			file, err = os.Open("/proc/thread-self/ns/net")
+	err = inThread(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return err
 		}
-	}()
-	<-done
+		file, err = os.Open("/proc/thread-self/ns/net")
+		return err
+	})
 	return file, err
+}
+
+// inThread calls f in a thread of its own, which may enter namespaces: it ends with f.
+func inThread(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked
+		done <- f()
+	}()
+	return <-done
 }
 
 // Command is a program among the servers. Its process becomes the program's, so that

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/bench/proc"
 	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/internal/testkit/netns"
 )
@@ -164,4 +165,32 @@ type failing struct {
 func (f *failing) Fatalf(format string, args ...any) {
 	f.failed = append(f.failed, "in namespaces")
 	panic(fmt.Sprintf(format, args...))
+}
+
+// The thread that receives packets for servers spends time when packets come, and none else.
+func TestNetnsReceiver(t *testing.T) {
+	netns.Run(t, func() {
+		w := netns.New(t)
+		server(t, w)
+		pid, err := w.Receiver()
+		if err != nil {
+			t.Fatal(err)
+		}
+		spent := func() time.Duration {
+			d, err := proc.CPU(pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+		before := spent()
+		time.Sleep(100 * time.Millisecond)
+		idle := spent() - before
+		r := netns.Load{Server: netns.Server4 + ":8080", Sources: netns.Sources(netns.Clients4, 32, 100), Rate: 2000, Patience: 10 * time.Second}.Start()
+		testkit.Eventually(t, "answers", func() bool { return r.Counts().Denied > 1000 })
+		r.Stop()
+		if busy := spent() - before - idle; busy < 10*idle || busy < 1000*time.Microsecond {
+			t.Errorf("%v for 1000 requests, and %v for none", busy, idle)
+		}
+	})
 }

@@ -37,7 +37,15 @@ type Overrides interface {
 	Delete(ctx context.Context, rule string, key []string, by string) error
 }
 
-// Config is what an admin listener shows. All but Top and Overrides are required; all functions
+// Bans are the clients who are refused for a while, by rules or by operators. Errors as
+// those of [Overrides].
+type Bans interface {
+	List(rule string, limit int) (any, error) // that encodes as JSON; of all rules if rule is ""
+	Ban(body []byte, by string) (reply any, err error)
+	Unban(rule string, key []string, by string) (reply any, err error)
+}
+
+// Config is what an admin listener shows. All but Top, Overrides and Bans are required; all functions
 // but Listen are called concurrently.
 type Config struct {
 	Listen  func() (net.Listener, error) // binds the address
@@ -51,6 +59,7 @@ type Config struct {
 	Top func(n int) any
 
 	Overrides Overrides      // nil: there are none, and none can be set
+	Bans      Bans           // likewise
 	Operator  guard.Operator // who may change something
 
 	// Batch answers /v1/decide, with a body of at most MaxBatchBytes.

@@ -24,12 +24,7 @@ func (f *Front) listOverrides(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	list, err := f.Overrides.List(r.URL.Query().Get("rule"))
-	if err != nil {
-		problemOf(w, err)
-		return
-	}
-	b, err := json.Marshal(list)
-	writeJSON(w, b, err)
+	writeReply(w, list, err)
 }
 
 // putOverride answers PUT /v1/overrides.
@@ -43,12 +38,7 @@ func (f *Front) putOverride(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	reply, err := f.Overrides.Put(r.Context(), body, peer(r))
-	if err != nil {
-		problemOf(w, err)
-		return
-	}
-	b, err := json.Marshal(reply)
-	writeJSON(w, b, err)
+	writeReply(w, reply, err)
 }
 
 // deleteOverride answers DELETE /v1/overrides?rule=R&key=K[&key=K].
@@ -79,6 +69,16 @@ func peer(r *http.Request) string {
 
 func noOverrides(w http.ResponseWriter) {
 	problem(w, http.StatusNotFound, "This server has no live overrides.")
+}
+
+// writeReply answers with what a part of the server returns.
+func writeReply(w http.ResponseWriter, reply any, err error) {
+	if err != nil {
+		problemOf(w, err)
+		return
+	}
+	b, err := json.Marshal(reply)
+	writeJSON(w, b, err)
 }
 
 // problemOf answers with an error of a part of the server.

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 )
@@ -16,12 +17,10 @@ type Expeller interface{ Expel(b Banned) }
 type Banned struct {
 	Conn   *conn.Conn // of the request; its goroutine is the caller's
 	Client netip.Addr
-	Prefix netip.Prefix  // of the client, by which it is counted; invalid: the rule counts by more
-	Left   time.Duration // of the ban
-	Named  bool          // a header of a trusted proxy has named the client
-
-	// Operator says that an operator has banned the client: see [Service.OperatorsBan].
-	Operator bool
+	Rule   *fastlimit.Rule // that has banned it; nil: an operator has, see [Service.OperatorsBan]
+	Prefix netip.Prefix    // of the client, by which it is counted; invalid: the rule counts by more
+	Left   time.Duration   // of the ban
+	Named  bool            // a header of a trusted proxy has named the client
 }
 
 // SetExpeller has banned clients told of. Call it before the first request.
@@ -31,8 +30,7 @@ func (s *Service) SetExpeller(e Expeller) { s.expeller = e }
 func (s *Service) expel(c *conn.Conn, r *requestState, snap *Snapshot, from *policy.AssembleResult, v *policy.Verdict) {
 	prefix, _ := snap.engine.ClientPrefix(v.Rule, r.request.Client)
 	s.expeller.Expel(Banned{
-		Conn: c, Client: r.request.Client, Prefix: prefix, Left: v.Decision.RetryAfter, Named: from.Trusted,
-		Operator: v.List == policy.ListBan,
+		Conn: c, Client: r.request.Client, Rule: v.Rule, Prefix: prefix, Left: v.Decision.RetryAfter, Named: from.Trusted,
 	})
 }
 
@@ -40,6 +38,16 @@ func (s *Service) expel(c *conn.Conn, r *requestState, snap *Snapshot, from *pol
 func (s *Service) OperatorsBan(a netip.Addr) (p netip.Prefix, ok bool) {
 	p, _, ok = s.Snapshot().engine.Bans().Lookup(a, s.clock.now())
 	return p, ok
+}
+
+// StillBanned reports whether a client whose prefix is valid has not been unbanned since.
+func (s *Service) StillBanned(b Banned) (ok bool) {
+	if b.Rule == nil {
+		_, ok = s.OperatorsBan(b.Client)
+	} else {
+		_, ok = b.Rule.Banned(b.Rule.AddrKey(b.Client))
+	}
+	return ok
 }
 
 // AllowsSome reports whether an address of a prefix is on the allow list and not banned by

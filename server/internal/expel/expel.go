@@ -41,6 +41,8 @@ type Config struct {
 	AllowsSome, TrustsSome func(netip.Prefix) bool
 	// OperatorsBan is the prefix by which operators have banned an address.
 	OperatorsBan func(netip.Addr) (netip.Prefix, bool)
+	// StillBanned reports whether nobody has ended the ban of a client meanwhile.
+	StillBanned func(decide.Banned) bool
 
 	Balancers []netip.Prefix             // that send PROXY headers
 	Reset     func(netip.Prefix) (n int) // resets all connections of a prefix
@@ -92,7 +94,7 @@ func (e *Expeller) Expel(b decide.Banned) {
 // give gives the client to the kernel: the whole prefix that an operator has banned, or the
 // client alone where that may not be.
 func (e *Expeller) give(b decide.Banned) {
-	if b.Operator {
+	if b.Rule == nil {
 		p, ok := e.config.OperatorsBan(b.Client)
 		if !ok { // it has ended
 			return
@@ -110,11 +112,17 @@ func (e *Expeller) give(b decide.Banned) {
 	e.tell(b.Prefix, b)
 }
 
-// tell tells the kernel, and resets connections unless that does not do as it is told.
+// tell tells the kernel, and resets connections unless that does not do as it is told. Who
+// ends a ban, or spares a prefix, does so before telling the feed: if that was too early to
+// take this away, it is seen here.
 func (e *Expeller) tell(p netip.Prefix, b decide.Banned) bool {
 	f := e.config.Feed
 	if !f.Add(p, b.Left) {
 		return false
+	}
+	if !e.config.StillBanned(b) || e.Spares(p) != NotRefused {
+		f.Remove(p)
+		return true
 	}
 	if f.Holds(b.Client) {
 		e.config.Reset(p)

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/fastlimit/fastlimit/internal/cli"
+)
+
+// Operators ban, see and unban on a running node, without a word of configuration.
+func TestBanAndUnban(t *testing.T) {
+	t.Parallel()
+	p := serve(t, "-c", writeFile(t, "c.yaml", "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nallow: [127.0.3.7]\ndeny_status: 403\nrules: [{name: r, rate: 1000/s}]\n"))
+	from := func(addr string) string {
+		resp, body := get(t, clientFrom(t, addr), "http://"+p.listen+"/")
+		return fmt.Sprint(resp.StatusCode, " ", resp.Header.Get("Retry-After"), body)
+	}
+	run := func(want string, args ...string) {
+		t.Helper()
+		code, stdout, stderr := command(t, nil, append(args, "--admin", p.admin)...)
+		if got := regexp.MustCompile(`\b29m59s|7199\.\d+`).ReplaceAllString(fmt.Sprint(code, " ", stdout, strings.ReplaceAll(stderr, p.admin, "ADMIN")), "SOON"); got != want {
+			t.Errorf("%q: got\n%s\nwant\n%s", args, got, want)
+		}
+	}
+	run("0 KEY  BY  RULE  ENDS IN  TIMES  KERNEL\n", "bans")
+	run("0 127.0.3.0/24: banned, ends in 1h0m0s; on the allow list and not banned: 127.0.3.7/32\n", "ban", "127.0.3.0/24")
+	run("0 127.0.4.1: banned, ends in 30m0s\n", "ban", "127.0.4.1", "--for", "30m")
+	run(`0 {"key":"2001:db8::/48","rule":"","by":"operator","seconds_left":7200,"times":1,"kernel":false}`+"\n", "ban", "2001:db8::/48", "--for", "2h", "-o", "json")
+	for addr, want := range map[string]string{"127.0.3.1": "403 3", "127.0.4.1": "403 1", "127.0.3.7": "200 ", "127.0.5.1": "200 "} {
+		if got := from(addr); !strings.HasPrefix(got, want) || want == "200 " && got != want {
+			t.Errorf("%s: %s, want %s", addr, got, want)
+		}
+	}
+	if got := from("127.0.3.1"); !strings.Contains(got, `"status":403,"detail":"The client is banned.","violated-policies":["ban"]`) {
+		t.Error(got)
+	}
+	code, stdout, _ := command(t, nil, "bans", "--admin", p.admin, "--limit", "2")
+	if want := regexp.MustCompile(`^KEY            BY        RULE  ENDS IN +TIMES  KERNEL
+2001:db8::/48  operator        \S+ +1      -
+127\.0\.3\.0/24   operator        \S+ +1      -
+and 1 more
+$`); code != 0 || !want.MatchString(stdout) {
+		t.Errorf("%d\n%s", code, stdout)
+	}
+	if code, stdout, _ := command(t, nil, "bans", "--admin", p.admin, "-o", "json"); code != 0 || !strings.HasPrefix(stdout, `{"bans":[{"key":"2001:db8::/48","rule":"","by":"operator","seconds_left":7`) || !strings.HasSuffix(stdout, `"total":3}`+"\n") {
+		t.Errorf("%d %s", code, stdout)
+	}
+	if n := p.metric(t, "fastlimit_operator_bans"); n != 3 {
+		t.Errorf("%v are counted", n)
+	}
+	run("1 fastlimit unban: ADMIN: 127.0.3.1 is not banned by itself, but within 127.0.3.0/24, which is: unban that\n", "unban", "127.0.3.1")
+	run("0 127.0.3.0/24: unbanned, was banned by an operator\n", "unban", "127.0.3.0/24")
+	run(`0 {"unbanned":[{"key":"127.0.4.1","rule":"","by":"operator"}]}`+"\n", "unban", "127.0.4.1", "-o", "json")
+	for _, addr := range []string{"127.0.3.1", "127.0.4.1"} {
+		if got := from(addr); got != "200 " {
+			t.Errorf("%s: %s", addr, got)
+		}
+	}
+	run("1 fastlimit ban: ADMIN: key: 127.0.3.1/24 has bits set beyond its length; write 127.0.3.0/24, or 127.0.3.1 for the address alone\n", "ban", "127.0.3.1/24")
+	run("1 fastlimit ban: ADMIN: key: 0.0.0.0/0 is shorter than a /8, and would refuse too many; ban at least a /8, for example 192.0.2.0/24, or write the prefix into deny\n", "ban", "0.0.0.0/0")
+	run("1 fastlimit ban: ADMIN: for: 0s is out of range; want 1s to 8784h0m0s\n", "ban", "127.0.3.1", "--for", "0s")
+	run("1 fastlimit bans: ADMIN: limit=99999: want a whole number from 1 to 10000\n", "bans", "--limit", "99999")
+	for _, line := range []string{`msg="ban set" by=127.0.0.1 key=127.0.3.0/24 for=1h0m0s until=`, `msg="ban ended" by=127.0.0.1 key=127.0.3.0/24 rule=""`} {
+		p.waitLog(line)
+	}
+}
+
+// What another program answers is no ban, and steers no terminal.
+func TestBansOfStrangers(t *testing.T) {
+	t.Parallel()
+	reply := ""
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, reply) }))
+	defer s.Close()
+	for _, c := range []struct {
+		args, reply string
+		code        int
+		want        string
+	}{
+		{"bans", `{}`, cli.ExitFailure, "is it the admin listener of fastlimit?"},
+		{"bans", `<html>`, cli.ExitFailure, "is it the admin listener of fastlimit?"},
+		{"bans", `{"bans":[{"key":"\u001b[2J","rule":"\u001b","by":"\u001b"}],"total":1}`, 0, `"\x1b[2J"`},
+		{"ban 192.0.2.1", `{}`, cli.ExitFailure, "is it the admin listener of fastlimit?"},
+		{"ban 192.0.2.1", `{"key":"\u001b[2J","seconds_left":1}`, 0, `"\x1b[2J": banned, ends in 1s`},
+		{"unban 192.0.2.1", `{"unbanned":[]}`, cli.ExitFailure, "is it the admin listener of fastlimit?"},
+		{"unban 192.0.2.1", `{"unbanned":[{"key":"\u001b[2J","rule":"\u001b"}]}`, 0, `"\x1b[2J": unbanned, was banned by rule "\x1b"`},
+		{"bans --limit 0", ``, cli.ExitUsage, "--limit 0: want 1 to 10000"},
+		{"ban", ``, cli.ExitUsage, "prefix"},
+		{"unban", ``, cli.ExitUsage, "key"},
+	} {
+		reply = c.reply
+		code, stdout, stderr := command(t, nil, append(strings.Fields(c.args), "--admin", strings.TrimPrefix(s.URL, "http://"))...)
+		if code != c.code || !strings.Contains(stdout+stderr, c.want) || strings.Contains(stdout+stderr, "\x1b") {
+			t.Errorf("%s on %s: exit %d, %q, %q; want %d and %q", c.args, c.reply, code, stdout, stderr, c.code, c.want)
+		}
+	}
+}

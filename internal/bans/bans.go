@@ -1,0 +1,147 @@
+// Package bans is what operators see of bans, and change: those of rules, which the
+// limiter begins and ends by itself ([fastlimit.RuleConfig].Ban), and prefixes that
+// operators ban by hand ([policy.Bans]).
+//
+// Operators' bans are of this node and in its memory: each ends by this machine's
+// monotonic clock, and all of them with the process. A change replaces the bans by which
+// requests are decided, so that no request takes a lock. Nothing has to run for a ban to
+// end: requests compare its end with their own time. What has ended is dropped with a later
+// change.
+package bans
+
+import (
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/policy"
+)
+
+// maxPrefixes is how many prefixes operators can have banned at a time, Memory the bytes that they
+// take at most (TestMemory).
+const (
+	maxPrefixes = 10_000
+	Memory      = 3 << 20
+)
+
+// Kernel knows which addresses the kernel drops packets of.
+type Kernel interface{ Holds(netip.Addr) bool }
+
+// Node is where requests are decided: a server.
+type Node interface {
+	// SetBans has requests that begin from then on decided by these bans of operators.
+	SetBans(b *policy.Bans)
+	// Lists are the allow and deny lists in force; nil if there are none.
+	Lists() *policy.Lists
+}
+
+// Config is what a [Set] works with. Kernel may be nil, all else is required.
+type Config struct {
+	Limiter *fastlimit.Limiter
+	Engine  *policy.Engine // of it
+	Kernel  Kernel
+
+	// Unbanned is called after a ban has been ended by hand, with its prefix, or that of
+	// the client of a rule by address. It may be nil, and must not block.
+	Unbanned func(netip.Prefix)
+
+	Log *slog.Logger
+}
+
+// Set is the bans of a node. Make it with [New] and call Start; after that all methods are
+// safe for concurrent use.
+type Set struct {
+	config Config
+	node   Node
+
+	mu   sync.Mutex // guards what follows; held while a node takes other bans
+	bans *policy.Bans
+	info map[netip.Prefix]info // of all in bans
+	next time.Time             // no ban ends before
+}
+
+// info is what is known of a ban besides its prefix.
+type info struct {
+	until time.Time
+	times int // it was set, without a pause
+}
+
+// New returns a set without bans by hand.
+func New(c Config) *Set { return &Set{config: c, info: map[netip.Prefix]info{}} }
+
+// Start has a node decide by the bans. Call it once, before anything else.
+func (s *Set) Start(n Node) { s.node = n }
+
+// set bans a prefix, or changes how long it is banned for. It returns how often it was set,
+// 0 if there are too many bans for another one.
+func (s *Set) set(p netip.Prefix, life time.Duration) (times int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	s.dropLocked(now)
+	before, again := s.info[p]
+	if !again && len(s.info) >= maxPrefixes {
+		return 0
+	}
+	until := now.Add(life)
+	s.info[p] = info{until, before.times + 1}
+	if len(s.info) == 1 || until.Before(s.next) {
+		s.next = until
+	}
+	s.bans = s.bans.With(p, until)
+	s.node.SetBans(s.bans)
+	return before.times + 1
+}
+
+// end ends a ban by hand. It reports false if there is none that has not ended by itself.
+func (s *Set) end(p netip.Prefix) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dropLocked(time.Now())
+	if _, ok := s.info[p]; !ok {
+		return false
+	}
+	delete(s.info, p)
+	s.bans = s.bans.Without(p)
+	s.node.SetBans(s.bans)
+	return true
+}
+
+// dropLocked drops what has ended, if anything may have. The node gets the rest with the
+// change that follows, if one does: it does without.
+func (s *Set) dropLocked(now time.Time) {
+	if now.Before(s.next) {
+		return
+	}
+	first := true
+	for p, i := range s.info {
+		if !i.until.After(now) {
+			delete(s.info, p)
+			s.bans = s.bans.Without(p)
+			continue
+		}
+		if first || i.until.Before(s.next) {
+			s.next, first = i.until, false
+		}
+	}
+}
+
+// Stats are counts for metrics.
+type Stats struct {
+	ByOperators int // prefixes that are banned now by hand
+}
+
+// Stats returns the counts.
+func (s *Set) Stats() (st Stats) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, i := range s.info {
+		if i.until.After(now) {
+			st.ByOperators++
+		}
+	}
+	return st
+}

@@ -1,0 +1,173 @@
+package bans
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/operator"
+	"github.com/fastlimit/fastlimit/internal/safetext"
+	"github.com/fastlimit/fastlimit/internal/strictjson"
+	"github.com/fastlimit/fastlimit/policy"
+)
+
+// change is the body of POST /v1/bans.
+type change struct {
+	Key string             `json:"key"`
+	For *operator.Duration `json:"for"`
+}
+
+const example = `send for example {"key":"192.0.2.0/24","for":"1h"}`
+
+// maxAllowed is how many entries of the allow list an answer names.
+const maxAllowed = 20
+
+// Done is the answer to a ban. Its names are part of the contract.
+type Done struct {
+	Shown
+
+	// Allowed are the first entries of the allow list within the prefix, whose clients
+	// stay allowed, and AllowedEntries how many there are.
+	Allowed        []netip.Prefix `json:"still_allowed,omitempty"`
+	AllowedEntries int            `json:"still_allowed_entries,omitempty"`
+}
+
+// Ban bans the prefix of a body: JSON such as {"key":"192.0.2.0/24","for":"1h"}. When it
+// returns the ban holds. by says who wants it, for the log. The error has a method
+// HTTPStatus.
+func (s *Set) Ban(body []byte, by string) (any, error) {
+	var c change
+	if err := strictjson.Decode(body, &c); err != nil {
+		err = operator.WrongType(err, map[string]string{"key": "a text"})
+		return nil, operator.Refuse(http.StatusBadRequest, "the body is not a ban: %v; %s", err, example)
+	}
+	life, err := c.For.Life()
+	if err != nil {
+		return nil, err
+	}
+	p, err := policy.ParseBan(c.Key)
+	if err != nil {
+		return nil, operator.Refuse(http.StatusUnprocessableEntity, "key: %s", operator.First(err))
+	}
+	times := s.set(p, life)
+	if times == 0 {
+		return nil, operator.Refuse(http.StatusUnprocessableEntity, "%d prefixes are banned, as many as can be: unban some, ban shorter prefixes, or write them into a file of deny", maxPrefixes)
+	}
+	s.config.Log.Info("ban set", slog.String("by", by), slog.String("key", prefixText(p)), slog.Duration("for", life), slog.Time("until", time.Now().Add(life).UTC()))
+	d := Done{Shown: shownPrefix(p, life, times)}
+	d.Kernel = s.held(p.Addr())
+	d.Allowed, d.AllowedEntries = s.node.Lists().AllowedWithin(p, maxAllowed)
+	return d, nil
+}
+
+// Ended is the answer to the end of bans. Its names are part of the contract.
+type Ended struct {
+	Unbanned []Which `json:"unbanned"`
+}
+
+// Which names a ban.
+type Which struct {
+	Key  string `json:"key"`
+	Rule string `json:"rule"` // "" for one by an operator
+	By   string `json:"by"`
+}
+
+// Unban ends what is banned by exactly this key: the operators' ban of the prefix, and the
+// bans of all rules, or of one alone if rule is not "". by says who wants it, for the log.
+// The error has a method HTTPStatus.
+func (s *Set) Unban(rule string, key []string, by string) (any, error) {
+	rules, err := s.rules(rule)
+	if err != nil {
+		return nil, err
+	}
+	u := unban{Set: s}
+	p, wrong := prefixOf(key)
+	if rule == "" && wrong == nil && s.end(p) {
+		u.ended(Which{Key: prefixText(p), By: byOperator}, p)
+	}
+	for _, r := range rules {
+		if err := u.rule(r, key); err == nil {
+			wrong = nil
+		} else if rule != "" {
+			return nil, operator.Refuse(http.StatusUnprocessableEntity, "key: %s", operator.First(err))
+		}
+	}
+	if len(u.all) == 0 {
+		return nil, s.notBanned(rule, key, p, wrong)
+	}
+	for _, w := range u.all {
+		s.config.Log.Info("ban ended", slog.String("by", by), slog.String("key", w.Key), slog.String("rule", w.Rule))
+	}
+	return Ended{u.all}, nil
+}
+
+// unban is the end of the bans of a key.
+type unban struct {
+	*Set
+	all []Which
+}
+
+// rule ends the ban of a rule, if it has one. The error says why the rule can have no such
+// key.
+func (u *unban) rule(r *fastlimit.Rule, text []string) error {
+	key, err := u.config.Engine.KeyFromText(r, text)
+	if err != nil {
+		return err //nolint:wrapcheck // it names the rule
+	}
+	w, p := Which{Key: operator.KeyText(text), Rule: r.Name(), By: byRule}, netip.Prefix{}
+	for b := range r.Bans() {
+		if b.Digest == key.Digest() {
+			w.Key = b.Key
+			p, _ = b.Prefix()
+		}
+	}
+	if r.Unban(key) {
+		u.ended(w, p)
+	}
+	return nil
+}
+
+// ended notes an end. The prefix is invalid if the key is none.
+func (u *unban) ended(w Which, p netip.Prefix) {
+	u.all = append(u.all, w)
+	if u.config.Unbanned != nil && p.IsValid() {
+		u.config.Unbanned(p)
+	}
+}
+
+// prefixOf is the prefix that a key is, if it can be one that operators ban.
+func prefixOf(key []string) (netip.Prefix, error) {
+	if len(key) != 1 {
+		return netip.Prefix{}, fmt.Errorf("a prefix is one key, not %d", len(key))
+	}
+	return policy.ParseBan(key[0])
+}
+
+// notBanned says that a key is not banned, and what may have been meant.
+func (s *Set) notBanned(rule string, key []string, p netip.Prefix, wrong error) error {
+	if wrong != nil {
+		return operator.Refuse(http.StatusUnprocessableEntity, "key: %s", operator.First(wrong))
+	}
+	text := operator.KeyText(key) + " is not banned"
+	if rule != "" {
+		text += " by rule " + safetext.ASCII(rule, 64)
+	}
+	s.mu.Lock()
+	bans := s.bans
+	s.mu.Unlock()
+	if wider, _, ok := bans.Lookup(p.Addr(), time.Now()); ok && wider.Bits() < p.Bits() {
+		text += fmt.Sprintf(" by itself, but within %v, which is: unban that", wider)
+	}
+	return operator.Refuse(http.StatusNotFound, "%s", text)
+}
+
+// prefixText is a prefix as clients are named: an address alone without its length.
+func prefixText(p netip.Prefix) string {
+	if p.IsSingleIP() {
+		return p.Addr().String()
+	}
+	return p.String()
+}
