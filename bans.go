@@ -159,10 +159,7 @@ func (r *Rule) setBans(rp *RulePlan, old *Rule) {
 	}
 	r.bans = ban.New(rp.Bans, p.Within)
 	if old != nil && old.bans != nil {
-		now := r.clock.late(r.clock.now())
-		for b := range old.bans.All(now) {
-			r.bans.Impose(p, b.Digest, now, b.Left, b.Times, []byte(b.Name))
-		}
+		r.bans.Adopt(old.bans, p, r.clock.late(r.clock.now()))
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/guard"
 	"github.com/fastlimit/fastlimit/server/internal/h2"
 	"github.com/fastlimit/fastlimit/server/internal/lifecycle"
+	"github.com/fastlimit/fastlimit/server/internal/logs"
 	"github.com/fastlimit/fastlimit/server/internal/metrics"
 	"github.com/fastlimit/fastlimit/server/internal/proxy"
 	"github.com/fastlimit/fastlimit/server/internal/upstream"
@@ -35,6 +36,7 @@ type Server struct {
 	http2   *h2.Server
 	certs   []*certs.Store // likewise; nil: no TLS
 	access  *accesslog.Log // nil: none
+	bans    logs.Bans      // that rules have begun
 	admin   *admin.Front   // nil: none
 	pool    *upstream.Pool // nil: a decision service
 	proxy   *proxy.Proxy   // likewise
@@ -216,6 +218,7 @@ func (s *Server) tick() {
 // endSecond ends a second of the log.
 func (s *Server) endSecond() {
 	s.decide.EndSecond()
+	s.bans.EndSecond(s.config.Logger)
 	s.conns.EndSecond(time.Since(s.started))
 	if s.proxy != nil {
 		s.proxy.EndSecond()

@@ -111,20 +111,21 @@ func until(t *testing.T, what string, f func() bool) {
 // Packets of banned sources to the ports are dropped, and no others.
 func TestDrops(t *testing.T) {
 	for _, c := range []struct {
-		name, server, client, neighbour, ban string
+		table, server, client, neighbour, ban string
 	}{
 		{"IPv4", "127.0.0.1", "127.0.5.1", "127.0.5.2", "127.0.5.1/32"},
-		{"IPv4 prefix", "127.0.0.1", "127.0.6.200", "127.0.7.1", "127.0.6.0/24"},
-		{"IPv6 prefix", "fd00::1", "fd00:0:0:5::7", "fd00:0:0:6::7", "fd00:0:0:5::/64"},
+		{"IPv4_prefix", "127.0.0.1", "127.0.6.200", "127.0.7.1", "127.0.6.0/24"},
+		{"IPv6_prefix", "fd00::1", "fd00:0:0:5::7", "fd00:0:0:6::7", "fd00:0:0:5::/64"},
 		{"IPv6", "fd00::1", "fd00:0:0:5::7", "fd00:0:0:5::8", "fd00:0:0:5::7/128"},
-		{"IPv6 at no byte", "fd00::1", "fd00:0:0:5::7", "fd00:0:0:6::7", "fd00:0:0:4::/63"},
+		{"IPv6_at_no_byte", "fd00::1", "fd00:0:0:5::9", "fd00:0:0:6::9", "fd00:0:0:4::/63"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(c.table, func(t *testing.T) {
+			t.Parallel()
 			for _, a := range []string{c.server, c.client, c.neighbour} {
-				addAddress(t, netip.MustParseAddr(a))
+				addAddress(t, a)
 			}
 			limited, other := serve(t, c.server), serve(t, c.server)
-			s := open(t, Config{Ports: []uint16{portOf(limited), 9}}, false)
+			s := open(t, Config{Table: c.table, Ports: []uint16{portOf(limited), 9}}, false)
 			dial := func(from, to string, patience time.Duration) error {
 				d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: patience}
 				conn, err := d.Dial("tcp", to)

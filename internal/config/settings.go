@@ -47,7 +47,7 @@ func reserved(names ...string) (all []setting) {
 
 // The tables are set in init: as initializers of these variables they would form a
 // cycle, since reading a setting looks up others (whereItBelongs).
-var topSettings, upstreamSettings, listenSettings, tlsSettings, adminSettings, denialSettings, connectionSettings, drainSettings, waitSettings, redisSettings, postgresSettings, clusterSettings, listFileSettings, accessLogSettings, ruleSettings, matchSettings, notSettings, legacySettings, bucketSettings, overrideSettings, costFromSettings, rateFromSettings section
+var topSettings, upstreamSettings, listenSettings, tlsSettings, adminSettings, denialSettings, connectionSettings, drainSettings, waitSettings, redisSettings, postgresSettings, clusterSettings, listFileSettings, accessLogSettings, ruleSettings, matchSettings, notSettings, legacySettings, bucketSettings, overrideSettings, costFromSettings, rateFromSettings, banSettings, prefixSettings section
 
 func init() {
 	denialSettings = section{
@@ -125,6 +125,8 @@ func init() {
 	overrideSettings = overrideTable()
 	costFromSettings = costFromTable()
 	rateFromSettings = rateFromTable()
+	prefixSettings = prefixTable()
+	banSettings = banTable()
 	ruleSettings = ruleTable()
 	topSettings = topTable()
 }
@@ -300,7 +302,7 @@ func ruleTable() section {
 	return section{
 		name: "rule", want: "a rule such as {name: per-ip, key: ip, rate: 100/s}", where: "in a rule, indented like its name",
 		check: checkRule,
-		settings: append([]setting{
+		settings: []setting{
 			{
 				name: "name", field: "Limit.Name", value: nameOf("a name of 1 to 64 letters, digits, dots, dashes or underscores", nameRunes),
 				required: "give the rule a name, for example name: per-ip", doc: "name of the rule in metrics and headers",
@@ -325,7 +327,8 @@ func ruleTable() section {
 			{name: "cost_from", field: "CostFrom", value: mapping(&costFromSettings), shown: "none", doc: "where the cost of a request comes from, if not from `cost`"},
 			{name: "on_bad_cost", field: "OnBadCost", value: choice("reject", "deny", "charge"), def: "reject", doc: "what to do with a request whose cost is none"},
 			{name: "rate_from", field: "RateFrom", value: mapping(&rateFromSettings), shown: "none", doc: "where the rate of a client comes from, if not from `rate`"},
-		}, reserved("ban")...),
+			{name: "ban", field: "Limit.Ban", value: ruleBan(), shown: "none", doc: "refuse clients for a while that are denied too often"},
+		},
 	}
 }
 
