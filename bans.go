@@ -81,6 +81,18 @@ func (r *Rule) Unban(key Key) bool {
 
 // UnbanDigest is [Rule.Unban] for a client of [Rule.Bans].
 func (r *Rule) UnbanDigest(d sketch.Digest) bool {
+	if !r.UnbanFor(d) {
+		return false
+	}
+	if on := r.limiter.onUnban; on != nil {
+		on(Ban{Rule: r.Base(), Digest: d})
+	}
+	return true
+}
+
+// UnbanFor is [Rule.UnbanDigest] because another node has said so, as [Rule.BanFor] is: it
+// does not call OnUnban.
+func (r *Rule) UnbanFor(d sketch.Digest) bool {
 	r.checkMade()
 	return r.bans != nil && r.bans.Lift(d, r.clock.late(r.clock.now()))
 }
@@ -133,13 +145,14 @@ func (r *Rule) convict(key Key, v Decision, now time.Duration) Decision {
 	if !r.bans.Deny(&r.config.Ban, key.digest(), now) {
 		return v
 	}
-	return r.beginBan(key, v)
+	return r.beginBan(key, v, now)
 }
 
-func (r *Rule) beginBan(key Key, v Decision) Decision {
+// beginBan begins a ban that is due, as of the latest reading known. It is on the slow path,
+// and the only one that keeps the text of a key.
+func (r *Rule) beginBan(key Key, v Decision, now time.Duration) Decision {
 	var name [ban.NameBytes]byte
-	now := r.clock.late(r.clock.now())
-	b, running, begun := r.bans.Begin(&r.config.Ban, key.digest(), now, appendTalkerName(name[:0], key))
+	b, running, begun := r.bans.Begin(&r.config.Ban, key.digest(), r.clock.late(now), appendTalkerName(name[:0], key))
 	if !running {
 		return v
 	}

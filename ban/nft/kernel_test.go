@@ -30,7 +30,7 @@ type stand struct {
 	log   testkit.Log
 }
 
-func open(t *testing.T, c Config, ownless bool) *stand {
+func open(t testing.TB, c Config, ownless bool) *stand {
 	t.Helper()
 	w := made(t, c)
 	w.ownless = ownless
@@ -48,7 +48,7 @@ func open(t *testing.T, c Config, ownless bool) *stand {
 	return s
 }
 
-func made(t *testing.T, c Config) *Writer {
+func made(t testing.TB, c Config) *Writer {
 	t.Helper()
 	if c.Ports == nil {
 		c.Ports = []uint16{80}
@@ -60,7 +60,7 @@ func made(t *testing.T, c Config) *Writer {
 	return w
 }
 
-func opened(t *testing.T, c Config, ownless bool) *Writer {
+func opened(t testing.TB, c Config, ownless bool) *Writer {
 	t.Helper()
 	w := made(t, c)
 	w.ownless = ownless
@@ -76,7 +76,7 @@ func opened(t *testing.T, c Config, ownless bool) *Writer {
 }
 
 // listed are the elements of a set and how long they have left, without its canary.
-func listed(t *testing.T, table string, of netip.Prefix) map[netip.Addr]time.Duration {
+func listed(t testing.TB, table string, of netip.Prefix) map[netip.Addr]time.Duration {
 	t.Helper()
 	c, err := nftables.New()
 	if err != nil {
@@ -95,13 +95,13 @@ func listed(t *testing.T, table string, of netip.Prefix) map[netip.Addr]time.Dur
 	return left
 }
 
-func held(t *testing.T, table string, p netip.Prefix) bool {
+func held(t testing.TB, table string, p netip.Prefix) bool {
 	t.Helper()
 	return listed(t, table, p)[p.Addr()] > 0
 }
 
 // until waits, and logs for how long.
-func until(t *testing.T, what string, f func() bool) {
+func until(t testing.TB, what string, f func() bool) {
 	t.Helper()
 	start := time.Now()
 	testkit.Eventually(t, what, f)

@@ -102,7 +102,7 @@ func (w *Writer) Counters() (packets, bytes uint64, err error) {
 	if err := w.intact(); err != nil {
 		return 0, 0, err
 	}
-	rules, err := w.socket.library.GetRules(w.table, w.banned)
+	rules, err := w.socket.rules(w.banned)
 	if err != nil {
 		return 0, 0, w.classified("rules", err)
 	}
@@ -130,7 +130,7 @@ func (w *Writer) intact() error {
 	case state != w.state0:
 		return w.lost("is not the one that was made")
 	}
-	hooked, err := w.socket.library.GetRules(w.table, w.hook)
+	hooked, err := w.socket.rules(w.hook)
 	if err != nil {
 		return w.classified("rules", err)
 	}

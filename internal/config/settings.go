@@ -263,7 +263,7 @@ func clusterTable() section {
 	node := nameOf(name+", or host:port", nameRunes+":[]") // as its default is
 	return section{
 		name: "cluster", want: "settings: " + clusterExample, where: "in cluster, indented more than cluster",
-		settings: append([]setting{
+		settings: []setting{
 			{
 				name: "name", field: "Name", value: nameOf(name, nameRunes), required: "give all nodes the same one, for example name: edge",
 				doc: "the same on all nodes, and in no other cluster",
@@ -290,8 +290,9 @@ func clusterTable() section {
 			},
 			{name: "max_nodes", field: "MaxNodes", value: whole(number{least: 2, most: maxNodes, example: "32"}), def: "32", doc: "highest number of nodes; more are let in only from addresses in `join`"},
 			{name: "top_talkers", field: "TopTalkers", value: whole(number{least: 4, most: fastlimit.MaxTopTalkers, example: "8192"}), def: "8192", doc: "clients of each rule that are tracked individually"},
-			{name: "ignore", field: "Ignore", value: listOf("list of names", "a list of nodes such as [edge-3]", node), shown: "none", doc: "nodes whose counts are ignored"},
-		}, reserved("accept_bans")...),
+			{name: "ignore", field: "Ignore", value: listOf("list of names", "a list of nodes such as [edge-3]", node), shown: "none", doc: "nodes whose counts and bans are ignored"},
+			{name: "accept_bans", field: "AcceptBans", value: boolean(), def: "false", doc: "whom another node bans is banned here too"},
+		},
 	}
 }
 

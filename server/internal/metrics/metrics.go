@@ -43,6 +43,7 @@ type Stats struct {
 	LostLogs            func() uint64   // nil: not counted
 	Upstream            *upstream.Stats // nil: there is none
 	Proxied             *Proxied        // likewise
+	Kernel              *Kernel         // likewise
 }
 
 // Requests is what became of requests, by the rules, by the lists, and by operators' bans.
@@ -79,7 +80,7 @@ func Handler(stats func() Stats, others []prometheus.Collector, log *slog.Logger
 // All label values come from closed sets, rule names and constants, so that no client
 // can make series. Every series exists from the first scrape on, with 0 in it: rate()
 // and alerts on its first event work only then.
-var table = slices.Concat(ofServer, ofUpstream, ofProxy)
+var table = slices.Concat(ofServer, ofUpstream, ofProxy, ofKernel)
 
 var ofServer = []prom.Metric[Stats]{
 	prom.Counters("requests_total", "Requests decided, by decision.", []string{"decision"},
