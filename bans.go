@@ -25,6 +25,8 @@ type Ban struct {
 	// Times is how many bans the client has had as far as they are remembered, this one
 	// included.
 	Times int
+	// Told reports that it is one of [Rule.BanFor], which another node has begun.
+	Told bool
 }
 
 // Prefix is the address that is banned, or the prefix by which the rule groups
@@ -79,12 +81,24 @@ func (r *Rule) Unban(key Key) bool {
 
 // UnbanDigest is [Rule.Unban] for a client of [Rule.Bans].
 func (r *Rule) UnbanDigest(d sketch.Digest) bool {
+	if !r.UnbanFor(d) {
+		return false
+	}
+	if on := r.limiter.onUnban; on != nil {
+		on(Ban{Rule: r.Base(), Digest: d})
+	}
+	return true
+}
+
+// UnbanFor is [Rule.UnbanDigest] because another node has said so, as [Rule.BanFor] is: it
+// does not call OnUnban.
+func (r *Rule) UnbanFor(d sketch.Digest) bool {
 	r.checkMade()
 	return r.bans != nil && r.bans.Lift(d, r.clock.late(r.clock.now()))
 }
 
 func (r *Rule) banOf(b *ban.Ban) Ban {
-	return Ban{Rule: r.Base(), Key: r.TalkerName([]byte(b.Name)), Name: b.Name, Digest: b.Digest, Left: b.Left, Times: b.Times}
+	return Ban{Rule: r.Base(), Key: r.TalkerName([]byte(b.Name)), Name: b.Name, Digest: b.Digest, Left: b.Left, Times: b.Times, Told: b.Imposed}
 }
 
 // banned denies a request whose client is banned, by reading alone.
@@ -131,13 +145,14 @@ func (r *Rule) convict(key Key, v Decision, now time.Duration) Decision {
 	if !r.bans.Deny(&r.config.Ban, key.digest(), now) {
 		return v
 	}
-	return r.beginBan(key, v)
+	return r.beginBan(key, v, now)
 }
 
-func (r *Rule) beginBan(key Key, v Decision) Decision {
+// beginBan begins a ban that is due, as of the latest reading known. It is on the slow path,
+// and the only one that keeps the text of a key.
+func (r *Rule) beginBan(key Key, v Decision, now time.Duration) Decision {
 	var name [ban.NameBytes]byte
-	now := r.clock.late(r.clock.now())
-	b, running, begun := r.bans.Begin(&r.config.Ban, key.digest(), now, appendTalkerName(name[:0], key))
+	b, running, begun := r.bans.Begin(&r.config.Ban, key.digest(), r.clock.late(now), appendTalkerName(name[:0], key))
 	if !running {
 		return v
 	}
@@ -159,10 +174,7 @@ func (r *Rule) setBans(rp *RulePlan, old *Rule) {
 	}
 	r.bans = ban.New(rp.Bans, p.Within)
 	if old != nil && old.bans != nil {
-		now := r.clock.late(r.clock.now())
-		for b := range old.bans.All(now) {
-			r.bans.Impose(p, b.Digest, now, b.Left, b.Times, []byte(b.Name))
-		}
+		r.bans.Adopt(old.bans, p, r.clock.late(r.clock.now()))
 	}
 }
 

@@ -47,13 +47,7 @@ func familyOf(addr netip.Addr) families {
 
 // String is how messages call the clients of a family.
 func (f families) String() string {
-	switch f {
-	case family4:
-		return "IPv4"
-	case family6:
-		return "IPv6"
-	}
-	return "all"
+	return nameOf(f, "all", "IPv4", "IPv6", "IPv4 and IPv6")
 }
 
 // None reports whether no prefixes are clients.
@@ -148,7 +142,20 @@ func times(a, b uint64) uint64 {
 // Prefixes. made is false for a rule that stands in the settings.
 func (r *RuleSpec) Origin() (place int, made bool) { return r.origin - 1, r.origin > 0 }
 
-// CheckPrefixes joins what is wrong with Prefixes, each a [fastlimit.FieldError], but for the
+// Counted says for people what a rule counts that Prefixes made, such as "IPv4 /24"; "" of any
+// other.
+func (r *RuleSpec) Counted() string {
+	if r.origin == 0 {
+		return ""
+	}
+	length := r.Limit.IPv4Prefix
+	if r.families == family6 {
+		length = r.Limit.IPv6Prefix
+	}
+	return fmt.Sprintf("%v /%d", r.families, length)
+}
+
+// CheckPrefixes returns all that is wrong with Prefixes, each a [fastlimit.FieldError], but for the
 // limits of the rules that they make: [fastlimit.NewPlan] checks those.
 func (r *RuleSpec) CheckPrefixes() []error {
 	p := &r.Prefixes

@@ -29,7 +29,7 @@ func TestExpanded(t *testing.T) {
 	for i, r := range e.Rules {
 		c := r.Limit
 		place, made := r.Origin()
-		got = append(got, fmt.Sprintf("%s %v burst %d /%d/%d of %d %v", c.Name, c.Rate, c.Burst, c.IPv4Prefix, c.IPv6Prefix, place, r.families))
+		got = append(got, fmt.Sprintf("%s %v burst %d /%d/%d of %d %s", c.Name, c.Rate, c.Burst, c.IPv4Prefix, c.IPv6Prefix, place, r.Counted()))
 		if made != (i >= len(s.Rules)) || !made && !reflect.DeepEqual(r, s.Rules[i]) {
 			t.Errorf("rule %d: %+v", i, r)
 		}
@@ -39,9 +39,9 @@ func TestExpanded(t *testing.T) {
 		}
 	}
 	want := []string{
-		"a 1/h burst 5 /0/0 of -1 all", "b 1/h burst 3 /0/0 of -1 all", "c 1/h burst 0 /0/0 of -1 all",
-		"a/24 10/h burst 50 /24/24 of 0 all", "a/16 10/h burst 50 /16/0 of 0 IPv4", "a/56 10/h burst 50 /0/56 of 0 IPv6",
-		"c/48 16/h burst 0 /0/48 of 2 IPv6",
+		"a 1/h burst 5 /0/0 of -1 ", "b 1/h burst 3 /0/0 of -1 ", "c 1/h burst 0 /0/0 of -1 ",
+		"a/24 10/h burst 50 /24/24 of 0 IPv4 and IPv6 /24", "a/16 10/h burst 50 /16/0 of 0 IPv4 /16", "a/56 10/h burst 50 /0/56 of 0 IPv6 /56",
+		"c/48 16/h burst 0 /0/48 of 2 IPv6 /48",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -158,17 +158,18 @@ func TestPrefixesOwe(t *testing.T) {
 	}
 }
 
-// An override of the rule that a prefix is counted by is one of the prefix.
+// A live override of the rule that a prefix is counted by is one of the prefix; one of the
+// rule itself takes its clients out of theirs.
 func TestLiveOverridesOfPrefixes(t *testing.T) {
 	t.Parallel()
 	raw := Settings{Rules: []RuleSpec{withPrefixes("a", 2, Prefixes{V4: []int{24}, Members: 2})}}
 	s := raw.Expanded()
 	e := mustEngine(t, s)
-	next, err := e.WithLive(&s, []LiveOverride{{Rule: 1, Key: []string{"192.0.2.0/24"}}})
+	next, err := e.WithLive(&s, []LiveOverride{{Rule: 1, Key: []string{"192.0.2.0/24"}}, {Rule: 0, Key: []string{"192.0.4.1"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for client, want := range map[string]int{"192.0.2.1": 1, "192.0.3.1": 2} {
+	for client, want := range map[string]int{"192.0.2.1": 1, "192.0.3.1": 2, "192.0.4.1": 0, "192.0.4.2": 2} {
 		if got := chargedBy(t, next, sampleRequest(client)); len(got) != want {
 			t.Errorf("%s: charged %q, want by %d rules", client, got, want)
 		}

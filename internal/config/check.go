@@ -34,7 +34,8 @@ func (d *decoder) check() {
 	d.checkListeners()
 	d.checkUpstream()
 	d.checkAnswered()
-	d.checkTalkers() // before the rules: the plan has to fit the top talkers too
+	d.checkPrefixes() // before what depends on how many rules there are
+	d.checkTalkers()  // before the rules: the plan has to fit the top talkers too
 	d.translateLegacy()
 	for i := range c.Policy.Rules {
 		d.placeFractions(rulePath(i))
@@ -43,6 +44,7 @@ func (d *decoder) check() {
 	}
 	d.checkOverrides()
 	d.checkRules()
+	d.cfg.Policy = d.cfg.Policy.Expanded()
 }
 
 // rulePath is the path of a rule's Go field. It cannot be the name of a rule, which has
@@ -53,9 +55,20 @@ func rulePath(i int) string { return fmt.Sprintf("Policy.Rules[%d]", i) }
 // the name of a rule, so a rule whose name is missing or taken gets its path for one.
 func (d *decoder) checkRules() {
 	lc := d.cfg.Limiter()
+	if len(lc.Rules) > fastlimit.MaxRules { // as checkPrefixes has reported
+		return
+	}
+	all := d.cfg.Policy.Expanded().Rules
 	index := map[string]int{}
 	for i := range lc.Rules {
 		name := &lc.Rules[i].Name
+		if i >= len(d.cfg.Policy.Rules) { // made by prefixes
+			if _, taken := index[*name]; taken { // as that of its rule is
+				*name = fmt.Sprintf("%s/%d", rulePath(i), i)
+			}
+			index[*name] = i
+			continue
+		}
 		if first, taken := index[*name]; taken {
 			d.fail(d.place(rulePath(i)+".Limit.Name"), fmt.Sprintf("%q is the name of the rule on line %d", *name, d.place(rulePath(first)+".Limit.Name").line), "choose another")
 			*name = rulePath(i)
@@ -68,6 +81,8 @@ func (d *decoder) checkRules() {
 	for _, e := range field.All(err) {
 		e = inFile(e)
 		switch i, ok := index[e.Rule]; {
+		case ok && i >= len(d.cfg.Policy.Rules):
+			d.reportMade(&all[i], e)
 		case ok:
 			if o, tier := ofTier(&d.cfg.Policy.Rules[i], e); tier {
 				d.reportOverride(rulePath(i), &o)
@@ -125,7 +140,7 @@ func (d *decoder) checkTalkers() {
 	case n != nil && !alone:
 		d.fail(n, "is for a node without cluster", "write it in cluster")
 	case n == nil && alone:
-		d.cfg.Limits.TopTalkers = defaultTalkers(d.cfg.Limits.Memory, len(d.cfg.Policy.Rules))
+		d.cfg.Limits.TopTalkers = defaultTalkers(d.cfg.Limits.Memory, len(d.cfg.Policy.Expanded().Rules))
 	}
 }
 

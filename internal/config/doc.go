@@ -23,7 +23,7 @@
 //	yaml.go syntax.go tree.go        bytes ─► nodes, and errors of syntax in plain words
 //	settings.go section.go           the tables, and how a mapping is read by one
 //	value.go list.go number.go       kinds of values that settings have in common
-//	key.go network.go rule.go        those that only one or two settings have
+//	key.go network.go rule.go ban.go those that only one or two settings have
 //	decoder.go errors.go suggest.go  what is wrong, where, and what was probably meant
 //	check.go overlap.go machine.go   checks across settings, and against the machine
 //	flags.go                         flags over a file

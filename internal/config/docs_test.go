@@ -65,10 +65,10 @@ func settings(t *testing.T) (all []string) {
 // block is a block of a page, with the environment that it is meant for.
 var block = regexp.MustCompile("(?s)(?:<!-- env: ([^\n]*) -->\n)?```(yaml|yaml bad|text)\n(.*?)```")
 
-// TestPages runs what the pages about clusters and about moving show.
+// TestPages runs what the pages about bans, about clusters and about moving show.
 func TestPages(t *testing.T) {
 	t.Parallel()
-	for _, page := range []string{"cluster.md", "migrate.md"} {
+	for _, page := range []string{"bans.md", "cluster.md", "migrate.md"} {
 		blocks := block.FindAllStringSubmatch(repoFile(t, "docs", page), -1)
 		if len(blocks) == 0 {
 			t.Errorf("%s: no blocks", page)

@@ -30,7 +30,6 @@ var notInTheFile = map[string]string{
 	"fastlimit.Config.Shared":          "whether there is redis",
 	"fastlimit.Config.Rules":           "policy.RuleSpec.Limit",
 	"fastlimit.Config.Reserved":        "follows from the overrides",
-	"fastlimit.RuleConfig.Ban":         "no setting yet",
 	"fastlimit.RuleConfig.MaxRate":     "policy.RateSource.Max",
 	"fastlimit.RuleConfig.Tiers":       "derived from overrides",
 	"fastlimit.RuleConfig.KeyKind":     "derived from key and match",

@@ -47,7 +47,7 @@ func reserved(names ...string) (all []setting) {
 
 // The tables are set in init: as initializers of these variables they would form a
 // cycle, since reading a setting looks up others (whereItBelongs).
-var topSettings, upstreamSettings, listenSettings, tlsSettings, adminSettings, denialSettings, connectionSettings, drainSettings, waitSettings, redisSettings, postgresSettings, clusterSettings, listFileSettings, accessLogSettings, ruleSettings, matchSettings, notSettings, legacySettings, bucketSettings, overrideSettings, costFromSettings, rateFromSettings section
+var topSettings, upstreamSettings, listenSettings, tlsSettings, adminSettings, denialSettings, connectionSettings, drainSettings, waitSettings, redisSettings, postgresSettings, clusterSettings, listFileSettings, accessLogSettings, ruleSettings, matchSettings, notSettings, legacySettings, bucketSettings, overrideSettings, costFromSettings, rateFromSettings, banSettings, prefixSettings section
 
 func init() {
 	denialSettings = section{
@@ -125,6 +125,8 @@ func init() {
 	overrideSettings = overrideTable()
 	costFromSettings = costFromTable()
 	rateFromSettings = rateFromTable()
+	prefixSettings = prefixTable()
+	banSettings = banTable()
 	ruleSettings = ruleTable()
 	topSettings = topTable()
 }
@@ -261,7 +263,7 @@ func clusterTable() section {
 	node := nameOf(name+", or host:port", nameRunes+":[]") // as its default is
 	return section{
 		name: "cluster", want: "settings: " + clusterExample, where: "in cluster, indented more than cluster",
-		settings: append([]setting{
+		settings: []setting{
 			{
 				name: "name", field: "Name", value: nameOf(name, nameRunes), required: "give all nodes the same one, for example name: edge",
 				doc: "the same on all nodes, and in no other cluster",
@@ -288,8 +290,9 @@ func clusterTable() section {
 			},
 			{name: "max_nodes", field: "MaxNodes", value: whole(number{least: 2, most: maxNodes, example: "32"}), def: "32", doc: "highest number of nodes; more are let in only from addresses in `join`"},
 			{name: "top_talkers", field: "TopTalkers", value: whole(number{least: 4, most: fastlimit.MaxTopTalkers, example: "8192"}), def: "8192", doc: "clients of each rule that are tracked individually"},
-			{name: "ignore", field: "Ignore", value: listOf("list of names", "a list of nodes such as [edge-3]", node), shown: "none", doc: "nodes whose counts are ignored"},
-		}, reserved("accept_bans")...),
+			{name: "ignore", field: "Ignore", value: listOf("list of names", "a list of nodes such as [edge-3]", node), shown: "none", doc: "nodes whose counts and bans are ignored"},
+			{name: "accept_bans", field: "AcceptBans", value: boolean(), def: "false", doc: "whom another node bans is banned here too"},
+		},
 	}
 }
 
@@ -300,7 +303,7 @@ func ruleTable() section {
 	return section{
 		name: "rule", want: "a rule such as {name: per-ip, key: ip, rate: 100/s}", where: "in a rule, indented like its name",
 		check: checkRule,
-		settings: append([]setting{
+		settings: []setting{
 			{
 				name: "name", field: "Limit.Name", value: nameOf("a name of 1 to 64 letters, digits, dots, dashes or underscores", nameRunes),
 				required: "give the rule a name, for example name: per-ip", doc: "name of the rule in metrics and headers",
@@ -325,7 +328,8 @@ func ruleTable() section {
 			{name: "cost_from", field: "CostFrom", value: mapping(&costFromSettings), shown: "none", doc: "where the cost of a request comes from, if not from `cost`"},
 			{name: "on_bad_cost", field: "OnBadCost", value: choice("reject", "deny", "charge"), def: "reject", doc: "what to do with a request whose cost is none"},
 			{name: "rate_from", field: "RateFrom", value: mapping(&rateFromSettings), shown: "none", doc: "where the rate of a client comes from, if not from `rate`"},
-		}, reserved("ban")...),
+			{name: "ban", field: "Limit.Ban", value: ruleBan(), shown: "none", doc: "refuse clients for a while that are denied too often"},
+		},
 	}
 }
 

@@ -40,9 +40,14 @@ func Warnings(c *Config, p *fastlimit.Plan) []string {
 	for i := range p.Rules {
 		spec := &c.Policy.Rules[i]
 		ofRule := func(format string, args ...any) { warn("rule %s: %s", spec.Limit.Name, fmt.Sprintf(format, args...)) }
+		if _, made := spec.Origin(); made { // what else there is to say of it is said of that one
+			trafficWarning(&p.Rules[i], ofRule)
+			continue
+		}
 		specWarnings(spec, len(c.Policy.TrustedProxies) > 0, ofRule)
 		namedWarnings(spec, len(c.Policy.TrustedProxies) > 0, ofRule)
 		vainWarnings(spec, ofRule)
+		banWarnings(spec, ofRule)
 		ruleWarnings(&spec.Limit, &p.Rules[i], nodes, ofRule)
 	}
 	return all
@@ -242,18 +247,8 @@ func period(rc *fastlimit.RuleConfig) string {
 // ruleWarnings are about what the memory of a rule is good for. given is the rule
 // as the file has it, rp as it was planned.
 func ruleWarnings(given *fastlimit.RuleConfig, rp *fastlimit.RulePlan, nodes int, warn warnFunc) {
+	trafficWarning(rp, warn)
 	rc := &rp.Config
-	if rp.RequestsPerSecond < lowRate {
-		fix := "or the rate"
-		switch {
-		case rp.Logged():
-			fix = "lower the number in rate, or choose a sliding window"
-		case rc.Algorithm.Periodic():
-			fix = "or shorten the period"
-		}
-		warn("its memory carries %s of distinct clients; beyond twice that buckets are lost and clients exceed %v: raise memory, %s",
-			perSecond(rp.RequestsPerSecond), rc.Rate, fix)
-	}
 	// Time in which a bucket drains that is as full as the sketch and the burst allow.
 	drain := time.Duration((1 + *rc.EscalateAt) * float64(rc.Burst) / rc.Rate.PerSecond() * float64(time.Second))
 	switch {
@@ -278,6 +273,22 @@ func ruleWarnings(given *fastlimit.RuleConfig, rp *fastlimit.RulePlan, nodes int
 		}
 		warn("escalate_at is 0, as %s %d is below 10: every request but a first-seen one is checked exactly", what, rc.Burst)
 	}
+}
+
+// trafficWarning is about memory that a usual flood exceeds.
+func trafficWarning(rp *fastlimit.RulePlan, warn warnFunc) {
+	if rp.RequestsPerSecond >= lowRate {
+		return
+	}
+	fix := "or the rate"
+	switch {
+	case rp.Logged():
+		fix = "lower the number in rate, or choose a sliding window"
+	case rp.Config.Algorithm.Periodic():
+		fix = "or shorten the period"
+	}
+	warn("its memory carries %s of distinct clients; beyond twice that buckets are lost and clients exceed %v: raise memory, %s",
+		perSecond(rp.RequestsPerSecond), rp.Config.Rate, fix)
 }
 
 // isLoopback knows no other names than localhost: asking a name server for a warning
