@@ -126,16 +126,16 @@ func (s *bans) drop(p netip.Prefix, now time.Duration) bool {
 }
 
 // expire ends the bans whose end has come, and says when the next one does.
-func (s *bans) expire(now time.Duration) (next time.Duration, any bool) {
+func (s *bans) expire(now time.Duration) (next time.Duration, some bool) {
 	for {
 		s.mu.Lock()
 		more := s.expireLocked(now)
-		if any = len(s.ends) > 0; any {
+		if some = len(s.ends) > 0; some {
 			next = s.ends[0].end
 		}
 		s.mu.Unlock()
 		if !more {
-			return next, any
+			return next, some
 		}
 	}
 }

@@ -3,7 +3,7 @@
 // prefixes are banned until when, the queue, batches, back-off and counters. It does no I/O.
 //
 //	Add, Remove ─► bans ─► queue ─► worker ─► Writer.Apply: at most 1,000 changes at once
-//	Holds ◄────────┘ ▲                 └ once a second: Writer.Counters, which also finds what was lost
+//	Holds ◄────────┘ ▲                 └ once a second: Writer.Counters, which finds losses too
 //	                 └ expire by themselves, here and in the kernel
 //
 // # Truth
@@ -11,8 +11,8 @@
 // The bans of a [Feed] are the truth, and what the kernel holds is a copy. Each ban has
 // one place in the queue at most, however often it changes meanwhile, so what is sent is
 // the latest that was asked for. After the queue has emptied, the kernel holds the bans
-// that run, each until its own end, and no others, up to 20 ms. A kernel that has lost its table, or a part of
-// it, gets an empty one and then all bans that still run.
+// that run, each until its own end, and no others, up to 20 ms. A kernel that has lost its
+// table, or a part of it, gets an empty one and then all bans that still run.
 //
 // Nobody asks the kernel what it holds: listing 10^6 elements takes minutes. An
 // element that somebody deletes by hand stays deleted until its ban ends.

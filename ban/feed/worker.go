@@ -52,22 +52,22 @@ func (f *Feed) work() {
 		case <-f.wake:
 		case <-timer.C:
 		}
-		end, any := f.bans.expire(f.now())
+		end, some := f.bans.expire(f.now())
 		if !f.config.Shadow {
 			w.step()
 		}
-		timer.Reset(w.until(end, any))
+		timer.Reset(w.until(end, some))
 	}
 }
 
 // until is how long the worker sleeps: to the next question or the next end of a ban.
-func (w *worker) until(end time.Duration, any bool) time.Duration {
+func (w *worker) until(end time.Duration, some bool) time.Duration {
 	now := w.now()
 	pause := checkEvery
 	if !w.config.Shadow {
 		pause = max(w.next-now, 0)
 	}
-	if any {
+	if some {
 		pause = min(pause, max(end-now, expireEvery))
 	}
 	return pause
