@@ -79,6 +79,18 @@ func (r *Rule) Unban(key Key) bool {
 
 // UnbanDigest is [Rule.Unban] for a client of [Rule.Bans].
 func (r *Rule) UnbanDigest(d sketch.Digest) bool {
+	if !r.UnbanFor(d) {
+		return false
+	}
+	if on := r.limiter.onUnban; on != nil {
+		on(Ban{Rule: r.Base(), Digest: d})
+	}
+	return true
+}
+
+// UnbanFor is [Rule.UnbanDigest] because another node has said so, as [Rule.BanFor] is: it
+// does not call OnUnban.
+func (r *Rule) UnbanFor(d sketch.Digest) bool {
 	r.checkMade()
 	return r.bans != nil && r.bans.Lift(d, r.clock.late(r.clock.now()))
 }

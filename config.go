@@ -71,6 +71,10 @@ type Config struct {
 	// [Rule.BanFor] are not told. Optional.
 	OnBan func(Ban)
 
+	// OnUnban is called by [Rule.Unban] and [Rule.UnbanDigest] when they have ended a ban, of
+	// which Ban has Rule and Digest only. It must not block. Optional.
+	OnUnban func(Ban)
+
 	// Secret keys all digests. Nodes that compare digests need the same one.
 	// The zero value means a random secret, which is right for a single node.
 	Secret [32]byte

@@ -22,8 +22,8 @@ type Limiter struct {
 	plan   Plan
 	turn   atomic.Uint32 // calls of Advance
 
-	bans  bool // whether some rule has any
-	onBan func(Ban)
+	bans           bool // whether some rule has any
+	onBan, onUnban func(Ban)
 
 	waiters    *waiters // of this limiter, and of those before and after it (With)
 	waitLimits WaitLimits
@@ -51,7 +51,7 @@ func newLimiter(plan *Plan, c *Config, old *Limiter) (*Limiter, error) {
 	if c.Clock != nil && c.Store != nil {
 		return nil, &FieldError{Package: "fastlimit", Field: "Clock", Problem: "set beside Store, for which requests wait by the machine's clock", Fix: "leave it nil"}
 	}
-	l := &Limiter{byName: make(map[string]*Rule, len(plan.Rules)), plan: *plan, secret: c.Secret, manual: c.Clock, onBan: c.OnBan}
+	l := &Limiter{byName: make(map[string]*Rule, len(plan.Rules)), plan: *plan, secret: c.Secret, manual: c.Clock, onBan: c.OnBan, onUnban: c.OnUnban}
 	l.beginWaiting(c, old)
 	// Every request reads both, so they are neighbours.
 	core := new(struct {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 
+	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/internal/metrics"
 	"github.com/fastlimit/fastlimit/server"
@@ -38,6 +40,33 @@ func startCluster(sc *server.Config, cfg *config.Config) (*gossip.Cluster, error
 		}
 	}
 	return running, nil
+}
+
+// fleet is the cluster as the limiter knows it: it tells the peers of bans. Until there is
+// one, before the first request, nobody is banned.
+type fleet struct{ atomic.Pointer[gossip.Cluster] }
+
+func (f *fleet) banned(b fastlimit.Ban) {
+	if c := f.Load(); c != nil {
+		c.Banned(b)
+	}
+}
+
+func (f *fleet) unbanned(b fastlimit.Ban) {
+	if c := f.Load(); c != nil {
+		c.Unbanned(b)
+	}
+}
+
+// both returns a function that calls two, of which the first may be nil.
+func both(first, then func(fastlimit.Ban)) func(fastlimit.Ban) {
+	if first == nil {
+		return then
+	}
+	return func(b fastlimit.Ban) {
+		first(b)
+		then(b)
+	}
 }
 
 // allReady joins the errors of all checks, of which some may be nil. All are asked, so

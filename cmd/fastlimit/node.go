@@ -28,6 +28,7 @@ type node struct {
 	limiter *fastlimit.Limiter
 	plan    fastlimit.Plan
 	cluster *gossip.Cluster // nil: there is none
+	fleet   fleet           // the cluster for the limiter, which is made before it
 	memory  server.GoMemory // limits in force, as /v1/info shows them
 	server  *server.Server
 
@@ -80,6 +81,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	if n.cluster, err = startCluster(&sc, cfg); err != nil {
 		return nil, err
 	}
+	n.fleet.Store(n.cluster)
 	if n.server, err = server.New(sc); err != nil {
 		return nil, err
 	}
@@ -99,6 +101,7 @@ func (n *node) limiterConfig() fastlimit.Config {
 	}
 	if c := n.cfg.Cluster; c != nil {
 		lc.Secret = gossip.LimiterSecret(c.Name, c.Secret)
+		lc.OnBan, lc.OnUnban = both(lc.OnBan, n.fleet.banned), both(lc.OnUnban, n.fleet.unbanned)
 	}
 	return lc
 }

@@ -25,11 +25,11 @@ func TestCluster(t *testing.T) {
 	}, TopTalkers: 8192}
 	full := lean
 	full.Node, full.Advertise, full.Join, full.Ignore = "a:1", "192.0.2.7:7946", []string{"10.0.0.2:7946", "edge-3:7946"}, []string{"edge-4"}
-	full.Interval, full.MaxBytes, full.MaxNodes, full.TopTalkers = 20*time.Millisecond, 32<<10, 5, 1024
+	full.Interval, full.MaxBytes, full.MaxNodes, full.TopTalkers, full.AcceptBans = 20*time.Millisecond, 32<<10, 5, 1024, true
 	for text, want := range map[string]Cluster{
 		leanCluster: lean,
 		leanCluster + `, node: "a:1", advertise: "192.0.2.7:7946", join: ["10.0.0.2:7946", "Edge-3:7946"], ignore: [edge-4], interval: 20ms,
-  max_bytes: 32KiB, max_nodes: 5, top_talkers: 1024`: full,
+  max_bytes: 32KiB, max_nodes: 5, top_talkers: 1024, accept_bans: true`: full,
 		`name: edge, bind: 10.0.0.1:7946, secret: "${S}"`: lean,
 	} {
 		env := func(name string) (string, bool) { return "0123456789abcdef", name == "S" }

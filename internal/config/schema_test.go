@@ -115,7 +115,7 @@ var misshapen = map[string][]string{
 	},
 	"cluster: {" + leanCluster + "%s}\n" + rule: {
 		", x: 1", ", interval: 5", ", max_bytes: 1", ", max_nodes: 1", ", max_nodes: 1001", ", top_talkers: 3", ", ignore: a", `, ignore: ["a/b"]`, `, node: "a b"`,
-		`, join: "h:1"`, `, join: [5]`, ", secret_file: x", ", accept_bans: true", ", advertise: 5",
+		`, join: "h:1"`, `, join: [5]`, ", secret_file: x", ", accept_bans: 1", ", advertise: 5",
 	},
 	"cluster: {%s}\n" + rule: {"", "name: a", `name: "a b", bind: "a:1", secret: 0123456789abcdef`, `name: a, bind: a, secret: 0123456789abcdef`, `name: a, bind: "a:1"`},
 	"rules: %s":              {"", "[]", "5", "{}", "[5]", "[{}]", "[[]]", "[{name: a}]", "[{rate: 5/s}]", "[{name: 5, rate: 5/s}]", "[{name: a, rate: 5}]", "[{name: a, rate: '5'}]", "[{name: a b, rate: 5/s}]"},

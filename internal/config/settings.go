@@ -47,7 +47,7 @@ func reserved(names ...string) (all []setting) {
 
 // The tables are set in init: as initializers of these variables they would form a
 // cycle, since reading a setting looks up others (whereItBelongs).
-var topSettings, upstreamSettings, listenSettings, tlsSettings, adminSettings, denialSettings, connectionSettings, drainSettings, waitSettings, redisSettings, postgresSettings, clusterSettings, listFileSettings, accessLogSettings, ruleSettings, matchSettings, notSettings, legacySettings, bucketSettings, overrideSettings, costFromSettings, rateFromSettings, banSettings, prefixSettings section
+var topSettings, upstreamSettings, listenSettings, tlsSettings, adminSettings, denialSettings, connectionSettings, drainSettings, waitSettings, redisSettings, postgresSettings, clusterSettings, listFileSettings, accessLogSettings, ruleSettings, matchSettings, notSettings, legacySettings, bucketSettings, overrideSettings, costFromSettings, rateFromSettings, banSettings, prefixSettings, kernelSettings section
 
 func init() {
 	denialSettings = section{
@@ -127,6 +127,7 @@ func init() {
 	rateFromSettings = rateFromTable()
 	prefixSettings = prefixTable()
 	banSettings = banTable()
+	kernelSettings = kernelTable()
 	ruleSettings = ruleTable()
 	topSettings = topTable()
 }
@@ -164,6 +165,7 @@ func topTable() section {
 			{name: "redis", field: "Redis", value: mapping(&redisSettings), shown: "none", doc: "the store for exact checks that nodes share"},
 			{name: "postgres", field: "Postgres", value: mapping(&postgresSettings), shown: "none", doc: "such a store in PostgreSQL, instead of `redis`"},
 			{name: "cluster", field: "Cluster", value: mapping(&clusterSettings), shown: "none", doc: "the nodes that exchange counts"},
+			{name: "kernel", field: "Kernel", value: mapping(&kernelSettings), shown: "none: bans stay in user space", doc: "have the kernel drop what banned peers send (Linux)"},
 			{name: "allow", field: "Policy.Allow", value: accessList(policy.ListAllow), shown: "none", doc: "never limited"},
 			{name: "deny", field: "Policy.Deny", value: accessList(policy.ListDeny), shown: "none", doc: "always refused"},
 			{
@@ -171,7 +173,7 @@ func topTable() section {
 				doc: "most overrides of all rules together",
 			},
 			{name: "rules", field: "Policy.Rules", value: ruleList(), required: "nothing would be limited: " + rulesExample, doc: "the limits"},
-		}, reserved("watch", "state_file", "kernel")...),
+		}, reserved("watch", "state_file")...),
 	}
 }
 
@@ -263,7 +265,7 @@ func clusterTable() section {
 	node := nameOf(name+", or host:port", nameRunes+":[]") // as its default is
 	return section{
 		name: "cluster", want: "settings: " + clusterExample, where: "in cluster, indented more than cluster",
-		settings: append([]setting{
+		settings: []setting{
 			{
 				name: "name", field: "Name", value: nameOf(name, nameRunes), required: "give all nodes the same one, for example name: edge",
 				doc: "the same on all nodes, and in no other cluster",
@@ -290,8 +292,9 @@ func clusterTable() section {
 			},
 			{name: "max_nodes", field: "MaxNodes", value: whole(number{least: 2, most: maxNodes, example: "32"}), def: "32", doc: "highest number of nodes; more are let in only from addresses in `join`"},
 			{name: "top_talkers", field: "TopTalkers", value: whole(number{least: 4, most: fastlimit.MaxTopTalkers, example: "8192"}), def: "8192", doc: "clients of each rule that are tracked individually"},
-			{name: "ignore", field: "Ignore", value: listOf("list of names", "a list of nodes such as [edge-3]", node), shown: "none", doc: "nodes whose counts are ignored"},
-		}, reserved("accept_bans")...),
+			{name: "ignore", field: "Ignore", value: listOf("list of names", "a list of nodes such as [edge-3]", node), shown: "none", doc: "nodes whose counts and bans are ignored"},
+			{name: "accept_bans", field: "AcceptBans", value: boolean(), def: "false", doc: "whom another node bans is banned here too"},
+		},
 	}
 }
 

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"github.com/fastlimit/fastlimit/internal/prom"
+	"github.com/fastlimit/fastlimit/sync/delta"
 	"github.com/fastlimit/fastlimit/sync/gossip"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -21,7 +22,7 @@ var clusterMetrics = []prom.Metric[gossip.Stats]{
 			add(s.SentBytes, "sent")
 			add(s.ReceivedBytes, "received")
 		}),
-	prom.Counters("sync_packets_total", "Packets of counts: made, which go to every peer, and taken in.", []string{"direction"},
+	prom.Counters("sync_packets_total", "Packets of counts and bans: made, which go to every peer, and taken in.", []string{"direction"},
 		func(s *gossip.Stats, add func(uint64, ...string)) {
 			add(s.Delta.SentPackets, "sent")
 			add(s.Delta.ReceivedPackets, "received")
@@ -49,6 +50,23 @@ var clusterMetrics = []prom.Metric[gossip.Stats]{
 		func(s *gossip.Stats, i int) float64 { return float64(s.Delta.Rules[i].Hidden) }),
 	prom.Counter("sync_merged_total", "Counts of peers that told something new.", func(s *gossip.Stats) uint64 { return s.Delta.MergedSlots }),
 	prom.Counter("sync_charged_units_total", "Units of peers charged to the sketches here.", func(s *gossip.Stats) uint64 { return s.Delta.ChargedUnits }),
+	prom.Counters("sync_bans_total", "Bans told: of this node, and of others, once each.", []string{"direction"},
+		func(s *gossip.Stats, add func(uint64, ...string)) {
+			add(s.Delta.Bans.Sent, "sent")
+			add(s.Delta.Bans.Received, "received")
+		}),
+	prom.Counters("sync_unbans_total", "Bans that were told and then ended before their time, by an operator at the node that had banned.", []string{"direction"},
+		func(s *gossip.Stats, add func(uint64, ...string)) {
+			add(s.Delta.Bans.UnbansSent, "sent")
+			add(s.Delta.Bans.UnbansReceived, "received")
+		}),
+	prom.Counter("sync_bans_applied_total", "Bans of other nodes that were applied here.", func(s *gossip.Stats) uint64 { return s.Delta.Bans.Applied }),
+	prom.Counters("sync_bans_refused_total", "Bans of other nodes that were not applied, and of this one that were not told, by reason.", []string{"reason"},
+		func(s *gossip.Stats, add func(uint64, ...string)) {
+			for reason, n := range s.Delta.Bans.Refused {
+				add(n, delta.BanReason(reason).String())
+			}
+		}),
 	prom.Gauge("sync_mirrors", "Nodes whose counts are kept, those that are gone included.", func(s *gossip.Stats) float64 { return float64(s.Delta.Mirrors) }),
 	prom.Gauge("sync_mirror_bytes", "Memory of these counts.", func(s *gossip.Stats) float64 { return float64(s.Delta.MirrorBytes) }),
 }

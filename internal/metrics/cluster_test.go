@@ -16,6 +16,7 @@ func TestCluster(t *testing.T) {
 		SentBytes: 1000, ReceivedBytes: 900, Rejected: map[string]uint64{"key": 3, "cap": 0}, Peers: 2, Yields: true,
 		Delta: delta.Stats{
 			SentPackets: 8, ReceivedPackets: 7, MergedSlots: 5, ChargedUnits: 60, Mirrors: 3, MirrorBytes: 4096,
+			Bans:  delta.BanStats{Sent: 11, UnbansSent: 12, Received: 13, UnbansReceived: 14, Applied: 15, Refused: [delta.NumBanReasons]uint64{16, 17, 18, 19, 20}},
 			Rules: []delta.RuleStats{{Rule: "per-ip", Floor: 4, Unsent: 2, Hidden: 6}},
 			Peers: []delta.PeerStats{{Node: "b", Lag: 250 * time.Millisecond}},
 		},
@@ -25,6 +26,20 @@ func TestCluster(t *testing.T) {
 		t.Errorf("lint: %v, %v", problems, err)
 	}
 	want := `
+# HELP fastlimit_sync_bans_applied_total Bans of other nodes that were applied here.
+# TYPE fastlimit_sync_bans_applied_total counter
+fastlimit_sync_bans_applied_total 15
+# HELP fastlimit_sync_bans_refused_total Bans of other nodes that were not applied, and of this one that were not told, by reason.
+# TYPE fastlimit_sync_bans_refused_total counter
+fastlimit_sync_bans_refused_total{reason="cap"} 18
+fastlimit_sync_bans_refused_total{reason="full"} 19
+fastlimit_sync_bans_refused_total{reason="not_accepted"} 16
+fastlimit_sync_bans_refused_total{reason="rule"} 17
+fastlimit_sync_bans_refused_total{reason="untold"} 20
+# HELP fastlimit_sync_bans_total Bans told: of this node, and of others, once each.
+# TYPE fastlimit_sync_bans_total counter
+fastlimit_sync_bans_total{direction="received"} 13
+fastlimit_sync_bans_total{direction="sent"} 11
 # HELP fastlimit_sync_bytes_total Bytes on the cluster's sockets, UDP and TCP, membership and what was rejected included.
 # TYPE fastlimit_sync_bytes_total counter
 fastlimit_sync_bytes_total{direction="received"} 900
@@ -51,12 +66,16 @@ fastlimit_sync_peers 2
 # TYPE fastlimit_sync_rejected_total counter
 fastlimit_sync_rejected_total{reason="cap"} 0
 fastlimit_sync_rejected_total{reason="key"} 3
+# HELP fastlimit_sync_unbans_total Bans that were told and then ended before their time, by an operator at the node that had banned.
+# TYPE fastlimit_sync_unbans_total counter
+fastlimit_sync_unbans_total{direction="received"} 14
+fastlimit_sync_unbans_total{direction="sent"} 12
 # HELP fastlimit_sync_unsent_units Most units of one client that wait for room in a packet.
 # TYPE fastlimit_sync_unsent_units gauge
 fastlimit_sync_unsent_units{rule="per-ip"} 2
 `
 	var names []string
-	for _, n := range []string{"bytes_total", "charged_units_total", "floor_units", "lag_seconds", "merged_total", "name_taken", "peers", "rejected_total", "unsent_units"} {
+	for _, n := range []string{"bans_applied_total", "bans_refused_total", "bans_total", "unbans_total", "bytes_total", "charged_units_total", "floor_units", "lag_seconds", "merged_total", "name_taken", "peers", "rejected_total", "unsent_units"} {
 		names = append(names, "fastlimit_sync_"+n)
 	}
 	if err := testutil.CollectAndCompare(c, strings.NewReader(want), names...); err != nil {

@@ -34,6 +34,11 @@ type Config struct {
 	// table are left out.
 	Rules []Rule
 
+	// Banners are the rules whose bans are exchanged, if any. AcceptBans has the bans of
+	// other nodes applied here; they are only counted otherwise.
+	Banners    []Banner
+	AcceptBans bool
+
 	// MaxBytes limits what a tick sends to each peer, all packets together. A
 	// higher limit delays fewer counts and costs MaxBytes·(N-1) per tick. 0
 	// means 16 KiB; at least two packets.
@@ -48,7 +53,11 @@ type Config struct {
 	Ignore []string
 
 	maxRate uint64 // for tests; 0 means believedRate
+	maxBans int    // for tests; 0 means maxBans
 }
+
+// banBytes is what packets of bans may take of a tick.
+func (c *Config) banBytes() int { return max(c.MaxBytes/4, minPacketSize) }
 
 // Bounds of the configuration and of the format.
 const (
@@ -97,6 +106,7 @@ func (c Config) withDefaults() (Config, error) {
 		add("MaxNodes %d: want 1 to %d", c.MaxNodes, maxMaxNodes)
 	}
 	c.maxRate = cmp.Or(c.maxRate, believedRate)
+	c.maxBans = cmp.Or(c.maxBans, maxBans)
 	seen := map[uint64]string{}
 	for _, r := range c.Rules {
 		if other, ok := seen[r.Identity()]; ok {

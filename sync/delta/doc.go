@@ -1,5 +1,5 @@
-// Package delta implements what nodes send each other about their top talkers:
-// the packet format, the choice of what to send, the merge, and what a merge
+// Package delta implements what nodes send each other about their top talkers and
+// about clients that they have banned: the packet format, the choice of what to send, the merge, and what a merge
 // charges. It has no network, no clock and no goroutine; package gossip supplies
 // those. Rates, error bounds and epochs of the local tables are in package
 // toptalkers; delta adds what other nodes report. The design decisions and the
@@ -46,6 +46,21 @@
 // A mirror outlives its node's membership, since the node may come back with the
 // same counts after a partition.
 //
+// # Bans
+//
+// A node tells its own bans, and never what it has been told. A ban has a serial
+// number, greater than those of all bans before it in this run of the node; when an operator
+// ends it, the same serial number is sent as ended, until the ban would have been over.
+// A peer keeps the maximum of (serial, ended) for each (node, incarnation, rule,
+// client) until then, and applies each ban once: see [claims]. What is left of a ban is as of
+// when its packet was sent, by the sender's clock; how late a packet is follows from the
+// fastest one: see [clockOf]. New bans are sent at once, again a few times, and then every
+// repeatEvery, in a quarter of a tick's bytes. docs/decisions/0031-bans-of-nodes.md has the
+// reasons.
+//
+// With Config.AcceptBans a lying member can have any client denied, for as long as the
+// rule bans anybody. Without it bans are counted.
+//
 // # Format
 //
 // Numbers are unsigned varints, LEB128 as in package encoding/binary, unless a
@@ -63,6 +78,16 @@
 //	         position of the client (8 bytes), length of its name (1 byte, to
 //	         40), name
 //
+// Packets of bans have the same head behind another magic:
+//
+//	packet: "flb", version 1 (1 byte), cluster (8 bytes), incarnation (8), tick,
+//	        length of the node's name (1 byte, 1 to 128), name, when it was sent in ms of
+//	        this incarnation (to 2^40), bans up to its end
+//	ban:    identity of the rule (8 bytes), serial (1 or more), ms that are left
+//	        (to 2^40), how often the client was banned (to 2^16; 0: the ban has been
+//	        ended), digest of the client (8 + 8 bytes), length of its name (1
+//	        byte, to 40), name
+//
 // cluster is the first 8 bytes of SHA-256("fastlimit cluster " + name). A packet
 // without sections only says that the node is alive. A receiver skips sections of
 // rules that it does not have, so that a rule change can roll through a fleet.
@@ -71,5 +96,6 @@
 //
 // A tick reads every slot of every table (BenchmarkTick). A mirror takes 96 bytes
 // for each slot received, in chunks of 32 slots, for up to Config.MaxNodes nodes.
-// Neither allocates once every slot has been seen.
+// Neither allocates once every slot has been seen. A tick looks at every ban that it
+// tells, up to maxBans, and a claim takes claimBytes.
 package delta

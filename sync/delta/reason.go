@@ -40,3 +40,26 @@ type Rejected struct {
 	Reason Reason
 	Node   string // the sender's name as the packet states it, unverified; "" if it was not read
 }
+
+// BanReason is why a ban was not applied, or not told.
+type BanReason uint8
+
+// The reasons.
+const (
+	bansOff       BanReason = iota // of another node: without Config.AcceptBans
+	bansRule                       // of another node: the rule bans nobody here, or has no room
+	bansCap                        // of another node: more than believedBans in a second; told again later
+	bansFull                       // of another node: more than are remembered of one
+	bansUntold                     // of this node: more than are told at a time
+	NumBanReasons                  // how many there are
+)
+
+var banReasonNames = [NumBanReasons]string{"not_accepted", "rule", "cap", "full", "untold"}
+
+// String is the reason's name in metrics.
+func (r BanReason) String() string {
+	if r >= NumBanReasons {
+		return "unknown"
+	}
+	return banReasonNames[r]
+}

@@ -5,6 +5,7 @@ import "time"
 // simNetwork loses, doubles, delays and reorders, and is cut in two at times.
 type simNetwork struct {
 	loss, double  float64
+	replay        float64 // what comes once more much later, as somebody between the nodes may do
 	delay, jitter time.Duration
 	notice        time.Duration // until membership notices what has changed
 
@@ -45,6 +46,9 @@ func (w *simNetwork) send(from, to *simNode, packet []byte) {
 			d += time.Duration(s.rng.Int64N(int64(jitter)))
 		}
 		s.after(d, func() { to.receive(from, packet) })
+	}
+	if w.replay > 0 && s.rng.Float64() < w.replay {
+		s.after(time.Duration(s.rng.Int64N(int64(30*time.Second))), func() { to.receive(from, packet) })
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -30,6 +31,7 @@ type simConfig struct {
 	alone        bool          // every node is a side of the partition
 	flood        int           // requests/s of clients that nobody tracks
 	small        bool          // few bytes per tick
+	bans         *simBans      // nil: nobody is banned
 }
 
 func (c *simConfig) rule() fastlimit.RuleConfig {
@@ -79,6 +81,7 @@ type simNode struct {
 	lost    map[lostKey]uint64             // units that it will never hear of
 	charged map[*simNode]map[uint64]uint64 // units, by whose they are and position
 	from    *simNode                       // whose packet is being merged
+	bans    *banModel                      // nil: bans nobody
 }
 
 type lostKey struct {
@@ -209,6 +212,9 @@ func (s *sim) boot(i int) {
 	if s.small {
 		c.PacketSize, c.MaxBytes = minPacketSize, 3*minPacketSize
 	}
+	if s.bans != nil {
+		s.bans.boot(n, &c)
+	}
 	if n.state, err = New(c); err != nil {
 		s.t.Fatal(err)
 	}
@@ -238,8 +244,13 @@ func (n *simNode) clock() time.Duration {
 func (n *simNode) tick() {
 	n.limiter.Advance()
 	var packets [][]byte
-	for _, p := range n.state.Tick(n.clock()) {
+	size := 0
+	for _, p := range slices.Concat(n.state.TellBans(n.clock()), n.state.Tick(n.clock())) {
 		packets = append(packets, append([]byte(nil), p...))
+		size += len(p)
+	}
+	if size > n.state.config.MaxBytes {
+		n.sim.t.Errorf("a tick of %d bytes", size)
 	}
 	if n.marks.tick(n.clock(), n.rule.Epoch()); n.marks.began != n.epochBegan {
 		n.epochBegan = n.marks.began

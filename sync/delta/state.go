@@ -18,11 +18,14 @@ type State struct {
 	node    []byte
 	byID    map[uint64]int      // identity → index of rules
 	local   *toptalkers.Ranking // of this node's tables, numbered as rules; its lock is taken last
+	banners map[uint64]Banner   // by identity
+	inbox   inbox               // has a lock of its own
 
 	mu      sync.Mutex // guards all below
 	rules   []rule
 	members map[string]member
 	mirrors map[string]*mirror
+	bans    ownBans
 	picks   picks
 	cursor  cursor
 	writer  writer
@@ -46,7 +49,7 @@ func New(c Config) (*State, error) {
 	}
 	s := &State{
 		config: c, cluster: clusterHash(c.Cluster), byID: map[uint64]int{},
-		members: map[string]member{}, mirrors: map[string]*mirror{},
+		members: map[string]member{}, mirrors: map[string]*mirror{}, banners: map[uint64]Banner{},
 	}
 	s.config.Ignore = slices.Clone(c.Ignore)
 	for _, r := range c.Rules {
@@ -57,6 +60,10 @@ func New(c Config) (*State, error) {
 		s.byID[r.Identity()] = len(s.rules)
 		s.rules = append(s.rules, rule{Rule: r, identity: r.Identity(), talkers: h, slots: make([]localSlot, h.Slots())})
 	}
+	for _, b := range c.Banners {
+		s.banners[b.Identity()] = b
+	}
+	s.bans = newOwnBans(&c)
 	s.local = toptalkers.New(c.Node, c.Rules)
 	s.node, s.writer = []byte(c.Node), newWriter(&c)
 	return s, nil
@@ -116,10 +123,11 @@ func (s *State) receiveLocked(packet []byte, now time.Duration) (node []byte, _ 
 		return nil, Oversized
 	}
 	r := reader{b: packet}
-	if string(r.bytes(len(magic))) != magic {
+	kind := packetKinds[string(r.bytes(len(magic)))]
+	if kind.wellFormed == nil {
 		return nil, Malformed
 	}
-	if v := r.byte(); v != version && !r.bad {
+	if v := r.byte(); v != kind.version && !r.bad {
 		return nil, Version
 	}
 	h := r.header()
@@ -131,16 +139,31 @@ func (s *State) receiveLocked(packet []byte, now time.Duration) (node []byte, _ 
 	}
 	// Checked before anything is merged, so that a packet is merged whole or not
 	// at all. The second parse in mergeLocked can then no longer fail.
-	if !wellFormed(r.b) {
+	if !kind.wellFormed(r.b) {
 		return h.node, Malformed
 	}
 	m, reason := s.senderLocked(&h, now)
 	if m == nil {
 		return h.node, reason
 	}
+	kind.merge(s, m, &h, r, now)
+	return h.node, accepted
+}
+
+// packetKinds are the kinds of packets by their magic. merge gets what follows the header,
+// once that is known to be well-formed.
+var packetKinds = map[string]struct {
+	version    byte
+	wellFormed func([]byte) bool
+	merge      func(*State, *mirror, *header, reader, time.Duration)
+}{
+	magic:    {version, wellFormed, (*State).mergeCountsLocked},
+	banMagic: {banVersion, banPacketWellFormed, (*State).mergeBansLocked},
+}
+
+func (s *State) mergeCountsLocked(m *mirror, h *header, r reader, now time.Duration) {
 	m.advance(h.seq, s.config.maxRate, now)
 	s.mergeLocked(m, h.seq, r)
-	return h.node, accepted
 }
 
 // senderLocked returns the mirror of a packet's sender, or why the sender is not

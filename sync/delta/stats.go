@@ -20,10 +20,20 @@ type Stats struct {
 	MergedSlots  uint64 // entries that raised a count
 	ChargedUnits uint64 // units of peers charged to local sketches
 
+	Bans BanStats
+
 	Mirrors     int   // nodes with a mirror, former members included
 	MirrorBytes int64 // of memory
 	Rules       []RuleStats
 	Peers       []PeerStats // members by name
+}
+
+// BanStats counts bans, each of which may be in many packets, once each.
+type BanStats struct {
+	Sent, UnbansSent         uint64 // of this node, and ends of them before their time
+	Received, UnbansReceived uint64 // the same of other nodes
+	Applied                  uint64 // of those received
+	Refused                  [NumBanReasons]uint64
 }
 
 // RuleStats is about one rule's local table.
@@ -74,8 +84,9 @@ func (s *State) Stats() Stats {
 	return st
 }
 
-// bytes is the memory of the chunks and of the pointers to them.
+// bytes is the memory of the chunks, of the pointers to them, and of bans.
 func (m *mirror) bytes() (n int64) {
+	n = int64(len(m.claims.known)) * claimBytes
 	for i := range m.tables {
 		n += int64(len(m.tables[i].chunks)) * 8
 		for _, c := range m.tables[i].chunks {

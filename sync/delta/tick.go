@@ -7,7 +7,7 @@ import (
 )
 
 // Tick returns the packets to send to every peer now: at least one, together at
-// most Config.MaxBytes. They must not be modified and are valid until the next
+// most Config.MaxBytes, less what TellBans has taken. They must not be modified and are valid until the next
 // Tick, so only one goroutine may call it. Call it at a steady interval, such as
 // 100 ms; it also marks the tables and ends their epochs.
 func (s *State) Tick(now time.Duration) [][]byte {
@@ -21,13 +21,14 @@ func (s *State) Tick(now time.Duration) [][]byte {
 	}
 	s.markLocked(now)
 	w := &s.writer
+	w.maxBytes, s.bans.bytes = s.config.MaxBytes-s.bans.bytes, 0
 	w.begin(&header{cluster: s.cluster, incarnation: s.config.Incarnation, seq: s.seq, node: s.node})
 	s.picks.begin(w.budget(len(s.rules)) * 3 / 4)
 	for i := range s.rules {
 		s.rules[i].scan(i, &s.picks)
 	}
 	s.cursor.begin(s.rules)
-	s.sweepLocked(s.config.MaxBytes / 4)
+	s.sweepLocked(w.maxBytes / 4)
 	if s.growthLocked() {
 		s.sweepLocked(s.config.MaxBytes)
 	}

@@ -50,8 +50,11 @@ type entry struct {
 }
 
 func appendHeader(b []byte, h *header) []byte {
-	b = append(b, magic...)
-	b = append(b, version)
+	return h.append(append(append(b, magic...), version))
+}
+
+// append writes what packets of both kinds have behind magic and version.
+func (h *header) append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, h.cluster)
 	b = binary.LittleEndian.AppendUint64(b, h.incarnation)
 	b = binary.AppendUvarint(b, h.seq)
@@ -156,10 +159,15 @@ func (r *reader) entry(s *section) (e entry) {
 	e.count = r.uvarint(1, maxCount)
 	e.shed = r.uvarint(0, maxCount)
 	e.pos = r.word()
+	e.name = r.name()
+	return e
+}
+
+// name reads a client's name.
+func (r *reader) name() []byte {
 	n := int(r.byte())
 	r.bad = r.bad || n > maxName
-	e.name = r.bytes(n)
-	return e
+	return r.bytes(n)
 }
 
 // wellFormed reports whether b consists of sections and nothing else.

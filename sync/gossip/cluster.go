@@ -161,16 +161,26 @@ func (c *Cluster) send() {
 	if c.transport.silent.Load() {
 		return
 	}
-	packets := c.counts.tick()
+	counts, bans := c.counts.tick()
 	peers := c.members.list()
 	c.next++
 	for i := range peers {
-		for _, p := range packets {
-			if err := c.list.SendBestEffort(&peers[(c.next+i)%len(peers)], p); err != nil {
-				break // the rest would fail too; the sweep repeats what this peer missed
-			}
+		p := &peers[(c.next+i)%len(peers)]
+		if c.sendTo(p, counts) && p.DMax >= knowsBans {
+			c.sendTo(p, bans)
 		}
 	}
+}
+
+// sendTo reports whether all packets were sent. After an error the rest would fail too;
+// both kinds repeat what a peer has missed.
+func (c *Cluster) sendTo(peer *memberlist.Node, packets [][]byte) bool {
+	for _, p := range packets {
+		if err := c.list.SendBestEffort(peer, p); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // sendFarewell tells every peer that this node leaves, twice, since packets get

@@ -45,8 +45,12 @@ type Config struct {
 	// MaxNodes is N_max, for which the limiter was planned: the number of nodes
 	// admitted, this one included, plus those in Join. 0 means 32.
 	MaxNodes int
-	// Ignore are the names of nodes whose counts are dropped.
+	// Ignore are the names of nodes whose counts and bans are dropped.
 	Ignore []string
+	// AcceptBans has the bans of other nodes applied here, for as long as their rules
+	// would ban at most. They are only counted otherwise. Whoever has the secret can then have
+	// any client denied here.
+	AcceptBans bool
 
 	// Logger receives all logs. nil means slog.Default().
 	Logger *slog.Logger
@@ -163,6 +167,7 @@ func (c *Config) memberlistConfig(t *transport, m *members, j *journal, at netip
 	mc.AdvertiseAddr, mc.AdvertisePort = at.Addr().String(), int(at.Port())
 	mc.Delegate, mc.Events, mc.Alive, mc.Conflict = m, m, m, m
 	mc.LogOutput = j
+	mc.DelegateProtocolMax = knowsBans
 	mc.UDPBufferSize = packetBytes
 	mc.EnableCompression = false // counts are compact, and decompression has no bound
 	mc.GossipInterval = gossipEvery

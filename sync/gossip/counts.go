@@ -19,10 +19,13 @@ var _ exchange = (*counts)(nil)
 func newCounts(c *Config, incarnation uint64, lim *fastlimit.Limiter) (*counts, error) {
 	dc := delta.Config{
 		Cluster: c.Name, Node: c.Node, Incarnation: incarnation,
-		MaxBytes: c.MaxBytes, PacketSize: c.payload(), MaxNodes: c.MaxNodes, Ignore: c.Ignore,
+		MaxBytes: c.MaxBytes, PacketSize: c.payload(), MaxNodes: c.MaxNodes, Ignore: c.Ignore, AcceptBans: c.AcceptBans,
 	}
 	for _, r := range lim.Rules() {
 		dc.Rules = append(dc.Rules, r)
+		if c := r.Config(); c.Ban.Enabled() {
+			dc.Banners = append(dc.Banners, banner{r})
+		}
 	}
 	s, err := delta.New(dc)
 	if err != nil {
@@ -31,7 +34,12 @@ func newCounts(c *Config, incarnation uint64, lim *fastlimit.Limiter) (*counts, 
 	return &counts{s, lim.Now}, nil
 }
 
-func (c *counts) tick() [][]byte                        { return c.state.Tick(c.now()) }
+func (c *counts) tick() (counts, bans [][]byte) {
+	now := c.now()
+	bans = c.state.TellBans(now)
+	return c.state.Tick(now), bans
+}
+
 func (c *counts) receive(packet []byte) *delta.Rejected { return c.state.Receive(packet, c.now()) }
 func (c *counts) join(node string, incarnation uint64)  { c.state.Join(node, incarnation, c.now()) }
 func (c *counts) leave(node string)                     { c.state.Leave(node, c.now()) }

@@ -1,4 +1,4 @@
-// Package gossip is the loop that exchanges the counts of package delta with
+// Package gossip is the loop that exchanges the counts and bans of package delta with
 // the other nodes of a cluster. Membership, failure detection and encryption
 // are hashicorp/memberlist's; this package carries packets and takes no part in
 // decisions about requests.

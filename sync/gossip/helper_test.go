@@ -37,12 +37,16 @@ type testNode struct {
 }
 
 // newLimiter has one rule of burst 100 that suspects from 50 on.
-func newLimiter(t testing.TB, name, secret string, perSecond uint64) *fastlimit.Limiter {
+func newLimiter(t testing.TB, name, secret string, perSecond uint64, change ...func(*fastlimit.Config)) *fastlimit.Limiter {
 	t.Helper()
-	lim, err := fastlimit.New(fastlimit.Config{
+	c := fastlimit.Config{
 		Rules:  []fastlimit.RuleConfig{{Name: "r", Rate: fastlimit.Rate{N: perSecond, Per: time.Second}, Burst: 100}},
 		Memory: 2 << 20, TopTalkers: 256, Nodes: 3, Secret: LimiterSecret(name, secret),
-	})
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	lim, err := fastlimit.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,13 +63,19 @@ func node(t testing.TB, change func(*Config)) *testNode {
 // nodeAt is node with a rate.
 func nodeAt(t testing.TB, perSecond uint64, change func(*Config)) *testNode {
 	t.Helper()
-	n := &testNode{logs: &logs{}}
+	return nodeOf(t, perSecond, &testNode{}, change)
+}
+
+// nodeOf starts the node n, with a limiter that is changed.
+func nodeOf(t testing.TB, perSecond uint64, n *testNode, change func(*Config), limiter ...func(*fastlimit.Config)) *testNode {
+	t.Helper()
+	n.logs = &logs{}
 	c := Config{Name: "test", Secret: testSecret, Bind: "127.0.0.1:0", Interval: 20 * time.Millisecond}
 	c.Logger = slog.New(slog.NewTextHandler(n.logs, nil))
 	if change != nil {
 		change(&c)
 	}
-	n.lim = newLimiter(t, c.Name, c.Secret, perSecond)
+	n.lim = newLimiter(t, c.Name, c.Secret, perSecond, limiter...)
 	n.rule, _ = n.lim.Rule("r")
 	var err error
 	if n.Cluster, err = Start(context.Background(), c, n.lim); err != nil {

@@ -64,7 +64,7 @@ func (m metaOnly) NodeMeta(int) []byte { return m.meta }
 // idle exchanges nothing.
 type idle struct{}
 
-func (idle) tick() [][]byte                 { return nil }
+func (idle) tick() (_, _ [][]byte)          { return nil, nil }
 func (idle) receive([]byte) *delta.Rejected { return nil }
 func (idle) join(string, uint64)            {}
 func (idle) leave(string)                   {}

@@ -18,6 +18,11 @@ import (
 // the packets of delta, which carry a version of their own as well.
 const protocolVersion = 1
 
+// knowsBans is the version of the delegate that a node supports at least if it understands
+// packets of bans. Nodes of earlier versions say 0; they are sent none. The version that
+// nodes speak stays 0 (see versions), so that both kinds admit each other.
+const knowsBans = 1
+
 // metaSize is the size of a version and an incarnation.
 const metaSize = 1 + 8
 
@@ -71,7 +76,9 @@ type lostPeer struct {
 
 // exchange is what this package needs of delta; [counts] implements it.
 type exchange interface {
-	tick() [][]byte
+	// tick returns the packets for every peer, and those for peers that know bans. They are
+	// valid until the next call.
+	tick() (counts, bans [][]byte)
 	receive(packet []byte) *delta.Rejected
 	join(node string, incarnation uint64)
 	leave(node string)

@@ -1,0 +1,47 @@
+package gossip
+
+import (
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/sketch"
+	"github.com/fastlimit/fastlimit/sync/delta"
+)
+
+// Banned tells the peers of a ban that has begun here. It is for
+// [fastlimit.Config.OnBan], and does not wait. Bans of shadow rules are not told.
+func (c *Cluster) Banned(b fastlimit.Ban) {
+	if b.Rule.Config().Mode == fastlimit.Enforce {
+		c.counts.state.Banned(b.Rule.Identity(), delta.Ban{Digest: b.Digest, Name: b.Name, Left: b.Left, Times: b.Times}, c.counts.now())
+	}
+}
+
+// Unbanned tells the peers that an operator has ended a ban here; see
+// [fastlimit.Config.OnUnban]. If the ban was this node's, it ends at the peers too. If
+// another node told it, that node goes on with it, and so do all others, but here only a
+// new ban is applied.
+func (c *Cluster) Unbanned(b fastlimit.Ban) {
+	c.counts.state.Unbanned(b.Rule.Identity(), b.Digest)
+}
+
+// banner is a rule as delta sees it.
+type banner struct{ *fastlimit.Rule }
+
+var _ delta.Banner = banner{}
+
+// BanFor implements delta.Banner. A rule in shadow mode bans nobody for others. An address
+// that is not the client's is refused: operators would see, and free, somebody else.
+func (r banner) BanFor(x delta.Ban) (granted time.Duration) {
+	c := r.Config()
+	b := fastlimit.Ban{Rule: r.Rule, Name: x.Name, Digest: x.Digest, Left: min(x.Left, c.Ban.Max), Times: x.Times}
+	if p, ok := b.Prefix(); ok && r.AddrKey(p.Addr()).Digest() != b.Digest {
+		return 0
+	}
+	if c.Mode != fastlimit.Enforce || !r.Rule.BanFor(&b) {
+		return 0
+	}
+	return b.Left
+}
+
+// EndBan implements delta.Banner.
+func (r banner) EndBan(d sketch.Digest) { r.UnbanFor(d) }
