@@ -143,13 +143,14 @@ func (r *Rule) convict(key Key, v Decision, now time.Duration) Decision {
 	if !r.bans.Deny(&r.config.Ban, key.digest(), now) {
 		return v
 	}
-	return r.beginBan(key, v)
+	return r.beginBan(key, v, now)
 }
 
-func (r *Rule) beginBan(key Key, v Decision) Decision {
+// beginBan begins a ban that is due, as of the latest reading known. It is on the slow path,
+// and the only one that keeps the text of a key.
+func (r *Rule) beginBan(key Key, v Decision, now time.Duration) Decision {
 	var name [ban.NameBytes]byte
-	now := r.clock.late(r.clock.now())
-	b, running, begun := r.bans.Begin(&r.config.Ban, key.digest(), now, appendTalkerName(name[:0], key))
+	b, running, begun := r.bans.Begin(&r.config.Ban, key.digest(), r.clock.late(now), appendTalkerName(name[:0], key))
 	if !running {
 		return v
 	}
@@ -171,10 +172,7 @@ func (r *Rule) setBans(rp *RulePlan, old *Rule) {
 	}
 	r.bans = ban.New(rp.Bans, p.Within)
 	if old != nil && old.bans != nil {
-		now := r.clock.late(r.clock.now())
-		for b := range old.bans.All(now) {
-			r.bans.Impose(p, b.Digest, now, b.Left, b.Times, []byte(b.Name))
-		}
+		r.bans.Adopt(old.bans, p, r.clock.late(r.clock.now()))
 	}
 }
 

@@ -1,9 +1,12 @@
 package fastlimit
 
 import (
+	"math/rand/v2"
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/sketch"
 )
 
 // banRule is a strict rule of one unit a second that bans after three denials.
@@ -11,6 +14,62 @@ func banRule(name string) RuleConfig {
 	c := strictRule(name, 1, time.Second, 2)
 	c.Ban = BanPolicy{After: 3, For: 10 * time.Second, Max: time.Minute}
 	return c
+}
+
+// TestConformingIsNeverBanned has 10^6 clients live through histories that conform, beside
+// others that flood, where everything collides: sketch, filter, buckets' sets, and the sets of
+// a table of bans that has room for seven, by a policy that bans at the first denial.
+func TestConformingIsNeverBanned(t *testing.T) {
+	t.Parallel()
+	histories := 1_000_000
+	if raceEnabled {
+		histories /= 20
+	}
+	rules := []RuleConfig{
+		rule("a", 10, time.Second, 20), strictRule("a", 1000, time.Second, 3), withTheta(rule("a", 7, time.Minute, 30), 0.1),
+		windowRule("a", 15, time.Second), slidingRule("a", 15, time.Second), logRule("a", 15, time.Second),
+	}
+	geo := geometry{blocks: 1, sets: 64, words: 1, bans: 5, hash: randomHash}
+	for i, c := range rules {
+		c = withBan(c, BanPolicy{After: 1, For: time.Second, Max: time.Minute})
+		t.Run(c.Algorithm.String(), func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(uint64(i), 5))
+			w := newWorld(t, rng, 1, geo, c)
+			r, now, mean := w.lim.rules[0], time.Duration(0), float64(c.Rate.Per)/float64(c.Rate.N)
+			flooders := make([]sketch.Digest, 12)
+			for i := range flooders {
+				flooders[i] = randomHash(rng, 0)
+			}
+			served := 0
+			for h := range histories / len(rules) {
+				d, o := randomHash(rng, 0), oracleOf(r.config)
+				if h%2 == 0 {
+					d.Pos = flooders[h%len(flooders)].Pos // in the same sets and cells
+				}
+				for range 2 + rng.IntN(6) {
+					now += time.Duration(rng.ExpFloat64() * mean)
+					takeAt(r, rawKey(r, flooders[rng.IntN(len(flooders))]), 1+rng.Uint64N(r.config.Burst), now)
+					o.at(now)
+					n := 1 + rng.Uint64N(min(6, r.config.Burst))
+					if o.justified(n, r.config.Burst) {
+						continue // it would not conform
+					}
+					o.admit(n)
+					if v := takeAt(r, rawKey(r, d), n, now); !v.Allowed {
+						t.Fatalf("history %d: %+v for %d units within the limit", h, v, n)
+					}
+					served++
+				}
+				if left, banned := r.Banned(rawKey(r, d)); banned {
+					t.Fatalf("history %d: banned for %v", h, left)
+				}
+			}
+			if s := r.Stats(); s.Bans == 0 || s.BansRefused.Full+s.DenialsUncounted == 0 || s.Denied[StageBan] == 0 || served < histories/len(rules) {
+				t.Errorf("%d served, %+v", served, s)
+			}
+		})
+	}
 }
 
 func TestBan(t *testing.T) {

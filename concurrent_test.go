@@ -39,11 +39,15 @@ func TestSandwichConcurrent(t *testing.T) {
 	t.Parallel()
 	for _, rules := range [][]RuleConfig{
 		{rule("a", 1000, time.Second, 40), rule("b", 7, time.Second, 20), rule("c", 100, time.Second, 5)},
+		{
+			withBan(rule("bans", 1000, time.Second, 40), BanPolicy{After: 3, For: time.Second, Max: 3 * time.Second}), rule("b", 7, time.Second, 20),
+			withBan(rule("c", 100, time.Second, 5), BanPolicy{After: 1, For: time.Second}),
+		},
 		{windowRule("a", 40, time.Second), windowRule("b", 300, 7*time.Second), windowRule("c", 5, time.Second)},
 		{slidingRule("a", 40, time.Second), slidingRule("b", 300, 7*time.Second), slidingRule("c", 5, time.Second)},
 		{logRule("a", 40, time.Second), logRule("b", 300, 7*time.Second), logRule("c", 5, time.Second)},
 	} {
-		t.Run(rules[0].Algorithm.String(), func(t *testing.T) {
+		t.Run(rules[0].Name+", "+rules[0].Algorithm.String(), func(t *testing.T) {
 			t.Parallel()
 			sandwichConcurrently(t, rules)
 		})
@@ -101,7 +105,11 @@ func (w *world) one(c int, rng *rand.Rand, clock *line) error {
 	// test's jumps ahead by other goroutines as steps back.
 	o := w.truth[c][rule]
 	o.at(now)
-	if !r.take(context.Background(), rawKey(r, w.digests[c][rule]), n, now, stackStripe()).Allowed {
+	d := r.take(context.Background(), rawKey(r, w.digests[c][rule]), n, now, stackStripe())
+	if done, err := w.judgeBans(c, n, now, []int{rule}, d, 0); done || err != nil {
+		return err
+	}
+	if !d.Allowed {
 		return w.denied(c, n, now, rule)
 	}
 	return w.admitted(c, n, now, rule)

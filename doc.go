@@ -41,9 +41,9 @@
 //
 // P1, no false denial: a client whose own requests conform to (r, B) is never
 // denied, whatever others send, forced collisions included. Only an exact
-// bucket that counted this client alone denies. [FailClosed] is the exception
-// that an operator chooses. P1 holds in the order in which the clock was read;
-// see Time.
+// bucket that counted this client alone denies. There are two exceptions, both an
+// operator's choice: [FailClosed], and bans, below. P1 holds in the order in which
+// the clock was read; see Time.
 //
 // P2, bounded excess: what is admitted for a client conforms to rate r and
 // burst (1+θ)·B + 1 + C + R. The 1 is the first-seen request, of a unit at most, C the decisions
@@ -78,6 +78,27 @@
 // has decided already.
 //
 // P6, no allocation and no lock that waits for I/O up to the shared store.
+//
+// # Bans
+//
+// With [RuleConfig].Ban a client that exact buckets of this node have denied After times
+// within Within is denied everything by this rule for a time between For and Max
+// ([StageBan]), and an eighth of After is enough while it is remembered for a ban: that is
+// P1's second exception. It reaches nobody else. A client that conforms is never denied, so it
+// has nothing to its account; and no denial counts for another client, whatever collides,
+// makes room or overtakes (package ban). Neither does what a failure policy denies, what ends
+// because the caller hangs up, or a request that found no place in line. Only [Rule.BanFor]
+// bans for what somebody else says.
+//
+// A denial is dated by its request's reading of the clock. A request is denied by a ban only if the latest
+// reading known lies before the ban's end; the first one that is read at the end or later is
+// decided as if there had been no ban.
+//
+// P2 stands. A ban only denies, and a request that it denies is charged to nothing: a level
+// that leaks meanwhile is what it would have been if the request had not been made.
+//
+// Memory for bans is part of the plan. Who is counted and who is banned is forgotten only to
+// make room, or with time: a running ban never is. Bans are this node's, also where buckets are shared.
 //
 // # Waiting
 //

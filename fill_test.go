@@ -24,6 +24,9 @@ func (w *world) upTo(c int, n uint64, now time.Duration, rule int) error {
 	if r.config.Mode == Shadow {
 		return nil // no oracle counts what it admits
 	}
+	if done, err := w.judgeBans(c, 1, w.latest, []int{rule}, d, 0); done || err != nil {
+		return err
+	}
 	if err := checkFilled(o, r, d, n, taken); err != nil {
 		return fmt.Errorf("client %d, rule %s, up to %d at %v: %w", c, r.config.Name, n, now, err)
 	}

@@ -133,6 +133,9 @@ func (l *Limiter) Advance() {
 	part := int(l.turn.Add(1) % parts)
 	for _, r := range l.rules {
 		r.table.Sweep(r.ticks(now), part, parts)
+		if r.bans != nil {
+			r.bans.Sweep(&r.config.Ban, now, part, parts)
+		}
 		for _, t := range r.tiers {
 			t.table.Sweep(t.ticks(now), part, parts)
 		}

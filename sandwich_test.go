@@ -1,6 +1,7 @@
 package fastlimit
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -32,6 +33,9 @@ type world struct {
 	excess  []int64           // [rule]: sum of worst
 	slack   float64           // units that P2 may exceed by, besides θ·B + 1
 
+	bans  [][]*banTruth // [client][rule]
+	roomy bool          // no client has to make room for another one's denials
+
 	peers  bool          // whether other nodes tell of hits that nobody sent
 	latest time.Duration // of the times brought
 }
@@ -47,6 +51,7 @@ func (w *world) line(now time.Duration) time.Duration {
 // small, so that everything collides.
 type geometry struct {
 	blocks, sets, words int
+	bans                int // 0: room for all
 	hash                func(r *rand.Rand, client int) sketch.Digest
 }
 
@@ -76,20 +81,24 @@ func newWorld(tb testing.TB, rng *rand.Rand, clients int, g geometry, rules ...R
 	plan.filterWords = g.words
 	for i := range plan.Rules {
 		plan.Rules[i].blocks, plan.Rules[i].sets = g.blocks, g.sets
+		plan.Rules[i].Bans = cmp.Or(g.bans, 16*clients)
 	}
 	lim, err := newLimiter(plan, &Config{Secret: sketch.Secret{1}, Clock: new(ManualClock)}, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	w := &world{lim: lim, excess: make([]int64, len(lim.rules))}
+	w := &world{lim: lim, excess: make([]int64, len(lim.rules)), roomy: g.bans == 0}
 	for c := range clients {
 		var ds []sketch.Digest
 		var os []*oracle
+		var bans []*banTruth
 		for _, r := range lim.rules {
 			ds = append(ds, g.hash(rng, c))
 			os = append(os, oracleOf(r.config))
+			bans = append(bans, newBanTruth(r.config.Ban))
 		}
 		w.digests, w.truth = append(w.digests, ds), append(w.truth, os)
+		w.bans = append(w.bans, bans)
 		w.worst = append(w.worst, make([]int64, len(lim.rules)))
 	}
 	return w
@@ -112,6 +121,9 @@ func (w *world) request(c int, n uint64, now time.Duration, rules []int) error {
 		w.truth[c][r].at(line)
 	}
 	d, by := w.lim.takeAll(context.Background(), charges, setTime(w.lim, now))
+	if done, err := w.judgeBans(c, n, line, rules, d, by); done || err != nil {
+		return err
+	}
 	if !d.Allowed {
 		return w.denied(c, n, now, rules[by])
 	}
@@ -126,7 +138,11 @@ func (w *world) request(c int, n uint64, now time.Duration, rules []int) error {
 func (w *world) single(c int, n uint64, now time.Duration, rule int) error {
 	r := w.lim.rules[rule]
 	w.truth[c][rule].at(w.line(now))
-	if !r.take(context.Background(), rawKey(r, w.digests[c][rule]), n, setTime(w.lim, now), stackStripe()).Allowed {
+	d := r.take(context.Background(), rawKey(r, w.digests[c][rule]), n, setTime(w.lim, now), stackStripe())
+	if done, err := w.judgeBans(c, n, w.line(now), []int{rule}, d, 0); done || err != nil {
+		return err
+	}
+	if !d.Allowed {
 		return w.denied(c, n, now, rule)
 	}
 	return w.admitted(c, n, now, rule)
@@ -209,6 +225,8 @@ func withTheta(c RuleConfig, theta float64) RuleConfig { c.EscalateAt = &theta; 
 
 func withAlgorithm(c RuleConfig, a Algorithm) RuleConfig { c.Algorithm = a; return c }
 
+func withBan(c RuleConfig, p BanPolicy) RuleConfig { c.Ban = p; return c }
+
 func withStrict(c RuleConfig) RuleConfig { c.Strict = true; return c }
 
 // windowRule counts n units in each period.
@@ -231,6 +249,7 @@ func sandwichCases() []sandwichCase {
 	wide := geometry{blocks: 1 << 10, sets: 1 << 12, words: 1 << 12, hash: randomHash}
 	addrs := geometry{blocks: 1 << 10, sets: 1 << 12, words: 1 << 12, hash: addressHash}
 	same := geometry{blocks: 4, sets: 1 << 12, words: 16, hash: degenerateHash}
+	full := geometry{blocks: 8, sets: 1 << 12, words: 64, hash: randomHash, bans: 5} // one set
 	evict := geometry{blocks: 2, sets: 4, words: 16, hash: randomHash}
 	strict := rule("strict", 7, time.Second, 13)
 	strict.Strict = true
@@ -286,6 +305,20 @@ func sandwichCases() []sandwichCase {
 		{"all algorithms", []RuleConfig{slidingRule("a", 30, time.Second), rule("b", 7, time.Second, 11), logRule("c", 40, time.Minute), windowRule("d", 35, time.Second)}, small, 20, 300 * k, false},
 		{"three rules", []RuleConfig{rule("a", 100, time.Second, 100), rule("b", 7, time.Second, 11), rule("c", 60, time.Minute, 40)}, small, 20, 500 * k, false},
 		{"shadow among two", []RuleConfig{rule("a", 20, time.Second, 25), shadow, strict}, wide, 20, 300 * k, false},
+		{"bans", []RuleConfig{withBan(rule("a", 10, time.Second, 20), BanPolicy{After: 5, For: time.Second, Max: 9 * time.Second})}, small, 30, 1000 * k, false},
+		{"bans at once", []RuleConfig{withBan(rule("a", 10, time.Second, 20), BanPolicy{After: 1, For: 2 * time.Second})}, wide, 30, 500 * k, false},
+		{"bans, one block", []RuleConfig{withBan(rule("a", 100, time.Second, 200), BanPolicy{After: 40, Within: time.Second, For: time.Second, Max: time.Minute})}, tiny, 20, 500 * k, false},
+		{"bans, degenerate hash", []RuleConfig{withBan(withTheta(rule("a", 3, time.Second, 15), 0.3), BanPolicy{After: 9, For: 3 * time.Second, Max: time.Hour})}, same, 30, 300 * k, false},
+		{"bans, full table", []RuleConfig{withBan(rule("a", 10, time.Second, 20), BanPolicy{After: 2, For: time.Second, Max: 5 * time.Second})}, full, 40, 500 * k, false},
+		{"bans, strict", []RuleConfig{withBan(strict, BanPolicy{After: 3, For: time.Second, Max: 4 * time.Second})}, wide, 30, 300 * k, false},
+		{"bans, window", []RuleConfig{withBan(windowRule("a", 20, time.Second), BanPolicy{After: 5, For: time.Second, Max: 9 * time.Second})}, small, 30, 300 * k, false},
+		{"bans, sliding", []RuleConfig{withBan(slidingRule("a", 20, time.Second), BanPolicy{After: 5, For: time.Second, Max: 9 * time.Second})}, small, 30, 300 * k, false},
+		{"bans, log", []RuleConfig{withBan(logRule("a", 20, time.Second), BanPolicy{After: 5, For: time.Second, Max: 9 * time.Second})}, small, 30, 300 * k, false},
+		{"bans of three rules", []RuleConfig{
+			withBan(rule("a", 100, time.Second, 100), BanPolicy{After: 5, For: time.Second, Max: 9 * time.Second}), rule("b", 7, time.Second, 11),
+			withBan(rule("c", 60, time.Minute, 40), BanPolicy{After: 3, For: 2 * time.Second}),
+		}, small, 20, 300 * k, false},
+		{"bans beside a shadow", []RuleConfig{withBan(rule("a", 20, time.Second, 25), BanPolicy{After: 3, For: time.Second}), withBan(shadow, BanPolicy{After: 1, For: time.Second})}, full, 20, 300 * k, false},
 		{"peers", []RuleConfig{rule("a", 10, time.Second, 20)}, addrs, 30, 500 * k, true},
 		{"peers in a crowd", []RuleConfig{rule("a", 100, time.Second, 100), rule("b", 7, time.Second, 11)}, small, 20, 300 * k, true},
 	}

@@ -72,6 +72,9 @@ type RuleStats struct {
 	BansRunning int
 	// BansRefused counts bans that did not begin, by the reason.
 	BansRefused BansRefused
+	// DenialsUncounted counts denials that count towards no ban, because more clients are
+	// denied than the table has room for: those of clients that were denied seldom.
+	DenialsUncounted uint64
 	// BadCosts and BadRates count calls of [Rule.BadCost] and [Rule.BadRate].
 	BadCosts, BadRates uint64
 	// SketchLoad is the share of busy cells, 0 without a sketch; of a rule that
@@ -106,7 +109,7 @@ func (r *Rule) Stats() RuleStats {
 	s.BadCosts, s.BadRates = r.counts.badCosts.Load(), r.counts.badRates.Load()
 	if r.bans != nil {
 		b := r.bans.Stats(at)
-		s.Bans, s.BansRunning, s.BansRefused.Full = b.Begun, b.Running, b.Full
+		s.Bans, s.BansRunning, s.BansRefused.Full, s.DenialsUncounted = b.Begun, b.Running, b.Full, b.Passed
 	}
 	s.Evictions, s.Forgiven = r.table.Evictions(), r.table.Forgiven()
 	s.TableLive = r.table.Live(r.ticks(at), sample)

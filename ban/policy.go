@@ -3,7 +3,6 @@ package ban
 import (
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/field"
@@ -79,24 +78,20 @@ func (p Policy) WithDefaults() (Policy, error) {
 	return p, errors.Join(errs...)
 }
 
-// Memory is the longest time for which a client is remembered after the end of a ban.
-func (p *Policy) Memory() time.Duration {
-	_, left := p.fade(p.Max, math.MaxInt64)
-	return left
-}
+// Memory bounds the time for which a client is remembered after the end of a ban.
+func (p *Policy) Memory() time.Duration { return 2 * remembered * p.Max }
 
-// fade is the length that a ban of that length counts with so long after its end, 0 when
-// it is forgotten: it is halved after ten lengths, again after ten of what remains, and so
-// on. took is when it was halved last.
-func (p *Policy) fade(length, since time.Duration) (left, took time.Duration) {
-	for length >= p.For && since-took >= remembered*length {
-		took += remembered * length
+// fade is the length that a ban counts with so long after its end, 0 when it is forgotten:
+// it is halved after ten lengths, again after ten of what remains, and so on.
+func (p *Policy) fade(length, since time.Duration) time.Duration {
+	for length >= p.For {
+		if since < remembered*length {
+			return length
+		}
+		since -= remembered * length
 		length /= 2
 	}
-	if length < p.For {
-		length = 0
-	}
-	return length, took
+	return 0
 }
 
 // next is the length of the ban after one that counts with length, 0 if there was none.

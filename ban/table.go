@@ -1,220 +1,257 @@
 package ban
 
 import (
-	"iter"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// Ban is a ban that runs.
-type Ban struct {
-	Digest sketch.Digest
-	Name   string        // of the client, as given to Begin or Impose
-	Left   time.Duration // until its end
-	Times  int           // of the client's bans as far as they are remembered, this one included
+const (
+	ways = 8 // clients in a set, as a word has bytes
+
+	// most of a set may be banned at a time, so that the others of it can be counted at all.
+	most = ways - 1
+
+	// slots is in how many parts of Within denials are counted: those of the current one and
+	// of the 15 before it, so never of more than Within, and at least of 15/16 of it.
+	slots = 16
+
+	// NameBytes is the longest name of a client that a table keeps.
+	NameBytes = sketch.TalkerNameBytes
+
+	// loadNum / loadDen is how many bans are planned for a set. Of so many, each with the choice
+	// of two sets, about one in a thousand finds both full (TestHolds).
+	loadNum, loadDen = 28, 5
+
+	maxStripes = 256
+)
+
+// record is a client that was denied lately, that is banned, or that was banned and is
+// remembered: what requests read and write, on a line of its own.
+//
+// Requests read it without a lock: word first, then the rest, and then word again; or they
+// change word by compare-and-swap, which fails if anything has changed since they read it.
+// So what they read is of one client and of one moment.
+type record struct {
+	// word counts denials, in its lower bits: those of the slot and of the ones in past. They
+	// are added by anybody. Its other bits change with each other change of the record, under
+	// the lock of the set: see open.
+	word atomic.Uint64
+
+	pos, id atomic.Uint64 // the digest
+	slot    atomic.Uint64 // in which word counts: the time by the length of a slot
+	end     atomic.Uint64 // of the ban, in ns; 0: there was none
+
+	// Guarded by the lock of the set.
+	length uint64 // of the last ban, in ns, as it was halved since; 0: none is remembered
+	times  uint32 // bans, as far as they are remembered
+	_      [64 - 52]byte
 }
 
-// NameBytes is the longest name that a table keeps.
-const NameBytes = sketch.TalkerNameBytes
+var _ [0]struct{} = [unsafe.Sizeof(record{}) - 64]struct{}{}
 
-// slots is in how many parts of Within denials are counted.
-const slots = 16
+// The bits of a word.
+const (
+	countBits = 16
+	maxCount  = 1<<countBits - 1 // MaxAfter
+	known     = 1 << countBits   // the client is remembered for a ban: it may need fewer denials
+	busy      = 2 << countBits   // the record is being changed
+	version   = 4 << countBits   // counts changes: it takes a century of them to come round
+)
 
-// Stats counts what a table did.
-type Stats struct {
-	Begun   uint64 // bans
-	Full    uint64 // bans that found no room
-	Evicted uint64 // clients that were counted and made room for others
-	Running int    // bans now
+// back is what only changes of a record need. Guarded by the lock of the set.
+type back struct {
+	past   [slots - 1]uint16 // denials in the slots before, the latest one first
+	length uint8             // of name
+	name   [NameBytes]byte   // of a client that is or was banned
 }
 
-// Table is a fixed-size table of clients that were denied and of those that are banned.
+const (
+	setBytes = ways*(1+int(unsafe.Sizeof(record{})+unsafe.Sizeof(back{}))) + stripeBytes/stripeSets
+
+	stripeBytes = int(unsafe.Sizeof(stripe{}))
+	stripeSets  = 8 // at least so many sets share a stripe
+)
+
+// stripe is padded so that two locks never share a cache line.
+type stripe struct {
+	sync.Mutex
+
+	random uint64 // guarded by the lock
+	_      [64 - 16]byte
+}
+
+var _ [0]struct{} = [unsafe.Sizeof(stripe{}) - 64]struct{}{}
+
+// Table is a table of clients of one rule, of fixed size; see the package comment. It is
+// safe for concurrent use. The zero value is not usable: call [New].
 type Table struct {
-	mu     sync.Mutex
-	size   int
-	slot   time.Duration
-	all    map[sketch.Digest]*client
-	latest atomic.Int64 // the latest end of a ban
-	stats  Stats
+	// latest is when the last ban ends: until one begins, requests read nothing else.
+	latest atomic.Int64
+
+	slot  time.Duration   // how long one is
+	marks []atomic.Uint64 // of each set a byte for each record: 0 if it is free, else of the digest
+	front []record        // the records, set by set
+	backs []back          // their other halves
+	locks []stripe        // of the sets; a power of two
+
+	begun, full, passed atomic.Uint64 // see Stats
 }
 
-type client struct {
-	denials map[int64]int // by slot
-	newest  int64
-	end     time.Duration
-	length  time.Duration
-	times   int
-	name    string
+// Size is how many bans fit into so many bytes, at least a few.
+func Size(bytes int64) int {
+	return int(max(1, (bytes-int64(stripeBytes))/int64(setBytes))) * loadNum / loadDen
 }
 
-const clientBytes = 192
+// Bytes is the memory of a table that [New] makes for so many bans.
+func Bytes(bans int) int64 { return int64(setsFor(bans)*setBytes + stripeBytes) }
 
-// Size is how many bans fit into so many bytes.
-func Size(bytes int64) int { return int(max(1, bytes/clientBytes)) }
+func setsFor(bans int) int { return max(1, (bans*loadDen+loadNum-1)/loadNum) }
 
-// Bytes is the memory of a table for so many bans.
-func Bytes(bans int) int64 { return int64(bans) * clientBytes }
+// New makes a table that has room for so many bans at a time, by policies with that Within.
+func New(bans int, within time.Duration) *Table { return newTable(setsFor(bans), within) }
 
-// New makes a table for so many bans, by policies with that Within.
-func New(bans int, within time.Duration) *Table {
-	return &Table{size: bans, slot: within / slots, all: map[sketch.Digest]*client{}}
+func newTable(sets int, within time.Duration) *Table {
+	stripes := min(maxStripes, 1<<(bits.Len(uint(max(1, sets/stripeSets)))-1)) //nolint:gosec // at least 1
+	return &Table{
+		slot:  within / slots,
+		marks: sketch.Memory[atomic.Uint64](sets),
+		front: sketch.Memory[record](sets * ways),
+		backs: sketch.Memory[back](sets * ways),
+		locks: make([]stripe, stripes),
+	}
 }
 
 // Quiet reports whether nobody is banned at now. It is one load.
 func (t *Table) Quiet(now time.Duration) bool { return int64(now) >= t.latest.Load() }
 
-// Banned returns when the ban of d ends, if one runs at now.
+// Banned returns when the ban of d ends, if one runs at now. It takes no lock and writes
+// nothing. A ban that is being changed at this moment may be missed.
 func (t *Table) Banned(d sketch.Digest, now time.Duration) (end time.Duration, ok bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	c := t.all[d]
-	if c == nil || c.end <= now {
-		return 0, false
-	}
-	return c.end, true
-}
-
-// Deny counts a denial of d at a time, and reports whether a ban is due: then call Begin.
-func (t *Table) Deny(p *Policy, d sketch.Digest, at time.Duration) (due bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	c := t.all[d]
-	if c == nil {
-		if c = t.add(p, d, at); c == nil {
-			return false
+	for {
+		r, w := t.find(d)
+		if r == nil {
+			return 0, false
+		}
+		end = time.Duration(r.end.Load()) //nolint:gosec // a time
+		if r.word.Load()^w < busy {
+			return end, end > now
 		}
 	}
-	if at < c.end {
-		return c.end > 0
-	}
-	slot := int64(at / t.slot)
-	c.denials[slot]++
-	c.newest = max(c.newest, slot)
-	return t.dueLocked(p, c)
 }
 
-func (t *Table) dueLocked(p *Policy, c *client) bool {
-	n := 0
-	for slot, k := range c.denials {
-		if slot > c.newest-slots {
-			n += k
-		} else {
-			delete(c.denials, slot)
+// find returns the record of d and its word, if there is one. It takes no lock: what is
+// read from the record counts only as long as the word is the same, but for what it counts.
+func (t *Table) find(d sketch.Digest) (r *record, word uint64) {
+	x, y := t.sets(d)
+	if r, word = t.findIn(x, d); r == nil && y != x {
+		r, word = t.findIn(y, d)
+	}
+	return r, word
+}
+
+func (t *Table) findIn(x uint64, d sketch.Digest) (*record, uint64) {
+	for m := matches(t.marks[x].Load(), mark(d)); m != 0; m &= m - 1 {
+		r := &t.front[place(x, m)]
+		if w := r.word.Load(); w&busy == 0 && r.is(d) {
+			return r, w
 		}
 	}
-	left, _ := p.fade(c.length, time.Duration(c.newest)*t.slot-c.end)
-	return n >= p.needs(left > 0)
+	return nil, 0
 }
 
-func (t *Table) add(p *Policy, d sketch.Digest, now time.Duration) *client {
-	if len(t.all) >= t.size {
-		for d, c := range t.all {
-			left, _ := p.fade(c.length, now-c.end)
-			if c.end <= now && left == 0 && c.newest+slots < int64(now/t.slot) {
-				delete(t.all, d)
+func (r *record) is(d sketch.Digest) bool { return r.id.Load() == d.ID && r.pos.Load() == d.Pos }
+
+func (r *record) digest() sketch.Digest { return sketch.Digest{Pos: r.pos.Load(), ID: r.id.Load()} }
+
+// sets are the two sets that a record of d may be in: the one that has more room when it is
+// made. Both follow from the digest, of which an address has one half only.
+func (t *Table) sets(d sketch.Digest) (x, y uint64) {
+	const golden = 0x9e3779b97f4a7c15
+	n := uint64(len(t.marks))
+	x = (d.Pos >> 8 & (1<<32 - 1)) * n >> 32
+	if y = (d.ID * golden >> 32) * n >> 32; y == x {
+		if y++; y == n {
+			y = 0
+		}
+	}
+	return x, y
+}
+
+// mark is the byte of d: never 0, and nothing that sets depends on.
+func mark(d sketch.Digest) uint64 { return max(1, d.ID>>56) }
+
+const (
+	ones  = 0x0101010101010101
+	highs = 0x80 * ones
+)
+
+// matches has the highest bit of each byte that is b.
+func matches(marks, b uint64) uint64 {
+	x := marks ^ b*ones
+	return ^(x&^highs + (highs - ones) | x | (highs - ones))
+}
+
+// place is that of the lowest match in set x.
+func place(x, match uint64) int { return int(x)*ways + bits.TrailingZeros64(match)/8 } //nolint:gosec // within front
+
+// lock locks the sets of d, and returns them and what unlocks them.
+func (t *Table) lock(d sketch.Digest) (h held) {
+	h.x, h.y = t.sets(d)
+	a, b := h.x&uint64(len(t.locks)-1), h.y&uint64(len(t.locks)-1)
+	h.first, h.second = &t.locks[min(a, b)], &t.locks[max(a, b)]
+	h.first.Lock()
+	if h.second != h.first {
+		h.second.Lock()
+	}
+	return h
+}
+
+// held is the sets of a client whose locks are held.
+type held struct {
+	x, y          uint64
+	first, second *stripe
+}
+
+func (h *held) unlock() {
+	if h.second != h.first {
+		h.second.Unlock()
+	}
+	h.first.Unlock()
+}
+
+// findLocked returns the place of the record of d, or -1.
+func (t *Table) findLocked(h *held, d sketch.Digest) int {
+	for _, x := range [...]uint64{h.x, h.y} {
+		for m := matches(t.marks[x].Load(), mark(d)); m != 0; m &= m - 1 {
+			if i := place(x, m); t.front[i].is(d) {
+				return i
 			}
 		}
 	}
-	if len(t.all) >= t.size {
-		t.stats.Full++
-		return nil
-	}
-	c := &client{denials: map[int64]int{}}
-	t.all[d] = c
-	return c
+	return -1
 }
 
-// Begin begins the ban of d at now if one is due and none runs. It returns the ban that
-// runs then, if any, and whether it has begun now.
-func (t *Table) Begin(p *Policy, d sketch.Digest, now time.Duration, name []byte) (b Ban, running, begun bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	c := t.all[d]
-	switch {
-	case c == nil:
-		return Ban{}, false, false
-	case c.end > now:
-		return c.ban(d, now), true, false
-	case !t.dueLocked(p, c):
-		return Ban{}, false, false
-	}
-	left, _ := p.fade(c.length, now-c.end)
-	if left == 0 {
-		c.times = 0
-	}
-	c.length = p.next(left)
-	c.times++
-	c.end = now + c.length
-	c.name = string(name)
-	clear(c.denials)
-	t.latest.Store(max(t.latest.Load(), int64(c.end)))
-	t.stats.Begun++
-	return c.ban(d, now), true, true
-}
-
-func (c *client) ban(d sketch.Digest, now time.Duration) Ban {
-	return Ban{Digest: d, Name: c.name, Left: c.end - now, Times: c.times}
-}
-
-// Impose bans d for left from now on, or for Max if that is shorter, as somebody else has
-// said. A ban that lasts longer stays as it is. It reports whether there was room.
-func (t *Table) Impose(p *Policy, d sketch.Digest, now, left time.Duration, times int, name []byte) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	c := t.all[d]
-	if c == nil {
-		if c = t.add(p, d, now); c == nil {
-			return false
-		}
-	}
-	if end := now + min(left, p.Max); end > c.end {
-		c.end, c.name, c.times = end, string(name), max(c.times, times)
-		clear(c.denials)
-		t.latest.Store(max(t.latest.Load(), int64(end)))
-	}
-	return true
-}
-
-// Lift ends the ban of d, if one runs at now, and forgets d.
-func (t *Table) Lift(d sketch.Digest, now time.Duration) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	c := t.all[d]
-	delete(t.all, d)
-	return c != nil && c.end > now
-}
-
-// All returns the bans that run at now, in no order.
-func (t *Table) All(now time.Duration) iter.Seq[Ban] {
-	return func(yield func(Ban) bool) {
-		t.mu.Lock()
-		var all []Ban
-		for d, c := range t.all {
-			if c.end > now {
-				all = append(all, c.ban(d, now))
-			}
-		}
-		t.mu.Unlock()
-		for _, b := range all {
-			if !yield(b) {
-				return
-			}
+// open keeps others from reading the record and from adding to its word, which it returns,
+// until close. The lock of the set must be held.
+func (r *record) open() (word uint64) {
+	for {
+		word = r.word.Load()
+		if r.word.CompareAndSwap(word, word|busy) {
+			return word
 		}
 	}
 }
 
-// Stats returns what the table did, and how many bans run at now.
-func (t *Table) Stats(now time.Duration) Stats {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s := t.stats
-	for _, c := range t.all {
-		if c.end > now {
-			s.Running++
-		}
+// close publishes the record, with so many denials.
+func (r *record) close(word, count uint64) {
+	word = word&^(version-1) + version | count
+	if r.length > 0 {
+		word |= known
 	}
-	return s
+	r.word.Store(word)
 }

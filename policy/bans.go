@@ -100,9 +100,14 @@ func (b *Bans) Lookup(addr netip.Addr, now time.Time) (p netip.Prefix, until tim
 }
 
 func (b *Bans) lookup(plainAddr netip.Addr, now time.Time) (p netip.Prefix, until time.Time, ok bool) {
+	return b.around(netip.PrefixFrom(plainAddr, plainAddr.BitLen()), now)
+}
+
+// around returns the ban of the longest prefix that contains all of another, likewise.
+func (b *Bans) around(all netip.Prefix, now time.Time) (p netip.Prefix, until time.Time, ok bool) {
 	// Under a ban that has ended there may be one of a shorter prefix that has not.
-	for bits := plainAddr.BitLen(); bits >= 0; bits = p.Bits() - 1 {
-		p, until, ok = b.until.LookupPrefixLPM(netip.PrefixFrom(plainAddr, bits))
+	for bits := all.Bits(); bits >= 0; bits = p.Bits() - 1 {
+		p, until, ok = b.until.LookupPrefixLPM(netip.PrefixFrom(all.Addr(), bits))
 		if !ok {
 			return p, until, false
 		}

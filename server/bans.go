@@ -1,6 +1,7 @@
 package server
 
 import (
+	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/decide"
 )
@@ -16,6 +17,10 @@ type Bans interface {
 	Ban(body []byte, by string) (reply any, err error)
 	Unban(rule string, key []string, by string) (reply any, err error)
 }
+
+// Banned logs a ban that a rule has begun: have the limiter's OnBan call it. It does not
+// block, and is safe for concurrent use.
+func (s *Server) Banned(b fastlimit.Ban) { s.bans.Note(&b) }
 
 // SetBans has requests that begin from now on decided by these bans of operators. All else
 // stays as it is. It is safe for concurrent use.

@@ -12,6 +12,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/field"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
+	"github.com/fastlimit/fastlimit/server/internal/expel"
 	"github.com/fastlimit/fastlimit/server/internal/logs"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -55,6 +56,10 @@ type Config struct {
 	// Upstream makes the server a reverse proxy, which passes admitted requests on. nil: it
 	// answers them itself, as a decision service. DecideAPI has to be false then.
 	Upstream *Upstream
+
+	// Kernel drops what banned clients send. nil: their requests are denied as those of others.
+	Kernel  *Kernel
+	machine func() (expel.Machine, error) // reads it; replaced by tests
 
 	// Connections bounds what clients' connections may hold and how long they
 	// may take, Drain how they end.
@@ -160,6 +165,12 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.Version = cmp.Or(c.Version, "unknown")
+	if c.machine == nil {
+		c.machine = expel.ThisMachine
+	}
+	if c.Kernel != nil {
+		p.require(c.Kernel.Open != nil, "Kernel.Open", "return what feed.Open has")
+	}
 	c.DenialLogs = cmp.Or(c.DenialLogs, logs.MaxDenialLines)
 	if c.DenialLogs > logs.MaxDenialLines {
 		p.add("DenialLogs", fmt.Sprintf("%d is too large", c.DenialLogs), fmt.Sprintf("want at most %d", logs.MaxDenialLines))

@@ -196,7 +196,7 @@ func TestDenialLogsCannotBeForged(t *testing.T) {
 			t.Fatalf("a control byte in the log: %q", text)
 		}
 	}
-	filter := fail2banFilter(t)
+	filter := fail2banFilter(t, "fail2ban.conf")
 	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
 		if len(line) > 700 {
 			t.Errorf("a long path is not cut: %s", line)
@@ -209,9 +209,9 @@ func TestDenialLogsCannotBeForged(t *testing.T) {
 
 // fail2banFilter reads the filter of the documentation as fail2ban does: it
 // cuts the date out, then matches the rest. It returns the address found.
-func fail2banFilter(t *testing.T) func(line string) string {
+func fail2banFilter(t *testing.T, recipe string) func(line string) string {
 	t.Helper()
-	conf, err := os.ReadFile("../docs/recipes/fail2ban.conf")
+	conf, err := os.ReadFile("../docs/recipes/" + recipe)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,8 @@ func fail2banFilter(t *testing.T) func(line string) string {
 	}
 	date := regexp.MustCompile(strings.NewReplacer("%%Y", `\d{4}`, "%%m", `\d\d`, "%%d", `\d\d`, "%%H", `\d\d`, "%%M", `\d\d`, "%%S", `\d\d`,
 		"%%f", `\d{1,6}`, "%%z", `(?:Z|[+-]\d\d:?\d\d)`).Replace(setting("datepattern")))
-	fail := regexp.MustCompile(strings.ReplaceAll(setting("failregex"), "<ADDR>", `(?:::f{4,6}:)?(\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F:]+)`))
+	const addr = `(?:::f{4,6}:)?(\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F:]+`
+	fail := regexp.MustCompile(strings.NewReplacer("<ADDR>", addr+")", "<SUBNET>", addr+`(?:/\d{1,3})?)`).Replace(setting("failregex")))
 	return func(line string) string {
 		if !date.MatchString(line) {
 			t.Errorf("no date in %s", line)
@@ -238,7 +239,7 @@ func fail2banFilter(t *testing.T) func(line string) string {
 
 func TestFail2banFilter(t *testing.T) {
 	t.Parallel()
-	filter := fail2banFilter(t)
+	filter := fail2banFilter(t, "fail2ban.conf")
 	s, logs := deny(t)
 	s.from("192.0.2.1", 2)
 	s.from("2001:db8::1", 2)

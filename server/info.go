@@ -22,7 +22,8 @@ func (s *Server) info() admin.Info {
 			HeaderTimeoutSecs: c.Connections.HeaderTimeout.Seconds(), IdleTimeoutSecs: c.Connections.IdleTimeout.Seconds(),
 			WriteTimeoutSecs: c.Connections.WriteTimeout.Seconds(), Open: s.conns.Open(),
 		},
-		Drain: admin.Drain{DelaySecs: c.Drain.Delay.Seconds(), TimeoutSecs: c.Drain.Timeout.Seconds()},
+		Drain:  admin.Drain{DelaySecs: c.Drain.Delay.Seconds(), TimeoutSecs: c.Drain.Timeout.Seconds()},
+		Kernel: s.kernelInfo(),
 	}
 	if c.GoMemory != nil { // a nil pointer in an interface would be shown as null
 		info.Memory.Go = c.GoMemory
@@ -98,7 +99,7 @@ func (s *Server) stats() metrics.Stats {
 		Connections: s.conns.Open(), Rejected: s.conns.Rejected(), Dismissed: s.conns.Dismissed(),
 		ProxyErrors: s.conns.ProxyErrors(), HandshakeErrors: s.conns.HandshakeErrors(), Expiry: s.expiry(),
 		HTTP2:        metrics.HTTP2(s.http2.Stats()),
-		AcceptErrors: s.conns.AcceptErrors(), DroppedLines: s.droppedLines(), LostLogs: s.config.LostLogs,
+		AcceptErrors: s.conns.AcceptErrors(), DroppedLines: s.droppedLines(), LostLogs: s.config.LostLogs, Kernel: s.kernelStats(),
 	}
 	if s.pool != nil {
 		behind := s.pool.Stats()

@@ -3,18 +3,22 @@ package server
 import (
 	"context"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/ban/feed"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/accesslog"
 	"github.com/fastlimit/fastlimit/server/internal/admin"
 	"github.com/fastlimit/fastlimit/server/internal/certs"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/decide"
+	"github.com/fastlimit/fastlimit/server/internal/expel"
 	"github.com/fastlimit/fastlimit/server/internal/guard"
 	"github.com/fastlimit/fastlimit/server/internal/h2"
 	"github.com/fastlimit/fastlimit/server/internal/lifecycle"
+	"github.com/fastlimit/fastlimit/server/internal/logs"
 	"github.com/fastlimit/fastlimit/server/internal/metrics"
 	"github.com/fastlimit/fastlimit/server/internal/proxy"
 	"github.com/fastlimit/fastlimit/server/internal/upstream"
@@ -35,11 +39,17 @@ type Server struct {
 	http2   *h2.Server
 	certs   []*certs.Store // likewise; nil: no TLS
 	access  *accesslog.Log // nil: none
+	bans    logs.Bans      // that rules have begun
 	admin   *admin.Front   // nil: none
 	pool    *upstream.Pool // nil: a decision service
 	proxy   *proxy.Proxy   // likewise
-	watch   lifecycle.RuleWatch
-	run     lifecycle.Runner
+
+	feed    atomic.Pointer[feed.Feed] // nil: no kernel drops packets
+	expel   *expel.Expeller           // likewise; set before feed
+	seconds int                       // of tickKernel
+
+	watch lifecycle.RuleWatch
+	run   lifecycle.Runner
 }
 
 // New checks the configuration, reads certificates and renders all answers. Its
@@ -71,6 +81,9 @@ func New(c Config) (*Server, error) {
 		Head: c.Connections.HeaderTimeout, Write: c.Connections.WriteTimeout, Idle: c.Connections.IdleTimeout,
 		Max: c.Connections.Max, PerClient: c.Connections.MaxPerClient, HeadBytes: c.Connections.HeaderBytes,
 		Exempt: s.decide.TrustedProxy,
+	}
+	if c.Kernel != nil {
+		limits.Held = s.held
 	}
 	if u := c.Upstream; u != nil {
 		limits.Tunnel = u.IdleTimeout
@@ -141,6 +154,7 @@ func (s *Server) SetEngine(e *policy.Engine, tiers []*fastlimit.Rule) {
 // else stays as it is. It is safe for concurrent use.
 func (s *Server) SetLists(l *policy.Lists) {
 	s.decide.Update(func(now *decide.Snapshot) *decide.Snapshot { return now.WithLists(l) })
+	s.spare()
 }
 
 // settings are what a reload may change, of a configuration with its defaults
@@ -164,6 +178,11 @@ func (c *Config) settings() decide.Settings {
 // Its error names every address that failed and what to do.
 func (s *Server) Listen() error {
 	err := s.run.Listen()
+	if err == nil {
+		if err = s.openKernel(); err != nil {
+			s.run.Close()
+		}
+	}
 	if err != nil {
 		s.closeAccessLog()
 	}
@@ -211,11 +230,13 @@ func (s *Server) tick() {
 	if s.talkers != nil {
 		s.talkers.tick()
 	}
+	s.tickKernel()
 }
 
 // endSecond ends a second of the log.
 func (s *Server) endSecond() {
 	s.decide.EndSecond()
+	s.bans.EndSecond(s.config.Logger)
 	s.conns.EndSecond(time.Since(s.started))
 	if s.proxy != nil {
 		s.proxy.EndSecond()

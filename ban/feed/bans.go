@@ -129,22 +129,32 @@ func (s *bans) drop(p netip.Prefix, now time.Duration) bool {
 
 // expire ends the bans whose end has come, and says when the next one does.
 func (s *bans) expire(now time.Duration) (next time.Duration, any bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.expireLocked(now)
-	if len(s.ends) == 0 {
-		return 0, false
+	for {
+		s.mu.Lock()
+		more := s.expireLocked(now)
+		if any = len(s.ends) > 0; any {
+			next = s.ends[0].end
+		}
+		s.mu.Unlock()
+		if !more {
+			return next, any
+		}
 	}
-	return s.ends[0].end, true
 }
 
-func (s *bans) expireLocked(now time.Duration) {
-	for len(s.ends) > 0 && s.ends[0].end <= now {
+// expireLocked ends a batch's worth of bans, so that nobody waits for all that end at once. It
+// says whether there are more.
+func (s *bans) expireLocked(now time.Duration) (more bool) {
+	for range MaxBatch {
+		if len(s.ends) == 0 || s.ends[0].end > now {
+			return false
+		}
 		b := s.ends[0]
 		heap.Pop(&s.ends)
 		s.lengths.add(b.prefix, -1)
 		s.settle(b, now, slack)
 	}
+	return true
 }
 
 // settle forgets a ban that has ended, unless the kernel may hold it for longer than
@@ -169,9 +179,9 @@ func (s *bans) toldUntil(b *ban) time.Duration {
 }
 
 func (s *bans) size(now time.Duration) (held, queued int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.expireLocked(now)
+	s.expire(now)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	return len(s.ends), s.queued
 }
 

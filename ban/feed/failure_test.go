@@ -31,7 +31,7 @@ func TestBackOff(t *testing.T) {
 			t.Errorf("while it is down: %+v", st)
 		}
 		s.kernel.set(func(k *kernel) { k.down = nil })
-		time.Sleep(RetryMax)
+		time.Sleep(longestPause)
 		if st := s.Stats(); !st.Up || st.Pending != 0 || !s.Holds(nth(1).Addr()) || len(s.kernel.held()) != 1 {
 			t.Errorf("afterwards: %+v", st)
 		}
@@ -39,7 +39,7 @@ func TestBackOff(t *testing.T) {
 			t.Errorf("logged:\n%s", log)
 		}
 		// Having been calm for long enough, it begins with short pauses again.
-		time.Sleep(calm + RetryMax)
+		time.Sleep(calm + longestPause)
 		s.kernel.set(func(k *kernel) { k.down = errors.New("broken") })
 		time.Sleep(3 * time.Second)
 		s.kernel.set(func(k *kernel) { k.down = nil })
@@ -127,7 +127,7 @@ func TestRemovedAreBounded(t *testing.T) {
 			t.Errorf("%d prefixes are remembered, want at most 20", n)
 		}
 		s.kernel.set(func(k *kernel) { k.down = nil })
-		time.Sleep(RetryMax)
+		time.Sleep(longestPause)
 		if held := s.kernel.held(); len(held) == 0 || len(held) != s.Stats().Held {
 			t.Errorf("the kernel holds %v", held)
 		}
@@ -206,7 +206,7 @@ func TestFullSet(t *testing.T) {
 			t.Errorf("%d held, %+v", len(s.kernel.held()), st)
 		}
 		s.kernel.set(func(k *kernel) { k.size = 0 })
-		time.Sleep(RetryMin)
+		time.Sleep(shortestPause)
 		synctest.Wait()
 		if st := s.Stats(); len(s.kernel.held()) != 1500 || !st.Up || st.Pending != 0 {
 			t.Errorf("%d held, %+v", len(s.kernel.held()), st)
@@ -227,7 +227,7 @@ func TestCannotReopen(t *testing.T) {
 			t.Errorf("stats: %+v", st)
 		}
 		s.kernel.set(func(k *kernel) { k.openFails = nil })
-		time.Sleep(RetryMax)
+		time.Sleep(longestPause)
 		if len(s.kernel.held()) != 1 || !s.Stats().Up {
 			t.Errorf("stats: %+v", s.Stats())
 		}

@@ -30,7 +30,6 @@ type kernel struct {
 	down         error                 // what everything fails with
 	openFails    error                 // what Open fails with
 	before, late time.Duration         // how long a batch takes until it is carried out, and from then on
-	between      func()                // runs while a batch is on its way
 	lies         bool                  // a batch that fails is carried out all the same
 }
 

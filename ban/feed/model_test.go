@@ -126,7 +126,7 @@ func TestModel(t *testing.T) {
 		within(t, 30, func(t *testing.T, s *stand) {
 			m := history(t, s, rand.New(rand.NewPCG(uint64(seed), 17)))
 			s.kernel.set(func(k *kernel) { k.before, k.late, k.down, k.lies, k.size = 0, 0, nil, false, 0 })
-			time.Sleep(RetryMax + 3*time.Second)
+			time.Sleep(longestPause + 3*time.Second)
 			st := s.Stats()
 			if alive := m.alive(); !st.Up || st.Pending != 0 || st.Held != len(alive) {
 				t.Errorf("stats: %+v, want %d held", st, len(alive))

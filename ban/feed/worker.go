@@ -9,9 +9,9 @@ const (
 	// expireEvery is the shortest pause between two looks for bans that have ended.
 	expireEvery = 20 * time.Millisecond
 
-	// RetryMin and RetryMax bound the pause after a failure; it doubles from one to the next.
-	RetryMin = time.Second
-	RetryMax = time.Minute
+	// What bounds the pause after a failure; it doubles from one to the next.
+	shortestPause = time.Second
+	longestPause  = time.Minute
 
 	// calm is how long nothing must fail for the pauses to begin anew.
 	calm = 10 * time.Second
@@ -205,7 +205,7 @@ func (w *worker) fail(err error) {
 		if now-w.failedAt > calm+w.pause { // it has worked meanwhile, and not just now
 			w.pause = 0
 		}
-		w.pause = min(max(2*w.pause, RetryMin), RetryMax)
+		w.pause = min(max(2*w.pause, shortestPause), longestPause)
 		w.failedAt, wait = now, w.pause
 	}
 	w.lost = w.lost || class == ClassLost

@@ -15,41 +15,49 @@ import (
 // Elements are encoded here, as the library cannot ask for an error if one exists
 // (NLM_F_EXCL), and makes 8 allocations for each.
 
-// sort is what is done to the elements of one set.
-type sort struct {
-	set    string
-	remove bool
+// kind is what the prefixes of one set have in common.
+type kind struct {
+	v6   bool
+	bits int
 }
 
-// work is the changes of a batch by set, removals first.
-type work struct {
-	sorts []sort
-	of    map[sort][]feed.Change
+func kindOf(p netip.Prefix) kind { return kind{p.Addr().Is6(), p.Bits()} }
+
+// name is that of the set.
+func (k kind) name() string {
+	if k.v6 {
+		return fmt.Sprintf("v6_%d", k.bits)
+	}
+	return fmt.Sprintf("v4_%d", k.bits)
 }
 
-func sorted(changes []feed.Change) work {
-	w := work{of: make(map[sort][]feed.Change)}
-	for _, remove := range []bool{true, false} {
+// task is what is done to the elements of one set.
+type task struct {
+	set     string
+	changes []feed.Change
+}
+
+// sorted sorts a batch by what is to be done. It leaves out what is to be removed from a
+// set that there is not.
+func (w *Writer) sorted(changes []feed.Change) (remove, add []task) {
+	sort := func(remove bool) (tasks []task) {
+		of := make(map[kind]int)
 		for _, c := range changes {
-			if (c.For == 0) != remove {
+			k := kindOf(c.Prefix)
+			if (c.For == 0) != remove || w.known[k] == "" {
 				continue
 			}
-			k := sort{setName(c.Prefix), remove}
-			if w.of[k] == nil {
-				w.sorts = append(w.sorts, k)
+			at, ok := of[k]
+			if !ok {
+				at = len(tasks)
+				of[k] = at
+				tasks = append(tasks, task{set: w.known[k]})
 			}
-			w.of[k] = append(w.of[k], c)
+			tasks[at].changes = append(tasks[at].changes, c)
 		}
+		return tasks
 	}
-	return w
-}
-
-// setName names the set of all prefixes of a length.
-func setName(p netip.Prefix) string {
-	if p.Addr().Is4() {
-		return fmt.Sprintf("v4_%d", p.Bits())
-	}
-	return fmt.Sprintf("v6_%d", p.Bits())
+	return sort(true), sort(false)
 }
 
 // Apply implements [feed.Writer]. A transaction fails if one of its elements is already
@@ -63,10 +71,13 @@ func (w *Writer) Apply(changes []feed.Change) error {
 	if err := w.need(changes); err != nil {
 		return err
 	}
-	todo := sorted(changes)
-	err := w.socket.transact(w.plainly(todo)...)
+	remove, add := w.sorted(changes)
+	if len(remove)+len(add) == 0 {
+		return nil
+	}
+	err := w.socket.transact(w.plainly(remove, add)...)
 	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.ENOENT) {
-		err = w.socket.transact(w.surely(todo)...)
+		err = w.socket.transact(w.surely(remove, add)...)
 		if errors.Is(err, unix.ENFILE) && len(changes) == 1 && changes[0].For == 0 {
 			return nil // it is not in its set, which is full
 		}
@@ -74,32 +85,30 @@ func (w *Writer) Apply(changes []feed.Change) error {
 	return w.classified("bans", err)
 }
 
-func (w *Writer) plainly(todo work) (messages []netlink.Message) {
-	for _, k := range todo.sorts {
-		if k.remove {
-			messages = append(messages, w.elements(unix.NFT_MSG_DELSETELEM, 0, k.set, todo.of[k]))
-		} else {
-			messages = append(messages, w.elements(unix.NFT_MSG_NEWSETELEM, netlink.Create|netlink.Excl, k.set, todo.of[k]))
-		}
+func (w *Writer) plainly(remove, add []task) (messages []netlink.Message) {
+	for _, t := range remove {
+		messages = append(messages, w.elements(unix.NFT_MSG_DELSETELEM, 0, t))
+	}
+	for _, t := range add {
+		messages = append(messages, w.elements(unix.NFT_MSG_NEWSETELEM, netlink.Create|netlink.Excl, t))
 	}
 	return messages
 }
 
-func (w *Writer) surely(todo work) (messages []netlink.Message) {
-	for _, k := range todo.sorts {
-		add := w.elements(unix.NFT_MSG_NEWSETELEM, netlink.Create, k.set, todo.of[k])
-		messages = append(messages, add, w.elements(unix.NFT_MSG_DELSETELEM, 0, k.set, todo.of[k]))
-		if !k.remove {
-			messages = append(messages, add)
-		}
+func (w *Writer) surely(remove, add []task) (messages []netlink.Message) {
+	for _, t := range append(remove, add...) {
+		messages = append(messages, w.elements(unix.NFT_MSG_NEWSETELEM, netlink.Create, t), w.elements(unix.NFT_MSG_DELSETELEM, 0, t))
+	}
+	for _, t := range add {
+		messages = append(messages, w.elements(unix.NFT_MSG_NEWSETELEM, netlink.Create, t))
 	}
 	return messages
 }
 
 // elements is a message about elements of one set.
-func (w *Writer) elements(kind int, flags netlink.HeaderFlags, set string, changes []feed.Change) netlink.Message {
-	b, list := w.listOf(set, 48*len(changes))
-	for _, c := range changes {
+func (w *Writer) elements(kind int, flags netlink.HeaderFlags, t task) netlink.Message {
+	b, list := w.listOf(t.set, 48*len(t.changes))
+	for _, c := range t.changes {
 		if a := c.Prefix.Addr(); a.Is4() {
 			k := a.As4()
 			b = element(b, k[:], c.For)

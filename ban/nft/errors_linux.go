@@ -64,6 +64,9 @@ func (w *Writer) taken(owner string) error {
 
 // setupFailed is why the table could not be made.
 func (w *Writer) setupFailed(err error) error {
+	if e, ok := errors.AsType[*feed.Error](err); ok {
+		return e
+	}
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		return w.denied(err)

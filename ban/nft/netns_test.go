@@ -11,94 +11,65 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/fastlimit/fastlimit/ban/feed"
+	"github.com/fastlimit/fastlimit/internal/testkit/netns"
 	"golang.org/x/sys/unix"
 )
 
-// These tests run in a user and network namespace of their own: the test binary starts
-// itself again in one.
-const (
-	insideEnv = "FASTLIMIT_NFT_INSIDE" // set within it
-	roleEnv   = "FASTLIMIT_NFT_ROLE"   // set for a process that a test starts, and looks into
-)
+// roleEnv is set for a process that a test starts, and looks into.
+const roleEnv = "FASTLIMIT_NFT_ROLE"
 
+// TestMain runs the tests in a user and network namespace of their own.
 func TestMain(m *testing.M) {
-	switch {
-	case os.Getenv(roleEnv) != "":
-		os.Exit(play(os.Getenv(roleEnv)))
-	case os.Getenv(insideEnv) == "":
+	switch role := os.Getenv(roleEnv); {
+	case role != "":
+		os.Exit(play(role))
+	case !netns.Inside():
 		os.Exit(enter())
 	}
-	if err := loUp(); err != nil {
-		fmt.Fprintln(os.Stderr, "lo:", err)
+	if out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "ip link set lo up: %v %s\n", err, out)
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
 
-// enter runs the tests in new namespaces, as their root.
+// enter runs this program again in new namespaces.
 func enter() int {
-	cmd := self(insideEnv + "=1")
-	cmd.Args = os.Args
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = namespaces(0)
-	err := cmd.Run()
+	runtime.LockOSThread() // it dies with the thread
+	cmd, err := netns.Again(os.Args[1:]...)
+	if err == nil {
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		err = cmd.Run()
+	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode()
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "FAIL: no user and network namespace to test in:", err)
-		fmt.Fprintln(os.Stderr, "      allow it: sysctl user.max_user_namespaces=1000, kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0")
+		fmt.Fprintf(os.Stderr, "FAIL: user namespaces are refused here: %v; see package netns for what to allow\n", err)
 		return 1
 	}
 	return 0
 }
 
-// namespaces has a process begin in new ones, as the user of this number there.
-func namespaces(user int) *syscall.SysProcAttr {
+// user has a process begin in a user namespace of its own, and others if so asked, as the user of this number there.
+func user(number int, others uintptr) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
-		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNET,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: user, HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: user, HostID: os.Getgid(), Size: 1}},
-		Pdeathsig:   syscall.SIGKILL,
+		Cloneflags:  unix.CLONE_NEWUSER | others,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: number, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: number, HostID: os.Getgid(), Size: 1}},
 	}
-}
-
-// self is this test binary, to be started with these variables on top.
-func self(env ...string) *exec.Cmd {
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), env...)
-	return cmd
-}
-
-func loUp() error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	lo, err := unix.NewIfreq("lo")
-	if err != nil {
-		return err
-	}
-	lo.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo)
 }
 
 // play is what a started process does: it opens a table with a ban in it, says how that
-// went, and ends with its input or by SIGTERM. Roles are owner, ownless and nobody.
+// went, and ends with its input or by SIGTERM. Roles are owner and ownless.
 func play(role string) int {
-	if role == "nobody" {
-		if err := loUp(); err != nil {
-			fmt.Println("lo:", err)
-			return 1
-		}
-	}
 	w, err := New(Config{Ports: []uint16{80}})
 	if err != nil {
 		fmt.Println(err)
@@ -138,7 +109,8 @@ type child struct {
 
 func start(t *testing.T, role string, attr *syscall.SysProcAttr) *child {
 	t.Helper()
-	c := &child{Cmd: self(roleEnv + "=" + role)}
+	c := &child{Cmd: exec.Command("/proc/self/exe")}
+	c.Env = append(c.Environ(), roleEnv+"="+role)
 	c.SysProcAttr, c.Stderr = attr, os.Stderr
 	out, err := c.StdoutPipe()
 	if err != nil {
@@ -161,11 +133,11 @@ func start(t *testing.T, role string, attr *syscall.SysProcAttr) *child {
 // tool runs the program nft and returns what it printed.
 func tool(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	path, err := exec.LookPath("nft")
+	nft, err := exec.LookPath("nft")
 	if err != nil {
-		path = "/usr/sbin/nft"
+		nft = "/usr/sbin/nft" // where Debian keeps it, which only root has in PATH
 	}
-	out, err := exec.Command(path, args...).CombinedOutput()
+	out, err := exec.Command(nft, args...).CombinedOutput()
 	return string(out), err
 }
 
@@ -176,4 +148,15 @@ func mustTool(t *testing.T, args ...string) string {
 		t.Fatal(err, out)
 	}
 	return out
+}
+
+// addAddress gives lo an address; those of IPv4 it has.
+func addAddress(t *testing.T, a string) {
+	t.Helper()
+	if strings.Contains(a, ".") {
+		return
+	}
+	if out, err := exec.Command("ip", "addr", "replace", a+"/128", "dev", "lo", "nodad").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 }

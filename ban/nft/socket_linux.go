@@ -42,8 +42,7 @@ func dial() (*socket, error) {
 	}
 	// An error then does not carry the message that it is about, of up to 100 KB.
 	if err := s.nl.SetOption(netlink.CapAcknowledge, true); err != nil {
-		s.nl.Close()
-		return nil, err
+		return nil, errors.Join(err, s.close())
 	}
 	_, _ = s.nl.SetReadBuffer(buffer), s.nl.SetWriteBuffer(buffer) // see buffer
 	return s, nil
@@ -79,7 +78,7 @@ func (f failures) Error() string { return fmt.Sprint([]syscall.Errno(f)) }
 // Is tells errors.Is which errors these are.
 func (f failures) Is(target error) bool {
 	for _, e := range f {
-		if e == target { //nolint:errorlint // both are numbers
+		if e == target {
 			return true
 		}
 	}
@@ -171,22 +170,32 @@ func acknowledgements(b []byte, f func(seq uint32, errno syscall.Errno)) {
 	}
 }
 
-// flush carries out what the library has gathered. See transact for what the deadline and
-// the reading afterwards are for.
+// prepare makes sure that what is read next is the answer to what is sent next, and that it
+// is not waited for forever.
+func (s *socket) prepare() error {
+	_ = s.read(func(uint32, syscall.Errno) {}) // an answer that was lost is nobody's now
+	return s.nl.SetReadDeadline(time.Now().Add(patience))
+}
+
+// flush carries out what the library has gathered. See transact for what might go wrong.
 func (s *socket) flush() error {
-	if err := s.nl.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := s.prepare(); err != nil {
 		return err
 	}
-	err := s.library.Flush()
-	if err != nil {
-		_ = s.read(func(uint32, syscall.Errno) {})
+	return s.library.Flush()
+}
+
+// rules returns those of a chain.
+func (s *socket) rules(c *nftables.Chain) ([]*nftables.Rule, error) {
+	if err := s.prepare(); err != nil {
+		return nil, err
 	}
-	return err
+	return s.library.GetRules(c.Table, c)
 }
 
 // ask sends one question and returns the answers.
 func (s *socket) ask(kind int, data []byte) ([]netlink.Message, error) {
-	if err := s.nl.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := s.prepare(); err != nil {
 		return nil, err
 	}
 	return s.nl.Execute(message(kind, 0, data))

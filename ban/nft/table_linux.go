@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net/netip"
+	"net"
 	"slices"
 
 	"github.com/fastlimit/fastlimit/ban/feed"
@@ -55,6 +55,15 @@ func (w *Writer) state() (t tableState, err error) {
 	return t, d.Err()
 }
 
+// ownedByOther is the error for a table that another process owns, nil if none does. What
+// it is asked for has failed with EPERM or EEXIST.
+func (w *Writer) ownedByOther() error {
+	if t, err := w.state(); err == nil && t.flags&tableOwned != 0 {
+		return w.taken(fmt.Sprintf(" (netlink port %d, which mostly is its process id)", t.owner))
+	}
+	return nil
+}
+
 // own makes a table that is this socket's, in place of one that is nobody's. It is false if
 // the kernel does not know of owners.
 func (w *Writer) own() (bool, error) {
@@ -63,27 +72,13 @@ func (w *Writer) own() (bool, error) {
 	b = padded(binary.BigEndian.AppendUint32(b, tableOwned), flags)
 	add := message(unix.NFT_MSG_NEWTABLE, netlink.Create|netlink.Excl, b)
 	err := w.socket.transact(add)
-	if errors.Is(err, unix.EEXIST) {
-		t, err := w.state()
-		switch {
-		case err == nil && t.flags&tableOwned != 0:
-			return false, w.taken(fmt.Sprintf(" (netlink port %d, which mostly is its process id)", t.owner))
-		case err != nil && !errors.Is(err, unix.ENOENT):
-			return false, w.setupFailed(err)
-		}
+	if errors.Is(err, unix.EEXIST) && w.ownedByOther() == nil {
 		err = w.socket.transact(message(unix.NFT_MSG_DELTABLE, 0, name), add)
-		if err != nil {
-			return false, w.setupFailed(err)
-		}
-		return true, nil
 	}
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) {
 		return false, nil
 	}
-	if err != nil {
-		return false, w.setupFailed(err)
-	}
-	return true, nil
+	return err == nil, err
 }
 
 // build makes all that is in the table, and unless it is owned the table itself, in place
@@ -129,65 +124,58 @@ type set struct {
 
 // need makes the sets of prefix lengths that were not in use yet.
 func (w *Writer) need(changes []feed.Change) error {
-	before := len(w.watched)
+	var added []kind
 	for _, c := range changes {
-		name := setName(c.Prefix)
-		if w.known[name] || c.For == 0 {
+		k := kindOf(c.Prefix)
+		if c.For == 0 || w.known[k] != "" {
 			continue
 		}
-		s, err := w.addSet(name, c.Prefix)
-		if err != nil {
+		if err := w.addSet(k); err != nil {
 			return w.classified("sets", err)
 		}
-		w.known[name] = true
-		w.watched = append(w.watched, s)
+		added = append(added, k)
 	}
-	if len(w.watched) == before {
+	if added == nil {
 		return nil
 	}
 	err := w.socket.flush()
 	if err != nil {
-		for _, s := range w.watched[before:] {
-			delete(w.known, s.name)
+		w.watched = w.watched[:len(w.watched)-len(added)]
+		for _, k := range added {
+			delete(w.known, k)
 		}
-		w.watched = w.watched[:before]
 	}
 	return w.classified("sets", err)
 }
 
-// addSet has the library make a set of prefixes like p, and the rule that drops
-// what comes from them.
-func (w *Writer) addSet(name string, p netip.Prefix) (set, error) {
-	family, kind, from := byte(unix.NFPROTO_IPV4), nftables.TypeIPAddr, uint32(12)
-	if p.Addr().Is6() {
-		family, kind, from = unix.NFPROTO_IPV6, nftables.TypeIP6Addr, 8
+// addSet has the library make a set, and the rule that drops what comes from its prefixes.
+func (w *Writer) addSet(k kind) error {
+	family, key, from := byte(unix.NFPROTO_IPV4), nftables.TypeIPAddr, uint32(12)
+	if k.v6 {
+		family, key, from = unix.NFPROTO_IPV6, nftables.TypeIP6Addr, 8
 	}
-	canary := bytes.Repeat([]byte{0xff}, int(kind.Bytes))                                                             // no masked address, nor one that anybody sends from
-	s := &nftables.Set{Table: w.table, Name: name, KeyType: kind, HasTimeout: true, Size: uint32(2*w.config.Max + 1)} //nolint:gosec // at most 2·MostBans
+	canary := bytes.Repeat([]byte{0xff}, int(key.Bytes))                                                                 // no masked address, nor one that anybody sends from
+	s := &nftables.Set{Table: w.table, Name: k.name(), KeyType: key, HasTimeout: true, Size: uint32(2*w.config.Max + 1)} //nolint:gosec // at most 2·MostBans
 	if err := w.socket.library.AddSet(s, []nftables.SetElement{{Key: canary}}); err != nil {
-		return set{}, err
+		return err
 	}
 	exprs := []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: 1},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{family}},
-		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: from, Len: kind.Bytes},
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: from, Len: key.Bytes},
 	}
-	if p.Bits() < p.Addr().BitLen() {
-		exprs = append(exprs, &expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: kind.Bytes, Mask: mask(p), Xor: make([]byte, kind.Bytes)})
+	if 8*int(key.Bytes) > k.bits {
+		exprs = append(exprs, &expr.Bitwise{
+			SourceRegister: 1, DestRegister: 1, Len: key.Bytes,
+			Mask: net.CIDRMask(k.bits, 8*int(key.Bytes)), Xor: make([]byte, key.Bytes),
+		})
 	}
 	exprs = append(exprs,
 		&expr.Lookup{SourceRegister: 1, SetName: s.Name, SetID: s.ID},
 		&expr.Counter{},
 		&expr.Verdict{Kind: expr.VerdictDrop})
 	w.socket.library.AddRule(&nftables.Rule{Table: w.table, Chain: w.banned, Exprs: exprs})
-	return set{name, canary}, nil
-}
-
-// mask has the bits of a prefix set.
-func mask(p netip.Prefix) []byte {
-	m := make([]byte, p.Addr().BitLen()/8)
-	for i := range p.Bits() {
-		m[i/8] |= 0x80 >> (i % 8)
-	}
-	return m
+	w.known[k] = s.Name
+	w.watched = append(w.watched, set{s.Name, canary})
+	return nil
 }

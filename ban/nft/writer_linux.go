@@ -23,7 +23,7 @@ type Writer struct {
 	ports        *nftables.Set
 	hook, banned *nftables.Chain
 	watched      []set           // those of bans, in the order of their rules, after the one of ports
-	known        map[string]bool // which sets of bans there are
+	known        map[kind]string // the sets of bans, by name
 }
 
 var _ feed.Writer = (*Writer)(nil)
@@ -51,7 +51,19 @@ func (w *Writer) open() error {
 	if err != nil {
 		return w.setupFailed(err)
 	}
-	w.socket, w.known = s, make(map[string]bool)
+	w.socket, w.known = s, make(map[kind]string)
+	if err := w.make(); err != nil {
+		if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EEXIST) {
+			if other := w.ownedByOther(); other != nil {
+				return other
+			}
+		}
+		return w.setupFailed(err)
+	}
+	return nil
+}
+
+func (w *Writer) make() (err error) {
 	owned := false
 	if !w.ownless {
 		if owned, err = w.own(); err != nil {
@@ -64,12 +76,10 @@ func (w *Writer) open() error {
 		}
 	}
 	if err := w.build(owned); err != nil {
-		return w.setupFailed(err)
+		return err
 	}
-	if w.state0, err = w.state(); err != nil {
-		return w.setupFailed(err)
-	}
-	return nil
+	w.state0, err = w.state()
+	return err
 }
 
 // reserve makes sure, where tables have no owners, that no other process thinks that the
@@ -80,11 +90,8 @@ func (w *Writer) reserve() error {
 	if errors.Is(err, unix.EADDRINUSE) {
 		return w.taken("")
 	}
-	if err != nil {
-		return w.setupFailed(err)
-	}
 	w.place = place
-	return nil
+	return err
 }
 
 // Counters implements [feed.Writer].
@@ -95,7 +102,7 @@ func (w *Writer) Counters() (packets, bytes uint64, err error) {
 	if err := w.intact(); err != nil {
 		return 0, 0, err
 	}
-	rules, err := w.socket.library.GetRules(w.table, w.banned)
+	rules, err := w.socket.rules(w.banned)
 	if err != nil {
 		return 0, 0, w.classified("rules", err)
 	}
@@ -123,7 +130,7 @@ func (w *Writer) intact() error {
 	case state != w.state0:
 		return w.lost("is not the one that was made")
 	}
-	hooked, err := w.socket.library.GetRules(w.table, w.hook)
+	hooked, err := w.socket.rules(w.hook)
 	if err != nil {
 		return w.classified("rules", err)
 	}

@@ -11,7 +11,7 @@ import (
 
 // shown finds command lines in the documents: indented, in fenced blocks, in
 // backquotes.
-var shown = regexp.MustCompile("(?m)(?:^ *(?:# +)?|`)(?:go run \\./cmd/)?fastlimit ((?:serve|validate|replay|migrate|suggest|schema|version|top|override|bans|ban|unban|help)\\b[^`\n#&|>]*)")
+var shown = regexp.MustCompile("(?m)(?:^ *(?:# +)?|`)(?:go run \\./cmd/)?fastlimit ((?:serve|validate|replay|migrate|suggest|schema|version|top|bans|ban|unban|help)\\b[^`\n#&|>]*)")
 
 // Every command line in the documents is one that this binary takes.
 func TestDocumentedCommandsParse(t *testing.T) {

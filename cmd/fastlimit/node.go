@@ -99,6 +99,7 @@ func (n *node) limiterConfig() fastlimit.Config {
 	if n.store != nil {
 		lc.Store = n.store.Store
 	}
+	lc.OnBan = func(b fastlimit.Ban) { n.server.Banned(b) } // nobody is before there is one
 	if c := n.cfg.Cluster; c != nil {
 		lc.Secret = gossip.LimiterSecret(c.Name, c.Secret)
 		lc.OnBan, lc.OnUnban = both(lc.OnBan, n.fleet.banned), both(lc.OnUnban, n.fleet.unbanned)

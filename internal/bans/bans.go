@@ -19,11 +19,11 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// Most is how many prefixes operators can have banned at a time, Memory the bytes that they
+// maxPrefixes is how many prefixes operators can have banned at a time, Memory the bytes that they
 // take at most (TestMemory).
 const (
-	Most   = 10_000
-	Memory = 3 << 20
+	maxPrefixes = 10_000
+	Memory      = 3 << 20
 )
 
 // Kernel knows which addresses the kernel drops packets of.
@@ -82,7 +82,7 @@ func (s *Set) set(p netip.Prefix, life time.Duration) (times int) {
 	now := time.Now()
 	s.dropLocked(now)
 	before, again := s.info[p]
-	if !again && len(s.info) >= Most {
+	if !again && len(s.info) >= maxPrefixes {
 		return 0
 	}
 	until := now.Add(life)

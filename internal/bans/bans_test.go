@@ -39,7 +39,8 @@ func (w *world) Lists() *policy.Lists { return w.engine.Load().Lists() }
 // Holds implements [Kernel].
 func (w *world) Holds(a netip.Addr) bool { return a == netip.MustParseAddr("10.0.0.1") }
 
-func build(t *testing.T) *world {
+// build makes a node, with two rules that ban nobody if there are none.
+func build(t *testing.T, rules ...policy.RuleSpec) *world {
 	t.Helper()
 	hour := fastlimit.Rate{N: 2, Per: time.Hour}
 	set := policy.Settings{
@@ -48,6 +49,9 @@ func build(t *testing.T) *world {
 			{Limit: fastlimit.RuleConfig{Name: "m", Rate: hour}, Key: []policy.KeyPart{{Kind: policy.KeyMethod}, {Kind: policy.KeyPath}}},
 		},
 		Allow: []netip.Prefix{netip.MustParsePrefix("192.0.2.7/32"), netip.MustParsePrefix("192.0.2.64/26"), netip.MustParsePrefix("172.16.0.0/12")},
+	}
+	if len(rules) > 0 {
+		set.Rules = rules
 	}
 	for i := range maxAllowed + 5 {
 		set.Allow = append(set.Allow, netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 51, 100, byte(i)}), 32)) //nolint:gosec // small
@@ -194,25 +198,25 @@ func TestWhatIsRefused(t *testing.T) {
 	w.ban("10.1.0.0/16", "1h")
 	logged := w.log.String()
 	for body, want := range map[string]string{
-		`{"key":"10.0.0.1/24"}`:                       "422 key: 10.0.0.1/24 has bits set beyond its length; write 10.0.0.0/24, or 10.0.0.1 for the address alone",
-		`{"key":"0.0.0.0/0"}`:                         "422 key: 0.0.0.0/0 is shorter than a /8",
-		`{"key":"::/0"}`:                              "422 key: ::/0 is shorter than a /16",
-		`{"key":"\u001b[2J\n"}`:                       `422 key: "\x1b[2J\n" is neither an address nor a prefix`,
-		`{"key":"example.com"}`:                       "422 key: \"example.com\" is neither",
-		`{}`:                                          "422 key: \"\" is neither",
-		`{"key":"10.0.0.1","for":"1ms"}`:              "400 for: 1ms is out of range; want 1s to 8784h0m0s",
-		`{"key":"10.0.0.1","for":"8785h"}`:            "400 for: 8785h0m0s is out of range",
-		`{"key":"10.0.0.1","for":"-1h"}`:              "400 for: -1h0m0s is out of range",
-		`{"key":"10.0.0.1","for":3600}`:               "400 the body is not a ban: for: 3600 is no time",
-		`{"key":"10.0.0.1","for":"for ever"}`:         `400 the body is not a ban: for: "for ever" is no time`,
-		`{"key":["10.0.0.1"]}`:                        "400 the body is not a ban: key: want a text, not array; send for example {",
-		`{"key":"10.0.0.1","Key":"10.0.0.2"}`:         "400 the body is not a ban",
-		`{"key":"10.0.0.1","key":"10.0.0.2"}`:         "400 the body is not a ban",
-		`{"key":"10.0.0.1","rule":"ip"}`:              "400 the body is not a ban",
-		`{"key":"10.0.0.1"} {}`:                       "400 the body is not a ban",
-		`[]`:                                          "400 the body is not a ban: want an object, not array",
-		``:                                            "400 the body is not a ban",
-		"\xff":                                        "400 the body is not a ban",
+		`{"key":"10.0.0.1/24"}`:               "422 key: 10.0.0.1/24 has bits set beyond its length; write 10.0.0.0/24, or 10.0.0.1 for the address alone",
+		`{"key":"0.0.0.0/0"}`:                 "422 key: 0.0.0.0/0 is shorter than a /8",
+		`{"key":"::/0"}`:                      "422 key: ::/0 is shorter than a /16",
+		`{"key":"\u001b[2J\n"}`:               `422 key: "\x1b[2J\n" is neither an address nor a prefix`,
+		`{"key":"example.com"}`:               "422 key: \"example.com\" is neither",
+		`{}`:                                  "422 key: \"\" is neither",
+		`{"key":"10.0.0.1","for":"1ms"}`:      "400 for: 1ms is out of range; want 1s to 8784h0m0s",
+		`{"key":"10.0.0.1","for":"8785h"}`:    "400 for: 8785h0m0s is out of range",
+		`{"key":"10.0.0.1","for":"-1h"}`:      "400 for: -1h0m0s is out of range",
+		`{"key":"10.0.0.1","for":3600}`:       "400 the body is not a ban: for: 3600 is no time",
+		`{"key":"10.0.0.1","for":"for ever"}`: `400 the body is not a ban: for: "for ever" is no time`,
+		`{"key":["10.0.0.1"]}`:                "400 the body is not a ban: key: want a text, not array; send for example {",
+		`{"key":"10.0.0.1","Key":"10.0.0.2"}`: "400 the body is not a ban",
+		`{"key":"10.0.0.1","key":"10.0.0.2"}`: "400 the body is not a ban",
+		`{"key":"10.0.0.1","rule":"ip"}`:      "400 the body is not a ban",
+		`{"key":"10.0.0.1"} {}`:               "400 the body is not a ban",
+		`[]`:                                  "400 the body is not a ban: want an object, not array",
+		``:                                    "400 the body is not a ban",
+		"\xff":                                "400 the body is not a ban",
 		`{"key":"` + strings.Repeat("1", 5000) + `"}`: "422 key: ",
 	} {
 		_, err := w.Ban([]byte(body), "me")
@@ -265,7 +269,7 @@ func TestMostBans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := build(t)
 		key := func(i int) string { return fmt.Sprintf("10.%d.%d.%d", i>>16&255, i>>8&255, i&255) }
-		for i := range Most {
+		for i := range maxPrefixes {
 			life := "1h"
 			if i == 77 {
 				life = "1m"
@@ -282,10 +286,10 @@ func TestMostBans(t *testing.T) {
 		w.ban(key(5), "2h")
 		time.Sleep(time.Minute)
 		w.ban("11.0.0.0/8", "1h")
-		if all, n := w.list("", Most); n != Most || len(all) != Most || !strings.HasPrefix(all[0], key(5)+" ") || w.banned(key(77)) != 0 || w.banned(key(78)) == 0 {
+		if all, n := w.list("", maxPrefixes); n != maxPrefixes || len(all) != maxPrefixes || !strings.HasPrefix(all[0], key(5)+" ") || w.banned(key(77)) != 0 || w.banned(key(78)) == 0 {
 			t.Errorf("%d of %d, first %s", len(all), n, all[0])
 		}
-		if n := w.engine.Load().Bans().Len(); n != Most {
+		if n := w.engine.Load().Bans().Len(); n != maxPrefixes {
 			t.Errorf("requests are decided by %d", n)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/operator"
 	"github.com/fastlimit/fastlimit/internal/safetext"
 	"github.com/fastlimit/fastlimit/internal/strictjson"
@@ -53,10 +54,11 @@ func (s *Set) Ban(body []byte, by string) (any, error) {
 	}
 	times := s.set(p, life)
 	if times == 0 {
-		return nil, operator.Refuse(http.StatusUnprocessableEntity, "%d prefixes are banned, as many as can be: unban some, ban shorter prefixes, or write them into a file of deny", Most)
+		return nil, operator.Refuse(http.StatusUnprocessableEntity, "%d prefixes are banned, as many as can be: unban some, ban shorter prefixes, or write them into a file of deny", maxPrefixes)
 	}
 	s.config.Log.Info("ban set", slog.String("by", by), slog.String("key", prefixText(p)), slog.Duration("for", life), slog.Time("until", time.Now().Add(life).UTC()))
-	d := Done{Shown: s.byOperator(p, life, times)}
+	d := Done{Shown: shownPrefix(p, life, times)}
+	d.Kernel = s.held(p.Addr())
 	d.Allowed, d.AllowedEntries = s.node.Lists().AllowedWithin(p, maxAllowed)
 	return d, nil
 }
@@ -77,21 +79,63 @@ type Which struct {
 // bans of all rules, or of one alone if rule is not "". by says who wants it, for the log.
 // The error has a method HTTPStatus.
 func (s *Set) Unban(rule string, key []string, by string) (any, error) {
-	var ended []Which
+	rules, err := s.rules(rule)
+	if err != nil {
+		return nil, err
+	}
+	u := unban{Set: s}
 	p, wrong := prefixOf(key)
 	if rule == "" && wrong == nil && s.end(p) {
-		ended = append(ended, Which{Key: prefixText(p), By: byOperator})
+		u.ended(Which{Key: prefixText(p), By: byOperator}, p)
 	}
-	if len(ended) == 0 {
+	for _, r := range rules {
+		if err := u.rule(r, key); err == nil {
+			wrong = nil
+		} else if rule != "" {
+			return nil, operator.Refuse(http.StatusUnprocessableEntity, "key: %s", operator.First(err))
+		}
+	}
+	if len(u.all) == 0 {
 		return nil, s.notBanned(rule, key, p, wrong)
 	}
-	for _, w := range ended {
+	for _, w := range u.all {
 		s.config.Log.Info("ban ended", slog.String("by", by), slog.String("key", w.Key), slog.String("rule", w.Rule))
 	}
-	if s.config.Unbanned != nil && wrong == nil {
-		s.config.Unbanned(p)
+	return Ended{u.all}, nil
+}
+
+// unban is the end of the bans of a key.
+type unban struct {
+	*Set
+	all []Which
+}
+
+// rule ends the ban of a rule, if it has one. The error says why the rule can have no such
+// key.
+func (u *unban) rule(r *fastlimit.Rule, text []string) error {
+	key, err := u.config.Engine.KeyFromText(r, text)
+	if err != nil {
+		return err //nolint:wrapcheck // it names the rule
 	}
-	return Ended{ended}, nil
+	w, p := Which{Key: operator.KeyText(text), Rule: r.Name(), By: byRule}, netip.Prefix{}
+	for b := range r.Bans() {
+		if b.Digest == key.Digest() {
+			w.Key = b.Key
+			p, _ = b.Prefix()
+		}
+	}
+	if r.Unban(key) {
+		u.ended(w, p)
+	}
+	return nil
+}
+
+// ended notes an end. The prefix is invalid if the key is none.
+func (u *unban) ended(w Which, p netip.Prefix) {
+	u.all = append(u.all, w)
+	if u.config.Unbanned != nil && p.IsValid() {
+		u.config.Unbanned(p)
+	}
 }
 
 // prefixOf is the prefix that a key is, if it can be one that operators ban.

@@ -4,24 +4,31 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/heap"
+	"github.com/fastlimit/fastlimit/internal/operator"
 )
 
 // Who has banned a client: Shown.By.
 const (
 	byOperator = "operator"
 	byRule     = "rule"
-	byNode     = "node" // another one of the cluster
 )
 
 // Shown is a ban as operators see it. Its names are part of the contract.
 type Shown struct {
 	Key         string  `json:"key"`
 	Rule        string  `json:"rule"` // "" for one by an operator
-	By          string  `json:"by"`   // rule, operator or node
+	By          string  `json:"by"`   // rule or operator
 	SecondsLeft float64 `json:"seconds_left"`
-	Times       int     `json:"times"`  // how often in a row
-	Kernel      bool    `json:"kernel"` // the kernel drops packets of the address, or of the first of the prefix
+	Times       int     `json:"times"`            // how often in a row
+	Kernel      bool    `json:"kernel"`           // the kernel drops packets of the address, or of the first of the prefix
+	Shadow      bool    `json:"shadow,omitempty"` // the rule only counts what it would do
+
+	first netip.Addr // of the prefix; invalid: the key is none
 }
 
 // List is the document of GET /v1/bans.
@@ -30,35 +37,86 @@ type List struct {
 	Total int     `json:"total"` // of which Bans may be the first
 }
 
+// compare says which of two bans is listed first. Operators' are, as their word is.
+func compare(a, b *Shown) int {
+	return cmp.Or(strings.Compare(a.By, b.By), cmp.Compare(b.SecondsLeft, a.SecondsLeft), strings.Compare(a.Rule, b.Rule), strings.Compare(a.Key, b.Key))
+}
+
 // List returns up to limit bans: of a rule, or all if rule is "". The error has a method
 // HTTPStatus.
 func (s *Set) List(rule string, limit int) (any, error) {
-	var all []Shown
-	if rule == "" {
-		all = s.ofOperators()
+	rules, err := s.rules(rule)
+	if err != nil {
+		return nil, err
 	}
-	slices.SortFunc(all, func(a, b Shown) int {
-		return cmp.Or(cmp.Compare(b.SecondsLeft, a.SecondsLeft), cmp.Compare(a.Key, b.Key))
-	})
-	return List{Bans: append([]Shown{}, all[:min(limit, len(all))]...), Total: len(all)}, nil
+	l := List{Bans: []Shown{}}
+	last := func(a, b *Shown) bool { return compare(a, b) > 0 } // of those that are listed: it is on top
+	add := func(b Shown) {
+		switch l.Total++; {
+		case len(l.Bans) < limit:
+			l.Bans = heap.Push(l.Bans, b, last)
+		case limit > 0 && compare(&b, &l.Bans[0]) < 0:
+			l.Bans[0] = b
+			heap.Fix(l.Bans, last)
+		}
+	}
+	if rule == "" {
+		s.ofOperators(add)
+	}
+	for _, r := range rules {
+		for b := range r.Bans() {
+			add(ofRule(&b))
+		}
+	}
+	slices.SortFunc(l.Bans, func(a, b Shown) int { return compare(&a, &b) })
+	for i := range l.Bans {
+		b := &l.Bans[i]
+		b.Kernel = s.held(b.first)
+	}
+	return l, nil
 }
 
-// ofOperators are the operators' bans.
-func (s *Set) ofOperators() (all []Shown) {
+// rules are the rule of a name, all if that is "".
+func (s *Set) rules(name string) ([]*fastlimit.Rule, error) {
+	all := s.config.Limiter.Rules()
+	if name == "" {
+		return all, nil
+	}
+	var have []string
+	for i, r := range all {
+		if r.Name() == name {
+			return all[i : i+1], nil
+		}
+		have = append(have, r.Name())
+	}
+	return nil, operator.NoRule(name, have)
+}
+
+// ofOperators calls add for each of the operators' bans.
+func (s *Set) ofOperators(add func(Shown)) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for p, i := range s.info {
 		if left := i.until.Sub(now); left > 0 {
-			all = append(all, s.byOperator(p, left, i.times))
+			add(shownPrefix(p, left, i.times))
 		}
 	}
-	return all
 }
 
-func (s *Set) byOperator(p netip.Prefix, left time.Duration, times int) Shown {
-	return Shown{Key: prefixText(p), By: byOperator, SecondsLeft: left.Seconds(), Times: times, Kernel: s.held(p.Addr())}
+func shownPrefix(p netip.Prefix, left time.Duration, times int) Shown {
+	return Shown{Key: prefixText(p), By: byOperator, SecondsLeft: left.Seconds(), Times: times, first: p.Addr()}
+}
+
+func ofRule(b *fastlimit.Ban) Shown {
+	p, _ := b.Prefix() // the invalid one if the key is none
+	return Shown{
+		Key: b.Key, Rule: b.Rule.Name(), By: byRule, SecondsLeft: b.Left.Seconds(), Times: b.Times,
+		Shadow: b.Rule.Config().Mode == fastlimit.Shadow, first: p.Addr(),
+	}
 }
 
 // held reports whether the kernel drops packets of an address.
-func (s *Set) held(a netip.Addr) bool { return s.config.Kernel != nil && s.config.Kernel.Holds(a) }
+func (s *Set) held(a netip.Addr) bool {
+	return s.config.Kernel != nil && a.IsValid() && s.config.Kernel.Holds(a)
+}

@@ -21,7 +21,7 @@ func TestMemory(t *testing.T) { // not parallel: it counts the heap
 	w := build(t)
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
 	before := heap()
-	for range Most {
+	for range maxPrefixes {
 		a := [16]byte{0x20, 0x01}
 		for i := 2; i < 16; i++ {
 			a[i] = byte(r.Uint32())
@@ -31,7 +31,7 @@ func TestMemory(t *testing.T) { // not parallel: it counts the heap
 		}
 	}
 	n := heap() - before
-	t.Logf("%d bytes, %d for each ban", n, n/Most)
+	t.Logf("%d bytes, %d for each ban", n, n/maxPrefixes)
 	if n > Memory || n < Memory/3 {
 		t.Errorf("%d bytes, Memory is %d", n, Memory)
 	}

@@ -103,3 +103,8 @@ func KeyText(key []string) string {
 	}
 	return strings.Join(parts, " ")
 }
+
+// NoRule is the refusal of a name that no rule has, with those that some have.
+func NoRule(name string, have []string) error {
+	return Refuse(http.StatusNotFound, "no rule %q; this node has %s", safetext.ASCII(name, 64), strings.Join(have[:min(20, len(have))], ", "))
+}

@@ -205,10 +205,10 @@ func (s *Set) rule(name string) (int, error) {
 		return i, nil
 	}
 	var have []string
-	for _, r := range s.config.Limiter.Rules()[:min(20, len(s.rules))] {
+	for _, r := range s.config.Limiter.Rules() {
 		have = append(have, r.Name())
 	}
-	return 0, operator.Refuse(http.StatusNotFound, "no rule %q; this node has %s", safetext.ASCII(name, 64), strings.Join(have, ", "))
+	return 0, operator.NoRule(name, have)
 }
 
 // nameOf is the name of the clients of a key.

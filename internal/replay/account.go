@@ -1,5 +1,11 @@
 package replay
 
+import (
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+)
+
 // account is the oracle's view of one client under one rule.
 type account struct {
 	at       int64  // microsecond of the tallies; of windows in Unix time
@@ -7,7 +13,8 @@ type account struct {
 	charged  *tally // that and what it denied, if denials count; else nil
 	alone    tally  // of a limit that makes its own decisions
 
-	limit *exact // its own, or the rule's
+	limit *exact   // its own, or the rule's
+	bans  *banBook // of a rule that bans, once the client was denied
 
 	requests    int
 	denied      int // by this rule
@@ -29,6 +36,31 @@ func (a *account) advance(e *exact, at int64) {
 	a.at = at
 }
 
+// judgeBan notes what a decision means to bans, before it is judged. The denial that begins a
+// ban is one by the bucket as well, and is judged as such; those that follow are right if the
+// ban is.
+func (a *account) judgeBan(p *fastlimit.BanPolicy, cost uint64, v verdict, d fastlimit.Decision, now time.Duration) verdict {
+	switch {
+	case v == admitted || v == deniedElsewhere && a.fits(cost):
+		return v
+	case a.bans == nil:
+		a.bans = new(banBook)
+	}
+	if v == deniedElsewhere || d.Stage != fastlimit.StageBan {
+		a.bans.denied(p, now)
+		return v
+	}
+	begins := now >= a.bans.end
+	if !a.bans.banned(p, now, d.RetryAfter) {
+		a.falseDenied++
+		return deniedByBan
+	}
+	if begins {
+		return v
+	}
+	return deniedByBan
+}
+
 // verdict is the limiter's decision on a request from the view of one rule.
 type verdict uint8
 
@@ -36,6 +68,7 @@ const (
 	admitted verdict = iota
 	deniedHere
 	deniedElsewhere // by another rule, so that nothing is charged here
+	deniedByBan     // of this rule: whatever its bucket, which is not charged
 )
 
 // judge records a request with the limiter's verdict, and returns the excess after
@@ -54,6 +87,8 @@ func (a *account) judge(e *exact, cost uint64, v verdict) (excess float64) {
 	case deniedHere:
 		a.denied++
 		a.judgeDenial(e, cost)
+	case deniedByBan:
+		a.denied++
 	}
 	if e.fits(&a.alone, a.at, cost) {
 		e.add(&a.alone, a.at, cost)
@@ -69,16 +104,21 @@ func (a *account) judge(e *exact, cost uint64, v verdict) (excess float64) {
 // judgeDenial holds a denial against P1, which allows it only if the request does not
 // fit beside what was admitted, and denied where denials count.
 func (a *account) judgeDenial(e *exact, cost uint64) {
-	counted := &a.admitted
-	if a.charged != nil {
-		counted = a.charged
-	}
-	if e.fits(counted, a.at, cost) {
+	if a.fits(cost) {
 		a.falseDenied++
 	}
 	if a.charged != nil {
 		e.addDenied(a.charged, cost)
 	}
+}
+
+// fits reports whether a request fits beside what was admitted, and denied where denials
+// count.
+func (a *account) fits(cost uint64) bool {
+	if a.charged != nil {
+		return a.limit.fits(a.charged, a.at, cost)
+	}
+	return a.limit.fits(&a.admitted, a.at, cost)
 }
 
 // entries is how many times the account's logs hold.

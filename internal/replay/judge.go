@@ -41,6 +41,7 @@ type ruleBook struct {
 	rule     *fastlimit.Rule
 	cost     uint64
 	exact    exact
+	ban      fastlimit.BanPolicy
 	tiers    []exact // of clients with another limit
 	key      []policy.KeyPart
 	clients  map[string]*account // by appendKey; nil in shadow mode, which denies nobody
@@ -59,7 +60,8 @@ func newJudge(lim *fastlimit.Limiter, limiterTime *fastlimit.ManualClock, engine
 	longest := plan.Window // in which the filter and the rules forget everything
 	for i, r := range lim.Rules() {
 		c := r.Config()
-		b := ruleBook{rule: r, cost: c.Cost, key: rules[i].Key, sweepAt: minSweep}
+		b := ruleBook{rule: r, cost: c.Cost, ban: c.Ban, key: rules[i].Key, sweepAt: minSweep}
+		longest = max(longest, c.Ban.Within+c.Ban.Max+c.Ban.Memory())
 		b.reported = RuleReport{
 			Name: c.Name, Mode: c.Mode.String(), Algorithm: c.Algorithm.String(), Rate: c.Rate.String(), Burst: c.Burst,
 			Stages: []StageReport{}, ExcessBound: excessBound(&plan.Rules[i]),
@@ -166,6 +168,9 @@ func (j *judge) account(applied fastlimit.Charge, v policy.Verdict) {
 		}
 	default:
 		outcome = deniedElsewhere
+	}
+	if p := &b.ban; p.After > 0 {
+		outcome = a.judgeBan(p, b.cost, outcome, v.Decision, j.now)
 	}
 	held := a.entries()
 	b.reported.Excess = max(b.reported.Excess, a.judge(a.limit, b.cost, outcome))

@@ -242,6 +242,7 @@ func TestOracleKnowsRules(t *testing.T) {
 	t.Parallel()
 	known := []string{
 		"Name", "Rate", "Algorithm", "CountDenied", "Burst", "Cost", "Mode", "EscalateAt", "Strict", "OnFailure", "KeyKind", "Tiers", "IPv4Prefix", "IPv6Prefix", "Thousandths",
+		"Ban",     // see banBook
 		"MaxRate", // a log names no rates, and at the rule's own it counts as before
 		"MaxWait", // nobody waits where the clock is a ManualClock
 	}

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,7 +20,7 @@ import (
 type Load struct {
 	Server  string       // address and port
 	Sources []netip.Addr // of the family of the server
-	Conns   int          // at a time, from the sources in turn; 0: one for each source
+	Conns   int          // at a time, each new one from the next source; 0: one for each source
 	// KeepAlive sends requests over a connection as long as it lasts; else each has one
 	// of its own, which the server closes.
 	KeepAlive bool
@@ -57,6 +58,7 @@ type Running struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
+	dialed atomic.Int64
 
 	mu     sync.Mutex
 	counts Counts // guarded by mu
@@ -76,7 +78,7 @@ func (l Load) Start() *Running {
 	begin := time.Now()
 	for i := range l.Conns {
 		first := begin.Add(pace * time.Duration(i) / time.Duration(l.Conns))
-		r.wg.Go(func() { r.work(l.Sources[i%len(l.Sources)], first, pace) })
+		r.wg.Go(func() { r.work(first, pace) })
 	}
 	return r
 }
@@ -110,7 +112,7 @@ type client struct {
 
 // work is one connection after another. A request that is late delays those after it:
 // none are sent in a heap.
-func (r *Running) work(from netip.Addr, due time.Time, pace time.Duration) {
+func (r *Running) work(due time.Time, pace time.Duration) {
 	var c *client
 	for {
 		select {
@@ -121,7 +123,7 @@ func (r *Running) work(from netip.Addr, due time.Time, pace time.Duration) {
 			return
 		case <-time.After(time.Until(due)):
 		}
-		c = r.ask(c, from)
+		c = r.ask(c)
 		if due = due.Add(pace); time.Since(due) > 0 {
 			due = time.Now()
 		}
@@ -130,12 +132,13 @@ func (r *Running) work(from netip.Addr, due time.Time, pace time.Duration) {
 
 // ask sends a request, over a new connection if there is none, and returns the
 // connection if it can be used again.
-func (r *Running) ask(c *client, from netip.Addr) *client {
+func (r *Running) ask(c *client) *client {
 	begin := time.Now()
 	ctx, cancel := context.WithDeadline(r.ctx, begin.Add(r.Patience))
 	defer cancel()
 	if c == nil {
-		conn, err := Dial(ctx, from, r.Server)
+		from := (r.dialed.Add(1) - 1) % int64(len(r.Sources))
+		conn, err := Dial(ctx, r.Sources[from], r.Server)
 		if err != nil {
 			r.count(begin, 0)
 			return nil

@@ -19,13 +19,18 @@
 package netns
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"regexp"
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/fastlimit/fastlimit/internal/testkit"
 	"golang.org/x/sys/unix"
@@ -88,7 +93,8 @@ func Run(t T, f func()) {
 		t.Fatalf(refused, err)
 	}
 	err = cmd.Wait()
-	t.Logf("in namespaces:\n%s", out.String())
+	text := out.String()
+	t.Logf("in namespaces:\n%s", text[:min(len(text), 20_000)]) // one that hangs shows all goroutines
 	if err != nil || !strings.Contains(out.String(), "--- PASS: "+t.Name()) {
 		t.Fatalf("%s in namespaces: %v", t.Name(), err)
 	}
@@ -140,7 +146,19 @@ func New(t testkit.T) *World {
 	w := &World{fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), servers.Fd())}
 	batch(t, exec.Command("ip", "-batch", "-"), fmt.Sprintf(clientSide, w.servers))
 	batch(t, w.Command("ip", "-batch", "-"), serverSide)
+	for from, server := range map[netip.Addr]string{Clients4.Addr().Next(): Server4, Clients6.Addr().Next(): Server6} {
+		// IPv6 is ready a moment after the cable is.
+		testkit.Eventually(t, server+" is reached", func() bool { return reached(from, net.JoinHostPort(server, "1")) })
+	}
 	return w
+}
+
+// reached reports whether a port refuses a connection: nobody listens, and an answer comes.
+func reached(from netip.Addr, server string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	_, err := Dial(ctx, from, server)
+	return errors.Is(err, unix.ECONNREFUSED)
 }
 
 func batch(t testkit.T, ip *exec.Cmd, lines string) {

@@ -38,7 +38,12 @@ func Ask(c net.Conn) int { return AskFor(c, "/") }
 // AskFor sends a request on an open connection and returns the status, 0 if
 // there is no answer.
 func AskFor(c net.Conn, path string) int {
-	if _, err := io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
+	return AskText(c, "GET "+path+" HTTP/1.1\r\nHost: a\r\n\r\n")
+}
+
+// AskText is the same for a request as text.
+func AskText(c net.Conn, request string) int {
+	if _, err := io.WriteString(c, request); err != nil {
 		return 0
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)

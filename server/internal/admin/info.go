@@ -27,8 +27,18 @@ type Info struct {
 	Connections   Connections `json:"connections"`
 	Drain         Drain       `json:"drain"`
 	Cluster       *Cluster    `json:"cluster,omitempty"`
+	Kernel        *Kernel     `json:"kernel,omitempty"`
 	ListFiles     []ListFile  `json:"list_files,omitempty"`
 	Rules         []Rule      `json:"rules"`
+}
+
+// Kernel is about what drops packets of banned clients.
+type Kernel struct {
+	Table   string `json:"table"`
+	Mode    string `json:"mode"`
+	Up      bool   `json:"up"` // false: it does not do as it is told, or in shadow mode
+	Bans    int    `json:"bans"`
+	MaxBans int    `json:"max_bans"`
 }
 
 // ListFile is a file with entries of allow or deny.

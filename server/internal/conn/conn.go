@@ -50,9 +50,11 @@ type Conn struct {
 	mute    bool // writes are dropped
 
 	woken   atomic.Bool // another goroutine has set a read deadline to make it read again
-	evicted atomic.Bool // dismissed to make room
+	evicted atomic.Bool // dismissed to make room, or reset
 	unread  bool        // bytes of the last request may still arrive
 	closed  bool        // no answer is possible any more
+
+	wasReset atomic.Bool // see Reset
 
 	opening  *opening // what it goes through before its first request; nil: nothing
 	stranger bool     // nothing has been read, and a PROXY header would be noted

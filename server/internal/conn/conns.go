@@ -23,6 +23,10 @@ type Limits struct {
 
 	// Exempt reports the addresses that PerClient does not bound. nil: none.
 	Exempt func(netip.Addr) bool
+
+	// Held reports the peers whose packets the kernel drops: connections of theirs that were
+	// in the queue of a listener are reset. nil: none.
+	Held func(netip.Addr) bool
 }
 
 // Conns are the open connections of all traffic listeners. It bounds their
@@ -57,6 +61,7 @@ type Conns struct {
 	proxyErrors         [proxyReasons]atomic.Uint64
 	tlsErrors           [tlsClasses]atomic.Uint64
 	acceptErrors        atomic.Uint64
+	resets              atomic.Uint64
 	waitErrors          sync.Once // logs that requests cannot wait
 	report              report
 }

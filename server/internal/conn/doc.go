@@ -19,5 +19,5 @@
 //	  - A head that does not fit the 4 KiB of fasthttp's buffer goes to a second
 //	    fasthttp server with a larger one, for one request (large.go).
 //	  - One registry for all listeners ends what takes too long, and who has to make
-//	    room (conns.go, evict.go).
+//	    room (conns.go, evict.go). It resets the connections of banned peers (reset.go).
 package conn

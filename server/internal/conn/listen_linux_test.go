@@ -39,3 +39,31 @@ func TestKeepAliveIsInherited(t *testing.T) {
 		}
 	}
 }
+
+// Where peers may be dropped nobody makes a request before the end of the handshake.
+func TestWholeHandshakes(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	fastOpen := func() (n int) {
+		if err := control(ln, func(fd int) (err error) {
+			n, err = unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_FASTOPEN)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if err := control(ln, func(fd int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_FASTOPEN, 5) }); err != nil {
+		t.Fatal(err)
+	}
+	if fastOpen() != 5 {
+		t.Fatal("Fast Open is not on")
+	}
+	if err := wholeHandshakes(ln); err != nil || fastOpen() != 0 {
+		t.Errorf("%d %v", fastOpen(), err)
+	}
+}

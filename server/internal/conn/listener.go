@@ -110,6 +110,11 @@ const writeBuffer = 2 << 10
 // Bind binds the address.
 func (l *Listener) Bind(address string) error {
 	ln, err := Listen("listen", address, l.Options.Mode)
+	if err == nil && l.conns.limits.Held != nil {
+		if err = wholeHandshakes(ln); err != nil {
+			ln.Close()
+		}
+	}
 	if err == nil {
 		l.ln = &retryListener{Listener: ln, failed: l.conns.acceptFailed}
 	}
@@ -185,7 +190,15 @@ func (l *Listener) take(nc net.Conn) *Conn {
 	}
 	c := l.conns.wrap(nc)
 	l.prepare(c)
+	if l.conns.held(c) { // nobody has to make room for it
+		l.conns.resets.Add(1)
+		abort(nc)
+		return nil
+	}
 	if l.conns.admit(c) {
+		if l.conns.held(c) { // since a moment ago; Reset may have looked before it was admitted
+			c.Reset()
+		}
 		return c
 	}
 	if l.Options.TLS == nil {

@@ -25,6 +25,11 @@ type echo struct {
 // startEcho serves until the test ends. Limits that are zero are out of reach.
 func startEcho(t testing.TB, limits Limits, o Options) *echo {
 	t.Helper()
+	return newEcho(limits, o, echoHandlers()).start(t)
+}
+
+// newEcho returns a listener that answers by h.
+func newEcho(limits Limits, o Options, h Handlers) *echo {
 	limits.HeadBytes = 32 << 10
 	for _, d := range []*time.Duration{&limits.Head, &limits.Write, &limits.Idle} {
 		if *d == 0 {
@@ -37,8 +42,14 @@ func startEcho(t testing.TB, limits Limits, o Options) *echo {
 	if limits.PerClient == 0 {
 		limits.PerClient = limits.Max
 	}
+	e := &echo{done: make(chan error, 1), Listener: NewListener(New(limits, discard), h)}
+	e.Options = o
+	return e
+}
+
+func echoHandlers() Handlers {
 	body := func(c *Conn, target []byte) string { return fmt.Sprintf("%v %s\n", c.Addr(), target) }
-	e := &echo{done: make(chan error, 1), Listener: NewListener(New(limits, discard), Handlers{
+	return Handlers{
 		Answer: func(dst []byte, c *Conn, h *Head) ([]byte, bool, bool) {
 			c.BeginRequest()
 			text := body(c, h.Target)
@@ -68,12 +79,28 @@ func startEcho(t testing.TB, limits Limits, o Options) *echo {
 			}
 		},
 		Log: nopLogger{},
-	})}
-	e.Options = o
+	}
+}
+
+// start binds a free port and serves.
+func (e *echo) start(t testing.TB) *echo {
+	t.Helper()
+	e.bind(t)
+	e.serve(t)
+	return e
+}
+
+func (e *echo) bind(t testing.TB) {
+	t.Helper()
 	if err := e.Bind("127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
 	e.addr = e.Addr().String()
+}
+
+// serve accepts until the test ends.
+func (e *echo) serve(t testing.TB) {
+	t.Helper()
 	go func() { e.done <- e.Accept() }()
 	t.Cleanup(func() {
 		e.Settle()
@@ -86,7 +113,6 @@ func startEcho(t testing.TB, limits Limits, o Options) *echo {
 			t.Error("connections do not end")
 		}
 	})
-	return e
 }
 
 type nopLogger struct{}

@@ -66,7 +66,7 @@ func (c *Conn) EndAnswer() {
 func (c *Conn) Ask(by Interrupter) {
 	c.link.set(by)
 	c.enter(asking)
-	if c.givenUp() { // before there was an upstream
+	if c.givenUp() || c.wasReset.Load() { // before there was an upstream
 		c.link.cut()
 	}
 }
@@ -114,9 +114,7 @@ func (c *Conn) StopReceiving() { _ = c.SetReadDeadline(longAgo) }
 // Break makes the client see that the answer is not whole: the connection is reset.
 func (c *Conn) Break() {
 	c.closed = true
-	if l, ok := c.socket().(interface{ SetLinger(sec int) error }); ok {
-		_ = l.SetLinger(0)
-	}
+	resetOnClose(c.socket())
 }
 
 // Secure reports whether requests come through TLS.

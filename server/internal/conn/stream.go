@@ -29,10 +29,11 @@ type Session struct {
 	open    int  // streams; guarded by mu
 	leaving bool // goAway was called; guarded by mu
 
-	streams group // guarded by conns.mu
-	cut     atomic.Bool
-	closed  chan struct{}
-	once    sync.Once
+	streams   group       // guarded by conns.mu
+	forwarded atomic.Bool // a request had a forwarding header
+	cut       atomic.Bool
+	closed    chan struct{}
+	once      sync.Once
 }
 
 // Stream is a request as bytes of HTTP/1.1, head and body, and takes the answer as such
@@ -190,6 +191,9 @@ func (s *Session) begin(st Stream) *Conn {
 // or is crowded, the client is told to go away.
 func (s *Session) end(c *Conn) {
 	c.departure()
+	if c.gate.forwarded {
+		s.forwarded.Store(true)
+	}
 	conns := s.c.conns
 	conns.mu.Lock()
 	s.streams.remove(c)

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"syscall"
+	"unsafe"
 
 	"github.com/fastlimit/fastlimit/server/internal/nowait"
 	"golang.org/x/sys/unix"
@@ -37,6 +39,52 @@ func lastRead(nc net.Conn, p []byte) (n int, err error) {
 // is the one of a deadline.
 func readNow(nc net.Conn, p []byte) (n int, err error) { return nowait.Read(nc, p, nil) }
 
+// disconnect resets a TCP connection at once, whatever its goroutine is doing: that is
+// what connect means to an address of no family. A reset by close would come only when
+// nobody uses the descriptor any more, such as a resident that waits for a store. All that
+// is done with the socket from here on fails.
+func disconnect(nc net.Conn) error {
+	return control(nc, func(fd int) error {
+		none := unix.RawSockaddr{Family: unix.AF_UNSPEC}
+		_, _, errno := unix.RawSyscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&none)), unsafe.Sizeof(none))
+		if errno != 0 {
+			return os.NewSyscallError("connect", errno)
+		}
+		return nil
+	})
+}
+
+// wholeHandshakes has a listening socket wait for the end of each handshake, even where TCP
+// Fast Open is on for all sockets of the system: by a cookie that it once got, a client could
+// make requests in somebody else's name.
+func wholeHandshakes(ln net.Listener) error {
+	if _, ok := ln.(*net.TCPListener); !ok {
+		return nil
+	}
+	return control(ln, func(fd int) error {
+		err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_FASTOPEN, 0)
+		if errors.Is(err, unix.ENOPROTOOPT) { // it knows none
+			err = nil
+		}
+		return os.NewSyscallError("setsockopt TCP_FASTOPEN", err)
+	})
+}
+
+// control calls f with the descriptor of a connection or listener, and returns its error. What
+// has no descriptor is unsupported.
+func control(socket any, f func(fd int) error) error {
+	sc, ok := socket.(syscall.Conn)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return err
+	}
+	failed := raw.Control(func(fd uintptr) { err = f(int(fd)) })
+	return errors.Join(failed, err)
+}
+
 // inherit sets options on the listening socket that its connections inherit, which
 // saves the calls that Go would make for each of them: keep-alive as Go has it.
 func inherit(config *net.ListenConfig) {
@@ -63,14 +111,6 @@ func inherit(config *net.ListenConfig) {
 // handshake has begun still get into its queue: a filter of the socket drops
 // every SYN without ACK. Clients send it again after a second.
 func refuseNew(ln net.Listener) error {
-	sc, ok := ln.(syscall.Conn)
-	if !ok {
-		return errors.ErrUnsupported
-	}
-	raw, err := sc.SyscallConn()
-	if err != nil {
-		return err
-	}
 	const (
 		flags    = 13 // offset in the TCP header
 		syn, ack = 0x02, 0x10
@@ -83,11 +123,5 @@ func refuseNew(ln net.Listener) error {
 		{Code: unix.BPF_RET | unix.BPF_K, K: 1 << 30},
 	}
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	var set error
-	if err := raw.Control(func(fd uintptr) {
-		set = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &prog)
-	}); err != nil {
-		return err
-	}
-	return set
+	return control(ln, func(fd int) error { return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &prog) })
 }

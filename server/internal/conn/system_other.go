@@ -21,5 +21,11 @@ func readNow(net.Conn, []byte) (int, error) { return 0, io.EOF }
 // refuseNew has no counterpart here.
 func refuseNew(net.Listener) error { return errors.ErrUnsupported }
 
+// disconnect has no counterpart here.
+func disconnect(net.Conn) error { return errors.ErrUnsupported }
+
+// wholeHandshakes has nothing to do: nothing is given to a kernel here.
+func wholeHandshakes(net.Listener) error { return nil }
+
 // inherit leaves the options of connections to Go.
 func inherit(*net.ListenConfig) {}

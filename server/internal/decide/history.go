@@ -102,6 +102,8 @@ func (sum *counted) add(s counted) {
 	sum.Forgiven += s.Forgiven
 	sum.BadCosts += s.BadCosts
 	sum.BadRates += s.BadRates
+	sum.Bans += s.Bans
+	sum.BansRefused.Full += s.BansRefused.Full
 	w := &sum.wait
 	w.Waiting += s.wait.Waiting
 	w.Admitted += s.wait.Admitted
@@ -137,7 +139,7 @@ func (s *Service) RuleStats() []RuleStats {
 		if !ok {
 			at[id] = len(all)
 			if !inUse { // its levels mean nothing any more
-				stats.SketchLoad, stats.TableLive = 0, 0
+				stats.SketchLoad, stats.TableLive, stats.BansRunning = 0, 0, 0
 			}
 			all = append(all, RuleStats{Name: id.name, Mode: id.mode, InUse: inUse, RuleStats: stats.RuleStats, Wait: stats.wait})
 			return

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/accesslog"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
@@ -35,6 +36,7 @@ type Service struct {
 	clock   clock
 
 	forwarder Forwarder // nil: admitted requests get an empty 200
+	expeller  Expeller  // nil: banned clients are denied as others are
 	oweds     sync.Pool
 	lines     sync.Pool
 
@@ -216,6 +218,9 @@ func (s *Service) judge(ctx context.Context, c *conn.Conn, r *requestState, snap
 	s.counts.add(r.stripe, outcomeOf(&v))
 	if !v.Decision.Allowed {
 		s.noteDenial(r, snap, &v)
+		if v.Decision.Stage == fastlimit.StageBan && s.expeller != nil && c != nil {
+			s.expel(c, r, snap, from, &v)
+		}
 	}
 	return v
 }

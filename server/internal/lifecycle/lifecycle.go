@@ -71,11 +71,16 @@ func (r *Runner) Listen() error {
 	}
 	err := errors.Join(errs...)
 	if err != nil {
-		for _, f := range r.fronts() {
-			f.Close()
-		}
+		r.Close()
 	}
 	return err
+}
+
+// Close undoes Listen, if Run is not going to be called.
+func (r *Runner) Close() {
+	for _, f := range r.fronts() {
+		f.Close()
+	}
 }
 
 // Run serves until ctx ends or a front fails, then drains. It returns nil after a

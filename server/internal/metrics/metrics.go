@@ -43,6 +43,7 @@ type Stats struct {
 	LostLogs            func() uint64   // nil: not counted
 	Upstream            *upstream.Stats // nil: there is none
 	Proxied             *Proxied        // likewise
+	Kernel              *Kernel         // likewise
 }
 
 // Requests is what became of requests, by the rules, by the lists, and by operators' bans.
@@ -79,7 +80,7 @@ func Handler(stats func() Stats, others []prometheus.Collector, log *slog.Logger
 // All label values come from closed sets, rule names and constants, so that no client
 // can make series. Every series exists from the first scrape on, with 0 in it: rate()
 // and alerts on its first event work only then.
-var table = slices.Concat(ofServer, ofUpstream, ofProxy)
+var table = slices.Concat(ofServer, ofUpstream, ofProxy, ofKernel)
 
 var ofServer = []prom.Metric[Stats]{
 	prom.Counters("requests_total", "Requests decided, by decision.", []string{"decision"},
@@ -121,6 +122,20 @@ var ofServer = []prom.Metric[Stats]{
 		func(s *Stats, add func(uint64, ...string)) {
 			for i := range s.Rules {
 				add(s.Rules[i].BadRates, s.Rules[i].Name, s.Rules[i].Mode)
+			}
+		}),
+	prom.Counters("bans_total", "Bans that a rule has begun, or would have in shadow mode.", []string{"rule", "mode"},
+		func(s *Stats, add func(uint64, ...string)) {
+			for i := range s.Rules {
+				add(s.Rules[i].Bans, s.Rules[i].Name, s.Rules[i].Mode)
+			}
+		}),
+	level("bans_active", "Clients that a rule bans now, or would in shadow mode.", func(r *Rule) float64 { return float64(r.BansRunning) }),
+	prom.Counters("bans_refused_total", "Bans of a rule that did not begin: full, for lack of room.", []string{"rule", "reason"},
+		func(s *Stats, add func(uint64, ...string)) {
+			names, sums := byName(s, func(sum *fastlimit.BansRefused, r *Rule) { sum.Full += r.BansRefused.Full })
+			for _, name := range names {
+				add(sums[name].Full, name, "full")
 			}
 		}),
 	byReason("bad_requests_total", "Requests refused before they were counted for a client.", func(s *Stats) map[string]uint64 { return s.Bad }),
@@ -186,22 +201,30 @@ func decisions(s *Stats, add func(uint64, ...string)) {
 // waits calls show for each name of a rule, with the sum of its modes: a rule may have waited
 // before it went into shadow mode.
 func waits(s *Stats, show func(name string, w fastlimit.WaitStats)) {
-	sums, names := map[string]fastlimit.WaitStats{}, []string{}
+	names, sums := byName(s, func(sum *fastlimit.WaitStats, r *Rule) {
+		w := &r.Wait
+		sum.Waiting += w.Waiting
+		sum.Admitted += w.Admitted
+		sum.Left += w.Left
+		sum.Denied += w.Denied
+		sum.Refused += w.Refused
+	})
+	for _, name := range names {
+		show(name, *sums[name])
+	}
+}
+
+// byName sums up by the names of rules, for series without a label for the mode.
+func byName[T any](s *Stats, add func(sum *T, r *Rule)) (names []string, sums map[string]*T) {
+	sums = map[string]*T{}
 	for i := range s.Rules {
 		r := &s.Rules[i]
-		sum, seen := sums[r.Name]
-		if !seen {
-			names = append(names, r.Name)
+		if sums[r.Name] == nil {
+			names, sums[r.Name] = append(names, r.Name), new(T)
 		}
-		w := &r.Wait
-		sums[r.Name] = fastlimit.WaitStats{
-			Waiting: sum.Waiting + w.Waiting, Admitted: sum.Admitted + w.Admitted, Left: sum.Left + w.Left,
-			Denied: sum.Denied + w.Denied, Refused: sum.Refused + w.Refused,
-		}
+		add(sums[r.Name], r)
 	}
-	for _, name := range names {
-		show(name, sums[name])
-	}
+	return names, sums
 }
 
 // level is a gauge with a series for each rule in use.

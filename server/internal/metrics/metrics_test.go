@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/ban/feed"
 	"github.com/fastlimit/fastlimit/server/internal/upstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
@@ -24,7 +25,8 @@ func fixed() Stats {
 			r.Allowed[stage], r.Denied[stage] = n+uint64(stage), n+10+uint64(stage)
 		}
 		r.SketchLoad, r.TableLive, r.Evictions, r.Forgiven, r.BadCosts, r.BadRates = float64(n)/1000, float64(n)/2000, n, 2*n, 3*n, 4*n
-		i := int64(n) //nolint:gosec // small
+		r.Bans, r.BansRunning, r.BansRefused.Full = n+6, int(n)+7, n+8 //nolint:gosec // small
+		i := int64(n)                                                  //nolint:gosec // small
 		r.Wait = fastlimit.WaitStats{Waiting: i + 1, Admitted: n + 2, Left: n + 3, Denied: n + 4, Refused: n + 5}
 		return r
 	}
@@ -45,6 +47,13 @@ func fixed() Stats {
 		},
 		Proxied: &Proxied{
 			Answers: map[string]uint64{"2xx": 70, "5xx": 71}, Failures: map[string]uint64{"busy": 72}, Retries: 73, Broken: 74, Left: 75, Tunnels: 76,
+		},
+		Kernel: &Kernel{
+			Stats: feed.Stats{
+				Up: true, Held: 80, Max: 81, Pending: 82, Added: 83, Packets: 84, Bytes: 85, Refills: 86,
+				Errors: map[string]uint64{"denied": 87}, Refused: map[string]uint64{"full": 1},
+			},
+			Refused: map[string]uint64{"full": 88, "gateway": 89}, Resets: 90,
 		},
 	}
 }

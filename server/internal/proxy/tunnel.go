@@ -2,7 +2,7 @@ package proxy
 
 import (
 	"errors"
-	"os"
+	"io"
 	"sync/atomic"
 	"time"
 
@@ -93,7 +93,7 @@ func (t *tunnel) toUpstream() {
 			_ = half.CloseWrite()
 		}
 		t.half.Store(true)
-		if errors.Is(err, os.ErrDeadlineExceeded) {
+		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) { // the connection has to end, or is broken
 			_ = to.SetReadDeadline(time.Now().Add(lastBytes))
 		}
 		return

@@ -1,0 +1,170 @@
+package ban
+
+import (
+	"iter"
+	"time"
+
+	"github.com/fastlimit/fastlimit/sketch"
+)
+
+// Ban is a ban that runs.
+type Ban struct {
+	Digest sketch.Digest
+	Name   string        // of the client, as given to Begin or Impose
+	Left   time.Duration // until its end
+	Times  int           // of the client's bans as far as they are remembered, this one included
+}
+
+// Stats counts what a table did.
+type Stats struct {
+	Begun   uint64 // bans
+	Full    uint64 // bans that found no room
+	Passed  uint64 // denials that were not counted, of clients for whom nobody had to make room
+	Running int    // bans now
+}
+
+// Begin begins the ban of d at now if one is due and none runs. It returns the ban that runs
+// then, if any, and whether it has begun now. Of name the first NameBytes are kept.
+func (t *Table) Begin(p *Policy, d sketch.Digest, now time.Duration, name []byte) (b Ban, running, begun bool) {
+	h := t.lock(d)
+	defer h.unlock()
+	i := t.findLocked(&h, d)
+	if i < 0 {
+		return Ban{}, false, false
+	}
+	r := &t.front[i]
+	end := time.Duration(r.end.Load()) //nolint:gosec // a time
+	if end > now {
+		return t.banLocked(i, now), true, false
+	}
+	w := r.open()
+	length := p.fade(time.Duration(r.length), now-end) //nolint:gosec // a length
+	if length == 0 {
+		r.length, r.times = 0, 0
+	}
+	n := w & maxCount
+	if n < uint64(p.needs(length > 0)) { //nolint:gosec // positive
+		r.close(w, n)
+		return Ban{}, false, false
+	}
+	t.backs[i].past = [slots - 1]uint16{}
+	if t.bannedLocked(i/ways, now) >= most {
+		t.full.Add(1)
+		r.close(w, 0)
+		return Ban{}, false, false
+	}
+	length = p.next(length)
+	r.length = uint64(length) //nolint:gosec // positive
+	r.times++
+	t.endLocked(i, now+length, name)
+	r.close(w, 0)
+	t.begun.Add(1)
+	return t.banLocked(i, now), true, true
+}
+
+// endLocked sets the end of the ban of the record at i, which is open.
+func (t *Table) endLocked(i int, end time.Duration, name []byte) {
+	t.front[i].end.Store(uint64(end)) //nolint:gosec // positive
+	b := &t.backs[i]
+	b.length = uint8(copy(b.name[:], name)) //nolint:gosec // at most NameBytes
+	for l := t.latest.Load(); l < int64(end) && !t.latest.CompareAndSwap(l, int64(end)); l = t.latest.Load() {
+	}
+}
+
+// bannedLocked is how many clients of set x are banned.
+func (t *Table) bannedLocked(x int, now time.Duration) (n int) {
+	for i := x * ways; i < (x+1)*ways; i++ {
+		if time.Duration(t.front[i].end.Load()) > now { //nolint:gosec // a time
+			n++
+		}
+	}
+	return n
+}
+
+func (t *Table) banLocked(i int, now time.Duration) Ban {
+	r, b := &t.front[i], &t.backs[i]
+	return Ban{
+		Digest: r.digest(), Name: string(b.name[:b.length]),
+		Left: time.Duration(r.end.Load()) - now, Times: int(r.times), //nolint:gosec // a time
+	}
+}
+
+// Impose bans d for left from now on, or for Max if that is shorter, as somebody else has
+// said. A ban that ends later stays as it is. It reports whether d is banned for so long now.
+// It does not count as a ban of d's that makes later ones longer.
+func (t *Table) Impose(p *Policy, d sketch.Digest, now, left time.Duration, times int, name []byte) bool {
+	h := t.lock(d)
+	defer h.unlock()
+	i := t.findLocked(&h, d)
+	if i < 0 {
+		if i = t.roomLocked(p, &h, d, now, true); i >= 0 {
+			t.enterLocked(i, d, uint64(now/t.slot)) //nolint:gosec // a time
+		}
+	}
+	if i < 0 || time.Duration(t.front[i].end.Load()) <= now && t.bannedLocked(i/ways, now) >= most { //nolint:gosec // a time
+		t.full.Add(1)
+		return false
+	}
+	r := &t.front[i]
+	if end := now + min(left, p.Max); uint64(end) > r.end.Load() { //nolint:gosec // positive
+		w := r.open()
+		before := p.fade(time.Duration(r.length), now-time.Duration(r.end.Load())) //nolint:gosec // times
+		if r.length = uint64(before); before == 0 {                                //nolint:gosec // positive
+			r.times = 0
+		}
+		r.times = max(r.times, uint32(min(max(1, times), 1<<31))) //nolint:gosec // within range
+		t.backs[i].past = [slots - 1]uint16{}
+		t.endLocked(i, end, name)
+		r.close(w, 0)
+	}
+	return true
+}
+
+// Lift ends the ban of d, if there is one, and forgets d. It reports whether d was banned.
+func (t *Table) Lift(d sketch.Digest, now time.Duration) bool {
+	h := t.lock(d)
+	defer h.unlock()
+	i := t.findLocked(&h, d)
+	if i < 0 {
+		return false
+	}
+	was := time.Duration(t.front[i].end.Load()) > now //nolint:gosec // a time
+	t.freeLocked(i)
+	return was
+}
+
+// freeLocked frees the record at i.
+func (t *Table) freeLocked(i int) {
+	t.markLocked(i, 0)
+	r := &t.front[i]
+	w := r.open()
+	r.end.Store(0)
+	r.length, r.times = 0, 0
+	r.close(w, 0)
+}
+
+// All returns the bans that run at now, in no order.
+func (t *Table) All(now time.Duration) iter.Seq[Ban] {
+	return func(yield func(Ban) bool) {
+		if t.Quiet(now) {
+			return
+		}
+		var found [ways]Ban
+		for x := range t.marks {
+			all := found[:0]
+			mu := &t.locks[x&(len(t.locks)-1)]
+			mu.Lock()
+			for i := x * ways; i < (x+1)*ways; i++ {
+				if time.Duration(t.front[i].end.Load()) > now { //nolint:gosec // a time
+					all = append(all, t.banLocked(i, now))
+				}
+			}
+			mu.Unlock()
+			for _, b := range all {
+				if !yield(b) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package ban
+
+import (
+	"math"
+	"math/bits"
+	"time"
+
+	"github.com/fastlimit/fastlimit/sketch"
+)
+
+// Deny counts a denial of d at a time, and reports whether a ban may be due: then call
+// [Table.Begin]. It is one compare-and-swap on the client's own line, unless the client is
+// new here or the first one denied in its slot: then it takes the lock of two sets. A denial
+// before the end of a ban does not count.
+func (t *Table) Deny(p *Policy, d sketch.Digest, at time.Duration) (due bool) {
+	slot := uint64(at / t.slot) //nolint:gosec // a time
+	for {
+		r, w := t.find(d)
+		if r == nil || r.slot.Load() != slot {
+			return t.denySlow(p, d, at, slot)
+		}
+		if uint64(at) < r.end.Load() || w&maxCount == maxCount { //nolint:gosec // a time
+			return true
+		}
+		if r.word.CompareAndSwap(w, w+1) {
+			return w&maxCount+1 >= uint64(p.needs(w&known != 0)) //nolint:gosec // positive
+		}
+	}
+}
+
+func (t *Table) denySlow(p *Policy, d sketch.Digest, at time.Duration, slot uint64) (due bool) {
+	h := t.lock(d)
+	defer h.unlock()
+	i := t.findLocked(&h, d)
+	if i < 0 {
+		if i = t.roomLocked(p, &h, d, at, false); i < 0 {
+			t.passed.Add(1)
+			return false
+		}
+		t.enterLocked(i, d, slot)
+	}
+	r := &t.front[i]
+	if at < time.Duration(r.end.Load()) { //nolint:gosec // a time
+		return true
+	}
+	w := r.open()
+	n := t.turnLocked(i, w&maxCount, slot)
+	was := r.slot.Load()
+	switch {
+	case n == maxCount:
+	case slot == was:
+		n++
+	case slot+slots > was: // read before others, of a later slot
+		t.backs[i].past[was-slot-1]++
+		n++
+	}
+	r.close(w, n)
+	return n >= uint64(p.needs(r.length > 0)) //nolint:gosec // positive
+}
+
+// turnLocked has the record, which is open, count in a slot, or in a later one if it does
+// already. It returns what is left of its denials, of which there were n.
+func (t *Table) turnLocked(i int, n, slot uint64) (left uint64) {
+	r, past := &t.front[i], &t.backs[i].past
+	was := r.slot.Load()
+	if slot <= was {
+		return n
+	}
+	r.slot.Store(slot)
+	current := n
+	for _, k := range past {
+		current -= uint64(k)
+	}
+	by := slot - was
+	if by >= slots {
+		*past = [slots - 1]uint16{}
+		return 0
+	}
+	for j := len(past) - 1; j >= 0; j-- {
+		switch from := j - int(by); { //nolint:gosec // below slots
+		case from >= 0:
+			past[j] = past[from]
+		case from == -1:
+			past[j] = uint16(current) //nolint:gosec // at most maxCount
+		default:
+			past[j] = 0
+		}
+		left += uint64(past[j])
+	}
+	return left
+}
+
+// enterLocked makes the record at i one of d that counts nothing yet.
+func (t *Table) enterLocked(i int, d sketch.Digest, slot uint64) {
+	r := &t.front[i]
+	w := r.open()
+	r.pos.Store(d.Pos)
+	r.id.Store(d.ID)
+	r.slot.Store(slot)
+	r.end.Store(0)
+	r.length, r.times = 0, 0
+	t.backs[i].past = [slots - 1]uint16{}
+	r.close(w, 0)
+	t.markLocked(i, mark(d))
+}
+
+// markLocked sets the mark of the record at i.
+func (t *Table) markLocked(i int, b uint64) {
+	m, shift := &t.marks[i/ways], i%ways*8
+	m.Store(m.Load()&^(0xff<<shift) | b<<shift)
+}
+
+// Who has to go when both sets of a new client are full. Nobody does who is banned.
+const (
+	samples = 4
+	stays   = math.MaxUint64
+)
+
+// roomLocked returns a place for a client of the sets that are held, or -1 if there is none:
+// a free one, in the set that has more of them, or that of a client with few denials. Whoever
+// was denied more stays with a chance that grows with that, so that a flood of clients that
+// are denied once each, however many, does not wash away those that are denied often. must
+// says that the client is worth more than all that are not banned.
+func (t *Table) roomLocked(p *Policy, h *held, d sketch.Digest, now time.Duration, must bool) int {
+	freeX, freeY := matches(t.marks[h.x].Load(), 0), matches(t.marks[h.y].Load(), 0)
+	x, free := h.x, freeX
+	if bits.OnesCount64(freeY) > bits.OnesCount64(freeX) {
+		x, free = h.y, freeY
+	}
+	if free != 0 {
+		return place(x, free)
+	}
+	random := h.first.draw(d)
+	i, least := -1, uint64(stays)
+	consider := func(way uint64) {
+		x := h.x
+		if way&ways != 0 {
+			x = h.y
+		}
+		j := int(x*ways + way%ways) //nolint:gosec // within front
+		if worth := t.worthLocked(p, j, now); worth < least {
+			i, least = j, worth
+		}
+	}
+	if !must {
+		for k := range uint64(samples) {
+			consider(random >> (4 * k))
+		}
+	}
+	if i < 0 {
+		for way := range uint64(2 * ways) {
+			consider(way)
+		}
+	}
+	// One in least+1 replaces it.
+	if !must && i >= 0 && least > 0 && (random>>32)*(least+1)>>32 != 0 {
+		return -1
+	}
+	return i
+}
+
+// worthLocked is how many denials it takes to get the record at i its place back: 0 if it
+// says nothing any more, and stays if it is that of a ban.
+func (t *Table) worthLocked(p *Policy, i int, now time.Duration) uint64 {
+	r := &t.front[i]
+	end := time.Duration(r.end.Load()) //nolint:gosec // a time
+	if end > now {
+		return stays
+	}
+	n := r.word.Load() & maxCount
+	if r.slot.Load()+slots <= uint64(now/t.slot) { //nolint:gosec // a time
+		n = 0
+	}
+	if r.length > 0 {
+		if p.fade(time.Duration(r.length), now-end) > 0 { //nolint:gosec // a length
+			n += uint64(p.After) //nolint:gosec // positive
+		}
+	}
+	return n
+}
+
+// draw returns bits that nobody outside can tell: of a digest, and of all others before it.
+func (s *stripe) draw(d sketch.Digest) uint64 {
+	s.random = (s.random ^ d.ID) * 0xd1342543de82ef95
+	s.random ^= s.random >> 32
+	return s.random
+}

@@ -1,0 +1,36 @@
+package nft
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fastlimit/fastlimit/ban/feed"
+)
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		config Config
+		wrong  string // the field
+	}{
+		{Config{Ports: []uint16{80}}, ""},
+		{Config{Ports: []uint16{80, 65535, 80}, Table: "fastlimit_2.a", Max: feed.MostBans}, ""},
+		{Config{Ports: []uint16{80}, Table: strings.Repeat("a", 64)}, ""},
+		{Config{}, "Ports"},
+		{Config{Ports: []uint16{80, 0}}, "Ports"},
+		{Config{Ports: []uint16{80}, Table: "2a"}, "Table"},
+		{Config{Ports: []uint16{80}, Table: "a b"}, "Table"},
+		{Config{Ports: []uint16{80}, Table: "a\x00"}, "Table"},
+		{Config{Ports: []uint16{80}, Table: strings.Repeat("a", 65)}, "Table"},
+		{Config{Ports: []uint16{80}, Max: -1}, "Max"},
+		{Config{Ports: []uint16{80}, Max: feed.MostBans + 1}, "Max"},
+	} {
+		err := c.config.Validate()
+		if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+			t.Errorf("%+v: %v, want %q", c.config, err, c.wrong)
+		}
+		if _, made := New(c.config); (made == nil) != (err == nil) {
+			t.Errorf("%+v: New: %v", c.config, made)
+		}
+	}
+}

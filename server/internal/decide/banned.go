@@ -1,0 +1,62 @@
+package decide
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server/internal/conn"
+)
+
+// Expeller is told of each request on a connection that was denied because its client is
+// banned. It must not block, and is safe for concurrent use.
+type Expeller interface{ Expel(b Banned) }
+
+// Banned is the client of such a request.
+type Banned struct {
+	Conn   *conn.Conn // of the request; its goroutine is the caller's
+	Client netip.Addr
+	Rule   *fastlimit.Rule // that has banned it; nil: an operator has, see [Service.OperatorsBan]
+	Prefix netip.Prefix    // of the client, by which it is counted; invalid: the rule counts by more
+	Left   time.Duration   // of the ban
+	Named  bool            // a header of a trusted proxy has named the client
+}
+
+// SetExpeller has banned clients told of. Call it before the first request.
+func (s *Service) SetExpeller(e Expeller) { s.expeller = e }
+
+// expel tells of a request that was denied because its client is banned.
+func (s *Service) expel(c *conn.Conn, r *requestState, snap *Snapshot, from *policy.AssembleResult, v *policy.Verdict) {
+	prefix, _ := snap.engine.ClientPrefix(v.Rule, r.request.Client)
+	s.expeller.Expel(Banned{
+		Conn: c, Client: r.request.Client, Rule: v.Rule, Prefix: prefix, Left: v.Decision.RetryAfter, Named: from.Trusted,
+	})
+}
+
+// OperatorsBan is the prefix by which operators have banned an address, if they have.
+func (s *Service) OperatorsBan(a netip.Addr) (p netip.Prefix, ok bool) {
+	p, _, ok = s.Snapshot().engine.Bans().Lookup(a, s.clock.now())
+	return p, ok
+}
+
+// StillBanned reports whether a client whose prefix is valid has not been unbanned since.
+func (s *Service) StillBanned(b Banned) (ok bool) {
+	if b.Rule == nil {
+		_, ok = s.OperatorsBan(b.Client)
+	} else {
+		_, ok = b.Rule.Banned(b.Rule.AddrKey(b.Client))
+	}
+	return ok
+}
+
+// AllowsSome reports whether an address of a prefix is on the allow list and not banned by
+// operators, TrustsSome whether one is a trusted proxy.
+func (s *Service) AllowsSome(p netip.Prefix) bool {
+	return s.Snapshot().engine.AllowsSome(p, s.clock.now())
+}
+
+// TrustsSome is described at AllowsSome.
+func (s *Service) TrustsSome(p netip.Prefix) bool {
+	return s.Snapshot().settings.Identity.TrustsSome(p)
+}

@@ -1,0 +1,200 @@
+package expel
+
+import (
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+
+	"github.com/fastlimit/fastlimit/ban/feed"
+	"github.com/fastlimit/fastlimit/server/internal/decide"
+)
+
+// Reason is why a banned client is not given to the kernel. The set is closed: it is a label.
+type Reason uint8
+
+// The reasons, in the order in which they are looked for.
+const (
+	NotRefused    Reason = iota
+	ByHeader             // a header of a trusted proxy has named the client
+	ByProxyHeader        // a PROXY header has
+	ByKey                // its rule counts by more than the address
+	Forwards             // the peer seems to be a proxy that nobody has configured
+	Loopback
+	Own        // an address of this machine
+	Gateway    // of this machine
+	Allowed    // by the allow list
+	Trusted    // a trusted proxy
+	Balancer   // one that sends PROXY headers
+	numReasons // the feed has further ones
+)
+
+var reasonNames = [numReasons]string{"", "header", "proxy_protocol", "key", "proxy", "loopback", "own", "gateway", "allow", "trusted", "balancer"}
+
+// Config is what an [Expeller] works with. All of it is required.
+type Config struct {
+	Feed    *feed.Feed
+	Machine func() (Machine, error) // reads it
+	// AllowsSome and TrustsSome report whether an address of a prefix is on the allow list, or
+	// a trusted proxy. They are called for each ban that is new to the kernel.
+	AllowsSome, TrustsSome func(netip.Prefix) bool
+	// OperatorsBan is the prefix by which operators have banned an address.
+	OperatorsBan func(netip.Addr) (netip.Prefix, bool)
+	// StillBanned reports whether nobody has ended the ban of a client meanwhile.
+	StillBanned func(decide.Banned) bool
+
+	Balancers []netip.Prefix             // that send PROXY headers
+	Reset     func(netip.Prefix) (n int) // resets all connections of a prefix
+	Log       *slog.Logger
+}
+
+// Expeller implements [decide.Expeller]. Its methods are safe for concurrent use, but for
+// Reread.
+type Expeller struct {
+	config  Config
+	machine atomic.Pointer[Machine]
+	refused [numReasons]atomic.Uint64
+	failing bool // the machine could not be read again; of Reread
+}
+
+// New reads the machine. It fails if that does: without its own addresses nobody could be
+// given to the kernel.
+func New(c Config) (*Expeller, error) {
+	m, err := c.Machine()
+	if err != nil {
+		return nil, err
+	}
+	e := &Expeller{config: c}
+	e.machine.Store(&m)
+	return e, nil
+}
+
+// Expel implements [decide.Expeller]: it gives the client to the kernel if it may be, and
+// resets its connections, this one too.
+func (e *Expeller) Expel(b decide.Banned) {
+	switch {
+	case b.Named:
+		e.refuse(ByHeader)
+	case b.Conn.Named():
+		e.refuse(ByProxyHeader)
+	case e.config.Feed.Holds(b.Client): // it was in the middle of a request, or pretends to be a proxy
+		b.Conn.Reset()
+	case !b.Prefix.IsValid():
+		e.refuse(ByKey)
+	case b.Conn.Forwarded():
+		e.refuse(Forwards)
+	case b.Prefix.Contains(localAddr(b.Conn.LocalAddr())): // it may be newer than the last reading
+		e.refuse(Own)
+	default:
+		e.give(b)
+	}
+}
+
+// give gives the client to the kernel: the whole prefix that an operator has banned, or the
+// client alone where that may not be.
+func (e *Expeller) give(b decide.Banned) {
+	if b.Rule == nil {
+		p, ok := e.config.OperatorsBan(b.Client)
+		if !ok { // it has ended
+			return
+		}
+		if p.Bits() >= b.Prefix.Bits() { // no more than that
+			b.Prefix = p
+		} else if e.Spares(p) == NotRefused && e.tell(p, b) {
+			return
+		}
+	}
+	if why := e.Spares(b.Prefix); why != NotRefused {
+		e.refuse(why)
+		return
+	}
+	e.tell(b.Prefix, b)
+}
+
+// tell tells the kernel, and resets connections unless that does not do as it is told. Who
+// ends a ban, or spares a prefix, does so before telling the feed: if that was too early to
+// take this away, it is seen here.
+func (e *Expeller) tell(p netip.Prefix, b decide.Banned) bool {
+	f := e.config.Feed
+	if !f.Add(p, b.Left) {
+		return false
+	}
+	if !e.config.StillBanned(b) || e.Spares(p) != NotRefused {
+		f.Remove(p)
+		return true
+	}
+	if f.Holds(b.Client) {
+		e.config.Reset(p)
+	}
+	return true
+}
+
+func localAddr(a net.Addr) netip.Addr {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	return tcp.AddrPort().Addr().Unmap().WithZone("")
+}
+
+func (e *Expeller) refuse(why Reason) { e.refused[why].Add(1) }
+
+// Spares says why no prefix may be given to the kernel that has these addresses.
+func (e *Expeller) Spares(p netip.Prefix) Reason {
+	switch m := e.machine.Load(); {
+	case overlaps(m.Loopback, p):
+		return Loopback
+	case slices.ContainsFunc(m.Own, p.Contains):
+		return Own
+	case slices.ContainsFunc(m.Gateways, p.Contains):
+		return Gateway
+	case e.config.AllowsSome(p):
+		return Allowed
+	case e.config.TrustsSome(p):
+		return Trusted
+	case overlaps(e.config.Balancers, p):
+		return Balancer
+	}
+	return NotRefused
+}
+
+func overlaps(all []netip.Prefix, p netip.Prefix) bool {
+	return slices.ContainsFunc(all, p.Overlaps)
+}
+
+// Reread reads the machine again, and takes out of the kernel what is to be spared from now
+// on. It keeps the last reading if that fails. Call it now and then, and when a list has
+// changed; one goroutine at a time.
+func (e *Expeller) Reread() {
+	m, err := e.config.Machine()
+	switch {
+	case err == nil:
+		e.machine.Store(&m)
+	case !e.failing:
+		e.config.Log.Warn("addresses and gateways of this machine cannot be read again: those known before are never given to the kernel", slog.String("error", err.Error()))
+	}
+	e.failing = err != nil
+	e.Prune()
+}
+
+// Prune takes out of the kernel what is to be spared.
+func (e *Expeller) Prune() {
+	e.config.Feed.RemoveFunc(func(p netip.Prefix) bool { return e.Spares(p) != NotRefused })
+}
+
+// Forget takes a prefix out of the kernel, and all within it: an operator has ended a ban.
+// Who is banned by something else is given to it again when denied.
+func (e *Expeller) Forget(p netip.Prefix) {
+	e.config.Feed.RemoveFunc(func(held netip.Prefix) bool { return held.Bits() >= p.Bits() && p.Contains(held.Addr()) })
+}
+
+// Refused is how many denials of banned clients were not given to the kernel, by reason,
+// those of the feed included.
+func (e *Expeller) Refused() map[string]uint64 {
+	all := e.config.Feed.Stats().Refused
+	for why := NotRefused + 1; why < numReasons; why++ {
+		all[reasonNames[why]] = e.refused[why].Load()
+	}
+	return all
+}

@@ -1,0 +1,62 @@
+package logs
+
+import (
+	"bytes"
+	"log/slog"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+)
+
+// However many bans begin in a second, there are few lines, and the rest is counted; under
+// -race, while seconds end.
+func TestBansAddUp(t *testing.T) {
+	t.Parallel()
+	lim, err := fastlimit.New(fastlimit.Config{Rules: []fastlimit.RuleConfig{{Name: "a", Rate: fastlimit.Rate{N: 1, Per: time.Hour}, Burst: 1, Strict: true, Ban: fastlimit.BanPolicy{After: 1, For: time.Second}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := lim.Rules()[0]
+	for range 2 {
+		r.Allow(r.AddrKey(netip.MustParseAddr("192.0.2.7")))
+	}
+	var ban fastlimit.Ban
+	for ban = range r.Bans() { //nolint:revive // the only one
+	}
+	var b Bans
+	var out bytes.Buffer
+	to := slog.New(slog.NewTextHandler(&out, nil))
+	const workers, rounds = 4, 500
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for range rounds {
+				b.Note(&ban)
+			}
+		})
+	}
+	b.EndSecond(to)
+	all.Wait()
+	for range 2 {
+		b.EndSecond(to)
+	}
+	text := out.String()
+	told, lines := 0, strings.Count(text, "msg=banned client=192.0.2.7 rule=a key=192.0.2.7 for=")
+	for _, word := range strings.Fields(text) {
+		if n, ok := strings.CutPrefix(word, "suppressed="); ok {
+			others, err := strconv.Atoi(n)
+			if err != nil {
+				t.Error(err)
+			}
+			told += others
+		}
+	}
+	if lines+told != workers*rounds || told == 0 || lines < MaxBanLines || lines > 2*MaxBanLines {
+		t.Errorf("%d lines and %d others of %d in\n%s", lines, told, workers*rounds, text)
+	}
+}

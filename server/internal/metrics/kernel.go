@@ -1,0 +1,61 @@
+package metrics
+
+import (
+	"github.com/fastlimit/fastlimit/ban/feed"
+	"github.com/fastlimit/fastlimit/internal/prom"
+)
+
+// Kernel is about a kernel that drops packets of banned clients.
+type Kernel struct {
+	feed.Stats
+	Refused map[string]uint64 // by reason, in place of those of Stats
+	Resets  uint64            // connections
+}
+
+// ofKernel are its metrics. Without one they have no series.
+var ofKernel = []prom.Metric[Stats]{
+	kernelLevel("kernel_up", "1 while the kernel drops the packets of banned clients; 0 in shadow mode, and while it does not do as it is told.",
+		func(k *Kernel) float64 {
+			if k.Up {
+				return 1
+			}
+			return 0
+		}),
+	kernelLevel("kernel_elements", "Addresses and prefixes whose packets the kernel is to drop, or would be in shadow mode.", func(k *Kernel) float64 { return float64(k.Held) }),
+	kernelLevel("kernel_elements_max", "As many as there may be.", func(k *Kernel) float64 { return float64(k.Max) }),
+	kernelLevel("kernel_pending", "Changes that the kernel has not been told yet.", func(k *Kernel) float64 { return float64(k.Pending) }),
+	kernelSum("kernel_bans_total", "Bans given to the kernel, or in shadow mode those that would have been; prolonged ones included.", func(k *Kernel) uint64 { return k.Added }),
+	kernelSum("kernel_dropped_packets_total", "Packets of banned clients that the kernel has dropped.", func(k *Kernel) uint64 { return k.Packets }),
+	kernelSum("kernel_dropped_bytes_total", "Bytes of these packets.", func(k *Kernel) uint64 { return k.Bytes }),
+	kernelSum("kernel_connections_reset_total", "Connections of banned clients that were reset.", func(k *Kernel) uint64 { return k.Resets }),
+	kernelSum("kernel_refills_total", "Times that the kernel had lost the table and was told all bans again.", func(k *Kernel) uint64 { return k.Refills }),
+	kernelBy("kernel_errors_total", "Failures to tell the kernel, by class.", "class", func(k *Kernel) map[string]uint64 { return k.Errors }),
+	kernelBy("kernel_refused_total", "Denials of banned clients that the kernel was not told of, by reason: they are answered, and keep their connections.", "reason",
+		func(k *Kernel) map[string]uint64 { return k.Refused }),
+}
+
+func kernelLevel(name, help string, read func(*Kernel) float64) prom.Metric[Stats] {
+	return prom.Gauges(name, help, nil, func(s *Stats, set func(float64, ...string)) {
+		if s.Kernel != nil {
+			set(read(s.Kernel))
+		}
+	})
+}
+
+func kernelSum(name, help string, read func(*Kernel) uint64) prom.Metric[Stats] {
+	return prom.Counters(name, help, nil, func(s *Stats, add func(uint64, ...string)) {
+		if s.Kernel != nil {
+			add(read(s.Kernel))
+		}
+	})
+}
+
+func kernelBy(name, help, label string, read func(*Kernel) map[string]uint64) prom.Metric[Stats] {
+	return prom.Counters(name, help, []string{label}, func(s *Stats, add func(uint64, ...string)) {
+		if s.Kernel != nil {
+			for of, n := range read(s.Kernel) {
+				add(n, of)
+			}
+		}
+	})
+}
