@@ -9,7 +9,7 @@ import (
 // newBans makes what operators see of bans, and lets the server show it. It holds nothing
 // until startBans.
 func newBans(n *node, sc *server.Config) *bans.Set {
-	s := bans.New(bans.Config{Limiter: sc.Limiter, Engine: sc.Engine, Log: n.log})
+	s := bans.New(bans.Config{Limiter: sc.Limiter, Engine: sc.Engine, ByNode: n.fleet.said, Log: n.log})
 	sc.Bans = s
 	sc.Collectors = append(sc.Collectors, metrics.Bans(s.Stats))
 	return s

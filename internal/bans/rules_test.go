@@ -157,3 +157,25 @@ func TestListOfMany(t *testing.T) {
 		}
 	})
 }
+
+// A ban that another node has told is listed as such, behind this node's own.
+func TestBansOfNodes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := build(t, banning("ip", policy.KeyIP))
+		told := netip.MustParsePrefix("10.0.0.9/32")
+		w.config.ByNode = func(b *fastlimit.Ban) bool { p, _ := b.Prefix(); return p == told }
+		w.flood("10.0.0.9", "GET", "/")
+		time.Sleep(time.Second)
+		w.flood("10.0.0.8", "GET", "/")
+		w.ban("10.0.0.7", "10s")
+		want := []string{"10.0.0.7  operator 10 1 false", "10.0.0.8 ip rule 30 1 false", "10.0.0.9 ip node 29 1 false"}
+		if got, _ := w.list("", 9); !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+		reply, err := w.Unban("", []string{"10.0.0.9"}, "me")
+		if b, _ := json.Marshal(reply); err != nil || string(b) != `{"unbanned":[{"key":"10.0.0.9","rule":"ip","by":"node"}]}` {
+			t.Errorf("%s, %v", b, err)
+		}
+	})
+}
