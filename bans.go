@@ -25,6 +25,8 @@ type Ban struct {
 	// Times is how many bans the client has had as far as they are remembered, this one
 	// included.
 	Times int
+	// Told reports that it is one of [Rule.BanFor], which another node has begun.
+	Told bool
 }
 
 // Prefix is the address that is banned, or the prefix by which the rule groups
@@ -96,7 +98,7 @@ func (r *Rule) UnbanFor(d sketch.Digest) bool {
 }
 
 func (r *Rule) banOf(b *ban.Ban) Ban {
-	return Ban{Rule: r.Base(), Key: r.TalkerName([]byte(b.Name)), Name: b.Name, Digest: b.Digest, Left: b.Left, Times: b.Times}
+	return Ban{Rule: r.Base(), Key: r.TalkerName([]byte(b.Name)), Name: b.Name, Digest: b.Digest, Left: b.Left, Times: b.Times, Told: b.Imposed}
 }
 
 // banned denies a request whose client is banned, by reading alone.

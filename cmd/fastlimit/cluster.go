@@ -58,12 +58,6 @@ func (f *fleet) unbanned(b fastlimit.Ban) {
 	}
 }
 
-// said reports whether a ban goes on because another node has said so.
-func (f *fleet) said(b *fastlimit.Ban) bool {
-	c := f.Load()
-	return c != nil && c.Said(b)
-}
-
 // both returns a function that calls two, of which the first may be nil.
 func both(first, then func(fastlimit.Ban)) func(fastlimit.Ban) {
 	if first == nil {

@@ -43,10 +43,6 @@ type Config struct {
 	Engine  *policy.Engine // of it
 	Kernel  Kernel
 
-	// ByNode reports whether a ban of a rule goes on because another node has said so. It may
-	// be nil.
-	ByNode func(*fastlimit.Ban) bool
-
 	// Unbanned is called after a ban has been ended by hand, with its prefix, or that of
 	// the client of a rule by address. It may be nil, and must not block.
 	Unbanned func(netip.Prefix)

@@ -97,6 +97,13 @@ func TestBansOfRules(t *testing.T) {
 		if got := fmt.Sprint(w.unbanned); got != "[10.0.0.1/32 10.0.0.0/24]" {
 			t.Errorf("the kernel forgets %s", got)
 		}
+		r := w.config.Limiter.Rules()[1]
+		told := fastlimit.Ban{Digest: r.AddrKey(netip.MustParseAddr("198.51.100.1")).Digest(), Name: "4\xc6\x33\x64\x00", Left: 45 * time.Second, Times: 3}
+		if !r.BanFor(&told) {
+			t.Error("a ban of another node has no room")
+		}
+		wants("told", "wide", 9, 2, "198.51.100.0/24 wide node 45 3 false", all[3])
+		unban("", []string{"198.51.100.0/24"}, `200 {"unbanned":[{"key":"198.51.100.0/24","rule":"wide","by":"node"}]}`)
 		// An operator's ban and a rule's of one prefix: one word ends both.
 		w.ban("2001:db8::/64", "1h")
 		unban("", []string{"2001:db8::/64"}, `200 {"unbanned":[{"key":"2001:db8::/64","rule":"","by":"operator"},{"key":"2001:db8::/64","rule":"wide","by":"rule"}]}`)
@@ -154,28 +161,6 @@ func TestListOfMany(t *testing.T) {
 			if !strings.HasPrefix(got[i], want[i]+" ") {
 				t.Errorf("place %d: %s, want %s", i, got[i], want[i])
 			}
-		}
-	})
-}
-
-// A ban that another node has told is listed as such, behind this node's own.
-func TestBansOfNodes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := build(t, banning("ip", policy.KeyIP))
-		told := netip.MustParsePrefix("10.0.0.9/32")
-		w.config.ByNode = func(b *fastlimit.Ban) bool { p, _ := b.Prefix(); return p == told }
-		w.flood("10.0.0.9", "GET", "/")
-		time.Sleep(time.Second)
-		w.flood("10.0.0.8", "GET", "/")
-		w.ban("10.0.0.7", "10s")
-		want := []string{"10.0.0.7  operator 10 1 false", "10.0.0.8 ip rule 30 1 false", "10.0.0.9 ip node 29 1 false"}
-		if got, _ := w.list("", 9); !slices.Equal(got, want) {
-			t.Errorf("%q, want %q", got, want)
-		}
-		reply, err := w.Unban("", []string{"10.0.0.9"}, "me")
-		if b, _ := json.Marshal(reply); err != nil || string(b) != `{"unbanned":[{"key":"10.0.0.9","rule":"ip","by":"node"}]}` {
-			t.Errorf("%s, %v", b, err)
 		}
 	})
 }

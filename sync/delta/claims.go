@@ -2,8 +2,6 @@ package delta
 
 import (
 	"time"
-
-	"github.com/fastlimit/fastlimit/sketch"
 )
 
 const (
@@ -191,35 +189,20 @@ func (s *State) applyLocked(rule Banner, e *banEntry, first bool, now time.Durat
 	return 0
 }
 
-// Said reports whether a client is banned because another node has said so, and by this node
-// itself not for as long.
-func (s *State) Said(identity uint64, d sketch.Digest, now time.Duration) bool {
-	s.lock(now)
-	defer s.mu.Unlock()
-	longest, own := s.longestLocked(banID{identity, d})
-	return longest.until > now && !own
-}
-
-// longestLocked is the ban of a client that lasts longest of all that nodes have told and
-// this one has begun, and whether that is this node's own.
-func (s *State) longestLocked(id banID) (longest claim, own bool) {
-	for _, m := range s.mirrors {
-		if k := m.claims.known[id]; !k.lifted && k.until > longest.until {
-			longest = k
-		}
-	}
-	if at, ok := s.bans.byID[id]; ok {
-		if b := &s.bans.list[at]; !b.lifted && b.end >= longest.until {
-			return claim{until: b.end, name: b.name}, true
-		}
-	}
-	return longest, false
-}
-
 // liftLocked takes back what a node had banned until then and bans no more, but for as
 // long as this node or another one has said, if it has.
 func (s *State) liftLocked(rule Banner, id banID, until, now time.Duration) {
-	rest, _ := s.longestLocked(id)
+	var rest claim
+	for _, m := range s.mirrors {
+		if k := m.claims.known[id]; !k.lifted && k.until > rest.until {
+			rest = k
+		}
+	}
+	if at, ok := s.bans.byID[id]; ok {
+		if own := &s.bans.list[at]; !own.lifted && own.end > rest.until {
+			rest = claim{until: own.end, name: own.name}
+		}
+	}
 	if rest.until >= until {
 		return
 	}

@@ -24,12 +24,6 @@ func (c *Cluster) Unbanned(b fastlimit.Ban) {
 	c.counts.state.Unbanned(b.Rule.Identity(), b.Digest)
 }
 
-// Said reports whether a ban of this node's limiter goes on because another node has
-// said so: it is not this node's own, or lasts longer than that.
-func (c *Cluster) Said(b *fastlimit.Ban) bool {
-	return c.counts.state.Said(b.Rule.Identity(), b.Digest, c.counts.now())
-}
-
 // banner is a rule as delta sees it.
 type banner struct{ *fastlimit.Rule }
 
