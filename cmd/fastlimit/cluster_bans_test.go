@@ -65,7 +65,7 @@ func TestClusterBans(t *testing.T) {
 
 	flood(second)
 	flood(third)
-	redistest.Eventually(t, "two more", func() bool { return told(b, second) && told(b, third) })
+	redistest.Eventually(t, "two more", func() bool { return listed(b, second, "node") && listed(b, third, "node") })
 	unban(a, second)
 	redistest.Eventually(t, "the end at the second node", func() bool { return !listed(b, second, "node") })
 	if listed(a, second, "rule") {
