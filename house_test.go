@@ -160,7 +160,7 @@ var layers = []struct {
 	{"bench/banbench", []string{"internal/testkit/netns", "bench/..."}, "floods servers, in a network of its own"},
 	{"bench/command", []string{".", "internal/cli", "bench/..."}, "flags of the benchmarks"},
 	{"bench", []string{"bench/command"}, "a main package, which nobody can import"},
-	{"cmd/fastlimit", []string{".", "policy", "toptalkers", "server", "bucket", "bucket/remote", "bucket/redisstore", "bucket/pgstore", "bucket/registry", "sync/gossip", "internal/cli", "internal/config", "internal/metrics", "internal/bans", "internal/overrides", "internal/lists", "internal/migrate/...", "internal/replay", "internal/suggest"}, "flags, files, signals and wiring"},
+	{"cmd/fastlimit", []string{".", "ban/feed", "ban/nft", "policy", "toptalkers", "server", "bucket", "bucket/remote", "bucket/redisstore", "bucket/pgstore", "bucket/registry", "sync/gossip", "internal/cli", "internal/config", "internal/metrics", "internal/bans", "internal/overrides", "internal/lists", "internal/migrate/...", "internal/replay", "internal/suggest"}, "flags, files, signals and wiring"},
 }
 
 // basics know nothing of this module, and everybody may import them.

@@ -104,7 +104,7 @@ func describeKernel(b *strings.Builder, c *Config) {
 	if k == nil {
 		return
 	}
-	fmt.Fprintf(b, "kernel: up to %d bans of peers at a time in the nftables table inet %s, %s beside memory", k.Max, k.Table, size(2*int64(k.Max)*feedBytes))
+	fmt.Fprintf(b, "kernel: up to %d bans of peers at a time in the nftables table inet %s, %s beside memory", k.Max, k.Table, size(c.KernelMemory()))
 	if k.Shadow {
 		b.WriteString("; mode: shadow, in which it is not told of any")
 	}
@@ -113,3 +113,11 @@ func describeKernel(b *strings.Builder, c *Config) {
 
 // feedBytes is what package feed takes for each ban, and each that it is to remove.
 const feedBytes = 160
+
+// KernelMemory is how much memory the bans that the kernel is told of may take here.
+func (c *Config) KernelMemory() int64 {
+	if c.Kernel == nil {
+		return 0
+	}
+	return 2 * int64(c.Kernel.Max) * feedBytes
+}
