@@ -1,7 +1,6 @@
 package fastlimit
 
 import (
-	"context"
 	"iter"
 	"net/netip"
 	"time"
@@ -25,6 +24,8 @@ type Ban struct {
 	// Times is how many bans the client has had as far as they are remembered, this one
 	// included.
 	Times int
+	// Told reports that it is one of [Rule.BanFor], which another node has begun.
+	Told bool
 }
 
 // Prefix is the address that is banned, or the prefix by which the rule groups
@@ -96,7 +97,7 @@ func (r *Rule) UnbanFor(d sketch.Digest) bool {
 }
 
 func (r *Rule) banOf(b *ban.Ban) Ban {
-	return Ban{Rule: r.Base(), Key: r.TalkerName([]byte(b.Name)), Name: b.Name, Digest: b.Digest, Left: b.Left, Times: b.Times}
+	return Ban{Rule: r.Base(), Key: r.TalkerName([]byte(b.Name)), Name: b.Name, Digest: b.Digest, Left: b.Left, Times: b.Times, Told: b.Imposed}
 }
 
 // banned denies a request whose client is banned, by reading alone.
@@ -129,9 +130,9 @@ func (r *Rule) checkBan(d sketch.Digest, n uint64, now time.Duration, at stripe)
 }
 
 // convictExact is convict for a denial by the exact tier: not for one by the failure policy,
-// nor of a request that nobody waits for any more, whatever its bucket.
-func (r *Rule) convictExact(ctx context.Context, key Key, v Decision, now time.Duration) Decision {
-	if v.Stage == StageFallback || ctx.Err() != nil {
+// nor of a request that has hung up before its bucket was asked.
+func (r *Rule) convictExact(key Key, v Decision, now time.Duration) Decision {
+	if v.Stage == StageFallback || v == abandoned() {
 		return v
 	}
 	return r.convict(key, v, now)

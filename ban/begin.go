@@ -9,10 +9,11 @@ import (
 
 // Ban is a ban that runs.
 type Ban struct {
-	Digest sketch.Digest
-	Name   string        // of the client, as given to Begin or Impose
-	Left   time.Duration // until its end
-	Times  int           // of the client's bans as far as they are remembered, this one included
+	Digest  sketch.Digest
+	Name    string        // of the client, as given to Begin or Impose
+	Left    time.Duration // until its end
+	Times   int           // of the client's bans as far as they are remembered, this one included
+	Imposed bool          // by Impose, and not by Begin
 }
 
 // Stats counts what a table did.
@@ -56,6 +57,7 @@ func (t *Table) Begin(p *Policy, d sketch.Digest, now time.Duration, name []byte
 	length = p.next(length)
 	r.length = uint64(length) //nolint:gosec // positive
 	r.times++
+	r.imposed = false
 	t.endLocked(i, now+length, name)
 	r.close(w, 0)
 	t.begun.Add(1)
@@ -86,6 +88,7 @@ func (t *Table) banLocked(i int, now time.Duration) Ban {
 	return Ban{
 		Digest: r.digest(), Name: string(b.name[:b.length]),
 		Left: time.Duration(r.end.Load()) - now, Times: int(r.times), //nolint:gosec // a time
+		Imposed: r.imposed,
 	}
 }
 
@@ -113,6 +116,7 @@ func (t *Table) Impose(p *Policy, d sketch.Digest, now, left time.Duration, time
 			r.times = 0
 		}
 		r.times = max(r.times, uint32(min(max(1, times), 1<<31))) //nolint:gosec // within range
+		r.imposed = true
 		t.backs[i].past = [slots - 1]uint16{}
 		t.endLocked(i, end, name)
 		r.close(w, 0)

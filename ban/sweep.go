@@ -31,7 +31,7 @@ func (t *Table) copyIn(old *Table, i int, p *Policy, now time.Duration) {
 	t.enterLocked(k, d, uint64(now/t.slot)) //nolint:gosec // a time
 	r := &t.front[k]
 	w, n := r.open(), uint64(0)
-	r.length, r.times = from.length, from.times
+	r.length, r.times, r.imposed = from.length, from.times, from.imposed
 	t.endLocked(k, time.Duration(from.end.Load()), b.name[:b.length]) //nolint:gosec // a time
 	if t.slot == old.slot {
 		n = from.word.Load() & maxCount

@@ -49,7 +49,9 @@ type record struct {
 	// Guarded by the lock of the set.
 	length uint64 // of the last ban, in ns, as it was halved since; 0: none is remembered
 	times  uint32 // bans, as far as they are remembered
-	_      [64 - 52]byte
+
+	imposed bool // the ban is Impose's
+	_       [64 - 53]byte
 }
 
 var _ [0]struct{} = [unsafe.Sizeof(record{}) - 64]struct{}{}

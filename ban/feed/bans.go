@@ -27,8 +27,7 @@ type bans struct {
 	all     map[netip.Prefix]*ban
 	ends    ends // of those that run
 	lengths lengths
-	epoch   uint32 // rises when the kernel has lost everything
-	queue   ban    // the ring of those to be told: the next one is queue.next
+	queue   ban // the ring of those to be told: the next one is queue.next
 	queued  int
 }
 
@@ -37,10 +36,9 @@ type bans struct {
 type ban struct {
 	prefix     netip.Prefix
 	end        time.Duration
-	told       time.Duration // the latest end that the kernel may have, in the epoch
+	told       time.Duration // the latest end that the kernel may have
 	prev, next *ban          // in the queue, or nil
 	place      int32         // in ends, or notHeld
-	epoch      uint32        // of told
 	flying     bool          // the worker is telling it
 }
 
@@ -103,7 +101,7 @@ func (s *bans) hold(p netip.Prefix, end, now time.Duration) (refused Refusal, ok
 		return RefusedLengths, false
 	}
 	if b == nil {
-		b = &ban{prefix: p, epoch: s.epoch}
+		b = &ban{prefix: p}
 		s.all[p] = b
 	}
 	b.end = end
@@ -162,7 +160,7 @@ func (s *bans) expireLocked(now time.Duration) (more bool) {
 func (s *bans) settle(b *ban, now, grace time.Duration) {
 	switch {
 	case b.flying: // landed calls again
-	case s.toldUntil(b) > now+grace:
+	case b.told > now+grace:
 		s.enqueue(b)
 	default:
 		s.dequeue(b)
@@ -170,14 +168,7 @@ func (s *bans) settle(b *ban, now, grace time.Duration) {
 	}
 }
 
-// toldUntil is the latest end that the kernel may have of a ban.
-func (s *bans) toldUntil(b *ban) time.Duration {
-	if b.epoch != s.epoch {
-		return 0
-	}
-	return b.told
-}
-
+// size is how many bans run, and how many changes are queued.
 func (s *bans) size(now time.Duration) (held, queued int) {
 	s.expire(now)
 	s.mu.RLock()

@@ -16,13 +16,11 @@ func (s *bans) take(now time.Duration, sent []telling, buf []Change) ([]telling,
 	for s.queued > 0 && len(buf) < MaxBatch {
 		b := s.queue.next
 		s.dequeue(b)
-		told := s.toldUntil(b)
 		switch {
 		case b.held() && b.end-now >= least:
-			b.told, b.epoch = max(told, b.end), s.epoch
 			buf = append(buf, Change{b.prefix, b.end - now})
 			sent = append(sent, telling{b, b.end})
-		case told > now && (!b.held() || told > b.end+slack):
+		case b.told > now && (!b.held() || b.told > b.end+slack):
 			buf = append(buf, Change{b.prefix, 0})
 			sent = append(sent, telling{b, 0})
 		case !b.held():
@@ -76,11 +74,10 @@ func (s *bans) land(b *ban, now time.Duration) {
 
 // refill has the kernel told of all bans that run: it has lost them. A lock for each
 // batch keeps nobody waiting for all of them.
-func (s *bans) refill() int {
-	s.mu.Lock()
-	s.epoch++
+func (s *bans) refill() {
+	s.mu.RLock()
 	all := append([]*ban(nil), s.ends...)
-	s.mu.Unlock()
+	s.mu.RUnlock()
 	for at := 0; at < len(all); at += MaxBatch {
 		s.mu.Lock()
 		for _, b := range all[at:min(at+MaxBatch, len(all))] {
@@ -90,5 +87,4 @@ func (s *bans) refill() int {
 		}
 		s.mu.Unlock()
 	}
-	return len(all)
 }

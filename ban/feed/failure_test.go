@@ -15,8 +15,10 @@ func TestBackOff(t *testing.T) {
 	t.Parallel()
 	within(t, 10, func(t *testing.T, s *stand) {
 		s.kernel.set(func(k *kernel) { k.down, k.asked = errors.New("broken"), nil })
-		s.Add(nth(1), 24*time.Hour)
-		time.Sleep(5 * time.Minute)
+		for i := range 300 {
+			s.Add(nth(1), 24*time.Hour+time.Duration(i)*time.Minute) // which does not wake it
+			time.Sleep(time.Second)
+		}
 		var pauses []time.Duration
 		s.kernel.set(func(k *kernel) {
 			for i, at := range k.asked[1:] {
@@ -140,7 +142,7 @@ func TestSlowWriter(t *testing.T) {
 	within(t, 10, func(t *testing.T, s *stand) {
 		s.kernel.slow(3*time.Second, 2*time.Second)
 		start := time.Now()
-		s.Add(nth(1), 10*time.Second)
+		s.Add(nth(1), 9700*time.Millisecond)
 		synctest.Wait()
 		s.Add(nth(2), time.Hour)
 		s.Holds(nth(1).Addr())
@@ -149,9 +151,9 @@ func TestSlowWriter(t *testing.T) {
 		if waited := time.Since(start); waited != 0 {
 			t.Errorf("waited for %v", waited)
 		}
-		time.Sleep(6 * time.Second) // carried out after 3 s: it would last until 13 s
+		time.Sleep(6 * time.Second) // carried out after 3 s: it would last until 12.7 s
 		s.kernel.slow(0, 0)
-		time.Sleep(4*time.Second + 100*time.Millisecond)
+		time.Sleep(3700*time.Millisecond + 100*time.Millisecond)
 		if held := s.kernel.held(); len(held) != 0 {
 			t.Errorf("100 ms after the end of the ban the kernel holds %v", held)
 		}

@@ -117,7 +117,7 @@ func mood(k *kernel, rng *rand.Rand) {
 // what it should, each until its own end.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	histories := 3000
+	histories := 1500
 	if testing.Short() {
 		histories = 300
 	}
@@ -141,6 +141,11 @@ func TestModel(t *testing.T) {
 			time.Sleep(10*time.Minute + 50*time.Millisecond)
 			if n := s.remembered(); n != 0 || len(s.kernel.held()) != 0 {
 				t.Errorf("%d prefixes are remembered, the kernel holds %v", n, s.kernel.held())
+			}
+			for _, l := range append(s.bans.lengths.v4, s.bans.lengths.v6...) {
+				if l.bans != 0 {
+					t.Errorf("%d bans of length %d are counted", l.bans, l.bits)
+				}
 			}
 			if t.Failed() {
 				t.Logf("seed %d\n%s", seed, s.log.String())

@@ -42,10 +42,6 @@ func (f *Feed) work() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		wake := f.wake
-		if !f.up.Load() && !f.config.Shadow {
-			wake = nil // until the pause is over
-		}
 		select {
 		case <-f.quit:
 			if !f.config.Shadow {
@@ -53,7 +49,7 @@ func (f *Feed) work() {
 				f.err = f.config.Writer.Close()
 			}
 			return
-		case <-wake:
+		case <-f.wake:
 		case <-timer.C:
 		}
 		end, any := f.bans.expire(f.now())
@@ -77,7 +73,7 @@ func (w *worker) until(end time.Duration, any bool) time.Duration {
 	return pause
 }
 
-// step does what is due.
+// step does what is due. While the kernel is down that is nothing until the pause is over.
 func (w *worker) step() {
 	due := w.now() >= w.next
 	if !w.up.Load() && !due {

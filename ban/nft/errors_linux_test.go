@@ -1,13 +1,16 @@
 package nft
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fastlimit/fastlimit/ban/feed"
+	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -59,6 +62,30 @@ func TestClasses(t *testing.T) {
 	}
 	if w.Close() != nil {
 		t.Error("Close before Open")
+	}
+}
+
+// A life of less than a tick would be one for ever. Ticks of 10 ms are the longest.
+func TestShortestLife(t *testing.T) {
+	t.Parallel()
+	for life, want := range map[time.Duration]uint64{
+		1: 20, time.Millisecond: 20, 20*time.Millisecond - 1: 20, 20*time.Millisecond + 1: 21, time.Hour: 3_600_000, 0: 0,
+	} {
+		elem := element(nil, []byte{192, 0, 2, 1}, life)
+		d, err := netlink.NewAttributeDecoder(elem[4:]) // without the head of the element
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.ByteOrder = binary.BigEndian
+		got := uint64(0)
+		for d.Next() {
+			if d.Type() == unix.NFTA_SET_ELEM_TIMEOUT {
+				got = d.Uint64()
+			}
+		}
+		if got != want || d.Err() != nil {
+			t.Errorf("a life of %v is told as %d ms, want %d: %v", life, got, want, d.Err())
+		}
 	}
 }
 

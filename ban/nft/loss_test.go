@@ -77,6 +77,23 @@ func TestMadeAnew(t *testing.T) {
 	}
 }
 
+// A copy of the table in its place, as a firewall loads what it has saved, holds the bans
+// of then.
+func TestRestoredCopy(t *testing.T) {
+	s := open(t, Config{}, true)
+	s.Add(one, time.Hour)
+	until(t, "told", func() bool { return held(t, s.table, one) })
+	saved := mustTool(t, "list", "ruleset")
+	s.Remove(one)
+	s.Add(two, time.Hour)
+	until(t, "told", func() bool { return held(t, s.table, two) && !held(t, s.table, one) })
+	mustTool(t, "flush ruleset; "+saved)
+	if !held(t, s.table, one) || held(t, s.table, two) {
+		t.Fatal("not the copy: ", mustTool(t, "list", "ruleset"))
+	}
+	until(t, "made anew", func() bool { return held(t, s.table, two) && !held(t, s.table, one) })
+}
+
 // Other tables come and go without a refill.
 func TestOtherTables(t *testing.T) {
 	w := opened(t, Config{}, true)

@@ -151,10 +151,7 @@ func (w *Writer) sings(s set) error {
 	b = element(b, s.canary, 0)
 	nest(b, list)
 	_, err := w.socket.ask(unix.NFT_MSG_GETSETELEM, b)
-	if errors.Is(err, unix.ENOENT) {
-		return w.lost("has lost the elements of " + s.name)
-	}
-	return w.classified("set "+s.name, err)
+	return w.classified("the canary of "+s.name, err)
 }
 
 // Close implements [feed.Writer]: it deletes the table.

@@ -98,3 +98,48 @@ func TestBansOfStrangers(t *testing.T) {
 		}
 	}
 }
+
+// What a rule bans is listed, logged and ended the same way; of several rules by name.
+func TestBansOfRulesByCommand(t *testing.T) {
+	t.Parallel()
+	p := serve(t, "-c", writeFile(t, "c.yaml", `listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+rules:
+  - {name: ip, rate: 1/h, burst: 1, strict: true, ban: {after: 1, for: 1h}}
+  - {name: both, key: [method, path], rate: 1/h, burst: 1, strict: true, match: {path: /x}, ban: {after: 1, for: 2h}}
+`))
+	from := func(addr, path string) int {
+		resp, _ := get(t, clientFrom(t, addr), "http://"+p.listen+path)
+		return resp.StatusCode
+	}
+	for _, q := range []struct {
+		addr, path string
+		want       int
+	}{{"127.0.0.2", "/", 200}, {"127.0.0.2", "/", 429}, {"127.0.0.3", "/x", 200}, {"127.0.0.4", "/x", 429}} {
+		if got := from(q.addr, q.path); got != q.want {
+			t.Errorf("%+v: %d", q, got)
+		}
+	}
+	p.waitLog("msg=banned client=127.0.0.2 rule=ip key=127.0.0.2 for=3600 times=1")
+	p.waitLog(`msg=banned client="" rule=both key="\"GET\",\"/x\"" for=7200 times=1`)
+	run := func(want string, args ...string) {
+		t.Helper()
+		code, stdout, stderr := command(t, nil, append(args, "--admin", p.admin)...)
+		if got := fmt.Sprint(code, " ", stdout, stderr); !regexp.MustCompile(want).MatchString(got) {
+			t.Errorf("%q: got\n%s\nwant\n%s", args, got, want)
+		}
+	}
+	run(`^0 KEY +BY +RULE +ENDS IN +TIMES +KERNEL\n"GET","/x" +rule +both +\S+ +1 +-\n127\.0\.0\.2 +rule +ip +\S+ +1 +-\n$`, "bans")
+	run(`^0 KEY +BY +RULE +ENDS IN +TIMES +KERNEL\n127\.0\.0\.2 `, "bans", "ip")
+	run(`^1 fastlimit bans: \S+ no rule "nope"; this node has ip, both\n$`, "bans", "nope")
+	run(`^1 fastlimit unban: \S+ 127\.0\.0\.3 is not banned\n$`, "unban", "127.0.0.3")
+	run(`^0 "GET","/x": unbanned, was banned by rule both\n$`, "unban", "GET", "/x")
+	run(`^0 127\.0\.0\.2: unbanned, was banned by rule ip\n$`, "unban", "127.0.0.2", "--rule", "ip")
+	run(`^0 KEY +BY +RULE +ENDS IN +TIMES +KERNEL\n$`, "bans")
+	if n := p.metric(t, `fastlimit_bans_total{mode="enforce",rule="ip"}`); n != 1 {
+		t.Errorf("%v are counted", n)
+	}
+	if n := p.metric(t, `fastlimit_bans_active{rule="ip"}`); n != 0 {
+		t.Errorf("%v are active", n)
+	}
+}

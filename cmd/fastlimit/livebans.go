@@ -1,6 +1,8 @@
 package main
 
 import (
+	"net/netip"
+
 	"github.com/fastlimit/fastlimit/internal/bans"
 	"github.com/fastlimit/fastlimit/internal/metrics"
 	"github.com/fastlimit/fastlimit/server"
@@ -9,7 +11,11 @@ import (
 // newBans makes what operators see of bans, and lets the server show it. It holds nothing
 // until startBans.
 func newBans(n *node, sc *server.Config) *bans.Set {
-	s := bans.New(bans.Config{Limiter: sc.Limiter, Engine: sc.Engine, Log: n.log})
+	s := bans.New(bans.Config{
+		Limiter: sc.Limiter, Engine: sc.Engine, Log: n.log,
+		Kernel:   dropped{n},
+		Unbanned: func(p netip.Prefix) { n.server.KernelForgets(p) },
+	})
 	sc.Bans = s
 	sc.Collectors = append(sc.Collectors, metrics.Bans(s.Stats))
 	return s

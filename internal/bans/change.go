@@ -120,7 +120,7 @@ func (u *unban) rule(r *fastlimit.Rule, text []string) error {
 	w, p := Which{Key: operator.KeyText(text), Rule: r.Name(), By: byRule}, netip.Prefix{}
 	for b := range r.Bans() {
 		if b.Digest == key.Digest() {
-			w.Key = b.Key
+			w.Key, w.By = b.Key, ofRule(&b).By
 			p, _ = b.Prefix()
 		}
 	}

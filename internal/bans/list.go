@@ -16,13 +16,14 @@ import (
 const (
 	byOperator = "operator"
 	byRule     = "rule"
+	byNode     = "node" // another one of the cluster
 )
 
 // Shown is a ban as operators see it. Its names are part of the contract.
 type Shown struct {
 	Key         string  `json:"key"`
 	Rule        string  `json:"rule"` // "" for one by an operator
-	By          string  `json:"by"`   // rule or operator
+	By          string  `json:"by"`   // rule, operator or node
 	SecondsLeft float64 `json:"seconds_left"`
 	Times       int     `json:"times"`            // how often in a row
 	Kernel      bool    `json:"kernel"`           // the kernel drops packets of the address, or of the first of the prefix
@@ -37,9 +38,10 @@ type List struct {
 	Total int     `json:"total"` // of which Bans may be the first
 }
 
-// compare says which of two bans is listed first. Operators' are, as their word is.
+// compare says which of two bans is listed first.
 func compare(a, b *Shown) int {
-	return cmp.Or(strings.Compare(a.By, b.By), cmp.Compare(b.SecondsLeft, a.SecondsLeft), strings.Compare(a.Rule, b.Rule), strings.Compare(a.Key, b.Key))
+	ofRule := func(s *Shown) int { return min(len(s.Rule), 1) }
+	return cmp.Or(cmp.Compare(ofRule(a), ofRule(b)), cmp.Compare(b.SecondsLeft, a.SecondsLeft), strings.Compare(a.Rule, b.Rule), strings.Compare(a.Key, b.Key))
 }
 
 // List returns up to limit bans: of a rule, or all if rule is "". The error has a method
@@ -110,8 +112,12 @@ func shownPrefix(p netip.Prefix, left time.Duration, times int) Shown {
 
 func ofRule(b *fastlimit.Ban) Shown {
 	p, _ := b.Prefix() // the invalid one if the key is none
+	by := byRule
+	if b.Told {
+		by = byNode
+	}
 	return Shown{
-		Key: b.Key, Rule: b.Rule.Name(), By: byRule, SecondsLeft: b.Left.Seconds(), Times: b.Times,
+		Key: b.Key, Rule: b.Rule.Name(), By: by, SecondsLeft: b.Left.Seconds(), Times: b.Times,
 		Shadow: b.Rule.Config().Mode == fastlimit.Shadow, first: p.Addr(),
 	}
 }

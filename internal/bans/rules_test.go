@@ -97,6 +97,13 @@ func TestBansOfRules(t *testing.T) {
 		if got := fmt.Sprint(w.unbanned); got != "[10.0.0.1/32 10.0.0.0/24]" {
 			t.Errorf("the kernel forgets %s", got)
 		}
+		r := w.config.Limiter.Rules()[1]
+		told := fastlimit.Ban{Digest: r.AddrKey(netip.MustParseAddr("198.51.100.1")).Digest(), Name: "4\xc6\x33\x64\x00", Left: 45 * time.Second, Times: 3}
+		if !r.BanFor(&told) {
+			t.Error("a ban of another node has no room")
+		}
+		wants("told", "wide", 9, 2, "198.51.100.0/24 wide node 45 3 false", all[3])
+		unban("", []string{"198.51.100.0/24"}, `200 {"unbanned":[{"key":"198.51.100.0/24","rule":"wide","by":"node"}]}`)
 		// An operator's ban and a rule's of one prefix: one word ends both.
 		w.ban("2001:db8::/64", "1h")
 		unban("", []string{"2001:db8::/64"}, `200 {"unbanned":[{"key":"2001:db8::/64","rule":"","by":"operator"},{"key":"2001:db8::/64","rule":"wide","by":"rule"}]}`)

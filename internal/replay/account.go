@@ -41,7 +41,7 @@ func (a *account) advance(e *exact, at int64) {
 // ban is.
 func (a *account) judgeBan(p *fastlimit.BanPolicy, cost uint64, v verdict, d fastlimit.Decision, now time.Duration) verdict {
 	switch {
-	case v == admitted || v == deniedElsewhere && a.fits(cost):
+	case v == admitted || v == deniedElsewhere && a.fits(a.limit, cost):
 		return v
 	case a.bans == nil:
 		a.bans = new(banBook)
@@ -104,7 +104,7 @@ func (a *account) judge(e *exact, cost uint64, v verdict) (excess float64) {
 // judgeDenial holds a denial against P1, which allows it only if the request does not
 // fit beside what was admitted, and denied where denials count.
 func (a *account) judgeDenial(e *exact, cost uint64) {
-	if a.fits(cost) {
+	if a.fits(e, cost) {
 		a.falseDenied++
 	}
 	if a.charged != nil {
@@ -114,11 +114,11 @@ func (a *account) judgeDenial(e *exact, cost uint64) {
 
 // fits reports whether a request fits beside what was admitted, and denied where denials
 // count.
-func (a *account) fits(cost uint64) bool {
+func (a *account) fits(e *exact, cost uint64) bool {
 	if a.charged != nil {
-		return a.limit.fits(a.charged, a.at, cost)
+		return e.fits(a.charged, a.at, cost)
 	}
-	return a.limit.fits(&a.admitted, a.at, cost)
+	return e.fits(&a.admitted, a.at, cost)
 }
 
 // entries is how many times the account's logs hold.

@@ -123,11 +123,16 @@ func (s *State) receiveLocked(packet []byte, now time.Duration) (node []byte, _ 
 		return nil, Oversized
 	}
 	r := reader{b: packet}
-	kind := packetKinds[string(r.bytes(len(magic)))]
-	if kind.wellFormed == nil {
+	// Direct calls: through functions in a table the header would escape to the heap.
+	bans, want := false, byte(version)
+	switch string(r.bytes(len(magic))) {
+	case magic:
+	case banMagic:
+		bans, want = true, banVersion
+	default:
 		return nil, Malformed
 	}
-	if v := r.byte(); v != kind.version && !r.bad {
+	if v := r.byte(); v != want && !r.bad {
 		return nil, Version
 	}
 	h := r.header()
@@ -139,31 +144,20 @@ func (s *State) receiveLocked(packet []byte, now time.Duration) (node []byte, _ 
 	}
 	// Checked before anything is merged, so that a packet is merged whole or not
 	// at all. The second parse in mergeLocked can then no longer fail.
-	if !kind.wellFormed(r.b) {
+	if bans && !banPacketWellFormed(r.b) || !bans && !wellFormed(r.b) {
 		return h.node, Malformed
 	}
 	m, reason := s.senderLocked(&h, now)
 	if m == nil {
 		return h.node, reason
 	}
-	kind.merge(s, m, &h, r, now)
-	return h.node, accepted
-}
-
-// packetKinds are the kinds of packets by their magic. merge gets what follows the header,
-// once that is known to be well-formed.
-var packetKinds = map[string]struct {
-	version    byte
-	wellFormed func([]byte) bool
-	merge      func(*State, *mirror, *header, reader, time.Duration)
-}{
-	magic:    {version, wellFormed, (*State).mergeCountsLocked},
-	banMagic: {banVersion, banPacketWellFormed, (*State).mergeBansLocked},
-}
-
-func (s *State) mergeCountsLocked(m *mirror, h *header, r reader, now time.Duration) {
+	if bans {
+		s.mergeBansLocked(m, &h, r, now)
+		return h.node, accepted
+	}
 	m.advance(h.seq, s.config.maxRate, now)
 	s.mergeLocked(m, h.seq, r)
+	return h.node, accepted
 }
 
 // senderLocked returns the mirror of a packet's sender, or why the sender is not
