@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"testing"
-	"time"
 
 	"github.com/fastlimit/fastlimit/internal/testkit/netns"
 )
@@ -35,14 +34,12 @@ func TestNetnsPrefixes(t *testing.T) {
 			}
 			if stopped {
 				b.dropped(floods)
-			} else {
-				time.Sleep(time.Second)
 			}
-			for _, r := range floods {
-				if c := r.For(time.Second); stopped && c.Lost != c.Sent || !stopped && c.Served != c.Sent || c.Sent == 0 {
+			for i, c := range inASecond(floods) {
+				if stopped && c.Lost != c.Sent || !stopped && c.Served != c.Sent || c.Sent == 0 {
 					t.Errorf("%s: flood: %+v", rule, c)
 				}
-				r.Stop()
+				floods[i].Stop()
 			}
 			for _, r := range neighbours {
 				if c := r.Stop(); c.Served != c.Sent || c.Sent == 0 {

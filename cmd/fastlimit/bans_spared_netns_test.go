@@ -68,7 +68,7 @@ func TestNetnsShadow(t *testing.T) {
 		} {
 			b := siegeIn(t, w, c.rule, c.kernel)
 			for _, source := range []netip.Addr{source4, source6} {
-				r := from([]netip.Addr{source}, 100).Start()
+				r := from([]netip.Addr{source}, 400).Start()
 				testkit.Eventually(t, "banned long ago", func() bool { return r.Counts().Sent > 100 })
 				if n := r.Stop(); n.Lost > 0 || (n.Denied > 0) != c.denied {
 					t.Errorf("%v with %s%s: %+v", source, c.rule, c.kernel, n)
