@@ -1,7 +1,6 @@
 package fastlimit
 
 import (
-	"context"
 	"iter"
 	"net/netip"
 	"time"
@@ -131,9 +130,9 @@ func (r *Rule) checkBan(d sketch.Digest, n uint64, now time.Duration, at stripe)
 }
 
 // convictExact is convict for a denial by the exact tier: not for one by the failure policy,
-// nor of a request that nobody waits for any more, whatever its bucket.
-func (r *Rule) convictExact(ctx context.Context, key Key, v Decision, now time.Duration) Decision {
-	if v.Stage == StageFallback || ctx.Err() != nil {
+// nor of a request that has hung up before its bucket was asked.
+func (r *Rule) convictExact(key Key, v Decision, now time.Duration) Decision {
+	if v.Stage == StageFallback || v == abandoned() {
 		return v
 	}
 	return r.convict(key, v, now)

@@ -22,11 +22,13 @@ func v4(i uint32) netip.Addr {
 	return netip.AddrFrom4(b)
 }
 
-func benchRule(tb testing.TB, clock *fastlimit.ManualClock) *fastlimit.Rule {
+func benchRule(tb testing.TB, clock *fastlimit.ManualClock, bans ...fastlimit.BanPolicy) *fastlimit.Rule {
 	tb.Helper()
-	lim, err := fastlimit.New(fastlimit.Config{Clock: clock, Rules: []fastlimit.RuleConfig{
-		{Name: "per-ip", Rate: fastlimit.Rate{N: 100, Per: time.Second}, Burst: 200},
-	}})
+	c := fastlimit.RuleConfig{Name: "per-ip", Rate: fastlimit.Rate{N: 100, Per: time.Second}, Burst: 200}
+	if len(bans) > 0 {
+		c.Ban = bans[0]
+	}
+	lim, err := fastlimit.New(fastlimit.Config{Clock: clock, Rules: []fastlimit.RuleConfig{c}})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -138,9 +140,9 @@ func BenchmarkHotDenied(b *testing.B) {
 		}
 		all.Wait()
 	}
-	b.Run("fastlimit", func(b *testing.B) {
+	limited := func(b *testing.B, bans ...fastlimit.BanPolicy) {
 		clock := new(fastlimit.ManualClock)
-		r, ctx := benchRule(b, clock), b.Context()
+		r, ctx := benchRule(b, clock, bans...), b.Context()
 		clock.Set(step)
 		onAllCores(b, func(n int) (admitted int) {
 			for range n {
@@ -150,7 +152,9 @@ func BenchmarkHotDenied(b *testing.B) {
 			}
 			return admitted
 		})
-	})
+	}
+	b.Run("fastlimit", func(b *testing.B) { limited(b) })
+	b.Run("banned", func(b *testing.B) { limited(b, fastlimit.BanPolicy{After: 10, For: time.Hour}) })
 	b.Run("reference", func(b *testing.B) {
 		l, now := reference.New(100, 200), time.Unix(1e9, 0)
 		onAllCores(b, func(n int) (admitted int) {

@@ -146,8 +146,8 @@ type RuleConfig struct {
 
 	// Ban says which clients are banned because the rule's exact buckets have denied them
 	// too often: from then on everything is denied to them by StageBan, until the ban ends.
-	// Denials by OnFailure do not count, nor those of a request whose context has ended. A
-	// rule in shadow mode bans in shadow. The zero value bans nobody.
+	// Denials by OnFailure do not count, nor those of a request whose context ends while it
+	// waits. A rule in shadow mode bans in shadow. The zero value bans nobody.
 	Ban BanPolicy
 
 	// Tiers are other limits, for clients that have one of them instead of Rate and

@@ -155,8 +155,8 @@ func (r *Rule) exact(ctx context.Context, key Key, n uint64, now time.Duration, 
 	} else {
 		v = r.buckets.take(key.digest(), cost, now)
 	}
-	if r.bans != nil && !v.Allowed {
-		v = r.convictExact(ctx, key, v, now)
+	if !v.Allowed && r.bans != nil {
+		v = r.convictExact(key, v, now)
 	}
 	r.counts.record(at, v.Stage, v.Allowed)
 	return v

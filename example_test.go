@@ -34,6 +34,37 @@ func ExampleLimiter() {
 	// neighbour: true
 }
 
+// Whoever is denied three times within ten seconds is banned for a minute, which OnBan
+// tells a firewall, say.
+func ExampleConfig_ban() {
+	lim, err := fastlimit.New(fastlimit.Config{
+		Rules: []fastlimit.RuleConfig{{
+			Name: "logins", Rate: fastlimit.Rate{N: 5, Per: time.Hour},
+			Ban: fastlimit.BanPolicy{After: 3, For: time.Minute, Max: time.Hour},
+		}},
+		OnBan: func(b fastlimit.Ban) {
+			prefix, _ := b.Prefix()
+			fmt.Println("rule", b.Rule.Name(), "bans", prefix, "for", b.Left)
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	rule, _ := lim.Rule("logins")
+	attacker := rule.AddrKey(netip.MustParseAddr("192.0.2.7"))
+	for range 1000 {
+		rule.Allow(attacker)
+	}
+	d := rule.Take(context.Background(), attacker, 1)
+	fmt.Println("attacker:", d.Allowed, d.Stage)
+	fmt.Println("forgiven:", rule.Unban(attacker), rule.Take(context.Background(), attacker, 1).Stage)
+
+	// Output:
+	// rule logins bans 192.0.2.7/32 for 1m0s
+	// attacker: false ban
+	// forgiven: true table
+}
+
 // A clock that moves when it is told to: here six requests come at once and
 // another one after two seconds.
 func ExampleManualClock() {

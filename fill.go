@@ -49,8 +49,8 @@ func (r *Rule) takeUpTo(ctx context.Context, key Key, n uint64, now time.Duratio
 		return admitUnchecked(stage), n
 	}
 	v, taken := r.fillExact(ctx, key, n, now)
-	if r.bans != nil && !v.Allowed {
-		v = r.convictExact(ctx, key, v, now)
+	if !v.Allowed && r.bans != nil {
+		v = r.convictExact(key, v, now)
 	}
 	r.counts.record(at, v.Stage, v.Allowed)
 	return v, taken

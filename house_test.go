@@ -107,7 +107,7 @@ var layers = []struct {
 	{"legacy", []string{"."}, "limits as others define them: arithmetic, whatever file they stand in"},
 	{"internal/denial", []string{"."}, "text of an answer, for any server"},
 	{"internal/lists", []string{"policy"}, "files of addresses, whoever decides by them"},
-	{"internal/config", []string{".", "policy", "legacy", "server", "internal/lists", "bucket/redisstore", "bucket/pgstore", "sync/gossip"}, "fills in the settings of those who have any; serves nothing"},
+	{"internal/config", []string{".", "policy", "ban", "ban/feed", "ban/nft", "legacy", "server", "internal/lists", "bucket/redisstore", "bucket/pgstore", "sync/gossip"}, "fills in the settings of those who have any; serves nothing"},
 	{"internal/migrate", []string{".", "policy", "internal/migrate/nginxconf"}, "makes rules; which file they go to is for commands"},
 	{"internal/migrate/nginxconf", nil, "a syntax, whatever is in it"},
 	{"internal/prom", nil, "tables of metrics, whoever counts"},
@@ -160,7 +160,7 @@ var layers = []struct {
 	{"bench/banbench", []string{"internal/testkit/netns", "bench/..."}, "floods servers, in a network of its own"},
 	{"bench/command", []string{".", "internal/cli", "bench/..."}, "flags of the benchmarks"},
 	{"bench", []string{"bench/command"}, "a main package, which nobody can import"},
-	{"cmd/fastlimit", []string{".", "policy", "toptalkers", "server", "bucket", "bucket/remote", "bucket/redisstore", "bucket/pgstore", "bucket/registry", "sync/gossip", "internal/cli", "internal/config", "internal/metrics", "internal/bans", "internal/overrides", "internal/lists", "internal/migrate/...", "internal/replay", "internal/suggest"}, "flags, files, signals and wiring"},
+	{"cmd/fastlimit", []string{".", "ban/feed", "ban/nft", "policy", "toptalkers", "server", "bucket", "bucket/remote", "bucket/redisstore", "bucket/pgstore", "bucket/registry", "sync/gossip", "internal/cli", "internal/config", "internal/metrics", "internal/bans", "internal/overrides", "internal/lists", "internal/migrate/...", "internal/replay", "internal/suggest"}, "flags, files, signals and wiring"},
 }
 
 // basics know nothing of this module, and everybody may import them.

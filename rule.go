@@ -16,6 +16,7 @@ type Rule struct {
 	// work between two requests evicts our cache lines.
 	limiter          *Limiter
 	enforced         bool // not in shadow mode
+	direct           bool // plain, and without bans: see take
 	mask4            uint32
 	mask6hi, mask6lo uint64
 	hasher           sketch.Hasher
@@ -30,12 +31,11 @@ type Rule struct {
 	shared    *shared            // nil: the table is the exact tier
 	sketch    *sketch.Leaky      // &cells; nil: every request is checked exactly
 	cells     sketch.Leaky
-	bans      *ban.Table // nil: nobody is banned. A tier's is its rule's.
-	direct    bool       // plain, and without bans: see take
 	buckets
 
-	index  int // in Limiter.rules
-	tier   int // 1 and up of a tier, whose base is below
+	bans   *ban.Table // nil: nobody is banned. A tier's is its rule's.
+	index  int        // in Limiter.rules
+	tier   int        // 1 and up of a tier, whose base is below
 	base   *Rule
 	tiers  []*Rule // see Tier
 	named  *named  // see AtRate; nil without MaxRate

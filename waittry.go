@@ -116,7 +116,7 @@ func (w *attempt) charge(ctx context.Context, now time.Duration, over *chargeSet
 			v = c.exact(ctx, now)
 			held = !v.Allowed && c.Rule.enforced && ctx.Err() == nil && c.Rule.holds(c, &v)
 			if !held && !v.Allowed && c.Rule.bans != nil {
-				v = c.Rule.convictExact(ctx, c.Key, v, now)
+				v = c.Rule.convictExact(c.Key, v, now)
 			}
 			if !held {
 				c.Rule.counts.record(w.at, v.Stage, v.Allowed)

@@ -12,6 +12,7 @@
 //	                    ─► memory.go   Go's memory limits, from the configuration
 //	                    ─► live.go     the overrides that operators set
 //	                    ─► livebans.go what they see of bans, and ban themselves
+//	                    ─► kernel.go   bans in the kernel, which is opened with the ports
 //	                    ─► cluster.go  the exchange of counts with other nodes
 //
 // settings.go loads the configuration for all commands that have one.

@@ -45,7 +45,7 @@ const (
 // plannedMemory is how much memory a server with this configuration may use. sc needs
 // its Connections only, so this works before the server is built.
 func plannedMemory(cfg *config.Config, plan *fastlimit.Plan, sc *server.Config) memoryUse {
-	u := memoryUse{fixed: plan.Memory, peak: sc.ConnectionMemory() + cfg.WaitMemory() + liveMemory(cfg.Limits.Memory) + bans.Memory + cfg.ListMemory()}
+	u := memoryUse{fixed: plan.Memory, peak: sc.ConnectionMemory() + cfg.WaitMemory() + liveMemory(cfg.Limits.Memory) + bans.Memory + cfg.ListMemory() + cfg.KernelMemory()}
 	if cfg.Store() != nil {
 		u.peak += storeBytes
 	}

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/ban/nft"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
+	"github.com/fastlimit/fastlimit/internal/bans"
 	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/internal/testkit/faultproxy"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
@@ -27,7 +29,7 @@ func TestPlannedMemory(t *testing.T) {
 	const heads = 32 * mib
 	waits := config.Config{Limits: fastlimit.Config{Wait: fastlimit.WaitLimits{Total: 500}}}
 	waits.Policy.Rules = []policy.RuleSpec{{}, {Limit: fastlimit.RuleConfig{MaxWait: time.Second}}}
-	const conns, own = 1000*server.ConnectionBytes + heads, 2 * 1024 * localSlot
+	const conns, own = 1000*server.ConnectionBytes + heads + bans.Memory, 2 * 1024 * localSlot
 	for name, tt := range map[string]struct {
 		cfg  config.Config
 		want memoryUse
@@ -35,6 +37,7 @@ func TestPlannedMemory(t *testing.T) {
 		"alone":   {config.Config{}, memoryUse{128*mib + own, conns}},
 		"waits":   {waits, memoryUse{128*mib + own, conns + 500*fastlimit.WaiterBytes}},
 		"redis":   {config.Config{Redis: &redisstore.Config{}}, memoryUse{128*mib + own, conns + storeBytes}},
+		"kernel":  {config.Config{Kernel: &config.Kernel{Config: nft.Config{Max: 1000}}}, memoryUse{128*mib + own, conns + 320_000}},
 		"cluster": {config.Config{Cluster: &config.Cluster{Config: gossip.Config{MaxNodes: 32}}}, memoryUse{128*mib + own, conns + 2*1024*32*mirrorSlot}},
 	} {
 		if got := plannedMemory(&tt.cfg, plan, sc); got != tt.want {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/ban/feed"
 	"github.com/fastlimit/fastlimit/internal/bans"
 	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/internal/lists"
@@ -36,6 +37,7 @@ type node struct {
 	stopOverrides func() // nil: not started
 
 	bans *bans.Set
+	feed *feed.Feed // nil: the kernel drops nothing
 
 	lists     *lists.Set // nil: no list is in a file
 	stopLists func()     // nil: not started
@@ -76,6 +78,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 		n.store.show(&sc)
 	}
 	n.overrides, n.bans, n.lists = newOverrides(n, &sc), newBans(n, &sc), newLists(n, &sc)
+	newKernel(n, &sc)
 	// Before the cluster starts: what peers send is to be received within the limits.
 	n.memory = limitMemory(plannedMemory(cfg, &n.plan, &sc), sys.lookupEnv)
 	if n.cluster, err = startCluster(&sc, cfg); err != nil {
@@ -116,6 +119,7 @@ func (n *node) close() {
 	if n.stopOverrides != nil {
 		n.stopOverrides()
 	}
+	n.closeKernel()
 	if n.cluster != nil {
 		n.cluster.Close()
 	}
@@ -147,6 +151,7 @@ func (n *node) startAttrs() []any {
 	if n.cluster != nil {
 		attrs = append(attrs, clusterAttrs(n.cfg, n.cluster))
 	}
+	attrs = append(attrs, n.kernelAttrs()...)
 	return append(attrs, memoryAttrs(n.memory)...)
 }
 

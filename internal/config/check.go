@@ -32,6 +32,7 @@ func (d *decoder) check() {
 	d.report("Policy", err)
 	d.checkAddresses()
 	d.checkListeners()
+	d.checkKernel()
 	d.checkUpstream()
 	d.checkAnswered()
 	d.checkPrefixes() // before what depends on how many rules there are

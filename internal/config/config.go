@@ -38,6 +38,9 @@ type Config struct {
 	// without Redis, but then it only shows the top talkers of all nodes.
 	Cluster *Cluster
 
+	// Kernel is where bans of peers are enforced besides. nil: in user space only.
+	Kernel *Kernel
+
 	// Policy decides about requests. Its rules are valid and as the file has them:
 	// burst, cost and escalate_at are zero where the file is silent, as package
 	// fastlimit fills in their defaults.

@@ -41,6 +41,7 @@ func Describe(c *Config, p *fastlimit.Plan) string {
 	describeOverrides(&b, c, p)
 	describeLists(&b, c)
 	describeBans(&b, c, p)
+	describeKernel(&b, c)
 	b.WriteByte('\n')
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "rule\tlimit\tmode\tmemory\tsketch\tbuckets\tcarries\ta client gets at most")

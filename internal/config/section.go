@@ -202,7 +202,7 @@ func whereItBelongs(path, name string) string {
 // tables are filled in by init.
 func sections() []*section {
 	return []*section{
-		&topSettings, &listenSettings, &tlsSettings, &denialSettings, &adminSettings, &upstreamSettings, &accessLogSettings, &connectionSettings, &drainSettings, &waitSettings, &redisSettings, &postgresSettings, &clusterSettings, &listFileSettings, &ruleSettings, &matchSettings, &notSettings, &legacySettings, &bucketSettings, &overrideSettings, &costFromSettings, &rateFromSettings, &banSettings, &prefixSettings,
+		&topSettings, &listenSettings, &tlsSettings, &denialSettings, &adminSettings, &upstreamSettings, &accessLogSettings, &connectionSettings, &drainSettings, &waitSettings, &listFileSettings, &redisSettings, &postgresSettings, &clusterSettings, &kernelSettings, &ruleSettings, &matchSettings, &notSettings, &legacySettings, &bucketSettings, &overrideSettings, &costFromSettings, &rateFromSettings, &banSettings, &prefixSettings,
 	}
 }
 

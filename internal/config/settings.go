@@ -47,7 +47,7 @@ func reserved(names ...string) (all []setting) {
 
 // The tables are set in init: as initializers of these variables they would form a
 // cycle, since reading a setting looks up others (whereItBelongs).
-var topSettings, upstreamSettings, listenSettings, tlsSettings, adminSettings, denialSettings, connectionSettings, drainSettings, waitSettings, redisSettings, postgresSettings, clusterSettings, listFileSettings, accessLogSettings, ruleSettings, matchSettings, notSettings, legacySettings, bucketSettings, overrideSettings, costFromSettings, rateFromSettings, banSettings, prefixSettings section
+var topSettings, upstreamSettings, listenSettings, tlsSettings, adminSettings, denialSettings, connectionSettings, drainSettings, waitSettings, redisSettings, postgresSettings, clusterSettings, listFileSettings, accessLogSettings, ruleSettings, matchSettings, notSettings, legacySettings, bucketSettings, overrideSettings, costFromSettings, rateFromSettings, banSettings, prefixSettings, kernelSettings section
 
 func init() {
 	denialSettings = section{
@@ -127,6 +127,7 @@ func init() {
 	rateFromSettings = rateFromTable()
 	prefixSettings = prefixTable()
 	banSettings = banTable()
+	kernelSettings = kernelTable()
 	ruleSettings = ruleTable()
 	topSettings = topTable()
 }
@@ -164,6 +165,7 @@ func topTable() section {
 			{name: "redis", field: "Redis", value: mapping(&redisSettings), shown: "none", doc: "the store for exact checks that nodes share"},
 			{name: "postgres", field: "Postgres", value: mapping(&postgresSettings), shown: "none", doc: "such a store in PostgreSQL, instead of `redis`"},
 			{name: "cluster", field: "Cluster", value: mapping(&clusterSettings), shown: "none", doc: "the nodes that exchange counts"},
+			{name: "kernel", field: "Kernel", value: mapping(&kernelSettings), shown: "none: bans stay in user space", doc: "have the kernel drop what banned peers send (Linux)"},
 			{name: "allow", field: "Policy.Allow", value: accessList(policy.ListAllow), shown: "none", doc: "never limited"},
 			{name: "deny", field: "Policy.Deny", value: accessList(policy.ListDeny), shown: "none", doc: "always refused"},
 			{
@@ -171,7 +173,7 @@ func topTable() section {
 				doc: "most overrides of all rules together",
 			},
 			{name: "rules", field: "Policy.Rules", value: ruleList(), required: "nothing would be limited: " + rulesExample, doc: "the limits"},
-		}, reserved("watch", "state_file", "kernel")...),
+		}, reserved("watch", "state_file")...),
 	}
 }
 

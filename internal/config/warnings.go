@@ -33,6 +33,7 @@ func Warnings(c *Config, p *fastlimit.Plan) []string {
 	listWarnings(c, warn)
 	waitWarnings(c, warn)
 	storeWarnings(c, warn)
+	kernelWarnings(c, warn)
 	nodes := 0
 	if c.Cluster != nil {
 		nodes = c.Cluster.MaxNodes

@@ -230,7 +230,7 @@ func (b *simBans) act(rng *rand.Rand) {
 // after the last fault all who accept bans have all of them.
 func TestBansSimulation(t *testing.T) {
 	t.Parallel()
-	seeds := 120
+	seeds := 60
 	if testing.Short() {
 		seeds = 8
 	}

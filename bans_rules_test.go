@@ -1,0 +1,284 @@
+package fastlimit
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// stagesOf makes so many requests and returns the stages that decided, in short.
+func stagesOf(n int, take func() Decision) string {
+	var s []string
+	for range n {
+		s = append(s, take().Stage.String())
+	}
+	return strings.Join(s, " ")
+}
+
+func wantStages(t *testing.T, what string, take func() Decision, want string) {
+	t.Helper()
+	if got := stagesOf(len(strings.Fields(want)), take); got != want {
+		t.Errorf("%s: %s, want %s", what, got, want)
+	}
+}
+
+// Of several rules a ban decides before all tables, the longest of several is told, and a
+// banned request is charged nowhere. A shadow rule bans in shadow.
+func TestBansOfSeveralRules(t *testing.T) {
+	t.Parallel()
+	shadow := withBan(strictRule("shadow", 1, time.Hour, 2), BanPolicy{After: 1, For: time.Hour})
+	shadow.Mode = Shadow
+	var begun []string
+	lim, err := New(Config{Clock: new(ManualClock), OnBan: func(b Ban) { begun = append(begun, b.Rule.Name()) }, Rules: []RuleConfig{
+		shadow,
+		strictRule("slow", 1, 24*time.Hour, 8), // denies for longer than bans last
+		withBan(strictRule("short", 1, time.Hour, 3), BanPolicy{After: 2, For: time.Minute}),
+		withBan(strictRule("long", 1, time.Hour, 3), BanPolicy{After: 3, Within: 10 * time.Minute, For: time.Hour}),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	charges := make([]Charge, len(lim.rules))
+	for i, r := range lim.rules {
+		charges[i] = charge(r, 1)
+	}
+	var by int
+	take := func() (d Decision) {
+		d, by = lim.TakeAll(t.Context(), charges)
+		return d
+	}
+	wantStages(t, "short bans", take, "exact exact exact table ban ban")
+	if by != 2 || !slices.Equal(begun, []string{"shadow", "short"}) {
+		t.Errorf("by %d, begun %v", by, begun)
+	}
+	slow := lim.rules[1]
+	if d := slow.Peek(charges[1].Key, 0); d.Remaining != 5 {
+		t.Errorf("banned requests are charged: %+v", d)
+	}
+	setTime(lim, time.Minute)
+	wantStages(t, "after its end", take, "ban ban")
+	if by != 3 || take().RetryAfter != time.Hour || len(begun) != 4 { // an eighth is one; and long
+		t.Errorf("by %d, begun %v", by, begun)
+	}
+	if _, ok := lim.rules[2].Banned(charges[2].Key); !ok {
+		t.Error("the shorter ban has not begun")
+	}
+	s := lim.rules[0].Stats()
+	if s.Denied[StageBan] == 0 || s.Bans != 1 {
+		t.Errorf("shadow: %+v", s)
+	}
+	if n := lim.rules[0].Stats().Allowed[StageExact]; n != 2 {
+		t.Errorf("the shadow rule charged %d", n)
+	}
+	if d, by := lim.TakeAll(t.Context(), charges[:2]); !d.Allowed || by != 1 {
+		t.Errorf("a shadow ban denies: %+v by %d", d, by)
+	}
+}
+
+// What only asks, what costs nothing, and a Settle that does not fit count towards no ban;
+// TakeUpTo counts if it takes nothing. Whoever is banned is assured of nothing.
+func TestWhatCounts(t *testing.T) {
+	t.Parallel()
+	lim := mustNew(t, withBan(strictRule("a", 1, time.Hour, 2), BanPolicy{After: 2, For: time.Minute}))
+	r := lim.rules[0]
+	key, ctx := r.BytesKey([]byte("x")), t.Context()
+	r.Take(ctx, key, 2)
+	for range 10 {
+		r.Peek(key, 1)
+		r.Take(ctx, key, 0)
+		_, _ = lim.TakeAll(ctx, []Charge{{r, key, 0}})
+		r.Settle(ctx, key, 1, 2, 0)
+	}
+	if d, n := r.TakeUpTo(ctx, key, 2); d.Stage != StageTable || n != 0 {
+		t.Errorf("%+v, took %d", d, n)
+	}
+	if d, n := r.TakeUpTo(ctx, key, 2); d.Stage != StageBan || n != 0 {
+		t.Errorf("%+v, took %d", d, n)
+	}
+	if d := r.Assured(key); d.Allowed || d.Stage != StageBan || d.Remaining != 0 {
+		t.Errorf("assured: %+v", d)
+	}
+	if d := r.Take(ctx, key, 0); d.Allowed || d.Stage != StageBan {
+		t.Errorf("a request that costs nothing: %+v", d)
+	}
+	r.Reset(key)
+	if d := r.Take(ctx, key, 1); d.Stage != StageBan {
+		t.Errorf("after a reset: %+v", d)
+	}
+}
+
+// Tiers and named rates have the bans of their rule.
+func TestBansOfTiersAndRates(t *testing.T) {
+	t.Parallel()
+	a := withBan(rule("a", 1, time.Hour, 2), BanPolicy{After: 2, For: time.Minute})
+	a.Tiers, a.MaxRate = []Tier{{Burst: 3}}, Rate{N: 100, Per: time.Second}
+	var begun []*Rule
+	lim, err := New(Config{Clock: new(ManualClock), Rules: []RuleConfig{a}, OnBan: func(b Ban) { begun = append(begun, b.Rule) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, ctx := lim.rules[0], t.Context()
+	live, err := r.NewTier(Tier{Burst: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, limit := range []*Rule{r.Tier(0), r.AtRate(Rate{N: 5, Per: time.Hour}), live} {
+		key := r.BytesKey([]byte{byte(i)})
+		take := func() Decision { return limit.Take(ctx, key, 1) }
+		for take().Allowed {
+		}
+		wantStages(t, "limit", take, "ban ban")
+		if d := r.Take(ctx, key, 1); d.Stage != StageBan || len(begun) != i+1 || begun[i] != r {
+			t.Errorf("limit %d: its rule says %+v; begun by %v", i, d, begun)
+		}
+		if !limit.Unban(key) {
+			t.Errorf("limit %d: not unbanned", i)
+		}
+	}
+}
+
+// Bans, what counts towards them and what is remembered stay with the rule.
+func TestWithKeepsBans(t *testing.T) {
+	t.Parallel()
+	config := func() Config {
+		c := withBan(strictRule("a", 100, time.Second, 1), BanPolicy{After: 16, For: time.Minute, Max: time.Hour})
+		return Config{Rules: []RuleConfig{c}, Memory: 8 << 20}
+	}
+	for name, tt := range map[string]struct {
+		change                 func(*Config)
+		bans, counts, remember bool
+	}{
+		"nothing": {func(*Config) {}, true, true, true},
+		"shadow":  {func(c *Config) { c.Rules[0].Mode = Shadow }, true, true, true},
+		"for":     {func(c *Config) { c.Rules[0].Ban.For, c.Rules[0].Ban.Max = 2*time.Second, time.Minute }, true, true, true},
+		"within":  {func(c *Config) { c.Rules[0].Ban.Within = time.Minute }, true, false, true},
+		"another rule with bans": {func(c *Config) {
+			c.Rules = append(c.Rules, withBan(strictRule("b", 1000, time.Second, 1), BanPolicy{After: 1, For: time.Second}))
+		}, true, true, true},
+		"no bans": {func(c *Config) { c.Rules[0].Ban = BanPolicy{} }, false, false, false},
+	} {
+		c := config()
+		c.Clock = new(ManualClock)
+		old, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		deny := func(r *Rule, who string, n int) (d Decision) {
+			for range n {
+				d = r.Take(t.Context(), r.BytesKey([]byte(who)), 1)
+			}
+			return d
+		}
+		if d := deny(old.rules[0], "remembered", 17); d.Stage != StageBan {
+			t.Fatalf("%s: %+v", name, d)
+		}
+		setTime(old, 2*time.Minute)
+		deny(old.rules[0], "banned", 17)
+		deny(old.rules[0], "counted", 16)
+		next := config()
+		tt.change(&next)
+		r := mustWith(t, old, next).rules[0]
+		if !r.Continues(old.rules[0]) {
+			t.Fatalf("%s: begins anew", name)
+		}
+		if left, ok := r.Banned(r.BytesKey([]byte("banned"))); ok != tt.bans || ok && left != time.Minute {
+			t.Errorf("%s: banned %t for %v", name, ok, left)
+		}
+		if d := deny(r, "counted", 1); (d.Stage == StageBan) != tt.counts {
+			t.Errorf("%s: the last denial: %+v", name, d)
+		}
+		if d := deny(r, "remembered", 3); (d.Stage == StageBan) != tt.remember {
+			t.Errorf("%s: who was banned before: %+v", name, d)
+		}
+	}
+}
+
+// With a shared store its denials count, and so do those of the table that it has fed; what
+// the failure policy denies does not, nor what hangs up.
+func TestBansWithAStore(t *testing.T) {
+	for _, policy := range []OnFailure{FailLocal, FailClosed} {
+		synctest.Test(t, func(t *testing.T) {
+			s := millisecond(t)
+			c := withBan(strictRule("a", 1, time.Hour, 2), BanPolicy{After: 4, For: time.Minute})
+			c.OnFailure = policy
+			r := sharedLimiter(t, s, c).rules[0]
+			take := func(who string) func() Decision {
+				return func() Decision { return r.Take(t.Context(), r.BytesKey([]byte(who)), 1) }
+			}
+			gone := func() Decision {
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Microsecond)
+				defer cancel()
+				defer time.Sleep(5 * time.Millisecond)
+				return r.Take(ctx, r.BytesKey([]byte("gone")), 1)
+			}
+			wantStages(t, "hung up", gone, "exact exact exact exact exact exact exact exact")
+			wantStages(t, "denied", take("x"), "exact exact table table table ban")
+			s.delay = func() time.Duration { return time.Hour }
+			stages := stagesOf(20, take("away"))
+			if policy == FailClosed && strings.Contains(stages, "ban") {
+				t.Errorf("banned for what nobody knows: %s", stages)
+			}
+		})
+	}
+}
+
+// A request that would wait for too long is denied, and counts. One for which there is no
+// place does not: others have taken those.
+func TestBansAndWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := withBan(waitRule("a", 1, 1, time.Second), BanPolicy{After: 2, For: time.Minute})
+		lim := waiting(t, Config{Rules: []RuleConfig{c}, Wait: WaitLimits{Total: 1}})
+		r := lim.rules[0]
+		wait := func(who string, n uint64) func() Decision {
+			return func() Decision { return r.Wait(t.Context(), r.BytesKey([]byte(who)), n) }
+		}
+		wantStages(t, "first", wait("x", 1), "exact")
+		go wait("x", 1)() // takes the only place, for a second
+		synctest.Wait()
+		wantStages(t, "too long", wait("x", 1), "table ban ban")
+		wantStages(t, "first", wait("y", 1), "exact")
+		wantStages(t, "no place", wait("y", 1), "table table table table")
+		time.Sleep(2 * time.Second)
+		if s := r.WaitStats(); s.Denied != 1 || s.Admitted != 0 {
+			t.Errorf("who waited when the ban began: %+v", s)
+		}
+	})
+}
+
+// Bans take their share of the memory, however many rules have any, and what is wrong with
+// them is told by field.
+func TestPlanOfBans(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 3, 256} {
+		c := Config{Memory: LeastMemory(n, 0)}
+		for i := range n {
+			c.Rules = append(c.Rules, withBan(rule(string(rune('a'+i)), 1, time.Second, 20), BanPolicy{After: 1, For: time.Second}))
+		}
+		p, err := NewPlan(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes := int64(0)
+		for i := range p.Rules {
+			rp := &p.Rules[i]
+			if bytes += rp.BanBytes; rp.Bans < 200 || rp.BanBytes > 200*int64(rp.Bans)+1<<10 || rp.Bytes < rp.BanBytes {
+				t.Errorf("%d rules: %d bans in %d bytes of %d", n, rp.Bans, rp.BanBytes, rp.Bytes)
+			}
+		}
+		if p.Memory > c.Memory || bytes > c.Memory/banShare {
+			t.Errorf("%d rules: %d bytes, bans %d, of %d", n, p.Memory, bytes, c.Memory)
+		}
+	}
+	if p, err := NewPlan(Config{Rules: []RuleConfig{rule("a", 1, time.Second, 20)}}); err != nil || p.Rules[0].Bans+int(p.Rules[0].BanBytes) != 0 {
+		t.Errorf("without bans: %+v, %v", p, err)
+	}
+	_, err := NewPlan(Config{Rules: []RuleConfig{withBan(rule("a", 1, time.Second, 20), BanPolicy{After: -1, For: time.Millisecond})}})
+	var e *FieldError
+	if !errors.As(err, &e) || e.Rule != "a" || e.Field != "Ban.After" || !strings.Contains(err.Error(), "Ban.For: 1ms is out of range: want 1s to 8784h0m0s") {
+		t.Errorf("%v", err)
+	}
+}
