@@ -1,6 +1,7 @@
 package delta
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -200,7 +201,7 @@ func (s *State) TellBans(now time.Duration) [][]byte {
 	s.drainLocked(now)
 	h := header{cluster: s.cluster, incarnation: s.config.Incarnation, seq: s.seq, node: s.node}
 	o.writer.begin(&h, now-o.began, s.config.banBytes())
-	for i := len(o.list) - 1; i >= 0; i-- {
+	for i := range slices.Backward(o.list) { // drop moves the last one, which has been looked at
 		if o.list[i].end <= now {
 			o.drop(i)
 		}

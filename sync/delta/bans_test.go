@@ -210,7 +210,7 @@ func TestClocksDrift(t *testing.T) {
 	}
 	a.ban(1, minute, theirs(time.Hour))
 	b.hears(t, a.tells(theirs(time.Hour)), time.Hour)
-	if left := b.table.bans[testDigest(1)].Left; left < minute-time.Duration(2*clockWindow/20) || left > minute {
+	if left := b.table.bans[testDigest(1)].Left; left < minute-2*clockWindow/20 || left > minute {
 		t.Errorf("%v left", left)
 	}
 }
