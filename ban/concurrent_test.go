@@ -122,3 +122,33 @@ func TestReadersSeeOneMoment(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// What was read of a client neither counts for whoever has its place by then, nor bans it:
+// the races of the tests above, a few ns wide, step by step.
+func TestPlaceTakenMeanwhile(t *testing.T) {
+	t.Parallel()
+	p := mustPolicy(Policy{After: 2, For: time.Hour})
+	tb, old, next := newTable(1, p.Within), sketch.Digest{Pos: 1, ID: 1}, sketch.Digest{Pos: 2, ID: 2}
+	h := tb.lock(old)
+	tb.enterLocked(0, old, 0)
+	h.unlock()
+	r, w := tb.find(old)
+	h = tb.lock(next)
+	tb.enterLocked(0, next, 0) // with the same count, 0
+	h.unlock()
+	if r.count(w) || r.word.Load()&maxCount != 0 {
+		t.Error("a denial of the client before counts")
+	}
+	tb.Deny(&p, next, 0)
+	if tb.Deny(&p, next, 0); !tb.banNow(&p, next, 0) {
+		t.Error("not banned")
+	}
+	if end, ok := r.until(w); ok {
+		t.Errorf("the client before is banned until %v", end)
+	}
+	w = r.open()
+	if other, _ := tb.find(next); other != nil || r.count(w) {
+		t.Error("a record is read while it is changed")
+	}
+	r.close(w, 0)
+}

@@ -22,7 +22,7 @@ func (t *Table) Deny(p *Policy, d sketch.Digest, at time.Duration) (due bool) {
 		if uint64(at) < r.end.Load() || w&maxCount == maxCount { //nolint:gosec // a time
 			return true
 		}
-		if r.word.CompareAndSwap(w, w+1) {
+		if r.count(w) {
 			return w&maxCount+1 >= uint64(p.needs(w&known != 0)) //nolint:gosec // positive
 		}
 	}

@@ -56,8 +56,15 @@ func TestLengths(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct{ length, since, want time.Duration }{
-		{180, 1799, 180}, {180, 1800, 90}, {180, 1800 + 899, 90}, {180, 1800 + 900, 45}, {180, 1800 + 900 + 449, 45},
-		{180, 1800 + 900 + 450, 0}, {30, 299, 30}, {30, 300, 0}, {0, 0, 0},
+		{180, 1799, 180},
+		{180, 1800, 90},
+		{180, 1800 + 899, 90},
+		{180, 1800 + 900, 45},
+		{180, 1800 + 900 + 449, 45},
+		{180, 1800 + 900 + 450, 0},
+		{30, 299, 30},
+		{30, 300, 0},
+		{0, 0, 0},
 	} {
 		if got := p.fade(tt.length*time.Second, tt.since*time.Second); got != tt.want*time.Second {
 			t.Errorf("%d s, %d s after its end: %v, want %d s", tt.length, tt.since, got, tt.want)

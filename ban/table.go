@@ -139,8 +139,7 @@ func (t *Table) Banned(d sketch.Digest, now time.Duration) (end time.Duration, o
 		if r == nil {
 			return 0, false
 		}
-		end = time.Duration(r.end.Load()) //nolint:gosec // a time
-		if r.word.Load()^w < busy {
+		if end, ok = r.until(w); ok {
 			return end, end > now
 		}
 	}
@@ -169,6 +168,15 @@ func (t *Table) findIn(x uint64, d sketch.Digest) (*record, uint64) {
 func (r *record) is(d sketch.Digest) bool { return r.id.Load() == d.ID && r.pos.Load() == d.Pos }
 
 func (r *record) digest() sketch.Digest { return sketch.Digest{Pos: r.pos.Load(), ID: r.id.Load()} }
+
+// count counts a denial, unless the record has changed since its word was read.
+func (r *record) count(word uint64) bool { return r.word.CompareAndSwap(word, word+1) }
+
+// until is when the ban ends, if the record has not changed since its word was read.
+func (r *record) until(word uint64) (end time.Duration, ok bool) {
+	end = time.Duration(r.end.Load()) //nolint:gosec // a time
+	return end, r.word.Load()^word < busy
+}
 
 // sets are the two sets that a record of d may be in: the one that has more room when it is
 // made. Both follow from the digest, of which an address has one half only.

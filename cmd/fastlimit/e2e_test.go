@@ -21,6 +21,9 @@ import (
 // binary is the command under test, built once as users build it.
 var binary string
 
+// binaryEnv tells a test binary that runs itself again, in namespaces, what it has built.
+const binaryEnv = "FASTLIMIT_TEST_BINARY"
+
 func TestMain(m *testing.M) {
 	if what := os.Getenv(holdEnv); what != "" {
 		hold(what) // this process is one of those that hold connections
@@ -30,6 +33,9 @@ func TestMain(m *testing.M) {
 }
 
 func testMain(m *testing.M) int {
+	if binary = os.Getenv(binaryEnv); binary != "" {
+		return m.Run()
+	}
 	dir, err := os.MkdirTemp("", "fastlimit")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -8,8 +8,8 @@ import (
 	"github.com/fastlimit/fastlimit/server"
 )
 
-// newBans makes what operators see of bans, and lets the server show it. It holds nothing
-// until startBans.
+// newBans makes what operators see of bans, and lets the server show it. Start it
+// with the server.
 func newBans(n *node, sc *server.Config) *bans.Set {
 	s := bans.New(bans.Config{
 		Limiter: sc.Limiter, Engine: sc.Engine, Log: n.log,

@@ -19,7 +19,7 @@ import (
 // metric is the value of one sample on a process's /metrics.
 func (p *process) metric(t *testing.T, sample string) float64 {
 	t.Helper()
-	_, body := get(t, http.DefaultClient, "http://"+p.admin+"/metrics")
+	body := p.ask(t, "/metrics")
 	m := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(sample) + ` (\S+)$`).FindStringSubmatch(body)
 	if m == nil {
 		t.Fatalf("no %s in the metrics", sample)
@@ -29,6 +29,18 @@ func (p *process) metric(t *testing.T, sample string) float64 {
 		t.Fatal(err)
 	}
 	return v
+}
+
+// ask returns what the admin listener answers.
+func (p *process) ask(t *testing.T, path string) (body string) {
+	t.Helper()
+	c, host := http.DefaultClient, p.admin
+	if onSocket(p.admin) {
+		c, host = socketClient(strings.TrimPrefix(p.admin, "unix:")), "localhost"
+		defer c.CloseIdleConnections()
+	}
+	_, body = get(t, c, "http://"+host+path)
+	return body
 }
 
 // flood sends requests from several connections until stop is closed and

@@ -90,6 +90,10 @@ func TestUnixSockets(t *testing.T) {
 	if code, out, errs := command(t, nil, "top", "--admin", p.admin); code != 0 || !strings.Contains(out, "CLIENT") {
 		t.Errorf("top: %d %s%s", code, out, errs)
 	}
+	// Whoever may open the socket may change things.
+	if code, out, errs := command(t, nil, "ban", "198.51.100.0/24", "--admin", p.admin); code != 0 {
+		t.Errorf("ban: %d %s%s", code, out, errs)
+	}
 	p.waitLog("client=192.0.2.1")
 	p.signal(syscall.SIGTERM)
 	if code := p.wait(); code != 0 {

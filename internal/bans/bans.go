@@ -26,28 +26,24 @@ const (
 	Memory      = 3 << 20
 )
 
-// Kernel knows which addresses the kernel drops packets of.
-type Kernel interface{ Holds(netip.Addr) bool }
-
 // Node is where requests are decided: a server.
 type Node interface {
 	// SetBans has requests that begin from then on decided by these bans of operators.
 	SetBans(b *policy.Bans)
 	// Lists are the allow and deny lists in force; nil if there are none.
 	Lists() *policy.Lists
+
+	// KernelHolds reports whether the kernel drops what an address sends, and KernelForgets
+	// has it do so for no address in a prefix any more. Neither blocks.
+	KernelHolds(a netip.Addr) bool
+	KernelForgets(p netip.Prefix)
 }
 
-// Config is what a [Set] works with. Kernel may be nil, all else is required.
+// Config is what a [Set] works with. All of it is required.
 type Config struct {
 	Limiter *fastlimit.Limiter
 	Engine  *policy.Engine // of it
-	Kernel  Kernel
-
-	// Unbanned is called after a ban has been ended by hand, with its prefix, or that of
-	// the client of a rule by address. It may be nil, and must not block.
-	Unbanned func(netip.Prefix)
-
-	Log *slog.Logger
+	Log     *slog.Logger
 }
 
 // Set is the bans of a node. Make it with [New] and call Start; after that all methods are
@@ -92,6 +88,9 @@ func (s *Set) set(p netip.Prefix, life time.Duration) (times int) {
 	}
 	s.bans = s.bans.With(p, until)
 	s.node.SetBans(s.bans)
+	if again && until.Before(before.until) {
+		s.node.KernelForgets(p) // which has it until its end as it was before
+	}
 	return before.times + 1
 }
 

@@ -23,7 +23,8 @@ type world struct {
 	*Set
 	engine   atomic.Pointer[policy.Engine]
 	swaps    int // guarded by the set
-	unbanned []netip.Prefix
+	mu       sync.Mutex
+	unbanned []netip.Prefix // that the kernel forgets; guarded by mu
 	log      strings.Builder
 }
 
@@ -36,8 +37,15 @@ func (w *world) SetBans(b *policy.Bans) {
 // Lists implements [Node].
 func (w *world) Lists() *policy.Lists { return w.engine.Load().Lists() }
 
-// Holds implements [Kernel].
-func (w *world) Holds(a netip.Addr) bool { return a == netip.MustParseAddr("10.0.0.1") }
+// KernelForgets implements [Node].
+func (w *world) KernelForgets(p netip.Prefix) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unbanned = append(w.unbanned, p)
+}
+
+// KernelHolds implements [Node].
+func (w *world) KernelHolds(a netip.Addr) bool { return a == netip.MustParseAddr("10.0.0.1") }
 
 // build makes a node, with two rules that ban nobody if there are none.
 func build(t *testing.T, rules ...policy.RuleSpec) *world {
@@ -66,10 +74,7 @@ func build(t *testing.T, rules ...policy.RuleSpec) *world {
 	}
 	w := &world{T: t}
 	w.engine.Store(e)
-	w.Set = New(Config{
-		Limiter: lim, Engine: e, Kernel: w, Log: slog.New(slog.NewTextHandler(&w.log, nil)),
-		Unbanned: func(p netip.Prefix) { w.unbanned = append(w.unbanned, p) },
-	})
+	w.Set = New(Config{Limiter: lim, Engine: e, Log: slog.New(slog.NewTextHandler(&w.log, nil))})
 	w.Start(w)
 	return w
 }
@@ -132,8 +137,12 @@ func TestBanListUnban(t *testing.T) {
 		wants("of three", 1, 3, "2001:db8::/48  operator 7200 1 false")
 		time.Sleep(30 * time.Second)
 		w.ban("192.0.2.0/24", "1m") // shorter: what was said last holds
-		wants("set again", 9, 3, "2001:db8::/48  operator 7170 1 false", "10.0.0.1  operator 60 1 true", "192.0.2.0/24  operator 60 2 false")
-		for client, want := range map[string]time.Duration{"192.0.2.1": time.Minute, "192.0.2.7": 0, "10.0.0.1": time.Minute, "10.0.0.2": 0, "2001:db8::1": 7170 * time.Second} {
+		w.ban("2001:db8::/48", "2h")
+		if got := fmt.Sprint(w.unbanned); got != "[192.0.2.0/24]" {
+			t.Errorf("the kernel forgets %s", got)
+		}
+		wants("set again", 9, 3, "2001:db8::/48  operator 7200 2 false", "10.0.0.1  operator 60 1 true", "192.0.2.0/24  operator 60 2 false")
+		for client, want := range map[string]time.Duration{"192.0.2.1": time.Minute, "192.0.2.7": 0, "10.0.0.1": time.Minute, "10.0.0.2": 0, "2001:db8::1": 2 * time.Hour} {
 			if got := w.banned(client); got != want {
 				t.Errorf("%s is banned for %v, want %v", client, got, want)
 			}
@@ -144,7 +153,7 @@ func TestBanListUnban(t *testing.T) {
 		if w.banned("192.0.2.1") != 0 || w.banned("10.0.0.1") != 0 || w.banned("2001:db8::1") == 0 || w.swaps != before {
 			t.Errorf("after their end: %v %v %v, %d swaps more", w.banned("192.0.2.1"), w.banned("10.0.0.1"), w.banned("2001:db8::1"), w.swaps-before)
 		}
-		wants("after their end", 9, 1, "2001:db8::/48  operator 7110 1 false")
+		wants("after their end", 9, 1, "2001:db8::/48  operator 7140 2 false")
 		if st := w.Stats(); st.ByOperators != 1 {
 			t.Errorf("%+v", st)
 		}
@@ -156,7 +165,7 @@ func TestBanListUnban(t *testing.T) {
 			t.Errorf("%s %v", b, err)
 		}
 		wants("at last", 9, 0)
-		if w.banned("2001:db8::1") != 0 || w.engine.Load().Bans() != nil || fmt.Sprint(w.unbanned) != "[2001:db8::/48]" {
+		if w.banned("2001:db8::1") != 0 || w.engine.Load().Bans() != nil || fmt.Sprint(w.unbanned) != "[192.0.2.0/24 2001:db8::/48]" {
 			t.Errorf("%v %v %v", w.banned("2001:db8::1"), w.engine.Load().Bans(), w.unbanned)
 		}
 		w.ban("192.0.2.0/24", "1h")

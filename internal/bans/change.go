@@ -133,8 +133,8 @@ func (u *unban) rule(r *fastlimit.Rule, text []string) error {
 // ended notes an end. The prefix is invalid if the key is none.
 func (u *unban) ended(w Which, p netip.Prefix) {
 	u.all = append(u.all, w)
-	if u.config.Unbanned != nil && p.IsValid() {
-		u.config.Unbanned(p)
+	if p.IsValid() {
+		u.node.KernelForgets(p)
 	}
 }
 

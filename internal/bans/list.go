@@ -124,5 +124,5 @@ func ofRule(b *fastlimit.Ban) Shown {
 
 // held reports whether the kernel drops packets of an address.
 func (s *Set) held(a netip.Addr) bool {
-	return s.config.Kernel != nil && a.IsValid() && s.config.Kernel.Holds(a)
+	return a.IsValid() && s.node.KernelHolds(a)
 }

@@ -4,6 +4,7 @@ package netns
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/fastlimit/fastlimit/internal/testkit"
@@ -13,6 +14,12 @@ import (
 type Socket struct {
 	State       string // as ss has it: ESTAB, SYN-RECV, …
 	Local, Peer netip.AddrPort
+}
+
+// Closed reports whether its process has closed a socket, and the kernel keeps it until the
+// peer confirms that.
+func (s Socket) Closed() bool {
+	return slices.Contains([]string{"FIN-WAIT-1", "FIN-WAIT-2", "CLOSING", "LAST-ACK"}, s.State)
 }
 
 // Sockets are those of the servers' connections with peers in a prefix, also what no

@@ -38,11 +38,8 @@ func (o *Operator) Check(c *Call, listener net.Addr, authorization string) (int,
 
 // local reports whether only this machine can reach an address.
 func local(a net.Addr) bool {
-	switch a := a.(type) {
-	case *net.UnixAddr:
-		return true
-	case *net.TCPAddr:
-		return a.IP.IsLoopback()
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		return tcp.IP.IsLoopback()
 	}
-	return false
+	return a != nil && a.Network() == "unix" // a listener on a socket has an address of its own type
 }

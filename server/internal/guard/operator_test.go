@@ -18,7 +18,8 @@ func TestOperator(t *testing.T) {
 		{tcp("127.0.0.1"), "", "", 200},
 		{tcp("127.8.9.1"), token, "", 200},
 		{tcp("::1"), token, "Bearer wrong", 200},
-		{&net.UnixAddr{Name: "a"}, token, "", 200},
+		{&net.UnixAddr{Name: "a", Net: "unix"}, token, "", 200},
+		{onPath("/run/a"), token, "", 200},
 		{tcp("10.0.0.1"), "", "", 403},
 		{tcp("10.0.0.1"), "", "Bearer ", 403},
 		{tcp("10.0.0.1"), token, "", 401},
@@ -49,3 +50,9 @@ func TestOperator(t *testing.T) {
 		}
 	}
 }
+
+// onPath is an address as the listeners of package conn have it.
+type onPath string
+
+func (onPath) Network() string  { return "unix" }
+func (p onPath) String() string { return "unix:" + string(p) }
