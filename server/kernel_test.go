@@ -329,8 +329,10 @@ func TestKernelIsShown(t *testing.T) {
 		t.Errorf("%v, want %v", info.Kernel, want)
 	}
 	all := metricsOf(t, s)
-	for _, line := range []string{"fastlimit_kernel_up 1", "fastlimit_kernel_dropped_packets_total 7", "fastlimit_kernel_dropped_bytes_total 70",
-		`fastlimit_kernel_refused_total{reason="gateway"} 0`, `fastlimit_kernel_refused_total{reason="full"} 0`, `fastlimit_kernel_errors_total{class="denied"} 0`} {
+	for _, line := range []string{
+		"fastlimit_kernel_up 1", "fastlimit_kernel_dropped_packets_total 7", "fastlimit_kernel_dropped_bytes_total 70",
+		`fastlimit_kernel_refused_total{reason="gateway"} 0`, `fastlimit_kernel_refused_total{reason="full"} 0`, `fastlimit_kernel_errors_total{class="denied"} 0`,
+	} {
 		if !strings.Contains(all, line+"\n") {
 			t.Errorf("%q is missing in\n%s", line, all)
 		}

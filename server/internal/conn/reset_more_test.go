@@ -16,8 +16,10 @@ func TestConnectionsOfAPrefix(t *testing.T) {
 	trusted := netip.MustParseAddr("192.0.2.9")
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
-		c := New(Limits{Head: time.Hour, Write: time.Hour, Idle: time.Hour, Max: 30, PerClient: 30, HeadBytes: 4 << 10,
-			Exempt: func(a netip.Addr) bool { return a == trusted }}, discard)
+		c := New(Limits{
+			Head: time.Hour, Write: time.Hour, Idle: time.Hour, Max: 30, PerClient: 30, HeadBytes: 4 << 10,
+			Exempt: func(a netip.Addr) bool { return a == trusted },
+		}, discard)
 		addr := func() string {
 			if rnd.IntN(2) == 0 {
 				return fmt.Sprintf("192.0.2.%d", rnd.IntN(10))

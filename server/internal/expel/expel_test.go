@@ -1,0 +1,52 @@
+package expel
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit/ban/feed"
+	"github.com/fastlimit/fastlimit/server/internal/decide"
+)
+
+// A ban that was ended while the kernel was told leaves nothing there; one of an operator is
+// never wider than what was banned.
+func TestGive(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, operator string
+		ended          bool
+		want           string // that is held
+	}{
+		{name: "one address of a /64", operator: "2001:db8::7/128", want: "2001:db8::7/128"},
+		{name: "the /64", operator: "2001:db8::/64", want: "2001:db8::/64"},
+		{name: "a /48 around it", operator: "2001:db8::/48", want: "2001:db8::/48"},
+		{name: "ended meanwhile", operator: "2001:db8::/48", ended: true},
+		{name: "none"},
+	} {
+		f, err := feed.Open(feed.Config{Shadow: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		e, err := New(Config{
+			Feed: f, Machine: func() (Machine, error) { return Machine{}, nil },
+			AllowsSome: func(netip.Prefix) bool { return false }, TrustsSome: func(netip.Prefix) bool { return false },
+			OperatorsBan: func(netip.Addr) (netip.Prefix, bool) {
+				p, err := netip.ParsePrefix(tc.operator)
+				return p, err == nil
+			},
+			StillBanned: func(decide.Banned) bool { return !tc.ended },
+			Reset:       func(netip.Prefix) int { t.Error("reset in shadow mode"); return 0 },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.give(decide.Banned{Client: netip.MustParseAddr("2001:db8::7"), Prefix: netip.MustParsePrefix("2001:db8::/64"), Left: time.Hour})
+		got := ""
+		f.RemoveFunc(func(p netip.Prefix) bool { got += p.String(); return false })
+		if got != tc.want {
+			t.Errorf("%s: %q is held, want %q", tc.name, got, tc.want)
+		}
+	}
+}
