@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"log/slog"
-	"net/netip"
 
 	"github.com/fastlimit/fastlimit/ban/feed"
 	"github.com/fastlimit/fastlimit/ban/nft"
@@ -61,9 +60,3 @@ func (n *node) closeKernel() {
 		n.log.Warn("kernel: closing", slog.Any("error", err))
 	}
 }
-
-// dropped tells whoever lists bans which addresses the kernel drops.
-type dropped struct{ *node }
-
-// Holds implements bans.Kernel.
-func (d dropped) Holds(a netip.Addr) bool { return d.server.KernelHolds(a) }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"net/netip"
-
 	"github.com/fastlimit/fastlimit/internal/bans"
 	"github.com/fastlimit/fastlimit/internal/metrics"
 	"github.com/fastlimit/fastlimit/server"
@@ -11,11 +9,7 @@ import (
 // newBans makes what operators see of bans, and lets the server show it. Start it
 // with the server.
 func newBans(n *node, sc *server.Config) *bans.Set {
-	s := bans.New(bans.Config{
-		Limiter: sc.Limiter, Engine: sc.Engine, Log: n.log,
-		Kernel:   dropped{n},
-		Unbanned: func(p netip.Prefix) { n.server.KernelForgets(p) },
-	})
+	s := bans.New(bans.Config{Limiter: sc.Limiter, Engine: sc.Engine, Log: n.log})
 	sc.Bans = s
 	sc.Collectors = append(sc.Collectors, metrics.Bans(s.Stats))
 	return s
