@@ -19,7 +19,8 @@ import (
 // others'). Then it has the same buckets, sketch, counters, operations in flight
 // and keys: whoever is denied stays denied, and a [Key] that one of the two rules
 // made is good for both. Top talkers stay if [Config.TopTalkers] does; Mode, Cost
-// and OnFailure take effect at once. With another [Config.Store] the table goes
+// and OnFailure take effect at once. Bans stay too, but for those of a shadow rule that
+// is enforced from now on. With another [Config.Store] the table goes
 // on and tells the new store what it knows. All other rules begin anew, with
 // empty buckets.
 //

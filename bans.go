@@ -161,9 +161,13 @@ func (r *Rule) beginBan(key Key, v Decision, now time.Duration) Decision {
 	return banDecision(b.Left)
 }
 
-// setBans gives the rule its table of bans, that of old if it can go on with it.
+// setBans gives the rule its table of bans, that of old if it can go on with it. Not one that
+// counted in shadow: nobody has told those clients to slow down.
 func (r *Rule) setBans(rp *RulePlan, old *Rule) {
 	p := &r.config.Ban
+	if old != nil && r.enforced && !old.enforced {
+		old = nil
+	}
 	if r.direct = r.plain && !p.Enabled(); !p.Enabled() {
 		return
 	}

@@ -1,0 +1,53 @@
+package fastlimit
+
+import (
+	"testing"
+	"time"
+)
+
+// A client that a rule has denied in shadow is not banned when the rule is enforced, nor are
+// those denials counted: it has got an answer to each of its requests. Without a change of mode,
+// and from enforced to shadow, bans and counts stay, by another table too.
+func TestModesAndBans(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		was, is Mode
+		within  time.Duration // of the rule that follows
+		stays   bool
+	}{
+		{Shadow, Enforce, 0, false}, {Shadow, Enforce, time.Minute, false},
+		{Shadow, Shadow, 0, true}, {Enforce, Enforce, 0, true}, {Enforce, Shadow, 0, true}, {Enforce, Enforce, time.Minute, true},
+	} {
+		config := func(m Mode, within time.Duration) Config {
+			c := banRule("a")
+			c.Mode, c.Ban.Within = m, within
+			return Config{Rules: []RuleConfig{c}}
+		}
+		first := config(tc.was, 0)
+		first.Clock = new(ManualClock)
+		old, err := New(first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		deny := func(r *Rule, key string, n int) (last Decision) {
+			for range n {
+				last = r.Take(t.Context(), r.BytesKey([]byte(key)), 1)
+			}
+			return last
+		}
+		r := old.Rules()[0]
+		deny(r, "banned", 5)
+		if _, ok := r.Banned(r.BytesKey([]byte("banned"))); !ok {
+			t.Fatalf("%+v: no ban", tc)
+		}
+		deny(r, "denied", 2+2) // one more would begin a ban
+		next := mustWith(t, old, config(tc.is, tc.within)).Rules()[0]
+		if _, ok := next.Banned(next.BytesKey([]byte("banned"))); ok != tc.stays {
+			t.Errorf("%+v: banned %v", tc, ok)
+		}
+		deny(next, "denied", 1)
+		if _, ok := next.Banned(next.BytesKey([]byte("denied"))); ok != (tc.stays && tc.within == 0) {
+			t.Errorf("%+v: banned by denials before: %v", tc, ok)
+		}
+	}
+}
