@@ -163,7 +163,8 @@ func TestNetnsFloodsAreBanned(t *testing.T) {
 					before := good.Counts()
 					spent = b.cpu(time.Second)
 					p99 = good.Counts().Since(before).Quantile(0.99)
-					return spent <= idle+0.02 && p99 <= 2*usual
+					// Of a hundred requests p99 is the slowest: other programs decide about milliseconds.
+					return spent <= idle+0.02 && p99 <= 2*max(usual, 20*time.Millisecond)
 				})
 				for i, c := range inASecond(floods) {
 					if c.Lost != c.Sent || c.Sent == 0 {
