@@ -15,8 +15,12 @@ func TestModesAndBans(t *testing.T) {
 		within  time.Duration // of the rule that follows
 		stays   bool
 	}{
-		{Shadow, Enforce, 0, false}, {Shadow, Enforce, time.Minute, false},
-		{Shadow, Shadow, 0, true}, {Enforce, Enforce, 0, true}, {Enforce, Shadow, 0, true}, {Enforce, Enforce, time.Minute, true},
+		{Shadow, Enforce, 0, false},
+		{Shadow, Enforce, time.Minute, false},
+		{Shadow, Shadow, 0, true},
+		{Enforce, Enforce, 0, true},
+		{Enforce, Shadow, 0, true},
+		{Enforce, Enforce, time.Minute, true},
 	} {
 		config := func(m Mode, within time.Duration) Config {
 			c := banRule("a")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"strings"
 	"sync"
@@ -185,9 +186,7 @@ func TestBansAgainstModel(t *testing.T) {
 		for range rapid.IntRange(0, 12).Draw(t, "changes") {
 			p, until := prefix.Draw(t, "prefix"), begin.Add(time.Duration(rapid.IntRange(0, 4).Draw(t, "until")))
 			next := state{model: model{}}
-			for k, v := range now.model {
-				next.model[k] = v
-			}
+			maps.Copy(next.model, now.model)
 			if rapid.IntRange(0, 3).Draw(t, "unban") == 0 {
 				delete(next.model, p)
 				next.bans = now.bans.Without(p)

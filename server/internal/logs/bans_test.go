@@ -26,7 +26,7 @@ func TestBansAddUp(t *testing.T) {
 		r.Allow(r.AddrKey(netip.MustParseAddr("192.0.2.7")))
 	}
 	var ban fastlimit.Ban
-	for ban = range r.Bans() { //nolint:revive // the only one
+	for ban = range r.Bans() {
 	}
 	var b Bans
 	var out bytes.Buffer
@@ -47,7 +47,7 @@ func TestBansAddUp(t *testing.T) {
 	}
 	text := out.String()
 	told, lines := 0, strings.Count(text, "msg=banned client=192.0.2.7 rule=a key=192.0.2.7 for=")
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		if n, ok := strings.CutPrefix(word, "suppressed="); ok {
 			others, err := strconv.Atoi(n)
 			if err != nil {
