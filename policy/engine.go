@@ -57,6 +57,7 @@ type rule struct {
 	headed   bool     // headers of trusted proxies have the cost or the rate: see named
 	prefixes []int    // the rules that count prefixes of its clients
 	families families // of the clients that such a rule counts
+	origin   int      // of such a rule: the one whose clients' prefixes it counts
 
 	costFrom, rateFrom string // canonical names of headers; "": none
 	onBad              BadCost

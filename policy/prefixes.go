@@ -202,7 +202,7 @@ func (e *Engine) setPrefixes(specs []RuleSpec) {
 	for i := range specs {
 		if place, made := specs[i].Origin(); made {
 			c := &e.rules[i]
-			c.families = specs[i].families
+			c.families, c.origin = specs[i].families, place
 			e.rules[place].prefixes = append(e.rules[place].prefixes, i)
 			e.rules[place].special = true
 			listed--

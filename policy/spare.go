@@ -17,6 +17,10 @@ const (
 // ClientPrefix returns the prefix by which a rule, or a tier of one, counts an address. ok is
 // false if it counts by more than the address, or by something else. With a nil rule, where
 // no rule has decided, it is the address or its /64.
+//
+// Of a rule that counts prefixes of another one's clients it is the client's own where that
+// one has overrides: with those a neighbour may not be charged to the prefix at all, and nobody
+// may be refused for being in it.
 func (e *Engine) ClientPrefix(r *fastlimit.Rule, addr netip.Addr) (p netip.Prefix, ok bool) {
 	addr = plain(addr)
 	if !identifies(addr) {
@@ -24,13 +28,31 @@ func (e *Engine) ClientPrefix(r *fastlimit.Rule, addr netip.Addr) (p netip.Prefi
 	}
 	k := keyMaker{bits4: clientBits4, bits6: clientBits6}
 	if r != nil {
-		if c := &e.rules[r.Index()]; c.addrOnly {
-			k = c.key
-		} else {
+		c := &e.rules[r.Index()]
+		if !c.addrOnly {
 			return netip.Prefix{}, false
 		}
+		if of := &e.rules[c.origin]; c.families != 0 && of.overrides != nil {
+			c = of
+		}
+		k = c.key
 	}
 	return k.prefix(addr), true
+}
+
+// OverridesSome reports whether a client in a prefix has a limit of its own, or none, or may
+// have: then it is not sure that those in it are refused whom the prefix was banned for.
+func (e *Engine) OverridesSome(p netip.Prefix) bool {
+	for i := range e.rules {
+		c := &e.rules[i]
+		if !c.addrOnly || c.overrides == nil {
+			continue
+		}
+		if p.Bits() < c.key.prefix(p.Addr()).Bits() || c.find(c.limit.AddrKey(p.Addr()), p.Addr()) != c.limit {
+			return true
+		}
+	}
+	return false
 }
 
 // AllowsSome reports whether the allow list admits, or may admit, an address of a prefix at a

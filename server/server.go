@@ -148,6 +148,9 @@ type Overrides interface {
 // use with everything but itself.
 func (s *Server) SetEngine(e *policy.Engine, tiers []*fastlimit.Rule) {
 	s.decide.Update(func(now *decide.Snapshot) *decide.Snapshot { return now.WithEngine(e, tiers) })
+	if s.feed.Load() != nil {
+		s.expel.ForgetFunc(s.decide.OverridesSome)
+	}
 }
 
 // SetLists has requests that begin from now on decided by these allow and deny lists. All

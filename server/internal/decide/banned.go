@@ -56,6 +56,9 @@ func (s *Service) AllowsSome(p netip.Prefix) bool {
 	return s.Snapshot().engine.AllowsSome(p, s.clock.now())
 }
 
+// OverridesSome is [policy.Engine.OverridesSome] of the engine in force.
+func (s *Service) OverridesSome(p netip.Prefix) bool { return s.Snapshot().engine.OverridesSome(p) }
+
 // TrustsSome is described at AllowsSome.
 func (s *Service) TrustsSome(p netip.Prefix) bool {
 	return s.Snapshot().settings.Identity.TrustsSome(p)

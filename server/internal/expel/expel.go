@@ -189,6 +189,9 @@ func (e *Expeller) Forget(p netip.Prefix) {
 	e.config.Feed.RemoveFunc(func(held netip.Prefix) bool { return held.Bits() >= p.Bits() && p.Contains(held.Addr()) })
 }
 
+// ForgetFunc is Forget for all prefixes for which gone says so.
+func (e *Expeller) ForgetFunc(gone func(netip.Prefix) bool) { e.config.Feed.RemoveFunc(gone) }
+
 // Refused is how many denials of banned clients were not given to the kernel, by reason,
 // those of the feed included.
 func (e *Expeller) Refused() map[string]uint64 {
