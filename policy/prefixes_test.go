@@ -187,7 +187,10 @@ func TestPrefixKeysFromText(t *testing.T) {
 		rule      *fastlimit.Rule
 		key, want string
 	}{
-		{v4, "192.0.2.7", ""}, {v4, "192.0.2.0/24", ""}, {v6, "2001:db8::1", ""}, {v6, "2001:db8::/48", ""},
+		{v4, "192.0.2.7", ""},
+		{v4, "192.0.2.0/24", ""},
+		{v6, "2001:db8::1", ""},
+		{v6, "2001:db8::/48", ""},
 		{v4, "2001:db8::1", `fastlimit/policy: rule "a/24": key "2001:db8::1": the rule counts prefixes of IPv4 clients only`},
 		{v6, "192.0.2.7", `the rule counts prefixes of IPv6 clients only`},
 	} {
