@@ -80,20 +80,25 @@ func (r *Rule) Unban(key Key) bool {
 
 // UnbanDigest is [Rule.Unban] for a client of [Rule.Bans].
 func (r *Rule) UnbanDigest(d sketch.Digest) bool {
-	if !r.UnbanFor(d) {
-		return false
+	was, banned := r.UnbanFor(d)
+	if on := r.limiter.onUnban; banned && on != nil {
+		on(was)
 	}
-	if on := r.limiter.onUnban; on != nil {
-		on(Ban{Rule: r.Base(), Digest: d})
-	}
-	return true
+	return banned
 }
 
 // UnbanFor is [Rule.UnbanDigest] because another node has said so, as [Rule.BanFor] is: it
-// does not call OnUnban.
-func (r *Rule) UnbanFor(d sketch.Digest) bool {
+// does not call OnUnban. It returns the ban that ran, and whether one did.
+func (r *Rule) UnbanFor(d sketch.Digest) (was Ban, banned bool) {
 	r.checkMade()
-	return r.bans != nil && r.bans.Lift(d, r.clock.late(r.clock.now()))
+	if r.bans == nil {
+		return Ban{}, false
+	}
+	b, banned := r.bans.Lift(d, r.clock.late(r.clock.now()))
+	if !banned {
+		return Ban{}, false
+	}
+	return r.banOf(&b), true
 }
 
 func (r *Rule) banOf(b *ban.Ban) Ban {

@@ -35,8 +35,9 @@ func TestBansOfOthers(t *testing.T) {
 	if left, _ := r.Banned(key); left != time.Minute {
 		t.Errorf("banned for %v, shortened", left)
 	}
-	if !r.UnbanFor(said.Digest) || r.UnbanFor(said.Digest) || len(ended) > 0 {
-		t.Errorf("OnUnban for what another node has said: %+v", ended)
+	was, banned := r.UnbanFor(said.Digest)
+	if _, again := r.UnbanFor(said.Digest); !banned || again || was.Name != said.Name || !was.Told || len(ended) > 0 {
+		t.Errorf("ended %+v; OnUnban for what another node has said: %+v", was, ended)
 	}
 	said.Left = time.Minute
 	r.BanFor(&said)

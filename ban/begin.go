@@ -124,17 +124,20 @@ func (t *Table) Impose(p *Policy, d sketch.Digest, now, left time.Duration, time
 	return true
 }
 
-// Lift ends the ban of d, if there is one, and forgets d. It reports whether d was banned.
-func (t *Table) Lift(d sketch.Digest, now time.Duration) bool {
+// Lift ends the ban of d, if there is one, and forgets d. It returns the ban that ran, and
+// whether one did.
+func (t *Table) Lift(d sketch.Digest, now time.Duration) (was Ban, banned bool) {
 	h := t.lock(d)
 	defer h.unlock()
 	i := t.findLocked(&h, d)
 	if i < 0 {
-		return false
+		return Ban{}, false
 	}
-	was := time.Duration(t.front[i].end.Load()) > now //nolint:gosec // a time
+	if banned = time.Duration(t.front[i].end.Load()) > now; banned { //nolint:gosec // a time
+		was = t.banLocked(i, now)
+	}
 	t.freeLocked(i)
-	return was
+	return was, banned
 }
 
 // freeLocked frees the record at i.

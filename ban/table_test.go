@@ -109,8 +109,9 @@ func (w *world) step(kind, who, when byte) error {
 			return fmt.Errorf("client %d: no room", client)
 		}
 	default:
-		if got, want := w.t.Lift(d, w.now), w.o.lift(d, w.now); got != want {
-			return fmt.Errorf("client %d at %v: lifted %t, want %t", client, w.now, got, want)
+		b, got := w.t.Lift(d, w.now)
+		if want := w.o.lift(d, w.now); got != want || got && b.Digest != d {
+			return fmt.Errorf("client %d at %v: lifted %+v, %t, want %t", client, w.now, b, got, want)
 		}
 	}
 	return w.check()

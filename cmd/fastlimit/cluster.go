@@ -16,13 +16,13 @@ import (
 // startCluster starts the cluster and lets the server show it; nil without one. It
 // does not fail if other nodes cannot be reached: a node that is started first, or
 // alone, must limit all the same. It fails if its port is taken.
-func startCluster(sc *server.Config, cfg *config.Config) (*gossip.Cluster, error) {
+func startCluster(sc *server.Config, cfg *config.Config, kernel *droppers) (*gossip.Cluster, error) {
 	c := cfg.Cluster
 	if c == nil {
 		return nil, nil
 	}
 	settings := c.Config
-	settings.Logger = sc.Logger
+	settings.Logger, settings.BanEnded = sc.Logger, kernel.ended
 	// Not the context of the command: the cluster has to outlive it, since it keeps
 	// exchanging counts while the server drains. node.close ends it.
 	running, err := gossip.Start(context.Background(), settings, sc.Limiter)
@@ -40,6 +40,17 @@ func startCluster(sc *server.Config, cfg *config.Config) (*gossip.Cluster, error
 		}
 	}
 	return running, nil
+}
+
+// droppers is the server as the cluster knows it, which starts before it: what a peer has
+// unbanned, the kernel forgets.
+type droppers struct{ atomic.Pointer[server.Server] }
+
+func (d *droppers) ended(b fastlimit.Ban) {
+	s := d.Load()
+	if p, ok := b.Prefix(); ok && s != nil {
+		s.KernelForgets(p)
+	}
 }
 
 // fleet is the cluster as the limiter knows it: it tells the peers of bans. Until there is

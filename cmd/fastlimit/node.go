@@ -30,6 +30,7 @@ type node struct {
 	plan    fastlimit.Plan
 	cluster *gossip.Cluster // nil: there is none
 	fleet   fleet           // the cluster for the limiter, which is made before it
+	kernel  droppers        // the server for the cluster, likewise
 	memory  server.GoMemory // limits in force, as /v1/info shows them
 	server  *server.Server
 
@@ -81,13 +82,14 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	newKernel(n, &sc)
 	// Before the cluster starts: what peers send is to be received within the limits.
 	n.memory = limitMemory(plannedMemory(cfg, &n.plan, &sc), sys.lookupEnv)
-	if n.cluster, err = startCluster(&sc, cfg); err != nil {
+	if n.cluster, err = startCluster(&sc, cfg, &n.kernel); err != nil {
 		return nil, err
 	}
 	n.fleet.Store(n.cluster)
 	if n.server, err = server.New(sc); err != nil {
 		return nil, err
 	}
+	n.kernel.Store(n.server)
 	n.startOverrides()
 	n.bans.Start(n.server)
 	n.startLists()

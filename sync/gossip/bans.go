@@ -25,7 +25,10 @@ func (c *Cluster) Unbanned(b fastlimit.Ban) {
 }
 
 // banner is a rule as delta sees it.
-type banner struct{ *fastlimit.Rule }
+type banner struct {
+	*fastlimit.Rule
+	ended func(fastlimit.Ban) // nil: nobody has to know
+}
 
 var _ delta.Banner = banner{}
 
@@ -44,4 +47,8 @@ func (r banner) BanFor(x delta.Ban) (granted time.Duration) {
 }
 
 // EndBan implements delta.Banner.
-func (r banner) EndBan(d sketch.Digest) { r.UnbanFor(d) }
+func (r banner) EndBan(d sketch.Digest) {
+	if was, banned := r.UnbanFor(d); banned && r.ended != nil {
+		r.ended(was)
+	}
+}

@@ -38,8 +38,9 @@ func TestBans(t *testing.T) {
 	accept := func(c *Config) { c.AcceptBans = true }
 	a := banning(t, accept, nil)
 	join := func(c *Config) { c.Join, c.AcceptBans = []string{a.Addr().String()}, true }
+	ended := make(chan fastlimit.Ban, 1)
 	b := banning(t, join, nil)
-	short := banning(t, join, func(r *fastlimit.RuleConfig) { r.Ban.For, r.Ban.Max = time.Minute, time.Minute })
+	short := banning(t, func(c *Config) { join(c); c.BanEnded = func(b fastlimit.Ban) { ended <- b } }, func(r *fastlimit.RuleConfig) { r.Ban.For, r.Ban.Max = time.Minute, time.Minute })
 	shadow := banning(t, join, func(r *fastlimit.RuleConfig) { r.Mode = fastlimit.Shadow })
 	other := banning(t, join, func(r *fastlimit.RuleConfig) { r.Burst = 99 })
 	without := banning(t, join, func(r *fastlimit.RuleConfig) { r.Ban = fastlimit.BanPolicy{} })
@@ -86,6 +87,10 @@ func TestBans(t *testing.T) {
 	eventually(t, "the end", func() bool {
 		return short.banned(client) == 0 && b.Stats().Delta.Bans.UnbansReceived+short.Stats().Delta.Bans.UnbansReceived >= 1
 	})
+	was := <-ended
+	if p, _ := was.Prefix(); p != netip.MustParsePrefix(client+"/32") {
+		t.Errorf("ended: %+v", was)
+	}
 	for _, n := range []*testNode{b, short, shadow, other, without, off, old} {
 		if s := n.Stats().Delta.Bans; s.Sent+s.UnbansSent > 0 {
 			t.Errorf("what others have told was told on: %+v", s)
@@ -113,7 +118,7 @@ func TestBanUnderAnotherName(t *testing.T) {
 	r, _ := lim.Rule("r")
 	key := r.AddrKey(netip.MustParseAddr("192.0.2.7"))
 	ban := func(name string, d sketch.Digest) time.Duration {
-		return banner{r}.BanFor(delta.Ban{Digest: d, Name: name, Left: time.Hour, Times: 1})
+		return banner{Rule: r}.BanFor(delta.Ban{Digest: d, Name: name, Left: time.Hour, Times: 1})
 	}
 	if got := ban("4\xc0\x00\x02\x08", key.Digest()); got != 0 {
 		t.Errorf("banned for %v under the address of another", got)

@@ -55,6 +55,11 @@ type Config struct {
 	// Logger receives all logs. nil means slog.Default().
 	Logger *slog.Logger
 
+	// BanEnded is called when a peer has taken back a ban that was applied here, for those
+	// who have passed it on, such as to the kernel. The client may be banned on, for what
+	// others have said. It must not block. Optional.
+	BanEnded func(fastlimit.Ban)
+
 	tune func(*memberlist.Config) // for tests: a faster failure detector
 }
 

@@ -23,8 +23,8 @@ func newCounts(c *Config, incarnation uint64, lim *fastlimit.Limiter) (*counts, 
 	}
 	for _, r := range lim.Rules() {
 		dc.Rules = append(dc.Rules, r)
-		if c := r.Config(); c.Ban.Enabled() {
-			dc.Banners = append(dc.Banners, banner{r})
+		if rc := r.Config(); rc.Ban.Enabled() {
+			dc.Banners = append(dc.Banners, banner{r, c.BanEnded})
 		}
 	}
 	s, err := delta.New(dc)
