@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/fastlimit/fastlimit/internal/cli"
@@ -72,8 +73,8 @@ $`); code != 0 || !want.MatchString(stdout) {
 // What another program answers is no ban, and steers no terminal.
 func TestBansOfStrangers(t *testing.T) {
 	t.Parallel()
-	reply := ""
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, reply) }))
+	var reply atomic.Value
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, reply.Load()) }))
 	defer s.Close()
 	for _, c := range []struct {
 		args, reply string
@@ -91,7 +92,7 @@ func TestBansOfStrangers(t *testing.T) {
 		{"ban", ``, cli.ExitUsage, "prefix"},
 		{"unban", ``, cli.ExitUsage, "key"},
 	} {
-		reply = c.reply
+		reply.Store(c.reply)
 		code, stdout, stderr := command(t, nil, append(strings.Fields(c.args), "--admin", strings.TrimPrefix(s.URL, "http://"))...)
 		if code != c.code || !strings.Contains(stdout+stderr, c.want) || strings.Contains(stdout+stderr, "\x1b") {
 			t.Errorf("%s on %s: exit %d, %q, %q; want %d and %q", c.args, c.reply, code, stdout, stderr, c.code, c.want)

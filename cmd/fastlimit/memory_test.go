@@ -80,7 +80,7 @@ func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
 	file := writeFile(t, "a.yaml", "memory: 128MiB\nrules: [{name: r, key: ip, rate: 1/m, burst: 20}]\n")
 	const mib, none = 1 << 20, 1<<63 - 1
-	ours := server.GoMemory{LimitBytes: (128+32)*mib + (16384*server.ConnectionBytes+(32+128/8)*mib)*5/4, GCPercent: 20}
+	ours := server.GoMemory{LimitBytes: (128+32)*mib + (16384*server.ConnectionBytes+(32+128/8)*mib+bans.Memory)*5/4, GCPercent: 20}
 	for _, tt := range []struct {
 		env  string
 		want server.GoMemory
