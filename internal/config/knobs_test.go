@@ -23,6 +23,7 @@ import (
 
 // notInTheFile are fields of the packages that no setting fills, with the reason.
 var notInTheFile = map[string]string{
+	"gossip.Config.BanEnded":           "the command tells the kernel",
 	"redisstore.Config.Logger":         "wired by the command",
 	"gossip.Config.Logger":             "wired by the command",
 	"fastlimit.Config.Store":           "opened by the command",
