@@ -105,7 +105,8 @@ func (b *besieged) cpu(during time.Duration) float64 {
 }
 
 // socketless waits until no connection of these peers is left but some that the server had closed
-// before their ban, whose ends do not arrive any more. It returns how many.
+// before their ban, whose ends do not arrive any more, or that never were: the end of a handshake
+// was dropped. No process holds either. It returns how many.
 func (b *besieged) socketless(t *testing.T, peers ...netip.Prefix) (closed int) {
 	t.Helper()
 	var left []netns.Socket

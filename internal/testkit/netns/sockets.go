@@ -16,10 +16,10 @@ type Socket struct {
 	Local, Peer netip.AddrPort
 }
 
-// Closed reports whether its process has closed a socket, and the kernel keeps it until the
-// peer confirms that.
+// Closed reports whether no process has the socket: it was closed, and the kernel keeps it
+// until the peer confirms that, or its handshake has not ended.
 func (s Socket) Closed() bool {
-	return slices.Contains([]string{"FIN-WAIT-1", "FIN-WAIT-2", "CLOSING", "LAST-ACK"}, s.State)
+	return slices.Contains([]string{"FIN-WAIT-1", "FIN-WAIT-2", "CLOSING", "LAST-ACK", "SYN-RECV"}, s.State)
 }
 
 // Sockets are those of the servers' connections with peers in a prefix, also what no
