@@ -81,6 +81,7 @@ func newLimiter(plan *Plan, c *Config, old *Limiter) (*Limiter, error) {
 	} else {
 		l.clock.startWall(wallClock)
 	}
+	l.rules = make([]*Rule, 0, len(plan.Rules))
 	for i := range plan.Rules {
 		r, err := newRule(l, i, c, old.keeps(&plan.Rules[i], c))
 		if err != nil {

@@ -113,7 +113,7 @@ func NewPlan(c Config) (*Plan, error) {
 	c.checkSizes(bad)
 	slots := talkerSlots(c.TopTalkers)
 	talkerBytes := slotBytes(slots, len(c.Rules))
-	p := &Plan{}
+	p := &Plan{Rules: make([]RulePlan, 0, len(c.Rules))}
 	if c.shared() {
 		if p.timeout = c.StoreTimeout; p.timeout <= 0 {
 			p.timeout = DefaultStoreTimeout

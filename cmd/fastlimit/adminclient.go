@@ -130,3 +130,9 @@ func (c *adminClient) unreachable(err error) error {
 	}
 	return fmt.Errorf("fastlimit %s: %s does not answer as an admin listener: %w", c.command, c.admin, err)
 }
+
+// stranger is the error for an answer that is not what was asked for: another program may
+// listen there, and answer 200 with JSON too.
+func (c *adminClient) stranger(want string) error {
+	return fmt.Errorf("fastlimit %s: %s did not answer with %s: is it the admin listener of fastlimit?", c.command, c.admin, want)
+}

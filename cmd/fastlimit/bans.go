@@ -43,8 +43,8 @@ func (c *bansCmd) Run(ctx context.Context, sys *system) error {
 		return err
 	}
 	var list bans.List
-	if err := json.Unmarshal(answer, &list); err != nil || list.Bans == nil {
-		return fmt.Errorf("fastlimit bans: %s did not answer with a list of bans: is it the admin listener of fastlimit?", c.Admin)
+	if json.Unmarshal(answer, &list) != nil || list.Bans == nil {
+		return client.stranger("a list of bans")
 	}
 	if c.Output == "json" {
 		return write(sys.stdout, answer, nil)
@@ -97,8 +97,8 @@ func (c *banCmd) Run(ctx context.Context, sys *system) error {
 		return write(sys.stdout, answer, err)
 	}
 	var done bans.Done
-	if err := json.Unmarshal(answer, &done); err != nil || done.Key == "" {
-		return fmt.Errorf("fastlimit ban: %s did not answer with a ban: is it the admin listener of fastlimit?", c.Admin)
+	if json.Unmarshal(answer, &done) != nil || done.Key == "" {
+		return client.stranger("a ban")
 	}
 	_, err = fmt.Fprintf(sys.stdout, "%s: banned, ends in %v%s\n", printable(done.Key), banEnds(&done.Shown), stillAllowed(&done))
 	return err
@@ -146,8 +146,8 @@ func (c *unbanCmd) Run(ctx context.Context, sys *system) error {
 		return write(sys.stdout, answer, err)
 	}
 	var ended bans.Ended
-	if err := json.Unmarshal(answer, &ended); err != nil || len(ended.Unbanned) == 0 {
-		return fmt.Errorf("fastlimit unban: %s did not answer with what it has unbanned: is it the admin listener of fastlimit?", c.Admin)
+	if json.Unmarshal(answer, &ended) != nil || len(ended.Unbanned) == 0 {
+		return client.stranger("what it has unbanned")
 	}
 	var out bytes.Buffer
 	for _, e := range ended.Unbanned {

@@ -72,8 +72,8 @@ func (c *overrideSetCmd) Run(ctx context.Context, sys *system) error {
 		return write(sys.stdout, answer, err)
 	}
 	var set overrides.Shown
-	if err := json.Unmarshal(answer, &set); err != nil || set.SecondsLeft == nil {
-		return fmt.Errorf("fastlimit override: %s did not answer with an override: is it the admin listener of fastlimit?", c.Admin)
+	if json.Unmarshal(answer, &set) != nil || set.SecondsLeft == nil {
+		return client.stranger("an override")
 	}
 	_, err = fmt.Fprintf(sys.stdout, "%s %s: %s, ends in %v\n", printable(set.Rule), shownKey(set.Key), shownLimit(&set), ends(&set))
 	return err
@@ -156,8 +156,8 @@ func (c *overrideListCmd) Run(ctx context.Context, sys *system) error {
 		return err
 	}
 	var list overrides.List
-	if err := json.Unmarshal(answer, &list); err != nil || list.Overrides == nil {
-		return fmt.Errorf("fastlimit override: %s did not answer with a list of overrides: is it the admin listener of fastlimit?", c.Admin)
+	if json.Unmarshal(answer, &list) != nil || list.Overrides == nil {
+		return client.stranger("a list of overrides")
 	}
 	if c.Output == "json" {
 		return write(sys.stdout, answer, nil)

@@ -86,8 +86,8 @@ func (c *topCmd) show(ctx context.Context, w io.Writer, lead string) error {
 	}
 	// Other services on that port may answer 200 with JSON too: clients must be there,
 	// if only as an empty list.
-	if err := json.Unmarshal(body, &reply); err != nil || reply.Clients == nil {
-		return fmt.Errorf("fastlimit top: %s did not answer with a list of clients: is it the admin listener of fastlimit?", c.Admin)
+	if json.Unmarshal(body, &reply) != nil || reply.Clients == nil {
+		return client.stranger("a list of clients")
 	}
 	if c.Output == "json" {
 		_, err = w.Write(body)
