@@ -15,7 +15,8 @@ const (
 )
 
 // ClientPrefix returns the prefix by which a rule, or a tier of one, counts an address. ok is
-// false if it counts by more than the address, or by something else. With a nil rule, where
+// false if it counts by more than the address, or by something else, or does not limit that
+// client. With a nil rule, where
 // no rule has decided, it is the address or its /64.
 //
 // Of a rule that counts prefixes of another one's clients it is the client's own where that
@@ -34,6 +35,9 @@ func (e *Engine) ClientPrefix(r *fastlimit.Rule, addr netip.Addr) (p netip.Prefi
 		}
 		if of := &e.rules[c.origin]; c.families != 0 && of.overrides != nil {
 			c = of
+		}
+		if c.overrides != nil && c.find(c.limit.AddrKey(addr), addr) == nil {
+			return netip.Prefix{}, false
 		}
 		k = c.key
 	}

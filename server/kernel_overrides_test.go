@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server/internal/decide"
 )
 
 // Of a network that is banned the kernel is given whoever has asked alone, where a neighbour
@@ -56,6 +57,10 @@ func TestOverrideFromNowOn(t *testing.T) {
 	s := start(t, set, withKernel(t, m))
 	flood(t, s.addr, untilBan)
 	f := s.feed.Load()
+	told := decide.Banned{Client: netip.MustParseAddr(attacker), Rule: s.config.Limiter.Rules()[0], Prefix: netip.MustParsePrefix(attacker + "/32")}
+	if !s.decide.StillBanned(told) {
+		t.Error("not banned")
+	}
 	f.Add(netip.MustParsePrefix(beside+"/32"), 1<<40)
 	f.Add(netip.MustParsePrefix("127.0.0.4/30"), 1<<40)
 	eventually(t, func() bool { return f.Stats().Held == 3 })
@@ -64,6 +69,9 @@ func TestOverrideFromNowOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.SetEngine(e, nil)
+	if s.decide.StillBanned(told) { // who has asked just before tells the kernel just after
+		t.Error("banned without a limit")
+	}
 	eventually(t, func() bool { return m.all() == "["+beside+"/32]" })
 	if got := ask(dialFrom(t, attacker, s.addr)); got != 200 {
 		t.Errorf("got %d", got)

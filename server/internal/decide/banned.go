@@ -40,13 +40,17 @@ func (s *Service) OperatorsBan(a netip.Addr) (p netip.Prefix, ok bool) {
 	return p, ok
 }
 
-// StillBanned reports whether a client whose prefix is valid has not been unbanned since.
+// StillBanned reports whether a client whose prefix is valid has not been unbanned since, and
+// is still counted by that prefix: an override may have come meanwhile.
 func (s *Service) StillBanned(b Banned) (ok bool) {
 	if b.Rule == nil {
 		_, ok = s.OperatorsBan(b.Client)
-	} else {
-		_, ok = b.Rule.Banned(b.Rule.AddrKey(b.Client))
+		return ok
 	}
+	if p, _ := s.Snapshot().engine.ClientPrefix(b.Rule, b.Client); p != b.Prefix {
+		return false
+	}
+	_, ok = b.Rule.Banned(b.Rule.AddrKey(b.Client))
 	return ok
 }
 
