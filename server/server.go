@@ -22,7 +22,6 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/metrics"
 	"github.com/fastlimit/fastlimit/server/internal/proxy"
 	"github.com/fastlimit/fastlimit/server/internal/upstream"
-	"github.com/fastlimit/fastlimit/toptalkers"
 )
 
 // Server serves decisions and an admin listener. Use it once: [New], Listen,
@@ -32,6 +31,7 @@ type Server struct {
 	config  Config // with defaults filled in
 	started time.Time
 	talkers *localTalkers // nil: none, or Config.TopTalkers
+	samples sampler       // for /v1/top
 
 	decide  *decide.Service
 	conns   *conn.Conns
@@ -126,8 +126,8 @@ func (s *Server) newAdmin() *admin.Front {
 	if s.config.Bans != nil {
 		c.Bans = s.config.Bans
 	}
-	if t := s.config.TopTalkers; t != nil {
-		c.Top = func(n int) any { return append([]toptalkers.Talker{}, t.Top(n)...) }
+	if s.config.TopTalkers != nil {
+		c.Top = s.top
 	}
 	return admin.New(c)
 }
@@ -241,6 +241,7 @@ func (s *Server) endSecond() {
 	s.decide.EndSecond()
 	s.bans.EndSecond(s.config.Logger)
 	s.conns.EndSecond(time.Since(s.started))
+	s.noteTotals()
 	if s.proxy != nil {
 		s.proxy.EndSecond()
 	}
