@@ -31,6 +31,7 @@ type Server struct {
 	state   atomic.Pointer[state] // what Reload replaces
 	started time.Time
 	talkers atomic.Pointer[localTalkers] // nil: none, or Config.TopTalkers
+	samples sampler                      // for /v1/top
 
 	decide  *decide.Service
 	conns   *conn.Conns
@@ -232,6 +233,7 @@ func (s *Server) endSecond() {
 	s.decide.EndSecond()
 	s.bans.EndSecond(s.config().Logger)
 	s.conns.EndSecond(time.Since(s.started))
+	s.noteTotals()
 	if s.proxy != nil {
 		s.proxy.EndSecond()
 		s.pools.EndSecond()

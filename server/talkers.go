@@ -40,15 +40,13 @@ func (t *localTalkers) Top(n int) []toptalkers.Talker { return t.ranking.Top(n, 
 // tick is called once a second.
 func (t *localTalkers) tick() { t.ranking.Tick(t.limiter.Now()) }
 
-// top answers GET /v1/top: nil if no client is tracked.
-func (s *Server) top(n int) any {
-	var all TopTalkers
-	if all = s.config().TopTalkers; all == nil {
-		t := s.talkers.Load()
-		if t == nil {
-			return nil
-		}
-		all = t
+// ranking is what knows the top talkers; nil if no client is tracked.
+func (s *Server) ranking() TopTalkers {
+	if all := s.config().TopTalkers; all != nil {
+		return all
 	}
-	return append([]toptalkers.Talker{}, all.Top(n)...)
+	if t := s.talkers.Load(); t != nil {
+		return t
+	}
+	return nil
 }

@@ -228,6 +228,9 @@ func TestTopOfTheDenied(t *testing.T) {
 		if math.Abs(c.Rate-tt.rate) > c.Error+0.3 || c.Error > tt.rate*tt.percent/100 {
 			t.Errorf("%v/s beside 9 of %v/s are told as %.1f ± %.1f", tt.rate, tt.most, c.Rate, c.Error)
 		}
+		if denied := tt.rate - 100; math.Abs(c.Denied-denied) > c.Error+0.3 {
+			t.Errorf("of %v/s %v are denied, and told as %.1f ± %.1f", tt.rate, denied, c.Denied, c.Error)
+		}
 	}
 }
 

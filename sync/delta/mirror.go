@@ -23,10 +23,16 @@ const (
 // slot that no packet has mentioned.
 type mirrorSlot struct {
 	pos, gen, count, shed uint64
-	marks                 marks.Counter
+	all, denied           marks.Counter // of count + shed, and of shed
 	name                  [maxName]byte
 	nameLen               uint8
 	gap                   uint32 // mirror.gaps when an entry was last merged
+}
+
+// skip keeps growth out of rates.
+func (s *mirrorSlot) skip(units, shed uint64) {
+	s.all.Skip(units + shed)
+	s.denied.Skip(shed)
 }
 
 type chunk [chunkSlots]mirrorSlot

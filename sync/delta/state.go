@@ -241,14 +241,14 @@ func (s *State) mergeEntryLocked(m *mirror, i int, e *entry) {
 	// includes them for as long as it is over this window.
 	if slot.gap != m.gaps {
 		slot.gap = m.gaps
-		slot.marks.Skip(g.units + g.shed)
+		slot.skip(g.units, g.shed)
 		m.tables[i].skipped.Note(g.units + g.shed)
 	}
 	s.stats.MergedSlots++
 	ok, shed := m.grant(g)
 	if ok < g.units || shed < g.shed {
 		s.stats.Rejected[Cap]++
-		slot.marks.Skip(g.units - ok + g.shed - shed) // not believed, so not in a rate
+		slot.skip(g.units-ok, g.shed-shed) // not believed, so not in a rate
 	}
 	if ok > 0 {
 		s.rules[i].ChargePeer(slot.pos, ok)

@@ -23,17 +23,20 @@ func (s *State) Top(n int, now time.Duration) []toptalkers.Talker {
 type peers struct{ *State }
 
 // Each implements toptalkers.Source.
-func (p peers) Each(f func(node string, rule int, pos, units uint64, name []byte)) {
+func (p peers) Each(f func(c *toptalkers.Count)) {
 	p.mu.Lock()
 	nodes := slices.Collect(maps.Keys(p.members))
 	p.mu.Unlock()
 	for _, node := range nodes {
+		c := toptalkers.Count{Node: node}
 		p.mu.Lock()
 		if m := p.mirrors[node]; m != nil {
 			for i := range m.tables {
+				c.Rule = i
 				m.tables[i].all(func(_ int, slot *mirrorSlot) {
-					if units := slot.marks.Since(slot.count + slot.shed); units > 0 {
-						f(node, i, slot.pos, units, slot.name[:slot.nameLen])
+					if c.Units = slot.all.Since(slot.count + slot.shed); c.Units > 0 {
+						c.Pos, c.Denied, c.Name = slot.pos, slot.denied.Since(slot.shed), slot.name[:slot.nameLen]
+						f(&c)
 					}
 				})
 			}

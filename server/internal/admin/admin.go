@@ -54,9 +54,8 @@ type Config struct {
 	Ready   func() error // why /readyz fails; nil while the server is ready
 	Info    func() Info
 
-	// Top returns up to n clients, the highest rate first: a slice that encodes
-	// as JSON. nil: no client is tracked.
-	Top func(n int) any
+	// Top returns clients, and totals. Its error is for people: no such rule, or ErrNotTracked.
+	Top func(q TopQuery) (Top, error)
 
 	Overrides Overrides             // nil: there are none, and none can be set
 	Bans      Bans                  // likewise

@@ -1,13 +1,35 @@
 package admin
 
-import "net/http"
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
 
-// reload answers POST /v1/reload, when the configuration holds, or with all that is wrong
-// with it.
+	"github.com/fastlimit/fastlimit/internal/denial"
+)
+
+// reload answers POST /v1/reload when the other configuration holds, or with all that is
+// wrong with it, one by one in errors.
 func (f *Front) reload(w http.ResponseWriter, r *http.Request) {
 	if f.Reload == nil {
-		problem(w, http.StatusNotFound, "This server has no configuration that it could read again.")
+		problem(w, http.StatusNotFound, "this server has no configuration that it could read again")
 		return
 	}
-	writeReply(w, map[string]bool{"reloaded": true}, f.Reload(r.Context(), peer(r)))
+	err := f.Reload(r.Context(), peer(r))
+	if err == nil {
+		writeJSON(w, []byte(`{"reloaded":true}`), nil)
+		return
+	}
+	status := statusOf(err)
+	b, _ := json.Marshal(struct { // of strings
+		Type   string   `json:"type"`
+		Title  string   `json:"title"`
+		Status int      `json:"status"`
+		Detail string   `json:"detail"`
+		Errors []string `json:"errors"`
+	}{"about:blank", http.StatusText(status), status, err.Error(), strings.Split(err.Error(), "\n")})
+	w.Header().Set("Content-Type", denial.ProblemMediaType)
+	w.Header().Set(denial.CacheControl, denial.NoStore)
+	w.WriteHeader(status)
+	w.Write(b)
 }
