@@ -91,7 +91,7 @@ func (s *Server) swap(now, next *state) {
 		p.ln.SetOptions(p.options(p.pair, s.http2.Serve))
 	}
 	if c.TopTalkers == nil && c.Limiter != was.Limiter {
-		s.talkers.Store(newLocalTalkers(c.Limiter))
+		s.talkers.Store(s.talkers.Load().follow(c.Limiter))
 	}
 	if s.feed.Load() == nil {
 		return

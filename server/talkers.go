@@ -34,6 +34,18 @@ func newLocalTalkers(lim *fastlimit.Limiter) *localTalkers {
 	return t
 }
 
+// follow returns the top talkers of a limiter that goes on with the one before. t may be nil.
+func (t *localTalkers) follow(lim *fastlimit.Limiter) *localTalkers {
+	if t == nil {
+		return newLocalTalkers(lim)
+	}
+	next := &localTalkers{toptalkers.Follow(t.ranking, lim.Rules()), lim}
+	if next.ranking.Rules() == 0 {
+		return nil
+	}
+	return next
+}
+
 // Top implements TopTalkers.
 func (t *localTalkers) Top(n int) []toptalkers.Talker { return t.ranking.Top(n, t.limiter.Now()) }
 
