@@ -87,6 +87,8 @@ var layers = []struct {
 	{"internal/safetext", nil, "text for logs and terminals"},
 	{"internal/strictjson", nil, "JSON as everybody reads it"},
 	{"internal/filestat", nil, "whether a file has changed, whatever is in it"},
+	{"internal/frames", nil, "pieces of a file with checksums, whatever is in them"},
+	{"internal/machine", nil, "which machine this is, and for how long"},
 	{"sketch", nil, "pure arithmetic, at the bottom"},
 	{"ban", []string{"sketch"}, "who was denied too often: times are arguments, and no kernel"},
 	{"window", []string{"sketch"}, "turns the generations of a sketch, and knows nothing else"},
@@ -164,7 +166,7 @@ var layers = []struct {
 }
 
 // basics know nothing of this module, and everybody may import them.
-var basics = []string{"internal/field", "internal/marks", "internal/heap", "internal/ascii", "internal/safetext", "internal/strictjson", "internal/filestat"}
+var basics = []string{"internal/field", "internal/marks", "internal/heap", "internal/ascii", "internal/safetext", "internal/strictjson", "internal/filestat", "internal/frames", "internal/machine"}
 
 func TestLayers(t *testing.T) {
 	t.Parallel()
@@ -194,7 +196,7 @@ func TestLayers(t *testing.T) {
 // not listed: nothing imports them but tests.
 var order = [][]string{
 	{
-		"internal/field", "internal/ascii", "internal/heap", "internal/filestat", "internal/marks", "internal/safetext", "internal/prom", "internal/cli", "internal/migrate/nginxconf",
+		"internal/field", "internal/ascii", "internal/heap", "internal/filestat", "internal/frames", "internal/machine", "internal/marks", "internal/safetext", "internal/prom", "internal/cli", "internal/migrate/nginxconf",
 		"bench/defaults", "bench/reference", "bench/proc", "bench/load", "bench/report",
 	},
 	{"sketch", "server/internal/nowait", "server/internal/text", "internal/strictjson", "internal/operator", "bucket/registry"},
