@@ -7,7 +7,7 @@
 //
 // Numbers are little endian. A checksum is the xxhash64 of everything from the begin of the
 // file on, so that frames cannot be missing, doubled or of another file. A frame of kind
-// [End] is the last one: a file that was cut at the end of a frame lacks it. Checksums
+// 0 is the last one: a file that was cut at the end of a frame lacks it. Checksums
 // tell damage, not forgery.
 package frames
 
@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	// End is the kind of the last frame, which is empty.
-	End = 0
-	// MaxBody is the longest body of a frame in bytes.
-	MaxBody = 16 << 20
+	// end is the kind of the last frame, which is empty.
+	end = 0
+	// maxBody is the longest body of a frame in bytes.
+	maxBody = 16 << 20
 
 	magicBytes = 8
 	headBytes  = 5
@@ -62,8 +62,8 @@ func NewWriter(w io.Writer, magic string, version uint32) (*Writer, error) {
 
 // Frame writes a frame, with three calls of the underlying writer at most.
 func (f *Writer) Frame(kind byte, body []byte) error {
-	if len(body) > MaxBody {
-		return fmt.Errorf("frames: a body of %d bytes: want at most %d", len(body), MaxBody)
+	if len(body) > maxBody {
+		return fmt.Errorf("frames: a body of %d bytes: want at most %d", len(body), maxBody)
 	}
 	f.buf = binary.LittleEndian.AppendUint32(append(f.buf[:0], kind), uint32(len(body))) //nolint:gosec // bounded
 	if err := f.write(f.buf); err != nil {
@@ -77,7 +77,7 @@ func (f *Writer) Frame(kind byte, body []byte) error {
 }
 
 // End writes the last frame.
-func (f *Writer) End() error { return f.Frame(End, nil) }
+func (f *Writer) End() error { return f.Frame(end, nil) }
 
 func (f *Writer) write(b []byte) error {
 	f.sum.Write(b)
@@ -120,7 +120,7 @@ func (f *Reader) Next() (kind byte, body []byte, err error) {
 	}
 	f.sum.Write(head)
 	n := binary.LittleEndian.Uint32(head[1:])
-	if n > MaxBody {
+	if n > maxBody {
 		return 0, nil, fmt.Errorf("%w: a frame of %d bytes", ErrDamaged, n)
 	}
 	f.body.Reset()
@@ -138,8 +138,8 @@ func (f *Reader) Next() (kind byte, body []byte, err error) {
 		return 0, nil, fmt.Errorf("%w: a checksum is wrong", ErrDamaged)
 	}
 	f.sum.Write(sum)
-	if kind == End {
-		return End, nil, io.EOF
+	if kind == end {
+		return end, nil, io.EOF
 	}
 	return kind, f.body.Bytes(), nil
 }
