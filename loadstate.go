@@ -2,7 +2,6 @@ package fastlimit
 
 import (
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
@@ -96,28 +95,6 @@ func (s *loading) filter(due time.Duration) error {
 		err = fmt.Errorf("%w: a filter", ErrStateDamaged)
 	}
 	return err
-}
-
-// marksReader reads the frames of the filter as one stream, for the library.
-type marksReader struct {
-	s    *loading
-	left []byte
-	err  error
-}
-
-func (r *marksReader) Read(b []byte) (int, error) {
-	if len(r.left) == 0 {
-		if r.err = r.s.next(); r.err != nil {
-			return 0, r.err
-		}
-		if r.s.err != nil || r.s.kind != frameMarks {
-			return 0, io.ErrUnexpectedEOF
-		}
-		r.left = r.s.body
-	}
-	n := copy(b, r.left)
-	r.left = r.left[n:]
-	return n, nil
 }
 
 // liveTiers makes the tiers of [Rule.NewTier] that the rule had.

@@ -158,35 +158,11 @@ func (s *saving) filter() error {
 	if err := s.w.Frame(frameFilter, binary.AppendUvarint(nil, uint64(state.Due))); err != nil { //nolint:gosec // a time
 		return err
 	}
-	w := &filterWriter{s: s}
+	w := &marksWriter{to: s.w}
 	for _, g := range [...]io.WriterTo{state.Current, state.Previous} {
 		if _, err := g.WriteTo(w); err != nil {
 			return err
 		}
 	}
 	return w.flush()
-}
-
-// filterWriter writes frames of what the library writes in small pieces.
-type filterWriter struct {
-	s   *saving
-	buf []byte
-}
-
-const filterPiece = 64 << 10
-
-func (w *filterWriter) Write(b []byte) (int, error) {
-	if w.buf = append(w.buf, b...); len(w.buf) < filterPiece {
-		return len(b), nil
-	}
-	return len(b), w.flush()
-}
-
-func (w *filterWriter) flush() error {
-	if len(w.buf) == 0 {
-		return nil
-	}
-	err := w.s.w.Frame(frameMarks, w.buf)
-	w.buf = w.buf[:0]
-	return err
 }

@@ -20,7 +20,7 @@ const (
 
 // Config is what a [Keeper] works with. All of it is required but Every.
 type Config struct {
-	File  *File
+	Path  string                  // of the file, for the log
 	Write func(w io.Writer) error // what the file is to have, in pieces
 	Log   *slog.Logger
 	Every time.Duration // 0 means Every
@@ -67,10 +67,10 @@ func NewKeeper(c Config) *Keeper {
 }
 
 // Run writes the file again and again until ctx ends. What it is writing then, it gives up.
-func (k *Keeper) Run(ctx context.Context) {
+func (k *Keeper) Run(ctx context.Context, f *File) {
 	for wait(ctx, k.config.Every) {
 		begun := time.Now()
-		n := k.write(func(w io.Writer) io.Writer { return &pacer{w: w, ctx: ctx, begun: begun} })
+		n := k.write(f, func(w io.Writer) io.Writer { return &pacer{w: w, ctx: ctx, begun: begun} })
 		if rest := due(n) - time.Since(begun) - k.config.Every; !wait(ctx, rest) {
 			return
 		}
@@ -78,12 +78,12 @@ func (k *Keeper) Run(ctx context.Context) {
 }
 
 // Finish writes the file once more, without pauses. Call it when Run has returned.
-func (k *Keeper) Finish() { k.write(func(w io.Writer) io.Writer { return w }) }
+func (k *Keeper) Finish(f *File) { k.write(f, func(w io.Writer) io.Writer { return w }) }
 
 // write writes the file, and says so if that fails, and when it does no more.
-func (k *Keeper) write(paced func(io.Writer) io.Writer) (n int64) {
+func (k *Keeper) write(f *File, paced func(io.Writer) io.Writer) (n int64) {
 	begun := time.Now()
-	n, err := k.config.File.Write(func(w io.Writer) error { return k.config.Write(paced(w)) })
+	n, err := f.Write(func(w io.Writer) error { return k.config.Write(paced(w)) })
 	if errors.Is(err, context.Canceled) {
 		return n
 	}
@@ -93,9 +93,9 @@ func (k *Keeper) write(paced func(io.Writer) io.Writer) (n int64) {
 	if class != k.bad {
 		if class != "" {
 			k.config.Log.Error("state file not written: the last good one stays, and this process goes on; tried again every few seconds",
-				slog.String("file", k.config.File.path), slog.String("class", string(class)), slog.Any("error", err))
+				slog.String("file", k.config.Path), slog.String("class", string(class)), slog.Any("error", err))
 		} else {
-			k.config.Log.Info("state file written again", slog.String("file", k.config.File.path))
+			k.config.Log.Info("state file written again", slog.String("file", k.config.Path))
 		}
 		k.bad = class
 	}
