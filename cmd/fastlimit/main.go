@@ -9,6 +9,7 @@
 // A file for each command, and for serve those of what it is built from:
 //
 //	serve.go ─► node.go ─► store.go    the store that nodes share, of any driver
+//	                    ─► state.go    what a restart is not to forget, in a file
 //	                    ─► memory.go   Go's memory limits, from the configuration
 //	                    ─► live.go     the overrides that operators set
 //	                    ─► livebans.go what they see of bans, and ban themselves

@@ -26,6 +26,7 @@ type node struct {
 	log *slog.Logger
 
 	store   *store // nil: buckets are in memory
+	state   *state // nil: a restart forgets
 	limiter *fastlimit.Limiter
 	plan    fastlimit.Plan
 	cluster *gossip.Cluster // nil: there is none
@@ -56,7 +57,10 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	if n.store, err = openStore(ctx, cfg, log); err != nil {
 		return nil, err
 	}
-	if n.limiter, err = fastlimit.New(n.limiterConfig()); err != nil {
+	if n.state, err = openState(cfg, log); err != nil {
+		return nil, err
+	}
+	if n.limiter, err = n.state.newLimiter(n.limiterConfig()); err != nil {
 		return nil, err
 	}
 	n.plan = n.limiter.Plan() // with what New has rounded and filled in
@@ -80,6 +84,9 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	}
 	n.overrides, n.bans, n.lists = newOverrides(n, &sc), newBans(n, &sc), newLists(n, &sc)
 	newKernel(n, &sc)
+	if n.state != nil {
+		n.state.show(&sc)
+	}
 	// Before the cluster starts: what peers send is to be received within the limits.
 	n.memory = limitMemory(plannedMemory(cfg, &n.plan, &sc), sys.lookupEnv)
 	if n.cluster, err = startCluster(&sc, cfg, &n.kernel); err != nil {
@@ -92,6 +99,9 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	n.kernel.Store(n.server)
 	n.startOverrides()
 	n.bans.Start(n.server)
+	if n.state != nil {
+		n.state.start(n.bans)
+	}
 	n.startLists()
 	return n, nil
 }
@@ -115,6 +125,7 @@ func (n *node) limiterConfig() fastlimit.Config {
 // close stops what newNode has started, the last first. Call it after the server has
 // stopped: its last requests use both. What they refunded is still sent to the store.
 func (n *node) close() {
+	n.state.close()
 	if n.stopLists != nil {
 		n.stopLists()
 	}

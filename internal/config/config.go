@@ -41,6 +41,10 @@ type Config struct {
 	// Kernel is where bans of peers are enforced besides. nil: in user space only.
 	Kernel *Kernel
 
+	// StateFile is where a node keeps what it must not forget when it is restarted. "": it
+	// forgets.
+	StateFile string
+
 	// Policy decides about requests. Its rules are valid and as the file has them:
 	// burst, cost and escalate_at are zero where the file is silent, as package
 	// fastlimit fills in their defaults.

@@ -155,6 +155,7 @@ func topTable() section {
 			{name: "denial_logs", field: "Server.DenialLogs", value: whole(number{least: 0, most: maxDenialLogs, example: "100"}), def: "100", doc: "log lines per second for denials, one per client; the others are only counted"},
 			{name: "access_log", field: "Server.AccessLog", value: mapping(&accessLogSettings), shown: "none", doc: "a line of JSON for each request"},
 			{name: "connections", field: "Server.Connections", value: mapping(&connectionSettings), shown: "below", doc: "limits on client connections"},
+			{name: "state_file", field: "StateFile", value: stateFile(), shown: "none: a restart forgets", doc: "a file in which a node keeps what it knows of clients, for its next start"},
 			{name: "drain", field: "Server.Drain", value: mapping(&drainSettings), shown: "below", doc: "how the server stops on SIGTERM"},
 			{name: "wait", field: "Limits.Wait", value: mapping(&waitSettings), shown: "below", doc: "limits on requests that wait (`max_wait`)"},
 			{
@@ -173,7 +174,7 @@ func topTable() section {
 				doc: "most overrides of all rules together",
 			},
 			{name: "rules", field: "Policy.Rules", value: ruleList(), required: "nothing would be limited: " + rulesExample, doc: "the limits"},
-		}, reserved("watch", "state_file")...),
+		}, reserved("watch")...),
 	}
 }
 
