@@ -72,13 +72,21 @@ type saving struct {
 func (s *saving) header(at machine.Instant) *stateHeader {
 	l := s.limiter
 	h := &stateHeader{
-		At: at, Now: s.now, Manual: l.manual != nil, Wall: l.clock.wallTime(s.now), Window: l.plan.Window, FilterWords: l.plan.filterWords,
-		StoreTimeout: l.plan.timeout,
+		At: at, Now: s.now, Manual: l.manual != nil, Wall: l.clock.wallTime(s.now), StoreTimeout: l.plan.timeout,
+	}
+	if l.filter != nil {
+		h.Window, h.FilterWords = l.plan.Window, l.plan.filterWords
 	}
 	for i, r := range l.rules {
 		rp := &l.plan.Rules[i]
 		h.Shared, h.Nodes = r.shared != nil, rp.nodes
-		sr := stateRule{Config: r.config, Blocks: rp.blocks, Sets: rp.sets, Bans: rp.Bans}
+		sr := stateRule{Config: r.config, Sets: rp.sets}
+		if r.sketch != nil {
+			sr.Blocks = rp.blocks
+		}
+		if r.bans != nil {
+			sr.Bans = rp.Bans
+		}
 		for k := range rp.Tiers {
 			sr.Tiers = append(sr.Tiers, rp.Tiers[k].sets)
 		}
