@@ -80,6 +80,23 @@ func (r *Rule) TalkerName(name []byte) string {
 	return "?" + strconv.QuoteToASCII(string(name))
 }
 
+// TalkerKey takes a name of [Rule.TopTalkers] apart: it is the prefix by which the rule
+// groups an address, or else, with the zero Prefix, the parts of [Rule.BytesKey], which
+// refer to name. ok is false if the name was cut, or is none.
+func (r *Rule) TalkerKey(name []byte) (p netip.Prefix, parts [][]byte, ok bool) {
+	if p, ok = r.talkerPrefix(name); ok || len(name) == 0 || name[0] != talkerParts {
+		return p, nil, ok
+	}
+	for name = name[1:]; len(name) > 0; {
+		n := int(name[0])
+		if name = name[1:]; n > len(name) {
+			return p, nil, false
+		}
+		parts, name = append(parts, name[:n:n]), name[n:]
+	}
+	return p, parts, true
+}
+
 func (r *Rule) appendTalkerText(dst, name []byte) ([]byte, bool) {
 	if len(name) == 0 {
 		return nil, false

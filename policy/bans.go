@@ -90,6 +90,28 @@ func (b *Bans) Len() int {
 	return b.until.Size()
 }
 
+// Running is how many have not ended by now.
+func (b *Bans) Running(now time.Time) (n int) {
+	if b == nil {
+		return 0
+	}
+	for _, until := range b.until.All() {
+		if until.After(now) {
+			n++
+		}
+	}
+	return n
+}
+
+// Around returns the ban of the longest prefix that contains all of another one, of those
+// that have not ended by now.
+func (b *Bans) Around(p netip.Prefix, now time.Time) (around netip.Prefix, until time.Time, ok bool) {
+	if b == nil {
+		return around, until, false
+	}
+	return b.around(p, now)
+}
+
 // Lookup returns the ban of the longest prefix that contains an address, of those that
 // have not ended by now. An IPv4-mapped address is looked up as IPv4, and a zone is ignored.
 func (b *Bans) Lookup(addr netip.Addr, now time.Time) (p netip.Prefix, until time.Time, ok bool) {

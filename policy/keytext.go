@@ -1,9 +1,11 @@
 package policy
 
 import (
+	"bytes"
 	"fmt"
 	"net/netip"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/safetext"
@@ -138,6 +140,45 @@ func (k *keyMaker) addrFromText(text string) (netip.Addr, error) {
 		return addr, fmt.Errorf("key %q: the rule counts such clients as %s", text, prefixText(k.prefix(addr)))
 	}
 	return addr, nil
+}
+
+// TalkerKey returns what a client is called by who asks for it in [Engine.KeyFromText], given
+// its name among the top talkers of a rule. It is nil if the name was cut, is none, or has
+// bytes that no text can have.
+func (e *Engine) TalkerKey(rule *fastlimit.Rule, name []byte) []string {
+	k := e.keyOf(rule)
+	p, raw, ok := rule.TalkerKey(name)
+	switch {
+	case !ok || k == nil:
+		return nil
+	case p.IsValid():
+		return []string{prefixText(p)}
+	case len(raw) != len(k.parts):
+		return nil
+	}
+	texts := make([]string, len(raw))
+	for i, b := range raw {
+		if texts[i] = string(b); k.parts[i].Kind == KeyIP {
+			texts[i] = k.addrText(b)
+		}
+		if back, err := k.rawPart(i, texts[i]); err != nil || !utf8.ValidString(texts[i]) || !bytes.Equal(back, b) {
+			return nil
+		}
+	}
+	return texts
+}
+
+// addrText is the text of an address that appendAddr has written; "" if it is none.
+func (k *keyMaker) addrText(b []byte) string {
+	var full [16]byte
+	switch len(b) {
+	case 4:
+		return prefixText(k.prefix(netip.AddrFrom4([4]byte(b))))
+	case 8, 16:
+		copy(full[:], b)
+		return prefixText(k.prefix(netip.AddrFrom16(full)))
+	}
+	return ""
 }
 
 func partFromText(p KeyPart, text string) ([]byte, error) {

@@ -50,7 +50,12 @@ type StoreInfo struct {
 	Distance time.Duration // shortest recent round trip; 0: not known
 	Timeout  time.Duration
 	Late     uint64 // operations answered after Timeout
+
+	Operations uint64 // sent to it
 }
+
+// Section is the name of its section in the file.
+func (i *StoreInfo) Section() string { return cmp.Or(i.Name, "redis") }
 
 // ListFileInfo is what /v1/info shows of a file with entries of a list.
 type ListFileInfo struct {

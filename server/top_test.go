@@ -23,18 +23,23 @@ func (all talkers) Top(n int) []toptalkers.Talker { return all[:min(n, len(all))
 func TestTop(t *testing.T) {
 	t.Parallel()
 	all := talkers{
-		{Rule: "per-ip", Key: "192.0.2.7", Rate: 12.5, Error: 0.5, Nodes: []string{"a", "b"}},
-		{Rule: "per-key", Key: `"k\x1b"`, Rate: 1, Nodes: []string{"a"}},
+		{Rule: "per-ip", Key: "192.0.2.7", Name: "4\xc0\x00\x02\x07", Rate: 12.5, Denied: 11, Error: 0.5, Nodes: []string{"a", "b"}},
+		{Rule: "per-key", Key: `"k\x1b"`, Rate: 1, Nodes: []string{"a"}}, // of a rule that is gone
 	}
 	s := start(t, perIP(), func(c *Config) { c.TopTalkers = all })
+	const first = `{"rule":"per-ip","key":"192.0.2.7","rate":12.5,"error":0.5,"denied":11,"limit":1,"share":12.5,"mode":"enforce","banned_for":0,"nodes":["a","b"],"key_parts":["192.0.2.7"]}`
 	for path, want := range map[string]string{
-		"/v1/top":     `{"clients":[{"rule":"per-ip","key":"192.0.2.7","rate":12.5,"error":0.5,"nodes":["a","b"]},{"rule":"per-key","key":"\"k\\x1b\"","rate":1,"error":0,"nodes":["a"]}]}`,
-		"/v1/top?n=1": `{"clients":[{"rule":"per-ip","key":"192.0.2.7","rate":12.5,"error":0.5,"nodes":["a","b"]}]}`,
+		"/v1/top":     `{"clients":[` + first + `,{"rule":"per-key","key":"\"k\\x1b\"","rate":1,"error":0,"denied":0,"limit":null,"share":null,"mode":"","banned_for":0,"nodes":["a"],"key_parts":null}],"totals":{"requests":`,
+		"/v1/top?n=1": `{"clients":[` + first + `],"totals":{"requests":`,
 	} {
 		resp := get(t, "http://"+s.admin+path)
-		if got := strings.TrimSpace(string(readAll(t, resp))); got != want || resp.Header.Get("Content-Type") != "application/json" {
+		if got := string(readAll(t, resp)); !strings.HasPrefix(got, want) || resp.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %s\nwant %s", path, got, want)
 		}
+	}
+	resp := get(t, "http://"+s.admin+"/v1/top?rule=per-%1bip")
+	if body := string(readAll(t, resp)); resp.StatusCode != http.StatusNotFound || !strings.Contains(body, "this node has per-ip") || strings.Contains(body, "\x1b") {
+		t.Errorf("%d %s", resp.StatusCode, body)
 	}
 }
 
@@ -46,7 +51,7 @@ func TestTopOfNobody(t *testing.T) {
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
 	quiet := start(t, perIP(), func(c *Config) { c.TopTalkers = talkers(nil) })
-	if body := string(readAll(t, get(t, "http://"+quiet.admin+"/v1/top"))); body != "{\"clients\":[]}\n" {
+	if body := string(readAll(t, get(t, "http://"+quiet.admin+"/v1/top"))); !strings.HasPrefix(body, `{"clients":[],"totals":{`) {
 		t.Errorf("%s", body)
 	}
 }
@@ -73,7 +78,7 @@ func TestTopOfThisNode(t *testing.T) {
 			time.Sleep(time.Second)
 			s.tick()
 		}
-		top := s.config.TopTalkers.Top(3)
+		top := s.ranking().Top(3)
 		if len(top) != 1 || top[0].Key != "192.0.2.7" || top[0].Rate < 0.8 || top[0].Rate > 1.2 || len(top[0].Nodes) != 1 {
 			t.Errorf("%+v, want 192.0.2.7 with 1/s", top)
 		}

@@ -65,7 +65,7 @@
 // m is what the set missed. At all times, for the units u of a client in this
 // epoch and the N of all clients of its set,
 //
-//	without a slot   u <= m <= N/5
+//	without a slot   u <= m <= N/5, or N/4 while a slot is sheltered
 //	with one         u <= weight  and  u <= growth of count + m
 //
 // and count is exact: the units since the client took the slot over. There are
@@ -76,7 +76,9 @@
 // What a table of buckets has denied is noted beside the counts ([TopTalkers.Shed]),
 // by chance where it is much ([TopTalkers.Drawn]); what was noted of clients without
 // a slot, and all that was counted of those who have lost theirs, [TopTalkers.Missed]
-// and [TopTalkers.Dropped] bound for each client.
+// and [TopTalkers.Dropped] bound for each client. Denials count for no weight: a flood of
+// denied clients must not keep others from being counted. But the slot of the one that was
+// denied most in a set is sheltered: nobody takes it, and it stays in the next epoch.
 //
 // A client that takes a slot over with one unit is told of (has a name, a
 // generation) from its second hit on; until then it hides m + 1. Of a crowd of

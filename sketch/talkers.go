@@ -41,12 +41,20 @@ type talkerSet struct {
 	// missed is m, the most units in this epoch of a client without a slot. Up
 	// to room it rises without the lock.
 	missed atomic.Uint64
-	room   atomic.Uint64 // no more than the least weight of a slot; written under mu
+	room   atomic.Uint64 // no more than the least weight of a slot that can be taken; written under mu
 
 	mu   sync.Mutex
 	live uint8 // bit i: slot i has a client; guarded by mu, like the next two
 	shed uint8 // bit i: its client has been shed since it has the slot
 	past uint8 // bit i: its client had it when the epoch began
+
+	// shelter has the bit of the slot that nobody takes in this epoch, if there is one: that
+	// of the client which was denied most in the last one, or else the first in this.
+	// Denials count for no weight, so without it the first newcomer would take the slot of
+	// a client that is banned, whatever that sends. It is one in each set, or a flood of
+	// banned clients would hide the others; and the same for an epoch, or m <= N/4 would
+	// not hold.
+	shelter uint8
 
 	// base is what weights count from: weight = count - base, modulo 2^64, so
 	// that a client that inherits a weight has a base below 0. Guarded by mu.
@@ -274,7 +282,8 @@ func (h *TopTalkers) Read(i int, s *Slot) {
 }
 
 // Turn begins a new epoch: weights begin anew, and slots whose clients were
-// silent for the whole of the last epoch become free.
+// silent for the whole of the last epoch become free. Whoever was only denied, a
+// banned client, was not silent.
 func (h *TopTalkers) Turn() {
 	for x := range h.sets {
 		h.turn(x)
@@ -285,10 +294,11 @@ func (h *TopTalkers) turn(x int) {
 	s := &h.sets[x]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := &h.lost[x]
+	l, most := &h.lost[x], uint64(0)
+	s.shelter = 0
 	for i := range s.slots {
 		c := s.slots[i].count.Load()
-		if c&^unnamed == s.base[i] && s.live>>i&1 != 0 {
+		if c&^unnamed == s.base[i] && s.live>>i&1 != 0 && !h.deniedLocked(x, i) {
 			s.live &^= 1 << i
 			s.slots[i].id.Store(0)
 			h.loseLocked(x, i)
@@ -301,8 +311,12 @@ func (h *TopTalkers) turn(x int) {
 			l.past[i] = c&^unnamed - s.base[i]
 			if s.shed>>i&1 != 0 {
 				shed := h.tenants[x][i].shed
-				l.past[i] += shed - l.base[i]
+				grown := shed - l.base[i]
+				l.past[i] += grown
 				l.base[i] = shed
+				if grown > most {
+					s.shelter, most = 1<<i, grown
+				}
 			}
 			s.past |= 1 << i
 		}
@@ -348,9 +362,14 @@ func (s *talkerSet) findLocked(id uint64) int {
 	return -1
 }
 
-// leastLocked returns the slot of least weight of a full set; as find does it.
+// leastLocked returns the slot of least weight of a full set, as find does it, that is not
+// sheltered.
 func (s *talkerSet) leastLocked() (way int, least uint64) {
-	least = min(s.weightLocked(0)<<2, s.weightLocked(1)<<2|1, s.weightLocked(2)<<2|2, s.weightLocked(3)<<2|3)
+	weights := [talkerWays]uint64{s.weightLocked(0), s.weightLocked(1), s.weightLocked(2), s.weightLocked(3)}
+	if s.shelter != 0 {
+		weights[bits.TrailingZeros8(s.shelter)] = maxWeight
+	}
+	least = min(weights[0]<<2, weights[1]<<2|1, weights[2]<<2|2, weights[3]<<2|3)
 	way, least = int(least&3), least>>2
 	if least == 0 {
 		way = s.idleLocked()
@@ -358,12 +377,20 @@ func (s *talkerSet) leastLocked() (way int, least uint64) {
 	return way, least
 }
 
+// maxWeight is more than any slot has.
+const maxWeight = 1<<62 - 1
+
+// deniedLocked reports whether the client of a slot was shed in this epoch.
+func (h *TopTalkers) deniedLocked(x, way int) bool {
+	return h.sets[x].shed>>way&1 != 0 && h.tenants[x][way].shed != h.lost[x].base[way]
+}
+
 // idleLocked returns, of the slots that were not hit in this epoch, the one of
 // the lowest count. Else an epoch would begin by giving up the heaviest.
 func (s *talkerSet) idleLocked() (way int) {
 	count := ^uint64(0)
 	for i := range s.slots {
-		if c := s.slots[i].count.Load() &^ unnamed; c < count && s.weightLocked(i) == 0 {
+		if c := s.slots[i].count.Load() &^ unnamed; c < count && s.shelter>>i&1 == 0 && s.weightLocked(i) == 0 {
 			way, count = i, c
 		}
 	}

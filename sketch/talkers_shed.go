@@ -67,6 +67,9 @@ func (h *TopTalkers) Shed(d Digest, n uint64) {
 		return
 	}
 	s.shed |= 1 << way
+	if s.shelter == 0 {
+		s.shelter = 1 << way
+	}
 	h.tenants[x][way].shed += n
 }
 

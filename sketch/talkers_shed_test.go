@@ -2,6 +2,7 @@ package sketch
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -109,10 +110,12 @@ func TestMissed(t *testing.T) {
 		h.hit(Digest{ID: 1 + id}, 100+id, nil)
 	}
 	missed(0, 0)
+	h.Shed(Digest{ID: 4}, 1000) // is sheltered from here on
 	h.Shed(Digest{ID: 9}, 5)
 	h.hit(Digest{ID: 9}, 60, nil)
 	missed(65, 0)
 	h.Shed(Digest{ID: 1}, 7)
+	h.Shed(Digest{ID: 4}, 1000)
 	h.Turn()
 	missed(65, 0)
 	if n := h.Dropped(); n != 0 {
@@ -135,11 +138,76 @@ func TestMissed(t *testing.T) {
 		t.Errorf("%+v, want 4 shed and a count of 2", s)
 	}
 	h.Turn()
-	for range 2 {
-		h.Shed(Digest{ID: 20}, 6)
-		h.Turn() // it was silent, and loses its slot though it was shed
+	h.Shed(Digest{ID: 20}, 6)
+	h.Turn() // it was denied only, and keeps its slot
+	if s := readTalker(h, h.Find(Digest{ID: 20})); s.Shed != 10 || s.Weight != 0 {
+		t.Errorf("%+v, want 10 shed", s)
 	}
-	if u, _ := h.Missed(0); u < 65+8+3+6 {
-		t.Errorf("missed %d, want %d at least", u, 65+8+3+6)
+	missed(65+8+3, 0)
+	h.Dropped() // of others
+	h.Turn()    // it was silent, and loses its slot
+	if n := h.Dropped(); h.Find(Digest{ID: 20}) >= 0 || n != 6 {
+		t.Errorf("in slot %d, dropped %d, want 6", h.Find(Digest{ID: 20}), n)
+	}
+}
+
+// TestShelter: a client that is banned is denied only, which counts for no weight. Its slot
+// stays, whoever comes; one in each set.
+func TestShelter(t *testing.T) {
+	t.Parallel()
+	h := newTalkers(t, 4)
+	h.hit(Digest{ID: 1}, 2, nil)
+	h.hit(Digest{ID: 2}, 2, nil)
+	next := uint64(10)
+	for epoch := range 4 {
+		for i := range uint64(200) {
+			h.Shed(Digest{ID: 1}, 5)
+			h.Shed(Digest{ID: 2}, 4) // less
+			next++
+			h.hit(Digest{ID: next}, 3+i%3, nil)
+			h.hit(Digest{ID: 3}, 9, nil)
+		}
+		slot := h.Find(Digest{ID: 1})
+		if slot < 0 {
+			t.Fatalf("epoch %d: whoever is denied most has lost its slot", epoch)
+		}
+		if s := readTalker(h, slot); s.Shed != uint64(1000*(epoch+1)) { //nolint:gosec // positive
+			t.Errorf("epoch %d: %+v", epoch, s)
+		}
+		if h.Find(Digest{ID: 2}) >= 0 || h.Find(Digest{ID: 3}) < 0 {
+			t.Errorf("epoch %d: the second has slot %d, want none, and whoever sends most %d", epoch, h.Find(Digest{ID: 2}), h.Find(Digest{ID: 3}))
+		}
+		h.Turn()
+	}
+	h.Turn()
+	if h.Find(Digest{ID: 1}) >= 0 || h.sets[0].shelter != 0 {
+		t.Errorf("it was silent, and has slot %d, sheltered %b", h.Find(Digest{ID: 1}), h.sets[0].shelter)
+	}
+}
+
+// TestShelterAgainstExactCounts: the bounds of the package comment hold with it, and of
+// what a set missed with one slot less.
+func TestShelterAgainstExactCounts(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		h := newTalkers(t, 8)
+		m := newTalkerModel(h, talkerClients(h, rng, 30, func(rng *rand.Rand, i int) Digest { return Digest{Pos: rng.Uint64(), ID: uint64(i)} })) //nolint:gosec // positive
+		for i := range 4000 {
+			c := int(rng.ExpFloat64()*6) % len(m.clients)
+			if rng.IntN(3) == 0 {
+				h.Shed(m.clients[c], 1+rng.Uint64N(50))
+				if slot, live := m.place(c); live {
+					m.active[slot] = true
+				}
+			} else if err := m.hit(c, 1+rng.Uint64N(3)); err != nil {
+				t.Fatalf("seed %d, hit %d: %v", seed, i, err)
+			}
+			if rng.IntN(500) == 0 {
+				if err := m.turn(); err != nil {
+					t.Fatalf("seed %d, turn after hit %d: %v", seed, i, err)
+				}
+			}
+		}
 	}
 }

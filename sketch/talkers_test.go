@@ -132,7 +132,7 @@ func (m *talkerModel) checkSet(x int) error {
 	switch {
 	case missed > 0 && free != 0:
 		return fmt.Errorf("set %d: %d units missed though a slot is free", x, missed)
-	case weights != m.inSet[x] || missed > m.inSet[x]/(talkerWays+1):
+	case weights != m.inSet[x] || missed > m.inSet[x]/talkerWays, missed > m.inSet[x]/(talkerWays+1) && set.shelter == 0:
 		return fmt.Errorf("set %d: weights and missed are %d, missed %d, of %d units", x, weights, missed, m.inSet[x])
 	}
 	held := 0

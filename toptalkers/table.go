@@ -24,8 +24,8 @@ type table struct {
 
 // slotMarks are the marks of a slot, and the generation they belong to.
 type slotMarks struct {
-	marks.Counter
-	gen uint64
+	all, denied marks.Counter
+	gen         uint64
 }
 
 // setMarks are the units that a set of the table had missed at each of the last
@@ -55,7 +55,8 @@ func (t *table) mark(n int) {
 			*m = slotMarks{gen: s.Gen}
 		}
 		for range n {
-			m.Roll(s.Count + s.Shed)
+			m.all.Roll(s.Count + s.Shed)
+			m.denied.Roll(s.Shed)
 		}
 	}
 }
@@ -88,12 +89,13 @@ func (t *table) missedSince(mark int) (most uint64) {
 	return most
 }
 
-// recent is the growth of slot i, of which s is a copy, within the window of rates.
-func (t *table) recent(i int, s *sketch.Slot) uint64 {
+// recent is the growth of slot i, of which s is a copy, within the window of rates,
+// and how much of it was denied.
+func (t *table) recent(i int, s *sketch.Slot) (units, denied uint64) {
 	if m := &t.slots[i]; s.Gen == m.gen {
-		return m.Since(s.Count + s.Shed)
+		return m.all.Since(s.Count + s.Shed), m.denied.Since(s.Shed)
 	}
-	return s.Count + s.Shed
+	return s.Count + s.Shed, s.Shed
 }
 
 // doubt is the Doubt of the table over the window of rates. The grain is the largest

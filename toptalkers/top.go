@@ -13,11 +13,21 @@ import (
 // a cluster. Rules are numbered as in [Ranking.Rules].
 type Source interface {
 	// Each calls f with the units that each client sent to each node since the
-	// mark before the last one. name is borrowed, and empty if unknown. Top calls
-	// Each twice; the second call may include later units.
-	Each(f func(node string, rule int, pos, units uint64, name []byte))
+	// mark before the last one. What f gets is borrowed. Top calls Each twice; the
+	// second call may include later units.
+	Each(f func(c *Count))
 	// Doubt bounds what Each leaves out.
 	Doubt(rule int) Doubt
+}
+
+// Count is what one node has counted of one client.
+type Count struct {
+	Node   string
+	Rule   int
+	Pos    uint64 // sketch.Digest.Pos
+	Units  uint64
+	Denied uint64 // of Units: by the bucket table or a ban
+	Name   []byte // empty if unknown
 }
 
 // client is a client of a rule.
@@ -29,10 +39,13 @@ type client struct {
 // candidate is a client among the top n, before its name and nodes are known.
 type candidate struct {
 	client
-	units uint64
+	sum
 	name  []byte
 	nodes []string
 }
+
+// sum is what all nodes have counted of a client.
+type sum struct{ units, denied uint64 }
 
 // Top returns the n clients with the highest rates, highest first; with sources, a
 // rate is the sum over this node and all of them. Top reads all tables twice, first
@@ -40,30 +53,33 @@ type candidate struct {
 // those of every client. It locks out Tick during one reading (BenchmarkTop in
 // package delta).
 func (r *Ranking) Top(n int, now time.Duration, others ...Source) []Talker {
-	sums := map[client]uint64{}
-	r.each(others, func(_ string, rule int, pos, units uint64, _ []byte) { sums[client{rule, pos}] += units })
+	sums := map[client]sum{}
+	r.each(others, func(c *Count) {
+		s := sums[client{c.Rule, c.Pos}]
+		sums[client{c.Rule, c.Pos}] = sum{s.units + c.Units, s.denied + c.Denied}
+	})
 	top := r.highest(sums, n)
 	found := map[client]*candidate{}
 	for i := range top {
 		found[top[i].client] = &top[i]
 	}
-	r.each(others, func(node string, rule int, pos, _ uint64, name []byte) {
-		c := found[client{rule, pos}]
+	r.each(others, func(n *Count) {
+		c := found[client{n.Rule, n.Pos}]
 		if c == nil {
 			return
 		}
 		if len(c.name) == 0 {
-			c.name = slices.Clone(name)
+			c.name = slices.Clone(n.Name)
 		}
-		if !slices.Contains(c.nodes, node) {
-			c.nodes = append(c.nodes, node)
+		if !slices.Contains(c.nodes, n.Node) {
+			c.nodes = append(c.nodes, n.Node)
 		}
 	})
 	return r.talkers(top, others, now)
 }
 
 // each calls f with the recent units of each client, by node.
-func (r *Ranking) each(others []Source, f func(node string, rule int, pos, units uint64, name []byte)) {
+func (r *Ranking) each(others []Source, f func(c *Count)) {
 	r.mu.Lock()
 	for i := range r.tables {
 		r.eachLocked(i, f)
@@ -74,30 +90,31 @@ func (r *Ranking) each(others []Source, f func(node string, rule int, pos, units
 	}
 }
 
-func (r *Ranking) eachLocked(rule int, f func(node string, rule int, pos, units uint64, name []byte)) {
+func (r *Ranking) eachLocked(rule int, f func(c *Count)) {
 	var s sketch.Slot
-	t := &r.tables[rule]
+	t, c := &r.tables[rule], Count{Node: r.node, Rule: rule}
 	for i := range t.slots {
 		t.talkers.Read(i, &s)
 		if !s.Live {
 			continue
 		}
-		if units := t.recent(i, &s); units > 0 {
-			f(r.node, rule, s.Pos, units, s.Name[:s.NameLen])
+		if c.Units, c.Denied = t.recent(i, &s); c.Units > 0 {
+			c.Pos, c.Name = s.Pos, s.Name[:s.NameLen]
+			f(&c)
 		}
 	}
 }
 
 // highest returns the n clients with the most units, highest first; ties are broken
 // by rule and position, so that the order does not depend on the map's.
-func (r *Ranking) highest(sums map[client]uint64, n int) []candidate {
+func (r *Ranking) highest(sums map[client]sum, n int) []candidate {
 	var top []candidate
 	units := func(c candidate) float64 { return float64(c.units) / r.scale(c.rule) }
 	order := func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(units(b), units(a)), cmp.Compare(a.rule, b.rule), cmp.Compare(a.pos, b.pos))
 	}
-	for k, units := range sums {
-		c := candidate{client: k, units: units}
+	for k, s := range sums {
+		c := candidate{client: k, sum: s}
 		if len(top) >= n && (n < 1 || order(c, top[n-1]) > 0) {
 			continue
 		}
@@ -139,8 +156,9 @@ func (r *Ranking) talkers(top []candidate, others []Source, now time.Duration) [
 			key = rule.TalkerName(c.name)
 		}
 		all = append(all, Talker{
-			Rule: rule.Name(), Key: key, Nodes: c.nodes,
-			Rate: float64(c.units) / window / r.scale(c.rule), Error: doubts[c.rule].Of(c.units) / window / r.scale(c.rule),
+			Rule: rule.Name(), Key: key, Name: string(c.name), Nodes: c.nodes,
+			Rate: float64(c.units) / window / r.scale(c.rule), Denied: float64(c.denied) / window / r.scale(c.rule),
+			Error: doubts[c.rule].Of(c.units) / window / r.scale(c.rule),
 		})
 	}
 	return all

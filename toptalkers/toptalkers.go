@@ -68,9 +68,16 @@ type Talker struct {
 	// Error is 0 if every client has a slot and few units are denied. It is large
 	// for 10 s after a node joins or was silent: the counts that had piled up there
 	// arrive at once and are left out of Rate.
-	Rate  float64  `json:"rate"`
-	Error float64  `json:"error"`
-	Nodes []string `json:"nodes"` // names of the nodes that count the client
+	Rate  float64 `json:"rate"`
+	Error float64 `json:"error"`
+	// Denied is how much of Rate the bucket table or a ban denied, within ± Error. It
+	// leaves out what only the exact bucket denied: of clients that go on asking that is
+	// the first denial of a series, but with [fastlimit.RuleConfig].CountDenied all of
+	// them until the window is full.
+	Denied float64  `json:"denied"`
+	Nodes  []string `json:"nodes"` // names of the nodes that count the client
+	// Name is the compact name that Key was written from; empty while it is unknown.
+	Name string `json:"-"`
 }
 
 // Ranking ranks the top talkers of this node's rules. Safe for concurrent use; now

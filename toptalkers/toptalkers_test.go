@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/ban"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -228,6 +229,9 @@ func TestTopOfTheDenied(t *testing.T) {
 		if math.Abs(c.Rate-tt.rate) > c.Error+0.3 || c.Error > tt.rate*tt.percent/100 {
 			t.Errorf("%v/s beside 9 of %v/s are told as %.1f ± %.1f", tt.rate, tt.most, c.Rate, c.Error)
 		}
+		if denied := tt.rate - 100; math.Abs(c.Denied-denied) > c.Error+0.3 {
+			t.Errorf("of %v/s %v are denied, and told as %.1f ± %.1f", tt.rate, denied, c.Denied, c.Error)
+		}
 	}
 }
 
@@ -264,5 +268,42 @@ func TestNobodyChoosesWhatIsNoted(t *testing.T) {
 	d, got := Doubt{Grain: 128}, victims()-before
 	if denied < 3000 || math.Abs(float64(got)-float64(denied)) > d.Of(got) {
 		t.Errorf("%d denials are told as %d ± %.0f", denied, got, d.Of(got))
+	}
+}
+
+// TestTopOfTheBanned: a client that is banned is only denied. It stays first among a crowd
+// that the table is too small for, and is told with what it sends.
+func TestTopOfTheBanned(t *testing.T) {
+	t.Parallel()
+	var clock fastlimit.ManualClock
+	lim, err := fastlimit.New(fastlimit.Config{Clock: &clock, TopTalkers: 64, Rules: []fastlimit.RuleConfig{{
+		Name: "per-ip", Rate: fastlimit.Rate{N: 10, Per: time.Second},
+		Ban: ban.Policy{After: 50, Within: 10 * time.Second, For: 10 * time.Minute},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, _ := lim.Rule("per-ip")
+	top, now := New("this", lim.Rules()), time.Duration(0)
+	crowd := uint32(0)
+	for second := range 90 {
+		for range 10 {
+			now += 100 * time.Millisecond
+			clock.Set(now)
+			for range 100 {
+				r.Allow(r.AddrKey(netip.AddrFrom4([4]byte{192, 0, 2, 7})))
+				crowd++
+				for range 1 + crowd%3 {
+					r.Allow(r.AddrKey(netip.AddrFrom4([4]byte{10, 0, byte(crowd % 600 >> 8), byte(crowd % 600)})))
+				}
+			}
+		}
+		top.Tick(now)
+		if second < 20 || second%7 != 0 {
+			continue
+		}
+		if c := top.Top(1, now)[0]; c.Key != "192.0.2.7" || math.Abs(c.Rate-1000) > c.Error+1 || c.Error > 300 || math.Abs(c.Denied-1000) > c.Error+1 {
+			t.Errorf("second %d: %+v, want 192.0.2.7 with 1000/s, all of it denied", second, c)
+		}
 	}
 }

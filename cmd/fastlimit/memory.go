@@ -36,7 +36,7 @@ const (
 	storeBytes = 4 << 20
 	// mirrorSlot is the bytes of a slot of a peer's table of top talkers; localSlot
 	// is what a local slot takes in addition to the table itself.
-	mirrorSlot, localSlot = 100, 100
+	mirrorSlot, localSlot = 116, 100
 	// minGCPercent keeps the collector from running all the time when the tables
 	// are large.
 	minGCPercent = 5

@@ -93,7 +93,7 @@ func (s *store) show(sc *server.Config) {
 	sc.Ready = s.readiness(sc.Limiter.Rules())
 	sc.Store = func() server.StoreInfo {
 		st := s.stats()
-		return server.StoreInfo{Name: s.name, State: st.State, Distance: st.Distance, Timeout: st.Timeout, Late: st.Late}
+		return server.StoreInfo{Name: s.name, State: st.State, Distance: st.Distance, Timeout: st.Timeout, Late: st.Late, Operations: st.Takes + st.Peeks + st.Refunds + st.Resets}
 	}
 }
 

@@ -54,6 +54,16 @@ type Config struct {
 	// in Policy too.
 	Lists lists.Config
 
+	// Watch has the node reload when the file changes, or one of Files.
+	Watch bool
+
+	// File is what the configuration was read from, Files are those that its settings name and
+	// that were read with it.
+	File  string
+	Files []string
+
+	places map[string]place // of settings in File, by the paths of their fields
+
 	// Whether the file sets client_ip_header and on_unnamed, for Warnings: their
 	// values do not tell, as the defaults may be written out.
 	headerGiven, unnamedGiven bool

@@ -94,7 +94,7 @@
 //
 // # Cost
 //
-// A tick reads every slot of every table (BenchmarkTick). A mirror takes 96 bytes
+// A tick reads every slot of every table (BenchmarkTick). A mirror takes 112 bytes
 // for each slot received, in chunks of 32 slots, for up to Config.MaxNodes nodes.
 // Neither allocates once every slot has been seen. A tick looks at every ban that it
 // tells, up to maxBans, and a claim takes claimBytes.

@@ -40,7 +40,7 @@ func FuzzReceive(f *testing.F) {
 		if total := b.rule.total(); total != charged {
 			t.Errorf("charged %d, and %d more by a repetition", charged, total-charged)
 		}
-		if most := int64(64*96 + 2*8); st.MirrorBytes > most {
+		if most := int64(64*112 + 2*8); st.MirrorBytes > most {
 			t.Errorf("mirror of %d bytes, at most %d", st.MirrorBytes, most)
 		}
 		b.Tick(2 * time.Second)

@@ -57,7 +57,7 @@ func TestAThousandNodes(t *testing.T) {
 		}
 	}
 	st := b.Stats()
-	if most := int64(nodes * slots * 100); st.MirrorBytes > most {
+	if most := int64(nodes * slots * 116); st.MirrorBytes > most {
 		t.Errorf("mirrors of %d bytes, at most %d", st.MirrorBytes, most)
 	}
 	start := time.Now()

@@ -63,7 +63,10 @@ func (s *State) markLocked(now time.Duration) {
 	for _, m := range s.mirrors {
 		for i := range m.tables {
 			m.tables[i].skipped.Roll()
-			m.tables[i].all(func(_ int, slot *mirrorSlot) { slot.marks.Roll(slot.count + slot.shed) })
+			m.tables[i].all(func(_ int, slot *mirrorSlot) {
+				slot.all.Roll(slot.count + slot.shed)
+				slot.denied.Roll(slot.shed)
+			})
 		}
 	}
 }

@@ -95,8 +95,8 @@ func TestTopShed(t *testing.T) {
 		b.tick(now)
 	}
 	top := b.Top(1, now)
-	if len(top) != 1 || top[0].Rate < 739 || top[0].Rate > 741 || top[0].Error != 0 {
-		t.Errorf("%+v, want 740/s", top)
+	if len(top) != 1 || top[0].Rate < 739 || top[0].Rate > 741 || top[0].Denied < 639 || top[0].Denied > 641 || top[0].Error != 0 {
+		t.Errorf("%+v, want 740/s, of which 640 denied", top)
 	}
 	b.mirrors["a"].tables[0].all(func(_ int, s *mirrorSlot) { s.nameLen = 0 })
 	if key := b.Top(1, now)[0].Key; len(key) != 17 || key[0] != '?' {

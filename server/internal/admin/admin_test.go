@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -24,7 +25,12 @@ func fixed(change ...func(*Config)) *Front {
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "a 1\n") }),
 		Ready:   func() error { return nil },
 		Info:    func() Info { return Info{Version: "v1"} },
-		Top:     func(n int) any { return []string{"a", "b", "c"}[:min(n, 3)] },
+		Top: func(q TopQuery) (Top, error) {
+			if q.Rule == "none" {
+				return Top{}, errors.New("no rule")
+			}
+			return Top{Clients: []TopClient{{Key: "a", Rule: q.Rule, Mode: q.Sort}, {Key: "b"}, {Key: "c"}}[:min(q.N, 3)]}, nil
+		},
 		Batch: func(_ context.Context, body []byte) ([]byte, error) {
 			if string(body) == "bad" {
 				return nil, errors.New("a reason")
@@ -65,13 +71,15 @@ func TestRoutes(t *testing.T) {
 		{"HEAD", "/readyz", "", 200, textType, ""},
 		{"GET", "/metrics", "", 200, textType, "a 1\n"},
 		{"GET", "/v1/info", "", 200, jsonType, "{\n  \"version\": \"v1\",\n"},
-		{"GET", "/v1/top", "", 200, jsonType, `{"clients":["a","b","c"]}` + "\n"},
-		{"GET", "/v1/top?n=2", "", 200, jsonType, `{"clients":["a","b"]}` + "\n"},
+		{"GET", "/v1/top", "", 200, jsonType, `"key":"c","rate":0,`},
+		{"GET", "/v1/top?n=2", "", 200, jsonType, `"key":"b","rate":0,"error":0,"denied":0,"limit":null,"share":null,"mode":"","banned_for":0,"nodes":null,"key_parts":null}],"totals":{`},
+		{"GET", "/v1/top?sort=denied&rule=r", "", 200, jsonType, `{"clients":[{"rule":"r","key":"a",`},
+		{"GET", "/v1/top?sort=share&n=1", "", 200, jsonType, `"mode":"share"`},
 		{"GET", "/v1/top?n=1000", "", 200, jsonType, `{"clients":`},
 		{"POST", "/v1/decide", "12345678", 200, jsonType, "re: 12345678\n"},
 		{"POST", "/v1/decide", "bad", 400, problemType, "a reason"},
 		{"POST", "/v1/decide", "123456789", 413, problemType, "send at most 8 bytes"},
-		{"POST", "/v1/reload", "", 501, problemType, "restart"},
+		{"POST", "/v1/reload", "", 403, problemType, "token"},
 		{"GET", "/debug/pprof/", "", 200, "text/html; charset=utf-8", "goroutine"},
 		{"GET", "/debug/pprof/heap?debug=1", "", 200, textType, "heap profile"},
 		{"GET", "/debug/pprof/cmdline", "", 200, textType, "admin.test"},
@@ -89,6 +97,9 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/v1/top?n=1001", "", 400, problemType, "whole number"},
 		{"GET", "/v1/top?n=1e2", "", 400, problemType, "whole number"},
 		{"GET", "/v1/top?n=99999999999999999999", "", 400, problemType, "whole number"},
+		{"GET", "/v1/top?sort=", "", 400, problemType, "sort=: want one of rate, denied, share, key"},
+		{"GET", "/v1/top?sort=%1b", "", 400, problemType, `sort=\\x1b: want`},
+		{"GET", "/v1/top?rule=none", "", 404, problemType, "no rule"},
 		{"GET", "/v1/top?n=%0a%1b", "", 400, problemType, `n=\\n\\x1b: want`},
 	} {
 		resp := ask(f, c.method, c.path, c.body, "Content-Type", jsonType)
@@ -119,10 +130,12 @@ func TestWhatPartsSay(t *testing.T) {
 	t.Parallel()
 	f := fixed(func(c *Config) {
 		c.Ready = func() error { return errors.New("draining") }
-		c.Top = nil
+		c.Top = func(TopQuery) (Top, error) { return Top{}, ErrNotTracked }
 		c.Info = func() Info { return Info{Memory: Memory{Go: func() {}}} }
 	})
-	broken := fixed(func(c *Config) { c.Top = func(int) any { return func() {} } })
+	broken := fixed(func(c *Config) {
+		c.Top = func(TopQuery) (Top, error) { return Top{Clients: []TopClient{{Rate: math.NaN()}}}, nil }
+	})
 	for _, c := range []struct {
 		front  *Front
 		path   string
@@ -133,7 +146,7 @@ func TestWhatPartsSay(t *testing.T) {
 		{f, "/livez", 200, "ok"},
 		{f, "/v1/top", 404, "top_talkers is 0"},
 		{f, "/v1/info", 500, "unsupported type"},
-		{broken, "/v1/top", 500, "unsupported type"},
+		{broken, "/v1/top", 500, "unsupported value"},
 	} {
 		resp := ask(c.front, "GET", c.path, "")
 		if b, _ := io.ReadAll(resp.Body); resp.StatusCode != c.status || !strings.Contains(string(b), c.reply) {
@@ -158,10 +171,8 @@ func TestOtherSitesAreRefused(t *testing.T) {
 			}
 		}
 	}
-	for path, want := range map[string]int{"/v1/decide": 415, "/v1/reload": 415} {
-		if resp := ask(f, "POST", path, "{}", "Content-Type", "text/plain"); resp.StatusCode != want {
-			t.Errorf("a form posted to %s: %d, want %d", path, resp.StatusCode, want)
-		}
+	if resp := ask(f, "POST", "/v1/decide", "{}", "Content-Type", "text/plain"); resp.StatusCode != 415 {
+		t.Errorf("a form posted to /v1/decide: %d", resp.StatusCode)
 	}
 }
 

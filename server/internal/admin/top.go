@@ -2,9 +2,12 @@ package admin
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/fastlimit/fastlimit/server/internal/text"
 )
@@ -16,19 +19,94 @@ const (
 	maxTop     = 1000
 )
 
-// top answers GET /v1/top?n=20.
+// TopOrders are what clients can be sorted by; the first is the default.
+var TopOrders = []string{"rate", "denied", "share", "key"}
+
+// ErrNotTracked is what Config.Top returns if there is nothing to tell.
+var ErrNotTracked = errors.New("no client is tracked: top_talkers is 0, or memory is too small for it; set it to 1024, or raise memory")
+
+// TopQuery is what GET /v1/top asks for.
+type TopQuery struct {
+	N    int    // clients at most
+	Sort string // one of TopOrders
+	Rule string // of which rule; "": of all
+}
+
+// Top is the document of /v1/top. Its names are part of the contract: fields are added,
+// never renamed. All numbers without a unit in their name are per second.
+type Top struct {
+	Clients []TopClient `json:"clients"`
+	Totals  TopTotals   `json:"totals"`
+}
+
+// TopClient is a client among those that send most; see [toptalkers.Talker], which counts
+// in units of its rule and over all nodes.
+type TopClient struct {
+	Rule  string  `json:"rule"`
+	Key   string  `json:"key"`
+	Rate  float64 `json:"rate"`
+	Error float64 `json:"error"`
+
+	Denied   float64  `json:"denied"`             // of Rate; a lower bound, ± Error
+	Limit    *float64 `json:"limit"`              // what it may sustain; null: it has no limit
+	Share    *float64 `json:"share"`              // Rate / Limit
+	Override bool     `json:"override,omitempty"` // Limit is not that of the rule
+	Mode     string   `json:"mode"`               // of the rule
+	BannedBy string   `json:"banned_by,omitempty"`
+	Banned   float64  `json:"banned_for"` // seconds; 0: it is not
+	Nodes    []string `json:"nodes"`
+	Parts    []string `json:"key_parts"` // as calls that name a client take them; null: not known
+}
+
+// TopTotals is what this node does, over the last 2 to 3 s.
+type TopTotals struct {
+	Requests float64   `json:"requests"`
+	Admitted float64   `json:"admitted"`
+	Denied   float64   `json:"denied"`
+	Rules    []TopRule `json:"rules"` // in the order of the configuration
+
+	Clients     uint32    `json:"distinct_clients"` // in the window of the first-seen filter, estimated
+	Bans        int       `json:"bans"`             // that run now, of rules and operators
+	Connections int       `json:"connections"`
+	Store       *TopStore `json:"store,omitempty"`
+	Uptime      float64   `json:"uptime_seconds"`
+}
+
+// TopRule is what a rule decides. One in shadow mode only counts what it would deny.
+type TopRule struct {
+	Rule     string  `json:"rule"`
+	Mode     string  `json:"mode"`
+	Admitted float64 `json:"admitted"`
+	Denied   float64 `json:"denied"`
+	Bans     int     `json:"bans"`
+}
+
+// TopStore is the store that nodes share.
+type TopStore struct {
+	Name       string  `json:"name"`
+	State      string  `json:"state"` // of its circuit breaker
+	Operations float64 `json:"operations"`
+}
+
+// top answers GET /v1/top?n=20&sort=denied&rule=per-ip.
 func (f *Front) top(w http.ResponseWriter, r *http.Request) {
 	n, ok := number(w, r, "n", defaultTop, maxTop)
 	if !ok {
 		return
 	}
-	if f.Top == nil {
-		problem(w, http.StatusNotFound, "No client is tracked: top_talkers is 0, or memory is too small for it; set it to 1024, or raise memory.")
+	q := TopQuery{N: n, Sort: TopOrders[0], Rule: r.URL.Query().Get("rule")}
+	if given := r.URL.Query(); given.Has("sort") {
+		if q.Sort = given.Get("sort"); !slices.Contains(TopOrders, q.Sort) {
+			problem(w, http.StatusBadRequest, fmt.Sprintf("sort=%s: want one of %s", text.Printable(q.Sort), strings.Join(TopOrders, ", ")))
+			return
+		}
+	}
+	all, err := f.Top(q)
+	if err != nil {
+		problem(w, http.StatusNotFound, err.Error())
 		return
 	}
-	b, err := json.Marshal(struct {
-		Clients any `json:"clients"`
-	}{f.Top(n)})
+	b, err := json.Marshal(all)
 	writeJSON(w, b, err)
 }
 
