@@ -150,7 +150,7 @@ func TestKilledWhileWriting(t *testing.T) {
 			if went < each/2 {
 				t.Errorf("%d of %d processes went on with a file", went, each)
 			}
-			t.Logf("%d processes, %d of which went on with a file; the attacker was admitted %d times in all, and would be %d times without", each, went, admitted, each*31)
+			t.Logf("%d processes, %d of which went on with a file; the attacker was admitted %d times in all, and would be %d times without", each, went, admitted, each*30)
 		})
 	}
 }
