@@ -25,7 +25,7 @@ import (
 // the sketch is marked.
 //
 // It writes pieces of about 64 KiB, and takes memory for the largest log of the rules that
-// keep any, and for a copy of the filter. What is idle takes no room, but in the filter. The
+// keep any, and for a copy of half of the filter. What is idle takes no room, but in the filter. The
 // error is that of w.
 func (l *Limiter) Save(w io.Writer) error {
 	l.checkMade()
@@ -167,10 +167,8 @@ func (s *saving) filter() error {
 		return err
 	}
 	w := &marksWriter{to: s.w}
-	for _, g := range [...]io.WriterTo{state.Current, state.Previous} {
-		if _, err := g.WriteTo(w); err != nil {
-			return err
-		}
+	if _, err := state.WriteTo(w); err != nil {
+		return err
 	}
 	return w.flush()
 }
