@@ -31,12 +31,12 @@ const (
 // is narrow.
 var columns = []column{
 	{title: "RULE", left: true, least: 4, most: 16, gives: 3, text: func(c *Client) string { return cell(c.Rule) }},
-	{title: "CLIENT", order: ByKey, left: true, least: 12, most: 46, text: (*Client).name},
+	{title: "CLIENT", order: byKey, left: true, least: 12, most: 46, text: (*Client).name},
 	{title: "RATE/S", order: ByRate, least: 7, text: func(c *Client) string { return number(c.Rate) }},
 	{title: "±", least: 5, gives: 6, text: func(c *Client) string { return number(c.Error) }},
-	{title: "DENIED/S", order: ByDenied, least: 8, gives: 1, text: func(c *Client) string { return number(c.Denied) }},
+	{title: "DENIED/S", order: byDenied, least: 8, gives: 1, text: func(c *Client) string { return number(c.Denied) }},
 	{title: "LIMIT/S", least: 7, gives: 5, text: limitOf},
-	{title: "SHARE", order: ByShare, least: 7, gives: 2, text: shareOf, style: styleOfShare},
+	{title: "SHARE", order: byShare, least: 7, gives: 2, text: shareOf, style: styleOfShare},
 	{title: "", left: true, least: barWidth, gives: 7, text: barOf, style: styleOfShare},
 	{title: "STATE", left: true, least: 7, most: 18, gives: 4, text: stateOf},
 	{title: "NODES", left: true, least: 5, most: 30, gives: 8, text: func(c *Client) string { return cell(strings.Join(c.Nodes, ",")) }},

@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -46,10 +45,7 @@ func (c *Client) name() string {
 	}
 	texts := make([]string, len(c.Parts))
 	for i, p := range c.Parts {
-		if strings.ContainsAny(p, " \"") || p == "" {
-			p = strconv.Quote(p)
-		}
-		texts[i] = cell(p)
+		texts[i] = word(p)
 	}
 	return strings.Join(texts, " ")
 }
@@ -102,9 +98,9 @@ func Decode(body []byte) (*Document, error) {
 // Orders of clients, as GET /v1/top?sort= has them.
 const (
 	ByRate   = "rate"
-	ByDenied = "denied"
-	ByShare  = "share"
-	ByKey    = "key"
+	byDenied = "denied"
+	byShare  = "share"
+	byKey    = "key"
 )
 
 // sort puts clients in an order, so that a key that asks for one need not wait for the
@@ -119,11 +115,11 @@ func (d *Document) sort(by string) {
 	slices.SortStableFunc(d.Clients, func(a, b Client) int {
 		first := 0
 		switch by {
-		case ByDenied:
+		case byDenied:
 			first = cmp.Compare(b.Denied, a.Denied)
-		case ByShare:
+		case byShare:
 			first = cmp.Compare(share(&b), share(&a))
-		case ByKey:
+		case byKey:
 			return cmp.Or(strings.Compare(a.Key, b.Key), strings.Compare(a.Rule, b.Rule))
 		}
 		return cmp.Or(first, cmp.Compare(b.Rate, a.Rate))

@@ -219,6 +219,6 @@ var helpLines = []Line{
 	{{"RATE/S ±", Bold}, {"  units asked for over the last 5 to 10 s, of all nodes, denied ones included", Plain}},
 	{{"DENIED/S", Bold}, {"  how many of them were denied, at least", Plain}},
 	{{"LIMIT/S", Bold}, {"   what the client may sustain; *: it has an override", Plain}},
-	{{"SHARE", Bold}, {"     rate / limit", Plain}},
+	{{"SHARE", Bold}, {"     rate / limit; |||||: the limit, each | beyond: three times as much", Plain}},
 	{{"Numbers above the table are of this node, over the last 2 to 3 s.", Plain}},
 }

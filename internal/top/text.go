@@ -23,6 +23,15 @@ func cell(s string) string {
 	return s
 }
 
+// word is cell for a part of several: in quotes if it could be taken for more than one.
+func word(s string) string {
+	s = safetext.Clip(s, maxText)
+	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return (r <= ' ' || r > '~' || r == '"') && r != '…' }) {
+		return strconv.QuoteToASCII(s)
+	}
+	return s
+}
+
 // fit cuts or pads a cell to a width.
 func fit(s string, width int) string {
 	n := utf8.RuneCountInString(s)
@@ -77,13 +86,15 @@ func percent(share float64) string {
 	return number(share) + "x"
 }
 
-// bar shows a share of 1.
+// bar shows a share of 1, which fills the first half. Each place of the other half stands
+// for three times as much, so that of those above their limit one sees who is far above.
 func bar(share float64, width int) string {
-	full := min(int(share*float64(width)+0.5), width)
-	if share > 0 && full <= 0 {
-		full = 0
+	half := width / 2
+	full := int(min(share, 1)*float64(half) + 0.5)
+	for most := 1.0; share > most && full < width; most *= 3 {
+		full++
 	}
-	return strings.Repeat("|", max(full, 0)) + strings.Repeat(" ", width-max(full, 0))
+	return strings.Repeat("|", full) + strings.Repeat(" ", width-full)
 }
 
 // span is a time in its largest unit, or two: 45s, 12m, 3h20m, 5d.

@@ -71,7 +71,7 @@ func (v *View) Show(d *Document, now time.Time) {
 func (v *View) Fail(err error) { v.problem = cell(err.Error()) }
 
 // orders are the keys that sort.
-var orders = map[screen.Key]string{'r': ByRate, 'd': ByDenied, 's': ByShare, 'k': ByKey}
+var orders = map[screen.Key]string{'r': ByRate, 'd': byDenied, 's': byShare, 'k': byKey}
 
 // Press changes what is shown.
 func (v *View) Press(k screen.Key) Action {

@@ -163,7 +163,7 @@ func TestLinesFit(t *testing.T) {
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	v := new(View)
-	if got := press(v, "dfp", screen.KeyDown, "k"); got != None || v.Order != ByKey || !v.Paused {
+	if got := press(v, "dfp", screen.KeyDown, "k"); got != None || v.Order != byKey || !v.Paused {
 		t.Errorf("without a document: %v, %+v", got, v)
 	}
 	v = new(View)
@@ -177,10 +177,10 @@ func TestKeys(t *testing.T) {
 		marked string
 	}{
 		{[]any{"r"}, Refresh, ByRate, "", false, ""},
-		{[]any{"d"}, Refresh, ByDenied, "", false, ""},
-		{[]any{"x", screen.Key(0)}, None, ByDenied, "", false, ""},
-		{[]any{screen.KeyDown}, None, ByDenied, "", false, "192.0.2.7"},
-		{[]any{screen.KeyDown}, None, ByDenied, "", false, `"\n\x00\x00\x04","/search"`},
+		{[]any{"d"}, Refresh, byDenied, "", false, ""},
+		{[]any{"x", screen.Key(0)}, None, byDenied, "", false, ""},
+		{[]any{screen.KeyDown}, None, byDenied, "", false, "192.0.2.7"},
+		{[]any{screen.KeyDown}, None, byDenied, "", false, `"\n\x00\x00\x04","/search"`},
 		{[]any{"r"}, Refresh, ByRate, "", false, `"\n\x00\x00\x04","/search"`}, // follows its client
 		{[]any{screen.KeyUp}, None, ByRate, "", false, "198.51.100.0/24"},
 		{[]any{screen.KeyUp, screen.KeyUp, screen.KeyUp}, None, ByRate, "", false, "192.0.2.7"},
@@ -191,13 +191,13 @@ func TestKeys(t *testing.T) {
 		{[]any{"ff"}, Refresh, ByRate, "per-key", false, ""},
 		{[]any{"p"}, None, ByRate, "per-key", true, ""},
 		{[]any{"f"}, None, ByRate, "", true, ""},
-		{[]any{"s"}, None, ByShare, "", true, ""},
-		{[]any{"h"}, None, ByShare, "", true, ""},
-		{[]any{"p"}, None, ByShare, "", true, ""}, // leaves the help
-		{[]any{" "}, Refresh, ByShare, "", false, ""},
-		{[]any{ctrlL}, Refresh, ByShare, "", false, ""},
-		{[]any{"?q"}, Quit, ByShare, "", false, ""},
-		{[]any{ctrlC}, Quit, ByShare, "", false, ""},
+		{[]any{"s"}, None, byShare, "", true, ""},
+		{[]any{"h"}, None, byShare, "", true, ""},
+		{[]any{"p"}, None, byShare, "", true, ""}, // leaves the help
+		{[]any{" "}, Refresh, byShare, "", false, ""},
+		{[]any{ctrlL}, Refresh, byShare, "", false, ""},
+		{[]any{"?q"}, Quit, byShare, "", false, ""},
+		{[]any{ctrlC}, Quit, byShare, "", false, ""},
 	} {
 		got, marked := press(v, tt.keys...), ""
 		if c := v.Marked(); c != nil {
@@ -223,8 +223,8 @@ func TestOrders(t *testing.T) {
 	t.Parallel()
 	for order, want := range map[string]string{
 		ByRate:   "192.0.2.7 198.51.100.0/24 10.0.0.4 /search 203.0.113.9",
-		ByDenied: "192.0.2.7 10.0.0.4 /search",
-		ByShare:  "192.0.2.7 10.0.0.4 /search",
+		byDenied: "192.0.2.7 10.0.0.4 /search",
+		byShare:  "192.0.2.7 10.0.0.4 /search",
 	} {
 		d := flood()
 		slices.Reverse(d.Clients)
@@ -270,6 +270,20 @@ func TestNumbers(t *testing.T) {
 	}
 	if got := whole(23_317); got != "23.3k" {
 		t.Error(got)
+	}
+}
+
+func TestBar(t *testing.T) {
+	t.Parallel()
+	for share, want := range map[float64]int{0: 0, 0.05: 0, 0.5: 3, 1: 5, 1.01: 6, 3: 6, 3.1: 7, 27: 8, 100: 10, 1e9: 10} {
+		if got := bar(share, 10); len(got) != 10 || strings.Count(got, "|") != want {
+			t.Errorf("%v: %q, want %d", share, got, want)
+		}
+	}
+	for text, want := range map[string]string{"": `""`, "a b": `"a b"`, `a"`: `"a\""`, "ä": `"\u00e4"`, "2001:db8::/64": "2001:db8::/64", "\x1b": `"\x1b"`} {
+		if got := word(text); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
 	}
 }
 
