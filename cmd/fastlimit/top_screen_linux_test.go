@@ -11,11 +11,13 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fastlimit/fastlimit/internal/cli"
 	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/internal/testkit/pty"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
+	"github.com/fastlimit/fastlimit/internal/top"
 )
 
 // onTerminal is fastlimit top on a terminal of its own.
@@ -137,12 +139,33 @@ func TestTopOnATerminal(t *testing.T) {
 	p.sees(t, "any key: back")
 	p.types(t, "hk")
 	p.sees(t, "CLIENT▼")
+	drawn := func() int { return strings.Count(p.shown.String(), "\x1b[H") } // at each tick, too
+	from := drawn()
+	redistest.Eventually(t, "five ticks", func() bool { return drawn() >= from+5 })
 	if more := asked.Load() - n; more > 1 {
 		t.Errorf("asked %d times while it is paused", more)
 	}
 	p.types(t, "q")
 	if err := p.Wait(); err != nil {
 		t.Error(err)
+	}
+}
+
+// An answer to what was asked before a pause changes nothing either.
+func TestTopTakesNothingWhilePaused(t *testing.T) {
+	t.Parallel()
+	s := new(topScreen)
+	text := func() (all string) {
+		for _, l := range s.view.Lines(80, 10, time.Now()) {
+			all += l.Text()
+		}
+		return all
+	}
+	s.take(topAnswer{doc: &top.Document{Clients: []top.Client{{Key: "first"}}}})
+	s.view.Press('p')
+	s.take(topAnswer{doc: &top.Document{Clients: []top.Client{{Key: "second"}}}})
+	if got := text(); !strings.Contains(got, "first") || strings.Contains(got, "second") {
+		t.Error(got)
 	}
 }
 

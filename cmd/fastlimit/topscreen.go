@@ -60,7 +60,7 @@ func (c *topCmd) onScreen(ctx context.Context, in, out *os.File, noColor bool) e
 	if s.screen, err = screen.Open(in, out); err != nil {
 		return err
 	}
-	defer s.screen.Close()
+	defer func() { _ = s.screen.Close() }() // at a panic
 	if err = s.run(ctx, screen.Keys(in), ends, changes); err != nil {
 		return errors.Join(s.screen.Close(), err) // before it is printed
 	}

@@ -93,8 +93,12 @@ func (v *View) requests() Line {
 		style = Red
 	}
 	return Line{
-		{number(t.Requests), Bold}, {" requests/s: ", Plain}, {number(t.Admitted), Green}, {" admitted, ", Plain},
-		{number(t.Denied), style}, {" denied" + denied, Plain},
+		{number(t.Requests), Bold},
+		{" requests/s: ", Plain},
+		{number(t.Admitted), Green},
+		{" admitted, ", Plain},
+		{number(t.Denied), style},
+		{" denied" + denied, Plain},
 	}
 }
 
@@ -204,8 +208,22 @@ func (v *View) foot() Line {
 		return Line{{"any key: back", Reverse}}
 	}
 	return Line{
-		{"d", Bold}, {"enied ", Plain}, {"r", Bold}, {"ate ", Plain}, {"s", Bold}, {"hare ", Plain}, {"k", Bold}, {"ey  ", Plain},
-		{"f", Bold}, {"ilter ", Plain}, {"p", Bold}, {"ause ", Plain}, {"h", Bold}, {"elp ", Plain}, {"q", Bold}, {"uit", Plain},
+		{"d", Bold},
+		{"enied ", Plain},
+		{"r", Bold},
+		{"ate ", Plain},
+		{"s", Bold},
+		{"hare ", Plain},
+		{"k", Bold},
+		{"ey  ", Plain},
+		{"f", Bold},
+		{"ilter ", Plain},
+		{"p", Bold},
+		{"ause ", Plain},
+		{"h", Bold},
+		{"elp ", Plain},
+		{"q", Bold},
+		{"uit", Plain},
 	}
 }
 

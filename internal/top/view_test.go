@@ -19,19 +19,17 @@ var update = flag.Bool("update", false, "write the golden screens anew")
 
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-func f(x float64) *float64 { return &x }
-
 // flood is what a node tells in one.
 func flood() *Document {
 	return &Document{
 		Clients: []Client{
-			{Rule: "per-ip", Key: "192.0.2.7", Parts: []string{"192.0.2.7"}, Rate: 26_612, Error: 311, Denied: 26_600, Limit: f(20), Share: f(1330.6), Mode: "enforce", BannedBy: "rule", Banned: 13, Nodes: []string{"a", "b"}},
-			{Rule: "per-ip", Key: "198.51.100.0/24", Parts: []string{"198.51.100.0/24"}, Rate: 650, Denied: 0, Limit: f(1000), Share: f(0.65), Override: true, Mode: "enforce", Nodes: []string{"a"}},
-			{Rule: "per-path", Key: `"\n\x00\x00\x04","/search"`, Parts: []string{"10.0.0.4", "/search"}, Rate: 540, Error: 12, Denied: 487, Limit: f(50), Share: f(10.8), Mode: "shadow", Nodes: []string{"b"}},
+			{Rule: "per-ip", Key: "192.0.2.7", Parts: []string{"192.0.2.7"}, Rate: 26_612, Error: 311, Denied: 26_600, Limit: new(20.0), Share: new(1330.6), Mode: "enforce", BannedBy: "rule", Banned: 13, Nodes: []string{"a", "b"}},
+			{Rule: "per-ip", Key: "198.51.100.0/24", Parts: []string{"198.51.100.0/24"}, Rate: 650, Denied: 0, Limit: new(1000.0), Share: new(0.65), Override: true, Mode: "enforce", Nodes: []string{"a"}},
+			{Rule: "per-path", Key: `"\n\x00\x00\x04","/search"`, Parts: []string{"10.0.0.4", "/search"}, Rate: 540, Error: 12, Denied: 487, Limit: new(50.0), Share: new(10.8), Mode: "shadow", Nodes: []string{"b"}},
 			{Rule: "per-ip", Key: "203.0.113.9", Parts: []string{"203.0.113.9"}, Rate: 400, Mode: "enforce", Override: true, Nodes: []string{"a"}},
-			{Rule: "per-key", Key: "\"\\x1b[2J\u4e2d\"…", Rate: 17.5, Denied: 1.5, Limit: f(20), Share: f(0.875), Mode: "enforce", BannedBy: "operator", Banned: 7200, Nodes: []string{"a"}},
+			{Rule: "per-key", Key: "\"\\x1b[2J\u4e2d\"…", Rate: 17.5, Denied: 1.5, Limit: new(20.0), Share: new(0.875), Mode: "enforce", BannedBy: "operator", Banned: 7200, Nodes: []string{"a"}},
 			{Rule: "gone", Key: "\x1b[31m\u202e", Rate: 3, Nodes: []string{"\x1b]0;x\a"}},
-			{Rule: "per-ip", Key: "192.0.2.8", Parts: []string{"192.0.2.8"}, Rate: 1, Limit: f(20), Share: f(0.05), Mode: "enforce", Nodes: []string{"a"}},
+			{Rule: "per-ip", Key: "192.0.2.8", Parts: []string{"192.0.2.8"}, Rate: 1, Limit: new(20.0), Share: new(0.05), Mode: "enforce", Nodes: []string{"a"}},
 		},
 		Totals: &Totals{
 			Requests: 81_020, Admitted: 19_400, Denied: 61_620, Clients: 23_317, Bans: 3, Connections: 8, Uptime: 12_345,
@@ -74,7 +72,7 @@ func TestScreens(t *testing.T) {
 	older := &Document{Clients: []Client{{Rule: "per-ip", Key: "192.0.2.7", Rate: 5, Nodes: []string{"a"}}}}
 	many := flood()
 	for i := range 60 {
-		many.Clients = append(many.Clients, Client{Rule: "per-ip", Key: fmt.Sprintf("10.0.0.%d", i), Rate: 0.5, Limit: f(20), Share: f(0.025), Mode: "enforce", Nodes: []string{"a"}})
+		many.Clients = append(many.Clients, Client{Rule: "per-ip", Key: fmt.Sprintf("10.0.0.%d", i), Rate: 0.5, Limit: new(20.0), Share: new(0.025), Mode: "enforce", Nodes: []string{"a"}})
 	}
 	for i := range 9 {
 		many.Totals.Rules = append(many.Totals.Rules, Rule{Rule: fmt.Sprintf("rule-%d", i), Mode: "enforce", Denied: float64(i)})
@@ -133,7 +131,9 @@ func TestLinesFit(t *testing.T) {
 	t.Parallel()
 	v := &View{Admin: "127.0.0.1:8081", Rule: "\x1b[2Jper-ip"}
 	for i := range 100 {
-		v.Show(flood(), noon.Add(time.Duration(i)*time.Second))
+		d := flood()
+		d.Clients[0].Parts = []string{"\x1b[2J", "ä\u202e", strings.Repeat("x", 1000)}
+		v.Show(d, noon.Add(time.Duration(i)*time.Second))
 	}
 	for _, change := range []string{"", "f", "\x00", "p", "h"} {
 		press(v, change, screen.KeyDown)
@@ -206,6 +206,18 @@ func TestKeys(t *testing.T) {
 		if got != tt.action || v.order() != tt.order || v.Rule != tt.rule || v.Paused != tt.paused || marked != tt.marked {
 			t.Errorf("%q: action %v, order %s, rule %q, paused %v, marked %q; want %+v", tt.keys, got, v.order(), v.Rule, v.Paused, marked, tt)
 		}
+	}
+}
+
+// Older nodes do not sort.
+func TestShowSorts(t *testing.T) {
+	t.Parallel()
+	v := &View{Order: ByRate}
+	d := flood()
+	slices.Reverse(d.Clients)
+	v.Show(d, noon)
+	if c := v.clients()[0]; c.Rate != 26_612 {
+		t.Errorf("%+v is first", c)
 	}
 }
 
