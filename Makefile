@@ -83,7 +83,7 @@ $(LINT):
 system-test:
 	@./.ci/need redis-server:redis-server postgres:postgresql nginx:nginx-light haproxy:haproxy caddy:caddy \
 	  apache2:apache2 /usr/share/lua/5.3/socket.lua:lua-socket varnishd:varnish \
-	  nft:nftables ip:iproute2 ss:iproute2 nsenter:util-linux setpriv:util-linux
+	  nft:nftables ip:iproute2 ss:iproute2 nsenter:util-linux setpriv:util-linux taskset:util-linux
 
 system-race:
 	@./.ci/need gcc:gcc gcc:libc6-dev

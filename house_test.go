@@ -87,6 +87,8 @@ var layers = []struct {
 	{"internal/safetext", nil, "text for logs and terminals"},
 	{"internal/strictjson", nil, "JSON as everybody reads it"},
 	{"internal/filestat", nil, "whether a file has changed, whatever is in it"},
+	{"internal/frames", nil, "pieces of a file with checksums, whatever is in them"},
+	{"internal/machine", nil, "which machine this is, and for how long"},
 	{"sketch", nil, "pure arithmetic, at the bottom"},
 	{"ban", []string{"sketch"}, "who was denied too often: times are arguments, and no kernel"},
 	{"window", []string{"sketch"}, "turns the generations of a sketch, and knows nothing else"},
@@ -111,10 +113,11 @@ var layers = []struct {
 	{"internal/migrate", []string{".", "policy", "internal/migrate/nginxconf"}, "makes rules; which file they go to is for commands"},
 	{"internal/migrate/nginxconf", nil, "a syntax, whatever is in it"},
 	{"internal/prom", nil, "tables of metrics, whoever counts"},
+	{"internal/statefile", nil, "a file that is whole at any moment, whatever is in it"},
 	{"internal/operator", nil, "how operators call, whatever they change"},
 	{"internal/bans", []string{".", "policy", "internal/operator"}, "what operators see of bans and ban themselves, whoever answers requests"},
 	{"internal/overrides", []string{".", "policy", "bucket/registry", "internal/operator"}, "what operators set, whichever store keeps it and whoever answers requests"},
-	{"internal/metrics", []string{"internal/prom", "internal/bans", "internal/overrides", "internal/lists", "bucket/redisstore", "bucket/pgstore", "bucket/remote", "sync/..."}, "so that neither store nor cluster knows of Prometheus, nor the server of either"},
+	{"internal/metrics", []string{"internal/prom", "internal/bans", "internal/overrides", "internal/lists", "internal/statefile", "bucket/redisstore", "bucket/pgstore", "bucket/remote", "sync/..."}, "so that neither store nor cluster knows of Prometheus, nor the server of either"},
 	{"internal/replay", []string{".", "policy", "bucket"}, "judges logs, and asks buckets for nothing but the names of algorithms; needs no server"},
 	{"internal/suggest", []string{".", "policy", "bucket", "internal/replay"}, "reads logs as replay does, and counts by the arithmetic of buckets"},
 	{"toptalkers", []string{"sketch"}, "ranks what tables count: no network, no server"},
@@ -162,11 +165,11 @@ var layers = []struct {
 	{"bench/banbench", []string{"internal/testkit/netns", "bench/..."}, "floods servers, in a network of its own"},
 	{"bench/command", []string{".", "internal/cli", "bench/..."}, "flags of the benchmarks"},
 	{"bench", []string{"bench/command"}, "a main package, which nobody can import"},
-	{"cmd/fastlimit", []string{".", "ban/feed", "ban/nft", "policy", "toptalkers", "server", "bucket", "bucket/remote", "bucket/redisstore", "bucket/pgstore", "bucket/registry", "sync/gossip", "internal/cli", "internal/config", "internal/metrics", "internal/bans", "internal/overrides", "internal/lists", "internal/migrate/...", "internal/replay", "internal/screen", "internal/suggest", "internal/top"}, "flags, files, signals and wiring"},
+	{"cmd/fastlimit", []string{".", "ban/feed", "ban/nft", "policy", "toptalkers", "server", "bucket", "bucket/remote", "bucket/redisstore", "bucket/pgstore", "bucket/registry", "sync/gossip", "internal/cli", "internal/config", "internal/metrics", "internal/bans", "internal/overrides", "internal/lists", "internal/statefile", "internal/migrate/...", "internal/replay", "internal/screen", "internal/suggest", "internal/top"}, "flags, files, signals and wiring"},
 }
 
 // basics know nothing of this module, and everybody may import them.
-var basics = []string{"internal/field", "internal/marks", "internal/heap", "internal/ascii", "internal/safetext", "internal/strictjson", "internal/filestat"}
+var basics = []string{"internal/field", "internal/marks", "internal/heap", "internal/ascii", "internal/safetext", "internal/strictjson", "internal/filestat", "internal/frames", "internal/machine"}
 
 func TestLayers(t *testing.T) {
 	t.Parallel()
@@ -196,7 +199,7 @@ func TestLayers(t *testing.T) {
 // not listed: nothing imports them but tests.
 var order = [][]string{
 	{
-		"internal/field", "internal/ascii", "internal/heap", "internal/filestat", "internal/marks", "internal/safetext", "internal/prom", "internal/cli", "internal/migrate/nginxconf",
+		"internal/field", "internal/ascii", "internal/heap", "internal/filestat", "internal/frames", "internal/machine", "internal/statefile", "internal/marks", "internal/safetext", "internal/prom", "internal/cli", "internal/migrate/nginxconf",
 		"bench/defaults", "bench/reference", "bench/proc", "bench/load", "bench/report",
 	},
 	{"sketch", "server/internal/nowait", "server/internal/text", "internal/strictjson", "internal/operator", "bucket/registry"},

@@ -74,6 +74,22 @@ func (r *Rule) NewTier(t Tier) (*Rule, error) {
 	return tier, nil
 }
 
+// ContinueTier makes a tier as NewTier does, that goes on with the buckets of one of the rule
+// before ([Limiter.With]), which has the same limit. Where the rule does not go on with that
+// rule's state, or the limit means another one now, its buckets are empty.
+func (r *Rule) ContinueTier(old *Rule, t Tier) (*Rule, error) {
+	next, err := r.NewTier(t)
+	if err != nil || old.base == nil || !r.Continues(old.base) || old.shape != next.shape || (old.shared == nil) != (next.shared == nil) {
+		return next, err
+	}
+	next.buckets = old.buckets
+	next.countDenied = r.countDenied
+	c := r.storeConfig()
+	next.shared = r.sharedOf(old, next, &c)
+	next.beginLines(old)
+	return next, nil
+}
+
 // DropTier lets go of a tier of [Rule.NewTier]: requests that still have it finish with
 // it, and its index may be another's.
 func (r *Rule) DropTier(t *Rule) {

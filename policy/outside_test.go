@@ -41,8 +41,7 @@ func main() {
 }
 
 // buildOutside compiles and links a main package in a module of its own, which replaces
-// this module by the tree under test. It reads nothing from the network: what
-// the program needs, this module needs too.
+// this module by the tree under test. What the program needs, this module needs too.
 func buildOutside(t *testing.T, program string) {
 	t.Helper()
 	root := tree(t)
@@ -63,7 +62,7 @@ func buildOutside(t *testing.T, program string) {
 	}
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "program"), ".")
 	cmd.Dir = dir
-	cmd.Env = append(cmd.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
+	cmd.Env = append(cmd.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("a program outside of the module does not build: %v\n%s", err, out)
 	}

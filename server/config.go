@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,6 +28,10 @@ type Config struct {
 	Engine   *policy.Engine
 	Identity *policy.Identity
 
+	// Tiers are those that Engine charges beside the configuration's, if [policy.Engine.WithLive]
+	// has made it; see [Server.SetEngine].
+	Tiers []*fastlimit.Rule
+
 	// Listeners take traffic. At least one.
 	Listeners []Listener
 
@@ -44,6 +49,10 @@ type Config struct {
 
 	// Bans answers /v1/bans; see [Server.SetBans]. nil: there are none.
 	Bans Bans
+
+	// Reload answers POST /v1/reload; by says who asks. Errors as those of Overrides, whose
+	// lines are one thing each that is wrong. nil: it answers 404.
+	Reload func(ctx context.Context, by string) error
 
 	// ListFiles is what /v1/info shows of files with allow and deny lists; see
 	// [Server.SetLists]. nil: there are none.

@@ -59,7 +59,7 @@ func TestCostOverTheWire(t *testing.T) {
 			if resp.StatusCode != c.status || c.status == 400 && !strings.Contains(string(text), "The proxy named a cost") {
 				t.Errorf("%d %s", resp.StatusCode, text)
 			}
-			rules := s.config.Limiter.Rules()
+			rules := s.config().Limiter.Rules()
 			if got := taken(rules[1], 3); got != c.taken {
 				t.Errorf("%d units taken, want %d", got, c.taken)
 			}
@@ -97,7 +97,7 @@ func TestBadCostIsDenied(t *testing.T) {
 	if resp.StatusCode != http.StatusTooManyRequests || s.decide.Bad()["cost"] != 0 || s.decide.Requests().Denied != 1 {
 		t.Errorf("%d, %+v", resp.StatusCode, s.decide.Requests())
 	}
-	if got := taken(s.config.Limiter.Rules()[1], 3); got != 0 {
+	if got := taken(s.config().Limiter.Rules()[1], 3); got != 0 {
 		t.Errorf("%d units taken", got)
 	}
 }

@@ -37,8 +37,8 @@ func TestDecideBatch(t *testing.T) {
 	t.Parallel()
 	s := start(t, decideSettings(), func(c *Config) { c.DecideAPI = true })
 	for _, addr := range []string{s.addr, s.admin} {
-		lim, _ := s.config.Limiter.Rule("per-ip")
-		key, _ := s.config.Engine.KeyFromText(lim, []string{"192.0.2.7"})
+		lim, _ := s.config().Limiter.Rule("per-ip")
+		key, _ := s.config().Engine.KeyFromText(lim, []string{"192.0.2.7"})
 		lim.Reset(key)
 		status, _, body := postBatch(t, addr, `{"requests":[
 			{"rule":"per-ip","key":["192.0.2.7"],"cost":2},
@@ -159,8 +159,8 @@ func TestDecideRefusesBadBatches(t *testing.T) {
 			}
 		}
 	}
-	rule, _ := s.config.Limiter.Rule("per-ip")
-	key, _ := s.config.Engine.KeyFromText(rule, []string{"192.0.2.7"})
+	rule, _ := s.config().Limiter.Rule("per-ip")
+	key, _ := s.config().Engine.KeyFromText(rule, []string{"192.0.2.7"})
 	if d := rule.Peek(key, 3); !d.Allowed {
 		t.Error("a refused batch was charged")
 	}

@@ -56,7 +56,7 @@ func TestRepeatedKeyFieldsAreRefused(t *testing.T) {
 		if n := s.reason(t, "repeated"); n != refused {
 			t.Errorf("%s, %q: counted %d times", c.name, c.lines, n)
 		}
-		if st := s.config.Limiter.Rules()[0].Stats(); c.want == 400 && sum(st.Allowed[:]) != 0 {
+		if st := s.config().Limiter.Rules()[0].Stats(); c.want == 400 && sum(st.Allowed[:]) != 0 {
 			t.Errorf("%s, %q: charged", c.name, c.lines)
 		}
 	}

@@ -148,7 +148,7 @@ func TestCorpusOverSockets(t *testing.T) {
 	if n := s.decide.Requests(); n.Allowed != uint64(total) || n.Denied != 0 {
 		t.Errorf("%d times 200 and %v charged", total, n)
 	}
-	if st := s.config.Limiter.Rules()[0].Stats(); sum(st.Allowed[:]) != uint64(total) {
+	if st := s.config().Limiter.Rules()[0].Stats(); sum(st.Allowed[:]) != uint64(total) {
 		t.Errorf("%d times 200, and the rule counted %v", total, st.Allowed)
 	}
 }

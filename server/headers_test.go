@@ -141,7 +141,7 @@ func TestTheTightestRuleIsShown(t *testing.T) {
 			t.Errorf("request %d: %s, want %s", i, got, want)
 		}
 	}
-	costly, _ := s.config.Limiter.Rule("costly")
+	costly, _ := s.config().Limiter.Rule("costly")
 	costly.Reset(costly.AddrKey(netip.MustParseAddr("127.0.0.1")))
 	// "narrow" has five requests left after the first, "costly" two.
 	for i, want := range []string{`"costly";r=20`, `"costly";r=10`} {

@@ -13,7 +13,8 @@ import (
 
 // info is the document of /v1/info.
 func (s *Server) info() admin.Info {
-	c, set := &s.config, s.decide.Snapshot().Settings()
+	now, set := s.state.Load(), s.decide.Snapshot().Settings()
+	c := &now.config
 	info := admin.Info{
 		Version: c.Version, Go: runtime.Version(), UptimeSeconds: time.Since(s.started).Seconds(),
 		Upstream: c.upstreamURLs(), DecideAPI: set.Batches, AccessLog: c.AccessLog.File,
@@ -28,11 +29,15 @@ func (s *Server) info() admin.Info {
 	if c.GoMemory != nil { // a nil pointer in an interface would be shown as null
 		info.Memory.Go = c.GoMemory
 	}
-	for i, a := range s.Addrs() {
-		shown := listenerInfo(a.String(), &set.Listeners[i])
+	for i, at := range now.open {
+		p := now.places[at]
+		if p.ln.Addr() == nil {
+			break // before Listen
+		}
+		shown := listenerInfo(p.ln.Addr().String(), &set.Listeners[at])
 		c.Listeners[i].show(&shown)
-		if pair := s.certs[i]; pair != nil {
-			shown.TLS = &admin.TLS{CertFile: c.Listeners[i].TLS.CertFile, NotAfter: pair.NotAfter()}
+		if p.pair != nil {
+			shown.TLS = &admin.TLS{CertFile: c.Listeners[i].TLS.CertFile, NotAfter: p.pair.NotAfter()}
 		}
 		info.Listen = append(info.Listen, shown)
 	}
@@ -93,16 +98,16 @@ func (l *Listener) show(info *admin.Listener) {
 // stats is what a scrape of /metrics reads.
 func (s *Server) stats() metrics.Stats {
 	stats := metrics.Stats{
-		Version: s.config.Version, Requests: metrics.Requests(s.decide.Requests()),
+		Version: s.config().Version, Requests: metrics.Requests(s.decide.Requests()),
 		FirstSeenClients: float64(s.decide.Snapshot().Settings().Limiter.FirstSeenClients()),
 		Bad:              s.decide.Bad(), Untrusted: s.decide.Untrusted(), Unnamed: s.decide.Unnamed(),
 		Connections: s.conns.Open(), Rejected: s.conns.Rejected(), Dismissed: s.conns.Dismissed(),
 		ProxyErrors: s.conns.ProxyErrors(), HandshakeErrors: s.conns.HandshakeErrors(), Expiry: s.expiry(),
 		HTTP2:        metrics.HTTP2(s.http2.Stats()),
-		AcceptErrors: s.conns.AcceptErrors(), DroppedLines: s.droppedLines(), LostLogs: s.config.LostLogs, Kernel: s.kernelStats(),
+		AcceptErrors: s.conns.AcceptErrors(), DroppedLines: s.droppedLines(), LostLogs: s.config().LostLogs, Kernel: s.kernelStats(),
 	}
-	if s.pool != nil {
-		behind := s.pool.Stats()
+	if s.proxy != nil {
+		behind := s.pools.Stats()
 		passed := metrics.Proxied(s.proxy.Stats())
 		stats.Upstream, stats.Proxied = &behind, &passed
 	}

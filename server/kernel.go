@@ -24,13 +24,13 @@ type Kernel struct {
 
 // openKernel begins to feed the kernel.
 func (s *Server) openKernel() error {
-	k := s.config.Kernel
+	k := s.config().Kernel
 	if k == nil {
 		return nil
 	}
 	ports := tcpPorts(s.Addrs())
 	if len(ports) == 0 {
-		s.config.Logger.Warn("kernel: no listener has a TCP port, so nothing can be dropped: banned clients are denied")
+		s.config().Logger.Warn("kernel: no listener has a TCP port, so nothing can be dropped: banned clients are denied")
 		return nil
 	}
 	f, err := k.Open(ports)
@@ -38,12 +38,12 @@ func (s *Server) openKernel() error {
 		return err
 	}
 	var balancers []netip.Prefix
-	for i := range s.config.Listeners {
-		balancers = append(balancers, s.config.Listeners[i].ProxyProtocol...)
+	for i := range s.config().Listeners {
+		balancers = append(balancers, s.config().Listeners[i].ProxyProtocol...)
 	}
 	e, err := expel.New(expel.Config{
-		Feed: f, Machine: s.config.machine, AllowsSome: s.decide.AllowsSome, TrustsSome: s.decide.TrustsSome, OperatorsBan: s.decide.OperatorsBan, StillBanned: s.decide.StillBanned,
-		Balancers: balancers, Reset: s.conns.Reset, Log: s.config.Logger,
+		Feed: f, Machine: s.config().machine, AllowsSome: s.decide.AllowsSome, TrustsSome: s.decide.TrustsSome, OperatorsBan: s.decide.OperatorsBan, StillBanned: s.decide.StillBanned,
+		Balancers: balancers, Reset: s.conns.Reset, Log: s.config().Logger,
 	})
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (s *Server) kernelInfo() *admin.Kernel {
 	if st.Shadow {
 		mode = "shadow"
 	}
-	return &admin.Kernel{Table: s.config.Kernel.Table, Mode: mode, Up: st.Up, Bans: st.Held, MaxBans: st.Max}
+	return &admin.Kernel{Table: s.config().Kernel.Table, Mode: mode, Up: st.Up, Bans: st.Held, MaxBans: st.Max}
 }
 
 // kernelStats is what a scrape of /metrics reads.

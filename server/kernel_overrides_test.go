@@ -26,7 +26,7 @@ func TestNetworksWithOverridesInTheKernel(t *testing.T) {
 		}
 		s := start(t, set, withKernel(t, m))
 		// The network is banned by the rule for networks, and the client by that alone.
-		rule, ok := s.config.Limiter.Rule(policy.PrefixRule(r.Limit.Name, 30))
+		rule, ok := s.config().Limiter.Rule(policy.PrefixRule(r.Limit.Name, 30))
 		if !ok {
 			t.Fatal("no rule for the network")
 		}
@@ -57,14 +57,14 @@ func TestOverrideFromNowOn(t *testing.T) {
 	s := start(t, set, withKernel(t, m))
 	flood(t, s.addr, untilBan)
 	f := s.feed.Load()
-	told := decide.Banned{Client: netip.MustParseAddr(attacker), Rule: s.config.Limiter.Rules()[0], Prefix: netip.MustParsePrefix(attacker + "/32")}
+	told := decide.Banned{Client: netip.MustParseAddr(attacker), Rule: s.config().Limiter.Rules()[0], Prefix: netip.MustParsePrefix(attacker + "/32")}
 	if !s.decide.StillBanned(told) {
 		t.Error("not banned")
 	}
 	f.Add(netip.MustParsePrefix(beside+"/32"), 1<<40)
 	f.Add(netip.MustParsePrefix("127.0.0.4/30"), 1<<40)
 	eventually(t, func() bool { return f.Stats().Held == 3 })
-	e, err := s.config.Engine.WithLive(&set, []policy.LiveOverride{{Rule: 0, Key: []string{attacker}}})
+	e, err := s.config().Engine.WithLive(&set, []policy.LiveOverride{{Rule: 0, Key: []string{attacker}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,7 +74,7 @@ func TestAtABan(t *testing.T) {
 				t.Errorf("%+v", st)
 			}
 
-			rule, _ := s.config.Limiter.Rule("per-ip")
+			rule, _ := s.config().Limiter.Rule("per-ip")
 			key := rule.AddrKey(netip.MustParseAddr(attacker))
 			if !rule.Unban(key) {
 				t.Fatal("was not banned")

@@ -33,7 +33,7 @@ func TestOriginalRequestOfListeners(t *testing.T) {
 	for round, swap := range []func(){
 		func() {},
 		func() { s.SetLists(nil) },
-		func() { s.SetEngine(s.config.Engine, nil) },
+		func() { s.SetEngine(s.config().Engine, nil) },
 		func() { body = "Content-Length: 1\r\n\r\nx" }, // fasthttp's
 	} {
 		swap()

@@ -10,7 +10,7 @@ import (
 )
 
 // A module that is not this one builds a server: ExampleNew, as a program of its
-// own, with no network.
+// own.
 func TestAnotherModuleBuildsAServer(t *testing.T) {
 	t.Parallel()
 	read := func(name string) string {
@@ -41,7 +41,7 @@ func TestAnotherModuleBuildsAServer(t *testing.T) {
 	goCmd := func(args ...string) string {
 		cmd := exec.Command("go", args...)
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
+		cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
 		var errs bytes.Buffer
 		cmd.Stderr = &errs
 		out, err := cmd.Output()

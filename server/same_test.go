@@ -84,7 +84,7 @@ func twin(t testing.TB, c Config, fasthttpOnly bool) *Server {
 		if fasthttpOnly {
 			h := s.decide.Handlers(i)
 			h.Answer = nil
-			s.traffic.Listeners[i] = conn.NewListener(s.traffic.Conns, h)
+			s.traffic.Listeners[i] = conn.NewListener(s.traffic.Conns, conn.Options{}, h)
 		}
 	}
 	if err := s.Listen(); err != nil {
@@ -135,7 +135,7 @@ type outcome struct{ answers, counts string }
 func (s *Server) counts() []uint64 {
 	d, n := s.decide, s.decide.Requests()
 	all := []uint64{n.Allowed, n.Denied, n.ListAllowed, n.ListDenied, n.Banned, d.Unnamed()}
-	for _, r := range s.config.Limiter.Rules() {
+	for _, r := range s.config().Limiter.Rules() {
 		stats := r.Stats()
 		all = append(append(all, stats.Allowed[:]...), stats.Denied[:]...)
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -11,7 +12,6 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/accesslog"
 	"github.com/fastlimit/fastlimit/server/internal/admin"
-	"github.com/fastlimit/fastlimit/server/internal/certs"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/decide"
 	"github.com/fastlimit/fastlimit/server/internal/expel"
@@ -28,28 +28,28 @@ import (
 // Serve. The zero value is not usable. Addrs and AdminAddr are safe for
 // concurrent use after Listen.
 type Server struct {
-	config  Config // with defaults filled in
+	state   atomic.Pointer[state] // what Reload replaces
 	started time.Time
-	talkers *localTalkers // nil: none, or Config.TopTalkers
-	samples sampler       // for /v1/top
+	talkers atomic.Pointer[localTalkers] // nil: none, or Config.TopTalkers
+	samples sampler                      // for /v1/top
 
 	decide  *decide.Service
 	conns   *conn.Conns
 	traffic conn.Front // its listeners in the order of Config.Listeners
 	http2   *h2.Server
-	certs   []*certs.Store // likewise; nil: no TLS
 	access  *accesslog.Log // nil: none
 	bans    logs.Bans      // that rules have begun
 	admin   *admin.Front   // nil: none
-	pool    *upstream.Pool // nil: a decision service
-	proxy   *proxy.Proxy   // likewise
+	pools   upstream.Pools // of the upstreams so far
+	proxy   *proxy.Proxy   // nil: a decision service
 
 	feed    atomic.Pointer[feed.Feed] // nil: no kernel drops packets
 	expel   *expel.Expeller           // likewise; set before feed
 	seconds int                       // of tickKernel
 
-	watch lifecycle.RuleWatch
-	run   lifecycle.Runner
+	reloads sync.Mutex // held by Reload
+	watch   lifecycle.RuleWatch
+	run     lifecycle.Runner
 }
 
 // New checks the configuration, reads certificates and renders all answers. Its
@@ -59,7 +59,7 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	pairs, err := c.openCertificates()
+	places, open, err := new(state).place(&c)
 	if err != nil {
 		return nil, err
 	}
@@ -68,40 +68,37 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{config: c, access: access, certs: pairs, started: time.Now(), watch: lifecycle.RuleWatch{Log: c.Logger}}
+	s := &Server{access: access, started: time.Now(), watch: lifecycle.RuleWatch{Log: c.Logger}}
 	if c.TopTalkers == nil {
-		if s.talkers = newLocalTalkers(c.Limiter); s.talkers != nil {
-			s.config.TopTalkers = s.talkers
-		}
+		s.talkers.Store(newLocalTalkers(c.Limiter))
 	}
+	now := &state{c, places, open}
+	s.state.Store(now)
 	s.decide = decide.New(decide.Config{
 		Log: c.Logger, BodyBytes: c.Connections.BodyBytes, DenialLogs: c.DenialLogs, Access: access,
-	}, decide.NewSnapshot(c.settings()))
-	limits := conn.Limits{
-		Head: c.Connections.HeaderTimeout, Write: c.Connections.WriteTimeout, Idle: c.Connections.IdleTimeout,
-		Max: c.Connections.Max, PerClient: c.Connections.MaxPerClient, HeadBytes: c.Connections.HeaderBytes,
-		Exempt: s.decide.TrustedProxy,
-	}
+	}, now.snapshot())
+	limits := c.limits()
+	limits.Exempt = s.decide.TrustedProxy
 	if c.Kernel != nil {
 		limits.Held = s.held
 	}
 	if u := c.Upstream; u != nil {
-		limits.Tunnel = u.IdleTimeout
-		s.pool = u.pool(c.Connections.WriteTimeout, c.Logger)
-		s.proxy = proxy.New(proxy.Config{Service: s.decide, Pool: s.pool, ClientHeader: c.Identity.Header(), Log: c.Logger})
+		s.pools.Set(u.pool(c.Connections.WriteTimeout, c.Logger))
+		s.proxy = proxy.New(proxy.Config{Service: s.decide, Pool: s.pools.Current(), ClientHeader: c.Identity.Header(), Log: c.Logger})
 		s.decide.SetForwarder(s.proxy)
 	}
 	s.conns = conn.New(limits, c.Logger)
 	s.http2 = h2.New(h2.Config{HeadBytes: c.Connections.HeaderBytes, WriteTimeout: c.Connections.WriteTimeout, Log: c.Logger})
 	s.traffic.Conns, s.traffic.LetGo = s.conns, s.decide.StopWaiting
-	for i, l := range c.Listeners {
-		s.traffic.Addresses = append(s.traffic.Addresses, l.Address)
-		ln := conn.NewListener(s.conns, s.decide.Handlers(i))
-		ln.Options = l.options(s.certs[i], s.http2.Serve)
-		s.traffic.Listeners = append(s.traffic.Listeners, ln)
+	for _, at := range open {
+		p := &places[at]
+		p.ln = conn.NewListener(s.conns, p.options(p.pair, s.http2.Serve), s.decide.Handlers(at))
+		s.traffic.Addresses = append(s.traffic.Addresses, p.Address)
+		s.traffic.Listeners = append(s.traffic.Listeners, p.ln)
 	}
 	s.run = lifecycle.Runner{
-		Log: c.Logger, Delay: c.Drain.Delay, Timeout: c.Drain.Timeout,
+		Log:    c.Logger,
+		Drain:  func() (delay, timeout time.Duration) { d := s.config().Drain; return d.Delay, d.Timeout },
 		Fronts: []lifecycle.Front{&s.traffic},
 		Tick:   s.tick, EndSecond: s.endSecond,
 	}
@@ -112,22 +109,36 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
+// config is what is in force, with its defaults filled in.
+func (s *Server) config() *Config { return &s.state.Load().config }
+
+// limits are those of connections.
+func (c *Config) limits() conn.Limits {
+	l := conn.Limits{
+		Head: c.Connections.HeaderTimeout, Write: c.Connections.WriteTimeout, Idle: c.Connections.IdleTimeout,
+		Max: c.Connections.Max, PerClient: c.Connections.MaxPerClient, HeadBytes: c.Connections.HeaderBytes,
+	}
+	if c.Upstream != nil {
+		l.Tunnel = c.Upstream.IdleTimeout
+	}
+	return l
+}
+
 func (s *Server) newAdmin() *admin.Front {
+	now := s.config()
 	c := admin.Config{
-		Listen: func() (net.Listener, error) { return conn.Listen("admin", s.config.Admin, adminMode) },
-		Log:    s.config.Logger, Metrics: metrics.Handler(s.stats, s.config.Collectors, s.config.Logger),
-		Ready: s.ready, Info: s.info,
+		Listen: func() (net.Listener, error) { return conn.Listen("admin", now.Admin, adminMode) },
+		Log:    now.Logger, Metrics: metrics.Handler(s.stats, now.Collectors, now.Logger),
+		Ready: s.ready, Info: s.info, Reload: now.Reload,
 		Batch: s.decide.Batch, MaxBatchBytes: decide.MaxBatchBytes,
-		Operator: guard.Operator{Token: s.config.AdminToken},
+		Operator: func() guard.Operator { return guard.Operator{Token: s.config().AdminToken} },
+		Top:      s.top,
 	}
-	if s.config.Overrides != nil { // a nil one in an interface of another type would not be nil
-		c.Overrides = s.config.Overrides
+	if now.Overrides != nil { // a nil one in an interface of another type would not be nil
+		c.Overrides = now.Overrides
 	}
-	if s.config.Bans != nil {
-		c.Bans = s.config.Bans
-	}
-	if s.config.TopTalkers != nil {
-		c.Top = s.top
+	if now.Bans != nil {
+		c.Bans = now.Bans
 	}
 	return admin.New(c)
 }
@@ -158,23 +169,6 @@ func (s *Server) SetEngine(e *policy.Engine, tiers []*fastlimit.Rule) {
 func (s *Server) SetLists(l *policy.Lists) {
 	s.decide.Update(func(now *decide.Snapshot) *decide.Snapshot { return now.WithLists(l) })
 	s.spare()
-}
-
-// settings are what a reload may change, of a configuration with its defaults
-// filled in.
-func (c *Config) settings() decide.Settings {
-	set := decide.Settings{Limiter: c.Limiter, Engine: c.Engine, Identity: c.Identity, Batches: c.DecideAPI}
-	if c.Upstream != nil { // the request that is decided on is the one that is passed on
-		set.Identity = c.Identity.WithOriginal(policy.OriginalNone)
-	}
-	for i := range c.Listeners {
-		l := c.Listeners[i].answers(c.Identity)
-		if c.Upstream != nil {
-			l.Identity = nil
-		}
-		set.Listeners = append(set.Listeners, l)
-	}
-	return set
 }
 
 // Listen binds all addresses, so that they are known before anything is served.
@@ -218,9 +212,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	defer s.closeAccessLog()
 	err := s.run.Run(ctx)
-	if s.pool != nil {
-		s.pool.Close() // after those who use it
-	}
+	s.pools.Close() // after those who use it
 	return err
 }
 
@@ -230,8 +222,8 @@ func (s *Server) tick() {
 	lim.Advance()
 	s.watch.Look(lim)
 	s.lookAtCertificates(false)
-	if s.talkers != nil {
-		s.talkers.tick()
+	if t := s.talkers.Load(); t != nil {
+		t.tick()
 	}
 	s.tickKernel()
 }
@@ -239,17 +231,19 @@ func (s *Server) tick() {
 // endSecond ends a second of the log.
 func (s *Server) endSecond() {
 	s.decide.EndSecond()
-	s.bans.EndSecond(s.config.Logger)
+	s.bans.EndSecond(s.config().Logger)
 	s.conns.EndSecond(time.Since(s.started))
 	s.noteTotals()
 	if s.proxy != nil {
 		s.proxy.EndSecond()
+		s.pools.EndSecond()
 	}
 }
 
 func (s *Server) ready() error {
-	if err := s.run.Ready(); err != nil || s.config.Ready == nil {
+	ready := s.config().Ready
+	if err := s.run.Ready(); err != nil || ready == nil {
 		return err
 	}
-	return s.config.Ready()
+	return ready()
 }

@@ -297,7 +297,7 @@ func TestShadowRuleDeniesNobody(t *testing.T) {
 			t.Fatalf("got %d", resp.StatusCode)
 		}
 	}
-	r, _ := s.config.Limiter.Rule("per-ip")
+	r, _ := s.config().Limiter.Rule("per-ip")
 	if st := r.Stats(); st.Denied[fastlimit.StageTable]+st.Denied[fastlimit.StageExact] != 3 {
 		t.Errorf("counted %+v", st)
 	}

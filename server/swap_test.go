@@ -28,7 +28,7 @@ func sideOf(t *testing.T, name string) *decide.Snapshot {
 	c := newConfig(t, set)
 	c.DecideAPI = name == "a"
 	c.Listeners[0].DenyStatus = map[string]int{"a": 429, "b": 420}[name]
-	return decide.NewSnapshot(c.settings())
+	return snapshotOf(c)
 }
 
 // checkSide reports what is wrong with an answer to a request of kind, and whether a
@@ -102,7 +102,7 @@ func TestSwap(t *testing.T) {
 			loaded = false
 		default:
 		}
-		if swaps%40 == 39 { // rules that never come back
+		if swaps%39 == 38 { // rules that never come back; made while one side holds, and then the other
 			sides = [2]*decide.Snapshot{sideOf(t, "a"), sideOf(t, "b")}
 		}
 		s.decide.Swap(sides[swaps%2])
@@ -199,4 +199,13 @@ func TestSwapInTheMiddleOfARequest(t *testing.T) {
 			t.Errorf("%s to %s, %s: its rule has counted %+v", c.from, c.to, c.path, st)
 		}
 	}
+}
+
+// snapshotOf is what a server of that configuration decides by.
+func snapshotOf(c Config) *decide.Snapshot {
+	now := &state{config: c}
+	for _, l := range c.Listeners {
+		now.places = append(now.places, place{Listener: l})
+	}
+	return now.snapshot()
 }

@@ -34,8 +34,31 @@ func newLocalTalkers(lim *fastlimit.Limiter) *localTalkers {
 	return t
 }
 
+// follow returns the top talkers of a limiter that goes on with the one before. t may be nil.
+func (t *localTalkers) follow(lim *fastlimit.Limiter) *localTalkers {
+	if t == nil {
+		return newLocalTalkers(lim)
+	}
+	next := &localTalkers{toptalkers.Follow(t.ranking, lim.Rules()), lim}
+	if next.ranking.Rules() == 0 {
+		return nil
+	}
+	return next
+}
+
 // Top implements TopTalkers.
 func (t *localTalkers) Top(n int) []toptalkers.Talker { return t.ranking.Top(n, t.limiter.Now()) }
 
 // tick is called once a second.
 func (t *localTalkers) tick() { t.ranking.Tick(t.limiter.Now()) }
+
+// ranking is what knows the top talkers; nil if no client is tracked.
+func (s *Server) ranking() TopTalkers {
+	if all := s.config().TopTalkers; all != nil {
+		return all
+	}
+	if t := s.talkers.Load(); t != nil {
+		return t
+	}
+	return nil
+}

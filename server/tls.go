@@ -65,20 +65,6 @@ func (t *TLS) open(log *slog.Logger) (*certs.Store, error) {
 	return s, nil
 }
 
-// openCertificates reads those of all listeners, nil for one without TLS.
-func (c *Config) openCertificates() ([]*certs.Store, error) {
-	var p problems
-	all := make([]*certs.Store, len(c.Listeners))
-	for i := range c.Listeners {
-		if t := c.Listeners[i].TLS; t != nil {
-			var err error
-			all[i], err = t.open(c.Logger)
-			p.of(fmt.Sprintf("Listeners[%d].TLS.", i), err)
-		}
-	}
-	return all, errors.Join(p...)
-}
-
 // tlsConfig is what a listener with a certificate offers. Versions, cipher suites, curves
 // and session tickets are package tls's.
 func tlsConfig(s *certs.Store, http2 bool) *tls.Config {
@@ -94,9 +80,10 @@ func tlsConfig(s *certs.Store, http2 bool) *tls.Config {
 func (s *Server) RereadCertificates() { s.lookAtCertificates(true) }
 
 func (s *Server) lookAtCertificates(anyway bool) {
-	for _, c := range s.certs {
-		if c != nil {
-			c.Look(anyway, time.Now())
+	now := s.state.Load()
+	for _, at := range now.open {
+		if pair := now.places[at].pair; pair != nil {
+			pair.Look(anyway, time.Now())
 		}
 	}
 }
@@ -105,9 +92,10 @@ func (s *Server) lookAtCertificates(anyway bool) {
 // configuration, in seconds since 1970.
 func (s *Server) expiry() map[string]float64 {
 	all := map[string]float64{}
-	for i, c := range s.certs {
-		if c != nil {
-			all[s.config.Listeners[i].Address] = float64(c.NotAfter().Unix())
+	now := s.state.Load()
+	for i, at := range now.open {
+		if pair := now.places[at].pair; pair != nil {
+			all[now.config.Listeners[i].Address] = float64(pair.NotAfter().Unix())
 		}
 	}
 	return all

@@ -20,6 +20,10 @@ const mostRanked = 1000
 
 // top is the document of /v1/top. Its error is for people: there is no such rule.
 func (s *Server) top(q admin.TopQuery) (admin.Top, error) {
+	ranking := s.ranking()
+	if ranking == nil {
+		return admin.Top{}, admin.ErrNotTracked
+	}
 	set := s.decide.Snapshot().Settings()
 	if _, ok := set.Limiter.Rule(q.Rule); !ok && q.Rule != "" {
 		return admin.Top{}, noRule(q.Rule, set.Limiter)
@@ -30,7 +34,7 @@ func (s *Server) top(q admin.TopQuery) (admin.Top, error) {
 	}
 	all := admin.Top{Clients: []admin.TopClient{}, Totals: s.totals()}
 	now := time.Now()
-	for _, t := range s.config.TopTalkers.Top(n) {
+	for _, t := range ranking.Top(n) {
 		if q.Rule == "" || q.Rule == t.Rule {
 			all.Clients = append(all.Clients, describeTalker(&t, set.Limiter, set.Engine, now))
 		}

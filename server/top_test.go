@@ -78,7 +78,7 @@ func TestTopOfThisNode(t *testing.T) {
 			time.Sleep(time.Second)
 			s.tick()
 		}
-		top := s.config.TopTalkers.Top(3)
+		top := s.ranking().Top(3)
 		if len(top) != 1 || top[0].Key != "192.0.2.7" || top[0].Rate < 0.8 || top[0].Rate > 1.2 || len(top[0].Nodes) != 1 {
 			t.Errorf("%+v, want 192.0.2.7 with 1/s", top)
 		}

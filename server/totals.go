@@ -54,8 +54,8 @@ func (s *sampler) oldest() (first sample) {
 // sample reads the counters. rules are those that it has counted.
 func (s *Server) sample() (now sample, rules []decide.RuleStats) {
 	now = sample{at: time.Now(), requests: s.decide.Requests(), rules: map[ruleMode]ruleCounts{}}
-	if s.config.Store != nil {
-		now.store = s.config.Store().Operations
+	if s.config().Store != nil {
+		now.store = s.config().Store().Operations
 	}
 	rules = s.decide.RuleStats()
 	for i := range rules {
@@ -111,8 +111,8 @@ func (s *Server) totals() admin.TopTotals {
 			t.Bans += r.BansRunning
 		}
 	}
-	if s.config.Store != nil {
-		st := s.config.Store()
+	if s.config().Store != nil {
+		st := s.config().Store()
 		t.Store = &admin.TopStore{Name: st.Section(), State: st.State, Operations: per(now.store, was.store)}
 	}
 	return t

@@ -68,7 +68,7 @@ func TestOnUnnamed(t *testing.T) {
 				t.Errorf("counted %d, warned:\n%s", s.decide.Unnamed(), s.logs)
 			}
 			seen := func(i int) uint64 {
-				st := s.config.Limiter.Rules()[i].Stats()
+				st := s.config().Limiter.Rules()[i].Stats()
 				return sum(st.Allowed[:]) + sum(st.Denied[:])
 			}
 			if seen(0) != c.perIP || seen(2) != uint64(c.all) {

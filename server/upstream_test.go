@@ -81,14 +81,14 @@ func TestUpstreamPool(t *testing.T) {
 	url := "http://" + origin.Addr().String()
 	given := Upstream{URLs: []string{url}, MaxConnections: 1, MaxQueue: -1}
 	s := start(t, perIP(), func(c *Config) { c.Upstream = &given })
-	c, err := s.pool.Get(nil, false)
+	c, err := s.pools.Current().Get(nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.pool.Get(nil, false); !errors.Is(err, upstream.ErrQueueFull) {
+	if _, err := s.pools.Current().Get(nil, false); !errors.Is(err, upstream.ErrQueueFull) {
 		t.Errorf("the second of one: %v", err)
 	}
-	if got := s.config.Upstream; got.ResponseTimeout != 30*time.Second || got.QueueTimeout != time.Second || given.ResponseTimeout != 0 {
+	if got := s.config().Upstream; got.ResponseTimeout != 30*time.Second || got.QueueTimeout != time.Second || given.ResponseTimeout != 0 {
 		t.Errorf("%+v of %+v", *got, given)
 	}
 	for _, want := range []string{`fastlimit_upstream_connections{server="` + url + `",state="in_use"} 1`, `fastlimit_upstream_queue_total{outcome="full"} 1`} {
@@ -96,14 +96,14 @@ func TestUpstreamPool(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, body)
 		}
 	}
-	s.pool.Put(c)
+	s.pools.Current().Put(c)
 	if err := s.stop(); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.pool.Get(nil, false); !errors.Is(err, upstream.ErrClosed) {
+	if _, err := s.pools.Current().Get(nil, false); !errors.Is(err, upstream.ErrClosed) {
 		t.Errorf("after the drain: %v", err)
 	}
-	if st := s.pool.Stats().Servers[0]; st.Idle != 0 || st.InUse != 0 {
+	if st := s.pools.Stats().Servers[0]; st.Idle != 0 || st.InUse != 0 {
 		t.Errorf("%+v", st)
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/policy"
-	"github.com/fastlimit/fastlimit/server/internal/decide"
 )
 
 // While requests wait live overrides come and go, each time with another snapshot, and tiers
@@ -21,7 +20,7 @@ func TestWaitWhileSnapshotsChange(t *testing.T) {
 	set := waitRule(1)
 	set.Rules[0].Limit.Rate.Per = 100 * time.Millisecond
 	s := start(t, set)
-	base := s.config.Limiter.Rules()[0]
+	base := s.config().Limiter.Rules()[0]
 	const clients, each = 6, 5
 	ends := make(chan struct{})
 	var swaps sync.WaitGroup
@@ -39,7 +38,7 @@ func TestWaitWhileSnapshotsChange(t *testing.T) {
 				return
 			}
 			live := []policy.LiveOverride{{Key: []string{"127.0.0.1"}, Tier: tier}, {Key: []string{"127.0.0.2"}, Tier: tier}, {Key: []string{"127.0.0.3"}}}
-			e, err := s.config.Engine.WithLive(&set, live[i%3:])
+			e, err := s.config().Engine.WithLive(&set, live[i%3:])
 			if err != nil {
 				t.Error(err)
 				return
@@ -70,7 +69,7 @@ func TestWaitWhileSnapshotsChange(t *testing.T) {
 		t.Errorf("%+v", w)
 	}
 	// By the last snapshot requests wait as well.
-	e, err := s.config.Engine.WithLive(&set, nil)
+	e, err := s.config().Engine.WithLive(&set, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +106,7 @@ func TestDrainLetsWaitersOfReplacedRulesGo(t *testing.T) {
 		io.WriteString(c, strings.Repeat(ways["resident"], 2))
 		s.waiting(t, 1)
 		next := newConfig(t, waitRule(1))
-		s.decide.Swap(decide.NewSnapshot(next.settings()))
+		s.decide.Swap(snapshotOf(next))
 		for range seconds {
 			s.decide.EndSecond()
 		}

@@ -101,10 +101,20 @@ func (c *adminClient) do(ctx context.Context, method, path string, body []byte) 
 		return answer, nil
 	}
 	// The admin listener explains its errors, such as that no top talkers are tracked.
-	var problem struct{ Detail string }
+	var problem struct {
+		Detail string
+		Errors []string // if it has several
+	}
 	if err := json.Unmarshal(answer, &problem); err != nil || problem.Detail == "" {
 		path, _, _ := strings.Cut(path, "?")
 		return nil, fmt.Errorf("fastlimit %s: %s answered %s: is it the admin listener of a fastlimit with %s?", c.command, c.admin, resp.Status, path)
+	}
+	if len(problem.Errors) > 0 { // each on a line, with its place in front, which editors jump to
+		var lines []string
+		for _, e := range problem.Errors {
+			lines = append(lines, printableLong(e))
+		}
+		return nil, errors.New(strings.Join(lines, "\n"))
 	}
 	return nil, fmt.Errorf("fastlimit %s: %s: %s", c.command, c.admin, printableLong(problem.Detail))
 }

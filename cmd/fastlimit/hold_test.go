@@ -8,12 +8,16 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
 
 // holdEnv tells the test binary to hold connections: "ADDR SOURCE N FILE".
 const holdEnv = "FASTLIMIT_TEST_HOLD"
+
+// portLater has the port of a connection chosen when it is connected, where the system can.
+var portLater func(network, address string, c syscall.RawConn) error
 
 // hold opens n connections from one address, or from n/1000 addresses that
 // follow it, sends what the file holds on each, and keeps them until its stdin
@@ -38,7 +42,7 @@ func hold(what string) {
 		if spread {
 			from[15] += byte(i / 1000)
 		}
-		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: from}, Timeout: hang}
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: from}, Timeout: hang, Control: portLater}
 		c, err := d.Dial("tcp", addr)
 		if err != nil {
 			fmt.Println(err)

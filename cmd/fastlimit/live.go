@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/internal/metrics"
 	"github.com/fastlimit/fastlimit/internal/overrides"
 	"github.com/fastlimit/fastlimit/server"
@@ -13,10 +14,8 @@ func liveMemory(memory int64) int64 { return memory / 8 }
 
 // newOverrides makes the live overrides of a node and lets the server show them.
 func newOverrides(n *node, sc *server.Config) *overrides.Set {
-	c := overrides.Config{
-		Policy: &n.cfg.Policy, Limiter: sc.Limiter, Engine: sc.Engine, Kept: "this node",
-		Memory: liveMemory(n.cfg.Limits.Memory), Log: n.log,
-	}
+	c := liveConfig(n.cfg, sc)
+	c.Kept, c.Log = "this node", n.log
 	if n.store != nil && n.store.registry != nil {
 		c.Store, c.Kept = n.store.registry, n.store.name
 	}
@@ -24,6 +23,11 @@ func newOverrides(n *node, sc *server.Config) *overrides.Set {
 	sc.Overrides = s
 	sc.Collectors = append(sc.Collectors, metrics.Overrides(s.Stats))
 	return s
+}
+
+// liveConfig is what depends on the configuration.
+func liveConfig(cfg *config.Config, sc *server.Config) overrides.Config {
+	return overrides.Config{Policy: &cfg.Policy, Limiter: sc.Limiter, Engine: sc.Engine, Memory: liveMemory(cfg.Limits.Memory)}
 }
 
 // startOverrides applies what the store has, and follows it until the node is closed.

@@ -9,6 +9,7 @@
 // A file for each command, and for serve those of what it is built from:
 //
 //	serve.go ─► node.go ─► store.go    the store that nodes share, of any driver
+//	                    ─► state.go    what a restart is not to forget, in a file
 //	                    ─► memory.go   Go's memory limits, from the configuration
 //	                    ─► live.go     the overrides that operators set
 //	                    ─► livebans.go what they see of bans, and ban themselves
@@ -56,6 +57,7 @@ type commands struct {
 	Bans     bansCmd     `cmd:"" help:"Show who is banned on a running node, and for how much longer."`
 	Ban      banCmd      `cmd:"" help:"Ban an address or a prefix on a running node, as in: fastlimit ban 192.0.2.0/24 --for 1h."`
 	Unban    unbanCmd    `cmd:"" help:"End a ban, of an operator or of rules, as in: fastlimit unban 192.0.2.0/24."`
+	Reload   reloadCmd   `cmd:"" help:"Have a running node read its configuration again."`
 	Migrate  migrateCmd  `cmd:"" help:"Print rules for the limit_req and limit_conn lines of a configuration of nginx, and name those that it cannot translate."`
 	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of the configuration file, for editors."`
 	Store    storeCmd    `cmd:"" help:"Make the schema that postgres needs."`

@@ -7,12 +7,14 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/ban/feed"
 	"github.com/fastlimit/fastlimit/internal/bans"
 	"github.com/fastlimit/fastlimit/internal/config"
-	"github.com/fastlimit/fastlimit/internal/lists"
+	"github.com/fastlimit/fastlimit/internal/metrics"
 	"github.com/fastlimit/fastlimit/internal/overrides"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server"
@@ -20,34 +22,40 @@ import (
 )
 
 // node is a server and everything it is built from. It owns the store and the cluster,
-// which the limiter and the server only use. Set up once; its fields do not change.
+// which the limiter and the server only use. What a reload replaces is guarded by reloading.
 type node struct {
-	cfg *config.Config
-	log *slog.Logger
+	log  *slog.Logger
+	sys  *system
+	load func() (*config.Config, error) // reads the configuration again
 
-	store   *store // nil: buckets are in memory
-	limiter *fastlimit.Limiter
-	plan    fastlimit.Plan
+	reloading sync.Mutex
+	cfg       *config.Config
+	limiter   *fastlimit.Limiter
+	plan      fastlimit.Plan
+	memory    server.GoMemory // limits in force, as /v1/info shows them
+	made      server.Config   // of the server
+	lists     follower
+
+	store   *store          // nil: buckets are in memory
+	state   *state          // nil: a restart forgets
 	cluster *gossip.Cluster // nil: there is none
 	fleet   fleet           // the cluster for the limiter, which is made before it
 	kernel  droppers        // the server for the cluster, likewise
-	memory  server.GoMemory // limits in force, as /v1/info shows them
 	server  *server.Server
+	reloads reloads
 
 	overrides     *overrides.Set
 	stopOverrides func() // nil: not started
 
 	bans *bans.Set
 	feed *feed.Feed // nil: the kernel drops nothing
-
-	lists     *lists.Set // nil: no list is in a file
-	stopLists func()     // nil: not started
 }
 
 // newNode builds a node, each part from those above it. It opens the store and
 // starts the cluster, but listens nowhere; close it after use.
 func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *logSink, sys *system) (_ *node, err error) {
-	n := &node{cfg: cfg, log: log}
+	n := &node{cfg: cfg, log: log, sys: sys}
+	n.reloads.note(time.Now(), nil)
 	defer func() {
 		if err != nil { // the store may be connected and the cluster running already
 			n.close()
@@ -56,7 +64,10 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	if n.store, err = openStore(ctx, cfg, log); err != nil {
 		return nil, err
 	}
-	if n.limiter, err = fastlimit.New(n.limiterConfig()); err != nil {
+	if n.state, err = openState(cfg, log); err != nil {
+		return nil, err
+	}
+	if n.limiter, err = n.state.newLimiter(n.limiterConfig(cfg)); err != nil {
 		return nil, err
 	}
 	n.plan = n.limiter.Plan() // with what New has rounded and filled in
@@ -67,19 +78,21 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	sc := cfg.Server
 	sc.Limiter, sc.Logger, sc.LostLogs = n.limiter, log, sink.lost.Load
 	sc.Version, sc.GoMemory = version().version, &n.memory
-	sc.DenialLogs = cmp.Or(sc.DenialLogs, -1) // 0 is none in the file, but the default for the server
-	if sc.Engine, err = policy.New(n.limiter, cfg.Policy); err != nil {
-		return nil, err
-	}
-	if sc.Identity, err = policy.NewIdentity(cfg.Policy); err != nil {
+	sc.Reload = func(ctx context.Context, by string) error { return n.reload(ctx, "admin "+by) }
+	sc.Collectors = append(sc.Collectors, metrics.Reloads(n.reloads.stats))
+	if err = decideBy(&sc, cfg); err != nil {
 		return nil, err
 	}
 	// The store comes before the cluster, whose check of readiness is added to its.
 	if n.store != nil {
 		n.store.show(&sc)
 	}
-	n.overrides, n.bans, n.lists = newOverrides(n, &sc), newBans(n, &sc), newLists(n, &sc)
+	n.overrides, n.bans = newOverrides(n, &sc), newBans(n, &sc)
+	n.lists.show(cfg, log, &sc)
 	newKernel(n, &sc)
+	if n.state != nil {
+		n.state.show(&sc)
+	}
 	// Before the cluster starts: what peers send is to be received within the limits.
 	n.memory = limitMemory(plannedMemory(cfg, &n.plan, &sc), sys.lookupEnv)
 	if n.cluster, err = startCluster(&sc, cfg, &n.kernel); err != nil {
@@ -89,23 +102,37 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	if n.server, err = server.New(sc); err != nil {
 		return nil, err
 	}
+	n.made = sc
 	n.kernel.Store(n.server)
 	n.startOverrides()
 	n.bans.Start(n.server)
-	n.startLists()
+	if n.state != nil {
+		n.state.start(n.bans)
+	}
+	n.lists.start(n.server.SetLists)
 	return n, nil
+}
+
+// decideBy has a server decide as a configuration says, whose limiter it has already.
+func decideBy(sc *server.Config, cfg *config.Config) (err error) {
+	sc.DenialLogs = cmp.Or(cfg.Server.DenialLogs, -1) // 0 is none in the file, but the default for the server
+	if sc.Engine, err = policy.New(sc.Limiter, cfg.Policy); err != nil {
+		return err
+	}
+	sc.Identity, err = policy.NewIdentity(cfg.Policy)
+	return err
 }
 
 // limiterConfig is the file's, with the store and the secret that nodes share. The
 // secret keys the digests of clients. Nodes with different ones could not compare counts,
 // so it derives from the cluster's; alone, a node has a random one.
-func (n *node) limiterConfig() fastlimit.Config {
-	lc := n.cfg.Limiter()
+func (n *node) limiterConfig(cfg *config.Config) fastlimit.Config {
+	lc := cfg.Limiter()
 	if n.store != nil {
 		lc.Store = n.store.Store
 	}
 	lc.OnBan = func(b fastlimit.Ban) { n.server.Banned(b) } // nobody is before there is one
-	if c := n.cfg.Cluster; c != nil {
+	if c := cfg.Cluster; c != nil {
 		lc.Secret = gossip.LimiterSecret(c.Name, c.Secret)
 		lc.OnBan, lc.OnUnban = both(lc.OnBan, n.fleet.banned), both(lc.OnUnban, n.fleet.unbanned)
 	}
@@ -115,9 +142,8 @@ func (n *node) limiterConfig() fastlimit.Config {
 // close stops what newNode has started, the last first. Call it after the server has
 // stopped: its last requests use both. What they refunded is still sent to the store.
 func (n *node) close() {
-	if n.stopLists != nil {
-		n.stopLists()
-	}
+	n.state.close()
+	n.lists.close()
 	if n.stopOverrides != nil {
 		n.stopOverrides()
 	}

@@ -26,15 +26,9 @@ type serveCmd struct {
 
 // Run implements the command.
 func (c *serveCmd) Run(ctx context.Context, sys *system) error {
-	cfg, err := c.load(config.Flags{Listen: c.Listen, Admin: c.Admin, Upstream: c.Upstream, Redis: c.Redis}, sys)
+	cfg, err := c.configuration(sys)
 	if err != nil {
 		return err
-	}
-	if c.DrainDelay != nil { // 0 is a value: drain at once
-		if *c.DrainDelay < 0 {
-			return cli.Usagef("--drain-delay %v: want 0 or more", *c.DrainDelay)
-		}
-		cfg.Server.Drain.Delay = *c.DrainDelay
 	}
 	// What can be wrong with the configuration fails here. The server's ports open
 	// only after that, so nobody connects to a node that could not answer.
@@ -44,6 +38,9 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 		return err
 	}
 	defer n.close()
+	if c.Config != "" && c.Config != "-" {
+		n.load = func() (*config.Config, error) { return c.configuration(sys) }
+	}
 	// Signals are wired before anybody can know from the log that it runs: whoever
 	// waits for the line may send SIGTERM right after it. There is no grace period, as
 	// the server bounds its drain itself.
@@ -51,10 +48,12 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 		OnStop: func(s os.Signal) {
 			n.log.Info("stopping; a second signal stops at once", slog.String("signal", s.String()))
 		},
-		// Otherwise SIGHUP would end the process, which scripts for log rotation send.
+		// Scripts for log rotation send SIGHUP too, also to a node without a file.
 		OnHangup: func() {
 			n.reread()
-			n.log.Warn("reload is not supported by this version: the rules are unchanged")
+			if n.load != nil {
+				_ = n.reload(ctx, "SIGHUP") // it has logged the error
+			}
 		},
 	}, func(ctx context.Context) error {
 		if err := n.server.Listen(); err != nil {
@@ -62,8 +61,25 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 		}
 		// Tests and scripts wait for this line, and read the addresses from it.
 		n.log.Info("fastlimit is serving", n.startAttrs()...)
+		stop := n.watch()
+		defer stop()
 		return n.server.Serve(ctx)
 	})
+}
+
+// configuration is the file's, with the flags over it.
+func (c *serveCmd) configuration(sys *system) (*config.Config, error) {
+	cfg, err := c.load(config.Flags{Listen: c.Listen, Admin: c.Admin, Upstream: c.Upstream, Redis: c.Redis}, sys)
+	if err != nil {
+		return nil, err
+	}
+	if c.DrainDelay != nil { // 0 is a value: drain at once
+		if *c.DrainDelay < 0 {
+			return nil, cli.Usagef("--drain-delay %v: want 0 or more", *c.DrainDelay)
+		}
+		cfg.Server.Drain.Delay = *c.DrainDelay
+	}
+	return cfg, nil
 }
 
 // logger logs without a filter by level: what the server logs is bounded per second.

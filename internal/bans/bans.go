@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
@@ -51,6 +52,7 @@ type Config struct {
 type Set struct {
 	config Config
 	node   Node
+	on     atomic.Pointer[rules]
 
 	mu   sync.Mutex // guards what follows; held while a node takes other bans
 	bans *policy.Bans
@@ -65,10 +67,32 @@ type info struct {
 }
 
 // New returns a set without bans by hand.
-func New(c Config) *Set { return &Set{config: c, info: map[netip.Prefix]info{}} }
+func New(c Config) *Set {
+	s := &Set{config: c, info: map[netip.Prefix]info{}}
+	s.on.Store(&rules{c.Limiter, c.Engine})
+	return s
+}
+
+// rules are those whose bans are shown and ended.
+type rules struct {
+	limiter *fastlimit.Limiter
+	engine  *policy.Engine // of it
+}
 
 // Start has a node decide by the bans. Call it once, before anything else.
 func (s *Set) Start(n Node) { s.node = n }
+
+// Follow has the set go on with another limiter and its engine, unless use returns an error:
+// that has requests decided by them, and by these bans of operators.
+func (s *Set) Follow(l *fastlimit.Limiter, e *policy.Engine, use func(*policy.Bans) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := use(s.bans); err != nil {
+		return err
+	}
+	s.on.Store(&rules{l, e})
+	return nil
+}
 
 // set bans a prefix, or changes how long it is banned for. It returns how often it was set,
 // 0 if there are too many bans for another one.

@@ -79,11 +79,12 @@ type Which struct {
 // bans of all rules, or of one alone if rule is not "". by says who wants it, for the log.
 // The error has a method HTTPStatus.
 func (s *Set) Unban(rule string, key []string, by string) (any, error) {
-	rules, err := s.rules(rule)
+	on := s.on.Load()
+	rules, err := on.named(rule)
 	if err != nil {
 		return nil, err
 	}
-	u := unban{Set: s}
+	u := unban{Set: s, engine: on.engine}
 	p, wrong := prefixOf(key)
 	if rule == "" && wrong == nil && s.end(p) {
 		u.ended(Which{Key: prefixText(p), By: byOperator}, p)
@@ -107,13 +108,14 @@ func (s *Set) Unban(rule string, key []string, by string) (any, error) {
 // unban is the end of the bans of a key.
 type unban struct {
 	*Set
-	all []Which
+	engine *policy.Engine // of the rules
+	all    []Which
 }
 
 // rule ends the ban of a rule, if it has one. The error says why the rule can have no such
 // key.
 func (u *unban) rule(r *fastlimit.Rule, text []string) error {
-	key, err := u.config.Engine.KeyFromText(r, text)
+	key, err := u.engine.KeyFromText(r, text)
 	if err != nil {
 		return err //nolint:wrapcheck // it names the rule
 	}

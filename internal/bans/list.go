@@ -47,7 +47,7 @@ func compare(a, b *Shown) int {
 // List returns up to limit bans: of a rule, or all if rule is "". The error has a method
 // HTTPStatus.
 func (s *Set) List(rule string, limit int) (any, error) {
-	rules, err := s.rules(rule)
+	rules, err := s.on.Load().named(rule)
 	if err != nil {
 		return nil, err
 	}
@@ -78,9 +78,9 @@ func (s *Set) List(rule string, limit int) (any, error) {
 	return l, nil
 }
 
-// rules are the rule of a name, all if that is "".
-func (s *Set) rules(name string) ([]*fastlimit.Rule, error) {
-	all := s.config.Limiter.Rules()
+// named are the rule of a name, all if that is "".
+func (o *rules) named(name string) ([]*fastlimit.Rule, error) {
+	all := o.limiter.Rules()
 	if name == "" {
 		return all, nil
 	}

@@ -41,6 +41,10 @@ type Config struct {
 	// Kernel is where bans of peers are enforced besides. nil: in user space only.
 	Kernel *Kernel
 
+	// StateFile is where a node keeps what it must not forget when it is restarted. "": it
+	// forgets.
+	StateFile string
+
 	// Policy decides about requests. Its rules are valid and as the file has them:
 	// burst, cost and escalate_at are zero where the file is silent, as package
 	// fastlimit fills in their defaults.
@@ -49,6 +53,16 @@ type Config struct {
 	// Lists are the files of allow and deny, and what else these have. All their entries are
 	// in Policy too.
 	Lists lists.Config
+
+	// Watch has the node reload when the file changes, or one of Files.
+	Watch bool
+
+	// File is what the configuration was read from, Files are those that its settings name and
+	// that were read with it.
+	File  string
+	Files []string
+
+	places map[string]place // of settings in File, by the paths of their fields
 
 	// Whether the file sets client_ip_header and on_unnamed, for Warnings: their
 	// values do not tell, as the defaults may be written out.

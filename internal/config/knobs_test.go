@@ -36,6 +36,7 @@ var notInTheFile = map[string]string{
 	"fastlimit.RuleConfig.KeyKind":     "derived from key and match",
 	"fastlimit.RuleConfig.Thousandths": "derived from cost and cost_from",
 	"server.Config.Version":            "of the binary",
+	"server.Config.Tiers":              "those of live overrides",
 	"server.Config.AdminToken":         "admin.token_file, read with admin",
 }
 

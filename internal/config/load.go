@@ -123,7 +123,13 @@ func parse(name string, data []byte, lookupEnv func(string) (string, bool), m ma
 	if lookupEnv == nil {
 		lookupEnv = func(string) (string, bool) { return "", false }
 	}
-	d := &decoder{file: name, lookupEnv: lookupEnv, machine: m, places: map[string]*node{}, overrideLines: map[string][]int{}, cfg: &Config{}}
+	d := &decoder{file: name, lookupEnv: lookupEnv, machine: m, places: map[string]*node{}, overrideLines: map[string][]int{}, cfg: &Config{File: name}}
+	if read := m.readFile; read != nil {
+		d.machine.readFile = func(path string) ([]byte, error) {
+			d.cfg.Files = append(d.cfg.Files, path)
+			return read(path)
+		}
+	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors begin a file with it
 	if e := checkText(data); e != nil {
 		d.add(e)
@@ -146,6 +152,10 @@ func parse(name string, data []byte, lookupEnv func(string) (string, bool), m ma
 	if len(d.errs) > 0 {
 		d.errs.sort(name)
 		return nil, d.errs
+	}
+	d.cfg.places = make(map[string]place, len(d.places))
+	for field, n := range d.places {
+		d.cfg.places[field] = place{n.line, n.column, n.path}
 	}
 	return d.cfg, nil
 }

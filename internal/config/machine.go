@@ -20,7 +20,9 @@ type machine struct {
 	resolve  resolver
 
 	appendable func(path string) error // nil: not checked
-	memory     int64                   // bytes; 0 is unknown
+
+	replaceable func(path string) error // nil: not checked; beside mode
+	memory      int64                   // bytes; 0 is unknown
 }
 
 // thisMachine is what Load checks against. A file for another machine, such as one that
@@ -33,7 +35,7 @@ func thisMachine() machine {
 		}
 		return info.Mode()
 	}
-	return machine{readFile: readNamed, mode: mode, resolve: systemResolver, appendable: appendable, memory: memoryLimit(os.ReadFile)}
+	return machine{readFile: readNamed, mode: mode, resolve: systemResolver, appendable: appendable, replaceable: replaceable, memory: memoryLimit(os.ReadFile)}
 }
 
 // readNamed reads a file that a setting names.

@@ -141,7 +141,7 @@ func topTable() section {
 	return section{
 		name: "top", want: "settings, such as rules:", where: "at the top level, without indentation",
 		check: func(d *decoder, n *node) { d.check() },
-		settings: append([]setting{
+		settings: []setting{
 			{name: "listen", field: "Server.Listeners", value: listeners(), def: defaultListen, doc: "addresses that accept traffic"},
 			{name: "admin", field: "Server.Admin", value: adminListener(), def: DefaultAdmin, doc: "address of health, metrics, profiles and changes"},
 			{name: "upstream", field: "Server.Upstream", value: upstreamServers(), shown: "none", doc: "servers that get the admitted requests: makes this a reverse proxy"},
@@ -155,6 +155,8 @@ func topTable() section {
 			{name: "denial_logs", field: "Server.DenialLogs", value: whole(number{least: 0, most: maxDenialLogs, example: "100"}), def: "100", doc: "log lines per second for denials, one per client; the others are only counted"},
 			{name: "access_log", field: "Server.AccessLog", value: mapping(&accessLogSettings), shown: "none", doc: "a line of JSON for each request"},
 			{name: "connections", field: "Server.Connections", value: mapping(&connectionSettings), shown: "below", doc: "limits on client connections"},
+			{name: "watch", field: "Watch", value: boolean(), def: "false", doc: "reload when the file changes, or one that it names"},
+			{name: "state_file", field: "StateFile", value: stateFile(), shown: "none: a restart forgets", doc: "a file in which a node keeps what it knows of clients, for its next start"},
 			{name: "drain", field: "Server.Drain", value: mapping(&drainSettings), shown: "below", doc: "how the server stops on SIGTERM"},
 			{name: "wait", field: "Limits.Wait", value: mapping(&waitSettings), shown: "below", doc: "limits on requests that wait (`max_wait`)"},
 			{
@@ -173,7 +175,7 @@ func topTable() section {
 				doc: "most overrides of all rules together",
 			},
 			{name: "rules", field: "Policy.Rules", value: ruleList(), required: "nothing would be limited: " + rulesExample, doc: "the limits"},
-		}, reserved("watch", "state_file")...),
+		},
 	}
 }
 

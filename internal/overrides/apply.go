@@ -43,10 +43,7 @@ func (p *tierPool) place(e *entry, base *fastlimit.Rule) error {
 	if e.free || e.placed != nil {
 		return nil
 	}
-	limit, need := e.limit, max(1, e.limit.Clients)
-	if e.limit.Clients == 0 || need > fastlimit.MaxLiveTierClients {
-		need = fastlimit.MaxLiveTierClients
-	}
+	limit, need := e.limit, e.need()
 	limit.Clients = 0
 	most := firstRoom / 2
 	for _, r := range p.rooms {
@@ -109,12 +106,16 @@ func (p *tierPool) release(e *entry) {
 	if e.placed == nil {
 		return
 	}
-	need := max(1, e.limit.Clients)
-	if e.limit.Clients == 0 {
-		need = fastlimit.MaxLiveTierClients
-	}
-	e.placed.taken -= min(need, fastlimit.MaxLiveTierClients)
+	e.placed.taken -= e.need()
 	e.placed = nil
+}
+
+// need is how many clients of a tier an override takes.
+func (e *entry) need() int {
+	if e.limit.Clients == 0 {
+		return fastlimit.MaxLiveTierClients
+	}
+	return min(max(1, e.limit.Clients), fastlimit.MaxLiveTierClients)
 }
 
 // sweep drops tiers that no override has, after no new request can get them.
@@ -136,7 +137,27 @@ func (p *tierPool) sweep() {
 // with asking held.
 func (s *Set) applyAll() {
 	began := time.Now()
-	all, rules := s.current(), s.config.Limiter.Rules()
+	e, err := s.place()
+	if err != nil { // every key was checked
+		s.config.Log.Error("live overrides: not applied", slog.Any("error", err))
+		return
+	}
+	s.apply(e, s.tiers.live())
+	s.tiers.sweep()
+	s.mu.Lock()
+	s.bytes = s.tiers.bytes
+	s.mu.Unlock()
+	s.dirty = false
+	s.swaps.Add(1)
+	s.rested = time.Now().Add(max(applyPause, applyShare*(s.took+time.Since(began))))
+	s.took = 0
+}
+
+// place gives the overrides that are known their tiers, and returns the engine that decides by
+// them. Called with asking held.
+func (s *Set) place() (*policy.Engine, error) {
+	all, on := s.current(), s.rules()
+	rules := on.limiter.Rules()
 	p := &s.tiers
 	p.bytes = 0
 	for _, r := range p.rooms {
@@ -160,29 +181,24 @@ func (s *Set) applyAll() {
 			live = append(live, o)
 		}
 	}
-	e, err := s.config.Engine.WithLive(s.config.Policy, live)
-	if err != nil { // every key was checked
-		s.config.Log.Error("live overrides: not applied", slog.Any("error", err))
-		return
+	e, err := on.engine.WithLive(on.policy, live)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the rule
 	}
-	s.apply(e, s.liveTiers())
-	p.sweep()
 	s.mu.Lock()
-	s.entries, s.bytes = shown, p.bytes
+	s.entries = shown
 	s.mu.Unlock()
-	s.dirty = false
-	s.swaps.Add(1)
-	s.rested = time.Now().Add(max(applyPause, applyShare*(s.took+time.Since(began))))
-	s.took = 0
+	return e, nil
 }
 
 // admit gives an override its share of the memory and of max_overrides, if there is any
 // left beside n live ones.
 func (s *Set) admit(e *entry, base *fastlimit.Rule, n int) error {
 	p, cost := &s.tiers, int64(entryBytes+4*len(e.record.Value)+2*len(e.record.Name))
-	if most := cmp.Or(s.config.Policy.MaxOverrides, policy.DefaultMaxOverrides); s.file+n >= most {
+	on := s.rules()
+	if most := cmp.Or(on.policy.MaxOverrides, policy.DefaultMaxOverrides); on.file+n >= most {
 		p.release(e)
-		return fmt.Errorf("there are %d overrides already, with those of the file: delete some, or raise max_overrides, which is %d", s.file+n, most)
+		return fmt.Errorf("there are %d overrides already, with those of the file: delete some, or raise max_overrides, which is %d", on.file+n, most)
 	}
 	if p.bytes+cost > p.most {
 		p.release(e)
@@ -195,8 +211,9 @@ func (s *Set) admit(e *entry, base *fastlimit.Rule, n int) error {
 	return nil
 }
 
-func (s *Set) liveTiers() (all []*fastlimit.Rule) {
-	for _, r := range s.tiers.rooms {
+// live are the tiers that some override has.
+func (p *tierPool) live() (all []*fastlimit.Rule) {
+	for _, r := range p.rooms {
 		if r.taken > 0 {
 			all = append(all, r.tier)
 		}

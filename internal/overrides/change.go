@@ -90,8 +90,7 @@ func (s *Set) Put(ctx context.Context, body []byte, by string) (any, error) {
 
 // Delete ends an override now. by says who wants it. The error has a method HTTPStatus.
 func (s *Set) Delete(ctx context.Context, rule string, key []string, by string) error {
-	i, err := s.rule(rule)
-	if err != nil {
+	if _, err := s.rules().rule(rule); err != nil {
 		// Of a rule that is gone the key cannot be checked, but it can be found.
 		for _, e := range s.current() {
 			if !e.deleted() && e.value.Rule == rule && slices.Equal(e.value.Key, key) {
@@ -100,7 +99,7 @@ func (s *Set) Delete(ctx context.Context, rule string, key []string, by string) 
 		}
 		return err
 	}
-	name, err := s.nameOf(i, key)
+	name, err := s.nameOf(rule, key)
 	if err != nil {
 		return err
 	}
@@ -149,7 +148,8 @@ func (s *Set) change(ctx context.Context, do func(context.Context) error) error 
 
 // wanted checks a change as the file would be checked.
 func (s *Set) wanted(c *change, by string) (*entry, error) {
-	i, err := s.rule(c.Rule)
+	on := s.rules()
+	i, err := on.rule(c.Rule)
 	if err != nil {
 		return nil, err
 	}
@@ -161,18 +161,18 @@ func (s *Set) wanted(c *change, by string) (*entry, error) {
 	if c.Burst > 1<<63-1 {
 		return nil, operator.Refuse(http.StatusUnprocessableEntity, "burst: %d is too large", c.Burst)
 	}
-	name, clients, err := s.config.Policy.Rules[i].CheckOverride(&o)
+	name, clients, err := on.policy.Rules[i].CheckOverride(&o)
 	if err != nil {
-		return nil, s.unfit(i, err)
+		return nil, on.unfit(i, err)
 	}
-	e := &entry{rule: i, value: v, limit: o.LimitOf(clients), free: o.Unlimited}
+	e := &entry{rule: i, on: on, value: v, limit: o.LimitOf(clients), free: o.Unlimited}
 	e.record = registry.Record{Name: recordName(c.Rule, name), Value: v.encode()}
 	if len(e.record.Name) > registry.MaxName || len(e.record.Value) > registry.MaxValue {
 		return nil, operator.Refuse(http.StatusUnprocessableEntity, "key: too long; want at most about %d bytes", registry.MaxName)
 	}
 	if !e.free {
-		if _, err := s.config.Limiter.Rules()[i].LiveTierBytes(e.limit); err != nil {
-			return nil, s.unfit(i, err)
+		if _, err := on.limiter.Rules()[i].LiveTierBytes(e.limit); err != nil {
+			return nil, on.unfit(i, err)
 		}
 	}
 	return e, nil
@@ -182,6 +182,9 @@ func (s *Set) wanted(c *change, by string) (*entry, error) {
 func (s *Set) fits(e *entry) error {
 	s.asking.Lock()
 	defer s.asking.Unlock()
+	if e.on != s.rules() {
+		return errors.New("the rules have just been reloaded: try again")
+	}
 	if now := s.find(e.record.Name); now != nil && now.inForce() {
 		return nil // it gives back what it has; what it needs more is seen when it is applied
 	}
@@ -193,27 +196,27 @@ func (s *Set) fits(e *entry) error {
 	}
 	try := *e
 	before := s.tiers.bytes
-	err := s.admit(&try, s.config.Limiter.Rules()[e.rule], n)
+	err := s.admit(&try, e.on.limiter.Rules()[e.rule], n)
 	s.tiers.release(&try)
 	s.tiers.sweep()
 	s.tiers.bytes = before
 	return err
 }
 
-func (s *Set) rule(name string) (int, error) {
-	if i, ok := s.rules[name]; ok {
+func (on *rules) rule(name string) (int, error) {
+	if i, ok := on.byName[name]; ok {
 		return i, nil
 	}
 	var have []string
-	for _, r := range s.config.Limiter.Rules() {
+	for _, r := range on.limiter.Rules() {
 		have = append(have, r.Name())
 	}
 	return 0, operator.NoRule(name, have)
 }
 
 // nameOf is the name of the clients of a key.
-func (s *Set) nameOf(rule int, key []string) (string, error) {
-	e, err := s.wanted(&change{Rule: s.config.Policy.Rules[rule].Limit.Name, Key: key, Unlimited: true}, "")
+func (s *Set) nameOf(rule string, key []string) (string, error) {
+	e, err := s.wanted(&change{Rule: rule, Key: key, Unlimited: true}, "")
 	if err != nil {
 		return "", err
 	}
@@ -222,14 +225,14 @@ func (s *Set) nameOf(rule int, key []string) (string, error) {
 }
 
 // unfit is what package policy or the limiter says of an override, for who wants it.
-func (s *Set) unfit(rule int, err error) error {
-	spec := &s.config.Policy.Rules[rule]
+func (on *rules) unfit(rule int, err error) error {
+	spec := &on.policy.Rules[rule]
 	var key []string
 	for _, p := range spec.Key {
 		key = append(key, p.String())
 	}
 	return operator.Refuse(http.StatusUnprocessableEntity, "%s (rule %s: key %s, %v, burst %d)", operator.First(err), spec.Limit.Name, strings.Join(key, ", "),
-		s.config.Limiter.Rules()[rule].Config().Rate, s.config.Limiter.Rules()[rule].Config().Burst)
+		on.limiter.Rules()[rule].Config().Rate, on.limiter.Rules()[rule].Config().Burst)
 }
 
 func (s *Set) find(name string) *entry {

@@ -34,7 +34,8 @@ type entry struct {
 	until  time.Time
 	value  value
 
-	rule    int // -1: this node has no such rule
+	rule    int    // -1: this node has no such rule
+	on      *rules // of which rule is one, while it is wanted
 	limit   fastlimit.Tier
 	free    bool   // not limited
 	wrong   string // why it can never be in force here; "" if it can
@@ -58,7 +59,8 @@ func (s *Set) parse(r registry.Record, at time.Time) (*entry, error) {
 	if len(r.Name) > registry.MaxName || len(r.Value) > registry.MaxValue || strictjson.Decode([]byte(r.Value), &e.value) != nil {
 		return nil, errIgnored
 	}
-	i, ok := s.rules[e.value.Rule]
+	on := s.rules()
+	i, ok := on.byName[e.value.Rule]
 	if !ok {
 		e.wrong = "this node has no rule of that name"
 		return e, nil
@@ -68,7 +70,7 @@ func (s *Set) parse(r registry.Record, at time.Time) (*entry, error) {
 	if err != nil {
 		return nil, errIgnored
 	}
-	name, clients, err := s.config.Policy.Rules[i].CheckOverride(&o)
+	name, clients, err := on.policy.Rules[i].CheckOverride(&o)
 	switch {
 	case err != nil:
 		e.wrong = operator.First(err)

@@ -36,8 +36,8 @@ type List struct {
 // List returns the overrides of a rule, of all if rule is "". The error, with a method
 // HTTPStatus, is that there is no such rule here and no override of one.
 func (s *Set) List(rule string) (any, error) {
-	st := s.Stats()
-	l := List{Overrides: []Shown{}, File: s.file, Ignored: st.Ignored, Kept: s.config.Kept, AskedSecs: st.Age.Seconds()}
+	st, on := s.Stats(), s.rules()
+	l := List{Overrides: []Shown{}, File: on.file, Ignored: st.Ignored, Kept: s.config.Kept, AskedSecs: st.Age.Seconds()}
 	for _, e := range s.current() {
 		if e.deleted() || rule != "" && e.value.Rule != rule || !e.until.After(time.Now()) {
 			continue
@@ -47,12 +47,12 @@ func (s *Set) List(rule string) (any, error) {
 		}
 		l.Overrides = append(l.Overrides, s.shown(e))
 	}
-	if _, err := s.rule(rule); err != nil && rule != "" && len(l.Overrides) == 0 {
+	if _, err := on.rule(rule); err != nil && rule != "" && len(l.Overrides) == 0 {
 		return nil, err
 	}
 	left := MaxShown
-	for i := range s.config.Policy.Rules {
-		r := &s.config.Policy.Rules[i]
+	for i := range on.policy.Rules {
+		r := &on.policy.Rules[i]
 		if rule != "" && r.Limit.Name != rule {
 			continue
 		}
@@ -99,16 +99,13 @@ type RuleStats struct {
 
 // Stats returns the counts.
 func (s *Set) Stats() Stats {
-	st := Stats{
-		Age: time.Since(s.start) - time.Duration(s.asked.Load()), Errors: s.errors.Load(), Applied: s.swaps.Load(),
-		Rules: make([]RuleStats, len(s.config.Policy.Rules)),
-	}
-	for i := range st.Rules {
-		r := &s.config.Policy.Rules[i]
-		st.Rules[i] = RuleStats{Rule: r.Limit.Name, File: len(r.Overrides)}
-	}
+	st := Stats{Age: time.Since(s.start) - time.Duration(s.asked.Load()), Errors: s.errors.Load(), Applied: s.swaps.Load()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for i := range s.on.policy.Rules {
+		r := &s.on.policy.Rules[i]
+		st.Rules = append(st.Rules, RuleStats{Rule: r.Limit.Name, File: len(r.Overrides)})
+	}
 	st.Ignored, st.Bytes = s.ignored, s.bytes
 	for _, e := range s.entries {
 		switch {

@@ -66,9 +66,7 @@ const (
 // Set is the live overrides of a node. Make it with [New]; all methods are safe for
 // concurrent use.
 type Set struct {
-	config   Config
-	rules    map[string]int
-	file     int // overrides of the file
+	config   Config // but for what on has
 	apply    func(*policy.Engine, []*fastlimit.Rule)
 	kick     chan struct{}
 	changing chan struct{}
@@ -82,6 +80,7 @@ type Set struct {
 	rested time.Time     // when the next may be applied
 
 	mu      sync.Mutex // guards what follows; held briefly
+	on      *rules     // that entries are for; replaced as a whole, with asking held
 	entries []*entry   // by rule, then name; replaced as a whole
 	ignored int        // records that could not be read
 	bytes   int64      // that they take
@@ -107,14 +106,10 @@ func New(c Config) *Set {
 		c.Store = new(registry.Memory)
 	}
 	s := &Set{
-		config: c, rules: map[string]int{}, kick: make(chan struct{}, 1), changing: make(chan struct{}, maxChanging),
+		config: c, on: newRules(&c), kick: make(chan struct{}, 1), changing: make(chan struct{}, maxChanging),
 		next: &round{done: make(chan struct{})}, start: time.Now(),
 	}
 	s.tiers.most = c.Memory
-	for i, r := range c.Limiter.Rules() {
-		s.rules[r.Name()] = i
-		s.file += len(c.Policy.Rules[i].Overrides)
-	}
 	return s
 }
 
@@ -243,6 +238,12 @@ func (s *Set) note(ctx context.Context, err error) {
 			s.config.Log.Warn("live overrides: the store cannot be asked; what was known holds, each until its end", slog.Any("error", err))
 		}
 	}
+}
+
+func (s *Set) rules() *rules {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.on
 }
 
 func (s *Set) current() []*entry {

@@ -75,9 +75,26 @@ func newMirror(incarnation uint64, rules []rule, maxRate uint64, now time.Durati
 		tables: make([]mirrorTable, len(rules)),
 	}
 	for i := range m.tables {
-		m.tables[i].chunks = make([]*chunk, (len(rules[i].slots)+chunkSlots-1)/chunkSlots)
+		m.tables[i] = newMirrorTable(&rules[i])
 	}
 	return m
+}
+
+// follow has the tables be of other rules, each with its index before, or -1.
+func (m *mirror) follow(rules []rule, was []int) {
+	old := m.tables
+	m.tables = make([]mirrorTable, len(rules))
+	for i, k := range was {
+		if k >= 0 {
+			m.tables[i] = old[k]
+		} else {
+			m.tables[i] = newMirrorTable(&rules[i])
+		}
+	}
+}
+
+func newMirrorTable(r *rule) mirrorTable {
+	return mirrorTable{chunks: make([]*chunk, (len(r.slots)+chunkSlots-1)/chunkSlots)}
 }
 
 // advance refills the allowances for the time that has passed, if a packet is of a later

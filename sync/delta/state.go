@@ -16,12 +16,13 @@ type State struct {
 	config  Config
 	cluster uint64 // clusterHash of Config.Cluster
 	node    []byte
+	inbox   inbox // has a lock of its own
+
+	mu      sync.Mutex          // guards all below
 	byID    map[uint64]int      // identity → index of rules
 	local   *toptalkers.Ranking // of this node's tables, numbered as rules; its lock is taken last
 	banners map[uint64]Banner   // by identity
-	inbox   inbox               // has a lock of its own
-
-	mu      sync.Mutex // guards all below
+	changes int                 // calls of Follow
 	rules   []rule
 	members map[string]member
 	mirrors map[string]*mirror
@@ -48,11 +49,21 @@ func New(c Config) (*State, error) {
 		return nil, err
 	}
 	s := &State{
-		config: c, cluster: clusterHash(c.Cluster), byID: map[uint64]int{},
-		members: map[string]member{}, mirrors: map[string]*mirror{}, banners: map[uint64]Banner{},
+		config: c, cluster: clusterHash(c.Cluster),
+		members: map[string]member{}, mirrors: map[string]*mirror{},
 	}
 	s.config.Ignore = slices.Clone(c.Ignore)
-	for _, r := range c.Rules {
+	s.setRulesLocked(c.Rules, c.Banners)
+	s.bans = newOwnBans(&c)
+	s.local = toptalkers.New(c.Node, c.Rules)
+	s.node, s.writer = []byte(c.Node), newWriter(&c)
+	return s, nil
+}
+
+// setRulesLocked makes the rules anew.
+func (s *State) setRulesLocked(rules []Rule, banners []Banner) {
+	s.rules, s.byID, s.banners = nil, map[uint64]int{}, map[uint64]Banner{}
+	for _, r := range rules {
 		h := r.TopTalkers()
 		if h == nil {
 			continue
@@ -60,13 +71,35 @@ func New(c Config) (*State, error) {
 		s.byID[r.Identity()] = len(s.rules)
 		s.rules = append(s.rules, rule{Rule: r, identity: r.Identity(), talkers: h, slots: make([]localSlot, h.Slots())})
 	}
-	for _, b := range c.Banners {
+	for _, b := range banners {
 		s.banners[b.Identity()] = b
 	}
-	s.bans = newOwnBans(&c)
-	s.local = toptalkers.New(c.Node, c.Rules)
-	s.node, s.writer = []byte(c.Node), newWriter(&c)
-	return s, nil
+}
+
+// Follow has other rules take the place of those before. What was sent and received of a rule
+// goes on if its identity and its table stay, so that nothing is charged twice; of others it
+// begins anew: the counts that nodes had of them are of limits that are gone.
+func (s *State) Follow(rules []Rule, banners []Banner) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old, at := s.rules, s.byID
+	s.setRulesLocked(rules, banners)
+	was := make([]int, len(s.rules)) // its index before; -1: none
+	for i := range s.rules {
+		r := &s.rules[i]
+		k, ok := at[r.identity]
+		if was[i] = -1; ok && old[k].talkers == r.talkers {
+			now := r.Rule
+			was[i], *r = k, old[k]
+			r.Rule = now
+		}
+	}
+	for _, m := range s.mirrors {
+		m.follow(s.rules, was)
+	}
+	s.local = toptalkers.Follow(s.local, rules)
+	s.cursor = cursor{}
+	s.changes++
 }
 
 // lock takes the lock and the time. A clock that steps back is harmless: latest does

@@ -14,13 +14,18 @@ import (
 // are merged in between.
 func (s *State) Top(n int, now time.Duration) []toptalkers.Talker {
 	s.lock(now)
+	local, p := s.local, peers{s, s.changes}
 	s.mu.Unlock()
-	return s.local.Top(n, now, peers{s})
+	return local.Top(n, now, p)
 }
 
 // peers makes the mirrors of members a [toptalkers.Source]. Mirrors of former
-// members are left out: their clients' rates are no longer known.
-type peers struct{ *State }
+// members are left out: their clients' rates are no longer known. So are all when the rules
+// have changed meanwhile.
+type peers struct {
+	*State
+	changes int
+}
 
 // Each implements toptalkers.Source.
 func (p peers) Each(f func(c *toptalkers.Count)) {
@@ -30,7 +35,7 @@ func (p peers) Each(f func(c *toptalkers.Count)) {
 	for _, node := range nodes {
 		c := toptalkers.Count{Node: node}
 		p.mu.Lock()
-		if m := p.mirrors[node]; m != nil {
+		if m := p.mirrors[node]; m != nil && p.changes == p.State.changes {
 			for i := range m.tables {
 				c.Rule = i
 				m.tables[i].all(func(_ int, slot *mirrorSlot) {
@@ -50,7 +55,7 @@ func (p peers) Doubt(rule int) (d toptalkers.Doubt) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for node := range p.members {
-		if m := p.mirrors[node]; m != nil {
+		if m := p.mirrors[node]; m != nil && p.changes == p.State.changes {
 			t := &m.tables[rule]
 			d.Units += t.hidden + t.skipped.Lately()
 			d.Grain = max(d.Grain, t.grain)

@@ -102,7 +102,7 @@ func TestTopHolds(t *testing.T) {
 				window := max(now-n.clock.marked[0], time.Second)
 				listed := map[string]bool{}
 				list := n.Top(1000, now)
-				d, others := n.local.Doubt(0), peers{n.State}.Doubt(0)
+				d, others := n.local.Doubt(0), peers{n.State, 0}.Doubt(0)
 				d = toptalkers.Doubt{Units: d.Units + others.Units, Grain: max(d.Grain, others.Grain)}
 				for _, c := range list {
 					listed[c.Key] = true

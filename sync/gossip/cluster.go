@@ -82,6 +82,10 @@ func Start(ctx context.Context, c Config, lim *fastlimit.Limiter) (*Cluster, err
 	return cl, nil
 }
 
+// Follow has the cluster exchange counts and bans of a limiter that goes on with the one
+// before ([fastlimit.Limiter.With]), from the next tick on.
+func (c *Cluster) Follow(lim *fastlimit.Limiter) { c.counts.follow(lim) }
+
 // joinAt exchanges lists of members with the node at an address.
 func (c *Cluster) joinAt(at netip.AddrPort) error {
 	_, err := c.list.Join([]string{at.String()})

@@ -8,10 +8,12 @@ import (
 	"github.com/fastlimit/fastlimit/toptalkers"
 )
 
-// counts is a delta.State on its limiter's clock. Safe for concurrent use.
+// counts is a delta.State on its limiter's clock, which limiters that follow it have too. Safe
+// for concurrent use.
 type counts struct {
 	state *delta.State
 	now   func() time.Duration
+	ended func(fastlimit.Ban) // Config.BanEnded
 }
 
 var _ exchange = (*counts)(nil)
@@ -21,18 +23,26 @@ func newCounts(c *Config, incarnation uint64, lim *fastlimit.Limiter) (*counts, 
 		Cluster: c.Name, Node: c.Node, Incarnation: incarnation,
 		MaxBytes: c.MaxBytes, PacketSize: c.payload(), MaxNodes: c.MaxNodes, Ignore: c.Ignore, AcceptBans: c.AcceptBans,
 	}
-	for _, r := range lim.Rules() {
-		dc.Rules = append(dc.Rules, r)
-		if rc := r.Config(); rc.Ban.Enabled() {
-			dc.Banners = append(dc.Banners, banner{r, c.BanEnded})
-		}
-	}
+	dc.Rules, dc.Banners = exchanged(lim, c.BanEnded)
 	s, err := delta.New(dc)
 	if err != nil {
 		return nil, err
 	}
-	return &counts{s, lim.Now}, nil
+	return &counts{s, lim.Now, c.BanEnded}, nil
 }
+
+// exchanged are the rules whose counts and bans are.
+func exchanged(lim *fastlimit.Limiter, ended func(fastlimit.Ban)) (rules []delta.Rule, banners []delta.Banner) {
+	for _, r := range lim.Rules() {
+		rules = append(rules, r)
+		if rc := r.Config(); rc.Ban.Enabled() {
+			banners = append(banners, banner{r, ended})
+		}
+	}
+	return rules, banners
+}
+
+func (c *counts) follow(lim *fastlimit.Limiter) { c.state.Follow(exchanged(lim, c.ended)) }
 
 func (c *counts) tick() (counts, bans [][]byte) {
 	now := c.now()

@@ -40,7 +40,7 @@ type Counts struct {
 
 // Since is what has come since counts of the same load that are older.
 func (c Counts) Since(b Counts) Counts {
-	return Counts{c.Sent - b.Sent, c.Served - b.Served, c.Denied - b.Denied, c.Other - b.Other, c.Lost - b.Lost, c.latencies[len(b.latencies):]}
+	return Counts{c.Sent - b.Sent, c.Served - b.Served, c.Denied - b.Denied, c.Other - b.Other, c.Lost - b.Lost, c.latencies[min(len(b.latencies), len(c.latencies)):]}
 }
 
 // Quantile is that of the time to an answer 200, connecting included; 0 without any.
@@ -94,7 +94,9 @@ func (r *Running) Stop() Counts {
 func (r *Running) Counts() Counts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.counts
+	c := r.counts
+	c.latencies = slices.Clip(c.latencies) // they go on
+	return c
 }
 
 // For returns the counts of the time from now on.

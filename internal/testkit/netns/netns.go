@@ -14,8 +14,8 @@
 // the servers.
 //
 // A kernel that refuses user namespaces fails the test. The tests that use them have
-// the build tag "netns", which "make test" sets. They need ip, of iproute2, and nsenter and
-// setpriv, of util-linux.
+// the build tag "netns", which "make test" sets. They need ip, of iproute2, and nsenter,
+// setpriv and taskset, of util-linux.
 package netns
 
 import (

@@ -21,6 +21,9 @@ import (
 
 // TestMain is the server when the test says so: this binary is the only program it has.
 func TestMain(m *testing.M) {
+	if netns.SendApart() {
+		return
+	}
 	if addr := os.Getenv(serveEnv); addr != "" {
 		serve(addr)
 		return
@@ -110,6 +113,22 @@ func TestNetnsThousandSources(t *testing.T) {
 			}
 			testkit.Eventually(t, "the server has seen their end", func() bool { return len(w.Sockets(t, peers)) == 0 })
 		}
+	})
+}
+
+// A load of a process of its own is one like others, and ends with the test.
+func TestNetnsApart(t *testing.T) {
+	netns.Run(t, func() {
+		w := netns.New(t)
+		server(t, w)
+		l := netns.Load{Server: netns.Server4 + ":8080", Sources: netns.Sources(netns.Clients4, 32, 10), Rate: 500, Patience: 10 * time.Second}
+		a := l.Apart(t)
+		testkit.Eventually(t, "all have had their two", func() bool { c := a.Counts(); return c.Served == 20 && c.Denied > 0 })
+		c := a.Stop()
+		if c.Sent != c.Served+c.Denied || a.Counts().Sent != c.Sent {
+			t.Errorf("counts %+v, and once more %+v", c, a.Counts())
+		}
+		testkit.Eventually(t, "its connections have ended", func() bool { return len(w.Sockets(t, netns.Clients4)) == 0 })
 	})
 }
 

@@ -54,13 +54,16 @@ type Config struct {
 	Ready   func() error // why /readyz fails; nil while the server is ready
 	Info    func() Info
 
-	// Top returns clients, and totals. Its error is for people: no such rule. nil: no
-	// client is tracked.
+	// Top returns clients, and totals. Its error is for people: no such rule, or ErrNotTracked.
 	Top func(q TopQuery) (Top, error)
 
-	Overrides Overrides      // nil: there are none, and none can be set
-	Bans      Bans           // likewise
-	Operator  guard.Operator // who may change something
+	Overrides Overrides             // nil: there are none, and none can be set
+	Bans      Bans                  // likewise
+	Operator  func() guard.Operator // who may change something; nil: only who is on this machine
+
+	// Reload reads the configuration again; by says who asks. Its error as those of Overrides.
+	// nil: nothing can be reloaded.
+	Reload func(ctx context.Context, by string) error
 
 	// Batch answers /v1/decide, with a body of at most MaxBatchBytes.
 	Batch         func(ctx context.Context, body []byte) (reply []byte, err error)
@@ -79,6 +82,9 @@ type Front struct {
 
 // New returns a front that is not bound yet. It speaks HTTP/1 only.
 func New(c Config) *Front {
+	if c.Operator == nil {
+		c.Operator = func() guard.Operator { return guard.Operator{} }
+	}
 	f := &Front{Config: c}
 	f.http = http.Server{
 		Handler:           refuseOtherSites(f.routes()),
@@ -169,12 +175,6 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64) (body []byte, 
 		problem(w, status, fmt.Sprintf("the body could not be read: %v; send at most %d bytes", err, most))
 	}
 	return body, err == nil
-}
-
-// reload is routed although there is none yet, so that whoever calls it learns that
-// from the answer and not from a 404.
-func (f *Front) reload(w http.ResponseWriter, _ *http.Request) {
-	problem(w, http.StatusNotImplemented, "Reload is not available in this version: restart to change the rules.")
 }
 
 // problem answers with a document of RFC 9457, as denials of the traffic listeners

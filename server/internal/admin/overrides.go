@@ -82,12 +82,13 @@ func writeReply(w http.ResponseWriter, reply any, err error) {
 }
 
 // problemOf answers with an error of a part of the server.
-func problemOf(w http.ResponseWriter, err error) {
-	status := http.StatusInternalServerError
+func problemOf(w http.ResponseWriter, err error) { problem(w, statusOf(err), err.Error()) }
+
+func statusOf(err error) int {
 	if s, ok := err.(interface{ HTTPStatus() int }); ok {
-		status = s.HTTPStatus()
+		return s.HTTPStatus()
 	}
-	problem(w, status, err.Error())
+	return http.StatusInternalServerError
 }
 
 // refusals logs who was refused a change, a line a second at most, with how many were not

@@ -21,7 +21,7 @@ func (f *Front) routes() *http.ServeMux {
 	mux.HandleFunc("GET /v1/info", f.info)
 	mux.HandleFunc("GET /v1/top", f.top)
 	mux.HandleFunc("POST /v1/decide", changes(f.decide))
-	mux.HandleFunc("POST /v1/reload", changes(f.reload))
+	mux.HandleFunc("POST /v1/reload", f.byOperator(f.reload))
 	mux.HandleFunc("GET /v1/overrides", f.listOverrides)
 	mux.HandleFunc("PUT /v1/overrides", f.byOperator(f.putOverride))
 	mux.HandleFunc("DELETE /v1/overrides", f.byOperator(f.deleteOverride))
@@ -74,7 +74,8 @@ func changes(next http.HandlerFunc) http.HandlerFunc {
 func (f *Front) byOperator(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		call := callOf(r)
-		if status, err := f.Operator.Check(&call, f.Addr(), r.Header.Get("Authorization")); err != nil {
+		who := f.Operator()
+		if status, err := who.Check(&call, f.Addr(), r.Header.Get("Authorization")); err != nil {
 			if status == http.StatusUnauthorized {
 				w.Header().Set("WWW-Authenticate", "Bearer")
 			}

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -20,6 +21,9 @@ const (
 
 // TopOrders are what clients can be sorted by; the first is the default.
 var TopOrders = []string{"rate", "denied", "share", "key"}
+
+// ErrNotTracked is what Config.Top returns if there is nothing to tell.
+var ErrNotTracked = errors.New("no client is tracked: top_talkers is 0, or memory is too small for it; set it to 1024, or raise memory")
 
 // TopQuery is what GET /v1/top asks for.
 type TopQuery struct {
@@ -96,10 +100,6 @@ func (f *Front) top(w http.ResponseWriter, r *http.Request) {
 			problem(w, http.StatusBadRequest, fmt.Sprintf("sort=%s: want one of %s", text.Printable(q.Sort), strings.Join(TopOrders, ", ")))
 			return
 		}
-	}
-	if f.Top == nil {
-		problem(w, http.StatusNotFound, "No client is tracked: top_talkers is 0, or memory is too small for it; set it to 1024, or raise memory.")
-		return
 	}
 	all, err := f.Top(q)
 	if err != nil {

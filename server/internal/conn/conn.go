@@ -56,6 +56,8 @@ type Conn struct {
 
 	wasReset atomic.Bool // see Reset
 
+	options  *Options // of its listener when it was accepted; nil for a stream
+	from     *Listener
 	opening  *opening // what it goes through before its first request; nil: nothing
 	stranger bool     // nothing has been read, and a PROXY header would be noted
 

@@ -42,10 +42,11 @@ type Conns struct {
 	crowded atomic.Bool   // nearly full: denied clients are disconnected
 	hangups hangups       // of clients whose requests wait
 
-	limits  Limits
-	large   int // most connections with the larger reader
-	timeout [phases]time.Duration
-	period  time.Duration // between sweeps
+	limits  Limits                // Max and PerClient are guarded by mu; the others stay
+	large   int                   // most connections with the larger reader
+	timeout [phases]time.Duration // guarded by mu
+	period  time.Duration         // between sweeps; guarded by mu
+	resized chan struct{}         // period has changed
 
 	noTunnels atomic.Bool // upgraded connections have to end
 
@@ -97,21 +98,53 @@ const forever = 1 << 62
 // and at most a second.
 func New(l Limits, log *slog.Logger) *Conns {
 	return &Conns{
-		limits: l,
-		large:  max(1, LargeHeadBytes/max(1, l.HeadBytes)),
-		timeout: [phases]time.Duration{
-			fresh: l.Head, reading: l.Head, body: l.Head, writing: l.Write,
-			idle: l.Idle, idleDenied: l.Idle, lingering: lingerTime, opens: l.Head,
-			queued:    forever, // its rule bounds it
-			asking:    forever, // the upstream's timeouts bound it
-			streaming: forever, // its streams are bounded
-			sending:   l.Write, tunneling: cmp.Or(l.Tunnel, l.Idle),
-		},
-		period: max(min(l.Head, l.Write, l.Idle, 8*time.Second)/8, time.Millisecond),
-		all:    group{kind: groupAll}, longs: group{kind: groupLarge}, gone: group{kind: groupGone},
+		limits:  l,
+		large:   max(1, LargeHeadBytes/max(1, l.HeadBytes)),
+		timeout: l.timeouts(),
+		period:  l.period(),
+		resized: make(chan struct{}, 1),
+		all:     group{kind: groupAll}, longs: group{kind: groupLarge}, gone: group{kind: groupGone},
 		peers:  make(map[netip.Addr]*group),
 		report: report{log: log},
 	}
+}
+
+func (l *Limits) timeouts() [phases]time.Duration {
+	return [phases]time.Duration{
+		fresh: l.Head, reading: l.Head, body: l.Head, writing: l.Write,
+		idle: l.Idle, idleDenied: l.Idle, lingering: lingerTime, opens: l.Head,
+		queued:    forever, // its rule bounds it
+		asking:    forever, // the upstream's timeouts bound it
+		streaming: forever, // its streams are bounded
+		sending:   l.Write, tunneling: cmp.Or(l.Tunnel, l.Idle),
+	}
+}
+
+func (l *Limits) period() time.Duration {
+	return max(min(l.Head, l.Write, l.Idle, 8*time.Second)/8, time.Millisecond)
+}
+
+// SetLimits has other limits hold from now on, but for HeadBytes, Exempt and Held, which stay.
+// Connections above them stay until one more comes.
+func (c *Conns) SetLimits(l Limits) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.limits.Max, c.limits.PerClient = l.Max, l.PerClient
+	c.timeout = l.timeouts()
+	// Ages are counted in periods: a longer one would make all connections older than they are.
+	c.period = min(c.period, l.period())
+	select {
+	case c.resized <- struct{}{}:
+	default:
+	}
+	c.gaugeLocked()
+}
+
+// Max is the bound on all connections.
+func (c *Conns) Max() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.limits.Max
 }
 
 func (c *Conns) wrap(nc net.Conn) *Conn {
@@ -300,8 +333,10 @@ func (c *Conns) onState(nc net.Conn, state fasthttp.ConnState) {
 }
 
 // Open is the number of open connections, dismissed ones included.
-func (c *Conns) Open() int {
+func (c *Conns) Open() int { return c.open(nil) }
+
+func (c *Conns) open(l *Listener) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.all.members) + len(c.gone.members)
+	return c.openLocked(l)
 }

@@ -13,7 +13,16 @@ func (c *Conns) LastAnswers() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.draining = true
+	c.lastAnswersLocked(nil)
+}
+
+// lastAnswersLocked is for the connections of one listener, or of all if it is nil, as are
+// the methods below.
+func (c *Conns) lastAnswersLocked(l *Listener) {
 	for _, cn := range c.all.members {
+		if !cn.of(l) {
+			continue
+		}
 		cn.leave.Store(true)
 		cn.noted = neverNoted
 		if cn.session != nil {
@@ -30,10 +39,15 @@ func (c *Conns) LastAnswers() {
 //
 // A connection with the phase and tick of the last call was not used in between:
 // an answer would have ended it.
-func (c *Conns) DismissQuiet(all bool) int {
+func (c *Conns) DismissQuiet(all bool) int { return c.dismissQuiet(nil, all) }
+
+func (c *Conns) dismissQuiet(l *Listener, all bool) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, cn := range c.all.members {
+		if !cn.of(l) {
+			continue
+		}
 		since := cn.since.Load()
 		switch p := phase(since >> 32); {
 		case p.waiting() && (all || cn.noted == since):
@@ -44,17 +58,39 @@ func (c *Conns) DismissQuiet(all bool) int {
 		}
 		cn.noted = since
 	}
-	return len(c.all.members) + len(c.gone.members)
+	return c.openLocked(l)
+}
+
+// of reports whether a connection was accepted by a listener; nil is any.
+func (c *Conn) of(l *Listener) bool { return l == nil || c.from == l }
+
+// openLocked is the number of open connections.
+func (c *Conns) openLocked(l *Listener) (n int) {
+	if l == nil {
+		return len(c.all.members) + len(c.gone.members)
+	}
+	for _, members := range [][]*Conn{c.all.members, c.gone.members} {
+		for _, cn := range members {
+			if cn.from == l {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // EndTunnels ends the connections that were upgraded, which may go on for ever: those that
 // are sending just now end with their next byte.
 func (c *Conns) EndTunnels() {
 	c.noTunnels.Store(true)
+	c.endTunnels(nil)
+}
+
+func (c *Conns) endTunnels(l *Listener) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, cn := range c.all.members {
-		if cn.phase() == tunneling {
+		if cn.of(l) && cn.phase() == tunneling {
 			cn.interrupt(tunneling)
 		}
 	}
@@ -62,7 +98,12 @@ func (c *Conns) EndTunnels() {
 
 // EmptyWithin waits for all connections to end, and reports whether they did.
 func (c *Conns) EmptyWithin(most time.Duration) bool {
-	for end := time.Now().Add(most); c.Open() > 0; time.Sleep(time.Millisecond) {
+	return c.emptyWithin(nil, most, time.Millisecond)
+}
+
+// emptyWithin looks again after each step.
+func (c *Conns) emptyWithin(l *Listener, most, step time.Duration) bool {
+	for end := time.Now().Add(most); c.open(l) > 0; time.Sleep(step) {
 		if time.Now().After(end) {
 			return false
 		}
@@ -73,13 +114,18 @@ func (c *Conns) EmptyWithin(most time.Duration) bool {
 // CloseAll closes all connections and returns how many there were. It does not wait
 // for them, as Close does for a resident whose decision is waiting for a store. Who waits
 // for a place is denied; after a drain nobody does.
-func (c *Conns) CloseAll() int {
+func (c *Conns) CloseAll() int { return c.closeAll(nil) }
+
+func (c *Conns) closeAll(l *Listener) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, cn := range slices.Concat(c.all.members, c.gone.members) {
+		if !cn.of(l) {
+			continue
+		}
 		cn.endWait()
 		cn.link.cut()
 		go cn.socket().Close()
 	}
-	return len(c.all.members) + len(c.gone.members)
+	return c.openLocked(l)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -17,19 +18,27 @@ const cutGrace = time.Second
 const drainQuiet = 500 * time.Millisecond
 
 // Front is all traffic listeners. They share their connections, so they start and
-// drain together. It implements lifecycle.Front.
+// drain together; [Front.Set] replaces some of them. It implements lifecycle.Front.
 type Front struct {
-	Conns     *Conns
+	Conns *Conns
+	// The listeners, and what they bind; owned by Set from Listen on.
 	Listeners []*Listener
-	Addresses []string // of the listeners
+	Addresses []string
 
 	// LetGo is called when the drain stops accepting: those who wait for a place in line
 	// are denied, and nobody waits any more. nil: nobody ever waits.
 	LetGo func()
+
+	mu        sync.Mutex
+	fail      func(error)    // of Serve; nil before; guarded by mu
+	draining  bool           // no listener begins any more; guarded by mu
+	accepting sync.WaitGroup // begun under mu, before draining is set
 }
 
 // Listen binds all addresses. Its error names each that failed.
 func (f *Front) Listen() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	var errs []error
 	for i, l := range f.Listeners {
 		errs = append(errs, l.Bind(f.Addresses[i]))
@@ -39,6 +48,8 @@ func (f *Front) Listen() error {
 
 // Close unbinds what Listen has bound, if nothing was served.
 func (f *Front) Close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, l := range f.Listeners {
 		l.Unbind()
 	}
@@ -46,6 +57,8 @@ func (f *Front) Close() {
 
 // Addrs are the bound addresses; nil unless all listeners are bound.
 func (f *Front) Addrs() []net.Addr {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	all := make([]net.Addr, len(f.Listeners))
 	for i, l := range f.Listeners {
 		if all[i] = l.Addr(); all[i] == nil {
@@ -58,17 +71,69 @@ func (f *Front) Addrs() []net.Addr {
 // Serve accepts and watches connections until ctx ends, after a drain. It calls fail
 // for each listener that breaks.
 func (f *Front) Serve(ctx context.Context, fail func(error)) {
-	var accepting sync.WaitGroup
+	f.mu.Lock()
+	f.fail = fail
 	for _, l := range f.Listeners {
-		accepting.Go(func() {
-			if err := l.Accept(); err != nil {
-				fail(err)
-			}
-		})
+		f.acceptLocked(l)
 	}
+	f.mu.Unlock()
 	f.Conns.Watch(ctx)
-	accepting.Wait()
+	f.accepting.Wait()
 	f.Conns.Close()
+}
+
+func (f *Front) acceptLocked(l *Listener) {
+	f.accepting.Go(func() {
+		if err := l.Accept(); err != nil {
+			f.fail(err)
+		}
+	})
+}
+
+// ErrNotServing says that Serve has not begun yet, or that the drain has.
+var ErrNotServing = errors.New("the server does not serve")
+
+// Set replaces the listeners, unless it returns an error. New ones are bound already, and
+// begin to accept when ready has returned. Those that are gone take what is in their queues and
+// close; their connections end as those of a drain, within the timeout, while Set has returned.
+func (f *Front) Set(next []*Listener, timeout time.Duration, ready func()) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fail == nil || f.draining {
+		return ErrNotServing
+	}
+	ready()
+	for _, l := range next {
+		if !slices.Contains(f.Listeners, l) {
+			f.acceptLocked(l)
+		}
+	}
+	for _, l := range f.Listeners {
+		if !slices.Contains(next, l) {
+			f.accepting.Go(func() { f.Conns.retire(l, timeout) })
+		}
+	}
+	f.Listeners = next
+	return nil
+}
+
+// retire ends a listener and its connections, as Drain ends all.
+func (c *Conns) retire(l *Listener, timeout time.Duration) {
+	const step = 20 * time.Millisecond
+	l.Settle()
+	l.Close(time.Now().Add(SettleTime))
+	c.mu.Lock()
+	c.lastAnswersLocked(l)
+	c.mu.Unlock()
+	c.dismissQuiet(l, false) // notes them
+	end := time.Now().Add(timeout)
+	for !c.emptyWithin(l, min(drainQuiet, time.Until(end)), step) && time.Until(end) > 0 {
+		c.dismissQuiet(l, false)
+	}
+	c.endTunnels(l)
+	if c.dismissQuiet(l, true) > 0 && !c.emptyWithin(l, cutGrace, step) {
+		c.closeAll(l)
+	}
 }
 
 // Drain ends all connections without losing a request that has reached one: every
@@ -101,11 +166,15 @@ func (f *Front) Drain(delay, timeout time.Duration) (cut int) {
 
 // stopAccepting closes the listeners once their queues are empty.
 func (f *Front) stopAccepting() {
+	f.mu.Lock()
+	f.draining = true
+	all := f.Listeners
+	f.mu.Unlock()
 	late := time.Now().Add(SettleTime)
-	for _, l := range f.Listeners {
+	for _, l := range all {
 		l.Settle()
 	}
-	for _, l := range f.Listeners {
+	for _, l := range all {
 		l.Close(late)
 	}
 }

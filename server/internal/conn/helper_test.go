@@ -45,7 +45,7 @@ func start(t testing.TB, limits Limits) *running {
 		limits.HeadBytes = 32 << 10
 	}
 	conns := New(limits, discard)
-	l := NewListener(conns, Handlers{
+	l := NewListener(conns, Options{}, Handlers{
 		Answer: func(dst []byte, c *Conn, h *Head) (out []byte, last, ok bool) {
 			status := "200 OK"
 			if v, _ := c.BeginRequest(); v != nil {

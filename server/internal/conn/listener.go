@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -52,11 +53,10 @@ type Options struct {
 func (o *Options) trusts(peer netip.Addr) bool { return o.Proxied != nil && o.Proxied(peer) }
 
 // Listener is one address that takes traffic: it accepts connections and serves
-// them. Use it once: Bind, Accept, Settle, Close.
+// them. Use it once: Bind, Accept, then Retire, or Settle and Close.
 type Listener struct {
-	Options Options // set before Bind
-
 	conns       *Conns // of all listeners
+	options     atomic.Pointer[Options]
 	ln          *retryListener
 	http, large *fasthttp.Server // for heads up to smallHead, and for longer ones
 	residents   *residents
@@ -67,9 +67,10 @@ type Listener struct {
 }
 
 // NewListener returns a listener whose connections are among the others of conns.
-func NewListener(conns *Conns, h Handlers) *Listener {
+func NewListener(conns *Conns, o Options, h Handlers) *Listener {
 	small := min(smallHead, conns.limits.HeadBytes)
 	l := &Listener{conns: conns, answer: h.Answer, relay: h.Relay, refuse: h.Refuse, residents: newResidents(small), accepted: make(chan struct{})}
+	l.options.Store(&o)
 	l.http = l.newHTTP(&h, small)
 	l.large = l.newHTTP(&h, conns.limits.HeadBytes)
 	return l
@@ -109,7 +110,7 @@ const writeBuffer = 2 << 10
 
 // Bind binds the address.
 func (l *Listener) Bind(address string) error {
-	ln, err := Listen("listen", address, l.Options.Mode)
+	ln, err := Listen("listen", address, l.options.Load().Mode)
 	if err == nil && l.conns.limits.Held != nil {
 		if err = wholeHandshakes(ln); err != nil {
 			ln.Close()
@@ -120,6 +121,10 @@ func (l *Listener) Bind(address string) error {
 	}
 	return err
 }
+
+// SetOptions has connections that are accepted from now on differ in another way. The mode of
+// a socket stays.
+func (l *Listener) SetOptions(o Options) { l.options.Store(&o) }
 
 // Addr is the address that is bound, nil if none is.
 func (l *Listener) Addr() net.Addr {
@@ -189,6 +194,7 @@ func (l *Listener) take(nc net.Conn) *Conn {
 		time.Sleep(time.Millisecond) // lets dismissed connections close
 	}
 	c := l.conns.wrap(nc)
+	c.from = l
 	l.prepare(c)
 	if l.conns.held(c) { // nobody has to make room for it
 		l.conns.resets.Add(1)
@@ -201,7 +207,7 @@ func (l *Listener) take(nc net.Conn) *Conn {
 		}
 		return c
 	}
-	if l.Options.TLS == nil {
+	if c.options.TLS == nil {
 		_ = nc.SetWriteDeadline(time.Now().Add(time.Second)) // a new socket takes it at once
 		_, _ = nc.Write(fullAnswer)
 	}
@@ -216,7 +222,7 @@ func (l *Listener) serve(c *Conn) {
 	defer l.conns.remove(c)
 	switch {
 	case !l.open(c):
-	case l.Options.HTTP2 != nil && c.protocol() == "h2":
+	case c.options.HTTP2 != nil && c.protocol() == "h2":
 		l.serveSession(c)
 	default:
 		l.serveRequests(c)

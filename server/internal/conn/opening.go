@@ -23,15 +23,16 @@ type opening struct {
 
 // prepare says what a new connection has to go through, before anybody else sees it.
 func (l *Listener) prepare(c *Conn) {
-	o := opening{raw: c.Conn, header: l.Options.trusts(c.addr)}
-	if l.Options.TLS != nil {
+	c.options = l.options.Load()
+	o := opening{raw: c.Conn, header: c.options.trusts(c.addr)}
+	if c.options.TLS != nil {
 		o.tls = &tlsSocket{Conn: c.Conn, c: c}
-		c.Conn = tls.Server(o.tls, l.Options.TLS)
+		c.Conn = tls.Server(o.tls, c.options.TLS)
 	}
 	if o.header || o.tls != nil {
 		c.opening = &o
 	}
-	c.stranger = l.Options.Proxied != nil && !o.header
+	c.stranger = c.options.Proxied != nil && !o.header
 }
 
 // socket is the socket of a connection, under TLS if there is any.

@@ -42,8 +42,7 @@ func newEcho(limits Limits, o Options, h Handlers) *echo {
 	if limits.PerClient == 0 {
 		limits.PerClient = limits.Max
 	}
-	e := &echo{done: make(chan error, 1), Listener: NewListener(New(limits, discard), h)}
-	e.Options = o
+	e := &echo{done: make(chan error, 1), Listener: NewListener(New(limits, discard), o, h)}
 	return e
 }
 

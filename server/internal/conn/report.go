@@ -48,7 +48,7 @@ func (r *report) crowd(crowded bool, now time.Duration, c *Conns) {
 	case crowded && !r.crowded:
 		r.crowded = true
 		r.log.Warn("connections are nearly full: denied and idle ones are closed; raise connections.max, or lower connections.idle_timeout",
-			slog.Int("open", c.Open()), slog.Int("max", c.limits.Max))
+			slog.Int("open", c.Open()), slog.Int("max", c.Max()))
 	case !crowded && r.crowded && now-r.lastCrowded >= crowdQuiet:
 		r.crowded = false
 		r.log.Info("connections are no longer nearly full", slog.Int("open", c.Open()))

@@ -31,7 +31,7 @@ func TestCloseAllDoesNotWaitForDecisions(t *testing.T) {
 	t.Parallel()
 	asked, decided := make(chan struct{}), make(chan struct{})
 	conns := newConns(10, 10)
-	l := NewListener(conns, Handlers{Answer: func(dst []byte, c *Conn, _ *Head) ([]byte, bool, bool) {
+	l := NewListener(conns, Options{}, Handlers{Answer: func(dst []byte, c *Conn, _ *Head) ([]byte, bool, bool) {
 		c.BeginRequest()
 		close(asked)
 		<-decided

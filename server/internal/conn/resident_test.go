@@ -44,7 +44,7 @@ func (w *ways) all() string {
 // newWays listens, but accepts only when it is told to.
 func newWays(t *testing.T) (w *ways, accept func()) {
 	w = &ways{Conns: New(Limits{Head: time.Hour, Write: time.Hour, Idle: time.Hour, Max: 5000, PerClient: 5000, HeadBytes: 32 << 10}, discard)}
-	l := NewListener(w.Conns, Handlers{
+	l := NewListener(w.Conns, Options{}, Handlers{
 		Answer: func(dst []byte, c *Conn, h *Head) ([]byte, bool, bool) {
 			if bytes.Contains(h.Target, []byte("odd")) {
 				return dst, false, false
@@ -216,7 +216,7 @@ func TestUnsentIsBounded(t *testing.T) {
 	const size, many = 5000, 100
 	answer := "HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n" + strings.Repeat("x", size)
 	var most, turns atomic.Int64
-	l := NewListener(newConns(10, 10), Handlers{Answer: func(dst []byte, c *Conn, _ *Head) ([]byte, bool, bool) {
+	l := NewListener(newConns(10, 10), Options{}, Handlers{Answer: func(dst []byte, c *Conn, _ *Head) ([]byte, bool, bool) {
 		c.BeginRequest()
 		most.Store(max(most.Load(), int64(len(dst))))
 		if len(dst) > 0 {

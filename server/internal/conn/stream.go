@@ -55,7 +55,7 @@ func (l *Listener) serveSession(c *Conn) {
 	c.conns.mu.Lock()
 	c.session = s
 	c.conns.mu.Unlock()
-	l.Options.HTTP2(s)
+	c.options.HTTP2(s)
 	c.closed = true // the client was told, and had time to close
 }
 

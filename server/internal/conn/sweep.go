@@ -7,17 +7,25 @@ import (
 
 // Watch sweeps until ctx ends.
 func (c *Conns) Watch(ctx context.Context) {
-	ticker := time.NewTicker(c.period)
+	ticker := time.NewTicker(c.pace())
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-c.resized:
+			ticker.Reset(c.pace())
 		case <-ticker.C:
 			c.sweep()
 			c.lookForFINs()
 		}
 	}
+}
+
+func (c *Conns) pace() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.period
 }
 
 var (

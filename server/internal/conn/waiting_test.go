@@ -94,7 +94,7 @@ func newQueue(t *testing.T, hide bool) *queue {
 			}
 		},
 	}
-	l := NewListener(q.Conns, h)
+	l := NewListener(q.Conns, Options{}, h)
 	ln, err := Listen("listen", "127.0.0.1:0", 0)
 	if err != nil {
 		t.Fatal(err)

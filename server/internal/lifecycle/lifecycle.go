@@ -37,8 +37,9 @@ type Front interface {
 type Runner struct {
 	Log *slog.Logger
 
-	Delay   time.Duration // between not being ready and the listeners closing
-	Timeout time.Duration // for requests in flight
+	// Drain says how: delay is between not being ready and the listeners closing, timeout is for
+	// requests in flight. It is asked when the drain begins.
+	Drain func() (delay, timeout time.Duration)
 
 	Fronts []Front // drain at the same time
 	Last   []Front // drain when Fronts have: what operators watch a drain with
@@ -131,10 +132,11 @@ func (r *Runner) tick(ctx context.Context) {
 // drain drains everything. The fronts for operators come last, so that /readyz and
 // /metrics tell of the drain until its end.
 func (r *Runner) drain() error {
-	r.Log.Info("draining", slog.Duration("delay", r.Delay), slog.Duration("timeout", r.Timeout))
-	cut := drain(r.Fronts, r.Delay, r.Timeout) + drain(r.Last, 0, 0)
+	delay, timeout := r.Drain()
+	r.Log.Info("draining", slog.Duration("delay", delay), slog.Duration("timeout", timeout))
+	cut := drain(r.Fronts, delay, timeout) + drain(r.Last, 0, 0)
 	if cut > 0 {
-		return fmt.Errorf("fastlimit/server: %d connections were cut after a drain of %v: raise drain.timeout to give them more time", cut, r.Timeout)
+		return fmt.Errorf("fastlimit/server: %d connections were cut after a drain of %v: raise drain.timeout to give them more time", cut, timeout)
 	}
 	r.Log.Info("drained")
 	return nil

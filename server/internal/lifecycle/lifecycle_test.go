@@ -69,7 +69,7 @@ func (f *fakeFront) Drain(delay, timeout time.Duration) int {
 // newRunner runs fronts; the last one is for operators.
 func newRunner(tr *trace, fronts ...*fakeFront) *Runner {
 	r := &Runner{
-		Log: slog.New(slog.DiscardHandler), Delay: time.Minute, Timeout: time.Hour,
+		Log: slog.New(slog.DiscardHandler), Drain: func() (delay, timeout time.Duration) { return time.Minute, time.Hour },
 		Tick: func() { tr.add("tick") }, EndSecond: func() { tr.add("second") },
 	}
 	for _, f := range fronts {

@@ -124,9 +124,9 @@ func (x *exchange) finish() {
 		x.body.settle()
 	}
 	if cut := x.c.Asked(); cut || x.closes || x.resp.Close || x.start < x.end || x.body != nil && !x.body.sent {
-		x.p.pool.Discard(x.up, upstream.Fine)
+		x.pool.Discard(x.up, upstream.Fine)
 	} else {
-		x.p.pool.Put(x.up)
+		x.pool.Put(x.up)
 	}
 	x.up = nil
 }

@@ -24,6 +24,7 @@ type exchange struct {
 	line   *decide.Line // nil: there is no access log
 	told   told         // for the line
 
+	pool *upstream.Pool // of up
 	ask  []byte         // what the upstream gets
 	up   *upstream.Conn // that has the request; nil: none
 	body *upload        // sends the rest of the body; nil: ask has all of the request
@@ -167,7 +168,7 @@ const maxStale = 3
 // may have, only a request that may be repeated is, once.
 func (x *exchange) begin() failed {
 	for stale, again := 0, false; ; {
-		up, err := x.p.pool.Get(nil, again || stale >= maxStale)
+		up, err := x.lend(again || stale >= maxStale)
 		if err != nil {
 			return failureOf(err)
 		}
@@ -194,6 +195,17 @@ func (x *exchange) begin() failed {
 		}
 		if x.letGo(upstream.Unknown) {
 			return failed{failClosed, errLeft}
+		}
+	}
+}
+
+// lend gets a connection of the pool, or of the one that has replaced it meanwhile.
+func (x *exchange) lend(fresh bool) (*upstream.Conn, error) {
+	for {
+		x.pool = x.p.behind.Load().pool
+		up, err := x.pool.Get(nil, fresh)
+		if !errors.Is(err, upstream.ErrClosed) || x.pool == x.p.behind.Load().pool {
+			return up, err
 		}
 	}
 }
@@ -226,7 +238,7 @@ func (x *exchange) letGo(o upstream.Outcome) (left bool) {
 	if left || x.body != nil && x.body.err != nil {
 		o = upstream.Unknown
 	}
-	x.p.pool.Discard(x.up, o)
+	x.pool.Discard(x.up, o)
 	x.up = nil
 	return left
 }

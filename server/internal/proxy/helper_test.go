@@ -99,8 +99,7 @@ func start(t testing.TB, change func(*standOptions), servers ...string) *stand {
 	s.Proxy = New(Config{Service: service, Pool: s.pool, ClientHeader: o.header, Log: o.pool.Log})
 	service.SetForwarder(s.Proxy)
 	conns := conn.New(o.limits, o.pool.Log)
-	l := conn.NewListener(conns, service.Handlers(0))
-	l.Options = o.options
+	l := conn.NewListener(conns, o.options, service.Handlers(0))
 	s.front = &conn.Front{Conns: conns, Listeners: []*conn.Listener{l}, Addresses: []string{"127.0.0.1:0"}}
 	must(t, s.front.Listen())
 	s.addr = s.front.Addrs()[0].String()

@@ -65,9 +65,9 @@ const forwardedPrefix = "x-forwarded-"
 // isForwarding reports whether a server may take the field for a forwarding one: CGI, and
 // what follows it, has the same variable for X-Real-IP, X_Real_IP and, here and there,
 // X.Real.IP. exact: it is written as it should be.
-func (p *Proxy) isForwarding(name []byte) (is, exact bool) {
+func (b *behind) isForwarding(name []byte) (is, exact bool) {
 	switch name[0] | 0x20 {
-	case 'x', 'f', p.clientInitial:
+	case 'x', 'f', b.clientInitial:
 	default:
 		return false, false
 	}
@@ -79,7 +79,7 @@ func (p *Proxy) isForwarding(name []byte) (is, exact bool) {
 			return true, plain(name)
 		}
 	}
-	return same(name, p.clientHeader), plain(name)
+	return same(name, b.clientHeader), plain(name)
 }
 
 // same compares a name with one in small letters as lenient servers do.

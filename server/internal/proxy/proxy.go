@@ -27,6 +27,7 @@ import (
 	"encoding/hex"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/fastlimit/fastlimit/server/internal/decide"
 	"github.com/fastlimit/fastlimit/server/internal/logs"
@@ -45,13 +46,11 @@ type Config struct {
 // usable: call [New].
 type Proxy struct {
 	service *decide.Service
-	pool    *upstream.Pool
+	behind  atomic.Pointer[behind]
 	log     *slog.Logger
 	answers answers
 
-	id, viaLine   []byte
-	clientHeader  string // folded
-	clientInitial byte   // of it, in small letters
+	id, viaLine []byte
 
 	exchanges, readers, large, uploads sync.Pool
 
@@ -59,18 +58,33 @@ type Proxy struct {
 	logged logs.Budget
 }
 
+// behind is what [Proxy.Set] replaces.
+type behind struct {
+	pool          *upstream.Pool
+	clientHeader  string // folded
+	clientInitial byte   // of it, in small letters
+}
+
+// Set has requests passed on from now on to another pool, with another header by which proxies
+// name the client. Requests that have a connection of the pool before keep it; those that wait
+// for one go to the new pool when the old one is closed.
+func (p *Proxy) Set(pool *upstream.Pool, clientHeader string) {
+	b := &behind{pool, fold(clientHeader), 'x'}
+	if b.clientHeader != "" {
+		b.clientInitial = b.clientHeader[0]
+	}
+	p.behind.Store(b)
+}
+
 // New returns a proxy. Its name in Via is one of its own, so that a chain of proxies is no
 // loop.
 func New(c Config) *Proxy {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // it does not fail
-	p := &Proxy{service: c.Service, pool: c.Pool, log: c.Log, answers: newAnswers(), clientHeader: fold(c.ClientHeader)}
+	p := &Proxy{service: c.Service, log: c.Log, answers: newAnswers()}
+	p.Set(c.Pool, c.ClientHeader)
 	p.id = append([]byte("fastlimit-"), hex.EncodeToString(id[:])...)
 	p.viaLine = append(append([]byte("Via: 1.1 "), p.id...), "\r\n"...)
-	p.clientInitial = 'x'
-	if p.clientHeader != "" {
-		p.clientInitial = p.clientHeader[0]
-	}
 	p.exchanges.New = func() any { return &exchange{p: p, buf: make([]byte, answerBuffer)} }
 	p.readers.New = func() any { return &reader{buf: make([]byte, readBuffer)} }
 	p.large.New = func() any { return new([largeBuffer]byte) }

@@ -38,7 +38,7 @@ func (p *Proxy) appendRequest(dst []byte, r *asked) ([]byte, error) {
 	dst = append(dst, name...)
 	dst = append(dst, "\r\n"...)
 
-	first, strip := len(dst), false
+	first, strip, behind := len(dst), false, p.behind.Load()
 	named := forwarded{host: name, proto: []byte(r.scheme())}
 	for lines := (http1.Lines{Rest: r.Fields}); ; {
 		field, value, line, ok := lines.Next()
@@ -47,7 +47,7 @@ func (p *Proxy) appendRequest(dst []byte, r *asked) ([]byte, error) {
 		}
 		switch kindOf(field) {
 		case endToEnd:
-			if is, exact := p.isForwarding(field); is {
+			if is, exact := behind.isForwarding(field); is {
 				if !r.trusted || !exact || named.note(field, value) {
 					continue
 				}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/config"
+	"github.com/fastlimit/fastlimit/internal/metrics"
+	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server"
+)
+
+// A reload makes everything that depends on the configuration anew, each part from the one
+// before, and has the server take all of it at once. Until then nothing has changed, and an
+// error leaves it at that. What goes on: the store, the cluster, live overrides, bans, and
+// the state of rules ([fastlimit.Limiter.With]).
+
+// unusable is why a configuration does not hold, a line for each reason.
+type unusable struct{ error }
+
+// HTTPStatus is that of the admin listener's answer.
+func (unusable) HTTPStatus() int { return http.StatusUnprocessableEntity }
+
+// reload reads the configuration again and has it hold. cause is for the log.
+func (n *node) reload(_ context.Context, cause string) error {
+	n.reloading.Lock()
+	defer n.reloading.Unlock()
+	before := n.plan
+	err := n.reloadLocked()
+	n.reloads.note(time.Now(), err)
+	if err != nil {
+		for line := range strings.Lines(err.Error()) {
+			n.log.Error("reload: nothing was changed", slog.String("cause", cause), slog.String("error", strings.TrimSuffix(line, "\n")))
+		}
+		return unusable{err}
+	}
+	n.log.Info("reloaded", append([]any{slog.String("cause", cause)}, changes(&before, &n.plan)...)...)
+	return nil
+}
+
+func (n *node) reloadLocked() error {
+	if n.load == nil {
+		return errors.New("there is no configuration file: everything is set by flags")
+	}
+	cfg, err := n.load()
+	if err != nil {
+		return err
+	}
+	if frozen := cfg.Frozen(n.cfg); len(frozen) > 0 {
+		return cfg.NotLive(frozen)
+	}
+	sc, err := n.configure(cfg)
+	if err != nil {
+		return err
+	}
+	files := n.lists.of(cfg, n.log)
+	n.lists.close() // else it would give the next rules these lists
+	err = n.overrides.Follow(liveConfig(cfg, sc), func(e *policy.Engine, tiers []*fastlimit.Rule) error {
+		return n.bans.Follow(sc.Limiter, sc.Engine, func(b *policy.Bans) error {
+			live := *sc
+			live.Engine, live.Tiers = e.WithBans(b), tiers
+			return n.server.Reload(live)
+		})
+	})
+	if err == nil {
+		n.lists.set.Store(files)
+		n.follow(cfg, sc)
+	}
+	n.lists.start(n.server.SetLists)
+	if live := new(server.NotLive); errors.As(err, &live) {
+		var fields []string
+		for _, f := range live.Fields {
+			fields = append(fields, "Server."+f)
+		}
+		return cfg.NotLive(fields)
+	}
+	return err
+}
+
+// configure makes what a server takes, with a limiter that goes on with the state of the one before.
+func (n *node) configure(cfg *config.Config) (*server.Config, error) {
+	sc, was := cfg.Server, &n.made
+	var err error
+	if sc.Limiter, err = n.limiter.With(n.limiterConfig(cfg)); err != nil {
+		return nil, err
+	}
+	sc.Logger, sc.LostLogs, sc.Version = was.Logger, was.LostLogs, was.Version
+	sc.Collectors, sc.Overrides, sc.Bans, sc.Reload = was.Collectors, was.Overrides, was.Bans, was.Reload
+	sc.Store, sc.Cluster, sc.ListFiles = was.Store, was.Cluster, was.ListFiles
+	sc.Kernel, sc.GoMemory = was.Kernel, was.GoMemory
+	if n.store != nil {
+		sc.Ready = n.store.readiness(sc.Limiter.Rules())
+	}
+	if n.cluster != nil {
+		sc.TopTalkers, sc.Ready = n.cluster, allReady(sc.Ready, n.cluster.Ready)
+	}
+	if err := decideBy(&sc, cfg); err != nil {
+		return nil, err
+	}
+	plan := sc.Limiter.Plan()
+	for _, w := range config.Warnings(cfg, &plan) {
+		n.log.Warn(w)
+	}
+	return &sc, nil
+}
+
+// follow has all that refers to the limiter refer to the one that decides now.
+func (n *node) follow(cfg *config.Config, sc *server.Config) {
+	n.cfg, n.made, n.limiter = cfg, *sc, sc.Limiter
+	n.plan = sc.Limiter.Plan()
+	if n.cluster != nil {
+		n.cluster.Follow(sc.Limiter)
+	}
+	n.state.follow(sc.Limiter)
+	limitMemory(plannedMemory(cfg, &n.plan, sc), n.sys.lookupEnv)
+	n.server.RereadCertificates()
+}
+
+// changes are what a reload has changed in rules.
+func changes(before, now *fastlimit.Plan) (attrs []any) {
+	was := map[string]*fastlimit.RulePlan{}
+	for i := range before.Rules {
+		was[before.Rules[i].Config.Name] = &before.Rules[i]
+	}
+	var added, removed, changed []string
+	for i := range now.Rules {
+		r := &now.Rules[i]
+		old, ok := was[r.Config.Name]
+		delete(was, r.Config.Name)
+		text := func(r *fastlimit.RulePlan) string {
+			return fmt.Sprintf("%s %v", config.Limit(&r.Config), r.Config.Mode)
+		}
+		switch {
+		case !ok:
+			added = append(added, r.Config.Name+": "+text(r))
+		case text(old) != text(r):
+			changed = append(changed, r.Config.Name+": "+text(old)+" -> "+text(r))
+		}
+	}
+	for i := range before.Rules {
+		if name := before.Rules[i].Config.Name; was[name] != nil {
+			removed = append(removed, name)
+		}
+	}
+	for _, c := range []struct {
+		name string
+		what []string
+	}{{"added", added}, {"removed", removed}, {"changed", changed}} {
+		if len(c.what) > 0 {
+			attrs = append(attrs, slog.String(c.name, strings.Join(c.what, ", ")))
+		}
+	}
+	return attrs
+}
+
+// reloads counts them. The start is one that succeeded. It is safe for concurrent use.
+type reloads struct {
+	mu sync.Mutex
+	s  metrics.ReloadStats // guarded by mu
+}
+
+func (r *reloads) note(at time.Time, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	started := !r.s.Last.IsZero()
+	r.s.Failed = err != nil
+	switch {
+	case err != nil:
+		r.s.Failures++
+	case started:
+		r.s.Successes++
+	}
+	if err == nil {
+		r.s.Last = at
+	}
+}
+
+func (r *reloads) stats() metrics.ReloadStats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.s
+}

@@ -1,0 +1,61 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+)
+
+// place is where the file has a setting.
+type place struct {
+	line, column int
+	setting      string
+}
+
+// NotLive are errors for settings of c, the paths of whose fields are given, that only a
+// restart can change.
+func (c *Config) NotLive(fields []string) (all Errors) {
+	for _, field := range fields {
+		at, ok := place{}, false
+		for path := field; !ok && path != ""; path = path[:max(0, strings.LastIndexAny(path, ".["))] {
+			at, ok = c.places[path]
+		}
+		e := &Error{File: c.File, Line: at.line, Column: at.column, Setting: at.setting, Problem: "cannot change while the node runs", Fix: "restart it, or take the change back: nothing was changed"}
+		if !ok {
+			e.Setting = settingOf(field) // the file does not have it any more
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// Frozen are the paths of the fields in which c differs from was and that a node does not
+// change while it runs, but for those of a server, which knows itself.
+func (c *Config) Frozen(was *Config) (fields []string) {
+	for _, f := range []struct {
+		path    string
+		was, is any
+	}{
+		{"Limits.Memory", was.Limits.Memory, c.Limits.Memory},
+		{"StateFile", was.StateFile, c.StateFile},
+		{"Redis", was.Redis, c.Redis},
+		{"Postgres", was.Postgres, c.Postgres},
+		{"Cluster", was.Cluster, c.Cluster},
+		{"Kernel", was.Kernel, c.Kernel},
+	} {
+		if !reflect.DeepEqual(f.was, f.is) {
+			fields = append(fields, f.path)
+		}
+	}
+	return fields
+}
+
+// settingOf is the setting of a field at the top level or one below.
+func settingOf(field string) string {
+	for i := range topSettings.settings {
+		s := &topSettings.settings[i]
+		if s.field == field || strings.HasPrefix(field, s.field+".") {
+			return s.name
+		}
+	}
+	return field
+}

@@ -1,0 +1,153 @@
+// Package frames is a stream of frames with checksums, for files that may be cut short
+// or damaged: whoever reads it knows after each frame that all before it is what was
+// written.
+//
+//	file  = magic (8 bytes) version (4 bytes) frame…
+//	frame = kind (1 byte) length (4 bytes) body checksum (8 bytes)
+//
+// Numbers are little endian. A checksum is the xxhash64 of everything from the begin of the
+// file on, so that frames cannot be missing, doubled or of another file. A frame of kind
+// 0 is the last one: a file that was cut at the end of a frame lacks it. Checksums
+// tell damage, not forgery.
+package frames
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+const (
+	// end is the kind of the last frame, which is empty.
+	end = 0
+	// maxBody is the longest body of a frame in bytes.
+	maxBody = 16 << 20
+
+	magicBytes = 8
+	headBytes  = 5
+	sumBytes   = 8
+)
+
+// Errors of a [Reader] about the file, which callers find by errors.Is.
+var (
+	// ErrForeign tells that the file is no such file at all.
+	ErrForeign = errors.New("not a state file")
+	// ErrVersion tells that it is of another version.
+	ErrVersion = errors.New("of another version")
+	// ErrTorn tells that the file ends too early.
+	ErrTorn = errors.New("torn: it ends too early")
+	// ErrDamaged tells that a checksum is wrong, or what it vouches for has no meaning.
+	ErrDamaged = errors.New("damaged")
+)
+
+// Writer writes frames. It is not safe for concurrent use.
+type Writer struct {
+	w   io.Writer
+	sum *xxhash.Digest
+	buf []byte
+}
+
+// NewWriter begins a file. magic is 8 bytes.
+func NewWriter(w io.Writer, magic string, version uint32) (*Writer, error) {
+	if len(magic) != magicBytes {
+		panic("BUG: frames: a magic of " + magic)
+	}
+	f := &Writer{w: w, sum: xxhash.New()}
+	return f, f.write(binary.LittleEndian.AppendUint32([]byte(magic), version))
+}
+
+// Frame writes a frame, with three calls of the underlying writer at most.
+func (f *Writer) Frame(kind byte, body []byte) error {
+	if len(body) > maxBody {
+		return fmt.Errorf("frames: a body of %d bytes: want at most %d", len(body), maxBody)
+	}
+	f.buf = binary.LittleEndian.AppendUint32(append(f.buf[:0], kind), uint32(len(body))) //nolint:gosec // bounded
+	if err := f.write(f.buf); err != nil {
+		return err
+	}
+	if err := f.write(body); err != nil {
+		return err
+	}
+	f.buf = binary.LittleEndian.AppendUint64(f.buf[:0], f.sum.Sum64())
+	return f.write(f.buf)
+}
+
+// End writes the last frame.
+func (f *Writer) End() error { return f.Frame(end, nil) }
+
+func (f *Writer) write(b []byte) error {
+	f.sum.Write(b)
+	_, err := f.w.Write(b)
+	return err
+}
+
+// Reader reads frames. It is not safe for concurrent use.
+type Reader struct {
+	r    io.Reader
+	sum  *xxhash.Digest
+	body bytes.Buffer
+	head [magicBytes + 4]byte
+}
+
+// NewReader checks the begin of a file.
+func NewReader(r io.Reader, magic string, version uint32) (*Reader, error) {
+	f := &Reader{r: r, sum: xxhash.New()}
+	head := f.head[:magicBytes+4]
+	if n, err := io.ReadFull(r, head); err != nil && (n < magicBytes || string(head[:magicBytes]) == magic) {
+		return nil, torn(err)
+	}
+	if string(head[:magicBytes]) != magic {
+		return nil, ErrForeign
+	}
+	if is := binary.LittleEndian.Uint32(head[magicBytes:]); is != version {
+		return nil, fmt.Errorf("%w: %d, and this program reads %d", ErrVersion, is, version)
+	}
+	f.sum.Write(head)
+	return f, nil
+}
+
+// Next returns the next frame whose checksum is right. The body is valid until the next
+// call. Of the memory that a frame claims it takes only what there is to fill it, twice at
+// most. After the last frame the error is io.EOF.
+func (f *Reader) Next() (kind byte, body []byte, err error) {
+	head := f.head[:headBytes]
+	if _, err := io.ReadFull(f.r, head); err != nil {
+		return 0, nil, torn(err)
+	}
+	f.sum.Write(head)
+	n := binary.LittleEndian.Uint32(head[1:])
+	if n > maxBody {
+		return 0, nil, fmt.Errorf("%w: a frame of %d bytes", ErrDamaged, n)
+	}
+	f.body.Reset()
+	if _, err := io.CopyN(&f.body, f.r, int64(n)); err != nil {
+		return 0, nil, torn(err)
+	}
+	f.sum.Write(f.body.Bytes())
+	want := f.sum.Sum64()
+	kind = head[0]
+	sum := f.head[:sumBytes]
+	if _, err := io.ReadFull(f.r, sum); err != nil {
+		return 0, nil, torn(err)
+	}
+	if binary.LittleEndian.Uint64(sum) != want {
+		return 0, nil, fmt.Errorf("%w: a checksum is wrong", ErrDamaged)
+	}
+	f.sum.Write(sum)
+	if kind == end {
+		return end, nil, io.EOF
+	}
+	return kind, f.body.Bytes(), nil
+}
+
+// torn is the error for one of reading: the end comes too early, wherever it is.
+func torn(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return ErrTorn
+	}
+	return err
+}

@@ -1,0 +1,33 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/fastlimit/fastlimit/internal/prom"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// ReloadStats is how reading the configuration again has gone.
+type ReloadStats struct {
+	Successes, Failures uint64
+	Failed              bool      // the last time
+	Last                time.Time // of the last success, the start included
+}
+
+// Reloads returns a collector of reloads.
+func Reloads(stats func() ReloadStats) prometheus.Collector {
+	return prom.Collector(stats, reloadMetrics)
+}
+
+var reloadMetrics = []prom.Metric[ReloadStats]{
+	prom.Gauge("config_last_reload_success", "1 if the configuration was read and holds since the start or the last reload, 0 if that reload has failed.", func(s *ReloadStats) float64 {
+		return oneIf(!s.Failed)
+	}),
+	prom.Gauge("config_last_reload_success_timestamp_seconds", "When the configuration that holds was read, in seconds since 1970.", func(s *ReloadStats) float64 {
+		return float64(s.Last.UnixMilli()) / 1000
+	}),
+	prom.Counters("config_reloads_total", "Reloads by result: ok, failed.", []string{"result"}, func(s *ReloadStats, add func(uint64, ...string)) {
+		add(s.Successes, "ok")
+		add(s.Failures, "failed")
+	}),
+}

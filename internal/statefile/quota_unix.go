@@ -1,0 +1,7 @@
+//go:build unix
+
+package statefile
+
+import "syscall"
+
+const errQuota = syscall.EDQUOT

@@ -1,0 +1,168 @@
+package fastlimit
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/fastlimit/fastlimit/internal/frames"
+	"github.com/fastlimit/fastlimit/internal/machine"
+)
+
+// Save writes what the limiter knows of its clients, for [Load] after a restart: buckets,
+// bans and denials that count towards one, sketches, the first-seen filter and the secret of
+// the digests. Counters, top talkers, requests that wait and operations in flight are not
+// among it. Whoever can read it can tell who the clients are and choose keys that collide, so
+// keep it from others.
+//
+// It is for any time: requests go on meanwhile, and wait for no more than a set of a table
+// being read. What they charge meanwhile may or may not be in it; all that was charged before the
+// call is. Of what is refunded, reset or unbanned from then on, the state knows nothing.
+// Tables and bans come first, then sketches, then the filter: requests mark, charge and take the other
+// way round, so that also in the state who has a bucket is in the sketch, and who is in
+// the sketch is marked.
+//
+// It writes pieces of about 64 KiB, and takes memory for the largest log of the rules that
+// keep any, and for a copy of the filter. What is idle takes no room, but in the filter. The
+// error is that of w.
+func (l *Limiter) Save(w io.Writer) error {
+	l.checkMade()
+	return l.save(w, machine.Now())
+}
+
+// save is Save at that instant of the machine, which was read before.
+func (l *Limiter) save(w io.Writer, at machine.Instant) error {
+	f, err := frames.NewWriter(w, stateMagic, stateVersion)
+	if err != nil {
+		return stateErr("write", err)
+	}
+	s := &saving{limiter: l, w: f, now: l.clock.late(l.clock.now())}
+	head, err := json.Marshal(s.header(at))
+	if err != nil {
+		return stateErr("write", err)
+	}
+	for _, step := range [...]func() error{
+		func() error { return f.Frame(frameHeader, head) },
+		func() error { return f.Frame(frameSecret, l.secret[:]) },
+		s.tables, s.sketches, s.filter, f.End,
+	} {
+		if err := step(); err != nil {
+			return stateErr("write", err)
+		}
+	}
+	return nil
+}
+
+func stateErr(verb string, err error) error {
+	return fmt.Errorf("fastlimit: %s the state: %w", verb, err)
+}
+
+// saving is one Save.
+type saving struct {
+	limiter *Limiter
+	w       *frames.Writer
+	now     time.Duration
+	live    [][]*Rule // of each rule, as they were when it began
+	buf     []byte
+}
+
+// header notes what the limiter is, and when.
+func (s *saving) header(at machine.Instant) *stateHeader {
+	l := s.limiter
+	h := &stateHeader{
+		At: at, Now: s.now, Manual: l.manual != nil, Wall: l.clock.wallTime(s.now), Window: l.plan.Window, FilterWords: l.plan.filterWords,
+		StoreTimeout: l.plan.timeout,
+	}
+	for i, r := range l.rules {
+		rp := &l.plan.Rules[i]
+		h.Shared, h.Nodes = r.shared != nil, rp.nodes
+		sr := stateRule{Config: r.config, Blocks: rp.blocks, Sets: rp.sets, Bans: rp.Bans}
+		for k := range rp.Tiers {
+			sr.Tiers = append(sr.Tiers, rp.Tiers[k].sets)
+		}
+		live := r.live.load()
+		for _, t := range live {
+			sr.Live = append(sr.Live, stateTier{Tier{Rate: t.config.Rate, Burst: t.config.Burst}, t.table.Buckets() / 4})
+		}
+		s.live = append(s.live, live)
+		h.Rules = append(h.Rules, sr)
+	}
+	return h
+}
+
+// tables writes the buckets of each rule and its tiers, and its bans.
+func (s *saving) tables() error {
+	for i, r := range s.limiter.rules {
+		all := append(append([]*Rule{r}, r.tiers...), s.live[i]...)
+		for k, t := range all {
+			err := s.pieces(frameBuckets, func(dst []byte, from int) ([]byte, int) {
+				return t.table.AppendState(dst, from, t.ticks(s.now))
+			}, i, k)
+			if err != nil {
+				return err
+			}
+		}
+		if r.bans == nil {
+			continue
+		}
+		err := s.pieces(frameBans, func(dst []byte, from int) ([]byte, int) {
+			return r.bans.AppendState(dst, &r.config.Ban, from, s.now)
+		}, i)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *saving) sketches() error {
+	for i, r := range s.limiter.rules {
+		if r.sketch == nil {
+			continue
+		}
+		err := s.pieces(frameSketch, func(dst []byte, from int) ([]byte, int) {
+			return r.sketch.AppendState(dst, from, r.sketchTicks(s.now))
+		}, i)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pieces writes frames of which each begins with the numbers of what it belongs to.
+func (s *saving) pieces(kind byte, appendPiece func(dst []byte, from int) ([]byte, int), of ...int) error {
+	for from := 0; ; {
+		s.buf = s.buf[:0]
+		for _, n := range of {
+			s.buf = binary.AppendUvarint(s.buf, uint64(n)) //nolint:gosec // positive
+		}
+		s.buf, from = appendPiece(s.buf, from)
+		if err := s.w.Frame(kind, s.buf); err != nil {
+			return err
+		}
+		if from == 0 {
+			return nil
+		}
+	}
+}
+
+// filter writes when the filter turns, and then what it knows.
+func (s *saving) filter() error {
+	if s.limiter.filter == nil {
+		return nil
+	}
+	state := s.limiter.filter.State()
+	if err := s.w.Frame(frameFilter, binary.AppendUvarint(nil, uint64(state.Due))); err != nil { //nolint:gosec // a time
+		return err
+	}
+	w := &marksWriter{to: s.w}
+	for _, g := range [...]io.WriterTo{state.Current, state.Previous} {
+		if _, err := g.WriteTo(w); err != nil {
+			return err
+		}
+	}
+	return w.flush()
+}

@@ -1,0 +1,113 @@
+package fastlimit
+
+import (
+	"encoding/binary"
+	"io"
+
+	"github.com/fastlimit/fastlimit/internal/frames"
+)
+
+// What the library writes of a filter is as long as the filter, however few are marked. So
+// words of zeros are counted:
+//
+//	body = (words of zeros, words that follow, those words)…
+//
+// for marksPiece bytes at a time, or what is left at the end.
+
+const (
+	marksPiece = 64 << 10
+	wordBytes  = 8
+)
+
+// marksWriter writes frames of what the library writes, in whole words and small pieces.
+type marksWriter struct {
+	to     *frames.Writer
+	buf    []byte
+	packed []byte
+}
+
+func (w *marksWriter) Write(b []byte) (int, error) {
+	for rest := b; len(rest) > 0; {
+		n := min(len(rest), marksPiece-len(w.buf))
+		w.buf, rest = append(w.buf, rest[:n]...), rest[n:]
+		if len(w.buf) == marksPiece {
+			if err := w.flush(); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return len(b), nil
+}
+
+func (w *marksWriter) flush() error {
+	if len(w.buf) == 0 {
+		return nil
+	}
+	w.packed = packZeros(w.packed[:0], w.buf)
+	w.buf = w.buf[:0]
+	return w.to.Frame(frameMarks, w.packed)
+}
+
+// packZeros appends whole words with those that are zero counted.
+func packZeros(dst, words []byte) []byte {
+	zero := func(b []byte) bool { return binary.LittleEndian.Uint64(b) == 0 }
+	for len(words) > 0 {
+		n := 0
+		for n < len(words) && zero(words[n:]) {
+			n += wordBytes
+		}
+		dst = binary.AppendUvarint(dst, uint64(n/wordBytes)) //nolint:gosec // positive
+		words, n = words[n:], 0
+		for n < len(words) && !zero(words[n:]) {
+			n += wordBytes
+		}
+		dst = binary.AppendUvarint(dst, uint64(n/wordBytes)) //nolint:gosec // positive
+		dst, words = append(dst, words[:n]...), words[n:]
+	}
+	return dst
+}
+
+// unpackZeros appends what packZeros was given, at most marksPiece bytes.
+func unpackZeros(dst, packed []byte) ([]byte, error) {
+	u := frames.Unpack(packed)
+	for u.More() {
+		zeros := u.Uvarint()
+		if zeros > marksPiece/wordBytes || len(dst)+int(zeros)*wordBytes > marksPiece { //nolint:gosec // bounded
+			u.Fail()
+			break
+		}
+		dst = append(dst, make([]byte, zeros*wordBytes)...)
+		n := u.Uvarint()
+		if n > marksPiece/wordBytes || len(dst)+int(n)*wordBytes > marksPiece { //nolint:gosec // bounded
+			u.Fail()
+			break
+		}
+		dst = append(dst, u.Bytes(n*wordBytes)...)
+	}
+	return dst, u.Err("a filter")
+}
+
+// marksReader reads the frames of a filter as one stream, for the library.
+type marksReader struct {
+	s         *loading
+	buf, left []byte
+	err       error // more than that it ends too early
+}
+
+func (r *marksReader) Read(b []byte) (int, error) {
+	for len(r.left) == 0 {
+		if r.err = r.s.next(); r.err != nil {
+			return 0, r.err
+		}
+		if r.s.err != nil || r.s.kind != frameMarks {
+			return 0, io.ErrUnexpectedEOF
+		}
+		if r.buf, r.err = unpackZeros(r.buf[:0], r.s.body); r.err != nil {
+			return 0, r.err
+		}
+		r.left = r.buf
+	}
+	n := copy(b, r.left)
+	r.left = r.left[n:]
+	return n, nil
+}

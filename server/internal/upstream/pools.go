@@ -1,0 +1,110 @@
+package upstream
+
+import "sync"
+
+// Pools are the pools that have been in use, one after the other. Counts go on when one
+// replaces another. The zero value has none. It is safe for concurrent use.
+type Pools struct {
+	mu      sync.Mutex
+	current *Pool
+	retired []*Pool // closed, with connections that are still lent
+	past    Stats   // of those before; what they hold is 0
+}
+
+// Set has another pool be the current one, and closes the one before.
+func (s *Pools) Set(next *Pool) {
+	s.mu.Lock()
+	last := s.current
+	s.current = next
+	if last != nil {
+		s.retired = append(s.retired, last)
+	}
+	s.mu.Unlock()
+	if last != nil {
+		last.Close()
+	}
+}
+
+// Current is the pool of the last Set; nil before.
+func (s *Pools) Current() *Pool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current
+}
+
+// Close closes the current pool, if there is one.
+func (s *Pools) Close() {
+	if p := s.Current(); p != nil {
+		p.Close()
+	}
+}
+
+// Stats adds up what all have counted, the servers of the current one first. There must be one.
+func (s *Pools) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sum := s.current.Stats()
+	for _, p := range s.retired {
+		sum.add(p.Stats())
+	}
+	sum.add(s.past)
+	return sum
+}
+
+// EndSecond drops pools of which no connection is lent any more; their counts stay.
+func (s *Pools) EndSecond() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept := s.retired[:0]
+	for _, p := range s.retired {
+		if stats := p.Stats(); stats.inUse() > 0 {
+			kept = append(kept, p)
+		} else {
+			s.past.add(stats)
+		}
+	}
+	clear(s.retired[len(kept):])
+	s.retired = kept
+}
+
+func (s *Stats) inUse() (n int) {
+	for i := range s.Servers {
+		n += s.Servers[i].InUse
+	}
+	return n
+}
+
+// add adds the counts of other pools, server by server. One that is in no current pool is not
+// ejected from it.
+func (s *Stats) add(o Stats) {
+	s.Queue += o.Queue
+	s.Served += o.Served
+	s.Full += o.Full
+	s.TimedOut += o.TimedOut
+	s.Left += o.Left
+	for i := range o.Servers {
+		s.server(o.Servers[i].Name).add(&o.Servers[i])
+	}
+}
+
+func (s *Stats) server(name string) *ServerStats {
+	for i := range s.Servers {
+		if s.Servers[i].Name == name {
+			return &s.Servers[i]
+		}
+	}
+	s.Servers = append(s.Servers, ServerStats{Name: name, DialErrors: map[string]uint64{}})
+	return &s.Servers[len(s.Servers)-1]
+}
+
+func (s *ServerStats) add(o *ServerStats) {
+	s.InUse += o.InUse
+	s.Idle += o.Idle
+	s.Requests += o.Requests
+	s.Dials += o.Dials
+	s.Failures += o.Failures
+	s.Ejections += o.Ejections
+	for class, n := range o.DialErrors {
+		s.DialErrors[class] += n
+	}
+}
