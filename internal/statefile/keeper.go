@@ -14,6 +14,8 @@ import (
 const (
 	// Every is how often a file is written, at most.
 	Every = 10 * time.Second
+	// soon is the part of Every that the first turn waits for.
+	soon = 10
 	// Pace is how much of a disk that takes at most, in bytes per second.
 	Pace = 4 << 20
 )
@@ -67,8 +69,10 @@ func NewKeeper(c Config) *Keeper {
 }
 
 // Run writes the file again and again until ctx ends. What it is writing then, it gives up.
+// It begins soon: of a process that crashes again and again before its first turn, nothing
+// would ever be known.
 func (k *Keeper) Run(ctx context.Context, f *File) {
-	for wait(ctx, k.config.Every) {
+	for first := k.config.Every / soon; wait(ctx, first); first = k.config.Every {
 		begun := time.Now()
 		n := k.write(f, func(w io.Writer) io.Writer { return &pacer{w: w, ctx: ctx, begun: begun} })
 		if rest := due(n) - time.Since(begun) - k.config.Every; !wait(ctx, rest) {
