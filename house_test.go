@@ -121,6 +121,8 @@ var layers = []struct {
 	{"internal/replay", []string{".", "policy", "bucket"}, "judges logs, and asks buckets for nothing but the names of algorithms; needs no server"},
 	{"internal/suggest", []string{".", "policy", "bucket", "internal/replay"}, "reads logs as replay does, and counts by the arithmetic of buckets"},
 	{"toptalkers", []string{"sketch"}, "ranks what tables count: no network, no server"},
+	{"internal/screen", nil, "a terminal, whatever is drawn on it"},
+	{"internal/top", []string{"internal/screen"}, "a screen and its keys: of terminals it knows what keys are called"},
 	{"server", []string{".", "ban/feed", "policy", "internal/denial", "toptalkers", "server/internal/..."}, "gets its settings as a Config, not from files; wires its rooms"},
 	{"server/internal/text", nil, "text of clients, for every room"},
 	{"server/internal/http1", []string{"server/internal/text"}, "messages as bytes, whoever sends them; no connections"},
@@ -163,7 +165,7 @@ var layers = []struct {
 	{"bench/banbench", []string{"internal/testkit/netns", "bench/..."}, "floods servers, in a network of its own"},
 	{"bench/command", []string{".", "internal/cli", "bench/..."}, "flags of the benchmarks"},
 	{"bench", []string{"bench/command"}, "a main package, which nobody can import"},
-	{"cmd/fastlimit", []string{".", "ban/feed", "ban/nft", "policy", "toptalkers", "server", "bucket", "bucket/remote", "bucket/redisstore", "bucket/pgstore", "bucket/registry", "sync/gossip", "internal/cli", "internal/config", "internal/metrics", "internal/bans", "internal/overrides", "internal/lists", "internal/statefile", "internal/migrate/...", "internal/replay", "internal/suggest"}, "flags, files, signals and wiring"},
+	{"cmd/fastlimit", []string{".", "ban/feed", "ban/nft", "policy", "toptalkers", "server", "bucket", "bucket/remote", "bucket/redisstore", "bucket/pgstore", "bucket/registry", "sync/gossip", "internal/cli", "internal/config", "internal/metrics", "internal/bans", "internal/overrides", "internal/lists", "internal/statefile", "internal/migrate/...", "internal/replay", "internal/screen", "internal/suggest", "internal/top"}, "flags, files, signals and wiring"},
 }
 
 // basics know nothing of this module, and everybody may import them.

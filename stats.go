@@ -98,15 +98,8 @@ func (r *Rule) Stats() RuleStats {
 	r.checkMade()
 	const sample = 1 << 10
 	var s RuleStats
-	for i := range r.counts.stripes {
-		for stage := range stageCount {
-			n := &r.counts.stripes[i].n[stage]
-			s.Denied[stage] += n[0].Load()
-			s.Allowed[stage] += n[1].Load()
-		}
-	}
+	r.counts.addTo(&s)
 	at := r.clock.late(r.clock.now())
-	s.BadCosts, s.BadRates = r.counts.badCosts.Load(), r.counts.badRates.Load()
 	if r.bans != nil {
 		b := r.bans.Stats(at)
 		s.Bans, s.BansRunning, s.BansRefused.Full, s.DenialsUncounted = b.Begun, b.Running, b.Full, b.Passed
@@ -133,6 +126,47 @@ func (r *Rule) noise() uint64 {
 		return 0
 	}
 	return r.threshold / 2
+}
+
+// Counters are what a rule counts, without its state: whoever keeps them does not keep the
+// memory of its buckets. Decisions of requests that still have the rule count in them. The
+// zero value has counted nothing. It is safe for concurrent use.
+type Counters struct {
+	counts *counters
+	rest   RuleStats // what is counted beside the state, as of when they were taken
+}
+
+// Counters returns the counters of r. Evictions and bans are those of now and stay so.
+func (r *Rule) Counters() Counters {
+	s := r.Stats()
+	rest := RuleStats{Evictions: s.Evictions, Forgiven: s.Forgiven, Bans: s.Bans, BansRefused: s.BansRefused, DenialsUncounted: s.DenialsUncounted}
+	return Counters{r.counts, rest}
+}
+
+// Of reports whether r counts in them: it is the rule that they are of, or goes on with its
+// state.
+func (c Counters) Of(r *Rule) bool { return c.counts == r.counts }
+
+// Stats returns the counts; levels are 0.
+func (c Counters) Stats() RuleStats {
+	s := c.rest
+	if c.counts != nil {
+		c.counts.addTo(&s)
+	}
+	return s
+}
+
+// addTo adds the decisions.
+func (c *counters) addTo(s *RuleStats) {
+	for i := range c.stripes {
+		for stage := range stageCount {
+			n := &c.stripes[i].n[stage]
+			s.Denied[stage] += n[0].Load()
+			s.Allowed[stage] += n[1].Load()
+		}
+	}
+	s.BadCosts += c.badCosts.Load()
+	s.BadRates += c.badRates.Load()
 }
 
 // FirstSeenClients estimates the distinct clients of all rules in the current

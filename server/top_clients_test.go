@@ -85,8 +85,10 @@ func TestTopInOrder(t *testing.T) {
 		{Limit: fastlimit.RuleConfig{Name: "slow", Rate: fastlimit.Rate{N: 1, Per: time.Second}}, Key: []policy.KeyPart{{Kind: policy.KeyIP}}},
 	}})
 	c.TopTalkers = talkers{
-		{Rule: "fast", Key: "c", Rate: 50, Denied: 1}, {Rule: "slow", Key: "a", Rate: 40, Denied: 39},
-		{Rule: "fast", Key: "a", Rate: 30}, {Rule: "gone", Key: "b", Rate: 20, Denied: 2},
+		{Rule: "fast", Key: "c", Rate: 50, Denied: 1},
+		{Rule: "slow", Key: "a", Rate: 40, Denied: 39},
+		{Rule: "fast", Key: "a", Rate: 30},
+		{Rule: "gone", Key: "b", Rate: 20, Denied: 2},
 	}
 	s, err := New(c)
 	if err != nil {

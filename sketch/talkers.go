@@ -362,41 +362,6 @@ func (s *talkerSet) findLocked(id uint64) int {
 	return -1
 }
 
-// leastLocked returns the slot of least weight of a full set, as find does it, that is not
-// sheltered.
-func (s *talkerSet) leastLocked() (way int, least uint64) {
-	weights := [talkerWays]uint64{s.weightLocked(0), s.weightLocked(1), s.weightLocked(2), s.weightLocked(3)}
-	if s.shelter != 0 {
-		weights[bits.TrailingZeros8(s.shelter)] = maxWeight
-	}
-	least = min(weights[0]<<2, weights[1]<<2|1, weights[2]<<2|2, weights[3]<<2|3)
-	way, least = int(least&3), least>>2
-	if least == 0 {
-		way = s.idleLocked()
-	}
-	return way, least
-}
-
-// maxWeight is more than any slot has.
-const maxWeight = 1<<62 - 1
-
-// deniedLocked reports whether the client of a slot was shed in this epoch.
-func (h *TopTalkers) deniedLocked(x, way int) bool {
-	return h.sets[x].shed>>way&1 != 0 && h.tenants[x][way].shed != h.lost[x].base[way]
-}
-
-// idleLocked returns, of the slots that were not hit in this epoch, the one of
-// the lowest count. Else an epoch would begin by giving up the heaviest.
-func (s *talkerSet) idleLocked() (way int) {
-	count := ^uint64(0)
-	for i := range s.slots {
-		if c := s.slots[i].count.Load() &^ unnamed; c < count && s.shelter>>i&1 == 0 && s.weightLocked(i) == 0 {
-			way, count = i, c
-		}
-	}
-	return way
-}
-
 // weightLocked is the weight of a slot, within 62 bits.
 func (s *talkerSet) weightLocked(way int) uint64 {
 	return s.slots[way].count.Load()&^unnamed - s.base[way]

@@ -3,19 +3,17 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"strconv"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/cli"
 	"github.com/fastlimit/fastlimit/internal/safetext"
-	"github.com/fastlimit/fastlimit/toptalkers"
+	"github.com/fastlimit/fastlimit/internal/screen"
+	"github.com/fastlimit/fastlimit/internal/top"
 	"golang.org/x/term"
 )
 
@@ -23,9 +21,12 @@ import (
 // configuration file and no rights on the machine, just a way to the admin listener.
 type topCmd struct {
 	Admin  string        `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Admin address of a running node, host:port or unix:/path; in a cluster, of any node. Default: 127.0.0.1:8081."`
-	N      int           `short:"n" default:"20" help:"Number of clients to show."`
-	Watch  bool          `help:"Refresh until interrupted."`
-	Every  time.Duration `default:"2s" help:"Refresh interval with --watch."`
+	N      int           `short:"n" default:"20" help:"Number of clients to print."`
+	Sort   string        `enum:"rate,denied,share,key" default:"rate" help:"What to sort by: rate, denied, share (of the limit) or key."`
+	Rule   string        `help:"Show the clients of this rule alone."`
+	Once   bool          `help:"Print one table, on a terminal too, where the default is a screen that keys steer."`
+	Watch  bool          `help:"Print table after table until interrupted, where there is no screen."`
+	Every  time.Duration `default:"1s" help:"Refresh interval. Default: 1s."`
 	Output string        `short:"o" enum:"text,json" default:"text" help:"Output format: text or json."`
 }
 
@@ -37,17 +38,14 @@ const (
 
 // Run implements the command.
 func (c *topCmd) Run(ctx context.Context, sys *system) error {
-	if err := checkAdmin(c.Admin); err != nil {
+	if err := c.check(); err != nil {
 		return err
 	}
-	if c.N < 1 {
-		return cli.Usagef("-n %d: want 1 or more", c.N)
-	}
-	if c.Every < minTopRepeat {
-		return cli.Usagef("--every %v: want %v or more", c.Every, minTopRepeat)
+	if in, out, ok := c.terminal(sys); ok {
+		return c.onScreen(ctx, in, out, noColor(sys))
 	}
 	if !c.Watch {
-		return c.show(ctx, sys.stdout, "")
+		return c.print(ctx, sys.stdout, "")
 	}
 	before := "\n" // between tables in a pipe
 	if f, ok := sys.stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -61,7 +59,7 @@ func (c *topCmd) Run(ctx context.Context, sys *system) error {
 			if first && before != clearScreen || c.Output == "json" {
 				lead = ""
 			}
-			if err := c.show(ctx, sys.stdout, lead); err != nil {
+			if err := c.print(ctx, sys.stdout, lead); err != nil {
 				return err
 			}
 			select {
@@ -73,43 +71,75 @@ func (c *topCmd) Run(ctx context.Context, sys *system) error {
 	})
 }
 
-// show asks once and writes the answer behind lead. JSON is passed on as the node sent
-// it: newer nodes may have fields that this program does not know.
-func (c *topCmd) show(ctx context.Context, w io.Writer, lead string) error {
-	client := adminClient{command: "top", admin: c.Admin}
-	body, err := client.do(ctx, http.MethodGet, "/v1/top?n="+strconv.Itoa(c.N), nil)
-	if err != nil {
+func (c *topCmd) check() error {
+	if err := checkAdmin(c.Admin); err != nil {
 		return err
 	}
-	var reply struct {
-		Clients []toptalkers.Talker `json:"clients"`
+	if c.N < 1 {
+		return cli.Usagef("-n %d: want 1 or more", c.N)
 	}
-	// Other services on that port may answer 200 with JSON too: clients must be there,
-	// if only as an empty list.
-	if json.Unmarshal(body, &reply) != nil || reply.Clients == nil {
-		return client.stranger("a list of clients")
+	if c.Every < minTopRepeat {
+		return cli.Usagef("--every %v: want %v or more", c.Every, minTopRepeat)
+	}
+	if c.Once && c.Watch {
+		return cli.Usagef("--once prints one table, and --watch one after another: leave out one of them")
+	}
+	return nil
+}
+
+// terminal returns the terminal that the screen is to be on, if it is to be on one.
+func (c *topCmd) terminal(sys *system) (in, out *os.File, ok bool) {
+	in, isFile := sys.stdin.(*os.File)
+	out, isFileToo := sys.stdout.(*os.File)
+	if c.Once || c.Output != "text" || !isFile || !isFileToo {
+		return nil, nil, false
+	}
+	name, _ := sys.lookupEnv("TERM")
+	return in, out, screen.Capable(in, out, name)
+}
+
+// noColor reports whether the user wants no colors (https://no-color.org).
+func noColor(sys *system) bool {
+	v, _ := sys.lookupEnv("NO_COLOR")
+	return v != ""
+}
+
+// ask asks for n clients once. The document is of body, which is passed on with -o json as
+// the node sent it: newer nodes may have fields that this program does not know.
+func (c *topCmd) ask(ctx context.Context, n int, order, rule string) (d *top.Document, body []byte, err error) {
+	client := adminClient{command: "top", admin: c.Admin}
+	q := url.Values{"n": {strconv.Itoa(n)}}
+	if order != top.ByRate { // which nodes of all versions know
+		q.Set("sort", order)
+	}
+	if rule != "" {
+		q.Set("rule", rule)
+	}
+	if body, err = client.do(ctx, http.MethodGet, "/v1/top?"+q.Encode(), nil); err != nil {
+		return nil, nil, err
+	}
+	if d, err = top.Decode(body); err != nil {
+		return nil, nil, client.stranger("a list of clients")
+	}
+	return d, body, nil
+}
+
+// print asks once and writes the answer behind lead.
+func (c *topCmd) print(ctx context.Context, w io.Writer, lead string) error {
+	d, body, err := c.ask(ctx, c.N, c.Sort, c.Rule)
+	if err != nil {
+		return err
 	}
 	if c.Output == "json" {
 		_, err = w.Write(body)
 		return err
 	}
-	var out bytes.Buffer // so that a terminal does not flicker
-	out.WriteString(lead)
-	writeTop(&out, reply.Clients)
+	out := bytes.NewBufferString(lead) // so that a terminal does not flicker
+	if err := d.Write(out); err != nil {
+		return err
+	}
 	_, err = w.Write(out.Bytes())
 	return err
-}
-
-// writeTop shows rates as in "12.0 ±0.5": the tables count with a known error, and two
-// clients whose intervals overlap may rank the other way round.
-func writeTop(out io.Writer, clients []toptalkers.Talker) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "RULE\tCLIENT\tUNITS/S\t±\tNODES")
-	for _, t := range clients {
-		fmt.Fprintf(w, "%s\t%s\t%.1f\t%.1f\t%s\n",
-			printable(t.Rule), printable(t.Key), t.Rate, t.Error, printable(strings.Join(t.Nodes, ",")))
-	}
-	w.Flush()
 }
 
 // printable escapes a server's text so that it cannot control the terminal. Keys hold

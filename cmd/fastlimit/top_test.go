@@ -67,6 +67,8 @@ func TestTopFails(t *testing.T) {
 		{[]string{"--admin", "localhost"}, cli.ExitUsage, "--admin localhost: want host:port"},
 		{[]string{"--admin", "a b:1"}, cli.ExitUsage, "--admin a b:1: want host:port"},
 		{[]string{"-n", "0"}, cli.ExitUsage, "-n 0: want 1 or more"},
+		{[]string{"--sort", "name"}, cli.ExitUsage, "denied"},
+		{[]string{"--once", "--watch"}, cli.ExitUsage, "leave out one of them"},
 		{[]string{"--watch", "--every", "1ms"}, cli.ExitUsage, "--every 1ms: want 100ms or more"},
 		{[]string{"-o", "xml"}, cli.ExitUsage, "text"},
 	} {
@@ -96,7 +98,7 @@ func TestTopWatchesInAPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // the code tells
-	const table = "RULE  CLIENT     UNITS/S  ±    NODES\nr     \"\\x1b[2J\"  1.2      0.5  a,b\n"
+	const table = "RULE  CLIENT     UNITS/S  ±    DENIED/S  LIMIT/S  SHARE  STATE  NODES\nr     \"\\x1b[2J\"  1.2      0.5  0.0       ?        -      -      a,b\n"
 	if code := cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted || !strings.HasPrefix(out.String(), table+"\n"+table) || strings.Contains(out.String(), "\x1b") {
 		t.Errorf("exit %d, stdout\n%s\nstderr %s", code, out.String(), errs.String())
 	}

@@ -15,6 +15,9 @@ type interruption struct{ Signal os.Signal }
 
 func (e interruption) Error() string { return fmt.Sprintf("stopped by signal: %v", e.Signal) }
 
+// Interrupted is the error of a command that a signal has ended.
+func Interrupted(by os.Signal) error { return interruption{by} }
+
 // code is that of a shell for a process that the signal has ended. On systems whose
 // signals have no number there is only the interrupt.
 func (e interruption) code() int {

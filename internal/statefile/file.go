@@ -51,8 +51,13 @@ func Open(path string) (*File, error) {
 // Close lets another process have the file.
 func (f *File) Close() error { return f.lock.Close() }
 
-// Read opens the file for reading. The error is fs.ErrNotExist if there is none yet.
-func (f *File) Read() (io.ReadCloser, error) { return os.Open(f.path) }
+// ErrStranger tells that somebody else may have written the file: it decides who is denied.
+var ErrStranger = errors.New("not a file that this user alone can write")
+
+// Read opens the file for reading. The error is fs.ErrNotExist if there is none yet, and
+// [ErrStranger] if it belongs to another user than this one or root, if others may write it, or if it is
+// no file at all, such as a pipe that would be waited for.
+func (f *File) Read() (io.ReadCloser, error) { return openOwn(f.path) }
 
 // Write replaces the file by what write writes, whole or not at all. It returns how long
 // the new one is. Nobody else may read it.

@@ -4,6 +4,7 @@ package statefile
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"syscall"
 )
@@ -30,6 +31,34 @@ func lockFile(path string) (*os.File, error) {
 		return nil, ErrHeld
 	}
 	return nil, &os.PathError{Op: "lock", Path: path, Err: err}
+}
+
+// othersWrite are the bits of a mode by which others may write a file.
+const othersWrite = 0o022
+
+// openOwn opens a file for reading that nobody but this user and root can have written.
+func openOwn(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil {
+		owner, _ := info.Sys().(*syscall.Stat_t)
+		switch {
+		case !info.Mode().IsRegular():
+			err = fmt.Errorf("%w: %s is %v", ErrStranger, path, info.Mode())
+		case owner != nil && owner.Uid != 0 && int(owner.Uid) != os.Geteuid():
+			err = fmt.Errorf("%w: %s belongs to user %d", ErrStranger, path, owner.Uid)
+		case info.Mode()&othersWrite != 0:
+			err = fmt.Errorf("%w: %s has mode %v", ErrStranger, path, info.Mode())
+		}
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
 }
 
 // syncDir has a new name survive a power cut.

@@ -27,3 +27,6 @@ func lockFile(path string) (*os.File, error) {
 
 // syncDir does nothing: names are on the disk here when files are.
 func syncDir(string) error { return nil }
+
+// openOwn opens a file for reading. Who may write it is up to its directory.
+func openOwn(path string) (*os.File, error) { return os.Open(path) }

@@ -98,7 +98,21 @@ func TestTopShed(t *testing.T) {
 	if len(top) != 1 || top[0].Rate < 739 || top[0].Rate > 741 || top[0].Denied < 639 || top[0].Denied > 641 || top[0].Error != 0 {
 		t.Errorf("%+v, want 740/s, of which 640 denied", top)
 	}
+	for range 110 { // b denies it too
+		now += tick
+		a.rule.hit(0, 10)
+		a.rule.talkers.Shed(testDigest(0), 64)
+		b.rule.hit(0, 1)
+		b.rule.talkers.Shed(testDigest(0), 9)
+		b.mustReceive(t, a.tick(now), now)
+		b.tick(now)
+	}
+	if top = b.Top(1, now); top[0].Rate < 839 || top[0].Rate > 841 || top[0].Denied < 729 || top[0].Denied > 731 {
+		t.Errorf("%+v, want 840/s, of which 730 denied", top)
+	}
 	b.mirrors["a"].tables[0].all(func(_ int, s *mirrorSlot) { s.nameLen = 0 })
+	b.rule.talkers.Turn()
+	b.rule.talkers.Turn()
 	if key := b.Top(1, now)[0].Key; len(key) != 17 || key[0] != '?' {
 		t.Errorf("key %q", key)
 	}
@@ -139,7 +153,7 @@ func TestErrorHasWhatOthersTell(t *testing.T) {
 	}
 	e.count, e.shed = 1302, 1279
 	b.mustReceive(t, [][]byte{at(6, hiding(0, 64, e))}, 45*time.Second)
-	if top := b.Top(1, 45*time.Second); len(top) != 1 || top[0].Rate != 64 || top[0].Error < 64+200 {
+	if top := b.Top(1, 45*time.Second); len(top) != 1 || top[0].Rate != 64 || top[0].Denied != 63.9 || top[0].Error < 64+200 {
 		t.Errorf("drawn by chance: %+v, want 64 ± more than 264", top)
 	}
 }

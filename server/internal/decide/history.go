@@ -19,10 +19,11 @@ type RuleStats struct {
 // ruleHistory keeps the counts of rules that a swap has replaced, so that the sums
 // in metrics never fall. A rule that both snapshots have simply goes on counting.
 //
-// Requests that began before a swap still count on the old rules, which are kept for
+// Requests that began before a swap still count on the old rules, whose counters are kept for
 // keepRetired seconds; after that only their numbers are. A request that is judged
-// even later, because its body was slow, is missing from the sums. Rules by which requests
-// wait are kept for as long as they do.
+// even later, because its body was slow, is missing from the sums. The rules themselves are
+// not kept, since each may have hundreds of MiB and there may be a swap a second; but those
+// of the last swap are if requests may wait by them, and those by which requests do for as long as they do.
 type ruleHistory struct {
 	mu      sync.Mutex
 	inUse   []*fastlimit.Rule
@@ -41,8 +42,36 @@ func countsOf(r *fastlimit.Rule) counted { return counted{r.Stats(), r.WaitStats
 type ruleID struct{ name, mode string }
 
 type retiredRule struct {
-	*fastlimit.Rule
-	seconds int // since the swap
+	id       ruleID
+	counters fastlimit.Counters
+	wait     fastlimit.WaitStats // as of when rule was let go
+	rule     *fastlimit.Rule     // by which requests may wait; nil: nobody does
+	seconds  int                 // since the swap
+}
+
+func retire(r *fastlimit.Rule) retiredRule {
+	config := r.Config()
+	old := retiredRule{id: ruleID{r.Name(), config.Mode.String()}, counters: r.Counters(), wait: r.WaitStats()}
+	if config.MaxWait > 0 {
+		old.rule = r
+	}
+	return old
+}
+
+// letGo lets go of the rule, if no request waits by it.
+func (r *retiredRule) letGo() {
+	if r.rule == nil || r.rule.WaitStats().Waiting > 0 {
+		return
+	}
+	r.counters, r.wait, r.rule = r.rule.Counters(), r.rule.WaitStats(), nil
+}
+
+// counts are those of now.
+func (r *retiredRule) counts() counted {
+	if r.rule != nil {
+		return countsOf(r.rule)
+	}
+	return counted{r.counters.Stats(), r.wait}
 }
 
 // keepRetired is longer than a request takes.
@@ -54,13 +83,16 @@ func (h *ruleHistory) swap(next []*fastlimit.Rule, store func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	store()
+	for i := range h.retired {
+		h.retired[i].letGo()
+	}
 	for _, r := range h.inUse {
 		if !continued(r, next) {
-			h.retired = append(h.retired, retiredRule{Rule: r})
+			h.retired = append(h.retired, retire(r))
 		}
 	}
 	// One that came back counts by itself again.
-	h.retired = slices.DeleteFunc(h.retired, func(r retiredRule) bool { return continued(r.Rule, next) })
+	h.retired = slices.DeleteFunc(h.retired, func(r retiredRule) bool { return slices.ContainsFunc(next, r.counters.Of) })
 	h.inUse = next
 }
 
@@ -74,21 +106,20 @@ func (h *ruleHistory) endSecond() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.retired = slices.DeleteFunc(h.retired, func(r retiredRule) bool {
-		return r.seconds >= keepRetired && r.WaitStats().Waiting == 0 && h.foldLocked(r.Rule)
+		return r.seconds >= keepRetired && (r.rule == nil || r.rule.WaitStats().Waiting == 0) && h.foldLocked(&r)
 	})
 	for i := range h.retired {
 		h.retired[i].seconds++
 	}
 }
 
-func (h *ruleHistory) foldLocked(r *fastlimit.Rule) bool {
+func (h *ruleHistory) foldLocked(r *retiredRule) bool {
 	if h.past == nil {
 		h.past = make(map[ruleID]counted)
 	}
-	id := ruleID{r.Name(), r.Config().Mode.String()}
-	sum := h.past[id]
-	sum.add(countsOf(r))
-	h.past[id] = sum
+	sum := h.past[r.id]
+	sum.add(r.counts())
+	h.past[r.id] = sum
 	return true
 }
 
@@ -122,14 +153,17 @@ func (s *Service) StopWaiting() {
 		r.Limiter().StopWaiting()
 	}
 	for _, r := range h.retired {
-		r.Limiter().StopWaiting()
+		if r.rule != nil {
+			r.rule.Limiter().StopWaiting()
+		}
 	}
 }
 
 // RuleStats adds up what rules have counted under all snapshots so far, those in
 // use first.
-func (s *Service) RuleStats() []RuleStats {
-	h := &s.rules
+func (s *Service) RuleStats() []RuleStats { return s.rules.stats() }
+
+func (h *ruleHistory) stats() []RuleStats {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var all []RuleStats
@@ -151,8 +185,8 @@ func (s *Service) RuleStats() []RuleStats {
 	for _, r := range h.inUse {
 		add(ruleID{r.Name(), r.Config().Mode.String()}, countsOf(r), true)
 	}
-	for _, r := range h.retired {
-		add(ruleID{r.Name(), r.Config().Mode.String()}, countsOf(r.Rule), false)
+	for i := range h.retired {
+		add(h.retired[i].id, h.retired[i].counts(), false)
 	}
 	for id, stats := range h.past {
 		add(id, stats, false)

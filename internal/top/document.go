@@ -1,0 +1,127 @@
+// Package top is what "fastlimit top" shows of GET /v1/top: a table to print, or a screen
+// that keys steer. A [View] holds what is shown and turns keys into changes of that; it
+// has neither terminal nor network, so a test needs none.
+//
+// Clients choose the text of keys. Every text goes through [cell], after which it is
+// printable ASCII of a known width.
+package top
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// Document is GET /v1/top as far as it is shown. Fields that a node does not send are zero:
+// older nodes have neither totals nor limits.
+type Document struct {
+	Clients []Client `json:"clients"`
+	Totals  *Totals  `json:"totals"`
+}
+
+// Client is one client of a rule.
+type Client struct {
+	Rule     string   `json:"rule"`
+	Key      string   `json:"key"`
+	Rate     float64  `json:"rate"` // units/s, like the next three
+	Error    float64  `json:"error"`
+	Denied   float64  `json:"denied"`
+	Limit    *float64 `json:"limit"` // nil: none, or not known
+	Share    *float64 `json:"share"` // likewise
+	Override bool     `json:"override"`
+	Mode     string   `json:"mode"`
+	BannedBy string   `json:"banned_by"`
+	Banned   float64  `json:"banned_for"` // seconds
+	Nodes    []string `json:"nodes"`
+	Parts    []string `json:"key_parts"` // nil: no call can name it
+}
+
+// name is who it is: the parts of its key as calls take them, or else the text of it.
+func (c *Client) name() string {
+	if len(c.Parts) == 0 {
+		return cell(c.Key)
+	}
+	texts := make([]string, len(c.Parts))
+	for i, p := range c.Parts {
+		texts[i] = word(p)
+	}
+	return strings.Join(texts, " ")
+}
+
+// Totals are of the node that was asked, per second.
+type Totals struct {
+	Requests    float64 `json:"requests"`
+	Admitted    float64 `json:"admitted"`
+	Denied      float64 `json:"denied"`
+	Rules       []Rule  `json:"rules"`
+	Clients     uint64  `json:"distinct_clients"`
+	Bans        int     `json:"bans"`
+	Connections int     `json:"connections"`
+	Store       *Store  `json:"store"`
+	Uptime      float64 `json:"uptime_seconds"`
+}
+
+// Rule is what one rule decides, per second.
+type Rule struct {
+	Rule     string  `json:"rule"`
+	Mode     string  `json:"mode"`
+	Admitted float64 `json:"admitted"`
+	Denied   float64 `json:"denied"`
+	Bans     int     `json:"bans"`
+}
+
+// Store is the store that nodes share.
+type Store struct {
+	Name       string  `json:"name"`
+	State      string  `json:"state"`
+	Operations float64 `json:"operations"` // per second
+}
+
+// errNoClients says that a body is none of GET /v1/top.
+var errNoClients = errors.New("no list of clients")
+
+// Decode reads a body. Other services may answer with JSON too: clients must be there, if
+// only as an empty list.
+func Decode(body []byte) (*Document, error) {
+	d := new(Document)
+	if err := json.Unmarshal(body, d); err != nil {
+		return nil, err
+	}
+	if d.Clients == nil {
+		return nil, errNoClients
+	}
+	return d, nil
+}
+
+// Orders of clients, as GET /v1/top?sort= has them.
+const (
+	ByRate   = "rate"
+	byDenied = "denied"
+	byShare  = "share"
+	byKey    = "key"
+)
+
+// sort puts clients in an order, so that a key that asks for one need not wait for the
+// node.
+func (d *Document) sort(by string) {
+	share := func(c *Client) float64 {
+		if c.Share == nil {
+			return -1
+		}
+		return *c.Share
+	}
+	slices.SortStableFunc(d.Clients, func(a, b Client) int {
+		first := 0
+		switch by {
+		case byDenied:
+			first = cmp.Compare(b.Denied, a.Denied)
+		case byShare:
+			first = cmp.Compare(share(&b), share(&a))
+		case byKey:
+			return cmp.Or(strings.Compare(a.Key, b.Key), strings.Compare(a.Rule, b.Rule))
+		}
+		return cmp.Or(first, cmp.Compare(b.Rate, a.Rate))
+	})
+}

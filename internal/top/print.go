@@ -1,0 +1,29 @@
+package top
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// Write prints the table for pipes, rates as in "12.0 ±0.5": two clients whose intervals
+// overlap may rank the other way round.
+func (d *Document) Write(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "RULE\tCLIENT\tUNITS/S\t±\tDENIED/S\tLIMIT/S\tSHARE\tSTATE\tNODES")
+	for i := range d.Clients {
+		c := &d.Clients[i]
+		fmt.Fprintf(w, "%s\t%s\t%.1f\t%.1f\t%.1f\t%s\t%s\t%s\t%s\n", cell(c.Rule), c.name(), c.Rate, c.Error, c.Denied,
+			limitOf(c), shareOf(c), orDash(stateOf(c)), cell(strings.Join(c.Nodes, ",")))
+	}
+	return w.Flush()
+}
+
+// orDash keeps a column from being empty, so that scripts can split lines.
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return strings.ReplaceAll(s, " ", ",")
+}

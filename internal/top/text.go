@@ -1,0 +1,112 @@
+package top
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/fastlimit/fastlimit/internal/safetext"
+)
+
+// maxText is how many bytes of a text are looked at: header values may be kilobytes long.
+const maxText = 200
+
+// cell makes a text of a node safe: printable ASCII, and ellipses, of one column each. What
+// has other characters is quoted with escapes, since nobody knows their width.
+func cell(s string) string {
+	s = safetext.Quote(s, maxText)
+	if strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf && r != '…' }) {
+		return strconv.QuoteToASCII(s)
+	}
+	return s
+}
+
+// word is cell for a part of several: in quotes if it could be taken for more than one.
+func word(s string) string {
+	s = safetext.Clip(s, maxText)
+	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return (r <= ' ' || r > '~' || r == '"') && r != '…' }) {
+		return strconv.QuoteToASCII(s)
+	}
+	return s
+}
+
+// fit cuts or pads a cell to a width.
+func fit(s string, width int) string {
+	n := utf8.RuneCountInString(s)
+	switch {
+	case n <= width:
+		return s + strings.Repeat(" ", width-n)
+	case width < 1:
+		return ""
+	}
+	return string([]rune(s)[:width-1]) + "…"
+}
+
+// right is fit with the padding in front.
+func right(s string, width int) string {
+	if n := utf8.RuneCountInString(s); n < width {
+		return strings.Repeat(" ", width-n) + s
+	}
+	return fit(s, width)
+}
+
+// number is up to 7 columns wide below 10^9.
+func number(x float64) string {
+	switch {
+	case x < 99.95:
+		return fmt.Sprintf("%.1f", x)
+	case x < 9999.5:
+		return fmt.Sprintf("%.0f", x)
+	case x < 999_950:
+		return fmt.Sprintf("%.1fk", x/1e3)
+	case x < 999_995_000:
+		return fmt.Sprintf("%.2fM", x/1e6)
+	}
+	return fmt.Sprintf("%.2fG", x/1e9)
+}
+
+// whole is number of what can be counted.
+func whole(n uint64) string {
+	if n < 10_000 {
+		return strconv.FormatUint(n, 10)
+	}
+	return number(float64(n))
+}
+
+// percent is a share of 1, up to 7 columns wide.
+func percent(share float64) string {
+	switch {
+	case share < 0.0995:
+		return fmt.Sprintf("%.1f%%", 100*share)
+	case share < 99.995:
+		return fmt.Sprintf("%.0f%%", 100*share)
+	}
+	return number(share) + "x"
+}
+
+// bar shows a share of 1, which fills the first half. Each place of the other half stands
+// for three times as much, so that of those above their limit one sees who is far above.
+func bar(share float64, width int) string {
+	half := width / 2
+	full := int(min(share, 1)*float64(half) + 0.5)
+	for most := 1.0; share > most && full < width; most *= 3 {
+		full++
+	}
+	return strings.Repeat("|", full) + strings.Repeat(" ", width-full)
+}
+
+// span is a time in its largest unit, or two: 45s, 12m, 3h20m, 5d.
+func span(seconds float64) string {
+	d := time.Duration(min(seconds, 1e9) * float64(time.Second)).Round(time.Second)
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd", int(d.Hours())/24)
+}
