@@ -32,6 +32,7 @@ type world struct {
 	worst   [][]int64         // [client][rule]: most ever above P2, in the oracle's scale
 	excess  []int64           // [rule]: sum of worst
 	slack   float64           // units that P2 may exceed by, besides θ·B + 1
+	before  []uint64          // [rule]: units that tables of processes before had given up
 
 	bans  [][]*banTruth // [client][rule]
 	roomy bool          // no client has to make room for another one's denials
@@ -87,7 +88,7 @@ func newWorld(tb testing.TB, rng *rand.Rand, clients int, g geometry, rules ...R
 	if err != nil {
 		tb.Fatal(err)
 	}
-	w := &world{lim: lim, excess: make([]int64, len(lim.rules)), roomy: g.bans == 0}
+	w := &world{lim: lim, excess: make([]int64, len(lim.rules)), before: make([]uint64, len(lim.rules)), roomy: g.bans == 0}
 	for c := range clients {
 		var ds []sketch.Digest
 		var os []*oracle
@@ -178,7 +179,7 @@ func (w *world) admitted(c int, n uint64, now time.Duration, rule int) error {
 	// no client more: levels that start apart never get further apart.
 	w.excess[rule] += over - w.worst[c][rule]
 	w.worst[c][rule] = over
-	if forgiven := int64(w.lim.rules[rule].table.Forgiven()) * o.per; w.excess[rule] > forgiven {
+	if forgiven := int64(w.before[rule]+w.lim.rules[rule].table.Forgiven()) * o.per; w.excess[rule] > forgiven {
 		return fmt.Errorf("P2: client %d, rule %s: level %v after %d units at %v, bound %v; all clients together are %v units above theirs, and %v were forgiven",
 			c, cfg.Name, float64(level)/float64(o.per), n, now, bound, float64(w.excess[rule])/float64(o.per), float64(forgiven)/float64(o.per))
 	}

@@ -25,7 +25,7 @@ import (
 // the sketch is marked.
 //
 // It writes pieces of about 64 KiB, and takes memory for the largest log of the rules that
-// keep any, and for a copy of the filter. What is idle takes no room, but in the filter. The
+// keep any, and for a copy of half of the filter. What is idle takes no room, but in the filter. The
 // error is that of w.
 func (l *Limiter) Save(w io.Writer) error {
 	l.checkMade()
@@ -72,13 +72,21 @@ type saving struct {
 func (s *saving) header(at machine.Instant) *stateHeader {
 	l := s.limiter
 	h := &stateHeader{
-		At: at, Now: s.now, Manual: l.manual != nil, Wall: l.clock.wallTime(s.now), Window: l.plan.Window, FilterWords: l.plan.filterWords,
-		StoreTimeout: l.plan.timeout,
+		At: at, Now: s.now, Manual: l.manual != nil, Wall: l.clock.wallTime(s.now), StoreTimeout: l.plan.timeout,
+	}
+	if l.filter != nil {
+		h.Window, h.FilterWords = l.plan.Window, l.plan.filterWords
 	}
 	for i, r := range l.rules {
 		rp := &l.plan.Rules[i]
 		h.Shared, h.Nodes = r.shared != nil, rp.nodes
-		sr := stateRule{Config: r.config, Blocks: rp.blocks, Sets: rp.sets, Bans: rp.Bans}
+		sr := stateRule{Config: r.config, Sets: rp.sets}
+		if r.sketch != nil {
+			sr.Blocks = rp.blocks
+		}
+		if r.bans != nil {
+			sr.Bans = rp.Bans
+		}
 		for k := range rp.Tiers {
 			sr.Tiers = append(sr.Tiers, rp.Tiers[k].sets)
 		}
@@ -159,10 +167,8 @@ func (s *saving) filter() error {
 		return err
 	}
 	w := &marksWriter{to: s.w}
-	for _, g := range [...]io.WriterTo{state.Current, state.Previous} {
-		if _, err := g.WriteTo(w); err != nil {
-			return err
-		}
+	if _, err := state.WriteTo(w); err != nil {
+		return err
 	}
 	return w.flush()
 }

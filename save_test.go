@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/frames"
 )
 
 // reloaded saves a limiter and loads it.
@@ -53,4 +55,61 @@ func TestRestartRemembers(t *testing.T) {
 		}
 	}
 	t.Error("the client is never denied")
+}
+
+// loadingOf is a Load that has read the header.
+func loadingOf(t *testing.T, file []byte) *loading {
+	t.Helper()
+	f, err := frames.NewReader(bytes.NewReader(file), stateMagic, stateVersion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &loading{options: LoadOptions{Clock: new(ManualClock)}, r: f}
+	if err := s.next(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.header(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestLoadedKnowsOtherLimits: of tiers, of those made live, and of named rates.
+func TestLoadedKnowsOtherLimits(t *testing.T) {
+	t.Parallel()
+	clock := new(ManualClock)
+	l, err := New(Config{Memory: MinMemory, Clock: clock, Rules: []RuleConfig{
+		{Name: "t", Rate: Rate{1, time.Minute}, Burst: 9, Tiers: []Tier{{Rate: Rate{1, time.Hour}, Burst: 7}, {Burst: 5}}},
+		{Name: "n", Rate: Rate{10, time.Second}, MaxRate: Rate{100, time.Second}},
+		{Name: "k", Rate: Rate{1, time.Second}, Burst: 10, Thousandths: true},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock.Set(time.Hour)
+	live, err := l.rules[0].NewTier(Tier{Rate: Rate{2, time.Hour}, Burst: 6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Each rule has taken something of its own of one client.
+	limits := func(l *Limiter, live *Rule) []*Rule {
+		r := l.rules
+		return []*Rule{r[0], r[0].Tier(0), r[0].Tier(1), live, r[1], r[1].AtRate(Rate{3, time.Hour}), r[2]}
+	}
+	key := []byte("client")
+	for i, r := range limits(l, live) {
+		if i != 4 { // whose bucket is that of the next
+			r.Take(t.Context(), r.BytesKey(key), uint64(i+1)*r.CostScale()/2)
+		}
+	}
+	loaded := reloaded(t, l, LoadOptions{Clock: new(ManualClock)})
+	after := limits(loaded, loaded.rules[0].live.load()[0])
+	for i, r := range limits(l, live) {
+		if was, is := r.Peek(r.BytesKey(key), r.CostScale()), after[i].Peek(after[i].BytesKey(key), r.CostScale()); was != is {
+			t.Errorf("limit %d: %+v, and loaded %+v", i, was, is)
+		}
+	}
+	if loaded.Now() != time.Hour {
+		t.Errorf("it is %v, and was an hour", loaded.Now())
+	}
 }

@@ -27,12 +27,22 @@ const binaryEnv = "FASTLIMIT_TEST_BINARY"
 // apart sends a load, if that is what this process is for.
 var apart = func() bool { return false }
 
+// stateEnv tells the test binary to be a process that keeps a state file in a directory,
+// under load, until it is killed: see keepStateIn, which not all systems have.
+const stateEnv = "FASTLIMIT_TEST_STATE"
+
+var keepStateIn func(dir string)
+
 func TestMain(m *testing.M) {
 	if apart() {
 		return
 	}
 	if what := os.Getenv(holdEnv); what != "" {
 		hold(what) // this process is one of those that hold connections
+		return
+	}
+	if dir := os.Getenv(stateEnv); dir != "" {
+		keepStateIn(dir)
 		return
 	}
 	os.Exit(testMain(m))

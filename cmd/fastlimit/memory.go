@@ -21,7 +21,7 @@ type memoryUse struct {
 	// fixed is allocated at the start and stays: the limiter's tables, which are
 	// in Go's heap and contain no pointers.
 	fixed int64
-	// peak is the maximum of the rest: connections, requests that wait, live overrides, bans, lists, the shared store, counts of peers.
+	// peak is the maximum of the rest: connections, requests that wait, live overrides, bans, lists, the shared store, the state file, counts of peers.
 	peak int64
 }
 
@@ -34,6 +34,9 @@ const (
 	garbageBytes = 32 << 20
 	// storeBytes is for the queue and the buffers of a shared store.
 	storeBytes = 4 << 20
+	// stateBytes is for writing the state file, besides a copy of half of the first-seen
+	// filter, which takes a quarter of memory at most.
+	stateBytes = 1 << 20
 	// mirrorSlot is the bytes of a slot of a peer's table of top talkers; localSlot
 	// is what a local slot takes in addition to the table itself.
 	mirrorSlot, localSlot = 116, 100
@@ -48,6 +51,9 @@ func plannedMemory(cfg *config.Config, plan *fastlimit.Plan, sc *server.Config) 
 	u := memoryUse{fixed: plan.Memory, peak: sc.ConnectionMemory() + cfg.WaitMemory() + liveMemory(cfg.Limits.Memory) + bans.Memory + cfg.ListMemory() + cfg.KernelMemory()}
 	if cfg.Store() != nil {
 		u.peak += storeBytes
+	}
+	if cfg.StateFile != "" {
+		u.peak += cfg.Limits.Memory/8 + stateBytes
 	}
 	for i := range plan.Rules {
 		u.fixed += int64(plan.Rules[i].TopTalkers) * localSlot

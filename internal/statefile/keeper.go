@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// Every is how often a file is written, at most.
+	// Every is the time from one turn to the next, if the turn takes no longer.
 	Every = 10 * time.Second
 	// soon is the part of Every that the first turn waits for.
 	soon = 10
@@ -68,16 +68,14 @@ func NewKeeper(c Config) *Keeper {
 	return &Keeper{config: c, stats: Stats{Errors: map[Class]uint64{}}}
 }
 
-// Run writes the file again and again until ctx ends. What it is writing then, it gives up.
+// Run writes the file again and again until ctx ends. It gives up what it is writing then.
 // It begins soon: of a process that crashes again and again before its first turn, nothing
 // would ever be known.
 func (k *Keeper) Run(ctx context.Context, f *File) {
-	for first := k.config.Every / soon; wait(ctx, first); first = k.config.Every {
+	for pause := k.config.Every / soon; wait(ctx, pause); {
 		begun := time.Now()
-		n := k.write(f, func(w io.Writer) io.Writer { return &pacer{w: w, ctx: ctx, begun: begun} })
-		if rest := due(n) - time.Since(begun) - k.config.Every; !wait(ctx, rest) {
-			return
-		}
+		k.write(f, func(w io.Writer) io.Writer { return &pacer{w: w, ctx: ctx, begun: begun} })
+		pause = max(k.config.Every-time.Since(begun), least)
 	}
 }
 
@@ -85,11 +83,11 @@ func (k *Keeper) Run(ctx context.Context, f *File) {
 func (k *Keeper) Finish(f *File) { k.write(f, func(w io.Writer) io.Writer { return w }) }
 
 // write writes the file, and says so if that fails, and when it does no more.
-func (k *Keeper) write(f *File, paced func(io.Writer) io.Writer) (n int64) {
+func (k *Keeper) write(f *File, paced func(io.Writer) io.Writer) {
 	begun := time.Now()
 	n, err := f.Write(func(w io.Writer) error { return k.config.Write(paced(w)) })
 	if errors.Is(err, context.Canceled) {
-		return n
+		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -105,10 +103,9 @@ func (k *Keeper) write(f *File, paced func(io.Writer) io.Writer) (n int64) {
 	}
 	if class != "" {
 		k.stats.Errors[class]++
-		return n
+		return
 	}
 	k.stats.Written, k.stats.Bytes, k.stats.Took = time.Now(), n, time.Since(begun)
-	return n
 }
 
 // Stats returns the counts.

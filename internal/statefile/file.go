@@ -12,7 +12,7 @@
 // each time.
 //
 // What is written takes at most [Pace] of the disk: a piece waits until those before it
-// have had their time, and the next turn until the whole of it has.
+// have had their time. So a large file has longer turns, and the last one is written at once.
 package statefile
 
 import (

@@ -1,0 +1,279 @@
+package fastlimit
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit/internal/frames"
+	"github.com/fastlimit/fastlimit/internal/machine"
+)
+
+// savedLimiter is a limiter that has something in each of its tables, and what Save
+// writes of it.
+func savedLimiter(t testing.TB) (*Limiter, []byte) {
+	t.Helper()
+	l, err := New(Config{Memory: MinMemory, Clock: new(ManualClock), Rules: []RuleConfig{
+		withBan(rule("b", 1, time.Minute, 20), BanPolicy{After: 2, For: time.Hour}), windowRule("w", 12, time.Hour),
+		slidingRule("s", 12, time.Hour), logRule("l", 9, time.Hour),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	setTime(l, time.Hour)
+	for i := range 200 {
+		for _, r := range l.rules {
+			for range 15 * (i % 3) {
+				r.Allow(r.AddrKey(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})))
+			}
+		}
+	}
+	var file bytes.Buffer
+	if err := l.save(&file, machine.Instant{}); err != nil {
+		t.Fatal(err)
+	}
+	return l, file.Bytes()
+}
+
+func loadManual(file []byte) (*Limiter, error) {
+	return Load(bytes.NewReader(file), LoadOptions{Clock: new(ManualClock), Memory: 4 * MinMemory})
+}
+
+// stateErrors are what Load may say of a file.
+var stateErrors = []error{ErrStateForeign, ErrStateVersion, ErrStateTorn, ErrStateDamaged, ErrStateMachine, ErrStateFuture, ErrStateTooLarge, ErrStateTooOld}
+
+func isStateError(err error) bool {
+	for _, want := range stateErrors {
+		if errors.Is(err, want) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestDamagedStates: of a file that is cut short, or has one bit wrong, nothing is taken
+// over, and the error says so.
+func TestDamagedStates(t *testing.T) {
+	t.Parallel()
+	_, file := savedLimiter(t)
+	if _, err := loadManual(file); err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 47))
+	for range 300 {
+		n := rng.IntN(len(file))
+		if _, err := loadManual(file[:n]); !errors.Is(err, ErrStateTorn) {
+			t.Fatalf("%d of %d bytes: %v", n, len(file), err)
+		}
+		bad := bytes.Clone(file)
+		bad[n] ^= 1 << rng.IntN(8)
+		if _, err := loadManual(bad); !isStateError(err) {
+			t.Fatalf("byte %d wrong: %v", n, err)
+		}
+	}
+	for what, c := range map[string]struct {
+		file []byte
+		want error
+	}{
+		"another version": {append(append([]byte(stateMagic), 2, 0, 0, 0), file[12:]...), ErrStateVersion},
+		"a text":          {[]byte("rules: [{name: per-ip}]"), ErrStateForeign},
+		"nothing":         {nil, ErrStateTorn},
+		"half of it":      {file[:len(file)/2], ErrStateTorn},
+	} {
+		if _, err := loadManual(c.file); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", what, err, c.want)
+		}
+	}
+}
+
+// TestLoadMemory: no more is taken than is allowed, whatever a file says.
+func TestLoadMemory(t *testing.T) {
+	t.Parallel()
+	l, file := savedLimiter(t)
+	need := l.Plan().Memory
+	for _, c := range []struct {
+		memory int64
+		want   error
+	}{{need / 2, ErrStateTooLarge}, {1, ErrStateTooLarge}, {need * 5 / 4, nil}} {
+		_, err := Load(bytes.NewReader(file), LoadOptions{Clock: new(ManualClock), Memory: c.memory})
+		if !errors.Is(err, c.want) {
+			t.Errorf("memory %d of %d: %v, want %v", c.memory, need, err, c.want)
+		}
+	}
+	for field, value := range map[string]any{"Blocks": 1 << 40, "Sets": 1 << 60, "Bans": -1, "FilterWords": 1 << 62, "Tiers": []int{1}, "Live": make([]stateTier, 1025)} {
+		if _, err := loadManual(withHeader(t, file, field, value)); !isStateError(err) {
+			t.Errorf("%s of %v: %v", field, value, err)
+		}
+	}
+}
+
+// withHeader is the file with another value in its header, and right checksums.
+func withHeader(t *testing.T, file []byte, field string, value any) []byte {
+	t.Helper()
+	r, err := frames.NewReader(bytes.NewReader(file), stateMagic, stateVersion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	w, err := frames.NewWriter(&out, stateMagic, stateVersion)
+	for err == nil {
+		var kind byte
+		var body []byte
+		if kind, body, err = r.Next(); err != nil {
+			break
+		}
+		if kind == frameHeader {
+			var head map[string]any
+			if err := json.Unmarshal(body, &head); err != nil {
+				t.Fatal(err)
+			}
+			in := head
+			if _, ok := head[field]; !ok {
+				in = head["Rules"].([]any)[0].(map[string]any)
+			}
+			in[field] = value
+			body, _ = json.Marshal(head)
+		}
+		err = w.Frame(kind, body)
+	}
+	if err := w.End(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// TestClockOfLoaded: the machine's clock of a limiter goes on from where it was, by what has
+// passed since, and not if nobody can tell what that is.
+func TestClockOfLoaded(t *testing.T) {
+	t.Parallel()
+	l, err := New(Config{Memory: MinMemory, Rules: []RuleConfig{rule("a", 1, time.Minute, 10)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.clock.start = l.clock.start.Add(-time.Hour)
+	at := machine.Instant{Machine: "m", Boot: "b", Up: time.Hour, Wall: time.Unix(1e9, 0)}
+	var file bytes.Buffer
+	if err := l.save(&file, at); err != nil {
+		t.Fatal(err)
+	}
+	years := at
+	years.Up += 150 * 365 * 24 * time.Hour
+	for what, c := range map[string]struct {
+		now  machine.Instant
+		age  time.Duration
+		want error
+	}{
+		"the same start": {machine.Instant{Machine: "m", Boot: "b", Up: 2 * time.Hour, Wall: time.Unix(5, 0)}, time.Hour, nil},
+		"another start":  {machine.Instant{Machine: "m", Boot: "c", Up: time.Minute, Wall: at.Wall.Add(3 * time.Hour)}, 3 * time.Hour, nil},
+		"the future":     {machine.Instant{Machine: "m", Boot: "b", Up: time.Minute, Wall: at.Wall}, 0, ErrStateFuture},
+		"elsewhere":      {machine.Instant{Machine: "n", Boot: "b", Up: 2 * time.Hour, Wall: at.Wall}, 0, ErrStateMachine},
+		"ages ago":       {years, 0, ErrStateTooOld},
+	} {
+		loaded, err := load(bytes.NewReader(file.Bytes()), LoadOptions{Memory: DefaultMemory}, func() machine.Instant { return c.now })
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", what, err, c.want)
+		}
+		if err != nil {
+			continue
+		}
+		if now := loaded.Now() - time.Hour - c.age; now < 0 || now > time.Minute {
+			t.Errorf("%s: %v after the time that it should be", what, now)
+		}
+	}
+	if _, err := Load(bytes.NewReader(file.Bytes()), LoadOptions{Clock: new(ManualClock)}); err == nil || !strings.Contains(err.Error(), "Clock") {
+		t.Errorf("a ManualClock for a machine's: %v", err)
+	}
+}
+
+// TestWindowsOfLoaded: the wall time by which windows begin goes on as in a process that runs on: it does not
+// step back with the wall clock, or clients would be denied for a window that is to come.
+func TestWindowsOfLoaded(t *testing.T) {
+	t.Parallel()
+	l, err := New(Config{Memory: MinMemory, Rules: []RuleConfig{windowRule("w", 10, time.Hour)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ahead := time.Duration(time.Now().Add(5 * time.Hour).UnixNano())
+	l.clock.wall.anchor.Store(&anchor{base: ahead, source: wallSet})
+	for _, stored := range []bool{false, true} {
+		c := new(clock)
+		c.startMachine()
+		at := time.Now()
+		c.resume(at, time.Hour, time.Minute, ahead, stored)
+		if got := c.wallTime(c.now()); got < ahead || got > ahead+2*time.Minute {
+			t.Errorf("with a store %v: the line stands %v after where it was, want a minute, less an eighth", stored, got-ahead)
+		}
+		if want := map[bool]wallSource{true: wallGuess, false: wallClock}[stored]; c.wall.anchor.Load().source != want {
+			t.Errorf("with a store %v: source %v", stored, c.wall.anchor.Load().source)
+		}
+	}
+}
+
+// FuzzLoad: Load never panics and takes no more than it may, whatever it reads; what it
+// takes for right can be used, and saved again.
+func FuzzLoad(f *testing.F) {
+	_, file := savedLimiter(f)
+	for rest := file[12:]; len(rest) > 5; { // the frames, without their checksums
+		n := binary.LittleEndian.Uint32(rest[1:])
+		f.Add(rest[0], rest[5:5+n], uint16(0), byte(0))
+		f.Add(rest[0], rest[5:5+n], uint16(n/2), byte(0x81))
+		rest = rest[5+n+8:]
+	}
+	f.Fuzz(func(t *testing.T, kind byte, body []byte, at uint16, flip byte) {
+		if int(at) < len(body) {
+			body = bytes.Clone(body)
+			body[at] ^= flip
+		}
+		var out bytes.Buffer
+		w, err := frames.NewWriter(&out, stateMagic, stateVersion)
+		r, err2 := frames.NewReader(bytes.NewReader(file), stateMagic, stateVersion)
+		if err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+		// In place of the first frame of its kind, or before the end.
+		replaced := kind == 0
+		for {
+			k, b, err := r.Next()
+			if err != nil {
+				break
+			}
+			if k == kind && !replaced {
+				b, replaced = body, true
+			}
+			if err := w.Frame(k, b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !replaced {
+			if err := w.Frame(kind, body); err != nil {
+				return // too long for a frame
+			}
+		}
+		if err := w.End(); err != nil {
+			t.Fatal(err)
+		}
+		l, err := loadManual(out.Bytes())
+		if err != nil {
+			if !isStateError(err) && !strings.Contains(err.Error(), "Clock") {
+				t.Errorf("an error that nobody can tell: %v", err)
+			}
+			return
+		}
+		for i := range 50 {
+			for _, r := range l.rules {
+				r.Allow(r.AddrKey(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})))
+			}
+		}
+		setTime(l, l.Now()+time.Minute)
+		l.Advance()
+		if err := l.Save(&bytes.Buffer{}); err != nil {
+			t.Error(err)
+		}
+	})
+}
