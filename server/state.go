@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/certs"
@@ -69,14 +70,7 @@ func (now *state) find(address string, taken []bool) int {
 }
 
 // listens reports whether a place is open.
-func (now *state) listens(at int) bool {
-	for _, o := range now.open {
-		if o == at {
-			return true
-		}
-	}
-	return false
-}
+func (now *state) listens(at int) bool { return slices.Contains(now.open, at) }
 
 // snapshot renders what requests are decided by.
 func (now *state) snapshot() *decide.Snapshot {

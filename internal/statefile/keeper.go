@@ -68,7 +68,7 @@ func NewKeeper(c Config) *Keeper {
 	return &Keeper{config: c, stats: Stats{Errors: map[Class]uint64{}}}
 }
 
-// Run writes the file again and again until ctx ends. It gives up what it is writing then.
+// Run writes the file again and again until ctx ends. What it is writing then, it gives up.
 // It begins soon: of a process that crashes again and again before its first turn, nothing
 // would ever be known.
 func (k *Keeper) Run(ctx context.Context, f *File) {
