@@ -135,7 +135,7 @@ func TestKeeperSaysOnce(t *testing.T) {
 				t.Errorf("%q with %v, want %q with %d; log:\n%s", got, k.Stats(), want, errs, log.String())
 			}
 		}
-		at(25*time.Second, "turn 2", 0, 0)
+		at(16*time.Second, "turn 2", 0, 0)
 		at(30*time.Second, "turn 2", 3, 1)
 		at(10*time.Second, "turn 6", 3, 2)
 		if s := k.Stats(); s.Bytes != 6 || time.Since(s.Written) > 10*time.Second {
@@ -175,7 +175,7 @@ func TestPace(t *testing.T) {
 		time.Sleep(60 * time.Second)
 		cancel()
 		<-done
-		if got := fmt.Sprint(turns); got != "[1s 16.01s 31.02s 46.03s]" { // the first soon, each of 15 s
+		if got := fmt.Sprint(turns); got != "[1s 16.01s 31.02s 46.03s]" { // of 15 s each
 			t.Errorf("turns at %v", got)
 		}
 		if k.Stats().Took != 15*time.Second {
