@@ -51,8 +51,9 @@ func Open(path string) (*File, error) {
 // Close lets another process have the file.
 func (f *File) Close() error { return f.lock.Close() }
 
-// Read opens the file for reading. The error is fs.ErrNotExist if there is none yet.
-func (f *File) Read() (io.ReadCloser, error) { return os.Open(f.path) }
+// Read opens a file for reading, whoever has it: it is whole at any moment. The error is
+// fs.ErrNotExist if there is none yet.
+func Read(path string) (io.ReadCloser, error) { return os.Open(path) }
 
 // Write replaces the file by what write writes, whole or not at all. It returns how long
 // the new one is. Nobody else may read it.

@@ -66,9 +66,10 @@ func NewKeeper(c Config) *Keeper {
 	return &Keeper{config: c, stats: Stats{Errors: map[Class]uint64{}}}
 }
 
-// Run writes the file again and again until ctx ends. It gives up what it is writing then.
+// Run writes the file at once, and again and again until ctx ends. It gives up what it is
+// writing then.
 func (k *Keeper) Run(ctx context.Context, f *File) {
-	for pause := k.config.Every; wait(ctx, pause); {
+	for pause := time.Duration(0); wait(ctx, pause); {
 		begun := time.Now()
 		k.write(f, func(w io.Writer) io.Writer { return &pacer{w: w, ctx: ctx, begun: begun} })
 		pause = max(k.config.Every-time.Since(begun), least)
