@@ -102,7 +102,7 @@ func (r *Rule) adoptBuckets(old *Rule, rp *RulePlan, c *Config, beside *bucket.T
 	stays := rp.shape == old.shape && rp.Config.CountDenied == old.config.CountDenied
 	r.beginShape(rp)
 	switch {
-	case old.tablePlan().sets == rp.sets && r.shape.SharesStates(&old.shape):
+	case old.table.Buckets() == rp.sets*4 && r.shape.SharesStates(&old.shape):
 		r.table = old.table.At(rp.shape)
 	case beside != nil:
 		stays, err = false, r.table.InitBeside(beside, rp.shape, rp.sets)
@@ -121,14 +121,6 @@ func (r *Rule) adoptBuckets(old *Rule, rp *RulePlan, c *Config, beside *bucket.T
 		}
 	}
 	return err
-}
-
-// tablePlan is the plan of the rule, or of the tier.
-func (r *Rule) tablePlan() *RulePlan {
-	if r.tier > 0 {
-		return &r.plan().Tiers[r.tier-1]
-	}
-	return r.plan()
 }
 
 // sameStore compares stores of any type, also of one that == panics on.
