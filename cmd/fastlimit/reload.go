@@ -101,20 +101,16 @@ func (n *node) configure(cfg *config.Config) (*server.Config, error) {
 	if n.cluster != nil {
 		sc.TopTalkers, sc.Ready = n.cluster, allReady(sc.Ready, n.cluster.Ready)
 	}
-	if err := decideBy(&sc, cfg); err != nil {
-		return nil, err
-	}
-	plan := sc.Limiter.Plan()
-	for _, w := range config.Warnings(cfg, &plan) {
-		n.log.Warn(w)
-	}
-	return &sc, nil
+	return &sc, decideBy(&sc, cfg)
 }
 
 // follow has all that refers to the limiter refer to the one that decides now.
 func (n *node) follow(cfg *config.Config, sc *server.Config) {
 	n.cfg, n.made, n.limiter = cfg, *sc, sc.Limiter
 	n.plan = sc.Limiter.Plan()
+	for _, w := range config.Warnings(cfg, &n.plan) {
+		n.log.Warn(w)
+	}
 	if n.cluster != nil {
 		n.cluster.Follow(sc.Limiter)
 	}

@@ -51,9 +51,11 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 		// Scripts for log rotation send SIGHUP too, also to a node without a file.
 		OnHangup: func() {
 			n.reread()
-			if n.load != nil {
-				_ = n.reload(ctx, "SIGHUP") // it has logged the error
+			if n.load == nil {
+				n.log.Info("SIGHUP: there is no configuration file to read again: certificates and lists are, and the access log is opened anew")
+				return
 			}
+			_ = n.reload(ctx, "SIGHUP") // it has logged the error
 		},
 	}, func(ctx context.Context) error {
 		if err := n.server.Listen(); err != nil {

@@ -194,7 +194,7 @@ func TestHangupKeepsServing(t *testing.T) {
 	t.Parallel()
 	p := serve(t)
 	p.signal(syscall.SIGHUP)
-	p.waitLog("reload is not supported")
+	p.waitLog("there is no configuration file to read again")
 	if resp, _ := get(t, http.DefaultClient, "http://"+p.listen+"/"); resp.StatusCode != http.StatusOK {
 		t.Errorf("status %d after SIGHUP", resp.StatusCode)
 	}

@@ -23,9 +23,9 @@ import (
 )
 
 // state is what a node knows of its clients, in a file (state_file). At the start it is
-// read before requests are, and from then on written until the node is closed. While another process
-// has the file, such as the one that this is to replace, nothing is read or written; when that lets go, what it
-// knew is merged into what this one has learnt meanwhile.
+// read before requests are, and from then on written until the node is closed. While another
+// process has the file, such as the one that this is to replace, nothing is written; when that
+// lets go, what it knew at last is merged into what this one has learnt meanwhile.
 type state struct {
 	path string
 	log  *slog.Logger
@@ -61,7 +61,7 @@ func openState(cfg *config.Config, log *slog.Logger) (*state, error) {
 	switch {
 	case errors.Is(err, statefile.ErrHeld):
 		s.result(metrics.LoadedLater)
-		s.log.Info("another process has the state file: what it knows is taken over when it ends")
+		s.log.Info("another process has the state file: the rest of what it knows is taken over when it ends")
 	case err != nil:
 		return nil, fmt.Errorf("state_file: %w", err)
 	}
@@ -81,7 +81,9 @@ func (s *state) newLimiter(c fastlimit.Config) (*fastlimit.Limiter, error) {
 		if l, err = before.With(c); err != nil {
 			s.ignore(err, metrics.LoadedUnfit)
 		} else {
-			s.result(metrics.LoadedAll)
+			if s.file != nil {
+				s.result(metrics.LoadedAll)
+			}
 			s.log.Info("going on with the state of an earlier process", slog.Duration("age", s.age))
 		}
 	}
@@ -210,9 +212,8 @@ func (s *state) write(w io.Writer) error {
 
 // read reads the file. It returns nil if there is none, or none of use, and says why.
 func (s *state) read() *fastlimit.Limiter {
-	r, err := s.file.Read()
+	r, err := statefile.Read(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		s.result(metrics.LoadedNone)
 		s.log.Info("there is no state file yet: all clients begin anew")
 		return nil
 	}
@@ -265,7 +266,7 @@ func (s *state) restoreBans() {
 // ignore says that the file is of no use. It is replaced at the next turn.
 func (s *state) ignore(err error, why metrics.Loaded) {
 	s.result(why)
-	s.log.Warn("the state file is ignored, and all clients begin anew", slog.String("reason", string(why)), slog.Any("error", err))
+	s.log.Warn("the state file is ignored, and clients begin anew", slog.String("reason", string(why)), slog.Any("error", err))
 }
 
 func (s *state) result(r metrics.Loaded) { s.loaded.Store(&r) }

@@ -199,3 +199,39 @@ func ofInstant(t *testing.T, file []byte, change func(at map[string]any)) []byte
 	}
 	return append(out.Bytes(), file[bytes.Index(file, []byte("fastlst\n")):]...)
 }
+
+// TestSuccessor: a process that starts beside one that runs goes on with what that wrote
+// last, and when that ends takes over what it has learnt since.
+func TestSuccessor(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "state")
+	file := stateConfig(t, path)
+	p := serve(t, "-c", file)
+	for end := time.Now().Add(hang); metric(t, p, "fastlimit_state_file_bytes") == "0"; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("nothing is written")
+		}
+	}
+	next := serve(t, "-c", file)
+	if got := metric(t, next, `fastlimit_state_loaded{result="held"}`); got != "1" {
+		t.Errorf("fastlimit_state_loaded of the successor: %q", got)
+	}
+	if got := sent(t, p, "127.0.0.1", 100) + sent(t, next, "127.0.0.2", 10); got != 30+10 {
+		t.Errorf("%d admitted", got)
+	}
+	p.terminate()
+	next.waitLog("what the process before knew is taken over")
+	if got := metric(t, next, `fastlimit_state_loaded{result="merged"}`); got != "1" {
+		t.Errorf("fastlimit_state_loaded: %q", got)
+	}
+	if got := sent(t, next, "127.0.0.1", 100); got != 0 {
+		t.Errorf("an attacker that was over its limit at the process before: %d admitted", got)
+	}
+	if got := sent(t, next, "127.0.0.2", 10); got != 10 {
+		t.Errorf("a client within its limit: %d of 10 admitted", got)
+	}
+	next.terminate()
+	if got := sent(t, serve(t, "-c", file), "127.0.0.1", 10); got != 0 {
+		t.Errorf("after a restart of the successor: %d admitted", got)
+	}
+}

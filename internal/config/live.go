@@ -25,6 +25,7 @@ func (c *Config) NotLive(fields []string) (all Errors) {
 		}
 		all = append(all, e)
 	}
+	all.sort(c.File)
 	return all
 }
 

@@ -54,10 +54,10 @@ func (f *File) Close() error { return f.lock.Close() }
 // ErrStranger tells that somebody else may have written the file: it decides who is denied.
 var ErrStranger = errors.New("not a file that this user alone can write")
 
-// Read opens the file for reading. The error is fs.ErrNotExist if there is none yet, and
-// [ErrStranger] if it belongs to another user than this one or root, if others may write it, or if it is
-// no file at all, such as a pipe that would be waited for.
-func (f *File) Read() (io.ReadCloser, error) { return openOwn(f.path) }
+// Read opens a file for reading, whoever has it: it is whole at any moment. The error is
+// fs.ErrNotExist if there is none yet, and [ErrStranger] if it belongs to another user than this
+// one or root, if others may write it, or if it is no file at all, such as a pipe that would be waited for.
+func Read(path string) (io.ReadCloser, error) { return openOwn(path) }
 
 // Write replaces the file by what write writes, whole or not at all. It returns how long
 // the new one is. Nobody else may read it.

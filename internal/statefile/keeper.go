@@ -14,8 +14,6 @@ import (
 const (
 	// Every is the time from one turn to the next, if the turn takes no longer.
 	Every = 10 * time.Second
-	// soon is the part of Every that the first turn waits for.
-	soon = 10
 	// Pace is how much of a disk that takes at most, in bytes per second.
 	Pace = 4 << 20
 )
@@ -68,11 +66,10 @@ func NewKeeper(c Config) *Keeper {
 	return &Keeper{config: c, stats: Stats{Errors: map[Class]uint64{}}}
 }
 
-// Run writes the file again and again until ctx ends. What it is writing then, it gives up.
-// It begins soon: of a process that crashes again and again before its first turn, nothing
-// would ever be known.
+// Run writes the file at once, and again and again until ctx ends. It gives up what it is
+// writing then.
 func (k *Keeper) Run(ctx context.Context, f *File) {
-	for pause := k.config.Every / soon; wait(ctx, pause); {
+	for pause := time.Duration(0); wait(ctx, pause); {
 		begun := time.Now()
 		k.write(f, func(w io.Writer) io.Writer { return &pacer{w: w, ctx: ctx, begun: begun} })
 		pause = max(k.config.Every-time.Since(begun), least)

@@ -1,0 +1,144 @@
+package bucket
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit/internal/frames"
+	"github.com/fastlimit/fastlimit/sketch"
+)
+
+// bucketOf is a bucket of 100 that leaks one unit in a period.
+func bucketOf(t *testing.T, per time.Duration) Shape {
+	t.Helper()
+	s, err := NewShape(1, per, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// pieces is all that AppendState writes, from the first piece on.
+func pieces(t *Table, now uint64) (all [][]byte) {
+	for x := 0; ; {
+		var b []byte
+		b, x = t.AppendState(nil, x, now)
+		if all = append(all, b); x == 0 {
+			return all
+		}
+	}
+}
+
+// TestStateOfAFullTable: a table that is as full as can be, with buckets away from home,
+// holds all of them again, and lookups find them.
+func TestStateOfAFullTable(t *testing.T) {
+	t.Parallel()
+	log, err := NewSlidingLog(7, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, shape := range []Shape{bucketOf(t, time.Minute), mustSliding(t, 100, time.Hour), log} {
+		rng := rand.New(rand.NewPCG(1, 50))
+		const sets = 1 << 12
+		var table, again Table
+		if table.Init(shape, sets) != nil || again.Init(shape, sets) != nil {
+			t.Fatal("cannot be made")
+		}
+		now := uint64(1) << 56
+		var all []sketch.Digest
+		for range table.Buckets() {
+			d := sketch.Digest{Pos: rng.Uint64(), ID: rng.Uint64()}
+			for range 1 + rng.IntN(3) {
+				table.Take(d, now, shape.Cost(1))
+			}
+			all = append(all, d)
+		}
+		away := 0
+		for x := range table.sets {
+			away += int(table.awayOf(uint64(x)))
+		}
+		if away == 0 || table.Evictions() > 0 {
+			t.Fatalf("%d buckets away from home, %d given up: it shows little", away, table.Evictions())
+		}
+		parts := pieces(&table, now)
+		rng.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
+		for _, p := range append(parts, parts[0]) { // one of them twice
+			if err := again.RestoreState(p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, d := range all {
+			if was, is := table.Lookup(d), again.Lookup(d); was != is {
+				t.Fatalf("%v: %d, and was %d", d, is, was)
+			}
+			after, ok := table.Take(d, now, shape.Cost(5))
+			if after2, ok2 := again.Take(d, now, shape.Cost(5)); after2 != after || ok2 != ok {
+				t.Fatalf("%v: a take has %d, %v, and had %d, %v", d, after2, ok2, after, ok)
+			}
+		}
+		if a, b := table.Live(now, 1<<20), again.Live(now, 1<<20); a != b || len(parts) < 3 {
+			t.Errorf("%v of it live, and were %v, in %d pieces", b, a, len(parts))
+		}
+	}
+}
+
+// TestStateTwice: a bucket that was read in both of its sets, as it moved meanwhile, is there
+// once and is the fuller one, whichever comes first.
+func TestStateTwice(t *testing.T) {
+	t.Parallel()
+	shape, d := bucketOf(t, time.Second), sketch.Digest{Pos: 5 << 30, ID: 77}
+	for _, homeFirst := range []bool{false, true} {
+		var table Table
+		if table.Init(shape, 1<<10) != nil {
+			t.Fatal("cannot be made")
+		}
+		home := table.index(d)
+		entry := func(guest bool, level uint64) []byte {
+			x, place := home, uint64(0)
+			if guest {
+				x, place = table.other(home, d.ID), 1
+			}
+			b := binary.AppendUvarint(binary.AppendUvarint(nil, 1000), x<<3|place)
+			return binary.AppendUvarint(binary.LittleEndian.AppendUint64(b, d.ID), level)
+		}
+		both := [][]byte{entry(true, 50), entry(false, 40)}
+		if homeFirst {
+			both[0], both[1] = both[1], both[0]
+		}
+		for _, p := range both {
+			if err := table.RestoreState(p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := table.Lookup(d); got != 1050 {
+			t.Errorf("home first %v: %d", homeFirst, got)
+		}
+		table.Reset(d)
+		if got := table.Lookup(d); got != 0 {
+			t.Errorf("home first %v: %d after a reset", homeFirst, got)
+		}
+	}
+}
+
+// TestStateWithoutMeaning: places and levels that cannot be are errors, and never panics.
+func TestStateWithoutMeaning(t *testing.T) {
+	t.Parallel()
+	var table Table
+	if table.Init(bucketOf(t, time.Second), 8) != nil {
+		t.Fatal("cannot be made")
+	}
+	entry := func(place, level uint64) []byte {
+		return binary.AppendUvarint(binary.LittleEndian.AppendUint64(binary.AppendUvarint([]byte{1}, place), 9), level)
+	}
+	for what, p := range map[string][]byte{
+		"a set that there is not": entry(100<<3, 1), "far away": entry(1<<63, 1), "a level that overflows": entry(0, 1<<63),
+		"half of an entry": entry(0, 1)[:7], "two in one place": append(entry(0, 1), append([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8}, 1)...),
+	} {
+		if err := table.RestoreState(p); !errors.Is(err, frames.ErrDamaged) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
