@@ -48,44 +48,87 @@ func (l *Limiter) With(c Config) (*Limiter, error) {
 	return newLimiter(plan, &c, l)
 }
 
-// keeps returns the rule whose state a rule of these settings takes over, or
-// nil. l may be nil.
+// keeps returns the rule that a rule of these settings goes on with, or nil: the one with the
+// same clients. l may be nil.
 func (l *Limiter) keeps(rp *RulePlan, c *Config) *Rule {
 	if l == nil || l.secret != c.Secret {
 		return nil
 	}
 	r, ok := l.byName[rp.Config.Name]
-	if !ok {
-		return nil
-	}
-	was, is, old := &r.config, &rp.Config, &l.plan.Rules[r.index]
-	sameLimit := was.identity() == is.identity() && old.slack == rp.slack
-	sameChecks := *was.EscalateAt == *is.EscalateAt && was.Strict == is.Strict && was.CountDenied == is.CountDenied
-	sameSizes := old.blocks == rp.blocks && old.sets == rp.sets
-	if !sameLimit || !sameChecks || !sameSizes || (r.shared == nil) != (c.Store == nil) {
+	if !ok || !r.config.sameClients(&rp.Config) {
 		return nil
 	}
 	return r
+}
+
+// sameClients reports whether both have the same name for the same client.
+func (c *RuleConfig) sameClients(other *RuleConfig) bool {
+	a, b := c.identity(), other.identity()
+	a.shape, b.shape = bucket.Shape{}, bucket.Shape{}
+	return a == b
 }
 
 // Continues reports whether r counts on where old does, because [Limiter.With]
 // took its state over: for those who keep counts of their own beside the rule's.
 func (r *Rule) Continues(old *Rule) bool { return r.counts == old.counts }
 
-// adopt takes over the state of old. It copies what points to it, so that a
-// request finds it where it found it before, without another step.
-func (r *Rule) adopt(old *Rule, rp *RulePlan, c *Config) error {
-	r.hasher, r.tag, r.others = old.hasher, old.tag, old.others
-	r.counts, r.buckets = old.counts, old.buckets
-	if r.sketch != nil {
-		r.cells = old.cells.Share(r.sketchLimit(rp))
+// adopt makes the rule one that goes on with old. What does not depend on the limit is the
+// same; buckets and sketch are too if they can be, or else are made, empty, for handOver.
+func (r *Rule) adopt(old *Rule, rp *RulePlan, c *Config) (err error) {
+	r.hasher, r.tag, r.others, r.counts = old.hasher, old.tag, old.others, old.counts
+	if err = r.adoptBuckets(old, rp, c, nil); err != nil {
+		return err
 	}
-	r.shared = r.sharedOf(old, r, c)
-	if old.talkers != nil && old.talkers.Slots() == rp.TopTalkers {
+	if r.sketch != nil {
+		if old.sketch != nil && old.blocks() == max(1, rp.blocks) && r.shape.SameTicks(&old.shape) {
+			r.cells = old.cells.Share(r.sketchLimit(rp))
+		} else if err = r.sketch.Init(max(1, rp.blocks), r.sketchLimit(rp)); err != nil {
+			return err
+		}
+	}
+	if old.talkers != nil && old.talkers.Slots() == rp.TopTalkers && old.scale == r.scale {
 		r.talkers = old.talkers
 		return nil
 	}
 	return r.beginTalkers(rp)
+}
+
+func (r *Rule) blocks() int { return max(1, r.plan().blocks) }
+
+// adoptBuckets gives a rule, or a tier beside the table of a rule, the buckets of old if a
+// state means the same by both limits, and else empty ones. Operations in flight stay with
+// the buckets.
+func (r *Rule) adoptBuckets(old *Rule, rp *RulePlan, c *Config, beside *bucket.Table) (err error) {
+	stays := rp.shape == old.shape && rp.Config.CountDenied == old.config.CountDenied
+	r.beginShape(rp)
+	switch {
+	case old.tablePlan().sets == rp.sets && r.shape.SharesStates(&old.shape):
+		r.table = old.table.At(rp.shape)
+	case beside != nil:
+		stays, err = false, r.table.InitBeside(beside, rp.shape, rp.sets)
+	default:
+		stays, err = false, r.table.InitAfter(&old.table, rp.shape, rp.sets)
+	}
+	switch {
+	case c.Store == nil || err != nil:
+	case stays && old.shared != nil && sameStore(old.shared.store, c.Store):
+		r.shared = old.shared
+	default:
+		r.shared = newShared(r, c.Store, r.limiter.plan.timeout)
+		r.shared.distrust(r.clock.now()) // the table may know more
+		if beside != nil {
+			r.shared.shut = r.base.shared.shut // a client has one limit, so one is enough
+		}
+	}
+	return err
+}
+
+// tablePlan is the plan of the rule, or of the tier.
+func (r *Rule) tablePlan() *RulePlan {
+	if r.tier > 0 {
+		return &r.plan().Tiers[r.tier-1]
+	}
+	return r.plan()
 }
 
 // sameStore compares stores of any type, also of one that == panics on.
