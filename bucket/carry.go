@@ -15,7 +15,7 @@ import (
 // table, which takes the buckets over ([Table.TakeOver]). What a bucket holds is units, so
 // they stay:
 //
-//	level' = min(level / T · T', B'·T')     rounded down: nobody is denied for the rounding
+//	level' = min((level - grace) / T · T', B'·T')     rounded down: nobody is denied for the rounding
 //
 // and from then on they leak by the new limit. What a window has counted stays, and of a log
 // the newest N' times.
@@ -98,7 +98,10 @@ func (c *Carry) state(tat uint64) uint64 {
 	if c.Whole {
 		most = maxFine
 	}
-	if level := min(c.Level(tat-c.FromNow), most); level > 0 {
+	// Without what rounding the clock may have added, for which the new limit may have no room.
+	level := tat - c.FromNow
+	level -= min(level, c.From.Grace())
+	if level = min(c.Level(level), most); level > 0 {
 		return c.Now + level
 	}
 	return 0
