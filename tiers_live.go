@@ -84,8 +84,9 @@ func (r *Rule) ContinueTier(old *Rule, t Tier) (*Rule, error) {
 	}
 	next.buckets = old.buckets
 	next.countDenied = r.countDenied
-	c := r.storeConfig()
-	next.shared = r.sharedOf(old, next, &c)
+	if c := r.storeConfig(); old.shared != nil && sameStore(old.shared.store, c.Store) {
+		next.shared = old.shared
+	}
 	next.beginLines(old)
 	return next, nil
 }
