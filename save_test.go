@@ -113,3 +113,30 @@ func TestLoadedKnowsOtherLimits(t *testing.T) {
 		t.Errorf("it is %v, and was an hour", loaded.Now())
 	}
 }
+
+// TestRestartWithOtherLimits: a rule whose rate, burst, memory and neighbours have changed goes on with
+// the units that its clients had taken.
+func TestRestartWithOtherLimits(t *testing.T) {
+	t.Parallel()
+	clock := new(ManualClock)
+	l, err := New(Config{Memory: MinMemory, Clock: clock, Rules: []RuleConfig{withStrict(rule("r", 1, time.Minute, 100)), rule("gone", 1, time.Second, 5)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock.Set(time.Hour)
+	r := l.Rules()[0]
+	r.Take(t.Context(), r.BytesKey([]byte("client")), 90)
+	for _, c := range []struct {
+		burst uint64
+		left  int64
+	}{{100, 10}, {200, 110}, {95, 5}, {50, 0}} {
+		next, err := reloaded(t, l, LoadOptions{Clock: new(ManualClock)}).With(Config{Memory: 4 * MinMemory, Rules: []RuleConfig{rule("new", 1, time.Second, 5), withStrict(rule("r", 7, time.Hour, c.burst))}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := next.Rules()[1]
+		if d := r.Peek(r.BytesKey([]byte("client")), 1); d.Remaining != c.left {
+			t.Errorf("burst %d: %+v, want %d left", c.burst, d, c.left)
+		}
+	}
+}

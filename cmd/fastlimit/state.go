@@ -161,13 +161,7 @@ func (s *state) takeOver(ctx context.Context) bool {
 		if before == nil {
 			return true
 		}
-		m, ok := any(s.limiter.Load()).(interface {
-			Merge(from *fastlimit.Limiter) error
-		})
-		if !ok {
-			return true
-		}
-		if err := m.Merge(before); err != nil {
+		if err := s.limiter.Load().Merge(before); err != nil {
 			s.ignore(err, metrics.LoadedUnfit)
 			return true
 		}
