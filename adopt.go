@@ -10,19 +10,27 @@ import (
 
 // With returns a limiter of another configuration that goes on with the state
 // of this one. Both may be used at once, for as long as it takes the requests
-// that have l to finish; then drop l. Its memory is that of the rules which
-// begin anew, on top of what l has until it is dropped.
+// that have l to finish; then drop l. Its memory is that of the rules whose limit or
+// sizes ([Plan]; those of a rule can change with the others') are new, on top of
+// what l has until it is dropped.
 //
-// A rule keeps its state if it stays the same rule: Name, KeyKind, prefixes,
-// rate, burst, Thousandths, EscalateAt, Strict, CountDenied and [Config.StoreTimeout] equal, and its sketch
-// and table of the same sizes ([Plan]; those of a rule can change with the
-// others'). Then it has the same buckets, sketch, counters, operations in flight
-// and keys: whoever is denied stays denied, and a [Key] that one of the two rules
-// made is good for both. Top talkers stay if [Config.TopTalkers] does; Mode, Cost
-// and OnFailure take effect at once. Bans stay too, but for those of a shadow rule that
-// is enforced from now on. With another [Config.Store] the table goes
-// on and tells the new store what it knows. All other rules begin anew, with
-// empty buckets.
+// A rule goes on with the one of the same Name, KeyKind and prefixes. It has the
+// same counters, and a [Key] that one of the two rules made is good for both. Whoever is
+// denied stays denied unless the limit is looser: by another rate or burst a bucket
+// keeps its units, at most a full bucket of the new limit. Windows keep their counts,
+// and logs their latest times, if the period stays. With another period, or an
+// algorithm that is not the other name of the same one, buckets are empty. A tier goes on with one
+// of the same limit. Mode, cost, EscalateAt, Strict, OnFailure and all else take effect at once.
+// Bans stay, none longer than the new Max, but for those of a shadow rule that
+// is enforced from now on. Top talkers stay if [Config.TopTalkers] does. With another
+// [Config.Store] the table goes on and tells the new store what it knows. All other rules
+// begin anew, with empty buckets.
+//
+// P1 and P2 hold across the change: docs/decisions/0033-another-limit.md says what
+// they mean. What l admits after that counts in the new limiter too, and C includes
+// it. While buckets move to another table, requests that are checked exactly wait, about 0.2 µs
+// for each bucket that has not drained. Of several limiters that With has made of one, the last
+// goes on with it. A With that fails has changed nothing.
 //
 // The time goes on, so Clock is that of l or nil. The first-seen filter goes on
 // if its window and size stay. Else it begins anew and admits nobody as first
@@ -48,44 +56,79 @@ func (l *Limiter) With(c Config) (*Limiter, error) {
 	return newLimiter(plan, &c, l)
 }
 
-// keeps returns the rule whose state a rule of these settings takes over, or
-// nil. l may be nil.
+// keeps returns the rule that a rule of these settings goes on with, or nil: the one with the
+// same clients. l may be nil.
 func (l *Limiter) keeps(rp *RulePlan, c *Config) *Rule {
 	if l == nil || l.secret != c.Secret {
 		return nil
 	}
 	r, ok := l.byName[rp.Config.Name]
-	if !ok {
-		return nil
-	}
-	was, is, old := &r.config, &rp.Config, &l.plan.Rules[r.index]
-	sameLimit := was.identity() == is.identity() && old.slack == rp.slack
-	sameChecks := *was.EscalateAt == *is.EscalateAt && was.Strict == is.Strict && was.CountDenied == is.CountDenied
-	sameSizes := old.blocks == rp.blocks && old.sets == rp.sets
-	if !sameLimit || !sameChecks || !sameSizes || (r.shared == nil) != (c.Store == nil) {
+	if !ok || !r.config.sameClients(&rp.Config) {
 		return nil
 	}
 	return r
+}
+
+// sameClients reports whether both have the same name for the same client.
+func (c *RuleConfig) sameClients(other *RuleConfig) bool {
+	a, b := c.identity(), other.identity()
+	a.shape, b.shape = bucket.Shape{}, bucket.Shape{}
+	return a == b
 }
 
 // Continues reports whether r counts on where old does, because [Limiter.With]
 // took its state over: for those who keep counts of their own beside the rule's.
 func (r *Rule) Continues(old *Rule) bool { return r.counts == old.counts }
 
-// adopt takes over the state of old. It copies what points to it, so that a
-// request finds it where it found it before, without another step.
-func (r *Rule) adopt(old *Rule, rp *RulePlan, c *Config) error {
-	r.hasher, r.tag, r.others = old.hasher, old.tag, old.others
-	r.counts, r.buckets = old.counts, old.buckets
-	if r.sketch != nil {
-		r.cells = old.cells.Share(r.sketchLimit(rp))
+// adopt makes the rule one that goes on with old. What does not depend on the limit is the
+// same; buckets and sketch are too if they can be, or else are made, empty, for handOver.
+func (r *Rule) adopt(old *Rule, rp *RulePlan, c *Config) (err error) {
+	r.hasher, r.tag, r.others, r.counts = old.hasher, old.tag, old.others, old.counts
+	if err = r.adoptBuckets(old, rp, c, nil); err != nil {
+		return err
 	}
-	r.shared = r.sharedOf(old, r, c)
-	if old.talkers != nil && old.talkers.Slots() == rp.TopTalkers {
+	if r.sketch != nil {
+		if old.sketch != nil && old.blocks() == max(1, rp.blocks) && r.shape.SameTicks(&old.shape) {
+			r.cells = old.cells.Share(r.sketchLimit(rp))
+		} else if err = r.sketch.Init(max(1, rp.blocks), r.sketchLimit(rp)); err != nil {
+			return err
+		}
+	}
+	if old.talkers != nil && old.talkers.Slots() == rp.TopTalkers && old.scale == r.scale {
 		r.talkers = old.talkers
 		return nil
 	}
 	return r.beginTalkers(rp)
+}
+
+func (r *Rule) blocks() int { return max(1, r.plan().blocks) }
+
+// adoptBuckets gives a rule, or a tier beside the table of a rule, the buckets of old if a
+// state means the same by both limits, and else empty ones. Operations in flight stay with
+// the buckets.
+func (r *Rule) adoptBuckets(old *Rule, rp *RulePlan, c *Config, beside *bucket.Table) (err error) {
+	stays := rp.shape == old.shape && rp.Config.CountDenied == old.config.CountDenied
+	r.beginShape(rp)
+	switch {
+	case old.table.Buckets() == rp.sets*4 && r.shape.SharesStates(&old.shape):
+		r.table = old.table.At(rp.shape)
+	case beside != nil:
+		stays, err = false, r.table.InitBeside(beside, rp.shape, rp.sets)
+	default:
+		stays, err = false, r.table.InitAfter(&old.table, rp.shape, rp.sets)
+	}
+	switch {
+	case c.Store == nil || err != nil:
+	case stays && old.shared != nil && sameStore(old.shared.store, c.Store):
+		r.shared = old.shared
+	default:
+		r.shared = newShared(r, c.Store, r.limiter.plan.timeout)
+		r.shared.distrust(r.clock.now()) // the table may know more
+		if beside != nil {
+			r.shared.shut = r.base.shared.shut // a client has one limit, so one is enough
+		}
+	}
+	return err
 }
 
 // sameStore compares stores of any type, also of one that == panics on.

@@ -160,30 +160,41 @@ func (r *Rule) beginBan(key Key, v Decision, now time.Duration) Decision {
 	if !running {
 		return v
 	}
+	if next := r.Base().next.load(); begun && next != nil && next.bans != r.bans && next.bans != nil && r.keepsBans(next) {
+		next.bans.Impose(&next.config.Ban, b.Digest, r.clock.late(now), b.Left, b.Times, []byte(b.Name))
+	}
 	if on := r.limiter.onBan; begun && on != nil {
 		on(r.banOf(&b))
 	}
 	return banDecision(b.Left)
 }
 
-// setBans gives the rule its table of bans, that of old if it can go on with it. Not one that
-// counted in shadow: nobody has told those clients to slow down.
+// setBans gives the rule its table of bans, that of old if it can go on with it.
 func (r *Rule) setBans(rp *RulePlan, old *Rule) {
 	p := &r.config.Ban
-	if old != nil && r.enforced && !old.enforced {
-		old = nil
-	}
 	if r.direct = r.plain && !p.Enabled(); !p.Enabled() {
 		return
 	}
-	if old != nil && old.bans != nil && old.plan().Bans == rp.Bans && old.config.Ban.Within == p.Within {
+	if old != nil && old.keepsBans(r) && old.plan().Bans == rp.Bans && old.config.Ban.Within == p.Within && old.config.Ban.Max <= p.Max {
 		r.bans = old.bans
 		return
 	}
 	r.bans = ban.New(rp.Bans, p.Within)
-	if old != nil && old.bans != nil {
-		r.bans.Adopt(old.bans, p, r.clock.late(r.clock.now()))
+}
+
+// keepsBans reports whether the bans of r stay when next goes on with it. Not those that it
+// counted in shadow: nobody has told those clients to slow down.
+func (r *Rule) keepsBans(next *Rule) bool { return r.bans != nil && (r.enforced || !next.enforced) }
+
+// takeOverBans enters what the table of old knows in a new one. Bans that begin later are told
+// by beginBan.
+func (r *Rule) takeOverBans(old *Rule) {
+	if r.bans == nil || !old.keepsBans(r) {
+		return
 	}
+	now := r.clock.late(r.clock.now())
+	r.bans.Adopt(old.bans, &r.config.Ban, now, now)
+	r.bans.AddStats(old.bans)
 }
 
 const (

@@ -155,7 +155,7 @@ func TestWithKeepsBans(t *testing.T) {
 		"nothing": {func(*Config) {}, true, true, true},
 		"shadow":  {func(c *Config) { c.Rules[0].Mode = Shadow }, true, true, true},
 		"for":     {func(c *Config) { c.Rules[0].Ban.For, c.Rules[0].Ban.Max = 2*time.Second, time.Minute }, true, true, true},
-		"within":  {func(c *Config) { c.Rules[0].Ban.Within = time.Minute }, true, false, true},
+		"within":  {func(c *Config) { c.Rules[0].Ban.Within = time.Minute }, true, true, true},
 		"another rule with bans": {func(c *Config) {
 			c.Rules = append(c.Rules, withBan(strictRule("b", 1000, time.Second, 1), BanPolicy{After: 1, For: time.Second}))
 		}, true, true, true},

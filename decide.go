@@ -140,6 +140,9 @@ func (r *Rule) screen(key Key, n uint64, now time.Duration, at stripe) Stage {
 		r.counts.record(at, StageSketch, true)
 		stage = StageSketch
 	}
+	if r.next.rule.Load() != nil {
+		r.tellNext(d, n, now)
+	}
 	if r.talkers != nil {
 		r.recordTalker(key, slot, n)
 	}

@@ -20,20 +20,20 @@ var ruleFields = map[string]struct {
 	"KeyKind":     {"header", true, true},
 	"IPv4Prefix":  {24, true, true},
 	"IPv6Prefix":  {48, true, true},
-	"Rate":        {Rate{N: 11, Per: time.Second}, true, true},
-	"Burst":       {uint64(21), true, true},
-	"CountDenied": {true, false, true},         // of what takes have left in the bucket
+	"Rate":        {Rate{N: 11, Per: time.Second}, true, false}, // units stay: decision 33
+	"Burst":       {uint64(21), true, false},
+	"CountDenied": {true, false, false},
 	"Algorithm":   {TokenBucket, false, false}, // one arithmetic
-	"EscalateAt":  {new(0.7), false, true},     // of what the sketch and the filter let pass
-	"Strict":      {true, false, true},
+	"EscalateAt":  {new(0.7), false, false},
+	"Strict":      {true, false, false},
 	"Cost":        {uint64(2), false, false},
 	"Mode":        {Shadow, false, false},
 	"Ban":         {BanPolicy{After: 3, For: time.Second}, false, false},
 	"MaxWait":     {time.Second, false, false},
-	"Thousandths": {true, true, true}, // talkers count in them, and ticks are finer
+	"Thousandths": {true, true, false}, // talkers count in them, and begin anew
 	"OnFailure":   {FailOpen, false, false},
-	"MaxRate":     {Rate{N: 100, Per: time.Second}, true, true}, // other ticks
-	"Tiers":       {[]Tier{{Burst: 7}}, false, false},           // each has state of its own
+	"MaxRate":     {Rate{N: 100, Per: time.Second}, true, false}, // other ticks
+	"Tiers":       {[]Tier{{Burst: 7}}, false, false},            // each has state of its own
 }
 
 // A field that is added to RuleConfig has to be classified. If it says what the

@@ -25,6 +25,8 @@ type Limiter struct {
 	bans           bool // whether some rule has any
 	onBan, onUnban func(Ban)
 
+	handovers []handover // while it is made
+
 	waiters    *waiters // of this limiter, and of those before and after it (With)
 	waitLimits WaitLimits
 }
@@ -91,6 +93,7 @@ func newLimiter(plan *Plan, c *Config, old *Limiter) (*Limiter, error) {
 		l.byName[r.config.Name] = r
 		l.bans = l.bans || r.bans != nil
 	}
+	l.takeOver() // nothing of old changes before all is well
 	return l, nil
 }
 
@@ -157,7 +160,6 @@ func (l *Limiter) checkMade() {
 func newRule(l *Limiter, i int, c *Config, old *Rule) (*Rule, error) {
 	rp := &l.plan.Rules[i]
 	r := &Rule{limiter: l, index: i, config: rp.Config, cost: rp.Config.Cost, scale: uint32(rp.Config.CostScale()), enforced: rp.Config.Mode == Enforce, epoch: rp.epoch()}
-	r.buckets.countDenied = rp.Config.CountDenied
 	r.namer = namer{r.config.Name, uint8(r.config.IPv4Prefix), uint8(r.config.IPv6Prefix)}
 	r.setPrefixes()
 	if rp.Filter {
@@ -170,7 +172,6 @@ func newRule(l *Limiter, i int, c *Config, old *Rule) (*Rule, error) {
 		}
 		r.sketch = &r.cells
 	}
-	r.beginLines(old)
 	var err error
 	if old != nil {
 		err = r.adopt(old, rp, c)
@@ -180,7 +181,9 @@ func newRule(l *Limiter, i int, c *Config, old *Rule) (*Rule, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.beginLines(old)
 	r.setBans(rp, old)
+	l.handOver(old, r)
 	if r.config.MaxRate != (Rate{}) {
 		r.named = new(named)
 	}
@@ -194,8 +197,7 @@ func (r *Rule) begin(rp *RulePlan, c *Config) (err error) {
 	}
 	r.setTag()
 	r.counts = new(counters)
-	r.clock, r.shape, r.windowed, r.logged = r.limiter.clock, rp.shape, rp.shape.Windowed(), rp.shape.Logged()
-	r.plain = !r.windowed && !r.logged
+	r.beginShape(rp)
 	if err = r.table.Init(rp.shape, rp.sets); err != nil {
 		return err
 	}
@@ -208,6 +210,12 @@ func (r *Rule) begin(rp *RulePlan, c *Config) (err error) {
 		r.shared = newShared(r, c.Store, r.limiter.plan.timeout)
 	}
 	return r.beginTalkers(rp)
+}
+
+// beginShape gives the rule's buckets their limit.
+func (r *Rule) beginShape(rp *RulePlan) {
+	r.clock, r.shape, r.windowed, r.logged = r.limiter.clock, rp.shape, rp.shape.Windowed(), rp.shape.Logged()
+	r.plain, r.countDenied = !r.windowed && !r.logged, rp.Config.CountDenied
 }
 
 func (r *Rule) beginTalkers(rp *RulePlan) (err error) {

@@ -30,6 +30,7 @@ type Rule struct {
 	talkers   *sketch.TopTalkers // nil: top talkers are not tracked
 	shared    *shared            // nil: the table is the exact tier
 	sketch    *sketch.Leaky      // &cells; nil: every request is checked exactly
+	next      successor          // who goes on with this rule, if anybody does
 	cells     sketch.Leaky
 	buckets
 

@@ -39,6 +39,7 @@ func (r *Rule) raise(ctx context.Context, key Key, n uint64, now time.Duration) 
 		r.filter.FirstSeen(d, now) // every hit marks it: see screen
 	}
 	suspect := r.sketch == nil || r.sketch.Add(d, r.sketchTicks(now), r.shape.Cost(n)) >= r.threshold
+	r.tellNext(d, n, now)
 	if r.talkers != nil {
 		r.recordTalker(key, r.talkers.Find(d), n)
 	}

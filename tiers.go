@@ -202,15 +202,15 @@ func (r *Rule) newTier(i int, tp *RulePlan, c *Config, old *Rule) (*Rule, error)
 		hasher: r.hasher, tag: r.tag, others: r.others, counts: r.counts, talkers: r.talkers, bans: r.bans,
 		index: r.index, tier: i + 1, base: r, cost: r.cost, scale: r.scale, config: tp.Config, epoch: r.epoch, namer: r.namer,
 	}
-	t.beginLines(old)
-	if old != nil {
-		t.buckets = old.buckets
-		t.countDenied, t.direct = r.countDenied, r.direct
-		t.shared = r.sharedOf(old, t, c)
-		return t, nil
-	}
-	t.clock, t.shape, t.windowed, t.logged, t.plain, t.countDenied = r.clock, tp.shape, r.windowed, r.logged, r.plain, r.countDenied
 	t.direct = r.direct
+	if old != nil {
+		err := t.adoptBuckets(old, tp, c, &r.table)
+		t.beginLines(old)
+		r.limiter.handOver(old, t)
+		return t, err
+	}
+	t.beginShape(tp)
+	t.beginLines(nil)
 	if err := t.table.InitBeside(&r.table, tp.shape, tp.sets); err != nil {
 		return nil, err
 	}
@@ -221,23 +221,14 @@ func (r *Rule) newTier(i int, tp *RulePlan, c *Config, old *Rule) (*Rule, error)
 	return t, nil
 }
 
-// sharedOf returns the shared tier of a rule that goes on with the buckets of old.
-func (r *Rule) sharedOf(old, next *Rule, c *Config) *shared {
-	if old.shared == nil || sameStore(old.shared.store, c.Store) {
-		return old.shared
-	}
-	s := newShared(next, c.Store, r.limiter.plan.timeout)
-	s.distrust(next.clock.now()) // it knows nothing
-	return s
-}
-
-// tierLike returns the tier of r whose buckets one of this plan can go on with, or nil.
+// tierLike returns the tier of r with the limit of this plan, or nil.
 func (r *Rule) tierLike(tp *RulePlan) *Rule {
 	if r == nil {
 		return nil
 	}
-	for i, t := range r.tiers {
-		if was := &r.plan().Tiers[i]; t.shape == tp.shape && was.sets == tp.sets {
+	limit := tp.Config.shape()
+	for _, t := range r.tiers {
+		if t.config.shape() == limit {
 			return t
 		}
 	}

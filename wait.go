@@ -212,9 +212,9 @@ func (w *attempt) deny(by int, now, wait time.Duration, counts bool) Decision {
 	c := &w.charges[by]
 	r, digest, cost := c.Rule, c.Key.digest(), c.Rule.shape.Cost(c.Cost)
 	if wait == 0 { // not known yet
-		ahead, _ := r.lines.ahead(digest)
+		ahead, _ := r.ahead(digest)
 		if w.in >= 0 {
-			ahead -= cost
+			ahead -= min(ahead, cost)
 		}
 		wait = max(r.until(digest, ahead, cost, now), time.Microsecond)
 	}

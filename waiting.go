@@ -3,6 +3,7 @@ package fastlimit
 import (
 	"cmp"
 	"fmt"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,6 +62,7 @@ func newWaiters() *waiters { return &waiters{end: make(chan struct{})} }
 // and of each client at most one request of those that wait is anywhere but here.
 type lines struct {
 	*waitCounts              // of the rule, its tiers included
+	unit        uint64       // [bucket.Shape.StoredUnit] of the ticks in all of these: a rule with other ones may go on with them
 	taken       atomic.Int64 // places in all of these: 0 spares the look into a shard
 	shards      []lineShard  // a power of two; immutable
 }
@@ -75,8 +77,8 @@ type waitCounts struct {
 // many (TestTierMemory).
 const ruleShards, tierShards = 64, 4
 
-func newLines(counts *waitCounts, shards int) *lines {
-	return &lines{waitCounts: counts, shards: make([]lineShard, shards)}
+func newLines(counts *waitCounts, shape *bucket.Shape, shards int) *lines {
+	return &lines{waitCounts: counts, unit: shape.StoredUnit(), shards: make([]lineShard, shards)}
 }
 
 // lineShard is a part of the lines, in a cache line of its own.
@@ -90,14 +92,14 @@ type lineShard struct {
 type waitLine struct {
 	first, last *place
 	places      int
-	ticks       uint64 // what they ask for, in all
+	ticks       uint64 // what they ask for, in all, as of lines.unit
 }
 
 // place is one place in a line.
 type place struct {
 	turn       chan struct{} // receives once, when the place is the first; buffered: 1
 	digest     sketch.Digest
-	cost       uint64 // ticks
+	cost       uint64 // ticks, as of lines.unit
 	prev, next *place // guarded by the shard
 }
 
@@ -107,7 +109,8 @@ func (s *lines) shard(d sketch.Digest) *lineShard {
 
 // ahead returns the ticks that those who wait for the bucket of d ask for, and whether
 // there are any.
-func (s *lines) ahead(d sketch.Digest) (ticks uint64, any bool) {
+func (r *Rule) ahead(d sketch.Digest) (ticks uint64, any bool) {
+	s := r.lines
 	if s.taken.Load() == 0 {
 		return 0, false
 	}
@@ -115,9 +118,19 @@ func (s *lines) ahead(d sketch.Digest) (ticks uint64, any bool) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if q := sh.m[d]; q != nil {
-		return q.ticks, true
+		return scaleUp(q.ticks, s.unit, r.shape.StoredUnit()), true
 	}
 	return 0, false
+}
+
+// scaleUp converts ticks of which a unit costs from to those of which it costs to, rounded up.
+func scaleUp(ticks, from, to uint64) uint64 {
+	hi, lo := bits.Mul64(ticks, to)
+	if from == to || hi >= from { // more than fits any bucket
+		return ticks
+	}
+	q, rest := bits.Div64(hi, lo, from)
+	return q + min(rest, 1)
 }
 
 // noPlace says why a request got no place, or gotPlace.
@@ -139,7 +152,7 @@ func (r *Rule) join(d sketch.Digest, cost uint64, now, deadline time.Duration) (
 	defer sh.mu.Unlock()
 	q, ahead := sh.m[d], uint64(0)
 	if q != nil {
-		ahead = q.ticks
+		ahead = scaleUp(q.ticks, s.unit, r.shape.StoredUnit())
 	}
 	wait = r.until(d, ahead, cost, now)
 	switch {
@@ -150,7 +163,7 @@ func (r *Rule) join(d sketch.Digest, cost uint64, now, deadline time.Duration) (
 	case q != nil && q.places >= l.waitLimits.PerKey || !l.waiters.take(l.waitLimits.Total):
 		return nil, wait, allTaken
 	}
-	p = &place{turn: make(chan struct{}, 1), digest: d, cost: cost}
+	p = &place{turn: make(chan struct{}, 1), digest: d, cost: scaleUp(cost, r.shape.StoredUnit(), s.unit)}
 	if q == nil {
 		q = &waitLine{first: p}
 		if sh.m == nil {
@@ -286,8 +299,8 @@ func (r *Rule) beginLines(old *Rule) {
 	case old != nil && old.lines != nil:
 		r.lines = old.lines
 	case r.base != nil:
-		r.lines = newLines(r.base.lines.waitCounts, tierShards)
+		r.lines = newLines(r.base.lines.waitCounts, &r.shape, tierShards)
 	default:
-		r.lines = newLines(new(waitCounts), ruleShards)
+		r.lines = newLines(new(waitCounts), &r.shape, ruleShards)
 	}
 }

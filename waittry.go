@@ -83,7 +83,7 @@ func (c *Charge) known(now time.Duration) (d Decision, denied bool) {
 // behind is the denial d, if there is one, for a request that has to get in line.
 func (c *Charge) behind(d Decision, denied bool, now time.Duration) (Decision, bool) {
 	r, digest := c.Rule, c.Key.digest()
-	ahead, any := r.lines.ahead(digest)
+	ahead, any := r.ahead(digest)
 	if !any {
 		return d, denied
 	}

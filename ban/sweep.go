@@ -2,43 +2,88 @@ package ban
 
 import "time"
 
-// Adopt takes over what another table knows, by a policy with the same or another Within: of
-// another one only bans, and for whom they are remembered. What finds no room is lost.
-func (t *Table) Adopt(old *Table, p *Policy, now time.Duration) {
+// Adopt takes over what another table knows, by a policy that may differ. The time now was
+// oldNow by the other's clock. Bans last for Max at most, and denials count as of when their slot
+// began, by the slots of t: none longer than Within. A ban that t knows of stays if it ends
+// later. What finds no room is lost. Both tables may be in use.
+func (t *Table) Adopt(old *Table, p *Policy, oldNow, now time.Duration) {
 	for x := range old.marks {
 		mu := &old.locks[x&(len(old.locks)-1)]
 		mu.Lock()
 		for m := old.usedLocked(x); m != 0; m &= m - 1 {
 			i := place(uint64(x), m) //nolint:gosec // positive
-			if old.worthLocked(p, i, now) > 0 {
-				t.copyIn(old, i, p, now)
+			if old.worthLocked(p, i, oldNow) > 0 {
+				t.copyIn(old, i, p, oldNow, now)
 			}
 		}
 		mu.Unlock()
 	}
 }
 
-// copyIn enters the record at i of old, whose lock is held. Nobody else has t yet.
-func (t *Table) copyIn(old *Table, i int, p *Policy, now time.Duration) {
+// AddStats adds what another table has counted so far.
+func (t *Table) AddStats(old *Table) {
+	t.begun.Add(old.begun.Load())
+	t.full.Add(old.full.Load())
+	t.passed.Add(old.passed.Load())
+}
+
+// copyIn enters the record at i of old, whose lock is held.
+func (t *Table) copyIn(old *Table, i int, p *Policy, oldNow, now time.Duration) {
 	from, b := &old.front[i], &old.backs[i]
 	d := from.digest()
+	end := time.Duration(from.end.Load()) //nolint:gosec // a time
+	if end > 0 {
+		end = max(1, min(end-oldNow, p.Max)+now)
+	}
 	h := t.lock(d)
 	defer h.unlock()
-	k := t.roomLocked(p, &h, d, now, true)
-	if k < 0 {
+	k := t.findLocked(&h, d)
+	if k >= 0 && t.front[k].end.Load() >= uint64(end) { //nolint:gosec // a time
 		return
 	}
-	t.enterLocked(k, d, uint64(now/t.slot)) //nolint:gosec // a time
-	r := &t.front[k]
-	w, n := r.open(), uint64(0)
-	r.length, r.times, r.imposed = from.length, from.times, from.imposed
-	t.endLocked(k, time.Duration(from.end.Load()), b.name[:b.length]) //nolint:gosec // a time
-	if t.slot == old.slot {
-		n = from.word.Load() & maxCount
-		r.slot.Store(from.slot.Load())
-		t.backs[k].past = b.past
+	if k < 0 {
+		if k = t.roomLocked(p, &h, d, now, true); k < 0 {
+			return
+		}
+		t.enterLocked(k, d, uint64(now/t.slot)) //nolint:gosec // a time
 	}
-	r.close(w, n)
+	r := &t.front[k]
+	w := r.open()
+	r.length, r.times, r.imposed = min(from.length, uint64(p.Max)), from.times, from.imposed //nolint:gosec // positive
+	t.endLocked(k, end, b.name[:b.length])
+	r.close(w, t.recountLocked(k, old, i, oldNow, now))
+}
+
+// recountLocked has the record at k, which is open, count the denials of the one at i of old
+// by the slots of t. It returns how many count.
+func (t *Table) recountLocked(k int, old *Table, i int, oldNow, now time.Duration) (n uint64) {
+	from, theirs, past := &old.front[i], &old.backs[i].past, &t.backs[k].past
+	*past = [slots - 1]uint16{}
+	current, slot := from.word.Load()&maxCount, from.slot.Load()
+	for _, c := range theirs {
+		current -= min(current, uint64(c))
+	}
+	ours := uint64(now / t.slot) //nolint:gosec // a time
+	t.front[k].slot.Store(ours)
+	add := func(ago, count uint64) {
+		began := time.Duration(slot-min(slot, ago))*old.slot - oldNow + now //nolint:gosec // a time
+		if count == 0 || began < 0 {
+			return
+		}
+		// One of requests that were read later counts as of now.
+		switch ago := ours - min(ours, uint64(began/t.slot)); { //nolint:gosec // a time
+		case ago >= slots:
+			return
+		case ago > 0:
+			past[ago-1] += uint16(min(count, uint64(maxCount-past[ago-1]))) //nolint:gosec // within range
+		}
+		n = min(n+count, maxCount)
+	}
+	add(0, current)
+	for j, c := range theirs {
+		add(uint64(j)+1, uint64(c)) //nolint:gosec // positive
+	}
+	return n
 }
 
 // usedLocked has a bit for each record of set x that is not free, for place.

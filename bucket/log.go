@@ -181,7 +181,7 @@ func (t *Table) first(c *charge) (tat uint64, ok bool) {
 	if t.logs == nil {
 		return c.to(&t.shape, 0)
 	}
-	if ok = c.must || c.cost <= t.shape.limit; !ok || c.cost == 0 && c.least <= c.now {
+	if ok = c.must || c.cost <= t.shape.limit; !ok || c.cost == 0 && c.least <= c.now && c.times == nil {
 		return 0, ok
 	}
 	return logged, true
@@ -196,6 +196,9 @@ func (t *Table) after(c *charge, x uint64, i int, tat uint64) (after uint64, ok 
 	l := t.logs.at(x, i)
 	if !c.must && c.cost > 0 && (tat > max(c.now, logged) || uint64(l.live(c.now))+c.cost > t.shape.limit) {
 		return tat, false
+	}
+	if c.times != nil {
+		l.takeOver(c.times, c.now)
 	}
 	if c.cost > 0 {
 		l.push(c.now, c.cost)

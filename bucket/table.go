@@ -99,8 +99,9 @@ type Table struct {
 	links []uint32
 	size  int // sets that were asked for
 
-	lost *lost
-	logs *logs // of a shape that is Logged, else nil
+	lost     *lost
+	followed *followed
+	logs     *logs // of a shape that is Logged, else nil
 
 	// plain: what Take does by itself is right, because the shape is a bucket or a
 	// fixed window.
@@ -146,7 +147,7 @@ func (t *Table) init(shape Shape, n int, locks *[stripes]stripe, lost *lost) err
 	t.sets = sketch.Memory[set](m)
 	t.marks = sketch.Memory[uint64](m/marksWord + 1)
 	t.links = sketch.Memory[uint32](m)
-	t.locks, t.lost = locks, lost
+	t.locks, t.lost, t.followed = locks, lost, new(followed)
 	t.shape, t.size = shape, n
 	t.plain = shape.algorithm <= FixedWindow
 	if shape.Logged() {

@@ -31,7 +31,10 @@ func (t *Table) Take(d sketch.Digest, now, cost uint64) (tat uint64, ok bool) {
 			e.store(d.ID, tat)
 			t.markLocked(x, inUse)
 		}
-		mu.Unlock()
+		f := t.followed.by
+		if mu.Unlock(); ok && f != nil {
+			f.charged(d, charge{now: now, cost: cost})
+		}
 		return tat, ok
 	}
 	if t.awayOf(x) == 0 {
@@ -43,7 +46,10 @@ func (t *Table) Take(d sketch.Digest, now, cost uint64) (tat uint64, ok bool) {
 				tat = Add(0, now, cost)
 				t.enterLocked(x, x, i, d.ID, tat)
 			}
-			mu.Unlock()
+			f := t.followed.by
+			if mu.Unlock(); ok && f != nil {
+				f.charged(d, charge{now: now, cost: cost})
+			}
 			return tat, ok
 		}
 	}
@@ -78,6 +84,7 @@ type charge struct {
 	must      bool   // charged even if it does not fit
 	counted   bool   // filled up if it does not fit
 	denied    bool   // it did not fit, and was counted
+	times     *times // of a log, to be taken over; see Table.TakeOver
 }
 
 // to returns the TAT of a bucket after the charge.
@@ -146,7 +153,10 @@ func (t *Table) charge(d sketch.Digest, c charge) (tat uint64, ok bool) {
 		t.enterLocked(h.x, at, i, d.ID, tat)
 		break
 	}
-	t.release(&h)
+	f := t.followed.by
+	if t.release(&h); ok && f != nil {
+		f.charged(d, c)
+	}
 	return tat, ok && !c.denied
 }
 
@@ -155,16 +165,18 @@ func (t *Table) charge(d sketch.Digest, c charge) (tat uint64, ok bool) {
 func (t *Table) Refund(d sketch.Digest, now, cost uint64) uint64 {
 	var h held
 	t.hold(&h, d, false)
-	defer t.release(&h)
-	if h.i < 0 {
-		return 0
+	tat := uint64(0)
+	if h.i >= 0 {
+		e := &t.sets[h.at][h.i]
+		if tat = t.refunded(h.at, h.i, e.tat, now, cost); tat == 0 {
+			t.freeLocked(h.at, h.i)
+		} else {
+			e.store(d.ID, tat)
+		}
 	}
-	e := &t.sets[h.at][h.i]
-	tat := t.refunded(h.at, h.i, e.tat, now, cost)
-	if tat == 0 {
-		t.freeLocked(h.at, h.i)
-	} else {
-		e.store(d.ID, tat)
+	f := t.followed.by
+	if t.release(&h); f != nil {
+		f.refunded(d, now, cost)
 	}
 	return tat
 }
@@ -173,9 +185,12 @@ func (t *Table) Refund(d sketch.Digest, now, cost uint64) uint64 {
 func (t *Table) Reset(d sketch.Digest) {
 	var h held
 	t.hold(&h, d, false)
-	defer t.release(&h)
 	if h.i >= 0 {
 		t.freeLocked(h.at, h.i)
+	}
+	f := t.followed.by
+	if t.release(&h); f != nil {
+		f.reset(d)
 	}
 }
 

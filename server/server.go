@@ -33,6 +33,8 @@ type Server struct {
 	talkers atomic.Pointer[localTalkers] // nil: none, or Config.TopTalkers
 	samples sampler                      // for /v1/top
 
+	overload overload
+
 	decide  *decide.Service
 	conns   *conn.Conns
 	traffic conn.Front // its listeners in the order of Config.Listeners
@@ -235,6 +237,7 @@ func (s *Server) endSecond() {
 	s.bans.EndSecond(s.config().Logger)
 	s.conns.EndSecond(time.Since(s.started))
 	s.noteTotals()
+	s.noteOverload()
 	if s.proxy != nil {
 		s.proxy.EndSecond()
 		s.pools.EndSecond()

@@ -83,6 +83,19 @@ func (f *Blooms) Fill(g uint64) {
 	}
 }
 
+// Merge marks in generation g what from has in any, and reports false if they differ in size:
+// then nothing is marked.
+func (f *Blooms) Merge(g uint64, from *Blooms) bool {
+	if f.n != from.n {
+		return false
+	}
+	for i := 0; i < len(f.words); i += generations {
+		m := atomic.LoadUint64(&from.words[i]) | atomic.LoadUint64(&from.words[i+1])
+		mark(&f.words[i|int(g&1)], m)
+	}
+	return true
+}
+
 // Population estimates the number of distinct keys in generation g, by the
 // library's estimator over a copy of at most sample words spread evenly. Of a
 // saturated filter it returns math.MaxUint32.

@@ -99,6 +99,16 @@ func (f *Filter) mark(e uint64, d sketch.Digest, now time.Duration) bool {
 // takes the place of one whose sightings it does not know.
 func (f *Filter) KnowEverybody() { f.gens.Fill(f.epoch.Load() + 1) }
 
+// Merge remembers whom from does, which may have another window, or everybody if it has
+// another size. They stay for W at least, as of now. Both may be in use.
+func (f *Filter) Merge(from *Filter) {
+	f.mu.Lock() // no turn meanwhile
+	defer f.mu.Unlock()
+	if e := f.epoch.Load(); from == nil || !f.gens.Merge(e, &from.gens) {
+		f.gens.Fill(e)
+	}
+}
+
 // Known reports whether a sighting of d is remembered, and marks nothing.
 func (f *Filter) Known(d sketch.Digest) bool {
 	return f.gens.Has(0, d) || f.gens.Has(1, d)

@@ -1,0 +1,128 @@
+package fastlimit
+
+import (
+	"sync/atomic"
+	"time"
+	"weak"
+
+	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/sketch"
+)
+
+// What a rule goes on with moves in one step, while requests use the rule before:
+//
+//  1. From now on each request of the old rule that screen passes is charged to the new
+//     rule's sketch too (tellNext).
+//  2. The buckets are entered in the new table while nobody can charge the old one. What is
+//     charged to that later is charged to both ([bucket.Table.TakeOver]).
+//  3. The cells of the old sketch are added to the new one's.
+//
+// Invariants, for the moment of the change and ever after:
+//
+//	X'  each unit that a bucket of the old table was charged with, before 2 or since, counts
+//	    once in the bucket of the new one, less what has leaked and what exceeded a full one
+//	S'  each unit that a sketch cell was charged with counts at least once in those of the
+//	    new one that have its client: before 1 it is in the cell that 3 reads, else both
+//	    have it, and 3 adds
+//
+// So P1 holds by X' alone, whatever the sketch says, and P2 from the change on as if the
+// client had come with what its new bucket held then; see
+// docs/decisions/0033-another-limit.md.
+
+// successor points to the rule that goes on with one, as long as somebody uses that.
+type successor struct {
+	rule atomic.Pointer[weak.Pointer[Rule]]
+}
+
+func (s *successor) load() *Rule {
+	if p := s.rule.Load(); p != nil {
+		return p.Value()
+	}
+	return nil
+}
+
+// handover is a rule that goes on with another.
+type handover struct{ from, to *Rule }
+
+// handOver has takeOver move the state of a rule, or tier, which may be nil.
+func (l *Limiter) handOver(from, to *Rule) {
+	if from != nil {
+		l.handovers = append(l.handovers, handover{from, to})
+	}
+}
+
+func (l *Limiter) takeOver() {
+	for _, h := range l.handovers {
+		h.to.takeOver(h.from)
+	}
+	l.handovers = nil
+}
+
+// takeOver moves the state of old, which may be in use. Nobody uses r yet.
+func (r *Rule) takeOver(old *Rule) {
+	sameTable, sameBans := r.table.SameBuckets(&old.table), r.bans == old.bans
+	sameCells := r.sketch == nil || old.sketch != nil && r.cells.SameCells(&old.cells)
+	if sameTable && sameCells && sameBans {
+		old.next.rule.Store(nil)
+	} else {
+		next := weak.Make(r)
+		old.next.rule.Store(&next)
+	}
+	takes, highest := r.shape.Takes(&old.shape), uint64(0)
+	switch {
+	case sameTable:
+		r.table.Unfollowed()
+		highest = r.table.Highest(r.ticks(r.time()))
+	case takes:
+		highest = r.table.TakeOver(&old.table, func() bucket.Carry {
+			now := r.time()
+			return r.carry(old, now, now)
+		})
+	}
+	if takes && !sameCells {
+		r.takeOverCells(old, highest)
+	}
+	if !sameBans && r.tier == 0 {
+		r.takeOverBans(old)
+	}
+}
+
+// takeOverCells fills the sketch by that of old. Where that had none, all clients are suspects
+// until the fullest bucket has drained: nobody can tell their cells.
+func (r *Rule) takeOverCells(old *Rule, highest uint64) {
+	now := r.time()
+	ticks := r.sketchTicks(now)
+	if old.sketch != nil {
+		c := r.carry(old, now, now)
+		r.cells.TakeOver(&old.cells, old.sketchTicks(now), ticks, c.LevelUp)
+		return
+	}
+	if highest > 0 && !r.plain {
+		highest = r.threshold // until the period ends
+	}
+	r.cells.Fill(ticks, highest)
+}
+
+// carry is how states of old become those of r; both clocks show a time of the same moment.
+func (r *Rule) carry(old *Rule, oldNow, now time.Duration) bucket.Carry {
+	return bucket.Carry{
+		From: old.shape, To: r.shape, FromNow: old.ticks(oldNow), Now: r.ticks(now),
+		Whole: old.config.MaxRate != (Rate{}) && r.config.MaxRate != (Rate{}),
+	}
+}
+
+// tellNext charges n units, which a request of r was screened for, to the sketches of those
+// who go on with r.
+func (r *Rule) tellNext(d sketch.Digest, n uint64, now time.Duration) {
+	for was := r; ; {
+		next := was.next.load()
+		if next == nil {
+			return
+		}
+		if next.sketch != nil && (was.sketch == nil || !next.cells.SameCells(&was.cells)) {
+			units := (n*uint64(next.scale) + uint64(r.scale) - 1) / uint64(r.scale)
+			next.sketch.Add(d, next.sketchTicks(now), next.shape.Cost(units))
+		}
+		was = next
+	}
+}
