@@ -128,8 +128,9 @@ func (c *Config) limits() conn.Limits {
 
 func (s *Server) newAdmin() *admin.Front {
 	now := s.config()
+	address := now.Admin // alone: the rest has the first limiter, whose memory would be kept
 	c := admin.Config{
-		Listen: func() (net.Listener, error) { return conn.Listen("admin", now.Admin, adminMode) },
+		Listen: func() (net.Listener, error) { return conn.Listen("admin", address, adminMode) },
 		Log:    now.Logger, Metrics: metrics.Handler(s.stats, now.Collectors, now.Logger),
 		Ready: s.ready, Info: s.info, Reload: now.Reload,
 		Batch: s.decide.Batch, MaxBatchBytes: decide.MaxBatchBytes,
