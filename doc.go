@@ -261,6 +261,15 @@
 // back, it does not count until what was known before has leaked. The proof is in
 // docs/decisions/0009-late-hung-up-given-back.md.
 //
+// # Across changes
+//
+// A limiter that goes on with another ([Limiter.With]) keeps the units in each bucket, at
+// most a full one of the new limit. From the change on P2 holds as if a client had come with
+// what its exact bucket held; what the old limit let pass unchecked, θ·B + 1 at most, a
+// change forgives once. C includes the decisions of the old limiter. P1 holds for
+// a client that conforms to the stricter limit as long as both are in use. The proof is in
+// docs/decisions/0033-another-limit.md.
+//
 // # What it gets wrong
 //
 // Sketch levels err upwards, so with too little memory everyone is a suspect
