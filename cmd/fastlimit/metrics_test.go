@@ -42,7 +42,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		return slices.Contains(registered, "fastlimit_sync_lag_seconds")
 	})
 	_, body := get(t, http.DefaultClient, "http://"+postgresNode(t).admin+"/metrics")
-	secure := serveFile(t, tlsFile(redistest.NewCertificate(t, time.Now().Add(time.Hour)))+"allow: {file: "+writeFile(t, "allow.txt", "")+"}\nupstream: http://127.0.0.1:1\nkernel: {mode: shadow}\n") // some are of certificates, lists, proxies and the kernel
+	secure := serveFile(t, tlsFile(redistest.NewCertificate(t, time.Now().Add(time.Hour)))+"allow: {file: "+writeFile(t, "allow.txt", "")+"}\nupstream: http://127.0.0.1:1\nkernel: {mode: shadow}\nstate_file: "+filepath.Join(t.TempDir(), "state")+"\n") // some are of certificates, lists, proxies, the kernel and the state file
 	_, others := get(t, http.DefaultClient, "http://"+secure.admin+"/metrics")
 	body += others
 	for _, m := range scrapedName.FindAllStringSubmatch(body, -1) {
