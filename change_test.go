@@ -259,3 +259,40 @@ func (w *changing) phase(t *testing.T) (done int) {
 	}
 	return done
 }
+
+// A client with a full bucket that keeps the rate after a change, until the bucket alone has
+// drained, and then sends all at once: without what the sketch knew it would pass unchecked
+// meanwhile, and get a burst more than P2 says.
+func TestSketchAcrossLimits(t *testing.T) {
+	t.Parallel()
+	theta := 0.5
+	for name, was := range map[string]RuleConfig{
+		"another rate":  rule("a", 10, time.Second, 40),
+		"another burst": rule("a", 5, time.Second, 60),
+		"no sketch":     withStrict(rule("a", 10, time.Second, 40)),
+		"strict":        withStrict(rule("a", 5, time.Second, 40)), // the table is the same
+	} {
+		for seed := range uint64(8) {
+			rng := rand.New(rand.NewPCG(seed, 5))
+			w := newChanging(t, rng, 2, geometry{blocks: 64, sets: 64, words: 64, hash: randomHash}, was)
+			for range 100 { // from the second half of the burst on by its exact bucket
+				w.now += time.Millisecond
+				w.request(0, 1, false)
+			}
+			is := rule("a", 5, time.Second, 40)
+			is.EscalateAt = &theta
+			w.change(t, is)
+			for range 60 {
+				w.now += 200 * time.Millisecond
+				if err := w.request(0, 1, false); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+			}
+			for range 100 {
+				if err := w.request(0, 1, false); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+			}
+		}
+	}
+}
