@@ -19,7 +19,7 @@ var (
 	documentedName = regexp.MustCompile(`\bfastlimit_[a-z0-9_]+\b`)
 )
 
-// The metrics of a node with Redis and a cluster, of one with PostgreSQL and of one with TLS, a list in a file and a kernel that is fed in
+// The metrics of a node with Redis and a cluster, of one with PostgreSQL and of one with TLS, a list in a file, a state file and a kernel that is fed in
 // shadow are those that docs/operations.md has in its tables, and no page names another.
 func TestMetricsAreDocumented(t *testing.T) {
 	t.Parallel()
@@ -42,7 +42,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		return slices.Contains(registered, "fastlimit_sync_lag_seconds")
 	})
 	_, body := get(t, http.DefaultClient, "http://"+postgresNode(t).admin+"/metrics")
-	secure := serveFile(t, tlsFile(redistest.NewCertificate(t, time.Now().Add(time.Hour)))+"allow: {file: "+writeFile(t, "allow.txt", "")+"}\nupstream: http://127.0.0.1:1\nkernel: {mode: shadow}\n") // some are of certificates, lists, proxies and the kernel
+	secure := serveFile(t, tlsFile(redistest.NewCertificate(t, time.Now().Add(time.Hour)))+"allow: {file: "+writeFile(t, "allow.txt", "")+"}\nupstream: http://127.0.0.1:1\nkernel: {mode: shadow}\nstate_file: "+filepath.Join(t.TempDir(), "state")+"\n") // some are of certificates, lists, proxies, the kernel and the state file
 	_, others := get(t, http.DefaultClient, "http://"+secure.admin+"/metrics")
 	body += others
 	for _, m := range scrapedName.FindAllStringSubmatch(body, -1) {
