@@ -18,10 +18,11 @@ build: ## Build ./fastlimit
 	$(GO) build -o fastlimit ./cmd/fastlimit
 
 test: system-test ## Vet and run all tests (under 4 minutes)
-	$(GO) vet -tags netns ./...
+	$(GO) vet -tags netns,prometheus ./...
 	$(GO) test ./...
 	@files=$$(grep -rl --include='*_test.go' '^//go:build.*netns' .); set -x; \
 	$(GO) test -tags netns -p 1 -run "^($$(sed -n 's/^func \(Test[A-Za-z0-9_]*\)(t .*/\1/p' $$files | paste -sd'|'))\$$" $$(dirname $$files | sort -u)
+	$(GO) test -tags prometheus -run '^TestAlert' ./cmd/fastlimit
 	cd bench/peers && $(GO) vet ./... && $(GO) test ./...
 	cd middleware/grpc && $(GO) vet ./... && $(GO) test ./...
 	cd server/http2spec && $(GO) vet ./... && $(GO) test ./...
@@ -83,7 +84,8 @@ $(LINT):
 system-test:
 	@./.ci/need redis-server:redis-server postgres:postgresql nginx:nginx-light haproxy:haproxy caddy:caddy \
 	  apache2:apache2 /usr/share/lua/5.3/socket.lua:lua-socket varnishd:varnish \
-	  nft:nftables ip:iproute2 ss:iproute2 nsenter:util-linux setpriv:util-linux taskset:util-linux
+	  nft:nftables ip:iproute2 ss:iproute2 nsenter:util-linux setpriv:util-linux taskset:util-linux \
+	  prometheus:prometheus promtool:prometheus
 
 system-race:
 	@./.ci/need gcc:gcc gcc:libc6-dev

@@ -10,19 +10,27 @@ import (
 
 // With returns a limiter of another configuration that goes on with the state
 // of this one. Both may be used at once, for as long as it takes the requests
-// that have l to finish; then drop l. Its memory is that of the rules which
-// begin anew, on top of what l has until it is dropped.
+// that have l to finish; then drop l. Its memory is that of the rules whose limit or
+// sizes ([Plan]; those of a rule can change with the others') are new, on top of
+// what l has until it is dropped.
 //
-// A rule keeps its state if it stays the same rule: Name, KeyKind, prefixes,
-// rate, burst, Thousandths, EscalateAt, Strict, CountDenied and [Config.StoreTimeout] equal, and its sketch
-// and table of the same sizes ([Plan]; those of a rule can change with the
-// others'). Then it has the same buckets, sketch, counters, operations in flight
-// and keys: whoever is denied stays denied, and a [Key] that one of the two rules
-// made is good for both. Top talkers stay if [Config.TopTalkers] does; Mode, Cost
-// and OnFailure take effect at once. Bans stay too, but for those of a shadow rule that
-// is enforced from now on. With another [Config.Store] the table goes
-// on and tells the new store what it knows. All other rules begin anew, with
-// empty buckets.
+// A rule goes on with the one of the same Name, KeyKind and prefixes. It has the
+// same counters, and a [Key] that one of the two rules made is good for both. Whoever is
+// denied stays denied unless the limit is looser: by another rate or burst a bucket
+// keeps its units, at most a full bucket of the new limit. Windows keep their counts,
+// and logs their latest times, if the period stays. With another period, or an
+// algorithm that is not the other name of the same one, buckets are empty. A tier goes on with one
+// of the same limit. Mode, cost, EscalateAt, Strict, OnFailure and all else take effect at once.
+// Bans stay, none longer than the new Max, but for those of a shadow rule that
+// is enforced from now on. Top talkers stay if [Config.TopTalkers] does. With another
+// [Config.Store] the table goes on and tells the new store what it knows. All other rules
+// begin anew, with empty buckets.
+//
+// P1 and P2 hold across the change: docs/decisions/0033-another-limit.md says what
+// they mean. What l admits after that counts in the new limiter too, and C includes
+// it. While buckets move to another table, requests that are checked exactly wait, about 0.2 µs
+// for each bucket that has not drained. Of several limiters that With has made of one, the last
+// goes on with it. A With that fails has changed nothing.
 //
 // The time goes on, so Clock is that of l or nil. The first-seen filter goes on
 // if its window and size stay. Else it begins anew and admits nobody as first
@@ -102,7 +110,7 @@ func (r *Rule) adoptBuckets(old *Rule, rp *RulePlan, c *Config, beside *bucket.T
 	stays := rp.shape == old.shape && rp.Config.CountDenied == old.config.CountDenied
 	r.beginShape(rp)
 	switch {
-	case old.tablePlan().sets == rp.sets && r.shape.SharesStates(&old.shape):
+	case old.table.Buckets() == rp.sets*4 && r.shape.SharesStates(&old.shape):
 		r.table = old.table.At(rp.shape)
 	case beside != nil:
 		stays, err = false, r.table.InitBeside(beside, rp.shape, rp.sets)
@@ -121,14 +129,6 @@ func (r *Rule) adoptBuckets(old *Rule, rp *RulePlan, c *Config, beside *bucket.T
 		}
 	}
 	return err
-}
-
-// tablePlan is the plan of the rule, or of the tier.
-func (r *Rule) tablePlan() *RulePlan {
-	if r.tier > 0 {
-		return &r.plan().Tiers[r.tier-1]
-	}
-	return r.plan()
 }
 
 // sameStore compares stores of any type, also of one that == panics on.

@@ -12,8 +12,8 @@ const identityVersion = "fastlimit rule v2"
 
 // identity is what makes a rule the limit that it is: who its clients are, and
 // how much each may take. Where two rules differ in any of it, nodes do not
-// exchange their counts ([Rule.Identity]) and [Limiter.With] lets neither take
-// over the other's state. TestEveryRuleFieldIsClassified has each field of
+// exchange their counts ([Rule.Identity]). [Limiter.With] lets a rule take over the state
+// of one that differs in the shape only. TestEveryRuleFieldIsClassified has each field of
 // RuleConfig either change it or not.
 type identity struct {
 	name, keyKind          string

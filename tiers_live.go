@@ -45,6 +45,10 @@ func (r *Rule) LiveTierBytes(t Tier) (int64, error) {
 // wrong with the limit, each a [FieldError] named Tiers[0].Rate or the like.
 func (r *Rule) NewTier(t Tier) (*Rule, error) {
 	r.checkMade()
+	return r.newLiveTier(t, nil)
+}
+
+func (r *Rule) newLiveTier(t Tier, old *Rule) (*Rule, error) {
 	tp, err := r.planLiveTier(t)
 	if err != nil {
 		return nil, err
@@ -65,7 +69,7 @@ func (r *Rule) NewTier(t Tier) (*Rule, error) {
 	}
 	r.clock.endBy(end)
 	c := r.storeConfig()
-	tier, err := r.newTier(i, tp, &c, nil)
+	tier, err := r.newTier(i, tp, &c, old)
 	if err != nil {
 		return nil, err
 	}
@@ -74,21 +78,17 @@ func (r *Rule) NewTier(t Tier) (*Rule, error) {
 	return tier, nil
 }
 
-// ContinueTier makes a tier as NewTier does, that goes on with the buckets of one of the rule
-// before ([Limiter.With]), which has the same limit. Where the rule does not go on with that
-// rule's state, or the limit means another one now, its buckets are empty.
+// ContinueTier makes a tier as NewTier does, that goes on with the buckets of a live tier of the
+// rule before ([Limiter.With]). Where this rule does not go on with that one its buckets are empty.
+// Unlike NewTier it is for one goroutine, before the rule is used.
 func (r *Rule) ContinueTier(old *Rule, t Tier) (*Rule, error) {
-	next, err := r.NewTier(t)
-	if err != nil || old.base == nil || !r.Continues(old.base) || old.shape != next.shape || (old.shared == nil) != (next.shared == nil) {
-		return next, err
+	r.checkMade()
+	if old.base == nil || !r.Continues(old.base) {
+		return r.NewTier(t)
 	}
-	next.buckets = old.buckets
-	next.countDenied = r.countDenied
-	if c := r.storeConfig(); old.shared != nil && sameStore(old.shared.store, c.Store) {
-		next.shared = old.shared
-	}
-	next.beginLines(old)
-	return next, nil
+	next, err := r.newLiveTier(t, old)
+	r.limiter.takeOver()
+	return next, err
 }
 
 // DropTier lets go of a tier of [Rule.NewTier]: requests that still have it finish with

@@ -101,7 +101,8 @@ func (s *Server) stats() metrics.Stats {
 		Version: s.config().Version, Requests: metrics.Requests(s.decide.Requests()),
 		FirstSeenClients: float64(s.decide.Snapshot().Settings().Limiter.FirstSeenClients()),
 		Bad:              s.decide.Bad(), Untrusted: s.decide.Untrusted(), Unnamed: s.decide.Unnamed(),
-		Connections: s.conns.Open(), Rejected: s.conns.Rejected(), Dismissed: s.conns.Dismissed(),
+		Durations: s.durations(), Overloaded: s.overload.stats(), Ready: s.ready() == nil,
+		Connections: s.conns.States(), Rejected: s.conns.Rejected(), Dismissed: s.conns.Dismissed(),
 		ProxyErrors: s.conns.ProxyErrors(), HandshakeErrors: s.conns.HandshakeErrors(), Expiry: s.expiry(),
 		HTTP2:        metrics.HTTP2(s.http2.Stats()),
 		AcceptErrors: s.conns.AcceptErrors(), DroppedLines: s.droppedLines(), LostLogs: s.config().LostLogs, Kernel: s.kernelStats(),
@@ -115,4 +116,9 @@ func (s *Server) stats() metrics.Stats {
 		stats.Rules = append(stats.Rules, metrics.Rule(r))
 	}
 	return stats
+}
+
+func (s *Server) durations() metrics.Durations {
+	d := s.decide.Durations()
+	return metrics.Durations{Decisions: d.Decisions, Allowed: d.Allowed, Denied: d.Denied, Waited: s.conns.Waited()}
 }

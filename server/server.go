@@ -33,6 +33,8 @@ type Server struct {
 	talkers atomic.Pointer[localTalkers] // nil: none, or Config.TopTalkers
 	samples sampler                      // for /v1/top
 
+	overload overload
+
 	decide  *decide.Service
 	conns   *conn.Conns
 	traffic conn.Front // its listeners in the order of Config.Listeners
@@ -126,8 +128,9 @@ func (c *Config) limits() conn.Limits {
 
 func (s *Server) newAdmin() *admin.Front {
 	now := s.config()
+	address := now.Admin // alone: the rest has the first limiter, whose memory would be kept
 	c := admin.Config{
-		Listen: func() (net.Listener, error) { return conn.Listen("admin", now.Admin, adminMode) },
+		Listen: func() (net.Listener, error) { return conn.Listen("admin", address, adminMode) },
 		Log:    now.Logger, Metrics: metrics.Handler(s.stats, now.Collectors, now.Logger),
 		Ready: s.ready, Info: s.info, Reload: now.Reload,
 		Batch: s.decide.Batch, MaxBatchBytes: decide.MaxBatchBytes,
@@ -234,6 +237,7 @@ func (s *Server) endSecond() {
 	s.bans.EndSecond(s.config().Logger)
 	s.conns.EndSecond(time.Since(s.started))
 	s.noteTotals()
+	s.noteOverload()
 	if s.proxy != nil {
 		s.proxy.EndSecond()
 		s.pools.EndSecond()

@@ -91,7 +91,7 @@ func TestIdleConnectionsOfOneAddress(t *testing.T) {
 			for range 100 {
 				neighbour()
 			}
-			open := int(p.metric(t, "fastlimit_connections"))
+			open := p.open(t)
 			byClient, full := int(p.metric(t, `fastlimit_connections_dismissed_total{reason="client"}`)), int(p.metric(t, `fastlimit_connections_dismissed_total{reason="full"}`))
 			denied := int(p.metric(t, `fastlimit_connections_dismissed_total{reason="denied"}`))
 			t.Logf("%d times the neighbour; %d open; dismissed %d, %d, %d; %d MiB", asked+100, open, byClient, full, denied, p.rss())
@@ -124,7 +124,7 @@ func TestStalledUploadsHoldLittle(t *testing.T) {
 			startHold(t, p.listen, "127.0.0.3+", c.n, c.text)()
 			var open int
 			for range 3000 {
-				if open = int(p.metric(t, "fastlimit_connections")); open >= min(c.n, 1024) {
+				if open = p.open(t); open >= min(c.n, 1024) {
 					break
 				}
 				time.Sleep(10 * time.Millisecond)
@@ -162,7 +162,7 @@ func TestIdleConnectionsHoldLittle(t *testing.T) {
 			for i := range processes {
 				startHold(t, p.listen, fmt.Sprintf("127.0.0.%d", 3+i), c.each, c.text)()
 			}
-			open := int(p.metric(t, "fastlimit_connections"))
+			open := p.open(t)
 			rss := p.rss()
 			perConn := float64(rss-before) * 1024 / float64(processes*c.each)
 			t.Logf("%d open, %d MiB before, %d MiB now, %.1f KiB each", open, before, rss, perConn)

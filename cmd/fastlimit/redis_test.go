@@ -31,6 +31,21 @@ func (p *process) metric(t *testing.T, sample string) float64 {
 	return v
 }
 
+// open is how many connections are open.
+func (p *process) open(t *testing.T) (n int) {
+	t.Helper()
+	for _, m := range connectionSamples.FindAllStringSubmatch(p.ask(t, "/metrics"), -1) {
+		state, err := strconv.Atoi(m[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += state
+	}
+	return n
+}
+
+var connectionSamples = regexp.MustCompile(`(?m)^fastlimit_connections\{state="[a-z0-9_]+"\} (\d+)$`)
+
 // ask returns what the admin listener answers.
 func (p *process) ask(t *testing.T, path string) (body string) {
 	t.Helper()

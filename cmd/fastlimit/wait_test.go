@@ -255,7 +255,7 @@ func TestTenThousandWait(t *testing.T) {
 			t.Errorf("each takes %d bytes", each)
 		}
 	})
-	until(t, "all have left", func() bool { return p.inLine(t) == 0 && int(p.metric(t, "fastlimit_connections")) == 0 })
+	until(t, "all have left", func() bool { return p.inLine(t) == 0 && p.open(t) == 0 })
 	until(t, "their goroutines have ended", func() bool { return measure().goroutines <= before.goroutines+5 })
 	if left := p.waited(t, "left"); left < 9000 {
 		t.Errorf("%d have left", left)

@@ -70,6 +70,7 @@ type info struct {
 func New(c Config) *Set {
 	s := &Set{config: c, info: map[netip.Prefix]info{}}
 	s.on.Store(&rules{c.Limiter, c.Engine})
+	s.config.Limiter, s.config.Engine = nil, nil // see on, which Follow replaces
 	return s
 }
 

@@ -97,7 +97,7 @@ func TestBansOfRules(t *testing.T) {
 		if got := fmt.Sprint(w.unbanned); got != "[10.0.0.1/32 10.0.0.0/24]" {
 			t.Errorf("the kernel forgets %s", got)
 		}
-		r := w.config.Limiter.Rules()[1]
+		r := w.on.Load().limiter.Rules()[1]
 		told := fastlimit.Ban{Digest: r.AddrKey(netip.MustParseAddr("198.51.100.1")).Digest(), Name: "4\xc6\x33\x64\x00", Left: 45 * time.Second, Times: 3}
 		if !r.BanFor(&told) {
 			t.Error("a ban of another node has no room")

@@ -67,7 +67,16 @@ func (s *Set) Put(ctx context.Context, body []byte, by string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.fits(e); err != nil {
+	if err = s.fits(e); errors.Is(err, errReloaded) { // once more, for the rules that hold now
+		if e, err = s.wanted(&c, by); err != nil {
+			return nil, err
+		}
+		err = s.fits(e)
+	}
+	switch {
+	case errors.Is(err, errReloaded):
+		return nil, operator.Refuse(http.StatusServiceUnavailable, "%v", err)
+	case err != nil:
 		return nil, operator.Refuse(http.StatusInsufficientStorage, "%s", operator.First(err))
 	}
 	err = s.change(ctx, func(ctx context.Context) error {
@@ -178,12 +187,14 @@ func (s *Set) wanted(c *change, by string) (*entry, error) {
 	return e, nil
 }
 
+var errReloaded = errors.New("the rules have just been reloaded: try again")
+
 // fits reports that there is no room for an override that does not exist yet.
 func (s *Set) fits(e *entry) error {
 	s.asking.Lock()
 	defer s.asking.Unlock()
 	if e.on != s.rules() {
-		return errors.New("the rules have just been reloaded: try again")
+		return errReloaded
 	}
 	if now := s.find(e.record.Name); now != nil && now.inForce() {
 		return nil // it gives back what it has; what it needs more is seen when it is applied

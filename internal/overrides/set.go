@@ -110,6 +110,7 @@ func New(c Config) *Set {
 		next: &round{done: make(chan struct{})}, start: time.Now(),
 	}
 	s.tiers.most = c.Memory
+	s.config.Policy, s.config.Limiter, s.config.Engine = nil, nil, nil // see on, which Follow replaces
 	return s
 }
 

@@ -50,9 +50,19 @@ func series[S any, V uint64 | float64](kind prometheus.ValueType, name, help str
 // Histogram is a histogram without labels. read returns the number and the sum
 // of all observations, and how many of them are at or below each bound.
 func Histogram[S any](name, help string, read func(s *S) (n uint64, sum float64, atMost map[float64]uint64)) Metric[S] {
-	return metric(name, help, nil, func(s *S, d *prometheus.Desc, ch chan<- prometheus.Metric) {
+	return Histograms(name, help, nil, func(s *S, show func(uint64, float64, map[float64]uint64, ...string)) {
 		n, sum, atMost := read(s)
-		ch <- prometheus.MustNewConstHistogram(d, n, sum, atMost)
+		show(n, sum, atMost)
+	})
+}
+
+// Histograms is a histogram with labels. each calls show once per series; label values must
+// come from a closed set.
+func Histograms[S any](name, help string, labels []string, each func(s *S, show func(n uint64, sum float64, atMost map[float64]uint64, values ...string))) Metric[S] {
+	return metric(name, help, labels, func(s *S, d *prometheus.Desc, ch chan<- prometheus.Metric) {
+		each(s, func(n uint64, sum float64, atMost map[float64]uint64, values ...string) {
+			ch <- prometheus.MustNewConstHistogram(d, n, sum, atMost, values...)
+		})
 	})
 }
 

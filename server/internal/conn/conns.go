@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fastlimit/fastlimit/server/internal/latency"
 	"github.com/valyala/fasthttp"
 )
 
@@ -63,7 +64,8 @@ type Conns struct {
 	tlsErrors           [tlsClasses]atomic.Uint64
 	acceptErrors        atomic.Uint64
 	resets              atomic.Uint64
-	waitErrors          sync.Once // logs that requests cannot wait
+	waited              latency.Histogram // time in line of requests
+	waitErrors          sync.Once         // logs that requests cannot wait
 	report              report
 }
 

@@ -22,7 +22,8 @@ import (
 type waiting struct {
 	mu     sync.Mutex
 	cancel context.CancelFunc // nil: nobody waits; guarded by mu
-	stop   func()             // ends the watch; of the connection's goroutine
+	stop   func()             // ends the watch; of the connection's goroutine, as is began
+	began  time.Time
 }
 
 // left ends the wait, if there is one. Any goroutine may call it.
@@ -56,7 +57,7 @@ func (c *Conn) BeginWait() context.Context {
 	if c.evicted.Load() { // by the phase before
 		cancel()
 	}
-	w.stop = c.conns.watch(c, w)
+	w.stop, w.began = c.conns.watch(c, w), time.Now()
 	return ctx
 }
 
@@ -65,6 +66,7 @@ func (c *Conn) EndWait() {
 	w := c.waits.Load()
 	w.stop()
 	w.stop = nil
+	c.conns.waited.Observe(time.Since(w.began))
 	w.mu.Lock()
 	w.cancel()
 	w.cancel = nil

@@ -94,6 +94,7 @@ func (s *Service) decideHead(dst []byte, c *conn.Conn, h *conn.Head, snap *Snaps
 	if s.access != nil {
 		s.noteSimple(out[len(dst):], nil, c, h, read, snap, listener, r, &v)
 	}
+	s.took.endRequest(r, &v)
 	return out, last, policy.NotRefused
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
+	"github.com/fastlimit/fastlimit/server/internal/latency"
 )
 
 // Forwarder passes admitted requests on, in place of an empty 200. It is safe for concurrent
@@ -31,12 +32,15 @@ type Admission struct {
 	Hidden []string // names of fields that clients do not get, as they are for fastlimit
 	Owed   *Owed    // nil: the answer does not say what the request costs. The forwarder's from now on
 	Line   *Line    // nil: there is no access log. Likewise
+
+	Watch latency.Watch // to be stopped when the answer has been passed on
 }
 
 // admit fills in what is known of a request that was admitted. read is when the clock was
 // read for it.
 func (s *Service) admit(a *Admission, dst []byte, c *conn.Conn, h *conn.Head, read time.Time, snap *Snapshot, listener int, r *requestState, v *policy.Verdict) {
 	a.Admitted, a.Trusted = true, r.request.Trusted
+	a.Watch = s.took.watch(r)
 	if snap.always {
 		a.Shown = appendShown(dst, snap, listener, v, r)[len(dst):]
 	}

@@ -4,10 +4,12 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/fastlimit/fastlimit/internal/denial"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
+	"github.com/fastlimit/fastlimit/server/internal/latency"
 	"github.com/valyala/fasthttp"
 )
 
@@ -20,6 +22,8 @@ type requestState struct {
 	raw     []byte   // the field lines of its head
 	fields  [][]byte // of the last lookup
 	stripe  uint32   // of the counters
+	sampler latency.Sampler
+	began   time.Time // zero: the durations of this request are not counted
 	last    lastDenial
 }
 
@@ -29,14 +33,26 @@ type requestState struct {
 // (TestReloadReleasesTheOldRules).
 type states struct{ pool sync.Pool }
 
-func newState() any { return &requestState{stripe: statesMade.Add(1)} }
+func newState() any {
+	return &requestState{stripe: statesMade.Add(1), sampler: latency.NewSampler()}
+}
 
-func (s *states) get() *requestState { return s.pool.Get().(*requestState) }
+// get returns a state for a request that begins now.
+func (s *states) get() *requestState {
+	r := s.pool.Get().(*requestState)
+	if r.sampler.Next() {
+		r.began = time.Now()
+	}
+	return r
+}
 
 // put takes a state back, without what it borrowed: the pool would keep the request alive.
 func (s *states) put(j *requestState) {
 	j.raw = nil
 	j.request = policy.Request{}
+	if !j.began.IsZero() {
+		j.began = time.Time{}
+	}
 	s.pool.Put(j)
 }
 

@@ -45,6 +45,7 @@ type Service struct {
 	badLog logs.Bad
 	panics logs.Budget
 	counts outcomes
+	took   durations
 	hints  proxyHints
 	dates  dates
 }
@@ -176,6 +177,7 @@ func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 	if s.access != nil {
 		s.noteAnswer(ctx, nil, snap, listener, r, &v)
 	}
+	s.took.endRequest(r, &v)
 	return !v.Decision.Allowed
 }
 
@@ -207,11 +209,13 @@ func (s *Service) judge(ctx context.Context, c *conn.Conn, r *requestState, snap
 		v.Refused = from.Refused
 		return v
 	}
+	decision := s.took.beginDecision(r)
 	if snap.waits && c != nil {
 		v = snap.engine.WaitFor(c, &r.request, &r.scratch, read)
 	} else {
 		v = snap.engine.DecideAt(ctx, &r.request, &r.scratch, read)
 	}
+	s.took.endDecision(decision, &v)
 	if v.Refused != policy.NotRefused {
 		return v
 	}

@@ -27,12 +27,15 @@ type Stats struct {
 	Version string
 
 	Requests         Requests
+	Durations        Durations
+	Overloaded       map[string]uint64 // seconds, by reason
+	Ready            bool
 	Rules            []Rule
 	FirstSeenClients float64
 
 	Bad                 map[string]uint64 // by reason
 	Untrusted, Unnamed  uint64
-	Connections         int
+	Connections         map[string]int     // by state
 	Rejected, Dismissed map[string]uint64  // connections, by reason
 	ProxyErrors         map[string]uint64  // by reason
 	HandshakeErrors     map[string]uint64  // by class
@@ -80,7 +83,7 @@ func Handler(stats func() Stats, others []prometheus.Collector, log *slog.Logger
 // All label values come from closed sets, rule names and constants, so that no client
 // can make series. Every series exists from the first scrape on, with 0 in it: rate()
 // and alerts on its first event work only then.
-var table = slices.Concat(ofServer, ofUpstream, ofProxy, ofKernel)
+var table = slices.Concat(ofServer, ofDurations, ofUpstream, ofProxy, ofKernel)
 
 var ofServer = []prom.Metric[Stats]{
 	prom.Counters("requests_total", "Requests decided, by decision.", []string{"decision"},
@@ -141,7 +144,20 @@ var ofServer = []prom.Metric[Stats]{
 	byReason("bad_requests_total", "Requests refused before they were counted for a client.", func(s *Stats) map[string]uint64 { return s.Bad }),
 	prom.Counter("untrusted_proxy_requests_total", "Requests that seem to come from a proxy that is not trusted.", func(s *Stats) uint64 { return s.Untrusted }),
 	prom.Counter("unnamed_requests_total", "Requests from trusted proxies that named no client or no original request.", func(s *Stats) uint64 { return s.Unnamed }),
-	prom.Gauge("connections", "Open connections on the traffic listeners.", func(s *Stats) float64 { return float64(s.Connections) }),
+	prom.Gauges("connections", "Open connections on the traffic listeners, by what they do.", []string{"state"},
+		func(s *Stats, set func(float64, ...string)) {
+			for state, n := range s.Connections {
+				set(float64(n), state)
+			}
+		}),
+	byReason("overloaded_seconds_total", "Seconds in which the server itself could not keep up, by reason: cpu, connections, logs.",
+		func(s *Stats) map[string]uint64 { return s.Overloaded }),
+	prom.Gauge("ready", "1 while /readyz says so.", func(s *Stats) float64 {
+		if s.Ready {
+			return 1
+		}
+		return 0
+	}),
 	byReason("connections_rejected_total", "Connections refused because none could be closed in their place: of all, or of their client.",
 		func(s *Stats) map[string]uint64 { return s.Rejected }),
 	byReason("connections_dismissed_total", "Connections closed early to make room: for others, for others of the same client, for other long heads, or after a denial.",

@@ -8,9 +8,11 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/ban/feed"
+	"github.com/fastlimit/fastlimit/server/internal/latency"
 	"github.com/fastlimit/fastlimit/server/internal/upstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
@@ -33,7 +35,8 @@ func fixed() Stats {
 	return Stats{
 		Version: "v1", Requests: Requests{Allowed: 1, Denied: 2, ListAllowed: 10, ListDenied: 20, Banned: 25},
 		Rules:            []Rule{rule("a", "enforce", true, 100), rule("b", "shadow", true, 200), rule("old", "enforce", false, 300), rule("b", "enforce", false, 400)},
-		FirstSeenClients: 30, Bad: map[string]uint64{"host": 31, "framing": 32}, Untrusted: 33, Unnamed: 34, Connections: 35,
+		FirstSeenClients: 30, Bad: map[string]uint64{"host": 31, "framing": 32}, Untrusted: 33, Unnamed: 34, Connections: map[string]int{"idle": 35, "upstream": 36},
+		Durations: durations(), Overloaded: map[string]uint64{"cpu": 91, "connections": 92, "logs": 93}, Ready: true,
 		Rejected: map[string]uint64{"full": 36}, Dismissed: map[string]uint64{"client": 37, "denied": 38}, AcceptErrors: 39, DroppedLines: 41,
 		ProxyErrors: map[string]uint64{"missing": 41}, HTTP2: HTTP2{Connections: 44, Streams: 45, Resets: 46, Cut: 47},
 		HandshakeErrors: map[string]uint64{"alpn": 42}, Expiry: map[string]float64{":443": 43},
@@ -58,6 +61,18 @@ func fixed() Stats {
 	}
 }
 
+// durations has one of a second in each histogram but one.
+func durations() (d Durations) {
+	var one latency.Counts
+	one.Buckets[18], one.Sum = 1, time.Second
+	for range fastlimit.Stages() {
+		d.Decisions = append(d.Decisions, one)
+	}
+	d.Decisions[0].Buckets[len(latency.Bounds)] = 2
+	d.Allowed, d.Waited = one, one
+	return d
+}
+
 // scrape returns the text that Prometheus gets.
 func scrape(t *testing.T, stats func() Stats, others ...prometheus.Collector) string {
 	t.Helper()
@@ -75,6 +90,7 @@ func TestNamesAndLabels(t *testing.T) {
 	t.Parallel()
 	body := scrape(t, fixed)
 	got := strings.Join(regexp.MustCompile(`(?m)^(# TYPE )?fastlimit_.*\n`).FindAllString(body, -1), "")
+	got = regexp.MustCompile(`(?m)^\w+_bucket\{.*le="(.*e-.*|0.*|2.*|5|10)"\} .*\n`).ReplaceAllString(got, "") // but for 1 s and all
 	want, err := os.ReadFile("testdata/metrics.txt")
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/decide"
 	"github.com/fastlimit/fastlimit/server/internal/http1"
+	"github.com/fastlimit/fastlimit/server/internal/latency"
 	"github.com/fastlimit/fastlimit/server/internal/upstream"
 )
 
@@ -23,6 +24,7 @@ type exchange struct {
 	owed   *decide.Owed // nil: nothing, or it is settled
 	line   *decide.Line // nil: there is no access log
 	told   told         // for the line
+	watch  latency.Watch
 
 	pool *upstream.Pool // of up
 	ask  []byte         // what the upstream gets
@@ -55,7 +57,7 @@ func (p *Proxy) exchange(c *conn.Conn, a *decide.Admission) *exchange {
 func (x *exchange) admit(a *decide.Admission) {
 	x.req.trusted = a.Trusted
 	x.shown = append(x.shown[:0], a.Shown...)
-	x.hidden, x.owed, x.line = a.Hidden, a.Owed, a.Line
+	x.hidden, x.owed, x.line, x.watch = a.Hidden, a.Owed, a.Line, a.Watch
 }
 
 // free takes an exchange back.
@@ -98,6 +100,7 @@ func (x *exchange) rescue(out *[]byte, last *bool) {
 // whether the connection ends with it.
 func (x *exchange) run(dst, body []byte) (out []byte, last bool) {
 	out, last = x.passOn(dst, body)
+	x.watch.Stop()
 	if x.line != nil {
 		x.line.Done(x.told.status, x.told.bytes, x.told.server, x.told.until)
 	}
@@ -173,11 +176,10 @@ func (x *exchange) begin() failed {
 			return failureOf(err)
 		}
 		x.up = up
-		if x.line != nil {
-			x.told.server, x.told.asked = up.Server(), time.Now()
-		}
+		x.told.server, x.told.asked = up.Server(), time.Now()
 		x.c.Ask(up)
 		if err = x.first(); err == nil {
+			up.Answered(time.Since(x.told.asked))
 			return failed{}
 		}
 		var io *upstream.IOError

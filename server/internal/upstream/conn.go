@@ -65,6 +65,9 @@ func (c *Conn) Reused() bool { return c.served }
 // Server is the name of the server.
 func (c *Conn) Server() string { return c.server.Name }
 
+// Answered notes how long the server took to begin its answer.
+func (c *Conn) Answered(took time.Duration) { c.server.firstByte.Observe(took) }
+
 // NetConn is the connection to the server: TLS, or a socket. Whoever has used it may not
 // [Pool.Put] the connection any more.
 func (c *Conn) NetConn() net.Conn { return c.nc }

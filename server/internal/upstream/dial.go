@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"time"
 )
 
 // dial uses room for a new connection, or an idle one that has turned up. It tries one
@@ -32,7 +33,11 @@ func (p *Pool) dial(cancel <-chan struct{}, fresh bool) (*Conn, error) {
 		p.sweepLocked()
 		p.mu.Unlock()
 
+		began := time.Now()
 		err := c.dial(cancel)
+		if err != ErrCanceled { //nolint:errorlint // made by Conn.dial
+			s.connect.Observe(time.Since(began))
+		}
 		if err == nil {
 			p.mu.Lock()
 			s.requests++

@@ -3,6 +3,8 @@ package upstream
 import (
 	"sync"
 	"time"
+
+	"github.com/fastlimit/fastlimit/server/internal/latency"
 )
 
 // Pool keeps connections to servers. Make one with [New]. All methods are safe for
@@ -19,6 +21,8 @@ type Pool struct {
 	open    int // connections and room that is promised, to all servers
 	epoch   int // of the sweep
 	line    line
+
+	queued latency.Histogram // how long who has waited in line did
 
 	sweeping bool          // the goroutine was started
 	stop     chan struct{} // closed by Close

@@ -82,6 +82,7 @@ func (s *Stats) add(o Stats) {
 	s.Full += o.Full
 	s.TimedOut += o.TimedOut
 	s.Left += o.Left
+	s.Queued.Add(&o.Queued)
 	for i := range o.Servers {
 		s.server(o.Servers[i].Name).add(&o.Servers[i])
 	}
@@ -104,6 +105,8 @@ func (s *ServerStats) add(o *ServerStats) {
 	s.Dials += o.Dials
 	s.Failures += o.Failures
 	s.Ejections += o.Ejections
+	s.Connect.Add(&o.Connect)
+	s.FirstByte.Add(&o.FirstByte)
 	for class, n := range o.DialErrors {
 		s.DialErrors[class] += n
 	}

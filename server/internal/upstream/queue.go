@@ -75,7 +75,9 @@ func (p *Pool) waitLocked(cancel <-chan struct{}, fresh bool) (*Conn, error) {
 	w := p.line.add(fresh)
 	p.mu.Unlock()
 	w.timer.Reset(p.config.QueueTimeout)
+	began := time.Now()
 	g, err := p.await(w, cancel)
+	p.queued.Observe(time.Since(began))
 	w.timer.Stop()
 
 	p.mu.Lock()

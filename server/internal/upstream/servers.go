@@ -7,6 +7,8 @@ import (
 	"net"
 	"slices"
 	"time"
+
+	"github.com/fastlimit/fastlimit/server/internal/latency"
 )
 
 const (
@@ -31,6 +33,7 @@ type server struct {
 
 	requests, dials, failed, ejections uint64
 	dialErrors                         [dialClasses]uint64
+	connect, firstByte                 latency.Histogram // not guarded
 }
 
 func newServer(s Server, at int) *server {

@@ -1,5 +1,7 @@
 package upstream
 
+import "github.com/fastlimit/fastlimit/server/internal/latency"
+
 // Stats is what a pool has counted since it was made, and what it holds now.
 type Stats struct {
 	Servers []ServerStats
@@ -9,6 +11,8 @@ type Stats struct {
 	Full     uint64 // who was sent away since the line was full
 	TimedOut uint64 // who has waited in vain
 	Left     uint64 // whose client went while it waited
+
+	Queued latency.Counts // how long all but those in Full have waited
 }
 
 // ServerStats is the part of a server.
@@ -24,6 +28,9 @@ type ServerStats struct {
 	Ejections uint64
 
 	DialErrors map[string]uint64 // by class; all classes are there
+
+	Connect   latency.Counts // until a connection was ready, TLS included; of those that failed too
+	FirstByte latency.Counts // from the first byte of a request to the first one of its answer
 }
 
 // Stats returns them.
@@ -31,12 +38,13 @@ func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l := &p.line
-	stats := Stats{Queue: l.len, Served: l.served, Full: l.full, TimedOut: l.timedOut, Left: l.left}
+	stats := Stats{Queue: l.len, Served: l.served, Full: l.full, TimedOut: l.timedOut, Left: l.left, Queued: p.queued.Counts()}
 	for _, s := range p.servers {
 		one := ServerStats{
 			Name: s.Name, InUse: s.inUse, Idle: s.idle.len, Ejected: s.ejected,
 			Requests: s.requests, Dials: s.dials, Failures: s.failed, Ejections: s.ejections,
 			DialErrors: make(map[string]uint64, dialClasses),
+			Connect:    s.connect.Counts(), FirstByte: s.firstByte.Counts(),
 		}
 		for class, n := range s.dialErrors {
 			one.DialErrors[dialClassNames[class]] = n

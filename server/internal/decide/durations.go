@@ -1,0 +1,76 @@
+package decide
+
+import (
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server/internal/latency"
+)
+
+// stages is how many stages there are.
+var stages = len(fastlimit.Stages())
+
+// maxStages bounds them.
+const maxStages = 8
+
+// durations counts how long one of [latency.Every] requests takes: the one for which the
+// state has read the clock when it was taken ([states.get]). Safe for concurrent use; the zero value is ready.
+type durations struct {
+	decisions       [maxStages]latency.Histogram // by stage
+	allowed, denied latency.Histogram            // requests
+}
+
+// beginDecision reads the clock if the request is one to count.
+func (d *durations) beginDecision(r *requestState) (began time.Time) {
+	if !r.began.IsZero() {
+		began = time.Now()
+	}
+	return began
+}
+
+// endDecision counts the time that a decision took, waiting for a place in line or for a
+// store included.
+func (d *durations) endDecision(began time.Time, v *policy.Verdict) {
+	if !began.IsZero() && v.Refused == policy.NotRefused {
+		d.decisions[v.Decision.Stage].Observe(time.Since(began))
+	}
+}
+
+// endRequest counts the time until the answer was put together.
+func (d *durations) endRequest(r *requestState, v *policy.Verdict) {
+	if !r.began.IsZero() {
+		w := latency.Begin(r.began, d.of(v.Decision.Allowed))
+		w.Stop()
+	}
+}
+
+// watch is for who passes an admitted request on.
+func (d *durations) watch(r *requestState) (w latency.Watch) {
+	if !r.began.IsZero() {
+		w = latency.Begin(r.began, d.of(true))
+	}
+	return w
+}
+
+func (d *durations) of(allowed bool) *latency.Histogram {
+	if allowed {
+		return &d.allowed
+	}
+	return &d.denied
+}
+
+// Durations are those of one of [latency.Every] requests.
+type Durations struct {
+	Decisions       []latency.Counts // by [fastlimit.Stage]
+	Allowed, Denied latency.Counts   // requests
+}
+
+// Durations returns what was counted so far.
+func (s *Service) Durations() Durations {
+	d := Durations{Allowed: s.took.allowed.Counts(), Denied: s.took.denied.Counts()}
+	for stage := range stages {
+		d.Decisions = append(d.Decisions, s.took.decisions[stage].Counts())
+	}
+	return d
+}
