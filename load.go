@@ -108,8 +108,11 @@ func (s *loading) header() error {
 	}
 	d := json.NewDecoder(bytes.NewReader(s.body))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&s.head); err != nil || s.head.Now < 0 || s.head.Wall < 0 {
-		return fmt.Errorf("%w: its header: %v", ErrStateDamaged, err)
+	if err := d.Decode(&s.head); err != nil {
+		return fmt.Errorf("%w: its header: %w", ErrStateDamaged, err)
+	}
+	if s.head.Now < 0 || s.head.Wall < 0 {
+		return fmt.Errorf("%w: its header: a time before its begin", ErrStateDamaged)
 	}
 	if s.head.Manual != (s.options.Clock != nil) {
 		return &FieldError{Package: "fastlimit", Field: "LoadOptions.Clock", Problem: "not of the kind that the saved limiter had", Fix: "bring a ManualClock if that had one, else nil"}

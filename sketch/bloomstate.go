@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/bits-and-blooms/bloom/v3"
-
 	"github.com/fastlimit/fastlimit/internal/frames"
 )
 

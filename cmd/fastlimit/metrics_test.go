@@ -19,7 +19,7 @@ var (
 	documentedName = regexp.MustCompile(`\bfastlimit_[a-z0-9_]+\b`)
 )
 
-// The metrics of a node with Redis and a cluster, of one with PostgreSQL and of one with TLS, a list in a file and a kernel that is fed in
+// The metrics of a node with Redis and a cluster, of one with PostgreSQL and of one with TLS, a list in a file, a state file and a kernel that is fed in
 // shadow are those that docs/operations.md has in its tables, and no page names another.
 func TestMetricsAreDocumented(t *testing.T) {
 	t.Parallel()

@@ -17,12 +17,11 @@ import (
 	"time"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/bans"
 	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/server"
+	"golang.org/x/sys/unix"
 )
 
 func init() { keepStateIn = keepState }

@@ -197,7 +197,8 @@ func ofInstant(t *testing.T, file []byte, change func(at map[string]any)) []byte
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(out.Bytes(), file[bytes.Index(file, []byte("fastlst\n")):]...)
+	_, limiter, _ := bytes.Cut(file, []byte("fastlst\n"))
+	return append(append(out.Bytes(), "fastlst\n"...), limiter...)
 }
 
 // TestSuccessor: a process that starts beside one that runs goes on with what that wrote

@@ -80,7 +80,7 @@ func (f *Writer) Frame(kind byte, body []byte) error {
 func (f *Writer) End() error { return f.Frame(end, nil) }
 
 func (f *Writer) write(b []byte) error {
-	f.sum.Write(b)
+	_, _ = f.sum.Write(b) // never fails
 	_, err := f.w.Write(b)
 	return err
 }
@@ -106,7 +106,7 @@ func NewReader(r io.Reader, magic string, version uint32) (*Reader, error) {
 	if is := binary.LittleEndian.Uint32(head[magicBytes:]); is != version {
 		return nil, fmt.Errorf("%w: %d, and this program reads %d", ErrVersion, is, version)
 	}
-	f.sum.Write(head)
+	_, _ = f.sum.Write(head) // never fails
 	return f, nil
 }
 
@@ -118,7 +118,7 @@ func (f *Reader) Next() (kind byte, body []byte, err error) {
 	if _, err := io.ReadFull(f.r, head); err != nil {
 		return 0, nil, torn(err)
 	}
-	f.sum.Write(head)
+	_, _ = f.sum.Write(head) // never fails
 	n := binary.LittleEndian.Uint32(head[1:])
 	if n > maxBody {
 		return 0, nil, fmt.Errorf("%w: a frame of %d bytes", ErrDamaged, n)
@@ -127,7 +127,7 @@ func (f *Reader) Next() (kind byte, body []byte, err error) {
 	if _, err := io.CopyN(&f.body, f.r, int64(n)); err != nil {
 		return 0, nil, torn(err)
 	}
-	f.sum.Write(f.body.Bytes())
+	_, _ = f.sum.Write(f.body.Bytes()) // never fails
 	want := f.sum.Sum64()
 	kind = head[0]
 	sum := f.head[:sumBytes]
@@ -137,7 +137,7 @@ func (f *Reader) Next() (kind byte, body []byte, err error) {
 	if binary.LittleEndian.Uint64(sum) != want {
 		return 0, nil, fmt.Errorf("%w: a checksum is wrong", ErrDamaged)
 	}
-	f.sum.Write(sum)
+	_, _ = f.sum.Write(sum) // never fails
 	if kind == end {
 		return end, nil, io.EOF
 	}

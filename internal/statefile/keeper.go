@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"sync"
 	"syscall"
 	"time"
@@ -110,10 +111,7 @@ func (k *Keeper) Stats() Stats {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s := k.stats
-	s.Errors = map[Class]uint64{}
-	for c, n := range k.stats.Errors {
-		s.Errors[c] = n
-	}
+	s.Errors = maps.Clone(s.Errors)
 	return s
 }
 
