@@ -200,10 +200,10 @@ func TestLayers(t *testing.T) {
 // not listed: nothing imports them but tests.
 var order = [][]string{
 	{
-		"internal/field", "internal/ascii", "internal/heap", "internal/filestat", "internal/frames", "internal/machine", "internal/statefile", "internal/marks", "internal/safetext", "internal/prom", "internal/cli", "internal/migrate/nginxconf",
+		"internal/field", "internal/ascii", "internal/heap", "internal/filestat", "internal/frames", "internal/machine", "internal/statefile", "internal/marks", "internal/safetext", "internal/prom", "internal/cli", "internal/screen", "internal/migrate/nginxconf",
 		"bench/defaults", "bench/reference", "bench/proc", "bench/load", "bench/report",
 	},
-	{"sketch", "server/internal/latency", "server/internal/nowait", "server/internal/text", "internal/strictjson", "internal/operator", "bucket/registry"},
+	{"sketch", "internal/top", "server/internal/latency", "server/internal/nowait", "server/internal/text", "internal/strictjson", "internal/operator", "bucket/registry"},
 	{"window", "bucket", "ban", "ban/feed"},
 	{".", "ban/nft", "bucket/step", "bucket/remote", "bucket/storetest", "bucket/registry/registrytest", "toptalkers"},
 	{"policy", "legacy", "internal/denial", "bucket/memstore", "bucket/redisstore", "bucket/pgstore", "bucket/storetest/trial", "sync/delta"},
