@@ -1,7 +1,6 @@
 package statefile
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 func open(t *testing.T, path string) *File {
@@ -117,9 +118,9 @@ func TestKeeperSaysOnce(t *testing.T) {
 	t.Parallel()
 	f := open(t, filepath.Join(t.TempDir(), "state"))
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		log := new(testkit.Log)
 		turn := 0
-		k := NewKeeper(Config{Path: "FILE", Log: slog.New(slog.NewTextHandler(&log, nil)), Write: func(w io.Writer) error {
+		k := NewKeeper(Config{Path: "FILE", Log: slog.New(slog.NewTextHandler(log, nil)), Write: func(w io.Writer) error {
 			if turn++; turn > 2 && turn < 6 {
 				return syscall.ENOSPC
 			}
