@@ -4,56 +4,53 @@
 GO            ?= go
 GOLANGCI_LINT ?= v2.15.0
 FUZZTIME      ?= 10s
+FUZZFLAGS     ?= -fuzz .
 BENCHTIME     ?= 1s
+# Packages that are tested at a time.
+PACKAGES      ?= 2
 
 BIN  := $(CURDIR)/.tmp/bin
 LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT)
 
+MODULES := bench/peers middleware/grpc server/http2spec
+QUICK   := -gcflags='all=-N -l' # what is thrown away is not optimized
+
 .DEFAULT_GOAL := all
-.PHONY: all build test race lint fuzz bench bench-report fix clean help system-test system-race
+.PHONY: all build check mutants test soak race lint fuzz bench bench-report fix clean help system-test system-race
 
 all: build test lint ## Build, test and lint
 
 build: ## Build ./fastlimit
 	$(GO) build -o fastlimit ./cmd/fastlimit
 
-test: system-test ## Vet and run all tests (under 4 minutes)
-	$(GO) vet -tags netns,prometheus ./...
-	$(GO) test ./...
-	@files=$$(grep -rl --include='*_test.go' '^//go:build.*netns' .); set -x; \
-	$(GO) test -tags netns -p 1 -run "^($$(sed -n 's/^func \(Test[A-Za-z0-9_]*\)(t .*/\1/p' $$files | paste -sd'|'))\$$" $$(dirname $$files | sort -u)
-	$(GO) test -tags prometheus -run '^TestAlert' ./cmd/fastlimit
-	cd bench/peers && $(GO) vet ./... && $(GO) test ./...
-	cd middleware/grpc && $(GO) vet ./... && $(GO) test ./...
-	cd server/http2spec && $(GO) vet ./... && $(GO) test ./...
+check: $(LINT) system-test ## Check what differs from BASE (main): format, build, lint, short tests
+	LINT=$(LINT) BASE=$(BASE) $(GO) run ./internal/house/check
+
+mutants: system-test ## Make each mistake of testdata/mutants: a test must fail (ONLY=name, AREA=bucket)
+	AREA='$(AREA)' ONLY='$(ONLY)' $(GO) run ./internal/house/mutants
+
+test: system-test ## Run all tests, vetted by make lint (3 minutes, 7 where nothing is compiled yet)
+	$(GO) test -vet=off -p $(PACKAGES) ./...
+	@files=$$(grep -rl --exclude-dir=.tmp --include='*_test.go' '^//go:build.*netns' .); set -x; \
+	$(GO) test -vet=off -tags netns -p 1 -run "^($$(sed -n 's/^func \(Test[A-Za-z0-9_]*\)(t .*/\1/p' $$files | paste -sd'|'))\$$" $$(dirname $$files | sort -u)
+	$(GO) test -vet=off -tags prometheus -run '^TestAlert' ./cmd/fastlimit
+	for module in $(MODULES); do (cd $$module && $(GO) test -vet=off ./...) || exit; done
+
+soak: system-test ## Run all tests at their full size (1 hour)
+	FASTLIMIT_SOAK=1 $(GO) test -count=1 -timeout 2h ./...
 
 race: system-race system-test ## Run the short tests under the race detector
-	$(GO) test -race -short ./...
-	cd middleware/grpc && $(GO) test -race -short ./...
+	PACKAGES=$(PACKAGES) ./.ci/race
 
-lint: $(LINT) ## Run the linters, check formatting and go.mod, build for macOS and Windows
+lint: $(LINT) ## Run the linters, vet, check formatting and go.mod, build for macOS and Windows
 	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo 'gofmt: run "make fix"' >&2; exit 1; }
-	$(GO) vet ./...
-	GOOS=darwin $(GO) build ./...
-	GOOS=windows $(GO) build ./...
-	$(GO) mod tidy -diff
-	cd bench/peers && $(GO) mod tidy -diff
-	cd middleware/grpc && $(GO) mod tidy -diff
-	cd server/http2spec && $(GO) mod tidy -diff
+	GOOS=darwin $(GO) build $(QUICK) ./...
+	GOOS=windows $(GO) build $(QUICK) ./...
+	for module in . $(MODULES); do (cd $$module && $(GO) mod tidy -diff && $(LINT) run ./...) || exit; done
 	$(GO) mod verify
-	$(LINT) run ./...
-	cd bench/peers && $(LINT) run ./...
-	cd middleware/grpc && $(LINT) run ./...
-	cd server/http2spec && $(LINT) run ./...
 
 fuzz: ## Run every fuzz target for FUZZTIME (10s)
-	@set -e; \
-	for file in $$(grep -rl --include='*_test.go' '^func Fuzz' .); do \
-	  for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' "$$file"); do \
-	    echo "fuzz $$target in $$(dirname "$$file")"; \
-	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")"; \
-	  done; \
-	done
+	./.ci/fuzz $(FUZZTIME) "$(FUZZFLAGS)"
 
 bench: ## Run the Go benchmarks (BENCHTIME=1s each); go run ./bench measures more
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
@@ -64,10 +61,7 @@ bench-report: ## Measure everything, with peers, and write bench/results (1 hour
 fix: $(LINT) ## Format, and fix what the linters can fix
 	$(LINT) run --fix ./... || true
 	$(LINT) fmt ./...
-	$(GO) mod tidy
-	cd bench/peers && $(GO) mod tidy
-	cd middleware/grpc && $(GO) mod tidy
-	cd server/http2spec && $(GO) mod tidy
+	for module in . $(MODULES); do (cd $$module && $(GO) mod tidy) || exit; done
 
 clean: ## Remove what was built, tools included
 	rm -rf .tmp bin fastlimit

@@ -30,7 +30,9 @@ import (
 // they mean. What l admits after that counts in the new limiter too, and C includes
 // it. While buckets move to another table, requests that are checked exactly wait, about 0.2 µs
 // for each bucket that has not drained. Of several limiters that With has made of one, the last
-// goes on with it. A With that fails has changed nothing.
+// goes on with it. A With that fails has changed nothing. In a chain of changes what the first
+// limiter admits, and whom it bans, counts in all that came after it, also if those between were
+// dropped and are collected: none keeps another in memory.
 //
 // The time goes on, so Clock is that of l or nil. The first-seen filter goes on
 // if its window and size stay. Else it begins anew and admits nobody as first

@@ -160,8 +160,8 @@ func (r *Rule) beginBan(key Key, v Decision, now time.Duration) Decision {
 	if !running {
 		return v
 	}
-	if next := r.Base().next.load(); begun && next != nil && next.bans != r.bans && next.bans != nil && r.keepsBans(next) {
-		next.bans.Impose(&next.config.Ban, b.Digest, r.clock.late(now), b.Left, b.Times, []byte(b.Name))
+	if begun {
+		r.Base().tellBan(&b, r.clock.late(now))
 	}
 	if on := r.limiter.onBan; begun && on != nil {
 		on(r.banOf(&b))

@@ -2,6 +2,7 @@ package fastlimit
 
 import (
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 )
@@ -61,6 +62,7 @@ func (c *ManualClock) Set(now time.Duration) {
 	if end != nil && now > end.at {
 		end.passed("the time %v was brought, which is longer than %s: bring the time since a recent start, not since 1970", now)
 	}
+	c.checkWindows(now)
 	// Two may set it, so this is a compare-and-swap; on amd64 a Store, which is an
 	// XCHG, costs nearly the same (2.8 and 2.4 ns, go1.26).
 	if int64(now) > l && !c.latest.CompareAndSwap(l, int64(now)) {
@@ -74,13 +76,18 @@ func (c *ManualClock) Now() time.Duration { return time.Duration(c.latest.Load()
 // startMachine makes c the machine's clock, from now on.
 func (c *clock) startMachine() { c.machine, c.start = true, time.Now() }
 
-// endOf is the last time that all of the rules can count.
-func endOf(rules []RulePlan) *clockEnd {
-	first := &rules[0]
+// endOf is the last time on the line that all of the rules can count, and the last wall time of
+// those that count in windows.
+func endOf(rules []RulePlan) (line, wall *clockEnd) {
+	line, wall = &clockEnd{at: math.MaxInt64, rule: "any time"}, &clockEnd{at: math.MaxInt64}
 	consider := func(all []RulePlan) {
 		for i := range all {
-			if rp := &all[i]; rp.shape.LastTime() < first.shape.LastTime() {
-				first = rp
+			rp, end := &all[i], line
+			if rp.shape.Windowed() {
+				end = wall
+			}
+			if at := rp.shape.LastTime(); at < end.at {
+				*end = clockEnd{at, fmt.Sprintf("rule %q can count at %v", rp.Config.Name, rp.Config.Rate)}
 			}
 		}
 	}
@@ -88,15 +95,27 @@ func endOf(rules []RulePlan) *clockEnd {
 		consider(rules[i : i+1])
 		consider(rules[i].Tiers)
 	}
-	return &clockEnd{first.shape.LastTime(), fmt.Sprintf("rule %q can count at %v", first.Config.Name, first.Config.Rate)}
+	return line, wall
 }
 
 // endBy ends the clock, which limiters may share, by then at the latest.
-func (c *clock) endBy(end *clockEnd) {
-	for old := c.end.Load(); old == nil || end.at < old.at; old = c.end.Load() {
-		if c.end.CompareAndSwap(old, end) {
+func (c *clock) endBy(line, wall *clockEnd) {
+	line.ends(&c.end)
+	wall.ends(&c.wall.end)
+}
+
+func (e *clockEnd) ends(first *atomic.Pointer[clockEnd]) {
+	for old := first.Load(); old == nil || e.at < old.at; old = first.Load() {
+		if first.CompareAndSwap(old, e) {
 			return
 		}
+	}
+}
+
+// checkWindows panics if windows end before a time of the line.
+func (c *clock) checkWindows(now time.Duration) {
+	if end := c.wall.end.Load(); end != nil && end.at < math.MaxInt64 && c.wallAt(now) > end.at {
+		end.passed("the wall time is 1970 and %v, which is longer than %s: give it a period of 2.2 s or more", c.wallAt(now))
 	}
 }
 
@@ -136,6 +155,7 @@ func (c *clock) followFar(now time.Duration) time.Duration {
 	if end := c.end.Load(); now > end.at {
 		end.passed("this limiter was made %v ago, which is longer than %s: make a new one", now)
 	}
+	c.checkWindows(now)
 	c.advance(now)
 	return now
 }

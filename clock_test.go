@@ -24,7 +24,7 @@ func TestOlderTimeCountsAsLatest(t *testing.T) {
 		"Advance":    func(r *Rule, now time.Duration) { advanceAt(r.limiter, now) },
 	}
 	for name, stale := range calls {
-		for step := time.Duration(1); step <= time.Hour; step = step*3/2 + 1 {
+		for step := time.Duration(1); step <= time.Hour; step = step*7 + 1 {
 			lim := mustNew(t, strictRule("a", 1, time.Second, 2))
 			r, key, start := lim.rules[0], lim.rules[0].BytesKey([]byte("x")), 2*time.Hour
 			take := func(now time.Duration, want bool, retry time.Duration) {
@@ -319,8 +319,53 @@ func TestClockBeforeItsLimiter(t *testing.T) {
 	if now := c.elapsed(); now < time.Hour || c.latest.Load() != 0 {
 		t.Errorf("%v, the line at %d", now, c.latest.Load())
 	}
-	c.endBy(&clockEnd{time.Minute, "a test"})
+	c.endBy(&clockEnd{time.Minute, "a test"}, &clockEnd{at: math.MaxInt64})
 	if got := recovered(func() { c.now() }); !strings.Contains(got, "make a new one") {
 		t.Errorf("past the end: panic %q", got)
+	}
+}
+
+// The windows of a second end in 2106, as their numbers have 32 bits. Until then they count
+// exactly, and no clock that says that it is later is believed.
+func TestLastWindow(t *testing.T) {
+	t.Parallel()
+	const last = 1<<32*time.Second - 1
+	limiter := func(start time.Duration, c RuleConfig) (*Limiter, error) {
+		clock := new(ManualClock)
+		clock.SetStart(time.Unix(0, int64(start)))
+		return New(Config{Rules: []RuleConfig{withStrict(c)}, Clock: clock})
+	}
+	second := windowRule("a", 3, time.Second)
+	for _, c := range []RuleConfig{second, windowRule("a", 3, 3*time.Second), slidingRule("a", 3, time.Second)} {
+		lim, err := limiter(last-2*time.Second, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends := c.Algorithm == FixedWindow && c.Rate.Per == time.Second
+		if end := lim.LastTime(); end != 2*time.Second && ends || end != math.MaxInt64 && !ends {
+			t.Errorf("%v: the last time is %v", c.Rate, end)
+		}
+		r := lim.rules[0]
+		if d := takeAt(r, r.BytesKey([]byte("x")), 3, 2*time.Second); !d.Allowed {
+			t.Errorf("%v: in the last window of a second: %+v", c.Rate, d)
+		}
+		if got := recovered(func() { takeAt(r, r.BytesKey([]byte("x")), 1, 2*time.Second+1) }); (got != "") != ends || ends && !strings.Contains(got, `rule "a"`) {
+			t.Errorf("%v: after it: panic %q", c.Rate, got)
+		}
+		if _, err := limiter(last+1, c); (err != nil) != ends || ends && !strings.Contains(err.Error(), "Clock: the wall time") {
+			t.Errorf("%v: a limiter after it: %v", c.Rate, err)
+		}
+	}
+	lim := mustNew(t, second)
+	w := &lim.clock.wall
+	w.moveLocked(0, time.Hour, wallGuess)
+	w.moveLocked(0, last+1, wallClock)
+	lim.clock.observeStore(uint64((last+time.Hour)/time.Microsecond), 0, 0, time.Second)
+	if got := lim.clock.wallAt(time.Second); got != time.Hour+time.Second {
+		t.Errorf("after clocks from beyond the wall time is %v", got)
+	}
+	w.moveLocked(0, last, wallClock)
+	if got := lim.clock.wallAt(0); got != last {
+		t.Errorf("at the last time of a clock the wall time is %v", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/fastlimit/fastlimit/ban"
 	"github.com/fastlimit/fastlimit/bucket"
@@ -82,7 +83,7 @@ type Config struct {
 
 // RuleConfig configures one rule.
 type RuleConfig struct {
-	// Name identifies the rule in decisions and metrics. Required, unique.
+	// Name identifies the rule in decisions and metrics. Required, unique, UTF-8.
 	Name string
 
 	// Rate is the rate r that a client may sustain. Required.
@@ -110,7 +111,7 @@ type RuleConfig struct {
 	Thousandths bool
 
 	// MaxWait is how long a request may wait for its units to fit, if it is made by
-	// [Rule.Wait] or [Limiter.WaitAll], instead of being denied. It is for buckets: at
+	// [Rule.Wait] or [Limiter.WaitAll], instead of being denied by this rule. It is for buckets: at
 	// the end of a window all who wait would come at once. A shadow rule makes nobody
 	// wait. 0 means that nobody waits; at most MaxMaxWait.
 	MaxWait time.Duration
@@ -136,7 +137,7 @@ type RuleConfig struct {
 
 	// KeyKind says what the keys of the rule are made of, in words of the
 	// caller's. Nodes exchange counts of a rule only where it agrees; see
-	// [Rule.Identity]. Optional.
+	// [Rule.Identity]. Optional, UTF-8.
 	KeyKind string
 
 	// MaxRate is the highest rate that [Rule.AtRate] gives a client. With it every request
@@ -224,6 +225,7 @@ func (c RuleConfig) withDefaults(bad *report) RuleConfig {
 	if c.Name == "" {
 		bad.add(c.Name, "Name", "every rule needs one", "is empty")
 	}
+	c.checkText(bad)
 	if c.Algorithm >= bucket.NumAlgorithms {
 		bad.add(c.Name, "Algorithm", "want LeakyBucket, TokenBucket, FixedWindow, SlidingWindow or SlidingLog", "%v is not known", c.Algorithm)
 	}
@@ -276,6 +278,16 @@ func (c RuleConfig) withDefaults(bad *report) RuleConfig {
 		bad.add(c.Name, "IPv6Prefix", "want 1 to 128", "/%d is out of range", c.IPv6Prefix)
 	}
 	return c
+}
+
+// checkText reports text by which [Load] could not find the rule again: JSON replaces bytes
+// that are not UTF-8.
+func (c *RuleConfig) checkText(bad *report) {
+	for _, t := range [...]struct{ field, text string }{{"Name", c.Name}, {"KeyKind", c.KeyKind}} {
+		if !utf8.ValidString(t.text) {
+			bad.add(c.Name, t.field, "encode it as UTF-8, or escape it as strconv.Quote does", "%q is not UTF-8", t.text)
+		}
+	}
 }
 
 // shape is the bucket of a rule whose settings are checked and complete.

@@ -140,7 +140,7 @@ func (r *Rule) screen(key Key, n uint64, now time.Duration, at stripe) Stage {
 		r.counts.record(at, StageSketch, true)
 		stage = StageSketch
 	}
-	if r.next.rule.Load() != nil {
+	if r.next.any.Load() {
 		r.tellNext(d, n, now)
 	}
 	if r.talkers != nil {

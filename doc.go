@@ -103,9 +103,9 @@
 // # Waiting
 //
 // A request that waits ([RuleConfig.MaxWait]) holds a place in this node's line for the
-// client and nothing else: no bucket is charged for it. When it is the first there and
-// its units fit, it goes through the pipeline as if it had been made at that moment, so P2
-// holds for when requests are admitted, with the proof below. C counts it only then.
+// client, and this rule has charged nothing for it. When it is the first there and its units
+// fit, it goes through the rule's pipeline as if it had been made at that moment, so P2 holds for
+// when requests are admitted, with the proof below.
 //
 // P1: a client within its limit never waits. One that conforms to (r, B + r·W), W being
 // MaxWait, is not denied by this node's bucket as long as it finds places
@@ -113,6 +113,13 @@
 // ahead, which are the client's own. Others can take all places in all; that denies only
 // what exceeds the client's own limit. With a shared store other nodes may take the units
 // that it waits for. The choice is argued in docs/decisions/0019-places-in-line.md.
+//
+// Of several rules ([Limiter.WaitAll]) each decides as if it were the only one, so both hold for
+// each by itself, however long another rule makes requests wait: a rule that a request fits
+// charges it when it comes, and gives its units back if another rule denies it in the end; and
+// time in another's line counts for nobody's W. C includes what waits for other rules
+// after it was charged, as what is in flight. No denial counts towards a ban for want of a
+// place or of a turn, or because the limit was lowered meanwhile.
 //
 // # Time
 //
@@ -244,7 +251,9 @@
 // With a shared store its clock weighs what the store admits. A window of this node's
 // leads it by J at most, so that by the store's clock θ·N·J/2P more may count. A log
 // says when, so its store has no r·J more either: requests that are sent N in each P and
-// bunch on their way by J can exceed it. P1 is for N in P + J there.
+// bunch on their way by J can exceed it. P1 is for N in P + J there. A store that has
+// been away is told of the units of the last P/2, of several nodes the most that one has:
+// in any P it admits N, unless it has lost what it had, and each node N in its place.
 //
 // A log is the times of the N latest units of each suspect, of 8 bytes each, and
 // [NewPlan] refuses a rule whose share of the memory holds those of fewer than 1024

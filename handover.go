@@ -5,7 +5,9 @@ import (
 	"time"
 	"weak"
 
+	"github.com/fastlimit/fastlimit/ban"
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/internal/chain"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -29,12 +31,43 @@ import (
 // client had come with what its new bucket held then; see
 // docs/decisions/0033-another-limit.md.
 
-// successor points to the rule that goes on with one, as long as somebody uses that.
+// successor leads to the rules that go on with one: to the next that is in use, and from that
+// to the one after it.
 type successor struct {
+	any  atomic.Bool // whether there has been one, for those who need not look
+	node *chain.Node[Rule, bansOnWay]
+}
+
+// bansOnWay says what becomes of a ban on the way from one rule to a later one, over rules
+// that are gone.
+type bansOnWay struct {
+	kept bool
+	max  time.Duration // no ban lasts longer
+}
+
+func joinBans(first, second *bansOnWay) *bansOnWay {
+	return &bansOnWay{first.kept && second.kept, min(first.max, second.max)}
+}
+
+func (r *Rule) beginChain() { r.next.node = chain.New(r, joinBans) }
+
+// follow has r go on with old instead of who did so far.
+func (r *Rule) follow(old *Rule) {
+	r.next.node.Follow(old.next.node, &bansOnWay{r.bans != nil && old.keepsBans(r), r.config.Ban.Max})
+	old.next.any.Store(true)
+}
+
+// weakRule is a rule for as long as somebody uses that.
+type weakRule struct {
 	rule atomic.Pointer[weak.Pointer[Rule]]
 }
 
-func (s *successor) load() *Rule {
+func (s *weakRule) store(r *Rule) {
+	next := weak.Make(r)
+	s.rule.Store(&next)
+}
+
+func (s *weakRule) load() *Rule {
 	if p := s.rule.Load(); p != nil {
 		return p.Value()
 	}
@@ -62,12 +95,7 @@ func (l *Limiter) takeOver() {
 func (r *Rule) takeOver(old *Rule) {
 	sameTable, sameBans := r.table.SameBuckets(&old.table), r.bans == old.bans
 	sameCells := r.sketch == nil || old.sketch != nil && r.cells.SameCells(&old.cells)
-	if sameTable && sameCells && sameBans {
-		old.next.rule.Store(nil)
-	} else {
-		next := weak.Make(r)
-		old.next.rule.Store(&next)
-	}
+	r.follow(old)
 	takes, highest := r.shape.Takes(&old.shape), uint64(0)
 	switch {
 	case sameTable:
@@ -84,6 +112,9 @@ func (r *Rule) takeOver(old *Rule) {
 	}
 	if !sameBans && r.tier == 0 {
 		r.takeOverBans(old)
+	}
+	if old.lines != nil {
+		old.lines.goOn(r)
 	}
 }
 
@@ -115,13 +146,28 @@ func (r *Rule) carry(old *Rule, oldNow, now time.Duration) bucket.Carry {
 // who go on with r.
 func (r *Rule) tellNext(d sketch.Digest, n uint64, now time.Duration) {
 	for was := r; ; {
-		next := was.next.load()
+		next, _ := was.next.node.Next()
 		if next == nil {
 			return
 		}
 		if next.sketch != nil && (was.sketch == nil || !next.cells.SameCells(&was.cells)) {
 			units := (n*uint64(next.scale) + uint64(r.scale) - 1) / uint64(r.scale)
 			next.sketch.Add(d, next.sketchTicks(now), next.shape.Cost(units))
+		}
+		was = next
+	}
+}
+
+// tellBan begins a ban of r's with those who go on with r, as if it had begun before them.
+func (r *Rule) tellBan(b *ban.Ban, now time.Duration) {
+	left := b.Left
+	for was := r; ; {
+		next, way := was.next.node.Next()
+		if next == nil || !way.kept {
+			return
+		}
+		if left = min(left, way.max); next.bans != was.bans {
+			next.bans.Impose(&next.config.Ban, b.Digest, now, left, b.Times, []byte(b.Name))
 		}
 		was = next
 	}

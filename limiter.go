@@ -3,6 +3,7 @@ package fastlimit
 import (
 	"crypto/rand"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -69,12 +70,12 @@ func newLimiter(plan *Plan, c *Config, old *Limiter) (*Limiter, error) {
 		l.clock = &core.clock
 		l.clock.startMachine()
 	}
-	end := endOf(plan.Rules)
+	end, windows := endOf(plan.Rules)
 	now := l.clock.elapsed()
 	if now > end.at {
 		return nil, &FieldError{Package: "fastlimit", Field: "Clock", Problem: fmt.Sprintf("at %v, which is longer than %s", now, end.rule), Fix: "set it to the time since a recent start, not since 1970"}
 	}
-	l.clock.endBy(end)
+	l.clock.endBy(end, windows)
 	if err := l.setFilter(old, &core.filter, now); err != nil {
 		return nil, err
 	}
@@ -82,6 +83,9 @@ func newLimiter(plan *Plan, c *Config, old *Limiter) (*Limiter, error) {
 		l.clock.startWall(wallGuess)
 	} else {
 		l.clock.startWall(wallClock)
+	}
+	if wall := l.clock.wallAt(now); l.clock.wall.beyond(wall) {
+		return nil, &FieldError{Package: "fastlimit", Field: "Clock", Problem: fmt.Sprintf("the wall time is 1970 and %v, which is longer than %s", wall, windows.rule), Fix: "set the machine's clock, or give the rule a period of 2.2 s or more"}
 	}
 	l.rules = make([]*Rule, 0, len(plan.Rules))
 	for i := range plan.Rules {
@@ -123,7 +127,18 @@ func (l *Limiter) Now() time.Duration {
 // four years, for a rate such as 65,533/s, and the 292 years of a
 // [time.Duration], for most. A [ManualClock] cannot be set beyond it, and a
 // limiter that has run for so long panics.
-func (l *Limiter) LastTime() time.Duration { return l.clock.end.Load().at }
+//
+// Fixed windows of less than 2.2 s are counted until a wall time, that of a second until
+// 2106-02-07 06:28:16 UTC. A machine's or store's clock that is later is not followed, and New
+// refuses to begin by it.
+func (l *Limiter) LastTime() time.Duration {
+	at, windows := l.clock.end.Load().at, l.clock.wall.end.Load().at
+	if windows == math.MaxInt64 {
+		return at
+	}
+	now := l.clock.elapsed()
+	return min(at, windows-(l.clock.wallAt(now)-now))
+}
 
 // Advance does the work that is due, so that no request has to. Call it every
 // second or so; a limiter without it works the same.
@@ -160,6 +175,7 @@ func (l *Limiter) checkMade() {
 func newRule(l *Limiter, i int, c *Config, old *Rule) (*Rule, error) {
 	rp := &l.plan.Rules[i]
 	r := &Rule{limiter: l, index: i, config: rp.Config, cost: rp.Config.Cost, scale: uint32(rp.Config.CostScale()), enforced: rp.Config.Mode == Enforce, epoch: rp.epoch()}
+	r.beginChain()
 	r.namer = namer{r.config.Name, uint8(r.config.IPv4Prefix), uint8(r.config.IPv6Prefix)}
 	r.setPrefixes()
 	if rp.Filter {

@@ -137,7 +137,7 @@ func (s *loading) begin(now func() machine.Instant) error {
 		return err
 	}
 	// Half of what is left is for the next process, which saves it again.
-	if end := endOf(plan.Rules); s.head.Now > end.at/2 || age > end.at/2-s.head.Now {
+	if end, _ := endOf(plan.Rules); s.head.Now > end.at/2 || age > end.at/2-s.head.Now {
 		return fmt.Errorf("%w: %v and %v, and %s", ErrStateTooOld, s.head.Now, age, end.rule)
 	}
 	if s.limiter, err = newLimiter(plan, c, nil); err != nil {

@@ -10,7 +10,9 @@ import (
 // It is for a process that was started beside another one, and gets that one's state when it has
 // ended. from is a limiter of the same Secret, or the error says so; it needs no clock, sizes or
 // limits of this one, as the time that each of them has is taken to be the same moment, and
-// units stay as by [Limiter.With]. It must not decide anything any more.
+// units stay as by [Limiter.With]. Only windows begin by the wall time of each. What from has
+// counted in one that has not begun by l's, since its clock was ahead, is forgiven. from must not
+// decide anything any more.
 //
 // By maximum, since both may have begun from the same state: what a client was admitted by one
 // of them after that is not added to what it was by the other. So nobody is denied who was not

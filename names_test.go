@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/fastlimit/fastlimit/bucket/memstore"
 )
@@ -61,7 +62,7 @@ func TestStoredNamesDiffer(t *testing.T) {
 	}
 	config, taken := Config{}, map[string]bool{"": true}
 	for len(config.Rules) < 100 {
-		if name := text(5); !taken[name] {
+		if name := text(5); !taken[name] && utf8.ValidString(name) {
 			taken[name] = true
 			config.Rules = append(config.Rules, rule(name, 1, time.Second, 1))
 		}

@@ -36,7 +36,7 @@ func TestSandwichUnderPressure(t *testing.T) {
 				t.Parallel()
 				steps := int(312_500 * *sandwichScale)
 				if raceEnabled {
-					steps /= 20
+					steps /= 6
 				}
 				rng := rand.New(rand.NewPCG(uint64(i), 99))
 				clients := tt.sets * 4 * tt.percent / 100

@@ -21,7 +21,7 @@ func TestLoadedDecidesAlike(t *testing.T) {
 		}
 		steps := int(float64(c.steps) * *sandwichScale / 60)
 		if raceEnabled {
-			steps /= 20
+			steps /= 6
 		}
 		total += steps
 		t.Run(c.name, func(t *testing.T) {

@@ -164,7 +164,7 @@ func TestSandwichAcrossRestarts(t *testing.T) {
 	for i, c := range sandwichCases() {
 		steps := int(float64(c.steps) * *sandwichScale / 60)
 		if raceEnabled {
-			steps /= 20
+			steps /= 6
 		}
 		rng := rand.New(rand.NewPCG(uint64(i), 45))
 		for left := steps; left > 0; {

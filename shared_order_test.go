@@ -3,7 +3,6 @@ package fastlimit
 import (
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,13 +15,7 @@ import (
 func TestStoreLearnsAfterOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlowStore(t)
-		var down atomic.Bool
-		s.err = func() error {
-			if down.Load() {
-				return errStore
-			}
-			return nil
-		}
+		down := s.outage()
 		cfg := strictRule("a", 1, time.Hour, 10)
 		a, b := sharedLimiter(t, s, cfg).rules[0], sharedLimiter(t, s, cfg).rules[0]
 		take := func(r *Rule, n uint64) Decision { return r.Take(t.Context(), r.BytesKey([]byte("x")), n) }

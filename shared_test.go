@@ -42,6 +42,18 @@ func newSlowStore(t *testing.T) *slowStore {
 	return s
 }
 
+// outage is a switch: while it is on, the store fails.
+func (s *slowStore) outage() *atomic.Bool {
+	var down atomic.Bool
+	s.err = func() error {
+		if down.Load() {
+			return errStore
+		}
+		return nil
+	}
+	return &down
+}
+
 // sibling is another node's way to the same store.
 func (s *slowStore) sibling() *slowStore {
 	zero := func() time.Duration { return 0 }
@@ -334,13 +346,7 @@ func TestStoreForgets(t *testing.T) {
 func TestOutageKeepsTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlowStore(t)
-		down := atomic.Bool{}
-		s.err = func() error {
-			if down.Load() {
-				return errStore
-			}
-			return nil
-		}
+		down := s.outage()
 		r := sharedLimiter(t, s, strictRule("a", 1, time.Hour, 10)).rules[0]
 		key := r.BytesKey([]byte("x"))
 		var stages []Stage

@@ -48,7 +48,7 @@ func floodStore(t *testing.T, c RuleConfig) {
 		if r.Take(t.Context(), r.BytesKey([]byte("x")), 1).Allowed {
 			admitted++
 		}
-		time.Sleep(50 * time.Microsecond)
+		time.Sleep(max(50*time.Microsecond, c.Rate.Per/20_000))
 	}
 	if asked := s.takes.Load(); asked > 3*int64(admitted)+100 || admitted < 100 {
 		t.Errorf("%d operations for %d units", asked, admitted)

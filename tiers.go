@@ -203,6 +203,7 @@ func (r *Rule) newTier(i int, tp *RulePlan, c *Config, old *Rule) (*Rule, error)
 		index: r.index, tier: i + 1, base: r, cost: r.cost, scale: r.scale, config: tp.Config, epoch: r.epoch, namer: r.namer,
 	}
 	t.direct = r.direct
+	t.beginChain()
 	if old != nil {
 		err := t.adoptBuckets(old, tp, c, &r.table)
 		t.beginLines(old)

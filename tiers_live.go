@@ -63,11 +63,11 @@ func (r *Rule) newLiveTier(t Tier, old *Rule) (*Rule, error) {
 	if i >= MaxTiers {
 		return nil, &FieldError{Package: "fastlimit", Rule: r.config.Name, Field: "Tiers[0]", Problem: fmt.Sprintf("the rule has %d other limits", i), Fix: "have more clients share a rate and burst"}
 	}
-	end := endOf([]RulePlan{*tp})
+	end, windows := endOf([]RulePlan{*tp})
 	if at := r.clock.elapsed(); at > end.at {
 		return nil, &FieldError{Package: "fastlimit", Rule: r.config.Name, Field: "Tiers[0].Rate", Problem: fmt.Sprintf("this process has run for %v, which is longer than %s", at, end.rule), Fix: "write fewer digits, or restart"}
 	}
-	r.clock.endBy(end)
+	r.clock.endBy(end, windows)
 	c := r.storeConfig()
 	tier, err := r.newTier(i, tp, &c, old)
 	if err != nil {

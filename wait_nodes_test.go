@@ -2,6 +2,8 @@ package fastlimit
 
 import (
 	"context"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,35 +21,48 @@ func twoNodes(t *testing.T, store bucket.Store, rules ...RuleConfig) (nodes [2]*
 	return nodes
 }
 
-// What a store has charged for one rule is given back as soon as the next one makes the
-// request wait, because another node was there first: nothing is charged while it waits.
+// What a store has charged for one rule stays so while another one makes the request wait,
+// because another node was there first, and is given back if it leaves.
 func TestWaitAllGivesBack(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New(memstore.Config{})
-		defer func() { _ = store.Close(context.Background()) }()
-		a := waitRule("a", 1, 1, time.Hour)
-		a.Rate.Per = time.Minute
-		nodes := twoNodes(t, store, a, waitRule("b", 1, 1, time.Hour))
-		p := newParty()
-		waitAlls(t, nodes[1], p, 0, 1)
-		waitAlls(t, nodes[0], p, 1, 0, 1)
-		if s := nodes[0].rules[1].WaitStats(); s.Waiting != 1 {
-			t.Fatalf("%+v, want one waiting", s)
-		}
-		time.Sleep(100 * time.Millisecond)
-		waitAlls(t, nodes[1], p, 2, 0) // what 1 needs when its turn comes
-		p.wg.Wait()
-		want := []time.Duration{0, 100 * time.Millisecond, time.Minute + 100*time.Millisecond}
-		for i, guest := range []int{0, 2, 1} {
-			if len(p.in) != 3 || p.in[i] != guest || (p.at[i]-want[i]).Abs() > 5*time.Millisecond {
-				t.Fatalf("in %v at %v, want [0 2 1] at %v", p.in, p.at, want)
+	for _, leaves := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			store := memstore.New(memstore.Config{})
+			defer func() { _ = store.Close(context.Background()) }()
+			a := waitRule("a", 1, 1, time.Hour)
+			a.Rate.Per = time.Minute
+			nodes := twoNodes(t, store, a, waitRule("b", 1, 1, time.Hour))
+			p := newParty()
+			waitAlls(t, nodes[1], p, 0, 1)
+			ctx, leave := context.WithCancel(t.Context())
+			p.ask(1, func() Decision {
+				r, b := nodes[0].rules[0], nodes[0].rules[1]
+				d, _ := nodes[0].WaitAll(ctx, []Charge{{r, r.BytesKey([]byte("a")), 1}, {b, b.BytesKey([]byte("a")), 1}})
+				return d
+			})
+			if s := nodes[0].rules[1].WaitStats(); s.Waiting != 1 {
+				t.Fatalf("%+v, want one waiting", s)
 			}
-		}
-		if n := nodes[0].rules[1].Stats().Denied; n != [stageCount]uint64{} {
-			t.Errorf("%v: one that waits is not denied", n)
-		}
-	})
+			time.Sleep(100 * time.Millisecond)
+			in, at := []int{0, 1, 2}, []time.Duration{0, time.Second, time.Minute}
+			if leaves {
+				leave()
+				synctest.Wait()
+				in, at = []int{0, 2}, []time.Duration{0, 100 * time.Millisecond}
+			}
+			waitAlls(t, nodes[1], p, 2, 0)
+			p.wg.Wait()
+			leave()
+			for i := range in {
+				if len(p.in) != len(in) || p.in[i] != in[i] || (p.at[i]-at[i]).Abs() > 5*time.Millisecond {
+					t.Fatalf("in %v at %v, want %v at %v", p.in, p.at, in, at)
+				}
+			}
+			if n := nodes[0].rules[1].Stats().Denied[StageTable]; n != 0 {
+				t.Errorf("%d: one that waits is not denied", n)
+			}
+		})
+	}
 }
 
 // Other nodes may be faster. Then the first in line is denied as soon as its units cannot fit
@@ -111,6 +126,34 @@ func TestLetGoKnowsWhen(t *testing.T) {
 		p.wg.Wait()
 		if d := p.out[1]; (d.RetryAfter - time.Second).Abs() > time.Microsecond {
 			t.Errorf("%+v, want to retry in 1 s", d)
+		}
+	})
+}
+
+// Who is denied only because the store was slow for the one ahead is not banned for it.
+func TestNoBanForWantOfATurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newSlowStore(t)
+		defer func() { _ = store.Close(context.Background()) }()
+		var slow atomic.Bool
+		store.delay = func() time.Duration {
+			if slow.Load() {
+				return 120 * time.Millisecond
+			}
+			return 0
+		}
+		rule := waitRule("a", 10, 1, 155*time.Millisecond)
+		rule.Ban = BanPolicy{After: 1, For: time.Minute}
+		r := waiting(t, Config{Rules: []RuleConfig{rule}, Store: store, StoreTimeout: 150 * time.Millisecond}).rules[0]
+		p := newParty()
+		for i := range 4 { // the store's bucket holds two and a half: 2 has its turn after 50 ms, 3 after 150
+			p.ask(i, func() Decision { return r.Wait(t.Context(), r.BytesKey([]byte("a")), 1) })
+		}
+		slow.Store(true)
+		p.wg.Wait()
+		if d := p.out[3]; !slices.Equal(p.in, []int{0, 1, 2}) || d.Stage != StageTable || r.Stats().Bans > 0 {
+			t.Errorf("in %v at %v, out %+v, %d bans", p.in, p.at, p.out, r.Stats().Bans)
 		}
 	})
 }

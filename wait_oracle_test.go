@@ -142,28 +142,37 @@ type answered struct {
 	Decision
 }
 
-// host plays the guests by real waiting, in the time of a bubble, at the limits that they
-// come by.
-func host(t *testing.T, all []guest, limits ...*Rule) []answered {
-	out, start := make([]answered, len(all)), time.Now()
+// comeAndGo has n requests come and leave at their times in µs, in the time of a bubble; left < 0:
+// it stays. It returns what became of each, and when.
+func comeAndGo(t *testing.T, n int, times func(i int) (came, left int64), ask func(ctx context.Context, i int) Decision) []answered {
+	out, start := make([]answered, n), time.Now()
 	p := newParty()
-	for i, g := range all {
+	for i := range n {
+		came, left := times(i)
 		p.wg.Go(func() {
-			time.Sleep(time.Duration(g.came)*time.Microsecond - time.Since(start))
+			time.Sleep(time.Duration(came)*time.Microsecond - time.Since(start))
 			ctx := t.Context()
-			if g.left >= 0 {
+			if left >= 0 {
 				var cancel context.CancelFunc
 				// Half a µs later, so that it is clear who is first.
-				ctx, cancel = context.WithTimeout(ctx, time.Duration(g.left-g.came)*time.Microsecond+500*time.Nanosecond)
+				ctx, cancel = context.WithTimeout(ctx, time.Duration(left-came)*time.Microsecond+500*time.Nanosecond)
 				defer cancel()
 			}
-			r := limits[g.by]
-			d := r.Wait(ctx, r.BytesKey(fmt.Append(nil, g.key)), uint64(g.cost))
+			d := ask(ctx, i)
 			out[i] = answered{int64(time.Since(start) / time.Microsecond), d}
 		})
 	}
 	p.wg.Wait()
 	return out
+}
+
+// host plays the guests by real waiting, at the limits that they come by.
+func host(t *testing.T, all []guest, limits ...*Rule) []answered {
+	return comeAndGo(t, len(all), func(i int) (came, left int64) { return all[i].came, all[i].left }, func(ctx context.Context, i int) Decision {
+		g := &all[i]
+		r := limits[g.by]
+		return r.Wait(ctx, r.BytesKey(fmt.Append(nil, g.key)), uint64(g.cost))
+	})
 }
 
 // Everyone is let in exactly when the oracle says, and nobody else is, whatever others

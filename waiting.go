@@ -2,6 +2,7 @@ package fastlimit
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math/bits"
 	"sync"
@@ -12,7 +13,8 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// WaitLimits bounds how many requests wait at a time ([RuleConfig.MaxWait]).
+// WaitLimits bounds how many requests wait at a time ([RuleConfig.MaxWait]), counted once by
+// each rule that lets them.
 type WaitLimits struct {
 	// PerKey is the most that wait for one client of a rule, at most MaxWaiters. 0
 	// means DefaultWaitersPerKey.
@@ -62,8 +64,10 @@ func newWaiters() *waiters { return &waiters{end: make(chan struct{})} }
 // and of each client at most one request of those that wait is anywhere but here.
 type lines struct {
 	*waitCounts              // of the rule, its tiers included
+	all         *waiters     // of the limiter
 	unit        uint64       // [bucket.Shape.StoredUnit] of the ticks in all of these: a rule with other ones may go on with them
 	taken       atomic.Int64 // places in all of these: 0 spares the look into a shard
+	heir        weakRule     // whom all who wait ask, whichever rule they came by
 	shards      []lineShard  // a power of two; immutable
 }
 
@@ -77,8 +81,8 @@ type waitCounts struct {
 // many (TestTierMemory).
 const ruleShards, tierShards = 64, 4
 
-func newLines(counts *waitCounts, shape *bucket.Shape, shards int) *lines {
-	return &lines{waitCounts: counts, unit: shape.StoredUnit(), shards: make([]lineShard, shards)}
+func (r *Rule) newLines(counts *waitCounts, shards int) *lines {
+	return &lines{waitCounts: counts, all: r.limiter.waiters, unit: r.shape.StoredUnit(), shards: make([]lineShard, shards)}
 }
 
 // lineShard is a part of the lines, in a cache line of its own.
@@ -97,20 +101,42 @@ type waitLine struct {
 
 // place is one place in a line.
 type place struct {
-	turn       chan struct{} // receives once, when the place is the first; buffered: 1
+	lines      *lines
 	digest     sketch.Digest
-	cost       uint64 // ticks, as of lines.unit
-	prev, next *place // guarded by the shard
+	cost       uint64        // ticks, as of lines.unit
+	prev, next *place        // guarded by the shard
+	first      atomic.Bool   // nobody is ahead; set once
+	wake       chan struct{} // of the request; buffered: 1
+
+	// Of the goroutine that waits.
+	charge   int
+	deadline time.Duration
+	due      time.Duration // when to ask next, of the first, or to give up
+	asked    bool          // as the first
+	moved    bool          // asks an heir
+}
+
+// call wakes the request, which looks at all of its places.
+func (p *place) call() {
+	select {
+	case p.wake <- struct{}{}:
+	default: // it has been called, and has not looked yet
+	}
+}
+
+// setFirst tells the request that it is its turn. The shard is locked.
+func (p *place) setFirst() {
+	p.first.Store(true)
+	p.call()
 }
 
 func (s *lines) shard(d sketch.Digest) *lineShard {
 	return &s.shards[int(d.Pos>>8)&(len(s.shards)-1)]
 }
 
-// ahead returns the ticks that those who wait for the bucket of d ask for, and whether
-// there are any.
-func (r *Rule) ahead(d sketch.Digest) (ticks uint64, any bool) {
-	s := r.lines
+// ahead returns the ticks that those ask for who wait in lines for the bucket of d, and
+// whether there are any.
+func (r *Rule) ahead(s *lines, d sketch.Digest) (ticks uint64, any bool) {
 	if s.taken.Load() == 0 {
 		return 0, false
 	}
@@ -144,8 +170,9 @@ const (
 )
 
 // join makes a place at the end of the line of d, for a request that costs so many ticks,
-// if it will be its turn by the deadline. It returns how long the wait is going to be.
-func (r *Rule) join(d sketch.Digest, cost uint64, now, deadline time.Duration) (p *place, wait time.Duration, no noPlace) {
+// if it will be its turn by the deadline. It returns how long the wait is going to be. wake is
+// that of the request's other places, or nil.
+func (r *Rule) join(wake chan struct{}, d sketch.Digest, cost uint64, now, deadline time.Duration) (p *place, wait time.Duration, no noPlace) {
 	s, l := r.lines, r.limiter
 	sh := s.shard(d)
 	sh.mu.Lock()
@@ -163,14 +190,17 @@ func (r *Rule) join(d sketch.Digest, cost uint64, now, deadline time.Duration) (
 	case q != nil && q.places >= l.waitLimits.PerKey || !l.waiters.take(l.waitLimits.Total):
 		return nil, wait, allTaken
 	}
-	p = &place{turn: make(chan struct{}, 1), digest: d, cost: scaleUp(cost, r.shape.StoredUnit(), s.unit)}
+	if wake == nil {
+		wake = make(chan struct{}, 1)
+	}
+	p = &place{lines: s, wake: wake, digest: d, cost: scaleUp(cost, r.shape.StoredUnit(), s.unit), deadline: deadline, due: deadline + waitSlack}
 	if q == nil {
 		q = &waitLine{first: p}
 		if sh.m == nil {
 			sh.m = map[sketch.Digest]*waitLine{}
 		}
 		sh.m[d] = q
-		p.turn <- struct{}{}
+		p.setFirst()
 	} else {
 		q.last.next, p.prev = p, q.last
 	}
@@ -183,8 +213,7 @@ func (r *Rule) join(d sketch.Digest, cost uint64, now, deadline time.Duration) (
 }
 
 // leave gives the place up, and the turn to the next if it was the first.
-func (r *Rule) leave(p *place) {
-	s := r.lines
+func (s *lines) leave(p *place) {
 	sh := s.shard(p.digest)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -192,7 +221,7 @@ func (r *Rule) leave(p *place) {
 	if p.prev != nil {
 		p.prev.next = p.next
 	} else if q.first = p.next; p.next != nil {
-		p.next.turn <- struct{}{}
+		p.next.setFirst()
 	}
 	if p.next != nil {
 		p.next.prev = p.prev
@@ -206,7 +235,29 @@ func (r *Rule) leave(p *place) {
 	}
 	s.taken.Add(-1)
 	s.waiting.Add(-1)
-	r.limiter.waiters.places.Add(-1)
+	s.all.places.Add(-1)
+}
+
+// goOn has all who wait, or come yet, ask r from now on, which goes on with their rule.
+func (s *lines) goOn(r *Rule) {
+	s.heir.store(r)
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.mu.Lock()
+		for _, q := range sh.m {
+			q.first.call()
+		}
+		sh.mu.Unlock()
+	}
+}
+
+// countDenied counts one that has waited, and in the end is denied or has left.
+func (s *lines) countDenied(ctx context.Context) {
+	if ctx.Err() != nil {
+		s.left.Add(1)
+	} else {
+		s.denied.Add(1)
+	}
 }
 
 // take takes one place of so many, if one is free.
@@ -299,8 +350,8 @@ func (r *Rule) beginLines(old *Rule) {
 	case old != nil && old.lines != nil:
 		r.lines = old.lines
 	case r.base != nil:
-		r.lines = newLines(r.base.lines.waitCounts, &r.shape, tierShards)
+		r.lines = r.newLines(r.base.lines.waitCounts, tierShards)
 	default:
-		r.lines = newLines(new(waitCounts), &r.shape, ruleShards)
+		r.lines = r.newLines(new(waitCounts), ruleShards)
 	}
 }

@@ -7,21 +7,46 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 )
 
-// try is takeAll for a request that may wait. held tells that it is denied only for now:
-// then nothing is charged, and the denial is not counted.
-func (w *attempt) try(ctx context.Context, now time.Duration) (d Decision, by int, held bool) {
-	var over chargeSet
+// attempt is a request that may wait. Each of its rules decides on it as if it were the only
+// one: when the request comes, or when its turn comes in that rule's line. It is admitted
+// when all have admitted it. When one denies it, all others get back what they have charged.
+type attempt struct {
+	limiter *Limiter
+	charges []Charge
+	at      stripe
+	came    time.Duration
+
+	in               *stands   // where it waits; nil: nowhere yet
+	taken, takenHere chargeSet // as of takeAll
+
+	// The decision so far: the admission by the last charge, or the denial.
+	d  Decision
+	by int
+}
+
+// stands are the places of a request, of each charge at most one. Behind a pointer, as else
+// charges would escape.
+type stands struct {
+	places []*place
+	wake   chan struct{} // of all of them
+}
+
+// waits reports whether the request has a place.
+func (w *attempt) waits() bool { return w.in != nil && len(w.in.places) > 0 }
+
+// come is the request's way to where it waits, or to a decision. All tables come first, by
+// reading, then the lines, so that a flood that finds no place charges nothing.
+func (w *attempt) come(ctx context.Context, now time.Duration) (denied bool) {
+	var over, lined chargeSet // the charges that are denied; those of them that wait
 	if w.limiter.bans {
-		if d, by = w.limiter.checkBans(w.charges, now, w.at, &over); by >= 0 {
-			return d, by, false
+		if d, by := w.limiter.checkBans(w.charges, now, w.at, &over); by >= 0 {
+			return w.deny(d, by, now)
 		}
 	}
 	banned := over
-	if d, by, held = w.look(now, &over); held {
-		return d, by, true
-	}
+	d, by, held := w.look(now, &over, &lined)
 	for i := range w.charges {
-		if !over.has(i) || banned.has(i) {
+		if !over.has(i) || banned.has(i) || held && lined.has(i) {
 			continue
 		}
 		// A rule that lets requests wait has not denied one that another rule denies.
@@ -30,16 +55,39 @@ func (w *attempt) try(ctx context.Context, now time.Duration) (d Decision, by in
 			d, by = v, i
 		}
 	}
-	if by >= 0 {
-		return d, by, false
+	if by >= 0 && !held {
+		return w.deny(d, by, now)
 	}
-	return w.charge(ctx, now, &over)
+	if held && !w.join(by, now) {
+		return true
+	}
+	for i := range w.charges {
+		if lined.has(i) && i != by && !w.join(i, now) {
+			return true
+		}
+	}
+	for i := range w.charges {
+		r := w.charges[i].Rule
+		if over.has(i) || w.charges[i].Cost == 0 {
+			continue
+		}
+		v, held := w.ask(ctx, i, now, r.lines != nil)
+		switch {
+		case v.Allowed || !r.enforced:
+		case !held:
+			return w.deny(v, i, now)
+		case !w.join(i, now):
+			return true
+		}
+	}
+	return false
 }
 
 // look is checkTables: by reading, and behind those who wait already. It adds to over the
-// charges that are denied. If all enforced ones of these hold the request, it is held by
-// the one that does for the longest time; else it is denied by that one of them all.
-func (w *attempt) look(now time.Duration, over *chargeSet) (worst Decision, by int, held bool) {
+// charges that are denied, and to lined those of rules that let the request wait. If
+// all enforced ones do, it is held, by the one that does for the longest time; else it is denied by that one
+// of them all.
+func (w *attempt) look(now time.Duration, over, lined *chargeSet) (worst Decision, by int, held bool) {
 	by, held = -1, true
 	for i := range w.charges {
 		c := &w.charges[i]
@@ -47,7 +95,7 @@ func (w *attempt) look(now time.Duration, over *chargeSet) (worst Decision, by i
 			continue
 		}
 		d, denied := c.known(now)
-		if c.Rule.lines != nil && i != w.in && c.Cost > 0 {
+		if c.Rule.lines != nil && c.Cost > 0 {
 			d, denied = c.behind(d, denied, now)
 		}
 		if !denied {
@@ -57,7 +105,11 @@ func (w *attempt) look(now time.Duration, over *chargeSet) (worst Decision, by i
 		if !c.Rule.enforced {
 			continue
 		}
-		held = held && c.Rule.holds(c, &d)
+		if c.Rule.lines != nil && c.holds(&d) {
+			lined.add(i)
+		} else {
+			held = false
+		}
 		if by < 0 || d.RetryAfter > worst.RetryAfter {
 			worst, by = d, i
 		}
@@ -83,7 +135,7 @@ func (c *Charge) known(now time.Duration) (d Decision, denied bool) {
 // behind is the denial d, if there is one, for a request that has to get in line.
 func (c *Charge) behind(d Decision, denied bool, now time.Duration) (Decision, bool) {
 	r, digest := c.Rule, c.Key.digest()
-	ahead, any := r.ahead(digest)
+	ahead, any := r.ahead(r.lines, digest)
 	if !any {
 		return d, denied
 	}
@@ -96,49 +148,61 @@ func (c *Charge) behind(d Decision, denied bool, now time.Duration) (Decision, b
 	return d, true
 }
 
-// holds reports whether the rule lets a request wait that it denies for now. What
-// [FailClosed] denies does not wait: nobody knows until when.
-func (r *Rule) holds(c *Charge, d *Decision) bool {
-	return r.lines != nil && c.Cost > 0 && d.RetryAfter != bucket.Never && !(d.Degraded && r.config.OnFailure == FailClosed)
+// holds reports whether a request may wait that the rule denies for now. What
+// [FailClosed] denies does not: nobody knows until when.
+func (c *Charge) holds(d *Decision) bool {
+	return c.Cost > 0 && d.RetryAfter != bucket.Never && !(d.Degraded && c.Rule.config.OnFailure == FailClosed)
 }
 
-// charge is the second half of takeAll.
-func (w *attempt) charge(ctx context.Context, now time.Duration, over *chargeSet) (d Decision, by int, held bool) {
-	d, by = admitUnchecked(StageFilter), -1
-	var taken, takenHere chargeSet
-	for i := range w.charges {
-		c := &w.charges[i]
-		if over.has(i) || c.Cost == 0 {
-			continue
-		}
-		v := admitUnchecked(c.Rule.screen(c.Key, c.Cost, now, w.at))
-		if v.Stage == StageExact {
-			v = c.exact(ctx, now)
-			held = !v.Allowed && c.Rule.enforced && ctx.Err() == nil && c.Rule.holds(c, &v)
-			if !held && !v.Allowed && c.Rule.bans != nil {
-				v = c.Rule.convictExact(c.Key, v, now)
-			}
-			if !held {
-				c.Rule.counts.record(w.at, v.Stage, v.Allowed)
-			}
-		}
-		switch {
-		case !v.Allowed:
-		case v.Stage == StageExact:
-			taken.add(i)
-		case v.Stage == StageFallback && c.Rule.config.OnFailure == FailLocal:
-			takenHere.add(i) // FailOpen charges nobody
-		}
-		if !c.Rule.enforced {
-			continue
-		}
-		if !v.Allowed {
-			w.limiter.refund(w.charges[:i], &taken, &takenHere, now)
-			return v, i, held
-		}
-		d, by = v, i
+// join gets the request a place in the line of charge i, or has it denied.
+func (w *attempt) join(i int, now time.Duration) bool {
+	var wake chan struct{}
+	if w.in != nil {
+		wake = w.in.wake
 	}
-	return d, by, false
+	c := &w.charges[i]
+	p, wait, no := c.Rule.join(wake, c.Key.digest(), c.Rule.shape.Cost(c.Cost), now, w.came+c.Rule.config.MaxWait)
+	if no != gotPlace {
+		if no == allTaken {
+			c.Rule.lines.refused.Add(1)
+		}
+		w.denyFor(i, now, wait, no == tooLong)
+		return false
+	}
+	if p.charge = i; w.in == nil {
+		w.in = &stands{wake: p.wake}
+	}
+	w.in.places = append(w.in.places, p)
+	return true
+}
+
+// ask is the second half of takeAll for one charge. held tells that it is denied only for now,
+// where it may wait: then nothing is charged, and the denial is not counted.
+func (w *attempt) ask(ctx context.Context, i int, now time.Duration, mayWait bool) (v Decision, held bool) {
+	c := &w.charges[i]
+	v = admitUnchecked(c.Rule.screen(c.Key, c.Cost, now, w.at))
+	if v.Stage == StageExact {
+		v = c.exact(ctx, now)
+		held = !v.Allowed && mayWait && c.Rule.enforced && ctx.Err() == nil && c.holds(&v)
+		if !held && !v.Allowed && c.Rule.bans != nil {
+			v = c.Rule.convictExact(c.Key, v, now)
+		}
+		if !held {
+			c.Rule.counts.record(w.at, v.Stage, v.Allowed)
+		}
+	}
+	switch {
+	case !v.Allowed:
+		return v, held
+	case v.Stage == StageExact:
+		w.taken.add(i)
+	case v.Stage == StageFallback && c.Rule.config.OnFailure == FailLocal:
+		w.takenHere.add(i) // FailOpen charges nobody
+	}
+	if c.Rule.enforced && i > w.by {
+		w.d, w.by = v, i
+	}
+	return v, false
 }
 
 // exact is [Rule.exact] without its count.
@@ -150,4 +214,59 @@ func (c *Charge) exact(ctx context.Context, now time.Duration) (d Decision) {
 	}
 	d, _ = r.shared.take(ctx, c.Key, claim{cost, 1, now + r.shared.timeout, r.config.OnFailure})
 	return d
+}
+
+// deny ends the request with a denial that is recorded, and gives back what the other charges
+// have taken. It returns true.
+func (w *attempt) deny(d Decision, by int, now time.Duration) bool {
+	w.d, w.by = d, by
+	w.limiter.refund(w.charges, &w.taken, &w.takenHere, now)
+	return true
+}
+
+// denyFor is deny by the line of charge i, where its units would fit after wait; 0 means that
+// nobody has looked. It counts towards a ban if asked to: what is for want of places, or of a
+// turn, or because nobody waits any more, is not by the client's own units alone.
+func (w *attempt) denyFor(i int, now, wait time.Duration, counts bool) bool {
+	c := &w.charges[i]
+	r, digest, cost := c.Rule, c.Key.digest(), c.Rule.shape.Cost(c.Cost)
+	if wait == 0 {
+		wait = max(r.until(digest, w.ahead(i), cost, now), time.Microsecond)
+	}
+	d := r.decision(StageTable, false, r.table.Lookup(digest), now, cost)
+	d.RetryAfter = wait
+	if wait != bucket.Never {
+		d.Remaining = min(d.Remaining, r.below(c.Cost))
+	}
+	if v, begun := w.record(i, now, counts); begun {
+		d = v
+	}
+	return w.deny(d, i, now)
+}
+
+// ahead is what others ask for in the line of charge i, in ticks of its rule.
+func (w *attempt) ahead(i int) uint64 {
+	c := &w.charges[i]
+	if w.in != nil {
+		for _, p := range w.in.places {
+			if p.charge == i {
+				ahead, _ := c.Rule.ahead(p.lines, p.digest)
+				return ahead - min(ahead, c.Rule.shape.Cost(c.Cost))
+			}
+		}
+	}
+	ahead, _ := c.Rule.ahead(c.Rule.lines, c.Key.digest())
+	return ahead
+}
+
+// record records a denial by this node's table, and counts it towards a ban if asked to. It
+// returns the decision if a ban has begun with it.
+func (w *attempt) record(i int, now time.Duration, counts bool) (v Decision, begun bool) {
+	c := &w.charges[i]
+	v.Stage = StageTable
+	if counts && c.Rule.bans != nil && c.Cost > 0 {
+		v = c.Rule.convict(c.Key, v, now)
+	}
+	c.Rule.recordDenial(c.Key.digest(), c.Cost, v.Stage, w.at)
+	return v, v.Stage == StageBan
 }

@@ -28,7 +28,8 @@ import (
 //
 // With a [ManualClock] it is what SetStart says.
 type wallLine struct {
-	anchor atomic.Pointer[anchor] // nil: times of the clock are times since 1970
+	anchor atomic.Pointer[anchor]   // nil: times of the clock are times since 1970
+	end    atomic.Pointer[clockEnd] // the last wall time that rules can count; nil as long as no limiter has the clock
 
 	mu       sync.Mutex // guards what follows; never held while waiting
 	high     [2]time.Duration
@@ -95,13 +96,23 @@ func (c *ManualClock) SetStart(t time.Time) {
 // moveLocked makes the line go on from now with wall, or towards it where it is
 // ahead of that.
 func (w *wallLine) moveLocked(now, wall time.Duration, source wallSource) {
+	old := w.anchor.Load()
+	if old != nil && source != wallSet && w.beyond(wall) {
+		wall = old.wall(now)
+	}
 	a := &anchor{at: now, base: wall, patience: w.patience, source: source}
-	if old := w.anchor.Load(); old != nil {
+	if old != nil {
 		if was := old.wall(now); was > wall {
 			a.base, a.surplus = was, was-wall
 		}
 	}
 	w.anchor.Store(a)
+}
+
+// beyond reports whether a wall time is one that no window has: a clock that says so is wrong.
+func (w *wallLine) beyond(wall time.Duration) bool {
+	end := w.end.Load()
+	return end != nil && wall > end.at
 }
 
 // wait is how long the line takes from now to go on by left. Waiting for it is long
@@ -155,6 +166,14 @@ func (c *clock) wallTime(now time.Duration) time.Duration {
 	return a.wall(now)
 }
 
+// wallAt is wallTime of a time that nobody is judged by.
+func (c *clock) wallAt(now time.Duration) time.Duration {
+	if a := c.wall.anchor.Load(); a != nil {
+		return a.wall(now)
+	}
+	return now
+}
+
 // followsStore reports whether a store has said what its clock is.
 func (c *clock) followsStore() bool {
 	a := c.wall.anchor.Load()
@@ -186,6 +205,9 @@ func (c *clock) wallNow() (now, wall time.Duration) {
 func (c *clock) observeStore(micros uint64, sent, got, patience time.Duration) {
 	w := &c.wall
 	ahead := time.Duration(micros)*time.Microsecond - sent // of the clock
+	if w.beyond(got + ahead) {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.patience = patience

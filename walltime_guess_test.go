@@ -1,7 +1,6 @@
 package fastlimit
 
 import (
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,13 +13,7 @@ func TestWindowsOfAWrongGuess(t *testing.T) {
 	for _, a := range []Algorithm{FixedWindow, SlidingWindow} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSlowStore(t) // whose clock begins in 1970
-			var away atomic.Bool
-			s.err = func() error {
-				if away.Load() {
-					return errStore
-				}
-				return nil
-			}
+			away := s.outage()
 			c := withStrict(slidingRule("a", 5, time.Second))
 			c.Algorithm = a
 			r := sharedLimiter(t, s, c).rules[0]

@@ -3,6 +3,7 @@ package fastlimit
 import (
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -128,10 +129,11 @@ func TestWallLineConcurrently(t *testing.T) {
 	t.Parallel()
 	w := newWallTrace(wallClock)
 	var mu sync.Mutex
+	var latest atomic.Int64 // time that a reader has read: the clock is not behind it
 	w.clock.readWall = func() (now, wall time.Duration) {
 		mu.Lock()
 		defer mu.Unlock()
-		w.pass(wallEvery)
+		w.pass(max(wallEvery, time.Duration(latest.Load())-w.at))
 		w.wallAt -= 10 * time.Millisecond
 		return w.at, w.wallAt
 	}
@@ -140,7 +142,10 @@ func TestWallLineConcurrently(t *testing.T) {
 		all.Go(func() {
 			last := time.Duration(0)
 			for i := range 20_000 {
-				got := w.clock.wallTime(time.Duration(i) * 100 * time.Millisecond)
+				now := time.Duration(i) * 100 * time.Millisecond
+				for l := latest.Load(); int64(now) > l && !latest.CompareAndSwap(l, int64(now)); l = latest.Load() {
+				}
+				got := w.clock.wallTime(now)
 				if got < last {
 					t.Errorf("%v after %v", got, last)
 					return

@@ -4,8 +4,9 @@ import "time"
 
 // Adopt takes over what another table knows, by a policy that may differ. The time now was
 // oldNow by the other's clock. Bans last for Max at most, and denials count as of when their slot
-// began, by the slots of t: none longer than Within. A ban that t knows of stays if it ends
-// later. What finds no room is lost. Both tables may be in use.
+// began, by the slots of t: none longer than Within. Of a client that both know the ban that ends
+// later stays, and the denials of the table that counts more of them: both may have counted the
+// same ones, so they do not add up. What finds no room is lost. Both tables may be in use.
 func (t *Table) Adopt(old *Table, p *Policy, oldNow, now time.Duration) {
 	for x := range old.marks {
 		mu := &old.locks[x&(len(old.locks)-1)]
@@ -38,9 +39,6 @@ func (t *Table) copyIn(old *Table, i int, p *Policy, oldNow, now time.Duration) 
 	h := t.lock(d)
 	defer h.unlock()
 	k := t.findLocked(&h, d)
-	if k >= 0 && t.front[k].end.Load() >= uint64(end) { //nolint:gosec // a time
-		return
-	}
 	if k < 0 {
 		if k = t.roomLocked(p, &h, d, now, true); k < 0 {
 			return
@@ -49,29 +47,37 @@ func (t *Table) copyIn(old *Table, i int, p *Policy, oldNow, now time.Duration) 
 	}
 	r := &t.front[k]
 	w := r.open()
-	r.length, r.times, r.imposed = min(from.length, uint64(p.Max)), from.times, from.imposed //nolint:gosec // positive
-	t.endLocked(k, end, b.name[:b.length])
-	r.close(w, t.recountLocked(k, old, i, oldNow, now))
+	own := time.Duration(r.end.Load())             //nolint:gosec // a time
+	slot := max(uint64(now/t.slot), r.slot.Load()) //nolint:gosec // a time
+	past, n := t.recountLocked(slot, t, k, now, now, end)
+	if theirs, more := t.recountLocked(slot, old, i, oldNow, now, own); more > n {
+		past, n = theirs, more
+	}
+	t.backs[k].past = past
+	r.slot.Store(slot)
+	if end > own {
+		r.length, r.times, r.imposed = min(from.length, uint64(p.Max)), from.times, from.imposed //nolint:gosec // positive
+		t.endLocked(k, end, b.name[:b.length])
+	}
+	r.close(w, n)
 }
 
-// recountLocked has the record at k, which is open, count the denials of the one at i of old
-// by the slots of t. It returns how many count.
-func (t *Table) recountLocked(k int, old *Table, i int, oldNow, now time.Duration) (n uint64) {
-	from, theirs, past := &old.front[i], &old.backs[i].past, &t.backs[k].past
-	*past = [slots - 1]uint16{}
-	current, slot := from.word.Load()&maxCount, from.slot.Load()
+// recountLocked is the denials of the record at i of old by the slots of t, of which slot is the
+// current one: those of the slots before, and how many there are with those of the current one.
+// Denials of slots that began before since do not count: a ban of the other record ran then.
+func (t *Table) recountLocked(slot uint64, old *Table, i int, oldNow, now, since time.Duration) (past [slots - 1]uint16, n uint64) {
+	from, theirs := &old.front[i], &old.backs[i].past
+	current, was := from.word.Load()&maxCount, from.slot.Load()
 	for _, c := range theirs {
 		current -= min(current, uint64(c))
 	}
-	ours := uint64(now / t.slot) //nolint:gosec // a time
-	t.front[k].slot.Store(ours)
 	add := func(ago, count uint64) {
-		began := time.Duration(slot-min(slot, ago))*old.slot - oldNow + now //nolint:gosec // a time
-		if count == 0 || began < 0 {
+		began := time.Duration(was-min(was, ago))*old.slot - oldNow + now //nolint:gosec // a time
+		if count == 0 || began < max(since, 0) {
 			return
 		}
 		// One of requests that were read later counts as of now.
-		switch ago := ours - min(ours, uint64(began/t.slot)); { //nolint:gosec // a time
+		switch ago := slot - min(slot, uint64(began/t.slot)); { //nolint:gosec // a time
 		case ago >= slots:
 			return
 		case ago > 0:
@@ -83,7 +89,7 @@ func (t *Table) recountLocked(k int, old *Table, i int, oldNow, now time.Duratio
 	for j, c := range theirs {
 		add(uint64(j)+1, uint64(c)) //nolint:gosec // positive
 	}
-	return n
+	return past, n
 }
 
 // usedLocked has a bit for each record of set x that is not free, for place.

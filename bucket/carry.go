@@ -4,8 +4,8 @@ import (
 	"math"
 	"math/bits"
 	"sync/atomic"
-	"weak"
 
+	"github.com/fastlimit/fastlimit/internal/chain"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -86,25 +86,33 @@ func (c *Carry) scale(level, add uint64) uint64 {
 }
 
 // state is what a state of the old limit's is by the new one, 0 if it says nothing. The word
-// of a log follows from its times.
+// of a log follows from its times. A window that has not begun is one of another clock, which
+// was ahead: it would deny until it begins, so it is forgotten.
 func (c *Carry) state(tat uint64) uint64 {
 	switch {
+	case c.To.Windowed() && c.To.WindowOf(tat) > c.To.Window(c.Now):
+		return 0
 	case c.To.period != 0:
 		return tat
 	case tat <= c.FromNow:
 		return 0
 	}
-	most := c.To.limit
+	level, most := c.level(tat)
+	if level = min(level, most); level > 0 {
+		return c.Now + level
+	}
+	return 0
+}
+
+// level is that of a bucket at FromNow by the new limit, and what it may be at most there.
+func (c *Carry) level(tat uint64) (level, most uint64) {
+	most = c.To.limit
 	if c.Whole {
 		most = maxFine
 	}
 	// Without what rounding the clock may have added, for which the new limit may have no room.
-	level := tat - c.FromNow
-	level -= min(level, c.From.Grace())
-	if level = min(c.Level(level), most); level > 0 {
-		return c.Now + level
-	}
-	return 0
+	level = tat - c.FromNow
+	return c.Level(level - min(level, c.From.Grace())), most
 }
 
 // ticks converts the time of a request.
@@ -115,37 +123,85 @@ func (c *Carry) ticks(now uint64) uint64 {
 	return now / c.From.perMicro * c.To.perMicro
 }
 
-// followed is how copies of a table know which one follows it. Guarded by the locks of the
-// table, of which writing takes all.
-type followed struct{ by *follower }
-
-// follower is a table that has taken the buckets over. It is not kept alive by this: nobody
-// uses it if it is gone.
+// follower says how charges of a table come to the one that has taken its buckets over. A
+// table is alive as long as one of its copies. It is not kept alive by this: nobody uses it if
+// it is gone, but charges go on to those that came after it (package chain).
 type follower struct {
-	table weak.Pointer[Table]
-	carry Carry
+	carry Carry // to the table that came first
+	way   Carry // to the first that is alive
+
+	// since has a bit for each client, shared with some others, that was charged to the old
+	// table since the new one has its buckets. Set under the lock of its set.
+	since *[64]atomic.Uint64
 }
 
-// charged has the table that follows count what has been charged to d here, or been denied
-// and counted all the same.
-func (f *follower) charged(d sketch.Digest, c charge) {
-	t := f.table.Value()
-	if t == nil || c.cost == 0 {
+// join is the way beyond a table that is gone. Of what it had to drop only the first table's part
+// is still known.
+func join(first, second *follower) *follower {
+	way := second.way
+	way.From, way.FromNow = first.way.From, first.way.FromNow
+	return &follower{carry: first.carry, way: way, since: first.since}
+}
+
+// following leads from a table to the one that follows it, which may be gone.
+type following = chain.Edge[Table, follower]
+
+// mark notes that d is charged to the old table. e may be nil.
+func mark(e *following, d sketch.Digest) {
+	if e != nil {
+		word, bit := e.Way.bitOf(d)
+		word.Or(bit)
+	}
+}
+
+func (f *follower) bitOf(d sketch.Digest) (word *atomic.Uint64, bit uint64) {
+	return &f.since[d.ID>>6%uint64(len(f.since))], 1 << (d.ID & 63)
+}
+
+// droppedOf is what the new limit had no room for of the bucket of d, in ticks of that limit. tat
+// is the bucket in the old table, whose lock is held, and what was given back there is off it. It is
+// 0 where that cannot be told: if the bucket has drained, or was charged since, as what is given
+// back may be of that. e may be nil.
+func droppedOf(e *following, d sketch.Digest, tat, now uint64) uint64 {
+	if e == nil || e.Way.carry.To.period != 0 || tat <= max(now, e.Way.carry.FromNow) {
+		return 0
+	}
+	f := e.Way
+	if word, bit := f.bitOf(d); word.Load()&bit != 0 {
+		return 0
+	}
+	level, most := f.carry.level(tat)
+	return level - min(level, most)
+}
+
+// passCharge has the table that follows count what has been charged to d here, or been denied
+// and counted all the same. e is what led on when it was, under the lock: what follows since then
+// has read it.
+func (t *Table) passCharge(e *following, d sketch.Digest, c charge) {
+	if c.cost == 0 {
 		return
 	}
-	t.charge(d, charge{now: f.carry.ticks(c.now), cost: f.carry.Level(c.cost), must: !c.denied, counted: c.denied})
-}
-
-// refunded has it give back what has been given back here: no less than was charged there.
-func (f *follower) refunded(d sketch.Digest, now, cost uint64) {
-	if t := f.table.Value(); t != nil {
-		t.Refund(d, f.carry.ticks(now), f.carry.LevelUp(cost))
+	if next, f := t.chain.Beyond(e); next != nil {
+		next.charge(d, charge{now: f.way.ticks(c.now), cost: f.way.Level(c.cost), must: !c.denied, counted: c.denied})
 	}
 }
 
-func (f *follower) reset(d sketch.Digest) {
-	if t := f.table.Value(); t != nil {
-		t.Reset(d)
+// passRefund has it give back what has been given back here: no less than was charged there, which
+// what was dropped was not. That is in ticks of the table that came first.
+func (t *Table) passRefund(e *following, d sketch.Digest, now, cost, dropped uint64) {
+	next, f := t.chain.Beyond(e)
+	if next == nil {
+		return
+	}
+	first := Carry{From: f.carry.To, To: f.way.To}
+	if cost, dropped = f.way.LevelUp(cost), first.Level(dropped); cost > dropped {
+		next.Refund(d, f.way.ticks(now), cost-dropped)
+	}
+}
+
+func (t *Table) passReset(e *following, d sketch.Digest) {
+	if next, _ := t.chain.Beyond(e); next != nil {
+		next.Reset(d)
 	}
 }
 
@@ -161,7 +217,7 @@ func (t *Table) InitAfter(old *Table, shape Shape, n int) error {
 // lookups do not. at is called when they wait, for the moment of the change. TakeOver returns
 // the highest level that any bucket has now, in ticks, of a log in units.
 //
-// A table is followed by one other at a time, the last.
+// A table is followed by one other at a time, the last, and by what follows that.
 func (t *Table) TakeOver(old *Table, at func() Carry) (highest uint64) {
 	old.lockAll()
 	defer old.unlockAll()
@@ -173,14 +229,14 @@ func (t *Table) TakeOver(old *Table, at func() Carry) (highest uint64) {
 			highest = max(highest, quiet.enterAll(old, x, &c))
 		}
 	}
-	old.followed.by = &follower{weak.Make(t), c}
+	t.chain.Follow(old.chain, &follower{carry: c, way: c, since: new([64]atomic.Uint64)})
 	return highest
 }
 
 // Unfollowed has no table follow this one.
 func (t *Table) Unfollowed() {
 	t.lockAll()
-	t.followed.by = nil
+	t.chain.End()
 	t.unlockAll()
 }
 

@@ -1,6 +1,7 @@
 package bucket
 
 import (
+	"errors"
 	"math/big"
 	"math/rand/v2"
 	"testing"
@@ -14,6 +15,7 @@ import (
 func FuzzCarry(f *testing.F) {
 	f.Add(uint64(1), uint64(86_400_000_000), uint64(5), uint64(1_000_000_000), uint64(1_000_000), uint64(7), uint64(1<<40), uint64(9))
 	f.Add(uint64(70000), uint64(1_000_000), uint64(20), uint64(1), uint64(1_000_000), uint64(200), uint64(1), uint64(0))
+	f.Add(uint64(70000), uint64(1_000_000), uint64(20), uint64(1), uint64(1_000_000), uint64(200), uint64(1000), uint64(9)) // more than the grace
 	f.Fuzz(func(t *testing.T, n1, per1, b1, n2, per2, b2, level, now uint64) {
 		from, err1 := NewShape(n1, time.Duration(per1%(1<<50))*time.Microsecond, b1)
 		to, err2 := NewShape(n2, time.Duration(per2%(1<<50))*time.Microsecond, b2)
@@ -104,6 +106,58 @@ func TestTakeOver(t *testing.T) {
 		}
 		if next.Unfollowed(); next.Evictions() != 0 {
 			t.Errorf("%v: %d evictions", sizes, next.Evictions())
+		}
+	}
+}
+
+// What is given back by the old limit comes off what the new one had no room for first, unless it
+// may have been charged since: then a client gets all of it back.
+func TestRefundAcrossACut(t *testing.T) {
+	t.Parallel()
+	shape := func(n, burst uint64) Shape {
+		s, err := NewShape(n, time.Second, burst)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	const change = 100 * time.Second
+	for _, tt := range []struct {
+		name    string
+		to      Shape
+		before  uint64        // units charged before the change
+		since   uint64        // and after it
+		later   time.Duration // when units are given back
+		refunds []uint64
+		want    []uint64 // units by the new limit after each
+	}{
+		{"dropped", shape(1, 12), 20, 0, 0, []uint64{5, 5, 4}, []uint64{12, 10, 6}},
+		{"more than that", shape(1, 12), 20, 0, 0, []uint64{19}, []uint64{1}},
+		{"nothing dropped", shape(1, 12), 10, 0, 0, []uint64{3, 20}, []uint64{7, 0}},
+		{"leaked since", shape(1, 12), 20, 0, 2 * time.Second, []uint64{5, 5}, []uint64{10, 8}},
+		{"leaks faster", shape(3, 12), 20, 0, 2 * time.Second, []uint64{5, 5}, []uint64{6, 4}},
+		{"charged since", shape(1, 12), 20, 1, 2 * time.Second, []uint64{1, 5}, []uint64{10, 5}},
+		{"drained", shape(1, 12), 20, 0, 11 * time.Second, []uint64{5, 9}, []uint64{1, 0}},
+	} {
+		from := shape(1, 20)
+		var old, next Table
+		if err := errors.Join(old.Init(from, 8), next.InitAfter(&old, tt.to, 8)); err != nil {
+			t.Fatal(err)
+		}
+		d := sketch.Digest{Pos: 1 << 40, ID: 77}
+		old.Take(d, from.Ticks(change), from.Cost(tt.before))
+		next.TakeOver(&old, func() Carry {
+			return Carry{From: from, To: tt.to, FromNow: from.Ticks(change), Now: tt.to.Ticks(change)}
+		})
+		now := change + tt.later
+		for range tt.since {
+			old.Take(d, from.Ticks(now), from.Cost(1))
+		}
+		for i, n := range tt.refunds {
+			old.Refund(d, from.Ticks(now), from.Cost(n))
+			if got := tt.to.Level(next.Lookup(d), tt.to.Ticks(now)); got != tt.to.Cost(tt.want[i]) {
+				t.Errorf("%s: %v units after refund %d, want %d", tt.name, float64(got)/float64(tt.to.Unit()), i, tt.want[i])
+			}
 		}
 	}
 }

@@ -139,7 +139,17 @@ func (s *Shape) Ticks(now time.Duration) uint64 {
 // LastTime is the latest time that [Shape.Ticks] may be given: its ticks fit 63
 // bits, which leaves room for levels. It is 292 years up to 1000 ticks per µs,
 // which most rates are far below, and four years at the most.
+//
+// Of a fixed window it is the latest time since 1970 that [Shape.WindowTicks] may be given, as
+// the number of a window has 32 bits: of windows of a second 2106-02-07 06:28:15.999999999 UTC, of
+// those of 2.2 s and more any.
 func (s *Shape) LastTime() time.Duration {
+	if s.algorithm == FixedWindow {
+		if end := s.begin(1 << windowShift); end < math.MaxInt64 {
+			return end - 1
+		}
+		return math.MaxInt64
+	}
 	const ticks = math.MaxInt64
 	if us := ticks / max(s.perMicro, 1); us < maxMicros {
 		return time.Duration(us) * time.Microsecond

@@ -146,6 +146,14 @@ func (s *Shape) slidingSub(state, now, cost uint64) uint64 {
 	return s.sliding(window, previous, current)
 }
 
+// JoinCounts are the least counts of a sliding window that make a level no lower than either
+// pair does, at any time. A unit that one side counts in the period before and the other in the
+// current one, as when an answer was lost between them, counts once.
+func JoinCounts(previous, current, otherPrevious, otherCurrent uint64) (joinedPrevious, joinedCurrent uint64) {
+	joinedCurrent = max(current, otherCurrent)
+	return max(previous+current, otherPrevious+otherCurrent) - joinedCurrent, joinedCurrent
+}
+
 // slidingJoin is [Shape.Join] of a sliding window.
 func (s *Shape) slidingJoin(a, b uint64) uint64 {
 	shift, most := 2*s.countBits, s.countsMask()
@@ -155,9 +163,9 @@ func (s *Shape) slidingJoin(a, b uint64) uint64 {
 	previous, current := a>>s.countBits&most, a&most
 	switch a>>shift - b>>shift {
 	case 0:
-		previous, current = max(previous, b>>s.countBits&most), max(current, b&most)
+		previous, current = JoinCounts(previous, current, b>>s.countBits&most, b&most)
 	case 1:
-		previous = max(previous, b&most)
+		previous, current = JoinCounts(previous, current, b&most, 0)
 	}
 	return a>>shift<<shift | previous<<s.countBits | current
 }

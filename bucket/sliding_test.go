@@ -97,7 +97,7 @@ func TestSlidingStates(t *testing.T) {
 		}
 	}
 	for _, tt := range [][3]uint64{
-		{at(7, 3, 1), at(7, 1, 4), at(7, 3, 4)}, {at(8, 1, 1), at(7, 9, 4), at(8, 4, 1)}, {at(9, 1, 1), at(7, 9, 9), at(9, 1, 1)}, {0, at(7, 1, 1), at(7, 1, 1)},
+		{at(7, 3, 1), at(7, 1, 4), at(7, 1, 4)}, {at(8, 1, 1), at(7, 9, 4), at(8, 3, 1)}, {at(7, 1, 0), at(7, 0, 1), at(7, 0, 1)}, {at(9, 1, 1), at(7, 9, 9), at(9, 1, 1)}, {0, at(7, 1, 1), at(7, 1, 1)},
 	} {
 		if s.Join(tt[0], tt[1]) != tt[2] || s.Join(tt[1], tt[0]) != tt[2] {
 			t.Errorf("%x and %x make %x and %x, want %x", tt[0], tt[1], s.Join(tt[0], tt[1]), s.Join(tt[1], tt[0]), tt[2])

@@ -41,7 +41,8 @@ type Op struct {
 	// Floor is a level in ticks that the bucket was known to have reached at
 	// At. The store subtracts at least what has leaked since and raises the
 	// bucket to the rest if it is lower; it never adds the two. A floor restores
-	// what a store has lost or was never told. A store that cannot tell how long
+	// what a store has lost or was never told. Of a log it is the units of the half
+	// period before At, which may be in it already. A store that cannot tell how long
 	// ago At was ignores it.
 	Floor uint64
 

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/fastlimit/fastlimit/internal/chain"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -99,9 +100,10 @@ type Table struct {
 	links []uint32
 	size  int // sets that were asked for
 
-	lost     *lost
-	followed *followed
-	logs     *logs // of a shape that is Logged, else nil
+	lost  *lost
+	chain *chain.Node[Table, follower] // of the tables that follow this one
+	core  *Table                       // the first copy; alive as long as any
+	logs  *logs                        // of a shape that is Logged, else nil
 
 	// plain: what Take does by itself is right, because the shape is a bucket or a
 	// fixed window.
@@ -147,12 +149,16 @@ func (t *Table) init(shape Shape, n int, locks *[stripes]stripe, lost *lost) err
 	t.sets = sketch.Memory[set](m)
 	t.marks = sketch.Memory[uint64](m/marksWord + 1)
 	t.links = sketch.Memory[uint32](m)
-	t.locks, t.lost, t.followed = locks, lost, new(followed)
+	t.locks, t.lost = locks, lost
 	t.shape, t.size = shape, n
 	t.plain = shape.algorithm <= FixedWindow
 	if shape.Logged() {
 		t.logs = newLogs(&shape, m)
 	}
+	core := *t
+	t.core = &core
+	t.chain = chain.New(t.core, join)
+	core.chain = t.chain
 	return nil
 }
 

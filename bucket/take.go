@@ -31,9 +31,12 @@ func (t *Table) Take(d sketch.Digest, now, cost uint64) (tat uint64, ok bool) {
 			e.store(d.ID, tat)
 			t.markLocked(x, inUse)
 		}
-		f := t.followed.by
-		if mu.Unlock(); ok && f != nil {
-			f.charged(d, charge{now: now, cost: cost})
+		next := t.chain.Edge()
+		if ok {
+			mark(next, d)
+		}
+		if mu.Unlock(); ok && next != nil {
+			t.passCharge(next, d, charge{now: now, cost: cost})
 		}
 		return tat, ok
 	}
@@ -46,9 +49,12 @@ func (t *Table) Take(d sketch.Digest, now, cost uint64) (tat uint64, ok bool) {
 				tat = Add(0, now, cost)
 				t.enterLocked(x, x, i, d.ID, tat)
 			}
-			f := t.followed.by
-			if mu.Unlock(); ok && f != nil {
-				f.charged(d, charge{now: now, cost: cost})
+			next := t.chain.Edge()
+			if ok {
+				mark(next, d)
+			}
+			if mu.Unlock(); ok && next != nil {
+				t.passCharge(next, d, charge{now: now, cost: cost})
 			}
 			return tat, ok
 		}
@@ -153,9 +159,12 @@ func (t *Table) charge(d sketch.Digest, c charge) (tat uint64, ok bool) {
 		t.enterLocked(h.x, at, i, d.ID, tat)
 		break
 	}
-	f := t.followed.by
-	if t.release(&h); ok && f != nil {
-		f.charged(d, c)
+	next := t.chain.Edge()
+	if ok {
+		mark(next, d)
+	}
+	if t.release(&h); ok && next != nil {
+		t.passCharge(next, d, c)
 	}
 	return tat, ok && !c.denied
 }
@@ -165,18 +174,18 @@ func (t *Table) charge(d sketch.Digest, c charge) (tat uint64, ok bool) {
 func (t *Table) Refund(d sketch.Digest, now, cost uint64) uint64 {
 	var h held
 	t.hold(&h, d, false)
-	tat := uint64(0)
+	next, tat, dropped := t.chain.Edge(), uint64(0), uint64(0)
 	if h.i >= 0 {
 		e := &t.sets[h.at][h.i]
+		dropped = droppedOf(next, d, e.tat, now)
 		if tat = t.refunded(h.at, h.i, e.tat, now, cost); tat == 0 {
 			t.freeLocked(h.at, h.i)
 		} else {
 			e.store(d.ID, tat)
 		}
 	}
-	f := t.followed.by
-	if t.release(&h); f != nil {
-		f.refunded(d, now, cost)
+	if t.release(&h); next != nil {
+		t.passRefund(next, d, now, cost, dropped)
 	}
 	return tat
 }
@@ -188,9 +197,9 @@ func (t *Table) Reset(d sketch.Digest) {
 	if h.i >= 0 {
 		t.freeLocked(h.at, h.i)
 	}
-	f := t.followed.by
-	if t.release(&h); f != nil {
-		f.reset(d)
+	next := t.chain.Edge()
+	if t.release(&h); next != nil {
+		t.passReset(next, d)
 	}
 }
 

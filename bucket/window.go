@@ -191,8 +191,8 @@ func (s *Shape) Told(now, level uint64) uint64 {
 	return now + level
 }
 
-// Join is the state that is at least as full as both, each of which knows some of what
-// was admitted.
+// Join is the least state that is at least as full as both, each of which knows some of
+// what was admitted.
 func (s *Shape) Join(a, b uint64) uint64 {
 	if s.algorithm == SlidingWindow {
 		return s.slidingJoin(a, b)

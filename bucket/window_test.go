@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/field"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -238,7 +239,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-var manyKeys = flag.Int("keys", 1_000_000, "keys of TestManyLimits, of which 100000000 are the full size")
+var manyKeys = flag.Int("keys", testkit.Size(200_000, 1_000_000), "keys of TestManyLimits, of which 100000000 are the full size")
 
 // 100,000 limits of one period share a table, and every key is new: its memory
 // stays as it was, what it gives up is counted, and a client that keeps asking is

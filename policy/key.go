@@ -87,6 +87,9 @@ func (e *Engine) part(k *keyMaker, p *keyPart, r *Request, s *Scratch) []byte {
 	case KeyHost:
 		return r.Host
 	case KeyPath:
+		if r.loose != nil {
+			return r.loose
+		}
 		return r.Path
 	}
 	return globalPart

@@ -204,14 +204,14 @@ func partFromText(p KeyPart, text string) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// isCanonicalPath reports whether s is a path that [AppendPath] can return.
+// isCanonicalPath reports whether s is a path that a key can have: one that all servers read alike.
 func isCanonicalPath(s string) bool {
 	if !strings.HasPrefix(s, "/") {
 		return false
 	}
-	escaped := strings.NewReplacer("%", "%25", "?", "%3F", "#", "%23").Replace(s)
-	path, ok := AppendPath(nil, []byte(escaped))
-	return ok && string(path) == s
+	escaped := strings.NewReplacer("%", "%25", "?", "%3F", "#", "%23", ";", "%3B").Replace(s)
+	path, matter, ok := appendReading(nil, []byte(escaped), 0)
+	return ok && matter == 0 && string(path) == s
 }
 
 func (k *keyMaker) describe() string {

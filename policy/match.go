@@ -11,7 +11,7 @@ import (
 // lists must match, and nothing of Not.
 type Match struct {
 	Hosts   []string      // glob patterns over the lower-case host without port
-	Paths   []string      // glob patterns over the canonical path; * crosses slashes
+	Paths   []string      // glob patterns over the path as any server may read it; * crosses slashes
 	Methods []string      // exact, upper case
 	Headers []HeaderMatch // each of them must match
 
@@ -20,7 +20,8 @@ type Match struct {
 }
 
 // Exemption says to which requests a rule does not apply although the rest of its
-// [Match] matches: to those that any host, path, method or header here matches.
+// [Match] matches: to those that any host, path, method or header here matches, a path in
+// every way in which a server may read it.
 type Exemption struct {
 	Hosts, Paths, Methods []string // as in Match
 	Headers               []HeaderMatch
@@ -128,7 +129,7 @@ func (m *matcher) all() bool {
 }
 
 func (m *matcher) match(r *Request) bool {
-	return m.matchMethod(r.Method) && matchAny(m.hosts, r.Host) && matchAny(m.paths, r.Path) && (m.rest == nil || m.rest.match(r))
+	return m.matchMethod(r.Method) && matchAny(m.hosts, r.Host) && (len(m.paths) == 0 || r.anyPath(m.paths)) && (m.rest == nil || m.rest.match(r))
 }
 
 func (m *matcher) matchMethod(method []byte) bool {
@@ -151,7 +152,7 @@ func anyOf(patterns []pattern, text []byte) bool {
 
 // match looks at the headers last: each takes a walk over the field lines.
 func (c *conditions) match(r *Request) bool {
-	if slices.Contains(c.notMethods, string(r.Method)) || anyOf(c.notHosts, r.Host) || anyOf(c.notPaths, r.Path) {
+	if slices.Contains(c.notMethods, string(r.Method)) || anyOf(c.notHosts, r.Host) || r.everyPath(c.notPaths) {
 		return false
 	}
 	for i := range c.headers {

@@ -24,6 +24,37 @@ type Request struct {
 	// again. by is the engine that has done it.
 	values [][]byte
 	by     *Engine
+
+	// Likewise: what else servers make of the path, and of all readings that in which most
+	// spellings are one, which keys have; nil: Path.
+	others [][]byte
+	loose  []byte
+}
+
+// anyPath reports whether a pattern matches the path as some server reads it.
+func (r *Request) anyPath(patterns []pattern) bool {
+	if anyOf(patterns, r.Path) {
+		return true
+	}
+	for _, p := range r.others {
+		if anyOf(patterns, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// everyPath reports whether patterns match the path as every server reads it.
+func (r *Request) everyPath(patterns []pattern) bool {
+	if !anyOf(patterns, r.Path) {
+		return false
+	}
+	for _, p := range r.others {
+		if !anyOf(patterns, p) {
+			return false
+		}
+	}
+	return true
 }
 
 // Fields gives access to the headers and cookies of a request. Both methods return all
@@ -108,7 +139,7 @@ func (e *Engine) Assemble(id *Identity, in *Incoming, s *Scratch, r *Request) (r
 	}
 	if id.trusts(peer) {
 		if result = id.proxied(in.Fields, r, &o); result.Refused != NotRefused {
-			r.Host, r.Path = nil, nil
+			r.Host, r.Path, r.others, r.loose = nil, nil, nil, nil
 			return result
 		}
 	}
@@ -121,8 +152,8 @@ func (e *Engine) Assemble(id *Identity, in *Incoming, s *Scratch, r *Request) (r
 	if r.Host, ok = s.canonicalHost(o.host); !ok {
 		r.Host, result.Refused = nil, RefusedHost
 	}
-	if r.Path, ok = s.canonicalPath(o.target); !ok {
-		r.Path, result.Refused = nil, RefusedTarget
+	if !s.readPath(o.target, r) {
+		r.Path, r.others, r.loose, result.Refused = nil, nil, nil, RefusedTarget
 	}
 	if len(e.fields) > 0 {
 		if once := e.lookUp(r.Fields, s); !once && result.Refused == NotRefused {

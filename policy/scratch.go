@@ -33,7 +33,8 @@ type Scratch struct {
 	badRates  []*fastlimit.Rule // likewise a bad rate
 	refused   *fastlimit.Rule   // by which it is refused for that; nil: it is not
 
-	path, host []byte // canonical forms that differ from what arrived
+	path, host []byte   // canonical forms that differ from what arrived
+	others     [][]byte // in path: what else servers make of it
 
 	// few holds the charges of most requests in the scratch itself, so that a request
 	// touches one region of memory less: kernel work between two requests evicts our
@@ -92,22 +93,8 @@ func (s *Scratch) trim() {
 	}
 }
 
-// canonicalPath returns the path of a request target as [AppendPath] does. If target is
-// canonical already, it is a part of target, without a copy. Otherwise it is valid until
-// the next call.
-func (s *Scratch) canonicalPath(target []byte) (path []byte, ok bool) {
-	if len(target) > 0 && target[0] == '/' {
-		n := plainPrefix(target)
-		if n == len(target) || target[n] == '?' {
-			return target[:n], true
-		}
-	}
-	s.path, ok = AppendPath(s.path[:0], target)
-	return s.path, ok
-}
-
 // canonicalHost returns the host of a Host header or an authority as [AppendHost] does.
-// It is valid as long as the result of canonicalPath.
+// It is valid as long as the result of readPath.
 func (s *Scratch) canonicalHost(raw []byte) (host []byte, ok bool) {
 	if n := plainHost(raw); n > 0 {
 		return raw[:n], true

@@ -27,7 +27,9 @@ func TestScratchAgreesWithTheLongWay(t *testing.T) {
 			target = target[1:]
 		}
 		before := bytes.Clone(target)
-		got, ok := s.canonicalPath(target)
+		var r Request
+		ok := s.readPath(target, &r)
+		got := r.Path
 		want, wantOK := AppendPath(nil, target)
 		if ok != wantOK || ok && !bytes.Equal(got, want) {
 			t.Fatalf("Path(%q) = %q, %v, want %q, %v", target, got, ok, want, wantOK)

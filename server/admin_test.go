@@ -14,7 +14,7 @@ import (
 
 func TestInfo(t *testing.T) {
 	t.Parallel()
-	set := perIP()
+	set := perSecond()
 	set.Rules[0].Limit.Strict = false
 	set.Rules[0].Limit.Burst = 20
 	s := start(t, set, func(c *Config) { c.Listeners[0].DenyStatus = 403 })

@@ -56,7 +56,7 @@ func verdicts() map[string]verdict {
 	composite.TrustedProxies = loopback()
 	composite.OriginalRequest = policy.OriginalXForwarded
 	composite.Rules[0].Key = []policy.KeyPart{{Kind: policy.KeyIP}, {Kind: policy.KeyHeader, Name: "X-Api-Key"}, {Kind: policy.KeyCookie, Name: "sid"}}
-	allowed := perIP()
+	allowed := perSecond()
 	allowed.Rules[0].Limit.Burst = 1 << 40
 	listed := perIP()
 	listed.Deny = loopback()
@@ -202,7 +202,7 @@ func bare(deny bool) *fasthttp.Server {
 
 // BenchmarkHandler is the handler alone, ours beside a bare one.
 func BenchmarkHandler(b *testing.B) {
-	allowed := perIP()
+	allowed := perSecond()
 	allowed.Rules[0].Limit.Burst, allowed.Rules[0].Limit.Strict = 1<<40, false
 	for _, c := range []struct {
 		name string

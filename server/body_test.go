@@ -16,7 +16,7 @@ import (
 // connection goes on behind it, beyond it ends with the answer.
 func TestBodiesAreDropped(t *testing.T) {
 	t.Parallel()
-	set := perIP()
+	set := perSecond()
 	set.Rules[0].Limit.Burst = 1 << 30
 	s := start(t, set, func(c *Config) { c.Connections.BodyBytes = 10_000 })
 	const smuggled = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -137,7 +137,7 @@ func TestExpectOfADecideBatch(t *testing.T) {
 // sending: the connection is not reset under it.
 func TestAnswerBeforeTheBodyArrives(t *testing.T) {
 	t.Parallel()
-	set := perIP()
+	set := perSecond()
 	set.Rules[0].Limit.Burst = 1 << 30
 	s := start(t, set, func(c *Config) { c.Connections.BodyBytes = 1000 })
 	for range 50 {

@@ -27,7 +27,7 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 		}
 		resp.Body.Close()
 	}
-	c.SetReadDeadline(time.Now().Add(30 * time.Second))
+	c.SetReadDeadline(time.Now().Add(2 * time.Minute))
 	if _, err := br.ReadByte(); err != io.EOF {
 		t.Errorf("want the end of the connection, got %v", err)
 	}
@@ -46,7 +46,7 @@ func TestClientThatDoesNotReadIsCut(t *testing.T) {
 	for len(many) < 1<<20-64 {
 		many = append(many, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"...)
 	}
-	c.SetWriteDeadline(time.Now().Add(30 * time.Second))
+	c.SetWriteDeadline(time.Now().Add(2 * time.Minute))
 	for {
 		if _, err := c.Write(many); err != nil {
 			break // reset by the server, or the deadline of this test

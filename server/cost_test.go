@@ -105,7 +105,7 @@ func TestBadCostIsDenied(t *testing.T) {
 // Clients with a limit of their own are told that one.
 func TestOverrideOverTheWire(t *testing.T) {
 	t.Parallel()
-	set := perIP()
+	set := perSecond()
 	set.TrustedProxies = loopback()
 	set.Rules[0].Overrides = []policy.Override{
 		{Key: []string{clientBehind.String()}, Rate: fastlimit.Rate{N: 1, Per: 60e9}, Burst: 5},
@@ -137,7 +137,7 @@ func TestOverrideOverTheWire(t *testing.T) {
 // A client at a rate that a proxy names is told that rate, and the next one another.
 func TestNamedRateOverTheWire(t *testing.T) {
 	t.Parallel()
-	set := perIP()
+	set := perSecond()
 	set.TrustedProxies = loopback()
 	set.Rules[0].RateFrom = policy.RateSource{Header: "X-Limit", Max: fastlimit.Rate{N: 100, Per: 1e9}}
 	s := start(t, set)

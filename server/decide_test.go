@@ -15,7 +15,7 @@ import (
 
 // decideSettings has an enforced rule, a shadow one and a composite one.
 func decideSettings() policy.Settings {
-	set := perIP()
+	set := perSecond()
 	shadow := set.Rules[0]
 	shadow.Limit.Name, shadow.Limit.Mode, shadow.Limit.Burst = "shadow", fastlimit.Shadow, 1
 	two := set.Rules[0]

@@ -80,7 +80,7 @@ level=INFO msg=denied client=192.0.2.2 rule=per-ip key=192.0.2.2 stage=table ret
 
 func TestDenialsOfAListAndOfCompositeKeys(t *testing.T) {
 	t.Parallel()
-	set := perIP()
+	set := perSecond()
 	set.Rules[0].Limit.Burst = 1
 	set.Rules[0].Key = []policy.KeyPart{{Kind: policy.KeyIP}, {Kind: policy.KeyMethod}}
 	set.Deny = []netip.Prefix{netip.MustParsePrefix("192.0.2.7/32")}

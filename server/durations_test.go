@@ -27,17 +27,17 @@ func count(all ...latency.Counts) (n int) {
 func TestRequestsAreSampled(t *testing.T) {
 	t.Parallel()
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }))
-	defer app.Close()
+	t.Cleanup(app.Close)
 	const requests = 20 * latency.Every
 	for name, request := range ways {
-		for _, behind := range []string{"", app.URL} {
-			t.Run(name+" "+strings.Trim(behind, "htp:/.0123456789"), func(t *testing.T) {
+		for _, behind := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, behind a proxy: %t", name, behind), func(t *testing.T) {
 				t.Parallel()
 				set := perIP()
 				set.Rules[0].Limit.Rate, set.Rules[0].Limit.Burst = fastlimit.Rate{N: 1, Per: time.Hour}, requests/2
 				s := start(t, set, func(c *Config) {
-					if behind != "" {
-						c.Upstream = &Upstream{URLs: []string{behind}}
+					if behind {
+						c.Upstream = &Upstream{URLs: []string{app.URL}}
 					}
 				})
 				c := dial(t, s.addr)
@@ -57,10 +57,13 @@ func TestRequestsAreSampled(t *testing.T) {
 				if table := count(d.Decisions[fastlimit.StageTable]); table < denied-5 || table > denied {
 					t.Errorf("%d decisions of the table, %d denied", table, denied)
 				}
-				if behind == "" {
+				if !behind {
 					return
 				}
 				up := s.stats().Upstream
+				if n := up.Servers[0].Requests; n != requests/2 {
+					t.Errorf("%d requests reached the upstream, %d are admitted", n, requests/2)
+				}
 				if n := count(up.Servers[0].FirstByte); n != int(up.Servers[0].Requests) { //nolint:gosec // few
 					t.Errorf("%d first bytes of %d requests", n, up.Servers[0].Requests)
 				}
@@ -80,9 +83,7 @@ func TestTimeInLine(t *testing.T) {
 	c := dial(t, s.addr)
 	fmt.Fprint(c, strings.Repeat(ways["resident"], 2))
 	s.waiting(t, 1)
-	if n := s.conns.States()["in_line"]; n != 1 {
-		t.Errorf("%d connections in line", n)
-	}
+	eventually(t, func() bool { return s.conns.States()["in_line"] == 1 })
 	if n := count(s.durations().Waited); n != 0 {
 		t.Errorf("%d have waited before the first has ended", n)
 	}

@@ -56,7 +56,7 @@ func unlimited(t testing.TB) *Server {
 
 // generous is one rule that admits everything and counts it exactly.
 func generous() policy.Settings {
-	set := perIP()
+	set := perSecond()
 	set.Rules[0].Limit.Burst = 1 << 40
 	return set
 }
@@ -134,7 +134,7 @@ func TestCorpus(t *testing.T) {
 // The same over real sockets.
 func TestCorpusOverSockets(t *testing.T) {
 	t.Parallel()
-	set := perIP()
+	set := perSecond()
 	set.Rules[0].Limit.Burst = 1 << 40
 	s := start(t, set)
 	total := 0

@@ -51,7 +51,7 @@ func (f *framer) request(id uint32, end bool, fields ...string) {
 // answer waits for what becomes of a stream: a status, or how it or the connection ends.
 func (f *framer) answer(id uint32) string {
 	for {
-		_ = f.conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		_ = f.conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
 		fr, err := f.ReadFrame()
 		if err != nil {
 			return "closed"

@@ -15,7 +15,7 @@ import (
 // is answered once and in order, as its length is in the path of a denial list.
 func TestLongHeadsInAPipeline(t *testing.T) {
 	t.Parallel()
-	set := perIP()
+	set := perSecond()
 	set.Rules[0].Limit.Burst = 1 << 30
 	s := start(t, set)
 	for seed := range uint64(60) {

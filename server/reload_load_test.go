@@ -97,7 +97,7 @@ func TestReloadsLoseNothing(t *testing.T) {
 						lost <- err
 						return
 					}
-					_ = c.SetDeadline(time.Now().Add(time.Minute))
+					_ = c.SetDeadline(time.Now().Add(2 * time.Minute))
 					br = bufio.NewReader(c)
 				}
 				last := ""

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/internal/testkit/streams"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
@@ -26,7 +27,7 @@ import (
 
 // inputs is the number of random streams of TestSameAnswers. 1000000 take about
 // five minutes.
-var inputs = flag.Int("inputs", 3000, "streams that TestSameAnswers makes up")
+var inputs = flag.Int("inputs", testkit.Size(1000, 3000), "streams that TestSameAnswers makes up")
 
 // twins are two servers of the same settings: one answers simple requests as
 // residents, and fasthttp serves all of the other.
@@ -112,7 +113,7 @@ func (w *twins) ask(t testing.TB, which int, pieces [][]byte, pause bool) []byte
 		t.Fatal(err)
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(2 * time.Minute))
 	for i, p := range pieces {
 		if i > 0 && pause {
 			time.Sleep(100 * time.Microsecond)

@@ -16,7 +16,7 @@ import (
 
 func TestAllowsThenDenies(t *testing.T) {
 	t.Parallel()
-	s := start(t, perIP())
+	s := start(t, perSecond())
 	for range 3 {
 		resp := get(t, "http://"+s.addr+"/")
 		if resp.StatusCode != 200 || resp.ContentLength != 0 {
@@ -83,7 +83,7 @@ func checkDenial(t *testing.T, resp *http.Response, status int) {
 
 func TestListenersHaveTheirOwnDenyStatus(t *testing.T) {
 	t.Parallel()
-	s := start(t, perIP(), func(c *Config) {
+	s := start(t, perSecond(), func(c *Config) {
 		c.Listeners = append(c.Listeners, Listener{Address: "127.0.0.1:0", DenyStatus: 403})
 	})
 	second := s.Addrs()[1].String()

@@ -24,7 +24,7 @@ func nameOf(addr string) string {
 // has banned it for how long.
 func TestTopSaysWhatHolds(t *testing.T) {
 	t.Parallel()
-	set := perIP()
+	set := perSecond()
 	set.Rules[0].Limit.Ban = ban.Policy{After: 2, Within: time.Second, For: time.Minute}
 	set.Rules[0].Overrides = []policy.Override{
 		{Key: []string{"192.0.2.2"}, Rate: fastlimit.Rate{N: 600, Per: time.Minute}},
@@ -121,7 +121,7 @@ func TestTopInOrder(t *testing.T) {
 func TestTotals(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newConfig(t, perIP())
+		c := newConfig(t, perSecond())
 		sent := uint64(0)
 		c.Store = func() StoreInfo { return StoreInfo{State: "closed", Operations: sent} }
 		s, err := New(c)

@@ -26,7 +26,7 @@ func TestTop(t *testing.T) {
 		{Rule: "per-ip", Key: "192.0.2.7", Name: "4\xc0\x00\x02\x07", Rate: 12.5, Denied: 11, Error: 0.5, Nodes: []string{"a", "b"}},
 		{Rule: "per-key", Key: `"k\x1b"`, Rate: 1, Nodes: []string{"a"}}, // of a rule that is gone
 	}
-	s := start(t, perIP(), func(c *Config) { c.TopTalkers = all })
+	s := start(t, perSecond(), func(c *Config) { c.TopTalkers = all })
 	const first = `{"rule":"per-ip","key":"192.0.2.7","rate":12.5,"error":0.5,"denied":11,"limit":1,"share":12.5,"mode":"enforce","banned_for":0,"nodes":["a","b"],"key_parts":["192.0.2.7"]}`
 	for path, want := range map[string]string{
 		"/v1/top":     `{"clients":[` + first + `,{"rule":"per-key","key":"\"k\\x1b\"","rate":1,"error":0,"denied":0,"limit":null,"share":null,"mode":"","banned_for":0,"nodes":["a"],"key_parts":null}],"totals":{"requests":`,

@@ -350,3 +350,32 @@ func TestBloomBits(t *testing.T) {
 		t.Errorf("%.3f bits per key, want %.3f", got, want)
 	}
 }
+
+// A generation that merges another filter knows whom either generation of that knows.
+func TestBloomMerge(t *testing.T) {
+	t.Parallel()
+	for g := range uint64(2) {
+		f, from := newBlooms(t, 64), newBlooms(t, 64)
+		rng, digests := rand.New(rand.NewPCG(g, 5)), make([]Digest, 4)
+		for i := range digests {
+			digests[i] = Digest{Pos: rng.Uint64(), ID: rng.Uint64()}
+		}
+		f.Mark(g, digests[0])
+		from.Mark(0, digests[1])
+		from.Mark(1, digests[2])
+		if !f.Merge(g, from) {
+			t.Fatal("filters of one size do not merge")
+		}
+		for i, d := range digests[:3] {
+			if !f.Has(g, d) {
+				t.Errorf("generation %d does not know client %d", g, i)
+			}
+		}
+		if f.Has(g, digests[3]) || f.Has(g+1, digests[1]) {
+			t.Errorf("generation %d: somebody is known whom neither filter has seen", g)
+		}
+		if f.Merge(g, newBlooms(t, 65)) {
+			t.Error("filters of two sizes merge")
+		}
+	}
+}

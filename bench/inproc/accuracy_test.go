@@ -166,7 +166,7 @@ func TestRealTime(t *testing.T) {
 	var groups []string
 	results, err := Accuracy(t.Context(), AccuracyOptions{
 		Options: Options{
-			Rule: oracle.Rule{Burst: 5},
+			Rule: oracle.Rule{Rate: fastlimit.Rate{N: 1, Per: time.Second}, Burst: 5},
 			Contenders: []Contender{
 				{Name: "a", OwnClock: true, New: exact},
 				{Name: "b", OwnClock: true, Remote: true, New: exact},
@@ -192,8 +192,10 @@ func TestRealTime(t *testing.T) {
 			if r.Error != "no such luck" || r.Denied != nil {
 				t.Errorf("failing: %+v", r)
 			}
-		} else if r.Error != "" || *r.FalseDenials != 0 || *r.Excess > 0.01 || r.Requests == 0 || *r.Denied == 0 {
-			t.Errorf("%s: %s, %d false denials of %d requests, excess %v, %v denied", r.Limiter, r.Error, *r.FalseDenials, r.Requests, *r.Excess, *r.Denied)
+		} else if r.Error != "" {
+			t.Errorf("%s: %s", r.Limiter, r.Error)
+		} else if *r.FalseDenials != 0 || *r.Excess > 0.01 || r.Requests == 0 || r.Requests > 6 && *r.Denied == 0 { // a slow machine sends few
+			t.Errorf("%s: %d false denials of %d requests, excess %v, %v denied", r.Limiter, *r.FalseDenials, r.Requests, *r.Excess, *r.Denied)
 		}
 	}
 }

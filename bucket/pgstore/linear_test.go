@@ -11,6 +11,7 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
 	"github.com/fastlimit/fastlimit/internal/testkit/faultproxy"
+	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
 // Operations of 64 callers at once, of two nodes, over connections that break and to
@@ -23,13 +24,20 @@ func TestLinearizable(t *testing.T) {
 		server := started(t, &c)
 		proxy := faultproxy.New(t, server.Addr, seed)
 		c.URL = strings.Replace(c.URL, server.Addr, proxy.Addr(), 1)
-		c.Workers = 4
+		c.Workers, c.Timeout = 4, 10*time.Second // only what breaks is unknown: a slow machine is not
 		clock := trial.NewTick()
 		l := trial.Linear{Seed: seed, Clock: clock, Callers: 64, Each: 1, Keys: 10, Faulty: true, Disturb: func(phase int) {
 			if phase%4 == 3 {
 				server.Restart()
 			}
 		}}
+		l.Settle = func() { // the connections end, and what served them
+			before := server.Do("SELECT clock_timestamp()")
+			proxy.Cut()
+			redistest.Eventually(t, "the end of all connections", func() bool {
+				return server.Do("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND backend_start < '"+before+"' AND pid <> pg_backend_pid()") == "0"
+			})
+		}
 		for range 2 {
 			l.Nodes = append(l.Nodes, openClocked(t, c, clock.Now, time.Now))
 		}

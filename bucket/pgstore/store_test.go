@@ -3,7 +3,6 @@ package pgstore
 import (
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	testkit.AtOnce(4)
 	// The one goroutine that starts servers lives as long as they do.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/fastlimit/fastlimit/internal/testkit/redistest.Spawn"))
 }
@@ -90,19 +90,12 @@ func openClocked(t *testing.T, c Config, clock func() uint64, now func() time.Ti
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	var c Config
-	server := started(t, &c, "max_connections=200")
-	var databases sync.Mutex
-	n := 0
+	started(t, &c, "max_connections=200")
+	var all schemas
 	storetest.Run(t, func(t *testing.T, clock *storetest.Clock) bucket.Store {
-		databases.Lock()
-		n++
-		own := c
-		own.Schema = "fastlimit" + string(rune('a'+n/26)) + string(rune('a'+n%26))
-		databases.Unlock()
+		own := all.lend(t, c)
 		own.Workers = 1 // storetest stalls it
-		mustInit(t, own)
-		_ = server
-		return storetest.Dated(openClocked(t, own, clock.Now, clock.Local), clock)
+		return storetest.Dated(emptied(t, openClocked(t, own, clock.Now, clock.Local)), clock)
 	})
 }
 

@@ -1,7 +1,6 @@
 package pgstore
 
 import (
-	"strconv"
 	"testing"
 	"time"
 
@@ -17,12 +16,10 @@ import (
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t)
-	schemas := 0
+	var all schemas
 	vectors.Run(t, func(t *testing.T) (bucket.Store, func()) {
-		c := patient(server.URL("postgres", "postgres"))
-		schemas++
-		c.Schema, c.Prune = "v"+strconv.Itoa(schemas), maxPrune
-		mustInit(t, c)
+		c := all.lend(t, patient(server.URL("postgres", "postgres")))
+		c.Prune = maxPrune
 		d, err := newDriver(c)
 		if err != nil {
 			t.Fatal(err)
@@ -35,6 +32,6 @@ func TestVectors(t *testing.T) {
 		trial.CloseLater(t, s)
 		// A reading of the clock from before a sleep allows for drift, which is
 		// more than the patience of a take here.
-		return s, d.clocks.Forget
+		return emptied(t, s), d.clocks.Forget
 	})
 }

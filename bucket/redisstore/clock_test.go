@@ -39,7 +39,9 @@ func TestServerClockSteps(t *testing.T) {
 	server := redistest.New(t)
 	server.SetEnv("LD_PRELOAD="+lib, "CLOCK_OFFSET_FILE="+file)
 	server.Run()
-	s := openBrisk(t, brisk(server.Addr, new(testkit.Log)))
+	c := brisk(server.Addr, new(testkit.Log))
+	c.Timeout = 10 * time.Second // each take is carried out, on a busy machine too
+	s := openBrisk(t, c)
 	load := trial.StartLoad(t, s)
 	load.Progress("works at first")
 

@@ -89,9 +89,10 @@ function(value, kind, unit, limit, cost, count, floor, back, date)
       end
       local missing = floor - (last - i + 1)
       if missing > 0 then
-        times = string.sub(times, 1, 1 + 8 * i) .. string.rep(pack('<d', from), missing) .. string.sub(times, 2 + 8 * i, 9 + 8 * last)
-        last = last + missing
-        first, write = math.max(first, last - limit + 1), true
+        -- Older ones may be the same units: they move to from before any is added.
+        local kept = math.max(first, i - missing) -- the first that does not stay as it is
+        times = string.sub(times, 1, 1 + 8 * kept) .. string.rep(pack('<d', from), missing) .. string.sub(times, 2 + 8 * i, 9 + 8 * last)
+        last, write = last + missing - (i - kept), true
       end
     end
   end

@@ -172,9 +172,9 @@ func opsOn(sc *scene, k int) (ops []bucket.Op) {
 	return ops
 }
 
-var luaRounds = flag.Int("rounds", 100, "rounds of TestLuaIsTheModel, of some 4000 steps each")
+var luaRounds = flag.Int("rounds", 10, "rounds of TestLuaIsTheModel, of some 4000 steps each")
 
-// Go and Lua agree bit for bit, on some 400,000 steps of all trial.Algorithms.
+// Go and Lua agree bit for bit, on some 40,000 steps of all algorithms.
 func TestLuaIsTheModel(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -184,7 +184,7 @@ func TestLuaIsTheModel(t *testing.T) {
 // Batches as large as they come.
 func TestLuaManyKeys(t *testing.T) {
 	t.Parallel()
-	trial.ManyKeys(50, randomValue, newLab(t).run)
+	trial.ManyKeys(10, randomValue, newLab(t).run)
 }
 
 // Foreign values are an error of their own operation, not of the batch, and

@@ -51,6 +51,9 @@ func (r *Registry) Mark(ctx context.Context) (registry.Mark, error) {
 	if err != nil {
 		return registry.Mark{}, asError(err)
 	}
+	if len(fields) != 2 {
+		return registry.Mark{}, errMark
+	}
 	return registry.Mark{Epoch: anyNumber(fields[0]), Version: anyNumber(fields[1])}, nil
 }
 
@@ -141,7 +144,11 @@ func (r *Registry) Read(ctx context.Context) (*registry.Contents, error) {
 	}
 }
 
-var errPage = newError(classProtocol, errors.New("unexpected reply of the registry's script"))
+// Whoever answers as Redis may answer anything.
+var (
+	errMark = newError(classProtocol, errors.New("unexpected reply to HMGET of two fields"))
+	errPage = newError(classProtocol, errors.New("unexpected reply of the registry's script"))
+)
 
 // addPage adds a page, and returns where the next one begins.
 func addPage(c *registry.Contents, page []any, seen map[string]bool) (cursor string, err error) {

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/bucket/registry"
 	"github.com/fastlimit/fastlimit/bucket/registry/registrytest"
+	"github.com/fastlimit/fastlimit/internal/testkit/faultproxy"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
@@ -57,7 +59,7 @@ func TestRegistryInACluster(t *testing.T) {
 func TestHostileRegistry(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	r := registryOn(t, Config{Addrs: []string{server.Addr}, Timeout: time.Second})()
+	r := registryOn(t, Config{Addrs: []string{server.Addr}, Timeout: time.Minute})()
 	key := "fastlimit:!overrides"
 	put := func() {
 		t.Helper()
@@ -94,5 +96,27 @@ func TestHostileRegistry(t *testing.T) {
 	server.Do("SET", key, "a text")
 	if _, err := r.Mark(t.Context()); err == nil || !strings.Contains(err.Error(), "key prefix") {
 		t.Errorf("a key of another type: %v", err)
+	}
+}
+
+// Whoever answers as Redis may answer too little or too much: that is an error, and once it
+// answers as Redis does, all is well.
+func TestRegistryOddReplies(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := faultproxy.New(t, server.Addr, 1)
+	r := registryOn(t, Config{Addrs: []string{proxy.Addr()}, Timeout: time.Minute})()
+	for _, reply := range []string{"*0\r\n", "*1\r\n$1\r\n1\r\n", "*3\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n"} {
+		if _, err := r.Mark(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		proxy.Set(t, faultproxy.Fault{Garbage: []byte(reply)})
+		if m, err := r.Mark(t.Context()); !errors.Is(err, errMark) {
+			t.Errorf("%q: %+v, %v", reply, m, err)
+		}
+		if _, err := r.Read(t.Context()); !errors.Is(err, errMark) {
+			t.Errorf("%q: %v", reply, err)
+		}
+		proxy.Set(t, faultproxy.Fault{})
 	}
 }

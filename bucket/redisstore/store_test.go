@@ -9,6 +9,7 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/storetest"
 	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/internal/testkit/redisfault"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 	"go.uber.org/goleak"
@@ -16,6 +17,7 @@ import (
 
 func TestMain(m *testing.M) {
 	redisfault.UseNames()
+	testkit.AtOnce(8)
 	// The one goroutine that starts servers lives as long as they do.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/fastlimit/fastlimit/internal/testkit/redistest.Spawn"))
 }

@@ -65,8 +65,10 @@ function(num, value, kind, unit, limit, cost, count, floor, back, date)
       if date ~= now_in then
         fc, fp = 0, sliding and date + 1 == now_in and fc or 0
       end
-      if fc > current or fp > previous then
-        current, previous, write = math.max(current, fc), math.max(previous, fp), true
+      local both = current + previous -- see bucket.JoinCounts
+      if fc > current or fc + fp > both then
+        current, write = math.max(current, fc), true
+        previous = math.max(both, fc + fp) - current
       end
     end
   end

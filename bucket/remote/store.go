@@ -92,9 +92,10 @@ func (s *Store) Submit(op *bucket.Op) error {
 	if s.closed {
 		return bucket.ErrAway
 	}
+	kind := op.Kind // in the queue it is a worker's
 	select {
 	case s.queue <- op:
-		s.counters.operations[op.Kind].Add(1)
+		s.counters.operations[kind].Add(1)
 		return nil
 	default:
 		s.counters.busy.Add(1)

@@ -88,8 +88,9 @@ func (c *slidingLog) refund(units uint64) bool {
 	return had
 }
 
-// raise adds what is missing of the units that were taken in the half period before
-// Date, as if all of them had been at its begin: the first to be over.
+// raise joins the log by maximum with the units that were taken in the half period before
+// Date, all dated at its begin, when the first of them is over. Older units of the log
+// may be the same ones, and so they move there before any is added.
 func (c *slidingLog) raise() bool {
 	r := c.request
 	if r.Date == 0 || c.now < r.Date {
@@ -104,8 +105,8 @@ func (c *slidingLog) raise() bool {
 	if have >= r.Floor {
 		return false
 	}
-	c.times = slices.Insert(c.times, i, repeat(from, r.Floor-have)...)
-	c.trim()
+	missing := r.Floor - have
+	c.times = slices.Replace(c.times, i-min(i, int(missing)), i, repeat(from, missing)...) //nolint:gosec // at most a limit
 	return true
 }
 

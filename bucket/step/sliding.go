@@ -65,9 +65,9 @@ func (c *slidingWindow) raise() bool {
 	switch c.request.Window {
 	case 0:
 	case c.window:
-		c.previous, c.current = max(c.previous, previous), max(c.current, current)
+		c.previous, c.current = bucket.JoinCounts(c.previous, c.current, previous, current)
 	case c.window - 1:
-		c.previous = max(c.previous, current)
+		c.previous, c.current = bucket.JoinCounts(c.previous, c.current, current, 0)
 	}
 	return c.reply() != was
 }

@@ -69,8 +69,11 @@ func TestSlidingSteps(t *testing.T) {
 		{"asked", at(8, 1, 100, 0), take(9, 1, kind(bucket.Peek)), 3, 0, at(8, 1, 100, 0)},
 
 		{"floor above both", at(1, 1, 100, 0), take(1, 1, floor(4, 3, 100)), 1, next, at(4, 4, 100, 0)},
-		{"floor above one", at(5, 1, 100, 0), take(1, 1, floor(4, 3, 100)), 1, next, at(5, 4, 100, 0)},
-		{"floor of the window before", at(1, 1, 100, 0), take(1, 1, floor(9, 4, 99)), 1, next, at(4, 2, 100, 0)},
+		{"floor above one", at(5, 1, 100, 0), take(1, 1, floor(4, 3, 100)), 1, next, at(4, 4, 100, 0)},
+		{"floor of a unit of the other count", at(1, 0, 100, 0), take(1, 9, floor(0, 1, 100)), 1, next, at(0, 10, 100, 0)},
+		{"floor of units of each other's count", at(3, 2, 100, 0), take(1, 9, floor(1, 4, 100)), 0, next, at(1, 4, 100, 0)},
+		{"floor of a unit that came in the next window", at(0, 1, 100, 0), take(1, 10, floor(0, 1, 99)), 0, 0, at(0, 1, 100, 0)},
+		{"floor of the window before", at(1, 1, 100, 0), take(1, 1, floor(9, 4, 99)), 1, next, at(3, 2, 100, 0)},
 		{"floor of a state of the window before", at(9, 2, 99, 0), take(1, 9, floor(9, 4, 99)), 0, rest, at(4, 0, 100, 0)},
 		{"floor of two before", at(1, 1, 100, 0), take(1, 1, floor(9, 9, 98)), 1, next, at(1, 2, 100, 0)},
 		{"floor of a window to come", at(1, 1, 100, 0), take(1, 1, floor(9, 9, 101)), 1, next, at(1, 2, 100, 0)},

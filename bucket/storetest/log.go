@@ -104,8 +104,14 @@ func testLogFloor(t *testing.T, s *suite) {
 	level(2) // of them two are of the half period before now
 	s.clock.Advance(30 * time.Second)
 	level(0)
+	// It is joined by maximum with units from before, floors among them.
+	op.Kind, op.Key, op.Floor = bucket.Take, "again", 3
+	level(4)
+	s.clock.Advance(10 * time.Second)
+	s.warm()
+	op.Floor = 4
+	level(5)
 	// It is as old as the operation.
-	op.Kind = bucket.Take
 	for name, tt := range map[string]struct {
 		late time.Duration
 		want uint64

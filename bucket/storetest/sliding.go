@@ -89,10 +89,15 @@ func testSlidingFloor(t *testing.T, s *suite) {
 	op.Window = now + 1
 	s.want(op, counted(1, 0, 2))
 	op.Window = now - 1
-	s.want(op, counted(1, 3, 3)) // what was current is previous
+	s.want(op, counted(1, 1, 3)) // what was current is previous, and two of it may be the others
 	op.Window = now
 	s.want(op, counted(1, 9, 4)) // raised, not added
 	s.want(op, counted(1, 9, 5))
+	op.Floor = bucket.Pack(8, 6)
+	s.want(op, counted(1, 8, 7)) // as many units as before, each of which counts once
+	op.Floor, op.Window = bucket.Pack(0, 16), now-1
+	s.want(op, counted(1, 9, 8))
+	op.Floor, op.Window = bucket.Pack(9, 3), now
 	s.want(with(op, bucket.Reset), counted(0, 0, 0))
 	s.want(op, counted(1, 0, 1)) // a floor from before the reset, which is heard
 	s.clock.Advance(time.Minute)

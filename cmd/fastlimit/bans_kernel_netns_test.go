@@ -3,10 +3,13 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -37,6 +40,22 @@ func dial(t *testing.T, from netip.Addr) net.Conn {
 	return c
 }
 
+// freeze stops the process and waits until all of its threads have stopped.
+func (b *besieged) freeze() {
+	b.t.Helper()
+	b.signal(syscall.SIGSTOP)
+	testkit.Eventually(b.t, "the process to stop", func() bool {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", b.cmd.Process.Pid))
+		for _, name := range threads {
+			stat, _ := os.ReadFile(name)
+			if _, state, _ := bytes.Cut(stat, []byte(") ")); !bytes.HasPrefix(state, []byte("T")) {
+				return false
+			}
+		}
+		return len(threads) > 0
+	})
+}
+
 // When a client is banned all its connections end, whatever goes on in them: those that wait for a
 // request, those with half of one, and those that nobody has accepted yet.
 func TestNetnsSocketsOfTheBanned(t *testing.T) {
@@ -56,7 +75,7 @@ func TestNetnsSocketsOfTheBanned(t *testing.T) {
 				}
 				all = append(all, c)
 			}
-			b.signal(syscall.SIGSTOP)
+			b.freeze()
 			for range 20 {
 				c := dial(t, source) // by the kernel
 				io.WriteString(c, request)

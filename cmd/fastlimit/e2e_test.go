@@ -155,8 +155,8 @@ func (p *process) read(stderr io.Reader) {
 	}
 }
 
-// hang bounds waits that only a bug makes long.
-const hang = 30 * time.Second
+// hang bounds waits that only a bug makes long, on a busy machine too.
+const hang = 4 * time.Minute
 
 // waitLog returns the next log line that holds text.
 func (p *process) waitLog(text string) string {

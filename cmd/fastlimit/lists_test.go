@@ -38,6 +38,7 @@ func TestListFiles(t *testing.T) {
 	replace(allow, "127.0.0.2\n")
 	p.signal(syscall.SIGHUP)
 	p.waitLog("the list file was read again")
+	p.waitLog("msg=reloaded") // which reads the other list as well
 	if got := from("127.0.0.2"); got != 200 {
 		t.Errorf("who stood denied and is allowed now: %d", got)
 	}

@@ -186,7 +186,7 @@ func TestWatch(t *testing.T) {
 	becomes("it was mended", 429)
 }
 
-// A hundred reloads of a program under load: every request is answered, and neither memory nor
+// Reloads of a program under load: every request is answered, and neither memory nor
 // descriptors nor goroutines grow.
 func TestReloadsUnderLoad(t *testing.T) {
 	t.Parallel()
@@ -194,7 +194,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 		return fmt.Sprintf("deny_status: %d\nrules:\n  - {name: a, key: ip, rate: 100000/s, burst: %d}\n  - {name: b%d, key: path, rate: 100000/s}\n", 420+i%3, 100000+i%5, i%2)
 	}
 	r := serveReloading(t, text(0))
-	reloads := 100
+	reloads := testkit.Size(30, 100)
 	if testing.Short() {
 		reloads = 10
 	}

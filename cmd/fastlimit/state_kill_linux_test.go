@@ -20,6 +20,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/bans"
 	"github.com/fastlimit/fastlimit/internal/config"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/server"
 	"golang.org/x/sys/unix"
 )
@@ -128,7 +129,8 @@ func (c *conforming) done() {
 // that keeps its limit; an attacker that is over its limit stays so.
 func TestKilledWhileWriting(t *testing.T) {
 	t.Parallel()
-	const lines, each = 4, 50
+	const lines = 4
+	each := testkit.Size(12, 50)
 	for i := range lines {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()

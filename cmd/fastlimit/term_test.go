@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 // keepAlive is a client in a closed loop. A request that it has sent before it
@@ -85,10 +87,10 @@ func isTimeout(err error) bool {
 
 // SIGTERM under load loses no request: neither of those in a closed loop, who
 // are told to connect anew, nor of those who pause, nor of those that are just
-// connecting when the listener closes. Twenty times, also without a delay.
+// connecting when the listener closes. Again and again, also without a delay.
 func TestTermLosesNothing(t *testing.T) {
 	t.Parallel()
-	for i := range 20 {
+	for i := range testkit.Size(8, 20) {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
 			args := []string{"--rate", "1000000/s", "--burst", "1000000"}

@@ -18,6 +18,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/testkit/pty"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 	"github.com/fastlimit/fastlimit/internal/top"
+	"golang.org/x/sys/unix"
 )
 
 // onTerminal is fastlimit top on a terminal of its own.
@@ -25,12 +26,14 @@ type onTerminal struct {
 	*exec.Cmd
 	front, back *os.File
 	shown, errs testkit.Log
+	before      unix.Termios // the modes of the terminal
 }
 
 func startTop(t *testing.T, env []string, args ...string) *onTerminal {
 	t.Helper()
 	p := new(onTerminal)
 	p.front, p.back = pty.Open(t, 80, 16)
+	p.before = pty.Modes(t, p.back)
 	go func() { _, _ = io.Copy(&p.shown, p.front) }() // ends with the terminal
 	p.Cmd = exec.CommandContext(t.Context(), binary, append([]string{"top", "--every", "100ms"}, args...)...)
 	p.Env = append(os.Environ(), append([]string{"TERM=xterm", "NO_COLOR="}, env...)...)
@@ -93,9 +96,8 @@ func TestTopGivesTheTerminalBack(t *testing.T) {
 			t.Parallel()
 			addr, _, _ := fakeTop(t)
 			p := startTop(t, nil, "--admin", addr)
-			before := pty.Modes(t, p.back) // it has not begun: it has to be loaded, and to ask
 			p.sees(t, "RATE/S")
-			if pty.Modes(t, p.back) == before {
+			if pty.Modes(t, p.back) == p.before {
 				t.Error("it is not in raw mode")
 			}
 			if tt.key != "" {
@@ -104,8 +106,8 @@ func TestTopGivesTheTerminalBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = p.Wait() // the code tells
-			if code := p.ProcessState.ExitCode(); code != tt.code || pty.Modes(t, p.back) != before {
-				t.Errorf("exit %d, want %d; modes %+v, were %+v", code, tt.code, pty.Modes(t, p.back), before)
+			if code := p.ProcessState.ExitCode(); code != tt.code || pty.Modes(t, p.back) != p.before {
+				t.Errorf("exit %d, want %d; modes %+v, were %+v", code, tt.code, pty.Modes(t, p.back), p.before)
 			}
 			redistest.Eventually(t, "the screen of before", func() bool { return strings.HasSuffix(p.shown.String(), leave) })
 			if strings.Contains(p.errs.String(), "goroutine") {

@@ -21,7 +21,7 @@ import (
 )
 
 // hang bounds waits that only a bug makes long.
-const hang = 30 * time.Second
+const hang = 2 * time.Minute
 
 // binary is fastlimit as users build it.
 var binary string

@@ -95,7 +95,7 @@ func init() {
 		name: "wait", want: "settings, such as {per_key: 10, total: 10000}", where: "in wait, indented more than wait",
 		settings: []setting{
 			{name: "per_key", field: "PerKey", value: whole(number{least: 1, most: fastlimit.MaxWaiters, example: "10"}), def: strconv.Itoa(fastlimit.DefaultWaitersPerKey), doc: "most requests that wait for one client of a rule"},
-			{name: "total", field: "Total", value: whole(number{least: 1, most: fastlimit.MaxWaiters, example: "10000"}), def: strconv.Itoa(fastlimit.DefaultWaiters), doc: "most requests that wait in all; each takes up to 2 KiB and its connection"},
+			{name: "total", field: "Total", value: whole(number{least: 1, most: fastlimit.MaxWaiters, example: "10000"}), def: strconv.Itoa(fastlimit.DefaultWaiters), doc: "most requests that wait in all, once for each rule that lets them; each takes up to 2 KiB and its connection"},
 		},
 	}
 	redisSettings = redisTable()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -42,7 +43,7 @@ func live(t *testing.T, hits []hit, s policy.RuleSpec) (denied, banned int) {
 // A log is judged with bans as the requests were, and the oracle finds every ban right.
 func TestBansAsLive(t *testing.T) {
 	t.Parallel()
-	hits := generate(100_000, 90)
+	hits := generate(testkit.Size(25_000, 100_000), 90)
 	for _, p := range []fastlimit.BanPolicy{
 		{After: 3, For: 30 * time.Second, Max: time.Hour},
 		{After: 1, For: 10 * time.Minute},

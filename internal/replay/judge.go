@@ -25,9 +25,9 @@ type judge struct {
 	// Time of the log and of the limiter. They differ: the limiter's begins at 0 and
 	// leaves out long silences.
 	started     bool
-	first, last int64         // Unix µs of the log
-	now         time.Duration // the limiter's time, whole µs
-	end         time.Duration // the last time that the limiter can represent
+	first, last int64                // Unix µs of the log
+	now         time.Duration        // the limiter's time, whole µs
+	end         func() time.Duration // the last time that the limiter can represent
 	limiterTime *fastlimit.ManualClock
 	silence     int64 // µs after which every rule has forgotten everything
 
@@ -55,7 +55,7 @@ const minSweep = 1 << 14
 
 // newJudge returns a judge at the limiter's time 0. rules are those of lim, in order.
 func newJudge(lim *fastlimit.Limiter, limiterTime *fastlimit.ManualClock, engine *policy.Engine, rules []policy.RuleSpec, report *Report) (*judge, error) {
-	j := &judge{limiterTime: limiterTime, engine: engine, report: report, denied: map[string]*account{}, end: lim.LastTime()}
+	j := &judge{limiterTime: limiterTime, engine: engine, report: report, denied: map[string]*account{}, end: lim.LastTime}
 	plan := lim.Plan()
 	longest := plan.Window // in which the filter and the rules forget everything
 	for i, r := range lim.Rules() {
@@ -103,18 +103,25 @@ func (j *judge) clock(at int64) error {
 		j.limiterTime.SetStart(time.UnixMicro(at))
 	}
 	gap := time.Duration(min(at-j.last, j.silence)) * time.Microsecond
-	if gap > j.end-j.now {
-		// Beyond LastTime the limiter panics. Rules that count in large ticks reach it
-		// after years, see [fastlimit.Limiter.LastTime].
-		return fmt.Errorf("the log reaches from %s to %s, which is longer than these rules can count time, %v: replay it in parts",
-			time.UnixMicro(j.first).UTC().Format(time.DateOnly), time.UnixMicro(at).UTC().Format(time.DateOnly), j.end.Round(time.Hour))
+	if gap > j.end()-j.now {
+		return j.tooLong(at)
 	}
 	j.now += gap
 	if at-j.last > j.silence { // windows still begin by the log's time
 		j.limiterTime.SetStart(time.UnixMicro(at).Add(-j.now))
 	}
 	j.last = at
+	if j.now > j.end() { // which comes nearer where windows end
+		return j.tooLong(at)
+	}
 	return nil
+}
+
+// tooLong is the error of a record beyond LastTime, where the limiter panics. Rules that count in
+// large ticks reach it after years, see [fastlimit.Limiter.LastTime].
+func (j *judge) tooLong(at int64) error {
+	return fmt.Errorf("the log reaches from %s to %s, which is longer than these rules can count time, %v: replay it in parts",
+		time.UnixMicro(j.first).UTC().Format(time.DateOnly), time.UnixMicro(at).UTC().Format(time.DateOnly), j.end().Round(time.Hour))
 }
 
 // record judges one record and counts the outcome. Records must come in the order of

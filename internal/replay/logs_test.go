@@ -21,7 +21,7 @@ func perIP(rate string, burst uint64) Config {
 // the logs of several servers that ran at the same time.
 func TestSeveralLogs(t *testing.T) {
 	t.Parallel()
-	const n, parts = 20_000, 7
+	const n, parts = 6000, 7
 	hits := generate(n, 60)
 	want := mustRun(t, logOf(hits), perIP("10/m", 20))
 	rnd := rand.New(rand.NewPCG(3, 3))

@@ -294,6 +294,25 @@ func TestLogLongerThanTime(t *testing.T) {
 	}
 }
 
+// A log that goes on beyond the last window of a second is an error, whether it gets there by a
+// silence or begins there.
+func TestLogBeyondLastWindow(t *testing.T) {
+	t.Parallel()
+	second := rule("second", "1/s", 0)
+	second.Limit.Algorithm = fastlimit.FixedWindow
+	c := config(policy.Settings{Rules: []policy.RuleSpec{second}})
+	line := `192.0.2.7 - - [17/May/%:10:05:03 +0000] "GET / HTTP/1.1" 200 1` + "\n"
+	for _, years := range [][]string{{"2026", "2107"}, {"2107"}} {
+		log := ""
+		for _, year := range years {
+			log += strings.ReplaceAll(line, "%", year)
+		}
+		if _, err := run(t.Context(), strings.NewReader(log), c); err == nil || !strings.Contains(err.Error(), "longer than these rules can count time") {
+			t.Errorf("%v: error %v", years, err)
+		}
+	}
+}
+
 func TestBadConfig(t *testing.T) {
 	t.Parallel()
 	s := policy.Settings{Rules: []policy.RuleSpec{rule("r", "1/s", 1)}}

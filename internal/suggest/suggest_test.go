@@ -14,6 +14,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/internal/replay"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/policy"
 	"pgregory.net/rapid"
 )
@@ -221,11 +222,11 @@ func TestRulesDoWhatTheySay(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		var hits []hit
-		for client := range rapid.IntRange(1, 30).Draw(rt, "clients") {
+		for client := range rapid.IntRange(1, testkit.Size(12, 30)).Draw(rt, "clients") {
 			at := time.Duration(rapid.Int64Range(0, 100_000).Draw(rt, "at")) * time.Second
 			for range rapid.IntRange(1, 3).Draw(rt, "visits") {
 				gap := time.Duration(rapid.SampledFrom([]int64{0, 1, 300, 1000, 60_000}).Draw(rt, "gap")) * time.Millisecond
-				for range rapid.SampledFrom([]int{1, 2, 10, 60, 300}).Draw(rt, "requests") {
+				for range rapid.SampledFrom([]int{1, 2, 10, 60, testkit.Size(100, 300)}).Draw(rt, "requests") {
 					hits = append(hits, hit{at, clientAddr(client), rapid.SampledFrom([]string{"/", "/a"}).Draw(rt, "path")})
 					at += gap
 				}

@@ -16,8 +16,6 @@
 // after another there, and in its package trial under load, under faults and at random.
 package testkit
 
-import "time"
-
 // T is the part of testing.TB that servers and proxies need. bench implements it
 // to run them outside of a test.
 type T interface {
@@ -26,16 +24,4 @@ type T interface {
 	Fatalf(format string, args ...any)
 	Cleanup(f func())
 	TempDir() string
-}
-
-// Eventually waits until f is true, for 30 s.
-func Eventually(t T, what string, f func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for !f() {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
 }

@@ -3,6 +3,8 @@ package delta
 import (
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 const tick = 100 * time.Millisecond
@@ -11,11 +13,7 @@ const tick = 100 * time.Millisecond
 // has arrived the mirror is the table, and nothing was charged twice.
 func TestMergeInAnyOrder(t *testing.T) {
 	t.Parallel()
-	seeds := uint64(200)
-	if testing.Short() {
-		seeds = 40
-	}
-	for seed := range seeds {
+	for seed := range testkit.Size(uint64(40), 200) {
 		rng := newRand(seed)
 		slots, clients := 16+rng.IntN(200), 1+rng.IntN(300)
 		a, b := newTestNode(t, "a", slots, small), newTestNode(t, "b", slots, small)

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -230,7 +231,7 @@ func (b *simBans) act(rng *rand.Rand) {
 // after the last fault all who accept bans have all of them.
 func TestBansSimulation(t *testing.T) {
 	t.Parallel()
-	seeds := 60
+	seeds := testkit.Size(16, 60)
 	if testing.Short() {
 		seeds = 8
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 // TestSimulation: in clusters of 2, 3 and 10 nodes of all kinds, with all that
@@ -13,7 +15,7 @@ import (
 // written down, and soon after the last fault everybody knows everything.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	seeds := 200
+	seeds := testkit.Size(24, 200)
 	if testing.Short() {
 		seeds = 12 // ten times as slow under the race detector
 	}

@@ -10,14 +10,18 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 // TestAThousandNodes has one node listen to a thousand others, as the section
 // "A thousand nodes" of ARCHITECTURE.md has it: 1024 slots, 4 KiB a second. It
-// keeps up, knows all of them, and takes no more memory than is said there.
+// keeps up, knows all of them, and takes no more memory than is said there. A hundred
+// show that by default.
 func TestAThousandNodes(t *testing.T) {
 	t.Parallel()
-	const nodes, slots, seconds = 1000, 1024, 60
+	const slots = 1024
+	nodes, seconds := testkit.Size(100, 1000), testkit.Size(20, 60)
 	thousand := func(c *Config) { c.MaxNodes, c.MaxBytes = nodes, 4<<10 }
 	b := newTestNode(t, "b", slots, thousand)
 	all := make([]*testNode, nodes)
@@ -40,7 +44,7 @@ func TestAThousandNodes(t *testing.T) {
 			receiving += time.Since(start)
 			packets += len(mine)
 		}
-		if bytes := b.Stats().ReceivedBytes; bytes > uint64(second+1)*nodes*4<<10 {
+		if bytes := b.Stats().ReceivedBytes; bytes > uint64((second+1)*nodes*4<<10) {
 			t.Fatalf("%d bytes in %d s", bytes, second+1)
 		}
 	}
@@ -64,15 +68,15 @@ func TestAThousandNodes(t *testing.T) {
 	b.Top(20, now)
 	top := time.Since(start)
 	t.Logf("received %d packets and %d KB a second in %v, mirrors %d MB, %d ticks to know all, top in %v",
-		packets/seconds, st.ReceivedBytes/uint64(seconds+ticks)/1000, receiving/seconds, st.MirrorBytes>>20, ticks, top)
+		packets/seconds, st.ReceivedBytes/uint64(seconds+ticks)/1000, receiving/time.Duration(seconds), st.MirrorBytes>>20, ticks, top)
 }
 
-// TestSimulationOf100 is the same with 100 nodes.
+// TestSimulationOf100 simulates 100 nodes, 40 by default.
 func TestSimulationOf100(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(2) {
+	for seed := range testkit.Size(uint64(1), 2) {
 		synctest.Test(t, func(t *testing.T) {
-			c := randomSim(newRand(seed^1<<41), 100)
+			c := randomSim(newRand(seed^1<<41), testkit.Size(40, 100))
 			c.interval, c.duration = 200*time.Millisecond, 8*time.Second
 			simulate(t, c, seed)
 		})

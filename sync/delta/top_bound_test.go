@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/toptalkers"
 )
 
@@ -46,10 +47,7 @@ func (n *testNode) deny(client, units uint64) {
 // chance, slots change their clients, epochs end.
 func TestTopHolds(t *testing.T) {
 	t.Parallel()
-	seeds := uint64(12)
-	if testing.Short() {
-		seeds = 4
-	}
+	seeds := testkit.Size(uint64(4), 12)
 	var checked, sampled, tight int
 	for seed := range seeds {
 		rng := newRand(seed)

@@ -121,15 +121,11 @@ func (n *testNode) suspects(addr string) bool {
 }
 
 // patience bounds waits that only a bug makes long.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("still waiting for %s", what)
-		}
-	}
+	testkit.Eventually(t, what, ok)
 }
 
 // together waits until all know each other.

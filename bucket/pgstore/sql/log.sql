@@ -66,10 +66,11 @@ BEGIN
       END LOOP;
       missing := floor - (final - i + 1);
       IF missing > 0 THEN
-        -- As if all of them had been at the start: the first to be over.
-        times := coalesce(times[first:i - 1], '{}') || array_fill(start, ARRAY[missing]) || coalesce(times[i:final], '{}');
-        final := final - first + 1 + missing;
-        first := greatest(1, final - most + 1);
+        -- As if all of them had been at the start: the first to be over. Older ones may
+        -- be the same units: they move there before any is added.
+        times := coalesce(times[first:greatest(first, i - missing) - 1], '{}') || array_fill(start, ARRAY[missing]) || coalesce(times[i:final], '{}');
+        first := 1;
+        final := cardinality(times);
         moved := true;
       END IF;
     END IF;

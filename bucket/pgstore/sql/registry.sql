@@ -70,14 +70,25 @@ END $$;
 CREATE OR REPLACE FUNCTION fastlimit.registry_restore(of text, names bytea[], texts bytea[], numbers bigint[], lives bigint[], most bigint) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   changed boolean := false;
+  room bigint; -- for names that are not there
+  known bigint;
+  one record;
 BEGIN
   PERFORM fastlimit.registry_lock();
-  FOR i IN 1 .. cardinality(names) LOOP
-    IF NOT EXISTS (SELECT FROM fastlimit.record r WHERE r.registry = of AND r.name = names[i] AND r.version >= numbers[i])
-      AND fastlimit.registry_room(of, names[i], most) THEN
-      PERFORM fastlimit.registry_set(of, names[i], texts[i], numbers[i], fastlimit.micros() + lives[i]);
-      changed := true;
+  room := most - (SELECT count(*) FROM fastlimit.record r WHERE r.registry = of);
+  FOR one IN SELECT * FROM unnest(names, texts, numbers, lives) AS o(name, text, number, life) LOOP
+    known := (SELECT r.version FROM fastlimit.record r WHERE r.registry = of AND r.name = one.name);
+    CONTINUE WHEN known >= one.number;
+    IF known IS NULL THEN
+      IF room <= 0 THEN
+        PERFORM fastlimit.registry_room(of, one.name, most);
+        room := most - (SELECT count(*) FROM fastlimit.record r WHERE r.registry = of);
+      END IF;
+      CONTINUE WHEN room <= 0;
+      room := room - 1;
     END IF;
+    PERFORM fastlimit.registry_set(of, one.name, one.text, one.number, fastlimit.micros() + one.life);
+    changed := true;
   END LOOP;
   IF changed THEN
     PERFORM fastlimit.registry_next(of);

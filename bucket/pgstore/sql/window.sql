@@ -108,14 +108,16 @@ BEGIN
       END IF;
     END IF;
     IF floor > 0 AND heard AND asked > 0 THEN
-      had := units + before;
+      -- See bucket.JoinCounts.
+      had := units;
+      room := units + before;
       IF asked = now_in THEN
-        units := greatest(units, floor % 67108864);
-        before := greatest(before, floor / 67108864);
+        units := greatest(had, floor % 67108864);
+        before := greatest(room, floor % 67108864 + floor / 67108864) - units;
       ELSIF asked = now_in - 1 THEN
-        before := greatest(before, floor % 67108864);
+        before := greatest(room, floor % 67108864) - units;
       END IF;
-      moved := moved OR units + before > had;
+      moved := moved OR units > had OR units + before > room;
     END IF;
   END IF;
 

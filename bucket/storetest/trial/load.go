@@ -102,7 +102,7 @@ func (l *Load) End() {
 	go func() { l.wg.Wait(); close(ended) }()
 	select {
 	case <-ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Until(testkit.Deadline(l.t))):
 		l.t.Fatal("an operation never ended")
 	}
 	if a, c := l.accepted.Load(), l.called.Load(); a != c || l.twice.Load() != 0 {

@@ -60,10 +60,7 @@ func New(t testkit.T, target string, seed uint64) *Proxy {
 // NewAt is [New] on the given address.
 func NewAt(t testkit.T, addr, target string, seed uint64) *Proxy {
 	t.Helper()
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := listen(t, addr)
 	p := &Proxy{
 		addr: l.Addr().String(), target: target, listener: l,
 		rand: rand.New(rand.NewPCG(seed, 0)), conns: make(map[net.Conn]struct{}),
@@ -87,13 +84,21 @@ func (p *Proxy) Set(t testkit.T, f Fault) {
 		_, p.hole = blackHole(t, p.addr)
 	}
 	if !f.deaf() && p.listener == nil && !p.closed {
-		l, err := net.Listen("tcp", p.addr)
-		if err != nil {
-			t.Fatalf("faultproxy: listen again: %v", err)
-		}
+		l := listen(t, p.addr)
 		p.listener = l
 		p.wg.Go(func() { p.accept(l) })
 	}
+}
+
+// listen listens at an address that another process may have for a moment.
+func listen(t testkit.T, addr string) (l net.Listener) {
+	t.Helper()
+	testkit.Eventually(t, "faultproxy: listening at "+addr, func() bool {
+		var err error
+		l, err = net.Listen("tcp", addr)
+		return err == nil
+	})
+	return l
 }
 
 // stopLocked closes the black hole, if there is one, and where all is true the

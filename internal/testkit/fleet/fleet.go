@@ -14,6 +14,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 // Server starts a server and returns what opens a store on it, for a node each, which is
@@ -23,7 +24,8 @@ type Server func(t testing.TB, timeout time.Duration) (open func() bucket.Store)
 // Fleet is a server to test, and how much.
 type Fleet struct {
 	Server    Server
-	Decisions int64 // at least, for each number of nodes; without, as many as there are in 2.5 s
+	Decisions int64         // at least, for each number of nodes, or rule of Lossy; without, as many as there are in 1.5 s, or 3
+	Ahead     time.Duration // what the server's clock is ahead of this machine's; only Lossy knows of it
 }
 
 // nodes make limiters with the same rules, which share a store.
@@ -50,22 +52,23 @@ func (f Fleet) rules(t *testing.T, nodes int, rule fastlimit.RuleConfig) (rules 
 	return rules
 }
 
+// atLeast is for how long clients ask. A rate that is kept half as well as it should be
+// admits as much more then as slack explains, and half of that beside it.
+const atLeast = 1500 * time.Millisecond
+
 // clients is how many ask.
 const clients = 8
 
-// patience bounds how long a slow machine may take to have tested what it is to test.
-const patience = 20 * time.Second
-
-// ask has clients ask one request after the other, each at any node, for 2.5 s, until there
-// are as many decisions as wanted, and until tested says so or patience ends.
-func (f Fleet) ask(nodes int, tested func() bool, ask func(rng *rand.Rand, client byte, node int)) (decisions int64) {
+// ask has clients ask one request after the other, each at any node, for some time, until there
+// are as many decisions as wanted, and until tested says so.
+func (f Fleet) ask(t *testing.T, nodes int, tested func() bool, ask func(rng *rand.Rand, client byte, node int)) (decisions int64) {
 	var all sync.WaitGroup
 	var decided atomic.Int64
-	begin := time.Now()
+	begin, end := time.Now(), testkit.Deadline(t)
 	for client := range byte(clients) {
 		all.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(client), uint64(nodes)))
-			for time.Since(begin) < 2500*time.Millisecond || decided.Load() < f.Decisions || !tested() && time.Since(begin) < patience {
+			for time.Since(begin) < atLeast || decided.Load() < f.Decisions || !tested() && time.Now().Before(end) {
 				decided.Add(1)
 				ask(rng, client, rng.IntN(nodes))
 				if f.Decisions == 0 || rng.IntN(32) == 0 {
@@ -76,6 +79,20 @@ func (f Fleet) ask(nodes int, tested func() bool, ask func(rng *rand.Rand, clien
 	}
 	all.Wait()
 	return decided.Load()
+}
+
+// sizes runs a test on one, two and three nodes at the same time: mostly they wait. make
+// makes the nodes, which may end the test, and returns what runs.
+func sizes(make func(nodes int) (run func())) {
+	var all sync.WaitGroup
+	var runs []func()
+	for nodes := 1; nodes <= 3; nodes++ {
+		runs = append(runs, make(nodes))
+	}
+	for _, run := range runs {
+		all.Go(run)
+	}
+	all.Wait()
 }
 
 // tally counts denials. It is safe for concurrent use.

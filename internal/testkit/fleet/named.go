@@ -23,7 +23,7 @@ type busyOracle struct{ least, most time.Duration }
 // grace, and one of clocks.
 func (f Fleet) Named(t *testing.T) {
 	t.Helper()
-	const nodes, asked = 2, 1500
+	const nodes, asked = 2, 750
 	const slack = time.Second // what a shared bucket holds more: the timeout of the store
 	rules := f.rules(t, nodes, fastlimit.RuleConfig{
 		Name: "a", Rate: namedRates[0], Burst: namedRates[0].N, MaxRate: fastlimit.Rate{N: 1000, Per: time.Second}, OnFailure: fastlimit.FailClosed,

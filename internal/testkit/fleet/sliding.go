@@ -64,41 +64,41 @@ func (f Fleet) Sliding(t *testing.T) {
 	for _, algorithm := range []fastlimit.Algorithm{fastlimit.SlidingWindow, fastlimit.SlidingLog} {
 		t.Run(algorithm.String(), func(t *testing.T) {
 			t.Parallel()
-			for nodes := 1; nodes <= 3; nodes++ {
-				f.sliding(t, algorithm, nodes)
-			}
+			sizes(func(nodes int) func() { return f.sliding(t, algorithm, nodes) })
 		})
 	}
 }
 
-func (f Fleet) sliding(t *testing.T, algorithm fastlimit.Algorithm, nodes int) {
+func (f Fleet) sliding(t *testing.T, algorithm fastlimit.Algorithm, nodes int) (run func()) {
 	t.Helper()
 	const per, most = time.Second, 40
 	logged := algorithm == fastlimit.SlidingLog
 	rules := f.rules(t, nodes, fastlimit.RuleConfig{
 		Name: "a", Rate: fastlimit.Rate{N: most, Per: per}, Algorithm: algorithm, OnFailure: fastlimit.FailClosed,
 	})
-	var oracles [clients]slidingOracle
-	denials := new(tally)
-	wall := func() time.Duration { return time.Duration(time.Now().UnixNano()) }
-	decisions := f.ask(nodes, func() bool { return denials.tested(nodes) }, func(rng *rand.Rand, client byte, node int) {
-		o, n := &oracles[client], 1+rng.Uint64N(3)
-		from := wall().Truncate(time.Microsecond)
-		d := take(rules[node], client, n)
-		to := wall()
-		o.forget(from - 3*per)
-		switch {
-		case d.Allowed && d.Stage == fastlimit.StageExact:
-			o.charges = append(o.charges, slidingCharge{from, to, n})
-			if level := o.level(to, per, logged, false); level > most {
-				t.Errorf("P2: level %d of client %d after %d units", level, client, n)
+	return func() {
+		var oracles [clients]slidingOracle
+		denials := new(tally)
+		wall := func() time.Duration { return time.Duration(time.Now().UnixNano()) }
+		decisions := f.ask(t, nodes, func() bool { return denials.tested(nodes) }, func(rng *rand.Rand, client byte, node int) {
+			o, n := &oracles[client], 1+rng.Uint64N(3)
+			from := wall().Truncate(time.Microsecond)
+			d := take(rules[node], client, n)
+			to := wall()
+			o.forget(from - 3*per)
+			switch {
+			case d.Allowed && d.Stage == fastlimit.StageExact:
+				o.charges = append(o.charges, slidingCharge{from, to, n})
+				if level := o.level(to, per, logged, false); level > most {
+					t.Errorf("P2: level %d of client %d after %d units", level, client, n)
+				}
+			case !d.Allowed && d.Stage != fastlimit.StageFallback:
+				denials.add(d.Stage)
+				if level := o.level(from, per, logged, true); level+n <= most {
+					t.Errorf("P1: %d units of client %d denied at stage %v at level %d", n, client, d.Stage, level)
+				}
 			}
-		case !d.Allowed && d.Stage != fastlimit.StageFallback:
-			denials.add(d.Stage)
-			if level := o.level(from, per, logged, true); level+n <= most {
-				t.Errorf("P1: %d units of client %d denied at stage %v at level %d", n, client, d.Stage, level)
-			}
-		}
-	})
-	denials.check(t, nodes, decisions)
+		})
+		denials.check(t, nodes, decisions)
+	}
 }

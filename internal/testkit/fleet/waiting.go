@@ -5,10 +5,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 // waiterOracle knows what clients who wait were admitted, and may have been charged.
@@ -103,12 +105,12 @@ func (f Fleet) Waiting(t *testing.T) {
 			Name: name, Rate: fastlimit.Rate{N: uint64(waitRate), Per: time.Second}, Burst: uint64(waitBurst), MaxWait: maxWait, Strict: true, OnFailure: fastlimit.FailClosed,
 		}
 	}
-	for nodes := 1; nodes <= 3; nodes++ {
+	sizes(func(nodes int) func() {
 		all := f.nodes(t, nodes, timeout, fastlimit.Config{
 			Rules: []fastlimit.RuleConfig{rule("flood"), rule("good")}, Wait: fastlimit.WaitLimits{PerKey: 1000},
 		})
-		f.waiting(t, all)
-	}
+		return func() { f.waiting(t, all) }
+	})
 }
 
 func (f Fleet) waiting(t *testing.T, nodes []*fastlimit.Limiter) {
@@ -116,7 +118,8 @@ func (f Fleet) waiting(t *testing.T, nodes []*fastlimit.Limiter) {
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	denied, decided := 0, int64(0) // guarded by mu
-	begin, ended := time.Now(), make(chan struct{})
+	var asked atomic.Int64         // rounds of who conforms
+	begin, end, ended := time.Now(), testkit.Deadline(t), make(chan struct{})
 	floods := map[string]*waiterOracle{"x": {}, "y": {}}
 	for client, o := range floods {
 		for caller := range callers {
@@ -129,7 +132,7 @@ func (f Fleet) waiting(t *testing.T, nodes []*fastlimit.Limiter) {
 					if no {
 						denied++
 					}
-					enough := time.Since(begin) > 2500*time.Millisecond && decided >= f.Decisions && (denied > 0 || time.Since(begin) > patience)
+					enough := time.Since(begin) > atLeast && decided >= f.Decisions && (denied > 0 && waitStats(nodes).Admitted >= 20 && asked.Load() >= 10 || time.Now().After(end))
 					mu.Unlock()
 					if enough {
 						return
@@ -140,10 +143,10 @@ func (f Fleet) waiting(t *testing.T, nodes []*fastlimit.Limiter) {
 		}
 	}
 	go func() { group.Wait(); close(ended) }()
-	good, asked := [...]*waiterOracle{{}, {}}, 0
-	for done := false; !done; asked++ { // half of the rate, at any node
+	good := [...]*waiterOracle{{}, {}}
+	for done := false; !done; asked.Add(1) { // half of the rate, at any node
 		for i, o := range good { // among the floods, and in a rule of its own
-			if o.ask(t, nodes[asked%len(nodes)].Rules()[i], "good", 1, begin) {
+			if o.ask(t, nodes[int(asked.Load())%len(nodes)].Rules()[i], "good", 1, begin) {
 				t.Error("P1: one that conforms was denied")
 			}
 		}
@@ -153,20 +156,27 @@ func (f Fleet) waiting(t *testing.T, nodes []*fastlimit.Limiter) {
 		case <-time.After(2 * time.Second / time.Duration(waitRate)):
 		}
 	}
-	var waited fastlimit.WaitStats
 	for _, lim := range nodes {
 		if s := lim.Rules()[1].WaitStats(); s != (fastlimit.WaitStats{}) {
 			t.Errorf("P1: one that conforms had to wait: %+v", s)
 		}
-		s := lim.Rules()[0].WaitStats()
-		waited.Admitted, waited.Denied = waited.Admitted+s.Admitted, waited.Denied+s.Denied
 	}
+	waited := waitStats(nodes)
 	for client, o := range floods {
 		units := o.check(t, len(nodes))
 		t.Logf("%d nodes: %d units of %s admitted in %v", len(nodes), units, client, time.Since(begin).Round(time.Millisecond))
 	}
-	t.Logf("%d nodes: %d decisions of floods, %d denials; %d waited and were admitted, %d were denied; %d of who conforms", len(nodes), decided, denied, waited.Admitted, waited.Denied, asked)
-	if denied == 0 || waited.Admitted < 20 || asked < 10 {
+	t.Logf("%d nodes: %d decisions of floods, %d denials; %d waited and were admitted, %d were denied; %d of who conforms", len(nodes), decided, denied, waited.Admitted, waited.Denied, asked.Load())
+	if denied == 0 || waited.Admitted < 20 || asked.Load() < 10 {
 		t.Errorf("%d nodes: nothing was tested", len(nodes))
 	}
+}
+
+// waitStats adds up what waited for the rule that is flooded.
+func waitStats(nodes []*fastlimit.Limiter) (sum fastlimit.WaitStats) {
+	for _, lim := range nodes {
+		s := lim.Rules()[0].WaitStats()
+		sum.Admitted, sum.Denied = sum.Admitted+s.Admitted, sum.Denied+s.Denied
+	}
+	return sum
 }

@@ -63,20 +63,22 @@ func (c *windowCounts) tested() bool {
 // denied who has not used it up.
 func (f Fleet) Windows(t *testing.T) {
 	t.Helper()
-	for nodes := 1; nodes <= 3; nodes++ {
+	sizes(func(nodes int) func() {
 		rules := f.rules(t, nodes, fastlimit.RuleConfig{
 			Name: "a", Rate: fastlimit.Rate{N: 40, Per: time.Second}, Algorithm: fastlimit.FixedWindow, OnFailure: fastlimit.FailClosed,
 		})
-		c := &windowCounts{most: map[[2]int64]uint64{}, checked: map[[2]int64]uint64{}}
-		decisions := f.ask(nodes, c.tested, func(rng *rand.Rand, client byte, node int) { c.ask(t, rules[node], client, 1+rng.Uint64N(3)) })
-		t.Logf("%d nodes: %d decisions, %d denials, %d of them by tables, %d windows of clients", nodes, decisions, c.denials, c.tables, len(c.checked))
-		for w, n := range c.checked {
-			if n > 40 {
-				t.Errorf("P2: %d nodes: the store admitted client %d %d units of 40 in window %d", nodes, w[0], n, w[1])
+		return func() {
+			c := &windowCounts{most: map[[2]int64]uint64{}, checked: map[[2]int64]uint64{}}
+			decisions := f.ask(t, nodes, c.tested, func(rng *rand.Rand, client byte, node int) { c.ask(t, rules[node], client, 1+rng.Uint64N(3)) })
+			t.Logf("%d nodes: %d decisions, %d denials, %d of them by tables, %d windows of clients", nodes, decisions, c.denials, c.tables, len(c.checked))
+			for w, n := range c.checked {
+				if n > 40 {
+					t.Errorf("P2: %d nodes: the store admitted client %d %d units of 40 in window %d", nodes, w[0], n, w[1])
+				}
+			}
+			if !c.tested() {
+				t.Errorf("%d nodes: %d denials, %d by tables, %d windows, %d fallbacks: nothing was tested", nodes, c.denials, c.tables, len(c.checked), c.fallback)
 			}
 		}
-		if !c.tested() {
-			t.Errorf("%d nodes: %d denials, %d by tables, %d windows, %d fallbacks: nothing was tested", nodes, c.denials, c.tables, len(c.checked), c.fallback)
-		}
-	}
+	})
 }

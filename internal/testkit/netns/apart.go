@@ -115,7 +115,7 @@ func (a *Apart) Stop() Counts {
 // SendApart reports whether this process was one of [Load.Apart], and returns when that has
 // ended.
 func SendApart() bool {
-	if os.Getenv(apartEnv) == "" { //nolint:forbidigo // it is this package that has set it
+	if os.Getenv(apartEnv) == "" {
 		return false
 	}
 	in := bufio.NewScanner(os.Stdin)

@@ -41,7 +41,7 @@ const insideEnv = "FASTLIMIT_NETNS"
 
 // Inside reports whether this process has been started by [Again].
 func Inside() bool {
-	return os.Getenv(insideEnv) != "" //nolint:forbidigo // it is this package that has set it
+	return os.Getenv(insideEnv) != ""
 }
 
 // Again is this program with other arguments, as root of a new user namespace and in a

@@ -15,7 +15,7 @@ import (
 // (SQLSTATE 53100). It needs no privileges, as a file system of a given size would.
 //
 // size must be no multiple of 8 KiB, since PostgreSQL takes a page that is written in
-// part for a full disk, and above that of a segment of the log (16 MiB), since it crashes
+// part for a full disk, and above that of a segment of the log (1 MiB), since it crashes
 // if it cannot write that.
 func (s *Server) FillDisk(size uint64) { s.t.Helper(); s.limitFiles(strconv.FormatUint(size, 10)) }
 

@@ -9,13 +9,10 @@ package pgtest
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -42,22 +39,29 @@ type Server struct {
 
 // Start starts a server with further settings, such as "max_connections=5", and
 // waits until it answers. Everybody may log in as user postgres without a password.
+// Its data are in memory, where there is room, and segments of its log are of 1 MiB.
 func Start(t testkit.T, settings ...string) *Server {
 	t.Helper()
-	s := newServer(t, settings)
-	s.program("initdb", "--pgdata", s.Dir, "--username=postgres", "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C")
+	s := newServer(t, quickDir(), settings)
+	s.newData()
+	s.Run()
+	return s
+}
+
+// StartOnDisk is [Start] for who measures: on the disk, and laid out as PostgreSQL does by
+// itself.
+func StartOnDisk(t testkit.T, settings ...string) *Server {
+	t.Helper()
+	s := newServer(t, os.TempDir(), settings)
+	s.initdb("--username=postgres", "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C")
 	s.Run()
 	return s
 }
 
 // newServer is a server without data.
-func newServer(t testkit.T, settings []string) *Server {
+func newServer(t testkit.T, parent string, settings []string) *Server {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "pgtest") // not that of the test, which only root can enter
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := newDir(t, parent)
 	bin, err := Find()
 	if err != nil {
 		t.Fatal(err)
@@ -71,54 +75,6 @@ func newServer(t testkit.T, settings []string) *Server {
 		}
 	}
 	return s
-}
-
-// program runs one of PostgreSQL's programs to its end.
-func (s *Server) program(name string, args ...string) {
-	s.t.Helper()
-	cmd := exec.CommandContext(context.Background(), filepath.Join(s.bin, name), args...)
-	cmd.SysProcAttr, cmd.Dir = asUser(s.t), filepath.Dir(s.Dir)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		s.t.Fatalf("%s: %v\n%s", name, err, out)
-	}
-}
-
-// Find returns the directory of PostgreSQL's programs, which Debian keeps out of PATH.
-func Find() (string, error) {
-	candidates, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
-	slices.Sort(candidates)
-	if p, err := exec.LookPath("postgres"); err == nil {
-		candidates = append(candidates, p)
-	}
-	if len(candidates) == 0 {
-		return "", errors.New("PostgreSQL is missing: apt-get install postgresql")
-	}
-	p, err := filepath.EvalSymlinks(candidates[len(candidates)-1])
-	return filepath.Dir(p), err
-}
-
-// asUser is how a process of PostgreSQL is started. It must not outlive a test binary
-// that crashes.
-func asUser(t testkit.T) *syscall.SysProcAttr {
-	t.Helper()
-	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if os.Geteuid() != 0 {
-		return attr
-	}
-	u, err := user.Lookup("postgres")
-	if err != nil {
-		u, err = user.Lookup("nobody")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
-	gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
-	if err1 != nil || err2 != nil {
-		t.Fatalf("user %+v", u)
-	}
-	attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-	return attr
 }
 
 // Set replaces the further settings for the next start.
@@ -169,7 +125,7 @@ func (s *Server) logPath() string { return filepath.Join(filepath.Dir(s.Dir), "l
 // WaitReady waits until the server answers.
 func (s *Server) WaitReady() {
 	s.t.Helper()
-	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := testkit.Deadline(s.t); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		select {
 		case <-s.done:
 			s.t.Fatalf("postgres ended:\n%s", s.logText())
@@ -244,7 +200,7 @@ func (s *Server) URL(name, database string) string {
 // Try runs statements as user postgres and returns the first column of the rows of
 // the last one, by lines.
 func (s *Server) Try(sql string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	c, err := pgx.Connect(ctx, s.URL("postgres", "postgres"))
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 func (s *Server) Standby(addr string, settings ...string) *Server {
 	s.t.Helper()
 	host, port := "127.0.0.1", strconv.Itoa(s.Port)
-	standby := newServer(s.t, nil)
+	standby := newServer(s.t, quickDir(), nil)
 	standby.program("pg_basebackup", "--pgdata", standby.Dir, "--dbname", "host="+host+" port="+port+" user=postgres",
 		"--checkpoint=fast", "--no-sync", "--wal-method=stream", "--write-recovery-conf")
 	if addr != "" {

@@ -17,7 +17,7 @@ import (
 )
 
 // deadline is when a connection of a test ends that hangs.
-const deadline = 20 * time.Second
+const deadline = 2 * time.Minute
 
 // DialFrom connects from an address of this machine, until the test ends.
 func DialFrom(t testing.TB, source, addr string) net.Conn {

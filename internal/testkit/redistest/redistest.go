@@ -114,7 +114,7 @@ func (s *Server) exec(args []string) {
 // WaitReady waits until the server answers PING, with an error or without.
 func (s *Server) WaitReady() {
 	s.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := testkit.Deadline(s.t)
 	for time.Now().Before(deadline) {
 		select {
 		case <-s.done:

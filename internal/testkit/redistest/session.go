@@ -51,7 +51,7 @@ func (c *Session) Do(args ...string) string {
 
 // try bounds the wait: a server that hangs must fail its test, not stop it.
 func (c *Session) try(args []string) (string, error) {
-	_ = c.conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.conn.SetDeadline(time.Now().Add(2 * time.Minute))
 	return roundTrip(c.conn, c.r, args)
 }
 

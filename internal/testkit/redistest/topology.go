@@ -112,7 +112,7 @@ func (c *Cluster) Owner(slot int) int {
 // ID of a node.
 func (c *Cluster) ID(node int) string { return c.Nodes[node].Do("CLUSTER", "MYID") }
 
-// Eventually waits until f holds, for up to half a minute.
+// Eventually is that of testkit.
 func Eventually(t testkit.T, what string, f func() bool) {
 	t.Helper()
 	testkit.Eventually(t, what, f)

@@ -16,7 +16,7 @@ type Missing string
 
 // The reasons.
 const (
-	NeedsBan  Missing = "needs a ban, not there yet"
+	NeedsBan  Missing = "a [`ban`](bans.md) blocks instead, each time for longer"
 	OnPurpose Missing = "on purpose"
 )
 

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"strconv"
 	"time"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -110,7 +112,7 @@ func appendSeconds(dst []byte, d time.Duration) []byte {
 }
 
 // appendText appends a string of JSON, of at most most bytes of text. Whatever could move
-// the cursor of a terminal is escaped, and bytes that are no UTF-8 become U+FFFD.
+// the cursor of a terminal, or change how a line looks, is escaped, and bytes that are no UTF-8 become U+FFFD.
 func appendText(dst, text []byte, most int) []byte {
 	dst = append(dst, '"')
 	cut := len(text) > most
@@ -130,10 +132,13 @@ func appendText(dst, text []byte, most int) []byte {
 		switch {
 		case r == utf8.RuneError && size == 1:
 			dst = append(dst, `\ufffd`...)
-		case r < 0xa0 || r == 0x2028 || r == 0x2029: // C1 controls; line ends of JavaScript
-			dst = appendEscape(dst, r)
-		default:
+		case unicode.IsPrint(r):
 			dst = append(dst, text[i:i+size]...)
+		case r > math.MaxUint16:
+			hi, lo := utf16.EncodeRune(r)
+			dst = appendEscape(appendEscape(dst, hi), lo)
+		default: // controls, line ends of JavaScript, what turns the direction of text
+			dst = appendEscape(dst, r)
 		}
 		i += size
 	}

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/denial"
@@ -74,8 +75,9 @@ type Config struct {
 // usable: call [New].
 type Front struct {
 	Config
-	ln   net.Listener // nil unless bound
-	http http.Server
+	ln      net.Listener // nil unless bound
+	http    http.Server
+	serving sync.WaitGroup
 
 	refusals refusals
 }
@@ -120,12 +122,17 @@ func (f *Front) Addr() net.Addr {
 	return f.ln.Addr()
 }
 
-// Serve answers until Drain is called.
-func (f *Front) Serve(_ context.Context, fail func(error)) {
-	if err := f.http.Serve(f.ln); !errors.Is(err, http.ErrServerClosed) {
-		fail(err)
-	}
+// Begin answers until Drain is called.
+func (f *Front) Begin(fail func(error)) {
+	f.serving.Go(func() {
+		if err := f.http.Serve(f.ln); !errors.Is(err, http.ErrServerClosed) {
+			fail(err)
+		}
+	})
 }
+
+// Serve returns when the listener is closed.
+func (f *Front) Serve(context.Context) { f.serving.Wait() }
 
 // Drain lets what is being answered finish, if that does not take long. A profile
 // that is cut does not count: it could outlast any drain.

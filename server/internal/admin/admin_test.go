@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -224,7 +226,8 @@ func TestServeAndDrain(t *testing.T) {
 	}
 	served := make(chan bool)
 	go func() {
-		f.Serve(t.Context(), func(err error) { t.Error(err) })
+		f.Begin(func(err error) { t.Error(err) })
+		f.Serve(t.Context())
 		served <- true
 	}()
 	get := func(path string) error {
@@ -266,7 +269,8 @@ func TestServeFails(t *testing.T) {
 	}
 	f.ln.Close()
 	var failed error
-	f.Serve(t.Context(), func(err error) { failed = err })
+	f.Begin(func(err error) { failed = err })
+	f.Serve(t.Context())
 	if !errors.Is(failed, net.ErrClosed) {
 		t.Errorf("got %v", failed)
 	}
@@ -276,5 +280,15 @@ func TestServeFails(t *testing.T) {
 	f.Config.Listen = func() (net.Listener, error) { return nil, errors.New("taken") }
 	if err := f.Listen(); err == nil || f.Addr() != nil {
 		t.Errorf("a failed Listen: %v, %v", err, f.Addr())
+	}
+}
+
+// Flags may have passwords, such as that of --redis.
+func TestCmdlineHasNoFlags(t *testing.T) {
+	t.Parallel()
+	rec := httptest.NewRecorder()
+	fixed().routes().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/debug/pprof/cmdline", http.NoBody))
+	if got, want := rec.Body.String(), filepath.Base(os.Args[0]); rec.Code != http.StatusOK || got != want {
+		t.Errorf("%d %q, want %q", rec.Code, got, want)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"os"
+	"path/filepath"
 
 	"github.com/fastlimit/fastlimit/server/internal/guard"
 	"github.com/fastlimit/fastlimit/server/internal/text"
@@ -29,11 +31,17 @@ func (f *Front) routes() *http.ServeMux {
 	mux.HandleFunc("POST /v1/bans", f.byOperator(f.ban))
 	mux.HandleFunc("DELETE /v1/bans", f.byOperator(f.unban))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/cmdline", cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	return mux
+}
+
+// cmdline tells the program's name alone: its flags may have passwords.
+func cmdline(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	io.WriteString(w, filepath.Base(os.Args[0]))
 }
 
 // refuseOtherSites refuses requests from pages of other sites, even ones that only

@@ -62,14 +62,15 @@ func (c *Call) CrossSite() error {
 
 // LocalName reports whether a Host header names this machine in a way that no
 // foreign DNS record can: an address or localhost. On a loopback listener any
-// other name is a page that rebinds its own name to us.
+// other name is a page that rebinds its own name to us. Nobody is at 0.0.0.0, which
+// connects to this machine too, and which browsers have let pages reach for.
 func LocalName(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if _, err := netip.ParseAddr(host); err == nil {
-		return true
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return !addr.Unmap().IsUnspecified()
 	}
 	host = strings.ToLower(host)
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")

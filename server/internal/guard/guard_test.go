@@ -76,6 +76,7 @@ func TestLocalName(t *testing.T) {
 		"localhost": true, "localhost:8081": true, "LocalHost": true, "admin.localhost:1": true,
 		"127.0.0.1": true, "127.0.0.1:8081": true, "[::1]": true, "[::1]:8081": true, "::1": true, "192.0.2.1": true,
 		"": false, "evil.example": false, "evil.example:8081": false, "localhost.evil.example": false,
+		"0.0.0.0": false, "0.0.0.0:8081": false, "[::]:8081": false, "[::ffff:0.0.0.0]:1": false,
 		"notlocalhost": false, "127.0.0.1.evil.example": false, "localhost:8081:1": false,
 	} {
 		if got := LocalName(host); got != want {

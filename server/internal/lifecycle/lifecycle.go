@@ -22,13 +22,17 @@ type Front interface {
 	// Close undoes Listen, also in part, if Serve is not going to be called.
 	Close()
 
-	// Serve takes requests until ctx ends, which is after Drain has returned. It
-	// calls fail if it cannot go on: then the whole server drains.
-	Serve(ctx context.Context, fail func(error))
+	// Begin takes requests from now on. It calls fail if it cannot go on: then the whole
+	// server drains.
+	Begin(fail func(error))
+
+	// Serve goes on until ctx ends, which is after Drain has returned. It leaves no goroutine
+	// of Begin behind.
+	Serve(ctx context.Context)
 
 	// Drain serves on for the delay, takes nothing new from then on, lets requests
 	// in flight finish within the timeout, and cuts the rest. It returns how many
-	// connections it has cut. It may be called before Serve has got anywhere.
+	// connections it has cut. It may be called before Serve.
 	Drain(delay, timeout time.Duration) (cut int)
 }
 
@@ -88,15 +92,15 @@ func (r *Runner) Close() {
 // clean drain, else an error that tells how many connections were cut or which
 // listener failed. It leaves no goroutine behind.
 func (r *Runner) Run(ctx context.Context) error {
-	// Listeners are bound, so requests from here on are at least queued, and served.
-	r.phase.Store(serving)
 	taking, fail := context.WithCancelCause(ctx) // until ctx ends or a front fails
 	defer fail(nil)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // until all has drained
 	var all sync.WaitGroup
 	for _, f := range r.fronts() {
-		all.Go(func() { f.Serve(running, fail) })
+		f.Begin(fail)
+		all.Go(func() { f.Serve(running) })
 	}
+	r.phase.Store(serving)
 	r.EndSecond() // gives the budgets of the first second
 	all.Go(func() { r.tick(running) })
 

@@ -37,10 +37,11 @@ func (r *trace) want(t *testing.T, want ...string) {
 type fakeFront struct {
 	*trace
 	name   string
+	ready  func() error  // of the runner
 	takes  time.Duration // to drain, and again to end
 	cut    int
 	refuse error // of Listen
-	broken error // what Serve fails with
+	broken error // what it fails with once it has begun
 }
 
 func (f *fakeFront) Listen() error {
@@ -50,11 +51,17 @@ func (f *fakeFront) Listen() error {
 
 func (f *fakeFront) Close() { f.add("%s closes", f.name) }
 
-func (f *fakeFront) Serve(ctx context.Context, fail func(error)) {
+func (f *fakeFront) Begin(fail func(error)) {
+	if f.ready() == nil {
+		f.add("%s begins late", f.name)
+	}
 	if f.broken != nil {
 		fail(f.broken)
 		fail(f.broken) // does not block, though nobody waits for it
 	}
+}
+
+func (f *fakeFront) Serve(ctx context.Context) {
 	<-ctx.Done()
 	time.Sleep(f.takes)
 	f.add("%s has served", f.name)
@@ -73,7 +80,7 @@ func newRunner(tr *trace, fronts ...*fakeFront) *Runner {
 		Tick: func() { tr.add("tick") }, EndSecond: func() { tr.add("second") },
 	}
 	for _, f := range fronts {
-		f.trace = tr
+		f.trace, f.ready = tr, r.Ready
 		r.Fronts = append(r.Fronts, f)
 	}
 	r.Fronts, r.Last = r.Fronts[:len(fronts)-1], r.Fronts[len(fronts)-1:]

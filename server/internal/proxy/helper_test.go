@@ -105,9 +105,10 @@ func start(t testing.TB, change func(*standOptions), servers ...string) *stand {
 	s.addr = s.front.Addrs()[0].String()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
+	s.front.Begin(func(err error) { t.Error(err) })
 	go func() {
 		defer close(done)
-		s.front.Serve(ctx, func(err error) { t.Error(err) })
+		s.front.Serve(ctx)
 	}()
 	s.drain = sync.OnceFunc(func() {
 		if cut := s.front.Drain(0, 5*time.Second); cut > 0 {

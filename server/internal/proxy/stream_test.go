@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/internal/testkit/rawhttp"
 )
 
@@ -127,10 +128,7 @@ func TestStreams(t *testing.T) {
 // own request; what they hold is bounded by the buffers of sockets.
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
-	each := 100
-	if testing.Short() {
-		each = 10
-	}
+	each := testkit.Size(20, 100)
 	s := start(t, nil, serveRaw(t, func(c net.Conn, _ int) {
 		for in := bufio.NewReader(c); ; {
 			req, err := http.ReadRequest(in)

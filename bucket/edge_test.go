@@ -1,0 +1,125 @@
+package bucket
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit/sketch"
+)
+
+// A full bucket has room for a unit in the tick in which one has leaked, and none before.
+func TestTakeFitsToTheTick(t *testing.T) {
+	t.Parallel()
+	shape, err := NewShape(10, time.Second, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := tableOf(t, shape)
+	d := sketch.Digest{Pos: 1 << 40, ID: 5}
+	const now = 1 << 40
+	table.Take(d, now, shape.limit)
+	early := now + shape.unit - shape.Grace() - 1
+	if _, ok := table.Take(d, early, shape.unit); ok {
+		t.Error("a unit fits a tick before it has leaked")
+	}
+	if _, ok := table.Take(d, early+1, shape.unit); !ok {
+		t.Error("a unit does not fit when it has leaked")
+	}
+}
+
+// A unit of a log counts until its period is over, to the tick.
+func TestLogUnitEndsToTheTick(t *testing.T) {
+	t.Parallel()
+	shape, err := NewSlidingLog(2, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := tableOf(t, shape)
+	d := sketch.Digest{Pos: 1 << 40, ID: 5}
+	const now = 1 << 40
+	table.Take(d, now, 1)
+	table.Take(d, now+10, 1)
+	for _, end := range []uint64{now + shape.period, now + 10 + shape.period} {
+		if free, _, _ := table.Log(d, end-1, 1); free != 0 {
+			t.Errorf("%d units fit a tick before one expires", free)
+		}
+		if _, ok := table.Take(d, end-1, 1); ok {
+			t.Error("a unit fits a tick before one expires")
+		}
+		if _, ok := table.Take(d, end, 1); !ok {
+			t.Error("no unit fits when one has expired")
+		}
+	}
+	other := sketch.Digest{Pos: 2 << 40, ID: 6}
+	table.Take(other, now, 1) // of a log that is not full its word says nothing
+	if _, ok := table.Take(other, now+shape.period-1, 2); ok {
+		t.Error("two units fit beside one a tick before it expires")
+	}
+	if _, ok := table.Take(other, now+shape.period, 2); !ok {
+		t.Error("two units do not fit when the only one has expired")
+	}
+}
+
+// What is given back in a table gives no less back in the one that has taken it over: it is
+// rounded up there, as its charge was rounded down.
+func TestRefundIsFollowedRoundedUp(t *testing.T) {
+	t.Parallel()
+	from, err := NewShape(3, time.Second, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := NewShape(10, time.Second, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var old, next Table
+	if err := old.Init(from, 8); err != nil {
+		t.Fatal(err)
+	}
+	if err := next.InitAfter(&old, to, 8); err != nil {
+		t.Fatal(err)
+	}
+	c := Carry{From: from, To: to, FromNow: 3 << 30, Now: 1 << 30}
+	next.TakeOver(&old, func() Carry { return c })
+	d := sketch.Digest{Pos: 1 << 40, ID: 5}
+	next.Take(d, c.Now, to.Cost(5))
+	old.Take(d, c.FromNow, from.Cost(3))
+	const back = 1001 // ticks, which are no whole ticks of to
+	before := Level(next.Lookup(d), c.Now)
+	old.Refund(d, c.FromNow, back)
+	exactly := back * to.unit
+	if got := (before - Level(next.Lookup(d), c.Now)) * from.unit; got < exactly || got >= exactly+from.unit {
+		t.Errorf("%d ticks given back: %d/%d ticks in the new table, want %d/%d rounded up", back, got, from.unit, exactly, from.unit)
+	}
+}
+
+// Of two logs that count the same client the one that counts more stays.
+func TestMergeKeepsTheFullerLog(t *testing.T) {
+	t.Parallel()
+	shape, err := NewSlidingLog(5, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := sketch.Digest{Pos: 1 << 40, ID: 5}
+	const now = 1 << 40
+	for _, units := range [][2]uint64{{1, 4}, {4, 1}} {
+		table := tableOf(t, shape)
+		other := tableOf(t, shape)
+		table.Take(d, now, units[0])
+		other.Take(d, now, units[1])
+		table.Merge(other, Carry{From: shape, To: shape, FromNow: now, Now: now})
+		if free, _, _ := table.Log(d, now, 1); free != 1 {
+			t.Errorf("logs of %d units: %d free of 5 after a merge, want 1", units, free)
+		}
+	}
+}
+
+// tableOf is a small table.
+func tableOf(t *testing.T, shape Shape) *Table {
+	t.Helper()
+	table, err := NewTable(shape, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}

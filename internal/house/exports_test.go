@@ -1,0 +1,244 @@
+package house
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// unusedExports is how many exported names packages that nobody outside of this
+// module imports have without a user outside their package: 29 before they were
+// counted. It only falls.
+const unusedExports = 2
+
+// Nobody outside of this module can import internal packages, and those under
+// sync are for commands: what is exported there is for another package of the
+// module, or should not be. Public packages are listed with -v, for judgement.
+func TestExportedNamesAreUsed(t *testing.T) {
+	t.Parallel()
+	unused := map[bool][]string{}
+	for _, p := range checkedPackages(t) {
+		name := (&goPackage{ImportPath: p.pkg.Path()}).name()
+		if p.pkg.Name() == "main" || within(name, "internal/testkit/...", "bucket/storetest/...", "bench/...") {
+			continue // for tests, and programs
+		}
+		private := within(name, "internal/...", "sync/...")
+		for _, n := range p.unused {
+			unused[private] = append(unused[private], name+": "+n)
+		}
+	}
+	t.Logf("public packages, %d:\n%s", len(unused[false]), strings.Join(unused[false], "\n"))
+	if n := len(unused[true]); n > unusedExports {
+		t.Errorf("%d exported names have no user outside their package, want at most %d: unexport them\n%s", n, unusedExports, strings.Join(unused[true], "\n"))
+	}
+}
+
+// checkedPackage is a package of this module with the exported names that no
+// other package of it names.
+type checkedPackage struct {
+	pkg    *types.Package
+	files  []*ast.File
+	info   *types.Info
+	unused []string
+}
+
+// checkedPackages type-checks the module without its tests: its own packages from
+// their source, so that an object is the same wherever it is used, and all others
+// from what the compiler exports.
+func checkedPackages(t *testing.T) (all []*checkedPackage) {
+	t.Helper()
+	type listed struct {
+		ImportPath, Dir, Export            string
+		GoFiles, TestGoFiles, XTestGoFiles []string
+		Module                             *struct{ Main bool }
+	}
+	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,TestGoFiles,XTestGoFiles,Module", "./...")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exports := map[string]string{}
+	var own []listed // each behind those it imports
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		exports[p.ImportPath] = p.Export
+		if p.Module != nil && p.Module.Main {
+			own = append(own, p)
+		}
+	}
+	fset := token.NewFileSet()
+	im := sourceFirst{byPath: map[string]*types.Package{}, rest: importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
+		return os.Open(exports[path])
+	})}
+	used := users{map[types.Object]bool{}, map[types.Type]bool{}}
+	for _, p := range own {
+		c := &checkedPackage{info: &types.Info{Uses: map[*ast.Ident]types.Object{}}}
+		for _, name := range p.GoFiles {
+			f, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.files = append(c.files, f)
+		}
+		if c.pkg, err = (&types.Config{Importer: im}).Check(p.ImportPath, fset, c.files, c.info); err != nil {
+			t.Fatal(err)
+		}
+		im.byPath[p.ImportPath] = c.pkg
+		for _, o := range c.info.Uses {
+			if o.Pkg() != c.pkg {
+				used.use(o)
+			}
+		}
+		all = append(all, c)
+	}
+	for _, p := range own {
+		for _, name := range slices.Concat(p.TestGoFiles, p.XTestGoFiles) {
+			f, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			used.useInTest(f, p.ImportPath, im.byPath)
+		}
+	}
+	for _, c := range all {
+		scope := c.pkg.Scope()
+		for _, name := range scope.Names() {
+			if o := scope.Lookup(name); o.Exported() && !used.named[o] && !used.named[enum(o)] {
+				c.unused = append(c.unused, name)
+			}
+		}
+		slices.Sort(c.unused)
+	}
+	return all
+}
+
+// enum is the type of a constant, nil for other objects and for types that have no
+// name: an enumeration is exported as a whole.
+func enum(o types.Object) types.Object {
+	if _, ok := o.(*types.Const); !ok {
+		return nil
+	}
+	if t, ok := o.Type().(*types.Named); ok {
+		return t.Obj()
+	}
+	return nil
+}
+
+// sourceFirst imports packages that have been checked already, else the rest.
+type sourceFirst struct {
+	byPath map[string]*types.Package
+	rest   types.Importer
+}
+
+func (s sourceFirst) Import(path string) (*types.Package, error) {
+	if p := s.byPath[path]; p != nil {
+		return p, nil
+	}
+	if strings.HasPrefix(path, module) {
+		return nil, fmt.Errorf("%s is not checked yet", path)
+	}
+	return s.rest.Import(path)
+}
+
+// users knows what packages use of others.
+type users struct {
+	named map[types.Object]bool
+	seen  map[types.Type]bool
+}
+
+// use marks an object of this module that another package names.
+func (u users) use(o types.Object) {
+	if o.Pkg() != nil && strings.HasPrefix(o.Pkg().Path(), module) {
+		u.named[o] = true
+		u.useType(o.Type())
+	}
+}
+
+// useInTest marks what a test of a package names of others. Tests are not
+// type-checked: a name behind that of an import is enough.
+func (u users) useInTest(f *ast.File, of string, byPath map[string]*types.Package) {
+	imported := map[string]*types.Package{}
+	for _, spec := range f.Imports {
+		path, err := strconv.Unquote(spec.Path.Value)
+		if p := byPath[path]; err == nil && p != nil && path != of {
+			imported[p.Name()] = p
+			if spec.Name != nil {
+				imported[spec.Name.Name] = p
+			}
+		}
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := sel.X.(*ast.Ident); ok && imported[x.Name] != nil {
+				if o := imported[x.Name].Scope().Lookup(sel.Sel.Name); o != nil {
+					u.use(o)
+				}
+			}
+		}
+		return true
+	})
+}
+
+// useType marks the types that whoever uses one gets without naming them: those
+// of fields, elements, parameters and results.
+func (u users) useType(t types.Type) {
+	if u.seen[t] {
+		return
+	}
+	u.seen[t] = true
+	switch t := t.(type) {
+	case *types.Named:
+		o := t.Origin().Obj()
+		if o.Pkg() == nil || !strings.HasPrefix(o.Pkg().Path(), module) {
+			return
+		}
+		u.named[o] = true
+		for m := range t.Origin().Methods() {
+			if m.Exported() {
+				u.useType(m.Type())
+			}
+		}
+		u.useType(t.Origin().Underlying())
+	case *types.Struct:
+		for f := range t.Fields() {
+			if f.Exported() {
+				u.useType(f.Type())
+			}
+		}
+	case *types.Signature:
+		u.useType(t.Params())
+		u.useType(t.Results())
+	case *types.Tuple:
+		for v := range t.Variables() {
+			u.useType(v.Type())
+		}
+	case *types.Interface:
+		for m := range t.Methods() {
+			u.useType(m.Type())
+		}
+	case *types.Map:
+		u.useType(t.Key())
+		u.useType(t.Elem())
+	case interface{ Elem() types.Type }:
+		u.useType(t.Elem())
+	}
+}
