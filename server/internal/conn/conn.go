@@ -255,6 +255,9 @@ func (c *Conn) finish() {
 	if !c.closed && !c.evicted.Load() && (c.unread || c.leave.Load()) {
 		c.linger(nc)
 	}
+	if c.wasReset.Load() { // by the end of its upstream it may get here before Reset has got to the socket
+		resetOnClose(c.socket())
+	}
 	nc.Close()
 	c.buffer, c.head, c.rest, c.replay = nil, nil, nil, nil
 }

@@ -30,7 +30,7 @@ type Front struct {
 	LetGo func()
 
 	mu        sync.Mutex
-	fail      func(error)    // of Serve; nil before; guarded by mu
+	fail      func(error)    // of Begin; nil before; guarded by mu
 	draining  bool           // no listener begins any more; guarded by mu
 	accepting sync.WaitGroup // begun under mu, before draining is set
 }
@@ -68,15 +68,18 @@ func (f *Front) Addrs() []net.Addr {
 	return all
 }
 
-// Serve accepts and watches connections until ctx ends, after a drain. It calls fail
-// for each listener that breaks.
-func (f *Front) Serve(ctx context.Context, fail func(error)) {
+// Begin accepts connections, until a drain. It calls fail for each listener that breaks.
+func (f *Front) Begin(fail func(error)) {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.fail = fail
 	for _, l := range f.Listeners {
 		f.acceptLocked(l)
 	}
-	f.mu.Unlock()
+}
+
+// Serve watches connections until ctx ends, after a drain.
+func (f *Front) Serve(ctx context.Context) {
 	f.Conns.Watch(ctx)
 	f.accepting.Wait()
 	f.Conns.Close()
@@ -90,7 +93,7 @@ func (f *Front) acceptLocked(l *Listener) {
 	})
 }
 
-// ErrNotServing says that Serve has not begun yet, or that the drain has.
+// ErrNotServing says that nothing is served yet, or that the drain has begun.
 var ErrNotServing = errors.New("the server does not serve")
 
 // Set replaces the listeners, unless it returns an error. New ones are bound already, and

@@ -12,8 +12,8 @@ import (
 )
 
 // Whatever is going on with an upstream, a connection that is reset has no socket at once. The
-// upstream is let go of too, but where it is in the middle of an answer: it is when more of
-// that comes.
+// upstream is let go of too; in the middle of an answer that is when more of it comes at the
+// latest.
 func TestReset(t *testing.T) {
 	t.Parallel()
 	const partOf = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello"
