@@ -124,6 +124,9 @@ type Connections struct {
 	// MaxPerClient bounds the connections of one IPv4 address or IPv6 /64, except
 	// trusted proxies. Above it that client's longest idle one is closed. 0 means 1024.
 	MaxPerClient int
+	// MaxStreamsPerClient bounds the requests that such a client has in progress over HTTP/2,
+	// on all its connections. One more is answered 503. 0 means 1024.
+	MaxStreamsPerClient int
 
 	// HeaderBytes bounds request line and headers; above it the answer is
 	// 431. 0 means 32 KiB. A connection holds a buffer of 4 KiB; only while a
@@ -201,6 +204,7 @@ func (c Config) withDefaults() (Config, error) {
 func (c *Connections) check(p *problems) {
 	p.atLeast("Connections.Max", &c.Max, 1, defaultMaxConnections)
 	p.atLeast("Connections.MaxPerClient", &c.MaxPerClient, 1, 1024)
+	p.atLeast("Connections.MaxStreamsPerClient", &c.MaxStreamsPerClient, 1, 1024)
 	p.atLeast("Connections.HeaderBytes", &c.HeaderBytes, 512, 32<<10)
 	p.atLeast("Connections.BodyBytes", &c.BodyBytes, 1, 64<<10)
 	// An unlimited timeout would let a slow client hold its connection for

@@ -19,7 +19,7 @@ func (s *Server) info() admin.Info {
 		Version: c.Version, Go: runtime.Version(), UptimeSeconds: time.Since(s.started).Seconds(),
 		Upstream: c.upstreamURLs(), DecideAPI: set.Batches, AccessLog: c.AccessLog.File,
 		Connections: admin.Connections{
-			Max: c.Connections.Max, MaxPerClient: c.Connections.MaxPerClient, HeaderBytes: c.Connections.HeaderBytes,
+			Max: c.Connections.Max, MaxPerClient: c.Connections.MaxPerClient, MaxStreamsPerClient: c.Connections.MaxStreamsPerClient, HeaderBytes: c.Connections.HeaderBytes,
 			HeaderTimeoutSecs: c.Connections.HeaderTimeout.Seconds(), IdleTimeoutSecs: c.Connections.IdleTimeout.Seconds(),
 			WriteTimeoutSecs: c.Connections.WriteTimeout.Seconds(), Open: s.conns.Open(),
 		},
@@ -104,7 +104,7 @@ func (s *Server) stats() metrics.Stats {
 		Durations: s.durations(), Overloaded: s.overload.stats(), Ready: s.ready() == nil,
 		Connections: s.conns.States(), Rejected: s.conns.Rejected(), Dismissed: s.conns.Dismissed(),
 		ProxyErrors: s.conns.ProxyErrors(), HandshakeErrors: s.conns.HandshakeErrors(), Expiry: s.expiry(),
-		HTTP2:        metrics.HTTP2(s.http2.Stats()),
+		HTTP2: metrics.HTTP2(s.http2.Stats()), RefusedStreams: s.conns.RefusedStreams(),
 		AcceptErrors: s.conns.AcceptErrors(), DroppedLines: s.droppedLines(), LostLogs: s.config().LostLogs, Kernel: s.kernelStats(),
 	}
 	if s.proxy != nil {

@@ -183,7 +183,7 @@ var (
 	kept   = []string{"Overrides", "Bans", "Reload", "Collectors", "Logger", "Kernel.Open"}
 	live   = []string{
 		"Limiter", "Engine", "Identity", "Tiers", "AdminToken", "ListFiles", "DecideAPI", "Ready", "TopTalkers", "Version", "GoMemory", "Store", "Cluster", "LostLogs",
-		"Connections.Max", "Connections.MaxPerClient", "Connections.HeaderTimeout", "Connections.IdleTimeout", "Drain.Delay", "Drain.Timeout",
+		"Connections.Max", "Connections.MaxPerClient", "Connections.MaxStreamsPerClient", "Connections.HeaderTimeout", "Connections.IdleTimeout", "Drain.Delay", "Drain.Timeout",
 		"Upstream.URLs", "Upstream.ConnectTimeout", "Upstream.ResponseTimeout", "Upstream.IdleTimeout", "Upstream.MaxConnections", "Upstream.MaxQueue", "Upstream.QueueTimeout",
 		"Listeners",
 	}

@@ -118,7 +118,7 @@ func (s *Server) config() *Config { return &s.state.Load().config }
 func (c *Config) limits() conn.Limits {
 	l := conn.Limits{
 		Head: c.Connections.HeaderTimeout, Write: c.Connections.WriteTimeout, Idle: c.Connections.IdleTimeout,
-		Max: c.Connections.Max, PerClient: c.Connections.MaxPerClient, HeadBytes: c.Connections.HeaderBytes,
+		Max: c.Connections.Max, PerClient: c.Connections.MaxPerClient, Streams: c.Connections.MaxStreamsPerClient, HeadBytes: c.Connections.HeaderBytes,
 	}
 	if c.Upstream != nil {
 		l.Tunnel = c.Upstream.IdleTimeout

@@ -10,7 +10,7 @@ import (
 
 var (
 	defaultConnections = server.Connections{
-		Max: 16384, MaxPerClient: 1024, HeaderBytes: 32 << 10, BodyBytes: 64 << 10,
+		Max: 16384, MaxPerClient: 1024, MaxStreamsPerClient: 1024, HeaderBytes: 32 << 10, BodyBytes: 64 << 10,
 		HeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, WriteTimeout: 10 * time.Second,
 	}
 	defaultDrain = server.Drain{Delay: time.Second, Timeout: 10 * time.Second}
@@ -23,11 +23,11 @@ func TestConnections(t *testing.T) {
 		t.Errorf("without settings: %+v %+v", c.Server.Connections, c.Server.Drain)
 	}
 	c = mustParse(t, `
-connections: {max: 1, max_per_client: 2, header_bytes: 1MiB, body_bytes: 1KiB, header_timeout: 100ms, idle_timeout: 1h, write_timeout: 1m30s}
+connections: {max: 1, max_per_client: 2, max_streams_per_client: 3, header_bytes: 1MiB, body_bytes: 1KiB, header_timeout: 100ms, idle_timeout: 1h, write_timeout: 1m30s}
 drain: {delay: 0s, timeout: 1h}
 `+rule)
 	if want := (server.Connections{
-		Max: 1, MaxPerClient: 2, HeaderBytes: 1 << 20, BodyBytes: 1 << 10,
+		Max: 1, MaxPerClient: 2, MaxStreamsPerClient: 3, HeaderBytes: 1 << 20, BodyBytes: 1 << 10,
 		HeaderTimeout: 100 * time.Millisecond, IdleTimeout: time.Hour, WriteTimeout: 90 * time.Second,
 	}); c.Server.Connections != want {
 		t.Errorf("got %+v, want %+v", c.Server.Connections, want)
@@ -49,6 +49,7 @@ func TestConnectionMistakes(t *testing.T) {
 	_, err := Parse("f.yaml", []byte(`connections:
   max: 0
   max_per_client: 16777217
+  max_streams_per_client: 0
   header_bytes: 1023
   header_timeout: 99ms
   idle_timeout: 60
@@ -65,13 +66,14 @@ drain:
 	for i, want := range []string{
 		"f.yaml:2:8: connections.max: 0 is too small; want at least 1",
 		"f.yaml:3:19: connections.max_per_client: 16777217 is out of range; want 1 to 16777216",
-		"f.yaml:4:17: connections.header_bytes: 1023 is out of range; want 1KiB to 1MiB",
-		"f.yaml:5:19: connections.header_timeout: 99ms is out of range; want 100ms to 1h",
-		`f.yaml:6:17: connections.idle_timeout: "60" is not a time; write for example 60s`,
-		"f.yaml:7:18: connections.write_timeout: 2h is out of range; want 100ms to 1h",
-		"f.yaml:8:3: connections.maxx: unknown setting; did you mean max? valid here: max, max_per_client, header_bytes, body_bytes, header_timeout, idle_timeout, write_timeout",
-		"f.yaml:10:10: drain.delay: -1s is out of range; want 0s to 1h",
-		"f.yaml:11:12: drain.timeout: 50ms is out of range; want 100ms to 1h",
+		"f.yaml:4:27: connections.max_streams_per_client: 0 is too small; want at least 1",
+		"f.yaml:5:17: connections.header_bytes: 1023 is out of range; want 1KiB to 1MiB",
+		"f.yaml:6:19: connections.header_timeout: 99ms is out of range; want 100ms to 1h",
+		`f.yaml:7:17: connections.idle_timeout: "60" is not a time; write for example 60s`,
+		"f.yaml:8:18: connections.write_timeout: 2h is out of range; want 100ms to 1h",
+		"f.yaml:9:3: connections.maxx: unknown setting; did you mean max? valid here: max, max_per_client, max_streams_per_client, header_bytes, body_bytes, header_timeout, idle_timeout, write_timeout",
+		"f.yaml:11:10: drain.delay: -1s is out of range; want 0s to 1h",
+		"f.yaml:12:12: drain.timeout: 50ms is out of range; want 100ms to 1h",
 	} {
 		if i >= len(got) || got[i] != want {
 			t.Errorf("line %d: want %s\ngot all of:\n%v", i, want, err)

@@ -153,7 +153,7 @@ func TestContract(t *testing.T) {
 			Listeners: []server.Listener{{Address: "127.0.0.1:8080", DenyStatus: 429}},
 			Admin:     "127.0.0.1:8081",
 			Connections: server.Connections{
-				Max: 16384, MaxPerClient: 1024, HeaderBytes: 32 << 10, BodyBytes: 64 << 10,
+				Max: 16384, MaxPerClient: 1024, MaxStreamsPerClient: 1024, HeaderBytes: 32 << 10, BodyBytes: 64 << 10,
 				HeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, WriteTimeout: 10 * time.Second,
 			},
 			Drain:      server.Drain{Delay: time.Second, Timeout: 10 * time.Second},

@@ -189,6 +189,7 @@ func connectionTable() section {
 		settings: []setting{
 			{name: "max", field: "Max", value: count("16384"), def: "16384", doc: "connections of all listeners together"},
 			{name: "max_per_client", field: "MaxPerClient", value: count("1024"), def: "1024", doc: "connections of one IPv4 address or IPv6 /64; trusted proxies are exempt"},
+			{name: "max_streams_per_client", field: "MaxStreamsPerClient", value: count("1024"), def: "1024", doc: "requests in progress of one such client over HTTP/2, on all its connections; one more is answered 503"},
 			{name: "header_bytes", field: "HeaderBytes", value: size("32KiB"), def: "32KiB", doc: "request line and headers of a request; above it the answer is 431"},
 			{name: "body_bytes", field: "BodyBytes", value: size("64KiB"), def: "64KiB", doc: "how much of a body is read and discarded to keep the connection; with a larger one the connection is closed after the answer"},
 			{name: "header_timeout", field: "HeaderTimeout", value: timeout("5s"), def: "5s", doc: "time for the headers to arrive, and again for the body; after it the answer is 408"},

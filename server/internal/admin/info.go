@@ -75,13 +75,14 @@ type TLS struct {
 // Connections are the bounds on connections; max as the limit of open files allows
 // it.
 type Connections struct {
-	Max               int     `json:"max"`
-	MaxPerClient      int     `json:"max_per_client"`
-	HeaderBytes       int     `json:"header_bytes"`
-	HeaderTimeoutSecs float64 `json:"header_timeout_seconds"`
-	IdleTimeoutSecs   float64 `json:"idle_timeout_seconds"`
-	WriteTimeoutSecs  float64 `json:"write_timeout_seconds"`
-	Open              int     `json:"open"`
+	Max                 int     `json:"max"`
+	MaxPerClient        int     `json:"max_per_client"`
+	MaxStreamsPerClient int     `json:"max_streams_per_client"`
+	HeaderBytes         int     `json:"header_bytes"`
+	HeaderTimeoutSecs   float64 `json:"header_timeout_seconds"`
+	IdleTimeoutSecs     float64 `json:"idle_timeout_seconds"`
+	WriteTimeoutSecs    float64 `json:"write_timeout_seconds"`
+	Open                int     `json:"open"`
 }
 
 // Drain is how the server stops.

@@ -18,11 +18,12 @@ type Limits struct {
 	Head, Write, Idle time.Duration
 	Tunnel            time.Duration // without a byte either way; 0: Idle
 	Max, PerClient    int
+	Streams           int // requests in progress of one client on connections that carry many
 
 	// HeadBytes bounds request line and headers.
 	HeadBytes int
 
-	// Exempt reports the addresses that PerClient does not bound. nil: none.
+	// Exempt reports the addresses that PerClient and Streams do not bound. nil: none.
 	Exempt func(netip.Addr) bool
 
 	// Held reports the peers whose packets the kernel drops: connections of theirs that were
@@ -43,7 +44,7 @@ type Conns struct {
 	crowded atomic.Bool   // nearly full: denied clients are disconnected
 	hangups hangups       // of clients whose requests wait
 
-	limits  Limits                // Max and PerClient are guarded by mu; the others stay
+	limits  Limits                // Max, PerClient and Streams are guarded by mu; the others stay
 	large   int                   // most connections with the larger reader
 	timeout [phases]time.Duration // guarded by mu
 	period  time.Duration         // between sweeps; guarded by mu
@@ -58,6 +59,7 @@ type Conns struct {
 	peers    map[netip.Addr]*group
 	quiet    []*Conn // of lookForFINs
 	draining bool
+	streams  streamCount
 
 	rejected, dismissed [reasonCount]atomic.Uint64
 	proxyErrors         [proxyReasons]atomic.Uint64
@@ -131,7 +133,7 @@ func (l *Limits) period() time.Duration {
 func (c *Conns) SetLimits(l Limits) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.limits.Max, c.limits.PerClient = l.Max, l.PerClient
+	c.limits.Max, c.limits.PerClient, c.limits.Streams = l.Max, l.PerClient, l.Streams
 	c.timeout = l.timeouts()
 	// Ages are counted in periods: a longer one would make all connections older than they are.
 	c.period = min(c.period, l.period())
@@ -287,8 +289,8 @@ func (c *Conns) remove(cn *Conn) {
 func (c *Conns) removeLocked(cn *Conn) {
 	c.all.remove(cn)
 	c.longs.remove(cn)
-	if cn.peer != nil && cn.peer.remove(cn) && len(cn.peer.members) == 0 {
-		delete(c.peers, cn.client)
+	if cn.peer != nil && cn.peer.remove(cn) {
+		c.forgetPeerLocked(cn)
 	}
 }
 

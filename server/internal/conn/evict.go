@@ -25,6 +25,7 @@ const (
 type group struct {
 	kind    groupKind
 	members []*Conn
+	streams int // of a peer: in progress on its connections
 
 	ranked []ranked // candidates, unordered
 	order  []uint64 // the same as numbers: class, age, index in ranked; the last one goes next

@@ -100,6 +100,10 @@ func (c *Conn) Denied() (last bool) {
 	return false
 }
 
+// IsStream reports whether the request came on a connection that carries many. What is left of
+// its body delays no other request.
+func (c *Conn) IsStream() bool { return c.parent != nil }
+
 // Reused reports whether the request that is being handled is not the connection's first.
 func (c *Conn) Reused() bool { return c.served > 1 }
 

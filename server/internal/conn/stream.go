@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -18,7 +17,7 @@ import (
 //
 // The connection counts against Limits.Max and Limits.PerClient, and has the phases fresh,
 // streaming, idle and lingering. Each stream has a Conn of its own with the phases of a
-// request and their timeouts, and counts against nothing. It is safe for concurrent use.
+// request and their timeouts, and counts against Limits.Streams. It is safe for concurrent use.
 type Session struct {
 	net.Conn // under the frames
 	c        *Conn
@@ -40,6 +39,9 @@ type Session struct {
 // bytes. A deadline in the past ends reads or writes for good; others are ignored.
 type Stream interface {
 	net.Conn
+	// Head returns the head of the request as it will be read, too, or why the request is
+	// refused. It is called once, before anything is read.
+	Head() ([]byte, error)
 	// Context ends when the client gives the request up, or has gone.
 	Context() context.Context
 }
@@ -122,11 +124,15 @@ func (s *Session) restLocked(p phase) {
 	}
 }
 
-// Serve serves the request on a stream, whose head is given as it will be read, too. If err
-// is not nil it is refused for that.
-func (s *Session) Serve(st Stream, head []byte, err error) {
+// Serve serves the request on a stream. One too many gets [fullStream].
+func (s *Session) Serve(st Stream) {
 	c := s.begin(st)
+	if c == nil {
+		_, _ = st.Write(fullStream)
+		return
+	}
 	defer s.end(c)
+	head, err := st.Head()
 	if err == nil && len(head) > s.HeadBytes() {
 		err = &fasthttp.ErrSmallBuffer{}
 	}
@@ -163,24 +169,27 @@ func (l *Listener) answerWhole(c *Conn, h *Head, head []byte) bool {
 
 var answerBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// begin returns a connection for a stream.
+// begin returns a connection for a stream; nil if there are too many.
 func (s *Session) begin(st Stream) *Conn {
 	conns := s.c.conns
 	c := conns.wrap(st)
 	c.addr, c.parent = s.c.addr, s
 	c.enter(reading)
-	c.departure = context.AfterFunc(st.Context(), c.link.cut)
+
+	conns.mu.Lock()
+	if !conns.addStreamLocked(s, c) {
+		conns.mu.Unlock()
+		return nil
+	}
+	last := s.c.leave.Load()
+	c.leave.Store(last)
+	conns.mu.Unlock()
 
 	s.mu.Lock()
 	s.open++
 	s.c.enter(streaming)
 	s.mu.Unlock()
-
-	conns.mu.Lock()
-	s.streams.add(c)
-	last := s.c.leave.Load()
-	c.leave.Store(last)
-	conns.mu.Unlock()
+	c.departure = context.AfterFunc(st.Context(), c.link.cut)
 	if last {
 		s.leave()
 	}
@@ -196,8 +205,7 @@ func (s *Session) end(c *Conn) {
 	}
 	conns := s.c.conns
 	conns.mu.Lock()
-	s.streams.remove(c)
-	conns.longs.remove(c)
+	conns.removeStreamLocked(s, c)
 	conns.mu.Unlock()
 
 	denied := c.denied || c.phase() == idleDenied
@@ -215,18 +223,6 @@ func (s *Session) end(c *Conn) {
 	if c.leave.Load() || denied && conns.crowded.Load() {
 		s.leave()
 	}
-}
-
-// Streams is the number of requests in progress on connections that carry many.
-func (c *Conns) Streams() (n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, cn := range slices.Concat(c.all.members, c.gone.members) {
-		if cn.session != nil {
-			n += len(cn.session.streams.members)
-		}
-	}
-	return n
 }
 
 // givenUp reports whether the client of a stream has given its request up.

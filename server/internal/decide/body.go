@@ -13,7 +13,8 @@ import (
 
 // discard reads the body of a request and drops it, so that the next request on
 // the connection is found. Beyond maxBody it stops: the connection then
-// ends with the answer, and what was not read is nobody's request. It returns
+// ends with the answer, and what was not read is nobody's request. On a stream it reads
+// nothing, or streams whose bodies never end would be held, and not charged. It returns
 // why the request is refused, or nil, and what was wrong.
 func (s *Service) discard(ctx *fasthttp.RequestCtx) (bad *badRequest, cause error) {
 	stream := ctx.RequestBodyStream()
@@ -24,13 +25,13 @@ func (s *Service) discard(ctx *fasthttp.RequestCtx) (bad *badRequest, cause erro
 	if length == 0 {
 		return nil, nil
 	}
+	if c := conn.Of(ctx); length > s.maxBody || c != nil && c.IsStream() {
+		conn.LeaveUnread(ctx)
+		return nil, nil
+	}
 	c := beginBody(ctx)
 	if c != nil {
 		defer c.EndBody()
-	}
-	if length > s.maxBody {
-		conn.LeaveUnread(ctx)
-		return nil, nil
 	}
 	buf := discardBuffers.Get().(*[discardBytes]byte)
 	defer discardBuffers.Put(buf)

@@ -34,10 +34,8 @@ type stream struct {
 func exchange(s *conn.Session, w http.ResponseWriter, r *http.Request) bool {
 	st := streams.Get().(*stream) //nolint:forcetypeassert // the pool's
 	st.local, st.remote, st.r, st.control = s.LocalAddr(), s.RemoteAddr(), r, http.NewResponseController(w)
-	head, err := appendHead(st.head[:0], r)
-	st.head, st.pending, st.left = head, head, max(http1.Chunked, r.ContentLength)
 	st.answer.begin(w, st.control, r.Method == http.MethodHead)
-	s.Serve(st, head, err)
+	s.Serve(st)
 	answered := st.answer.ended
 	if cap(st.head) <= keptBytes && cap(st.answer.kept) <= keptBytes {
 		*st = stream{head: st.head, answer: answer{kept: st.answer.kept}}
@@ -50,6 +48,13 @@ func exchange(s *conn.Session, w http.ResponseWriter, r *http.Request) bool {
 const keptBytes = 8 << 10
 
 var streams = sync.Pool{New: func() any { return new(stream) }}
+
+// Head implements [conn.Stream].
+func (s *stream) Head() (head []byte, err error) {
+	head, err = appendHead(s.head[:0], s.r)
+	s.head, s.pending, s.left = head, head, max(http1.Chunked, s.r.ContentLength)
+	return head, err
+}
 
 // Read implements net.Conn: it reads the request.
 func (s *stream) Read(p []byte) (n int, err error) {

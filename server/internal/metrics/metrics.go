@@ -41,6 +41,7 @@ type Stats struct {
 	HandshakeErrors     map[string]uint64  // by class
 	Expiry              map[string]float64 // of certificates, by the address of their listener
 	HTTP2               HTTP2
+	RefusedStreams      map[string]uint64 // of HTTP/2, by reason
 	AcceptErrors        uint64
 	DroppedLines        uint64          // of the access log
 	LostLogs            func() uint64   // nil: not counted
@@ -179,6 +180,8 @@ var ofServer = []prom.Metric[Stats]{
 	prom.Gauge("http2_connections", "Open connections that speak HTTP/2.", func(s *Stats) float64 { return float64(s.HTTP2.Connections) }),
 	prom.Counter("http2_streams_total", "Requests over HTTP/2.", func(s *Stats) uint64 { return s.HTTP2.Streams }),
 	prom.Counter("http2_resets_total", "Requests over HTTP/2 that their clients gave up before the answer had ended.", func(s *Stats) uint64 { return s.HTTP2.Resets }),
+	byReason("http2_streams_refused_total", "Requests over HTTP/2 that were answered 503 because too many were in progress: of all, or of their client.",
+		func(s *Stats) map[string]uint64 { return s.RefusedStreams }),
 	prom.Counter("http2_connections_cut_total", "Connections that were cut off because their clients gave up most requests.", func(s *Stats) uint64 { return s.HTTP2.Cut }),
 	prom.Counter("accept_errors_total", "Failures to accept a connection, mostly for lack of file descriptors.", func(s *Stats) uint64 { return s.AcceptErrors }),
 	prom.Counter("access_log_dropped_total", "Lines of the access log that were dropped because its file was slow or could not be written.",

@@ -39,6 +39,7 @@ func fixed() Stats {
 		Durations: durations(), Overloaded: map[string]uint64{"cpu": 91, "connections": 92, "logs": 93}, Ready: true,
 		Rejected: map[string]uint64{"full": 36}, Dismissed: map[string]uint64{"client": 37, "denied": 38}, AcceptErrors: 39, DroppedLines: 41,
 		ProxyErrors: map[string]uint64{"missing": 41}, HTTP2: HTTP2{Connections: 44, Streams: 45, Resets: 46, Cut: 47},
+		RefusedStreams:  map[string]uint64{"full": 48, "client": 49},
 		HandshakeErrors: map[string]uint64{"alpn": 42}, Expiry: map[string]float64{":443": 43},
 		LostLogs: func() uint64 { return 40 },
 		Upstream: &upstream.Stats{

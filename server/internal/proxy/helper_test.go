@@ -73,7 +73,7 @@ func start(t testing.TB, change func(*standOptions), servers ...string) *stand {
 	s := &stand{logs: new(testkit.Log)}
 	o := standOptions{
 		settings: settings(),
-		limits:   conn.Limits{Head: time.Hour, Write: time.Hour, Idle: time.Hour, Max: 1 << 14, PerClient: 1 << 14, HeadBytes: 32 << 10},
+		limits:   conn.Limits{Head: time.Hour, Write: time.Hour, Idle: time.Hour, Max: 1 << 14, PerClient: 1 << 14, Streams: 1 << 14, HeadBytes: 32 << 10},
 		listener: decide.Listener{Options: denial.Options{Status: http.StatusTooManyRequests}},
 	}
 	for _, server := range servers {

@@ -242,3 +242,27 @@ func TestHTTP2ClientGivesUp(t *testing.T) {
 		t.Errorf("%d connections, %+v", n, s.Stats())
 	}
 }
+
+// Who is denied gets that although the body has not come, and nothing of the request is left.
+func TestHTTP2DeniedWithoutItsBody(t *testing.T) {
+	t.Parallel()
+	s := start(t, overHTTP2(t), serveHTTP(t, func(http.ResponseWriter, *http.Request) {}))
+	c := client2(t)
+	for i := range 6 {
+		body, end := io.Pipe()
+		req := request(t, "POST", "https://"+s.addr+limitedPath, body)
+		req.ContentLength = 5
+		want := 429
+		if i < 3 { // the upstream has it, and wants the body
+			want = 200
+			go func() {
+				_, _ = io.WriteString(end, "hello")
+				end.Close()
+			}()
+		}
+		if resp, _ := do(t, c, req); resp.StatusCode != want {
+			t.Errorf("request %d: %d", i, resp.StatusCode)
+		}
+		rawhttp.Eventually(t, func() bool { return s.front.Conns.Streams() == 0 })
+	}
+}

@@ -99,14 +99,14 @@ func (p *Proxy) serve(x *exchange, r *reader, listener int) (last bool) {
 	x.head = string(req.Method) == "HEAD"
 	c.Note(req.Close || req.Minor == 0, req.Forwarded)
 	var a decide.Admission
-	a.LastIfDenied = !p.drains(req)
+	a.LastIfDenied = !c.IsStream() && !p.drains(req)
 	out, last := p.service.Admit(x.out[:0], c, &conn.Head{Method: req.Method, Target: req.Target, Host: req.Host, Fields: req.Fields}, listener, &a)
 	if !a.Admitted {
 		if x.head {
 			out = withoutBody(out, 0)
 		}
 		x.out = out
-		if _, err := c.Send(out); err != nil || last {
+		if _, err := c.Send(out); err != nil || last || c.IsStream() { // whose body is nobody's
 			return true
 		}
 		return !r.drain(c)
