@@ -50,10 +50,15 @@ func TestSandwichOfNodes(t *testing.T) {
 			denied, fallbacks := 0, 0
 			var wg sync.WaitGroup
 			begin := time.Now()
+			enough := func() bool { // a slow machine needs longer
+				mu.Lock()
+				defer mu.Unlock()
+				return time.Since(begin) >= runFor && denied >= 100
+			}
 			for caller := range 6 {
 				wg.Go(func() {
 					r := nodes[caller%2].Rules()[i]
-					for time.Since(begin) < runFor {
+					for !enough() {
 						d := r.Take(context.Background(), r.BytesKey([]byte("flood")), 1)
 						mu.Lock()
 						switch {
@@ -70,7 +75,7 @@ func TestSandwichOfNodes(t *testing.T) {
 				})
 			}
 			wg.Go(func() { // half of the rate, from both nodes
-				for n := 0; time.Since(begin) < runFor; n++ {
+				for n := 0; !enough(); n++ {
 					r := nodes[n%2].Rules()[i]
 					if d := r.Take(context.Background(), r.BytesKey([]byte("good")), 1); !d.Allowed && d.Stage != fastlimit.StageFallback {
 						t.Errorf("P1: %v: denied at stage %v", a, d.Stage)
@@ -86,7 +91,7 @@ func TestSandwichOfNodes(t *testing.T) {
 			if a == fastlimit.LeakyBucket {
 				most = limit + int(limit*(wait+elapsed).Seconds()) + 1
 			}
-			if len(admitted) > most || denied < 100 || len(admitted) < limit {
+			if len(admitted) > most || len(admitted) < limit {
 				t.Errorf("P2: %v: %d admitted in %v, want at most %d; %d denied", a, len(admitted), elapsed, most, denied)
 			}
 			t.Logf("%v: %d admitted in %v (at most %d), %d denied, %d fallbacks", a, len(admitted), elapsed.Round(time.Millisecond), most, denied, fallbacks)

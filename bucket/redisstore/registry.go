@@ -25,7 +25,7 @@ type Registry struct {
 }
 
 const (
-	registryTimeout = time.Second
+	registryTimeout = time.Second // at least, of a read or write
 	// pageFields is about how many fields a call reads: a fraction of a millisecond of
 	// Redis' time, so that checks do not wait.
 	pageFields = 200
@@ -36,7 +36,8 @@ const (
 // Registry returns the registry of a name, which no rule has. Close it after use.
 func (s *Store) Registry(name string) *Registry {
 	o := *s.driver.client.options
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = registryTimeout, registryTimeout, registryTimeout, registryTimeout
+	patience := max(registryTimeout, o.ReadTimeout)
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patience, patience, patience, patience
 	o.PoolSize, o.MaxActiveConns = 2, 2
 	o.MaxRedirects = 3 // whatever is sent twice is done once
 	return &Registry{newClient(&o, s.driver.config.Logger), redis.NewScript(registrySource), s.driver.config.KeyPrefix + "!" + name}
