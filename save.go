@@ -105,10 +105,7 @@ func (s *saving) tables() error {
 	for i, r := range s.limiter.rules {
 		all := append(append([]*Rule{r}, r.tiers...), s.live[i]...)
 		for k, t := range all {
-			err := s.pieces(frameBuckets, func(dst []byte, from int) ([]byte, int) {
-				return t.table.AppendState(dst, from, t.ticks(s.now))
-			}, i, k)
-			if err != nil {
+			if err := s.buckets(t, i, k); err != nil {
 				return err
 			}
 		}
@@ -123,6 +120,18 @@ func (s *saving) tables() error {
 		}
 	}
 	return nil
+}
+
+func (s *saving) buckets(t *Rule, i, k int) error {
+	read := t.table.Save(t.ticks(s.now))
+	defer read.End()
+	return s.pieces(frameBuckets, func(dst []byte, from int) ([]byte, int) {
+		dst, more := read.Append(dst)
+		if !more {
+			return dst, 0
+		}
+		return dst, from + 1
+	}, i, k)
 }
 
 func (s *saving) sketches() error {

@@ -20,7 +20,7 @@ const (
 
 	frameHeader  = 1 // a stateHeader as JSON
 	frameSecret  = 2 // 32 bytes
-	frameBuckets = 3 // rule, table of it (0: its own, then tiers), bucket.Table.AppendState
+	frameBuckets = 3 // rule, table of it (0: its own, then tiers), bucket.Saving
 	frameBans    = 4 // rule, ban.Table.AppendState
 	frameSketch  = 5 // rule, sketch.Leaky.AppendState
 	frameFilter  = 6 // when it turns

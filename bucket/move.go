@@ -76,6 +76,7 @@ func (t *Table) move(from, to, id, now uint64) bool {
 		t.logs.at(to, j).become(t.logs.at(from, i))
 	}
 	t.enterLocked(home, to, j, id, t.sets[from][i].tat)
+	t.noteLocked(to, j)
 	t.freeLocked(from, i)
 	return true
 }

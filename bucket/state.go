@@ -3,8 +3,6 @@ package bucket
 import (
 	"encoding/binary"
 	"math"
-	"math/bits"
-	"sync/atomic"
 
 	"github.com/fastlimit/fastlimit/internal/frames"
 )
@@ -17,7 +15,8 @@ import (
 //	bucket = place (8 bytes of) ID TAT-now       of logs: word n, first - now, later - the one before…
 //	place = sets since the last bucket <<3 | way<<1 | guest
 //
-// Each bucket keeps its place, so that a table of the same size holds all of them again.
+// Each bucket keeps its place, so that a table of the same size holds all of them again; one that
+// moved meanwhile may find it taken.
 
 const (
 	// statePiece is where a piece ends; one log may make it longer.
@@ -27,54 +26,7 @@ const (
 	maxStored = 1 << 62
 )
 
-// AppendState appends the buckets of sets from x on that have not drained at now, about 64 KiB of
-// them, and returns the set to go on from, which is 0 after the last one. Each set is read
-// under its lock; one that moves meanwhile may be missed, or be there twice.
-func (t *Table) AppendState(dst []byte, x int, now uint64) (state []byte, next int) {
-	dst = binary.AppendUvarint(dst, now)
-	last := uint64(0)
-	for i := x / marksWord; i < len(t.marks); i++ {
-		w := atomic.LoadUint64(&t.marks[i])
-		for w = (w | w>>1) & markOfEach; w != 0; w &= w - 1 {
-			at := uint64(i)*marksWord + uint64(bits.TrailingZeros64(w))/markBits
-			if at < uint64(x) { //nolint:gosec // a place
-				continue
-			}
-			if len(dst) >= statePiece {
-				return dst, int(at) //nolint:gosec // a place
-			}
-			dst, last = t.appendSet(dst, at, last, now)
-		}
-	}
-	return dst, 0
-}
-
-func (t *Table) appendSet(dst []byte, x, last, now uint64) ([]byte, uint64) {
-	mu := t.lock(x)
-	mu.Lock()
-	defer mu.Unlock()
-	for i := range t.sets[x] {
-		e := &t.sets[x][i]
-		if !t.liveAt(x, i, e.tat, now) {
-			continue
-		}
-		place := (x-last)<<3 | uint64(i)<<1 //nolint:gosec // below 4
-		if t.guestLocked(x, i) {
-			place |= 1
-		}
-		last = x
-		dst = binary.AppendUvarint(dst, place)
-		dst = binary.LittleEndian.AppendUint64(dst, e.tag^e.tat)
-		if t.logs == nil {
-			dst = binary.AppendUvarint(dst, e.tat-now)
-		} else {
-			dst = t.logs.at(x, i).appendState(binary.AppendUvarint(dst, e.tat), now)
-		}
-	}
-	return dst, last
-}
-
-// RestoreState reads a piece of AppendState of a table of the same shape and size, whose
+// RestoreState reads a piece of a [Saving] of a table of the same shape and size, whose
 // time goes on. Nobody may use the table yet. A bucket that is there twice is once again,
 // as full as the fuller of both.
 func (t *Table) RestoreState(piece []byte) error {
@@ -117,14 +69,30 @@ func (t *Table) restore(u *frames.Unpacker, x uint64, i int, id, now uint64, gue
 		e.store(id, t.shape.Join(e.tat, tat))
 	case j >= 0:
 		skipLog(u)
-	case t.sets[x][i].tat != 0:
-		u.Fail()
 	default:
+		if t.sets[x][i].tat != 0 {
+			x, i = t.roomInState(home, other, now)
+		}
 		if t.logs != nil {
 			t.logs.at(x, i).restore(u, now)
 		}
 		t.enterLocked(home, x, i, id, tat)
 	}
+}
+
+// roomInState returns a place for a bucket whose own is taken: a free one, or that of the lowest,
+// which is given up.
+func (t *Table) roomInState(home, other, now uint64) (at uint64, i int) {
+	for _, x := range [2]uint64{home, other} {
+		for j := range t.sets[x] {
+			if t.sets[x][j].tat == 0 {
+				return x, j
+			}
+		}
+	}
+	at, i = t.lowestLocked(&held{x: home, y: other}, now)
+	t.evictLocked(at, i, now)
+	return at, i
 }
 
 // appendState appends the times of the log that count at now, the oldest first.

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,15 +23,15 @@ func bucketOf(t *testing.T, per time.Duration) Shape {
 	return s
 }
 
-// pieces is all that AppendState writes, from the first piece on.
+// pieces is all that a saving writes.
 func pieces(t *Table, now uint64) (all [][]byte) {
-	for x := 0; ; {
+	s := t.Save(now)
+	for more := true; more; {
 		var b []byte
-		b, x = t.AppendState(nil, x, now)
-		if all = append(all, b); x == 0 {
-			return all
-		}
+		b, more = s.Append(nil)
+		all = append(all, b)
 	}
+	return all
 }
 
 // TestStateOfAFullTable: a table that is as full as can be, with buckets away from home,
@@ -135,10 +137,124 @@ func TestStateWithoutMeaning(t *testing.T) {
 	}
 	for what, p := range map[string][]byte{
 		"a set that there is not": entry(100<<3, 1), "far away": entry(1<<63, 1), "a level that overflows": entry(0, 1<<63),
-		"half of an entry": entry(0, 1)[:7], "two in one place": append(entry(0, 1), append([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8}, 1)...),
+		"half of an entry": entry(0, 1)[:7],
 	} {
 		if err := table.RestoreState(p); !errors.Is(err, frames.ErrDamaged) {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+// TestSavedWhileMoving: what a table held when a saving began is in it, although it is as full
+// as can be and buckets move all the time.
+func TestSavedWhileMoving(t *testing.T) {
+	t.Parallel()
+	log, err := NewSlidingLog(7, 24*time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, shape := range []Shape{bucketOf(t, 24*time.Hour), log} {
+		const sets, now = 1 << 11, uint64(1) << 56
+		var table Table
+		if err := table.Init(shape, sets); err != nil {
+			t.Fatal(err)
+		}
+		rng := rand.New(rand.NewPCG(2, 51))
+		var stay []sketch.Digest
+		for range table.Buckets() * 9 / 10 {
+			d := sketch.Digest{Pos: rng.Uint64(), ID: rng.Uint64()}
+			table.Take(d, now, shape.Cost(1))
+			stay = append(stay, d)
+		}
+		var stop atomic.Bool
+		var wg sync.WaitGroup
+		for g := range uint64(2) {
+			wg.Go(func() { // others come and go, so that buckets make room for them
+				rng := rand.New(rand.NewPCG(3, g))
+				for !stop.Load() {
+					var some [20]sketch.Digest
+					for i := range some {
+						some[i] = sketch.Digest{Pos: rng.Uint64(), ID: rng.Uint64()}
+						table.Take(some[i], now, shape.Cost(1))
+					}
+					for _, d := range some {
+						table.Reset(d)
+					}
+				}
+			})
+		}
+		moved := 0
+		for turn := 0; turn < 20 || moved < 100 && turn < 2000; turn++ {
+			s := table.Save(now)
+			var parts [][]byte
+			for more := true; more; {
+				var b []byte
+				was := s.next
+				b, more = s.Append(nil)
+				if parts = append(parts, b); s.next == was && len(b) > 10 && more {
+					moved++
+				}
+			}
+			var again Table
+			if err := again.Init(shape, sets); err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range parts {
+				if err := again.RestoreState(p); err != nil {
+					t.Fatal(err)
+				}
+			}
+			missed := 0
+			for _, d := range stay {
+				if again.Lookup(d) == 0 {
+					missed++
+				}
+			}
+			if missed > int(again.Evictions()+table.Evictions()) { //nolint:gosec // small
+				t.Errorf("turn %d: %d of %d are missed", turn, missed, len(stay))
+			}
+		}
+		stop.Store(true)
+		wg.Wait()
+		if moved < 100 || table.saves.n.Load() != 0 || table.Evictions() > 0 {
+			t.Errorf("%d moved, %d savings go on, %d given up: it shows little", moved, table.saves.n.Load(), table.Evictions())
+		}
+	}
+}
+
+// TestStateOfTwoInOnePlace: a bucket whose place is taken, as it moved meanwhile, gets another
+// one; where both of its sets are full the lowest is given up.
+func TestStateOfTwoInOnePlace(t *testing.T) {
+	t.Parallel()
+	shape := bucketOf(t, time.Second)
+	var table Table
+	if table.Init(shape, 1<<10) != nil {
+		t.Fatal("cannot be made")
+	}
+	entries := func(ids ...uint64) []byte {
+		b := binary.AppendUvarint(nil, 1000)
+		for i, id := range ids {
+			place := uint64(0)
+			if i == 0 {
+				place = 7 << 3
+			}
+			b = binary.AppendUvarint(binary.LittleEndian.AppendUint64(binary.AppendUvarint(b, place), id), 10*id)
+		}
+		return b
+	}
+	for _, id := range []uint64{1, 2, 3, 4} {
+		if err := table.RestoreState(entries(id)); err != nil || table.findLocked(7, id) < 0 {
+			t.Fatalf("%d: %v", id, err)
+		}
+	}
+	if err := table.RestoreState(entries(5)); err != nil || table.findLocked(7, 5) >= 0 || table.findLocked(table.other(7, 5), 5) < 0 || table.Evictions() != 0 {
+		t.Fatalf("the fifth: %v", err)
+	}
+	x := table.other(7, 6)
+	for i := range table.sets[x] {
+		table.enterLocked(x, x, i, uint64(100+i), 1<<20)
+	}
+	if err := table.RestoreState(entries(6)); err != nil || table.findLocked(7, 6) < 0 || table.findLocked(7, 1) >= 0 || table.Evictions() != 1 {
+		t.Errorf("the sixth: %v, %d given up", err, table.Evictions())
 	}
 }

@@ -101,6 +101,7 @@ type Table struct {
 	size  int // sets that were asked for
 
 	lost  *lost
+	saves *saves
 	chain *chain.Node[Table, follower] // of the tables that follow this one
 	core  *Table                       // the first copy; alive as long as any
 	logs  *logs                        // of a shape that is Logged, else nil
@@ -149,7 +150,7 @@ func (t *Table) init(shape Shape, n int, locks *[stripes]stripe, lost *lost) err
 	t.sets = sketch.Memory[set](m)
 	t.marks = sketch.Memory[uint64](m/marksWord + 1)
 	t.links = sketch.Memory[uint32](m)
-	t.locks, t.lost = locks, lost
+	t.locks, t.lost, t.saves = locks, lost, new(saves)
 	t.shape, t.size = shape, n
 	t.plain = shape.algorithm <= FixedWindow
 	if shape.Logged() {
