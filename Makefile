@@ -30,7 +30,7 @@ mutants: system-test ## Make each mistake of testdata/mutants: a test must fail 
 	AREA='$(AREA)' ONLY='$(ONLY)' $(GO) run ./internal/house/mutants
 
 test: system-test ## Run all tests, vetted by make lint (3 minutes, 7 where nothing is compiled yet)
-	$(GO) test -vet=off -p $(PACKAGES) ./...
+	$(GO) test -vet=off -timeout 20m -p $(PACKAGES) ./...
 	@files=$$(grep -rl --exclude-dir=.tmp --include='*_test.go' '^//go:build.*netns' .); set -x; \
 	$(GO) test -vet=off -tags netns -p 1 -run "^($$(sed -n 's/^func \(Test[A-Za-z0-9_]*\)(t .*/\1/p' $$files | paste -sd'|'))\$$" $$(dirname $$files | sort -u)
 	$(GO) test -vet=off -tags prometheus -run '^TestAlert' ./cmd/fastlimit

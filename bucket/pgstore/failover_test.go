@@ -41,8 +41,8 @@ func (p *pair) part() {
 	p.t.Helper()
 	p.line.Set(p.t, faultproxy.Fault{Refuse: true})
 	redistest.Eventually(p.t, "the standby to have applied what it has", func() bool {
-		return p.standby.Do("SELECT count(*) FROM pg_stat_wal_receiver") == "0" &&
-			p.standby.Do("SELECT wait_event FROM pg_stat_activity WHERE backend_type = 'startup'") == "RecoveryRetrieveRetryInterval"
+		return p.standby.Do(`SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'startup' AND wait_event = 'RecoveryRetrieveRetryInterval'
+			AND NOT EXISTS (SELECT FROM pg_stat_wal_receiver)`) == "1"
 	})
 }
 

@@ -63,7 +63,9 @@ func TestQueryModes(t *testing.T) {
 func TestWrongAnswers(t *testing.T) {
 	t.Parallel()
 	at := newSite(t)
-	s := openBrisk(t, brisk(at.url(), new(logs)))
+	c := brisk(at.url(), new(logs))
+	c.Timeout = patient("").Timeout // many rows take time
+	s := openBrisk(t, c)
 	load := startLoad(t, s)
 	t.Cleanup(func() {
 		if t.Failed() {

@@ -23,7 +23,7 @@ func (s *Server) Standby(addr string, settings ...string) *Server {
 			s.t.Fatal(err)
 		}
 	}
-	standby.Set(append([]string{"primary_conninfo=host=" + host + " port=" + port + " user=postgres", "wal_retrieve_retry_interval=100ms"}, settings...)...)
+	standby.Set(append([]string{"primary_conninfo=host=" + host + " port=" + port + " user=postgres"}, settings...)...)
 	standby.Run()
 	return standby
 }
