@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -50,12 +51,12 @@ func TestRegistryVersions(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = r.Close() })
 	now := time.Now().UnixMicro()
-	for _, was := range []int64{0, 5, now + time.Hour.Microseconds()} {
+	for _, was := range []int64{0, 5, now + time.Hour.Microseconds(), math.MaxInt64, -5} { // the last two cannot be
 		server.Do(fmt.Sprintf("UPDATE fastlimit.registry SET version = %d", was))
 		if err := r.Put(t.Context(), "ours", "v", time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		if m, err := r.Mark(t.Context()); err != nil || signed(m.Version) <= was || signed(m.Version) < now || was > now && signed(m.Version) != was+1 {
+		if m, err := r.Mark(t.Context()); err != nil || was != math.MaxInt64 && signed(m.Version) <= was || signed(m.Version) < now || was > now && was != math.MaxInt64 && signed(m.Version) != was+1 {
 			t.Errorf("after version %d: %+v, %v", was, m, err)
 		}
 	}

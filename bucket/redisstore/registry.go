@@ -46,9 +46,10 @@ func (s *Store) Registry(name string) *Registry {
 // Close closes its connections.
 func (r *Registry) Close() error { return r.client.close() }
 
-// Mark implements [registry.Store].
+// Mark implements [registry.Store]. The script reads the numbers, as anybody may have written
+// them, of any length.
 func (r *Registry) Mark(ctx context.Context) (registry.Mark, error) {
-	fields, err := r.client.HMGet(ctx, r.key, "!epoch", "!version").Result()
+	fields, err := r.run(ctx, "mark").Slice()
 	if err != nil {
 		return registry.Mark{}, asError(err)
 	}
@@ -96,7 +97,7 @@ const registryMost = registry.MaxRecords + 3
 
 // Delete implements [registry.Store].
 func (r *Registry) Delete(ctx context.Context, name string) (existed bool, err error) {
-	n, err := r.run(ctx, "delete", name, registry.Grave.Microseconds()).Int()
+	n, err := r.run(ctx, "delete", name, registry.Grave.Microseconds(), registryMost).Int()
 	if err != nil {
 		return false, asError(err)
 	}

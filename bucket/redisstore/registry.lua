@@ -56,13 +56,22 @@ if op == 'put' then -- name, value, life, most
   return 1
 end
 
-if op == 'delete' then -- name, how long that is remembered
+if op == 'mark' then return {text(number('!epoch')), text(number('!version'))} end
+
+if op == 'delete' then -- name, how long that is remembered, most
+  local existed, grave = 0, now + tonumber(ARGV[3])
   local s = redis.call('HGET', key, '=' .. ARGV[2])
-  if not s then return 0 end
-  local _, ends, value = parse(s)
-  if not ends or ends <= now or value == '' then return 0 end
-  set(ARGV[2], advance(), math.min(ends, now + tonumber(ARGV[3])), '')
-  return 1
+  if s then
+    local _, ends, value = parse(s)
+    if ends and ends > now then
+      if value == '' then return 0 end
+      existed, grave = 1, math.min(ends, grave)
+    end
+  elseif not room(ARGV[2], tonumber(ARGV[4])) then
+    return 0
+  end
+  set(ARGV[2], advance(), grave, '')
+  return existed
 end
 
 if op == 'restore' then -- most, then name, value, version and what is left of each

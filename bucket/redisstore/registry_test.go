@@ -78,11 +78,11 @@ func TestHostileRegistry(t *testing.T) {
 	if err != nil || len(c.Records) != 1 || c.Records[0].Name != "ours" || c.Skipped != 11 {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	for _, version := range []string{"x", "-5", "1e300", "nan", "9007199254740993"} {
+	for _, version := range []string{"x", "-5", "1e300", "nan", "9007199254740993", strings.Repeat("9", 8<<20)} {
 		server.Do("HSET", key, "!version", version, "!epoch", version, "!pruned", version)
 		put()
 		if m, err := r.Mark(t.Context()); err != nil || m.Version == 0 || m.Version > uint64(time.Now().Add(time.Hour).UnixMicro()) { //nolint:gosec // after 1970
-			t.Errorf("after version %s: %+v, %v", version, m, err)
+			t.Errorf("after version %.20s: %+v, %v", version, m, err)
 		}
 	}
 	// A clock that was set back: versions go on above the latest.

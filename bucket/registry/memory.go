@@ -59,13 +59,16 @@ func (m *Memory) Put(_ context.Context, name, value string, life time.Duration) 
 func (m *Memory) Delete(_ context.Context, name string) (existed bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	k := m.records[name]
-	left := time.Until(k.until)
-	if k.Value == "" || left <= 0 {
+	k, known := m.records[name]
+	grave := Grave
+	switch left := time.Until(k.until); {
+	case !known && len(m.records) >= MaxRecords && !m.pruneLocked(), left > 0 && k.Value == "":
 		return false, nil
+	case left > 0:
+		existed, grave = true, min(left, Grave)
 	}
-	m.setLocked(Record{Name: name, Version: m.nextLocked()}, min(left, Grave))
-	return true, nil
+	m.setLocked(Record{Name: name, Version: m.nextLocked()}, grave)
+	return existed, nil
 }
 
 // Restore implements [Store].
@@ -87,6 +90,19 @@ func (m *Memory) Forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.records, m.mark = nil, Mark{}
+}
+
+// Snapshot returns what has the registry be again as it is now, for tests: a replica without the
+// changes since then is promoted.
+func (m *Memory) Snapshot() (back func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	records, mark := maps.Clone(m.records), m.mark
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.records, m.mark = maps.Clone(records), mark
+	}
 }
 
 // nextLocked is the version of the next change.

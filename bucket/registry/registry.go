@@ -62,7 +62,9 @@ type Store interface {
 	Read(ctx context.Context) (*Contents, error)
 	// Put keeps a text for so long. [ErrFull] means that there are MaxRecords already.
 	Put(ctx context.Context, name, value string, life time.Duration) error
-	// Delete reports whether there was such a record.
+	// Delete reports whether there was such a record. Where there is none, which may be
+	// because the store has lost it, it is noted as deleted all the same, if there is room, or
+	// a node that knows it would put it back.
 	Delete(ctx context.Context, name string) (existed bool, err error)
 	// Restore puts back what a node has known, where the store has nothing of that
 	// name, or an earlier version.

@@ -116,7 +116,7 @@ func (s *Set) Delete(ctx context.Context, rule string, key []string, by string) 
 }
 
 func (s *Set) remove(ctx context.Context, name, rule string, key []string, by string) error {
-	existed := false
+	existed, known := false, s.find(name) != nil // where the store has lost it
 	err := s.change(ctx, func(ctx context.Context) (err error) {
 		existed, err = s.config.Store.Delete(ctx, name)
 		return err
@@ -124,7 +124,7 @@ func (s *Set) remove(ctx context.Context, name, rule string, key []string, by st
 	if err != nil {
 		return err
 	}
-	if !existed {
+	if !existed && !known {
 		return operator.Refuse(http.StatusNotFound, "no live override of rule %s for %s; those of the file are changed there", safetext.ASCII(rule, 64), operator.KeyText(key))
 	}
 	s.config.Log.Info("override deleted", slog.String("by", by), slog.String("rule", rule), slog.String("key", operator.KeyText(key)))

@@ -25,7 +25,7 @@ func (w *world) list(rule string) List {
 func TestListOfNoRule(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := new(flaky)
+		store := newFlaky()
 		w := begin(t, store, nil)
 		if l := w.list("ip"); len(l.Overrides) != 1 {
 			t.Errorf("%+v", l)
@@ -51,7 +51,7 @@ func TestListOfNoRule(t *testing.T) {
 // Values of another type are told by their name in the body, not by those of the program.
 func TestPutOfWrongTypes(t *testing.T) {
 	t.Parallel()
-	w := build(t, new(flaky), nil)
+	w := build(t, newFlaky(), nil)
 	for body, want := range map[string]string{
 		`{"rule":5,"key":"x"}`:              "rule: want a text, not number",
 		`{"rule":"ip","key":5}`:             "key: want a text, or a list of texts",

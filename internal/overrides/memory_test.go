@@ -33,7 +33,7 @@ func TestLiveMemoryIsCounted(t *testing.T) { // not parallel: it counts all that
 			return change{Rule: "m", Key: []string{"GET", fmt.Sprintf("/%01000d", i)}, Rate: strconv.Itoa(1+i%3) + "/s"}
 		}},
 	} {
-		w := build(t, new(flaky), func(c *Config) { c.Memory = 1 << 30 })
+		w := build(t, newFlaky(), func(c *Config) { c.Memory = 1 << 30 })
 		var engines [2]*policy.Engine // the last two
 		w.set.apply = func(e *policy.Engine, _ []*fastlimit.Rule) { engines[0], engines[1] = engines[1], e }
 		w.set.round(t.Context())

@@ -49,7 +49,7 @@ func TestRidersAreNeverDenied(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const client = "192.0.2.1"
-		w := begin(t, new(flaky), nil)
+		w := begin(t, newFlaky(), nil)
 		var due time.Time
 		set := func(limit string) { w.put(`{"rule":"ip","key":"`+client+`",`+limit+`,"for":"10m"}`, 200) }
 		w.ride("by the rule's own", client, &due, 2, 30*time.Minute, time.Hour)
@@ -79,7 +79,7 @@ func TestRidersAreNeverDenied(t *testing.T) {
 func TestEndsOnTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := begin(t, new(flaky), nil)
+		w := begin(t, newFlaky(), nil)
 		for i := range 20 {
 			life := time.Second + time.Duration(i)*97*time.Millisecond
 			for _, client := range []string{"192.0.2", "198.51.100"} {

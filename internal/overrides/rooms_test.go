@@ -14,7 +14,7 @@ func TestRooms(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const clients = 40
-		w := begin(t, new(flaky), nil)
+		w := begin(t, newFlaky(), nil)
 		for i := range clients + 60 {
 			w.put(fmt.Sprintf(`{"rule":"ip","key":"192.0.2.%d","burst":5}`, i%clients), 200)
 		}
@@ -35,7 +35,7 @@ func TestRooms(t *testing.T) {
 func TestMaxOverrides(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := new(flaky)
+		store := newFlaky()
 		w, more := begin(t, store, func(c *Config) { c.Policy.MaxOverrides = 4 }), begin(t, store, nil)
 		for i, status := range []int{200, 200, 200, http.StatusInsufficientStorage} {
 			w.put(fmt.Sprintf(`{"rule":"ip","key":"192.0.2.%d","burst":5}`, i), status)

@@ -208,24 +208,46 @@ func (s *Set) ask(ctx context.Context) error {
 	return err
 }
 
-// read reads everything. A store that has forgotten something is told first.
+// read reads everything. A store that has lost something is told, and read again.
 func (s *Set) read(ctx context.Context, mark registry.Mark) error {
-	if s.mark.Lost(mark) {
-		if known := s.records(); len(known) > 0 {
-			s.config.Log.Warn("live overrides: the store has lost some; it is told what this node knew", slog.Int("known", len(known)))
-			if err := s.config.Store.Restore(ctx, known); err != nil {
-				return err
-			}
-		}
-	}
 	at := time.Now()
 	c, err := s.config.Store.Read(ctx)
 	if err != nil {
 		return err
 	}
+	if lost := s.lost(c, at, s.mark.Lost(mark)); len(lost) > 0 {
+		s.config.Log.Warn("live overrides: the store has lost some; it is told what this node knew", slog.Int("known", len(lost)))
+		if err = s.config.Store.Restore(ctx, lost); err != nil {
+			return err
+		}
+		at = time.Now()
+		if c, err = s.config.Store.Read(ctx); err != nil {
+			return err
+		}
+	}
 	s.mark, s.synced = c.Mark, true
 	s.take(c, at)
 	return nil
+}
+
+// lost is what this node knows and a store that was read at a time has not, or has an earlier
+// version of. A store that has begun anew has lost it. So has one that has gone on, after a failover to
+// a replica that had not got it: while this node asks it often enough it would have seen the
+// deletion otherwise, which is remembered for [registry.Grave].
+func (s *Set) lost(c *registry.Contents, at time.Time, anew bool) (lost []registry.Record) {
+	if since := at.Sub(s.start) - time.Duration(s.asked.Load()); !s.synced || !anew && since > registry.Grave/2 {
+		return nil
+	}
+	has := make(map[string]uint64, len(c.Records))
+	for _, r := range c.Records {
+		has[r.Name] = r.Version
+	}
+	for _, r := range s.records() {
+		if v, ok := has[r.Name]; (!ok || v < r.Version) && r.Left > pollMost { // what is about to end may have ended there
+			lost = append(lost, r)
+		}
+	}
+	return lost
 }
 
 // note logs that the store does not answer, and that it does again, once each.

@@ -29,9 +29,11 @@ type world struct {
 
 // flaky is a store in memory that can be away.
 type flaky struct {
-	registry.Memory
+	*registry.Memory
 	away atomic.Bool
 }
+
+func newFlaky() *flaky { return &flaky{Memory: new(registry.Memory)} }
 
 func (f *flaky) Mark(ctx context.Context) (registry.Mark, error) {
 	if f.away.Load() {
@@ -121,7 +123,7 @@ func (w *world) wants(what, client string, want int) {
 func TestSetFollowsAndEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := new(flaky)
+		store := newFlaky()
 		a, b := begin(t, store, nil), begin(t, store, nil)
 		a.wants("before", "192.0.2.1", 2)
 		a.put(`{"rule":"ip","key":"192.0.2.1","burst":5,"for":"10m"}`, 200)
@@ -168,7 +170,7 @@ func TestSetFollowsAndEnds(t *testing.T) {
 func TestSetRefuses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := begin(t, new(flaky), nil)
+		w := begin(t, newFlaky(), nil)
 		for body, status := range map[string]int{
 			`{`: 400, `{"rule":"ip","key":"1.2.3.4","burst":1,"x":1}`: 400, `{"rule":"ip","rule":"m"}`: 400, `{}{}`: 400,
 			`{"rule":"ip","key":"1.2.3.4","burst":-1}`: 400, `{"rule":"ip","key":7}`: 400,
@@ -200,7 +202,7 @@ func TestSetRefuses(t *testing.T) {
 func TestSetMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := begin(t, new(flaky), func(c *Config) { c.Memory = 512 << 10 })
+		w := begin(t, newFlaky(), func(c *Config) { c.Memory = 512 << 10 })
 		n := 0
 		for ; n < 1000; n++ {
 			body := fmt.Sprintf(`{"rule":"ip","key":"192.0.%d.%d","burst":5}`, 2+n/250, n%250)
@@ -238,7 +240,7 @@ func TestSetMemory(t *testing.T) {
 func TestSetIgnores(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := new(flaky)
+		store := newFlaky()
 		for name, value := range map[string]string{
 			"a": "no json", "b": "null", "c": `{"rule":"ip","key":["1.2.3.4"],"burst":5}`, recordName("ip", "x"): `{"rule":"ip","key":["1.2.3.4"],"burst":5}`,
 			"d": `{"rule":"ip","key":["1.2.3.4"],"rate":"x"}`, "e": strings.Repeat("[", 4000), "f": `{"rule":"ip","key":["1.2.3.4"],"burst":5,"burst":6}`,
@@ -265,7 +267,7 @@ func TestSetIgnores(t *testing.T) {
 func TestSetCoalesces(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := begin(t, new(flaky), nil)
+		w := begin(t, newFlaky(), nil)
 		start := time.Now()
 		var made, busy atomic.Int64
 		var all sync.WaitGroup
@@ -294,7 +296,7 @@ func TestSetCoalesces(t *testing.T) {
 // for applying.
 func TestSetRests(t *testing.T) { // with the machine's time, which a bubble's does not follow
 	t.Parallel()
-	w := begin(t, new(flaky), nil)
+	w := begin(t, newFlaky(), nil)
 	w.put(`{"rule":"ip","key":"192.0.2.1","burst":5}`, 200)
 	w.put(`{"rule":"ip","key":"192.0.2.2","burst":5}`, 200)
 	key := func(i int) *string { return &w.set.current()[i].value.Key[0] } // in the order of names

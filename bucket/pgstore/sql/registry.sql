@@ -21,7 +21,10 @@ CREATE OR REPLACE FUNCTION fastlimit.registry_lock() RETURNS void LANGUAGE sql V
 
 CREATE OR REPLACE FUNCTION fastlimit.registry_next(registry text) RETURNS bigint LANGUAGE sql VOLATILE AS $$
   INSERT INTO fastlimit.registry AS r VALUES ($1, fastlimit.micros(), fastlimit.micros())
-  ON CONFLICT (name) DO UPDATE SET version = greatest(r.version + 1, fastlimit.micros()) RETURNING version
+  ON CONFLICT (name) DO UPDATE SET (epoch, version) = ( -- a version that cannot be begins anew
+    SELECT CASE WHEN fits THEN r.epoch ELSE fastlimit.micros() END, CASE WHEN fits THEN greatest(r.version + 1, fastlimit.micros()) ELSE fastlimit.micros() END
+    FROM (SELECT r.version BETWEEN 0 AND 4503599627370495 AS fits) AS now
+  ) RETURNING version
 $$;
 
 -- Whether there is room for one more of that name; makes some of what has ended or was deleted.
@@ -52,18 +55,20 @@ BEGIN
   RETURN true;
 END $$;
 
--- Returns whether there was one.
+-- Returns whether there was one. Where there is none it is noted as deleted all the same, if there is
+-- room: nodes may know of one that was lost.
 CREATE OR REPLACE FUNCTION fastlimit.registry_delete(of text, named bytea, grave bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   until bigint;
+  text bytea;
 BEGIN
   PERFORM fastlimit.registry_lock();
-  SELECT r.ends INTO until FROM fastlimit.record r WHERE r.registry = of AND r.name = named AND r.value <> '' AND r.ends > fastlimit.micros();
-  IF until IS NULL THEN
+  SELECT r.ends, r.value INTO until, text FROM fastlimit.record r WHERE r.registry = of AND r.name = named AND r.ends > fastlimit.micros();
+  IF text = '' OR until IS NULL AND NOT fastlimit.registry_room(of, named, 10000) THEN
     RETURN false;
   END IF;
   PERFORM fastlimit.registry_set(of, named, '', fastlimit.registry_next(of), least(until, fastlimit.micros() + grave));
-  RETURN true;
+  RETURN until IS NOT NULL;
 END $$;
 
 -- Puts back what a node has known, where there is nothing of that name or an earlier version.

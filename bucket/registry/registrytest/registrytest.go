@@ -108,18 +108,18 @@ func (s *suite) changes() {
 	s.remove("b", true)
 	s.remove("b", false)
 	s.remove("c", false)
-	s.wants("changed", map[string]string{"a": "3", "b": "-"})
+	s.wants("changed", map[string]string{"a": "3", "b": "-", "c": "-"})
 	_, c := s.read()
 	if !c.Mark.Lost(before) || before.Lost(c.Mark) || c.Mark.Version <= before.Version {
 		s.Errorf("from %+v to %+v", before, c.Mark)
 	}
 	for _, r := range c.Records {
-		if most := map[string]time.Duration{"a": 2 * time.Hour, "b": registry.Grave}[r.Name]; r.Left > most || r.Left < most-time.Minute {
+		if most := map[string]time.Duration{"a": 2 * time.Hour, "b": registry.Grave, "c": registry.Grave}[r.Name]; r.Left > most || r.Left < most-time.Minute {
 			s.Errorf("%s has %v left, want %v", r.Name, r.Left, most)
 		}
 	}
 	s.put("b", "4", time.Hour)
-	s.wants("set again", map[string]string{"a": "3", "b": "4"})
+	s.wants("set again", map[string]string{"a": "3", "b": "4", "c": "-"})
 }
 
 // order: each change has a version above those before.
@@ -179,6 +179,7 @@ func (s *suite) loss() {
 	s.put("kept", "1", time.Hour)
 	s.put("changed", "1", time.Hour)
 	s.put("deleted", "1", time.Hour)
+	s.put("gone", "1", time.Hour)
 	_, early := s.read()
 	s.put("changed", "2", time.Hour)
 	s.remove("deleted", true)
@@ -189,6 +190,7 @@ func (s *suite) loss() {
 			s.Fatalf("%+v after %+v is not lost", m, late.Mark)
 		}
 		s.put("new", "1", time.Hour)
+		s.remove("gone", false) // which nodes know
 		if m := s.mark(); !late.Mark.Lost(m) || m.Version <= late.Mark.Version {
 			s.Errorf("%+v after %+v", m, late.Mark)
 		}
@@ -199,7 +201,7 @@ func (s *suite) loss() {
 				s.Fatal(err)
 			}
 		}
-		s.wants("restored", map[string]string{"kept": "1", "changed": "2", "deleted": "-", "new": "1"})
+		s.wants("restored", map[string]string{"kept": "1", "changed": "2", "deleted": "-", "new": "1", "gone": "-"})
 		before := s.mark()
 		if err := s.store.Restore(s.ctx, late.Records); err != nil || s.mark() != before {
 			s.Errorf("restored once more: %+v, %+v, %v", before, s.mark(), err)
@@ -222,6 +224,10 @@ func (s *suite) full() {
 	}
 	if err := s.store.Put(s.ctx, "more", "v", time.Hour); !errors.Is(err, registry.ErrFull) {
 		s.Errorf("one more: %v", err)
+	}
+	s.remove("none", false)
+	if got, _ := s.read(); len(got) != registry.MaxRecords {
+		s.Errorf("%d records after one that there is not was deleted", len(got))
 	}
 	s.put("n7", "w", time.Hour)
 	s.remove("n8", true)
