@@ -29,6 +29,7 @@ type bans struct {
 	lengths lengths
 	queue   ban // the ring of those to be told: the next one is queue.next
 	queued  int
+	flying  int // that the worker is telling
 }
 
 // ban is one prefix. It is in the map while it runs, while the kernel may
@@ -168,12 +169,12 @@ func (s *bans) settle(b *ban, now, grace time.Duration) {
 	}
 }
 
-// size is how many bans run, and how many changes are queued.
+// size is how many bans run, and how many changes the kernel has yet to be told.
 func (s *bans) size(now time.Duration) (held, queued int) {
 	s.expire(now)
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return len(s.ends), s.queued
+	return len(s.ends), s.queued + s.flying
 }
 
 // enqueue puts a ban last in the queue, if it is not in it.

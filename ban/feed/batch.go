@@ -30,6 +30,7 @@ func (s *bans) take(now time.Duration, sent []telling, buf []Change) ([]telling,
 			continue
 		}
 		b.flying = true
+		s.flying++
 	}
 	return sent, buf
 }
@@ -67,6 +68,7 @@ func (s *bans) failed(sent []telling, took, now time.Duration, again bool) {
 
 func (s *bans) land(b *ban, now time.Duration) {
 	b.flying = false
+	s.flying--
 	if !b.held() {
 		s.settle(b, now, 0)
 	}

@@ -248,3 +248,20 @@ func TestOpenFails(t *testing.T) {
 		}
 	}
 }
+
+// A change is pending until the kernel has carried it out, also while it is being told.
+func TestPendingWhileTold(t *testing.T) {
+	t.Parallel()
+	within(t, 10, func(t *testing.T, s *stand) {
+		s.kernel.set(func(k *kernel) { k.before = time.Second })
+		s.Add(nth(1), time.Hour)
+		time.Sleep(time.Second / 2)
+		if st := s.Stats(); st.Pending != 1 || len(s.kernel.held()) != 0 {
+			t.Errorf("%+v", st)
+		}
+		time.Sleep(time.Second)
+		if st := s.Stats(); st.Pending != 0 || len(s.kernel.held()) != 1 {
+			t.Errorf("afterwards: %+v", st)
+		}
+	})
+}
