@@ -111,6 +111,7 @@ func (c *Config) pool() (*pgxpool.Config, error) {
 	// A ping would cost every lone operation a round trip. A connection that broke
 	// while nobody used it fails one batch.
 	pc.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+	pc.ConnConfig.BuildFrontend = newFrontend
 	if p := pc.ConnConfig.RuntimeParams; p["application_name"] == "" {
 		p["application_name"] = "fastlimit"
 	}

@@ -95,12 +95,13 @@ func classify(err error) *remote.Class {
 func classifyTransport(err error) *remote.Class {
 	var netErr net.Error
 	var name *net.DNSError
+	var message messageError
 	switch {
 	case errors.Is(err, bucket.ErrAlgorithm):
 		return classUnsupported
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return classNoFile
-	case isTLS(err):
+	case errors.As(err, &message), isTLS(err):
 		return classProtocol
 	case errors.As(err, &name) && !name.IsTimeout:
 		return classRefused
@@ -130,7 +131,7 @@ func classifyText(msg string) *remote.Class {
 	case strings.Contains(msg, "conn closed"), strings.Contains(msg, "unexpected EOF"):
 		return classReset
 	case strings.Contains(msg, "refused TLS"), strings.Contains(msg, "unexpected message"), strings.Contains(msg, "unknown message type"),
-		strings.Contains(msg, "can't scan"), strings.Contains(msg, "cannot scan"), strings.Contains(msg, "invalid"), strings.Contains(msg, "tls: "):
+		strings.Contains(msg, "can't scan"), strings.Contains(msg, "cannot scan"), strings.Contains(msg, "field descriptions"), strings.Contains(msg, "invalid"), strings.Contains(msg, "tls: "):
 		return classProtocol
 	}
 	return classOther

@@ -87,6 +87,9 @@ func (r *Registry) Restore(ctx context.Context, records []registry.Record) error
 	return nil
 }
 
+// Whoever answers as PostgreSQL may answer anything.
+var errRecords = newError(classProtocol, errors.New("other records than were asked for"))
+
 // Read implements [registry.Store]. What is beyond the bounds is not fetched.
 func (r *Registry) Read(ctx context.Context) (*registry.Contents, error) {
 	mark, err := r.Mark(ctx)
@@ -107,6 +110,9 @@ func (r *Registry) Read(ctx context.Context) (*registry.Contents, error) {
 		var version, left int64
 		if err := rows.Scan(&name, &value, &version, &left); err != nil {
 			return nil, asError(err)
+		}
+		if len(name) > registry.MaxName || len(value) > registry.MaxValue || len(c.Records) == registry.MaxRecords {
+			return nil, errRecords
 		}
 		life := min(time.Duration(min(left, registry.MaxLife.Microseconds()*2))*time.Microsecond, 2*registry.MaxLife)
 		if life > 0 { // else it has ended since

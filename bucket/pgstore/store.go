@@ -89,7 +89,12 @@ func newDriver(c Config) (*driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &driver{config: c, now: time.Now}
+	return c.connect(pc)
+}
+
+// connect returns the driver of a valid configuration with defaults.
+func (c Config) connect(pc *pgxpool.Config) (d *driver, err error) {
+	d = &driver{config: c, now: time.Now}
 	d.batches.New = func() any { return new(batch) }
 	pc.AfterConnect = d.connected
 	// It connects in the background, and so does not fail if nobody answers.

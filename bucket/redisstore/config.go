@@ -143,7 +143,9 @@ func (c *Config) options() (*redis.UniversalOptions, error) {
 		o.Addrs, o.TLSConfig, o.DB = []string{p.Addr}, p.TLSConfig, cmp.Or(p.DB, c.DB)
 		o.Username, o.Password = cmp.Or(c.Username, p.Username), cmp.Or(c.Password, p.Password)
 	}
-	return o, c.applyTLS(o)
+	err := c.applyTLS(o)
+	o.Dialer = dialer(o)
+	return o, err
 }
 
 func (c *Config) applyTLS(o *redis.UniversalOptions) error {

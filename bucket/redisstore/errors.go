@@ -121,12 +121,13 @@ func classifyReply(msg string) *remote.Class {
 func classifyTransport(err error) *remote.Class {
 	var netErr net.Error
 	var name *net.DNSError
+	var answer answerError
 	switch {
 	case errors.Is(err, bucket.ErrAlgorithm):
 		return classUnsupported
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return classNoFile
-	case certificateFix(err) != "":
+	case certificateFix(err) != "", errors.As(err, &answer):
 		return classProtocol
 	case errors.As(err, &name) && !name.IsTimeout:
 		return classRefused

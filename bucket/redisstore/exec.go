@@ -128,10 +128,14 @@ func (d *driver) sendTo(ctx context.Context, b *batch, calls []call) {
 		_ = pipe.Process(ctx, c.cmd)
 	}
 	sent := d.now()
-	_, _ = pipe.Exec(ctx) // each command has its own error
+	_, err := pipe.Exec(ctx)
 	got := d.now()
 	for i := range calls {
-		calls[i].sent, calls[i].got = sent, got
+		c := &calls[i]
+		c.sent, c.got = sent, got
+		if err != nil && c.cmd != nil && c.cmd.Err() == nil && c.cmd.Val() == nil { // no connection could be set up
+			c.cmd.SetErr(err)
+		}
 	}
 }
 

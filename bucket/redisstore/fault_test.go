@@ -116,3 +116,30 @@ func runFault(t *testing.T, f *redisfault.Fault) {
 func misconfigured(class string) bool {
 	return slices.ContainsFunc(classes, func(c *remote.Class) bool { return c.Name == class && c.Cause == remote.Misconfigured })
 }
+
+// A password that is changed while a node runs is an error of the configuration, which is
+// told, and the node works again when it is right.
+func TestPasswordChanged(t *testing.T) {
+	t.Parallel()
+	server, l := redistest.Start(t), new(testkit.Log)
+	server.Do("ACL", "SETUSER", "node", "on", ">first", "~*", "+@all")
+	c := brisk(server.Addr, l)
+	c.Username, c.Password = "node", "first"
+	s := openBrisk(t, c)
+	load := trial.StartLoad(t, s)
+	load.Progress("works at first")
+	server.Do("ACL", "SETUSER", "node", "resetpass", ">second")
+	server.Do("CLIENT", "KILL", "USER", "node")
+	redistest.Eventually(t, "that shows", func() bool {
+		st := s.Stats()
+		return st.Errors["auth"] > 0 && st.Trips > 0 && l.Count("level=ERROR") == 1 && l.Count("class=auth") > 0
+	})
+	server.Do("ACL", "SETUSER", "node", "resetpass", ">first")
+	redistest.Eventually(t, "the breaker closes", func() bool { return s.Stats().State == "closed" })
+	load.Progress("works again")
+	load.End()
+	load.Audit(charged(t, func(key string) string { return server.Do("GET", key) }), false)
+	if n := s.Stats().Errors["protocol"]; n > 0 {
+		t.Errorf("%d errors of the protocol", n)
+	}
+}

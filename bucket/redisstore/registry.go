@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -131,7 +132,7 @@ func (r *Registry) Read(ctx context.Context) (*registry.Contents, error) {
 	seen := map[string]bool{}
 	for cursor, pages := "0", 0; ; pages++ {
 		page, err := r.run(ctx, "page", cursor, pageFields, registry.MaxName, registry.MaxValue).Slice()
-		if err != nil {
+		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return nil, asError(err)
 		}
 		if cursor, err = addPage(c, page, seen); err != nil {
@@ -166,7 +167,7 @@ func addPage(c *registry.Contents, page []any, seen map[string]bool) (cursor str
 	for i := 2; i < len(page); i += 4 {
 		name, ok1 := page[i].(string)
 		value, ok2 := page[i+1].(string)
-		if !ok1 || !ok2 {
+		if !ok1 || !ok2 || len(name) > registry.MaxName || len(value) > registry.MaxValue {
 			return "", errPage
 		}
 		if seen[name] || len(c.Records) >= registry.MaxRecords { // a scan may return a field twice

@@ -66,7 +66,7 @@ func (b *breaker) changed(from, to gobreaker.State) {
 		b.trips.Add(1)
 		b.openedAt.Store(time.Now().UnixNano())
 		err := b.last.Load()
-		b.config.Logger.Warn(b.config.Name+" is away, deciding without it", b.config.Name, b.config.Target, "class", err.Class.Name, "error", err.Err)
+		b.config.Logger.Warn(b.config.Name+" is away, deciding without it", b.config.Name, b.config.Target, "class", err.Class.Name, "error", err.text())
 		select {
 		case b.wake <- struct{}{}:
 		default:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/internal/safetext"
 )
 
 // MaxBatch is the most operations in a batch. It bounds how many one slow batch
@@ -92,12 +93,16 @@ type Error struct {
 
 // Error names the class, the error, and the fix where there is one.
 func (e *Error) Error() string {
-	s := fmt.Sprintf("%s: %s: %v", e.Package, e.Class, e.Err)
+	s := fmt.Sprintf("%s: %s: %s", e.Package, e.Class, e.text())
 	if e.Fix != "" {
 		s += ": " + e.Fix
 	}
 	return s
 }
+
+// text is what the driver says, of which whoever answers as the store may have written any
+// length.
+func (e *Error) text() string { return safetext.Clip(e.Err.Error(), 500) }
 
 // Unwrap returns the driver's own error.
 func (e *Error) Unwrap() error { return e.Err }

@@ -34,7 +34,7 @@ func (s *Store) alarm(e *Error) {
 		return
 	}
 	c := &s.config
-	attrs := []any{c.Name, c.Target, "class", e.Class.Name, "error", e.Err, "fix", e.Fix}
+	attrs := []any{c.Name, c.Target, "class", e.Class.Name, "error", e.text(), "fix", e.Fix}
 	if e.Key != "" {
 		attrs = append(attrs, "key", e.Key[:min(len(e.Key), 128)])
 	}

@@ -96,7 +96,7 @@ var layers = []struct {
 	{"bucket", []string{"sketch"}, "arithmetic and a table addressed by digests"},
 	{"bucket/step", []string{"bucket"}, "what every store computes: arithmetic"},
 	{"bucket/memstore", []string{"bucket", "bucket/step"}, "a store knows buckets, not rules"},
-	{"bucket/remote", []string{"bucket"}, "what stores across a network have in common: no I/O, and no store"},
+	{"bucket/remote", []string{"bucket", "internal/safetext"}, "what stores across a network have in common: no I/O, and no store"},
 	{"bucket/registry", nil, "small sets of texts that nodes share, whatever they say"},
 	{"bucket/registry/registrytest", []string{"bucket/registry"}, "asks of every registry the same"},
 	{"bucket/redisstore", []string{"bucket", "bucket/step", "bucket/remote", "bucket/registry"}, "a store knows buckets, not rules; its driver is what is of Redis alone"},

@@ -1,0 +1,202 @@
+package redisstore
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Bounds of an answer. go-redis makes room for whatever its head announces, so that a few
+// bytes could take all memory. The largest answers that are due are a page of a registry
+// (1 MiB), the slots of a cluster in many pieces, and the list of all commands.
+const (
+	maxLine     = 64 << 10 // bytes
+	maxString   = 1 << 20
+	maxArray    = 4096
+	maxElements = 1 << 16 // of all arrays of an answer
+	maxAnswer   = 4 << 20 // bytes
+	maxDepth    = 16
+)
+
+// dialer connects as go-redis does, and bounds what it reads.
+func dialer(o *redis.UniversalOptions) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	plain := &net.Dialer{Timeout: o.DialTimeout}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		dial := plain.DialContext
+		if o.TLSConfig != nil {
+			dial = (&tls.Dialer{NetDialer: plain, Config: o.TLSConfig}).DialContext
+		}
+		c, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return bind(c), nil
+	}
+}
+
+// bind returns c with bounds.
+func bind(c net.Conn) net.Conn {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		return &boundedTCP{bounded{Conn: c}, tcp}
+	}
+	return &bounded{Conn: c}
+}
+
+// bounded is a connection whose answers are checked as they come. It has one reader at a
+// time.
+type bounded struct {
+	net.Conn
+	answers answers
+}
+
+// Read implements [net.Conn].
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.Conn.Read(p)
+	if bad := b.answers.add(p[:n]); bad != nil {
+		return 0, bad
+	}
+	return n, err
+}
+
+// boundedTCP is one whose socket go-redis can look at before it uses it.
+type boundedTCP struct {
+	bounded
+	tcp *net.TCPConn
+}
+
+// SyscallConn implements [syscall.Conn].
+func (b *boundedTCP) SyscallConn() (syscall.RawConn, error) { return b.tcp.SyscallConn() }
+
+// answers follows a stream of answers in RESP2, in pieces of any size.
+// https://redis.io/docs/latest/develop/reference/protocol-spec/
+type answers struct {
+	kind   byte          // of the line that has begun, 0 before it
+	number int64         // what a line that announces a length says, -1 for nothing
+	line   int           // its bytes so far
+	left   int           // bytes of a string that are still to come, with the line end
+	open   [maxDepth]int // elements that are still to come of each array
+	depth  int
+	all    int // elements so far
+	bytes  int // so far, with those that were announced
+	err    error
+}
+
+// add goes on with a piece. From the first error on all are refused.
+func (a *answers) add(p []byte) error {
+	for len(p) > 0 && a.err == nil {
+		if a.left > 0 {
+			n := min(a.left, len(p))
+			if p, a.left = p[n:], a.left-n; a.left == 0 {
+				a.ended()
+			}
+			continue
+		}
+		n := bytes.IndexByte(p, '\n') + 1
+		whole := n > 0
+		if !whole {
+			n = len(p)
+		}
+		a.read(p[:n])
+		if p = p[n:]; whole && a.err == nil {
+			a.lineEnded()
+		}
+	}
+	return a.err
+}
+
+// read reads a piece of a line.
+func (a *answers) read(p []byte) {
+	if a.line += len(p); a.line > maxLine {
+		a.refuse("a line of more than %d bytes", maxLine)
+		return
+	}
+	if a.kind == 0 {
+		a.kind, a.number = p[0], 0
+		p = p[1:]
+	}
+	switch a.kind {
+	case '+', '-', ':':
+	case '$', '*':
+		a.readNumber(p)
+	default:
+		a.refuse("a line that begins with %q", a.kind)
+	}
+}
+
+// readNumber reads the digits of a length. "-1" is no element; -2 stands for its sign.
+func (a *answers) readNumber(p []byte) {
+	for _, c := range p {
+		switch {
+		case c == '\r', c == '\n':
+		case c == '-' && a.number == 0:
+			a.number = -2
+		case c == '1' && a.number == -2:
+			a.number = -1
+		case c < '0' || c > '9' || a.number < 0 || a.number > maxAnswer:
+			a.refuse("a length that cannot be")
+			return
+		default:
+			a.number = 10*a.number + int64(c-'0')
+		}
+	}
+}
+
+func (a *answers) lineEnded() {
+	kind := a.kind
+	a.bytes += a.line
+	a.kind, a.line = 0, 0
+	switch {
+	case kind == '$' && a.number > maxString:
+		a.refuse("a string of %d bytes, more than %d", a.number, maxString)
+	case kind == '$' && a.number >= 0:
+		a.left = int(a.number) + len("\r\n")
+		a.bytes += a.left
+	case kind == '*' && a.number > 0:
+		a.begin(int(a.number))
+	default:
+		a.ended()
+	}
+	if a.bytes > maxAnswer {
+		a.refuse("more than %d bytes", maxAnswer)
+	}
+}
+
+// begin begins an array.
+func (a *answers) begin(n int) {
+	a.all += n
+	switch {
+	case n > maxArray || a.all > maxElements:
+		a.refuse("%d elements in an array, %d in all; at most %d and %d are read", n, a.all, maxArray, maxElements)
+	case a.depth == maxDepth:
+		a.refuse("arrays within arrays, more than %d", maxDepth)
+	default:
+		a.open[a.depth] = n
+		a.depth++
+	}
+}
+
+// ended ends an element, with it the arrays whose last one it is, and the answer if that
+// was the outermost one.
+func (a *answers) ended() {
+	for a.depth > 0 {
+		if a.open[a.depth-1]--; a.open[a.depth-1] > 0 {
+			return
+		}
+		a.depth--
+	}
+	a.all, a.bytes = 0, 0
+}
+
+func (a *answers) refuse(format string, args ...any) {
+	a.err = answerError("an answer that Redis does not give: " + fmt.Sprintf(format, args...))
+}
+
+// answerError has nothing within: go-redis shows what is within an error in place of it.
+type answerError string
+
+func (e answerError) Error() string { return string(e) }

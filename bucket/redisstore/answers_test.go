@@ -1,0 +1,179 @@
+package redisstore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
+)
+
+// What Redis answers passes, in pieces of any size, and what cannot be does not.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	nested := func(n int) string { return strings.Repeat("*1\r\n", n) + ":1\r\n" }
+	for text, fine := range map[string]bool{
+		"+OK\r\n": true, "-ERR no\r\n": true, ":-5\r\n": true, "$0\r\n\r\n": true, "$-1\r\n": true, "*-1\r\n": true, "*0\r\n": true, "$5\r\na\r\nbc\r\n": true,
+		"*3\r\n*2\r\n:1\r\n$-1\r\n*0\r\n+x\r\n": true,
+		nested(maxDepth):                        true, nested(maxDepth + 1): false,
+		"+" + strings.Repeat("a", maxLine-3) + "\r\n": true, "+" + strings.Repeat("a", maxLine-2) + "\r\n": false,
+		fmt.Sprintf("$%d\r\n%s\r\n", maxString, strings.Repeat("a", maxString)): true, fmt.Sprintf("$%d\r\n", maxString+1): false,
+		fmt.Sprintf("*%d\r\n", maxArray) + strings.Repeat(":1\r\n", maxArray): true, fmt.Sprintf("*%d\r\n", maxArray+1): false,
+		"*4096\r\n" + strings.Repeat("*15\r\n"+strings.Repeat(":1\r\n", 15), 4096): true, "*4096\r\n" + strings.Repeat("*16\r\n"+strings.Repeat(":1\r\n", 16), 4096): false,
+		"*5\r\n" + strings.Repeat(fmt.Sprintf("$%d\r\n%s\r\n", maxString, strings.Repeat("a", maxString)), 4): false,
+		"*9223372036854775807\r\n": false, "$99999999999999999999\r\n": false, "*-2\r\n": false, "*--1\r\n": false, "*1-\r\n": false, "$-10\r\n": false, "*x\r\n": false,
+		"%1\r\n+a\r\n+b\r\n": false, "~1\r\n+a\r\n": false, "|1\r\n+a\r\n+b\r\n": false, ">1\r\n+a\r\n": false, "_\r\n": false, "\r\n": false, "HTTP/1.1 200 OK\r\n": false,
+	} {
+		for _, piece := range []int{1, 7, 4096, len(text)} {
+			var a answers
+			var err error
+			for p := []byte(text + text); len(p) > 0 && err == nil; {
+				n := min(piece, len(p))
+				err, p = a.add(p[:n]), p[n:]
+			}
+			if err == nil != fine || fine && (a != answers{number: a.number, open: a.open}) {
+				t.Errorf("%.40q in pieces of %d: %v, %+v", text, piece, err, a)
+			}
+			if err != nil && (classify(err) != classProtocol || a.add([]byte("+OK\r\n")) == nil) {
+				t.Errorf("%.40q: %v, and then what follows is read", text, err)
+			}
+		}
+	}
+}
+
+// liar answers a text so many times, whatever it is asked.
+type liar struct {
+	net.Conn
+	text  []byte
+	times int
+	at    int
+}
+
+func (l *liar) Read(p []byte) (int, error) {
+	if l.at == len(l.text) {
+		l.at, l.times = 0, l.times-1
+	}
+	if l.times <= 0 || len(l.text) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, l.text[l.at:])
+	l.at += n
+	return n, nil
+}
+
+func (l *liar) Write(p []byte) (int, error)      { return len(p), nil }
+func (l *liar) Close() error                     { return nil }
+func (l *liar) SetDeadline(time.Time) error      { return nil }
+func (l *liar) SetReadDeadline(time.Time) error  { return nil }
+func (l *liar) SetWriteDeadline(time.Time) error { return nil }
+func (l *liar) RemoteAddr() net.Addr             { return new(net.TCPAddr) }
+
+// lying returns a store of which nothing but the server is not as ever.
+func lying(t testing.TB, text []byte, times int, password string) *Store {
+	t.Helper()
+	d, err := newDriver(Config{Addrs: []string{"127.0.0.1:1"}, Password: password, Timeout: time.Minute}, production)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := *d.client.options
+	o.Dialer = func(context.Context, string, string) (net.Conn, error) {
+		return bind(&liar{text: text, times: times}), nil
+	}
+	_ = d.client.close()
+	d.client = newClient(&o, d.config.Logger)
+	return &Store{driver: d}
+}
+
+// ask has a store do all it can, and returns its errors.
+func ask(t testing.TB, s *Store) (errs []error) {
+	t.Helper()
+	var ops []*bucket.Op
+	for _, a := range trial.Algorithms {
+		shape := trial.MustShape(t, a, 5, time.Minute, map[bool]uint64{true: 5}[a == bucket.LeakyBucket])
+		for _, k := range []bucket.Kind{bucket.Take, bucket.Peek, bucket.Refund, bucket.Reset} {
+			ops = append(ops, &bucket.Op{Algorithm: a, Kind: k, Key: "k", Shape: shape, Cost: shape.Unit(), Count: 2})
+		}
+	}
+	settled := 0
+	s.driver.Exec(t.Context(), ops, func(op *bucket.Op, r bucket.Reply, err error) {
+		if settled++; err != nil {
+			errs = append(errs, err)
+		} else if op.Kind == bucket.Take && r.Granted > op.Count {
+			t.Errorf("%d of %d are granted", r.Granted, op.Count)
+		}
+	})
+	if settled != len(ops) {
+		t.Errorf("%d of %d operations have an outcome", settled, len(ops))
+	}
+	r := s.Registry("overrides")
+	defer func() { _ = r.Close() }()
+	if _, err := r.Read(t.Context()); err != nil {
+		errs = append(errs, err)
+	}
+	return errs
+}
+
+// Whoever answers as Redis decides; it takes neither the process nor its memory.
+func TestHostileAnswers(t *testing.T) { // not parallel: it counts all that is allocated
+	for name, text := range map[string]string{
+		"a long string": "$2000000000\r\n", "a string": "$500000000\r\n" + strings.Repeat("a", 1<<20), "an array beyond all": "*9223372036854775807\r\n",
+		"a long array": "*100000000\r\n", "a map": "%4000000000000000000\r\n", "attributes": "|100000000\r\n", "arrays in arrays": "*1\r\n", "wide arrays": "*4096\r\n",
+		"an endless line": strings.Repeat("+a", 1<<16), "endless elements": "*4096\r\n" + strings.Repeat(":1\r\n", 4095) + "*4096\r\n", "strings": "*4096\r\n" + strings.Repeat("$1000000\r\n"+strings.Repeat("a", 1000000)+"\r\n", 9),
+	} {
+		var before, after runtime.MemStats
+		s := lying(t, []byte(text), 1<<14, "")
+		runtime.ReadMemStats(&before)
+		errs := ask(t, s)
+		runtime.ReadMemStats(&after)
+		if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 64 {
+			t.Errorf("%s: %d MiB allocated", name, mib)
+		}
+		if len(errs) == 0 {
+			t.Errorf("%s: no error", name)
+		}
+		for _, err := range errs {
+			if classify(err) != classProtocol {
+				t.Errorf("%s: %v", name, err)
+				break
+			}
+		}
+		_ = s.driver.Close()
+	}
+}
+
+// A connection that cannot be set up says why.
+func TestRefusedConnections(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		s := lying(t, []byte("-WRONGPASS invalid username-password pair\r\n"), 100, "secret")
+		for _, err := range ask(t, s) {
+			if classify(err) != classAuth {
+				t.Error(err)
+			}
+		}
+		_ = s.driver.Close()
+	}
+}
+
+// FuzzServer is a Redis that answers anything.
+func FuzzServer(f *testing.F) {
+	for _, text := range []string{
+		"*12\r\n" + strings.Repeat(":1\r\n", 12), "*33\r\n" + strings.Repeat(":1\r\n", 33), "*33\r\n" + strings.Repeat("$1\r\n1\r\n", 33), "-NOSCRIPT x\r\n", "-MOVED 1 127.0.0.1:6\r\n",
+		"-ASK 16383 :0\r\n", "-MOVED \r\n", "*2\r\n$1\r\n5\r\n:0\r\n", "*2\r\n$1\r\n0\r\n:0\r\n*6\r\n$1\r\n0\r\n:0\r\n$1\r\nn\r\n$1\r\nv\r\n$1\r\n1\r\n$1\r\n9\r\n", "$-1\r\n", "*-1\r\n", ":0\r\n",
+	} {
+		f.Add([]byte(text))
+		f.Add(bytes.Repeat([]byte(text), 3))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		s := lying(t, text, 2, "")
+		ask(t, s)
+		_ = s.driver.Close()
+	})
+}
