@@ -39,6 +39,9 @@ type Upstream struct {
 	// requests they get at a time. 0 means 1024. New lowers it to what the limit on open
 	// files allows.
 	MaxConnections int
+	// MaxPerClient bounds the connections that one IPv4 address or IPv6 /64 has at a time. 0
+	// means that it has at most four times what is left then.
+	MaxPerClient int
 	// MaxQueue bounds how many requests wait for a connection, QueueTimeout for how long
 	// each. 0 means 1024 and 1 s; a negative MaxQueue means none.
 	MaxQueue     int
@@ -82,6 +85,9 @@ func (u *Upstream) withDefaults(p *problems) {
 	p.positive("IdleTimeout", &u.IdleTimeout, upstream.DefaultIdleTimeout)
 	p.positive("QueueTimeout", &u.QueueTimeout, upstream.DefaultQueueTimeout)
 	p.atLeast("MaxConnections", &u.MaxConnections, 1, upstream.DefaultMaxConnections)
+	if u.MaxPerClient < 0 {
+		p.add("MaxPerClient", fmt.Sprintf("%d is negative", u.MaxPerClient), "want 0 for a fair share, or more")
+	}
 	if u.MaxQueue == 0 {
 		u.MaxQueue = upstream.DefaultMaxQueue
 	}
@@ -182,7 +188,7 @@ func (c *Config) upstreamURLs() []string {
 func (u *Upstream) pool(write time.Duration, log *slog.Logger) *upstream.Pool {
 	c := upstream.Config{
 		ConnectTimeout: u.ConnectTimeout, ResponseTimeout: u.ResponseTimeout, WriteTimeout: write, IdleTimeout: u.IdleTimeout,
-		MaxConnections: u.MaxConnections, MaxQueue: u.MaxQueue, QueueTimeout: u.QueueTimeout, Log: log,
+		MaxConnections: u.MaxConnections, MaxPerClient: u.MaxPerClient, MaxQueue: u.MaxQueue, QueueTimeout: u.QueueTimeout, Log: log,
 	}
 	for _, text := range u.URLs {
 		c.Servers = append(c.Servers, new(problems).server("", text))

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -81,11 +82,11 @@ func TestUpstreamPool(t *testing.T) {
 	url := "http://" + origin.Addr().String()
 	given := Upstream{URLs: []string{url}, MaxConnections: 1, MaxQueue: -1}
 	s := start(t, perIP(), func(c *Config) { c.Upstream = &given })
-	c, err := s.pools.Current().Get(nil, false)
+	c, err := s.pools.Current().Get(netip.Addr{}, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.pools.Current().Get(nil, false); !errors.Is(err, upstream.ErrQueueFull) {
+	if _, err := s.pools.Current().Get(netip.Addr{}, nil, false); !errors.Is(err, upstream.ErrQueueFull) {
 		t.Errorf("the second of one: %v", err)
 	}
 	if got := s.config().Upstream; got.ResponseTimeout != 30*time.Second || got.QueueTimeout != time.Second || given.ResponseTimeout != 0 {
@@ -100,7 +101,7 @@ func TestUpstreamPool(t *testing.T) {
 	if err := s.stop(); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.pools.Current().Get(nil, false); !errors.Is(err, upstream.ErrClosed) {
+	if _, err := s.pools.Current().Get(netip.Addr{}, nil, false); !errors.Is(err, upstream.ErrClosed) {
 		t.Errorf("after the drain: %v", err)
 	}
 	if st := s.pools.Stats().Servers[0]; st.Idle != 0 || st.InUse != 0 {

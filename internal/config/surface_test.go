@@ -83,8 +83,8 @@ func TestHomes(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{
 		"url": redisSettings.where, "retry_max": redisSettings.where, "rate": ruleSettings.where, "secret": clusterSettings.where,
-		"max_per_client": connectionSettings.where, "delay": drainSettings.where,
-		"timeout": "", "name": "", "top_talkers": "", "path": "", "address": "", "upstream": "", // in several places, or none
+		"header_bytes": connectionSettings.where, "delay": drainSettings.where,
+		"timeout": "", "max_per_client": "", "name": "", "top_talkers": "", "path": "", "address": "", "upstream": "", // in several places, or none
 		"rules[0].path": matchSettings.where, "rules[0].memory": topSettings.where, "rules[0].match.rate": ruleSettings.where, "redis.rules": topSettings.where,
 		"rules[0].url": "",
 	} {

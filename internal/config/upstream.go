@@ -37,6 +37,10 @@ func upstreamTable() section {
 			{name: "response_timeout", field: "ResponseTimeout", value: duration(minTimeout, maxTimeout, "30s", ""), def: "30s", doc: "time from the end of a request to the head of its answer"},
 			{name: "idle_timeout", field: "IdleTimeout", value: duration(minTimeout, maxUpstreamTime, "60s", ""), def: "60s", doc: "silence within an answer, or on an upgraded connection such as a WebSocket, after which it is ended"},
 			{name: "max_connections", field: "MaxConnections", value: whole(count(1, "")), def: "1024", doc: "connections to all servers together, and so requests that they get at a time"},
+			{
+				name: "max_per_client", field: "MaxPerClient", value: whole(number{least: 1, most: maxConnections, example: "100"}), shown: "a fair share",
+				doc: "those of one IPv4 address or IPv6 /64; more of its requests wait",
+			},
 			{name: "max_queue", field: "MaxQueue", value: queueLength(whole(count(1, "none"))), def: "1024", doc: "requests that wait for a connection; the next one is answered 503"},
 			{name: "queue_timeout", field: "QueueTimeout", value: duration(minDial, maxTimeout, "1s", ""), def: "1s", doc: "how long each of them waits; then it is answered 503"},
 		},

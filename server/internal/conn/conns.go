@@ -160,13 +160,18 @@ func (c *Conns) wrap(nc net.Conn) *Conn {
 	return cn
 }
 
-// client is the address that PerClient bounds: an IPv4 address or an IPv6 /64,
-// which is what one subscriber has. It is invalid for exempt addresses.
+// client is the address that PerClient bounds. It is invalid for exempt addresses.
 func (c *Conns) client(addr netip.Addr) netip.Addr {
-	if !addr.IsValid() || c.limits.Exempt != nil && c.limits.Exempt(addr) {
+	if c.limits.Exempt != nil && addr.IsValid() && c.limits.Exempt(addr) {
 		return netip.Addr{}
 	}
-	if addr.Is4() {
+	return Subscriber(addr)
+}
+
+// Subscriber is an IPv4 address, or the first of the IPv6 /64 that an address is in, which is
+// what one subscriber has. It is invalid for an invalid address.
+func Subscriber(addr netip.Addr) netip.Addr {
+	if !addr.Is6() {
 		return addr
 	}
 	p, _ := addr.Prefix(64) // of an IPv6 address, which has as many bits

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/fastlimit/fastlimit/policy"
@@ -26,8 +27,9 @@ type Admission struct {
 	LastIfDenied bool // set beforehand: a denial ends the connection
 
 	Admitted bool
-	Trusted  bool   // the peer is a trusted proxy
-	Shown    []byte // field lines for the answer, which tell the client of its limit
+	Client   netip.Addr // invalid: it is not known
+	Trusted  bool       // the peer is a trusted proxy
+	Shown    []byte     // field lines for the answer, which tell the client of its limit
 
 	Hidden []string // names of fields that clients do not get, as they are for fastlimit
 	Owed   *Owed    // nil: the answer does not say what the request costs. The forwarder's from now on
@@ -39,7 +41,7 @@ type Admission struct {
 // admit fills in what is known of a request that was admitted. read is when the clock was
 // read for it.
 func (s *Service) admit(a *Admission, dst []byte, c *conn.Conn, h *conn.Head, read time.Time, snap *Snapshot, listener int, r *requestState, v *policy.Verdict) {
-	a.Admitted, a.Trusted = true, r.request.Trusted
+	a.Admitted, a.Client, a.Trusted = true, r.request.Client, r.request.Trusted
 	a.Watch = s.took.watch(r)
 	if snap.always {
 		a.Shown = appendShown(dst, snap, listener, v, r)[len(dst):]

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"net/netip"
 	"time"
 
 	"github.com/fastlimit/fastlimit/server/internal/conn"
@@ -16,6 +17,7 @@ import (
 type exchange struct {
 	p     *Proxy
 	c     *conn.Conn
+	who   netip.Addr // whose share of the upstream's connections it takes
 	req   asked
 	head  bool   // it is a HEAD
 	shown []byte // lines of ours for the answer
@@ -55,7 +57,7 @@ func (p *Proxy) exchange(c *conn.Conn, a *decide.Admission) *exchange {
 
 // admit takes what is known of the request from its admission.
 func (x *exchange) admit(a *decide.Admission) {
-	x.req.trusted = a.Trusted
+	x.who, x.req.trusted = conn.Subscriber(a.Client), a.Trusted
 	x.shown = append(x.shown[:0], a.Shown...)
 	x.hidden, x.owed, x.line, x.watch = a.Hidden, a.Owed, a.Line, a.Watch
 }
@@ -205,7 +207,7 @@ func (x *exchange) begin() failed {
 func (x *exchange) lend(fresh bool) (*upstream.Conn, error) {
 	for {
 		x.pool = x.p.behind.Load().pool
-		up, err := x.pool.Get(nil, fresh)
+		up, err := x.pool.Get(x.who, nil, fresh)
 		if !errors.Is(err, upstream.ErrClosed) || x.pool == x.p.behind.Load().pool {
 			return up, err
 		}

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"net"
+	"net/netip"
 	"testing"
 	"time"
 )
@@ -14,7 +15,7 @@ func BenchmarkAsk(b *testing.B) {
 		p := newPool(b, Config{Servers: []Server{newOrigin(b, "tcp", echo).server()}})
 		b.ReportAllocs()
 		for b.Loop() {
-			c, err := p.Get(nil, false)
+			c, err := p.Get(netip.Addr{}, nil, false)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"errors"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,7 +70,7 @@ func TestRoomOfOthers(t *testing.T) {
 			t.Error("both of one server")
 		}
 		p.Put(d)
-		if _, err := p.Get(nil, true); err != nil {
+		if _, err := p.Get(netip.Addr{}, nil, true); err != nil {
 			t.Error(err)
 		}
 		check(t, p, w)
@@ -195,7 +196,7 @@ func TestAllEjected(t *testing.T) {
 			defer p.Close()
 			for range 10 {
 				start := time.Now()
-				_, err := p.Get(nil, false)
+				_, err := p.Get(netip.Addr{}, nil, false)
 				if dial := (*DialError)(nil); !errors.As(err, &dial) || dial.Timeout || time.Since(start) != 0 {
 					t.Fatalf("%v after %v", err, time.Since(start))
 				}
@@ -249,7 +250,7 @@ func TestLocalFailures(t *testing.T) {
 			p := newPool(t, Config{Servers: servers(1), dial: failing(err)})
 			defer p.Close()
 			for range 5 {
-				_, got := p.Get(nil, false)
+				_, got := p.Get(netip.Addr{}, nil, false)
 				if dial := (*DialError)(nil); !errors.As(got, &dial) || !errors.Is(got, err) || dial.Server != "a" || dial.Timeout != (class == "timeout") {
 					t.Errorf("%s: %v", class, got)
 				}

@@ -51,6 +51,9 @@ type Config struct {
 
 	// MaxConnections bounds the connections to all servers together.
 	MaxConnections int
+	// MaxPerClient bounds those that one client has. 0 means that it has at most four times
+	// what is left then.
+	MaxPerClient int
 	// MaxQueue bounds how many wait for one; negative means that nobody may. QueueTimeout
 	// bounds how long.
 	MaxQueue     int

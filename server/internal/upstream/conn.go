@@ -42,21 +42,23 @@ type Conn struct {
 
 	// Guarded by Pool.mu.
 	lent         bool
-	probe        bool // lent while the server was ejected
-	era          uint // of the server, when it was lent
-	since        int  // of Pool.epoch, when it became idle
+	owner        *client // has the turn with which it was lent
+	probe        bool    // lent while the server was ejected
+	era          uint    // of the server, when it was lent
+	since        int     // of Pool.epoch, when it became idle
 	newer, older *Conn
 }
 
 // returnLocked takes the connection back.
-func (c *Conn) returnLocked() *server {
+func (c *Conn) returnLocked() (s *server, owner *client) {
 	if !c.lent {
 		panic("BUG: upstream: a connection was returned twice")
 	}
 	c.lent, c.served, c.clean = false, true, false
 	c.wrote.Store(0)
 	c.server.endLocked(c)
-	return c.server
+	owner, c.owner = c.owner, nil
+	return c.server, owner
 }
 
 // Reused reports whether it has served a request before.

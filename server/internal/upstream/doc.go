@@ -5,11 +5,17 @@
 // # Bounds
 //
 // A connection is lent, idle, being dialled or being closed; all of these, to all servers
-// together, are at most Config.MaxConnections. Whoever asks when there are so many and
-// none is idle waits in one line for all servers, at most Config.MaxQueue long and each at
-// most Config.QueueTimeout. A connection that is returned goes straight to the first in
-// line, as does the room of one that has ended, so nobody overtakes, and nobody waits
-// while there is room. An idle connection to another server ends to make room.
+// together, are at most Config.MaxConnections. A request needs one of as many turns first,
+// with which there is always a connection or room for one; an idle connection to another
+// server ends to make room.
+//
+// Clients share the turns: who has some may have one more while that leaves a fourth of what it
+// has ([fair]), or fewer than Config.MaxPerClient. So however many requests one client makes,
+// there are turns for others. Who may have none waits, at most Config.QueueTimeout, in one
+// line for all servers that is at most Config.MaxQueue long. Where it is full, a client of
+// which fewer wait than of others takes the place of the last one of the client with the most.
+// Turns go round the clients that wait, within each to the one that came first; nobody waits
+// who may have one.
 //
 // # Choice
 //

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -314,7 +315,7 @@ func TestAwayAndBack(t *testing.T) {
 	wantIO(t, err, IOError{Stale: true})
 	p.Discard(c, Unknown)
 	for range 10 {
-		if _, err := p.Get(nil, false); !isDial(err, false) {
+		if _, err := p.Get(netip.Addr{}, nil, false); !isDial(err, false) {
 			t.Fatal(err)
 		}
 	}
@@ -334,12 +335,12 @@ func TestAwayAndBack(t *testing.T) {
 	}
 
 	hole := newPool(t, Config{Servers: []Server{{Network: "tcp", Address: faultproxy.BlackHole(t), Name: "hole"}}, ConnectTimeout: 50 * time.Millisecond})
-	if _, err := hole.Get(nil, false); !isDial(err, true) {
+	if _, err := hole.Get(netip.Addr{}, nil, false); !isDial(err, true) {
 		t.Error(err)
 	}
 	cancel := make(chan struct{})
 	close(cancel)
-	if _, err := hole.Get(cancel, false); !errors.Is(err, ErrCanceled) {
+	if _, err := hole.Get(netip.Addr{}, cancel, false); !errors.Is(err, ErrCanceled) {
 		t.Error(err)
 	}
 	if s := hole.Stats().Servers[0]; s.DialErrors["timeout"] != 1 || s.DialErrors["left"] != 1 || s.InUse != 0 {
@@ -375,7 +376,7 @@ func TestHandshake(t *testing.T) {
 			patience = 50 * time.Millisecond
 		}
 		p := newPool(t, Config{Servers: []Server{s}, ConnectTimeout: patience})
-		if _, err := p.Get(nil, false); !isDial(err, tt.class == "timeout") {
+		if _, err := p.Get(netip.Addr{}, nil, false); !isDial(err, tt.class == "timeout") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if s := p.Stats().Servers[0]; s.DialErrors[tt.class] != 1 || s.InUse != 0 {

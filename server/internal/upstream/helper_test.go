@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -100,7 +101,7 @@ func newPool(t testing.TB, c Config) *Pool {
 
 func mustGet(t testing.TB, p *Pool) *Conn {
 	t.Helper()
-	c, err := p.Get(nil, false)
+	c, err := p.Get(netip.Addr{}, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -104,14 +105,49 @@ func check(t *testing.T, p *Pool, w *world) {
 		t.Fatalf("%d open, %d in use, %d idle", p.open, held, idle)
 	case p.open > p.config.MaxConnections:
 		t.Fatalf("%d open", p.open)
-	case p.line.len > 0 && (idle > 0 || p.open < p.config.MaxConnections):
-		t.Fatalf("%d wait beside %d idle and %d open of %d", p.line.len, idle, p.open, p.config.MaxConnections)
+	case p.line.turns != held:
+		t.Fatalf("%d turns, %d in use", p.line.turns, held)
 	case p.line.len > p.config.MaxQueue:
 		t.Fatalf("%d in line", p.line.len)
 	case ejected != p.ejected:
 		t.Fatalf("%d ejected, counted %d", ejected, p.ejected)
 	case w.most.Load() > int64(p.config.MaxConnections):
 		t.Fatalf("%d connections at a time", w.most.Load())
+	}
+	checkLine(t, p)
+}
+
+// checkLine wants the invariants of the line: nobody waits who may have a turn.
+func checkLine(t *testing.T, p *Pool) {
+	t.Helper()
+	l := &p.line
+	turns, waiting, ring := 0, 0, 0
+	for who, c := range l.clients {
+		n := 0
+		for w := c.first; w != nil; w = w.behind {
+			if n++; w.client != c {
+				t.Fatal("somebody waits for somebody else")
+			}
+		}
+		turns, waiting = turns+c.turns, waiting+n
+		switch {
+		case c.who != who || c.turns+n == 0 || n != c.waiting || (c.next != nil) != (n > 0):
+			t.Fatalf("%v: %+v, %d wait", who, c, n)
+		case n > 0 && p.mayLocked(c):
+			t.Fatalf("%v waits with %d turns, %d in use of %d", who, c.turns, l.turns, p.config.MaxConnections)
+		case p.config.MaxPerClient > 0 && who.IsValid() && c.turns > p.config.MaxPerClient:
+			t.Fatalf("%v has %d turns", who, c.turns)
+		}
+		if n > 0 {
+			ring++
+		}
+	}
+	n := 0
+	for c := l.next; c != nil && (n == 0 || c != l.next); c = c.next {
+		n++
+	}
+	if turns != l.turns || waiting != l.len || ring != l.ring || n != ring {
+		t.Fatalf("%d turns, counted %d; %d wait, counted %d; %d in the ring, %d clients wait, counted %d", turns, l.turns, waiting, l.len, n, ring, l.ring)
 	}
 }
 
@@ -136,7 +172,7 @@ func anyHistory(t *testing.T, seed uint64, outcomes *[5]atomic.Int64) {
 	w := &world{t: t, down: map[string]bool{}}
 	w.delay = func() time.Duration { return time.Duration(rand.N(20)) * time.Millisecond }
 	c := Config{
-		Servers: servers(1 + r.IntN(4)), MaxConnections: 1 + r.IntN(6), MaxQueue: 1 + r.IntN(8), QueueTimeout: 30 * time.Millisecond,
+		Servers: servers(1 + r.IntN(4)), MaxConnections: 1 + r.IntN(6), MaxPerClient: max(0, r.IntN(8)-4), MaxQueue: 1 + r.IntN(8), QueueTimeout: 30 * time.Millisecond,
 		KeepAlive: 80 * time.Millisecond, ConnectTimeout: 15 * time.Millisecond, dial: w.dial,
 	}
 	p := newPool(t, c)
@@ -164,10 +200,10 @@ func anyHistory(t *testing.T, seed uint64, outcomes *[5]atomic.Int64) {
 	}
 	p.Close()
 	synctest.Wait()
-	if n := w.open.Load(); n != 0 || p.open != 0 || p.line.len != 0 {
-		t.Errorf("%d connections left, %d counted, %d in line", n, p.open, p.line.len)
+	if n := w.open.Load(); n != 0 || p.open != 0 || p.line.len != 0 || len(p.line.clients) != 0 {
+		t.Errorf("%d connections left, %d counted, %d in line, %d clients", n, p.open, p.line.len, len(p.line.clients))
 	}
-	if _, err := p.Get(nil, false); !errors.Is(err, ErrClosed) {
+	if _, err := p.Get(netip.Addr{}, nil, false); !errors.Is(err, ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
 }
@@ -182,7 +218,11 @@ func caller(t *testing.T, p *Pool, r *rand.Rand, outcomes *[5]atomic.Int64) {
 		defer timer.Stop()
 	}
 	fresh := r.IntN(5) == 0
-	c, err := p.Get(cancel, fresh)
+	var who netip.Addr
+	if n := r.IntN(5); n > 0 {
+		who = netip.AddrFrom4([4]byte{192, 0, 2, byte(n)})
+	}
+	c, err := p.Get(who, cancel, fresh)
 	var dial *DialError
 	switch {
 	case errors.Is(err, ErrQueueFull):
@@ -240,7 +280,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 		for i := range cancels {
 			cancels[i] = make(chan struct{})
 			go func() {
-				c, err := p.Get(cancels[i], i == 2)
+				c, err := p.Get(netip.Addr{}, cancels[i], i == 2)
 				results <- result{i, c, err}
 			}()
 			synctest.Wait()

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"net/netip"
 	"sync"
 	"time"
 
@@ -22,6 +23,8 @@ type Pool struct {
 	epoch   int // of the sweep
 	line    line
 
+	closing sync.Cond // a connection has been closed, to make room
+
 	queued latency.Histogram // how long who has waited in line did
 
 	sweeping bool          // the goroutine was started
@@ -33,6 +36,8 @@ type Pool struct {
 func New(c Config) *Pool {
 	c = c.withDefaults()
 	p := &Pool{config: c, start: time.Now(), stop: make(chan struct{}), swept: make(chan struct{})}
+	p.line.clients = make(map[netip.Addr]*client)
+	p.closing.L = &p.mu
 	for i, s := range c.Servers {
 		p.servers = append(p.servers, newServer(s, i))
 	}
@@ -40,11 +45,29 @@ func New(c Config) *Pool {
 }
 
 // Get returns a connection to the server with the fewest in use: an idle one, unless it has
-// to be fresh, else a new one. If there may be no more, it waits in line. A cancel that is
-// closed ends the waiting and the dial. Its error is ErrQueueFull, ErrQueueTimeout, ErrCanceled,
-// ErrClosed or a *[DialError].
-func (p *Pool) Get(cancel <-chan struct{}, fresh bool) (*Conn, error) {
+// to be fresh, else a new one. If there may be no more, or no more for the client, it waits in
+// line. A cancel that is closed ends the waiting and the dial. who is the zero address if it
+// is not known, and has no share then. Its error is ErrQueueFull, ErrQueueTimeout,
+// ErrCanceled, ErrClosed or a *[DialError].
+func (p *Pool) Get(who netip.Addr, cancel <-chan struct{}, fresh bool) (*Conn, error) {
 	p.mu.Lock()
+	owner, err := p.enterLocked(who, cancel)
+	if err != nil {
+		p.mu.Unlock()
+		return nil, err
+	}
+	c, err := p.connLocked(cancel, fresh)
+	if err != nil {
+		p.leave(owner)
+		return nil, err
+	}
+	c.owner = owner
+	return c, nil
+}
+
+// connLocked unlocks, and returns a connection to whoever has a turn: there is room for a new
+// one, or there are idle ones.
+func (p *Pool) connLocked(cancel <-chan struct{}, fresh bool) (*Conn, error) {
 	turn := p.turn
 	s := p.chooseLocked(nil)
 	if !fresh && s.idle.newest != nil {
@@ -55,9 +78,10 @@ func (p *Pool) Get(cancel <-chan struct{}, fresh bool) (*Conn, error) {
 		return c, nil
 	}
 	p.turn = turn // dial chooses again, and else a server without idle connections would never have its turn
-	room, c, err := p.roomLocked(cancel, fresh, s)
-	if !room {
-		return c, err
+	spare := p.roomLocked(s)
+	p.mu.Unlock()
+	if spare != nil {
+		spare.close()
 	}
 	return p.dial(cancel, fresh)
 }
@@ -72,25 +96,17 @@ func (p *Pool) lendLocked(c *Conn) {
 	c.server.requests++
 }
 
-// roomLocked unlocks, and finds room for one more connection. If there is none it waits, and
-// may get a connection instead.
-func (p *Pool) roomLocked(cancel <-chan struct{}, fresh bool, s *server) (room bool, c *Conn, err error) {
-	switch {
-	case p.closed:
-		p.mu.Unlock()
-		return false, nil, ErrClosed
-	case p.open < p.config.MaxConnections:
-		p.open++
-		p.mu.Unlock()
-		return true, nil, nil
+// roomLocked finds room for one more connection: if need be that of an idle one, which is to
+// be closed. All others may be about to close: it waits for one.
+func (p *Pool) roomLocked(s *server) (spare *Conn) {
+	for p.open >= p.config.MaxConnections {
+		if spare = p.spareLocked(s); spare != nil {
+			return spare
+		}
+		p.closing.Wait()
 	}
-	if c := p.spareLocked(s); c != nil { // its room is ours
-		p.mu.Unlock()
-		c.close()
-		return true, nil, nil
-	}
-	c, err = p.waitLocked(cancel, fresh)
-	return c == nil && err == nil, c, err
+	p.open++
+	return nil
 }
 
 // spareLocked takes an idle connection away to make room: of the server s if it has one,
@@ -110,27 +126,19 @@ func (p *Pool) spareLocked(s *server) *Conn {
 
 // Put returns a connection whose last answer was read to its end, and on which nothing is
 // left over: it may serve another request. That counts as an answer of its server.
-func (p *Pool) Put(c *Conn) { p.put(c, true) }
-
-func (p *Pool) put(c *Conn, answered bool) {
+func (p *Pool) Put(c *Conn) {
 	p.mu.Lock()
-	s := c.returnLocked()
-	back := answered && s.succeedLocked(p, c)
-	if keep := !p.closed && !c.interrupted.Load() && !s.ejected; !keep {
-		p.mu.Unlock()
-		p.end(c)
-	} else if w := p.line.first; w == nil {
+	s, owner := c.returnLocked()
+	back := s.succeedLocked(p, c)
+	if keep := !p.closed && !c.interrupted.Load() && !s.ejected; keep {
 		c.since = p.epoch
 		s.idle.add(c)
+		p.leaveLocked(owner)
 		p.mu.Unlock()
-	} else if p.line.remove(w); w.fresh {
-		p.mu.Unlock()
-		c.close()
-		w.turn <- grant{}
 	} else {
-		p.lendLocked(c)
 		p.mu.Unlock()
-		w.turn <- grant{c: c}
+		p.end(c)
+		p.leave(owner)
 	}
 	if back {
 		p.logBack(s)
@@ -154,7 +162,7 @@ const (
 // Discard closes a connection that may not be used again.
 func (p *Pool) Discard(c *Conn, o Outcome) {
 	p.mu.Lock()
-	s := c.returnLocked()
+	s, owner := c.returnLocked()
 	var back bool
 	var out ejection
 	switch o {
@@ -167,6 +175,7 @@ func (p *Pool) Discard(c *Conn, o Outcome) {
 	}
 	p.mu.Unlock()
 	p.end(c)
+	p.leave(owner)
 	p.carryOut(s, out)
 	if back {
 		p.logBack(s)
@@ -179,19 +188,12 @@ func (p *Pool) end(c *Conn) {
 	p.release()
 }
 
-// release gives room to the first in line, if somebody waits.
+// release gives room back.
 func (p *Pool) release() {
 	p.mu.Lock()
-	w := p.line.first
-	if w == nil {
-		p.open--
-	} else {
-		p.line.remove(w)
-	}
+	p.open--
+	p.closing.Broadcast()
 	p.mu.Unlock()
-	if w != nil {
-		w.turn <- grant{}
-	}
 }
 
 // endAll is end for connections that are linked by their older.
@@ -217,16 +219,9 @@ func (p *Pool) Close() {
 	for _, s := range p.servers {
 		idle = append(idle, s.idle.takeAll())
 	}
-	var waiting []*waiter
-	for w := p.line.first; w != nil; w = p.line.first {
-		p.line.remove(w)
-		waiting = append(waiting, w)
-	}
+	p.sendAwayLocked()
 	sweeping := p.sweeping
 	p.mu.Unlock()
-	for _, w := range waiting {
-		w.turn <- grant{err: ErrClosed}
-	}
 	for _, c := range idle {
 		p.endAll(c)
 	}

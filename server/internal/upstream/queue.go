@@ -1,128 +1,158 @@
 package upstream
 
 import (
-	"cmp"
 	"errors"
+	"net/netip"
 	"time"
 )
 
-// waiter is somebody who waits in line.
-type waiter struct {
-	fresh  bool
-	queued bool       // guarded by Pool.mu
-	turn   chan grant // capacity 1: who grants does not wait
-	timer  *time.Timer
+// fair reports whether who has some of all may have one more, where so many are left: the
+// first one always, and more while that leaves a fourth of what it has. So one client alone
+// gets four in five, two get four in nine each, and there is always one left for the next.
+// Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches",
+// 1998.
+func fair(has, left int) bool { return left > 0 && (has == 0 || has < 4*(left-1)) }
 
-	before, behind *waiter // in line, or behind among those that are free
-}
-
-// grant is what a waiter gets: a connection, or room for a new one, or an error.
-type grant struct {
-	c   *Conn
-	err error
-}
-
-// line is who waits, first come first served, with counters. Pool.mu guards it.
-type line struct {
-	first, last *waiter
-	len         int
-	free        *waiter // to be used again
-
-	served, full, timedOut, left uint64
-}
-
-func (l *line) add(fresh bool) *waiter {
-	w := l.free
-	if w == nil {
-		w = &waiter{turn: make(chan grant, 1), timer: time.NewTimer(time.Hour)}
-	} else {
-		l.free, w.behind = w.behind, nil
+// mayLocked reports whether a client may have one more turn. Clients that are not known
+// have no share.
+func (p *Pool) mayLocked(c *client) bool {
+	switch left := p.config.MaxConnections - p.line.turns; {
+	case !c.who.IsValid():
+		return left > 0
+	case p.config.MaxPerClient > 0:
+		return left > 0 && c.turns < p.config.MaxPerClient
+	default:
+		return fair(c.turns, left)
 	}
-	w.fresh, w.queued = fresh, true
-	if w.before = l.last; l.last == nil {
-		l.first = w
-	} else {
-		l.last.behind = w
-	}
-	l.last = w
-	l.len++
-	return w
 }
 
-func (l *line) remove(w *waiter) {
-	if w.before == nil {
-		l.first = w.behind
-	} else {
-		w.before.behind = w.behind
+// enterLocked waits until the client may have one more turn, without the lock.
+func (p *Pool) enterLocked(who netip.Addr, cancel <-chan struct{}) (*client, error) {
+	if p.closed {
+		return nil, ErrClosed
 	}
-	if w.behind == nil {
-		l.last = w.before
-	} else {
-		w.behind.before = w.before
+	l := &p.line
+	c := l.client(who)
+	if c.waiting == 0 && p.mayLocked(c) {
+		c.turns++
+		l.turns++
+		return c, nil
 	}
-	w.before, w.behind, w.queued = nil, nil, false
-	l.len--
-}
-
-// waitLocked unlocks, and waits in line. Without a connection and an error there is room for
-// a new one.
-func (p *Pool) waitLocked(cancel <-chan struct{}, fresh bool) (*Conn, error) {
-	if p.line.len >= p.config.MaxQueue {
-		p.line.full++
-		p.mu.Unlock()
+	if l.len >= p.config.MaxQueue && !l.displace(c) {
+		l.full++
+		l.forget(c)
 		return nil, ErrQueueFull
 	}
-	w := p.line.add(fresh)
+	err := p.waitLocked(l.add(c), cancel)
+	switch {
+	case err == nil:
+		l.served++
+		return c, nil
+	case errors.Is(err, ErrQueueTimeout):
+		l.timedOut++
+	case errors.Is(err, ErrQueueFull):
+		l.full++
+	case errors.Is(err, ErrCanceled):
+		l.left++
+	}
+	return nil, err
+}
+
+// waitLocked waits for a turn, without the lock. One that comes in the very moment in which
+// the time is up is taken; if the request has gone, the next one gets it.
+func (p *Pool) waitLocked(w *waiter, cancel <-chan struct{}) (err error) {
+	c := w.client
 	p.mu.Unlock()
 	w.timer.Reset(p.config.QueueTimeout)
 	began := time.Now()
-	g, err := p.await(w, cancel)
-	p.queued.Observe(time.Since(began))
-	w.timer.Stop()
-
-	p.mu.Lock()
-	w.behind, p.line.free = p.line.free, w
-	switch err = cmp.Or(err, g.err); {
-	case err == nil:
-		p.line.served++
-	case errors.Is(err, ErrQueueTimeout):
-		p.line.timedOut++
-	case errors.Is(err, ErrCanceled):
-		p.line.left++
-	}
-	p.mu.Unlock()
-	return g.c, err
-}
-
-// await waits for a turn. A turn that comes in the very moment in which the time is up is
-// taken; if the client has gone, the next in line gets it.
-func (p *Pool) await(w *waiter, cancel <-chan struct{}) (grant, error) {
-	var err error
+	came := false
 	select {
-	case g := <-w.turn:
-		return g, nil
+	case err = <-w.turn:
+		came = true
 	case <-w.timer.C:
 		err = ErrQueueTimeout
 	case <-cancel:
 		err = ErrCanceled
 	}
+	p.queued.Observe(time.Since(began))
+	w.timer.Stop()
 	p.mu.Lock()
-	left := w.queued
-	if left {
-		p.line.remove(w)
-	}
-	p.mu.Unlock()
-	if left {
-		return grant{}, err
-	}
-	g := <-w.turn
 	switch {
-	case err == ErrQueueTimeout || g.err != nil: //nolint:errorlint // set above
-		return g, nil
-	case g.c != nil:
-		p.put(g.c, false)
+	case came:
+	case w.client != nil:
+		p.line.remove(w)
+		p.line.forget(c)
 	default:
-		p.release()
+		if closed := <-w.turn; closed != nil || err == ErrQueueTimeout { //nolint:errorlint // set above
+			err = closed
+		} else {
+			p.leaveLocked(c)
+		}
 	}
-	return grant{}, err
+	w.behind, p.line.freeWaiters = p.line.freeWaiters, w
+	return err
+}
+
+// leaveLocked gives the turn of a client back.
+func (p *Pool) leaveLocked(c *client) {
+	c.turns--
+	p.line.turns--
+	p.line.forget(c)
+	p.nextLocked()
+}
+
+func (p *Pool) leave(c *client) {
+	p.mu.Lock()
+	p.leaveLocked(c)
+	p.mu.Unlock()
+}
+
+// nextLocked gives turns, one client after the other, to all that may have one.
+func (p *Pool) nextLocked() {
+	l := &p.line
+	for passed := 0; passed < l.ring && l.turns < p.config.MaxConnections; {
+		c := l.next
+		if l.next = c.next; !p.mayLocked(c) {
+			passed++
+			continue
+		}
+		passed = 0
+		w := c.first
+		l.remove(w)
+		c.turns++
+		l.turns++
+		w.turn <- nil
+	}
+}
+
+// displace makes room in a line that is full for a client of which fewer wait than of others:
+// the last one of the client with the most is sent away.
+func (l *line) displace(c *client) bool {
+	if c.waiting*l.ring >= l.len {
+		return false // nearly all of a flood ends here
+	}
+	most := l.next
+	for other := most.next; other != l.next; other = other.next {
+		if other.waiting > most.waiting {
+			most = other
+		}
+	}
+	if most.waiting <= c.waiting+1 {
+		return false
+	}
+	w := most.last
+	l.remove(w)
+	w.turn <- ErrQueueFull
+	return true
+}
+
+// sendAwayLocked has nobody wait any more.
+func (p *Pool) sendAwayLocked() {
+	for l := &p.line; l.next != nil; {
+		c := l.next
+		w := c.first
+		l.remove(w)
+		l.forget(c)
+		w.turn <- ErrClosed
+	}
 }

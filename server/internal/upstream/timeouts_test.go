@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,7 +133,7 @@ func TestHotPath(t *testing.T) {
 		request, into := []byte("request"), make([]byte, 100)
 		begin, set, last := time.Now(), 0, time.Time{}
 		ask := func() {
-			c, err := p.Get(nil, false)
+			c, err := p.Get(netip.Addr{}, nil, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -164,7 +165,7 @@ func TestClose(t *testing.T) {
 		a, b := mustGet(t, p), mustGet(t, p)
 		errs := make(chan error, 3)
 		for range 3 {
-			go func() { _, err := p.Get(nil, false); errs <- err }()
+			go func() { _, err := p.Get(netip.Addr{}, nil, false); errs <- err }()
 		}
 		synctest.Wait()
 		p.Close()
