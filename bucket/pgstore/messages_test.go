@@ -173,7 +173,9 @@ func TestHostileMessages(t *testing.T) { // not parallel: it counts all that is 
 	long := encoded(&pgproto3.DataRow{Values: [][]byte{[]byte(`\x6e`), []byte(`\x` + strings.Repeat("76", 100_000)), []byte("5"), []byte("5000000")}})
 	columns := rows([]uint32{pgtype.ByteaOID, pgtype.ByteaOID, pgtype.Int8OID, pgtype.Int8OID})
 	head := columns[:strings.IndexByte(columns, 'C')] // up to the end of the table
-	for name, tt := range map[string]struct{ text, more string }{
+	for name, tt := range map[string]struct {
+		text, more string
+	}{
 		"a long message at once": {"", message('D', "", 1<<30-10)}, "a long refusal": {"", message('E', "", 1<<29)}, "settings without an end": {"", message('S', strings.Repeat("a", 2000)+"\x00b\x00", 0)},
 		"a long answer": {welcome, message('T', "", 1<<29)}, "rows of another table": {welcome + isolation + head, record},
 		"records without an end": {mark + head, record}, "long records": {mark + head, long},
@@ -186,7 +188,7 @@ func TestHostileMessages(t *testing.T) { // not parallel: it counts all that is 
 			if name == "a long answer" || name == "strings of any length" {
 				mode = "cache_statement"
 			}
-			d := lying(t, mode, tt.text, tt.more, 1<<14)
+			d := lying(t, mode, tt.text, tt.more, min(1<<14, 1<<28/len(tt.more)))
 			errs := []error{d.registry(t)}
 			if !strings.Contains(name, "records") {
 				errs = append(errs, d.operate(t)...)

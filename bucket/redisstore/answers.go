@@ -72,7 +72,8 @@ type boundedTCP struct {
 // SyscallConn implements [syscall.Conn].
 func (b *boundedTCP) SyscallConn() (syscall.RawConn, error) { return b.tcp.SyscallConn() }
 
-// answers follows a stream of answers in RESP2, in pieces of any size.
+// answers follows a stream of answers in RESP2 or RESP3, which sentinels are asked in, in
+// pieces of any size. Attributes are not expected.
 // https://redis.io/docs/latest/develop/reference/protocol-spec/
 type answers struct {
 	kind   byte          // of the line that has begun, 0 before it
@@ -120,8 +121,8 @@ func (a *answers) read(p []byte) {
 		p = p[1:]
 	}
 	switch a.kind {
-	case '+', '-', ':':
-	case '$', '*':
+	case '+', '-', ':', '_', ',', '#', '(':
+	case '$', '!', '=', '*', '~', '>', '%':
 		a.readNumber(p)
 	default:
 		a.refuse("a line that begins with %q", a.kind)
@@ -147,17 +148,16 @@ func (a *answers) readNumber(p []byte) {
 }
 
 func (a *answers) lineEnded() {
-	kind := a.kind
+	kind, n := a.kind, int(a.number)
 	a.bytes += a.line
-	a.kind, a.line = 0, 0
+	a.kind, a.number, a.line = 0, 0, 0
 	switch {
-	case kind == '$' && a.number > maxString:
-		a.refuse("a string of %d bytes, more than %d", a.number, maxString)
-	case kind == '$' && a.number >= 0:
-		a.left = int(a.number) + len("\r\n")
-		a.bytes += a.left
-	case kind == '*' && a.number > 0:
-		a.begin(int(a.number))
+	case kind == '%' && n > 0:
+		a.beginArray(2 * n)
+	case (kind == '*' || kind == '~' || kind == '>') && n > 0:
+		a.beginArray(n)
+	case (kind == '$' || kind == '!' || kind == '=') && n >= 0:
+		a.beginString(n)
 	default:
 		a.ended()
 	}
@@ -166,8 +166,18 @@ func (a *answers) lineEnded() {
 	}
 }
 
-// begin begins an array.
-func (a *answers) begin(n int) {
+// beginString begins a string of n bytes.
+func (a *answers) beginString(n int) {
+	if n > maxString {
+		a.refuse("a string of %d bytes, more than %d", n, maxString)
+		return
+	}
+	a.left = n + len("\r\n")
+	a.bytes += a.left
+}
+
+// beginArray begins an array, or what else has elements.
+func (a *answers) beginArray(n int) {
 	a.all += n
 	switch {
 	case n > maxArray || a.all > maxElements:
