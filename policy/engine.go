@@ -155,6 +155,20 @@ func (e *Engine) decided(ctx context.Context, s *Scratch, v Verdict) Verdict {
 	return v
 }
 
+// Unread returns an engine for requests of which nothing is known but who sends them, since
+// they could not be read: it has the rules that count by address alone and hold for all
+// requests, and shares all else with e, which stays as it is.
+func (e *Engine) Unread() *Engine {
+	next := *e
+	next.listed, next.fields, next.waits, next.owes = nil, nil, false, false
+	for i := range e.listed {
+		if c := &e.listed[i]; c.matchAll && c.addrOnly {
+			next.listed = append(next.listed, *c)
+		}
+	}
+	return &next
+}
+
 // Waits reports whether some enforced rule lets requests wait. If none does,
 // [Engine.Wait] is [Engine.Decide].
 func (e *Engine) Waits() bool { return e.waits }

@@ -19,6 +19,7 @@ func TestBadRequests(t *testing.T) {
 	s := start(t, perIP(), func(c *Config) {
 		c.Connections.BodyBytes = 100
 		c.Connections.HeaderTimeout = time.Second
+		c.BadRequests = IgnoreBadRequests
 	})
 	for _, c := range []struct {
 		name, request string

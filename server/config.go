@@ -18,6 +18,24 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
+// BadRequests is what to do with requests that are refused since they cannot be read, or do
+// not come in time.
+type BadRequests uint8
+
+// The choices of Config.BadRequests.
+const (
+	ChargeBadRequests BadRequests = iota // charge the peer by its rules by address, unless it is a trusted proxy
+	IgnoreBadRequests                    // charge nobody
+)
+
+// String is the choice as a configuration file names it.
+func (b BadRequests) String() string {
+	if b == IgnoreBadRequests {
+		return "ignore"
+	}
+	return "charge"
+}
+
 // Config configures a [Server]. Limiter, Engine, Identity and Listeners are
 // required. A zero value of any other field means its default. All functions are
 // called concurrently.
@@ -58,6 +76,8 @@ type Config struct {
 	// [Server.SetLists]. nil: there are none.
 	ListFiles func() []ListFileInfo
 
+	// BadRequests is what to do with requests that cannot be read, beside refusing them.
+	BadRequests BadRequests
 	// DecideAPI serves POST /v1/decide on the traffic listeners too. Whoever
 	// reaches them may then charge any client's buckets.
 	DecideAPI bool

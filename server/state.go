@@ -75,7 +75,7 @@ func (now *state) listens(at int) bool { return slices.Contains(now.open, at) }
 // snapshot renders what requests are decided by.
 func (now *state) snapshot() *decide.Snapshot {
 	c := &now.config
-	set := decide.Settings{Limiter: c.Limiter, Engine: c.Engine, Identity: c.Identity, Batches: c.DecideAPI}
+	set := decide.Settings{Limiter: c.Limiter, Engine: c.Engine, Identity: c.Identity, Batches: c.DecideAPI, IgnoreBad: c.BadRequests == IgnoreBadRequests}
 	if c.Upstream != nil { // the request that is decided on is the one that is passed on
 		set.Identity = c.Identity.WithOriginal(policy.OriginalNone)
 	}

@@ -150,6 +150,7 @@ func topTable() section {
 			{name: "client_ip_header", field: "Policy.ClientIPHeader", value: header(), def: defaultHeader, doc: "the header that names the client"},
 			{name: "original_request", field: "Policy.OriginalRequest", value: originalRequest(), def: "none", doc: "the headers that name the request"},
 			{name: "on_unnamed", field: "Policy.OnUnnamed", value: choice("peer", "skip", "deny"), def: "peer", doc: "what to do if a proxy names no client or no request"},
+			{name: "bad_requests", field: "Server.BadRequests", value: choice("charge", "ignore"), def: "charge", doc: "what is done with requests that cannot be read, beside refusing them"},
 			{name: "decide_api", field: "Server.DecideAPI", value: boolean(), def: "false", doc: "`POST /v1/decide` on `listen` too"},
 			{name: "memory", field: "Limits.Memory", value: memory(), def: "64MiB", doc: "memory for the limiter's tables"},
 			{name: "denial_logs", field: "Server.DenialLogs", value: whole(number{least: 0, most: maxDenialLogs, example: "100"}), def: "100", doc: "log lines per second for denials, one per client; the others are only counted"},

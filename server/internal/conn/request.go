@@ -100,6 +100,9 @@ func (c *Conn) Denied() (last bool) {
 	return false
 }
 
+// Quiet reports whether no byte of the next request has come yet.
+func (c *Conn) Quiet() bool { return c.phase().waiting() }
+
 // IsStream reports whether the request came on a connection that carries many. What is left of
 // its body delays no other request.
 func (c *Conn) IsStream() bool { return c.parent != nil }

@@ -14,11 +14,12 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// badRequest is a kind of request that is refused before anybody is charged for
-// it. The set is closed; its reasons are label values.
+// badRequest is a kind of request that is refused before it is decided on. The set is
+// closed; its reasons are label values.
 type badRequest struct {
 	logs.Reason
-	body []byte
+	body   []byte
+	spared bool // the peer is not to blame: see blame
 }
 
 // badRequests are all kinds. A bad request is answered and its connection closed:
@@ -63,6 +64,9 @@ func newBadRequests() *badRequests {
 		f.all, f.ofClients = append(f.all, d.kind), append(f.ofClients, &d.kind.Reason)
 	}
 	f.ofClients = f.ofClients[:len(f.ofClients)-1]
+	for _, b := range []*badRequest{&f.peer, &f.unnamed, &f.cost, &f.batch, &f.internal} {
+		b.spared = true
+	}
 	return f
 }
 

@@ -66,6 +66,7 @@ func (s *Service) Admit(dst []byte, c *conn.Conn, h *conn.Head, listener int, a 
 	_, _ = c.BeginRequest() // nothing has passed the gate
 	bad := s.bad.refused(refused)
 	s.badLog.Note(&bad.Reason, c.Addr(), nil)
+	s.blame(bad, c)
 	c.LeaveUnread()
 	s.noteUnread(bad, c, h)
 	return bad.append(dst), true
@@ -74,8 +75,10 @@ func (s *Service) Admit(dst []byte, c *conn.Conn, h *conn.Head, listener int, a 
 // Refuse appends the answer to a request that could not be read, which ends the connection.
 // It counts and logs it by what err is.
 func (s *Service) Refuse(dst []byte, c *conn.Conn, err error) []byte {
+	bad := s.bad.of(err)
+	s.blame(bad, c)
 	_, _ = c.BeginRequest() // nothing has passed the gate
-	s.noteUnread(s.bad.of(err), c, nil)
+	s.noteUnread(bad, c, nil)
 	out, _ := s.RefuseBody(dst, c, err)
 	return out
 }

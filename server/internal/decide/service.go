@@ -296,6 +296,7 @@ func (s *Service) parseError(ctx *fasthttp.RequestCtx, err error) {
 
 // refuse answers a bad request, notes it for the log and closes the connection.
 func (s *Service) refuse(ctx *fasthttp.RequestCtx, b *badRequest, err error) {
+	s.blame(b, conn.Of(ctx))
 	b.answer(ctx)
 	if s.access != nil {
 		s.noteAnswer(ctx, b, nil, 0, nil, nil)

@@ -17,6 +17,7 @@ type Settings struct {
 	Identity *policy.Identity
 
 	Batches   bool       // POST /v1/decide is served on traffic listeners
+	IgnoreBad bool       // bad requests are charged to nobody
 	Listeners []Listener // as they answer
 }
 
@@ -37,6 +38,7 @@ type Listener struct {
 type Snapshot struct {
 	engine   policy.Engine   // a copy
 	identity policy.Identity // a copy
+	unread   *policy.Engine  // what bad requests are charged by; nil: nothing
 	batches  bool
 	waits    bool            // some rule lets requests wait
 	always   bool            // some listener shows limits on admissions
@@ -65,6 +67,7 @@ type deny struct {
 // NewSnapshot renders all answers. The settings must not be changed any more.
 func NewSnapshot(s Settings) *Snapshot {
 	snap := &Snapshot{engine: *s.Engine, identity: *s.Identity, batches: s.Batches, waits: s.Engine.Waits(), owes: s.Engine.Owes(), listeners: len(s.Listeners), settings: s}
+	snap.setUnread()
 	snap.allowed, snap.listed = renderAnswers()
 	snap.states.pool.New = newState
 	snap.addIdentities()
@@ -87,6 +90,12 @@ func NewSnapshot(s Settings) *Snapshot {
 	}
 	snap.tiers = append(snap.tiers, rows)
 	return snap
+}
+
+func (s *Snapshot) setUnread() {
+	if !s.settings.IgnoreBad {
+		s.unread = s.engine.Unread()
+	}
 }
 
 // addIdentities adds those of listeners, if any has one of its own.
@@ -173,6 +182,7 @@ func (s *Snapshot) with(e *policy.Engine) *Snapshot {
 		identities: s.identities, listeners: s.listeners, allowed: s.allowed, listed: s.listed, settings: s.settings,
 	}
 	snap.settings.Engine = e
+	snap.setUnread()
 	snap.states.pool.New = newState
 	return snap
 }

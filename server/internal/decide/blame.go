@@ -1,0 +1,42 @@
+package decide
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server/internal/conn"
+)
+
+// blame charges a bad request to its peer, so that floods of them count, and are banned, as
+// others do. The answer stays what it is. Nobody is blamed for what others do: who has sent
+// what a trusted proxy passes on is not known, nor who is at fault where there is no address.
+//
+// A connection on which nothing was sent is no request: browsers open some in advance.
+func (s *Service) blame(b *badRequest, c *conn.Conn) {
+	snap := s.current.Load()
+	if snap.unread == nil || b.spared || c == nil || c.Quiet() || snap.trusts(c.Addr()) {
+		return
+	}
+	r := snap.states.get()
+	defer snap.states.put(r)
+	r.request = policy.Request{Client: c.Addr()}
+	v := snap.unread.DecideAt(context.Background(), &r.request, &r.scratch, s.clock.now())
+	if !v.Decision.Allowed && v.Decision.Stage == fastlimit.StageBan && s.expeller != nil {
+		s.expel(c, r, snap, &policy.AssembleResult{}, &v)
+	}
+}
+
+// trusts reports whether a listener trusts the peer as a proxy.
+func (s *Snapshot) trusts(peer netip.Addr) bool {
+	if s.identity.Trusted(peer) {
+		return true
+	}
+	for _, id := range s.identities {
+		if id.Trusted(peer) {
+			return true
+		}
+	}
+	return false
+}
