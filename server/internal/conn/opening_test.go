@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/valyala/fasthttp"
 )
@@ -50,6 +51,9 @@ func echoHandlers() Handlers {
 	body := func(c *Conn, target []byte) string { return fmt.Sprintf("%v %s\n", c.Addr(), target) }
 	return Handlers{
 		Answer: func(dst []byte, c *Conn, h *Head) ([]byte, bool, bool) {
+			if bytes.ContainsFunc(h.Host, func(r rune) bool { return r != '.' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+				return dst, false, false // fasthttp may refuse it, however the request came
+			}
 			c.BeginRequest()
 			text := body(c, h.Target)
 			last := c.LastRequest()
@@ -299,6 +303,7 @@ func FuzzAccept(f *testing.F) {
 	for i, s := range []string{header1 + request, header2 + request + request, local2 + request, request, header1, header1 + header1, header2[:20], "PROXY UNKNOWN\r\n" + request} {
 		f.Add([]byte(s), byte(i))
 	}
+	f.Add([]byte(header1+"GET /x HTTP/1.1\r\nHost: [\r\n\r\n"), byte(5))
 	plain, behind := startEcho(f, Limits{}, Options{}), startEcho(f, Limits{}, proxied("127.0.0.2"))
 	var mu sync.Mutex // one at a time, for the counters
 	f.Fuzz(func(t *testing.T, data []byte, how byte) {
