@@ -125,7 +125,7 @@ server { listen 127.0.0.1:%[2]s; location / { proxy_pass http://unix:%[3]s:; pro
 // Spoofed headers of a peer that is not trusted name nobody, in the log and in metrics.
 func TestSpoofedProxyHeader(t *testing.T) {
 	t.Parallel()
-	p := serveFile(t, "listen: [{address: \"127.0.0.1:0\", proxy_protocol: [127.0.0.2]}]\nadmin: 127.0.0.1:0\n"+perIP)
+	p := serveFile(t, "listen: [{address: \"127.0.0.1:0\", proxy_protocol: [127.0.0.2]}]\nadmin: 127.0.0.1:0\nbad_requests: ignore\n"+perIP)
 	sent := 0
 	spoof := func() {
 		c, err := net.Dial("tcp", p.listen)
