@@ -15,10 +15,11 @@ const minServer = 140000
 // check reports whether the server can do the work: it is PostgreSQL 14 or later,
 // accepts writes, has a schema of this version, and lets this user use it. The error
 // is a [remote.Error] that names the fix.
-func (d *driver) check(ctx context.Context) error {
+func (d *driver) check(ctx context.Context) (err error) {
+	defer recovered(&err)
 	ctx, cancel := context.WithTimeout(ctx, 2*d.config.startTimeout())
 	defer cancel()
-	err := d.checkServer(ctx)
+	err = d.checkServer(ctx)
 	if err == nil {
 		err = d.checkSchema(ctx)
 	}
@@ -83,7 +84,8 @@ func (d *driver) Probe(ctx context.Context) (err error) {
 }
 
 // Measure implements [remote.Driver], on a connection of its own.
-func (d *driver) Measure(ctx context.Context, trips []time.Duration) error {
+func (d *driver) Measure(ctx context.Context, trips []time.Duration) (err error) {
+	defer recovered(&err)
 	conn, err := pgx.ConnectConfig(ctx, d.pool.Config().ConnConfig)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -65,6 +66,14 @@ func newError(c *remote.Class, err error) *remote.Error { return errorWithFix(c,
 
 func errorWithFix(c *remote.Class, err error, fix string) *remote.Error {
 	return &remote.Error{Package: "fastlimit/pgstore", Class: c, Err: err, Fix: fix}
+}
+
+// recovered makes an error of a panic of pgx: where a server breaks the protocol in some ways
+// it has those (FuzzServer). It is to be deferred.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = newError(classProtocol, fmt.Errorf("%v", p))
+	}
 }
 
 // asError returns err with its class, nil for nil.

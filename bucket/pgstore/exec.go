@@ -74,7 +74,8 @@ func (d *driver) refusal(op *bucket.Op) error {
 }
 
 // run fills b.rows. An error means that no operation has an answer.
-func (d *driver) run(ctx context.Context, b *batch) error {
+func (d *driver) run(ctx context.Context, b *batch) (err error) {
+	defer recovered(&err)
 	dating, err := d.dating(ctx, b.ops)
 	if err != nil {
 		return d.failed(err)

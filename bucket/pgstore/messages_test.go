@@ -213,6 +213,7 @@ func FuzzServer(f *testing.F) {
 	operated := rows([]uint32{pgtype.Int8OID, pgtype.Int8OID, pgtype.BoolOID, pgtype.Int8OID}, strings.Split(strings.Repeat("1,5,f,9,", 15), ",")[:60]...)
 	mark := rows([]uint32{pgtype.Int8OID, pgtype.Int8OID}, "5", "5")
 	records := rows([]uint32{pgtype.ByteaOID, pgtype.ByteaOID, pgtype.Int8OID, pgtype.Int8OID}, `\x6e`, `\x76`, "5", "5000000")
+	f.Add([]byte("T\x00\x00\x00Z\x00\x01"+strings.Repeat("0", 65)+"\x00"+strings.Repeat("0", 18)+"Z\x00\x00\x00\x050"), true, true) // pgx panics
 	for _, text := range []string{
 		operated, operated + mark + records + rows([]uint32{pgtype.Int8OID}, "1"), mark + records, encoded(&pgproto3.ErrorResponse{Severity: "ERROR", Code: "42883", Message: "x"}, &pgproto3.ReadyForQuery{TxStatus: 'I'}),
 		encoded(&pgproto3.ParseComplete{}, &pgproto3.ParameterDescription{ParameterOIDs: []uint32{25}}, &pgproto3.NoData{}, &pgproto3.ReadyForQuery{TxStatus: 'E'}, &pgproto3.BindComplete{}, &pgproto3.EmptyQueryResponse{}),

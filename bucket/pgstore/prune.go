@@ -66,6 +66,7 @@ func (d *driver) prune(ctx context.Context) {
 // pruneStep looks at some pages. next is where to go on: 0 at the end of the table,
 // nil if another node is at it.
 func (d *driver) pruneStep(ctx context.Context, page int64) (next *int64, err error) {
+	defer recovered(&err)
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	var deleted int64

@@ -34,9 +34,10 @@ func (s *Store) Registry(name string) (*Registry, error) {
 func (r *Registry) Close() error { r.pool.Close(); return nil }
 
 // call returns what a function of the schema returns.
-func (r *Registry) call(ctx context.Context, to any, function string, args ...any) error {
+func (r *Registry) call(ctx context.Context, to any, function string, args ...any) (err error) {
+	defer recovered(&err)
 	args = append([]any{r.name}, args...)
-	err := r.pool.QueryRow(ctx, "SELECT "+r.schema+"."+function+"("+placeholders(len(args))+")", args...).Scan(to)
+	err = r.pool.QueryRow(ctx, "SELECT "+r.schema+"."+function+"("+placeholders(len(args))+")", args...).Scan(to)
 	if err != nil {
 		return asError(err)
 	}
@@ -45,6 +46,7 @@ func (r *Registry) call(ctx context.Context, to any, function string, args ...an
 
 // Mark implements [registry.Store].
 func (r *Registry) Mark(ctx context.Context) (m registry.Mark, err error) {
+	defer recovered(&err)
 	var epoch, version int64
 	err = r.pool.QueryRow(ctx, "SELECT epoch, version FROM "+r.schema+".registry WHERE name = $1", r.name).Scan(&epoch, &version)
 	switch {
@@ -73,14 +75,15 @@ func (r *Registry) Delete(ctx context.Context, name string) (existed bool, err e
 }
 
 // Restore implements [registry.Store].
-func (r *Registry) Restore(ctx context.Context, records []registry.Record) error {
+func (r *Registry) Restore(ctx context.Context, records []registry.Record) (err error) {
+	defer recovered(&err)
 	var names, values [][]byte
 	var versions, lives []int64
 	for _, k := range records {
 		names, values = append(names, []byte(k.Name)), append(values, []byte(k.Value))
 		versions, lives = append(versions, signed(k.Version)), append(lives, k.Left.Microseconds())
 	}
-	_, err := r.pool.Exec(ctx, "SELECT "+r.schema+".registry_restore("+placeholders(6)+")", r.name, names, values, versions, lives, registry.MaxRecords)
+	_, err = r.pool.Exec(ctx, "SELECT "+r.schema+".registry_restore("+placeholders(6)+")", r.name, names, values, versions, lives, registry.MaxRecords)
 	if err != nil {
 		return asError(err)
 	}
@@ -91,12 +94,13 @@ func (r *Registry) Restore(ctx context.Context, records []registry.Record) error
 var errRecords = newError(classProtocol, errors.New("other records than were asked for"))
 
 // Read implements [registry.Store]. What is beyond the bounds is not fetched.
-func (r *Registry) Read(ctx context.Context) (*registry.Contents, error) {
+func (r *Registry) Read(ctx context.Context) (c *registry.Contents, err error) {
+	defer recovered(&err)
 	mark, err := r.Mark(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := &registry.Contents{Mark: mark}
+	c = &registry.Contents{Mark: mark}
 	const sound = "octet_length(name) <= $2 AND octet_length(value) <= $3 AND version > 0"
 	from := " FROM " + r.schema + ".record WHERE registry = $1 AND ends > " + r.schema + ".micros() AND "
 	rows, err := r.pool.Query(ctx, "SELECT name, value, version, ends - "+r.schema+".micros()"+from+sound+" ORDER BY name LIMIT $4",

@@ -115,12 +115,13 @@ func (c Config) connect(pc *pgxpool.Config) (d *driver, err error) {
 // The function has to see what others committed while it waited for its locks, so it
 // runs at READ COMMITTED, which a role may have by another default. Setting that always
 // would change connections that a pooler shares with others.
-func (d *driver) connected(ctx context.Context, c *pgx.Conn) error {
+func (d *driver) connected(ctx context.Context, c *pgx.Conn) (err error) {
+	defer recovered(&err)
 	d.clocks.Forget()
 	ctx, cancel := context.WithTimeout(ctx, d.config.dialTimeout())
 	defer cancel()
 	var level string
-	err := c.QueryRow(ctx, "SELECT current_setting('transaction_isolation')").Scan(&level)
+	err = c.QueryRow(ctx, "SELECT current_setting('transaction_isolation')").Scan(&level)
 	if err == nil && level != "read committed" {
 		_, err = c.Exec(ctx, "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
 	}

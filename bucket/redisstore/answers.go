@@ -79,6 +79,8 @@ type answers struct {
 	kind   byte          // of the line that has begun, 0 before it
 	number int64         // what a line that announces a length says, -1 for nothing
 	line   int           // its bytes so far
+	digits int           // of a line that is no length
+	text   bool          // which is no number
 	left   int           // bytes of a string that are still to come, with the line end
 	open   [maxDepth]int // elements that are still to come of each array
 	depth  int
@@ -121,11 +123,31 @@ func (a *answers) read(p []byte) {
 		p = p[1:]
 	}
 	switch a.kind {
-	case '+', '-', ':', '_', ',', '#', '(':
+	case '-':
+	case '+', ':', '_', ',', '#', '(':
+		a.readText(p)
 	case '$', '!', '=', '*', '~', '>', '%':
 		a.readNumber(p)
 	default:
 		a.refuse("a line that begins with %q", a.kind)
+	}
+}
+
+// readText reads a piece of a line that is no length. go-redis takes an answer that is such a
+// line for a length if the command's is an array.
+func (a *answers) readText(p []byte) {
+	if a.depth > 0 {
+		return
+	}
+	for _, c := range p {
+		if c >= '0' && c <= '9' {
+			a.digits++
+		} else if c != '\r' && c != '\n' && c != '+' {
+			a.text = true
+		}
+	}
+	if a.digits > 5 && !a.text {
+		a.refuse("a number of more than 5 digits")
 	}
 }
 
@@ -150,7 +172,7 @@ func (a *answers) readNumber(p []byte) {
 func (a *answers) lineEnded() {
 	kind, n := a.kind, int(a.number)
 	a.bytes += a.line
-	a.kind, a.number, a.line = 0, 0, 0
+	a.kind, a.number, a.line, a.digits, a.text = 0, 0, 0, 0, false
 	switch {
 	case kind == '%' && n > 0:
 		a.beginArray(2 * n)

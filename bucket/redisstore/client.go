@@ -57,10 +57,12 @@ func newClient(o *redis.UniversalOptions, log *slog.Logger) *client {
 		// clients of one list would write into each other's.
 		co.Addrs = slices.Clone(co.Addrs)
 		c.cluster = redis.NewClusterClient(co)
+		c.cluster.OnNewNode(func(node *redis.Client) { node.AddHook(guard{}) })
 		c.UniversalClient = c.cluster
 	} else {
 		c.UniversalClient = redis.NewUniversalClient(o)
 	}
+	c.UniversalClient.AddHook(guard{})
 	return c
 }
 
@@ -86,6 +88,7 @@ func (c *client) node(addr string) pipeliner {
 	so := c.options.Simple()
 	so.Addr = addr
 	p := redis.NewClient(so)
+	p.AddHook(guard{})
 	c.direct[addr] = p
 	return p
 }
