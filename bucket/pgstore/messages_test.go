@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/registry"
 	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -61,34 +60,6 @@ type pieces struct {
 
 func (p pieces) Read(b []byte) (int, error) { return p.Reader.Read(b[:min(len(b), p.most)]) }
 
-// liar answers a text, then another one so many times, whatever it is asked.
-type liar struct {
-	net.Conn
-	text, more string
-	times      int
-	at         int
-}
-
-func (l *liar) Read(p []byte) (int, error) {
-	for l.at == len(l.text) {
-		if l.times--; l.times < 0 || l.more == "" {
-			return 0, io.EOF
-		}
-		l.text, l.at = l.more, 0
-	}
-	n := copy(p, l.text[l.at:])
-	l.at += n
-	return n, nil
-}
-
-func (l *liar) Write(p []byte) (int, error)      { return len(p), nil }
-func (l *liar) Close() error                     { return nil }
-func (l *liar) SetDeadline(time.Time) error      { return nil }
-func (l *liar) SetReadDeadline(time.Time) error  { return nil }
-func (l *liar) SetWriteDeadline(time.Time) error { return nil }
-func (l *liar) LocalAddr() net.Addr              { return new(net.TCPAddr) }
-func (l *liar) RemoteAddr() net.Addr             { return new(net.TCPAddr) }
-
 // welcome is what a server says before it is asked for anything, and to what a node asks
 // first on a connection.
 var welcome = encoded(&pgproto3.AuthenticationOk{}, &pgproto3.ParameterStatus{Name: "standard_conforming_strings", Value: "on"}, &pgproto3.ParameterStatus{Name: "client_encoding", Value: "UTF8"},
@@ -122,37 +93,13 @@ func lying(t testing.TB, mode, text, more string, times int) *driver {
 	}
 	pc.MinConns = 0
 	pc.ConnConfig.DialFunc = func(context.Context, string, string) (net.Conn, error) {
-		return &liar{text: text, more: more, times: times}, nil
+		return &trial.Liar{First: text, Then: more, Times: times}, nil
 	}
 	d, err := c.connect(pc)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return d
-}
-
-// operate has it carry out operations of each kind, and returns their errors.
-func (d *driver) operate(t testing.TB) (errs []error) {
-	t.Helper()
-	var ops []*bucket.Op
-	for _, a := range trial.Algorithms {
-		shape := trial.MustShape(t, a, 5, time.Minute, map[bool]uint64{true: 5}[a == bucket.LeakyBucket])
-		for _, k := range []bucket.Kind{bucket.Take, bucket.Refund, bucket.Reset} {
-			ops = append(ops, &bucket.Op{Algorithm: a, Kind: k, Key: "k", Shape: shape, Cost: shape.Unit(), Count: 2})
-		}
-	}
-	settled := 0
-	d.Exec(t.Context(), ops, func(op *bucket.Op, r bucket.Reply, err error) {
-		if settled++; err != nil {
-			errs = append(errs, err)
-		} else if op.Kind == bucket.Take && r.Granted > op.Count {
-			t.Errorf("%d of %d are granted", r.Granted, op.Count)
-		}
-	})
-	if settled != len(ops) {
-		t.Errorf("%d of %d operations have an outcome", settled, len(ops))
-	}
-	return errs
 }
 
 // registry has it read one.
@@ -173,9 +120,7 @@ func TestHostileMessages(t *testing.T) { // not parallel: it counts all that is 
 	long := encoded(&pgproto3.DataRow{Values: [][]byte{[]byte(`\x6e`), []byte(`\x` + strings.Repeat("76", 100_000)), []byte("5"), []byte("5000000")}})
 	columns := rows([]uint32{pgtype.ByteaOID, pgtype.ByteaOID, pgtype.Int8OID, pgtype.Int8OID})
 	head := columns[:strings.IndexByte(columns, 'C')] // up to the end of the table
-	for name, tt := range map[string]struct {
-		text, more string
-	}{
+	for name, tt := range map[string]struct{ text, more string }{
 		"a long message at once": {"", message('D', "", 1<<30-10)}, "a long refusal": {"", message('E', "", 1<<29)}, "settings without an end": {"", message('S', strings.Repeat("a", 2000)+"\x00b\x00", 0)},
 		"a long answer": {welcome, message('T', "", 1<<29)}, "rows of another table": {welcome + isolation + head, record},
 		"records without an end": {mark + head, record}, "long records": {mark + head, long},
@@ -191,7 +136,7 @@ func TestHostileMessages(t *testing.T) { // not parallel: it counts all that is 
 			d := lying(t, mode, tt.text, tt.more, min(1<<14, 1<<28/len(tt.more)))
 			errs := []error{d.registry(t)}
 			if !strings.Contains(name, "records") {
-				errs = append(errs, d.operate(t)...)
+				errs = append(errs, trial.AskForAll(t, d)...)
 			}
 			_ = d.Close()
 			runtime.ReadMemStats(&after)
@@ -210,7 +155,7 @@ func TestHostileMessages(t *testing.T) { // not parallel: it counts all that is 
 
 // FuzzServer is a PostgreSQL that answers anything after its welcome.
 func FuzzServer(f *testing.F) {
-	operated := rows([]uint32{pgtype.Int8OID, pgtype.Int8OID, pgtype.BoolOID, pgtype.Int8OID}, strings.Split(strings.Repeat("1,5,f,9,", 15), ",")[:60]...)
+	operated := rows([]uint32{pgtype.Int8OID, pgtype.Int8OID, pgtype.BoolOID, pgtype.Int8OID}, strings.Split(strings.Repeat("1,5,f,9,", 16), ",")[:64]...)
 	mark := rows([]uint32{pgtype.Int8OID, pgtype.Int8OID}, "5", "5")
 	records := rows([]uint32{pgtype.ByteaOID, pgtype.ByteaOID, pgtype.Int8OID, pgtype.Int8OID}, `\x6e`, `\x76`, "5", "5000000")
 	f.Add([]byte("T\x00\x00\x00Z\x00\x01"+strings.Repeat("0", 65)+"\x00"+strings.Repeat("0", 18)+"Z\x00\x00\x00\x050"), true, true) // pgx panics
@@ -232,7 +177,7 @@ func FuzzServer(f *testing.F) {
 			begin = welcome + isolation
 		}
 		d := lying(t, mode, begin+string(text), string(text), 1)
-		d.operate(t)
+		trial.AskForAll(t, d)
 		_ = d.registry(t)
 		_ = d.Close()
 	})

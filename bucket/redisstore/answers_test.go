@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
 )
 
@@ -50,33 +49,6 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// liar answers a text so many times, whatever it is asked.
-type liar struct {
-	net.Conn
-	text  []byte
-	times int
-	at    int
-}
-
-func (l *liar) Read(p []byte) (int, error) {
-	if l.at == len(l.text) {
-		l.at, l.times = 0, l.times-1
-	}
-	if l.times <= 0 || len(l.text) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p, l.text[l.at:])
-	l.at += n
-	return n, nil
-}
-
-func (l *liar) Write(p []byte) (int, error)      { return len(p), nil }
-func (l *liar) Close() error                     { return nil }
-func (l *liar) SetDeadline(time.Time) error      { return nil }
-func (l *liar) SetReadDeadline(time.Time) error  { return nil }
-func (l *liar) SetWriteDeadline(time.Time) error { return nil }
-func (l *liar) RemoteAddr() net.Addr             { return new(net.TCPAddr) }
-
 // lying returns a store of which nothing but the server is not as ever.
 func lying(t testing.TB, text []byte, times int, password string) *Store {
 	t.Helper()
@@ -90,7 +62,7 @@ func lying(t testing.TB, text []byte, times int, password string) *Store {
 		if dials.Add(1) > 200 { // else one that scans without an end is asked for all pages that may be
 			return nil, io.EOF
 		}
-		return bind(&liar{text: text, times: times}), nil
+		return bind(&trial.Liar{First: string(text), Then: string(text), Times: times - 1}), nil
 	}
 	_ = d.client.close()
 	d.client = newClient(&o, d.config.Logger)
@@ -100,24 +72,7 @@ func lying(t testing.TB, text []byte, times int, password string) *Store {
 // ask has a store do all it can, and returns its errors.
 func ask(t testing.TB, s *Store) (errs []error) {
 	t.Helper()
-	var ops []*bucket.Op
-	for _, a := range trial.Algorithms {
-		shape := trial.MustShape(t, a, 5, time.Minute, map[bool]uint64{true: 5}[a == bucket.LeakyBucket])
-		for _, k := range []bucket.Kind{bucket.Take, bucket.Peek, bucket.Refund, bucket.Reset} {
-			ops = append(ops, &bucket.Op{Algorithm: a, Kind: k, Key: "k", Shape: shape, Cost: shape.Unit(), Count: 2})
-		}
-	}
-	settled := 0
-	s.driver.Exec(t.Context(), ops, func(op *bucket.Op, r bucket.Reply, err error) {
-		if settled++; err != nil {
-			errs = append(errs, err)
-		} else if op.Kind == bucket.Take && r.Granted > op.Count {
-			t.Errorf("%d of %d are granted", r.Granted, op.Count)
-		}
-	})
-	if settled != len(ops) {
-		t.Errorf("%d of %d operations have an outcome", settled, len(ops))
-	}
+	errs = trial.AskForAll(t, s.driver)
 	r := s.Registry("overrides")
 	defer func() { _ = r.Close() }()
 	if _, err := r.Read(t.Context()); err != nil {

@@ -149,7 +149,7 @@ func (r *Registry) Read(ctx context.Context) (*registry.Contents, error) {
 
 // Whoever answers as Redis may answer anything.
 var (
-	errMark = newError(classProtocol, errors.New("unexpected reply to HMGET of two fields"))
+	errMark = newError(classProtocol, errors.New("unexpected reply of the registry's script to mark"))
 	errPage = newError(classProtocol, errors.New("unexpected reply of the registry's script"))
 )
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/server/internal/latency"
+	"github.com/fastlimit/fastlimit/server/internal/logs"
 	"github.com/valyala/fasthttp"
 )
 
@@ -165,17 +166,7 @@ func (c *Conns) client(addr netip.Addr) netip.Addr {
 	if c.limits.Exempt != nil && addr.IsValid() && c.limits.Exempt(addr) {
 		return netip.Addr{}
 	}
-	return Subscriber(addr)
-}
-
-// Subscriber is an IPv4 address, or the first of the IPv6 /64 that an address is in, which is
-// what one subscriber has. It is invalid for an invalid address.
-func Subscriber(addr netip.Addr) netip.Addr {
-	if !addr.Is6() {
-		return addr
-	}
-	p, _ := addr.Prefix(64) // of an IPv6 address, which has as many bits
-	return p.Addr()
+	return logs.Subscriber(addr)
 }
 
 // admit adds a new connection. If there are too many it dismisses another one to

@@ -2,7 +2,6 @@ package decide
 
 import (
 	"context"
-	"net/netip"
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/policy"
@@ -16,7 +15,7 @@ import (
 // A connection on which nothing was sent is no request: browsers open some in advance.
 func (s *Service) blame(b *badRequest, c *conn.Conn) {
 	snap := s.current.Load()
-	if snap.unread == nil || b.spared || c == nil || c.Quiet() || snap.trusts(c.Addr()) {
+	if snap.unread == nil || b.spared || c == nil || c.Quiet() || snap.identity.Trusted(c.Addr()) {
 		return
 	}
 	r := snap.states.get()
@@ -26,17 +25,4 @@ func (s *Service) blame(b *badRequest, c *conn.Conn) {
 	if !v.Decision.Allowed && v.Decision.Stage == fastlimit.StageBan && s.expeller != nil {
 		s.expel(c, r, snap, &policy.AssembleResult{}, &v)
 	}
-}
-
-// trusts reports whether a listener trusts the peer as a proxy.
-func (s *Snapshot) trusts(peer netip.Addr) bool {
-	if s.identity.Trusted(peer) {
-		return true
-	}
-	for _, id := range s.identities {
-		if id.Trusted(peer) {
-			return true
-		}
-	}
-	return false
 }

@@ -78,8 +78,9 @@ func NewDenials(limit int) *Denials {
 
 const epochMask = 1<<24 - 1
 
-// subscriber is the client that a line is for.
-func subscriber(addr netip.Addr) netip.Addr {
+// Subscriber is an IPv4 address, or the first of the IPv6 /64 that an address is in, which is
+// what one subscriber has. It is invalid for an invalid address.
+func Subscriber(addr netip.Addr) netip.Addr {
 	if !addr.Is6() {
 		return addr
 	}
@@ -102,7 +103,7 @@ const indexMask = 1<<8 - 1
 // yet and there is one left: call Add then.
 func (d *Denials) Count(stripe uint32, addr netip.Addr) bool {
 	epoch := d.epoch.Load()
-	group, tag := d.place(stripe, subscriber(addr), epoch)
+	group, tag := d.place(stripe, Subscriber(addr), epoch)
 	for i := range group {
 		if v := group[i].Load(); v&^indexMask == tag {
 			d.stripes[stripe%denialStripes].counts[epoch&1][v&indexMask].Add(1)
@@ -115,7 +116,7 @@ func (d *Denials) Count(stripe uint32, addr netip.Addr) bool {
 // Add counts the denial and gives its client a line, unless another stripe has
 // done so or none is left. describe is called for a new line.
 func (d *Denials) Add(stripe uint32, addr netip.Addr, describe func() Denial) {
-	who := subscriber(addr)
+	who := Subscriber(addr)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	i, known := d.index[who]

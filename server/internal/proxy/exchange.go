@@ -9,6 +9,7 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/decide"
 	"github.com/fastlimit/fastlimit/server/internal/http1"
 	"github.com/fastlimit/fastlimit/server/internal/latency"
+	"github.com/fastlimit/fastlimit/server/internal/logs"
 	"github.com/fastlimit/fastlimit/server/internal/upstream"
 )
 
@@ -57,7 +58,7 @@ func (p *Proxy) exchange(c *conn.Conn, a *decide.Admission) *exchange {
 
 // admit takes what is known of the request from its admission.
 func (x *exchange) admit(a *decide.Admission) {
-	x.who, x.req.trusted = conn.Subscriber(a.Client), a.Trusted
+	x.who, x.req.trusted = logs.Subscriber(a.Client), a.Trusted
 	x.shown = append(x.shown[:0], a.Shown...)
 	x.hidden, x.owed, x.line, x.watch = a.Hidden, a.Owed, a.Line, a.Watch
 }
