@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -21,26 +20,10 @@ import (
 	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/internal/testkit/rawhttp"
 	"github.com/fastlimit/fastlimit/policy"
-	"go.uber.org/goleak"
 )
 
-// TestMain fails if a server leaves a goroutine behind: ours at once, the
-// cleaner of fasthttp's worker pool within its second.
-func TestMain(m *testing.M) {
-	code := m.Run()
-	date := goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1") // for the life of the process
-	var leak error
-	for range 10 {
-		if leak = goleak.Find(date); leak == nil {
-			break
-		}
-	}
-	if leak != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, leak)
-		code = 1
-	}
-	os.Exit(code)
-}
+// TestMain fails if a server leaves a goroutine behind.
+func TestMain(m *testing.M) { os.Exit(testkit.ExitCode(m.Run())) }
 
 // What talks to a server over bare connections.
 var (

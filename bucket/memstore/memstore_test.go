@@ -3,6 +3,7 @@ package memstore_test
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 	"time"
 
@@ -10,10 +11,10 @@ import (
 	"github.com/fastlimit/fastlimit/bucket/memstore"
 	"github.com/fastlimit/fastlimit/bucket/storetest"
 	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
-	"go.uber.org/goleak"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(testkit.ExitCode(m.Run())) }
 
 func TestConformance(t *testing.T) {
 	t.Parallel()

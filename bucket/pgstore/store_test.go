@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -11,13 +12,11 @@ import (
 	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
 	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/internal/testkit/pgtest"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
 	testkit.AtOnce(4)
-	// The one goroutine that starts servers lives as long as they do.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/fastlimit/fastlimit/internal/testkit/redistest.Spawn"))
+	os.Exit(testkit.ExitCode(m.Run()))
 }
 
 // logs is a log that tests read.

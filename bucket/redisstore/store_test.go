@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -12,14 +13,12 @@ import (
 	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/internal/testkit/redisfault"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
 	redisfault.UseNames()
 	testkit.AtOnce(8)
-	// The one goroutine that starts servers lives as long as they do.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/fastlimit/fastlimit/internal/testkit/redistest.Spawn"))
+	os.Exit(testkit.ExitCode(m.Run()))
 }
 
 // clocked is the script with the time as its last two arguments.

@@ -2,33 +2,18 @@ package gossip
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/hashicorp/memberlist"
-	"go.uber.org/goleak"
 )
 
-// TestMain fails if a node leaves a goroutine behind: ours at once, a probe of
-// memberlist's when it is over.
-func TestMain(m *testing.M) {
-	code := m.Run()
-	for end := time.Now().Add(patience); code == 0; {
-		leak := goleak.Find()
-		if leak == nil {
-			break
-		}
-		if time.Now().After(end) {
-			fmt.Fprintln(os.Stderr, leak)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+// TestMain fails if a node leaves a goroutine behind.
+func TestMain(m *testing.M) { os.Exit(testkit.ExitCode(m.Run())) }
 
 // What Close waits for is all that is ours.
 func TestCloseEndsOurGoroutines(t *testing.T) {

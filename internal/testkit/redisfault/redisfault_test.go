@@ -10,18 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/miekg/dns"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
 	UseNames()
-	if code := m.Run(); code != 0 {
-		os.Exit(code)
-	}
-	if err := goleak.Find(goleak.IgnoreAnyFunction("github.com/fastlimit/fastlimit/internal/testkit/redistest.Spawn")); err != nil {
-		panic(err)
-	}
+	os.Exit(testkit.ExitCode(m.Run()))
 }
 
 func TestNames(t *testing.T) {

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -19,7 +18,6 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/decide"
 	"github.com/fastlimit/fastlimit/server/internal/upstream"
-	"go.uber.org/goleak"
 )
 
 // TestMain fails if an exchange leaves a goroutine behind.
@@ -28,12 +26,7 @@ func TestMain(m *testing.M) {
 		playCrowd(role)
 		return
 	}
-	code := m.Run()
-	if err := goleak.Find(goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1")); err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(testkit.ExitCode(m.Run()))
 }
 
 // limitedPath is a path that each client may have three times an hour.

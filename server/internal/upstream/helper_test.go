@@ -14,10 +14,9 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/testkit"
-	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(testkit.ExitCode(m.Run())) }
 
 // origin is a server on loopback that hands each connection to serve.
 type origin struct {
