@@ -15,8 +15,8 @@ import (
 )
 
 // TestAThousandNodes has one node listen to a thousand others, as the section
-// "A thousand nodes" of ARCHITECTURE.md has it: 1024 slots, 4 KiB a second. It
-// keeps up, knows all of them, and takes no more memory than is said there. A hundred
+// "Large clusters" of docs/cluster.md configures it: 1024 slots, 4 KiB a second. It
+// keeps up, knows all of them, and takes no more memory than the page says. A hundred
 // show that by default.
 func TestAThousandNodes(t *testing.T) {
 	t.Parallel()
