@@ -25,7 +25,7 @@ func (s *loading) frames() error {
 				err = fmt.Errorf("%w: a filter", ErrStateDamaged)
 				break
 			}
-			err, filtered = s.filter(time.Duration(u.Uvarint())), true //nolint:gosec // checked by Restore
+			err, filtered = s.filter(time.Duration(u.Uvarint())), true // checked by Restore
 		default:
 			err = fmt.Errorf("%w: a frame of kind %d", ErrStateDamaged, s.kind)
 		}

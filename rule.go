@@ -66,7 +66,7 @@ func (r *Rule) CostScale() uint64 { return uint64(r.scale) }
 func (r *Rule) MaxCost() uint64 { return r.shape.MaxCost() }
 
 // below is the most whole units that remain where that cost does not fit.
-func (r *Rule) below(cost uint64) int64 { return int64((cost - 1) / r.CostScale()) } //nolint:gosec // the cost fits the burst
+func (r *Rule) below(cost uint64) int64 { return int64((cost - 1) / r.CostScale()) } // the cost fits the burst
 
 // Config is the rule's configuration with defaults filled in.
 func (r *Rule) Config() RuleConfig { return r.config }

@@ -154,7 +154,7 @@ func (s *saving) pieces(kind byte, appendPiece func(dst []byte, from int) ([]byt
 	for from := 0; ; {
 		s.buf = s.buf[:0]
 		for _, n := range of {
-			s.buf = binary.AppendUvarint(s.buf, uint64(n)) //nolint:gosec // positive
+			s.buf = binary.AppendUvarint(s.buf, uint64(n))
 		}
 		s.buf, from = appendPiece(s.buf, from)
 		if err := s.w.Frame(kind, s.buf); err != nil {
@@ -172,7 +172,7 @@ func (s *saving) filter() error {
 		return nil
 	}
 	state := s.limiter.filter.State()
-	if err := s.w.Frame(frameFilter, binary.AppendUvarint(nil, uint64(state.Due))); err != nil { //nolint:gosec // a time
+	if err := s.w.Frame(frameFilter, binary.AppendUvarint(nil, uint64(state.Due))); err != nil {
 		return err
 	}
 	w := &marksWriter{to: s.w}

@@ -56,12 +56,12 @@ func packZeros(dst, words []byte) []byte {
 		for n < len(words) && zero(words[n:]) {
 			n += wordBytes
 		}
-		dst = binary.AppendUvarint(dst, uint64(n/wordBytes)) //nolint:gosec // positive
+		dst = binary.AppendUvarint(dst, uint64(n/wordBytes))
 		words, n = words[n:], 0
 		for n < len(words) && !zero(words[n:]) {
 			n += wordBytes
 		}
-		dst = binary.AppendUvarint(dst, uint64(n/wordBytes)) //nolint:gosec // positive
+		dst = binary.AppendUvarint(dst, uint64(n/wordBytes))
 		dst, words = append(dst, words[:n]...), words[n:]
 	}
 	return dst
@@ -72,13 +72,13 @@ func unpackZeros(dst, packed []byte) ([]byte, error) {
 	u := frames.Unpack(packed)
 	for u.More() {
 		zeros := u.Uvarint()
-		if zeros > marksPiece/wordBytes || len(dst)+int(zeros)*wordBytes > marksPiece { //nolint:gosec // bounded
+		if zeros > marksPiece/wordBytes || len(dst)+int(zeros)*wordBytes > marksPiece {
 			u.Fail()
 			break
 		}
 		dst = append(dst, make([]byte, zeros*wordBytes)...)
 		n := u.Uvarint()
-		if n > marksPiece/wordBytes || len(dst)+int(n)*wordBytes > marksPiece { //nolint:gosec // bounded
+		if n > marksPiece/wordBytes || len(dst)+int(n)*wordBytes > marksPiece {
 			u.Fail()
 			break
 		}

@@ -97,7 +97,7 @@ func newWaiter() *waiter {
 }
 
 func (s *shared) waiter(c claim) *waiter {
-	w := s.waiters.Get().(*waiter) //nolint:forcetypeassert // ours
+	w := s.waiters.Get().(*waiter) // ours
 	w.claim = c
 	return w
 }
@@ -110,7 +110,7 @@ func (s *shared) freeWaiter(w *waiter) {
 }
 
 func (s *shared) flight(d sketch.Digest, key Key) *flight {
-	f := s.flights.Get().(*flight) //nolint:forcetypeassert // ours
+	f := s.flights.Get().(*flight) // ours
 	f.digest, f.buf = d, s.appendStored(f.buf[:0], key)
 	f.name = string(f.buf)
 	return f

@@ -318,7 +318,7 @@ func unsteadyStore(seed uint64, steps bool, most time.Duration) *slowStore {
 		if steps && rng.IntN(100) == 0 {
 			ahead = 1_000_000 + rng.Int64N(100_000)
 		}
-		return uint64(time.Since(start).Microseconds() + ahead) //nolint:gosec // positive
+		return uint64(time.Since(start).Microseconds() + ahead)
 	}})
 	s.delay = func() time.Duration {
 		mu.Lock()

@@ -34,17 +34,17 @@ func (t *Table) Begin(p *Policy, d sketch.Digest, now time.Duration, name []byte
 		return Ban{}, false, false
 	}
 	r := &t.front[i]
-	end := time.Duration(r.end.Load()) //nolint:gosec // a time
+	end := time.Duration(r.end.Load())
 	if end > now {
 		return t.banLocked(i, now), true, false
 	}
 	w := r.open()
-	length := p.fade(time.Duration(r.length), now-end) //nolint:gosec // a length
+	length := p.fade(time.Duration(r.length), now-end)
 	if length == 0 {
 		r.length, r.times = 0, 0
 	}
 	n := w & maxCount
-	if n < uint64(p.needs(length > 0)) { //nolint:gosec // positive
+	if n < uint64(p.needs(length > 0)) {
 		r.close(w, n)
 		return Ban{}, false, false
 	}
@@ -55,7 +55,7 @@ func (t *Table) Begin(p *Policy, d sketch.Digest, now time.Duration, name []byte
 		return Ban{}, false, false
 	}
 	length = p.next(length)
-	r.length = uint64(length) //nolint:gosec // positive
+	r.length = uint64(length)
 	r.times++
 	r.imposed = false
 	t.endLocked(i, now+length, name)
@@ -66,9 +66,9 @@ func (t *Table) Begin(p *Policy, d sketch.Digest, now time.Duration, name []byte
 
 // endLocked sets the end of the ban of the record at i, which is open.
 func (t *Table) endLocked(i int, end time.Duration, name []byte) {
-	t.front[i].end.Store(uint64(end)) //nolint:gosec // positive
+	t.front[i].end.Store(uint64(end))
 	b := &t.backs[i]
-	b.length = uint8(copy(b.name[:], name)) //nolint:gosec // at most NameBytes
+	b.length = uint8(copy(b.name[:], name)) // at most NameBytes
 	for l := t.latest.Load(); l < int64(end) && !t.latest.CompareAndSwap(l, int64(end)); l = t.latest.Load() {
 	}
 }
@@ -76,7 +76,7 @@ func (t *Table) endLocked(i int, end time.Duration, name []byte) {
 // bannedLocked is how many clients of set x are banned.
 func (t *Table) bannedLocked(x int, now time.Duration) (n int) {
 	for i := x * ways; i < (x+1)*ways; i++ {
-		if time.Duration(t.front[i].end.Load()) > now { //nolint:gosec // a time
+		if time.Duration(t.front[i].end.Load()) > now {
 			n++
 		}
 	}
@@ -87,7 +87,7 @@ func (t *Table) banLocked(i int, now time.Duration) Ban {
 	r, b := &t.front[i], &t.backs[i]
 	return Ban{
 		Digest: r.digest(), Name: string(b.name[:b.length]),
-		Left: time.Duration(r.end.Load()) - now, Times: int(r.times), //nolint:gosec // a time
+		Left: time.Duration(r.end.Load()) - now, Times: int(r.times),
 		Imposed: r.imposed,
 	}
 }
@@ -101,21 +101,21 @@ func (t *Table) Impose(p *Policy, d sketch.Digest, now, left time.Duration, time
 	i := t.findLocked(&h, d)
 	if i < 0 {
 		if i = t.roomLocked(p, &h, d, now, true); i >= 0 {
-			t.enterLocked(i, d, uint64(now/t.slot)) //nolint:gosec // a time
+			t.enterLocked(i, d, uint64(now/t.slot))
 		}
 	}
-	if i < 0 || time.Duration(t.front[i].end.Load()) <= now && t.bannedLocked(i/ways, now) >= most { //nolint:gosec // a time
+	if i < 0 || time.Duration(t.front[i].end.Load()) <= now && t.bannedLocked(i/ways, now) >= most {
 		t.full.Add(1)
 		return false
 	}
 	r := &t.front[i]
-	if end := now + min(left, p.Max); uint64(end) > r.end.Load() { //nolint:gosec // positive
+	if end := now + min(left, p.Max); uint64(end) > r.end.Load() {
 		w := r.open()
-		before := p.fade(time.Duration(r.length), now-time.Duration(r.end.Load())) //nolint:gosec // times
-		if r.length = uint64(before); before == 0 {                                //nolint:gosec // positive
+		before := p.fade(time.Duration(r.length), now-time.Duration(r.end.Load()))
+		if r.length = uint64(before); before == 0 {
 			r.times = 0
 		}
-		r.times = max(r.times, uint32(min(max(1, times), 1<<31))) //nolint:gosec // within range
+		r.times = max(r.times, uint32(min(max(1, times), 1<<31)))
 		r.imposed = true
 		t.backs[i].past = [slots - 1]uint16{}
 		t.endLocked(i, end, name)
@@ -133,7 +133,7 @@ func (t *Table) Lift(d sketch.Digest, now time.Duration) (was Ban, banned bool) 
 	if i < 0 {
 		return Ban{}, false
 	}
-	if banned = time.Duration(t.front[i].end.Load()) > now; banned { //nolint:gosec // a time
+	if banned = time.Duration(t.front[i].end.Load()) > now; banned {
 		was = t.banLocked(i, now)
 	}
 	t.freeLocked(i)
@@ -162,7 +162,7 @@ func (t *Table) All(now time.Duration) iter.Seq[Ban] {
 			mu := &t.locks[x&(len(t.locks)-1)]
 			mu.Lock()
 			for i := x * ways; i < (x+1)*ways; i++ {
-				if time.Duration(t.front[i].end.Load()) > now { //nolint:gosec // a time
+				if time.Duration(t.front[i].end.Load()) > now {
 					all = append(all, t.banLocked(i, now))
 				}
 			}

@@ -13,17 +13,17 @@ import (
 // new here or the first one denied in its slot: then it takes the lock of two sets. A denial
 // before the end of a ban does not count.
 func (t *Table) Deny(p *Policy, d sketch.Digest, at time.Duration) (due bool) {
-	slot := uint64(at / t.slot) //nolint:gosec // a time
+	slot := uint64(at / t.slot)
 	for {
 		r, w := t.find(d)
 		if r == nil || r.slot.Load() != slot {
 			return t.denySlow(p, d, at, slot)
 		}
-		if uint64(at) < r.end.Load() || w&maxCount == maxCount { //nolint:gosec // a time
+		if uint64(at) < r.end.Load() || w&maxCount == maxCount {
 			return true
 		}
 		if r.count(w) {
-			return w&maxCount+1 >= uint64(p.needs(w&known != 0)) //nolint:gosec // positive
+			return w&maxCount+1 >= uint64(p.needs(w&known != 0))
 		}
 	}
 }
@@ -40,7 +40,7 @@ func (t *Table) denySlow(p *Policy, d sketch.Digest, at time.Duration, slot uint
 		t.enterLocked(i, d, slot)
 	}
 	r := &t.front[i]
-	if at < time.Duration(r.end.Load()) { //nolint:gosec // a time
+	if at < time.Duration(r.end.Load()) {
 		return true
 	}
 	w := r.open()
@@ -55,7 +55,7 @@ func (t *Table) denySlow(p *Policy, d sketch.Digest, at time.Duration, slot uint
 		n++
 	}
 	r.close(w, n)
-	return n >= uint64(p.needs(r.length > 0)) //nolint:gosec // positive
+	return n >= uint64(p.needs(r.length > 0))
 }
 
 // turnLocked has the record, which is open, count in a slot, or in a later one if it does
@@ -77,11 +77,11 @@ func (t *Table) turnLocked(i int, n, slot uint64) (left uint64) {
 		return 0
 	}
 	for j := len(past) - 1; j >= 0; j-- {
-		switch from := j - int(by); { //nolint:gosec // below slots
+		switch from := j - int(by); { // below slots
 		case from >= 0:
 			past[j] = past[from]
 		case from == -1:
-			past[j] = uint16(current) //nolint:gosec // at most maxCount
+			past[j] = uint16(current) // at most maxCount
 		default:
 			past[j] = 0
 		}
@@ -137,7 +137,7 @@ func (t *Table) roomLocked(p *Policy, h *held, d sketch.Digest, now time.Duratio
 		if way&ways != 0 {
 			x = h.y
 		}
-		j := int(x*ways + way%ways) //nolint:gosec // within front
+		j := int(x*ways + way%ways)
 		if worth := t.worthLocked(p, j, now); worth < least {
 			i, least = j, worth
 		}
@@ -163,17 +163,17 @@ func (t *Table) roomLocked(p *Policy, h *held, d sketch.Digest, now time.Duratio
 // says nothing any more, and stays if it is that of a ban.
 func (t *Table) worthLocked(p *Policy, i int, now time.Duration) uint64 {
 	r := &t.front[i]
-	end := time.Duration(r.end.Load()) //nolint:gosec // a time
+	end := time.Duration(r.end.Load())
 	if end > now {
 		return stays
 	}
 	n := r.word.Load() & maxCount
-	if r.slot.Load()+slots <= uint64(now/t.slot) { //nolint:gosec // a time
+	if r.slot.Load()+slots <= uint64(now/t.slot) {
 		n = 0
 	}
 	if r.length > 0 {
-		if p.fade(time.Duration(r.length), now-end) > 0 { //nolint:gosec // a length
-			n += uint64(p.After) //nolint:gosec // positive
+		if p.fade(time.Duration(r.length), now-end) > 0 {
+			n += uint64(p.After)
 		}
 	}
 	return n

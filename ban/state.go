@@ -37,7 +37,7 @@ func (t *Table) appendSet(dst []byte, p *Policy, x int, now time.Duration) []byt
 	mu.Lock()
 	defer mu.Unlock()
 	for m := t.usedLocked(x); m != 0; m &= m - 1 {
-		i := place(uint64(x), m) //nolint:gosec // positive
+		i := place(uint64(x), m)
 		if t.worthLocked(p, i, now) == 0 {
 			continue
 		}
@@ -46,7 +46,7 @@ func (t *Table) appendSet(dst []byte, p *Policy, x int, now time.Duration) []byt
 		if r.imposed {
 			imposed = 1
 		}
-		dst = binary.AppendUvarint(dst, uint64(i)) //nolint:gosec // positive
+		dst = binary.AppendUvarint(dst, uint64(i))
 		dst = binary.LittleEndian.AppendUint64(dst, r.pos.Load())
 		dst = binary.LittleEndian.AppendUint64(dst, r.id.Load())
 		for _, v := range [...]uint64{r.slot.Load(), r.end.Load(), r.length, uint64(r.times), r.word.Load() & maxCount} {
@@ -80,7 +80,7 @@ func (t *Table) restore(u *frames.Unpacker) {
 	for k := range past {
 		n := u.Uvarint()
 		before += min(n, maxCount+1)
-		past[k] = uint16(n) //nolint:gosec // checked below
+		past[k] = uint16(n) // checked below
 	}
 	imposed := u.Byte()
 	name := u.Bytes(uint64(u.Byte()))
@@ -90,11 +90,11 @@ func (t *Table) restore(u *frames.Unpacker) {
 		u.Fail()
 		return
 	}
-	t.enterLocked(int(i), d, slot) //nolint:gosec // within front
+	t.enterLocked(int(i), d, slot)
 	r := &t.front[i]
 	w := r.open()
 	r.length, r.times, r.imposed = length, uint32(times), imposed == 1
 	t.backs[i].past = past
-	t.endLocked(int(i), time.Duration(end), name) //nolint:gosec // within front, and a time
+	t.endLocked(int(i), time.Duration(end), name)
 	r.close(w, count)
 }

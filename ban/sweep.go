@@ -12,7 +12,7 @@ func (t *Table) Adopt(old *Table, p *Policy, oldNow, now time.Duration) {
 		mu := &old.locks[x&(len(old.locks)-1)]
 		mu.Lock()
 		for m := old.usedLocked(x); m != 0; m &= m - 1 {
-			i := place(uint64(x), m) //nolint:gosec // positive
+			i := place(uint64(x), m)
 			if old.worthLocked(p, i, oldNow) > 0 {
 				t.copyIn(old, i, p, oldNow, now)
 			}
@@ -32,7 +32,7 @@ func (t *Table) AddStats(old *Table) {
 func (t *Table) copyIn(old *Table, i int, p *Policy, oldNow, now time.Duration) {
 	from, b := &old.front[i], &old.backs[i]
 	d := from.digest()
-	end := time.Duration(from.end.Load()) //nolint:gosec // a time
+	end := time.Duration(from.end.Load())
 	if end > 0 {
 		end = max(1, min(end-oldNow, p.Max)+now)
 	}
@@ -43,12 +43,12 @@ func (t *Table) copyIn(old *Table, i int, p *Policy, oldNow, now time.Duration) 
 		if k = t.roomLocked(p, &h, d, now, true); k < 0 {
 			return
 		}
-		t.enterLocked(k, d, uint64(now/t.slot)) //nolint:gosec // a time
+		t.enterLocked(k, d, uint64(now/t.slot))
 	}
 	r := &t.front[k]
 	w := r.open()
-	own := time.Duration(r.end.Load())             //nolint:gosec // a time
-	slot := max(uint64(now/t.slot), r.slot.Load()) //nolint:gosec // a time
+	own := time.Duration(r.end.Load())
+	slot := max(uint64(now/t.slot), r.slot.Load())
 	past, n := t.recountLocked(slot, t, k, now, now, end)
 	if theirs, more := t.recountLocked(slot, old, i, oldNow, now, own); more > n {
 		past, n = theirs, more
@@ -56,7 +56,7 @@ func (t *Table) copyIn(old *Table, i int, p *Policy, oldNow, now time.Duration) 
 	t.backs[k].past = past
 	r.slot.Store(slot)
 	if end > own {
-		r.length, r.times, r.imposed = min(from.length, uint64(p.Max)), from.times, from.imposed //nolint:gosec // positive
+		r.length, r.times, r.imposed = min(from.length, uint64(p.Max)), from.times, from.imposed
 		t.endLocked(k, end, b.name[:b.length])
 	}
 	r.close(w, n)
@@ -72,22 +72,22 @@ func (t *Table) recountLocked(slot uint64, old *Table, i int, oldNow, now, since
 		current -= min(current, uint64(c))
 	}
 	add := func(ago, count uint64) {
-		began := time.Duration(was-min(was, ago))*old.slot - oldNow + now //nolint:gosec // a time
+		began := time.Duration(was-min(was, ago))*old.slot - oldNow + now
 		if count == 0 || began < max(since, 0) {
 			return
 		}
 		// One of requests that were read later counts as of now.
-		switch ago := slot - min(slot, uint64(began/t.slot)); { //nolint:gosec // a time
+		switch ago := slot - min(slot, uint64(began/t.slot)); {
 		case ago >= slots:
 			return
 		case ago > 0:
-			past[ago-1] += uint16(min(count, uint64(maxCount-past[ago-1]))) //nolint:gosec // within range
+			past[ago-1] += uint16(min(count, uint64(maxCount-past[ago-1])))
 		}
 		n = min(n+count, maxCount)
 	}
 	add(0, current)
 	for j, c := range theirs {
-		add(uint64(j)+1, uint64(c)) //nolint:gosec // positive
+		add(uint64(j)+1, uint64(c))
 	}
 	return past, n
 }
@@ -107,7 +107,7 @@ func (t *Table) Sweep(p *Policy, now time.Duration, part, parts int) {
 		mu := &t.locks[x&(len(t.locks)-1)]
 		mu.Lock()
 		for m := t.usedLocked(x); m != 0; m &= m - 1 {
-			if i := place(uint64(x), m); t.worthLocked(p, i, now) == 0 { //nolint:gosec // positive
+			if i := place(uint64(x), m); t.worthLocked(p, i, now) == 0 {
 				t.freeLocked(i)
 			}
 		}
@@ -122,7 +122,7 @@ func (t *Table) Stats(now time.Duration) Stats {
 		return s
 	}
 	for i := range t.front {
-		if time.Duration(t.front[i].end.Load()) > now { //nolint:gosec // a time
+		if time.Duration(t.front[i].end.Load()) > now {
 			s.Running++
 		}
 	}

@@ -118,7 +118,7 @@ func setsFor(bans int) int { return max(1, (bans*loadDen+loadNum-1)/loadNum) }
 func New(bans int, within time.Duration) *Table { return newTable(setsFor(bans), within) }
 
 func newTable(sets int, within time.Duration) *Table {
-	stripes := min(maxStripes, 1<<(bits.Len(uint(max(1, sets/stripeSets)))-1)) //nolint:gosec // at least 1
+	stripes := min(maxStripes, 1<<(bits.Len(uint(max(1, sets/stripeSets)))-1)) // at least 1
 	return &Table{
 		slot:  within / slots,
 		marks: sketch.Memory[atomic.Uint64](sets),
@@ -174,7 +174,7 @@ func (r *record) count(word uint64) bool { return r.word.CompareAndSwap(word, wo
 
 // until is when the ban ends, if the record has not changed since its word was read.
 func (r *record) until(word uint64) (end time.Duration, ok bool) {
-	end = time.Duration(r.end.Load()) //nolint:gosec // a time
+	end = time.Duration(r.end.Load())
 	return end, r.word.Load()^word < busy
 }
 
@@ -207,7 +207,7 @@ func matches(marks, b uint64) uint64 {
 }
 
 // place is that of the lowest match in set x.
-func place(x, match uint64) int { return int(x)*ways + bits.TrailingZeros64(match)/8 } //nolint:gosec // within front
+func place(x, match uint64) int { return int(x)*ways + bits.TrailingZeros64(match)/8 }
 
 // lock locks the sets of d, and returns them and what unlocks them.
 func (t *Table) lock(d sketch.Digest) (h held) {

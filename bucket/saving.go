@@ -73,13 +73,13 @@ func (s *Saving) Append(dst []byte) (state []byte, more bool) {
 				s.End()
 				return dst, s.anyNoted()
 			}
-			s.read.Store(uint64(s.next+1) * marksWord) //nolint:gosec // a place
+			s.read.Store(uint64(s.next+1) * marksWord)
 			w := atomic.LoadUint64(&t.marks[s.next])
 			s.left = (w | w>>1) & markOfEach
 			s.next++
 			continue
 		}
-		at := uint64(s.next-1)*marksWord + uint64(bits.TrailingZeros64(s.left))/markBits //nolint:gosec // a place
+		at := uint64(s.next-1)*marksWord + uint64(bits.TrailingZeros64(s.left))/markBits
 		s.left &= s.left - 1
 		dst, last = t.appendSet(dst, at, last, s.now)
 	}
@@ -142,7 +142,7 @@ func (t *Table) appendSet(dst []byte, x, last, now uint64) ([]byte, uint64) {
 }
 
 func (t *Table) placeLocked(x uint64, i int) uint64 {
-	place := uint64(i) << 1 //nolint:gosec // below 4
+	place := uint64(i) << 1 // below 4
 	if t.guestLocked(x, i) {
 		place |= 1
 	}

@@ -39,7 +39,7 @@ func (t *Table) RestoreState(piece []byte) error {
 			u.Fail()
 			break
 		}
-		t.restore(u, x, int(place>>1&3), id, now, place&1 != 0) //nolint:gosec // below 4
+		t.restore(u, x, int(place>>1&3), id, now, place&1 != 0) // below 4
 	}
 	return u.Err("buckets")
 }
@@ -98,11 +98,11 @@ func (t *Table) roomInState(home, other, now uint64) (at uint64, i int) {
 // appendState appends the times of the log that count at now, the oldest first.
 func (l log) appendState(dst []byte, now uint64) []byte {
 	n := l.live(now)
-	dst = binary.AppendUvarint(dst, uint64(n)) //nolint:gosec // positive
+	dst = binary.AppendUvarint(dst, uint64(n))
 	before := now
 	for k := n - 1; k >= 0; k-- {
 		t := l.latest(k)
-		dst = binary.AppendVarint(dst, int64(t-before)) //nolint:gosec // a difference
+		dst = binary.AppendVarint(dst, int64(t-before))
 		before = t
 	}
 	return dst
@@ -112,11 +112,11 @@ func (l log) appendState(dst []byte, now uint64) []byte {
 func (l log) restore(u *frames.Unpacker, now uint64) {
 	l.clear()
 	n := u.Uvarint()
-	if n > uint64(l.size()) { //nolint:gosec // positive
+	if n > uint64(l.size()) {
 		u.Fail()
 	}
 	for ; n > 0 && u.More(); n-- {
-		if now += uint64(u.Varint()); now > maxStored { //nolint:gosec // a difference
+		if now += uint64(u.Varint()); now > maxStored {
 			u.Fail()
 			return
 		}

@@ -210,7 +210,7 @@ func TestSavedWhileMoving(t *testing.T) {
 					missed++
 				}
 			}
-			if missed > int(again.Evictions()+table.Evictions()) { //nolint:gosec // small
+			if missed > int(again.Evictions()+table.Evictions()) {
 				t.Errorf("turn %d: %d of %d are missed", turn, missed, len(stay))
 			}
 		}

@@ -60,7 +60,7 @@ func sieveHas(sieve []uint64, h uint64) bool {
 // home is the line of a key.
 func (x *exact) home(pos uint64) int {
 	i, _ := bits.Mul64(pos, uint64(len(x.lines)))
-	return int(i) //nolint:gosec // below len
+	return int(i) // below len
 }
 
 // add enters a key that is not there yet. There are no more than newExact was told.
@@ -70,7 +70,7 @@ func (x *exact) add(pos, id uint64, limit int) {
 		l := &x.lines[at]
 		for i := range l.limits {
 			if l.limits[i] == 0 {
-				l.ids[i], l.limits[i] = id, uint16(limit+1) //nolint:gosec // at most MaxTiers and one
+				l.ids[i], l.limits[i] = id, uint16(limit+1) // at most MaxTiers and one
 				return
 			}
 		}

@@ -107,7 +107,7 @@ func TestOverridesOfPartsByOracle(t *testing.T) {
 		for i := range rapid.IntRange(0, 12).Draw(t, "in the file") {
 			k := [2]string{part("method"), part("header")}
 			if file[k] == 0 {
-				file[k] = uint64(i + 2) //nolint:gosec // small
+				file[k] = uint64(i + 2)
 				s.Rules[0].Overrides = append(s.Rules[0].Overrides, Override{Key: k[:], Burst: file[k]})
 			}
 		}
@@ -125,7 +125,7 @@ func TestOverridesOfPartsByOracle(t *testing.T) {
 			if live[k] != 0 {
 				continue
 			}
-			live[k] = uint64(i + 100) //nolint:gosec // small
+			live[k] = uint64(i + 100)
 			tier, err := lim.Rules()[0].NewTier(fastlimit.Tier{Burst: live[k], Clients: 1})
 			if err != nil {
 				t.Fatal(err)

@@ -22,7 +22,7 @@ func TestLongestLiveOverride(t *testing.T) {
 		s := Settings{Rules: []RuleSpec{{Limit: limit("a", 1), Key: key(byIP)}}}
 		for i := range rapid.IntRange(0, 8).Draw(t, "in the file") {
 			if p := draw("file"); file[p] == 0 {
-				file[p] = uint64(i + 2) //nolint:gosec // small
+				file[p] = uint64(i + 2)
 				s.Rules[0].Overrides = append(s.Rules[0].Overrides, Override{Key: []string{p.String()}, Burst: file[p]})
 			}
 		}
@@ -41,7 +41,7 @@ func TestLongestLiveOverride(t *testing.T) {
 				continue
 			}
 			o := LiveOverride{Key: []string{p.String()}}
-			if live[p] = uint64(i + 20); i%3 > 0 { //nolint:gosec // small; every third is unlimited
+			if live[p] = uint64(i + 20); i%3 > 0 { // small; every third is unlimited
 				if o.Tier, err = lim.Rules()[0].NewTier(fastlimit.Tier{Burst: live[p], Clients: 1}); err != nil {
 					t.Fatal(err)
 				}

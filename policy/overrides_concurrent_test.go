@@ -21,7 +21,7 @@ func TestOverridesConcurrently(t *testing.T) {
 		}
 		text := func(i int) string {
 			if byAddress {
-				return v4(10<<24 | uint32(i)).String() //nolint:gosec // small
+				return v4(10<<24 | uint32(i)).String()
 			}
 			return fmt.Sprint("user-", i)
 		}
@@ -60,7 +60,7 @@ func TestOverridesConcurrently(t *testing.T) {
 					i := (n + a) % len(want)
 					r := liveRequest("192.0.2.1")
 					if byAddress {
-						r.Client = v4(10<<24 | uint32(i)) //nolint:gosec // small
+						r.Client = v4(10<<24 | uint32(i))
 					} else {
 						r.Fields = &constFields{header: [][]byte{[]byte(text(i))}}
 					}

@@ -116,7 +116,7 @@ func (r *RuleSpec) ofPrefix(i, length int, of families) RuleSpec {
 	limit := &made.Limit
 	limit.Name = PrefixRule(r.Limit.Name, length)
 	limit.MaxWait, limit.MaxRate, limit.Tiers = 0, fastlimit.Rate{}, nil
-	members := uint64(cmp.Or(r.Prefixes.Members, DefaultMembers)) //nolint:gosec // checked
+	members := uint64(cmp.Or(r.Prefixes.Members, DefaultMembers))
 	if limit.Burst != 0 {
 		limit.Burst = times(limit.Burst, members)
 	}
@@ -243,8 +243,8 @@ func (e *Engine) chargeSpecial(c *rule, limit *fastlimit.Rule, key fastlimit.Key
 // does not count towards a prefix, which would take away what somebody has given it.
 func raises(limit, rule *fastlimit.Rule) bool {
 	own, base := limit.Config(), rule.Config()
-	ownHi, ownLo := bits.Mul64(own.Rate.N, uint64(base.Rate.Per))   //nolint:gosec // positive
-	baseHi, baseLo := bits.Mul64(base.Rate.N, uint64(own.Rate.Per)) //nolint:gosec // positive
+	ownHi, ownLo := bits.Mul64(own.Rate.N, uint64(base.Rate.Per))
+	baseHi, baseLo := bits.Mul64(base.Rate.N, uint64(own.Rate.Per))
 	return own.Burst > base.Burst || ownHi > baseHi || ownHi == baseHi && ownLo > baseLo
 }
 

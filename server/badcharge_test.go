@@ -75,7 +75,7 @@ func TestBadRequestsAreCharged(t *testing.T) {
 			for _, n := range r.Stats().Allowed {
 				admitted += n
 			}
-			if admitted != uint64(units) { //nolint:gosec // few
+			if admitted != uint64(units) {
 				t.Errorf("%d units were charged, want %d", admitted, units)
 			}
 			want := map[bool]int{true: 429, false: 200}[banned]

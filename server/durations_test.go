@@ -16,7 +16,7 @@ import (
 func count(all ...latency.Counts) (n int) {
 	for i := range all {
 		for _, b := range all[i].Buckets {
-			n += int(b) //nolint:gosec // few
+			n += int(b)
 		}
 	}
 	return n
@@ -64,10 +64,10 @@ func TestRequestsAreSampled(t *testing.T) {
 				if n := up.Servers[0].Requests; n != requests/2 {
 					t.Errorf("%d requests reached the upstream, %d are admitted", n, requests/2)
 				}
-				if n := count(up.Servers[0].FirstByte); n != int(up.Servers[0].Requests) { //nolint:gosec // few
+				if n := count(up.Servers[0].FirstByte); n != int(up.Servers[0].Requests) {
 					t.Errorf("%d first bytes of %d requests", n, up.Servers[0].Requests)
 				}
-				if n := count(up.Servers[0].Connect); n != int(up.Servers[0].Dials) { //nolint:gosec // few
+				if n := count(up.Servers[0].Connect); n != int(up.Servers[0].Dials) {
 					t.Errorf("%d times to connect of %d dials", n, up.Servers[0].Dials)
 				}
 			})

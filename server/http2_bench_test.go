@@ -14,7 +14,7 @@ func BenchmarkTLS(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			s := start(b, daily(), withTLS(b))
 			c := httpsClient(b, http2)
-			c.Transport.(*http.Transport).MaxConnsPerHost = 4 //nolint:forcetypeassert // see httpsClient
+			c.Transport.(*http.Transport).MaxConnsPerHost = 4 // see httpsClient
 			b.ReportAllocs()
 			b.ResetTimer()
 			var all sync.WaitGroup

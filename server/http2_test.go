@@ -24,7 +24,7 @@ func withTLS(t testing.TB) func(*Config) {
 }
 
 // insecure is for clients: the certificate is not what is tested.
-var insecure = tls.Config{InsecureSkipVerify: true} //nolint:gosec // see above
+var insecure = tls.Config{InsecureSkipVerify: true}
 
 // httpsClient is a client of one connection that speaks HTTP/2, or HTTP/1.1 only.
 func httpsClient(t testing.TB, http2 bool) *http.Client {

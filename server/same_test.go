@@ -224,7 +224,7 @@ func TestSameAnswers(t *testing.T) {
 	for n := range workers {
 		kind := []func(*policy.Settings){direct, proxied}[n%2]
 		w := newTwins(t, kind)
-		r := rand.New(rand.NewPCG(7, uint64(n))) //nolint:gosec // the same each time
+		r := rand.New(rand.NewPCG(7, uint64(n))) // the same each time
 		wait.Go(func() {
 			for i := n / 2; i < len(all) && !t.Failed(); i += workers / 2 {
 				w.style = i % len(styles)

@@ -20,7 +20,7 @@ func TestCorpusThroughTLS(t *testing.T) {
 		c.Listeners[0].TLS = &TLS{CertFile: files.CertFile, KeyFile: files.KeyFile}
 		c.Connections.Max, c.Connections.MaxPerClient = 4000, 4000
 	})
-	client := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the certificate is not what is tested
+	client := &tls.Config{InsecureSkipVerify: true} // the certificate is not what is tested
 	items := make(chan streams.Item)
 	var all sync.WaitGroup
 	for range 4 {

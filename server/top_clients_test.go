@@ -133,7 +133,7 @@ func TestTotals(t *testing.T) {
 			for range n {
 				s.decide.Judge(t.Context(), &in, false, time.Now())
 			}
-			sent += uint64(n) //nolint:gosec // positive
+			sent += uint64(n)
 		}
 		check := func(requests, denied, store float64) {
 			t.Helper()

@@ -16,7 +16,7 @@ import (
 func (f *Blooms) Copy(g uint64) *bloom.BloomFilter {
 	words := make([]uint64, f.n)
 	for i := range words {
-		words[i] = atomic.LoadUint64(&f.words[generations*i+int(g&1)]) //nolint:gosec // 0 or 1
+		words[i] = atomic.LoadUint64(&f.words[generations*i+int(g&1)]) // 0 or 1
 	}
 	return bloom.From(words, bitsPerKey)
 }
@@ -40,7 +40,7 @@ func (f *Blooms) Restore(g uint64, r io.Reader) error {
 		return fmt.Errorf("fastlimit/sketch: read a filter: %w", err)
 	}
 	for i, w := range saved.BitSet().Words() {
-		atomic.StoreUint64(&f.words[generations*i+int(g&1)], w) //nolint:gosec // 0 or 1
+		atomic.StoreUint64(&f.words[generations*i+int(g&1)], w) // 0 or 1
 	}
 	return nil
 }

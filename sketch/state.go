@@ -29,7 +29,7 @@ func (s *Leaky) AppendState(dst []byte, i int, now uint64) (state []byte, next i
 		if len(dst) >= statePiece {
 			return dst, i
 		}
-		dst = binary.AppendUvarint(dst, uint64(i-last)) //nolint:gosec // positive
+		dst = binary.AppendUvarint(dst, uint64(i-last))
 		dst = binary.AppendUvarint(dst, c-now)
 		last = i
 	}

@@ -171,7 +171,7 @@ func TestShelter(t *testing.T) {
 		if slot < 0 {
 			t.Fatalf("epoch %d: whoever is denied most has lost its slot", epoch)
 		}
-		if s := readTalker(h, slot); s.Shed != uint64(1000*(epoch+1)) { //nolint:gosec // positive
+		if s := readTalker(h, slot); s.Shed != uint64(1000*(epoch+1)) {
 			t.Errorf("epoch %d: %+v", epoch, s)
 		}
 		if h.Find(Digest{ID: 2}) >= 0 || h.Find(Digest{ID: 3}) < 0 {
@@ -192,7 +192,7 @@ func TestShelterAgainstExactCounts(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		h := newTalkers(t, 8)
-		m := newTalkerModel(h, talkerClients(h, rng, 30, func(rng *rand.Rand, i int) Digest { return Digest{Pos: rng.Uint64(), ID: uint64(i)} })) //nolint:gosec // positive
+		m := newTalkerModel(h, talkerClients(h, rng, 30, func(rng *rand.Rand, i int) Digest { return Digest{Pos: rng.Uint64(), ID: uint64(i)} }))
 		for i := range 4000 {
 			c := int(rng.ExpFloat64()*6) % len(m.clients)
 			if rng.IntN(3) == 0 {

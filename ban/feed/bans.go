@@ -203,13 +203,13 @@ func (h ends) Len() int           { return len(h) }
 func (h ends) Less(i, j int) bool { return h[i].end < h[j].end }
 func (h ends) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].place, h[j].place = int32(i), int32(j) //nolint:gosec // below MostBans
+	h[i].place, h[j].place = int32(i), int32(j) // below MostBans
 }
 
 // Push implements [heap.Interface].
 func (h *ends) Push(x any) {
-	b := x.(*ban)            //nolint:forcetypeassert // see ends
-	b.place = int32(len(*h)) //nolint:gosec // below MostBans
+	b := x.(*ban)            // see ends
+	b.place = int32(len(*h)) // below MostBans
 	*h = append(*h, b)
 }
 

@@ -143,7 +143,7 @@ func element(b, key []byte, life time.Duration) []byte {
 	if life > 0 {
 		ms := (max(life, shortest) + time.Millisecond - 1) / time.Millisecond
 		b, value = begin(b, unix.NFTA_SET_ELEM_TIMEOUT)
-		b = padded(binary.BigEndian.AppendUint64(b, uint64(ms)), value) //nolint:gosec // positive
+		b = padded(binary.BigEndian.AppendUint64(b, uint64(ms)), value)
 	}
 	nest(b, outer)
 	return b
@@ -162,7 +162,7 @@ func begin(b []byte, kind uint16) (longer []byte, at int) {
 
 // padded ends an attribute that holds no others: it sets its length, and aligns the next one.
 func padded(b []byte, at int) []byte {
-	binary.NativeEndian.PutUint16(b[at:], uint16(len(b)-at)) //nolint:gosec // 48 bytes for each of MaxBatch elements at most
+	binary.NativeEndian.PutUint16(b[at:], uint16(len(b)-at)) // 48 bytes for each of MaxBatch elements at most
 	for len(b)%4 != 0 {
 		b = append(b, 0)
 	}

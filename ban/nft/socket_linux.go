@@ -165,7 +165,7 @@ func acknowledgements(b []byte, f func(seq uint32, errno syscall.Errno)) {
 	}
 	for _, m := range all {
 		if m.Header.Type == unix.NLMSG_ERROR && len(m.Data) >= 4 {
-			f(m.Header.Seq, syscall.Errno(-int32(binary.NativeEndian.Uint32(m.Data)))) //nolint:gosec // the kernel's numbers are small
+			f(m.Header.Seq, syscall.Errno(-int32(binary.NativeEndian.Uint32(m.Data)))) // the kernel's numbers are small
 		}
 	}
 }

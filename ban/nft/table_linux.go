@@ -155,7 +155,7 @@ func (w *Writer) addSet(k kind) error {
 		family, key, from = unix.NFPROTO_IPV6, nftables.TypeIP6Addr, 8
 	}
 	canary := bytes.Repeat([]byte{0xff}, int(key.Bytes))                                                                 // no masked address, nor one that anybody sends from
-	s := &nftables.Set{Table: w.table, Name: k.name(), KeyType: key, HasTimeout: true, Size: uint32(2*w.config.Max + 1)} //nolint:gosec // at most 2·MostBans
+	s := &nftables.Set{Table: w.table, Name: k.name(), KeyType: key, HasTimeout: true, Size: uint32(2*w.config.Max + 1)} // at most 2·MostBans
 	if err := w.socket.library.AddSet(s, []nftables.SetElement{{Key: canary}}); err != nil {
 		return err
 	}

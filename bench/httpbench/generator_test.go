@@ -203,7 +203,7 @@ func TestSyscalls(t *testing.T) {
 	r, dir := started(t), t.TempDir()
 	const perf = "#!/bin/sh\nwhile [ \"$1\" != -- ]; do [ \"$1\" != -o ] || out=$2; shift; done\nshift\n" +
 		"echo 60000,,raw_syscalls:sys_enter,1,100.00,, >\"$out\"\nexec \"$@\"\n"
-	if err := os.WriteFile(filepath.Join(dir, "perf"), []byte(perf), 0o700); err != nil { //nolint:gosec // G306: a program
+	if err := os.WriteFile(filepath.Join(dir, "perf"), []byte(perf), 0o700); err != nil { // a program
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir)

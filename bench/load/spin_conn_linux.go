@@ -248,7 +248,7 @@ func read(fd int, b []byte) (int, error) { return transfer(unix.SYS_READ, fd, b)
 func write(fd int, b []byte) (int, error) { return transfer(unix.SYS_WRITE, fd, b) }
 
 func transfer(call uintptr, fd int, b []byte) (int, error) {
-	n, _, e := unix.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b))) //nolint:gosec // G103: as package unix does
+	n, _, e := unix.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b))) // as package unix does
 	if e != 0 {
 		return 0, e
 	}

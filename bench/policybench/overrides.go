@@ -94,7 +94,7 @@ func newSubject(o Options, k kind, byHeader bool) (*subject, error) {
 		if byHeader {
 			text = string(s.values[0])
 		}
-		n := uint64(1000 + i%limits) //nolint:gosec // small
+		n := uint64(1000 + i%limits)
 		spec.Overrides = append(spec.Overrides, policy.Override{Key: []string{text}, Rate: fastlimit.Rate{N: n, Per: time.Second}, Burst: 2 * n})
 	}
 	settings := policy.Settings{Rules: []policy.RuleSpec{spec}, MaxOverrides: overrides}
@@ -121,7 +121,7 @@ func residentBytes() (int64, error) {
 // becomes makes the request that of client i.
 func (s *subject) becomes(i int) {
 	// An odd multiplier is a bijection that puts neighbours far apart.
-	n := uint32(i+1) * 0x9e3779b1 //nolint:gosec // wraps
+	n := uint32(i+1) * 0x9e3779b1
 	s.request.Client = netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
 	if s.request.Fields != nil {
 		s.values[0] = strconv.AppendInt(append(s.values[0][:0], "user-"...), int64(i), 10)

@@ -53,7 +53,7 @@ func (b *batch) reset() {
 
 // lockOf is the advisory lock of a key. All nodes compute the same; keys that share
 // one wait for each other, which is all that a collision costs.
-func lockOf(key string) int32 { return int32(uint32(xxhash.Sum64String(key))) } //nolint:gosec // any 32 bits
+func lockOf(key string) int32 { return int32(uint32(xxhash.Sum64String(key))) }
 
 func (b *batch) add(op *bucket.Op) { b.ops = append(b.ops, locked{op, lockOf(op.Key)}) }
 
@@ -114,4 +114,4 @@ func (b *batch) addNumbers(op *bucket.Op, date uint64) {
 }
 
 // signed is a number below 2^53.
-func signed(n uint64) int64 { return int64(n) } //nolint:gosec // see above
+func signed(n uint64) int64 { return int64(n) }

@@ -105,8 +105,8 @@ func (c *Config) pool() (*pgxpool.Config, error) {
 	if err != nil {
 		return nil, c.Validate() // err has the URL in it
 	}
-	pc.MaxConns = int32(c.Workers + extraConns) //nolint:gosec // at most MaxWorkers
-	pc.MinConns = int32(c.Workers)              //nolint:gosec // see above
+	pc.MaxConns = int32(c.Workers + extraConns) // at most MaxWorkers
+	pc.MinConns = int32(c.Workers)
 	pc.ConnConfig.ConnectTimeout = c.dialTimeout()
 	// A ping would cost every lone operation a round trip. A connection that broke
 	// while nobody used it fails one batch.

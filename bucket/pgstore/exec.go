@@ -25,7 +25,7 @@ const maxKey = 1024
 func (d *driver) Exec(ctx context.Context, ops []*bucket.Op, settle remote.Settle) {
 	ctx, cancel := context.WithTimeout(ctx, d.config.batchTimeout())
 	defer cancel()
-	b := d.batches.Get().(*batch) //nolint:forcetypeassert // ours
+	b := d.batches.Get().(*batch) // ours
 	defer func() { b.reset(); d.batches.Put(b) }()
 	for _, op := range ops {
 		if err := d.refusal(op); err != nil {
@@ -47,7 +47,7 @@ func (d *driver) Exec(ctx context.Context, ops []*bucket.Op, settle remote.Settl
 			settle(o.op, bucket.Reply{}, errLate)
 		default:
 			r := &b.rows[i]
-			settle(o.op, bucket.Reply{Granted: uint64(r.granted), Level: uint64(r.reply), Now: uint64(r.now)}, nil) //nolint:gosec // read has checked
+			settle(o.op, bucket.Reply{Granted: uint64(r.granted), Level: uint64(r.reply), Now: uint64(r.now)}, nil) // read has checked
 		}
 	}
 }
@@ -134,7 +134,7 @@ func (b *batch) read(rows pgx.Rows) error {
 			return errAnswer
 		}
 		op := b.ops[len(b.rows)].op
-		sound = sound && min(r.granted, r.reply, r.now) >= 0 && uint64(r.granted) <= op.Count && r.reply <= maxNumber //nolint:gosec // not negative
+		sound = sound && min(r.granted, r.reply, r.now) >= 0 && uint64(r.granted) <= op.Count && r.reply <= maxNumber
 		b.rows = append(b.rows, r)
 	}
 	if err := rows.Err(); err != nil {

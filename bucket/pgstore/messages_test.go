@@ -19,7 +19,7 @@ import (
 
 // message is one of the server; its length is said to be longer by more.
 func message(kind byte, body string, more int) string {
-	return string(binary.BigEndian.AppendUint32([]byte{kind}, uint32(4+len(body)+more))) + body //nolint:gosec // small, or meant to be wrong
+	return string(binary.BigEndian.AppendUint32([]byte{kind}, uint32(4+len(body)+more))) + body
 }
 
 func encoded(messages ...pgproto3.BackendMessage) string {

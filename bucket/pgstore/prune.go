@@ -72,7 +72,7 @@ func (d *driver) pruneStep(ctx context.Context, page int64) (next *int64, err er
 	var deleted int64
 	err = d.pool.QueryRow(ctx, d.sql.prune, page, int64(prunePages)).Scan(&deleted, &next)
 	if err == nil {
-		d.counters.pruned.Add(uint64(deleted)) //nolint:gosec // a count
+		d.counters.pruned.Add(uint64(deleted))
 	}
 	return next, err
 }

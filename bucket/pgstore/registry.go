@@ -55,7 +55,7 @@ func (r *Registry) Mark(ctx context.Context) (m registry.Mark, err error) {
 	case err != nil:
 		return m, asError(err)
 	}
-	return registry.Mark{Epoch: uint64(max(0, epoch)), Version: uint64(max(0, version))}, nil //nolint:gosec // not negative
+	return registry.Mark{Epoch: uint64(max(0, epoch)), Version: uint64(max(0, version))}, nil
 }
 
 // Put implements [registry.Store].
@@ -120,7 +120,7 @@ func (r *Registry) Read(ctx context.Context) (c *registry.Contents, err error) {
 		}
 		life := min(time.Duration(min(left, registry.MaxLife.Microseconds()*2))*time.Microsecond, 2*registry.MaxLife)
 		if life > 0 { // else it has ended since
-			c.Records = append(c.Records, registry.Record{Name: string(name), Value: string(value), Version: uint64(version), Left: life}) //nolint:gosec // above 0
+			c.Records = append(c.Records, registry.Record{Name: string(name), Value: string(value), Version: uint64(version), Left: life})
 		}
 	}
 	if err := rows.Err(); err != nil {

@@ -144,7 +144,7 @@ func benchScript(b *testing.B, shape bucket.Shape, admitted bool) {
 			granted += r.Granted
 		}
 	}
-	if all := uint64(b.N) * benchBatch; admitted && granted < all*9/10 || !admitted && granted > benchBatch*shape.Burst() { //nolint:gosec // not negative
+	if all := uint64(b.N) * benchBatch; admitted && granted < all*9/10 || !admitted && granted > benchBatch*shape.Burst() {
 		b.Errorf("%d of %d admitted", granted, all)
 	}
 	b.ReportMetric(1e9*(cpuOf(b, l.client)-before)/float64(b.N)/benchBatch, "redis-ns/op")

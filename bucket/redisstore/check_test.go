@@ -195,7 +195,7 @@ func talker(t *testing.T, greeting string) string {
 				return
 			}
 			_, _ = c.Write([]byte(greeting))
-			_ = c.(*net.TCPConn).CloseWrite() //nolint:forcetypeassert // of a TCP listener
+			_ = c.(*net.TCPConn).CloseWrite() // of a TCP listener
 			buf := make([]byte, 4096)
 			for _, err := c.Read(buf); err == nil; _, err = c.Read(buf) {
 			}

@@ -98,7 +98,7 @@ func (c *client) eachPrimary(ctx context.Context, f func(context.Context, *redis
 	if c.cluster != nil {
 		return c.cluster.ForEachMaster(ctx, f)
 	}
-	return f(ctx, c.UniversalClient.(*redis.Client)) //nolint:forcetypeassert // both other cases are one
+	return f(ctx, c.UniversalClient.(*redis.Client)) // both other cases are one
 }
 
 // reload reloads the slots of a cluster in the background. The cluster client

@@ -108,7 +108,7 @@ func TestClientNeverResends(t *testing.T) {
 				t.Errorf("cluster: MaxRedirects %d, MaxRetries %d", o.MaxRedirects, o.MaxRetries)
 			}
 		} else {
-			o := d.client.UniversalClient.(*redis.Client).Options() //nolint:forcetypeassert // not a cluster
+			o := d.client.UniversalClient.(*redis.Client).Options() // not a cluster
 			if o.MaxRetries > 0 || o.ContextTimeoutEnabled || o.ReadTimeout != 25*time.Millisecond || o.DialTimeout != 200*time.Millisecond {
 				t.Errorf("%s: %+v", name, o)
 			}

@@ -57,7 +57,7 @@ func newBatch() *batch {
 func (d *driver) Exec(ctx context.Context, ops []*bucket.Op, settle remote.Settle) {
 	ctx, cancel := context.WithTimeout(ctx, d.config.batchTimeout())
 	defer cancel()
-	b := d.batches.Get().(*batch) //nolint:forcetypeassert // ours
+	b := d.batches.Get().(*batch) // ours
 	defer d.batches.Put(b)
 	b.ops, b.calls, b.settle = b.ops[:0], b.calls[:0], settle
 	for _, op := range ops {

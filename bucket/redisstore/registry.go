@@ -175,7 +175,7 @@ func addPage(c *registry.Contents, page []any, seen map[string]bool) (cursor str
 		}
 		seen[name] = true
 		c.Records = append(c.Records, registry.Record{
-			Name: name, Value: value, Version: anyNumber(page[i+2]), Left: time.Duration(anyNumber(page[i+3])) * time.Microsecond, //nolint:gosec // 53 bits
+			Name: name, Value: value, Version: anyNumber(page[i+2]), Left: time.Duration(anyNumber(page[i+3])) * time.Microsecond, // 53 bits
 		})
 	}
 	return cursor, nil

@@ -81,12 +81,12 @@ func TestHostileRegistry(t *testing.T) {
 	for _, version := range []string{"x", "-5", "1e300", "nan", "9007199254740993", strings.Repeat("9", 8<<20)} {
 		server.Do("HSET", key, "!version", version, "!epoch", version, "!pruned", version)
 		put()
-		if m, err := r.Mark(t.Context()); err != nil || m.Version == 0 || m.Version > uint64(time.Now().Add(time.Hour).UnixMicro()) { //nolint:gosec // after 1970
+		if m, err := r.Mark(t.Context()); err != nil || m.Version == 0 || m.Version > uint64(time.Now().Add(time.Hour).UnixMicro()) { // after 1970
 			t.Errorf("after version %.20s: %+v, %v", version, m, err)
 		}
 	}
 	// A clock that was set back: versions go on above the latest.
-	ahead := uint64(time.Now().Add(time.Hour / 2).UnixMicro()) //nolint:gosec // after 1970
+	ahead := uint64(time.Now().Add(time.Hour / 2).UnixMicro()) // after 1970
 	server.Do("HSET", key, "!version", fmt.Sprint(ahead))
 	put()
 	if m, err := r.Mark(t.Context()); err != nil || m.Version != ahead+1 {

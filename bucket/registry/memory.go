@@ -107,7 +107,7 @@ func (m *Memory) Snapshot() (back func()) {
 
 // nextLocked is the version of the next change.
 func (m *Memory) nextLocked() uint64 {
-	now := uint64(time.Now().UnixMicro()) //nolint:gosec // after 1970
+	now := uint64(time.Now().UnixMicro()) // after 1970
 	if m.mark.Epoch == 0 {
 		m.mark.Epoch = now
 	}

@@ -68,7 +68,7 @@ func logAt(s *State, now uint64, r *Request) bucketAt {
 
 // trim keeps the latest times.
 func (c *slidingLog) trim() {
-	c.times = c.times[len(c.times)-min(len(c.times), int(c.request.Limit)):] //nolint:gosec // a length
+	c.times = c.times[len(c.times)-min(len(c.times), int(c.request.Limit)):]
 }
 
 func (c *slidingLog) level() uint64 { return uint64(len(c.times)) }
@@ -106,7 +106,7 @@ func (c *slidingLog) raise() bool {
 		return false
 	}
 	missing := r.Floor - have
-	c.times = slices.Replace(c.times, i-min(i, int(missing)), i, repeat(from, missing)...) //nolint:gosec // at most a limit
+	c.times = slices.Replace(c.times, i-min(i, int(missing)), i, repeat(from, missing)...) // at most a limit
 	return true
 }
 
@@ -124,4 +124,4 @@ func (c *slidingLog) rest(quiet uint64) (s State, lasts uint64) {
 	return State{Algorithm: bucket.SlidingLog, Log: NewTimes(c.times...), Quiet: quiet}, lasts
 }
 
-func repeat(t, n uint64) []uint64 { return slices.Repeat([]uint64{t}, int(n)) } //nolint:gosec // at most a limit
+func repeat(t, n uint64) []uint64 { return slices.Repeat([]uint64{t}, int(n)) } // at most a limit

@@ -159,7 +159,7 @@ func Apply(s State, now uint64, r Request) (State, Result) {
 	if now > r.Due || now < r.Sent && r.Due < NoDue {
 		return s, Result{Late: true}
 	}
-	m := scratches.Get().(*scratch) //nolint:forcetypeassert // ours
+	m := scratches.Get().(*scratch) // ours
 	defer scratches.Put(m)
 	m.request = r
 	b := m.at(&s, now)

@@ -93,7 +93,7 @@ func limitMemory(u memoryUse, lookupEnv func(string) (string, bool)) server.GoMe
 func goMemory() server.GoMemory {
 	s := []metrics.Sample{{Name: "/gc/gomemlimit:bytes"}, {Name: "/gc/gogc:percent"}}
 	metrics.Read(s)
-	m := server.GoMemory{LimitBytes: int64(s[0].Value.Uint64()), GCPercent: -1} //nolint:gosec // a limit is an int64
+	m := server.GoMemory{LimitBytes: int64(s[0].Value.Uint64()), GCPercent: -1} // a limit is an int64
 	if percent := s[1].Value.Uint64(); percent < 1<<31 {                        // GOGC=off reads as 2^64-1
 		m.GCPercent = int(percent)
 	}

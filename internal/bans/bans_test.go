@@ -62,7 +62,7 @@ func build(t *testing.T, rules ...policy.RuleSpec) *world {
 		set.Rules = rules
 	}
 	for i := range maxAllowed + 5 {
-		set.Allow = append(set.Allow, netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 51, 100, byte(i)}), 32)) //nolint:gosec // small
+		set.Allow = append(set.Allow, netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 51, 100, byte(i)}), 32))
 	}
 	lim, err := fastlimit.New(fastlimit.Config{Rules: set.Limits(), Memory: 8 << 20})
 	if err != nil {

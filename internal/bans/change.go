@@ -117,7 +117,7 @@ type unban struct {
 func (u *unban) rule(r *fastlimit.Rule, text []string) error {
 	key, err := u.engine.KeyFromText(r, text)
 	if err != nil {
-		return err //nolint:wrapcheck // it names the rule
+		return err // it names the rule
 	}
 	w, p := Which{Key: operator.KeyText(text), Rule: r.Name(), By: byRule}, netip.Prefix{}
 	for b := range r.Bans() {

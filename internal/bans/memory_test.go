@@ -16,10 +16,10 @@ func TestMemory(t *testing.T) { // not parallel: it counts the heap
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc) //nolint:gosec // below 2^63
+		return int64(m.HeapAlloc) // below 2^63
 	}
 	w := build(t)
-	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
+	r := rand.New(rand.NewPCG(1, 2)) // the same each time
 	before := heap()
 	for range maxPrefixes {
 		a := [16]byte{0x20, 0x01}

@@ -67,7 +67,7 @@ func ruleBan() value {
 		if at := d.written(n.field + ".Max"); at != nil && b.Max < b.For {
 			d.fail(at, shortTime(b.Max)+" is below for, "+shortTime(b.For), "raise it, or lower for")
 		}
-		spec := to.Addr().Interface().(*policy.RuleSpec) //nolint:forcetypeassert // the struct of the section
+		spec := to.Addr().Interface().(*policy.RuleSpec) // the struct of the section
 		if spec.Limit.Ban = b.Policy; b.Prefixes != nil {
 			spec.Prefixes = *b.Prefixes
 		}

@@ -43,7 +43,7 @@ func ruleCost() value {
 		if !read(d, n, reflect.ValueOf(&a).Elem()) {
 			return false
 		}
-		limit := fieldOf(to, "Limit").Addr().Interface().(*fastlimit.RuleConfig) //nolint:forcetypeassert // that of the section
+		limit := fieldOf(to, "Limit").Addr().Interface().(*fastlimit.RuleConfig) // that of the section
 		limit.Cost, limit.Thousandths = a.cost, a.thousandths
 		return true
 	}

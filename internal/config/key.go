@@ -26,7 +26,7 @@ func ruleKey() value {
 	return value{
 		docs: "key, or list of them", schema: oneOrMoreSchema(element, maxKeyParts), toStruct: true,
 		read: func(d *decoder, n *node, to reflect.Value) bool {
-			spec := to.Addr().Interface().(*policy.RuleSpec) //nolint:forcetypeassert // the struct of the section
+			spec := to.Addr().Interface().(*policy.RuleSpec) // the struct of the section
 			spec.Limit.IPv4Prefix, spec.Limit.IPv6Prefix = defaultPrefix4, defaultPrefix6
 			d.keyParts(n, spec)
 			return !n.failed

@@ -33,7 +33,7 @@ func TestStateFile(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		return
 	}
-	if err := os.WriteFile(path, nil, 0o644); err != nil { //nolint:gosec // too much, on purpose
+	if err := os.WriteFile(path, nil, 0o644); err != nil { // too much, on purpose
 		t.Fatal(err)
 	}
 	if c, err = parse(path); err != nil || len(c.fileWarnings) != 1 || !strings.Contains(c.fileWarnings[0], "mode 0644") {

@@ -65,7 +65,7 @@ func (f *Writer) Frame(kind byte, body []byte) error {
 	if len(body) > maxBody {
 		return fmt.Errorf("frames: a body of %d bytes: want at most %d", len(body), maxBody)
 	}
-	f.buf = binary.LittleEndian.AppendUint32(append(f.buf[:0], kind), uint32(len(body))) //nolint:gosec // bounded
+	f.buf = binary.LittleEndian.AppendUint32(append(f.buf[:0], kind), uint32(len(body)))
 	if err := f.write(f.buf); err != nil {
 		return err
 	}

@@ -183,7 +183,7 @@ func (s *Set) place() (*policy.Engine, error) {
 	}
 	e, err := on.engine.WithLive(on.policy, live)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the rule
+		return nil, err // it names the rule
 	}
 	s.mu.Lock()
 	s.entries = shown

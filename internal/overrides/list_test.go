@@ -17,7 +17,7 @@ func (w *world) list(rule string) List {
 	if err != nil {
 		w.Fatal(err)
 	}
-	return l.(List) //nolint:forcetypeassert // it is
+	return l.(List)
 }
 
 // The list of a rule that nobody has is refused, and says which there are. One that other

@@ -22,10 +22,10 @@ func TestLiveMemoryIsCounted(t *testing.T) { // not parallel: it counts all that
 		of   func(i int) change
 	}{
 		{"addresses of one limit", 4000, func(i int) change { return change{Rule: "ip", Key: address(i), Burst: 5} }},
-		{"addresses of 800 limits", 4000, func(i int) change { return change{Rule: "ip", Key: address(i), Burst: uint64(5 + i%800)} }}, //nolint:gosec // small
+		{"addresses of 800 limits", 4000, func(i int) change { return change{Rule: "ip", Key: address(i), Burst: uint64(5 + i%800)} }},
 		{"prefixes", 20, func(i int) change {
 			return change{Rule: "ip", Key: []string{fmt.Sprintf("192.%d.0.0/16", i)}, Burst: uint64(5 + i)}
-		}}, //nolint:gosec // small
+		}},
 		{"unlimited", 4000, func(i int) change {
 			return change{Rule: "ip", Key: []string{fmt.Sprintf("2001:db8:%x::/64", i)}, Unlimited: true}
 		}},
@@ -68,5 +68,5 @@ func heap() int64 {
 	runtime.GC()
 	runtime.GC() // what finalizers held
 	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc) //nolint:gosec // fits
+	return int64(m.HeapAlloc)
 }

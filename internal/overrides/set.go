@@ -150,7 +150,7 @@ func (s *Set) loop(ctx context.Context) {
 
 // pause is the time to the next question, or to the end of an override.
 func (s *Set) pause() time.Duration {
-	d := pollLeast + rand.N(pollMost-pollLeast) //nolint:gosec // spreads nodes, hides nothing
+	d := pollLeast + rand.N(pollMost-pollLeast) // spreads nodes, hides nothing
 	for _, e := range s.current() {
 		if e.inForce() {
 			d = min(d, max(0, time.Until(e.until)))

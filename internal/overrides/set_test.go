@@ -286,7 +286,7 @@ func TestSetCoalesces(t *testing.T) {
 		}
 		all.Wait()
 		swaps := w.set.Stats().Applied
-		if most := uint64(time.Since(start)/applyPause) + 3; swaps > most || made.Load() < 100 || made.Load()+busy.Load() != 2000 { //nolint:gosec // not negative
+		if most := uint64(time.Since(start)/applyPause) + 3; swaps > most || made.Load() < 100 || made.Load()+busy.Load() != 2000 {
 			t.Errorf("%d changes, %d refused, applied %d times in %v, want at most %d", made.Load(), busy.Load(), swaps, time.Since(start), most)
 		}
 	})

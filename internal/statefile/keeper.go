@@ -135,7 +135,7 @@ func due(n int64) time.Duration { return time.Duration(float64(n) / Pace * float
 // pacer lets what was written have its time.
 type pacer struct {
 	w     io.Writer
-	ctx   context.Context //nolint:containedctx // of one write
+	ctx   context.Context // of one write
 	begun time.Time
 	n     int64
 }

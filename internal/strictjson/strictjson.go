@@ -24,7 +24,7 @@ func Decode(body []byte, to any) error {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(to); err != nil {
-		return err //nolint:wrapcheck // the caller says what it wants
+		return err // the caller says what it wants
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return ErrMore

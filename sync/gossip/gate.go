@@ -153,7 +153,7 @@ func (g *gate) readFrame(r io.Reader) (frame, plain []byte, reason string) {
 
 // seal encrypts a message into a frame for a stream.
 func (g *gate) seal(plain []byte) []byte {
-	frame := binary.BigEndian.AppendUint32([]byte{encryptedType}, uint32(sealOverhead+len(plain))) //nolint:gosec // messages of this package are short
+	frame := binary.BigEndian.AppendUint32([]byte{encryptedType}, uint32(sealOverhead+len(plain))) // messages of this package are short
 	data := slices.Concat(frame, g.name)
 	nonce := make([]byte, nonceSize)
 	rand.Read(nonce) // never fails

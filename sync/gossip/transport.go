@@ -266,7 +266,7 @@ func (t *transport) advertise(configured string) (netip.AddrPort, error) {
 
 // addr is the bound address, with the actual port.
 func (t *transport) addr() netip.AddrPort {
-	at := t.udp.LocalAddr().(*net.UDPAddr).AddrPort() //nolint:forcetypeassert // of a UDP socket
+	at := t.udp.LocalAddr().(*net.UDPAddr).AddrPort() // of a UDP socket
 	return netip.AddrPortFrom(at.Addr().Unmap().WithZone(""), at.Port())
 }
 

@@ -34,7 +34,7 @@ func incarnationOf(start time.Time) uint64 {
 	const low = 22
 	var b [4]byte
 	rand.Read(b[:])                                                                             // never fails
-	return uint64(start.UnixMilli())<<low | uint64(binary.LittleEndian.Uint32(b[:]))&(1<<low-1) //nolint:gosec // after 1970
+	return uint64(start.UnixMilli())<<low | uint64(binary.LittleEndian.Uint32(b[:]))&(1<<low-1) // after 1970
 }
 
 // twins detects another node with this one's name. What memberlist hears of such a

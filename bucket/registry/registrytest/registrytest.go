@@ -214,7 +214,7 @@ func (s *suite) full() {
 	s.forget()
 	var all []registry.Record
 	for i := range registry.MaxRecords {
-		all = append(all, registry.Record{Name: fmt.Sprint("n", i), Value: "v", Version: uint64(i + 1), Left: time.Hour}) //nolint:gosec // small
+		all = append(all, registry.Record{Name: fmt.Sprint("n", i), Value: "v", Version: uint64(i + 1), Left: time.Hour})
 	}
 	if err := s.store.Restore(s.ctx, all); err != nil {
 		s.Fatal(err)

@@ -33,7 +33,7 @@ var linearModel = (&porcupine.NondeterministicModel{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 		keys := map[string][]porcupine.Operation{}
 		for _, o := range history {
-			key := o.Input.(linearInput).op.Key //nolint:forcetypeassert // ours
+			key := o.Input.(linearInput).op.Key // ours
 			keys[key] = append(keys[key], o)
 		}
 		var all [][]porcupine.Operation
@@ -44,8 +44,8 @@ var linearModel = (&porcupine.NondeterministicModel{
 	},
 	Init: func() []any { return []any{step.State{}} },
 	Step: func(state, input, output any) []any {
-		in, out := input.(linearInput), output.(linearOutput) //nolint:forcetypeassert // ours
-		before := state.(step.State)                          //nolint:forcetypeassert // ours
+		in, out := input.(linearInput), output.(linearOutput) // ours
+		before := state.(step.State)                          // ours
 		after, r := step.Apply(before, in.now, step.NewRequest(&in.op, 0))
 		if out.unknown {
 			return []any{before, after}
@@ -147,7 +147,7 @@ func (l *Linear) Check(t *testing.T) {
 	}
 	known := 0
 	for _, o := range h.all {
-		if !o.Output.(linearOutput).unknown { //nolint:forcetypeassert // ours
+		if !o.Output.(linearOutput).unknown { // ours
 			known++
 		}
 	}
@@ -177,7 +177,7 @@ func (l *Linear) call(h *history, rng *rand.Rand, caller int) {
 	key := rng.IntN(l.Keys)
 	shape := l.Shapes[key%len(l.Shapes)]
 	op := bucket.Op{
-		Kind: bucket.Kind(rng.IntN(3)), Key: strconv.Itoa(key), Algorithm: shape.Algorithm(), Shape: shape, //nolint:gosec // 0 to 2
+		Kind: bucket.Kind(rng.IntN(3)), Key: strconv.Itoa(key), Algorithm: shape.Algorithm(), Shape: shape, // 0 to 2
 		Cost: shape.Cost(1 + rng.Uint64N(2)), Count: 1 + rng.Uint64N(3),
 	}
 	h.do(l.Nodes[caller%len(l.Nodes)], linearInput{op: op, now: l.Clock.Now()}, caller)

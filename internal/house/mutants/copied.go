@@ -97,7 +97,7 @@ const timeout = "5m"
 func (c copied) try(m mutant) (v verdict, said string, err error) {
 	said, err = c.git("apply", "--whitespace=nowarn", m.file)
 	if err != nil {
-		return noApply, said, nil //nolint:nilerr // that is the verdict
+		return noApply, said, nil // that is the verdict
 	}
 	said, err = c.goTest(m, m.pattern(), "-failfast")
 	v = judge(said, err)

@@ -52,7 +52,7 @@ func blackHole(t testkit.T, addr string) (at string, end func()) {
 // shortenQueue leaves room for one connection that waits to be accepted: listen(2)
 // on a socket that listens already changes its backlog.
 func shortenQueue(l net.Listener) error {
-	raw, err := l.(*net.TCPListener).SyscallConn() //nolint:forcetypeassert // a TCP listener
+	raw, err := l.(*net.TCPListener).SyscallConn() // a TCP listener
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func (f Fleet) Named(t *testing.T) {
 	for range asked {
 		client, which, n := byte(rng.IntN(clients)), rng.IntN(len(namedRates)), 1+rng.Uint64N(3)
 		rate, o := namedRates[which], &oracles[client]
-		cost := time.Duration(n) * (rate.Per / time.Duration(rate.N)) //nolint:gosec // small
+		cost := time.Duration(n) * (rate.Per / time.Duration(rate.N))
 		most := rate.Per + slack
 		near := most/1_000_000 + 2*time.Microsecond
 		time.Sleep(time.Duration(rng.Int64N(int64(4 * time.Millisecond)))) // it drains meanwhile

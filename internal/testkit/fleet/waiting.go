@@ -45,7 +45,7 @@ func (o *waiterOracle) ask(t *testing.T, r *fastlimit.Rule, client string, n int
 	first := time.Since(begin)
 	level, decided := o.above.leak(first, waitRate), o.decided
 	o.mu.Unlock()
-	d := r.Wait(context.Background(), r.BytesKey([]byte(client)), uint64(n)) //nolint:gosec // 1 or 2
+	d := r.Wait(context.Background(), r.BytesKey([]byte(client)), uint64(n)) // 1 or 2
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	last := time.Since(begin)

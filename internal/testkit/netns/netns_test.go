@@ -37,7 +37,7 @@ const serveEnv = "FASTLIMIT_NETNS_SERVE"
 func serve(addr string) {
 	var mu sync.Mutex
 	seen := map[string]int{}
-	_ = http.ListenAndServe(addr, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { //nolint:gosec // G114: until it is killed
+	_ = http.ListenAndServe(addr, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // until it is killed
 		mu.Lock()
 		defer mu.Unlock()
 		host, _, _ := net.SplitHostPort(r.RemoteAddr)

@@ -21,7 +21,7 @@ const room = 2 << 30
 // quickDir is where clusters are that need no disk.
 func quickDir() string {
 	var fs syscall.Statfs_t
-	if syscall.Statfs(memory, &fs) != nil || fs.Bavail*uint64(fs.Bsize) < room { //nolint:gosec // sizes
+	if syscall.Statfs(memory, &fs) != nil || fs.Bavail*uint64(fs.Bsize) < room {
 		return os.TempDir()
 	}
 	return memory
@@ -55,7 +55,7 @@ func lock(dir string, how int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|how) //nolint:gosec // a descriptor
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|how)
 	if err == nil {
 		_, err = os.Stat(dir)
 	}

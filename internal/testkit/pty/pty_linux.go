@@ -39,7 +39,7 @@ func Open(t testing.TB, width, height int) (screen, program *os.File) {
 // Resize gives a terminal another size, which its foreground processes are told by a signal.
 func Resize(t testing.TB, screen *os.File, width, height int) {
 	t.Helper()
-	size := unix.Winsize{Col: uint16(width), Row: uint16(height)} //nolint:gosec // of a test
+	size := unix.Winsize{Col: uint16(width), Row: uint16(height)}
 	if err := unix.IoctlSetWinsize(int(screen.Fd()), unix.TIOCSWINSZ, &size); err != nil {
 		t.Fatal(err)
 	}

@@ -167,7 +167,7 @@ func (w *world) call(i int, c *Call, r *fastlimit.Rule, k fastlimit.Key) {
 	// What is left is asked, as a call does not tell it all.
 	after := r.Peek(k, 1)
 	own, late := w.of(c.Who), w.late()
-	full, left := own.leak(c.Level), int64(own.most())-int64(c.Level) //nolint:gosec // small
+	full, left := own.leak(c.Level), int64(own.most())-int64(c.Level)
 	periodic := w.Algorithm.Periodic()
 	switch {
 	case d.Degraded:

@@ -41,7 +41,7 @@ func (h *hangups) watch(c *Conn, left func()) (stop func(), err error) {
 	h.last++
 	number := h.last
 	// A FIN lies behind what has not been read, so that is no matter. Once is enough.
-	event := unix.EpollEvent{Events: unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: int32(uint32(number)), Pad: int32(number >> 32)} //nolint:gosec // both halves
+	event := unix.EpollEvent{Events: unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: int32(uint32(number)), Pad: int32(number >> 32)} // both halves
 	if err := h.control(raw, unix.EPOLL_CTL_ADD, &event); err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (h *hangups) turn(fd uintptr) (done bool) {
 			continue
 		}
 		for i := range max(0, n) {
-			number := uint64(uint32(events[i].Fd)) | uint64(uint32(events[i].Pad))<<32 //nolint:gosec // both halves
+			number := uint64(uint32(events[i].Fd)) | uint64(uint32(events[i].Pad))<<32 // both halves
 			h.mu.Lock()
 			left := h.left[number]
 			h.mu.Unlock()

@@ -16,7 +16,7 @@ func TestWildcards(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer ln.Close()
-		port := strconv.Itoa(ln.Addr().(*net.TCPAddr).Port) //nolint:forcetypeassert // it was asked for
+		port := strconv.Itoa(ln.Addr().(*net.TCPAddr).Port) // it was asked for
 		for host, want := range map[string]bool{"127.0.0.1": true, "::1": both} {
 			c, err := net.Dial("tcp", net.JoinHostPort(host, port))
 			if (err == nil) != want {

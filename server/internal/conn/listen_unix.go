@@ -78,7 +78,7 @@ func openPath(f *os.File, path string, mode fs.FileMode, listen func(fd, backlog
 	if err != nil {
 		return nil, nil, err
 	}
-	return ln.(*net.UnixListener), info, nil //nolint:forcetypeassert // the socket is one
+	return ln.(*net.UnixListener), info, nil // the socket is one
 }
 
 // backlog is cut by the system to what it allows, as it is for TCP.

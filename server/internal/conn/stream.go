@@ -154,7 +154,7 @@ func (l *Listener) answerWhole(c *Conn, h *Head, head []byte) bool {
 	if _, what := h.read(head); what != whole || l.answer == nil {
 		return false
 	}
-	b := answerBuffers.Get().(*[]byte) //nolint:forcetypeassert // the pool's
+	b := answerBuffers.Get().(*[]byte) // the pool's
 	defer answerBuffers.Put(b)
 	was := c.gate.skip(h)
 	out, _, ok := l.answer((*b)[:0], c, h)
@@ -227,7 +227,7 @@ func (s *Session) end(c *Conn) {
 
 // givenUp reports whether the client of a stream has given its request up.
 func (c *Conn) givenUp() bool {
-	return c.parent != nil && c.Conn.(Stream).Context().Err() != nil //nolint:forcetypeassert // see begin
+	return c.parent != nil && c.Conn.(Stream).Context().Err() != nil // see begin
 }
 
 // class is the class of a connection with streams: that of the one that has most

@@ -85,7 +85,7 @@ func (c *Conn) handshake() error {
 	s := c.opening.tls
 	s.early, c.replay = c.replay, nil
 	s.shaking = true
-	err := c.Conn.(*tls.Conn).Handshake() //nolint:forcetypeassert // see prepare
+	err := c.Conn.(*tls.Conn).Handshake() // see prepare
 	s.shaking = false
 	if err == nil {
 		s.secure = true

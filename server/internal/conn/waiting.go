@@ -77,7 +77,7 @@ func (c *Conn) EndWait() {
 // watch has w.left called when the client of c leaves, until stop is called.
 func (c *Conns) watch(cn *Conn, w *waiting) (stop func()) {
 	if cn.parent != nil {
-		end := context.AfterFunc(cn.Conn.(Stream).Context(), w.left) //nolint:forcetypeassert // see Session
+		end := context.AfterFunc(cn.Conn.(Stream).Context(), w.left) // see Session
 		return func() { end() }
 	}
 	stop, err := c.hangups.watch(cn, w.left)

@@ -114,7 +114,7 @@ func TestQueuedMakeRoom(t *testing.T) {
 		defer theirs.Close()
 		c := conns.wrap(ours)
 		conns.admit(c)
-		conns.tick.Store(uint32(i)) //nolint:gosec // small
+		conns.tick.Store(uint32(i))
 		c.enter(p)
 		all = append(all, c)
 	}

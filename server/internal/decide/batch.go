@@ -83,7 +83,7 @@ func (s *Snapshot) batch(ctx context.Context, body []byte) ([]byte, error) {
 
 func (s *Snapshot) parseBatch(body []byte) ([]question, error) {
 	if err := strictjson.Check(body); err != nil {
-		return nil, err //nolint:wrapcheck // it is for the client
+		return nil, err // it is for the client
 	}
 	var batch decideBatch
 	switch err := strictjson.Decode(body, &batch); {

@@ -32,7 +32,7 @@ func TestLastDenial(t *testing.T) {
 		0, 1, time.Millisecond, time.Millisecond + 1, 2 * time.Millisecond, 999*time.Millisecond + 1, time.Second, time.Hour,
 		bucket.Never - 875_000, bucket.Never - 675_000, bucket.Never,
 	}
-	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
+	r := rand.New(rand.NewPCG(1, 2)) // the same each time
 	var j requestState
 	var d *deny
 	var date []byte

@@ -179,9 +179,9 @@ func TestSwapUnderLoad(t *testing.T) {
 	}
 	most, last := int64(2), (*fastlimit.Rule)(nil)
 	for i := range swaps {
-		burst := uint64(4 + i%2*2) //nolint:gosec // small
+		burst := uint64(4 + i%2*2)
 		tier := a.tier(burst)
-		most += int64(burst) //nolint:gosec // small
+		most += int64(burst)
 		a.swap(map[string]*fastlimit.Rule{"192.0.2.1": tier})
 		if last != nil {
 			a.base.DropTier(last)

@@ -32,7 +32,7 @@ type stream struct {
 
 // exchange has a request served, and reports whether it was answered to the end.
 func exchange(s *conn.Session, w http.ResponseWriter, r *http.Request) bool {
-	st := streams.Get().(*stream) //nolint:forcetypeassert // the pool's
+	st := streams.Get().(*stream) // the pool's
 	st.local, st.remote, st.r, st.control = s.LocalAddr(), s.RemoteAddr(), r, http.NewResponseController(w)
 	st.answer.begin(w, st.control, r.Method == http.MethodHead)
 	s.Serve(st)

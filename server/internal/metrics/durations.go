@@ -18,7 +18,7 @@ var ofDurations = []prom.Metric[Stats]{
 	histograms("decision_duration_seconds", "Time of a decision, waiting for a place in line or for the store included, by the stage that made it. One of 61 requests is in it.",
 		[]string{"stage"}, func(s *Stats, show func(*latency.Counts, ...string)) {
 			for stage := range s.Durations.Decisions {
-				show(&s.Durations.Decisions[stage], fastlimit.Stage(stage).String()) //nolint:gosec // as many as there are
+				show(&s.Durations.Decisions[stage], fastlimit.Stage(stage).String())
 			}
 		}),
 	histograms("request_duration_seconds", "Time from when the head of a request was there until its answer was put together, or passed on from an upstream. One of 61 requests is in it.",

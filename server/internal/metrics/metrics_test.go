@@ -27,8 +27,8 @@ func fixed() Stats {
 			r.Allowed[stage], r.Denied[stage] = n+uint64(stage), n+10+uint64(stage)
 		}
 		r.SketchLoad, r.TableLive, r.Evictions, r.Forgiven, r.BadCosts, r.BadRates = float64(n)/1000, float64(n)/2000, n, 2*n, 3*n, 4*n
-		r.Bans, r.BansRunning, r.BansRefused.Full = n+6, int(n)+7, n+8 //nolint:gosec // small
-		i := int64(n)                                                  //nolint:gosec // small
+		r.Bans, r.BansRunning, r.BansRefused.Full = n+6, int(n)+7, n+8
+		i := int64(n)
 		r.Wait = fastlimit.WaitStats{Waiting: i + 1, Admitted: n + 2, Left: n + 3, Denied: n + 4, Refused: n + 5}
 		return r
 	}

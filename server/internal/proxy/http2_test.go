@@ -34,7 +34,7 @@ func overHTTP2(t testing.TB) func(*standOptions) {
 func client2(t testing.TB) *http.Client {
 	tr := &http.Transport{
 		DisableCompression: true, Protocols: new(http.Protocols),
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the certificate is not what is tested
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // the certificate is not what is tested
 	}
 	tr.Protocols.SetHTTP2(true)
 	t.Cleanup(tr.CloseIdleConnections)

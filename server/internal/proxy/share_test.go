@@ -14,7 +14,7 @@ import (
 
 // from has a client connect from an address, with at most so many connections.
 func from(client *http.Client, address string, connections int) *http.Client {
-	tr := client.Transport.(*http.Transport) //nolint:forcetypeassert // made here
+	tr := client.Transport.(*http.Transport) // made here
 	d := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
 	tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		return d.DialContext(ctx, network, addr)

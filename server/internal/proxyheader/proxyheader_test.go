@@ -143,7 +143,7 @@ func FuzzHeader(f *testing.F) {
 			t.Fatalf("%q: %d bytes are a header; the library: %v, %d", data, n, failed, len(data)-r.Buffered())
 		}
 		if client.IsValid() {
-			if tcp := theirs.SourceAddr.(*net.TCPAddr).AddrPort().Addr().Unmap(); tcp != client { //nolint:forcetypeassert // others are refused
+			if tcp := theirs.SourceAddr.(*net.TCPAddr).AddrPort().Addr().Unmap(); tcp != client { // others are refused
 				t.Fatalf("%q: %v, the library: %v", data, client, tcp)
 			}
 		} else if theirs.Command != proxyproto.LOCAL {

@@ -385,7 +385,7 @@ func TestHandshake(t *testing.T) {
 	}
 	server.NextProtos = []string{"h2", "http/1.1"}
 	s := newOrigin(t, "tcp", func(nc net.Conn, ended <-chan struct{}) { echo(tls.Server(nc, server), ended) }).server()
-	s.TLS = &tls.Config{RootCAs: client.RootCAs} //nolint:gosec // the name is that of the address, the version does not matter
+	s.TLS = &tls.Config{RootCAs: client.RootCAs} // the name is that of the address, the version does not matter
 	p := newPool(t, Config{Servers: []Server{s}})
 	for range 3 {
 		c := mustGet(t, p)

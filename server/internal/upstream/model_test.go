@@ -256,7 +256,7 @@ func caller(t *testing.T, p *Pool, r *rand.Rand, outcomes *[5]atomic.Int64) {
 		}
 		nc.owned.Store(false)
 		if n := r.IntN(8); n < 3 {
-			p.Discard(c, Outcome(n)) //nolint:gosec // below 3
+			p.Discard(c, Outcome(n)) // below 3
 		} else {
 			p.Put(c)
 		}
