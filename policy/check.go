@@ -195,9 +195,9 @@ func escapeLonePercent(s string) []byte {
 func CheckMethod(method string) error {
 	switch {
 	case strings.Contains(method, "*"): // a valid token, but meant as a pattern
-		return invalid("Match.Methods", "remove match.method to match every one", "methods are matched exactly, and * is none")
+		return invalid("Match.Methods", "remove match.method to match every one", "* is no method, and methods are no patterns")
 	case !isToken(method) || method != strings.ToUpper(method):
-		return invalid("Match.Methods", `write for example "GET"`, "method %q: methods are matched exactly", method)
+		return invalid("Match.Methods", `write for example "GET"`, "method %q is not one in capital letters", method)
 	}
 	return nil
 }

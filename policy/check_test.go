@@ -77,7 +77,7 @@ func TestCheckMethod(t *testing.T) {
 	t.Parallel()
 	checkErrors(t, CheckMethod, map[string]string{
 		"GET": "", "M-SEARCH": "",
-		"get": "matched exactly", "": "matched exactly", "GET POST": "matched exactly", "*,": "matched exactly",
+		"get": "not one in capital", "": "not one in capital", "GET POST": "not one in capital", "*,": "no method",
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/textproto"
+	"slices"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
@@ -39,6 +40,7 @@ type Engine struct {
 	owes   bool // see Owes
 
 	costHeaders []string
+	headers     []string // see Headers
 }
 
 // rule is a compiled [RuleSpec]. The order of the fields matters: for the most common
@@ -114,10 +116,28 @@ func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
 	r.rateFrom = textproto.CanonicalMIMEHeaderKey(spec.RateFrom.Header)
 	r.costOf = e.addCostHeader(spec.CostFrom.ResponseHeader)
 	r.headed = r.costFrom != "" || r.rateFrom != ""
+	e.addHeaders(spec)
 	r.special = r.headed
 	e.rules = append(e.rules, r)
 	e.waits = e.waits || config.MaxWait > 0 && config.Mode == fastlimit.Enforce
 	return err
+}
+
+// Headers are the names of the header fields that rules read, in no order. A proxy must not let
+// through what its servers take for one of them.
+func (e *Engine) Headers() []string { return e.headers }
+
+func (e *Engine) addHeaders(spec *RuleSpec) {
+	for _, p := range slices.Concat(spec.Key, spec.Match.Parts(), spec.Match.Not.Parts()) {
+		if p.Kind == KeyHeader {
+			e.headers = append(e.headers, p.Name)
+		}
+	}
+	for _, name := range []string{spec.CostFrom.Header, spec.RateFrom.Header} {
+		if name != "" {
+			e.headers = append(e.headers, name)
+		}
+	}
 }
 
 // Decide decides on a request now and charges the rules that apply. It does not wait for

@@ -12,7 +12,7 @@ import (
 type Match struct {
 	Hosts   []string      // glob patterns over the lower-case host without port
 	Paths   []string      // glob patterns over the path as any server may read it; * crosses slashes
-	Methods []string      // exact, upper case
+	Methods []string      // in capital letters; requests may have others
 	Headers []HeaderMatch // each of them must match
 
 	// Not exempts requests, each by a single one of its conditions.
@@ -132,8 +132,25 @@ func (m *matcher) match(r *Request) bool {
 	return m.matchMethod(r.Method) && matchAny(m.hosts, r.Host) && (len(m.paths) == 0 || r.anyPath(m.paths)) && (m.rest == nil || m.rest.match(r))
 }
 
+// matchMethod takes post for POST, as some servers do. An exemption does not, as others do not.
 func (m *matcher) matchMethod(method []byte) bool {
-	return len(m.methods) == 0 || slices.Contains(m.methods, string(method))
+	return len(m.methods) == 0 || slices.ContainsFunc(m.methods, func(want string) bool { return isMethod(method, want) })
+}
+
+// isMethod reports whether a method is one in capital letters, whatever its case.
+func isMethod(method []byte, want string) bool {
+	if len(method) != len(want) {
+		return false
+	}
+	for i, c := range method {
+		if 'a' <= c && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		if c != want[i] {
+			return false
+		}
+	}
+	return true
 }
 
 func matchAny(patterns []pattern, text []byte) bool {

@@ -81,10 +81,10 @@ func (s *Server) swap(now, next *state) {
 	s.conns.SetLimits(c.limits())
 	if c.Upstream != nil && !reflect.DeepEqual(was.Upstream, c.Upstream) {
 		pool := c.Upstream.pool(c.Connections.WriteTimeout, c.Logger)
-		s.proxy.Set(pool, c.Identity.Header())
+		s.proxy.Set(c.proxied(pool))
 		s.pools.Set(pool)
 	} else if c.Upstream != nil {
-		s.proxy.Set(s.pools.Current(), c.Identity.Header())
+		s.proxy.Set(c.proxied(s.pools.Current()))
 	}
 	for _, at := range next.open {
 		p := &next.places[at]

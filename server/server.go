@@ -86,7 +86,7 @@ func New(c Config) (*Server, error) {
 	}
 	if u := c.Upstream; u != nil {
 		s.pools.Set(u.pool(c.Connections.WriteTimeout, c.Logger))
-		s.proxy = proxy.New(proxy.Config{Service: s.decide, Pool: s.pools.Current(), ClientHeader: c.Identity.Header(), Log: c.Logger})
+		s.proxy = proxy.New(proxy.Config{Settings: c.proxied(s.pools.Current()), Service: s.decide, Log: c.Logger})
 		s.decide.SetForwarder(s.proxy)
 	}
 	s.conns = conn.New(limits, c.Logger)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/server/internal/conn"
+	"github.com/fastlimit/fastlimit/server/internal/proxy"
 	"github.com/fastlimit/fastlimit/server/internal/upstream"
 )
 
@@ -46,6 +47,26 @@ type Upstream struct {
 	// each. 0 means 1024 and 1 s; a negative MaxQueue means none.
 	MaxQueue     int
 	QueueTimeout time.Duration
+
+	// LookAlikes is what to do with header fields that servers may take for others which
+	// rules, costs or framing rest on, such as X_Api_Key for X-Api-Key.
+	LookAlikes LookAlikes
+}
+
+// LookAlikes is what to do with a header field that looks like another one to servers.
+type LookAlikes uint8
+
+// The choices of Upstream.LookAlikes.
+const (
+	DropLookAlikes   LookAlikes = iota // pass the request on without the field
+	RefuseLookAlikes                   // answer 400
+)
+
+// proxied are the settings of the proxy for requests that it passes on to pool.
+func (c *Config) proxied(pool *upstream.Pool) proxy.Settings {
+	return proxy.Settings{
+		Pool: pool, ClientHeader: c.Identity.Header(), Headers: c.Engine.Headers(), RefuseLookAlikes: c.Upstream.LookAlikes == RefuseLookAlikes,
+	}
 }
 
 // maxUpstreams bounds the servers: all are looked at for each request.

@@ -107,7 +107,7 @@ func init() {
 		settings: []setting{
 			{name: "host", field: "Hosts", value: exempting(hostPatterns()), shown: "none", doc: "hosts, as in `match`"},
 			{name: "path", field: "Paths", value: exempting(pathPatterns()), shown: "none", doc: "paths, likewise"},
-			{name: "method", field: "Methods", value: methods(), shown: "none", doc: "methods, likewise"},
+			{name: "method", field: "Methods", value: methods(), shown: "none", doc: "methods, exactly"},
 			{name: "header", field: "Headers", value: headerMatches(), shown: "none", doc: "headers with values that exempt a request; if it has several of the name, all must match"},
 		},
 	}
@@ -116,7 +116,7 @@ func init() {
 		settings: []setting{
 			{name: "host", field: "Hosts", value: hostPatterns(), shown: "all", doc: "hosts, without port"},
 			{name: "path", field: "Paths", value: pathPatterns(), shown: "all", doc: "paths, decoded and without query"},
-			{name: "method", field: "Methods", value: methods(), shown: "all", doc: "methods, matched exactly"},
+			{name: "method", field: "Methods", value: methods(), shown: "all", doc: "methods; `post` counts as `POST`"},
 			{name: "header", field: "Headers", value: headerMatches(), shown: "all", doc: "headers with the values that they must have"},
 			{name: "not", field: "Not", value: mapping(&notSettings), shown: "none", doc: "requests that the rule does not apply to"},
 		},

@@ -43,6 +43,7 @@ func upstreamTable() section {
 			},
 			{name: "max_queue", field: "MaxQueue", value: queueLength(whole(count(1, "none"))), def: "1024", doc: "requests that wait for a connection; the next one is answered 503"},
 			{name: "queue_timeout", field: "QueueTimeout", value: duration(minDial, maxTimeout, "1s", ""), def: "1s", doc: "how long each of them waits; then it is answered 503"},
+			{name: "look_alikes", field: "LookAlikes", value: choice("drop", "refuse"), def: "drop", doc: "what is done with header fields such as `X_Api_Key` that servers may take for `X-Api-Key`"},
 		},
 	}
 }

@@ -17,7 +17,7 @@ func TestVariablesNotUTF8(t *testing.T) {
 		`name: a, key: "header:${V}"`:       `f.yaml:2:20: rules[0].key: key part with the name "x\xff": want the name of`,
 		`name: a, key: "cookie:${V}"`:       `f.yaml:2:20: rules[0].key: key part with the name "x\xff": want the name of`,
 		`name: a, match: {host: "${V}"}`:    `f.yaml:2:29: rules[0].match.host: host pattern "x\xff": not a host name`,
-		`name: a, match: {method: "${V}"}`:  `f.yaml:2:31: rules[0].match.method: method "x\xff": methods are`,
+		`name: a, match: {method: "${V}"}`:  `f.yaml:2:31: rules[0].match.method: method "x\xff" is not`,
 		`name: a, match: {path: "/${V}"}`:   "",
 		`name: a, match: {path: ["*\xff"]}`: "",
 	} {

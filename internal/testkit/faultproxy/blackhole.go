@@ -3,7 +3,6 @@
 package faultproxy
 
 import (
-	"context"
 	"errors"
 	"net"
 	"syscall"
@@ -25,12 +24,7 @@ func BlackHole(t testkit.T) string {
 // would.
 func blackHole(t testkit.T, addr string) (at string, end func()) {
 	t.Helper()
-	var config net.ListenConfig
-	config.SetMultipathTCP(false) // one queue, and its length is the one set below
-	l, err := config.Listen(context.Background(), "tcp4", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := listen(t, addr)
 	if err := shortenQueue(l); err != nil {
 		t.Fatal(err)
 	}

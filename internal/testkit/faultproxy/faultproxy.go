@@ -9,6 +9,7 @@
 package faultproxy
 
 import (
+	"context"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -93,9 +94,11 @@ func (p *Proxy) Set(t testkit.T, f Fault) {
 // listen listens at an address that another process may have for a moment.
 func listen(t testkit.T, addr string) (l net.Listener) {
 	t.Helper()
+	var config net.ListenConfig
+	config.SetMultipathTCP(false) // one queue, whose length shortenQueue sets
 	testkit.Eventually(t, "faultproxy: listening at "+addr, func() bool {
 		var err error
-		l, err = net.Listen("tcp", addr)
+		l, err = config.Listen(context.Background(), "tcp", addr)
 		return err == nil
 	})
 	return l

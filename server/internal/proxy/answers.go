@@ -24,10 +24,11 @@ const (
 	failNonsense                // its answer is not HTTP
 	failBusy                    // all connections are in use, and so is the queue
 	failLoop
+	failLookAlike // see lookalike.go
 	failures
 )
 
-var failureNames = [failures]string{"connect", "timeout", "closed", "malformed", "busy", "loop"}
+var failureNames = [failures]string{"connect", "timeout", "closed", "malformed", "busy", "loop", "look_alike"}
 
 // failureAnswers are their answers.
 var failureAnswers = [failures]struct {
@@ -40,6 +41,7 @@ var failureAnswers = [failures]struct {
 	{http.StatusBadGateway, "The server behind this proxy gave an answer that is not valid HTTP."},
 	{http.StatusServiceUnavailable, "The server behind this proxy is busy: try again in a moment."},
 	{http.StatusLoopDetected, "The request has come through this proxy before."},
+	{http.StatusBadRequest, "The name of a header field has characters other than letters, digits and hyphens, and looks like another one."},
 }
 
 // failed is a failure with its cause.
@@ -59,6 +61,10 @@ func failureOf(err error) failed {
 		return failed{failTimeout, err}
 	case errors.As(err, &io):
 		return failed{failClosed, err}
+	case errors.Is(err, errLoop):
+		return failed{failLoop, err}
+	case errors.Is(err, errLookAlike):
+		return failed{failLookAlike, err}
 	}
 	return failed{failConnect, err}
 }

@@ -17,7 +17,12 @@ import (
 // exchangeRaw sends a stream and returns all that comes until the connection ends.
 func exchangeRaw(t testing.TB, addr, stream string) (all string, err error) {
 	t.Helper()
-	c := rawhttp.DialFrom(t, "127.0.0.1", addr)
+	return exchangeFrom(t, "127.0.0.1", addr, stream)
+}
+
+func exchangeFrom(t testing.TB, source, addr, stream string) (all string, err error) {
+	t.Helper()
+	c := rawhttp.DialFrom(t, source, addr)
 	_, _ = io.WriteString(c, stream)
 	b, err := io.ReadAll(c)
 	return string(b), err

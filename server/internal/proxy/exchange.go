@@ -132,7 +132,7 @@ func (x *exchange) passOn(dst, body []byte) (out []byte, last bool) {
 		return x.gone(dst)
 	}
 	if x.ask, err = x.p.appendRequest(x.ask[:0], &x.req); err != nil {
-		return x.fail(dst, failed{failLoop, err})
+		return x.fail(dst, failureOf(err))
 	}
 	x.ask = append(x.ask, body...)
 	if f := x.begin(); f.cause != nil {

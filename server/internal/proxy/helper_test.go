@@ -58,6 +58,7 @@ type standOptions struct {
 	pool     upstream.Config
 	options  conn.Options
 	header   string
+	refuse   bool
 }
 
 // start puts a proxy in front of servers on TCP.
@@ -89,7 +90,7 @@ func start(t testing.TB, change func(*standOptions), servers ...string) *stand {
 	service := decide.New(decide.Config{Log: o.pool.Log, BodyBytes: 64 << 10, DenialLogs: -1},
 		decide.NewSnapshot(decide.Settings{Limiter: lim, Engine: engine, Identity: id, Listeners: []decide.Listener{o.listener}}))
 	s.pool = upstream.New(o.pool)
-	s.Proxy = New(Config{Service: service, Pool: s.pool, ClientHeader: o.header, Log: o.pool.Log})
+	s.Proxy = New(Config{Settings{s.pool, o.header, engine.Headers(), o.refuse}, service, o.pool.Log})
 	service.SetForwarder(s.Proxy)
 	conns := conn.New(o.limits, o.pool.Log)
 	l := conn.NewListener(conns, o.options, service.Handlers(0))

@@ -56,23 +56,25 @@ func kindOf(name []byte) kind {
 }
 
 // forwardingNames are the fields by which proxies tell who the client is and what it asked
-// for, beside all that begin with "x-forwarded-". Servers believe them, so a client that
+// for, beside all with one of forwardingPrefixes. Servers believe them, so a client that
 // nobody trusts must not set them.
-var forwardingNames = []string{"forwarded", "x-real-ip", "x-original-url", "x-original-uri", "x-original-method", "x-rewrite-url"}
+var (
+	forwardingNames    = []string{"forwarded", "x-real-ip", "x-rewrite-url"}
+	forwardingPrefixes = []string{"x-forwarded-", "x-original-"}
+)
 
-const forwardedPrefix = "x-forwarded-"
-
-// isForwarding reports whether a server may take the field for a forwarding one: CGI, and
-// what follows it, has the same variable for X-Real-IP, X_Real_IP and, here and there,
-// X.Real.IP. exact: it is written as it should be.
+// isForwarding reports whether a server may take the field for a forwarding one. exact: it
+// is written as it should be, and no look-alike.
 func (b *behind) isForwarding(name []byte) (is, exact bool) {
 	switch name[0] | 0x20 {
 	case 'x', 'f', b.clientInitial:
 	default:
 		return false, false
 	}
-	if len(name) >= len(forwardedPrefix) && same(name[:len(forwardedPrefix)], forwardedPrefix) {
-		return true, plain(name)
+	for _, p := range forwardingPrefixes {
+		if len(name) >= len(p) && same(name[:len(p)], p) {
+			return true, plain(name)
+		}
 	}
 	for _, n := range forwardingNames {
 		if same(name, n) {
@@ -80,53 +82,6 @@ func (b *behind) isForwarding(name []byte) (is, exact bool) {
 		}
 	}
 	return same(name, b.clientHeader), plain(name)
-}
-
-// same compares a name with one in small letters as lenient servers do.
-func same(name []byte, want string) bool {
-	if len(name) != len(want) {
-		return false
-	}
-	for i, c := range name {
-		if folded[c] != want[i] {
-			return false
-		}
-	}
-	return true
-}
-
-// plain reports whether a name has neither underscores nor dots.
-func plain(name []byte) bool {
-	for _, c := range name {
-		if c == '_' || c == '.' {
-			return false
-		}
-	}
-	return true
-}
-
-// folded has small letters for large ones, and hyphens for underscores and dots.
-var folded = func() (t [256]byte) {
-	for i := range t {
-		c := byte(i)
-		switch {
-		case 'A' <= c && c <= 'Z':
-			c |= 0x20
-		case c == '_' || c == '.':
-			c = '-'
-		}
-		t[i] = c
-	}
-	return t
-}()
-
-// fold folds a name of our own.
-func fold(name string) string {
-	b := []byte(name)
-	for i, c := range b {
-		b[i] = folded[c]
-	}
-	return string(b)
 }
 
 var lengthName, codingName = []byte("content-length"), []byte("transfer-encoding")

@@ -34,12 +34,23 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/upstream"
 )
 
-// Config configures a [Proxy]. All of it is required but ClientHeader.
+// Config configures a [Proxy]. All of it is required.
 type Config struct {
-	Service      *decide.Service
+	Settings
+
+	Service *decide.Service
+	Log     *slog.Logger
+}
+
+// Settings are what [Proxy.Set] replaces. Only the pool is required.
+type Settings struct {
 	Pool         *upstream.Pool
-	ClientHeader string // by which trusted proxies name the client; empty: none
-	Log          *slog.Logger
+	ClientHeader string   // by which trusted proxies name the client
+	Headers      []string // that rules read
+
+	// RefuseLookAlikes has requests with the look-alike of a field refused. Without, the
+	// field is dropped.
+	RefuseLookAlikes bool
 }
 
 // Proxy is a [decide.Forwarder]. It is safe for concurrent use. The zero value is not
@@ -58,18 +69,20 @@ type Proxy struct {
 	logged logs.Budget
 }
 
-// behind is what [Proxy.Set] replaces.
+// behind is [Settings], prepared.
 type behind struct {
 	pool          *upstream.Pool
 	clientHeader  string // folded
 	clientInitial byte   // of it, in small letters
+	guard         guard
+	refuse        bool // a request with a look-alike
 }
 
-// Set has requests passed on from now on to another pool, with another header by which proxies
-// name the client. Requests that have a connection of the pool before keep it; those that wait
-// for one go to the new pool when the old one is closed.
-func (p *Proxy) Set(pool *upstream.Pool, clientHeader string) {
-	b := &behind{pool, fold(clientHeader), 'x'}
+// Set has requests passed on by other settings from now on. Requests that have a connection
+// of the pool before keep it; those that wait for one go to the new pool when the old one is
+// closed.
+func (p *Proxy) Set(s Settings) {
+	b := &behind{s.Pool, fold(s.ClientHeader), 'x', newGuard(s.Headers), s.RefuseLookAlikes}
 	if b.clientHeader != "" {
 		b.clientInitial = b.clientHeader[0]
 	}
@@ -82,7 +95,7 @@ func New(c Config) *Proxy {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // it does not fail
 	p := &Proxy{service: c.Service, log: c.Log, answers: newAnswers()}
-	p.Set(c.Pool, c.ClientHeader)
+	p.Set(c.Settings)
 	p.id = append([]byte("fastlimit-"), hex.EncodeToString(id[:])...)
 	p.viaLine = append(append([]byte("Via: 1.1 "), p.id...), "\r\n"...)
 	p.exchanges.New = func() any { return &exchange{p: p, buf: make([]byte, answerBuffer)} }

@@ -11,8 +11,12 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/text"
 )
 
-// errLoop says that a request has come through this proxy before.
-var errLoop = errors.New("the request has come through here before: the upstream leads back to this proxy")
+var (
+	// errLoop says that a request has come through this proxy before.
+	errLoop = errors.New("the request has come through here before: the upstream leads back to this proxy")
+	// errLookAlike says that a request has a field that the upstream may take for another one.
+	errLookAlike = errors.New("the request has a header field whose name servers may take for that of another one")
+)
 
 // asked is a request to pass on, as it came.
 type asked struct {
@@ -47,10 +51,15 @@ func (p *Proxy) appendRequest(dst []byte, r *asked) ([]byte, error) {
 		}
 		switch kindOf(field) {
 		case endToEnd:
-			if is, exact := behind.isForwarding(field); is {
-				if !r.trusted || !exact || named.note(field, value) {
-					continue
+			is, exact := behind.isForwarding(field)
+			switch {
+			case is && !exact, !is && behind.guard.lookAlike(field):
+				if behind.refuse {
+					return dst, errLookAlike
 				}
+				continue
+			case is && (!r.trusted || named.note(field, value)):
+				continue
 			}
 			dst = append(dst, line...)
 		case connection:

@@ -1,0 +1,103 @@
+package proxy
+
+import (
+	"slices"
+	"strings"
+)
+
+// Many applications cannot tell X_Api_Key from X-Api-Key: CGI, WSGI, Rack and PHP put both into
+// HTTP_X_API_KEY, and servers fold other characters as well. Rules read the one field, so
+// whoever sends the other would pass them.
+
+// guard knows the fields that rules and framing rest on. The zero value knows none.
+type guard struct {
+	names   map[string][]string // by folded name: as they are written, in small letters
+	longest int
+	odd     bool // one of them is not plain, so that plain fields may be its look-alikes
+}
+
+func newGuard(headers []string) guard {
+	g := guard{names: map[string][]string{}}
+	for _, kinds := range kinds {
+		for _, k := range kinds {
+			g.add(k.name)
+		}
+	}
+	for _, name := range headers {
+		g.add(strings.ToLower(name))
+	}
+	return g
+}
+
+func (g *guard) add(name string) {
+	f := fold(name)
+	if !slices.Contains(g.names[f], name) {
+		g.names[f] = append(g.names[f], name)
+	}
+	g.longest = max(g.longest, len(name))
+	g.odd = g.odd || !plain([]byte(name))
+}
+
+// lookAlike reports whether a server may take the field for a guarded one that has another
+// name.
+func (g *guard) lookAlike(name []byte) bool {
+	if !g.odd && plain(name) || len(name) > g.longest {
+		return false
+	}
+	var buf [64]byte
+	f := append(buf[:0], name...)
+	for i, c := range f {
+		f[i] = folded[c]
+	}
+	written := g.names[string(f)]
+	return len(written) > 0 && !slices.ContainsFunc(written, func(w string) bool { return strings.EqualFold(w, string(name)) })
+}
+
+// same compares a name with a folded one as lenient servers do.
+func same(name []byte, want string) bool {
+	if len(name) != len(want) {
+		return false
+	}
+	for i, c := range name {
+		if folded[c] != want[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// plain reports whether a name has only letters, digits and hyphens, so that no server takes
+// it for another one.
+func plain(name []byte) bool {
+	for _, c := range name {
+		if c != '-' && folded[c] == '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// folded has small letters for large ones, and a hyphen for all that is neither letter nor
+// digit.
+var folded = func() (t [256]byte) {
+	for i := range t {
+		switch c := byte(i); {
+		case 'A' <= c && c <= 'Z':
+			t[i] = c | 0x20
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9':
+			t[i] = c
+		default:
+			t[i] = '-'
+		}
+	}
+	return t
+}()
+
+// fold folds a name of our own.
+func fold(name string) string {
+	b := []byte(name)
+	for i, c := range b {
+		b[i] = folded[c]
+	}
+	return string(b)
+}
