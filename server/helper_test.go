@@ -18,12 +18,13 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/testkit"
+	"github.com/fastlimit/fastlimit/internal/testkit/leaks"
 	"github.com/fastlimit/fastlimit/internal/testkit/rawhttp"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
 // TestMain fails if a server leaves a goroutine behind.
-func TestMain(m *testing.M) { os.Exit(testkit.ExitCode(m.Run())) }
+func TestMain(m *testing.M) { os.Exit(leaks.ExitCode(m.Run())) }
 
 // What talks to a server over bare connections.
 var (

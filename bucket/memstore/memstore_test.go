@@ -11,10 +11,10 @@ import (
 	"github.com/fastlimit/fastlimit/bucket/memstore"
 	"github.com/fastlimit/fastlimit/bucket/storetest"
 	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
-	"github.com/fastlimit/fastlimit/internal/testkit"
+	"github.com/fastlimit/fastlimit/internal/testkit/leaks"
 )
 
-func TestMain(m *testing.M) { os.Exit(testkit.ExitCode(m.Run())) }
+func TestMain(m *testing.M) { os.Exit(leaks.ExitCode(m.Run())) }
 
 func TestConformance(t *testing.T) {
 	t.Parallel()

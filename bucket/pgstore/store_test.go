@@ -11,12 +11,13 @@ import (
 	"github.com/fastlimit/fastlimit/bucket/storetest"
 	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
 	"github.com/fastlimit/fastlimit/internal/testkit"
+	"github.com/fastlimit/fastlimit/internal/testkit/leaks"
 	"github.com/fastlimit/fastlimit/internal/testkit/pgtest"
 )
 
 func TestMain(m *testing.M) {
 	testkit.AtOnce(4)
-	os.Exit(testkit.ExitCode(m.Run()))
+	os.Exit(leaks.ExitCode(m.Run()))
 }
 
 // logs is a log that tests read.

@@ -11,6 +11,7 @@ import (
 	"github.com/fastlimit/fastlimit/bucket/storetest"
 	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
 	"github.com/fastlimit/fastlimit/internal/testkit"
+	"github.com/fastlimit/fastlimit/internal/testkit/leaks"
 	"github.com/fastlimit/fastlimit/internal/testkit/redisfault"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
@@ -18,7 +19,7 @@ import (
 func TestMain(m *testing.M) {
 	redisfault.UseNames()
 	testkit.AtOnce(8)
-	os.Exit(testkit.ExitCode(m.Run()))
+	os.Exit(leaks.ExitCode(m.Run()))
 }
 
 // clocked is the script with the time as its last two arguments.

@@ -15,9 +15,10 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/storetest"
 	"github.com/fastlimit/fastlimit/internal/testkit"
+	"github.com/fastlimit/fastlimit/internal/testkit/leaks"
 )
 
-func TestMain(m *testing.M) { os.Exit(testkit.ExitCode(m.Run())) }
+func TestMain(m *testing.M) { os.Exit(leaks.ExitCode(m.Run())) }
 
 // logs is a log that tests read.
 type logs struct{ testkit.Log }

@@ -10,6 +10,7 @@
 //   - rawhttp speaks HTTP/1 over bare connections.
 //   - streams is what attackers send over them, and a second reader of HTTP/1.
 //   - fleet has nodes decide together on one store, beside oracles.
+//   - leaks finds goroutines that tests leave behind.
 //   - racetest makes goroutines meet in races a few ns wide.
 //
 // Tests over every implementation of a store are in bucket/storetest: one operation

@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fastlimit/fastlimit/internal/testkit"
+	"github.com/fastlimit/fastlimit/internal/testkit/leaks"
 	"github.com/hashicorp/memberlist"
 )
 
 // TestMain fails if a node leaves a goroutine behind.
-func TestMain(m *testing.M) { os.Exit(testkit.ExitCode(m.Run())) }
+func TestMain(m *testing.M) { os.Exit(leaks.ExitCode(m.Run())) }
 
 // What Close waits for is all that is ours.
 func TestCloseEndsOurGoroutines(t *testing.T) {

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fastlimit/fastlimit/internal/testkit"
+	"github.com/fastlimit/fastlimit/internal/testkit/leaks"
 )
 
-func TestMain(m *testing.M) { os.Exit(testkit.ExitCode(m.Run())) }
+func TestMain(m *testing.M) { os.Exit(leaks.ExitCode(m.Run())) }
 
 // echo answers every byte with itself.
 func echo(t *testing.T) string {

@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fastlimit/fastlimit/internal/testkit"
+	"github.com/fastlimit/fastlimit/internal/testkit/leaks"
 	"github.com/miekg/dns"
 )
 
 func TestMain(m *testing.M) {
 	UseNames()
-	os.Exit(testkit.ExitCode(m.Run()))
+	os.Exit(leaks.ExitCode(m.Run()))
 }
 
 func TestNames(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/denial"
 	"github.com/fastlimit/fastlimit/internal/testkit"
+	"github.com/fastlimit/fastlimit/internal/testkit/leaks"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/decide"
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 		playCrowd(role)
 		return
 	}
-	os.Exit(testkit.ExitCode(m.Run()))
+	os.Exit(leaks.ExitCode(m.Run()))
 }
 
 // limitedPath is a path that each client may have three times an hour.

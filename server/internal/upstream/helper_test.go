@@ -14,9 +14,10 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/testkit"
+	"github.com/fastlimit/fastlimit/internal/testkit/leaks"
 )
 
-func TestMain(m *testing.M) { os.Exit(testkit.ExitCode(m.Run())) }
+func TestMain(m *testing.M) { os.Exit(leaks.ExitCode(m.Run())) }
 
 // origin is a server on loopback that hands each connection to serve.
 type origin struct {

@@ -1,4 +1,5 @@
-package testkit
+// Package leaks has tests fail that leave goroutines behind.
+package leaks
 
 import (
 	"fmt"
