@@ -80,21 +80,26 @@ func (r *Rule) Unban(key Key) bool {
 
 // UnbanDigest is [Rule.Unban] for a client of [Rule.Bans].
 func (r *Rule) UnbanDigest(d sketch.Digest) bool {
-	was, banned := r.UnbanFor(d)
+	r.checkMade()
+	if r.bans == nil {
+		return false
+	}
+	b, banned := r.bans.Lift(d, r.clock.late(r.clock.now()))
 	if on := r.limiter.onUnban; banned && on != nil {
-		on(was)
+		on(r.banOf(&b))
 	}
 	return banned
 }
 
-// UnbanFor is [Rule.UnbanDigest] because another node has said so, as [Rule.BanFor] is: it
-// does not call OnUnban. It returns the ban that ran, and whether one did.
+// UnbanFor ends a ban of [Rule.BanFor] because another node has said so: one that this
+// rule has begun goes on. It does not call OnUnban. It returns the ban that ran, and whether
+// one did.
 func (r *Rule) UnbanFor(d sketch.Digest) (was Ban, banned bool) {
 	r.checkMade()
 	if r.bans == nil {
 		return Ban{}, false
 	}
-	b, banned := r.bans.Lift(d, r.clock.late(r.clock.now()))
+	b, banned := r.bans.LiftImposed(d, r.clock.late(r.clock.now()))
 	if !banned {
 		return Ban{}, false
 	}

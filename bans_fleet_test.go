@@ -57,4 +57,15 @@ func TestBansOfOthers(t *testing.T) {
 	if !r.UnbanDigest(said.Digest) || len(ended) != 2 {
 		t.Errorf("OnUnban: %+v", ended)
 	}
+
+	// What this node has begun nobody else ends.
+	for range 5 {
+		r.Take(t.Context(), key, 1)
+	}
+	if was, banned := r.UnbanFor(said.Digest); banned || len(begun) != 2 {
+		t.Errorf("another node has ended %+v; bans of this node: %+v", was, begun)
+	}
+	if _, banned := r.Banned(key); !banned {
+		t.Error("not banned")
+	}
 }

@@ -127,10 +127,19 @@ func (t *Table) Impose(p *Policy, d sketch.Digest, now, left time.Duration, time
 // Lift ends the ban of d, if there is one, and forgets d. It returns the ban that ran, and
 // whether one did.
 func (t *Table) Lift(d sketch.Digest, now time.Duration) (was Ban, banned bool) {
+	return t.lift(d, now, false)
+}
+
+// LiftImposed is Lift for who has said that d is banned: a ban by Begin goes on.
+func (t *Table) LiftImposed(d sketch.Digest, now time.Duration) (was Ban, banned bool) {
+	return t.lift(d, now, true)
+}
+
+func (t *Table) lift(d sketch.Digest, now time.Duration, imposed bool) (was Ban, banned bool) {
 	h := t.lock(d)
 	defer h.unlock()
 	i := t.findLocked(&h, d)
-	if i < 0 {
+	if i < 0 || imposed && (!t.front[i].imposed || time.Duration(t.front[i].end.Load()) <= now) {
 		return Ban{}, false
 	}
 	if banned = time.Duration(t.front[i].end.Load()) > now; banned {

@@ -20,6 +20,7 @@ type truth struct {
 	end     time.Duration
 	length  time.Duration // of the last ban
 	times   int
+	imposed bool
 }
 
 func newOracle(p Policy) *oracle {
@@ -106,7 +107,7 @@ func (o *oracle) ban(c *truth, left, now time.Duration) {
 		c.length = o.p.Max
 	}
 	c.times++
-	c.end, c.denials = now+c.length, nil
+	c.end, c.denials, c.imposed = now+c.length, nil, false
 }
 
 func (o *oracle) impose(d sketch.Digest, now, left time.Duration, times int) {
@@ -115,8 +116,16 @@ func (o *oracle) impose(d sketch.Digest, now, left time.Duration, times int) {
 		if c.length = o.remembered(c, now); c.length == 0 {
 			c.times = 0
 		}
-		c.end, c.denials, c.times = end, nil, max(c.times, max(1, times))
+		c.end, c.denials, c.times, c.imposed = end, nil, max(c.times, max(1, times)), true
 	}
+}
+
+// liftImposed ends the ban of d if the latest is an imposed one.
+func (o *oracle) liftImposed(d sketch.Digest, now time.Duration) bool {
+	if c := o.of(d); !c.imposed || c.end <= now {
+		return false
+	}
+	return o.lift(d, now)
 }
 
 func (o *oracle) lift(d sketch.Digest, now time.Duration) bool {

@@ -109,8 +109,12 @@ func (w *world) step(kind, who, when byte) error {
 			return fmt.Errorf("client %d: no room", client)
 		}
 	default:
-		b, got := w.t.Lift(d, w.now)
-		if want := w.o.lift(d, w.now); got != want || got && b.Digest != d {
+		lift, should := w.t.Lift, w.o.lift
+		if kind >= 251 {
+			lift, should = w.t.LiftImposed, w.o.liftImposed
+		}
+		b, got := lift(d, w.now)
+		if want := should(d, w.now); got != want || got && b.Digest != d {
 			return fmt.Errorf("client %d at %v: lifted %+v, %t, want %t", client, w.now, b, got, want)
 		}
 	}

@@ -69,6 +69,13 @@ func (f *fleet) unbanned(b fastlimit.Ban) {
 	}
 }
 
+// recall has the peers told of bans that the limiter has taken over.
+func (f *fleet) recall() {
+	if c := f.Load(); c != nil {
+		c.Recall()
+	}
+}
+
 // both returns a function that calls two, of which the first may be nil.
 func both(first, then func(fastlimit.Ban)) func(fastlimit.Ban) {
 	if first == nil {

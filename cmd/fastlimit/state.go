@@ -110,15 +110,16 @@ func (s *state) show(sc *server.Config) {
 	sc.Collectors = append(sc.Collectors, metrics.State(s.keeper.Stats, s.loaded.Load))
 }
 
-// start keeps the file up to date until the node is closed.
-func (s *state) start(b *bans.Set) {
+// start keeps the file up to date until the node is closed. merged is called when the limiter
+// has learnt what another process has left.
+func (s *state) start(b *bans.Set, merged func()) {
 	s.bans = b
 	s.restoreBans()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if s.file != nil || s.takeOver(ctx) {
+		if s.file != nil || s.takeOver(ctx, merged) {
 			s.keeper.Run(ctx, s.file)
 		}
 	}()
@@ -145,7 +146,7 @@ func (s *state) close() {
 }
 
 // takeOver waits until the other process lets go of the file, and merges what it has left.
-func (s *state) takeOver(ctx context.Context) bool {
+func (s *state) takeOver(ctx context.Context, merged func()) bool {
 	for {
 		select {
 		case <-ctx.Done():
@@ -165,6 +166,7 @@ func (s *state) takeOver(ctx context.Context) bool {
 			s.ignore(err, metrics.LoadedUnfit)
 			return true
 		}
+		merged()
 		s.restoreBans()
 		s.result(metrics.LoadedMerged)
 		s.log.Info("what the process before knew is taken over", slog.Duration("age", s.age))

@@ -49,7 +49,7 @@ func keepState(dir string) {
 		return
 	}
 	s.show(new(server.Config))
-	s.start(bans.New(bans.Config{}))
+	s.start(bans.New(bans.Config{}), func() {})
 	mine, err := openConforming(filepath.Join(dir, "client"))
 	if err != nil {
 		say("failed: " + err.Error())

@@ -1,6 +1,7 @@
 package delta
 
 import (
+	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -37,13 +38,17 @@ type Ban struct {
 // Banner is a rule whose bans the nodes tell each other. Implementations are safe
 // for concurrent use.
 type Banner interface {
+	Name() string     // of the rule, which stays when its limit changes
 	Identity() uint64 // see [Rule]
+	// Running returns the bans of this node that run: what another node has told is none.
+	Running() iter.Seq[Ban]
 	// BanFor bans a client because another node has, and returns for how long: at most
 	// for as long as this rule bans anybody. A longer ban stays. It returns 0 where this rule
 	// bans nobody, or has no room.
 	BanFor(Ban) (granted time.Duration)
-	// EndBan ends the ban of a client.
-	EndBan(sketch.Digest)
+	// EndBan ends a ban of BanFor, and reports whether there was one. A ban that the rule has
+	// begun by itself goes on.
+	EndBan(sketch.Digest) (ended bool)
 }
 
 // ownBan is a ban of this node, or the end of one, and what was told of it.
@@ -90,17 +95,36 @@ func (i *inbox) take(spare []ownBan) (news []ownBan, lost uint64) {
 // TellBans tells the peers. Bans that another node told must not be reported. It does not
 // wait, and is for requests.
 func (s *State) Banned(identity uint64, b Ban, now time.Duration) {
-	s.inbox.add(&ownBan{
-		banID: banID{identity, b.Digest}, name: b.Name, times: uint64(min(max(b.Times, 1), maxTimes)), end: now + b.Left,
-	})
+	s.inbox.add(ownBanOf(banID{identity, b.Digest}, &b, now))
 }
 
-// Unbanned reports that somebody has ended all bans of a client at this node. The end
-// of its own ban is told for as long as the ban would have lasted, so that nobody who has
-// yet to hear of the ban learns of it alone. What peers have said of the client by now is
-// not applied again; only a new ban is.
-func (s *State) Unbanned(identity uint64, d sketch.Digest) {
-	s.inbox.add(&ownBan{banID: banID{identity, d}, lifted: true})
+// Unbanned reports that somebody has ended all bans of a client at this node, of which its
+// own had left yet; 0: it had none. The end of its own is told for as long as the ban would
+// have lasted, so that nobody who has yet to hear of the ban learns of it alone. What peers
+// have said of the client by now is not applied again; only a new ban is.
+func (s *State) Unbanned(identity uint64, d sketch.Digest, left, now time.Duration) {
+	s.inbox.add(&ownBan{banID: banID{identity, d}, lifted: true, end: now + left})
+}
+
+// Recall has all bans told that run by the rules in force and are not told yet: those that a
+// restart has kept, and those of a rule that has another identity now. Call it when the
+// rules are new, after [New] and [State.Follow].
+func (s *State) Recall(now time.Duration) {
+	s.lock(now)
+	defer s.mu.Unlock()
+	s.drainLocked(now)
+	for identity, rule := range s.banners {
+		for b := range rule.Running() {
+			id := banID{identity, b.Digest}
+			if at, known := s.bans.byID[id]; !known || s.bans.list[at].lifted {
+				s.bannedLocked(ownBanOf(id, &b, now), now)
+			}
+		}
+	}
+}
+
+func ownBanOf(id banID, b *Ban, now time.Duration) *ownBan {
+	return &ownBan{banID: id, name: b.Name, times: uint64(min(max(b.Times, 1), maxTimes)), end: now + b.Left}
 }
 
 // ownBans are the bans that this node tells.
@@ -131,7 +155,7 @@ func (s *State) drainLocked(now time.Duration) {
 	s.stats.Bans.Refused[bansUntold] += lost
 	for i := range news {
 		if n := &news[i]; n.lifted {
-			s.unbannedLocked(n.banID, now)
+			s.unbannedLocked(n, now)
 		} else {
 			s.bannedLocked(n, now)
 		}
@@ -141,12 +165,37 @@ func (s *State) drainLocked(now time.Duration) {
 }
 
 func (s *State) bannedLocked(n *ownBan, now time.Duration) {
-	o := &s.bans
+	if s.bans.put(n, now) {
+		s.stats.Bans.Sent++
+	} else {
+		s.stats.Bans.Refused[bansUntold]++
+	}
+}
+
+func (s *State) unbannedLocked(n *ownBan, now time.Duration) {
+	for _, m := range s.mirrors {
+		m.claims.suppress(n.banID)
+	}
+	if at, known := s.bans.byID[n.banID]; known {
+		if b := &s.bans.list[at]; !b.lifted && b.end > now {
+			b.lifted, b.name, b.told, b.due = true, "", 0, now
+			s.stats.Bans.UnbansSent++
+		}
+		return
+	}
+	// Peers may have it all the same: from before a restart, or by an identity before.
+	if n.end > now && s.bans.put(n, now) {
+		s.stats.Bans.UnbansSent++
+	}
+}
+
+// put has something new told of a client, in place of what was. It reports whether there is
+// room.
+func (o *ownBans) put(n *ownBan, now time.Duration) bool {
 	at, known := o.byID[n.banID]
 	if !known {
 		if len(o.list) >= o.most {
-			s.stats.Bans.Refused[bansUntold]++
-			return
+			return false
 		}
 		at = len(o.list)
 		o.list = append(o.list, ownBan{})
@@ -155,20 +204,23 @@ func (s *State) bannedLocked(n *ownBan, now time.Duration) {
 	o.serial++
 	n.serial, n.due = o.serial, now
 	o.list[at] = *n
-	s.stats.Bans.Sent++
+	return true
 }
 
-func (s *State) unbannedLocked(id banID, now time.Duration) {
-	for _, m := range s.mirrors {
-		m.claims.suppress(id)
-	}
-	at, known := s.bans.byID[id]
-	if !known {
-		return
-	}
-	if b := &s.bans.list[at]; !b.lifted && b.end > now {
-		b.lifted, b.name, b.told, b.due = true, "", 0, now
-		s.stats.Bans.UnbansSent++
+// follow forgets the bans of rules that are gone. What operators have ended goes on to be
+// told by the rule of the same name: renamed has its identity.
+func (o *ownBans) follow(renamed map[uint64]uint64) {
+	for i := range slices.Backward(o.list) { // drop moves the last one, which has been looked at
+		b := o.list[i]
+		to, stays := renamed[b.identity]
+		if stays && to == b.identity {
+			continue
+		}
+		o.drop(i)
+		if stays && b.lifted {
+			b.identity, b.told = to, 0
+			o.put(&b, 0)
+		}
 	}
 }
 

@@ -3,6 +3,8 @@ package delta
 import (
 	"bytes"
 	"fmt"
+	"iter"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,12 +14,16 @@ import (
 // banTable is a [Banner] that does as it is told.
 type banTable struct {
 	name  string
+	limit string // changes the identity
 	most  time.Duration
+	own   []Ban // that run
 	bans  map[sketch.Digest]Ban
 	calls int
 }
 
-func (b *banTable) Identity() uint64 { return clusterHash(b.name) }
+func (b *banTable) Name() string           { return b.name }
+func (b *banTable) Identity() uint64       { return clusterHash(b.name + b.limit) }
+func (b *banTable) Running() iter.Seq[Ban] { return slices.Values(b.own) }
 func (b *banTable) BanFor(x Ban) time.Duration {
 	b.calls++
 	x.Left = min(x.Left, b.most)
@@ -26,7 +32,13 @@ func (b *banTable) BanFor(x Ban) time.Duration {
 	}
 	return x.Left
 }
-func (b *banTable) EndBan(d sketch.Digest) { b.calls++; delete(b.bans, d) }
+
+func (b *banTable) EndBan(d sketch.Digest) bool {
+	b.calls++
+	_, was := b.bans[d]
+	delete(b.bans, d)
+	return was
+}
 
 // banNode is a State with a rule that bans.
 type banNode struct {
@@ -51,7 +63,7 @@ func (n *banNode) ban(client uint64, left, now time.Duration) {
 	n.Banned(n.table.Identity(), Ban{Digest: testDigest(client), Name: fmt.Sprint(client), Left: left, Times: 2}, now)
 }
 
-func (n *banNode) unban(client uint64) { n.Unbanned(n.table.Identity(), testDigest(client)) }
+func (n *banNode) unban(client uint64) { n.Unbanned(n.table.Identity(), testDigest(client), 0, 0) }
 
 // tells returns copies of the packets of a tick.
 func (n *banNode) tells(now time.Duration) (packets [][]byte) {

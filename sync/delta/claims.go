@@ -157,6 +157,9 @@ func (s *State) claimLocked(c *claims, rule Banner, e *banEntry, now time.Durati
 		return
 	}
 	before := k.until
+	if lifted && !known { // of before this node's restart, or of another identity of the rule
+		before = now + e.left
+	}
 	k = claim{serial: e.serial, end: now + e.left, lifted: lifted}
 	if lifted {
 		s.stats.Bans.UnbansReceived++
@@ -206,8 +209,7 @@ func (s *State) liftLocked(rule Banner, id banID, until, now time.Duration) {
 	if rest.until >= until {
 		return
 	}
-	rule.EndBan(id.digest)
-	if rest.until > now {
+	if rule.EndBan(id.digest) && rest.until > now {
 		rule.BanFor(Ban{Digest: id.digest, Name: rest.name, Left: rest.until - now, Times: 1})
 	}
 }

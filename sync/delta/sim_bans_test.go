@@ -2,6 +2,7 @@ package delta
 
 import (
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
@@ -19,6 +20,8 @@ type simBans struct {
 	lifts   int          // bans that an operator has ended where they began
 	refused int          // bans of others that an operator has ended where they were applied
 	applied int
+
+	restored int // lives with a state file
 }
 
 // originBan is a ban that one life of a node has begun.
@@ -54,10 +57,59 @@ func (b *simBans) boot(n *simNode, c *Config) {
 		simBans: b, node: n, accepts: b.rng.IntN(5) > 0, most: []time.Duration{10 * time.Second, time.Hour}[b.rng.IntN(2)],
 		table: map[sketch.Digest]modelBan{}, refuses: map[*originBan]bool{}, freed: map[uint64]time.Duration{},
 	}
+	if was := b.nodes[n.index]; was != nil && b.rng.IntN(2) == 0 { // it has a state file
+		n.bans.restore(was.bans)
+	}
 	c.Banners, c.AcceptBans = []Banner{n.bans}, n.bans.accepts
 }
 
+// restore takes over what a life of the node before knew of bans.
+func (m *banModel) restore(was *banModel) {
+	m.restored++
+	m.accepts, m.most = was.accepts, was.most
+	for d, ban := range was.table {
+		ban.until += m.node.clock() - was.node.clock()
+		m.table[d] = ban
+	}
+	for _, o := range m.origins {
+		if banned, own := m.banned(o.client); o.by == was.node && !o.lifted && o.end > m.now() && banned && own {
+			o.by = m.node
+			for _, n := range m.nodes { // which hear of it once more
+				if n != nil {
+					delete(n.bans.refuses, o)
+				}
+			}
+			o.end = m.now() + time.Duration(float64(m.table[testDigest(o.client)].until-m.node.clock())/m.node.drift)
+		}
+	}
+}
+
+// recall has the new life tell what it has restored, in an order of its own.
+func (m *banModel) recall() {
+	m.node.state.Recall(m.node.clock())
+	own := &m.node.state.bans
+	m.serial = own.serial
+	for _, o := range m.origins {
+		if at, ok := own.byID[banID{m.Identity(), testDigest(o.client)}]; ok && o.by == m.node {
+			o.serial = own.list[at].serial
+		}
+	}
+}
+
+func (*banModel) Name() string     { return "bans" }
 func (*banModel) Identity() uint64 { return clusterHash("bans") }
+
+// Running implements Banner.
+func (m *banModel) Running() iter.Seq[Ban] {
+	return func(yield func(Ban) bool) {
+		for client := range m.clients {
+			d := testDigest(client)
+			if banned, own := m.banned(client); banned && own && !yield(Ban{Digest: d, Name: fmt.Sprint("client ", client), Left: m.table[d].until - m.node.clock(), Times: 1}) {
+				return
+			}
+		}
+	}
+}
 
 // BanFor implements Banner.
 func (m *banModel) BanFor(b Ban) time.Duration {
@@ -76,7 +128,13 @@ func (m *banModel) BanFor(b Ban) time.Duration {
 }
 
 // EndBan implements Banner.
-func (m *banModel) EndBan(d sketch.Digest) { delete(m.table, d) }
+func (m *banModel) EndBan(d sketch.Digest) (ended bool) {
+	if b, ok := m.table[d]; ok && !b.own {
+		delete(m.table, d)
+		return b.until > m.node.clock()
+	}
+	return false
+}
 
 func (b *simBans) named(d sketch.Digest) (string, bool) {
 	for client := range b.clients {
@@ -110,8 +168,13 @@ func (m *banModel) ban(client uint64, left time.Duration) {
 
 // unban is an operator's: it ends all bans of a client here.
 func (m *banModel) unban(client uint64) {
-	if banned, _ := m.banned(client); !banned || !m.node.up {
+	banned, own := m.banned(client)
+	if !banned || !m.node.up {
 		return
+	}
+	left := time.Duration(0)
+	if own {
+		left = m.table[testDigest(client)].until - m.node.clock()
 	}
 	delete(m.table, testDigest(client))
 	m.freed[client] = m.now()
@@ -127,7 +190,7 @@ func (m *banModel) unban(client uint64) {
 			m.refused++
 		}
 	}
-	m.node.state.Unbanned(m.Identity(), testDigest(client))
+	m.node.state.Unbanned(m.Identity(), testDigest(client), left, m.node.clock())
 }
 
 // heard reports whether the node has been told of a ban.
@@ -272,5 +335,5 @@ func simulateBans(t *testing.T, c simConfig, rng *rand.Rand, seed int) {
 		}
 		s.run(s.now() + 3*time.Second)
 	}
-	t.Logf("seed %d: %d nodes, %d lives, %d bans, %d lifted, %d refused, %d applied", seed, c.nodes, len(s.lives), len(b.origins), b.lifts, b.refused, b.applied)
+	t.Logf("seed %d: %d nodes, %d lives, %d bans, %d lifted, %d refused, %d applied, %d restored", seed, c.nodes, len(s.lives), len(b.origins), b.lifts, b.refused, b.applied, b.restored)
 }

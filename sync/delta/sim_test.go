@@ -218,6 +218,9 @@ func (s *sim) boot(i int) {
 	if n.state, err = New(c); err != nil {
 		s.t.Fatal(err)
 	}
+	if n.bans != nil {
+		n.bans.recall()
+	}
 	s.nodes[i] = n
 	s.lives = append(s.lives, n)
 	for _, o := range s.nodes {

@@ -76,14 +76,15 @@ func (s *State) setRulesLocked(rules []Rule, banners []Banner) {
 	}
 }
 
-// Follow has other rules take the place of those before. What was sent and received of a rule
+// Follow has other rules take the place of those before; [State.Recall] tells their bans. What was sent and received of a rule
 // goes on if its identity and its table stay, so that nothing is charged twice; of others it
 // begins anew: the counts that nodes had of them are of limits that are gone.
 func (s *State) Follow(rules []Rule, banners []Banner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old, at := s.rules, s.byID
+	old, at, before := s.rules, s.byID, s.banners
 	s.setRulesLocked(rules, banners)
+	s.bans.follow(renamed(before, s.banners))
 	was := make([]int, len(s.rules)) // its index before; -1: none
 	for i := range s.rules {
 		r := &s.rules[i]
@@ -100,6 +101,20 @@ func (s *State) Follow(rules []Rule, banners []Banner) {
 	s.local = toptalkers.Follow(s.local, rules)
 	s.cursor = cursor{}
 	s.changes++
+}
+
+// renamed has the identities that rules of the same names have now, by those before.
+func renamed(before, now map[uint64]Banner) map[uint64]uint64 {
+	byName, ids := map[string]uint64{}, map[uint64]uint64{}
+	for id, b := range now {
+		byName[b.Name()] = id
+	}
+	for id, b := range before {
+		if to, ok := byName[b.Name()]; ok {
+			ids[id] = to
+		}
+	}
+	return ids
 }
 
 // lock takes the lock and the time. A clock that steps back is harmless: latest does

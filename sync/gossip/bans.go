@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"iter"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
@@ -21,7 +22,11 @@ func (c *Cluster) Banned(b fastlimit.Ban) {
 // another node told it, that node goes on with it, and so do all others, but here only a
 // new ban is applied.
 func (c *Cluster) Unbanned(b fastlimit.Ban) {
-	c.counts.state.Unbanned(b.Rule.Identity(), b.Digest)
+	own := b.Left
+	if b.Told || b.Rule.Config().Mode != fastlimit.Enforce {
+		own = 0
+	}
+	c.counts.state.Unbanned(b.Rule.Identity(), b.Digest, own, c.counts.now())
 }
 
 // banner is a rule as delta sees it.
@@ -31,6 +36,20 @@ type banner struct {
 }
 
 var _ delta.Banner = banner{}
+
+// Running implements delta.Banner. Bans of shadow rules are not told.
+func (r banner) Running() iter.Seq[delta.Ban] {
+	return func(yield func(delta.Ban) bool) {
+		if r.Config().Mode != fastlimit.Enforce {
+			return
+		}
+		for b := range r.Bans() {
+			if !b.Told && !yield(delta.Ban{Digest: b.Digest, Name: b.Name, Left: b.Left, Times: b.Times}) {
+				return
+			}
+		}
+	}
+}
 
 // BanFor implements delta.Banner. A rule in shadow mode bans nobody for others. An address
 // that is not the client's is refused: operators would see, and free, somebody else.
@@ -47,8 +66,10 @@ func (r banner) BanFor(x delta.Ban) (granted time.Duration) {
 }
 
 // EndBan implements delta.Banner.
-func (r banner) EndBan(d sketch.Digest) {
-	if was, banned := r.UnbanFor(d); banned && r.ended != nil {
+func (r banner) EndBan(d sketch.Digest) (ended bool) {
+	was, banned := r.UnbanFor(d)
+	if banned && r.ended != nil {
 		r.ended(was)
 	}
+	return banned
 }

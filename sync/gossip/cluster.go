@@ -86,6 +86,10 @@ func Start(ctx context.Context, c Config, lim *fastlimit.Limiter) (*Cluster, err
 // before ([fastlimit.Limiter.With]), from the next tick on.
 func (c *Cluster) Follow(lim *fastlimit.Limiter) { c.counts.follow(lim) }
 
+// Recall has the peers told of all bans that run, as [Cluster.Follow] does: after a merge
+// ([fastlimit.Limiter.Merge]).
+func (c *Cluster) Recall() { c.counts.state.Recall(c.counts.now()) }
+
 // joinAt exchanges lists of members with the node at an address.
 func (c *Cluster) joinAt(at netip.AddrPort) error {
 	_, err := c.list.Join([]string{at.String()})

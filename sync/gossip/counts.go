@@ -28,6 +28,7 @@ func newCounts(c *Config, incarnation uint64, lim *fastlimit.Limiter) (*counts, 
 	if err != nil {
 		return nil, err
 	}
+	s.Recall(lim.Now())
 	return &counts{s, lim.Now, c.BanEnded}, nil
 }
 
@@ -42,7 +43,10 @@ func exchanged(lim *fastlimit.Limiter, ended func(fastlimit.Ban)) (rules []delta
 	return rules, banners
 }
 
-func (c *counts) follow(lim *fastlimit.Limiter) { c.state.Follow(exchanged(lim, c.ended)) }
+func (c *counts) follow(lim *fastlimit.Limiter) {
+	c.state.Follow(exchanged(lim, c.ended))
+	c.state.Recall(c.now())
+}
 
 func (c *counts) tick() (counts, bans [][]byte) {
 	now := c.now()
