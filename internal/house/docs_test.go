@@ -260,3 +260,16 @@ func TestProseIsNarrow(t *testing.T) {
 		}
 	}
 }
+
+// Pages for operators name no tests: whoever runs a node cannot use them.
+func TestOperatorsReadNoTestNames(t *testing.T) {
+	t.Parallel()
+	for name, page := range documents(t) {
+		if filepath.Dir(name) != "docs" || name == filepath.Join("docs", "benchmarks.md") {
+			continue
+		}
+		for _, m := range regexp.MustCompile("`(?:Test|Fuzz|Benchmark)[A-Z]\\w*`").FindAllString(page, -1) {
+			t.Errorf("%s names %s: say what it shows instead", name, m)
+		}
+	}
+}
