@@ -63,6 +63,7 @@ $`); code != 0 || !want.MatchString(stdout) {
 	}
 	run("1 fastlimit ban: ADMIN: key: 127.0.3.1/24 has bits set beyond its length; write 127.0.3.0/24, or 127.0.3.1 for the address alone\n", "ban", "127.0.3.1/24")
 	run("1 fastlimit ban: ADMIN: key: 0.0.0.0/0 is shorter than a /8, and would refuse too many; ban at least a /8, for example 192.0.2.0/24, or write the prefix into deny\n", "ban", "0.0.0.0/0")
+	run("1 fastlimit ban: ADMIN: for: 8808h0m0s is out of range; want 1s to 8784h0m0s\n", "ban", "127.0.3.1", "--for", "367d")
 	run("1 fastlimit ban: ADMIN: for: 0s is out of range; want 1s to 8784h0m0s\n", "ban", "127.0.3.1", "--for", "0s")
 	run("1 fastlimit bans: ADMIN: limit=99999: want a whole number from 1 to 10000\n", "bans", "--limit", "99999")
 	for _, line := range []string{`msg="ban set" by=127.0.0.1 key=127.0.3.0/24 for=1h0m0s until=`, `msg="ban ended" by=127.0.0.1 key=127.0.3.0/24 rule=""`} {

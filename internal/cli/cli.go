@@ -10,8 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/fastlimit/fastlimit/internal/span"
 )
 
 // Exit codes.
@@ -54,10 +57,25 @@ func (p *Program) Parser() *kong.Kong {
 		kong.Vars{"version": p.Version},
 		kong.Writers(p.Stdout, p.Stderr),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(decodeSpan)),
 		kong.Exit(func(code int) { panic(stopped{code}) }),
 	)
 	k.Model.HelpFlag.Help = "Show this help."
 	return k
+}
+
+// decodeSpan reads a time of a flag, in days too.
+func decodeSpan(ctx *kong.DecodeContext, to reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
+		return err
+	}
+	v, err := span.Parse(text)
+	if err != nil {
+		return err
+	}
+	to.SetInt(int64(v))
+	return nil
 }
 
 // Run runs the command that args name and returns the exit code. The command's Run

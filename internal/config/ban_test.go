@@ -22,6 +22,7 @@ func TestBanSettings(t *testing.T) {
 	for text, want := range map[string]fastlimit.BanPolicy{
 		withBan("after: 200, within: 10s, for: 30s, max: 1h"): {After: 200, Within: 10 * time.Second, For: 30 * time.Second, Max: time.Hour},
 		withBan("after: 1, for: 1s"):                          {After: 1, Within: 10 * time.Second, For: time.Second},
+		withBan("after: 65535, within: 600s, for: 366d"):      {After: 65535, Within: 10 * time.Minute, For: 8784 * time.Hour},
 		withBan("after: 65535, within: 10m, for: 8784h"):      {After: 65535, Within: 10 * time.Minute, For: 8784 * time.Hour},
 		withBan("after: 1, within: 1s, for: 5s, max: 5s"):     {After: 1, Within: time.Second, For: 5 * time.Second, Max: 5 * time.Second},
 		"rules: [{name: a, rate: 100/s}]":                     {},

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/span"
 )
 
 // Whole numbers are stricter than YAML: no 1e3, 0x10, 1_000 or +1. YAML versions and
@@ -73,13 +75,13 @@ func fraction(example string) value {
 // duration is a time within bounds; why follows them in the message. A unit is required
 // except for 0: other products read 5 as seconds, milliseconds or minutes.
 func duration(least, most time.Duration, example, why string) value {
-	s := patternSchema(`^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`)
+	s := patternSchema(`^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h|d))+$`)
 	if least == 0 {
 		s = schema{"anyOf": []schema{s, {"const": 0}}}
 	}
 	bounds := shortTime(least) + " to " + shortTime(most)
 	return parsed(bounds, s, "a time such as "+example, func(s scalar) (v time.Duration, problem, fix string) {
-		v, err := time.ParseDuration(s.text)
+		v, err := span.Parse(s.text)
 		switch {
 		case err != nil:
 			return 0, quote(s.text) + " is not a time", "write for example " + example

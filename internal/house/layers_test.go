@@ -1,77 +1,15 @@
 package house
 
 import (
-	"encoding/json"
-	"errors"
 	"go/parser"
 	"go/token"
-	"io"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 )
-
-const module = "github.com/fastlimit/fastlimit"
-
-// goPackage is what "go list" tells of a package of this module.
-type goPackage struct {
-	ImportPath, Dir                                    string
-	GoFiles, TestGoFiles, XTestGoFiles, IgnoredGoFiles []string
-	Imports, Deps                                      []string
-}
-
-// name is the path within the module, "." for the root.
-func (p *goPackage) name() string {
-	if p.ImportPath == module {
-		return "."
-	}
-	return strings.TrimPrefix(p.ImportPath, module+"/")
-}
-
-func (p *goPackage) files() []string {
-	return slices.Concat(p.GoFiles, p.TestGoFiles, p.XTestGoFiles, p.IgnoredGoFiles)
-}
-
-// packages lists the module once for all tests.
-var packages = sync.OnceValues(func() ([]*goPackage, error) {
-	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,IgnoredGoFiles,Imports,Deps", "./...").Output()
-	if err != nil {
-		return nil, err
-	}
-	var all []*goPackage
-	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
-		p := new(goPackage)
-		if err := d.Decode(p); errors.Is(err, io.EOF) {
-			return all, nil
-		} else if err != nil {
-			return nil, err
-		}
-		all = append(all, p)
-	}
-})
-
-func mustPackages(t *testing.T) []*goPackage {
-	t.Helper()
-	all, err := packages()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
-
-// within tells whether a package is in one of the trees. "." is the root
-// package alone, "x" package x alone and "x/..." all below x too.
-func within(name string, trees ...string) bool {
-	return slices.ContainsFunc(trees, func(tree string) bool {
-		root, deep := strings.CutSuffix(tree, "/...")
-		return name == root || deep && strings.HasPrefix(name, root+"/")
-	})
-}
 
 // layers says what packages of this module a tree may import: arrows point
 // down. Every package is in one, so that a new one has to say where it belongs.
@@ -86,6 +24,7 @@ var layers = []struct {
 	{"internal/ascii", nil, "characters"},
 	{"internal/safetext", nil, "text for logs and terminals"},
 	{"internal/strictjson", nil, "JSON as everybody reads it"},
+	{"internal/span", nil, "times as people write them"},
 	{"internal/filestat", nil, "whether a file has changed, whatever is in it"},
 	{"internal/chain", nil, "versions that follow one another, whatever they are"},
 	{"internal/frames", nil, "pieces of a file with checksums, whatever is in them"},
@@ -172,7 +111,7 @@ var layers = []struct {
 }
 
 // basics know nothing of this module, and everybody may import them.
-var basics = []string{"internal/field", "internal/marks", "internal/heap", "internal/ascii", "internal/safetext", "internal/strictjson", "internal/filestat", "internal/chain", "internal/frames", "internal/machine"}
+var basics = []string{"internal/field", "internal/marks", "internal/heap", "internal/ascii", "internal/safetext", "internal/strictjson", "internal/span", "internal/filestat", "internal/chain", "internal/frames", "internal/machine"}
 
 func TestLayers(t *testing.T) {
 	t.Parallel()
@@ -201,10 +140,10 @@ func TestLayers(t *testing.T) {
 // a tree that ends in "/...", its own tree. Test kits are not listed: nothing imports them but tests.
 var order = [][]string{
 	{
-		"internal/field", "internal/ascii", "internal/heap", "internal/filestat", "internal/chain", "internal/frames", "internal/machine", "internal/statefile", "internal/marks", "internal/safetext", "internal/prom", "internal/cli", "internal/screen", "internal/migrate/nginxconf", "internal/house/check", "internal/house/mutants",
+		"internal/field", "internal/ascii", "internal/heap", "internal/filestat", "internal/chain", "internal/frames", "internal/machine", "internal/statefile", "internal/marks", "internal/safetext", "internal/span", "internal/prom", "internal/screen", "internal/migrate/nginxconf", "internal/house/check", "internal/house/mutants",
 		"bench/defaults", "bench/reference", "bench/proc", "bench/load", "bench/report",
 	},
-	{"sketch", "internal/top", "server/internal/latency", "server/internal/nowait", "server/internal/text", "internal/strictjson", "internal/operator", "bucket/registry"},
+	{"sketch", "internal/cli", "internal/top", "server/internal/latency", "server/internal/nowait", "server/internal/text", "internal/strictjson", "internal/operator", "bucket/registry"},
 	{"window", "bucket", "ban", "ban/feed"},
 	{".", "ban/nft", "bucket/step", "bucket/remote", "bucket/storetest", "bucket/registry/registrytest", "toptalkers"},
 	{"policy", "legacy", "internal/denial", "bucket/memstore", "bucket/redisstore", "bucket/pgstore", "bucket/storetest/trial", "sync/delta"},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/internal/field"
 	"github.com/fastlimit/fastlimit/internal/safetext"
+	"github.com/fastlimit/fastlimit/internal/span"
 )
 
 // refusal is why a change was not made, in words for people.
@@ -50,7 +51,7 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	err := json.Unmarshal(b, &text)
 	if err == nil {
 		var v time.Duration
-		v, err = time.ParseDuration(text)
+		v, err = span.Parse(text)
 		*d = Duration(v)
 	}
 	if err != nil {
