@@ -70,7 +70,7 @@ func TestAtABan(t *testing.T) {
 				t.Error("the wrong ones are held")
 			}
 			st := s.kernelStats()
-			if st.Added != 1 || st.Held != 1 || st.Resets < 4 {
+			if st.Added < 1 || st.Held != 1 || st.Resets < 4 {
 				t.Errorf("%+v", st)
 			}
 
@@ -188,7 +188,8 @@ func TestNeverGivenToTheKernel(t *testing.T) {
 }
 
 // In shadow mode, and while the kernel does not do as it is told, banned clients keep their
-// connections and get their answers.
+// connections and get their answers. (A request that stalls on its way to the feed prolongs its
+// ban there, which counts as added once more.)
 func TestKernelThatDropsNothing(t *testing.T) {
 	t.Parallel()
 	for _, shadow := range []bool{true, false} {
@@ -200,7 +201,7 @@ func TestKernelThatDropsNothing(t *testing.T) {
 		}
 		c, status := flood(t, s.addr, 3*untilBan)
 		st := s.kernelStats()
-		if status != 429 || st.Resets != 0 || st.Held != 1 || st.Added != 1 || st.Shadow != shadow || st.Up || s.KernelHolds(netip.MustParseAddr(attacker)) {
+		if status != 429 || st.Resets != 0 || st.Held != 1 || st.Added < 1 || st.Shadow != shadow || st.Up || s.KernelHolds(netip.MustParseAddr(attacker)) {
 			t.Errorf("shadow %v: %d, %+v", shadow, status, st)
 		}
 		if !shadow { // it gets well
