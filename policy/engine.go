@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"net/textproto"
-	"slices"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
@@ -128,7 +127,7 @@ func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
 func (e *Engine) Headers() []string { return e.headers }
 
 func (e *Engine) addHeaders(spec *RuleSpec) {
-	for _, p := range slices.Concat(spec.Key, spec.Match.Parts(), spec.Match.Not.Parts()) {
+	for _, p := range spec.Reads() {
 		if p.Kind == KeyHeader {
 			e.headers = append(e.headers, p.Name)
 		}

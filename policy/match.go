@@ -43,6 +43,11 @@ func (m *Match) Parts() []KeyPart { return parts(m.Hosts, m.Paths, m.Methods, m.
 // Parts returns what the exemption looks at.
 func (n *Exemption) Parts() []KeyPart { return parts(n.Hosts, n.Paths, n.Methods, n.Headers) }
 
+// Reads are the parts of a request that the rule looks at, in its key and in all conditions.
+func (r *RuleSpec) Reads() []KeyPart {
+	return slices.Concat(r.Key, r.Match.Parts(), r.Match.Not.Parts())
+}
+
 func parts(hosts, paths, methods []string, headers []HeaderMatch) (all []KeyPart) {
 	for _, c := range []struct {
 		kind  KeyKind

@@ -17,7 +17,7 @@ type needs []policy.KeyPart
 // neededBy returns what the rules look at, in their conditions and in their keys.
 func neededBy(rules []policy.RuleSpec) (n needs) {
 	for i := range rules {
-		for _, p := range slices.Concat(rules[i].Key, rules[i].Match.Parts(), rules[i].Match.Not.Parts()) {
+		for _, p := range rules[i].Reads() {
 			if p.Kind != policy.KeyIP && p.Kind != policy.KeyGlobal && !slices.Contains(n, p) {
 				n = append(n, p)
 			}
