@@ -125,7 +125,7 @@ func (r *Rule) adoptBuckets(old *Rule, rp *RulePlan, c *Config, beside *bucket.T
 		r.shared = old.shared
 	default:
 		r.shared = newShared(r, c.Store, r.limiter.plan.timeout)
-		r.shared.distrust(r.clock.now()) // the table may know more
+		r.shared.distrust(r.clock.Now()) // the table may know more
 		if beside != nil {
 			r.shared.shut = r.base.shared.shut // a client has one limit, so one is enough
 		}

@@ -57,7 +57,7 @@ func checkAssured(t *rapid.T, r *Rule, key Key) {
 	if again := r.Assured(key); again != d {
 		t.Fatalf("asking changed %+v to %+v", d, again)
 	}
-	ticks, tat := r.ticks(r.clock.now()), r.table.Lookup(key.digest())
+	ticks, tat := r.ticks(r.clock.Now()), r.table.Lookup(key.digest())
 	if fits := r.shape.Fits(tat, ticks, r.shape.Cost(uint64(d.Remaining)+1)); fits && (!r.logged || r.remaining(key.digest(), tat, ticks) > uint64(d.Remaining)) {
 		t.Fatalf("%d are assured, and one more would fit", d.Remaining)
 	}

@@ -12,7 +12,12 @@ import (
 
 func setTime(l *Limiter, now time.Duration) time.Duration {
 	l.manual.Set(now)
-	return l.clock.now()
+	return l.clock.Now()
+}
+
+// startEarlier makes the machine's clock of a limiter that much older, as if it had not been used.
+func startEarlier(l *Limiter, by time.Duration) {
+	l.clock.Resume(time.Now().Add(-by), 0, 0, 0, false)
 }
 
 func takeAt(r *Rule, key Key, n uint64, now time.Duration) Decision {

@@ -36,7 +36,7 @@ func (b *Ban) Prefix() (netip.Prefix, bool) { return b.Rule.talkerPrefix([]byte(
 // would be.
 func (r *Rule) Banned(key Key) (left time.Duration, ok bool) {
 	r.check(key)
-	d, ok := r.banned(key.digest(), r.clock.late(r.clock.now()))
+	d, ok := r.banned(key.digest(), r.clock.Late(r.clock.Now()))
 	return d.RetryAfter, ok
 }
 
@@ -48,7 +48,7 @@ func (r *Rule) Bans() iter.Seq[Ban] {
 		if r.bans == nil {
 			return
 		}
-		for b := range r.bans.All(r.clock.late(r.clock.now())) {
+		for b := range r.bans.All(r.clock.Late(r.clock.Now())) {
 			if !yield(r.banOf(&b)) {
 				return
 			}
@@ -67,7 +67,7 @@ func (r *Rule) BanFor(b *Ban) bool {
 	if r.bans == nil || b.Left <= 0 {
 		return false
 	}
-	return r.bans.Impose(&r.config.Ban, b.Digest, r.clock.late(r.clock.now()), b.Left, b.Times, []byte(b.Name))
+	return r.bans.Impose(&r.config.Ban, b.Digest, r.clock.Late(r.clock.Now()), b.Left, b.Times, []byte(b.Name))
 }
 
 // Unban ends the ban of key, if there is one, and forgets all earlier ones and what would
@@ -84,7 +84,7 @@ func (r *Rule) UnbanDigest(d sketch.Digest) bool {
 	if r.bans == nil {
 		return false
 	}
-	b, banned := r.bans.Lift(d, r.clock.late(r.clock.now()))
+	b, banned := r.bans.Lift(d, r.clock.Late(r.clock.Now()))
 	if on := r.limiter.onUnban; banned && on != nil {
 		on(r.banOf(&b))
 	}
@@ -99,7 +99,7 @@ func (r *Rule) UnbanFor(d sketch.Digest) (was Ban, banned bool) {
 	if r.bans == nil {
 		return Ban{}, false
 	}
-	b, banned := r.bans.LiftImposed(d, r.clock.late(r.clock.now()))
+	b, banned := r.bans.LiftImposed(d, r.clock.Late(r.clock.Now()))
 	if !banned {
 		return Ban{}, false
 	}
@@ -119,8 +119,8 @@ func (r *Rule) banned(d sketch.Digest, now time.Duration) (v Decision, banned bo
 	if !ok {
 		return Decision{}, false
 	}
-	// A reading that another one has overtaken does not convict; see clock.
-	late := r.clock.late(now)
+	// A reading that another one has overtaken does not convict; see clock.Clock.
+	late := r.clock.Late(now)
 	if late >= end {
 		return Decision{}, false
 	}
@@ -161,12 +161,12 @@ func (r *Rule) convict(key Key, v Decision, now time.Duration) Decision {
 // and the only one that keeps the text of a key.
 func (r *Rule) beginBan(key Key, v Decision, now time.Duration) Decision {
 	var name [ban.NameBytes]byte
-	b, running, begun := r.bans.Begin(&r.config.Ban, key.digest(), r.clock.late(now), appendTalkerName(name[:0], key))
+	b, running, begun := r.bans.Begin(&r.config.Ban, key.digest(), r.clock.Late(now), appendTalkerName(name[:0], key))
 	if !running {
 		return v
 	}
 	if begun {
-		r.Base().tellBan(&b, r.clock.late(now))
+		r.Base().tellBan(&b, r.clock.Late(now))
 	}
 	if on := r.limiter.onBan; begun && on != nil {
 		on(r.banOf(&b))
@@ -197,7 +197,7 @@ func (r *Rule) takeOverBans(old *Rule) {
 	if r.bans == nil || !old.keepsBans(r) {
 		return
 	}
-	now := r.clock.late(r.clock.now())
+	now := r.clock.Late(r.clock.Now())
 	r.bans.Adopt(old.bans, &r.config.Ban, now, now)
 	r.bans.AddStats(old.bans)
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/internal/clock"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -13,7 +14,7 @@ import (
 // only: an algorithm is a [bucket.Shape] with a table, not a copy of the
 // pipeline. Copies share the buckets.
 type buckets struct {
-	clock       *clock
+	clock       *clock.Clock
 	windowed    bool // shape.Windowed()
 	logged      bool // shape.Logged()
 	plain       bool // neither: a bucket
@@ -43,16 +44,16 @@ func (b *buckets) sketchWindow(now time.Duration) uint64 { return b.shape.Sketch
 
 //go:noinline
 func (b *buckets) windowTicks(now time.Duration) uint64 {
-	return b.shape.WindowTicks(b.clock.wallTime(now))
+	return b.shape.WindowTicks(b.clock.WallTime(now))
 }
 
 // lookup is the TAT of d in the table, for a request that is judged at now. A window that
 // has not begun was counted before the store's first answer set the line back (see
-// [wallLine]): it is forgotten, or the client would be denied until it begins.
+// [clock.Clock.ObserveStore]): it is forgotten, or the client would be denied until it begins.
 func (b *buckets) lookup(d sketch.Digest, now time.Duration) uint64 {
 	tat := b.table.Lookup(d)
-	if b.windowed && b.clock.followsStore() && b.shape.WindowOf(tat) > b.shape.Window(b.ticks(now)) &&
-		b.shape.WindowOf(tat) > b.shape.Window(b.ticks(b.clock.reading().now)) { // now may be an old reading
+	if b.windowed && b.clock.FollowsStore() && b.shape.WindowOf(tat) > b.shape.Window(b.ticks(now)) &&
+		b.shape.WindowOf(tat) > b.shape.Window(b.ticks(b.clock.Read().Now)) { // now may be an old reading
 		b.table.Reset(d)
 		return 0
 	}
@@ -79,7 +80,7 @@ func (b *buckets) take(d sketch.Digest, cost uint64, now time.Duration) Decision
 		// Another request may have charged d after reading the clock later than
 		// this one did. The loop ends: each round means that another request
 		// was admitted.
-		late := b.clock.late(now)
+		late := b.clock.Late(now)
 		if late == now || !b.fits(d, tat, b.ticks(late), cost) {
 			if b.countDenied { // unless it fits by now
 				tat, ok = b.table.TakeCounted(d, b.ticks(late), cost)
@@ -119,15 +120,15 @@ func (b *buckets) decision(stage Stage, allowed bool, tat uint64, now time.Durat
 // be over by this node's time: then what the client has taken is forgotten here, and
 // what did not fit may be taken.
 func (b *buckets) windowDecision(stage Stage, allowed bool, tat uint64, now time.Duration, cost uint64) Decision {
-	wall := b.clock.wallTime(now)
+	wall := b.clock.WallTime(now)
 	ticks := b.shape.WindowTicks(wall)
 	d := Decision{Outcome: Outcome{Allowed: allowed, Stage: stage}, Remaining: int64(b.shape.Remaining(tat, ticks))}
 	retry, empty := b.shape.Waits(tat, ticks, wall, min(cost, b.shape.Limit()))
 	if empty > 0 {
-		d.TimeToEmpty = b.clock.wait(now, empty)
+		d.TimeToEmpty = b.clock.Wait(now, empty)
 	}
 	if !allowed {
-		d.deny(cost, b.shape.Limit(), b.clock.wait(now, max(retry, time.Microsecond)))
+		d.deny(cost, b.shape.Limit(), b.clock.Wait(now, max(retry, time.Microsecond)))
 	}
 	return d
 }

@@ -24,7 +24,7 @@ type Charge struct {
 // enforced one, -1 if there is none.
 func (l *Limiter) TakeAll(ctx context.Context, charges []Charge) (d Decision, by int) {
 	l.check(charges)
-	return l.takeAll(ctx, charges, l.clock.now())
+	return l.takeAll(ctx, charges, l.clock.Now())
 }
 
 // TakeAllAt is TakeAll for a caller that has read the clock for this request
@@ -33,10 +33,10 @@ func (l *Limiter) TakeAll(ctx context.Context, charges []Charge) (d Decision, by
 // limiter with a [Config.Clock] has its time from there: call TakeAll.
 func (l *Limiter) TakeAllAt(ctx context.Context, charges []Charge, at time.Time) (d Decision, by int) {
 	l.check(charges)
-	if !l.clock.machine {
+	if !l.clock.IsMachine() {
 		panic("BUG: fastlimit: TakeAllAt on a limiter with a Clock, which tells the time: call TakeAll")
 	}
-	return l.takeAll(ctx, charges, l.clock.follow(at.Sub(l.clock.start)))
+	return l.takeAll(ctx, charges, l.clock.Follow(l.clock.OnLine(at)))
 }
 
 // check panics on charges that can only be a mistake of the caller's.

@@ -121,7 +121,7 @@ func (r *Rule) ChargePeer(pos, units uint64) {
 	if hi != 0 {
 		cost = maxLevel
 	}
-	r.sketch.Charge(sketch.Digest{Pos: pos}, r.sketchTicks(r.clock.late(r.clock.now())), cost)
+	r.sketch.Charge(sketch.Digest{Pos: pos}, r.sketchTicks(r.clock.Late(r.clock.Now())), cost)
 }
 
 // talkerSlots rounds up to whole sets.

@@ -27,7 +27,7 @@ const unread time.Duration = -1
 func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, at stripe) Decision {
 	r.check(key)
 	if now == unread {
-		now, at = r.clock.now(), stackStripe()
+		now, at = r.clock.Now(), stackStripe()
 	}
 	d := key.digest()
 	if n == 0 {
@@ -48,8 +48,8 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 			}
 		}
 		if r.shape.Exceeds(tat, ticks, cost) {
-			if late := r.clock.late(now); late > now {
-				// A reading that another one has overtaken does not convict; see clock.
+			if late := r.clock.Late(now); late > now {
+				// A reading that another one has overtaken does not convict; see clock.Clock.
 				return r.take(ctx, key, n, late, at)
 			}
 			if serial := r.counts.record(at, StageTable, false); r.talkers != nil {
@@ -92,8 +92,8 @@ func (r *Rule) checkTable(key Key, n uint64, now time.Duration, at stripe) (v De
 	if r.fits(d, tat, ticks, cost) || !r.stands(tat, ticks) {
 		return Decision{}, false
 	}
-	// A reading that another one has overtaken does not convict; see clock.
-	if late := r.clock.late(now); late > now {
+	// A reading that another one has overtaken does not convict; see clock.Clock.
+	if late := r.clock.Late(now); late > now {
 		if now, ticks = late, r.ticks(late); r.fits(d, tat, ticks, cost) || !r.stands(tat, ticks) {
 			return Decision{}, false
 		}

@@ -28,7 +28,7 @@ import (
 // [RuleConfig].CountDenied in a sliding window too.
 func (r *Rule) TakeUpTo(ctx context.Context, key Key, n uint64) (d Decision, taken uint64) {
 	r.check(key)
-	return r.takeUpTo(ctx, key, min(n, r.shape.MaxCost()), r.clock.now(), stackStripe())
+	return r.takeUpTo(ctx, key, min(n, r.shape.MaxCost()), r.clock.Now(), stackStripe())
 }
 
 // takeUpTo is take for as many of n units as fit, n being no more than the burst.
@@ -70,7 +70,7 @@ func (r *Rule) fillExact(ctx context.Context, key Key, n uint64, now time.Durati
 func (b *buckets) takeUpTo(d sketch.Digest, n uint64, now time.Duration) (Decision, uint64) {
 	tat, taken := b.fill(d, n, now)
 	// As in take: what another request has overtaken is judged again.
-	if late := b.clock.late(now); taken < n && late > now {
+	if late := b.clock.Late(now); taken < n && late > now {
 		var more uint64
 		now = late
 		tat, more = b.fill(d, n-taken, now)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/internal/clock"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -39,28 +40,28 @@ func newFlight(s *shared) *flight {
 // wait with a refund on the way, or a refund alone. It ends the flight if there
 // is none, or if the store refuses it. tat is the bucket in the table, which
 // only operations under this lock raise; it matters to takes.
-func (f *flight) submitNextLocked(sh *flightShard, read reading, tat uint64) {
+func (f *flight) submitNextLocked(sh *flightShard, read clock.Reading, tat uint64) {
 	s := f.shared
-	f.op = bucket.Op{Algorithm: s.shape.Algorithm(), Key: f.name, Shape: s.shape, Count: 1, At: read.at, CountDenied: s.countDenied, Done: f.done}
+	f.op = bucket.Op{Algorithm: s.shape.Algorithm(), Key: f.name, Shape: s.shape, Count: 1, At: read.At, CountDenied: s.countDenied, Done: f.done}
 	if s.windowed {
-		f.op.Window = s.shape.Window(s.ticks(read.now))
+		f.op.Window = s.shape.Window(s.ticks(read.Now))
 	}
 	switch {
 	case f.reset:
 		f.op.Kind, f.reset = bucket.Reset, false
 	case len(f.next) > 0:
-		f.askLocked(read.now, tat)
-		f.op.Back = f.takeRefundLocked(read.now)
+		f.askLocked(read.Now, tat)
+		f.op.Back = f.takeRefundLocked(read.Now)
 	case f.back > 0:
 		f.op.Kind, f.op.Patience = bucket.Refund, s.timeout
-		f.op.Cost = f.takeRefundLocked(read.now)
+		f.op.Cost = f.takeRefundLocked(read.Now)
 	default:
 		f.endLocked(sh)
 		return
 	}
-	f.sent = read.now
+	f.sent = read.Now
 	if s.store.Submit(&f.op) != nil {
-		f.fallBackLocked(read.now)
+		f.fallBackLocked(read.Now)
 		f.endLocked(sh)
 	}
 }
@@ -137,20 +138,20 @@ func (f *flight) answer(reply bucket.Reply, err error) {
 	sh := s.shard(f.digest)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	read, tat := s.clock.reading(), uint64(0)
+	read, tat := s.clock.Read(), uint64(0)
 	// Before anything is judged by it. A reset waits for any time, so its answer says little.
 	if s.windowed && err == nil && f.op.Kind != bucket.Reset {
-		s.clock.observeStore(reply.Now, f.sent, read.now, s.timeout)
+		s.clock.ObserveStore(reply.Now, f.sent, read.Now, s.timeout)
 	}
 	if err != nil {
-		f.fallBackLocked(read.now) // nobody waits any more
+		f.fallBackLocked(read.Now) // nobody waits any more
 	} else {
 		if f.op.Kind == bucket.Take {
-			tat = f.feedTableLocked(reply, read.now)
+			tat = f.feedTableLocked(reply, read.Now)
 		} else {
 			tat = s.table.Lookup(f.digest)
 		}
-		f.judgeLocked(read.now, tat)
+		f.judgeLocked(read.Now, tat)
 	}
 	f.submitNextLocked(sh, read, tat)
 }
@@ -220,7 +221,7 @@ func (f *flight) feedTableLocked(reply bucket.Reply, now time.Duration) (tat uin
 	}
 	if s.shut != nil && known > 0 && unused == 0 {
 		retry, _ := s.shape.Waits(known, sent, time.Duration(reply.Now)*time.Microsecond, s.shape.Unit())
-		s.shut.put(f.digest, f.sent+retry-retry>>driftShift)
+		s.shut.put(f.digest, f.sent+retry-retry>>bucket.DriftShift)
 	}
 	known = s.shape.Join(known, tat) // the table may know more
 	for _, w := range f.asked {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/clock"
 	"github.com/fastlimit/fastlimit/sketch"
 	"github.com/fastlimit/fastlimit/window"
 )
@@ -14,7 +15,7 @@ import (
 // Limiter is a set of rules that share memory. It starts no goroutines and is
 // safe for concurrent use. The zero value is not usable: call [New].
 type Limiter struct {
-	clock  *clock
+	clock  *clock.Clock
 	manual *ManualClock // whose clock that is, or nil
 	secret sketch.Secret
 	filter *window.Filter // nil if no rule uses it
@@ -58,7 +59,7 @@ func newLimiter(plan *Plan, c *Config, old *Limiter) (*Limiter, error) {
 	l.beginWaiting(c, old)
 	// Every request reads both, so they are neighbours.
 	core := new(struct {
-		clock  clock
+		clock  clock.Clock
 		filter window.Filter
 	})
 	switch {
@@ -68,24 +69,20 @@ func newLimiter(plan *Plan, c *Config, old *Limiter) (*Limiter, error) {
 		l.clock = &c.Clock.clock
 	default:
 		l.clock = &core.clock
-		l.clock.startMachine()
+		l.clock.StartMachine()
 	}
 	end, windows := endOf(plan.Rules)
-	now := l.clock.elapsed()
-	if now > end.at {
-		return nil, &FieldError{Package: "fastlimit", Field: "Clock", Problem: fmt.Sprintf("at %v, which is longer than %s", now, end.rule), Fix: "set it to the time since a recent start, not since 1970"}
+	now := l.clock.Elapsed()
+	if now > end.At {
+		return nil, &FieldError{Package: "fastlimit", Field: "Clock", Problem: fmt.Sprintf("at %v, which is longer than %s", now, end.Rule), Fix: "set it to the time since a recent start, not since 1970"}
 	}
-	l.clock.endBy(end, windows)
+	l.clock.EndBy(end, windows)
 	if err := l.setFilter(old, &core.filter, now); err != nil {
 		return nil, err
 	}
-	if c.Store != nil {
-		l.clock.startWall(wallGuess)
-	} else {
-		l.clock.startWall(wallClock)
-	}
-	if wall := l.clock.wallAt(now); l.clock.wall.beyond(wall) {
-		return nil, &FieldError{Package: "fastlimit", Field: "Clock", Problem: fmt.Sprintf("the wall time is 1970 and %v, which is longer than %s", wall, windows.rule), Fix: "set the machine's clock, or give the rule a period of 2.2 s or more"}
+	l.clock.StartWall(c.Store != nil)
+	if wall := l.clock.WallAt(now); l.clock.PastWindows(wall) {
+		return nil, &FieldError{Package: "fastlimit", Field: "Clock", Problem: fmt.Sprintf("the wall time is 1970 and %v, which is longer than %s", wall, windows.Rule), Fix: "set the machine's clock, or give the rule a period of 2.2 s or more"}
 	}
 	l.rules = make([]*Rule, 0, len(plan.Rules))
 	for i := range plan.Rules {
@@ -99,6 +96,28 @@ func newLimiter(plan *Plan, c *Config, old *Limiter) (*Limiter, error) {
 	}
 	l.takeOver() // nothing of old changes before all is well
 	return l, nil
+}
+
+// endOf is the last time on the line that all of the rules can count, and the last wall time of
+// those that count in windows.
+func endOf(rules []RulePlan) (line, wall *clock.End) {
+	line, wall = &clock.End{At: math.MaxInt64, Rule: "any time"}, &clock.End{At: math.MaxInt64}
+	consider := func(all []RulePlan) {
+		for i := range all {
+			rp, end := &all[i], line
+			if rp.shape.Windowed() {
+				end = wall
+			}
+			if at := rp.shape.LastTime(); at < end.At {
+				*end = clock.End{At: at, Rule: fmt.Sprintf("rule %q can count at %v", rp.Config.Name, rp.Config.Rate)}
+			}
+		}
+	}
+	for i := range rules {
+		consider(rules[i : i+1])
+		consider(rules[i].Tiers)
+	}
+	return line, wall
 }
 
 // Rule returns the rule of that name. Resolve it once, not per request.
@@ -120,7 +139,7 @@ func (l *Limiter) Plan() Plan { return l.plan }
 // clock, or what [Config.Clock] says.
 func (l *Limiter) Now() time.Duration {
 	l.checkMade()
-	return l.clock.now()
+	return l.clock.Now()
 }
 
 // LastTime is the latest time that the rules can count exactly. It is between
@@ -131,20 +150,13 @@ func (l *Limiter) Now() time.Duration {
 // Fixed windows of less than 2.2 s are counted until a wall time, that of a second until
 // 2106-02-07 06:28:16 UTC. A machine's or store's clock that is later is not followed, and New
 // refuses to begin by it.
-func (l *Limiter) LastTime() time.Duration {
-	at, windows := l.clock.end.Load().at, l.clock.wall.end.Load().at
-	if windows == math.MaxInt64 {
-		return at
-	}
-	now := l.clock.elapsed()
-	return min(at, windows-(l.clock.wallAt(now)-now))
-}
+func (l *Limiter) LastTime() time.Duration { return l.clock.LastTime() }
 
 // Advance does the work that is due, so that no request has to. Call it every
 // second or so; a limiter without it works the same.
 func (l *Limiter) Advance() {
 	l.checkMade()
-	now := l.clock.late(l.clock.now())
+	now := l.clock.Late(l.clock.Now())
 	if l.filter != nil {
 		l.filter.Advance(now)
 	}

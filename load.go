@@ -137,13 +137,13 @@ func (s *loading) begin(now func() machine.Instant) error {
 		return err
 	}
 	// Half of what is left is for the next process, which saves it again.
-	if end, _ := endOf(plan.Rules); s.head.Now > end.at/2 || age > end.at/2-s.head.Now {
-		return fmt.Errorf("%w: %v and %v, and %s", ErrStateTooOld, s.head.Now, age, end.rule)
+	if end, _ := endOf(plan.Rules); s.head.Now > end.At/2 || age > end.At/2-s.head.Now {
+		return fmt.Errorf("%w: %v and %v, and %s", ErrStateTooOld, s.head.Now, age, end.Rule)
 	}
 	if s.limiter, err = newLimiter(plan, c, nil); err != nil {
 		return err
 	}
-	s.limiter.clock.resume(at, s.head.Now, age, s.head.Wall, c.Store != nil)
+	s.limiter.clock.Resume(at, s.head.Now, age, s.head.Wall, c.Store != nil)
 	for i, r := range s.limiter.rules {
 		all := []*bucket.Table{&r.table}
 		for _, t := range r.tiers {

@@ -156,7 +156,7 @@ func TestClockOfLoaded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.clock.start = l.clock.start.Add(-time.Hour)
+	startEarlier(l, time.Hour)
 	at := machine.Instant{Machine: "m", Boot: "b", Up: time.Hour, Wall: time.Unix(1e9, 0)}
 	var file bytes.Buffer
 	if err := l.save(&file, at); err != nil {
@@ -188,30 +188,6 @@ func TestClockOfLoaded(t *testing.T) {
 	}
 	if _, err := Load(bytes.NewReader(file.Bytes()), LoadOptions{Clock: new(ManualClock)}); err == nil || !strings.Contains(err.Error(), "Clock") {
 		t.Errorf("a ManualClock for a machine's: %v", err)
-	}
-}
-
-// TestWindowsOfLoaded: the wall time by which windows begin goes on as in a process that runs on: it does not
-// step back with the wall clock, or clients would be denied for a window that is to come.
-func TestWindowsOfLoaded(t *testing.T) {
-	t.Parallel()
-	l, err := New(Config{Memory: MinMemory, Rules: []RuleConfig{windowRule("w", 10, time.Hour)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ahead := time.Duration(time.Now().Add(5 * time.Hour).UnixNano())
-	l.clock.wall.anchor.Store(&anchor{base: ahead, source: wallSet})
-	for _, stored := range []bool{false, true} {
-		c := new(clock)
-		c.startMachine()
-		at := time.Now()
-		c.resume(at, time.Hour, time.Minute, ahead, stored)
-		if got := c.wallTime(c.now()); got < ahead || got > ahead+2*time.Minute {
-			t.Errorf("with a store %v: the line stands %v after where it was, want a minute, less an eighth", stored, got-ahead)
-		}
-		if want := map[bool]wallSource{true: wallGuess, false: wallClock}[stored]; c.wall.anchor.Load().source != want {
-			t.Errorf("with a store %v: source %v", stored, c.wall.anchor.Load().source)
-		}
 	}
 }
 

@@ -111,20 +111,3 @@ func (s *loading) liveTiers(r *Rule, sr *stateRule, tables *[]*bucket.Table) err
 	r.live.tiers.Store(&live)
 	return nil
 }
-
-// resume has the clock of a new limiter, if it is a machine's, go on from the time now of a
-// state, which was that long ago at the time at. wall is what the line of windows said then,
-// by the clock of a store if there is one. A [ManualClock] is set to now.
-func (c *clock) resume(at time.Time, now, age, wall time.Duration, stored bool) {
-	c.advance(now + age)
-	if !c.machine {
-		return
-	}
-	c.start = at.Add(-(now + age))
-	source := wallClock
-	if stored {
-		source = wallGuess // the first answer may set it back
-	}
-	c.wall.anchor.Store(&anchor{at: now, base: wall, source: source})
-	c.startWall(source)
-}

@@ -57,7 +57,7 @@ func (r *Rule) merge(from *Rule) {
 	}
 }
 
-func (r *Rule) time() time.Duration { return r.clock.late(r.clock.now()) }
+func (r *Rule) time() time.Duration { return r.clock.Late(r.clock.Now()) }
 
 // mergeBuckets dates what from knows so that levels come out lower, if anything: our time is
 // read first, and what is left of a µs is over.

@@ -47,7 +47,7 @@ func TestMergeForgivesWindowsAhead(t *testing.T) {
 	for _, c := range []RuleConfig{windowRule("a", 10, time.Minute), slidingRule("a", 10, time.Minute)} {
 		for ahead, want := range map[time.Duration]bool{0: false, time.Minute: true, time.Hour: true} {
 			from, to := pair(t, withStrict(c), withStrict(c))
-			from.clock.wall.anchor.Store(&anchor{base: 1_000_000*time.Second + ahead})
+			from.limiter.manual.SetStart(time.Unix(1_000_000, 0).Add(ahead))
 			from.Take(t.Context(), from.BytesKey([]byte("x")), 10)
 			if err := to.limiter.Merge(from.limiter); err != nil {
 				t.Fatal(err)

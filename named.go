@@ -110,7 +110,7 @@ func (r *Rule) newNamed(rate Rate, place int) *Rule {
 	t.table = r.table.At(t.shape)
 	if r.shared != nil {
 		t.shared = newShared(t, r.shared.store, r.shared.timeout)
-		t.shared.distrust(t.clock.now()) // it may have been dropped while the store was away
+		t.shared.distrust(t.clock.Now()) // it may have been dropped while the store was away
 	}
 	return t
 }

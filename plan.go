@@ -274,7 +274,7 @@ func (rp *RulePlan) MaxBurst() uint64 {
 // client would be let in uncounted while its level has not drained.
 //
 // A window is forgotten when it is over, a sliding one when the next one is, which takes
-// up to 8/7 of a period where the wall clock was set back ([wallLine]); a log after a
+// up to 8/7 of a period where the wall clock was set back (see package clock); a log after a
 // period.
 func (rp *RulePlan) drainTime() time.Duration {
 	switch rp.shape.Algorithm() {

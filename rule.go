@@ -92,7 +92,7 @@ func (r *Rule) Take(ctx context.Context, key Key, n uint64) Decision {
 // and takes nothing.
 func (r *Rule) Peek(key Key, n uint64) Decision {
 	r.check(key)
-	return r.peek(key.digest(), n, r.clock.late(r.clock.now()))
+	return r.peek(key.digest(), n, r.clock.Late(r.clock.Now()))
 }
 
 // Refund gives back n units that were taken for key, as far as its exact
@@ -105,7 +105,7 @@ func (r *Rule) Peek(key Key, n uint64) Decision {
 // charged. Other nodes go on denying what they knew of until it has leaked.
 func (r *Rule) Refund(key Key, n uint64) {
 	r.check(key)
-	r.refund(key, n, r.clock.late(r.clock.now()))
+	r.refund(key, n, r.clock.Late(r.clock.Now()))
 }
 
 func (r *Rule) refund(key Key, n uint64, now time.Duration) {

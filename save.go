@@ -38,7 +38,7 @@ func (l *Limiter) save(w io.Writer, at machine.Instant) error {
 	if err != nil {
 		return stateErr("write", err)
 	}
-	s := &saving{limiter: l, w: f, now: l.clock.late(l.clock.now())}
+	s := &saving{limiter: l, w: f, now: l.clock.Late(l.clock.Now())}
 	head, err := json.Marshal(s.header(at))
 	if err != nil {
 		return stateErr("write", err)
@@ -72,7 +72,7 @@ type saving struct {
 func (s *saving) header(at machine.Instant) *stateHeader {
 	l := s.limiter
 	h := &stateHeader{
-		At: at, Now: s.now, Manual: l.manual != nil, Wall: l.clock.wallTime(s.now), StoreTimeout: l.plan.timeout,
+		At: at, Now: s.now, Manual: l.manual != nil, Wall: l.clock.WallTime(s.now), StoreTimeout: l.plan.timeout,
 	}
 	if l.filter != nil {
 		h.Window, h.FilterWords = l.plan.Window, l.plan.filterWords

@@ -21,12 +21,12 @@ import (
 // It is no decision and counts as none. It does not allocate.
 func (r *Rule) Settle(ctx context.Context, key Key, charged, n uint64, since time.Duration) (more uint64) {
 	r.check(key)
-	now := r.clock.now()
+	now := r.clock.Now()
 	switch {
 	case n > charged:
 		return r.raise(ctx, key, min(n-charged, r.shape.MaxCost()), now)
 	case n < charged:
-		r.giveBack(key, charged-n, since, r.clock.late(now))
+		r.giveBack(key, charged-n, since, r.clock.Late(now))
 	}
 	return 0
 }

@@ -157,28 +157,28 @@ func (s *shared) join(key Key, d sketch.Digest, c claim) (*waiter, verdict, time
 	sh := s.shard(d)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	read := s.clock.reading()
+	read := s.clock.Read()
 	// An answer may have come since checkTable; see feedTableLocked.
-	tat := s.lookup(d, read.now)
-	if ticks := s.ticks(read.now); s.shut.is(d, read.now) || !s.fits(d, tat, ticks, c.cost) && s.stands(tat, ticks) {
-		return nil, verdict{s.decisionOn(d, StageTable, false, tat, read.now, c.cost), 0}, read.now
+	tat := s.lookup(d, read.Now)
+	if ticks := s.ticks(read.Now); s.shut.is(d, read.Now) || !s.fits(d, tat, ticks, c.cost) && s.stands(tat, ticks) {
+		return nil, verdict{s.decisionOn(d, StageTable, false, tat, read.Now, c.cost), 0}, read.Now
 	}
 	f := sh.m[d]
-	if read.now >= c.deadline || f != nil && read.now-f.sent > s.timeout {
+	if read.Now >= c.deadline || f != nil && read.Now-f.sent > s.timeout {
 		// Too late, or an answer is overdue: waiting for it would cost every
 		// request the whole timeout.
-		return nil, s.fallback(d, c, read.now), read.now
+		return nil, s.fallback(d, c, read.Now), read.Now
 	}
 	w := s.waiter(c)
 	if f != nil {
 		f.next = append(f.next, w)
-		return w, verdict{}, read.now
+		return w, verdict{}, read.Now
 	}
 	f = s.flight(d, key)
 	f.next = append(f.next, w)
 	sh.m[d] = f
 	f.submitNextLocked(sh, read, tat) // if the store does not take it, w has its verdict
-	return w, verdict{}, read.now
+	return w, verdict{}, read.Now
 }
 
 // leave ends a wait without an answer, unless it has come just now.
@@ -194,7 +194,7 @@ func (s *shared) leave(d sketch.Digest, w *waiter, hungUp bool) verdict {
 	}
 	v := verdict{abandoned(), 0}
 	if !hungUp {
-		v = s.fallback(d, w.claim, s.clock.late(s.clock.now()))
+		v = s.fallback(d, w.claim, s.clock.Late(s.clock.Now()))
 	}
 	w.left, w.granted = true, v.granted
 	return v
@@ -281,7 +281,7 @@ func (s *shared) refund(key Key, cost uint64) {
 // store gets nothing back, as it need not have charged anything; if it did, and
 // says so later, the client stays charged.
 func (s *shared) refundLocal(key Key, cost uint64) {
-	s.table.Refund(key.digest(), s.ticks(s.clock.late(s.clock.now())), cost)
+	s.table.Refund(key.digest(), s.ticks(s.clock.Late(s.clock.Now())), cost)
 }
 
 // reset empties the bucket: at once in the table, and in the store after the
@@ -308,8 +308,8 @@ func (s *shared) amend(key Key, change func(*flight, time.Duration)) {
 		f = s.flight(d, key)
 		sh.m[d] = f
 	}
-	read := s.clock.reading()
-	if change(f, read.now); started {
+	read := s.clock.Read()
+	if change(f, read.Now); started {
 		f.submitNextLocked(sh, read, 0) // no take, so no floor
 	}
 }

@@ -66,7 +66,7 @@ func TestRefundsOpenWhatIsShut(t *testing.T) {
 			if d := r.Take(t.Context(), key, 1); !d.Allowed {
 				t.Errorf("%+v", d)
 			}
-			r.shared.shut.put(key.digest(), r.clock.now()+time.Hour)
+			r.shared.shut.put(key.digest(), r.clock.Now()+time.Hour)
 			if d := r.Take(t.Context(), key, 1); d.Allowed || d.Stage != StageTable {
 				t.Errorf("%+v while it is shut", d)
 			}

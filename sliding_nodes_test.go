@@ -61,7 +61,7 @@ func (f *slidingFleet) ask(client, node int, n uint64) {
 	r := f.nodes[node].rules[0]
 	logged := r.logged
 	key := r.BytesKey([]byte{byte(client)})
-	local := int64(r.sketchTicks(r.clock.now()) >> 32)
+	local := int64(r.sketchTicks(r.clock.Now()) >> 32)
 	from := f.clock()
 	d := r.Take(context.Background(), key, n)
 	to := f.clock()

@@ -99,7 +99,7 @@ func (r *Rule) Stats() RuleStats {
 	const sample = 1 << 10
 	var s RuleStats
 	r.counts.addTo(&s)
-	at := r.clock.late(r.clock.now())
+	at := r.clock.Late(r.clock.Now())
 	if r.bans != nil {
 		b := r.bans.Stats(at)
 		s.Bans, s.BansRunning, s.BansRefused.Full, s.DenialsUncounted = b.Begun, b.Running, b.Full, b.Passed

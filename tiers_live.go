@@ -64,10 +64,10 @@ func (r *Rule) newLiveTier(t Tier, old *Rule) (*Rule, error) {
 		return nil, &FieldError{Package: "fastlimit", Rule: r.config.Name, Field: "Tiers[0]", Problem: fmt.Sprintf("the rule has %d other limits", i), Fix: "have more clients share a rate and burst"}
 	}
 	end, windows := endOf([]RulePlan{*tp})
-	if at := r.clock.elapsed(); at > end.at {
-		return nil, &FieldError{Package: "fastlimit", Rule: r.config.Name, Field: "Tiers[0].Rate", Problem: fmt.Sprintf("this process has run for %v, which is longer than %s", at, end.rule), Fix: "write fewer digits, or restart"}
+	if at := r.clock.Elapsed(); at > end.At {
+		return nil, &FieldError{Package: "fastlimit", Rule: r.config.Name, Field: "Tiers[0].Rate", Problem: fmt.Sprintf("this process has run for %v, which is longer than %s", at, end.Rule), Fix: "write fewer digits, or restart"}
 	}
-	r.clock.endBy(end, windows)
+	r.clock.EndBy(end, windows)
 	c := r.storeConfig()
 	tier, err := r.newTier(i, tp, &c, old)
 	if err != nil {

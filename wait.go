@@ -31,7 +31,7 @@ func (r *Rule) Wait(ctx context.Context, key Key, n uint64) Decision {
 	}
 	r.check(key)
 	charges := [1]Charge{{r, key, n}}
-	d, _ := r.limiter.waitAll(ctx, charges[:], r.clock.now())
+	d, _ := r.limiter.waitAll(ctx, charges[:], r.clock.Now())
 	return d
 }
 
@@ -47,16 +47,16 @@ func (r *Rule) Wait(ctx context.Context, key Key, n uint64) Decision {
 // of rules before the one that denies it have charged and given back.
 func (l *Limiter) WaitAll(ctx context.Context, charges []Charge) (d Decision, by int) {
 	l.check(charges)
-	return l.waitAll(ctx, charges, l.clock.now())
+	return l.waitAll(ctx, charges, l.clock.Now())
 }
 
 // WaitAllAt is WaitAll for a caller that has read the clock; see [Limiter.TakeAllAt].
 func (l *Limiter) WaitAllAt(ctx context.Context, charges []Charge, at time.Time) (d Decision, by int) {
 	l.check(charges)
-	if !l.clock.machine {
+	if !l.clock.IsMachine() {
 		panic("BUG: fastlimit: WaitAllAt on a limiter with a Clock, which tells the time: call WaitAll")
 	}
-	return l.waitAll(ctx, charges, l.clock.follow(at.Sub(l.clock.start)))
+	return l.waitAll(ctx, charges, l.clock.Follow(l.clock.OnLine(at)))
 }
 
 // Waiter is a caller that is told when its request begins to wait, which few do: what
@@ -73,10 +73,10 @@ type Waiter interface {
 // WaitAllFor is [Limiter.WaitAllAt] for a [Waiter], whose ctx counts from when it waits.
 func (l *Limiter) WaitAllFor(w Waiter, charges []Charge, at time.Time) (d Decision, by int) {
 	l.check(charges)
-	if !l.clock.machine {
+	if !l.clock.IsMachine() {
 		panic("BUG: fastlimit: WaitAllFor on a limiter with a Clock, which tells the time: call WaitAll")
 	}
-	return l.waitAllFor(context.Background(), w, charges, l.clock.follow(at.Sub(l.clock.start)))
+	return l.waitAllFor(context.Background(), w, charges, l.clock.Follow(l.clock.OnLine(at)))
 }
 
 func (l *Limiter) waitAll(ctx context.Context, charges []Charge, now time.Duration) (Decision, int) {
@@ -152,7 +152,7 @@ func (w *attempt) leave() {
 	}
 }
 
-func (w *attempt) now() time.Duration { return w.limiter.clock.now() }
+func (w *attempt) now() time.Duration { return w.limiter.clock.Now() }
 
 // pause is how long there is nothing to do unless it is woken.
 func (w *attempt) pause() time.Duration {

@@ -346,7 +346,7 @@ func (l *Limiter) beginWaiting(c *Config, old *Limiter) {
 // if that is not nil and has some. Time must pass by itself, so not that of a [ManualClock].
 func (r *Rule) beginLines(old *Rule) {
 	switch {
-	case r.config.MaxWait == 0 || !r.enforced || !r.limiter.clock.machine:
+	case r.config.MaxWait == 0 || !r.enforced || !r.limiter.clock.IsMachine():
 	case old != nil && old.lines != nil:
 		r.lines = old.lines
 	case r.base != nil:

@@ -124,8 +124,8 @@ func (c *Charge) known(now time.Duration) (d Decision, denied bool) {
 	if r.shape.Fits(tat, r.ticks(now), cost) {
 		return d, false
 	}
-	// A reading that another one has overtaken does not convict; see clock.
-	now = r.clock.late(now)
+	// A reading that another one has overtaken does not convict; see clock.Clock.
+	now = r.clock.Late(now)
 	if ticks := r.ticks(now); r.shape.Fits(tat, ticks, cost) || !r.stands(tat, ticks) {
 		return d, false
 	}

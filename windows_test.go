@@ -149,13 +149,12 @@ func TestDenialCountsWhereItWasJudged(t *testing.T) {
 		key := r.BytesKey([]byte("client")).digest()
 		r.table.Take(key, window<<32, 8)
 		reads := 0
-		r.clock.readWall = func() (at, wall time.Duration) {
+		r.clock.FollowWall(func() (at, wall time.Duration) {
 			if reads++; reads == 2 {
 				r.table.Take(key, (window+1)<<32, 1)
 			}
-			return now - wallEvery, time.Duration(window) * time.Minute // read again at the next call
-		}
-		r.clock.wall.anchor.Store(&anchor{source: wallClock})
+			return now - time.Second, time.Duration(window) * time.Minute // read again at the next call
+		})
 		want := (window+1)<<32 | 1
 		if judge(r, key) { // in the next window, where there is room
 			want += 5

@@ -48,10 +48,12 @@ func TestInlining(t *testing.T) {
 		{"github.com/fastlimit/fastlimit/window", map[string]string{
 			"(*Filter).FirstSeen": "once for each client that the table does not turn away",
 		}},
+		{"github.com/fastlimit/fastlimit/internal/clock", map[string]string{
+			"(*Clock).Now":    "once for each request",
+			"(*Clock).Follow": "once for each request that reads the machine's clock",
+			"(*Clock).Late":   "once for each denial",
+		}},
 		{"github.com/fastlimit/fastlimit", map[string]string{
-			"(*clock).now":       "once for each request",
-			"(*clock).follow":    "once for each request that reads the machine's clock",
-			"(*clock).late":      "once for each denial",
 			"(*counters).record": "once for each request",
 			"stackStripe":        "once for each request",
 			"Key.digest":         "once for each request",

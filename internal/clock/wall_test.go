@@ -1,4 +1,4 @@
-package fastlimit
+package clock
 
 import (
 	"math/rand/v2"
@@ -10,16 +10,16 @@ import (
 
 // wallTrace is a clock of which a test sets both sides.
 type wallTrace struct {
-	clock
+	clock Clock
 
 	at, wallAt time.Duration
 }
 
-func newWallTrace(source wallSource) *wallTrace {
+func newWallTrace(stored bool) *wallTrace {
 	t := &wallTrace{wallAt: 1_763_596_800 * time.Second}
-	t.clock.machine, t.clock.start = true, time.Now()
+	t.clock.StartMachine()
 	t.clock.readWall = func() (now, wall time.Duration) { return t.at, t.wallAt }
-	t.clock.startWall(source)
+	t.clock.StartWall(stored)
 	return t
 }
 
@@ -27,11 +27,11 @@ func newWallTrace(source wallSource) *wallTrace {
 func (t *wallTrace) pass(d time.Duration) { t.at, t.wallAt = t.at+d, t.wallAt+d }
 
 // ahead is how far the line is ahead of the wall clock.
-func (t *wallTrace) ahead() time.Duration { return t.clock.wallTime(t.at) - t.wallAt }
+func (t *wallTrace) ahead() time.Duration { return t.clock.WallTime(t.at) - t.wallAt }
 
 func TestWallLine(t *testing.T) {
 	t.Parallel()
-	w := newWallTrace(wallClock)
+	w := newWallTrace(false)
 	for i, s := range []struct {
 		pass, set time.Duration // then the wall clock is set forward by that
 		want      time.Duration
@@ -63,14 +63,14 @@ func TestWallLineNeverStepsBack(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(14, 3))
 	for range 200 {
-		w := newWallTrace(wallClock)
-		last, lastAt := w.clock.wallTime(w.at), w.at
+		w := newWallTrace(false)
+		last, lastAt := w.clock.WallTime(w.at), w.at
 		for range 500 {
 			w.pass(time.Duration(rng.Int64N(int64(3 * time.Second))))
 			if rng.IntN(10) == 0 {
 				w.wallAt += time.Duration(rng.Int64N(1<<rng.UintN(42))) - 1<<rng.UintN(42)
 			}
-			got := w.clock.wallTime(w.at)
+			got := w.clock.WallTime(w.at)
 			if got-last < (w.at-lastAt)*7/8-1 {
 				t.Fatalf("%v in %v", got-last, w.at-lastAt)
 			}
@@ -95,7 +95,7 @@ func TestWallLineLeadsTheStore(t *testing.T) {
 	rng := rand.New(rand.NewPCG(14, 4))
 	const patience = 5 * time.Millisecond
 	for range 200 {
-		w := newWallTrace(wallGuess)
+		w := newWallTrace(true)
 		offset := time.Duration(rng.Int64N(int64(20*time.Second))) - 10*time.Second
 		drift := rng.Float64()*1e-3 - 5e-4 // of the store's clock
 		store := func() time.Duration { return w.wallAt + offset + time.Duration(float64(w.at)*drift) }
@@ -108,16 +108,16 @@ func TestWallLineLeadsTheStore(t *testing.T) {
 			w.pass(time.Duration(rng.Int64N(int64(patience / 2))))
 			micros := uint64(store() / time.Microsecond)
 			w.pass(time.Duration(rng.Int64N(int64(patience / 2))))
-			w.clock.observeStore(micros, sent, w.at, patience)
-			if lead := w.clock.wallTime(w.at) - store(); lead < -time.Microsecond {
+			w.clock.ObserveStore(micros, sent, w.at, patience)
+			if lead := w.clock.WallTime(w.at) - store(); lead < -time.Microsecond {
 				t.Fatalf("behind by %v at %v", -lead, w.at)
 			}
 		}
 		for range 40000 {
 			w.pass(5 * time.Millisecond)
-			w.clock.observeStore(uint64(store()/time.Microsecond), w.at, w.at, patience)
+			w.clock.ObserveStore(uint64(store()/time.Microsecond), w.at, w.at, patience)
 		}
-		if lead := w.clock.wallTime(w.at) - store(); lead > patience {
+		if lead := w.clock.WallTime(w.at) - store(); lead > patience {
 			t.Errorf("ahead by %v", lead)
 		}
 	}
@@ -127,7 +127,7 @@ func TestWallLineLeadsTheStore(t *testing.T) {
 // for none of them.
 func TestWallLineConcurrently(t *testing.T) {
 	t.Parallel()
-	w := newWallTrace(wallClock)
+	w := newWallTrace(false)
 	var mu sync.Mutex
 	var latest atomic.Int64 // time that a reader has read: the clock is not behind it
 	w.clock.readWall = func() (now, wall time.Duration) {
@@ -145,7 +145,7 @@ func TestWallLineConcurrently(t *testing.T) {
 				now := time.Duration(i) * 100 * time.Millisecond
 				for l := latest.Load(); int64(now) > l && !latest.CompareAndSwap(l, int64(now)); l = latest.Load() {
 				}
-				got := w.clock.wallTime(now)
+				got := w.clock.WallTime(now)
 				if got < last {
 					t.Errorf("%v after %v", got, last)
 					return
@@ -155,39 +155,4 @@ func TestWallLineConcurrently(t *testing.T) {
 		})
 	}
 	all.Wait()
-}
-
-func TestManualClockStart(t *testing.T) {
-	t.Parallel()
-	clock := new(ManualClock)
-	lim, err := New(Config{Rules: []RuleConfig{withStrict(windowRule("a", 2, time.Hour))}, Clock: clock})
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := time.Date(2026, 11, 22, 14, 59, 30, 0, time.UTC)
-	clock.SetStart(start)
-	r := lim.rules[0]
-	key := r.BytesKey([]byte("client"))
-	for _, s := range []struct {
-		now, retry time.Duration
-		left       int64
-	}{
-		{0, 0, 1},
-		{0, 0, 0},
-		{0, 30 * time.Second, 0},
-		{29 * time.Second, time.Second, 0},
-		{30 * time.Second, 0, 1},
-		{31 * time.Second, 0, 0},
-		{32 * time.Second, time.Hour - 2*time.Second, 0},
-	} {
-		clock.Set(s.now)
-		d := r.Take(t.Context(), key, 1)
-		if d.Allowed != (s.retry == 0) || d.RetryAfter != s.retry || d.Remaining != s.left || d.TimeToEmpty != time.Hour-(s.now+59*time.Minute+30*time.Second)%time.Hour {
-			t.Errorf("at %v: %+v", s.now, d)
-		}
-	}
-	clock.SetStart(start.Add(time.Hour)) // as after a silence that was left out
-	if d := r.Take(t.Context(), key, 2); !d.Allowed {
-		t.Errorf("an hour later: %+v", d)
-	}
 }
