@@ -122,7 +122,7 @@ func (r *Rule) BytesKey(parts ...[]byte) Key {
 // Clone returns the same key, which borrows nothing. That of an address is the same
 // already; of others it allocates a copy of the parts.
 func (k Key) Clone() Key {
-	if k.parts == nil || k.parts == &isAddr4 || k.parts == &isAddr6 || k.parts == &isAddr16 {
+	if k.parts == nil || k.ofAddr() {
 		return k
 	}
 	parts := slices.Clone(unsafe.Slice(k.parts, uint32(k.y)))
@@ -134,7 +134,7 @@ func (k Key) Clone() Key {
 }
 
 // AppendKey appends a name of the client to dst: an address, a prefix where
-// the rule's is shorter than the address, or the parts of a byte key in Go
-// syntax, quoted and separated by commas. Different clients of a rule have
-// different names.
+// the rule's is shorter than the address, or the parts of a byte key with spaces
+// between them, each quoted in Go syntax if it has a space, a quote or anything that
+// does not print. Different clients of a rule have different names.
 func (r *Rule) AppendKey(dst []byte, k Key) []byte { return r.appendKey(dst, k) }

@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"strconv"
 	"unsafe"
+
+	"github.com/fastlimit/fastlimit/internal/keytext"
 )
 
 // namer writes the names of a rule's clients.
@@ -32,6 +34,20 @@ func (n *namer) appendKey(dst []byte, k Key) []byte {
 		}
 		return appendPrefix(dst, netip.AddrFrom16(b), int(n.bits6))
 	case nil:
+		return keytext.Append(dst, "")
+	}
+	for i, p := range unsafe.Slice(k.parts, uint32(k.y)) {
+		if i > 0 {
+			dst = append(dst, ' ')
+		}
+		dst = keytext.Append(dst, string(p))
+	}
+	return dst
+}
+
+// appendQuoted appends the parts of a byte key, each quoted, with commas between them.
+func appendQuoted(dst []byte, k Key) []byte {
+	if k.parts == nil {
 		return append(dst, `""`...)
 	}
 	for i, p := range unsafe.Slice(k.parts, uint32(k.y)) {
@@ -43,6 +59,9 @@ func (n *namer) appendKey(dst []byte, k Key) []byte {
 	return dst
 }
 
+// ofAddr reports whether the key is that of an address.
+func (k Key) ofAddr() bool { return k.parts == &isAddr4 || k.parts == &isAddr6 || k.parts == &isAddr16 }
+
 func appendPrefix(dst []byte, addr netip.Addr, bits int) []byte {
 	if bits == addr.BitLen() {
 		return addr.AppendTo(dst)
@@ -51,7 +70,8 @@ func appendPrefix(dst []byte, addr netip.Addr, bits int) []byte {
 }
 
 // appendStored appends the name of a client's bucket in a shared store: the
-// rule's name, in which colons are escaped, a colon, and the client's name. So
+// rule's name, in which colons are escaped, a colon, and the client's address or its
+// parts in Go syntax, which is not for people and stays as it is over releases. So
 // no two clients of any rules have the same name. A long client name, which
 // clients write, is replaced by its hash. Braces are escaped in both parts,
 // since Redis Cluster places a key by what stands between them: with a header
@@ -60,7 +80,10 @@ func (n *namer) appendStored(b []byte, key Key) []byte {
 	const longest = 120
 	b = append(appendEscaped(b, n.rule), ':')
 	start := len(b)
-	if b = n.appendKey(b, key); len(b)-start > longest {
+	if key.ofAddr() {
+		return n.appendKey(b, key)
+	}
+	if b = appendQuoted(b, key); len(b)-start > longest {
 		sum := sha256.Sum256(b[start:])
 		return hex.AppendEncode(append(b[:start], '#'), sum[:])
 	}

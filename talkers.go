@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"unsafe"
 
+	"github.com/fastlimit/fastlimit/internal/keytext"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -36,8 +37,12 @@ const (
 	talkerAddr6   = '6' // the upper 8 bytes
 	talkerAddr16  = 'x' // all 16
 	talkerParts   = 'p'
-	talkerPartial = 'c' // parts, of which the last was cut
+	talkerPartial = 'c' // parts, of which some were cut
+
+	partCut = 1 << 7 // in the length of a part that was cut; with none, the last was
 )
+
+var _ [partCut - 1 - sketch.TalkerNameBytes]struct{} // a length has room beside partCut
 
 // appendTalkerName appends the compact name of k within the capacity of dst,
 // which is [sketch.TalkerNameBytes].
@@ -55,78 +60,90 @@ func appendTalkerName(dst []byte, k Key) []byte {
 	if k.parts == nil {
 		return dst
 	}
-	for _, p := range unsafe.Slice(k.parts, uint32(k.y)) {
-		room := cap(dst) - len(dst) - 1
-		if room < len(p) {
-			dst[0] = talkerPartial
-			if room >= 0 {
-				dst = append(append(dst, byte(room)), p[:room]...)
+	parts := unsafe.Slice(k.parts, uint32(k.y))
+	most := longestPart(parts, cap(dst)-len(dst))
+	for _, p := range parts {
+		n := min(len(p), most)
+		if room := cap(dst) - len(dst); room == 0 || n < len(p) {
+			if dst[0] = talkerPartial; room == 0 {
+				break
 			}
-			break
+			dst = append(append(dst, byte(n)|partCut), p[:n]...)
+			continue
 		}
-		dst = append(append(dst, byte(len(p))), p...)
+		dst = append(append(dst, byte(n)), p...)
 	}
 	return dst
 }
 
+// longestPart is how much each part may have, so that all of them fit into so much room, each
+// behind its length. Short ones stay whole, so that no address hides behind a long path.
+func longestPart(parts [][]byte, room int) (most int) {
+	left, longer := room-len(parts), len(parts)
+	for longer > 0 && left >= longer {
+		most += left / longer
+		left, longer = room-len(parts), 0
+		for _, p := range parts {
+			if left -= min(len(p), most); len(p) > most {
+				longer++
+			}
+		}
+	}
+	return most
+}
+
 // TalkerName is the text of a name in [Rule.TopTalkers], or in that of a rule with
 // the same [Rule.Identity] elsewhere: as [Rule.AppendKey] writes it, and with
-// an ellipsis where it was cut. A name that is none is quoted as it is.
+// an ellipsis after each part that was cut. A name that is none is quoted as it is.
 func (r *Rule) TalkerName(name []byte) string {
-	var b [80]byte
-	if dst, ok := r.appendTalkerText(b[:0], name); ok {
-		return string(dst)
+	p, parts, ok := r.TalkerKey(name)
+	switch {
+	case !ok:
+		return "?" + strconv.QuoteToASCII(string(name))
+	case p.IsValid():
+		return string(appendPrefix(nil, p.Addr(), p.Bits()))
+	case len(parts) == 0:
+		return keytext.Join([]string{""})
 	}
-	return "?" + strconv.QuoteToASCII(string(name))
+	var b keytext.Builder
+	for i := range parts {
+		if part := string(parts[i].Bytes); parts[i].Cut {
+			b.AddCut(part)
+		} else {
+			b.Add(part, len(part))
+		}
+	}
+	return b.Text()
+}
+
+// KeyPart is a part of the key of a client as [Rule.TopTalkers] names it.
+type KeyPart struct {
+	Bytes []byte
+	Cut   bool // Bytes are those that it begins with
 }
 
 // TalkerKey takes a name of [Rule.TopTalkers] apart: it is the prefix by which the rule
 // groups an address, or else, with the zero Prefix, the parts of [Rule.BytesKey], which
-// refer to name. ok is false if the name was cut, or is none.
-func (r *Rule) TalkerKey(name []byte) (p netip.Prefix, parts [][]byte, ok bool) {
-	if p, ok = r.talkerPrefix(name); ok || len(name) == 0 || name[0] != talkerParts {
+// refer to name. Where one was cut, further ones may be missing. ok is false for a name that
+// is none.
+func (r *Rule) TalkerKey(name []byte) (p netip.Prefix, parts []KeyPart, ok bool) {
+	if p, ok = r.talkerPrefix(name); ok || len(name) == 0 || name[0] != talkerParts && name[0] != talkerPartial {
 		return p, nil, ok
 	}
+	kind, marked := name[0], false
 	for name = name[1:]; len(name) > 0; {
-		n := int(name[0])
-		if name = name[1:]; n > len(name) {
+		n, cut := int(name[0]&^partCut), name[0]&partCut != 0
+		if name = name[1:]; n > len(name) || cut && kind != talkerPartial {
 			return p, nil, false
 		}
-		parts, name = append(parts, name[:n:n]), name[n:]
+		parts, name = append(parts, KeyPart{name[:n:n], cut}), name[n:]
+		marked = marked || cut
+	}
+	if kind == talkerPartial && !marked {
+		if len(parts) == 0 {
+			return p, nil, false
+		}
+		parts[len(parts)-1].Cut = true
 	}
 	return p, parts, true
-}
-
-func (r *Rule) appendTalkerText(dst, name []byte) ([]byte, bool) {
-	if len(name) == 0 {
-		return nil, false
-	}
-	kind, name := name[0], name[1:]
-	switch {
-	case kind == talkerAddr4 && len(name) == 4:
-		return appendPrefix(dst, netip.AddrFrom4([4]byte(name)), int(r.bits4)), true
-	case kind == talkerAddr6 && len(name) == 8, kind == talkerAddr16 && len(name) == 16:
-		var b [16]byte
-		copy(b[:], name)
-		return appendPrefix(dst, netip.AddrFrom16(b), int(r.bits6)), true
-	case kind == talkerParts && len(name) == 0:
-		return append(dst, `""`...), true
-	case kind != talkerParts && kind != talkerPartial:
-		return nil, false
-	}
-	for first := true; len(name) > 0; first = false {
-		n := int(name[0])
-		if name = name[1:]; n > len(name) {
-			return nil, false
-		}
-		if !first {
-			dst = append(dst, ',')
-		}
-		dst = strconv.AppendQuoteToASCII(dst, string(name[:n]))
-		name = name[n:]
-	}
-	if kind == talkerPartial {
-		dst = append(dst, "…"...)
-	}
-	return dst, true
 }

@@ -3,9 +3,12 @@ package fastlimit
 import (
 	"math"
 	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/fastlimit/fastlimit/sketch"
 )
@@ -117,31 +120,44 @@ func TestTalkerNames(t *testing.T) {
 	}
 }
 
-// TestTalkerNamesAreCut: a name that does not fit shows its beginning.
+// TestTalkerNamesAreCut: of a name that does not fit the longest parts show their beginning,
+// so that what is short, as an address, is whole wherever it stands.
 func TestTalkerNamesAreCut(t *testing.T) {
 	t.Parallel()
 	r := talkerLimiter(t, 4, rule("a", 1, time.Second, 1)).rules[0]
 	x := func(n int) []byte { return []byte(strings.Repeat("x", n)) }
-	for want, parts := range map[string][][]byte{
-		`"` + string(x(38)) + `"…`:              {x(39)},
-		`"` + string(x(38)) + "\"…\x00":         {x(4000)},
-		`"` + string(x(30)) + `","xxxxxxx"…`:    {x(30), x(8)},
-		`"` + string(x(37)) + `",""…`:           {x(37), x(1)},
-		`"` + string(x(38)) + "\"…\x00\x00":     {x(38), x(1)},
-		`"` + string(x(38)) + "\"…\x00\x00\x00": {x(38), nil},
+	for _, tt := range []struct {
+		want  string
+		parts [][]byte
+	}{
+		{string(x(38)) + "…", [][]byte{x(39)}},
+		{string(x(38)) + "…", [][]byte{x(4000)}},
+		{string(x(29)) + "… xxxxxxxx", [][]byte{x(30), x(8)}},
+		{string(x(8)) + " " + string(x(29)) + "…", [][]byte{x(8), x(33)}},
+		{string(x(18)) + "… " + string(x(18)) + "…", [][]byte{x(19), x(1000)}},
+		{string(x(36)) + " x", [][]byte{x(36), x(1)}},
+		{string(x(36)) + "… x", [][]byte{x(37), x(1)}},
+		{string(x(37)) + `… ""`, [][]byte{x(38), nil}},
+		{"GET " + string(x(32)) + `… a`, [][]byte{[]byte("GET"), x(99), []byte("a")}},
+		{strings.Repeat("… ", 38) + "…", slices.Repeat([][]byte{x(1)}, 99)},
+		{strings.Repeat(`"" `, 38) + "…", make([][]byte, 99)},
 	} {
 		var b [sketch.TalkerNameBytes]byte
-		name := appendTalkerName(b[:0], r.BytesKey(parts...))
-		if got := r.TalkerName(name); got != strings.TrimRight(want, "\x00") || &name[0] != &b[0] {
-			t.Errorf("%q reads %s, want %s", name, got, want)
+		name := appendTalkerName(b[:0], r.BytesKey(tt.parts...))
+		if got := r.TalkerName(name); got != tt.want || &name[0] != &b[0] {
+			t.Errorf("%q reads %s, want %s", name, got, tt.want)
 		}
+	}
+	// As releases before this one cut: the last part, without a mark.
+	if got := r.TalkerName([]byte("c\x03abc\x02de")); got != "abc de…" {
+		t.Errorf("an older name reads %s", got)
 	}
 }
 
 // FuzzTalkerName: names come from peers; whatever they are, the text has no
 // character that a terminal would act on.
 func FuzzTalkerName(f *testing.F) {
-	for _, s := range []string{"", "4", "4\x01\x02\x03\x04", "6\x00\x00\x00\x00\x00\x00\x00\x01", "p\x02ab\x01", "c\x01\x1b", "z\x1b[2J"} {
+	for _, s := range []string{"", "c", "c\x81a\x01b", "p\x81a", "4", "4\x01\x02\x03\x04", "6\x00\x00\x00\x00\x00\x00\x00\x01", "p\x02ab\x01", "c\x01\x1b", "z\x1b[2J"} {
 		f.Add([]byte(s))
 	}
 	r := talkerLimiter(f, 4, rule("a", 1, time.Second, 1)).rules[0]
@@ -150,10 +166,8 @@ func FuzzTalkerName(f *testing.F) {
 		if text == "" {
 			t.Fatalf("%q has no text", name)
 		}
-		for _, c := range text {
-			if c < ' ' || c > '~' && c != '…' {
-				t.Fatalf("%q reads %q", name, text)
-			}
+		if !utf8.ValidString(text) || strings.ContainsFunc(text, func(c rune) bool { return !strconv.IsPrint(c) }) {
+			t.Fatalf("%q reads %q", name, text)
 		}
 	})
 }

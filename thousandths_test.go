@@ -125,7 +125,7 @@ func TestTalkersOfThousandths(t *testing.T) {
 			weight[r.TalkerName(s.Name[:s.NameLen])] = s.Weight
 		}
 	}
-	if len(weight) != 2 || weight[`"few"`] != 10_000 || weight[`"many"`] != 3_000 {
+	if len(weight) != 2 || weight["few"] != 10_000 || weight["many"] != 3_000 {
 		t.Errorf("%v, want 10000 and 3000 thousandths", weight)
 	}
 }

@@ -5,44 +5,64 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/internal/safetext"
+	"github.com/fastlimit/fastlimit/internal/keytext"
 )
 
 // maxKeyText is how many bytes of a key part are shown.
 const maxKeyText = 256
 
-// KeyText returns the key of a request for a rule as people read it, one element per
-// part: an address as its prefix if that covers more than the address, a part that the
-// request lacks as "". The text is valid UTF-8 without control characters. Long parts
-// are cut, so different keys can have the same text. It is nil for a rule of another
-// policy.
-func (e *Engine) KeyText(rule *fastlimit.Rule, r *Request) []string {
+// KeyText is a client's key as people read it. An address stands as its prefix if that
+// covers more than the address.
+type KeyText struct {
+	Text  string   // one printable line: see package keytext
+	Parts []string // as calls that name a client take them; nil: one is cut, or is not UTF-8
+}
+
+func textOf(b *keytext.Builder) KeyText { return KeyText{b.Text(), b.Parts()} }
+
+// KeyText returns the key of a request for a rule. A part that the request lacks is empty, and
+// long ones are cut. It is empty for a rule of another policy.
+func (e *Engine) KeyText(rule *fastlimit.Rule, r *Request) KeyText {
 	k := e.keyOf(rule)
 	if k == nil {
-		return nil
+		return KeyText{}
 	}
-	texts := make([]string, len(k.parts))
+	var b keytext.Builder
 	for i := range k.parts {
-		p := &k.parts[i]
+		p, text := &k.parts[i], ""
 		switch addr := plain(r.Client); {
 		case p.named():
-			texts[i] = printable(first(e.fields[p.field].values(r.Fields)))
+			text = string(first(e.fields[p.field].values(r.Fields)))
 		case p.Kind != KeyIP:
-			texts[i] = printable(e.part(k, p, r, nil)) // needs no scratch
+			text = string(e.part(k, p, r, nil)) // needs no scratch
 		case identifies(addr):
-			texts[i] = prefixText(k.prefix(addr))
+			text = prefixText(k.prefix(addr))
 		}
+		b.Add(text, maxKeyText)
 	}
-	return texts
+	return textOf(&b)
 }
 
 // keyOf returns how the keys of a rule are made, nil for a rule of another policy.
 func (e *Engine) keyOf(limit *fastlimit.Rule) *keyMaker {
 	if c := e.ruleOf(limit); c != nil {
 		return &c.key
+	}
+	return nil
+}
+
+// keyLike is keyOf, also for a rule of the policy before or after this one, if the rule of that
+// name makes its keys alike.
+func (e *Engine) keyLike(limit *fastlimit.Rule) *keyMaker {
+	if k := e.keyOf(limit); k != nil {
+		return k
+	}
+	for i := range e.rules {
+		if r := e.rules[i].limit; r.Name() == limit.Name() && r.Config().KeyKind == limit.Config().KeyKind {
+			return &e.rules[i].key
+		}
 	}
 	return nil
 }
@@ -56,7 +76,7 @@ func (e *Engine) ruleOf(limit *fastlimit.Rule) *rule {
 	return nil
 }
 
-// KeyFromText is the inverse of [Engine.KeyText]: it returns the key that a request with
+// KeyFromText is the inverse of [KeyText].Parts: it returns the key that a request with
 // these parts has, such as an address or its prefix, the value of a header, a canonical
 // path. A host need not be canonical.
 func (e *Engine) KeyFromText(rule *fastlimit.Rule, parts []string) (fastlimit.Key, error) {
@@ -125,7 +145,7 @@ func (e *Engine) LimitFromText(rule *fastlimit.Rule, parts []string) (limit *fas
 	return limit, key, limit == nil, nil
 }
 
-// addrFromText reads an address or, as KeyText shows it, a prefix.
+// addrFromText reads an address or, as [KeyText] has it, a prefix.
 func (k *keyMaker) addrFromText(text string) (netip.Addr, error) {
 	base, _, isPrefix := strings.Cut(text, "/")
 	addr, err := netip.ParseAddr(base)
@@ -142,30 +162,47 @@ func (k *keyMaker) addrFromText(text string) (netip.Addr, error) {
 	return addr, nil
 }
 
-// TalkerKey returns what a client is called by who asks for it in [Engine.KeyFromText], given
-// its name among the top talkers of a rule. It is nil if the name was cut, is none, or has
-// bytes that no text can have.
-func (e *Engine) TalkerKey(rule *fastlimit.Rule, name []byte) []string {
-	k := e.keyOf(rule)
+// TalkerText returns the key of a client, given its name among the top talkers or bans of a
+// rule ([fastlimit.Rule.TopTalkers], [fastlimit.Ban]).
+func (e *Engine) TalkerText(rule *fastlimit.Rule, name []byte) KeyText {
+	k := e.keyLike(rule)
 	p, raw, ok := rule.TalkerKey(name)
 	switch {
-	case !ok || k == nil:
-		return nil
-	case p.IsValid():
-		return []string{prefixText(p)}
-	case len(raw) != len(k.parts):
-		return nil
+	case ok && p.IsValid():
+		text := prefixText(p)
+		return KeyText{text, []string{text}}
+	case !ok || k == nil || len(raw) > len(k.parts):
+		return KeyText{Text: rule.TalkerName(name)}
 	}
-	texts := make([]string, len(raw))
-	for i, b := range raw {
-		if texts[i] = string(b); k.parts[i].Kind == KeyIP {
-			texts[i] = k.addrText(b)
+	var b keytext.Builder
+	for i, part := range raw {
+		if part.Cut {
+			b.AddCut(string(part.Bytes))
+			continue
 		}
-		if back, err := k.rawPart(i, texts[i]); err != nil || !utf8.ValidString(texts[i]) || !bytes.Equal(back, b) {
-			return nil
+		text := string(part.Bytes)
+		if k.parts[i].Kind == KeyIP {
+			text = k.addrText(part.Bytes)
+		}
+		b.Add(text, len(text))
+		if back, err := k.rawPart(i, text); err != nil || !bytes.Equal(back, part.Bytes) {
+			b.Nameless()
 		}
 	}
-	return texts
+	if len(raw) < len(k.parts) {
+		b.Nameless()
+	}
+	return textOf(&b)
+}
+
+// ReadKey returns the parts of a key of the rule as somebody has written it: as parts, or as
+// [KeyText].Text of all in one.
+func (e *Engine) ReadKey(rule *fastlimit.Rule, written []string) []string {
+	n := 0
+	if k := e.keyOf(rule); k != nil {
+		n = len(k.parts)
+	}
+	return keytext.Read(written, n)
 }
 
 // addrText is the text of an address that appendAddr has written; "" if it is none.
@@ -229,6 +266,3 @@ func prefixText(p netip.Prefix) string {
 	}
 	return p.String()
 }
-
-// printable makes bytes of a client safe for logs and terminals.
-func printable(b []byte) string { return safetext.Unicode(b, maxKeyText) }

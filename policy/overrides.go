@@ -12,7 +12,7 @@ import (
 // Override is what some clients of a rule have instead of its limit.
 type Override struct {
 	// Key is the client's, one text for each part of the rule's key, as
-	// [Engine.KeyText] has them. Of a rule that counts by address alone it may be a
+	// [KeyText].Parts has them. Of a rule that counts by address alone it may be a
 	// prefix that contains many clients, each of which has the limit by itself. The
 	// longest prefix that contains a client decides.
 	Key []string

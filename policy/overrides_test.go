@@ -49,7 +49,7 @@ func TestOverridesOfAddresses(t *testing.T) {
 		if got != want || (stage == fastlimit.StageList) != (want == 10) {
 			t.Errorf("%s: %d admitted, the first by %v; want %d", client, got, stage, want)
 		}
-		limit, _, free, err := e.LimitFromText(e.rules[0].limit, e.KeyText(e.rules[0].limit, r))
+		limit, _, free, err := e.LimitFromText(e.rules[0].limit, e.KeyText(e.rules[0].limit, r).Parts)
 		if err != nil || free != (want == 10) || !free && limit.Config().Burst != uint64(want) {
 			t.Errorf("%s by text: %v, %t, %v", client, limit, free, err)
 		}

@@ -129,7 +129,7 @@ func TestOwedByTier(t *testing.T) {
 		if d := c.Rule.Peek(c.Key, 1); d.Remaining != left {
 			t.Errorf("%s: %d left, want %d", name, d.Remaining, left)
 		}
-		if got, want := string(c.Rule.AppendKey(nil, c.Key)), fmt.Sprintf("%q", name); got != want {
+		if got, want := string(c.Rule.AppendKey(nil, c.Key)), name; got != want {
 			t.Errorf("the key is %s, want %s", got, want)
 		}
 	}

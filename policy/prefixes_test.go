@@ -63,7 +63,7 @@ func chargedBy(t *testing.T, e *Engine, r *Request) []string {
 		if c.Rule.Base() != c.Rule {
 			name += " at another rate"
 		}
-		all = append(all, fmt.Sprintf("%s %s x%d", name, strings.Join(e.KeyText(c.Rule, r), ","), c.Cost))
+		all = append(all, fmt.Sprintf("%s %s x%d", name, e.KeyText(c.Rule, r).Text, c.Cost))
 	}
 	return all
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/decide"
+	"github.com/fastlimit/fastlimit/server/internal/logs"
 )
 
 // Bans are the clients who are refused for a while, by rules or by operators, for /v1/bans.
@@ -20,7 +21,16 @@ type Bans interface {
 
 // Banned logs a ban that a rule has begun: have the limiter's OnBan call it. It does not
 // block, and is safe for concurrent use.
-func (s *Server) Banned(b fastlimit.Ban) { s.bans.Note(&b) }
+func (s *Server) Banned(b fastlimit.Ban) {
+	s.bans.Note(func() logs.Ban {
+		key := s.decide.Snapshot().Settings().Engine.TalkerText(b.Rule, []byte(b.Name)).Text
+		line := logs.Ban{Rule: b.Rule.Name(), Key: key, Left: b.Left, Times: b.Times, Shadow: b.Rule.Config().Mode == fastlimit.Shadow}
+		if _, byAddress := b.Prefix(); byAddress {
+			line.Client = key
+		}
+		return line
+	})
+}
 
 // SetBans has requests that begin from now on decided by these bans of operators. All else
 // stays as it is. It is safe for concurrent use.

@@ -91,7 +91,7 @@ func TestDenialsOfAListAndOfCompositeKeys(t *testing.T) {
 	s.endSecond()
 	dec := json.NewDecoder(&out)
 	for _, want := range []string{
-		`{"client":"192.0.2.1","count":1,"host":"example.com","key":["192.0.2.1","GET"],"level":"INFO","method":"GET","msg":"denied","path":"/path","rule":"per-ip","stage":"table"}`,
+		`{"client":"192.0.2.1","count":1,"host":"example.com","key":"192.0.2.1 GET","level":"INFO","method":"GET","msg":"denied","path":"/path","rule":"per-ip","stage":"table"}`,
 		`{"client":"192.0.2.7","count":2,"host":"example.com","key":"","level":"INFO","method":"GET","msg":"denied","path":"/path","rule":"","stage":"list"}`,
 	} {
 		var line map[string]any

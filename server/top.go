@@ -82,7 +82,10 @@ func describeTalker(t *toptalkers.Talker, l *fastlimit.Limiter, e *policy.Engine
 		return c
 	}
 	c.Mode = rule.Config().Mode.String()
-	c.Parts = e.TalkerKey(rule, []byte(t.Name))
+	if t.Name != "" {
+		text := e.TalkerText(rule, []byte(t.Name))
+		c.Key, c.Parts = text.Text, text.Parts
+	}
 	limit := rule
 	if c.Parts != nil {
 		if own, key, unlimited, err := e.LimitFromText(rule, c.Parts); err == nil {

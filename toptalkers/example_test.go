@@ -28,5 +28,5 @@ func ExampleRanking() {
 	for _, t := range top.Top(3, lim.Now()) {
 		fmt.Println(t.Rule, t.Key, t.Rate > 100)
 	}
-	// Output: per-key "alice" true
+	// Output: per-key alice true
 }

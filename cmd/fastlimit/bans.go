@@ -63,7 +63,7 @@ func writeBans(out io.Writer, list *bans.List) {
 		if b.Kernel {
 			kernel = "yes"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%v\t%d\t%s\n", printable(b.Key), printable(b.By), printable(b.Rule), banEnds(b), b.Times, kernel)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%v\t%d\t%s\n", printableLong(b.Key), printable(b.By), printable(b.Rule), banEnds(b), b.Times, kernel)
 	}
 	w.Flush()
 	if more := list.Total - len(list.Bans); more > 0 {
@@ -100,7 +100,7 @@ func (c *banCmd) Run(ctx context.Context, sys *system) error {
 	if json.Unmarshal(answer, &done) != nil || done.Key == "" {
 		return client.stranger("a ban")
 	}
-	_, err = fmt.Fprintf(sys.stdout, "%s: banned, ends in %v%s\n", printable(done.Key), banEnds(&done.Shown), stillAllowed(&done))
+	_, err = fmt.Fprintf(sys.stdout, "%s: banned, ends in %v%s\n", printableLong(done.Key), banEnds(&done.Shown), stillAllowed(&done))
 	return err
 }
 
@@ -124,7 +124,7 @@ type unbanCmd struct {
 	adminFlags
 
 	Rule string   `placeholder:"NAME" help:"End the ban of this rule alone. Default: of an operator and of all rules."`
-	Key  []string `arg:"" help:"What is banned, as fastlimit bans shows it: an address, a prefix, or a text for each part of a rule's key."`
+	Key  []string `arg:"" help:"What is banned, as fastlimit bans shows it."`
 }
 
 // Run implements the command.
@@ -155,7 +155,7 @@ func (c *unbanCmd) Run(ctx context.Context, sys *system) error {
 		if e.Rule != "" {
 			who = "banned by rule " + printable(e.Rule)
 		}
-		fmt.Fprintf(&out, "%s: unbanned, was %s\n", printable(e.Key), who)
+		fmt.Fprintf(&out, "%s: unbanned, was %s\n", printableLong(e.Key), who)
 	}
 	return write(sys.stdout, out.Bytes(), nil)
 }

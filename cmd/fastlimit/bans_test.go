@@ -30,7 +30,7 @@ func TestBanAndUnban(t *testing.T) {
 	run("0 KEY  BY  RULE  ENDS IN  TIMES  KERNEL\n", "bans")
 	run("0 127.0.3.0/24: banned, ends in 1h0m0s; on the allow list and not banned: 127.0.3.7/32\n", "ban", "127.0.3.0/24")
 	run("0 127.0.4.1: banned, ends in 30m0s\n", "ban", "127.0.4.1", "--for", "30m")
-	run(`0 {"key":"2001:db8::/48","rule":"","by":"operator","seconds_left":7200,"times":1,"kernel":false}`+"\n", "ban", "2001:db8::/48", "--for", "2h", "-o", "json")
+	run(`0 {"key":"2001:db8::/48","rule":"","by":"operator","seconds_left":7200,"times":1,"kernel":false,"key_parts":["2001:db8::/48"]}`+"\n", "ban", "2001:db8::/48", "--for", "2h", "-o", "json")
 	for addr, want := range map[string]string{"127.0.3.1": "403 3", "127.0.4.1": "403 1", "127.0.3.7": "200 ", "127.0.5.1": "200 "} {
 		if got := from(addr); !strings.HasPrefix(got, want) || want == "200 " && got != want {
 			t.Errorf("%s: %s, want %s", addr, got, want)
@@ -123,7 +123,7 @@ rules:
 		}
 	}
 	p.waitLog("msg=banned client=127.0.0.2 rule=ip key=127.0.0.2 for=3600 times=1")
-	p.waitLog(`msg=banned client="" rule=both key="\"GET\",\"/x\"" for=7200 times=1`)
+	p.waitLog(`msg=banned client="" rule=both key="GET /x" for=7200 times=1`)
 	run := func(want string, args ...string) {
 		t.Helper()
 		code, stdout, stderr := command(t, nil, append(args, "--admin", p.admin)...)
@@ -131,11 +131,11 @@ rules:
 			t.Errorf("%q: got\n%s\nwant\n%s", args, got, want)
 		}
 	}
-	run(`^0 KEY +BY +RULE +ENDS IN +TIMES +KERNEL\n"GET","/x" +rule +both +\S+ +1 +-\n127\.0\.0\.2 +rule +ip +\S+ +1 +-\n$`, "bans")
+	run(`^0 KEY +BY +RULE +ENDS IN +TIMES +KERNEL\nGET /x +rule +both +\S+ +1 +-\n127\.0\.0\.2 +rule +ip +\S+ +1 +-\n$`, "bans")
 	run(`^0 KEY +BY +RULE +ENDS IN +TIMES +KERNEL\n127\.0\.0\.2 `, "bans", "ip")
 	run(`^1 fastlimit bans: \S+ no rule "nope"; this node has ip, both\n$`, "bans", "nope")
 	run(`^1 fastlimit unban: \S+ 127\.0\.0\.3 is not banned\n$`, "unban", "127.0.0.3")
-	run(`^0 "GET","/x": unbanned, was banned by rule both\n$`, "unban", "GET", "/x")
+	run(`^0 GET /x: unbanned, was banned by rule both\n$`, "unban", "GET", "/x")
 	run(`^0 127\.0\.0\.2: unbanned, was banned by rule ip\n$`, "unban", "127.0.0.2", "--rule", "ip")
 	run(`^0 KEY +BY +RULE +ENDS IN +TIMES +KERNEL\n$`, "bans")
 	if n := p.metric(t, `fastlimit_bans_total{mode="enforce",rule="ip"}`); n != 1 {

@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fastlimit/fastlimit/internal/cli"
+	"github.com/fastlimit/fastlimit/internal/keytext"
 	"github.com/fastlimit/fastlimit/internal/overrides"
 	"github.com/fastlimit/fastlimit/internal/safetext"
 )
@@ -48,7 +49,7 @@ type overrideSetCmd struct {
 
 	For   time.Duration `default:"1h" help:"How long it holds, at most 8784h. Default: 1h."`
 	Rule  string        `arg:"" help:"Name of the rule."`
-	Words []string      `arg:"" name:"key" help:"The client's key, a text for each part of the rule's; then rate=N/s, burst=N or both, or unlimited. What follows -- is part of the key, whatever it looks like."`
+	Words []string      `arg:"" name:"key" help:"The client's key, as fastlimit top shows it; then rate=N/s, burst=N or both, or unlimited. What follows -- is part of the key, whatever it looks like."`
 }
 
 // Run implements the command.
@@ -118,7 +119,7 @@ type overrideDeleteCmd struct {
 	adminFlags
 
 	Rule string   `arg:"" help:"Name of the rule."`
-	Key  []string `arg:"" help:"The client's key, a text for each part of the rule's."`
+	Key  []string `arg:"" help:"The client's key, as fastlimit top shows it."`
 }
 
 // Run implements the command.
@@ -189,13 +190,11 @@ func writeOverrides(out io.Writer, list *overrides.List) {
 }
 
 func shownKey(key []string) string {
-	parts := make([]string, len(key))
-	for i, k := range key {
-		if parts[i] = printable(k); strings.Contains(k, " ") {
-			parts[i] = strconv.Quote(k)
-		}
+	var b keytext.Builder
+	for _, part := range key {
+		b.Add(part, maxShownKey)
 	}
-	return strings.Join(parts, " ")
+	return b.Text()
 }
 
 func shownLimit(o *overrides.Shown) string {

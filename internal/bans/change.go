@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/keytext"
 	"github.com/fastlimit/fastlimit/internal/operator"
 	"github.com/fastlimit/fastlimit/internal/safetext"
 	"github.com/fastlimit/fastlimit/internal/strictjson"
@@ -76,7 +77,8 @@ type Which struct {
 }
 
 // Unban ends what is banned by exactly this key: the operators' ban of the prefix, and the
-// bans of all rules, or of one alone if rule is not "". by says who wants it, for the log.
+// bans of all rules, or of one alone if rule is not "". The key is that of a request, in parts
+// or as one text, or what List shows, which may be cut. by says who wants it, for the log.
 // The error has a method HTTPStatus.
 func (s *Set) Unban(rule string, key []string, by string) (any, error) {
 	on := s.on.Load()
@@ -84,7 +86,7 @@ func (s *Set) Unban(rule string, key []string, by string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := unban{Set: s, engine: on.engine}
+	u := unban{Set: s, rules: on}
 	p, wrong := prefixOf(key)
 	if rule == "" && wrong == nil && s.end(p) {
 		u.ended(Which{Key: prefixText(p), By: byOperator}, p)
@@ -108,28 +110,39 @@ func (s *Set) Unban(rule string, key []string, by string) (any, error) {
 // unban is the end of the bans of a key.
 type unban struct {
 	*Set
-	engine *policy.Engine // of the rules
-	all    []Which
+	*rules
+	all []Which
 }
 
-// rule ends the ban of a rule, if it has one. The error says why the rule can have no such
-// key.
-func (u *unban) rule(r *fastlimit.Rule, text []string) error {
-	key, err := u.engine.KeyFromText(r, text)
-	if err != nil {
-		return err // it names the rule
+// rule ends the ban of a rule for a key, or those that are shown as what was written. The
+// error says why the rule can have no such key.
+func (u *unban) rule(r *fastlimit.Rule, written []string) error {
+	key, err := u.engine.KeyFromText(r, u.engine.ReadKey(r, written))
+	ended := err == nil && u.ofRule(r, func(b *fastlimit.Ban) bool { return b.Digest == key.Digest() })
+	if err == nil {
+		r.Unban(key) // what counts towards the next ban is forgotten too
 	}
-	w, p := Which{Key: operator.KeyText(text), Rule: r.Name(), By: byRule}, netip.Prefix{}
+	text := keytext.Join(written)
+	if len(written) == 1 {
+		text = written[0]
+	}
+	if !ended && u.ofRule(r, func(b *fastlimit.Ban) bool { return u.engine.TalkerText(r, []byte(b.Name)).Text == text }) {
+		return nil
+	}
+	return err // which names the rule
+}
+
+// ofRule ends the bans of a rule that are meant, and reports whether there were any.
+func (u *unban) ofRule(r *fastlimit.Rule, meant func(*fastlimit.Ban) bool) (any bool) {
 	for b := range r.Bans() {
-		if b.Digest == key.Digest() {
-			w.Key, w.By = b.Key, ofRule(&b).By
-			p, _ = b.Prefix()
+		if meant(&b) && r.UnbanDigest(b.Digest) {
+			p, _ := b.Prefix() // the invalid one if the key is none
+			shown := u.shown(&b)
+			u.ended(Which{Key: shown.Key, Rule: shown.Rule, By: shown.By}, p)
+			any = true
 		}
 	}
-	if r.Unban(key) {
-		u.ended(w, p)
-	}
-	return nil
+	return any
 }
 
 // ended notes an end. The prefix is invalid if the key is none.

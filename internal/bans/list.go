@@ -21,13 +21,14 @@ const (
 
 // Shown is a ban as operators see it. Its names are part of the contract.
 type Shown struct {
-	Key         string  `json:"key"`
-	Rule        string  `json:"rule"` // "" for one by an operator
-	By          string  `json:"by"`   // rule, operator or node
-	SecondsLeft float64 `json:"seconds_left"`
-	Times       int     `json:"times"`            // how often in a row
-	Kernel      bool    `json:"kernel"`           // the kernel drops packets of the address, or of the first of the prefix
-	Shadow      bool    `json:"shadow,omitempty"` // the rule only counts what it would do
+	Key         string   `json:"key"`
+	Rule        string   `json:"rule"` // "" for one by an operator
+	By          string   `json:"by"`   // rule, operator or node
+	SecondsLeft float64  `json:"seconds_left"`
+	Times       int      `json:"times"`            // how often in a row
+	Kernel      bool     `json:"kernel"`           // the kernel drops packets of the address, or of the first of the prefix
+	Shadow      bool     `json:"shadow,omitempty"` // the rule only counts what it would do
+	Parts       []string `json:"key_parts"`        // of Key; null: one is cut, or is not UTF-8
 
 	first netip.Addr // of the prefix; invalid: the key is none
 }
@@ -47,7 +48,8 @@ func compare(a, b *Shown) int {
 // List returns up to limit bans: of a rule, or all if rule is "". The error has a method
 // HTTPStatus.
 func (s *Set) List(rule string, limit int) (any, error) {
-	rules, err := s.on.Load().named(rule)
+	on := s.on.Load()
+	rules, err := on.named(rule)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +69,7 @@ func (s *Set) List(rule string, limit int) (any, error) {
 	}
 	for _, r := range rules {
 		for b := range r.Bans() {
-			add(ofRule(&b))
+			add(on.shown(&b))
 		}
 	}
 	slices.SortFunc(l.Bans, func(a, b Shown) int { return compare(&a, &b) })
@@ -107,17 +109,19 @@ func (s *Set) ofOperators(add func(Shown)) {
 }
 
 func shownPrefix(p netip.Prefix, left time.Duration, times int) Shown {
-	return Shown{Key: prefixText(p), By: byOperator, SecondsLeft: left.Seconds(), Times: times, first: p.Addr()}
+	text := prefixText(p)
+	return Shown{Key: text, Parts: []string{text}, By: byOperator, SecondsLeft: left.Seconds(), Times: times, first: p.Addr()}
 }
 
-func ofRule(b *fastlimit.Ban) Shown {
+func (o *rules) shown(b *fastlimit.Ban) Shown {
 	p, _ := b.Prefix() // the invalid one if the key is none
+	text := o.engine.TalkerText(b.Rule, []byte(b.Name))
 	by := byRule
 	if b.Told {
 		by = byNode
 	}
 	return Shown{
-		Key: b.Key, Rule: b.Rule.Name(), By: by, SecondsLeft: b.Left.Seconds(), Times: b.Times,
+		Key: text.Text, Parts: text.Parts, Rule: b.Rule.Name(), By: by, SecondsLeft: b.Left.Seconds(), Times: b.Times,
 		Shadow: b.Rule.Config().Mode == fastlimit.Shadow, first: p.Addr(),
 	}
 }

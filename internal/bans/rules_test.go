@@ -59,7 +59,7 @@ func TestBansOfRules(t *testing.T) {
 		}
 		all := []string{
 			"192.0.2.0/24  operator 10 1 false",
-			`"GET","/a b" parts rule 30 1 false`, "10.0.0.0/24 wide rule 29 1 false", "2001:db8::/64 wide rule 29 1 false", "10.0.0.1 shadow rule 28 1 true",
+			`GET "/a b" parts rule 30 1 false`, "10.0.0.0/24 wide rule 29 1 false", "2001:db8::/64 wide rule 29 1 false", "10.0.0.1 shadow rule 28 1 true",
 		}
 		for limit := range 7 {
 			wants("of all", "", limit, 5, all[:min(limit, 5)]...)
@@ -70,7 +70,7 @@ func TestBansOfRules(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		reply, _ := w.List("shadow", 9)
-		if b, _ := json.Marshal(reply); string(b) != `{"bans":[{"key":"10.0.0.1","rule":"shadow","by":"rule","seconds_left":28,"times":1,"kernel":true,"shadow":true}],"total":1}` {
+		if b, _ := json.Marshal(reply); string(b) != `{"bans":[{"key":"10.0.0.1","rule":"shadow","by":"rule","seconds_left":28,"times":1,"kernel":true,"shadow":true,"key_parts":["10.0.0.1"]}],"total":1}` {
 			t.Errorf("%s", b)
 		}
 		unban := func(rule string, key []string, want string) {
@@ -91,7 +91,15 @@ func TestBansOfRules(t *testing.T) {
 		unban("parts", []string{"GET", "/"}, "404 GET / is not banned by rule parts")
 		unban("", []string{"GET", "/", "x"}, "422 key: a prefix is one key, not 3")
 		unban("wide", []string{"192.0.2.0/24"}, "404 192.0.2.0/24 is not banned by rule wide")
-		unban("parts", []string{"GET", "/a b"}, `200 {"unbanned":[{"key":"\"GET\",\"/a b\"","rule":"parts","by":"rule"}]}`)
+		unban("parts", []string{"GET", "/a b"}, `200 {"unbanned":[{"key":"GET \"/a b\"","rule":"parts","by":"rule"}]}`)
+		w.flood("10.0.0.2", "GET", "/a b")
+		unban("", []string{`GET "/a b"`}, `200 {"unbanned":[{"key":"GET \"/a b\"","rule":"parts","by":"rule"}]}`)
+		long := "/" + strings.Repeat("x", 99)
+		w.flood("10.0.0.2", "GET", long)
+		unban("", []string{"GET", long}, `200 {"unbanned":[{"key":"GET `+long[:34]+`…","rule":"parts","by":"rule"}]}`)
+		w.flood("10.0.0.2", "GET", long)
+		unban("", []string{"GET", long[:34]}, "404 GET "+long[:34]+" is not banned")
+		unban("", []string{"GET " + long[:34] + "…"}, `200 {"unbanned":[{"key":"GET `+long[:34]+`…","rule":"parts","by":"rule"}]}`)
 		unban("", []string{"10.0.0.1"}, `200 {"unbanned":[{"key":"10.0.0.1","rule":"shadow","by":"rule"},{"key":"10.0.0.0/24","rule":"wide","by":"rule"}]}`)
 		unban("", []string{"10.0.0.1"}, "404 10.0.0.1 is not banned")
 		if got := fmt.Sprint(w.unbanned); got != "[10.0.0.1/32 10.0.0.0/24]" {
@@ -108,7 +116,7 @@ func TestBansOfRules(t *testing.T) {
 		w.ban("2001:db8::/64", "1h")
 		unban("", []string{"2001:db8::/64"}, `200 {"unbanned":[{"key":"2001:db8::/64","rule":"","by":"operator"},{"key":"2001:db8::/64","rule":"wide","by":"rule"}]}`)
 		wants("at last", "", 9, 1, all[0])
-		for _, line := range []string{`msg="ban ended" by=me key=10.0.0.0/24 rule=wide`, `msg="ban ended" by=me key="\"GET\",\"/a b\"" rule=parts`} {
+		for _, line := range []string{`msg="ban ended" by=me key=10.0.0.0/24 rule=wide`, `msg="ban ended" by=me key="GET \"/a b\"" rule=parts`} {
 			if !strings.Contains(w.log.String(), line+"\n") {
 				t.Errorf("not logged: %s in %s", line, w.log.String())
 			}

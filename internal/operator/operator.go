@@ -8,12 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/fastlimit/fastlimit/internal/field"
+	"github.com/fastlimit/fastlimit/internal/keytext"
 	"github.com/fastlimit/fastlimit/internal/safetext"
 	"github.com/fastlimit/fastlimit/internal/span"
 )
@@ -95,14 +94,11 @@ func WrongType(err error, want map[string]string) error {
 
 // KeyText is a key for logs and errors, printable and with bounds.
 func KeyText(key []string) string {
-	parts := make([]string, len(key))
-	for i, k := range key {
-		if !utf8.ValidString(k) || strings.ContainsAny(k, " ,\"") {
-			k = strconv.Quote(k)
-		}
-		parts[i] = safetext.ASCII(k, 128)
+	var b keytext.Builder
+	for _, part := range key {
+		b.Add(part, 128)
 	}
-	return strings.Join(parts, " ")
+	return b.Text()
 }
 
 // NoRule is the refusal of a name that no rule has, with those that some have.

@@ -35,7 +35,7 @@ func TestTexts(t *testing.T) {
 	for got, want := range map[string]string{
 		KeyText([]string{"192.0.2.7"}):                       "192.0.2.7",
 		KeyText([]string{"GET", "/a b"}):                     `GET "/a b"`,
-		KeyText([]string{"\x1b[2J\n", "\xff"}):               `\x1b[2J\n "\xff"`,
+		KeyText([]string{"\x1b[2J\n", "\xff"}):               `"\x1b[2J\n" "\xff"`,
 		KeyText(nil):                                         "",
 		First(errors.New("all")):                             "all",
 		First(&field.Error{Problem: "p", Fix: "f"}):          "p; f",

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket/registry"
+	"github.com/fastlimit/fastlimit/internal/keytext"
 	"github.com/fastlimit/fastlimit/internal/operator"
 	"github.com/fastlimit/fastlimit/internal/safetext"
 	"github.com/fastlimit/fastlimit/internal/strictjson"
@@ -102,7 +103,7 @@ func (s *Set) Delete(ctx context.Context, rule string, key []string, by string) 
 	if _, err := s.rules().rule(rule); err != nil {
 		// Of a rule that is gone the key cannot be checked, but it can be found.
 		for _, e := range s.current() {
-			if !e.deleted() && e.value.Rule == rule && slices.Equal(e.value.Key, key) {
+			if !e.deleted() && e.value.Rule == rule && slices.Equal(e.value.Key, keytext.Read(key, len(e.value.Key))) {
 				return s.remove(ctx, e.record.Name, rule, key, by)
 			}
 		}
@@ -162,7 +163,8 @@ func (s *Set) wanted(c *change, by string) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := value{Rule: c.Rule, Key: c.Key, Rate: c.Rate, Burst: c.Burst, Unlimited: c.Unlimited, By: safetext.ASCII(by, 100)}
+	key := keytext.Read(c.Key, len(on.policy.Rules[i].Key))
+	v := value{Rule: c.Rule, Key: key, Rate: c.Rate, Burst: c.Burst, Unlimited: c.Unlimited, By: safetext.ASCII(by, 100)}
 	o, err := v.override()
 	if err != nil {
 		return nil, operator.Refuse(http.StatusUnprocessableEntity, "rate: %s", operator.First(err))

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/policy"
 )
 
 // account is the oracle's view of one client under one rule.
@@ -17,10 +18,10 @@ type account struct {
 	bans  *banBook // of a rule that bans, once the client was denied
 
 	requests    int
-	denied      int // by this rule
-	falseDenied int // denied by this rule although the request would have fitted
-	exactDenied int // denied by the limit that makes its own decisions
-	key         []string
+	denied      int            // by this rule
+	falseDenied int            // denied by this rule although the request would have fitted
+	exactDenied int            // denied by the limit that makes its own decisions
+	key         policy.KeyText // empty until it is denied
 }
 
 // advance takes all tallies to a time.

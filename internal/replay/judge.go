@@ -144,7 +144,7 @@ func (j *judge) record(ctx context.Context, r *record) error {
 		name := q.Client.String()
 		a := lookup(j.denied, []byte(name))
 		a.requests++
-		a.key = Key{name}
+		a.key = policy.KeyText{Text: name, Parts: []string{name}}
 		return nil
 	}
 	for _, applied := range j.scratch.Applied() {
@@ -170,7 +170,7 @@ func (j *judge) account(applied fastlimit.Charge, v policy.Verdict) {
 	case v.Decision.Allowed:
 	case v.Rule.Base() == b.rule:
 		outcome = deniedHere
-		if a.key == nil {
+		if a.key.Text == "" {
 			a.key = j.engine.KeyText(b.rule, &j.rebuilt.request)
 		}
 	default:
@@ -264,7 +264,7 @@ func (j *judge) finish() {
 			r.FalseDenials += a.falseDenied
 			if a.denied > 0 {
 				r.Clients = append(r.Clients, Client{
-					Rule: b.reported.Name, Key: a.key, Requests: a.requests, Denied: a.denied,
+					Rule: b.reported.Name, Key: a.key.Text, Parts: a.key.Parts, Requests: a.requests, Denied: a.denied,
 					OverLimit: a.falseDenied == 0, ExactDenied: a.exactDenied,
 				})
 			}
@@ -272,7 +272,7 @@ func (j *judge) finish() {
 		r.Rules = append(r.Rules, b.reported)
 	}
 	for _, a := range j.denied {
-		r.Clients = append(r.Clients, Client{Rule: denyList, Key: a.key, Requests: a.requests, Denied: a.requests})
+		r.Clients = append(r.Clients, Client{Rule: denyList, Key: a.key.Text, Parts: a.key.Parts, Requests: a.requests, Denied: a.requests})
 	}
 	r.sortClients()
 }

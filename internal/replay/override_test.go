@@ -25,7 +25,7 @@ func TestOverridesAreJudged(t *testing.T) {
 		if !c.OverLimit || c.ExactDenied != c.Denied {
 			t.Errorf("%+v", c)
 		}
-		denied[c.Key[0]] = c.Denied
+		denied[c.Key] = c.Denied
 	}
 	if len(denied) != 3 || denied["192.0.2.7"] != 7 || denied["192.0.2.8"] != 4 || denied["10.1.0.1"] != 8 || r.Allowed != 17 {
 		t.Errorf("denied %v, allowed %d", denied, r.Allowed)

@@ -126,8 +126,8 @@ func TestListsAndModes(t *testing.T) {
 	}))
 	got := toJSON(t, r)
 	want := `{"requests":15,"skipped":0,"allowed":7,"denied":8,"clients":[` +
-		`{"rule":"deny","key":"203.0.113.9","requests":5,"denied":5,"over_limit":false,"exact_denied":0},` +
-		`{"rule":"tight","key":"192.0.2.1","requests":5,"denied":3,"over_limit":true,"exact_denied":3}],`
+		`{"rule":"deny","key":"203.0.113.9","requests":5,"denied":5,"over_limit":false,"exact_denied":0,"key_parts":["203.0.113.9"]},` +
+		`{"rule":"tight","key":"192.0.2.1","requests":5,"denied":3,"over_limit":true,"exact_denied":3,"key_parts":["192.0.2.1"]}],`
 	if !strings.HasPrefix(got, want) {
 		t.Errorf("got  %s\nwant %s…", got, want)
 	}

@@ -109,7 +109,7 @@ func TestAgainstExactBuckets(t *testing.T) {
 	}
 	denied := 0
 	for _, c := range r.Clients {
-		o := want[c.Key[0]]
+		o := want[c.Key]
 		switch {
 		case o == nil:
 			t.Fatalf("client %v is not in the log", c.Key)
@@ -170,13 +170,13 @@ func TestJSON(t *testing.T) {
 		{
 			"single key", strict(rule("per-ip", "1/h", 2)),
 			`{"requests":11,"skipped":1,"allowed":5,"denied":6,"clients":[` +
-				`{"rule":"per-ip","key":"2001:db8:0:1::/64","requests":6,"denied":4,"over_limit":true,"exact_denied":4},` +
-				`{"rule":"per-ip","key":"192.0.2.7","requests":4,"denied":2,"over_limit":true,"exact_denied":2}],`,
+				`{"rule":"per-ip","key":"2001:db8:0:1::/64","requests":6,"denied":4,"over_limit":true,"exact_denied":4,"key_parts":["2001:db8:0:1::/64"]},` +
+				`{"rule":"per-ip","key":"192.0.2.7","requests":4,"denied":2,"over_limit":true,"exact_denied":2,"key_parts":["192.0.2.7"]}],`,
 		}, {
 			"composite key", perPath,
 			`{"requests":11,"skipped":1,"allowed":5,"denied":6,"clients":[` +
-				`{"rule":"per-path","key":["2001:db8:0:1::/64","/b"],"requests":6,"denied":4,"over_limit":true,"exact_denied":4},` +
-				`{"rule":"per-path","key":["192.0.2.7","/b"],"requests":4,"denied":2,"over_limit":true,"exact_denied":2}],`,
+				`{"rule":"per-path","key":"2001:db8:0:1::/64 /b","requests":6,"denied":4,"over_limit":true,"exact_denied":4,"key_parts":["2001:db8:0:1::/64","/b"]},` +
+				`{"rule":"per-path","key":"192.0.2.7 /b","requests":4,"denied":2,"over_limit":true,"exact_denied":2,"key_parts":["192.0.2.7","/b"]}],`,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -2,7 +2,6 @@ package replay
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -30,31 +29,20 @@ type Report struct {
 
 // Client is a client of one rule that was denied.
 type Client struct {
-	Rule     string `json:"rule"` // denyList for one on the deny list
-	Key      Key    `json:"key"`
+	Rule     string `json:"rule"`     // denyList for one on the deny list
+	Key      string `json:"key"`      // see package keytext
 	Requests int    `json:"requests"` // to which the rule applied
 	Denied   int    `json:"denied"`   // by this rule
 	// OverLimit reports that no denied request would have fitted into an exact
 	// bucket filled with what this client was admitted.
 	OverLimit bool `json:"over_limit"`
 	// ExactDenied is what an exact bucket of its own would have denied.
-	ExactDenied int `json:"exact_denied"`
+	ExactDenied int      `json:"exact_denied"`
+	Parts       []string `json:"key_parts"` // of Key; null: one is cut, or is not UTF-8
 }
 
 // denyList stands in for the name of a rule where the deny list decided.
 const denyList = "deny"
-
-// Key is the text of a client's key, one element per part. In JSON a single
-// part is a string and more are a list.
-type Key []string
-
-// MarshalJSON implements [json.Marshaler].
-func (k Key) MarshalJSON() ([]byte, error) {
-	if len(k) == 1 {
-		return json.Marshal(k[0])
-	}
-	return json.Marshal([]string(k))
-}
 
 // RuleReport is what one rule decided. For shadow rules only stages are counted, not
 // clients or excess.
@@ -120,7 +108,7 @@ func (r *Report) take(from *Reading) {
 // log give equal reports.
 func (r *Report) sortClients() {
 	slices.SortFunc(r.Clients, func(a, b Client) int {
-		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Rule, b.Rule), slices.Compare(a.Key, b.Key),
+		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Key, b.Key),
 			cmp.Compare(b.Requests, a.Requests))
 	})
 }

@@ -3,7 +3,6 @@ package replay
 import (
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 )
 
@@ -82,7 +81,7 @@ func (r *Report) writeClients(w io.Writer, top int) {
 		case !c.OverLimit:
 			over = "NO"
 		}
-		fmt.Fprintf(w, "  %s\t%s\t%d\t%d\t%s\n", c.Rule, strings.Join(c.Key, " "), c.Requests, c.Denied, over)
+		fmt.Fprintf(w, "  %s\t%s\t%d\t%d\t%s\n", c.Rule, c.Key, c.Requests, c.Denied, over)
 	}
 }
 

@@ -3,10 +3,8 @@
 package safetext
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -20,29 +18,6 @@ func Clip(s string, most int) string {
 		most--
 	}
 	return s[:most] + "…"
-}
-
-// Unicode is for clients' keys, which operators compare with what they know. It escapes
-// unprintable characters as Go does and keeps all others. It cuts the result after
-// about most bytes, never within an escape.
-func Unicode(b []byte, most int) string {
-	var out []byte
-	for len(b) > 0 {
-		r, size := utf8.DecodeRune(b)
-		switch {
-		case r == utf8.RuneError && size == 1:
-			out = fmt.Appendf(out, `\x%02x`, b[0])
-		case unicode.IsPrint(r):
-			out = append(out, b[:size]...)
-		default:
-			quoted := strconv.QuoteRuneToASCII(r)
-			out = append(out, quoted[1:len(quoted)-1]...)
-		}
-		if b = b[size:]; len(out) > most && len(b) > 0 {
-			return string(out) + "…"
-		}
-	}
-	return string(out)
 }
 
 // ASCII is for logs, which all kinds of programs read. It cuts s to most bytes and, if

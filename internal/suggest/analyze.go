@@ -121,7 +121,8 @@ func (a *analysis) attackers(t *table, r *Row) []Attacker {
 	}
 	slices.SortFunc(out, func(x, y client) int { return cmp.Or(cmp.Compare(y.need, x.need), cmp.Compare(x.key, y.key)) })
 	for _, c := range out {
-		all = append(all, Attacker{Key: t.keyText(c.key), Requests: c.seen.all, Share: float64(c.seen.all) / float64(a.counted), Needed: c.need})
+		text := t.keyText(c.key)
+		all = append(all, Attacker{Key: text.Text(), Parts: text.Parts(), Requests: c.seen.all, Share: float64(c.seen.all) / float64(a.counted), Needed: c.need})
 	}
 	return all
 }

@@ -8,7 +8,7 @@ import (
 	"net/netip"
 
 	"github.com/cespare/xxhash/v2"
-	"github.com/fastlimit/fastlimit/internal/safetext"
+	"github.com/fastlimit/fastlimit/internal/keytext"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -152,10 +152,10 @@ func (t *table) prefix(addr netip.Addr) netip.Prefix {
 }
 
 // keyText shows a key as people read it: an address as its prefix if that covers more.
-// Clients write some parts, so control characters are escaped and long texts are cut.
-func (t *table) keyText(key string) (texts []string) {
+// Long parts are cut.
+func (t *table) keyText(key string) *keytext.Builder {
 	const longest = 80 // bytes
-	rest := []byte(key)
+	text, rest := new(keytext.Builder), []byte(key)
 	for _, p := range t.spec.Key {
 		size, w := binary.Uvarint(rest)
 		v := rest[w : w+int(min(size, math.MaxInt32))]
@@ -163,17 +163,17 @@ func (t *table) keyText(key string) (texts []string) {
 		addr, ok := netip.AddrFromSlice(v)
 		switch {
 		case p.Kind == policy.KeyGlobal:
-			texts = append(texts, "everybody")
+			text.Add("everybody", longest)
 		case p.Kind != policy.KeyIP || !ok:
-			texts = append(texts, safetext.Unicode(v, longest))
+			text.Add(string(v), longest)
 		default:
 			prefix := t.prefix(addr)
 			if prefix.IsSingleIP() {
-				texts = append(texts, addr.String())
+				text.Add(addr.String(), longest)
 			} else {
-				texts = append(texts, prefix.String())
+				text.Add(prefix.String(), longest)
 			}
 		}
 	}
-	return texts
+	return text
 }

@@ -1,6 +1,7 @@
 package suggest
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/replay"
@@ -27,11 +28,11 @@ type Report struct {
 
 // Key is what one way to tell clients apart amounts to.
 type Key struct {
-	Rule     string     `json:"rule"` // name of the suggested rule
-	Key      replay.Key `json:"key"`  // as a configuration file has it
-	Paths    []string   `json:"paths,omitempty"`
-	Requests uint64     `json:"requests"` // to which the rule applies
-	Clients  int        `json:"clients"`  // looked at
+	Rule     string    `json:"rule"` // name of the suggested rule
+	Key      partNames `json:"key"`  // as a configuration file has it
+	Paths    []string  `json:"paths,omitempty"`
+	Requests uint64    `json:"requests"` // to which the rule applies
+	Clients  int       `json:"clients"`  // looked at
 	// Sampled is 1 if all clients were looked at; if memory was too small it is n: one
 	// client in n, and Counted is the requests of these.
 	Sampled uint64 `json:"sampled"`
@@ -76,10 +77,22 @@ type Row struct {
 	drain time.Duration // of a full bucket
 }
 
+// partNames are the parts of a key. In JSON a single one is a string and more are a list.
+type partNames []string
+
+// MarshalJSON implements [json.Marshaler].
+func (k partNames) MarshalJSON() ([]byte, error) {
+	if len(k) == 1 {
+		return json.Marshal(k[0])
+	}
+	return json.Marshal([]string(k))
+}
+
 // Attacker is a client that looks like an attack.
 type Attacker struct {
-	Key      replay.Key `json:"key"`
-	Requests uint64     `json:"requests"`
-	Share    float64    `json:"share"`  // of the requests, 0 to 1
-	Needed   uint64     `json:"needed"` // burst that it would have needed at the suggested rate
+	Key      string   `json:"key"` // see package keytext
+	Requests uint64   `json:"requests"`
+	Share    float64  `json:"share"`     // of the requests, 0 to 1
+	Needed   uint64   `json:"needed"`    // burst that it would have needed at the suggested rate
+	Parts    []string `json:"key_parts"` // of Key; null: one is cut, or is not UTF-8
 }

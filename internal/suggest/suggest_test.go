@@ -166,7 +166,7 @@ func (r *Report) check(t testing.TB, log string) (denied []map[string]bool) {
 		row := &k.Rows[k.chosen]
 		got := replayed(t, log, r.enforced(i))
 		for _, c := range got.Clients {
-			denied[i][strings.Join(c.Key, " ")] = true
+			denied[i][c.Key] = true
 		}
 		if len(got.Clients) > row.ClientsShed || uint64(got.Denied) > row.RequestsShed || got.FalseDenials != 0 {
 			t.Errorf("%s: %d clients and %d requests are denied, %d and %d were said", k.Rule, len(got.Clients), got.Denied, row.ClientsShed, row.RequestsShed)
@@ -176,7 +176,7 @@ func (r *Report) check(t testing.TB, log string) (denied []map[string]bool) {
 			t.Errorf("%s: exact buckets deny %d requests, %d were said", k.Rule, exact, row.RequestsShed)
 		}
 		for _, a := range k.Attackers {
-			if !denied[i][strings.Join(a.Key, " ")] {
+			if !denied[i][a.Key] {
 				t.Errorf("%s: the attacker %v is not denied", k.Rule, a.Key)
 			}
 		}
@@ -199,7 +199,7 @@ func TestUnderAttack(t *testing.T) {
 		k := &r.Keys[0]
 		var named []string
 		for _, a := range k.Attackers {
-			named = append(named, a.Key...)
+			named = append(named, a.Key)
 		}
 		slices.Sort(named)
 		slices.Sort(attackers)

@@ -111,7 +111,7 @@ func (k *Key) writeAttackers(b *strings.Builder) {
 			fmt.Fprintf(w, "  and %d more\n", len(k.Attackers)-i)
 			break
 		}
-		fmt.Fprintf(w, "  %s\t%s\t%s\tneeded %d\n", strings.Join(a.Key, " "), count(a.Requests, "request"), share(a.Share), a.Needed)
+		fmt.Fprintf(w, "  %s\t%s\t%s\tneeded %d\n", a.Key, count(a.Requests, "request"), share(a.Share), a.Needed)
 	}
 	w.Flush()
 }

@@ -246,7 +246,7 @@ func (s *Service) noteDenial(r *requestState, snap *Snapshot, v *policy.Verdict)
 	s.denials.Add(r.stripe, r.request.Client, func() logs.Denial { return describeDenial(r, snap, v) })
 }
 
-// describeDenial copies what is logged. The policy escapes the key.
+// describeDenial copies what is logged.
 func describeDenial(r *requestState, snap *Snapshot, v *policy.Verdict) logs.Denial {
 	q := &r.request
 	d := logs.Denial{
@@ -254,7 +254,7 @@ func describeDenial(r *requestState, snap *Snapshot, v *policy.Verdict) logs.Den
 		Method: text.Printable(string(q.Method)), Host: text.Printable(string(q.Host)), Path: text.Printable(string(q.Path)),
 	}
 	if v.Rule != nil {
-		d.Rule, d.Key = v.Rule.Name(), snap.engine.KeyText(v.Rule, q)
+		d.Rule, d.Key = v.Rule.Name(), snap.engine.KeyText(v.Rule, q).Text
 	}
 	return d
 }

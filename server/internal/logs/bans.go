@@ -3,9 +3,7 @@ package logs
 import (
 	"log/slog"
 	"sync"
-
-	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/server/internal/text"
+	"time"
 )
 
 // MaxBanLines is the most lines a second of bans that begin.
@@ -15,19 +13,30 @@ const MaxBanLines = 100
 // others are counted. Safe for concurrent use; the zero value is ready.
 type Bans struct {
 	mu     sync.Mutex
-	lines  []fastlimit.Ban // of this second; guarded by mu
-	others uint64          // that have no line; guarded by mu
+	lines  []Ban  // of this second; guarded by mu
+	others uint64 // that have no line; guarded by mu
 }
 
-// Note keeps what is logged of a ban. It is short and does no I/O, as a request waits for it.
-func (b *Bans) Note(ban *fastlimit.Ban) {
+// Ban is what a line says.
+type Ban struct {
+	Client string // an address, a prefix, or empty if the rule counts by something else
+	Rule   string
+	Key    string // printable
+	Left   time.Duration
+	Times  int
+	Shadow bool // the rule only counts
+}
+
+// Note keeps what is logged of a ban, which describe is called for if there is a line left. It
+// does no I/O, as a request waits for it.
+func (b *Bans) Note(describe func() Ban) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.lines) == MaxBanLines {
 		b.others++
 		return
 	}
-	b.lines = append(b.lines, *ban)
+	b.lines = append(b.lines, describe())
 }
 
 // EndSecond begins a second, and logs the last one.
@@ -37,27 +46,23 @@ func (b *Bans) EndSecond(to *slog.Logger) {
 	b.lines, b.others = nil, 0
 	b.mu.Unlock()
 	for i := range lines {
-		logBan(&lines[i], to)
+		lines[i].log(to)
 	}
 	Suppressed(to, "bans not logged", others)
 }
 
-// logBan writes a line. As in that of a denial, the client comes first, and is an address, a
+// log writes the line. As in that of a denial, the client comes first, and is an address, a
 // prefix or empty, whatever clients send. A ban in shadow has another message, so that
 // nobody bans by it.
-func logBan(b *fastlimit.Ban, to *slog.Logger) {
-	client := ""
-	if _, byAddress := b.Prefix(); byAddress {
-		client = b.Key
-	}
+func (b *Ban) log(to *slog.Logger) {
 	what := "banned"
-	if b.Rule.Config().Mode == fastlimit.Shadow {
+	if b.Shadow {
 		what = "would be banned"
 	}
 	to.Info(what,
-		slog.String("client", client),
-		slog.String("rule", b.Rule.Name()),
-		slog.String("key", text.Printable(b.Key)),
+		slog.String("client", b.Client),
+		slog.String("rule", b.Rule),
+		slog.String("key", b.Key),
 		slog.Float64("for", seconds(b.Left)),
 		slog.Int("times", b.Times),
 	)

@@ -3,31 +3,17 @@ package logs
 import (
 	"bytes"
 	"log/slog"
-	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/fastlimit/fastlimit"
 )
 
 // However many bans begin in a second, there are few lines, and the rest is counted; under
 // -race, while seconds end.
 func TestBansAddUp(t *testing.T) {
 	t.Parallel()
-	lim, err := fastlimit.New(fastlimit.Config{Rules: []fastlimit.RuleConfig{{Name: "a", Rate: fastlimit.Rate{N: 1, Per: time.Hour}, Burst: 1, Strict: true, Ban: fastlimit.BanPolicy{After: 1, For: time.Second}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := lim.Rules()[0]
-	for range 2 {
-		r.Allow(r.AddrKey(netip.MustParseAddr("192.0.2.7")))
-	}
-	var ban fastlimit.Ban
-	for ban = range r.Bans() {
-	}
 	var b Bans
 	var out bytes.Buffer
 	to := slog.New(slog.NewTextHandler(&out, nil))
@@ -36,7 +22,7 @@ func TestBansAddUp(t *testing.T) {
 	for range workers {
 		all.Go(func() {
 			for range rounds {
-				b.Note(&ban)
+				b.Note(func() Ban { return Ban{Client: "192.0.2.7", Rule: "a", Key: "192.0.2.7", Left: time.Second, Times: 1} })
 			}
 		})
 	}

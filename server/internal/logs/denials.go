@@ -60,7 +60,7 @@ type denialStripe struct {
 type Denial struct {
 	Client netip.Addr // invalid: unknown
 	Rule   string     // empty: the deny list, or a ban by an operator
-	Key    []string   // escaped
+	Key    string     // printable
 	Stage  fastlimit.Stage
 	Retry  time.Duration
 
@@ -189,17 +189,10 @@ func (d *Denials) next(total uint64) (lines []Denial, counts []uint64, others ui
 // log writes the line. The client comes first and is always an address, so a filter
 // anchored there, fail2ban's for one, cannot be misled by text that clients send.
 func (l *Denial) log(to *slog.Logger, count uint64) {
-	var key any = l.Key
-	switch len(l.Key) {
-	case 0:
-		key = ""
-	case 1:
-		key = l.Key[0]
-	}
 	to.Info("denied",
 		slog.Any("client", l.Client),
 		slog.String("rule", l.Rule),
-		slog.Any("key", key),
+		slog.String("key", l.Key),
 		slog.String("stage", l.Stage.String()),
 		slog.Float64("retry_after", seconds(l.Retry)),
 		slog.Uint64("count", count),
