@@ -161,7 +161,7 @@ func (r *Rule) convict(key Key, v Decision, now time.Duration) Decision {
 // and the only one that keeps the text of a key.
 func (r *Rule) beginBan(key Key, v Decision, now time.Duration) Decision {
 	var name [ban.NameBytes]byte
-	b, running, begun := r.bans.Begin(&r.config.Ban, key.digest(), r.clock.Late(now), appendTalkerName(name[:0], key))
+	b, running, begun := r.bans.Begin(&r.config.Ban, key.digest(), r.clock.Late(now), r.appendTalkerName(name[:0], key))
 	if !running {
 		return v
 	}

@@ -2,6 +2,7 @@ package fastlimit
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -138,3 +139,19 @@ func (k Key) Clone() Key {
 // between them, each quoted in Go syntax if it has a space, a quote or anything that
 // does not print. Different clients of a rule have different names.
 func (r *Rule) AppendKey(dst []byte, k Key) []byte { return r.appendKey(dst, k) }
+
+// Fingerprint is a hash of a text, keyed with [Config.Secret], for people who have to tell
+// clients apart by what they must not read, such as API keys. It is cryptographic, so nobody
+// without the secret learns from it what the text is.
+func (l *Limiter) Fingerprint(text []byte) (sum [8]byte) {
+	h := sha256.New()
+	h.Write(fingerprintDomain)
+	h.Write(l.secret[:])
+	h.Write(text)
+	var all [sha256.Size]byte
+	copy(sum[:], h.Sum(all[:0]))
+	return sum
+}
+
+// fingerprintDomain keeps fingerprints apart from all else that the secret keys.
+var fingerprintDomain = []byte("fastlimit fingerprint v1")

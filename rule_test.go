@@ -143,6 +143,23 @@ func TestBytesKeys(t *testing.T) {
 	}
 }
 
+// TestFingerprint: it is of the text and the secret, and stays over a change of the rules.
+func TestFingerprint(t *testing.T) {
+	t.Parallel()
+	lim, other := mustNew(t, rule("a", 1, time.Second, 1)), mustNew(t, rule("a", 1, time.Second, 1))
+	next, err := lim.With(Config{Rules: []RuleConfig{rule("b", 1, time.Second, 1)}, Clock: lim.manual})
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(l *Limiter, text string) [8]byte { return l.Fingerprint([]byte(text)) }
+	if of(lim, "x") != of(next, "x") {
+		t.Error("another fingerprint after a reload")
+	}
+	if of(lim, "x") == of(other, "x") || of(lim, "x") == of(lim, "y") || of(lim, "") == ([8]byte{}) {
+		t.Error("what differs has one fingerprint")
+	}
+}
+
 func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Log("the race detector allocates: counted without it only")

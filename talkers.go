@@ -26,7 +26,7 @@ func (r *Rule) recordTalker(key Key, slot int, n uint64) {
 		return
 	}
 	var name [sketch.TalkerNameBytes]byte
-	r.talkers.Insert(key.digest(), n, appendTalkerName(name[:0], key))
+	r.talkers.Insert(key.digest(), n, r.appendTalkerName(name[:0], key))
 }
 
 // A talker name is a kind and the bytes of the address, or of the parts of a
@@ -39,14 +39,15 @@ const (
 	talkerParts   = 'p'
 	talkerPartial = 'c' // parts, of which some were cut
 
-	partCut = 1 << 7 // in the length of a part that was cut; with none, the last was
+	partCut  = 1 << 7 // in the length of a part that was cut; with none, the last was
+	printLen = 8      // of its fingerprint, at the end of a part that was cut, if it fits
 )
 
 var _ [partCut - 1 - sketch.TalkerNameBytes]struct{} // a length has room beside partCut
 
 // appendTalkerName appends the compact name of k within the capacity of dst,
 // which is [sketch.TalkerNameBytes].
-func appendTalkerName(dst []byte, k Key) []byte {
+func (r *Rule) appendTalkerName(dst []byte, k Key) []byte {
 	switch {
 	case k.parts == &isAddr4:
 		return binary.BigEndian.AppendUint32(append(dst, talkerAddr4), uint32(k.x))
@@ -68,7 +69,9 @@ func appendTalkerName(dst []byte, k Key) []byte {
 			if dst[0] = talkerPartial; room == 0 {
 				break
 			}
-			dst = append(append(dst, byte(n)|partCut), p[:n]...)
+			if dst = append(append(dst, byte(n)|partCut), p[:n]...); n >= printLen {
+				*(*[printLen]byte)(dst[len(dst)-printLen:]) = r.limiter.Fingerprint(p)
+			}
 			continue
 		}
 		dst = append(append(dst, byte(n)), p...)
@@ -119,7 +122,8 @@ func (r *Rule) TalkerName(name []byte) string {
 // KeyPart is a part of the key of a client as [Rule.TopTalkers] names it.
 type KeyPart struct {
 	Bytes []byte
-	Cut   bool // Bytes are those that it begins with
+	Cut   bool   // Bytes are those that it begins with
+	Print []byte // of one that was cut: its [Limiter.Fingerprint], or nil if that is not known
 }
 
 // TalkerKey takes a name of [Rule.TopTalkers] apart: it is the prefix by which the rule
@@ -136,7 +140,11 @@ func (r *Rule) TalkerKey(name []byte) (p netip.Prefix, parts []KeyPart, ok bool)
 		if name = name[1:]; n > len(name) || cut && kind != talkerPartial {
 			return p, nil, false
 		}
-		parts, name = append(parts, KeyPart{name[:n:n], cut}), name[n:]
+		part := KeyPart{Bytes: name[:n:n], Cut: cut}
+		if cut && n >= printLen {
+			part.Bytes, part.Print = name[:n-printLen:n-printLen], name[n-printLen:n]
+		}
+		parts, name = append(parts, part), name[n:]
 		marked = marked || cut
 	}
 	if kind == talkerPartial && !marked {

@@ -112,7 +112,7 @@ func TestTalkerNames(t *testing.T) {
 		}
 		for _, k := range keys {
 			var b [sketch.TalkerNameBytes]byte
-			name := appendTalkerName(b[:0], k)
+			name := r.appendTalkerName(b[:0], k)
 			if got, want := r.TalkerName(name), string(r.AppendKey(nil, k)); got != want || &name[0] != &b[0] {
 				t.Errorf("%s: %q reads %s, want %s", r.Name(), name, got, want)
 			}
@@ -130,22 +130,29 @@ func TestTalkerNamesAreCut(t *testing.T) {
 		want  string
 		parts [][]byte
 	}{
-		{string(x(38)) + "…", [][]byte{x(39)}},
-		{string(x(38)) + "…", [][]byte{x(4000)}},
-		{string(x(29)) + "… xxxxxxxx", [][]byte{x(30), x(8)}},
-		{string(x(8)) + " " + string(x(29)) + "…", [][]byte{x(8), x(33)}},
-		{string(x(18)) + "… " + string(x(18)) + "…", [][]byte{x(19), x(1000)}},
+		{string(x(30)) + "…", [][]byte{x(39)}},
+		{string(x(30)) + "…", [][]byte{x(4000)}},
+		{string(x(21)) + "… xxxxxxxx", [][]byte{x(30), x(8)}},
+		{string(x(8)) + " " + string(x(21)) + "…", [][]byte{x(8), x(33)}},
+		{string(x(10)) + "… " + string(x(10)) + "…", [][]byte{x(19), x(1000)}},
 		{string(x(36)) + " x", [][]byte{x(36), x(1)}},
-		{string(x(36)) + "… x", [][]byte{x(37), x(1)}},
-		{string(x(37)) + `… ""`, [][]byte{x(38), nil}},
-		{"GET " + string(x(32)) + `… a`, [][]byte{[]byte("GET"), x(99), []byte("a")}},
+		{string(x(28)) + "… x", [][]byte{x(37), x(1)}},
+		{string(x(29)) + `… ""`, [][]byte{x(38), nil}},
+		{"GET " + string(x(24)) + `… a`, [][]byte{[]byte("GET"), x(99), []byte("a")}},
+		{"x x" + strings.Repeat(" xxxx…", 6), append([][]byte{x(1), x(1)}, slices.Repeat([][]byte{x(9)}, 6)...)},
 		{strings.Repeat("… ", 38) + "…", slices.Repeat([][]byte{x(1)}, 99)},
 		{strings.Repeat(`"" `, 38) + "…", make([][]byte, 99)},
 	} {
 		var b [sketch.TalkerNameBytes]byte
-		name := appendTalkerName(b[:0], r.BytesKey(tt.parts...))
+		name := r.appendTalkerName(b[:0], r.BytesKey(tt.parts...))
 		if got := r.TalkerName(name); got != tt.want || &name[0] != &b[0] {
 			t.Errorf("%q reads %s, want %s", name, got, tt.want)
+		}
+		_, parts, _ := r.TalkerKey(name)
+		for i, p := range parts {
+			if want := r.limiter.Fingerprint(tt.parts[i]); p.Print != nil && [8]byte(p.Print) != want || p.Print == nil && p.Cut && len(parts) < 5 {
+				t.Errorf("%s: part %d has the fingerprint %x, want %x", tt.want, i, p.Print, want)
+			}
 		}
 	}
 	// As releases before this one cut: the last part, without a mark.

@@ -80,7 +80,7 @@ func New(lim *fastlimit.Limiter, s Settings) (*Engine, error) {
 	e := &Engine{lim: lim}
 	var errs []error
 	for i := range s.Rules {
-		if err := e.addRule(limits[i], &s.Rules[i]); err != nil {
+		if err := e.addRule(limits[i], &s.Rules[i], s.ShowKeys); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -98,7 +98,7 @@ func New(lim *fastlimit.Limiter, s Settings) (*Engine, error) {
 	return e, nil
 }
 
-func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
+func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec, shown []string) error {
 	var err error
 	if _, made := spec.Origin(); !made { // what is wrong with it is wrong with that one
 		err = spec.check()
@@ -107,7 +107,7 @@ func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec) error {
 		err = errors.Join(fmt.Errorf("fastlimit/policy: rule %q: the limiter has %q in its place: make both from the same settings", spec.Limit.Name, limit.Name()), err)
 	}
 	config := limit.Config()
-	r := rule{limit: limit, cost: config.Cost, match: compileMatch(spec.Match), key: e.compileKey(spec.Key, config)}
+	r := rule{limit: limit, cost: config.Cost, match: compileMatch(spec.Match), key: e.compileKey(spec.Key, config, shown)}
 	r.matchAll, r.addrOnly = r.match.all(), r.key.addrOnly()
 	file, err2 := spec.fileLayer(limit)
 	r.overrides, err = newOverrides(file, nil), errors.Join(err, err2)

@@ -16,18 +16,20 @@ type keyMaker struct {
 
 type keyPart struct {
 	KeyPart
-	field int // index into Engine.fields, of headers and cookies
+	field  int  // index into Engine.fields, of headers and cookies
+	hidden bool // people see a hash of it
 }
 
 // globalPart is the key part of [KeyGlobal], the same for all requests.
 var globalPart = []byte("global")
 
-func (e *Engine) compileKey(parts []KeyPart, config fastlimit.RuleConfig) keyMaker {
+func (e *Engine) compileKey(parts []KeyPart, config fastlimit.RuleConfig, shown []string) keyMaker {
 	k := keyMaker{bits4: config.IPv4Prefix, bits6: config.IPv6Prefix}
 	for _, p := range parts {
 		part := keyPart{KeyPart: p}
 		if p.named() {
 			part.field = e.fieldIndex(p)
+			part.hidden = !shows(shown, p)
 		}
 		k.parts = append(k.parts, part)
 	}

@@ -105,7 +105,7 @@ func TestKeyText(t *testing.T) {
 	wide.Limit.IPv4Prefix, wide.Limit.IPv6Prefix = 24, 128
 	e := mustEngine(t, Settings{Rules: []RuleSpec{
 		{Limit: limit("r", 1), Key: key(byIP, byMethod, byHost, byPath, byAll, byHeader, byCookie)}, wide,
-	}})
+	}, ShowKeys: []string{"x-api-key", "sid"}})
 	for _, tc := range []struct {
 		rule   int
 		client string
@@ -239,7 +239,7 @@ func TestKeyTextRoundTrip(t *testing.T) {
 		spec := RuleSpec{Limit: limit("r", 1), Key: rapid.SliceOfN(rapid.SampledFrom(parts), 1, 4).Draw(rt, "key")}
 		spec.Limit.IPv4Prefix = rapid.IntRange(1, 32).Draw(rt, "v4")
 		spec.Limit.IPv6Prefix = rapid.IntRange(1, 128).Draw(rt, "v6")
-		e := mustEngine(t, Settings{Rules: []RuleSpec{spec}})
+		e := mustEngine(t, Settings{Rules: []RuleSpec{spec}, ShowKeys: []string{ShowAllKeys}})
 		var b [16]byte
 		copy(b[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(rt, "addr"))
 		r := sampleRequest("192.0.2.1")

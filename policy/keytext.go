@@ -34,7 +34,9 @@ func (e *Engine) KeyText(rule *fastlimit.Rule, r *Request) KeyText {
 		p, text := &k.parts[i], ""
 		switch addr := plain(r.Client); {
 		case p.named():
-			text = string(first(e.fields[p.field].values(r.Fields)))
+			if text = string(first(e.fields[p.field].values(r.Fields))); p.hidden && text != "" {
+				text = e.HashKey(text)
+			}
 		case p.Kind != KeyIP:
 			text = string(e.part(k, p, r, nil)) // needs no scratch
 		case identifies(addr):
@@ -171,28 +173,69 @@ func (e *Engine) TalkerText(rule *fastlimit.Rule, name []byte) KeyText {
 	case ok && p.IsValid():
 		text := prefixText(p)
 		return KeyText{text, []string{text}}
-	case !ok || k == nil || len(raw) > len(k.parts):
-		return KeyText{Text: rule.TalkerName(name)}
+	case !ok || k == nil || len(raw) > len(k.parts): // nobody knows which parts may be read
+		return KeyText{Text: "?" + e.HashKey(string(name))}
 	}
 	var b keytext.Builder
-	for i, part := range raw {
-		if part.Cut {
-			b.AddCut(string(part.Bytes))
-			continue
-		}
-		text := string(part.Bytes)
-		if k.parts[i].Kind == KeyIP {
-			text = k.addrText(part.Bytes)
-		}
-		b.Add(text, len(text))
-		if back, err := k.rawPart(i, text); err != nil || !bytes.Equal(back, part.Bytes) {
-			b.Nameless()
-		}
+	for i := range raw {
+		e.addPart(&b, k, i, &raw[i])
 	}
 	if len(raw) < len(k.parts) {
 		b.Nameless()
 	}
 	return textOf(&b)
+}
+
+// addPart adds part i of a name of a client.
+func (e *Engine) addPart(b *keytext.Builder, k *keyMaker, i int, part *fastlimit.KeyPart) {
+	text := string(part.Bytes)
+	switch p := &k.parts[i]; {
+	case p.hidden && !part.Cut:
+		text = e.HashKey(text)
+		b.Add(text, len(text))
+		return
+	case p.hidden && part.Print != nil:
+		text = hashText([8]byte(part.Print))
+		b.Add(text, len(text))
+		return
+	case p.hidden:
+		b.AddCut("#")
+		return
+	case part.Cut:
+		b.AddCut(text)
+		return
+	case p.Kind == KeyIP:
+		text = k.addrText(part.Bytes)
+	}
+	b.Add(text, len(text))
+	if back, err := k.rawPart(i, text); err != nil || !bytes.Equal(back, part.Bytes) {
+		b.Nameless()
+	}
+}
+
+// TalkerLimit is [Engine.LimitFromText] for a client by its name among the top talkers or bans of
+// a rule. ok is false for a name that was cut, or is none of this policy's rule.
+func (e *Engine) TalkerLimit(rule *fastlimit.Rule, name []byte) (limit *fastlimit.Rule, key fastlimit.Key, unlimited, ok bool) {
+	c := e.ruleOf(rule)
+	p, raw, ok := rule.TalkerKey(name)
+	if !ok || c == nil || !p.IsValid() && len(raw) != len(c.key.parts) || p.IsValid() != c.addrOnly {
+		return nil, key, false, false
+	}
+	if p.IsValid() {
+		key = rule.AddrKey(p.Addr())
+	} else {
+		parts := make([][]byte, len(raw))
+		for i := range raw {
+			if parts[i] = raw[i].Bytes; raw[i].Cut {
+				return nil, key, false, false
+			}
+		}
+		key = rule.BytesKey(parts...)
+	}
+	if limit = rule; c.overrides != nil {
+		limit = c.find(key, p.Addr())
+	}
+	return limit, key, limit == nil, true
 }
 
 // ReadKey returns the parts of a key of the rule as somebody has written it: as parts, or as

@@ -23,15 +23,16 @@ func TestTalkerText(t *testing.T) {
 		{key(byIP), "2001:db8::7", "/", "s1", "2001:db8::/64", true},
 		{key(byPath, byIP, byMethod), "192.0.2.7", "/a b", "s1", `"/a b" 192.0.2.0/24 GET`, true},
 		{key(byPath, byIP, byMethod), "2001:db8::7", "/ü", "s1", "/ü 2001:db8::/64 GET", true},
-		{key(byPath, byIP, byMethod), "192.0.2.7", "/" + long, "s1", "/" + long[:28] + "… 192.0.2.0/24 GET", false},
-		{key(byIP, byPath), "192.0.2.7", "/" + long, "s1", "192.0.2.0/24 /" + long[:32] + "…", false},
+		{key(byPath, byIP, byMethod), "192.0.2.7", "/" + long, "s1", "/" + long[:20] + "… 192.0.2.0/24 GET", false},
+		{key(byIP, byPath), "192.0.2.7", "/" + long, "s1", "192.0.2.0/24 /" + long[:24] + "…", false},
 		{key(byCookie), "192.0.2.7", "/", "s\xff", `"s\xff"`, false},
+		{key(byCookie), "192.0.2.7", "/", "#0123456789abcdef", "#0123456789abcdef", true},
 	} {
 		spec := RuleSpec{Limit: limit("r", 1), Key: tc.key}
 		spec.Limit.IPv4Prefix, spec.Limit.Strict = 24, true
 		spec.Limit.Ban = fastlimit.BanPolicy{After: 1, For: time.Hour}
-		e := mustEngine(t, Settings{Rules: []RuleSpec{spec}})
-		other := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: limit("other", 1), Key: key(byHost)}, spec}})
+		e := mustEngine(t, Settings{Rules: []RuleSpec{spec}, ShowKeys: []string{"sid"}})
+		other := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: limit("other", 1), Key: key(byHost)}, spec}, ShowKeys: []string{ShowAllKeys}})
 		r := sampleRequest(tc.client)
 		r.Path, r.Fields = []byte(tc.path), fieldMap{"cookie sid": tc.sid}
 		for range 2 {
@@ -57,7 +58,7 @@ func TestTalkerText(t *testing.T) {
 		if banned != 1 {
 			t.Errorf("%v: %d bans", tc.key, banned)
 		}
-		if got := e.TalkerText(rule, []byte("no name")); got.Text != `?"no name"` || got.Parts != nil {
+		if got := e.TalkerText(rule, []byte("no name")); got.Text != "?"+e.HashKey("no name") || got.Parts != nil {
 			t.Errorf("what is no name reads %+v", got)
 		}
 	}

@@ -108,7 +108,14 @@ type Settings struct {
 	OnUnnamed       UnnamedAction   // what to do if a trusted proxy omits one of the two
 
 	MaxOverrides int // of all rules together; 0 means DefaultMaxOverrides
+
+	// ShowKeys are the headers and cookies whose values [KeyText] has as they are. Others stand
+	// as a hash, since they may be secrets. [ShowAllKeys] alone means all of them.
+	ShowKeys []string
 }
+
+// ShowAllKeys is the element of [Settings].ShowKeys that means all.
+const ShowAllKeys = "*"
 
 // Limits returns the rules of the limiter that [New] needs, in the order of s.Rules, and after
 // them those that Prefixes make ([Settings.Expanded]). It

@@ -18,6 +18,7 @@ func (c *Config) openAccessLog() (*accesslog.Log, error) {
 		p.add("AccessLog.File", fmt.Sprintf("%q cannot be opened: %s", c.AccessLog.File, accesslog.Cause(err)), "name a file that may be written, in a directory that exists")
 		return nil, errors.Join(p...)
 	}
+	l.ShowQueries(c.AccessLog.Queries)
 	return l, nil
 }
 

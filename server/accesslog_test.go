@@ -45,7 +45,8 @@ func readAccessLog(t *testing.T, name string) (all []accessLine) {
 // Each answer has its line, whichever way it was made, and both ways write the same.
 func TestAccessLog(t *testing.T) {
 	t.Parallel()
-	for _, body := range []string{"\r\n", "Content-Length: 1\r\n\r\nx"} { // a resident's, and fasthttp's
+	for i, body := range []string{"\r\n", "Content-Length: 1\r\n\r\nx"} { // a resident's, and fasthttp's
+		path := []string{"/x", "/x?y=1"}[i]
 		name := filepath.Join(t.TempDir(), "access.log")
 		set := perIP()
 		set.TrustedProxies, set.OriginalRequest = loopback(), policy.OriginalXOriginal
@@ -53,7 +54,7 @@ func TestAccessLog(t *testing.T) {
 		set.Rules = append(set.Rules, policy.RuleSpec{Limit: perIP().Rules[0].Limit, Key: []policy.KeyPart{{Kind: policy.KeyGlobal}}, CostFrom: policy.CostSource{Header: "X-Cost"}})
 		set.Rules[1].Limit.Name, set.Rules[1].Limit.Burst, set.Rules[1].Limit.Rate.N = "all", 1000, 1000
 		set.Deny = loopback()
-		s := start(t, set, func(c *Config) { c.AccessLog.File = name })
+		s := start(t, set, func(c *Config) { c.AccessLog = AccessLog{File: name, Queries: i == 1} })
 		from := func(client, more string) string {
 			return "GET /auth?a=\"b HTTP/1.1\r\nHost: a.example\r\nX-Original-URI: /x?y=1\r\nX-Forwarded-For: " + client + "\r\nUser-Agent: u\r\n" + more
 		}
@@ -64,10 +65,10 @@ func TestAccessLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := []accessLine{
-			{Client: "10.0.0.1", Path: "/x?y=1", Status: 200, Decision: "allow", Rule: "per-ip", Stage: "exact", User_Agent: "u"},
-			{Client: "10.0.0.1", Path: "/x?y=1", Status: 429, Decision: "deny", Rule: "per-ip", Stage: "table", User_Agent: "u", Referer: "r", Reused: true},
-			{Client: "127.1.1.1", Path: "/x?y=1", Status: 403, Decision: "deny", Stage: "list", User_Agent: "u", Reused: true},
-			{Client: "10.0.0.2", Path: "/x?y=1", Status: 400, Decision: "refused", Rule: "all", Reason: "cost", User_Agent: "u"},
+			{Client: "10.0.0.1", Path: path, Status: 200, Decision: "allow", Rule: "per-ip", Stage: "exact", User_Agent: "u"},
+			{Client: "10.0.0.1", Path: path, Status: 429, Decision: "deny", Rule: "per-ip", Stage: "table", User_Agent: "u", Referer: "r", Reused: true},
+			{Client: "127.1.1.1", Path: path, Status: 403, Decision: "deny", Stage: "list", User_Agent: "u", Reused: true},
+			{Client: "10.0.0.2", Path: path, Status: 400, Decision: "refused", Rule: "all", Reason: "cost", User_Agent: "u"},
 			{Client: "127.0.0.1", Path: "/", Status: 400, Decision: "refused", Reason: "malformed", User_Agent: "v"},
 		}
 		got := readAccessLog(t, name)

@@ -130,6 +130,10 @@ type Config struct {
 
 // AccessLog is where a line for each answered request goes. The zero value means nowhere.
 type AccessLog struct {
+	// Queries has the lines show the queries of requests and referers, in which applications
+	// put secrets.
+	Queries bool
+
 	// File is appended to, and opened anew by [Server.ReopenAccessLog]. "-" is standard output.
 	File string
 }

@@ -56,7 +56,7 @@ func TestProxyAccessLog(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "access.log")
 	s := start(t, perIP(), func(c *Config) {
 		c.Upstream = &Upstream{URLs: []string{app.URL}}
-		c.AccessLog.File = name
+		c.AccessLog = AccessLog{File: name, Queries: true}
 	})
 	c := http.Client{Transport: new(http.Transport)}
 	ask := func(method, body string) {

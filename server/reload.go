@@ -79,6 +79,9 @@ func (s *Server) swap(now, next *state) {
 	s.state.Store(next)
 	s.decide.Swap(snap)
 	s.conns.SetLimits(c.limits())
+	if s.access != nil {
+		s.access.ShowQueries(c.AccessLog.Queries)
+	}
 	if c.Upstream != nil && !reflect.DeepEqual(was.Upstream, c.Upstream) {
 		pool := c.Upstream.pool(c.Connections.WriteTimeout, c.Logger)
 		s.proxy.Set(c.proxied(pool))

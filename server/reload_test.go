@@ -184,7 +184,7 @@ var (
 	live   = []string{
 		"Limiter", "Engine", "Identity", "Tiers", "AdminToken", "ListFiles", "BadRequests", "DecideAPI", "Ready", "TopTalkers", "Version", "GoMemory", "Store", "Cluster", "LostLogs",
 		"Connections.Max", "Connections.MaxPerClient", "Connections.MaxStreamsPerClient", "Connections.HeaderTimeout", "Connections.IdleTimeout", "Drain.Delay", "Drain.Timeout",
-		"Upstream.URLs", "Upstream.ConnectTimeout", "Upstream.ResponseTimeout", "Upstream.IdleTimeout", "Upstream.MaxConnections", "Upstream.MaxPerClient", "Upstream.MaxQueue", "Upstream.QueueTimeout", "Upstream.LookAlikes",
+		"Upstream.URLs", "Upstream.ConnectTimeout", "Upstream.ResponseTimeout", "Upstream.IdleTimeout", "Upstream.MaxConnections", "Upstream.MaxPerClient", "Upstream.MaxQueue", "Upstream.QueueTimeout", "Upstream.LookAlikes", "AccessLog.Queries",
 		"Listeners",
 	}
 )

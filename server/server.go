@@ -133,7 +133,8 @@ func (s *Server) newAdmin() *admin.Front {
 		Listen: func() (net.Listener, error) { return conn.Listen("admin", address, adminMode) },
 		Log:    now.Logger, Metrics: metrics.Handler(s.stats, now.Collectors, now.Logger),
 		Ready: s.ready, Info: s.info, Reload: now.Reload,
-		Batch: s.decide.Batch, MaxBatchBytes: decide.MaxBatchBytes,
+		HashKey: func(value string) string { return s.decide.Snapshot().Settings().Engine.HashKey(value) },
+		Batch:   s.decide.Batch, MaxBatchBytes: decide.MaxBatchBytes,
 		Operator: func() guard.Operator { return guard.Operator{Token: s.config().AdminToken} },
 		Top:      s.top,
 	}

@@ -62,3 +62,18 @@ func (s *Server) ranking() TopTalkers {
 	}
 	return nil
 }
+
+// TalkerNames are the compact names of the clients of a rule among the top talkers
+// ([fastlimit.Rule.TopTalkers]), as far as they are known.
+func (s *Server) TalkerNames(rule string) (names []string) {
+	r := s.ranking()
+	if r == nil {
+		return nil
+	}
+	for _, t := range r.Top(mostRanked) {
+		if t.Rule == rule && t.Name != "" {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}

@@ -73,10 +73,19 @@ func topOrder(by string) func(a, b admin.TopClient) int {
 	return func(_, _ admin.TopClient) int { return 0 }
 }
 
+// nameOfNobody is the name of a client of a rule that there is not, so that nobody knows which
+// parts of it may be read: an address, or a hash.
+func nameOfNobody(e *policy.Engine, t *toptalkers.Talker) string {
+	if t.Name == "" {
+		return t.Key // a digest
+	}
+	return e.HideKey(nil, []string{t.Key})[0]
+}
+
 // describeTalker adds what holds for a client now. Of a rule that a reload has removed
 // meanwhile nothing is known.
 func describeTalker(t *toptalkers.Talker, l *fastlimit.Limiter, e *policy.Engine, now time.Time) admin.TopClient {
-	c := admin.TopClient{Rule: t.Rule, Key: t.Key, Rate: t.Rate, Error: t.Error, Denied: t.Denied, Nodes: t.Nodes}
+	c := admin.TopClient{Rule: t.Rule, Key: nameOfNobody(e, t), Rate: t.Rate, Error: t.Error, Denied: t.Denied, Nodes: t.Nodes}
 	rule, ok := l.Rule(t.Rule)
 	if !ok {
 		return c
@@ -87,12 +96,10 @@ func describeTalker(t *toptalkers.Talker, l *fastlimit.Limiter, e *policy.Engine
 		c.Key, c.Parts = text.Text, text.Parts
 	}
 	limit := rule
-	if c.Parts != nil {
-		if own, key, unlimited, err := e.LimitFromText(rule, c.Parts); err == nil {
-			limit, c.Override = own, unlimited || own != rule
-			if left, banned := rule.Banned(key); banned {
-				c.Banned, c.BannedBy = left.Seconds(), "rule"
-			}
+	if own, key, unlimited, ok := e.TalkerLimit(rule, []byte(t.Name)); ok {
+		limit, c.Override = own, unlimited || own != rule
+		if left, banned := rule.Banned(key); banned {
+			c.Banned, c.BannedBy = left.Seconds(), "rule"
 		}
 	}
 	if limit != nil {

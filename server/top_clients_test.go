@@ -55,9 +55,9 @@ func TestTopSaysWhatHolds(t *testing.T) {
 		{"per-ip", nameOf("198.51.100.9"), admin.TopClient{Parts: []string{"198.51.100.9"}, BannedBy: "operator", Banned: 3600}, 1},
 		{"per-ip", "6\x20\x01\x0d\xb8\x00\x00\x00\x00", admin.TopClient{Parts: []string{"2001:db8::/64"}}, 1},
 		{"per-ip", "", admin.TopClient{}, 1},
-		{"pair", "p\x04\xc0\x00\x02\x01\x02ab", admin.TopClient{Parts: []string{"192.0.2.1", "ab"}}, 2},
-		{"pair", "p\x08\x20\x01\x0d\xb8\x00\x00\x00\x00\x02a\xff", admin.TopClient{}, 2}, // no text
-		{"pair", "c\x04\xc0\x00\x02\x01\x02ab", admin.TopClient{}, 2},                    // cut
+		{"pair", "p\x04\xc0\x00\x02\x01\x02ab", admin.TopClient{Parts: []string{"192.0.2.1", engine.HashKey("ab")}}, 2},
+		{"pair", "p\x08\x20\x01\x0d\xb8\x00\x00\x00\x00\x02a\xff", admin.TopClient{Parts: []string{"2001:db8::/64", engine.HashKey("a\xff")}}, 2},
+		{"pair", "c\x04\xc0\x00\x02\x01\x02ab", admin.TopClient{}, 2}, // cut
 		{"pair", "p\x02\xc0\x00\x02ab", admin.TopClient{}, 2},
 		{"pair", "p\x09ab", admin.TopClient{}, 2},
 	} {

@@ -19,6 +19,7 @@ func newOverrides(n *node, sc *server.Config) *overrides.Set {
 	if n.store != nil && n.store.registry != nil {
 		c.Store, c.Kept = n.store.registry, n.store.name
 	}
+	c.Talkers = func(rule string) []string { return n.server.TalkerNames(rule) }
 	s := overrides.New(c)
 	sc.Overrides = s
 	sc.Collectors = append(sc.Collectors, metrics.Overrides(s.Stats))

@@ -57,6 +57,7 @@ type commands struct {
 	Bans     bansCmd     `cmd:"" help:"Show who is banned on a running node, and for how much longer."`
 	Ban      banCmd      `cmd:"" help:"Ban an address or a prefix on a running node, as in: fastlimit ban 192.0.2.0/24 --for 1h."`
 	Unban    unbanCmd    `cmd:"" help:"End a ban, of an operator or of rules, as in: fastlimit unban 192.0.2.0/24."`
+	Key      keyCmd      `cmd:"" help:"Show the hash that stands for the value of a header or cookie in top, bans and logs, as in: fastlimit key - <key.txt."`
 	Reload   reloadCmd   `cmd:"" help:"Have a running node read its configuration again."`
 	Migrate  migrateCmd  `cmd:"" help:"Print rules for the limit_req and limit_conn lines of a configuration of nginx, and name those that it cannot translate."`
 	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of the configuration file, for editors."`

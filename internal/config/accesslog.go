@@ -18,6 +18,7 @@ func accessLogTable() section {
 				name: "file", field: "File", value: appendedFile(), required: "name a file: {file: /var/log/fastlimit/access.log}",
 				doc: "a file that lines are appended to, opened anew on SIGHUP; `\"-\"` is standard output",
 			},
+			{name: "queries", field: "Queries", value: boolean(), def: "false", doc: "show the queries of requests and referers, in which applications put secrets"},
 		},
 	}
 }

@@ -154,6 +154,7 @@ func topTable() section {
 			{name: "decide_api", field: "Server.DecideAPI", value: boolean(), def: "false", doc: "`POST /v1/decide` on `listen` too"},
 			{name: "memory", field: "Limits.Memory", value: memory(), def: "64MiB", doc: "memory for the limiter's tables"},
 			{name: "denial_logs", field: "Server.DenialLogs", value: whole(number{least: 0, most: maxDenialLogs, example: "100"}), def: "100", doc: "log lines per second for denials, one per client; the others are only counted"},
+			{name: "show_keys", field: "Policy.ShowKeys", value: shownKeys(), shown: "none", doc: "headers and cookies whose values may be read in the log and by operators; of others they see a hash"},
 			{name: "access_log", field: "Server.AccessLog", value: mapping(&accessLogSettings), shown: "none", doc: "a line of JSON for each request"},
 			{name: "connections", field: "Server.Connections", value: mapping(&connectionSettings), shown: "below", doc: "limits on client connections"},
 			{name: "watch", field: "Watch", value: boolean(), def: "false", doc: "reload when the file changes, or one that it names"},

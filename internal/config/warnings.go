@@ -34,6 +34,7 @@ func Warnings(c *Config, p *fastlimit.Plan) []string {
 	waitWarnings(c, warn)
 	storeWarnings(c, warn)
 	kernelWarnings(c, warn)
+	warnShownKeys(c, warn)
 	nodes := 0
 	if c.Cluster != nil {
 		nodes = c.Cluster.MaxNodes

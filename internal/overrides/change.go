@@ -90,7 +90,7 @@ func (s *Set) Put(ctx context.Context, body []byte, by string) (any, error) {
 	if now == nil {
 		return nil, operator.Refuse(http.StatusConflict, "somebody else has deleted it a moment ago")
 	}
-	s.config.Log.Info("override set", slog.String("by", by), slog.String("rule", c.Rule), slog.String("key", operator.KeyText(c.Key)),
+	s.config.Log.Info("override set", slog.String("by", by), slog.String("rule", c.Rule), slog.String("key", operator.KeyText(s.shown(now).Key)),
 		slog.String("limit", now.limitText()), slog.Duration("for", life), slog.Time("until", time.Now().Add(life).UTC()))
 	if why := now.wrong + now.problem; why != "" {
 		return nil, operator.Refuse(http.StatusInsufficientStorage, "kept, but not in force on this node: %s", why)
@@ -100,13 +100,14 @@ func (s *Set) Put(ctx context.Context, body []byte, by string) (any, error) {
 
 // Delete ends an override now. by says who wants it. The error has a method HTTPStatus.
 func (s *Set) Delete(ctx context.Context, rule string, key []string, by string) error {
-	if _, err := s.rules().rule(rule); err != nil {
-		// Of a rule that is gone the key cannot be checked, but it can be found.
-		for _, e := range s.current() {
-			if !e.deleted() && e.value.Rule == rule && slices.Equal(e.value.Key, keytext.Read(key, len(e.value.Key))) {
-				return s.remove(ctx, e.record.Name, rule, key, by)
-			}
+	// What is shown can be found, also of a rule that is gone, whose keys cannot be checked.
+	for _, e := range s.current() {
+		if read := keytext.Read(key, len(e.value.Key)); !e.deleted() && e.value.Rule == rule &&
+			(slices.Equal(e.value.Key, read) || slices.Equal(s.shown(e).Key, read)) {
+			return s.remove(ctx, e.record.Name, rule, e.value.Key, by)
 		}
+	}
+	if _, err := s.rules().rule(rule); err != nil {
 		return err
 	}
 	name, err := s.nameOf(rule, key)
@@ -117,6 +118,7 @@ func (s *Set) Delete(ctx context.Context, rule string, key []string, by string) 
 }
 
 func (s *Set) remove(ctx context.Context, name, rule string, key []string, by string) error {
+	shown := operator.KeyText(s.rules().hide(rule, key))
 	existed, known := false, s.find(name) != nil // where the store has lost it
 	err := s.change(ctx, func(ctx context.Context) (err error) {
 		existed, err = s.config.Store.Delete(ctx, name)
@@ -126,9 +128,9 @@ func (s *Set) remove(ctx context.Context, name, rule string, key []string, by st
 		return err
 	}
 	if !existed && !known {
-		return operator.Refuse(http.StatusNotFound, "no live override of rule %s for %s; those of the file are changed there", safetext.ASCII(rule, 64), operator.KeyText(key))
+		return operator.Refuse(http.StatusNotFound, "no live override of rule %s for %s; those of the file are changed there", safetext.ASCII(rule, 64), shown)
 	}
-	s.config.Log.Info("override deleted", slog.String("by", by), slog.String("rule", rule), slog.String("key", operator.KeyText(key)))
+	s.config.Log.Info("override deleted", slog.String("by", by), slog.String("rule", rule), slog.String("key", shown))
 	return nil
 }
 
@@ -163,7 +165,10 @@ func (s *Set) wanted(c *change, by string) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	key := keytext.Read(c.Key, len(on.policy.Rules[i].Key))
+	key, err := s.revealed(on, i, keytext.Read(c.Key, len(on.policy.Rules[i].Key)))
+	if err != nil {
+		return nil, operator.Refuse(http.StatusNotFound, "key: %s", operator.First(err))
+	}
 	v := value{Rule: c.Rule, Key: key, Rate: c.Rate, Burst: c.Burst, Unlimited: c.Unlimited, By: safetext.ASCII(by, 100)}
 	o, err := v.override()
 	if err != nil {
@@ -187,6 +192,35 @@ func (s *Set) wanted(c *change, by string) (*entry, error) {
 		}
 	}
 	return e, nil
+}
+
+// revealed is the key of a rule with values in place of hashes.
+func (s *Set) revealed(on *rules, rule int, key []string) ([]string, error) {
+	r := on.limiter.Rules()[rule]
+	if !on.engine.HasHashes(r, key) {
+		return key, nil
+	}
+	return on.engine.RevealKey(r, key, func(yield func(string) bool) {
+		for b := range r.Bans() {
+			if !yield(b.Name) {
+				return
+			}
+		}
+		if s.config.Talkers == nil {
+			return
+		}
+		for _, name := range s.config.Talkers(r.Name()) {
+			if !yield(name) {
+				return
+			}
+		}
+	})
+}
+
+// hide is a key as people see it.
+func (on *rules) hide(rule string, key []string) []string {
+	r, _ := on.limiter.Rule(rule)
+	return on.engine.HideKey(r, key)
 }
 
 var errReloaded = errors.New("the rules have just been reloaded: try again")

@@ -57,7 +57,7 @@ func (s *Set) List(rule string) (any, error) {
 			continue
 		}
 		for k := 0; k < len(r.Overrides) && left > 0; k++ {
-			l.Overrides = append(l.Overrides, ofFile(r.Limit.Name, &r.Overrides[k]))
+			l.Overrides = append(l.Overrides, on.ofFile(r.Limit.Name, &r.Overrides[k]))
 			left--
 		}
 	}
@@ -67,13 +67,13 @@ func (s *Set) List(rule string) (any, error) {
 func (s *Set) shown(e *entry) Shown {
 	left := max(0, time.Until(e.until).Seconds())
 	return Shown{
-		Rule: e.value.Rule, Key: e.value.Key, Rate: e.value.Rate, Burst: e.value.Burst, Unlimited: e.value.Unlimited,
+		Rule: e.value.Rule, Key: s.rules().hide(e.value.Rule, e.value.Key), Rate: e.value.Rate, Burst: e.value.Burst, Unlimited: e.value.Unlimited,
 		Source: "live", SecondsLeft: &left, By: e.value.By, Problem: e.wrong + e.problem,
 	}
 }
 
-func ofFile(rule string, o *policy.Override) Shown {
-	v := Shown{Rule: rule, Key: o.Key, Burst: o.Burst, Unlimited: o.Unlimited, Source: "file"}
+func (on *rules) ofFile(rule string, o *policy.Override) Shown {
+	v := Shown{Rule: rule, Key: on.hide(rule, o.Key), Burst: o.Burst, Unlimited: o.Unlimited, Source: "file"}
 	if o.Rate != (fastlimit.Rate{}) {
 		v.Rate = o.Rate.String()
 	}

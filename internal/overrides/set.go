@@ -31,7 +31,7 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// Config is what a [Set] works with. All but Store is required.
+// Config is what a [Set] works with. All but Store and Talkers is required.
 type Config struct {
 	Policy  *policy.Settings // with the overrides of the file
 	Limiter *fastlimit.Limiter
@@ -39,6 +39,10 @@ type Config struct {
 
 	Store registry.Store // nil: in memory
 	Kept  string         // where that is, for people: "redis", or "this node" without
+
+	// Talkers are names of clients of a rule, for keys in which a hash stands for a value
+	// ([policy.Engine.RevealKey]), beside those that are banned. Optional.
+	Talkers func(rule string) []string
 
 	// Memory bounds what all live overrides take, in bytes.
 	Memory int64

@@ -47,6 +47,7 @@ type Log struct {
 	stopped      chan struct{}
 	once         sync.Once
 	dropped      atomic.Uint64
+	queries      atomic.Bool // see ShowQueries
 
 	// Of the goroutine that writes.
 	out  io.WriteCloser
@@ -102,7 +103,7 @@ func (keepOpen) Close() error { return nil }
 // does not wait.
 func (l *Log) Write(e *Entry) {
 	line := lines.Get().(*[]byte)
-	*line = e.append((*line)[:0])
+	*line = e.append((*line)[:0], l.queries.Load())
 	if !l.add(*line) {
 		l.dropped.Add(1)
 	}
@@ -137,6 +138,10 @@ func (l *Log) add(line []byte) bool {
 
 // Dropped is how many lines were lost because the disk was slow or could not be written.
 func (l *Log) Dropped() uint64 { return l.dropped.Load() }
+
+// ShowQueries says whether lines have the queries of requests and of referers, in which
+// applications put secrets. Without it they have not.
+func (l *Log) ShowQueries(show bool) { l.queries.Store(show) }
 
 // Reopen has the file opened anew by its name, after what was answered before is written to
 // the old one. It does not wait for that.

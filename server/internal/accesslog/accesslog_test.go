@@ -60,15 +60,24 @@ func sample() Entry {
 func TestLine(t *testing.T) {
 	t.Parallel()
 	e := sample()
-	const want = `{"time":"2026-11-23T01:02:03.004005Z","client":"192.0.2.7","peer":"10.0.0.1","method":"GET","host":"a.example","path":"/x?y=1","status":429,"bytes":180,"duration":0.000021,"decision":"deny","rule":"per-ip","stage":"table","user_agent":"curl/8","reused":true}` + "\n"
-	if got := string(e.append(nil)); got != want {
+	const want = `{"time":"2026-11-23T01:02:03.004005Z","client":"192.0.2.7","peer":"10.0.0.1","method":"GET","host":"a.example","path":"/x","status":429,"bytes":180,"duration":0.000021,"decision":"deny","rule":"per-ip","stage":"table","user_agent":"curl/8","reused":true}` + "\n"
+	if got := string(e.append(nil, false)); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	if got, want := string(e.append(nil, true)), strings.Replace(want, `"/x"`, `"/x?y=1"`, 1); got != want {
+		t.Errorf("with its query: got\n%swant\n%s", got, want)
+	}
+	for url, want := range map[string]string{"/a?token=s#f": "/a", "/a#s": "/a", "?s": "", "https://a.example/b?c=s": "https://a.example/b", "/a": "/a"} {
+		secret := Entry{Path: []byte(url), Referer: []byte(url)}
+		if l := parse(t, secret.append(nil, false)); l.Path != want || l.Referer != want {
+			t.Errorf("%s: %+v", url, l)
+		}
 	}
 	if page, err := os.ReadFile("../../../docs/operations.md"); err != nil || !strings.Contains(string(page), want) {
 		t.Errorf("docs/operations.md does not show this line: %v", err)
 	}
 	e = Entry{Client: e.Client, Peer: e.Client, Upstream: "http://a", UpstreamTime: 1500 * time.Millisecond, Duration: time.Hour + 1, Reason: "host", Referer: []byte("x")}
-	l := parse(t, e.append(nil))
+	l := parse(t, e.append(nil, true))
 	if l.Peer != "" || l.Upstream != "http://a" || l.First != 1.5 || l.Duration != 3600 || l.Reason != "host" || l.Referer != "x" || l.Reused {
 		t.Errorf("%+v", l)
 	}
@@ -94,7 +103,7 @@ func FuzzLine(f *testing.F) {
 	f.Add([]byte(""), []byte(""), []byte(strings.Repeat("é", maxPath)), []byte(strings.Repeat("\x00", 999)), []byte(strings.Repeat("a\xff", 300)), int64(-1), 0)
 	f.Fuzz(func(t *testing.T, method, host, path, agent, referer []byte, n int64, status int) {
 		e := Entry{Time: time.Unix(0, 0), Method: method, Host: host, Path: path, UserAgent: agent, Referer: referer, Bytes: n, Status: status, Rule: string(host)}
-		got := e.append(nil)
+		got := e.append(nil, true)
 		if len(got) > bufferBytes || bytes.Count(got, []byte("\n")) != 1 || got[len(got)-1] != '\n' || !utf8.Valid(got[:1]) {
 			t.Fatalf("%d bytes: %q", len(got), got)
 		}
@@ -227,7 +236,7 @@ func TestFullDisk(t *testing.T) {
 	var log bytes.Buffer
 	out := &sink{fail: errors.New("no space left on device")}
 	l := &Log{name: "x", log: slog.New(slog.NewTextHandler(&log, nil)), out: out}
-	one := func() *buffer { e := sample(); return &buffer{e.append(e.append(nil)), 2} }
+	one := func() *buffer { e := sample(); return &buffer{e.append(e.append(nil, true), true), 2} }
 	l.write(one())
 	out.part = len(one().bytes) - 10 // a line, and most of the next
 	l.write(one())

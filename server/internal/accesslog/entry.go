@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"bytes"
 	"math"
 	"net/netip"
 	"strconv"
@@ -17,7 +18,7 @@ type Entry struct {
 	Client netip.Addr // invalid: not known
 	Peer   netip.Addr // of the connection; shown where it is not the client
 
-	Method, Host, Path []byte // as they were sent; the path with its query
+	Method, Host, Path []byte // as they were sent; the path may have a query
 
 	Status   int
 	Bytes    int64         // of the body of the answer
@@ -45,7 +46,11 @@ const (
 
 // append appends the line of an entry. What has no name in /docs is not in it:
 // docs/operations.md lists all fields.
-func (e *Entry) append(dst []byte) []byte {
+func (e *Entry) append(dst []byte, queries bool) []byte {
+	path, referer := e.Path, e.Referer
+	if !queries {
+		path, referer = withoutQuery(path), withoutQuery(referer)
+	}
 	dst = append(dst, `{"time":"`...)
 	dst = e.Time.UTC().AppendFormat(dst, "2006-01-02T15:04:05.000000Z")
 	dst = append(dst, `","client":"`...)
@@ -59,7 +64,7 @@ func (e *Entry) append(dst []byte) []byte {
 	}
 	dst = appendText(append(dst, `,"method":`...), e.Method, maxMethod)
 	dst = appendText(append(dst, `,"host":`...), e.Host, maxHost)
-	dst = appendText(append(dst, `,"path":`...), e.Path, maxPath)
+	dst = appendText(append(dst, `,"path":`...), path, maxPath)
 	dst = strconv.AppendInt(append(dst, `,"status":`...), int64(e.Status), 10)
 	dst = strconv.AppendInt(append(dst, `,"bytes":`...), e.Bytes, 10)
 	dst = appendSeconds(append(dst, `,"duration":`...), e.Duration)
@@ -72,11 +77,19 @@ func (e *Entry) append(dst []byte) []byte {
 	dst = appendName(dst, "stage", e.Stage)
 	dst = appendName(dst, "reason", e.Reason)
 	dst = appendBytes(dst, "user_agent", e.UserAgent)
-	dst = appendBytes(dst, "referer", e.Referer)
+	dst = appendBytes(dst, "referer", referer)
 	if e.Reused {
 		dst = append(dst, `,"reused":true`...)
 	}
 	return append(dst, '}', '\n')
+}
+
+// withoutQuery is the target or URL before its query or fragment.
+func withoutQuery(url []byte) []byte {
+	if i := bytes.IndexAny(url, "?#"); i >= 0 {
+		return url[:i]
+	}
+	return url
 }
 
 // appendName appends a field whose text is ours, and short.

@@ -66,6 +66,9 @@ type Config struct {
 	// nil: nothing can be reloaded.
 	Reload func(ctx context.Context, by string) error
 
+	// HashKey is what stands in keys instead of a value that must not be read.
+	HashKey func(value string) string
+
 	// Batch answers /v1/decide, with a body of at most MaxBatchBytes.
 	Batch         func(ctx context.Context, body []byte) (reply []byte, err error)
 	MaxBatchBytes int64

@@ -82,6 +82,7 @@ func TestRoutes(t *testing.T) {
 		{"POST", "/v1/decide", "bad", 400, problemType, "a reason"},
 		{"POST", "/v1/decide", "123456789", 413, problemType, "send at most 8 bytes"},
 		{"POST", "/v1/reload", "", 403, problemType, "token"},
+		{"POST", "/v1/key", `{"value":"x"}`, 403, problemType, "token"},
 		{"GET", "/debug/pprof/", "", 200, "text/html; charset=utf-8", "goroutine"},
 		{"GET", "/debug/pprof/heap?debug=1", "", 200, textType, "heap profile"},
 		{"GET", "/debug/pprof/cmdline", "", 200, textType, "admin.test"},

@@ -23,6 +23,7 @@ func (f *Front) routes() *http.ServeMux {
 	mux.HandleFunc("GET /v1/info", f.info)
 	mux.HandleFunc("GET /v1/top", f.top)
 	mux.HandleFunc("POST /v1/decide", changes(f.decide))
+	mux.HandleFunc("POST /v1/key", f.byOperator(f.key))
 	mux.HandleFunc("POST /v1/reload", f.byOperator(f.reload))
 	mux.HandleFunc("GET /v1/overrides", f.listOverrides)
 	mux.HandleFunc("PUT /v1/overrides", f.byOperator(f.putOverride))

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"unicode/utf8"
+
+	"github.com/fastlimit/fastlimit/internal/cli"
+)
+
+// maxKeyValue bounds what is read of stdin: no header is longer.
+const maxKeyValue = 8 << 10
+
+// keyCmd shows what stands for a secret in top, bans and the log.
+type keyCmd struct {
+	adminFlags
+
+	Value string `arg:"" help:"The value of a header or a cookie; - reads it from standard input, where no list of processes shows it."`
+}
+
+// Run implements the command.
+func (c *keyCmd) Run(ctx context.Context, sys *system) error {
+	client, err := c.client("key")
+	if err != nil {
+		return err
+	}
+	value := []byte(c.Value)
+	if c.Value == "-" {
+		if value, err = io.ReadAll(io.LimitReader(sys.stdin, maxKeyValue+1)); err != nil {
+			return fmt.Errorf("standard input: %w", err)
+		}
+		value = bytes.TrimRight(value, "\r\n")
+	}
+	if len(value) == 0 || len(value) > maxKeyValue || !utf8.Valid(value) {
+		return cli.Usagef("the value has %d bytes: want 1 to %d, in UTF-8", len(value), maxKeyValue)
+	}
+	body, err := json.Marshal(map[string]string{"value": string(value)})
+	if err != nil {
+		return err
+	}
+	answer, err := client.do(ctx, http.MethodPost, "/v1/key", body)
+	if err != nil || c.Output == "json" {
+		return write(sys.stdout, answer, err)
+	}
+	var shown struct {
+		Key string `json:"key"`
+	}
+	if json.Unmarshal(answer, &shown) != nil || shown.Key == "" {
+		return client.stranger("a key")
+	}
+	_, err = fmt.Fprintln(sys.stdout, printable(shown.Key))
+	return err
+}

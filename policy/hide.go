@@ -1,0 +1,107 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/fastlimit/fastlimit"
+)
+
+// Values of headers and cookies may be secrets. People see the limiter's fingerprint of them
+// instead, as "#" and 16 hex digits, in all texts of keys: two that are equal are equal there,
+// and [Engine.HashKey] makes the same of a value that somebody knows. [Settings].ShowKeys lists
+// those that may be read. What clients are told and what decides is never a hash.
+
+const hashDigits = 16
+
+// shows reports whether the value of a header or cookie may be read.
+func shows(shown []string, p KeyPart) bool {
+	return slices.ContainsFunc(shown, func(name string) bool {
+		return name == ShowAllKeys || name == p.Name || p.Kind == KeyHeader && strings.EqualFold(name, p.Name)
+	})
+}
+
+// HashKey is what stands in a key instead of a value that must not be read.
+func (e *Engine) HashKey(value string) string { return hashText(e.lim.Fingerprint([]byte(value))) }
+
+func hashText(sum [8]byte) string { return fmt.Sprintf("#%x", sum) }
+
+// isHash reports whether a part of a key that people have written is a hash.
+func (p *keyPart) isHash(text string) bool {
+	return p.hidden && len(text) == 1+hashDigits && text[0] == '#' && strings.Trim(text[1:], "0123456789abcdef") == ""
+}
+
+// HasHashes reports whether a part of a key of the rule is a hash, so that it is no key of
+// requests: see [Engine.RevealKey].
+func (e *Engine) HasHashes(rule *fastlimit.Rule, parts []string) bool {
+	k := e.keyOf(rule)
+	if k == nil || len(parts) != len(k.parts) {
+		return false
+	}
+	for i := range parts {
+		if k.parts[i].isHash(parts[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// HideKey returns the parts of a key of the rule as people see them. Of a rule of another policy
+// nobody knows what they are, so all are hidden but addresses.
+func (e *Engine) HideKey(rule *fastlimit.Rule, parts []string) []string {
+	k, hidden := (*keyMaker)(nil), slices.Clone(parts)
+	if rule != nil {
+		k = e.keyLike(rule)
+	}
+	for i, text := range parts {
+		if k == nil && !isAddress(text) || k != nil && i < len(k.parts) && k.parts[i].hidden && !k.parts[i].isHash(text) {
+			hidden[i] = e.HashKey(text)
+		}
+	}
+	return hidden
+}
+
+func isAddress(text string) bool {
+	base, _, _ := strings.Cut(text, "/")
+	_, err := netip.ParseAddr(base)
+	return err == nil
+}
+
+// errUnknownHash says what to do about a hash that is of no client here.
+var errUnknownHash = errors.New("no client that this node knows has it whole: write the value itself")
+
+// RevealKey returns the parts of a key with values in place of hashes. They are those of clients
+// with these names ([fastlimit.Rule.TopTalkers], [fastlimit.Ban]), of which some are cut.
+func (e *Engine) RevealKey(rule *fastlimit.Rule, parts []string, names iter.Seq[string]) ([]string, error) {
+	k := e.keyOf(rule)
+	if k == nil || len(parts) != len(k.parts) {
+		return parts, nil
+	}
+	revealed := slices.Clone(parts)
+	for i, hash := range parts {
+		if !k.parts[i].isHash(hash) {
+			continue
+		}
+		value, ok := e.valueOf(rule, i, hash, names)
+		if !ok {
+			return nil, fmt.Errorf("fastlimit/policy: rule %q: key part %s: %w", rule.Name(), hash, errUnknownHash)
+		}
+		revealed[i] = value
+	}
+	return revealed, nil
+}
+
+// valueOf returns the value of part i that has a hash.
+func (e *Engine) valueOf(rule *fastlimit.Rule, i int, hash string, names iter.Seq[string]) (string, bool) {
+	for name := range names {
+		_, raw, ok := rule.TalkerKey([]byte(name))
+		if ok && i < len(raw) && !raw[i].Cut && e.HashKey(string(raw[i].Bytes)) == hash {
+			return string(raw[i].Bytes), true
+		}
+	}
+	return "", false
+}
