@@ -65,17 +65,10 @@ func (l *Limiter) keeps(rp *RulePlan, c *Config) *Rule {
 		return nil
 	}
 	r, ok := l.byName[rp.Config.Name]
-	if !ok || !r.config.sameClients(&rp.Config) {
+	if !ok || !r.config.SameClients(&rp.Config) {
 		return nil
 	}
 	return r
-}
-
-// sameClients reports whether both have the same name for the same client.
-func (c *RuleConfig) sameClients(other *RuleConfig) bool {
-	a, b := c.identity(), other.identity()
-	a.shape, b.shape = bucket.Shape{}, bucket.Shape{}
-	return a == b
 }
 
 // Continues reports whether r counts on where old does, because [Limiter.With]
@@ -90,9 +83,9 @@ func (r *Rule) adopt(old *Rule, rp *RulePlan, c *Config) (err error) {
 		return err
 	}
 	if r.sketch != nil {
-		if old.sketch != nil && old.blocks() == max(1, rp.blocks) && r.shape.SameTicks(&old.shape) {
-			r.cells = old.cells.Share(r.sketchLimit(rp))
-		} else if err = r.sketch.Init(max(1, rp.blocks), r.sketchLimit(rp)); err != nil {
+		if old.sketch != nil && old.blocks() == max(1, rp.Blocks) && r.shape.SameTicks(&old.shape) {
+			r.cells = old.cells.Share(rp.SketchLimit())
+		} else if err = r.sketch.Init(max(1, rp.Blocks), rp.SketchLimit()); err != nil {
 			return err
 		}
 	}
@@ -103,28 +96,28 @@ func (r *Rule) adopt(old *Rule, rp *RulePlan, c *Config) (err error) {
 	return r.beginTalkers(rp)
 }
 
-func (r *Rule) blocks() int { return max(1, r.plan().blocks) }
+func (r *Rule) blocks() int { return max(1, r.plan().Blocks) }
 
 // adoptBuckets gives a rule, or a tier beside the table of a rule, the buckets of old if a
 // state means the same by both limits, and else empty ones. Operations in flight stay with
 // the buckets.
 func (r *Rule) adoptBuckets(old *Rule, rp *RulePlan, c *Config, beside *bucket.Table) (err error) {
-	stays := rp.shape == old.shape && rp.Config.CountDenied == old.config.CountDenied
+	stays := rp.Shape == old.shape && rp.Config.CountDenied == old.config.CountDenied
 	r.beginShape(rp)
 	switch {
-	case old.table.Buckets() == rp.sets*4 && r.shape.SharesStates(&old.shape):
-		r.table = old.table.At(rp.shape)
+	case old.table.Buckets() == rp.Sets*4 && r.shape.SharesStates(&old.shape):
+		r.table = old.table.At(rp.Shape)
 	case beside != nil:
-		stays, err = false, r.table.InitBeside(beside, rp.shape, rp.sets)
+		stays, err = false, r.table.InitBeside(beside, rp.Shape, rp.Sets)
 	default:
-		stays, err = false, r.table.InitAfter(&old.table, rp.shape, rp.sets)
+		stays, err = false, r.table.InitAfter(&old.table, rp.Shape, rp.Sets)
 	}
 	switch {
 	case c.Store == nil || err != nil:
 	case stays && old.shared != nil && sameStore(old.shared.store, c.Store):
 		r.shared = old.shared
 	default:
-		r.shared = newShared(r, c.Store, r.limiter.plan.timeout)
+		r.shared = newShared(r, c.Store, r.limiter.plan.StoreTimeout)
 		r.shared.distrust(r.clock.Now()) // the table may know more
 		if beside != nil {
 			r.shared.shut = r.base.shared.shut // a client has one limit, so one is enough
@@ -144,12 +137,12 @@ func (l *Limiter) setFilter(old *Limiter, fresh *window.Filter, now time.Duratio
 	if p.Window == 0 {
 		return nil
 	}
-	if old != nil && old.plan.Window == p.Window && old.plan.filterWords == p.filterWords {
+	if old != nil && old.plan.Window == p.Window && old.plan.FilterWords == p.FilterWords {
 		l.filter = old.filter
 		return nil
 	}
 	l.filter = fresh
-	if err := fresh.Init(p.Window, p.filterWords, now); err != nil {
+	if err := fresh.Init(p.Window, p.FilterWords, now); err != nil {
 		return err
 	}
 	if old != nil {

@@ -224,9 +224,9 @@ func (w *world) change(t *testing.T, rng *rand.Rand, g geometry, window bool, ru
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan.filterWords = g.words
+	plan.FilterWords = g.words
 	for i := range plan.Rules {
-		plan.Rules[i].blocks, plan.Rules[i].sets = g.blocks, g.sets
+		plan.Rules[i].Blocks, plan.Rules[i].Sets = g.blocks, g.sets
 	}
 	lim, err := newLimiter(plan, &c, w.lim)
 	if err != nil {

@@ -21,7 +21,7 @@ func TestAssuredIsAdmitted(t *testing.T) {
 		c := RuleConfig{
 			Name: "a", Rate: rate, Burst: rapid.Uint64Range(1, 300).Draw(t, "burst"), Strict: rapid.Bool().Draw(t, "strict"),
 		}
-		if c.Algorithm = Algorithm(rapid.IntRange(0, int(bucket.NumAlgorithms)-1).Draw(t, "algorithm")); c.periodic() {
+		if c.Algorithm = Algorithm(rapid.IntRange(0, int(bucket.NumAlgorithms)-1).Draw(t, "algorithm")); periodic(c) {
 			c.Burst, c.Rate.N = 0, c.Burst
 		}
 		lim, err := New(Config{Clock: clock, Memory: 4 * MinMemory, Rules: []RuleConfig{c}})

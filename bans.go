@@ -202,29 +202,6 @@ func (r *Rule) takeOverBans(old *Rule) {
 	r.bans.AddStats(old.bans)
 }
 
-const (
-	// banShare is the share of the memory that all bans together may take.
-	banShare = 4
-	// maxBans is the most that a rule's table is made for.
-	maxBans = 1 << 17
-)
-
-// planBans shares out what bans may take of a budget.
-func (p *Plan) planBans(budget int64) (taken int64) {
-	var with []*RulePlan
-	for i := range p.Rules {
-		if rp := &p.Rules[i]; rp.Config.Ban.Enabled() {
-			with = append(with, rp)
-		}
-	}
-	for _, rp := range with {
-		rp.Bans = min(maxBans, ban.Size(budget/banShare/int64(len(with))))
-		rp.BanBytes = ban.Bytes(rp.Bans)
-		taken += rp.BanBytes
-	}
-	return taken
-}
-
 // talkerPrefix is the prefix that a name of a client stands for.
 func (n *namer) talkerPrefix(name []byte) (netip.Prefix, bool) {
 	if len(name) == 0 {

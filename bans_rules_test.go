@@ -2,7 +2,6 @@ package fastlimit
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -247,38 +246,4 @@ func TestBansAndWaiting(t *testing.T) {
 			t.Errorf("who waited when the ban began: %+v", s)
 		}
 	})
-}
-
-// Bans take their share of the memory, however many rules have any, and what is wrong with
-// them is told by field.
-func TestPlanOfBans(t *testing.T) {
-	t.Parallel()
-	for _, n := range []int{1, 3, 256} {
-		c := Config{Memory: LeastMemory(n, 0)}
-		for i := range n {
-			c.Rules = append(c.Rules, withBan(rule(string(rune('a'+i)), 1, time.Second, 20), BanPolicy{After: 1, For: time.Second}))
-		}
-		p, err := NewPlan(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		bytes := int64(0)
-		for i := range p.Rules {
-			rp := &p.Rules[i]
-			if bytes += rp.BanBytes; rp.Bans < 200 || rp.BanBytes > 200*int64(rp.Bans)+1<<10 || rp.Bytes < rp.BanBytes {
-				t.Errorf("%d rules: %d bans in %d bytes of %d", n, rp.Bans, rp.BanBytes, rp.Bytes)
-			}
-		}
-		if p.Memory > c.Memory || bytes > c.Memory/banShare {
-			t.Errorf("%d rules: %d bytes, bans %d, of %d", n, p.Memory, bytes, c.Memory)
-		}
-	}
-	if p, err := NewPlan(Config{Rules: []RuleConfig{rule("a", 1, time.Second, 20)}}); err != nil || p.Rules[0].Bans+int(p.Rules[0].BanBytes) != 0 {
-		t.Errorf("without bans: %+v, %v", p, err)
-	}
-	_, err := NewPlan(Config{Rules: []RuleConfig{withBan(rule("a", 1, time.Second, 20), BanPolicy{After: -1, For: time.Millisecond})}})
-	var e *FieldError
-	if !errors.As(err, &e) || e.Rule != "a" || e.Field != "Ban.After" || !strings.Contains(err.Error(), "Ban.For: 1ms is out of range: want 1s to 8784h0m0s") {
-		t.Errorf("%v", err)
-	}
 }

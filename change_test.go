@@ -59,12 +59,12 @@ func (w *changing) make(t *testing.T, old *Limiter, a RuleConfig) *Limiter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan.filterWords = w.geo.words
+	plan.FilterWords = w.geo.words
 	for i := range plan.Rules {
-		plan.Rules[i].blocks, plan.Rules[i].sets = w.geo.blocks, w.geo.sets
+		plan.Rules[i].Blocks, plan.Rules[i].Sets = w.geo.blocks, w.geo.sets
 		if w.rng.IntN(2) == 0 {
-			plan.Rules[i].blocks += w.rng.IntN(2 * w.geo.blocks)
-			plan.Rules[i].sets += w.rng.IntN(2 * w.geo.sets)
+			plan.Rules[i].Blocks += w.rng.IntN(2 * w.geo.blocks)
+			plan.Rules[i].Sets += w.rng.IntN(2 * w.geo.sets)
 		}
 	}
 	lim, err := newLimiter(plan, &c, old)
@@ -156,7 +156,7 @@ func (w *changing) bounded(client int, n uint64) error {
 	o, cfg := w.carried[client], w.rule().config
 	level := o.admit(n)
 	bound := (1 + *cfg.EscalateAt) * float64(cfg.Burst)
-	if cfg.periodic() {
+	if periodic(cfg) {
 		bound = max(bound, w.came[client])
 	}
 	bound += 1 + float64(w.late[client])
@@ -174,12 +174,12 @@ func limits(rng *rand.Rand, c RuleConfig) RuleConfig {
 	if c.Strict {
 		c.EscalateAt = nil
 	}
-	if c.periodic() {
+	if periodic(c) {
 		c.Rate.N = []uint64{3, 15, 20, 20, 60, 200}[rng.IntN(6)]
 		c.Burst = 0
 		return c
 	}
-	c.Rate = []Rate{{10, time.Second}, {10, time.Second}, {100, time.Second}, {3, time.Second}, {7, time.Minute}, {333, time.Second}, {70000, time.Second}, {1, 24 * time.Hour}}[rng.IntN(8)]
+	c.Rate = []Rate{{N: 10, Per: time.Second}, {N: 10, Per: time.Second}, {N: 100, Per: time.Second}, {N: 3, Per: time.Second}, {N: 7, Per: time.Minute}, {N: 333, Per: time.Second}, {N: 70000, Per: time.Second}, {N: 1, Per: 24 * time.Hour}}[rng.IntN(8)]
 	c.Burst = []uint64{1, 3, 12, 20, 20, 50, 200}[rng.IntN(7)]
 	return c
 }

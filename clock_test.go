@@ -207,13 +207,13 @@ func TestClockEnds(t *testing.T) {
 		rate Rate
 		ends bool // before Unix times
 	}{
-		{Rate{1, 24 * time.Hour}, false},
-		{Rate{100, time.Second}, false},
-		{Rate{1000, 1000003 * time.Microsecond}, false},
-		{Rate{5138, 1000003 * time.Microsecond}, false},
-		{Rate{5139, 1000003 * time.Microsecond}, true},
-		{Rate{65533, time.Second}, true},
-		{Rate{65536, 1000003 * time.Microsecond}, true},
+		{Rate{N: 1, Per: 24 * time.Hour}, false},
+		{Rate{N: 100, Per: time.Second}, false},
+		{Rate{N: 1000, Per: 1000003 * time.Microsecond}, false},
+		{Rate{N: 5138, Per: 1000003 * time.Microsecond}, false},
+		{Rate{N: 5139, Per: 1000003 * time.Microsecond}, true},
+		{Rate{N: 65533, Per: time.Second}, true},
+		{Rate{N: 65536, Per: 1000003 * time.Microsecond}, true},
 	} {
 		lim := mustNew(t, rule("other", 1, time.Second, 2), strictRule("a", tt.rate.N, tt.rate.Per, 2))
 		r := lim.rules[1]

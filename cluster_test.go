@@ -46,7 +46,7 @@ func TestPeerChargesSaturate(t *testing.T) {
 		lim := mustNew(t, rule("a", 10, time.Second, 20))
 		r := lim.rules[0]
 		d := r.BytesKey([]byte("x")).digest()
-		limit := r.sketchLimit(&lim.plan.Rules[0])
+		limit := lim.plan.Rules[0].SketchLimit()
 		for range 3 {
 			chargePeerAt(r, d.Pos, units, 0)
 		}
@@ -185,30 +185,6 @@ func TestClusterFindsSpreadClients(t *testing.T) {
 	})
 }
 
-func TestClusterBoundFigures(t *testing.T) {
-	t.Parallel()
-	half := 0.5
-	one := RuleConfig{Rate: Rate{100, time.Second}, Burst: 200, EscalateAt: &half}
-	checked := RuleConfig{Rate: Rate{100, time.Second}, Burst: 200, EscalateAt: new(float64)}
-	const j, lag = 5 * time.Millisecond, 200 * time.Millisecond
-	for _, tt := range []struct {
-		why   string
-		plan  RulePlan
-		rate  float64
-		burst uint64
-	}{
-		{"alone", RulePlan{Config: one, Filter: true, nodes: 1, slack: j}, 100, 301},
-		{"(1+3θ)B + 3rL + 3 + rJ", RulePlan{Config: one, Filter: true, nodes: 3, slack: j}, 102, 200 + 300 + 60 + 3 + 1},
-		{"no filter", RulePlan{Config: one, nodes: 3, slack: j}, 100, 200 + 300 + 60 + 1},
-		{"every hit is checked", RulePlan{Config: checked, Filter: true, nodes: 3, slack: j}, 102, 200 + 3 + 1},
-		{"no store", RulePlan{Config: one, Filter: true, nodes: 3}, 300, 903},
-	} {
-		if rate, burst := tt.plan.ClusterBound(lag); rate != tt.rate || burst != tt.burst {
-			t.Errorf("%s: %v and %d, want %v and %d", tt.why, rate, burst, tt.rate, tt.burst)
-		}
-	}
-}
-
 func TestIdentity(t *testing.T) {
 	t.Parallel()
 	identity := func(secret byte, change func(*RuleConfig)) uint64 {
@@ -224,7 +200,7 @@ func TestIdentity(t *testing.T) {
 	same := identity(1, func(*RuleConfig) {})
 	for name, change := range map[string]func(*RuleConfig){
 		"nothing": func(*RuleConfig) {},
-		"a rate":  func(c *RuleConfig) { c.Rate = Rate{1, time.Second} }, // the same one
+		"a rate":  func(c *RuleConfig) { c.Rate = Rate{N: 1, Per: time.Second} }, // the same one
 	} {
 		if identity(1, change) != same {
 			t.Errorf("%s makes it another rule", name)

@@ -40,47 +40,6 @@ func (s Stage) String() string {
 	return stageNames[s]
 }
 
-// Mode tells whether a rule denies, or only counts what it would deny.
-type Mode uint8
-
-// The modes. The zero value is Enforce.
-const (
-	Enforce Mode = iota
-	Shadow       // decide and count, but never deny
-)
-
-// String is the mode's name in configuration and metrics.
-func (m Mode) String() string {
-	if m == Shadow {
-		return "shadow"
-	}
-	return "enforce"
-}
-
-// OnFailure is what a rule does with a request whose shared exact bucket could
-// not be asked in time.
-type OnFailure uint8
-
-// The failure policies. The zero value is FailLocal.
-const (
-	// FailLocal lets this node's own table decide, which holds what the
-	// shared tier answered last: every node keeps the limit by itself.
-	FailLocal  OnFailure = iota
-	FailOpen             // admit
-	FailClosed           // deny: the stated exception to P1
-)
-
-// String is the policy's name in configuration.
-func (f OnFailure) String() string {
-	switch f {
-	case FailOpen:
-		return "open"
-	case FailClosed:
-		return "closed"
-	}
-	return "local"
-}
-
 // RemainingUnknown is the Remaining of a decision that no exact bucket made.
 // Estimates are never shown: they would tell an attacker which keys collide.
 const RemainingUnknown int64 = -1

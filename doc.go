@@ -15,7 +15,8 @@
 // To limit: [New] with a [Config]; [Limiter.Rule]; a [Key] by [Rule.AddrKey] or
 // [Rule.BytesKey]; then [Rule.Allow] for a yes or no at the rule's cost,
 // [Rule.Take] for other costs and the whole [Decision], or [Limiter.TakeAll]
-// where several rules apply to a request. [Rule.Wait] and [Limiter.WaitAll] wait
+// where several rules apply to a request. Package limit has all that a rule says
+// ([RuleConfig]). [Rule.Wait] and [Limiter.WaitAll] wait
 // for their units instead of being denied. [Rule.TakeUpTo] takes what fits,
 // [Rule.Peek] asks and takes nothing, [Rule.Refund] gives back, [Rule.Reset]
 // forgives.
@@ -27,14 +28,14 @@
 // Package toptalkers alone needs [Rule.TopTalkers], [Rule.TalkerName] and
 // [Rule.Epoch]; what nodes use to exchange counts needs these and
 // [Rule.Identity], [Rule.ChargePeer], [Config].Nodes and
-// [RulePlan.ClusterBound]. Leave them alone otherwise.
+// [RulePlan].ClusterBound. Leave them alone otherwise.
 //
 // # Model
 //
 // A rule has a rate r in units per second and a burst B in units. A client's
 // level is its units admitted and not yet leaked at r; a stream conforms to
 // (r, B) if its level never exceeds B. T = 1/r. A request costs n units,
-// usually one. θ ([RuleConfig.EscalateAt]) is the share of B from which on a
+// usually one. θ ([RuleConfig].EscalateAt) is the share of B from which on a
 // client is suspected. Windows and logs are below.
 //
 // # Promises
@@ -59,7 +60,7 @@
 // top talkers within L: in any s seconds all nodes together admit of a client
 // at most 1.02·r·s + (1+N·θ)·B + N·r·L + N + C + r·J units, and (N-1)·f·(s/E + 2)
 // that tables of top talkers did not tell, f at each node in each epoch E
-// ([RulePlan.ClusterBound]; the proof is in docs/decisions/0005-nodes.md). What
+// ([RulePlan].ClusterBound; the proof is in docs/decisions/0005-nodes.md). What
 // a node is told makes suspects and never denies. Without a store N nodes keep
 // the limit each by itself: N·r and N times the burst. Without such nodes a
 // client that stays below r at every node is not suspected anywhere. While a
@@ -102,7 +103,7 @@
 //
 // # Waiting
 //
-// A request that waits ([RuleConfig.MaxWait]) holds a place in this node's line for the
+// A request that waits ([RuleConfig].MaxWait) holds a place in this node's line for the
 // client, and this rule has charged nothing for it. When it is the first there and its units
 // fit, it goes through the rule's pipeline as if it had been made at that moment, so P2 holds for
 // when requests are admitted, with the proof below.
@@ -174,8 +175,8 @@
 // sketch too.
 //
 // P2 holds for all suspects while no more are alive than the table holds,
-// [RulePlan.Buckets]; it is planned for half as many. A table that is half full
-// has room for each of them but for a chance of [RulePlan.Overflow]. When more
+// [RulePlan].Buckets; it is planned for half as many. A table that is half full
+// has room for each of them but for a chance of [RulePlan].Overflow. When more
 // are alive, drained buckets make room first, then the lowest of those that
 // stand where the new one may: its client starts again from an empty bucket.
 // [RuleStats.Evictions] counts these buckets and [RuleStats.Forgiven] the units
@@ -219,7 +220,7 @@
 // end of a window of the store's may count in the next here, at most θ·N + 1 more in
 // that window by the store's clock. All nodes of a cluster admit (1+n·θ)·N + n + C in
 // a window, n being the nodes, whether they exchange counts or not
-// ([RulePlan.ClusterWindow]): (a) and (b) hold at each.
+// ([RulePlan].ClusterWindow): (a) and (b) hold at each.
 //
 // What is given back to a window that is over is gone. The units of a request in
 // flight when a window ends may go back to the next; they are among C.

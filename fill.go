@@ -15,7 +15,7 @@ import (
 // afterwards: the level is the burst less Remaining, or to the µs what leaks in
 // TimeToEmpty. Only an exact bucket knows it: below suspicion all n units are
 // taken and Remaining is [RemainingUnknown], so a caller that needs the level each
-// time sets [RuleConfig.Strict]. RetryAfter is the time until one unit fits if
+// time sets [RuleConfig].Strict. RetryAfter is the time until one unit fits if
 // none did.
 //
 // It waits for a shared exact tier as Take does, and what is left to the failure

@@ -105,10 +105,10 @@ func endOf(rules []RulePlan) (line, wall *clock.End) {
 	consider := func(all []RulePlan) {
 		for i := range all {
 			rp, end := &all[i], line
-			if rp.shape.Windowed() {
+			if rp.Shape.Windowed() {
 				end = wall
 			}
-			if at := rp.shape.LastTime(); at < end.At {
+			if at := rp.Shape.LastTime(); at < end.At {
 				*end = clock.End{At: at, Rule: fmt.Sprintf("rule %q can count at %v", rp.Config.Name, rp.Config.Rate)}
 			}
 		}
@@ -186,19 +186,15 @@ func (l *Limiter) checkMade() {
 // is nil.
 func newRule(l *Limiter, i int, c *Config, old *Rule) (*Rule, error) {
 	rp := &l.plan.Rules[i]
-	r := &Rule{limiter: l, index: i, config: rp.Config, cost: rp.Config.Cost, scale: uint32(rp.Config.CostScale()), enforced: rp.Config.Mode == Enforce, epoch: rp.epoch()}
+	r := &Rule{limiter: l, index: i, config: rp.Config, cost: rp.Config.Cost, scale: uint32(rp.Config.CostScale()), enforced: rp.Config.Mode == Enforce, epoch: max(rp.DrainTime(), minEpoch)}
 	r.beginChain()
 	r.namer = namer{r.config.Name, uint8(r.config.IPv4Prefix), uint8(r.config.IPv6Prefix)}
 	r.setPrefixes()
 	if rp.Filter {
 		r.filter = l.filter
 	}
-	if rp.hasSketch() {
-		r.threshold = uint64(*rp.Config.EscalateAt * float64(rp.shape.Burst()*rp.shape.Unit()))
-		if rp.sliding() { // two periods of the sketch can count at once
-			r.threshold = uint64(*rp.Config.EscalateAt * float64(rp.shape.Burst()) / 2)
-		}
-		r.sketch = &r.cells
+	if rp.HasSketch() {
+		r.threshold, r.sketch = rp.Threshold(), &r.cells
 	}
 	var err error
 	if old != nil {
@@ -226,23 +222,23 @@ func (r *Rule) begin(rp *RulePlan, c *Config) (err error) {
 	r.setTag()
 	r.counts = new(counters)
 	r.beginShape(rp)
-	if err = r.table.Init(rp.shape, rp.sets); err != nil {
+	if err = r.table.Init(rp.Shape, rp.Sets); err != nil {
 		return err
 	}
 	if r.sketch != nil {
-		if err = r.sketch.Init(max(1, rp.blocks), r.sketchLimit(rp)); err != nil {
+		if err = r.sketch.Init(max(1, rp.Blocks), rp.SketchLimit()); err != nil {
 			return err
 		}
 	}
 	if c.Store != nil {
-		r.shared = newShared(r, c.Store, r.limiter.plan.timeout)
+		r.shared = newShared(r, c.Store, r.limiter.plan.StoreTimeout)
 	}
 	return r.beginTalkers(rp)
 }
 
 // beginShape gives the rule's buckets their limit.
 func (r *Rule) beginShape(rp *RulePlan) {
-	r.clock, r.shape, r.windowed, r.logged = r.limiter.clock, rp.shape, rp.shape.Windowed(), rp.shape.Logged()
+	r.clock, r.shape, r.windowed, r.logged = r.limiter.clock, rp.Shape, rp.Shape.Windowed(), rp.Shape.Logged()
 	r.plain, r.countDenied = !r.windowed && !r.logged, rp.Config.CountDenied
 }
 

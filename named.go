@@ -1,18 +1,10 @@
 package fastlimit
 
 import (
-	"math/bits"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
-
-	"github.com/fastlimit/fastlimit/bucket"
 )
-
-// MaxNamedRates is how many rates of [Rule.AtRate] a rule keeps at hand. More may be named:
-// then the limit for one is made anew, while what clients have taken stays as it is.
-const MaxNamedRates = 64
 
 // named are the limits of a rule with a MaxRate, one for each rate that was named lately.
 // All have the rule's table, and name buckets in a shared store as the rule does, so one
@@ -48,7 +40,7 @@ func (r *Rule) AtRate(rate Rate) *Rule {
 	if r.named == nil {
 		panic("BUG: fastlimit: AtRate of a rule without MaxRate")
 	}
-	if rate = r.config.bounded(rate); rate == r.config.Rate {
+	if rate = r.config.Bounded(rate); rate == r.config.Rate {
 		return r
 	}
 	if limit := r.named.find(rate); limit != nil {
@@ -103,86 +95,13 @@ func (r *Rule) newNamed(rate Rate, place int) *Rule {
 		index: r.index, base: r, slot: place + 1, cost: r.cost, scale: r.scale, config: r.config, epoch: r.epoch, namer: r.namer, buckets: r.buckets,
 		lines: r.lines, // as there is one bucket for all rates
 	}
-	rp := r.plan()
 	shape := r.shape.At(rate.N, rate.Per, burst)
 	t.config.Rate, t.config.Burst, t.config.Tiers = rate, shape.Burst(), nil
-	t.shape = shape.WithSlack(rp.slack)
+	t.shape = shape.WithSlack(r.limiter.plan.StoreTimeout)
 	t.table = r.table.At(t.shape)
 	if r.shared != nil {
 		t.shared = newShared(t, r.shared.store, r.shared.timeout)
 		t.shared.distrust(t.clock.Now()) // it may have been dropped while the store was away
 	}
 	return t
-}
-
-// namedBytes is what the limits for named rates of a rule may take.
-func (rp *RulePlan) namedBytes() int64 {
-	switch {
-	case rp.Config.MaxRate == Rate{}:
-		return 0
-	case rp.shared:
-		return MaxNamedRates * (tierBytes + sharedBytes)
-	}
-	return MaxNamedRates * tierBytes
-}
-
-// slowest is the slowest rate.
-var slowest = Rate{N: 1, Per: 24 * time.Hour}
-
-// bounded is the rate, or the bound that it is beyond.
-func (c *RuleConfig) bounded(rate Rate) Rate {
-	switch {
-	case rate.above(c.MaxRate):
-		return c.MaxRate
-	case rate.N == 0, rate.Per <= 0:
-		rate = slowest
-	}
-	// With its cost the rule must admit a request at any rate.
-	for _, least := range [...]Rate{slowest, {N: c.Cost, Per: bucket.MaxFine}} {
-		if least.above(rate) {
-			rate = least
-		}
-	}
-	return rate
-}
-
-// above compares exactly: N1·P2 > N2·P1.
-func (r Rate) above(other Rate) bool {
-	hi1, lo1 := bits.Mul64(r.N, uint64(max(0, other.Per)))
-	hi2, lo2 := bits.Mul64(other.N, uint64(max(0, r.Per)))
-	return hi1 > hi2 || hi1 == hi2 && lo1 > lo2
-}
-
-// fine is the bucket of a rule for which rates are named.
-func (c *RuleConfig) fine(s bucket.Shape) (bucket.Shape, error) {
-	fine, ok := s.Fine()
-	if ok {
-		return fine, nil
-	}
-	e := &FieldError{Package: "fastlimit", Field: "Burst", Problem: "takes longer than 12 days to leak, for a rule with MaxRate", Fix: "lower it, or raise the rate"}
-	if one, _ := bucket.NewShape(c.Rate.N, c.Rate.Per, 1); one.PerMicro() > 1 {
-		if _, ok := one.Fine(); !ok {
-			e.Field, e.Problem, e.Fix = "Rate", "has too many digits for a rule with MaxRate", "write a round number such as 2000/s"
-		}
-	}
-	return s, e
-}
-
-// checkMaxRate reports a MaxRate that is none, or that the rule cannot have.
-func (c *RuleConfig) checkMaxRate(bad *report) {
-	if c.MaxRate == (Rate{}) {
-		return
-	}
-	switch {
-	case c.periodic():
-		bad.add(c.Name, "MaxRate", "remove it, or choose LeakyBucket", "has no meaning beside a %v, whose periods begin at fixed times", c.Algorithm)
-	case c.MaxRate.N == 0 || c.MaxRate.Per <= 0 || c.MaxRate.PerSecond() > bucket.MaxRate || slowest.above(c.MaxRate) || c.MaxRate.Per%time.Microsecond != 0:
-		bad.add(c.Name, "MaxRate", "want 1/d to 1000000000/s", "rate %v is out of range", c.MaxRate)
-	case c.MaxRate.Per > maxPeriod:
-		bad.add(c.Name, "MaxRate", "want at most 366d", "the period of %v is too long", c.MaxRate)
-	case c.EscalateAt != nil && *c.EscalateAt != 0:
-		bad.add(c.Name, "EscalateAt", "remove one of the two", "has no meaning beside MaxRate, with which every request is checked exactly")
-	case c.Cost > c.MaxRate.N:
-		bad.add(c.Name, "MaxRate", "raise it, or lower the cost", "cost %d is above the burst of %v, %d", c.Cost, c.MaxRate, c.MaxRate.N)
-	}
 }

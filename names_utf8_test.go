@@ -2,32 +2,11 @@ package fastlimit
 
 import (
 	"bytes"
-	"errors"
 	"math/rand/v2"
 	"testing"
 	"time"
 	"unicode/utf8"
 )
-
-// What New takes as a name or a key kind comes back from a state, and the rule with it. What
-// would not is refused, with the field.
-func TestTextOfRules(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct{ name, kind, field, problem string }{
-		{"a\xff", "", "Name", `"a\xff" is not UTF-8`},
-		{"a", "k\xfe", "KeyKind", `"k\xfe" is not UTF-8`},
-		{"\xed\xa0\x80", "", "Name", `"\xed\xa0\x80" is not UTF-8`}, // half of a surrogate pair
-		{"a", "\xc3", "KeyKind", `"\xc3" is not UTF-8`},             // the first byte of two
-	} {
-		c := rule(tt.name, 1, time.Second, 1)
-		c.KeyKind = tt.kind
-		_, err := New(Config{Rules: []RuleConfig{c}})
-		var e *FieldError
-		if !errors.As(err, &e) || e.Rule != tt.name || e.Field != tt.field || e.Problem != tt.problem || e.Fix == "" {
-			t.Errorf("%+q, %+q: %v, want an error of %s", tt.name, tt.kind, err, tt.field)
-		}
-	}
-}
 
 func TestTextOfRulesSurvives(t *testing.T) {
 	t.Parallel()

@@ -152,7 +152,7 @@ func tableOf(tb testing.TB, sets int, secret byte, rules ...RuleConfig) *Limiter
 		tb.Fatal(err)
 	}
 	for i := range plan.Rules {
-		plan.Rules[i].sets = sets
+		plan.Rules[i].Sets = sets
 	}
 	lim, err := newLimiter(plan, &Config{Secret: sketch.Secret{secret}, Clock: new(ManualClock)}, nil)
 	if err != nil {

@@ -2,6 +2,9 @@ package fastlimit
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"math/bits"
 	"time"
 
 	"github.com/fastlimit/fastlimit/ban"
@@ -137,19 +140,41 @@ func (r *Rule) Reset(key Key) {
 	r.table.Reset(key.digest())
 }
 
-// sketchLimit is the level at which cells stop rising: above every level that
-// P2 allows a client, with room for 64 decisions in flight at each node. A
-// client beyond that is suspected for as long as it takes to leak from here.
-func (r *Rule) sketchLimit(rp *RulePlan) uint64 {
-	const inFlight = 64
-	if rp.periodic() {
-		return max(1, r.threshold) // above it a client is suspected until the period ends
+// Identity is a hash of all that two nodes must agree on to exchange counts of
+// this rule: what a client is, how it is named and digested (the rule's name
+// and [Config.Secret]), and its limit. θ, cost and mode may differ. It is for
+// package sync/gossip.
+func (r *Rule) Identity() uint64 {
+	b := r.config.AppendIdentity(nil)
+	probe := r.hasher.Bytes(nil) // tells secrets apart and gives none away
+	b = binary.BigEndian.AppendUint64(b, probe.Pos)
+	b = binary.BigEndian.AppendUint64(b, probe.ID)
+	sum := sha256.Sum256(b)
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+// minEpoch keeps slow what is done once an epoch.
+const minEpoch = 10 * time.Second
+
+// Epoch is E, after which the weights of [Rule.TopTalkers] are to begin anew: at
+// least the time in which the fullest bucket drains, and 10 s. It is for those
+// who end epochs; see there.
+func (r *Rule) Epoch() time.Duration { return r.epoch }
+
+// ChargePeer charges units, or [RuleConfig].Thousandths of one, that another node counted to the sketch, as of now:
+// to the client at pos, a [sketch.Slot]'s. That can make a suspect and never
+// denies. Without a sketch there are no suspects and nothing happens. It is for
+// package sync/gossip.
+func (r *Rule) ChargePeer(pos, units uint64) {
+	r.checkMade()
+	if r.sketch == nil {
+		return
 	}
-	limit := r.threshold + r.shape.Limit() + r.shape.Grace() + (1+inFlight)*r.shape.Unit()
-	if rp.nodes > 1 {
-		limit = max(limit, rp.clusterLevel(inFlight))
+	hi, cost := bits.Mul64(units, r.shape.Part())
+	if hi != 0 {
+		cost = 1 << 61 // above all levels: sums of it and a clock stay within 64 bits
 	}
-	return limit
+	r.sketch.Charge(sketch.Digest{Pos: pos}, r.sketchTicks(r.clock.Late(r.clock.Now())), cost)
 }
 
 func (r *Rule) setPrefixes() {

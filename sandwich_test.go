@@ -80,9 +80,9 @@ func newWorld(tb testing.TB, rng *rand.Rand, clients int, g geometry, rules ...R
 	if err != nil {
 		tb.Fatal(err)
 	}
-	plan.filterWords = g.words
+	plan.FilterWords = g.words
 	for i := range plan.Rules {
-		plan.Rules[i].blocks, plan.Rules[i].sets = g.blocks, g.sets
+		plan.Rules[i].Blocks, plan.Rules[i].Sets = g.blocks, g.sets
 		plan.Rules[i].Bans = cmp.Or(g.bans, 16*clients)
 	}
 	lim, err := newLimiter(plan, &Config{Secret: sketch.Secret{1}, Clock: new(ManualClock)}, nil)
@@ -228,6 +228,8 @@ func withTheta(c RuleConfig, theta float64) RuleConfig { c.EscalateAt = &theta; 
 func withAlgorithm(c RuleConfig, a Algorithm) RuleConfig { c.Algorithm = a; return c }
 
 func withBan(c RuleConfig, p BanPolicy) RuleConfig { c.Ban = p; return c }
+
+func periodic(c RuleConfig) bool { return c.Algorithm >= FixedWindow }
 
 func withStrict(c RuleConfig) RuleConfig { c.Strict = true; return c }
 

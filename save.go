@@ -72,23 +72,23 @@ type saving struct {
 func (s *saving) header(at machine.Instant) *stateHeader {
 	l := s.limiter
 	h := &stateHeader{
-		At: at, Now: s.now, Manual: l.manual != nil, Wall: l.clock.WallTime(s.now), StoreTimeout: l.plan.timeout,
+		At: at, Now: s.now, Manual: l.manual != nil, Wall: l.clock.WallTime(s.now), StoreTimeout: l.plan.StoreTimeout,
 	}
 	if l.filter != nil {
-		h.Window, h.FilterWords = l.plan.Window, l.plan.filterWords
+		h.Window, h.FilterWords = l.plan.Window, l.plan.FilterWords
 	}
 	for i, r := range l.rules {
 		rp := &l.plan.Rules[i]
-		h.Shared, h.Nodes = r.shared != nil, rp.nodes
-		sr := stateRule{Config: r.config, Sets: rp.sets}
+		h.Shared, h.Nodes = r.shared != nil, l.plan.Nodes
+		sr := stateRule{Config: r.config, Sets: rp.Sets}
 		if r.sketch != nil {
-			sr.Blocks = rp.blocks
+			sr.Blocks = rp.Blocks
 		}
 		if r.bans != nil {
 			sr.Bans = rp.Bans
 		}
 		for k := range rp.Tiers {
-			sr.Tiers = append(sr.Tiers, rp.Tiers[k].sets)
+			sr.Tiers = append(sr.Tiers, rp.Tiers[k].Sets)
 		}
 		live := r.live.load()
 		for _, t := range live {

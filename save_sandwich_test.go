@@ -81,7 +81,7 @@ func (s *restarts) save(t *testing.T) {
 
 // kill ends the process. The next one begins a while later.
 func (s *restarts) kill(t *testing.T, rng *rand.Rand) {
-	drain := s.w.lim.plan.Rules[0].drainTime()
+	drain := s.w.lim.plan.Rules[0].DrainTime()
 	pause := time.Duration(rng.Int64N(int64(drain)))
 	switch rng.IntN(4) {
 	case 0:

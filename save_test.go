@@ -26,7 +26,7 @@ func reloaded(t *testing.T, l *Limiter, o LoadOptions) *Limiter {
 // whoever is not yet a suspect goes on where it was.
 func TestRestartRemembers(t *testing.T) {
 	t.Parallel()
-	c := Config{Memory: MinMemory, Rules: []RuleConfig{{Name: "r", Rate: Rate{1, time.Minute}, Burst: 100}}}
+	c := Config{Memory: MinMemory, Rules: []RuleConfig{{Name: "r", Rate: Rate{N: 1, Per: time.Minute}, Burst: 100}}}
 	l, err := New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -79,22 +79,22 @@ func TestLoadedKnowsOtherLimits(t *testing.T) {
 	t.Parallel()
 	clock := new(ManualClock)
 	l, err := New(Config{Memory: MinMemory, Clock: clock, Rules: []RuleConfig{
-		{Name: "t", Rate: Rate{1, time.Minute}, Burst: 9, Tiers: []Tier{{Rate: Rate{1, time.Hour}, Burst: 7}, {Burst: 5}}},
-		{Name: "n", Rate: Rate{10, time.Second}, MaxRate: Rate{100, time.Second}},
-		{Name: "k", Rate: Rate{1, time.Second}, Burst: 10, Thousandths: true},
+		{Name: "t", Rate: Rate{N: 1, Per: time.Minute}, Burst: 9, Tiers: []Tier{{Rate: Rate{N: 1, Per: time.Hour}, Burst: 7}, {Burst: 5}}},
+		{Name: "n", Rate: Rate{N: 10, Per: time.Second}, MaxRate: Rate{N: 100, Per: time.Second}},
+		{Name: "k", Rate: Rate{N: 1, Per: time.Second}, Burst: 10, Thousandths: true},
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	clock.Set(time.Hour)
-	live, err := l.rules[0].NewTier(Tier{Rate: Rate{2, time.Hour}, Burst: 6})
+	live, err := l.rules[0].NewTier(Tier{Rate: Rate{N: 2, Per: time.Hour}, Burst: 6})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Each rule has taken something of its own of one client.
 	limits := func(l *Limiter, live *Rule) []*Rule {
 		r := l.rules
-		return []*Rule{r[0], r[0].Tier(0), r[0].Tier(1), live, r[1], r[1].AtRate(Rate{3, time.Hour}), r[2]}
+		return []*Rule{r[0], r[0].Tier(0), r[0].Tier(1), live, r[1], r[1].AtRate(Rate{N: 3, Per: time.Hour}), r[2]}
 	}
 	key := []byte("client")
 	for i, r := range limits(l, live) {

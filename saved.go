@@ -1,13 +1,14 @@
 package fastlimit
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/fastlimit/fastlimit/ban"
+	"github.com/fastlimit/fastlimit/internal/bytesize"
 	"github.com/fastlimit/fastlimit/internal/frames"
 	"github.com/fastlimit/fastlimit/internal/machine"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -66,62 +67,60 @@ func (h *stateHeader) plan(memory int64) (*Plan, *Config, error) {
 		return nil, nil, fmt.Errorf("%w: its rules", frames.ErrDamaged)
 	}
 	m := &sizes{left: memory}
-	p := &Plan{Window: h.Window, filterWords: m.take(h.FilterWords, 16, h.Window > 0)}
+	p := &Plan{Window: h.Window, Nodes: max(1, h.Nodes), FilterWords: m.take(h.FilterWords, 16, h.Window > 0)}
 	if h.Shared {
-		c.Store, p.timeout = noStore{}, h.StoreTimeout
+		c.Store, p.StoreTimeout = noStore{}, h.StoreTimeout
 	}
-	bad, seen := new(report), map[string]bool{}
+	lc, seen := c.limits(), map[string]bool{}
+	var wrong error
 	for i := range h.Rules {
 		sr := &h.Rules[i]
-		rc := sr.Config.withDefaults(bad)
-		if len(bad.errs) > 0 || seen[rc.Name] {
+		var rp RulePlan
+		if rp, wrong = limit.NewRulePlan(sr.Config, &lc); wrong != nil || seen[rp.Config.Name] || len(rp.Tiers) != len(sr.Tiers) || rp.Filter && h.Window == 0 {
 			break
 		}
-		seen[rc.Name] = true
-		rp := newRulePlan(rc, p.timeout, max(1, h.Nodes))
-		rp.shared = h.Shared
-		if rp.addTiers(c, bad); len(bad.errs) > 0 || len(rp.Tiers) != len(sr.Tiers) || rp.Filter && h.Window == 0 {
-			break
-		}
-		rp.sets, rp.blocks = m.sets(&rp, sr.Sets), m.take(sr.Blocks, sketch.BlockBytes, rp.hasSketch())
-		rp.Bans = m.bans(sr.Bans, rc.Ban.Enabled())
+		seen[rp.Config.Name] = true
+		rp.Sets, rp.Blocks = m.sets(&rp, sr.Sets), m.take(sr.Blocks, sketch.BlockBytes, rp.HasSketch())
+		rp.Bans = m.bans(sr.Bans, rp.Config.Ban.Enabled())
 		for k := range rp.Tiers {
-			m.left -= tierBytes
-			rp.Tiers[k].sets = m.sets(&rp.Tiers[k], sr.Tiers[k])
+			m.left -= limit.TierBytes
+			rp.Tiers[k].Sets = m.sets(&rp.Tiers[k], sr.Tiers[k])
 		}
-		sr.planLive(&rp, c, m, bad)
+		if wrong = sr.planLive(&rp, m); wrong != nil {
+			break
+		}
 		p.Rules = append(p.Rules, rp)
 	}
 	switch {
-	case len(bad.errs) > 0:
-		return nil, nil, fmt.Errorf("%w: its rules: %w", frames.ErrDamaged, errors.Join(bad.errs...))
+	case wrong != nil:
+		return nil, nil, fmt.Errorf("%w: its rules: %w", frames.ErrDamaged, wrong)
 	case m.bad || len(p.Rules) < len(h.Rules):
 		return nil, nil, fmt.Errorf("%w: its rules", frames.ErrDamaged)
 	case m.left < 0:
-		return nil, nil, fmt.Errorf("%w: more than %s", ErrStateTooLarge, sizeText(memory))
+		return nil, nil, fmt.Errorf("%w: more than %s", ErrStateTooLarge, bytesize.Text(memory))
 	}
 	return p, c, nil
 }
 
 // planLive plans the tiers of [Rule.NewTier].
-func (sr *stateRule) planLive(rp *RulePlan, c *Config, m *sizes, bad *report) {
+func (sr *stateRule) planLive(rp *RulePlan, m *sizes) (err error) {
 	if len(sr.Live) > MaxTiers-len(rp.Tiers) {
 		m.bad = true
-		return
+		return nil
 	}
-	with := *rp
-	with.Config.Tiers, with.Tiers = nil, nil
+	tiers := make([]Tier, len(sr.Live))
 	for i := range sr.Live {
-		with.Config.Tiers = append(with.Config.Tiers, sr.Live[i].Tier)
+		t := &sr.Live[i].Tier
+		tiers[i] = Tier{Rate: t.Rate, Burst: t.Burst}
 	}
-	if with.addTiers(c, bad); len(with.Tiers) != len(sr.Live) {
-		return // bad says why
+	if sr.live, err = rp.PlanTiers(tiers); err != nil {
+		return err
 	}
-	for i := range with.Tiers {
-		m.left -= tierBytes
-		with.Tiers[i].sets = m.sets(&with.Tiers[i], sr.Live[i].Sets)
+	for i := range sr.live {
+		m.left -= limit.TierBytes
+		sr.live[i].Sets = m.sets(&sr.live[i], sr.Live[i].Sets)
 	}
-	sr.live = with.Tiers
+	return nil
 }
 
 // sizes adds up what is to be taken.
@@ -152,8 +151,8 @@ func (m *sizes) sets(rp *RulePlan, n int) int {
 	if n < 1 {
 		m.bad = true
 	}
-	n = m.take(n, int64(rp.shape.SetBytes()), true)
-	m.left -= int64(rp.shape.TableBytes(1)) // what is rounded up counts in small tables
+	n = m.take(n, int64(rp.Shape.SetBytes()), true)
+	m.left -= int64(rp.Shape.TableBytes(1)) // what is rounded up counts in small tables
 	return n
 }
 

@@ -3,7 +3,9 @@ package fastlimit
 import (
 	"sync/atomic"
 	"time"
+	"unsafe"
 
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -22,6 +24,8 @@ func (s *shut) put(d sketch.Digest, until time.Duration) {
 	e.until.Store(uint64(until))
 	e.tag.Store(d.ID ^ uint64(until))
 }
+
+var _ [0]struct{} = [unsafe.Sizeof(shut{}) - limit.ShutBytes]struct{}{} // it is planned for
 
 // is reports whether it knows that nothing of d fits at now.
 func (s *shut) is(d sketch.Digest, now time.Duration) bool {

@@ -39,13 +39,13 @@ func TestLostAnswerAcrossPeriodsCountsOnce(t *testing.T) {
 				r := lim.rules[0]
 				start := time.Now()
 				r.Take(t.Context(), r.BytesKey([]byte("other")), 1) // the store says what its time is
-				time.Sleep(time.Until(start.Add(4*time.Second - lim.plan.timeout/2)))
-				s.after, s.err = 2*lim.plan.timeout, err
+				time.Sleep(time.Until(start.Add(4*time.Second - lim.plan.StoreTimeout/2)))
+				s.after, s.err = 2*lim.plan.StoreTimeout, err
 				key := r.BytesKey([]byte("x"))
 				if d := r.Take(t.Context(), key, 1); !d.Allowed || !d.Degraded {
 					t.Fatalf("the first: %+v", d)
 				}
-				time.Sleep(2 * lim.plan.timeout)
+				time.Sleep(2 * lim.plan.StoreTimeout)
 				s.after = 0
 				for n := 2; n <= 4; n++ {
 					if d := r.Take(t.Context(), key, 1); !d.Allowed {

@@ -82,7 +82,7 @@ type RuleStats struct {
 	// noise makes many clients suspects.
 	SketchLoad float64
 	// TableLive is how full the table is: its buckets that have not drained, as
-	// a share of [RulePlan.Buckets]. It may rise to 1.13.
+	// a share of [RulePlan].Buckets. It may rise to 1.13.
 	TableLive float64
 }
 

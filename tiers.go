@@ -3,46 +3,15 @@ package fastlimit
 import (
 	"cmp"
 	"fmt"
-	"math/bits"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"unsafe"
 
-	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
-// Tier is another limit of a rule, which some of its clients have instead of the
-// rule's. Whoever tells clients apart knows which: see [Rule.Tier].
-type Tier struct {
-	// Rate is the rate that a client may sustain. Zero means that of the rule.
-	Rate Rate
-
-	// Burst is what a client may take at once from rest. 0 means Rate.N or, if Rate is
-	// zero too, the burst of the rule.
-	Burst uint64
-
-	// Clients is how many clients at most have this limit, for [NewPlan]: so many
-	// buckets never have to be given up. 0 means that it is not known.
-	Clients int
-}
-
-// MaxTiers is the most tiers of a rule. Clients with the same limit share one.
-const MaxTiers = 1024
-
-const (
-	// tierBytes is what a tier takes beside its table: the rule, and what servers
-	// prepare for its denials. A shared exact tier adds sharedBytes for operations in
-	// flight (TestTierBytes).
-	tierBytes   = 4 << 10
-	sharedBytes = 12 << 10
-
-	// minTierTable is the least table of a tier with many clients, or any number.
-	minTierTable = 16 << 10
-
-	// leastTierClients keeps the tables of a few clients from being made anew, empty,
-	// with each client that is added.
-	leastTierClients = 32
-)
-
-// Tier returns the rule of [RuleConfig.Tiers][i]: a rule by itself with the name,
+// Tier returns the rule of [RuleConfig].Tiers[i]: a rule by itself with the name,
 // index, mode and counters of r, and with exact buckets of its own. There is neither
 // filter nor sketch before them, so it admits no more than its own burst and rate. It
 // takes the keys of r. A request of a client that has this limit is charged to the
@@ -67,120 +36,6 @@ func (r *Rule) Unlimited() Decision {
 	r.checkMade()
 	r.counts.record(stackStripe(), StageList, true)
 	return admitUnchecked(StageList)
-}
-
-// tierOf returns the configuration of a tier of the rule, without defaults.
-func (c *RuleConfig) tierOf(t Tier) RuleConfig {
-	own := *c
-	own.Tiers, own.Strict, own.EscalateAt, own.MaxRate = nil, true, nil, Rate{}
-	if t.Rate != (Rate{}) {
-		own.Rate, own.Burst = t.Rate, 0
-	}
-	own.Burst = cmp.Or(t.Burst, own.Burst)
-	return own
-}
-
-// addAll adds what another report says of fields whose names get a prefix.
-func (r *report) addAll(prefix string, other *report) {
-	for _, err := range other.errs {
-		if e, ok := err.(*FieldError); ok { //nolint:errorlint // made by add
-			e.Field = prefix + e.Field
-		}
-		r.errs = append(r.errs, err)
-	}
-}
-
-// addTiers plans the rule's tiers, but for their tables, and reports what is wrong with
-// them as fields of Tiers[i].
-func (rp *RulePlan) addTiers(c *Config, bad *report) {
-	rc := &rp.Config
-	if n := len(rc.Tiers); n > MaxTiers {
-		bad.add(rc.Name, "Tiers", fmt.Sprintf("want at most %d; clients with the same rate and burst share one", MaxTiers), "%d different limits", n)
-		return
-	}
-	for i := range rc.Tiers {
-		wrong := new(report)
-		tc := rc.tierOf(rc.Tiers[i])
-		if tc = tc.withDefaults(wrong); len(wrong.errs) == 0 {
-			t := newRulePlan(tc, rp.slack, rp.nodes)
-			t.shared, t.clients = rp.shared, rc.Tiers[i].Clients
-			c.checkShared(&t, wrong)
-			rp.Tiers = append(rp.Tiers, t)
-		}
-		bad.addAll(fmt.Sprintf("Tiers[%d].", i), wrong)
-	}
-}
-
-// planTiers shares out what tiers may take, half of the memory less what the caller has
-// reserved: to tiers with few clients by their number, to the others by what the traffic
-// that rules are planned for needs.
-func (p *Plan) planTiers(left int64, bad *report) {
-	var open []*RulePlan
-	for i := range p.Rules {
-		left -= p.Rules[i].namedBytes()
-		for k := range p.Rules[i].Tiers {
-			t := &p.Rules[i].Tiers[k]
-			if t.Bytes = tierBytes; t.shared {
-				t.Bytes += sharedBytes
-			}
-			most := t.tableFor(t.clients)
-			if t.clients == 0 || most > minTierTable {
-				open = append(open, t)
-				left -= minTierTable
-			} else {
-				t.setTable(most)
-			}
-			left -= t.Bytes
-		}
-	}
-	if left < 0 {
-		bad.add("", "Memory", fmt.Sprintf("raise it by %s, or have more clients share a rate and burst", sizeText((-2*left+1<<20-1)&^(1<<20-1))),
-			"is too small for the other limits that clients of rules have, which may take half of it")
-		return
-	}
-	for i, t := range open {
-		share := left / int64(len(open)-i)
-		most := t.openTable()
-		if t.clients > 0 {
-			most = min(most, t.tableFor(t.clients))
-		}
-		extra := min(share, max(0, most-minTierTable))
-		left -= extra
-		t.setTable(minTierTable + extra)
-	}
-	for i := range p.Rules {
-		p.tierMemory += p.Rules[i].namedBytes()
-		for k := range p.Rules[i].Tiers {
-			p.tierMemory += p.Rules[i].Tiers[k].Bytes
-		}
-	}
-}
-
-// tableFor is the size of a table that is half full with so many clients, rounded up so
-// that a few more do not change it.
-func (rp *RulePlan) tableFor(clients int) int64 {
-	n := uint64(max(clients, leastTierClients))
-	n = 1 << bits.Len64(n-1)
-	if n > 1<<31 {
-		return 1 << 50
-	}
-	return withRounding(rp.shape.TableBytes(int(float64(n) / targetFill / 4)))
-}
-
-// withRounding adds what the allocator rounds up, which counts in small tables.
-func withRounding(bytes int) int64 { return int64(bytes + min(bytes/8, 24<<10)) }
-
-// openTable is the size of a table for the traffic that rules are planned for.
-func (rp *RulePlan) openTable() int64 {
-	return max(minTierTable, int64(min(targetRPS()*rp.tableBytes(), 1<<50)))
-}
-
-func (rp *RulePlan) setTable(bytes int64) {
-	rp.sets = rp.shape.SetsIn(int(bytes - min(bytes/9, 24<<10)))
-	rp.Buckets = rp.sets * 4
-	rp.Overflow = bucket.OverflowChance(rp.sets, rp.Buckets/2)
-	rp.RequestsPerSecond = min(targetRPS(), float64(bytes)/rp.tableBytes())
-	rp.Bytes += withRounding(rp.shape.TableBytes(rp.sets))
 }
 
 // setTiers makes the rule's tiers, which take over the state of those of old with the
@@ -212,11 +67,11 @@ func (r *Rule) newTier(i int, tp *RulePlan, c *Config, old *Rule) (*Rule, error)
 	}
 	t.beginShape(tp)
 	t.beginLines(nil)
-	if err := t.table.InitBeside(&r.table, tp.shape, tp.sets); err != nil {
+	if err := t.table.InitBeside(&r.table, tp.Shape, tp.Sets); err != nil {
 		return nil, err
 	}
 	if c.Store != nil {
-		t.shared = newShared(t, c.Store, r.limiter.plan.timeout)
+		t.shared = newShared(t, c.Store, r.limiter.plan.StoreTimeout)
 		t.shared.shut = r.shared.shut // a client has one limit, so one is enough
 	}
 	return t, nil
@@ -227,9 +82,9 @@ func (r *Rule) tierLike(tp *RulePlan) *Rule {
 	if r == nil {
 		return nil
 	}
-	limit := tp.Config.shape()
+	shape := tp.Config.Shape()
 	for _, t := range r.tiers {
-		if t.config.shape() == limit {
+		if t.config.Shape() == shape {
 			return t
 		}
 	}
@@ -238,4 +93,113 @@ func (r *Rule) tierLike(tp *RulePlan) *Rule {
 
 func (r *Rule) plan() *RulePlan { return &r.limiter.plan.Rules[r.index] }
 
-var _ [0]struct{} = [unsafe.Sizeof(Rule{}) / tierBytes]struct{}{} // tierBytes has room for one
+var _ [0]struct{} = [unsafe.Sizeof(Rule{}) / limit.TierBytes]struct{}{} // which has room for one
+
+// MaxLiveTierClients bounds [Tier].Clients of a tier that [Rule.NewTier] makes, and what
+// 0 means there.
+const MaxLiveTierClients = 16 << 10
+
+// liveTiers are those of [Rule.NewTier].
+type liveTiers struct {
+	tiers atomic.Pointer[[]*Rule] // immutable; nil: none
+	mu    sync.Mutex              // held while they are replaced
+}
+
+func (l *liveTiers) load() []*Rule {
+	if p := l.tiers.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// LiveTierBytes is how much memory [Rule.NewTier] takes for a tier: the same on every
+// call. The error is that of NewTier, but for their number.
+func (r *Rule) LiveTierBytes(t Tier) (int64, error) {
+	tp, err := r.planLiveTier(t)
+	if err != nil {
+		return 0, err
+	}
+	return tp.Bytes, nil
+}
+
+// NewTier makes a tier while the rule is in use, beside those of the configuration, with
+// buckets of its own, all of them empty. Nothing that exists changes: neither the state of
+// others nor the plan. Its memory is beside [Config.Memory]: see LiveTierBytes; call
+// [Rule.DropTier] when no request will be charged to it any more. Its TierIndex is not that
+// of another tier in use. A rule has at most [MaxTiers], those of its configuration
+// included. [Limiter.With] does not go on with it. The error joins everything that is
+// wrong with the limit, each a [FieldError] named Tiers[0].Rate or the like.
+func (r *Rule) NewTier(t Tier) (*Rule, error) {
+	r.checkMade()
+	return r.newLiveTier(t, nil)
+}
+
+func (r *Rule) newLiveTier(t Tier, old *Rule) (*Rule, error) {
+	tp, err := r.planLiveTier(t)
+	if err != nil {
+		return nil, err
+	}
+	r.live.mu.Lock()
+	defer r.live.mu.Unlock()
+	now := r.live.load()
+	i := len(r.tiers)
+	for slices.ContainsFunc(now, func(t *Rule) bool { return t.TierIndex() == i }) {
+		i++
+	}
+	if i >= MaxTiers {
+		return nil, &FieldError{Package: "fastlimit", Rule: r.config.Name, Field: "Tiers[0]", Problem: fmt.Sprintf("the rule has %d other limits", i), Fix: "have more clients share a rate and burst"}
+	}
+	end, windows := endOf([]RulePlan{*tp})
+	if at := r.clock.Elapsed(); at > end.At {
+		return nil, &FieldError{Package: "fastlimit", Rule: r.config.Name, Field: "Tiers[0].Rate", Problem: fmt.Sprintf("this process has run for %v, which is longer than %s", at, end.Rule), Fix: "write fewer digits, or restart"}
+	}
+	r.clock.EndBy(end, windows)
+	c := r.storeConfig()
+	tier, err := r.newTier(i, tp, &c, old)
+	if err != nil {
+		return nil, err
+	}
+	next := append(slices.Clone(now), tier)
+	r.live.tiers.Store(&next)
+	return tier, nil
+}
+
+// ContinueTier makes a tier as NewTier does, that goes on with the buckets of a live tier of the
+// rule before ([Limiter.With]). Where this rule does not go on with that one its buckets are empty.
+// Unlike NewTier it is for one goroutine, before the rule is used.
+func (r *Rule) ContinueTier(old *Rule, t Tier) (*Rule, error) {
+	r.checkMade()
+	if old.base == nil || !r.Continues(old.base) {
+		return r.NewTier(t)
+	}
+	next, err := r.newLiveTier(t, old)
+	r.limiter.takeOver()
+	return next, err
+}
+
+// DropTier lets go of a tier of [Rule.NewTier]: requests that still have it finish with
+// it, and its index may be another's.
+func (r *Rule) DropTier(t *Rule) {
+	r.live.mu.Lock()
+	defer r.live.mu.Unlock()
+	next := slices.DeleteFunc(slices.Clone(r.live.load()), func(o *Rule) bool { return o == t })
+	r.live.tiers.Store(&next)
+}
+
+// planLiveTier plans a tier as a configuration with it would, but for its memory.
+func (r *Rule) planLiveTier(t Tier) (*RulePlan, error) {
+	t.Clients = min(cmp.Or(max(t.Clients, 0), MaxLiveTierClients), MaxLiveTierClients)
+	plans, err := r.plan().PlanTiers([]Tier{t})
+	if err != nil {
+		return nil, err
+	}
+	return &plans[0], nil
+}
+
+// storeConfig is a configuration with the store of the rule and nothing else.
+func (r *Rule) storeConfig() (c Config) {
+	if r.shared != nil {
+		c.Store = r.shared.store
+	}
+	return c
+}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/limit"
 	"pgregory.net/rapid"
 )
 
@@ -74,7 +75,7 @@ func TestNewTierBounds(t *testing.T) {
 	few, _ := base.LiveTierBytes(Tier{Burst: 5, Clients: 1})
 	open, _ := base.LiveTierBytes(Tier{Burst: 5})
 	most, _ := base.LiveTierBytes(Tier{Burst: 5, Clients: 1 << 30})
-	if few < tierBytes || few > 16<<10 || open != most || open > 2<<20 {
+	if few < limit.TierBytes || few > 16<<10 || open != most || open > 2<<20 {
 		t.Errorf("%d, %d and %d bytes", few, open, most)
 	}
 	var first *Rule

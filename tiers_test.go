@@ -12,7 +12,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/memstore"
-	"github.com/fastlimit/fastlimit/internal/field"
+	"github.com/fastlimit/fastlimit/limit"
 	"pgregory.net/rapid"
 )
 
@@ -25,11 +25,11 @@ func TestTierIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		clock := &ManualClock{}
 		c := rule("a", rapid.Uint64Range(1, 50).Draw(t, "n"), time.Second, 20)
-		if c.Algorithm = Algorithm(rapid.IntRange(0, int(bucket.NumAlgorithms)-1).Draw(t, "algorithm")); c.periodic() {
+		if c.Algorithm = Algorithm(rapid.IntRange(0, int(bucket.NumAlgorithms)-1).Draw(t, "algorithm")); periodic(c) {
 			c.Burst = 0
 		}
 		tier := Tier{Rate: Rate{N: rapid.Uint64Range(1, 40).Draw(t, "tier's n"), Per: time.Second}}
-		if !c.periodic() {
+		if !periodic(c) {
 			tier.Burst = rapid.Uint64Range(1, 60).Draw(t, "tier's burst")
 		}
 		lim, err := New(Config{Clock: clock, Memory: 4 * MinMemory, Rules: []RuleConfig{withTiers(c, Tier{Rate: Rate{N: 7, Per: time.Minute}}, tier)}})
@@ -163,8 +163,11 @@ func TestTierInAStore(t *testing.T) {
 
 // What the plan says of tiers is what they take.
 func TestTierMemory(t *testing.T) { // not parallel: it counts all that is allocated
+
 	c := Config{Memory: 256 << 20, Rules: []RuleConfig{rule("a", 100, time.Second, 200)}}
+
 	c.Rules[0].MaxWait = time.Second // then they have lines, too
+
 	heap := func(c Config) (used, planned int64) {
 		var before, after runtime.MemStats
 		for range 3 { // what tests before this one have left in pools goes by the second
@@ -194,8 +197,8 @@ func TestTierMemory(t *testing.T) { // not parallel: it counts all that is alloc
 	if used-was > planned-plannedWithout || planned > c.Memory {
 		t.Errorf("%d tiers take %d bytes, planned %d; %d of %d in all", MaxTiers, used-was, planned-plannedWithout, planned, c.Memory)
 	}
-	if size := unsafe.Sizeof(shared{}); size+64*48 > sharedBytes {
-		t.Errorf("a shared tier takes %d bytes and its maps, planned are %d", size, sharedBytes)
+	if size := unsafe.Sizeof(shared{}); size+64*48 > limit.SharedTierBytes {
+		t.Errorf("a shared tier takes %d bytes and its maps, planned are %d", size, limit.SharedTierBytes)
 	}
 	c.Memory = 4 << 20
 	if _, err := New(c); err == nil {
@@ -203,32 +206,15 @@ func TestTierMemory(t *testing.T) { // not parallel: it counts all that is alloc
 	}
 }
 
-func TestTierMistakes(t *testing.T) {
-	t.Parallel()
-	many := make([]Tier, MaxTiers+1)
-	for _, tt := range []struct {
-		c    RuleConfig
-		want string
-	}{
-		{withTiers(rule("a", 1, time.Second, 9), Tier{}, Tier{Rate: Rate{N: 100_003, Per: time.Second}}), "Tiers[1].Rate"},
-		{withTiers(logRule("a", 10, time.Second), Tier{Rate: Rate{N: 20_000, Per: time.Second}}), "Tiers[0].Rate"},
-		{withTiers(logRule("a", 10, time.Second), Tier{Rate: Rate{N: 500_000, Per: time.Second}, Clients: 50}), "Tiers[0].Rate"},
-		{withTiers(RuleConfig{Name: "a", Rate: Rate{N: 9, Per: time.Second}, Cost: 4}, Tier{Burst: 3}), "Tiers[0].Cost"},
-		{withTiers(windowRule("a", 9, time.Second), Tier{Burst: 3}), "Tiers[0].Burst"},
-		{withTiers(rule("a", 1, time.Second, 9), many...), "Tiers"},
-	} {
-		_, err := NewPlan(Config{Rules: []RuleConfig{tt.c}})
-		if e := field.All(err); len(e) != 1 || e[0].Field != tt.want || e[0].Fix == "" {
-			t.Errorf("%+v: %v, want one error about %s", tt.c, err, tt.want)
-		}
-	}
-}
-
 // Decisions of tiers allocate nothing.
 func TestTierAllocations(t *testing.T) { // not parallel: it counts all that is allocated
+
 	lim := mustNew(t, withTiers(rule("a", 1000, time.Second, 1000), Tier{Burst: 5}))
+
 	r := lim.rules[0]
+
 	charges := []Charge{{r.Tier(0), r.AddrKey(netip.MustParseAddr("192.0.2.1")), 1}}
+
 	if n := testing.AllocsPerRun(100, func() { lim.TakeAll(t.Context(), charges) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

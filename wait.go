@@ -7,7 +7,7 @@ import (
 )
 
 // Wait is [Rule.Take] for a request that may wait instead of being denied, for at most
-// [RuleConfig.MaxWait]. It blocks its caller until the n units fit the client's bucket
+// [RuleConfig].MaxWait. It blocks its caller until the n units fit the client's bucket
 // and then takes them. Those who wait for the same client are served in the order in
 // which they came, and nobody overtakes them but callers of Take and TakeUpTo.
 //
@@ -37,7 +37,7 @@ func (r *Rule) Wait(ctx context.Context, key Key, n uint64) Decision {
 
 // WaitAll is [Limiter.TakeAll] for a request that may wait. Each rule decides on it as if it
 // were the only one: those that it fits charge it when it comes, and if all that deny it have a
-// [RuleConfig.MaxWait] it waits in the lines of these, in all at once, and is charged by
+// [RuleConfig].MaxWait it waits in the lines of these, in all at once, and is charged by
 // each when it is the first there and its units fit. It is admitted when all have charged it. If one
 // denies it, at once or when its time there is over, the others give back what they have
 // charged, as by [Rule.Refund]. So no rule denies it for the time that it waits in the line of

@@ -157,7 +157,7 @@ func TestWaitStoreAway(t *testing.T) {
 func TestWaitOfTiers(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, func(t *testing.T, c Config) {
-		c.Rules = []RuleConfig{{Name: "a", Rate: Rate{1, time.Minute}, Burst: 1, MaxWait: time.Hour, Strict: true, Tiers: []Tier{{Rate: Rate{10, time.Second}, Burst: 1}}}}
+		c.Rules = []RuleConfig{{Name: "a", Rate: Rate{N: 1, Per: time.Minute}, Burst: 1, MaxWait: time.Hour, Strict: true, Tiers: []Tier{{Rate: Rate{N: 10, Per: time.Second}, Burst: 1}}}}
 		r, p := waiting(t, c).rules[0], newParty()
 		ask := func(i int, r *Rule) {
 			p.ask(i, func() Decision { return r.Wait(t.Context(), r.BytesKey([]byte("a")), 1) })

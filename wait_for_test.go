@@ -68,7 +68,7 @@ func TestWaitInTier(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, func(t *testing.T, c Config) {
 		rule := waitRule("a", 1, 1, 2*time.Second)
-		rule.Tiers = []Tier{{Rate: Rate{10, time.Second}, Burst: 1}}
+		rule.Tiers = []Tier{{Rate: Rate{N: 10, Per: time.Second}, Burst: 1}}
 		c.Rules = []RuleConfig{rule}
 		lim := waiting(t, c)
 		c.Memory = MinMemory

@@ -189,7 +189,7 @@ func TestWaitExact(t *testing.T) {
 			unit := int64(1_000_000 / perSecond)
 			most := 1 + rng.Int64N(unit*12)
 			rule := waitRule("a", perSecond, burst, time.Duration(most)*time.Microsecond)
-			scale := []int64{1, thousandths}[seed&1] // costs in thousandths, whose part is a whole number of µs too
+			scale := []int64{1, 1000}[seed&1] // costs in thousandths, whose part is a whole number of µs too
 			rule.Thousandths = scale > 1
 			lim := waiting(t, Config{Rules: []RuleConfig{rule}, Wait: WaitLimits{PerKey: 1 + rng.IntN(8)}})
 			all := stream(rng, 300, 3, unit, most, int64(burst)*scale+1)
@@ -247,7 +247,7 @@ func TestWaitBounds(t *testing.T) {
 	for seed := range uint64(40) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 2))
-			rate := Rate{[]uint64{7, 30, 300}[rng.IntN(3)], time.Second}
+			rate := Rate{N: []uint64{7, 30, 300}[rng.IntN(3)], Per: time.Second}
 			burst := 1 + rng.Uint64N(30)
 			rule := RuleConfig{Name: "a", Rate: rate, Burst: burst, MaxWait: time.Duration(1+rng.IntN(3000)) * time.Millisecond}
 			c := Config{Rules: []RuleConfig{rule}}
@@ -256,7 +256,7 @@ func TestWaitBounds(t *testing.T) {
 				defer func() { _ = store.Close(context.Background()) }()
 				c.Store, c.StoreTimeout = store, timeout
 			}
-			scale := []int64{1, thousandths}[seed/4&1]
+			scale := []int64{1, 1000}[seed/4&1]
 			c.Rules[0].Thousandths = scale > 1
 			lim := waiting(t, c)
 			unit := int64(time.Second) / int64(time.Microsecond) / int64(rate.N)

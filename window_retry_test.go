@@ -114,7 +114,7 @@ func TestWindowRetryWhileTheLineIsSlow(t *testing.T) {
 		pass(time.Second) // the wall clock is looked at again
 		wall -= back
 		for _, rule := range []RuleConfig{windowRule("a", 1, time.Minute), slidingRule("a", 1, time.Minute), slidingRule("a", 50, time.Minute)} {
-			b := buckets{clock: c, windowed: true, shape: rule.shape()}
+			b := buckets{clock: c, windowed: true, shape: rule.Shape()}
 			full := b.ticks(now) + rule.Rate.N
 			if rule.Algorithm == SlidingWindow {
 				full = b.shape.Told(b.ticks(now), bucket.Pack(rule.Rate.N*3/4, rule.Rate.N))

@@ -1,59 +1,11 @@
 package fastlimit
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/fastlimit/fastlimit/sketch"
 )
-
-// What is planned for windows, and what is refused.
-func TestWindowPlans(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		rule    RuleConfig
-		shared  bool
-		nodes   int
-		most    uint64
-		cluster uint64
-		filter  bool
-	}{
-		{windowRule("a", 100, time.Second), false, 0, 151, 151, true},
-		{windowRule("a", 100, time.Second), true, 0, 151, 151, true},
-		{windowRule("a", 100, time.Second), true, 3, 151, 100 + 3*51, true},
-		{windowRule("a", 100, time.Second), false, 3, 151, 3 * 151, true},
-		{windowRule("a", 5, time.Minute), true, 3, 6, 8, true}, // θ is 0
-		{withStrict(windowRule("a", 100, time.Minute)), true, 3, 100, 100, false},
-		{windowRule("a", 100, 48*time.Minute), true, 1, 151, 151, true},
-		{windowRule("a", 100, 49*time.Minute), true, 1, 150, 150, false},
-		{withTheta(windowRule("a", 1<<32-1, 366*24*time.Hour), 1), true, 1, 2 * (1<<32 - 1), 2 * (1<<32 - 1), false},
-	} {
-		p, err := NewPlan(Config{Rules: []RuleConfig{tt.rule}, Nodes: tt.nodes, Shared: tt.shared})
-		if err != nil {
-			t.Fatal(err)
-		}
-		rp := &p.Rules[0]
-		rate, burst := rp.ClusterBound(time.Second)
-		if rp.MaxBurst() != tt.most || rp.ClusterWindow() != tt.cluster || rp.Filter != tt.filter || !rp.Windowed() ||
-			burst != 2*tt.cluster || rate != float64(tt.cluster)/tt.rule.Rate.Per.Seconds() {
-			t.Errorf("%+v, %d nodes: %d, %d, filter %t, %v and %d", tt.rule.Rate, tt.nodes, rp.MaxBurst(), rp.ClusterWindow(), rp.Filter, rate, burst)
-		}
-	}
-	for want, c := range map[string]RuleConfig{
-		`rule "a": Burst: burst 7 has no meaning beside a fixed window`:                                                            {Rate: Rate{5, time.Second}, Algorithm: FixedWindow, Burst: 7},
-		`rule "a": CountDenied: a leaky bucket does not count denied requests`:                                                     {Rate: Rate{5, time.Second}, CountDenied: true},
-		`rule "a": Algorithm: algorithm 200 is not known: want LeakyBucket, TokenBucket, FixedWindow, SlidingWindow or SlidingLog`: {Rate: Rate{5, time.Second}, Algorithm: 200},
-		`rule "a": Rate: a window of 100ms: want 1s to 366d`:                                                                       {Rate: Rate{5, 100 * time.Millisecond}, Algorithm: FixedWindow},
-		`rule "a": Rate: 4294967296 units in a window are too many`:                                                                {Rate: Rate{1 << 32, time.Hour}, Algorithm: FixedWindow},
-		`rule "a": Cost: cost 6 is above the 5 of a period`:                                                                        {Rate: Rate{5, time.Hour}, Algorithm: FixedWindow, Cost: 6},
-	} {
-		c.Name = "a"
-		if _, err := NewPlan(Config{Rules: []RuleConfig{c}}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
-		}
-	}
-}
 
 // Twice the limit passes around the end of a window, and no more.
 func TestWindowEdge(t *testing.T) {

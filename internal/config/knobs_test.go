@@ -23,27 +23,27 @@ import (
 
 // notInTheFile are fields of the packages that no setting fills, with the reason.
 var notInTheFile = map[string]string{
-	"gossip.Config.BanEnded":           "the command tells the kernel",
-	"redisstore.Config.Logger":         "wired by the command",
-	"gossip.Config.Logger":             "wired by the command",
-	"fastlimit.Config.Store":           "opened by the command",
-	"fastlimit.Config.Secret":          "derived from cluster.secret, else random",
-	"fastlimit.Config.Shared":          "whether there is redis",
-	"fastlimit.Config.Rules":           "policy.RuleSpec.Limit",
-	"fastlimit.Config.Reserved":        "follows from the overrides",
-	"fastlimit.RuleConfig.MaxRate":     "policy.RateSource.Max",
-	"fastlimit.RuleConfig.Tiers":       "derived from overrides",
-	"fastlimit.RuleConfig.KeyKind":     "derived from key and match",
-	"fastlimit.RuleConfig.Thousandths": "derived from cost and cost_from",
-	"server.Config.Version":            "of the binary",
-	"server.Config.Tiers":              "those of live overrides",
-	"server.Config.AdminToken":         "admin.token_file, read with admin",
+	"gossip.Config.BanEnded":       "the command tells the kernel",
+	"redisstore.Config.Logger":     "wired by the command",
+	"gossip.Config.Logger":         "wired by the command",
+	"fastlimit.Config.Store":       "opened by the command",
+	"fastlimit.Config.Secret":      "derived from cluster.secret, else random",
+	"fastlimit.Config.Shared":      "whether there is redis",
+	"fastlimit.Config.Rules":       "policy.RuleSpec.Limit",
+	"fastlimit.Config.Reserved":    "follows from the overrides",
+	"limit.RuleConfig.MaxRate":     "policy.RateSource.Max",
+	"limit.RuleConfig.Tiers":       "derived from overrides",
+	"limit.RuleConfig.KeyKind":     "derived from key and match",
+	"limit.RuleConfig.Thousandths": "derived from cost and cost_from",
+	"server.Config.Version":        "of the binary",
+	"server.Config.Tiers":          "those of live overrides",
+	"server.Config.AdminToken":     "admin.token_file, read with admin",
 }
 
 // elsewhere are fields that a setting fills in another struct.
 var elsewhere = map[string]string{
 	"fastlimit.Config.StoreTimeout": "Redis.Timeout", "fastlimit.Config.Nodes": "Cluster.MaxNodes",
-	"fastlimit.RuleConfig.IPv4Prefix": "Key", "fastlimit.RuleConfig.IPv6Prefix": "Key",
+	"limit.RuleConfig.IPv4Prefix": "Key", "limit.RuleConfig.IPv6Prefix": "Key",
 }
 
 // filled are the fields that settings fill: of the section's struct by their

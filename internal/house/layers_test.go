@@ -25,6 +25,7 @@ var layers = []struct {
 	{"internal/safetext", nil, "text for logs and terminals"},
 	{"internal/keytext", nil, "a client's key as people read and write it"},
 	{"internal/strictjson", nil, "JSON as everybody reads it"},
+	{"internal/bytesize", nil, "sizes as people write them"},
 	{"internal/span", nil, "times as people write them"},
 	{"internal/filestat", nil, "whether a file has changed, whatever is in it"},
 	{"internal/chain", nil, "versions that follow one another, whatever they are"},
@@ -44,7 +45,8 @@ var layers = []struct {
 	{"bucket/storetest", []string{"bucket"}, "asks of every store the same"},
 	{"bucket/storetest/trial", []string{"bucket", "bucket/step", "bucket/remote", "bucket/storetest", "internal/testkit/..."}, "likewise, under load and faults: it runs what each store's test has broken"},
 	{"internal/clock", []string{"bucket"}, "times and what clocks say: of buckets it knows by how much clocks drift apart"},
-	{".", []string{"sketch", "window", "bucket", "ban", "internal/clock"}, "what importers of the library link"},
+	{"limit", []string{"sketch", "bucket", "ban"}, "what a rule says, and sums of bytes: takes no memory and no time, and decides nothing"},
+	{".", []string{"sketch", "window", "bucket", "ban", "limit", "internal/clock"}, "what importers of the library link"},
 	{"ban/feed", nil, "what a kernel is to hold: a queue, whichever kernel it is"},
 	{"ban/nft", []string{"ban/feed"}, "what is of nftables alone"},
 	{"policy", []string{"."}, "who, which rules, which keys: no HTTP, no files"},
@@ -113,7 +115,7 @@ var layers = []struct {
 }
 
 // basics know nothing of this module, and everybody may import them.
-var basics = []string{"internal/field", "internal/marks", "internal/heap", "internal/ascii", "internal/safetext", "internal/keytext", "internal/strictjson", "internal/span", "internal/filestat", "internal/chain", "internal/frames", "internal/machine"}
+var basics = []string{"internal/field", "internal/marks", "internal/heap", "internal/ascii", "internal/safetext", "internal/keytext", "internal/strictjson", "internal/bytesize", "internal/span", "internal/filestat", "internal/chain", "internal/frames", "internal/machine"}
 
 func TestLayers(t *testing.T) {
 	t.Parallel()
@@ -142,12 +144,12 @@ func TestLayers(t *testing.T) {
 // a tree that ends in "/...", its own tree. Test kits are not listed: nothing imports them but tests.
 var order = [][]string{
 	{
-		"internal/field", "internal/ascii", "internal/heap", "internal/filestat", "internal/chain", "internal/frames", "internal/machine", "internal/statefile", "internal/marks", "internal/safetext", "internal/keytext", "internal/span", "internal/prom", "internal/screen", "internal/migrate/nginxconf", "internal/house/check", "internal/house/mutants",
+		"internal/field", "internal/ascii", "internal/heap", "internal/filestat", "internal/chain", "internal/frames", "internal/machine", "internal/statefile", "internal/marks", "internal/safetext", "internal/keytext", "internal/bytesize", "internal/span", "internal/prom", "internal/screen", "internal/migrate/nginxconf", "internal/house/check", "internal/house/mutants",
 		"bench/defaults", "bench/reference", "bench/proc", "bench/load", "bench/report",
 	},
 	{"sketch", "internal/cli", "internal/top", "server/internal/latency", "server/internal/nowait", "server/internal/text", "internal/strictjson", "internal/operator", "bucket/registry"},
 	{"window", "bucket", "ban", "ban/feed"},
-	{"internal/clock"},
+	{"limit", "internal/clock"},
 	{".", "ban/nft", "bucket/step", "bucket/remote", "bucket/storetest", "bucket/registry/registrytest", "toptalkers"},
 	{"policy", "legacy", "internal/denial", "bucket/memstore", "bucket/redisstore", "bucket/pgstore", "bucket/storetest/trial", "sync/delta"},
 	{"sync/gossip", "middleware/...", "internal/replay", "internal/migrate", "internal/bans", "internal/overrides", "internal/lists", "server/internal/guard", "server/internal/logs", "server/internal/certs", "server/internal/accesslog", "server/internal/http1", "server/internal/proxyheader", "server/internal/upstream"},

@@ -1,4 +1,4 @@
-package fastlimit
+package limit
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 )
 
 // Rate is a number of units per period. The zero value is no rate and is
-// rejected by [New].
+// rejected by [NewPlan].
 type Rate struct {
 	N   uint64
 	Per time.Duration
@@ -92,8 +92,18 @@ func (r Rate) inSeconds() Rate {
 	return Rate{N: n, Per: per}
 }
 
+// above compares exactly: N1·P2 > N2·P1.
+func (r Rate) above(other Rate) bool {
+	hi1, lo1 := bits.Mul64(r.N, uint64(max(0, other.Per)))
+	hi2, lo2 := bits.Mul64(other.N, uint64(max(0, r.Per)))
+	return hi1 > hi2 || hi1 == hi2 && lo1 > lo2
+}
+
 const maxPeriod = 366 * 24 * time.Hour
 
 var units = map[string]time.Duration{
 	"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour,
 }
+
+// slowest is the slowest rate.
+var slowest = Rate{N: 1, Per: 24 * time.Hour}

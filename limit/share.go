@@ -1,19 +1,19 @@
-package fastlimit
+package limit
 
 import (
 	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
-	"unsafe"
 
+	"github.com/fastlimit/fastlimit/ban"
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/internal/bytesize"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
+// targetRPS is the traffic that this machine is planned for.
 func targetRPS() float64 { return targetRPSPerCore * float64(max(minCores, runtime.GOMAXPROCS(0))) }
-
-func (rp *RulePlan) hasSketch() bool { return *rp.Config.EscalateAt > 0 }
 
 // planFilter sets the window to the longest drain time that is served.
 func (p *Plan) planFilter(budget int64) {
@@ -26,17 +26,17 @@ func (p *Plan) planFilter(budget int64) {
 		return
 	}
 	need := targetRPS() * p.Window.Seconds() * bitsPerClient / 64
-	p.filterWords = int(min(float64(budget/2/8), need))
-	p.Memory = int64(p.filterWords) * 2 * 8
-	p.Clients = sketch.BloomCapacity(p.filterWords)
+	p.FilterWords = int(min(float64(budget/2/8), need))
+	p.Memory = int64(p.FilterWords) * 2 * 8
+	p.Clients = sketch.BloomCapacity(p.FilterWords)
 }
 
 // sketchBytes and tableBytes are what one request per second needs.
 func (rp *RulePlan) sketchBytes() float64 {
-	if !rp.hasSketch() {
+	if !rp.HasSketch() {
 		return 0
 	}
-	cells := sketch.Depth * rp.shape.LeakSeconds(1) / targetLoad // d·rps/(ρ·r)
+	cells := sketch.Depth * rp.Shape.LeakSeconds(1) / targetLoad // d·rps/(ρ·r)
 	if rp.periodic() {
 		// What others count in a client's cells by the end of a window is to be the
 		// targetNoise'th part of what makes a suspect, on average.
@@ -52,12 +52,12 @@ func (rp *RulePlan) perSuspect() float64 {
 	if rp.sliding() {
 		units /= 2
 	}
-	return rp.shape.Period().Seconds() / max(1, units)
+	return rp.Shape.Period().Seconds() / max(1, units)
 }
 
 func (rp *RulePlan) tableBytes() float64 {
 	theta := *rp.Config.EscalateAt
-	suspects := rp.shape.LeakSeconds(1) // alive: each unit keeps a bucket for T
+	suspects := rp.Shape.LeakSeconds(1) // alive: each unit keeps a bucket for T
 	switch {
 	case rp.periodic():
 		if suspects = rp.perSuspect(); rp.sliding() {
@@ -66,7 +66,7 @@ func (rp *RulePlan) tableBytes() float64 {
 	case theta > 0:
 		suspects *= (1 + theta) / theta // K of P3
 	}
-	return suspects / targetFill * float64(rp.shape.SetBytes()) / 4
+	return suspects / targetFill * float64(rp.Shape.SetBytes()) / 4
 }
 
 // planRules shares the budget out by max-min fairness: everybody gets the same,
@@ -93,7 +93,7 @@ func (p *Plan) checkLogs(memory int64, bad *report) {
 		if c := &rp.Config; rp.Logged() && rp.Buckets < minLogs {
 			bad.add(c.Name, "Rate", "lower it, raise the memory, or choose a sliding window",
 				"logs of %d units take %s for each client: the rule's share of memory %s holds those of %d, and needs %d at least",
-				c.Rate.N, sizeText(int64(rp.shape.SetBytes()/4)), sizeText(memory), rp.Buckets, minLogs)
+				c.Rate.N, bytesize.Text(int64(rp.Shape.SetBytes()/4)), bytesize.Text(memory), rp.Buckets, minLogs)
 		}
 		for k := range rp.Tiers {
 			t := &rp.Tiers[k]
@@ -104,7 +104,7 @@ func (p *Plan) checkLogs(memory int64, bad *report) {
 			if c := &t.Config; t.Logged() && t.Buckets < need {
 				bad.add(c.Name, fmt.Sprintf("Tiers[%d].Rate", k), "lower it, raise the memory, or choose a sliding window",
 					"logs of %d units take %s for each client: the tier's share of memory %s holds those of %d, and needs %d at least",
-					c.Rate.N, sizeText(int64(t.shape.SetBytes()/4)), sizeText(memory), t.Buckets, need)
+					c.Rate.N, bytesize.Text(int64(t.Shape.SetBytes()/4)), bytesize.Text(memory), t.Buckets, need)
 			}
 		}
 	}
@@ -113,19 +113,46 @@ func (p *Plan) checkLogs(memory int64, bad *report) {
 // need is the memory for one request per second.
 func (rp *RulePlan) need() float64 { return rp.sketchBytes() + rp.tableBytes() }
 
+// ShutBytes is what a sliding window with a shared exact tier takes to know for whom nothing
+// fits by what that has answered.
+const ShutBytes = 32 << 10
+
 // take splits a share between sketch and table.
 func (rp *RulePlan) take(total float64) {
-	shutBytes := int64(0)
-	if rp.shared && rp.shape.Algorithm() == SlidingWindow {
-		shutBytes = int64(unsafe.Sizeof(shut{}))
+	shut := int64(0)
+	if rp.shared && rp.Shape.Algorithm() == SlidingWindow {
+		shut = ShutBytes
 	}
-	total -= float64(shutBytes)
+	total -= float64(shut)
 	rp.RequestsPerSecond = min(targetRPS(), total/rp.need())
 	sketchShare := total * rp.sketchBytes() / rp.need()
-	rp.blocks = int(sketchShare) / sketch.BlockBytes
-	rp.sets = rp.shape.SetsIn(int(total - sketchShare))
-	rp.Cells = rp.blocks * sketch.BlockBytes / 8
-	rp.Buckets = rp.sets * 4
-	rp.Overflow = bucket.OverflowChance(rp.sets, rp.Buckets/2)
-	rp.Bytes = int64(rp.blocks)*sketch.BlockBytes + int64(rp.shape.TableBytes(rp.sets)) + shutBytes
+	rp.Blocks = int(sketchShare) / sketch.BlockBytes
+	rp.Sets = rp.Shape.SetsIn(int(total - sketchShare))
+	rp.Cells = rp.Blocks * sketch.BlockBytes / 8
+	rp.Buckets = rp.Sets * 4
+	rp.Overflow = bucket.OverflowChance(rp.Sets, rp.Buckets/2)
+	rp.Bytes = int64(rp.Blocks)*sketch.BlockBytes + int64(rp.Shape.TableBytes(rp.Sets)) + shut
+}
+
+const (
+	// banShare is the share of the memory that all bans together may take.
+	banShare = 4
+	// maxBans is the most that a rule's table is made for.
+	maxBans = 1 << 17
+)
+
+// planBans shares out what bans may take of a budget.
+func (p *Plan) planBans(budget int64) (taken int64) {
+	var with []*RulePlan
+	for i := range p.Rules {
+		if rp := &p.Rules[i]; rp.Config.Ban.Enabled() {
+			with = append(with, rp)
+		}
+	}
+	for _, rp := range with {
+		rp.Bans = min(maxBans, ban.Size(budget/banShare/int64(len(with))))
+		rp.BanBytes = ban.Bytes(rp.Bans)
+		taken += rp.BanBytes
+	}
+	return taken
 }

@@ -1,0 +1,168 @@
+package limit
+
+import (
+	"encoding/binary"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
+)
+
+// RuleConfig configures one rule.
+type RuleConfig struct {
+	// Name identifies the rule in decisions and metrics. Required, unique, UTF-8.
+	Name string
+
+	// Rate is the rate r that a client may sustain. Required.
+	Rate Rate
+
+	// Algorithm is how the rule counts. The zero value is [LeakyBucket].
+	Algorithm Algorithm
+
+	// CountDenied makes denied requests of a rule that counts in windows count like
+	// admitted ones: one that does not fit uses up what is left of a fixed window, and
+	// its cost of a sliding one, up to Rate.N in each period.
+	CountDenied bool
+
+	// Burst is B, the units that a client may take at once from rest: nginx's
+	// burst plus one. 0 means Rate.N. A rule that counts in windows has none.
+	Burst uint64
+
+	// Cost is the number of units that fastlimit.Rule.Allow takes. 0 means 1.
+	Cost uint64
+
+	// Thousandths has costs count thousandths of a unit: Cost, those of a fastlimit.Charge, what
+	// Take, TakeUpTo, Peek, Wait and Refund are given, and what TopTalkers counts. Rates,
+	// bursts and fastlimit.Decision.Remaining, which is rounded down, stay whole units. It is for
+	// buckets without MaxRate, whose rate and burst leave room for it: nothing is rounded.
+	Thousandths bool
+
+	// MaxWait is how long a request may wait for its units to fit, if it is made by
+	// fastlimit.Rule.Wait or fastlimit.Limiter.WaitAll, instead of being denied by this rule.
+	// It is for buckets: at the end of a window all who wait would come at once. A shadow rule
+	// makes nobody wait. 0 means that nobody waits; at most MaxMaxWait.
+	MaxWait time.Duration
+
+	// Mode is Enforce or Shadow. A shadow rule decides and counts, and
+	// changes nothing.
+	Mode Mode
+
+	// EscalateAt is θ, the share of the burst from which on a client is
+	// suspected and checked exactly, 0 to 1. Less means less excess (see P2
+	// in the package comment) and more exact checks. 0 checks every request
+	// but a first-seen one. nil means 0.5, or 0 if Burst is below 10.
+	EscalateAt *float64
+
+	// Strict checks every request exactly: neither filter nor sketch. The
+	// excess is 0; the price is a bucket for every client alive, so that a
+	// flood of one-shot sources fills the table.
+	Strict bool
+
+	// OnFailure is what happens to a suspect when Store does not answer in
+	// time. The zero value lets this node decide by itself.
+	OnFailure OnFailure
+
+	// KeyKind says what the keys of the rule are made of, in words of the
+	// caller's. Nodes exchange counts of a rule only where it agrees; see
+	// fastlimit.Rule.Identity. Optional, UTF-8.
+	KeyKind string
+
+	// MaxRate is the highest rate that fastlimit.Rule.AtRate gives a client. With it every request
+	// is checked exactly, as with Strict: neither filter nor sketch would know what
+	// clients take at other rates. It is for buckets. Zero means that nobody names rates.
+	MaxRate Rate
+
+	// Ban says which clients are banned because the rule's exact buckets have denied them
+	// too often: from then on everything is denied to them by StageBan, until the ban ends.
+	// Denials by OnFailure do not count, nor those of a request whose context ends while it
+	// waits. A rule in shadow mode bans in shadow. The zero value bans nobody.
+	Ban BanPolicy
+
+	// Tiers are other limits, for clients that have one of them instead of Rate and
+	// Burst; see fastlimit.Rule.Tier. At most [MaxTiers].
+	Tiers []Tier
+
+	// IPv4Prefix and IPv6Prefix are the prefix lengths that fastlimit.Rule.AddrKey
+	// groups clients by. 0 means 32 and 64.
+	IPv4Prefix, IPv6Prefix int
+}
+
+// thousandths is in how many parts costs count with [RuleConfig].Thousandths.
+const thousandths = 1000
+
+// CostScale is the cost of one unit: 1, or 1000 with Thousandths.
+func (c *RuleConfig) CostScale() uint64 {
+	if c.Thousandths {
+		return thousandths
+	}
+	return 1
+}
+
+// FormatCost writes a cost of the rule's in units: 1500 with Thousandths as "1.5".
+func (c *RuleConfig) FormatCost(cost uint64) string {
+	text := strconv.FormatUint(cost/c.CostScale(), 10)
+	if rest := cost % c.CostScale(); rest > 0 {
+		return text + "." + strings.TrimRight(strconv.FormatUint(thousandths+rest, 10)[1:], "0")
+	}
+	return text
+}
+
+// Shape is the bucket of a rule whose settings are checked and complete.
+func (c *RuleConfig) Shape() bucket.Shape {
+	s, err := c.newShape(c.Burst)
+	if err != nil {
+		panic("BUG: fastlimit: a checked rule has no shape: " + err.Error())
+	}
+	return s
+}
+
+// newShape is the bucket of a rule, of the given burst if it has one.
+func (c *RuleConfig) newShape(burst uint64) (bucket.Shape, error) {
+	switch c.Algorithm {
+	case FixedWindow:
+		return bucket.NewWindow(c.Rate.N, c.Rate.Per)
+	case SlidingWindow:
+		return bucket.NewSlidingWindow(c.Rate.N, c.Rate.Per)
+	case SlidingLog:
+		return bucket.NewSlidingLog(c.Rate.N, c.Rate.Per)
+	}
+	s, err := bucket.NewShape(c.Rate.N, c.Rate.Per, burst)
+	if err == nil && c.Thousandths {
+		return s.InThousandths()
+	}
+	if err == nil && c.MaxRate != (Rate{}) {
+		return c.fine(s)
+	}
+	return s, err
+}
+
+// periodic reports whether the rule counts what a period holds.
+func (c *RuleConfig) periodic() bool {
+	return c.Algorithm == FixedWindow || c.Algorithm == SlidingWindow || c.Algorithm == SlidingLog
+}
+
+// identityVersion is that of the digests, names and units exchanged.
+const identityVersion = "fastlimit rule v2"
+
+// AppendIdentity appends to b what makes a checked rule the limit that it is: who its clients
+// are, and how much each may take. Where two rules differ in any of it, nodes do not exchange
+// their counts (fastlimit.Rule.Identity). fastlimit.Limiter.With lets a rule take over the state
+// of one that differs in the shape only. TestEveryRuleFieldIsClassified of package fastlimit
+// has each field of RuleConfig either change it or not.
+func (c *RuleConfig) AppendIdentity(b []byte) []byte {
+	b = append(b, identityVersion...)
+	for _, s := range []string{c.Name, c.KeyKind} {
+		b = append(binary.BigEndian.AppendUint64(b, uint64(len(s))), s...)
+	}
+	shape := c.Shape() // without slack, which is a node's own
+	for _, v := range append(shape.Parameters(), uint64(c.IPv4Prefix), uint64(c.IPv6Prefix)) {
+		b = binary.BigEndian.AppendUint64(b, v)
+	}
+	return b
+}
+
+// SameClients reports whether two checked rules have the same name for the same client.
+func (c *RuleConfig) SameClients(other *RuleConfig) bool {
+	return c.Name == other.Name && c.KeyKind == other.KeyKind && c.IPv4Prefix == other.IPv4Prefix && c.IPv6Prefix == other.IPv6Prefix
+}

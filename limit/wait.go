@@ -1,0 +1,59 @@
+package limit
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
+
+// WaitLimits bounds how many requests wait at a time ([RuleConfig.MaxWait]), counted once by
+// each rule that lets them.
+type WaitLimits struct {
+	// PerKey is the most that wait for one client of a rule, at most MaxWaiters. 0
+	// means DefaultWaitersPerKey.
+	PerKey int
+	// Total is the most that wait in all rules together, at most MaxWaiters. 0 means
+	// DefaultWaiters. Each takes less than WaiterBytes.
+	Total int
+}
+
+// Bounds on waiting.
+const (
+	DefaultWaitersPerKey = 10
+	DefaultWaiters       = 10_000
+	MaxWaiters           = 1 << 20
+
+	// WaiterBytes is the most memory that a waiting request takes, not counting what
+	// its caller holds meanwhile: a goroutine with its stack, and the request itself.
+	WaiterBytes = 2 << 10
+
+	// MaxMaxWait is the longest [RuleConfig.MaxWait].
+	MaxMaxWait = time.Hour
+)
+
+// WithDefaults returns the bounds with their defaults filled in.
+func (w WaitLimits) WithDefaults() WaitLimits {
+	return WaitLimits{cmp.Or(w.PerKey, DefaultWaitersPerKey), cmp.Or(w.Total, DefaultWaiters)}
+}
+
+// checkWait reports what is wrong with how long requests of a rule may wait.
+func (c *RuleConfig) checkWait(bad *report) {
+	switch {
+	case c.MaxWait < 0 || c.MaxWait > MaxMaxWait:
+		bad.add(c.Name, "MaxWait", fmt.Sprintf("want 0 to %v", MaxMaxWait), "%v is out of range", c.MaxWait)
+	case c.MaxWait > 0 && c.periodic():
+		bad.add(c.Name, "MaxWait", "remove it, or choose LeakyBucket", "%v has no meaning beside a %v: all who wait would come at once when it has room again", c.MaxWait, c.Algorithm)
+	}
+}
+
+// check reports what is wrong with the bounds.
+func (w WaitLimits) check(bad *report) {
+	for _, n := range [...]struct {
+		name string
+		n    int
+	}{{"Wait.PerKey", w.PerKey}, {"Wait.Total", w.Total}} {
+		if n.n < 0 || n.n > MaxWaiters {
+			bad.add("", n.name, fmt.Sprintf("want 1 to %d, or 0 for the default", MaxWaiters), "%d is out of range", n.n)
+		}
+	}
+}
