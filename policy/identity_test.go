@@ -1,8 +1,10 @@
 package policy
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -219,5 +221,15 @@ func TestProxyHint(t *testing.T) {
 	}
 	if got := h.Count(); got != 4 {
 		t.Errorf("Count() = %d, want 4", got)
+	}
+	if got := fmt.Sprint(h.Peers()); got != "[127.0.0.1 10.0.0.1 fe80::1]" {
+		t.Errorf("Peers() = %s", got)
+	}
+	var all sync.WaitGroup
+	for i := range byte(50) {
+		all.Go(func() { h.Note(netip.AddrFrom4([4]byte{10, 1, 1, i}), false, true) })
+	}
+	if all.Wait(); len(h.Peers()) != hintedPeers || h.Count() != 54 {
+		t.Errorf("%d of 54 are named", len(h.Peers()))
 	}
 }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"net/netip"
+	"slices"
 	"sync/atomic"
 )
 
@@ -9,8 +10,12 @@ import (
 // clients share its address and limit. The zero value is ready to use. It is safe for
 // concurrent use.
 type ProxyHint struct {
-	seen atomic.Uint64
+	seen  atomic.Uint64
+	peers atomic.Pointer[[]netip.Addr] // the first hintedPeers of them; replaced as a whole
 }
+
+// hintedPeers is how many proxies a hint names.
+const hintedPeers = 8
 
 // Note looks at one request. forwarded says that it has a forwarding header, whatever
 // the value. It returns true the first time that there is reason to warn.
@@ -24,7 +29,33 @@ func (h *ProxyHint) Note(peer netip.Addr, trusted, forwarded bool) (warn bool) {
 	if !peer.IsLoopback() && !peer.IsPrivate() && !peer.IsLinkLocalUnicast() {
 		return false
 	}
+	h.name(plain(peer))
 	return h.seen.Add(1) == 1
+}
+
+// name keeps the address of a proxy.
+func (h *ProxyHint) name(peer netip.Addr) {
+	for {
+		var known []netip.Addr
+		old := h.peers.Load()
+		if old != nil {
+			known = *old
+		}
+		if len(known) == hintedPeers || slices.Contains(known, peer) {
+			return
+		}
+		if next := append(slices.Clip(known), peer); h.peers.CompareAndSwap(old, &next) {
+			return
+		}
+	}
+}
+
+// Peers are the first of these proxies, in the order in which they were seen.
+func (h *ProxyHint) Peers() []netip.Addr {
+	if p := h.peers.Load(); p != nil {
+		return *p
+	}
+	return nil
 }
 
 // Count is the number of requests that came through such a proxy.

@@ -1,9 +1,13 @@
 package server
 
 import (
+	"net/netip"
+	"slices"
+
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/decide"
+	"github.com/fastlimit/fastlimit/server/internal/expel"
 	"github.com/fastlimit/fastlimit/server/internal/logs"
 )
 
@@ -30,6 +34,33 @@ func (s *Server) Banned(b fastlimit.Ban) {
 		}
 		return line
 	})
+}
+
+// Protects says why a prefix is hardly meant when an operator bans it: it has an address of
+// this machine, of what leads to it, or of a proxy that others come through. It is "" for all
+// others. It is safe for concurrent use.
+func (s *Server) Protects(p netip.Prefix) string {
+	c := s.config()
+	if m, err := c.machine(); err == nil {
+		switch m.Has(p) {
+		case expel.Own:
+			return "has an address of this machine"
+		case expel.Gateway:
+			return "has the address of a gateway of this machine"
+		}
+	}
+	for i := range c.Listeners {
+		if slices.ContainsFunc(c.Listeners[i].ProxyProtocol, p.Overlaps) {
+			return "has an address that sends PROXY headers for others"
+		}
+	}
+	if s.decide.TrustsSome(p) {
+		return "has the address of a trusted proxy"
+	}
+	if all := s.decide.UntrustedProxies(); slices.ContainsFunc(all, p.Contains) {
+		return "has the address of a proxy, through which others come: it is not in trusted_proxies"
+	}
+	return ""
 }
 
 // SetBans has requests that begin from now on decided by these bans of operators. All else

@@ -96,7 +96,7 @@ func (s *Server) totals() admin.TopTotals {
 		Denied:   per(denied(&now.requests), denied(&was.requests)),
 		Rules:    []admin.TopRule{},
 		Clients:  set.Limiter.FirstSeenClients(), Connections: s.conns.Open(), Bans: set.Engine.Bans().Running(now.at),
-		Uptime: now.at.Sub(s.started).Seconds(),
+		Uptime: now.at.Sub(s.started).Seconds(), UntrustedProxies: s.decide.UntrustedProxies(),
 	}
 	t.Requests = t.Admitted + t.Denied
 	for i := range rules {

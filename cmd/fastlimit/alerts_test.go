@@ -11,7 +11,7 @@ import (
 var (
 	alertRules    = filepath.Join("..", "..", "deploy", "prometheus", "alerts.yml")
 	alertName     = regexp.MustCompile(`(?m)^ +- alert: (\w+)$`)
-	alertRunbook  = regexp.MustCompile(`(?m)^ +runbook: docs/operations\.md#(\w+)$`)
+	alertRunbook  = regexp.MustCompile(`(?m)^ +runbook_url: https://github\.com/fastlimit/fastlimit/blob/main/docs/operations\.md#(\w+)$`)
 	alertSection  = regexp.MustCompile(`(?s)^(Fastlimit\w+)\n(.*)`)
 	alertUnitTest = regexp.MustCompile(`alertname="(Fastlimit\w+)"`)
 )

@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -56,14 +59,14 @@ func (c *bansCmd) Run(ctx context.Context, sys *system) error {
 
 func writeBans(out io.Writer, list *bans.List) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "KEY\tBY\tRULE\tENDS IN\tTIMES\tKERNEL")
+	fmt.Fprintln(w, "KEY\tBY\tRULE\tENDS IN\tTIMES\tKERNEL\tREASON")
 	for i := range list.Bans {
 		b := &list.Bans[i]
 		kernel := "-"
 		if b.Kernel {
 			kernel = "yes"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%v\t%d\t%s\n", printableLong(b.Key), printable(b.By), printable(b.Rule), banEnds(b), b.Times, kernel)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%v\t%d\t%s\t%s\n", printableLong(b.Key), printable(b.By), printable(b.Rule), banEnds(b), b.Times, kernel, cmp.Or(printableLong(b.Reason), "-"))
 	}
 	w.Flush()
 	if more := list.Total - len(list.Bans); more > 0 {
@@ -79,16 +82,34 @@ type banCmd struct {
 	adminFlags
 
 	For    time.Duration `default:"1h" help:"How long it holds, 1s to 8784h. Default: 1h."`
-	Prefix string        `arg:"" help:"Address or prefix, such as 192.0.2.7, 192.0.2.0/24 or 2001:db8::/48. At least a /8, of IPv6 a /16."`
+	Reason string        `placeholder:"TEXT" help:"Why, for those who see it in fastlimit bans; at most 200 bytes."`
+	Force  bool          `help:"Ban an address of the node, of its gateway or of a proxy too, through which others come."`
+	File   string        `placeholder:"FILE" help:"File with addresses and prefixes to ban, one a line; # begins a comment, - is standard input."`
+	Prefix []string      `arg:"" optional:"" help:"Addresses or prefixes, such as 192.0.2.7, 192.0.2.0/24 or 2001:db8::/48. At least a /8, of IPv6 a /16."`
 }
 
-// Run implements the command.
+// Run implements the command. It bans nothing if one of the prefixes is none; if the node refuses
+// one, it goes on with the others.
 func (c *banCmd) Run(ctx context.Context, sys *system) error {
 	client, err := c.client("ban")
 	if err != nil {
 		return err
 	}
-	b, err := json.Marshal(map[string]string{"key": c.Prefix, "for": c.For.String()})
+	all, err := c.prefixes(sys)
+	if err != nil {
+		return err
+	}
+	var refused []error
+	for _, p := range all {
+		if err := c.ban(ctx, sys, client, p); err != nil {
+			refused = append(refused, err)
+		}
+	}
+	return errors.Join(refused...)
+}
+
+func (c *banCmd) ban(ctx context.Context, sys *system, client *adminClient, prefix string) error {
+	b, err := json.Marshal(map[string]any{"key": prefix, "for": c.For.String(), "reason": c.Reason, "force": c.Force})
 	if err != nil {
 		return err
 	}
@@ -100,8 +121,70 @@ func (c *banCmd) Run(ctx context.Context, sys *system) error {
 	if json.Unmarshal(answer, &done) != nil || done.Key == "" {
 		return client.stranger("a ban")
 	}
-	_, err = fmt.Fprintf(sys.stdout, "%s: banned, ends in %v%s\n", printableLong(done.Key), banEnds(&done.Shown), stillAllowed(&done))
+	hint := ""
+	if done.Hint != "" {
+		hint = "; " + printableLong(done.Hint)
+	}
+	_, err = fmt.Fprintf(sys.stdout, "%s: banned, ends in %v%s%s\n", printableLong(done.Key), banEnds(&done.Shown), stillAllowed(&done), hint)
 	return err
+}
+
+// maxBanned bounds a list of prefixes to ban, and how long it may be: a node has no more bans.
+const (
+	maxBanned     = 10_000
+	maxBannedText = 1 << 20
+)
+
+// prefixes are those of the command line and of the file, all of which can be banned.
+func (c *banCmd) prefixes(sys *system) ([]string, error) {
+	type source struct{ where, text string }
+	var all []source
+	for _, p := range c.Prefix {
+		all = append(all, source{"", p})
+	}
+	if c.File != "" {
+		text, err := c.readFile(sys)
+		if err != nil {
+			return nil, err
+		}
+		line := 0
+		for l := range strings.Lines(text) {
+			line++
+			l, _, _ = strings.Cut(l, "#")
+			if l = strings.TrimSpace(l); l != "" {
+				all = append(all, source{fmt.Sprintf("%s:%d: ", c.File, line), l})
+			}
+		}
+	}
+	if len(all) == 0 || len(all) > maxBanned {
+		return nil, cli.Usagef("%d addresses and prefixes to ban: want 1 to %d, such as 192.0.2.0/24, or --file", len(all), maxBanned)
+	}
+	prefixes := make([]string, len(all))
+	for i, s := range all {
+		p, err := bans.ParsePrefix(s.text)
+		if err != nil {
+			return nil, cli.Usagef("%s%v", s.where, err)
+		}
+		prefixes[i] = p.String()
+	}
+	return prefixes, nil
+}
+
+func (c *banCmd) readFile(sys *system) (string, error) {
+	in := sys.stdin
+	if c.File != "-" {
+		f, err := os.Open(c.File)
+		if err != nil {
+			return "", fmt.Errorf("fastlimit ban: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	b, err := io.ReadAll(io.LimitReader(in, maxBannedText+1))
+	if err == nil && len(b) > maxBannedText {
+		err = fmt.Errorf("fastlimit ban: %s: more than %d bytes", c.File, maxBannedText)
+	}
+	return string(b), err
 }
 
 // stillAllowed says which entries of the allow list a ban leaves alone.

@@ -27,7 +27,7 @@ func TestBanAndUnban(t *testing.T) {
 			t.Errorf("%q: got\n%s\nwant\n%s", args, got, want)
 		}
 	}
-	run("0 KEY  BY  RULE  ENDS IN  TIMES  KERNEL\n", "bans")
+	run("0 KEY  BY  RULE  ENDS IN  TIMES  KERNEL  REASON\n", "bans")
 	run("0 127.0.3.0/24: banned, ends in 1h0m0s; on the allow list and not banned: 127.0.3.7/32\n", "ban", "127.0.3.0/24")
 	run("0 127.0.4.1: banned, ends in 30m0s\n", "ban", "127.0.4.1", "--for", "30m")
 	run(`0 {"key":"2001:db8::/48","rule":"","by":"operator","seconds_left":7200,"times":1,"kernel":false,"key_parts":["2001:db8::/48"]}`+"\n", "ban", "2001:db8::/48", "--for", "2h", "-o", "json")
@@ -40,9 +40,9 @@ func TestBanAndUnban(t *testing.T) {
 		t.Error(got)
 	}
 	code, stdout, _ := command(t, nil, "bans", "--admin", p.admin, "--limit", "2")
-	if want := regexp.MustCompile(`^KEY            BY        RULE  ENDS IN +TIMES  KERNEL
-2001:db8::/48  operator        \S+ +1      -
-127\.0\.3\.0/24   operator        \S+ +1      -
+	if want := regexp.MustCompile(`^KEY            BY        RULE  ENDS IN +TIMES  KERNEL  REASON
+2001:db8::/48  operator        \S+ +1      -       -
+127\.0\.3\.0/24   operator        \S+ +1      -       -
 and 1 more
 $`); code != 0 || !want.MatchString(stdout) {
 		t.Errorf("%d\n%s", code, stdout)
@@ -61,8 +61,8 @@ $`); code != 0 || !want.MatchString(stdout) {
 			t.Errorf("%s: %s", addr, got)
 		}
 	}
-	run("1 fastlimit ban: ADMIN: key: 127.0.3.1/24 has bits set beyond its length; write 127.0.3.0/24, or 127.0.3.1 for the address alone\n", "ban", "127.0.3.1/24")
-	run("1 fastlimit ban: ADMIN: key: 0.0.0.0/0 is shorter than a /8, and would refuse too many; ban at least a /8, for example 192.0.2.0/24, or write the prefix into deny\n", "ban", "0.0.0.0/0")
+	run("2 fastlimit: 127.0.3.1/24 has bits set beyond its length; write 127.0.3.0/24, or 127.0.3.1 for the address alone\n", "ban", "127.0.3.1/24")
+	run("2 fastlimit: 0.0.0.0/0 is shorter than a /8, and would refuse too many; ban at least a /8, for example 192.0.2.0/24, or write the prefix into deny\n", "ban", "0.0.0.0/0")
 	run("1 fastlimit ban: ADMIN: for: 8808h0m0s is out of range; want 1s to 8784h0m0s\n", "ban", "127.0.3.1", "--for", "367d")
 	run("1 fastlimit ban: ADMIN: for: 0s is out of range; want 1s to 8784h0m0s\n", "ban", "127.0.3.1", "--for", "0s")
 	run("1 fastlimit bans: ADMIN: limit=99999: want a whole number from 1 to 10000\n", "bans", "--limit", "99999")
@@ -131,17 +131,84 @@ rules:
 			t.Errorf("%q: got\n%s\nwant\n%s", args, got, want)
 		}
 	}
-	run(`^0 KEY +BY +RULE +ENDS IN +TIMES +KERNEL\nGET /x +rule +both +\S+ +1 +-\n127\.0\.0\.2 +rule +ip +\S+ +1 +-\n$`, "bans")
-	run(`^0 KEY +BY +RULE +ENDS IN +TIMES +KERNEL\n127\.0\.0\.2 `, "bans", "ip")
+	run(`^0 KEY +BY +RULE +ENDS IN +TIMES +KERNEL +REASON\nGET /x +rule +both +\S+ +1 +- +-\n127\.0\.0\.2 +rule +ip +\S+ +1 +- +-\n$`, "bans")
+	run(`^0 KEY +BY +RULE +ENDS IN +TIMES +KERNEL +REASON\n127\.0\.0\.2 `, "bans", "ip")
 	run(`^1 fastlimit bans: \S+ no rule "nope"; this node has ip, both\n$`, "bans", "nope")
 	run(`^1 fastlimit unban: \S+ 127\.0\.0\.3 is not banned\n$`, "unban", "127.0.0.3")
 	run(`^0 GET /x: unbanned, was banned by rule both\n$`, "unban", "GET", "/x")
 	run(`^0 127\.0\.0\.2: unbanned, was banned by rule ip\n$`, "unban", "127.0.0.2", "--rule", "ip")
-	run(`^0 KEY +BY +RULE +ENDS IN +TIMES +KERNEL\n$`, "bans")
+	run(`^0 KEY +BY +RULE +ENDS IN +TIMES +KERNEL +REASON\n$`, "bans")
 	if n := p.metric(t, `fastlimit_bans_total{mode="enforce",rule="ip"}`); n != 1 {
 		t.Errorf("%v are counted", n)
 	}
 	if n := p.metric(t, `fastlimit_bans_active{rule="ip"}`); n != 0 {
 		t.Errorf("%v are active", n)
+	}
+}
+
+// Many are banned at once, from arguments, a file and standard input, or none if one of them is
+// nobody; what is hardly meant wants --force, and others see why.
+func TestBanMany(t *testing.T) {
+	t.Parallel()
+	p := serve(t, "-c", writeFile(t, "c.yaml", "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ntrusted_proxies: [192.0.2.0/28]\nrules: [{name: r, rate: 1000/s}]\n"))
+	run := func(stdin string, want string, args ...string) {
+		t.Helper()
+		code, stdout, stderr := command(t, strings.NewReader(stdin), append(args, "--admin", p.admin)...)
+		if got := fmt.Sprint(code, " ", stdout, strings.ReplaceAll(stderr, p.admin, "ADMIN")); !regexp.MustCompile(want).MatchString(got) {
+			t.Errorf("%q: got\n%s\nwant\n%s", args, got, want)
+		}
+	}
+	file := writeFile(t, "list", "# of today\n203.0.113.0/24 # a network\n\n 2001:db8::7\n")
+	run("", "^0 198.51.100.1: banned, ends in 2h0m0s\n203.0.113.0/24: banned, ends in 2h0m0s\n2001:db8::7: banned, ends in 2h0m0s; most clients have a whole /64 .* 2001:db8::/64 bans all of it\n$",
+		"ban", "198.51.100.1", "--file", file, "--for", "2h", "--reason", "scraper; see #12")
+	run("198.51.100.2\n198.51.100.3\n", "^0 198.51.100.2: banned.*\n198.51.100.3: banned.*\n$", "ban", "--file", "-")
+	bad := writeFile(t, "bad", "198.51.100.4\n198.51.100.5/24\n")
+	run("", "^2 fastlimit: "+regexp.QuoteMeta(bad)+":2: 198.51.100.5/24 has bits set beyond its length; write 198.51.100.0/24", "ban", "--file", bad)
+	run("", "^2 fastlimit: 0 addresses and prefixes to ban: want 1 to 10000", "ban")
+	run("", "^1 fastlimit ban: open "+regexp.QuoteMeta(bad)+"x: no such file", "ban", "--file", bad+"x")
+	for prefix, why := range map[string]string{"127.0.0.1": "has an address of this machine", "192.0.2.8/29": "has the address of a trusted proxy"} {
+		run("", "^1 198.51.100.6: banned.*\nfastlimit ban: ADMIN: "+prefix+" "+why+`: if that is meant, send "force":true \(fastlimit ban --force\)`+"\n$", "ban", prefix, "198.51.100.6")
+	}
+	run("", "^0 192.0.2.8/29: banned", "ban", "192.0.2.8/29", "--force")
+	run("", `(?m)^198\.51\.100\.1 .* scraper; see #12$`, "bans")
+	run("", `"key":"203.0.113.0/24",.*"reason":"scraper; see #12"`, "bans", "-o", "json")
+	for _, listed := range []string{"198.51.100.4", "127.0.0.1"} {
+		if _, stdout, _ := command(t, nil, "bans", "--admin", p.admin); strings.Contains(stdout, listed+" ") {
+			t.Errorf("%s is banned:\n%s", listed, stdout)
+		}
+	}
+}
+
+// TestForgottenProxy: whoever forgets trusted_proxies is told where the flood seems to come from,
+// and cannot ban all clients by banning the proxy.
+func TestForgottenProxy(t *testing.T) {
+	t.Parallel()
+	config := writeFile(t, "c.yaml", "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nrules: [{name: r, rate: 1/h, burst: 1}]\n")
+	p := serve(t, "-c", config)
+	for range 3 {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+p.listen+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Forwarded-For", "203.0.113.7")
+		resp, err := clientFrom(t, "127.0.6.1").Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+	const warning = "WARNING: others come through 127.0.6.1: all of them count as one client until trusted_proxies names it\n"
+	top := func() string {
+		_, text, stderr := command(t, nil, "top", "--once", "--admin", p.admin)
+		return text + stderr
+	}
+	if got := top(); !strings.HasPrefix(got, warning+"RULE") {
+		t.Errorf("top: %s", got)
+	}
+	if code, _, stderr := command(t, nil, "ban", "127.0.6.1", "--admin", p.admin); code != 1 || !strings.Contains(stderr, "127.0.6.1 has the address of a proxy, through which others come: it is not in trusted_proxies") {
+		t.Errorf("ban: %d %s", code, stderr)
+	}
+	if n := p.metric(t, "fastlimit_untrusted_proxy_requests_total"); n != 3 {
+		t.Errorf("%v requests are counted", n)
 	}
 }

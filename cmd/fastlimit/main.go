@@ -55,7 +55,7 @@ type commands struct {
 	Top      topCmd      `cmd:"" help:"Show the top clients across all nodes."`
 	Override overrideCmd `cmd:"" help:"Give clients another limit on running nodes, for a while."`
 	Bans     bansCmd     `cmd:"" help:"Show who is banned on a running node, and for how much longer."`
-	Ban      banCmd      `cmd:"" help:"Ban an address or a prefix on a running node, as in: fastlimit ban 192.0.2.0/24 --for 1h."`
+	Ban      banCmd      `cmd:"" help:"Ban addresses or prefixes on a running node, as in: fastlimit ban 192.0.2.0/24 --for 1h --reason scraper."`
 	Unban    unbanCmd    `cmd:"" help:"End a ban, of an operator or of rules, as in: fastlimit unban 192.0.2.0/24."`
 	Key      keyCmd      `cmd:"" help:"Show the hash that stands for the value of a header or cookie in top, bans and logs, as in: fastlimit key - <key.txt."`
 	Reload   reloadCmd   `cmd:"" help:"Have a running node read its configuration again."`

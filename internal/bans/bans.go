@@ -10,6 +10,7 @@
 package bans
 
 import (
+	"cmp"
 	"log/slog"
 	"net/netip"
 	"sync"
@@ -24,7 +25,7 @@ import (
 // take at most (TestMemory).
 const (
 	maxPrefixes = 10_000
-	Memory      = 3 << 20
+	Memory      = 6 << 20
 )
 
 // Node is where requests are decided: a server.
@@ -33,6 +34,9 @@ type Node interface {
 	SetBans(b *policy.Bans)
 	// Lists are the allow and deny lists in force; nil if there are none.
 	Lists() *policy.Lists
+
+	// Protects says why a prefix is hardly meant to be banned; "" for most.
+	Protects(p netip.Prefix) string
 
 	// KernelHolds reports whether the kernel drops what an address sends, and KernelForgets
 	// has it do so for no address in a prefix any more. Neither blocks.
@@ -62,8 +66,9 @@ type Set struct {
 
 // info is what is known of a ban besides its prefix.
 type info struct {
-	until time.Time
-	times int // it was set, without a pause
+	until  time.Time
+	times  int    // it was set, without a pause
+	reason string // why, in an operator's words
 }
 
 // New returns a set without bans by hand.
@@ -95,19 +100,19 @@ func (s *Set) Follow(l *fastlimit.Limiter, e *policy.Engine, use func(*policy.Ba
 	return nil
 }
 
-// set bans a prefix, or changes how long it is banned for. It returns how often it was set,
-// 0 if there are too many bans for another one.
-func (s *Set) set(p netip.Prefix, life time.Duration) (times int) {
+// set bans a prefix, or changes how long it is banned for. It returns what is known of
+// it then, the zero info if there are too many bans for another one.
+func (s *Set) set(p netip.Prefix, life time.Duration, reason string) (is info) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
 	s.dropLocked(now)
 	before, again := s.info[p]
 	if !again && len(s.info) >= maxPrefixes {
-		return 0
+		return info{}
 	}
 	until := now.Add(life)
-	s.info[p] = info{until, before.times + 1}
+	s.info[p] = info{until, before.times + 1, cmp.Or(reason, before.reason)}
 	if len(s.info) == 1 || until.Before(s.next) {
 		s.next = until
 	}
@@ -116,7 +121,7 @@ func (s *Set) set(p netip.Prefix, life time.Duration) (times int) {
 	if again && until.Before(before.until) {
 		s.node.KernelForgets(p) // which has it until its end as it was before
 	}
-	return before.times + 1
+	return s.info[p]
 }
 
 // end ends a ban by hand. It reports false if there is none that has not ended by itself.

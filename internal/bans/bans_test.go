@@ -44,6 +44,14 @@ func (w *world) KernelForgets(p netip.Prefix) {
 	w.unbanned = append(w.unbanned, p)
 }
 
+// Protects implements [Node].
+func (w *world) Protects(p netip.Prefix) string {
+	if p.Contains(netip.MustParseAddr("10.9.9.9")) {
+		return "has the address of a trusted proxy"
+	}
+	return ""
+}
+
 // KernelHolds implements [Node].
 func (w *world) KernelHolds(a netip.Addr) bool { return a == netip.MustParseAddr("10.0.0.1") }
 
@@ -222,12 +230,17 @@ func TestWhatIsRefused(t *testing.T) {
 		`{"key":["10.0.0.1"]}`:                "400 the body is not a ban: key: want a text, not array; send for example {",
 		`{"key":"10.0.0.1","Key":"10.0.0.2"}`: "400 the body is not a ban",
 		`{"key":"10.0.0.1","key":"10.0.0.2"}`: "400 the body is not a ban",
-		`{"key":"10.0.0.1","rule":"ip"}`:      "400 the body is not a ban",
-		`{"key":"10.0.0.1"} {}`:               "400 the body is not a ban",
-		`[]`:                                  "400 the body is not a ban: want an object, not array",
-		``:                                    "400 the body is not a ban",
-		"\xff":                                "400 the body is not a ban",
-		long:                                  "422 key: ",
+		`{"key":"10.9.0.0/16"}`:               `409 10.9.0.0/16 has the address of a trusted proxy: if that is meant, send "force":true (fastlimit ban --force)`,
+		`{"key":"10.9.9.9","force":false}`:    "409 10.9.9.9 has",
+		`{"key":"10.9.9.9","force":1}`:        "400 the body is not a ban: force: want true or false, not number",
+		`{"key":"10.0.0.1","reason":5}`:       "400 the body is not a ban: reason: want a text, not number",
+		`{"key":"10.0.0.1","reason":"` + strings.Repeat("x", maxReason+1) + `"}`: "400 reason: 201 bytes; want at most 200",
+		`{"key":"10.0.0.1","rule":"ip"}`:                                         "400 the body is not a ban",
+		`{"key":"10.0.0.1"} {}`:                                                  "400 the body is not a ban",
+		`[]`:                                                                     "400 the body is not a ban: want an object, not array",
+		``:                                                                       "400 the body is not a ban",
+		"\xff":                                                                   "400 the body is not a ban",
+		long:                                                                     "422 key: ",
 	} {
 		_, err := w.Ban([]byte(body), "me")
 		if got := fmt.Sprint(statusOf(err), " ", err); !strings.HasPrefix(got, want) || len(got) > 400 {
@@ -253,6 +266,44 @@ func TestWhatIsRefused(t *testing.T) {
 	if all, _ := w.list("", 9); len(all) != 1 || w.log.String() != logged || w.unbanned != nil {
 		t.Errorf("a refused change has changed something: %q, %v, %s", all, w.unbanned, w.log.String())
 	}
+}
+
+// TestForcedAndReasoned: what is meant can be done, and others see why.
+func TestForcedAndReasoned(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := build(t)
+		for _, body := range []string{`{"key":"10.9.9.9","force":true,"reason":"a drill\n"}`, `{"key":"10.9.9.9","force":true}`, `{"key":"2001:db8::7","reason":"scraper"}`} {
+			if _, err := w.Ban([]byte(body), "me"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		reply, err := w.List("", 9)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := reply.(List)
+		if len(l.Bans) != 2 || l.Bans[0].Reason+l.Bans[1].Reason != "a drill\nscraper" {
+			t.Errorf("%+v", l.Bans)
+		}
+		if log := w.log.String(); strings.Count(log, "reason=") != 2 || !strings.Contains(log, `reason="a drill\\n"`) {
+			t.Errorf("%s", log)
+		}
+		next := build(t)
+		next.Restore(w.Save(), 0)
+		again, _ := next.List("", 9)
+		if fmt.Sprint(again) != fmt.Sprint(reply) {
+			t.Errorf("after a restart %v, before %v", again, reply)
+		}
+		for key, want := range map[string]string{
+			"2001:db8::7": "most clients have a whole /64 and choose another address at will: 2001:db8::/64 bans all of it", "2001:db8:0:1::/112": "2001:db8:0:1::/64 bans",
+			"2001:db8:0:2::/64": "", "2001:db8:1::/48": "", "192.0.2.7": "",
+		} {
+			if hint := w.ban(key, "1h").Hint; !strings.Contains(hint, want) || (hint == "") != (want == "") {
+				t.Errorf("%s: %q", key, hint)
+			}
+		}
+	})
 }
 
 // Each change is logged with who, what and until when.

@@ -1,6 +1,7 @@
 package bans
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -17,9 +18,14 @@ import (
 
 // change is the body of POST /v1/bans.
 type change struct {
-	Key string             `json:"key"`
-	For *operator.Duration `json:"for"`
+	Key    string             `json:"key"`
+	For    *operator.Duration `json:"for"`
+	Reason string             `json:"reason"`
+	Force  bool               `json:"force"` // although the node protects the prefix
 }
+
+// maxReason bounds the words that are kept with a ban, in bytes.
+const maxReason = 200
 
 const example = `send for example {"key":"192.0.2.0/24","for":"1h"}`
 
@@ -34,7 +40,21 @@ type Done struct {
 	// stay allowed, and AllowedEntries how many there are.
 	Allowed        []netip.Prefix `json:"still_allowed,omitempty"`
 	AllowedEntries int            `json:"still_allowed_entries,omitempty"`
+
+	Hint string `json:"hint,omitempty"` // what may have been meant instead
 }
+
+// narrow is a hint for a prefix of which one client has many.
+func narrow(p netip.Prefix) string {
+	if p.Addr().Is4() || p.Bits() <= clientBits6 {
+		return ""
+	}
+	client, _ := p.Addr().Prefix(clientBits6) // a valid length
+	return fmt.Sprintf("most clients have a whole /%d and choose another address at will: %v bans all of it", clientBits6, client)
+}
+
+// clientBits6 is what a client of IPv6 has at least, and rules count by unless configured otherwise.
+const clientBits6 = 64
 
 // Ban bans the prefix of a body: JSON such as {"key":"192.0.2.0/24","for":"1h"}. When it
 // returns the ban holds. by says who wants it, for the log. The error has a method
@@ -42,26 +62,46 @@ type Done struct {
 func (s *Set) Ban(body []byte, by string) (any, error) {
 	var c change
 	if err := strictjson.Decode(body, &c); err != nil {
-		err = operator.WrongType(err, map[string]string{"key": "a text"})
+		err = operator.WrongType(err, map[string]string{"key": "a text", "reason": "a text", "force": "true or false"})
 		return nil, operator.Refuse(http.StatusBadRequest, "the body is not a ban: %v; %s", err, example)
 	}
 	life, err := c.For.Life()
 	if err != nil {
 		return nil, err
 	}
-	p, err := policy.ParseBan(c.Key)
+	p, err := ParsePrefix(c.Key)
 	if err != nil {
-		return nil, operator.Refuse(http.StatusUnprocessableEntity, "key: %s", operator.First(err))
+		return nil, operator.Refuse(http.StatusUnprocessableEntity, "key: %v", err)
 	}
-	times := s.set(p, life)
-	if times == 0 {
+	if len(c.Reason) > maxReason {
+		return nil, operator.Refuse(http.StatusBadRequest, "reason: %d bytes; want at most %d", len(c.Reason), maxReason)
+	}
+	if why := s.node.Protects(p); why != "" && !c.Force {
+		return nil, operator.Refuse(http.StatusConflict, `%s %s: if that is meant, send "force":true (fastlimit ban --force)`, prefixText(p), why)
+	}
+	now := s.set(p, life, c.Reason)
+	if now.times == 0 {
 		return nil, operator.Refuse(http.StatusUnprocessableEntity, "%d prefixes are banned, as many as can be: unban some, ban shorter prefixes, or write them into a file of deny", maxPrefixes)
 	}
-	s.config.Log.Info("ban set", slog.String("by", by), slog.String("key", prefixText(p)), slog.Duration("for", life), slog.Time("until", time.Now().Add(life).UTC()))
-	d := Done{Shown: shownPrefix(p, life, times)}
+	line := []any{slog.String("by", by), slog.String("key", prefixText(p)), slog.Duration("for", life), slog.Time("until", time.Now().Add(life).UTC())}
+	if c.Reason != "" {
+		line = append(line, slog.String("reason", safetext.ASCII(c.Reason, maxReason)))
+	}
+	s.config.Log.Info("ban set", line...)
+	d := Done{Shown: shownPrefix(p, life, &now)}
+	d.Hint = narrow(p)
 	d.Kernel = s.held(p.Addr())
 	d.Allowed, d.AllowedEntries = s.node.Lists().AllowedWithin(p, maxAllowed)
 	return d, nil
+}
+
+// ParsePrefix reads an address or a prefix that can be banned. The error is one line.
+func ParsePrefix(text string) (netip.Prefix, error) {
+	p, err := policy.ParseBan(text)
+	if err != nil {
+		return p, errors.New(operator.First(err))
+	}
+	return p, nil
 }
 
 // Ended is the answer to the end of bans. Its names are part of the contract.

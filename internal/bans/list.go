@@ -28,6 +28,7 @@ type Shown struct {
 	Times       int      `json:"times"`            // how often in a row
 	Kernel      bool     `json:"kernel"`           // the kernel drops packets of the address, or of the first of the prefix
 	Shadow      bool     `json:"shadow,omitempty"` // the rule only counts what it would do
+	Reason      string   `json:"reason,omitempty"` // of an operator
 	Parts       []string `json:"key_parts"`        // of Key; null: one is cut, or is not UTF-8
 
 	first netip.Addr // of the prefix; invalid: the key is none
@@ -103,14 +104,14 @@ func (s *Set) ofOperators(add func(Shown)) {
 	defer s.mu.Unlock()
 	for p, i := range s.info {
 		if left := i.until.Sub(now); left > 0 {
-			add(shownPrefix(p, left, i.times))
+			add(shownPrefix(p, left, &i))
 		}
 	}
 }
 
-func shownPrefix(p netip.Prefix, left time.Duration, times int) Shown {
+func shownPrefix(p netip.Prefix, left time.Duration, i *info) Shown {
 	text := prefixText(p)
-	return Shown{Key: text, Parts: []string{text}, By: byOperator, SecondsLeft: left.Seconds(), Times: times, first: p.Addr()}
+	return Shown{Key: text, Parts: []string{text}, By: byOperator, SecondsLeft: left.Seconds(), Times: i.times, Reason: i.reason, first: p.Addr()}
 }
 
 func (o *rules) shown(b *fastlimit.Ban) Shown {

@@ -26,7 +26,7 @@ func TestMemory(t *testing.T) { // not parallel: it counts the heap
 		for i := 2; i < 16; i++ {
 			a[i] = byte(r.Uint32())
 		}
-		if w.set(netip.PrefixFrom(netip.AddrFrom16(a), 128), time.Hour) == 0 {
+		if w.set(netip.PrefixFrom(netip.AddrFrom16(a), 128), time.Hour, string(make([]byte, maxReason))).times == 0 {
 			t.Fatal("no room")
 		}
 	}

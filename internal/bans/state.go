@@ -1,6 +1,7 @@
 package bans
 
 import (
+	"cmp"
 	"net/netip"
 	"time"
 
@@ -12,6 +13,7 @@ type Saved struct {
 	Prefix netip.Prefix
 	Left   time.Duration // when it was saved
 	Times  int
+	Reason string `json:",omitempty"`
 }
 
 // Save returns the bans that operators have set and that run.
@@ -21,7 +23,7 @@ func (s *Set) Save() (all []Saved) {
 	defer s.mu.Unlock()
 	for p, i := range s.info {
 		if left := i.until.Sub(now); left > 0 {
-			all = append(all, Saved{p, left, i.times})
+			all = append(all, Saved{p, left, i.times, i.reason})
 		}
 	}
 	return all
@@ -42,7 +44,7 @@ func (s *Set) Restore(all []Saved, age time.Duration) (n int) {
 			!until.After(now) || again && !until.After(before.until) || !again && len(s.info) >= maxPrefixes {
 			continue
 		}
-		s.info[b.Prefix] = info{until, max(b.Times, before.times)}
+		s.info[b.Prefix] = info{until, max(b.Times, before.times), cmp.Or(b.Reason, before.reason)}
 		if len(s.info) == 1 || until.Before(s.next) {
 			s.next = until
 		}

@@ -32,7 +32,7 @@ func TestSavedBans(t *testing.T) {
 		next := build(t)
 		next.ban("192.0.2.0/24", "30m") // which ends sooner
 		next.ban("10.0.0.2", "1h")      // later
-		saved = append(saved, Saved{netip.MustParsePrefix("0.0.0.0/0"), time.Hour, 1}, Saved{netip.MustParsePrefix("10.0.0.9/24"), time.Hour, 1}, Saved{}, Saved{netip.MustParsePrefix("10.1.0.0/16"), time.Hour, 0})
+		saved = append(saved, Saved{netip.MustParsePrefix("0.0.0.0/0"), time.Hour, 1, ""}, Saved{netip.MustParsePrefix("10.0.0.9/24"), time.Hour, 1, ""}, Saved{}, Saved{netip.MustParsePrefix("10.1.0.0/16"), time.Hour, 0, ""})
 		if n := next.Restore(saved, 5*time.Minute); n != 1 {
 			t.Errorf("%d of them run because of it, want 1", n)
 		}

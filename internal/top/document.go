@@ -61,6 +61,20 @@ type Totals struct {
 	Connections int     `json:"connections"`
 	Store       *Store  `json:"store"`
 	Uptime      float64 `json:"uptime_seconds"`
+
+	UntrustedProxies []string `json:"untrusted_proxies"`
+}
+
+// warning is about proxies that nobody has configured, "" if there are none.
+func (d *Document) warning() string {
+	if d.Totals == nil || len(d.Totals.UntrustedProxies) == 0 {
+		return ""
+	}
+	var all []string
+	for _, p := range d.Totals.UntrustedProxies {
+		all = append(all, cell(p))
+	}
+	return "WARNING: others come through " + strings.Join(all, ", ") + ": all of them count as one client until trusted_proxies names it"
 }
 
 // Rule is what one rule decides, per second.

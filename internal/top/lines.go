@@ -46,6 +46,11 @@ func (v *View) head(width, height int, now time.Time) []Line {
 		return []Line{requests}
 	}
 	all := []Line{v.title(now), requests, v.levels()}
+	if v.doc != nil {
+		if warning := v.doc.warning(); warning != "" {
+			all = append(all, Line{{warning, Red}})
+		}
+	}
 	if height < roomy {
 		return all
 	}

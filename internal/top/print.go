@@ -10,6 +10,9 @@ import (
 // Write prints the table for pipes, rates as in "12.0 ±0.5": two clients whose intervals
 // overlap may rank the other way round.
 func (d *Document) Write(out io.Writer) error {
+	if warning := d.warning(); warning != "" {
+		fmt.Fprintln(out, warning)
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "RULE\tCLIENT\tUNITS/S\t±\tDENIED/S\tLIMIT/S\tSHARE\tSTATE\tNODES")
 	for i := range d.Clients {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,6 +71,10 @@ type TopTotals struct {
 	Connections int       `json:"connections"`
 	Store       *TopStore `json:"store,omitempty"`
 	Uptime      float64   `json:"uptime_seconds"`
+
+	// UntrustedProxies are addresses through which others come, who all count as one client
+	// until trusted_proxies names them.
+	UntrustedProxies []netip.Addr `json:"untrusted_proxies,omitempty"`
 }
 
 // TopRule is what a rule decides. One in shadow mode only counts what it would deny.

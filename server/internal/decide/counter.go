@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"net/netip"
 	"sync/atomic"
 
 	"github.com/fastlimit/fastlimit/policy"
@@ -74,6 +75,17 @@ func (s *Service) Bad() map[string]uint64 {
 
 // Untrusted is how many requests seem to come from a proxy that is not trusted.
 func (s *Service) Untrusted() uint64 { return s.hints.untrusted.Count() }
+
+// UntrustedProxies are addresses of proxies that are not trusted, as far as it shows, but for
+// those that have been trusted since.
+func (s *Service) UntrustedProxies() (all []netip.Addr) {
+	for _, a := range s.hints.untrusted.Peers() {
+		if !s.TrustsSome(netip.PrefixFrom(a, a.BitLen())) {
+			all = append(all, a)
+		}
+	}
+	return all
+}
 
 // Unnamed is how many requests from trusted proxies named no client or no original
 // request.

@@ -142,13 +142,13 @@ func (e *Expeller) refuse(why Reason) { e.refused[why].Add(1) }
 
 // Spares says why no prefix may be given to the kernel that has these addresses.
 func (e *Expeller) Spares(p netip.Prefix) Reason {
-	switch m := e.machine.Load(); {
-	case overlaps(m.Loopback, p):
+	m := e.machine.Load()
+	if overlaps(m.Loopback, p) {
 		return Loopback
-	case slices.ContainsFunc(m.Own, p.Contains):
-		return Own
-	case slices.ContainsFunc(m.Gateways, p.Contains):
-		return Gateway
+	}
+	switch why := m.Has(p); {
+	case why != NotRefused:
+		return why
 	case e.config.AllowsSome(p):
 		return Allowed
 	case e.config.TrustsSome(p):

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 )
 
 // Machine is whom a machine must not drop: itself, and those that lead to it.
@@ -11,6 +12,17 @@ type Machine struct {
 	Loopback []netip.Prefix
 	Own      []netip.Addr
 	Gateways []netip.Addr // of all routes
+}
+
+// Has reports whether a prefix has an address of the machine, or of a gateway of it.
+func (m *Machine) Has(p netip.Prefix) Reason {
+	switch {
+	case slices.ContainsFunc(m.Own, p.Contains):
+		return Own
+	case slices.ContainsFunc(m.Gateways, p.Contains):
+		return Gateway
+	}
+	return NotRefused
 }
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
