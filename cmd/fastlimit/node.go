@@ -107,7 +107,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	n.startOverrides()
 	n.bans.Start(n.server)
 	if n.state != nil {
-		n.state.start(n.bans, n.fleet.recall)
+		n.state.start(n.bans, n.overrides, n.fleet.recall)
 	}
 	n.lists.start(n.server.SetLists)
 	return n, nil

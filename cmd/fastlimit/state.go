@@ -18,6 +18,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/frames"
 	"github.com/fastlimit/fastlimit/internal/machine"
 	"github.com/fastlimit/fastlimit/internal/metrics"
+	"github.com/fastlimit/fastlimit/internal/overrides"
 	"github.com/fastlimit/fastlimit/internal/statefile"
 	"github.com/fastlimit/fastlimit/server"
 )
@@ -32,11 +33,12 @@ type state struct {
 	most int64           // bytes of a limiter that may be read
 	file *statefile.File // nil: another process has it
 
-	limiter atomic.Pointer[fastlimit.Limiter] // which is saved
-	bans    *bans.Set
-	keeper  *statefile.Keeper
-	saved   []bans.Saved // read, and not restored yet
-	age     time.Duration
+	limiter   atomic.Pointer[fastlimit.Limiter] // which is saved
+	bans      *bans.Set
+	overrides *overrides.Set
+	keeper    *statefile.Keeper
+	saved     nodeState // read, and not restored yet
+	age       time.Duration
 
 	loaded atomic.Pointer[metrics.Loaded]
 	stop   func() // nil: not started
@@ -112,9 +114,9 @@ func (s *state) show(sc *server.Config) {
 
 // start keeps the file up to date until the node is closed. merged is called when the limiter
 // has learnt what another process has left.
-func (s *state) start(b *bans.Set, merged func()) {
-	s.bans = b
-	s.restoreBans()
+func (s *state) start(b *bans.Set, o *overrides.Set, merged func()) {
+	s.bans, s.overrides = b, o
+	s.restore()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -167,7 +169,7 @@ func (s *state) takeOver(ctx context.Context, merged func()) bool {
 			return true
 		}
 		merged()
-		s.restoreBans()
+		s.restore()
 		s.result(metrics.LoadedMerged)
 		s.log.Info("what the process before knew is taken over", slog.Duration("age", s.age))
 		return true
@@ -185,11 +187,13 @@ const (
 type nodeState struct {
 	At   machine.Instant
 	Bans []bans.Saved // of operators
+
+	Overrides []overrides.Saved `json:",omitempty"` // likewise, where no store has them
 }
 
 // write writes what is to be in the file.
 func (s *state) write(w io.Writer) error {
-	body, err := json.Marshal(nodeState{At: machine.Now(), Bans: s.bans.Save()})
+	body, err := json.Marshal(nodeState{At: machine.Now(), Bans: s.bans.Save(), Overrides: s.overrides.Save()})
 	if err != nil {
 		return err
 	}
@@ -246,18 +250,29 @@ func (s *state) readFrom(r io.Reader) (*fastlimit.Limiter, error) {
 	}
 	l, err := fastlimit.Load(r, fastlimit.LoadOptions{Memory: s.most})
 	if err == nil {
-		s.saved = n.Bans
+		s.saved = n
 	}
 	return l, err
 }
 
-// restoreBans has the bans of operators run on that were read.
-func (s *state) restoreBans() {
-	if n := s.bans.Restore(s.saved, s.age); n > 0 {
+// restore has the bans and overrides of operators go on that were read.
+func (s *state) restore() {
+	if n := s.bans.Restore(s.saved.Bans, s.age); n > 0 {
 		s.log.Info("bans of operators go on", slog.Int("bans", n))
 	}
-	s.saved = nil
+	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
+	defer cancel()
+	switch n, err := s.overrides.Restore(ctx, s.saved.Overrides, s.age); {
+	case err != nil:
+		s.log.Error("live overrides of the process before are not in force", slog.Any("error", err))
+	case n > 0:
+		s.log.Info("live overrides go on", slog.Int("overrides", n))
+	}
+	s.saved = nodeState{}
 }
+
+// restoreTimeout bounds what needs no more than the memory of this process.
+const restoreTimeout = 10 * time.Second
 
 // ignore says that the file is of no use. It is replaced at the next turn.
 func (s *state) ignore(err error, why metrics.Loaded) {

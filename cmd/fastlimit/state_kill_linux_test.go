@@ -20,6 +20,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/bans"
 	"github.com/fastlimit/fastlimit/internal/config"
+	"github.com/fastlimit/fastlimit/internal/overrides"
 	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/server"
 	"golang.org/x/sys/unix"
@@ -49,7 +50,7 @@ func keepState(dir string) {
 		return
 	}
 	s.show(new(server.Config))
-	s.start(bans.New(bans.Config{}), func() {})
+	s.start(bans.New(bans.Config{}), overrides.New(overrides.Config{Policy: &cfg.Policy, Limiter: l}), func() {})
 	mine, err := openConforming(filepath.Join(dir, "client"))
 	if err != nil {
 		say("failed: " + err.Error())

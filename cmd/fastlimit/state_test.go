@@ -65,7 +65,8 @@ func metric(t *testing.T, p *process, series string) string {
 }
 
 // TestRestart: an attacker that is over its limit before a restart is over it after, and so is
-// whoever an operator has banned. Without state_file both begin anew.
+// whoever an operator has banned, while a client that has no limit for a while has none. Without
+// state_file all begin anew.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	for _, with := range []bool{false, true} {
@@ -82,8 +83,14 @@ func TestRestart(t *testing.T) {
 			t.Fatalf("ban: %v, %v", resp, err)
 		}
 		resp.Body.Close()
+		if code, stdout, stderr := command(t, nil, "override", "set", "r", "127.0.0.4", "unlimited", "--admin", p.admin); code != 0 {
+			t.Fatal(stdout, stderr)
+		}
 		p.terminate()
 		p = serve(t, "-c", file)
+		if free := sent(t, p, "127.0.0.4", 50); (free == 50) != with {
+			t.Errorf("with state_file %v: of a client without limit %d of 50 are admitted", with, free)
+		}
 		second, neighbour, ban := sent(t, p, "127.0.0.1", 100), sent(t, p, "127.0.0.2", 20), sent(t, p, "127.0.0.3", 1)
 		t.Logf("with state_file %v: an attacker is admitted %d times before a restart and %d times after", with, first, second)
 		if first != 30 || second != again || neighbour != 20 {

@@ -71,6 +71,7 @@ const (
 // concurrent use.
 type Set struct {
 	config   Config // but for what on has
+	local    bool   // they are in the memory of this process
 	apply    func(*policy.Engine, []*fastlimit.Rule)
 	kick     chan struct{}
 	changing chan struct{}
@@ -106,11 +107,12 @@ type round struct {
 
 // New returns a set that holds nothing yet: call Start.
 func New(c Config) *Set {
-	if c.Store == nil {
+	local := c.Store == nil
+	if local {
 		c.Store = new(registry.Memory)
 	}
 	s := &Set{
-		config: c, on: newRules(&c), kick: make(chan struct{}, 1), changing: make(chan struct{}, maxChanging),
+		config: c, local: local, on: newRules(&c), kick: make(chan struct{}, 1), changing: make(chan struct{}, maxChanging),
 		next: &round{done: make(chan struct{})}, start: time.Now(),
 	}
 	s.tiers.most = c.Memory
