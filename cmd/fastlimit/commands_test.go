@@ -30,14 +30,18 @@ func TestBenchIsElsewhere(t *testing.T) {
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	good := writeFile(t, "good.yaml", "rules:\n  - {name: logins, key: ip, rate: 5/m, burst: 4, match: {path: /login}}\n")
-	code, stdout, stderr := command(t, nil, "validate", "-c", good)
-	for _, want := range []string{"memory 64 MiB", "logins", "5/m burst 4", "at once, then 5/m", "warning: rule logins: escalate_at is 0"} {
+	code, stdout, stderr := command(t, nil, "validate", "-v", "-c", good)
+	for _, want := range []string{"memory 64 MiB", "logins", "5/m burst 4", "at once, then 5/m", "\nnote: rule logins: escalate_at is 0"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("stdout lacks %q", want)
 		}
 	}
 	if code != 0 || stderr != "" || t.Failed() {
 		t.Errorf("exit %d, stdout\n%s\nstderr %s", code, stdout, stderr)
+	}
+
+	if _, quiet, _ := command(t, nil, "validate", "-c", good); strings.Contains(quiet, "note:") || strings.Contains(quiet, "warning:") || !strings.HasPrefix(stdout, quiet) {
+		t.Errorf("without -v:\n%s", quiet)
 	}
 
 	bad := writeFile(t, "bad.yaml", "rules:\n  - {name: a, key: ip, rate: fast}\n  - {name: a, key: nose, rate: 1/s}\ncluster: {name: x}\n")

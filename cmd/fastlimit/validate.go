@@ -18,7 +18,8 @@ func (schemaCmd) Run(sys *system) error {
 // validateCmd asks for a file even though serve runs without one: what it would check
 // then is the default. Warnings do not change the exit code, as they may be intended.
 type validateCmd struct {
-	Config string `short:"c" required:"" placeholder:"FILE" help:"Configuration file, or - for stdin."`
+	Config  string `short:"c" required:"" placeholder:"FILE" help:"Configuration file, or - for stdin."`
+	Verbose bool   `short:"v" help:"Show notes too: what follows from settings that are no mistake."`
 }
 
 // Run implements the command.
@@ -35,6 +36,11 @@ func (c *validateCmd) Run(sys *system) error {
 	_, err = fmt.Fprint(sys.stdout, config.Describe(cfg, plan))
 	for _, w := range config.Warnings(cfg, plan) {
 		_, err = fmt.Fprintf(sys.stdout, "warning: %s\n", w)
+	}
+	if c.Verbose {
+		for _, n := range config.Notes(cfg, plan) {
+			_, err = fmt.Fprintf(sys.stdout, "note: %s\n", n)
+		}
 	}
 	return err
 }

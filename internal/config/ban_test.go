@@ -132,10 +132,10 @@ func TestBanWarnings(t *testing.T) {
 		"rules: [{name: a, key: [host, path], rate: 100/s, ban: {after: 5, for: 9s}}]":                  "rule a: ban: the key does not tell clients apart",
 		"rules: [{name: a, key: [path, 'cookie:s'], rate: 100/s, ban: {after: 5, for: 9s}}]":            "",
 		"rules: [{name: a, key: global, rate: 100/s}]":                                                  "",
-		"rules: [{name: a, rate: 100/s, strict: true, ban: {after: 5, for: 9s, prefixes: {v4: [24]}}}]": "rule a: strict checks every request",
+		"rules: [{name: a, rate: 100/s, strict: true, ban: {after: 5, for: 9s, prefixes: {v4: [24]}}}]": "note: rule a: strict checks every request",
 	} {
 		c := mustParse(t, text)
-		all := Warnings(c, plan(t, c))
+		all := remarksOf(t, c)
 		if want == "" && len(all) > 0 || want != "" && (len(all) != 1 || !strings.HasPrefix(all[0], want)) {
 			t.Errorf("%s:\ngot  %q\nwant %q", text, all, want)
 		}

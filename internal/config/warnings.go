@@ -24,7 +24,19 @@ const lowRate = 1000
 // Warnings reports settings that are valid but probably a mistake, one line each,
 // without a newline. p is the plan of c.Limiter().
 func Warnings(c *Config, p *fastlimit.Plan) []string {
-	var all []string
+	warnings, _ := remarks(c, p)
+	return warnings
+}
+
+// Notes reports what follows from settings that are hardly a mistake, as [Warnings] does. Nothing
+// has to be done about it.
+func Notes(c *Config, p *fastlimit.Plan) []string {
+	_, notes := remarks(c, p)
+	return notes
+}
+
+// remarks returns warnings and notes.
+func remarks(c *Config, p *fastlimit.Plan) (all, notes []string) {
 	warn := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	for _, w := range c.fileWarnings {
 		warn("%s", w)
@@ -50,9 +62,12 @@ func Warnings(c *Config, p *fastlimit.Plan) []string {
 		namedWarnings(spec, len(c.Policy.TrustedProxies) > 0, ofRule)
 		vainWarnings(spec, ofRule)
 		banWarnings(spec, ofRule)
-		ruleWarnings(&spec.Limit, &p.Rules[i], nodes, ofRule)
+		ruleWarnings(&p.Rules[i], nodes, ofRule)
+		ruleNotes(&spec.Limit, &p.Rules[i], func(format string, args ...any) {
+			notes = append(notes, fmt.Sprintf("rule %s: %s", spec.Limit.Name, fmt.Sprintf(format, args...)))
+		})
 	}
-	return all
+	return all, notes
 }
 
 // warnFunc adds a warning. Its arguments are those of fmt.Sprintf.
@@ -246,13 +261,25 @@ func period(rc *fastlimit.RuleConfig) string {
 	return name + " of " + roughly(rc.Rate.Per)
 }
 
-// ruleWarnings are about what the memory of a rule is good for. given is the rule
-// as the file has it, rp as it was planned.
-func ruleWarnings(given *fastlimit.RuleConfig, rp *fastlimit.RulePlan, nodes int, warn warnFunc) {
+// drain is the time in which a bucket drains that is as full as the sketch and the burst allow.
+func drain(rc *fastlimit.RuleConfig) time.Duration {
+	return time.Duration((1 + *rc.EscalateAt) * float64(rc.Burst) / rc.Rate.PerSecond() * float64(time.Second))
+}
+
+// ruleWarnings are about what the memory of a rule is good for.
+func ruleWarnings(rp *fastlimit.RulePlan, nodes int, warn warnFunc) {
 	trafficWarning(rp, warn)
 	rc := &rp.Config
-	// Time in which a bucket drains that is as full as the sketch and the burst allow.
-	drain := time.Duration((1 + *rc.EscalateAt) * float64(rc.Burst) / rc.Rate.PerSecond() * float64(time.Second))
+	if !rc.Strict && !rp.Filter && !rc.Algorithm.Periodic() && drain(rc) < time.Hour { // max_nodes alone has pushed it over the hour
+		warn("in a cluster of %d nodes, each of which forgives a first-seen client, that takes longer than the hour that clients are remembered: every client is counted from its first request, which takes more memory under a flood; set cluster.max_nodes to the nodes there are",
+			nodes)
+	}
+}
+
+// ruleNotes are about what a rule costs. given is the rule as the file has it, rp as it was
+// planned.
+func ruleNotes(given *fastlimit.RuleConfig, rp *fastlimit.RulePlan, warn warnFunc) {
+	rc := &rp.Config
 	switch {
 	case rc.Strict && rc.MaxRate != fastlimit.Rate{}:
 		warn("rate_from has every request checked exactly: every client takes a bucket, and a flood of one-shot sources fills the table")
@@ -261,12 +288,9 @@ func ruleWarnings(given *fastlimit.RuleConfig, rp *fastlimit.RulePlan, nodes int
 	case !rp.Filter && rc.Algorithm.Periodic():
 		warn("a %s is longer than first-seen clients are remembered, %s: every client is counted from its first request, which takes more memory under a flood",
 			period(rc), remembered[rc.Algorithm])
-	case !rp.Filter && drain < time.Hour: // max_nodes alone has pushed it over the hour
-		warn("in a cluster of %d nodes, each of which forgives a first-seen client, that takes longer than the hour that clients are remembered: every client is counted from its first request, which takes more memory under a flood; set cluster.max_nodes to the nodes there are",
-			nodes)
-	case !rp.Filter:
+	case !rp.Filter && drain(rc) >= time.Hour:
 		warn("a full bucket takes %s to drain, over the hour that first-seen clients are remembered: every client is counted from its first request, which takes more memory under a flood",
-			roughly(drain))
+			roughly(drain(rc)))
 	}
 	if given.EscalateAt == nil && !rc.Strict && *rc.EscalateAt == 0 {
 		what := "burst"

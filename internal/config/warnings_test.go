@@ -23,25 +23,25 @@ func TestWarnings(t *testing.T) {
 		text string
 		want []string // words of each warning, in order
 	}{
-		{rule + "memory: 64MiB", []string{"rule a: escalate_at is 0, as burst 5 is below 10"}},
+		{rule + "memory: 64MiB", []string{"note: rule a: escalate_at is 0, as burst 5 is below 10"}},
 		{inRule("rate: 5/s, escalate_at: 0"), nil},
 		{inRule("rate: 100/s"), nil},
-		{inRule("rate: 100/s, strict: true"), []string{"rule a: strict checks every request"}},
+		{inRule("rate: 100/s, strict: true"), []string{"note: rule a: strict checks every request"}},
 		{inRule("rate: 10/d, burst: 10"), []string{
-			"rule a: its memory carries ", "rule a: a full bucket takes 36h0m to drain, over the hour",
+			"rule a: its memory carries ", "note: rule a: a full bucket takes 36h0m to drain, over the hour",
 		}},
 		{inRule("rate: 100/s, algorithm: fixed_window"), nil},
-		{inRule("rate: 5/m, algorithm: fixed_window"), []string{"rule a: escalate_at is 0, as the limit of 5 is below 10"}},
-		{inRule("rate: 100000/h, algorithm: fixed_window"), []string{"rule a: a window of 1h0m is longer than first-seen clients are remembered"}},
+		{inRule("rate: 5/m, algorithm: fixed_window"), []string{"note: rule a: escalate_at is 0, as the limit of 5 is below 10"}},
+		{inRule("rate: 100000/h, algorithm: fixed_window"), []string{"note: rule a: a window of 1h0m is longer than first-seen clients are remembered"}},
 		{inRule("rate: 100/s, algorithm: sliding_window"), nil},
 		{inRule("rate: 100/24m, algorithm: sliding_window"), nil},
-		{inRule("rate: 100/25m, algorithm: sliding_window"), []string{"rule a: a sliding window of 25m is longer than first-seen clients are remembered, for which a period may have 24 minutes at most"}},
+		{inRule("rate: 100/25m, algorithm: sliding_window"), []string{"note: rule a: a sliding window of 25m is longer than first-seen clients are remembered, for which a period may have 24 minutes at most"}},
 		{inRule("rate: 50/m, algorithm: sliding_log"), nil},
 		{inRule("rate: 50/59m, algorithm: sliding_log"), []string{"rule a: its memory carries "}},
 		{inRule("rate: 50/2h, algorithm: sliding_log"), []string{
-			"rule a: its memory carries ", "rule a: a sliding log of 2h0m is longer than first-seen clients are remembered, less than an hour",
+			"rule a: its memory carries ", "note: rule a: a sliding log of 2h0m is longer than first-seen clients are remembered, less than an hour",
 		}},
-		{inRule("rate: 5/m, algorithm: sliding_log"), []string{"rule a: escalate_at is 0, as the limit of 5 is below 10"}},
+		{inRule("rate: 5/m, algorithm: sliding_log"), []string{"note: rule a: escalate_at is 0, as the limit of 5 is below 10"}},
 		{inRule("rate: 100/s, match: {header: {X-Tier: free}, not: {path: /healthz, method: GET}}"), nil},
 		{inRule("rate: 100/s, match: {not: {header: {x-in: '*'}, path: '/:id', method: GTE}}"), []string{
 			"rule a: match.not.header: any client can send X-In, and is then not limited", "rule a: match.method: GTE is no method", "rule a: match.path",
@@ -54,7 +54,7 @@ func TestWarnings(t *testing.T) {
 		{inRule("rate: 100/s") + "\nadmin: '[::1]:9000'", nil},
 		{inRule("rate: 100/s, cost_from: {header: X-L}, rate_from: {header: x-l, max: 9/s}"), []string{
 			"rule a: cost_from: X-L is read from trusted proxies only", "rule a: rate_from: X-L is read from trusted proxies only",
-			"rule a: rate_from.max: 9/s is below rate, 100/s", "rule a: cost_from, rate_from: no text in X-L is both", "rule a: rate_from has every request checked exactly",
+			"rule a: rate_from.max: 9/s is below rate, 100/s", "rule a: cost_from, rate_from: no text in X-L is both", "note: rule a: rate_from has every request checked exactly",
 		}},
 		{inRule("rate: 100/s, max_wait: 1s") + "\nwait: {per_key: 9, total: 8}", []string{"wait.per_key: 9 is above total, 8"}},
 		{inRule("rate: 100/s, max_wait: 1s") + "\nwait: {per_key: 8, total: 8}", nil},
@@ -65,7 +65,7 @@ func TestWarnings(t *testing.T) {
 		{inRule("rate: 100/s") + "\nallow: [10.0.0.0/8, 192.0.2.1]\ndeny: [10.0.0.0/9, 192.0.2.1/32]", []string{"allow, deny: 192.0.2.1/32 is in both lists: deny wins"}},
 	} {
 		c := mustParse(t, tt.text)
-		got := Warnings(c, plan(t, c))
+		got := remarksOf(t, c)
 		ok := len(got) == len(tt.want)
 		for i := range tt.want {
 			ok = ok && strings.HasPrefix(got[i], tt.want[i])
@@ -74,6 +74,17 @@ func TestWarnings(t *testing.T) {
 			t.Errorf("%s:\ngot  %q\nwant %q", tt.text, got, tt.want)
 		}
 	}
+}
+
+// remarksOf are the warnings and, behind "note: ", the notes.
+func remarksOf(t *testing.T, c *Config) []string {
+	t.Helper()
+	p := plan(t, c)
+	all := Warnings(c, p)
+	for _, n := range Notes(c, p) {
+		all = append(all, "note: "+n)
+	}
+	return all
 }
 
 func TestAtOnce(t *testing.T) {

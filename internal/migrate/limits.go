@@ -2,8 +2,10 @@ package migrate
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/migrate/nginxconf"
@@ -25,9 +27,26 @@ func (m *migration) limits(b *block) {
 
 // applied is a limit_req with its arguments read.
 type applied struct {
-	zone  string
-	burst int
-	queue bool // nginx delays requests within the burst
+	zone   string
+	burst  int
+	atOnce int // of the burst; the rest waits for its turn
+}
+
+// waiting is how many requests of a client may wait.
+func (a *applied) waiting() int { return a.burst - min(a.atOnce, a.burst) }
+
+// limit sets what holds by the zone's rate: nginx's burst is what it admits beyond the request
+// that is just on time. waits reports whether those that nginx makes wait do so here too: not if
+// they would for longer than a rule lets them.
+func (a *applied) limit(r *fastlimit.RuleConfig) (waits bool) {
+	n := a.waiting()
+	most := time.Duration(math.Ceil(float64(n) / r.Rate.PerSecond() * 1000)) * time.Millisecond
+	if n == 0 || n > fastlimit.MaxWaiters || most > fastlimit.MaxMaxWait {
+		r.Burst = uint64(a.burst) + 1
+		return false
+	}
+	r.Burst, r.MaxWait = uint64(a.burst-n)+1, most
+	return true
 }
 
 // maxBurst is nginx's: it counts in thousandths of a request in 32 bits.
@@ -36,7 +55,6 @@ const maxBurst = 1<<31/1000 - 1
 // readLimitReq reads a limit_req, and says what is wrong with one that nginx would
 // refuse. Arguments may be in any order.
 func readLimitReq(d *nginxconf.Directive) (a applied, problem string) {
-	a.queue = true // unless nodelay is given
 	for _, arg := range d.Args {
 		name, value, _ := strings.Cut(arg, "=")
 		ok := true
@@ -46,10 +64,9 @@ func readLimitReq(d *nginxconf.Directive) (a applied, problem string) {
 		case "burst":
 			a.burst, ok = number(value, maxBurst)
 		case "nodelay":
-			a.queue = false
+			a.atOnce = maxBurst
 		case "delay":
-			// Some of the burst at once and the rest in turn: admitted are the same.
-			_, ok = number(value, maxBurst)
+			a.atOnce, ok = number(value, maxBurst)
 		default:
 			ok = false // perhaps of a newer version: the limit may mean something else
 		}
@@ -79,11 +96,12 @@ func (m *migration) limitReq(b *block, d *nginxconf.Directive) {
 	default:
 		problem = b.unmatched
 	}
+	waits := false
 	rule := Rule{zone: z, blocks: []*block{b}, From: []string{d.Place() + ": " + text(d)}}
 	if problem == "" {
 		rule.Key, rule.Match = z.key, policy.Match{Hosts: b.hosts, Paths: b.paths}
-		// nginx's burst is what it admits beyond the request that is just on time.
-		rule.Limit = fastlimit.RuleConfig{Name: "r", Rate: z.rate, Burst: uint64(a.burst) + 1}
+		rule.Limit = fastlimit.RuleConfig{Name: "r", Rate: z.rate}
+		waits = a.limit(&rule.Limit)
 		if b.shadow() {
 			rule.Limit.Mode = fastlimit.Shadow
 		}
@@ -99,8 +117,11 @@ func (m *migration) limitReq(b *block, d *nginxconf.Directive) {
 	for _, n := range z.notes {
 		m.note(z.place, "zone %s: %s", z.name, n)
 	}
-	if a.queue && a.burst > 0 {
-		m.note(d.Place(), "%s: nginx makes requests within the burst wait for their turn; here they are admitted at once", text(d))
+	switch {
+	case waits:
+		m.r.PerKey = max(m.r.PerKey, a.waiting())
+	case a.waiting() > 0:
+		m.note(d.Place(), "%s: nginx makes requests within the burst wait for their turn; here they are admitted at once, as nobody waits for longer than %v", text(d), fastlimit.MaxMaxWait)
 	}
 	m.r.Rules = append(m.r.Rules, rule)
 }
@@ -189,7 +210,7 @@ func place(r *Rule) string {
 func mergeInto(kept []Rule, r *Rule) bool {
 	for i := range kept {
 		k := &kept[i]
-		if k.zone != r.zone || k.Limit.Burst != r.Limit.Burst || k.Limit.Mode != r.Limit.Mode {
+		if k.zone != r.zone || k.Limit.Burst != r.Limit.Burst || k.Limit.MaxWait != r.Limit.MaxWait || k.Limit.Mode != r.Limit.Mode {
 			continue
 		}
 		a, b := &k.Match, &r.Match

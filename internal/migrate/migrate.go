@@ -27,6 +27,7 @@ type Result struct {
 	Rules        []Rule
 	DenyStatus   int // 0: nginx's default, or they differ
 	MaxPerClient int // 0: none
+	PerKey       int // requests of one client that wait at most; 0: none
 	maxPlace     string
 	Notes        []Note
 }

@@ -23,6 +23,9 @@ func (r *Result) WriteYAML(to io.Writer) error {
 	if r.MaxPerClient > 0 {
 		fmt.Fprintf(w, "connections: {max_per_client: %d} # %s\n", r.MaxPerClient, comment(r.maxPlace))
 	}
+	if r.PerKey > fastlimit.DefaultWaitersPerKey {
+		fmt.Fprintf(w, "wait: {per_key: %d, total: %d}\n", r.PerKey, max(fastlimit.DefaultWaiters, r.PerKey))
+	}
 	fmt.Fprintln(w, "rules:")
 	for i := range r.Rules {
 		writeRule(w, &r.Rules[i])
@@ -68,6 +71,9 @@ func writeRule(w io.Writer, r *Rule) {
 		fmt.Fprintf(w, "    match: {%s}\n", strings.Join(match, ", "))
 	}
 	fmt.Fprintf(w, "    rate: %v\n    burst: %d\n", r.Limit.Rate, r.Limit.Burst)
+	if r.Limit.MaxWait > 0 {
+		fmt.Fprintf(w, "    max_wait: %v\n", r.Limit.MaxWait)
+	}
 	if r.Limit.Mode == fastlimit.Shadow {
 		fmt.Fprintln(w, "    mode: shadow")
 	}

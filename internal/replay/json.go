@@ -21,17 +21,18 @@ var (
 // FieldMap maps what a request needs to the path of its value in a line of JSON,
 // with dots between nested names. Keys are time, client, method, target, host,
 // request (method, target and version in one), header:NAME and cookie:NAME. A key
-// that is missing has the path that Caddy uses. The zero value is Caddy's format.
+// that is missing has the paths that Caddy and fastlimit use.
 type FieldMap map[string]string
 
-// caddy are the paths in Caddy's access log. The first that exists is used:
-// client_ip came with version 2.5 or so, remote_addr is from 2.0.
-var caddy = map[string][]string{
-	"time":   {"ts"},
-	"client": {"request.client_ip", "request.remote_ip", "request.remote_addr"},
-	"method": {"request.method"},
-	"target": {"request.uri"},
-	"host":   {"request.host"},
+// known are the paths in the access logs of Caddy and of fastlimit. The first that exists is
+// used: Caddy's client_ip came with version 2.5 or so, remote_addr is from 2.0; what has no dot
+// in it but ts is fastlimit's.
+var known = map[string][]string{
+	"time":   {"ts", "time"},
+	"client": {"request.client_ip", "request.remote_ip", "request.remote_addr", "client"},
+	"method": {"request.method", "method"},
+	"target": {"request.uri", "path"},
+	"host":   {"request.host", "host"},
 }
 
 // Check returns the first problem of the map, in the order of its keys, so that the
@@ -39,9 +40,9 @@ var caddy = map[string][]string{
 func (m FieldMap) Check() error {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		kind, field, named := strings.Cut(name, ":")
-		_, known := caddy[name]
-		known = known || name == "request" || named && field != "" && (kind == "header" || kind == "cookie")
-		if !known {
+		_, ok := known[name]
+		ok = ok || name == "request" || named && field != "" && (kind == "header" || kind == "cookie")
+		if !ok {
 			return fmt.Errorf("%q is no field; want time, client, method, target, host, request, header:NAME or cookie:NAME", name)
 		}
 		if m[name] == "" {
@@ -58,7 +59,7 @@ func (m FieldMap) paths(name string) []string {
 		return []string{jsonPath(given), gjson.Escape(given)}
 	}
 	var all []string
-	for _, p := range caddy[name] {
+	for _, p := range known[name] {
 		all = append(all, jsonPath(p))
 	}
 	return all
@@ -90,7 +91,7 @@ type jsonValue struct {
 // any case, cookie names only as they are.
 func (m FieldMap) compile(n needs) *jsonFields {
 	f := &jsonFields{paths: map[string][]string{}}
-	for name := range caddy {
+	for name := range known {
 		f.paths[name] = m.paths(name)
 	}
 	if _, ok := m["request"]; ok {

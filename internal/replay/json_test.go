@@ -33,6 +33,7 @@ func TestParseJSON(t *testing.T) {
 		{"Caddy", caddyLine, nil, `1646861401524102 203.0.113.9 GET "/a%20b?q=\"" Example.com:443 k1 s1 - -`},
 		{"nginx", nginxLine, nginxFields, `1646861401524000 203.0.113.9 GET "/a%20b" example.com k1 - dots 10.0.0.1:80`},
 		{"older Caddy", `{"ts":1,"request":{"remote_addr":"[2001:db8::1]:41342","method":"GET","uri":"/"}}`, nil, `1000000 2001:db8::1 GET "/"  - - - -`},
+		{"fastlimit", `{"time":"2026-11-23T01:02:03.004005Z","client":"192.0.2.7","peer":"10.0.0.1","method":"GET","host":"a.example","path":"/x?y=1","status":429,"bytes":180,"duration":0.000021}`, nil, `1795395723004005 192.0.2.7 GET "/x?y=1" a.example - - - -`},
 		{"no request", `{"ts":1,"request":{"remote_ip":"192.0.2.7"}}`, nil, `1000000 192.0.2.7  ""  - - - -`},
 		{"secrets", `{"ts":1,"request":{"remote_ip":"192.0.2.7","headers":{"Cookie":["REDACTED"],"X-Api-Key":["REDACTED"]}}}`, nil, `1000000 192.0.2.7  ""  - - - -`},
 	} {

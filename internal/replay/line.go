@@ -37,7 +37,7 @@ var (
 
 // formats are those that a [parser] reads, for messages.
 const formats = "the common and the combined log format of nginx and Apache, either behind vhost:port, " +
-	"and JSON lines (Caddy's as they are, others with --fields); plain or gzip"
+	"and JSON lines (Caddy's and fastlimit's as they are, others with --fields); plain or gzip"
 
 // parser reads lines of the common and the combined log format, either of them also
 // behind the "vhost:port" of Apache's vhost_combined, and lines of JSON. Fields after

@@ -19,7 +19,7 @@ type ReadConfig struct {
 	// 1 GiB.
 	Budget int64
 
-	// Fields says where lines of JSON have their values; nil means Caddy's format.
+	// Fields says where lines of JSON have their values; nil means those of Caddy and fastlimit.
 	Fields FieldMap
 
 	// Judged is called from time to time with the number of requests judged, and
