@@ -40,7 +40,7 @@ func (a *applied) waiting() int { return a.burst - min(a.atOnce, a.burst) }
 // they would for longer than a rule lets them.
 func (a *applied) limit(r *fastlimit.RuleConfig) (waits bool) {
 	n := a.waiting()
-	most := time.Duration(math.Ceil(float64(n) / r.Rate.PerSecond() * 1000)) * time.Millisecond
+	most := time.Duration(math.Ceil(float64(n)/r.Rate.PerSecond()*1000)) * time.Millisecond
 	if n == 0 || n > fastlimit.MaxWaiters || most > fastlimit.MaxMaxWait {
 		r.Burst = uint64(a.burst) + 1
 		return false
