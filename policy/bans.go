@@ -27,7 +27,7 @@ const (
 // IPv6. Its error is a [fastlimit.FieldError] for a prefix that has host bits set, or is
 // so short that a mistake is likelier than an attack from all of it.
 func CheckBan(p netip.Prefix) (netip.Prefix, error) {
-	n, err := normalPrefix("Key", p)
+	n, err := clientPrefix("Key", p)
 	if err != nil {
 		return n, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/ascii"
+	"github.com/fastlimit/fastlimit/internal/nat64"
 )
 
 // invalid describes what is wrong with a field of [Settings] or [RuleSpec].
@@ -226,6 +227,16 @@ func normalPrefix(list string, p netip.Prefix) (netip.Prefix, error) {
 		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 	}
 	return p.Masked(), nil
+}
+
+// clientPrefix is normalPrefix of addresses of clients: of those behind a translator the IPv4
+// addresses, by which they are known.
+func clientPrefix(list string, p netip.Prefix) (netip.Prefix, error) {
+	n, err := normalPrefix(list, p)
+	if v4 := nat64.Client(n.Addr()); err == nil && v4 != n.Addr() && n.Bits() >= 96 {
+		n = netip.PrefixFrom(v4, n.Bits()-96)
+	}
+	return n, err
 }
 
 // isToken reports whether s is a token of HTTP (RFC 9110, section 5.6.2).

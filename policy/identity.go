@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/fastlimit/fastlimit/internal/nat64"
 	"github.com/gaissmai/bart"
 )
 
@@ -98,7 +99,7 @@ func (id *Identity) Header() string { return id.header }
 func (id *Identity) OnUnnamed() UnnamedAction { return id.unnamed }
 
 // Trusted reports whether the peer is a trusted proxy.
-func (id *Identity) Trusted(peer netip.Addr) bool { return id.trusts(plain(peer)) }
+func (id *Identity) Trusted(peer netip.Addr) bool { return id.trusts(unmapped(peer)) }
 
 func (id *Identity) trusts(plainPeer netip.Addr) bool {
 	return id.trusted != nil && id.trusted.Contains(plainPeer)
@@ -134,18 +135,18 @@ func (c ClientSource) String() string {
 // elements that are addresses. A header that names one address, such as X-Real-IP, names
 // nobody if it has several.
 func (id *Identity) Client(peer netip.Addr, values [][]byte) (client netip.Addr, from ClientSource) {
-	peer = plain(peer)
+	peer = unmapped(peer)
 	switch {
 	case !identifies(peer):
 		return netip.Addr{}, ClientNoAddress
 	case !id.trusts(peer):
-		return peer, ClientFromPeer
+		return plain(peer), ClientFromPeer
 	}
 	client, named := id.walk(peer, values)
 	if !named {
-		return client, ClientUnnamed
+		return plain(client), ClientUnnamed
 	}
-	return client, ClientFromHeader
+	return plain(client), ClientFromHeader
 }
 
 // ClientString is [Identity.Client] for values as net/http and gRPC have them.
@@ -195,8 +196,13 @@ func (id *Identity) address(element []byte) (netip.Addr, bool) {
 	return parseNode(element)
 }
 
-// plain returns the form of an address that lists and keys use: unmapped, without zone.
-func plain(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
+// plain returns the form of a client's address that lists and keys use: unmapped, without zone,
+// and the IPv4 address of one behind a translator.
+func plain(addr netip.Addr) netip.Addr { return nat64.Client(unmapped(addr)) }
+
+// unmapped is the form of an address by which proxies are trusted: nobody is for what a translator
+// writes.
+func unmapped(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
 
 // PeerAddr is the address of a TCP peer in the form that keys use: unmapped and without
 // zone, which names an interface of this machine. It is the invalid address for peers

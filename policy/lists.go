@@ -36,7 +36,7 @@ func NewLists(allow, deny []netip.Prefix) (*Lists, error) {
 	l := new(Lists)
 	insert := func(name string, prefixes []netip.Prefix, v ListVerdict) (errs error) {
 		for _, p := range prefixes {
-			n, err := normalPrefix(name, p)
+			n, err := clientPrefix(name, p)
 			if err != nil {
 				errs = errors.Join(errs, err)
 				continue

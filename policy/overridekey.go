@@ -38,7 +38,7 @@ func (r *RuleSpec) overridePrefix(o *Override) (netip.Prefix, error) {
 	if p.Masked() != p {
 		return p, invalid("Key", fmt.Sprintf("write %v, or %v for the address alone", p.Masked(), p.Addr()), "%q has bits beyond its length", text)
 	}
-	if p, err = normalPrefix("Key", p); err != nil {
+	if p, err = clientPrefix("Key", p); err != nil {
 		return p, err
 	}
 	if group, bits := r.grouping(p.Addr()); p.Bits() > bits {

@@ -1,6 +1,10 @@
 package policy
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"github.com/fastlimit/fastlimit/internal/nat64"
+)
 
 // Request is what a policy decides on. All bytes are borrowed for the call.
 // [Engine.Assemble] makes one from a request as it arrived. If you fill it in yourself,
@@ -119,7 +123,7 @@ type AssembleResult struct {
 // answered it.) Assemble does not use the allow and deny lists. It does not allocate
 // once s has grown to its size.
 func (e *Engine) Assemble(id *Identity, in *Incoming, s *Scratch, r *Request) (result AssembleResult) {
-	peer := plain(in.Peer)
+	peer := unmapped(in.Peer)
 	if !identifies(peer) {
 		*r = Request{}
 		return AssembleResult{Refused: RefusedPeer}
@@ -143,6 +147,7 @@ func (e *Engine) Assemble(id *Identity, in *Incoming, s *Scratch, r *Request) (r
 			return result
 		}
 	}
+	r.Client = nat64.Client(r.Client)
 	var ok bool
 	if o.otherHost { // an invalid Host is refused even if it is not used, RFC 9112 §3.2
 		if _, ok = s.canonicalHost(in.Host); !ok {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 
+	"github.com/fastlimit/fastlimit/internal/nat64"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -126,7 +127,7 @@ func parseClient(b []byte) (netip.Addr, bool) {
 	if err := a.UnmarshalText(b); err != nil {
 		return netip.Addr{}, false
 	}
-	a = a.Unmap().WithZone("")
+	a = nat64.Client(a.Unmap().WithZone(""))
 	return a, a.IsValid() && !a.IsUnspecified()
 }
 

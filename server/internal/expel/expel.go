@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/fastlimit/fastlimit/ban/feed"
+	"github.com/fastlimit/fastlimit/internal/nat64"
 	"github.com/fastlimit/fastlimit/server/internal/decide"
 )
 
@@ -19,6 +20,7 @@ const (
 	NotRefused    Reason = iota
 	ByHeader             // a header of a trusted proxy has named the client
 	ByProxyHeader        // a PROXY header has
+	Translated           // the peer is an IPv4 client behind a translator, whose packets have another address
 	ByKey                // its rule counts by more than the address
 	Forwards             // the peer seems to be a proxy that nobody has configured
 	Loopback
@@ -30,7 +32,7 @@ const (
 	numReasons // the feed has further ones
 )
 
-var reasonNames = [numReasons]string{"", "header", "proxy_protocol", "key", "proxy", "loopback", "own", "gateway", "allow", "trusted", "balancer"}
+var reasonNames = [numReasons]string{"", "header", "proxy_protocol", "nat64", "key", "proxy", "loopback", "own", "gateway", "allow", "trusted", "balancer"}
 
 // Config is what an [Expeller] works with. All of it is required.
 type Config struct {
@@ -78,6 +80,8 @@ func (e *Expeller) Expel(b decide.Banned) {
 		e.refuse(ByHeader)
 	case b.Conn.Named():
 		e.refuse(ByProxyHeader)
+	case nat64.Client(b.Conn.Addr()) != b.Conn.Addr():
+		e.refuse(Translated)
 	case e.config.Feed.Holds(b.Client): // it was in the middle of a request, or pretends to be a proxy
 		b.Conn.Reset()
 	case !b.Prefix.IsValid():

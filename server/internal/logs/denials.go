@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/nat64"
 )
 
 const (
@@ -78,10 +79,10 @@ func NewDenials(limit int) *Denials {
 
 const epochMask = 1<<24 - 1
 
-// Subscriber is an IPv4 address, or the first of the IPv6 /64 that an address is in, which is
+// Subscriber is an IPv4 address, that of a client behind a translator too, or the first of the IPv6 /64 that an address is in, which is
 // what one subscriber has. It is invalid for an invalid address.
 func Subscriber(addr netip.Addr) netip.Addr {
-	if !addr.Is6() {
+	if addr = nat64.Client(addr); !addr.Is6() {
 		return addr
 	}
 	p, _ := addr.Prefix(64) // 64 is a valid length
