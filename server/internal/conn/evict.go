@@ -50,8 +50,9 @@ const (
 	classDenied                 // waits, and was denied
 	classQueued                 // waits for its place in line: its client exceeds a limit
 	classWaiting                // waits: it costs its client a new connection at most
-	classReading                // is in the middle of a request, the oldest first
+	classReading                // is in the middle of a head or of a body that nobody needs, the oldest first
 	classWriting                // does not take its answer
+	classAdmitted               // its request was admitted: an upload, or a WebSocket, silent for the longest first
 	classNone                   // stays
 )
 
@@ -65,8 +66,10 @@ func classify(p phase, age uint32) class {
 		return classQueued
 	case fresh, opens, idle:
 		return classWaiting
-	case reading, body, sending, tunneling:
+	case reading, body:
 		return classReading
+	case sending, tunneling:
+		return classAdmitted
 	case writing:
 		if age > 1 { // a whole tick: it is stuck
 			return classWriting

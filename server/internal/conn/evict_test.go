@@ -93,6 +93,34 @@ func TestVictimIsTheOneThatAModelFinds(t *testing.T) {
 	}
 }
 
+// TestUploadsAndTunnelsStay: whoever fills the connections with heads that never end takes none from
+// those whose request was admitted, as long as there are others, and of those the silent ones go.
+func TestUploadsAndTunnelsStay(t *testing.T) {
+	t.Parallel()
+	c := newConns(5, 1<<20)
+	var all []*Conn
+	for _, p := range []phase{tunneling, sending, tunneling, reading, body} {
+		cn := c.wrap(socket("192.0.2.1"))
+		if !c.admit(cn) {
+			t.Fatal("refused")
+		}
+		cn.enter(p)
+		all = append(all, cn)
+		c.tick.Add(1)
+	}
+	all[0].enter(tunneling) // bytes have come
+	for i, want := range []*Conn{all[3], all[4], all[1], all[2], all[0]} {
+		cn := c.wrap(socket("192.0.2.1"))
+		if !c.admit(cn) {
+			t.Fatalf("connection %d was refused", i)
+		}
+		cn.enter(writing)
+		if want.places[groupAll] >= 0 {
+			t.Errorf("for connection %d another one went", i)
+		}
+	}
+}
+
 // However many come, the members are looked at once for an eighth of as many
 // evictions.
 func TestEvictionsAreCheap(t *testing.T) {

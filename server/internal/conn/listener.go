@@ -209,13 +209,13 @@ func (l *Listener) take(nc net.Conn) *Conn {
 	}
 	if c.options.TLS == nil {
 		_ = nc.SetWriteDeadline(time.Now().Add(time.Second)) // a new socket takes it at once
-		_, _ = nc.Write(fullAnswer)
+		_, _ = nc.Write(fullAnswer.at(time.Now()))
 	}
 	nc.Close()
 	return nil
 }
 
-var fullAnswer = shortAnswer(fasthttp.StatusServiceUnavailable, "All connections are in use.", 1)
+var fullAnswer = newShortAnswer(fasthttp.StatusServiceUnavailable, "All connections are in use.", 1)
 
 // serve serves a connection to its end.
 func (l *Listener) serve(c *Conn) {

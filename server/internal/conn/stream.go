@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/valyala/fasthttp"
 )
@@ -128,7 +129,7 @@ func (s *Session) restLocked(p phase) {
 func (s *Session) Serve(st Stream) {
 	c := s.begin(st)
 	if c == nil {
-		_, _ = st.Write(fullStream)
+		_, _ = st.Write(fullStream.at(time.Now()))
 		return
 	}
 	defer s.end(c)

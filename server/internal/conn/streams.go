@@ -17,7 +17,7 @@ type streamCount struct {
 }
 
 // fullStream is the answer on a stream that is refused. net/http cannot reset one with REFUSED_STREAM.
-var fullStream = shortAnswer(fasthttp.StatusServiceUnavailable, "Too many requests are in progress.", 1)
+var fullStream = newShortAnswer(fasthttp.StatusServiceUnavailable, "Too many requests are in progress.", 1)
 
 // addStreamLocked adds a stream unless there are too many.
 func (c *Conns) addStreamLocked(s *Session, cn *Conn) bool {

@@ -1,11 +1,13 @@
 package conn
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -98,7 +100,7 @@ func (c *Conn) handshake() error {
 	}
 	if head := new(tls.RecordHeaderError); class == tlsNotTLS && errors.As(err, head) && likeHTTP(head.RecordHeader) {
 		_ = s.Conn.SetWriteDeadline(time.Now().Add(time.Second)) // a new socket takes it at once
-		_, _ = s.Conn.Write(plainAnswer)
+		_, _ = s.Conn.Write(plainAnswer.at(time.Now()))
 		c.closed, c.unread = false, true
 	}
 	return err
@@ -126,10 +128,24 @@ func likeHTTP(head [5]byte) bool {
 	return true
 }
 
-var plainAnswer = shortAnswer(fasthttp.StatusBadRequest, "This port speaks HTTPS: the request came without TLS.", 0)
+var plainAnswer = newShortAnswer(fasthttp.StatusBadRequest, "This port speaks HTTPS: the request came without TLS.", 0)
 
-// shortAnswer is an answer to a client that is served no request.
-func shortAnswer(status int, detail string, retry int) []byte {
+// shortAnswer is an answer to a client that is served no request, but for its Date.
+type shortAnswer []byte
+
+// dateHere is where the Date of an answer comes, behind the status line.
+var dateHere = []byte("\r\n")
+
+// at is the whole answer.
+func (a shortAnswer) at(now time.Time) []byte {
+	status, rest, _ := bytes.Cut(a, dateHere)
+	whole := append(make([]byte, 0, len(a)+64), status...)
+	whole = append(whole, "\r\nDate: "...)
+	whole = append(fasthttp.AppendHTTPDate(whole, now), dateHere...)
+	return append(whole, rest...)
+}
+
+func newShortAnswer(status int, detail string, retry int) shortAnswer {
 	var r fasthttp.Response
 	r.SetStatusCode(status)
 	r.Header.SetContentType(denial.ProblemMediaType)
@@ -138,7 +154,9 @@ func shortAnswer(status int, detail string, retry int) []byte {
 	}
 	r.SetConnectionClose()
 	r.SetBody(denial.Problem(status, detail))
-	return []byte(r.String())
+	before, after, _ := bytes.Cut([]byte(r.String()), []byte("\r\nDate: ")) // that of now
+	_, after, _ = bytes.Cut(after, []byte("\r\n"))
+	return shortAnswer(slices.Concat(before, []byte("\r\n"), after))
 }
 
 // tlsClass says why a handshake failed. The set is closed: it is a label.
