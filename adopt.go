@@ -83,7 +83,7 @@ func (r *Rule) adopt(old *Rule, rp *RulePlan, c *Config) (err error) {
 		return err
 	}
 	if r.sketch != nil {
-		if old.sketch != nil && old.blocks() == max(1, rp.Blocks) && r.shape.SameTicks(&old.shape) {
+		if old.sketch != nil && old.blocks() == max(1, rp.Blocks) && r.buckets.Shape.SameTicks(&old.buckets.Shape) {
 			r.cells = old.cells.Share(rp.SketchLimit())
 		} else if err = r.sketch.Init(max(1, rp.Blocks), rp.SketchLimit()); err != nil {
 			return err
@@ -102,25 +102,26 @@ func (r *Rule) blocks() int { return max(1, r.plan().Blocks) }
 // state means the same by both limits, and else empty ones. Operations in flight stay with
 // the buckets.
 func (r *Rule) adoptBuckets(old *Rule, rp *RulePlan, c *Config, beside *bucket.Table) (err error) {
-	stays := rp.Shape == old.shape && rp.Config.CountDenied == old.config.CountDenied
+	is, was := &r.buckets, &old.buckets
+	stays := rp.Shape == was.Shape && rp.Config.CountDenied == old.config.CountDenied
 	r.beginShape(rp)
 	switch {
-	case old.table.Buckets() == rp.Sets*4 && r.shape.SharesStates(&old.shape):
-		r.table = old.table.At(rp.Shape)
+	case was.Table.Buckets() == rp.Sets*4 && is.Shape.SharesStates(&was.Shape):
+		is.Table = was.Table.At(rp.Shape)
 	case beside != nil:
-		stays, err = false, r.table.InitBeside(beside, rp.Shape, rp.Sets)
+		stays, err = false, is.Table.InitBeside(beside, rp.Shape, rp.Sets)
 	default:
-		stays, err = false, r.table.InitAfter(&old.table, rp.Shape, rp.Sets)
+		stays, err = false, is.Table.InitAfter(&was.Table, rp.Shape, rp.Sets)
 	}
 	switch {
 	case c.Store == nil || err != nil:
-	case stays && old.shared != nil && sameStore(old.shared.store, c.Store):
+	case stays && old.shared != nil && sameStore(old.shared.Store(), c.Store):
 		r.shared = old.shared
 	default:
-		r.shared = newShared(r, c.Store, r.limiter.plan.StoreTimeout)
-		r.shared.distrust(r.clock.Now()) // the table may know more
+		r.beginShared(c)
+		r.shared.Distrust(r.buckets.Clock.Now()) // the table may know more
 		if beside != nil {
-			r.shared.shut = r.base.shared.shut // a client has one limit, so one is enough
+			r.shared.ShareDenials(r.base.shared)
 		}
 	}
 	return err

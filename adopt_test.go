@@ -75,7 +75,7 @@ func TestWithKeeps(t *testing.T) {
 			is = mustWith(t, old, c).rules[0]
 		}
 		client := is.AddrKey(netip.MustParseAddr("192.0.2.7"))
-		if stays := is.table.Lookup(client.digest()) != 0; stays != tt.stays {
+		if stays := is.buckets.Table.Lookup(client.digest()) != 0; stays != tt.stays {
 			t.Errorf("%s: the bucket of a client that was denied stays: %v, want %v", name, stays, tt.stays)
 		}
 		if stays := is.Stats().Denied[StageTable] == 1; stays != tt.stays {
@@ -348,7 +348,7 @@ func TestWithJoinsFlights(t *testing.T) {
 		moved := mustWith(t, next, config).rules[0]
 		time.Sleep(time.Hour) // one unit
 		moved.Take(t.Context(), moved.BytesKey([]byte("x")), 1)
-		if level, unit := fresh.State(`a:"x"`).Level, moved.shape.Unit(); level < unit*19/10 {
+		if level, unit := fresh.State(`a:"x"`).Level, moved.buckets.Shape.Unit(); level < unit*19/10 {
 			t.Errorf("the new store holds %d ticks, want almost two units of %d", level, unit)
 		}
 	})

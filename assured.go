@@ -16,12 +16,12 @@ package fastlimit
 // what the store has answered it: then Remaining is [RemainingUnknown].
 func (r *Rule) Assured(key Key) Decision {
 	r.check(key)
-	if v, banned := r.banned(key.digest(), r.clock.Late(r.clock.Now())); banned {
+	if v, banned := r.banned(key.digest(), r.buckets.Clock.Late(r.buckets.Clock.Now())); banned {
 		return v
 	}
 	if r.shared != nil {
 		return admitUnchecked(StageExact)
 	}
-	now := r.clock.Late(r.clock.Now())
-	return r.decisionOn(key.digest(), StageExact, true, r.table.Lookup(key.digest()), now, 0)
+	now := r.buckets.Clock.Late(r.buckets.Clock.Now())
+	return r.buckets.Decision(key.digest(), StageExact, true, r.buckets.Table.Lookup(key.digest()), now, 0)
 }

@@ -51,14 +51,14 @@ func checkAssured(t *rapid.T, r *Rule, key Key) {
 	if !d.Allowed || d.Remaining < 0 || d.Remaining > int64(r.config.Burst) || d.RetryAfter != 0 {
 		t.Fatalf("assured: %+v", d)
 	}
-	if empty := d.TimeToEmpty == 0; empty != (d.Remaining == int64(r.config.Burst)) && r.shape.Grace() == 0 {
+	if empty := d.TimeToEmpty == 0; empty != (d.Remaining == int64(r.config.Burst)) && r.buckets.Shape.Grace() == 0 {
 		t.Fatalf("burst %d, assured: %+v", r.config.Burst, d)
 	}
 	if again := r.Assured(key); again != d {
 		t.Fatalf("asking changed %+v to %+v", d, again)
 	}
-	ticks, tat := r.ticks(r.clock.Now()), r.table.Lookup(key.digest())
-	if fits := r.shape.Fits(tat, ticks, r.shape.Cost(uint64(d.Remaining)+1)); fits && (!r.logged || r.remaining(key.digest(), tat, ticks) > uint64(d.Remaining)) {
+	ticks, tat := r.buckets.Ticks(r.buckets.Clock.Now()), r.buckets.Table.Lookup(key.digest())
+	if fits := r.buckets.Shape.Fits(tat, ticks, r.buckets.Shape.Cost(uint64(d.Remaining)+1)); fits && (!r.buckets.Logged || r.buckets.Remaining(key.digest(), tat, ticks) > uint64(d.Remaining)) {
 		t.Fatalf("%d are assured, and one more would fit", d.Remaining)
 	}
 	for i := range d.Remaining {

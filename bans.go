@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/ban"
+	"github.com/fastlimit/fastlimit/internal/exact"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -36,7 +37,7 @@ func (b *Ban) Prefix() (netip.Prefix, bool) { return b.Rule.talkerPrefix([]byte(
 // would be.
 func (r *Rule) Banned(key Key) (left time.Duration, ok bool) {
 	r.check(key)
-	d, ok := r.banned(key.digest(), r.clock.Late(r.clock.Now()))
+	d, ok := r.banned(key.digest(), r.buckets.Clock.Late(r.buckets.Clock.Now()))
 	return d.RetryAfter, ok
 }
 
@@ -48,7 +49,7 @@ func (r *Rule) Bans() iter.Seq[Ban] {
 		if r.bans == nil {
 			return
 		}
-		for b := range r.bans.All(r.clock.Late(r.clock.Now())) {
+		for b := range r.bans.All(r.time()) {
 			if !yield(r.banOf(&b)) {
 				return
 			}
@@ -67,7 +68,7 @@ func (r *Rule) BanFor(b *Ban) bool {
 	if r.bans == nil || b.Left <= 0 {
 		return false
 	}
-	return r.bans.Impose(&r.config.Ban, b.Digest, r.clock.Late(r.clock.Now()), b.Left, b.Times, []byte(b.Name))
+	return r.bans.Impose(&r.config.Ban, b.Digest, r.time(), b.Left, b.Times, []byte(b.Name))
 }
 
 // Unban ends the ban of key, if there is one, and forgets all earlier ones and what would
@@ -84,7 +85,7 @@ func (r *Rule) UnbanDigest(d sketch.Digest) bool {
 	if r.bans == nil {
 		return false
 	}
-	b, banned := r.bans.Lift(d, r.clock.Late(r.clock.Now()))
+	b, banned := r.bans.Lift(d, r.time())
 	if on := r.limiter.onUnban; banned && on != nil {
 		on(r.banOf(&b))
 	}
@@ -99,7 +100,7 @@ func (r *Rule) UnbanFor(d sketch.Digest) (was Ban, banned bool) {
 	if r.bans == nil {
 		return Ban{}, false
 	}
-	b, banned := r.bans.LiftImposed(d, r.clock.Late(r.clock.Now()))
+	b, banned := r.bans.LiftImposed(d, r.time())
 	if !banned {
 		return Ban{}, false
 	}
@@ -120,7 +121,7 @@ func (r *Rule) banned(d sketch.Digest, now time.Duration) (v Decision, banned bo
 		return Decision{}, false
 	}
 	// A reading that another one has overtaken does not convict; see clock.Clock.
-	late := r.clock.Late(now)
+	late := r.buckets.Clock.Late(now)
 	if late >= end {
 		return Decision{}, false
 	}
@@ -142,7 +143,7 @@ func (r *Rule) checkBan(d sketch.Digest, n uint64, now time.Duration, at stripe)
 // convictExact is convict for a denial by the exact tier: not for one by the failure policy,
 // nor of a request that has hung up before its bucket was asked.
 func (r *Rule) convictExact(key Key, v Decision, now time.Duration) Decision {
-	if v.Stage == StageFallback || v == abandoned() {
+	if v.Stage == StageFallback || v == exact.Abandoned() {
 		return v
 	}
 	return r.convict(key, v, now)
@@ -161,12 +162,12 @@ func (r *Rule) convict(key Key, v Decision, now time.Duration) Decision {
 // and the only one that keeps the text of a key.
 func (r *Rule) beginBan(key Key, v Decision, now time.Duration) Decision {
 	var name [ban.NameBytes]byte
-	b, running, begun := r.bans.Begin(&r.config.Ban, key.digest(), r.clock.Late(now), r.appendTalkerName(name[:0], key))
+	b, running, begun := r.bans.Begin(&r.config.Ban, key.digest(), r.buckets.Clock.Late(now), r.appendTalkerName(name[:0], key))
 	if !running {
 		return v
 	}
 	if begun {
-		r.Base().tellBan(&b, r.clock.Late(now))
+		r.Base().tellBan(&b, r.buckets.Clock.Late(now))
 	}
 	if on := r.limiter.onBan; begun && on != nil {
 		on(r.banOf(&b))
@@ -177,7 +178,7 @@ func (r *Rule) beginBan(key Key, v Decision, now time.Duration) Decision {
 // setBans gives the rule its table of bans, that of old if it can go on with it.
 func (r *Rule) setBans(rp *RulePlan, old *Rule) {
 	p := &r.config.Ban
-	if r.direct = r.plain && !p.Enabled(); !p.Enabled() {
+	if r.direct = r.buckets.Plain && !p.Enabled(); !p.Enabled() {
 		return
 	}
 	if old != nil && old.keepsBans(r) && old.plan().Bans == rp.Bans && old.config.Ban.Within == p.Within && old.config.Ban.Max <= p.Max {
@@ -197,7 +198,7 @@ func (r *Rule) takeOverBans(old *Rule) {
 	if r.bans == nil || !old.keepsBans(r) {
 		return
 	}
-	now := r.clock.Late(r.clock.Now())
+	now := r.time()
 	r.bans.Adopt(old.bans, &r.config.Ban, now, now)
 	r.bans.AddStats(old.bans)
 }

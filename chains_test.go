@@ -108,7 +108,7 @@ func TestChainTellsSketchPastCollected(t *testing.T) {
 		old.Take(t.Context(), key, 1) // the filter knows it then
 		before := now.sketch.Level(key.digest(), 0)
 		old.Take(t.Context(), key, 3)
-		if got := now.sketch.Level(key.digest(), 0) - before; got < now.shape.Cost(3) {
+		if got := now.sketch.Level(key.digest(), 0) - before; got < now.buckets.Shape.Cost(3) {
 			t.Errorf("%s: the last sketch was charged %d ticks, want 3 units", name, got)
 		}
 		runtime.KeepAlive(all)
@@ -234,7 +234,7 @@ func (c *chained) add(t *testing.T, config RuleConfig) {
 	}
 	was := c.last()
 	l.lim = mustWith(t, was.lim, Config{Rules: []RuleConfig{config}, Memory: MinMemory})
-	if l.lim.rules[0].table.SameBuckets(&was.lim.rules[0].table) {
+	if l.lim.rules[0].buckets.Table.SameBuckets(&was.lim.rules[0].buckets.Table) {
 		l.levels = was.levels
 	} else {
 		for i := range l.levels {

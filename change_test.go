@@ -108,17 +108,17 @@ func (w *changing) change(t *testing.T, c RuleConfig) {
 
 // heldBy returns what cuts an oracle to what the exact bucket of d holds.
 func (r *Rule) heldBy(d sketch.Digest, now time.Duration) func(*oracle) {
-	tat, ticks := r.table.Lookup(d), r.ticks(now)
-	units := float64(r.shape.Level(tat, ticks)) / float64(r.shape.Unit())
+	tat, ticks := r.buckets.Table.Lookup(d), r.buckets.Ticks(now)
+	units := float64(r.buckets.Shape.Level(tat, ticks)) / float64(r.buckets.Shape.Unit())
 	switch {
-	case r.logged:
-		free, _, _ := r.table.Log(d, ticks, 0)
+	case r.buckets.Logged:
+		free, _, _ := r.buckets.Table.Log(d, ticks, 0)
 		return func(o *oracle) {
-			o.times = slices.Clone(o.times[:min(len(o.times), int(r.shape.Limit()-free))])
+			o.times = slices.Clone(o.times[:min(len(o.times), int(r.buckets.Shape.Limit()-free))])
 			o.level = int64(len(o.times))
 		}
-	case r.shape.Algorithm() == SlidingWindow:
-		_, counts := r.shape.Counts(tat, ticks)
+	case r.buckets.Shape.Algorithm() == SlidingWindow:
+		_, counts := r.buckets.Shape.Counts(tat, ticks)
 		return func(o *oracle) {
 			o.previous, o.current = int64(counts>>26), int64(counts&(1<<26-1))
 			o.at(time.Duration(o.last))

@@ -176,7 +176,7 @@ func (l *Limiter) refund(charges []Charge, taken, takenHere *chargeSet, now time
 		case taken.has(i):
 			c.Rule.refund(c.Key, c.Cost, now)
 		case takenHere.has(i):
-			c.Rule.shared.refundLocal(c.Key, c.Rule.shape.Cost(c.Cost))
+			c.Rule.shared.RefundHere(c.Key.digest(), c.Rule.buckets.Shape.Cost(c.Cost))
 		}
 	}
 }

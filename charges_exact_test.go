@@ -38,13 +38,13 @@ func TestPolicyAdmissionIsNotGivenBack(t *testing.T) {
 	}
 	r := lim.rules[0]
 	d := charge(r, 1).Key.digest()
-	before, _ := r.table.Take(d, r.shape.Ticks(lim.Now()), r.shape.Cost(3))
+	before, _ := r.buckets.Table.Take(d, r.buckets.Shape.Ticks(lim.Now()), r.buckets.Shape.Cost(3))
 	for range 3 {
 		if d, by := lim.TakeAll(t.Context(), []Charge{charge(r, 1), charge(lim.rules[1], 1)}); d.Allowed || by != 1 {
 			t.Fatalf("%+v by %d, want a denial by the closed rule", d, by)
 		}
 	}
-	if after := r.table.Lookup(d); after != before || store.givenBack.Load() != 0 {
+	if after := r.buckets.Table.Lookup(d); after != before || store.givenBack.Load() != 0 {
 		t.Errorf("the bucket was busy until %d and is until %d; %d refunds were sent", before, after, store.givenBack.Load())
 	}
 }

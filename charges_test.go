@@ -29,8 +29,8 @@ func charge(r *Rule, n uint64) Charge {
 // level is what the bucket of the test's client holds, in units.
 func level(r *Rule, now time.Duration) uint64 {
 	d := r.BytesKey([]byte("client")).digest()
-	tat, t := r.table.Lookup(d), r.shape.Ticks(setTime(r.limiter, now))
-	return (max(tat, t) - t) / r.shape.Unit()
+	tat, t := r.buckets.Table.Lookup(d), r.buckets.Shape.Ticks(setTime(r.limiter, now))
+	return (max(tat, t) - t) / r.buckets.Shape.Unit()
 }
 
 func TestTakeAllGivesBack(t *testing.T) {

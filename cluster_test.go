@@ -50,16 +50,16 @@ func TestPeerChargesSaturate(t *testing.T) {
 		for range 3 {
 			chargePeerAt(r, d.Pos, units, 0)
 		}
-		now := r.shape.Ticks(setTime(lim, 0))
+		now := r.buckets.Shape.Ticks(setTime(lim, 0))
 		want := limit
 		if units < 1000 {
-			want = 3 * units * r.shape.Unit()
+			want = 3 * units * r.buckets.Shape.Unit()
 		}
 		if got := r.sketch.Level(d, now); got != want {
 			t.Errorf("%d units thrice: level %d, want %d", units, got, want)
 		}
-		r.sketch.Add(d, now, r.shape.Unit()) // still counts, up to the limit
-		if got := r.sketch.Level(d, now); got < want || got > limit+r.shape.Unit() {
+		r.sketch.Add(d, now, r.buckets.Shape.Unit()) // still counts, up to the limit
+		if got := r.sketch.Level(d, now); got < want || got > limit+r.buckets.Shape.Unit() {
 			t.Errorf("%d units thrice and a hit: level %d", units, got)
 		}
 	}

@@ -72,7 +72,7 @@ func sandwichConcurrently(t *testing.T, rules []RuleConfig) {
 	}
 	wg.Wait()
 	for i, r := range w.lim.rules {
-		if r.table.Evictions() > 0 {
+		if r.buckets.Table.Evictions() > 0 {
 			t.Errorf("rule %d: evictions: P2 was not tested", i)
 		}
 	}

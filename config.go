@@ -126,6 +126,36 @@ type (
 	FieldError = limit.FieldError
 )
 
+// What a limiter answers is package limit's, too.
+type (
+	// Decision is the verdict on one request with what is known of the client's bucket. It is
+	// a plain value; the zero value is a denial by a list.
+	Decision = limit.Decision
+	// Outcome is the part of a [Decision] that counters need.
+	Outcome = limit.Outcome
+	// Stage names the part of the limiter that decided.
+	Stage = limit.Stage
+)
+
+// The stages, in the order in which a request meets them. Taking, StageBan and StageTable only
+// deny, StageFilter and StageSketch only admit, and the others do both.
+const (
+	StageList     = limit.StageList     // an allow or deny list in front of all rules: package policy, never a Rule
+	StageBan      = limit.StageBan      // the client is banned: by a rule, or by an operator in front of all rules
+	StageTable    = limit.StageTable    // the table knew the client to be over its limit
+	StageFilter   = limit.StageFilter   // first sight of the client in this window
+	StageSketch   = limit.StageSketch   // below the suspicion threshold
+	StageExact    = limit.StageExact    // an exact bucket decided
+	StageFallback = limit.StageFallback // the shared exact tier was away
+	stageCount    = StageFallback + 1   // len(Stages())
+)
+
+// RemainingUnknown is the Remaining of a decision that no exact bucket made.
+const RemainingUnknown = limit.RemainingUnknown
+
+// Stages returns all stages in order.
+func Stages() []Stage { return limit.Stages() }
+
 // The algorithms of a rule.
 const (
 	LeakyBucket   = limit.LeakyBucket   // leaks at the rate and holds the burst

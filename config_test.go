@@ -48,3 +48,11 @@ func TestLimiterIsPlanned(t *testing.T) {
 		t.Errorf("the zero Config: %v", err)
 	}
 }
+
+// Every stage is counted.
+func TestEveryStageIsCounted(t *testing.T) {
+	t.Parallel()
+	if n := len(Stages()); n != len(RuleStats{}.Denied) {
+		t.Errorf("%d stages, %d are counted", n, stageCount)
+	}
+}

@@ -27,7 +27,7 @@ const unread time.Duration = -1
 func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, at stripe) Decision {
 	r.check(key)
 	if now == unread {
-		now, at = r.clock.Now(), stackStripe()
+		now, at = r.buckets.Clock.Now(), stackStripe()
 	}
 	d := key.digest()
 	if n == 0 {
@@ -38,27 +38,27 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 	}
 	// Most clients have no bucket: if they ask for no more than the burst, the
 	// arithmetic is spared (a twentieth of BenchmarkDistinct).
-	if set, marks := r.table.LookupSet(d); marks != 0 || n > r.shape.MaxCost() {
+	if set, marks := r.buckets.Table.LookupSet(d); marks != 0 || n > r.buckets.Shape.MaxCost() {
 		// checkTable, written out: a flooding client is denied without a call
 		// (a tenth of BenchmarkHotDenied).
-		ticks, cost, tat := r.shape.Ticks(now), r.shape.Cost(n), uint64(0)
+		ticks, cost, tat := r.buckets.Shape.Ticks(now), r.buckets.Shape.Cost(n), uint64(0)
 		if marks != 0 {
-			if tat = r.table.ProbeFirst(set, d); tat == 0 {
-				tat = r.table.ProbeRest(set, marks, d)
+			if tat = r.buckets.Table.ProbeFirst(set, d); tat == 0 {
+				tat = r.buckets.Table.ProbeRest(set, marks, d)
 			}
 		}
-		if r.shape.Exceeds(tat, ticks, cost) {
-			if late := r.clock.Late(now); late > now {
+		if r.buckets.Shape.Exceeds(tat, ticks, cost) {
+			if late := r.buckets.Clock.Late(now); late > now {
 				// A reading that another one has overtaken does not convict; see clock.Clock.
 				return r.take(ctx, key, n, late, at)
 			}
 			if serial := r.counts.record(at, StageTable, false); r.talkers != nil {
 				r.recordShed(d, n, serial)
 			}
-			if retry, empty, ok := r.shape.Over(tat, ticks, cost); ok {
+			if retry, empty, ok := r.buckets.Shape.Over(tat, ticks, cost); ok {
 				return Decision{Outcome: Outcome{Stage: StageTable}, RetryAfter: retry, TimeToEmpty: empty}
 			}
-			return r.decision(StageTable, false, tat, now, cost)
+			return r.buckets.LeakyDecision(StageTable, false, tat, now, cost)
 		}
 	}
 	if stage := r.screen(key, n, now, at); stage != StageExact {
@@ -87,21 +87,21 @@ func (r *Rule) takeInSteps(ctx context.Context, key Key, n uint64, now time.Dura
 // requests of several rules: take has it written out. Tests break if either
 // lets a late reading convict (TestConformsInOrderOfReadings).
 func (r *Rule) checkTable(key Key, n uint64, now time.Duration, at stripe) (v Decision, denied bool) {
-	d, read := key.digest(), now
-	ticks, cost, tat := r.ticks(now), r.shape.Cost(n), r.lookup(d, now)
-	if r.fits(d, tat, ticks, cost) || !r.stands(tat, ticks) {
+	b, d, read := &r.buckets, key.digest(), now
+	ticks, cost, tat := b.Ticks(now), b.Shape.Cost(n), b.Lookup(d, now)
+	if b.Fits(d, tat, ticks, cost) || !b.DenialStands(tat, ticks) {
 		return Decision{}, false
 	}
 	// A reading that another one has overtaken does not convict; see clock.Clock.
-	if late := r.clock.Late(now); late > now {
-		if now, ticks = late, r.ticks(late); r.fits(d, tat, ticks, cost) || !r.stands(tat, ticks) {
+	if late := b.Clock.Late(now); late > now {
+		if now, ticks = late, b.Ticks(late); b.Fits(d, tat, ticks, cost) || !b.DenialStands(tat, ticks) {
 			return Decision{}, false
 		}
 	}
-	if retry, empty, ok := r.shape.Over(tat, ticks, cost); ok && r.plain {
+	if retry, empty, ok := b.Shape.Over(tat, ticks, cost); ok && b.Plain {
 		v = Decision{Outcome: Outcome{Stage: StageTable}, RetryAfter: retry, TimeToEmpty: empty}
 	} else {
-		v = r.decisionOn(d, StageTable, false, tat, now, cost)
+		v = b.Decision(d, StageTable, false, tat, now, cost)
 	}
 	if r.bans != nil && n > 0 {
 		v = r.convict(key, v, read)
@@ -136,7 +136,7 @@ func (r *Rule) screen(key Key, n uint64, now time.Duration, at stripe) Stage {
 		slot = r.talkers.Find(d)
 	}
 	stage := StageExact
-	if r.sketch != nil && r.sketch.Add(d, r.sketchTicks(now), r.shape.Cost(n)) < r.threshold {
+	if r.sketch != nil && r.sketch.Add(d, r.buckets.SketchTicks(now), r.buckets.Shape.Cost(n)) < r.threshold {
 		r.counts.record(at, StageSketch, true)
 		stage = StageSketch
 	}
@@ -153,10 +153,10 @@ func (r *Rule) screen(key Key, n uint64, now time.Duration, at stripe) Stage {
 // timeout after now.
 func (r *Rule) exact(ctx context.Context, key Key, n uint64, now time.Duration, at stripe) Decision {
 	var v Decision
-	if cost := r.shape.Cost(n); r.shared != nil {
-		v, _ = r.shared.take(ctx, key, claim{cost, 1, now + r.shared.timeout, r.config.OnFailure})
+	if cost := r.buckets.Shape.Cost(n); r.shared != nil {
+		v = r.takeShared(ctx, key, cost, now)
 	} else {
-		v = r.buckets.take(key.digest(), cost, now)
+		v = r.buckets.Take(key.digest(), cost, now)
 	}
 	if !v.Allowed && r.bans != nil {
 		v = r.convictExact(key, v, now)
@@ -165,23 +165,34 @@ func (r *Rule) exact(ctx context.Context, key Key, n uint64, now time.Duration, 
 	return v
 }
 
+// takeShared decides by the client's bucket in the shared store.
+func (r *Rule) takeShared(ctx context.Context, key Key, cost uint64, now time.Duration) Decision {
+	return r.shared.Take(ctx, r.client(key), cost, now, r.config.OnFailure)
+}
+
+// admitUnchecked admits a request without asking its exact bucket.
+func admitUnchecked(stage Stage) Decision {
+	return Decision{Outcome: Outcome{Allowed: true, Stage: stage}, Remaining: RemainingUnknown}
+}
+
 // peek is take without its effects.
 func (r *Rule) peek(d sketch.Digest, n uint64, now time.Duration) Decision {
 	if v, banned := r.banned(d, now); banned {
 		return v
 	}
-	ticks, cost := r.ticks(now), r.shape.Cost(n)
-	tat := r.lookup(d, now)
-	fits := r.fits(d, tat, ticks, cost)
+	b := &r.buckets
+	ticks, cost := b.Ticks(now), b.Shape.Cost(n)
+	tat := b.Lookup(d, now)
+	fits := b.Fits(d, tat, ticks, cost)
 	switch {
-	case !fits || r.shape.Live(tat, ticks) || r.logged && r.table.LogUntil(d) > ticks: // whose word tells nothing while it is not full
-		return r.decisionOn(d, StageTable, fits, tat, now, cost)
+	case !fits || b.Shape.Live(tat, ticks) || b.Logged && b.Table.LogUntil(d) > ticks: // whose word tells nothing while it is not full
+		return b.Decision(d, StageTable, fits, tat, now, cost)
 	case r.filter != nil && n <= uint64(r.scale) && !r.filter.Known(d):
 		return admitUnchecked(StageFilter)
-	case r.sketch != nil && r.sketch.Level(d, r.sketchTicks(now))+cost < r.threshold:
+	case r.sketch != nil && r.sketch.Level(d, b.SketchTicks(now))+cost < r.threshold:
 		return admitUnchecked(StageSketch)
 	}
-	return r.decisionOn(d, StageExact, true, tat, now, cost)
+	return b.Decision(d, StageExact, true, tat, now, cost)
 }
 
 // recordShed notes a denial by the table among the top talkers, if chance draws

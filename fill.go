@@ -3,8 +3,6 @@ package fastlimit
 import (
 	"context"
 	"time"
-
-	"github.com/fastlimit/fastlimit/sketch"
 )
 
 // TakeUpTo takes as many of n units for key as fit, and returns how many: it
@@ -28,7 +26,7 @@ import (
 // [RuleConfig].CountDenied in a sliding window too.
 func (r *Rule) TakeUpTo(ctx context.Context, key Key, n uint64) (d Decision, taken uint64) {
 	r.check(key)
-	return r.takeUpTo(ctx, key, min(n, r.shape.MaxCost()), r.clock.Now(), stackStripe())
+	return r.takeUpTo(ctx, key, min(n, r.buckets.Shape.MaxCost()), r.buckets.Clock.Now(), stackStripe())
 }
 
 // takeUpTo is take for as many of n units as fit, n being no more than the burst.
@@ -60,53 +58,62 @@ func (r *Rule) takeUpTo(ctx context.Context, key Key, n uint64, now time.Duratio
 // one until its timeout after now.
 func (r *Rule) fillExact(ctx context.Context, key Key, n uint64, now time.Duration) (Decision, uint64) {
 	if r.shared == nil {
-		return r.buckets.takeUpTo(key.digest(), n, now)
+		return r.buckets.TakeUpTo(key.digest(), n, now)
 	}
-	c := claim{cost: r.shape.Part(), count: n, deadline: now + r.shared.timeout, policy: r.config.OnFailure}
-	return r.shared.take(ctx, key, c)
+	return r.shared.TakeUpTo(ctx, r.client(key), n, now, r.config.OnFailure)
 }
 
-// takeUpTo charges as many of n units to d as fit.
-func (b *buckets) takeUpTo(d sketch.Digest, n uint64, now time.Duration) (Decision, uint64) {
-	tat, taken := b.fill(d, n, now)
-	// As in take: what another request has overtaken is judged again.
-	if late := b.clock.Late(now); taken < n && late > now {
-		var more uint64
-		now = late
-		tat, more = b.fill(d, n-taken, now)
-		taken += more
+// Settle corrects the charge of a request that was admitted, once it is known what it has
+// cost: n units in place of the charged ones. since is the limiter's time ([Limiter.Now])
+// when the request was charged, or earlier; an hour early is safe and gives nothing back.
+//
+// What it cost more is charged as far as it fits, as by [Rule.TakeUpTo]: the bucket is full
+// at most, and nobody waits longer than for a full one to leak. Settle returns how many
+// units that were. It waits for a shared exact tier as Take does.
+//
+// What it cost less is given back, but for what would have leaked since: nobody knows
+// whether the bucket had anything else to leak meanwhile. So P2 holds for what requests
+// have cost in the end, however long they took (decision 27). A window gives back until it
+// ends, and a log nothing. With a shared tier it is given back as by [Rule.Refund].
+//
+// It is no decision and counts as none. It does not allocate.
+func (r *Rule) Settle(ctx context.Context, key Key, charged, n uint64, since time.Duration) (more uint64) {
+	r.check(key)
+	now := r.buckets.Clock.Now()
+	switch {
+	case n > charged:
+		return r.raise(ctx, key, min(n-charged, r.buckets.Shape.MaxCost()), now)
+	case n < charged:
+		r.giveBack(key, charged-n, since, r.buckets.Clock.Late(now))
 	}
-	if taken < n && b.countDenied { // unless it fits by now
-		var ok bool
-		if tat, ok = b.table.TakeCounted(d, b.ticks(now), b.shape.Cost(n-taken)); ok {
-			taken = n
-		}
-	}
-	return b.decisionOn(d, StageExact, taken > 0, tat, now, b.shape.Part()), taken
+	return 0
 }
 
-// fill charges as many of n units as fit at now, and returns the TAT afterwards.
-// It takes what fitted when it looked; the loop ends, as each round means that
-// another request was admitted in between.
-func (b *buckets) fill(d sketch.Digest, n uint64, now time.Duration) (tat, taken uint64) {
-	ticks := b.ticks(now)
-	for {
-		tat = b.table.Lookup(d)
-		if taken = min(n, b.remaining(d, tat, ticks)); taken == 0 {
-			return tat, 0
-		}
-		var ok bool
-		if tat, ok = b.table.Take(d, ticks, b.shape.Cost(taken)); ok {
-			return tat, taken
-		}
+// raise charges as many of n further units as fit. Unlike a request they are never first
+// seen: what the filter forgives is one unit for each client.
+func (r *Rule) raise(ctx context.Context, key Key, n uint64, now time.Duration) uint64 {
+	d := key.digest()
+	if r.filter != nil {
+		r.filter.FirstSeen(d, now) // every hit marks it: see screen
 	}
+	suspect := r.sketch == nil || r.sketch.Add(d, r.buckets.SketchTicks(now), r.buckets.Shape.Cost(n)) >= r.threshold
+	r.tellNext(d, n, now)
+	if r.talkers != nil {
+		r.recordTalker(key, r.talkers.Find(d), n)
+	}
+	if !suspect {
+		return n
+	}
+	_, taken := r.fillExact(ctx, key, n, now)
+	return taken
 }
 
-// remaining is the highest cost that fits the bucket of d, whose TAT is tat.
-func (b *buckets) remaining(d sketch.Digest, tat, ticks uint64) uint64 {
-	if b.logged {
-		free, _, _ := b.table.Log(d, ticks, 1)
-		return free
+// giveBack returns what is left of n units that were charged at since. Clients without a
+// bucket have nothing to get back, and a store is not asked about them (P4).
+func (r *Rule) giveBack(key Key, n uint64, since, now time.Duration) {
+	ticks := r.buckets.Ticks(now)
+	back := r.buckets.Unspent(r.buckets.Shape.Cost(n), since, now)
+	if back > 0 && r.buckets.Shape.Live(r.buckets.Lookup(key.digest(), now), ticks) {
+		r.refundTicks(key, back, now)
 	}
-	return b.shape.RemainingCost(tat, ticks)
 }

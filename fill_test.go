@@ -350,8 +350,8 @@ func TestTakeUpToCountsDenied(t *testing.T) {
 			time.Sleep(time.Hour) // of the 8 half counts
 			for i, want := range []struct{ n, taken, current uint64 }{{4, 4, 4}, {5, 2, 9}, {5, 0, 10}} {
 				_, taken := r.TakeUpTo(t.Context(), key, want.n)
-				now := r.ticks(lim.Now())
-				_, level := r.shape.Counts(r.table.Lookup(key.digest()), now)
+				now := r.buckets.Ticks(lim.Now())
+				_, level := r.buckets.Shape.Counts(r.buckets.Table.Lookup(key.digest()), now)
 				if _, current := bucket.Unpack(level); taken != want.taken || current != want.current {
 					t.Errorf("%s, %d: %d taken, %d count, want %+v", where, i, taken, current, want)
 				}

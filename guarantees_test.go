@@ -123,8 +123,8 @@ func TestSavedSketchHasWhatTheBucketHas(t *testing.T) {
 	}
 	r = loaded.rules[0]
 	now := loaded.Now()
-	held := bucket.Level(r.table.Lookup(key.digest()), r.shape.Ticks(now))
-	if counted := r.sketch.Level(key.digest(), r.sketchTicks(now)); held == 0 || counted < held {
+	held := bucket.Level(r.buckets.Table.Lookup(key.digest()), r.buckets.Shape.Ticks(now))
+	if counted := r.sketch.Level(key.digest(), r.buckets.SketchTicks(now)); held == 0 || counted < held {
 		t.Errorf("the sketch has %d ticks of a bucket with %d", counted, held)
 	}
 }

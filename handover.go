@@ -93,16 +93,16 @@ func (l *Limiter) takeOver() {
 
 // takeOver moves the state of old, which may be in use. Nobody uses r yet.
 func (r *Rule) takeOver(old *Rule) {
-	sameTable, sameBans := r.table.SameBuckets(&old.table), r.bans == old.bans
+	sameTable, sameBans := r.buckets.Table.SameBuckets(&old.buckets.Table), r.bans == old.bans
 	sameCells := r.sketch == nil || old.sketch != nil && r.cells.SameCells(&old.cells)
 	r.follow(old)
-	takes, highest := r.shape.Takes(&old.shape), uint64(0)
+	takes, highest := r.buckets.Shape.Takes(&old.buckets.Shape), uint64(0)
 	switch {
 	case sameTable:
-		r.table.Unfollowed()
-		highest = r.table.Highest(r.ticks(r.time()))
+		r.buckets.Table.Unfollowed()
+		highest = r.buckets.Table.Highest(r.buckets.Ticks(r.time()))
 	case takes:
-		highest = r.table.TakeOver(&old.table, func() bucket.Carry {
+		highest = r.buckets.Table.TakeOver(&old.buckets.Table, func() bucket.Carry {
 			now := r.time()
 			return r.carry(old, now, now)
 		})
@@ -122,13 +122,13 @@ func (r *Rule) takeOver(old *Rule) {
 // until the fullest bucket has drained: nobody can tell their cells.
 func (r *Rule) takeOverCells(old *Rule, highest uint64) {
 	now := r.time()
-	ticks := r.sketchTicks(now)
+	ticks := r.buckets.SketchTicks(now)
 	if old.sketch != nil {
 		c := r.carry(old, now, now)
-		r.cells.TakeOver(&old.cells, old.sketchTicks(now), ticks, c.LevelUp)
+		r.cells.TakeOver(&old.cells, old.buckets.SketchTicks(now), ticks, c.LevelUp)
 		return
 	}
-	if highest > 0 && !r.plain {
+	if highest > 0 && !r.buckets.Plain {
 		highest = r.threshold // until the period ends
 	}
 	r.cells.Fill(ticks, highest)
@@ -137,7 +137,7 @@ func (r *Rule) takeOverCells(old *Rule, highest uint64) {
 // carry is how states of old become those of r; both clocks show a time of the same moment.
 func (r *Rule) carry(old *Rule, oldNow, now time.Duration) bucket.Carry {
 	return bucket.Carry{
-		From: old.shape, To: r.shape, FromNow: old.ticks(oldNow), Now: r.ticks(now),
+		From: old.buckets.Shape, To: r.buckets.Shape, FromNow: old.buckets.Ticks(oldNow), Now: r.buckets.Ticks(now),
 		Whole: old.config.MaxRate != (Rate{}) && r.config.MaxRate != (Rate{}),
 	}
 }
@@ -152,7 +152,7 @@ func (r *Rule) tellNext(d sketch.Digest, n uint64, now time.Duration) {
 		}
 		if next.sketch != nil && (was.sketch == nil || !next.cells.SameCells(&was.cells)) {
 			units := (n*uint64(next.scale) + uint64(r.scale) - 1) / uint64(r.scale)
-			next.sketch.Add(d, next.sketchTicks(now), next.shape.Cost(units))
+			next.sketch.Add(d, next.buckets.SketchTicks(now), next.buckets.Shape.Cost(units))
 		}
 		was = next
 	}

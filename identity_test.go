@@ -71,7 +71,7 @@ func TestEveryRuleFieldIsClassified(t *testing.T) {
 		if begins := !r.Continues(old.rules[0]); begins != class.state {
 			t.Errorf("%s: begins anew: %t, want %t", field.Name, begins, class.state)
 		}
-		if forgot := r.table.Lookup(r.AddrKey(addr).digest()) == 0; forgot != class.state {
+		if forgot := r.buckets.Table.Lookup(r.AddrKey(addr).digest()) == 0; forgot != class.state {
 			t.Errorf("%s: the bucket is forgotten: %t, want %t", field.Name, forgot, class.state)
 		}
 	}

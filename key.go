@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/fastlimit/fastlimit/internal/exact"
+	"github.com/fastlimit/fastlimit/internal/keytext"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -126,7 +128,7 @@ func (k Key) Clone() Key {
 	if k.parts == nil || k.ofAddr() {
 		return k
 	}
-	parts := slices.Clone(unsafe.Slice(k.parts, uint32(k.y)))
+	parts := slices.Clone(k.texts())
 	for i := range parts {
 		parts[i] = bytes.Clone(parts[i])
 	}
@@ -139,6 +141,60 @@ func (k Key) Clone() Key {
 // between them, each quoted in Go syntax if it has a space, a quote or anything that
 // does not print. Different clients of a rule have different names.
 func (r *Rule) AppendKey(dst []byte, k Key) []byte { return r.appendKey(dst, k) }
+
+// namer writes the names of a rule's clients.
+type namer struct {
+	bits4, bits6 uint8 // the rule's prefix lengths
+}
+
+// appendKey is [Rule.AppendKey].
+func (n *namer) appendKey(dst []byte, k Key) []byte {
+	if k.ofAddr() {
+		return keytext.AppendPrefix(dst, n.prefix(k))
+	}
+	if k.parts == nil {
+		return keytext.Append(dst, "")
+	}
+	for i, p := range k.texts() {
+		if i > 0 {
+			dst = append(dst, ' ')
+		}
+		dst = keytext.Append(dst, string(p))
+	}
+	return dst
+}
+
+// prefix is the address of a key of one, or the prefix by which the rule groups addresses.
+func (n *namer) prefix(k Key) netip.Prefix {
+	if k.parts == &isAddr4 {
+		var b [4]byte
+		binary.BigEndian.PutUint32(b[:], uint32(k.x))
+		return netip.PrefixFrom(netip.AddrFrom4(b), int(n.bits4))
+	}
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:], k.x)
+	if k.parts == &isAddr16 {
+		binary.BigEndian.PutUint64(b[8:], k.y)
+	}
+	return netip.PrefixFrom(netip.AddrFrom16(b), int(n.bits6))
+}
+
+// client is the key's client as the shared store has to know it.
+func (n *namer) client(k Key) exact.Client {
+	c := exact.Client{Digest: k.digest()}
+	if k.ofAddr() {
+		c.Prefix = n.prefix(k)
+	} else if k.parts != nil {
+		c.Parts = k.texts()
+	}
+	return c
+}
+
+// texts are the parts of the key of a client that is named by some.
+func (k Key) texts() [][]byte { return unsafe.Slice(k.parts, uint32(k.y)) }
+
+// ofAddr reports whether the key is that of an address.
+func (k Key) ofAddr() bool { return k.parts == &isAddr4 || k.parts == &isAddr6 || k.parts == &isAddr16 }
 
 // Fingerprint is a hash of a text, keyed with [Config.Secret], for people who have to tell
 // clients apart by what they must not read, such as API keys. It is cryptographic, so nobody

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/clock"
+	"github.com/fastlimit/fastlimit/internal/exact"
 	"github.com/fastlimit/fastlimit/sketch"
 	"github.com/fastlimit/fastlimit/window"
 )
@@ -163,15 +164,15 @@ func (l *Limiter) Advance() {
 	const parts = 8 // each table is swept once in so many calls
 	part := int(l.turn.Add(1) % parts)
 	for _, r := range l.rules {
-		r.table.Sweep(r.ticks(now), part, parts)
+		r.buckets.Table.Sweep(r.buckets.Ticks(now), part, parts)
 		if r.bans != nil {
 			r.bans.Sweep(&r.config.Ban, now, part, parts)
 		}
 		for _, t := range r.tiers {
-			t.table.Sweep(t.ticks(now), part, parts)
+			t.buckets.Table.Sweep(t.buckets.Ticks(now), part, parts)
 		}
 		for _, t := range r.live.load() {
-			t.table.Sweep(t.ticks(now), part, parts)
+			t.buckets.Table.Sweep(t.buckets.Ticks(now), part, parts)
 		}
 	}
 }
@@ -188,7 +189,7 @@ func newRule(l *Limiter, i int, c *Config, old *Rule) (*Rule, error) {
 	rp := &l.plan.Rules[i]
 	r := &Rule{limiter: l, index: i, config: rp.Config, cost: rp.Config.Cost, scale: uint32(rp.Config.CostScale()), enforced: rp.Config.Mode == Enforce, epoch: max(rp.DrainTime(), minEpoch)}
 	r.beginChain()
-	r.namer = namer{r.config.Name, uint8(r.config.IPv4Prefix), uint8(r.config.IPv6Prefix)}
+	r.namer = namer{uint8(r.config.IPv4Prefix), uint8(r.config.IPv6Prefix)}
 	r.setPrefixes()
 	if rp.Filter {
 		r.filter = l.filter
@@ -222,7 +223,7 @@ func (r *Rule) begin(rp *RulePlan, c *Config) (err error) {
 	r.setTag()
 	r.counts = new(counters)
 	r.beginShape(rp)
-	if err = r.table.Init(rp.Shape, rp.Sets); err != nil {
+	if err = r.buckets.Table.Init(rp.Shape, rp.Sets); err != nil {
 		return err
 	}
 	if r.sketch != nil {
@@ -231,15 +232,19 @@ func (r *Rule) begin(rp *RulePlan, c *Config) (err error) {
 		}
 	}
 	if c.Store != nil {
-		r.shared = newShared(r, c.Store, r.limiter.plan.StoreTimeout)
+		r.beginShared(c)
 	}
 	return r.beginTalkers(rp)
 }
 
 // beginShape gives the rule's buckets their limit.
 func (r *Rule) beginShape(rp *RulePlan) {
-	r.clock, r.shape, r.windowed, r.logged = r.limiter.clock, rp.Shape, rp.Shape.Windowed(), rp.Shape.Logged()
-	r.plain, r.countDenied = !r.windowed && !r.logged, rp.Config.CountDenied
+	r.buckets.SetLimit(r.limiter.clock, rp.Shape, rp.Config.CountDenied)
+}
+
+// beginShared has the rule's buckets be those of the store.
+func (r *Rule) beginShared(c *Config) {
+	r.shared = exact.NewShared(r.buckets, r.config.Name, c.Store, r.limiter.plan.StoreTimeout)
 }
 
 func (r *Rule) beginTalkers(rp *RulePlan) (err error) {

@@ -145,9 +145,9 @@ func (s *loading) begin(now func() machine.Instant) error {
 	}
 	s.limiter.clock.Resume(at, s.head.Now, age, s.head.Wall, c.Store != nil)
 	for i, r := range s.limiter.rules {
-		all := []*bucket.Table{&r.table}
+		all := []*bucket.Table{&r.buckets.Table}
 		for _, t := range r.tiers {
-			all = append(all, &t.table)
+			all = append(all, &t.buckets.Table)
 		}
 		if err := s.liveTiers(r, &s.head.Rules[i], &all); err != nil {
 			return err

@@ -106,7 +106,7 @@ func (s *loading) liveTiers(r *Rule, sr *stateRule, tables *[]*bucket.Table) err
 		if err != nil {
 			return err
 		}
-		live, *tables = append(live, t), append(*tables, &t.table)
+		live, *tables = append(live, t), append(*tables, &t.buckets.Table)
 	}
 	r.live.tiers.Store(&live)
 	return nil

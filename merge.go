@@ -43,7 +43,7 @@ func (l *Limiter) Merge(from *Limiter) error {
 
 // merge raises the buckets, cells and bans of r to those of from.
 func (r *Rule) merge(from *Rule) {
-	if r.shape.Takes(&from.shape) {
+	if r.buckets.Shape.Takes(&from.buckets.Shape) {
 		r.mergeBuckets(from)
 		r.mergeCells(from)
 		for i, t := range r.tiers {
@@ -57,15 +57,13 @@ func (r *Rule) merge(from *Rule) {
 	}
 }
 
-func (r *Rule) time() time.Duration { return r.clock.Late(r.clock.Now()) }
-
 // mergeBuckets dates what from knows so that levels come out lower, if anything: our time is
 // read first, and what is left of a µs is over.
 func (r *Rule) mergeBuckets(from *Rule) {
 	now := r.time()
-	r.table.Merge(&from.table, r.carry(from, from.time()+time.Microsecond, now))
+	r.buckets.Table.Merge(&from.buckets.Table, r.carry(from, from.time()+time.Microsecond, now))
 	if r.shared != nil {
-		r.shared.distrust(r.time()) // the store may have forgotten
+		r.shared.Distrust(r.time()) // the store may have forgotten
 	}
 }
 
@@ -78,11 +76,11 @@ func (r *Rule) mergeCells(from *Rule) {
 	now := r.time() + time.Microsecond
 	c := r.carry(from, was, now)
 	switch {
-	case r.logged: // its periods begin at other times
-		r.cells.Fill(r.sketchTicks(now), r.threshold)
+	case r.buckets.Logged: // its periods begin at other times
+		r.cells.Fill(r.buckets.SketchTicks(now), r.threshold)
 	case from.sketch == nil:
-		r.cells.Fill(r.sketchTicks(now), max(r.threshold, r.table.Highest(c.Now)))
+		r.cells.Fill(r.buckets.SketchTicks(now), max(r.threshold, r.buckets.Table.Highest(c.Now)))
 	default:
-		r.cells.Merge(&from.cells, from.sketchTicks(was), r.sketchTicks(now), c.LevelUp)
+		r.cells.Merge(&from.cells, from.buckets.SketchTicks(was), r.buckets.SketchTicks(now), c.LevelUp)
 	}
 }

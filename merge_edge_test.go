@@ -96,10 +96,10 @@ func TestChangesTellTheLast(t *testing.T) {
 		old, now := first.rules[0], last[len(last)-1].rules[0]
 		key := old.BytesKey([]byte("x"))
 		old.Take(t.Context(), key, 1) // the filter knows it then
-		before, scale := now.sketch.Level(key.digest(), now.sketchTicks(0)), uint64(old.scale)
+		before, scale := now.sketch.Level(key.digest(), now.buckets.SketchTicks(0)), uint64(old.scale)
 		old.Take(t.Context(), key, 2*scale+scale/2) // in whole units 3, or 2
 		want := (2*scale + scale/2 + scale - 1) / scale
-		if got := now.sketch.Level(key.digest(), now.sketchTicks(0)) - before; got < now.shape.Cost(want) {
+		if got := now.sketch.Level(key.digest(), now.buckets.SketchTicks(0)) - before; got < now.buckets.Shape.Cost(want) {
 			t.Errorf("%s: the last sketch was charged %d ticks, want %d units", name, got, want)
 		}
 		runtime.KeepAlive(last)

@@ -95,13 +95,13 @@ func (r *Rule) newNamed(rate Rate, place int) *Rule {
 		index: r.index, base: r, slot: place + 1, cost: r.cost, scale: r.scale, config: r.config, epoch: r.epoch, namer: r.namer, buckets: r.buckets,
 		lines: r.lines, // as there is one bucket for all rates
 	}
-	shape := r.shape.At(rate.N, rate.Per, burst)
+	shape := r.buckets.Shape.At(rate.N, rate.Per, burst)
 	t.config.Rate, t.config.Burst, t.config.Tiers = rate, shape.Burst(), nil
-	t.shape = shape.WithSlack(r.limiter.plan.StoreTimeout)
-	t.table = r.table.At(t.shape)
+	t.buckets.Shape = shape.WithSlack(r.limiter.plan.StoreTimeout)
+	t.buckets.Table = r.buckets.Table.At(t.buckets.Shape)
 	if r.shared != nil {
-		t.shared = newShared(t, r.shared.store, r.shared.timeout)
-		t.shared.distrust(t.clock.Now()) // it may have been dropped while the store was away
+		t.shared = r.shared.WithBuckets(t.buckets)
+		t.shared.Distrust(t.buckets.Clock.Now()) // it may have been dropped while the store was away
 	}
 	return t
 }

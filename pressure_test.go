@@ -43,7 +43,7 @@ func TestSandwichUnderPressure(t *testing.T) {
 				w := newWorld(t, rng, clients, geometry{blocks: 1 << 12, sets: tt.sets, words: 1 << 12, hash: addressHash}, cfg)
 				w.press(t, rng, steps)
 				r := w.lim.rules[0]
-				evictions, forgiven := r.table.Evictions(), r.table.Forgiven()
+				evictions, forgiven := r.buckets.Table.Evictions(), r.buckets.Table.Forgiven()
 				if tt.percent <= 100 && evictions > 0 {
 					t.Errorf("%d evictions of a table that holds all", evictions)
 				}
@@ -136,7 +136,7 @@ func TestHalfFull(t *testing.T) {
 				t.Fatalf("round %d: %d admitted to %v at once, the burst is %d", round, got, k, strict.Burst)
 			}
 		}
-		if e := r.table.Evictions(); e > 0 {
+		if e := r.buckets.Table.Evictions(); e > 0 {
 			t.Fatalf("round %d: %d evictions", round, e)
 		}
 	}
@@ -172,7 +172,7 @@ func TestManyOfOneHome(t *testing.T) {
 	var keys []Key
 	for i := uint32(0); keys == nil; i++ {
 		k := r.AddrKey(netip.AddrFrom4([4]byte(binaryBytes(10<<24 | i))))
-		x, _ := r.table.LookupSet(k.digest())
+		x, _ := r.buckets.Table.LookupSet(k.digest())
 		if homes[x] = append(homes[x], k); len(homes[x]) == clients {
 			keys = homes[x]
 		}
@@ -232,7 +232,7 @@ func TestChosenKeys(t *testing.T) {
 			t.Fatalf("%d admitted in %d s, P2 allows %d", s.admitted, secs+more, 10*(secs+more)+31)
 		}
 	}
-	if e := r.table.Evictions(); e > 0 {
+	if e := r.buckets.Table.Evictions(); e > 0 {
 		t.Errorf("%d evictions", e)
 	}
 }

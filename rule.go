@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/ban"
+	"github.com/fastlimit/fastlimit/internal/exact"
 	"github.com/fastlimit/fastlimit/sketch"
 	"github.com/fastlimit/fastlimit/window"
 )
@@ -31,11 +32,11 @@ type Rule struct {
 	counts    *counters
 	filter    *window.Filter     // nil: every request goes on to the sketch
 	talkers   *sketch.TopTalkers // nil: top talkers are not tracked
-	shared    *shared            // nil: the table is the exact tier
+	shared    *exact.Shared      // nil: the buckets are the exact tier by themselves
 	sketch    *sketch.Leaky      // &cells; nil: every request is checked exactly
 	next      successor          // who goes on with this rule, if anybody does
 	cells     sketch.Leaky
-	buckets
+	buckets   exact.Buckets
 
 	bans   *ban.Table // nil: nobody is banned. A tier's is its rule's.
 	index  int        // in Limiter.rules
@@ -66,7 +67,7 @@ func (r *Rule) Burst() uint64 { return r.config.Burst }
 func (r *Rule) CostScale() uint64 { return uint64(r.scale) }
 
 // MaxCost is the highest cost that may ever be admitted: the burst, at that scale.
-func (r *Rule) MaxCost() uint64 { return r.shape.MaxCost() }
+func (r *Rule) MaxCost() uint64 { return r.buckets.Shape.MaxCost() }
 
 // below is the most whole units that remain where that cost does not fit.
 func (r *Rule) below(cost uint64) int64 { return int64((cost - 1) / r.CostScale()) } // the cost fits the burst
@@ -95,7 +96,7 @@ func (r *Rule) Take(ctx context.Context, key Key, n uint64) Decision {
 // and takes nothing.
 func (r *Rule) Peek(key Key, n uint64) Decision {
 	r.check(key)
-	return r.peek(key.digest(), n, r.clock.Late(r.clock.Now()))
+	return r.peek(key.digest(), n, r.buckets.Clock.Late(r.buckets.Clock.Now()))
 }
 
 // Refund gives back n units that were taken for key, as far as its exact
@@ -108,19 +109,19 @@ func (r *Rule) Peek(key Key, n uint64) Decision {
 // charged. Other nodes go on denying what they knew of until it has leaked.
 func (r *Rule) Refund(key Key, n uint64) {
 	r.check(key)
-	r.refund(key, n, r.clock.Late(r.clock.Now()))
+	r.refund(key, n, r.buckets.Clock.Late(r.buckets.Clock.Now()))
 }
 
 func (r *Rule) refund(key Key, n uint64, now time.Duration) {
-	r.refundTicks(key, r.shape.Cost(n), now)
+	r.refundTicks(key, r.buckets.Shape.Cost(n), now)
 }
 
 func (r *Rule) refundTicks(key Key, cost uint64, now time.Duration) {
 	if r.shared != nil {
-		r.shared.refund(key, cost)
+		r.shared.Refund(r.client(key), cost)
 		return
 	}
-	r.table.Refund(key.digest(), r.ticks(now), cost)
+	r.buckets.Table.Refund(key.digest(), r.buckets.Ticks(now), cost)
 }
 
 // Reset empties the exact bucket of key: whoever was denied is admitted
@@ -134,10 +135,10 @@ func (r *Rule) refundTicks(key Key, cost uint64, now time.Duration) {
 func (r *Rule) Reset(key Key) {
 	r.check(key)
 	if r.shared != nil {
-		r.shared.reset(key)
+		r.shared.Reset(r.client(key))
 		return
 	}
-	r.table.Reset(key.digest())
+	r.buckets.Table.Reset(key.digest())
 }
 
 // Identity is a hash of all that two nodes must agree on to exchange counts of
@@ -170,12 +171,15 @@ func (r *Rule) ChargePeer(pos, units uint64) {
 	if r.sketch == nil {
 		return
 	}
-	hi, cost := bits.Mul64(units, r.shape.Part())
+	hi, cost := bits.Mul64(units, r.buckets.Shape.Part())
 	if hi != 0 {
 		cost = 1 << 61 // above all levels: sums of it and a clock stay within 64 bits
 	}
-	r.sketch.Charge(sketch.Digest{Pos: pos}, r.sketchTicks(r.clock.Late(r.clock.Now())), cost)
+	r.sketch.Charge(sketch.Digest{Pos: pos}, r.buckets.SketchTicks(r.time()), cost)
 }
+
+// time is the latest time that anybody has read.
+func (r *Rule) time() time.Duration { return r.buckets.Clock.Late(r.buckets.Clock.Now()) }
 
 func (r *Rule) setPrefixes() {
 	r.mask4 = ^uint32(0) << (32 - r.bits4)

@@ -180,7 +180,7 @@ func (w *world) admitted(c int, n uint64, now time.Duration, rule int) error {
 	// no client more: levels that start apart never get further apart.
 	w.excess[rule] += over - w.worst[c][rule]
 	w.worst[c][rule] = over
-	if forgiven := int64(w.before[rule]+w.lim.rules[rule].table.Forgiven()) * o.per; w.excess[rule] > forgiven {
+	if forgiven := int64(w.before[rule]+w.lim.rules[rule].buckets.Table.Forgiven()) * o.per; w.excess[rule] > forgiven {
 		return fmt.Errorf("P2: client %d, rule %s: level %v after %d units at %v, bound %v; all clients together are %v units above theirs, and %v were forgiven",
 			c, cfg.Name, float64(level)/float64(o.per), n, now, bound, float64(w.excess[rule])/float64(o.per), float64(forgiven)/float64(o.per))
 	}
@@ -192,11 +192,11 @@ func (w *world) admitted(c int, n uint64, now time.Duration, rule int) error {
 // µs, by which P1 survives it.
 func (w *world) grace(rule int) int64 {
 	r := w.lim.rules[rule]
-	if !r.plain {
+	if !r.buckets.Plain {
 		return 0
 	}
 	grace := int64(r.config.Rate.N*r.CostScale()) * int64(time.Microsecond)
-	if r.shape.Cost(1)%r.shape.Ticks(time.Microsecond) != 0 {
+	if r.buckets.Shape.Cost(1)%r.buckets.Shape.Ticks(time.Microsecond) != 0 {
 		grace *= 2
 	}
 	return grace
@@ -345,7 +345,7 @@ func TestSandwich(t *testing.T) {
 				w := newWorld(t, rng, c.clients, c.geo, c.rules...)
 				w.peers = c.peers
 				steps -= drive(t, w, rng, steps)
-				if evicted := w.lim.rules[0].table.Evictions() > 0; evicted != strings.HasSuffix(c.name, "evictions") {
+				if evicted := w.lim.rules[0].buckets.Table.Evictions() > 0; evicted != strings.HasSuffix(c.name, "evictions") {
 					t.Errorf("evictions: %v", evicted)
 				}
 			}

@@ -92,7 +92,7 @@ func (s *saving) header(at machine.Instant) *stateHeader {
 		}
 		live := r.live.load()
 		for _, t := range live {
-			sr.Live = append(sr.Live, stateTier{Tier{Rate: t.config.Rate, Burst: t.config.Burst}, t.table.Buckets() / 4})
+			sr.Live = append(sr.Live, stateTier{Tier{Rate: t.config.Rate, Burst: t.config.Burst}, t.buckets.Table.Buckets() / 4})
 		}
 		s.live = append(s.live, live)
 		h.Rules = append(h.Rules, sr)
@@ -123,7 +123,7 @@ func (s *saving) tables() error {
 }
 
 func (s *saving) buckets(t *Rule, i, k int) error {
-	read := t.table.Save(t.ticks(s.now))
+	read := t.buckets.Table.Save(t.buckets.Ticks(s.now))
 	defer read.End()
 	return s.pieces(frameBuckets, func(dst []byte, from int) ([]byte, int) {
 		dst, more := read.Append(dst)
@@ -140,7 +140,7 @@ func (s *saving) sketches() error {
 			continue
 		}
 		err := s.pieces(frameSketch, func(dst []byte, from int) ([]byte, int) {
-			return r.sketch.AppendState(dst, from, r.sketchTicks(s.now))
+			return r.sketch.AppendState(dst, from, r.buckets.SketchTicks(s.now))
 		}, i)
 		if err != nil {
 			return err

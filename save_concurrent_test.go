@@ -54,7 +54,7 @@ func TestSaveWhileRequestsGoOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, r := range loaded.rules {
-			if r.Peek(r.AddrKey(attacker), 1).Allowed && r.table.Evictions() == 0 && l.byName[r.config.Name].table.Evictions() == 0 {
+			if r.Peek(r.AddrKey(attacker), 1).Allowed && r.buckets.Table.Evictions() == 0 && l.byName[r.config.Name].buckets.Table.Evictions() == 0 {
 				t.Errorf("rule %s: the attacker is forgotten", r.config.Name)
 			}
 			if d := r.Peek(r.AddrKey(nobody), r.config.Burst); !d.Allowed {

@@ -53,7 +53,7 @@ func (w *world) copyTruth() (c world) {
 	}
 	c.excess, c.before = slices.Clone(w.excess), slices.Clone(w.before)
 	for i, r := range w.lim.rules {
-		c.before[i] += r.table.Forgiven()
+		c.before[i] += r.buckets.Table.Forgiven()
 	}
 	return c
 }

@@ -134,7 +134,7 @@ func (p *play) finish() {
 		r.cancel()
 	}
 	for n, r := range p.rules {
-		if r.shared.inFlight() != 0 {
+		if r.shared.InFlight() != 0 {
 			p.fault("node %d: a flight was never finished", n)
 		}
 	}
@@ -152,7 +152,7 @@ func (p *play) accounts() {
 			units += r.cost
 		}
 	}
-	want := units * p.rules[0].shape.Unit()
+	want := units * p.rules[0].buckets.Shape.Unit()
 	if got := p.state.Level; got > want || got+1000 < want {
 		p.fault("the store holds %d ticks, want %d", got, want)
 	}

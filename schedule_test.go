@@ -126,10 +126,11 @@ func (f *fleet) begin() *play {
 	}
 	for n := range f.stores {
 		f.stores[n].play = p
-		f.rules[n].shared.doubt.Store(0)
+		until := time.Duration(0)
 		if f.doubt {
-			f.rules[n].shared.doubt.Store(math.MaxInt64)
+			until = math.MaxInt64
 		}
+		f.rules[n].shared.Distrust(until - f.rules[n].buckets.Shape.MaxDrain())
 	}
 	return p
 }

@@ -30,8 +30,8 @@ func settleOnTwoNodes(t *testing.T, seed uint64) {
 		rules[i] = sharedLimiter(t, s.sibling(), strictRule("a", rate, time.Second, burst)).rules[0]
 		keys[i] = rules[i].BytesKey([]byte("a"))
 	}
-	full := int64(rules[0].shape.Limit() * 1e6 / rules[0].shape.Unit()) // the burst, and what may bunch on its way to the store
-	name := string(rules[0].appendStored(nil, keys[0]))
+	full := int64(rules[0].buckets.Shape.Limit() * 1e6 / rules[0].buckets.Shape.Unit()) // the burst, and what may bunch on its way to the store
+	name := storedName(rules[0], keys[0])
 	type admitted struct {
 		node  int
 		at    time.Duration // by its node
@@ -82,7 +82,7 @@ func settleOnTwoNodes(t *testing.T, seed uint64) {
 			}
 		}
 		state := s.State(name)
-		level := max(0, int64(state.Level)-(time.Since(start).Microseconds()+1-int64(state.Last))) * 1e6 / int64(rules[0].shape.Unit())
+		level := max(0, int64(state.Level)-(time.Since(start).Microseconds()+1-int64(state.Last))) * 1e6 / int64(rules[0].buckets.Shape.Unit())
 		if level != x {
 			t.Fatalf("seed %d: the store has level %d, want %d", seed, level, x)
 		}

@@ -86,7 +86,7 @@ func TestSettleIsExact(t *testing.T) {
 					final[i].units = n
 				}
 			}
-			if got := int64(r.shape.Level(r.table.Lookup(key.digest()), r.ticks(now))) * 1e6 / int64(r.shape.Unit()); got != x {
+			if got := int64(r.buckets.Shape.Level(r.buckets.Table.Lookup(key.digest()), r.buckets.Ticks(now))) * 1e6 / int64(r.buckets.Shape.Unit()); got != x {
 				t.Fatalf("seed %d: level %d, want %d", seed, got, x)
 			}
 			if truth := levelOf(final, rate, now); truth > x || x > burst*1e6 {

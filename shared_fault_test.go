@@ -162,21 +162,11 @@ func (c *crowd) end() {
 		if got := c.flooded[p].Load(); p != FailOpen && float64(got) > most {
 			c.t.Errorf("%v: %d admitted of the client that floods, want at most %.1f", p, got, most)
 		}
-		redistest.Eventually(c.t, "all flights to end", func() bool { return r.shared.inFlight() == 0 })
+		redistest.Eventually(c.t, "all flights to end", func() bool { return r.shared.InFlight() == 0 })
 	}
 	if st := c.store.Stats(); st.Queue != 0 {
 		c.t.Errorf("%d operations left in the queue", st.Queue)
 	}
-}
-
-func (s *shared) inFlight() (n int) {
-	for i := range s.shards {
-		sh := &s.shards[i]
-		sh.mu.Lock()
-		n += len(sh.m)
-		sh.mu.Unlock()
-	}
-	return n
 }
 
 // Every fault of Redis under load: the failure policies decide, nobody who

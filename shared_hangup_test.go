@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/exact"
 )
 
 // millisecond is a store that answers after 1 ms; J is 5 ms.
@@ -53,7 +55,7 @@ func hangUpAdmitsNothing(t *testing.T, policy OnFailure, nodes int) {
 					} else {
 						d = r.Take(ctx, key, 1)
 					}
-					if want := abandoned(); d != want || n != 0 {
+					if want := exact.Abandoned(); d != want || n != 0 {
 						t.Errorf("hung up: %+v with %d units, want %+v", d, n, want)
 					}
 				})
@@ -71,7 +73,7 @@ func hangUpAdmitsNothing(t *testing.T, policy OnFailure, nodes int) {
 		if d := r.Take(t.Context(), key, 20); nodes == 1 && !d.Allowed {
 			t.Errorf("the whole burst after all that: %+v", d)
 		}
-		if n := r.shared.inFlight(); n != 0 {
+		if n := r.shared.InFlight(); n != 0 {
 			t.Errorf("node %d: %d flights left", i, n)
 		}
 	}
@@ -141,7 +143,7 @@ func TestNobodyAsksForThoseWhoLeft(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		wg.Wait()
-		if d := r.Take(ctx, r.BytesKey([]byte("y")), 1); d != abandoned() {
+		if d := r.Take(ctx, r.BytesKey([]byte("y")), 1); d != exact.Abandoned() {
 			t.Errorf("who had hung up before: %+v", d)
 		}
 		time.Sleep(time.Second)
@@ -160,7 +162,7 @@ func TestHangUpGivesOtherRulesBack(t *testing.T) {
 		charges := func() []Charge { return []Charge{charge(lim.rules[0], 5), charge(lim.rules[1], 5)} }
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Microsecond)
 		defer cancel()
-		if d, by := lim.TakeAll(ctx, charges()); d != abandoned() || by != 1 {
+		if d, by := lim.TakeAll(ctx, charges()); d != exact.Abandoned() || by != 1 {
 			t.Errorf("hung up at the second rule: %+v by %d", d, by)
 		}
 		time.Sleep(time.Second)
@@ -184,7 +186,7 @@ func TestUsedGrantIsKept(t *testing.T) {
 				t.Fatalf("%v: %+v, want an admission by the policy", policy, d)
 			}
 			time.Sleep(time.Second)
-			if got := s.State(`a:"x"`).Level; got != 4*r.shape.Unit() || s.amends.Load() != 0 {
+			if got := s.State(`a:"x"`).Level; got != 4*r.buckets.Shape.Unit() || s.amends.Load() != 0 {
 				t.Errorf("%v: the store holds %d ticks after %d refunds", policy, got, s.amends.Load())
 			}
 		})
@@ -210,7 +212,7 @@ func TestOldChargesAreNotGivenBackInFull(t *testing.T) {
 			t.Fatalf("a drained bucket: %+v", d)
 		}
 		time.Sleep(10 * time.Millisecond)
-		if left := s.State(`a:"x"`).Level; left+2*5_000 < 10*b.shape.Unit() {
+		if left := s.State(`a:"x"`).Level; left+2*5_000 < 10*b.buckets.Shape.Unit() {
 			t.Errorf("the store holds %d ticks of 10 units taken: a charge that had leaked was given back", left)
 		}
 	})

@@ -29,6 +29,7 @@ type slowStore struct {
 	doubled  int             // operations on a bucket that had one in flight, guarded by mu
 	takes    atomic.Int64
 	asked    atomic.Int64 // requests asked for
+	floors   atomic.Int64 // takes with a floor
 	amends   atomic.Int64 // operations that are no takes
 }
 
@@ -68,6 +69,9 @@ func (s *slowStore) Submit(op *bucket.Op) error {
 	if op.Kind == bucket.Take {
 		s.takes.Add(1)
 		s.asked.Add(int64(op.Count))
+		if op.Floor > 0 {
+			s.floors.Add(1)
+		}
 	} else {
 		s.amends.Add(1)
 	}
@@ -221,13 +225,8 @@ func nobodyWaitsLonger(t *testing.T, policy OnFailure) {
 		t.Errorf("%d degraded decisions, %d of them against the policy", degraded.Load(), wrong.Load())
 	}
 	time.Sleep(time.Second) // late answers
-	for i := range r.shared.shards {
-		sh := &r.shared.shards[i]
-		sh.mu.Lock()
-		if n := len(sh.m); n != 0 {
-			t.Errorf("%d flights were never finished", n)
-		}
-		sh.mu.Unlock()
+	if n := r.shared.InFlight(); n != 0 {
+		t.Errorf("%d flights were never finished", n)
 	}
 	if s.doubled > 0 {
 		t.Errorf("%d takes overlapped", s.doubled)

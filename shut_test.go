@@ -54,29 +54,3 @@ func floodStore(t *testing.T, c RuleConfig) {
 		t.Errorf("%d operations for %d units", asked, admitted)
 	}
 }
-
-// What is given back and what is forgiven fits at once, whatever the store has said.
-func TestRefundsOpenWhatIsShut(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSlowStore(t)
-		r := sharedLimiter(t, s, withStrict(slidingRule("a", 10, time.Minute))).rules[0]
-		for _, change := range []func(Key){func(k Key) { r.Refund(k, 1) }, r.Reset} {
-			key := r.BytesKey([]byte("x"))
-			if d := r.Take(t.Context(), key, 1); !d.Allowed {
-				t.Errorf("%+v", d)
-			}
-			r.shared.shut.put(key.digest(), r.clock.Now()+time.Hour)
-			if d := r.Take(t.Context(), key, 1); d.Allowed || d.Stage != StageTable {
-				t.Errorf("%+v while it is shut", d)
-			}
-			if d := r.Take(t.Context(), r.BytesKey([]byte("y")), 1); !d.Allowed {
-				t.Errorf("another client: %+v", d)
-			}
-			change(key)
-			if d := r.Take(t.Context(), key, 1); !d.Allowed {
-				t.Errorf("%+v after units were given back", d)
-			}
-		}
-	})
-}

@@ -59,9 +59,9 @@ func (f *slidingFleet) level(client int, at time.Duration, logged, late bool) (l
 // ask sends one request and checks the verdict.
 func (f *slidingFleet) ask(client, node int, n uint64) {
 	r := f.nodes[node].rules[0]
-	logged := r.logged
+	logged := r.buckets.Logged
 	key := r.BytesKey([]byte{byte(client)})
-	local := int64(r.sketchTicks(r.clock.Now()) >> 32)
+	local := int64(r.buckets.SketchTicks(r.buckets.Clock.Now()) >> 32)
 	from := f.clock()
 	d := r.Take(context.Background(), key, n)
 	to := f.clock()

@@ -99,15 +99,15 @@ func (r *Rule) Stats() RuleStats {
 	const sample = 1 << 10
 	var s RuleStats
 	r.counts.addTo(&s)
-	at := r.clock.Late(r.clock.Now())
+	at := r.time()
 	if r.bans != nil {
 		b := r.bans.Stats(at)
 		s.Bans, s.BansRunning, s.BansRefused.Full, s.DenialsUncounted = b.Begun, b.Running, b.Full, b.Passed
 	}
-	s.Evictions, s.Forgiven = r.table.Evictions(), r.table.Forgiven()
-	s.TableLive = r.table.Live(r.ticks(at), sample)
+	s.Evictions, s.Forgiven = r.buckets.Table.Evictions(), r.buckets.Table.Forgiven()
+	s.TableLive = r.buckets.Table.Live(r.buckets.Ticks(at), sample)
 	if r.sketch != nil {
-		s.SketchLoad = r.sketch.Busy(r.sketchTicks(at)+r.noise(), sample)
+		s.SketchLoad = r.sketch.Busy(r.buckets.SketchTicks(at)+r.noise(), sample)
 	}
 	return s
 }
@@ -122,7 +122,7 @@ func (r *Rule) BadRate() { r.counts.badRates.Add(1) }
 // noise is the level from which on a cell is busy. In a bucket's it leaks; what cells
 // count in a period stays until it ends.
 func (r *Rule) noise() uint64 {
-	if r.plain {
+	if r.buckets.Plain {
 		return 0
 	}
 	return r.threshold / 2

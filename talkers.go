@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"strconv"
-	"unsafe"
 
 	"github.com/fastlimit/fastlimit/internal/keytext"
 	"github.com/fastlimit/fastlimit/sketch"
@@ -61,7 +60,7 @@ func (r *Rule) appendTalkerName(dst []byte, k Key) []byte {
 	if k.parts == nil {
 		return dst
 	}
-	parts := unsafe.Slice(k.parts, uint32(k.y))
+	parts := k.texts()
 	most := longestPart(parts, cap(dst)-len(dst))
 	for _, p := range parts {
 		n := min(len(p), most)
@@ -104,7 +103,7 @@ func (r *Rule) TalkerName(name []byte) string {
 	case !ok:
 		return "?" + strconv.QuoteToASCII(string(name))
 	case p.IsValid():
-		return string(appendPrefix(nil, p.Addr(), p.Bits()))
+		return string(keytext.AppendPrefix(nil, p))
 	case len(parts) == 0:
 		return keytext.Join([]string{""})
 	}

@@ -60,19 +60,19 @@ func (r *Rule) newTier(i int, tp *RulePlan, c *Config, old *Rule) (*Rule, error)
 	t.direct = r.direct
 	t.beginChain()
 	if old != nil {
-		err := t.adoptBuckets(old, tp, c, &r.table)
+		err := t.adoptBuckets(old, tp, c, &r.buckets.Table)
 		t.beginLines(old)
 		r.limiter.handOver(old, t)
 		return t, err
 	}
 	t.beginShape(tp)
 	t.beginLines(nil)
-	if err := t.table.InitBeside(&r.table, tp.Shape, tp.Sets); err != nil {
+	if err := t.buckets.Table.InitBeside(&r.buckets.Table, tp.Shape, tp.Sets); err != nil {
 		return nil, err
 	}
 	if c.Store != nil {
-		t.shared = newShared(t, c.Store, r.limiter.plan.StoreTimeout)
-		t.shared.shut = r.shared.shut // a client has one limit, so one is enough
+		t.beginShared(c)
+		t.shared.ShareDenials(r.shared)
 	}
 	return t, nil
 }
@@ -150,10 +150,10 @@ func (r *Rule) newLiveTier(t Tier, old *Rule) (*Rule, error) {
 		return nil, &FieldError{Package: "fastlimit", Rule: r.config.Name, Field: "Tiers[0]", Problem: fmt.Sprintf("the rule has %d other limits", i), Fix: "have more clients share a rate and burst"}
 	}
 	end, windows := endOf([]RulePlan{*tp})
-	if at := r.clock.Elapsed(); at > end.At {
+	if at := r.buckets.Clock.Elapsed(); at > end.At {
 		return nil, &FieldError{Package: "fastlimit", Rule: r.config.Name, Field: "Tiers[0].Rate", Problem: fmt.Sprintf("this process has run for %v, which is longer than %s", at, end.Rule), Fix: "write fewer digits, or restart"}
 	}
-	r.clock.EndBy(end, windows)
+	r.buckets.Clock.EndBy(end, windows)
 	c := r.storeConfig()
 	tier, err := r.newTier(i, tp, &c, old)
 	if err != nil {
@@ -199,7 +199,7 @@ func (r *Rule) planLiveTier(t Tier) (*RulePlan, error) {
 // storeConfig is a configuration with the store of the rule and nothing else.
 func (r *Rule) storeConfig() (c Config) {
 	if r.shared != nil {
-		c.Store = r.shared.store
+		c.Store = r.shared.Store()
 	}
 	return c
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/memstore"
+	"github.com/fastlimit/fastlimit/internal/exact"
 	"github.com/fastlimit/fastlimit/limit"
 	"pgregory.net/rapid"
 )
@@ -197,7 +198,7 @@ func TestTierMemory(t *testing.T) { // not parallel: it counts all that is alloc
 	if used-was > planned-plannedWithout || planned > c.Memory {
 		t.Errorf("%d tiers take %d bytes, planned %d; %d of %d in all", MaxTiers, used-was, planned-plannedWithout, planned, c.Memory)
 	}
-	if size := unsafe.Sizeof(shared{}); size+64*48 > limit.SharedTierBytes {
+	if size := unsafe.Sizeof(exact.Shared{}); size+64*48 > limit.SharedTierBytes {
 		t.Errorf("a shared tier takes %d bytes and its maps, planned are %d", size, limit.SharedTierBytes)
 	}
 	c.Memory = 4 << 20

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/exact"
 )
 
 // Wait is [Rule.Take] for a request that may wait instead of being denied, for at most
@@ -31,7 +33,7 @@ func (r *Rule) Wait(ctx context.Context, key Key, n uint64) Decision {
 	}
 	r.check(key)
 	charges := [1]Charge{{r, key, n}}
-	d, _ := r.limiter.waitAll(ctx, charges[:], r.clock.Now())
+	d, _ := r.limiter.waitAll(ctx, charges[:], r.buckets.Clock.Now())
 	return d
 }
 
@@ -127,7 +129,7 @@ func (w *attempt) wait(ctx context.Context, who Waiter) {
 		case <-ctx.Done():
 			i := w.in.places[0].charge
 			w.charges[i].Rule.counts.record(w.at, StageExact, false)
-			denied = w.deny(abandoned(), i, w.now())
+			denied = w.deny(exact.Abandoned(), i, w.now())
 		case <-w.limiter.waiters.end:
 			denied = w.denyFor(w.in.places[0].charge, w.now(), 0, false)
 		}

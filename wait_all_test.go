@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/exact"
 )
 
 // waitAlls has guests charge several rules, of the same key in each.
@@ -104,7 +106,7 @@ func TestWaitAllIsCharged(t *testing.T) {
 		}
 		leave()
 		p.wg.Wait()
-		if d := after.Peek(after.BytesKey(key), 1); !d.Allowed || p.out[6] != abandoned() {
+		if d := after.Peek(after.BytesKey(key), 1); !d.Allowed || p.out[6] != exact.Abandoned() {
 			t.Errorf("%+v after 6 has left: %+v", d, p.out[6])
 		}
 	})

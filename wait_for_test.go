@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/exact"
 )
 
 // bell is a [Waiter] that notes what it is told.
@@ -56,7 +58,7 @@ func TestWaitFor(t *testing.T) {
 			}
 		}
 		slices.Sort(p.in)
-		if !slices.Equal(p.in, []int{0, 1, 4}) || p.out[2] != abandoned() {
+		if !slices.Equal(p.in, []int{0, 1, 4}) || p.out[2] != exact.Abandoned() {
 			t.Errorf("in %v at %v, out %v", p.in, p.at, p.out)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/memstore"
+	"github.com/fastlimit/fastlimit/internal/exact"
 )
 
 // waitRule is strict, so that each request is decided by the bucket.
@@ -143,7 +144,7 @@ func TestWaitLeave(t *testing.T) {
 			}
 		}
 		for i, d := range p.out {
-			if d != abandoned() {
+			if d != exact.Abandoned() {
 				t.Errorf("guest %d, who left: %+v", i, d)
 			}
 		}

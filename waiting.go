@@ -55,7 +55,7 @@ type waitCounts struct {
 const ruleShards, tierShards = 64, 4
 
 func (r *Rule) newLines(counts *waitCounts, shards int) *lines {
-	return &lines{waitCounts: counts, all: r.limiter.waiters, unit: r.shape.StoredUnit(), shards: make([]lineShard, shards)}
+	return &lines{waitCounts: counts, all: r.limiter.waiters, unit: r.buckets.Shape.StoredUnit(), shards: make([]lineShard, shards)}
 }
 
 // lineShard is a part of the lines, in a cache line of its own.
@@ -117,7 +117,7 @@ func (r *Rule) ahead(s *lines, d sketch.Digest) (ticks uint64, any bool) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if q := sh.m[d]; q != nil {
-		return scaleUp(q.ticks, s.unit, r.shape.StoredUnit()), true
+		return scaleUp(q.ticks, s.unit, r.buckets.Shape.StoredUnit()), true
 	}
 	return 0, false
 }
@@ -152,7 +152,7 @@ func (r *Rule) join(wake chan struct{}, d sketch.Digest, cost uint64, now, deadl
 	defer sh.mu.Unlock()
 	q, ahead := sh.m[d], uint64(0)
 	if q != nil {
-		ahead = scaleUp(q.ticks, s.unit, r.shape.StoredUnit())
+		ahead = scaleUp(q.ticks, s.unit, r.buckets.Shape.StoredUnit())
 	}
 	wait = r.until(d, ahead, cost, now)
 	switch {
@@ -166,7 +166,7 @@ func (r *Rule) join(wake chan struct{}, d sketch.Digest, cost uint64, now, deadl
 	if wake == nil {
 		wake = make(chan struct{}, 1)
 	}
-	p = &place{lines: s, wake: wake, digest: d, cost: scaleUp(cost, r.shape.StoredUnit(), s.unit), deadline: deadline, due: deadline + waitSlack}
+	p = &place{lines: s, wake: wake, digest: d, cost: scaleUp(cost, r.buckets.Shape.StoredUnit(), s.unit), deadline: deadline, due: deadline + waitSlack}
 	if q == nil {
 		q = &waitLine{first: p}
 		if sh.m == nil {
@@ -255,12 +255,13 @@ func (w *waiters) ended() bool {
 // until is how long it takes until cost and what is ahead of it fit the bucket of d, as
 // far as this node knows and if nothing else arrives.
 func (r *Rule) until(d sketch.Digest, ahead, cost uint64, now time.Duration) time.Duration {
-	if cost > r.shape.Limit() {
+	b := &r.buckets
+	if cost > b.Shape.Limit() {
 		return bucket.Never
 	}
-	level := bucket.Level(r.table.Lookup(d), r.shape.Ticks(now)) + ahead + cost
-	if most := r.shape.Limit() + r.shape.Grace(); level > most {
-		return r.shape.Duration(level - most)
+	level := bucket.Level(b.Table.Lookup(d), b.Shape.Ticks(now)) + ahead + cost
+	if most := b.Shape.Limit() + b.Shape.Grace(); level > most {
+		return b.Shape.Duration(level - most)
 	}
 	return 0
 }

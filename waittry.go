@@ -119,17 +119,17 @@ func (w *attempt) look(now time.Duration, over, lined *chargeSet) (worst Decisio
 
 // known is checkTable without its counts: a denial by the table, by reading alone.
 func (c *Charge) known(now time.Duration) (d Decision, denied bool) {
-	r, digest := c.Rule, c.Key.digest()
-	cost, tat := r.shape.Cost(c.Cost), r.table.Lookup(digest)
-	if r.shape.Fits(tat, r.ticks(now), cost) {
+	b, digest := &c.Rule.buckets, c.Key.digest()
+	cost, tat := b.Shape.Cost(c.Cost), b.Table.Lookup(digest)
+	if b.Shape.Fits(tat, b.Ticks(now), cost) {
 		return d, false
 	}
 	// A reading that another one has overtaken does not convict; see clock.Clock.
-	now = r.clock.Late(now)
-	if ticks := r.ticks(now); r.shape.Fits(tat, ticks, cost) || !r.stands(tat, ticks) {
+	now = b.Clock.Late(now)
+	if ticks := b.Ticks(now); b.Shape.Fits(tat, ticks, cost) || !b.DenialStands(tat, ticks) {
 		return d, false
 	}
-	return r.decisionOn(digest, StageTable, false, tat, now, cost), true
+	return b.Decision(digest, StageTable, false, tat, now, cost), true
 }
 
 // behind is the denial d, if there is one, for a request that has to get in line.
@@ -139,9 +139,9 @@ func (c *Charge) behind(d Decision, denied bool, now time.Duration) (Decision, b
 	if !any {
 		return d, denied
 	}
-	cost := r.shape.Cost(c.Cost)
+	cost := r.buckets.Shape.Cost(c.Cost)
 	if !denied {
-		d = r.decision(StageTable, false, r.table.Lookup(digest), now, cost)
+		d = r.buckets.LeakyDecision(StageTable, false, r.buckets.Table.Lookup(digest), now, cost)
 		d.Remaining = min(d.Remaining, r.below(c.Cost))
 	}
 	d.RetryAfter = max(r.until(digest, ahead, cost, now), time.Microsecond)
@@ -161,7 +161,7 @@ func (w *attempt) join(i int, now time.Duration) bool {
 		wake = w.in.wake
 	}
 	c := &w.charges[i]
-	p, wait, no := c.Rule.join(wake, c.Key.digest(), c.Rule.shape.Cost(c.Cost), now, w.came+c.Rule.config.MaxWait)
+	p, wait, no := c.Rule.join(wake, c.Key.digest(), c.Rule.buckets.Shape.Cost(c.Cost), now, w.came+c.Rule.config.MaxWait)
 	if no != gotPlace {
 		if no == allTaken {
 			c.Rule.lines.refused.Add(1)
@@ -208,12 +208,11 @@ func (w *attempt) ask(ctx context.Context, i int, now time.Duration, mayWait boo
 // exact is [Rule.exact] without its count.
 func (c *Charge) exact(ctx context.Context, now time.Duration) (d Decision) {
 	r := c.Rule
-	cost := r.shape.Cost(c.Cost)
+	cost := r.buckets.Shape.Cost(c.Cost)
 	if r.shared == nil {
-		return r.buckets.take(c.Key.digest(), cost, now)
+		return r.buckets.Take(c.Key.digest(), cost, now)
 	}
-	d, _ = r.shared.take(ctx, c.Key, claim{cost, 1, now + r.shared.timeout, r.config.OnFailure})
-	return d
+	return r.takeShared(ctx, c.Key, cost, now)
 }
 
 // deny ends the request with a denial that is recorded, and gives back what the other charges
@@ -229,11 +228,11 @@ func (w *attempt) deny(d Decision, by int, now time.Duration) bool {
 // turn, or because nobody waits any more, is not by the client's own units alone.
 func (w *attempt) denyFor(i int, now, wait time.Duration, counts bool) bool {
 	c := &w.charges[i]
-	r, digest, cost := c.Rule, c.Key.digest(), c.Rule.shape.Cost(c.Cost)
+	r, digest, cost := c.Rule, c.Key.digest(), c.Rule.buckets.Shape.Cost(c.Cost)
 	if wait == 0 {
 		wait = max(r.until(digest, w.ahead(i), cost, now), time.Microsecond)
 	}
-	d := r.decision(StageTable, false, r.table.Lookup(digest), now, cost)
+	d := r.buckets.LeakyDecision(StageTable, false, r.buckets.Table.Lookup(digest), now, cost)
 	d.RetryAfter = wait
 	if wait != bucket.Never {
 		d.Remaining = min(d.Remaining, r.below(c.Cost))
@@ -251,7 +250,7 @@ func (w *attempt) ahead(i int) uint64 {
 		for _, p := range w.in.places {
 			if p.charge == i {
 				ahead, _ := c.Rule.ahead(p.lines, p.digest)
-				return ahead - min(ahead, c.Rule.shape.Cost(c.Cost))
+				return ahead - min(ahead, c.Rule.buckets.Shape.Cost(c.Cost))
 			}
 		}
 	}

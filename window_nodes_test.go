@@ -62,7 +62,7 @@ func newWindowFleet(t *testing.T, rng *rand.Rand, nodes int, c RuleConfig) *wind
 func (f *windowFleet) ask(client, node int, n uint64) {
 	r := f.nodes[node].rules[0]
 	key, per := r.BytesKey([]byte{byte(client)}), int64(r.config.Rate.Per)
-	first, local := int64(f.clock())/per, int64(r.clock.WallTime(r.clock.Now()))/per
+	first, local := int64(f.clock())/per, int64(r.buckets.Clock.WallTime(r.buckets.Clock.Now()))/per
 	d := r.Take(context.Background(), key, n)
 	last := int64(f.clock()) / per
 	f.mu.Lock()

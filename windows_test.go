@@ -3,8 +3,6 @@ package fastlimit
 import (
 	"testing"
 	"time"
-
-	"github.com/fastlimit/fastlimit/sketch"
 )
 
 // Twice the limit passes around the end of a window, and no more.
@@ -80,40 +78,6 @@ func TestWindowRefund(t *testing.T) {
 	r.refund(key, 9, time.Second) // as of a window ago, by a request that was in flight since
 	if d := takeAt(r, key, 1, time.Minute); d.Remaining != 9 {
 		t.Errorf("%+v, want what is left of the 3 given back", d)
-	}
-}
-
-// A denial counts in the window in which it was judged: if the client begins its next
-// window between the two, by another request, that one is not used up. The wall clock
-// is read in between, which is where the test gets in.
-func TestDenialCountsWhereItWasJudged(t *testing.T) {
-	t.Parallel()
-	c := withStrict(windowRule("a", 10, time.Minute))
-	c.CountDenied = true
-	const now, window = 10 * time.Second, uint64(1000)
-	for name, judge := range map[string]func(r *Rule, d sketch.Digest) bool{
-		"exact": func(r *Rule, d sketch.Digest) bool { return r.buckets.take(d, 5, now).Allowed },
-		"fallback": func(r *Rule, d sketch.Digest) bool {
-			return r.shared.fallback(d, claim{cost: 5, count: 1, deadline: now}, now).Allowed
-		},
-	} {
-		r := sharedLimiter(t, newSlowStore(t), c).rules[0]
-		key := r.BytesKey([]byte("client")).digest()
-		r.table.Take(key, window<<32, 8)
-		reads := 0
-		r.clock.FollowWall(func() (at, wall time.Duration) {
-			if reads++; reads == 2 {
-				r.table.Take(key, (window+1)<<32, 1)
-			}
-			return now - time.Second, time.Duration(window) * time.Minute // read again at the next call
-		})
-		want := (window+1)<<32 | 1
-		if judge(r, key) { // in the next window, where there is room
-			want += 5
-		}
-		if got := r.table.Lookup(key); reads < 2 || got != want {
-			t.Errorf("%s: state %x after %d readings, want %x", name, got, reads, want)
-		}
 	}
 }
 

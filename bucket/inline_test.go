@@ -53,6 +53,11 @@ func TestInlining(t *testing.T) {
 			"(*Clock).Follow": "once for each request that reads the machine's clock",
 			"(*Clock).Late":   "once for each denial",
 		}},
+		{"github.com/fastlimit/fastlimit/internal/exact", map[string]string{
+			"(*Buckets).Ticks":        "once for each request of several rules",
+			"(*Buckets).SketchTicks":  "once for each request that the table does not turn away",
+			"(*Buckets).DenialStands": "once for each denial of several rules",
+		}},
 		{"github.com/fastlimit/fastlimit", map[string]string{
 			"(*counters).record": "once for each request",
 			"stackStripe":        "once for each request",

@@ -2,7 +2,7 @@
 //
 // A [RuleConfig] says who its clients are, how much each of them may take, and what happens
 // to a request that does not fit. Checks fill in the defaults and tell all mistakes at once,
-// each a [FieldError].
+// each a [FieldError]. A [Decision] is what becomes of one request, and which [Stage] said so.
 //
 // [NewPlan] shares the memory of a limiter out: to the first-seen filter, and to the sketch,
 // the bucket table, the bans and the top talkers of each rule by what it needs for the traffic
@@ -30,13 +30,13 @@ const (
 	LeakyBucket = bucket.LeakyBucket
 	// TokenBucket is its mirror: a bucket of burst tokens, full at first, that is
 	// refilled at the rate, one token a unit. It decides as LeakyBucket does, and
-	// goes on with its state. fastlimit.Decision.Remaining is the tokens left, TimeToEmpty
+	// goes on with its state. [Decision].Remaining is the tokens left, TimeToEmpty
 	// the time until the bucket is full again.
 	TokenBucket = bucket.TokenBucket
 	// FixedWindow admits Rate.N units in each period Rate.Per, from a second to 366
 	// days, N below 2^32. Periods begin at multiples of it since 1970-01-01 00:00 UTC,
 	// by the machine's clock, or the store's if there is one. Around the end of a
-	// period a client may take 2·N at once. There is no burst; fastlimit.Decision.Remaining is
+	// period a client may take 2·N at once. There is no burst; [Decision].Remaining is
 	// of this period, TimeToEmpty the time to its end.
 	FixedWindow = bucket.FixedWindow
 	// SlidingWindow counts in the periods of FixedWindow, and adds the count of the

@@ -34,7 +34,7 @@ type RuleConfig struct {
 
 	// Thousandths has costs count thousandths of a unit: Cost, those of a fastlimit.Charge, what
 	// Take, TakeUpTo, Peek, Wait and Refund are given, and what TopTalkers counts. Rates,
-	// bursts and fastlimit.Decision.Remaining, which is rounded down, stay whole units. It is for
+	// bursts and [Decision].Remaining, which is rounded down, stay whole units. It is for
 	// buckets without MaxRate, whose rate and burst leave room for it: nothing is rounded.
 	Thousandths bool
 

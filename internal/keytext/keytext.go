@@ -8,6 +8,7 @@ package keytext
 
 import (
 	"errors"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +24,15 @@ func Append(dst []byte, part string) []byte {
 		return append(dst, part...)
 	}
 	return strconv.AppendQuote(dst, part)
+}
+
+// AppendPrefix appends what stands for a client that is an address: the address, or the prefix
+// by which addresses are grouped.
+func AppendPrefix(dst []byte, p netip.Prefix) []byte {
+	if p.IsSingleIP() {
+		return p.Addr().AppendTo(dst)
+	}
+	return p.AppendTo(dst)
 }
 
 // appendCut appends a part that was cut, without the rest of a character at its end.

@@ -1,4 +1,4 @@
-package fastlimit
+package exact
 
 import (
 	"sync/atomic"

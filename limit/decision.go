@@ -1,4 +1,4 @@
-package fastlimit
+package limit
 
 import (
 	"time"

@@ -1,10 +1,11 @@
-package fastlimit
+package exact
 
 import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/internal/clock"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -14,7 +15,7 @@ import (
 // answer to the one before. Fields are guarded by the lock of the shard. A
 // flight is in the shard's map exactly while an operation is in flight.
 type flight struct {
-	shared *shared
+	shared *Shared
 	digest sketch.Digest
 	name   string
 	buf    []byte        // for making names
@@ -30,7 +31,7 @@ type flight struct {
 	done func(*bucket.Op, bucket.Reply, error)
 }
 
-func newFlight(s *shared) *flight {
+func newFlight(s *Shared) *flight {
 	f := &flight{shared: s}
 	f.done = func(_ *bucket.Op, reply bucket.Reply, err error) { f.answer(reply, err) }
 	return f
@@ -42,9 +43,9 @@ func newFlight(s *shared) *flight {
 // only operations under this lock raise; it matters to takes.
 func (f *flight) submitNextLocked(sh *flightShard, read clock.Reading, tat uint64) {
 	s := f.shared
-	f.op = bucket.Op{Algorithm: s.shape.Algorithm(), Key: f.name, Shape: s.shape, Count: 1, At: read.At, CountDenied: s.countDenied, Done: f.done}
+	f.op = bucket.Op{Algorithm: s.Shape.Algorithm(), Key: f.name, Shape: s.Shape, Count: 1, At: read.At, CountDenied: s.countDenied, Done: f.done}
 	if s.windowed {
-		f.op.Window = s.shape.Window(s.ticks(read.Now))
+		f.op.Window = s.Shape.Window(s.Ticks(read.Now))
 	}
 	switch {
 	case f.reset:
@@ -109,8 +110,8 @@ func (f *flight) takeRefundLocked(now time.Duration) uint64 {
 	switch {
 	case s.over(f.since, now):
 		return 0
-	case s.plain:
-		leaked := s.ticks(max(0, now-f.since-s.timeout))
+	case s.Plain:
+		leaked := s.Ticks(max(0, now-f.since-s.timeout))
 		return back - min(back, leaked)
 	}
 	return back
@@ -118,14 +119,14 @@ func (f *flight) takeRefundLocked(now time.Duration) uint64 {
 
 // over reports whether nothing that was charged at since counts at now any more. What a
 // bucket was charged with leaks instead.
-func (s *shared) over(since, now time.Duration) bool {
-	switch s.shape.Algorithm() {
+func (s *Shared) over(since, now time.Duration) bool {
+	switch s.Shape.Algorithm() {
 	case bucket.FixedWindow:
-		return s.shape.Window(s.ticks(since)) < s.shape.Window(s.ticks(now))
+		return s.Shape.Window(s.Ticks(since)) < s.Shape.Window(s.Ticks(now))
 	case bucket.SlidingWindow:
-		return s.shape.Window(s.ticks(since))+1 < s.shape.Window(s.ticks(now))
+		return s.Shape.Window(s.Ticks(since))+1 < s.Shape.Window(s.Ticks(now))
 	case bucket.SlidingLog:
-		return now-since > s.shape.Period()
+		return now-since > s.Shape.Period()
 	}
 	return false
 }
@@ -138,10 +139,10 @@ func (f *flight) answer(reply bucket.Reply, err error) {
 	sh := s.shard(f.digest)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	read, tat := s.clock.Read(), uint64(0)
+	read, tat := s.Clock.Read(), uint64(0)
 	// Before anything is judged by it. A reset waits for any time, so its answer says little.
 	if s.windowed && err == nil && f.op.Kind != bucket.Reset {
-		s.clock.ObserveStore(reply.Now, f.sent, read.Now, s.timeout)
+		s.Clock.ObserveStore(reply.Now, f.sent, read.Now, s.timeout)
 	}
 	if err != nil {
 		f.fallBackLocked(read.Now) // nobody waits any more
@@ -149,7 +150,7 @@ func (f *flight) answer(reply bucket.Reply, err error) {
 		if f.op.Kind == bucket.Take {
 			tat = f.feedTableLocked(reply, read.Now)
 		} else {
-			tat = s.table.Lookup(f.digest)
+			tat = s.Table.Lookup(f.digest)
 		}
 		f.judgeLocked(read.Now, tat)
 	}
@@ -158,7 +159,7 @@ func (f *flight) answer(reply bucket.Reply, err error) {
 
 // fallBackLocked lets the failure policy decide for everyone who waits.
 func (f *flight) fallBackLocked(now time.Duration) {
-	f.shared.distrust(now)
+	f.shared.Distrust(now)
 	for _, group := range [...]*[]*waiter{&f.asked, &f.next} {
 		for _, w := range *group {
 			if !w.left {
@@ -183,9 +184,9 @@ func (f *flight) endLocked(sh *flightShard) {
 func (f *flight) feedTableLocked(reply bucket.Reply, now time.Duration) (tat uint64) {
 	s := f.shared
 	cost := f.asked[0].cost
-	ticks, sent, before := s.ticks(now), s.ticks(f.sent), s.table.Lookup(f.digest)
+	ticks, sent, before := s.Ticks(now), s.Ticks(f.sent), s.Table.Lookup(f.digest)
 	if s.windowed { // the store has said in which one it has counted
-		sent = s.shape.WindowTicks(time.Duration(reply.Now) * time.Microsecond)
+		sent = s.Shape.WindowTicks(time.Duration(reply.Now) * time.Microsecond)
 	}
 	waiting, left := uint64(0), uint64(0)
 	for _, w := range f.asked {
@@ -199,12 +200,12 @@ func (f *flight) feedTableLocked(reply bucket.Reply, now time.Duration) (tat uin
 	admitted := min(reply.Granted, waiting)
 	unused := reply.Granted - admitted
 	unused -= min(unused, left)
-	known := s.shape.Told(sent, reply.Level)
+	known := s.Shape.Told(sent, reply.Level)
 	if s.level(f.digest, before, max(ticks, sent))+admitted*cost > s.toldLevel(known, sent, reply.Level) {
-		s.distrust(now) // the store has forgotten some, or was told elsewhere to
+		s.Distrust(now) // the store has forgotten some, or was told elsewhere to
 	}
 	// What is to be refunded the table must not learn.
-	known = s.shape.Sub(known, sent, f.back+unused*cost)
+	known = s.Shape.Sub(known, sent, f.back+unused*cost)
 	if unused > 0 && !f.reset { // a reset takes care of it
 		f.refundLocked(unused*cost, f.sent)
 	}
@@ -216,22 +217,22 @@ func (f *flight) feedTableLocked(reply bucket.Reply, now time.Duration) (tat uin
 		known = 0
 	}
 	tat = before
-	if s.shape.Live(known, ticks) || admitted > 0 && !s.windowed {
-		tat = s.table.Settle(f.digest, sent, admitted*cost, known)
+	if s.Shape.Live(known, ticks) || admitted > 0 && !s.windowed {
+		tat = s.Table.Settle(f.digest, sent, admitted*cost, known)
 	}
 	if s.shut != nil && known > 0 && unused == 0 {
-		retry, _ := s.shape.Waits(known, sent, time.Duration(reply.Now)*time.Microsecond, s.shape.Unit())
+		retry, _ := s.Shape.Waits(known, sent, time.Duration(reply.Now)*time.Microsecond, s.Shape.Unit())
 		s.shut.put(f.digest, f.sent+retry-retry>>bucket.DriftShift)
 	}
-	known = s.shape.Join(known, tat) // the table may know more
+	known = s.Shape.Join(known, tat) // the table may know more
 	for _, w := range f.asked {
 		if w.left {
 			continue
 		}
 		granted := min(admitted, w.count)
 		admitted -= granted
-		d := s.decisionOn(f.digest, StageExact, granted > 0, known, now, cost)
-		if s.logged {
+		d := s.Decision(f.digest, limit.StageExact, granted > 0, known, now, cost)
+		if s.Logged {
 			s.correct(&d, sent, ticks, reply.Level)
 		}
 		w.verdict <- verdict{d, granted}
@@ -244,13 +245,13 @@ func (f *flight) feedTableLocked(reply bucket.Reply, now time.Duration) (tat uin
 // limit, and drops those who left.
 func (f *flight) judgeLocked(now time.Duration, tat uint64) {
 	s := f.shared
-	ticks := s.ticks(now)
+	ticks := s.Ticks(now)
 	rest := f.next[:0]
 	for _, w := range f.next {
 		switch {
 		case w.left:
-		case s.shut.is(f.digest, now) || !s.fits(f.digest, tat, ticks, w.cost) && s.stands(tat, ticks):
-			w.verdict <- verdict{s.decisionOn(f.digest, StageTable, false, tat, now, w.cost), 0}
+		case s.shut.is(f.digest, now) || !s.Fits(f.digest, tat, ticks, w.cost) && s.DenialStands(tat, ticks):
+			w.verdict <- verdict{s.Decision(f.digest, limit.StageTable, false, tat, now, w.cost), 0}
 		default:
 			rest = append(rest, w)
 		}
@@ -259,30 +260,30 @@ func (f *flight) judgeLocked(now time.Duration, tat uint64) {
 }
 
 // level is that of the bucket of d, whose TAT is tat, in the table.
-func (s *shared) level(d sketch.Digest, tat, ticks uint64) uint64 {
-	if s.logged {
-		free, _, _ := s.table.Log(d, ticks, 0)
-		return s.shape.Limit() - free
+func (s *Shared) level(d sketch.Digest, tat, ticks uint64) uint64 {
+	if s.Logged {
+		free, _, _ := s.Table.Log(d, ticks, 0)
+		return s.Shape.Limit() - free
 	}
-	return s.shape.Level(tat, ticks)
+	return s.Shape.Level(tat, ticks)
 }
 
 // toldLevel is the level by which the store has answered.
-func (s *shared) toldLevel(known, sent, level uint64) uint64 {
-	if s.logged {
-		return min(level, s.shape.Limit())
+func (s *Shared) toldLevel(known, sent, level uint64) uint64 {
+	if s.Logged {
+		return min(level, s.Shape.Limit())
 	}
-	return s.shape.Level(known, sent)
+	return s.Shape.Level(known, sent)
 }
 
 // correct has a decision on a log say what the store has answered to an operation sent
 // at sent: other nodes' units are not in the table, and its word ends early.
-func (s *shared) correct(d *Decision, sent, ticks, level uint64) {
-	limit := s.shape.Limit()
+func (s *Shared) correct(d *limit.Decision, sent, ticks, level uint64) {
+	most := s.Shape.Limit()
 	if d.Remaining > 0 {
-		d.Remaining = int64(limit - min(level, limit))
+		d.Remaining = int64(most - min(level, most))
 	}
-	if !d.Allowed && level > limit && d.RetryAfter != bucket.Never {
-		d.RetryAfter = max(d.RetryAfter, s.shape.Duration(s.shape.LogWait(s.shape.Told(sent, level), ticks)))
+	if !d.Allowed && level > most && d.RetryAfter != bucket.Never {
+		d.RetryAfter = max(d.RetryAfter, s.Shape.Duration(s.Shape.LogWait(s.Shape.Told(sent, level), ticks)))
 	}
 }

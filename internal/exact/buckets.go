@@ -1,0 +1,90 @@
+package exact
+
+import (
+	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/internal/clock"
+	"github.com/fastlimit/fastlimit/sketch"
+)
+
+// Buckets are the exact buckets of one limit on this node. Everything that is decided by an
+// exact bucket becomes a Decision here, and an algorithm is a [bucket.Shape] with a table, not
+// a copy of what follows. Copies share the buckets.
+type Buckets struct {
+	Clock       *clock.Clock
+	windowed    bool // Shape.Windowed()
+	Logged      bool // Shape.Logged()
+	Plain       bool // neither: a bucket
+	countDenied bool // of a window
+	Shape       bucket.Shape
+	Table       bucket.Table // its owner makes it, of that shape
+}
+
+// SetLimit says what the buckets hold, and whether denied requests count in windows.
+func (b *Buckets) SetLimit(c *clock.Clock, shape bucket.Shape, countDenied bool) {
+	b.Clock, b.Shape, b.windowed, b.Logged = c, shape, shape.Windowed(), shape.Logged()
+	b.Plain, b.countDenied = !b.windowed && !b.Logged, countDenied
+}
+
+// Ticks converts a time on the limiter's line.
+func (b *Buckets) Ticks(now time.Duration) uint64 {
+	if b.windowed {
+		return b.windowTicks(now)
+	}
+	return b.Shape.Ticks(now)
+}
+
+// SketchTicks converts a time on the limiter's line for the sketch.
+func (b *Buckets) SketchTicks(now time.Duration) uint64 {
+	if !b.Plain {
+		return b.sketchWindow(now)
+	}
+	return b.Shape.Ticks(now)
+}
+
+//go:noinline
+func (b *Buckets) sketchWindow(now time.Duration) uint64 { return b.Shape.SketchTicks(b.Ticks(now)) }
+
+//go:noinline
+func (b *Buckets) windowTicks(now time.Duration) uint64 {
+	return b.Shape.WindowTicks(b.Clock.WallTime(now))
+}
+
+// Lookup is the TAT of d in the table, for a request that is judged at now. A window that
+// has not begun was counted before the store's first answer set the line back (see
+// [clock.Clock.ObserveStore]): it is forgotten, or the client would be denied until it begins.
+func (b *Buckets) Lookup(d sketch.Digest, now time.Duration) uint64 {
+	tat := b.Table.Lookup(d)
+	if b.windowed && b.Clock.FollowsStore() && b.Shape.WindowOf(tat) > b.Shape.Window(b.Ticks(now)) &&
+		b.Shape.WindowOf(tat) > b.Shape.Window(b.Ticks(b.Clock.Read().Now)) { // now may be an old reading
+		b.Table.Reset(d)
+		return 0
+	}
+	return tat
+}
+
+// Fits reports whether a request fits the bucket of d, whose TAT is tat, as far as this
+// node knows. Of a log the word says so for one unit only.
+func (b *Buckets) Fits(d sketch.Digest, tat, ticks, cost uint64) bool {
+	return b.Shape.Fits(tat, ticks, cost) && (!b.Logged || cost <= 1 || tat == 0 || b.Table.LogFits(d, ticks, cost))
+}
+
+// DenialStands reports whether a denial of the table's, whose bucket has that TAT, stands. One
+// that is to be counted itself is for the exact bucket, unless that changes nothing.
+func (b *Buckets) DenialStands(tat, ticks uint64) bool {
+	return !b.countDenied || b.Shape.Full(tat, ticks)
+}
+
+// Unspent is how much of a cost that was charged at since a bucket holds at now, whatever
+// else it was charged with.
+func (b *Buckets) Unspent(cost uint64, since, now time.Duration) uint64 {
+	then, ticks := b.Ticks(min(since, now)), b.Ticks(now)
+	switch {
+	case b.Plain:
+		return cost - min(cost, ticks-then)
+	case b.windowed && b.Shape.Window(then) == b.Shape.Window(ticks):
+		return cost
+	}
+	return 0 // a log would drop its latest units, which count longer than those of then
+}
