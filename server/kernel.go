@@ -3,7 +3,6 @@ package server
 import (
 	"net"
 	"net/netip"
-	"slices"
 
 	"github.com/fastlimit/fastlimit/ban/feed"
 	"github.com/fastlimit/fastlimit/server/internal/admin"
@@ -14,9 +13,9 @@ import (
 // Kernel has the packets of banned clients dropped, and their connections reset, instead of
 // answers for each of their requests. SECURITY.md says whom it is never given.
 type Kernel struct {
-	// Open makes the feed, whose kernel drops what is sent to these TCP ports. Listen calls
-	// it once, when they are bound. The caller of Listen closes the feed after Serve.
-	Open func(ports []uint16) (*feed.Feed, error)
+	// Open makes the feed, whose kernel drops what is sent to these TCP addresses and ports.
+	// Listen calls it once, when they are bound. The caller of Listen closes the feed after Serve.
+	Open func(listens []netip.AddrPort) (*feed.Feed, error)
 
 	// Table is what /v1/info calls it.
 	Table string
@@ -28,12 +27,12 @@ func (s *Server) openKernel() error {
 	if k == nil {
 		return nil
 	}
-	ports := tcpPorts(s.Addrs())
-	if len(ports) == 0 {
+	listens := tcpAddrs(s.Addrs())
+	if len(listens) == 0 {
 		s.config().Logger.Warn("kernel: no listener has a TCP port, so nothing can be dropped: banned clients are denied")
 		return nil
 	}
-	f, err := k.Open(ports)
+	f, err := k.Open(listens)
 	if err != nil {
 		return err
 	}
@@ -54,15 +53,14 @@ func (s *Server) openKernel() error {
 	return nil
 }
 
-// tcpPorts are the ports of TCP addresses, each once.
-func tcpPorts(addrs []net.Addr) (ports []uint16) {
+// tcpAddrs are those of TCP.
+func tcpAddrs(addrs []net.Addr) (all []netip.AddrPort) {
 	for _, a := range addrs {
 		if tcp, ok := a.(*net.TCPAddr); ok {
-			ports = append(ports, tcp.AddrPort().Port())
+			all = append(all, tcp.AddrPort())
 		}
 	}
-	slices.Sort(ports)
-	return slices.Compact(ports)
+	return all
 }
 
 // held reports the peers whose packets the kernel drops.

@@ -67,9 +67,9 @@ func (m *memory) all() string {
 func withKernel(t testing.TB, m *memory, change ...func(*feed.Config)) func(*Config) {
 	return func(c *Config) {
 		c.machine = func() (expel.Machine, error) { return expel.Machine{}, nil }
-		c.Kernel = &Kernel{Table: "t", Open: func(ports []uint16) (*feed.Feed, error) {
-			if len(ports) == 0 {
-				t.Error("opened without ports")
+		c.Kernel = &Kernel{Table: "t", Open: func(listens []netip.AddrPort) (*feed.Feed, error) {
+			if len(listens) == 0 {
+				t.Error("opened without addresses")
 			}
 			fc := feed.Config{Writer: m, Logger: c.Logger}
 			for _, f := range change {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
@@ -24,8 +25,10 @@ type Config struct {
 	// network namespace, needs a name of its own. Default DefaultTable.
 	Table string
 
-	// Ports are the TCP ports to which banned clients may not send, on any address.
-	Ports []uint16
+	// Listens are the TCP addresses and ports to which banned clients may not send. 0.0.0.0 is
+	// all IPv4 addresses of this machine, :: all of both families. What other programs have, or
+	// other machines for which this one forwards, is not theirs.
+	Listens []netip.AddrPort
 
 	// Max is how many prefixes are banned at once at most; each set has room
 	// for twice as many. Default [feed.DefaultMax].
@@ -43,8 +46,9 @@ func (c Config) Validate() error {
 	}
 	when(c.Table != "" && !tableName.MatchString(c.Table), "Table",
 		strconv.Quote(c.Table)+" is not a name of at most 64 letters, digits, dots and underscores that begins with a letter", "write for example "+DefaultTable)
-	when(len(c.Ports) == 0, "Ports", "none", "name the ports that are listened on")
-	when(slices.Contains(c.Ports, 0), "Ports", "0 is no port", "name the ports that are listened on")
+	when(len(c.Listens) == 0, "Listens", "none", "name what is listened on")
+	when(slices.ContainsFunc(c.Listens, func(l netip.AddrPort) bool { return l.Port() == 0 || !l.Addr().IsValid() }), "Listens",
+		"has no address, or port 0", "name what is listened on")
 	when(c.Max < 0 || c.Max > feed.MostBans, "Max", fmt.Sprintf("%d is out of range", c.Max), fmt.Sprintf("want 1 to %d, or 0 for %d", feed.MostBans, feed.DefaultMax))
 	return errors.Join(errs...)
 }
@@ -52,6 +56,20 @@ func (c Config) Validate() error {
 func (c Config) withDefaults() Config {
 	c.Table = cmp.Or(c.Table, DefaultTable)
 	c.Max = cmp.Or(c.Max, feed.DefaultMax)
-	c.Ports = slices.Compact(slices.Sorted(slices.Values(c.Ports)))
+	var all []netip.AddrPort
+	for _, l := range c.Listens {
+		all = append(all, netip.AddrPortFrom(l.Addr().Unmap().WithZone(""), l.Port()))
+	}
+	slices.SortFunc(all, netip.AddrPort.Compare)
+	c.Listens = slices.Compact(all)
 	return c
+}
+
+// ports are those of Listens, each once.
+func (c Config) ports() (all []uint16) {
+	for _, l := range c.Listens {
+		all = append(all, l.Port())
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }

@@ -1,6 +1,7 @@
 package nft
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -13,17 +14,17 @@ func TestConfig(t *testing.T) {
 		config Config
 		wrong  string // the field
 	}{
-		{Config{Ports: []uint16{80}}, ""},
-		{Config{Ports: []uint16{80, 65535, 80}, Table: "fastlimit_2.a", Max: feed.MostBans}, ""},
-		{Config{Ports: []uint16{80}, Table: strings.Repeat("a", 64)}, ""},
-		{Config{}, "Ports"},
-		{Config{Ports: []uint16{80, 0}}, "Ports"},
-		{Config{Ports: []uint16{80}, Table: "2a"}, "Table"},
-		{Config{Ports: []uint16{80}, Table: "a b"}, "Table"},
-		{Config{Ports: []uint16{80}, Table: "a\x00"}, "Table"},
-		{Config{Ports: []uint16{80}, Table: strings.Repeat("a", 65)}, "Table"},
-		{Config{Ports: []uint16{80}, Max: -1}, "Max"},
-		{Config{Ports: []uint16{80}, Max: feed.MostBans + 1}, "Max"},
+		{Config{Listens: ports(80)}, ""},
+		{Config{Listens: ports(80, 65535, 80), Table: "fastlimit_2.a", Max: feed.MostBans}, ""},
+		{Config{Listens: ports(80), Table: strings.Repeat("a", 64)}, ""},
+		{Config{}, "Listens"},
+		{Config{Listens: ports(80, 0)}, "Listens"},
+		{Config{Listens: ports(80), Table: "2a"}, "Table"},
+		{Config{Listens: ports(80), Table: "a b"}, "Table"},
+		{Config{Listens: ports(80), Table: "a\x00"}, "Table"},
+		{Config{Listens: ports(80), Table: strings.Repeat("a", 65)}, "Table"},
+		{Config{Listens: ports(80), Max: -1}, "Max"},
+		{Config{Listens: ports(80), Max: feed.MostBans + 1}, "Max"},
 	} {
 		err := c.config.Validate()
 		if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
@@ -33,4 +34,12 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%+v: New: %v", c.config, made)
 		}
 	}
+}
+
+// ports are those of all addresses.
+func ports(all ...uint16) (listens []netip.AddrPort) {
+	for _, p := range all {
+		listens = append(listens, netip.AddrPortFrom(netip.IPv6Unspecified(), p))
+	}
+	return listens
 }

@@ -1,5 +1,5 @@
 // Package nft bans prefixes in the Linux kernel: a table of nftables drops what they send
-// to some ports. It is a [feed.Writer], and the only package that links google/nftables.
+// to what is listened on. It is a [feed.Writer], and the only package that links google/nftables.
 // Elsewhere than on Linux it compiles, and says that it cannot.
 //
 //	table inet fastlimit {                                     # nft list table inet fastlimit
@@ -8,11 +8,20 @@
 //		set v4_32 { type ipv4_addr; size 131073; flags timeout; elements = { 192.0.2.7 timeout 30s, 255.255.255.255 } }
 //		set v6_64 { type ipv6_addr; size 131073; flags timeout; … }
 //		chain prerouting { type filter hook prerouting priority raw; tcp dport @ports goto banned }
+//		chain input { type filter hook input priority raw; tcp dport @ports goto banned }
 //		chain banned {
-//			ip saddr @v4_32 counter drop
-//			ip6 saddr & ffff:ffff:ffff:ffff:: == @v6_64 counter drop
+//			ip saddr @v4_32 goto drops
+//			ip6 saddr & ffff:ffff:ffff:ffff:: == @v6_64 goto drops
+//		}
+//		chain drops {
+//			tcp dport 443 fib daddr type local counter drop
+//			tcp dport 8080 ip daddr 192.0.2.1 counter drop
 //		}
 //	}
+//
+// What is sent to others is not dropped: to another program with the same port at another
+// address, or to a host for which this one forwards. Only packets of the banned are asked about
+// that. Input is for those that another rule redirects to a port of ours, which have that port only there.
 //
 // Priority raw is before connection tracking, so a dropped packet leaves no entry
 // there: it costs 0.33 µs. Each prefix length is a hash set of its own, made when it is

@@ -17,7 +17,7 @@ import (
 // What the kernel refuses to make says what to grant, to change or to load.
 func TestSetupErrors(t *testing.T) {
 	t.Parallel()
-	w := &Writer{config: Config{Ports: []uint16{80}}.withDefaults()}
+	w := &Writer{config: Config{Listens: ports(80)}.withDefaults()}
 	for _, c := range []struct {
 		err   error
 		class feed.Class

@@ -50,8 +50,8 @@ func open(t testing.TB, c Config, ownless bool) *stand {
 
 func made(t testing.TB, c Config) *Writer {
 	t.Helper()
-	if c.Ports == nil {
-		c.Ports = []uint16{80}
+	if c.Listens == nil {
+		c.Listens = ports(80)
 	}
 	w, err := New(c)
 	if err != nil {
@@ -125,7 +125,7 @@ func TestDrops(t *testing.T) {
 				addAddress(t, a)
 			}
 			limited, other := serve(t, c.server), serve(t, c.server)
-			s := open(t, Config{Table: c.table, Ports: []uint16{portOf(limited), 9}}, false)
+			s := open(t, Config{Table: c.table, Listens: []netip.AddrPort{netip.MustParseAddrPort(limited), netip.MustParseAddrPort("0.0.0.0:9")}}, false)
 			dial := func(from, to string, patience time.Duration) error {
 				d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: patience}
 				conn, err := d.Dial("tcp", to)
@@ -173,10 +173,6 @@ func serve(t *testing.T, address string) string {
 	}
 	t.Cleanup(func() { l.Close() })
 	return l.Addr().String()
-}
-
-func portOf(address string) uint16 {
-	return netip.MustParseAddrPort(address).Port()
 }
 
 // An element that exists is given its new time, and one that does not exist is removed

@@ -70,7 +70,7 @@ func user(number int, others uintptr) *syscall.SysProcAttr {
 // play is what a started process does: it opens a table with a ban in it, says how that
 // went, and ends with its input or by SIGTERM. Roles are owner and ownless.
 func play(role string) int {
-	w, err := New(Config{Ports: []uint16{80}})
+	w, err := New(Config{Listens: ports(80)})
 	if err != nil {
 		fmt.Println(err)
 		return 1

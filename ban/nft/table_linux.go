@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 
 	"github.com/fastlimit/fastlimit/ban/feed"
@@ -93,27 +94,63 @@ func (w *Writer) build(owned bool) error {
 	}
 	w.ports = &nftables.Set{Table: w.table, Name: "ports", KeyType: nftables.TypeInetService}
 	var ports []nftables.SetElement
-	for _, p := range w.config.Ports {
+	for _, p := range w.config.ports() {
 		ports = append(ports, nftables.SetElement{Key: binary.BigEndian.AppendUint16(nil, p)})
 	}
 	if err := c.AddSet(w.ports, ports); err != nil {
 		return err
 	}
 	w.watched = []set{{w.ports.Name, ports[0].Key}}
-	accept := nftables.ChainPolicyAccept
-	w.hook = c.AddChain(&nftables.Chain{
-		Name: "prerouting", Table: w.table, Type: nftables.ChainTypeFilter,
-		Hooknum: nftables.ChainHookPrerouting, Priority: nftables.ChainPriorityRaw, Policy: &accept,
-	})
 	w.banned = c.AddChain(&nftables.Chain{Name: "banned", Table: w.table})
-	c.AddRule(&nftables.Rule{Table: w.table, Chain: w.hook, Exprs: []expr.Any{
+	w.drops = c.AddChain(&nftables.Chain{Name: "drops", Table: w.table})
+	w.hooks = []*nftables.Chain{w.addHook("prerouting", nftables.ChainHookPrerouting), w.addHook("input", nftables.ChainHookInput)}
+	for _, l := range w.config.Listens {
+		w.addDrop(l)
+	}
+	return w.socket.flush()
+}
+
+// addHook has the library make a chain in which packets to the ports are looked at.
+func (w *Writer) addHook(name string, at *nftables.ChainHook) *nftables.Chain {
+	accept := nftables.ChainPolicyAccept
+	hook := w.socket.library.AddChain(&nftables.Chain{
+		Name: name, Table: w.table, Type: nftables.ChainTypeFilter, Hooknum: at, Priority: nftables.ChainPriorityRaw, Policy: &accept,
+	})
+	w.socket.library.AddRule(&nftables.Rule{Table: w.table, Chain: hook, Exprs: append(toPort(),
+		&expr.Lookup{SourceRegister: 1, SetName: w.ports.Name, SetID: w.ports.ID},
+		&expr.Verdict{Kind: expr.VerdictGoto, Chain: w.banned.Name})})
+	return hook
+}
+
+// toPort loads the port that a packet of TCP is sent to.
+func toPort() []expr.Any {
+	return []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{unix.IPPROTO_TCP}},
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
-		&expr.Lookup{SourceRegister: 1, SetName: w.ports.Name, SetID: w.ports.ID},
-		&expr.Verdict{Kind: expr.VerdictGoto, Chain: w.banned.Name},
-	}})
-	return w.socket.flush()
+	}
+}
+
+// addDrop has the library make the rule that drops what is sent to an address and port, from whom
+// ever: who gets here is banned.
+func (w *Writer) addDrop(to netip.AddrPort) {
+	exprs := append(toPort(), &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binary.BigEndian.AppendUint16(nil, to.Port())})
+	addr := to.Addr()
+	family, offset := byte(unix.NFPROTO_IPV4), uint32(16)
+	if addr.Is6() {
+		family, offset = unix.NFPROTO_IPV6, 24
+	}
+	if addr.Is4() || !addr.IsUnspecified() {
+		exprs = append(exprs, &expr.Meta{Key: expr.MetaKeyNFPROTO, Register: 1}, &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{family}})
+	}
+	if addr.IsUnspecified() { // not what this machine forwards
+		exprs = append(exprs, &expr.Fib{Register: 1, FlagDADDR: true, ResultADDRTYPE: true},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binary.NativeEndian.AppendUint32(nil, unix.RTN_LOCAL)})
+	} else {
+		exprs = append(exprs, &expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: uint32(addr.BitLen() / 8)},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: addr.AsSlice()})
+	}
+	w.socket.library.AddRule(&nftables.Rule{Table: w.table, Chain: w.drops, Exprs: append(exprs, &expr.Counter{}, &expr.Verdict{Kind: expr.VerdictDrop})})
 }
 
 // set is one whose elements can be lost.
@@ -148,7 +185,7 @@ func (w *Writer) need(changes []feed.Change) error {
 	return w.classified("sets", err)
 }
 
-// addSet has the library make a set, and the rule that drops what comes from its prefixes.
+// addSet has the library make a set, and the rule for what comes from its prefixes.
 func (w *Writer) addSet(k kind) error {
 	family, key, from := byte(unix.NFPROTO_IPV4), nftables.TypeIPAddr, uint32(12)
 	if k.v6 {
@@ -172,8 +209,7 @@ func (w *Writer) addSet(k kind) error {
 	}
 	exprs = append(exprs,
 		&expr.Lookup{SourceRegister: 1, SetName: s.Name, SetID: s.ID},
-		&expr.Counter{},
-		&expr.Verdict{Kind: expr.VerdictDrop})
+		&expr.Verdict{Kind: expr.VerdictGoto, Chain: w.drops.Name})
 	w.socket.library.AddRule(&nftables.Rule{Table: w.table, Chain: w.banned, Exprs: exprs})
 	w.known[k] = s.Name
 	w.watched = append(w.watched, set{s.Name, canary})

@@ -19,11 +19,13 @@ type Writer struct {
 	place  net.Listener // instead of an owner: see reserve
 	state0 tableState   // of the table when it was made
 
-	table        *nftables.Table
-	ports        *nftables.Set
-	hook, banned *nftables.Chain
-	watched      []set           // those of bans, in the order of their rules, after the one of ports
-	known        map[kind]string // the sets of bans, by name
+	table   *nftables.Table
+	ports   *nftables.Set
+	hooks   []*nftables.Chain
+	banned  *nftables.Chain // a rule for each set of bans
+	drops   *nftables.Chain // a rule for each of Listens
+	watched []set           // those of bans, in the order of their rules, after the one of ports
+	known   map[kind]string // the sets of bans, by name
 }
 
 var _ feed.Writer = (*Writer)(nil)
@@ -102,12 +104,9 @@ func (w *Writer) Counters() (packets, bytes uint64, err error) {
 	if err := w.intact(); err != nil {
 		return 0, 0, err
 	}
-	rules, err := w.socket.rules(w.banned)
+	rules, err := w.rules(w.drops, len(w.config.Listens))
 	if err != nil {
-		return 0, 0, w.classified("rules", err)
-	}
-	if len(rules) != len(w.known) {
-		return 0, 0, w.lost("lacks rules")
+		return 0, 0, err
 	}
 	for _, r := range rules {
 		for _, e := range r.Exprs {
@@ -130,12 +129,13 @@ func (w *Writer) intact() error {
 	case state != w.state0:
 		return w.lost("is not the one that was made")
 	}
-	hooked, err := w.socket.rules(w.hook)
-	if err != nil {
-		return w.classified("rules", err)
+	for _, hook := range w.hooks {
+		if _, err := w.rules(hook, 1); err != nil {
+			return err
+		}
 	}
-	if len(hooked) != 1 {
-		return w.lost("lacks its first rule")
+	if _, err := w.rules(w.banned, len(w.known)); err != nil {
+		return err
 	}
 	for _, s := range w.watched {
 		if err := w.sings(s); err != nil {
@@ -143,6 +143,18 @@ func (w *Writer) intact() error {
 		}
 	}
 	return nil
+}
+
+// rules are those of a chain, of which there have to be so many.
+func (w *Writer) rules(of *nftables.Chain, n int) ([]*nftables.Rule, error) {
+	all, err := w.socket.rules(of)
+	if err != nil {
+		return nil, w.classified("rules", err)
+	}
+	if len(all) != n {
+		return nil, w.lost("lacks rules")
+	}
+	return all, nil
 }
 
 // sings is whether the canary of a set is in it: one that was flushed has lost it too.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"net/netip"
 
 	"github.com/fastlimit/fastlimit/ban/feed"
 	"github.com/fastlimit/fastlimit/ban/nft"
@@ -10,24 +11,24 @@ import (
 	"github.com/fastlimit/fastlimit/server"
 )
 
-// newKernel has the server feed the kernel once its ports are bound, if the configuration
+// newKernel has the server feed the kernel once its listeners are bound, if the configuration
 // asks for that.
 func newKernel(n *node, sc *server.Config) {
 	k := n.cfg.Kernel
 	if k == nil {
 		return
 	}
-	sc.Kernel = &server.Kernel{Table: k.Table, Open: func(ports []uint16) (_ *feed.Feed, err error) {
-		n.feed, err = openFeed(k, ports, n.log)
+	sc.Kernel = &server.Kernel{Table: k.Table, Open: func(listens []netip.AddrPort) (_ *feed.Feed, err error) {
+		n.feed, err = openFeed(k, listens, n.log)
 		return n.feed, err
 	}}
 }
 
 // openFeed makes the table and begins to feed it. Its error says what to grant, or to change.
 // In shadow mode there is no table, and nothing is needed.
-func openFeed(k *config.Kernel, ports []uint16, log *slog.Logger) (*feed.Feed, error) {
+func openFeed(k *config.Kernel, listens []netip.AddrPort, log *slog.Logger) (*feed.Feed, error) {
 	c := k.Config
-	c.Ports = ports
+	c.Listens = listens
 	w, err := nft.New(c)
 	if err != nil {
 		return nil, fmt.Errorf("kernel: %w", err)

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/netip"
 	"reflect"
 	"runtime"
 	"slices"
@@ -15,7 +16,7 @@ import (
 	"github.com/fastlimit/fastlimit/server"
 )
 
-// Kernel is where bans are enforced besides. Ports are for the caller to fill in, who
+// Kernel is where bans are enforced besides. Listens are for the caller to fill in, who
 // listens on them.
 type Kernel struct {
 	nft.Config
@@ -57,7 +58,7 @@ func (d *decoder) checkKernel() {
 		return
 	}
 	c := k.Config
-	c.Ports = []uint16{1} // which are not known yet
+	c.Listens = []netip.AddrPort{netip.AddrPortFrom(netip.IPv4Unspecified(), 1)} // which are not known yet
 	d.report("Kernel", c.Validate())
 	listen := d.cfg.Server.Listeners
 	onTCP := func(l server.Listener) bool { return !strings.HasPrefix(l.Address, "unix:") }
