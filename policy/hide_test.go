@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"pgregory.net/rapid"
 )
 
 // TestHiddenKeys: people see hashes of headers and cookies, the same wherever they see them and
@@ -78,4 +79,47 @@ func TestHiddenKeys(t *testing.T) {
 	if same.HashKey("k1") == other.HashKey("k1") {
 		t.Error("two secrets make one hash")
 	}
+}
+
+// TestNoSecretInAnyText: whatever keys are made of and however long their parts are, no text of them
+// has more than four bytes in a row of a hidden value, and each is one line.
+func TestNoSecretInAnyText(t *testing.T) {
+	t.Parallel()
+	kinds := []KeyPart{byIP, byMethod, byHost, byPath, byAll, byHeader, byCookie}
+	rapid.Check(t, func(rt *rapid.T) {
+		spec := RuleSpec{Limit: limit("r", 1), Key: append(rapid.SliceOfN(rapid.SampledFrom(kinds), 0, 3).Draw(rt, "key"), byHeader, byCookie)}
+		spec.Limit.Strict, spec.Limit.Ban = true, fastlimit.BanPolicy{After: 1, For: time.Hour}
+		e := mustEngine(t, Settings{Rules: []RuleSpec{spec}})
+		other := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: limit("other", 1), Key: key(byIP)}}})
+		secret := func(name string) string {
+			return strings.Repeat(rapid.StringMatching(`[A-Z#"\\]{5,9}`).Draw(rt, name), rapid.IntRange(1, 20).Draw(rt, name+" times"))
+		}
+		header, cookie := secret("header"), secret("cookie")
+		r := sampleRequest("192.0.2.7")
+		r.Path = []byte("/" + strings.Repeat("p", rapid.IntRange(0, 90).Draw(rt, "path")))
+		r.Fields = fieldMap{"X-Api-Key": header, "cookie sid": cookie}
+		rule := e.rules[0].limit
+		texts := []string{e.KeyText(rule, r).Text}
+		for range 2 {
+			e.Decide(t.Context(), r, new(Scratch))
+		}
+		for b := range rule.Bans() {
+			texts = append(texts, e.TalkerText(rule, []byte(b.Name)).Text, other.TalkerText(rule, []byte(b.Name)).Text)
+		}
+		if len(texts) != 3 {
+			rt.Fatalf("%d texts", len(texts))
+		}
+		for _, text := range texts {
+			for _, s := range []string{header, cookie} {
+				for i := range len(s) - 4 {
+					if strings.Contains(text, s[i:i+5]) {
+						rt.Fatalf("key %v of %q and %q: %s", spec.Key, header, cookie, text)
+					}
+				}
+			}
+			if strings.ContainsAny(text, "\n\r\t") || text == "" {
+				rt.Fatalf("%q is no line", text)
+			}
+		}
+	})
 }
