@@ -107,7 +107,7 @@ func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec, shown []string) 
 		err = errors.Join(fmt.Errorf("fastlimit/policy: rule %q: the limiter has %q in its place: make both from the same settings", spec.Limit.Name, limit.Name()), err)
 	}
 	config := limit.Config()
-	r := rule{limit: limit, cost: config.Cost, match: compileMatch(spec.Match), key: e.compileKey(spec.Key, config, shown)}
+	r := rule{limit: limit, cost: config.Cost, match: compileMatch(spec.Match), key: e.compileKey(spec, config, shown)}
 	r.matchAll, r.addrOnly = r.match.all(), r.key.addrOnly()
 	file, err2 := spec.fileLayer(limit)
 	r.overrides, err = newOverrides(file, nil), errors.Join(err, err2)

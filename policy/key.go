@@ -11,7 +11,8 @@ import (
 // keyMaker is a compiled key.
 type keyMaker struct {
 	parts        []keyPart
-	bits4, bits6 int // prefix lengths of addresses
+	bits4, bits6 int  // prefix lengths of addresses
+	ignoreCase   bool // of paths
 }
 
 type keyPart struct {
@@ -23,9 +24,9 @@ type keyPart struct {
 // globalPart is the key part of [KeyGlobal], the same for all requests.
 var globalPart = []byte("global")
 
-func (e *Engine) compileKey(parts []KeyPart, config fastlimit.RuleConfig, shown []string) keyMaker {
-	k := keyMaker{bits4: config.IPv4Prefix, bits6: config.IPv6Prefix}
-	for _, p := range parts {
+func (e *Engine) compileKey(spec *RuleSpec, config fastlimit.RuleConfig, shown []string) keyMaker {
+	k := keyMaker{bits4: config.IPv4Prefix, bits6: config.IPv6Prefix, ignoreCase: spec.Match.IgnoreCase}
+	for _, p := range spec.Key {
 		part := keyPart{KeyPart: p}
 		if p.named() {
 			part.field = e.fieldIndex(p)
@@ -89,10 +90,19 @@ func (e *Engine) part(k *keyMaker, p *keyPart, r *Request, s *Scratch) []byte {
 	case KeyHost:
 		return r.Host
 	case KeyPath:
+		path := r.Path
 		if r.loose != nil {
-			return r.loose
+			path = r.loose
 		}
-		return r.Path
+		switch {
+		case !k.ignoreCase:
+			return path
+		case s == nil:
+			return AppendFolded(nil, path)
+		}
+		start := len(s.addrs)
+		s.addrs = AppendFolded(s.addrs, path)
+		return s.addrs[start:]
 	}
 	return globalPart
 }

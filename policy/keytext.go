@@ -118,7 +118,11 @@ func (e *Engine) KeyFromText(rule *fastlimit.Rule, parts []string) (fastlimit.Ke
 func (k *keyMaker) rawPart(i int, text string) ([]byte, error) {
 	p := &k.parts[i]
 	if p.Kind != KeyIP {
-		return partFromText(p.KeyPart, text)
+		part, err := partFromText(p.KeyPart, text)
+		if p.Kind == KeyPath && k.ignoreCase {
+			part = AppendFolded(nil, part)
+		}
+		return part, err
 	}
 	addr, err := k.addrFromText(text)
 	if err != nil {

@@ -15,6 +15,10 @@ type Match struct {
 	Methods []string      // in capital letters; requests may have others
 	Headers []HeaderMatch // each of them must match
 
+	// IgnoreCase has Paths match in any case, and the path in the rule's key be the same in any:
+	// for servers that take /LOGIN for /login. What Not exempts is exempt as it is written.
+	IgnoreCase bool
+
 	// Not exempts requests, each by a single one of its conditions.
 	Not Exemption
 }
@@ -67,6 +71,7 @@ func parts(hosts, paths, methods []string, headers []HeaderMatch) (all []KeyPart
 type matcher struct {
 	methods      []string
 	hosts, paths []pattern
+	ignoreCase   bool        // paths are folded
 	rest         *conditions // nil: neither headers nor exemptions, as of most rules
 }
 
@@ -85,7 +90,10 @@ type headerMatcher struct {
 }
 
 func compileMatch(m Match) matcher {
-	c := matcher{methods: m.Methods, hosts: compileHosts(m.Hosts), paths: compilePaths(m.Paths)}
+	c := matcher{methods: m.Methods, hosts: compileHosts(m.Hosts), paths: compilePaths(m.Paths), ignoreCase: m.IgnoreCase}
+	if m.IgnoreCase {
+		c.paths = compilePatterns(m.Paths, foldedText)
+	}
 	n := &m.Not
 	rest := conditions{
 		headers: compileHeaders(m.Headers), notHeaders: compileHeaders(n.Headers),
@@ -134,7 +142,14 @@ func (m *matcher) all() bool {
 }
 
 func (m *matcher) match(r *Request) bool {
-	return m.matchMethod(r.Method) && matchAny(m.hosts, r.Host) && (len(m.paths) == 0 || r.anyPath(m.paths)) && (m.rest == nil || m.rest.match(r))
+	return m.matchMethod(r.Method) && matchAny(m.hosts, r.Host) && (len(m.paths) == 0 || m.matchPath(r)) && (m.rest == nil || m.rest.match(r))
+}
+
+func (m *matcher) matchPath(r *Request) bool {
+	if m.ignoreCase {
+		return r.anyPathFolded(m.paths)
+	}
+	return r.anyPath(m.paths)
 }
 
 // matchMethod takes post for POST, as some servers do. An exemption does not, as others do not.
@@ -223,6 +238,9 @@ func (m *Match) kind() (kind []string) {
 		if len(c.all) > 0 {
 			kind = append(kind, c.what+" "+quoteSorted(c.all))
 		}
+	}
+	if m.IgnoreCase {
+		kind = append(kind, "in any case")
 	}
 	return kind
 }

@@ -49,7 +49,7 @@ func (r *RuleSpec) overridePrefix(o *Override) (netip.Prefix, error) {
 
 // overrideParts are the parts of an override's key of any other rule, as requests have them.
 func (r *RuleSpec) overrideParts(o *Override) (parts [][]byte, err error) {
-	k := keyMaker{bits4: cmp.Or(r.Limit.IPv4Prefix, 32), bits6: cmp.Or(r.Limit.IPv6Prefix, 64)}
+	k := keyMaker{bits4: cmp.Or(r.Limit.IPv4Prefix, 32), bits6: cmp.Or(r.Limit.IPv6Prefix, 64), ignoreCase: r.Match.IgnoreCase}
 	for _, p := range r.Key {
 		k.parts = append(k.parts, keyPart{KeyPart: p})
 	}

@@ -18,7 +18,7 @@ type Scratch struct {
 	apart   []fastlimit.Charge // see setApart; empty between decisions
 
 	parts [][]byte // key parts of all rules; the keys borrow them
-	addrs []byte   // masked addresses that composite keys contain
+	addrs []byte   // masked addresses and folded paths that composite keys contain
 
 	banned time.Duration // how long the client stays banned, if it is
 

@@ -117,6 +117,7 @@ func init() {
 			{name: "host", field: "Hosts", value: hostPatterns(), shown: "all", doc: "hosts, without port"},
 			{name: "path", field: "Paths", value: pathPatterns(), shown: "all", doc: "paths, decoded and without query"},
 			{name: "method", field: "Methods", value: methods(), shown: "all", doc: "methods; `post` counts as `POST`"},
+			{name: "ignore_case", field: "IgnoreCase", value: boolean(), def: "false", doc: "paths match in any case, and count as one in the key"},
 			{name: "header", field: "Headers", value: headerMatches(), shown: "all", doc: "headers with the values that they must have"},
 			{name: "not", field: "Not", value: mapping(&notSettings), shown: "none", doc: "requests that the rule does not apply to"},
 		},

@@ -38,14 +38,16 @@ type judge struct {
 // ruleBook is the oracle's state for one rule, and the rule's part of the report, which
 // is filled in as records are judged and completed by finish.
 type ruleBook struct {
-	rule     *fastlimit.Rule
-	cost     uint64
-	exact    exact
-	ban      fastlimit.BanPolicy
-	tiers    []exact // of clients with another limit
-	key      []policy.KeyPart
-	clients  map[string]*account // by appendKey; nil in shadow mode, which denies nobody
-	reported RuleReport
+	rule  *fastlimit.Rule
+	cost  uint64
+	exact exact
+	ban   fastlimit.BanPolicy
+	tiers []exact // of clients with another limit
+	key   []policy.KeyPart
+
+	ignoreCase bool                // of paths in the key
+	clients    map[string]*account // by appendKey; nil in shadow mode, which denies nobody
+	reported   RuleReport
 
 	entries, sweepAt int // times that logs hold, and at how many they are looked through
 }
@@ -60,7 +62,7 @@ func newJudge(lim *fastlimit.Limiter, limiterTime *fastlimit.ManualClock, engine
 	longest := plan.Window // in which the filter and the rules forget everything
 	for i, r := range lim.Rules() {
 		c := r.Config()
-		b := ruleBook{rule: r, cost: c.Cost, ban: c.Ban, key: rules[i].Key, sweepAt: minSweep}
+		b := ruleBook{rule: r, cost: c.Cost, ban: c.Ban, key: rules[i].Key, ignoreCase: rules[i].Match.IgnoreCase, sweepAt: minSweep}
 		longest = max(longest, c.Ban.Within+c.Ban.Max+c.Ban.Memory())
 		b.reported = RuleReport{
 			Name: c.Name, Mode: c.Mode.String(), Algorithm: c.Algorithm.String(), Rate: c.Rate.String(), Burst: c.Burst,
@@ -235,6 +237,9 @@ func (b *ruleBook) appendKey(dst []byte, client netip.Addr, f *fields) []byte {
 			}
 			addr := prefix.Addr().As16()
 			v = addr[:]
+		}
+		if part.Kind == policy.KeyPath && b.ignoreCase {
+			v = policy.AppendFolded(nil, v)
 		}
 		dst = binary.AppendUvarint(dst, uint64(len(v)))
 		dst = append(dst, v...)

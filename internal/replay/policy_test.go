@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -151,5 +152,21 @@ func TestListsAndModes(t *testing.T) {
 	}
 	if strings.Contains(text.String(), "192.0.2.1") {
 		t.Errorf("more than one client shown:\n%s", text.String())
+	}
+}
+
+// The oracle counts paths in any case as one where the rule does.
+func TestIgnoreCaseOfPaths(t *testing.T) {
+	t.Parallel()
+	spec := rule("r", "1/d", 2, policy.KeyPart{Kind: policy.KeyIP}, policy.KeyPart{Kind: policy.KeyPath})
+	spec.Match = policy.Match{Paths: []string{"/LOGIN"}, IgnoreCase: true}
+	spec.Limit.Strict = true
+	var log strings.Builder
+	for i, path := range []string{"/login", "/Login", "/LOGIN", "/logIN", "/other", "/OTHER"} {
+		fmt.Fprintf(&log, "192.0.2.1 - - [17/May/2015:10:05:%02d +0000] \"GET %s HTTP/1.1\" 200 1\n", i, path)
+	}
+	r := mustRun(t, log.String(), config(policy.Settings{Rules: []policy.RuleSpec{spec}}))
+	if r.Denied != 2 || len(r.Clients) != 1 || r.Clients[0].Key != "192.0.2.1 /login" || r.Clients[0].ExactDenied != 2 || !r.Clients[0].OverLimit || r.FalseDenials != 0 {
+		t.Errorf("%+v", r)
 	}
 }
