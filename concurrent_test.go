@@ -12,9 +12,9 @@ import (
 
 const goroutines = 64
 
-// line is a clock that all goroutines of a test share: every reading is later
+// timeline is a clock that all goroutines of a test share: every reading is later
 // than all before it.
-type line struct {
+type timeline struct {
 	ns atomic.Int64
 	// decisions is held for reading during each, and for writing by a jump of
 	// the clock: one that spans a jump of more than the filter's window would
@@ -23,13 +23,13 @@ type line struct {
 }
 
 // jump moves the clock while no decision is under way.
-func (l *line) jump(gap time.Duration) {
+func (l *timeline) jump(gap time.Duration) {
 	l.decisions.Lock()
 	l.ns.Add(int64(gap))
 	l.decisions.Unlock()
 }
 
-func (l *line) next(gap time.Duration) time.Duration { return time.Duration(l.ns.Add(int64(gap))) }
+func (l *timeline) next(gap time.Duration) time.Duration { return time.Duration(l.ns.Add(int64(gap))) }
 
 // TestSandwichConcurrent has 64 clients that each send from a goroutine of
 // their own through structures in which everything collides. What each sees
@@ -60,7 +60,7 @@ func sandwichConcurrently(t *testing.T, rules []RuleConfig) {
 	geo := geometry{blocks: 2, sets: 1 << 12, words: 8, hash: randomHash}
 	rng := rand.New(rand.NewPCG(7, 7))
 	w := newWorld(t, rng, goroutines, geo, rules...)
-	var clock line
+	var clock timeline
 	var wg sync.WaitGroup
 	for c := range goroutines {
 		wg.Go(func() {
@@ -79,7 +79,7 @@ func sandwichConcurrently(t *testing.T, rules []RuleConfig) {
 }
 
 // alone sends the requests of client c one after the other.
-func (w *world) alone(c, requests int, rng *rand.Rand, clock *line) error {
+func (w *world) alone(c, requests int, rng *rand.Rand, clock *timeline) error {
 	for range requests {
 		if rng.IntN(1000) == 0 {
 			clock.jump(time.Duration(rng.Int64N(int64(3 * time.Second))))
@@ -92,7 +92,7 @@ func (w *world) alone(c, requests int, rng *rand.Rand, clock *line) error {
 }
 
 // one sends one request of client c.
-func (w *world) one(c int, rng *rand.Rand, clock *line) error {
+func (w *world) one(c int, rng *rand.Rand, clock *timeline) error {
 	clock.decisions.RLock()
 	defer clock.decisions.RUnlock()
 	now := clock.next(time.Duration(rng.Int64N(int64(20 * time.Microsecond))))
@@ -133,7 +133,7 @@ func oneClientManyGoroutines(t *testing.T, c RuleConfig) {
 	geo := geometry{blocks: 2, sets: 16, words: 8, hash: randomHash}
 	w := newWorld(t, rand.New(rand.NewPCG(9, 9)), 1, geo, c)
 	r, d := w.lim.rules[0], w.digests[0][0]
-	var clock line
+	var clock timeline
 	var wg sync.WaitGroup
 	admitted := make([][]time.Duration, goroutines)
 	for g := range goroutines {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/internal/clock"
 	"github.com/fastlimit/fastlimit/internal/exact"
+	"github.com/fastlimit/fastlimit/internal/line"
 	"github.com/fastlimit/fastlimit/sketch"
 	"github.com/fastlimit/fastlimit/window"
 )
@@ -30,7 +31,7 @@ type Limiter struct {
 
 	handovers []handover // while it is made
 
-	waiters    *waiters // of this limiter, and of those before and after it (With)
+	waiters    *line.Waiters // of this limiter, and of those before and after it (With)
 	waitLimits WaitLimits
 }
 

@@ -86,8 +86,8 @@ func TestNamedRatesShareALine(t *testing.T) {
 				t.Fatalf("in %v at %v, out %v", p.in, p.at, p.out)
 			}
 		}
-		if s := first.WaitStats(); s != (WaitStats{Admitted: 3, Refused: 1}) || lim.waiters.places.Load() != 0 {
-			t.Errorf("%+v, %d places", s, lim.waiters.places.Load())
+		if s := first.WaitStats(); s != (WaitStats{Admitted: 3, Refused: 1}) || lim.waiters.Places() != 0 {
+			t.Errorf("%+v, %d places", s, lim.waiters.Places())
 		}
 	})
 }
@@ -139,8 +139,8 @@ func TestWaitInLiveTier(t *testing.T) {
 				t.Errorf("guest %d in at %v", p.in[3+i], at)
 			}
 		}
-		if s := r.WaitStats(); s != (WaitStats{Admitted: 3, Denied: 2}) || lim.waiters.places.Load() != 0 || old.lines.taken.Load() != 0 {
-			t.Errorf("%+v, %d places", s, lim.waiters.places.Load())
+		if s := r.WaitStats(); s != (WaitStats{Admitted: 3, Denied: 2}) || lim.waiters.Places() != 0 || !old.lines.Empty() {
+			t.Errorf("%+v, %d places", s, lim.waiters.Places())
 		}
 	})
 }

@@ -48,7 +48,7 @@ type Rule struct {
 	cost   uint64
 	config RuleConfig
 	epoch  time.Duration // see Epoch
-	lines  *lines        // nil: nobody waits
+	lines  *ruleLines    // nil: nobody waits
 	live   liveTiers
 	namer
 }

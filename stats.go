@@ -177,3 +177,25 @@ func (l *Limiter) FirstSeenClients() uint32 {
 	}
 	return l.filter.Clients()
 }
+
+// WaitStats counts the requests of a rule that were denied only for the moment. Waiting
+// is how many wait now; of those that waited before, Admitted were admitted, Left were
+// given up by their callers, and Denied were denied: their time had run out, another
+// rule denied them, or waiting was stopped. Refused got no place because all that they
+// could have were taken; they did not wait, nor did those that would have had to wait for
+// longer than MaxWait, which are not counted here.
+type WaitStats struct {
+	Waiting                         int64
+	Admitted, Left, Denied, Refused uint64
+}
+
+// WaitStats returns a snapshot of what [Rule.Wait] and [Limiter.WaitAll] did for this rule
+// and its tiers, since it was made or since the first of those whose state it goes on with was.
+func (r *Rule) WaitStats() WaitStats {
+	r.checkMade()
+	s := r.lines
+	if s == nil {
+		return WaitStats{}
+	}
+	return WaitStats{s.Waiting.Load(), s.Admitted.Load(), s.Left.Load(), s.Denied.Load(), s.Refused.Load()}
+}

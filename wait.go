@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/exact"
+	"github.com/fastlimit/fastlimit/internal/line"
 )
 
 // Wait is [Rule.Take] for a request that may wait instead of being denied, for at most
@@ -122,7 +123,7 @@ func (w *attempt) wait(ctx context.Context, who Waiter) {
 	for w.waits() {
 		var denied bool
 		select {
-		case <-w.in.wake:
+		case <-w.in.places[0].Called():
 			denied = w.turns(ctx)
 		case <-timer.C:
 			denied = w.turns(ctx)
@@ -130,12 +131,12 @@ func (w *attempt) wait(ctx context.Context, who Waiter) {
 			i := w.in.places[0].charge
 			w.charges[i].Rule.counts.record(w.at, StageExact, false)
 			denied = w.deny(exact.Abandoned(), i, w.now())
-		case <-w.limiter.waiters.end:
+		case <-w.limiter.waiters.Stopped():
 			denied = w.denyFor(w.in.places[0].charge, w.now(), 0, false)
 		}
 		if denied {
-			for _, p := range w.in.places {
-				p.lines.countDenied(ctx)
+			for i := range w.in.places {
+				w.in.places[i].lines.CountDenied(ctx)
 			}
 			return
 		}
@@ -148,8 +149,8 @@ func (w *attempt) wait(ctx context.Context, who Waiter) {
 // leave gives up the places that a denial has left.
 func (w *attempt) leave() {
 	if w.in != nil {
-		for _, p := range w.in.places {
-			p.lines.leave(p)
+		for i := range w.in.places {
+			w.in.places[i].lines.Leave(w.in.places[i].Place)
 		}
 	}
 }
@@ -159,8 +160,8 @@ func (w *attempt) now() time.Duration { return w.limiter.clock.Now() }
 // pause is how long there is nothing to do unless it is woken.
 func (w *attempt) pause() time.Duration {
 	due := w.in.places[0].due
-	for _, p := range w.in.places[1:] {
-		due = min(due, p.due)
+	for i := range w.in.places {
+		due = min(due, w.in.places[i].due)
 	}
 	return due - w.now()
 }
@@ -172,57 +173,63 @@ func (w *attempt) turns(ctx context.Context) (denied bool) {
 	if d, by := w.limiter.checkBans(w.charges, now, w.at, &over); by >= 0 {
 		return w.deny(d, by, now)
 	}
-	for _, p := range slices.Clone(w.in.places) {
-		if w.turn(ctx, p, now) {
+	for i := 0; i < len(w.in.places); {
+		left, denied := w.turn(ctx, &w.in.places[i], now)
+		switch {
+		case denied:
 			return true
+		case left:
+			w.in.places = slices.Delete(w.in.places, i, i+1)
+		default:
+			i++
 		}
 	}
 	return false
 }
 
-// turn asks the rule of a place if that is the first and it is time.
-func (w *attempt) turn(ctx context.Context, p *place, now time.Duration) (denied bool) {
+// turn asks the rule of a place if that is the first and it is time. Whoever is admitted has left
+// its line.
+func (w *attempt) turn(ctx context.Context, p *stand, now time.Duration) (left, denied bool) {
 	moved := w.follow(p)
-	if !p.first.Load() {
+	if !p.First() {
 		if moved {
 			p.due = p.deadline + waitSlack
 		}
-		return now >= p.due && w.denyFor(p.charge, now, 0, false)
+		return false, now >= p.due && w.denyFor(p.charge, now, 0, false)
 	}
 	if moved || !p.asked {
 		p.asked, p.due = true, now
 	}
 	if now < p.due {
-		return false
+		return false, false
 	}
 	c := &w.charges[p.charge]
 	d, over := c.known(now)
 	if !over {
 		var held bool
 		if d, held = w.ask(ctx, p.charge, now, true); !held && !d.Allowed && c.Rule.enforced {
-			return w.deny(d, p.charge, now)
+			return false, w.deny(d, p.charge, now)
 		}
 	}
 	if d.Allowed || !c.Rule.enforced {
-		p.lines.leave(p)
-		p.lines.admitted.Add(1)
-		w.in.places = slices.DeleteFunc(w.in.places, func(q *place) bool { return q == p })
-		return false
+		p.lines.Leave(p.Place)
+		p.lines.Admitted.Add(1)
+		return true, false
 	}
 	pause := d.RetryAfter
 	if c.Rule.shared != nil {
 		pause = max(pause, minPause)
 	}
 	if p.due = now + pause; !c.holds(&d) || p.due > p.deadline {
-		return w.denyFor(p.charge, now, d.RetryAfter, !p.moved)
+		return false, w.denyFor(p.charge, now, d.RetryAfter, !p.moved)
 	}
-	return false
+	return false, false
 }
 
 // follow has the request ask the rule that goes on with that of its place, if With has made
 // one since it came or was asked last: for as long as either lets it wait. That it is denied then
 // does not count against the client.
-func (w *attempt) follow(p *place) bool {
+func (w *attempt) follow(p *stand) bool {
 	c := w.charges[p.charge]
 	next := p.lines.heir.load()
 	if next == nil || next == c.Rule || c.Rule.slot > 0 { // a named rate stays what it is
@@ -232,4 +239,58 @@ func (w *attempt) follow(p *place) bool {
 	p.deadline = max(p.deadline, w.came+next.config.MaxWait)
 	w.charges[p.charge] = Charge{next, c.Key, (c.Cost*next.CostScale() + c.Rule.CostScale() - 1) / c.Rule.CostScale()}
 	return true
+}
+
+// StopWaiting lets everyone go who waits in this limiter, or in one that it goes on with
+// or that goes on with it ([Limiter.With]): they are denied now. From then on nobody
+// waits. It is for a server that shuts down, returns at once, and may be called again.
+func (l *Limiter) StopWaiting() {
+	l.checkMade()
+	l.waiters.Stop()
+}
+
+// beginWaiting gives the limiter its bounds, and the waiters of the one that it goes on
+// with, which may be nil.
+func (l *Limiter) beginWaiting(c *Config, old *Limiter) {
+	l.waitLimits = c.Wait.WithDefaults()
+	if l.waiters = line.NewWaiters(); old != nil {
+		l.waiters = old.waiters
+	}
+}
+
+// ruleLines are the lines of a rule, and of those that go on with it.
+type ruleLines struct {
+	line.Lines
+
+	heir weakRule // whom all who wait ask, whichever rule they came by
+}
+
+// How many shards the lines of a rule have, and those of a tier, of which there may be
+// many (TestTierMemory).
+const ruleShards, tierShards = 64, 4
+
+func (r *Rule) newLines(counts *line.Counts, shards int) *ruleLines {
+	s := new(ruleLines)
+	s.Begin(shards, r.buckets.Shape.StoredUnit(), counts, r.limiter.waiters)
+	return s
+}
+
+// beginLines gives a rule, or a tier, that lets requests wait its lines, or those of old,
+// if that is not nil and has some. Time must pass by itself, so not that of a [ManualClock].
+func (r *Rule) beginLines(old *Rule) {
+	switch {
+	case r.config.MaxWait == 0 || !r.enforced || !r.limiter.clock.IsMachine():
+	case old != nil && old.lines != nil:
+		r.lines = old.lines
+	case r.base != nil:
+		r.lines = r.newLines(r.base.lines.Counts, tierShards)
+	default:
+		r.lines = r.newLines(new(line.Counts), ruleShards)
+	}
+}
+
+// goOn has all who wait, or come yet, ask r from now on, which goes on with their rule.
+func (s *ruleLines) goOn(r *Rule) {
+	s.heir.store(r)
+	s.WakeFirst()
 }

@@ -91,13 +91,11 @@ func TestManyWaiters(t *testing.T) {
 	}
 	lim.StopWaiting()
 	gone()
-	if s := r.WaitStats(); denied.Load() != n || s.Waiting != 0 || s.Denied != n || lim.waiters.places.Load() != 0 {
+	if s := r.WaitStats(); denied.Load() != n || s.Waiting != 0 || s.Denied != n || lim.waiters.Places() != 0 {
 		t.Errorf("%d denied, %+v", denied.Load(), s)
 	}
-	for i := range r.lines.shards {
-		if len(r.lines.shards[i].m) > 0 {
-			t.Error("a line is left over")
-		}
+	if !r.lines.Empty() {
+		t.Error("a line is left over")
 	}
 	runtime.KeepAlive(lim)
 }
@@ -138,7 +136,7 @@ func TestWaitConcurrently(t *testing.T) {
 		sum += admitted[i].Load()
 	}
 	sa, sb := a.WaitStats(), b.WaitStats()
-	if sa.Waiting != 0 || sb.Waiting != 0 || lim.waiters.places.Load() != 0 {
+	if sa.Waiting != 0 || sb.Waiting != 0 || lim.waiters.Places() != 0 {
 		t.Errorf("%+v, %+v", sa, sb)
 	}
 	if n := int64(b.Stats().Allowed[StageExact]); n < sum { // it counts those too that the other one has denied in the end

@@ -232,8 +232,8 @@ type waitSum struct{ WaitStats }
 
 func (sum *waitSum) add(t *testing.T, lim *Limiter) {
 	s := lim.rules[0].WaitStats()
-	if s.Waiting != 0 || lim.waiters.places.Load() != 0 {
-		t.Errorf("%+v and %d places after all have gone", s, lim.waiters.places.Load())
+	if s.Waiting != 0 || lim.waiters.Places() != 0 {
+		t.Errorf("%+v and %d places after all have gone", s, lim.waiters.Places())
 	}
 	sum.Admitted, sum.Left, sum.Denied, sum.Refused = sum.Admitted+s.Admitted, sum.Left+s.Left, sum.Denied+s.Denied, sum.Refused+s.Refused
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/internal/line"
+	"github.com/fastlimit/fastlimit/sketch"
 )
 
 // attempt is a request that may wait. Each of its rules decides on it as if it were the only
@@ -26,9 +28,17 @@ type attempt struct {
 
 // stands are the places of a request, of each charge at most one. Behind a pointer, as else
 // charges would escape.
-type stands struct {
-	places []*place
-	wake   chan struct{} // of all of them
+type stands struct{ places []stand }
+
+// stand is a place in the line of a charge, and when the request gives it up.
+type stand struct {
+	*line.Place
+	lines    *ruleLines // where that is
+	charge   int
+	deadline time.Duration
+	due      time.Duration // when to ask next, of the first, or to give up
+	asked    bool          // as the first
+	moved    bool          // asks an heir
 }
 
 // waits reports whether the request has a place.
@@ -144,8 +154,14 @@ func (c *Charge) behind(d Decision, denied bool, now time.Duration) (Decision, b
 		d = r.buckets.LeakyDecision(StageTable, false, r.buckets.Table.Lookup(digest), now, cost)
 		d.Remaining = min(d.Remaining, r.below(c.Cost))
 	}
-	d.RetryAfter = max(r.until(digest, ahead, cost, now), time.Microsecond)
+	d.RetryAfter = max(r.buckets.Until(digest, ahead, cost, now), time.Microsecond)
 	return d, true
+}
+
+// ahead returns the ticks that those ask for who wait in lines for the bucket of d, and
+// whether there are any.
+func (r *Rule) ahead(s *ruleLines, d sketch.Digest) (ticks uint64, any bool) {
+	return s.Ahead(d, r.buckets.Shape.StoredUnit())
 }
 
 // holds reports whether a request may wait that the rule denies for now. What
@@ -156,24 +172,33 @@ func (c *Charge) holds(d *Decision) bool {
 
 // join gets the request a place in the line of charge i, or has it denied.
 func (w *attempt) join(i int, now time.Duration) bool {
-	var wake chan struct{}
+	var beside *line.Place
 	if w.in != nil {
-		wake = w.in.wake
+		beside = w.in.places[0].Place
 	}
 	c := &w.charges[i]
-	p, wait, no := c.Rule.join(wake, c.Key.digest(), c.Rule.buckets.Shape.Cost(c.Cost), now, w.came+c.Rule.config.MaxWait)
-	if no != gotPlace {
-		if no == allTaken {
-			c.Rule.lines.refused.Add(1)
-		}
-		w.denyFor(i, now, wait, no == tooLong)
+	r, deadline := c.Rule, w.came+c.Rule.config.MaxWait
+	p, wait, tooLong := r.lines.Join(&line.Request{
+		Client: c.Key.digest(), Cost: r.buckets.Shape.Cost(c.Cost), Unit: r.buckets.Shape.StoredUnit(),
+		Now: now, Deadline: deadline, Limits: w.limiter.waitLimits, Beside: beside,
+	}, &r.buckets)
+	if p == nil {
+		w.denyFor(i, now, wait, tooLong)
 		return false
 	}
-	if p.charge = i; w.in == nil {
-		w.in = &stands{wake: p.wake}
-	}
-	w.in.places = append(w.in.places, p)
+	w.stand(i, p, deadline)
 	return true
+}
+
+// stand notes that p is a place in the line of charge i. It is not inlined, as each waiting request
+// has the stack that join needs (TestManyWaiters).
+//
+//go:noinline
+func (w *attempt) stand(i int, p *line.Place, deadline time.Duration) {
+	if w.in == nil {
+		w.in = new(stands)
+	}
+	w.in.places = append(w.in.places, stand{Place: p, lines: w.charges[i].Rule.lines, charge: i, deadline: deadline, due: deadline + waitSlack})
 }
 
 // ask is the second half of takeAll for one charge. held tells that it is denied only for now,
@@ -230,7 +255,7 @@ func (w *attempt) denyFor(i int, now, wait time.Duration, counts bool) bool {
 	c := &w.charges[i]
 	r, digest, cost := c.Rule, c.Key.digest(), c.Rule.buckets.Shape.Cost(c.Cost)
 	if wait == 0 {
-		wait = max(r.until(digest, w.ahead(i), cost, now), time.Microsecond)
+		wait = max(r.buckets.Until(digest, w.ahead(i), cost, now), time.Microsecond)
 	}
 	d := r.buckets.LeakyDecision(StageTable, false, r.buckets.Table.Lookup(digest), now, cost)
 	d.RetryAfter = wait
@@ -247,9 +272,9 @@ func (w *attempt) denyFor(i int, now, wait time.Duration, counts bool) bool {
 func (w *attempt) ahead(i int) uint64 {
 	c := &w.charges[i]
 	if w.in != nil {
-		for _, p := range w.in.places {
-			if p.charge == i {
-				ahead, _ := c.Rule.ahead(p.lines, p.digest)
+		for at := range w.in.places {
+			if p := &w.in.places[at]; p.charge == i {
+				ahead, _ := c.Rule.ahead(p.lines, c.Key.digest())
 				return ahead - min(ahead, c.Rule.buckets.Shape.Cost(c.Cost))
 			}
 		}

@@ -88,3 +88,16 @@ func (b *Buckets) Unspent(cost uint64, since, now time.Duration) uint64 {
 	}
 	return 0 // a log would drop its latest units, which count longer than those of then
 }
+
+// Until is how long it takes until cost and what is ahead of it fit the bucket of d, as
+// far as this node knows and if nothing else arrives.
+func (b *Buckets) Until(d sketch.Digest, ahead, cost uint64, now time.Duration) time.Duration {
+	if cost > b.Shape.Limit() {
+		return bucket.Never
+	}
+	level := bucket.Level(b.Table.Lookup(d), b.Shape.Ticks(now)) + ahead + cost
+	if most := b.Shape.Limit() + b.Shape.Grace(); level > most {
+		return b.Shape.Duration(level - most)
+	}
+	return 0
+}
