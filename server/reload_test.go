@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 	"github.com/fastlimit/fastlimit/policy"
 )
@@ -79,7 +80,7 @@ func TestReload(t *testing.T) {
 	loose := perIP()
 	loose.Rules[0].Limit.Burst = 10
 	s.reload(t, loose, func(c *Config) {
-		c.Listeners = []Listener{{Address: "127.0.0.1:0", DenyStatus: 420}, {Address: freePort(t), DenyStatus: 444}}
+		c.Listeners = []Listener{{Address: "127.0.0.1:0", DenyStatus: 420}, {Address: testkit.FreeAddr(t), DenyStatus: 444}}
 	})
 	next := s.Addrs()
 	if len(next) != 2 || next[0].String() != first[0].String() {
@@ -115,17 +116,6 @@ func TestReload(t *testing.T) {
 	if info := s.info(); len(info.Listen) != 2 || info.Listen[0].DenyStatus != 421 || info.Listen[1].Address != s.Addrs()[1].String() {
 		t.Errorf("/v1/info shows %+v", info.Listen)
 	}
-}
-
-// freePort is an address on which nobody listens just now.
-func freePort(t testing.TB) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
 }
 
 // A configuration that cannot hold changes nothing, and says all that is wrong.

@@ -15,15 +15,10 @@ import (
 	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
-// freePort is a port that was free a moment ago, for servers that cannot pick one.
+// freePort is a port for servers that cannot pick one.
 func freePort(t *testing.T) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	_, port, _ := net.SplitHostPort(ln.Addr().String())
+	_, port, _ := net.SplitHostPort(testkit.FreeAddr(t))
 	return port
 }
 

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 // hang bounds waits that only a bug makes long.
@@ -194,23 +196,12 @@ func (l *limiter) waitFor(what string, done func() bool) {
 	}
 }
 
-// freeAddr is an address that nobody listens on.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
-}
-
 // runFront starts a web server on an address that is free, or was a moment ago:
 // command makes what to run.
 func runFront(t *testing.T, command func(addr string) *exec.Cmd) (addr string) {
 	t.Helper()
 	for range 5 {
-		addr = freeAddr(t)
+		addr = testkit.FreeAddr(t)
 		if tryFront(t, addr, command(addr)) {
 			return addr
 		}

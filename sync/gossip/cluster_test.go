@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/internal/testkit/leaks"
 	"github.com/hashicorp/memberlist"
 )
@@ -109,7 +110,7 @@ func TestSendsBeforeItLeaves(t *testing.T) {
 // wrong, keeps trying and says when it is over.
 func TestStartsAlone(t *testing.T) {
 	t.Parallel()
-	seed := freePort(t)
+	seed := testkit.FreeAddr(t)
 	a := node(t, func(c *Config) { c.Join = []string{seed} })
 	eventually(t, "a word", func() bool { return len(a.logs.lines("goes on alone")) == 1 })
 	if line := a.logs.lines("goes on alone")[0]; !strings.Contains(line, seed+": nothing listens there") {
@@ -121,17 +122,6 @@ func TestStartsAlone(t *testing.T) {
 	if alone := a.logs.lines("goes on alone"); len(alone) != 1 {
 		t.Errorf("said %d times", len(alone))
 	}
-}
-
-// freePort is an address that nobody has now.
-func freePort(t testing.TB) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
 }
 
 func TestJoinProblems(t *testing.T) {
