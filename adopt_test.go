@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 func mustWith(tb testing.TB, l *Limiter, c Config) *Limiter {
@@ -81,7 +82,7 @@ func TestWithKeeps(t *testing.T) {
 		if stays := is.Stats().Denied[StageTable] == 1; stays != tt.stays {
 			t.Errorf("%s: counted %v denied, want the counters to stay: %v", name, is.Stats().Denied, tt.stays)
 		}
-		if knows := recovered(func() { was.Peek(client, 1) }) == ""; knows != tt.stays {
+		if knows := testkit.Recovered(func() { was.Peek(client, 1) }) == ""; knows != tt.stays {
 			t.Errorf("%s: the old rule knows the new one's keys: %v", name, knows)
 		}
 		if c.Rules[0].Mode == Shadow != !is.enforced || is.config.OnFailure != c.Rules[0].OnFailure && name != "its place" {
@@ -365,7 +366,7 @@ func TestWithMistakes(t *testing.T) {
 	if _, err := lim.With(other); err == nil || !strings.Contains(err.Error(), "Clock") {
 		t.Errorf("another clock: %v", err)
 	}
-	if got := recovered(func() { new(Limiter).With(other) }); !strings.Contains(got, "not made by New") {
+	if got := testkit.Recovered(func() { new(Limiter).With(other) }); !strings.Contains(got, "not made by New") {
 		t.Errorf("a zero limiter: %q", got)
 	}
 	type list struct {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 // TestOlderTimeCountsAsLatest sets the clock back by 1 ns to an hour, before
@@ -222,7 +224,7 @@ func TestClockEnds(t *testing.T) {
 		if last < 4*365*24*time.Hour || (last < unix) != tt.ends {
 			t.Errorf("%v: the last time is %v", tt.rate, last)
 		}
-		if got := recovered(func() { takeAt(r, key, 1, unix) }); (got != "") != tt.ends {
+		if got := testkit.Recovered(func() { takeAt(r, key, 1, unix) }); (got != "") != tt.ends {
 			t.Errorf("%v: Unix time: panic %q", tt.rate, got)
 		}
 		perUnit := tt.rate.Per / time.Duration(tt.rate.N)
@@ -238,7 +240,7 @@ func TestClockEnds(t *testing.T) {
 		if last == 1<<63-1 {
 			continue // every time.Duration is counted
 		}
-		if got := recovered(func() { takeAt(r, key, 1, last+1) }); !strings.HasPrefix(got, "BUG: fastlimit: ") || !strings.Contains(got, `rule "a"`) || !strings.Contains(got, "since a recent start") {
+		if got := testkit.Recovered(func() { takeAt(r, key, 1, last+1) }); !strings.HasPrefix(got, "BUG: fastlimit: ") || !strings.Contains(got, `rule "a"`) || !strings.Contains(got, "since a recent start") {
 			t.Errorf("%v: set past the end: panic %q", tt.rate, got)
 		}
 		late := new(ManualClock)
@@ -253,24 +255,10 @@ func TestClockEnds(t *testing.T) {
 		r = lim.rules[1]
 		key = r.BytesKey([]byte("x"))
 		startEarlier(lim, last+time.Hour)
-		if got := recovered(func() { r.Allow(key) }); !strings.Contains(got, "make a new one") {
+		if got := testkit.Recovered(func() { r.Allow(key) }); !strings.Contains(got, "make a new one") {
 			t.Errorf("%v: on the limiter's own clock, past the end: panic %q", tt.rate, got)
 		}
 	}
-}
-
-// recovered runs f and returns what it panics with, "" if it does not.
-func recovered(f func()) (text string) {
-	defer func() {
-		if p := recover(); p != nil {
-			text, _ = p.(string)
-			if text == "" {
-				text = "not a string"
-			}
-		}
-	}()
-	f()
-	return ""
 }
 
 // The windows of a second end in 2106, as their numbers have 32 bits. Until then they count
@@ -297,7 +285,7 @@ func TestLastWindow(t *testing.T) {
 		if d := takeAt(r, r.BytesKey([]byte("x")), 3, 2*time.Second); !d.Allowed {
 			t.Errorf("%v: in the last window of a second: %+v", c.Rate, d)
 		}
-		if got := recovered(func() { takeAt(r, r.BytesKey([]byte("x")), 1, 2*time.Second+1) }); (got != "") != ends || ends && !strings.Contains(got, `rule "a"`) {
+		if got := testkit.Recovered(func() { takeAt(r, r.BytesKey([]byte("x")), 1, 2*time.Second+1) }); (got != "") != ends || ends && !strings.Contains(got, `rule "a"`) {
 			t.Errorf("%v: after it: panic %q", c.Rate, got)
 		}
 		if _, err := limiter(last+1, c); (err != nil) != ends || ends && !strings.Contains(err.Error(), "Clock: the wall time") {

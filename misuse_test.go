@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 // keyKinds makes a key of each kind.
@@ -53,7 +55,7 @@ func TestForeignKey(t *testing.T) {
 		for _, r := range rules {
 			for _, maker := range rules {
 				for kind, k := range keyKinds(maker) {
-					got, own := recovered(func() { use(r, k) }), r == maker
+					got, own := testkit.Recovered(func() { use(r, k) }), r == maker
 					if strings.HasSuffix(r.Name(), "long") && kind == "IPv6" {
 						// There is no room for a tag: what tells is the digest,
 						// which is that of the twin's, and so is the client.
@@ -65,10 +67,10 @@ func TestForeignKey(t *testing.T) {
 					}
 				}
 			}
-			if got := recovered(func() { use(r, Key{}) }); !strings.HasPrefix(got, "BUG: fastlimit: rule") || !strings.Contains(got, "the zero Key") {
+			if got := testkit.Recovered(func() { use(r, Key{}) }); !strings.HasPrefix(got, "BUG: fastlimit: rule") || !strings.Contains(got, "the zero Key") {
 				t.Errorf("%s: the zero Key: panic %q", name, got)
 			}
-			if got := recovered(func() { use(new(Rule), Key{}) }); name[:len("Take")] != "Take" && !strings.Contains(got, "the Rule was not made by New") {
+			if got := testkit.Recovered(func() { use(new(Rule), Key{}) }); name[:len("Take")] != "Take" && !strings.Contains(got, "the Rule was not made by New") {
 				t.Errorf("%s: a zero Rule: panic %q", name, got)
 			}
 		}
@@ -95,7 +97,7 @@ func TestMisuse(t *testing.T) {
 		"the Limiter was not made by New":                        func() { new(Limiter).Advance() },
 		"the Limiter was not made":                               func() { new(Limiter).TakeAll(ctx, nil) },
 	} {
-		if got := recovered(f); !strings.HasPrefix(got, "BUG: fastlimit: ") || !strings.Contains(got, want) {
+		if got := testkit.Recovered(f); !strings.HasPrefix(got, "BUG: fastlimit: ") || !strings.Contains(got, want) {
 			t.Errorf("panic %q, want one that says %q", got, want)
 		}
 	}

@@ -35,21 +35,6 @@ func (p *keyPart) isHash(text string) bool {
 	return p.hidden && len(text) == 1+hashDigits && text[0] == '#' && strings.Trim(text[1:], "0123456789abcdef") == ""
 }
 
-// HasHashes reports whether a part of a key of the rule is a hash, so that it is no key of
-// requests: see [Engine.RevealKey].
-func (e *Engine) HasHashes(rule *fastlimit.Rule, parts []string) bool {
-	k := e.keyOf(rule)
-	if k == nil || len(parts) != len(k.parts) {
-		return false
-	}
-	for i := range parts {
-		if k.parts[i].isHash(parts[i]) {
-			return true
-		}
-	}
-	return false
-}
-
 // HideKey returns the parts of a key of the rule as people see them. Of a rule of another policy
 // nobody knows what they are, so all are hidden but addresses.
 func (e *Engine) HideKey(rule *fastlimit.Rule, parts []string) []string {
@@ -74,8 +59,8 @@ func isAddress(text string) bool {
 // errUnknownHash says what to do about a hash that is of no client here.
 var errUnknownHash = errors.New("no client that this node knows has it whole: write the value itself")
 
-// RevealKey returns the parts of a key with values in place of hashes. They are those of clients
-// with these names ([fastlimit.Rule.TopTalkers], [fastlimit.Ban]), of which some are cut.
+// RevealKey returns the parts of a key with values in place of hashes, if there are any. They are
+// those of clients with these names ([fastlimit.Rule.TopTalkers], [fastlimit.Ban]), of which some are cut.
 func (e *Engine) RevealKey(rule *fastlimit.Rule, parts []string, names iter.Seq[string]) ([]string, error) {
 	k := e.keyOf(rule)
 	if k == nil || len(parts) != len(k.parts) {

@@ -40,7 +40,7 @@ func (e *Engine) KeyText(rule *fastlimit.Rule, r *Request) KeyText {
 		case p.Kind != KeyIP:
 			text = string(e.part(k, p, r, nil)) // needs no scratch
 		case identifies(addr):
-			text = prefixText(k.prefix(addr))
+			text = keytext.Prefix(k.prefix(addr))
 		}
 		b.Add(text, maxKeyText)
 	}
@@ -163,7 +163,7 @@ func (k *keyMaker) addrFromText(text string) (netip.Addr, error) {
 		return addr, nil
 	}
 	if p, err := netip.ParsePrefix(text); err != nil || p != k.prefix(addr) {
-		return addr, fmt.Errorf("key %q: the rule counts such clients as %s", text, prefixText(k.prefix(addr)))
+		return addr, fmt.Errorf("key %q: the rule counts such clients as %s", text, keytext.Prefix(k.prefix(addr)))
 	}
 	return addr, nil
 }
@@ -175,7 +175,7 @@ func (e *Engine) TalkerText(rule *fastlimit.Rule, name []byte) KeyText {
 	p, raw, ok := rule.TalkerKey(name)
 	switch {
 	case ok && p.IsValid():
-		text := prefixText(p)
+		text := keytext.Prefix(p)
 		return KeyText{text, []string{text}}
 	case !ok || k == nil || len(raw) > len(k.parts): // nobody knows which parts may be read
 		return KeyText{Text: "?" + e.HashKey(string(name))}
@@ -257,10 +257,10 @@ func (k *keyMaker) addrText(b []byte) string {
 	var full [16]byte
 	switch len(b) {
 	case 4:
-		return prefixText(k.prefix(netip.AddrFrom4([4]byte(b))))
+		return keytext.Prefix(k.prefix(netip.AddrFrom4([4]byte(b))))
 	case 8, 16:
 		copy(full[:], b)
-		return prefixText(k.prefix(netip.AddrFrom16(full)))
+		return keytext.Prefix(k.prefix(netip.AddrFrom16(full)))
 	}
 	return ""
 }
@@ -304,12 +304,4 @@ func (k *keyMaker) describe() string {
 		names[i] = p.String()
 	}
 	return strings.Join(names, ", ")
-}
-
-// prefixText is the prefix, or the address if it contains only that.
-func prefixText(p netip.Prefix) string {
-	if p.IsSingleIP() {
-		return p.Addr().String()
-	}
-	return p.String()
 }

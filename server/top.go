@@ -85,9 +85,10 @@ func nameOfNobody(e *policy.Engine, t *toptalkers.Talker) string {
 // describeTalker adds what holds for a client now. Of a rule that a reload has removed
 // meanwhile nothing is known.
 func describeTalker(t *toptalkers.Talker, l *fastlimit.Limiter, e *policy.Engine, now time.Time) admin.TopClient {
-	c := admin.TopClient{Rule: t.Rule, Key: nameOfNobody(e, t), Rate: t.Rate, Error: t.Error, Denied: t.Denied, Nodes: t.Nodes}
+	c := admin.TopClient{Rule: t.Rule, Key: t.Key, Rate: t.Rate, Error: t.Error, Denied: t.Denied, Nodes: t.Nodes}
 	rule, ok := l.Rule(t.Rule)
 	if !ok {
+		c.Key = nameOfNobody(e, t)
 		return c
 	}
 	c.Mode = rule.Config().Mode.String()

@@ -189,13 +189,7 @@ func writeOverrides(out io.Writer, list *overrides.List) {
 	}
 }
 
-func shownKey(key []string) string {
-	var b keytext.Builder
-	for _, part := range key {
-		b.Add(part, maxShownKey)
-	}
-	return b.Text()
-}
+func shownKey(key []string) string { return keytext.JoinCut(key, maxShownKey) }
 
 func shownLimit(o *overrides.Shown) string {
 	var words []string

@@ -77,13 +77,13 @@ func (s *Set) Ban(body []byte, by string) (any, error) {
 		return nil, operator.Refuse(http.StatusBadRequest, "reason: %d bytes; want at most %d", len(c.Reason), maxReason)
 	}
 	if why := s.node.Protects(p); why != "" && !c.Force {
-		return nil, operator.Refuse(http.StatusConflict, `%s %s: if that is meant, send "force":true (fastlimit ban --force)`, prefixText(p), why)
+		return nil, operator.Refuse(http.StatusConflict, `%s %s: if that is meant, send "force":true (fastlimit ban --force)`, keytext.Prefix(p), why)
 	}
 	now := s.set(p, life, c.Reason)
 	if now.times == 0 {
 		return nil, operator.Refuse(http.StatusUnprocessableEntity, "%d prefixes are banned, as many as can be: unban some, ban shorter prefixes, or write them into a file of deny", maxPrefixes)
 	}
-	line := []any{slog.String("by", by), slog.String("key", prefixText(p)), slog.Duration("for", life), slog.Time("until", time.Now().Add(life).UTC())}
+	line := []any{slog.String("by", by), slog.String("key", keytext.Prefix(p)), slog.Duration("for", life), slog.Time("until", time.Now().Add(life).UTC())}
 	if c.Reason != "" {
 		line = append(line, slog.String("reason", safetext.ASCII(c.Reason, maxReason)))
 	}
@@ -129,7 +129,7 @@ func (s *Set) Unban(rule string, key []string, by string) (any, error) {
 	u := unban{Set: s, rules: on}
 	p, wrong := prefixOf(key)
 	if rule == "" && wrong == nil && s.end(p) {
-		u.ended(Which{Key: prefixText(p), By: byOperator}, p)
+		u.ended(Which{Key: keytext.Prefix(p), By: byOperator}, p)
 	}
 	for _, r := range rules {
 		if err := u.rule(r, key); err == nil {
@@ -178,6 +178,7 @@ func (u *unban) ofRule(r *fastlimit.Rule, meant func(*fastlimit.Ban) bool) (any 
 		if meant(&b) && r.UnbanDigest(b.Digest) {
 			p, _ := b.Prefix() // the invalid one if the key is none
 			shown := u.shown(&b)
+			u.name(&shown)
 			u.ended(Which{Key: shown.Key, Rule: shown.Rule, By: shown.By}, p)
 			any = true
 		}
@@ -217,12 +218,4 @@ func (s *Set) notBanned(rule string, key []string, p netip.Prefix, wrong error) 
 		text += fmt.Sprintf(" by itself, but within %v, which is: unban that", wider)
 	}
 	return operator.Refuse(http.StatusNotFound, "%s", text)
-}
-
-// prefixText is a prefix as clients are named: an address alone without its length.
-func prefixText(p netip.Prefix) string {
-	if p.IsSingleIP() {
-		return p.Addr().String()
-	}
-	return p.String()
 }

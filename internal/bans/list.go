@@ -9,6 +9,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/heap"
+	"github.com/fastlimit/fastlimit/internal/keytext"
 	"github.com/fastlimit/fastlimit/internal/operator"
 )
 
@@ -31,7 +32,16 @@ type Shown struct {
 	Reason      string   `json:"reason,omitempty"` // of an operator
 	Parts       []string `json:"key_parts"`        // of Key; null: one is cut, or is not UTF-8
 
-	first netip.Addr // of the prefix; invalid: the key is none
+	first netip.Addr     // of the prefix; invalid: the key is none
+	ban   *fastlimit.Ban // of a rule, of which Key and Parts are not made yet
+}
+
+// name orders bans that are alike otherwise.
+func (s *Shown) name() string {
+	if s.ban != nil {
+		return s.ban.Name
+	}
+	return s.Key
 }
 
 // List is the document of GET /v1/bans.
@@ -43,7 +53,7 @@ type List struct {
 // compare says which of two bans is listed first.
 func compare(a, b *Shown) int {
 	ofRule := func(s *Shown) int { return min(len(s.Rule), 1) }
-	return cmp.Or(cmp.Compare(ofRule(a), ofRule(b)), cmp.Compare(b.SecondsLeft, a.SecondsLeft), strings.Compare(a.Rule, b.Rule), strings.Compare(a.Key, b.Key))
+	return cmp.Or(cmp.Compare(ofRule(a), ofRule(b)), cmp.Compare(b.SecondsLeft, a.SecondsLeft), strings.Compare(a.Rule, b.Rule), strings.Compare(a.name(), b.name()))
 }
 
 // List returns up to limit bans: of a rule, or all if rule is "". The error has a method
@@ -76,6 +86,7 @@ func (s *Set) List(rule string, limit int) (any, error) {
 	slices.SortFunc(l.Bans, func(a, b Shown) int { return compare(&a, &b) })
 	for i := range l.Bans {
 		b := &l.Bans[i]
+		on.name(b)
 		b.Kernel = s.held(b.first)
 	}
 	return l, nil
@@ -110,21 +121,30 @@ func (s *Set) ofOperators(add func(Shown)) {
 }
 
 func shownPrefix(p netip.Prefix, left time.Duration, i *info) Shown {
-	text := prefixText(p)
+	text := keytext.Prefix(p)
 	return Shown{Key: text, Parts: []string{text}, By: byOperator, SecondsLeft: left.Seconds(), Times: i.times, Reason: i.reason, first: p.Addr()}
 }
 
 func (o *rules) shown(b *fastlimit.Ban) Shown {
 	p, _ := b.Prefix() // the invalid one if the key is none
-	text := o.engine.TalkerText(b.Rule, []byte(b.Name))
 	by := byRule
 	if b.Told {
 		by = byNode
 	}
 	return Shown{
-		Key: text.Text, Parts: text.Parts, Rule: b.Rule.Name(), By: by, SecondsLeft: b.Left.Seconds(), Times: b.Times,
+		ban: b, Rule: b.Rule.Name(), By: by, SecondsLeft: b.Left.Seconds(), Times: b.Times,
 		Shadow: b.Rule.Config().Mode == fastlimit.Shadow, first: p.Addr(),
 	}
+}
+
+// name makes the text of a client that a rule has banned: only for those that are shown, as there
+// may be a hundred thousand others.
+func (o *rules) name(s *Shown) {
+	if s.ban == nil {
+		return
+	}
+	text := o.engine.TalkerText(s.ban.Rule, []byte(s.ban.Name))
+	s.Key, s.Parts, s.ban = text.Text, text.Parts, nil
 }
 
 // held reports whether the kernel drops packets of an address.

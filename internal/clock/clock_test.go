@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 // TestLineFollowsTheLatestReading has two goroutines bring readings at once, the
@@ -56,7 +58,7 @@ func TestClockBeforeItsLimiter(t *testing.T) {
 		t.Errorf("%v, the line at %d", now, c.latest.Load())
 	}
 	c.EndBy(&End{time.Minute, "a test"}, &End{At: math.MaxInt64})
-	if got := recovered(func() { c.Now() }); !strings.Contains(got, "make a new one") {
+	if got := testkit.Recovered(func() { c.Now() }); !strings.Contains(got, "make a new one") {
 		t.Errorf("past the end: panic %q", got)
 	}
 }
@@ -79,18 +81,4 @@ func TestClocksBeyondTheLastWindow(t *testing.T) {
 	if got := c.WallAt(0); got != last {
 		t.Errorf("at the last time of a clock the wall time is %v", got)
 	}
-}
-
-// recovered runs f and returns what it panics with, "" if it does not.
-func recovered(f func()) (text string) {
-	defer func() {
-		if p := recover(); p != nil {
-			text, _ = p.(string)
-			if text == "" {
-				text = "not a string"
-			}
-		}
-	}()
-	f()
-	return ""
 }

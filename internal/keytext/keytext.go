@@ -8,6 +8,7 @@ package keytext
 
 import (
 	"errors"
+	"math"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -34,6 +35,9 @@ func AppendPrefix(dst []byte, p netip.Prefix) []byte {
 	}
 	return p.AppendTo(dst)
 }
+
+// Prefix is what AppendPrefix appends.
+func Prefix(p netip.Prefix) string { return string(AppendPrefix(nil, p)) }
 
 // appendCut appends a part that was cut, without the rest of a character at its end.
 func appendCut(dst []byte, part string) []byte {
@@ -107,10 +111,13 @@ func (b *Builder) Parts() []string {
 }
 
 // Join is the text of a key.
-func Join(parts []string) string {
+func Join(parts []string) string { return JoinCut(parts, math.MaxInt) }
+
+// JoinCut is the text of a key of which each part is cut after so many bytes.
+func JoinCut(parts []string, most int) string {
 	var b Builder
 	for _, p := range parts {
-		b.Add(p, len(p))
+		b.Add(p, most)
 	}
 	return b.Text()
 }

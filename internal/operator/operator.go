@@ -93,13 +93,7 @@ func WrongType(err error, want map[string]string) error {
 }
 
 // KeyText is a key for logs and errors, printable and with bounds.
-func KeyText(key []string) string {
-	var b keytext.Builder
-	for _, part := range key {
-		b.Add(part, 128)
-	}
-	return b.Text()
-}
+func KeyText(key []string) string { return keytext.JoinCut(key, 128) }
 
 // NoRule is the refusal of a name that no rule has, with those that some have.
 func NoRule(name string, have []string) error {

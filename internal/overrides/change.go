@@ -197,9 +197,6 @@ func (s *Set) wanted(c *change, by string) (*entry, error) {
 // revealed is the key of a rule with values in place of hashes.
 func (s *Set) revealed(on *rules, rule int, key []string) ([]string, error) {
 	r := on.limiter.Rules()[rule]
-	if !on.engine.HasHashes(r, key) {
-		return key, nil
-	}
 	return on.engine.RevealKey(r, key, func(yield func(string) bool) {
 		for b := range r.Bans() {
 			if !yield(b.Name) {

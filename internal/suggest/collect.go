@@ -168,11 +168,7 @@ func (t *table) keyText(key string) *keytext.Builder {
 			text.Add(string(v), longest)
 		default:
 			prefix := t.prefix(addr)
-			if prefix.IsSingleIP() {
-				text.Add(addr.String(), longest)
-			} else {
-				text.Add(prefix.String(), longest)
-			}
+			text.Add(keytext.Prefix(prefix), longest)
 		}
 	}
 	return text
