@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 	"weak"
+
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 // collectMiddle drops a limiter and waits until it is collected.
@@ -165,101 +168,123 @@ func TestChainOfBans(t *testing.T) {
 // the oracle is exact: nobody is denied too early, and nobody admitted too late.
 func TestRandomChains(t *testing.T) {
 	t.Parallel()
-	decisions, collected, past := 0, 0, 0
-	for seed := range uint64(150) {
-		rng := rand.New(rand.NewPCG(seed, 30))
-		c := newChained(rng)
-		c.add(t, c.limit())
-		for range 120 {
-			switch k := rng.IntN(24); {
-			case k == 0 && len(c.all) < 5:
+	for _, algorithm := range []Algorithm{LeakyBucket, TokenBucket, FixedWindow, SlidingWindow, SlidingLog} {
+		t.Run(algorithm.String(), func(t *testing.T) {
+			t.Parallel()
+			decisions, collected, past := 0, 0, 0
+			for seed := range testkit.Size[uint64](60, 1000) {
+				c := &chained{rng: rand.New(rand.NewPCG(seed, 30)), algorithm: algorithm}
 				c.add(t, c.limit())
-			case k == 1 && len(c.all) > 2: // neither the first nor the last
-				if i := 1 + rng.IntN(len(c.all)-2); c.all[i].lim != nil {
-					collectMiddle(t, &c.all[i].lim)
-					collected++
+				for range 120 {
+					switch k := c.rng.IntN(24); {
+					case k == 0 && len(c.all) < 5:
+						c.add(t, c.limit())
+					case k == 1 && len(c.all) > 2: // neither the first nor the last
+						if i := 1 + c.rng.IntN(len(c.all)-2); c.all[i].lim != nil {
+							collectMiddle(t, &c.all[i].lim)
+							collected++
+						}
+					case k == 2: // made, and dropped
+						mustWith(t, c.last().lim, Config{Rules: []RuleConfig{c.limit()}, Memory: MinMemory})
+					case k < 6:
+						c.pass(time.Duration(1+c.rng.IntN(4)) * 8 * time.Second)
+					default:
+						if err := c.request(t); err != nil {
+							t.Fatalf("seed %d: %v", seed, err)
+						}
+						decisions++
+					}
 				}
-			case k == 2: // made, and dropped
-				mustWith(t, c.last().lim, Config{Rules: []RuleConfig{c.limit()}, Memory: MinMemory})
-			case k < 6:
-				c.pass(time.Duration(1+rng.IntN(4)) * 8 * time.Second)
-			default:
-				if err := c.request(t); err != nil {
-					t.Fatalf("seed %d: %v", seed, err)
-				}
-				decisions++
+				past += c.past
+				runtime.KeepAlive(c)
 			}
-		}
-		past += c.past
-		runtime.KeepAlive(c)
-	}
-	t.Logf("%d decisions, %d limiters collected, %d charges past one", decisions, collected, past)
-	if decisions < 5000 || collected < 50 || past < 500 {
-		t.Error("this shows little")
+			t.Logf("%d decisions, %d limiters collected, %d charges past one", decisions, collected, past)
+			if decisions < 3000 || collected < 30 || past < 300 {
+				t.Error("this shows little")
+			}
+		})
 	}
 }
 
 // chained is a chain of limiters, and what clients have by each of them.
 type chained struct {
-	rng  *rand.Rand
-	all  []*chainedLimit
-	past int // charges that went past a limiter that was collected
+	rng       *rand.Rand
+	algorithm Algorithm
+	all       []*chainedLimit
+	past      int // charges that went past a limiter that was collected
 }
 
 type chainedLimit struct {
-	lim    *Limiter // nil: collected
-	config RuleConfig
-	levels *[3]uint64 // of each client, in units; those that share a table have the same
+	lim     *Limiter // nil: collected
+	config  RuleConfig
+	clients *[3]*oracle // those that share a table have the same
 }
-
-func newChained(rng *rand.Rand) *chained { return &chained{rng: rng} }
 
 func (c *chained) last() *chainedLimit { return c.all[len(c.all)-1] }
 
-// limit has a rate of which a unit leaks in 1, 2, 4 or 8 s.
+// limit has a rate of which a unit leaks in 1, 2, 4 or 8 s, or periods of 64 s.
 func (c *chained) limit() RuleConfig {
 	if len(c.all) > 0 && c.rng.IntN(4) == 0 {
 		return c.last().config // the same table
 	}
-	return strictRule("a", 1, time.Second<<c.rng.IntN(4), 1+c.rng.Uint64N(30))
+	config := withAlgorithm(strictRule("a", 1, time.Second<<c.rng.IntN(4), 1+c.rng.Uint64N(30)), c.algorithm)
+	if periodic(config) {
+		config.Rate, config.Burst = Rate{N: config.Burst, Per: 64 * time.Second}, 0
+	}
+	return config
 }
 
 func (c *chained) add(t *testing.T, config RuleConfig) {
 	t.Helper()
-	l := &chainedLimit{config: config, levels: new([3]uint64)}
+	l := &chainedLimit{config: config, clients: new([3]*oracle)}
 	if len(c.all) == 0 {
 		l.lim = chainOf(t, config)[0]
-		c.all = append(c.all, l)
-		return
-	}
-	was := c.last()
-	l.lim = mustWith(t, was.lim, Config{Rules: []RuleConfig{config}, Memory: MinMemory})
-	if l.lim.rules[0].buckets.Table.SameBuckets(&was.lim.rules[0].buckets.Table) {
-		l.levels = was.levels
 	} else {
-		for i := range l.levels {
-			l.levels[i] = min(was.levels[i], config.Burst)
+		l.lim = mustWith(t, c.last().lim, Config{Rules: []RuleConfig{config}, Memory: MinMemory})
+	}
+	rule := l.lim.rules[0]
+	for i := range l.clients {
+		l.clients[i] = oracleOf(rule.config)
+		if len(c.all) > 0 {
+			l.clients[i].goOn(c.last().clients[i], rule.config.Burst)
 		}
 	}
+	if len(c.all) > 0 && rule.buckets.Table.SameBuckets(&c.last().lim.rules[0].buckets.Table) {
+		l.clients = c.last().clients
+	}
 	c.all = append(c.all, l)
+}
+
+// goOn has an oracle begin with what a client has by another one, cut to what its own limit has room
+// for. Windows and logs have the same periods.
+func (o *oracle) goOn(was *oracle, most uint64) {
+	o.last, o.previous, o.current, o.times = was.last, was.previous, was.current, slices.Clone(was.times)
+	if o.level = was.level; o.window == 0 {
+		o.level = min(was.level/was.per, int64(most)) * o.per
+	}
+	o.keepNewest(most)
+}
+
+// keepNewest drops what a log has no room for.
+func (o *oracle) keepNewest(most uint64) {
+	if over := len(o.times) - int(most); over > 0 {
+		o.times = o.times[over:]
+		o.level = int64(most)
+	}
 }
 
 // pass lets a multiple of 8 s pass.
 func (c *chained) pass(by time.Duration) {
 	clock := c.last().lim.manual
-	clock.Set(c.last().lim.Now() + by)
-	done := map[*[3]uint64]bool{}
+	clock.Set(clock.Now() + by)
 	for _, l := range c.all {
-		for i := range l.levels {
-			if !done[l.levels] {
-				l.levels[i] -= min(l.levels[i], uint64(by/l.config.Rate.Per))
-			}
+		for _, o := range l.clients {
+			o.at(clock.Now())
 		}
-		done[l.levels] = true
 	}
 }
 
-// request has a client ask a limiter that is alive, or give back what it has from that.
+// request has a client ask a limiter that is alive.
 func (c *chained) request(t *testing.T) error {
 	t.Helper()
 	at := c.rng.IntN(len(c.all))
@@ -269,17 +294,18 @@ func (c *chained) request(t *testing.T) error {
 	l, client, n := c.all[at], c.rng.IntN(3), 1+c.rng.Uint64N(6)
 	r := l.lim.rules[0]
 	d := r.Take(t.Context(), r.BytesKey([]byte{byte(client)}), n)
-	if want := l.levels[client]+n <= l.config.Burst; d.Allowed != want {
-		return fmt.Errorf("limiter %d of %d, %v burst %d, %d units at level %d: allowed %v", at, len(c.all), l.config.Rate, l.config.Burst, n, l.levels[client], d.Allowed)
+	if o := l.clients[client]; d.Allowed == o.justified(n, r.config.Burst) {
+		return fmt.Errorf("limiter %d of %d, %v burst %d, %d units at level %v: allowed %v", at, len(c.all), l.config.Rate, r.config.Burst, n, float64(o.level)/float64(o.per), d.Allowed)
 	}
 	if !d.Allowed {
 		return nil
 	}
-	charged := map[*[3]uint64]bool{}
+	charged := map[*oracle]bool{}
 	for i, l := range c.all[at:] {
-		if !charged[l.levels] {
-			l.levels[client] += n
-			charged[l.levels] = true
+		if o := l.clients[client]; !charged[o] {
+			o.admit(n)
+			o.keepNewest(max(l.config.Burst, l.config.Rate.N))
+			charged[o] = true
 		}
 		if l.lim == nil && i+1 < len(c.all)-at {
 			c.past++

@@ -322,18 +322,22 @@ type times struct {
 	shift uint64 // modulo 2^64: it may be ahead
 }
 
-// takeOver makes the log that of other, as far as it has room, unless it counts as many units
-// itself.
-func (l log) takeOver(other *times, now uint64) {
-	if other.log.live(now-other.shift) <= l.live(now) {
-		return
-	}
-	l.clear()
-	_, n := other.log.place()
-	for k := min(n, l.size()) - 1; k >= 0; k-- {
-		if t := other.log.latest(k) + other.shift; t <= math.MaxInt64 { // else before the clock's zero
-			l.push(t, 1)
+// takeOver joins the log with other by maximum: each of its times is the later one of both, as far as
+// it has room. Both know some of what one client was charged with; where one was a copy of the
+// other it is the newer one then.
+func (l log) takeOver(other *times) {
+	next, n := l.place()
+	_, m := other.log.place()
+	for k := range min(m, l.size()) {
+		t := other.log.latest(k) + other.shift
+		if t > math.MaxInt64 { // before the clock's zero, as all that follow
+			break
 		}
+		if k < n {
+			t = max(t, l.latest(k))
+		}
+		l.words[logHead+(next+l.size()-1-k)%l.size()] = t
+		l.set(next, max(n, k+1))
 	}
 }
 

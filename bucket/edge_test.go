@@ -1,6 +1,7 @@
 package bucket
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -93,23 +94,38 @@ func TestRefundIsFollowedRoundedUp(t *testing.T) {
 	}
 }
 
-// Of two logs that count the same client the one that counts more stays.
-func TestMergeKeepsTheFullerLog(t *testing.T) {
+// Of two logs that count the same client each of the latest times is the later one of both.
+func TestMergeJoinsLogs(t *testing.T) {
 	t.Parallel()
-	shape, err := NewSlidingLog(5, time.Hour)
+	const most, per, now = 5, 1000, 1 << 40
+	shape, err := NewSlidingLog(most, per*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := sketch.Digest{Pos: 1 << 40, ID: 5}
-	const now = 1 << 40
-	for _, units := range [][2]uint64{{1, 4}, {4, 1}} {
-		table := tableOf(t, shape)
-		other := tableOf(t, shape)
-		table.Take(d, now, units[0])
-		other.Take(d, now, units[1])
-		table.Merge(other, Carry{From: shape, To: shape, FromNow: now, Now: now})
-		if free, _, _ := table.Log(d, now, 1); free != 1 {
-			t.Errorf("logs of %d units: %d free of 5 after a merge, want 1", units, free)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 500 {
+		var want [most]uint64 // s, the latest first
+		table, other := tableOf(t, shape), tableOf(t, shape)
+		for _, log := range []*Table{table, other} {
+			at := uint64(0)
+			for n := rng.IntN(most + 1); n > 0; n-- {
+				at += rng.Uint64N(3)
+				log.Take(d, now+at*1e6, 1)
+				want[n-1] = max(want[n-1], at+1)
+			}
+		}
+		table.Merge(other, Carry{From: shape, To: shape, FromNow: now + 20e6, Now: now + 20e6})
+		for at := uint64(20); at < per+20; at++ {
+			free := uint64(0)
+			for _, t := range want {
+				if t == 0 || t-1+per <= at {
+					free++
+				}
+			}
+			if got, _, _ := table.Log(d, now+at*1e6, 1); got != free {
+				t.Fatalf("log joined to %v: %d free %d s later, want %d", want, got, at, free)
+			}
 		}
 	}
 }

@@ -198,7 +198,7 @@ func (t *Table) after(c *charge, x uint64, i int, tat uint64) (after uint64, ok 
 		return tat, false
 	}
 	if c.times != nil {
-		l.takeOver(c.times, c.now)
+		l.takeOver(c.times)
 	}
 	if c.cost > 0 {
 		l.push(c.now, c.cost)

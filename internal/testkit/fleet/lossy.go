@@ -15,9 +15,10 @@ import (
 type lossy struct {
 	bucket.Store
 
-	late    time.Duration       // longest delay
-	doubles func(op *bucket.Op) // is called with each operation that comes twice
-	armed   atomic.Bool         // before that nothing happens
+	late    time.Duration                  // longest delay
+	doubles func(op *bucket.Op)            // is called with each operation that comes twice
+	settled func(op *bucket.Op, err error) // and with each other one, when the store has carried it out, or will not
+	armed   atomic.Bool                    // before that nothing happens
 	pending sync.WaitGroup
 
 	mu  sync.Mutex
@@ -62,19 +63,22 @@ func (s *lossy) Submit(op *bucket.Op) error {
 	}
 	fault, delay := s.fault()
 	if fault == refused {
+		s.settled(op, bucket.ErrAway)
 		return bucket.ErrAway
 	}
 	done := op.Done
 	s.pending.Add(1)
-	answer := func(op *bucket.Op, r bucket.Reply, err error) { done(op, r, err); s.pending.Done() }
-	lose := func() { answer(op, bucket.Reply{}, errLost) }
+	give := func(op *bucket.Op, r bucket.Reply, err error) { done(op, r, err); s.pending.Done() }
+	answer := func(op *bucket.Op, r bucket.Reply, err error) { s.settled(op, err); give(op, r, err) }
+	lose := func() { give(op, bucket.Reply{}, errLost) }
 	op.Done = answer
 	switch fault {
 	case lostThere:
+		s.settled(op, errLost)
 		time.AfterFunc(delay, lose)
 		return nil
 	case lostBack:
-		op.Done = func(*bucket.Op, bucket.Reply, error) { time.AfterFunc(delay, lose) }
+		op.Done = func(op *bucket.Op, _ bucket.Reply, err error) { s.settled(op, err); time.AfterFunc(delay, lose) }
 	case lateThere:
 		time.AfterFunc(delay, func() { s.submit(op) })
 		return nil
@@ -91,6 +95,7 @@ func (s *lossy) Submit(op *bucket.Op) error {
 	}
 	err := s.Store.Submit(op)
 	if err != nil { // then Done is not called, and must not be
+		s.settled(op, err)
 		op.Done = done
 		s.pending.Done()
 	}

@@ -57,6 +57,7 @@ type lossyClient struct {
 	rules []*fastlimit.Rule // the rule at the nodes that the client asks
 	rng   *rand.Rand
 	tally *lossyTally // of all clients of the rule
+	back  chan bool   // whether the store has carried a refund out
 
 	mu     sync.Mutex
 	oracle oracle // guarded by mu
@@ -66,6 +67,12 @@ func (c *lossyClient) charge(from, to time.Duration, units uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.oracle.charge(from, to, units)
+}
+
+func (c *lossyClient) refund(from, to time.Duration, units uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.oracle.refund(from, to, units)
 }
 
 func (c *lossyClient) fits(units uint64, now time.Duration) time.Duration {
@@ -78,18 +85,20 @@ func (c *lossyClient) fits(units uint64, now time.Duration) time.Duration {
 type lossyTally struct {
 	conform, edge, wrong    atomic.Int64 // edge: made at the moment from which on they conform
 	exact, degraded, denied atomic.Int64 // denied: those that do not conform
+	refunded                atomic.Int64 // requests whose units are known to be back
 }
 
 // tested reports whether limits were reached, and the store decided, and nodes without it.
 func (c *lossyTally) tested() bool {
-	return c.edge.Load() > 0 && c.exact.Load() > 0 && c.degraded.Load() > 0 && c.denied.Load() > 0
+	return c.edge.Load() > 0 && c.exact.Load() > 0 && c.degraded.Load() > 0 && c.denied.Load() > 0 && c.refunded.Load() > 0
 }
 
 // Lossy has clients ask one, two and three nodes, which keep limits in a store that each of them
 // reaches by a lossy way. Whatever gets lost, a client is denied only if what it may have
 // been charged with explains it: the units that were admitted, by the store or in its place,
 // those of operations that came twice, and denied ones where they count. Units that were given
-// back count too, since that may have been lost. Limits follow from seed.
+// back count no more for a client of one node, if the store was told; to other nodes they may
+// still count. Limits follow from seed.
 func (f Fleet) Lossy(t *testing.T, seed uint64, rules ...fastlimit.RuleConfig) {
 	t.Helper()
 	n := f.lossyNodes(t, seed, rules)
@@ -105,14 +114,15 @@ func (f Fleet) Lossy(t *testing.T, seed uint64, rules ...fastlimit.RuleConfig) {
 
 func (f Fleet) lossyNodes(t *testing.T, seed uint64, rules []fastlimit.RuleConfig) *lossyNodes {
 	t.Helper()
-	const nodes, clients = 3, 36
+	const nodes = 3
+	clients := 36 + int(f.Decisions/2500)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	n := &lossyNodes{fleet: f, clients: map[string]*lossyClient{}}
 	server := f.Server
 	f.Server = func(t testing.TB, timeout time.Duration) func() bucket.Store {
 		open := server(t, timeout)
 		return func() bucket.Store {
-			way := &lossy{Store: open(), late: 3 * timeout, rng: rand.New(rand.NewPCG(rng.Uint64(), 1)), doubles: n.double}
+			way := &lossy{Store: open(), late: 3 * timeout, rng: rand.New(rand.NewPCG(rng.Uint64(), 1)), doubles: n.double, settled: n.settled}
 			n.ways = append(n.ways, way)
 			return way
 		}
@@ -127,7 +137,7 @@ func (f Fleet) lossyNodes(t *testing.T, seed uint64, rules []fastlimit.RuleConfi
 		tally := new(lossyTally)
 		for j := range clients {
 			name := fmt.Sprint("client ", j)
-			c := &lossyClient{key: []byte(name), rng: rand.New(rand.NewPCG(rng.Uint64(), 2)), tally: tally, oracle: newOracle(rule, lossyTimeout, begin)}
+			c := &lossyClient{key: []byte(name), rng: rand.New(rand.NewPCG(rng.Uint64(), 2)), tally: tally, back: make(chan bool, 1), oracle: newOracle(rule, lossyTimeout, begin)}
 			for _, lim := range n.limiters[:1+j%nodes] {
 				c.rules = append(c.rules, lim.Rules()[i])
 			}
@@ -159,6 +169,16 @@ func (n *lossyNodes) double(op *bucket.Op) {
 	}
 }
 
+// settled tells a client what became of a refund.
+func (n *lossyNodes) settled(op *bucket.Op, err error) {
+	if c := n.clients[op.Key]; c != nil && op.Kind == bucket.Refund {
+		select {
+		case c.back <- err == nil:
+		default: // nobody waits for it
+		}
+	}
+}
+
 // run has the clients of a rule ask, for some time and until that has tested enough.
 func (n *lossyNodes) run(t *testing.T, rule int) {
 	t.Helper()
@@ -178,8 +198,8 @@ func (n *lossyNodes) run(t *testing.T, rule int) {
 	}
 	running.Wait()
 	config := r.Config()
-	t.Logf("%s, %v, burst %d: %d conforming requests, %d of them as soon as they do, %d denied; %d admitted by the store, %d decided without it, %d others denied",
-		config.Name, config.Rate, config.Burst, tally.conform.Load(), tally.edge.Load(), tally.wrong.Load(), tally.exact.Load(), tally.degraded.Load(), tally.denied.Load())
+	t.Logf("%s, %v, burst %d: %d conforming requests, %d of them as soon as they do, %d denied; %d admitted by the store, %d decided without it, %d others denied; %d given back",
+		config.Name, config.Rate, config.Burst, tally.conform.Load(), tally.edge.Load(), tally.wrong.Load(), tally.exact.Load(), tally.degraded.Load(), tally.denied.Load(), tally.refunded.Load())
 }
 
 // wait waits until so many units fit, and reports whether they did not yet.
@@ -230,8 +250,8 @@ func (n *lossyNodes) ask(t *testing.T, c *lossyClient) {
 	case config.CountDenied && d.Stage != fastlimit.StageTable: // a table that denies counts nothing
 		c.charge(from, to, units)
 	}
-	if d.Allowed && rng.IntN(128) == 0 {
-		r.Refund(r.BytesKey(c.key), units)
+	if d.Allowed && rng.IntN(32) == 0 {
+		n.giveBack(t, c, r, units, from, d.Degraded)
 	}
 	switch {
 	case hungUp:
@@ -253,5 +273,28 @@ func (n *lossyNodes) ask(t *testing.T, c *lossyClient) {
 	}
 	if !d.Allowed && c.tally.wrong.Add(1) < 4 {
 		t.Errorf("P1: %s, %v, burst %d: %d units denied that fit, %v after a period began: %+v", config.Name, config.Rate, config.Burst, units, from%config.Rate.Per, d)
+	}
+}
+
+// giveBack refunds units that were taken since from. Whether the store has charged what was admitted in
+// its place nobody knows.
+func (n *lossyNodes) giveBack(t *testing.T, c *lossyClient, r *fastlimit.Rule, units uint64, from time.Duration, degraded bool) {
+	select {
+	case <-c.back: // of what nobody waited for
+	default:
+	}
+	r.Refund(r.BytesKey(c.key), units)
+	if len(c.rules) > 1 || degraded {
+		return
+	}
+	select {
+	case told := <-c.back:
+		if told {
+			c.refund(from, n.now(), units)
+			c.tally.refunded.Add(1)
+		}
+	case <-time.After(time.Minute):
+		t.Errorf("%s: a refund was never sent", c.rules[0].Config().Name)
+		c.tally.refunded.Add(1)
 	}
 }

@@ -14,6 +14,8 @@ import (
 type oracle interface {
 	// charge is told of units that may have been charged, and between which times.
 	charge(from, to time.Duration, units uint64)
+	// refund is told of units that were charged and given back, and between which times.
+	refund(from, to time.Duration, units uint64)
 	// fits returns the time, now or later, from which on so many units fit, whatever was
 	// charged, and whenever that was.
 	fits(units uint64, now time.Duration) time.Duration
@@ -54,6 +56,10 @@ func (o *leakyUnits) charge(from, to time.Duration, units uint64) {
 	o.until = max(o.until, o.scaled(asked)) + time.Duration(units)*o.rate.Per
 }
 
+func (o *leakyUnits) refund(_, _ time.Duration, units uint64) {
+	o.until -= time.Duration(units) * o.rate.Per
+}
+
 func (o *leakyUnits) fits(units uint64, now time.Duration) time.Duration {
 	n := time.Duration(o.rate.N)
 	over := o.until + (time.Duration(units)-time.Duration(o.burst))*o.rate.Per - o.scaled(now)
@@ -71,6 +77,13 @@ type windowUnits struct {
 func (o *windowUnits) charge(from, to time.Duration, units uint64) {
 	for window := from / o.rate.Per; window <= (to+o.lead)/o.rate.Per; window++ {
 		o.units[window] += units
+	}
+}
+
+// refund counts where the store and the node were in one window all the time.
+func (o *windowUnits) refund(from, to time.Duration, units uint64) {
+	if window := from / o.rate.Per; window == (to+o.lead)/o.rate.Per {
+		o.units[window] -= units
 	}
 }
 
@@ -94,6 +107,16 @@ type charged struct {
 	units    uint64
 }
 
+// refunded is without the units that were charged since from: the last that were, as an operation
+// that comes twice may be carried out once more.
+func refunded(all []charged, from time.Duration, units uint64) []charged {
+	i := len(all) - 1
+	for all[i].from != from || all[i].units != units {
+		i--
+	}
+	return slices.Delete(all, i, i+1)
+}
+
 // slidingUnits counts each unit in the latest window that may have counted it, where it
 // weighs the most at any time.
 type slidingUnits struct {
@@ -104,6 +127,12 @@ type slidingUnits struct {
 
 func (o *slidingUnits) charge(from, to time.Duration, units uint64) {
 	o.charges = append(o.charges, charged{from, to + o.lead, units})
+}
+
+func (o *slidingUnits) refund(from, to time.Duration, units uint64) {
+	if from/o.rate.Per == (to+o.lead)/o.rate.Per {
+		o.charges = refunded(o.charges, from, units)
+	}
 }
 
 func (o *slidingUnits) fits(units uint64, now time.Duration) time.Duration {
@@ -140,6 +169,11 @@ type loggedUnits struct {
 
 func (o *loggedUnits) charge(from, to time.Duration, units uint64) {
 	o.charges = append(o.charges, charged{from, to, units})
+}
+
+// refund drops what was charged then: the log drops what it has of a later time, if there is any.
+func (o *loggedUnits) refund(from, _ time.Duration, units uint64) {
+	o.charges = refunded(o.charges, from, units)
 }
 
 func (o *loggedUnits) fits(units uint64, now time.Duration) time.Duration {
