@@ -1,9 +1,7 @@
 package fastlimit
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +10,8 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/internal/frames"
 	"github.com/fastlimit/fastlimit/internal/machine"
+	"github.com/fastlimit/fastlimit/internal/state"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // Why a state is of no use, for errors.Is. Nothing but that is wrong: go on without it.
@@ -30,7 +30,7 @@ var (
 	// ErrStateFuture tells that it was written later than now, by a clock that was set back.
 	ErrStateFuture = machine.ErrFuture
 	// ErrStateTooLarge tells that the limiter takes more than [LoadOptions].Memory.
-	ErrStateTooLarge = errors.New("larger than the memory for it")
+	ErrStateTooLarge = state.ErrTooLarge
 	// ErrStateTooOld tells that its time line comes to an end: see [Limiter.LastTime].
 	ErrStateTooOld = errors.New("its clock has run for too long")
 )
@@ -68,7 +68,7 @@ func Load(r io.Reader, o LoadOptions) (*Limiter, error) {
 
 // load is Load on a machine whose clocks now reads.
 func load(r io.Reader, o LoadOptions, now func() machine.Instant) (*Limiter, error) {
-	f, err := frames.NewReader(r, stateMagic, stateVersion)
+	f, err := frames.NewReader(r, state.Magic, state.Version)
 	if err != nil {
 		return nil, stateErr("read", err)
 	}
@@ -85,7 +85,7 @@ func load(r io.Reader, o LoadOptions, now func() machine.Instant) (*Limiter, err
 type loading struct {
 	options LoadOptions
 	r       *frames.Reader
-	head    stateHeader
+	head    *state.Header
 	limiter *Limiter
 	tables  [][]*bucket.Table // of each rule: its own, and its tiers'
 
@@ -102,17 +102,12 @@ func (s *loading) next() error {
 	return s.err
 }
 
-func (s *loading) header() error {
-	if s.kind != frameHeader {
+func (s *loading) header() (err error) {
+	if s.kind != state.Head {
 		return fmt.Errorf("%w: it has no header", ErrStateDamaged)
 	}
-	d := json.NewDecoder(bytes.NewReader(s.body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&s.head); err != nil {
-		return fmt.Errorf("%w: its header: %w", ErrStateDamaged, err)
-	}
-	if s.head.Now < 0 || s.head.Wall < 0 {
-		return fmt.Errorf("%w: its header: a time before its begin", ErrStateDamaged)
+	if s.head, err = state.ReadHeader(s.body); err != nil {
+		return err
 	}
 	if s.head.Manual != (s.options.Clock != nil) {
 		return &FieldError{Package: "fastlimit", Field: "LoadOptions.Clock", Problem: "not of the kind that the saved limiter had", Fix: "bring a ManualClock if that had one, else nil"}
@@ -122,14 +117,17 @@ func (s *loading) header() error {
 
 // begin makes the limiter, empty, at its time.
 func (s *loading) begin(now func() machine.Instant) error {
-	if s.kind != frameSecret || len(s.body) != 32 {
+	if s.kind != state.Secret || len(s.body) != 32 {
 		return fmt.Errorf("%w: it has no secret", ErrStateDamaged)
 	}
-	plan, c, err := s.head.plan(s.options.Memory)
+	plan, live, err := s.head.Plan(s.options.Memory)
 	if err != nil {
 		return err
 	}
-	copy(c.Secret[:], s.body)
+	c := &Config{StoreTimeout: s.head.StoreTimeout, Nodes: s.head.Nodes, Secret: [32]byte(s.body)}
+	if s.head.Shared {
+		c.Store = noStore{}
+	}
 	at, age := time.Now(), time.Duration(0)
 	if s.head.Manual {
 		c.Clock = s.options.Clock
@@ -149,12 +147,124 @@ func (s *loading) begin(now func() machine.Instant) error {
 		for _, t := range r.tiers {
 			all = append(all, &t.buckets.Table)
 		}
-		if err := s.liveTiers(r, &s.head.Rules[i], &all); err != nil {
+		if err := r.liveTiers(live[i], &all); err != nil {
 			return err
 		}
 		s.tables = append(s.tables, all)
 	}
 	return s.next()
+}
+
+// frames reads what was known.
+func (s *loading) frames() error {
+	filtered := s.limiter.filter == nil
+	for s.err == nil {
+		var err error
+		switch u := frames.Unpack(s.body); s.kind {
+		case state.Buckets:
+			err = s.buckets(u)
+		case state.Bans:
+			err = s.bans(u)
+		case state.Sketch:
+			err = s.sketch(u)
+		case state.Filter:
+			if filtered {
+				err = fmt.Errorf("%w: a filter", ErrStateDamaged)
+				break
+			}
+			err, filtered = s.filter(time.Duration(u.Uvarint())), true // checked by Restore
+		default:
+			err = fmt.Errorf("%w: a frame of kind %d", ErrStateDamaged, s.kind)
+		}
+		if err != nil {
+			return err
+		}
+		if err = s.next(); err != nil {
+			return err
+		}
+	}
+	if !filtered {
+		return fmt.Errorf("%w: it has no filter", ErrStateDamaged)
+	}
+	return nil
+}
+
+// rule is the rule that a frame begins with.
+func (s *loading) rule(u *frames.Unpacker) (i uint64, r *Rule) {
+	if i = u.Uvarint(); i >= uint64(len(s.limiter.rules)) {
+		u.Fail()
+		return 0, s.limiter.rules[0]
+	}
+	return i, s.limiter.rules[i]
+}
+
+func (s *loading) buckets(u *frames.Unpacker) error {
+	i, _ := s.rule(u)
+	k := u.Uvarint()
+	if k >= uint64(len(s.tables[i])) {
+		u.Fail()
+	}
+	if err := u.Err("of which rule buckets are"); err != nil {
+		return err
+	}
+	return s.tables[i][k].RestoreState(u.Rest())
+}
+
+func (s *loading) bans(u *frames.Unpacker) error {
+	_, r := s.rule(u)
+	if r.bans == nil {
+		u.Fail()
+	}
+	if err := u.Err("of which rule bans are"); err != nil {
+		return err
+	}
+	return r.bans.RestoreState(u.Rest())
+}
+
+func (s *loading) sketch(u *frames.Unpacker) error {
+	_, r := s.rule(u)
+	if r.sketch == nil {
+		u.Fail()
+	}
+	if err := u.Err("of which rule a sketch is"); err != nil {
+		return err
+	}
+	return r.sketch.RestoreState(u.Rest())
+}
+
+func (s *loading) filter(due time.Duration) error {
+	r := &state.MarksReader{Next: s.marks}
+	err := s.limiter.filter.Restore(due, r)
+	if r.Err != nil {
+		return r.Err
+	}
+	if err == nil && r.More() {
+		err = fmt.Errorf("%w: a filter", ErrStateDamaged)
+	}
+	return err
+}
+
+// marks is the next frame, if that is of the filter.
+func (s *loading) marks() ([]byte, error) {
+	if err := s.next(); err != nil || s.err != nil || s.kind != state.Marks {
+		return nil, err
+	}
+	return s.body, nil
+}
+
+// liveTiers makes the tiers of [Rule.NewTier] that the rule had.
+func (r *Rule) liveTiers(plans []limit.RulePlan, tables *[]*bucket.Table) error {
+	c := r.storeConfig()
+	var live []*Rule
+	for i := range plans {
+		t, err := r.newTier(len(r.tiers)+i, &plans[i], &c, nil)
+		if err != nil {
+			return err
+		}
+		live, *tables = append(live, t), append(*tables, &t.buckets.Table)
+	}
+	r.live.tiers.Store(&live)
+	return nil
 }
 
 // noStore stands for the store of a limiter that was saved. It is always away.

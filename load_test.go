@@ -13,6 +13,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/internal/frames"
 	"github.com/fastlimit/fastlimit/internal/machine"
+	"github.com/fastlimit/fastlimit/internal/state"
 )
 
 // savedLimiter is a limiter that has something in each of its tables, and what Save
@@ -81,7 +82,7 @@ func TestDamagedStates(t *testing.T) {
 		file []byte
 		want error
 	}{
-		"another version": {append(append([]byte(stateMagic), 2, 0, 0, 0), file[12:]...), ErrStateVersion},
+		"another version": {append(append([]byte(state.Magic), 2, 0, 0, 0), file[12:]...), ErrStateVersion},
 		"a text":          {[]byte("rules: [{name: per-ip}]"), ErrStateForeign},
 		"nothing":         {nil, ErrStateTorn},
 		"half of it":      {file[:len(file)/2], ErrStateTorn},
@@ -106,7 +107,7 @@ func TestLoadMemory(t *testing.T) {
 			t.Errorf("memory %d of %d: %v, want %v", c.memory, need, err, c.want)
 		}
 	}
-	for field, value := range map[string]any{"Blocks": 1 << 40, "Sets": 1 << 60, "Bans": -1, "FilterWords": 1 << 62, "Tiers": []int{1}, "Live": make([]stateTier, 1025)} {
+	for field, value := range map[string]any{"Blocks": 1 << 40, "Sets": 1 << 60, "Bans": -1, "FilterWords": 1 << 62, "Tiers": []int{1}, "Live": make([]state.Tier, 1025)} {
 		if _, err := loadManual(withHeader(t, file, field, value)); !isStateError(err) {
 			t.Errorf("%s of %v: %v", field, value, err)
 		}
@@ -116,19 +117,19 @@ func TestLoadMemory(t *testing.T) {
 // withHeader is the file with another value in its header, and right checksums.
 func withHeader(t *testing.T, file []byte, field string, value any) []byte {
 	t.Helper()
-	r, err := frames.NewReader(bytes.NewReader(file), stateMagic, stateVersion)
+	r, err := frames.NewReader(bytes.NewReader(file), state.Magic, state.Version)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	w, err := frames.NewWriter(&out, stateMagic, stateVersion)
+	w, err := frames.NewWriter(&out, state.Magic, state.Version)
 	for err == nil {
 		var kind byte
 		var body []byte
 		if kind, body, err = r.Next(); err != nil {
 			break
 		}
-		if kind == frameHeader {
+		if kind == state.Head {
 			var head map[string]any
 			if err := json.Unmarshal(body, &head); err != nil {
 				t.Fatal(err)
@@ -207,8 +208,8 @@ func FuzzLoad(f *testing.F) {
 			body[at] ^= flip
 		}
 		var out bytes.Buffer
-		w, err := frames.NewWriter(&out, stateMagic, stateVersion)
-		r, err2 := frames.NewReader(bytes.NewReader(file), stateMagic, stateVersion)
+		w, err := frames.NewWriter(&out, state.Magic, state.Version)
+		r, err2 := frames.NewReader(bytes.NewReader(file), state.Magic, state.Version)
 		if err != nil || err2 != nil {
 			t.Fatal(err, err2)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/internal/frames"
 	"github.com/fastlimit/fastlimit/internal/machine"
+	"github.com/fastlimit/fastlimit/internal/state"
 )
 
 // Save writes what the limiter knows of its clients, for [Load] after a restart: buckets,
@@ -34,7 +35,7 @@ func (l *Limiter) Save(w io.Writer) error {
 
 // save is Save at that instant of the machine, which was read before.
 func (l *Limiter) save(w io.Writer, at machine.Instant) error {
-	f, err := frames.NewWriter(w, stateMagic, stateVersion)
+	f, err := frames.NewWriter(w, state.Magic, state.Version)
 	if err != nil {
 		return stateErr("write", err)
 	}
@@ -44,8 +45,8 @@ func (l *Limiter) save(w io.Writer, at machine.Instant) error {
 		return stateErr("write", err)
 	}
 	for _, step := range [...]func() error{
-		func() error { return f.Frame(frameHeader, head) },
-		func() error { return f.Frame(frameSecret, l.secret[:]) },
+		func() error { return f.Frame(state.Head, head) },
+		func() error { return f.Frame(state.Secret, l.secret[:]) },
 		s.tables, s.sketches, s.filter, f.End,
 	} {
 		if err := step(); err != nil {
@@ -69,9 +70,9 @@ type saving struct {
 }
 
 // header notes what the limiter is, and when.
-func (s *saving) header(at machine.Instant) *stateHeader {
+func (s *saving) header(at machine.Instant) *state.Header {
 	l := s.limiter
-	h := &stateHeader{
+	h := &state.Header{
 		At: at, Now: s.now, Manual: l.manual != nil, Wall: l.clock.WallTime(s.now), StoreTimeout: l.plan.StoreTimeout,
 	}
 	if l.filter != nil {
@@ -80,7 +81,7 @@ func (s *saving) header(at machine.Instant) *stateHeader {
 	for i, r := range l.rules {
 		rp := &l.plan.Rules[i]
 		h.Shared, h.Nodes = r.shared != nil, l.plan.Nodes
-		sr := stateRule{Config: r.config, Sets: rp.Sets}
+		sr := state.Rule{Config: r.config, Sets: rp.Sets}
 		if r.sketch != nil {
 			sr.Blocks = rp.Blocks
 		}
@@ -92,7 +93,7 @@ func (s *saving) header(at machine.Instant) *stateHeader {
 		}
 		live := r.live.load()
 		for _, t := range live {
-			sr.Live = append(sr.Live, stateTier{Tier{Rate: t.config.Rate, Burst: t.config.Burst}, t.buckets.Table.Buckets() / 4})
+			sr.Live = append(sr.Live, state.Tier{Tier: Tier{Rate: t.config.Rate, Burst: t.config.Burst}, Sets: t.buckets.Table.Buckets() / 4})
 		}
 		s.live = append(s.live, live)
 		h.Rules = append(h.Rules, sr)
@@ -112,7 +113,7 @@ func (s *saving) tables() error {
 		if r.bans == nil {
 			continue
 		}
-		err := s.pieces(frameBans, func(dst []byte, from int) ([]byte, int) {
+		err := s.pieces(state.Bans, func(dst []byte, from int) ([]byte, int) {
 			return r.bans.AppendState(dst, &r.config.Ban, from, s.now)
 		}, i)
 		if err != nil {
@@ -125,7 +126,7 @@ func (s *saving) tables() error {
 func (s *saving) buckets(t *Rule, i, k int) error {
 	read := t.buckets.Table.Save(t.buckets.Ticks(s.now))
 	defer read.End()
-	return s.pieces(frameBuckets, func(dst []byte, from int) ([]byte, int) {
+	return s.pieces(state.Buckets, func(dst []byte, from int) ([]byte, int) {
 		dst, more := read.Append(dst)
 		if !more {
 			return dst, 0
@@ -139,7 +140,7 @@ func (s *saving) sketches() error {
 		if r.sketch == nil {
 			continue
 		}
-		err := s.pieces(frameSketch, func(dst []byte, from int) ([]byte, int) {
+		err := s.pieces(state.Sketch, func(dst []byte, from int) ([]byte, int) {
 			return r.sketch.AppendState(dst, from, r.buckets.SketchTicks(s.now))
 		}, i)
 		if err != nil {
@@ -171,13 +172,13 @@ func (s *saving) filter() error {
 	if s.limiter.filter == nil {
 		return nil
 	}
-	state := s.limiter.filter.State()
-	if err := s.w.Frame(frameFilter, binary.AppendUvarint(nil, uint64(state.Due))); err != nil {
+	marks := s.limiter.filter.State()
+	if err := s.w.Frame(state.Filter, binary.AppendUvarint(nil, uint64(marks.Due))); err != nil {
 		return err
 	}
-	w := &marksWriter{to: s.w}
-	if _, err := state.WriteTo(w); err != nil {
+	w := &state.MarksWriter{To: s.w}
+	if _, err := marks.WriteTo(w); err != nil {
 		return err
 	}
-	return w.flush()
+	return w.Flush()
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/frames"
+	"github.com/fastlimit/fastlimit/internal/state"
 )
 
 // reloaded saves a limiter and loads it.
@@ -60,7 +61,7 @@ func TestRestartRemembers(t *testing.T) {
 // loadingOf is a Load that has read the header.
 func loadingOf(t *testing.T, file []byte) *loading {
 	t.Helper()
-	f, err := frames.NewReader(bytes.NewReader(file), stateMagic, stateVersion)
+	f, err := frames.NewReader(bytes.NewReader(file), state.Magic, state.Version)
 	if err != nil {
 		t.Fatal(err)
 	}

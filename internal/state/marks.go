@@ -1,4 +1,4 @@
-package fastlimit
+package state
 
 import (
 	"encoding/binary"
@@ -19,19 +19,22 @@ const (
 	wordBytes  = 8
 )
 
-// marksWriter writes frames of what the library writes, in whole words and small pieces.
-type marksWriter struct {
-	to     *frames.Writer
+// MarksWriter writes frames of kind Marks of what the library writes, in whole words and
+// small pieces. Flush it at the end.
+type MarksWriter struct {
+	To *frames.Writer
+
 	buf    []byte
 	packed []byte
 }
 
-func (w *marksWriter) Write(b []byte) (int, error) {
+// Write implements [io.Writer]. The error is that of a frame.
+func (w *MarksWriter) Write(b []byte) (int, error) {
 	for rest := b; len(rest) > 0; {
 		n := min(len(rest), marksPiece-len(w.buf))
 		w.buf, rest = append(w.buf, rest[:n]...), rest[n:]
 		if len(w.buf) == marksPiece {
-			if err := w.flush(); err != nil {
+			if err := w.Flush(); err != nil {
 				return 0, err
 			}
 		}
@@ -39,13 +42,14 @@ func (w *marksWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (w *marksWriter) flush() error {
+// Flush writes what is left.
+func (w *MarksWriter) Flush() error {
 	if len(w.buf) == 0 {
 		return nil
 	}
 	w.packed = packZeros(w.packed[:0], w.buf)
 	w.buf = w.buf[:0]
-	return w.to.Frame(frameMarks, w.packed)
+	return w.To.Frame(Marks, w.packed)
 }
 
 // packZeros appends whole words with those that are zero counted.
@@ -87,23 +91,29 @@ func unpackZeros(dst, packed []byte) ([]byte, error) {
 	return dst, u.Err("a filter")
 }
 
-// marksReader reads the frames of a filter as one stream, for the library.
-type marksReader struct {
-	s         *loading
+// MarksReader reads those frames as one stream, for the library.
+type MarksReader struct {
+	Next func() (body []byte, err error) // the next frame, or nothing if that is of another kind
+	Err  error                           // why a Read has failed, unless it was that there is no more
+
 	buf, left []byte
-	err       error // more than that it ends too early
 }
 
-func (r *marksReader) Read(b []byte) (int, error) {
+// More reports whether there is more than was read of the last frame.
+func (r *MarksReader) More() bool { return len(r.left) > 0 }
+
+// Read implements [io.Reader].
+func (r *MarksReader) Read(b []byte) (int, error) {
 	for len(r.left) == 0 {
-		if r.err = r.s.next(); r.err != nil {
-			return 0, r.err
+		var body []byte
+		if body, r.Err = r.Next(); r.Err != nil {
+			return 0, r.Err
 		}
-		if r.s.err != nil || r.s.kind != frameMarks {
+		if body == nil {
 			return 0, io.ErrUnexpectedEOF
 		}
-		if r.buf, r.err = unpackZeros(r.buf[:0], r.s.body); r.err != nil {
-			return 0, r.err
+		if r.buf, r.Err = unpackZeros(r.buf[:0], body); r.Err != nil {
+			return 0, r.Err
 		}
 		r.left = r.buf
 	}
