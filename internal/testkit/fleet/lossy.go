@@ -21,9 +21,10 @@ type lossy struct {
 	armed   atomic.Bool                    // before that nothing happens
 	pending sync.WaitGroup
 
-	mu  sync.Mutex
-	rng *rand.Rand // guarded by mu
-	cut time.Time  // until when; guarded by mu
+	mu   sync.Mutex
+	rng  *rand.Rand // guarded by mu
+	cut  time.Time  // until when; guarded by mu
+	next time.Time  // when it is cut again; guarded by mu
 }
 
 var errLost = errors.New("lost")
@@ -43,10 +44,12 @@ const (
 func (s *lossy) fault() (what int, delay time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.rng.IntN(1000) == 0 {
-		s.cut = time.Now().Add(time.Duration(s.rng.Int64N(int64(time.Second))))
+	now := time.Now()
+	if now.After(s.next) {
+		s.cut = now.Add(time.Duration(s.rng.Int64N(int64(time.Second))))
+		s.next = s.cut.Add(time.Duration(s.rng.Int64N(int64(6 * time.Second))))
 	}
-	if time.Now().Before(s.cut) {
+	if now.Before(s.cut) {
 		return refused, 0
 	}
 	what, delay = s.rng.IntN(30), 1+time.Duration(s.rng.Int64N(int64(s.late)))

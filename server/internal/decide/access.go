@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/accesslog"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/valyala/fasthttp"
@@ -13,9 +12,9 @@ import (
 
 // These functions write the access log. They are called only if there is one.
 
-// noteAnswer notes what fasthttp's response says. bad is why the request was refused, r and
-// v are what is known otherwise; all may be nil.
-func (s *Service) noteAnswer(ctx *fasthttp.RequestCtx, bad *badRequest, snap *Snapshot, listener int, r *requestState, v *policy.Verdict) {
+// noteAnswer notes what fasthttp's response says. bad is why the request was refused, r is
+// what was decided on; both may be nil.
+func (s *Service) noteAnswer(ctx *fasthttp.RequestCtx, bad *badRequest, r *requestState) {
 	h := &ctx.Request.Header
 	e := accesslog.Entry{
 		Time: ctx.Time(), Method: h.Method(), Host: h.Host(), Path: h.RequestURI(), Status: ctx.Response.StatusCode(),
@@ -27,20 +26,28 @@ func (s *Service) noteAnswer(ctx *fasthttp.RequestCtx, bad *badRequest, snap *Sn
 	if bad != nil {
 		e.Decision, e.Reason = "refused", bad.Name
 	}
-	s.note(&e, conn.Of(ctx), conn.PeerAddr(ctx), snap, listener, r, v)
+	s.note(&e, conn.Of(ctx), conn.PeerAddr(ctx), r)
 }
 
 // noteSimple notes an answer that was put together without fasthttp.
-func (s *Service) noteSimple(sent []byte, bad *badRequest, c *conn.Conn, h *conn.Head, read time.Time, snap *Snapshot, listener int, r *requestState, v *policy.Verdict) {
-	e := accesslog.Entry{Time: read, Method: h.Method, Host: h.Host, Path: h.Target, Status: statusOf(sent)}
+func (s *Service) noteSimple(sent []byte, bad *badRequest, r *requestState) {
+	e := entryOf(r)
+	e.Status = statusOf(sent)
 	if i := bytes.Index(sent, headEnd); i >= 0 {
 		e.Bytes = int64(len(sent) - i - len(headEnd))
 	}
 	if bad != nil {
 		e.Decision, e.Reason = "refused", bad.Name
 	}
-	e.UserAgent, e.Referer = first(r.Header("User-Agent")), first(r.Header("Referer"))
-	s.note(&e, c, c.Addr(), snap, listener, r, v)
+	s.note(&e, r.conn, r.peer, r)
+}
+
+// entryOf begins the entry of a request that was read without fasthttp.
+func entryOf(r *requestState) accesslog.Entry {
+	return accesslog.Entry{
+		Time: r.read, Method: r.head.Method, Host: r.head.Host, Path: r.head.Target,
+		UserAgent: first(r.Header("User-Agent")), Referer: first(r.Header("Referer")),
+	}
 }
 
 // noteUnread notes a request that was refused before it was understood. h is nil if not even
@@ -53,7 +60,7 @@ func (s *Service) noteUnread(bad *badRequest, c *conn.Conn, h *conn.Head) {
 	if h != nil {
 		e.Method, e.Host, e.Path = h.Method, h.Host, h.Target
 	}
-	s.note(&e, c, c.Addr(), nil, 0, nil, nil)
+	s.note(&e, c, c.Addr(), nil)
 }
 
 // Line is the line of the access log for a request that is passed on. It is used once.
@@ -64,11 +71,10 @@ type Line struct {
 }
 
 // line begins the line of a request that was admitted.
-func (s *Service) line(c *conn.Conn, h *conn.Head, read time.Time, snap *Snapshot, listener int, r *requestState, v *policy.Verdict) *Line {
+func (s *Service) line(r *requestState) *Line {
 	l := s.lines.Get().(*Line)
-	l.from, l.entry = s, accesslog.Entry{Time: read, Method: h.Method, Host: h.Host, Path: h.Target}
-	l.entry.UserAgent, l.entry.Referer = first(r.Header("User-Agent")), first(r.Header("Referer"))
-	s.complete(&l.entry, c, c.Addr(), snap, listener, r, v)
+	l.from, l.entry = s, entryOf(r)
+	complete(&l.entry, r.conn, r.peer, r)
 	return l
 }
 
@@ -102,13 +108,13 @@ func first(values [][]byte) []byte {
 }
 
 // note writes an entry, with what all have in common.
-func (s *Service) note(e *accesslog.Entry, c *conn.Conn, peer netip.Addr, snap *Snapshot, listener int, r *requestState, v *policy.Verdict) {
-	s.complete(e, c, peer, snap, listener, r, v)
+func (s *Service) note(e *accesslog.Entry, c *conn.Conn, peer netip.Addr, r *requestState) {
+	complete(e, c, peer, r)
 	s.access.Write(e)
 }
 
 // complete adds what all entries have in common.
-func (s *Service) complete(e *accesslog.Entry, c *conn.Conn, peer netip.Addr, snap *Snapshot, listener int, r *requestState, v *policy.Verdict) {
+func complete(e *accesslog.Entry, c *conn.Conn, peer netip.Addr, r *requestState) {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
@@ -117,30 +123,30 @@ func (s *Service) complete(e *accesslog.Entry, c *conn.Conn, peer netip.Addr, sn
 	if c != nil {
 		e.Reused = c.Reused()
 	}
-	if r != nil {
-		if e.Client = r.request.Client; !e.Client.IsValid() {
-			e.Client = peer // the proxy: nobody else is known
-		}
-		method, target, host := snap.identityOf(listener).Original(&r.request)
-		if len(method) > 0 {
-			e.Method = method
-		}
-		if len(target) > 0 {
-			e.Path = target
-		}
-		if len(host) > 0 {
-			e.Host = host
-		}
+	if r == nil {
+		return
 	}
-	if v != nil {
-		if v.Rule != nil {
-			e.Rule = v.Rule.Name()
-		}
-		if e.Decision == "" {
-			e.Decision, e.Stage = "deny", v.Decision.Stage.String()
-			if v.Decision.Allowed {
-				e.Decision = "allow"
-			}
+	if e.Client = r.request.Client; !e.Client.IsValid() {
+		e.Client = peer // the proxy: nobody else is known
+	}
+	method, target, host := r.identity().Original(&r.request)
+	if len(method) > 0 {
+		e.Method = method
+	}
+	if len(target) > 0 {
+		e.Path = target
+	}
+	if len(host) > 0 {
+		e.Host = host
+	}
+	v := &r.verdict
+	if v.Rule != nil {
+		e.Rule = v.Rule.Name()
+	}
+	if e.Decision == "" {
+		e.Decision, e.Stage = "deny", v.Decision.Stage.String()
+		if v.Decision.Allowed {
+			e.Decision = "allow"
 		}
 	}
 }

@@ -52,30 +52,30 @@ func (s *Service) panicked(dst []byte, c *conn.Conn, p any) (out []byte) {
 // refused, nothing has happened and out is dst. If it is admitted and there is a forwarder,
 // a is filled in, and the answer is the forwarder's. Without one a is nil.
 func (s *Service) decideHead(dst []byte, c *conn.Conn, h *conn.Head, snap *Snapshot, listener int, a *Admission) (out []byte, last bool, refused policy.Refusal) {
-	r := snap.states.get()
-	defer snap.states.put(r)
-	from := r.assembleSimple(snap, listener, c.Addr(), h, s.forwarder != nil)
-	if from.Refused != policy.NotRefused {
-		return dst, false, from.Refused
+	r := snap.begin(listener, c, c.Addr())
+	defer r.end()
+	if r.assembleSimple(h, s.forwarder != nil); r.from.Refused != policy.NotRefused {
+		return dst, false, r.from.Refused
 	}
 	_, forwarded := c.BeginRequest()
 	now := s.clock.now()
-	v := s.judge(context.Background(), c, r, snap, c.Addr(), &from, forwarded, now)
+	r.read = now
+	s.judge(context.Background(), r, forwarded)
+	v := &r.verdict
 	if v.Refused != policy.NotRefused {
 		bad := s.bad.refused(v.Refused)
-		s.badLog.Note(&bad.Reason, c.Addr(), refusalOf(&v))
+		s.badLog.Note(&bad.Reason, c.Addr(), refusalOf(v))
 		c.LeaveUnread()
 		out = bad.append(dst)
 		if s.access != nil {
-			s.noteSimple(out[len(dst):], bad, c, h, now, snap, listener, r, &v)
+			s.noteSimple(out[len(dst):], bad, r)
 		}
 		return out, true, policy.NotRefused
 	}
 	if s.forwarder != nil && v.Decision.Allowed {
-		s.admit(a, dst, c, h, now, snap, listener, r, &v)
+		s.admit(a, dst, r)
 		return dst, false, policy.NotRefused
 	}
-	read := now
 	last = !v.Decision.Allowed && (c.Denied() || a != nil && a.LastIfDenied) || c.LastRequest()
 	if snap.waits {
 		now = s.clock.now() // it may be later by now
@@ -85,22 +85,22 @@ func (s *Service) decideHead(dst []byte, c *conn.Conn, h *conn.Head, snap *Snaps
 	case v.Decision.Allowed && !snap.always:
 		out = snap.allowed.end(snap.allowed.begin(dst, date), last)
 	case v.Decision.Allowed:
-		out = snap.allowed.end(appendShown(snap.allowed.begin(dst, date), snap, listener, &v, r), last)
+		out = snap.allowed.end(r.appendShown(snap.allowed.begin(dst, date)), last)
 	case v.List == policy.ListDeny:
 		out = snap.listed.end(snap.listed.begin(dst, date), last)
 	default:
-		out = r.appendDenial(dst, snap.denialOf(&v, listener), date, &v.Decision, last)
+		out = r.appendDenial(dst, snap.denialOf(v, listener), date, &v.Decision, last)
 	}
 	if s.access != nil {
-		s.noteSimple(out[len(dst):], nil, c, h, read, snap, listener, r, &v)
+		s.noteSimple(out[len(dst):], nil, r)
 	}
-	s.took.endRequest(r, &v)
+	s.took.endRequest(r)
 	return out, last, policy.NotRefused
 }
 
 // appendShown appends the lines that tell an admitted client what is known of its limit.
-func appendShown(dst []byte, snap *Snapshot, listener int, v *policy.Verdict, r *requestState) []byte {
-	if a, d := snap.shown(listener, v, &r.scratch); a != nil {
+func (r *requestState) appendShown(dst []byte) []byte {
+	if a, d := r.shown(); a != nil {
 		return a.AppendFields(dst, &d)
 	}
 	return dst

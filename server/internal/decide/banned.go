@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 )
 
@@ -27,10 +26,11 @@ type Banned struct {
 func (s *Service) SetExpeller(e Expeller) { s.expeller = e }
 
 // expel tells of a request that was denied because its client is banned.
-func (s *Service) expel(c *conn.Conn, r *requestState, snap *Snapshot, from *policy.AssembleResult, v *policy.Verdict) {
-	prefix, _ := snap.engine.ClientPrefix(v.Rule, r.request.Client)
+func (s *Service) expel(r *requestState) {
+	v := &r.verdict
+	prefix, _ := r.snap.engine.ClientPrefix(v.Rule, r.request.Client)
 	s.expeller.Expel(Banned{
-		Conn: c, Client: r.request.Client, Rule: v.Rule, Prefix: prefix, Left: v.Decision.RetryAfter, Named: from.Trusted,
+		Conn: r.conn, Client: r.request.Client, Rule: v.Rule, Prefix: prefix, Left: v.Decision.RetryAfter, Named: r.from.Trusted,
 	})
 }
 

@@ -180,7 +180,7 @@ func (s *Service) answerBatch(ctx *fasthttp.RequestCtx, snap *Snapshot) {
 		return
 	}
 	if s.access != nil {
-		defer s.noteAnswer(ctx, nil, snap, 0, nil, nil)
+		defer s.noteAnswer(ctx, nil, nil)
 	}
 	h := &ctx.Request.Header
 	call := guard.Call{

@@ -18,11 +18,11 @@ func (s *Service) blame(b *badRequest, c *conn.Conn) {
 	if snap.unread == nil || b.spared || c == nil || c.Quiet() || snap.identity.Trusted(c.Addr()) {
 		return
 	}
-	r := snap.states.get()
-	defer snap.states.put(r)
-	r.request = policy.Request{Client: c.Addr()}
-	v := snap.unread.DecideAt(context.Background(), &r.request, &r.scratch, s.clock.now())
-	if !v.Decision.Allowed && v.Decision.Stage == fastlimit.StageBan && s.expeller != nil {
-		s.expel(c, r, snap, &policy.AssembleResult{}, &v)
+	r := snap.begin(0, c, c.Addr())
+	defer r.end()
+	r.request, r.from = policy.Request{Client: c.Addr()}, policy.AssembleResult{}
+	r.verdict = snap.unread.DecideAt(context.Background(), &r.request, &r.scratch, s.clock.now())
+	if d := &r.verdict.Decision; !d.Allowed && d.Stage == fastlimit.StageBan && s.expeller != nil {
+		s.expel(r)
 	}
 }

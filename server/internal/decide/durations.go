@@ -15,7 +15,7 @@ var stages = len(fastlimit.Stages())
 const maxStages = 8
 
 // durations counts how long one of [latency.Every] requests takes: the one for which the
-// state has read the clock when it was taken ([states.get]). Safe for concurrent use; the zero value is ready.
+// state has read the clock when it began ([Snapshot.begin]). Safe for concurrent use; the zero value is ready.
 type durations struct {
 	decisions       [maxStages]latency.Histogram // by stage
 	allowed, denied latency.Histogram            // requests
@@ -31,16 +31,16 @@ func (d *durations) beginDecision(r *requestState) (began time.Time) {
 
 // endDecision counts the time that a decision took, waiting for a place in line or for a
 // store included.
-func (d *durations) endDecision(began time.Time, v *policy.Verdict) {
-	if !began.IsZero() && v.Refused == policy.NotRefused {
+func (d *durations) endDecision(began time.Time, r *requestState) {
+	if v := &r.verdict; !began.IsZero() && v.Refused == policy.NotRefused {
 		d.decisions[v.Decision.Stage].Observe(time.Since(began))
 	}
 }
 
 // endRequest counts the time until the answer was put together.
-func (d *durations) endRequest(r *requestState, v *policy.Verdict) {
+func (d *durations) endRequest(r *requestState) {
 	if !r.began.IsZero() {
-		w := latency.Begin(r.began, d.of(v.Decision.Allowed))
+		w := latency.Begin(r.began, d.of(r.verdict.Decision.Allowed))
 		w.Stop()
 	}
 }

@@ -38,19 +38,18 @@ type Admission struct {
 	Watch latency.Watch // to be stopped when the answer has been passed on
 }
 
-// admit fills in what is known of a request that was admitted. read is when the clock was
-// read for it.
-func (s *Service) admit(a *Admission, dst []byte, c *conn.Conn, h *conn.Head, read time.Time, snap *Snapshot, listener int, r *requestState, v *policy.Verdict) {
+// admit fills in what is known of a request that was admitted.
+func (s *Service) admit(a *Admission, dst []byte, r *requestState) {
 	a.Admitted, a.Client, a.Trusted = true, r.request.Client, r.request.Trusted
 	a.Watch = s.took.watch(r)
-	if snap.always {
-		a.Shown = appendShown(dst, snap, listener, v, r)[len(dst):]
+	if r.snap.always {
+		a.Shown = r.appendShown(dst)[len(dst):]
 	}
-	if snap.owes {
-		s.owe(a, snap, r, read)
+	if r.snap.owes {
+		s.owe(a, r)
 	}
 	if s.access != nil {
-		a.Line = s.line(c, h, read, snap, listener, r, v)
+		a.Line = s.line(r)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/denial"
 	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server/internal/conn"
 )
 
 // alive is a service whose snapshots get live overrides, on one listener that always shows
@@ -81,18 +82,15 @@ func (a *alive) swap(of map[string]*fastlimit.Rule) {
 func (a *alive) ask(client string) string { return a.askBy(a.Snapshot(), client) }
 
 func (a *alive) askBy(snap *Snapshot, client string) string {
-	r := snap.states.get()
-	defer snap.states.put(r)
-	in := policy.Incoming{Peer: netip.MustParseAddr(client), Method: []byte("GET"), Target: []byte("/"), Host: []byte("a")}
-	from := snap.engine.Assemble(&snap.identity, &in, &r.scratch, &r.request)
-	v := a.judge(a.Context(), nil, r, snap, in.Peer, &from, false, time.Now())
-	if !v.Decision.Allowed {
+	r := snap.begin(0, nil, netip.MustParseAddr(client))
+	defer r.end()
+	r.read = time.Now()
+	r.assembleSimple(&conn.Head{Method: []byte("GET"), Target: []byte("/"), Host: []byte("a")}, false)
+	a.judge(a.Context(), r, false)
+	if v := &r.verdict; !v.Decision.Allowed {
 		return string(r.appendDenial(nil, snap.denial(v.Rule, 0), []byte("Date: Monday\r\n"), &v.Decision, false))
 	}
-	out := []byte("HTTP/1.1 200 OK\r\n")
-	if answer, d := snap.shown(0, &v, &r.scratch); answer != nil {
-		out = answer.AppendFields(out, &d)
-	}
+	out := r.appendShown([]byte("HTTP/1.1 200 OK\r\n"))
 	return string(out)
 }
 

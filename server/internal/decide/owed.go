@@ -40,13 +40,12 @@ func (o *Owed) Header(name string) [][]byte {
 	return o.values
 }
 
-// owe sets what an admission has to be settled by. read is when the clock was read for the
-// request.
-func (s *Service) owe(a *Admission, snap *Snapshot, r *requestState, read time.Time) {
-	a.Hidden = snap.engine.CostHeaders()
-	now := snap.settings.Limiter.Now()
+// owe sets what an admission has to be settled by.
+func (s *Service) owe(a *Admission, r *requestState) {
+	a.Hidden = r.snap.engine.CostHeaders()
+	now := r.snap.settings.Limiter.Now()
 	o := s.oweds.Get().(*Owed)
-	snap.engine.Owe(&o.Owed, &r.scratch, now-time.Since(read))
+	r.snap.engine.Owe(&o.Owed, &r.scratch, now-time.Since(r.read))
 	if o.None() {
 		o.Drop()
 		return

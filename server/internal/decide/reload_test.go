@@ -22,9 +22,9 @@ func TestReloadReleasesTheOldRules(t *testing.T) {
 		in := policy.Incoming{Peer: netip.MustParseAddr("192.0.2.1"), Method: []byte("GET"), Target: []byte("/"), Host: []byte("a")}
 		v, _ := s.Judge(t.Context(), &in, false, time.Now())
 		if snap := s.Snapshot(); v.Rule != nil && !v.Decision.Allowed { // and answer, as a resident does
-			r := snap.states.get()
+			r := snap.begin(0, nil, in.Peer)
 			r.appendDenial(nil, snap.denial(v.Rule, 0), []byte("Date: Monday\r\n"), &v.Decision, false)
-			snap.states.put(r)
+			r.end()
 		}
 	}
 	for range 9 {

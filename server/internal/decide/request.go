@@ -2,7 +2,6 @@ package decide
 
 import (
 	"net/netip"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,9 +12,18 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// requestState is the working memory of one request: what the policy is asked
-// and the buffers it borrows. It is the request's [policy.Fields].
+// requestState is one request: where it came from, what the policy is asked and has
+// answered, and the buffers it borrows. It is the request's [policy.Fields].
 type requestState struct {
+	snap     *Snapshot
+	listener int
+	conn     *conn.Conn // nil: it came by other means than a [conn.Listener]
+	peer     netip.Addr
+	head     *conn.Head // nil: fasthttp has read it
+	read     time.Time  // when the clock was read for it
+
+	from    policy.AssembleResult
+	verdict policy.Verdict
 	request policy.Request
 	scratch policy.Scratch
 	values  denial.Buffer
@@ -27,33 +35,33 @@ type requestState struct {
 	last    lastDenial
 }
 
-// states is a pool because it then has about one state per core, whose memory
-// stays in that core's cache. Each snapshot has its own: a state keeps pointers to the
-// rules and answers of its last requests, and so the memory of a limiter
-// (TestReloadReleasesTheOldRules).
-type states struct{ pool sync.Pool }
-
-func newState() any {
-	return &requestState{stripe: statesMade.Add(1), sampler: latency.NewSampler()}
+// setStates makes the pool of states. A pool has about one per core, whose memory stays in
+// that core's cache. Each snapshot has its own: a state keeps pointers to the rules and answers
+// of its last requests, and so the memory of a limiter (TestReloadReleasesTheOldRules).
+func (s *Snapshot) setStates() {
+	s.states.New = func() any {
+		return &requestState{snap: s, stripe: statesMade.Add(1), sampler: latency.NewSampler()}
+	}
 }
 
-// get returns a state for a request that begins now.
-func (s *states) get() *requestState {
-	r := s.pool.Get().(*requestState)
+// begin returns a state for a request that begins now. c may be nil.
+func (s *Snapshot) begin(listener int, c *conn.Conn, peer netip.Addr) *requestState {
+	r := s.states.Get().(*requestState)
+	r.listener, r.conn, r.peer = listener, c, peer
 	if r.sampler.Next() {
 		r.began = time.Now()
 	}
 	return r
 }
 
-// put takes a state back, without what it borrowed: the pool would keep the request alive.
-func (s *states) put(j *requestState) {
-	j.raw = nil
+// end gives the state back, without what it borrowed: the pool would keep the request alive.
+func (j *requestState) end() {
+	j.raw, j.conn, j.head = nil, nil, nil
 	j.request = policy.Request{}
 	if !j.began.IsZero() {
 		j.began = time.Time{}
 	}
-	s.pool.Put(j)
+	j.snap.states.Put(j)
 }
 
 var statesMade atomic.Uint32
@@ -123,18 +131,20 @@ func (h *proxyHints) note(peer netip.Addr, from *policy.AssembleResult, forwarde
 }
 
 // assemble fills the state from a request that fasthttp has parsed.
-func (j *requestState) assemble(snap *Snapshot, listener int, peer netip.Addr, h *fasthttp.RequestHeader) policy.AssembleResult {
+func (j *requestState) assemble(h *fasthttp.RequestHeader) {
 	j.raw = h.RawHeaders()
-	in := policy.Incoming{Peer: peer, Method: h.Method(), Target: h.RequestURI(), Host: h.Host(), Fields: j}
-	return snap.engine.Assemble(snap.identityOf(listener), &in, &j.scratch, &j.request)
+	in := policy.Incoming{Peer: j.peer, Method: h.Method(), Target: h.RequestURI(), Host: h.Host(), Fields: j}
+	j.from = j.snap.engine.Assemble(j.identity(), &in, &j.scratch, &j.request)
 }
 
 // assembleSimple fills the state from the head of a simple request, or of one to pass on.
-func (j *requestState) assembleSimple(snap *Snapshot, listener int, peer netip.Addr, h *conn.Head, passes bool) policy.AssembleResult {
-	j.raw = h.Fields
-	in := policy.Incoming{Peer: peer, Method: h.Method, Target: h.Target, Host: h.Host, Fields: j}
+func (j *requestState) assembleSimple(h *conn.Head, passes bool) {
+	j.head, j.raw = h, h.Fields
+	in := policy.Incoming{Peer: j.peer, Method: h.Method, Target: h.Target, Host: h.Host, Fields: j}
 	if passes {
 		in.Passed = (*passedFields)(j)
 	}
-	return snap.engine.Assemble(snap.identityOf(listener), &in, &j.scratch, &j.request)
+	j.from = j.snap.engine.Assemble(j.identity(), &in, &j.scratch, &j.request)
 }
+
+func (j *requestState) identity() *policy.Identity { return j.snap.identityOf(j.listener) }

@@ -3,7 +3,6 @@ package decide
 import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/denial"
-	"github.com/fastlimit/fastlimit/policy"
 	"github.com/valyala/fasthttp"
 )
 
@@ -27,8 +26,8 @@ func setFields(resp *fasthttp.Response, a *denial.Answer, d *fastlimit.Decision,
 }
 
 // writeAdmission shows an admitted client what is known of its limit.
-func writeAdmission(resp *fasthttp.Response, snap *Snapshot, listener int, v *policy.Verdict, r *requestState) {
-	if a, d := snap.shown(listener, v, &r.scratch); a != nil {
+func (r *requestState) writeAdmission(resp *fasthttp.Response) {
+	if a, d := r.shown(); a != nil {
 		setFields(resp, a, &d, &r.values)
 	}
 }

@@ -156,28 +156,29 @@ func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 	if read.IsZero() { // it was called by somebody else
 		read = time.Now()
 	}
-	r := snap.states.get()
-	defer snap.states.put(r)
-	peer := conn.PeerAddr(ctx)
-	from := r.assemble(snap, listener, peer, &ctx.Request.Header)
-	v := s.judge(context.Background(), conn.Of(ctx), r, snap, peer, &from, forwarded, read)
+	r := snap.begin(listener, conn.Of(ctx), conn.PeerAddr(ctx))
+	defer r.end()
+	r.read = read
+	r.assemble(&ctx.Request.Header)
+	s.judge(context.Background(), r, forwarded)
+	v := &r.verdict
 	switch {
 	case v.Refused != policy.NotRefused:
-		s.refuse(ctx, s.bad.refused(v.Refused), refusalOf(&v))
+		s.refuse(ctx, s.bad.refused(v.Refused), refusalOf(v))
 		return false
 	case v.Decision.Allowed:
 		if snap.always {
-			writeAdmission(&ctx.Response, snap, listener, &v, r)
+			r.writeAdmission(&ctx.Response)
 		}
 	case v.List == policy.ListDeny:
 		writeListed(&ctx.Response)
 	default:
-		writeDenial(&ctx.Response, snap.denialOf(&v, listener).answer, &v.Decision, &r.values)
+		writeDenial(&ctx.Response, snap.denialOf(v, listener).answer, &v.Decision, &r.values)
 	}
 	if s.access != nil {
-		s.noteAnswer(ctx, nil, snap, listener, r, &v)
+		s.noteAnswer(ctx, nil, r)
 	}
-	s.took.endRequest(r, &v)
+	s.took.endRequest(r)
 	return !v.Decision.Allowed
 }
 
@@ -189,44 +190,46 @@ func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 // does not allocate.
 func (s *Service) Judge(ctx context.Context, in *policy.Incoming, forwarded bool, read time.Time) (policy.Verdict, policy.Refusal) {
 	snap := s.current.Load()
-	r := snap.states.get()
-	defer snap.states.put(r)
-	from := snap.engine.Assemble(&snap.identity, in, &r.scratch, &r.request)
-	v := s.judge(ctx, nil, r, snap, in.Peer, &from, forwarded, read)
-	if v.Refused != policy.NotRefused {
-		s.bad.refused(v.Refused).Count.Add(1)
+	r := snap.begin(0, nil, in.Peer)
+	defer r.end()
+	r.read = read
+	r.from = snap.engine.Assemble(&snap.identity, in, &r.scratch, &r.request)
+	s.judge(ctx, r, forwarded)
+	if why := r.verdict.Refused; why != policy.NotRefused {
+		s.bad.refused(why).Count.Add(1)
 	}
-	return v, v.Refused
+	return r.verdict, r.verdict.Refused
 }
 
 // judge decides an assembled request, and counts and logs all but a refused one. On a
-// connection, which may be nil, it may wait for its place in line.
-func (s *Service) judge(ctx context.Context, c *conn.Conn, r *requestState, snap *Snapshot, peer netip.Addr, from *policy.AssembleResult, forwarded bool, read time.Time) (v policy.Verdict) {
-	if warn := s.hints.note(peer, from, forwarded); warn != warnNothing {
-		s.warnProxy(warn, peer)
+// connection it may wait for its place in line. forwarded says that the connection has sent
+// forwarding headers.
+func (s *Service) judge(ctx context.Context, r *requestState, forwarded bool) {
+	if warn := s.hints.note(r.peer, &r.from, forwarded); warn != warnNothing {
+		s.warnProxy(warn, r.peer)
 	}
-	if from.Refused != policy.NotRefused {
-		v.Refused = from.Refused
-		return v
+	v := &r.verdict
+	if r.from.Refused != policy.NotRefused {
+		*v = policy.Verdict{Refused: r.from.Refused}
+		return
 	}
 	decision := s.took.beginDecision(r)
-	if snap.waits && c != nil {
-		v = snap.engine.WaitFor(c, &r.request, &r.scratch, read)
+	if r.snap.waits && r.conn != nil {
+		*v = r.snap.engine.WaitFor(r.conn, &r.request, &r.scratch, r.read)
 	} else {
-		v = snap.engine.DecideAt(ctx, &r.request, &r.scratch, read)
+		*v = r.snap.engine.DecideAt(ctx, &r.request, &r.scratch, r.read)
 	}
-	s.took.endDecision(decision, &v)
+	s.took.endDecision(decision, r)
 	if v.Refused != policy.NotRefused {
-		return v
+		return
 	}
-	s.counts.add(r.stripe, outcomeOf(&v))
+	s.counts.add(r.stripe, outcomeOf(v))
 	if !v.Decision.Allowed {
-		s.noteDenial(r, snap, &v)
-		if v.Decision.Stage == fastlimit.StageBan && s.expeller != nil && c != nil {
-			s.expel(c, r, snap, from, &v)
+		s.noteDenial(r)
+		if v.Decision.Stage == fastlimit.StageBan && s.expeller != nil && r.conn != nil {
+			s.expel(r)
 		}
 	}
-	return v
 }
 
 // refusalOf says for the log by which rule a request was refused, if by one.
@@ -239,22 +242,22 @@ func refusalOf(v *policy.Verdict) error {
 
 // noteDenial counts a denial for the log. One by the deny list or an operator's ban has no
 // rule.
-func (s *Service) noteDenial(r *requestState, snap *Snapshot, v *policy.Verdict) {
+func (s *Service) noteDenial(r *requestState) {
 	if s.denials.Count(r.stripe, r.request.Client) {
 		return
 	}
-	s.denials.Add(r.stripe, r.request.Client, func() logs.Denial { return describeDenial(r, snap, v) })
+	s.denials.Add(r.stripe, r.request.Client, func() logs.Denial { return describeDenial(r) })
 }
 
 // describeDenial copies what is logged.
-func describeDenial(r *requestState, snap *Snapshot, v *policy.Verdict) logs.Denial {
-	q := &r.request
+func describeDenial(r *requestState) logs.Denial {
+	q, v := &r.request, &r.verdict
 	d := logs.Denial{
 		Client: q.Client, Stage: v.Decision.Stage, Retry: v.Decision.RetryAfter,
 		Method: text.Printable(string(q.Method)), Host: text.Printable(string(q.Host)), Path: text.Printable(string(q.Path)),
 	}
 	if v.Rule != nil {
-		d.Rule, d.Key = v.Rule.Name(), snap.engine.KeyText(v.Rule, q).Text
+		d.Rule, d.Key = v.Rule.Name(), r.snap.engine.KeyText(v.Rule, q).Text
 	}
 	return d
 }
@@ -269,7 +272,7 @@ func (s *Service) rescue(ctx *fasthttp.RequestCtx) {
 	ctx.Response.Reset()
 	s.bad.internal.answer(ctx)
 	if s.access != nil {
-		s.noteAnswer(ctx, &s.bad.internal, nil, 0, nil, nil)
+		s.noteAnswer(ctx, &s.bad.internal, nil)
 	}
 	s.notePanic(p)
 }
@@ -299,7 +302,7 @@ func (s *Service) refuse(ctx *fasthttp.RequestCtx, b *badRequest, err error) {
 	s.blame(b, conn.Of(ctx))
 	b.answer(ctx)
 	if s.access != nil {
-		s.noteAnswer(ctx, b, nil, 0, nil, nil)
+		s.noteAnswer(ctx, b, nil)
 	}
 	s.badLog.Note(&b.Reason, conn.PeerAddr(ctx), err)
 }

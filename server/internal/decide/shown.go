@@ -3,11 +3,10 @@ package decide
 import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/denial"
-	"github.com/fastlimit/fastlimit/policy"
 )
 
-// shown returns what an admitted client is shown of its limit, by the charges that s
-// has of its request; nil if nothing. It does not allocate.
+// shown returns what an admitted client is shown of its limit, by the charges of its request;
+// nil if nothing. It does not allocate.
 //
 // Most requests are admitted by filter or sketch, whose estimates are never shown. But
 // only the exact bucket denies, so what fits it is assured ([fastlimit.Rule.Assured]).
@@ -15,7 +14,8 @@ import (
 // shown: a client that goes by the numbers of another would run into that one. Where
 // a shared store may know more of one of them than this node does, the fewest are not
 // known; then the rule that has decided is shown without any, unless it is the only one.
-func (s *Snapshot) shown(listener int, v *policy.Verdict, from *policy.Scratch) (*denial.Answer, fastlimit.Decision) {
+func (j *requestState) shown() (*denial.Answer, fastlimit.Decision) {
+	s, v, listener := j.snap, &j.verdict, j.listener
 	if v.Rule == nil || !s.denial(v.Rule, listener).always {
 		return nil, fastlimit.Decision{}
 	}
@@ -24,7 +24,7 @@ func (s *Snapshot) shown(listener int, v *policy.Verdict, from *policy.Scratch) 
 		decided.Remaining = fastlimit.RemainingUnknown // the store may know more, once it is back
 	}
 	best, fewest, unknown, rules, told := v.Rule, int64(-1), false, 0, decided
-	for _, c := range from.Applied() {
+	for _, c := range j.scratch.Applied() {
 		if !s.denial(c.Rule, listener).enforced {
 			continue
 		}

@@ -3,6 +3,7 @@ package decide
 import (
 	"cmp"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/fastlimit/fastlimit"
@@ -47,7 +48,7 @@ type Snapshot struct {
 	banned   []deny          // by operators, by listener
 	tiers    []int           // by rule: where its tiers begin among denials, in listeners; then their end
 	live     [][]liveDenials // by rule, then what TierIndex adds to the tiers above; nil: none
-	states   states
+	states   sync.Pool
 	named    []atomic.Pointer[namedDenials] // by rule, then place of a rate that was named
 
 	identities      []*policy.Identity // by listener; nil: all have identity
@@ -69,7 +70,7 @@ func NewSnapshot(s Settings) *Snapshot {
 	snap := &Snapshot{engine: *s.Engine, identity: *s.Identity, batches: s.Batches, waits: s.Engine.Waits(), owes: s.Engine.Owes(), listeners: len(s.Listeners), settings: s}
 	snap.setUnread()
 	snap.allowed, snap.listed = renderAnswers()
-	snap.states.pool.New = newState
+	snap.setStates()
 	snap.addIdentities()
 	for _, l := range s.Listeners {
 		a := denial.Banned(l.Options)
@@ -183,7 +184,7 @@ func (s *Snapshot) with(e *policy.Engine) *Snapshot {
 	}
 	snap.settings.Engine = e
 	snap.setUnread()
-	snap.states.pool.New = newState
+	snap.setStates()
 	return snap
 }
 
