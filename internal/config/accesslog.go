@@ -9,18 +9,16 @@ import (
 	"syscall"
 )
 
-// accessLogTable fills server.AccessLog.
-func accessLogTable() section {
-	return section{
-		name: "access_log", want: "settings, such as {file: /var/log/fastlimit/access.log}", where: "in access_log, indented more than access_log",
-		settings: []setting{
-			{
-				name: "file", field: "File", value: appendedFile(), required: "name a file: {file: /var/log/fastlimit/access.log}",
-				doc: "a file that lines are appended to, opened anew on SIGHUP; `\"-\"` is standard output",
-			},
-			{name: "queries", field: "Queries", value: boolean(), def: "false", doc: "show the queries of requests and referers, in which applications put secrets"},
+// accessLogSettings fills server.AccessLog.
+var accessLogSettings = section{
+	name: "access_log", want: "settings, such as {file: /var/log/fastlimit/access.log}", where: "in access_log, indented more than access_log",
+	settings: []setting{
+		{
+			name: "file", field: "File", value: appendedFile(), required: "name a file: {file: /var/log/fastlimit/access.log}",
+			doc: "a file that lines are appended to, opened anew on SIGHUP; `\"-\"` is standard output",
 		},
-	}
+		{name: "queries", field: "Queries", value: boolean(), def: "false", doc: "show the queries of requests and referers, in which applications put secrets"},
+	},
 }
 
 // appendedFile is the path of a file that can be written, if there is such a file.

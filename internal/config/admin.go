@@ -1,9 +1,25 @@
 package config
 
 import (
+	"net"
+	"net/netip"
 	"reflect"
 	"strings"
 )
+
+// DefaultAdmin is the address of the admin listener where the file has none.
+const DefaultAdmin = "127.0.0.1:8081"
+
+// leastToken is the length of a token that nobody guesses, in characters.
+const leastToken = 16
+
+var adminSettings = section{
+	name: "admin", want: "an address", where: "in admin, indented more than admin",
+	settings: []setting{
+		{name: "address", field: "Address", value: socketAddress(), def: DefaultAdmin, doc: "`host:port`, or `unix:` and the path of a socket"},
+		{name: "token_file", field: "Token", value: tokenFile(), shown: "none", doc: "a file with the token that changes need where the address is neither on loopback nor a socket"},
+	},
+}
 
 // adminListener is the address of the admin listener, or a mapping with a token beside it.
 func adminListener() value {
@@ -22,8 +38,6 @@ func adminListener() value {
 	return v
 }
 
-const leastToken = 16
-
 // tokenFile is a file with a token that HTTP can carry and nobody guesses.
 func tokenFile() value {
 	content := fileContent()
@@ -37,4 +51,41 @@ func tokenFile() value {
 		}
 		return token, true
 	})
+}
+
+// checkAdmin reports an admin listener that clients could reach as traffic. Where the
+// file does not set admin, the mistake is in listen, and so is the place of the error.
+func (d *decoder) checkAdmin() {
+	n, listen := d.places["Server.Admin"], d.places["Server.Listeners"]
+	other := listenerAt(d.cfg.Server.Listeners, d.cfg.Server.Admin, d.machine.resolve)
+	switch {
+	case other == "":
+	case n != nil:
+		d.fail(n, d.cfg.Server.Admin+" is taken by the listener "+other+", and admin must never be exposed with traffic", "give it a port of its own")
+	default:
+		d.fail(listen, other+" is the address of admin by default", "choose another port, or move admin with admin: 127.0.0.1:9090")
+	}
+}
+
+// adminWarnings are about who can reach the admin listener.
+func adminWarnings(c *Config, warn warnFunc) {
+	if !adminIsLocal(c.Server.Admin) {
+		warn("admin: %s can be reached from other machines; it serves metrics, profiles, the clients that are limited, and decisions about any, so keep it behind a firewall", c.Server.Admin)
+	}
+	if c.Server.AdminToken != "" && adminIsLocal(c.Server.Admin) {
+		warn("admin.token_file: %s is on this machine, where changes need no token: any process that reaches it may make them; remove it (a Unix socket keeps the other users of the machine out)", c.Server.Admin)
+	}
+}
+
+// adminIsLocal reports whether only this machine reaches the admin listener.
+func adminIsLocal(admin string) bool {
+	host, _, err := net.SplitHostPort(admin)
+	return err != nil || isLoopback(host) || strings.HasPrefix(admin, "unix:")
+}
+
+// isLoopback knows no other names than localhost: asking a name server for a warning
+// would make validate slow where there is none.
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }

@@ -3,7 +3,9 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/ban"
@@ -20,39 +22,37 @@ type banned struct {
 	Prefixes *policy.Prefixes
 }
 
-// banTable fills banned.
-func banTable() section {
-	return section{
-		name: "ban", want: "settings, such as " + banExample[len("ban: "):], where: "in ban, indented more than ban",
-		settings: []setting{
-			{
-				name: "after", field: "After", value: whole(number{least: 1, most: ban.MaxAfter, example: "200"}), required: "write for example " + banExample,
-				doc: "denials that begin a ban, the last of them included; an eighth of them for a client that is remembered for an earlier one",
-			},
-			{name: "within", field: "Within", value: duration(ban.MinWithin, ban.MaxWithin, "10s", ""), def: "10s", doc: "the time within which they count"},
-			{name: "for", field: "For", value: duration(ban.MinFor, ban.MaxFor, "30s", ""), required: "write for example for: 30s", doc: "how long the first ban lasts; each further one lasts twice as long"},
-			{name: "max", field: "Max", value: duration(ban.MinFor, ban.MaxFor, "1h", ""), shown: "that of `for`", doc: "how long a ban lasts at most"},
-			{name: "prefixes", field: "Prefixes", value: mapping(&prefixSettings), shown: "none", doc: "networks that are clients too, with `key: ip` alone"},
+// banSettings fills banned.
+var banSettings = section{
+	name: "ban", want: "settings, such as " + banExample[len("ban: "):], where: "in ban, indented more than ban",
+	settings: []setting{
+		{
+			name: "after", field: "After", value: whole(number{least: 1, most: ban.MaxAfter, example: "200"}), required: "write for example " + banExample,
+			doc: "denials that begin a ban, the last of them included; an eighth of them for a client that is remembered for an earlier one",
 		},
-	}
+		{name: "within", field: "Within", value: duration(ban.MinWithin, ban.MaxWithin, "10s", ""), def: "10s", doc: "the time within which they count"},
+		{name: "for", field: "For", value: duration(ban.MinFor, ban.MaxFor, "30s", ""), required: "write for example for: 30s", doc: "how long the first ban lasts; each further one lasts twice as long"},
+		{name: "max", field: "Max", value: duration(ban.MinFor, ban.MaxFor, "1h", ""), shown: "that of `for`", doc: "how long a ban lasts at most"},
+		{name: "prefixes", field: "Prefixes", value: mapping(&prefixSettings), shown: "none", doc: "networks that are clients too, with `key: ip` alone"},
+	},
 }
 
-// prefixTable fills policy.Prefixes.
-func prefixTable() section {
-	lengths := func(most uint64, example string) value {
-		return listOf("list of 1 to "+strconv.FormatUint(most, 10), "a list of lengths such as ["+example+"]", whole(number{least: 1, most: most, example: example}))
-	}
-	return section{
-		name: "prefixes", want: "settings, such as {v4: [24], v6: [56, 48], members: 16}", where: "in prefixes, indented more than prefixes",
-		settings: []setting{
-			{name: "v4", field: "V4", value: lengths(31, "24"), shown: "none", doc: "prefix lengths of IPv4, shorter than the rule's own grouping"},
-			{name: "v6", field: "V6", value: lengths(127, "48"), shown: "none", doc: "prefix lengths of IPv6, likewise"},
-			{
-				name: "members", field: "Members", value: whole(number{least: policy.MinMembers, most: policy.MaxMembers, example: "16"}), def: strconv.Itoa(policy.DefaultMembers),
-				doc: "how many times the rate and the burst of the rule such a prefix has",
-			},
+// prefixSettings fills policy.Prefixes.
+var prefixSettings = section{
+	name: "prefixes", want: "settings, such as {v4: [24], v6: [56, 48], members: 16}", where: "in prefixes, indented more than prefixes",
+	settings: []setting{
+		{name: "v4", field: "V4", value: prefixLengths(31, "24"), shown: "none", doc: "prefix lengths of IPv4, shorter than the rule's own grouping"},
+		{name: "v6", field: "V6", value: prefixLengths(127, "48"), shown: "none", doc: "prefix lengths of IPv6, likewise"},
+		{
+			name: "members", field: "Members", value: whole(number{least: policy.MinMembers, most: policy.MaxMembers, example: "16"}), def: strconv.Itoa(policy.DefaultMembers),
+			doc: "how many times the rate and the burst of the rule such a prefix has",
 		},
-	}
+	},
+}
+
+// prefixLengths is a list of lengths, each shorter than that of an address.
+func prefixLengths(most uint64, example string) value {
+	return listOf("list of 1 to "+strconv.FormatUint(most, 10), "a list of lengths such as ["+example+"]", whole(number{least: 1, most: most, example: example}))
 }
 
 // ruleBan is the ban of a rule. Its settings fill two fields of the rule, which is why it
@@ -75,6 +75,9 @@ func ruleBan() value {
 	}
 	return v
 }
+
+// bans reports whether a rule bans anybody.
+func bans(spec *policy.RuleSpec) bool { return spec.Limit.Ban.Enabled() }
 
 // checkPrefixes reports what is wrong with the prefixes of each rule, and if there are too
 // many rules with those that they make.
@@ -104,4 +107,62 @@ func (d *decoder) reportMade(r *policy.RuleSpec, e *field.Error) {
 		fix = "write other members, or another rate or burst of the rule"
 	}
 	d.fail(d.place(rulePath(place)+".Limit.Ban.Prefixes"), "makes rule "+r.Limit.Name+": "+e.Problem, fix)
+}
+
+// describeBans says for each rule that bans what clients may suffer from that, and for each
+// that prefixes made what it counts.
+func describeBans(b *strings.Builder, c *Config, p *fastlimit.Plan) {
+	for i := range p.Rules {
+		rp, spec := &p.Rules[i], &c.Policy.Rules[i]
+		rc := &rp.Config
+		who := "client"
+		if place, made := spec.Origin(); made {
+			who = "prefix"
+			fmt.Fprintf(b, "rule %s: each %s is a client too, of all that rule %s counts there together\n", rc.Name, spec.Counted(), c.Policy.Rules[place].Limit.Name)
+		}
+		if !rc.Ban.Enabled() {
+			continue
+		}
+		fmt.Fprintf(b, "bans of rule %s: a %s that is denied %s is refused for %s", rc.Name, who, often(&rc.Ban), shortTime(rc.Ban.For))
+		if rc.Ban.Max > rc.Ban.For {
+			fmt.Fprintf(b, ", each time twice as long, up to %s", shortTime(rc.Ban.Max))
+		}
+		if rc.Mode == fastlimit.Shadow {
+			b.WriteString(", but for mode: shadow, in which this is only counted")
+		}
+		fmt.Fprintf(b, "; up to %d at once, %s\n", rp.Bans, size(rp.BanBytes))
+	}
+}
+
+// often is how many denials a policy takes within which time, for people.
+func often(p *fastlimit.BanPolicy) string {
+	if p.After == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times within %s", p.After, shortTime(p.Within))
+}
+
+// Prefixes that are shorter than these hold the clients of several networks: a /16 of IPv4 and
+// a /32 of IPv6 are what providers get.
+const shortest4, shortest6 = 16, 32
+
+// banWarnings are about who else suffers from a ban.
+func banWarnings(spec *policy.RuleSpec, warn warnFunc) {
+	tellsApart := func(part policy.KeyPart) bool {
+		return part.Kind == policy.KeyIP || part.Kind == policy.KeyHeader || part.Kind == policy.KeyCookie
+	}
+	if spec.Limit.Ban.Enabled() && !slices.ContainsFunc(spec.Key, tellsApart) {
+		warn("ban: the key does not tell clients apart, so a ban refuses everybody for whom the rule counts; remove it, or count by ip")
+	}
+	for _, of := range [...]struct {
+		name     string
+		lengths  []int
+		shortest int
+	}{{"v4", spec.Prefixes.V4, shortest4}, {"v6", spec.Prefixes.V6, shortest6}} {
+		for _, n := range of.lengths {
+			if n < of.shortest {
+				warn("ban.prefixes.%s: a /%d holds the networks of many providers, which one attacker in it then has denied; write %d or more", of.name, n, of.shortest)
+			}
+		}
+	}
 }

@@ -1,15 +1,12 @@
 package config
 
 import (
-	"time"
-
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket/pgstore"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
 	"github.com/fastlimit/fastlimit/internal/lists"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server"
-	"github.com/fastlimit/fastlimit/sync/gossip"
 )
 
 // Config is a checked configuration with defaults filled in. The zero value is
@@ -64,30 +61,8 @@ type Config struct {
 
 	places map[string]place // of settings in File, by the paths of their fields
 
-	// Whether the file sets client_ip_header and on_unnamed, for Warnings: their
-	// values do not tell, as the defaults may be written out.
-	headerGiven, unnamedGiven bool
-	waitGiven                 bool // and wait
-
 	fileWarnings []string // about files that the settings name
 }
-
-// Cluster is how this node reaches the others, and how much it tells them. TopTalkers
-// is a field of the limiter, not of package gossip, but operators look for it here.
-type Cluster struct {
-	gossip.Config
-	TopTalkers int // of each rule
-}
-
-// Defaults of settings.
-const (
-	defaultListen     = "127.0.0.1:8080"
-	DefaultAdmin      = "127.0.0.1:8081"
-	defaultHeader     = "X-Forwarded-For"
-	defaultTopTalkers = 1024 // without a cluster; fewer where memory is small
-
-	maxDenialLogs = 100 // of package server
-)
 
 // Default is the configuration without file and flags: a decision service on
 // 127.0.0.1:8080 and one rule for each client address. It is read from a text, so its
@@ -99,40 +74,6 @@ func Default() *Config {
 	}
 	return c
 }
-
-// Store is what all shared stores have in common, whichever driver talks to them.
-type Store struct {
-	Name    string        // of its section in the file; metrics have it as a prefix
-	Timeout time.Duration // longest time that a request waits for it
-}
-
-// Store returns the shared store that the file asks for. nil: each node has its own
-// buckets. Whether there is one is decided here only, and which one is opened in
-// cmd/fastlimit/store.go, so another driver is a case in each of the two.
-func (c *Config) Store() *Store {
-	if c.Redis != nil {
-		return &Store{Name: "redis", Timeout: c.Redis.Timeout}
-	}
-	if c.Postgres != nil {
-		return &Store{Name: "postgres", Timeout: c.Postgres.Timeout}
-	}
-	return nil
-}
-
-// WaitMemory is the most memory that requests take which wait for their places in line, in
-// bytes, beside their connections: 0 if no rule lets any wait.
-func (c *Config) WaitMemory() int64 {
-	for i := range c.Policy.Rules {
-		if c.Policy.Rules[i].Limit.MaxWait > 0 {
-			return int64(c.Limits.Wait.Total) * fastlimit.WaiterBytes
-		}
-	}
-	return 0
-}
-
-// ListMemory is the most memory that the entries of allow and deny take, in bytes: beside
-// memory, with what is needed to replace them.
-func (c *Config) ListMemory() int64 { return int64(c.Lists.Count()) * lists.EntryBytes }
 
 // Limiter returns the configuration of the limiter, with rules in the order of
 // Policy.Rules. With a shared store it plans for one, which the caller adds.
@@ -146,4 +87,11 @@ func (c *Config) Limiter() fastlimit.Config {
 		lc.Nodes, lc.TopTalkers = c.Cluster.MaxNodes, c.Cluster.TopTalkers
 	}
 	return lc
+}
+
+// given reports whether the file sets a field: its value does not tell, as a default may be
+// written out.
+func (c *Config) given(field string) bool {
+	_, ok := c.places[field]
+	return ok
 }

@@ -3,11 +3,34 @@ package config
 import (
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/policy"
 )
+
+// costFromSettings fills policy.CostSource.
+var costFromSettings = section{
+	name: "cost_from", want: "a mapping such as {header: X-Cost}", where: "in cost_from, indented more than cost_from",
+	oneOf: []string{"header", "response_header"}, example: "write for example cost_from: {header: X-Cost}",
+	settings: []setting{
+		{name: "header", field: "Header", value: header(), doc: "the header in which trusted proxies name the cost of a request, overwriting what clients send"},
+		{name: "response_header", field: "ResponseHeader", value: header(), doc: "the header in which the app names the cost of a request in its answer; needs `upstream`"},
+		{name: "fractions", field: "Fractions", value: boolean(), def: "false", doc: "costs may have up to three decimals"},
+	},
+}
+
+const rateFromExample = "write for example rate_from: {header: X-Limit, max: 1000/s}"
+
+// rateFromSettings fills policy.RateSource.
+var rateFromSettings = section{
+	name: "rate_from", want: "a mapping such as {header: X-Limit, max: 1000/s}", where: "in rate_from, indented more than rate_from",
+	settings: []setting{
+		{name: "header", field: "Header", value: header(), required: rateFromExample, doc: "the header in which trusted proxies name the rate of a client, overwriting what clients send"},
+		{name: "max", field: "Max", value: rate(), required: rateFromExample, doc: "the highest rate; a client for whom more is named gets this"},
+	},
+}
 
 // amount is a cost as fastlimit.RuleConfig has it.
 type amount struct {
@@ -60,17 +83,26 @@ func (d *decoder) placeFractions(path string) {
 	}
 }
 
-// costFromTable fills policy.CostSource.
-func costFromTable() section {
-	const example = "cost_from: {header: X-Cost}"
-	return section{
-		name: "cost_from", want: "a mapping such as {header: X-Cost}", where: "in cost_from, indented more than cost_from",
-		oneOf: []string{"header", "response_header"}, example: "write for example " + example,
-		settings: []setting{
-			{name: "header", field: "Header", value: header(), doc: "the header in which trusted proxies name the cost of a request, overwriting what clients send"},
-			{name: "response_header", field: "ResponseHeader", value: header(), doc: "the header in which the app names the cost of a request in its answer; needs `upstream`"},
-			{name: "fractions", field: "Fractions", value: boolean(), def: "false", doc: "costs may have up to three decimals"},
-		},
+// checkCosts has package policy check what names costs and rates.
+func (d *decoder) checkCosts() {
+	for i := range d.cfg.Policy.Rules {
+		d.placeFractions(rulePath(i))
+		d.report(rulePath(i), d.cfg.Policy.Rules[i].CheckCostFrom())
+		d.report(rulePath(i), d.cfg.Policy.Rules[i].CheckRateFrom())
+	}
+}
+
+// checkOnBadCost reports an on_bad_cost of the rule n that has no meaning.
+func (d *decoder) checkOnBadCost(n *node) {
+	on := d.written(n.field + ".OnBadCost")
+	if on == nil {
+		return
+	}
+	switch {
+	case d.places[n.field+".CostFrom"] == nil:
+		d.fail(on, "has no meaning without cost_from, which names the header with the cost", "remove it, or add cost_from: {header: X-Cost}")
+	case d.places[n.field+".CostFrom.ResponseHeader"] != nil:
+		d.cfg.fileWarnings = append(d.cfg.fileWarnings, "rule "+d.textOf(d.written(n.field+".Limit.Name"))+": on_bad_cost has no effect beside response_header: a request whose answer names a bad cost has been served, and costs what cost says; remove it")
 	}
 }
 
@@ -84,14 +116,30 @@ func (d *decoder) checkAnswered() {
 	}
 }
 
-// rateFromTable fills policy.RateSource.
-func rateFromTable() section {
-	const example = "write for example rate_from: {header: X-Limit, max: 1000/s}"
-	return section{
-		name: "rate_from", want: "a mapping such as {header: X-Limit, max: 1000/s}", where: "in rate_from, indented more than rate_from",
-		settings: []setting{
-			{name: "header", field: "Header", value: header(), required: example, doc: "the header in which trusted proxies name the rate of a client, overwriting what clients send"},
-			{name: "max", field: "Max", value: rate(), required: example, doc: "the highest rate; a client for whom more is named gets this"},
-		},
+// namedWarnings are about costs and rates that proxies name.
+func namedWarnings(spec *policy.RuleSpec, proxied bool, warn warnFunc) {
+	cost, rate := spec.CostFrom.Header, spec.RateFrom.Header
+	for _, from := range [...]struct{ setting, header string }{{"cost_from", cost}, {"rate_from", rate}} {
+		if from.header != "" && !proxied {
+			warn("%s: %s is read from trusted proxies only, and there are none; set trusted_proxies", from.setting, from.header)
+		}
+	}
+	if most := spec.RateFrom.Max; rate != "" && most.PerSecond() < spec.Limit.Rate.PerSecond() {
+		warn("rate_from.max: %v is below rate, %v: clients for whom a rate is named get less than the others; raise it, or lower rate", most, spec.Limit.Rate)
+	}
+	if rate != "" && cost == rate {
+		warn("cost_from, rate_from: no text in %s is both a cost and a rate; name two headers", cost)
+	}
+}
+
+// ownHeaderWarnings are about headers that name no cost and no rate.
+func ownHeaderWarnings(spec *policy.RuleSpec, warn warnFunc) {
+	for _, from := range [...]struct{ setting, header, what string }{{"cost_from", spec.CostFrom.Header, "cost"}, {"rate_from", spec.RateFrom.Header, "rate"}} {
+		switch {
+		case from.header == "Host":
+			warn("%s: Host is the name of a site, and never a %s; name a header that your proxy sets", from.setting, from.what)
+		case slices.Contains([]string{"Content-Length", "Content-Type", "User-Agent"}, from.header):
+			warn("%s: %s is the client's own, also behind a proxy; name a header that your proxy sets", from.setting, from.header)
+		}
 	}
 }

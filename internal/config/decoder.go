@@ -134,3 +134,29 @@ func (d *decoder) place(path string) *node {
 	}
 	return d.place(parent)
 }
+
+// written is where the file sets a field, nil if it does not or has a mistake there.
+func (d *decoder) written(path string) *node {
+	if at := d.places[path]; at != nil && !at.failed {
+		return at
+	}
+	return nil
+}
+
+// textOf is what a scalar that was read says, variables expanded; "" of none.
+func (d *decoder) textOf(n *node) string {
+	if n == nil {
+		return ""
+	}
+	text, _, _ := d.expand(n, n.text)
+	return text
+}
+
+// valid reports the errors of a package at n, the value that it has checked, and
+// whether there are none. It is for checks of one value, which know no field.
+func (d *decoder) valid(n *node, err error) bool {
+	for _, e := range field.All(err) {
+		d.fail(n, e.Problem, e.Fix)
+	}
+	return err == nil
+}

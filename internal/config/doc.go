@@ -11,24 +11,40 @@
 // fills, its type, bounds and default, and a sentence for the documents. A [section]
 // is a mapping of settings. It fills one struct, where possible the Config of the
 // package that uses it. The decoder, the JSON Schema ([Schema]) and the test of the
-// tables in docs/configuration.md all read these tables (settings.go), so a new
-// setting is a field in a package's Config and a row here.
+// tables in docs/configuration.md all read these tables, so a new
+// setting is a field in a package's Config and a row in one of them.
 //
 // A library that decodes YAML into structs would be shorter, but stops at the first
 // error, and does not say which settings were written, nor where.
 //
 // # Files
 //
-//	load.go                          file ─► bytes; the order of all stages
-//	yaml.go syntax.go tree.go        bytes ─► nodes, and errors of syntax in plain words
-//	settings.go section.go           the tables, and how a mapping is read by one
-//	value.go list.go number.go       kinds of values that settings have in common
-//	key.go network.go rule.go ban.go those that only one or two settings have
+// A section has one file, named after it. It holds the table of its settings, the types of
+// values that only it has, and what there is to check of it, to warn of and to describe.
+// Settings of the top level and of a rule with more to them than a row have such a file too.
+//
+//	top.go                                   the table of the top level
+//	listen.go tls.go admin.go proxies.go     who connects, and who is believed
+//	upstream.go connections.go drain.go      what the server does with connections
+//	memory.go talkers.go wait.go             what the limiter has for all rules
+//	accesslog.go showkeys.go statefile.go    what is written, and what of it is shown
+//	redis.go postgres.go store.go cluster.go what nodes share; one of the two stores at most
+//	listfile.go kernel.go                    allow and deny, and bans in the kernel
+//	rule.go ruleplan.go                      a rule, and what the plan of the limiter says of it
+//	key.go match.go cost.go                  which requests count, for whom and how much
+//	override.go legacy.go ban.go             other limits, other notations, and bans
+//
+// The others are the machinery that all sections share:
+//
+//	load.go machine.go               file ─► bytes; the order of all stages
+//	yaml.go syntax.go tree.go env.go bytes ─► nodes, and errors of syntax in plain words
+//	section.go                       how a mapping is read by a table; the list of all tables
+//	value.go list.go number.go       kinds of values that sections have in common
+//	address.go overlap.go            addresses, and ports that are taken twice
 //	decoder.go errors.go suggest.go  what is wrong, where, and what was probably meant
-//	check.go overlap.go machine.go   checks across settings, and against the machine
-//	flags.go                         flags over a file
+//	check.go warnings.go describe.go in which order sections are checked and described
+//	flags.go flagvalue.go live.go    flags over a file, and another file while a node runs
 //	schema.go                        the tables as JSON Schema
-//	describe.go warnings.go          what validate prints about a file without mistakes
 //
 // # What is read
 //
@@ -56,7 +72,7 @@
 //
 // Only package fastlimit knows which limits are possible; the same holds for a
 // store and a cluster. Once all settings are read, each package checks its Config
-// and returns a FieldError for each mistake. check.go reports it at the place in the
+// and returns a FieldError for each mistake. They are reported at the place in the
 // file that sets the field, or that the field derives from. An error that only
 // follows from one already reported is left out.
 package config

@@ -49,7 +49,7 @@ func TestExampleFile(t *testing.T) {
 // settings returns every setting that is understood.
 func settings(t *testing.T) (all []string) {
 	t.Helper()
-	for _, s := range sections() {
+	for _, s := range sections {
 		for _, f := range s.settings {
 			if f.value.read != nil {
 				all = append(all, f.name)
@@ -108,11 +108,11 @@ func TestReferenceTables(t *testing.T) {
 	t.Parallel()
 	page := repoFile(t, "docs", "configuration.md")
 	all := table.FindAllStringIndex(page, -1)
-	if len(all) != len(sections()) {
-		t.Fatalf("%d tables for %d sections", len(all), len(sections()))
+	if len(all) != len(sections) {
+		t.Fatalf("%d tables for %d sections", len(all), len(sections))
 	}
 	written := page
-	for i, s := range slices.Backward(sections()) {
+	for i, s := range slices.Backward(sections) {
 		if got, want := page[all[i][0]:all[i][1]], rows(s); got != want {
 			t.Errorf("%s: the table is not that of the settings; go test -update writes it:\n%s\nwant\n%s", s.name, got, want)
 			written = written[:all[i][0]] + want + written[all[i][1]:]
@@ -124,7 +124,7 @@ func TestReferenceTables(t *testing.T) {
 		}
 	}
 	_, later, _ := strings.Cut(page, "## Not in this version")
-	for _, s := range sections() {
+	for _, s := range sections {
 		for _, f := range s.settings {
 			if f.value.read == nil && !strings.Contains(later, "`"+f.name+"`") {
 				t.Errorf("%s of %s is refused by name, and not said to be", f.name, s.name)

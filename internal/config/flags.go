@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/bucket/redisstore"
 	"github.com/fastlimit/fastlimit/internal/field"
 	"github.com/fastlimit/fastlimit/server"
 )
@@ -85,7 +84,7 @@ func (c *Config) Override(f Flags, fromFile bool) error {
 			}
 		}
 	}
-	if c := next.Cluster; c != nil && (listenerAt(s.Listeners, c.Bind, systemResolver) != "" || overlap(s.Admin, c.Bind, systemResolver)) {
+	if c := next.Cluster; c != nil && c.takenBy(s, systemResolver) != "" {
 		errs = append(errs, fmt.Errorf("cluster.bind %s: --listen or --admin has that port; choose another", c.Bind))
 	}
 	if limited := f.Rate != "" || f.Burst != ""; limited && fromFile {
@@ -101,18 +100,6 @@ func (c *Config) Override(f Flags, fromFile bool) error {
 	}
 	*c = next
 	return nil
-}
-
-// overrideRedis replaces the server, and keeps the other settings of redis. Those that
-// belong to a server or to how it is found are dropped, as they came with the old one.
-func (c *Config) overrideRedis(url string) {
-	r := redisstore.Config{}
-	if c.Redis != nil {
-		r = *c.Redis
-	}
-	r.URL, r.Addrs, r.MasterName, r.DB = url, nil, "", 0
-	r.SentinelUsername, r.SentinelPassword = "", ""
-	c.Redis = &r
 }
 
 // overrideLimit replaces the limit of the default rule, the only one without a file.

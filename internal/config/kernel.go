@@ -26,16 +26,14 @@ type Kernel struct {
 
 const kernelExample = "kernel: {table: fastlimit, max_bans: 65536, mode: enforce}"
 
-// kernelTable fills Kernel.
-func kernelTable() section {
-	return section{
-		name: "kernel", want: "settings, such as " + kernelExample[len("kernel: "):], where: "in kernel, indented more than kernel",
-		settings: []setting{
-			{name: "table", field: "Table", value: text("name", "the name of a table such as "+nft.DefaultTable), def: nft.DefaultTable, doc: "name of the nftables table, which no other process may use"},
-			{name: "max_bans", field: "Max", value: whole(number{least: 1, most: feed.MostBans, example: "65536"}), def: strconv.Itoa(feed.DefaultMax), doc: "most prefixes that are banned there at a time"},
-			{name: "mode", field: "Shadow", value: shadowMode(), def: "enforce", doc: "whether the kernel drops packets, or it is only counted what it would be told"},
-		},
-	}
+// kernelSettings fills Kernel.
+var kernelSettings = section{
+	name: "kernel", want: "settings, such as " + kernelExample[len("kernel: "):], where: "in kernel, indented more than kernel",
+	settings: []setting{
+		{name: "table", field: "Table", value: text("name", "the name of a table such as "+nft.DefaultTable), def: nft.DefaultTable, doc: "name of the nftables table, which no other process may use"},
+		{name: "max_bans", field: "Max", value: whole(number{least: 1, most: feed.MostBans, example: "65536"}), def: strconv.Itoa(feed.DefaultMax), doc: "most prefixes that are banned there at a time"},
+		{name: "mode", field: "Shadow", value: shadowMode(), def: "enforce", doc: "whether the kernel drops packets, or it is only counted what it would be told"},
+	},
 }
 
 // shadowMode is a mode as rules have it, for a bool.
@@ -72,23 +70,15 @@ func bansByAddress(spec *policy.RuleSpec) bool {
 	return spec.Limit.Ban.Enabled() && len(spec.Key) == 1 && spec.Key[0].Kind == policy.KeyIP
 }
 
-func bans(spec *policy.RuleSpec) bool { return spec.Limit.Ban.Enabled() }
-
-// kernelWarnings are about settings of bans that do nothing.
+// kernelWarnings are about a kernel that gets nothing to drop.
 func kernelWarnings(c *Config, warn warnFunc) {
-	rule := func(is func(*policy.RuleSpec) bool) bool {
-		return slices.ContainsFunc(c.Policy.Rules, func(spec policy.RuleSpec) bool { return is(&spec) })
-	}
-	if c.Cluster != nil && c.Cluster.AcceptBans && !rule(bans) {
-		warn("cluster.accept_bans: no rule has a ban, so bans of other nodes find none here; add ban to a rule, or remove it")
-	}
 	if c.Kernel == nil {
 		return
 	}
 	switch {
-	case !rule(bans):
+	case !c.anyRule(bans):
 		warn("kernel: no rule has a ban, so the kernel gets those of operators only; add ban to a rule, or remove it")
-	case !rule(bansByAddress):
+	case !c.anyRule(bansByAddress):
 		warn("kernel: it bans addresses, and no rule whose key is ip alone has a ban; add ban to such a rule, or remove kernel")
 	}
 	if system != "linux" {

@@ -3,6 +3,7 @@ package config
 import (
 	"net/textproto"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,6 +16,8 @@ const (
 	defaultPrefix4 = 32
 	defaultPrefix6 = 64
 )
+
+const maxKeyParts = 8 // bounds the work of making a key for a request
 
 // keyWant lists all forms: a key that is not known is usually one of another product.
 const keyWant = "a key: ip, ip/24/48, header:X-Api-Key, cookie:sid, method, host, path, global, or a list of them"
@@ -101,4 +104,18 @@ func (d *decoder) prefixLengths(n *node, s string, spec *policy.RuleSpec) bool {
 	}
 	spec.Limit.IPv4Prefix, spec.Limit.IPv6Prefix = int(v4), int(v6)
 	return true
+}
+
+// clientHeaders carry the address of a client. A client that sends one itself gets
+// a new bucket with each value, so a rule must not use them as a key.
+var clientHeaders = strings.Fields(`X-Forwarded-For Forwarded X-Real-Ip X-Client-Ip True-Client-Ip X-Cluster-Client-Ip
+	Cf-Connecting-Ip Cf-Connecting-Ipv6 Fastly-Client-Ip X-Original-Forwarded-For X-Forwarded X-Envoy-External-Address Via`)
+
+// keyWarnings are about whom a rule counts.
+func keyWarnings(spec *policy.RuleSpec, warn warnFunc) {
+	for _, part := range spec.Key {
+		if part.Kind == policy.KeyHeader && slices.Contains(clientHeaders, part.Name) {
+			warn("key %v: any client can send another value each time, and so is never limited; write key: ip, with trusted_proxies and client_ip_header: %s", part, part.Name)
+		}
+	}
 }

@@ -50,7 +50,7 @@ var elsewhere = map[string]string{
 // path, and by the sections that they are in.
 func filled() map[string]bool {
 	all := map[string]bool{}
-	for _, s := range sections() {
+	for _, s := range sections {
 		prefix := map[*section]string{&redisSettings: "Redis.", &clusterSettings: "Cluster."}[s]
 		for _, f := range s.settings {
 			if f.value.read != nil { // else it fills nothing
@@ -97,7 +97,7 @@ func TestEveryKnobIsInTheFile(t *testing.T) {
 			case !f.IsExported(), known[k.prefix+f.Name], known[elsewhere[name]], notInTheFile[name] != "":
 			case wired && k.wired: // an adapter, not a knob
 			default:
-				t.Errorf("%s: no setting fills it: add one to settings.go, or the reason to notInTheFile", name)
+				t.Errorf("%s: no setting fills it: add one to a table, or the reason to notInTheFile", name)
 			}
 		}
 	}
@@ -160,7 +160,7 @@ var (
 func TestMessagesNameSettingsThatExist(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}
-	for _, s := range sections() {
+	for _, s := range sections {
 		for _, f := range s.settings {
 			if f.value.read != nil { // else it is not supported yet
 				known[f.name], known[s.name+"."+f.name] = true, true

@@ -28,30 +28,25 @@ const maxFactor = 1_000_000
 // longest is the longest period of a rate.
 const longest = 366 * 24 * time.Hour
 
-// legacyTable fills legacy.Limit, whose fields are pointers: what is not written is
+// legacySettings fills legacy.Limit, whose fields are pointers: what is not written is
 // not 0. A time of 0 is read, so that the error can say what it means.
-func legacyTable() section {
-	return section{
-		name: "legacy", want: "a mapping such as {max: 10, duration: 10s}", where: "in legacy, indented more than legacy",
-		settings: []setting{
-			{name: "max", field: "Max", value: whole(number{least: 1, most: math.MaxUint64, example: "10"}), shown: "none", doc: "requests in `duration`"},
-			{name: "duration", field: "Duration", value: duration(0, longest, "10s", ""), shown: "none", doc: "the period of `max`"},
-			{name: "min_interval", field: "MinInterval", value: duration(0, longest, "1s", ""), shown: "none", doc: "time between two requests; alone it is the limit, beside the others it makes larger drips"},
-		},
-	}
+var legacySettings = section{
+	name: "legacy", want: "a mapping such as {max: 10, duration: 10s}", where: "in legacy, indented more than legacy",
+	settings: []setting{
+		{name: "max", field: "Max", value: whole(number{least: 1, most: math.MaxUint64, example: "10"}), shown: "none", doc: "requests in `duration`"},
+		{name: "duration", field: "Duration", value: duration(0, longest, "10s", ""), shown: "none", doc: "the period of `max`"},
+		{name: "min_interval", field: "MinInterval", value: duration(0, longest, "1s", ""), shown: "none", doc: "time between two requests; alone it is the limit, beside the others it makes larger drips"},
+	},
 }
 
-// bucketTable fills legacy.Bucket. Its defaults are those of the source.
-func bucketTable() section {
-	count := func() value { return whole(number{least: 1, most: math.MaxUint64, example: "10"}) }
-	return section{
-		name: "bucket", want: "a mapping such as {size: 10, drip_rate: 1s}", where: "in bucket, indented more than bucket",
-		settings: []setting{
-			{name: "size", field: "Size", value: count(), required: "write for example size: 10", doc: "requests from rest"},
-			{name: "drip_rate", field: "DripRate", value: duration(time.Millisecond, longest, "1s", ""), def: "1s", doc: "time between two drips"},
-			{name: "drip_size", field: "DripSize", value: count(), def: "1", doc: "requests that a drip makes room for"},
-		},
-	}
+// bucketSettings fills legacy.Bucket. Its defaults are those of the source.
+var bucketSettings = section{
+	name: "bucket", want: "a mapping such as {size: 10, drip_rate: 1s}", where: "in bucket, indented more than bucket",
+	settings: []setting{
+		{name: "size", field: "Size", value: whole(number{least: 1, most: math.MaxUint64, example: "10"}), required: "write for example size: 10", doc: "requests from rest"},
+		{name: "drip_rate", field: "DripRate", value: duration(time.Millisecond, longest, "1s", ""), def: "1s", doc: "time between two drips"},
+		{name: "drip_size", field: "DripSize", value: whole(number{least: 1, most: math.MaxUint64, example: "10"}), def: "1", doc: "requests that a drip makes room for"},
+	},
 }
 
 // defined is the value of legacy or bucket, which keep makes a definition of.

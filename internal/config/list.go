@@ -2,8 +2,11 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 )
+
+const unbounded = math.MaxInt32 // elements, where the list has no bound of its own
 
 // listOf is a list of values. An element that failed is kept as a zero, so that the
 // indices of the others stay those of the file.
@@ -95,7 +98,7 @@ func distinct[T comparable](d *decoder, items []*node, what string, read func(it
 }
 
 // mapping is a value with settings of its own. A pointer stays nil without the setting,
-// which is how redis and cluster are turned off.
+// which is how a section is turned off.
 func mapping(s *section) value {
 	return value{docs: "mapping", section: s, schema: schema{"$ref": "#/$defs/" + s.name}, read: func(d *decoder, n *node, to reflect.Value) bool {
 		d.places[n.field] = n

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
+	"strings"
 
 	"github.com/fastlimit/fastlimit/internal/lists"
 	"github.com/fastlimit/fastlimit/internal/safetext"
@@ -12,24 +13,21 @@ import (
 
 const listExample = "a list such as [192.0.2.0/24, {file: cdn.txt}]"
 
-// listFileTable is an element of allow or deny that stands for the entries of a file.
-func listFileTable() section {
-	return section{
-		name: "list_file", want: "a prefix, or a file of them: {file: cdn.txt}", where: "in an element of allow or deny",
-		settings: []setting{
-			{
-				name: "file", field: "Path", value: text("path", "the path of a file"), required: "name a file: {file: cdn.txt}",
-				doc: "a file with one address or prefix on each line; read again when it changes, and on SIGHUP",
-			},
+// listFileSettings is an element of allow or deny that stands for the entries of a file.
+var listFileSettings = section{
+	name: "list_file", want: "a prefix, or a file of them: {file: cdn.txt}", where: "in an element of allow or deny",
+	settings: []setting{
+		{
+			name: "file", field: "Path", value: text("path", "the path of a file"), required: "name a file: {file: cdn.txt}",
+			doc: "a file with one address or prefix on each line; read again when it changes, and on SIGHUP",
 		},
-	}
+	},
 }
 
 // accessList is allow or deny: a list of prefixes and files, or one file. It fills in all
 // entries; which of them are of files, d.cfg.Lists knows.
 func accessList(list policy.ListVerdict) value {
-	file := mapping(&listFileSettings)
-	prefix := parsed("prefix", textSchema(), "a prefix such as 192.0.2.0/24", parsePrefix)
+	file, prefix := mapping(&listFileSettings), prefix()
 	v := value{docs: "list of prefixes and files, or a file", section: &listFileSettings}
 	v.schema = schema{"anyOf": []schema{file.schema, {"type": "array", "items": schema{"anyOf": []schema{prefix.schema, file.schema}}}}}
 	v.read = func(d *decoder, n *node, to reflect.Value) bool {
@@ -123,8 +121,32 @@ func (d *decoder) keepList(n *node, list policy.ListVerdict, inline []netip.Pref
 	}
 }
 
+// ListMemory is the most memory that the entries of allow and deny take, in bytes: beside
+// memory, with what is needed to replace them.
+func (c *Config) ListMemory() int64 { return int64(c.Lists.Count()) * lists.EntryBytes }
+
+// describeLists says how long the lists are, if files have a part of them.
+func describeLists(b *strings.Builder, c *Config) {
+	if len(c.Lists.Files) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "lists: %d entries of allow, %d of deny, at most %s beside memory", len(c.Policy.Allow), len(c.Policy.Deny), size(c.ListMemory()))
+	for i := range c.Lists.Files {
+		f := &c.Lists.Files[i]
+		fmt.Fprintf(b, "%s %d from %s", [...]string{";", ","}[min(i, 1)], len(f.Prefixes), safetext.Clip(f.Path, maxQuoted))
+	}
+	b.WriteByte('\n')
+}
+
 // maxListWarnings bounds the warnings about entries: a file may have a million.
 const maxListWarnings = 10
+
+// A shorter prefix on the allow list exempts more than any one network has:
+// 10.0.0.0/8 and fc00::/7 are the widest private ranges.
+const (
+	widestPrivate4 = 8
+	widestPrivate6 = 7
+)
 
 // listWarnings are about allow and deny: an entry that is too wide turns the limiter
 // off for most clients, and nothing in the metrics would look wrong.

@@ -4,10 +4,33 @@ import (
 	"fmt"
 	"net/textproto"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/fastlimit/fastlimit/policy"
 )
+
+var matchSettings = section{
+	name: "match", want: `a mapping such as {path: "/api/*"}`, where: "in match, indented more than match",
+	settings: []setting{
+		{name: "host", field: "Hosts", value: hostPatterns(), shown: "all", doc: "hosts, without port"},
+		{name: "path", field: "Paths", value: pathPatterns(), shown: "all", doc: "paths, decoded and without query"},
+		{name: "method", field: "Methods", value: methods(), shown: "all", doc: "methods; `post` counts as `POST`"},
+		{name: "ignore_case", field: "IgnoreCase", value: boolean(), def: "false", doc: "paths match in any case, and count as one in the key"},
+		{name: "header", field: "Headers", value: headerMatches(), shown: "all", doc: "headers with the values that they must have"},
+		{name: "not", field: "Not", value: mapping(&notSettings), shown: "none", doc: "requests that the rule does not apply to"},
+	},
+}
+
+var notSettings = section{
+	name: "not", want: `a mapping such as {path: [/healthz, "/static/*"]}`, where: "in not, indented more than not", like: "match",
+	settings: []setting{
+		{name: "host", field: "Hosts", value: exempting(hostPatterns()), shown: "none", doc: "hosts, as in `match`"},
+		{name: "path", field: "Paths", value: exempting(pathPatterns()), shown: "none", doc: "paths, likewise"},
+		{name: "method", field: "Methods", value: methods(), shown: "none", doc: "methods, exactly"},
+		{name: "header", field: "Headers", value: headerMatches(), shown: "none", doc: "headers with values that exempt a request; if it has several of the name, all must match"},
+	},
+}
 
 // The kinds of pattern differ in their normal form: hosts are compared in lower
 // case, as RFC 3986 §3.2.2 has them, paths and methods byte by byte.
@@ -109,4 +132,38 @@ func (d *decoder) headerName(n, key *node, lines map[string]int) string {
 
 func headerPatterns() value {
 	return patterns("pattern, or list of them", `a pattern such as "free*", or "*" for any value`, asWritten, policy.CheckHeaderPattern)
+}
+
+// matchWarnings are about which requests a rule applies to. proxied says that some proxy is
+// trusted.
+func matchWarnings(spec *policy.RuleSpec, proxied bool, warn warnFunc) {
+	for _, h := range spec.Match.Not.Headers {
+		if !proxied {
+			warn("match.not.header: any client can send %s, and is then not limited; put a proxy in front that removes it, and name it in trusted_proxies", h.Name)
+		}
+	}
+	match := &spec.Match
+	known := policy.KnownMethods()
+	for _, m := range slices.Concat(match.Methods, match.Not.Methods) {
+		if slices.Contains(known, m) {
+			continue
+		}
+		fix := "write for example GET"
+		if best := nearest(m, known, 2); best != "" {
+			fix = "did you mean " + best + "?"
+		}
+		warn("match.method: %s is no method that clients are known to send; %s", m, fix)
+	}
+	for _, p := range slices.Concat(match.Paths, match.Not.Paths) {
+		if hint := policy.PathHint(p); hint != "" {
+			warn("match.path: %s", hint)
+		}
+	}
+}
+
+// coverWarning is about a match that selects nothing.
+func coverWarning(spec *policy.RuleSpec, warn warnFunc) {
+	if what := spec.Match.Covered(); what != "" {
+		warn("match.not: its %s covers all that match selects: the rule applies to no request; narrow it, or remove the rule", what)
+	}
 }

@@ -13,17 +13,17 @@ import (
 
 const overridesExample = `write for example overrides: [{key: 192.0.2.7, rate: 1000/s, burst: 2000}, {key: 10.0.0.0/8, unlimited: true}]`
 
-// overrideTable fills policy.Override, in the list of a rule.
-func overrideTable() section {
-	return section{
-		name: "override", want: "an override such as {key: 192.0.2.7, rate: 1000/s}", where: "in an element of overrides",
-		settings: []setting{
-			{name: "key", field: "Key", value: overrideKey(), required: "write for example key: 192.0.2.7", doc: "the client's: a text for each part of the rule's key; with `key: ip` an address or a prefix"},
-			{name: "rate", field: "Rate", value: rate(), shown: "that of the rule", doc: "what the client may send in the long run"},
-			{name: "burst", field: "Burst", value: whole(number{least: 1, most: 1<<63 - 1, example: "2000"}), shown: "the number in `rate`, else that of the rule", doc: "what the client may send at once"},
-			{name: "unlimited", field: "Unlimited", value: boolean(), def: "false", doc: "do not limit the client by this rule"},
-		},
-	}
+const maxOverrides = 10_000_000
+
+// overrideSettings fills policy.Override, in the list of a rule.
+var overrideSettings = section{
+	name: "override", want: "an override such as {key: 192.0.2.7, rate: 1000/s}", where: "in an element of overrides", like: "rule",
+	settings: []setting{
+		{name: "key", field: "Key", value: overrideKey(), required: "write for example key: 192.0.2.7", doc: "the client's: a text for each part of the rule's key; with `key: ip` an address or a prefix"},
+		{name: "rate", field: "Rate", value: rate(), shown: "that of the rule", doc: "what the client may send in the long run"},
+		{name: "burst", field: "Burst", value: whole(number{least: 1, most: 1<<63 - 1, example: "2000"}), shown: "the number in `rate`, else that of the rule", doc: "what the client may send at once"},
+		{name: "unlimited", field: "Unlimited", value: boolean(), def: "false", doc: "do not limit the client by this rule"},
+	},
 }
 
 // overrideKey is one text or a list of them. Numbers are taken as they are written: keys
@@ -178,4 +178,25 @@ func ofTier(spec *policy.RuleSpec, e *field.Error) (said field.Error, ok bool) {
 		}
 	}
 	return said, true
+}
+
+// overrideBytes is what the overrides of a rule take: to look them up, and the tables of
+// their limits.
+func overrideBytes(spec *policy.RuleSpec, rp *fastlimit.RulePlan) int64 {
+	n := spec.OverrideMemory()
+	for i := range rp.Tiers {
+		n += rp.Tiers[i].Bytes
+	}
+	return n
+}
+
+// describeOverrides says for each rule with overrides how many there are, and what they
+// take of the memory.
+func describeOverrides(b *strings.Builder, c *Config, p *fastlimit.Plan) {
+	for i := range p.Rules {
+		spec, rp := &c.Policy.Rules[i], &p.Rules[i]
+		if n := len(spec.Overrides); n > 0 {
+			fmt.Fprintf(b, "overrides of rule %s: %d, with %d different limits, %s\n", rp.Config.Name, n, len(rp.Tiers), size(overrideBytes(spec, rp)))
+		}
+	}
 }

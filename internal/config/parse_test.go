@@ -184,7 +184,6 @@ func TestContract(t *testing.T) {
 			TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
 			ClientIPHeader: "X-Forwarded-For",
 		},
-		headerGiven: true,
 	}
 	want.Lists = lists.Config{Allow: want.Policy.Allow, Deny: want.Policy.Deny}
 	got := mustParse(t, text.String())

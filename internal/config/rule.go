@@ -1,9 +1,71 @@
 package config
 
 import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"time"
+
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/internal/field"
+	"github.com/fastlimit/fastlimit/policy"
 )
+
+const rulesExample = `write for example rules: [{name: per-ip, key: ip, rate: 100/s, burst: 200}]`
+
+// ruleSettings fills policy.RuleSpec, whose Limit is the fastlimit.RuleConfig. Fields
+// without def stay zero where the file is silent, and package fastlimit fills them in.
+var ruleSettings = section{
+	name: "rule", want: "a rule such as {name: per-ip, key: ip, rate: 100/s}", where: "in a rule, indented like its name",
+	check: checkRule,
+	settings: []setting{
+		{
+			name: "name", field: "Limit.Name", value: nameOf(nameWant, nameRunes),
+			required: "give the rule a name, for example name: per-ip", doc: "name of the rule in metrics and headers",
+		},
+		{name: "key", field: "Key", value: ruleKey(), def: "ip", doc: "what requests are counted by"},
+		{name: "match", field: "Match", value: mapping(&matchSettings), shown: "every request", doc: "which requests the rule applies to"},
+		{name: "rate", field: "Limit.Rate", value: rate(), required: "write for example rate: 100/s", doc: "what a client may send in the long run"},
+		{name: "algorithm", field: "Limit.Algorithm", value: choice(algorithms...), def: "leaky_bucket", doc: "how the rule counts"},
+		{name: "legacy", field: "Limit.Rate", value: legacyLimit(), shown: "none", doc: "instead of `rate` and `burst`: a limit by requests and time, as Sharkey defines it"},
+		{name: "bucket", field: "Limit.Rate", value: legacyBucket(), shown: "none", doc: "likewise, as a bucket that loses drips"},
+		{name: "factor", field: "Factor", value: factor(), shown: "`1`", doc: "divides the size of `legacy` or `bucket` and multiplies the time between its drips: below 1 relaxes the limit"},
+		{name: "burst", field: "Limit.Burst", value: whole(number{least: 1, most: math.MaxUint64, example: "200"}), shown: "the number in `rate`", doc: "what a client may send at once; not with a window or a log"},
+		{name: "count_denied", field: "Limit.CountDenied", value: boolean(), def: "false", doc: "windows only: denied requests count too"},
+		{name: "cost", field: "Limit.Cost", value: ruleCost(), shown: "`1`", doc: "units that a request takes, at most `burst`; with up to three decimals where the rule is a bucket"},
+		{name: "max_wait", field: "Limit.MaxWait", value: duration(time.Millisecond, fastlimit.MaxMaxWait, "2s", ""), shown: "none", doc: "how long a request may wait for its place in line instead of being denied; buckets only"},
+		{name: "mode", field: "Limit.Mode", value: choice("enforce", "shadow"), def: "enforce", doc: "whether the rule denies, or only counts"},
+		{name: "escalate_at", field: "Limit.EscalateAt", value: fraction("0.5"), shown: "`0.5`, or `0` if `burst` < 10", doc: "fraction of `burst` from which on requests are checked exactly"},
+		{name: "strict", field: "Limit.Strict", value: boolean(), def: "false", doc: "check every request exactly"},
+		{name: "on_failure", field: "Limit.OnFailure", value: choice("local", "open", "closed"), def: "local", doc: "what decides when Redis does not answer"},
+		{name: "overrides", field: "Overrides", value: overrideList(), shown: "none", doc: "other limits, or none, for some clients"},
+		{name: "overrides_file", field: "Overrides", value: overridesFile(), doc: "a file with overrides, one on each line, for long lists"},
+		{name: "cost_from", field: "CostFrom", value: mapping(&costFromSettings), shown: "none", doc: "where the cost of a request comes from, if not from `cost`"},
+		{name: "on_bad_cost", field: "OnBadCost", value: choice("reject", "deny", "charge"), def: "reject", doc: "what to do with a request whose cost is none"},
+		{name: "rate_from", field: "RateFrom", value: mapping(&rateFromSettings), shown: "none", doc: "where the rate of a client comes from, if not from `rate`"},
+		{name: "ban", field: "Limit.Ban", value: ruleBan(), shown: "none", doc: "refuse clients for a while that are denied too often"},
+	},
+}
+
+// ruleList is the list of rules, which must not be empty: a limiter without rules is a
+// mistake that would show only when it is needed.
+func ruleList() value {
+	v := listOf("list of rules", "a list: "+rulesExample, mapping(&ruleSettings))
+	list := v.read
+	v.schema["minItems"], v.schema["maxItems"] = 1, fastlimit.MaxRules
+	v.read = func(d *decoder, n *node, to reflect.Value) bool {
+		switch {
+		case n.kind == isNull, n.kind == isList && len(n.items) == 0:
+			d.fail(n, "no rules: nothing would be limited", rulesExample)
+			return false
+		case len(n.items) > fastlimit.MaxRules:
+			d.fail(n, fmt.Sprintf("%d rules", len(n.items)), "want at most 256")
+			return false
+		}
+		return list(d, n, to)
+	}
+	return v
+}
 
 // rate is a number of units per period. Package fastlimit has the notation and says
 // which rates it can keep exactly.
@@ -43,27 +105,9 @@ func checkRule(d *decoder, n *node) {
 	if wait := written("MaxWait"); wait != nil {
 		d.checkMaxWait(wait, algorithm, d.textOf(written("Mode")))
 	}
-	if on := d.written(n.field + ".OnBadCost"); on != nil {
-		switch {
-		case d.places[n.field+".CostFrom"] == nil:
-			d.fail(on, "has no meaning without cost_from, which names the header with the cost", "remove it, or add cost_from: {header: X-Cost}")
-		case d.places[n.field+".CostFrom.ResponseHeader"] != nil:
-			d.cfg.fileWarnings = append(d.cfg.fileWarnings, "rule "+d.textOf(written("Name"))+": on_bad_cost has no effect beside response_header: a request whose answer names a bad cost has been served, and costs what cost says; remove it")
-		}
-	}
+	d.checkOnBadCost(n)
 	if denied := written("CountDenied"); d.textOf(denied) == "true" && (algorithm != "" || d.places[n.field+".Limit.Algorithm"] == nil) {
 		d.checkCountDenied(denied, algorithm)
-	}
-}
-
-// checkMaxWait reports a max_wait that makes nobody wait. Package fastlimit refuses it beside
-// windows and logs, too, in words of its own.
-func (d *decoder) checkMaxWait(at *node, algorithm, mode string) {
-	switch {
-	case periods[algorithm] != "":
-		d.fail(at, "has no meaning beside algorithm: "+algorithm+": all who wait would come at once when it has room again", "remove it, or choose leaky_bucket")
-	case mode == "shadow":
-		d.fail(at, "has no effect beside mode: shadow, by which nobody is delayed", "remove it until the rule is enforced")
 	}
 }
 
@@ -80,28 +124,11 @@ func (d *decoder) checkCountDenied(at *node, algorithm string) {
 	}
 }
 
-// written is where the file sets a field, nil if it does not or has a mistake there.
-func (d *decoder) written(path string) *node {
-	if at := d.places[path]; at != nil && !at.failed {
-		return at
-	}
-	return nil
-}
+// rulePath is the path of a rule's Go field. It cannot be the name of a rule, which has
+// no brackets; see checkRules.
+func rulePath(i int) string { return fmt.Sprintf("Policy.Rules[%d]", i) }
 
-// textOf is what a scalar that was read says, variables expanded; "" of none.
-func (d *decoder) textOf(n *node) string {
-	if n == nil {
-		return ""
-	}
-	text, _, _ := d.expand(n, n.text)
-	return text
-}
-
-// valid reports the errors of a package at n, the value that it has checked, and
-// whether there are none. It is for checks of one value, which know no field.
-func (d *decoder) valid(n *node, err error) bool {
-	for _, e := range field.All(err) {
-		d.fail(n, e.Problem, e.Fix)
-	}
-	return err == nil
+// anyRule reports whether a rule is so.
+func (c *Config) anyRule(is func(*policy.RuleSpec) bool) bool {
+	return slices.ContainsFunc(c.Policy.Rules, func(spec policy.RuleSpec) bool { return is(&spec) })
 }

@@ -31,7 +31,7 @@ func orVariable(s schema) schema {
 // because of its shape, the schema refuses too. It ends with a newline.
 func Schema() []byte {
 	defs := schema{"variable": schema{"type": "string", "pattern": `\$\{`, "description": "an environment variable, as ${NAME}"}}
-	for _, s := range sections() {
+	for _, s := range sections {
 		if s != &topSettings {
 			defs[s.name] = s.schema()
 		}

@@ -8,7 +8,9 @@ import (
 )
 
 // setting is everything there is to know of one setting. The decoder, the JSON
-// Schema and the test of the tables in the documents are driven by it.
+// Schema and the test of the tables in the documents are driven by it. doc is a phrase
+// without a full stop. def is read like a value of the file (see fillDefaults), while shown
+// only says what a package does by itself, which TestDefaultsAreThoseOfThePackages compares.
 type setting struct {
 	name  string
 	field string // of the section's struct that it fills; "" if value.read chooses
@@ -20,13 +22,15 @@ type setting struct {
 	required string // of a setting without a default: what to write
 }
 
-// section is a mapping of the file, which fills one struct.
+// section is a mapping of the file, which fills one struct. The order of its settings is that
+// of docs/configuration.md and of messages that list the valid ones.
 type section struct {
 	name     string   // in the schema
 	want     string   // what the mapping should be, for messages
 	where    string   // where its settings belong, for one that is found elsewhere
 	oneOf    []string // settings of which there must be exactly one
 	example  string   // of one of them, for messages
+	like     string   // the section that a setting belongs in rather, if both have it
 	settings []setting
 
 	// check reports mistakes that involve several settings. It is called after all
@@ -165,30 +169,24 @@ func fieldOf(v reflect.Value, path string) reflect.Value {
 // It considers the sections that a wrong indentation leads away from. "" if the
 // setting is in none of them, or in several.
 func whereItBelongs(path, name string) string {
-	var likely []*section
+	var likely []string
 	switch {
 	case !strings.ContainsAny(path, ".["):
-		likely = []*section{&ruleSettings, &redisSettings, &postgresSettings, &upstreamSettings, &clusterSettings, &connectionSettings, &drainSettings, &waitSettings, &adminSettings}
+		likely = []string{"rule", "redis", "postgres", "upstream", "cluster", "connections", "drain", "wait", "admin"}
 	case strings.Contains(path, ".match."):
-		likely = []*section{&ruleSettings, &topSettings}
+		likely = []string{"rule", "top"}
 	case strings.HasPrefix(path, "rules["):
-		likely = []*section{&matchSettings, &topSettings}
+		likely = []string{"match", "top"}
 	default:
-		likely = []*section{&topSettings}
+		likely = []string{"top"}
 	}
 	home, homes := "", 0
-	for _, s := range sections() {
-		f, ok := s.find(name)
-		if _, both := redisSettings.find(name); !ok || f.value.read == nil || both && (s == &postgresSettings || s == &upstreamSettings) {
-			continue // see unknown for those that they share with redis
+	for _, s := range sections {
+		rather := func(other *section) bool { _, ok := other.find(name); return ok && other.name == s.like }
+		if f, ok := s.find(name); !ok || f.value.read == nil || slices.ContainsFunc(sections, rather) {
+			continue
 		}
-		if s == &notSettings {
-			continue // it has what match has
-		}
-		if _, ofRule := ruleSettings.find(name); ofRule && s == &overrideSettings {
-			continue // an override has it too, but a rule must
-		}
-		if homes++; slices.Contains(likely, s) {
+		if homes++; slices.Contains(likely, s.name) {
 			home = s.where
 		}
 	}
@@ -198,10 +196,13 @@ func whereItBelongs(path, name string) string {
 	return home
 }
 
-// sections are all there are, in the order of the documents. It is a function since the
-// tables are filled in by init.
-func sections() []*section {
-	return []*section{
+// sections are all there are, in the order of the documents. They are set in init: an
+// initializer would form a cycle with those of the tables, since reading a setting looks
+// up others (whereItBelongs).
+var sections []*section
+
+func init() {
+	sections = []*section{
 		&topSettings, &listenSettings, &tlsSettings, &denialSettings, &adminSettings, &upstreamSettings, &accessLogSettings, &connectionSettings, &drainSettings, &waitSettings, &listFileSettings, &redisSettings, &postgresSettings, &clusterSettings, &kernelSettings, &ruleSettings, &matchSettings, &notSettings, &legacySettings, &bucketSettings, &overrideSettings, &costFromSettings, &rateFromSettings, &banSettings, &prefixSettings,
 	}
 }

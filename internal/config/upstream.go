@@ -22,30 +22,26 @@ const (
 	maxUpstreams    = 64 // of package server
 )
 
-func upstreamTable() section {
-	count := func(least uint64, zero string) number {
-		return number{least: least, most: maxConnections, zero: zero, example: "1024"}
-	}
-	return section{
-		name: "upstream", want: `a URL, or settings such as {url: "http://127.0.0.1:3000"}`, where: "in upstream, indented more than upstream",
-		settings: []setting{
-			{
-				name: "url", field: "URLs", value: oneOrMore("URL, or list of URLs", maxUpstreams, "URLs", upstreamURL()), required: upstreamExample,
-				doc: "the servers: `http://host:port`, `https://host:port`, or `unix:` and the path of a socket",
-			},
-			{name: "connect_timeout", field: "ConnectTimeout", value: duration(minDial, maxTimeout, "1s", ""), def: "1s", doc: "time to connect to a server, the handshake of TLS included"},
-			{name: "response_timeout", field: "ResponseTimeout", value: duration(minTimeout, maxTimeout, "30s", ""), def: "30s", doc: "time from the end of a request to the head of its answer"},
-			{name: "idle_timeout", field: "IdleTimeout", value: duration(minTimeout, maxUpstreamTime, "60s", ""), def: "60s", doc: "silence within an answer, or on an upgraded connection such as a WebSocket, after which it is ended"},
-			{name: "max_connections", field: "MaxConnections", value: whole(count(1, "")), def: "1024", doc: "connections to all servers together, and so requests that they get at a time"},
-			{
-				name: "max_per_client", field: "MaxPerClient", value: whole(number{least: 1, most: maxConnections, example: "100"}), shown: "a fair share",
-				doc: "those of one IPv4 address or IPv6 /64; more of its requests wait",
-			},
-			{name: "max_queue", field: "MaxQueue", value: queueLength(whole(count(1, "none"))), def: "1024", doc: "requests that wait for a connection; the next one is answered 503"},
-			{name: "queue_timeout", field: "QueueTimeout", value: duration(minDial, maxTimeout, "1s", ""), def: "1s", doc: "how long each of them waits; then it is answered 503"},
-			{name: "look_alikes", field: "LookAlikes", value: choice("drop", "refuse"), def: "drop", doc: "what is done with header fields such as `X_Api_Key` that servers may take for `X-Api-Key`"},
+// upstreamSettings fills server.Upstream.
+var upstreamSettings = section{
+	name: "upstream", want: `a URL, or settings such as {url: "http://127.0.0.1:3000"}`, where: "in upstream, indented more than upstream", like: "redis",
+	settings: []setting{
+		{
+			name: "url", field: "URLs", value: oneOrMore("URL, or list of URLs", maxUpstreams, "URLs", upstreamURL()), required: upstreamExample,
+			doc: "the servers: `http://host:port`, `https://host:port`, or `unix:` and the path of a socket",
 		},
-	}
+		{name: "connect_timeout", field: "ConnectTimeout", value: duration(minDial, maxTimeout, "1s", ""), def: "1s", doc: "time to connect to a server, the handshake of TLS included"},
+		{name: "response_timeout", field: "ResponseTimeout", value: duration(minTimeout, maxTimeout, "30s", ""), def: "30s", doc: "time from the end of a request to the head of its answer"},
+		{name: "idle_timeout", field: "IdleTimeout", value: duration(minTimeout, maxUpstreamTime, "60s", ""), def: "60s", doc: "silence within an answer, or on an upgraded connection such as a WebSocket, after which it is ended"},
+		{name: "max_connections", field: "MaxConnections", value: whole(number{least: 1, most: maxConnections, example: "1024"}), def: "1024", doc: "connections to all servers together, and so requests that they get at a time"},
+		{
+			name: "max_per_client", field: "MaxPerClient", value: whole(number{least: 1, most: maxConnections, example: "100"}), shown: "a fair share",
+			doc: "those of one IPv4 address or IPv6 /64; more of its requests wait",
+		},
+		{name: "max_queue", field: "MaxQueue", value: queueLength(whole(number{least: 1, most: maxConnections, zero: "none", example: "1024"})), def: "1024", doc: "requests that wait for a connection; the next one is answered 503"},
+		{name: "queue_timeout", field: "QueueTimeout", value: duration(minDial, maxTimeout, "1s", ""), def: "1s", doc: "how long each of them waits; then it is answered 503"},
+		{name: "look_alikes", field: "LookAlikes", value: choice("drop", "refuse"), def: "drop", doc: "what is done with header fields such as `X_Api_Key` that servers may take for `X-Api-Key`"},
+	},
 }
 
 // upstreamServers is a URL, which is all that most files need, or a mapping.

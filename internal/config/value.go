@@ -147,6 +147,8 @@ func (d *decoder) fileContent(n *node, instead string) (text string, ok bool) {
 // nameRunes are safe in metrics, headers, logs and URLs without being escaped.
 const nameRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
 
+const nameWant = "a name of 1 to 64 letters, digits, dots, dashes or underscores"
+
 // nameOf is a text of 1 to 64 of the runes.
 func nameOf(want, runes string) value {
 	s := patternSchema("^[" + strings.NewReplacer(nameRunes, `A-Za-z0-9_.\-`, "[", `\[`, "]", `\]`).Replace(runes) + "]{1,64}$")

@@ -1,0 +1,9 @@
+package config
+
+var drainSettings = section{
+	name: "drain", want: "settings, such as {delay: 1s, timeout: 10s}", where: "in drain, indented more than drain",
+	settings: []setting{
+		{name: "delay", field: "Delay", value: duration(0, maxTimeout, "1s", ""), def: "1s", doc: "time from `/readyz` answering 503 until no more connections are accepted"},
+		{name: "timeout", field: "Timeout", value: duration(minTimeout, maxTimeout, "10s", ""), def: "10s", doc: "time for requests in flight after that"},
+	},
+}
