@@ -123,60 +123,6 @@ func TestClusterAndFlags(t *testing.T) {
 	}
 }
 
-func TestTopTalkers(t *testing.T) {
-	t.Parallel()
-	c := mustParse(t, "top_talkers: 64\nrules: [{name: a, rate: 10/s}]")
-	if l := c.Limiter(); l.TopTalkers != 64 || l.Nodes != 0 || plan(t, c).Rules[0].TopTalkers != 64 {
-		t.Errorf("%+v", l)
-	}
-	c = mustParse(t, withCluster(leanCluster+", max_nodes: 3, top_talkers: 32"))
-	if l := c.Limiter(); l.TopTalkers != 32 || l.Nodes != 3 {
-		t.Errorf("%+v", l)
-	}
-	if l := mustParse(t, "rules: [{name: a, rate: 10/s}]").Limiter(); l.TopTalkers != defaultTopTalkers || l.Nodes != 0 {
-		t.Errorf("%+v", l)
-	}
-	for text, want := range map[string]string{
-		"top_talkers: 2\nrules: [{name: a, rate: 10/s}]":                    "f.yaml:1:14: top_talkers: 2 is out of range; want 4 to 1048576, or 0 for none",
-		"top_talkers: 64\n" + withCluster(leanCluster):                      "f.yaml:1:14: top_talkers: is for a node without cluster; write it in cluster",
-		"top_talkers: 100000\nmemory: 1MiB\nrules: [{name: a, rate: 10/s}]": "f.yaml:1:14: top_talkers: 100000 clients of each rule do not fit memory 1MiB; lower them, or raise memory to 12353KiB or more",
-		"memory: 1MiB\n" + withCluster(leanCluster):                         "f.yaml:2:10: cluster: 8192 clients of each rule do not fit memory 1MiB; lower them, or raise memory to 1952KiB or more",
-	} {
-		if _, err := Parse("f.yaml", []byte(text), noEnv); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s:\ngot  %v\nwant %s", text, err, want)
-		}
-	}
-}
-
-// Rules of two nodes are the same if they count the same by the same.
-func TestRuleKinds(t *testing.T) {
-	t.Parallel()
-	kind := func(settings string) string {
-		return mustParse(t, "rules: [{name: a, rate: 10/s, "+settings+"}]").Limiter().Rules[0].KeyKind
-	}
-	same := []string{
-		"key: ip", "key: [ip]", "burst: 7", "key: ip, mode: shadow",
-	}
-	for _, s := range same {
-		if kind(s) != kind("key: ip") {
-			t.Errorf("%s: %s", s, kind(s))
-		}
-	}
-	if a, b := kind("match: {path: [/a, /b]}"), kind("match: {path: [/b, /a]}"); a != b {
-		t.Errorf("%s, %s", a, b)
-	}
-	seen := map[string]string{}
-	for _, s := range []string{
-		"key: ip", "key: host", "key: [ip, host]", "key: [host, ip]", "key: header:Host-Ip", "key: cookie:ip", "match: {path: /a}",
-		"match: {host: a}", "match: {path: /a, method: GET}", `match: {path: "/a\",\"/b"}`, "match: {path: [/a, /b]}",
-	} {
-		if other, ok := seen[kind(s)]; ok {
-			t.Errorf("%s and %s are %s", s, other, kind(s))
-		}
-		seen[kind(s)] = s
-	}
-}
-
 // With Redis the nodes keep one limit, without it each its own, and both is
 // said.
 func TestClusterBounds(t *testing.T) {

@@ -50,25 +50,6 @@ func TestCostFrom(t *testing.T) {
 	}
 }
 
-// validate says what overrides take, and no longer counts that as the filter's.
-func TestDescribeOverrides(t *testing.T) {
-	t.Parallel()
-	const rule = "rules: [{name: a, rate: 9/s, "
-	with := mustParse(t, rule+"overrides: [{key: 192.0.2.1, rate: 5/s}, {key: 192.0.2.2, rate: 5/s}, {key: 192.0.2.3, unlimited: true}]}]")
-	text, without := Describe(with, plan(t, with)), mustParse(t, rule+"}]")
-	if !strings.Contains(text, "\noverrides of rule a: 3, with 1 different limits, ") {
-		t.Error(text)
-	}
-	filter := func(text string) string {
-		_, rest, _ := strings.Cut(text, "first-seen filter ")
-		size, _, _ := strings.Cut(rest, ":")
-		return size
-	}
-	if got, want := filter(text), filter(Describe(without, plan(t, without))); got != want {
-		t.Errorf("filter %s, without overrides %s", got, want)
-	}
-}
-
 func TestRateFrom(t *testing.T) {
 	t.Parallel()
 	const rule = "rules: [{name: a, rate: 9/s, "

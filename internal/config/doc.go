@@ -19,9 +19,10 @@
 //
 // # Files
 //
-// A section has one file, named after it. It holds the table of its settings, the types of
-// values that only it has, and what there is to check of it, to warn of and to describe.
-// Settings of the top level and of a rule with more to them than a row have such a file too.
+// One file holds a section: the table of its settings, the types of values that only it has,
+// its checks, its warnings and its description. A section that stands in one other only, such
+// as denial in listen, may be in the file of that one. Settings without a section that need
+// more than a row in a table, such as memory or key, have a file too.
 //
 //	top.go                                   the table of the top level
 //	listen.go tls.go admin.go proxies.go     who connects, and who is believed
@@ -38,6 +39,7 @@
 //
 //	load.go machine.go               file ─► bytes; the order of all stages
 //	yaml.go syntax.go tree.go env.go bytes ─► nodes, and errors of syntax in plain words
+//	config.go                        what all of them fill
 //	section.go                       how a mapping is read by a table; the list of all tables
 //	value.go list.go number.go       kinds of values that sections have in common
 //	address.go overlap.go            addresses, and ports that are taken twice

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
+	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
 func withRedis(settings string) string {
@@ -117,5 +118,74 @@ func TestRedisFlag(t *testing.T) {
 	c = mustParse(t, "rules: [{name: a, rate: 1/d, burst: 200000}]")
 	if err := c.Override(Flags{Redis: "redis://h"}, true); err == nil || !strings.Contains(err.Error(), "--redis: ") {
 		t.Errorf("a limit that Redis cannot keep: %v", err)
+	}
+}
+
+// The files that serving would read are read, and what is wrong with them has
+// its place.
+func TestCertificates(t *testing.T) {
+	t.Parallel()
+	a, b := redistest.NewCertificate(t, time.Now().Add(time.Hour)), redistest.NewCertificate(t, time.Now().Add(time.Hour))
+	empty := filepath.Join(t.TempDir(), "empty.pem")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for settings, want := range map[string]string{
+		"ca_file: " + a.CertFile + ", cert_file: " + a.CertFile + ", key_file: " + a.KeyFile: "",
+		"ca_file: " + empty:                                     "1:37: redis.ca_file: \"" + empty + "\" holds no certificate; name a file in PEM format",
+		"ca_file: " + a.KeyFile:                                 "holds no certificate",
+		"ca_file: /does/not/exist":                              `redis.ca_file: "/does/not/exist" no such file; name a file that can be read`,
+		"cert_file: " + a.CertFile + ", key_file: " + b.KeyFile: "redis.cert_file: cannot be used with key_file: private key does not match public key",
+		"cert_file: " + a.CertFile:                              "redis.cert_file: has no key_file beside it",
+		"key_file: " + a.KeyFile:                                "redis.key_file: has no cert_file beside it",
+	} {
+		_, err := parse("f.yaml", []byte(withRedis(`url: "rediss://h", `+settings)), noEnv, thisMachine())
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s:\ngot  %v\nwant %s", settings, err, want)
+		}
+	}
+}
+
+func TestRedisSettings(t *testing.T) {
+	t.Parallel()
+	c := mustParse(t, withRedis(`addresses: ["h:1"], master_name: m, database: 3, username: u, password: p, sentinel_username: su, sentinel_password: sp,
+  tls: true, server_name: n, workers: 4, queue: 100, retry_min: 50ms, retry_max: 3s, timeout: 9ms, key_prefix: k`))
+	r := c.Redis
+	if r.DB != 3 || r.SentinelUsername != "su" || r.SentinelPassword != "sp" || !r.TLS || r.ServerName != "n" ||
+		r.Workers != 4 || r.Queue != 100 || r.RetryMin != 50*time.Millisecond || r.RetryMax != 3*time.Second {
+		t.Errorf("%+v", r)
+	}
+	for _, tt := range []struct{ settings, want string }{
+		{`url: "redis://h/x"`, `1:14: redis.url: database "x" is not a number from 0; write redis://`},
+		{`url: "redis://h/-1"`, `database "-1" is not a number from 0`},
+		{`url: "redis://h/99999999999"`, `database "99999999999" is not a number from 0`},
+		{`url: "redis://h/1/2"`, `database "1/2" is not a number from 0`},
+		{`url: "redis://h?db=x"`, `database "x" is not a number from 0`},
+		{`url: "unix:///s?db=x"`, `database "x" is not a number from 0`},
+		{`url: "redis://h?max_retries=3"`, "has a query parameter other than one db; write the settings beside url"},
+		{`url: "redis://h:0"`, `port "0" is not a number from 1 to 65535`},
+		{`url: "redis://h:70000"`, `port "70000" is not a number from 1 to 65535`},
+		{`url: "redis://:s3#cret@h"`, "percent-encode the special characters of a password"},
+		{`url: "redis://h/2", cluster: true`, "redis.cluster: a cluster has only database 0, and the URL names another"},
+		{`url: "redis://h", database: 2`, "redis.database: is for addresses; write it into the URL: redis://host:6379/2"},
+		{`addresses: ["h:1"], database: -2`, `redis.database: "-2" is not a whole number; write for example 0`},
+		{`addresses: ["h:1"], database: 2, cluster: true`, "redis.database: a cluster has only database 0"},
+		{`addresses: ["h:1"], sentinel_password: x`, "redis.sentinel_password: needs master_name: it is for sentinels"},
+		{`addresses: ["h:1"], master_name: m, sentinel_username: x`, "redis.sentinel_username: has no password beside it"},
+		{`url: "redis://h", password: x, password_file: y`, "redis.password_file: password is set too; remove one of the two"},
+		{`url: "rediss://h", tls: false`, "redis.tls: false beside a URL of rediss://"},
+		{`url: "redis://h", tls: false, ca_file: x`, "redis.tls: false beside ca_file or cert_file"},
+		{`url: "redis://h", tls: yes`, "redis.tls: \"yes\" is neither true nor false"},
+		{`url: "redis://h", server_name: x`, "redis.server_name: has no meaning without TLS"},
+		{`url: "redis://h", workers: 65`, "redis.workers: 65 is out of range; want 1 to 64"},
+		{`url: "redis://h", queue: 0`, "redis.queue: 0 is too small"},
+		{`url: "redis://h", retry_min: 2m`, "redis.retry_min: 2m is out of range; want 1ms to 1m"},
+		{`url: "redis://h", retry_min: 3s`, "redis.retry_min: 3s is above retry_max, which is 2s; lower it, or raise retry_max"},
+		{`url: "redis://h", retry_max: 50ms`, "redis.retry_max: 50ms is below retry_min, which is 100ms"},
+	} {
+		_, err := Parse("f.yaml", []byte(withRedis(tt.settings)), noEnv)
+		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "s3") {
+			t.Errorf("%s:\ngot  %v\nwant %s", tt.settings, err, tt.want)
+		}
 	}
 }

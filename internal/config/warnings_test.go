@@ -87,76 +87,77 @@ func remarksOf(t *testing.T, c *Config) []string {
 	return all
 }
 
-func TestAtOnce(t *testing.T) {
+// What switches the limiter off is warned of, with what to write.
+func TestWarningsOfWhatSwitchesItOff(t *testing.T) {
 	t.Parallel()
-	for settings, want := range map[string]uint64{
-		"rate: 100/s, burst: 200":                    301, // (1+0.5)·200 + 1
-		"rate: 100/s, burst: 200, escalate_at: 0":    201,
-		"rate: 100/s, burst: 200, escalate_at: 1":    401,
-		"rate: 100/s, burst: 15":                     23, // 22.5 + 1, whole units
-		"rate: 5/s":                                  6,  // θ = 0
-		"rate: 100/s, burst: 200, strict: true":      200,
-		"rate: 1/d, burst: 100":                      150, // no filter, so no first-seen request
-		"rate: 1/s, burst: 1000000000000":            1500000000000,
-		"rate: 100/s, algorithm: token_bucket":       151,
-		"rate: 100/s, algorithm: fixed_window":       151,
-		"rate: 100/s, algorithm: sliding_window":     151,
-		"rate: 100/s, algorithm: sliding_log":        151,
-		"rate: 50/2h, algorithm: sliding_log":        75,              // no filter
-		"rate: 1000000000/s, burst: 100000000000001": 150000000002001, // the clock rounds to µs
+	match := func(s string) string { return "rules: [{name: a, rate: 100/s, match: {" + s + "}}]" }
+	key := func(s string) string { return "rules: [{name: a, rate: 100/s, key: " + s + "}]" }
+	for text, want := range map[string]string{
+		"allow: [0.0.0.0/0]\n" + key("ip"):                            "allow: 0.0.0.0/0 is every IPv4 client: no rule limits any of them; remove it",
+		"allow: ['::/0']\n" + key("ip"):                               "allow: ::/0 is every IPv6 client",
+		"allow: [128.0.0.0/1]\n" + key("ip"):                          "allow: 128.0.0.0/1 is a large part of the IPv4 internet",
+		"allow: [2.0.0.0/7]\n" + key("ip"):                            "allow: 2.0.0.0/7 is a large part of the IPv4 internet",
+		"allow: ['fc00::/6']\n" + key("ip"):                           "allow: fc00::/6 is a large part of the IPv6 internet",
+		"allow: ['2000::/3']\n" + key("ip"):                           "allow: 2000::/3 is a large part of the IPv6 internet",
+		"allow: [10.0.0.0/8, 'fc00::/7', 192.0.2.0/24]\n" + key("ip"): "",
+		"deny: [0.0.0.0/0]\n" + key("ip"):                             "",
+		key("header:X-Forwarded-For"):                                 "rule a: key header:X-Forwarded-For: any client can send another value each time, and so is never limited; write key: ip, with trusted_proxies and client_ip_header: X-Forwarded-For",
+		key("[host, header:cf-connecting-ip]"):                        "rule a: key header:Cf-Connecting-Ip: any client",
+		key("[ip, header:X-Api-Key]"):                                 "",
+		match("method: GTE"):                                          "rule a: match.method: GTE is no method that clients are known to send; did you mean GET?",
+		match("method: FROBNICATE"):                                   "rule a: match.method: FROBNICATE is no method that clients are known to send; write for example GET",
+		match("method: [GET, PROPFIND, QUERY, PURGE]"):                "",
+		match("path: '/users/:id'"):                                   `rule a: match.path: path pattern "/users/:id": :id matches only itself, as only * stands for any text; write "/users/*"`,
+		match("path: '/api/.*'"):                                      `rule a: match.path: path pattern "/api/.*": patterns are not regular expressions, only * stands for any text; write "/api/*"`,
+		match("path: [/api/*, '*.php', /login]"):                      "",
 	} {
-		c := mustParse(t, "rules: [{name: a, "+settings+"}]")
-		if got := plan(t, c).Rules[0].MaxBurst(); got != want {
-			t.Errorf("%s: got %d, want %d", settings, got, want)
+		c := mustParse(t, text)
+		all := Warnings(c, plan(t, c))
+		switch {
+		case want == "" && len(all) > 0:
+			t.Errorf("%s: warnings %q", text, all)
+		case want != "" && (len(all) != 1 || !strings.HasPrefix(all[0], want)):
+			t.Errorf("%s:\ngot  %q\nwant %q", text, all, want)
 		}
 	}
 }
 
-func TestDescribe(t *testing.T) {
+// Settings of a rule that can do nothing are warned of, and others like them are not.
+func TestVainWarnings(t *testing.T) {
 	t.Parallel()
-	c := mustParse(t, "rules: [{name: per-ip, rate: 100/s, burst: 200}, {name: a-long-name, rate: 5/h, burst: 3, strict: true, mode: shadow}]")
-	p := plan(t, c)
-	text := Describe(c, p)
-	for _, want := range []string{
-		"memory 64 MiB, of which ", "first-seen filter ", " clients for 3s\n",
-		"half of them are in use,\nand the chance that a suspect finds none free is below 1 in 10^",
-		"301 at once, then 100/s\n", "3 at once, then 5/h\n", "shadow", "none",
+	for rule, want := range map[string]string{
+		`match: {path: /api/*, not: {path: [/x, /api/*]}}`:                  "match.not: its path covers all that match selects: the rule applies to no request",
+		`match: {path: [/api/a*, /b], not: {path: [/api/*, "/b*"]}}`:        "match.not: its path covers",
+		`match: {path: [/api/a*, /c], not: {path: [/api/*, "/b*"]}}`:        "",
+		`match: {path: "/*/x", not: {path: /a/x}}`:                          "",
+		`match: {not: {path: /api/*}}`:                                      "",
+		`match: {host: A.example.com, not: {host: "*.example.com"}}`:        "match.not: its host covers",
+		`match: {host: "*.example.com", not: {host: a.example.com}}`:        "",
+		`match: {method: [GET, HEAD], not: {method: [HEAD, GET]}}`:          "match.not: its method covers",
+		`match: {method: [GET, HEAD], not: {method: GET}}`:                  "",
+		`match: {header: {X-Tier: "free*"}, not: {header: {x-tier: "*"}}}`:  "match.not: its header X-Tier covers",
+		`match: {header: {X-Tier: "free*"}, not: {header: {x-tier: free}}}`: "",
+		`rate: 1/m, burst: 10, max_wait: 1s`:                                "max_wait: 1s is far below the 1m that the next place of a full bucket takes",
+		`rate: 1/m, burst: 10, max_wait: 6s`:                                "",
+		`rate: 10/s, cost: 0.5, burst: 10, max_wait: 6ms`:                   "",
+		`rate: 10/s, cost: 0.5, burst: 10, max_wait: 4ms`:                   "max_wait: 4ms is far below",
+		`cost_from: {header: host}`:                                         "cost_from: Host is the name of a site, and never a cost",
+		`cost_from: {header: content-length}`:                               "cost_from: Content-Length is the client's own",
+		`cost_from: {header: X-Cost}`:                                       "",
+		`rate_from: {header: Host, max: 1000/s}`:                            "rate_from: Host is the name of a site, and never a rate",
 	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is missing in\n%s", want, text)
+		if !strings.Contains(rule, "rate:") {
+			rule = "rate: 100/s, " + rule
 		}
-	}
-	lines := strings.Split(text, "\n")
-	table := lines[len(lines)-4 : len(lines)-1]
-	for _, column := range []string{"limit", "carries", "a client gets at most"} {
-		at := strings.Index(table[0], column)
-		for _, row := range table[1:] {
-			if at <= 0 || row[at-1] != ' ' || row[at] == ' ' {
-				t.Errorf("column %q is not aligned in\n%s", column, text)
+		c := mustParse(t, "trusted_proxies: [192.0.2.1/32]\nrules: [{name: a, "+rule+"}]\n")
+		found := ""
+		for _, w := range Warnings(c, plan(t, c)) {
+			if w = strings.TrimPrefix(w, "rule a: "); strings.HasPrefix(w, "match.not: its") || strings.Contains(w, "far below") || strings.Contains(w, "_from: ") {
+				found += w
 			}
 		}
-	}
-	alone := mustParse(t, "rules: [{name: a, rate: 5/h, strict: true}]")
-	if text := Describe(alone, plan(t, alone)); !strings.Contains(text, "first-seen filter: none") {
-		t.Error(text)
-	}
-}
-
-func TestNumbersForPeople(t *testing.T) {
-	t.Parallel()
-	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1 KiB", 1536: "1.5 KiB", 64 << 20: "64 MiB", 1 << 40: "1 TiB", 1 << 50: "1024 TiB"} {
-		if got := size(n); got != want {
-			t.Errorf("size(%d) = %s, want %s", n, got, want)
-		}
-	}
-	for v, want := range map[float64]string{0.05: "0.1 requests/s", 0.04: "3.5k requests/day", 1e-5: "0.9 requests/day", 1500: "1.5k requests/s"} {
-		if got := perSecond(v); got != want {
-			t.Errorf("perSecond(%v) = %s, want %s", v, got, want)
-		}
-	}
-	for v, want := range map[float64]string{0.5: "0.5", 21: "21", 1500: "1.5k", 2e6: "2M", 3e12: "3000G"} {
-		if got := count(v); got != want {
-			t.Errorf("count(%v) = %s, want %s", v, got, want)
+		if want == "" && found != "" || !strings.HasPrefix(found, want) {
+			t.Errorf("%s:\ngot  %q\nwant %q", rule, found, want)
 		}
 	}
 }

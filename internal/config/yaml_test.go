@@ -3,8 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -154,32 +152,6 @@ func TestForms(t *testing.T) {
 		if r := c.Policy.Rules; len(r) != 1 || r[0].Limit.Name != "a" || r[0].Limit.Rate.String() != "5/s" {
 			t.Errorf("%s: %+v", name, r)
 		}
-	}
-}
-
-func TestLoad(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	file := filepath.Join(dir, "f.yaml")
-	if err := os.WriteFile(file, []byte(rule), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Load(file, nil); err != nil {
-		t.Error(err)
-	}
-	for path, want := range map[string]string{
-		dir:                         dir + ": is a directory; name a file in it",
-		filepath.Join(dir, "x"):     filepath.Join(dir, "x") + ": no such file; check the path",
-		filepath.Join(file, "x"):    filepath.Join(file, "x") + ": cannot be opened: not a directory; check the path",
-		filepath.Join(dir, "\x00x"): filepath.Join(dir, "\x00x") + ": cannot be opened: invalid argument; check the path",
-	} {
-		if _, err := Load(path, nil); err == nil || err.Error() != want {
-			t.Errorf("%q: got %v, want %s", path, err, want)
-		}
-	}
-	// A file without end is read no further than the bound.
-	if _, err := Load("/dev/zero", nil); err == nil || !strings.Contains(err.Error(), "larger than 1 MiB") {
-		t.Errorf("/dev/zero: %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -105,74 +106,44 @@ func TestRatesOfAlgorithms(t *testing.T) {
 	}
 }
 
-// What validate says of a window is its bound in one, and around an edge of a cluster.
-func TestDescribeWindows(t *testing.T) {
+// Rules of two nodes are the same if they count the same by the same.
+func TestRuleKinds(t *testing.T) {
 	t.Parallel()
-	c := mustParse(t, "rules: [{name: a, rate: 100/s, algorithm: fixed_window}, {name: b, rate: 10/s, algorithm: token_bucket}]")
-	p := plan(t, c)
-	text := Describe(c, p)
-	for _, want := range []string{"100/s, fixed window", "151 in a window\n", "10/s burst 10, token bucket", "16 at once, then 10/s"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is missing in\n%s", want, text)
+	kind := func(settings string) string {
+		return mustParse(t, "rules: [{name: a, rate: 10/s, "+settings+"}]").Limiter().Rules[0].KeyKind
+	}
+	same := []string{
+		"key: ip", "key: [ip]", "burst: 7", "key: ip, mode: shadow",
+	}
+	for _, s := range same {
+		if kind(s) != kind("key: ip") {
+			t.Errorf("%s: %s", s, kind(s))
 		}
 	}
-	cluster := &Cluster{}
-	if got := cluster.Bound(&p.Rules[0]); got != "151 in a window" {
-		t.Error(got)
+	if a, b := kind("match: {path: [/a, /b]}"), kind("match: {path: [/b, /a]}"); a != b {
+		t.Errorf("%s, %s", a, b)
 	}
-	if strings.Contains(text, "log of rule") {
-		t.Errorf("there is no log, but\n%s", text)
-	}
-	if got := Limit(&fastlimit.RuleConfig{Rate: fastlimit.Rate{N: 5, Per: 1e9}, Burst: 7}); got != "5/s burst 7" {
-		t.Error(got)
-	}
-}
-
-// What validate says of what slides is a bound on any period, nowhere a burst; of a log
-// also what it takes, which is why it is for so few clients.
-func TestDescribeSliding(t *testing.T) {
-	t.Parallel()
-	c := mustParse(t, "rules: [{name: a, rate: 100/15m, algorithm: sliding_window}, {name: b, rate: 100/15m, algorithm: sliding_log}]")
-	p := plan(t, c)
-	text := Describe(c, p)
-	for _, want := range []string{"100/15m, sliding window", "151 in a sliding window\n", "100/15m, sliding log", "151 in any 15m\n", "log of rule b: 9", " B for each bucket, with the times of up to 100 units\n"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is missing in\n%s", want, text)
-		}
-	}
-	if strings.Contains(text, "burst") || strings.Contains(text, "at once") {
-		t.Errorf("there is no burst, but\n%s", text)
-	}
-	window, log := &p.Rules[0], &p.Rules[1]
-	if least := int64(log.Buckets) * 100 * 8; log.Buckets >= window.Buckets || log.Bytes < least {
-		t.Errorf("logs of %d clients take %d bytes, and windows of %d %d; want at least %d", log.Buckets, log.Bytes, window.Buckets, window.Bytes, least)
-	}
-	cluster := &Cluster{}
-	for i, want := range []string{"151 in a sliding window", "151 in any 15m"} {
-		if got := cluster.Bound(&p.Rules[i]); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	}
-}
-
-// A log that does not fit, or that a store cannot keep, is an error at its rate.
-func TestLogsThatDoNotFit(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"rules: [{name: a, rate: 1000000/h, algorithm: sliding_log}]":                                         "f.yaml:1:25: rules[0].rate: logs of 1000000 units take ",
-		"memory: 1MiB\nrules: [{name: a, rate: 5000/h, algorithm: sliding_log}]":                              "f.yaml:2:25: rules[0].rate: logs of 5000 units take ",
-		"redis: {url: \"redis://h\"}\nrules: [{name: a, rate: 4097/h, algorithm: sliding_log}]":               "f.yaml:2:25: rules[0].rate: a log of 4097 units is too long for a shared store; want at most 4096, or a sliding window",
-		"redis: {url: \"redis://h\"}\nrules: [{name: a, rate: 4096/h, algorithm: sliding_log}]":               "",
-		"memory: 1GiB\nredis: {url: \"redis://h\"}\nrules: [{name: a, rate: 4096/h, algorithm: sliding_log}]": "",
-		"memory: 16GiB\nrules: [{name: a, rate: 1000000/h, algorithm: sliding_log}]":                          "",
+	seen := map[string]string{}
+	for _, s := range []string{
+		"key: ip", "key: host", "key: [ip, host]", "key: [host, ip]", "key: header:Host-Ip", "key: cookie:ip", "match: {path: /a}",
+		"match: {host: a}", "match: {path: /a, method: GET}", `match: {path: "/a\",\"/b"}`, "match: {path: [/a, /b]}",
 	} {
-		_, err := Parse("f.yaml", []byte(text), noEnv)
-		if (err == nil) != (want == "") || err != nil && (!strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n")) {
-			t.Errorf("%s:\ngot  %v\nwant %s", text, err, want)
+		if other, ok := seen[kind(s)]; ok {
+			t.Errorf("%s and %s are %s", s, other, kind(s))
 		}
+		seen[kind(s)] = s
 	}
-	_, err := Parse("f.yaml", []byte("rules: [{name: a, rate: 1000000/h, algorithm: sliding_log}]"), noEnv)
-	if err == nil || !strings.HasSuffix(err.Error(), "; lower it, raise the memory, or choose a sliding window") {
+}
+
+func TestTooManyRules(t *testing.T) {
+	t.Parallel()
+	text := "memory: 1GiB\nrules:\n"
+	for i := range fastlimit.MaxRules {
+		text += fmt.Sprintf("- {name: r%d, rate: 5/s}\n", i)
+	}
+	mustParse(t, text)
+	_, err := Parse("f.yaml", []byte(text+"- {name: more, rate: 5/s}\n"), noEnv)
+	if err == nil || err.Error() != "f.yaml:3:1: rules: 257 rules; want at most 256" {
 		t.Error(err)
 	}
 }

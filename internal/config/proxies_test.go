@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,5 +53,29 @@ func TestOnUnnamedWithoutProxiesIsWarnedOf(t *testing.T) {
 		if got := strings.Contains(strings.Join(Warnings(c, plan), "\n"), "on_unnamed: "); got != want {
 			t.Errorf("%q: warned %v", text, got)
 		}
+	}
+}
+
+// A listener has the headers of the top level, wherever that stands, unless it names its own.
+func TestOriginalRequestOfListeners(t *testing.T) {
+	t.Parallel()
+	c := mustParse(t, "listen: [{address: 'a:1', original_request: none}, 'a:2', {address: 'a:3', original_request: x-original}]\noriginal_request: x-forwarded\n"+rule)
+	var got []string
+	for i := range c.Server.Listeners {
+		if o := c.Server.Listeners[i].OriginalRequest; o != nil {
+			got = append(got, o.String())
+		} else {
+			got = append(got, "common")
+		}
+	}
+	if !slices.Equal(got, []string{"none", "common", "x-original"}) || c.Policy.OriginalRequest != policy.OriginalXForwarded {
+		t.Errorf("%v, and %v", got, c.Policy.OriginalRequest)
+	}
+	if w := strings.Join(Warnings(c, plan(t, c)), "\n"); !strings.Contains(w, "original_request: that of a:3 is read from trusted proxies only") || strings.Contains(w, "of a:1 is") {
+		t.Error(w)
+	}
+	_, err := Parse("f.yaml", []byte("listen: [{address: 'a:1', original_request: x-originals}]\n"+rule), noEnv)
+	if err == nil || err.Error() != `f.yaml:1:45: listen[0].original_request: "x-originals" is not a known value; write none, x-original or x-forwarded` {
+		t.Error(err)
 	}
 }

@@ -217,16 +217,3 @@ func TestOneMistake(t *testing.T) {
 		}
 	}
 }
-
-func TestTooManyRules(t *testing.T) {
-	t.Parallel()
-	text := "memory: 1GiB\nrules:\n"
-	for i := range fastlimit.MaxRules {
-		text += fmt.Sprintf("- {name: r%d, rate: 5/s}\n", i)
-	}
-	mustParse(t, text)
-	_, err := Parse("f.yaml", []byte(text+"- {name: more, rate: 5/s}\n"), noEnv)
-	if err == nil || err.Error() != "f.yaml:3:1: rules: 257 rules; want at most 256" {
-		t.Error(err)
-	}
-}
