@@ -229,6 +229,7 @@ func (c *Conn) interrupt(p phase) {
 	case queued:
 		c.endWait()
 	case asking, tunneling:
+		c.endWait()
 		c.link.cut()
 	default:
 		_ = c.SetReadDeadline(longAgo)

@@ -40,7 +40,14 @@ func (w *waiting) left() {
 // connection has to make room for others. The request itself is not touched, nor is what
 // the client has sent behind it. It does not block: the request holds a place by now. It
 // implements fastlimit.Waiter.
-func (c *Conn) BeginWait() context.Context {
+func (c *Conn) BeginWait() context.Context { return c.beginWait(queued) }
+
+// BeginQueue is the same for a request that was admitted and waits for an upstream, after all
+// answers were sent ([Conn.Send]). Its client exceeds nothing, so it does not make room for others;
+// nor is it sent away if nobody can notice that it leaves.
+func (c *Conn) BeginQueue() context.Context { return c.beginWait(asking) }
+
+func (c *Conn) beginWait(p phase) context.Context {
 	w := c.waits.Load()
 	if w == nil {
 		w = new(waiting)
@@ -50,39 +57,47 @@ func (c *Conn) BeginWait() context.Context {
 	w.mu.Lock()
 	w.cancel = cancel
 	w.mu.Unlock()
-	if c.unsent != nil && !c.unsent.flush() {
+	if p == queued && c.unsent != nil && !c.unsent.flush() {
 		cancel() // a place is for clients that take their answers: this one would keep it for longer
 	}
-	c.enter(queued)
-	if c.evicted.Load() { // by the phase before
+	c.enter(p)
+	if c.wasReset.Load() || p == queued && c.evicted.Load() { // by the phase before
 		cancel()
 	}
-	w.stop, w.began = c.conns.watch(c, w), time.Now()
+	w.stop, w.began = c.conns.watch(c, w, p), time.Now()
 	return ctx
 }
 
 // EndWait is called when there is a decision on the request.
 func (c *Conn) EndWait() {
+	c.conns.waited.Observe(time.Since(c.EndQueue()))
+}
+
+// EndQueue ends what BeginQueue has begun, and returns when that was.
+func (c *Conn) EndQueue() (began time.Time) {
 	w := c.waits.Load()
 	w.stop()
 	w.stop = nil
-	c.conns.waited.Observe(time.Since(w.began))
 	w.mu.Lock()
 	w.cancel()
 	w.cancel = nil
 	w.mu.Unlock()
 	c.enter(writing)
+	return w.began
 }
 
 // watch has w.left called when the client of c leaves, until stop is called.
-func (c *Conns) watch(cn *Conn, w *waiting) (stop func()) {
+func (c *Conns) watch(cn *Conn, w *waiting, p phase) (stop func()) {
 	if cn.parent != nil {
 		end := context.AfterFunc(cn.Conn.(Stream).Context(), w.left) // see Session
 		return func() { end() }
 	}
 	stop, err := c.hangups.watch(cn, w.left)
-	if err == nil {
+	switch {
+	case err == nil:
 		return stop
+	case p != queued:
+		return func() {}
 	}
 	// It cannot be noticed. A place is for those who stay: without, it is a denial.
 	c.waitErrors.Do(func() {

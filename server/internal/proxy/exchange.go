@@ -29,10 +29,11 @@ type exchange struct {
 	told   told         // for the line
 	watch  latency.Watch
 
-	pool *upstream.Pool // of up
-	ask  []byte         // what the upstream gets
-	up   *upstream.Conn // that has the request; nil: none
-	body *upload        // sends the rest of the body; nil: ask has all of the request
+	pool   *upstream.Pool  // of up
+	queued <-chan struct{} // while it waits for up: closed when the client leaves
+	ask    []byte          // what the upstream gets
+	up     *upstream.Conn  // that has the request; nil: none
+	body   *upload         // sends the rest of the body; nil: ask has all of the request
 
 	buf        []byte // of the answer
 	start, end int    // of what was read and not used yet, in buf
@@ -175,7 +176,9 @@ const maxStale = 3
 func (x *exchange) begin() failed {
 	for stale, again := 0, false; ; {
 		up, err := x.lend(again || stale >= maxStale)
-		if err != nil {
+		if errors.Is(err, upstream.ErrCanceled) {
+			return failed{failClosed, errLeft}
+		} else if err != nil {
 			return failureOf(err)
 		}
 		x.up = up
@@ -206,12 +209,28 @@ func (x *exchange) begin() failed {
 
 // lend gets a connection of the pool, or of the one that has replaced it meanwhile.
 func (x *exchange) lend(fresh bool) (*upstream.Conn, error) {
+	defer x.endQueue()
 	for {
 		x.pool = x.p.behind.Load().pool
-		up, err := x.pool.Get(x.who, nil, fresh)
+		up, err := x.pool.Get(x.who, x, fresh)
 		if !errors.Is(err, upstream.ErrClosed) || x.pool == x.p.behind.Load().pool {
 			return up, err
 		}
+	}
+}
+
+// BeginQueue implements [upstream.Waiter].
+func (x *exchange) BeginQueue() (left <-chan struct{}) {
+	if x.queued == nil {
+		x.queued = x.c.BeginQueue().Done()
+	}
+	return x.queued
+}
+
+func (x *exchange) endQueue() {
+	if x.queued != nil {
+		x.queued = nil
+		x.c.EndQueue()
 	}
 }
 

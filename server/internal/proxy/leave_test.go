@@ -2,9 +2,11 @@ package proxy
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -38,6 +40,105 @@ func TestClientsLeave(t *testing.T) {
 	if pool.Failures != 0 || pool.Ejections != 0 || st.Failures["closed"] != 0 || st.Answers["2xx"] != 0 {
 		t.Errorf("%+v %+v", st, pool)
 	}
+}
+
+// A client that leaves while its request waits for a connection to the app has no place in line
+// from then on, however long the others wait: they are served in their order.
+func TestClientsLeaveTheLine(t *testing.T) {
+	t.Parallel()
+	addr, asked, _, release := blocking(t)
+	s := start(t, func(o *standOptions) { o.pool.MaxConnections = 1 }, addr)
+	waiting := 0
+	ask := func(source, text string) net.Conn {
+		t.Helper()
+		c := rawhttp.DialFrom(t, source, s.addr)
+		_, _ = io.WriteString(c, text)
+		rawhttp.Eventually(t, func() bool { return s.pool.Stats().Queue == waiting })
+		waiting++
+		return c
+	}
+	const get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
+	first := ask("127.0.0.1", get)
+	<-asked
+	closes, stays, resets, uploads := ask("127.0.0.2", get), ask("127.0.0.3", get), ask("127.0.0.4", get), ask("127.0.0.5", "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nsome")
+	pipelines := ask("127.0.0.6", get+get)
+	for i, c := range []net.Conn{closes, resets, uploads, pipelines} {
+		if c == resets {
+			_ = c.(*net.TCPConn).SetLinger(0)
+		}
+		c.Close()
+		rawhttp.Eventually(t, func() bool { st := s.pool.Stats(); return st.Queue == 4-i && st.Left == uint64(i+1) })
+	}
+	rawhttp.Eventually(t, func() bool { return s.Stats().Left == 4 })
+	release()
+	for _, c := range []net.Conn{first, stays} {
+		if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.StatusCode != 200 {
+			t.Errorf("%v %v", resp, err)
+		}
+	}
+	if st := s.pool.Stats(); st.Served != 1 || st.Servers[0].Failures != 0 || st.TimedOut != 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// A request that waits for a connection to the app exceeds no limit, and so its connection makes no
+// room for others.
+func TestQueuedStay(t *testing.T) {
+	t.Parallel()
+	addr, asked, _, release := blocking(t)
+	s := start(t, func(o *standOptions) { o.pool.MaxConnections, o.limits.Max = 1, 2 }, addr)
+	const get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
+	first := rawhttp.DialFrom(t, "127.0.0.1", s.addr)
+	_, _ = io.WriteString(first, get)
+	<-asked
+	second := rawhttp.DialFrom(t, "127.0.0.2", s.addr)
+	_, _ = io.WriteString(second, get)
+	rawhttp.Eventually(t, func() bool { return s.pool.Stats().Queue == 1 })
+	third := rawhttp.DialFrom(t, "127.0.0.3", s.addr)
+	_, _ = io.WriteString(third, get)
+	_ = third.SetReadDeadline(time.Now().Add(10 * time.Second)) // else it has taken the second one's place
+	if resp, err := http.ReadResponse(bufio.NewReader(third), nil); err == nil && resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("the third of two connections: %v", resp)
+	}
+	if st := s.pool.Stats(); st.Queue != 1 || st.Left != 0 {
+		t.Errorf("%+v", st)
+	}
+	release()
+	for _, c := range []net.Conn{first, second} {
+		if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.StatusCode != 200 {
+			t.Errorf("%v %v", resp, err)
+		}
+	}
+}
+
+// So has a stream that is given up; its connection goes on.
+func TestHTTP2ClientsLeaveTheLine(t *testing.T) {
+	t.Parallel()
+	addr, asked, _, release := blocking(t)
+	s := start(t, func(o *standOptions) { overHTTP2(t)(o); o.pool.MaxConnections = 1 }, addr)
+	c := client2(t)
+	var first sync.WaitGroup
+	first.Go(func() { _, _ = do(t, c, request(t, "GET", "https://"+s.addr+"/", nil)) })
+	<-asked
+	for left := range uint64(3) {
+		ctx, cancel := context.WithCancel(t.Context())
+		failed := make(chan error)
+		go func() {
+			_, err := c.Do(request(t, "GET", "https://"+s.addr+"/", nil).WithContext(ctx))
+			failed <- err
+		}()
+		rawhttp.Eventually(t, func() bool { return s.pool.Stats().Queue == 1 })
+		cancel()
+		if err := <-failed; err == nil {
+			t.Error("it is answered")
+		}
+		rawhttp.Eventually(t, func() bool { st := s.pool.Stats(); return st.Queue == 0 && st.Left == left+1 })
+	}
+	if n := s.front.Conns.Open(); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+	release()
+	first.Wait()
 }
 
 // What clients do wrong does not have a server ejected, and what they give up does not have

@@ -9,7 +9,7 @@ import (
 
 // dial uses room for a new connection, or an idle one that has turned up. It tries one
 // server after the other, each once.
-func (p *Pool) dial(cancel <-chan struct{}, fresh bool) (*Conn, error) {
+func (p *Pool) dial(fresh bool) (*Conn, error) {
 	var tried []*server
 	for {
 		p.mu.Lock()
@@ -34,10 +34,8 @@ func (p *Pool) dial(cancel <-chan struct{}, fresh bool) (*Conn, error) {
 		p.mu.Unlock()
 
 		began := time.Now()
-		err := c.dial(cancel)
-		if err != ErrCanceled { //nolint:errorlint // made by Conn.dial
-			s.connect.Observe(time.Since(began))
-		}
+		err := c.dial()
+		s.connect.Observe(time.Since(began))
 		if err == nil {
 			p.mu.Lock()
 			s.requests++
@@ -45,27 +43,18 @@ func (p *Pool) dial(cancel <-chan struct{}, fresh bool) (*Conn, error) {
 			return c, nil
 		}
 		last := p.dialFailed(c, err)
-		if tried = append(tried, s); last == nil {
-			p.release()
-			return nil, ErrCanceled
-		} else if len(tried) == len(p.servers) {
+		if tried = append(tried, s); len(tried) == len(p.servers) {
 			p.release()
 			return nil, last
 		}
 	}
 }
 
-// dialFailed notes that a server could not be connected to. It returns nil if it was not
-// meant to be any more, since the client has gone.
+// dialFailed notes that a server could not be connected to.
 func (p *Pool) dialFailed(c *Conn, err error) *DialError {
 	s := c.server
 	p.mu.Lock()
 	c.returnLocked()
-	if err == ErrCanceled { //nolint:errorlint // made by Conn.dial
-		s.dialErrors[dialLeft]++
-		p.mu.Unlock()
-		return nil
-	}
 	class := classOf(err)
 	s.dialErrors[class]++
 	var out ejection
@@ -78,19 +67,10 @@ func (p *Pool) dialFailed(c *Conn, err error) *DialError {
 }
 
 // dial connects a new connection, and shakes hands.
-func (c *Conn) dial(cancel <-chan struct{}) error {
+func (c *Conn) dial() error {
 	config := &c.pool.config
 	ctx, stop := context.WithTimeout(context.Background(), config.ConnectTimeout)
 	defer stop()
-	if cancel != nil {
-		go func() {
-			select {
-			case <-cancel:
-				stop()
-			case <-ctx.Done():
-			}
-		}()
-	}
 	socket, err := config.dial(ctx, c.server.Network, c.server.Address)
 	if err == nil {
 		c.open(socket)
@@ -99,9 +79,6 @@ func (c *Conn) dial(cancel <-chan struct{}) error {
 				socket.Close()
 			}
 		}
-	}
-	if err != nil && ctx.Err() == context.Canceled {
-		return ErrCanceled
 	}
 	return err
 }

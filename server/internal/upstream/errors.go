@@ -71,11 +71,10 @@ const (
 	dialResolve // no address by that name
 	dialTLS     // the handshake failed, or the certificate
 	dialLocal   // no descriptor or port is free here
-	dialLeft    // the client has gone meanwhile
 	dialClasses
 )
 
-var dialClassNames = [dialClasses]string{"other", "refused", "timeout", "resolve", "tls", "local", "left"}
+var dialClassNames = [dialClasses]string{"other", "refused", "timeout", "resolve", "tls", "local"}
 
 // classOf sorts the errors of dials and handshakes.
 func classOf(err error) dialClass {

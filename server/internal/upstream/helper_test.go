@@ -142,3 +142,8 @@ var (
 func failing(err error) func(context.Context, string, string) (net.Conn, error) {
 	return func(context.Context, string, string) (net.Conn, error) { return nil, err }
 }
+
+// waits is a [Waiter] that is sent away when it is closed.
+type waits <-chan struct{}
+
+func (w waits) BeginQueue() <-chan struct{} { return w }

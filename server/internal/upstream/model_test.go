@@ -222,7 +222,7 @@ func caller(t *testing.T, p *Pool, r *rand.Rand, outcomes *[5]atomic.Int64) {
 	if n := r.IntN(5); n > 0 {
 		who = netip.AddrFrom4([4]byte{192, 0, 2, byte(n)})
 	}
-	c, err := p.Get(who, cancel, fresh)
+	c, err := p.Get(who, waits(cancel), fresh)
 	var dial *DialError
 	switch {
 	case errors.Is(err, ErrQueueFull):
@@ -280,7 +280,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 		for i := range cancels {
 			cancels[i] = make(chan struct{})
 			go func() {
-				c, err := p.Get(netip.Addr{}, cancels[i], i == 2)
+				c, err := p.Get(netip.Addr{}, waits(cancels[i]), i == 2)
 				results <- result{i, c, err}
 			}()
 			synctest.Wait()

@@ -44,19 +44,25 @@ func New(c Config) *Pool {
 	return p
 }
 
+// Waiter is whoever wants a connection.
+type Waiter interface {
+	// BeginQueue is called when it has to wait in line. What it returns is closed when it
+	// does not any more.
+	BeginQueue() (cancel <-chan struct{})
+}
+
 // Get returns a connection to the server with the fewest in use: an idle one, unless it has
 // to be fresh, else a new one. If there may be no more, or no more for the client, it waits in
-// line. A cancel that is closed ends the waiting and the dial. who is the zero address if it
-// is not known, and has no share then. Its error is ErrQueueFull, ErrQueueTimeout,
-// ErrCanceled, ErrClosed or a *[DialError].
-func (p *Pool) Get(who netip.Addr, cancel <-chan struct{}, fresh bool) (*Conn, error) {
+// line. w may be nil. who is the zero address if it is not known, and has no share then. Its
+// error is ErrQueueFull, ErrQueueTimeout, ErrCanceled, ErrClosed or a *[DialError].
+func (p *Pool) Get(who netip.Addr, w Waiter, fresh bool) (*Conn, error) {
 	p.mu.Lock()
-	owner, err := p.enterLocked(who, cancel)
+	owner, err := p.enterLocked(who, w)
 	if err != nil {
 		p.mu.Unlock()
 		return nil, err
 	}
-	c, err := p.connLocked(cancel, fresh)
+	c, err := p.connLocked(fresh)
 	if err != nil {
 		p.leave(owner)
 		return nil, err
@@ -67,7 +73,7 @@ func (p *Pool) Get(who netip.Addr, cancel <-chan struct{}, fresh bool) (*Conn, e
 
 // connLocked unlocks, and returns a connection to whoever has a turn: there is room for a new
 // one, or there are idle ones.
-func (p *Pool) connLocked(cancel <-chan struct{}, fresh bool) (*Conn, error) {
+func (p *Pool) connLocked(fresh bool) (*Conn, error) {
 	turn := p.turn
 	s := p.chooseLocked(nil)
 	if !fresh && s.idle.newest != nil {
@@ -83,7 +89,7 @@ func (p *Pool) connLocked(cancel <-chan struct{}, fresh bool) (*Conn, error) {
 	if spare != nil {
 		spare.close()
 	}
-	return p.dial(cancel, fresh)
+	return p.dial(fresh)
 }
 
 // lendLocked gives a connection that is in no list to somebody.

@@ -27,7 +27,7 @@ func (p *Pool) mayLocked(c *client) bool {
 }
 
 // enterLocked waits until the client may have one more turn, without the lock.
-func (p *Pool) enterLocked(who netip.Addr, cancel <-chan struct{}) (*client, error) {
+func (p *Pool) enterLocked(who netip.Addr, w Waiter) (*client, error) {
 	if p.closed {
 		return nil, ErrClosed
 	}
@@ -43,7 +43,7 @@ func (p *Pool) enterLocked(who netip.Addr, cancel <-chan struct{}) (*client, err
 		l.forget(c)
 		return nil, ErrQueueFull
 	}
-	err := p.waitLocked(l.add(c), cancel)
+	err := p.waitLocked(l.add(c), w)
 	switch {
 	case err == nil:
 		l.served++
@@ -60,9 +60,13 @@ func (p *Pool) enterLocked(who netip.Addr, cancel <-chan struct{}) (*client, err
 
 // waitLocked waits for a turn, without the lock. One that comes in the very moment in which
 // the time is up is taken; if the request has gone, the next one gets it.
-func (p *Pool) waitLocked(w *waiter, cancel <-chan struct{}) (err error) {
+func (p *Pool) waitLocked(w *waiter, by Waiter) (err error) {
 	c := w.client
 	p.mu.Unlock()
+	var cancel <-chan struct{}
+	if by != nil {
+		cancel = by.BeginQueue()
+	}
 	w.timer.Reset(p.config.QueueTimeout)
 	began := time.Now()
 	came := false

@@ -18,7 +18,7 @@ func TestTurnInVain(t *testing.T) {
 		for i := range 400 {
 			c, cancel, done := mustGet(t, p), make(chan struct{}), make(chan error)
 			go func() {
-				c, err := p.Get(netip.Addr{}, cancel, false)
+				c, err := p.Get(netip.Addr{}, waits(cancel), false)
 				if err == nil {
 					p.Put(c)
 				}
