@@ -100,7 +100,7 @@ const lowRate = 1000
 func ruleWarnings(rp *fastlimit.RulePlan, nodes int, warn warnFunc) {
 	trafficWarning(rp, warn)
 	rc := &rp.Config
-	if !rc.Strict && !rp.Filter && !rc.Algorithm.Periodic() && drain(rc) < time.Hour { // max_nodes alone has pushed it over the hour
+	if nodes > 1 && !rc.Strict && !rp.Filter && !rc.Algorithm.Periodic() && drain(rc) < time.Hour { // max_nodes alone has pushed it over the hour
 		warn("in a cluster of %d nodes, each of which forgives a first-seen client, that takes longer than the hour that clients are remembered: every client is counted from its first request, which takes more memory under a flood; set cluster.max_nodes to the nodes there are",
 			nodes)
 	}
@@ -124,7 +124,7 @@ func trafficWarning(rp *fastlimit.RulePlan, warn warnFunc) {
 
 // ruleNotes are about what a rule costs. given is the rule as the file has it, rp as it was
 // planned.
-func ruleNotes(given *fastlimit.RuleConfig, rp *fastlimit.RulePlan, warn warnFunc) {
+func ruleNotes(given *fastlimit.RuleConfig, rp *fastlimit.RulePlan, nodes int, warn warnFunc) {
 	rc := &rp.Config
 	switch {
 	case rc.Strict && rc.MaxRate != fastlimit.Rate{}:
@@ -137,6 +137,8 @@ func ruleNotes(given *fastlimit.RuleConfig, rp *fastlimit.RulePlan, warn warnFun
 	case !rp.Filter && drain(rc) >= time.Hour:
 		warn("a full bucket takes %s to drain, over the hour that first-seen clients are remembered: every client is counted from its first request, which takes more memory under a flood",
 			roughly(drain(rc)))
+	case !rp.Filter && nodes <= 1: // with what P2 adds
+		warn("what a client gets at most takes about an hour to drain, and first-seen clients are remembered for no more: every client is counted from its first request, which takes more memory under a flood")
 	}
 	if given.EscalateAt == nil && !rc.Strict && *rc.EscalateAt == 0 {
 		what := "burst"

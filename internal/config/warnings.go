@@ -57,7 +57,7 @@ func remarks(c *Config, p *fastlimit.Plan) (all, notes []string) {
 		ownHeaderWarnings(spec, ofRule)
 		banWarnings(spec, ofRule)
 		ruleWarnings(&p.Rules[i], nodes, ofRule)
-		ruleNotes(&spec.Limit, &p.Rules[i], func(format string, args ...any) {
+		ruleNotes(&spec.Limit, &p.Rules[i], nodes, func(format string, args ...any) {
 			notes = append(notes, fmt.Sprintf("rule %s: %s", spec.Limit.Name, fmt.Sprintf(format, args...)))
 		})
 	}

@@ -30,6 +30,7 @@ func TestWarnings(t *testing.T) {
 		{inRule("rate: 10/d, burst: 10"), []string{
 			"rule a: its memory carries ", "note: rule a: a full bucket takes 36h0m to drain, over the hour",
 		}},
+		{inRule("rate: 60/h, burst: 39"), []string{"note: rule a: what a client gets at most takes about an hour to drain"}},
 		{inRule("rate: 100/s, algorithm: fixed_window"), nil},
 		{inRule("rate: 5/m, algorithm: fixed_window"), []string{"note: rule a: escalate_at is 0, as the limit of 5 is below 10"}},
 		{inRule("rate: 100000/h, algorithm: fixed_window"), []string{"note: rule a: a window of 1h0m is longer than first-seen clients are remembered"}},
