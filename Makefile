@@ -13,10 +13,11 @@ BIN  := $(CURDIR)/.tmp/bin
 LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT)
 
 MODULES := bench/peers middleware/grpc server/http2spec
+GOTEST  := $(GO) test -vet=off -parallel 8 -timeout 20m
 QUICK   := -gcflags='all=-N -l' # what is thrown away is not optimized
 
 .DEFAULT_GOAL := all
-.PHONY: all build check mutants test soak race lint fuzz bench bench-report fix clean help system-test system-race
+.PHONY: all build check mutants test test-packages test-apart soak race lint fuzz bench bench-report fix clean help system-test system-race
 
 all: build test lint ## Build, test and lint
 
@@ -29,12 +30,19 @@ check: $(LINT) system-test ## Check what differs from BASE (main): format, build
 mutants: system-test ## Make each mistake of testdata/mutants: a test must fail (ONLY=name, AREA=bucket)
 	AREA='$(AREA)' ONLY='$(ONLY)' $(GO) run ./internal/house/mutants
 
+# The tests of packages beside those in namespaces, which mostly wait. Many tests wait for
+# something, so that more of them run at a time than there are cores.
 test: system-test ## Run all tests, vetted by make lint (3 minutes, 7 where nothing is compiled yet)
-	$(GO) test -vet=off -timeout 20m -p $(PACKAGES) ./...
+	@$(MAKE) --no-print-directory --output-sync=target -j2 test-packages test-apart
+
+test-packages:
+	$(GOTEST) -p $(PACKAGES) ./...
+
+test-apart:
 	@files=$$(grep -rl --exclude-dir=.tmp --include='*_test.go' '^//go:build.*netns' .); set -x; \
-	$(GO) test -vet=off -tags netns -p 1 -run "^($$(sed -n 's/^func \(Test[A-Za-z0-9_]*\)(t .*/\1/p' $$files | paste -sd'|'))\$$" $$(dirname $$files | sort -u)
-	$(GO) test -vet=off -tags prometheus -run '^TestAlert' ./cmd/fastlimit
-	for module in $(MODULES); do (cd $$module && $(GO) test -vet=off ./...) || exit; done
+	$(GOTEST) -tags netns -p 1 -run "^($$(sed -n 's/^func \(Test[A-Za-z0-9_]*\)(t .*/\1/p' $$files | paste -sd'|'))\$$" $$(dirname $$files | sort -u)
+	$(GOTEST) -tags prometheus -run '^TestAlert' ./cmd/fastlimit
+	for module in $(MODULES); do (cd $$module && $(GOTEST) ./...) || exit; done
 
 soak: system-test ## Run all tests at their full size (1 hour)
 	FASTLIMIT_SOAK=1 $(GO) test -count=1 -timeout 2h ./...
