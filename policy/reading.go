@@ -18,10 +18,12 @@ const (
 	trailingDots                     // dots and spaces at the end of a segment are dropped
 	overlongUTF8                     // two bytes of UTF-8 that stand for ASCII are that
 	dotsFirst                        // dots are resolved before slashes are merged, so two dots may undo a slash
-	unresolved                       // neither dots are resolved nor slashes merged
+	unresolved                       // neither dots are resolved nor slashes merged; with dotsFirst dots are
+	authority                        // what follows two slashes at the begin names a host, as in a URL
 
+	order = dotsFirst | unresolved
 	// Keys have the reading without these: most spellings of a path are one there.
-	rare = dotsFirst | unresolved
+	rare = order | authority
 )
 
 // maxHabits is how many habits a path may make a difference to. It is read in all ways, up
@@ -96,10 +98,11 @@ func appendReading(dst, target []byte, as reading) (path []byte, matter reading,
 		return dst, 0, false
 	}
 	p := pathReader{dst: dst, root: len(dst), as: as}
+	raw = raw[p.host(raw):]
 	n := plainPrefix(raw)
 	p.dst = append(p.dst, raw[:n]...)
 	if n == 0 {
-		if p.dst = append(p.dst, '/'); len(raw) > 0 && raw[0] == '/' {
+		if p.dst = append(p.dst, '/'); len(raw) > 0 && p.slash(raw[0]) {
 			n = 1
 		}
 	}
@@ -124,7 +127,7 @@ func appendReading(dst, target []byte, as reading) (path []byte, matter reading,
 			p.dst = append(p.dst, c)
 		}
 	}
-	if p.end(true); as&rare == dotsFirst {
+	if p.end(true); as&order == dotsFirst {
 		p.merge()
 	}
 	return p.dst, p.matter, true
@@ -137,6 +140,7 @@ type pathReader struct {
 	segment    int // where the current segment begins
 	as, matter reading
 	emptied    bool // there was an empty segment
+	dotted     bool // a segment of dots was resolved
 }
 
 // has notes that a habit matters, and reports whether it is one of the server's.
@@ -144,6 +148,23 @@ func (p *pathReader) has(habit reading) bool {
 	p.matter |= habit
 	return p.as&habit != 0
 }
+
+// host is the length of what names a host at the begin of raw.
+func (p *pathReader) host(raw []byte) (n int) {
+	for n < len(raw) && p.slash(raw[n]) {
+		n++
+	}
+	if n < 2 || !p.has(authority) {
+		return 0
+	}
+	for n < len(raw) && !p.slash(raw[n]) && raw[n] != '?' && raw[n] != '#' {
+		n++
+	}
+	return n
+}
+
+// slash reports whether a byte that was not escaped is a slash.
+func (p *pathReader) slash(c byte) bool { return c == '/' || c == '\\' && p.has(backslash) }
 
 // next is the byte that raw begins with, decoded, and how many bytes of raw that takes. It is 0
 // for a malformed escape, and for a NUL.
@@ -197,6 +218,7 @@ func (p *pathReader) separate() {
 	empty := len(p.dst) == p.segment
 	p.end(false)
 	p.emptied = p.emptied || empty
+	p.note()
 	if p.dst[len(p.dst)-1] != '/' || empty && (p.has(unresolved) || p.as&dotsFirst != 0) {
 		p.dst = append(p.dst, '/')
 	}
@@ -225,16 +247,22 @@ func (p *pathReader) end(last bool) {
 		}
 		p.dst = p.dst[:p.segment+len(name)]
 	}
-	if !dots(name) || p.has(unresolved) {
+	if !dots(name) || p.has(unresolved) && p.as&dotsFirst == 0 {
 		return
 	}
 	p.dst = p.dst[:p.segment]
-	if len(name) == 2 && p.emptied {
-		p.matter |= dotsFirst
-	}
+	p.dotted = true
+	p.note()
 	if len(name) == 2 && p.segment-1 > p.root {
 		parent := p.root + bytes.LastIndexByte(p.dst[p.root:p.segment-1], '/')
 		p.dst = p.dst[:parent+1]
+	}
+}
+
+// note notes that the order in which dots are resolved and slashes merged may matter.
+func (p *pathReader) note() {
+	if p.emptied && p.dotted {
+		p.matter |= dotsFirst
 	}
 }
 

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"math/bits"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -31,6 +32,9 @@ func TestScratchAgreesWithTheLongWay(t *testing.T) {
 		ok := s.readPath(target, &r)
 		got := r.Path
 		want, wantOK := AppendPath(nil, target)
+		if !ok && wantOK && habits(target) > maxHabits {
+			continue
+		}
 		if ok != wantOK || ok && !bytes.Equal(got, want) {
 			t.Fatalf("Path(%q) = %q, %v, want %q, %v", target, got, ok, want, wantOK)
 		}
@@ -52,6 +56,16 @@ func TestScratchAgreesWithTheLongWay(t *testing.T) {
 	if inPlace < 10_000 || moved < 10_000 {
 		t.Errorf("%d paths in place, %d not: one way is hardly tried", inPlace, moved)
 	}
+}
+
+// habits is how many habits make a difference to a target, alone or together.
+func habits(target []byte) int {
+	all := reading(0)
+	for as := range 256 {
+		_, matter, _ := appendReading(nil, target, reading(as))
+		all |= matter
+	}
+	return bits.OnesCount8(uint8(all))
 }
 
 // More rules than a scratch has room for within itself.

@@ -50,6 +50,12 @@ func startApache(t *testing.T, o options) string {
 // runApache runs a site. more are the edits that need the server's directory.
 func runApache(t *testing.T, file string, o options, modules []string, more func(dir string) []string) string {
 	t.Helper()
+	return runApacheWith(t, modules, func(dir, addr string) string { return recipe(t, file, addr, &o, more(dir)...) })
+}
+
+// runApacheWith runs what site says.
+func runApacheWith(t *testing.T, modules []string, site func(dir, addr string) string) string {
+	t.Helper()
 	program, dir, user, group := find(t, "apache2", "apache2"), t.TempDir(), fmt.Sprint("#", os.Getuid()), fmt.Sprint("#", os.Getgid())
 	if os.Getuid() == 0 {
 		user, group = "www-data", "www-data" // Apache refuses to serve as root, and gives up root's rights
@@ -65,7 +71,7 @@ func runApache(t *testing.T, file string, o options, modules []string, more func
 		for _, m := range modules {
 			fmt.Fprintf(&text, "LoadModule %s_module /usr/lib/apache2/modules/mod_%[1]s.so\n", m)
 		}
-		text.WriteString(recipe(t, file, addr, &o, more(dir)...))
+		text.WriteString(site(dir, addr))
 		return exec.Command(program, "-X", "-f", write(t, dir, text.String()))
 	})
 }
