@@ -1,8 +1,11 @@
 package proxy
 
 import (
+	"bytes"
 	"slices"
 	"strings"
+
+	"github.com/fastlimit/fastlimit/server/internal/http1"
 )
 
 // Many applications cannot tell X_Api_Key from X-Api-Key: CGI, WSGI, Rack and PHP put both into
@@ -41,16 +44,37 @@ func (g *guard) add(name string) {
 // lookAlike reports whether a server may take the field for a guarded one that has another
 // name.
 func (g *guard) lookAlike(name []byte) bool {
-	if !g.odd && plain(name) || len(name) > g.longest {
+	if !g.odd && plain(name) {
 		return false
+	}
+	written := g.like(name)
+	return len(written) > 0 && !slices.ContainsFunc(written, func(w string) bool { return strings.EqualFold(w, string(name)) })
+}
+
+// like are the guarded fields that a server may take this one for.
+func (g *guard) like(name []byte) (written []string) {
+	if len(name) > g.longest {
+		return nil
 	}
 	var buf [64]byte
 	f := append(buf[:0], name...)
 	for i, c := range f {
 		f[i] = folded[c]
 	}
-	written := g.names[string(f)]
-	return len(written) > 0 && !slices.ContainsFunc(written, func(w string) bool { return strings.EqualFold(w, string(name)) })
+	return g.names[string(f)]
+}
+
+// appendTrailers appends the field lines of a trailer section without those of guarded fields and
+// their look-alikes: rules have not read them, and an application may add them to the head.
+func (g *guard) appendTrailers(dst, lines []byte) []byte {
+	for len(lines) > 0 {
+		end := bytes.IndexByte(lines, '\n') + 1
+		if len(g.like(lines[:http1.NameLength(lines)])) == 0 {
+			dst = append(dst, lines[:end]...)
+		}
+		lines = lines[end:]
+	}
+	return dst
 }
 
 // same compares a name with a folded one as lenient servers do.

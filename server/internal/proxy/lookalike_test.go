@@ -156,3 +156,21 @@ func TestRefusedLookAlikes(t *testing.T) {
 		t.Errorf("a refused request reached the application: %q", <-heads)
 	}
 }
+
+// Trailers that an application may add to the fields that rules have read do not come through, by any
+// of their names.
+func TestGuardedTrailers(t *testing.T) {
+	t.Parallel()
+	s := startSmuggling(t, reading)
+	for cut := range 3 { // the end of the body comes with the head, or later
+		var trailers strings.Builder
+		for _, name := range guarded {
+			fmt.Fprintf(&trailers, "%s: 1\r\n%s: 2\r\n%s: 3\r\n", name, strings.ReplaceAll(name, "-", "_"), strings.ToLower(name))
+		}
+		head := "POST /a HTTP/1.1\r\nHost: a\r\nX-Api-Key: k\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n"
+		v := s.compare(t, head+"0\r\nX-Sum: 1\r\n"+trailers.String()+"X-Last: 2\r\n\r\n", cut)
+		if len(v.whole) != 1 || v.whole[0].Trailers != "X-Sum: 1\r\nX-Last: 2\r\n" {
+			t.Errorf("cut %d: %+v", cut, v)
+		}
+	}
+}

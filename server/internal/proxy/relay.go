@@ -192,13 +192,14 @@ func (x *exchange) takeBody(r *reader) (begin []byte, err error) {
 		}
 	}
 	x.bodyHead = begin
+	guard := &x.p.behind.Load().guard
 	if b.Done() {
 		if chunked {
-			begin = appendLastChunk(begin, b.Trailers())
+			begin = appendLastChunk(begin, guard.appendTrailers(nil, b.Trailers()))
 		}
 		return begin, nil
 	}
-	u := &upload{c: x.c, body: b, chunked: chunked, buf: x.p.uploads.Get().(*[uploadBuffer]byte)}
+	u := &upload{c: x.c, guard: guard, body: b, chunked: chunked, buf: x.p.uploads.Get().(*[uploadBuffer]byte)}
 	u.end = copy(u.buf[:], r.buf[r.start:r.end]) // part of a line, if anything
 	r.start = r.end
 	x.body = u

@@ -14,9 +14,10 @@ import (
 // side of the client and the writing side of the upstream; its other fields are the
 // exchange's again once that has ended ([upload.stop]).
 type upload struct {
-	c    *conn.Conn
-	up   *upstream.Conn
-	body http1.Body
+	c     *conn.Conn
+	guard *guard
+	up    *upstream.Conn
+	body  http1.Body
 
 	chunked    bool
 	buf        *[uploadBuffer]byte
@@ -117,7 +118,7 @@ func (u *upload) write() bool {
 	}
 	if u.body.Done() {
 		if u.chunked {
-			u.out = appendLastChunk(u.out, u.body.Trailers())
+			u.out = appendLastChunk(u.out, u.guard.appendTrailers(nil, u.body.Trailers()))
 		}
 		u.complete.Store(true)
 	}
