@@ -85,7 +85,7 @@ $(LINT):
 # asking, else asked for.
 system-test:
 	@./.ci/need redis-server:redis-server postgres:postgresql nginx:nginx-light haproxy:haproxy caddy:caddy \
-	  apache2:apache2 node:nodejs python3:python3 /usr/share/lua/5.3/socket.lua:lua-socket varnishd:varnish \
+	  apache2:apache2 node:nodejs python3:python3 java:default-jre-headless /usr/share/tomcat10/bin/bootstrap.jar:tomcat10 /usr/share/lua/5.3/socket.lua:lua-socket varnishd:varnish \
 	  nft:nftables ip:iproute2 ss:iproute2 nsenter:util-linux setpriv:util-linux taskset:util-linux \
 	  prometheus:prometheus promtool:prometheus
 

@@ -14,7 +14,7 @@ type reading uint8
 const (
 	encodedSlash reading = 1 << iota // an escaped slash separates segments
 	backslash                        // a backslash does
-	pathParams                       // a segment ends at its first semicolon
+	servlet                          // a segment ends at its first semicolon, and no slash stands for dots at the end of a path
 	trailingDots                     // dots and spaces at the end of a segment are dropped
 	overlongUTF8                     // two bytes of UTF-8 that stand for ASCII are that
 	dotsFirst                        // dots are resolved before slashes are merged, so two dots may undo a slash
@@ -121,7 +121,7 @@ func appendReading(dst, target []byte, as reading) (path []byte, matter reading,
 			p.separate()
 		case c == '/':
 			p.dst = append(p.dst, "%2f"...)
-		case c == ';' && !escaped && p.has(pathParams):
+		case c == ';' && !escaped && p.has(servlet):
 			i += p.param(raw[i:])
 		default:
 			p.dst = append(p.dst, c)
@@ -201,11 +201,12 @@ func (p *pathReader) separates(c byte, escaped bool) bool {
 	return c == '/' && escaped && p.has(encodedSlash) || c == '\\' && p.has(backslash)
 }
 
-// param is the length of the rest of a segment in raw.
+// param is the length of what comes before the next slash in raw, whatever else separates
+// segments: that is looked at later.
 func (p *pathReader) param(raw []byte) (n int) {
-	for n < len(raw) && raw[n] != '?' && raw[n] != '#' {
-		c, width, escaped := p.next(raw[n:])
-		if c == 0 || c == '/' && !escaped || p.separates(c, escaped) {
+	for n < len(raw) && raw[n] != '?' && raw[n] != '#' && raw[n] != '/' {
+		c, width, _ := p.next(raw[n:])
+		if c == 0 {
 			break // a malformed escape is for the caller
 		}
 		n += width
@@ -256,6 +257,9 @@ func (p *pathReader) end(last bool) {
 	if len(name) == 2 && p.segment-1 > p.root {
 		parent := p.root + bytes.LastIndexByte(p.dst[p.root:p.segment-1], '/')
 		p.dst = p.dst[:parent+1]
+	}
+	if last && len(p.dst)-p.root > 1 && p.has(servlet) {
+		p.dst = p.dst[:len(p.dst)-1]
 	}
 }
 

@@ -46,6 +46,8 @@ func TestReadings(t *testing.T) {
 		"/%2fadmin//../b":         {"/b", "/%2fadmin/b", "/admin/b", "/%2fadmin//../b", "//admin//../b", "//admin/b"},
 		"/%2fadmin///..":          nil, // of four habits
 		"/admin/..":               {"/", "/admin/", "/admin/.."},
+		"/login/.":                {"/login/", "/login", "/login/."},
+		"/login/x/..":             {"/login/", "/login", "/login/x/", "/login/x/.."},
 		"/a//../b":                {"/b", "/a/b", "/a//../b"}, // to Node's URL as to Caddy
 		"/login.":                 {"/login.", "/login"},
 		"/login%20":               {"/login ", "/login"},
@@ -112,6 +114,9 @@ func slowReading(target string, as reading) string {
 			}
 		}
 	}
+	if as&servlet != 0 {
+		s = regexp.MustCompile(`(^|[^\x01]);(\x01/|[^/])*`).ReplaceAllString(s, "$1")
+	}
 	if as&encodedSlash != 0 {
 		s = strings.ReplaceAll(s, "\x01/", "/")
 	}
@@ -122,14 +127,6 @@ func slowReading(target string, as reading) string {
 	segments := strings.Split(s[1:], "/")
 	var kept []string
 	for i, g := range segments {
-		if as&pathParams != 0 {
-			for at := 0; at < len(g); at++ {
-				if g[at] == ';' && (at == 0 || g[at-1] != 1) {
-					g = g[:at]
-					break
-				}
-			}
-		}
 		g = strings.ReplaceAll(strings.ReplaceAll(g, "\x01\x02", "%2f"), "\x01", "")
 		empty := g == ""
 		last := i == len(segments)-1
@@ -151,7 +148,7 @@ func slowReading(target string, as reading) string {
 			if g == ".." {
 				kept = kept[:max(0, len(kept)-1)]
 			}
-			if last {
+			if last && as&servlet == 0 {
 				kept = append(kept, "")
 			}
 		default:

@@ -105,7 +105,7 @@ func TestBadCostIsDenied(t *testing.T) {
 // Clients with a limit of their own are told that one.
 func TestOverrideOverTheWire(t *testing.T) {
 	t.Parallel()
-	set := perSecond()
+	set := perIP()
 	set.TrustedProxies = loopback()
 	set.Rules[0].Overrides = []policy.Override{
 		{Key: []string{clientBehind.String()}, Rate: fastlimit.Rate{N: 1, Per: 60e9}, Burst: 5},
@@ -116,7 +116,7 @@ func TestOverrideOverTheWire(t *testing.T) {
 		return get(t, "http://"+s.addr+"/", "X-Forwarded-For", client)
 	}
 	for client, burst := range map[string]int{clientBehind.String(): 5, "203.0.113.9": 3} {
-		policy := map[int]string{5: `"per-ip";q=5;w=300`, 3: `"per-ip";q=3;w=3`}[burst]
+		policy := map[int]string{5: `"per-ip";q=5;w=300`, 3: `"per-ip";q=3;w=10800`}[burst]
 		for i := range burst + 1 {
 			resp := ask(client)
 			if (resp.StatusCode == 200) != (i < burst) {

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -34,6 +35,8 @@ var readers = map[string]func(t *testing.T) (addr string){
 	"Apache":                   apacheReader(""),
 	"Apache, decoding slashes": apacheReader("AllowEncodedSlashes On\n"),
 	"Apache, keeping slashes":  apacheReader("AllowEncodedSlashes NoDecode\n"),
+	"Tomcat":                   tomcatReader(""),
+	"Tomcat, decoding slashes": tomcatReader(`encodedSolidusHandling="decode" allowBackslash="true"`),
 	"Node by text":             nodeReader("q.url.split('?')[0]"),
 	"Node by URL":              nodeReader("new URL(q.url, 'http://h').pathname"),
 	"Node, decoding":           nodeReader("decodeURIComponent(q.url.split('?')[0])"),
@@ -79,6 +82,40 @@ func apacheReader(more string) func(t *testing.T) string {
 			}
 			return fmt.Sprintf("Listen %s\nDocumentRoot %s\nMaxKeepAliveRequests 0\n%sRewriteEngine On\n", addr, dir, more) +
 				"RewriteRule ^/login$ /LOGIN [L]\nRewriteRule ^/admin/ /ADMIN [L]\nRewriteRule ^/static/ /STATIC [L]\nRewriteRule ^ /OTHER [L]\n"
+		})
+	}
+}
+
+// tomcatReader is Tomcat with this at its connector, and a page for each resource.
+func tomcatReader(more string) func(t *testing.T) string {
+	return func(t *testing.T) string {
+		const home, servlets = "/usr/share/tomcat10", "<servlet><servlet-name>%[1]s</servlet-name><jsp-file>/WEB-INF/%[1]s.jsp</jsp-file></servlet>" +
+			"<servlet-mapping><servlet-name>%[1]s</servlet-name><url-pattern>%[2]s</url-pattern></servlet-mapping>"
+		program, dir := find(t, "java", "default-jre-headless"), t.TempDir()
+		if _, err := os.Stat(home); err != nil {
+			t.Fatal("this test needs Tomcat: apt-get install tomcat10")
+		}
+		for _, d := range []string{"conf", "temp", "webapps/ROOT/WEB-INF"} {
+			if err := os.MkdirAll(filepath.Join(dir, d), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		app := ""
+		for name, pattern := range map[string]string{"LOGIN": "/login", "ADMIN": "/admin/*", "STATIC": "/static/*", "OTHER": "/"} {
+			page := name
+			if strings.HasSuffix(pattern, "/*") { // which has /admin too
+				page = fmt.Sprintf(`<%%= request.getPathInfo() == null ? "OTHER" : "%s" %%>`, name)
+			}
+			writeAs(t, dir, "webapps/ROOT/WEB-INF/"+name+".jsp", page)
+			app += fmt.Sprintf(servlets, name, pattern)
+		}
+		writeAs(t, dir, "webapps/ROOT/WEB-INF/web.xml", "<web-app>"+app+"</web-app>")
+		writeAs(t, dir, "conf/web.xml", "<web-app><servlet><servlet-name>jsp</servlet-name><servlet-class>org.apache.jasper.servlet.JspServlet</servlet-class></servlet></web-app>")
+		return runFront(t, func(addr string) *exec.Cmd {
+			writeAs(t, dir, "conf/server.xml", fmt.Sprintf(`<Server port="-1"><Service name="Catalina"><Connector address="127.0.0.1" port="%s" maxKeepAliveRequests="-1" %s/>
+				<Engine name="Catalina" defaultHost="h"><Host name="h" appBase="webapps" autoDeploy="false"/></Engine></Service></Server>`, portOf(t, addr), more))
+			return exec.Command(program, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", home+"/bin/bootstrap.jar:"+home+"/bin/tomcat-juli.jar",
+				"-Dcatalina.home="+home, "-Dcatalina.base="+dir, "-Djava.io.tmpdir="+dir+"/temp", "org.apache.catalina.startup.Bootstrap", "start")
 		})
 	}
 }
