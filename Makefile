@@ -32,7 +32,7 @@ mutants: system-test ## Make each mistake of testdata/mutants: a test must fail 
 
 # The tests of packages beside those in namespaces, which mostly wait. Many tests wait for
 # something, so that more of them run at a time than there are cores.
-test: system-test ## Run all tests, vetted by make lint (3 minutes, 7 where nothing is compiled yet)
+test: system-test ## Run all tests, vetted by make lint (6 minutes on two cores)
 	@$(MAKE) --no-print-directory --output-sync=target -j2 test-packages test-apart
 
 test-packages:

@@ -3,6 +3,7 @@ package fastlimit
 import (
 	"context"
 	"encoding/binary"
+	"math"
 	"os"
 	"runtime"
 	"sync"
@@ -70,15 +71,28 @@ func TestManyWaiters(t *testing.T) {
 	}
 	goroutines := runtime.NumGoroutine()
 	var denied atomic.Int64
-	full, gone := held(t, n, func() int64 { return r.WaitStats().Waiting }, func(i int) {
-		if d := r.Wait(ctx, key(i), 1); !d.Allowed {
-			denied.Add(1)
+	var gone func()
+	each := int64(math.MaxInt64)
+	for attempt := 1; ; attempt++ { // what tests before have left may come into the first
+		ctx, leave := context.WithCancel(ctx)
+		defer leave()
+		var full int64
+		full, gone = held(t, n, func() int64 { return r.WaitStats().Waiting }, func(i int) {
+			if d := r.Wait(ctx, key(i), 1); !d.Allowed {
+				denied.Add(1)
+			}
+		})
+		if each = min(each, (full-bare)/n); each <= WaiterBytes || attempt == 3 {
+			break
 		}
-	})
+		leave()
+		gone()
+		denied.Store(0)
+	}
 	if most := goroutines + n; runtime.NumGoroutine() > most {
 		t.Errorf("%d goroutines, want no more than %d: those of the callers", runtime.NumGoroutine(), most)
 	}
-	if each := (full - bare) / n; each > WaiterBytes && !raceEnabled { // whose stacks are larger
+	if each > WaiterBytes {
 		t.Errorf("each takes %d bytes, want at most %d", each, WaiterBytes)
 	} else {
 		t.Logf("each takes %d bytes", each)

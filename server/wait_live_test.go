@@ -68,7 +68,7 @@ func TestWaitWhileSnapshotsChange(t *testing.T) {
 	if w := s.waits(); w != (fastlimit.WaitStats{Admitted: w.Admitted}) || w.Admitted < each {
 		t.Errorf("%+v", w)
 	}
-	// By the last snapshot requests wait as well: some do, however slow the machine is.
+	// By the last snapshot requests wait as well: two of three, unless the machine is slow.
 	e, err := s.config().Engine.WithLive(&set, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,9 @@ func TestWaitWhileSnapshotsChange(t *testing.T) {
 	defer c.Close()
 	for s.waits().Admitted == before && !t.Failed() {
 		io.WriteString(c, strings.Repeat(ways["resident"], 3))
-		wantAll(t, c, 3)
+		if wantAll(t, c, 3); s.waits().Admitted > before+2 {
+			t.Errorf("%+v, %d before", s.waits(), before)
+		}
 	}
 }
 

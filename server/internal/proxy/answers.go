@@ -57,6 +57,8 @@ func failureOf(err error) failed {
 	switch {
 	case errors.Is(err, upstream.ErrQueueFull), errors.Is(err, upstream.ErrQueueTimeout):
 		return failed{failBusy, err}
+	case errors.Is(err, upstream.ErrCanceled):
+		return failed{failClosed, errLeft}
 	case errors.As(err, &dial) && dial.Timeout, errors.As(err, &io) && io.Timeout:
 		return failed{failTimeout, err}
 	case errors.As(err, &io):

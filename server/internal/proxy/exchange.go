@@ -176,9 +176,7 @@ const maxStale = 3
 func (x *exchange) begin() failed {
 	for stale, again := 0, false; ; {
 		up, err := x.lend(again || stale >= maxStale)
-		if errors.Is(err, upstream.ErrCanceled) {
-			return failed{failClosed, errLeft}
-		} else if err != nil {
+		if err != nil {
 			return failureOf(err)
 		}
 		x.up = up
