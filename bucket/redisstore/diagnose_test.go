@@ -10,6 +10,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
@@ -75,7 +76,7 @@ func TestSentinelsWithPasswordsAndTLS(t *testing.T) {
 	server := redistest.StartTLS(t, time.Now().Add(time.Hour), "--requirepass", "s3rver", "--tls-replication", "yes")
 	locked := redistest.StartSentinel(t, server.Addr,
 		"user default off", "user watcher on >s3ntinel +@all ~* &*")
-	port := strconv.Itoa(redistest.FreePort(t))
+	port := strconv.Itoa(testkit.FreePort(t))
 	redistest.StartSentinel(t, server.TLSAddr, "requirepass s3ntinel", "tls-port "+port, "tls-replication yes",
 		"tls-cert-file "+server.CertFile, "tls-key-file "+server.KeyFile, "tls-ca-cert-file "+server.CertFile)
 	for name, c := range map[string]Config{

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
@@ -59,7 +60,7 @@ func startPrometheus(t *testing.T, nodes map[string]*process) *prometheus {
 			t.Fatal(err)
 		}
 	}
-	p := &prometheus{t: t, addr: fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))}
+	p := &prometheus{t: t, addr: testkit.FreeAddr(t)}
 	cmd := exec.Command("prometheus", "--config.file", filepath.Join(dir, "prometheus.yml"),
 		"--storage.tsdb.path", filepath.Join(dir, "data"), "--web.listen-address", p.addr)
 	var log strings.Builder

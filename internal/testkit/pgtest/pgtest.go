@@ -66,7 +66,7 @@ func newServer(t testkit.T, parent string, settings []string) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := redistest.FreePort(t)
+	port := testkit.FreePort(t)
 	s := &Server{Addr: "127.0.0.1:" + strconv.Itoa(port), Port: port, Dir: filepath.Join(dir, "data"), t: t, bin: bin}
 	s.Set(settings...)
 	if c := asUser(t).Credential; c != nil {

@@ -54,7 +54,7 @@ func New(t testkit.T, args ...string) *Server {
 	if _, err := exec.LookPath(program); err != nil {
 		t.Fatal("redis-server is missing: apt-get install redis-server")
 	}
-	port := FreePort(t)
+	port := testkit.FreePort(t)
 	return &Server{program: program, Addr: "127.0.0.1:" + strconv.Itoa(port), Port: port, Dir: t.TempDir(), t: t, args: args}
 }
 

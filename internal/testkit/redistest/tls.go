@@ -62,7 +62,7 @@ func (c Certificate) Configs(t testkit.T) (server, client *tls.Config) {
 func StartTLS(t testkit.T, notAfter time.Time, args ...string) *TLS {
 	t.Helper()
 	s := &TLS{Certificate: NewCertificate(t, notAfter)}
-	port := strconv.Itoa(FreePort(t))
+	port := strconv.Itoa(testkit.FreePort(t))
 	s.TLSAddr = "127.0.0.1:" + port
 	s.Server = Start(t, append([]string{
 		"--tls-port", port, "--tls-cert-file", s.CertFile, "--tls-key-file", s.KeyFile, "--tls-ca-cert-file", s.CertFile,
