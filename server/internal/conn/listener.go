@@ -29,6 +29,10 @@ type Handlers struct {
 	// with it. Required with Options.HTTP2.
 	Refuse func(dst []byte, c *Conn, err error) []byte
 
+	// Refused notes a request on a connection with streams that was refused unread.
+	// Required with Options.HTTP2.
+	Refused func(c *Conn)
+
 	Request    fasthttp.RequestHandler
 	ParseError func(ctx *fasthttp.RequestCtx, err error)   // answers what fasthttp could not parse
 	Expect     func(ctx *fasthttp.RequestCtx) (status int) // answers Expect: 100-continue
@@ -62,6 +66,7 @@ type Listener struct {
 	residents   *residents
 	answer      func([]byte, *Conn, *Head) (out []byte, last, ok bool)
 	refuse      func([]byte, *Conn, error) []byte
+	refused     func(*Conn)
 	relay       func(*Conn) (more bool) // nil: fasthttp takes what residents do not
 	accepted    chan struct{}           // closed when no more connections are accepted
 }
@@ -69,7 +74,7 @@ type Listener struct {
 // NewListener returns a listener whose connections are among the others of conns.
 func NewListener(conns *Conns, o Options, h Handlers) *Listener {
 	small := min(smallHead, conns.limits.HeadBytes)
-	l := &Listener{conns: conns, answer: h.Answer, relay: h.Relay, refuse: h.Refuse, residents: newResidents(small), accepted: make(chan struct{})}
+	l := &Listener{conns: conns, answer: h.Answer, relay: h.Relay, refuse: h.Refuse, refused: h.Refused, residents: newResidents(small), accepted: make(chan struct{})}
 	l.options.Store(&o)
 	l.http = l.newHTTP(&h, small)
 	l.large = l.newHTTP(&h, conns.limits.HeadBytes)

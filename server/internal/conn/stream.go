@@ -95,6 +95,13 @@ func (s *Session) Cut() bool {
 	return !before
 }
 
+// Refused notes so many requests that never became streams, as they were malformed.
+func (s *Session) Refused(n uint64) {
+	for range n {
+		s.l.refused(s.c)
+	}
+}
+
 // HeadBytes bounds the head of a request.
 func (s *Session) HeadBytes() int { return s.c.HeadBytes() }
 

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"context"
+	"errors"
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/policy"
@@ -14,8 +15,26 @@ import (
 //
 // A connection on which nothing was sent is no request: browsers open some in advance.
 func (s *Service) blame(b *badRequest, c *conn.Conn) {
+	if b.spared || c == nil || c.Quiet() {
+		return
+	}
+	s.charge(c)
+}
+
+// refusedUnread counts a request over HTTP/2 that was malformed, and charges it. Nothing is left of it to
+// log or answer.
+func (s *Service) refusedUnread(c *conn.Conn) {
+	s.bad.malformed.Count.Add(1)
+	s.badLog.Note(&s.bad.malformed.Reason, c.Addr(), errUnread)
+	s.charge(c)
+}
+
+var errUnread = errors.New("a stream was refused")
+
+// charge charges a request of which nothing is known to its peer.
+func (s *Service) charge(c *conn.Conn) {
 	snap := s.current.Load()
-	if snap.unread == nil || b.spared || c == nil || c.Quiet() || snap.identity.Trusted(c.Addr()) {
+	if snap.unread == nil || snap.identity.Trusted(c.Addr()) {
 		return
 	}
 	r := snap.begin(0, c, c.Addr())

@@ -99,7 +99,8 @@ func (s *Service) Handlers(listener int) conn.Handlers {
 		Answer: func(dst []byte, c *conn.Conn, h *conn.Head) ([]byte, bool, bool) {
 			return s.answerSimple(dst, c, h, listener)
 		},
-		Refuse: s.Refuse,
+		Refuse:  s.Refuse,
+		Refused: s.refusedUnread,
 		// fasthttp has read the clock right before it calls the handler.
 		Request:    func(ctx *fasthttp.RequestCtx) { s.answer(ctx, s.current.Load(), listener, ctx.Time()) },
 		ParseError: s.parseError,

@@ -98,28 +98,36 @@ func (s *Server) Stats() Stats {
 func (s *Server) Serve(session *conn.Session) {
 	s.open.Add(1)
 	defer s.open.Add(-1)
-	c := &connection{server: s, session: session}
+	c := &connection{server: s, session: session, watched: watched{Session: session, heads: heads{skip: prefaceBytes}}}
+	config := s.http2
+	config.CountError = c.watched.countError
 	// A server of its own, as only a server can be told to send GOAWAY.
 	srv := &http.Server{
-		Handler: c, Protocols: &s.protocols, HTTP2: &s.http2, MaxHeaderBytes: s.head, ErrorLog: s.log,
+		Handler: c, Protocols: &s.protocols, HTTP2: &config, MaxHeaderBytes: s.head, ErrorLog: s.log,
 		DisableGeneralOptionsHandler: true, // OPTIONS * is a request like others
 	}
-	session.OnLeave(func() { go c.goAway(srv) })
-	_ = srv.Serve(&single{conn: session, closed: make(chan struct{})}) // until either is closed
+	session.OnLeave(func() {
+		c.watched.leaving.Store(true)
+		go c.goAway(srv)
+	})
+	_ = srv.Serve(&single{conn: &c.watched, closed: make(chan struct{})}) // until either is closed
 	<-session.Closed()
 	c.handlers.close()
+	c.watched.charge(0)
 }
 
 // connection is a connection whose requests net/http gives to ServeHTTP.
 type connection struct {
 	server        *Server
 	session       *conn.Session
+	watched       watched
 	handlers      gate
 	begun, resets atomic.Uint64
 }
 
 // ServeHTTP implements [http.Handler].
 func (c *connection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.watched.served.Add(1)
 	if !c.handlers.enter() {
 		panic(http.ErrAbortHandler)
 	}

@@ -3,13 +3,11 @@ package h2
 import (
 	"net"
 	"sync"
-
-	"github.com/fastlimit/fastlimit/server/internal/conn"
 )
 
 // single is a listener that accepts one connection, and ends with it.
 type single struct {
-	conn     *conn.Session
+	conn     *watched
 	accepted bool // of the goroutine that accepts
 	once     sync.Once
 	closed   chan struct{}

@@ -1,0 +1,90 @@
+package h2
+
+import (
+	"encoding/binary"
+	"strings"
+	"sync/atomic"
+
+	"github.com/fastlimit/fastlimit/server/internal/conn"
+)
+
+// maxLag is how many requests may have come to net/http and not to ServeHTTP: those that it
+// holds back while handlers end, and those that are about to be refused.
+const maxLag = 5 * MaxStreams
+
+// maxExcess is how many streams above [MaxStreams] a client may begin before it has heard of that
+// bound: one that never says that it has would flood for nothing.
+const maxExcess = 5 * MaxStreams
+
+// heads counts the requests that a client begins, by the frames that it sends: what net/http
+// refuses, such as malformed fields, it tells nobody of. It belongs to the goroutine that reads.
+type heads struct {
+	skip  int     // bytes that are no frame's head
+	frame [9]byte // the head of the next one
+	have  int     // bytes of frame
+	last  uint32  // stream
+	begun uint64
+}
+
+const (
+	prefaceBytes = 24
+	typeHeaders  = 1
+)
+
+// note takes what was read.
+func (h *heads) note(b []byte) {
+	for len(b) > 0 {
+		if h.skip > 0 {
+			n := min(h.skip, len(b))
+			h.skip, b = h.skip-n, b[n:]
+			continue
+		}
+		n := copy(h.frame[h.have:], b)
+		h.have, b = h.have+n, b[n:]
+		if h.have < len(h.frame) {
+			return
+		}
+		h.have, h.skip = 0, int(h.frame[0])<<16|int(h.frame[1])<<8|int(h.frame[2])
+		stream := binary.BigEndian.Uint32(h.frame[5:]) & (1<<31 - 1)
+		if h.frame[3] == typeHeaders && stream > h.last { // those of a stream that is known are trailers
+			h.last = stream
+			h.begun++
+		}
+	}
+}
+
+// watched is a connection whose client is charged for the requests that net/http refuses.
+type watched struct {
+	*conn.Session
+
+	heads   heads
+	served  atomic.Uint64 // came to ServeHTTP
+	excess  atomic.Uint64 // were above [MaxStreams]
+	leaving atomic.Bool   // what comes from now on is ignored, and asked again elsewhere
+	charged uint64
+}
+
+// Read implements net.Conn.
+func (w *watched) Read(p []byte) (n int, err error) {
+	n, err = w.Session.Read(p)
+	w.heads.note(p[:n])
+	w.charge(maxLag)
+	return n, err
+}
+
+// countError takes net/http's word for what was wrong. A race is lost by a client that has not
+// confirmed the bound of streams.
+func (w *watched) countError(kind string) {
+	if strings.HasSuffix(kind, "over_max_streams_race") {
+		w.excess.Add(1)
+	}
+}
+
+// charge has the client charged for all requests but lag of those that did not come to ServeHTTP.
+func (w *watched) charge(lag uint64) {
+	known := w.served.Load() + min(w.excess.Load(), maxExcess) + w.charged + lag
+	if w.heads.begun > known && !w.leaving.Load() {
+		w.charged += w.heads.begun - known
+		w.Refused(w.heads.begun - known)
+	}
+}
