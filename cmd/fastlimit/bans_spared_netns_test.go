@@ -13,7 +13,7 @@ import (
 )
 
 // Who must not be dropped, whatever it sends: an allowed prefix, a trusted proxy, a proxy that is not
-// trusted, with many clients behind it, and the gateway. All floods but the allowed one are
+// trusted, with many clients behind it, a translator, and the gateway. All floods but the allowed one are
 // answered 429.
 func TestNetnsSpared(t *testing.T) {
 	inNamespaces(t, func() {
@@ -28,6 +28,7 @@ func TestNetnsSpared(t *testing.T) {
 			{"10.131.0.1", named},
 			{"fd80:3::1", named},
 			{"10.132.0.1", "Forwarded: for=192.0.2.1\r\n"},
+			{"64:ff9b::192.0.2.7", ""},
 			{netns.Gateway4, ""},
 			{netns.Gateway6, ""},
 		} {
@@ -48,8 +49,9 @@ func TestNetnsSpared(t *testing.T) {
 				t.Errorf("%v %q: %+v", r.Sources, r.Header, c)
 			}
 		}
-		if !b.holds(key4, key6) || strings.Contains(b.table(), "10.13") || strings.Contains(b.table(), "fd80:") && !strings.Contains(b.table(), "fd80::") {
-			t.Errorf("the table: %s", b.table())
+		table := b.table()
+		if !b.holds(key4, key6) || strings.Contains(table, "10.13") || strings.Contains(table, "64:") || strings.Contains(table, "192.0.2.7") || strings.Contains(table, "fd80:") && !strings.Contains(table, "fd80::") {
+			t.Errorf("the table: %s", table)
 		}
 	})
 }

@@ -7,7 +7,7 @@
 //
 //	clients: the test itself                servers: what World.Command runs
 //	10.0.0.2, fd00::2            ◄──veth──► 10.0.0.1, fd00::1
-//	10.128.0.0/9, fd80::/16
+//	10.128.0.0/9, fd80::/16, 64:ff9b::/96
 //
 // All addresses of the last line are the clients', without being configured one by one:
 // [Sources] picks some, [Load] connects from them. Clients are also the gateway of
@@ -124,6 +124,7 @@ addr add ` + Gateway6 + `/64 dev clients nodad
 link set clients up
 route add local 10.128.0.0/9 dev lo
 route add local fd80::/16 dev lo
+route add local 64:ff9b::/96 dev lo
 `
 	serverSide = `link set lo up
 addr add ` + Server4 + `/24 dev servers
