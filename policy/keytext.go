@@ -91,7 +91,7 @@ func (e *Engine) KeyFromText(rule *fastlimit.Rule, parts []string) (fastlimit.Ke
 		return fastlimit.Key{}, fmt.Errorf("fastlimit/policy: rule %q: "+format, append([]any{rule.Name()}, args...)...)
 	}
 	if len(parts) != len(k.parts) {
-		return fail("key has %d parts; want %d: %s", len(parts), len(k.parts), k.describe())
+		return fail("key has %s; want %d: %s", inParts(len(parts)), len(k.parts), k.describe())
 	}
 	if k.addrOnly() {
 		addr, err := k.addrFromText(parts[0])

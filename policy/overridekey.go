@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
@@ -21,7 +22,7 @@ func (r *RuleSpec) grouping(addr netip.Addr) (group netip.Prefix, bits int) {
 func (r *RuleSpec) overridePrefix(o *Override) (netip.Prefix, error) {
 	const fix = "write for example 192.0.2.7, 10.0.0.0/8 or 2001:db8::/64"
 	if len(o.Key) != 1 {
-		return netip.Prefix{}, invalid("Key", fix, "has %d parts, and the rule counts by one, ip", len(o.Key))
+		return netip.Prefix{}, invalid("Key", fix, "has %s, and the rule counts by one, ip", inParts(len(o.Key)))
 	}
 	text := o.Key[0]
 	p, err := netip.ParsePrefix(text)
@@ -54,7 +55,7 @@ func (r *RuleSpec) overrideParts(o *Override) (parts [][]byte, err error) {
 		k.parts = append(k.parts, keyPart{KeyPart: p})
 	}
 	if len(o.Key) != len(r.Key) {
-		return nil, invalid("Key", "write a text for each: "+k.describe(), "has %d parts, and the rule counts by %d", len(o.Key), len(r.Key))
+		return nil, invalid("Key", "write a text for each: "+k.describe(), "has %s, and the rule counts by %d", inParts(len(o.Key)), len(r.Key))
 	}
 	for i, text := range o.Key {
 		part, err := k.rawPart(i, text)
@@ -112,4 +113,12 @@ func (r *RuleSpec) overrideName(o *Override) (string, error) {
 		framed = append(binary.AppendUvarint(framed, uint64(len(part))), part...)
 	}
 	return string(framed), err
+}
+
+// inParts is how many parts a key has, in words.
+func inParts(n int) string {
+	if n == 1 {
+		return "1 part"
+	}
+	return strconv.Itoa(n) + " parts"
 }

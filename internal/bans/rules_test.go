@@ -87,7 +87,7 @@ func TestBansOfRules(t *testing.T) {
 			}
 		}
 		unban("nope", []string{"10.0.0.1"}, "404 no rule")
-		unban("parts", []string{"GET"}, `422 key: fastlimit/policy: rule "parts": key has 1 parts; want 2`)
+		unban("parts", []string{"GET"}, `422 key: rule "parts": key has 1 part; want 2`)
 		unban("parts", []string{"GET", "/"}, "404 GET / is not banned by rule parts")
 		unban("", []string{"GET", "/", "x"}, "422 key: a prefix is one key, not 3")
 		unban("wide", []string{"192.0.2.0/24"}, "404 192.0.2.0/24 is not banned by rule wide")

@@ -33,12 +33,12 @@ func Refuse(status int, format string, args ...any) error {
 	return &refusal{status, fmt.Sprintf(format, args...)}
 }
 
-// First is the first problem of an error as one line.
+// First is the first problem of an error as one line, without the package that found it.
 func First(err error) string {
 	for _, e := range field.All(err) {
 		return e.Problem + "; " + e.Fix
 	}
-	return err.Error()
+	return strings.TrimPrefix(err.Error(), "fastlimit/policy: ")
 }
 
 // Duration is a text such as "1h" in JSON.
