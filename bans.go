@@ -22,12 +22,16 @@ type Ban struct {
 	Digest sketch.Digest
 	// Left is how long the ban lasts yet.
 	Left time.Duration
+	// Own is how long it lasts by the rule's own denials: shorter, and maybe 0, if another
+	// node has told of a longer one by [Rule.BanFor].
+	Own time.Duration
 	// Times is how many bans the client has had as far as they are remembered, this one
 	// included.
 	Times int
-	// Told reports that it is one of [Rule.BanFor], which another node has begun.
-	Told bool
 }
+
+// Told reports that another node has told of it, by [Rule.BanFor].
+func (b *Ban) Told() bool { return b.Own < b.Left }
 
 // Prefix is the address that is banned, or the prefix by which the rule groups
 // addresses. It is the zero Prefix if the rule's keys are none.
@@ -108,7 +112,7 @@ func (r *Rule) UnbanFor(d sketch.Digest) (was Ban, banned bool) {
 }
 
 func (r *Rule) banOf(b *ban.Ban) Ban {
-	return Ban{Rule: r.Base(), Key: r.TalkerName([]byte(b.Name)), Name: b.Name, Digest: b.Digest, Left: b.Left, Times: b.Times, Told: b.Imposed}
+	return Ban{Rule: r.Base(), Key: r.TalkerName([]byte(b.Name)), Name: b.Name, Digest: b.Digest, Left: b.Left, Own: b.Own, Times: b.Times}
 }
 
 // banned denies a request whose client is banned, by reading alone.

@@ -36,7 +36,7 @@ func TestBansOfOthers(t *testing.T) {
 		t.Errorf("banned for %v, shortened", left)
 	}
 	was, banned := r.UnbanFor(said.Digest)
-	if _, again := r.UnbanFor(said.Digest); !banned || again || was.Name != said.Name || !was.Told || len(ended) > 0 {
+	if _, again := r.UnbanFor(said.Digest); !banned || again || was.Name != said.Name || !was.Told() || len(ended) > 0 {
 		t.Errorf("ended %+v; OnUnban for what another node has said: %+v", was, ended)
 	}
 	said.Left = time.Minute

@@ -82,7 +82,7 @@ func TestDamagedStates(t *testing.T) {
 		file []byte
 		want error
 	}{
-		"another version": {append(append([]byte(state.Magic), 2, 0, 0, 0), file[12:]...), ErrStateVersion},
+		"another version": {append(append([]byte(state.Magic), state.Version+1, 0, 0, 0), file[12:]...), ErrStateVersion},
 		"a text":          {[]byte("rules: [{name: per-ip}]"), ErrStateForeign},
 		"nothing":         {nil, ErrStateTorn},
 		"half of it":      {file[:len(file)/2], ErrStateTorn},

@@ -11,8 +11,8 @@ import (
 // the last ban of either.
 func TestAdoptBothKnow(t *testing.T) {
 	t.Parallel()
-	const now, ahead = 1000 * time.Second, 500 * time.Second // of the other's clock
-	p := Policy{After: 10, Within: 160 * time.Second, For: 5 * time.Second, Max: time.Hour}
+	const now, ahead = 1000 * time.Second, 500 * time.Second                                 // of the other's clock
+	p := Policy{After: 10, Within: 160 * time.Second, For: 30 * time.Second, Max: time.Hour} // one of 20 s is forgotten
 	d := sketch.Digest{Pos: 1 << 40, ID: 5}
 	type record struct {
 		denials int
@@ -42,7 +42,9 @@ func TestAdoptBothKnow(t *testing.T) {
 				at += ahead
 			}
 			if r.ban > 0 {
-				table.Impose(&p, d, at-100*time.Second, r.ban, 1, nil)
+				q := Policy{After: 1, Within: p.Within, For: r.ban, Max: r.ban}
+				table.Deny(&q, d, at-100*time.Second)
+				table.Begin(&q, d, at-100*time.Second, nil)
 			}
 			for range r.denials {
 				table.Deny(&p, d, at-r.ago)

@@ -9,11 +9,11 @@ import (
 
 // Ban is a ban that runs.
 type Ban struct {
-	Digest  sketch.Digest
-	Name    string        // of the client, as given to Begin or Impose
-	Left    time.Duration // until its end
-	Times   int           // of the client's bans as far as they are remembered, this one included
-	Imposed bool          // by Impose, and not by Begin
+	Digest sketch.Digest
+	Name   string        // of the client, as given to Begin or Impose
+	Left   time.Duration // until its end
+	Own    time.Duration // until the end of the last one by Begin, at least 0; less than Left if Impose has begun this one
+	Times  int           // of the client's bans as far as they are remembered, this one included
 }
 
 // Stats counts what a table did.
@@ -34,12 +34,11 @@ func (t *Table) Begin(p *Policy, d sketch.Digest, now time.Duration, name []byte
 		return Ban{}, false, false
 	}
 	r := &t.front[i]
-	end := time.Duration(r.end.Load())
-	if end > now {
+	if time.Duration(r.end.Load()) > now {
 		return t.banLocked(i, now), true, false
 	}
 	w := r.open()
-	length := p.fade(time.Duration(r.length), now-end)
+	length := r.remembered(p, now)
 	if length == 0 {
 		r.length, r.times = 0, 0
 	}
@@ -55,9 +54,8 @@ func (t *Table) Begin(p *Policy, d sketch.Digest, now time.Duration, name []byte
 		return Ban{}, false, false
 	}
 	length = p.next(length)
-	r.length = uint64(length)
+	r.length, r.own = uint64(length), uint64(now+length)
 	r.times++
-	r.imposed = false
 	t.endLocked(i, now+length, name)
 	r.close(w, 0)
 	t.begun.Add(1)
@@ -87,14 +85,14 @@ func (t *Table) banLocked(i int, now time.Duration) Ban {
 	r, b := &t.front[i], &t.backs[i]
 	return Ban{
 		Digest: r.digest(), Name: string(b.name[:b.length]),
-		Left: time.Duration(r.end.Load()) - now, Times: int(r.times),
-		Imposed: r.imposed,
+		Left: time.Duration(r.end.Load()) - now, Own: max(0, time.Duration(r.own)-now), Times: int(r.times),
 	}
 }
 
 // Impose bans d for left from now on, or for Max if that is shorter, as somebody else has
 // said. A ban that ends later stays as it is. It reports whether d is banned for so long now.
-// It does not count as a ban of d's that makes later ones longer.
+// It does not count as a ban of d's that makes later ones longer, and changes nothing about
+// what counts towards those: else whoever imposes bans could keep d from any of Begin's.
 func (t *Table) Impose(p *Policy, d sketch.Digest, now, left time.Duration, times int, name []byte) bool {
 	h := t.lock(d)
 	defer h.unlock()
@@ -111,15 +109,12 @@ func (t *Table) Impose(p *Policy, d sketch.Digest, now, left time.Duration, time
 	r := &t.front[i]
 	if end := now + min(left, p.Max); uint64(end) > r.end.Load() {
 		w := r.open()
-		before := p.fade(time.Duration(r.length), now-time.Duration(r.end.Load()))
-		if r.length = uint64(before); before == 0 {
-			r.times = 0
+		if r.remembered(p, now) == 0 {
+			r.length, r.times = 0, 0
 		}
 		r.times = max(r.times, uint32(min(max(1, times), 1<<31)))
-		r.imposed = true
-		t.backs[i].past = [slots - 1]uint16{}
 		t.endLocked(i, end, name)
-		r.close(w, 0)
+		r.close(w, w&maxCount)
 	}
 	return true
 }
@@ -127,19 +122,10 @@ func (t *Table) Impose(p *Policy, d sketch.Digest, now, left time.Duration, time
 // Lift ends the ban of d, if there is one, and forgets d. It returns the ban that ran, and
 // whether one did.
 func (t *Table) Lift(d sketch.Digest, now time.Duration) (was Ban, banned bool) {
-	return t.lift(d, now, false)
-}
-
-// LiftImposed is Lift for who has said that d is banned: a ban by Begin goes on.
-func (t *Table) LiftImposed(d sketch.Digest, now time.Duration) (was Ban, banned bool) {
-	return t.lift(d, now, true)
-}
-
-func (t *Table) lift(d sketch.Digest, now time.Duration, imposed bool) (was Ban, banned bool) {
 	h := t.lock(d)
 	defer h.unlock()
 	i := t.findLocked(&h, d)
-	if i < 0 || imposed && (!t.front[i].imposed || time.Duration(t.front[i].end.Load()) <= now) {
+	if i < 0 {
 		return Ban{}, false
 	}
 	if banned = time.Duration(t.front[i].end.Load()) > now; banned {
@@ -149,13 +135,33 @@ func (t *Table) lift(d sketch.Digest, now time.Duration, imposed bool) (was Ban,
 	return was, banned
 }
 
+// LiftImposed ends the ban of d if it is Impose's, for who has said that d is banned. One by
+// Begin that would have lasted yet goes on, and all that is known of d stays.
+func (t *Table) LiftImposed(d sketch.Digest, now time.Duration) (was Ban, banned bool) {
+	h := t.lock(d)
+	defer h.unlock()
+	i := t.findLocked(&h, d)
+	if i < 0 {
+		return Ban{}, false
+	}
+	r := &t.front[i]
+	if !r.imposed() || time.Duration(r.end.Load()) <= now {
+		return Ban{}, false
+	}
+	was = t.banLocked(i, now)
+	w := r.open()
+	r.end.Store(r.own)
+	r.close(w, w&maxCount)
+	return was, true
+}
+
 // freeLocked frees the record at i.
 func (t *Table) freeLocked(i int) {
 	t.markLocked(i, 0)
 	r := &t.front[i]
 	w := r.open()
 	r.end.Store(0)
-	r.length, r.times = 0, 0
+	r.own, r.length, r.times = 0, 0, 0
 	r.close(w, 0)
 }
 

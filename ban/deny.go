@@ -98,7 +98,7 @@ func (t *Table) enterLocked(i int, d sketch.Digest, slot uint64) {
 	r.id.Store(d.ID)
 	r.slot.Store(slot)
 	r.end.Store(0)
-	r.length, r.times = 0, 0
+	r.own, r.length, r.times = 0, 0, 0
 	t.backs[i].past = [slots - 1]uint16{}
 	r.close(w, 0)
 	t.markLocked(i, mark(d))
@@ -163,18 +163,15 @@ func (t *Table) roomLocked(p *Policy, h *held, d sketch.Digest, now time.Duratio
 // says nothing any more, and stays if it is that of a ban.
 func (t *Table) worthLocked(p *Policy, i int, now time.Duration) uint64 {
 	r := &t.front[i]
-	end := time.Duration(r.end.Load())
-	if end > now {
+	if time.Duration(r.end.Load()) > now {
 		return stays
 	}
 	n := r.word.Load() & maxCount
 	if r.slot.Load()+slots <= uint64(now/t.slot) {
 		n = 0
 	}
-	if r.length > 0 {
-		if p.fade(time.Duration(r.length), now-end) > 0 {
-			n += uint64(p.After)
-		}
+	if r.length > 0 && r.remembered(p, now) > 0 {
+		n += uint64(p.After)
 	}
 	return n
 }

@@ -18,9 +18,9 @@ type oracle struct {
 type truth struct {
 	denials []time.Duration // since the last ban, in any order
 	end     time.Duration
-	length  time.Duration // of the last ban
+	own     time.Duration // end of the last ban that the policy began
+	length  time.Duration // of that
 	times   int
-	imposed bool
 }
 
 func newOracle(p Policy) *oracle {
@@ -47,7 +47,7 @@ func (o *oracle) remembered(c *truth, now time.Duration) time.Duration {
 		switch left := c.length >> k; {
 		case left < o.p.For:
 			return 0
-		case now-c.end < sum:
+		case now-c.own < sum:
 			return left
 		}
 	}
@@ -107,25 +107,28 @@ func (o *oracle) ban(c *truth, left, now time.Duration) {
 		c.length = o.p.Max
 	}
 	c.times++
-	c.end, c.denials, c.imposed = now+c.length, nil, false
+	c.end, c.denials = now+c.length, nil
+	c.own = c.end
 }
 
 func (o *oracle) impose(d sketch.Digest, now, left time.Duration, times int) {
 	c := o.of(d)
 	if end := now + min(left, o.p.Max); end > c.end {
-		if c.length = o.remembered(c, now); c.length == 0 {
-			c.times = 0
+		if o.remembered(c, now) == 0 {
+			c.length, c.times = 0, 0
 		}
-		c.end, c.denials, c.times, c.imposed = end, nil, max(c.times, max(1, times)), true
+		c.end, c.times = end, max(c.times, max(1, times))
 	}
 }
 
 // liftImposed ends the ban of d if the latest is an imposed one.
 func (o *oracle) liftImposed(d sketch.Digest, now time.Duration) bool {
-	if c := o.of(d); !c.imposed || c.end <= now {
+	c := o.of(d)
+	if c.own == c.end || c.end <= now {
 		return false
 	}
-	return o.lift(d, now)
+	c.end = c.own
+	return true
 }
 
 func (o *oracle) lift(d sketch.Digest, now time.Duration) bool {

@@ -42,21 +42,16 @@ func (t *Table) appendSet(dst []byte, p *Policy, x int, now time.Duration) []byt
 			continue
 		}
 		r, b := &t.front[i], &t.backs[i]
-		imposed := byte(0)
-		if r.imposed {
-			imposed = 1
-		}
 		dst = binary.AppendUvarint(dst, uint64(i))
 		dst = binary.LittleEndian.AppendUint64(dst, r.pos.Load())
 		dst = binary.LittleEndian.AppendUint64(dst, r.id.Load())
-		for _, v := range [...]uint64{r.slot.Load(), r.end.Load(), r.length, uint64(r.times), r.word.Load() & maxCount} {
+		for _, v := range [...]uint64{r.slot.Load(), r.end.Load(), r.own, r.length, uint64(r.times), r.word.Load() & maxCount} {
 			dst = binary.AppendUvarint(dst, v)
 		}
 		for _, n := range b.past {
 			dst = binary.AppendUvarint(dst, uint64(n))
 		}
-		dst = append(dst, imposed, b.length)
-		dst = append(dst, b.name[:b.length]...)
+		dst = append(append(dst, b.length), b.name[:b.length]...)
 	}
 	return dst
 }
@@ -74,7 +69,7 @@ func (t *Table) RestoreState(piece []byte) error {
 func (t *Table) restore(u *frames.Unpacker) {
 	i, d := u.Uvarint(), sketch.Digest{}
 	d.Pos, d.ID = u.Uint64(), u.Uint64()
-	slot, end, length, times, count := u.Uvarint(), u.Uvarint(), u.Uvarint(), u.Uvarint(), u.Uvarint()
+	slot, end, own, length, times, count := u.Uvarint(), u.Uvarint(), u.Uvarint(), u.Uvarint(), u.Uvarint(), u.Uvarint()
 	var past [slots - 1]uint16
 	before := uint64(0)
 	for k := range past {
@@ -82,18 +77,17 @@ func (t *Table) restore(u *frames.Unpacker) {
 		before += min(n, maxCount+1)
 		past[k] = uint16(n) // checked below
 	}
-	imposed := u.Byte()
 	name := u.Bytes(uint64(u.Byte()))
 	x, y := t.sets(d)
 	free := i < uint64(len(t.front)) && (i/ways == x || i/ways == y) && t.marks[i/ways].Load()>>(i%ways*8)&0xff == 0
-	if !free || slot > maxStored || end > maxStored || length > maxStored || times > math.MaxUint32 || count > maxCount || before > count || imposed > 1 || len(name) > NameBytes {
+	if !free || slot > maxStored || end > maxStored || length > maxStored || times > math.MaxUint32 || count > maxCount || before > count || own > end || len(name) > NameBytes {
 		u.Fail()
 		return
 	}
 	t.enterLocked(int(i), d, slot)
 	r := &t.front[i]
 	w := r.open()
-	r.length, r.times, r.imposed = length, uint32(times), imposed == 1
+	r.own, r.length, r.times = own, length, uint32(times)
 	t.backs[i].past = past
 	t.endLocked(int(i), time.Duration(end), name)
 	r.close(w, count)

@@ -39,7 +39,14 @@ func TestState(t *testing.T) {
 		d := sketch.Digest{Pos: k * 0x9e3779b97f4a7c15, ID: k + 1<<60}
 		var bans [2]Ban
 		var did [2]bool
+		told, taken, left := rng.IntN(20) == 0, rng.IntN(20) == 0, time.Duration(rng.Int64N(int64(p.Max)))
 		for j, table := range tables {
+			if told {
+				table.Impose(&p, d, now, left, 1, []byte("name"))
+			}
+			if taken {
+				table.LiftImposed(d, now)
+			}
 			if table.Deny(&p, d, now) {
 				bans[j], _, did[j] = table.Begin(&p, d, now, []byte("name"))
 			}

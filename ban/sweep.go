@@ -4,8 +4,8 @@ import "time"
 
 // Adopt takes over what another table knows, by a policy that may differ. The time now was
 // oldNow by the other's clock. Bans last for Max at most, and denials count as of when their slot
-// began, by the slots of t: none longer than Within. Of a client that both know the ban that ends
-// later stays, and the denials of the table that counts more of them: both may have counted the
+// began, by the slots of t: none longer than Within. Of a client that both know the bans that end
+// later stay, and the denials of the table that counts more of them: both may have counted the
 // same ones, so they do not add up. What finds no room is lost. Both tables may be in use.
 func (t *Table) Adopt(old *Table, p *Policy, oldNow, now time.Duration) {
 	for x := range old.marks {
@@ -32,10 +32,13 @@ func (t *Table) AddStats(old *Table) {
 func (t *Table) copyIn(old *Table, i int, p *Policy, oldNow, now time.Duration) {
 	from, b := &old.front[i], &old.backs[i]
 	d := from.digest()
-	end := time.Duration(from.end.Load())
-	if end > 0 {
-		end = max(1, min(end-oldNow, p.Max)+now)
+	here := func(end uint64) time.Duration { // 0: there was none
+		if end == 0 {
+			return 0
+		}
+		return max(1, min(time.Duration(end)-oldNow, p.Max)+now)
 	}
+	end, own := here(from.end.Load()), here(from.own)
 	h := t.lock(d)
 	defer h.unlock()
 	k := t.findLocked(&h, d)
@@ -47,16 +50,18 @@ func (t *Table) copyIn(old *Table, i int, p *Policy, oldNow, now time.Duration) 
 	}
 	r := &t.front[k]
 	w := r.open()
-	own := time.Duration(r.end.Load())
 	slot := max(uint64(now/t.slot), r.slot.Load())
-	past, n := t.recountLocked(slot, t, k, now, now, end)
-	if theirs, more := t.recountLocked(slot, old, i, oldNow, now, own); more > n {
+	past, n := t.recountLocked(slot, t, k, now, now, own)
+	if theirs, more := t.recountLocked(slot, old, i, oldNow, now, time.Duration(r.own)); more > n {
 		past, n = theirs, more
 	}
 	t.backs[k].past = past
 	r.slot.Store(slot)
-	if end > own {
-		r.length, r.times, r.imposed = min(from.length, uint64(p.Max)), from.times, from.imposed
+	if own > time.Duration(r.own) {
+		r.own, r.length = uint64(own), min(from.length, uint64(p.Max))
+	}
+	if end > time.Duration(r.end.Load()) {
+		r.times = from.times
 		t.endLocked(k, end, b.name[:b.length])
 	}
 	r.close(w, n)
@@ -64,7 +69,7 @@ func (t *Table) copyIn(old *Table, i int, p *Policy, oldNow, now time.Duration) 
 
 // recountLocked is the denials of the record at i of old by the slots of t, of which slot is the
 // current one: those of the slots before, and how many there are with those of the current one.
-// Denials of slots that began before since do not count: a ban of the other record ran then.
+// Denials of slots that began before since do not count: a ban that the other record began ran then.
 func (t *Table) recountLocked(slot uint64, old *Table, i int, oldNow, now, since time.Duration) (past [slots - 1]uint16, n uint64) {
 	from, theirs := &old.front[i], &old.backs[i].past
 	current, was := from.word.Load()&maxCount, from.slot.Load()

@@ -47,11 +47,11 @@ type record struct {
 	end     atomic.Uint64 // of the ban, in ns; 0: there was none
 
 	// Guarded by the lock of the set.
-	length uint64 // of the last ban, in ns, as it was halved since; 0: none is remembered
+	own    uint64 // end of the last ban that Begin began; below end if that is Impose's
+	length uint64 // of that one, in ns, as it was halved since; 0: none is remembered
 	times  uint32 // bans, as far as they are remembered
 
-	imposed bool // the ban is Impose's
-	_       [64 - 53]byte
+	_ [64 - 60]byte
 }
 
 var _ [0]struct{} = [unsafe.Sizeof(record{}) - 64]struct{}{}
@@ -171,6 +171,14 @@ func (r *record) digest() sketch.Digest { return sketch.Digest{Pos: r.pos.Load()
 
 // count counts a denial, unless the record has changed since its word was read.
 func (r *record) count(word uint64) bool { return r.word.CompareAndSwap(word, word+1) }
+
+// imposed reports whether the ban is Impose's. The lock of the set must be held.
+func (r *record) imposed() bool { return r.own < r.end.Load() }
+
+// remembered is the length that the last ban of Begin's counts with at now.
+func (r *record) remembered(p *Policy, now time.Duration) time.Duration {
+	return p.fade(time.Duration(r.length), now-time.Duration(r.own))
+}
 
 // until is when the ban ends, if the record has not changed since its word was read.
 func (r *record) until(word uint64) (end time.Duration, ok bool) {

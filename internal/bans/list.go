@@ -128,7 +128,7 @@ func shownPrefix(p netip.Prefix, left time.Duration, i *info) Shown {
 func (o *rules) shown(b *fastlimit.Ban) Shown {
 	p, _ := b.Prefix() // the invalid one if the key is none
 	by := byRule
-	if b.Told {
+	if b.Told() {
 		by = byNode
 	}
 	return Shown{

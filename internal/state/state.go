@@ -24,7 +24,7 @@ const (
 	Magic = "fastlst\n"
 	// Version counts changes of all that follows, of what the digest of a client is, and
 	// of what a word of a table or a sketch means.
-	Version = 1
+	Version = 2
 )
 
 // The kinds of frames, in this order.

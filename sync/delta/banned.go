@@ -47,7 +47,7 @@ type Banner interface {
 	// bans nobody, or has no room.
 	BanFor(Ban) (granted time.Duration)
 	// EndBan ends a ban of BanFor, and reports whether there was one. A ban that the rule has
-	// begun by itself goes on.
+	// begun by itself goes on, a shorter one too.
 	EndBan(sketch.Digest) (ended bool)
 }
 

@@ -12,6 +12,10 @@ const (
 	// clockWindow is how long the fastest packet counts: clocks of nodes drift apart.
 	clockWindow = 10 * time.Second
 
+	// maxLeft is the most that is left of any ban, as package ban has it, so that no node fills
+	// another's claims for longer.
+	maxLeft = 366 * 24 * time.Hour
+
 	// believedBans is how many bans and ends of bans are taken from one node in a second,
 	// and at once. What is beyond comes again with the node's next packets.
 	believedBans = 4096
@@ -30,25 +34,40 @@ type clockOf struct {
 	turned time.Duration    // when this window began
 	met    time.Duration    // when the first packet arrived
 	latest time.Duration    // of the times at which packets were sent
+	came   time.Duration    // when that packet arrived
 	heard  int              // packets that were newer than all before
 }
 
 // note returns how much later than the fastest packet one that was sent then arrives. Only
-// packets newer than all before teach anything: any other may be a replay.
-func (c *clockOf) note(sent, now time.Duration) (late time.Duration) {
+// packets newer than all before teach anything: any other may be a replay. One that is newer by
+// more than the time since and a delay is not plausible, and is not ok: believed, it would make
+// all that follow a replay. But the clock is met anew while it has not settled, as what was heard
+// may be a replay, and when nothing has come for as long: this node's own clock has stood still.
+func (c *clockOf) note(sent, now time.Duration) (late time.Duration, ok bool) {
 	way := now - sent
+	if silent := now - c.came; c.heard > 0 && sent-c.latest > silent+clockWindow {
+		if silent <= clockWindow && c.settled(now) {
+			return 0, false
+		}
+		c.heard = 0
+	}
 	switch {
 	case c.heard == 0:
-		*c = clockOf{least: [2]time.Duration{way, way}, turned: now, met: now, latest: sent, heard: 1}
+		*c = clockOf{least: [2]time.Duration{way, way}, turned: now, met: now, latest: sent, came: now, heard: 1}
 	case sent > c.latest:
-		c.latest = sent
+		c.latest, c.came = sent, now
 		c.heard++
 		if now-c.turned >= clockWindow {
 			c.least, c.turned = [2]time.Duration{way, c.least[0]}, now
 		}
 		c.least[0] = min(c.least[0], way)
 	}
-	return max(0, way-min(c.least[0], c.least[1]))
+	return max(0, way-min(c.least[0], c.least[1])), true
+}
+
+// settled reports whether bans are applied that a packet tells which arrives now.
+func (c *clockOf) settled(now time.Duration) bool {
+	return now-c.met >= settled && c.heard >= settledBy
 }
 
 // claims are the bans that one incarnation of another node has told. What it told
@@ -120,11 +139,14 @@ func (c *claims) makeRoom(most int, now time.Duration) bool {
 
 // mergeBansLocked merges a packet of bans; r is at what follows its header, which is
 // well-formed.
-func (s *State) mergeBansLocked(m *mirror, _ *header, r reader, now time.Duration) {
+func (s *State) mergeBansLocked(m *mirror, r reader, now time.Duration) Reason {
 	c := &m.claims
-	late := c.clock.note(r.duration(), now)
-	if now-c.clock.met < settled || c.clock.heard < settledBy {
-		return // what it tells now it tells again
+	late, ok := c.clock.note(r.duration(), now)
+	if !ok {
+		return Clock
+	}
+	if !c.clock.settled(now) {
+		return accepted // what it tells now it tells again
 	}
 	s.drainLocked(now)
 	for r.more() {
@@ -134,10 +156,11 @@ func (s *State) mergeBansLocked(m *mirror, _ *header, r reader, now time.Duratio
 			s.stats.Rejected[UnknownRule]++
 			continue
 		}
-		if e.left -= late; e.left > 0 {
+		if e.left = min(e.left, maxLeft) - late; e.left > 0 {
 			s.claimLocked(c, rule, &e, now)
 		}
 	}
+	return accepted
 }
 
 // claimLocked merges one ban, or the end of one, which would last for e.left from now.
@@ -193,17 +216,12 @@ func (s *State) applyLocked(rule Banner, e *banEntry, first bool, now time.Durat
 }
 
 // liftLocked takes back what a node had banned until then and bans no more, but for as
-// long as this node or another one has said, if it has.
+// long as another one has said, if it has. A ban of this node goes on.
 func (s *State) liftLocked(rule Banner, id banID, until, now time.Duration) {
 	var rest claim
 	for _, m := range s.mirrors {
 		if k := m.claims.known[id]; !k.lifted && k.until > rest.until {
 			rest = k
-		}
-	}
-	if at, ok := s.bans.byID[id]; ok {
-		if own := &s.bans.list[at]; !own.lifted && own.end > rest.until {
-			rest = claim{until: own.end, name: own.name}
 		}
 	}
 	if rest.until >= until {

@@ -3,7 +3,7 @@ package delta
 // Reason is why a packet, or part of one, was not merged.
 type Reason uint8
 
-// The reasons. All but the last three drop the whole packet.
+// The reasons. UnknownRule, Slots and Cap drop part of a packet, all others the whole.
 const (
 	Malformed        Reason = iota // does not parse to its end
 	Oversized                      // longer than 64 KiB
@@ -17,6 +17,7 @@ const (
 	UnknownRule                    // a section of a rule that this node lacks or configures differently
 	Slots                          // an entry beyond the end of this node's table
 	Cap                            // growth beyond believedRate: recorded, not charged
+	Clock                          // bans that were sent when the node cannot have
 	NumReasons                     // how many there are
 
 	accepted = NumReasons
@@ -24,7 +25,7 @@ const (
 
 var reasonNames = [NumReasons]string{
 	"malformed", "oversized", "version", "cluster", "self", "ignored",
-	"unknown_node", "stale_incarnation", "nodes", "rule", "slots", "cap",
+	"unknown_node", "stale_incarnation", "nodes", "rule", "slots", "cap", "clock",
 }
 
 // String is the reason's name in metrics.

@@ -48,7 +48,7 @@ type banModel struct {
 
 type modelBan struct {
 	until time.Duration // by the node's clock
-	own   bool
+	mine  time.Duration // until when by itself
 }
 
 func (b *simBans) boot(n *simNode, c *Config) {
@@ -69,6 +69,7 @@ func (m *banModel) restore(was *banModel) {
 	m.accepts, m.most = was.accepts, was.most
 	for d, ban := range was.table {
 		ban.until += m.node.clock() - was.node.clock()
+		ban.mine += m.node.clock() - was.node.clock()
 		m.table[d] = ban
 	}
 	for _, o := range m.origins {
@@ -121,7 +122,7 @@ func (m *banModel) BanFor(b Ban) time.Duration {
 	}
 	left := min(b.Left, m.most)
 	if until := m.node.clock() + left; until > m.table[b.Digest].until {
-		m.table[b.Digest] = modelBan{until: until}
+		m.table[b.Digest] = modelBan{until, m.table[b.Digest].mine}
 		m.applied++
 	}
 	return left
@@ -129,11 +130,12 @@ func (m *banModel) BanFor(b Ban) time.Duration {
 
 // EndBan implements Banner.
 func (m *banModel) EndBan(d sketch.Digest) (ended bool) {
-	if b, ok := m.table[d]; ok && !b.own {
-		delete(m.table, d)
-		return b.until > m.node.clock()
+	b := m.table[d]
+	if b.mine == b.until {
+		return false
 	}
-	return false
+	m.table[d] = modelBan{b.mine, b.mine}
+	return b.until > m.node.clock()
 }
 
 func (b *simBans) named(d sketch.Digest) (string, bool) {
@@ -148,7 +150,7 @@ func (b *simBans) named(d sketch.Digest) (string, bool) {
 // banned reports whether a client is banned, and whether by a ban of the node's own.
 func (m *banModel) banned(client uint64) (banned, own bool) {
 	b := m.table[testDigest(client)]
-	return b.until > m.node.clock(), b.own
+	return b.until > m.node.clock(), b.mine > m.node.clock()
 }
 
 // ban has the node ban a client by itself, unless it is banned.
@@ -158,7 +160,8 @@ func (m *banModel) ban(client uint64, left time.Duration) {
 	}
 	m.serial++
 	d := testDigest(client)
-	m.table[d] = modelBan{until: m.node.clock() + left, own: true}
+	end := m.node.clock() + left
+	m.table[d] = modelBan{end, end}
 	m.node.state.Banned(m.Identity(), Ban{Digest: d, Name: fmt.Sprint("client ", client), Left: left, Times: 1}, m.node.clock())
 	m.origins = append(m.origins, &originBan{
 		by: m.node, serial: m.serial, client: client, left: left,

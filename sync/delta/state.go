@@ -200,8 +200,7 @@ func (s *State) receiveLocked(packet []byte, now time.Duration) (node []byte, _ 
 		return h.node, reason
 	}
 	if bans {
-		s.mergeBansLocked(m, &h, r, now)
-		return h.node, accepted
+		return h.node, s.mergeBansLocked(m, r, now)
 	}
 	m.advance(h.seq, s.config.maxRate, now)
 	s.mergeLocked(m, h.seq, r)

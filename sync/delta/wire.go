@@ -49,6 +49,16 @@ type entry struct {
 	name                        []byte // borrowed from the packet; empty if not sent
 }
 
+// BansOf returns which node a packet says that it is from, if it is one of bans.
+func BansOf(packet []byte) (node string, ok bool) {
+	r := reader{b: packet}
+	if string(r.bytes(len(banMagic))) != banMagic || r.byte() != banVersion {
+		return "", false
+	}
+	h := r.header()
+	return string(h.node), !r.bad
+}
+
 func appendHeader(b []byte, h *header) []byte {
 	return h.append(append(append(b, magic...), version))
 }

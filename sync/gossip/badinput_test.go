@@ -219,10 +219,10 @@ func TestQueueIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	merged := make(chan byte, maxQueue+9)
-	tr.merge = func(counts []byte) { merged <- counts[0] }
+	tr.merge = func(counts []byte, _ netip.AddrPort) { merged <- counts[0] }
 	buf := make([]byte, maxPacket)
 	for i := range maxQueue + 7 { // nobody merges yet
-		tr.dispatch(counted(t, []byte{byte(i)}), buf, nil, time.Time{})
+		tr.dispatch(counted(t, []byte{byte(i)}), buf, netip.AddrPort{}, time.Time{})
 	}
 	if len(dropped) != 1 || dropped[reasonQueue] != 7 {
 		t.Errorf("%v, want 7 of queue", dropped)

@@ -22,8 +22,8 @@ func (c *Cluster) Banned(b fastlimit.Ban) {
 // another node told it, that node goes on with it, and so do all others, but here only a
 // new ban is applied.
 func (c *Cluster) Unbanned(b fastlimit.Ban) {
-	own := b.Left
-	if b.Told || b.Rule.Config().Mode != fastlimit.Enforce {
+	own := b.Own
+	if b.Rule.Config().Mode != fastlimit.Enforce {
 		own = 0
 	}
 	c.counts.state.Unbanned(b.Rule.Identity(), b.Digest, own, c.counts.now())
@@ -44,7 +44,7 @@ func (r banner) Running() iter.Seq[delta.Ban] {
 			return
 		}
 		for b := range r.Bans() {
-			if !b.Told && !yield(delta.Ban{Digest: b.Digest, Name: b.Name, Left: b.Left, Times: b.Times}) {
+			if b.Own > 0 && !yield(delta.Ban{Digest: b.Digest, Name: b.Name, Left: b.Own, Times: b.Times}) {
 				return
 			}
 		}

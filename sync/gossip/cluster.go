@@ -62,7 +62,7 @@ func Start(ctx context.Context, c Config, lim *fastlimit.Limiter) (*Cluster, err
 	}
 	m := newMembers(&c, incarnation, j, x)
 	m.twins.ask, t.answer = t.asking(c.Node, incarnation, at), m.twins.answer
-	t.merge = m.NotifyMsg
+	t.merge = m.receive
 	t.run()
 	list, err := memberlist.Create(c.memberlistConfig(t, m, j, at))
 	if err != nil {

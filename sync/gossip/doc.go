@@ -25,8 +25,9 @@
 // node with the secret is believed about the counts of any name it uses, and about
 // membership, up to MaxNodes. memberlist is not Byzantine fault tolerant and keeps
 // no replay cache; delta merges by maximum, so a replay changes nothing. A count
-// that is too high makes suspects, which are then checked exactly. SECURITY.md says
-// what strangers and members can do.
+// that is too high makes suspects, which are then checked exactly. Bans deny by
+// themselves, so they are believed only from the address of the node that they name.
+// SECURITY.md says what strangers and members can do.
 //
 // A node's metadata is its protocol version and its incarnation, made of its start
 // time and a random number. A node with another version is not admitted. A node's

@@ -168,16 +168,37 @@ func (m *members) addLostLocked(name string, l lostPeer) {
 // NodeMeta implements memberlist.Delegate.
 func (m *members) NodeMeta(int) []byte { return appendMeta(nil, m.incarnation) }
 
-// NotifyMsg implements memberlist.Delegate: a packet of counts or a farewell. It is
-// also called by transport.mergeQueued, which bypasses memberlist.
-func (m *members) NotifyMsg(b []byte) {
+// NotifyMsg implements memberlist.Delegate: a message that memberlist has read, from an unknown
+// address.
+func (m *members) NotifyMsg(b []byte) { m.receive(b, netip.AddrPort{}) }
+
+// receive takes a packet of counts or bans, or a farewell. Bans deny by themselves, so a member
+// is not believed about those of another: they come from the address that all know it by.
+func (m *members) receive(b []byte, from netip.AddrPort) {
 	if name, incarnation, ok := readFarewell(b); ok {
 		m.farewell(name, incarnation)
+		return
+	}
+	if node, ok := delta.BansOf(b); ok && !m.isAt(node, from) {
+		m.journal.reject(reasonSource, slog.String("peer", clip(node)), slog.String("from", from.String()))
 		return
 	}
 	if r := m.exchange.receive(b); r != nil {
 		m.journal.warn(r.Reason.String(), slog.String("peer", r.Node))
 	}
+}
+
+// isAt reports whether a node has an address, as far as is known: of one that is no member
+// there is nothing to compare, and delta believes nothing.
+func (m *members) isAt(node string, from netip.AddrPort) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.peers[node]
+	if p == nil {
+		return true
+	}
+	at, ok := addressOf(&p.Node)
+	return ok && at == from
 }
 
 // GetBroadcasts implements memberlist.Delegate: counts are not piggybacked.

@@ -190,7 +190,7 @@ func TestMutated(t *testing.T) {
 
 // receives has a node receive a packet, past the socket, which would drop some.
 func (n *testNode) receives(b []byte) {
-	n.transport.dispatch(b, make([]byte, maxPacket), n.transport.udp.LocalAddr(), time.Now())
+	n.transport.dispatch(b, make([]byte, maxPacket), n.transport.addr(), time.Now())
 }
 
 // offer opens a stream to a node, without a socket, and reads what comes back

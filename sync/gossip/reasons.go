@@ -22,6 +22,7 @@ const (
 	reasonNodes     = "nodes"     // more nodes than max_nodes
 	reasonAddress   = "address"   // a node at an address of other nodes, or at an impossible one
 	reasonBudget    = "budget"    // an outgoing packet beyond the allowance for max_nodes nodes
+	reasonSource    = "source"    // bans of a node that came from another address than its own
 )
 
 // Reasons for a warning that are not rejections, and therefore not in [Stats].
@@ -72,5 +73,6 @@ var advice = map[string]string{
 	reasonNodes:     "more nodes than max_nodes: those beyond are not let in; raise it on all nodes",
 	reasonAddress:   "a node says that it is where other nodes are, or where none can be: compare advertise and node",
 	reasonBudget:    "more would be sent than max_bytes for max_nodes nodes: something makes this node send",
+	reasonSource:    "bans come from another address than that of the node that they name: compare advertise there, or look for who forges them",
 	reasonUDP:       "a node answers over TCP and not over UDP: is UDP to it allowed?",
 }

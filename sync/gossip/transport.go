@@ -46,8 +46,8 @@ type transport struct {
 	allowed *rate.Limiter // bytes of packets that may be sent
 	packets chan *memberlist.Packet
 	streams chan net.Conn
-	counts  chan []byte         // queue of mergeQueued
-	merge   func(counts []byte) // set before run
+	counts  chan queued                              // of mergeQueued
+	merge   func(counts []byte, from netip.AddrPort) // set before run
 	refuse  func(reason string, from net.Addr)
 	answer  func(question []byte) (answer []byte) // answers a question of another node; set before run
 	silent  atomic.Bool                           // neither sends nor passes anything on, but for twins' questions
@@ -70,7 +70,7 @@ func newTransport(c *Config, refuse func(string, net.Addr)) (*transport, error) 
 	t := &transport{
 		gate: newGate(c.Name, c.Secret, c.MaxNodes), allowed: c.allowance(),
 		packets: make(chan *memberlist.Packet), streams: make(chan net.Conn), refuse: refuse,
-		counts: make(chan []byte, maxQueue), merge: func([]byte) {},
+		counts: make(chan queued, maxQueue), merge: func([]byte, netip.AddrPort) {},
 		answer: func([]byte) []byte { return nil },
 		slots:  make(chan struct{}, maxStreams),
 	}
@@ -122,6 +122,12 @@ func bindError(bind string, err error) error {
 	return fmt.Errorf("fastlimit/sync/gossip: cluster bind %s: %w; %s", bind, err, fix)
 }
 
+// queued is a packet of counts that waits to be merged.
+type queued struct {
+	counts []byte
+	from   netip.AddrPort
+}
+
 // run starts to read the sockets.
 func (t *transport) run() {
 	t.goroutines.Go(t.receive)
@@ -145,15 +151,15 @@ func (t *transport) receive() {
 		}
 		waits.Reset()
 		t.received.Add(uint64(n))
-		source := net.UDPAddrFromAddrPort(netip.AddrPortFrom(from.Addr().Unmap(), from.Port()))
-		t.dispatch(buf[:n], plain, source, now)
+		t.dispatch(buf[:n], plain, netip.AddrPortFrom(from.Addr().Unmap().WithZone(""), from.Port()), now)
 	}
 }
 
 // dispatch passes on a packet that the gate lets through: counts to mergeQueued,
 // anything else to memberlist. The message is decrypted into buf. The packet is
 // cloned, so that receive can reuse its buffers.
-func (t *transport) dispatch(packet, buf []byte, from net.Addr, now time.Time) {
+func (t *transport) dispatch(packet, buf []byte, at netip.AddrPort, now time.Time) {
+	from := net.UDPAddrFromAddrPort(at)
 	if len(packet) > maxPacket {
 		t.refuse(reasonOversized, from)
 		return
@@ -168,7 +174,7 @@ func (t *transport) dispatch(packet, buf []byte, from net.Addr, now time.Time) {
 	}
 	if counts, ok := countsOf(plain); ok {
 		select {
-		case t.counts <- bytes.Clone(counts):
+		case t.counts <- queued{bytes.Clone(counts), at}:
 		default:
 			t.refuse(reasonQueue, from)
 		}
@@ -185,8 +191,8 @@ func (t *transport) dispatch(packet, buf []byte, from net.Addr, now time.Time) {
 func (t *transport) mergeQueued() {
 	for {
 		select {
-		case counts := <-t.counts:
-			t.merge(counts)
+		case q := <-t.counts:
+			t.merge(q.counts, q.from)
 		case <-t.done.Done():
 			return
 		}
