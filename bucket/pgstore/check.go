@@ -86,7 +86,9 @@ func (d *driver) Probe(ctx context.Context) (err error) {
 // Measure implements [remote.Driver], on a connection of its own.
 func (d *driver) Measure(ctx context.Context, trips []time.Duration) (err error) {
 	defer recovered(&err)
-	conn, err := pgx.ConnectConfig(ctx, d.pool.Config().ConnConfig)
+	c := d.pool.Config().ConnConfig
+	_ = d.logIn(ctx, c)
+	conn, err := pgx.ConnectConfig(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
@@ -68,6 +69,7 @@ func (s *Store) Close(ctx context.Context) error {
 type driver struct {
 	config Config // with defaults
 	pool   *pgxpool.Pool
+	login  atomic.Pointer[pgx.ConnConfig] // nil: that of the pool
 	sql    statements
 	clock  func() uint64 // nil but in tests: µs in place of the server's clock
 	now    func() time.Time
@@ -96,7 +98,7 @@ func newDriver(c Config) (*driver, error) {
 func (c Config) connect(pc *pgxpool.Config) (d *driver, err error) {
 	d = &driver{config: c, now: time.Now}
 	d.batches.New = func() any { return new(batch) }
-	pc.AfterConnect = d.connected
+	pc.BeforeConnect, pc.AfterConnect = d.logIn, d.connected
 	// It connects in the background, and so does not fail if nobody answers.
 	if d.pool, err = pgxpool.NewWithConfig(context.Background(), pc); err != nil {
 		return nil, fmt.Errorf("fastlimit/pgstore: %w", err)

@@ -2,13 +2,9 @@ package redisstore
 
 import (
 	"bytes"
-	"context"
-	"crypto/tls"
 	"fmt"
 	"net"
 	"syscall"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // Bounds of an answer. go-redis makes room for whatever its head announces, so that a few
@@ -22,22 +18,6 @@ const (
 	maxAnswer   = 4 << 20 // bytes
 	maxDepth    = 16
 )
-
-// dialer connects as go-redis does, and bounds what it reads.
-func dialer(o *redis.UniversalOptions) func(ctx context.Context, network, addr string) (net.Conn, error) {
-	plain := &net.Dialer{Timeout: o.DialTimeout}
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		dial := plain.DialContext
-		if o.TLSConfig != nil {
-			dial = (&tls.Dialer{NetDialer: plain, Config: o.TLSConfig}).DialContext
-		}
-		c, err := dial(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		return bind(c), nil
-	}
-}
 
 // bind returns c with bounds.
 func bind(c net.Conn) net.Conn {

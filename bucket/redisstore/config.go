@@ -143,9 +143,7 @@ func (c *Config) options() (*redis.UniversalOptions, error) {
 		o.Addrs, o.TLSConfig, o.DB = []string{p.Addr}, p.TLSConfig, cmp.Or(p.DB, c.DB)
 		o.Username, o.Password = cmp.Or(c.Username, p.Username), cmp.Or(c.Password, p.Password)
 	}
-	err := c.applyTLS(o)
-	o.Dialer = dialer(o)
-	return o, err
+	return o, c.applyTLS(o)
 }
 
 func (c *Config) applyTLS(o *redis.UniversalOptions) error {

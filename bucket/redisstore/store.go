@@ -56,6 +56,7 @@ func open(ctx context.Context, d *driver) (*Store, error) {
 type driver struct {
 	config Config // with defaults
 	client *client
+	login  atomic.Pointer[login]
 	script *script
 	clock  func() uint64 // nil but in tests: µs for a script that takes the time from us
 	now    func() time.Time
@@ -77,6 +78,7 @@ func newDriver(c Config, sc *script) (*driver, error) {
 	}
 	d := &driver{config: c, script: sc, now: time.Now}
 	d.batches.New = func() any { return newBatch() }
+	d.uses(o)
 	o.OnConnect = func(context.Context, *redis.Conn) error { d.clocks.Forget(); return nil }
 	d.client = newClient(o, c.Logger)
 	return d, nil

@@ -111,6 +111,11 @@ func (n *node) follow(cfg *config.Config, sc *server.Config) {
 	for _, w := range config.Warnings(cfg, &n.plan) {
 		n.log.Warn(w)
 	}
+	if n.store != nil {
+		if err := n.store.renew(cfg); err != nil { // its files were good when the configuration was read
+			n.log.Error("reload: the store goes on with the login that it has", slog.Any("error", err))
+		}
+	}
 	if n.cluster != nil {
 		n.cluster.Follow(sc.Limiter)
 	}

@@ -24,10 +24,11 @@ import (
 type store struct {
 	bucket.Store
 
-	name     string               // of its section in the file
-	registry registry.Store       // where live overrides are kept
-	stats    func() remote.Stats  // what every store counts
-	export   func(*server.Config) // adds its metrics, and those that only its driver has
+	name     string                     // of its section in the file
+	registry registry.Store             // where live overrides are kept
+	stats    func() remote.Stats        // what every store counts
+	export   func(*server.Config)       // adds its metrics, and those that only its driver has
+	renew    func(*config.Config) error // has it log in as a configuration says
 	shutDown func(context.Context) error
 }
 
@@ -58,6 +59,7 @@ func openRedis(ctx context.Context, name string, c redisstore.Config, log *slog.
 	return &store{
 		Store: s, name: name, stats: stats, registry: live,
 		shutDown: func(ctx context.Context) error { return errors.Join(s.Close(ctx), live.Close()) },
+		renew:    func(cfg *config.Config) error { return s.Renew(*cfg.Redis) },
 		export: func(sc *server.Config) {
 			sc.Collectors = append(sc.Collectors, metrics.Store(name, "Redis", stats), metrics.Redis(s.Stats))
 		},
@@ -81,6 +83,7 @@ func openPostgres(ctx context.Context, name string, c pgstore.Config, log *slog.
 	return &store{
 		Store: s, name: name, stats: stats, registry: live,
 		shutDown: func(ctx context.Context) error { return errors.Join(s.Close(ctx), live.Close()) },
+		renew:    func(cfg *config.Config) error { return s.Renew(*cfg.Postgres) },
 		export: func(sc *server.Config) {
 			sc.Collectors = append(sc.Collectors, metrics.Store(name, "PostgreSQL", stats), metrics.Postgres(s.Stats))
 		},

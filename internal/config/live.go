@@ -38,8 +38,8 @@ func (c *Config) Frozen(was *Config) (fields []string) {
 	}{
 		{"Limits.Memory", was.Limits.Memory, c.Limits.Memory},
 		{"StateFile", was.StateFile, c.StateFile},
-		{"Redis", was.Redis, c.Redis},
-		{"Postgres", was.Postgres, c.Postgres},
+		{"Redis", withoutLogin(was.Redis), withoutLogin(c.Redis)},
+		{"Postgres", withoutLogin(was.Postgres), withoutLogin(c.Postgres)},
 		{"Cluster", was.Cluster, c.Cluster},
 		{"Kernel", was.Kernel, c.Kernel},
 	} {
@@ -48,6 +48,15 @@ func (c *Config) Frozen(was *Config) (fields []string) {
 		}
 	}
 	return fields
+}
+
+// withoutLogin is what has to stay of the settings of a store, if there are any.
+func withoutLogin[T interface{ WithoutLogin() T }](c *T) (kept *T) {
+	if c != nil {
+		without := (*c).WithoutLogin()
+		kept = &without
+	}
+	return kept
 }
 
 // settingOf is the setting of a field at the top level or one below.

@@ -189,3 +189,28 @@ func TestRedisSettings(t *testing.T) {
 		}
 	}
 }
+
+// A store's login may change while a node runs, and nothing else of it.
+func TestLoginIsNotFrozen(t *testing.T) {
+	t.Parallel()
+	const rules = "\nrules: [{name: a, rate: 1/s}]\n"
+	for _, tt := range []struct {
+		was, is string
+		frozen  bool
+	}{
+		{"redis: {url: redis://a:b@127.0.0.1:1/2}", "redis: {url: redis://c:d@127.0.0.1:1/2}", false},
+		{"redis: {url: redis://127.0.0.1:1, password: x}", "redis: {url: redis://127.0.0.1:1, username: y, password: z}", false},
+		{"redis: {url: redis://127.0.0.1:1}", "redis: {url: redis://127.0.0.1:1, timeout: 5ms}", false},
+		{"redis: {url: redis://127.0.0.1:1}", "redis: {url: redis://127.0.0.1:2}", true},
+		{"redis: {url: redis://127.0.0.1:1}", "redis: {url: rediss://127.0.0.1:1}", true},
+		{"redis: {url: redis://127.0.0.1:1}", "", true},
+		{"redis: {addresses: [127.0.0.1:1], master_name: m, sentinel_password: a}", "redis: {addresses: [127.0.0.1:1], master_name: m, sentinel_password: b}", true},
+		{"postgres: {url: postgres://a:b@127.0.0.1/d}", "postgres: {url: postgres://c:d@127.0.0.1/d}", false},
+		{"postgres: {url: postgres://a:b@127.0.0.1/d}", "postgres: {url: postgres://a:b@127.0.0.1/e}", true},
+		{"", "postgres: {url: postgres://a:b@127.0.0.1/d}", true},
+	} {
+		if fields := mustParse(t, tt.is+rules).Frozen(mustParse(t, tt.was+rules)); (len(fields) > 0) != tt.frozen {
+			t.Errorf("%s → %s: %q", tt.was, tt.is, fields)
+		}
+	}
+}
