@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"runtime"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/bucket/registry"
 	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/pgtype"
 )
@@ -153,32 +155,50 @@ func TestHostileMessages(t *testing.T) { // not parallel: it counts all that is 
 	}
 }
 
-// FuzzServer is a PostgreSQL that answers anything after its welcome.
-func FuzzServer(f *testing.F) {
+// possible are messages of which some are right somewhere.
+func possible() []string {
 	operated := rows([]uint32{pgtype.Int8OID, pgtype.Int8OID, pgtype.BoolOID, pgtype.Int8OID}, strings.Split(strings.Repeat("1,5,f,9,", 16), ",")[:64]...)
 	mark := rows([]uint32{pgtype.Int8OID, pgtype.Int8OID}, "5", "5")
 	records := rows([]uint32{pgtype.ByteaOID, pgtype.ByteaOID, pgtype.Int8OID, pgtype.Int8OID}, `\x6e`, `\x76`, "5", "5000000")
-	f.Add([]byte("T\x00\x00\x00Z\x00\x01"+strings.Repeat("0", 65)+"\x00"+strings.Repeat("0", 18)+"Z\x00\x00\x00\x050"), true, true) // pgx panics
-	for _, text := range []string{
+	return []string{
+		"T\x00\x00\x00Z\x00\x01" + strings.Repeat("0", 65) + "\x00" + strings.Repeat("0", 18) + "Z\x00\x00\x00\x050", // pgx panics
 		operated, operated + mark + records + rows([]uint32{pgtype.Int8OID}, "1"), mark + records, encoded(&pgproto3.ErrorResponse{Severity: "ERROR", Code: "42883", Message: "x"}, &pgproto3.ReadyForQuery{TxStatus: 'I'}),
 		encoded(&pgproto3.ParseComplete{}, &pgproto3.ParameterDescription{ParameterOIDs: []uint32{25}}, &pgproto3.NoData{}, &pgproto3.ReadyForQuery{TxStatus: 'E'}, &pgproto3.BindComplete{}, &pgproto3.EmptyQueryResponse{}),
 		encoded(&pgproto3.CopyInResponse{}), encoded(&pgproto3.CopyBothResponse{}), encoded(&pgproto3.AuthenticationSASL{AuthMechanisms: []string{"SCRAM-SHA-256"}}), encoded(&pgproto3.NoticeResponse{}, &pgproto3.NotificationResponse{}),
-	} {
+	}
+}
+
+func lie(t testing.TB, text []byte, welcomed, simple bool) {
+	begin, mode := "", "cache_statement"
+	if simple {
+		mode = "simple_protocol"
+	}
+	if welcomed {
+		begin = welcome + isolation
+	}
+	d := lying(t, mode, begin+string(text), string(text), 1)
+	trial.AskForAll(t, d)
+	_ = d.registry(t)
+	_ = d.Close()
+}
+
+// FuzzServer is a PostgreSQL that answers anything after its welcome.
+func FuzzServer(f *testing.F) {
+	for _, text := range possible() {
 		f.Add([]byte(text), true, true)
 		f.Add([]byte(text), true, false)
 		f.Add([]byte(text), false, false)
 	}
-	f.Fuzz(func(t *testing.T, text []byte, welcomed, simple bool) {
-		begin, mode := "", "cache_statement"
-		if simple {
-			mode = "simple_protocol"
+	f.Fuzz(func(t *testing.T, text []byte, welcomed, simple bool) { lie(t, text, welcomed, simple) })
+}
+
+// A PostgreSQL that answers anything, over and over, neither ends the process nor fills its
+// memory.
+func TestAnyAnswers(t *testing.T) { // not parallel: it measures memory
+	rng, all := rand.New(rand.NewPCG(1, 3)), possible()
+	trial.Grows(t, 100<<20, func() {
+		for range testkit.Size(1000, 1_000_000) {
+			lie(t, testkit.Mutate(rng, []byte(all[rng.IntN(len(all))])), rng.IntN(3) > 0, rng.IntN(2) == 0)
 		}
-		if welcomed {
-			begin = welcome + isolation
-		}
-		d := lying(t, mode, begin+string(text), string(text), 1)
-		trial.AskForAll(t, d)
-		_ = d.registry(t)
-		_ = d.Close()
 	})
 }

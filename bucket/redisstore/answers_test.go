@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"runtime"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 // What Redis answers passes, in pieces of any size, and what cannot be does not.
@@ -123,19 +125,37 @@ func TestRefusedConnections(t *testing.T) {
 	}
 }
 
-// FuzzServer is a Redis that answers anything.
-func FuzzServer(f *testing.F) {
+// possible are answers of which some are right somewhere.
+func possible() (all [][]byte) {
 	for _, text := range []string{
 		"*12\r\n" + strings.Repeat(":1\r\n", 12), "*33\r\n" + strings.Repeat(":1\r\n", 33), "*33\r\n" + strings.Repeat("$1\r\n1\r\n", 33), "-NOSCRIPT x\r\n", "-MOVED 1 127.0.0.1:6\r\n",
 		"-ASK 16383 :0\r\n", "-MOVED \r\n", "*2\r\n$1\r\n5\r\n:0\r\n", "*2\r\n$1\r\n0\r\n:0\r\n*6\r\n$1\r\n0\r\n:0\r\n$1\r\nn\r\n$1\r\nv\r\n$1\r\n1\r\n$1\r\n9\r\n", "$-1\r\n", "*-1\r\n", ":0\r\n",
 	} {
-		f.Add([]byte(text))
-		f.Add(bytes.Repeat([]byte(text), 3))
+		all = append(all, []byte(text), bytes.Repeat([]byte(text), 3))
 	}
-	f.Add([]byte("-1\r\n#")) // go-redis panics
-	f.Fuzz(func(t *testing.T, text []byte) {
-		s := lying(t, text, 2, "")
-		ask(t, s)
-		_ = s.driver.Close()
+	return append(all, []byte("-1\r\n#")) // go-redis panics
+}
+
+func lie(t testing.TB, text []byte) {
+	s := lying(t, text, 2, "")
+	ask(t, s)
+	_ = s.driver.Close()
+}
+
+// FuzzServer is a Redis that answers anything.
+func FuzzServer(f *testing.F) {
+	for _, text := range possible() {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) { lie(t, text) })
+}
+
+// A Redis that answers anything, over and over, neither ends the process nor fills its memory.
+func TestAnyAnswers(t *testing.T) { // not parallel: it measures memory
+	rng, all := rand.New(rand.NewPCG(1, 3)), possible()
+	trial.Grows(t, 100<<20, func() {
+		for range testkit.Size(1000, 1_000_000) {
+			lie(t, testkit.Mutate(rng, all[rng.IntN(len(all))]))
+		}
 	})
 }

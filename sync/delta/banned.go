@@ -17,8 +17,8 @@ const (
 	// beatEvery is how often a node that has nothing to tell sends an empty packet
 	// of bans, by which the others date the next ones: see clockOf.
 	beatEvery = time.Second
-	// repeatEvery is how often each ban is told again, to nodes that have joined
-	// since and to those that lost all packets before, if there is room.
+	// repeatEvery is how often each ban is told again, to nodes that lost all packets
+	// before, if there is room.
 	repeatEvery = 10 * time.Second
 )
 
@@ -285,6 +285,13 @@ func (o *ownBans) tell(from int, now time.Duration, first bool) (until int) {
 		}
 	}
 	return len(o.list)
+}
+
+// repeatFor has all bans told again by then, when a node that joins now believes this one.
+func (o *ownBans) repeatFor(then time.Duration) {
+	for i := range o.list {
+		o.list[i].due = min(o.list[i].due, then)
+	}
 }
 
 // repeat writes bans that are due again, beginning where there was no more room the

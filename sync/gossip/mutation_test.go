@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/hashicorp/memberlist"
 )
 
@@ -92,31 +93,6 @@ func (r *sliceReader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// mutate changes, cuts or adds a few bytes.
-func mutate(r *rand.Rand, b []byte) []byte {
-	b = slices.Clone(b)
-	for range 1 + r.IntN(4) {
-		if len(b) == 0 {
-			return append(b, byte(r.Uint32()))
-		}
-		switch i := r.IntN(len(b)); r.IntN(8) {
-		case 0:
-			b = b[:i]
-		case 1:
-			b = append(b, byte(r.Uint32()))
-		case 2:
-			b = slices.Insert(b, i, byte(r.Uint32()))
-		case 3:
-			b[i] = 0
-		case 4:
-			b[i] = 0xff
-		default:
-			b[i] ^= 1 << r.IntN(8)
-		}
-	}
-	return b
-}
-
 // Packets and streams that nodes have sent, changed anywhere, with and without
 // the secret, neither stop a node nor keep it from its peers. What was changed
 // without the secret does not reach memberlist at all.
@@ -145,7 +121,7 @@ func TestMutated(t *testing.T) {
 				switch i % 20 { // streams are slow
 				case 0:
 					original := all.streams[r.IntN(len(all.streams))]
-					b := mutate(r, original)
+					b := testkit.Mutate(r, original)
 					if _, _, reason := g.readOpening(&sliceReader{b}); reason == accepted && !slices.Equal(b[:min(len(b), len(original))], original) {
 						mu.Lock()
 						passed++
@@ -153,11 +129,11 @@ func TestMutated(t *testing.T) {
 					}
 					a.offer(b, true)
 				case 1:
-					a.offer(listStream(t, key, mutate(r, plain.streams[r.IntN(len(plain.streams))])), false)
+					a.offer(listStream(t, key, testkit.Mutate(r, plain.streams[r.IntN(len(plain.streams))])), false)
 				default:
 					if i%2 == 0 {
 						original := all.packets[r.IntN(len(all.packets))]
-						b := mutate(r, original)
+						b := testkit.Mutate(r, original)
 						if len(b) <= maxPacket && g.passes(b, buf) && !slices.Equal(b, original) {
 							mu.Lock()
 							passed++
@@ -166,7 +142,7 @@ func TestMutated(t *testing.T) {
 						a.receives(b)
 						continue
 					}
-					a.receives(packet(t, mutate(r, plain.packets[r.IntN(len(plain.packets))])))
+					a.receives(packet(t, testkit.Mutate(r, plain.packets[r.IntN(len(plain.packets))])))
 				}
 			}
 		})

@@ -3,6 +3,7 @@ package trial
 import (
 	"io"
 	"net"
+	"runtime"
 	"testing"
 	"time"
 
@@ -78,4 +79,16 @@ func AskForAll(t testing.TB, d remote.Driver) (errs []error) {
 		}
 	}
 	return errs
+}
+
+// Grows fails the test if the process takes more than so many bytes more while f runs.
+func Grows(t testing.TB, most uint64, f func()) {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	if grown := after.Sys - before.Sys; grown > most {
+		t.Errorf("%d MiB more", grown>>20)
+	}
 }
