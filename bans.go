@@ -64,15 +64,19 @@ func (r *Rule) Bans() iter.Seq[Ban] {
 // BanFor bans a client for left from now on, or for Ban.Max of the rule if that is shorter,
 // because another node has said so: Digest, Name, Left and Times are those of its [Ban], of
 // a rule with the same [Rule.Identity]. A ban that lasts longer stays as it is. It reports
-// whether the client is banned for so long now: not by a rule without bans, and not if there
-// is no room ([RuleStats].BansRefused). It does not call OnBan, and for how long the next ban
+// whether the client is banned for so long now, and sets Left to how long it is: not by a rule
+// without bans, and not if there is no room ([RuleStats].BansRefused). It does not call OnBan, and for how long the next ban
 // lasts does not depend on it.
 func (r *Rule) BanFor(b *Ban) bool {
 	r.checkMade()
 	if r.bans == nil || b.Left <= 0 {
 		return false
 	}
-	return r.bans.Impose(&r.config.Ban, b.Digest, r.time(), b.Left, b.Times, []byte(b.Name))
+	runs := r.bans.Impose(&r.config.Ban, b.Digest, r.time(), b.Left, b.Times, []byte(b.Name))
+	if runs > 0 {
+		b.Left = runs
+	}
+	return runs > 0
 }
 
 // Unban ends the ban of key, if there is one, and forgets all earlier ones and what would

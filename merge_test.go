@@ -1,7 +1,9 @@
 package fastlimit
 
 import (
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -85,6 +87,7 @@ func TestChangesInUse(t *testing.T) {
 	var mu sync.RWMutex
 	var wg, changer sync.WaitGroup
 	counts := make([]int, workers)
+	var asked atomic.Int64
 	stop := make(chan struct{})
 	for w := range workers {
 		wg.Go(func() {
@@ -101,11 +104,15 @@ func TestChangesInUse(t *testing.T) {
 				if r.Allow(r.BytesKey([]byte("x"))) {
 					counts[w]++
 				}
+				asked.Add(1)
 			}
 		})
 	}
 	changer.Go(func() {
 		for i := range changes {
+			for asked.Load() < int64(i+1)*2*burst/changes {
+				runtime.Gosched()
+			}
 			c := config(i + 1)
 			c.Clock = nil
 			next := mustWith(t, lim, c)

@@ -90,10 +90,11 @@ func (t *Table) banLocked(i int, now time.Duration) Ban {
 }
 
 // Impose bans d for left from now on, or for Max if that is shorter, as somebody else has
-// said. A ban that ends later stays as it is. It reports whether d is banned for so long now.
+// said. A ban that ends later stays as it is. It returns for how long d is banned now, 0 if there
+// was no room.
 // It does not count as a ban of d's that makes later ones longer, and changes nothing about
 // what counts towards those: else whoever imposes bans could keep d from any of Begin's.
-func (t *Table) Impose(p *Policy, d sketch.Digest, now, left time.Duration, times int, name []byte) bool {
+func (t *Table) Impose(p *Policy, d sketch.Digest, now, left time.Duration, times int, name []byte) (runs time.Duration) {
 	h := t.lock(d)
 	defer h.unlock()
 	i := t.findLocked(&h, d)
@@ -104,7 +105,7 @@ func (t *Table) Impose(p *Policy, d sketch.Digest, now, left time.Duration, time
 	}
 	if i < 0 || time.Duration(t.front[i].end.Load()) <= now && t.bannedLocked(i/ways, now) >= most {
 		t.full.Add(1)
-		return false
+		return 0
 	}
 	r := &t.front[i]
 	if end := now + min(left, p.Max); uint64(end) > r.end.Load() {
@@ -116,7 +117,7 @@ func (t *Table) Impose(p *Policy, d sketch.Digest, now, left time.Duration, time
 		t.endLocked(i, end, name)
 		r.close(w, w&maxCount)
 	}
-	return true
+	return time.Duration(r.end.Load()) - now
 }
 
 // Lift ends the ban of d, if there is one, and forgets d. It returns the ban that ran, and

@@ -63,7 +63,7 @@ func TestFull(t *testing.T) {
 	if len(banned) != 2*most || s.Full == 0 || s.Running != 2*most {
 		t.Errorf("%d banned, %+v", len(banned), s)
 	}
-	if tb.Impose(&p, randomDigest(r), 0, time.Hour, 1, nil) {
+	if tb.Impose(&p, randomDigest(r), 0, time.Hour, 1, nil) > 0 {
 		t.Error("another node's ban found room")
 	}
 	for _, d := range banned {

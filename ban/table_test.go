@@ -102,9 +102,12 @@ func (w *world) step(kind, who, when byte) error {
 	case kind < 240:
 		w.t.Sweep(p, w.now, int(when)%8, 8)
 	case kind < 246:
-		left := time.Duration(when+1) * p.For / 32
-		if w.t.Impose(p, d, w.now, left, int(when), []byte{byte(client)}) {
+		left := (time.Duration(when) + 1) * p.For / 32
+		if runs := w.t.Impose(p, d, w.now, left, int(when), []byte{byte(client)}); runs > 0 {
 			w.o.impose(d, w.now, left, int(when))
+			if want := w.o.of(d).end - w.now; runs != want {
+				return fmt.Errorf("client %d: banned for %v, want %v", client, runs, want)
+			}
 		} else if w.roomy {
 			return fmt.Errorf("client %d: no room", client)
 		}

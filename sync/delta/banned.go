@@ -17,9 +17,10 @@ const (
 	// beatEvery is how often a node that has nothing to tell sends an empty packet
 	// of bans, by which the others date the next ones: see clockOf.
 	beatEvery = time.Second
-	// repeatEvery is how often each ban is told again, to nodes that lost all packets
-	// before, if there is room.
-	repeatEvery = 10 * time.Second
+	// repeatEvery is how often each ban is told again, to nodes that have joined since and to
+	// those that lost all packets before, if there is room: with settled, and a lost packet, all
+	// agree within ten seconds.
+	repeatEvery = 5 * time.Second
 )
 
 // again is how long after the first, second, … packet with a ban the next one
@@ -43,9 +44,9 @@ type Banner interface {
 	// Running returns the bans of this node that run: what another node has told is none.
 	Running() iter.Seq[Ban]
 	// BanFor bans a client because another node has, and returns for how long: at most
-	// for as long as this rule bans anybody. A longer ban stays. It returns 0 where this rule
-	// bans nobody, or has no room.
-	BanFor(Ban) (granted time.Duration)
+	// for as long as this rule bans anybody. A longer ban stays: runs is how long the client
+	// is banned then. It returns 0 where this rule bans nobody, or has no room.
+	BanFor(Ban) (granted, runs time.Duration)
 	// EndBan ends a ban of BanFor, and reports whether there was one. A ban that the rule has
 	// begun by itself goes on, a shorter one too.
 	EndBan(sketch.Digest) (ended bool)
@@ -57,6 +58,7 @@ type ownBan struct {
 	name   string
 	times  uint64
 	end    time.Duration // when it ends, or would have ended
+	before time.Duration // when an earlier one would have ended that was told, if that is later
 	serial uint64
 	lifted bool
 
@@ -178,7 +180,7 @@ func (s *State) unbannedLocked(n *ownBan, now time.Duration) {
 	}
 	if at, known := s.bans.byID[n.banID]; known {
 		if b := &s.bans.list[at]; !b.lifted && b.end > now {
-			b.lifted, b.name, b.told, b.due = true, "", 0, now
+			b.lifted, b.name, b.end, b.told, b.due = true, "", max(b.end, b.before), 0, now
 			s.stats.Bans.UnbansSent++
 		}
 		return
@@ -201,6 +203,7 @@ func (o *ownBans) put(n *ownBan, now time.Duration) bool {
 		o.list = append(o.list, ownBan{})
 		o.byID[n.banID] = at
 	}
+	n.before = max(o.list[at].end, o.list[at].before)
 	o.serial++
 	n.serial, n.due = o.serial, now
 	o.list[at] = *n
@@ -217,14 +220,24 @@ func (o *ownBans) follow(renamed map[uint64]uint64) {
 			continue
 		}
 		o.drop(i)
-		if stays && b.lifted {
-			b.identity, b.told = to, 0
+		if stays && (b.lifted || b.before > b.end) {
+			b.identity, b.lifted, b.name, b.end, b.told = to, true, "", max(b.end, b.before), 0
 			o.put(&b, 0)
 		}
 	}
 }
 
-// drop removes a ban whose time is over.
+// over removes a ban whose time is over. If an earlier one has ended before its time, that is
+// told for as long as that time lasts: nodes may have heard of that one alone.
+func (o *ownBans) over(i int, now time.Duration) {
+	if b := &o.list[i]; b.before > now {
+		b.lifted, b.name, b.end, b.told, b.due = true, "", b.before, 0, now
+		return
+	}
+	o.drop(i)
+}
+
+// drop removes a ban.
 func (o *ownBans) drop(i int) {
 	last := len(o.list) - 1
 	delete(o.byID, o.list[i].banID)
@@ -255,7 +268,7 @@ func (s *State) TellBans(now time.Duration) [][]byte {
 	o.writer.begin(&h, now-o.began, s.config.banBytes())
 	for i := range slices.Backward(o.list) { // drop moves the last one, which has been looked at
 		if o.list[i].end <= now {
-			o.drop(i)
+			o.over(i, now)
 		}
 	}
 	if o.tell(0, now, true) == len(o.list) {
@@ -285,13 +298,6 @@ func (o *ownBans) tell(from int, now time.Duration, first bool) (until int) {
 		}
 	}
 	return len(o.list)
-}
-
-// repeatFor has all bans told again by then, when a node that joins now believes this one.
-func (o *ownBans) repeatFor(then time.Duration) {
-	for i := range o.list {
-		o.list[i].due = min(o.list[i].due, then)
-	}
 }
 
 // repeat writes bans that are due again, beginning where there was no more room the

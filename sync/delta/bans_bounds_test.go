@@ -216,27 +216,3 @@ func TestNoBanners(t *testing.T) {
 		t.Errorf("%q, %d calls", packets, b.table.calls)
 	}
 }
-
-// A node that joins is told all bans that run as soon as it believes the others, not only when
-// they are repeated.
-func TestBansAreToldToNewcomers(t *testing.T) {
-	t.Parallel()
-	a, b := newBanNode(t, "a", nil), newBanNode(t, "b", nil)
-	const joins = 21 * second // just after all was told again
-	for now := time.Duration(0); b.table.bans[testDigest(1)].Left == 0; now += second {
-		if now == 5*second {
-			a.ban(1, time.Hour, now)
-		}
-		if now == joins {
-			a.Join("b", b.config.Incarnation, now)
-			b.Join("a", a.config.Incarnation, now)
-		}
-		packets := a.tells(now)
-		if now >= joins {
-			b.hears(t, packets, now)
-		}
-		if now > joins+6*second {
-			t.Fatal("not told")
-		}
-	}
-}

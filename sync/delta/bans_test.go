@@ -24,13 +24,13 @@ type banTable struct {
 func (b *banTable) Name() string           { return b.name }
 func (b *banTable) Identity() uint64       { return clusterHash(b.name + b.limit) }
 func (b *banTable) Running() iter.Seq[Ban] { return slices.Values(b.own) }
-func (b *banTable) BanFor(x Ban) time.Duration {
+func (b *banTable) BanFor(x Ban) (granted, runs time.Duration) {
 	b.calls++
 	x.Left = min(x.Left, b.most)
 	if x.Left > b.bans[x.Digest].Left {
 		b.bans[x.Digest] = x
 	}
-	return x.Left
+	return x.Left, b.bans[x.Digest].Left
 }
 
 func (b *banTable) EndBan(d sketch.Digest) bool {
@@ -305,6 +305,31 @@ func TestLiftLeavesOthers(t *testing.T) {
 	}
 	if got := b.table.bans[testDigest(1)].Name; got != "1" {
 		t.Errorf("it is called %q", got)
+	}
+}
+
+// What an operator has ended is ended everywhere, also where neither that nor a short ban that
+// followed was heard.
+func TestUnheardShortBanAfterUnban(t *testing.T) {
+	t.Parallel()
+	a, b := newBanNode(t, "a", nil), newBanNode(t, "b", nil)
+	known(t, a, b)
+	a.ban(1, time.Hour, 10*second)
+	b.hears(t, a.tells(10*second), 10*second)
+	a.unban(1)
+	a.tells(11 * second)
+	a.ban(1, second, 12*second)
+	for now := 12 * second; now < 15*second; now += second / 2 {
+		a.tells(now)
+	}
+	for now := 15 * second; now < 22*second; now += second {
+		b.hears(t, a.tells(now), now)
+	}
+	if left := b.table.bans[testDigest(1)].Left; left != 0 {
+		t.Errorf("%v left", left)
+	}
+	if a.tells(2 * time.Hour); len(a.bans.list) != 0 {
+		t.Errorf("%+v is kept", a.bans.list)
 	}
 }
 

@@ -187,7 +187,12 @@ func (s *State) claimLocked(c *claims, rule Banner, e *banEntry, now time.Durati
 	if lifted {
 		s.stats.Bans.UnbansReceived++
 	} else {
-		k.until, k.name = s.applyLocked(rule, e, !again, now), string(e.name)
+		var runs time.Duration
+		k.until, runs = s.applyLocked(rule, e, !again, now)
+		k.name = string(e.name)
+		if !known { // whatever lasts longer is of before, too, unless somebody says otherwise
+			before = runs - time.Second // which the two clocks do not differ by
+		}
 	}
 	c.known[e.banID] = k
 	if before > max(now, k.until) {
@@ -195,24 +200,24 @@ func (s *State) claimLocked(c *claims, rule Banner, e *banEntry, now time.Durati
 	}
 }
 
-// applyLocked bans a client here and returns until when; 0 if it did not. first is
-// set for a ban that has not been refused before.
-func (s *State) applyLocked(rule Banner, e *banEntry, first bool, now time.Duration) (until time.Duration) {
+// applyLocked bans a client here and returns until when, 0 if it did not, and until when
+// the client is banned then. first is set for a ban that has not been refused before.
+func (s *State) applyLocked(rule Banner, e *banEntry, first bool, now time.Duration) (until, runs time.Duration) {
 	if first {
 		s.stats.Bans.Received++
 	}
 	reason := bansOff
 	if s.config.AcceptBans {
 		reason = bansRule
-		if granted := rule.BanFor(Ban{Digest: e.digest, Name: string(e.name), Left: e.left, Times: int(e.times)}); granted > 0 {
+		if granted, runs := rule.BanFor(Ban{Digest: e.digest, Name: string(e.name), Left: e.left, Times: int(e.times)}); granted > 0 {
 			s.stats.Bans.Applied++
-			return now + granted
+			return now + granted, now + runs
 		}
 	}
 	if first {
 		s.stats.Bans.Refused[reason]++
 	}
-	return 0
+	return 0, 0
 }
 
 // liftLocked takes back what a node had banned until then and bans no more, but for as

@@ -111,3 +111,29 @@ func TestBansGoOnWithAnotherLimit(t *testing.T) {
 		t.Errorf("tells %+v, of a rule that is gone", a.State.bans.list)
 	}
 }
+
+// What a node has kept of a ban over a restart ends where the origin, unheard, has ended that ban
+// and begun a shorter one; not while another node says the same, nor where it is the node's own.
+func TestShorterBanAfterRestart(t *testing.T) {
+	t.Parallel()
+	a, b, c := newBanNode(t, "a", nil), newBanNode(t, "b", nil), newBanNode(t, "c", nil)
+	known(t, a, b, c)
+	kept := Ban{Digest: testDigest(1), Name: "1", Left: time.Hour, Times: 1}
+	for client := range uint64(3) {
+		k := kept
+		k.Digest = testDigest(client)
+		b.table.bans[k.Digest] = k // by a state file
+		a.ban(client, minute, 10*second)
+	}
+	c.ban(1, time.Hour, 10*second)
+	own := kept
+	own.Digest = testDigest(2)
+	b.table.own = []Ban{own}
+	b.hears(t, c.tells(10*second), 10*second)
+	b.hears(t, a.tells(10*second), 10*second)
+	for client, want := range []time.Duration{minute, time.Hour, time.Hour} {
+		if left := b.table.bans[testDigest(uint64(client))].Left; left != want {
+			t.Errorf("client %d: %v left, want %v", client, left, want)
+		}
+	}
+}

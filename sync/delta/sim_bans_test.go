@@ -113,7 +113,7 @@ func (m *banModel) Running() iter.Seq[Ban] {
 }
 
 // BanFor implements Banner.
-func (m *banModel) BanFor(b Ban) time.Duration {
+func (m *banModel) BanFor(b Ban) (granted, runs time.Duration) {
 	if !m.accepts {
 		m.t.Errorf("%s accepts no bans and gets one", m.node.name)
 	}
@@ -125,7 +125,7 @@ func (m *banModel) BanFor(b Ban) time.Duration {
 		m.table[b.Digest] = modelBan{until, m.table[b.Digest].mine}
 		m.applied++
 	}
-	return left
+	return left, m.table[b.Digest].until - m.node.clock()
 }
 
 // EndBan implements Banner.

@@ -134,7 +134,6 @@ func (s *State) Join(node string, incarnation uint64, now time.Duration) {
 		return
 	}
 	s.members[node] = member{incarnation: incarnation, joined: now}
-	s.bans.repeatFor(now + settled + 2*beatEvery)
 }
 
 // Leave removes node from the members: its packets are dropped from now on. Its

@@ -53,16 +53,17 @@ func (r banner) Running() iter.Seq[delta.Ban] {
 
 // BanFor implements delta.Banner. A rule in shadow mode bans nobody for others. An address
 // that is not the client's is refused: operators would see, and free, somebody else.
-func (r banner) BanFor(x delta.Ban) (granted time.Duration) {
+func (r banner) BanFor(x delta.Ban) (granted, runs time.Duration) {
 	c := r.Config()
-	b := fastlimit.Ban{Rule: r.Rule, Name: x.Name, Digest: x.Digest, Left: min(x.Left, c.Ban.Max), Times: x.Times}
+	granted = min(x.Left, c.Ban.Max)
+	b := fastlimit.Ban{Rule: r.Rule, Name: x.Name, Digest: x.Digest, Left: granted, Times: x.Times}
 	if p, ok := b.Prefix(); ok && r.AddrKey(p.Addr()).Digest() != b.Digest {
-		return 0
+		return 0, 0
 	}
 	if c.Mode != fastlimit.Enforce || !r.Rule.BanFor(&b) {
-		return 0
+		return 0, 0
 	}
-	return b.Left
+	return granted, b.Left
 }
 
 // EndBan implements delta.Banner.

@@ -118,7 +118,8 @@ func TestBanUnderAnotherName(t *testing.T) {
 	r, _ := lim.Rule("r")
 	key := r.AddrKey(netip.MustParseAddr("192.0.2.7"))
 	ban := func(name string, d sketch.Digest) time.Duration {
-		return banner{Rule: r}.BanFor(delta.Ban{Digest: d, Name: name, Left: time.Hour, Times: 1})
+		granted, _ := banner{Rule: r}.BanFor(delta.Ban{Digest: d, Name: name, Left: time.Hour, Times: 1})
+		return granted
 	}
 	if got := ban("4\xc0\x00\x02\x08", key.Digest()); got != 0 {
 		t.Errorf("banned for %v under the address of another", got)
