@@ -30,8 +30,8 @@ type Ban struct {
 	Times int
 }
 
-// Told reports that another node has told of it, by [Rule.BanFor].
-func (b *Ban) Told() bool { return b.Own < b.Left }
+// Told reports that only another node has told of it, by [Rule.BanFor].
+func (b *Ban) Told() bool { return b.Own == 0 }
 
 // Prefix is the address that is banned, or the prefix by which the rule groups
 // addresses. It is the zero Prefix if the rule's keys are none.

@@ -29,7 +29,7 @@ type scheduled struct {
 	redis *redistest.Server
 	lasts time.Duration // a ban
 	nodes []*scheduledNode
-	lost  map[string]bool // clients of whose bans a node has forgotten since
+	lost  map[string]time.Time // when a node has last forgotten that it bans a client
 	did   map[string]int
 }
 
@@ -42,7 +42,7 @@ type scheduledNode struct {
 }
 
 func newScheduled(t *testing.T, seed uint64, size int, lasts time.Duration) *scheduled {
-	s := &scheduled{t: t, rng: rand.New(rand.NewPCG(seed, 1)), redis: redistest.Start(t), lasts: lasts, lost: map[string]bool{}, did: map[string]int{}}
+	s := &scheduled{t: t, rng: rand.New(rand.NewPCG(seed, 1)), redis: redistest.Start(t), lasts: lasts, lost: map[string]time.Time{}, did: map[string]int{}}
 	var addrs []string
 	for range size {
 		addrs = append(addrs, testkit.FreeAddr(t))
@@ -93,7 +93,9 @@ func (s *scheduled) post(n *scheduledNode, path string) {
 func (s *scheduled) restart(n *scheduledNode, how syscall.Signal, forget bool) {
 	if forget || how == syscall.SIGKILL {
 		for _, b := range s.bans(n) {
-			s.lost[b.Key] = s.lost[b.Key] || b.By == "rule"
+			if b.By == "rule" {
+				s.lost[b.Key] = time.Now()
+			}
 		}
 	}
 	n.up.Store(nil)
@@ -124,7 +126,6 @@ func (s *scheduled) flood(n *scheduledNode, client string) {
 	for range 60 {
 		get(s.t, c, "http://"+n.listen+"/")
 	}
-	delete(s.lost, client)
 }
 
 // unban ends the bans of a client where they have begun.
@@ -214,7 +215,7 @@ func (s *scheduled) differs() string {
 			}
 		}
 		for client := range listed[i] {
-			if !own[client] && !s.lost[client] {
+			if !own[client] && time.Since(s.lost[client]) > s.lasts {
 				return fmt.Sprintf("n%d bans %s for nobody: %v", i, client, listed)
 			}
 		}
