@@ -79,7 +79,7 @@ func (s *scheduled) reload(n *scheduledNode, rate int) {
 }
 
 func (s *scheduled) post(n *scheduledNode, path string) {
-	resp, err := http.Post("http://"+n.admin+path, "application/json", nil) //nolint:noctx // it ends with the node
+	resp, err := http.Post("http://"+n.admin+path, "application/json", nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func (s *scheduled) conforming(client string, seed uint64, stop <-chan struct{})
 		if p == nil {
 			continue
 		}
-		resp, err := c.Get("http://" + p.listen + "/") //nolint:noctx // it has a timeout
+		resp, err := c.Get("http://" + p.listen + "/")
 		if err != nil {                                // the node ends
 			continue
 		}
