@@ -240,7 +240,7 @@ func (s *scheduled) conforming(client string, seed uint64, stop <-chan struct{})
 			continue
 		}
 		resp, err := c.Get("http://" + p.listen + "/")
-		if err != nil {                                // the node ends
+		if err != nil { // the node ends
 			continue
 		}
 		resp.Body.Close()
