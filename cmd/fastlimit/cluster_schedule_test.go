@@ -73,19 +73,11 @@ func (s *scheduled) reload(n *scheduledNode, rate int) {
 	if err := os.WriteFile(n.file, []byte(n.text(rate)), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
-	if n.process != nil {
-		s.post(n, "/v1/reload")
+	if n.process == nil {
+		return
 	}
-}
-
-func (s *scheduled) post(n *scheduledNode, path string) {
-	resp, err := http.Post("http://"+n.admin+path, "application/json", nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		s.t.Fatalf("%s: %s", path, resp.Status)
+	if code, _, stderr := command(s.t, nil, "reload", "--admin", n.admin); code != 0 {
+		s.t.Fatalf("reload: exit %d: %s", code, stderr)
 	}
 }
 
