@@ -22,7 +22,7 @@ func (d *driver) check(ctx context.Context) error {
 	defer cancel()
 	err := d.client.eachPrimary(ctx, d.checkServer)
 	if err == nil {
-		err = d.probe(ctx, checkKeys)
+		_, err = d.probe(ctx, checkKeys)
 	}
 	if err != nil {
 		return d.diagnose(ctx, asError(err))
@@ -78,36 +78,46 @@ func checkInfo(info string) error {
 // probeKey is no key of a rule and client.
 const probeKey = "!probe"
 
-// checkKeys is how many buckets a check takes from. If a node of a cluster is
-// mistaken for a single server, it refuses the keys of other nodes; the chance
-// that a node with half of the slots owns all 16 keys is 2^-16.
-const checkKeys = 16
+// checkKeys is how many buckets a check takes from, and a probe of a cluster: enough
+// for each of a dozen nodes to have some. If a node of a cluster is mistaken for a
+// single server, it refuses those of other nodes.
+const checkKeys = 64
 
 // probeShape leaks one unit in a millisecond, so a probe leaves nothing behind
 // and always has something to write.
 var probeShape, _ = bucket.NewShape(1000, time.Second, 1<<20)
 
-// Probe implements [remote.Driver].
-func (d *driver) Probe(ctx context.Context) error { return d.probe(ctx, 1) }
+// Probe implements [remote.Driver]. A cluster of which less than half fails is of
+// use, as it is for batches.
+func (d *driver) Probe(ctx context.Context) error {
+	if d.client.cluster == nil {
+		_, err := d.probe(ctx, 1)
+		return err
+	}
+	failed, err := d.probe(ctx, checkKeys)
+	if failed > 0 {
+		d.client.reload(ctx)
+	}
+	if 2*failed < checkKeys {
+		return nil
+	}
+	return err
+}
 
 // probe takes from n buckets of its own, which needs all that any take needs:
-// reading, writing and the script. In a cluster it also calls every primary, as
-// the buckets are not on all of them.
-func (d *driver) probe(ctx context.Context, n int) error {
-	if d.client.cluster != nil {
-		ping := func(ctx context.Context, c *redis.Client) error { return c.Ping(ctx).Err() }
-		if err := d.client.eachPrimary(ctx, ping); err != nil {
-			d.client.reload(ctx)
-			return err
-		}
-	}
+// reading, writing and the script. It returns how many failed, and the first error.
+func (d *driver) probe(ctx context.Context, n int) (failed int, first error) {
 	ops := make([]*bucket.Op, n)
 	for i := range ops {
 		ops[i] = &bucket.Op{Kind: bucket.Take, Key: probeKey + strconv.Itoa(i), Shape: probeShape, Cost: probeShape.Unit(), Count: 1}
 	}
-	var first error
-	d.Exec(ctx, ops, func(_ *bucket.Op, _ bucket.Reply, err error) { first = cmp.Or(first, err) })
-	return first
+	d.Exec(ctx, ops, func(_ *bucket.Op, _ bucket.Reply, err error) {
+		if err != nil {
+			failed++
+			first = cmp.Or(first, err)
+		}
+	})
+	return failed, first
 }
 
 // measureTimeout is the longest round trip that is measured.

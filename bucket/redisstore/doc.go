@@ -44,6 +44,7 @@
 // # Cluster
 //
 // All shards of a cluster share one breaker. A shard that refuses connections
-// fails only its own operations; one that drops packets slows all pipelines, so
-// the store is away until the cluster has replaced that shard.
+// fails only its own operations, and probes pass as long as less than half of
+// their keys fail; one that drops packets slows all pipelines, so the store is
+// away until the cluster has replaced that shard.
 package redisstore

@@ -138,6 +138,28 @@ func TestClusterNodeDown(t *testing.T) {
 	}), true)
 }
 
+// All nodes of three die and two come back: their keys are decided there again, although the
+// third stays away.
+func TestClusterBackWithoutANode(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	c := patient("")
+	c.URL, c.Addrs, c.Cluster = "", cluster.Addrs(), true
+	s := mustOpen(t, c)
+	load := trial.StartLoad(t, s)
+	load.Progress("works at first")
+	for _, n := range cluster.Nodes {
+		n.Kill()
+	}
+	redistest.Eventually(t, "the breaker opens", func() bool { return s.Stats().Trips > 0 })
+	for _, n := range cluster.Nodes[:2] {
+		n.Run()
+		n.Do("CONFIG", "SET", "cluster-require-full-coverage", "no")
+	}
+	load.Progress("two nodes of three work")
+	load.End()
+}
+
 // A cluster behind one address, as some providers have it: it refuses commands
 // for keys in several slots, once for each worker at most, and then gets its
 // keys one by one.
