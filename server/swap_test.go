@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -57,7 +58,7 @@ func TestSwap(t *testing.T) {
 	s, _ := denyWith(t, perIP())
 	s.decide.Swap(sideOf(t, "a"))
 	const workers, requests = 4, 4000
-	var rules, lists, batches atomic.Uint64
+	var rules, lists, batches, answered atomic.Uint64
 	var load sync.WaitGroup
 	for w := range workers {
 		load.Go(func() {
@@ -77,6 +78,8 @@ func TestSwap(t *testing.T) {
 					ctx.Request.SetBodyStream(strings.NewReader(`{"requests":[{"rule":"a","key":["192.0.2.7"]}]}`), -1)
 				}
 				handle(ctx)
+				answered.Add(1)
+				runtime.Gosched() // to the swaps, on one processor
 				counted, err := checkSide(&ctx.Response, kind)
 				switch {
 				case err != nil:
@@ -97,10 +100,13 @@ func TestSwap(t *testing.T) {
 	swaps, highest := 0, uint64(0)
 	sides := [2]*decide.Snapshot{sideOf(t, "a"), sideOf(t, "b")}
 	for loaded := true; loaded; swaps++ {
-		select {
-		case <-done:
-			loaded = false
-		default:
+		for before := answered.Load(); loaded && answered.Load() == before; { // each holds for some
+			select {
+			case <-done:
+				loaded = false
+			default:
+				runtime.Gosched()
+			}
 		}
 		if swaps%39 == 38 { // rules that never come back; made while one side holds, and then the other
 			sides = [2]*decide.Snapshot{sideOf(t, "a"), sideOf(t, "b")}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,16 +30,22 @@ func registryOn(t *testing.T, c Config) func() registry.Store {
 	}
 }
 
+// registryACL are the rights that docs/redis.md lists for registries.
+func registryACL(t *testing.T) []string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/redis.md")
+	rights := regexp.MustCompile("Live overrides [^`]*`[^`]*`[^`]*`([^`]*)`").FindSubmatch(page)
+	if err != nil || rights == nil {
+		t.Fatal("docs/redis.md does not say what live overrides need", err)
+	}
+	return strings.Fields(string(rights[1]))
+}
+
 // The user has the rights that docs/redis.md lists, and no more.
 func TestRegistry(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	page, err := os.ReadFile("../../docs/redis.md")
-	more := regexp.MustCompile("Live overrides [^`]*`[^`]*`[^`]*`([^`]*)`").FindSubmatch(page)
-	if err != nil || more == nil {
-		t.Fatal("docs/redis.md does not say what live overrides need", err)
-	}
-	server.Do(strings.Fields("ACL SETUSER fastlimit on >secret " + strings.Join(acl, " ") + " " + string(more[1]))...)
+	server.Do(slices.Concat([]string{"ACL", "SETUSER", "fastlimit", "on", ">secret"}, acl, registryACL(t))...)
 	c := Config{Addrs: []string{server.Addr}, Username: "fastlimit", Password: "secret", Timeout: time.Second}
 	registrytest.Run(t, registryOn(t, c), func() { server.Do("DEL", "fastlimit:!overrides") })
 }

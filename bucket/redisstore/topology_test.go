@@ -2,10 +2,13 @@ package redisstore
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/fastlimit/fastlimit/bucket/registry"
 	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
 	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
@@ -22,6 +25,10 @@ func TestSentinelFailover(t *testing.T) {
 	s := openBrisk(t, c)
 	load := trial.StartLoad(t, s)
 	load.Progress("works at first")
+	r := s.Registry("overrides")
+	t.Cleanup(func() { _ = r.Close() })
+	keeps(t, r, "a")
+	trio.Primary.Do("WAIT", "1", "0")
 	trio.Primary.Kill()
 	redistest.Eventually(t, "the breaker opens", func() bool { return s.Stats().Trips > 0 })
 	redistest.Eventually(t, "the replica is promoted", func() bool {
@@ -31,6 +38,7 @@ func TestSentinelFailover(t *testing.T) {
 	redistest.Eventually(t, "the breaker closes", func() bool { return s.Stats().State == "closed" })
 	load.Progress("works on the new primary")
 	load.End()
+	keeps(t, r, "a", "b")
 	load.Audit(charged(t, func(key string) string { return trio.Replica.Do("GET", key) }), true)
 	if s.Stats().Loads == 0 {
 		t.Error("the scripts were not loaded again")
@@ -43,7 +51,7 @@ func TestClusterSlotMove(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	for _, n := range cluster.Nodes {
-		n.Do(append([]string{"ACL", "SETUSER", "good", "on", ">s3cret", "+cluster|slots", "+asking"}, acl...)...)
+		n.Do(slices.Concat([]string{"ACL", "SETUSER", "good", "on", ">s3cret", "+cluster|slots", "+asking"}, acl, registryACL(t))...)
 	}
 	c := patient("")
 	c.URL, c.Addrs, c.Cluster = "", cluster.Addrs(), true
@@ -52,9 +60,12 @@ func TestClusterSlotMove(t *testing.T) {
 	load := trial.StartLoad(t, s)
 	load.Progress("works at first")
 
+	r := s.Registry("overrides")
+	t.Cleanup(func() { _ = r.Close() })
+	keeps(t, r, "a")
 	moved := make(map[int]int) // slot to new owner
-	for _, i := range []int{0, 1, 2, 3} {
-		slot := keySlot(t, cluster, i)
+	for _, key := range []string{"!overrides", trial.LoadKey(0), trial.LoadKey(1), trial.LoadKey(2), trial.LoadKey(3)} {
+		slot := slotOf(t, cluster, defaultPrefix+key)
 		from := cluster.Owner(slot)
 		if to, ok := moved[slot]; ok || to == from {
 			continue
@@ -62,8 +73,13 @@ func TestClusterSlotMove(t *testing.T) {
 		to := (from + 1) % 3
 		moved[slot] = to
 		cluster.Nodes[to].Do("SCRIPT", "FLUSH")
-		moveSlot(t, cluster, slot, from, to, func() { load.Progress("works while the slot is on its way") })
+		keeps(t, r, "a", "b")
+		moveSlot(t, cluster, slot, from, to, func() {
+			load.Progress("works while the slot is on its way")
+			keeps(t, r, "a", "b", "c")
+		})
 		load.Progress("works after the move")
+		keeps(t, r, "a", "b", "c", "d")
 	}
 	load.End()
 	load.Audit(charged(t, func(key string) string {
@@ -80,9 +96,27 @@ func TestClusterSlotMove(t *testing.T) {
 	}
 }
 
-func keySlot(t *testing.T, c *redistest.Cluster, i int) int {
+// keeps adds the last of some records to a registry, which has the others.
+func keeps(t *testing.T, r registry.Store, names ...string) {
 	t.Helper()
-	return slotOf(t, c, defaultPrefix+trial.LoadKey(i))
+	for _, name := range names[len(names)-1:] {
+		if err := r.Put(t.Context(), name, name, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := r.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var have []string
+	for _, record := range c.Records {
+		have = append(have, record.Name)
+	}
+	for _, name := range names {
+		if !slices.Contains(have, name) {
+			t.Errorf("the registry has %q, not %q", have, name)
+		}
+	}
 }
 
 func slotOf(t *testing.T, c *redistest.Cluster, key string) int {

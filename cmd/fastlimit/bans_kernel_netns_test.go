@@ -59,7 +59,7 @@ func (b *besieged) freeze() {
 // When a client is banned all its connections end, whatever goes on in them: those that wait for a
 // request, those with half of one, and those that nobody has accepted yet.
 func TestNetnsSocketsOfTheBanned(t *testing.T) {
-	inNamespaces(t, func() {
+	netns.Run(t, func() {
 		b := besiege(t, banAfter5, inKernel)
 		for _, source := range []netip.Addr{source4, source6} {
 			peer := netip.PrefixFrom(source, source.BitLen())
@@ -141,7 +141,7 @@ func (b *besieged) holds(keys ...string) bool {
 
 // What others do to the kernel's table is undone, and it goes with the process.
 func TestNetnsTableFollowsBans(t *testing.T) {
-	inNamespaces(t, func() {
+	netns.Run(t, func() {
 		w := netns.New(t)
 		b := siegeIn(t, w, banAfter5, inKernel)
 		floods := b.offend()
@@ -178,7 +178,7 @@ func TestNetnsTableFollowsBans(t *testing.T) {
 // A process that is killed takes its table along, and the next one begins with none; a second
 // one beside it does not touch the first one's.
 func TestNetnsKilled(t *testing.T) {
-	inNamespaces(t, func() {
+	netns.Run(t, func() {
 		w := netns.New(t)
 		b := siegeIn(t, w, banAfter5, inKernel)
 		floods := b.offend()
@@ -205,7 +205,7 @@ func TestNetnsKilled(t *testing.T) {
 
 // A client is served again when its ban ends, and the kernel has it no longer.
 func TestNetnsBanEnds(t *testing.T) {
-	inNamespaces(t, func() {
+	netns.Run(t, func() {
 		besiege(t, ", ban: {after: 5, within: 10s, for: 2s}", inKernel)
 		var both sync.WaitGroup
 		for _, source := range []netip.Addr{source4, source6} {

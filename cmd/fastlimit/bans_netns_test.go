@@ -17,13 +17,6 @@ import (
 	"github.com/fastlimit/fastlimit/internal/testkit/netns"
 )
 
-// inNamespaces is [netns.Run] with the binary that is built.
-func inNamespaces(t *testing.T, f func()) {
-	t.Helper()
-	t.Setenv(binaryEnv, binary)
-	netns.Run(t, f)
-}
-
 func init() { apart = netns.SendApart }
 
 // besieged is a server with kernel bans in a network of its own. It has no right but
@@ -134,7 +127,7 @@ func (b *besieged) socketless(t *testing.T, peers ...netip.Prefix) (closed int) 
 // sockets is left, the server spends what it does when idle, and who is polite is served as
 // then.
 func TestNetnsFloodsAreBanned(t *testing.T) {
-	inNamespaces(t, func() {
+	netns.Run(t, func() {
 		w := netns.New(t)
 		for i, c := range []struct {
 			sources   int

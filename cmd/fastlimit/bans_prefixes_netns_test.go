@@ -15,14 +15,16 @@ import (
 // banned and dropped, and neighbours outside of them are not; else nothing stops
 // them.
 func TestNetnsPrefixes(t *testing.T) {
-	inNamespaces(t, func() {
+	netns.Run(t, func() {
 		w := netns.New(t)
 		for rule, stopped := range map[string]bool{
 			banAfter5: false,
 			", ban: {after: 5, within: 10s, for: 1m, prefixes: {v4: [24], v6: [48], members: 2}}": true,
 		} {
 			b := siegeIn(t, w, rule, inKernel)
-			neighbours := []*netns.Running{polite(), from(netns.Sources(netip.MustParsePrefix("fd80:1::/32"), 48, 20), 10).Start()}
+			others := from(netns.Sources(netip.MustParsePrefix("fd80:1::/32"), 48, 20), 10)
+			others.Patience = hang
+			neighbours := []*netns.Running{polite(), others.Start()}
 			var floods []*netns.Running
 			for _, l := range []netns.Load{
 				from(netns.Sources(netip.MustParsePrefix("fd80::/48"), 64, 1<<16), 400),

@@ -16,7 +16,7 @@ import (
 // trusted, with many clients behind it, a translator, and the gateway. All floods but the allowed one are
 // answered 429.
 func TestNetnsSpared(t *testing.T) {
-	inNamespaces(t, func() {
+	netns.Run(t, func() {
 		b := besiege(t, banAfter5, inKernel+"allow: [10.129.0.0/16, \"fd80:1::/32\"]\ntrusted_proxies: [10.130.0.0/16, \"fd80:2::/32\"]\n")
 		const named = "X-Forwarded-For: 192.0.2.1\r\n"
 		var all []*netns.Running
@@ -59,7 +59,7 @@ func TestNetnsSpared(t *testing.T) {
 // Shadow: nobody is dropped. By the kernel's mode, those who are banned get 429 on; by the
 // rule's, everybody is served.
 func TestNetnsShadow(t *testing.T) {
-	inNamespaces(t, func() {
+	netns.Run(t, func() {
 		w := netns.New(t)
 		for _, c := range []struct {
 			rule, kernel string

@@ -81,7 +81,7 @@ func Run(t T, f func()) {
 		f()
 		return
 	}
-	cmd, err := Again("-test.run=^"+regexp.QuoteMeta(t.Name())+"$", "-test.v", "-test.timeout=2m")
+	cmd, err := Again("-test.run=^"+regexp.QuoteMeta(t.Name())+"$", "-test.v", "-test.timeout="+time.Duration(testkit.Size(int64(2*time.Minute), int64(20*time.Minute))).String())
 	if err != nil {
 		t.Fatal(err)
 	}

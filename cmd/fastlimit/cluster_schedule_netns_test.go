@@ -1,10 +1,11 @@
+//go:build linux && netns
+
 package main
 
 import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/bans"
 	"github.com/fastlimit/fastlimit/internal/overrides"
 	"github.com/fastlimit/fastlimit/internal/testkit"
+	"github.com/fastlimit/fastlimit/internal/testkit/netns"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
@@ -27,34 +29,41 @@ type scheduled struct {
 	t     *testing.T
 	rng   *rand.Rand
 	redis *redistest.Server
+	token string        // a file
 	lasts time.Duration // a ban
 	nodes []*scheduledNode
 	lost  map[string]time.Time // when a node has last forgotten that it bans a client
 	did   map[string]int
 }
 
-// scheduledNode is one of them. While it is away, up is nil.
+// scheduledNode is one of them, on a machine of its own. While it is away, up is nil.
 type scheduledNode struct {
 	*process
+	*netns.Machine
 	up          atomic.Pointer[process]
 	file, state string
 	text        func(rate int) string
 }
 
 func newScheduled(t *testing.T, seed uint64, size int, lasts time.Duration) *scheduled {
-	s := &scheduled{t: t, rng: rand.New(rand.NewPCG(seed, 1)), redis: redistest.Start(t), lasts: lasts, lost: map[string]time.Time{}, did: map[string]int{}}
+	machines := netns.Machines(t, size)
+	s := &scheduled{
+		t: t, rng: rand.New(rand.NewPCG(seed, 1)), redis: redistest.Start(t, "--bind", "0.0.0.0", "--protected-mode", "no"),
+		lasts: lasts, lost: map[string]time.Time{}, did: map[string]int{},
+	}
+	s.token = writeFile(t, "token", strings.Repeat("secret", 8))
 	var addrs []string
-	for range size {
-		addrs = append(addrs, testkit.FreeAddr(t))
+	for _, m := range machines {
+		addrs = append(addrs, m.Addr+":7946")
 	}
 	for i, addr := range addrs {
 		dir := t.TempDir()
-		n := &scheduledNode{file: filepath.Join(dir, "c.yaml"), state: filepath.Join(dir, "state")}
+		n := &scheduledNode{Machine: machines[i], file: filepath.Join(dir, "c.yaml"), state: filepath.Join(dir, "state")}
 		cluster := strings.NewReplacer("cluster: {", "cluster: {accept_bans: true, ", "max_nodes: 3", fmt.Sprint("max_nodes: ", size)).
 			Replace(clusterSettings(fmt.Sprint("n", i), addr, slices.Delete(slices.Clone(addrs), i, i+1)))
 		n.text = func(rate int) string {
-			return fmt.Sprintf("redis: {url: \"redis://%s\", timeout: 500ms}\nstate_file: %s\ndrain: {delay: 0s}\nmemory: 4MiB\n%srules: [{name: per-ip, rate: %d/s, burst: 20, ban: {after: 5, within: 10s, for: %v}}]\n",
-				s.redis.Addr, n.state, cluster, rate, lasts)
+			return fmt.Sprintf("admin: {address: \"%s:8081\", token_file: %s}\nredis: {url: \"redis://%s:%d\", timeout: 500ms}\nstate_file: %s\ndrain: {delay: 0s}\nmemory: 4MiB\n%srules: [{name: per-ip, rate: %d/s, burst: 20, ban: {after: 5, within: 10s, for: %v}}]\n",
+				n.Addr, s.token, netns.Host, s.redis.Port, n.state, cluster, rate, lasts)
 		}
 		s.nodes = append(s.nodes, n)
 		s.reload(n, 20)
@@ -64,7 +73,7 @@ func newScheduled(t *testing.T, seed uint64, size int, lasts time.Duration) *sch
 }
 
 func (s *scheduled) start(n *scheduledNode) {
-	n.process = serve(s.t, "-c", n.file)
+	n.process = start(s.t, n.Command(binary, "serve", "-c", n.file, "--listen", n.Addr+":8080"))
 	n.up.Store(n.process)
 }
 
@@ -76,7 +85,7 @@ func (s *scheduled) reload(n *scheduledNode, rate int) {
 	if n.process == nil {
 		return
 	}
-	if code, _, stderr := command(s.t, nil, "reload", "--admin", n.admin); code != 0 {
+	if code, _, stderr := command(s.t, nil, "reload", "--admin", n.admin, "--token-file", s.token); code != 0 {
 		s.t.Fatalf("reload: exit %d: %s", code, stderr)
 	}
 }
@@ -125,17 +134,25 @@ func (s *scheduled) unban(client string) {
 	for _, n := range s.nodes {
 		for _, b := range s.bans(n) {
 			if b.Key == client && b.By == "rule" {
-				command(s.t, nil, "unban", client, "--admin", n.admin) // it may end meanwhile
+				command(s.t, nil, "unban", client, "--admin", n.admin, "--token-file", s.token) // it may end meanwhile
 			}
 		}
+	}
+}
+
+// cut loses what a node sends to another, and perhaps what it is answered.
+func (s *scheduled) cut(from, to *scheduledNode) {
+	netns.Cut(s.t, from.Addr, to.Addr)
+	if s.rng.IntN(2) == 0 {
+		netns.Cut(s.t, to.Addr, from.Addr)
 	}
 }
 
 // step does something.
 func (s *scheduled) step() {
 	n := s.nodes[s.rng.IntN(len(s.nodes))]
-	client := fmt.Sprint("127.0.12.", 1+s.rng.IntN(6))
-	limited := fmt.Sprint("127.0.13.", 1+s.rng.IntN(4))
+	client := fmt.Sprint("10.128.12.", 1+s.rng.IntN(6))
+	limited := fmt.Sprint("10.128.13.", 1+s.rng.IntN(4))
 	registry := "fastlimit:!" + overrides.Registry
 	steps := []struct {
 		name  string
@@ -155,10 +172,15 @@ func (s *scheduled) step() {
 			n.signal(syscall.SIGCONT)
 			n.up.Store(n.process)
 		}},
+		{"cut", 2, func() { s.cut(n, s.nodes[s.rng.IntN(len(s.nodes))]) }},
+		{"cut from the store", 1, func() { netns.Cut(s.t, n.Addr, netns.Host) }},
+		{"join", 2, func() { netns.Join(s.t) }},
 		{"override", 3, func() {
-			command(s.t, nil, "override", "set", "per-ip", limited, fmt.Sprintf("rate=%d/s", 1+s.rng.IntN(1000)), "--for", "1h", "--admin", n.admin)
+			command(s.t, nil, "override", "set", "per-ip", limited, fmt.Sprintf("rate=%d/s", 1+s.rng.IntN(1000)), "--for", "1h", "--admin", n.admin, "--token-file", s.token)
 		}},
-		{"delete", 2, func() { command(s.t, nil, "override", "delete", "per-ip", limited, "--admin", n.admin) }},
+		{"delete", 2, func() {
+			command(s.t, nil, "override", "delete", "per-ip", limited, "--admin", n.admin, "--token-file", s.token)
+		}},
 		{"note the store", 1, func() { s.redis.Do("COPY", registry, "noted", "REPLACE") }},
 		{"lose writes", 1, func() { s.redis.Do("COPY", "noted", registry, "REPLACE") }},
 		{"empty the store", 1, func() { s.redis.Do("FLUSHALL") }},
@@ -242,10 +264,14 @@ func (s *scheduled) conforming(client string, seed uint64, stop <-chan struct{})
 	}
 }
 
-// Whatever happens to nodes and store, nobody who conforms is denied; nodes agree on bans, their
+// Whatever happens to nodes, store and network, nobody who conforms is denied; nodes agree on bans, their
 // ends and overrides when it is over; and bans end at their time.
-func TestClusterSchedule(t *testing.T) {
+func TestNetnsClusterSchedule(t *testing.T) {
 	t.Parallel()
+	netns.Run(t, func() { followSchedule(t) })
+}
+
+func followSchedule(t *testing.T) {
 	last, lasts := time.Duration(testkit.Size(int64(8*time.Second), int64(10*time.Minute))), time.Duration(testkit.Size(int64(20*time.Second), int64(time.Minute)))
 	seed := uint64(time.Now().UnixNano())
 	size := 2 + int(seed%4)
@@ -255,7 +281,7 @@ func TestClusterSchedule(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range uint64(3) {
 		all.Go(func() {
-			client := net.IPv4(127, 0, 11, byte(i+1)).String()
+			client := fmt.Sprint("10.128.11.", i+1)
 			if answers, denied := s.conforming(client, i, stop); denied > 0 || answers == 0 {
 				t.Errorf("%s: %d of %d denied", client, denied, answers)
 			}
@@ -264,6 +290,7 @@ func TestClusterSchedule(t *testing.T) {
 	for end := time.Now().Add(last); time.Now().Before(end); {
 		s.step()
 	}
+	netns.Join(t)
 	for _, n := range s.nodes {
 		s.reload(n, 20)
 	}
