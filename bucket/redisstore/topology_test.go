@@ -226,3 +226,42 @@ func TestOneNodeOfACluster(t *testing.T) {
 		}
 	}
 }
+
+// A new password is for all nodes of a cluster, and for what sentinels name.
+func TestRenewBehindTopologies(t *testing.T) {
+	t.Parallel()
+	cluster, trio := redistest.StartCluster(t), redistest.StartSentinels(t)
+	for name, x := range map[string]struct {
+		servers []*redistest.Server
+		config  Config
+	}{
+		"cluster":   {cluster.Nodes, Config{Addrs: cluster.Addrs(), Cluster: true}},
+		"sentinels": {[]*redistest.Server{trio.Primary, trio.Replica}, Config{Addrs: trio.Addrs(), MasterName: redistest.MasterName}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			everywhere := func(args ...string) {
+				for _, n := range x.servers {
+					n.Do(args...)
+				}
+			}
+			everywhere("ACL", "SETUSER", "node", "on", ">first", "~*", "+@all")
+			c := brisk("", new(testkit.Log))
+			c.URL, c.Addrs, c.Cluster, c.MasterName = "", x.config.Addrs, x.config.Cluster, x.config.MasterName
+			c.Username, c.Password = "node", "first"
+			s := openBrisk(t, c)
+			load := trial.StartLoad(t, s)
+			load.Progress("works at first")
+			everywhere("ACL", "SETUSER", "node", "resetpass", ">second")
+			everywhere("CLIENT", "KILL", "USER", "node")
+			redistest.Eventually(t, "that shows", func() bool { return s.Stats().Trips > 0 })
+			c.Password = "second"
+			if err := s.Renew(c); err != nil {
+				t.Fatal(err)
+			}
+			redistest.Eventually(t, "the breaker closes", func() bool { return s.Stats().State == "closed" })
+			load.Progress("works again")
+			load.End()
+		})
+	}
+}
