@@ -178,3 +178,23 @@ func runFault(t *testing.T, f *fault) {
 		t.Errorf("%d operations left in the queue, %d connections for %d workers", ended.Queue, ended.Pool.Total, s.driver.config.Workers)
 	}
 }
+
+// A take whose answer is lost has been carried out, and is not sent again.
+func TestLostAnswer(t *testing.T) {
+	t.Parallel()
+	at := newSite(t)
+	s := mustOpen(t, patient(at.url()))
+	shape := mustShape(t, 1, 24*time.Hour, 100)
+	take := func() (bucket.Reply, error) {
+		return do(s, bucket.Op{Kind: bucket.Take, Key: "k", Shape: shape, Cost: shape.Unit(), Count: 1})
+	}
+	if _, err := take(); err != nil {
+		t.Fatal(err)
+	}
+	at.line(faultproxy.Fault{LoseNext: true})
+	_, lost := take()
+	r, err := take()
+	if level := (r.Level + shape.Unit() - 1) / shape.Unit(); err != nil || lost == nil || level > 3 {
+		t.Errorf("%v, then %v: %d of 3 takes were charged", lost, err, level)
+	}
+}

@@ -31,6 +31,7 @@ type Fault struct {
 	// ResetOneIn resets the connection instead of passing on one in so many
 	// pieces of answer, and half of the times one of the request.
 	ResetOneIn int
+	LoseNext   bool // reset the connection instead of passing on the next piece of answer, once
 }
 
 // deaf reports whether no connection gets through.
@@ -200,7 +201,7 @@ func (p *Proxy) answer(dst net.Conn, b []byte, sent int) bool {
 	switch {
 	case f.Silent:
 		return true
-	case hit:
+	case hit, p.losesNext():
 		return false
 	case f.Garbage != nil:
 		b = f.Garbage
@@ -233,6 +234,13 @@ func (p *Proxy) current() (f Fault, hit bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.fault, p.fault.ResetOneIn > 0 && p.rand.IntN(p.fault.ResetOneIn) == 0
+}
+
+func (p *Proxy) losesNext() (loses bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	loses, p.fault.LoseNext = p.fault.LoseNext, false
+	return loses
 }
 
 func (p *Proxy) coin() bool {
