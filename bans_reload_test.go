@@ -1,6 +1,7 @@
 package fastlimit
 
 import (
+	"runtime"
 	"testing"
 	"time"
 )
@@ -54,4 +55,29 @@ func TestModesAndBans(t *testing.T) {
 			t.Errorf("%+v: banned by denials before: %v", tc, ok)
 		}
 	}
+}
+
+// A ban that begins in an old limiter is told to the new one, whose table is another, and one
+// that it takes over lasts no longer than the new Max.
+func TestBansOfTheOldLimiter(t *testing.T) {
+	t.Parallel()
+	old := mustNew(t, banRule("a"))
+	was := old.rules[0]
+	deny := func(client string) {
+		for range 5 {
+			was.Take(t.Context(), was.BytesKey([]byte(client)), 1)
+		}
+	}
+	deny("before")
+	c := banRule("a")
+	c.Ban = BanPolicy{After: 3, For: 2 * time.Second, Max: 5 * time.Second, Within: time.Minute}
+	next := mustWith(t, old, Config{Rules: []RuleConfig{c}})
+	is := next.rules[0]
+	deny("since")
+	for _, client := range []string{"before", "since"} {
+		if left, ok := is.Banned(is.BytesKey([]byte(client))); !ok || left != 5*time.Second {
+			t.Errorf("banned %s: %v for %v, want 5s", client, ok, left)
+		}
+	}
+	runtime.KeepAlive(next)
 }

@@ -240,3 +240,30 @@ func TestNamedRatesAllocations(t *testing.T) { // not parallel: it counts all th
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// A limit that is named while the store comes back may have been named before, and brings
+// along what the node admitted meanwhile.
+func TestNewNamedRateBringsFloors(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlowStore(t)
+		down := s.outage()
+		cfg := withMaxRate(rule("a", 1, time.Hour, 5), perSec(1000))
+		a, b := sharedLimiter(t, s, cfg).rules[0], sharedLimiter(t, s, cfg).rules[0]
+		take := func(r *Rule, n, units uint64) Decision {
+			r = r.AtRate(Rate{N: n, Per: time.Hour})
+			return r.Take(t.Context(), r.BytesKey([]byte("x")), units)
+		}
+		down.Store(true)
+		if d := take(a, 5, 4); !d.Allowed || !d.Degraded {
+			t.Fatalf("while it is away: %+v", d)
+		}
+		down.Store(false)
+		if d := take(a, 6, 1); !d.Allowed || d.Degraded {
+			t.Fatalf("at another rate: %+v", d)
+		}
+		if d := take(b, 5, 1); d.Allowed { // 48 + 10 + 12 minutes
+			t.Errorf("another node: %+v, want 58 of 60 minutes taken", d)
+		}
+	})
+}

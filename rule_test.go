@@ -187,3 +187,18 @@ func TestAllocations(t *testing.T) {
 		}
 	}
 }
+
+// Whoever is peeked at is new to the filter all the same.
+func TestPeekMarksNobody(t *testing.T) {
+	t.Parallel()
+	r := mustNew(t, rule("a", 100, time.Second, 10)).rules[0]
+	key := r.BytesKey([]byte("x"))
+	for range 2 {
+		if d := r.Peek(key, 1); d.Stage != StageFilter {
+			t.Errorf("peeked at: %+v", d)
+		}
+	}
+	if d := r.Take(t.Context(), key, 1); d.Stage != StageFilter {
+		t.Errorf("not first seen after a peek: %+v", d)
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
 )
 
 // TestSaveWhileRequestsGoOn: what is saved meanwhile can be loaded, and has what was charged
@@ -64,4 +66,41 @@ func TestSaveWhileRequestsGoOn(t *testing.T) {
 	}
 	stop.Store(true)
 	wg.Wait()
+}
+
+// busyWriter has a client ask with each write.
+type busyWriter struct {
+	bytes.Buffer
+
+	ask func()
+}
+
+func (w *busyWriter) Write(b []byte) (int, error) {
+	w.ask()
+	return w.Buffer.Write(b)
+}
+
+// Whatever is charged while a limiter is saved: in the file a sketch has what the bucket has.
+func TestSavedSketchHasWhatTheBucketHas(t *testing.T) {
+	t.Parallel()
+	l := mustNew(t, withTheta(rule("a", 1, time.Hour, 10_000), 0.001))
+	r := l.rules[0]
+	key := r.BytesKey([]byte("x"))
+	for range 20 { // a suspect by then
+		r.Take(t.Context(), key, 1)
+	}
+	file := &busyWriter{ask: func() { r.Take(t.Context(), key, 200) }}
+	if err := l.Save(file); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := Load(file, LoadOptions{Clock: new(ManualClock)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = loaded.rules[0]
+	now := loaded.Now()
+	held := bucket.Level(r.buckets.Table.Lookup(key.digest()), r.buckets.Shape.Ticks(now))
+	if counted := r.sketch.Level(key.digest(), r.buckets.SketchTicks(now)); held == 0 || counted < held {
+		t.Errorf("the sketch has %d ticks of a bucket with %d", counted, held)
+	}
 }

@@ -168,3 +168,18 @@ func TestSettleInThousandths(t *testing.T) {
 		}
 	}
 }
+
+// What a request has cost more than it was charged marks the filter: the next one of the same
+// client is not its first.
+func TestSettleMarksTheFilter(t *testing.T) {
+	t.Parallel()
+	r := mustNew(t, rule("a", 100, time.Second, 10)).rules[0]
+	if r.filter == nil {
+		t.Fatal("no filter")
+	}
+	key := r.BytesKey([]byte("x"))
+	r.Settle(t.Context(), key, 0, 1, 0)
+	if d := r.Take(t.Context(), key, 1); d.Stage == StageFilter {
+		t.Errorf("first seen after it was charged: %+v", d)
+	}
+}

@@ -1,12 +1,15 @@
 package pgstore
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/bucket/remote"
+	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
@@ -31,34 +34,18 @@ func TestRenew(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = registry.Close() })
-	load := startLoad(t, s)
-	read := false
-	load.progress("works at first")
-	if err := registry.Put(t.Context(), "a", "b", time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	at.server.Do("ALTER ROLE node PASSWORD 'second'")
-	at.server.Do("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'node'")
-	redistest.Eventually(t, "that shows", func() bool { return s.Stats().Errors["auth"] > 0 && s.Stats().Trips > 0 })
-	c.URL = strings.Replace(c.URL, "first", "second", 1)
-	if err := s.Renew(c); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.driver.Measure(t.Context(), make([]time.Duration, 1)); err != nil { // on a new connection
-		t.Fatal(err)
-	}
-	redistest.Eventually(t, "the breaker closes", func() bool { return s.Stats().State == "closed" })
-	load.progress("works again")
-	load.end()
-	for range 3 { // whose connections have been ended
-		k, err := registry.Read(t.Context())
-		if read = err == nil && len(k.Records) == 1; read {
-			break
-		}
-	}
-	if !read {
-		t.Error("the registry does not work again")
-	}
+	trial.Renewal{
+		Store: s, Registry: registry, Stats: func() remote.Stats { return s.Stats().Stats },
+		Change: func() {
+			at.server.Do("ALTER ROLE node PASSWORD 'second'")
+			at.server.Do("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'node'")
+		},
+		Renew: func() error {
+			redistest.Eventually(t, "the class of that", func() bool { return s.Stats().Errors["auth"] > 0 })
+			c.URL = strings.Replace(c.URL, "first", "second", 1)
+			return errors.Join(s.Renew(c), s.driver.Measure(t.Context(), make([]time.Duration, 1))) // on a new connection
+		},
+	}.Run(t)
 }
 
 // What is not of the login does not change, and what cannot be used changes nothing.

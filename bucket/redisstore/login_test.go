@@ -1,11 +1,13 @@
 package redisstore
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
 	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
@@ -27,41 +29,23 @@ func TestRenew(t *testing.T) {
 			s := openBrisk(t, c)
 			registry := s.Registry("live")
 			t.Cleanup(func() { _ = registry.Close() })
-			load := trial.StartLoad(t, s)
-			read := false
-			load.Progress("works at first")
-			if err := registry.Put(t.Context(), "a", "b", time.Hour); err != nil {
-				t.Fatal(err)
-			}
-
-			if tls { // by an authority that nobody knows yet
-				next := redistest.NewCertificate(t, time.Now().Add(time.Hour))
-				server.Do("CONFIG", "SET", "tls-cert-file", next.CertFile, "tls-key-file", next.KeyFile)
-				c.CAFile = next.CertFile
-			} else {
-				server.Do("ACL", "SETUSER", "node", "resetpass", ">second")
-				c.Password = "second"
-			}
-			server.Do("CLIENT", "KILL", "USER", "node")
-			redistest.Eventually(t, "that shows", func() bool { return s.Stats().Trips > 0 })
-			if err := s.Renew(c); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.driver.Measure(t.Context(), make([]time.Duration, 1)); err != nil { // on a new connection
-				t.Fatal(err)
-			}
-			redistest.Eventually(t, "the breaker closes", func() bool { return s.Stats().State == "closed" })
-			load.Progress("works again")
-			load.End()
-			for range 3 { // whose connections have been ended
-				k, err := registry.Read(t.Context())
-				if read = err == nil && len(k.Records) == 1; read {
-					break
-				}
-			}
-			if !read {
-				t.Error("the registry does not work again")
-			}
+			trial.Renewal{
+				Store: s, Registry: registry, Stats: func() remote.Stats { return s.Stats().Stats },
+				Change: func() {
+					if tls { // by an authority that nobody knows yet
+						next := redistest.NewCertificate(t, time.Now().Add(time.Hour))
+						server.Do("CONFIG", "SET", "tls-cert-file", next.CertFile, "tls-key-file", next.KeyFile)
+						c.CAFile = next.CertFile
+					} else {
+						server.Do("ACL", "SETUSER", "node", "resetpass", ">second")
+						c.Password = "second"
+					}
+					server.Do("CLIENT", "KILL", "USER", "node")
+				},
+				Renew: func() error { // and measure, on a new connection
+					return errors.Join(s.Renew(c), s.driver.Measure(t.Context(), make([]time.Duration, 1)))
+				},
+			}.Run(t)
 		})
 	}
 }

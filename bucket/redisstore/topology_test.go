@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket/registry"
+	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/fastlimit/fastlimit/bucket/storetest/trial"
 	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
@@ -250,18 +251,17 @@ func TestRenewBehindTopologies(t *testing.T) {
 			c.URL, c.Addrs, c.Cluster, c.MasterName = "", x.config.Addrs, x.config.Cluster, x.config.MasterName
 			c.Username, c.Password = "node", "first"
 			s := openBrisk(t, c)
-			load := trial.StartLoad(t, s)
-			load.Progress("works at first")
-			everywhere("ACL", "SETUSER", "node", "resetpass", ">second")
-			everywhere("CLIENT", "KILL", "USER", "node")
-			redistest.Eventually(t, "that shows", func() bool { return s.Stats().Trips > 0 })
-			c.Password = "second"
-			if err := s.Renew(c); err != nil {
-				t.Fatal(err)
-			}
-			redistest.Eventually(t, "the breaker closes", func() bool { return s.Stats().State == "closed" })
-			load.Progress("works again")
-			load.End()
+			r := s.Registry("live")
+			t.Cleanup(func() { _ = r.Close() })
+			trial.Renewal{
+				Store: s, Registry: r, Stats: func() remote.Stats { return s.Stats().Stats },
+				Change: func() {
+					everywhere("ACL", "SETUSER", "node", "resetpass", ">second")
+					everywhere("CLIENT", "KILL", "USER", "node")
+					c.Password = "second"
+				},
+				Renew: func() error { return s.Renew(c) },
+			}.Run(t)
 		})
 	}
 }

@@ -85,9 +85,15 @@ func (s *scheduled) reload(n *scheduledNode, rate int) {
 	if n.process == nil {
 		return
 	}
-	if code, _, stderr := command(s.t, nil, "reload", "--admin", n.admin, "--token-file", s.token); code != 0 {
+	if code, stderr := s.ask(n, "reload"); code != 0 {
 		s.t.Fatalf("reload: exit %d: %s", code, stderr)
 	}
+}
+
+// ask runs the command for a node.
+func (s *scheduled) ask(n *scheduledNode, args ...string) (code int, stderr string) {
+	code, _, stderr = command(s.t, nil, append(args, "--admin", n.admin, "--token-file", s.token)...)
+	return code, stderr
 }
 
 // restart ends a node, and starts it again with what it has kept, or without.
@@ -134,7 +140,7 @@ func (s *scheduled) unban(client string) {
 	for _, n := range s.nodes {
 		for _, b := range s.bans(n) {
 			if b.Key == client && b.By == "rule" {
-				command(s.t, nil, "unban", client, "--admin", n.admin, "--token-file", s.token) // it may end meanwhile
+				s.ask(n, "unban", client) // it may end meanwhile
 			}
 		}
 	}
@@ -176,11 +182,9 @@ func (s *scheduled) step() {
 		{"cut from the store", 1, func() { netns.Cut(s.t, n.Addr, netns.Host) }},
 		{"join", 2, func() { netns.Join(s.t) }},
 		{"override", 3, func() {
-			command(s.t, nil, "override", "set", "per-ip", limited, fmt.Sprintf("rate=%d/s", 1+s.rng.IntN(1000)), "--for", "1h", "--admin", n.admin, "--token-file", s.token)
+			s.ask(n, "override", "set", "per-ip", limited, fmt.Sprintf("rate=%d/s", 1+s.rng.IntN(1000)), "--for", "1h")
 		}},
-		{"delete", 2, func() {
-			command(s.t, nil, "override", "delete", "per-ip", limited, "--admin", n.admin, "--token-file", s.token)
-		}},
+		{"delete", 2, func() { s.ask(n, "override", "delete", "per-ip", limited) }},
 		{"note the store", 1, func() { s.redis.Do("COPY", registry, "noted", "REPLACE") }},
 		{"lose writes", 1, func() { s.redis.Do("COPY", "noted", registry, "REPLACE") }},
 		{"empty the store", 1, func() { s.redis.Do("FLUSHALL") }},
@@ -264,8 +268,8 @@ func (s *scheduled) conforming(client string, seed uint64, stop <-chan struct{})
 	}
 }
 
-// Whatever happens to nodes, store and network, nobody who conforms is denied; nodes agree on bans, their
-// ends and overrides when it is over; and bans end at their time.
+// Whatever happens to nodes, store and network, nobody who conforms is denied; nodes agree on
+// bans, their ends and overrides when it is over; and bans end at their time.
 func TestNetnsClusterSchedule(t *testing.T) {
 	t.Parallel()
 	netns.Run(t, func() { followSchedule(t) })

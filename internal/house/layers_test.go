@@ -44,7 +44,7 @@ var layers = []struct {
 	{"bucket/redisstore", []string{"bucket", "bucket/step", "bucket/remote", "bucket/registry"}, "a store knows buckets, not rules; its driver is what is of Redis alone"},
 	{"bucket/pgstore", []string{"bucket", "bucket/step", "bucket/remote", "bucket/registry"}, "likewise: what is of PostgreSQL alone"},
 	{"bucket/storetest", []string{"bucket"}, "asks of every store the same"},
-	{"bucket/storetest/trial", []string{"bucket", "bucket/step", "bucket/remote", "bucket/storetest", "internal/testkit/..."}, "likewise, under load and faults: it runs what each store's test has broken"},
+	{"bucket/storetest/trial", []string{"bucket", "bucket/step", "bucket/remote", "bucket/registry", "bucket/storetest", "internal/testkit/..."}, "likewise, under load and faults: it runs what each store's test has broken"},
 	{"internal/clock", []string{"bucket"}, "times and what clocks say: of buckets it knows by how much clocks drift apart"},
 	{"limit", []string{"sketch", "bucket", "ban"}, "what a rule says, and sums of bytes: takes no memory and no time, and decides nothing"},
 	{"internal/exact", []string{"sketch", "bucket", "limit", "internal/clock"}, "one client's bucket, here or in a store: knows no rules, and neither filter, sketch nor bans"},
