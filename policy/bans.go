@@ -13,7 +13,7 @@ import (
 // safe for concurrent use; a change makes another one, which shares all but a path with it.
 // A nil *Bans has none. What has ended bans nobody, whether it is still there or not.
 type Bans struct {
-	until *bart.Table[time.Time]
+	until trie[time.Time] // a *bart.Table
 }
 
 // The shortest prefixes that can be banned: a slip of the keyboard must not refuse half
@@ -64,10 +64,11 @@ func ParseBan(text string) (netip.Prefix, error) {
 // With returns bans that have this one besides, or instead of one of the same prefix,
 // which [CheckBan] has returned.
 func (b *Bans) With(p netip.Prefix, until time.Time) *Bans {
-	if b == nil {
-		b = &Bans{new(bart.Table[time.Time])}
+	t := new(bart.Table[time.Time])
+	if b != nil {
+		t = b.until.(*bart.Table[time.Time])
 	}
-	return &Bans{b.until.InsertPersist(p, until)}
+	return &Bans{t.InsertPersist(p, until)}
 }
 
 // Without returns bans that do not have the one of this prefix; nil if none is left.
@@ -75,7 +76,7 @@ func (b *Bans) Without(p netip.Prefix) *Bans {
 	if b == nil {
 		return nil
 	}
-	next := b.until.DeletePersist(p)
+	next := b.until.(*bart.Table[time.Time]).DeletePersist(p)
 	if next.Size() == 0 {
 		return nil
 	}

@@ -20,7 +20,7 @@ import (
 // The walk from the right is the rightmost-trusted algorithm of
 // https://adam-p.ca/blog/2022/03/x-forwarded-for/.
 type Identity struct {
-	trusted   *bart.Lite // nil: nobody
+	trusted   addrSet // nil: nobody
 	header    string
 	forwarded bool // the header is Forwarded (RFC 7239)
 	single    bool // the header names one address, never a chain of them

@@ -24,7 +24,7 @@ func (v ListVerdict) String() string { return nameOf(v, "none", "allow", "deny",
 // Lists are an allow and a deny list. It is immutable and safe for concurrent
 // use. A nil *Lists is empty.
 type Lists struct {
-	table bart.Table[ListVerdict] // of both lists, so that the longest prefix of either wins
+	table trie[ListVerdict] // of both lists, so that the longest prefix of either wins
 }
 
 // NewLists compiles the two lists; see [Lists.Lookup]. Its error joins a
@@ -33,7 +33,7 @@ func NewLists(allow, deny []netip.Prefix) (*Lists, error) {
 	if len(allow)+len(deny) == 0 {
 		return nil, nil
 	}
-	l := new(Lists)
+	l := &Lists{table: new(bart.Table[ListVerdict])}
 	insert := func(name string, prefixes []netip.Prefix, v ListVerdict) (errs error) {
 		for _, p := range prefixes {
 			n, err := clientPrefix(name, p)

@@ -12,7 +12,7 @@ import (
 // are in exact. What holds no client's prefix is told by a sieve, without a look into the
 // trie, which costs several misses. Immutable once filled. The zero value has none.
 type wide struct {
-	trie  bart.Table[int]
+	trie  trie[int] // nil if there are none
 	sieve []uint64
 
 	lengths4, lengths6 []uint8 // of prefixes, in no order
@@ -22,14 +22,14 @@ type wide struct {
 // maxLengths is how many lengths of prefixes are tried.
 const maxLengths = 4
 
-func (w *wide) empty() bool { return w == nil || w.trie.Size() == 0 }
+func (w *wide) empty() bool { return w == nil || w.trie == nil }
 
 // add enters a prefix. There are no more than so many.
 func (w *wide) add(p netip.Prefix, limit, most int) {
-	w.trie.Insert(p, limit)
-	if w.sieve == nil {
-		w.sieve = newSieve(most)
+	if w.trie == nil {
+		w.trie, w.sieve = new(bart.Table[int]), newSieve(most)
 	}
+	w.trie.Insert(p, limit)
 	lengths := &w.lengths6
 	if p.Addr().Is4() {
 		lengths = &w.lengths4

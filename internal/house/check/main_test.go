@@ -44,6 +44,9 @@ var house = map[string]string{
 	"docs/page.md": "",
 	"d/testdata/x": "",
 
+	"docs/recipes/doc.go":    "package recipes\n",
+	"docs/recipes/x_test.go": "package recipes\n\nimport _ \"" + modulePath + "/a\"\n",
+
 	"internal/house/mutants/main.go":      "package main\n",
 	"internal/house/mutants/main_test.go": "package main\n",
 	"testdata/mutants/a/x.diff":           "",
@@ -60,11 +63,12 @@ func TestConcerned(t *testing.T) {
 		{"b/b_test.go", "b", "b"},
 		{"docs/page.md", "c", "c"},
 		{"d/testdata/x", "d", "d"},
+		{"docs/recipes/doc.go", "recipes", "docs/recipes"}, // tried among other programs: not if only a changes
 		{"testdata/mutants/a/x.diff", "mutants", "internal/house/mutants"},
 		{"LICENSE", "", ""},
 	} {
 		repository(t, house)
-		testkit.WriteTree(t, map[string]string{c.change: "package " + filepath.Dir(c.change) + "\n\n// changed\n"})
+		testkit.WriteTree(t, map[string]string{c.change: "package " + filepath.Base(filepath.Dir(c.change)) + "\n\n// changed\n"})
 		files, err := changed("main")
 		if err != nil || len(files) != 1 || files[0] != c.change {
 			t.Fatalf("%s: files %v, %v", c.change, files, err)

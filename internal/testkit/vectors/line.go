@@ -45,7 +45,8 @@ func (l *line) check(w *world) {
 	defer l.mu.Unlock()
 	var want, in []int
 	for i := range w.Calls {
-		if c := &w.Calls[i]; c.Do == Wait && c.Allowed && !w.unlimited(c.Who) {
+		c := &w.Calls[i]
+		if r, _ := w.limit(c.Who); r != nil && c.Do == Wait && c.Allowed {
 			want = append(want, i)
 		}
 	}

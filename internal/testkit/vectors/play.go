@@ -7,7 +7,6 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket"
-	"github.com/fastlimit/fastlimit/policy"
 )
 
 // Run runs all vectors, each in a bubble of its own in which time stands still
@@ -44,7 +43,6 @@ type world struct {
 	start  time.Time
 	shared bool
 	rule   *fastlimit.Rule
-	engine *policy.Engine // knows whose limit is whose
 	line   line
 }
 
@@ -69,27 +67,23 @@ func (v *Vector) run(t *testing.T, open func(t *testing.T) (bucket.Store, func()
 }
 
 func (w *world) take(who string, n uint64) fastlimit.Decision {
-	r, k, _ := w.limit(who)
+	r, k := w.limit(who)
 	return r.Take(w.t.Context(), k, n)
 }
 
-// make makes the limiter, and what tells clients with limits of their own.
+// make makes the limiter. Limits of clients' own are tiers of its rule.
 func (w *world) make(c fastlimit.Config, burst uint64) {
 	w.t.Helper()
 	// Strict, as the sources are: each call is decided by the bucket.
-	spec := policy.RuleSpec{Key: []policy.KeyPart{{Kind: policy.KeyHeader, Name: "X-User"}}, Limit: fastlimit.RuleConfig{
+	rule := fastlimit.RuleConfig{
 		Name: "r", Rate: w.Rate, Burst: burst, Algorithm: w.Algorithm, CountDenied: w.CountDenied, Strict: true, OnFailure: fastlimit.FailClosed, MaxWait: w.MaxWait,
-	}}
-	for _, own := range w.Own {
-		spec.Overrides = append(spec.Overrides, policy.Override{Key: []string{name(own.Who)}, Rate: own.Rate, Burst: own.Burst, Unlimited: own.Unlimited})
 	}
-	settings := policy.Settings{Rules: []policy.RuleSpec{spec}}
-	c.Rules = settings.Limits()
+	for _, own := range w.Own {
+		rule.Tiers = append(rule.Tiers, fastlimit.Tier{Rate: own.Rate, Burst: own.Burst})
+	}
+	c.Rules = []fastlimit.RuleConfig{rule}
 	lim, err := fastlimit.New(c)
 	if err != nil {
-		w.t.Fatal(err)
-	}
-	if w.engine, err = policy.New(lim, settings); err != nil {
 		w.t.Fatal(err)
 	}
 	w.rule = lim.Rules()[0]
@@ -103,19 +97,19 @@ func name(who string) string {
 	return who
 }
 
-// limit is what decides about a client.
-func (w *world) limit(who string) (r *fastlimit.Rule, k fastlimit.Key, unlimited bool) {
-	w.t.Helper()
-	r, k, unlimited, err := w.engine.LimitFromText(w.rule, []string{name(who)})
-	if err != nil {
-		w.t.Fatal(err)
+// limit is what decides about a client; nil if it has no limit.
+func (w *world) limit(who string) (*fastlimit.Rule, fastlimit.Key) {
+	k := w.rule.BytesKey([]byte(name(who)))
+	for i, own := range w.Own {
+		switch {
+		case name(own.Who) != name(who):
+		case own.Unlimited:
+			return nil, k
+		default:
+			return w.rule.Tier(i), k
+		}
 	}
-	return r, k, unlimited
-}
-
-func (w *world) unlimited(who string) bool {
-	_, _, unlimited := w.limit(who)
-	return unlimited
+	return w.rule, k
 }
 
 // most is how many units fit.
@@ -131,9 +125,9 @@ func (w *world) play() {
 	for i := range w.Calls {
 		c := &w.Calls[i]
 		time.Sleep(c.At - time.Since(w.start))
-		r, k, unlimited := w.limit(c.Who)
+		r, k := w.limit(c.Who)
 		switch {
-		case unlimited:
+		case r == nil:
 			if d := w.rule.Unlimited(); !d.Allowed || !c.Allowed {
 				w.t.Errorf("call %d: %+v of one without limit", i, d)
 			}
