@@ -47,7 +47,7 @@ func TestTokenBucketIsTheTextbooks(t *testing.T) {
 		c.Rate.Per *= time.Duration(1+rng.IntN(3)) * time.Duration(c.Rate.N) // T is whole µs: the clock rounds nothing
 		c.Strict = true
 		clock := new(ManualClock)
-		lim, err := New(Config{Rules: []RuleConfig{c}, Clock: clock})
+		lim, err := New(Config{Rules: []RuleConfig{c}, Clock: clock, Memory: MinMemory})
 		if err != nil {
 			t.Fatal(err)
 		}

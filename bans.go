@@ -141,9 +141,9 @@ func banDecision(left time.Duration) Decision {
 }
 
 // checkBan denies whom the table of bans knows.
-func (r *Rule) checkBan(d sketch.Digest, n uint64, now time.Duration, at stripe) (v Decision, denied bool) {
-	if v, denied = r.banned(d, now); denied {
-		r.recordDenial(d, n, StageBan, at)
+func (r *Rule) checkBan(key Key, n uint64, now time.Duration, at stripe) (v Decision, denied bool) {
+	if v, denied = r.banned(key.digest(), now); denied {
+		r.recordDenial(key.digest(), n, StageBan, at)
 	}
 	return v, denied
 }

@@ -33,10 +33,15 @@ func (l *Limiter) TakeAll(ctx context.Context, charges []Charge) (d Decision, by
 // limiter with a [Config.Clock] has its time from there: call TakeAll.
 func (l *Limiter) TakeAllAt(ctx context.Context, charges []Charge, at time.Time) (d Decision, by int) {
 	l.check(charges)
+	return l.takeAll(ctx, charges, l.read(at))
+}
+
+// read is the limiter's time for a caller's reading of the clock, which advances it.
+func (l *Limiter) read(at time.Time) time.Duration {
 	if !l.clock.IsMachine() {
-		panic("BUG: fastlimit: TakeAllAt on a limiter with a Clock, which tells the time: call TakeAll")
+		panic("BUG: fastlimit: a time read by the caller, of a limiter with a Clock, which tells the time: call TakeAll or WaitAll")
 	}
-	return l.takeAll(ctx, charges, l.clock.Follow(l.clock.OnLine(at)))
+	return l.clock.Follow(l.clock.OnLine(at))
 }
 
 // check panics on charges that can only be a mistake of the caller's.
@@ -80,16 +85,16 @@ func (l *Limiter) takeAll(ctx context.Context, charges []Charge, now time.Durati
 		return c.Rule.take(ctx, c.Key, c.Cost, now, at), 0
 	}
 	var over chargeSet
-	if l.bans {
-		if d, by = l.checkBans(charges, now, at, &over); by >= 0 {
+	if l.bans { // a banned request changes nothing else
+		if d, by = checkAll(theBan, charges, now, at, &over); by >= 0 {
 			return d, by
 		}
 	}
-	if d, by = l.checkTables(charges, now, at, &over); by >= 0 {
+	if d, by = checkAll(theTable, charges, now, at, &over); by >= 0 {
 		return d, by
 	}
 	d = admitUnchecked(StageFilter)
-	var taken, takenHere chargeSet
+	var taken takings
 	for i := range charges {
 		c := &charges[i]
 		if over.has(i) || c.Cost == 0 {
@@ -99,18 +104,12 @@ func (l *Limiter) takeAll(ctx context.Context, charges []Charge, now time.Durati
 		if v.Stage == StageExact {
 			v = c.Rule.exact(ctx, c.Key, c.Cost, now, at)
 		}
-		switch {
-		case !v.Allowed:
-		case v.Stage == StageExact:
-			taken.add(i)
-		case v.Stage == StageFallback && c.Rule.config.OnFailure == FailLocal:
-			takenHere.add(i) // FailOpen charges nobody
-		}
+		taken.add(i, c, &v)
 		if !c.Rule.enforced {
 			continue
 		}
 		if !v.Allowed {
-			l.refund(charges[:i], &taken, &takenHere, now)
+			taken.refund(charges, now)
 			return v, i
 		}
 		d, by = v, i
@@ -118,17 +117,37 @@ func (l *Limiter) takeAll(ctx context.Context, charges []Charge, now time.Durati
 	return d, by
 }
 
-// checkTables checks the table of every charge that is not in over. It sets over to the charges
+// check is a step of the pipeline that reads only.
+type check bool
+
+const (
+	theTable check = false
+	theBan   check = true
+)
+
+// checkAll takes a step for every charge that is not in over. It adds to over the charges
 // that are denied and returns the enforced denial with the longest RetryAfter
 // and its index, or -1.
-func (l *Limiter) checkTables(charges []Charge, now time.Duration, at stripe, over *chargeSet) (worst Decision, by int) {
+func checkAll(step check, charges []Charge, now time.Duration, at stripe, over *chargeSet) (worst Decision, by int) {
 	by = -1
 	for i := range charges {
 		c := &charges[i]
 		if over.has(i) {
 			continue
 		}
-		d, denied := c.Rule.checkTable(c.Key, c.Cost, now, at)
+		var d Decision
+		var denied bool
+		if step == theBan {
+			d, denied = c.Rule.checkBan(c.Key, c.Cost, now, at)
+		} else {
+			if d, denied = c.Rule.known(c.Key.digest(), c.Cost, now); denied {
+				if c.Rule.bans != nil { // else deny, written out: a twentieth of BenchmarkDecide
+					d = c.Rule.deny(c.Key, d, c.Cost, now, at)
+				} else {
+					c.Rule.recordDenial(c.Key.digest(), c.Cost, StageTable, at)
+				}
+			}
+		}
 		if !denied {
 			continue
 		}
@@ -149,33 +168,30 @@ func worse(a, b *Decision) bool {
 	return a.RetryAfter > b.RetryAfter
 }
 
-// checkBans is checkTables for bans, which come before all tables: a banned request changes
-// nothing else.
-func (l *Limiter) checkBans(charges []Charge, now time.Duration, at stripe, over *chargeSet) (worst Decision, by int) {
-	by = -1
-	for i := range charges {
-		c := &charges[i]
-		d, denied := c.Rule.checkBan(c.Key.digest(), c.Cost, now, at)
-		if !denied {
-			continue
-		}
-		over.add(i)
-		if c.Rule.enforced && (by < 0 || worse(&d, &worst)) {
-			worst, by = d, i
-		}
-	}
-	return worst, by
+// takings are the charges that have been taken, to be given back if another rule denies.
+type takings struct {
+	exact chargeSet // from exact buckets
+	here  chargeSet // by failure policies, from this node's
 }
 
-// refund returns what was taken from exact buckets, and what failure policies
-// took from this node's.
-func (l *Limiter) refund(charges []Charge, taken, takenHere *chargeSet, now time.Duration) {
+// add notes how charge i was decided.
+func (t *takings) add(i int, c *Charge, v *Decision) {
+	switch {
+	case !v.Allowed:
+	case v.Stage == StageExact:
+		t.exact.add(i)
+	case v.Stage == StageFallback && c.Rule.config.OnFailure == FailLocal:
+		t.here.add(i) // FailOpen charges nobody
+	}
+}
+
+func (t *takings) refund(charges []Charge, now time.Duration) {
 	for i := range charges {
 		c := &charges[i]
 		switch {
-		case taken.has(i):
+		case t.exact.has(i):
 			c.Rule.refund(c.Key, c.Cost, now)
-		case takenHere.has(i):
+		case t.here.has(i):
 			c.Rule.shared.RefundHere(c.Key.digest(), c.Rule.buckets.Shape.Cost(c.Cost))
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 func mustNew(tb testing.TB, rules ...RuleConfig) *Limiter {
 	tb.Helper()
-	lim, err := New(Config{Rules: rules, Clock: new(ManualClock)})
+	lim, err := New(Config{Rules: rules, Clock: new(ManualClock), Memory: 4 << 20})
 	if err != nil {
 		tb.Fatal(err)
 	}

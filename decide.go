@@ -11,12 +11,13 @@ import (
 // decides, and the step that decides records it:
 //
 //	checkBan     denies a client that is banned
-//	checkTable   denies a client that the table knows to be over its limit (take has it inline)
+//	known        denies a client that the table knows to be over its limit (take has it inline)
 //	screen       admits whoever is new to the filter or below its share in the sketch
 //	exact        asks the client's exact bucket: the table, or the shared store
 //
-// take runs them for one rule, takeAll (charges.go) for several. peek asks the
-// same questions and changes nothing.
+// take runs them for one rule, takeInSteps for one that is not plain or is filled, takeAll
+// (charges.go) for several, come (waittry.go) for those that may wait. peek asks the same
+// questions and changes nothing.
 
 // unread is the time of a request for which take is to read the clock.
 const unread time.Duration = -1
@@ -34,12 +35,13 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 		return r.peek(d, 0, now)
 	}
 	if !r.direct { // what others need in between would take registers: 1 ns of 13
-		return r.takeInSteps(ctx, key, n, now, at)
+		v, _ := r.takeInSteps(ctx, key, n, false, now, at)
+		return v
 	}
 	// Most clients have no bucket: if they ask for no more than the burst, the
 	// arithmetic is spared (a twentieth of BenchmarkDistinct).
 	if set, marks := r.buckets.Table.LookupSet(d); marks != 0 || n > r.buckets.Shape.MaxCost() {
-		// checkTable, written out: a flooding client is denied without a call
+		// known, written out: a flooding client is denied without a call
 		// (a tenth of BenchmarkHotDenied).
 		ticks, cost, tat := r.buckets.Shape.Ticks(now), r.buckets.Shape.Cost(n), uint64(0)
 		if marks != 0 {
@@ -68,26 +70,44 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 }
 
 // takeInSteps is take for rules that count in windows, keep logs or ban, nothing written
-// out.
-func (r *Rule) takeInSteps(ctx context.Context, key Key, n uint64, now time.Duration, at stripe) Decision {
-	if v, denied := r.checkBan(key.digest(), n, now, at); denied {
-		return v
+// out. It returns how many units were taken: of upTo as many as fit, if any does, else all
+// or none. A table that has no room for one unit denies; one that has room for some is asked
+// exactly.
+func (r *Rule) takeInSteps(ctx context.Context, key Key, n uint64, upTo bool, now time.Duration, at stripe) (Decision, uint64) {
+	least := n
+	if upTo {
+		least = 1
 	}
-	if v, denied := r.checkTable(key, n, now, at); denied {
-		return v
+	if v, denied := r.checkBan(key, least, now, at); denied {
+		return v, 0
+	}
+	if v, denied := r.known(key.digest(), least, now); denied {
+		return r.deny(key, v, least, now, at), 0
 	}
 	if stage := r.screen(key, n, now, at); stage != StageExact {
-		return admitUnchecked(stage)
+		return admitUnchecked(stage), n
 	}
-	return r.exact(ctx, key, n, now, at)
+	if !upTo {
+		return r.exact(ctx, key, n, now, at), n
+	}
+	v, taken := r.charge(ctx, key, n, true, now)
+	return r.conclude(key, v, now, at), taken
 }
 
-// checkTable denies what does not fit the bucket that the table holds, if it
-// holds one, by reading alone. A flooding client gets no further. It is for
-// requests of several rules: take has it written out. Tests break if either
-// lets a late reading convict (TestConformsInOrderOfReadings).
-func (r *Rule) checkTable(key Key, n uint64, now time.Duration, at stripe) (v Decision, denied bool) {
-	b, d, read := &r.buckets, key.digest(), now
+// deny records a denial by the table, and counts it towards a ban.
+func (r *Rule) deny(key Key, v Decision, n uint64, now time.Duration, at stripe) Decision {
+	if r.bans != nil && n > 0 {
+		v = r.convict(key, v, now)
+	}
+	r.recordDenial(key.digest(), n, v.Stage, at)
+	return v
+}
+
+// known is the denial of what does not fit the bucket that the table holds, if it holds
+// one, by reading alone. A flooding client gets no further. take has it written out. Tests
+// break if either lets a late reading convict (TestConformsInOrderOfReadings).
+func (r *Rule) known(d sketch.Digest, n uint64, now time.Duration) (v Decision, denied bool) {
+	b := &r.buckets
 	ticks, cost, tat := b.Ticks(now), b.Shape.Cost(n), b.Lookup(d, now)
 	if b.Fits(d, tat, ticks, cost) || !b.DenialStands(tat, ticks) {
 		return Decision{}, false
@@ -99,15 +119,9 @@ func (r *Rule) checkTable(key Key, n uint64, now time.Duration, at stripe) (v De
 		}
 	}
 	if retry, empty, ok := b.Shape.Over(tat, ticks, cost); ok && b.Plain {
-		v = Decision{Outcome: Outcome{Stage: StageTable}, RetryAfter: retry, TimeToEmpty: empty}
-	} else {
-		v = b.Decision(d, StageTable, false, tat, now, cost)
+		return Decision{Outcome: Outcome{Stage: StageTable}, RetryAfter: retry, TimeToEmpty: empty}, true
 	}
-	if r.bans != nil && n > 0 {
-		v = r.convict(key, v, read)
-	}
-	r.recordDenial(d, n, v.Stage, at)
-	return v, true
+	return b.Decision(d, StageTable, false, tat, now, cost), true
 }
 
 // recordDenial records a denial that has asked neither filter nor sketch.
@@ -149,25 +163,43 @@ func (r *Rule) screen(key Key, n uint64, now time.Duration, at stripe) Stage {
 	return stage
 }
 
-// exact decides by the exact bucket. It waits for a shared one until its
-// timeout after now.
+// exact decides by the exact bucket.
 func (r *Rule) exact(ctx context.Context, key Key, n uint64, now time.Duration, at stripe) Decision {
 	var v Decision
-	if cost := r.buckets.Shape.Cost(n); r.shared != nil {
-		v = r.takeShared(ctx, key, cost, now)
+	if r.shared == nil { // charge, written out: 3 ns of 70
+		v = r.buckets.Take(key.digest(), r.buckets.Shape.Cost(n), now)
 	} else {
+		v, _ = r.charge(ctx, key, n, false, now)
+	}
+	return r.conclude(key, v, now, at)
+}
+
+// charge charges the exact bucket, of upTo with as many of n units as fit, and returns how
+// many those were. It waits for a shared one until its timeout after now.
+func (r *Rule) charge(ctx context.Context, key Key, n uint64, upTo bool, now time.Duration) (v Decision, taken uint64) {
+	switch cost := r.buckets.Shape.Cost(n); {
+	case upTo && r.shared != nil:
+		return r.shared.TakeUpTo(ctx, r.client(key), n, now, r.config.OnFailure)
+	case upTo:
+		return r.buckets.TakeUpTo(key.digest(), n, now)
+	case r.shared != nil:
+		v = r.shared.Take(ctx, r.client(key), cost, now, r.config.OnFailure)
+	default:
 		v = r.buckets.Take(key.digest(), cost, now)
 	}
+	if v.Allowed {
+		taken = n
+	}
+	return v, taken
+}
+
+// conclude records what the exact tier has decided, and counts a denial towards a ban.
+func (r *Rule) conclude(key Key, v Decision, now time.Duration, at stripe) Decision {
 	if !v.Allowed && r.bans != nil {
 		v = r.convictExact(key, v, now)
 	}
 	r.counts.record(at, v.Stage, v.Allowed)
 	return v
-}
-
-// takeShared decides by the client's bucket in the shared store.
-func (r *Rule) takeShared(ctx context.Context, key Key, cost uint64, now time.Duration) Decision {
-	return r.shared.Take(ctx, r.client(key), cost, now, r.config.OnFailure)
 }
 
 // admitUnchecked admits a request without asking its exact bucket.

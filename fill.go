@@ -26,41 +26,14 @@ import (
 // [RuleConfig].CountDenied in a sliding window too.
 func (r *Rule) TakeUpTo(ctx context.Context, key Key, n uint64) (d Decision, taken uint64) {
 	r.check(key)
-	return r.takeUpTo(ctx, key, min(n, r.buckets.Shape.MaxCost()), r.buckets.Clock.Now(), stackStripe())
+	return r.takeUpTo(ctx, key, n, r.buckets.Clock.Now())
 }
 
-// takeUpTo is take for as many of n units as fit, n being no more than the burst.
-// A table that has no room for one unit denies; one that has room for some is
-// asked exactly.
-func (r *Rule) takeUpTo(ctx context.Context, key Key, n uint64, now time.Duration, at stripe) (Decision, uint64) {
-	d := key.digest()
+func (r *Rule) takeUpTo(ctx context.Context, key Key, n uint64, now time.Duration) (Decision, uint64) {
 	if n == 0 {
-		return r.peek(d, 0, now), 0
+		return r.peek(key.digest(), 0, now), 0
 	}
-	if v, denied := r.checkBan(d, 1, now, at); denied {
-		return v, 0
-	}
-	if v, denied := r.checkTable(key, 1, now, at); denied {
-		return v, 0
-	}
-	if stage := r.screen(key, n, now, at); stage != StageExact {
-		return admitUnchecked(stage), n
-	}
-	v, taken := r.fillExact(ctx, key, n, now)
-	if !v.Allowed && r.bans != nil {
-		v = r.convictExact(key, v, now)
-	}
-	r.counts.record(at, v.Stage, v.Allowed)
-	return v, taken
-}
-
-// fillExact charges the exact bucket with as many of n units as fit. It waits for a shared
-// one until its timeout after now.
-func (r *Rule) fillExact(ctx context.Context, key Key, n uint64, now time.Duration) (Decision, uint64) {
-	if r.shared == nil {
-		return r.buckets.TakeUpTo(key.digest(), n, now)
-	}
-	return r.shared.TakeUpTo(ctx, r.client(key), n, now, r.config.OnFailure)
+	return r.takeInSteps(ctx, key, min(n, r.buckets.Shape.MaxCost()), true, now, stackStripe())
 }
 
 // Settle corrects the charge of a request that was admitted, once it is known what it has
@@ -104,7 +77,7 @@ func (r *Rule) raise(ctx context.Context, key Key, n uint64, now time.Duration) 
 	if !suspect {
 		return n
 	}
-	_, taken := r.fillExact(ctx, key, n, now)
+	_, taken := r.charge(ctx, key, n, true, now)
 	return taken
 }
 

@@ -319,7 +319,7 @@ func TestTakeUpToOvertaken(t *testing.T) {
 	clock.Set(5 * time.Second)
 	r.TakeUpTo(t.Context(), key, 3)
 	clock.Set(10 * time.Second)
-	if d, n := r.takeUpTo(t.Context(), key, 3, 5*time.Second, stackStripe()); n != 3 || d.Remaining != 0 {
+	if d, n := r.takeUpTo(t.Context(), key, 3, 5*time.Second); n != 3 || d.Remaining != 0 {
 		t.Errorf("read 5 s ago: %d taken, %+v; want 3, as all has leaked since", n, d)
 	}
 }

@@ -34,7 +34,7 @@ func (r *Rule) Wait(ctx context.Context, key Key, n uint64) Decision {
 	}
 	r.check(key)
 	charges := [1]Charge{{r, key, n}}
-	d, _ := r.limiter.waitAll(ctx, charges[:], r.buckets.Clock.Now())
+	d, _ := r.limiter.waitAll(ctx, nil, charges[:], r.buckets.Clock.Now())
 	return d
 }
 
@@ -50,16 +50,13 @@ func (r *Rule) Wait(ctx context.Context, key Key, n uint64) Decision {
 // of rules before the one that denies it have charged and given back.
 func (l *Limiter) WaitAll(ctx context.Context, charges []Charge) (d Decision, by int) {
 	l.check(charges)
-	return l.waitAll(ctx, charges, l.clock.Now())
+	return l.waitAll(ctx, nil, charges, l.clock.Now())
 }
 
 // WaitAllAt is WaitAll for a caller that has read the clock; see [Limiter.TakeAllAt].
 func (l *Limiter) WaitAllAt(ctx context.Context, charges []Charge, at time.Time) (d Decision, by int) {
 	l.check(charges)
-	if !l.clock.IsMachine() {
-		panic("BUG: fastlimit: WaitAllAt on a limiter with a Clock, which tells the time: call WaitAll")
-	}
-	return l.waitAll(ctx, charges, l.clock.Follow(l.clock.OnLine(at)))
+	return l.waitAll(ctx, nil, charges, l.read(at))
 }
 
 // Waiter is a caller that is told when its request begins to wait, which few do: what
@@ -76,18 +73,11 @@ type Waiter interface {
 // WaitAllFor is [Limiter.WaitAllAt] for a [Waiter], whose ctx counts from when it waits.
 func (l *Limiter) WaitAllFor(w Waiter, charges []Charge, at time.Time) (d Decision, by int) {
 	l.check(charges)
-	if !l.clock.IsMachine() {
-		panic("BUG: fastlimit: WaitAllFor on a limiter with a Clock, which tells the time: call WaitAll")
-	}
-	return l.waitAllFor(context.Background(), w, charges, l.clock.Follow(l.clock.OnLine(at)))
+	return l.waitAll(context.Background(), w, charges, l.read(at))
 }
 
-func (l *Limiter) waitAll(ctx context.Context, charges []Charge, now time.Duration) (Decision, int) {
-	return l.waitAllFor(ctx, nil, charges, now)
-}
-
-// waitAllFor is waitAll for a waiter, which may be nil.
-func (l *Limiter) waitAllFor(ctx context.Context, who Waiter, charges []Charge, now time.Duration) (Decision, int) {
+// waitAll is takeAll for a request that may wait. who may be nil.
+func (l *Limiter) waitAll(ctx context.Context, who Waiter, charges []Charge, now time.Duration) (Decision, int) {
 	for i := range charges {
 		if charges[i].Rule.lines != nil && charges[i].Cost > 0 {
 			w := attempt{limiter: l, charges: charges, at: stripeFor(charges), came: now, d: admitUnchecked(StageFilter), by: -1}
@@ -170,7 +160,7 @@ func (w *attempt) pause() time.Duration {
 func (w *attempt) turns(ctx context.Context) (denied bool) {
 	now := w.now()
 	var over chargeSet
-	if d, by := w.limiter.checkBans(w.charges, now, w.at, &over); by >= 0 {
+	if d, by := checkAll(theBan, w.charges, now, w.at, &over); by >= 0 {
 		return w.deny(d, by, now)
 	}
 	for i := 0; i < len(w.in.places); {
@@ -204,7 +194,7 @@ func (w *attempt) turn(ctx context.Context, p *stand, now time.Duration) (left, 
 		return false, false
 	}
 	c := &w.charges[p.charge]
-	d, over := c.known(now)
+	d, over := c.Rule.known(c.Key.digest(), c.Cost, now)
 	if !over {
 		var held bool
 		if d, held = w.ask(ctx, p.charge, now, true); !held && !d.Allowed && c.Rule.enforced {

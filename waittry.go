@@ -18,8 +18,8 @@ type attempt struct {
 	at      stripe
 	came    time.Duration
 
-	in               *stands   // where it waits; nil: nowhere yet
-	taken, takenHere chargeSet // as of takeAll
+	in    *stands // where it waits; nil: nowhere yet
+	taken takings
 
 	// The decision so far: the admission by the last charge, or the denial.
 	d  Decision
@@ -49,7 +49,7 @@ func (w *attempt) waits() bool { return w.in != nil && len(w.in.places) > 0 }
 func (w *attempt) come(ctx context.Context, now time.Duration) (denied bool) {
 	var over, lined chargeSet // the charges that are denied; those of them that wait
 	if w.limiter.bans {
-		if d, by := w.limiter.checkBans(w.charges, now, w.at, &over); by >= 0 {
+		if d, by := checkAll(theBan, w.charges, now, w.at, &over); by >= 0 {
 			return w.deny(d, by, now)
 		}
 	}
@@ -93,7 +93,7 @@ func (w *attempt) come(ctx context.Context, now time.Duration) (denied bool) {
 	return false
 }
 
-// look is checkTables: by reading, and behind those who wait already. It adds to over the
+// look is checkAll of tables, and behind those who wait already. It adds to over the
 // charges that are denied, and to lined those of rules that let the request wait. If
 // all enforced ones do, it is held, by the one that does for the longest time; else it is denied by that one
 // of them all.
@@ -104,7 +104,7 @@ func (w *attempt) look(now time.Duration, over, lined *chargeSet) (worst Decisio
 		if over.has(i) {
 			continue
 		}
-		d, denied := c.known(now)
+		d, denied := c.Rule.known(c.Key.digest(), c.Cost, now)
 		if c.Rule.lines != nil && c.Cost > 0 {
 			d, denied = c.behind(d, denied, now)
 		}
@@ -125,21 +125,6 @@ func (w *attempt) look(now time.Duration, over, lined *chargeSet) (worst Decisio
 		}
 	}
 	return worst, by, held && by >= 0
-}
-
-// known is checkTable without its counts: a denial by the table, by reading alone.
-func (c *Charge) known(now time.Duration) (d Decision, denied bool) {
-	b, digest := &c.Rule.buckets, c.Key.digest()
-	cost, tat := b.Shape.Cost(c.Cost), b.Table.Lookup(digest)
-	if b.Shape.Fits(tat, b.Ticks(now), cost) {
-		return d, false
-	}
-	// A reading that another one has overtaken does not convict; see clock.Clock.
-	now = b.Clock.Late(now)
-	if ticks := b.Ticks(now); b.Shape.Fits(tat, ticks, cost) || !b.DenialStands(tat, ticks) {
-		return d, false
-	}
-	return b.Decision(digest, StageTable, false, tat, now, cost), true
 }
 
 // behind is the denial d, if there is one, for a request that has to get in line.
@@ -207,44 +192,24 @@ func (w *attempt) ask(ctx context.Context, i int, now time.Duration, mayWait boo
 	c := &w.charges[i]
 	v = admitUnchecked(c.Rule.screen(c.Key, c.Cost, now, w.at))
 	if v.Stage == StageExact {
-		v = c.exact(ctx, now)
-		held = !v.Allowed && mayWait && c.Rule.enforced && ctx.Err() == nil && c.holds(&v)
-		if !held && !v.Allowed && c.Rule.bans != nil {
-			v = c.Rule.convictExact(c.Key, v, now)
+		v, _ = c.Rule.charge(ctx, c.Key, c.Cost, false, now)
+		if !v.Allowed && mayWait && c.Rule.enforced && ctx.Err() == nil && c.holds(&v) {
+			return v, true
 		}
-		if !held {
-			c.Rule.counts.record(w.at, v.Stage, v.Allowed)
-		}
+		v = c.Rule.conclude(c.Key, v, now, w.at)
 	}
-	switch {
-	case !v.Allowed:
-		return v, held
-	case v.Stage == StageExact:
-		w.taken.add(i)
-	case v.Stage == StageFallback && c.Rule.config.OnFailure == FailLocal:
-		w.takenHere.add(i) // FailOpen charges nobody
-	}
-	if c.Rule.enforced && i > w.by {
+	w.taken.add(i, c, &v)
+	if v.Allowed && c.Rule.enforced && i > w.by {
 		w.d, w.by = v, i
 	}
 	return v, false
-}
-
-// exact is [Rule.exact] without its count.
-func (c *Charge) exact(ctx context.Context, now time.Duration) (d Decision) {
-	r := c.Rule
-	cost := r.buckets.Shape.Cost(c.Cost)
-	if r.shared == nil {
-		return r.buckets.Take(c.Key.digest(), cost, now)
-	}
-	return r.takeShared(ctx, c.Key, cost, now)
 }
 
 // deny ends the request with a denial that is recorded, and gives back what the other charges
 // have taken. It returns true.
 func (w *attempt) deny(d Decision, by int, now time.Duration) bool {
 	w.d, w.by = d, by
-	w.limiter.refund(w.charges, &w.taken, &w.takenHere, now)
+	w.taken.refund(w.charges, now)
 	return true
 }
 
@@ -288,9 +253,10 @@ func (w *attempt) ahead(i int) uint64 {
 func (w *attempt) record(i int, now time.Duration, counts bool) (v Decision, begun bool) {
 	c := &w.charges[i]
 	v.Stage = StageTable
-	if counts && c.Rule.bans != nil && c.Cost > 0 {
-		v = c.Rule.convict(c.Key, v, now)
+	if counts {
+		v = c.Rule.deny(c.Key, v, c.Cost, now, w.at)
+	} else {
+		c.Rule.recordDenial(c.Key.digest(), c.Cost, v.Stage, w.at)
 	}
-	c.Rule.recordDenial(c.Key.digest(), c.Cost, v.Stage, w.at)
 	return v, v.Stage == StageBan
 }

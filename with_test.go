@@ -60,7 +60,7 @@ func TestWithKeeps(t *testing.T) {
 		config := func() Config {
 			a := rule("a", 10, time.Hour, 20) // nothing leaks meanwhile
 			a.KeyKind = "ip"
-			return Config{Rules: []RuleConfig{a, rule("b", 10, time.Hour, 20)}, Secret: [32]byte{1}, TopTalkers: 64, Memory: 128 << 20}
+			return Config{Rules: []RuleConfig{a, rule("b", 10, time.Hour, 20)}, Secret: [32]byte{1}, TopTalkers: 64, Memory: 8 << 20}
 		}
 		old, err := New(config())
 		if err != nil {

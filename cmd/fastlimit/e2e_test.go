@@ -48,6 +48,16 @@ func TestMain(m *testing.M) {
 	os.Exit(testMain(m))
 }
 
+// severalNodes skips tests of clusters of programs, half of this package's work, where only
+// short ones are asked for: by make check, and by make race, which could see nothing in
+// programs that are built without it.
+func severalNodes(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("several programs for several seconds: make test runs it")
+	}
+}
+
 func testMain(m *testing.M) int {
 	if binary = os.Getenv(binaryEnv); binary != "" {
 		return m.Run()

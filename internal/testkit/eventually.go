@@ -23,7 +23,7 @@ func Deadline(t T) time.Time {
 func Eventually(t T, what string, ok func() bool) {
 	t.Helper()
 	end := Deadline(t)
-	for pause := time.Millisecond; !ok(); pause = min(2*pause, 10*time.Millisecond) {
+	for pause := time.Millisecond; !ok(); pause = min(2*pause, 50*time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("never: %s", what)
 		}

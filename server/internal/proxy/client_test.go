@@ -176,16 +176,21 @@ func TestNonsenseDuringUploads(t *testing.T) {
 // blame.
 func TestSlowUploads(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(o *standOptions) { o.limits.Head, o.limits.Write = 200*time.Millisecond, 200*time.Millisecond }, serveRaw(t, echo))
+	// Long enough for a busy machine to write an answer, which has as long as a body.
+	s := start(t, func(o *standOptions) { o.limits.Head, o.limits.Write = 2*time.Second, 2*time.Second }, serveRaw(t, echo))
+	var clients sync.WaitGroup
 	for _, stream := range []string{
 		"POST /a HTTP/1.1\r\nHost: a\r\nContent-Le", "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello", "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n",
 		"POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX: y", "POST /a HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n",
 	} {
-		got, err := exchangeRaw(t, s.addr, stream)
-		if err != nil || !strings.HasPrefix(got, "HTTP/1.1 408 ") || !strings.Contains(got, "Connection: close\r\n") {
-			t.Errorf("%q: %q %v", stream, got, err)
-		}
+		clients.Go(func() {
+			got, err := exchangeRaw(t, s.addr, stream)
+			if err != nil || !strings.HasPrefix(got, "HTTP/1.1 408 ") || !strings.Contains(got, "Connection: close\r\n") {
+				t.Errorf("%q: %q %v", stream, got, err)
+			}
+		})
 	}
+	clients.Wait()
 	if st, pool := s.Stats(), s.pool.Stats().Servers[0]; pool.Failures != 0 || pool.InUse != 0 || st.Failures["closed"]+st.Failures["timeout"] != 0 || s.service.Bad()["timeout"] != 6 {
 		t.Errorf("%+v %+v %v", st, pool, s.service.Bad())
 	}
