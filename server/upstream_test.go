@@ -25,6 +25,17 @@ func TestUpstreamErrors(t *testing.T) {
 		"Upstream.QueueTimeout -1s is negative":                 {URLs: []string{"http://a"}, QueueTimeout: -time.Second},
 		"Upstream.MaxConnections -1 is too small":               {URLs: []string{"http://a"}, MaxConnections: -1},
 		"Upstream.URLs 65 servers are too many want at most 64": {URLs: make([]string, 65)},
+		"Upstream.MaxPerClient -1 is negative":                  {URLs: []string{"http://a"}, MaxPerClient: -1},
+		"Upstream.URLs[0] is not a URL":                         {URLs: []string{"127.0.0.1:3000"}},
+		`Upstream.URLs[0] scheme "ftp" is not one of`:           {URLs: []string{"ftp://a"}},
+		"Upstream.URLs[0] cannot be read as a URL":              {URLs: []string{"http://s3cret\x7f"}},
+		`Upstream.URLs[0] has the path "/x"`:                    {URLs: []string{"http://a/x"}},
+		"Upstream.URLs[0] has a query":                          {URLs: []string{"http://a?q"}},
+		"Upstream.URLs[0] has a fragment":                       {URLs: []string{"http://a#"}},
+		"Upstream.URLs[0] names no host":                        {URLs: []string{"http://:80"}},
+		`Upstream.URLs[0] "a*b" is neither an IP address`:       {URLs: []string{"http://a*b"}},
+		`Upstream.URLs[0] port "0" is not a number`:             {URLs: []string{"http://a:0"}},
+		`Upstream.URLs[0] "@a" is an abstract socket`:           {URLs: []string{"unix:@a"}},
 	} {
 		c := newConfig(t, perIP())
 		c.Upstream = &u
@@ -33,6 +44,10 @@ func TestUpstreamErrors(t *testing.T) {
 		if !strings.Contains(plain, want) || strings.Contains(plain, "s3cret") {
 			t.Errorf("%s:\n%v", want, err)
 		}
+	}
+	u := Upstream{URLs: []string{"http://127.0.0.1:3000", "https://app.internal", "unix:/run/app.sock", "http://"}}
+	if got := strings.Join(u.Addresses(), " "); got != "127.0.0.1:3000 app.internal:443 unix:/run/app.sock " {
+		t.Errorf("addresses %q", got)
 	}
 	c := newConfig(t, perIP())
 	c.Upstream, c.DecideAPI = &Upstream{URLs: []string{"http://a"}}, true

@@ -107,6 +107,32 @@ func TestChildRefuses(t *testing.T) {
 	}
 }
 
+// A speed job answers that it is ready, and once for each round that it is asked for.
+func TestSpeedJob(t *testing.T) { // not parallel: it sets GOMAXPROCS
+	cores := runtime.GOMAXPROCS(0)
+	defer runtime.GOMAXPROCS(cores)
+	for n := 1; n <= 2; n++ {
+		var out strings.Builder
+		text, err := json.Marshal(job{Contender: "fastlimit", Rule: oracle.Rule{}.WithDefaults(), Speed: &speedJob{Workload: "hot-denied", Cores: n, Round: time.Millisecond}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := runJob(string(text), nil, strings.NewReader("\n\n"), json.NewEncoder(&out)); err != nil {
+			t.Fatal(err)
+		}
+		lines := json.NewDecoder(strings.NewReader(out.String()))
+		for i := range 3 {
+			var a answer
+			if err := lines.Decode(&a); err != nil || a.Round == nil || (a.Round.Ops > 0) != (i > 0) {
+				t.Errorf("%d cores, answer %d: %+v, %v", n, i, a.Round, err)
+			}
+		}
+		if lines.More() {
+			t.Errorf("%d cores: more answers: %s", n, out.String())
+		}
+	}
+}
+
 // TestFasterThanReference is the guard against a regression that makes
 // fastlimit slow: in one process, in turns with the frozen reference. It holds
 // the fastest of many short rounds against each other, which interruptions

@@ -56,3 +56,18 @@ func TestTexts(t *testing.T) {
 }
 
 var long = strings.Repeat("x", 10_000)
+
+func TestWrongType(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"burst":"x"}`: "burst: want a number, not string", `[]`: "want an object, not array", `{`: "unexpected end of JSON input",
+	} {
+		var change struct {
+			Burst int `json:"burst"`
+		}
+		err := WrongType(json.Unmarshal([]byte(text), &change), map[string]string{"burst": "a number"})
+		if err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}

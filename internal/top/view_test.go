@@ -336,3 +336,26 @@ func TestWrite(t *testing.T) {
 		t.Errorf("%q", b.String())
 	}
 }
+
+// Proxies that nobody has configured are named before all else, as printable text.
+func TestWriteWarns(t *testing.T) {
+	t.Parallel()
+	d := flood()
+	d.Totals = &Totals{UntrustedProxies: []string{"127.0.0.1", "\x1b[2J"}}
+	var b strings.Builder
+	if err := d.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	if first, _, _ := strings.Cut(b.String(), "\n"); !strings.HasPrefix(first, "WARNING: others come through 127.0.0.1, ") || strings.Contains(first, "\x1b") {
+		t.Errorf("%q", first)
+	}
+}
+
+func TestStateOfStore(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[string]string{"closed": "up", "open": "down", "half-open": "half-open"} {
+		if got := stateOfStore(state); got != want {
+			t.Errorf("%s: %q, want %q", state, got, want)
+		}
+	}
+}
