@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // tokens is the textbook's token bucket in rational numbers: burst tokens at
@@ -47,7 +49,7 @@ func TestTokenBucketIsTheTextbooks(t *testing.T) {
 		c.Rate.Per *= time.Duration(1+rng.IntN(3)) * time.Duration(c.Rate.N) // T is whole µs: the clock rounds nothing
 		c.Strict = true
 		clock := new(ManualClock)
-		lim, err := New(Config{Rules: []RuleConfig{c}, Clock: clock, Memory: MinMemory})
+		lim, err := New(Config{Rules: []RuleConfig{c}, Clock: clock, Memory: limit.MinMemory})
 		if err != nil {
 			t.Fatal(err)
 		}

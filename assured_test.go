@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/limit"
 	"pgregory.net/rapid"
 )
 
@@ -24,7 +25,7 @@ func TestAssuredIsAdmitted(t *testing.T) {
 		if c.Algorithm = Algorithm(rapid.IntRange(0, int(bucket.NumAlgorithms)-1).Draw(t, "algorithm")); periodic(c) {
 			c.Burst, c.Rate.N = 0, c.Burst
 		}
-		lim, err := New(Config{Clock: clock, Memory: 4 * MinMemory, Rules: []RuleConfig{c}})
+		lim, err := New(Config{Clock: clock, Memory: 4 * limit.MinMemory, Rules: []RuleConfig{c}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,14 +48,14 @@ func TestAssuredIsAdmitted(t *testing.T) {
 
 // checkAssured takes what is assured, and looks at the exact bucket alone for more.
 func checkAssured(t *rapid.T, r *Rule, key Key) {
-	d := r.Assured(key)
+	d := r.Internal().Assured(key)
 	if !d.Allowed || d.Remaining < 0 || d.Remaining > int64(r.config.Burst) || d.RetryAfter != 0 {
 		t.Fatalf("assured: %+v", d)
 	}
 	if empty := d.TimeToEmpty == 0; empty != (d.Remaining == int64(r.config.Burst)) && r.buckets.Shape.Grace() == 0 {
 		t.Fatalf("burst %d, assured: %+v", r.config.Burst, d)
 	}
-	if again := r.Assured(key); again != d {
+	if again := r.Internal().Assured(key); again != d {
 		t.Fatalf("asking changed %+v to %+v", d, again)
 	}
 	ticks, tat := r.buckets.Ticks(r.buckets.Clock.Now()), r.buckets.Table.Lookup(key.digest())
@@ -71,24 +72,24 @@ func checkAssured(t *rapid.T, r *Rule, key Key) {
 // Nothing is assured where other nodes charge the same bucket.
 func TestNothingIsAssuredWithASharedStore(t *testing.T) {
 	t.Parallel()
-	lim, err := New(Config{Memory: MinMemory, Store: newSlowStore(t), Rules: []RuleConfig{{Name: "a", Rate: Rate{N: 1, Per: time.Second}, Burst: 20}}})
+	lim, err := New(Config{Memory: limit.MinMemory, Store: newSlowStore(t), Rules: []RuleConfig{{Name: "a", Rate: Rate{N: 1, Per: time.Second}, Burst: 20}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := lim.Rules()[0]
-	if d := r.Assured(r.AddrKey(netip.MustParseAddr("192.0.2.1"))); d.Remaining != RemainingUnknown || !d.Allowed {
+	if d := r.Internal().Assured(r.AddrKey(netip.MustParseAddr("192.0.2.1"))); d.Remaining != RemainingUnknown || !d.Allowed {
 		t.Errorf("%+v", d)
 	}
 }
 
 func TestAssuredDoesNotAllocate(t *testing.T) {
-	lim, err := New(Config{Memory: MinMemory, Rules: []RuleConfig{{Name: "a", Rate: Rate{N: 1, Per: time.Second}, Burst: 20}}})
+	lim, err := New(Config{Memory: limit.MinMemory, Rules: []RuleConfig{{Name: "a", Rate: Rate{N: 1, Per: time.Second}, Burst: 20}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := lim.Rules()[0]
 	key := r.AddrKey(netip.MustParseAddr("192.0.2.1"))
-	if n := testing.AllocsPerRun(100, func() { r.Assured(key) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { r.Internal().Assured(key) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -32,7 +32,7 @@ func peekAt(r *Rule, key Key, n uint64, now time.Duration) Decision {
 
 func chargePeerAt(r *Rule, pos, units uint64, now time.Duration) {
 	setTime(r.limiter, now)
-	r.ChargePeer(pos, units)
+	r.Internal().ChargePeer(pos, units)
 }
 
 func takeAllAt(l *Limiter, charges []Charge, now time.Duration) (Decision, int) {
@@ -54,7 +54,7 @@ func TestOneClock(t *testing.T) {
 		t.Errorf("Clock beside Store: %v", err)
 	}
 	lim := mustNew(t, rules...)
-	got := panicOf(func() { lim.TakeAllAt(t.Context(), []Charge{charge(lim.rules[0], 1)}, time.Now()) })
+	got := panicOf(func() { lim.Internal().TakeAllAt(t.Context(), []Charge{charge(lim.rules[0], 1)}, time.Now()) })
 	if !strings.Contains(got, "a limiter with a Clock") || !strings.Contains(got, "call TakeAll") {
 		t.Errorf("TakeAllAt: panic %q", got)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/ban"
 	"github.com/fastlimit/fastlimit/internal/exact"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -15,7 +16,7 @@ type Ban struct {
 	// Rule is the rule whose buckets denied the client. Of one in shadow mode the ban
 	// changes nothing. It is never a tier, nor of [Rule.AtRate].
 	Rule *Rule
-	// Key is the client as text, as [Rule.TalkerName] writes it, and Name what it is
+	// Key is the client as text, as [Rule.AppendKey] writes it, and Name what it is
 	// written from: other nodes understand that. A long one is cut.
 	Key, Name string
 	// Digest is the client as the rule knows it: see [Key.Digest].
@@ -23,27 +24,19 @@ type Ban struct {
 	// Left is how long the ban lasts yet.
 	Left time.Duration
 	// Own is how long it lasts by the rule's own denials: shorter, and maybe 0, if another
-	// node has told of a longer one by [Rule.BanFor].
+	// node has told of a longer one.
 	Own time.Duration
 	// Times is how many bans the client has had as far as they are remembered, this one
 	// included.
 	Times int
 }
 
-// Told reports that only another node has told of it, by [Rule.BanFor].
+// Told reports that only another node has told of it.
 func (b *Ban) Told() bool { return b.Own == 0 }
 
 // Prefix is the address that is banned, or the prefix by which the rule groups
 // addresses. It is the zero Prefix if the rule's keys are none.
 func (b *Ban) Prefix() (netip.Prefix, bool) { return b.Rule.talkerPrefix([]byte(b.Name)) }
-
-// Banned returns for how long key is banned yet. Of a shadow rule that is for how long it
-// would be.
-func (r *Rule) Banned(key Key) (left time.Duration, ok bool) {
-	r.check(key)
-	d, ok := r.banned(key.digest(), r.buckets.Clock.Late(r.buckets.Clock.Now()))
-	return d.RetryAfter, ok
-}
 
 // Bans returns all bans that run now, in no order. It takes locks for a short time only,
 // so bans that begin meanwhile may or may not be among them.
@@ -61,34 +54,15 @@ func (r *Rule) Bans() iter.Seq[Ban] {
 	}
 }
 
-// BanFor bans a client for left from now on, or for Ban.Max of the rule if that is shorter,
-// because another node has said so: Digest, Name, Left and Times are those of its [Ban], of
-// a rule with the same [Rule.Identity]. A ban that lasts longer stays as it is. It reports
-// whether the client is banned for so long now, and sets Left to how long it is: not by a rule
-// without bans, and not if there is no room ([RuleStats].BansRefused). It does not call OnBan, and for how long the next ban
-// lasts does not depend on it.
-func (r *Rule) BanFor(b *Ban) bool {
-	r.checkMade()
-	if r.bans == nil || b.Left <= 0 {
-		return false
-	}
-	runs := r.bans.Impose(&r.config.Ban, b.Digest, r.time(), b.Left, b.Times, []byte(b.Name))
-	if runs > 0 {
-		b.Left = runs
-	}
-	return runs > 0
-}
-
 // Unban ends the ban of key, if there is one, and forgets all earlier ones and what would
 // have counted towards the next. It reports whether the client was banned. Its bucket
 // stays: see [Rule.Reset].
 func (r *Rule) Unban(key Key) bool {
 	r.check(key)
-	return r.UnbanDigest(key.digest())
+	return r.unban(key.digest())
 }
 
-// UnbanDigest is [Rule.Unban] for a client of [Rule.Bans].
-func (r *Rule) UnbanDigest(d sketch.Digest) bool {
+func (r *Rule) unban(d sketch.Digest) bool {
 	r.checkMade()
 	if r.bans == nil {
 		return false
@@ -100,23 +74,8 @@ func (r *Rule) UnbanDigest(d sketch.Digest) bool {
 	return banned
 }
 
-// UnbanFor ends a ban of [Rule.BanFor] because another node has said so: one that this
-// rule has begun goes on. It does not call OnUnban. It returns the ban that ran, and whether
-// one did.
-func (r *Rule) UnbanFor(d sketch.Digest) (was Ban, banned bool) {
-	r.checkMade()
-	if r.bans == nil {
-		return Ban{}, false
-	}
-	b, banned := r.bans.LiftImposed(d, r.time())
-	if !banned {
-		return Ban{}, false
-	}
-	return r.banOf(&b), true
-}
-
 func (r *Rule) banOf(b *ban.Ban) Ban {
-	return Ban{Rule: r.Base(), Key: r.TalkerName([]byte(b.Name)), Name: b.Name, Digest: b.Digest, Left: b.Left, Own: b.Own, Times: b.Times}
+	return Ban{Rule: r.owner(), Key: r.talkerName([]byte(b.Name)), Name: b.Name, Digest: b.Digest, Left: b.Left, Own: b.Own, Times: b.Times}
 }
 
 // banned denies a request whose client is banned, by reading alone.
@@ -137,7 +96,7 @@ func (r *Rule) banned(d sketch.Digest, now time.Duration) (v Decision, banned bo
 }
 
 func banDecision(left time.Duration) Decision {
-	return Decision{Outcome: Outcome{Stage: StageBan}, RetryAfter: left}
+	return Decision{Outcome: limit.Outcome{Stage: StageBan}, RetryAfter: left}
 }
 
 // checkBan denies whom the table of bans knows.
@@ -175,7 +134,7 @@ func (r *Rule) beginBan(key Key, v Decision, now time.Duration) Decision {
 		return v
 	}
 	if begun {
-		r.Base().tellBan(&b, r.buckets.Clock.Late(now))
+		r.owner().tellBan(&b, r.buckets.Clock.Late(now))
 	}
 	if on := r.limiter.onBan; begun && on != nil {
 		on(r.banOf(&b))
@@ -184,7 +143,7 @@ func (r *Rule) beginBan(key Key, v Decision, now time.Duration) Decision {
 }
 
 // setBans gives the rule its table of bans, that of old if it can go on with it.
-func (r *Rule) setBans(rp *RulePlan, old *Rule) {
+func (r *Rule) setBans(rp *limit.RulePlan, old *Rule) {
 	p := &r.config.Ban
 	if r.direct = r.buckets.Plain && !p.Enabled(); !p.Enabled() {
 		return

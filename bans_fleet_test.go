@@ -23,24 +23,24 @@ func TestBansOfOthers(t *testing.T) {
 	r := lim.rules[0]
 	key := r.AddrKey(netip.MustParseAddr("192.0.2.7"))
 	said := Ban{Digest: key.Digest(), Name: string(r.appendTalkerName(nil, key)), Left: time.Hour, Times: 5}
-	if !r.BanFor(&said) {
+	if !r.Internal().BanFor(&said) {
 		t.Fatal("refused")
 	}
-	if left, _ := r.Banned(key); left != time.Minute {
+	if left, _ := r.Internal().Banned(key); left != time.Minute {
 		t.Errorf("banned for %v, want Max", left)
 	}
-	if said.Left = time.Second; !r.BanFor(&said) {
+	if said.Left = time.Second; !r.Internal().BanFor(&said) {
 		t.Error("refused a shorter one")
 	}
-	if left, _ := r.Banned(key); left != time.Minute {
+	if left, _ := r.Internal().Banned(key); left != time.Minute {
 		t.Errorf("banned for %v, shortened", left)
 	}
-	was, banned := r.UnbanFor(said.Digest)
-	if _, again := r.UnbanFor(said.Digest); !banned || again || was.Name != said.Name || !was.Told() || len(ended) > 0 {
+	was, banned := r.Internal().UnbanFor(said.Digest)
+	if _, again := r.Internal().UnbanFor(said.Digest); !banned || again || was.Name != said.Name || !was.Told() || len(ended) > 0 {
 		t.Errorf("ended %+v; OnUnban for what another node has said: %+v", was, ended)
 	}
 	said.Left = time.Minute
-	r.BanFor(&said)
+	r.Internal().BanFor(&said)
 	clock.Set(time.Minute)
 	for i, want := range []Stage{StageExact, StageExact, StageTable, StageTable, StageBan} {
 		if d := r.Take(t.Context(), key, 1); d.Stage != want || want == StageBan && d.RetryAfter != 10*time.Second {
@@ -53,8 +53,8 @@ func TestBansOfOthers(t *testing.T) {
 	if !r.Unban(key) || r.Unban(key) || len(ended) != 1 || ended[0].Rule != r || ended[0].Digest != key.Digest() {
 		t.Errorf("OnUnban: %+v", ended)
 	}
-	r.BanFor(&said)
-	if !r.UnbanDigest(said.Digest) || len(ended) != 2 {
+	r.Internal().BanFor(&said)
+	if !r.Internal().UnbanDigest(said.Digest) || len(ended) != 2 {
 		t.Errorf("OnUnban: %+v", ended)
 	}
 
@@ -62,10 +62,10 @@ func TestBansOfOthers(t *testing.T) {
 	for range 5 {
 		r.Take(t.Context(), key, 1)
 	}
-	if was, banned := r.UnbanFor(said.Digest); banned || len(begun) != 2 {
+	if was, banned := r.Internal().UnbanFor(said.Digest); banned || len(begun) != 2 {
 		t.Errorf("another node has ended %+v; bans of this node: %+v", was, begun)
 	}
-	if _, banned := r.Banned(key); !banned {
+	if _, banned := r.Internal().Banned(key); !banned {
 		t.Error("not banned")
 	}
 }

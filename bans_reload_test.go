@@ -42,16 +42,16 @@ func TestModesAndBans(t *testing.T) {
 		}
 		r := old.Rules()[0]
 		deny(r, "banned", 5)
-		if _, ok := r.Banned(r.BytesKey([]byte("banned"))); !ok {
+		if _, ok := r.Internal().Banned(r.BytesKey([]byte("banned"))); !ok {
 			t.Fatalf("%+v: no ban", tc)
 		}
 		deny(r, "denied", 2+2) // one more would begin a ban
 		next := mustWith(t, old, config(tc.is, tc.within)).Rules()[0]
-		if _, ok := next.Banned(next.BytesKey([]byte("banned"))); ok != tc.stays {
+		if _, ok := next.Internal().Banned(next.BytesKey([]byte("banned"))); ok != tc.stays {
 			t.Errorf("%+v: banned %v", tc, ok)
 		}
 		deny(next, "denied", 1)
-		if _, ok := next.Banned(next.BytesKey([]byte("denied"))); ok != tc.stays {
+		if _, ok := next.Internal().Banned(next.BytesKey([]byte("denied"))); ok != tc.stays {
 			t.Errorf("%+v: banned by denials before: %v", tc, ok)
 		}
 	}
@@ -75,7 +75,7 @@ func TestBansOfTheOldLimiter(t *testing.T) {
 	is := next.rules[0]
 	deny("since")
 	for _, client := range []string{"before", "since"} {
-		if left, ok := is.Banned(is.BytesKey([]byte(client))); !ok || left != 5*time.Second {
+		if left, ok := is.Internal().Banned(is.BytesKey([]byte(client))); !ok || left != 5*time.Second {
 			t.Errorf("banned %s: %v for %v, want 5s", client, ok, left)
 		}
 	}

@@ -63,7 +63,7 @@ func TestBansOfSeveralRules(t *testing.T) {
 	if by != 3 || take().RetryAfter != time.Hour || len(begun) != 4 { // an eighth is one; and long
 		t.Errorf("by %d, begun %v", by, begun)
 	}
-	if _, ok := lim.rules[2].Banned(charges[2].Key); !ok {
+	if _, ok := lim.rules[2].Internal().Banned(charges[2].Key); !ok {
 		t.Error("the shorter ban has not begun")
 	}
 	s := lim.rules[0].Stats()
@@ -98,7 +98,7 @@ func TestWhatCounts(t *testing.T) {
 	if d, n := r.TakeUpTo(ctx, key, 2); d.Stage != StageBan || n != 0 {
 		t.Errorf("%+v, took %d", d, n)
 	}
-	if d := r.Assured(key); d.Allowed || d.Stage != StageBan || d.Remaining != 0 {
+	if d := r.Internal().Assured(key); d.Allowed || d.Stage != StageBan || d.Remaining != 0 {
 		t.Errorf("assured: %+v", d)
 	}
 	if d := r.Take(ctx, key, 0); d.Allowed || d.Stage != StageBan {
@@ -121,7 +121,7 @@ func TestBansOfTiersAndRates(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, ctx := lim.rules[0], t.Context()
-	live, err := r.NewTier(Tier{Burst: 1})
+	live, err := r.Internal().NewTier(Tier{Burst: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,10 +181,10 @@ func TestWithKeepsBans(t *testing.T) {
 		next := config()
 		tt.change(&next)
 		r := mustWith(t, old, next).rules[0]
-		if !r.Continues(old.rules[0]) {
+		if !r.Internal().Continues(old.rules[0]) {
 			t.Fatalf("%s: begins anew", name)
 		}
-		if left, ok := r.Banned(r.BytesKey([]byte("banned"))); ok != tt.bans || ok && left != time.Minute {
+		if left, ok := r.Internal().Banned(r.BytesKey([]byte("banned"))); ok != tt.bans || ok && left != time.Minute {
 			t.Errorf("%s: banned %t for %v", name, ok, left)
 		}
 		if d := deny(r, "counted", 1); (d.Stage == StageBan) != tt.counts {
@@ -242,7 +242,7 @@ func TestBansAndWaiting(t *testing.T) {
 		wantStages(t, "first", wait("y", 1), "exact")
 		wantStages(t, "no place", wait("y", 1), "table table table table")
 		time.Sleep(2 * time.Second)
-		if s := r.WaitStats(); s.Denied != 1 || s.Admitted != 0 {
+		if s := r.Stats().Waits; s.Denied != 1 || s.Admitted != 0 {
 			t.Errorf("who waited when the ban began: %+v", s)
 		}
 	})

@@ -61,11 +61,11 @@ func TestConformingIsNeverBanned(t *testing.T) {
 					}
 					served++
 				}
-				if left, banned := r.Banned(rawKey(r, d)); banned {
+				if left, banned := r.Internal().Banned(rawKey(r, d)); banned {
 					t.Fatalf("history %d: banned for %v", h, left)
 				}
 			}
-			if s := r.Stats(); s.Bans == 0 || s.BansRefused.Full+s.DenialsUncounted == 0 || s.Denied[StageBan] == 0 || served < histories/len(rules) {
+			if s := r.Stats(); s.Bans == 0 || s.BansRefused+s.DenialsUncounted == 0 || s.Denied[StageBan] == 0 || served < histories/len(rules) {
 				t.Errorf("%d served, %+v", served, s)
 			}
 		})
@@ -98,7 +98,7 @@ func TestBan(t *testing.T) {
 		t.Errorf("another client: %+v", d)
 	}
 	clock.Set(10*time.Second - 1)
-	if left, ok := r.Banned(key); !ok || left != 1 || take(key).Allowed {
+	if left, ok := r.Internal().Banned(key); !ok || left != 1 || take(key).Allowed {
 		t.Errorf("1 ns before the end: banned %t for %v", ok, left)
 	}
 	if d := r.Peek(key, 1); d.Stage != StageBan || d.Allowed {
@@ -128,10 +128,10 @@ func TestBan(t *testing.T) {
 	if d := take(key); d.Stage != StageTable {
 		t.Errorf("after unban: %+v", d)
 	}
-	if !r.BanFor(&Ban{Digest: other.Digest(), Name: begun[0].Name, Left: time.Hour}) {
+	if !r.Internal().BanFor(&Ban{Digest: other.Digest(), Name: begun[0].Name, Left: time.Hour}) {
 		t.Error("not banned for another node")
 	}
-	if left, ok := r.Banned(other); !ok || left != time.Minute {
+	if left, ok := r.Internal().Banned(other); !ok || left != time.Minute {
 		t.Errorf("by another node: %v, want the rule's own Max", left)
 	}
 }

@@ -4,12 +4,14 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // change has the last limiter of a chain be replaced.
 func change(t *testing.T, l *Limiter, c RuleConfig) *Limiter {
 	t.Helper()
-	return mustWith(t, l, Config{Rules: []RuleConfig{c}, Memory: MinMemory})
+	return mustWith(t, l, Config{Rules: []RuleConfig{c}, Memory: limit.MinMemory})
 }
 
 // A bucket of 19 says the same of a client that took 19 as of one that took 20 before the burst was

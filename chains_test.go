@@ -10,6 +10,7 @@ import (
 	"weak"
 
 	"github.com/fastlimit/fastlimit/internal/testkit"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // collectMiddle drops a limiter and waits until it is collected.
@@ -27,13 +28,13 @@ func collectMiddle(t *testing.T, l **Limiter) {
 // chainOf makes limiters that go on one with another.
 func chainOf(t *testing.T, rules ...RuleConfig) (all []*Limiter) {
 	t.Helper()
-	l, err := New(Config{Rules: rules[:1], Clock: new(ManualClock), Memory: MinMemory})
+	l, err := New(Config{Rules: rules[:1], Clock: new(ManualClock), Memory: limit.MinMemory})
 	if err != nil {
 		t.Fatal(err)
 	}
 	all = append(all, l)
 	for _, c := range rules[1:] {
-		all = append(all, mustWith(t, all[len(all)-1], Config{Rules: []RuleConfig{c}, Memory: MinMemory}))
+		all = append(all, mustWith(t, all[len(all)-1], Config{Rules: []RuleConfig{c}, Memory: limit.MinMemory}))
 	}
 	return all
 }
@@ -78,7 +79,7 @@ func TestRefundPastCollected(t *testing.T) {
 	key := old.BytesKey([]byte("x"))
 	old.Take(t.Context(), key, 100)
 	for _, c := range []RuleConfig{strictRule("a", 1, time.Second, 10), strictRule("a", 1, time.Hour, 30)} {
-		all = append(all, mustWith(t, all[len(all)-1], Config{Rules: []RuleConfig{c}, Memory: MinMemory}))
+		all = append(all, mustWith(t, all[len(all)-1], Config{Rules: []RuleConfig{c}, Memory: limit.MinMemory}))
 	}
 	collectMiddle(t, &all[1])
 	for _, tt := range []struct {
@@ -153,7 +154,7 @@ func TestChainOfBans(t *testing.T) {
 				if l == nil {
 					continue
 				}
-				if left, _ := l.rules[0].Banned(key); left != tt.want[i] {
+				if left, _ := l.rules[0].Internal().Banned(key); left != tt.want[i] {
 					t.Errorf("%s, gone %b: by the limiter %d banned for %v, want %v", name, gone, i, left, tt.want[i])
 				}
 			}
@@ -185,7 +186,7 @@ func TestRandomChains(t *testing.T) {
 							collected++
 						}
 					case k == 2: // made, and dropped
-						mustWith(t, c.last().lim, Config{Rules: []RuleConfig{c.limit()}, Memory: MinMemory})
+						mustWith(t, c.last().lim, Config{Rules: []RuleConfig{c.limit()}, Memory: limit.MinMemory})
 					case k < 6:
 						c.pass(time.Duration(1+c.rng.IntN(4)) * 8 * time.Second)
 					default:
@@ -240,7 +241,7 @@ func (c *chained) add(t *testing.T, config RuleConfig) {
 	if len(c.all) == 0 {
 		l.lim = chainOf(t, config)[0]
 	} else {
-		l.lim = mustWith(t, c.last().lim, Config{Rules: []RuleConfig{config}, Memory: MinMemory})
+		l.lim = mustWith(t, c.last().lim, Config{Rules: []RuleConfig{config}, Memory: limit.MinMemory})
 	}
 	rule := l.lim.rules[0]
 	for i := range l.clients {

@@ -86,7 +86,7 @@ func (w *changing) change(t *testing.T, c RuleConfig) {
 	}
 	w.before, w.lim = w.lim, w.make(t, w.lim, c)
 	r := w.rule()
-	if !r.Continues(was) {
+	if !r.Internal().Continues(was) {
 		t.Fatal("the rule begins anew")
 	}
 	for i := range w.digests {

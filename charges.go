@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // Charge asks for units of one rule for one client.
@@ -16,7 +18,7 @@ type Charge struct {
 // TakeAll decides on one request that several rules apply to: it is admitted
 // if every enforced rule admits it. A request that one rule denies is not
 // charged to the buckets of the others. Shadow rules count what they would
-// have done and change nothing. It does not allocate. At most [MaxRules]
+// have done and change nothing. It does not allocate. At most 256
 // charges, each of another rule of this limiter.
 //
 // It returns the decision and the index of the charge that it is by: of a
@@ -25,15 +27,6 @@ type Charge struct {
 func (l *Limiter) TakeAll(ctx context.Context, charges []Charge) (d Decision, by int) {
 	l.check(charges)
 	return l.takeAll(ctx, charges, l.clock.Now())
-}
-
-// TakeAllAt is TakeAll for a caller that has read the clock for this request
-// already, right before the call: at is what [time.Now] returned, with its
-// monotonic part. The request counts as in flight from the reading on. A
-// limiter with a [Config.Clock] has its time from there: call TakeAll.
-func (l *Limiter) TakeAllAt(ctx context.Context, charges []Charge, at time.Time) (d Decision, by int) {
-	l.check(charges)
-	return l.takeAll(ctx, charges, l.read(at))
 }
 
 // read is the limiter's time for a caller's reading of the clock, which advances it.
@@ -47,7 +40,7 @@ func (l *Limiter) read(at time.Time) time.Duration {
 // check panics on charges that can only be a mistake of the caller's.
 func (l *Limiter) check(charges []Charge) {
 	l.checkMade()
-	if len(charges) > MaxRules {
+	if len(charges) > limit.MaxRules {
 		panic("BUG: fastlimit: more charges than MaxRules")
 	}
 	for i := range charges {
@@ -70,7 +63,7 @@ func strayRule(r *Rule) string {
 }
 
 // chargeSet is a set of indices of charges.
-type chargeSet [MaxRules / 64]uint64
+type chargeSet [limit.MaxRules / 64]uint64
 
 func (s *chargeSet) add(i int)      { s[i>>6&3] |= 1 << (i & 63) }
 func (s *chargeSet) has(i int) bool { return s[i>>6&3]>>(i&63)&1 != 0 }

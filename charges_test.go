@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 func mustNew(tb testing.TB, rules ...RuleConfig) *Limiter {
@@ -119,7 +121,7 @@ func TestTakeAllAt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		theta := 0.0
-		lim, err := New(Config{Memory: MinMemory, Rules: []RuleConfig{
+		lim, err := New(Config{Memory: limit.MinMemory, Rules: []RuleConfig{
 			{Name: "a", Rate: Rate{N: 1, Per: time.Second}, Burst: 1, EscalateAt: &theta, Strict: true},
 		}})
 		if err != nil {
@@ -127,16 +129,16 @@ func TestTakeAllAt(t *testing.T) {
 		}
 		r := lim.Rules()[0]
 		all := []Charge{{Rule: r, Key: r.AddrKey(netip.MustParseAddr("192.0.2.1")), Cost: 1}}
-		if d, by := lim.TakeAllAt(t.Context(), all, time.Now()); !d.Allowed || by != 0 {
+		if d, by := lim.Internal().TakeAllAt(t.Context(), all, time.Now()); !d.Allowed || by != 0 {
 			t.Fatalf("the first: %+v, by %d", d, by)
 		}
 		time.Sleep(600 * time.Millisecond)
 		read := time.Now()
 		time.Sleep(600 * time.Millisecond)
-		if d, _ := lim.TakeAllAt(t.Context(), all, read); d.Allowed || d.RetryAfter != 400*time.Millisecond {
+		if d, _ := lim.Internal().TakeAllAt(t.Context(), all, read); d.Allowed || d.RetryAfter != 400*time.Millisecond {
 			t.Errorf("read 0.6 s after the first: %+v", d)
 		}
-		if d, _ := lim.TakeAllAt(t.Context(), all, time.Now()); !d.Allowed {
+		if d, _ := lim.Internal().TakeAllAt(t.Context(), all, time.Now()); !d.Allowed {
 			t.Errorf("read 1.2 s after the first: %+v", d)
 		}
 		if d, _ := lim.TakeAll(t.Context(), all); d.Allowed || d.RetryAfter != time.Second {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/testkit"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // TestOlderTimeCountsAsLatest sets the clock back by 1 ns to an hour, before
@@ -132,7 +133,7 @@ func TestOvertaken(t *testing.T) {
 func TestOvertakenOnOwnClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		lim, err := New(Config{Memory: MinMemory, Rules: []RuleConfig{strictRule("a", 1, time.Second, 2)}})
+		lim, err := New(Config{Memory: limit.MinMemory, Rules: []RuleConfig{strictRule("a", 1, time.Second, 2)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +142,7 @@ func TestOvertakenOnOwnClock(t *testing.T) {
 		read := time.Now()
 		time.Sleep(900 * time.Millisecond)
 		for i, want := range []bool{true, true, false} {
-			if d, _ := lim.TakeAllAt(t.Context(), all, read); d.Allowed != want {
+			if d, _ := lim.Internal().TakeAllAt(t.Context(), all, read); d.Allowed != want {
 				t.Errorf("request %d: %+v", i, d)
 			}
 			if i == 0 { // on time, so that the first stale one did not decide alone
@@ -151,7 +152,7 @@ func TestOvertakenOnOwnClock(t *testing.T) {
 		}
 		// Before the limiter was made, and far before it.
 		for _, ago := range []time.Duration{2 * time.Hour, 290 * 365 * 24 * time.Hour} {
-			if d, _ := lim.TakeAllAt(t.Context(), []Charge{charge(lim.rules[0], 2)}, time.Now().Add(-ago)); d.Allowed {
+			if d, _ := lim.Internal().TakeAllAt(t.Context(), []Charge{charge(lim.rules[0], 2)}, time.Now().Add(-ago)); d.Allowed {
 				t.Errorf("a full bucket, read %v ago: %+v", ago, d)
 			}
 		}

@@ -35,7 +35,7 @@ func TestPeersMakeSuspects(t *testing.T) {
 	if d := takeAt(r, r.BytesKey([]byte("y")), 2, 0); d.Stage != StageSketch {
 		t.Errorf("another client: %+v", d)
 	}
-	lim.rules[1].ChargePeer(1, 1) // must not panic
+	lim.rules[1].Internal().ChargePeer(1, 1) // must not panic
 }
 
 // TestPeerChargesSaturate: however much a peer tells, the client is forgotten
@@ -83,14 +83,14 @@ func newTestCluster(t *testing.T, nodes int, rc RuleConfig) *testCluster {
 		c.nodes = append(c.nodes, lim)
 		c.told = append(c.told, make([]sketch.Slot, 64))
 	}
-	c.turns = time.Now().Add(c.nodes[0].rules[0].Epoch())
+	c.turns = time.Now().Add(c.nodes[0].rules[0].epoch)
 	return c
 }
 
 // exchange tells every node what the others counted since the last time.
 func (c *testCluster) exchange() {
 	for i, from := range c.nodes {
-		talkers := from.rules[0].TopTalkers()
+		talkers := from.rules[0].talkers
 		for slot := range c.told[i] {
 			last := c.told[i][slot]
 			s := &c.told[i][slot]
@@ -100,15 +100,15 @@ func (c *testCluster) exchange() {
 			}
 			for j, to := range c.nodes {
 				if j != i && s.Count > last.Count {
-					to.rules[0].ChargePeer(s.Pos, s.Count-last.Count)
+					to.rules[0].Internal().ChargePeer(s.Pos, s.Count-last.Count)
 				}
 			}
 		}
 	}
 	if !time.Now().Before(c.turns) {
-		c.turns = time.Now().Add(c.nodes[0].rules[0].Epoch())
+		c.turns = time.Now().Add(c.nodes[0].rules[0].epoch)
 		for _, n := range c.nodes {
-			n.rules[0].TopTalkers().Turn()
+			n.rules[0].talkers.Turn()
 		}
 	}
 }
@@ -172,7 +172,7 @@ func TestClusterFindsSpreadClients(t *testing.T) {
 				c.exchange()
 				for _, n := range c.nodes { // peers may err, and lie
 					r := n.rules[0]
-					r.ChargePeer(r.BytesKey([]byte("conforming")).digest().Pos, rng.Uint64N(100))
+					r.Internal().ChargePeer(r.BytesKey([]byte("conforming")).digest().Pos, rng.Uint64N(100))
 				}
 			}
 		}
@@ -195,7 +195,7 @@ func TestIdentity(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return lim.rules[0].Identity()
+		return lim.rules[0].Internal().Identity()
 	}
 	same := identity(1, func(*RuleConfig) {})
 	for name, change := range map[string]func(*RuleConfig){
@@ -226,10 +226,10 @@ func TestIdentity(t *testing.T) {
 func TestEpoch(t *testing.T) {
 	t.Parallel()
 	lim := mustNew(t, rule("fast", 100, time.Second, 200), rule("slow", 1, time.Minute, 20))
-	if got := lim.rules[0].Epoch(); got != 10*time.Second {
+	if got := lim.rules[0].epoch; got != 10*time.Second {
 		t.Errorf("fast: %v, want 10s", got)
 	}
-	if got := lim.rules[1].Epoch(); got < 32*time.Minute || got > 33*time.Minute {
+	if got := lim.rules[1].epoch; got < 32*time.Minute || got > 33*time.Minute {
 		t.Errorf("slow: %v, want its drain time, (1.5·20 + 2) min", got)
 	}
 }

@@ -55,20 +55,20 @@ type Config struct {
 
 	// Nodes is the most nodes that tell each other of their top talkers,
 	// at most 10,000. The more, the longer the first-seen filter must
-	// remember, since each node forgives a hit; see [RulePlan].ClusterBound.
+	// remember, since each node forgives a hit; see [limit.RulePlan].ClusterBound.
 	// 0 means 1: this node is alone.
 	Nodes int
 
 	// Wait bounds how many requests wait at a time, of rules with a MaxWait. They
-	// take up to WaiterBytes each beside Memory.
+	// take up to 2 KiB each beside Memory.
 	Wait WaitLimits
 
 	// OnBan is called by the request that begins a ban, before it is answered, for rules in
 	// shadow mode too: Ban.Rule says which rule that is. It must not block. Bans by
-	// [Rule.BanFor] are not told. Optional.
+	// other nodes are not told. Optional.
 	OnBan func(Ban)
 
-	// OnUnban is called by [Rule.Unban] and [Rule.UnbanDigest] when they have ended a ban, of
+	// OnUnban is called by [Rule.Unban] when it has ended a ban, of
 	// which Ban has Rule and Digest only. It must not block. Optional.
 	OnUnban func(Ban)
 
@@ -96,9 +96,6 @@ func NewPlan(c Config) (*Plan, error) { return limit.NewPlan(c.limits()) }
 // ParseRate reads "100/s", "600/m", "5/h", "1/d" or "300/15m"; see [limit.ParseRate].
 func ParseRate(s string) (Rate, error) { return limit.ParseRate(s) }
 
-// LeastMemory is the least Memory for so many rules with so many top talkers each.
-func LeastMemory(rules, topTalkers int) int64 { return limit.LeastMemory(rules, topTalkers) }
-
 // What a rule says, and how memory is shared out, is package limit's.
 type (
 	// Rate is a number of units per period.
@@ -120,8 +117,6 @@ type (
 	WaitLimits = limit.WaitLimits
 	// Plan is how a configuration's memory is shared out and what it can carry.
 	Plan = limit.Plan
-	// RulePlan is the share of one rule.
-	RulePlan = limit.RulePlan
 	// FieldError is one thing that is wrong with one field of a configuration. [New] and
 	// [NewPlan] join all that they find; errors.As gets at them.
 	FieldError = limit.FieldError
@@ -132,8 +127,6 @@ type (
 	// Decision is the verdict on one request with what is known of the client's bucket. It is
 	// a plain value; the zero value is a denial by a list.
 	Decision = limit.Decision
-	// Outcome is the part of a [Decision] that counters need.
-	Outcome = limit.Outcome
 	// Stage names the part of the limiter that decided.
 	Stage = limit.Stage
 )
@@ -148,14 +141,11 @@ const (
 	StageSketch   = limit.StageSketch   // below the suspicion threshold
 	StageExact    = limit.StageExact    // an exact bucket decided
 	StageFallback = limit.StageFallback // the shared exact tier was away
-	stageCount    = StageFallback + 1   // len(Stages())
+	stageCount    = StageFallback + 1   // len(limit.Stages())
 )
 
 // RemainingUnknown is the Remaining of a decision that no exact bucket made.
 const RemainingUnknown = limit.RemainingUnknown
-
-// Stages returns all stages in order.
-func Stages() []Stage { return limit.Stages() }
 
 // The algorithms of a rule.
 const (
@@ -174,24 +164,6 @@ const (
 	FailLocal  = limit.FailLocal  // this node's own table decides
 	FailOpen   = limit.FailOpen   // admit
 	FailClosed = limit.FailClosed // deny: the stated exception to P1
-)
-
-// Bounds on a configuration.
-const (
-	DefaultMemory       = limit.DefaultMemory
-	MinMemory           = limit.MinMemory
-	MaxRules            = limit.MaxRules
-	MaxTiers            = limit.MaxTiers // of a rule
-	MaxNamedRates       = limit.MaxNamedRates
-	MaxNodes            = limit.MaxNodes
-	MaxTopTalkers       = limit.MaxTopTalkers
-	DefaultStoreTimeout = limit.DefaultStoreTimeout
-
-	DefaultWaitersPerKey = limit.DefaultWaitersPerKey
-	DefaultWaiters       = limit.DefaultWaiters
-	MaxWaiters           = limit.MaxWaiters
-	WaiterBytes          = limit.WaiterBytes // of a request that waits, at most
-	MaxMaxWait           = limit.MaxMaxWait
 )
 
 // ManualClock is a clock that moves only when it is told to: for tests, and for

@@ -38,10 +38,10 @@ func TestLimiterIsPlanned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := lim.rules[1]; r.TopTalkers().Slots() != 1024 || lim.plan.Rules[1].TopTalkers != 1024 {
-		t.Errorf("a table of %d slots", r.TopTalkers().Slots())
+	if r := lim.rules[1]; r.talkers.Slots() != 1024 || lim.plan.Rules[1].TopTalkers != 1024 {
+		t.Errorf("a table of %d slots", r.talkers.Slots())
 	}
-	if lim := mustNew(t, rule("a", 1, time.Second, 1)); lim.rules[0].TopTalkers() != nil {
+	if lim := mustNew(t, rule("a", 1, time.Second, 1)); lim.rules[0].talkers != nil {
 		t.Error("top talkers that nobody asked for")
 	}
 	if _, err := New(Config{}); err == nil || !strings.HasPrefix(err.Error(), "fastlimit: Rules: 0 rules") {
@@ -52,7 +52,7 @@ func TestLimiterIsPlanned(t *testing.T) {
 // Every stage is counted.
 func TestEveryStageIsCounted(t *testing.T) {
 	t.Parallel()
-	if n := len(Stages()); n != len(RuleStats{}.Denied) {
+	if n := len(limit.Stages()); n != len(RuleStats{}.Denied) {
 		t.Errorf("%d stages, %d are counted", n, stageCount)
 	}
 }

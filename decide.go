@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -58,7 +59,7 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 				r.recordShed(d, n, serial)
 			}
 			if retry, empty, ok := r.buckets.Shape.Over(tat, ticks, cost); ok {
-				return Decision{Outcome: Outcome{Stage: StageTable}, RetryAfter: retry, TimeToEmpty: empty}
+				return Decision{Outcome: limit.Outcome{Stage: StageTable}, RetryAfter: retry, TimeToEmpty: empty}
 			}
 			return r.buckets.LeakyDecision(StageTable, false, tat, now, cost)
 		}
@@ -119,7 +120,7 @@ func (r *Rule) known(d sketch.Digest, n uint64, now time.Duration) (v Decision, 
 		}
 	}
 	if retry, empty, ok := b.Shape.Over(tat, ticks, cost); ok && b.Plain {
-		return Decision{Outcome: Outcome{Stage: StageTable}, RetryAfter: retry, TimeToEmpty: empty}, true
+		return Decision{Outcome: limit.Outcome{Stage: StageTable}, RetryAfter: retry, TimeToEmpty: empty}, true
 	}
 	return b.Decision(d, StageTable, false, tat, now, cost), true
 }
@@ -204,7 +205,7 @@ func (r *Rule) conclude(key Key, v Decision, now time.Duration, at stripe) Decis
 
 // admitUnchecked admits a request without asking its exact bucket.
 func admitUnchecked(stage Stage) Decision {
-	return Decision{Outcome: Outcome{Allowed: true, Stage: stage}, Remaining: RemainingUnknown}
+	return Decision{Outcome: limit.Outcome{Allowed: true, Stage: stage}, Remaining: RemainingUnknown}
 }
 
 // peek is take without its effects.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // upTo makes client c take up to n units, and checks that no unit that conforms
@@ -176,7 +177,7 @@ func sharedTakeUpTo(t *testing.T, failing bool) {
 	cfg := strictRule("a", 5, time.Second, 12)
 	r := sharedLimiter(t, s, cfg).rules[0]
 	// The oracle has the times of requests, which reach the store up to 2 ms later.
-	bound := 12 + 5*(DefaultStoreTimeout+2*time.Millisecond).Seconds()
+	bound := 12 + 5*(limit.DefaultStoreTimeout+2*time.Millisecond).Seconds()
 	start := time.Now()
 	var wg sync.WaitGroup
 	for c := range 8 {

@@ -65,10 +65,10 @@ func TestEveryRuleFieldIsClassified(t *testing.T) {
 		c := config(field.Name)
 		reflect.ValueOf(&c.Rules[0]).Elem().FieldByIndex(field.Index).Set(reflect.ValueOf(class.other))
 		r := mustWith(t, old, c).rules[0]
-		if changed := r.Identity() != old.rules[0].Identity(); changed != class.identity {
+		if changed := r.Internal().Identity() != old.rules[0].Internal().Identity(); changed != class.identity {
 			t.Errorf("%s: another identity: %t, want %t", field.Name, changed, class.identity)
 		}
-		if begins := !r.Continues(old.rules[0]); begins != class.state {
+		if begins := !r.Internal().Continues(old.rules[0]); begins != class.state {
 			t.Errorf("%s: begins anew: %t, want %t", field.Name, begins, class.state)
 		}
 		if forgot := r.buckets.Table.Lookup(r.AddrKey(addr).digest()) == 0; forgot != class.state {

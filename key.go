@@ -196,10 +196,8 @@ func (k Key) texts() [][]byte { return unsafe.Slice(k.parts, uint32(k.y)) }
 // ofAddr reports whether the key is that of an address.
 func (k Key) ofAddr() bool { return k.parts == &isAddr4 || k.parts == &isAddr6 || k.parts == &isAddr16 }
 
-// Fingerprint is a hash of a text, keyed with [Config.Secret], for people who have to tell
-// clients apart by what they must not read, such as API keys. It is cryptographic, so nobody
-// without the secret learns from it what the text is.
-func (l *Limiter) Fingerprint(text []byte) (sum [8]byte) {
+// fingerprint is [internalLimiter.Fingerprint].
+func (l *Limiter) fingerprint(text []byte) (sum [8]byte) {
 	h := sha256.New()
 	h.Write(fingerprintDomain)
 	h.Write(l.secret[:])

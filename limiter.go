@@ -10,6 +10,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/clock"
 	"github.com/fastlimit/fastlimit/internal/exact"
 	"github.com/fastlimit/fastlimit/internal/line"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/sketch"
 	"github.com/fastlimit/fastlimit/window"
 )
@@ -102,9 +103,9 @@ func newLimiter(plan *Plan, c *Config, old *Limiter) (*Limiter, error) {
 
 // endOf is the last time on the line that all of the rules can count, and the last wall time of
 // those that count in windows.
-func endOf(rules []RulePlan) (line, wall *clock.End) {
+func endOf(rules []limit.RulePlan) (line, wall *clock.End) {
 	line, wall = &clock.End{At: math.MaxInt64, Rule: "any time"}, &clock.End{At: math.MaxInt64}
-	consider := func(all []RulePlan) {
+	consider := func(all []limit.RulePlan) {
 		for i := range all {
 			rp, end := &all[i], line
 			if rp.Shape.Windowed() {
@@ -130,9 +131,6 @@ func (l *Limiter) Rule(name string) (*Rule, bool) {
 
 // Rules returns all rules in the order of the configuration.
 func (l *Limiter) Rules() []*Rule { return append([]*Rule(nil), l.rules...) }
-
-// Limiter returns the limiter that the rule is one of.
-func (r *Rule) Limiter() *Limiter { return r.limiter }
 
 // Plan returns how the memory is shared out.
 func (l *Limiter) Plan() Plan { return l.plan }
@@ -217,7 +215,7 @@ func newRule(l *Limiter, i int, c *Config, old *Rule) (*Rule, error) {
 }
 
 // begin gives the rule state of its own.
-func (r *Rule) begin(rp *RulePlan, c *Config) (err error) {
+func (r *Rule) begin(rp *limit.RulePlan, c *Config) (err error) {
 	if r.hasher, err = sketch.NewHasher(c.Secret, rp.Config.Name); err != nil {
 		return err
 	}
@@ -239,7 +237,7 @@ func (r *Rule) begin(rp *RulePlan, c *Config) (err error) {
 }
 
 // beginShape gives the rule's buckets their limit.
-func (r *Rule) beginShape(rp *RulePlan) {
+func (r *Rule) beginShape(rp *limit.RulePlan) {
 	r.buckets.SetLimit(r.limiter.clock, rp.Shape, rp.Config.CountDenied)
 }
 
@@ -248,7 +246,7 @@ func (r *Rule) beginShared(c *Config) {
 	r.shared = exact.NewShared(r.buckets, r.config.Name, c.Store, r.limiter.plan.StoreTimeout)
 }
 
-func (r *Rule) beginTalkers(rp *RulePlan) (err error) {
+func (r *Rule) beginTalkers(rp *limit.RulePlan) (err error) {
 	if rp.TopTalkers > 0 {
 		r.talkers, err = sketch.NewTopTalkers(rp.TopTalkers)
 	}

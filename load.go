@@ -14,34 +14,36 @@ import (
 	"github.com/fastlimit/fastlimit/limit"
 )
 
-// Why a state is of no use, for errors.Is. Nothing but that is wrong: go on without it.
-var (
-	// ErrStateForeign tells that the file is no state at all.
-	ErrStateForeign = frames.ErrForeign
-	// ErrStateVersion tells that it is of a version that this one does not know.
-	ErrStateVersion = frames.ErrVersion
-	// ErrStateTorn tells that it ends too early.
-	ErrStateTorn = frames.ErrTorn
-	// ErrStateDamaged tells that a checksum is wrong, or that what it vouches for has no
-	// meaning.
-	ErrStateDamaged = frames.ErrDamaged
-	// ErrStateMachine tells that it was written on another machine.
-	ErrStateMachine = machine.ErrOtherMachine
-	// ErrStateFuture tells that it was written later than now, by a clock that was set back.
-	ErrStateFuture = machine.ErrFuture
-	// ErrStateTooLarge tells that the limiter takes more than [LoadOptions].Memory.
-	ErrStateTooLarge = state.ErrTooLarge
-	// ErrStateTooOld tells that its time line comes to an end: see [Limiter.LastTime].
-	ErrStateTooOld = errors.New("its clock has run for too long")
-)
+// ErrState tells that what was read is no state to go on with: it is not one, of another version
+// or machine, torn, damaged, too large, too old or from the future. Nothing but that is wrong.
+var ErrState = errors.New("no state to go on with")
 
-// DefaultLoadMemory is [LoadOptions].Memory if that is 0.
-const DefaultLoadMemory = 1 << 30
+// unfit are the errors that are an [ErrState].
+var unfit = [...]error{
+	frames.ErrForeign, frames.ErrVersion, frames.ErrTorn, frames.ErrDamaged, frames.ErrTooLarge,
+	machine.ErrOtherMachine, machine.ErrFuture, machine.ErrTooOld,
+}
+
+// unfitError is an [ErrState].
+type unfitError struct{ error }
+
+func (e unfitError) Is(target error) bool { return target == ErrState }
+func (e unfitError) Unwrap() error        { return e.error }
+
+// loadError is an error of Load.
+func loadError(err error) error {
+	text := fmt.Errorf("fastlimit: read the state: %w", err)
+	for _, e := range unfit {
+		if errors.Is(err, e) {
+			return unfitError{text}
+		}
+	}
+	return text
+}
 
 // LoadOptions are for [Load].
 type LoadOptions struct {
-	// Memory is what the limiter may take at most, in bytes. 0 means
-	// DefaultLoadMemory.
+	// Memory is what the limiter may take at most, in bytes. 0 means 1 GiB.
 	Memory int64
 
 	// Clock is that of the limiter, if the one that was saved had a [ManualClock]. It
@@ -57,11 +59,11 @@ type LoadOptions struct {
 //
 // How much time has passed says the clock of this machine that counts on through
 // suspension, or after the machine has been started anew its wall clock: no less than it was, so that nobody is denied for
-// what has leaked meanwhile. A state for which that cannot be said is refused. The error wraps one of the
-// ErrState… above, or it is that of r.
+// what has leaked meanwhile. A state for which that cannot be said is refused. The error is an
+// [ErrState], or that of r.
 func Load(r io.Reader, o LoadOptions) (*Limiter, error) {
 	if o.Memory == 0 {
-		o.Memory = DefaultLoadMemory
+		o.Memory = 1 << 30
 	}
 	return load(r, o, machine.Now)
 }
@@ -70,12 +72,12 @@ func Load(r io.Reader, o LoadOptions) (*Limiter, error) {
 func load(r io.Reader, o LoadOptions, now func() machine.Instant) (*Limiter, error) {
 	f, err := frames.NewReader(r, state.Magic, state.Version)
 	if err != nil {
-		return nil, stateErr("read", err)
+		return nil, loadError(err)
 	}
 	s := &loading{options: o, r: f}
 	for _, step := range [...]func() error{s.next, s.header, func() error { return s.begin(now) }, s.frames} {
 		if err := step(); err != nil {
-			return nil, stateErr("read", err)
+			return nil, loadError(err)
 		}
 	}
 	return s.limiter, nil
@@ -104,7 +106,7 @@ func (s *loading) next() error {
 
 func (s *loading) header() (err error) {
 	if s.kind != state.Head {
-		return fmt.Errorf("%w: it has no header", ErrStateDamaged)
+		return fmt.Errorf("%w: it has no header", frames.ErrDamaged)
 	}
 	if s.head, err = state.ReadHeader(s.body); err != nil {
 		return err
@@ -118,7 +120,7 @@ func (s *loading) header() (err error) {
 // begin makes the limiter, empty, at its time.
 func (s *loading) begin(now func() machine.Instant) error {
 	if s.kind != state.Secret || len(s.body) != 32 {
-		return fmt.Errorf("%w: it has no secret", ErrStateDamaged)
+		return fmt.Errorf("%w: it has no secret", frames.ErrDamaged)
 	}
 	plan, live, err := s.head.Plan(s.options.Memory)
 	if err != nil {
@@ -136,7 +138,7 @@ func (s *loading) begin(now func() machine.Instant) error {
 	}
 	// Half of what is left is for the next process, which saves it again.
 	if end, _ := endOf(plan.Rules); s.head.Now > end.At/2 || age > end.At/2-s.head.Now {
-		return fmt.Errorf("%w: %v and %v, and %s", ErrStateTooOld, s.head.Now, age, end.Rule)
+		return fmt.Errorf("%w: %v and %v, and %s", machine.ErrTooOld, s.head.Now, age, end.Rule)
 	}
 	if s.limiter, err = newLimiter(plan, c, nil); err != nil {
 		return err
@@ -169,12 +171,12 @@ func (s *loading) frames() error {
 			err = s.sketch(u)
 		case state.Filter:
 			if filtered {
-				err = fmt.Errorf("%w: a filter", ErrStateDamaged)
+				err = fmt.Errorf("%w: a filter", frames.ErrDamaged)
 				break
 			}
 			err, filtered = s.filter(time.Duration(u.Uvarint())), true // checked by Restore
 		default:
-			err = fmt.Errorf("%w: a frame of kind %d", ErrStateDamaged, s.kind)
+			err = fmt.Errorf("%w: a frame of kind %d", frames.ErrDamaged, s.kind)
 		}
 		if err != nil {
 			return err
@@ -184,7 +186,7 @@ func (s *loading) frames() error {
 		}
 	}
 	if !filtered {
-		return fmt.Errorf("%w: it has no filter", ErrStateDamaged)
+		return fmt.Errorf("%w: it has no filter", frames.ErrDamaged)
 	}
 	return nil
 }
@@ -239,7 +241,7 @@ func (s *loading) filter(due time.Duration) error {
 		return r.Err
 	}
 	if err == nil && r.More() {
-		err = fmt.Errorf("%w: a filter", ErrStateDamaged)
+		err = fmt.Errorf("%w: a filter", frames.ErrDamaged)
 	}
 	return err
 }
@@ -252,7 +254,7 @@ func (s *loading) marks() ([]byte, error) {
 	return s.body, nil
 }
 
-// liveTiers makes the tiers of [Rule.NewTier] that the rule had.
+// liveTiers makes the tiers of NewTier that the rule had.
 func (r *Rule) liveTiers(plans []limit.RulePlan, tables *[]*bucket.Table) error {
 	c := r.storeConfig()
 	var live []*Rule

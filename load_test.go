@@ -5,22 +5,25 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/frames"
 	"github.com/fastlimit/fastlimit/internal/machine"
 	"github.com/fastlimit/fastlimit/internal/state"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // savedLimiter is a limiter that has something in each of its tables, and what Save
 // writes of it.
 func savedLimiter(t testing.TB) (*Limiter, []byte) {
 	t.Helper()
-	l, err := New(Config{Memory: MinMemory, Clock: new(ManualClock), Rules: []RuleConfig{
+	l, err := New(Config{Memory: limit.MinMemory, Clock: new(ManualClock), Rules: []RuleConfig{
 		withBan(rule("b", 1, time.Minute, 20), BanPolicy{After: 2, For: time.Hour}), windowRule("w", 12, time.Hour),
 		slidingRule("s", 12, time.Hour), logRule("l", 9, time.Hour),
 	}})
@@ -43,19 +46,7 @@ func savedLimiter(t testing.TB) (*Limiter, []byte) {
 }
 
 func loadManual(file []byte) (*Limiter, error) {
-	return Load(bytes.NewReader(file), LoadOptions{Clock: new(ManualClock), Memory: 4 * MinMemory})
-}
-
-// stateErrors are what Load may say of a file.
-var stateErrors = []error{ErrStateForeign, ErrStateVersion, ErrStateTorn, ErrStateDamaged, ErrStateMachine, ErrStateFuture, ErrStateTooLarge, ErrStateTooOld}
-
-func isStateError(err error) bool {
-	for _, want := range stateErrors {
-		if errors.Is(err, want) {
-			return true
-		}
-	}
-	return false
+	return Load(bytes.NewReader(file), LoadOptions{Clock: new(ManualClock), Memory: 4 * limit.MinMemory})
 }
 
 // TestDamagedStates: of a file that is cut short, or has one bit wrong, nothing is taken
@@ -69,12 +60,12 @@ func TestDamagedStates(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 47))
 	for range 300 {
 		n := rng.IntN(len(file))
-		if _, err := loadManual(file[:n]); !errors.Is(err, ErrStateTorn) {
+		if _, err := loadManual(file[:n]); !errors.Is(err, frames.ErrTorn) {
 			t.Fatalf("%d of %d bytes: %v", n, len(file), err)
 		}
 		bad := bytes.Clone(file)
 		bad[n] ^= 1 << rng.IntN(8)
-		if _, err := loadManual(bad); !isStateError(err) {
+		if _, err := loadManual(bad); !errors.Is(err, ErrState) {
 			t.Fatalf("byte %d wrong: %v", n, err)
 		}
 	}
@@ -82,14 +73,18 @@ func TestDamagedStates(t *testing.T) {
 		file []byte
 		want error
 	}{
-		"another version": {append(append([]byte(state.Magic), state.Version+1, 0, 0, 0), file[12:]...), ErrStateVersion},
-		"a text":          {[]byte("rules: [{name: per-ip}]"), ErrStateForeign},
-		"nothing":         {nil, ErrStateTorn},
-		"half of it":      {file[:len(file)/2], ErrStateTorn},
+		"another version": {append(append([]byte(state.Magic), state.Version+1, 0, 0, 0), file[12:]...), frames.ErrVersion},
+		"a text":          {[]byte("rules: [{name: per-ip}]"), frames.ErrForeign},
+		"nothing":         {nil, frames.ErrTorn},
+		"half of it":      {file[:len(file)/2], frames.ErrTorn},
 	} {
-		if _, err := loadManual(c.file); !errors.Is(err, c.want) {
+		if _, err := loadManual(c.file); !errors.Is(err, c.want) || !errors.Is(err, ErrState) {
 			t.Errorf("%s: %v, want %v", what, err, c.want)
 		}
+	}
+	broken := errors.New("a disk that is broken")
+	if _, err := Load(io.MultiReader(bytes.NewReader(file[:100]), iotest.ErrReader(broken)), LoadOptions{Clock: new(ManualClock)}); !errors.Is(err, broken) || errors.Is(err, ErrState) {
+		t.Errorf("%v, want that of the reader", err)
 	}
 }
 
@@ -101,14 +96,14 @@ func TestLoadMemory(t *testing.T) {
 	for _, c := range []struct {
 		memory int64
 		want   error
-	}{{need / 2, ErrStateTooLarge}, {1, ErrStateTooLarge}, {need * 5 / 4, nil}} {
+	}{{need / 2, frames.ErrTooLarge}, {1, frames.ErrTooLarge}, {need * 5 / 4, nil}} {
 		_, err := Load(bytes.NewReader(file), LoadOptions{Clock: new(ManualClock), Memory: c.memory})
 		if !errors.Is(err, c.want) {
 			t.Errorf("memory %d of %d: %v, want %v", c.memory, need, err, c.want)
 		}
 	}
 	for field, value := range map[string]any{"Blocks": 1 << 40, "Sets": 1 << 60, "Bans": -1, "FilterWords": 1 << 62, "Tiers": []int{1}, "Live": make([]state.Tier, 1025)} {
-		if _, err := loadManual(withHeader(t, file, field, value)); !isStateError(err) {
+		if _, err := loadManual(withHeader(t, file, field, value)); !errors.Is(err, ErrState) {
 			t.Errorf("%s of %v: %v", field, value, err)
 		}
 	}
@@ -153,7 +148,7 @@ func withHeader(t *testing.T, file []byte, field string, value any) []byte {
 // passed since, and not if nobody can tell what that is.
 func TestClockOfLoaded(t *testing.T) {
 	t.Parallel()
-	l, err := New(Config{Memory: MinMemory, Rules: []RuleConfig{rule("a", 1, time.Minute, 10)}})
+	l, err := New(Config{Memory: limit.MinMemory, Rules: []RuleConfig{rule("a", 1, time.Minute, 10)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,11 +167,11 @@ func TestClockOfLoaded(t *testing.T) {
 	}{
 		"the same start": {machine.Instant{Machine: "m", Boot: "b", Up: 2 * time.Hour, Wall: time.Unix(5, 0)}, time.Hour, nil},
 		"another start":  {machine.Instant{Machine: "m", Boot: "c", Up: time.Minute, Wall: at.Wall.Add(3 * time.Hour)}, 3 * time.Hour, nil},
-		"the future":     {machine.Instant{Machine: "m", Boot: "b", Up: time.Minute, Wall: at.Wall}, 0, ErrStateFuture},
-		"elsewhere":      {machine.Instant{Machine: "n", Boot: "b", Up: 2 * time.Hour, Wall: at.Wall}, 0, ErrStateMachine},
-		"ages ago":       {years, 0, ErrStateTooOld},
+		"the future":     {machine.Instant{Machine: "m", Boot: "b", Up: time.Minute, Wall: at.Wall}, 0, machine.ErrFuture},
+		"elsewhere":      {machine.Instant{Machine: "n", Boot: "b", Up: 2 * time.Hour, Wall: at.Wall}, 0, machine.ErrOtherMachine},
+		"ages ago":       {years, 0, machine.ErrTooOld},
 	} {
-		loaded, err := load(bytes.NewReader(file.Bytes()), LoadOptions{Memory: DefaultMemory}, func() machine.Instant { return c.now })
+		loaded, err := load(bytes.NewReader(file.Bytes()), LoadOptions{Memory: limit.DefaultMemory}, func() machine.Instant { return c.now })
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", what, err, c.want)
 		}
@@ -237,7 +232,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		l, err := loadManual(out.Bytes())
 		if err != nil {
-			if !isStateError(err) && !strings.Contains(err.Error(), "Clock") {
+			if !errors.Is(err, ErrState) && !strings.Contains(err.Error(), "Clock") {
 				t.Errorf("an error that nobody can tell: %v", err)
 			}
 			return

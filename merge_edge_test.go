@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // pair is two limiters of a rule each whose clocks show the same moment.
@@ -16,7 +18,7 @@ func mustNewSecret(t *testing.T, c RuleConfig) *Limiter {
 	t.Helper()
 	clock := new(ManualClock)
 	clock.SetStart(time.Unix(1_000_000, 0))
-	l, err := New(Config{Rules: []RuleConfig{c}, Secret: [32]byte{1}, Memory: MinMemory, Clock: clock})
+	l, err := New(Config{Rules: []RuleConfig{c}, Secret: [32]byte{1}, Memory: limit.MinMemory, Clock: clock})
 	if err != nil {
 		t.Fatal(err)
 	}

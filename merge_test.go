@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // A successor that merges knows whom its predecessor denied, at any zero of the clocks, by
@@ -23,13 +25,13 @@ func TestMerge(t *testing.T) {
 	} {
 		clock := new(ManualClock)
 		clock.SetStart(time.Unix(1_000_000, 0))
-		from, err := New(Config{Rules: []RuleConfig{rule("z", 1, time.Second, 3), tc.was}, Secret: [32]byte{1}, Memory: 2 * MinMemory, Clock: clock})
+		from, err := New(Config{Rules: []RuleConfig{rule("z", 1, time.Second, 3), tc.was}, Secret: [32]byte{1}, Memory: 2 * limit.MinMemory, Clock: clock})
 		if err != nil {
 			t.Fatal(err)
 		}
 		own := new(ManualClock)
 		own.SetStart(time.Unix(1_000_000+40, 0))
-		l, err := New(Config{Rules: []RuleConfig{tc.is}, Secret: [32]byte{1}, Memory: MinMemory, Clock: own})
+		l, err := New(Config{Rules: []RuleConfig{tc.is}, Secret: [32]byte{1}, Memory: limit.MinMemory, Clock: own})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/testkit"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // keyKinds makes a key of each kind.
@@ -49,7 +50,7 @@ func TestForeignKey(t *testing.T) {
 			r.limiter.TakeAll(ctx, []Charge{{r, k, 1}})
 		},
 		"TakeAllAt": func(r *Rule, k Key) {
-			r.limiter.TakeAllAt(ctx, []Charge{charge(r, 1), {r, k, 1}}, time.Now())
+			r.limiter.Internal().TakeAllAt(ctx, []Charge{charge(r, 1), {r, k, 1}}, time.Now())
 		},
 	} {
 		for _, r := range rules {
@@ -88,11 +89,11 @@ func TestMisuse(t *testing.T) {
 		"charge 1: its Rule is nil":                              func() { takeAllAt(lim, []Charge{good, {}}, 0) },
 		"charge 1: its Rule was not made by New":                 func() { lim.TakeAll(ctx, []Charge{good, {Rule: &zero}}) },
 		`charge 0: rule "z" belongs to another Limiter`:          func() { lim.TakeAll(ctx, []Charge{charge(other.rules[0], 1)}) },
-		`charge 1: rule "z" belongs to another Limiter`:          func() { lim.TakeAllAt(ctx, []Charge{good, charge(other.rules[0], 1)}, time.Now()) },
-		"more charges than MaxRules":                             func() { lim.TakeAll(ctx, make([]Charge, MaxRules+1)) },
+		`charge 1: rule "z" belongs to another Limiter`:          func() { lim.Internal().TakeAllAt(ctx, []Charge{good, charge(other.rules[0], 1)}, time.Now()) },
+		"more charges than MaxRules":                             func() { lim.TakeAll(ctx, make([]Charge, limit.MaxRules+1)) },
 		"the Rule was not made by New: get it from Limiter.Rule": func() { zero.Take(ctx, zero.AddrKey(netip.IPv6Loopback()), 1) },
 		"the Rule was not made by New":                           func() { zero.Stats() },
-		"the Rule was not":                                       func() { zero.ChargePeer(1, 1) },
+		"the Rule was not":                                       func() { zero.Internal().ChargePeer(1, 1) },
 		"AddrKey is given the zero netip.Addr":                   func() { r.AddrKey(netip.Addr{}) },
 		"the Limiter was not made by New":                        func() { new(Limiter).Advance() },
 		"the Limiter was not made":                               func() { new(Limiter).TakeAll(ctx, nil) },
@@ -148,7 +149,7 @@ func FuzzKey(f *testing.F) {
 					t.Errorf("%q is stored as %q", name, stored)
 				}
 			}
-			r.TalkerName(a)
+			r.talkerName(a)
 		}
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // named are the limits of a rule with a MaxRate, one for each rate that was named lately.
@@ -49,10 +51,6 @@ func (r *Rule) AtRate(rate Rate) *Rule {
 	return r.named.make(r, rate)
 }
 
-// NamedIndex is a number below MaxNamedRates of a rule from [Rule.AtRate], and -1 of any
-// other. Of all that are in use at a time it is unique within the base.
-func (r *Rule) NamedIndex() int { return r.slot - 1 }
-
 func (n *named) find(rate Rate) *Rule {
 	if all := n.limits.Load(); all != nil {
 		for i := range *all {
@@ -75,7 +73,7 @@ func (n *named) make(r *Rule, rate Rate) *Rule {
 	if old := n.limits.Load(); old != nil {
 		all = slices.Clone(*old)
 	}
-	place := n.next % MaxNamedRates
+	place := n.next % limit.MaxNamedRates
 	n.next++
 	l := namedLimit{rate, r.newNamed(rate, place)}
 	if place == len(all) {

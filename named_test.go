@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket/memstore"
+	"github.com/fastlimit/fastlimit/limit"
 	"pgregory.net/rapid"
 )
 
@@ -43,7 +44,7 @@ func TestNamedRatesAreExact(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		clock := &ManualClock{}
-		lim, err := New(Config{Clock: clock, Memory: 8 * MinMemory, Rules: []RuleConfig{withMaxRate(rule("a", 10, time.Second, 20), perSec(1000))}})
+		lim, err := New(Config{Clock: clock, Memory: 8 * limit.MinMemory, Rules: []RuleConfig{withMaxRate(rule("a", 10, time.Second, 20), perSec(1000))}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,14 +136,14 @@ func TestAtRateBounds(t *testing.T) {
 		{Rate{}, Rate{N: 1, Per: day}, 3},
 	} {
 		got := r.AtRate(tt.named)
-		if c := got.Config(); c.Rate != tt.rate || c.Burst != tt.burst || got.NamedIndex() < 0 || got.Base() != r || got.TierIndex() >= 0 || got.Index() != 0 || got.Name() != "a" {
+		if c := got.Config(); c.Rate != tt.rate || c.Burst != tt.burst || got.Internal().NamedIndex() < 0 || got.owner() != r || got.Internal().TierIndex() >= 0 || got.Internal().Index() != 0 || got.Name() != "a" {
 			t.Errorf("%v: %v burst %d, want %v burst %d", tt.named, c.Rate, c.Burst, tt.rate, tt.burst)
 		}
 		if got != r.AtRate(tt.named) {
 			t.Errorf("%v: made twice", tt.named)
 		}
 	}
-	if r.AtRate(perSec(10)) != r || r.NamedIndex() != -1 {
+	if r.AtRate(perSec(10)) != r || r.Internal().NamedIndex() != -1 {
 		t.Error("the rule's own rate is not the rule")
 	}
 	c.Cost = 20
@@ -162,7 +163,7 @@ func TestNamedRatesConcurrently(t *testing.T) {
 	for g := range admitted {
 		all.Go(func() {
 			for i := range 1000 {
-				limit := r.AtRate(Rate{N: uint64(i%(2*MaxNamedRates)) + 1, Per: time.Hour * 24})
+				limit := r.AtRate(Rate{N: uint64(i%(2*limit.MaxNamedRates)) + 1, Per: time.Hour * 24})
 				if limit.Take(context.Background(), k, 1).Allowed {
 					admitted[g]++
 				}
@@ -176,11 +177,11 @@ func TestNamedRatesConcurrently(t *testing.T) {
 	}
 	// All that is admitted together keeps the bucket busy for a day at most, and at
 	// 128 a day no more than 128 fit into it.
-	if sum == 0 || sum > 2*MaxNamedRates {
+	if sum == 0 || sum > 2*limit.MaxNamedRates {
 		t.Errorf("%d admitted", sum)
 	}
-	if n := len(*r.named.limits.Load()); n != MaxNamedRates {
-		t.Errorf("%d limits are kept, want %d", n, MaxNamedRates)
+	if n := len(*r.named.limits.Load()); n != limit.MaxNamedRates {
+		t.Errorf("%d limits are kept, want %d", n, limit.MaxNamedRates)
 	}
 }
 
@@ -233,7 +234,7 @@ func TestNamedRatesAllocations(t *testing.T) { // not parallel: it counts all th
 
 	k := r.AddrKey(netip.MustParseAddr("192.0.2.1"))
 
-	for i := range MaxNamedRates {
+	for i := range limit.MaxNamedRates {
 		r.AtRate(perSec(uint64(i + 1)))
 	}
 	if n := testing.AllocsPerRun(100, func() { r.AtRate(perSec(5)).Take(context.Background(), k, 1) }); n != 0 {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // A client whose rate is named anew with each request has one line and one bucket: at every
@@ -56,7 +58,7 @@ func TestNamedRatesShareALine(t *testing.T) {
 	inBubbles(t, func(t *testing.T, c Config) {
 		rule := waitRule("a", 10, 1, 2*time.Second)
 		rule.MaxRate = perSec(1000)
-		c.Rules, c.Wait.PerKey, c.Memory = []RuleConfig{rule}, 3, 8*MinMemory
+		c.Rules, c.Wait.PerKey, c.Memory = []RuleConfig{rule}, 3, 8*limit.MinMemory
 		lim := waiting(t, c)
 		r, p := lim.rules[0], newParty()
 		ask := func(i int, by Rate) {
@@ -67,7 +69,7 @@ func TestNamedRatesShareALine(t *testing.T) {
 		ask(1, perSec(10)) // waits
 		ask(2, perSec(20)) // would fit
 		first := r.AtRate(perSec(20))
-		for i := range 2 * MaxNamedRates {
+		for i := range 2 * limit.MaxNamedRates {
 			r.AtRate(Rate{N: uint64(i) + 1, Per: time.Hour})
 		}
 		if r.AtRate(perSec(20)) == first {
@@ -76,7 +78,7 @@ func TestNamedRatesShareALine(t *testing.T) {
 		ask(3, perSec(10))
 		ask(4, perSec(20)) // finds no place
 		for _, limit := range []*Rule{r, first, r.AtRate(perSec(7))} {
-			if s := limit.WaitStats(); s != (WaitStats{Waiting: 3, Refused: 1}) {
+			if s := limit.Stats().Waits; s != (WaitStats{Waiting: 3, Refused: 1}) {
 				t.Errorf("%v: %+v", limit.config.Rate, s)
 			}
 		}
@@ -86,7 +88,7 @@ func TestNamedRatesShareALine(t *testing.T) {
 				t.Fatalf("in %v at %v, out %v", p.in, p.at, p.out)
 			}
 		}
-		if s := first.WaitStats(); s != (WaitStats{Admitted: 3, Refused: 1}) || lim.waiters.Places() != 0 {
+		if s := first.Stats().Waits; s != (WaitStats{Admitted: 3, Refused: 1}) || lim.waiters.Places() != 0 {
 			t.Errorf("%+v, %d places", s, lim.waiters.Places())
 		}
 	})
@@ -102,7 +104,7 @@ func TestWaitInLiveTier(t *testing.T) {
 		lim := waiting(t, c)
 		r, p := lim.rules[0], newParty()
 		live := func() *Rule {
-			tier, err := r.NewTier(Tier{Rate: perSec(10), Burst: 1})
+			tier, err := r.Internal().NewTier(Tier{Rate: perSec(10), Burst: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,15 +117,15 @@ func TestWaitInLiveTier(t *testing.T) {
 		for i := range 5 {
 			ask(i, old, "x")
 		}
-		r.DropTier(old)
+		r.Internal().DropTier(old)
 		next := live()
-		if next.TierIndex() != old.TierIndex() || next.lines == old.lines {
+		if next.Internal().TierIndex() != old.Internal().TierIndex() || next.lines == old.lines {
 			t.Error("the next tier has another index, or the same lines")
 		}
 		ask(5, next, "y") // at once
 		ask(6, r, "z")    // at once
 		ask(7, old, "x")  // it was looked up before
-		if s, want := r.WaitStats(), (WaitStats{Waiting: 5}); s != want || old.WaitStats() != want || next.WaitStats() != want {
+		if s, want := r.Stats().Waits, (WaitStats{Waiting: 5}); s != want || old.Stats().Waits != want || next.Stats().Waits != want {
 			t.Errorf("%+v, want %+v", s, want)
 		}
 		time.Sleep(350 * time.Millisecond)
@@ -139,7 +141,7 @@ func TestWaitInLiveTier(t *testing.T) {
 				t.Errorf("guest %d in at %v", p.in[3+i], at)
 			}
 		}
-		if s := r.WaitStats(); s != (WaitStats{Admitted: 3, Denied: 2}) || lim.waiters.Places() != 0 || !old.lines.Empty() {
+		if s := r.Stats().Waits; s != (WaitStats{Admitted: 3, Denied: 2}) || lim.waiters.Places() != 0 || !old.lines.Empty() {
 			t.Errorf("%+v, %d places", s, lim.waiters.Places())
 		}
 	})
@@ -152,7 +154,7 @@ func TestPlaceHoldsUntilTheLastMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rule := waitRule("a", 10, 1, 100*time.Millisecond)
 		rule.MaxRate = perSec(1000)
-		r := waiting(t, Config{Rules: []RuleConfig{rule}, Memory: 8 * MinMemory}).rules[0]
+		r := waiting(t, Config{Rules: []RuleConfig{rule}, Memory: 8 * limit.MinMemory}).rules[0]
 		faster, p := r.AtRate(perSec(20)), newParty()
 		for key := range byte(50) {
 			for i, limit := range []*Rule{r, r, faster} {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 func TestTextOfRulesSurvives(t *testing.T) {
@@ -22,7 +24,7 @@ func TestTextOfRulesSurvives(t *testing.T) {
 	for range 200 {
 		c := strictRule(text(), 1, time.Hour, 1)
 		c.KeyKind = text()
-		config := Config{Rules: []RuleConfig{c}, Memory: MinMemory}
+		config := Config{Rules: []RuleConfig{c}, Memory: limit.MinMemory}
 		lim, err := New(config)
 		if ok := utf8.ValidString(c.Name) && utf8.ValidString(c.KeyKind); ok != (err == nil) {
 			t.Fatalf("%+q, %+q: %v", c.Name, c.KeyKind, err)

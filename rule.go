@@ -2,9 +2,6 @@ package fastlimit
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
-	"math/bits"
 	"time"
 
 	"github.com/fastlimit/fastlimit/ban"
@@ -56,21 +53,8 @@ type Rule struct {
 // Name is the rule's name.
 func (r *Rule) Name() string { return r.config.Name }
 
-// Index is the rule's place in [Config.Rules].
-func (r *Rule) Index() int { return r.index }
-
-// Burst is the burst of [Rule.Config], the most units that a request may ever take.
-func (r *Rule) Burst() uint64 { return r.config.Burst }
-
-// CostScale is the cost of one unit, in Take and all else that is given a cost: 1, or 1000
-// of a rule with [RuleConfig].Thousandths.
-func (r *Rule) CostScale() uint64 { return uint64(r.scale) }
-
-// MaxCost is the highest cost that may ever be admitted: the burst, at that scale.
-func (r *Rule) MaxCost() uint64 { return r.buckets.Shape.MaxCost() }
-
 // below is the most whole units that remain where that cost does not fit.
-func (r *Rule) below(cost uint64) int64 { return int64((cost - 1) / r.CostScale()) } // the cost fits the burst
+func (r *Rule) below(cost uint64) int64 { return int64((cost - 1) / uint64(r.scale)) } // the cost fits the burst
 
 // Config is the rule's configuration with defaults filled in.
 func (r *Rule) Config() RuleConfig { return r.config }
@@ -141,42 +125,8 @@ func (r *Rule) Reset(key Key) {
 	r.buckets.Table.Reset(key.digest())
 }
 
-// Identity is a hash of all that two nodes must agree on to exchange counts of
-// this rule: what a client is, how it is named and digested (the rule's name
-// and [Config.Secret]), and its limit. θ, cost and mode may differ. It is for
-// package sync/gossip.
-func (r *Rule) Identity() uint64 {
-	b := r.config.AppendIdentity(nil)
-	probe := r.hasher.Bytes(nil) // tells secrets apart and gives none away
-	b = binary.BigEndian.AppendUint64(b, probe.Pos)
-	b = binary.BigEndian.AppendUint64(b, probe.ID)
-	sum := sha256.Sum256(b)
-	return binary.BigEndian.Uint64(sum[:])
-}
-
 // minEpoch keeps slow what is done once an epoch.
 const minEpoch = 10 * time.Second
-
-// Epoch is E, after which the weights of [Rule.TopTalkers] are to begin anew: at
-// least the time in which the fullest bucket drains, and 10 s. It is for those
-// who end epochs; see there.
-func (r *Rule) Epoch() time.Duration { return r.epoch }
-
-// ChargePeer charges units, or [RuleConfig].Thousandths of one, that another node counted to the sketch, as of now:
-// to the client at pos, a [sketch.Slot]'s. That can make a suspect and never
-// denies. Without a sketch there are no suspects and nothing happens. It is for
-// package sync/gossip.
-func (r *Rule) ChargePeer(pos, units uint64) {
-	r.checkMade()
-	if r.sketch == nil {
-		return
-	}
-	hi, cost := bits.Mul64(units, r.buckets.Shape.Part())
-	if hi != 0 {
-		cost = 1 << 61 // above all levels: sums of it and a clock stay within 64 bits
-	}
-	r.sketch.Charge(sketch.Digest{Pos: pos}, r.buckets.SketchTicks(r.time()), cost)
-}
 
 // time is the latest time that anybody has read.
 func (r *Rule) time() time.Duration { return r.buckets.Clock.Late(r.buckets.Clock.Now()) }
@@ -189,30 +139,4 @@ func (r *Rule) setPrefixes() {
 	} else {
 		r.mask6lo = ^uint64(0) << (128 - r.bits6)
 	}
-}
-
-// Assured tells how many units of key are sure to be admitted now, whatever filter and
-// sketch make of the client: Remaining of the decision is exact or a lower bound, and
-// TimeToEmpty is that of the exact bucket. It takes nothing and does not allocate.
-//
-// It holds by P1: only the exact bucket denies, and nobody else's requests are charged
-// to it. So what fits the bucket as it is read here will fit until this client's own
-// requests have used it up. A client that was never suspected has an empty bucket,
-// which fits the whole burst however much filter and sketch have admitted before: that
-// is the excess of P2.
-//
-// To a client that is banned none are: the decision is the denial.
-//
-// With a shared exact tier other nodes charge the bucket too, and this one knows only
-// what the store has answered it: then Remaining is [RemainingUnknown].
-func (r *Rule) Assured(key Key) Decision {
-	r.check(key)
-	if v, banned := r.banned(key.digest(), r.buckets.Clock.Late(r.buckets.Clock.Now())); banned {
-		return v
-	}
-	if r.shared != nil {
-		return admitUnchecked(StageExact)
-	}
-	now := r.buckets.Clock.Late(r.buckets.Clock.Now())
-	return r.buckets.Decision(key.digest(), StageExact, true, r.buckets.Table.Lookup(key.digest()), now, 0)
 }

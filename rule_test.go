@@ -151,7 +151,7 @@ func TestFingerprint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := func(l *Limiter, text string) [8]byte { return l.Fingerprint([]byte(text)) }
+	of := func(l *Limiter, text string) [8]byte { return l.Internal().Fingerprint([]byte(text)) }
 	if of(lim, "x") != of(next, "x") {
 		t.Error("another fingerprint after a reload")
 	}

@@ -195,7 +195,7 @@ func (w *world) grace(rule int) int64 {
 	if !r.buckets.Plain {
 		return 0
 	}
-	grace := int64(r.config.Rate.N*r.CostScale()) * int64(time.Microsecond)
+	grace := int64(r.config.Rate.N*r.Internal().CostScale()) * int64(time.Microsecond)
 	if r.buckets.Shape.Cost(1)%r.buckets.Shape.Ticks(time.Microsecond) != 0 {
 		grace *= 2
 	}

@@ -37,12 +37,12 @@ func (l *Limiter) Save(w io.Writer) error {
 func (l *Limiter) save(w io.Writer, at machine.Instant) error {
 	f, err := frames.NewWriter(w, state.Magic, state.Version)
 	if err != nil {
-		return stateErr("write", err)
+		return saveError(err)
 	}
 	s := &saving{limiter: l, w: f, now: l.clock.Late(l.clock.Now())}
 	head, err := json.Marshal(s.header(at))
 	if err != nil {
-		return stateErr("write", err)
+		return saveError(err)
 	}
 	for _, step := range [...]func() error{
 		func() error { return f.Frame(state.Head, head) },
@@ -50,15 +50,13 @@ func (l *Limiter) save(w io.Writer, at machine.Instant) error {
 		s.tables, s.sketches, s.filter, f.End,
 	} {
 		if err := step(); err != nil {
-			return stateErr("write", err)
+			return saveError(err)
 		}
 	}
 	return nil
 }
 
-func stateErr(verb string, err error) error {
-	return fmt.Errorf("fastlimit: %s the state: %w", verb, err)
-}
+func saveError(err error) error { return fmt.Errorf("fastlimit: write the state: %w", err) }
 
 // saving is one Save.
 type saving struct {

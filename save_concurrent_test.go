@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // TestSaveWhileRequestsGoOn: what is saved meanwhile can be loaded, and has what was charged
 // before: a client that was over its limit is over it, and one that never came is not there.
 func TestSaveWhileRequestsGoOn(t *testing.T) {
 	t.Parallel()
-	l, err := New(Config{Memory: MinMemory, Rules: []RuleConfig{
+	l, err := New(Config{Memory: limit.MinMemory, Rules: []RuleConfig{
 		withBan(rule("b", 1, time.Hour, 20), BanPolicy{After: 100, For: time.Hour}), slidingRule("s", 20, time.Hour), logRule("l", 5, time.Hour), withTheta(rule("x", 1, time.Hour, 5), 0),
 	}})
 	if err != nil {

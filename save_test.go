@@ -7,6 +7,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/internal/frames"
 	"github.com/fastlimit/fastlimit/internal/state"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // reloaded saves a limiter and loads it.
@@ -27,7 +28,7 @@ func reloaded(t *testing.T, l *Limiter, o LoadOptions) *Limiter {
 // whoever is not yet a suspect goes on where it was.
 func TestRestartRemembers(t *testing.T) {
 	t.Parallel()
-	c := Config{Memory: MinMemory, Rules: []RuleConfig{{Name: "r", Rate: Rate{N: 1, Per: time.Minute}, Burst: 100}}}
+	c := Config{Memory: limit.MinMemory, Rules: []RuleConfig{{Name: "r", Rate: Rate{N: 1, Per: time.Minute}, Burst: 100}}}
 	l, err := New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +80,7 @@ func loadingOf(t *testing.T, file []byte) *loading {
 func TestLoadedKnowsOtherLimits(t *testing.T) {
 	t.Parallel()
 	clock := new(ManualClock)
-	l, err := New(Config{Memory: MinMemory, Clock: clock, Rules: []RuleConfig{
+	l, err := New(Config{Memory: limit.MinMemory, Clock: clock, Rules: []RuleConfig{
 		{Name: "t", Rate: Rate{N: 1, Per: time.Minute}, Burst: 9, Tiers: []Tier{{Rate: Rate{N: 1, Per: time.Hour}, Burst: 7}, {Burst: 5}}},
 		{Name: "n", Rate: Rate{N: 10, Per: time.Second}, MaxRate: Rate{N: 100, Per: time.Second}},
 		{Name: "k", Rate: Rate{N: 1, Per: time.Second}, Burst: 10, Thousandths: true},
@@ -88,7 +89,7 @@ func TestLoadedKnowsOtherLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	clock.Set(time.Hour)
-	live, err := l.rules[0].NewTier(Tier{Rate: Rate{N: 2, Per: time.Hour}, Burst: 6})
+	live, err := l.rules[0].Internal().NewTier(Tier{Rate: Rate{N: 2, Per: time.Hour}, Burst: 6})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,13 +101,13 @@ func TestLoadedKnowsOtherLimits(t *testing.T) {
 	key := []byte("client")
 	for i, r := range limits(l, live) {
 		if i != 4 { // whose bucket is that of the next
-			r.Take(t.Context(), r.BytesKey(key), uint64(i+1)*r.CostScale()/2)
+			r.Take(t.Context(), r.BytesKey(key), uint64(i+1)*r.Internal().CostScale()/2)
 		}
 	}
 	loaded := reloaded(t, l, LoadOptions{Clock: new(ManualClock)})
 	after := limits(loaded, loaded.rules[0].live.load()[0])
 	for i, r := range limits(l, live) {
-		if was, is := r.Peek(r.BytesKey(key), r.CostScale()), after[i].Peek(after[i].BytesKey(key), r.CostScale()); was != is {
+		if was, is := r.Peek(r.BytesKey(key), r.Internal().CostScale()), after[i].Peek(after[i].BytesKey(key), r.Internal().CostScale()); was != is {
 			t.Errorf("limit %d: %+v, and loaded %+v", i, was, is)
 		}
 	}
@@ -120,7 +121,7 @@ func TestLoadedKnowsOtherLimits(t *testing.T) {
 func TestRestartWithOtherLimits(t *testing.T) {
 	t.Parallel()
 	clock := new(ManualClock)
-	l, err := New(Config{Memory: MinMemory, Clock: clock, Rules: []RuleConfig{withStrict(rule("r", 1, time.Minute, 100)), rule("gone", 1, time.Second, 5)}})
+	l, err := New(Config{Memory: limit.MinMemory, Clock: clock, Rules: []RuleConfig{withStrict(rule("r", 1, time.Minute, 100)), rule("gone", 1, time.Second, 5)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +132,7 @@ func TestRestartWithOtherLimits(t *testing.T) {
 		burst uint64
 		left  int64
 	}{{100, 10}, {200, 110}, {95, 5}, {50, 0}} {
-		next, err := reloaded(t, l, LoadOptions{Clock: new(ManualClock)}).With(Config{Memory: 4 * MinMemory, Rules: []RuleConfig{rule("new", 1, time.Second, 5), withStrict(rule("r", 7, time.Hour, c.burst))}})
+		next, err := reloaded(t, l, LoadOptions{Clock: new(ManualClock)}).With(Config{Memory: 4 * limit.MinMemory, Rules: []RuleConfig{rule("new", 1, time.Second, 5), withStrict(rule("r", 7, time.Hour, c.burst))}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing/synctest"
 	"time"
+
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // conforms tells whether one more request now keeps the limit, as its client
@@ -83,7 +85,7 @@ func (p *play) bounded(node int) (fellBack bool) {
 	})
 	slices.SortStableFunc(admitted, func(a, b *modelRequest) int { return cmp.Compare(a.decided, b.decided) })
 	o := newOracle(Rate{N: 1, Per: time.Second})
-	bound := o.units(float64(p.burst) + 4*DefaultStoreTimeout.Seconds())
+	bound := o.units(float64(p.burst) + 4*limit.DefaultStoreTimeout.Seconds())
 	for _, r := range p.requests {
 		// What another node gives back after a reset that it did not hear of: in C.
 		if node == everybody && r.wiped && r.hung && r.node != p.resetBy {
@@ -124,7 +126,7 @@ func (p *play) finish() {
 		p.do(es[0])
 	}
 	p.accounts()
-	time.Sleep(2 * DefaultStoreTimeout)
+	time.Sleep(2 * limit.DefaultStoreTimeout)
 	synctest.Wait()
 	p.collect()
 	for i, r := range p.requests {

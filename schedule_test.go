@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/testkit"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // The worlds. "three nodes, in time" has every order of answer, hang-up, reset,
@@ -87,7 +88,7 @@ func (w *storeWorld) explore(t *testing.T) {
 		f.stores = append(f.stores, &modelStore{node: n})
 		cfg := strictRule("a", 1, time.Second, w.burst)
 		cfg.OnFailure = w.policy
-		lim, err := New(Config{Rules: []RuleConfig{cfg}, Store: f.stores[n], Memory: MinMemory})
+		lim, err := New(Config{Rules: []RuleConfig{cfg}, Store: f.stores[n], Memory: limit.MinMemory})
 		if err != nil {
 			t.Fatal(err)
 		}

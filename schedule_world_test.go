@@ -9,6 +9,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/step"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // storeWorld is what can happen to one client: its requests, and how often each kind
@@ -255,7 +256,7 @@ func (p *play) do(e event) {
 		p.answer(o, bucket.Reply{}, true)
 	case half:
 		p.passed = true
-		time.Sleep(DefaultStoreTimeout / 2)
+		time.Sleep(limit.DefaultStoreTimeout / 2)
 	case drain:
 		p.passed = true
 		time.Sleep(time.Duration(p.burst) * time.Second)

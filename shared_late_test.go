@@ -123,7 +123,7 @@ func TestStalledFallbackConvictsNobody(t *testing.T) {
 		r := lim.rules[0]
 		read := time.Now()
 		time.Sleep(200 * time.Millisecond)
-		if d, _ := lim.TakeAllAt(t.Context(), []Charge{charge(r, 1)}, read); !d.Allowed || !d.Degraded {
+		if d, _ := lim.Internal().TakeAllAt(t.Context(), []Charge{charge(r, 1)}, read); !d.Allowed || !d.Degraded {
 			t.Fatalf("the stalled request: %+v", d)
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // TestStoreLearnsAfterOutage: what a node admitted while the store was away it
@@ -208,7 +209,7 @@ func TestPatienceIsThatOfTheFirst(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		wg.Wait()
-		want := []time.Duration{DefaultStoreTimeout, DefaultStoreTimeout - 2*time.Millisecond}
+		want := []time.Duration{limit.DefaultStoreTimeout, limit.DefaultStoreTimeout - 2*time.Millisecond}
 		if !slices.Equal(s.patience, want) {
 			t.Errorf("takes with a patience of %v, want %v", s.patience, want)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/memstore"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // slowStore answers through a real store in memory after a delay, or with an
@@ -204,7 +205,7 @@ func nobodyWaitsLonger(t *testing.T, policy OnFailure) {
 			for range 300 {
 				start := time.Now()
 				d := r.Take(t.Context(), key, 1)
-				if time.Since(start) > DefaultStoreTimeout {
+				if time.Since(start) > limit.DefaultStoreTimeout {
 					late.Add(1)
 				}
 				if d.Degraded {
@@ -219,7 +220,7 @@ func nobodyWaitsLonger(t *testing.T, policy OnFailure) {
 	}
 	wg.Wait()
 	if late.Load() > 0 {
-		t.Errorf("%d requests waited longer than %v", late.Load(), DefaultStoreTimeout)
+		t.Errorf("%d requests waited longer than %v", late.Load(), limit.DefaultStoreTimeout)
 	}
 	if degraded.Load() == 0 || wrong.Load() > 0 {
 		t.Errorf("%d degraded decisions, %d of them against the policy", degraded.Load(), wrong.Load())
@@ -267,7 +268,7 @@ func sharedSandwich(t *testing.T, failing bool) {
 	// there is no such bound unless the nodes talk.
 	cfg := rule("a", 5, time.Second, 12)
 	nodes := []*Limiter{sharedLimiter(t, s, cfg), sharedLimiter(t, s, cfg)}
-	bound := 2*12 + 2 + 5*DefaultStoreTimeout.Seconds()
+	bound := 2*12 + 2 + 5*limit.DefaultStoreTimeout.Seconds()
 	start := time.Now()
 	var wg sync.WaitGroup
 	for c := range 8 {

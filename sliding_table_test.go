@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // The store is not asked about requests of several units either once the table knows
@@ -33,7 +35,7 @@ func TestTableKnowsSeveralUnits(t *testing.T) {
 			}
 			// What it is told is long enough for the store too.
 			d := r.Take(t.Context(), key, 2)
-			time.Sleep(d.RetryAfter + DefaultStoreTimeout) // by which a window may lead that of the store
+			time.Sleep(d.RetryAfter + limit.DefaultStoreTimeout) // by which a window may lead that of the store
 			if v := r.Take(t.Context(), key, 2); !v.Allowed {
 				t.Errorf("%v: %+v after %v", a, v, d.RetryAfter)
 			}
@@ -57,7 +59,7 @@ func TestPeekKnowsWhatIsHeld(t *testing.T) {
 				at += 30 * time.Second
 			}
 			takeAt(r, key, 1+rng.Uint64N(3), at)
-			exact, peeked := r.Assured(key), r.Peek(key, 1)
+			exact, peeked := r.Internal().Assured(key), r.Peek(key, 1)
 			if exact.TimeToEmpty == 0 {
 				continue
 			}

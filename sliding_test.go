@@ -92,7 +92,7 @@ func TestSlidingRefund(t *testing.T) {
 			t.Errorf("%v: %+v", c.Algorithm, d)
 		}
 		r.Refund(key, 99)
-		if d := r.Assured(key); d.Remaining != 10 || d.TimeToEmpty != 0 {
+		if d := r.Internal().Assured(key); d.Remaining != 10 || d.TimeToEmpty != 0 {
 			t.Errorf("%v: %+v with all given back", c.Algorithm, d)
 		}
 		takeAt(r, key, 10, time.Minute)

@@ -70,26 +70,23 @@ type RuleStats struct {
 	// counts what it would have banned.
 	Bans        uint64
 	BansRunning int
-	// BansRefused counts bans that did not begin, by the reason.
-	BansRefused BansRefused
+	// BansRefused counts bans that did not begin, because the table of bans had no room.
+	BansRefused uint64
 	// DenialsUncounted counts denials that count towards no ban, because more clients are
 	// denied than the table has room for: those of clients that were denied seldom.
 	DenialsUncounted uint64
-	// BadCosts and BadRates count calls of [Rule.BadCost] and [Rule.BadRate].
+	// BadCosts and BadRates count requests for which somebody named a cost, or a rate, that
+	// cannot be charged: package policy counts them.
 	BadCosts, BadRates uint64
+	// Waits counts the requests that were denied only for the moment, of the rule and its tiers.
+	Waits WaitStats
 	// SketchLoad is the share of busy cells, 0 without a sketch; of a rule that
 	// counts in windows, of those that are halfway to making a suspect. Above 0.5
 	// noise makes many clients suspects.
 	SketchLoad float64
 	// TableLive is how full the table is: its buckets that have not drained, as
-	// a share of [RulePlan].Buckets. It may rise to 1.13.
+	// a share of [limit.RulePlan].Buckets. It may rise to 1.13.
 	TableLive float64
-}
-
-// BansRefused counts by reason.
-type BansRefused struct {
-	// Full: the table of bans had no room for another.
-	Full uint64
 }
 
 // Stats returns a snapshot. Counters of concurrent decisions may be a few
@@ -102,7 +99,10 @@ func (r *Rule) Stats() RuleStats {
 	at := r.time()
 	if r.bans != nil {
 		b := r.bans.Stats(at)
-		s.Bans, s.BansRunning, s.BansRefused.Full, s.DenialsUncounted = b.Begun, b.Running, b.Full, b.Passed
+		s.Bans, s.BansRunning, s.BansRefused, s.DenialsUncounted = b.Begun, b.Running, b.Full, b.Passed
+	}
+	if w := r.lines; w != nil {
+		s.Waits = WaitStats{w.Waiting.Load(), w.Admitted.Load(), w.Left.Load(), w.Denied.Load(), w.Refused.Load()}
 	}
 	s.Evictions, s.Forgiven = r.buckets.Table.Evictions(), r.buckets.Table.Forgiven()
 	s.TableLive = r.buckets.Table.Live(r.buckets.Ticks(at), sample)
@@ -111,13 +111,6 @@ func (r *Rule) Stats() RuleStats {
 	}
 	return s
 }
-
-// BadCost counts a request whose sender named a cost that cannot be charged: for
-// callers that take costs from requests. It decides nothing.
-func (r *Rule) BadCost() { r.counts.badCosts.Add(1) }
-
-// BadRate likewise counts one for which somebody named a rate that is none.
-func (r *Rule) BadRate() { r.counts.badRates.Add(1) }
 
 // noise is the level from which on a cell is busy. In a bucket's it leaks; what cells
 // count in a period stays until it ends.
@@ -128,27 +121,20 @@ func (r *Rule) noise() uint64 {
 	return r.threshold / 2
 }
 
-// Counters are what a rule counts, without its state: whoever keeps them does not keep the
+// ruleCounters are what a rule counts, without its state: whoever keeps them does not keep the
 // memory of its buckets. Decisions of requests that still have the rule count in them. The
 // zero value has counted nothing. It is safe for concurrent use.
-type Counters struct {
+type ruleCounters struct {
 	counts *counters
 	rest   RuleStats // what is counted beside the state, as of when they were taken
 }
 
-// Counters returns the counters of r. Evictions and bans are those of now and stay so.
-func (r *Rule) Counters() Counters {
-	s := r.Stats()
-	rest := RuleStats{Evictions: s.Evictions, Forgiven: s.Forgiven, Bans: s.Bans, BansRefused: s.BansRefused, DenialsUncounted: s.DenialsUncounted}
-	return Counters{r.counts, rest}
-}
-
 // Of reports whether r counts in them: it is the rule that they are of, or goes on with its
 // state.
-func (c Counters) Of(r *Rule) bool { return c.counts == r.counts }
+func (c ruleCounters) Of(r *Rule) bool { return c.counts == r.counts }
 
-// Stats returns the counts; levels are 0.
-func (c Counters) Stats() RuleStats {
+// Stats returns the counts; levels are 0. Requests that wait were those when the counters were taken.
+func (c ruleCounters) Stats() RuleStats {
 	s := c.rest
 	if c.counts != nil {
 		c.counts.addTo(&s)
@@ -187,15 +173,4 @@ func (l *Limiter) FirstSeenClients() uint32 {
 type WaitStats struct {
 	Waiting                         int64
 	Admitted, Left, Denied, Refused uint64
-}
-
-// WaitStats returns a snapshot of what [Rule.Wait] and [Limiter.WaitAll] did for this rule
-// and its tiers, since it was made or since the first of those whose state it goes on with was.
-func (r *Rule) WaitStats() WaitStats {
-	r.checkMade()
-	s := r.lines
-	if s == nil {
-		return WaitStats{}
-	}
-	return WaitStats{s.Waiting.Load(), s.Admitted.Load(), s.Left.Load(), s.Denied.Load(), s.Refused.Load()}
 }

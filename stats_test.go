@@ -8,14 +8,14 @@ import (
 // Counters count on without the rule, and in the rule that goes on with it.
 func TestCounters(t *testing.T) {
 	t.Parallel()
-	if got := (Counters{}).Stats(); got != (RuleStats{}) {
+	if got := (ruleCounters{}).Stats(); got != (RuleStats{}) {
 		t.Errorf("the zero value has counted %+v", got)
 	}
 	old := mustNew(t, strictRule("a", 1, time.Hour, 1))
 	r := old.rules[0]
-	kept := r.Counters()
-	r.BadCost()
-	r.BadRate()
+	kept := r.Internal().Counters()
+	r.Internal().BadCost()
+	r.Internal().BadRate()
 	next := mustWith(t, old, Config{Rules: []RuleConfig{strictRule("a", 1, time.Hour, 1)}}).rules[0]
 	for range 3 {
 		next.Allow(next.BytesKey([]byte("x")))

@@ -9,13 +9,14 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// TopTalkers is the table of the clients that sent most to this rule, nil without
-// [Config.TopTalkers]. Every hit that gets past the first-seen filter is
-// counted in it, admitted or not; what the table of buckets denies is sampled at
-// random under load. One owner ends its epochs, every [Rule.Epoch]: a
-// toptalkers.Ranking, package server or package gossip. The limiter itself never
-// does. To list top talkers use package toptalkers.
-func (r *Rule) TopTalkers() *sketch.TopTalkers { return r.talkers }
+// TopTalkers has the table of the clients that sent most to this rule, nil without
+// [Config.TopTalkers]: package toptalkers lists them. Every hit that gets past the first-seen
+// filter is counted in it, admitted or not; what the table of buckets denies is sampled at
+// random under load. One owner ends its epochs: a toptalkers.Ranking, package server or
+// package gossip. The limiter itself never does.
+func (r *Rule) TopTalkers() sketch.RuleTalkers {
+	return sketch.RuleTalkers{Table: r.talkers, Rule: r.Name(), Unit: uint64(r.scale), Epoch: r.epoch, Text: r.talkerName}
+}
 
 // recordTalker counts a hit that got past the filter for its client, whose slot
 // is -1 if it has none. Only with r.talkers.
@@ -69,7 +70,7 @@ func (r *Rule) appendTalkerName(dst []byte, k Key) []byte {
 				break
 			}
 			if dst = append(append(dst, byte(n)|partCut), p[:n]...); n >= printLen {
-				*(*[printLen]byte)(dst[len(dst)-printLen:]) = r.limiter.Fingerprint(p)
+				*(*[printLen]byte)(dst[len(dst)-printLen:]) = r.limiter.fingerprint(p)
 			}
 			continue
 		}
@@ -94,11 +95,11 @@ func longestPart(parts [][]byte, room int) (most int) {
 	return most
 }
 
-// TalkerName is the text of a name in [Rule.TopTalkers], or in that of a rule with
-// the same [Rule.Identity] elsewhere: as [Rule.AppendKey] writes it, and with
+// talkerName is the text of a name in [Rule.TopTalkers], or in that of a rule with
+// the same Identity elsewhere: as [Rule.AppendKey] writes it, and with
 // an ellipsis after each part that was cut. A name that is none is quoted as it is.
-func (r *Rule) TalkerName(name []byte) string {
-	p, parts, ok := r.TalkerKey(name)
+func (r *Rule) talkerName(name []byte) string {
+	p, parts, ok := r.talkerKey(name)
 	switch {
 	case !ok:
 		return "?" + strconv.QuoteToASCII(string(name))
@@ -118,18 +119,8 @@ func (r *Rule) TalkerName(name []byte) string {
 	return b.Text()
 }
 
-// KeyPart is a part of the key of a client as [Rule.TopTalkers] names it.
-type KeyPart struct {
-	Bytes []byte
-	Cut   bool   // Bytes are those that it begins with
-	Print []byte // of one that was cut: its [Limiter.Fingerprint], or nil if that is not known
-}
-
-// TalkerKey takes a name of [Rule.TopTalkers] apart: it is the prefix by which the rule
-// groups an address, or else, with the zero Prefix, the parts of [Rule.BytesKey], which
-// refer to name. Where one was cut, further ones may be missing. ok is false for a name that
-// is none.
-func (r *Rule) TalkerKey(name []byte) (p netip.Prefix, parts []KeyPart, ok bool) {
+// talkerKey is [internalRule.TalkerKey].
+func (r *Rule) talkerKey(name []byte) (p netip.Prefix, parts []keytext.Part, ok bool) {
 	if p, ok = r.talkerPrefix(name); ok || len(name) == 0 || name[0] != talkerParts && name[0] != talkerPartial {
 		return p, nil, ok
 	}
@@ -139,7 +130,7 @@ func (r *Rule) TalkerKey(name []byte) (p netip.Prefix, parts []KeyPart, ok bool)
 		if name = name[1:]; n > len(name) || cut && kind != talkerPartial {
 			return p, nil, false
 		}
-		part := KeyPart{Bytes: name[:n:n], Cut: cut}
+		part := keytext.Part{Bytes: name[:n:n], Cut: cut}
 		if cut && n >= printLen {
 			part.Bytes, part.Print = name[:n-printLen:n-printLen], name[n-printLen:n]
 		}

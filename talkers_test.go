@@ -25,8 +25,8 @@ func talkerLimiter(tb testing.TB, slots int, rules ...RuleConfig) *Limiter {
 // slotOf returns the slot of a client of r.
 func slotOf(tb testing.TB, r *Rule, k Key) (s sketch.Slot) {
 	tb.Helper()
-	if i := r.TopTalkers().Find(k.digest()); i >= 0 {
-		r.TopTalkers().Read(i, &s)
+	if i := r.talkers.Find(k.digest()); i >= 0 {
+		r.talkers.Read(i, &s)
 	}
 	return s
 }
@@ -113,7 +113,7 @@ func TestTalkerNames(t *testing.T) {
 		for _, k := range keys {
 			var b [sketch.TalkerNameBytes]byte
 			name := r.appendTalkerName(b[:0], k)
-			if got, want := r.TalkerName(name), string(r.AppendKey(nil, k)); got != want || &name[0] != &b[0] {
+			if got, want := r.talkerName(name), string(r.AppendKey(nil, k)); got != want || &name[0] != &b[0] {
 				t.Errorf("%s: %q reads %s, want %s", r.Name(), name, got, want)
 			}
 		}
@@ -145,18 +145,18 @@ func TestTalkerNamesAreCut(t *testing.T) {
 	} {
 		var b [sketch.TalkerNameBytes]byte
 		name := r.appendTalkerName(b[:0], r.BytesKey(tt.parts...))
-		if got := r.TalkerName(name); got != tt.want || &name[0] != &b[0] {
+		if got := r.talkerName(name); got != tt.want || &name[0] != &b[0] {
 			t.Errorf("%q reads %s, want %s", name, got, tt.want)
 		}
-		_, parts, _ := r.TalkerKey(name)
+		_, parts, _ := r.Internal().TalkerKey(name)
 		for i, p := range parts {
-			if want := r.limiter.Fingerprint(tt.parts[i]); p.Print != nil && [8]byte(p.Print) != want || p.Print == nil && p.Cut && len(parts) < 5 {
+			if want := r.limiter.fingerprint(tt.parts[i]); p.Print != nil && [8]byte(p.Print) != want || p.Print == nil && p.Cut && len(parts) < 5 {
 				t.Errorf("%s: part %d has the fingerprint %x, want %x", tt.want, i, p.Print, want)
 			}
 		}
 	}
 	// As releases before this one cut: the last part, without a mark.
-	if got := r.TalkerName([]byte("c\x03abc\x02de")); got != "abc de…" {
+	if got := r.talkerName([]byte("c\x03abc\x02de")); got != "abc de…" {
 		t.Errorf("an older name reads %s", got)
 	}
 }
@@ -169,7 +169,7 @@ func FuzzTalkerName(f *testing.F) {
 	}
 	r := talkerLimiter(f, 4, rule("a", 1, time.Second, 1)).rules[0]
 	f.Fuzz(func(t *testing.T, name []byte) {
-		text := r.TalkerName(name)
+		text := r.talkerName(name)
 		if text == "" {
 			t.Fatalf("%q has no text", name)
 		}
@@ -199,14 +199,14 @@ func TestTalkerAllocations(t *testing.T) {
 			}
 			lim.TakeAll(ctx, charges)
 		},
-		"ChargePeer": func() { r.ChargePeer(uint64(i), 7) },
+		"ChargePeer": func() { r.Internal().ChargePeer(uint64(i), 7) },
 	} {
 		if n := testing.AllocsPerRun(500, func() { i++; f() }); n != 0 {
 			t.Errorf("%s: %v allocations, want 0", name, n)
 		}
 	}
 	var s sketch.Slot
-	if r.TopTalkers().Read(0, &s); s.Gen < 10 {
+	if r.talkers.Read(0, &s); s.Gen < 10 {
 		t.Errorf("%d takeovers: insertions were not measured", s.Gen)
 	}
 }

@@ -73,8 +73,8 @@ func TestThousandths(t *testing.T) {
 	lim := mustNew(t, c)
 	r, ctx := lim.rules[0], t.Context()
 	key := r.BytesKey([]byte("a"))
-	if r.CostScale() != 1000 || r.MaxCost() != 3000 || r.Burst() != 3 || r.plan().MaxBurst() != 3 {
-		t.Errorf("scale %d, at most %d, burst %d, %d at once", r.CostScale(), r.MaxCost(), r.Burst(), r.plan().MaxBurst())
+	if r.Internal().CostScale() != 1000 || r.Internal().MaxCost() != 3000 || r.config.Burst != 3 || r.plan().MaxBurst() != 3 {
+		t.Errorf("scale %d, at most %d, burst %d, %d at once", r.Internal().CostScale(), r.Internal().MaxCost(), r.config.Burst, r.plan().MaxBurst())
 	}
 	for i, left := range []int64{2, 2, 1, 1, 0, 0} {
 		if d := r.Take(ctx, key, 500); !d.Allowed || d.Remaining != left {
@@ -122,7 +122,7 @@ func TestTalkersOfThousandths(t *testing.T) {
 	for i := range r.talkers.Slots() {
 		var s sketch.Slot
 		if r.talkers.Read(i, &s); s.Weight > 0 {
-			weight[r.TalkerName(s.Name[:s.NameLen])] = s.Weight
+			weight[r.talkerName(s.Name[:s.NameLen])] = s.Weight
 		}
 	}
 	if len(weight) != 2 || weight["few"] != 10_000 || weight["many"] != 3_000 {

@@ -18,29 +18,17 @@ import (
 // tier and not to r.
 func (r *Rule) Tier(i int) *Rule { return r.tiers[i] }
 
-// TierIndex is i of [Rule.Tier], -1 of a rule that is none.
-func (r *Rule) TierIndex() int { return r.tier - 1 }
-
-// Base returns the rule that r is a tier of, or r.
-func (r *Rule) Base() *Rule {
+// owner returns the rule that r is a tier of, or r.
+func (r *Rule) owner() *Rule {
 	if r.base != nil {
 		return r.base
 	}
 	return r
 }
 
-// Unlimited counts, at stage list, that a request was admitted without being charged,
-// because its client has no limit by this rule, and returns that decision. It takes
-// nothing from anybody.
-func (r *Rule) Unlimited() Decision {
-	r.checkMade()
-	r.counts.record(stackStripe(), StageList, true)
-	return admitUnchecked(StageList)
-}
-
 // setTiers makes the rule's tiers, which take over the state of those of old with the
 // same limit, if there are any.
-func (r *Rule) setTiers(rp *RulePlan, c *Config, old *Rule) error {
+func (r *Rule) setTiers(rp *limit.RulePlan, c *Config, old *Rule) error {
 	for i := range rp.Tiers {
 		t, err := r.newTier(i, &rp.Tiers[i], c, old.tierLike(&rp.Tiers[i]))
 		if err != nil {
@@ -51,7 +39,7 @@ func (r *Rule) setTiers(rp *RulePlan, c *Config, old *Rule) error {
 	return nil
 }
 
-func (r *Rule) newTier(i int, tp *RulePlan, c *Config, old *Rule) (*Rule, error) {
+func (r *Rule) newTier(i int, tp *limit.RulePlan, c *Config, old *Rule) (*Rule, error) {
 	t := &Rule{
 		limiter: r.limiter, enforced: r.enforced, mask4: r.mask4, mask6hi: r.mask6hi, mask6lo: r.mask6lo,
 		hasher: r.hasher, tag: r.tag, others: r.others, counts: r.counts, talkers: r.talkers, bans: r.bans,
@@ -78,7 +66,7 @@ func (r *Rule) newTier(i int, tp *RulePlan, c *Config, old *Rule) (*Rule, error)
 }
 
 // tierLike returns the tier of r with the limit of this plan, or nil.
-func (r *Rule) tierLike(tp *RulePlan) *Rule {
+func (r *Rule) tierLike(tp *limit.RulePlan) *Rule {
 	if r == nil {
 		return nil
 	}
@@ -91,15 +79,11 @@ func (r *Rule) tierLike(tp *RulePlan) *Rule {
 	return nil
 }
 
-func (r *Rule) plan() *RulePlan { return &r.limiter.plan.Rules[r.index] }
+func (r *Rule) plan() *limit.RulePlan { return &r.limiter.plan.Rules[r.index] }
 
 var _ [0]struct{} = [unsafe.Sizeof(Rule{}) / limit.TierBytes]struct{}{} // which has room for one
 
-// MaxLiveTierClients bounds [Tier].Clients of a tier that [Rule.NewTier] makes, and what
-// 0 means there.
-const MaxLiveTierClients = 16 << 10
-
-// liveTiers are those of [Rule.NewTier].
+// liveTiers are those of NewTier.
 type liveTiers struct {
 	tiers atomic.Pointer[[]*Rule] // immutable; nil: none
 	mu    sync.Mutex              // held while they are replaced
@@ -112,28 +96,6 @@ func (l *liveTiers) load() []*Rule {
 	return nil
 }
 
-// LiveTierBytes is how much memory [Rule.NewTier] takes for a tier: the same on every
-// call. The error is that of NewTier, but for their number.
-func (r *Rule) LiveTierBytes(t Tier) (int64, error) {
-	tp, err := r.planLiveTier(t)
-	if err != nil {
-		return 0, err
-	}
-	return tp.Bytes, nil
-}
-
-// NewTier makes a tier while the rule is in use, beside those of the configuration, with
-// buckets of its own, all of them empty. Nothing that exists changes: neither the state of
-// others nor the plan. Its memory is beside [Config.Memory]: see LiveTierBytes; call
-// [Rule.DropTier] when no request will be charged to it any more. Its TierIndex is not that
-// of another tier in use. A rule has at most [MaxTiers], those of its configuration
-// included. [Limiter.With] does not go on with it. The error joins everything that is
-// wrong with the limit, each a [FieldError] named Tiers[0].Rate or the like.
-func (r *Rule) NewTier(t Tier) (*Rule, error) {
-	r.checkMade()
-	return r.newLiveTier(t, nil)
-}
-
 func (r *Rule) newLiveTier(t Tier, old *Rule) (*Rule, error) {
 	tp, err := r.planLiveTier(t)
 	if err != nil {
@@ -143,13 +105,13 @@ func (r *Rule) newLiveTier(t Tier, old *Rule) (*Rule, error) {
 	defer r.live.mu.Unlock()
 	now := r.live.load()
 	i := len(r.tiers)
-	for slices.ContainsFunc(now, func(t *Rule) bool { return t.TierIndex() == i }) {
+	for slices.ContainsFunc(now, func(t *Rule) bool { return t.tier-1 == i }) {
 		i++
 	}
-	if i >= MaxTiers {
+	if i >= limit.MaxTiers {
 		return nil, &FieldError{Package: "fastlimit", Rule: r.config.Name, Field: "Tiers[0]", Problem: fmt.Sprintf("the rule has %d other limits", i), Fix: "have more clients share a rate and burst"}
 	}
-	end, windows := endOf([]RulePlan{*tp})
+	end, windows := endOf([]limit.RulePlan{*tp})
 	if at := r.buckets.Clock.Elapsed(); at > end.At {
 		return nil, &FieldError{Package: "fastlimit", Rule: r.config.Name, Field: "Tiers[0].Rate", Problem: fmt.Sprintf("this process has run for %v, which is longer than %s", at, end.Rule), Fix: "write fewer digits, or restart"}
 	}
@@ -164,31 +126,16 @@ func (r *Rule) newLiveTier(t Tier, old *Rule) (*Rule, error) {
 	return tier, nil
 }
 
-// ContinueTier makes a tier as NewTier does, that goes on with the buckets of a live tier of the
-// rule before ([Limiter.With]). Where this rule does not go on with that one its buckets are empty.
-// Unlike NewTier it is for one goroutine, before the rule is used.
-func (r *Rule) ContinueTier(old *Rule, t Tier) (*Rule, error) {
-	r.checkMade()
-	if old.base == nil || !r.Continues(old.base) {
-		return r.NewTier(t)
-	}
-	next, err := r.newLiveTier(t, old)
-	r.limiter.takeOver()
-	return next, err
-}
-
-// DropTier lets go of a tier of [Rule.NewTier]: requests that still have it finish with
-// it, and its index may be another's.
-func (r *Rule) DropTier(t *Rule) {
-	r.live.mu.Lock()
-	defer r.live.mu.Unlock()
-	next := slices.DeleteFunc(slices.Clone(r.live.load()), func(o *Rule) bool { return o == t })
-	r.live.tiers.Store(&next)
+func (l *liveTiers) drop(t *Rule) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next := slices.DeleteFunc(slices.Clone(l.load()), func(o *Rule) bool { return o == t })
+	l.tiers.Store(&next)
 }
 
 // planLiveTier plans a tier as a configuration with it would, but for its memory.
-func (r *Rule) planLiveTier(t Tier) (*RulePlan, error) {
-	t.Clients = min(cmp.Or(max(t.Clients, 0), MaxLiveTierClients), MaxLiveTierClients)
+func (r *Rule) planLiveTier(t Tier) (*limit.RulePlan, error) {
+	t.Clients = min(cmp.Or(max(t.Clients, 0), limit.MaxLiveTierClients), limit.MaxLiveTierClients)
 	plans, err := r.plan().PlanTiers([]Tier{t})
 	if err != nil {
 		return nil, err

@@ -16,14 +16,14 @@ func TestNewTier(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		clock := &ManualClock{}
-		lim, err := New(Config{Clock: clock, Memory: 4 * MinMemory, Rules: []RuleConfig{withTiers(strictRule("a", 5, time.Second, 7), Tier{Burst: 3})}})
+		lim, err := New(Config{Clock: clock, Memory: 4 * limit.MinMemory, Rules: []RuleConfig{withTiers(strictRule("a", 5, time.Second, 7), Tier{Burst: 3})}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		base := lim.Rules()[0]
 		plan := lim.Plan()
 		limit := Tier{Rate: Rate{N: rapid.Uint64Range(1, 40).Draw(t, "n"), Per: time.Second}, Burst: rapid.Uint64Range(1, 60).Draw(t, "burst"), Clients: 1}
-		tier, err := base.NewTier(limit)
+		tier, err := base.Internal().NewTier(limit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,10 +38,10 @@ func TestNewTier(t *testing.T) {
 			clock.Set(now)
 			lim.Advance()
 			if last != nil && rapid.Bool().Draw(t, "drop") {
-				base.DropTier(last)
+				base.Internal().DropTier(last)
 				last = nil
 			} else if last == nil {
-				if last, err = base.NewTier(limit); err != nil || last.TierIndex() == tier.TierIndex() || last.TierIndex() < 1 {
+				if last, err = base.Internal().NewTier(limit); err != nil || last.Internal().TierIndex() == tier.Internal().TierIndex() || last.Internal().TierIndex() < 1 {
 					t.Fatalf("%v, %v", last, err)
 				}
 				for range rapid.IntRange(0, 3).Draw(t, "taken") {
@@ -68,19 +68,19 @@ func TestNewTierBounds(t *testing.T) {
 	t.Parallel()
 	base := mustNew(t, strictRule("a", 5, time.Second, 7)).Rules()[0]
 	for _, wrong := range []Tier{{Rate: Rate{N: 100_003, Per: time.Second}}, {Rate: Rate{N: 1, Per: time.Nanosecond}}, {Burst: 1 << 62}} {
-		if _, err := base.NewTier(wrong); err == nil {
+		if _, err := base.Internal().NewTier(wrong); err == nil {
 			t.Errorf("%+v is accepted", wrong)
 		}
 	}
-	few, _ := base.LiveTierBytes(Tier{Burst: 5, Clients: 1})
-	open, _ := base.LiveTierBytes(Tier{Burst: 5})
-	most, _ := base.LiveTierBytes(Tier{Burst: 5, Clients: 1 << 30})
+	few, _ := base.Internal().LiveTierBytes(Tier{Burst: 5, Clients: 1})
+	open, _ := base.Internal().LiveTierBytes(Tier{Burst: 5})
+	most, _ := base.Internal().LiveTierBytes(Tier{Burst: 5, Clients: 1 << 30})
 	if few < limit.TierBytes || few > 16<<10 || open != most || open > 2<<20 {
 		t.Errorf("%d, %d and %d bytes", few, open, most)
 	}
 	var first *Rule
-	for i := range MaxTiers {
-		tier, err := base.NewTier(Tier{Burst: 5, Clients: 1})
+	for i := range limit.MaxTiers {
+		tier, err := base.Internal().NewTier(Tier{Burst: 5, Clients: 1})
 		if err != nil {
 			t.Fatal(i, err)
 		}
@@ -88,11 +88,11 @@ func TestNewTierBounds(t *testing.T) {
 			first = tier
 		}
 	}
-	if _, err := base.NewTier(Tier{Burst: 5}); err == nil {
+	if _, err := base.Internal().NewTier(Tier{Burst: 5}); err == nil {
 		t.Error("more tiers than MaxTiers")
 	}
-	base.DropTier(first)
-	if again, err := base.NewTier(Tier{Burst: 5}); err != nil || again.TierIndex() != first.TierIndex() {
+	base.Internal().DropTier(first)
+	if again, err := base.Internal().NewTier(Tier{Burst: 5}); err != nil || again.Internal().TierIndex() != first.Internal().TierIndex() {
 		t.Errorf("in place of one that was dropped: %v", err)
 	}
 }

@@ -33,7 +33,7 @@ func TestTierIsExact(t *testing.T) {
 		if !periodic(c) {
 			tier.Burst = rapid.Uint64Range(1, 60).Draw(t, "tier's burst")
 		}
-		lim, err := New(Config{Clock: clock, Memory: 4 * MinMemory, Rules: []RuleConfig{withTiers(c, Tier{Rate: Rate{N: 7, Per: time.Minute}}, tier)}})
+		lim, err := New(Config{Clock: clock, Memory: 4 * limit.MinMemory, Rules: []RuleConfig{withTiers(c, Tier{Rate: Rate{N: 7, Per: time.Minute}}, tier)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestTierBesideItsRule(t *testing.T) {
 	if two := a.Tier(1); five.config.Rate != a.config.Rate || five.config.Burst != 5 || two.config.Burst != 2 {
 		t.Errorf("tiers: %+v, %+v", five.config, two.config)
 	}
-	if five.Name() != "a" || five.Index() != 0 || five.Base() != a || a.Base() != a || five.TierIndex() != 0 || a.TierIndex() != -1 {
+	if five.Name() != "a" || five.Internal().Index() != 0 || five.owner() != a || a.Internal().Base() != a || five.Internal().TierIndex() != 0 || a.Internal().TierIndex() != -1 {
 		t.Error("a tier is not told from its rule")
 	}
 	k := a.BytesKey([]byte("client"))
@@ -94,7 +94,7 @@ func TestTierBesideItsRule(t *testing.T) {
 	if allowed[StageExact] != 6 || denied[StageTable] != 4 {
 		t.Errorf("the rule has counted %v allowed and %v denied", allowed, denied)
 	}
-	if d := a.Unlimited(); !d.Allowed || d.Stage != StageList || a.Stats().Allowed[StageList] != 1 {
+	if d := a.Internal().Unlimited(); !d.Allowed || d.Stage != StageList || a.Stats().Allowed[StageList] != 1 {
 		t.Errorf("unlimited: %+v", d)
 	}
 	shadow := mustWith(t, lim, Config{Rules: []RuleConfig{withMode(lim.rules[0].config, Shadow)}})
@@ -132,7 +132,7 @@ func TestTiersAcrossReloads(t *testing.T) {
 		t.Errorf("the rule admits %d more", got)
 	}
 	without := mustWith(t, next, Config{Rules: []RuleConfig{withTiers(base, limit(9))}})
-	if !without.rules[0].Continues(lim.rules[0]) {
+	if !without.rules[0].Internal().Continues(lim.rules[0]) {
 		t.Error("the rule began anew when its tiers changed")
 	}
 }
@@ -186,7 +186,7 @@ func TestTierMemory(t *testing.T) { // not parallel: it counts all that is alloc
 		return used, planned
 	}
 	was, plannedWithout := heap(c)
-	for i := range MaxTiers {
+	for i := range limit.MaxTiers {
 		clients := 100
 		if i%4 == 0 {
 			clients = 0
@@ -194,9 +194,9 @@ func TestTierMemory(t *testing.T) { // not parallel: it counts all that is alloc
 		c.Rules[0].Tiers = append(c.Rules[0].Tiers, Tier{Rate: Rate{N: uint64(i%40 + 1), Per: time.Minute}, Burst: uint64(i + 1), Clients: clients})
 	}
 	used, planned := heap(c)
-	t.Logf("%d tiers take %d bytes, planned %d", MaxTiers, used-was, planned-plannedWithout)
+	t.Logf("%d tiers take %d bytes, planned %d", limit.MaxTiers, used-was, planned-plannedWithout)
 	if used-was > planned-plannedWithout || planned > c.Memory {
-		t.Errorf("%d tiers take %d bytes, planned %d; %d of %d in all", MaxTiers, used-was, planned-plannedWithout, planned, c.Memory)
+		t.Errorf("%d tiers take %d bytes, planned %d; %d of %d in all", limit.MaxTiers, used-was, planned-plannedWithout, planned, c.Memory)
 	}
 	if size := unsafe.Sizeof(exact.Shared{}); size+64*48 > limit.SharedTierBytes {
 		t.Errorf("a shared tier takes %d bytes and its maps, planned are %d", size, limit.SharedTierBytes)
@@ -219,7 +219,7 @@ func TestTierAllocations(t *testing.T) { // not parallel: it counts all that is 
 	if n := testing.AllocsPerRun(100, func() { lim.TakeAll(t.Context(), charges) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-	if n := testing.AllocsPerRun(100, func() { r.Unlimited() }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { r.Internal().Unlimited() }); n != 0 {
 		t.Errorf("%v allocations of a client without limit", n)
 	}
 }

@@ -53,31 +53,8 @@ func (l *Limiter) WaitAll(ctx context.Context, charges []Charge) (d Decision, by
 	return l.waitAll(ctx, nil, charges, l.clock.Now())
 }
 
-// WaitAllAt is WaitAll for a caller that has read the clock; see [Limiter.TakeAllAt].
-func (l *Limiter) WaitAllAt(ctx context.Context, charges []Charge, at time.Time) (d Decision, by int) {
-	l.check(charges)
-	return l.waitAll(ctx, nil, charges, l.read(at))
-}
-
-// Waiter is a caller that is told when its request begins to wait, which few do: what
-// it takes to notice that a client leaves is then spared for all others. Both methods are
-// called on the goroutine of the caller.
-type Waiter interface {
-	// BeginWait is called at most once, when the request has got a place. The request
-	// waits until ctx ends, at the latest.
-	BeginWait() (ctx context.Context)
-	// EndWait is called when there is a decision on a request that has waited.
-	EndWait()
-}
-
-// WaitAllFor is [Limiter.WaitAllAt] for a [Waiter], whose ctx counts from when it waits.
-func (l *Limiter) WaitAllFor(w Waiter, charges []Charge, at time.Time) (d Decision, by int) {
-	l.check(charges)
-	return l.waitAll(context.Background(), w, charges, l.read(at))
-}
-
 // waitAll is takeAll for a request that may wait. who may be nil.
-func (l *Limiter) waitAll(ctx context.Context, who Waiter, charges []Charge, now time.Duration) (Decision, int) {
+func (l *Limiter) waitAll(ctx context.Context, who waiter, charges []Charge, now time.Duration) (Decision, int) {
 	for i := range charges {
 		if charges[i].Rule.lines != nil && charges[i].Cost > 0 {
 			w := attempt{limiter: l, charges: charges, at: stripeFor(charges), came: now, d: admitUnchecked(StageFilter), by: -1}
@@ -100,7 +77,7 @@ const waitSlack = 10 * time.Millisecond
 const minPause = time.Millisecond
 
 // wait waits until all rules have admitted the request, or one denies it. who may be nil.
-func (w *attempt) wait(ctx context.Context, who Waiter) {
+func (w *attempt) wait(ctx context.Context, who waiter) {
 	if !w.waits() {
 		return
 	}
@@ -227,7 +204,7 @@ func (w *attempt) follow(p *stand) bool {
 	}
 	w.charges, p.moved = slices.Clone(w.charges), true
 	p.deadline = max(p.deadline, w.came+next.config.MaxWait)
-	w.charges[p.charge] = Charge{next, c.Key, (c.Cost*next.CostScale() + c.Rule.CostScale() - 1) / c.Rule.CostScale()}
+	w.charges[p.charge] = Charge{next, c.Key, (c.Cost*uint64(next.scale) + uint64(c.Rule.scale) - 1) / uint64(c.Rule.scale)}
 	return true
 }
 

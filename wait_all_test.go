@@ -41,7 +41,7 @@ func TestWaitAll(t *testing.T) {
 		waitAlls(t, lim, p, 4, 2)
 		waitAlls(t, lim, p, 5, 0, 1, 2) // denied by strict
 		waitAlls(t, lim, p, 6, 2, 1)
-		if a, b := lim.rules[0].WaitStats(), lim.rules[1].WaitStats(); a.Waiting != 3 || b.Waiting != 2 {
+		if a, b := lim.rules[0].Stats().Waits, lim.rules[1].Stats().Waits; a.Waiting != 3 || b.Waiting != 2 {
 			t.Errorf("waiting: %d and %d, want 3 and 2", a.Waiting, b.Waiting)
 		}
 		_, out := p.sofar()
@@ -173,7 +173,7 @@ func TestWaitOfTiers(t *testing.T) {
 		if c.Store != nil { // whose bucket is one, with the units taken before
 			late = 100 * time.Millisecond
 		}
-		if s := r.WaitStats(); s.Waiting != 3+int64(late/(100*time.Millisecond)) || s != r.Tier(0).WaitStats() {
+		if s := r.Stats().Waits; s.Waiting != 3+int64(late/(100*time.Millisecond)) || s != r.Tier(0).Stats().Waits {
 			t.Errorf("%+v, want three waiting, with a store four", s)
 		}
 		p.wg.Wait()

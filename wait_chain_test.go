@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/testkit"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // Clients that keep to the strictest of all limits, as far as that lets wait, are denied and
@@ -31,7 +32,7 @@ func TestConformsThroughChainsOfReloads(t *testing.T) {
 				}
 				own.Ban = BanPolicy{After: 1, For: time.Hour}
 				next := c
-				next.Memory = MinMemory
+				next.Memory = limit.MinMemory
 				next.Rules = []RuleConfig{own, waitRule("all", 5+rng.Uint64N(20), 1, 2*time.Second)}
 				next.Wait.PerKey = 200
 				return next
@@ -79,7 +80,7 @@ func TestConformsThroughChainsOfReloads(t *testing.T) {
 				time.Sleep(time.Duration(rng.IntN(1500)) * time.Millisecond)
 				mu.Lock()
 				last := chain[len(chain)-1]
-				waited += int(last.rules[0].WaitStats().Waiting + last.rules[1].WaitStats().Waiting)
+				waited += int(last.rules[0].Stats().Waits.Waiting + last.rules[1].Stats().Waits.Waiting)
 				next, err := last.With(config(step + 1))
 				if err != nil {
 					t.Fatal(err)

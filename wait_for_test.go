@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/exact"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
-// bell is a [Waiter] that notes what it is told.
+// bell is a waiter that notes what it is told.
 type bell struct {
 	ctx  context.Context
 	rung string
@@ -40,7 +41,7 @@ func TestWaitFor(t *testing.T) {
 				charges = append(charges, Charge{r, r.BytesKey([]byte("x")), 1})
 			}
 			p.ask(i, func() Decision {
-				d, _ := lim.WaitAllFor(&bells[i], charges, time.Now())
+				d, _ := lim.Internal().WaitAllFor(&bells[i], charges, time.Now())
 				return d
 			})
 		}
@@ -73,7 +74,7 @@ func TestWaitInTier(t *testing.T) {
 		rule.Tiers = []Tier{{Rate: Rate{N: 10, Per: time.Second}, Burst: 1}}
 		c.Rules = []RuleConfig{rule}
 		lim := waiting(t, c)
-		c.Memory = MinMemory
+		c.Memory = limit.MinMemory
 		next, err := lim.With(c)
 		if err != nil {
 			t.Fatal(err)
@@ -86,14 +87,14 @@ func TestWaitInTier(t *testing.T) {
 			}
 			p.ask(i, func() Decision { return r.Wait(t.Context(), r.BytesKey([]byte{byte(i / 6)}), 1) })
 		}
-		if s, want := next.rules[0].WaitStats(), (WaitStats{Waiting: 7}); s != want || lim.rules[0].Tier(0).WaitStats() != want {
+		if s, want := next.rules[0].Stats().Waits, (WaitStats{Waiting: 7}); s != want || lim.rules[0].Tier(0).Stats().Waits != want {
 			t.Errorf("%+v, want %+v", s, want)
 		}
 		p.wg.Wait()
 		if want := []int{0, 6, 1, 2, 3, 4, 5, 7, 8}; !slices.Equal(p.in, want) || (p.at[6]-500*time.Millisecond).Abs() > time.Millisecond*2 {
 			t.Errorf("in %v at %v, want %v", p.in, p.at, want)
 		}
-		if s, want := lim.rules[0].WaitStats(), (WaitStats{Admitted: 7}); s != want {
+		if s, want := lim.rules[0].Stats().Waits, (WaitStats{Admitted: 7}); s != want {
 			t.Errorf("%+v, want %+v", s, want)
 		}
 	})
@@ -107,5 +108,5 @@ func TestWaitForNeedsTheMachinesClock(t *testing.T) {
 			t.Errorf("%v", p)
 		}
 	}()
-	lim.WaitAllFor(&bell{ctx: t.Context()}, nil, time.Now())
+	lim.Internal().WaitAllFor(&bell{ctx: t.Context()}, nil, time.Now())
 }

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // held is the memory of n goroutines that wait, stacks included.
@@ -77,12 +79,12 @@ func TestManyWaiters(t *testing.T) {
 		ctx, leave := context.WithCancel(ctx)
 		defer leave()
 		var full int64
-		full, gone = held(t, n, func() int64 { return r.WaitStats().Waiting }, func(i int) {
+		full, gone = held(t, n, func() int64 { return r.Stats().Waits.Waiting }, func(i int) {
 			if d := r.Wait(ctx, key(i), 1); !d.Allowed {
 				denied.Add(1)
 			}
 		})
-		if each = min(each, (full-bare)/n); each <= WaiterBytes || attempt == 3 {
+		if each = min(each, (full-bare)/n); each <= limit.WaiterBytes || attempt == 3 {
 			break
 		}
 		leave()
@@ -92,20 +94,20 @@ func TestManyWaiters(t *testing.T) {
 	if most := goroutines + n; runtime.NumGoroutine() > most {
 		t.Errorf("%d goroutines, want no more than %d: those of the callers", runtime.NumGoroutine(), most)
 	}
-	if each > WaiterBytes {
-		t.Errorf("each takes %d bytes, want at most %d", each, WaiterBytes)
+	if each > limit.WaiterBytes {
+		t.Errorf("each takes %d bytes, want at most %d", each, limit.WaiterBytes)
 	} else {
 		t.Logf("each takes %d bytes", each)
 	}
 	if d := r.Wait(ctx, key(n), 1); !d.Allowed {
 		t.Error("one that need not wait is denied where all places are taken")
 	}
-	if d := r.Wait(ctx, key(n), 1); d.Allowed || r.WaitStats().Refused == 0 {
+	if d := r.Wait(ctx, key(n), 1); d.Allowed || r.Stats().Waits.Refused == 0 {
 		t.Errorf("%+v without a place", d)
 	}
 	lim.StopWaiting()
 	gone()
-	if s := r.WaitStats(); denied.Load() != n || s.Waiting != 0 || s.Denied != n || lim.waiters.Places() != 0 {
+	if s := r.Stats().Waits; denied.Load() != n || s.Waiting != 0 || s.Denied != n || lim.waiters.Places() != 0 {
 		t.Errorf("%d denied, %+v", denied.Load(), s)
 	}
 	if !r.lines.Empty() {
@@ -149,7 +151,7 @@ func TestWaitConcurrently(t *testing.T) {
 		}
 		sum += admitted[i].Load()
 	}
-	sa, sb := a.WaitStats(), b.WaitStats()
+	sa, sb := a.Stats().Waits, b.Stats().Waits
 	if sa.Waiting != 0 || sb.Waiting != 0 || lim.waiters.Places() != 0 {
 		t.Errorf("%+v, %+v", sa, sb)
 	}
@@ -171,7 +173,7 @@ func TestWaitDoesNotAllocate(t *testing.T) {
 	}
 	late := b.BytesKey([]byte("y"))
 	b.Allow(late)
-	if n := testing.AllocsPerRun(100, func() { b.Wait(ctx, late, 1) }); n > 0 || b.WaitStats() != (WaitStats{}) {
+	if n := testing.AllocsPerRun(100, func() { b.Wait(ctx, late, 1) }); n > 0 || b.Stats().Waits != (WaitStats{}) {
 		t.Errorf("%v allocations of one that would wait too long", n)
 	}
 	charges := []Charge{{a, key, 1}, {b, b.BytesKey([]byte("x")), 2}}

@@ -40,7 +40,7 @@ func TestWaitAllGivesBack(t *testing.T) {
 				d, _ := nodes[0].WaitAll(ctx, []Charge{{r, r.BytesKey([]byte("a")), 1}, {b, b.BytesKey([]byte("a")), 1}})
 				return d
 			})
-			if s := nodes[0].rules[1].WaitStats(); s.Waiting != 1 {
+			if s := nodes[0].rules[1].Stats().Waits; s.Waiting != 1 {
 				t.Fatalf("%+v, want one waiting", s)
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -88,7 +88,7 @@ func TestWaitForWhatOthersTake(t *testing.T) {
 		if d := p.out[0]; (time.Since(p.start)-2*time.Second).Abs() > 5*time.Millisecond || (d.RetryAfter-time.Second).Abs() > 5*time.Millisecond {
 			t.Errorf("%+v after %v, want to retry in 1 s, after 2 s", d, time.Since(p.start))
 		}
-		if s := r.WaitStats(); s != (WaitStats{Denied: 1}) {
+		if s := r.Stats().Waits; s != (WaitStats{Denied: 1}) {
 			t.Errorf("%+v", s)
 		}
 	})
@@ -106,8 +106,8 @@ func TestNoWaitForAStoreThatIsAway(t *testing.T) {
 		rule.OnFailure = FailClosed
 		r := waiting(t, Config{Rules: []RuleConfig{rule}, Store: store, StoreTimeout: time.Millisecond}).rules[0]
 		start := time.Now()
-		if d := r.Wait(t.Context(), r.BytesKey([]byte("a")), 1); d.Allowed || time.Since(start) > 5*time.Millisecond || r.WaitStats() != (WaitStats{}) {
-			t.Errorf("%+v after %v, %+v", d, time.Since(start), r.WaitStats())
+		if d := r.Wait(t.Context(), r.BytesKey([]byte("a")), 1); d.Allowed || time.Since(start) > 5*time.Millisecond || r.Stats().Waits != (WaitStats{}) {
+			t.Errorf("%+v after %v, %+v", d, time.Since(start), r.Stats().Waits)
 		}
 	})
 }

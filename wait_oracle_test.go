@@ -231,7 +231,7 @@ func (o *doorman) judge(all []guest, out []answered, key int) error {
 type waitSum struct{ WaitStats }
 
 func (sum *waitSum) add(t *testing.T, lim *Limiter) {
-	s := lim.rules[0].WaitStats()
+	s := lim.rules[0].Stats().Waits
 	if s.Waiting != 0 || lim.waiters.Places() != 0 {
 		t.Errorf("%+v and %d places after all have gone", s, lim.waiters.Places())
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // Those who wait when the limit changes are asked by the new one from then on, in order and for as
@@ -45,10 +47,13 @@ func TestWaitersAskTheNewLimit(t *testing.T) {
 				lim := waiting(t, Config{Rules: []RuleConfig{from}})
 				p := newParty()
 				for i := range 4 {
-					p.ask(i, func() Decision { r := lim.rules[0]; return r.Wait(t.Context(), r.BytesKey([]byte("a")), r.CostScale()) })
+					p.ask(i, func() Decision {
+						r := lim.rules[0]
+						return r.Wait(t.Context(), r.BytesKey([]byte("a")), r.Internal().CostScale())
+					})
 				}
 				time.Sleep(500 * time.Millisecond)
-				next, err := lim.With(Config{Memory: MinMemory, Rules: []RuleConfig{to}})
+				next, err := lim.With(Config{Memory: limit.MinMemory, Rules: []RuleConfig{to}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -56,7 +61,7 @@ func TestWaitersAskTheNewLimit(t *testing.T) {
 				if test.comes >= 0 {
 					p.ask(4, func() Decision {
 						r := next.rules[0]
-						return r.Wait(t.Context(), r.BytesKey([]byte("a")), r.CostScale())
+						return r.Wait(t.Context(), r.BytesKey([]byte("a")), r.Internal().CostScale())
 					})
 					want = append(want, test.comes)
 				}
@@ -86,7 +91,7 @@ func TestManyWaitWhileTheLimitIsRaised(t *testing.T) {
 		config := func(n uint64) Config {
 			rule := waitRule("a", n, 1, time.Hour)
 			rule.Ban = BanPolicy{After: 1, For: time.Hour}
-			return Config{Memory: MinMemory, Rules: []RuleConfig{rule}, Wait: WaitLimits{PerKey: guests, Total: guests}}
+			return Config{Memory: limit.MinMemory, Rules: []RuleConfig{rule}, Wait: WaitLimits{PerKey: guests, Total: guests}}
 		}
 		lim := waiting(t, config(3))
 		r, p := lim.rules[0], newParty()

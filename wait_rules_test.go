@@ -294,7 +294,7 @@ func TestOthersInLineDenyNobody(t *testing.T) {
 						})
 					}
 					each.wg.Wait()
-					if left, banned := mine.Banned(mine.BytesKey(key)); banned {
+					if left, banned := mine.Internal().Banned(mine.BytesKey(key)); banned {
 						t.Errorf("seed %d: client %d is banned for %v", seed, client, left)
 					}
 				})

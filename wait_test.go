@@ -14,6 +14,7 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/memstore"
 	"github.com/fastlimit/fastlimit/internal/exact"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // waitRule is strict, so that each request is decided by the bucket.
@@ -23,7 +24,7 @@ func waitRule(name string, n, burst uint64, most time.Duration) RuleConfig {
 
 func waiting(t *testing.T, c Config) *Limiter {
 	t.Helper()
-	c.Memory = cmp.Or(c.Memory, MinMemory)
+	c.Memory = cmp.Or(c.Memory, limit.MinMemory)
 	lim, err := New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +92,7 @@ func TestWaitRamp(t *testing.T) {
 		for i := range 40 {
 			p.ask(i, func() Decision { return r.Wait(t.Context(), r.BytesKey([]byte("a")), 1) })
 		}
-		if s := r.WaitStats(); s.Waiting != 20 {
+		if s := r.Stats().Waits; s.Waiting != 20 {
 			t.Fatalf("%+v, want 20 waiting", s)
 		}
 		p.wg.Wait()
@@ -109,7 +110,7 @@ func TestWaitRamp(t *testing.T) {
 				t.Errorf("guest %d: %+v, want to retry in 2.1 s", i, d)
 			}
 		}
-		s, all := r.WaitStats(), r.Stats()
+		s, all := r.Stats().Waits, r.Stats()
 		if s != (WaitStats{Admitted: 20}) || all.Allowed[StageExact] != 21 || all.Denied[StageTable] != 19 || all.Denied[StageExact] != 0 {
 			t.Errorf("%+v, %v and %v: each counts once", s, all.Allowed, all.Denied)
 		}
@@ -148,7 +149,7 @@ func TestWaitLeave(t *testing.T) {
 				t.Errorf("guest %d, who left: %+v", i, d)
 			}
 		}
-		if s := r.WaitStats(); s != (WaitStats{Admitted: 4, Left: 3}) {
+		if s := r.Stats().Waits; s != (WaitStats{Admitted: 4, Left: 3}) {
 			t.Errorf("%+v", s)
 		}
 	})
@@ -187,7 +188,7 @@ func TestWaitPlaces(t *testing.T) {
 				t.Errorf("%d: %+v, want to retry in %v", i, d, retry)
 			}
 		}
-		a, b := lim.rules[0].WaitStats(), lim.rules[1].WaitStats()
+		a, b := lim.rules[0].Stats().Waits, lim.rules[1].Stats().Waits
 		if a != (WaitStats{Admitted: 2, Refused: 1}) || b != (WaitStats{Admitted: 1, Refused: 1}) {
 			t.Errorf("%+v, %+v", a, b)
 		}
@@ -201,7 +202,7 @@ func TestStopWaiting(t *testing.T) {
 	inBubbles(t, func(t *testing.T, c Config) {
 		c.Rules = []RuleConfig{waitRule("a", 1, 1, time.Hour)}
 		lim := waiting(t, c)
-		next, err := lim.With(Config{Memory: MinMemory, Store: c.Store, StoreTimeout: c.StoreTimeout, Rules: []RuleConfig{waitRule("a", 1, 1, time.Minute)}})
+		next, err := lim.With(Config{Memory: limit.MinMemory, Store: c.Store, StoreTimeout: c.StoreTimeout, Rules: []RuleConfig{waitRule("a", 1, 1, time.Minute)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +211,7 @@ func TestStopWaiting(t *testing.T) {
 			r := []*Limiter{lim, next}[i%2].rules[0]
 			p.ask(i, func() Decision { return r.Wait(t.Context(), r.BytesKey([]byte("a")), 1) })
 		}
-		if s := lim.rules[0].WaitStats(); s.Waiting != 5 || s != next.rules[0].WaitStats() {
+		if s := lim.rules[0].Stats().Waits; s.Waiting != 5 || s != next.rules[0].Stats().Waits {
 			t.Errorf("%+v: both have the same lines", s)
 		}
 		next.StopWaiting()
@@ -221,7 +222,7 @@ func TestStopWaiting(t *testing.T) {
 		if time.Since(p.start) != 0 || len(p.out) != 5 || d.Allowed || d.RetryAfter <= 0 || p.out[1].RetryAfter <= 0 {
 			t.Errorf("%v, %+v after %v", d, p.out, time.Since(p.start))
 		}
-		if s := r.WaitStats(); s != (WaitStats{Denied: 5}) || lim.waiters.Places() != 0 {
+		if s := r.Stats().Waits; s != (WaitStats{Denied: 5}) || lim.waiters.Places() != 0 {
 			t.Errorf("%+v, %d places", s, lim.waiters.Places())
 		}
 		time.Sleep(time.Second)
@@ -246,7 +247,7 @@ func TestWaitIsTake(t *testing.T) {
 		r := lim.rules[0]
 		key := r.BytesKey([]byte("a"))
 		first, second := r.Wait(t.Context(), key, 1), r.Wait(t.Context(), key, 1)
-		if !first.Allowed || second.Allowed || second.RetryAfter == 0 || r.WaitStats() != (WaitStats{}) {
+		if !first.Allowed || second.Allowed || second.RetryAfter == 0 || r.Stats().Waits != (WaitStats{}) {
 			t.Errorf("%s: %+v, then %+v", name, first, second)
 		}
 		if d := r.Wait(t.Context(), key, 0); !d.Allowed || d.Remaining != 0 {

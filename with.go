@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/window"
 )
 
@@ -61,7 +62,7 @@ func (l *Limiter) With(c Config) (*Limiter, error) {
 
 // keeps returns the rule that a rule of these settings goes on with, or nil: the one with the
 // same clients. l may be nil.
-func (l *Limiter) keeps(rp *RulePlan, c *Config) *Rule {
+func (l *Limiter) keeps(rp *limit.RulePlan, c *Config) *Rule {
 	if l == nil || l.secret != c.Secret {
 		return nil
 	}
@@ -72,13 +73,9 @@ func (l *Limiter) keeps(rp *RulePlan, c *Config) *Rule {
 	return r
 }
 
-// Continues reports whether r counts on where old does, because [Limiter.With]
-// took its state over: for those who keep counts of their own beside the rule's.
-func (r *Rule) Continues(old *Rule) bool { return r.counts == old.counts }
-
 // adopt makes the rule one that goes on with old. What does not depend on the limit is the
 // same; buckets and sketch are too if they can be, or else are made, empty, for handOver.
-func (r *Rule) adopt(old *Rule, rp *RulePlan, c *Config) (err error) {
+func (r *Rule) adopt(old *Rule, rp *limit.RulePlan, c *Config) (err error) {
 	r.hasher, r.tag, r.others, r.counts = old.hasher, old.tag, old.others, old.counts
 	if err = r.adoptBuckets(old, rp, c, nil); err != nil {
 		return err
@@ -102,7 +99,7 @@ func (r *Rule) blocks() int { return max(1, r.plan().Blocks) }
 // adoptBuckets gives a rule, or a tier beside the table of a rule, the buckets of old if a
 // state means the same by both limits, and else empty ones. Operations in flight stay with
 // the buckets.
-func (r *Rule) adoptBuckets(old *Rule, rp *RulePlan, c *Config, beside *bucket.Table) (err error) {
+func (r *Rule) adoptBuckets(old *Rule, rp *limit.RulePlan, c *Config, beside *bucket.Table) (err error) {
 	is, was := &r.buckets, &old.buckets
 	stays := rp.Shape == was.Shape && rp.Config.CountDenied == old.config.CountDenied
 	r.beginShape(rp)

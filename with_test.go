@@ -15,6 +15,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/internal/testkit"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 func mustWith(tb testing.TB, l *Limiter, c Config) *Limiter {
@@ -54,7 +55,7 @@ func TestWithKeeps(t *testing.T) {
 		"rate":           {func(c *Config) { c.Rules[0].Rate.N = 2 }, true},
 		"burst":          {func(c *Config) { c.Rules[0].Burst = 40 }, true},
 		"secret":         {func(c *Config) { c.Secret = [32]byte{2} }, false},
-		"memory":         {func(c *Config) { c.Memory = 2 * MinMemory }, true},
+		"memory":         {func(c *Config) { c.Memory = 2 * limit.MinMemory }, true},
 		"a shared store": {func(c *Config) { c.Store = nowhere{} }, true},
 	} {
 		config := func() Config {

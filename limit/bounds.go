@@ -53,8 +53,8 @@ func (rp *RulePlan) MaxBurst() uint64 {
 // most, and each holds [RulePlan.ClusterWindow].
 //
 // It assumes one configuration of the rule. While a change of its rate or burst
-// rolls through, nodes of the old and of the new one do not exchange counts
-// (fastlimit.Rule.Identity), and what they admit adds up: the sum of both bounds.
+// rolls through, nodes of the old and of the new one do not exchange counts,
+// and what they admit adds up: the sum of both bounds.
 //
 // Without a shared exact tier nodes cannot judge together: N times the bound
 // of one.

@@ -65,7 +65,7 @@ type RuleConfig struct {
 
 	// KeyKind says what the keys of the rule are made of, in words of the
 	// caller's. Nodes exchange counts of a rule only where it agrees; see
-	// fastlimit.Rule.Identity. Optional, UTF-8.
+	// its Identity. Optional, UTF-8.
 	KeyKind string
 
 	// MaxRate is the highest rate that fastlimit.Rule.AtRate gives a client. With it every request
@@ -147,7 +147,7 @@ const identityVersion = "fastlimit rule v2"
 
 // AppendIdentity appends to b what makes a checked rule the limit that it is: who its clients
 // are, and how much each may take. Where two rules differ in any of it, nodes do not exchange
-// their counts (fastlimit.Rule.Identity). fastlimit.Limiter.With lets a rule take over the state
+// their counts. fastlimit.Limiter.With lets a rule take over the state
 // of one that differs in the shape only. TestEveryRuleFieldIsClassified of package fastlimit
 // has each field of RuleConfig either change it or not.
 func (c *RuleConfig) AppendIdentity(b []byte) []byte {

@@ -28,6 +28,10 @@ type Tier struct {
 // MaxTiers is the most tiers of a rule. Clients with the same limit share one.
 const MaxTiers = 1024
 
+// MaxLiveTierClients bounds Clients of a tier that is made while its rule is in use, and is what
+// 0 means there.
+const MaxLiveTierClients = 16 << 10
+
 const (
 	// TierBytes is what a tier takes beside its table: the rule, and what servers
 	// prepare for its denials.

@@ -43,7 +43,7 @@ func everyKey() Settings {
 	}
 	var s Settings
 	for i, k := range keys {
-		spec := RuleSpec{Limit: limit(string(rune('a'+i)), 5), Key: k}
+		spec := RuleSpec{Limit: ruleOf(string(rune('a'+i)), 5), Key: k}
 		if i%3 == 2 {
 			spec.Limit.Mode = fastlimit.Shadow
 		}

@@ -64,7 +64,7 @@ func TestParseBan(t *testing.T) {
 func TestBans(t *testing.T) {
 	t.Parallel()
 	e := runningEngine(t, Settings{
-		Rules: []RuleSpec{{Limit: limit("per-ip", 1), Key: key(byIP)}},
+		Rules: []RuleSpec{{Limit: ruleOf("per-ip", 1), Key: key(byIP)}},
 		Allow: prefixes("192.0.2.7/32", "198.51.100.0/24", "203.0.0.0/8"),
 		Deny:  prefixes("192.0.2.8/32", "198.51.101.0/24", "2001:db8::/32"),
 	})
@@ -121,7 +121,7 @@ func TestBans(t *testing.T) {
 // Every way to ask for a decision knows the bans, and none of them charges a banned client.
 func TestAllWaysKnowBans(t *testing.T) {
 	t.Parallel()
-	waiting := limit("per-ip", 1)
+	waiting := ruleOf("per-ip", 1)
 	waiting.MaxWait = time.Second
 	e := runningEngine(t, Settings{Rules: []RuleSpec{{Limit: waiting, Key: key(byIP)}}})
 	banned := e.WithBans((*Bans)(nil).With(mustBan(t, "192.0.2.0/24"), time.Now().Add(time.Hour)))
@@ -241,7 +241,7 @@ func TestAllowedWithin(t *testing.T) {
 // always denied, and one that is banned in none never. Under -race.
 func TestBansWhileDeciding(t *testing.T) {
 	t.Parallel()
-	e := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: limit("per-ip", 1_000_000), Key: key(byIP)}}})
+	e := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: ruleOf("per-ip", 1_000_000), Key: key(byIP)}}})
 	end := time.Now().Add(time.Hour)
 	b := (*Bans)(nil).With(mustBan(t, "192.0.2.0/24"), end)
 	states := make(chan *Bans, 4)

@@ -90,14 +90,14 @@ func (c *rule) namedCost(f Fields, limit *fastlimit.Rule, s *Scratch) uint64 {
 		return c.cost
 	}
 	if len(values) == 1 {
-		if n, ok := ParseCost(values[0], limit.CostScale()); ok && n <= limit.MaxCost() {
+		if n, ok := ParseCost(values[0], limit.Internal().CostScale()); ok && n <= limit.Internal().MaxCost() {
 			return n
 		}
 	}
 	s.badCosts = append(s.badCosts, c.limit)
 	switch {
 	case c.onBad == BadCostDeny:
-		return limit.MaxCost() + 1
+		return limit.Internal().MaxCost() + 1
 	case c.onBad == BadCostReject && limit.Config().Mode == fastlimit.Enforce && s.refused == nil:
 		s.refused = c.limit
 	}

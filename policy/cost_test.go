@@ -15,10 +15,10 @@ import (
 // costed is a rule by address of burst 10 that has its cost, 2, from X-Cost, before and
 // after one that has not.
 func costed(on BadCost) Settings {
-	c := RuleSpec{Limit: limit("costed", 10), Key: key(byIP), CostFrom: CostSource{Header: "x-cost"}, OnBadCost: on}
+	c := RuleSpec{Limit: ruleOf("costed", 10), Key: key(byIP), CostFrom: CostSource{Header: "x-cost"}, OnBadCost: on}
 	c.Limit.Cost = 2
 	return Settings{
-		Rules:          []RuleSpec{{Limit: limit("before", 20), Key: key(byIP)}, c, {Limit: limit("after", 20), Key: key(byIP)}},
+		Rules:          []RuleSpec{{Limit: ruleOf("before", 20), Key: key(byIP)}, c, {Limit: ruleOf("after", 20), Key: key(byIP)}},
 		TrustedProxies: prefixes("10.0.0.0/8"),
 	}
 }
@@ -173,7 +173,7 @@ func TestCostMistakes(t *testing.T) {
 		"CostFrom.Fractions":      {CostFrom: CostSource{Fractions: true}},
 		"OnBadCost":               {OnBadCost: BadCostDeny},
 	} {
-		spec.Limit, spec.Key = limit("a", 5), key(byIP)
+		spec.Limit, spec.Key = ruleOf("a", 5), key(byIP)
 		s := Settings{Rules: []RuleSpec{spec}}
 		_, err := New(mustLimiter(t, s), s)
 		if e := field.All(err); len(e) != 1 || e[0].Field != want || e[0].Rule != "a" || e[0].Fix == "" {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // Verdict is the decision on one request. It is a plain value.
@@ -154,7 +155,7 @@ func (e *Engine) Decide(ctx context.Context, r *Request, s *Scratch) Verdict {
 }
 
 // DecideAt is [Engine.Decide] for callers that have called [time.Now] for this request
-// already, and pass its result; see [fastlimit.Limiter.TakeAllAt].
+// already, and pass its result; see TakeAllAt of [fastlimit.Limiter.Internal].
 func (e *Engine) DecideAt(ctx context.Context, r *Request, s *Scratch, now time.Time) Verdict {
 	list := e.collect(r, s, now)
 	if len(s.unlimited)+len(s.badCosts)+len(s.badRates) > 0 && !s.note() {
@@ -163,7 +164,7 @@ func (e *Engine) DecideAt(ctx context.Context, r *Request, s *Scratch, now time.
 	if len(s.charges) == 0 {
 		return e.decided(ctx, s, s.uncharged(list))
 	}
-	return e.decided(ctx, s, s.verdict(e.lim.TakeAllAt(ctx, s.charges, now)))
+	return e.decided(ctx, s, s.verdict(e.lim.Internal().TakeAllAt(ctx, s.charges, now)))
 }
 
 // decided is what is left to do after a decision.
@@ -202,13 +203,24 @@ func (e *Engine) Wait(ctx context.Context, r *Request, s *Scratch) Verdict {
 	return e.decided(ctx, s, s.verdict(e.lim.WaitAll(ctx, s.charges)))
 }
 
+// Waiter is a caller that is told when its request begins to wait, which is rare: what
+// it takes to notice that a client leaves is then spared for all others. Both methods are
+// called on the goroutine of the caller.
+type Waiter interface {
+	// BeginWait is called at most once, when the request has got a place. The request
+	// waits until ctx ends, at the latest.
+	BeginWait() (ctx context.Context)
+	// EndWait is called when there is a decision on a request that has waited.
+	EndWait()
+}
+
 // WaitFor is [Engine.Wait] for a caller that has read the clock, as that of
-// [Engine.DecideAt], and is told when its request waits: see [fastlimit.Waiter].
-func (e *Engine) WaitFor(w fastlimit.Waiter, r *Request, s *Scratch, now time.Time) Verdict {
+// [Engine.DecideAt], and is told when its request waits.
+func (e *Engine) WaitFor(w Waiter, r *Request, s *Scratch, now time.Time) Verdict {
 	if v, done := e.decideLists(r, s, now); done {
 		return e.decided(context.Background(), s, v)
 	}
-	return e.decided(context.Background(), s, s.verdict(e.lim.WaitAllFor(w, s.charges, now)))
+	return e.decided(context.Background(), s, s.verdict(e.lim.Internal().WaitAllFor(w, s.charges, now)))
 }
 
 // decideLists is what Decide does before it charges anything, and that it has nothing to
@@ -297,7 +309,7 @@ func (s *Scratch) uncharged(list ListVerdict) Verdict {
 	v.Decision.Stage = fastlimit.StageList
 	switch {
 	case list == ListBan:
-		v.Decision = fastlimit.Decision{Outcome: fastlimit.Outcome{Stage: fastlimit.StageBan}, RetryAfter: s.banned, TimeToEmpty: s.banned}
+		v.Decision = fastlimit.Decision{Outcome: limit.Outcome{Stage: fastlimit.StageBan}, RetryAfter: s.banned, TimeToEmpty: s.banned}
 	case list == ListNone && len(s.unlimited) == 0:
 		v.Decision.Stage = fastlimit.StageFilter
 	}

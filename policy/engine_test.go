@@ -26,8 +26,8 @@ func (f fieldMap) Header(name string) [][]byte {
 
 func (f fieldMap) Cookie(name string) [][]byte { return f.Header("cookie " + name) }
 
-// limit is a rule of 1/h, so that time plays no part in a test.
-func limit(name string, burst uint64) fastlimit.RuleConfig {
+// ruleOf is a rule of 1/h, so that time plays no part in a test.
+func ruleOf(name string, burst uint64) fastlimit.RuleConfig {
 	return fastlimit.RuleConfig{Name: name, Rate: fastlimit.Rate{N: 1, Per: time.Hour}, Burst: burst, Strict: true}
 }
 
@@ -72,7 +72,7 @@ func sampleRequest(client string) *Request {
 
 func TestDecideSingleRule(t *testing.T) {
 	t.Parallel()
-	rule := RuleSpec{Limit: limit("per-ip", 4), Key: key(byIP)}
+	rule := RuleSpec{Limit: ruleOf("per-ip", 4), Key: key(byIP)}
 	rule.Limit.Cost = 2
 	var clock fastlimit.ManualClock
 	lim, err := fastlimit.New(fastlimit.Config{Rules: []fastlimit.RuleConfig{rule.Limit}, Clock: &clock})
@@ -101,7 +101,7 @@ func TestDecideSingleRule(t *testing.T) {
 
 func TestDecideNow(t *testing.T) {
 	t.Parallel()
-	e := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: limit("per-ip", 1), Key: key(byIP)}}})
+	e := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: ruleOf("per-ip", 1), Key: key(byIP)}}})
 	var s Scratch
 	for i, want := range []bool{true, false} {
 		if v := e.Decide(t.Context(), sampleRequest("192.0.2.1"), &s); v.Decision.Allowed != want {
@@ -112,10 +112,10 @@ func TestDecideNow(t *testing.T) {
 
 func TestDecideSeveralRules(t *testing.T) {
 	t.Parallel()
-	shadow := RuleSpec{Limit: limit("shadow", 1), Key: key(byAll)}
+	shadow := RuleSpec{Limit: ruleOf("shadow", 1), Key: key(byAll)}
 	shadow.Limit.Mode = fastlimit.Shadow
-	login := RuleSpec{Limit: limit("login", 1), Key: key(byIP, byPath), Match: Match{Paths: []string{"/login"}}}
-	e := mustEngine(t, Settings{Rules: []RuleSpec{shadow, login, {Limit: limit("per-ip", 2), Key: key(byIP)}}})
+	login := RuleSpec{Limit: ruleOf("login", 1), Key: key(byIP, byPath), Match: Match{Paths: []string{"/login"}}}
+	e := mustEngine(t, Settings{Rules: []RuleSpec{shadow, login, {Limit: ruleOf("per-ip", 2), Key: key(byIP)}}})
 	var s Scratch
 	other := sampleRequest("192.0.2.1")
 	other.Path = []byte("/")
@@ -142,7 +142,7 @@ func TestDecideSeveralRules(t *testing.T) {
 
 func TestDecideOnlyShadow(t *testing.T) {
 	t.Parallel()
-	rule := RuleSpec{Limit: limit("shadow", 1), Key: key(byIP)}
+	rule := RuleSpec{Limit: ruleOf("shadow", 1), Key: key(byIP)}
 	rule.Limit.Mode = fastlimit.Shadow
 	e := mustEngine(t, Settings{Rules: []RuleSpec{rule}})
 	var s Scratch
@@ -187,7 +187,7 @@ func TestDecideIncompleteKey(t *testing.T) {
 		{byMethod, without(func(r *Request) { r.Method = nil })},
 	} {
 		for _, parts := range [][]KeyPart{key(tc.part), key(byAll, tc.part), key(tc.part, byAll)} {
-			e := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: limit("r", 1), Key: parts}}})
+			e := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: ruleOf("r", 1), Key: parts}}})
 			var s Scratch
 			for range 3 {
 				v := e.Decide(t.Context(), tc.r, &s)
@@ -213,7 +213,7 @@ func TestApplied(t *testing.T) {
 		var settings Settings
 		config := fastlimit.Config{Memory: 1 << 20}
 		for i := range rapid.IntRange(1, 4).Draw(t, "rules") {
-			spec := RuleSpec{Limit: limit(fmt.Sprint("r", i), 1)}
+			spec := RuleSpec{Limit: ruleOf(fmt.Sprint("r", i), 1)}
 			spec.Key = rapid.SliceOfN(rapid.SampledFrom(parts), 1, 3).Draw(t, "key")
 			spec.Match.Hosts = subset("*.com", "a.*", "a.com", "*").Draw(t, "hosts")
 			spec.Match.Paths = subset("/*", "/x/*", "*y", "/x").Draw(t, "paths")
@@ -245,14 +245,14 @@ func TestApplied(t *testing.T) {
 		e.Decide(t.Context(), r, &s)
 		var got, want []int
 		for _, a := range s.Applied() {
-			got = append(got, a.Rule.Index())
-			if a.Rule != lim.Rules()[a.Rule.Index()] {
-				t.Fatalf("rule %d is %s", a.Rule.Index(), a.Rule.Name())
+			got = append(got, a.Rule.Internal().Index())
+			if a.Rule != lim.Rules()[a.Rule.Internal().Index()] {
+				t.Fatalf("rule %d is %s", a.Rule.Internal().Index(), a.Rule.Name())
 			}
 		}
 		for i, a := range e.Applying(r, &s) { // the same, without charging any
-			if len(s.Applied()) != len(got) || a.Rule.Index() != got[i] {
-				t.Fatalf("applying %d is rule %d, want %v", i, a.Rule.Index(), got)
+			if len(s.Applied()) != len(got) || a.Rule.Internal().Index() != got[i] {
+				t.Fatalf("applying %d is rule %d, want %v", i, a.Rule.Internal().Index(), got)
 			}
 		}
 		for i, spec := range settings.Rules {
@@ -289,12 +289,12 @@ func slowApplies(spec *RuleSpec, r *Request) bool {
 
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	good := Settings{Rules: []RuleSpec{{Limit: limit("a", 1), Key: key(byIP)}, {Limit: limit("b", 1), Key: key(byIP)}}}
+	good := Settings{Rules: []RuleSpec{{Limit: ruleOf("a", 1), Key: key(byIP)}, {Limit: ruleOf("b", 1), Key: key(byIP)}}}
 	lim := mustLimiter(t, good)
 	bad := Settings{
 		Rules: []RuleSpec{
-			{Limit: limit("a", 1), Match: Match{Hosts: []string{"a b"}, Paths: []string{"x"}, Methods: []string{"get"}}},
-			{Limit: limit("c", 1), Key: key(KeyPart{Kind: KeyHeader})},
+			{Limit: ruleOf("a", 1), Match: Match{Hosts: []string{"a b"}, Paths: []string{"x"}, Methods: []string{"get"}}},
+			{Limit: ruleOf("c", 1), Key: key(KeyPart{Kind: KeyHeader})},
 		},
 		Allow: []netip.Prefix{{}},
 		Deny:  prefixes("::ffff:10.0.0.0/8"),
@@ -317,7 +317,7 @@ func TestNewRefuses(t *testing.T) {
 func TestDecideConcurrently(t *testing.T) {
 	t.Parallel()
 	e := mustEngine(t, Settings{
-		Rules: []RuleSpec{{Limit: limit("a", 50), Key: key(byIP)}, {Limit: limit("b", 1000), Key: key(byAll, byHeader, byIP)}},
+		Rules: []RuleSpec{{Limit: ruleOf("a", 50), Key: key(byIP)}, {Limit: ruleOf("b", 1000), Key: key(byAll, byHeader, byIP)}},
 		Deny:  prefixes("10.0.0.0/8"),
 	})
 	var wg sync.WaitGroup

@@ -101,7 +101,7 @@ func TestExactIsNear(t *testing.T) {
 func TestOverridesOfPartsByOracle(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		s := Settings{Rules: []RuleSpec{{Limit: limit("a", 1), Key: key(byMethod, byHeader)}}}
+		s := Settings{Rules: []RuleSpec{{Limit: ruleOf("a", 1), Key: key(byMethod, byHeader)}}}
 		part := func(name string) string { return rapid.SampledFrom([]string{"a", "b", "ab", "ba", "aa"}).Draw(t, name) }
 		file, live := map[[2]string]uint64{}, map[[2]string]uint64{}
 		for i := range rapid.IntRange(0, 12).Draw(t, "in the file") {
@@ -126,7 +126,7 @@ func TestOverridesOfPartsByOracle(t *testing.T) {
 				continue
 			}
 			live[k] = uint64(i + 100)
-			tier, err := lim.Rules()[0].NewTier(fastlimit.Tier{Burst: live[k], Clients: 1})
+			tier, err := lim.Rules()[0].Internal().NewTier(fastlimit.Tier{Burst: live[k], Clients: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,7 +145,7 @@ func TestOverridesOfPartsByOracle(t *testing.T) {
 					want = b
 				}
 				r := Request{Method: []byte(method), Fields: &constFields{header: instances(header)}}
-				if got := e.Applying(&r, new(Scratch))[0].Rule.Burst(); got != want {
+				if got := e.Applying(&r, new(Scratch))[0].Rule.Config().Burst; got != want {
 					t.Fatalf("%q: burst %d, want %d", k, got, want)
 				}
 			}
@@ -156,7 +156,7 @@ func TestOverridesOfPartsByOracle(t *testing.T) {
 // A limiter that was made from other settings is refused, not asked for tiers it lacks.
 func TestOverridesOfOtherSettings(t *testing.T) {
 	t.Parallel()
-	s := Settings{Rules: []RuleSpec{{Limit: limit("a", 2), Key: key(byIP)}}}
+	s := Settings{Rules: []RuleSpec{{Limit: ruleOf("a", 2), Key: key(byIP)}}}
 	lim, err := fastlimit.New(fastlimit.Config{Rules: s.Limits()})
 	if err != nil {
 		t.Fatal(err)
@@ -178,14 +178,14 @@ func TestOverridesThatNobodyHas(t *testing.T) {
 			if part == byMethod && (text == "a b" || text == "a\tb") {
 				want = "blanks"
 			}
-			r := RuleSpec{Limit: limit("a", 2), Key: key(part)}
+			r := RuleSpec{Limit: ruleOf("a", 2), Key: key(part)}
 			_, _, err := r.CheckOverride(&Override{Key: []string{text}, Unlimited: true})
 			if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "write it as requests have it")) {
 				t.Errorf("%v %q: %v, want %q", part, text, err, want)
 			}
 		}
 	}
-	r := RuleSpec{Limit: limit("a", 2), Key: key(KeyPart{Kind: KeyCookie, Name: "sid"})}
+	r := RuleSpec{Limit: ruleOf("a", 2), Key: key(KeyPart{Kind: KeyCookie, Name: "sid"})}
 	if _, _, err := r.CheckOverride(&Override{Key: []string{"a;b"}, Unlimited: true}); err == nil {
 		t.Error("a cookie with a semicolon is accepted")
 	}

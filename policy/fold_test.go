@@ -33,7 +33,7 @@ func TestFolded(t *testing.T) {
 // key, while what is exempt is exempt as it is written.
 func TestIgnoreCase(t *testing.T) {
 	t.Parallel()
-	spec := RuleSpec{Limit: limit("r", 1), Key: key(byIP, byPath), Match: Match{
+	spec := RuleSpec{Limit: ruleOf("r", 1), Key: key(byIP, byPath), Match: Match{
 		Paths: []string{"/Login*", "*.PHP"}, IgnoreCase: true, Not: Exemption{Paths: []string{"/login/free"}},
 	}, Overrides: []Override{{Key: []string{"192.0.2.0/24", "/LOGIN/More"}, Burst: 3}}}
 	spec.Limit.IPv4Prefix = 24

@@ -26,7 +26,9 @@ func shows(shown []string, p KeyPart) bool {
 }
 
 // HashKey is what stands in a key instead of a value that must not be read.
-func (e *Engine) HashKey(value string) string { return hashText(e.lim.Fingerprint([]byte(value))) }
+func (e *Engine) HashKey(value string) string {
+	return hashText(e.lim.Internal().Fingerprint([]byte(value)))
+}
 
 func hashText(sum [8]byte) string { return fmt.Sprintf("#%x", sum) }
 
@@ -83,7 +85,7 @@ func (e *Engine) RevealKey(rule *fastlimit.Rule, parts []string, names iter.Seq[
 // valueOf returns the value of part i that has a hash.
 func (e *Engine) valueOf(rule *fastlimit.Rule, i int, hash string, names iter.Seq[string]) (string, bool) {
 	for name := range names {
-		_, raw, ok := rule.TalkerKey([]byte(name))
+		_, raw, ok := rule.Internal().TalkerKey([]byte(name))
 		if ok && i < len(raw) && !raw[i].Cut && e.HashKey(string(raw[i].Bytes)) == hash {
 			return string(raw[i].Bytes), true
 		}

@@ -15,7 +15,7 @@ import (
 func TestHiddenKeys(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("secret", 20)
-	spec := RuleSpec{Limit: limit("r", 1), Key: key(byCookie, byMethod, byHeader)}
+	spec := RuleSpec{Limit: ruleOf("r", 1), Key: key(byCookie, byMethod, byHeader)}
 	spec.Limit.Strict, spec.Limit.Ban = true, fastlimit.BanPolicy{After: 1, For: time.Hour}
 	spec.Overrides = []Override{{Key: []string{"of the file", "GET", "k"}, Burst: 3}}
 	e := mustEngine(t, Settings{Rules: []RuleSpec{spec}, ShowKeys: []string{"sid", "X-Other"}})
@@ -44,7 +44,7 @@ func TestHiddenKeys(t *testing.T) {
 			if whole := header != long; ok != whole || ok && (limit != rule || k.Digest() != b.Digest) {
 				t.Errorf("%s: of a name %v %v", header, limit, ok)
 			}
-			rule.UnbanDigest(b.Digest)
+			rule.Internal().UnbanDigest(b.Digest)
 		}
 		if k, err := e.KeyFromText(rule, []string{"s1", "GET", header}); err != nil || rule.Peek(k, 1).Allowed {
 			t.Errorf("%s: whoever has the value does not name the client: %v", header, err)
@@ -87,10 +87,10 @@ func TestNoSecretInAnyText(t *testing.T) {
 	t.Parallel()
 	kinds := []KeyPart{byIP, byMethod, byHost, byPath, byAll, byHeader, byCookie}
 	rapid.Check(t, func(rt *rapid.T) {
-		spec := RuleSpec{Limit: limit("r", 1), Key: append(rapid.SliceOfN(rapid.SampledFrom(kinds), 0, 3).Draw(rt, "key"), byHeader, byCookie)}
+		spec := RuleSpec{Limit: ruleOf("r", 1), Key: append(rapid.SliceOfN(rapid.SampledFrom(kinds), 0, 3).Draw(rt, "key"), byHeader, byCookie)}
 		spec.Limit.Strict, spec.Limit.Ban = true, fastlimit.BanPolicy{After: 1, For: time.Hour}
 		e := mustEngine(t, Settings{Rules: []RuleSpec{spec}})
-		other := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: limit("other", 1), Key: key(byIP)}}})
+		other := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: ruleOf("other", 1), Key: key(byIP)}}})
 		secret := func(name string) string {
 			return strings.Repeat(rapid.StringMatching(`[A-Z#"\\]{5,9}`).Draw(rt, name), rapid.IntRange(1, 20).Draw(rt, name+" times"))
 		}

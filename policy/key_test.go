@@ -67,7 +67,7 @@ func TestKeysTellClientsApart(t *testing.T) {
 		{key(byIP, byHeader), header("k1"), header("k2"), false},
 		{key(byHeader, byCookie), header("s1"), func(r *Request) { r.Fields = fieldMap{"X-Api-Key": "s1s", "cookie sid": "1"} }, false},
 	} {
-		e := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: limit("r", 1), Key: tc.key}}})
+		e := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: ruleOf("r", 1), Key: tc.key}}})
 		a, b := sampleRequest("192.0.2.1"), sampleRequest("192.0.2.1")
 		tc.a(a)
 		tc.b(b)
@@ -80,7 +80,7 @@ func TestKeysTellClientsApart(t *testing.T) {
 func TestKeyPrefixLengths(t *testing.T) {
 	t.Parallel()
 	for _, parts := range [][]KeyPart{key(byIP), key(byIP, byAll)} {
-		spec := RuleSpec{Limit: limit("r", 1), Key: parts}
+		spec := RuleSpec{Limit: ruleOf("r", 1), Key: parts}
 		spec.Limit.IPv4Prefix, spec.Limit.IPv6Prefix = 24, 112
 		for _, tc := range []struct {
 			a, b string
@@ -101,10 +101,10 @@ func TestKeyPrefixLengths(t *testing.T) {
 
 func TestKeyText(t *testing.T) {
 	t.Parallel()
-	wide := RuleSpec{Limit: limit("wide", 1), Key: key(byIP)}
+	wide := RuleSpec{Limit: ruleOf("wide", 1), Key: key(byIP)}
 	wide.Limit.IPv4Prefix, wide.Limit.IPv6Prefix = 24, 128
 	e := mustEngine(t, Settings{Rules: []RuleSpec{
-		{Limit: limit("r", 1), Key: key(byIP, byMethod, byHost, byPath, byAll, byHeader, byCookie)}, wide,
+		{Limit: ruleOf("r", 1), Key: key(byIP, byMethod, byHost, byPath, byAll, byHeader, byCookie)}, wide,
 	}, ShowKeys: []string{"x-api-key", "sid"}})
 	for _, tc := range []struct {
 		rule   int
@@ -121,7 +121,7 @@ func TestKeyText(t *testing.T) {
 			t.Errorf("KeyText(%d) of %s = %q, want %q", tc.rule, tc.client, got, tc.want)
 		}
 	}
-	other := mustLimiter(t, Settings{Rules: []RuleSpec{{Limit: limit("r", 1), Key: key(byIP)}}}).Rules()[0]
+	other := mustLimiter(t, Settings{Rules: []RuleSpec{{Limit: ruleOf("r", 1), Key: key(byIP)}}}).Rules()[0]
 	if got := e.KeyText(other, sampleRequest("192.0.2.1")); got.Text != "" || got.Parts != nil {
 		t.Errorf("KeyText of another policy's rule = %q", got)
 	}
@@ -164,7 +164,7 @@ func TestKeyFromText(t *testing.T) {
 		{"192.0.2.1", key(byAll), []string{"global"}},
 		{"192.0.2.1", key(byCookie), []string{"s1"}},
 	} {
-		e := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: limit("r", 1), Key: tc.key}}})
+		e := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: ruleOf("r", 1), Key: tc.key}}})
 		rule := e.rules[0].limit
 		k, err := e.KeyFromText(rule, tc.text)
 		if err != nil || !denies(t, e, sampleRequest(tc.client), rule, k) {
@@ -188,12 +188,12 @@ func TestIsCanonicalPath(t *testing.T) {
 func TestKeyFromTextRefuses(t *testing.T) {
 	t.Parallel()
 	e := mustEngine(t, Settings{Rules: []RuleSpec{
-		{Limit: limit("ip", 1), Key: key(byIP)},
-		{Limit: limit("header", 1), Key: key(byHeader)},
-		{Limit: limit("host", 1), Key: key(byHost)},
-		{Limit: limit("path", 1), Key: key(byPath)},
-		{Limit: limit("all", 1), Key: key(byAll)},
-		{Limit: limit("two", 1), Key: key(byIP, byHeader)},
+		{Limit: ruleOf("ip", 1), Key: key(byIP)},
+		{Limit: ruleOf("header", 1), Key: key(byHeader)},
+		{Limit: ruleOf("host", 1), Key: key(byHost)},
+		{Limit: ruleOf("path", 1), Key: key(byPath)},
+		{Limit: ruleOf("all", 1), Key: key(byAll)},
+		{Limit: ruleOf("two", 1), Key: key(byIP, byHeader)},
 	}})
 	for _, tc := range []struct {
 		rule  int
@@ -224,7 +224,7 @@ func TestKeyFromTextRefuses(t *testing.T) {
 			t.Errorf("rule %d, %q: error %v, want one that says %q", tc.rule, tc.parts, err, tc.want)
 		}
 	}
-	other := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: limit("ip", 1), Key: key(byIP)}}})
+	other := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: ruleOf("ip", 1), Key: key(byIP)}}})
 	if _, err := e.KeyFromText(other.rules[0].limit, []string{"192.0.2.1"}); err == nil {
 		t.Error("a rule of another limiter was accepted")
 	}
@@ -236,7 +236,7 @@ func TestKeyTextRoundTrip(t *testing.T) {
 	parts := []KeyPart{byIP, byMethod, byHost, byPath, byAll, byHeader, byCookie}
 	word := rapid.StringMatching(`[a-z%/?# ;.\\]{1,8}`)
 	rapid.Check(t, func(rt *rapid.T) {
-		spec := RuleSpec{Limit: limit("r", 1), Key: rapid.SliceOfN(rapid.SampledFrom(parts), 1, 4).Draw(rt, "key")}
+		spec := RuleSpec{Limit: ruleOf("r", 1), Key: rapid.SliceOfN(rapid.SampledFrom(parts), 1, 4).Draw(rt, "key")}
 		spec.Limit.IPv4Prefix = rapid.IntRange(1, 32).Draw(rt, "v4")
 		spec.Limit.IPv6Prefix = rapid.IntRange(1, 128).Draw(rt, "v6")
 		e := mustEngine(t, Settings{Rules: []RuleSpec{spec}, ShowKeys: []string{ShowAllKeys}})

@@ -72,7 +72,7 @@ func (e *Engine) keyLike(limit *fastlimit.Rule) *keyMaker {
 // ruleOf returns the compiled rule of a limit or of one of its tiers, nil for another
 // policy's.
 func (e *Engine) ruleOf(limit *fastlimit.Rule) *rule {
-	if i := limit.Index(); i < len(e.rules) && e.rules[i].limit == limit.Base() {
+	if i := limit.Internal().Index(); i < len(e.rules) && e.rules[i].limit == limit.Internal().Base() {
 		return &e.rules[i]
 	}
 	return nil
@@ -134,7 +134,7 @@ func (k *keyMaker) rawPart(i int, text string) ([]byte, error) {
 // LimitFromText returns what decides about a client named by a text as in
 // [Engine.KeyFromText]: the rule, or the tier of it that an override has for the client,
 // and the key. unlimited reports an override without limit: then ask nobody, and count
-// by [fastlimit.Rule.Unlimited].
+// by Unlimited of [fastlimit.Rule.Internal].
 func (e *Engine) LimitFromText(rule *fastlimit.Rule, parts []string) (limit *fastlimit.Rule, key fastlimit.Key, unlimited bool, err error) {
 	if key, err = e.KeyFromText(rule, parts); err != nil {
 		return nil, key, false, err
@@ -172,7 +172,7 @@ func (k *keyMaker) addrFromText(text string) (netip.Addr, error) {
 // rule ([fastlimit.Rule.TopTalkers], [fastlimit.Ban]).
 func (e *Engine) TalkerText(rule *fastlimit.Rule, name []byte) KeyText {
 	k := e.keyLike(rule)
-	p, raw, ok := rule.TalkerKey(name)
+	p, raw, ok := rule.Internal().TalkerKey(name)
 	switch {
 	case ok && p.IsValid():
 		text := keytext.Prefix(p)
@@ -191,7 +191,7 @@ func (e *Engine) TalkerText(rule *fastlimit.Rule, name []byte) KeyText {
 }
 
 // addPart adds part i of a name of a client.
-func (e *Engine) addPart(b *keytext.Builder, k *keyMaker, i int, part *fastlimit.KeyPart) {
+func (e *Engine) addPart(b *keytext.Builder, k *keyMaker, i int, part *keytext.Part) {
 	text := string(part.Bytes)
 	switch p := &k.parts[i]; {
 	case p.hidden && !part.Cut:
@@ -221,7 +221,7 @@ func (e *Engine) addPart(b *keytext.Builder, k *keyMaker, i int, part *fastlimit
 // a rule. ok is false for a name that was cut, or is none of this policy's rule.
 func (e *Engine) TalkerLimit(rule *fastlimit.Rule, name []byte) (limit *fastlimit.Rule, key fastlimit.Key, unlimited, ok bool) {
 	c := e.ruleOf(rule)
-	p, raw, ok := rule.TalkerKey(name)
+	p, raw, ok := rule.Internal().TalkerKey(name)
 	if !ok || c == nil || !p.IsValid() && len(raw) != len(c.key.parts) || p.IsValid() != c.addrOnly {
 		return nil, key, false, false
 	}

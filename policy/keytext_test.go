@@ -28,11 +28,11 @@ func TestTalkerText(t *testing.T) {
 		{key(byCookie), "192.0.2.7", "/", "s\xff", `"s\xff"`, false},
 		{key(byCookie), "192.0.2.7", "/", "#0123456789abcdef", "#0123456789abcdef", true},
 	} {
-		spec := RuleSpec{Limit: limit("r", 1), Key: tc.key}
+		spec := RuleSpec{Limit: ruleOf("r", 1), Key: tc.key}
 		spec.Limit.IPv4Prefix, spec.Limit.Strict = 24, true
 		spec.Limit.Ban = fastlimit.BanPolicy{After: 1, For: time.Hour}
 		e := mustEngine(t, Settings{Rules: []RuleSpec{spec}, ShowKeys: []string{"sid"}})
-		other := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: limit("other", 1), Key: key(byHost)}, spec}, ShowKeys: []string{ShowAllKeys}})
+		other := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: ruleOf("other", 1), Key: key(byHost)}, spec}, ShowKeys: []string{ShowAllKeys}})
 		r := sampleRequest(tc.client)
 		r.Path, r.Fields = []byte(tc.path), fieldMap{"cookie sid": tc.sid}
 		for range 2 {

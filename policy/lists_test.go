@@ -11,7 +11,7 @@ import (
 func TestLists(t *testing.T) {
 	t.Parallel()
 	e := mustEngine(t, Settings{
-		Rules: []RuleSpec{{Limit: limit("per-ip", 1), Key: key(byIP)}},
+		Rules: []RuleSpec{{Limit: ruleOf("per-ip", 1), Key: key(byIP)}},
 		Allow: prefixes("10.0.0.0/8", "192.0.2.7/32", "198.51.100.0/24", "2001:db8::/32"),
 		Deny:  prefixes("192.0.2.0/24", "10.1.0.0/16", "198.51.100.9/24", "::ffff:203.0.113.0/120", "2001:db8:1::/48"),
 	})
@@ -57,7 +57,7 @@ func TestLists(t *testing.T) {
 // request before.
 func TestListsAfterRules(t *testing.T) {
 	t.Parallel()
-	e := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: limit("per-ip", 1), Key: key(byIP)}}, Allow: prefixes("10.0.0.0/8")})
+	e := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: ruleOf("per-ip", 1), Key: key(byIP)}}, Allow: prefixes("10.0.0.0/8")})
 	var s Scratch
 	e.Decide(t.Context(), sampleRequest("192.0.2.1"), &s)
 	if v := e.Decide(t.Context(), sampleRequest("10.0.0.1"), &s); v.List != ListAllow || len(s.Applied()) != 0 {

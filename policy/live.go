@@ -12,11 +12,11 @@ import (
 type LiveOverride struct {
 	Rule int // its place in Settings.Rules
 	Key  []string
-	Tier *fastlimit.Rule // of [fastlimit.Rule.NewTier]; nil: the clients are not limited
+	Tier *fastlimit.Rule // of NewTier of [fastlimit.Rule.Internal]; nil: the clients are not limited
 }
 
 // CheckOverride checks one override as it would be checked among those of the settings,
-// but for the limit itself, which [fastlimit.Rule.NewTier] checks. It returns a name that
+// but for the limit itself, which NewTier of [fastlimit.Rule.Internal] checks. It returns a name that
 // no override of the rule for other clients has, however the key is written, and for how
 // many clients it is at most, 0 if that is not known. The error joins all that is wrong,
 // each a [fastlimit.FieldError] named Overrides[0].Key or the like.
@@ -57,7 +57,7 @@ func (e *Engine) WithLive(s *Settings, all []LiveOverride) (*Engine, error) {
 	for i := range all {
 		o := &all[i]
 		c := &next.rules[o.Rule]
-		if o.Tier != nil && (o.Tier.Base() != c.limit || o.Tier == c.limit) {
+		if o.Tier != nil && (o.Tier.Internal().Base() != c.limit || o.Tier == c.limit) {
 			errs = append(errs, fmt.Errorf("fastlimit/policy: rule %q: the tier is not one of its", c.limit.Name()))
 			continue
 		}

@@ -19,7 +19,7 @@ func TestLongestLiveOverride(t *testing.T) {
 			return p
 		}
 		file, live := map[netip.Prefix]uint64{}, map[netip.Prefix]uint64{}
-		s := Settings{Rules: []RuleSpec{{Limit: limit("a", 1), Key: key(byIP)}}}
+		s := Settings{Rules: []RuleSpec{{Limit: ruleOf("a", 1), Key: key(byIP)}}}
 		for i := range rapid.IntRange(0, 8).Draw(t, "in the file") {
 			if p := draw("file"); file[p] == 0 {
 				file[p] = uint64(i + 2)
@@ -42,7 +42,7 @@ func TestLongestLiveOverride(t *testing.T) {
 			}
 			o := LiveOverride{Key: []string{p.String()}}
 			if live[p] = uint64(i + 20); i%3 > 0 { // small; every third is unlimited
-				if o.Tier, err = lim.Rules()[0].NewTier(fastlimit.Tier{Burst: live[p], Clients: 1}); err != nil {
+				if o.Tier, err = lim.Rules()[0].Internal().NewTier(fastlimit.Tier{Burst: live[p], Clients: 1}); err != nil {
 					t.Fatal(err)
 				}
 			} else {

@@ -214,7 +214,7 @@ func TestMatchRefuses(t *testing.T) {
 		"Match.Not.Hosts[0]: host pattern \"a b\"":               {Not: Exemption{Hosts: []string{"a b"}}},
 		"Match.Not.Methods[0]: method \"get\" is not":            {Not: Exemption{Methods: []string{"get"}}},
 	} {
-		s := Settings{Rules: []RuleSpec{{Limit: limit("a", 1), Key: key(byIP), Match: m}}}
+		s := Settings{Rules: []RuleSpec{{Limit: ruleOf("a", 1), Key: key(byIP), Match: m}}}
 		if _, err := New(mustLimiter(t, s), s); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", m, err, want)
 		}
@@ -224,7 +224,7 @@ func TestMatchRefuses(t *testing.T) {
 // Headers of conditions cost no allocation either. Not parallel, as AllocsPerRun counts
 // the allocations of the whole process.
 func TestMatchDoesNotAllocate(t *testing.T) {
-	s := Settings{Rules: []RuleSpec{{Limit: limit("a", 5), Key: key(byIP), Match: Match{
+	s := Settings{Rules: []RuleSpec{{Limit: ruleOf("a", 5), Key: key(byIP), Match: Match{
 		Headers: []HeaderMatch{{"X-Tier", []string{"x", "k*"}}},
 		Not:     Exemption{Paths: []string{"/healthz"}, Headers: []HeaderMatch{{"X-Internal", []string{"yes"}}}},
 	}}}}

@@ -9,7 +9,7 @@ import (
 // overrides and whoever writes their address, and not one client together.
 func TestClientsBehindATranslator(t *testing.T) {
 	t.Parallel()
-	spec := RuleSpec{Limit: limit("r", 1), Key: key(byIP), Overrides: []Override{{Key: []string{"64:ff9b::198.51.100.9"}, Burst: 3}}}
+	spec := RuleSpec{Limit: ruleOf("r", 1), Key: key(byIP), Overrides: []Override{{Key: []string{"64:ff9b::198.51.100.9"}, Burst: 3}}}
 	set := Settings{Rules: []RuleSpec{spec}, Deny: []netip.Prefix{netip.MustParsePrefix("64:ff9b::203.0.113.0/120")}, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}
 	e, id := mustEngine(t, set), mustIdentity(t, "", "192.0.2.0/24")
 	admits := func(peer string) (n int) {

@@ -15,7 +15,7 @@ import (
 func TestOverridesConcurrently(t *testing.T) {
 	t.Parallel()
 	for _, byAddress := range []bool{true, false} {
-		s := Settings{Rules: []RuleSpec{{Limit: limit("a", 2), Key: key(byHeader)}}}
+		s := Settings{Rules: []RuleSpec{{Limit: ruleOf("a", 2), Key: key(byHeader)}}}
 		if byAddress {
 			s.Rules[0].Key = key(byIP)
 		}
@@ -35,7 +35,7 @@ func TestOverridesConcurrently(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tier, err := lim.Rules()[0].NewTier(fastlimit.Tier{Burst: 17, Clients: 2})
+		tier, err := lim.Rules()[0].Internal().NewTier(fastlimit.Tier{Burst: 17, Clients: 2})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,7 @@ func admits(e *Engine, r *Request) (n int, first fastlimit.Stage) {
 
 func TestOverridesOfAddresses(t *testing.T) {
 	t.Parallel()
-	e := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: limit("a", 2), Key: key(byIP), Overrides: []Override{
+	e := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: ruleOf("a", 2), Key: key(byIP), Overrides: []Override{
 		{Key: []string{"10.0.0.0/8"}, Unlimited: true},
 		{Key: []string{"10.1.0.0/16"}, Rate: hourly(3)},
 		{Key: []string{"10.1.2.3"}, Burst: 5},
@@ -62,11 +62,11 @@ func TestOverridesOfAddresses(t *testing.T) {
 func TestOverridesOfParts(t *testing.T) {
 	t.Parallel()
 	e := mustEngine(t, Settings{Rules: []RuleSpec{
-		{Limit: limit("a", 2), Key: key(byHeader, byIP), Overrides: []Override{
+		{Limit: ruleOf("a", 2), Key: key(byHeader, byIP), Overrides: []Override{
 			{Key: []string{"k1", "192.0.2.1"}, Rate: hourly(4)},
 			{Key: []string{"k1", "192.0.2.2"}, Unlimited: true},
 		}},
-		{Limit: limit("b", 7), Key: key(byIP)},
+		{Limit: ruleOf("b", 7), Key: key(byIP)},
 	}})
 	for client, want := range map[string]int{"192.0.2.1": 4, "192.0.2.2": 7, "192.0.2.3": 2} {
 		r := sampleRequest(client)
@@ -80,7 +80,7 @@ func TestOverridesOfParts(t *testing.T) {
 func TestLongestOverride(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		spec := RuleSpec{Limit: limit("a", 1), Key: key(byIP)}
+		spec := RuleSpec{Limit: ruleOf("a", 1), Key: key(byIP)}
 		burst := map[netip.Prefix]uint64{}
 		for i := range rapid.IntRange(1, 20).Draw(t, "n") {
 			addr := netip.AddrFrom4([4]byte{10, byte(rapid.IntRange(0, 1).Draw(t, "b")), byte(rapid.IntRange(0, 1).Draw(t, "c")), byte(rapid.IntRange(0, 3).Draw(t, "d"))})
@@ -106,7 +106,7 @@ func TestLongestOverride(t *testing.T) {
 				longest, want = p.Bits(), b
 			}
 		}
-		got := e.Applying(&Request{Client: client}, new(Scratch))[0].Rule.Burst()
+		got := e.Applying(&Request{Client: client}, new(Scratch))[0].Rule.Config().Burst
 		if got != want {
 			t.Fatalf("%v of %v: burst %d, want %d", client, spec.Overrides, got, want)
 		}
@@ -170,7 +170,7 @@ func spread6(i int) netip.Addr {
 func TestOverrideMemory(t *testing.T) { // not parallel: it counts all that is allocated
 	const n = DefaultMaxOverrides
 	for _, kind := range []string{"IPv4", "IPv6", "prefixes", "text"} {
-		spec := RuleSpec{Limit: limit("a", 2), Key: key(byHeader)}
+		spec := RuleSpec{Limit: ruleOf("a", 2), Key: key(byHeader)}
 		if kind != "text" {
 			spec.Key = key(byIP)
 		}
@@ -210,7 +210,7 @@ func TestOverrideMemory(t *testing.T) { // not parallel: it counts all that is a
 
 func TestOverridesDoNotAllocate(t *testing.T) { // not parallel, as the others
 	for _, byAddress := range []bool{true, false} {
-		spec := RuleSpec{Limit: limit("a", 2), Key: key(byHeader), Overrides: append(manyOverrides(100, byAddress), Override{Key: []string{"k1"}, Unlimited: true})}
+		spec := RuleSpec{Limit: ruleOf("a", 2), Key: key(byHeader), Overrides: append(manyOverrides(100, byAddress), Override{Key: []string{"k1"}, Unlimited: true})}
 		if byAddress {
 			spec.Key, spec.Overrides[100].Key = key(byIP), []string{"192.0.2.1"}
 		}
@@ -272,7 +272,7 @@ func BenchmarkOverrides(b *testing.B) {
 // Parts of a key that run together in another way are another client's.
 func TestOverridesAreFramed(t *testing.T) {
 	t.Parallel()
-	rule := RuleSpec{Limit: limit("a", 2), Key: key(byMethod, byHeader), Overrides: []Override{{Key: []string{"GET", "/x"}, Unlimited: true}, {Key: []string{"GET", "a\tb"}, Unlimited: true}}}
+	rule := RuleSpec{Limit: ruleOf("a", 2), Key: key(byMethod, byHeader), Overrides: []Override{{Key: []string{"GET", "/x"}, Unlimited: true}, {Key: []string{"GET", "a\tb"}, Unlimited: true}}}
 	e := mustEngine(t, Settings{Rules: []RuleSpec{rule}})
 	for _, c := range []struct {
 		method, header string

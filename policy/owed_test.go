@@ -11,9 +11,9 @@ import (
 // answered is a rule by address of burst 10 whose requests cost 2 until X-Cost of the answer
 // says otherwise, beside one that has no such header.
 func answered(mode fastlimit.Mode) Settings {
-	c := RuleSpec{Limit: limit("answered", 10), Key: key(byIP), CostFrom: CostSource{ResponseHeader: "x-cost"}}
+	c := RuleSpec{Limit: ruleOf("answered", 10), Key: key(byIP), CostFrom: CostSource{ResponseHeader: "x-cost"}}
 	c.Limit.Cost, c.Limit.Mode = 2, mode
-	return Settings{Rules: []RuleSpec{c, {Limit: limit("other", 20), Key: key(byIP)}}}
+	return Settings{Rules: []RuleSpec{c, {Limit: ruleOf("other", 20), Key: key(byIP)}}}
 }
 
 // Headers of a wire are those of an answer, too.
@@ -73,7 +73,7 @@ func TestOwed(t *testing.T) {
 func TestShadowsOweForWhatTheyAdmit(t *testing.T) {
 	t.Parallel()
 	set := answered(fastlimit.Shadow)
-	set.Rules[1].Limit = limit("other", 9)
+	set.Rules[1].Limit = ruleOf("other", 9)
 	e := mustEngine(t, set)
 	r, s, o := liveRequest("192.0.2.1"), new(Scratch), new(Owed)
 	for i := range 12 {

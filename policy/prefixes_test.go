@@ -14,7 +14,7 @@ import (
 
 // withPrefixes is a rule by address whose prefixes are clients too.
 func withPrefixes(name string, burst uint64, p Prefixes) RuleSpec {
-	return RuleSpec{Limit: limit(name, burst), Key: key(byIP), Prefixes: p}
+	return RuleSpec{Limit: ruleOf(name, burst), Key: key(byIP), Prefixes: p}
 }
 
 func TestExpanded(t *testing.T) {
@@ -23,7 +23,7 @@ func TestExpanded(t *testing.T) {
 	first.Limit.MaxWait, first.Limit.Algorithm, first.Limit.OnFailure, first.Limit.Mode = time.Second, fastlimit.TokenBucket, fastlimit.FailClosed, fastlimit.Shadow
 	first.Match = Match{Paths: []string{"/x"}}
 	first.Overrides = []Override{{Key: []string{"192.0.2.7"}, Unlimited: true}}
-	s := Settings{Rules: []RuleSpec{first, {Limit: limit("b", 3), Key: key(byHost)}, withPrefixes("c", 0, Prefixes{V6: []int{48}})}}
+	s := Settings{Rules: []RuleSpec{first, {Limit: ruleOf("b", 3), Key: key(byHost)}, withPrefixes("c", 0, Prefixes{V6: []int{48}})}}
 	e := s.Expanded()
 	var got []string
 	for i, r := range e.Rules {
@@ -60,7 +60,7 @@ func chargedBy(t *testing.T, e *Engine, r *Request) []string {
 	all := []string{}
 	for _, c := range e.Applying(r, new(Scratch)) {
 		name := c.Rule.Name()
-		if c.Rule.Base() != c.Rule {
+		if c.Rule.Internal().Base() != c.Rule {
 			name += " at another rate"
 		}
 		all = append(all, fmt.Sprintf("%s %s x%d", name, e.KeyText(c.Rule, r).Text, c.Cost))
@@ -79,7 +79,7 @@ func TestPrefixesAreCharged(t *testing.T) {
 		{Key: []string{"192.0.2.10"}, Rate: hourly(3)},
 		{Key: []string{"192.0.2.11"}, Rate: fastlimit.Rate{N: 4, Per: time.Minute}, Burst: 2},
 	}
-	rest := RuleSpec{Limit: limit("b", 9), Key: key(byHost)}
+	rest := RuleSpec{Limit: ruleOf("b", 9), Key: key(byHost)}
 	e := mustEngine(t, Settings{Rules: []RuleSpec{spec, rest}, Allow: prefixes("203.0.113.5/32"), Deny: prefixes("203.0.113.6/32")})
 	b := "b example.com x1"
 	for client, want := range map[string][]string{
@@ -239,7 +239,7 @@ func TestCheckPrefixes(t *testing.T) {
 			}
 		}
 		if s := (Settings{Rules: []RuleSpec{tt.spec}}); len(tt.want) > 0 && !strings.Contains(tt.want[0], "twice") {
-			if _, err := New(mustLimiter(t, Settings{Rules: []RuleSpec{{Limit: limit("a", 1)}}}), s); err == nil {
+			if _, err := New(mustLimiter(t, Settings{Rules: []RuleSpec{{Limit: ruleOf("a", 1)}}}), s); err == nil {
 				t.Errorf("%+v: New takes it", tt.spec.Prefixes)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 
 // ratedSettings is a rule by address, 1/s and burst 4, that has rates up to 20/s from X-Limit.
 func ratedSettings() Settings {
-	c := RuleSpec{Limit: limit("rated", 4), Key: key(byIP), RateFrom: RateSource{Header: "x-limit", Max: fastlimit.Rate{N: 20, Per: time.Second}}}
+	c := RuleSpec{Limit: ruleOf("rated", 4), Key: key(byIP), RateFrom: RateSource{Header: "x-limit", Max: fastlimit.Rate{N: 20, Per: time.Second}}}
 	c.Overrides = []Override{{Key: []string{"192.0.2.9"}, Rate: hourly(2)}, {Key: []string{"192.0.2.8"}, Unlimited: true}}
 	return Settings{Rules: []RuleSpec{c}, TrustedProxies: prefixes("10.0.0.0/8")}
 }
@@ -47,7 +47,7 @@ func TestRateFrom(t *testing.T) {
 			w["X-Limit"] = tt.values
 		}
 		v, charges := ask(t, e, s, tt.peer, w)
-		if !v.Decision.Allowed || len(charges) != 1 || charges[0].Rule.Burst() != tt.burst || charges[0].Rule.Base() != e.rules[0].limit {
+		if !v.Decision.Allowed || len(charges) != 1 || charges[0].Rule.Config().Burst != tt.burst || charges[0].Rule.Internal().Base() != e.rules[0].limit {
 			t.Errorf("%s: %+v, charged %+v, want burst %d", tt.name, v, charges, tt.burst)
 		}
 		if n := e.rules[0].limit.Stats().BadRates; n != tt.bad {
@@ -79,7 +79,7 @@ func TestRateMistakes(t *testing.T) {
 		"RateFrom.Header": {Header: "X Limit", Max: fastlimit.Rate{N: 20, Per: time.Second}},
 		"RateFrom.Max":    {Header: "X-Limit"},
 	} {
-		s := Settings{Rules: []RuleSpec{{Limit: limit("a", 5), Key: key(byIP), RateFrom: from}}}
+		s := Settings{Rules: []RuleSpec{{Limit: ruleOf("a", 5), Key: key(byIP), RateFrom: from}}}
 		_, err := New(mustLimiter(t, s), s)
 		if e := field.All(err); len(e) != 1 || e[0].Field != want || e[0].Rule != "a" || e[0].Fix == "" {
 			t.Errorf("%v, want one error about %s", err, want)

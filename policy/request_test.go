@@ -32,7 +32,7 @@ func assemble(e *Engine, id *Identity, in Incoming) assembled {
 func TestAssemble(t *testing.T) {
 	t.Parallel()
 	const stranger, proxy = "192.0.2.1", "10.0.0.1"
-	e := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: limit("keyed", 5), Key: key(byHeader, byCookie)}}})
+	e := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: ruleOf("keyed", 5), Key: key(byHeader, byCookie)}}})
 	xff := func(v ...string) wire { return wire{"X-Forwarded-For": v} }
 	with := func(w wire, name string, values ...string) wire {
 		w[name] = values
@@ -116,8 +116,8 @@ func TestAssemble(t *testing.T) {
 func TestFieldsAreLookedUpOnce(t *testing.T) {
 	t.Parallel()
 	e := mustEngine(t, Settings{Rules: []RuleSpec{
-		{Limit: limit("a", 5), Key: key(byHeader)},
-		{Limit: limit("b", 5), Key: []KeyPart{{Kind: KeyHeader, Name: "x-api-key"}, byCookie}},
+		{Limit: ruleOf("a", 5), Key: key(byHeader)},
+		{Limit: ruleOf("b", 5), Key: []KeyPart{{Kind: KeyHeader, Name: "x-api-key"}, byCookie}},
 	}})
 	n := counted{Fields: wire{"X-Api-Key": {"k"}, "cookie sid": {"s"}}}
 	var s Scratch
@@ -128,7 +128,7 @@ func TestFieldsAreLookedUpOnce(t *testing.T) {
 		t.Errorf("%d rules applied after %d lookups, want 2 and 2", len(applied), n.lookups)
 	}
 	// Another engine does not take them for its own.
-	other := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: limit("c", 5), Key: key(byCookie)}}})
+	other := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: ruleOf("c", 5), Key: key(byCookie)}}})
 	other.Decide(t.Context(), &r, &s)
 	want, _ := other.KeyFromText(other.rules[0].limit, []string{"s"})
 	if applied := s.Applied(); len(applied) != 1 || string(applied[0].Rule.AppendKey(nil, applied[0].Key)) != string(applied[0].Rule.AppendKey(nil, want)) {
@@ -190,7 +190,7 @@ func TestPeerAddr(t *testing.T) {
 }
 
 func BenchmarkAssemble(b *testing.B) {
-	e := mustEngine(b, Settings{Rules: []RuleSpec{{Limit: limit("a", 5), Key: key(byIP)}}})
+	e := mustEngine(b, Settings{Rules: []RuleSpec{{Limit: ruleOf("a", 5), Key: key(byIP)}}})
 	id := mustIdentity(b, "", "10.0.0.0/8")
 	for _, bc := range []struct{ name, peer string }{{"stranger", "192.0.2.1"}, {"proxied", "10.0.0.1"}} {
 		in := &Incoming{

@@ -87,7 +87,7 @@ func rotate(t *testing.T, sources int, p Prefixes, source func(i int) netip.Addr
 			if r.Client.Is6() {
 				bits = c.IPv6Prefix
 			}
-			if made := limit.Index() > 0; made && (bits == 64 || bits == 32) {
+			if made := limit.Internal().Index() > 0; made && (bits == 64 || bits == 32) {
 				continue // of the other family
 			}
 			key, _ := r.Client.Prefix(bits)

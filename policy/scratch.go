@@ -56,16 +56,16 @@ func (s *Scratch) reset() {
 // rule that has let the client pass.
 func (s *Scratch) note() (ok bool) {
 	for _, r := range s.badCosts {
-		r.BadCost()
+		r.Internal().BadCost()
 	}
 	for _, r := range s.badRates {
-		r.BadRate()
+		r.Internal().BadRate()
 	}
 	if s.refused != nil {
 		return false
 	}
 	for _, r := range s.unlimited {
-		r.Unlimited()
+		r.Internal().Unlimited()
 	}
 	return true
 }

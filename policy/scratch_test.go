@@ -85,8 +85,8 @@ func TestScratchGrows(t *testing.T) {
 			t.Fatalf("%d rules applied, want %d", len(applied), len(set.Rules))
 		}
 		for i, a := range applied {
-			if a.Rule.Index() != i || a.Rule.Name() != set.Rules[i].Limit.Name {
-				t.Errorf("place %d: rule %d, %s", i, a.Rule.Index(), a.Rule.Name())
+			if a.Rule.Internal().Index() != i || a.Rule.Name() != set.Rules[i].Limit.Name {
+				t.Errorf("place %d: rule %d, %s", i, a.Rule.Internal().Index(), a.Rule.Name())
 			}
 		}
 	}

@@ -29,7 +29,7 @@ func (e *Engine) ClientPrefix(r *fastlimit.Rule, addr netip.Addr) (p netip.Prefi
 	}
 	k := keyMaker{bits4: clientBits4, bits6: clientBits6}
 	if r != nil {
-		c := &e.rules[r.Index()]
+		c := &e.rules[r.Internal().Index()]
 		if !c.addrOnly {
 			return netip.Prefix{}, false
 		}

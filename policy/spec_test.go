@@ -10,8 +10,8 @@ import (
 func TestLimitsAreThoseOfTheRules(t *testing.T) {
 	t.Parallel()
 	s := Settings{Rules: []RuleSpec{
-		{Limit: limit("a", 1), Key: key(byIP)},
-		{Limit: limit("b", 2), Key: key(byIP, KeyPart{KeyHeader, "X-User"}), Match: Match{Paths: []string{"/b", "/a"}, Methods: []string{"GET"}}},
+		{Limit: ruleOf("a", 1), Key: key(byIP)},
+		{Limit: ruleOf("b", 2), Key: key(byIP, KeyPart{KeyHeader, "X-User"}), Match: Match{Paths: []string{"/b", "/a"}, Methods: []string{"GET"}}},
 	}}
 	limits := s.Limits()
 	if limits[0].Name != "a" || limits[0].KeyKind != `key "ip"` || limits[1].Burst != 2 ||

@@ -39,13 +39,13 @@ func TestUnnamedRequest(t *testing.T) {
 	t.Parallel()
 	rules := []RuleSpec{{Key: []KeyPart{{Kind: KeyIP}}}, {Key: []KeyPart{{Kind: KeyIP}, {Kind: KeyMethod}}}, {Key: []KeyPart{{Kind: KeyMethod}}}}
 	for i := range rules {
-		rules[i].Limit = limit(string(rune('a'+i)), 5)
+		rules[i].Limit = ruleOf(string(rune('a'+i)), 5)
 	}
 	e := mustEngine(t, Settings{Rules: rules, Deny: prefixes("192.0.2.7/32")})
 	var s Scratch
 	r := Request{Client: netip.MustParseAddr("192.0.2.1"), Method: []byte("GET"), SkipIPRules: true}
 	e.Decide(t.Context(), &r, &s)
-	if applied := s.Applied(); len(applied) != 1 || applied[0].Rule.Index() != 2 {
+	if applied := s.Applied(); len(applied) != 1 || applied[0].Rule.Internal().Index() != 2 {
 		t.Errorf("applied: %+v", applied)
 	}
 	r.SkipIPRules = false

@@ -158,18 +158,18 @@ func TestWaitWhileOverridesChange(t *testing.T) {
 			e = next
 		}
 		ask(0, 4) // by the rule: at 0, 1, 2 and 3 s
-		tier, err := base.NewTier(fastlimit.Tier{Rate: fastlimit.Rate{N: 10, Per: time.Second}, Burst: 1})
+		tier, err := base.Internal().NewTier(fastlimit.Tier{Rate: fastlimit.Rate{N: 10, Per: time.Second}, Burst: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		live(LiveOverride{Rule: 0, Key: []string{"192.0.2.1"}, Tier: tier})
 		ask(4, 4) // by the tier: at 0, 100, 200 and 300 ms
 		live(LiveOverride{Rule: 0, Key: []string{"192.0.2.1"}})
-		base.DropTier(tier)
+		base.Internal().DropTier(tier)
 		ask(8, 1) // not limited
 		live()
 		ask(9, 3) // behind those who wait by the rule
-		if w := base.WaitStats().Waiting; w != 9 {
+		if w := base.Stats().Waits.Waiting; w != 9 {
 			t.Errorf("%d wait, want 9", w)
 		}
 		all.Wait()
@@ -178,7 +178,7 @@ func TestWaitWhileOverridesChange(t *testing.T) {
 				t.Errorf("request %d is admitted after %v, want %d ms", i, after[i], want)
 			}
 		}
-		if w := base.WaitStats(); w != (fastlimit.WaitStats{Admitted: 9}) {
+		if w := base.Stats().Waits; w != (fastlimit.WaitStats{Admitted: 9}) {
 			t.Errorf("%+v", w)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -141,7 +142,7 @@ func TestNamedRateOverTheWire(t *testing.T) {
 	set.TrustedProxies = loopback()
 	set.Rules[0].RateFrom = policy.RateSource{Header: "X-Limit", Max: fastlimit.Rate{N: 100, Per: 1e9}}
 	s := start(t, set)
-	for i := range fastlimit.MaxNamedRates + 6 {
+	for i := range limit.MaxNamedRates + 6 {
 		burst := i%70 + 1 // more rates than are kept
 		client := fmt.Sprintf("192.0.2.%d", i)
 		for n := range burst + 1 {

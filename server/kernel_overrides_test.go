@@ -34,7 +34,7 @@ func TestNetworksWithOverridesInTheKernel(t *testing.T) {
 		for range 20 {
 			rule.Take(t.Context(), key, 1)
 		}
-		if _, banned := rule.Banned(key); !banned {
+		if _, banned := rule.Internal().Banned(key); !banned {
 			t.Fatal("the network is not banned")
 		}
 		ask(dialFrom(t, attacker, s.addr))

@@ -72,7 +72,7 @@ const (
 	HeadersOnDenials HeadersOn = iota
 	// HeadersAlways shows the headers on admissions too: of the rule that admits the fewest
 	// further requests, and what is exact or a lower bound, never an estimate; see
-	// [fastlimit.Rule.Assured]. It costs each admitted request a lookup per rule.
+	// Assured of [fastlimit.Rule.Internal]. It costs each admitted request a lookup per rule.
 	HeadersAlways
 )
 

@@ -99,7 +99,7 @@ func describeTalker(t *toptalkers.Talker, l *fastlimit.Limiter, e *policy.Engine
 	limit := rule
 	if own, key, unlimited, ok := e.TalkerLimit(rule, []byte(t.Name)); ok {
 		limit, c.Override = own, unlimited || own != rule
-		if left, banned := rule.Banned(key); banned {
+		if left, banned := rule.Internal().Banned(key); banned {
 			c.Banned, c.BannedBy = left.Seconds(), "rule"
 		}
 	}
@@ -109,7 +109,7 @@ func describeTalker(t *toptalkers.Talker, l *fastlimit.Limiter, e *policy.Engine
 		share := t.Rate / most
 		c.Limit, c.Share = &most, &share
 	}
-	if p, _, ok := rule.TalkerKey([]byte(t.Name)); ok && p.IsValid() {
+	if p, _, ok := rule.Internal().TalkerKey([]byte(t.Name)); ok && p.IsValid() {
 		if _, until, banned := e.Bans().Around(p, now); banned {
 			c.Banned, c.BannedBy = max(c.Banned, until.Sub(now).Seconds()), "operator"
 		}

@@ -82,13 +82,13 @@ func TestTopOfThisNode(t *testing.T) {
 		if len(top) != 1 || top[0].Key != "192.0.2.7" || top[0].Rate < 0.8 || top[0].Rate > 1.2 || len(top[0].Nodes) != 1 {
 			t.Errorf("%+v, want 192.0.2.7 with 1/s", top)
 		}
-		for range int(2*rule.Epoch()/time.Second) + 2 {
+		for range int(2*rule.TopTalkers().Epoch/time.Second) + 2 {
 			time.Sleep(time.Second)
 			s.tick()
 		}
 		var slot sketch.Slot
-		for i := range rule.TopTalkers().Slots() {
-			if rule.TopTalkers().Read(i, &slot); slot.Live {
+		for i := range rule.TopTalkers().Table.Slots() {
+			if rule.TopTalkers().Table.Read(i, &slot); slot.Live {
 				t.Errorf("after two silent epochs: %+v", slot)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/server/internal/admin"
 	"github.com/fastlimit/fastlimit/server/internal/decide"
 )
@@ -61,7 +62,7 @@ func (s *Server) sample() (now sample, rules []decide.RuleStats) {
 	for i := range rules {
 		r := &rules[i]
 		c := ruleCounts{}
-		for _, stage := range fastlimit.Stages() {
+		for _, stage := range limit.Stages() {
 			c.admitted += r.Allowed[stage]
 			c.denied += r.Denied[stage]
 		}

@@ -32,7 +32,7 @@ func TestWaitWhileSnapshotsChange(t *testing.T) {
 				return
 			default:
 			}
-			tier, err := base.NewTier(fastlimit.Tier{Rate: fastlimit.Rate{N: 20, Per: time.Second}, Burst: 1, Clients: 4})
+			tier, err := base.Internal().NewTier(fastlimit.Tier{Rate: fastlimit.Rate{N: 20, Per: time.Second}, Burst: 1, Clients: 4})
 			if err != nil {
 				t.Error(err)
 				return
@@ -45,7 +45,7 @@ func TestWaitWhileSnapshotsChange(t *testing.T) {
 			}
 			s.SetEngine(e, []*fastlimit.Rule{tier})
 			if old != nil {
-				base.DropTier(old)
+				base.Internal().DropTier(old)
 			}
 			old = tier
 			time.Sleep(time.Millisecond)

@@ -24,7 +24,7 @@ func waitRule(burst uint64) policy.Settings {
 }
 
 // waits are the counters of those who wait, by the rule of waitRule.
-func (r *running) waits() fastlimit.WaitStats { return r.decide.RuleStats()[0].Wait }
+func (r *running) waits() fastlimit.WaitStats { return r.decide.RuleStats()[0].Waits }
 
 // waiting waits until so many wait.
 func (r *running) waiting(t *testing.T, n int64) {

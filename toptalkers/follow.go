@@ -10,7 +10,7 @@ func Follow[R Rule](r *Ranking, rules []R) *Ranking {
 	defer r.mu.Unlock()
 	next := &Ranking{node: r.node, ticks: r.ticks, ticked: r.ticked, marked: r.marked}
 	for _, rule := range rules {
-		if rule.TopTalkers() != nil {
+		if rule.TopTalkers().Table != nil {
 			next.tables = append(next.tables, r.followLocked(rule))
 		}
 	}
@@ -19,7 +19,7 @@ func Follow[R Rule](r *Ranking, rules []R) *Ranking {
 
 func (r *Ranking) followLocked(rule Rule) table {
 	for i := range r.tables {
-		if t := r.tables[i]; t.talkers == rule.TopTalkers() {
+		if t := r.tables[i]; t.talkers == rule.TopTalkers().Table {
 			t.rule, t.slots, t.missed = rule, slices.Clone(t.slots), slices.Clone(t.missed) // r may still be asked
 			return t
 		}

@@ -33,7 +33,7 @@ type slotMarks struct {
 type setMarks [marks.Long]uint64
 
 func newTable(rule Rule) table {
-	h := rule.TopTalkers()
+	h := rule.TopTalkers().Table
 	return table{rule: rule, talkers: h, slots: make([]slotMarks, h.Slots()), missed: make([]setMarks, h.Sets())}
 }
 

@@ -127,10 +127,7 @@ func (r *Ranking) highest(sums map[client]sum, n int) []candidate {
 
 // scale is how many of a rule's counts make a unit.
 func (r *Ranking) scale(rule int) float64 {
-	if s, ok := r.tables[rule].rule.(interface{ CostScale() uint64 }); ok {
-		return float64(s.CostScale())
-	}
-	return 1
+	return float64(max(1, r.tables[rule].rule.TopTalkers().Unit))
 }
 
 // talkers turns units into rates over the time since the mark before the last one,
@@ -149,14 +146,14 @@ func (r *Ranking) talkers(top []candidate, others []Source, now time.Duration) [
 	all := make([]Talker, 0, len(top))
 	for i := range top {
 		c := &top[i]
-		rule := r.tables[c.rule].rule
+		rule := r.tables[c.rule].rule.TopTalkers()
 		slices.Sort(c.nodes)
 		key := fmt.Sprintf("?%016x", c.pos)
 		if len(c.name) > 0 {
-			key = rule.TalkerName(c.name)
+			key = rule.Text(c.name)
 		}
 		all = append(all, Talker{
-			Rule: rule.Name(), Key: key, Name: string(c.name), Nodes: c.nodes,
+			Rule: rule.Rule, Key: key, Name: string(c.name), Nodes: c.nodes,
 			Rate: float64(c.units) / window / r.scale(c.rule), Denied: float64(c.denied) / window / r.scale(c.rule),
 			Error: doubts[c.rule].Of(c.units) / window / r.scale(c.rule),
 		})

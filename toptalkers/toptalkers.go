@@ -29,7 +29,7 @@
 // previous epoch. Denials by the bucket table can reach millions per second and are
 // sampled under load, with probability 1/g and a weight of g units; [Doubt.Of]
 // bounds the sampling error. Both bounds hold for any traffic. An epoch,
-// [Rule.Epoch], lasts at least until the fullest bucket has drained; Tick ends it.
+// [sketch.RuleTalkers].Epoch, lasts at least until the fullest bucket has drained; Tick ends it.
 //
 // [fastlimit.Config.TopTalkers]: https://pkg.go.dev/github.com/fastlimit/fastlimit#Config
 package toptalkers
@@ -43,17 +43,10 @@ import (
 )
 
 // Rule is a rule whose top talkers are ranked. *fastlimit.Rule implements it.
-// Implementations are safe for concurrent use. One with a method CostScale() uint64 says
-// how many of the table's counts make a unit; without it one does.
+// Implementations are safe for concurrent use.
 type Rule interface {
-	// Name is the rule's name, for people.
-	Name() string
-	// TopTalkers is the table of the rule's top talkers; nil if it has none.
-	TopTalkers() *sketch.TopTalkers
-	// TalkerName is the text of a client's compact name.
-	TalkerName(name []byte) string
-	// Epoch is how long weights accumulate in the table before they restart.
-	Epoch() time.Duration
+	// TopTalkers has the table of the rule's top talkers; its Table is nil if there is none.
+	TopTalkers() sketch.RuleTalkers
 }
 
 // Talker is one of the clients that send the most.
@@ -98,7 +91,7 @@ type Ranking struct {
 func New[R Rule](node string, rules []R) *Ranking {
 	r := &Ranking{node: node}
 	for _, rule := range rules {
-		if rule.TopTalkers() != nil {
+		if rule.TopTalkers().Table != nil {
 			r.tables = append(r.tables, newTable(rule))
 		}
 	}
@@ -152,7 +145,7 @@ func (r *Ranking) Rotate(rule int, now time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t := &r.tables[rule]
-	if now-t.began < t.rule.Epoch() || t.began > r.marked[0] {
+	if now-t.began < t.rule.TopTalkers().Epoch || t.began > r.marked[0] {
 		return false
 	}
 	t.began = now

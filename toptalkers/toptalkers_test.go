@@ -17,12 +17,12 @@ import (
 type testRule struct {
 	talkers *sketch.TopTalkers
 	epoch   time.Duration
+	unit    uint64
 }
 
-func (r *testRule) Name() string                   { return "per-ip" }
-func (r *testRule) TopTalkers() *sketch.TopTalkers { return r.talkers }
-func (r *testRule) TalkerName(b []byte) string     { return string(b) }
-func (r *testRule) Epoch() time.Duration           { return r.epoch }
+func (r *testRule) TopTalkers() sketch.RuleTalkers {
+	return sketch.RuleTalkers{Table: r.talkers, Rule: "per-ip", Unit: r.unit, Epoch: r.epoch, Text: func(b []byte) string { return string(b) }}
+}
 
 // hit counts n units of a client, as a limiter does.
 func (r *testRule) hit(client, n uint64) {
@@ -105,17 +105,12 @@ func TestTop(t *testing.T) {
 	}
 }
 
-// fractional counts in thousandths.
-type fractional struct{ testRule }
-
-func (*fractional) CostScale() uint64 { return 1000 }
-
 // Rates and errors are in units, also of a rule that counts in thousandths, and the order
 // among rules is by units.
 func TestTopOfThousandths(t *testing.T) {
 	t.Parallel()
-	whole, parts := &testRule{epoch: time.Hour}, &fractional{testRule{epoch: time.Hour}}
-	for _, r := range []*testRule{whole, &parts.testRule} {
+	whole, parts := &testRule{epoch: time.Hour}, &testRule{epoch: time.Hour, unit: 1000}
+	for _, r := range []*testRule{whole, parts} {
 		var err error
 		if r.talkers, err = sketch.NewTopTalkers(64); err != nil {
 			t.Fatal(err)

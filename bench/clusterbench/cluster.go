@@ -129,7 +129,7 @@ type pair struct {
 
 // listener is the peer's rule, which notes what is charged.
 type listener struct {
-	*fastlimit.Rule
+	delta.Rule
 	charged map[uint64]uint32
 }
 
@@ -150,10 +150,10 @@ func newPair(o Options, keys int64) (*pair, error) {
 		if err != nil {
 			return nil, err
 		}
-		var rule delta.Rule = listener{lim.Rules()[0], p.charged}
+		var rule delta.Rule = listener{lim.Rules()[0].Internal(), p.charged}
 		if p.from == nil {
 			p.limiter, p.rule = lim, lim.Rules()[0]
-			rule = p.rule
+			rule = p.rule.Internal()
 		}
 		state, err := delta.New(delta.Config{Cluster: "bench", Node: name, Incarnation: 1, MaxBytes: o.MaxBytes, Rules: []delta.Rule{rule}})
 		if err != nil {

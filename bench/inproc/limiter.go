@@ -11,6 +11,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bench/oracle"
 	"github.com/fastlimit/fastlimit/bench/reference"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // Limiter is what is measured. It must be safe for concurrent use. It may
@@ -57,7 +58,7 @@ type Contender struct {
 func Fastlimit() Contender {
 	return Contender{
 		Name:  "fastlimit",
-		Setup: fmt.Sprintf("defaults: memory up to %d MiB, escalate_at 0.5; clients are IPv4 addresses and IPv6 /64", fastlimit.DefaultMemory>>20),
+		Setup: fmt.Sprintf("defaults: memory up to %d MiB, escalate_at 0.5; clients are IPv4 addresses and IPv6 /64", limit.DefaultMemory>>20),
 		New:   func(r oracle.Rule) (Limiter, error) { return newFast(defaultRule(r), new(fastlimit.ManualClock)) },
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bench/defaults"
 	"github.com/fastlimit/fastlimit/bench/report"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // LocalOptions configure [Local]. Zero fields mean defaults.
@@ -180,7 +181,7 @@ func fillSpeed(r *report.Result, rounds []round) {
 // clockResults measures what reading the time costs, for limiters that are not
 // told it.
 func clockResults(rounds int) []report.Result {
-	lim, err := fastlimit.New(fastlimit.Config{Memory: fastlimit.MinMemory, Rules: []fastlimit.RuleConfig{
+	lim, err := fastlimit.New(fastlimit.Config{Memory: limit.MinMemory, Rules: []fastlimit.RuleConfig{
 		{Name: "clock", Rate: fastlimit.Rate{N: 1, Per: time.Second}},
 	}})
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bench/oracle"
 	"github.com/fastlimit/fastlimit/bench/report"
 	"github.com/fastlimit/fastlimit/bench/workload"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // TestMemory: in a flood of 300,000 clients fastlimit takes no more memory and
@@ -155,7 +155,7 @@ func checkHeld(t *testing.T, r report.Result) {
 	if raceEnabled {
 		return // the detector's shadow memory is counted too
 	}
-	if *r.RSSGrowth > 8<<20 || *r.RSSBytes > fastlimit.DefaultMemory+64<<20 {
+	if *r.RSSGrowth > 8<<20 || *r.RSSBytes > limit.DefaultMemory+64<<20 {
 		t.Errorf("%s: %d bytes resident, %d more than after warm-up", r.Workload, *r.RSSBytes, *r.RSSGrowth)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/fastlimit/fastlimit/bench/storebench"
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // Contender is fastlimit with its exact buckets in the Redis at a URL, which it
@@ -25,7 +26,7 @@ func Contender(url string) inproc.Contender {
 		Setup:    "defaults; exact buckets in a Redis on this machine",
 		OwnClock: true, Remote: true,
 		New: func(r oracle.Rule) (inproc.Limiter, error) {
-			return openRedis(url, fastlimit.DefaultStoreTimeout, fastlimit.RuleConfig{Rate: r.Rate, Burst: r.Burst})
+			return openRedis(url, limit.DefaultStoreTimeout, fastlimit.RuleConfig{Rate: r.Rate, Burst: r.Burst})
 		},
 	}
 }

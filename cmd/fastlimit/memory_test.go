@@ -16,6 +16,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/internal/testkit/faultproxy"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server"
 	"github.com/fastlimit/fastlimit/sync/gossip"
@@ -24,7 +25,7 @@ import (
 func TestPlannedMemory(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
-	plan := &fastlimit.Plan{Memory: 128 * mib, Rules: []fastlimit.RulePlan{{TopTalkers: 1024}, {TopTalkers: 1024}}}
+	plan := &fastlimit.Plan{Memory: 128 * mib, Rules: []limit.RulePlan{{TopTalkers: 1024}, {TopTalkers: 1024}}}
 	sc := &server.Config{Listeners: make([]server.Listener, 2), Connections: server.Connections{Max: 1000}}
 	const heads = 32 * mib
 	waits := config.Config{Limits: fastlimit.Config{Wait: fastlimit.WaitLimits{Total: 500}}}
@@ -35,7 +36,7 @@ func TestPlannedMemory(t *testing.T) {
 		want memoryUse
 	}{
 		"alone":   {config.Config{}, memoryUse{128*mib + own, conns}},
-		"waits":   {waits, memoryUse{128*mib + own, conns + 500*fastlimit.WaiterBytes}},
+		"waits":   {waits, memoryUse{128*mib + own, conns + 500*limit.WaiterBytes}},
 		"redis":   {config.Config{Redis: &redisstore.Config{}}, memoryUse{128*mib + own, conns + storeBytes}},
 		"kernel":  {config.Config{Kernel: &config.Kernel{Config: nft.Config{Max: 1000}}}, memoryUse{128*mib + own, conns + 320_000}},
 		"cluster": {config.Config{Cluster: &config.Cluster{Config: gossip.Config{MaxNodes: 32}}}, memoryUse{128*mib + own, conns + 2*1024*32*mirrorSlot}},

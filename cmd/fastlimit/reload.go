@@ -13,6 +13,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/internal/metrics"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server"
 )
@@ -126,7 +127,7 @@ func (n *node) follow(cfg *config.Config, sc *server.Config) {
 
 // changes are what a reload has changed in rules.
 func changes(before, now *fastlimit.Plan) (attrs []any) {
-	was := map[string]*fastlimit.RulePlan{}
+	was := map[string]*limit.RulePlan{}
 	for i := range before.Rules {
 		was[before.Rules[i].Config.Name] = &before.Rules[i]
 	}
@@ -135,7 +136,7 @@ func changes(before, now *fastlimit.Plan) (attrs []any) {
 		r := &now.Rules[i]
 		old, ok := was[r.Config.Name]
 		delete(was, r.Config.Name)
-		text := func(r *fastlimit.RulePlan) string {
+		text := func(r *limit.RulePlan) string {
 			return fmt.Sprintf("%s %v", config.Limit(&r.Config), r.Config.Mode)
 		}
 		switch {

@@ -20,6 +20,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/metrics"
 	"github.com/fastlimit/fastlimit/internal/overrides"
 	"github.com/fastlimit/fastlimit/internal/statefile"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/server"
 )
 
@@ -57,7 +58,7 @@ func openState(cfg *config.Config, log *slog.Logger) (*state, error) {
 		return nil, nil
 	}
 	// A limiter that is read is there beside the new one for as long as it takes to take over from it.
-	s := &state{path: cfg.StateFile, log: log.With(slog.String("state_file", cfg.StateFile)), most: 2 * max(cfg.Limits.Memory, fastlimit.DefaultMemory/2)}
+	s := &state{path: cfg.StateFile, log: log.With(slog.String("state_file", cfg.StateFile)), most: 2 * max(cfg.Limits.Memory, limit.DefaultMemory/2)}
 	s.result(metrics.LoadedNone)
 	f, err := statefile.Open(s.path)
 	switch {
@@ -240,10 +241,10 @@ func (s *state) readFrom(r io.Reader) (*fastlimit.Limiter, error) {
 	}
 	var n nodeState
 	if err := json.Unmarshal(body, &n); err != nil || kind != frameNode {
-		return nil, fmt.Errorf("%w: what the node kept", fastlimit.ErrStateDamaged)
+		return nil, fmt.Errorf("%w: what the node kept", frames.ErrDamaged)
 	}
 	if _, _, err = f.Next(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%w: what the node kept", fastlimit.ErrStateDamaged)
+		return nil, fmt.Errorf("%w: what the node kept", frames.ErrDamaged)
 	}
 	if s.age, err = machine.Now().Since(n.At); err != nil {
 		return nil, err
@@ -288,14 +289,14 @@ func whyUnfit(err error) metrics.Loaded {
 		err error
 		why metrics.Loaded
 	}{
-		{fastlimit.ErrStateForeign, metrics.LoadedForeign},
-		{fastlimit.ErrStateVersion, metrics.LoadedVersion},
-		{fastlimit.ErrStateTorn, metrics.LoadedTorn},
-		{fastlimit.ErrStateDamaged, metrics.LoadedDamaged},
-		{fastlimit.ErrStateMachine, metrics.LoadedMachine},
-		{fastlimit.ErrStateFuture, metrics.LoadedFuture},
-		{fastlimit.ErrStateTooLarge, metrics.LoadedTooLarge},
-		{fastlimit.ErrStateTooOld, metrics.LoadedTooOld},
+		{frames.ErrForeign, metrics.LoadedForeign},
+		{frames.ErrVersion, metrics.LoadedVersion},
+		{frames.ErrTorn, metrics.LoadedTorn},
+		{frames.ErrDamaged, metrics.LoadedDamaged},
+		{machine.ErrOtherMachine, metrics.LoadedMachine},
+		{machine.ErrFuture, metrics.LoadedFuture},
+		{frames.ErrTooLarge, metrics.LoadedTooLarge},
+		{machine.ErrTooOld, metrics.LoadedTooOld},
 	} {
 		if errors.Is(err, c.err) {
 			return c.why

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // serveWaiting serves one rule for each address with a burst of 1.
@@ -251,7 +251,7 @@ func TestTenThousandWait(t *testing.T) {
 		if most := before.goroutines + n + 20; during.goroutines > most {
 			t.Errorf("%d goroutines, want at most %d", during.goroutines, most)
 		}
-		if each := per(during.resident - before.resident); each > 24<<10+fastlimit.WaiterBytes {
+		if each := per(during.resident - before.resident); each > 24<<10+limit.WaiterBytes {
 			t.Errorf("each takes %d bytes", each)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/ban"
 	"github.com/fastlimit/fastlimit/internal/field"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -90,8 +91,8 @@ func (d *decoder) checkPrefixes() {
 			d.report(path, err)
 		}
 		before := n
-		if n += r.Prefixes.Count(); n > fastlimit.MaxRules && before <= fastlimit.MaxRules {
-			d.fail(d.place(path+".Prefixes"), fmt.Sprintf("each length makes a rule, and with these there are %d", n), fmt.Sprintf("write fewer: want at most %d", fastlimit.MaxRules))
+		if n += r.Prefixes.Count(); n > limit.MaxRules && before <= limit.MaxRules {
+			d.fail(d.place(path+".Prefixes"), fmt.Sprintf("each length makes a rule, and with these there are %d", n), fmt.Sprintf("write fewer: want at most %d", limit.MaxRules))
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/server"
 	"github.com/fastlimit/fastlimit/sync/gossip"
 )
@@ -56,7 +57,7 @@ var clusterSettings = section{
 			value: byteSize(4<<10, 1<<20, "16KiB", "16KiB", ": what one node sends another at each interval"),
 		},
 		{name: "max_nodes", field: "MaxNodes", value: whole(number{least: 2, most: maxNodes, example: "32"}), def: "32", doc: "highest number of nodes; more are let in only from addresses in `join`"},
-		{name: "top_talkers", field: "TopTalkers", value: whole(number{least: 4, most: fastlimit.MaxTopTalkers, example: "8192"}), def: "8192", doc: "clients of each rule that are tracked individually"},
+		{name: "top_talkers", field: "TopTalkers", value: whole(number{least: 4, most: limit.MaxTopTalkers, example: "8192"}), def: "8192", doc: "clients of each rule that are tracked individually"},
 		{name: "ignore", field: "Ignore", value: listOf("list of names", "a list of nodes such as [edge-3]", nodeName()), shown: "none", doc: "nodes whose counts and bans are ignored"},
 		{name: "accept_bans", field: "AcceptBans", value: boolean(), def: "false", doc: "whom another node bans is banned here too"},
 	},
@@ -113,7 +114,7 @@ func clusterWarnings(c *Config, warn warnFunc) {
 func (c *Cluster) Lag() time.Duration { return 2 * c.Interval }
 
 // Bound is the most that all nodes together admit of one client of a rule, as text.
-func (c *Cluster) Bound(rp *fastlimit.RulePlan) string {
+func (c *Cluster) Bound(rp *limit.RulePlan) string {
 	if rp.Config.Algorithm.Periodic() {
 		return inPeriod(rp.ClusterWindow(), &rp.Config)
 	}

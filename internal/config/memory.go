@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 const maxMemory = 1 << 40 // more is a slip of the unit
@@ -14,7 +15,7 @@ const maxMemory = 1 << 40 // more is a slip of the unit
 // memory is a size that this machine has. Package fastlimit knows what the rules
 // need of it.
 func memory() value {
-	v := byteSize(fastlimit.MinMemory, maxMemory, "64MiB", "64MiB, 512KiB, 1GiB, 64MB or a number of bytes", "")
+	v := byteSize(limit.MinMemory, maxMemory, "64MiB", "64MiB, 512KiB, 1GiB, 64MB or a number of bytes", "")
 	readSize := v.read
 	v.read = func(d *decoder, n *node, to reflect.Value) bool {
 		ok := readSize(d, n, to)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/field"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -182,7 +183,7 @@ func ofTier(spec *policy.RuleSpec, e *field.Error) (said field.Error, ok bool) {
 
 // overrideBytes is what the overrides of a rule take: to look them up, and the tables of
 // their limits.
-func overrideBytes(spec *policy.RuleSpec, rp *fastlimit.RulePlan) int64 {
+func overrideBytes(spec *policy.RuleSpec, rp *limit.RulePlan) int64 {
 	n := spec.OverrideMemory()
 	for i := range rp.Tiers {
 		n += rp.Tiers[i].Bytes

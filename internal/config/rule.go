@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -33,7 +34,7 @@ var ruleSettings = section{
 		{name: "burst", field: "Limit.Burst", value: whole(number{least: 1, most: math.MaxUint64, example: "200"}), shown: "the number in `rate`", doc: "what a client may send at once; not with a window or a log"},
 		{name: "count_denied", field: "Limit.CountDenied", value: boolean(), def: "false", doc: "windows only: denied requests count too"},
 		{name: "cost", field: "Limit.Cost", value: ruleCost(), shown: "`1`", doc: "units that a request takes, at most `burst`; with up to three decimals where the rule is a bucket"},
-		{name: "max_wait", field: "Limit.MaxWait", value: duration(time.Millisecond, fastlimit.MaxMaxWait, "2s", ""), shown: "none", doc: "how long a request may wait for its place in line instead of being denied; buckets only"},
+		{name: "max_wait", field: "Limit.MaxWait", value: duration(time.Millisecond, limit.MaxMaxWait, "2s", ""), shown: "none", doc: "how long a request may wait for its place in line instead of being denied; buckets only"},
 		{name: "mode", field: "Limit.Mode", value: choice("enforce", "shadow"), def: "enforce", doc: "whether the rule denies, or only counts"},
 		{name: "escalate_at", field: "Limit.EscalateAt", value: fraction("0.5"), shown: "`0.5`, or `0` if `burst` < 10", doc: "fraction of `burst` from which on requests are checked exactly"},
 		{name: "strict", field: "Limit.Strict", value: boolean(), def: "false", doc: "check every request exactly"},
@@ -52,13 +53,13 @@ var ruleSettings = section{
 func ruleList() value {
 	v := listOf("list of rules", "a list: "+rulesExample, mapping(&ruleSettings))
 	list := v.read
-	v.schema["minItems"], v.schema["maxItems"] = 1, fastlimit.MaxRules
+	v.schema["minItems"], v.schema["maxItems"] = 1, limit.MaxRules
 	v.read = func(d *decoder, n *node, to reflect.Value) bool {
 		switch {
 		case n.kind == isNull, n.kind == isList && len(n.items) == 0:
 			d.fail(n, "no rules: nothing would be limited", rulesExample)
 			return false
-		case len(n.items) > fastlimit.MaxRules:
+		case len(n.items) > limit.MaxRules:
 			d.fail(n, fmt.Sprintf("%d rules", len(n.items)), "want at most 256")
 			return false
 		}

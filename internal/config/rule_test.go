@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // The names of the file are those of the library, in its order.
@@ -138,7 +138,7 @@ func TestRuleKinds(t *testing.T) {
 func TestTooManyRules(t *testing.T) {
 	t.Parallel()
 	text := "memory: 1GiB\nrules:\n"
-	for i := range fastlimit.MaxRules {
+	for i := range limit.MaxRules {
 		text += fmt.Sprintf("- {name: r%d, rate: 5/s}\n", i)
 	}
 	mustParse(t, text)

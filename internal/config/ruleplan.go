@@ -9,13 +9,14 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/field"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // checkRules has package fastlimit plan all limits at once. It reports errors by
 // the name of a rule, so a rule whose name is missing or taken gets its path for one.
 func (d *decoder) checkRules() {
 	lc := d.cfg.Limiter()
-	if len(lc.Rules) > fastlimit.MaxRules { // as checkPrefixes has reported
+	if len(lc.Rules) > limit.MaxRules { // as checkPrefixes has reported
 		return
 	}
 	all := d.cfg.Policy.Expanded().Rules
@@ -97,7 +98,7 @@ func (d *decoder) besideDefinition(i int, e *field.Error) *field.Error {
 const lowRate = 1000
 
 // ruleWarnings are about what the memory of a rule is good for.
-func ruleWarnings(rp *fastlimit.RulePlan, nodes int, warn warnFunc) {
+func ruleWarnings(rp *limit.RulePlan, nodes int, warn warnFunc) {
 	trafficWarning(rp, warn)
 	rc := &rp.Config
 	if nodes > 1 && !rc.Strict && !rp.Filter && !rc.Algorithm.Periodic() && drain(rc) < time.Hour { // max_nodes alone has pushed it over the hour
@@ -107,7 +108,7 @@ func ruleWarnings(rp *fastlimit.RulePlan, nodes int, warn warnFunc) {
 }
 
 // trafficWarning is about memory that a usual flood exceeds.
-func trafficWarning(rp *fastlimit.RulePlan, warn warnFunc) {
+func trafficWarning(rp *limit.RulePlan, warn warnFunc) {
 	if rp.RequestsPerSecond >= lowRate {
 		return
 	}
@@ -124,7 +125,7 @@ func trafficWarning(rp *fastlimit.RulePlan, warn warnFunc) {
 
 // ruleNotes are about what a rule costs. given is the rule as the file has it, rp as it was
 // planned.
-func ruleNotes(given *fastlimit.RuleConfig, rp *fastlimit.RulePlan, nodes int, warn warnFunc) {
+func ruleNotes(given *fastlimit.RuleConfig, rp *limit.RulePlan, nodes int, warn warnFunc) {
 	rc := &rp.Config
 	switch {
 	case rc.Strict && rc.MaxRate != fastlimit.Rate{}:
@@ -204,7 +205,7 @@ func describeRules(b *strings.Builder, p *fastlimit.Plan) {
 }
 
 // describeRule is a row of the table. The rule is shown as planned, defaults filled in.
-func describeRule(w *tabwriter.Writer, rp *fastlimit.RulePlan) {
+func describeRule(w *tabwriter.Writer, rp *limit.RulePlan) {
 	rc := &rp.Config
 	sketch := "none"
 	if rp.Cells > 0 {
@@ -227,7 +228,7 @@ func Limit(rc *fastlimit.RuleConfig) string {
 }
 
 // AtMost is the most that one node admits of a client, as text.
-func AtMost(rp *fastlimit.RulePlan) string {
+func AtMost(rp *limit.RulePlan) string {
 	if rp.Config.Algorithm.Periodic() {
 		return inPeriod(rp.MaxBurst(), &rp.Config)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 const defaultTopTalkers = 1024 // without a cluster; fewer where memory is small
@@ -28,7 +29,7 @@ func (d *decoder) checkTalkers() {
 // defaultTalkers is the default of top_talkers without a cluster: as many as fit
 // in a sixteenth of memory, without taking any from the limits.
 func defaultTalkers(memory int64, rules int) int {
-	spare := min(memory/16, memory-fastlimit.LeastMemory(rules, 0))
+	spare := min(memory/16, memory-limit.LeastMemory(rules, 0))
 	fit := spare / talkerBytes(max(rules, 1), 1) / 4 * 4
 	if fit < leastTopTalkers {
 		return 0
@@ -40,7 +41,7 @@ func defaultTalkers(memory int64, rules int) int {
 // package fastlimit instead of knowing the size of a slot.
 func talkerBytes(rules, talkers int) int64 {
 	const unit = 4 // the plan rounds up to multiples of it
-	return (fastlimit.LeastMemory(rules, unit) - fastlimit.LeastMemory(rules, 0)) / unit * int64(talkers)
+	return (limit.LeastMemory(rules, unit) - limit.LeastMemory(rules, 0)) / unit * int64(talkers)
 }
 
 func describeTalkers(b *strings.Builder, c *Config, p *fastlimit.Plan) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 func TestTopTalkers(t *testing.T) {
@@ -46,7 +47,7 @@ func TestDefaultTopTalkers(t *testing.T) {
 		{64 << 20, 1, 1024},
 		{64 << 20, 42, 860},
 		{64 << 20, 100, 360},
-		{64 << 20, fastlimit.MaxRules, 0}, // all of it is for the limits
+		{64 << 20, limit.MaxRules, 0}, // all of it is for the limits
 		{1 << 20, 1, 0},
 		{1<<20 + 100<<10, 1, 620},
 		{2 << 20, 1, 1024},

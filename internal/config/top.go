@@ -1,7 +1,7 @@
 package config
 
 import (
-	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -34,7 +34,7 @@ var topSettings = section{
 		{name: "wait", field: "Limits.Wait", value: mapping(&waitSettings), shown: "below", doc: "limits on requests that wait (`max_wait`)"},
 		{
 			name: "top_talkers", field: "Limits.TopTalkers", shown: "`1024`",
-			value: whole(number{least: 4, most: fastlimit.MaxTopTalkers, zero: "none", example: "1024"}),
+			value: whole(number{least: 4, most: limit.MaxTopTalkers, zero: "none", example: "1024"}),
 			doc:   "clients of each rule that `fastlimit top` tracks, without a cluster",
 		},
 		{name: "redis", field: "Redis", value: mapping(&redisSettings), shown: "none", doc: "the store for exact checks that nodes share"},

@@ -6,15 +6,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
 var waitSettings = section{
 	name: "wait", want: "settings, such as {per_key: 10, total: 10000}", where: "in wait, indented more than wait",
 	settings: []setting{
-		{name: "per_key", field: "PerKey", value: whole(number{least: 1, most: fastlimit.MaxWaiters, example: "10"}), def: strconv.Itoa(fastlimit.DefaultWaitersPerKey), doc: "most requests that wait for one client of a rule"},
-		{name: "total", field: "Total", value: whole(number{least: 1, most: fastlimit.MaxWaiters, example: "10000"}), def: strconv.Itoa(fastlimit.DefaultWaiters), doc: "most requests that wait in all, once for each rule that lets them; each takes up to 2 KiB and its connection"},
+		{name: "per_key", field: "PerKey", value: whole(number{least: 1, most: limit.MaxWaiters, example: "10"}), def: strconv.Itoa(limit.DefaultWaitersPerKey), doc: "most requests that wait for one client of a rule"},
+		{name: "total", field: "Total", value: whole(number{least: 1, most: limit.MaxWaiters, example: "10000"}), def: strconv.Itoa(limit.DefaultWaiters), doc: "most requests that wait in all, once for each rule that lets them; each takes up to 2 KiB and its connection"},
 	},
 }
 
@@ -64,7 +64,7 @@ func waitWarnings(c *Config, warn warnFunc) {
 // bytes, beside their connections: 0 if no rule lets any wait.
 func (c *Config) WaitMemory() int64 {
 	if c.anyRule(func(r *policy.RuleSpec) bool { return r.Limit.MaxWait > 0 }) {
-		return int64(c.Limits.Wait.Total) * fastlimit.WaiterBytes
+		return int64(c.Limits.Wait.Total) * limit.WaiterBytes
 	}
 	return 0
 }

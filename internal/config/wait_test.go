@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 func TestWaitSettings(t *testing.T) {
@@ -16,7 +17,7 @@ func TestWaitSettings(t *testing.T) {
 	if lc.Wait != (fastlimit.WaitLimits{PerKey: 3, Total: 500}) || lc.Rules[0].MaxWait != 1500*time.Millisecond || lc.Rules[1].MaxWait != 0 {
 		t.Errorf("%+v", lc)
 	}
-	if lc := mustParse(t, rule).Limiter(); lc.Wait != (fastlimit.WaitLimits{PerKey: fastlimit.DefaultWaitersPerKey, Total: fastlimit.DefaultWaiters}) {
+	if lc := mustParse(t, rule).Limiter(); lc.Wait != (fastlimit.WaitLimits{PerKey: limit.DefaultWaitersPerKey, Total: limit.DefaultWaiters}) {
 		t.Errorf("by default %+v", lc.Wait)
 	}
 	for _, limit := range []string{"legacy: {max: 10, duration: 10s}", "bucket: {size: 10, drip_rate: 1s}", "rate: 5/s, algorithm: token_bucket"} {

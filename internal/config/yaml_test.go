@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 const rule = "rules: [{name: a, rate: 5/s}]\n"
@@ -94,7 +94,7 @@ func TestLargest(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	b.WriteString("memory: 1GiB\nrules:\n")
-	for i := range fastlimit.MaxRules {
+	for i := range limit.MaxRules {
 		fmt.Fprintf(&b, `
   - name: rule-%d
     key:
@@ -122,7 +122,7 @@ func TestLargest(t *testing.T) {
 		fmt.Fprintf(&b, "  - 10.%d.%d.0/24\n", i>>8, i&255)
 	}
 	c := mustParse(t, b.String())
-	if len(c.Policy.Rules) != fastlimit.MaxRules || len(c.Policy.Deny) != 50_000 {
+	if len(c.Policy.Rules) != limit.MaxRules || len(c.Policy.Deny) != 50_000 {
 		t.Errorf("%d rules, %d denied", len(c.Policy.Rules), len(c.Policy.Deny))
 	}
 }

@@ -42,6 +42,8 @@ var (
 	ErrTorn = errors.New("torn: it ends too early")
 	// ErrDamaged tells that a checksum is wrong, or what it vouches for has no meaning.
 	ErrDamaged = errors.New("damaged")
+	// ErrTooLarge tells that what is in the file takes more than the memory for it.
+	ErrTooLarge = errors.New("larger than the memory for it")
 )
 
 // Writer writes frames. It is not safe for concurrent use.

@@ -24,6 +24,11 @@ import (
 // counted. It only falls.
 const unusedExports = 2
 
+// rootNames and ruleMethods bound what the root package exports: types, functions, methods,
+// constants and variables, and the methods of Rule. Each is a promise to those who embed it.
+// What only this module needs is behind Rule.Internal; bounds and sizes are package limit's.
+const rootNames, ruleMethods = 90, 20
+
 // Nobody outside of this module can import internal packages, and those under
 // sync are for commands: what is exported there is for another package of the
 // module, or should not be. Public packages are listed with -v, for judgement.
@@ -32,6 +37,9 @@ func TestExportedNamesAreUsed(t *testing.T) {
 	unused := map[bool][]string{}
 	for _, p := range checkedPackages(t) {
 		name := (&goPackage{ImportPath: p.pkg.Path()}).name()
+		if name == "." {
+			checkSmall(t, p.pkg.Scope())
+		}
 		if p.pkg.Name() == "main" || within(name, "internal/testkit/...", "bucket/storetest/...", "bench/...") {
 			continue // for tests, and programs
 		}
@@ -43,6 +51,30 @@ func TestExportedNamesAreUsed(t *testing.T) {
 	t.Logf("public packages, %d:\n%s", len(unused[false]), strings.Join(unused[false], "\n"))
 	if n := len(unused[true]); n > unusedExports {
 		t.Errorf("%d exported names have no user outside their package, want at most %d: unexport them\n%s", n, unusedExports, strings.Join(unused[true], "\n"))
+	}
+}
+
+// checkSmall counts what the root exports.
+func checkSmall(t *testing.T, root *types.Scope) {
+	t.Helper()
+	names, methods := 0, map[string]int{}
+	for _, name := range root.Names() {
+		o := root.Lookup(name)
+		if !o.Exported() {
+			continue
+		}
+		names++
+		if named, ok := o.Type().(*types.Named); ok && enum(o) == nil {
+			for m := range named.Methods() {
+				if m.Exported() {
+					methods[name]++
+				}
+			}
+		}
+		names += methods[name]
+	}
+	if names > rootNames || methods["Rule"] > ruleMethods {
+		t.Errorf("the root exports %d names, and Rule has %d methods, want at most %d and %d", names, methods["Rule"], rootNames, ruleMethods)
 	}
 }
 

@@ -27,6 +27,8 @@ func Now() Instant {
 var (
 	ErrOtherMachine = errors.New("of another machine")
 	ErrFuture       = errors.New("from the future")
+	// ErrTooOld is of those who have a clock that cannot count on from so long ago.
+	ErrTooOld = errors.New("its clock has run for too long")
 )
 
 // Since is how long before now an Instant was, rather too long than too short: the clock

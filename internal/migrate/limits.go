@@ -9,6 +9,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/migrate/nginxconf"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -41,7 +42,7 @@ func (a *applied) waiting() int { return a.burst - min(a.atOnce, a.burst) }
 func (a *applied) limit(r *fastlimit.RuleConfig) (waits bool) {
 	n := a.waiting()
 	most := time.Duration(math.Ceil(float64(n)/r.Rate.PerSecond()*1000)) * time.Millisecond
-	if n == 0 || n > fastlimit.MaxWaiters || most > fastlimit.MaxMaxWait {
+	if n == 0 || n > limit.MaxWaiters || most > limit.MaxMaxWait {
 		r.Burst = uint64(a.burst) + 1
 		return false
 	}
@@ -121,7 +122,7 @@ func (m *migration) limitReq(b *block, d *nginxconf.Directive) {
 	case waits:
 		m.r.PerKey = max(m.r.PerKey, a.waiting())
 	case a.waiting() > 0:
-		m.note(d.Place(), "%s: nginx makes requests within the burst wait for their turn; here they are admitted at once, as nobody waits for longer than %v", text(d), fastlimit.MaxMaxWait)
+		m.note(d.Place(), "%s: nginx makes requests within the burst wait for their turn; here they are admitted at once, as nobody waits for longer than %v", text(d), limit.MaxMaxWait)
 	}
 	m.r.Rules = append(m.r.Rules, rule)
 }

@@ -17,8 +17,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/migrate/nginxconf"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -150,13 +150,13 @@ func (m *migration) status() {
 
 // bound names the directives of rules beyond the most there can be.
 func (m *migration) bound() {
-	for i := fastlimit.MaxRules; i < len(m.r.Rules); i++ {
+	for i := limit.MaxRules; i < len(m.r.Rules); i++ {
 		for _, from := range m.r.Rules[i].From {
 			at, what, _ := strings.Cut(from, ": ")
-			m.lose(at, "%s: there are more than %d rules", what, fastlimit.MaxRules)
+			m.lose(at, "%s: there are more than %d rules", what, limit.MaxRules)
 		}
 	}
-	m.r.Rules = m.r.Rules[:min(len(m.r.Rules), fastlimit.MaxRules)]
+	m.r.Rules = m.r.Rules[:min(len(m.r.Rules), limit.MaxRules)]
 }
 
 // name names each rule after its zone, with a number where the name is taken.

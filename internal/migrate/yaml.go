@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -23,8 +24,8 @@ func (r *Result) WriteYAML(to io.Writer) error {
 	if r.MaxPerClient > 0 {
 		fmt.Fprintf(w, "connections: {max_per_client: %d} # %s\n", r.MaxPerClient, comment(r.maxPlace))
 	}
-	if r.PerKey > fastlimit.DefaultWaitersPerKey {
-		fmt.Fprintf(w, "wait: {per_key: %d, total: %d}\n", r.PerKey, max(fastlimit.DefaultWaiters, r.PerKey))
+	if r.PerKey > limit.DefaultWaitersPerKey {
+		fmt.Fprintf(w, "wait: {per_key: %d, total: %d}\n", r.PerKey, max(limit.DefaultWaiters, r.PerKey))
 	}
 	fmt.Fprintln(w, "rules:")
 	for i := range r.Rules {
@@ -71,7 +72,10 @@ func writeRule(w io.Writer, r *Rule) {
 		fmt.Fprintf(w, "    match: {%s}\n", strings.Join(match, ", "))
 	}
 	fmt.Fprintf(w, "    rate: %v\n    burst: %d\n", r.Limit.Rate, r.Limit.Burst)
-	if r.Limit.MaxWait > 0 {
+	switch {
+	case r.Limit.MaxWait > 0 && r.Limit.Mode == fastlimit.Shadow: // beside which it is refused
+		fmt.Fprintf(w, "    # max_wait: %v # once the rule is enforced\n", r.Limit.MaxWait)
+	case r.Limit.MaxWait > 0:
 		fmt.Fprintf(w, "    max_wait: %v\n", r.Limit.MaxWait)
 	}
 	if r.Limit.Mode == fastlimit.Shadow {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/operator"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -43,11 +44,11 @@ func (p *tierPool) place(e *entry, base *fastlimit.Rule) error {
 	if e.free || e.placed != nil {
 		return nil
 	}
-	limit, need := e.limit, e.need()
-	limit.Clients = 0
+	tier, need := e.limit, e.need()
+	tier.Clients = 0
 	most := firstRoom / 2
 	for _, r := range p.rooms {
-		if r.base != base || r.limit != limit {
+		if r.base != base || r.limit != tier {
 			continue
 		}
 		if r.taken+need <= r.clients {
@@ -57,7 +58,7 @@ func (p *tierPool) place(e *entry, base *fastlimit.Rule) error {
 		}
 		most = max(most, r.clients)
 	}
-	r, err := p.make(base, limit, max(need, min(2*most, fastlimit.MaxLiveTierClients)), need)
+	r, err := p.make(base, tier, max(need, min(2*most, limit.MaxLiveTierClients)), need)
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func (p *tierPool) place(e *entry, base *fastlimit.Rule) error {
 // for them, for no more than are needed.
 func (p *tierPool) make(base *fastlimit.Rule, limit fastlimit.Tier, clients, need int) (*room, error) {
 	limit.Clients = clients
-	bytes, err := base.LiveTierBytes(limit)
+	bytes, err := base.Internal().LiveTierBytes(limit)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func (p *tierPool) make(base *fastlimit.Rule, limit fastlimit.Tier, clients, nee
 		}
 		return nil, p.full()
 	}
-	t, err := base.NewTier(limit)
+	t, err := base.Internal().NewTier(limit)
 	if err != nil {
 		return nil, err
 	}
@@ -113,9 +114,9 @@ func (p *tierPool) release(e *entry) {
 // need is how many clients of a tier an override takes.
 func (e *entry) need() int {
 	if e.limit.Clients == 0 {
-		return fastlimit.MaxLiveTierClients
+		return limit.MaxLiveTierClients
 	}
-	return min(max(1, e.limit.Clients), fastlimit.MaxLiveTierClients)
+	return min(max(1, e.limit.Clients), limit.MaxLiveTierClients)
 }
 
 // sweep drops tiers that no override has, after no new request can get them.
@@ -126,7 +127,7 @@ func (p *tierPool) sweep() {
 			left = append(left, r)
 			continue
 		}
-		r.base.DropTier(r.tier)
+		r.base.Internal().DropTier(r.tier)
 		p.bytes -= r.bytes
 	}
 	clear(p.rooms[len(left):])

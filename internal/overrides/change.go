@@ -187,7 +187,7 @@ func (s *Set) wanted(c *change, by string) (*entry, error) {
 		return nil, operator.Refuse(http.StatusUnprocessableEntity, "key: too long; want at most about %d bytes", registry.MaxName)
 	}
 	if !e.free {
-		if _, err := on.limiter.Rules()[i].LiveTierBytes(e.limit); err != nil {
+		if _, err := on.limiter.Rules()[i].Internal().LiveTierBytes(e.limit); err != nil {
 			return nil, on.unfit(i, err)
 		}
 	}

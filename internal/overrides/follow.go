@@ -79,11 +79,11 @@ func (p *tierPool) move(r *room, on *rules) *room {
 	}
 	base, limit := on.limiter.Rules()[i], r.limit
 	limit.Clients = r.clients
-	bytes, err := base.LiveTierBytes(limit)
+	bytes, err := base.Internal().LiveTierBytes(limit)
 	if err != nil || p.bytes+bytes > p.most {
 		return nil
 	}
-	t, err := base.ContinueTier(r.tier, limit)
+	t, err := base.Internal().ContinueTier(r.tier, limit)
 	if err != nil {
 		return nil
 	}

@@ -158,7 +158,7 @@ func (j *judge) record(ctx context.Context, r *record) error {
 // account tells the oracle about a request to which a rule applied. The key's text is
 // made only for clients that are denied, since only those are reported.
 func (j *judge) account(applied fastlimit.Charge, v policy.Verdict) {
-	b := &j.rules[applied.Rule.Index()]
+	b := &j.rules[applied.Rule.Internal().Index()]
 	if b.clients == nil { // a shadow rule, whose denials nobody notices
 		return
 	}
@@ -170,7 +170,7 @@ func (j *judge) account(applied fastlimit.Charge, v policy.Verdict) {
 	outcome := admitted
 	switch {
 	case v.Decision.Allowed:
-	case v.Rule.Base() == b.rule:
+	case v.Rule.Internal().Base() == b.rule:
 		outcome = deniedHere
 		if a.key.Text == "" {
 			a.key = j.engine.KeyText(b.rule, &j.rebuilt.request)
@@ -190,7 +190,7 @@ func (j *judge) account(applied fastlimit.Charge, v policy.Verdict) {
 // limit is that of a client who is charged to the rule or to a tier of it. A client
 // always has the same.
 func (b *ruleBook) limit(charged *fastlimit.Rule) *exact {
-	if i := charged.TierIndex(); i >= 0 {
+	if i := charged.Internal().TierIndex(); i >= 0 {
 		return &b.tiers[i]
 	}
 	return &b.exact

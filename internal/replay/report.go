@@ -7,6 +7,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // Report is the result of a replay. Fields are only ever added: its JSON form is part of the contract of
@@ -115,7 +116,7 @@ func (r *Report) sortClients() {
 
 // excessBound is θ·B + 1 of P2, where the 1 is for the filter, which admits a client
 // on first sight. Rounding of the clock adds less than 1 µs of the rate to a bucket.
-func excessBound(rp *fastlimit.RulePlan) float64 {
+func excessBound(rp *limit.RulePlan) float64 {
 	bound := rp.Config.Rate.PerSecond() / 1e6
 	if rp.Config.Algorithm.Periodic() {
 		bound = 0
@@ -141,7 +142,7 @@ func (r *RuleReport) periodic() bool {
 
 // addStages copies the counters of a rule.
 func (r *RuleReport) addStages(s fastlimit.RuleStats) {
-	for _, stage := range fastlimit.Stages() {
+	for _, stage := range limit.Stages() {
 		if s.Allowed[stage]+s.Denied[stage] > 0 {
 			r.Stages = append(r.Stages, StageReport{stage.String(), s.Allowed[stage], s.Denied[stage]})
 		}

@@ -6,7 +6,6 @@ package state
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -37,9 +36,6 @@ const (
 	Filter  = 6 // when it turns
 	Marks   = 7 // part of what the library writes of both generations
 )
-
-// ErrTooLarge tells that a limiter takes more than the memory for it.
-var ErrTooLarge = errors.New("larger than the memory for it")
 
 // Header says which limiter the state is of, and of when.
 type Header struct {
@@ -124,7 +120,7 @@ func (h *Header) Plan(memory int64) (p *limit.Plan, live [][]limit.RulePlan, err
 	case m.bad || len(p.Rules) < len(h.Rules):
 		return nil, nil, fmt.Errorf("%w: its rules", frames.ErrDamaged)
 	case m.left < 0:
-		return nil, nil, fmt.Errorf("%w: more than %s", ErrTooLarge, bytesize.Text(memory))
+		return nil, nil, fmt.Errorf("%w: more than %s", frames.ErrTooLarge, bytesize.Text(memory))
 	}
 	return p, live, nil
 }

@@ -52,7 +52,7 @@ func (c *collector) request(at int64, r *policy.Request) error {
 	c.last = at
 	c.fractions = c.fractions || at%second != 0
 	for _, charge := range c.engine.Applying(r, &c.scratch) {
-		t := c.tables[charge.Rule.Index()]
+		t := c.tables[charge.Rule.Internal().Index()]
 		t.requests++
 		c.key = t.appendKey(c.key[:0], r)
 		a := t.clients[string(c.key)]

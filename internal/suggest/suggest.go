@@ -8,6 +8,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/replay"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -46,7 +47,7 @@ func Run(ctx context.Context, logs []replay.Log, c Config) (*Report, error) {
 		col.tables = append(col.tables, &table{spec: specs[i], clients: map[string]*arrivals{}})
 	}
 	settings := policy.Settings{Rules: specs}
-	lim, err := fastlimit.New(fastlimit.Config{Rules: settings.Limits(), Memory: fastlimit.LeastMemory(len(specs), 0)})
+	lim, err := fastlimit.New(fastlimit.Config{Rules: settings.Limits(), Memory: limit.LeastMemory(len(specs), 0)})
 	if err != nil {
 		return nil, err
 	}

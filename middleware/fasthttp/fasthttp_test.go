@@ -8,13 +8,14 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/testkit/middlewaretest"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/valyala/fasthttp"
 )
 
 func middlewareRule(t testing.TB, mode fastlimit.Mode) *fastlimit.Rule {
 	t.Helper()
-	lim, err := fastlimit.New(fastlimit.Config{Memory: fastlimit.MinMemory, Rules: []fastlimit.RuleConfig{{
+	lim, err := fastlimit.New(fastlimit.Config{Memory: limit.MinMemory, Rules: []fastlimit.RuleConfig{{
 		Name: "per-ip", Rate: fastlimit.Rate{N: 1, Per: time.Minute}, Burst: 2, Strict: true, Mode: mode,
 	}}})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/memstore"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/valyala/fasthttp"
 )
 
@@ -38,7 +39,7 @@ func TestHangUpIsCharged(t *testing.T) {
 	g := &heldStore{Store: memstore.New(memstore.Config{}), open: make(chan struct{})}
 	t.Cleanup(func() { _ = g.Close(context.Background()) })
 	lim, err := fastlimit.New(fastlimit.Config{
-		Memory: fastlimit.MinMemory, Store: g, StoreTimeout: time.Minute,
+		Memory: limit.MinMemory, Store: g, StoreTimeout: time.Minute,
 		Rules: []fastlimit.RuleConfig{{
 			Name: "a", Rate: fastlimit.Rate{N: 1, Per: 24 * time.Hour}, Burst: burst, Strict: true, OnFailure: fastlimit.FailOpen,
 		}},

@@ -12,6 +12,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/memstore"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // gate is a store that carries nothing out before it is opened.
@@ -49,7 +50,7 @@ func hangUpIsNoWayIn(t *testing.T, policy fastlimit.OnFailure) {
 	g := &gate{Store: memstore.New(memstore.Config{}), asked: make(chan struct{}, 10*clients), open: make(chan struct{})}
 	t.Cleanup(func() { _ = g.Close(context.Background()) })
 	lim, err := fastlimit.New(fastlimit.Config{
-		Memory: fastlimit.MinMemory, Store: g, StoreTimeout: time.Minute,
+		Memory: limit.MinMemory, Store: g, StoreTimeout: time.Minute,
 		Rules: []fastlimit.RuleConfig{{
 			Name: "a", Rate: fastlimit.Rate{N: 1, Per: 24 * time.Hour}, Burst: burst, Strict: true, OnFailure: policy,
 		}},

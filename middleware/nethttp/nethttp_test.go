@@ -14,6 +14,7 @@ import (
 	"github.com/dunglas/httpsfv"
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/testkit/middlewaretest"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -23,7 +24,7 @@ func newRule(t testing.TB, change func(*fastlimit.RuleConfig)) *fastlimit.Rule {
 	if change != nil {
 		change(&c)
 	}
-	lim, err := fastlimit.New(fastlimit.Config{Memory: fastlimit.MinMemory, Rules: []fastlimit.RuleConfig{c}})
+	lim, err := fastlimit.New(fastlimit.Config{Memory: limit.MinMemory, Rules: []fastlimit.RuleConfig{c}})
 	if err != nil {
 		t.Fatal(err)
 	}

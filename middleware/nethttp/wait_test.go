@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // Requests wait where their rule lets them: one whose client hangs up loses its place,
 // and StopWaiting denies the others.
 func TestWait(t *testing.T) {
 	t.Parallel()
-	lim, err := fastlimit.New(fastlimit.Config{Memory: fastlimit.MinMemory, Rules: []fastlimit.RuleConfig{{
+	lim, err := fastlimit.New(fastlimit.Config{Memory: limit.MinMemory, Rules: []fastlimit.RuleConfig{{
 		Name: "a", Rate: fastlimit.Rate{N: 20, Per: time.Hour}, Burst: 1, Strict: true, MaxWait: time.Hour,
 	}}})
 	if err != nil {
@@ -33,12 +34,12 @@ func TestWait(t *testing.T) {
 	until := func(what string, ok func(fastlimit.WaitStats) bool) {
 		t.Helper()
 		for range 10_000 {
-			if ok(rule.WaitStats()) {
+			if ok(rule.Stats().Waits) {
 				return
 			}
 			time.Sleep(time.Millisecond)
 		}
-		t.Fatalf("%s: %+v", what, rule.WaitStats())
+		t.Fatalf("%s: %+v", what, rule.Stats().Waits)
 	}
 	statuses := make(chan int, 3)
 	get := func() {

@@ -8,8 +8,7 @@ import (
 	"github.com/fastlimit/fastlimit/toptalkers"
 )
 
-// Rule is a rule whose top talkers the nodes exchange. *fastlimit.Rule
-// implements it. Implementations are safe for concurrent use.
+// Rule is a rule whose top talkers the nodes exchange. Implementations are safe for concurrent use.
 type Rule interface {
 	toptalkers.Rule
 	// Identity is equal on all nodes on which the rule is the same.
@@ -110,9 +109,9 @@ func (c Config) withDefaults() (Config, error) {
 	seen := map[uint64]string{}
 	for _, r := range c.Rules {
 		if other, ok := seen[r.Identity()]; ok {
-			add("rules %q and %q have one identity", other, r.Name())
+			add("rules %q and %q have one identity", other, r.TopTalkers().Rule)
 		}
-		seen[r.Identity()] = r.Name()
+		seen[r.Identity()] = r.TopTalkers().Rule
 	}
 	return c, errors.Join(errs...)
 }

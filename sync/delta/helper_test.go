@@ -19,12 +19,11 @@ type testRule struct {
 	charged map[uint64]uint64 // by position
 }
 
-func (r *testRule) Name() string                   { return r.name }
-func (r *testRule) Identity() uint64               { return clusterHash(r.name) }
-func (r *testRule) TopTalkers() *sketch.TopTalkers { return r.talkers }
-func (r *testRule) ChargePeer(pos, n uint64)       { r.charged[pos] += n }
-func (r *testRule) TalkerName(b []byte) string     { return string(b) }
-func (r *testRule) Epoch() time.Duration           { return r.epoch }
+func (r *testRule) Identity() uint64         { return clusterHash(r.name) }
+func (r *testRule) ChargePeer(pos, n uint64) { r.charged[pos] += n }
+func (r *testRule) TopTalkers() sketch.RuleTalkers {
+	return sketch.RuleTalkers{Table: r.talkers, Rule: r.name, Epoch: r.epoch, Text: func(b []byte) string { return string(b) }}
+}
 
 func (r *testRule) total() (n uint64) {
 	for _, v := range r.charged {

@@ -5,16 +5,16 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // bound is what docs/decisions/0005-nodes.md allows a client, as rate·t +
 // burst, with the L, f and lives that there were.
 func (s *sim) bound() (rate, burst float64) {
 	const forgiven = 0.02 // ε
-	r, b, j := float64(s.rate), float64(s.burst), fastlimit.DefaultStoreTimeout.Seconds()
+	r, b, j := float64(s.rate), float64(s.burst), limit.DefaultStoreTimeout.Seconds()
 	n, f, l := float64(len(s.lives)), float64(max(s.hid, s.lost)), s.lag.Seconds()
-	epoch := s.lives[0].rule.Epoch().Seconds()
+	epoch := s.lives[0].rule.TopTalkers().Epoch.Seconds()
 	if s.skew {
 		epoch /= fastest
 	}
@@ -110,7 +110,7 @@ func (s *sim) differs() (err error) {
 		if m == nil || m.incarnation != b.incarnation {
 			err = errApart
 		} else {
-			err = sameTable(b.rule.TopTalkers(), &m.tables[0])
+			err = sameTable(b.rule.TopTalkers().Table, &m.tables[0])
 		}
 		if err != nil {
 			err = fmt.Errorf("%s of %s: %w", a.name, b.name, err)
@@ -126,7 +126,7 @@ func (s *sim) enough() int {
 	const entry = 8 + 1 + 5 + 2 + 4 + 2 // with the compact name of an IPv4 address
 	st := s.lives[0].state
 	quarter := (st.config.MaxBytes - (st.config.MaxBytes/st.config.PacketSize+1)*(slack+40) - maxSection) / 4
-	sweep := (s.lives[0].rule.TopTalkers().Slots()*entry + quarter - 1) / quarter
+	sweep := (s.lives[0].rule.TopTalkers().Table.Slots()*entry + quarter - 1) / quarter
 	slowest := 2 * s.interval // a tick of the slowest clock, and its phase
 	return sweep + int((s.network.delay+s.network.jitter+slowest)/s.interval) + 1
 }

@@ -120,8 +120,8 @@ func (n *simNode) count(c *simClient, now time.Duration) {
 // find looks a client up in the node's table.
 func (n *simNode) find(pos uint64) (hit, bool) {
 	var s sketch.Slot
-	for i := range n.rule.TopTalkers().Slots() {
-		if n.rule.TopTalkers().Read(i, &s); s.Live && s.Pos == pos {
+	for i := range n.rule.TopTalkers().Table.Slots() {
+		if n.rule.TopTalkers().Table.Read(i, &s); s.Live && s.Pos == pos {
 			return hit{slot: i, gen: s.Gen, count: s.Count}, true
 		}
 	}

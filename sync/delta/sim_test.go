@@ -12,6 +12,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket/memstore"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -99,7 +100,7 @@ type hit struct {
 
 // chargeSpy is a rule that notes what is charged.
 type chargeSpy struct {
-	*fastlimit.Rule
+	Rule
 	node *simNode
 }
 
@@ -201,14 +202,14 @@ func (s *sim) boot(i int) {
 	}
 	var err error
 	n.limiter, err = fastlimit.New(fastlimit.Config{
-		Rules: []fastlimit.RuleConfig{s.rule()}, Memory: fastlimit.MinMemory + int64(s.slots*sketch.TalkerSlotBytes), Store: s.store,
+		Rules: []fastlimit.RuleConfig{s.rule()}, Memory: limit.MinMemory + int64(s.slots*sketch.TalkerSlotBytes), Store: s.store,
 		TopTalkers: s.slots, Nodes: s.simConfig.nodes, Secret: s.secret,
 	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	n.rule, _ = n.limiter.Rule("per-ip")
-	c := Config{Cluster: "sim", Node: n.name, Incarnation: n.incarnation, Rules: []Rule{chargeSpy{n.rule, n}}, MaxNodes: s.simConfig.nodes}
+	c := Config{Cluster: "sim", Node: n.name, Incarnation: n.incarnation, Rules: []Rule{chargeSpy{n.rule.Internal(), n}}, MaxNodes: s.simConfig.nodes}
 	if s.small {
 		c.PacketSize, c.MaxBytes = minPacketSize, 3*minPacketSize
 	}
@@ -255,7 +256,7 @@ func (n *simNode) tick() {
 	if size > n.state.config.MaxBytes {
 		n.sim.t.Errorf("a tick of %d bytes", size)
 	}
-	if n.marks.tick(n.clock(), n.rule.Epoch()); n.marks.began != n.epochBegan {
+	if n.marks.tick(n.clock(), n.rule.TopTalkers().Epoch); n.marks.began != n.epochBegan {
 		n.epochBegan = n.marks.began
 		n.epoch++
 	}

@@ -64,7 +64,7 @@ func New(c Config) (*State, error) {
 func (s *State) setRulesLocked(rules []Rule, banners []Banner) {
 	s.rules, s.byID, s.banners = nil, map[uint64]int{}, map[uint64]Banner{}
 	for _, r := range rules {
-		h := r.TopTalkers()
+		h := r.TopTalkers().Table
 		if h == nil {
 			continue
 		}

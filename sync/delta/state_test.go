@@ -8,7 +8,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 )
 
-var _ Rule = (*fastlimit.Rule)(nil)
+var _ Rule = new(fastlimit.Rule).Internal()
 
 func reasonOf(r *Rejected) Reason {
 	if r == nil {

@@ -69,8 +69,8 @@ func (s *State) Stats() Stats {
 	for i := range s.rules {
 		r := &s.rules[i]
 		st.Rules = append(st.Rules, RuleStats{
-			Rule: r.Name(), Slots: len(r.slots), Live: r.live,
-			Floor: r.talkers.Floor(), Unsent: r.unsent, Hidden: r.maxHidden(), Epoch: r.Epoch(),
+			Rule: r.TopTalkers().Rule, Slots: len(r.slots), Live: r.live,
+			Floor: r.talkers.Floor(), Unsent: r.unsent, Hidden: r.maxHidden(), Epoch: r.TopTalkers().Epoch,
 		})
 	}
 	for node, known := range s.members {

@@ -59,7 +59,7 @@ func newSender(t testing.TB, cluster, name string, incarnation uint64) *sender {
 	t.Helper()
 	lim := newLimiter(t, "test", testSecret, 1)
 	rule, _ := lim.Rule("r")
-	s, err := delta.New(delta.Config{Cluster: cluster, Node: name, Incarnation: incarnation, Rules: []delta.Rule{rule}})
+	s, err := delta.New(delta.Config{Cluster: cluster, Node: name, Incarnation: incarnation, Rules: []delta.Rule{rule.Internal()}})
 	if err != nil {
 		t.Fatal(err)
 	}

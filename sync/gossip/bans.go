@@ -13,7 +13,7 @@ import (
 // [fastlimit.Config.OnBan], and does not wait. Bans of shadow rules are not told.
 func (c *Cluster) Banned(b fastlimit.Ban) {
 	if b.Rule.Config().Mode == fastlimit.Enforce {
-		c.counts.state.Banned(b.Rule.Identity(), delta.Ban{Digest: b.Digest, Name: b.Name, Left: b.Left, Times: b.Times}, c.counts.now())
+		c.counts.state.Banned(b.Rule.Internal().Identity(), delta.Ban{Digest: b.Digest, Name: b.Name, Left: b.Left, Times: b.Times}, c.counts.now())
 	}
 }
 
@@ -26,7 +26,7 @@ func (c *Cluster) Unbanned(b fastlimit.Ban) {
 	if b.Rule.Config().Mode != fastlimit.Enforce {
 		own = 0
 	}
-	c.counts.state.Unbanned(b.Rule.Identity(), b.Digest, own, c.counts.now())
+	c.counts.state.Unbanned(b.Rule.Internal().Identity(), b.Digest, own, c.counts.now())
 }
 
 // banner is a rule as delta sees it.
@@ -36,6 +36,9 @@ type banner struct {
 }
 
 var _ delta.Banner = banner{}
+
+// Identity implements delta.Banner.
+func (r banner) Identity() uint64 { return r.Internal().Identity() }
 
 // Running implements delta.Banner. Bans of shadow rules are not told.
 func (r banner) Running() iter.Seq[delta.Ban] {
@@ -60,7 +63,7 @@ func (r banner) BanFor(x delta.Ban) (granted, runs time.Duration) {
 	if p, ok := b.Prefix(); ok && r.AddrKey(p.Addr()).Digest() != b.Digest {
 		return 0, 0
 	}
-	if c.Mode != fastlimit.Enforce || !r.Rule.BanFor(&b) {
+	if c.Mode != fastlimit.Enforce || !r.Rule.Internal().BanFor(&b) {
 		return 0, 0
 	}
 	return granted, b.Left
@@ -68,7 +71,7 @@ func (r banner) BanFor(x delta.Ban) (granted, runs time.Duration) {
 
 // EndBan implements delta.Banner.
 func (r banner) EndBan(d sketch.Digest) (ended bool) {
-	was, banned := r.UnbanFor(d)
+	was, banned := r.Internal().UnbanFor(d)
 	if banned && r.ended != nil {
 		r.ended(was)
 	}

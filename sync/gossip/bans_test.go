@@ -26,7 +26,7 @@ func banning(t *testing.T, change func(*Config), rule func(*fastlimit.RuleConfig
 }
 
 func (n *testNode) banned(addr string) time.Duration {
-	left, _ := n.rule.Banned(n.rule.AddrKey(netip.MustParseAddr(addr)))
+	left, _ := n.rule.Internal().Banned(n.rule.AddrKey(netip.MustParseAddr(addr)))
 	return left
 }
 
@@ -124,7 +124,7 @@ func TestBanUnderAnotherName(t *testing.T) {
 	if got := ban("4\xc0\x00\x02\x08", key.Digest()); got != 0 {
 		t.Errorf("banned for %v under the address of another", got)
 	}
-	if _, ok := r.Banned(key); ok {
+	if _, ok := r.Internal().Banned(key); ok {
 		t.Error("banned")
 	}
 	if got := ban("4\xc0\x00\x02\x07", key.Digest()); got != time.Minute {

@@ -35,7 +35,7 @@ func newCounts(c *Config, incarnation uint64, lim *fastlimit.Limiter) (*counts, 
 // exchanged are the rules whose counts and bans are.
 func exchanged(lim *fastlimit.Limiter, ended func(fastlimit.Ban)) (rules []delta.Rule, banners []delta.Banner) {
 	for _, r := range lim.Rules() {
-		rules = append(rules, r)
+		rules = append(rules, r.Internal())
 		if rc := r.Config(); rc.Ban.Enabled() {
 			banners = append(banners, banner{r, ended})
 		}

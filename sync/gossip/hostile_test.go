@@ -122,7 +122,7 @@ func TestHostileMember(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := h.Word4(192<<24 | 2<<8 | 66).ID
-	if !p.rule.TopTalkers().Add(sketch.Digest{Pos: id, ID: id}, 1<<40) {
+	if !p.rule.TopTalkers().Table.Add(sketch.Digest{Pos: id, ID: id}, 1<<40) {
 		t.Fatal("the forged client has no slot")
 	}
 	p.send(t, slices.Clone(p.Tick(2 * time.Second)[0]))

@@ -123,7 +123,7 @@ func (r *relay) cut() {
 // counted is what a node has counted of all clients together.
 func (n *testNode) counted() (units uint64) {
 	var s sketch.Slot
-	h := n.rule.TopTalkers()
+	h := n.rule.TopTalkers().Table
 	for i := range h.Slots() {
 		if h.Read(i, &s); s.Live {
 			units += s.Count

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // Order has requests of one client wait at two nodes for one bucket: each node lets them
@@ -20,13 +21,13 @@ func (f Fleet) Order(t *testing.T) {
 	var in [nodes][]int // guarded by mu
 	degraded := false   // guarded by mu
 	limiters := f.nodes(t, nodes, timeout, fastlimit.Config{Rules: []fastlimit.RuleConfig{{
-		Name: "a", Rate: fastlimit.Rate{N: perSecond, Per: time.Second}, Burst: 1, Strict: true, MaxWait: fastlimit.MaxMaxWait,
+		Name: "a", Rate: fastlimit.Rate{N: perSecond, Per: time.Second}, Burst: 1, Strict: true, MaxWait: limit.MaxMaxWait,
 	}}})
 	start := time.Now()
 	for node, lim := range limiters {
 		r := lim.Rules()[0]
 		for i := range each {
-			before := r.WaitStats()
+			before := r.Stats().Waits
 			all.Go(func() {
 				d := r.Wait(t.Context(), r.BytesKey([]byte("client")), 1)
 				mu.Lock()
@@ -38,7 +39,7 @@ func (f Fleet) Order(t *testing.T) {
 				}
 			})
 			for { // until it has its place, or is in
-				now := r.WaitStats()
+				now := r.Stats().Waits
 				mu.Lock()
 				done := len(in[node])
 				mu.Unlock()

@@ -157,7 +157,7 @@ func (f Fleet) waiting(t *testing.T, nodes []*fastlimit.Limiter) {
 		}
 	}
 	for _, lim := range nodes {
-		if s := lim.Rules()[1].WaitStats(); s != (fastlimit.WaitStats{}) {
+		if s := lim.Rules()[1].Stats().Waits; s != (fastlimit.WaitStats{}) {
 			t.Errorf("P1: one that conforms had to wait: %+v", s)
 		}
 	}
@@ -175,7 +175,7 @@ func (f Fleet) waiting(t *testing.T, nodes []*fastlimit.Limiter) {
 // waitStats adds up what waited for the rule that is flooded.
 func waitStats(nodes []*fastlimit.Limiter) (sum fastlimit.WaitStats) {
 	for _, lim := range nodes {
-		s := lim.Rules()[0].WaitStats()
+		s := lim.Rules()[0].Stats().Waits
 		sum.Admitted, sum.Denied = sum.Admitted+s.Admitted, sum.Denied+s.Denied
 	}
 	return sum

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/limit"
 )
 
 // Run runs all vectors, each in a bubble of its own in which time stands still
@@ -47,7 +48,7 @@ type world struct {
 }
 
 func (v *Vector) run(t *testing.T, open func(t *testing.T) (bucket.Store, func())) {
-	c := fastlimit.Config{Memory: fastlimit.MinMemory, StoreTimeout: slack, Wait: fastlimit.WaitLimits{PerKey: v.Places}}
+	c := fastlimit.Config{Memory: limit.MinMemory, StoreTimeout: slack, Wait: fastlimit.WaitLimits{PerKey: v.Places}}
 	if open != nil {
 		store, before := open(t)
 		c.Store = prepared{store, before}
@@ -128,7 +129,7 @@ func (w *world) play() {
 		r, k := w.limit(c.Who)
 		switch {
 		case r == nil:
-			if d := w.rule.Unlimited(); !d.Allowed || !c.Allowed {
+			if d := w.rule.Internal().Unlimited(); !d.Allowed || !c.Allowed {
 				w.t.Errorf("call %d: %+v of one without limit", i, d)
 			}
 		case c.Do == Wait:
@@ -153,7 +154,7 @@ func (w *world) call(i int, c *Call, r *fastlimit.Rule, k fastlimit.Key) {
 	case Refund:
 		r.Refund(k, c.N)
 		synctest.Wait()
-		d = fastlimit.Decision{Outcome: fastlimit.Outcome{Allowed: true}}
+		d = fastlimit.Decision{Outcome: limit.Outcome{Allowed: true}}
 	case Peek:
 		d = r.Peek(k, c.N)
 	case Wait: // is not made here

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -66,8 +67,8 @@ func New[R any, L ~struct {
 		return fail("Headers[%d]: %s: %s", at, wrong, fix)
 	case len(all) == 0:
 		return fail("no Limits: name at least one rule, from Limiter.Rule")
-	case len(all) > fastlimit.MaxRules:
-		return fail("%d Limits: want at most %d", len(all), fastlimit.MaxRules)
+	case len(all) > limit.MaxRules:
+		return fail("%d Limits: want at most %d", len(all), limit.MaxRules)
 	}
 	s := &Set[R]{client: client, clients: cmp.Or(clients, new(policy.Identity))}
 	s.charges.New = func() any { return new(make([]fastlimit.Charge, len(all))) }
@@ -77,9 +78,9 @@ func New[R any, L ~struct {
 		if l.Rule == nil {
 			return fail("no Rule in Limits[%d]: get one with Limiter.Rule", i)
 		}
-		s.limiter = cmp.Or(s.limiter, l.Rule.Limiter())
+		s.limiter = cmp.Or(s.limiter, l.Rule.Internal().Limiter())
 		switch {
-		case l.Rule.Limiter() != s.limiter:
+		case l.Rule.Internal().Limiter() != s.limiter:
 			return fail("rule %q in Limits[%d] is of another Limiter: what one rule took could not be given back; use rules of one", l.Rule.Name(), i)
 		case seen[l.Rule]:
 			return fail("rule %q in Limits[%d] stands there twice: name it once", l.Rule.Name(), i)

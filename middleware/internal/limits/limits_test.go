@@ -7,6 +7,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/testkit/middlewaretest"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -120,7 +121,7 @@ func TestNewNamesTheMistake(t *testing.T) {
 		"no Rule in Limits[1]": {{Rule: rules[0]}, {}},
 		"of another Limiter":   {{Rule: rules[0]}, {Rule: others[0]}},
 		"stands there twice":   {{Rule: rules[0]}, {Rule: rules[0]}},
-		"257 Limits: want at":  make([]Limit[ask], fastlimit.MaxRules+1),
+		"257 Limits: want at":  make([]Limit[ask], limit.MaxRules+1),
 	} {
 		if _, err := New("test", all, 0, nil, clientOf, nil); err == nil || !strings.HasPrefix(err.Error(), "fastlimit/middleware/test: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

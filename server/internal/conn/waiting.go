@@ -39,7 +39,7 @@ func (w *waiting) left() {
 // the requests before it are sent now. The result ends when the client leaves, or when the
 // connection has to make room for others. The request itself is not touched, nor is what
 // the client has sent behind it. It does not block: the request holds a place by now. It
-// implements fastlimit.Waiter.
+// implements policy.Waiter.
 func (c *Conn) BeginWait() context.Context { return c.beginWait(queued) }
 
 // BeginQueue is the same for a request that was admitted and waits for an upstream, after all

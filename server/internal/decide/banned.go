@@ -50,7 +50,7 @@ func (s *Service) StillBanned(b Banned) (ok bool) {
 	if p, _ := s.Snapshot().engine.ClientPrefix(b.Rule, b.Client); p != b.Prefix {
 		return false
 	}
-	_, ok = b.Rule.Banned(b.Rule.AddrKey(b.Client))
+	_, ok = b.Rule.Internal().Banned(b.Rule.AddrKey(b.Client))
 	return ok
 }
 

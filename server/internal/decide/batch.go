@@ -12,6 +12,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/denial"
 	"github.com/fastlimit/fastlimit/internal/strictjson"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/guard"
@@ -124,7 +125,7 @@ func (s *Snapshot) parseQuestion(r *decideRequest) (question, error) {
 			return question{}, err
 		}
 	}
-	if q.cost > limit.MaxCost() && !unlimited {
+	if q.cost > limit.Internal().MaxCost() && !unlimited {
 		config := limit.Config()
 		cost := config.FormatCost(q.cost)
 		if q.cost == math.MaxUint64 { // which only stands for it
@@ -136,7 +137,7 @@ func (s *Snapshot) parseQuestion(r *decideRequest) (question, error) {
 }
 
 func parseCost(rule *fastlimit.Rule, cost string) (uint64, error) {
-	n, ok := policy.ParseCost([]byte(cost), rule.CostScale())
+	n, ok := policy.ParseCost([]byte(cost), rule.Internal().CostScale())
 	switch {
 	case ok:
 		return n, nil
@@ -144,7 +145,7 @@ func parseCost(rule *fastlimit.Rule, cost string) (uint64, error) {
 		return 0, errors.New(`cost 0: want at least 1; to ask without taking, send "peek": true`)
 	case strings.Trim(cost, "0123456789") == "": // of too many digits for a word
 		return math.MaxUint64, nil
-	case rule.CostScale() > 1:
+	case rule.Internal().CostScale() > 1:
 		return 0, fmt.Errorf("cost %s: want a number of units with up to three decimals", text.Printable(cost))
 	}
 	return 0, fmt.Errorf("cost %s: want a whole number of units, or give the rule fractions in cost_from", text.Printable(cost))
@@ -154,9 +155,9 @@ func (q *question) answer(ctx context.Context) decideResult {
 	var d fastlimit.Decision
 	switch {
 	case q.unlimited && q.peek:
-		d = fastlimit.Decision{Outcome: fastlimit.Outcome{Allowed: true, Stage: fastlimit.StageList}, Remaining: fastlimit.RemainingUnknown}
+		d = fastlimit.Decision{Outcome: limit.Outcome{Allowed: true, Stage: fastlimit.StageList}, Remaining: fastlimit.RemainingUnknown}
 	case q.unlimited:
-		d = q.rule.Unlimited()
+		d = q.rule.Internal().Unlimited()
 	case q.peek:
 		d = q.rule.Peek(q.key, q.cost)
 	default:

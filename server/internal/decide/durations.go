@@ -3,13 +3,13 @@ package decide
 import (
 	"time"
 
-	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/latency"
 )
 
 // stages is how many stages there are.
-var stages = len(fastlimit.Stages())
+var stages = len(limit.Stages())
 
 // maxStages bounds them.
 const maxStages = 8

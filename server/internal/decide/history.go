@@ -13,7 +13,6 @@ type RuleStats struct {
 	Name, Mode string
 	InUse      bool // by the current snapshot; else the levels are 0
 	fastlimit.RuleStats
-	Wait fastlimit.WaitStats
 }
 
 // ruleHistory keeps the counts of rules that a swap has replaced, so that the sums
@@ -28,30 +27,27 @@ type ruleHistory struct {
 	mu      sync.Mutex
 	inUse   []*fastlimit.Rule
 	retired []retiredRule
-	past    map[ruleID]counted
+	past    map[ruleID]fastlimit.RuleStats
 }
-
-// counted is what a rule has counted, and its levels.
-type counted struct {
-	fastlimit.RuleStats
-	wait fastlimit.WaitStats
-}
-
-func countsOf(r *fastlimit.Rule) counted { return counted{r.Stats(), r.WaitStats()} }
 
 type ruleID struct{ name, mode string }
 
 type retiredRule struct {
 	id       ruleID
-	counters fastlimit.Counters
-	wait     fastlimit.WaitStats // as of when rule was let go
-	rule     *fastlimit.Rule     // by which requests may wait; nil: nobody does
-	seconds  int                 // since the swap
+	counters counters
+	rule     *fastlimit.Rule // by which requests may wait; nil: nobody does
+	seconds  int             // since the swap
+}
+
+// counters are what a rule counts, without its state.
+type counters interface {
+	Of(*fastlimit.Rule) bool
+	Stats() fastlimit.RuleStats
 }
 
 func retire(r *fastlimit.Rule) retiredRule {
 	config := r.Config()
-	old := retiredRule{id: ruleID{r.Name(), config.Mode.String()}, counters: r.Counters(), wait: r.WaitStats()}
+	old := retiredRule{id: ruleID{r.Name(), config.Mode.String()}, counters: r.Internal().Counters()}
 	if config.MaxWait > 0 {
 		old.rule = r
 	}
@@ -60,18 +56,18 @@ func retire(r *fastlimit.Rule) retiredRule {
 
 // letGo lets go of the rule, if no request waits by it.
 func (r *retiredRule) letGo() {
-	if r.rule == nil || r.rule.WaitStats().Waiting > 0 {
+	if r.rule == nil || r.rule.Stats().Waits.Waiting > 0 {
 		return
 	}
-	r.counters, r.wait, r.rule = r.rule.Counters(), r.rule.WaitStats(), nil
+	r.counters, r.rule = r.rule.Internal().Counters(), nil
 }
 
 // counts are those of now.
-func (r *retiredRule) counts() counted {
+func (r *retiredRule) counts() fastlimit.RuleStats {
 	if r.rule != nil {
-		return countsOf(r.rule)
+		return r.rule.Stats()
 	}
-	return counted{r.counters.Stats(), r.wait}
+	return r.counters.Stats()
 }
 
 // keepRetired is longer than a request takes.
@@ -98,7 +94,7 @@ func (h *ruleHistory) swap(next []*fastlimit.Rule, store func()) {
 
 // continued reports whether one of the rules counts on where r does.
 func continued(r *fastlimit.Rule, rules []*fastlimit.Rule) bool {
-	return slices.ContainsFunc(rules, func(n *fastlimit.Rule) bool { return n.Continues(r) })
+	return slices.ContainsFunc(rules, func(n *fastlimit.Rule) bool { return n.Internal().Continues(r) })
 }
 
 // endSecond drops the rules that no request can still be using.
@@ -106,7 +102,7 @@ func (h *ruleHistory) endSecond() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.retired = slices.DeleteFunc(h.retired, func(r retiredRule) bool {
-		return r.seconds >= keepRetired && (r.rule == nil || r.rule.WaitStats().Waiting == 0) && h.foldLocked(&r)
+		return r.seconds >= keepRetired && (r.rule == nil || r.rule.Stats().Waits.Waiting == 0) && h.foldLocked(&r)
 	})
 	for i := range h.retired {
 		h.retired[i].seconds++
@@ -115,16 +111,16 @@ func (h *ruleHistory) endSecond() {
 
 func (h *ruleHistory) foldLocked(r *retiredRule) bool {
 	if h.past == nil {
-		h.past = make(map[ruleID]counted)
+		h.past = make(map[ruleID]fastlimit.RuleStats)
 	}
 	sum := h.past[r.id]
-	sum.add(r.counts())
+	addCounts(&sum, r.counts())
 	h.past[r.id] = sum
 	return true
 }
 
-// add adds up the counters, not the levels, of which those who wait are a sum themselves.
-func (sum *counted) add(s counted) {
+// addCounts adds up the counters, not the levels, of which those who wait are a sum themselves.
+func addCounts(sum *fastlimit.RuleStats, s fastlimit.RuleStats) {
 	for i := range s.Allowed {
 		sum.Allowed[i] += s.Allowed[i]
 		sum.Denied[i] += s.Denied[i]
@@ -134,13 +130,13 @@ func (sum *counted) add(s counted) {
 	sum.BadCosts += s.BadCosts
 	sum.BadRates += s.BadRates
 	sum.Bans += s.Bans
-	sum.BansRefused.Full += s.BansRefused.Full
-	w := &sum.wait
-	w.Waiting += s.wait.Waiting
-	w.Admitted += s.wait.Admitted
-	w.Left += s.wait.Left
-	w.Denied += s.wait.Denied
-	w.Refused += s.wait.Refused
+	sum.BansRefused += s.BansRefused
+	w := &sum.Waits
+	w.Waiting += s.Waits.Waiting
+	w.Admitted += s.Waits.Admitted
+	w.Left += s.Waits.Left
+	w.Denied += s.Waits.Denied
+	w.Refused += s.Waits.Refused
 }
 
 // StopWaiting denies all requests that wait for a place in line, by the rules of snapshots
@@ -150,11 +146,11 @@ func (s *Service) StopWaiting() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, r := range h.inUse {
-		r.Limiter().StopWaiting()
+		r.Internal().Limiter().StopWaiting()
 	}
 	for _, r := range h.retired {
 		if r.rule != nil {
-			r.rule.Limiter().StopWaiting()
+			r.rule.Internal().Limiter().StopWaiting()
 		}
 	}
 }
@@ -168,22 +164,20 @@ func (h *ruleHistory) stats() []RuleStats {
 	defer h.mu.Unlock()
 	var all []RuleStats
 	at := make(map[ruleID]int)
-	add := func(id ruleID, stats counted, inUse bool) {
+	add := func(id ruleID, stats fastlimit.RuleStats, inUse bool) {
 		i, ok := at[id]
 		if !ok {
 			at[id] = len(all)
 			if !inUse { // its levels mean nothing any more
 				stats.SketchLoad, stats.TableLive, stats.BansRunning = 0, 0, 0
 			}
-			all = append(all, RuleStats{Name: id.name, Mode: id.mode, InUse: inUse, RuleStats: stats.RuleStats, Wait: stats.wait})
+			all = append(all, RuleStats{Name: id.name, Mode: id.mode, InUse: inUse, RuleStats: stats})
 			return
 		}
-		sum := counted{all[i].RuleStats, all[i].Wait}
-		sum.add(stats)
-		all[i].RuleStats, all[i].Wait = sum.RuleStats, sum.wait
+		addCounts(&all[i].RuleStats, stats)
 	}
 	for _, r := range h.inUse {
-		add(ruleID{r.Name(), r.Config().Mode.String()}, countsOf(r), true)
+		add(ruleID{r.Name(), r.Config().Mode.String()}, r.Stats(), true)
 	}
 	for i := range h.retired {
 		add(h.retired[i].id, h.retired[i].counts(), false)

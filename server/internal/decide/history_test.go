@@ -32,7 +32,7 @@ func TestAdoptedRulesCountOnce(t *testing.T) {
 	for range keepRetired + 2 {
 		h.endSecond()
 	}
-	if len(h.retired) != 0 || len(h.past) != 0 || !next.Rules()[0].Continues(r) {
+	if len(h.retired) != 0 || len(h.past) != 0 || !next.Rules()[0].Internal().Continues(r) {
 		t.Errorf("%d retired, %d past: the rule goes on by itself", len(h.retired), len(h.past))
 	}
 }

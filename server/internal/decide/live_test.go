@@ -55,7 +55,7 @@ func newAlive(t *testing.T) *alive {
 
 func (a *alive) tier(burst uint64) *fastlimit.Rule {
 	a.Helper()
-	t, err := a.base.NewTier(fastlimit.Tier{Burst: burst, Clients: 1})
+	t, err := a.base.Internal().NewTier(fastlimit.Tier{Burst: burst, Clients: 1})
 	if err != nil {
 		a.Fatal(err)
 	}
@@ -121,25 +121,25 @@ func TestAnswersOfLiveTiers(t *testing.T) {
 	}
 	first := a.Snapshot()
 	rendered := &first.live[0][0].on[0] // of five
-	a.base.DropTier(one)
+	a.base.Internal().DropTier(one)
 	six := a.tier(6)
 	a.swap(map[string]*fastlimit.Rule{"192.0.2.5": five, "192.0.2.6": six})
 	a.wants("at once in place of the one that was dropped", a.ask("192.0.2.6"), 200, 6)
 	a.swap(map[string]*fastlimit.Rule{"192.0.2.5": five})
-	a.base.DropTier(six)
+	a.base.Internal().DropTier(six)
 	if again := a.Snapshot(); &again.live[0][0].on[0] != rendered {
 		t.Error("answers that were there are rendered again")
 	}
 	a.wants("back under the rule's limit", a.ask("192.0.2.1"), 200, 2)
 	a.wants("who keeps its own", a.ask("192.0.2.5"), 429, 5)
 	seven := a.tier(7)
-	if seven.TierIndex() != one.TierIndex() {
-		t.Fatalf("index %d, want %d again", seven.TierIndex(), one.TierIndex())
+	if seven.Internal().TierIndex() != one.Internal().TierIndex() {
+		t.Fatalf("index %d, want %d again", seven.Internal().TierIndex(), one.Internal().TierIndex())
 	}
 	a.swap(map[string]*fastlimit.Rule{"192.0.2.5": five, "192.0.2.7": seven})
 	a.wants("in place of the one that was dropped", a.ask("192.0.2.7"), 200, 7)
 	a.wants("in flight, of a tier that was dropped", a.askBy(first, "192.0.2.1"), 429, 1)
-	a.base.DropTier(five)
+	a.base.Internal().DropTier(five)
 	a.swap(map[string]*fastlimit.Rule{"192.0.2.7": seven}) // leaves a gap before it
 	a.wants("after a gap", a.ask("192.0.2.7"), 200, 7)
 	a.swap(nil)
@@ -182,7 +182,7 @@ func TestSwapUnderLoad(t *testing.T) {
 		most += int64(burst)
 		a.swap(map[string]*fastlimit.Rule{"192.0.2.1": tier})
 		if last != nil {
-			a.base.DropTier(last)
+			a.base.Internal().DropTier(last)
 		}
 		last = tier
 	}

@@ -9,7 +9,7 @@ import (
 // nil if nothing. It does not allocate.
 //
 // Most requests are admitted by filter or sketch, whose estimates are never shown. But
-// only the exact bucket denies, so what fits it is assured ([fastlimit.Rule.Assured]).
+// only the exact bucket denies, so what fits it is assured (Assured of [fastlimit.Rule.Internal]).
 // Of several rules that apply, the one that admits the fewest further requests is
 // shown: a client that goes by the numbers of another would run into that one. Where
 // a shared store may know more of one of them than this node does, the fewest are not
@@ -31,10 +31,10 @@ func (j *requestState) shown() (*denial.Answer, fastlimit.Decision) {
 		rules++
 		d := decided
 		if c.Rule != v.Rule || d.Remaining == fastlimit.RemainingUnknown {
-			d = c.Rule.Assured(c.Key)
+			d = c.Rule.Internal().Assured(c.Key)
 		}
 		unknown = unknown || d.Remaining == fastlimit.RemainingUnknown
-		if requests := d.Remaining * int64(c.Rule.CostScale()) / int64(c.Cost); fewest < 0 || requests < fewest {
+		if requests := d.Remaining * int64(c.Rule.Internal().CostScale()) / int64(c.Cost); fewest < 0 || requests < fewest {
 			best, fewest, told = c.Rule, requests, d
 		}
 	}

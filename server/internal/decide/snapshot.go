@@ -8,6 +8,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -81,7 +82,7 @@ func NewSnapshot(s Settings) *Snapshot {
 		snap.addDenials(r)
 	}
 	rows := len(all)
-	snap.named = make([]atomic.Pointer[namedDenials], len(all)*fastlimit.MaxNamedRates)
+	snap.named = make([]atomic.Pointer[namedDenials], len(all)*limit.MaxNamedRates)
 	for _, r := range all {
 		snap.tiers = append(snap.tiers, rows)
 		for i := range r.Config().Tiers {
@@ -149,7 +150,7 @@ func (s *Snapshot) WithEngine(e *policy.Engine, tiers []*fastlimit.Rule) *Snapsh
 	snap := s.with(e.WithLists(s.engine.Lists()).WithBans(s.engine.Bans()))
 	snap.live = make([][]liveDenials, len(s.tiers)-1)
 	for _, t := range tiers {
-		rule, at := t.Index(), s.liveIndex(t)
+		rule, at := t.Internal().Index(), s.liveIndex(t)
 		for len(snap.live[rule]) <= at {
 			snap.live[rule] = append(snap.live[rule], liveDenials{})
 		}
@@ -191,8 +192,8 @@ func (s *Snapshot) with(e *policy.Engine) *Snapshot {
 // liveIndex is the place of a tier among the live ones of its rule, below 0 for one of the
 // configuration.
 func (s *Snapshot) liveIndex(tier *fastlimit.Rule) int {
-	rule := tier.Index()
-	return tier.TierIndex() - (s.tiers[rule+1] - s.tiers[rule])
+	rule := tier.Internal().Index()
+	return tier.Internal().TierIndex() - (s.tiers[rule+1] - s.tiers[rule])
 }
 
 // namedDenials are the answers of a rule at a rate that a proxy has named. They are
@@ -204,7 +205,7 @@ type namedDenials struct {
 }
 
 func (s *Snapshot) namedDenial(rule *fastlimit.Rule, listener int) *deny {
-	at := &s.named[rule.Index()*fastlimit.MaxNamedRates+rule.NamedIndex()]
+	at := &s.named[rule.Internal().Index()*limit.MaxNamedRates+rule.Internal().NamedIndex()]
 	n := at.Load()
 	if n == nil || n.rule != rule {
 		n = &namedDenials{rule, s.renderDenials(rule)}
@@ -215,11 +216,11 @@ func (s *Snapshot) namedDenial(rule *fastlimit.Rule, listener int) *deny {
 
 // denial is the answer to those whom a rule denies on a listener.
 func (s *Snapshot) denial(rule *fastlimit.Rule, listener int) *deny {
-	row := rule.Index()
-	if rule.NamedIndex() >= 0 {
+	row := rule.Internal().Index()
+	if rule.Internal().NamedIndex() >= 0 {
 		return s.namedDenial(rule, listener)
 	}
-	if tier := rule.TierIndex(); tier >= 0 {
+	if tier := rule.Internal().TierIndex(); tier >= 0 {
 		if i := s.liveIndex(rule); i >= 0 {
 			return &s.live[row][i].on[listener]
 		}

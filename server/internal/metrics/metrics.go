@@ -14,6 +14,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/prom"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/server/internal/upstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -64,7 +65,6 @@ type Rule struct {
 	Name, Mode string
 	InUse      bool // else it has counts, but no levels
 	fastlimit.RuleStats
-	Wait fastlimit.WaitStats
 }
 
 // Handler shows what stats returns, what Go and the process tell of themselves,
@@ -137,9 +137,9 @@ var ofServer = []prom.Metric[Stats]{
 	level("bans_active", "Clients that a rule bans now, or would in shadow mode.", func(r *Rule) float64 { return float64(r.BansRunning) }),
 	prom.Counters("bans_refused_total", "Bans of a rule that did not begin: full, for lack of room.", []string{"rule", "reason"},
 		func(s *Stats, add func(uint64, ...string)) {
-			names, sums := byName(s, func(sum *fastlimit.BansRefused, r *Rule) { sum.Full += r.BansRefused.Full })
+			names, sums := byName(s, func(sum *uint64, r *Rule) { *sum += r.BansRefused })
 			for _, name := range names {
-				add(sums[name].Full, name, "full")
+				add(*sums[name], name, "full")
 			}
 		}),
 	byReason("bad_requests_total", "Requests refused before they were counted for a client.", func(s *Stats) map[string]uint64 { return s.Bad }),
@@ -206,7 +206,7 @@ func decisions(s *Stats, add func(uint64, ...string)) {
 	add(s.Requests.Banned, "", fastlimit.StageBan.String(), enforce, "deny")
 	for i := range s.Rules {
 		r := &s.Rules[i]
-		for _, stage := range fastlimit.Stages() {
+		for _, stage := range limit.Stages() {
 			if stage != fastlimit.StageBan {
 				add(r.Allowed[stage], r.Name, stage.String(), r.Mode, "allow")
 			}
@@ -221,7 +221,7 @@ func decisions(s *Stats, add func(uint64, ...string)) {
 // before it went into shadow mode.
 func waits(s *Stats, show func(name string, w fastlimit.WaitStats)) {
 	names, sums := byName(s, func(sum *fastlimit.WaitStats, r *Rule) {
-		w := &r.Wait
+		w := &r.Waits
 		sum.Waiting += w.Waiting
 		sum.Admitted += w.Admitted
 		sum.Left += w.Left

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/ban/feed"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/server/internal/latency"
 	"github.com/fastlimit/fastlimit/server/internal/upstream"
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,13 +24,13 @@ import (
 func fixed() Stats {
 	rule := func(name, mode string, inUse bool, n uint64) Rule {
 		r := Rule{Name: name, Mode: mode, InUse: inUse}
-		for _, stage := range fastlimit.Stages() {
+		for _, stage := range limit.Stages() {
 			r.Allowed[stage], r.Denied[stage] = n+uint64(stage), n+10+uint64(stage)
 		}
 		r.SketchLoad, r.TableLive, r.Evictions, r.Forgiven, r.BadCosts, r.BadRates = float64(n)/1000, float64(n)/2000, n, 2*n, 3*n, 4*n
-		r.Bans, r.BansRunning, r.BansRefused.Full = n+6, int(n)+7, n+8
+		r.Bans, r.BansRunning, r.BansRefused = n+6, int(n)+7, n+8
 		i := int64(n)
-		r.Wait = fastlimit.WaitStats{Waiting: i + 1, Admitted: n + 2, Left: n + 3, Denied: n + 4, Refused: n + 5}
+		r.Waits = fastlimit.WaitStats{Waiting: i + 1, Admitted: n + 2, Left: n + 3, Denied: n + 4, Refused: n + 5}
 		return r
 	}
 	return Stats{
@@ -66,7 +67,7 @@ func fixed() Stats {
 func durations() (d Durations) {
 	var one latency.Counts
 	one.Buckets[18], one.Sum = 1, time.Second
-	for range fastlimit.Stages() {
+	for range limit.Stages() {
 		d.Decisions = append(d.Decisions, one)
 	}
 	d.Decisions[0].Buckets[len(latency.Bounds)] = 2
