@@ -90,12 +90,23 @@ func decideAlike(t *testing.T, algorithm bucket.Algorithm, bans bool, most uint6
 		}
 		client, n := []byte{byte(rng.IntN(5))}, 1+rng.Uint64N(most)
 		var want Decision
+		first := limiters[0]
+		asked := i%4 == 0
+		if asked && first.filter != nil {
+			for _, l := range limiters { // else the request turns the window, after it is foreseen
+				l.filter.Advance(l.clock.Now())
+			}
+		}
+		foreseen := first.rules[0].Internal().Foresee(first.rules[0].BytesKey(client), n)
 		for at, way := range ways {
 			l := limiters[at]
 			got := way.take(t.Context(), l, l.rules[0].BytesKey(client), n)
 			if at == 0 {
 				want = got
 				stages[got.Stage]++
+				if f := &foreseen.Decision; asked && (f.Allowed != got.Allowed || got.Stage != StageBan && f.Stage != got.Stage || !got.Allowed && got.Stage == f.Stage && *f != got) {
+					t.Fatalf("decision %d, %d units: %+v, and %+v was foreseen", i, n, got, foreseen)
+				}
 			}
 			// What is told of an admission is of the last rule.
 			if got.Outcome != want.Outcome && (way.name != "WaitAll" || got.Allowed != want.Allowed) || !got.Allowed && got != want {

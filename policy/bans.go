@@ -159,7 +159,7 @@ func (e *Engine) banned(s *Scratch, now time.Time) bool {
 		now = time.Now()
 	}
 	p, until, ok := e.bans.lookup(s.client, now)
-	if !ok || e.lists.longer(s.client, p.Bits()) {
+	if _, bits := e.lists.around(netip.PrefixFrom(s.client, s.client.BitLen())); !ok || bits > p.Bits() {
 		return false
 	}
 	s.banned = until.Sub(now)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
-	"github.com/fastlimit/fastlimit/limit"
 )
 
 // Verdict is the decision on one request. It is a plain value.
@@ -303,14 +302,8 @@ func (e *Engine) collect(r *Request, s *Scratch, now time.Time) ListVerdict {
 // uncharged is the verdict if no rule was charged: that of a list, to which overrides
 // without limit belong, or what [fastlimit.Limiter.TakeAll] returns for no charges.
 func (s *Scratch) uncharged(list ListVerdict) Verdict {
-	v := Verdict{List: list}
-	v.Decision.Remaining = fastlimit.RemainingUnknown
-	v.Decision.Allowed = list != ListDeny
-	v.Decision.Stage = fastlimit.StageList
-	switch {
-	case list == ListBan:
-		v.Decision = fastlimit.Decision{Outcome: limit.Outcome{Stage: fastlimit.StageBan}, RetryAfter: s.banned, TimeToEmpty: s.banned}
-	case list == ListNone && len(s.unlimited) == 0:
+	v := Verdict{List: list, Decision: list.decision(s.banned)}
+	if list == ListNone && len(s.unlimited) == 0 {
 		v.Decision.Stage = fastlimit.StageFilter
 	}
 	return v

@@ -3,7 +3,10 @@ package policy
 import (
 	"errors"
 	"net/netip"
+	"time"
 
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/gaissmai/bart"
 )
 
@@ -20,6 +23,14 @@ const (
 
 // String is the list as a configuration file names it, "none" for ListNone.
 func (v ListVerdict) String() string { return nameOf(v, "none", "allow", "deny", "ban") }
+
+// decision is that of a list, or of a ban for so much longer.
+func (v ListVerdict) decision(left time.Duration) fastlimit.Decision {
+	if v == ListBan {
+		return fastlimit.Decision{Outcome: limit.Outcome{Stage: fastlimit.StageBan}, RetryAfter: left, TimeToEmpty: left}
+	}
+	return fastlimit.Decision{Outcome: limit.Outcome{Allowed: v != ListDeny, Stage: fastlimit.StageList}, Remaining: fastlimit.RemainingUnknown}
+}
 
 // Lists are an allow and a deny list. It is immutable and safe for concurrent
 // use. A nil *Lists is empty.
@@ -69,14 +80,17 @@ func (e *Engine) WithLists(l *Lists) *Engine {
 	return &next
 }
 
-// longer reports whether an entry that is longer than so many bits contains an address, so
-// that it decides and not a ban of that length.
-func (l *Lists) longer(plainAddr netip.Addr, bits int) bool {
+// around returns the list that has the longest prefix that contains all of another one, and
+// how long that is.
+func (l *Lists) around(p netip.Prefix) (v ListVerdict, bits int) {
 	if l == nil {
-		return false
+		return ListNone, -1
 	}
-	p, _, ok := l.table.LookupPrefixLPM(netip.PrefixFrom(plainAddr, plainAddr.BitLen()))
-	return ok && p.Bits() > bits
+	entry, v, ok := l.table.LookupPrefixLPM(p)
+	if !ok {
+		return ListNone, -1
+	}
+	return v, entry.Bits()
 }
 
 // AllowedWithin returns up to most entries of the allow list that lie within a prefix and

@@ -26,6 +26,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -80,6 +81,15 @@ func (s *Lines) Begin(shards int, unit uint64, counts *Counts, all *Waiters) {
 
 func (s *Lines) shard(d sketch.Digest) *shard {
 	return &s.shards[int(d.Pos>>8)&(len(s.shards)-1)]
+}
+
+// Room reports whether one more request for the bucket of d would find a place now.
+func (s *Lines) Room(d sketch.Digest, limits limit.WaitLimits) bool {
+	sh := s.shard(d)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	q := sh.m[d]
+	return !s.all.ended() && (q == nil || q.places < limits.PerKey) && s.all.Places() < int64(limits.Total)
 }
 
 // Ahead returns the ticks that those ask for who wait for the bucket of d, as of a rule whose

@@ -21,7 +21,7 @@ func (w *Waiters) Stop() { w.once.Do(func() { close(w.end) }) }
 // Stopped is closed when nobody is to wait any more.
 func (w *Waiters) Stopped() <-chan struct{} { return w.end }
 
-// Places is how many are taken, for tests.
+// Places is how many are taken.
 func (w *Waiters) Places() int64 { return w.places.Load() }
 
 // take takes one place of so many, if one is free.

@@ -66,6 +66,9 @@ type Config struct {
 	// nil: nothing can be reloaded.
 	Reload func(ctx context.Context, by string) error
 
+	// Explain says what the next request of a client would get.
+	Explain Explainer
+
 	// HashKey is what stands in keys instead of a value that must not be read.
 	HashKey func(value string) string
 

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/denial"
@@ -61,7 +62,8 @@ type question struct {
 	cost uint64 // at the rule's scale
 	peek bool
 
-	unlimited bool // by an override of the rule, which is not asked
+	unlimited bool                // by an override of the rule, which is not asked
+	listed    *fastlimit.Decision // of a list or an operator's ban, which decides before the rule
 }
 
 // Batch answers a batch of questions, all by one snapshot. All of it is checked
@@ -120,6 +122,9 @@ func (s *Snapshot) parseQuestion(r *decideRequest) (question, error) {
 		limit = rule
 	}
 	q := question{rule: limit, key: key, cost: rule.Config().Cost, peek: r.Peek, unlimited: unlimited}
+	if list, d := s.engine.Listed(rule, r.Key, time.Now()); list != policy.ListNone {
+		q.listed = &d
+	}
 	if len(r.Cost) > 0 && string(r.Cost) != "null" {
 		if q.cost, err = parseCost(rule, string(r.Cost)); err != nil {
 			return question{}, err
@@ -154,6 +159,8 @@ func parseCost(rule *fastlimit.Rule, cost string) (uint64, error) {
 func (q *question) answer(ctx context.Context) decideResult {
 	var d fastlimit.Decision
 	switch {
+	case q.listed != nil:
+		d = *q.listed
 	case q.unlimited && q.peek:
 		d = fastlimit.Decision{Outcome: limit.Outcome{Allowed: true, Stage: fastlimit.StageList}, Remaining: fastlimit.RemainingUnknown}
 	case q.unlimited:
@@ -167,7 +174,7 @@ func (q *question) answer(ctx context.Context) decideResult {
 	if d.Remaining != fastlimit.RemainingUnknown {
 		r.Remaining = &d.Remaining
 	}
-	if q.rule.Config().Mode == fastlimit.Shadow && !r.Allowed {
+	if q.listed == nil && q.rule.Config().Mode == fastlimit.Shadow && !r.Allowed {
 		r.Allowed, r.RetryAfter = true, 0 // it has been counted
 	}
 	return r

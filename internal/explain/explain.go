@@ -1,0 +1,178 @@
+// Package explain says in a document, and in sentences, what a node would make of the next
+// request of a client: by its lists, operators' bans and rules. It changes nothing.
+package explain
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/keytext"
+	"github.com/fastlimit/fastlimit/internal/operator"
+	"github.com/fastlimit/fastlimit/policy"
+)
+
+// Document is what GET /v1/explain answers, without a rule. Its names, and those of Rule, are part
+// of the contract.
+type Document struct {
+	Key     string `json:"key"`
+	Allowed bool   `json:"allowed"` // by all that applies
+	List    string `json:"list"`    // allow or deny; "": on neither
+	Rules   []Rule `json:"rules"`   // of a request those that apply to it, else those with such keys
+	Text    string `json:"text"`    // the verdict in a sentence
+}
+
+// Rule is what it answers for one rule.
+type Rule struct {
+	Rule  string   `json:"rule"`
+	Mode  string   `json:"mode"`
+	Key   string   `json:"key"`
+	Parts []string `json:"key_parts"`
+	List  string   `json:"list"`
+	Limit string   `json:"limit"` // of this client, as "10/h, burst 20"; "": it has none
+
+	// Allowed is about the next request, Stage what would decide on it.
+	Allowed    bool      `json:"allowed"`
+	Stage      string    `json:"stage"`
+	Level      float64   `json:"level"`         // units in its bucket
+	Remaining  *int64    `json:"remaining"`     // units that fit now; null where no exact bucket is asked
+	RetryAfter float64   `json:"retry_after"`   // seconds, 0 if allowed
+	Waits      float64   `json:"waits"`         // seconds in line before it is admitted
+	Suspicion  *float64  `json:"suspicion"`     // by the sketch: from 1 on it is checked exactly; null without one
+	Store      bool      `json:"store_decides"` // which was not asked
+	BannedFor  float64   `json:"banned_for"`    // seconds
+	BannedBy   string    `json:"banned_by"`     // operator or rule; "": it is not
+	Override   *Override `json:"override"`
+	Nodes      []string  `json:"nodes"` // that count it among their top talkers
+	Text       string    `json:"text"`
+
+	everywhere bool // whatever is requested
+}
+
+// Override is a limit that a client has instead of the rule's.
+type Override struct {
+	Rate      string `json:"rate,omitempty"`
+	Burst     uint64 `json:"burst,omitempty"`
+	Unlimited bool   `json:"unlimited,omitempty"`
+}
+
+// Node is what a question is answered by.
+type Node struct {
+	Engine  *policy.Engine
+	Limiter *fastlimit.Limiter
+	// Names are the compact names of clients of a rule that may be named by a hash.
+	Names func(rule string) []string
+	// Nodes are those that count a client of a rule among their top talkers.
+	Nodes func(rule, key string) []string
+}
+
+// Rule answers for one rule and a client named by its key. The error has a method HTTPStatus.
+func (n *Node) Rule(name string, key []string, now time.Time) (*Rule, error) {
+	r, ok := n.Limiter.Rule(name)
+	if !ok {
+		return nil, operator.NoRule(name, n.ruleNames())
+	}
+	answer, err := n.rule(r, key, now)
+	if err != nil {
+		return nil, operator.Refuse(http.StatusUnprocessableEntity, "key: %s", operator.First(err))
+	}
+	return answer, nil
+}
+
+// Key answers for all rules that have such keys. The error has a method HTTPStatus.
+func (n *Node) Key(key []string, now time.Time) (*Document, error) {
+	d := &Document{Allowed: true, Rules: []Rule{}}
+	var wrong error
+	isAddress := len(key) == 1 && isAddress(key[0])
+	for _, r := range n.Limiter.Rules() {
+		if _, byAddress, _ := n.Engine.Scope(r); isAddress && !byAddress {
+			continue // a header might have an address for its value, which nobody means
+		}
+		answer, err := n.rule(r, key, now)
+		if err != nil {
+			wrong = err
+			continue
+		}
+		d.Rules = append(d.Rules, *answer)
+	}
+	switch {
+	case len(d.Rules) == 0 && wrong == nil:
+		return nil, operator.Refuse(http.StatusUnprocessableEntity, "no rule counts by address alone: name a rule, with all parts of its key")
+	case len(d.Rules) == 0:
+		return nil, operator.Refuse(http.StatusUnprocessableEntity, "no rule has such a key; of the last one that was looked at: %s", operator.First(wrong))
+	}
+	d.Key = d.Rules[0].Key
+	n.conclude(d)
+	return d, nil
+}
+
+func isAddress(text string) bool {
+	base, _, _ := strings.Cut(text, "/")
+	_, err := netip.ParseAddr(base)
+	return err == nil
+}
+
+// Request answers for the rules that apply to a request of a client, which has Method, Host,
+// RequestURI and Header. The error has a method HTTPStatus.
+func (n *Node) Request(client netip.Addr, r *http.Request, now time.Time) (*Document, error) {
+	direct, err := policy.NewIdentity(policy.Settings{})
+	if err != nil {
+		return nil, err
+	}
+	var s policy.Scratch
+	var q policy.Request
+	if result := n.Engine.Assemble(direct, incoming(client, r), &s, &q); result.Refused != policy.NotRefused {
+		return nil, operator.Refuse(http.StatusUnprocessableEntity, "such a request is refused before any rule is asked: %v", result.Refused)
+	}
+	f := n.Engine.ForeseeRequest(&q, &s, now)
+	d := &Document{Key: keytext.Join([]string{q.Client.String()}), Allowed: true, Rules: []Rule{}}
+	for i := range f.Rules {
+		r := &f.Rules[i]
+		d.Rules = append(d.Rules, *n.describe(r.Rule, r.Key, &r.Foresight))
+	}
+	if len(d.Rules) == 0 {
+		d.Text = "No rule applies to such a request."
+	}
+	if f.List == policy.ListDeny || f.List == policy.ListAllow {
+		d.List = f.List.String()
+	}
+	d.Allowed = f.List == policy.ListNone || f.List == policy.ListAllow
+	for i := range d.Rules { // which apply to it
+		d.Rules[i].everywhere = true
+	}
+	n.conclude(d)
+	return d, nil
+}
+
+// conclude fills in the verdict of all rules, of denials that of the one which holds for longest.
+func (n *Node) conclude(d *Document) {
+	var worst *Rule
+	for i := range d.Rules {
+		r := &d.Rules[i]
+		d.Allowed, d.List = d.Allowed && r.Allowed, max(d.List, r.List)
+		if worst == nil || worst.Allowed && !r.Allowed || worst.Allowed == r.Allowed && r.RetryAfter+r.Waits > worst.RetryAfter+worst.Waits {
+			worst = r
+		}
+	}
+	if worst == nil {
+		return
+	}
+	d.Text = worst.Text
+	switch {
+	case worst.List != "" || worst.BannedBy == byOperator: // whatever the rules
+	case worst.Allowed && len(d.Rules) > 1:
+		d.Text = fmt.Sprintf("None of %d rules denies the next request of %s.", len(d.Rules), d.Key)
+	case !worst.Allowed && !worst.everywhere:
+		d.Text = fmt.Sprintf("%s Rule %s is for some requests only.", worst.Text, worst.Rule)
+	}
+}
+
+func (n *Node) ruleNames() (all []string) {
+	for _, r := range n.Limiter.Rules() {
+		all = append(all, r.Name())
+	}
+	return all
+}

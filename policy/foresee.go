@@ -1,0 +1,155 @@
+package policy
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+)
+
+// Foresight is what a rule, with the lists and operators' bans before it, would make of the next
+// request of a client. The zero value is that of no rule.
+type Foresight struct {
+	// List is the list, or ListBan, that would decide before the rule; ListNone if none does.
+	List ListVerdict
+	// Limit is what decides on the client: the rule, or the tier that an override gives it; nil
+	// if it has no limit by the rule.
+	Limit *fastlimit.Rule
+	// Decision is what the request would get, as if the rule were enforced. Remaining is what
+	// fits before it. A denial may begin a ban, which lasts longer.
+	Decision fastlimit.Decision
+	// Unsure tells that the shared store would decide, which was not asked: Decision is what this
+	// node's table would say.
+	Unsure bool
+	// Waits tells that the request would wait in line for RetryAfter of Decision, if it may.
+	Waits bool
+	// Level is what the client's exact bucket holds in this node's table, in units.
+	Level float64
+	// Suspicion is what the sketch makes of the client, with what others share its cells: from 1
+	// on it is checked exactly. -1 if no sketch is asked.
+	Suspicion float64
+}
+
+// Allowed reports whether the request would be admitted by this rule in its mode, after a wait
+// maybe.
+func (f *Foresight) Allowed() bool {
+	shadow := f.List == ListNone && f.Limit != nil && f.Limit.Config().Mode == fastlimit.Shadow
+	return f.Decision.Allowed || f.Waits || shadow
+}
+
+// Foresee tells what the next request of a client would get by a rule, of so many units: 0 is
+// what the rule costs. The client is named by the parts of its key as for [Engine.KeyFromText].
+// It changes nothing.
+func (e *Engine) Foresee(rule *fastlimit.Rule, parts []string, cost uint64, now time.Time) (Foresight, error) {
+	limit, key, unlimited, err := e.LimitFromText(rule, parts)
+	if err != nil {
+		return Foresight{}, err
+	}
+	if unlimited {
+		limit = nil
+	}
+	return e.foresee(rule, limit, key, cost, e.addrIn(rule, parts), now), nil
+}
+
+// foresee is Foresee for a client whose addresses are all in a prefix, which may be the zero one.
+func (e *Engine) foresee(rule, limit *fastlimit.Rule, key fastlimit.Key, cost uint64, p netip.Prefix, now time.Time) Foresight {
+	f := Foresight{Limit: limit, Suspicion: -1}
+	if f.Limit != nil {
+		if cost == 0 {
+			cost = rule.Config().Cost
+		}
+		seen := limit.Internal().Foresee(key, cost)
+		f.Decision, f.Unsure, f.Waits, f.Level, f.Suspicion = seen.Decision, seen.Unsure, seen.Waits, seen.Level, seen.Suspicion
+	}
+	var listed fastlimit.Decision
+	if f.List, listed = e.listedAs(p, now); f.List != ListNone || f.Limit == nil {
+		f.Decision, f.Unsure, f.Waits = listed, false, false
+	}
+	return f
+}
+
+// Listed returns the list, or operator's ban, that decides on a client of a rule by the address
+// in its key, and how. It is ListNone for a key without one.
+func (e *Engine) Listed(rule *fastlimit.Rule, parts []string, now time.Time) (ListVerdict, fastlimit.Decision) {
+	if e.lists == nil && e.bans == nil {
+		return ListNone, fastlimit.Decision{}
+	}
+	return e.listedAs(e.addrIn(rule, parts), now)
+}
+
+// listedAs is Listed for clients whose addresses are all in a prefix, which may be the zero one.
+func (e *Engine) listedAs(p netip.Prefix, now time.Time) (v ListVerdict, d fastlimit.Decision) {
+	if !p.IsValid() {
+		return v, v.decision(0)
+	}
+	v, bits := e.lists.around(p)
+	if ban, until, ok := e.bans.Around(p, now); ok && ban.Bits() >= bits {
+		return ListBan, ListBan.decision(until.Sub(now))
+	}
+	return v, v.decision(0)
+}
+
+// Scope says which requests a rule is for, and what tells their clients apart: whether it applies
+// to all of them, and whether it counts by address alone. ok is false for a rule of another policy.
+func (e *Engine) Scope(limit *fastlimit.Rule) (all, byAddress, ok bool) {
+	c := e.ruleOf(limit)
+	if c == nil {
+		return false, false, false
+	}
+	return c.matchAll, c.addrOnly, true
+}
+
+// addrIn is the address in a key, or the prefix by which the rule counts it; the zero Prefix if
+// it has none.
+func (e *Engine) addrIn(rule *fastlimit.Rule, parts []string) netip.Prefix {
+	k := e.keyOf(rule)
+	for i := range k.parts {
+		if k.parts[i].Kind == KeyIP {
+			if addr, err := k.addrFromText(parts[i]); err == nil {
+				return k.prefix(addr)
+			}
+		}
+	}
+	return netip.Prefix{}
+}
+
+// ForeseenRequest is what the next request of a kind would get.
+type ForeseenRequest struct {
+	List    ListVerdict     // that decides, whatever the rules
+	Refused *fastlimit.Rule // which refuses it for its cost; nil: none does
+	Rules   []ForeseenRule
+}
+
+// ForeseenRule is what one rule would make of it.
+type ForeseenRule struct {
+	Rule *fastlimit.Rule
+	Key  KeyText
+	Foresight
+}
+
+// ForeseeRequest tells what a request would get by each of the rules that apply to it. It
+// changes nothing. r is as for [Engine.Decide].
+func (e *Engine) ForeseeRequest(r *Request, s *Scratch, now time.Time) (f ForeseenRequest) {
+	client := netip.Prefix{}
+	if addr := plain(r.Client); identifies(addr) {
+		client = netip.PrefixFrom(addr, addr.BitLen())
+	}
+	f.List, _ = e.listedAs(client, now)
+	bare := *e
+	bare.lists, bare.bans, bare.owes = nil, nil, false // who is on a list is charged by no rule
+	bare.collect(r, s, now)
+	if f.List == ListNone {
+		f.Refused = s.refused
+	}
+	add := func(rule, limit *fastlimit.Rule, key fastlimit.Key, cost uint64) {
+		f.Rules = append(f.Rules, ForeseenRule{rule, e.KeyText(rule, r), e.foresee(rule, limit, key, cost, client, now)})
+	}
+	for i := range s.charges {
+		c := &s.charges[i]
+		add(c.Rule.Internal().Base(), c.Rule, c.Key, c.Cost)
+	}
+	for _, rule := range s.unlimited {
+		add(rule, nil, fastlimit.Key{}, 0)
+	}
+	return f
+}
