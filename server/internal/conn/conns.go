@@ -1,7 +1,6 @@
 package conn
 
 import (
-	"cmp"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -13,24 +12,6 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/logs"
 	"github.com/valyala/fasthttp"
 )
-
-// Limits are the bounds on connections.
-type Limits struct {
-	Head, Write, Idle time.Duration
-	Tunnel            time.Duration // without a byte either way; 0: Idle
-	Max, PerClient    int
-	Streams           int // requests in progress of one client on connections that carry many
-
-	// HeadBytes bounds request line and headers.
-	HeadBytes int
-
-	// Exempt reports the addresses that PerClient and Streams do not bound. nil: none.
-	Exempt func(netip.Addr) bool
-
-	// Held reports the peers whose packets the kernel drops: connections of theirs that were
-	// in the queue of a listener are reset. nil: none.
-	Held func(netip.Addr) bool
-}
 
 // Conns are the open connections of all traffic listeners. It bounds their
 // number, ends those that are too slow, and ends all of them when the server drains.
@@ -95,9 +76,6 @@ func relaxedAt(limit int) int { return limit - limit/5 }
 // pauses.
 const maxGone = 1024
 
-// forever is out of reach, and leaves room for sums.
-const forever = 1 << 62
-
 // New returns an empty set of connections with the given bounds. A timeout is
 // enforced at most two periods late; a period is an eighth of the shortest timeout,
 // and at most a second.
@@ -114,49 +92,9 @@ func New(l Limits, log *slog.Logger) *Conns {
 	}
 }
 
-func (l *Limits) timeouts() [phases]time.Duration {
-	return [phases]time.Duration{
-		fresh: l.Head, reading: l.Head, body: l.Head, writing: l.Write,
-		idle: l.Idle, idleDenied: l.Idle, lingering: lingerTime, opens: l.Head,
-		queued:    forever, // its rule bounds it
-		asking:    forever, // the upstream's timeouts bound it
-		streaming: forever, // its streams are bounded
-		sending:   l.Write, tunneling: cmp.Or(l.Tunnel, l.Idle),
-	}
-}
-
-func (l *Limits) period() time.Duration {
-	return max(min(l.Head, l.Write, l.Idle, 8*time.Second)/8, time.Millisecond)
-}
-
-// SetLimits has other limits hold from now on, but for HeadBytes, Exempt and Held, which stay.
-// Connections above them stay until one more comes.
-func (c *Conns) SetLimits(l Limits) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.limits.Max, c.limits.PerClient, c.limits.Streams = l.Max, l.PerClient, l.Streams
-	c.timeout = l.timeouts()
-	// Ages are counted in periods: a longer one would make all connections older than they are.
-	c.period = min(c.period, l.period())
-	select {
-	case c.resized <- struct{}{}:
-	default:
-	}
-	c.gaugeLocked()
-}
-
-// Max is the bound on all connections.
-func (c *Conns) Max() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.limits.Max
-}
-
 func (c *Conns) wrap(nc net.Conn) *Conn {
-	cn := &Conn{Conn: nc, addr: peerAddr(nc.RemoteAddr()), conns: c, unborn: true}
-	for i := range cn.places {
-		cn.places[i] = -1
-	}
+	cn := &Conn{Conn: nc, addr: peerAddr(nc.RemoteAddr()), conns: c, in: input{unborn: true}}
+	cn.entry.clear()
 	cn.enter(fresh)
 	return cn
 }
@@ -193,8 +131,8 @@ func (c *Conns) admit(cn *Conn) bool {
 	c.all.add(cn)
 	c.countLocked(cn, client)
 	if c.draining {
-		cn.leave.Store(true)
-		cn.noted = neverNoted
+		cn.orders.leave.Store(true)
+		cn.entry.noted = neverNoted
 	}
 	c.gaugeLocked()
 	return true
@@ -206,7 +144,7 @@ func (c *Conns) identify(cn *Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	client := c.client(cn.addr)
-	if cn.places[groupAll] < 0 || !c.roomForLocked(client) {
+	if !cn.entry.in(groupAll) || !c.roomForLocked(client) {
 		return false
 	}
 	c.countLocked(cn, client)
@@ -226,12 +164,12 @@ func (c *Conns) countLocked(cn *Conn, client netip.Addr) {
 	if !client.IsValid() {
 		return
 	}
-	cn.client, cn.peer = client, c.peers[client]
-	if cn.peer == nil {
-		cn.peer = &group{kind: groupPeer}
-		c.peers[client] = cn.peer
+	cn.entry.client, cn.entry.peer = client, c.peers[client]
+	if cn.entry.peer == nil {
+		cn.entry.peer = &group{kind: groupPeer}
+		c.peers[client] = cn.entry.peer
 	}
-	cn.peer.add(cn)
+	cn.entry.peer.add(cn)
 }
 
 // admitLarge lends the larger reader to a connection.
@@ -241,7 +179,7 @@ func (c *Conns) admitLarge(cn *Conn) {
 	if len(c.longs.members) >= c.large {
 		c.evictLocked(&c.longs, reasonLarge)
 	}
-	if cn.places[groupAll] >= 0 || cn.places[groupStream] >= 0 { // else it was dismissed meanwhile and is in gone
+	if cn.entry.in(groupAll) || cn.entry.in(groupStream) { // else it was dismissed meanwhile and is in gone
 		c.longs.add(cn)
 	}
 }
@@ -263,11 +201,11 @@ func (c *Conns) evictLocked(g *group, why reason) bool {
 		c.gone.add(cn)
 	}
 	c.dismissed[why].Add(1)
-	cn.evicted.Store(true)
+	cn.orders.evicted.Store(true)
 	if p.waiting() {
 		cn.dismiss()
 	} else {
-		cn.leave.Store(true)
+		cn.orders.leave.Store(true)
 		cn.interrupt(p)
 	}
 	return true
@@ -285,7 +223,7 @@ func (c *Conns) remove(cn *Conn) {
 func (c *Conns) removeLocked(cn *Conn) {
 	c.all.remove(cn)
 	c.longs.remove(cn)
-	if cn.peer != nil && cn.peer.remove(cn) {
+	if cn.entry.peer != nil && cn.entry.peer.remove(cn) {
 		c.forgetPeerLocked(cn)
 	}
 }
@@ -319,15 +257,11 @@ func (c *Conns) onState(nc net.Conn, state fasthttp.ConnState) {
 	case fasthttp.StateActive:
 		// Not before anything has been read, and not again for a long head, which
 		// would give a client the time for it twice.
-		if !cn.unborn && !cn.large.active {
+		if !cn.in.unborn && !cn.large.active {
 			cn.enter(reading)
 		}
 	case fasthttp.StateIdle:
-		p := idle
-		if cn.denied {
-			cn.denied, p = false, idleDenied
-		}
-		cn.enter(p)
+		cn.EndAnswer()
 		cn.large.answered = cn.large.active
 	}
 }

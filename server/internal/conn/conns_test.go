@@ -40,7 +40,7 @@ func TestPhasesEnd(t *testing.T) {
 		if !c.admit(cn) {
 			t.Fatal("refused")
 		}
-		cn.unborn = false
+		cn.in.unborn = false
 		for range 5 {
 			c.sweep()
 		}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// neverNoted differs from every value of Conn.since.
-const neverNoted = 1<<64 - 1
+// neverNoted is no since that there is.
+const neverNoted since = 1<<64 - 1
 
 // LastAnswers makes the next answer of every connection its last.
 func (c *Conns) LastAnswers() {
@@ -23,12 +23,10 @@ func (c *Conns) lastAnswersLocked(l *Listener) {
 		if !cn.of(l) {
 			continue
 		}
-		cn.leave.Store(true)
-		cn.noted = neverNoted
-		if cn.session != nil {
-			for _, stream := range cn.session.streams.members {
-				stream.leave.Store(true)
-			}
+		cn.orders.leave.Store(true)
+		cn.entry.noted = neverNoted
+		for _, stream := range cn.entry.streams() {
+			stream.orders.leave.Store(true)
 		}
 	}
 }
@@ -48,15 +46,15 @@ func (c *Conns) dismissQuiet(l *Listener, all bool) int {
 		if !cn.of(l) {
 			continue
 		}
-		since := cn.since.Load()
-		switch p := phase(since >> 32); {
-		case p.waiting() && (all || cn.noted == since):
+		since := cn.since()
+		switch p := since.phase(); {
+		case p.waiting() && (all || cn.entry.noted == since):
 			cn.dismiss()
 		case p == opens && all: // no request has begun
-			cn.leave.Store(true)
+			cn.orders.leave.Store(true)
 			cn.interrupt(p)
 		}
-		cn.noted = since
+		cn.entry.noted = since
 	}
 	return c.openLocked(l)
 }
@@ -123,8 +121,7 @@ func (c *Conns) closeAll(l *Listener) int {
 		if !cn.of(l) {
 			continue
 		}
-		cn.endWait()
-		cn.link.cut()
+		cn.awaits.giveUp()
 		go cn.socket().Close()
 	}
 	return c.openLocked(l)

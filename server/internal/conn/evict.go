@@ -1,6 +1,9 @@
 package conn
 
-import "slices"
+import (
+	"net/netip"
+	"slices"
+)
 
 // groupKind is a kind of set of connections, each with its own bound.
 type groupKind uint8
@@ -13,6 +16,33 @@ const (
 	groupStream                  // of one Session
 	groupKinds
 )
+
+// entry is what Conns knows of a connection. Guarded by conns.mu.
+type entry struct {
+	session *Session        // its streams; nil: it speaks HTTP/1
+	places  [groupKinds]int // index in each group; -1: not a member
+	client  netip.Addr      // whom PerClient bounds; invalid: nobody
+	peer    *group          // connections of client
+	noted   since           // as the drain saw it
+	looked  since           // as lookForFINs saw it
+}
+
+// clear takes a new connection out of all groups.
+func (e *entry) clear() {
+	for i := range e.places {
+		e.places[i] = -1
+	}
+}
+
+func (e *entry) in(g groupKind) bool { return e.places[g] >= 0 }
+
+// streams are those of a connection; none if it speaks HTTP/1.
+func (e *entry) streams() []*Conn {
+	if e.session == nil {
+		return nil
+	}
+	return e.session.streams.members
+}
 
 // group is a set of open connections. Guarded by conns.mu.
 //
@@ -39,7 +69,7 @@ type group struct {
 // ranked is a connection as it was when it was ranked.
 type ranked struct {
 	conn  *Conn
-	since uint64
+	since since
 }
 
 // class orders the candidates: lower ones go first.
@@ -78,23 +108,14 @@ func classify(p phase, age uint32) class {
 	return classNone
 }
 
-// ageAt is how many ticks ago a phase began.
-func ageAt(since uint64, tick uint32) uint32 {
-	age := tick - uint32(since)
-	if int32(age) < 0 {
-		return 0 // it began in a tick after the one given
-	}
-	return age
-}
-
 func (g *group) add(c *Conn) {
-	c.places[g.kind] = len(g.members)
+	c.entry.places[g.kind] = len(g.members)
 	g.members = append(g.members, c)
 }
 
 // remove reports whether c was in the group.
 func (g *group) remove(c *Conn) bool {
-	at := c.places[g.kind]
+	at := c.entry.places[g.kind]
 	if at < 0 {
 		return false
 	}
@@ -102,7 +123,7 @@ func (g *group) remove(c *Conn) bool {
 	moved := g.members[last]
 	g.members[at], g.members[last] = moved, nil
 	g.members = g.members[:last]
-	moved.places[g.kind], c.places[g.kind] = at, -1
+	moved.entry.places[g.kind], c.entry.places[g.kind] = at, -1
 	return true
 }
 
@@ -129,8 +150,8 @@ func (g *group) next() (*Conn, phase) {
 		g.order = g.order[:n-1]
 		r := g.ranked[at]
 		g.ranked[at] = ranked{} // it may have ended
-		if r.conn.places[g.kind] >= 0 && r.conn.since.Load() == r.since {
-			return r.conn, phase(r.since >> 32)
+		if r.conn.entry.in(g.kind) && r.conn.since() == r.since {
+			return r.conn, r.since.phase()
 		}
 	}
 	return nil, 0
@@ -149,11 +170,11 @@ func (g *group) rank(tick uint32) {
 	clear(g.ranked)
 	g.ranked, g.order, g.tick, g.asked = g.ranked[:0], g.order[:0], tick, 0
 	for _, c := range g.members {
-		since := c.since.Load()
-		age := ageAt(since, tick)
-		k := classify(phase(since>>32), age)
-		if c.session != nil && phase(since>>32) == streaming {
-			k = c.session.class(tick)
+		since := c.since()
+		age := since.age(tick)
+		k := classify(since.phase(), age)
+		if c.entry.session != nil && since.phase() == streaming {
+			k = c.entry.session.class(tick)
 		}
 		if k == classQueued {
 			age = ^age // who has waited longest goes last: its turn comes next

@@ -48,9 +48,9 @@ func TestVictimIsTheOneThatAModelFinds(t *testing.T) {
 			}
 			tick := c.tick.Load()
 			rank := func(cn *Conn) (class, uint32) {
-				since := cn.since.Load()
-				age := tick - uint32(since)
-				return classify(phase(since>>32), age), age
+				since := cn.since()
+				age := tick - since.tick()
+				return classify(since.phase(), age), age
 			}
 			full := len(open) == highest
 			best, bestAge := classNone, uint32(0)
@@ -76,7 +76,7 @@ func TestVictimIsTheOneThatAModelFinds(t *testing.T) {
 			}
 			kept := open[:0]
 			for i, old := range open {
-				if old.places[groupAll] >= 0 {
+				if old.entry.in(groupAll) {
 					kept = append(kept, old)
 				} else if before[i] != best || ages[i] != bestAge {
 					t.Fatalf("seed %d: class %d age %d went, want class %d age %d", seed, before[i], ages[i], best, bestAge)
@@ -115,7 +115,7 @@ func TestUploadsAndTunnelsStay(t *testing.T) {
 			t.Fatalf("connection %d was refused", i)
 		}
 		cn.enter(writing)
-		if want.places[groupAll] >= 0 {
+		if want.entry.in(groupAll) {
 			t.Errorf("for connection %d another one went", i)
 		}
 	}

@@ -77,7 +77,7 @@ func start(t testing.TB, limits Limits) *running {
 			}
 		},
 		ParseError: func(ctx *fasthttp.RequestCtx, err error) {
-			if Of(ctx).Unanswerable(err) {
+			if Of(ctx).Unparsed(err) == nil {
 				return
 			}
 			var small *fasthttp.ErrSmallBuffer

@@ -19,10 +19,15 @@ import (
 //	      └────────────── one answer ────────────────┘
 const smallHead = 4 << 10
 
-// largeHead is how far a connection is with a head that went to the larger
-// reader.
+// largeHead is how far a connection is with a head that may go to the larger reader. It
+// belongs to the goroutine of the connection.
 type largeHead struct {
-	active   bool
+	buffer []byte // of fasthttp's reader
+	head   []byte // what came of a head that did not fit it
+	rest   []byte // what came after the end of that head
+
+	special  bool // reads are served by readSpecial
+	active   bool // the larger reader has the connection
 	ended    bool // the head was handed over to its end
 	answered bool
 	lf       bool // the last byte was LF, perhaps with a CR after it
@@ -31,14 +36,14 @@ type largeHead struct {
 // noteFull is called when a read has filled p. If p reaches the end of fasthttp's
 // buffer and the buffer holds no end of a head, fasthttp will refuse the head as too
 // long. The bytes are kept for the larger reader, since that buffer is reused.
-func (c *Conn) noteFull(p []byte) {
-	c.head = nil
-	if len(p) == 0 || len(p) > len(c.buffer) || &p[len(p)-1] != &c.buffer[len(c.buffer)-1] || c.phase() == body {
+func (l *largeHead) noteFull(p []byte, during phase) {
+	l.head = nil
+	if len(p) == 0 || len(p) > len(l.buffer) || &p[len(p)-1] != &l.buffer[len(l.buffer)-1] || during == body {
 		return
 	}
 	var lf bool
-	if endOfHead(c.buffer, &lf) < 0 {
-		c.head = slices.Clone(c.buffer)
+	if endOfHead(l.buffer, &lf) < 0 {
+		l.head = slices.Clone(l.buffer)
 	}
 }
 
@@ -64,59 +69,70 @@ func endOfHead(b []byte, lf *bool) int {
 	return -1
 }
 
-// tooLong reports whether the small reader failed on a head that the larger one
-// takes. If so, fasthttp's answer is dropped.
-func (c *Conn) tooLong(err error) bool {
+// refused reports whether the small reader failed on a head that the larger one takes.
+func (l *largeHead) refused(err error) bool {
 	var small *fasthttp.ErrSmallBuffer
-	if len(c.head) == 0 || !errors.As(err, &small) {
-		return false
-	}
-	c.mute = true
-	return true
+	return len(l.head) > 0 && errors.As(err, &small)
 }
 
-func (c *Conn) beginLarge() {
-	c.large = largeHead{active: true}
-	c.special, c.mute, c.unread = true, false, false
-	c.buffer = nil
+func (l *largeHead) begin() {
+	*l = largeHead{head: l.head, rest: l.rest, special: true, active: true}
 }
 
-// endLarge reports whether the connection goes on.
-func (c *Conn) endLarge() bool {
-	ok := c.large.answered
-	c.large, c.buffer, c.head = largeHead{}, nil, nil
-	c.special = len(c.rest) > 0
+// end reports whether the connection goes on.
+func (l *largeHead) end() bool {
+	ok := l.answered
+	*l = largeHead{rest: l.rest, special: len(l.rest) > 0}
 	return ok
+}
+
+// again returns bytes that were read earlier, if there are any.
+func (l *largeHead) again(p []byte) (n int, ok bool) {
+	switch {
+	case len(l.head) > 0:
+		n = copy(p, l.head)
+		l.head = l.head[n:]
+	case len(l.rest) > 0:
+		n = copy(p, l.rest)
+		if l.rest = l.rest[n:]; len(l.rest) == 0 {
+			l.rest, l.special = nil, l.active
+		}
+	default:
+		return 0, false
+	}
+	return n, true
+}
+
+// toEnd returns how much of p belongs to the head, and keeps the rest.
+func (l *largeHead) toEnd(p []byte) int {
+	end := endOfHead(p, &l.lf)
+	if end < 0 {
+		return len(p)
+	}
+	l.rest = append(slices.Clone(p[end:]), l.rest...)
+	l.ended = true
+	return end
 }
 
 // readSpecial returns bytes that were read earlier, and no byte beyond the end of a
 // long head: what follows belongs to the next reader.
 func (c *Conn) readSpecial(p []byte) (n int, err error) {
-	if c.large.answered {
+	l := &c.large
+	if l.answered {
 		return 0, io.EOF // for this reader
 	}
-	switch {
-	case len(c.head) > 0:
-		n = copy(p, c.head)
-		c.head = c.head[n:]
-	case len(c.rest) > 0:
-		n = copy(p, c.rest)
-		if c.rest = c.rest[n:]; len(c.rest) == 0 {
-			c.rest, c.special = nil, c.large.active
-		}
-	default:
+	n, ok := l.again(p)
+	if !ok {
 		n, err = c.receive(p)
 	}
-	if n > 0 && c.unborn {
+	if n > 0 && c.in.unborn {
 		c.begin(p)
 	}
-	if c.large.active && !c.large.ended {
-		if end := endOfHead(p[:n], &c.large.lf); end >= 0 {
-			c.rest = append(slices.Clone(p[end:n]), c.rest...)
-			c.large.ended, n = true, end
-		}
-	} else if !c.large.active && n == len(p) {
-		c.noteFull(p)
+	switch {
+	case l.active && !l.ended:
+		n = l.toEnd(p[:n])
+	case !l.active && n == len(p):
+		l.noteFull(p, c.phase())
 	}
 	return n, err
 }

@@ -38,7 +38,7 @@ func TestDismissedConnectionReadsWhatHasArrived(t *testing.T) {
 	for _, p := range []phase{fresh, idle, idleDenied} {
 		for _, arrived := range []bool{true, false} {
 			cn, client := pairOf(t)
-			cn.unborn = p == fresh
+			cn.in.unborn = p == fresh
 			cn.enter(p)
 			if arrived {
 				io.WriteString(client, "GET / H")
@@ -50,7 +50,7 @@ func TestDismissedConnectionReadsWhatHasArrived(t *testing.T) {
 			buf := make([]byte, smallHead)
 			n, err := cn.Read(buf)
 			if arrived {
-				if err != nil || string(buf[:n]) != "GET / H" || cn.closed {
+				if err != nil || string(buf[:n]) != "GET / H" || cn.out.closed {
 					t.Fatalf("phase %d: read %q, %v", p, buf[:n], err)
 				}
 				cn.enter(reading)
@@ -60,7 +60,7 @@ func TestDismissedConnectionReadsWhatHasArrived(t *testing.T) {
 				}
 				continue
 			}
-			if n != 0 || !errors.Is(err, io.EOF) || !cn.closed {
+			if n != 0 || !errors.Is(err, io.EOF) || !cn.out.closed {
 				t.Errorf("phase %d: read %q, %v", p, buf[:n], err)
 			}
 			if !hasEnded(client) {
@@ -74,7 +74,7 @@ func TestDismissedConnectionReadsWhatHasArrived(t *testing.T) {
 func TestDismissedInTheMiddleOfARequest(t *testing.T) {
 	t.Parallel()
 	cn, client := pairOf(t)
-	cn.unborn = false
+	cn.in.unborn = false
 	cn.enter(reading)
 	cn.dismiss()
 	go io.WriteString(client, "rest")

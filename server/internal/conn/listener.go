@@ -251,17 +251,18 @@ func (l *Listener) serveRequests(c *Conn) {
 // to the larger one.
 func (l *Listener) serveHTTP(c *Conn) {
 	for {
-		c.unborn = true
+		c.in.unborn = true
 		err := l.http.ServeConn(c)
-		if !c.mute {
+		if !c.out.mute {
 			l.report(c, err)
 			return
 		}
-		c.beginLarge()
+		c.large.begin()
+		c.out.mute, c.out.unread = false, false
 		l.conns.admitLarge(c)
 		err = l.large.ServeConn(c)
 		l.conns.leaveLarge(c)
-		if !c.endLarge() {
+		if !c.large.end() {
 			l.report(c, err)
 			return
 		}

@@ -32,7 +32,7 @@ func (l *Listener) prepare(c *Conn) {
 	if o.header || o.tls != nil {
 		c.opening = &o
 	}
-	c.stranger = c.options.Proxied != nil && !o.header
+	c.in.stranger = c.options.Proxied != nil && !o.header
 }
 
 // socket is the socket of a connection, under TLS if there is any.
@@ -52,21 +52,21 @@ func (l *Listener) open(c *Conn) bool {
 	}
 	if o.header {
 		if err := c.readProxyHeader(); err != nil {
-			c.closed = true
+			c.out.closed = true
 			return false
 		}
 	}
 	if o.tls != nil && c.handshake() != nil {
 		return false
 	}
-	c.since.Store(uint64(fresh)<<32 | c.since.Load()&0xffffffff) // since it was accepted
+	c.proceed(fresh) // since it was accepted
 	return true
 }
 
 // beginOpening notes that the first byte has arrived of what comes before a request.
 func (c *Conn) beginOpening() {
-	if since := c.since.Load(); phase(since>>32) == fresh {
-		c.since.Store(uint64(opens)<<32 | since&0xffffffff)
+	if c.phase() == fresh {
+		c.proceed(opens)
 	}
 }
 
@@ -102,7 +102,7 @@ func (c *Conn) readProxyHeader() error {
 	if !client.IsValid() {
 		client = c.addr
 	}
-	c.addr, c.replay = client, buf[n:have]
+	c.addr, c.in.replay = client, buf[n:have]
 	if !c.conns.identify(c) {
 		return net.ErrClosed
 	}
@@ -147,7 +147,7 @@ func proxyReasonOf(err error) proxyReason {
 // proxyFailed counts and logs why there is no header, unless the server has ended the
 // connection. It returns the error.
 func (c *Conn) proxyFailed(err error) error {
-	if !c.evicted.Load() && !c.leave.Load() {
+	if !c.orders.end() {
 		c.conns.noteProxy(proxyReasonOf(err), c.addr, err)
 	}
 	return err
@@ -156,7 +156,7 @@ func (c *Conn) proxyFailed(err error) error {
 // noteStranger looks whether a peer that may not send a PROXY header begins with one.
 // The header is no request, so it is refused like other nonsense.
 func (c *Conn) noteStranger(data []byte) {
-	if c.stranger = false; proxyheader.Is(data) {
+	if c.in.stranger = false; proxyheader.Is(data) {
 		c.conns.noteProxy(proxyUntrusted, c.addr, errors.New("the peer is not in proxy_protocol"))
 	}
 }

@@ -75,7 +75,7 @@ func echoHandlers() Handlers {
 			}
 		},
 		ParseError: func(ctx *fasthttp.RequestCtx, err error) {
-			if !Of(ctx).Unanswerable(err) {
+			if Of(ctx).Unparsed(err) != nil {
 				ctx.Response.Reset()
 				ctx.SetStatusCode(400)
 				LeaveUnread(ctx)

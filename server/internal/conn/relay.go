@@ -1,9 +1,6 @@
 package conn
 
-import (
-	"slices"
-	"sync"
-)
+import "sync"
 
 // These methods are for a proxy, which reads the requests of a connection itself
 // ([Handlers].Relay) or has their heads read for it ([Handlers].Answer), and passes them
@@ -17,57 +14,28 @@ func (c *Conn) Fill(p []byte) (int, error) {
 	if n == 0 {
 		return 0, err
 	}
-	if c.stranger {
+	if c.in.stranger {
 		c.noteStranger(p[:n])
 	}
-	if since := c.since.Load(); phase(since>>32) == fresh { // a head has its time once
-		c.since.Store(uint64(reading)<<32 | since&0xffffffff)
-	} else if phase(since >> 32).waiting() {
-		c.enter(reading)
+	if c.phase().waiting() {
+		c.arrive(reading, c.conns.tick.Load())
 	}
 	return n, nil
 }
 
-// Waiting reports whether no byte of a request has arrived since the last answer.
-func (c *Conn) Waiting() bool { return c.phase().waiting() }
-
 // Note counts a request whose head Fill has delivered, before [Conn.BeginRequest]. last: no
 // other request follows it. forwarded: it has a forwarding header.
 func (c *Conn) Note(last, forwarded bool) {
-	c.gate.skip(&Head{close: last, forwarded: forwarded})
-}
-
-// Send sends answers: all of out but what was sent before. It returns what of out's memory
-// may be used again.
-func (c *Conn) Send(out []byte) ([]byte, error) {
-	skip := 0
-	if c.unsent != nil {
-		skip = c.unsent.skip()
-	}
-	if len(out) == skip {
-		return out[:0], nil
-	}
-	c.enter(writing)
-	_, err := c.Write(out[skip:])
-	return out[:0], err
-}
-
-// EndAnswer notes that a whole answer was sent to what Fill has delivered.
-func (c *Conn) EndAnswer() {
-	p := idle
-	if c.denied {
-		c.denied, p = false, idleDenied
-	}
-	c.enter(p)
+	c.in.gate.skip(&Head{close: last, forwarded: forwarded})
 }
 
 // Ask notes that an upstream has the request. If the client leaves meanwhile, or has to
 // make room, by.Interrupt is called, until [Conn.Asked].
 func (c *Conn) Ask(by Interrupter) {
-	c.link.set(by)
+	c.awaits.upstream.set(by)
 	c.enter(asking)
-	if c.givenUp() || c.wasReset.Load() { // before there was an upstream
-		c.link.cut()
+	if c.givenUp() || c.orders.reset.Load() { // before there was an upstream
+		c.awaits.upstream.cut()
 	}
 }
 
@@ -78,44 +46,28 @@ func (c *Conn) Await() { c.enter(asking) }
 // Interrupt was called.
 func (c *Conn) Asked() (cut bool) {
 	c.enter(writing)
-	return c.link.end()
+	return c.awaits.upstream.end()
 }
-
-// Gone reports whether no answer is possible any more.
-func (c *Conn) Gone() bool { return c.closed }
 
 // Receiving notes that the body of the request is awaited, for an upstream. The client has
 // to send some of it within the write timeout. It changes nothing while an answer is being
 // sent, which has a time of its own: else a client that does not read could have that
 // forgotten.
-func (c *Conn) Receiving() { c.turn(asking, sending) }
+func (c *Conn) Receiving() { c.turn(asking, sending, c.conns.tick.Load()) }
 
 // Received notes that some of it has come.
-func (c *Conn) Received() { c.turn(sending, asking) }
-
-// turn begins a phase after another one, unless another goroutine has begun a third.
-func (c *Conn) turn(from, to phase) {
-	if since := c.since.Load(); phase(since>>32) == from {
-		c.since.CompareAndSwap(since, uint64(to)<<32|uint64(c.conns.tick.Load()))
-	}
-}
+func (c *Conn) Received() { c.turn(sending, asking, c.conns.tick.Load()) }
 
 // Tunneling notes that bytes have gone through a connection that was upgraded.
 func (c *Conn) Tunneling() {
 	c.enter(tunneling)
 	if c.conns.noTunnels.Load() { // EndTunnels may have come while it was in another phase
-		c.link.cut()
+		c.awaits.upstream.cut()
 	}
 }
 
 // StopReceiving makes a read that waits for the client end, and all later ones.
 func (c *Conn) StopReceiving() { _ = c.SetReadDeadline(longAgo) }
-
-// Break makes the client see that the answer is not whole: the connection is reset.
-func (c *Conn) Break() {
-	c.closed = true
-	resetOnClose(c.socket())
-}
 
 // Secure reports whether requests come through TLS.
 func (c *Conn) Secure() bool {
@@ -123,32 +75,18 @@ func (c *Conn) Secure() bool {
 }
 
 // BeginLarge notes that the connection holds memory for a long head, which few may at a
-// time; EndLarge that it does no more.
-func (c *Conn) BeginLarge() { c.conns.admitLarge(c) }
-
-// EndLarge is the end of BeginLarge.
-func (c *Conn) EndLarge() { c.conns.leaveLarge(c) }
+// time, until end is called.
+func (c *Conn) BeginLarge() (end func()) {
+	c.conns.admitLarge(c)
+	return func() { c.conns.leaveLarge(c) }
+}
 
 // HeadBytes bounds the head of a request.
 func (c *Conn) HeadBytes() int { return c.conns.limits.HeadBytes }
 
 // Unread gives back what Fill has delivered and the caller has not used. It may be read by
 // somebody else then.
-func (c *Conn) Unread(p []byte) { c.replay = append(slices.Clip(p), c.replay...) }
-
-// CloseWrite tells the client that nothing more follows.
-func (c *Conn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return nil
-}
-
-// unsent are answers that wait to be sent with the next one.
-type unsent interface {
-	flush() bool // sends them, and reports whether the client took them all
-	skip() int   // how many bytes of them were sent; from then on none
-}
+func (c *Conn) Unread(p []byte) { c.in.giveBack(p) }
 
 // Interrupter is what [Conn.Ask] calls.
 type Interrupter interface {

@@ -53,15 +53,15 @@ func tcpAddr(a net.Addr) netip.Addr {
 // whether a request on this connection had a forwarding header.
 func (c *Conn) BeginRequest() (v *Violation, forwarded bool) {
 	c.enter(writing)
-	c.served++
-	return c.Violation(), c.gate.forwarded
+	c.in.served++
+	return c.Violation(), c.in.gate.forwarded
 }
 
 // BeginBody notes that the body of the request is being read. It reports whether
 // the connection has to end with the answer, because the larger reader may take
 // bytes of the next request too.
 func (c *Conn) BeginBody() (last bool) {
-	c.head = nil
+	c.large.head = nil
 	c.enter(body)
 	return c.large.active
 }
@@ -71,29 +71,35 @@ func (c *Conn) EndBody() { c.enter(writing) }
 
 // BodyComplete reports whether the request that is being handled has been read
 // to its end. fasthttp takes the end of the connection for the end of a trailer.
-func (c *Conn) BodyComplete() bool {
-	g := &c.gate
-	return g.heads > c.served || g.state == gateRequestLine || g.state == gateClosed || g.wrong > c.served
-}
+func (c *Conn) BodyComplete() bool { return c.in.complete() }
 
 // Violation returns what the gate has found wrong with the request that is being
 // handled, including what was read of its body; nil if nothing.
-func (c *Conn) Violation() *Violation { return c.gate.violation(c.served) }
+func (c *Conn) Violation() *Violation { return c.in.gate.violation(c.in.served) }
 
-// ViolationInHead returns what the gate has found wrong with the request that
-// fasthttp could not parse; nil if nothing.
-func (c *Conn) ViolationInHead() *Violation { return c.gate.violation(c.served + 1) }
-
-// Unanswerable reports whether an error of fasthttp's parser must not be
-// answered: the larger reader will read the head again, or the client is gone.
-func (c *Conn) Unanswerable(err error) bool { return c.tooLong(err) || c.closed }
+// Unparsed returns why fasthttp could not parse a request: what the gate has found wrong with
+// it, else err. nil: it must not be answered, as the larger reader will read the head again,
+// or the client is gone.
+func (c *Conn) Unparsed(err error) (cause error) {
+	if c.large.refused(err) {
+		c.out.mute = true // drops fasthttp's answer
+		return nil
+	}
+	if c.out.closed {
+		return nil
+	}
+	if v := c.in.gate.violation(c.in.served + 1); v != nil {
+		return v
+	}
+	return err
+}
 
 // Denied notes that the answer is a denial. It reports whether the connection must
 // end with it, because connections are nearly full: a client that floods has to
 // connect again.
 func (c *Conn) Denied() (last bool) {
-	c.denied = true
-	if c.conns.crowded.Load() && !c.leave.Load() {
+	c.out.denied = true
+	if c.conns.crowded.Load() && !c.orders.leave.Load() {
 		c.conns.dismissed[reasonDenied].Add(1)
 		return true
 	}
@@ -108,23 +114,19 @@ func (c *Conn) Quiet() bool { return c.phase().waiting() }
 func (c *Conn) IsStream() bool { return c.parent != nil }
 
 // Reused reports whether the request that is being handled is not the connection's first.
-func (c *Conn) Reused() bool { return c.served > 1 }
+func (c *Conn) Reused() bool { return c.in.served > 1 }
 
 // Addr is the address of the client; invalid if it has none.
 func (c *Conn) Addr() netip.Addr { return c.addr }
 
 // LastRequest reports whether the request that is being handled must be the last
 // of its connection. It is known once the body has been read.
-func (c *Conn) LastRequest() bool { return c.leave.Load() || c.served == c.gate.last }
+func (c *Conn) LastRequest() bool { return c.orders.leave.Load() || c.in.served == c.in.gate.last }
 
-// LeaveUnread ends the connection of a request with the answer, after a moment
-// in which the client may go on sending.
+// LeaveUnread is [Conn.LeaveUnread] for a request that fasthttp has.
 func LeaveUnread(ctx *fasthttp.RequestCtx) {
 	ctx.SetConnectionClose()
 	if c := Of(ctx); c != nil {
 		c.LeaveUnread()
 	}
 }
-
-// LeaveUnread is the same for a request that is answered without fasthttp.
-func (c *Conn) LeaveUnread() { c.unread = true }

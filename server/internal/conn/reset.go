@@ -59,7 +59,7 @@ func (c *Conn) Named() bool {
 // Forwarded reports whether a request on the connection had a forwarding header. For a
 // stream, those that have ended on its connection count too.
 func (c *Conn) Forwarded() bool {
-	return c.gate.forwarded || c.parent != nil && c.parent.forwarded.Load()
+	return c.in.gate.forwarded || c.parent != nil && c.parent.forwarded.Load()
 }
 
 // Reset resets the connection, of a stream the one that carries it. Its goroutine ends by
@@ -69,13 +69,12 @@ func (c *Conn) Reset() {
 	if c.parent != nil {
 		c = c.parent.c
 	}
-	if c.wasReset.Swap(true) {
+	if c.orders.reset.Swap(true) {
 		return
 	}
 	c.conns.resets.Add(1)
-	c.evicted.Store(true)
-	c.endWait()
-	c.link.cut() // before the socket fails, or a tunnel would take that for a client that has half-closed
+	c.orders.evicted.Store(true)
+	c.awaits.giveUp() // before the socket fails, or a tunnel would take that for a client that has half-closed
 	if disconnect(c.socket()) != nil {
 		go abort(c.socket()) // Close waits for what the connection's goroutine is doing
 	}

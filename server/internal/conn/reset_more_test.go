@@ -46,7 +46,7 @@ func TestConnectionsOfAPrefix(t *testing.T) {
 		p, _ := base.Prefix(bits[rnd.IntN(len(bits))])
 		want := map[*Conn]bool{}
 		for _, cn := range ever {
-			open := cn.places[groupAll] >= 0 || cn.places[groupGone] >= 0
+			open := cn.entry.in(groupAll) || cn.entry.in(groupGone)
 			if open && !cn.opening.header && p.Contains(cn.addr) {
 				want[cn] = true
 			}

@@ -18,7 +18,7 @@ import (
 //
 // A request is simple if its head arrives whole and fits smallHead, has no body and no
 // field that asks for more than an answer ([Head]), and if [Handlers].Answer takes it.
-// At the first one that is not, fasthttp gets all its bytes ([Conn.replay]) and keeps the
+// At the first one that is not, fasthttp gets all its bytes ([input.replay]) and keeps the
 // connection to its end. So only fasthttp parses odd input, and both paths give the same
 // answers (FuzzSameAnswers, TestSameAtBounds).
 type resident struct {
@@ -78,30 +78,30 @@ func (l *Listener) reside(c *Conn) (done bool) {
 	if raw == nil || l.answer == nil {
 		return false
 	}
-	if len(c.replay) > 0 && !l.residents.takes(c.replay) {
+	if len(c.in.replay) > 0 && !l.residents.takes(c.in.replay) {
 		return false
 	}
 	var next step
 	err := raw.Read(func(fd uintptr) bool {
 		r := l.residents.pool.Get().(*resident)
 		r.open(fd)
-		r.look = c.served == 0
-		if len(c.replay) > 0 { // came with what stood before the first request
-			r.end = copy(r.buf, c.replay)
-			c.replay = nil
+		r.look = c.in.served == 0
+		if len(c.in.replay) > 0 { // came with what stood before the first request
+			r.end = copy(r.buf, c.in.replay)
+			c.in.replay = nil
 		}
-		c.unsent = r
+		c.out.unsent = r
 		next = r.turn(l, c)
-		c.unsent = nil
+		c.out.unsent = nil
 		r.out = r.out[:0]
 		r.start, r.end = 0, 0
 		l.residents.pool.Put(r)
 		return next != wait
 	})
-	if err != nil && c.served > 0 {
+	if err != nil && c.in.served > 0 {
 		// A deadline, which may have been meant for a request that was answered since
 		// then: the connection ends without a word (TestOverdueAfterAnAnswer).
-		c.leave.Store(true)
+		c.orders.leave.Store(true)
 	}
 	return next == end
 }
@@ -146,9 +146,9 @@ func (r *resident) turn(l *Listener, c *Conn) step {
 // answer answers the request with the head that was read. If not ok nothing has
 // happened; last ends the connection.
 func (r *resident) answer(l *Listener, c *Conn) (last, ok bool) {
-	was := c.gate.skip(&r.head)
+	was := c.in.gate.skip(&r.head)
 	if r.out, last, ok = l.answer(r.out, c, &r.head); !ok {
-		c.gate.unskip(was) // fasthttp's bytes pass the gate
+		c.in.gate.unskip(was) // fasthttp's bytes pass the gate
 	}
 	if r.sent > 0 {
 		r.out, r.sent = append(r.out[:0], r.out[r.sent:]...), 0
@@ -184,7 +184,7 @@ func (r *resident) yield(c *Conn, got arrival) step {
 
 // replay gives fasthttp what was read and not answered.
 func (r *resident) replay(c *Conn) step {
-	c.replay = bytes.Clone(r.buf[r.start:r.end])
+	c.in.replay = bytes.Clone(r.buf[r.start:r.end])
 	return handOver
 }
 
@@ -215,10 +215,6 @@ func (r *resident) send(c *Conn) bool {
 		}
 	}
 	r.out = r.out[:0]
-	p := idle
-	if c.denied {
-		c.denied, p = false, idleDenied
-	}
-	c.enter(p)
+	c.EndAnswer()
 	return true
 }

@@ -57,13 +57,13 @@ func TestCloseAllDoesNotWaitForDecisions(t *testing.T) {
 func TestReplayIsReleased(t *testing.T) {
 	t.Parallel()
 	c, _ := pairOf(t)
-	c.replay = []byte("GET / H")
+	c.in.replay = []byte("GET / H")
 	buf := make([]byte, 4)
-	if n, err := c.Read(buf); n != 4 || err != nil || string(c.replay) != "/ H" {
-		t.Fatal(n, err, c.replay)
+	if n, err := c.Read(buf); n != 4 || err != nil || string(c.in.replay) != "/ H" {
+		t.Fatal(n, err, c.in.replay)
 	}
-	if n, err := c.Read(buf); n != 3 || err != nil || c.replay != nil {
-		t.Fatal(n, err, c.replay)
+	if n, err := c.Read(buf); n != 3 || err != nil || c.in.replay != nil {
+		t.Fatal(n, err, c.in.replay)
 	}
 }
 

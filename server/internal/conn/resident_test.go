@@ -68,7 +68,7 @@ func newWays(t *testing.T) (w *ways, accept func()) {
 			}
 		},
 		ParseError: func(ctx *fasthttp.RequestCtx, err error) {
-			if !Of(ctx).Unanswerable(err) {
+			if Of(ctx).Unparsed(err) != nil {
 				ctx.SetStatusCode(400)
 			}
 		},
@@ -172,7 +172,7 @@ func TestFINWithTheRequest(t *testing.T) {
 	eventually(t, func() bool { return len(strings.Fields(w.all())) == clients*(1+3+1)+clients/2+clients && w.allWait() })
 	w.lookForFINs() // too early: another request could follow in this tick
 	w.each(func(c *Conn) {
-		if c.leave.Load() {
+		if c.orders.leave.Load() {
 			t.Error("a connection ends in the tick of its request")
 		}
 	})

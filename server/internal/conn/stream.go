@@ -56,10 +56,10 @@ type Multiplexed func(s *Session)
 func (l *Listener) serveSession(c *Conn) {
 	s := &Session{Conn: c.Conn, c: c, l: l, goAway: func() {}, streams: group{kind: groupStream}, closed: make(chan struct{})}
 	c.conns.mu.Lock()
-	c.session = s
+	c.entry.session = s
 	c.conns.mu.Unlock()
 	c.options.HTTP2(s)
-	c.closed = true // the client was told, and had time to close
+	c.out.closed = true // the client was told, and had time to close
 }
 
 // OnLeave sets what tells the client that it should open no further streams. It is called
@@ -71,7 +71,7 @@ func (s *Session) OnLeave(goAway func()) { s.goAway = goAway }
 func (s *Session) Read(p []byte) (int, error) {
 	for {
 		n, err := s.Conn.Read(p)
-		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !s.c.leave.Load() || s.c.evicted.Load() || s.cut.Load() || !s.leave() && s.resting() {
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !s.c.orders.leave.Load() || s.c.orders.evicted.Load() || s.cut.Load() || !s.leave() && s.resting() {
 			return n, err
 		}
 		_ = s.SetReadDeadline(noDeadline)
@@ -140,6 +140,7 @@ func (s *Session) Serve(st Stream) {
 		return
 	}
 	defer s.end(c)
+	defer context.AfterFunc(st.Context(), c.awaits.upstream.cut)() // for a client that gives it up
 	head, err := st.Head()
 	if err == nil && len(head) > s.HeadBytes() {
 		err = &fasthttp.ErrSmallBuffer{}
@@ -147,7 +148,7 @@ func (s *Session) Serve(st Stream) {
 	var h Head
 	switch {
 	case err != nil:
-		c.gate.skip(&h)
+		c.in.gate.skip(&h)
 		_, _ = c.Write(s.l.refuse(nil, c, err))
 	case s.l.answerWhole(c, &h, head):
 	case s.l.relay != nil:
@@ -164,10 +165,10 @@ func (l *Listener) answerWhole(c *Conn, h *Head, head []byte) bool {
 	}
 	b := answerBuffers.Get().(*[]byte) // the pool's
 	defer answerBuffers.Put(b)
-	was := c.gate.skip(h)
+	was := c.in.gate.skip(h)
 	out, _, ok := l.answer((*b)[:0], c, h)
 	if !ok {
-		c.gate.unskip(was)
+		c.in.gate.unskip(was)
 		return false
 	}
 	*b = out[:0]
@@ -189,15 +190,14 @@ func (s *Session) begin(st Stream) *Conn {
 		conns.mu.Unlock()
 		return nil
 	}
-	last := s.c.leave.Load()
-	c.leave.Store(last)
+	last := s.c.orders.leave.Load()
+	c.orders.leave.Store(last)
 	conns.mu.Unlock()
 
 	s.mu.Lock()
 	s.open++
 	s.c.enter(streaming)
 	s.mu.Unlock()
-	c.departure = context.AfterFunc(st.Context(), c.link.cut)
 	if last {
 		s.leave()
 	}
@@ -207,8 +207,7 @@ func (s *Session) begin(st Stream) *Conn {
 // end forgets a stream. Where a connection of HTTP/1 would be closed since the server drains
 // or is crowded, the client is told to go away.
 func (s *Session) end(c *Conn) {
-	c.departure()
-	if c.gate.forwarded {
+	if c.in.gate.forwarded {
 		s.forwarded.Store(true)
 	}
 	conns := s.c.conns
@@ -216,7 +215,7 @@ func (s *Session) end(c *Conn) {
 	conns.removeStreamLocked(s, c)
 	conns.mu.Unlock()
 
-	denied := c.denied || c.phase() == idleDenied
+	denied := c.out.denied || c.phase() == idleDenied
 	s.mu.Lock()
 	s.open--
 	switch {
@@ -228,7 +227,7 @@ func (s *Session) end(c *Conn) {
 		s.restLocked(idle)
 	}
 	s.mu.Unlock()
-	if c.leave.Load() || denied && conns.crowded.Load() {
+	if c.orders.leave.Load() || denied && conns.crowded.Load() {
 		s.leave()
 	}
 }
@@ -243,8 +242,8 @@ func (c *Conn) givenUp() bool {
 func (s *Session) class(tick uint32) class {
 	most := classLingering
 	for _, c := range s.streams.members {
-		since := c.since.Load()
-		most = max(most, classify(phase(since>>32), ageAt(since, tick)))
+		since := c.since()
+		most = max(most, classify(since.phase(), since.age(tick)))
 	}
 	return most
 }

@@ -21,9 +21,9 @@ var fullStream = newShortAnswer(fasthttp.StatusServiceUnavailable, "Too many req
 
 // addStreamLocked adds a stream unless there are too many.
 func (c *Conns) addStreamLocked(s *Session, cn *Conn) bool {
-	peer, first := s.c.peer, len(s.streams.members) == 0
+	peer, first := s.c.entry.peer, len(s.streams.members) == 0
 	switch {
-	case s.c.places[groupAll] < 0: // dismissed: it ends without an answer
+	case !s.c.entry.in(groupAll): // dismissed: it ends without an answer
 		return false
 	case peer != nil && peer.streams >= c.limits.Streams:
 		c.streams.refused[reasonClient].Add(1)
@@ -49,8 +49,8 @@ func (c *Conns) removeStreamLocked(s *Session, cn *Conn) {
 	if len(s.streams.members) > 0 {
 		c.streams.more--
 	}
-	if s.c.peer != nil {
-		s.c.peer.streams--
+	if s.c.entry.peer != nil {
+		s.c.entry.peer.streams--
 		c.forgetPeerLocked(s.c)
 	}
 }
@@ -58,8 +58,8 @@ func (c *Conns) removeStreamLocked(s *Session, cn *Conn) {
 // forgetPeerLocked forgets the client of a connection if nothing of it is left. The connection
 // itself may be gone before its streams.
 func (c *Conns) forgetPeerLocked(cn *Conn) {
-	if len(cn.peer.members) == 0 && cn.peer.streams == 0 {
-		delete(c.peers, cn.client)
+	if len(cn.entry.peer.members) == 0 && cn.entry.peer.streams == 0 {
+		delete(c.peers, cn.entry.client)
 	}
 }
 
@@ -68,9 +68,7 @@ func (c *Conns) Streams() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, cn := range slices.Concat(c.all.members, c.gone.members) {
-		if cn.session != nil {
-			n += len(cn.session.streams.members)
-		}
+		n += len(cn.entry.streams())
 	}
 	return n
 }

@@ -47,8 +47,8 @@ func TestStreamCounts(t *testing.T) {
 			case what < 2 || len(sessions) == 0:
 				cn := c.wrap(socket("192.0.2." + strconv.Itoa(rnd.IntN(3))))
 				if c.admit(cn) { // which may dismiss one of those that there are
-					cn.session = &Session{c: cn, streams: group{kind: groupStream}}
-					sessions = append(sessions, cn.session)
+					cn.entry.session = &Session{c: cn, streams: group{kind: groupStream}}
+					sessions = append(sessions, cn.entry.session)
 				}
 			case what < 6:
 				s := sessions[rnd.IntN(len(sessions))]
@@ -59,7 +59,7 @@ func TestStreamCounts(t *testing.T) {
 						own += len(streams)
 					}
 				}
-				may := s.c.places[groupAll] >= 0 && own < c.limits.Streams && (len(begun[s]) == 0 || all < c.limits.Max)
+				may := s.c.entry.in(groupAll) && own < c.limits.Streams && (len(begun[s]) == 0 || all < c.limits.Max)
 				cn := c.wrap(socket("192.0.2.9"))
 				if got := c.addStreamLocked(s, cn); got != may {
 					t.Fatalf("seed %d: admitted %v with %d of its client and %d in all", seed, got, own, all)

@@ -28,11 +28,6 @@ func (c *Conns) pace() time.Duration {
 	return c.period
 }
 
-var (
-	longAgo    = time.Unix(1, 0)
-	noDeadline time.Time
-)
-
 // sweep begins a tick and ends what is overdue by setting a deadline in the past,
 // so that a slow client still gets an answer (408). A client that does not read even
 // that is cut off after the write timeout.
@@ -51,19 +46,17 @@ func (c *Conns) sweep() {
 // checkLocked ends what is overdue of a connection, and of its streams.
 func (c *Conns) checkLocked(cn *Conn, tick uint32) {
 	c.checkPhaseLocked(cn, tick)
-	if cn.session != nil {
-		for _, stream := range cn.session.streams.members {
-			c.checkPhaseLocked(stream, tick)
-		}
+	for _, stream := range cn.entry.streams() {
+		c.checkPhaseLocked(stream, tick)
 	}
 }
 
 func (c *Conns) checkPhaseLocked(cn *Conn, tick uint32) {
-	since := cn.since.Load()
-	p := phase(since >> 32)
+	since := cn.since()
+	p := since.phase()
 	// The tick in which the phase began does not count, so that nobody gets less
 	// than the limit. max: the phase may have begun in this very tick.
-	age := time.Duration(max(0, int32(tick-uint32(since))-1)) * c.period
+	age := time.Duration(max(1, since.age(tick))-1) * c.period
 	switch limit := c.timeout[p]; {
 	case age < limit:
 	case p == writing || age >= limit+c.timeout[writing]:
@@ -84,14 +77,14 @@ func (c *Conns) lookForFINs() {
 	c.mu.Lock()
 	c.quiet = c.quiet[:0]
 	for _, cn := range c.all.members {
-		since := cn.since.Load()
-		p := phase(since >> 32)
+		since := cn.since()
+		p := since.phase()
 		// Not in this tick: another request would begin the same phase in it again.
-		if (p == idle || p == idleDenied) && since != cn.looked && uint32(since) != tick {
-			cn.looked = since
+		if (p == idle || p == idleDenied) && since != cn.entry.looked && since.tick() != tick {
+			cn.entry.looked = since
 			c.quiet = append(c.quiet, cn)
 		}
-		if p == asking && uint32(since) != tick {
+		if p == asking && since.tick() != tick {
 			c.quiet = append(c.quiet, cn)
 		}
 	}
@@ -100,7 +93,7 @@ func (c *Conns) lookForFINs() {
 		switch {
 		case cn.phase() == asking:
 			if hasLeft(cn.socket()) {
-				cn.link.cut()
+				cn.awaits.upstream.cut()
 			}
 		case finWaits(cn.Conn):
 			cn.wake() // no more: its goroutine may just have read requests

@@ -85,7 +85,7 @@ func (s *tlsSocket) lastRead(through net.Conn, p []byte) (int, error) {
 // speaks HTTP without TLS is told.
 func (c *Conn) handshake() error {
 	s := c.opening.tls
-	s.early, c.replay = c.replay, nil
+	s.early, c.in.replay = c.in.replay, nil
 	s.shaking = true
 	err := c.Conn.(*tls.Conn).Handshake() // see prepare
 	s.shaking = false
@@ -93,15 +93,15 @@ func (c *Conn) handshake() error {
 		s.secure = true
 		return nil
 	}
-	c.closed = true
+	c.out.closed = true
 	class := tlsClassOf(err)
-	if !c.evicted.Load() && !c.leave.Load() {
+	if !c.orders.end() {
 		c.conns.tlsErrors[class].Add(1)
 	}
 	if head := new(tls.RecordHeaderError); class == tlsNotTLS && errors.As(err, head) && likeHTTP(head.RecordHeader) {
 		_ = s.Conn.SetWriteDeadline(time.Now().Add(time.Second)) // a new socket takes it at once
 		_, _ = s.Conn.Write(plainAnswer.at(time.Now()))
-		c.closed, c.unread = false, true
+		c.out.closed, c.out.unread = false, true
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -35,6 +36,26 @@ func (w *waiting) left() {
 	}
 }
 
+// awaited is what the request that is being handled waits for: its place in line, or the
+// upstream. Its goroutine begins and ends both waits; any goroutine may end them early.
+type awaited struct {
+	line     atomic.Pointer[waiting] // nil: no request has waited
+	upstream link
+}
+
+// leaveLine ends the wait for a place in line, if there is one.
+func (a *awaited) leaveLine() {
+	if w := a.line.Load(); w != nil {
+		w.left()
+	}
+}
+
+// giveUp ends whatever the request waits for.
+func (a *awaited) giveUp() {
+	a.leaveLine()
+	a.upstream.cut()
+}
+
 // BeginWait is called when the request begins to wait for its place in line. Answers to
 // the requests before it are sent now. The result ends when the client leaves, or when the
 // connection has to make room for others. The request itself is not touched, nor is what
@@ -48,20 +69,20 @@ func (c *Conn) BeginWait() context.Context { return c.beginWait(queued) }
 func (c *Conn) BeginQueue() context.Context { return c.beginWait(asking) }
 
 func (c *Conn) beginWait(p phase) context.Context {
-	w := c.waits.Load()
+	w := c.awaits.line.Load()
 	if w == nil {
 		w = new(waiting)
-		c.waits.Store(w)
+		c.awaits.line.Store(w)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	w.mu.Lock()
 	w.cancel = cancel
 	w.mu.Unlock()
-	if p == queued && c.unsent != nil && !c.unsent.flush() {
+	if p == queued && c.out.unsent != nil && !c.out.unsent.flush() {
 		cancel() // a place is for clients that take their answers: this one would keep it for longer
 	}
 	c.enter(p)
-	if c.wasReset.Load() || p == queued && c.evicted.Load() { // by the phase before
+	if c.orders.reset.Load() || p == queued && c.orders.evicted.Load() { // by the phase before
 		cancel()
 	}
 	w.stop, w.began = c.conns.watch(c, w, p), time.Now()
@@ -75,7 +96,7 @@ func (c *Conn) EndWait() {
 
 // EndQueue ends what BeginQueue has begun, and returns when that was.
 func (c *Conn) EndQueue() (began time.Time) {
-	w := c.waits.Load()
+	w := c.awaits.line.Load()
 	w.stop()
 	w.stop = nil
 	w.mu.Lock()
@@ -105,14 +126,6 @@ func (c *Conns) watch(cn *Conn, w *waiting, p phase) (stop func()) {
 	})
 	w.left()
 	return func() {}
-}
-
-// endWait ends the wait of the request that is being handled, if it waits. Other goroutines
-// call it.
-func (c *Conn) endWait() {
-	if w := c.waits.Load(); w != nil {
-		w.left()
-	}
 }
 
 // Close ends the watch over those who wait, which is there once somebody has waited. It is
@@ -159,5 +172,5 @@ func (a *ahead) stop() {
 	_ = a.conn.Conn.SetReadDeadline(longAgo)
 	<-a.done
 	_ = a.conn.Conn.SetReadDeadline(time.Time{})
-	a.conn.replay = append(a.conn.replay, a.got...)
+	a.conn.in.replay = append(a.conn.in.replay, a.got...)
 }

@@ -20,19 +20,19 @@ func TestSlowReaderHasNoPlace(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer ours.Close()
 	defer theirs.Close()
-	c.Conn, c.unsent = ours, blocked
+	c.Conn, c.out.unsent = ours, blocked
 	if ctx := c.BeginWait(); ctx.Err() == nil {
 		t.Error("it waits")
 	}
 	c.EndWait()
-	c.unsent = nil
+	c.out.unsent = nil
 	if ctx := c.BeginWait(); ctx.Err() != nil {
 		t.Error("it does not wait")
 	}
 	if c.EndWait(); c.phase() != writing {
 		t.Error("the time for its answer does not run")
 	}
-	c.evicted.Store(true) // to make room, before its request began to wait
+	c.orders.evicted.Store(true) // to make room, before its request began to wait
 	if ctx := c.BeginWait(); ctx.Err() == nil {
 		t.Error("it waits although it was evicted")
 	}
@@ -124,7 +124,7 @@ func TestQueuedMakeRoom(t *testing.T) {
 		conns.evictLocked(&conns.all, reasonFull)
 		conns.mu.Unlock()
 		for i, c := range all {
-			if c.evicted.Load() && !strings.Contains(fmt.Sprint(order), fmt.Sprint(i)) {
+			if c.orders.evicted.Load() && !strings.Contains(fmt.Sprint(order), fmt.Sprint(i)) {
 				order = append(order, i)
 			}
 		}

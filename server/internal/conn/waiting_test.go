@@ -89,7 +89,7 @@ func newQueue(t *testing.T, hide bool) *queue {
 			}
 		},
 		ParseError: func(ctx *fasthttp.RequestCtx, err error) {
-			if !Of(ctx).Unanswerable(err) {
+			if Of(ctx).Unparsed(err) != nil {
 				ctx.SetStatusCode(400)
 			}
 		},

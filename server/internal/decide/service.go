@@ -287,11 +287,8 @@ func (s *Service) notePanic(p any) {
 // parseError answers what fasthttp could not parse.
 func (s *Service) parseError(ctx *fasthttp.RequestCtx, err error) {
 	if c := conn.Of(ctx); c != nil {
-		if c.Unanswerable(err) {
+		if err = c.Unparsed(err); err == nil {
 			return
-		}
-		if v := c.ViolationInHead(); v != nil {
-			err = v
 		}
 	}
 	ctx.Response.Reset()

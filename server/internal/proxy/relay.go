@@ -16,14 +16,14 @@ type reader struct {
 	buf        []byte
 	start, end int // of what was read and is not used yet
 	req        http1.Request
-	long       bool // buf is larger than the pool's
+	endLarge   func() // to be called when buf, which is larger than the pool's, goes; nil: it is not
 }
 
 // Relay implements [decide.Forwarder]: it serves one request, and gives back what has come
 // behind it.
 func (p *Proxy) Relay(c *conn.Conn, listener int) (more bool) {
 	r := p.readers.Get().(*reader)
-	defer p.putReader(c, r)
+	defer p.putReader(r)
 	err := r.read(c)
 	if errors.Is(err, errNothing) {
 		return false
@@ -46,9 +46,9 @@ func (p *Proxy) Relay(c *conn.Conn, listener int) (more bool) {
 	return true
 }
 
-func (p *Proxy) putReader(c *conn.Conn, r *reader) {
-	if r.long {
-		c.EndLarge()
+func (p *Proxy) putReader(r *reader) {
+	if r.endLarge != nil {
+		r.endLarge()
 		r.buf = make([]byte, readBuffer)
 	}
 	*r = reader{buf: r.buf}
@@ -67,7 +67,7 @@ func (r *reader) read(c *conn.Conn) error {
 		n, err := c.Fill(r.buf[r.end:])
 		if r.end += n; n == 0 {
 			switch {
-			case r.end == 0 || c.Gone():
+			case r.end == 0:
 				return errNothing
 			case errors.Is(err, io.EOF):
 				return io.ErrUnexpectedEOF
@@ -82,12 +82,11 @@ func (r *reader) read(c *conn.Conn) error {
 		if r.end < len(r.buf) {
 			continue
 		}
-		if r.long || c.HeadBytes() <= len(r.buf) {
+		if r.endLarge != nil || c.HeadBytes() <= len(r.buf) {
 			return errHeadSize
 		}
 		r.buf = append(make([]byte, 0, c.HeadBytes()), r.buf...)[:c.HeadBytes()]
-		r.long = true
-		c.BeginLarge()
+		r.endLarge = c.BeginLarge()
 	}
 }
 

@@ -1,0 +1,106 @@
+package conn
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// output is what becomes of the answers of a connection. It belongs to its goroutine.
+type output struct {
+	unsent unsent // answers to earlier requests that wait to be sent; nil: there are none
+	denied bool   // the last answer was a denial
+	mute   bool   // writes are dropped
+	unread bool   // bytes of the last request may still arrive
+	closed bool   // no answer is possible any more
+}
+
+// unsent are answers that wait to be sent with the next one.
+type unsent interface {
+	flush() bool // sends them, and reports whether the client took them all
+	skip() int   // how many bytes of them were sent; from then on none
+}
+
+// after is the phase that follows an answer.
+func (o *output) after() phase {
+	if !o.denied {
+		return idle
+	}
+	o.denied = false
+	return idleDenied
+}
+
+// writeStep is how many bytes a client must take within the write timeout.
+const writeStep = 16 << 10
+
+// Write implements net.Conn. Each step restarts the phase of writing: the timeout
+// bounds the time without progress, not that of the whole response.
+func (c *Conn) Write(p []byte) (n int, err error) {
+	if c.out.mute {
+		return len(p), nil
+	}
+	for len(p)-n > writeStep {
+		m, err := c.Conn.Write(p[n : n+writeStep])
+		if n += m; err != nil {
+			return n, err
+		}
+		c.enter(writing)
+	}
+	m, err := c.Conn.Write(p[n:])
+	return n + m, err
+}
+
+// Send sends answers: all of out but what was sent before. It returns what of out's memory
+// may be used again.
+func (c *Conn) Send(out []byte) ([]byte, error) {
+	skip := 0
+	if c.out.unsent != nil {
+		skip = c.out.unsent.skip()
+	}
+	if len(out) == skip {
+		return out[:0], nil
+	}
+	c.enter(writing)
+	_, err := c.Write(out[skip:])
+	return out[:0], err
+}
+
+// EndAnswer notes that a whole answer was sent.
+func (c *Conn) EndAnswer() { c.enter(c.out.after()) }
+
+// LeaveUnread ends the connection with the answer, after a moment in which the client may go
+// on sending.
+func (c *Conn) LeaveUnread() { c.out.unread = true }
+
+// Break makes the client see that the answer is not whole: the connection is reset.
+func (c *Conn) Break() {
+	c.out.closed = true
+	resetOnClose(c.socket())
+}
+
+const (
+	// lingerTime and lingerBytes bound what is read from a client that is still
+	// sending after its last answer. Closing at once would reset the connection,
+	// which may destroy the answer before the client has read it.
+	lingerTime  = time.Second
+	lingerBytes = 1 << 20
+)
+
+func (c *Conn) linger(nc net.Conn) {
+	half, ok := nc.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
+		return
+	}
+	c.enter(lingering)
+	_ = c.SetReadDeadline(time.Time{})
+	buf := lingerBuffers.Get().(*[4096]byte)
+	defer lingerBuffers.Put(buf)
+	for total := 0; total < lingerBytes; {
+		n, err := nc.Read(buf[:])
+		if total += n; err != nil {
+			return // the client has closed too, or its time is up
+		}
+	}
+}
+
+var lingerBuffers = sync.Pool{New: func() any { return new([4096]byte) }}
